@@ -1,0 +1,49 @@
+package admission
+
+import (
+	"context"
+
+	"golang.org/x/sync/semaphore"
+
+	"allium/protocols/status"
+)
+
+// Budget bounds bytes held at one time.
+type Budget struct {
+	m *meter
+	s *semaphore.Weighted
+}
+
+// NewBudget returns a budget of that many bytes (≥ 1).
+func (r *Registry) NewBudget(s Spec, bytes int64) *Budget {
+	return &Budget{m: r.add(s, KindBudget, bytes), s: semaphore.NewWeighted(bytes)}
+}
+
+// Acquire waits until n bytes are free, first come first served, and returns
+// ctx's error when ctx ends first. n above the whole budget is status.Busy.
+// Every Acquire is matched by one Release of the same n.
+func (b *Budget) Acquire(ctx context.Context, n int64) error {
+	if n > b.m.cap {
+		return b.m.refuse(status.Busy, n)
+	}
+	if err := b.s.Acquire(ctx, n); err != nil {
+		return err
+	}
+	b.m.take(n)
+	return nil
+}
+
+// TryAcquire takes n bytes, or returns status.Busy when they are not free.
+func (b *Budget) TryAcquire(n int64) error {
+	if !b.s.TryAcquire(n) {
+		return b.m.refuse(status.Busy, n)
+	}
+	b.m.take(n)
+	return nil
+}
+
+// Release gives n bytes back.
+func (b *Budget) Release(n int64) {
+	b.m.give(n)
+	b.s.Release(n)
+}

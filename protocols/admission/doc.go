@@ -1,0 +1,22 @@
+// Package admission holds the program's bounds: every queue, pool of permits,
+// rate and byte budget is one of its types, made in a [Registry] that Deps
+// carries, so that `allium limits`, the metrics and docs/reference/queues.md
+// show the same list.
+//
+// Four types cover what the node needs:
+//
+//   - [Gate]: N run, M wait in order, the rest get busy;
+//   - [Queue]: a bounded channel with a stated policy for when it is full;
+//   - [Rate]: a token bucket;
+//   - [Budget]: permits for bytes.
+//
+// Invariants: current ≤ capacity at all times; a refusal is typed
+// (status.Busy or status.RateLimit, with the limit's name, its numbers and an
+// estimated wait) and counted; no method holds a lock while it waits.
+//
+// One request, walked through: a handler calls Gate.Acquire(ctx). If a place is
+// free it runs. If M others already wait, or the estimated wait (waiting ÷
+// drain rate) exceeds what is left of ctx's deadline, it gets busy at once.
+// Otherwise it waits its turn; when ctx ends first the wait ends with ctx's
+// error and the place in the line is given up.
+package admission

@@ -1,0 +1,77 @@
+package admission
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"allium/protocols/status"
+)
+
+// Gate lets N requests run and M more wait in order of arrival; the rest get
+// status.Busy.
+type Gate struct {
+	m       *meter
+	running *semaphore.Weighted
+
+	mu      sync.Mutex
+	waiting int64
+	maxWait int64
+}
+
+// NewGate returns a gate for n running and m waiting requests. n ≥ 1, m ≥ 0.
+func (r *Registry) NewGate(s Spec, n, m int64) *Gate {
+	return &Gate{m: r.add(s, KindGate, n), running: semaphore.NewWeighted(n), maxWait: m}
+}
+
+// Acquire waits for a place. It returns status.Busy at once when M others wait
+// or when the estimated wait exceeds what is left of ctx's deadline, and ctx's
+// error when ctx ends first. The caller calls release exactly once.
+func (g *Gate) Acquire(ctx context.Context) (release func(), err error) {
+	if !g.running.TryAcquire(1) {
+		if err := g.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+	g.m.take(1)
+	return sync.OnceFunc(func() {
+		g.m.give(1)
+		g.running.Release(1)
+	}), nil
+}
+
+// TryAcquire is Acquire without waiting.
+func (g *Gate) TryAcquire() (release func(), err error) {
+	if !g.running.TryAcquire(1) {
+		return nil, g.m.refuse(status.Busy, 1)
+	}
+	g.m.take(1)
+	return sync.OnceFunc(func() {
+		g.m.give(1)
+		g.running.Release(1)
+	}), nil
+}
+
+func (g *Gate) wait(ctx context.Context) error {
+	g.mu.Lock()
+	ahead := g.waiting
+	full := ahead >= g.maxWait
+	if !full {
+		g.waiting++
+	}
+	g.mu.Unlock()
+	if full {
+		return g.m.refuse(status.Busy, ahead+1)
+	}
+	defer func() {
+		g.mu.Lock()
+		g.waiting--
+		g.mu.Unlock()
+	}()
+	if end, ok := ctx.Deadline(); ok && g.m.drain.wait(ahead+1) > time.Until(end) {
+		return g.m.refuse(status.Busy, ahead+1)
+	}
+	return g.running.Acquire(ctx, 1)
+}

@@ -1,0 +1,53 @@
+package admission
+
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"allium/protocols/status"
+)
+
+// Rate is a token bucket.
+type Rate struct {
+	m *meter
+	l *rate.Limiter
+}
+
+// NewRate returns a bucket of burst tokens refilled at perSecond. Both ≥ 1.
+func (r *Registry) NewRate(s Spec, perSecond float64, burst int) *Rate {
+	return &Rate{m: r.add(s, KindRate, int64(perSecond)), l: rate.NewLimiter(rate.Limit(perSecond), burst)}
+}
+
+// Allow takes a token, or returns status.RateLimit with the time until there
+// is one.
+func (r *Rate) Allow() error {
+	res := r.l.Reserve()
+	wait := res.Delay()
+	if wait == 0 {
+		return nil
+	}
+	res.Cancel()
+	r.m.rejected.Add(1)
+	return status.BusyError(status.RateLimit, status.Limit{
+		Name: r.m.spec.Name, Current: r.m.cap, Cap: r.m.cap, RetryAfter: clampWait(wait.Round(time.Millisecond)),
+	})
+}
+
+// Family is a set of token buckets under one limit, one bucket for each peer
+// or client. The caller owns the buckets and bounds their number.
+type Family struct {
+	m         *meter
+	perSecond float64
+	burst     int
+}
+
+// NewFamily describes buckets of burst tokens refilled at perSecond.
+func (r *Registry) NewFamily(s Spec, perSecond float64, burst int) *Family {
+	return &Family{m: r.add(s, KindRate, int64(perSecond)), perSecond: perSecond, burst: burst}
+}
+
+// Bucket returns a new full bucket that counts its refusals under the family.
+func (f *Family) Bucket() *Rate {
+	return &Rate{m: f.m, l: rate.NewLimiter(rate.Limit(f.perSecond), f.burst)}
+}
