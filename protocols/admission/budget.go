@@ -16,7 +16,7 @@ type Budget struct {
 
 // NewBudget returns a budget of that many bytes (≥ 1).
 func (r *Registry) NewBudget(s Spec, bytes int64) *Budget {
-	return &Budget{m: r.add(s, KindBudget, bytes), s: semaphore.NewWeighted(bytes)}
+	return &Budget{m: r.add(s, KindBudget, bytes, nil), s: semaphore.NewWeighted(bytes)}
 }
 
 // Acquire waits until n bytes are free, first come first served, and returns

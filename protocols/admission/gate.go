@@ -23,7 +23,7 @@ type Gate struct {
 
 // NewGate returns a gate for n running and m waiting requests. n ≥ 1, m ≥ 0.
 func (r *Registry) NewGate(s Spec, n, m int64) *Gate {
-	return &Gate{m: r.add(s, KindGate, n), running: semaphore.NewWeighted(n), maxWait: m}
+	return &Gate{m: r.add(s, KindGate, n, nil), running: semaphore.NewWeighted(n), maxWait: m}
 }
 
 // Acquire waits for a place. It returns status.Busy at once when M others wait
@@ -35,11 +35,7 @@ func (g *Gate) Acquire(ctx context.Context) (release func(), err error) {
 			return nil, err
 		}
 	}
-	g.m.take(1)
-	return sync.OnceFunc(func() {
-		g.m.give(1)
-		g.running.Release(1)
-	}), nil
+	return g.enter(), nil
 }
 
 // TryAcquire is Acquire without waiting.
@@ -47,11 +43,15 @@ func (g *Gate) TryAcquire() (release func(), err error) {
 	if !g.running.TryAcquire(1) {
 		return nil, g.m.refuse(status.Busy, 1)
 	}
+	return g.enter(), nil
+}
+
+func (g *Gate) enter() (release func()) {
 	g.m.take(1)
 	return sync.OnceFunc(func() {
 		g.m.give(1)
 		g.running.Release(1)
-	}), nil
+	})
 }
 
 func (g *Gate) wait(ctx context.Context) error {

@@ -16,8 +16,8 @@ type Queue[T any] struct {
 
 // NewQueue returns a queue of that capacity (≥ 1 items).
 func NewQueue[T any](r *Registry, s Spec, capacity int) *Queue[T] {
-	q := &Queue[T]{m: r.add(s, KindQueue, int64(capacity)), ch: make(chan T, capacity)} // bound: capacity, by the caller
-	q.m.depth = func() int64 { return int64(len(q.ch)) }
+	q := &Queue[T]{ch: make(chan T, capacity)} // bound: capacity, by the caller
+	q.m = r.add(s, KindQueue, int64(capacity), func() int64 { return int64(len(q.ch)) })
 	return q
 }
 
@@ -66,7 +66,7 @@ func (q *Queue[T]) PutDropOldest(v T) (dropped int) {
 		}
 		select {
 		case <-q.ch:
-				q.m.rejected.Add(1)
+			q.m.rejected.Add(1)
 			dropped++
 		default:
 		}

@@ -16,7 +16,7 @@ type Rate struct {
 
 // NewRate returns a bucket of burst tokens refilled at perSecond. Both ≥ 1.
 func (r *Registry) NewRate(s Spec, perSecond float64, burst int) *Rate {
-	return &Rate{m: r.add(s, KindRate, int64(perSecond)), l: rate.NewLimiter(rate.Limit(perSecond), burst)}
+	return &Rate{m: r.add(s, KindRate, int64(perSecond), nil), l: rate.NewLimiter(rate.Limit(perSecond), burst)}
 }
 
 // Allow takes a token, or returns status.RateLimit with the time until there
@@ -44,7 +44,7 @@ type Family struct {
 
 // NewFamily describes buckets of burst tokens refilled at perSecond.
 func (r *Registry) NewFamily(s Spec, perSecond float64, burst int) *Family {
-	return &Family{m: r.add(s, KindRate, int64(perSecond)), perSecond: perSecond, burst: burst}
+	return &Family{m: r.add(s, KindRate, int64(perSecond), nil), perSecond: perSecond, burst: burst}
 }
 
 // Bucket returns a new full bucket that counts its refusals under the family.

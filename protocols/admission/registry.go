@@ -111,11 +111,11 @@ func (r *Registry) Collect(ch chan<- prometheus.Metric) {
 
 // add makes the meter of a new limit. Two limits of one name or a capacity
 // below one are programming errors.
-func (r *Registry) add(s Spec, kind Kind, capacity int64) *meter {
+func (r *Registry) add(s Spec, kind Kind, capacity int64, depth func() int64) *meter {
 	if capacity < 1 {
 		panic(fmt.Sprintf("admission: %s: capacity %d < 1", s.Name, capacity))
 	}
-	m := &meter{spec: s, kind: kind, cap: capacity}
+	m := &meter{spec: s, kind: kind, cap: capacity, depth: depth}
 	if r == nil {
 		return m
 	}
@@ -137,7 +137,7 @@ type meter struct {
 	cap  int64
 
 	current, peak, rejected atomic.Int64
-	depth                   func() int64 // replaces current where the limit knows better (queues)
+	depth                   func() int64 // replaces current where the limit knows better (queues); else nil
 	drain                   drainRate
 }
 
