@@ -1,0 +1,168 @@
+package supervise_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"allium/node/supervise"
+	"allium/protocols/status"
+)
+
+// service records its starts and stops in order.
+type service struct {
+	name   string
+	events *[]string
+}
+
+func (s service) run(ctx context.Context, ready func()) error {
+	*s.events = append(*s.events, "start "+s.name)
+	ready()
+	<-ctx.Done()
+	*s.events = append(*s.events, "stop "+s.name)
+	return nil
+}
+
+func TestStartsInOrderStopsInReverse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := supervise.New(supervise.Deps{})
+		var events []string
+		for _, name := range []string{"a", "b", "c"} {
+			if err := g.Start(t.Context(), supervise.Service{Name: name, Run: service{name, &events}.run}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if abandoned := g.Stop(t.Context()); abandoned != nil {
+			t.Errorf("abandoned %v", abandoned)
+		}
+		if want := []string{"start a", "start b", "start c", "stop c", "stop b", "stop a"}; !slices.Equal(events, want) {
+			t.Errorf("got %v", events)
+		}
+	})
+}
+
+func TestStartFails(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		run  func(context.Context, func()) error
+		want status.Outcome
+	}{
+		{"an error before ready", func(context.Context, func()) error { return status.Errorf(status.NoSpace, "full") }, status.NoSpace},
+		{"a panic before ready", func(context.Context, func()) error { panic("boom") }, status.Internal},
+		{"a return before ready", func(context.Context, func()) error { return nil }, status.Internal},
+		{"never ready", func(ctx context.Context, _ func()) error { <-ctx.Done(); return nil }, status.Timeout},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := supervise.New(supervise.Deps{})
+				err := g.Start(t.Context(), supervise.Service{Name: "x", Run: tc.run})
+				if status.Of(err) != tc.want || !strings.Contains(err.Error(), "start x") {
+					t.Errorf("got %v, want %s", err, tc.want)
+				}
+				g.Stop(t.Context())
+			})
+		})
+	}
+}
+
+func TestRestartsFiveTimesInAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := supervise.New(supervise.Deps{})
+		var runs atomic.Int64
+		start := time.Now()
+		err := g.Start(t.Context(), supervise.Service{Name: "x", Run: func(_ context.Context, ready func()) error {
+			runs.Add(1)
+			ready()
+			panic("again")
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-g.Failed()
+		if runs.Load() != 6 {
+			t.Errorf("ran %d times, want 1 + 5", runs.Load())
+		}
+		if d := time.Since(start); d < 2*time.Second || d > 6*time.Second {
+			t.Errorf("gave up after %s", d)
+		}
+		if err := g.Err(); err == nil || !strings.Contains(err.Error(), "again") {
+			t.Errorf("got %v", err)
+		}
+		g.Stop(t.Context())
+	})
+}
+
+func TestRareFailuresNeverAddUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := supervise.New(supervise.Deps{})
+		var runs atomic.Int64
+		err := g.Start(t.Context(), supervise.Service{Name: "x", Run: func(ctx context.Context, ready func()) error {
+			ready()
+			if runs.Add(1) == 20 {
+				<-ctx.Done()
+				return nil
+			}
+			time.Sleep(20 * time.Second)
+			return errors.New("now and then")
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if runs.Load() != 20 || g.Err() != nil {
+			t.Errorf("ran %d times, %v", runs.Load(), g.Err())
+		}
+		g.Stop(t.Context())
+	})
+}
+
+func TestFatalServiceEndsTheGroupAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := supervise.New(supervise.Deps{})
+		fail := make(chan struct{})
+		err := g.Start(t.Context(), supervise.Service{Name: "store", Fatal: true, Run: func(_ context.Context, ready func()) error {
+			ready()
+			<-fail
+			return status.Errorf(status.Corrupt, "index damaged")
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		close(fail)
+		<-g.Failed()
+		if time.Since(start) != 0 || status.Of(g.Err()) != status.Corrupt {
+			t.Errorf("after %s: %v", time.Since(start), g.Err())
+		}
+		g.Stop(t.Context())
+	})
+}
+
+func TestStopReportsWhatDoesNotReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := supervise.New(supervise.Deps{})
+		release := make(chan struct{})
+		var events []string
+		_ = g.Start(t.Context(), supervise.Service{Name: "a", Run: service{"a", &events}.run})
+		_ = g.Start(t.Context(), supervise.Service{Name: "stuck", Run: func(_ context.Context, ready func()) error {
+			ready()
+			<-release
+			return nil
+		}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if got := g.Stop(ctx); !slices.Equal(got, []string{"stuck"}) {
+			t.Errorf("abandoned %v", got)
+		}
+		close(release)
+		synctest.Wait()
+		if !slices.Contains(events, "stop a") {
+			t.Error("a stuck service kept the ones before it running")
+		}
+	})
+}
