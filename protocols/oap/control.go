@@ -1,0 +1,87 @@
+package oap
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// FeatureCompZstd is the HELLO feature of an opener that takes FlagComp
+// responses.
+const FeatureCompZstd = "comp-zstd"
+
+// HelloRequest is the opener's HELLO (SPEC.md §5).
+type HelloRequest struct {
+	UA       string   `json:"ua"`       // name/version, for people; ≤ 256 bytes
+	Features []string `json:"features"` // unknown ones change nothing
+}
+
+// HelloResponse is the acceptor's HELLO (SPEC.md §5).
+type HelloResponse struct {
+	MaxFrame       uint32   `json:"max_frame"`       // bytes, header included, MinMaxFrame – MaxFrame
+	MaxInflight    uint32   `json:"max_inflight"`    // requests of one session, ≥ 1
+	CreditWindow   uint32   `json:"credit_window"`   // frames unacknowledged under FlagAckReq, ≥ 1
+	FlagsSupported Flags    `json:"flags_supported"` // bit set
+	Versions       []uint16 `json:"versions"`        // contains Version
+	Transports     []string `json:"transports"`      // for people
+}
+
+// GoAway is the payload of EVENT GOAWAY: no new requests, those in flight
+// finish.
+type GoAway struct {
+	DrainMS int64 `json:"drain_ms"` // how long the sender waits for them, milliseconds
+}
+
+// maxUA bounds what a peer makes others show of it, in bytes.
+const maxUA = 256
+
+// DecodeHelloRequest decodes the payload of a HELLO request. Unknown members
+// and features are ignored; anything malformed is a *DecodeError bad_hello.
+func DecodeHelloRequest(p []byte) (HelloRequest, error) {
+	var h HelloRequest
+	if err := DecodeJSON(p, &h, true); err != nil {
+		return HelloRequest{}, refuse(ReasonBadHello, "%v", err)
+	}
+	if len(h.UA) > maxUA {
+		return HelloRequest{}, refuse(ReasonBadHello, "ua of %d bytes, at most %d", len(h.UA), maxUA)
+	}
+	return h, nil
+}
+
+// DecodeHelloResponse decodes the payload of a HELLO response. Unknown members
+// are ignored; anything malformed or out of bounds is a *DecodeError bad_hello.
+func DecodeHelloResponse(p []byte) (HelloResponse, error) {
+	var h HelloResponse
+	if err := DecodeJSON(p, &h, true); err != nil {
+		return HelloResponse{}, refuse(ReasonBadHello, "%v", err)
+	}
+	switch {
+	case h.MaxFrame < MinMaxFrame || h.MaxFrame > MaxFrame:
+		return HelloResponse{}, refuse(ReasonBadHello, "max_frame %d, want %d – %d", h.MaxFrame, MinMaxFrame, MaxFrame)
+	case h.MaxInflight < 1:
+		return HelloResponse{}, refuse(ReasonBadHello, "max_inflight %d", h.MaxInflight)
+	case h.CreditWindow < 1:
+		return HelloResponse{}, refuse(ReasonBadHello, "credit_window %d", h.CreditWindow)
+	case !slices.Contains(h.Versions, Version):
+		return HelloResponse{}, refuse(ReasonBadHello, "versions %v lack %d", h.Versions, Version)
+	}
+	return h, nil
+}
+
+// Encode is the JSON payload.
+func (h HelloRequest) Encode() []byte { return encode(h) }
+
+// Encode is the JSON payload.
+func (h HelloResponse) Encode() []byte { return encode(h) }
+
+// Encode is the JSON payload.
+func (g GoAway) Encode() []byte { return encode(g) }
+
+// encode is for types that cannot fail to marshal: strings, numbers and
+// slices of them.
+func encode(v any) []byte {
+	p, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}

@@ -1,0 +1,124 @@
+package oap
+
+import "encoding/binary"
+
+// Sizes of SPEC.md §1, §3 and §7, in bytes.
+const (
+	HeaderSize  = 38        // the fixed header
+	MaxFrame    = 1 << 20   // the largest frame, header included
+	MinMaxFrame = 128 << 10 // the lowest max_frame that HELLO may negotiate
+	MaxCap      = 4 << 10   // the largest capability; checked by whoever verifies it
+)
+
+// Version is the protocol version in every header.
+const Version = 1
+
+// Application protocols (SPEC.md §4), the app_proto_id of a header.
+const (
+	ProtoControl uint16 = 0
+	ProtoObject  uint16 = 1
+	ProtoIndex   uint16 = 2
+	ProtoGossip  uint16 = 3 // reserved: gossip rides pubsub, a frame with it is unknown_proto
+	ProtoRepair  uint16 = 4
+)
+
+// Flags are the flag bits of a header (SPEC.md §2).
+type Flags uint16
+
+// The flags. Exactly one of Req, Resp, Event is set, but for an ACK, which is
+// Event|Resp.
+const (
+	FlagReq    Flags = 1 << iota // request
+	FlagResp                     // response
+	FlagEvent                    // one-way
+	FlagStart                    // first frame of its corr_id in this direction
+	FlagEnd                      // last frame of its corr_id in this direction
+	FlagAckReq                   // the sender wants credit back (§6)
+	FlagComp                     // the payload is zstd, see [Inflate]
+	FlagAppE2E                   // end-to-end encrypted by the application
+
+	// FlagsKnown are all the flags there are.
+	FlagsKnown Flags = 1<<iota - 1
+)
+
+const flagsKind = FlagReq | FlagResp | FlagEvent
+
+// Has reports whether every bit of f2 is set.
+func (f Flags) Has(f2 Flags) bool { return f&f2 == f2 }
+
+// IsAck reports whether the frame is an ACK (SPEC.md §6).
+func (f Flags) IsAck() bool { return f&flagsKind == FlagEvent|FlagResp }
+
+// Header is the fixed header (SPEC.md §1).
+type Header struct {
+	Len    uint32 // bytes of the whole frame; set by the writer
+	Ver    uint16 // Version; set by the writer
+	Flags  Flags
+	Code   uint16 // status of a response, else defined by the application
+	Proto  uint16 // app_proto_id, one of the Proto constants
+	Tenant [16]byte
+	CapLen uint16 // bytes of the capability; set by the writer
+	CorrID uint64 // unique among a stream's requests in flight
+}
+
+// Frame is one frame. A frame from a [Reader] aliases its buffer.
+type Frame struct {
+	Header
+	Cap     []byte
+	Payload []byte
+}
+
+// parse reads the fixed header from the first HeaderSize bytes of p.
+func (h *Header) parse(p []byte) {
+	_ = p[HeaderSize-1]
+	h.Len = binary.BigEndian.Uint32(p)
+	h.Ver = binary.BigEndian.Uint16(p[4:])
+	h.Flags = Flags(binary.BigEndian.Uint16(p[6:]))
+	h.Code = binary.BigEndian.Uint16(p[8:])
+	h.Proto = binary.BigEndian.Uint16(p[10:])
+	h.Tenant = [16]byte(p[12:28])
+	h.CapLen = binary.BigEndian.Uint16(p[28:])
+	h.CorrID = binary.BigEndian.Uint64(p[30:])
+}
+
+// put writes the fixed header to the first HeaderSize bytes of p.
+func (h *Header) put(p []byte) {
+	_ = p[HeaderSize-1]
+	binary.BigEndian.PutUint32(p, h.Len)
+	binary.BigEndian.PutUint16(p[4:], h.Ver)
+	binary.BigEndian.PutUint16(p[6:], uint16(h.Flags))
+	binary.BigEndian.PutUint16(p[8:], h.Code)
+	binary.BigEndian.PutUint16(p[10:], h.Proto)
+	copy(p[12:28], h.Tenant[:])
+	binary.BigEndian.PutUint16(p[28:], h.CapLen)
+	binary.BigEndian.PutUint64(p[30:], h.CorrID)
+}
+
+// check applies SPEC.md §3 to a header, in its order.
+func (h *Header) check(maxFrame uint32) error {
+	switch {
+	case h.Len < HeaderSize || uint32(h.CapLen) > h.Len-HeaderSize:
+		return refuse(ReasonFrameUndersize, "len %d, cap_len %d", h.Len, h.CapLen)
+	case h.Len > maxFrame:
+		return refuse(ReasonFrameOversize, "len %d, max_frame %d", h.Len, maxFrame)
+	case h.Ver != Version:
+		return refuse(ReasonBadVersion, "ver %d", h.Ver)
+	case !h.Flags.valid():
+		return refuse(ReasonBadFlags, "flags %#04x", uint16(h.Flags))
+	case h.CapLen > 0 && !h.Flags.Has(FlagReq|FlagStart):
+		return refuse(ReasonCapOnNonStart, "flags %#04x, cap_len %d", uint16(h.Flags), h.CapLen)
+	}
+	return nil
+}
+
+// valid applies the rule of SPEC.md §2.
+func (f Flags) valid() bool {
+	if f&^FlagsKnown != 0 {
+		return false
+	}
+	switch f & flagsKind {
+	case FlagReq, FlagResp, FlagEvent, FlagEvent | FlagResp:
+		return true
+	}
+	return false
+}

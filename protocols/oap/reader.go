@@ -1,0 +1,116 @@
+package oap
+
+import (
+	"errors"
+	"io"
+)
+
+// Reader reads frames from a stream. It is not safe for concurrent use.
+//
+// Invariant: buf.b[start:end] are the bytes read and not yet returned.
+type Reader struct {
+	r          io.Reader
+	maxFrame   uint32
+	buf        buffer
+	start, end int
+	full       bool // the last read filled the buffer: more is likely waiting
+}
+
+// NewReader returns a reader that refuses frames above maxFrame bytes (header
+// included, at most MaxFrame).
+func NewReader(r io.Reader, maxFrame uint32) *Reader {
+	return &Reader{r: r, maxFrame: min(maxFrame, MaxFrame)}
+}
+
+// SetMaxFrame changes the limit from the next frame on.
+func (r *Reader) SetMaxFrame(n uint32) { r.maxFrame = min(n, MaxFrame) }
+
+// Buffered is the number of bytes read from the stream and not yet returned as
+// a frame. Above 0 while Next waits, it waits inside a frame.
+func (r *Reader) Buffered() int { return r.end - r.start }
+
+// Next returns the next frame. Its Cap and Payload are valid until the next
+// call. At the end of the stream between frames the error is io.EOF; a refused
+// frame is a *DecodeError and final; any other error is the stream's own, and
+// Next may be called again after it (a read deadline loses nothing).
+func (r *Reader) Next() (Frame, error) {
+	if r.start == r.end {
+		r.start, r.end = 0, 0
+		if !r.full {
+			r.buf.release()
+		}
+	}
+	if err := r.fill(HeaderSize); err != nil {
+		return Frame{}, err
+	}
+	var f Frame
+	f.parse(r.buf.b[r.start:])
+	if err := f.check(r.maxFrame); err != nil {
+		return Frame{}, err
+	}
+	if err := r.fill(int(f.Len)); err != nil {
+		return Frame{}, err
+	}
+	p := r.buf.b[r.start : r.start+int(f.Len)]
+	r.start += int(f.Len)
+	body := HeaderSize + int(f.CapLen)
+	f.Cap, f.Payload = p[HeaderSize:body:body], p[body:len(p):len(p)]
+	return f, nil
+}
+
+// maxEmptyReads is how often a stream may return nothing and no error.
+const maxEmptyReads = 100
+
+// fill reads until n bytes are buffered. The buffer grows to the next size
+// only when the present one is full of this frame.
+func (r *Reader) fill(n int) error {
+	empty := 0
+	for r.end-r.start < n {
+		r.room(n)
+		m, err := r.r.Read(r.buf.b[r.end:])
+		if m < 0 || m > len(r.buf.b)-r.end {
+			return errors.New("oap: the stream returned an impossible count")
+		}
+		r.end += m
+		r.full = r.end == len(r.buf.b)
+		switch {
+		case r.end-r.start >= n: // an error, if any, comes back with the next read
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			if r.end == r.start {
+				return io.EOF
+			}
+			return refuse(ReasonTruncated, "%d of %d bytes", r.end-r.start, n)
+		case err != nil:
+			return err
+		case m > 0:
+			empty = 0
+		default:
+			if empty++; empty == maxEmptyReads {
+				return io.ErrNoProgress
+			}
+		}
+	}
+	return nil
+}
+
+// room makes room for at least one more byte of a frame of n.
+func (r *Reader) room(n int) {
+	size := len(r.buf.b)
+	held := r.end - r.start
+	switch {
+	case held == size: // nothing yet, or full of this frame
+		want := smallSize
+		if size >= smallSize {
+			want = min(n, mediumSize)
+		}
+		if size >= mediumSize {
+			want = n
+		}
+		r.buf.grow(want, r.buf.b[r.start:r.end])
+	case r.start > 0 && r.start+n > size:
+		copy(r.buf.b, r.buf.b[r.start:r.end])
+	default:
+		return
+	}
+	r.start, r.end = 0, held
+}

@@ -1,0 +1,95 @@
+package oap
+
+import (
+	"fmt"
+	"io"
+)
+
+// Writer writes frames to a stream. It is not safe for concurrent use: exactly
+// one goroutine writes to a stream (SPEC.md §5).
+type Writer struct {
+	w        io.Writer
+	maxFrame uint32
+	buf      buffer
+}
+
+// NewWriter returns a writer that refuses frames above maxFrame bytes (header
+// included, at most MaxFrame).
+func NewWriter(w io.Writer, maxFrame uint32) *Writer {
+	return &Writer{w: w, maxFrame: min(maxFrame, MaxFrame)}
+}
+
+// SetMaxFrame changes the limit from the next frame on.
+func (w *Writer) SetMaxFrame(n uint32) { w.maxFrame = min(n, MaxFrame) }
+
+// Write sends f in one Write call of the stream. Len, Ver and CapLen are set
+// from the frame's parts. A frame that a reader would refuse is not sent: the
+// error is a *DecodeError. After any other error the stream is in an unknown
+// state and can only be reset.
+func (w *Writer) Write(f Frame) error {
+	n, err := f.seal(w.maxFrame)
+	if err != nil {
+		return err
+	}
+	if len(w.buf.b) < n {
+		w.buf.grow(n, nil)
+	}
+	p := w.buf.b[:n]
+	f.put(p)
+	copy(p[HeaderSize:], f.Cap)
+	copy(p[HeaderSize+len(f.Cap):], f.Payload)
+	err = w.write(p)
+	w.buf.release()
+	return err
+}
+
+// WriteBuilder sends the frame in b in one Write call of the stream. The same
+// errors as Write.
+func (w *Writer) WriteBuilder(b *Builder) error {
+	h := b.header
+	h.Len, h.Ver, h.CapLen = uint32(b.n), Version, 0
+	if err := h.check(w.maxFrame); err != nil {
+		return err
+	}
+	p := b.buf.b[:b.n]
+	h.put(p)
+	return w.write(p)
+}
+
+func (w *Writer) write(p []byte) error {
+	n, err := w.w.Write(p)
+	if err == nil && n != len(p) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// AppendFrame appends f as it goes over the wire. The same refusals as
+// [Writer.Write].
+func AppendFrame(dst []byte, f Frame, maxFrame uint32) ([]byte, error) {
+	if _, err := f.seal(min(maxFrame, MaxFrame)); err != nil {
+		return dst, err
+	}
+	var h [HeaderSize]byte
+	f.put(h[:])
+	dst = append(dst, h[:]...)
+	dst = append(dst, f.Cap...)
+	return append(dst, f.Payload...), nil
+}
+
+// seal sets the fields that follow from the parts, checks the header and
+// returns the length of the frame.
+func (f *Frame) seal(maxFrame uint32) (int, error) {
+	if len(f.Cap) > MaxCap {
+		return 0, refuse(ReasonFrameOversize, "capability of %d bytes, at most %d", len(f.Cap), MaxCap)
+	}
+	if len(f.Payload) > MaxFrame {
+		return 0, refuse(ReasonFrameOversize, "payload of %d bytes, max_frame %d", len(f.Payload), maxFrame)
+	}
+	n := HeaderSize + len(f.Cap) + len(f.Payload)
+	f.Len, f.Ver, f.CapLen = uint32(n), Version, uint16(len(f.Cap))
+	if err := f.check(maxFrame); err != nil {
+		return 0, fmt.Errorf("frame not sent: %w", err)
+	}
+	return n, nil
+}
