@@ -1,0 +1,85 @@
+# allium. `make help` lists the targets. Go, make and git are enough.
+
+SHELL       := /bin/bash
+GO          ?= go
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+LDFLAGS     := -s -w -X allium/node.version=$(VERSION) -X allium/node.commit=$(COMMIT)
+TOOLS       := bin/tools
+FUZZTIME    ?= 5s
+BENCHTIME   ?= 1s
+BENCHCOUNT  ?= 3
+# Packages where goroutines meet; the race detector pays for itself there.
+RACE        := ./protocols/... ./store/... ./resolver/... ./gateway/... ./node/... ./testnet/...
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/allium, one static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/allium ./cmd/allium
+
+.PHONY: test
+test: ## Run every test that needs nothing but Go
+	$(GO) test ./...
+
+.PHONY: race
+race: ## Run the race detector where goroutines meet
+	$(GO) test -race -short $(RACE)
+
+.PHONY: lint
+lint: $(TOOLS)/golangci-lint ## Vet and lint
+	$(GO) vet ./...
+	$(TOOLS)/golangci-lint run ./...
+
+.PHONY: fuzz-smoke
+fuzz-smoke: ## Run every fuzz target for FUZZTIME (5s)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; done
+
+.PHONY: bench
+bench: build ## Run benchmarks, the reference pipe and 25 crash rounds
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./protocols/... ./store/... ./resolver/... ./gateway/...
+	ALLIUM_CRASH_ROUNDS=25 $(GO) test -run 'Crash' -count 1 -v ./store/
+	$(GO) run ./bench
+
+.PHONY: docs
+docs: ## Write docs/reference from the code
+	$(GO) run ./docs/gen
+
+.PHONY: docs-check
+docs-check: ## Fail when docs/reference differs from the code
+	$(GO) run ./docs/gen -check
+
+.PHONY: tidy-check
+tidy-check: ## Fail when go.mod or go.sum are not tidy
+	$(GO) mod tidy -diff
+	cd tools && $(GO) mod tidy -diff
+
+.PHONY: testnet
+testnet: build ## Start a local network of 5 nodes, add a tree on one, fetch it on another
+	bin/allium testnet up $(TESTNET_FLAGS)
+
+.PHONY: ci
+ci: ## What CI runs
+	$(MAKE) test
+	$(MAKE) race
+	$(MAKE) lint
+	$(MAKE) docs-check
+	$(MAKE) tidy-check
+	$(MAKE) testnet TESTNET_FLAGS='--exit'
+
+.PHONY: clean
+clean: ## Remove bin/
+	rm -rf bin
+
+$(TOOLS)/golangci-lint: tools/go.mod
+	cd tools && $(GO) build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(TOOLS)/benchstat: tools/go.mod
+	cd tools && $(GO) build -o ../$@ golang.org/x/perf/cmd/benchstat
