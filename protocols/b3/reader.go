@@ -1,0 +1,115 @@
+package b3
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"allium/protocols/status"
+)
+
+// groupBuffers holds *[GroupSize]byte between reads. A buffer is owned by one
+// read or one Section at a time.
+var groupBuffers = sync.Pool{New: func() any { return new([GroupSize]byte) }}
+
+// Reader reads an object from a Source and returns only bytes that it proved.
+// It is safe for concurrent use if its Source is.
+//
+// The Source stays behind a named field, here and in [Section]: a reader that
+// embedded a file would let sendfile pass its bytes by.
+type Reader struct {
+	root Root
+	size int64
+	src  Source
+	last atomic.Pointer[cursor] // parked between calls, for its proved path
+}
+
+// cursor is a walk that jumps, with the room that a parent is read into.
+type cursor struct {
+	walk *Walk
+	pair [ParentSize]byte
+}
+
+// NewReader returns a Reader of the object root, of size bytes, in src. The size
+// is a claim like the bytes: reads of the last group fail when it is false.
+func NewReader(root Root, size int64, src Source) *Reader {
+	return &Reader{root: root, size: size, src: src}
+}
+
+// Root is the object's address.
+func (r *Reader) Root() Root { return r.root }
+
+// Size is the size that the Reader was given.
+func (r *Reader) Size() int64 { return r.size }
+
+// ReadGroup reads and proves group g. The result is the front of buf, whose
+// capacity must do for the group; GroupSize always does. Parents that the
+// previous read proved are not read again. An error that wraps ErrCorrupt says
+// that the stored bytes are damaged.
+func (r *Reader) ReadGroup(g int64, buf []byte) ([]byte, error) {
+	if g < 0 || g >= Groups(r.size) || r.size > MaxSize {
+		return nil, status.Errorf(status.BadRange, "b3: %s has no group %d", r.root, g)
+	}
+	// A concurrent call finds nothing parked and starts at the root.
+	c := r.last.Swap(nil)
+	if c == nil {
+		c = &cursor{walk: newWalk(r.root, r.size, nil)}
+	}
+	c.walk.seek(g)
+	for {
+		item, _ := c.walk.Next()
+		if item.Parent {
+			if _, err := c.walk.Fill(r.src, c.pair[:]); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		p, err := c.walk.Fill(r.src, buf[:cap(buf)])
+		if err != nil {
+			return nil, err
+		}
+		r.last.Store(c)
+		return p.Data(), nil
+	}
+}
+
+// ReadAt implements [io.ReaderAt]: p[:n] is proved, and when an error cuts the
+// read short the rest of p holds nothing of the object.
+func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
+	if off < 0 {
+		return 0, status.Errorf(status.BadRange, "b3: read %s at %d", r.root, off)
+	}
+	for n < len(p) && off < r.size {
+		g, skip := off/GroupSize, int(off%GroupSize)
+		size := groupLen(r.size, g)
+		var got int
+		if skip == 0 && len(p)-n >= size {
+			_, err = r.ReadGroup(g, p[n:n+size:n+size])
+			got = size
+		} else {
+			got, err = r.readPart(p[n:], g, skip)
+		}
+		if err != nil {
+			clear(p[n:])
+			return n, fmt.Errorf("b3: read at %d: %w", off, err)
+		}
+		n += got
+		off += int64(got)
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// readPart copies group g from skip on into p.
+func (r *Reader) readPart(p []byte, g int64, skip int) (int, error) {
+	buf := groupBuffers.Get().(*[GroupSize]byte)
+	defer groupBuffers.Put(buf)
+	data, err := r.ReadGroup(g, buf[:])
+	if err != nil {
+		return 0, err
+	}
+	return copy(p, data[skip:]), nil
+}

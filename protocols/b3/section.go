@@ -1,0 +1,106 @@
+package b3
+
+import (
+	"errors"
+	"io"
+)
+
+// Section streams a byte range of an object, proved group by group, from a
+// pooled buffer. It is not for concurrent use; Close gives the buffer back.
+type Section struct {
+	walk *Walk
+	src  Source
+	off  int64 // of the next byte
+	end  int64
+	buf  *[GroupSize]byte // nil before the first read and after Close
+	rest []byte           // proved, of buf, not yet emitted
+	err  error
+}
+
+var errSectionClosed = errors.New("b3: the section is closed")
+
+// Section returns the bytes from start up to but without end, or to the end of
+// the object when end is −1. What lies past the object's size is cut off; a
+// malformed range is bad_range at the first read.
+func (r *Reader) Section(start, end int64) *Section {
+	s := &Section{src: r.src, off: start, end: end}
+	if end == -1 || end > r.size {
+		s.end = r.size
+	}
+	s.walk, s.err = NewWalk(r.root, r.size, []Range{{start, end}})
+	return s
+}
+
+// Len is the number of bytes not yet read.
+func (s *Section) Len() int64 { return max(0, s.end-s.off) }
+
+// Read implements [io.Reader] over proved bytes.
+func (s *Section) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if err := s.fill(); err != nil {
+		return 0, err
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	s.off += int64(n)
+	return n, nil
+}
+
+// WriteTo implements [io.WriterTo]: w gets one Write for every group, its proved
+// part of the range.
+func (s *Section) WriteTo(w io.Writer) (total int64, err error) {
+	for {
+		switch err := s.fill(); err {
+		case nil:
+		case io.EOF:
+			return total, nil
+		default:
+			return total, err
+		}
+		n, err := w.Write(s.rest)
+		total += int64(n)
+		s.off += int64(n)
+		s.rest = s.rest[n:]
+		if err != nil {
+			return total, err
+		}
+		if len(s.rest) > 0 {
+			return total, io.ErrShortWrite
+		}
+	}
+}
+
+// Close gives the buffer back. It is idempotent; reads after it fail.
+func (s *Section) Close() error {
+	if s.buf != nil {
+		groupBuffers.Put(s.buf)
+		s.buf, s.rest = nil, nil
+	}
+	s.err = errSectionClosed
+	return nil
+}
+
+// fill makes rest non-empty, or says why it cannot.
+func (s *Section) fill() error {
+	if s.err != nil {
+		return s.err
+	}
+	if s.buf == nil {
+		s.buf = groupBuffers.Get().(*[GroupSize]byte)
+	}
+	for len(s.rest) == 0 {
+		p, err := s.walk.Fill(s.src, s.buf[:])
+		if err != nil {
+			s.err = err
+			return err
+		}
+		if !p.IsParent() {
+			from := max(s.off-p.Offset(), 0)
+			to := min(s.end-p.Offset(), int64(len(p.Data())))
+			s.rest = p.Data()[from:to]
+		}
+	}
+	return nil
+}
