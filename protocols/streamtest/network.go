@@ -1,0 +1,174 @@
+package streamtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+)
+
+// Conn is one end of a connection. It implements what protocols use of
+// network.Conn: ID, LocalPeer, RemotePeer, IsClosed, Stat; the rest panics.
+type Conn struct {
+	network.Conn
+	id            string
+	local, remote peer.ID
+	closed        *atomic.Bool // shared by both ends
+	dir           network.Direction
+}
+
+var connIDs atomic.Int64
+
+func newConns(local, remote peer.ID) (a, b *Conn) {
+	id, closed := fmt.Sprint("conn-", connIDs.Add(1)), new(atomic.Bool)
+	return &Conn{id: id, local: local, remote: remote, closed: closed, dir: network.DirOutbound},
+		&Conn{id: id, local: remote, remote: local, closed: closed, dir: network.DirInbound}
+}
+
+// ID implements network.Conn; both ends have the same.
+func (c *Conn) ID() string { return c.id }
+
+// LocalPeer implements network.Conn.
+func (c *Conn) LocalPeer() peer.ID { return c.local }
+
+// RemotePeer implements network.Conn.
+func (c *Conn) RemotePeer() peer.ID { return c.remote }
+
+// IsClosed implements network.Conn.
+func (c *Conn) IsClosed() bool { return c.closed.Load() }
+
+// Stat implements network.Conn.
+func (c *Conn) Stat() network.ConnStats {
+	return network.ConnStats{Stats: network.Stats{Direction: c.dir}}
+}
+
+// Network joins hosts. Each pair has one connection, made by the first stream.
+type Network struct {
+	opts Options
+	wg   sync.WaitGroup
+
+	mu      sync.Mutex
+	hosts   map[peer.ID]*Host
+	conns   map[[2]peer.ID]*Conn // by {local, remote}
+	streams []*Stream            // openers' ends
+}
+
+// NewNetwork returns a network whose streams have those options.
+func NewNetwork(o Options) *Network {
+	return &Network{opts: o, hosts: map[peer.ID]*Host{}, conns: map[[2]peer.ID]*Conn{}}
+}
+
+// Host adds a host.
+func (n *Network) Host(id peer.ID) *Host {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	h := &Host{net: n, id: id, handlers: map[protocol.ID]network.StreamHandler{}}
+	n.hosts[id] = h
+	return h
+}
+
+// Disconnect closes the connection between two hosts: its streams are reset,
+// the next stream makes a new one.
+func (n *Network) Disconnect(a, b peer.ID) {
+	n.mu.Lock()
+	conn := n.conns[[2]peer.ID{a, b}]
+	delete(n.conns, [2]peer.ID{a, b})
+	delete(n.conns, [2]peer.ID{b, a})
+	streams := append([]*Stream(nil), n.streams...)
+	n.mu.Unlock()
+	if conn == nil {
+		return
+	}
+	conn.closed.Store(true)
+	for _, s := range streams {
+		if s.conn.id == conn.id {
+			_ = s.Reset()
+		}
+	}
+}
+
+// Close resets every stream and waits for the handlers.
+func (n *Network) Close() {
+	n.mu.Lock()
+	streams := n.streams
+	n.streams, n.hosts = nil, nil
+	n.mu.Unlock()
+	for _, s := range streams {
+		_ = s.Reset()
+	}
+	n.wg.Wait()
+}
+
+// Host is the part of a libp2p host that opens and accepts streams.
+type Host struct {
+	net *Network
+	id  peer.ID
+
+	mu       sync.Mutex
+	handlers map[protocol.ID]network.StreamHandler
+}
+
+// ID is the host's peer id.
+func (h *Host) ID() peer.ID { return h.id }
+
+// SetStreamHandler implements host.Host.
+func (h *Host) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.handlers[id] = f
+}
+
+// RemoveStreamHandler implements host.Host.
+func (h *Host) RemoveStreamHandler(id protocol.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.handlers, id)
+}
+
+func (h *Host) handler(ids []protocol.ID) (protocol.ID, network.StreamHandler) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, id := range ids {
+		if f := h.handlers[id]; f != nil {
+			return id, f
+		}
+	}
+	return "", nil
+}
+
+// NewStream implements host.Host. The handler of the other host runs in a
+// goroutine of its own.
+func (h *Host) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	n := h.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	remote := n.hosts[p]
+	if remote == nil {
+		return nil, fmt.Errorf("streamtest: no host %s", p)
+	}
+	id, handle := remote.handler(ids)
+	if handle == nil {
+		return nil, fmt.Errorf("streamtest: %s does not speak %v", p, ids)
+	}
+	a, b := openStream(n.opts, n.conn(h.id, p), n.conn(p, h.id), id)
+	n.streams = append(n.streams, a)
+	n.wg.Go(func() { handle(b) })
+	return a, nil
+}
+
+// conn returns local's end of the connection, made when there is none. The
+// caller holds n.mu.
+func (n *Network) conn(local, remote peer.ID) *Conn {
+	key := [2]peer.ID{local, remote}
+	if n.conns[key] == nil {
+		n.conns[key], n.conns[[2]peer.ID{remote, local}] = newConns(local, remote)
+	}
+	return n.conns[key]
+}
