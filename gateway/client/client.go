@@ -1,0 +1,172 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"allium/protocols/status"
+)
+
+// ErrNotRunning is in the chain of every error that means that no node
+// listens; the error's outcome is not_ready and it says how to start one.
+var ErrNotRunning = errors.New("no node is running")
+
+// Bounds of what is read of an answer that is not a stream of bytes.
+const (
+	maxLine = 1 << 20  // bytes of an NDJSON line or a problem
+	maxJSON = 16 << 20 // bytes of a JSON value
+)
+
+// dialTimeout bounds connecting; a local socket answers at once or not at all.
+const dialTimeout = 5 * time.Second
+
+// Client speaks the local API. It is safe for concurrent use.
+type Client struct {
+	base string // without a final slash
+	http *http.Client
+	tr   *http.Transport
+}
+
+var _ Node = (*Client)(nil)
+
+// New returns a client of the node that listens on the Unix socket (see
+// SocketPath) or, if target begins with "http://" or "https://", on that
+// admin listener. Nothing is dialled yet.
+func New(target string) (*Client, error) {
+	tr := &http.Transport{
+		// 64 KiB is one chunk group, what a node writes at a time.
+		ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
+		MaxIdleConns: 4, IdleConnTimeout: 30 * time.Second,
+		DisableCompression: true,
+	}
+	c := &Client{tr: tr, http: &http.Client{Transport: tr, CheckRedirect: refuseRedirect}}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	if strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://") {
+		u, err := url.Parse(target)
+		if err != nil || u.Host == "" || u.RawQuery != "" {
+			return nil, status.Errorf(status.BadRequest, "%q is not the address of an admin listener; write http://127.0.0.1:9600", target)
+		}
+		c.base = strings.TrimSuffix(target, "/")
+		tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, addr)
+			return conn, dialError(err, target)
+		}
+		return c, nil
+	}
+	c.base = "http://allium"
+	tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		if err := CheckSocketDir(filepath.Dir(target)); err != nil {
+			return nil, dialError(err, target)
+		}
+		conn, err := dialer.DialContext(ctx, "unix", target)
+		return conn, dialError(err, target)
+	}
+	return c, nil
+}
+
+// Close closes idle connections. Requests in flight end by their contexts.
+func (c *Client) Close() { c.tr.CloseIdleConnections() }
+
+// refuseRedirect: the API has none, so one is somebody else's answer.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// dialError gives a failed connection its outcome.
+func dialError(err error, target string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return &status.Error{
+			Outcome: status.NotReady, Err: ErrNotRunning,
+			Message: fmt.Sprintf("no node is running at %s; start one with `allium run`", target),
+		}
+	case errors.Is(err, fs.ErrPermission):
+		return status.Errorf(status.Forbidden, "the node at %s belongs to another user: %w", target, err)
+	}
+	return err
+}
+
+// call sends one request and returns its answer, status 200. The caller closes
+// the body.
+func (c *Client) call(ctx context.Context, method, path string, q url.Values, body io.Reader) (*http.Response, error) {
+	u := c.base + path
+	if len(q) > 0 {
+		u += "?" + q.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u, body)
+	if err != nil {
+		return nil, fmt.Errorf("client: %s: %w", path, err)
+	}
+	req.Header.Set("TE", "trailers")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, callError(ctx, path, err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, problemOf(resp, path)
+}
+
+// callError is the reason why there was no answer, without the URL that
+// net/http puts before it.
+func callError(ctx context.Context, path string, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return fmt.Errorf("client: %s: %w", verb(path), cause)
+	}
+	var s *status.Error
+	if errors.As(err, &s) {
+		return s
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	return status.Errorf(status.TransportDown, "the node's answer to %s was cut (%w); see whether it still runs", verb(path), err)
+}
+
+func verb(path string) string { return strings.TrimPrefix(path, "/api/v1/") }
+
+// problemOf turns an error answer back into the node's error.
+func problemOf(resp *http.Response, path string) error {
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxLine))
+	if err != nil {
+		return status.Errorf(status.TransportDown, "the node's answer to %s was cut: %w", verb(path), err)
+	}
+	var p Problem
+	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); t != "application/problem+json" || json.Unmarshal(raw, &p) != nil {
+		return status.Errorf(status.Upstream, "what answered %s with %s is not an allium node", verb(path), resp.Status)
+	}
+	return p.Report().Err(resp.StatusCode)
+}
+
+// value calls a verb whose answer is one JSON value.
+func value[T any](ctx context.Context, c *Client, method, path string, q url.Values) (T, error) {
+	var v T
+	resp, err := c.call(ctx, method, path, q, nil)
+	if err != nil {
+		return v, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxJSON))
+	if err != nil {
+		return v, callError(ctx, path, err)
+	}
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return v, status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w", verb(path), err)
+	}
+	return v, nil
+}

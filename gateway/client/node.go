@@ -1,0 +1,69 @@
+package client
+
+import (
+	"context"
+	"io"
+	"iter"
+)
+
+// Store is the part of the API that needs no network. A key is
+// "b3:<hex>[/path]"; an error carries an outcome (status.Of).
+//
+// A sequence yields values as they come and at most one error, which ends it;
+// stopping early stops the work behind it.
+type Store interface {
+	// Add stores a tar stream. What stands at the top level of the tar is what
+	// is added: each gives one Added, in order, once it is durable and, unless
+	// o.NoPin, pinned. Names of the tar are never used as paths of the machine.
+	Add(ctx context.Context, tar io.Reader, o AddOptions, progress ProgressFunc) iter.Seq2[Added, error]
+	// Get returns a file's bytes or a directory as a tar stream, verified.
+	Get(ctx context.Context, key string) (*Stream, error)
+	// Cat returns bytes [r.Start, r.End) of a file, verified.
+	Cat(ctx context.Context, key string, r Range) (*Stream, error)
+	// List yields the entries of a directory in bytewise order of their names.
+	List(ctx context.Context, key string) iter.Seq2[Entry, error]
+	// Stat describes an object and what this node has of it.
+	Stat(ctx context.Context, key string) (Stat, error)
+	// Verify reads objects again and proves them; an empty key is every object
+	// in the store. A bad object is a value, not an error.
+	Verify(ctx context.Context, key string) iter.Seq2[Verified, error]
+	// Pin keeps an object, and with o.Recursive what it leads to.
+	Pin(ctx context.Context, key string, o PinOptions) (Pin, error)
+	// Unpin removes the pin with that label (empty: all of the object's pins).
+	Unpin(ctx context.Context, key, label string) error
+	// Pins yields the pins by address.
+	Pins(ctx context.Context) iter.Seq2[Pin, error]
+}
+
+// Node is the whole API.
+type Node interface {
+	Store
+
+	// Fetch brings an object, with everything below it if it is a directory,
+	// into the store.
+	Fetch(ctx context.Context, key string, progress ProgressFunc) (Fetched, error)
+	// Providers yields who says to have the object, as they are found, at most
+	// limit of them (0: the node's default).
+	Providers(ctx context.Context, key string, limit int) iter.Seq2[Provider, error]
+	// Announce tells the network that this node provides the object.
+	Announce(ctx context.Context, key string) (Announced, error)
+
+	// ID is who the node is and where it listens.
+	ID(ctx context.Context) (ID, error)
+	// Peers lists the connections.
+	Peers(ctx context.Context) ([]Peer, error)
+	// Connect dials a peer's multiaddr (with /p2p/…).
+	Connect(ctx context.Context, addr string) (Peer, error)
+	// Disconnect closes every connection to a peer, given by its id.
+	Disconnect(ctx context.Context, peer string) error
+	// Ping measures one round trip to a peer, given by id or multiaddr.
+	Ping(ctx context.Context, peer string) (Pong, error)
+
+	// Drain begins the orderly shutdown of SPEC §10 and returns when it has
+	// begun.
+	Drain(ctx context.Context) error
+}
+
+// ProgressFunc is told how far a request has come. It returns at once and may
+// be called from any goroutine, at any rate; nil means nobody asks.
+type ProgressFunc func(Progress)

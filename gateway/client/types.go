@@ -1,0 +1,240 @@
+package client
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// Kind is what an address stands for.
+type Kind string
+
+// The kinds of entries (SPEC §1).
+const (
+	File      Kind = "file"
+	Directory Kind = "directory"
+	Link      Kind = "link" // a symbolic link; it has no object of its own
+)
+
+// Progress says how far a request has come. A total of 0 is not known yet.
+type Progress struct {
+	Bytes        int64  `json:"bytes"`
+	TotalBytes   int64  `json:"total_bytes,omitempty"`
+	Objects      int64  `json:"objects"`
+	TotalObjects int64  `json:"total_objects,omitempty"`
+	Path         string `json:"path,omitempty"` // what is being worked on
+}
+
+// AddOptions modify Add.
+type AddOptions struct {
+	NoPin bool   // leave what was added to the cache
+	Label string // of the pins
+}
+
+// Added is one top-level entry of what was added.
+type Added struct {
+	Name  string  `json:"name"` // as in the tar
+	Root  b3.Root `json:"root"`
+	Kind  Kind    `json:"kind"`
+	Files int64   `json:"files"` // files at and below it
+	Bytes int64   `json:"bytes"` // their content
+	New   int64   `json:"new"`   // bytes of it that the store did not have
+}
+
+// Object heads a stream of bytes.
+type Object struct {
+	Root       b3.Root `json:"root"`
+	Kind       Kind    `json:"kind"`           // Directory: the stream is a tar
+	Size       int64   `json:"size"`           // bytes of the object; for a directory, of its manifest
+	Name       string  `json:"name,omitempty"` // last element of the key's path
+	Executable bool    `json:"executable,omitempty"`
+}
+
+// Stream is an object being read. Body returns io.EOF only after the last
+// byte was verified and delivered; any other end is an error with an outcome.
+// A Body with a WriteTo method is copied with it. The caller closes Body.
+type Stream struct {
+	Object
+	Body io.ReadCloser
+}
+
+// Range is bytes [Start, End) of an object; End −1 is its end.
+type Range struct{ Start, End int64 }
+
+// Entry is one line of a directory.
+type Entry struct {
+	Name       string  `json:"name"`
+	Kind       Kind    `json:"kind"`
+	Root       b3.Root `json:"root,omitzero"` // zero for a link
+	Size       int64   `json:"size"`          // bytes of the object; for a directory, of its manifest
+	Executable bool    `json:"executable,omitempty"`
+	Target     string  `json:"target,omitempty"` // of a link
+}
+
+// Stat describes an object.
+type Stat struct {
+	Root    b3.Root `json:"root"`
+	CID     string  `json:"cid"`
+	Kind    Kind    `json:"kind"`
+	Size    int64   `json:"size"`    // bytes of the object
+	Groups  int64   `json:"groups"`  // chunk groups of 64 KiB
+	Local   bool    `json:"local"`   // the whole object is in the store
+	Entries int64   `json:"entries"` // of a directory
+	Pins    []Pin   `json:"pins"`
+}
+
+// Verified is one object that was read again.
+type Verified struct {
+	Root  b3.Root        `json:"root"`
+	Size  int64          `json:"size"`
+	Error *status.Report `json:"error,omitempty"` // nil: every byte was proved
+}
+
+// PinOptions modify Pin.
+type PinOptions struct {
+	Recursive bool
+	Label     string
+}
+
+// Pin keeps an object in the store.
+type Pin struct {
+	Root      b3.Root   `json:"root"`
+	Recursive bool      `json:"recursive"`
+	Label     string    `json:"label,omitempty"`
+	Since     time.Time `json:"since,omitzero"`
+}
+
+// Fetched is what Fetch brought.
+type Fetched struct {
+	Root    b3.Root `json:"root"`
+	Kind    Kind    `json:"kind"`
+	Objects int64   `json:"objects"`
+	Bytes   int64   `json:"bytes"`
+	New     int64   `json:"new"` // bytes that came from the network
+}
+
+// Provider is a peer that signed a record saying it has an object.
+type Provider struct {
+	ID       string    `json:"id"`
+	Addrs    []string  `json:"addrs"`
+	NotAfter time.Time `json:"not_after,omitzero"`
+}
+
+// Announced says who took the record.
+type Announced struct {
+	Root  b3.Root `json:"root"`
+	Peers int     `json:"peers"` // that acknowledged it
+}
+
+// ID is who a node is and where it listens (SPEC §11).
+type ID struct {
+	ID      string   `json:"id"`
+	Addrs   []string `json:"addrs"`
+	Gateway string   `json:"gateway"`
+	Admin   string   `json:"admin"`
+}
+
+// Peer is a connection.
+type Peer struct {
+	ID        string  `json:"id"`
+	Addr      string  `json:"addr"`
+	Transport string  `json:"transport"`
+	Direction string  `json:"direction"`        // "in" or "out"
+	Agent     string  `json:"agent,omitempty"`  // as it said in HELLO
+	AgeMS     int64   `json:"age_ms"`           // of the connection
+	RTTMS     float64 `json:"rtt_ms,omitempty"` // 0: not measured
+	Streams   int     `json:"streams"`
+}
+
+// Pong is one round trip.
+type Pong struct {
+	ID    string  `json:"id"`
+	RTTMS float64 `json:"rtt_ms"`
+}
+
+// Version says which program runs.
+type Version struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Go      string `json:"go"`
+}
+
+// Limits is every bound of the node with what is in use of it (SPEC §11).
+type Limits struct {
+	Limits []Limit `json:"limits"`
+}
+
+// Limit is one bound.
+type Limit struct {
+	Name     string `json:"name"`
+	Kind     string `json:"kind"` // gate, queue, rate or budget
+	Capacity int64  `json:"capacity"`
+	Current  int64  `json:"current"`
+	Peak     int64  `json:"peak"`
+	Rejected int64  `json:"rejected"`
+	Policy   string `json:"policy"` // what happens when it is full
+	Path     string `json:"path"`   // producer → consumer
+}
+
+// Readiness is /readyz (SPEC §10).
+type Readiness struct {
+	Ready  bool   `json:"ready"`
+	Reads  bool   `json:"reads"`
+	Writes bool   `json:"writes"`
+	Gates  []Gate `json:"gates"` // in the order they are passed
+}
+
+// Gate is one condition of readiness.
+type Gate struct {
+	Name       string    `json:"name"`
+	Ready      bool      `json:"ready"`
+	Have       int64     `json:"have"`
+	Need       int64     `json:"need"`
+	Since      time.Time `json:"since,omitzero"` // of the last change
+	RetryAfter int64     `json:"retry_after"`    // seconds; 0 when ready
+	Fix        string    `json:"fix,omitempty"`  // what to do, in a sentence
+}
+
+// Problem is an error answer: RFC 9457 with the members of SPEC §3.
+type Problem struct {
+	Type     string `json:"type"`  // "urn:allium:problem:<reason>"
+	Title    string `json:"title"` // the reason in words
+	Status   int    `json:"status"`
+	Detail   string `json:"detail"`             // what happened and what to do
+	Instance string `json:"instance,omitempty"` // "urn:allium:request:<corr id>"
+
+	Reason       string `json:"reason"`          // the outcome
+	Label        string `json:"label,omitempty"` // a narrower label (status.Report's detail)
+	Limit        string `json:"limit,omitempty"`
+	Current      int64  `json:"current,omitempty"`
+	Cap          int64  `json:"cap,omitempty"`
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+	LookupID     string `json:"lookup_id,omitempty"`
+}
+
+// Report is the problem as the report it was made of.
+func (p Problem) Report() status.Report {
+	return status.Report{
+		Reason: p.Reason, Message: p.Detail, Detail: p.Label, Limit: p.Limit, Current: p.Current, Cap: p.Cap,
+		RetryAfterMS: p.RetryAfterMS, LookupID: p.LookupID,
+	}
+}
+
+// Line is one line of an NDJSON answer. One member is set; ok or error is the
+// last line, and an answer that ends before it was cut.
+type Line struct {
+	Progress *Progress       `json:"progress,omitempty"`
+	Item     json.RawMessage `json:"item,omitempty"`
+	OK       json.RawMessage `json:"ok,omitempty"` // the result, {} if there is none
+	Error    *status.Report  `json:"error,omitempty"`
+}
+
+// The headers of the API.
+const (
+	HeaderObject = "X-Allium-Object" // JSON of Object, on get and cat
+	HeaderStatus = "X-Allium-Status" // trailer of get and cat: "ok" or JSON of a status.Report
+	StatusOK     = "ok"              // the value of HeaderStatus after the last byte
+)
