@@ -1,0 +1,208 @@
+package p2p
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/pnet"
+	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
+	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
+	"github.com/libp2p/go-libp2p/p2p/security/noise"
+	tls "github.com/libp2p/go-libp2p/p2p/security/tls"
+	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/protocols/status"
+)
+
+// Deps is what the host needs from the node.
+type Deps struct {
+	Key     crypto.PrivKey        // the node's identity, Ed25519
+	PSK     pnet.PSK              // 32 bytes for a private network; nil for the public one
+	Version string                // of the program; identify says allium/<version>
+	Log     *slog.Logger          // nil discards
+	Metrics prometheus.Registerer // nil: not registered. One per host: the library's names are fixed
+}
+
+// Builder builds hosts of one configuration.
+type Builder struct {
+	cfg    Config
+	deps   Deps
+	listen []ma.Multiaddr
+	relays []peer.AddrInfo
+}
+
+// New checks the configuration and starts nothing. A wrong configuration is
+// status.BadRequest.
+func New(cfg Config, deps Deps) (*Builder, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Key == nil || deps.Key.Type() != crypto.Ed25519 {
+		return nil, status.Errorf(status.BadRequest, "p2p: the node needs an Ed25519 key")
+	}
+	if deps.PSK != nil && len(deps.PSK) != 32 {
+		return nil, status.Errorf(status.BadRequest, "p2p: the pre-shared key has %d bytes, it must have 32", len(deps.PSK))
+	}
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	relays, err := cfg.relays()
+	if err != nil {
+		return nil, err // unreachable: Validate has parsed them
+	}
+	b := &Builder{cfg: cfg, deps: deps, relays: relays}
+	for _, s := range cfg.Listen {
+		a, err := parseListen(s)
+		if err != nil {
+			return nil, err
+		}
+		// QUIC has no room for a pre-shared key.
+		if deps.PSK != nil && isQUIC(a) {
+			continue
+		}
+		b.listen = append(b.listen, a)
+	}
+	if len(cfg.Listen) > 0 && len(b.listen) == 0 {
+		return nil, status.Errorf(status.BadRequest, "p2p: listen has QUIC addresses alone, and a private network needs TCP: add /ip4/0.0.0.0/tcp/4901")
+	}
+	return b, nil
+}
+
+// Build starts a host and returns once it listens on every address asked for;
+// status.TransportDown names the first it could not get. The caller closes the
+// host. The first Build of the process decides where the library logs.
+func (b *Builder) Build(ctx context.Context) (host.Host, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	bridgeLogs(ctx, b.deps.Log)
+	rm, err := b.cfg.newResourceManager(b.deps.Metrics != nil)
+	if err != nil {
+		return nil, err
+	}
+	cm, err := connmgr.NewConnManager(b.cfg.ConnsLow, b.cfg.ConnsHigh, connmgr.WithGracePeriod(b.cfg.ConnGrace))
+	if err != nil {
+		_ = rm.Close()
+		return nil, fmt.Errorf("p2p: connection manager: %w", err)
+	}
+	h, err := libp2p.New(append(b.options(), libp2p.ResourceManager(rm), libp2p.ConnectionManager(cm))...)
+	if err != nil {
+		_ = cm.Close()
+		_ = rm.Close()
+		return nil, status.Errorf(status.TransportDown, "p2p: start the host: %w (is another program using the port? change listen)", err)
+	}
+	if a, ok := b.missing(h); ok {
+		return nil, closeWith(h, status.Errorf(status.TransportDown, "p2p: could not listen on %s: stop the program that uses the port, or change listen", a))
+	}
+	return h, nil
+}
+
+// closeWith closes h and returns err.
+func closeWith(h host.Host, err error) error {
+	if cerr := h.Close(); cerr != nil {
+		return fmt.Errorf("%w (and closing the host: %v)", err, cerr)
+	}
+	return err
+}
+
+// missing returns the first address asked for that h does not listen on: the
+// swarm is content with one of them.
+func (b *Builder) missing(h host.Host) (ma.Multiaddr, bool) {
+	have := h.Network().ListenAddresses()
+	for _, want := range b.listen {
+		found := false
+		for i, a := range have {
+			if satisfies(a, want) {
+				have = append(have[:i:i], have[i+1:]...) // two wants with port 0 need two listeners
+				found = true
+				break
+			}
+		}
+		if !found {
+			return want, true
+		}
+	}
+	return nil, false
+}
+
+// satisfies reports whether a listener at have is what want asked for.
+func satisfies(have, want ma.Multiaddr) bool {
+	if isQUIC(have) != isQUIC(want) {
+		return false
+	}
+	hn, err := manet.ToNetAddr(trimQUIC(have))
+	if err != nil {
+		return false
+	}
+	wn, err := manet.ToNetAddr(trimQUIC(want))
+	if err != nil {
+		return false
+	}
+	h, w := addrPort(hn), addrPort(wn)
+	return h.Addr() == w.Addr() && (w.Port() == 0 || h.Port() == w.Port())
+}
+
+// options is the host but for what Build has to close when it fails.
+func (b *Builder) options() []libp2p.Option {
+	c := b.cfg
+	mux := *yamux.DefaultTransport
+	mux.InitialStreamWindowSize = uint32(c.MuxInitialWindow)
+	mux.MaxStreamWindowSize = uint32(c.MuxMaxWindow)
+
+	opts := []libp2p.Option{
+		libp2p.Identity(b.deps.Key),
+		libp2p.UserAgent("allium/" + b.deps.Version),
+		libp2p.ListenAddrs(b.listen...),
+		libp2p.Security(noise.ID, noise.New),
+		libp2p.Security(tls.ID, tls.New),
+		libp2p.Muxer(yamux.ID, &mux),
+		libp2p.Transport(tcp.NewTCPTransport),
+		libp2p.WithDialTimeout(c.DialTimeout),
+	}
+	if b.deps.PSK != nil {
+		opts = append(opts, libp2p.PrivateNetwork(b.deps.PSK))
+	} else {
+		warnUDPBuffers(b.deps.Log)
+		opts = append(opts, libp2p.Transport(quic.NewTransport))
+	}
+	if b.deps.Metrics != nil {
+		opts = append(opts, libp2p.PrometheusRegisterer(b.deps.Metrics))
+	} else {
+		opts = append(opts, libp2p.DisableMetrics())
+	}
+	return append(opts, b.reachability()...)
+}
+
+// reachability is what the profile does to be reached and to help others.
+func (b *Builder) reachability() []libp2p.Option {
+	c := b.cfg
+	switch c.Profile {
+	case Testnet:
+		// Nobody is behind a NAT on loopback, and nothing may ask outside.
+		return []libp2p.Option{libp2p.DisableRelay(), libp2p.DisableIdentifyAddressDiscovery(), libp2p.ForceReachabilityPublic()}
+	case Seed:
+		return []libp2p.Option{
+			libp2p.ForceReachabilityPublic(), libp2p.EnableRelayService(), libp2p.EnableNATService(), libp2p.EnableAutoNATv2(),
+		}
+	}
+	opts := []libp2p.Option{libp2p.EnableRelay(), libp2p.EnableAutoNATv2()}
+	if c.PortMap {
+		opts = append(opts, libp2p.NATPortMap())
+	}
+	if c.HolePunch {
+		opts = append(opts, libp2p.EnableHolePunching())
+	}
+	if len(b.relays) > 0 {
+		opts = append(opts, libp2p.EnableAutoRelayWithStaticRelays(b.relays))
+	}
+	return opts
+}

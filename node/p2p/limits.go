@@ -1,0 +1,90 @@
+package p2p
+
+import (
+	"fmt"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
+	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
+	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
+	"github.com/pbnjay/memory"
+)
+
+// streamLimit bounds the streams of one protocol, in each direction, over the
+// whole node and with one peer. Both directions together may reach their sum.
+type streamLimit struct {
+	id            protocol.ID
+	total, peer   rcmgr.LimitVal
+	memory, peerM rcmgr.LimitVal64 // bytes of receive windows promised
+}
+
+// streamLimits is every protocol the node speaks. A stream over a limit is
+// reset by the resource manager before any handler sees it.
+func (c Config) streamLimits() []streamLimit {
+	const small = rcmgr.LimitVal64(256 << 10) // what yamux reserves for a new stream
+	sessions := rcmgr.LimitVal(c.MaxSessions)
+	window := rcmgr.LimitVal64(c.MuxMaxWindow)
+	return []streamLimit{
+		// One stream each way per connection (OAP1 §5), and a few connections.
+		{"/oap/1/session", sessions, 4, 2 * small * rcmgr.LimitVal64(sessions), 8 * small},
+		// A client pools 8 streams per peer; windows may grow to their maximum.
+		{"/oap/1/object", 1024, 32, 64 * window, 8 * window},
+		// One stream per RPC: 1,024 in flight in the process (SPEC §2).
+		{"/allium/kad/1.0.0", 1024, 64, 2048 * small, 128 * small},
+		{"/allium/prov/1.0.0", 1024, 64, 2048 * small, 128 * small},
+		{identify.ID, 256, 16, 512 * small, 32 * small},
+		{identify.IDPush, 256, 16, 512 * small, 32 * small},
+		{ping.ID, 64, 2, 128 * small, 4 * small},
+	}
+}
+
+// newResourceManager makes the manager that every connection and stream asks
+// for a place. What is not set here has the library's limits for the machine.
+func (c Config) newResourceManager(metrics bool) (network.ResourceManager, error) {
+	defaults := rcmgr.DefaultLimits
+	libp2p.SetDefaultServiceLimits(&defaults)
+
+	conns := rcmgr.LimitVal(c.MaxConns)
+	sessions := rcmgr.LimitVal(c.MaxSessions)
+	streams := 2*sessions + 8*conns + 4096
+	limits := rcmgr.PartialLimitConfig{
+		System: rcmgr.ResourceLimits{
+			Conns: conns, ConnsInbound: conns, ConnsOutbound: conns, FD: conns,
+			Streams: streams, StreamsInbound: streams, StreamsOutbound: streams,
+			Memory: rcmgr.LimitVal64(c.memory()),
+		},
+		Protocol:     map[protocol.ID]rcmgr.ResourceLimits{},
+		ProtocolPeer: map[protocol.ID]rcmgr.ResourceLimits{},
+	}
+	for _, l := range c.streamLimits() {
+		limits.Protocol[l.id] = rcmgr.ResourceLimits{Streams: 2 * l.total, StreamsInbound: l.total, StreamsOutbound: l.total, Memory: l.memory}
+		limits.ProtocolPeer[l.id] = rcmgr.ResourceLimits{Streams: 2 * l.peer, StreamsInbound: l.peer, StreamsOutbound: l.peer, Memory: l.peerM}
+	}
+
+	opts := []rcmgr.Option{
+		rcmgr.WithLimitPerSubnet(
+			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 32, ConnCount: c.MaxConnsPerIP}},
+			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 56, ConnCount: c.MaxConnsPerIP}, {PrefixLength: 48, ConnCount: 8 * c.MaxConnsPerIP}},
+		),
+		rcmgr.WithNetworkPrefixLimit(rcmgr.DefaultNetworkPrefixLimitV4, rcmgr.DefaultNetworkPrefixLimitV6), // loopback: no limit
+		rcmgr.WithConnRateLimiters(c.connRate()),
+	}
+	if !metrics {
+		opts = append(opts, rcmgr.WithMetricsDisabled())
+	}
+	rm, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(limits.Build(defaults.AutoScale())), opts...)
+	if err != nil {
+		return nil, fmt.Errorf("p2p: resource manager: %w", err)
+	}
+	return rm, nil
+}
+
+// memory is MaxMemory, or its default for this machine.
+func (c Config) memory() int64 {
+	if c.MaxMemory > 0 {
+		return c.MaxMemory
+	}
+	return max(int64(memory.TotalMemory()/4), minMemory)
+}
