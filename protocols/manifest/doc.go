@@ -1,0 +1,28 @@
+// Package manifest holds directories: how they are written, read and put back
+// on disk (SPEC §1, OAP1.md §11; the format itself is in FORMAT.md).
+//
+// A directory is an object like any other. Its bytes are the magic line and
+// deterministic CBOR; a large directory is a tree of such objects, index nodes
+// over leaves, cut where the content says, so that memory is bounded for a
+// directory of any size and a small change rewrites little. Every size in this
+// package, and the bounds of 256 KiB and 1 MiB that cut nodes, count the whole
+// object, magic line included: they are sizes that a store or a peer reports.
+//
+// Invariants:
+//   - The same entries give the same address, however they were read.
+//   - [Decode] accepts the bytes that a [Builder] could have written, only.
+//   - What an entry is comes from its parent, never from its content.
+//   - A walk ends and holds a bounded number of bytes, whatever the nodes say.
+//   - An [Extractor] writes inside its target only, and its target appears
+//     complete or not at all.
+//
+// The package does no I/O but an Extractor's: it reads objects with a [Getter]
+// that has verified them and writes them with a [Put].
+//
+// One directory, walked through: package node lists a directory on disk, puts
+// every file and calls [Builder.Add] for each name; the builder hands finished
+// nodes to its Put and Close returns the address. Elsewhere a command calls
+// [Lookup] with that address and a path, which reads one node per level, and
+// gives the entry found to [Extractor.Tree], which writes it beside the
+// target; [Extractor.Commit] creates the links and renames it into place.
+package manifest
