@@ -74,13 +74,13 @@ var encoders = sync.Pool{New: func() any {
 
 // Compress appends the zstd form of payload to dst, for a frame with FlagComp.
 // It reports false, and dst unchanged, when that would not be shorter or when
-// the receiver's [Inflate] would refuse it.
-func Compress(dst, payload []byte) ([]byte, bool) {
+// the receiver's [Inflate] would refuse it under that max_frame.
+func Compress(dst, payload []byte, maxFrame uint32) ([]byte, bool) {
 	e := encoders.Get().(*zstd.Encoder)
 	out := e.EncodeAll(payload, dst)
 	encoders.Put(e)
 	n := len(out) - len(dst)
-	if n >= len(payload) || len(payload) > inflateLimit(n, MinMaxFrame) {
+	if n >= len(payload) || len(payload) > inflateLimit(n, maxFrame) {
 		return dst, false
 	}
 	return out, true

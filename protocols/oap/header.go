@@ -1,6 +1,10 @@
 package oap
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
 
 // Sizes of SPEC.md §1, §3 and §7, in bytes.
 const (
@@ -41,10 +45,26 @@ const (
 	FlagsKnown Flags = 1<<iota - 1
 )
 
+var flagNames = [...]string{"REQ", "RESP", "EVENT", "START", "END", "ACK_REQ", "COMP", "APP_E2E"}
+
 const flagsKind = FlagReq | FlagResp | FlagEvent
 
 // Has reports whether every bit of f2 is set.
 func (f Flags) Has(f2 Flags) bool { return f&f2 == f2 }
+
+// String lists the names of the flags, "REQ|START|END"; reserved bits as hex.
+func (f Flags) String() string {
+	var names []string
+	for i, name := range flagNames {
+		if f.Has(1 << i) {
+			names = append(names, name)
+		}
+	}
+	if rest := f &^ FlagsKnown; rest != 0 || f == 0 {
+		names = append(names, fmt.Sprintf("%#04x", uint16(rest)))
+	}
+	return strings.Join(names, "|")
+}
 
 // IsAck reports whether the frame is an ACK (SPEC.md §6).
 func (f Flags) IsAck() bool { return f&flagsKind == FlagEvent|FlagResp }
@@ -104,9 +124,9 @@ func (h *Header) check(maxFrame uint32) error {
 	case h.Ver != Version:
 		return refuse(ReasonBadVersion, "ver %d", h.Ver)
 	case !h.Flags.valid():
-		return refuse(ReasonBadFlags, "flags %#04x", uint16(h.Flags))
+		return refuse(ReasonBadFlags, "flags %s", h.Flags)
 	case h.CapLen > 0 && !h.Flags.Has(FlagReq|FlagStart):
-		return refuse(ReasonCapOnNonStart, "flags %#04x, cap_len %d", uint16(h.Flags), h.CapLen)
+		return refuse(ReasonCapOnNonStart, "flags %s, cap_len %d", h.Flags, h.CapLen)
 	}
 	return nil
 }

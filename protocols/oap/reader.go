@@ -37,7 +37,7 @@ func (r *Reader) Next() (Frame, error) {
 	if r.start == r.end {
 		r.start, r.end = 0, 0
 		if !r.full {
-			r.buf.release()
+			r.buf.release() // the stream pauses: hold nothing for it
 		}
 	}
 	if err := r.fill(HeaderSize); err != nil {
@@ -61,8 +61,7 @@ func (r *Reader) Next() (Frame, error) {
 // maxEmptyReads is how often a stream may return nothing and no error.
 const maxEmptyReads = 100
 
-// fill reads until n bytes are buffered. The buffer grows to the next size
-// only when the present one is full of this frame.
+// fill reads until n bytes are buffered.
 func (r *Reader) fill(n int) error {
 	empty := 0
 	for r.end-r.start < n {
@@ -93,21 +92,19 @@ func (r *Reader) fill(n int) error {
 	return nil
 }
 
-// room makes room for at least one more byte of a frame of n.
+// room makes room for at least one more byte of a frame of n. A buffer grows
+// to the next size when this frame fills it; a small one also when the stream
+// delivers faster than it holds.
 func (r *Reader) room(n int) {
-	size := len(r.buf.b)
-	held := r.end - r.start
+	held, size := r.end-r.start, len(r.buf.b)
 	switch {
-	case held == size: // nothing yet, or full of this frame
-		want := smallSize
-		if size >= smallSize {
-			want = min(n, mediumSize)
-		}
-		if size >= mediumSize {
-			want = n
-		}
-		r.buf.grow(want, r.buf.b[r.start:r.end])
-	case r.start > 0 && r.start+n > size:
+	case size == 0:
+		r.buf.grow(smallSize, nil)
+	case size == smallSize && r.full:
+		r.buf.grow(mediumSize, r.buf.b[r.start:r.end])
+	case held == size:
+		r.buf.grow(n, r.buf.b)
+	case r.start+n > size:
 		copy(r.buf.b, r.buf.b[r.start:r.end])
 	default:
 		return

@@ -51,6 +51,7 @@ func (w *Writer) WriteBuilder(b *Builder) error {
 	if err := h.check(w.maxFrame); err != nil {
 		return err
 	}
+	b.Next(0) // an empty payload may have no buffer yet
 	p := b.buf.b[:b.n]
 	h.put(p)
 	return w.write(p)
