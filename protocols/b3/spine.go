@@ -6,21 +6,17 @@ import (
 )
 
 // spine is a tree that grows to the right: the chaining values of its complete
-// subtrees, largest first. Subtrees of equal size are merged only when the next
-// group arrives, because until then their parent may be the root.
+// subtrees, largest first. Two subtrees of one size are merged only when the
+// next group arrives, because until then their parent may be the root.
 //
-// Invariant: between calls, depth ≤ popcount(groups) + the merges that the
-// latest group made possible.
+// Invariant: the stack holds the subtrees of the binary digits of groups, and
+// beside them only what the latest group allows to merge.
 type spine struct {
 	groups int64 // pushed so far
 	depth  int   // values on the stack
 	// The values lie one after the other, so the top two are a parent.
-	stack [(2*maxDepth + 2) * Size]byte
-
-	out    io.Writer // takes the parents in post-order; may be nil
-	err    error     // first error of out
-	filled int       // bytes of buf that wait for out
-	buf    [64 * ParentSize]byte
+	stack [(maxDepth + 2) * Size]byte
+	out   *outboard // takes the parents in post-order; may be nil
 }
 
 // push appends the next group's chaining value.
@@ -28,7 +24,7 @@ func (s *spine) push(cv [Size]byte) {
 	for s.depth > bits.OnesCount64(uint64(s.groups)) {
 		s.merge(false)
 	}
-	*(*[Size]byte)(s.stack[s.depth*Size:]) = cv
+	copy(s.stack[s.depth*Size:], cv[:])
 	s.depth++
 	s.groups++
 }
@@ -46,24 +42,30 @@ func (s *spine) merge(root bool) {
 	s.depth--
 	p := (*[ParentSize]byte)(s.stack[(s.depth-1)*Size:])
 	if s.out != nil {
-		s.filled += copy(s.buf[s.filled:], p[:])
-		if s.filled == len(s.buf) {
-			s.flush()
-		}
+		s.out.add(p)
 	}
-	*(*[Size]byte)(p[:Size]) = parentCV(p, root)
+	cv := parentCV(p, root)
+	copy(p[:], cv[:])
 }
 
-// flush hands the waiting parents to out.
-func (s *spine) flush() {
-	if s.filled > 0 && s.err == nil {
-		_, s.err = s.out.Write(s.buf[:s.filled])
-	}
-	s.filled = 0
+// outboard gathers parents on their way to a writer.
+type outboard struct {
+	w      io.Writer
+	err    error // the first of w; nothing is written after it
+	filled int   // bytes of buf that wait
+	buf    [64 * ParentSize]byte
 }
 
-// reset makes the spine empty, with parents going to out.
-func (s *spine) reset(out io.Writer) {
-	s.groups, s.depth, s.filled = 0, 0, 0
-	s.out, s.err = out, nil
+func (o *outboard) add(p *[ParentSize]byte) {
+	o.filled += copy(o.buf[o.filled:], p[:])
+	if o.filled == len(o.buf) {
+		o.flush()
+	}
+}
+
+func (o *outboard) flush() {
+	if o.filled > 0 && o.err == nil {
+		_, o.err = o.w.Write(o.buf[:o.filled])
+	}
+	o.filled = 0
 }
