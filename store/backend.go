@@ -1,0 +1,137 @@
+package store
+
+import (
+	"context"
+	"io"
+	"sync/atomic"
+
+	"allium/protocols/b3"
+)
+
+// entry is what a backend knows of one visible object.
+type entry struct {
+	root    b3.Root
+	size    int64
+	corrupt bool // its bytes failed a check; not served until put again
+	seg     uint64
+	off     int64 // of the body in segment seg; embedded backend, small objects only
+}
+
+// small reports whether an object of that size is one group, kept whole.
+func small(size int64) bool { return size <= b3.GroupSize }
+
+// file is one half of a large object.
+type file interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+}
+
+// pair is a large object: plain bytes, and outboard in post-order.
+type pair struct {
+	data, outboard file
+}
+
+// close gives the files up. What was written to them is synced before or lost
+// on purpose, so there is no error to look at.
+func (p pair) close() {
+	_ = p.data.Close()
+	_ = p.outboard.Close()
+}
+
+// staging is a large object on its way in. Whoever staged it closes its files,
+// when publish or discard is through with them.
+type staging struct {
+	pair
+	dataPath, outboardPath string // embedded backend
+}
+
+// backend keeps objects and pins. It is told only what Store has verified, and
+// is safe for concurrent use between open and close. put, publish, remove and
+// mark of one root do not run at once (the roots table sees to that), but for
+// publish of an object that two puts staged.
+type backend interface {
+	// open acquires what the backend needs; when it fails nothing is left open.
+	open() error
+	// serve runs the backend's goroutines. When ctx is done it writes what is
+	// queued, joins them and returns.
+	serve(ctx context.Context)
+	// close gives everything back. Nothing is called after it.
+	close() error
+
+	// get returns the entry of a visible object.
+	get(root b3.Root) (e entry, ok bool, err error)
+	// entries appends visible objects from root on, ascending, to page up to
+	// its capacity. Fewer means the end.
+	entries(root b3.Root, page []entry) ([]entry, error)
+	// read returns a small object's bytes, unverified.
+	read(e entry) ([]byte, error)
+	// openPair opens a large object, unverified. The pair is only read.
+	openPair(e entry) (pair, error)
+
+	// put stores a small object. It returns when the object is visible and
+	// durable, or, for a deferred put, when it is sure to be by the next flush
+	// that succeeds. isNew is false when it was visible already. p is not kept.
+	put(ctx context.Context, root b3.Root, p []byte, deferred bool) (isNew bool, err error)
+	// stage makes room for a large object. root may be zero when unknown.
+	stage(root b3.Root) (*staging, error)
+	// publish makes a staged object, which is complete, visible and durable
+	// under root; with deferred, by the next flush that succeeds. What cannot be
+	// published is discarded. done is called once, when the backend is through
+	// with the files and root may be removed.
+	publish(ctx context.Context, root b3.Root, size int64, st *staging, deferred bool, done func()) (isNew bool, err error)
+	// discard removes what stage made.
+	discard(st *staging) error
+	// flush returns when every deferred put and publish before it is visible
+	// and durable, or the error for which some are not.
+	flush(ctx context.Context) error
+
+	// remove deletes a visible object, durably.
+	remove(e entry) error
+	// mark sets or clears an entry's corrupt flag.
+	mark(e entry, corrupt bool) error
+
+	// setPin and dropPin are durable; dropPin reports whether there was one.
+	setPin(p Pin) error
+	dropPin(root b3.Root, label string) (bool, error)
+	// pins appends pins from (root, label) on, in order of both, to page up to
+	// its capacity. Fewer means the end.
+	pins(root b3.Root, label string, page []Pin) ([]Pin, error)
+
+	// totals is the backend's count of visible objects.
+	totals() *totals
+	// failure is the sticky error of the write side, nil when it works.
+	failure() error
+}
+
+// totals counts visible objects. The embedded backend rebuilds them from the
+// index when it opens.
+type totals struct {
+	objects, bytes, corrupt atomic.Int64
+}
+
+func (t *totals) add(e entry) {
+	t.objects.Add(1)
+	t.bytes.Add(e.size)
+	if e.corrupt {
+		t.corrupt.Add(1)
+	}
+}
+
+func (t *totals) sub(e entry) {
+	t.objects.Add(-1)
+	t.bytes.Add(-e.size)
+	if e.corrupt {
+		t.corrupt.Add(-1)
+	}
+}
+
+// next is the root after r in key order; ok is false after the last one.
+func next(r b3.Root) (b3.Root, bool) {
+	for i := len(r) - 1; i >= 0; i-- {
+		if r[i]++; r[i] != 0 {
+			return r, true
+		}
+	}
+	return r, false
+}

@@ -1,0 +1,93 @@
+package store
+
+import (
+	"fmt"
+
+	"allium/protocols/b3"
+)
+
+// The backends.
+const (
+	BackendEmbedded = "embedded" // files in Config.Dir, see FORMAT.md
+	BackendMemory   = "memory"   // RAM only, nothing survives
+)
+
+// Config is the store's part of the configuration.
+type Config struct {
+	Backend string `koanf:"backend" doc:"where objects live: embedded (files) or memory (RAM, nothing survives)"`
+	Dir     string `koanf:"dir" doc:"directory of the embedded backend; created when it does not exist"`
+
+	MemoryBytes  int64 `koanf:"memory_bytes" doc:"hard cap in bytes on what the memory backend holds; above it puts get no_space"`
+	ReserveBytes int64 `koanf:"reserve_bytes" doc:"bytes that writes leave free on the disk, so that the index can always be written; below it puts get no_space"`
+
+	SegmentBytes   int64 `koanf:"segment_bytes" doc:"size in bytes at which the segment of small objects is closed and the next begun"`
+	ZeroAheadBytes int64 `koanf:"zero_ahead_bytes" doc:"most bytes written as zeros ahead of the end of the segment, so that commits need no metadata; 0 turns it off"`
+	CommitBytes    int64 `koanf:"commit_bytes" doc:"bytes of small objects waiting for a commit; further puts wait"`
+	IndexCache     int64 `koanf:"index_cache" doc:"bytes of the index kept in RAM beside its write buffer"`
+
+	Puts        int64 `koanf:"puts" doc:"streaming puts running at once, about 1 MiB of RAM each; further ones wait"`
+	PutsWait    int64 `koanf:"puts_wait" doc:"streaming puts waiting to run; the next gets busy"`
+	Ingests     int64 `koanf:"ingests" doc:"downloads being written at once, at most 64 KiB of RAM and two files each; further ones wait"`
+	IngestsWait int64 `koanf:"ingests_wait" doc:"downloads waiting to be written; the next gets busy"`
+	HashWorkers int   `koanf:"hash_workers" doc:"goroutines that hash one streaming put"`
+}
+
+// DefaultConfig is the embedded backend; Dir is left to the caller.
+func DefaultConfig() Config {
+	return Config{
+		Backend:        BackendEmbedded,
+		MemoryBytes:    256 << 20,
+		ReserveBytes:   64 << 20,
+		SegmentBytes:   256 << 20,
+		ZeroAheadBytes: 32 << 20,
+		CommitBytes:    8 << 20,
+		IndexCache:     8 << 20,
+		Puts:           32,
+		PutsWait:       512,
+		Ingests:        256,
+		IngestsWait:    4096,
+		HashWorkers:    2,
+	}
+}
+
+// minCommitBytes has room for a batch that is being written and one of the
+// largest record beside it.
+const minCommitBytes = 4 * maxRecordSize
+
+// maxSegmentBytes keeps offsets in a segment far from where int64 ends.
+const maxSegmentBytes = 1 << 40
+
+// Validate reports the first field that is out of its bounds.
+func (c Config) Validate() error {
+	switch c.Backend {
+	case BackendMemory:
+	case BackendEmbedded:
+		if c.Dir == "" {
+			return fmt.Errorf("store.dir is empty: the embedded backend needs a directory")
+		}
+	default:
+		return fmt.Errorf("store.backend is %q: must be %s or %s", c.Backend, BackendEmbedded, BackendMemory)
+	}
+	for _, n := range []struct {
+		key      string
+		n        int64
+		min, max int64
+	}{
+		{"memory_bytes", c.MemoryBytes, b3.GroupSize, 1 << 62},
+		{"reserve_bytes", c.ReserveBytes, 0, 1 << 62},
+		{"segment_bytes", c.SegmentBytes, c.CommitBytes, maxSegmentBytes},
+		{"zero_ahead_bytes", c.ZeroAheadBytes, 0, c.SegmentBytes},
+		{"commit_bytes", c.CommitBytes, minCommitBytes, 1 << 30},
+		{"index_cache", c.IndexCache, 1 << 20, 1 << 40},
+		{"puts", c.Puts, 1, 1 << 16},
+		{"puts_wait", c.PutsWait, 0, 1 << 20},
+		{"ingests", c.Ingests, 1, 1 << 16},
+		{"ingests_wait", c.IngestsWait, 0, 1 << 20},
+		{"hash_workers", int64(c.HashWorkers), 1, 64},
+	} {
+		if n.n < n.min || n.n > n.max {
+			return fmt.Errorf("store.%s is %d: must be from %d to %d", n.key, n.n, n.min, n.max)
+		}
+	}
+	return nil
+}

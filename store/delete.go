@@ -1,0 +1,42 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// Delete removes an object, durably. It is refused with conflict while the
+// object is pinned, directly or below a recursive pin, and while it is leased:
+// open, being written, or held by Lease.
+func (s *Store) Delete(ctx context.Context, root b3.Root) error {
+	if err := s.admit(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	over, err := s.roots.remove(root)
+	if err != nil {
+		return err
+	}
+	defer over()
+	e, ok, err := s.backend.get(root)
+	if err != nil {
+		return fmt.Errorf("store: delete %s: %w", root, err)
+	}
+	if !ok {
+		return notFound(root)
+	}
+	why, err := s.pinned(ctx, root)
+	if err != nil {
+		return fmt.Errorf("store: delete %s: %w", root, err)
+	}
+	if why != "" {
+		return status.Errorf(status.Conflict, "store: %s is kept by a pin (%s); remove the pin first", root, why)
+	}
+	if err := s.backend.remove(e); err != nil {
+		return fmt.Errorf("store: delete %s: %w", root, err)
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"allium/protocols/b3"
+)
+
+// Presence says whether a store can serve an object.
+type Presence uint8
+
+// The answers of Has, with the values of OAP1.md §9.
+const (
+	Absent Presence = iota
+	Complete
+)
+
+// pageSize is how many entries a listing holds at a time.
+const pageSize = 256
+
+// Stats are counters, kept in RAM.
+type Stats struct {
+	Objects  int64 `json:"objects"`
+	Bytes    int64 `json:"bytes"`   // of objects, outboards and overhead left out
+	Corrupt  int64 `json:"corrupt"` // objects that failed a check and wait for a new copy
+	Leases   int   `json:"leases"`  // addresses in use
+	Ingests  int   `json:"ingests"` // downloads being written
+	WriteErr error `json:"-"`       // why nothing more is written until a restart; nil when all is well
+}
+
+// Stat returns address and size of a visible object: not_found when it is not
+// there, corrupt when it is damaged.
+func (s *Store) Stat(ctx context.Context, root b3.Root) (Info, error) {
+	if err := s.admit(ctx); err != nil {
+		return Info{}, err
+	}
+	defer s.leave()
+	e, ok, err := s.find(root)
+	switch {
+	case err != nil:
+		return Info{}, fmt.Errorf("store: stat %s: %w", root, err)
+	case !ok:
+		return Info{}, notFound(root)
+	case e.corrupt:
+		return Info{}, corrupt(root, "it failed a check before")
+	}
+	return e.info(), nil
+}
+
+func (e entry) info() Info { return Info{Root: e.root, Size: e.size, Corrupt: e.corrupt} }
+
+// Has answers for each of roots, in order, whether it can be served.
+func (s *Store) Has(ctx context.Context, roots []b3.Root) ([]Presence, error) {
+	if err := s.admit(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	answers := make([]Presence, len(roots))
+	for i, root := range roots {
+		e, ok, err := s.find(root)
+		if err != nil {
+			return nil, fmt.Errorf("store: look up %s: %w", root, err)
+		}
+		if ok && !e.corrupt {
+			answers[i] = Complete
+		}
+	}
+	return answers, nil
+}
+
+// List yields the objects in order of address, damaged ones included. It holds
+// one page at a time and no snapshot: what is put or deleted meanwhile may or
+// may not show. An error ends it.
+func (s *Store) List(ctx context.Context) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		for e, err := range s.entries(ctx) {
+			if !yield(e.info(), err) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) entries(ctx context.Context) iter.Seq2[entry, error] {
+	return func(yield func(entry, error) bool) {
+		var from b3.Root
+		buf := make([]entry, 0, pageSize)
+		for more := true; more; {
+			page, err := s.entryPage(ctx, from, buf)
+			if err != nil {
+				yield(entry{}, fmt.Errorf("store: list: %w", err))
+				return
+			}
+			for _, e := range page {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if more = len(page) == cap(buf); more {
+				from, more = next(page[len(page)-1].root)
+			}
+		}
+	}
+}
+
+func (s *Store) entryPage(ctx context.Context, from b3.Root, buf []entry) ([]entry, error) {
+	if err := s.admit(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	return s.backend.entries(from, buf)
+}
+
+// Stats returns the counters. It does no I/O and works in every phase.
+func (s *Store) Stats() Stats {
+	t := s.backend.totals()
+	s.mu.Lock()
+	ingests := len(s.running)
+	s.mu.Unlock()
+	return Stats{
+		Objects: t.objects.Load(), Bytes: t.bytes.Load(), Corrupt: t.corrupt.Load(),
+		Leases: s.roots.leased(), Ingests: ingests, WriteErr: s.backend.failure(),
+	}
+}

@@ -1,0 +1,32 @@
+package store
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics are the store's counters; the rest is read from Stats when asked.
+type metrics struct {
+	integrity *prometheus.CounterVec // reason
+}
+
+func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
+	m := &metrics{integrity: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "integrity_fail_total", Help: "Stored objects that failed a check: digest (wrong bytes), missing (file gone), short (file cut), io (disk error).",
+	}, []string{"reason"})}
+	if reg == nil {
+		return m
+	}
+	gauge := func(name, help string, read func(Stats) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return read(s.Stats()) })
+	}
+	reg.MustRegister(m.integrity,
+		gauge("store_objects", "Objects that are visible.", func(s Stats) float64 { return float64(s.Objects) }),
+		gauge("store_bytes", "Bytes of visible objects.", func(s Stats) float64 { return float64(s.Bytes) }),
+		gauge("store_corrupt_objects", "Objects that failed a check and wait for a new copy.", func(s Stats) float64 { return float64(s.Corrupt) }),
+		gauge("store_write_failed", "1 when the write side failed and waits for a restart.", func(s Stats) float64 {
+			if s.WriteErr != nil {
+				return 1
+			}
+			return 0
+		}),
+	)
+	return m
+}

@@ -1,0 +1,195 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"allium/protocols/b3"
+)
+
+// PutOptions say what a put is held to.
+type PutOptions struct {
+	Expect   b3.Root // other content is refused with bad_digest; zero takes any
+	Deferred bool    // acknowledged by the next Flush, not visible before it is durable
+}
+
+// Info describes one object.
+type Info struct {
+	Root    b3.Root
+	Size    int64 // bytes
+	New     bool  // of a put: it was not there before
+	Corrupt bool  // of a listing: its bytes failed a check and are not served
+}
+
+// headBuffers holds *[]byte of one group and a byte, enough to tell a small
+// object from a large one.
+var headBuffers = sync.Pool{New: func() any { b := make([]byte, b3.GroupSize+1); return &b }}
+
+// Put stores what r gives, to its end, and returns its address. The object is
+// durable when Put returns, unless it is Deferred. An error of r, the end of ctx
+// and bad_digest leave nothing behind; no_space says that the disk is full.
+func (s *Store) Put(ctx context.Context, r io.Reader, opt PutOptions) (Info, error) {
+	release, err := s.puts.Acquire(ctx)
+	if err != nil {
+		return Info{}, fmt.Errorf("store: put: %w", err)
+	}
+	defer release()
+	head := headBuffers.Get().(*[]byte)
+	defer headBuffers.Put(head)
+	r = &source{ctx: ctx, stop: s.stop, r: r}
+	n, err := fill(r, *head)
+	switch {
+	case err == io.EOF:
+		return s.putSmall(ctx, (*head)[:n], opt)
+	case err != nil:
+		return Info{}, fmt.Errorf("store: put: read the data: %w", err)
+	}
+	return s.putLarge(ctx, io.MultiReader(bytes.NewReader((*head)[:n]), r), opt)
+}
+
+// PutBytes is Put of p, which it does not keep.
+func (s *Store) PutBytes(ctx context.Context, p []byte, opt PutOptions) (Info, error) {
+	if small(int64(len(p))) {
+		return s.putSmall(ctx, p, opt)
+	}
+	return s.Put(ctx, bytes.NewReader(p), opt)
+}
+
+// Flush returns nil when everything put before it with Deferred is visible and
+// durable. Once a deferred object was lost, every Flush returns the error.
+func (s *Store) Flush(ctx context.Context) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	return s.backend.flush(ctx)
+}
+
+func (s *Store) putSmall(ctx context.Context, p []byte, opt PutOptions) (Info, error) {
+	root := b3.Sum(p)
+	if err := opt.check(root); err != nil {
+		return Info{}, err
+	}
+	return s.commitSmall(ctx, root, p, opt.Deferred)
+}
+
+// commitSmall stores p, which hashes to root.
+func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, deferred bool) (Info, error) {
+	if err := s.enter(); err != nil {
+		return Info{}, err
+	}
+	defer s.leave()
+	s.roots.acquire(root)
+	defer s.roots.release(root)
+	info := Info{Root: root, Size: int64(len(p))}
+	there, err := s.settled(ctx, root)
+	if err != nil || there {
+		return info, err
+	}
+	info.New, err = s.backend.put(ctx, root, p, deferred)
+	return info, err
+}
+
+// settled reports whether root, which the caller leases, is there and whole.
+func (s *Store) settled(ctx context.Context, root b3.Root) (bool, error) {
+	if err := s.roots.settle(ctx, root); err != nil {
+		return false, err
+	}
+	e, ok, err := s.backend.get(root)
+	return ok && !e.corrupt, err
+}
+
+// putLarge streams r, which holds more than one group, into a staged object.
+func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info, error) {
+	st, err := s.stage(b3.Root{})
+	if err != nil {
+		return Info{}, err
+	}
+	root, size, err := s.receive(st, r)
+	if err == nil {
+		err = opt.check(root)
+	}
+	if err != nil {
+		s.discard(st)
+		st.close()
+		return Info{}, err
+	}
+	return s.commitLarge(ctx, root, size, st, opt.Deferred, st.close)
+}
+
+// receive writes r to st as it hashes it.
+func (s *Store) receive(st *staging, r io.Reader) (b3.Root, int64, error) {
+	data := &appender{f: st.data}
+	h := b3.NewHasher(&appender{f: st.outboard}, s.cfg.HashWorkers)
+	_, err := h.ReadFrom(io.TeeReader(filling{r}, data))
+	if err != nil {
+		h.Reset(nil) // joins its goroutines
+		return b3.Root{}, 0, fmt.Errorf("store: put: %w", err)
+	}
+	root, size, err := h.Sum()
+	if err != nil {
+		err = fmt.Errorf("store: put: %w", err)
+	}
+	return root, size, err
+}
+
+// commitLarge publishes a staged object, whose bytes hash to root, or discards
+// it when root is there already. It calls done once, when st's files are not
+// needed any more: for a deferred object that is later.
+func (s *Store) commitLarge(ctx context.Context, root b3.Root, size int64, st *staging, deferred bool, done func()) (Info, error) {
+	info := Info{Root: root, Size: size}
+	s.roots.acquire(root)
+	through := func() {
+		s.roots.release(root)
+		done()
+	}
+	if err := s.enter(); err != nil {
+		through()
+		return Info{}, err
+	}
+	defer s.leave()
+	there, err := s.settled(ctx, root)
+	if err != nil || there {
+		s.report("discard", s.backend.discard(st))
+		through()
+		return info, err
+	}
+	info.New, err = s.backend.publish(ctx, root, size, st, deferred, through)
+	return info, err
+}
+
+// stage makes room for a large object.
+func (s *Store) stage(root b3.Root) (*staging, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	return s.backend.stage(root)
+}
+
+// discard removes what st holds. On the way down that is left to the next
+// start, which may be another process that owns the names by then.
+func (s *Store) discard(st *staging) {
+	if s.enter() != nil {
+		return
+	}
+	defer s.leave()
+	s.report("discard", s.backend.discard(st))
+}
+
+// report logs an error that no caller can act on.
+func (s *Store) report(op string, err error) {
+	if err != nil {
+		s.log.Warn("the store could not clean up; the next start will", "op", op, "err", err)
+	}
+}
+
+func (o PutOptions) check(root b3.Root) error {
+	if !o.Expect.IsZero() && o.Expect != root {
+		return badDigest(o.Expect, root)
+	}
+	return nil
+}

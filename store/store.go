@@ -1,0 +1,180 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+)
+
+// Deps are what a Store uses of its node. Every field may be nil.
+type Deps struct {
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+	Limits  *admission.Registry
+	FS      vfs.FS // the file system of the embedded backend; nil is the machine's
+}
+
+// Store is a set of verified objects. Its methods are safe for concurrent use.
+// Before Run has called ready they return ErrNotReady, from the moment its
+// context ends ErrDraining; what was admitted before is finished.
+type Store struct {
+	cfg     Config
+	log     *slog.Logger
+	metrics *metrics
+	backend backend
+	roots   *roots
+	puts    *admission.Gate
+	ingests *admission.Gate
+
+	mu      sync.Mutex
+	phase   phase
+	active  int           // operations between enter and leave
+	idle    chan struct{} // closed when draining and active is 0
+	stop    chan struct{} // closed when draining begins
+	running map[b3.Root]*Ingest
+}
+
+// phase is where a Store is in its life; it only moves forward.
+type phase uint8
+
+const (
+	created phase = iota
+	opening
+	open
+	draining
+)
+
+// New validates cfg and returns a Store that Run opens.
+func New(cfg Config, deps Deps) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	if deps.FS == nil {
+		deps.FS = vfs.Default
+	}
+	s := &Store{
+		cfg:     cfg,
+		log:     deps.Log,
+		roots:   newRoots(),
+		idle:    make(chan struct{}),
+		stop:    make(chan struct{}),
+		running: map[b3.Root]*Ingest{},
+		puts: deps.Limits.NewGate(admission.Spec{
+			Name: "store.puts", Path: "gateway, add → streaming puts", Policy: "wait, then busy",
+		}, cfg.Puts, cfg.PutsWait),
+		ingests: deps.Limits.NewGate(admission.Spec{
+			Name: "store.ingests", Path: "resolver → downloads being written", Policy: "wait, then busy",
+		}, cfg.Ingests, cfg.IngestsWait),
+	}
+	if cfg.Backend == BackendMemory {
+		s.backend = newMemory(cfg.MemoryBytes)
+	} else {
+		s.backend = newDisk(cfg, deps)
+	}
+	s.metrics = newMetrics(deps.Metrics, s)
+	return s, nil
+}
+
+// Run opens the store, calls ready and serves until ctx is done. Then it lets
+// the operations that were admitted finish, writes what is queued and closes
+// the files. An error before ready says why the store cannot be opened:
+// ErrLocked and ErrVersion are in its chain where they apply. A Store runs once.
+func (s *Store) Run(ctx context.Context, ready func()) error {
+	if err := s.advance(created, opening); err != nil {
+		return err
+	}
+	if err := s.backend.open(); err != nil {
+		return fmt.Errorf("store: open: %w", err)
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var wg sync.WaitGroup
+	wg.Go(func() { s.backend.serve(serving) })
+	// opening → open cannot fail: only Run moves the phase.
+	_ = s.advance(opening, open)
+	ready()
+	<-ctx.Done()
+	s.drain()
+	stop()
+	wg.Wait()
+	if err := s.backend.close(); err != nil {
+		return fmt.Errorf("store: close: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) advance(from, to phase) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase != from {
+		return fmt.Errorf("store: Run was called twice")
+	}
+	s.phase = to
+	return nil
+}
+
+// drain refuses new operations and waits for those that were admitted. None of
+// them waits for anything but the backend.
+func (s *Store) drain() {
+	s.mu.Lock()
+	s.phase = draining
+	quiet := s.active == 0
+	s.mu.Unlock()
+	close(s.stop)
+	if !quiet {
+		<-s.idle
+	}
+}
+
+// enter admits one operation on the backend; leave ends it.
+func (s *Store) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch s.phase {
+	case open:
+		s.active++
+		return nil
+	case draining:
+		return ErrDraining
+	}
+	return ErrNotReady
+}
+
+func (s *Store) leave() {
+	s.mu.Lock()
+	s.active--
+	last := s.phase == draining && s.active == 0
+	s.mu.Unlock()
+	if last {
+		close(s.idle)
+	}
+}
+
+// stopping reports whether the store is on its way down.
+func (s *Store) stopping() error {
+	select {
+	case <-s.stop:
+		return ErrDraining
+	default:
+		return nil
+	}
+}
+
+// find returns the entry of a visible object. Whoever holds a lease on root and
+// is answered keeps the object: a removal that was under way is seen here.
+func (s *Store) find(root b3.Root) (entry, bool, error) {
+	if s.roots.removing(root) {
+		return entry{}, false, nil
+	}
+	return s.backend.get(root)
+}

@@ -1,0 +1,76 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"io"
+)
+
+// source is a caller's reader that ends with its context and with the store.
+type source struct {
+	ctx  context.Context
+	stop <-chan struct{}
+	r    io.Reader
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	if err := alive(s.ctx, s.stop); err != nil {
+		return 0, err
+	}
+	return s.r.Read(p)
+}
+
+// alive returns the error of what ended first, nil while nothing has.
+func alive(ctx context.Context, stop <-chan struct{}) error {
+	select {
+	case <-stop:
+		return ErrDraining
+	case <-ctx.Done():
+		return ctx.Err()
+	default:
+		return nil
+	}
+}
+
+// fill reads until p is full. The error is io.EOF exactly when r ended before,
+// and never when p was filled: io.ReadFull would hide that r was cut short with
+// io.ErrUnexpectedEOF.
+func fill(r io.Reader, p []byte) (n int, err error) {
+	for idle := 0; n < len(p); {
+		m, err := r.Read(p[n:])
+		n += m
+		if err != nil && (n < len(p) || err != io.EOF) {
+			return n, err
+		}
+		if m > 0 {
+			idle = 0
+		} else if idle++; idle == 100 {
+			return n, io.ErrNoProgress
+		}
+	}
+	return n, nil
+}
+
+// filling is a reader that returns short only at the end, so that small reads
+// from a network do not become small writes to a disk.
+type filling struct{ r io.Reader }
+
+func (f filling) Read(p []byte) (int, error) {
+	n, err := fill(f.r, p)
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("read the data: %w", err)
+	}
+	return n, err
+}
+
+// appender writes to a file from its start on.
+type appender struct {
+	f   io.WriterAt
+	off int64
+}
+
+func (a *appender) Write(p []byte) (int, error) {
+	n, err := a.f.WriteAt(p, a.off)
+	a.off += int64(n)
+	return n, err
+}
