@@ -1,0 +1,222 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+
+	"allium/protocols/b3"
+	"allium/protocols/oap"
+	"allium/protocols/status"
+)
+
+// answer checks the frames of one answer and hands on what they prove. It does
+// no I/O of its own, so that any sequence of frames can be tried on it.
+type answer interface {
+	// frame takes the next frame of the answer and reports whether it was the
+	// last one. After an error that is not a *refusedError the stream is of no
+	// use.
+	frame(f oap.Frame) (done bool, err error)
+}
+
+// refusedError is a request's orderly refusal: the answer is over and the
+// stream is good for the next request.
+type refusedError struct{ err error }
+
+func (e *refusedError) Error() string { return e.err.Error() }
+func (e *refusedError) Unwrap() error { return e.err }
+
+// getAnswer is the answer to a get.
+//
+// Invariants: sink gets Begin, Items, End of one object after the other; End
+// follows every Begin that succeeded, and is called for every object when the
+// answer ended well. Items are [b3.Proved].
+type getAnswer struct {
+	req   *GetRequest
+	sink  Sink
+	count func(n int) // of verified bytes
+
+	i     int      // the object being answered
+	begun bool     // its START was accepted
+	proof *b3.Walk // its size proof, until that is complete
+	walk  *b3.Walk // its items
+}
+
+func (a *getAnswer) frame(f oap.Frame) (done bool, err error) {
+	switch {
+	case f.Flags&^(oap.FlagResp|oap.FlagStart|oap.FlagEnd) != 0:
+		err = violation("flags %#04x on an answer", uint16(f.Flags))
+	case f.Code != 0 && f.Flags.Has(oap.FlagStart):
+		err = violation("a status starts an object")
+	case f.Code != 0:
+		return a.status(f)
+	case f.Flags.Has(oap.FlagEnd):
+		err = violation("the answer ends without a status")
+	case f.Flags.Has(oap.FlagStart):
+		err = a.start(f)
+	case a.begun:
+		err = a.items(f.Payload)
+	default:
+		err = violation("items before their object starts")
+	}
+	return false, a.fail(err)
+}
+
+// fail ends the object under way with err.
+func (a *getAnswer) fail(err error) error {
+	if err == nil || !a.begun {
+		return err
+	}
+	a.begun = false
+	var own *sinkError
+	if errors.As(err, &own) {
+		return err
+	}
+	if serr := a.sink.End(a.i, err); serr != nil {
+		return &sinkError{serr}
+	}
+	return err
+}
+
+func (a *getAnswer) start(f oap.Frame) error {
+	if a.begun {
+		return violation("an object starts inside another")
+	}
+	var w wireStart
+	if err := oap.DecodeJSON(f.Payload, &w, false); err != nil {
+		return violation("malformed start of object %d: %w", a.i, err)
+	}
+	root := a.req.Objs[a.i]
+	switch {
+	case w.Obj != root:
+		return violation("%s was answered in the place of %s", w.Obj, root)
+	case w.Size < 0 || w.Size > MaxObject:
+		return violation("%s cannot have %d bytes", root, w.Size)
+	case a.req.MaxSize > 0 && w.Size > a.req.MaxSize:
+		return status.Errorf(status.BodyCap, "object: the peer says that %s has %d bytes, at most %d are wanted", root, w.Size, a.req.MaxSize)
+	}
+	var err error
+	if a.walk, err = b3.NewWalk(root, w.Size, a.req.Ranges); err != nil {
+		return err
+	}
+	a.proof = nil
+	if a.req.SizeProof {
+		if a.proof, err = b3.NewSizeProof(root, w.Size); err != nil {
+			return err
+		}
+	}
+	if err := a.sink.Begin(a.i, w.Size); err != nil {
+		return &sinkError{err}
+	}
+	a.begun = true
+	return nil
+}
+
+// items takes the whole items that a frame carries.
+func (a *getAnswer) items(p []byte) error {
+	walk := a.walk
+	if a.proof != nil {
+		walk = a.proof
+	}
+	for first := true; first || len(p) > 0; first = false {
+		item, ok := walk.Next()
+		if !ok {
+			return violation("%d bytes more than were asked for", len(p))
+		}
+		if item.Len > len(p) {
+			return violation("an item of %d bytes is cut to %d", item.Len, len(p))
+		}
+		proved, err := walk.Accept(p[:item.Len:item.Len])
+		if err != nil {
+			return err
+		}
+		a.count(item.Len)
+		if err := a.sink.Item(a.i, proved); err != nil {
+			return &sinkError{err}
+		}
+		p = p[item.Len:]
+	}
+	if a.proof != nil {
+		if _, more := a.proof.Next(); more {
+			return violation("the size proof is not one frame")
+		}
+		a.proof = nil
+	}
+	return nil
+}
+
+// status ends the object, or with some outcomes the request.
+func (a *getAnswer) status(f oap.Frame) (done bool, err error) {
+	end, last := f.Flags.Has(oap.FlagEnd), a.i == len(a.req.Objs)-1
+	if f.Code == codeOf(status.OK) {
+		if err := a.complete(f, end == last); err != nil {
+			return false, a.fail(err)
+		}
+	} else {
+		err = remoteError(f)
+		switch o := status.Of(err); {
+		case end && ofRequest(o):
+			return true, a.fail(&refusedError{err})
+		case end != last || ofRequest(o):
+			return false, a.fail(violation("object %d of %d ends the answer out of turn: %w", a.i+1, len(a.req.Objs), err))
+		}
+	}
+	i := a.i
+	a.i, a.begun, a.walk, a.proof = i+1, false, nil, nil
+	if err := a.sink.End(i, err); err != nil {
+		return false, &sinkError{err}
+	}
+	return end, nil
+}
+
+// complete checks that status ok is true of the object.
+func (a *getAnswer) complete(f oap.Frame, inTurn bool) error {
+	switch {
+	case !a.begun:
+		return violation("status ok for an object that never started")
+	case !inTurn:
+		return violation("object %d of %d ends the answer out of turn", a.i+1, len(a.req.Objs))
+	case len(f.Payload) > 0:
+		return violation("status ok with a payload")
+	case a.proof != nil:
+		return violation("status ok without the size proof")
+	}
+	if item, more := a.walk.Next(); more {
+		return violation("status ok, but %s and what follows are missing", item)
+	}
+	return nil
+}
+
+// haveAnswer is the answer to a have.
+type haveAnswer struct {
+	present []Presence // filled in
+}
+
+func (a *haveAnswer) frame(f oap.Frame) (done bool, err error) {
+	const must = oap.FlagResp | oap.FlagEnd
+	switch {
+	case f.Flags&^oap.FlagStart != must:
+		return false, violation("flags %#04x on an answer", uint16(f.Flags))
+	case f.Code != codeOf(status.OK):
+		return true, &refusedError{remoteError(f)}
+	case len(f.Payload) != len(a.present):
+		return false, violation("presence of %d objects, want %d", len(f.Payload), len(a.present))
+	}
+	for i, b := range f.Payload {
+		if a.present[i] = Presence(b); a.present[i] > Partial {
+			return false, violation("presence %d", b)
+		}
+	}
+	return true, nil
+}
+
+// violation is an answer that breaks OAP1.md §9.
+func violation(format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	return status.Errorf(status.Upstream, "object: the peer broke the protocol: %w", err)
+}
+
+// sinkError is an error of the caller's own, given back as it was.
+type sinkError struct{ err error }
+
+func (e *sinkError) Error() string { return e.err.Error() }
+func (e *sinkError) Unwrap() error { return e.err }

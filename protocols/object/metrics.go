@@ -1,0 +1,70 @@
+package object
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are shared by a server and a client on one registerer.
+type metrics struct {
+	latency  *prometheus.HistogramVec // side, op
+	outcomes *prometheus.CounterVec   // side, op, reason
+	bytes    *prometheus.CounterVec   // dir
+	rejected *prometheus.CounterVec   // reason of OAP1.md §3
+	timeouts *prometheus.CounterVec   // op
+	streams  *prometheus.GaugeVec     // side
+	aborted  prometheus.Counter
+
+	bytesIn, bytesOut prometheus.Counter
+	inbound, outbound prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		latency: share(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "object_request_latency_seconds", Help: "Time from a request to the end of its answer.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+		}, []string{"side", "op"})),
+		outcomes: share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "object_outcomes_total", Help: "Outcomes of requests, and of each object of a get.",
+		}, []string{"side", "op", "reason"})),
+		bytes: share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "object_bytes_total", Help: "Bytes of verified groups and parents sent (out) and received (in).",
+		}, []string{"dir"})),
+		rejected: share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "object_frame_reject_total", Help: "Frames refused on object streams, by the reason of OAP1.md §3.",
+		}, []string{"reason"})),
+		timeouts: share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "object_io_timeouts_total", Help: "Object streams reset because they made no progress.",
+		}, []string{"op"})),
+		streams: share(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "object_streams", Help: "Object streams open, idle ones included.",
+		}, []string{"side"})),
+		aborted: share(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "object_requests_aborted_total", Help: "Requests cut off because the node stopped before they were done.",
+		})),
+	}
+	m.bytesIn, m.bytesOut = m.bytes.WithLabelValues("in"), m.bytes.WithLabelValues("out")
+	m.inbound, m.outbound = m.streams.WithLabelValues("server"), m.streams.WithLabelValues("client")
+	return m
+}
+
+// share registers c, or returns its equal that is registered already: the
+// server and the client of a node count into the same metrics.
+func share[C prometheus.Collector](reg prometheus.Registerer, c C) C {
+	if reg == nil {
+		return c
+	}
+	err := reg.Register(c)
+	var dup prometheus.AlreadyRegisteredError
+	if errors.As(err, &dup) {
+		if old, ok := dup.ExistingCollector.(C); ok {
+			return old
+		}
+	}
+	if err != nil {
+		panic(err) // two different metrics of one name: a bug of the program, seen at start
+	}
+	return c
+}

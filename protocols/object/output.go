@@ -1,0 +1,195 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+	"allium/protocols/oap"
+)
+
+// batchBytes is how many bytes of small frames go out in one write: what yamux
+// puts into one message of its own.
+const batchBytes = 64<<10 - 12
+
+var batches = sync.Pool{New: func() any { return new([batchBytes]byte) }}
+
+// output is the writing half of a served stream: small frames are gathered and
+// written together, large ones go straight from the buffer they were built in.
+//
+// Invariant: buffers are in use (held > 0) only while reserve has charged them
+// to both budgets, and between flush and reserve none is. A stream with nothing
+// to say costs nothing, and one that waits for budget holds none.
+//
+// It belongs to the stream's one writer.
+type output struct {
+	st      network.Stream
+	timeout time.Duration
+	stall   stall
+
+	peer, node *admission.Budget
+	wait       time.Duration // longest wait for the budgets
+	held       int64         // bytes charged to both
+
+	batch  *[batchBytes]byte // nil when empty
+	n      int               // bytes of batch in use
+	frames *oap.Writer       // writes into this output
+
+	frameBytes int64
+	maxFrame   uint32       // what builder was made for
+	builder    *oap.Builder // of item frames; nil before the first answer
+}
+
+func newOutput(st network.Stream, cfg Config, peer, node *admission.Budget) *output {
+	o := &output{
+		st: st, timeout: cfg.WriteTimeout, stall: stall{set: st.SetWriteDeadline},
+		peer: peer, node: node, wait: cfg.PermitWait, frameBytes: cfg.FrameBytes,
+	}
+	o.frames = oap.NewWriter(o, oap.MaxFrame)
+	return o
+}
+
+// limit sets the largest frame, header included, of the answers that follow.
+func (o *output) limit(maxFrame uint32) {
+	maxFrame = min(maxFrame, uint32(o.frameBytes))
+	if o.builder == nil || maxFrame != o.maxFrame {
+		o.maxFrame, o.builder = maxFrame, oap.NewBuilder(maxFrame)
+	}
+}
+
+// reserve charges n bytes of buffers, or keeps a charge that is as large. It
+// waits at most the permit wait, with nothing held and everything written, and
+// then is status busy.
+func (o *output) reserve(ctx context.Context, n int64) error {
+	if o.held >= n {
+		return nil
+	}
+	if err := o.flush(); err != nil {
+		return err
+	}
+	if err := acquire(ctx, o.peer, n, o.wait); err != nil {
+		return err
+	}
+	if err := acquire(ctx, o.node, n, o.wait); err != nil {
+		o.peer.Release(n)
+		return err
+	}
+	o.held = n
+	return nil
+}
+
+// acquire is Budget.Acquire with a bound on the wait and a typed refusal.
+func acquire(ctx context.Context, b *admission.Budget, n int64, wait time.Duration) error {
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	err := b.Acquire(waiting, n)
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		return b.TryAcquire(n)
+	}
+	return err
+}
+
+// frame sends a frame, at once or with the next ones.
+func (o *output) frame(f oap.Frame) error { return o.frames.Write(f) }
+
+// Write implements [io.Writer] for the frame writer: one call is one frame.
+func (o *output) Write(p []byte) (int, error) {
+	if o.n+len(p) > batchBytes {
+		if err := o.writeBatch(); err != nil {
+			return 0, err
+		}
+	}
+	if o.held == 0 || len(p) > batchBytes {
+		return o.write(p)
+	}
+	if o.batch == nil {
+		o.batch = batches.Get().(*[batchBytes]byte)
+	}
+	o.n += copy(o.batch[o.n:], p)
+	return len(p), nil
+}
+
+// flush writes what was gathered and gives every buffer back.
+func (o *output) flush() error {
+	err := o.writeBatch()
+	o.release()
+	return err
+}
+
+// release gives every buffer back; what was gathered is lost.
+func (o *output) release() {
+	if o.batch != nil {
+		batches.Put(o.batch)
+		o.batch, o.n = nil, 0
+	}
+	if o.builder != nil {
+		o.builder.Release()
+	}
+	if o.held > 0 {
+		o.peer.Release(o.held)
+		o.node.Release(o.held)
+		o.held = 0
+	}
+}
+
+func (o *output) writeBatch() error {
+	if o.n == 0 {
+		return nil
+	}
+	_, err := o.write(o.batch[:o.n])
+	o.n = 0
+	return err
+}
+
+// write writes p to the stream, for as long as it takes bytes.
+func (o *output) write(p []byte) (int, error) {
+	n, err := writeAll(o.st, &o.stall, p, o.timeout)
+	if err != nil {
+		return n, &streamError{err}
+	}
+	return n, nil
+}
+
+// streamError is an error of the stream itself: nothing can be answered on it
+// any more.
+type streamError struct{ err error }
+
+func (e *streamError) Error() string { return e.err.Error() }
+func (e *streamError) Unwrap() error { return e.err }
+
+func isStreamError(err error) bool {
+	var s *streamError
+	return errors.As(err, &s)
+}
+
+// writeAll writes p, and fails when the peer takes no byte for d.
+func writeAll(st network.Stream, s *stall, p []byte, d time.Duration) (total int, err error) {
+	s.start(d)
+	for {
+		n, err := st.Write(p[total:])
+		total += n
+		switch {
+		case total == len(p):
+			return total, nil
+		case err == nil:
+			return total, io.ErrShortWrite
+		case s.again(n, err, d):
+		case isTimeout(err):
+			return total, timeoutError("write", d)
+		default:
+			return total, err
+		}
+	}
+}
+
+// Charges against the egress budgets, in bytes.
+const (
+	smallCharge = batchBytes + oap.HeaderSize + b3.GroupSize + 8<<10 // a batch and the builder's buffer for one group
+	largeCharge = batchBytes + oap.MaxFrame                          // a batch and the builder's largest buffer
+)

@@ -1,0 +1,226 @@
+package object
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/admission"
+	"allium/protocols/status"
+)
+
+// pool keeps a client's streams. A stream is owned by one request at a time; an
+// idle one is kept for StreamIdle.
+//
+// Invariants: streams in use are at most StreamsPerPeer for each peer and
+// Streams in all, by the gates. A stream is opened only when its peer has no
+// idle one, and after the least recently used idle stream made room for it, so
+// the same bounds hold for streams open.
+type pool struct {
+	cfg     Config
+	host    Opener
+	metrics *metrics
+	total   *admission.Gate
+	timers  sync.WaitGroup // armed timers of idle streams
+
+	mu     sync.Mutex
+	closed bool
+	count  int                    // streams open, idle ones included
+	idle   []*clientStream        // least recently used first
+	asked  map[peer.ID]*askedPeer // peers that someone asks or waits for
+}
+
+// askedPeer bounds the requests in flight to one peer. Its gate is not in the
+// registry: there is one for each peer.
+type askedPeer struct {
+	gate  *admission.Gate
+	users int // guarded by pool.mu
+}
+
+func newPool(cfg Config, deps ClientDeps, m *metrics) *pool {
+	return &pool{
+		cfg: cfg, host: deps.Host, metrics: m, asked: map[peer.ID]*askedPeer{},
+		total: deps.Limits.NewGate(admission.Spec{
+			Name: "object.client_streams", Path: "resolver → object streams to peers", Policy: "wait, then busy",
+		}, cfg.Streams, cfg.StreamsWait),
+	}
+}
+
+// enter waits for the right to use one stream to p.
+func (p *pool) enter(ctx context.Context, id peer.ID) (leave func(), err error) {
+	ap, err := p.join(id)
+	if err != nil {
+		return nil, err
+	}
+	mine, err := ap.gate.Acquire(ctx)
+	if err != nil {
+		p.part(id, ap)
+		return nil, err
+	}
+	all, err := p.total.Acquire(ctx)
+	if err != nil {
+		mine()
+		p.part(id, ap)
+		return nil, err
+	}
+	return func() {
+		all()
+		mine()
+		p.part(id, ap)
+	}, nil
+}
+
+func (p *pool) join(id peer.ID) (*askedPeer, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, status.Errorf(status.Draining, "object: the node is stopping")
+	}
+	ap := p.asked[id]
+	if ap == nil {
+		var unlisted *admission.Registry
+		ap = &askedPeer{gate: unlisted.NewGate(admission.Spec{Name: "object.streams_per_peer"}, p.cfg.StreamsPerPeer, p.cfg.StreamsWait)}
+		p.asked[id] = ap
+	}
+	ap.users++
+	return ap, nil
+}
+
+func (p *pool) part(id peer.ID, ap *askedPeer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ap.users--; ap.users == 0 {
+		delete(p.asked, id)
+	}
+}
+
+// reuse returns the idle stream to id that was used last, or nil.
+func (p *pool) reuse(id peer.ID) *clientStream {
+	for {
+		st := p.take(func(st *clientStream) bool { return st.peer == id })
+		if st == nil || !st.Conn().IsClosed() {
+			return st
+		}
+		p.drop(st, network.StreamNoError)
+	}
+}
+
+// take removes the most recently used idle stream that is wanted.
+func (p *pool) take(wanted func(*clientStream) bool) *clientStream {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		if st := p.idle[i]; wanted(st) {
+			p.removeIdle(i)
+			return st
+		}
+	}
+	return nil
+}
+
+// removeIdle takes idle stream i out of the list and disarms its timer. The
+// caller holds p.mu.
+func (p *pool) removeIdle(i int) {
+	st := p.idle[i]
+	p.idle = slices.Delete(p.idle, i, i+1)
+	if st.timer.Stop() {
+		p.timers.Done()
+	}
+}
+
+// open opens a stream to id.
+func (p *pool) open(ctx context.Context, id peer.ID) (*clientStream, error) {
+	var oldest *clientStream
+	p.mu.Lock()
+	p.count++
+	if int64(p.count) > p.cfg.Streams && len(p.idle) > 0 {
+		oldest = p.idle[0]
+		p.removeIdle(0)
+	}
+	p.mu.Unlock()
+	if oldest != nil {
+		p.drop(oldest, network.StreamGarbageCollected)
+	}
+	opening, cancel := context.WithTimeout(ctx, p.cfg.OpenTimeout)
+	defer cancel()
+	st, err := p.host.NewStream(opening, id, ProtocolID)
+	if err != nil {
+		p.gone()
+		if opening.Err() != nil && ctx.Err() == nil {
+			return nil, status.Errorf(status.Timeout, "object: no stream after %s: %w", p.cfg.OpenTimeout, err)
+		}
+		return nil, status.Errorf(status.TransportDown, "object: cannot open a stream: %w", err)
+	}
+	p.metrics.outbound.Inc()
+	return newClientStream(id, st, p.cfg), nil
+}
+
+func (p *pool) gone() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count--
+}
+
+// drop resets a stream that is not in the pool.
+func (p *pool) drop(st *clientStream, code network.StreamErrorCode) {
+	_ = st.ResetWithError(code)
+	p.metrics.outbound.Dec()
+	p.gone()
+}
+
+// put keeps st for the next request.
+func (p *pool) put(st *clientStream) {
+	if !st.park() || !p.keep(st) {
+		p.drop(st, network.StreamNoError)
+	}
+}
+
+func (p *pool) keep(st *clientStream) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	p.idle = append(p.idle, st)
+	p.timers.Add(1)
+	st.timer = time.AfterFunc(p.cfg.StreamIdle, func() {
+		defer p.timers.Done()
+		p.expire(st)
+	})
+	return true
+}
+
+// expire drops st if nobody took it meanwhile.
+func (p *pool) expire(st *clientStream) {
+	p.mu.Lock()
+	i := slices.Index(p.idle, st)
+	if i >= 0 {
+		p.idle = slices.Delete(p.idle, i, i+1)
+	}
+	p.mu.Unlock()
+	if i >= 0 {
+		p.drop(st, network.StreamGarbageCollected)
+	}
+}
+
+// close drops the idle streams and waits for their timers.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	idle := p.idle
+	p.idle = nil
+	for _, st := range idle {
+		if st.timer.Stop() {
+			p.timers.Done()
+		}
+	}
+	p.mu.Unlock()
+	for _, st := range idle {
+		p.drop(st, network.StreamNoError)
+	}
+	p.timers.Wait()
+}

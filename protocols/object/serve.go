@@ -1,0 +1,182 @@
+package object
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"allium/protocols/oap"
+	"allium/protocols/status"
+)
+
+// request is a query on its way through a stream's queue, or its refusal.
+type request struct {
+	query
+	corr     uint64
+	dup      bool // the corr_id belongs to an earlier request
+	received time.Time
+	refusal  error  // answered instead
+	release  func() // gives back what admit took; nil for a refusal
+}
+
+// write answers what is queued, in order; it is the one goroutine that writes
+// to the stream. When the stream fails it resets it and empties the queue.
+// ctx ends with the stream, run with the server.
+func (in *inbound) write(run, ctx context.Context) {
+	defer in.out.release()
+	failed := false
+	for req := range in.queue {
+		if !failed {
+			if err := in.answer(ctx, req); err != nil {
+				failed = true
+				in.srv.fail(in.st, err)
+			}
+		}
+		if failed && req.release != nil && run.Err() != nil {
+			in.srv.metrics.aborted.Inc()
+		}
+		in.finish(req)
+	}
+}
+
+func (in *inbound) finish(req *request) {
+	in.waiting.Add(-1)
+	if req.release != nil {
+		req.release()
+	}
+}
+
+// answer writes the whole answer to req. The error is the stream's.
+func (in *inbound) answer(ctx context.Context, req *request) error {
+	in.out.limit(in.srv.deps.MaxFrame(in.from))
+	if err := in.serve(ctx, req); err != nil {
+		return err
+	}
+	if !req.dup {
+		in.mu.Lock()
+		delete(in.corr, req.corr) // before the asker can see the end and use it again
+		in.mu.Unlock()
+	}
+	return in.out.flush()
+}
+
+// serve runs req, or its refusal, under a serving permit.
+func (in *inbound) serve(ctx context.Context, req *request) (err error) {
+	if req.refusal != nil {
+		return in.end(req, req.refusal)
+	}
+	defer func() {
+		in.srv.metrics.latency.WithLabelValues("server", req.op).Observe(time.Since(req.received).Seconds())
+	}()
+	if req.budget > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, req.received.Add(req.budget))
+		defer cancel()
+	}
+	release, err := in.permit(ctx)
+	if err != nil {
+		return in.end(req, err)
+	}
+	defer release()
+	defer func() {
+		if p := recover(); p != nil {
+			in.srv.log.Error("object: a request panicked", "op", req.op, "panic", p, "stack", string(debug.Stack()))
+			err = &streamError{status.Errorf(status.Internal, "object: panic: %v", p)}
+		}
+	}()
+	if req.op == opHave {
+		return in.have(ctx, req)
+	}
+	return in.get(ctx, req)
+}
+
+// permit waits for a place among the requests being served.
+func (in *inbound) permit(ctx context.Context) (func(), error) {
+	waiting, cancel := context.WithTimeout(ctx, in.srv.cfg.PermitWait)
+	defer cancel()
+	release, err := in.srv.serving.Acquire(waiting)
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		return in.srv.serving.TryAcquire()
+	}
+	return release, err
+}
+
+// get answers the objects in request order (OAP1.md §9).
+func (in *inbound) get(ctx context.Context, req *request) error {
+	for i, root := range req.objs {
+		last := i == len(req.objs)-1
+		err := in.object(ctx, req, root)
+		if isStreamError(err) {
+			return err
+		}
+		o := status.Of(err)
+		switch o {
+		case status.Corrupt:
+			in.srv.log.Error("object: a local object is damaged", "obj", root, "err", err)
+			if in.srv.deps.Corrupt != nil {
+				in.srv.deps.Corrupt(root, err)
+			}
+		case status.Internal:
+			in.srv.log.Error("object: cannot serve", "obj", root, "err", err)
+		}
+		if err != nil && (last || ofRequest(o)) {
+			return in.end(req, err)
+		}
+		in.note(req, o)
+		code, payload := codeOf(o), []byte(nil)
+		if err != nil {
+			code, payload = report(err)
+		}
+		flags := oap.Flags(0)
+		if last {
+			flags = oap.FlagEnd
+		}
+		if err := in.out.frame(respond(req.corr, flags, code, payload)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// have answers one byte for each object.
+func (in *inbound) have(ctx context.Context, req *request) error {
+	present, err := in.srv.deps.Store.Presence(ctx, req.objs)
+	if err == nil && len(present) != len(req.objs) {
+		err = fmt.Errorf("object: the store answered for %d of %d objects", len(present), len(req.objs))
+	}
+	if err == nil {
+		err = in.out.reserve(ctx, smallCharge)
+	}
+	switch {
+	case isStreamError(err):
+		return err
+	case err != nil:
+		if status.Of(err) == status.Internal {
+			in.srv.log.Error("object: cannot answer have", "err", err)
+		}
+		return in.end(req, err)
+	}
+	in.note(req, status.OK)
+	in.scratch = in.scratch[:0]
+	for _, p := range present {
+		in.scratch = append(in.scratch, byte(p))
+	}
+	return in.out.frame(respond(req.corr, oap.FlagEnd, codeOf(status.OK), in.scratch))
+}
+
+// end answers RESP|END with err.
+func (in *inbound) end(req *request, err error) error {
+	in.note(req, status.Of(err))
+	code, payload := report(err)
+	return in.out.frame(respond(req.corr, oap.FlagEnd, code, payload))
+}
+
+// note counts the outcome of a have or of one object of a get.
+func (in *inbound) note(req *request, o status.Outcome) {
+	op := req.op
+	if op == "" {
+		op = "none"
+	}
+	in.srv.metrics.outcomes.WithLabelValues("server", op, o.String()).Inc()
+}

@@ -1,0 +1,207 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+	"allium/protocols/oap"
+	"allium/protocols/status"
+)
+
+// Acceptor is what a [Server] needs of a libp2p host.
+type Acceptor interface {
+	SetStreamHandler(protocol.ID, network.StreamHandler)
+	RemoveStreamHandler(protocol.ID)
+}
+
+// ServerDeps is what a [Server] works with. Host and Store are required.
+type ServerDeps struct {
+	Host  Acceptor
+	Store Store
+	// MaxFrame is the max_frame negotiated on the connection to a peer, in
+	// bytes; nil: oap.MaxFrame.
+	MaxFrame func(peer.ID) uint32
+	// Corrupt, if set, is told of a local object whose bytes failed
+	// verification, once per failed transfer. It must not block.
+	Corrupt func(root b3.Root, err error)
+
+	Log     *slog.Logger          // nil discards
+	Metrics prometheus.Registerer // nil: not registered
+	Limits  *admission.Registry   // nil: limits work and are listed nowhere
+}
+
+// Server answers get and have on object streams (OAP1.md §9).
+type Server struct {
+	cfg     Config
+	deps    ServerDeps
+	log     *slog.Logger
+	metrics *metrics
+	streams *admission.Gate   // streams open
+	serving *admission.Gate   // requests being served
+	egress  *admission.Budget // bytes of buffers in use
+	peers   peers
+
+	wg sync.WaitGroup // of streams; Add only while !stopped
+
+	mu       sync.Mutex
+	stopped  bool
+	draining bool
+	inflight int
+	idle     chan struct{} // closed when draining and nothing is in flight
+}
+
+// NewServer validates and starts nothing.
+func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Host == nil || deps.Store == nil {
+		return nil, errors.New("object: a server needs a host and a store")
+	}
+	if deps.MaxFrame == nil {
+		deps.MaxFrame = func(peer.ID) uint32 { return oap.MaxFrame }
+	}
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{cfg: cfg, deps: deps, log: deps.Log, metrics: newMetrics(deps.Metrics), idle: make(chan struct{})}
+	s.peers = peers{cfg: cfg, m: map[peer.ID]*servedPeer{}}
+	l := deps.Limits
+	s.streams = l.NewGate(admission.Spec{
+		Name: "object.inbound_streams", Path: "libp2p → a reader and a writer for each stream", Policy: "reset with a code",
+	}, cfg.InboundStreams, 0)
+	s.serving = l.NewGate(admission.Spec{
+		Name: "object.serving", Path: "object streams → store reads", Policy: "wait, then busy",
+	}, cfg.Serving, cfg.ServingWait)
+	s.egress = l.NewBudget(admission.Spec{
+		Name: "object.egress_bytes", Path: "store reads → object streams", Policy: "wait, then busy",
+	}, cfg.EgressBytes)
+	return s, nil
+}
+
+// Run serves until ctx is done, then resets what is still open and joins it.
+// Streams are taken from the call of ready on.
+func (s *Server) Run(ctx context.Context, ready func()) error {
+	s.deps.Host.SetStreamHandler(ProtocolID, func(st network.Stream) { s.accept(ctx, st) })
+	ready()
+	<-ctx.Done()
+	s.deps.Host.RemoveStreamHandler(ProtocolID)
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+	s.wg.Wait()
+	return nil
+}
+
+// Drain refuses new requests with 503 draining and waits until those accepted
+// before are answered, or ctx is done; what Run's end then cuts off is counted
+// in object_requests_aborted_total.
+func (s *Server) Drain(ctx context.Context) {
+	s.mu.Lock()
+	if !s.draining {
+		s.draining = true
+		if s.inflight == 0 {
+			close(s.idle)
+		}
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.idle:
+	case <-ctx.Done():
+	}
+}
+
+// admit counts a request in, unless the server drains.
+func (s *Server) admit() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return status.Errorf(status.Draining, "object: the node is stopping; ask another one")
+	}
+	s.inflight++
+	return nil
+}
+
+// done counts a request out; its answer has been written.
+func (s *Server) done() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inflight--
+	if s.draining && s.inflight == 0 {
+		close(s.idle)
+	}
+}
+
+// accept serves one stream in the goroutine that libp2p made for it.
+func (s *Server) accept(ctx context.Context, st network.Stream) {
+	s.mu.Lock()
+	stopped := s.stopped
+	if !stopped {
+		s.wg.Add(1)
+	}
+	s.mu.Unlock()
+	if stopped {
+		_ = st.ResetWithError(network.StreamShutdown)
+		return
+	}
+	defer s.wg.Done()
+	release, err := s.streams.TryAcquire()
+	if err != nil {
+		_ = st.ResetWithError(network.StreamResourceLimitExceeded)
+		return
+	}
+	defer release()
+	s.metrics.inbound.Inc()
+	defer s.metrics.inbound.Dec()
+	s.serve(ctx, st)
+}
+
+// peers holds what is bounded per peer, for as long as a peer has streams.
+type peers struct {
+	cfg Config
+	mu  sync.Mutex
+	m   map[peer.ID]*servedPeer
+}
+
+// servedPeer bounds one peer over all its streams. Its limits are not in the
+// registry: there is one for each peer.
+type servedPeer struct {
+	streams  int // guarded by peers.mu
+	inflight *admission.Gate
+	egress   *admission.Budget
+}
+
+func (p *peers) enter(id peer.ID) *servedPeer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sp := p.m[id]
+	if sp == nil {
+		var unlisted *admission.Registry
+		sp = &servedPeer{
+			inflight: unlisted.NewGate(admission.Spec{Name: "object.peer_inflight"}, p.cfg.PeerInflight, 0),
+			egress:   unlisted.NewBudget(admission.Spec{Name: "object.peer_egress_bytes"}, p.cfg.PeerEgressBytes),
+		}
+		p.m[id] = sp
+	}
+	sp.streams++
+	return sp
+}
+
+func (p *peers) leave(id peer.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if sp := p.m[id]; sp != nil {
+		if sp.streams--; sp.streams == 0 {
+			delete(p.m, id)
+		}
+	}
+}
