@@ -1,0 +1,191 @@
+package dht
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// Operations of the provider exchange.
+const (
+	opPut = 1
+	opGet = 2
+)
+
+// request is a message from the asking side (OAP1 §11). Absent members are
+// empty; a get has neither envelope nor peer record.
+type request struct {
+	Op         uint64 `cbor:"0,keyasint"`
+	Key        []byte `cbor:"1,keyasint"`
+	Envelope   []byte `cbor:"2,keyasint,omitempty"`
+	PeerRecord []byte `cbor:"3,keyasint,omitempty"`
+}
+
+// response is the answer to a request. Code is of the OAP column of SPEC §3;
+// Reason is a Refusal or the label of an outcome, empty when Code is 200.
+type response struct {
+	Code      uint64         `cbor:"0,keyasint"`
+	Providers []wireProvider `cbor:"1,keyasint,omitempty"`
+	Closer    []wirePeer     `cbor:"2,keyasint,omitempty"`
+	Reason    string         `cbor:"3,keyasint,omitempty"`
+}
+
+type wireProvider struct {
+	_          struct{} `cbor:",toarray"`
+	Envelope   []byte
+	PeerRecord []byte
+}
+
+type wirePeer struct {
+	ID    []byte   `cbor:"1,keyasint"`
+	Addrs [][]byte `cbor:"2,keyasint,omitempty"`
+}
+
+// maxReason is far above the longest reason, bytes.
+const maxReason = 64
+
+// decodeRequest checks everything that can be checked without the network: the
+// encoding, the operation and its members, and the sizes. root is the key.
+func decodeRequest(p []byte) (q request, root b3.Root, err error) {
+	if err := decodeStrict(p, &q); err != nil {
+		return q, root, status.Errorf(status.BadRequest, "dht: request: %w", err)
+	}
+	root, err = b3.FromMultihash(q.Key)
+	if err == nil && !bytes.Equal(root.Multihash(), q.Key) {
+		err = errNotCanonical
+	}
+	if err != nil {
+		return q, root, status.Errorf(status.BadAddress, "dht: request key: %w", err)
+	}
+	switch q.Op {
+	case opGet:
+		if q.Envelope != nil || q.PeerRecord != nil {
+			return q, root, status.Errorf(status.BadRequest, "dht: a get with a record")
+		}
+	case opPut:
+		if len(q.Envelope) > maxEnvelope || len(q.PeerRecord) > maxPeerRecord {
+			return q, root, refuse(Oversize, fmt.Errorf("%d and %d bytes", len(q.Envelope), len(q.PeerRecord)))
+		}
+		if len(q.Envelope) == 0 || len(q.PeerRecord) == 0 {
+			return q, root, refuse(Unsigned, errors.New("a put without a record"))
+		}
+	default:
+		return q, root, status.Errorf(status.Unsupported, "dht: operation %d", q.Op)
+	}
+	return q, root, nil
+}
+
+// decodeResponse checks the encoding and the bounds of OAP1 §11. Records are
+// still to be verified.
+func decodeResponse(p []byte) (response, error) {
+	var r response
+	if err := decodeStrict(p, &r); err != nil {
+		return r, status.Errorf(status.Upstream, "dht: response: %w", err)
+	}
+	bad := func(what string) (response, error) {
+		return r, status.Errorf(status.Upstream, "dht: response: %s", what)
+	}
+	switch {
+	case r.Code < 100 || r.Code > 599:
+		return bad("no status")
+	case len(r.Providers) > maxProviders || len(r.Closer) > maxCloser:
+		return bad("too many records or peers")
+	case len(r.Reason) > maxReason:
+		return bad("bad reason")
+	}
+	for _, c := range r.Closer {
+		if len(c.Addrs) > maxCloserAddrs {
+			return bad("too many addresses")
+		}
+	}
+	return r, nil
+}
+
+// err is the failure that a response tells, nil for a success.
+func (r response) err() error {
+	if r.Code < 300 {
+		return nil
+	}
+	if _, ok := refusals[Refusal(r.Reason)]; ok {
+		return refuse(Refusal(r.Reason), errors.New("by the remote peer"))
+	}
+	o, ok := status.Parse(r.Reason)
+	if !ok || o.Success() {
+		o = status.FromCode(int(r.Code))
+	}
+	return status.Errorf(o, "dht: the peer answered %d %s", r.Code, r.Reason)
+}
+
+// closer returns the peers of a response with usable addresses. Peers and
+// addresses that cannot be parsed are left out.
+func (r response) closer() []peer.AddrInfo {
+	infos := make([]peer.AddrInfo, 0, len(r.Closer))
+	for _, c := range r.Closer {
+		id, err := peerID(c.ID)
+		if err != nil {
+			continue
+		}
+		info := peer.AddrInfo{ID: id}
+		for _, raw := range c.Addrs {
+			if len(raw) > maxAddr {
+				continue
+			}
+			if a, err := ma.NewMultiaddrBytes(raw); err == nil && len(a) > 0 {
+				info.Addrs = append(info.Addrs, a)
+			}
+		}
+		infos = append(infos, info)
+	}
+	return infos
+}
+
+// errorResponse translates a failure for the wire.
+func errorResponse(err error) response {
+	o := status.Of(err)
+	r := response{Code: uint64(o.Code()), Reason: o.String()}
+	var re *RecordError
+	if errors.As(err, &re) {
+		r.Reason = string(re.Refusal)
+	}
+	return r
+}
+
+// getResponse packs records and closer peers into at most maxMessage bytes and
+// leaves out what does not fit. Records may use three quarters: a lookup that
+// gets no closer peers cannot go on.
+func getResponse(held []sealed, closer []peer.AddrInfo) response {
+	r := response{Code: uint64(status.OK.Code())}
+	room := maxMessage - 64 // the message around the two lists
+	for _, s := range held[:min(len(held), maxProviders)] {
+		size := len(s.envelope) + len(s.peerRecord) + 8
+		if size > room-maxMessage/4 {
+			break
+		}
+		room -= size
+		r.Providers = append(r.Providers, wireProvider{Envelope: s.envelope, PeerRecord: s.peerRecord})
+	}
+	for _, info := range closer[:min(len(closer), maxCloser)] {
+		w := wirePeer{ID: []byte(info.ID)}
+		size := len(w.ID) + 8
+		for _, a := range info.Addrs {
+			raw := a.Bytes()
+			if len(raw) > maxAddr || len(w.Addrs) == maxCloserAddrs {
+				continue
+			}
+			w.Addrs = append(w.Addrs, raw)
+			size += len(raw) + 3
+		}
+		if size > room {
+			break
+		}
+		room -= size
+		r.Closer = append(r.Closer, w)
+	}
+	return r
+}

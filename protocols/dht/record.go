@@ -1,0 +1,187 @@
+package dht
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/record"
+
+	"allium/protocols/b3"
+)
+
+// The envelope of a provider record (OAP1 §11).
+const recordDomain = "allium-provider"
+
+var recordType = []byte("/allium/provider/1")
+
+// Record is a provider's statement that it has an object.
+type Record struct {
+	Root     b3.Root
+	Provider peer.ID
+	Seq      uint64    // of two records of one provider for one object the higher holds
+	NotAfter time.Time // whole seconds
+}
+
+// wireRecord is the payload of OAP1 §11.
+type wireRecord struct {
+	Multihash []byte `cbor:"1,keyasint"`
+	Provider  []byte `cbor:"2,keyasint"`
+	Seq       uint64 `cbor:"3,keyasint"`
+	NotAfter  uint64 `cbor:"4,keyasint"`
+}
+
+// Domain implements [record.Record].
+func (*Record) Domain() string { return recordDomain }
+
+// Codec implements [record.Record].
+func (*Record) Codec() []byte { return recordType }
+
+// MarshalRecord implements [record.Record].
+func (r *Record) MarshalRecord() ([]byte, error) {
+	if r.NotAfter.Unix() < 0 {
+		return nil, errors.New("not_after is before 1970")
+	}
+	return encMode.Marshal(wireRecord{
+		Multihash: r.Root.Multihash(),
+		Provider:  []byte(r.Provider),
+		Seq:       r.Seq,
+		NotAfter:  uint64(r.NotAfter.Unix()),
+	})
+}
+
+// UnmarshalRecord implements [record.Record]. It accepts the one deterministic
+// form of a payload.
+func (r *Record) UnmarshalRecord(p []byte) error {
+	var w wireRecord
+	if err := decodeStrict(p, &w); err != nil {
+		return err
+	}
+	root, err := b3.FromMultihash(w.Multihash)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(root.Multihash(), w.Multihash) {
+		return errNotCanonical
+	}
+	id, err := peerID(w.Provider)
+	if err != nil {
+		return err
+	}
+	if w.NotAfter > math.MaxInt64/2 {
+		return fmt.Errorf("not_after is %d", w.NotAfter)
+	}
+	*r = Record{Root: root, Provider: id, Seq: w.Seq, NotAfter: time.Unix(int64(w.NotAfter), 0)}
+	return nil
+}
+
+// peerID parses the binary form of a peer id.
+func peerID(p []byte) (peer.ID, error) {
+	if len(p) > maxPeerID {
+		return "", fmt.Errorf("a peer id of %d bytes", len(p))
+	}
+	return peer.IDFromBytes(p)
+}
+
+// sealed is a verified record in the form it travels in.
+type sealed struct {
+	Record
+	addrs      peer.PeerRecord
+	envelope   []byte
+	peerRecord []byte
+}
+
+// seal signs a record and the provider's addresses. Addresses beyond what a
+// peer record may hold are left out, last first.
+func seal(key crypto.PrivKey, r Record, addrs *peer.PeerRecord) (sealed, error) {
+	env, err := sealEnvelope(&r, key)
+	if err != nil {
+		return sealed{}, err
+	}
+	own := *addrs
+	for {
+		pr, err := sealEnvelope(&own, key)
+		if err != nil {
+			return sealed{}, err
+		}
+		if len(pr) <= maxPeerRecord {
+			return sealed{Record: r, addrs: own, envelope: env, peerRecord: pr}, nil
+		}
+		own.Addrs = own.Addrs[:len(own.Addrs)-1]
+	}
+}
+
+func sealEnvelope(r record.Record, key crypto.PrivKey) ([]byte, error) {
+	e, err := record.Seal(r, key)
+	if err != nil {
+		return nil, fmt.Errorf("dht: sign: %w", err)
+	}
+	return e.Marshal()
+}
+
+// openSealed verifies a record for root and its peer record, as of now. The
+// error is a *[RecordError].
+func openSealed(envelope, peerRecord []byte, root b3.Root, now time.Time) (sealed, error) {
+	s := sealed{envelope: envelope, peerRecord: peerRecord}
+	if len(envelope) > maxEnvelope || len(peerRecord) > maxPeerRecord {
+		return s, refuse(Oversize, fmt.Errorf("%d and %d bytes", len(envelope), len(peerRecord)))
+	}
+	signer, err := openEnvelope(envelope, &s.Record)
+	if err != nil {
+		return s, err
+	}
+	switch {
+	case !s.Provider.MatchesPublicKey(signer):
+		return s, refuse(WrongProvider, nil)
+	case s.Root != root:
+		return s, refuse(WrongKey, nil)
+	case s.NotAfter.Before(now):
+		return s, refuse(Expired, nil)
+	case s.NotAfter.After(now.Add(maxLifetime + clockSkew)):
+		return s, refuse(FutureDated, nil)
+	}
+	signer, err = openEnvelope(peerRecord, &s.addrs)
+	if err != nil {
+		return s, refuse(BadPeerRecord, err)
+	}
+	if s.addrs.PeerID != s.Provider || !s.Provider.MatchesPublicKey(signer) {
+		return s, refuse(BadPeerRecord, errors.New("of another peer"))
+	}
+	return s, nil
+}
+
+// openEnvelope verifies an envelope of r's type, decodes its payload into r and
+// returns who signed it.
+func openEnvelope(raw []byte, r record.Record) (crypto.PubKey, error) {
+	payload := rawRecord{domain: r.Domain(), codec: r.Codec()}
+	e, err := record.ConsumeTypedEnvelope(raw, &payload)
+	switch {
+	case e == nil:
+		return nil, refuse(Unsigned, err)
+	case !bytes.Equal(e.PayloadType, r.Codec()):
+		return nil, refuse(WrongType, fmt.Errorf("payload type %q", e.PayloadType))
+	case err != nil:
+		return nil, refuse(BadSignature, err)
+	}
+	if err := r.UnmarshalRecord(payload.payload); err != nil {
+		return nil, refuse(Malformed, err)
+	}
+	return e.PublicKey, nil
+}
+
+// rawRecord keeps a payload as it is, so that a bad signature and a bad payload
+// can be told apart.
+type rawRecord struct {
+	domain  string
+	codec   []byte
+	payload []byte
+}
+
+func (r *rawRecord) Domain() string                 { return r.domain }
+func (r *rawRecord) Codec() []byte                  { return r.codec }
+func (r *rawRecord) MarshalRecord() ([]byte, error) { return r.payload, nil }
+func (r *rawRecord) UnmarshalRecord(p []byte) error { r.payload = p; return nil }

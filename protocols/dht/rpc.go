@@ -1,0 +1,106 @@
+package dht
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/multiformats/go-varint"
+
+	"allium/protocols/status"
+)
+
+// caller makes remote calls: one stream each, one message there, one back. A
+// call takes at most timeout, the dial included, and ends at once with its
+// context: the stream is reset, which the other side sees.
+type caller struct {
+	host    host.Host
+	timeout time.Duration
+}
+
+// call sends q to p and returns the answer, at most limit bytes.
+func (c *caller) call(ctx context.Context, p peer.ID, proto protocol.ID, q []byte, limit int) ([]byte, error) {
+	var answer []byte
+	err := c.stream(ctx, p, proto, func(s network.Stream) error {
+		if err := writeMessage(s, q); err != nil {
+			return err
+		}
+		if err := s.CloseWrite(); err != nil {
+			return err
+		}
+		var err error
+		answer, err = readMessage(bufio.NewReader(s), limit)
+		return err
+	})
+	return answer, err
+}
+
+// stream opens a stream, runs f on it within the timeout, and closes it, or
+// resets it when f or ctx fails.
+func (c *caller) stream(ctx context.Context, p peer.ID, proto protocol.ID, f func(network.Stream) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	s, err := c.host.NewStream(ctx, p, proto) // dials when there is no connection
+	if err != nil {
+		return callError(ctx, fmt.Errorf("dht: open a stream: %w", err))
+	}
+	// The context given to NewStream covers the opening alone.
+	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
+	defer stop()
+	if err := f(s); err != nil {
+		_ = s.Reset()
+		return callError(ctx, fmt.Errorf("dht: %s: %w", proto, err))
+	}
+	_ = s.Close()
+	return nil
+}
+
+// callError gives a failed call its outcome: the context's when it ended, busy
+// when the peer had no room for the stream, the error's own when it has one,
+// else that the peer misbehaved or could not be reached.
+func callError(ctx context.Context, err error) error {
+	var reset *network.StreamError
+	if errors.As(err, &reset) && reset.Remote && reset.ErrorCode == network.StreamResourceLimitExceeded {
+		return status.Errorf(status.Busy, "%w", err)
+	}
+	if cerr := ctx.Err(); cerr != nil {
+		return status.Errorf(status.Of(cerr), "%w", err)
+	}
+	if o := status.Of(err); o != status.Internal {
+		return err
+	}
+	return status.Errorf(status.Upstream, "%w", err)
+}
+
+// writeMessage writes a uvarint length and p in one Write.
+func writeMessage(w io.Writer, p []byte) error {
+	buf := make([]byte, 0, binary.MaxVarintLen32+len(p))
+	buf = binary.AppendUvarint(buf, uint64(len(p)))
+	_, err := w.Write(append(buf, p...))
+	return err
+}
+
+// readMessage reads a uvarint length, which it checks against limit before it
+// allocates, and that many bytes.
+func readMessage(r *bufio.Reader, limit int) ([]byte, error) {
+	n, err := varint.ReadUvarint(r)
+	if err != nil {
+		return nil, err
+	}
+	if n > uint64(limit) {
+		return nil, status.Errorf(status.FrameOversize, "a message of %d bytes, above %d", n, limit)
+	}
+	p := make([]byte, n)
+	if _, err := io.ReadFull(r, p); err != nil {
+		return nil, err
+	}
+	return p, nil
+}

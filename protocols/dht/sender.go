@@ -1,0 +1,52 @@
+package dht
+
+import (
+	"context"
+	"time"
+
+	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+)
+
+// kadSender carries kad-dht's messages. The library's own waits 10 s for an
+// answer, retries once and holds a lock per peer, so one silent peer costs 20 s;
+// this one makes a call like every other.
+type kadSender struct {
+	calls *caller
+	m     *metrics
+}
+
+// SendRequest implements pb.MessageSender.
+func (k *kadSender) SendRequest(ctx context.Context, p peer.ID, msg *pb.Message) (*pb.Message, error) {
+	q, err := proto.Marshal(msg)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	raw, err := k.calls.call(ctx, p, KadID, q, maxKadMessage)
+	k.m.rpc("kad", start, err)
+	if err != nil {
+		return nil, err
+	}
+	answer := new(pb.Message)
+	if err := proto.Unmarshal(raw, answer); err != nil {
+		return nil, err
+	}
+	k.calls.host.Peerstore().RecordLatency(p, time.Since(start))
+	return answer, nil
+}
+
+// SendMessage implements pb.MessageSender.
+func (k *kadSender) SendMessage(ctx context.Context, p peer.ID, msg *pb.Message) error {
+	q, err := proto.Marshal(msg)
+	if err != nil {
+		return err
+	}
+	return k.calls.stream(ctx, p, KadID, func(s network.Stream) error { return writeMessage(s, q) })
+}
+
+// OnDisconnect implements pb.MessageSenderWithDisconnect: no stream outlives
+// its call, so there is nothing to give up.
+func (k *kadSender) OnDisconnect(context.Context, peer.ID) {}

@@ -1,0 +1,151 @@
+package dht
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// server answers the provider exchange: one request per stream.
+type server struct {
+	store    *providerStore
+	verify   *verifier
+	nearest  func(root b3.Root, asking peer.ID) []peer.AddrInfo
+	inflight *admission.Gate // requests being served
+	rate     *admission.Rate // requests per second
+	m        *metrics
+	log      *slog.Logger
+
+	ctx context.Context // ends when the service stops
+
+	mu      sync.Mutex
+	closed  bool
+	streams sync.WaitGroup
+}
+
+// handle is the stream handler. It returns when the exchange is over.
+func (v *server) handle(s network.Stream) {
+	if !v.enter() {
+		_ = s.ResetWithError(network.StreamShutdown)
+		return
+	}
+	defer v.streams.Done()
+	release, err := v.inflight.TryAcquire()
+	if err != nil {
+		// Nothing of the request has been read: a reset is all it costs.
+		_ = s.ResetWithError(network.StreamResourceLimitExceeded)
+		return
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(v.ctx, serveTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
+	defer stop()
+	if err := v.exchange(ctx, s.Conn().RemotePeer(), s); err != nil {
+		_ = s.Reset()
+		return
+	}
+	_ = s.Close()
+}
+
+// exchange reads a request, serves it and writes the answer. An error means
+// that the stream is of no more use.
+func (v *server) exchange(ctx context.Context, from peer.ID, rw io.ReadWriter) error {
+	p, err := readMessage(bufio.NewReader(rw), maxMessage)
+	if err != nil {
+		return err
+	}
+	r, op := v.serve(ctx, from, p)
+	v.m.served.WithLabelValues(op, status.FromCode(int(r.Code)).String()).Inc()
+	answer, err := encMode.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return writeMessage(rw, answer)
+}
+
+// serve answers one request. op is a bounded label. A panic is a bug and costs
+// this request alone.
+func (v *server) serve(ctx context.Context, from peer.ID, p []byte) (r response, op string) {
+	op = "unknown"
+	defer func() {
+		if e := recover(); e != nil {
+			v.log.Error("provider exchange: panic", "panic", e, "stack", string(debug.Stack()))
+			r = errorResponse(status.Errorf(status.Internal, "dht: panic"))
+		}
+	}()
+	if err := v.rate.Allow(); err != nil {
+		return errorResponse(err), op
+	}
+	q, root, err := decodeRequest(p)
+	if err != nil {
+		v.m.refused(err)
+		return errorResponse(err), op
+	}
+	if q.Op == opGet {
+		return getResponse(v.store.get(root, maxProviders, time.Now()), v.nearest(root, from)), "get"
+	}
+	if err := v.put(ctx, from, q, root); err != nil {
+		v.m.refused(err)
+		return errorResponse(err), "put"
+	}
+	return response{Code: uint64(status.OK.Code())}, "put"
+}
+
+// put stores the record of a request after it has been verified.
+func (v *server) put(ctx context.Context, from peer.ID, q request, root b3.Root) error {
+	s, err := v.verify.open(ctx, q.Envelope, q.PeerRecord, root)
+	if err != nil {
+		return err
+	}
+	if s.Provider != from {
+		return refuse(WrongSender, nil)
+	}
+	return v.store.put(s, time.Now())
+}
+
+// enter counts a stream in, unless the server has been closed.
+func (v *server) enter() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return false
+	}
+	v.streams.Add(1)
+	return true
+}
+
+// close waits for the streams being served; the context given to the server
+// has ended, so they end too.
+func (v *server) close() {
+	v.mu.Lock()
+	v.closed = true
+	v.mu.Unlock()
+	v.streams.Wait()
+}
+
+// verifier opens records with a bounded number of signature checks at one time
+// (two checks, about 0.2 ms, per record). The stream's own goroutine does the
+// work while it holds a place, so no connection's reader waits for it.
+type verifier struct{ gate *admission.Gate }
+
+func (v *verifier) open(ctx context.Context, envelope, peerRecord []byte, root b3.Root) (sealed, error) {
+	release, err := v.gate.Acquire(ctx)
+	if err != nil {
+		return sealed{}, fmt.Errorf("dht: verify: %w", err)
+	}
+	defer release()
+	return openSealed(envelope, peerRecord, root, time.Now())
+}
