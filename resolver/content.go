@@ -1,0 +1,227 @@
+package resolver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"allium/protocols/b3"
+)
+
+// Source says where bytes came from.
+type Source uint8
+
+// The sources.
+const (
+	SourceLocal Source = iota // the node's own store
+	SourcePeer                // other peers, now
+)
+
+// String is the source's name in JSON, headers and metrics.
+func (s Source) String() string {
+	if s == SourceLocal {
+		return "local"
+	}
+	return "peer"
+}
+
+// Content is an open object, or a range of one: its size, which is a fact, and
+// its bytes, each group verified before it is handed out. It is not for
+// concurrent use. The caller closes it.
+type Content struct {
+	root     b3.Root
+	size     int64
+	start    int64
+	end      int64
+	source   Source
+	lookupID string
+
+	ctx  context.Context
+	from groups
+	done func() // ends the work that begin admitted; nil for local objects
+
+	off  int64               // of the next byte
+	buf  *[b3.GroupSize]byte // pooled; nil when nothing is to be read
+	rest []byte              // of the current group, not yet handed out
+	err  error
+}
+
+// groups is where a Content reads.
+type groups interface {
+	// read returns group g, verified, in buf or in memory of its own that stays
+	// as it is until the next call.
+	read(ctx context.Context, g int64, buf []byte) ([]byte, error)
+	close()
+}
+
+var groupBuffers = sync.Pool{New: func() any { return new([b3.GroupSize]byte) }}
+
+// Root is the object's address.
+func (c *Content) Root() b3.Root { return c.root }
+
+// Size is the size of the whole object in bytes, proved.
+func (c *Content) Size() int64 { return c.size }
+
+// Range is what Read and WriteTo give: bytes start up to but without end.
+func (c *Content) Range() (start, end int64) { return c.start, c.end }
+
+// Source says where the bytes come from.
+func (c *Content) Source() Source { return c.source }
+
+// LookupID names the lookup in the log; empty for a local object.
+func (c *Content) LookupID() string { return c.lookupID }
+
+// begin cuts the range to the size and reads its first group, so that an object
+// that cannot be read fails before a byte of it was promised. It closes c when
+// it fails.
+func (c *Content) begin(opt OpenOptions, size int64) (*Content, error) {
+	start, end, err := opt.within(c.root, size)
+	c.size, c.start, c.end, c.off = size, start, end, start
+	if err == nil && start < end {
+		err = c.fill()
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Read implements io.Reader.
+func (c *Content) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if err := c.fill(); err != nil {
+		return 0, err
+	}
+	n := copy(p, c.rest)
+	c.take(n)
+	return n, nil
+}
+
+// WriteTo implements io.WriterTo: one Write per group.
+func (c *Content) WriteTo(w io.Writer) (total int64, err error) {
+	for {
+		switch err := c.fill(); {
+		case errors.Is(err, io.EOF):
+			return total, nil
+		case err != nil:
+			return total, err
+		}
+		n, err := w.Write(c.rest)
+		total += int64(n)
+		c.take(n)
+		if err != nil {
+			return total, err
+		}
+		if len(c.rest) > 0 {
+			return total, io.ErrShortWrite
+		}
+	}
+}
+
+func (c *Content) take(n int) {
+	c.rest = c.rest[n:]
+	c.off += int64(n)
+}
+
+// fill makes rest non-empty, or says why it cannot: io.EOF at the end.
+func (c *Content) fill() error {
+	switch {
+	case c.err != nil:
+		return c.err
+	case len(c.rest) > 0:
+		return nil
+	case c.off >= c.end:
+		return io.EOF
+	}
+	if c.buf == nil {
+		c.buf = groupBuffers.Get().(*[b3.GroupSize]byte)
+	}
+	g := c.off / b3.GroupSize
+	p, err := c.from.read(c.ctx, g, c.buf[:])
+	if err != nil {
+		c.err = why(c.ctx, err)
+		return c.err
+	}
+	at := g * b3.GroupSize
+	c.rest = p[c.off-at : min(int64(len(p)), c.end-at)]
+	return nil
+}
+
+var errClosed = errors.New("resolver: the content is closed")
+
+// Close ends the reading. A fetch that nobody else waits for ends with it. It
+// is idempotent and returns nil.
+func (c *Content) Close() error {
+	if errors.Is(c.err, errClosed) {
+		return nil
+	}
+	c.err, c.rest = errClosed, nil
+	if c.from != nil {
+		c.from.close()
+	}
+	if c.buf != nil {
+		groupBuffers.Put(c.buf)
+		c.buf = nil
+	}
+	if c.done != nil {
+		c.done()
+	}
+	return nil
+}
+
+// localGroups reads an object of the store.
+type localGroups struct{ obj LocalObject }
+
+func (l *localGroups) read(_ context.Context, g int64, buf []byte) ([]byte, error) {
+	p, err := l.obj.Reader().ReadGroup(g, buf)
+	if err != nil {
+		return nil, l.obj.Failed(err)
+	}
+	return p, nil
+}
+
+func (l *localGroups) close() { _ = l.obj.Close() } // it was only read
+
+// flightGroups reads what a flight has brought.
+type flightGroups struct {
+	f   *flight
+	obj localGroups
+}
+
+// readFlight opens what the flight, whose size is known, has brought. It takes
+// over the caller's seat when it succeeds.
+func readFlight(ctx context.Context, f *flight) (*flightGroups, error) {
+	obj, err := f.ingest.Open()
+	if err == nil {
+		return &flightGroups{f: f, obj: localGroups{obj}}, nil
+	}
+	// Committed or aborted: how the flight ended decides.
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	if obj, err = f.r.local.Open(ctx, f.root); err != nil {
+		return nil, err
+	}
+	return &flightGroups{f: f, obj: localGroups{obj}}, nil
+}
+
+func (s *flightGroups) read(ctx context.Context, g int64, buf []byte) ([]byte, error) {
+	if err := s.f.ingest.Wait(ctx, g); err != nil {
+		return nil, err
+	}
+	return s.obj.read(ctx, g, buf)
+}
+
+func (s *flightGroups) close() {
+	s.obj.close()
+	s.f.leave()
+}

@@ -1,0 +1,100 @@
+package resolver
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+	"allium/protocols/object"
+)
+
+// Local is the node's own store, as the resolver needs it. Errors carry an
+// outcome of protocols/status.
+type Local interface {
+	// Open returns a complete object; status.NotFound when it is not here.
+	Open(ctx context.Context, root b3.Root) (LocalObject, error)
+	// Has reports, for each of at most 1,024 roots, whether it is here, complete.
+	Has(ctx context.Context, roots []b3.Root) ([]bool, error)
+	// Put stores the object root, whose bytes are p, and does not keep p. It is
+	// durable, and visible, after the next Flush at the latest.
+	Put(ctx context.Context, root b3.Root, p []byte) error
+	// Ingest begins to store the object root, whose size is proved. The resolver
+	// has at most one ingest of a root at a time.
+	Ingest(ctx context.Context, root b3.Root, size int64) (Ingest, error)
+	// Flush makes everything that was put or committed before it durable.
+	Flush(ctx context.Context) error
+	// Lease keeps objects, present or still to come, from being deleted until
+	// release is called.
+	Lease(roots ...b3.Root) (release func())
+}
+
+// LocalObject is an open object, or one that is arriving. It stays readable
+// until Close.
+type LocalObject interface {
+	Size() int64
+	// Reader reads the object, verified. It is not used after Close.
+	Reader() *b3.Reader
+	// Failed takes the error of a read, so that the store learns of damage, and
+	// returns the one to show.
+	Failed(err error) error
+	Close() error
+}
+
+// Ingest is an object being stored. Write, Commit and Abort are called by one
+// goroutine; Wait and Open by any.
+type Ingest interface {
+	// Write stores a verified parent or group, in any order and more than once.
+	Write(p b3.Proved) error
+	// Wait returns when group g can be read, or with the reason why it never
+	// will be: the error given to Abort, or ctx's.
+	Wait(ctx context.Context, g int64) error
+	// Open returns the object as far as it has arrived. It stays readable after
+	// Commit; after Commit Open itself may fail.
+	Open() (LocalObject, error)
+	// Commit makes the object whole and durable. It fails unless every group was
+	// written.
+	Commit(ctx context.Context) error
+	// Abort gives up. It does nothing after Commit or another Abort.
+	Abort(err error)
+}
+
+// Provider is a peer that says it has an object.
+type Provider struct {
+	Addr     peer.AddrInfo
+	NotAfter time.Time // when its record expires; zero when unknown
+}
+
+// ProviderFinder is the DHT. It yields providers as they are found, at most
+// limit, and returns when ctx ends. Their records are verified.
+type ProviderFinder interface {
+	FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[Provider, error]
+}
+
+// ObjectClient is the client of the object protocol (OAP1.md §9).
+type ObjectClient interface {
+	Get(ctx context.Context, p peer.ID, req object.GetRequest, sink object.Sink) error
+}
+
+// Dialer learns how to reach a peer before the client opens a stream to it.
+type Dialer interface {
+	AddAddrs(peer.AddrInfo)
+}
+
+// Deps are what the resolver works with. Log, Metrics and Limits may be nil.
+type Deps struct {
+	Local     Local
+	Providers ProviderFinder
+	Objects   ObjectClient
+	Dialer    Dialer
+	Self      peer.ID // never asked; empty when the node has no identity yet
+
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+	Limits  *admission.Registry
+}

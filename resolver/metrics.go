@@ -1,0 +1,82 @@
+package resolver
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sony/gobreaker/v2"
+)
+
+// metrics are the resolver's, named as in SPEC §10.
+type metrics struct {
+	latency       *prometheus.HistogramVec
+	deadlineHits  prometheus.Counter
+	hits, misses  prometheus.Counter
+	breakerOpened prometheus.Counter
+	retries       prometheus.Counter
+	failures      *prometheus.CounterVec // outcome
+
+	fetchBytes, rangeBytes, treeBytes prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	bytes := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "resolver_received_bytes_total", Help: "Verified bytes received from peers, by what asked for them.",
+	}, []string{"type"})
+	m := &metrics{
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "resolve_latency_seconds", Help: "Time until an object can be read (open) or providers are known (providers).",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
+		}, []string{"type"}),
+		deadlineHits: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "resolve_deadline_hit_total", Help: "Provider lookups that found nobody within resolver.deadline.",
+		}),
+		hits:   prometheus.NewCounter(prometheus.CounterOpts{Name: "index_cache_hits_total", Help: "Provider lookups answered from the cache or joined in flight."}),
+		misses: prometheus.NewCounter(prometheus.CounterOpts{Name: "index_cache_misses_total", Help: "Provider lookups that asked the network."}),
+		breakerOpened: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "breaker_open_total", Help: "Times a peer's breaker opened.",
+		}),
+		retries: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "resolver_retries_total", Help: "Times all providers were gone through again after a pause.",
+		}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "resolver_provider_failures_total", Help: "Requests to providers that failed, by outcome.",
+		}, []string{"outcome"}),
+		fetchBytes: bytes.WithLabelValues("fetch"),
+		rangeBytes: bytes.WithLabelValues("range"),
+		treeBytes:  bytes.WithLabelValues("tree"),
+	}
+	if reg != nil {
+		reg.MustRegister(m.latency, m.deadlineHits, m.hits, m.misses, m.breakerOpened, m.retries, m.failures, bytes)
+	}
+	return m
+}
+
+// observe records how long something took since start.
+func (m *metrics) observe(what string, start time.Time) {
+	m.latency.WithLabelValues(what).Observe(time.Since(start).Seconds())
+}
+
+// breakerStates collects breaker_targets{state} when it is asked for.
+type breakerStates struct {
+	desc *prometheus.Desc
+	b    *breakers
+}
+
+func newBreakerStates(b *breakers) breakerStates {
+	return breakerStates{
+		desc: prometheus.NewDesc("breaker_targets", "Peers with a breaker, by its state.", []string{"state"}, nil),
+		b:    b,
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c breakerStates) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+// Collect implements prometheus.Collector.
+func (c breakerStates) Collect(ch chan<- prometheus.Metric) {
+	n := c.b.states()
+	for _, s := range []gobreaker.State{gobreaker.StateClosed, gobreaker.StateHalfOpen, gobreaker.StateOpen} {
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n[s]), s.String())
+	}
+}

@@ -1,0 +1,140 @@
+package resolver
+
+import (
+	"context"
+	"sync"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+)
+
+// sources is the list of peers to ask for an object, in the order of SPEC §6:
+// those the caller named, the one that served the parent, then whom the DHT
+// finds, for the parent first (few objects inside a directory are announced)
+// and at last for the object itself. The list grows while it is read, by any
+// number of goroutines; each peer appears once.
+type sources struct {
+	r    *Resolver
+	life *life
+
+	mu    sync.Mutex
+	peers []peer.AddrInfo
+	seen  map[peer.ID]struct{}
+	keys  []b3.Root // whose providers have not been looked up yet
+	cur   *lookup   // the lookup being read
+	n     int       // providers of cur in peers or dropped as known
+	err   error     // why a lookup failed, for the error of the whole
+}
+
+// Sources names who may have an object, beside its own providers.
+type Sources struct {
+	Peers []peer.AddrInfo // asked first; addresses may be left out for peers already connected
+	Via   b3.Root         // a directory the object is part of, whose providers are asked before the object's own; zero for none
+}
+
+// newSources lists the candidates for root. The caller closes it.
+func (r *Resolver) newSources(l *life, root b3.Root, from Sources) *sources {
+	s := &sources{r: r, life: l, seen: map[peer.ID]struct{}{}, keys: []b3.Root{root}}
+	s.add(from.Peers...)
+	if !from.Via.IsZero() && from.Via != root {
+		s.keys = []b3.Root{from.Via, root}
+		if p, ok := r.served.Get(from.Via); ok {
+			s.add(peer.AddrInfo{ID: p})
+		}
+	}
+	if p, ok := r.served.Get(root); ok {
+		s.add(peer.AddrInfo{ID: p})
+	}
+	return s
+}
+
+// add appends peers that are not in the list yet.
+func (s *sources) add(peers ...peer.AddrInfo) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addLocked(peers...)
+}
+
+func (s *sources) addLocked(peers ...peer.AddrInfo) {
+	for _, p := range peers {
+		if _, ok := s.seen[p.ID]; ok || p.ID == "" || p.ID == s.r.self {
+			continue
+		}
+		s.seen[p.ID] = struct{}{}
+		s.peers = append(s.peers, p)
+	}
+}
+
+// at waits for the i-th peer. ok is false when there are not so many; err is
+// ctx's alone.
+func (s *sources) at(ctx context.Context, i int) (p peer.AddrInfo, ok bool, err error) {
+	for {
+		p, cur, n := s.next(i)
+		if p.ID != "" {
+			return p, true, nil
+		}
+		if cur == nil {
+			return peer.AddrInfo{}, false, nil
+		}
+		found, ok, err := cur.at(ctx, n)
+		if ctx.Err() != nil {
+			return peer.AddrInfo{}, false, ctx.Err()
+		}
+		s.advance(cur, n, found, ok, err)
+	}
+}
+
+// next returns the i-th peer if it is known, else the lookup to wait for and
+// the position in it; neither when all lookups are read.
+func (s *sources) next(i int) (peer.AddrInfo, *lookup, int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i < len(s.peers) {
+		return s.peers[i], nil, 0
+	}
+	if s.cur == nil && len(s.keys) > 0 {
+		s.cur, s.n = s.r.lookups.join(s.life, s.keys[0], false), 0
+		s.keys = s.keys[1:]
+	}
+	return peer.AddrInfo{}, s.cur, s.n
+}
+
+// advance records what cur had at position n, unless another goroutine did.
+func (s *sources) advance(cur *lookup, n int, found Provider, ok bool, err error) {
+	s.mu.Lock()
+	if s.cur != cur || s.n != n {
+		s.mu.Unlock()
+		return
+	}
+	if ok {
+		s.addLocked(found.Addr)
+		s.n++
+		s.mu.Unlock()
+		return
+	}
+	if err != nil {
+		s.err = err
+	}
+	s.cur = nil
+	s.mu.Unlock()
+	s.r.lookups.leave(cur)
+}
+
+// failure is why a lookup failed, if one did.
+func (s *sources) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// close ends the lookup that is being read.
+func (s *sources) close() {
+	s.mu.Lock()
+	cur := s.cur
+	s.cur, s.keys = nil, nil
+	s.mu.Unlock()
+	if cur != nil {
+		s.r.lookups.leave(cur)
+	}
+}

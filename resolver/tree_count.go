@@ -1,0 +1,77 @@
+package resolver
+
+import (
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/manifest"
+)
+
+// found counts an object that the tree names.
+func (t *tree) found(size int64) {
+	t.known++
+	t.knownBytes += size
+}
+
+// skip counts an object that need not be fetched.
+func (t *tree) skip(ref manifest.Ref) {
+	t.skipped++
+	t.objects.Add(1)
+	t.bytes.Add(ref.Size)
+}
+
+// got counts an object that is in the store now. Workers call it too.
+func (t *tree) got(size int64, fromPeer bool) {
+	t.objects.Add(1)
+	t.bytes.Add(size)
+	if fromPeer {
+		t.fetched.Add(1)
+		t.fetchedBytes.Add(size)
+	}
+}
+
+// sent notes that p sent something. Workers call it too.
+func (t *tree) sent(p peer.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.peers == nil {
+		t.peers = map[peer.ID]struct{}{}
+	}
+	t.peers[p] = struct{}{}
+}
+
+func (t *tree) peerCount() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.peers)
+}
+
+// tell reports progress.
+func (t *tree) tell() {
+	if t.report == nil {
+		return
+	}
+	t.report(Progress{
+		Objects: t.objects.Load(), ObjectsKnown: t.known,
+		Bytes: t.bytes.Load(), BytesKnown: t.knownBytes,
+		Peers: t.peerCount(),
+	})
+}
+
+// count books a root that is a file of its own.
+func (t *tree) count(f *flight) {
+	size := f.bytes.Load()
+	t.found(size)
+	t.got(size, true)
+	for p := range f.by {
+		t.sent(p)
+	}
+}
+
+func (t *tree) info() TreeInfo {
+	return TreeInfo{
+		Root: t.root, Directory: !t.file, LookupID: t.lookupID,
+		Objects: t.known, Bytes: t.knownBytes,
+		Fetched: t.fetched.Load(), FetchedBytes: t.fetchedBytes.Load(),
+		Skipped: t.skipped, Peers: t.peerCount(),
+	}
+}

@@ -1,0 +1,99 @@
+package resolver
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// tried remembers how each provider of one object did, for the error that
+// names them all.
+type tried struct {
+	last map[peer.ID]error
+	lost map[peer.ID]bool // not to be asked for this object again
+}
+
+func newTried() *tried {
+	return &tried{last: map[peer.ID]error{}, lost: map[peer.ID]bool{}}
+}
+
+// telling ranks the outcomes by how much they say about the object: one
+// provider's bad bytes matter more than ten that were not reached.
+var telling = []status.Outcome{
+	status.Corrupt, status.Denied, status.Upstream, status.TransportDown, status.Timeout,
+	status.Busy, status.BreakerOpen, status.NotFound,
+}
+
+// rank is the outcome's place in telling; those not listed count as upstream.
+func rank(o status.Outcome) int {
+	upstream := 0
+	for i, t := range telling {
+		if t == o {
+			return i
+		}
+		if t == status.Upstream {
+			upstream = i
+		}
+	}
+	return upstream
+}
+
+// advice ends the sentence: what the caller can do.
+var advice = map[status.Outcome]string{
+	status.Corrupt:     "their bytes do not match the address; ask someone else to provide it",
+	status.NotFound:    "nobody that was found has it; connect to a peer that does, or try again later",
+	status.Timeout:     "try again, or connect to a peer that has it",
+	status.BreakerOpen: "they failed too often just now; try again in a few seconds",
+	status.Busy:        "try again in a moment",
+}
+
+// error says what became of root: "b3:…: 3 providers tried: 1 corrupt, 2
+// timeout". lookup is why looking for providers failed, if it did.
+func (t *tried) error(root b3.Root, lookupID string, lookup error) error {
+	if len(t.last) == 0 {
+		e := &status.Error{Outcome: status.NotFound, LookupID: lookupID, Err: lookup}
+		why := "no provider found"
+		if lookup != nil {
+			e.Outcome, why = status.Of(lookup), lookup.Error()
+		}
+		e.Message = fmt.Sprintf("resolver: %s: %s%s", root, why, advise(e.Outcome))
+		return e
+	}
+	counts := map[status.Outcome]int{}
+	worst, cause := status.NotFound, error(nil)
+	for _, err := range t.last {
+		o := status.Of(err)
+		counts[o]++
+		if cause == nil || rank(o) < rank(worst) {
+			worst, cause = o, err
+		}
+	}
+	var parts []string
+	for _, o := range status.All() {
+		if counts[o] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[o], o))
+		}
+	}
+	noun := "providers"
+	if len(t.last) == 1 {
+		noun = "provider"
+	}
+	return &status.Error{
+		Outcome: worst,
+		Message: fmt.Sprintf("resolver: %s: %d %s tried: %s%s (%v)",
+			root, len(t.last), noun, strings.Join(parts, ", "), advise(worst), cause),
+		LookupID: lookupID,
+		Err:      cause,
+	}
+}
+
+func advise(o status.Outcome) string {
+	if a := advice[o]; a != "" {
+		return "; " + a
+	}
+	return ""
+}
