@@ -2,9 +2,9 @@ package oap
 
 import "sync"
 
-// Buffers come in three sizes. A reader or writer owns a small one for its
-// whole life and borrows the others while a frame needs them, so that an idle
-// stream costs smallSize however large its frames were.
+// Buffers come in three sizes, all pooled. A stream that waits for a frame
+// holds a small one, whatever its frames were before; the larger ones are
+// borrowed while a frame fills them.
 const (
 	smallSize  = 4 << 10
 	mediumSize = 72 << 10 // one 64 KiB group with its header, capability and parents
@@ -12,26 +12,21 @@ const (
 )
 
 var (
+	smallPool  = sync.Pool{New: func() any { return new([smallSize]byte) }}
 	mediumPool = sync.Pool{New: func() any { return new([mediumSize]byte) }}
 	largePool  = sync.Pool{New: func() any { return new([largeSize]byte) }}
 )
 
-// buffer is a byte buffer of one of the three sizes.
-type buffer struct {
-	b     []byte // what is in use now
-	small []byte // made when first needed, then kept
-}
+// buffer is a pooled byte buffer; the zero value is empty.
+type buffer struct{ b []byte }
 
-// grow replaces the buffer with one of at least n ≤ largeSize bytes and copies
-// keep to its start. n must exceed the present size.
+// grow replaces the buffer with one of at least n ≤ largeSize bytes, larger
+// than the present one, and copies keep to its start.
 func (b *buffer) grow(n int, keep []byte) {
 	var next []byte
 	switch {
 	case n <= smallSize:
-		if b.small == nil {
-			b.small = make([]byte, smallSize)
-		}
-		next = b.small
+		next = smallPool.Get().(*[smallSize]byte)[:]
 	case n <= mediumSize:
 		next = mediumPool.Get().(*[mediumSize]byte)[:]
 	default:
@@ -42,9 +37,11 @@ func (b *buffer) grow(n int, keep []byte) {
 	b.b = next
 }
 
-// release gives a borrowed buffer back. What it held is gone.
+// release empties the buffer. What it held may be overwritten at any time.
 func (b *buffer) release() {
 	switch len(b.b) {
+	case smallSize:
+		smallPool.Put((*[smallSize]byte)(b.b))
 	case mediumSize:
 		mediumPool.Put((*[mediumSize]byte)(b.b))
 	case largeSize:

@@ -13,9 +13,13 @@ const maxMessage = 4 << 10
 // ErrorPayload is what a RESP|END says of err: its code and its payload
 // (SPEC.md §8). For nil it is 200 and no payload.
 func ErrorPayload(err error) (code uint16, payload []byte) {
-	code = uint16(status.Of(err).Code())
+	o := status.Of(err)
+	code = uint16(o.Code())
 	if err == nil {
 		return code, nil
+	}
+	if o == status.Unsupported {
+		code = uint16(status.BadRequest.Code()) // SPEC.md §3: an unknown op is 400, not HTTP's 415
 	}
 	r := status.ReportOf(err)
 	if len(r.Message) > maxMessage {
