@@ -17,7 +17,6 @@ import (
 	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	ma "github.com/multiformats/go-multiaddr"
-	manet "github.com/multiformats/go-multiaddr/net"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/protocols/status"
@@ -78,7 +77,7 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 }
 
 // Build starts a host and returns once it listens on every address asked for;
-// status.TransportDown names the first it could not get. The caller closes the
+// status.TransportDown names one it could not get. The caller closes the
 // host. The first Build of the process decides where the library logs.
 func (b *Builder) Build(ctx context.Context) (host.Host, error) {
 	if err := ctx.Err(); err != nil {
@@ -98,57 +97,17 @@ func (b *Builder) Build(ctx context.Context) (host.Host, error) {
 	if err != nil {
 		_ = cm.Close()
 		_ = rm.Close()
-		return nil, status.Errorf(status.TransportDown, "p2p: start the host: %w (is another program using the port? change listen)", err)
+		return nil, fmt.Errorf("p2p: start the host: %w", err)
 	}
-	if a, ok := b.missing(h); ok {
-		return nil, closeWith(h, status.Errorf(status.TransportDown, "p2p: could not listen on %s: stop the program that uses the port, or change listen", a))
+	// Listening comes after: a host that cannot listen from the start is not
+	// closed by the library, and one of several addresses is enough for it.
+	for _, a := range b.listen {
+		if err := h.Network().Listen(a); err != nil {
+			_ = h.Close()
+			return nil, status.Errorf(status.TransportDown, "p2p: cannot listen on %s: %w; stop the program that uses the port, or change listen", a, err)
+		}
 	}
 	return h, nil
-}
-
-// closeWith closes h and returns err.
-func closeWith(h host.Host, err error) error {
-	if cerr := h.Close(); cerr != nil {
-		return fmt.Errorf("%w (and closing the host: %v)", err, cerr)
-	}
-	return err
-}
-
-// missing returns the first address asked for that h does not listen on: the
-// swarm is content with one of them.
-func (b *Builder) missing(h host.Host) (ma.Multiaddr, bool) {
-	have := h.Network().ListenAddresses()
-	for _, want := range b.listen {
-		found := false
-		for i, a := range have {
-			if satisfies(a, want) {
-				have = append(have[:i:i], have[i+1:]...) // two wants with port 0 need two listeners
-				found = true
-				break
-			}
-		}
-		if !found {
-			return want, true
-		}
-	}
-	return nil, false
-}
-
-// satisfies reports whether a listener at have is what want asked for.
-func satisfies(have, want ma.Multiaddr) bool {
-	if isQUIC(have) != isQUIC(want) {
-		return false
-	}
-	hn, err := manet.ToNetAddr(trimQUIC(have))
-	if err != nil {
-		return false
-	}
-	wn, err := manet.ToNetAddr(trimQUIC(want))
-	if err != nil {
-		return false
-	}
-	h, w := addrPort(hn), addrPort(wn)
-	return h.Addr() == w.Addr() && (w.Port() == 0 || h.Port() == w.Port())
 }
 
 // options is the host but for what Build has to close when it fails.
@@ -161,7 +120,6 @@ func (b *Builder) options() []libp2p.Option {
 	opts := []libp2p.Option{
 		libp2p.Identity(b.deps.Key),
 		libp2p.UserAgent("allium/" + b.deps.Version),
-		libp2p.ListenAddrs(b.listen...),
 		libp2p.Security(noise.ID, noise.New),
 		libp2p.Security(tls.ID, tls.New),
 		libp2p.Muxer(yamux.ID, &mux),

@@ -3,11 +3,8 @@ package p2p
 import (
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"sync"
-
-	ma "github.com/multiformats/go-multiaddr"
 )
 
 // wantUDPBuffer is what quic-go asks the kernel for, bytes. With less, bursts
@@ -31,23 +28,4 @@ func warnUDPBuffers(l *slog.Logger) {
 				"have_bytes", got, "want_bytes", wantUDPBuffer)
 		}
 	})
-}
-
-// trimQUIC leaves the part of a listen address that a net.Addr can say.
-func trimQUIC(a ma.Multiaddr) ma.Multiaddr {
-	if head, last := ma.SplitLast(a); last != nil && last.Protocol().Code == ma.P_QUIC_V1 {
-		return head
-	}
-	return a
-}
-
-// addrPort is the address of a TCP or UDP listener; zero for anything else.
-func addrPort(a net.Addr) netip.AddrPort {
-	switch a := a.(type) {
-	case *net.TCPAddr:
-		return a.AddrPort()
-	case *net.UDPAddr:
-		return a.AddrPort()
-	}
-	return netip.AddrPort{}
 }

@@ -1,0 +1,40 @@
+package p2p
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+)
+
+func TestZapGoesToSlog(t *testing.T) {
+	var out bytes.Buffer
+	h := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo})
+	l := zap.New(zapCore{ctx: t.Context(), h: quiet{h}}).Named("dht").With(zap.String("a", "b")).Sugar()
+	l.Debugw("too fine")
+	l.Infow("too chatty")
+	l.Warnw("heard", "peer", "12D3")
+	got := out.String()
+	for _, want := range []string{"level=WARN", "msg=heard", "logger=dht", "a=b", "peer=12D3"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+	if strings.Contains(got, "too") {
+		t.Errorf("a line below warnings was heard: %q", got)
+	}
+}
+
+func TestDebugHearsAll(t *testing.T) {
+	var out bytes.Buffer
+	h := quiet{slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})}
+	zap.New(zapCore{ctx: t.Context(), h: h}).Info("fine")
+	slog.New(h.WithGroup("g")).Info("chatty", "x", 1)
+	for _, want := range []string{"msg=fine", "msg=chatty", "g.x=1"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in %q", want, out.String())
+		}
+	}
+}
