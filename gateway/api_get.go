@@ -1,0 +1,124 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"allium/gateway/client"
+	"allium/protocols/status"
+)
+
+// apiGet streams a file's bytes or a directory as tar.
+func (g *Gateway) apiGet(w *response, r *http.Request, q params) error {
+	s, err := g.deps.Node.Get(r.Context(), q.text("key"))
+	if err != nil {
+		return causeOf(r.Context(), err)
+	}
+	return sendStream(w, r, s)
+}
+
+// apiCat streams a range of a file's bytes.
+func (g *Gateway) apiCat(w *response, r *http.Request, q params) error {
+	s, err := g.deps.Node.Cat(r.Context(), q.text("key"), client.Range{Start: q.integer("start", 0), End: q.integer("end", -1)})
+	if err != nil {
+		return causeOf(r.Context(), err)
+	}
+	return sendStream(w, r, s)
+}
+
+// sendStream answers with bytes whose end is marked (see package client). The
+// header waits for the first of them.
+func sendStream(w *response, r *http.Request, s *client.Stream) (err error) {
+	defer s.Body.Close()
+	if !r.ProtoAtLeast(1, 1) {
+		return errNoLength
+	}
+	head, err := asciiJSON(s.Object)
+	if err != nil {
+		return err
+	}
+	out := &streamWriter{w: w, head: head, tar: s.Kind == client.Directory}
+	_, err = io.CopyBuffer(out, s.Body, make([]byte, copyBytes))
+	err = causeOf(r.Context(), err)
+	if err == nil {
+		out.begin()
+		w.Header().Set(client.HeaderStatus, client.StatusOK)
+		return nil
+	}
+	if !w.started() || w.failed != nil || !wantsTrailers(r) {
+		return err
+	}
+	trailer, jsonErr := asciiJSON(status.ReportOf(err))
+	if jsonErr != nil {
+		return err
+	}
+	w.Header().Set(client.HeaderStatus, trailer)
+	return nil
+}
+
+// copyBytes is what is read of a stream at a time: one chunk group.
+const copyBytes = 64 << 10
+
+// streamWriter sends the header with the first bytes.
+type streamWriter struct {
+	w    *response
+	head string
+	tar  bool
+}
+
+func (s *streamWriter) begin() {
+	if s.w.started() {
+		return
+	}
+	h := s.w.Header()
+	h.Set(client.HeaderObject, s.head)
+	h.Set("Trailer", client.HeaderStatus)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Type", "application/octet-stream")
+	if s.tar {
+		h.Set("Content-Type", "application/x-tar")
+	}
+	s.w.WriteHeader(http.StatusOK)
+}
+
+func (s *streamWriter) Write(p []byte) (int, error) {
+	s.begin()
+	return s.w.Write(p)
+}
+
+// wantsTrailers reports whether the client said that it reads trailers, which
+// it must to learn that a body ended in an error.
+func wantsTrailers(r *http.Request) bool {
+	for _, v := range r.Header.Values("TE") {
+		for t := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(t), "trailers") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// asciiJSON is JSON that may stand in a header: what is not ASCII is escaped.
+func asciiJSON(v any) (string, error) {
+	p, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("gateway: encode a header: %w", err)
+	}
+	var b strings.Builder
+	for _, c := range string(p) {
+		if c < utf8.RuneSelf {
+			b.WriteRune(c)
+			continue
+		}
+		for _, u := range utf16.AppendRune(nil, c) {
+			fmt.Fprintf(&b, `\u%04x`, u)
+		}
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,143 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"allium/gateway/client"
+	"allium/protocols/status"
+)
+
+// lines writes an NDJSON answer (see package client). Nothing is sent before
+// the first line, so an early error is still a problem.
+type lines struct {
+	w     *response
+	r     *http.Request
+	flush flushing
+}
+
+// flushing says when lines leave.
+type flushing bool
+
+const (
+	live    flushing = true  // each at once: they come as they are found
+	batched flushing = false // when a buffer is full: they are all there
+)
+
+// send writes one line.
+func (l *lines) send(line client.Line) error {
+	if !l.w.started() {
+		if !l.r.ProtoAtLeast(1, 1) {
+			return errNoLength
+		}
+		l.w.Header().Set("Content-Type", "application/x-ndjson")
+		l.w.Header().Set("Cache-Control", "no-store")
+	}
+	p, err := json.Marshal(line)
+	if err != nil {
+		return fmt.Errorf("gateway: encode a line: %w", err)
+	}
+	if _, err := l.w.Write(append(p, '\n')); err != nil {
+		return err
+	}
+	if l.flush == live {
+		return l.w.Flush()
+	}
+	return nil
+}
+
+func (l *lines) item(v any) error {
+	p, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("gateway: encode a line: %w", err)
+	}
+	return l.send(client.Line{Item: p})
+}
+
+// end writes the last line: result, or err if there were lines before it.
+func (l *lines) end(result any, err error) error {
+	if err != nil {
+		if !l.w.started() || l.w.failed != nil {
+			return err
+		}
+		rep := status.ReportOf(err)
+		return l.send(client.Line{Error: &rep})
+	}
+	p, err := json.Marshal(result)
+	if err != nil {
+		return fmt.Errorf("gateway: encode a line: %w", err)
+	}
+	return l.send(client.Line{OK: p})
+}
+
+// sendSeq answers with a sequence.
+func sendSeq[T any](w *response, r *http.Request, f flushing, seq iter.Seq2[T, error]) error {
+	l := lines{w: w, r: r, flush: f}
+	for v, err := range seq {
+		if err == nil {
+			err = l.item(v)
+		}
+		if err != nil {
+			return l.end(nil, causeOf(r.Context(), err))
+		}
+	}
+	return l.end(struct{}{}, nil)
+}
+
+// progressEvery is how often a client hears of progress.
+const progressEvery = 200 * time.Millisecond
+
+// follow runs work beside the handler, which alone writes to the client: items
+// as they come and the latest progress now and then, so that work may report
+// from any goroutine at any rate. It returns when work has.
+func (g *Gateway) follow(ctx context.Context, l *lines, work func(ctx context.Context, report client.ProgressFunc, item func(any) bool) (result any, err error)) (any, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var latest atomic.Pointer[client.Progress]
+	report := func(p client.Progress) { latest.Store(&p) }
+	items := make(chan any)
+	item := func(v any) bool {
+		select {
+		case items <- v:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	var result any
+	var err error
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(done)
+		err = g.guarded(func() (err error) {
+			result, err = work(ctx, report, item)
+			return err
+		})
+	})
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		var sent error
+		select {
+		case <-done:
+			wg.Wait()
+			return result, causeOf(ctx, err)
+		case v := <-items:
+			sent = l.item(v)
+		case <-tick.C:
+			if p := latest.Swap(nil); p != nil {
+				sent = l.send(client.Line{Progress: p})
+			}
+		}
+		if sent != nil {
+			cancel(sent) // and wait for work to notice
+		}
+	}
+}

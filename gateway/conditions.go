@@ -1,0 +1,66 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// etagOf is the strong validator of an object: its address (SPEC §9).
+func etagOf(root b3.Root) string { return `"` + root.String() + `"` }
+
+// evaluate applies If-Match and If-None-Match (RFC 9110 §13.2.2) to a
+// representation that exists. The dates of the other two headers compare with
+// Last-Modified, which is never sent, so they are ignored.
+func evaluate(r *http.Request, etag string) status.Outcome {
+	if im := r.Header.Values("If-Match"); len(im) > 0 && !listed(im, etag, true) {
+		return status.Precondition
+	}
+	if inm := r.Header.Values("If-None-Match"); len(inm) > 0 && listed(inm, etag, false) {
+		return status.NotModified // only GET and HEAD come here
+	}
+	return status.OK
+}
+
+// knownFresh reports whether the request itself shows that the client has the
+// object, so that it need not be found: content under an address never changes.
+func knownFresh(r *http.Request, etag string) bool {
+	inm := r.Header.Values("If-None-Match")
+	return len(r.Header.Values("If-Match")) == 0 && len(inm) > 0 &&
+		!strings.Contains(strings.Join(inm, ","), "*") && listed(inm, etag, false)
+}
+
+// rangeApplies evaluates If-Range: only a strong match lets the range stand. A
+// date never matches.
+func rangeApplies(r *http.Request, etag string) bool {
+	ir := r.Header.Values("If-Range")
+	return len(ir) == 0 || len(ir) == 1 && strings.TrimSpace(ir[0]) == etag && !strings.HasPrefix(etag, "W/")
+}
+
+// listed reports whether a list of entity tags holds etag. A strong comparison
+// finds no weak tags; "*" is every tag. What cannot be parsed ends the list.
+func listed(headers []string, etag string, strong bool) bool {
+	list := strings.Join(headers, ",")
+	weak := strings.HasPrefix(etag, "W/")
+	opaque := strings.TrimPrefix(etag, "W/")
+	for {
+		list = strings.TrimLeft(list, " \t,")
+		if strings.HasPrefix(list, "*") {
+			return true
+		}
+		rest, isWeak := strings.CutPrefix(list, "W/")
+		if !strings.HasPrefix(rest, `"`) {
+			return false
+		}
+		end := strings.IndexByte(rest[1:], '"')
+		if end < 0 {
+			return false
+		}
+		if tag := rest[:end+2]; tag == opaque && !(strong && (weak || isWeak)) {
+			return true
+		}
+		list = rest[end+2:]
+	}
+}

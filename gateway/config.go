@@ -1,0 +1,104 @@
+package gateway
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"allium/protocols/admission"
+	"allium/protocols/status"
+)
+
+// Config bounds the public listener, and what both have in common.
+type Config struct {
+	Listen string `koanf:"listen" doc:"address of the public listener, host:port; port 0 is any free one, empty is no public listener"`
+
+	Inflight   int64   `koanf:"inflight" doc:"requests served at once; the next is refused with busy"`
+	Rate       float64 `koanf:"rate" doc:"requests per second; more are refused with rate_limit"`
+	Burst      int     `koanf:"burst" doc:"requests above the rate that may come at once"`
+	Conns      int64   `koanf:"conns" doc:"open connections of the public listener; the next is closed at once"`
+	ConnsPerIP int     `koanf:"conns_per_ip" doc:"open connections from one IPv4 address or IPv6 /64; the next is closed at once"`
+
+	HeaderTimeout    time.Duration   `koanf:"header_timeout" doc:"how long a client may take to send a request header"`
+	IdleTimeout      time.Duration   `koanf:"idle_timeout" doc:"how long a connection stays open between requests"`
+	HeaderBytes      admission.Bytes `koanf:"header_bytes" doc:"longest request header in bytes"`
+	FirstByteTimeout time.Duration   `koanf:"first_byte_timeout" doc:"how long content may take to be found, and to stand still while it arrives; then timeout"`
+	WriteTimeout     time.Duration   `koanf:"write_timeout" doc:"how long a client may take nothing, beside the time that min_rate allows"`
+	MinRate          admission.Bytes `koanf:"min_rate" doc:"bytes per second below which a client is cut off"`
+	SlowRequest      time.Duration   `koanf:"slow_request" doc:"time to the first byte from which a request is logged as slow"`
+}
+
+// DefaultConfig returns the limits of SPEC §2.
+func DefaultConfig() Config {
+	return Config{
+		Listen: "127.0.0.1:8080",
+
+		Inflight: 512, Rate: 500, Burst: 1000, Conns: 4096, ConnsPerIP: 256,
+
+		HeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, HeaderBytes: 16 << 10,
+		FirstByteTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MinRate: 8 << 10,
+		SlowRequest: 2 * time.Second,
+	}
+}
+
+// Validate returns bad_request naming the first key that makes no sense.
+func (c Config) Validate() error {
+	if c.Listen != "" {
+		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+			return status.Errorf(status.BadRequest, "gateway.listen is %q, want host:port such as 127.0.0.1:8080: %w", c.Listen, err)
+		}
+	}
+	for _, k := range []struct {
+		key string
+		ok  bool
+	}{
+		{"inflight", c.Inflight >= 1}, {"rate", c.Rate >= 1}, {"burst", c.Burst >= 1},
+		{"conns", c.Conns >= 1}, {"conns_per_ip", c.ConnsPerIP >= 1},
+		{"header_timeout", c.HeaderTimeout > 0}, {"idle_timeout", c.IdleTimeout > 0}, {"header_bytes", c.HeaderBytes >= 1<<10},
+		{"first_byte_timeout", c.FirstByteTimeout > 0}, {"write_timeout", c.WriteTimeout > 0}, {"min_rate", c.MinRate >= 1},
+		{"slow_request", c.SlowRequest > 0},
+	} {
+		if !k.ok {
+			return status.Errorf(status.BadRequest, "gateway.%s is too small; see `allium config show`", k.key)
+		}
+	}
+	return nil
+}
+
+// AdminConfig describes the admin listener and the Unix socket.
+type AdminConfig struct {
+	Listen    string   `koanf:"listen" doc:"loopback address of the admin listener, host:port; port 0 is any free one, empty is no admin listener"`
+	Hosts     []string `koanf:"hosts" doc:"names that requests to the admin listener may carry as Host, beside its own address and localhost"`
+	Mutations bool     `koanf:"mutations" doc:"whether POST is answered on the admin listener; until it asks for capabilities, every user of the machine could then change the node"`
+	Inflight  int64    `koanf:"inflight" doc:"API requests served at once on the admin listener and the socket; the next is refused with busy"`
+	Conns     int64    `koanf:"conns" doc:"open connections of the admin listener, and as many of the socket; the next is closed at once"`
+}
+
+// DefaultAdminConfig returns the addresses of SPEC §9.
+func DefaultAdminConfig() AdminConfig {
+	return AdminConfig{Listen: "127.0.0.1:9600", Inflight: 64, Conns: 256}
+}
+
+// Validate returns bad_request naming the first key that makes no sense. The
+// admin listener has no authentication of its own, so it is on loopback.
+func (c AdminConfig) Validate() error {
+	if c.Listen != "" {
+		host, _, err := net.SplitHostPort(c.Listen)
+		if err != nil {
+			return status.Errorf(status.BadRequest, "admin.listen is %q, want host:port such as 127.0.0.1:9600: %w", c.Listen, err)
+		}
+		if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+			return status.Errorf(status.BadRequest, "admin.listen is %q, which others can reach; use a loopback address such as 127.0.0.1:9600, and a tunnel to it", c.Listen)
+		}
+	}
+	for _, h := range c.Hosts {
+		if h == "" || strings.ContainsAny(h, "/* ") {
+			return status.Errorf(status.BadRequest, "admin.hosts holds %q, want host names without scheme, port or *", h)
+		}
+	}
+	if c.Inflight < 1 || c.Conns < 1 {
+		return status.Errorf(status.BadRequest, "admin.inflight and admin.conns must be at least 1")
+	}
+	return nil
+}

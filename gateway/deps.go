@@ -1,0 +1,59 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/gateway/client"
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+)
+
+// Objects opens content: local, in flight, or found and fetched from peers.
+type Objects interface {
+	// Open returns as soon as the object's size is proved. An object that is
+	// not there is not_found; every error carries an outcome.
+	Open(ctx context.Context, root b3.Root, o OpenOptions) (Content, error)
+}
+
+// OpenOptions say how hard to look.
+type OpenOptions struct {
+	LocalOnly bool    // not_found rather than ask the network
+	Whole     bool    // all of it will be copied: what is not local may be asked for at once, with the size
+	Via       b3.Root // a directory the object is part of, whose providers may have it too; zero for none
+}
+
+// Content is one object being read. It is used by one goroutine at a time.
+type Content interface {
+	// Size is the object's size in bytes, a proved fact.
+	Size() int64
+	// Local reports whether every byte is in the store.
+	Local() bool
+	// Copy writes bytes [start, end), 0 ≤ start ≤ end ≤ Size, to w in order.
+	// Each write holds bytes that were verified before it, a chunk group at
+	// most, so the first one need not wait for the last; w does not keep them.
+	// An error of w is returned as it is. Copy ends when ctx does.
+	Copy(ctx context.Context, w io.Writer, start, end int64) error
+	// Close ends what reads on for this Content.
+	Close() error
+}
+
+// Node answers the local API; see [client.Node].
+type Node = client.Node
+
+// Deps is what a Gateway works with. Objects, Node and Ready are needed.
+type Deps struct {
+	Objects Objects
+	Node    Node
+	Ready   func() client.Readiness // cheap, never waits
+	Version client.Version
+	Socket  string // path of the Unix socket (client.SocketPath); empty: none
+
+	Log      *slog.Logger          // nil discards
+	Metrics  prometheus.Registerer // nil: not registered
+	Gatherer prometheus.Gatherer   // what /metrics shows; nil: nothing
+	Limits   *admission.Registry   // nil: listed nowhere
+}

@@ -1,0 +1,218 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"allium/protocols/admission"
+	"allium/protocols/status"
+)
+
+// Gateway serves HTTP. Its methods may be called from any goroutine.
+type Gateway struct {
+	cfg   Config
+	admin AdminConfig
+	deps  Deps
+	log   *slog.Logger
+	m     *metrics
+
+	inflight *admission.Gate // public
+	rate     *admission.Rate // public
+	api      *admission.Gate
+	conns    connLimits
+	flight   flight
+
+	mu    sync.Mutex
+	addrs Addrs
+}
+
+// Addrs is where a Gateway listens; a listener it does not have is empty.
+type Addrs struct {
+	Gateway string // base URL, without a final slash
+	Admin   string // base URL, without a final slash
+	Socket  string // path of the Unix socket
+}
+
+// New returns a Gateway that does not listen yet.
+func New(cfg Config, admin AdminConfig, d Deps) (*Gateway, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if err := admin.Validate(); err != nil {
+		return nil, err
+	}
+	if d.Objects == nil || d.Node == nil || d.Ready == nil {
+		return nil, errors.New("gateway: Deps.Objects, Node and Ready are needed")
+	}
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	g := &Gateway{cfg: cfg, admin: admin, deps: d, log: d.Log, m: newMetrics(d.Metrics)}
+	g.flight.idle = make(chan struct{})
+	g.inflight = d.Limits.NewGate(admission.Spec{
+		Name: "gateway.inflight", Path: "public listener → handlers", Policy: "reject: 429 busy",
+	}, cfg.Inflight, 0)
+	g.rate = d.Limits.NewRate(admission.Spec{
+		Name: "gateway.rate", Path: "public listener → handlers", Policy: "reject: 429 rate_limit",
+	}, cfg.Rate, cfg.Burst)
+	g.api = d.Limits.NewGate(admission.Spec{
+		Name: "admin.inflight", Path: "admin listener and socket → handlers", Policy: "reject: 429 busy",
+	}, admin.Inflight, 0)
+	g.conns = newConnLimits(cfg, admin, d.Limits)
+	return g, nil
+}
+
+// Addrs is where the Gateway listens, from when Run called ready.
+func (g *Gateway) Addrs() Addrs {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.addrs
+}
+
+// abortGrace is how long aborted requests have to return before Run reports
+// them (SPEC §10).
+const abortGrace = time.Second
+
+// drainGrace is how long Run drains when nobody called Drain before.
+const drainGrace = 3 * time.Second
+
+// Run listens until ctx is done. Unless Drain was called before, it first lets
+// requests in flight finish for up to 3 s; then it closes every connection. It
+// returns nil when every goroutine has returned, and an error that says what
+// to do when a listener cannot be opened or fails.
+func (g *Gateway) Run(ctx context.Context, ready func()) error {
+	sides, err := g.listen(ctx)
+	if err != nil {
+		return err
+	}
+	// Requests outlive ctx for as long as the drain lasts.
+	requests, abort := context.WithCancelCause(context.WithoutCancel(ctx))
+	failed := make(chan error, 1)
+	var serving, conns sync.WaitGroup
+	for _, s := range sides {
+		s.server = g.newServer(requests, s, &conns)
+		serving.Go(func() {
+			if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+				select {
+				case failed <- err:
+				default:
+				}
+			}
+		})
+	}
+	ready()
+	select {
+	case <-ctx.Done():
+		drain, cancel := context.WithTimeout(requests, drainGrace)
+		_ = g.Drain(drain) // what is left is aborted below
+		cancel()
+	case err = <-failed:
+	}
+
+	abort(status.Errorf(status.Draining, "the node is shutting down; ask again when it is back"))
+	shutdown, cancel := context.WithTimeout(context.WithoutCancel(requests), abortGrace)
+	defer cancel()
+	for _, s := range sides {
+		if s.server.Shutdown(shutdown) != nil {
+			_ = s.server.Close()
+		}
+	}
+	serving.Wait()
+	conns.Wait()
+	return err
+}
+
+// newServer serves one side. Every connection is counted in conns until its
+// goroutine ends.
+func (g *Gateway) newServer(requests context.Context, s *side, conns *sync.WaitGroup) *http.Server {
+	return &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: g.cfg.HeaderTimeout,
+		IdleTimeout:       g.cfg.IdleTimeout,
+		MaxHeaderBytes:    int(g.cfg.HeaderBytes),
+		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return requests },
+		ConnState: func(_ net.Conn, st http.ConnState) {
+			switch st {
+			case http.StateNew:
+				conns.Add(1)
+			case http.StateClosed, http.StateHijacked:
+				conns.Done()
+			}
+		},
+	}
+}
+
+// Drain stops admitting: from now on everything but the pages that wait for
+// nothing is answered 503 draining, on connections new and old. It returns
+// when the last request in flight has ended, or with ctx's error. It does not
+// close listeners; that is for the end of Run. It may be called again.
+func (g *Gateway) Drain(ctx context.Context) error {
+	select {
+	case <-g.flight.close():
+		return nil
+	case <-ctx.Done():
+		return status.Errorf(status.Timeout, "gateway: %d requests are still in flight: %w", g.flight.count(), context.Cause(ctx))
+	}
+}
+
+// flight counts the requests being answered and admits none once closed.
+type flight struct {
+	mu     sync.Mutex
+	n      int
+	closed bool
+	idle   chan struct{} // closed when closed and n is 0
+}
+
+// enter counts a request in, or returns false.
+func (f *flight) enter() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return false
+	}
+	f.n++
+	return true
+}
+
+// leave counts a request out.
+func (f *flight) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n--
+	f.settle()
+}
+
+// close admits no more; the channel closes when the last request has left.
+func (f *flight) close() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.closed {
+		f.closed = true
+		f.settle()
+	}
+	return f.idle
+}
+
+func (f *flight) settle() {
+	if f.closed && f.n == 0 {
+		close(f.idle)
+	}
+}
+
+func (f *flight) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.n
+}
+
+func (f *flight) draining() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closed
+}

@@ -1,0 +1,232 @@
+package gateway
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"allium/gateway/client"
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+	"allium/protocols/manifest"
+	"allium/protocols/status"
+)
+
+// directory answers for a directory: its index.html, or a listing where there
+// is none or where one is asked for.
+func (g *Gateway) directory(b *body, r *http.Request, t target, dir b3.Root) error {
+	format, err := listingFormat(r)
+	if err != nil {
+		return err
+	}
+	if format == "" {
+		e, err := manifest.Lookup(b.ctx, g.getter(r, t.root), dir, "index.html")
+		if err == nil && e.Kind == manifest.File {
+			return g.content(b, r, item{root: e.Root, name: e.Name, via: t.root, vary: "Accept"})
+		}
+		if err != nil && status.Of(err) != status.NotFound {
+			return err
+		}
+		format = "html"
+	}
+	return g.listing(b, r, t, dir, format)
+}
+
+// listingFormat is what the client wants of a directory: "html" or "json" when
+// it says so, "" for whatever there is to see.
+func listingFormat(r *http.Request) (string, error) {
+	switch f := r.URL.Query().Get("format"); f {
+	case "html", "json":
+		return f, nil
+	case "":
+	default:
+		return "", status.Errorf(status.BadRequest, "format %q is not known; write html or json", clip(f))
+	}
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	json, html := false, false
+	for part := range strings.SplitSeq(accept, ",") {
+		t, params, err := mime.ParseMediaType(part)
+		if err != nil || params["q"] == "0" {
+			continue
+		}
+		json = json || t == "application/json"
+		html = html || t == "text/html"
+	}
+	if json && !html {
+		return "json", nil
+	}
+	return "", nil
+}
+
+// listing streams the entries of a directory as they are read: it holds a page
+// of them however many there are. It is made by this program, not content, so
+// its validator is weak and it is revalidated.
+func (g *Gateway) listing(b *body, r *http.Request, t target, dir b3.Root, format string) error {
+	w := b.w
+	if r.Method == http.MethodGet && !r.ProtoAtLeast(1, 1) {
+		return errNoLength
+	}
+	etag := fmt.Sprintf(`W/"%s.%s.%s"`, dir, format, pageVersion)
+	h := w.Header()
+	h.Set("Vary", "Accept")
+	if outcome := evaluate(r, etag); outcome == status.Precondition {
+		return status.Errorf(status.Precondition, "If-Match does not hold %s", etag)
+	} else if outcome == status.NotModified {
+		h.Set("ETag", etag)
+		h.Set("Cache-Control", "no-cache")
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	var page pageWriter = &jsonListing{target: t, root: dir}
+	contentType := "application/json"
+	if format == "html" {
+		page, contentType = newHTMLListing(t, dir), "text/html; charset=utf-8"
+	}
+	b.header = func([]byte) {
+		h.Set("Content-Type", contentType)
+		h.Set("Content-Security-Policy", pagePolicy)
+		h.Set("ETag", etag)
+		h.Set("Cache-Control", "no-cache")
+		w.WriteHeader(http.StatusOK)
+	}
+	if r.Method == http.MethodHead {
+		w.head = true
+		b.begin(nil)
+		return nil
+	}
+	out := bufio.NewWriterSize(b, 16<<10)
+	if err := page.head(out); err != nil {
+		return err
+	}
+	for e, err := range manifest.Entries(b.ctx, g.getter(r, t.root), dir) {
+		if err == nil {
+			err = page.entry(out, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := page.foot(out); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// errNoLength is for clients that could not tell a cut answer from a whole one.
+var errNoLength = status.Errorf(status.BadRequest, "this answer has no known length, which needs HTTP/1.1")
+
+// pageWriter writes a listing in its parts.
+type pageWriter interface {
+	head(w io.Writer) error
+	entry(w io.Writer, e manifest.Entry) error
+	foot(w io.Writer) error
+}
+
+// jsonListing is {"root","path","entries":[…]}; entries are client.Entry.
+type jsonListing struct {
+	target target
+	root   b3.Root
+	n      int
+}
+
+func (l *jsonListing) head(w io.Writer) error {
+	path, err := json.Marshal(l.target.path())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, `{"root":%q,"path":%s,"entries":[`, l.root, path)
+	return err
+}
+
+func (l *jsonListing) entry(w io.Writer, e manifest.Entry) error {
+	line, err := json.Marshal(client.Entry{
+		Name: e.Name, Kind: client.Kind(e.Kind.String()), Root: e.Root, Size: e.Size, Executable: e.Executable, Target: e.Target,
+	})
+	if err != nil {
+		return err
+	}
+	sep := ",\n"
+	if l.n == 0 {
+		sep = "\n"
+	}
+	l.n++
+	_, err = fmt.Fprintf(w, "%s%s", sep, line)
+	return err
+}
+
+func (l *jsonListing) foot(w io.Writer) error {
+	_, err := io.WriteString(w, "\n]}\n")
+	return err
+}
+
+// htmlListing is the page of listing.html.
+type htmlListing struct {
+	Title  string
+	Crumbs []crumb
+	Root   b3.Root // of the whole tree
+	Dir    b3.Root // of this directory
+	Style  template.CSS
+	Up     bool
+	Count  int
+	Bytes  int64
+}
+
+// crumb is one step of the way from the root.
+type crumb struct{ Name, URL string }
+
+// row is one entry of the page.
+type row struct {
+	Name, URL, Kind, Note, Size, Exact string
+	Address, Short                     string
+}
+
+func newHTMLListing(t target, dir b3.Root) *htmlListing {
+	l := &htmlListing{Root: t.root, Dir: dir, Style: pageStyle, Up: len(t.names) > 0}
+	at := target{root: t.root}
+	l.Crumbs = append(l.Crumbs, crumb{shorten(t.root), at.url(true)})
+	for _, n := range t.names {
+		at.names = append(at.names, n)
+		l.Crumbs = append(l.Crumbs, crumb{n, at.url(true)})
+	}
+	l.Title = l.Crumbs[len(l.Crumbs)-1].Name
+	return l
+}
+
+// shorten is an address as people compare it: "b3:1a2b3c4d…".
+func shorten(r b3.Root) string { return r.String()[:len("b3:")+8] + "…" }
+
+func (l *htmlListing) head(w io.Writer) error { return pages.ExecuteTemplate(w, "head", l) }
+func (l *htmlListing) foot(w io.Writer) error { return pages.ExecuteTemplate(w, "foot", l) }
+
+func (l *htmlListing) entry(w io.Writer, e manifest.Entry) error {
+	l.Count++
+	r := row{Name: e.Name, URL: "./" + url.PathEscape(e.Name), Kind: e.Kind.String()}
+	switch e.Kind {
+	case manifest.Directory:
+		r.URL += "/"
+	case manifest.Link:
+		r.Note = "→ " + e.Target
+	case manifest.File:
+		l.Bytes += e.Size
+		r.Size, r.Exact = admission.Bytes(e.Size).Human(), fmt.Sprintf("%d bytes", e.Size)
+		if e.Executable {
+			r.Note = "executable"
+		}
+	}
+	if !e.Root.IsZero() {
+		r.Address, r.Short = e.Root.String(), e.Root.Hex()[:8]
+	}
+	return pages.ExecuteTemplate(w, "row", r)
+}
+
+// Last is the index of the page itself among its crumbs.
+func (l *htmlListing) Last() int { return len(l.Crumbs) - 1 }
+
+// Total is the size of the files of the page.
+func (l *htmlListing) Total() string { return admission.Bytes(l.Bytes).Human() }

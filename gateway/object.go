@@ -1,0 +1,199 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// contentPolicy keeps content from running scripts, submitting forms or
+// loading from elsewhere in the gateway's origin. Subdomains of their own are
+// where content may do more (SPEC §9).
+const contentPolicy = "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'"
+
+// object answers /o/{b3}: the bytes, whatever they are.
+func (g *Gateway) object(w *response, r *http.Request, rest string) error {
+	key, err := url.PathUnescape(rest)
+	if err != nil {
+		return status.Errorf(status.BadRequest, "the path is not well escaped: %w", err)
+	}
+	root, err := b3.Parse(key)
+	if err != nil {
+		if lower := strings.ToLower(key); lower != key {
+			if _, lowerErr := b3.Parse(lower); lowerErr == nil {
+				return redirect(w, r, http.StatusPermanentRedirect, "/o/"+lower)
+			}
+		}
+		return err
+	}
+	w.addr = root.Hex()[:8]
+	return g.watch(w, r, func(b *body) error { return g.content(b, r, item{root: root, download: true}) })
+}
+
+// item is an object to serve and how it was named.
+type item struct {
+	root     b3.Root
+	name     string  // last element of the path, "" for a bare address
+	via      b3.Root // directory it was found in
+	download bool    // documents are offered for download, not opened
+	vary     string  // headers that chose it
+}
+
+// content answers with an object's bytes: conditions, one range, and a header
+// that is sent with the first verified group.
+func (g *Gateway) content(b *body, r *http.Request, it item) error {
+	w := b.w
+	if r.Header.Get("Service-Worker") != "" {
+		return status.Errorf(status.NotAllowed, "content may not become a service worker")
+	}
+	etag := etagOf(it.root)
+	if knownFresh(r, etag) {
+		return notModified(w, it)
+	}
+	c, err := g.open(b.ctx, r, it.root, it.via)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	switch evaluate(r, etag) {
+	case status.Precondition:
+		return status.Errorf(status.Precondition, "If-Match does not hold %s", etag)
+	case status.NotModified:
+		return notModified(w, it)
+	}
+	code, rng := http.StatusOK, byteRange{0, c.Size()}
+	if rangeApplies(r, etag) {
+		part, ok, err := parseRange(strings.Join(r.Header.Values("Range"), ","), c.Size())
+		if err != nil {
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", c.Size()))
+			w.Header().Set("Accept-Ranges", "bytes")
+			return err
+		}
+		if ok {
+			code, rng = http.StatusPartialContent, part
+		}
+	}
+	contentType := typeOf(it.name)
+	whole := r.Method == http.MethodGet && rng.start == 0 && rng.end-rng.start >= min(sniffLen, c.Size())
+	if contentType == "" && !whole {
+		if contentType, err = sniff(b, c); err != nil {
+			return err
+		}
+	}
+	b.header = func(first []byte) {
+		if contentType == "" {
+			contentType = http.DetectContentType(first)
+		}
+		objectHeader(w, it, contentType)
+		h := w.Header()
+		h.Set("Content-Length", strconv.FormatInt(rng.end-rng.start, 10))
+		if code == http.StatusPartialContent {
+			h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", rng.start, rng.end-1, c.Size()))
+		}
+		w.WriteHeader(code)
+	}
+	if r.Method == http.MethodHead {
+		w.head = true
+		b.begin(nil)
+		return nil
+	}
+	if err := c.Copy(b.ctx, b, rng.start, rng.end); err != nil {
+		return err
+	}
+	b.begin(nil) // nothing was written of the empty object
+	return nil
+}
+
+// objectHeader sets what an object's answers have in common.
+func objectHeader(w *response, it item, contentType string) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Accept-Ranges", "bytes")
+	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("Cross-Origin-Resource-Policy", "same-site")
+	if base, _, _ := strings.Cut(contentType, ";"); it.download && isDocument(contentType) || base == pdf {
+		// A sandbox keeps browsers' PDF viewers from working, so these go to disk.
+		name := it.name
+		if name == "" {
+			name = "b3-" + it.root.Hex()[:16]
+		}
+		h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(name))
+	}
+	setValidators(w, it)
+}
+
+// setValidators sets what a 304 says too.
+func setValidators(w *response, it item) {
+	h := w.Header()
+	h.Set("ETag", etagOf(it.root))
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	if it.vary != "" {
+		h.Set("Vary", it.vary)
+	}
+}
+
+func notModified(w *response, it item) error {
+	setValidators(w, it)
+	w.WriteHeader(http.StatusNotModified)
+	return nil
+}
+
+// open is Objects.Open with the request's wishes.
+func (g *Gateway) open(ctx context.Context, r *http.Request, root, via b3.Root) (Content, error) {
+	o := OpenOptions{Via: via, LocalOnly: onlyIfCached(r)}
+	c, err := g.deps.Objects.Open(ctx, root, o)
+	if o.LocalOnly && status.Of(err) == status.NotFound {
+		return nil, status.Errorf(status.Precondition, "%s is not on this node, and only-if-cached keeps it from asking others", root)
+	}
+	return c, err
+}
+
+// onlyIfCached reports whether the client wants nothing to be fetched.
+func onlyIfCached(r *http.Request) bool {
+	for _, v := range r.Header.Values("Cache-Control") {
+		for d := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(d), "only-if-cached") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sniffLen is what http.DetectContentType looks at.
+const sniffLen int64 = 512
+
+// sniff lets the first bytes say what the content is.
+func sniff(b *body, c Content) (string, error) {
+	var head headBuffer
+	if err := c.Copy(b.ctx, &head, 0, min(sniffLen, c.Size())); err != nil {
+		return "", err
+	}
+	return http.DetectContentType(head), nil
+}
+
+// headBuffer keeps what is written to it.
+type headBuffer []byte
+
+func (h *headBuffer) Write(p []byte) (int, error) {
+	*h = append(*h, p...)
+	return len(p), nil
+}
+
+// redirect sends the client elsewhere on this listener, with its query.
+func redirect(w *response, r *http.Request, code int, path string) error {
+	if r.URL.RawQuery != "" {
+		path += "?" + r.URL.RawQuery
+	}
+	h := w.Header()
+	h.Set("Location", path)
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	w.WriteHeader(code)
+	return nil
+}

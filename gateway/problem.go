@@ -1,0 +1,56 @@
+package gateway
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"allium/gateway/client"
+	"allium/protocols/status"
+)
+
+// problem answers with err as RFC 9457 and the headers of SPEC §3. It is the
+// only place that turns an error into an answer.
+func (g *Gateway) problem(w *response, r *http.Request, corr string, err error) {
+	rep := status.ReportOf(err)
+	code := status.Of(err).Code()
+	if status.Of(err) == status.Internal {
+		// What went wrong inside is for the log, which has it under this id.
+		rep.Message = "something went wrong inside the node; its log says what under corr_id " + corr
+	}
+	p := client.Problem{
+		Type: "urn:allium:problem:" + rep.Reason, Title: strings.ReplaceAll(rep.Reason, "_", " "), Status: code,
+		Detail: rep.Message, Instance: "urn:allium:request:" + corr,
+		Reason: rep.Reason, Label: rep.Detail, Limit: rep.Limit, Current: rep.Current, Cap: rep.Cap,
+		RetryAfterMS: rep.RetryAfterMS, LookupID: rep.LookupID,
+	}
+	body, jerr := json.Marshal(p)
+	if jerr != nil {
+		body = []byte("{}") // strings and numbers always marshal
+	}
+	h := w.Header()
+	h.Set("X-Reason", rep.Reason)
+	h.Set("Cache-Control", "no-store")
+	if after := retryAfter(status.Of(err), rep); after > 0 {
+		h.Set("Retry-After", strconv.FormatInt(after, 10))
+	}
+	_ = w.send(r, code, "application/problem+json", body) // the client is told; if it is gone there is nobody to tell
+}
+
+// retryAfter is the wait in whole seconds: the one the error carries, rounded
+// up, or one second where asking again soon helps; 0 says nothing.
+func retryAfter(o status.Outcome, rep status.Report) int64 {
+	if rep.RetryAfterMS > 0 {
+		wait := time.Duration(rep.RetryAfterMS) * time.Millisecond
+		return max(1, int64(math.Ceil(wait.Seconds())))
+	}
+	switch o.Retry() {
+	case status.RetryAfter, status.RetryYes:
+		return 1
+	default:
+		return 0
+	}
+}

@@ -1,0 +1,108 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// deadlineBytes is how much is written under one deadline.
+const deadlineBytes = 1 << 20
+
+// response is an answer in the making. Every write renews the connection's
+// deadline, so that only a client that stands still is cut off.
+type response struct {
+	http.ResponseWriter
+	rc *http.ResponseController
+
+	patience time.Duration // 0: without end
+	minRate  int64         // bytes per second
+
+	status int       // 0 until the header was sent
+	first  time.Time // when
+	bytes  int64     // of the body so far
+	failed error     // of the connection
+	addr   string    // 8 hex digits of the address asked for
+	head   bool      // a body is announced and not sent
+}
+
+func newResponse(w http.ResponseWriter, cfg Config, patient bool) *response {
+	rw := &response{ResponseWriter: w, rc: http.NewResponseController(w), patience: cfg.WriteTimeout, minRate: int64(cfg.MinRate)}
+	if patient {
+		rw.patience = 0
+	}
+	return rw
+}
+
+// Unwrap lets http.ResponseController find the connection.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// arm gives the next n bytes their deadline.
+func (w *response) arm(n int) {
+	if w.patience == 0 {
+		return
+	}
+	allowed := time.Duration(float64(n) / float64(w.minRate) * float64(time.Second))
+	_ = w.rc.SetWriteDeadline(time.Now().Add(w.patience + allowed)) // what cannot have one does without
+}
+
+// started reports whether the header was sent.
+func (w *response) started() bool { return w.status != 0 }
+
+// short reports whether less was sent than Content-Length promised.
+func (w *response) short() bool {
+	n, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
+	return err == nil && !w.head && w.bytes < n
+}
+
+// WriteHeader sends the header.
+func (w *response) WriteHeader(code int) {
+	if w.started() {
+		return
+	}
+	w.status, w.first = code, time.Now()
+	w.arm(0)
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Write sends p, at most deadlineBytes under one deadline.
+func (w *response) Write(p []byte) (n int, err error) {
+	w.WriteHeader(http.StatusOK)
+	for len(p) > 0 && err == nil {
+		var part int
+		part = min(len(p), deadlineBytes)
+		w.arm(part)
+		part, err = w.ResponseWriter.Write(p[:part])
+		n += part
+		p = p[part:]
+	}
+	w.bytes += int64(n)
+	if err != nil {
+		w.failed = err
+	}
+	return n, err
+}
+
+// Flush sends what is buffered.
+func (w *response) Flush() error {
+	w.arm(0)
+	err := w.rc.Flush()
+	if err != nil {
+		w.failed = err
+	}
+	return err
+}
+
+// send answers with a whole body, which HEAD asks for without wanting it.
+func (w *response) send(r *http.Request, code int, contentType string, body []byte) error {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.head = r.Method == http.MethodHead
+	w.WriteHeader(code)
+	if w.head {
+		return nil
+	}
+	_, err := w.Write(body)
+	return err
+}

@@ -1,0 +1,151 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"allium/protocols/status"
+)
+
+// ServeHTTP is the path of every request: correlation id, guard, gate, rate,
+// handler, and what is said of it afterwards.
+func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
+	g := s.g
+	rt := s.route(r.URL.EscapedPath())
+	name := rt.name
+	if rt.serve == nil {
+		name = "none"
+	}
+	w := newResponse(hw, g.cfg, s.patient)
+	corr := corrID(r)
+	h := w.Header()
+	h.Set("X-Corr-ID", corr)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	w.arm(0) // a deadline of the connection's last request must not end this one
+
+	inflight := g.m.inflight.WithLabelValues(name)
+	inflight.Inc()
+	start := time.Now()
+	err := s.answer(rt, w, r)
+	inflight.Dec()
+	took := time.Since(start)
+	g.m.latency.WithLabelValues(name).Observe(took.Seconds())
+
+	cut := g.finish(w, r, corr, err)
+	g.access(w, r, name, corr, start, took, err, cut)
+	if cut {
+		panic(http.ErrAbortHandler) // the one way to end an answer so that it does not look whole
+	}
+}
+
+// answer admits the request and runs its handler; a panic is an error.
+func (s *side) answer(rt route, w *response, r *http.Request) (err error) {
+	leave, err := s.admit(rt, r)
+	if err != nil {
+		s.g.m.rejected.WithLabelValues(status.Of(err).String()).Inc()
+		if status.Of(err) == status.Method {
+			for _, m := range rt.methods {
+				w.Header().Add("Allow", m)
+			}
+		}
+		if r.ContentLength != 0 {
+			// net/http would read on for a next request; whoever sends an unwanted
+			// body slowly is not worth the wait.
+			w.Header().Set("Connection", "close")
+			_ = w.rc.SetReadDeadline(time.Now().Add(s.g.cfg.WriteTimeout))
+		}
+		return err
+	}
+	defer leave()
+	return s.g.guarded(func() error { return rt.serve(w, r) })
+}
+
+// guarded runs f and turns a panic into an error, so that it never kills the
+// node. It is logged with its stack here, where the stack still is.
+func (g *Gateway) guarded(f func() error) (err error) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		g.m.panics.Inc()
+		g.log.Error("panic in a handler", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+		err = status.Errorf(status.Internal, "a handler panicked: %v", v)
+	}()
+	return f()
+}
+
+// finish answers an error that came before the first byte, and reports whether
+// the connection has to be cut because it came later.
+func (g *Gateway) finish(w *response, r *http.Request, corr string, err error) (cut bool) {
+	if err == nil {
+		return w.short()
+	}
+	if !w.started() {
+		g.problem(w, r, corr, err)
+		return false
+	}
+	if w.failed == nil && status.Of(err) != status.Canceled {
+		g.m.cut.Inc()
+	}
+	return true
+}
+
+// access logs a request: failures and slow starts as warnings, the rest for
+// debugging. Addresses are logged by 8 digits, paths and peers not at all.
+func (g *Gateway) access(w *response, r *http.Request, name, corr string, start time.Time, took time.Duration, err error, cut bool) {
+	level := slog.LevelDebug
+	firstByte := w.first.Sub(start)
+	gone := w.failed != nil || status.Of(err) == status.Canceled
+	if !gone && (w.status >= 500 && status.Of(err) != status.Draining || cut || firstByte > g.cfg.SlowRequest) {
+		level = slog.LevelWarn
+	}
+	if !g.log.Enabled(r.Context(), level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("route", name), slog.String("method", clip(r.Method)), slog.Int("status", w.status),
+		slog.Int64("bytes", w.bytes), slog.Duration("took", took), slog.Duration("first_byte", firstByte),
+		slog.String("corr_id", corr),
+	}
+	if w.addr != "" {
+		attrs = append(attrs, slog.String("b3", w.addr))
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("reason", status.Of(err).String()), slog.String("err", err.Error()))
+	}
+	g.log.LogAttrs(r.Context(), level, "http request", attrs...)
+}
+
+// corrID is the request's X-Corr-ID if it is a plain token of up to 64
+// characters, else a new one of 16 hex digits.
+func corrID(r *http.Request) string {
+	id := r.Header.Get("X-Corr-ID")
+	if id == "" || len(id) > 64 {
+		return fmt.Sprintf("%016x", rand.Uint64())
+	}
+	for i := range len(id) {
+		switch c := id[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return fmt.Sprintf("%016x", rand.Uint64())
+		}
+	}
+	return id
+}
+
+// causeOf is why ctx ended, if it did, and err otherwise: a read that was
+// interrupted says only that it was.
+func causeOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) && status.Of(err) != status.Corrupt {
+		return cause
+	}
+	return err
+}

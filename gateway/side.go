@@ -1,0 +1,143 @@
+package gateway
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"allium/protocols/admission"
+	"allium/protocols/status"
+)
+
+// side is one listener with what is served on it and what guards it.
+type side struct {
+	g        *Gateway
+	listener net.Listener
+	server   *http.Server
+
+	route   func(escapedPath string) route
+	gate    *admission.Gate
+	rate    *admission.Rate           // nil: none
+	guard   func(*http.Request) error // who may ask, by Host and origin
+	patient bool                      // the client may stand still as long as it wants
+}
+
+// route is one page: its name in metrics and how it is served.
+type route struct {
+	name    string
+	methods []string
+	free    bool // waits for nothing: no gate, no rate, no drain
+	streams bool // takes a request body
+	serve   handler
+}
+
+// handler answers a request. An error before the first byte becomes a problem,
+// a later one cuts the connection.
+type handler func(w *response, r *http.Request) error
+
+// reading are the methods of everything that is only looked at.
+var reading = []string{http.MethodGet, http.MethodHead}
+
+func (g *Gateway) publicSide(l net.Listener) *side {
+	return &side{g: g, listener: l, route: g.publicRoute, gate: g.inflight, rate: g.rate, guard: hasHost}
+}
+
+func (g *Gateway) adminSide(l net.Listener, addr net.Addr) *side {
+	names := append([]string{"localhost"}, g.admin.Hosts...)
+	if ap, err := netip.ParseAddrPort(addr.String()); err == nil {
+		names = append(names, ap.Addr().String())
+	}
+	return &side{g: g, listener: l, route: g.adminRoute, gate: g.api, guard: func(r *http.Request) error {
+		if err := knownHost(r, names); err != nil {
+			return err
+		}
+		if err := sameOrigin(r); err != nil {
+			return err
+		}
+		if r.Method == http.MethodPost && !g.admin.Mutations {
+			return status.Errorf(status.Unauthenticated, "the admin listener changes nothing without a capability; use the node's Unix socket (the allium command does)")
+		}
+		return nil
+	}}
+}
+
+func (g *Gateway) socketSide(l net.Listener) *side {
+	return &side{g: g, listener: l, route: g.adminRoute, gate: g.api, guard: func(*http.Request) error { return nil }, patient: true}
+}
+
+// admit lets a request in, or says why not; leave is called when it is done.
+func (s *side) admit(rt route, r *http.Request) (leave func(), err error) {
+	if err := s.guard(r); err != nil {
+		return nil, err
+	}
+	switch {
+	case rt.serve == nil:
+		return nil, status.Errorf(status.NotFound, "there is no page %s here", clip(r.URL.Path))
+	case !slices.Contains(rt.methods, r.Method):
+		return nil, status.Errorf(status.Method, "%s does not answer %s, only %s", rt.name, clip(r.Method), strings.Join(rt.methods, " and "))
+	case !rt.streams && r.ContentLength != 0:
+		return nil, status.Errorf(status.BodyCap, "%s takes no request body", rt.name)
+	case rt.free:
+		return func() {}, nil
+	}
+	if !s.g.flight.enter() {
+		return nil, status.Errorf(status.Draining, "the node is shutting down; ask again when it is back")
+	}
+	release, err := s.gate.TryAcquire()
+	if err != nil {
+		s.g.flight.leave()
+		return nil, err
+	}
+	if s.rate != nil {
+		if err := s.rate.Allow(); err != nil {
+			release()
+			s.g.flight.leave()
+			return nil, err
+		}
+	}
+	return func() { release(); s.g.flight.leave() }, nil
+}
+
+// hasHost refuses an empty Host, which net/http lets pass.
+func hasHost(r *http.Request) error {
+	if r.Host == "" && r.ProtoAtLeast(1, 1) {
+		return status.Errorf(status.BadRequest, "the request has no Host")
+	}
+	return nil
+}
+
+// knownHost refuses names that are not the admin listener's own: behind one a
+// web page may hide that points its name at this machine (DNS rebinding).
+func knownHost(r *http.Request, names []string) error {
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, host) }) {
+		return nil
+	}
+	return status.Errorf(status.NotAllowed, "the admin listener is not called %q; use its address, or add the name to admin.hosts", clip(r.Host))
+}
+
+// sameOrigin refuses what a browser sends on behalf of another site, also when
+// it only reads: the answer would be lost to that site, the work would not.
+func sameOrigin(r *http.Request) error {
+	site := r.Header.Get("Sec-Fetch-Site")
+	cross := site != "" && site != "same-origin" && site != "none"
+	if !cross && http.NewCrossOriginProtection().Check(r) == nil {
+		return nil
+	}
+	return status.Errorf(status.NotAllowed, "the admin listener does not answer requests that another site's page makes")
+}
+
+// clip bounds what an error repeats of a request.
+func clip(s string) string {
+	const most = 80
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
