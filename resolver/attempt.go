@@ -154,6 +154,9 @@ func (r *Resolver) get(ctx context.Context, p peer.ID, req object.GetRequest, si
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := &watched{sink: sink, patience: r.cfg.StallTimeout}
+	if req.SizeProof {
+		w.groups = -1
+	}
 	w.dog = time.AfterFunc(w.patience, func() {
 		cancel(status.Errorf(status.Timeout, "no progress for %s", w.patience))
 	})
@@ -165,7 +168,11 @@ func (r *Resolver) get(ctx context.Context, p peer.ID, req object.GetRequest, si
 	case err != nil && cause != nil && status.Of(cause) == status.Timeout:
 		err = cause
 	}
-	done(err)
+	if w.groups > 0 && status.Of(err) != status.Corrupt {
+		done(nil) // it was of use, whatever came then
+	} else {
+		done(err)
+	}
 	return err
 }
 
@@ -175,6 +182,7 @@ type watched struct {
 	sink     object.Sink
 	dog      *time.Timer
 	patience time.Duration
+	groups   int // that came, the one of a size proof left out
 	err      error
 }
 
@@ -183,6 +191,9 @@ func (w *watched) Begin(i int, size int64) error {
 }
 
 func (w *watched) Item(i int, p b3.Proved) error {
+	if !p.IsParent() {
+		w.groups++
+	}
 	return w.call(func() error { return w.sink.Item(i, p) })
 }
 

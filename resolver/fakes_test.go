@@ -1,0 +1,643 @@
+package resolver
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"go.uber.org/goleak"
+
+	"allium/protocols/b3"
+	"allium/protocols/manifest"
+	"allium/protocols/object"
+	"allium/protocols/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// blob is an object with its tree.
+type blob struct {
+	root     b3.Root
+	data     []byte
+	outboard []byte
+}
+
+func newBlob(p []byte) *blob {
+	var ob bytes.Buffer
+	h := b3.NewHasher(&ob, 1)
+	_, _ = h.Write(p)
+	root, _, err := h.Sum()
+	if err != nil {
+		panic(err)
+	}
+	return &blob{root: root, data: p, outboard: ob.Bytes()}
+}
+
+// randomBlob is a blob of size bytes that depend on seed alone.
+func randomBlob(seed uint64, size int) *blob {
+	p := make([]byte, size)
+	r := rand.New(rand.NewPCG(seed, uint64(size)))
+	for i := 0; i+8 <= size; i += 8 {
+		v := r.Uint64()
+		for k := range 8 {
+			p[i+k] = byte(v >> (8 * k))
+		}
+	}
+	return newBlob(p)
+}
+
+func (b *blob) source() b3.Source {
+	return b3.FileSource(bytes.NewReader(b.data), bytes.NewReader(b.outboard), int64(len(b.data)))
+}
+
+// fakeLocal is a store in memory. Like the real one it shows a put only after
+// the next flush.
+type fakeLocal struct {
+	mu       sync.Mutex
+	objects  map[b3.Root]*blob
+	pending  map[b3.Root]*blob
+	order    []b3.Root // of becoming visible
+	ingests  map[b3.Root]*fakeIngest
+	damaged  map[b3.Root]bool
+	leases   map[b3.Root]int
+	flushes  int
+	putErr   error
+	aborted  int
+	peakHeld int
+}
+
+func newFakeLocal() *fakeLocal {
+	return &fakeLocal{
+		objects: map[b3.Root]*blob{}, pending: map[b3.Root]*blob{}, ingests: map[b3.Root]*fakeIngest{},
+		damaged: map[b3.Root]bool{}, leases: map[b3.Root]int{},
+	}
+}
+
+func (l *fakeLocal) add(b *blob) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.show(b)
+}
+
+// show makes b visible. mu is held.
+func (l *fakeLocal) show(b *blob) {
+	delete(l.damaged, b.root)
+	if l.objects[b.root] == nil {
+		l.order = append(l.order, b.root)
+	}
+	l.objects[b.root] = b
+}
+
+func (l *fakeLocal) has(root b3.Root) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.objects[root] != nil && !l.damaged[root]
+}
+
+func (l *fakeLocal) Open(_ context.Context, root b3.Root) (LocalObject, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.objects[root]
+	switch {
+	case b == nil:
+		return nil, status.Errorf(status.NotFound, "fake: %s is not here", root)
+	case l.damaged[root]:
+		return nil, status.Errorf(status.Corrupt, "fake: %s is damaged", root)
+	}
+	return &fakeObject{size: int64(len(b.data)), r: b3.NewReader(root, int64(len(b.data)), b.source())}, nil
+}
+
+func (l *fakeLocal) Has(_ context.Context, roots []b3.Root) ([]bool, error) {
+	if len(roots) > 1024 {
+		return nil, status.Errorf(status.BadRequest, "fake: %d roots", len(roots))
+	}
+	out := make([]bool, len(roots))
+	for i, root := range roots {
+		out[i] = l.has(root)
+	}
+	return out, nil
+}
+
+func (l *fakeLocal) Put(_ context.Context, root b3.Root, p []byte) error {
+	b := newBlob(slices.Clone(p))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.putErr != nil {
+		return l.putErr
+	}
+	if b.root != root {
+		return status.Errorf(status.BadDigest, "fake: put %s as %s", b.root, root)
+	}
+	l.pending[root] = b
+	return nil
+}
+
+func (l *fakeLocal) Flush(context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flushes++
+	for _, b := range l.pending {
+		l.show(b)
+	}
+	clear(l.pending)
+	return nil
+}
+
+func (l *fakeLocal) Lease(roots ...b3.Root) func() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range roots {
+		l.leases[r]++
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, r := range roots {
+			if l.leases[r]--; l.leases[r] == 0 {
+				delete(l.leases, r)
+			}
+		}
+	}
+}
+
+func (l *fakeLocal) Ingest(_ context.Context, root b3.Root, size int64) (Ingest, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.putErr != nil {
+		return nil, l.putErr
+	}
+	if l.ingests[root] != nil {
+		return nil, status.Errorf(status.Conflict, "fake: two ingests of %s", root)
+	}
+	in := &fakeIngest{
+		l: l, root: root, size: size, changed: make(chan struct{}),
+		groups: map[int64][]byte{}, parents: map[int64][b3.ParentSize]byte{},
+	}
+	l.ingests[root] = in
+	return in, nil
+}
+
+type fakeObject struct {
+	size int64
+	r    *b3.Reader
+}
+
+func (o *fakeObject) Size() int64            { return o.size }
+func (o *fakeObject) Reader() *b3.Reader     { return o.r }
+func (o *fakeObject) Failed(err error) error { return err }
+func (o *fakeObject) Close() error           { return nil }
+
+// fakeIngest keeps items in maps.
+type fakeIngest struct {
+	l    *fakeLocal
+	root b3.Root
+	size int64
+
+	mu      sync.Mutex
+	groups  map[int64][]byte
+	parents map[int64][b3.ParentSize]byte
+	changed chan struct{}
+	over    bool
+	err     error
+}
+
+func (in *fakeIngest) Write(p b3.Proved) error {
+	if !p.Valid() || p.Root() != in.root || p.Size() != in.size {
+		return status.Errorf(status.BadRequest, "fake: foreign item")
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.over {
+		return status.Errorf(status.Conflict, "fake: write after the end")
+	}
+	if p.IsParent() {
+		in.parents[p.Node()] = [b3.ParentSize]byte(p.Data())
+		return nil
+	}
+	in.groups[p.Group()] = slices.Clone(p.Data())
+	close(in.changed)
+	in.changed = make(chan struct{})
+	return nil
+}
+
+func (in *fakeIngest) Wait(ctx context.Context, g int64) error {
+	for {
+		in.mu.Lock()
+		_, ok := in.groups[g]
+		changed, err := in.changed, in.err
+		in.mu.Unlock()
+		if err != nil || ok {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (in *fakeIngest) Open() (LocalObject, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.over {
+		return nil, status.Errorf(status.Conflict, "fake: the ingest is over")
+	}
+	return &fakeObject{size: in.size, r: b3.NewReader(in.root, in.size, in)}, nil
+}
+
+func (in *fakeIngest) ReadGroup(g int64, p []byte) (int, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	q, ok := in.groups[g]
+	if !ok {
+		return 0, status.Errorf(status.NotFound, "fake: group %d has not arrived", g)
+	}
+	return copy(p, q), nil
+}
+
+func (in *fakeIngest) ReadParent(n int64, p *[b3.ParentSize]byte) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	q, ok := in.parents[n]
+	if !ok {
+		return status.Errorf(status.NotFound, "fake: parent %d has not arrived", n)
+	}
+	*p = q
+	return nil
+}
+
+func (in *fakeIngest) Commit(context.Context) error {
+	in.mu.Lock()
+	in.over = true
+	data := make([]byte, 0, in.size)
+	for g := range b3.Groups(in.size) {
+		data = append(data, in.groups[g]...)
+	}
+	in.mu.Unlock()
+	b := newBlob(data)
+	if b.root != in.root {
+		return status.Errorf(status.Precondition, "fake: commit of an incomplete object")
+	}
+	in.l.mu.Lock()
+	defer in.l.mu.Unlock()
+	in.l.show(b)
+	delete(in.l.ingests, in.root)
+	return nil
+}
+
+func (in *fakeIngest) Abort(err error) {
+	in.mu.Lock()
+	if in.over {
+		in.mu.Unlock()
+		return
+	}
+	in.over, in.err = true, err
+	close(in.changed)
+	in.mu.Unlock()
+	in.l.mu.Lock()
+	defer in.l.mu.Unlock()
+	delete(in.l.ingests, in.root)
+	in.l.aborted++
+}
+
+// ask is one request as a peer saw it.
+type ask struct {
+	peer peer.ID
+	req  object.GetRequest
+}
+
+// fakePeer has objects and manners. Its fields are set before it is asked.
+type fakePeer struct {
+	objects map[b3.Root]*blob
+
+	latency   time.Duration                            // before each answer
+	refuse    func(n int) error                        // the n-th request, from 0; nil error: answer it
+	spoil     func(root b3.Root, g int64) bool         // flip a bit of this group
+	before    func(ctx context.Context, g int64) error // called before group g of the walk is handed over
+	lieSize   int64                                    // added to every size
+	skipProof bool
+	asked     int
+}
+
+// fakeNet is the object client of a network of fakePeers. Items are proved by
+// real walks, as the real client does.
+type fakeNet struct {
+	mu       sync.Mutex
+	peers    map[peer.ID]*fakePeer
+	asks     []ask
+	inflight map[peer.ID]int
+	peak     int
+	addrs    map[peer.ID]bool
+}
+
+func newFakeNet() *fakeNet {
+	return &fakeNet{peers: map[peer.ID]*fakePeer{}, inflight: map[peer.ID]int{}, addrs: map[peer.ID]bool{}}
+}
+
+// peer adds a peer that has blobs.
+func (n *fakeNet) peer(id peer.ID, blobs ...*blob) *fakePeer {
+	p := &fakePeer{objects: map[b3.Root]*blob{}}
+	for _, b := range blobs {
+		p.objects[b.root] = b
+	}
+	n.peers[id] = p
+	return p
+}
+
+func (n *fakeNet) AddAddrs(p peer.AddrInfo) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.addrs[p.ID] = true
+}
+
+// requests lists what was asked of p; of everybody when p is empty.
+func (n *fakeNet) requests(p peer.ID) []object.GetRequest {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var out []object.GetRequest
+	for _, a := range n.asks {
+		if p == "" || a.peer == p {
+			out = append(out, a.req)
+		}
+	}
+	return out
+}
+
+func (n *fakeNet) Get(ctx context.Context, id peer.ID, req object.GetRequest, sink object.Sink) error {
+	n.mu.Lock()
+	p := n.peers[id]
+	n.asks = append(n.asks, ask{id, req})
+	known := n.addrs[id]
+	var turn int
+	if p != nil {
+		turn = p.asked
+		p.asked++
+	}
+	n.inflight[id]++
+	n.peak = max(n.peak, n.inflight[id])
+	n.mu.Unlock()
+	defer func() {
+		n.mu.Lock()
+		n.inflight[id]--
+		n.mu.Unlock()
+	}()
+	if p == nil || !known {
+		return status.Errorf(status.TransportDown, "fake: cannot reach %s", id)
+	}
+	if p.latency > 0 {
+		select {
+		case <-time.After(p.latency):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if p.refuse != nil {
+		if err := p.refuse(turn); err != nil {
+			return err
+		}
+	}
+	for i, root := range req.Objs {
+		if err := p.answer(ctx, i, root, req, sink); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *fakePeer) answer(ctx context.Context, i int, root b3.Root, req object.GetRequest, sink object.Sink) error {
+	b := p.objects[root]
+	if b == nil {
+		return sink.End(i, status.Errorf(status.NotFound, "fake: no %s", root))
+	}
+	if err := sink.Begin(i, int64(len(b.data))+p.lieSize); err != nil {
+		return err
+	}
+	if err := p.items(ctx, i, b, req, sink); err != nil {
+		_ = sink.End(i, err)
+		return err
+	}
+	return sink.End(i, nil)
+}
+
+func (p *fakePeer) items(ctx context.Context, i int, b *blob, req object.GetRequest, sink object.Sink) error {
+	size := int64(len(b.data))
+	if req.SizeProof {
+		send, _ := b3.NewSizeProof(b.root, size)
+		take, err := b3.NewSizeProof(b.root, size+p.lieSize)
+		if err != nil {
+			return err
+		}
+		if err := p.walk(ctx, i, b, send, take, sink, false); err != nil {
+			return err
+		}
+	}
+	send, err := b3.NewWalk(b.root, size, req.Ranges)
+	if err != nil {
+		return err
+	}
+	take, err := b3.NewWalk(b.root, size+p.lieSize, req.Ranges)
+	if err != nil {
+		return err
+	}
+	return p.walk(ctx, i, b, send, take, sink, true)
+}
+
+func (p *fakePeer) walk(ctx context.Context, i int, b *blob, send, take *b3.Walk, sink object.Sink, manners bool) error {
+	buf := make([]byte, b3.GroupSize)
+	for {
+		item, ok := send.Next()
+		if !ok {
+			return nil
+		}
+		if manners && !item.Parent && p.before != nil {
+			if err := p.before(ctx, item.Group); err != nil {
+				return err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		sent, err := send.Fill(b.source(), buf)
+		if err != nil {
+			return err
+		}
+		wire := sent.Data()
+		if manners && len(wire) > 0 && !item.Parent && p.spoil != nil && p.spoil(b.root, item.Group) {
+			wire[len(wire)/2] ^= 1
+		}
+		got, err := take.Accept(wire)
+		if err != nil {
+			return err
+		}
+		if err := sink.Item(i, got); err != nil {
+			return err
+		}
+		clear(buf) // p.Data is valid only during the call
+	}
+}
+
+// fakeFinder knows who has what.
+type fakeFinder struct {
+	mu    sync.Mutex
+	who   map[b3.Root][]peer.ID
+	delay time.Duration // before each
+	hang  bool          // never ends by itself
+	err   error
+	calls int
+}
+
+func (f *fakeFinder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[Provider, error] {
+	return func(yield func(Provider, error) bool) {
+		f.mu.Lock()
+		f.calls++
+		who, delay, hang, err := slices.Clone(f.who[root]), f.delay, f.hang, f.err
+		f.mu.Unlock()
+		for _, p := range who {
+			select {
+			case <-time.After(delay):
+			case <-ctx.Done():
+				return
+			}
+			if !yield(Provider{Addr: peer.AddrInfo{ID: p}}, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(Provider{}, err)
+		}
+		if hang {
+			<-ctx.Done()
+		}
+	}
+}
+
+func (f *fakeFinder) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls
+}
+
+// world is a resolver among fakes.
+type world struct {
+	*Resolver
+	local  *fakeLocal
+	net    *fakeNet
+	finder *fakeFinder
+	stop   func() // ends Run and waits for it
+}
+
+// newWorld starts a resolver; inside a synctest bubble, or outside. change may
+// be nil.
+func newWorld(t testing.TB, change func(*Config, *Deps)) *world {
+	t.Helper()
+	w := &world{local: newFakeLocal(), net: newFakeNet(), finder: &fakeFinder{who: map[b3.Root][]peer.ID{}}}
+	cfg, deps := DefaultConfig(), Deps{Local: w.local, Providers: w.finder, Objects: w.net, Dialer: w.net, Self: "self"}
+	if change != nil {
+		change(&cfg, &deps)
+	}
+	r, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Resolver = r
+	ctx, cancel := context.WithCancel(context.Background())
+	ready := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := r.Run(ctx, func() { close(ready) }); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	<-ready
+	w.stop = func() { cancel(); wg.Wait() }
+	t.Cleanup(func() {
+		w.stop()
+		w.check(t)
+	})
+	return w
+}
+
+// check finds what must not be left when all calls have returned.
+func (w *world) check(t testing.TB) {
+	t.Helper()
+	w.local.mu.Lock()
+	defer w.local.mu.Unlock()
+	if n := len(w.local.leases); n > 0 {
+		t.Errorf("%d leases are left", n)
+	}
+	if n := len(w.local.ingests); n > 0 {
+		t.Errorf("%d ingests are left", n)
+	}
+	if n := len(w.flights); n > 0 {
+		t.Errorf("%d flights are left", n)
+	}
+	if n := len(w.trees); n > 0 {
+		t.Errorf("%d turns are left", n)
+	}
+	if n := len(w.lookups.active); n > 0 {
+		t.Errorf("%d lookups are left", n)
+	}
+}
+
+// has says that those peers have each of the blobs, to the finder too.
+func (w *world) has(who []peer.ID, blobs ...*blob) {
+	for _, b := range blobs {
+		w.finder.who[b.root] = who
+	}
+}
+
+// dir builds a directory of entries and returns its manifest objects, the root
+// last.
+func dir(t testing.TB, entries ...manifest.Entry) []*blob {
+	t.Helper()
+	var nodes []*blob
+	b := manifest.NewBuilder(func(_ context.Context, p []byte) (b3.Root, error) {
+		n := newBlob(slices.Clone(p))
+		nodes = append(nodes, n)
+		return n.root, nil
+	})
+	slices.SortFunc(entries, func(a, b manifest.Entry) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
+	for _, e := range entries {
+		if err := b.Add(context.Background(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, _, err := b.Close(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := nodes[len(nodes)-1]; last.root != root {
+		t.Fatal("the root is not the last node")
+	}
+	return nodes
+}
+
+func file(name string, b *blob) manifest.Entry {
+	return manifest.Entry{Name: name, Root: b.root, Size: int64(len(b.data))}
+}
+
+func subdir(name string, b *blob) manifest.Entry {
+	return manifest.Entry{Name: name, Kind: manifest.Directory, Root: b.root, Size: int64(len(b.data))}
+}
+
+// flat is a directory of n small files of that size: all its objects, the root
+// last.
+func flat(t testing.TB, seed uint64, n, size int) []*blob {
+	t.Helper()
+	var all []*blob
+	var entries []manifest.Entry
+	for i := range n {
+		b := randomBlob(seed<<32+uint64(i), size)
+		all = append(all, b)
+		entries = append(entries, file(fmt.Sprintf("file-%06d", i), b))
+	}
+	return append(all, dir(t, entries...)...)
+}

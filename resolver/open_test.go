@@ -1,0 +1,368 @@
+package resolver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+const group = b3.GroupSize
+
+func readAll(t *testing.T, c *Content) []byte {
+	t.Helper()
+	defer c.Close()
+	var buf bytes.Buffer
+	if _, err := c.WriteTo(&buf); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func TestOpenLocal(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, size := range []int{0, 1, group, group + 1, 5*group + 17} {
+		b := randomBlob(1, size)
+		w.local.add(b)
+		c, err := w.Open(t.Context(), b.root, Whole(Sources{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Size() != int64(size) || c.Source() != SourceLocal || c.LookupID() != "" {
+			t.Errorf("size %d: got %d from %s, lookup %q", size, c.Size(), c.Source(), c.LookupID())
+		}
+		if !bytes.Equal(readAll(t, c), b.data) {
+			t.Errorf("size %d: other bytes", size)
+		}
+	}
+	if n := len(w.net.requests("")) + w.finder.count(); n != 0 {
+		t.Errorf("%d requests for what is local", n)
+	}
+}
+
+func TestOpenRemoteWhole(t *testing.T) {
+	for _, size := range []int{0, 1, group - 1, group, group + 1, 7*group + 5} {
+		w := newWorld(t, nil)
+		b := randomBlob(2, size)
+		w.net.peer("a", b)
+		w.has([]peer.ID{"a"}, b)
+		c, err := w.Open(t.Context(), b.root, Whole(Sources{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Size() != int64(size) || c.Source() != SourcePeer || len(c.LookupID()) != 16 {
+			t.Errorf("size %d: got %d from %s, lookup %q", size, c.Size(), c.Source(), c.LookupID())
+		}
+		if !bytes.Equal(readAll(t, c), b.data) {
+			t.Errorf("size %d: other bytes", size)
+		}
+		w.stop() // joins the flight
+		if !w.local.has(b.root) {
+			t.Errorf("size %d: not kept", size)
+		}
+		if n := len(w.net.requests("")); n != 1 {
+			t.Errorf("size %d: %d requests", size, n)
+		}
+	}
+}
+
+// The first byte does not wait for the last.
+func TestOpenStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		b := randomBlob(3, 10*group)
+		p := w.net.peer("a", b)
+		w.has([]peer.ID{"a"}, b)
+		gate := make(chan struct{})
+		p.before = func(ctx context.Context, g int64) error {
+			if g < 4 {
+				return nil
+			}
+			select {
+			case <-gate:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		c, err := w.Open(t.Context(), b.root, Whole(Sources{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		got := make([]byte, 4*group)
+		if _, err := io.ReadFull(c, got); err != nil {
+			t.Fatal(err)
+		}
+		if w.local.has(b.root) {
+			t.Fatal("whole before the last group was sent")
+		}
+		close(gate)
+		rest, err := io.ReadAll(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(append(got, rest...), b.data) {
+			t.Error("other bytes")
+		}
+	})
+}
+
+// The reader has the last byte before the store has committed. When it leaves
+// then, the object is kept all the same.
+func TestReaderLeavesAtTheEnd(t *testing.T) {
+	w := newWorld(t, nil)
+	for seed := range uint64(50) {
+		b := randomBlob(seed, 3*group)
+		w.net.peer("a", b)
+		w.has([]peer.ID{"a"}, b)
+		c, err := w.Open(t.Context(), b.root, Whole(Sources{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(readAll(t, c), b.data) {
+			t.Fatal("other bytes")
+		}
+		if _, err := w.Fetch(t.Context(), b.root, FetchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(w.net.requests("")); n != int(seed)+1 {
+			t.Fatalf("fetched again: %d requests for %d objects", n, seed+1)
+		}
+	}
+}
+
+func TestManyOpensOneFetch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		b := randomBlob(4, 20*group+1)
+		w.net.peer("a", b).latency = 50 * time.Millisecond
+		w.has([]peer.ID{"a"}, b)
+		var wg sync.WaitGroup
+		for range 200 {
+			wg.Go(func() {
+				c, err := w.Open(t.Context(), b.root, Whole(Sources{}))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if !bytes.Equal(readAll(t, c), b.data) {
+					t.Error("other bytes")
+				}
+			})
+		}
+		wg.Wait()
+		if n, m := len(w.net.requests("")), w.finder.count(); n != 1 || m != 1 {
+			t.Errorf("%d requests and %d lookups for one object", n, m)
+		}
+	})
+}
+
+func TestOpenRanges(t *testing.T) {
+	const size = 40*group + 100
+	b := randomBlob(5, size)
+	for _, tc := range []struct {
+		name       string
+		start, end int64
+		from, to   int64 // what is wanted; from -1: bad_range
+		kept       bool
+	}{
+		{"inside a group", 10, 20, 10, 20, false},
+		{"across groups", group - 1, 3*group + 1, group - 1, 3*group + 1, false},
+		{"long", 2 * group, 39 * group, 2 * group, 39 * group, false},
+		{"to the end", 39 * group, ToEnd, 39 * group, size, false},
+		{"past the end", size - 1, size + 1000, size - 1, size, false},
+		{"suffix", -100, ToEnd, size - 100, size, false},
+		{"suffix of all", -size - 5, ToEnd, 0, size, true},
+		{"first byte to the last", 0, size, 0, size, true},
+		{"all groups", group - 1, size - 1, group - 1, size - 1, true},
+		{"nothing", 0, 0, 0, 0, false},
+		{"behind", size, ToEnd, -1, 0, false},
+		{"far behind", size + 10, size + 20, -1, 0, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.net.peer("a", b)
+			w.has([]peer.ID{"a"}, b)
+			c, err := w.Open(t.Context(), b.root, OpenOptions{Start: tc.start, End: tc.end})
+			if tc.from < 0 {
+				var re *RangeError
+				if !errors.As(err, &re) || re.Size != size || status.Of(err) != status.BadRange {
+					t.Fatalf("got %v, want a RangeError with the size", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if from, to := c.Range(); from != tc.from || to != tc.to || c.Size() != size {
+				t.Errorf("got [%d, %d) of %d", from, to, c.Size())
+			}
+			if !bytes.Equal(readAll(t, c), b.data[tc.from:tc.to]) {
+				t.Error("other bytes")
+			}
+			w.stop()
+			if w.local.has(b.root) != tc.kept {
+				t.Errorf("kept: %t, want %t", !tc.kept, tc.kept)
+			}
+			for _, req := range w.net.requests("") {
+				for _, r := range req.Ranges {
+					if r.End-r.Start > maxSpan || r.Start < r.End && (r.End <= tc.from || r.Start >= tc.to) {
+						t.Errorf("asked for [%d, %d) to read [%d, %d)", r.Start, r.End, tc.from, tc.to)
+					}
+				}
+			}
+		})
+	}
+	for _, bad := range []OpenOptions{{Start: 5, End: 4}, {Start: -1, End: 10}, {Start: 0, End: -2}} {
+		w := newWorld(t, nil)
+		if _, err := w.Open(t.Context(), b.root, bad); status.Of(err) != status.BadRange {
+			t.Errorf("%+v: got %v", bad, err)
+		}
+	}
+}
+
+// A size that was proved once is not asked for again.
+func TestSizeIsRemembered(t *testing.T) {
+	w := newWorld(t, nil)
+	b := randomBlob(6, 40*group)
+	w.net.peer("a", b)
+	w.has([]peer.ID{"a"}, b)
+	for range 3 {
+		c, err := w.Open(t.Context(), b.root, OpenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Size() != 40*group || len(readAll(t, c)) != 0 {
+			t.Error("not the size alone")
+		}
+	}
+	if n := len(w.net.requests("")); n != 1 {
+		t.Errorf("%d requests for one size", n)
+	}
+}
+
+// A range within reach of a running fetch is read from it.
+func TestRangeJoinsFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		b := randomBlob(7, (reach+50)*group)
+		p := w.net.peer("a", b)
+		w.has([]peer.ID{"a"}, b)
+		var hurry atomic.Bool
+		p.before = func(ctx context.Context, g int64) error {
+			if hurry.Load() {
+				return nil
+			}
+			select {
+			case <-time.After(10 * time.Millisecond):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		whole, err := w.Open(t.Context(), b.root, Whole(Sources{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		near, err := w.Open(t.Context(), b.root, OpenOptions{Start: 20 * group, End: 21 * group})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(readAll(t, near), b.data[20*group:21*group]) {
+			t.Error("other bytes")
+		}
+		if n := len(w.net.requests("")); n != 1 {
+			t.Errorf("%d requests, want the fetch's alone", n)
+		}
+		hurry.Store(true)
+		far, err := w.Open(t.Context(), b.root, OpenOptions{Start: int64(len(b.data) - 10), End: ToEnd})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(readAll(t, far), b.data[len(b.data)-10:]) {
+			t.Error("other bytes")
+		}
+		if n := len(w.net.requests("")); n != 2 {
+			t.Errorf("%d requests, want one more for the range", n)
+		}
+		if !bytes.Equal(readAll(t, whole), b.data) {
+			t.Error("other bytes")
+		}
+	})
+}
+
+// Readers of ranges together hold no more than the budget, and all of them end.
+func TestRangeMemory(t *testing.T) {
+	w := newWorld(t, func(c *Config, _ *Deps) { c.RangeBytes = maxSpan })
+	b := randomBlob(8, 100*group)
+	w.net.peer("a", b)
+	w.has([]peer.ID{"a"}, b)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			start := int64(1+i) * group
+			c, err := w.Open(t.Context(), b.root, OpenOptions{Start: start, End: start + 70*group})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if !bytes.Equal(readAll(t, c), b.data[start:start+70*group]) {
+				t.Error("other bytes")
+			}
+		})
+	}
+	wg.Wait()
+	if err := w.rangeBytes.TryAcquire(maxSpan); err != nil {
+		t.Errorf("memory was not given back: %v", err)
+	}
+}
+
+func TestDamagedLocalIsFetched(t *testing.T) {
+	w := newWorld(t, nil)
+	b := randomBlob(9, 3*group)
+	w.local.add(b)
+	w.local.damaged[b.root] = true
+	if _, err := w.Open(t.Context(), b.root, Whole(Sources{})); status.Of(err) != status.Corrupt {
+		t.Errorf("got %v, want corrupt", err)
+	}
+	w.net.peer("a", b)
+	c, err := w.Open(t.Context(), b.root, Whole(Sources{Peers: []peer.AddrInfo{{ID: "a"}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(readAll(t, c), b.data) || c.Source() != SourcePeer {
+		t.Error("not fetched anew")
+	}
+}
+
+func TestContentEnds(t *testing.T) {
+	w := newWorld(t, nil)
+	b := randomBlob(10, group+5)
+	w.local.add(b)
+	c, err := w.Open(t.Context(), b.root, Whole(Sources{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, c); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %d, %v", n, err)
+	}
+	c.Close()
+	c.Close()
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, errClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
