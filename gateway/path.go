@@ -36,11 +36,10 @@ func parseTarget(escaped string) (target, error) {
 		t.root, t.fixed = root, true
 	}
 	t.slash = strings.HasSuffix(escaped, "/")
-	rest = strings.TrimSuffix(rest, "/")
 	if rest == "" {
 		return t, nil
 	}
-	for seg := range strings.SplitSeq(rest, "/") {
+	for seg := range strings.SplitSeq(strings.TrimSuffix(rest, "/"), "/") {
 		name, err := url.PathUnescape(seg)
 		if err != nil {
 			return t, status.Errorf(status.BadRequest, "the path is not well escaped: %w", err)

@@ -1,0 +1,199 @@
+package gateway
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+func TestObject(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	base := n.Addrs().Gateway
+	const text = "hello, world\n"
+	root := n.objects.put([]byte(text))
+	url, etag := base+"/o/"+root.String(), `"`+root.String()+`"`
+	big := bytes.Repeat([]byte("0123456789abcdef"), 3*b3.GroupSize/16+1)
+	bigRoot := n.objects.put(big)
+	empty := n.objects.put(nil)
+
+	for _, c := range []struct {
+		name    string
+		url     string
+		headers []string
+		code    int
+		body    string
+		want    map[string]string // headers; "" is absent
+	}{
+		{"whole", url, nil, 200, text, map[string]string{
+			"ETag": etag, "Content-Length": "13", "Accept-Ranges": "bytes", "Cache-Control": "public, max-age=31536000, immutable",
+			"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+			"Content-Security-Policy": contentPolicy, "Cross-Origin-Resource-Policy": "same-site",
+			"Last-Modified": "", "Content-Disposition": "", "Access-Control-Allow-Origin": "", "Content-Encoding": "",
+		}},
+		{"escaped colon", base + "/o/b3%3A" + root.Hex(), nil, 200, text, nil},
+		{"several groups", base + "/o/" + bigRoot.String(), nil, 200, string(big), nil},
+		{"empty", base + "/o/" + empty.String(), nil, 200, "", map[string]string{"Content-Length": "0", "Content-Type": "text/plain; charset=utf-8"}},
+		{"no gzip", url, []string{"Accept-Encoding", "gzip, br"}, 200, text, map[string]string{"Content-Encoding": ""}},
+
+		{"fresh", url, []string{"If-None-Match", etag}, 304, "", map[string]string{
+			"ETag": etag, "Cache-Control": "public, max-age=31536000, immutable", "Content-Type": "", "Content-Length": "",
+		}},
+		{"fresh, weakly", url, []string{"If-None-Match", `"x", W/` + etag}, 304, "", nil},
+		{"fresh, any", url, []string{"If-None-Match", "*"}, 304, "", nil},
+		{"fresh before range", url, []string{"If-None-Match", etag, "Range", "bytes=99-"}, 304, "", nil},
+		{"stale", url, []string{"If-None-Match", `"x"`}, 200, text, nil},
+		{"match", url, []string{"If-Match", etag}, 200, text, nil},
+		{"match and fresh", url, []string{"If-Match", etag, "If-None-Match", etag}, 304, "", nil},
+		{"dates say nothing", url, []string{"If-Modified-Since", "Tue, 01 Jan 2030 00:00:00 GMT", "If-Unmodified-Since", "Tue, 01 Jan 1980 00:00:00 GMT"}, 200, text, nil},
+
+		{"range", url, []string{"Range", "bytes=7-11"}, 206, "world", map[string]string{
+			"Content-Range": "bytes 7-11/13", "Content-Length": "5", "ETag": etag, "Content-Type": "text/plain; charset=utf-8",
+		}},
+		{"all of it", url, []string{"Range", "bytes=0-"}, 206, text, map[string]string{"Content-Range": "bytes 0-12/13"}},
+		{"the end", url, []string{"Range", "Bytes=-6"}, 206, "world\n", map[string]string{"Content-Range": "bytes 7-12/13"}},
+		{"clamped", url, []string{"Range", "bytes=7-99999999999999999999"}, 206, "world\n", map[string]string{"Content-Range": "bytes 7-12/13"}},
+		{"across groups", base + "/o/" + bigRoot.String(), []string{"Range", "bytes=65530-65545"}, 206, string(big[65530:65546]), nil},
+		{"other unit", url, []string{"Range", "items=0-3"}, 200, text, map[string]string{"Content-Range": ""}},
+		{"if-range holds", url, []string{"Range", "bytes=0-4", "If-Range", etag}, 206, "hello", nil},
+		{"if-range is weak", url, []string{"Range", "bytes=0-4", "If-Range", "W/" + etag}, 200, text, nil},
+		{"if-range differs", url, []string{"Range", "bytes=99-", "If-Range", `"x"`}, 200, text, nil},
+		{"if-range dates", url, []string{"Range", "bytes=0-4", "If-Range", "Tue, 01 Jan 2030 00:00:00 GMT"}, 200, text, nil},
+		{"suffix of nothing", base + "/o/" + empty.String(), []string{"Range", "bytes=-5"}, 200, "", nil},
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			a := do(t, method, c.url, c.headers...)
+			body := c.body
+			if method == http.MethodHead {
+				body = ""
+			}
+			if a.StatusCode != c.code || a.body != body || a.err != nil {
+				t.Errorf("%s, %s: %s %q (%v)", c.name, method, a.Status, a.body, a.err)
+			}
+			for name, want := range c.want {
+				if got := a.Header.Get(name); got != want {
+					t.Errorf("%s, %s: %s: %q, want %q", c.name, method, name, got, want)
+				}
+			}
+			if a.Header.Get("X-Corr-ID") == "" {
+				t.Errorf("%s, %s: no X-Corr-ID", c.name, method)
+			}
+		}
+	}
+}
+
+func TestObjectRefusals(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	base := n.Addrs().Gateway
+	root := n.objects.put([]byte("hello"))
+	remote := n.objects.add(&fakeObject{data: []byte("far away"), remote: true})
+	url := base + "/o/" + root.String()
+	for _, c := range []struct {
+		name    string
+		url     string
+		headers []string
+		want    status.Outcome
+	}{
+		{"nobody has it", base + "/o/" + b3.Sum([]byte("no such object")).String(), nil, status.NotFound},
+		{"short address", base + "/o/b3:abc", nil, status.BadAddress},
+		{"no prefix", base + "/o/" + root.Hex(), nil, status.BadAddress},
+		{"something below", url + "/x", nil, status.BadAddress},
+		{"no such page", base + "/nothing", nil, status.NotFound},
+		{"admin pages are elsewhere", base + "/metrics", nil, status.NotFound},
+		{"the API is elsewhere", base + "/api/v1/id", nil, status.NotFound},
+		{"match", url, []string{"If-Match", `"x"`}, status.Precondition},
+		{"match, weakly", url, []string{"If-Match", "W/" + etagOf(root)}, status.Precondition},
+		{"only if cached", base + "/o/" + remote.String(), []string{"Cache-Control", "max-age=0, Only-If-Cached"}, status.Precondition},
+		{"service worker", url, []string{"Service-Worker", "script"}, status.NotAllowed},
+		{"range beyond", url, []string{"Range", "bytes=5-"}, status.BadRange},
+		{"backward range", url, []string{"Range", "bytes=5-2"}, status.BadRange},
+		{"no bytes", url, []string{"Range", "bytes=-0"}, status.BadRange},
+		{"two ranges", url, []string{"Range", "bytes=0-1,3-4"}, status.BadRange},
+		{"two headers", url, []string{"Range", "bytes=0-1", "Range", "bytes=2-3"}, status.BadRange},
+		{"bad timeout", url, []string{"Request-Timeout", "soon"}, status.BadRequest},
+		{"negative timeout", url, []string{"Request-Timeout", "-1"}, status.BadRequest},
+		{"no timeout at all", url, []string{"Request-Timeout", "NaN"}, status.BadRequest},
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			t.Run(c.name+" "+method, func(t *testing.T) {
+				a := do(t, method, c.url, c.headers...)
+				a.problem(t, c.want)
+				if c.want == status.BadRange && a.Header.Get("Content-Range") != "bytes */5" {
+					t.Errorf("Content-Range %q", a.Header.Get("Content-Range"))
+				}
+			})
+		}
+	}
+	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "BREW"} {
+		a := do(t, method, url)
+		a.problem(t, status.Method)
+		if allow := strings.Join(a.Header.Values("Allow"), " "); allow != "GET HEAD" {
+			t.Errorf("Allow: %q", allow)
+		}
+	}
+	if a := do(t, "GET", base+"/o/"+remote.String()); a.body != "far away" {
+		t.Errorf("a remote object: %s %q", a.Status, a.body)
+	}
+}
+
+func TestUppercaseIsRedirected(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	root := n.objects.put([]byte("x"))
+	upper := "b3:" + strings.ToUpper(root.Hex())
+	for from, to := range map[string]string{
+		"/o/" + upper: "/o/" + root.String(),
+		"/o/B3:" + strings.ToUpper(root.Hex()) + "?a=b": "/o/" + root.String() + "?a=b",
+		"/b3/" + upper:                       "/b3/" + root.String(),
+		"/b3/" + upper + "/a%20b/c%C3%A9/?q": "/b3/" + root.String() + "/a%20b/c%C3%A9/?q",
+	} {
+		a := do(t, "GET", n.Addrs().Gateway+from)
+		if a.StatusCode != http.StatusPermanentRedirect || a.Header.Get("Location") != to {
+			t.Errorf("%s: %s to %q, want %q", from, a.Status, a.Header.Get("Location"), to)
+		}
+	}
+}
+
+// TestDocumentsAreDownloaded: from /o/, in the gateway's origin, nothing that a
+// browser would open as a document is opened.
+func TestDocumentsAreDownloaded(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	for content, want := range map[string]string{
+		"<!DOCTYPE html><script>alert(1)</script>": "text/html; charset=utf-8",
+		"<?xml version=\"1.0\"?><svg/>":            "text/xml; charset=utf-8",
+		"%PDF-1.7 etc":                             "application/pdf",
+		"plain":                                    "",
+		"\x89PNG\r\n\x1a\n":                        "",
+	} {
+		root := n.objects.put([]byte(content))
+		for _, headers := range [][]string{nil, {"Range", "bytes=1-2"}} {
+			for _, method := range []string{"GET", "HEAD"} {
+				a := do(t, method, n.Addrs().Gateway+"/o/"+root.String(), headers...)
+				disposition := a.Header.Get("Content-Disposition")
+				if strings.HasPrefix(disposition, "attachment") != (want != "") || want != "" && a.Header.Get("Content-Type") != want {
+					t.Errorf("%s %q %v: %s, %q", method, content, headers, a.Header.Get("Content-Type"), disposition)
+				}
+			}
+		}
+	}
+}
+
+// TestKnownFreshIsNotLookedFor: an address names one content for ever, so a
+// client that has it needs no provider.
+func TestKnownFreshIsNotLookedFor(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	nowhere := b3.Sum([]byte("nowhere"))
+	a := do(t, "GET", n.Addrs().Gateway+"/o/"+nowhere.String(), "If-None-Match", etagOf(nowhere))
+	if a.StatusCode != http.StatusNotModified || len(n.objects.opens) != 0 {
+		t.Errorf("%s after %d opens", a.Status, len(n.objects.opens))
+	}
+	a = do(t, "GET", n.Addrs().Gateway+"/o/"+nowhere.String(), "If-None-Match", "*")
+	a.problem(t, status.NotFound)
+}

@@ -1,0 +1,309 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+
+	"allium/gateway/client"
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+	"allium/protocols/manifest"
+	"allium/protocols/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeObjects is a node's content in memory.
+type fakeObjects struct {
+	mu    sync.Mutex
+	m     map[b3.Root]*fakeObject
+	opens []OpenOptions
+}
+
+// fakeObject is one object and how it misbehaves.
+type fakeObject struct {
+	data   []byte
+	remote bool
+	failAt int64         // fail with err when that many bytes were written; 0: never
+	err    error         // nil: Copy waits for its context instead
+	gate   chan struct{} // Copy waits for it before its first byte
+	panics bool
+}
+
+func (f *fakeObjects) put(data []byte) b3.Root { return f.add(&fakeObject{data: data}) }
+
+func (f *fakeObjects) add(o *fakeObject) b3.Root {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.m == nil {
+		f.m = map[b3.Root]*fakeObject{}
+	}
+	root := b3.Sum(o.data)
+	f.m[root] = o
+	return root
+}
+
+func (f *fakeObjects) Open(ctx context.Context, root b3.Root, o OpenOptions) (Content, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.opens = append(f.opens, o)
+	obj, ok := f.m[root]
+	if !ok || o.LocalOnly && obj.remote {
+		return nil, status.Errorf(status.NotFound, "no provider of %s found; try again later", root)
+	}
+	return &fakeContent{obj}, nil
+}
+
+type fakeContent struct{ *fakeObject }
+
+func (c *fakeContent) Size() int64  { return int64(len(c.data)) }
+func (c *fakeContent) Local() bool  { return !c.remote }
+func (c *fakeContent) Close() error { return nil }
+
+func (c *fakeContent) Copy(ctx context.Context, w io.Writer, start, end int64) error {
+	if c.panics {
+		panic("boom")
+	}
+	if c.gate != nil {
+		select {
+		case <-c.gate:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	fail := int64(len(c.data)) + 1
+	if c.failAt > 0 || c.err != nil {
+		fail = c.failAt
+	}
+	for at := start; at < end; {
+		if at >= fail {
+			if c.err != nil {
+				return c.err
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		next := min(end, (at/b3.GroupSize+1)*b3.GroupSize, max(fail, at+1))
+		if _, err := w.Write(c.data[at:next]); err != nil {
+			return err
+		}
+		at = next
+	}
+	return nil
+}
+
+// put makes a directory out of paths to contents; a content beginning with
+// "-> " is a link.
+func (f *fakeObjects) tree(t testing.TB, files map[string]string) b3.Root {
+	t.Helper()
+	root, _ := f.dir(t, files)
+	return root
+}
+
+func (f *fakeObjects) dir(t testing.TB, files map[string]string) (b3.Root, int64) {
+	t.Helper()
+	ctx := t.Context()
+	below := map[string]map[string]string{}
+	var names []string
+	for p := range files {
+		top, rest, nested := strings.Cut(p, "/")
+		if below[top] == nil {
+			below[top] = map[string]string{}
+			names = append(names, top)
+		}
+		if nested && rest != "" {
+			below[top][rest] = files[p]
+		}
+	}
+	slices.Sort(names)
+	b := manifest.NewBuilder(func(_ context.Context, p []byte) (b3.Root, error) { return f.put(bytes.Clone(p)), nil })
+	for _, name := range names {
+		e := manifest.Entry{Name: name}
+		content, isFile := files[name]
+		switch target, isLink := strings.CutPrefix(content, "-> "); {
+		case isLink:
+			e.Kind, e.Target = manifest.Link, target
+		case isFile:
+			e.Root, e.Size = f.put([]byte(content)), int64(len(content))
+			e.Executable = path.Ext(name) == ".sh"
+		default:
+			e.Kind = manifest.Directory
+			e.Root, e.Size = f.dir(t, below[name])
+		}
+		if err := b.Add(ctx, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, size, err := b.Close(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root, size
+}
+
+// testNode is a Gateway that runs for the length of a test.
+type testNode struct {
+	*Gateway
+	objects *fakeObjects
+	node    *fakeNode
+	log     *logBuffer
+	reg     *prometheus.Registry
+	socket  string
+	ready   client.Readiness
+	stop    func() error // ends Run and returns what it did
+}
+
+type option func(*Config, *AdminConfig)
+
+// start runs a Gateway on loopback and a socket.
+func start(t testing.TB, opts ...option) *testNode {
+	t.Helper()
+	cfg, admin := DefaultConfig(), DefaultAdminConfig()
+	cfg.Listen, admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	for _, o := range opts {
+		o(&cfg, &admin)
+	}
+	n := &testNode{objects: &fakeObjects{}, node: &fakeNode{}, log: &logBuffer{}, reg: prometheus.NewRegistry()}
+	n.ready = client.Readiness{Ready: true, Reads: true, Writes: true, Gates: []client.Gate{{Name: "store", Ready: true, Have: 1, Need: 1}}}
+	socket, err := client.SocketPath(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.socket = socket
+	n.Gateway, err = New(cfg, admin, Deps{
+		Objects: n.objects, Node: n.node, Ready: func() client.Readiness { return n.ready },
+		Version: client.Version{Version: "v0", Commit: "c0", Go: "go1"}, Socket: socket,
+		Log:     slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Metrics: n.reg, Gatherer: n.reg, Limits: admission.NewRegistry(n.reg),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ready, done := make(chan struct{}), make(chan struct{})
+	var runErr error
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(done)
+		runErr = n.Run(ctx, func() { close(ready) })
+	})
+	select {
+	case <-ready:
+	case <-done:
+		cancel()
+		t.Fatal(runErr)
+	}
+	n.stop = func() error {
+		cancel()
+		wg.Wait()
+		return runErr
+	}
+	t.Cleanup(func() {
+		if err := n.stop(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return n
+}
+
+// logBuffer is a log that can be read while it is written.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// transport has no keep-alive, so a test leaves no goroutine behind.
+var transport = &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+
+// answer is a response that was read whole.
+type answer struct {
+	*http.Response
+	body string
+	err  error // of reading the body
+}
+
+// do sends a request; headers come as name, value pairs.
+func do(t testing.TB, method, url string, headers ...string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+			continue
+		}
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return answer{resp, string(body), err}
+}
+
+// problem checks that an answer is the problem of an outcome, with its headers.
+func (a answer) problem(t testing.TB, want status.Outcome) client.Problem {
+	t.Helper()
+	var p client.Problem
+	if a.err != nil || a.StatusCode != want.Code() {
+		t.Fatalf("got %s (%v) %s, want %s", a.Status, a.err, a.body, want)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/problem+json", "X-Reason": want.String(), "Cache-Control": "no-store",
+		"X-Content-Type-Options": "nosniff", "ETag": "", "Last-Modified": "",
+	} {
+		if got := a.Header.Get(name); got != value {
+			t.Errorf("%s: %q, want %q", name, got, value)
+		}
+	}
+	if a.Header.Get("X-Corr-ID") == "" {
+		t.Error("no X-Corr-ID")
+	}
+	if retry := want.Retry(); (a.Header.Get("Retry-After") != "") != (retry == status.RetryAfter || retry == status.RetryYes) {
+		t.Errorf("Retry-After is %q for %s", a.Header.Get("Retry-After"), want)
+	}
+	if a.Request.Method == http.MethodHead {
+		return p
+	}
+	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
+		t.Fatalf("%q: %v", a.body, err)
+	}
+	if p.Reason != want.String() || p.Status != want.Code() || p.Detail == "" || p.Type != "urn:allium:problem:"+want.String() {
+		t.Errorf("problem %+v", p)
+	}
+	return p
+}
+
+// rejected is how often requests or connections were refused for a reason.
+func (n *testNode) rejected(reason string) int {
+	return int(testutil.ToFloat64(n.m.rejected.WithLabelValues(reason)))
+}
