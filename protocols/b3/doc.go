@@ -13,7 +13,7 @@
 //     hashed to the root. Data, outboard and size are claims until then.
 //   - A size is a fact only when the last group is proved; nothing is allocated
 //     in proportion to a claimed one.
-//   - One function, groupCV, calls the hash kernel. One type, [Walk], knows the
+//   - Only kernel*.go hash, behind groupCV and parentCV. Only [Walk] knows the
 //     order of OAP1 §9; the encoder, the decoder and local reads are all it.
 //   - The outboard is in post-order: a parent's place depends on nothing that
 //     comes after it, so a put of unknown length only appends. Parents of

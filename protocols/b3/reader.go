@@ -48,7 +48,7 @@ func (r *Reader) Size() int64 { return r.size }
 // previous read proved are not read again. An error that wraps ErrCorrupt says
 // that the stored bytes are damaged.
 func (r *Reader) ReadGroup(g int64, buf []byte) ([]byte, error) {
-	if g < 0 || g >= Groups(r.size) || r.size > MaxSize {
+	if g < 0 || g >= Groups(r.size) || !validSize(r.size) {
 		return nil, status.Errorf(status.BadRange, "b3: %s has no group %d", r.root, g)
 	}
 	// A concurrent call finds nothing parked and starts at the root.

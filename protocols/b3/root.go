@@ -75,7 +75,12 @@ func clip(s string) string {
 }
 
 // String is the printed form: "b3:" and 64 lowercase hex digits.
-func (r Root) String() string { return prefix + r.Hex() }
+func (r Root) String() string {
+	var b [len(prefix) + 2*Size]byte
+	copy(b[:], prefix)
+	hex.Encode(b[len(prefix):], r[:])
+	return string(b[:])
+}
 
 // Hex is the digest alone, as b3sum prints it.
 func (r Root) Hex() string { return hex.EncodeToString(r[:]) }

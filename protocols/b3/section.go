@@ -23,12 +23,14 @@ var errSectionClosed = errors.New("b3: the section is closed")
 // the object when end is −1. What lies past the object's size is cut off; a
 // malformed range is bad_range at the first read.
 func (r *Reader) Section(start, end int64) *Section {
-	s := &Section{src: r.src, off: start, end: end}
-	if end == -1 || end > r.size {
-		s.end = r.size
+	walk, err := NewWalk(r.root, r.size, []Range{{start, end}})
+	if err != nil {
+		return &Section{err: err}
 	}
-	s.walk, s.err = NewWalk(r.root, r.size, []Range{{start, end}})
-	return s
+	if end == -1 || end > r.size {
+		end = r.size
+	}
+	return &Section{walk: walk, src: r.src, off: start, end: end}
 }
 
 // Len is the number of bytes not yet read.
@@ -50,24 +52,22 @@ func (s *Section) Read(p []byte) (int, error) {
 
 // WriteTo implements [io.WriterTo]: w gets one Write for every group, its proved
 // part of the range.
-func (s *Section) WriteTo(w io.Writer) (total int64, err error) {
+func (s *Section) WriteTo(w io.Writer) (int64, error) {
+	from := s.off
 	for {
-		switch err := s.fill(); err {
-		case nil:
-		case io.EOF:
-			return total, nil
-		default:
-			return total, err
+		if err := s.fill(); err == io.EOF {
+			return s.off - from, nil
+		} else if err != nil {
+			return s.off - from, err
 		}
 		n, err := w.Write(s.rest)
-		total += int64(n)
-		s.off += int64(n)
 		s.rest = s.rest[n:]
-		if err != nil {
-			return total, err
+		s.off += int64(n)
+		if err == nil && len(s.rest) > 0 {
+			err = io.ErrShortWrite
 		}
-		if len(s.rest) > 0 {
-			return total, io.ErrShortWrite
+		if err != nil {
+			return s.off - from, err
 		}
 	}
 }

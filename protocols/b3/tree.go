@@ -25,6 +25,8 @@ func Groups(size int64) int64 {
 	return (size-1)/GroupSize + 1
 }
 
+func validSize(size int64) bool { return 0 <= size && size <= MaxSize }
+
 // OutboardSize is the length in bytes of the outboard of an object of size
 // bytes: one parent less than groups.
 func OutboardSize(size int64) int64 { return ParentSize * (Groups(size) - 1) }

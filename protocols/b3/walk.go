@@ -11,7 +11,7 @@ import (
 
 // ErrCorrupt is the outcome of bytes that do not hash to the root, be they
 // data, proof or a size that was claimed for them.
-var ErrCorrupt = status.Errorf(status.Corrupt, "the bytes do not match the address")
+var ErrCorrupt error = status.Errorf(status.Corrupt, "the bytes do not match the address")
 
 // Item is what comes next in a walk.
 type Item struct {
@@ -32,7 +32,8 @@ type Walk struct {
 	root   Root
 	size   int64
 	groups int64
-	spans  []span // what is left to prove; the first one's lo is next
+	spans  []span  // what is left to prove; the first one's lo is next
+	single [1]span // room for a seek
 
 	// path holds proved parents: each covers the next one, and together they
 	// lead from the root towards the latest item.
@@ -60,7 +61,7 @@ type parent struct {
 //
 // A size below 0 or above MaxSize is upstream, a malformed range bad_range.
 func NewWalk(root Root, size int64, ranges []Range) (*Walk, error) {
-	if size < 0 || size > MaxSize {
+	if !validSize(size) {
 		return nil, status.Errorf(status.Upstream, "b3: %s cannot have %d bytes", root, size)
 	}
 	s, err := spans(size, ranges)
@@ -179,7 +180,8 @@ func (i Item) String() string {
 // seek makes group g the only thing left to prove and keeps the path, so that
 // parents above both the latest item and g are not asked for again.
 func (w *Walk) seek(g int64) {
-	w.spans = append(w.spans[:0], span{g, g + 1})
+	w.single[0] = span{g, g + 1}
+	w.spans = w.single[:]
 	w.advance()
 }
 

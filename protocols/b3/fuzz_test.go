@@ -1,0 +1,100 @@
+package b3
+
+import (
+	"bytes"
+	"testing"
+
+	"allium/protocols/status"
+)
+
+func FuzzParse(f *testing.F) {
+	f.Add("b3:" + emptyHex)
+	f.Add("b3:" + emptyHex[1:])
+	f.Add("B3:" + emptyHex)
+	f.Add("b3:" + emptyHex[:63] + "F")
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := Parse(s)
+		if err != nil {
+			if status.Of(err) != status.BadAddress || !r.IsZero() {
+				t.Fatal(r, err)
+			}
+			return
+		}
+		if r.String() != s {
+			t.Fatalf("%q is read as %s", s, r)
+		}
+		if back, err := FromCID(r.CID()); err != nil || back != r {
+			t.Fatal(back, err)
+		}
+	})
+}
+
+// FuzzWalk feeds a receiver arbitrary bytes for an object, with an arbitrary
+// size claimed and an arbitrary range asked for: whatever it accepts is the
+// object's, and a proved size is the object's.
+func FuzzWalk(f *testing.F) {
+	o := newObject(f, 3*GroupSize+100)
+	w, err := NewWalk(o.root, o.size(), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var whole, proof []byte
+	for _, e := range encode(f, w, o.source()) {
+		whole = append(whole, e.data...)
+	}
+	if w, err = NewSizeProof(o.root, o.size()); err != nil {
+		f.Fatal(err)
+	}
+	for _, e := range encode(f, w, o.source()) {
+		proof = append(proof, e.data...)
+	}
+	f.Add(whole, o.size(), int64(0), int64(-1))
+	f.Add(whole, o.size(), int64(70000), int64(80000))
+	f.Add(whole[:200], int64(1<<62), int64(0), int64(-1))
+	f.Add(whole, o.size()+1, int64(0), int64(-1))
+	f.Add(proof, o.size(), o.size()-1, int64(-1))
+	f.Add(proof, o.size()+GroupSize, o.size()-1, int64(1<<40))
+	f.Add([]byte{}, int64(0), int64(0), int64(-1))
+	f.Fuzz(func(t *testing.T, in []byte, size, start, end int64) {
+		w, err := NewWalk(o.root, size, []Range{{start, end}})
+		if err != nil {
+			return
+		}
+		for {
+			item, ok := w.Next()
+			if !ok {
+				break
+			}
+			if item.Len > GroupSize {
+				t.Fatalf("%s has %d bytes", item, item.Len)
+			}
+			p, err := w.Accept(in[:min(len(in), item.Len)])
+			if err != nil {
+				if status.Of(err) != status.Corrupt || p.Valid() {
+					t.Fatal(err)
+				}
+				break
+			}
+			in = in[item.Len:]
+			if !p.IsParent() {
+				if at := p.Offset(); at+int64(item.Len) > o.size() || !bytes.Equal(p.Data(), o.data[at:at+int64(item.Len)]) {
+					t.Fatalf("%s is not the object's", item)
+				}
+			} else if !isParentOf(o, p.Data()) {
+				t.Fatalf("%s is not the object's", item)
+			}
+		}
+		if w.SizeProved() && size != o.size() {
+			t.Fatalf("%d was proved for %d", size, o.size())
+		}
+	})
+}
+
+func isParentOf(o *object, p []byte) bool {
+	for at := 0; at < len(o.preorder); at += ParentSize {
+		if bytes.Equal(o.preorder[at:at+ParentSize], p) {
+			return true
+		}
+	}
+	return false
+}
