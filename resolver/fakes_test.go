@@ -486,19 +486,20 @@ func (p *fakePeer) walk(ctx context.Context, i int, b *blob, send, take *b3.Walk
 
 // fakeFinder knows who has what.
 type fakeFinder struct {
-	mu    sync.Mutex
-	who   map[b3.Root][]peer.ID
-	delay time.Duration // before each
-	hang  bool          // never ends by itself
-	err   error
-	calls int
+	mu     sync.Mutex
+	who    map[b3.Root][]peer.ID
+	delay  time.Duration // before each
+	hang   bool          // never ends by itself
+	linger time.Duration // time to end when told to
+	err    error
+	calls  int
 }
 
 func (f *fakeFinder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[Provider, error] {
 	return func(yield func(Provider, error) bool) {
 		f.mu.Lock()
 		f.calls++
-		who, delay, hang, err := slices.Clone(f.who[root]), f.delay, f.hang, f.err
+		who, delay, hang, linger, err := slices.Clone(f.who[root]), f.delay, f.hang, f.linger, f.err
 		f.mu.Unlock()
 		for _, p := range who {
 			select {
@@ -515,6 +516,7 @@ func (f *fakeFinder) FindProviders(ctx context.Context, root b3.Root, limit int)
 		}
 		if hang {
 			<-ctx.Done()
+			time.Sleep(linger)
 		}
 	}
 }

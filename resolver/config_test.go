@@ -1,0 +1,38 @@
+package resolver
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestConfig(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	typ := reflect.TypeFor[Config]()
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		key := f.Tag.Get("koanf")
+		if key == "" || key != strings.ToLower(key) || !strings.HasSuffix(f.Tag.Get("doc"), ".") {
+			t.Errorf("%s: koanf %q, doc %q", f.Name, key, f.Tag.Get("doc"))
+		}
+		c := DefaultConfig()
+		v := reflect.ValueOf(&c).Elem().Field(i)
+		switch v.Kind() {
+		case reflect.Float64:
+			v.SetFloat(-1)
+		default:
+			v.SetInt(-1)
+		}
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "resolver."+key+" ") {
+			t.Errorf("%s = -1: got %v", key, err)
+		}
+		if _, err := New(c, Deps{}); err == nil {
+			t.Errorf("%s = -1: New accepts it", key)
+		}
+	}
+	if _, err := New(DefaultConfig(), Deps{}); err == nil || !strings.Contains(err.Error(), "Deps.Local") {
+		t.Errorf("without Deps: %v", err)
+	}
+}
