@@ -1,5 +1,267 @@
 package store
 
-const maxRecordSize = 1 << 17
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
 
-func newDisk(cfg Config, deps Deps) backend { return newMemory(cfg.MemoryBytes) }
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// disk is the embedded backend: files in one directory, as FORMAT.md has it.
+// Small objects are in segments, large ones in blobs; the index knows both.
+type disk struct {
+	cfg    Config
+	fs     vfs.FS
+	log    *slog.Logger
+	budget *admission.Budget
+	count  totals
+
+	lock     io.Closer
+	index    *index
+	segments *segments
+	blobs    *blobs
+}
+
+func newDisk(cfg Config, deps Deps) *disk {
+	return &disk{
+		cfg: cfg, fs: deps.FS, log: deps.Log,
+		budget: deps.Limits.NewBudget(admission.Spec{
+			Name: "store.commit", Path: "puts → the segment writer (bytes)", Policy: "wait for the commit under way",
+		}, cfg.CommitBytes),
+	}
+}
+
+func (d *disk) path(elem ...string) string {
+	return d.fs.PathJoin(append([]string{d.cfg.Dir}, elem...)...)
+}
+
+// open locks the directory, creates or checks what is in it, and recovers.
+func (d *disk) open() (err error) {
+	defer func() {
+		if err != nil {
+			d.release()
+		}
+	}()
+	if err := makeDir(d.fs, d.cfg.Dir); err != nil {
+		return err
+	}
+	if _, err := d.checkFormat(); err != nil {
+		return err // before LOCK is created in a directory that is not ours
+	}
+	if d.lock, err = lockDir(d.fs, d.cfg.Dir); err != nil {
+		return err
+	}
+	fresh, err := d.checkFormat()
+	if err != nil {
+		return err
+	}
+	if fresh {
+		if err := d.makeLayout(); err != nil {
+			return err
+		}
+	}
+	if d.index, err = openIndex(d.fs, d.path(dirIndex), d.cfg.IndexCache, fresh, d.log); err != nil {
+		return indexError(d.path(dirIndex), err)
+	}
+	if fresh {
+		if err := d.writeFormat(); err != nil {
+			return err
+		}
+	}
+	return d.recover()
+}
+
+// recover brings files and index together.
+func (d *disk) recover() error {
+	d.blobs = newBlobs(d)
+	d.segments = &segments{
+		fs: d.fs, dir: d.path(dirSegments), index: d.index, count: &d.count, space: d.space,
+		budget: d.budget, most: int(d.cfg.CommitBytes / 2), size: d.cfg.SegmentBytes,
+		current: newBatch(), kick: make(chan struct{}, 1),
+		zeros: zeroer{most: d.cfg.ZeroAheadBytes},
+	}
+	clean, err := d.wasClean()
+	if err != nil {
+		return err
+	}
+	for _, dir := range []string{dirTemp, dirPart} {
+		if err := emptyDir(d.fs, d.path(dir)); err != nil {
+			return err
+		}
+	}
+	if err := d.segments.recover(clean); err != nil {
+		return err
+	}
+	if !clean {
+		if err := d.blobs.removeOrphans(); err != nil {
+			return err
+		}
+	}
+	if err := d.index.entries(b3.Root{}, func(e entry) bool { d.count.add(e); return true }); err != nil {
+		return err
+	}
+	if clean {
+		return d.index.drop(keyClean)
+	}
+	return nil
+}
+
+// wasClean reports whether the store was closed in order.
+func (d *disk) wasClean() (bool, error) {
+	_, done, ok, err := d.index.read(keyClean)
+	if ok {
+		err = done.Close()
+	}
+	return ok, err
+}
+
+// space refuses a write that would leave less than the reserve free. File
+// systems that cannot tell are taken at their word.
+func (d *disk) space(need int64) error {
+	u, err := d.fs.GetDiskUsage(d.cfg.Dir)
+	if err != nil {
+		return nil
+	}
+	if left := int64(u.AvailBytes) - d.cfg.ReserveBytes; left < need {
+		return noSpace("the disk is full (store.reserve_bytes are kept free)", max(0, left), need)
+	}
+	return nil
+}
+
+func (d *disk) serve(ctx context.Context) { d.segments.serve(ctx) }
+
+func (d *disk) close() error {
+	err := d.blobs.flush()
+	if e := d.failure(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = d.index.set(keyClean, nil, true)
+	}
+	if e := d.release(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// release gives back what open acquired, as far as it came.
+func (d *disk) release() error {
+	var errs []error
+	if d.segments != nil {
+		d.segments.close()
+	}
+	if d.index != nil {
+		errs = append(errs, d.index.close())
+	}
+	if d.lock != nil {
+		errs = append(errs, d.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (d *disk) get(root b3.Root) (entry, bool, error) { return d.index.get(root) }
+
+func (d *disk) entries(root b3.Root, page []entry) ([]entry, error) {
+	err := d.index.entries(root, func(e entry) bool {
+		page = append(page, e)
+		return len(page) < cap(page)
+	})
+	return page, err
+}
+
+func (d *disk) read(e entry) ([]byte, error) { return d.segments.read(e) }
+
+func (d *disk) put(ctx context.Context, root b3.Root, p []byte, deferred bool) (bool, error) {
+	return d.segments.put(ctx, root, p, deferred)
+}
+
+func (d *disk) stage(root b3.Root) (*staging, error) { return d.blobs.stage(root) }
+
+func (d *disk) openPair(e entry) (pair, error) { return d.blobs.open(e) }
+
+func (d *disk) publish(_ context.Context, root b3.Root, size int64, st *staging, deferred bool, done func()) (bool, error) {
+	return d.blobs.publish(&publication{root: root, size: size, st: st, done: done}, deferred)
+}
+
+func (d *disk) discard(st *staging) error { return d.blobs.discard(st) }
+
+func (d *disk) flush(ctx context.Context) error {
+	if err := d.segments.flush(ctx); err != nil {
+		return err
+	}
+	return d.blobs.flush()
+}
+
+func (d *disk) remove(e entry) error {
+	if err := d.index.drop(rootKey(keyObject, e.root)); err != nil {
+		return err
+	}
+	d.count.sub(e)
+	if small(e.size) {
+		return nil
+	}
+	return d.blobs.remove(e.root)
+}
+
+func (d *disk) mark(e entry, corrupt bool) error {
+	now, ok, err := d.index.get(e.root)
+	if err != nil || !ok || now.corrupt == corrupt || now.seg != e.seg || now.off != e.off {
+		return err
+	}
+	d.count.sub(now)
+	now.corrupt = corrupt
+	d.count.add(now)
+	return d.index.set(rootKey(keyObject, e.root), appendEntry(nil, now), false)
+}
+
+func (d *disk) setPin(p Pin) error {
+	return d.index.set(pinKey(p.Root, p.Label), appendPin(nil, p), true)
+}
+
+func (d *disk) dropPin(root b3.Root, label string) (bool, error) {
+	key := pinKey(root, label)
+	_, done, ok, err := d.index.read(key)
+	if !ok {
+		return false, err
+	}
+	_ = done.Close() // of memory
+	return true, d.index.drop(key)
+}
+
+func (d *disk) pins(root b3.Root, label string, page []Pin) ([]Pin, error) {
+	err := d.index.scan(pinKey(root, label), []byte{keyPin + 1}, func(k, v []byte) (bool, error) {
+		p, err := decodePin(k, v)
+		if err != nil {
+			return false, err
+		}
+		page = append(page, p)
+		return len(page) < cap(page), nil
+	})
+	return page, err
+}
+
+func (d *disk) totals() *totals { return &d.count }
+
+func (d *disk) failure() error {
+	for _, failure := range []func() error{d.index.failure, d.segments.failure, d.blobs.failure} {
+		if err := failure(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// indexError says what to do about an index that does not open.
+func indexError(dir string, err error) error {
+	if status.Of(err) != status.Internal {
+		return fmt.Errorf("the index in %s: %w", dir, err)
+	}
+	return status.Errorf(status.Corrupt, "the index in %s cannot be opened: %w; nothing was changed, restore it from a copy", dir, err)
+}

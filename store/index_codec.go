@@ -1,0 +1,133 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"allium/protocols/b3"
+)
+
+// Keys of the index start with one of these bytes; FORMAT.md lists them.
+const (
+	keyMeta   = 'm' // name
+	keyObject = 'o' // root[32]
+	keyPin    = 'p' // root[32] label
+)
+
+var (
+	keyWatermark = []byte{keyMeta, 'w'} // segment u64, offset u64: the log is in the index up to there
+	keyClean     = []byte{keyMeta, 'c'} // there when the store was closed in order
+)
+
+// Values of objects and pins start with a byte of form, then one of flags.
+const (
+	formRecord = 1 // in a segment: size, segment, offset of the body
+	formFile   = 2 // in obj/: size
+	formPin    = 1 // created i64
+
+	flagCorrupt   = 1 // of an object
+	flagRecursive = 1 // of a pin
+)
+
+func rootKey(kind byte, root b3.Root) []byte {
+	return append(append(make([]byte, 0, 1+b3.Size), kind), root[:]...)
+}
+
+func pinKey(root b3.Root, label string) []byte {
+	k := make([]byte, 0, 1+b3.Size+len(label))
+	return append(append(append(k, keyPin), root[:]...), label...)
+}
+
+// appendEntry encodes e as the value of its key.
+func appendEntry(p []byte, e entry) []byte {
+	var flags byte
+	if e.corrupt {
+		flags = flagCorrupt
+	}
+	if !small(e.size) {
+		return binary.AppendUvarint(append(p, formFile, flags), uint64(e.size))
+	}
+	p = binary.AppendUvarint(append(p, formRecord, flags), uint64(e.size))
+	p = binary.AppendUvarint(p, e.seg)
+	return binary.AppendUvarint(p, uint64(e.off))
+}
+
+// decodeEntry is the inverse of appendEntry. It takes nothing else.
+func decodeEntry(root b3.Root, p []byte) (entry, error) {
+	bad := fmt.Errorf("the index entry of %s is malformed: % x", root, clip(p))
+	if len(p) < 2 || p[1]&^flagCorrupt != 0 {
+		return entry{}, bad
+	}
+	form, rest := p[0], p[2:]
+	e := entry{root: root, corrupt: p[1] == flagCorrupt}
+	var size, off uint64
+	ok := uvarint(&rest, &size)
+	switch form {
+	case formFile:
+		ok = ok && size > b3.GroupSize && size <= b3.MaxSize
+	case formRecord:
+		ok = ok && size <= b3.GroupSize && uvarint(&rest, &e.seg) && uvarint(&rest, &off) && off <= maxSegmentBytes
+	default:
+		ok = false
+	}
+	if !ok || len(rest) != 0 {
+		return entry{}, bad
+	}
+	e.size, e.off = int64(size), int64(off)
+	return e, nil
+}
+
+// uvarint takes a number, encoded in the only shortest way, off p.
+func uvarint(p *[]byte, v *uint64) bool {
+	x, n := binary.Uvarint(*p)
+	if n <= 0 || n > 1 && (*p)[n-1] == 0 {
+		return false
+	}
+	*v, *p = x, (*p)[n:]
+	return true
+}
+
+// clip bounds what an error repeats.
+func clip(p []byte) []byte { return p[:min(len(p), 64)] }
+
+// appendPin encodes the value of p's key.
+func appendPin(b []byte, p Pin) []byte {
+	var flags byte
+	if p.Recursive {
+		flags = flagRecursive
+	}
+	return binary.LittleEndian.AppendUint64(append(b, formPin, flags), uint64(p.Created.Unix()))
+}
+
+// decodePin reads a pin's key and value.
+func decodePin(key, value []byte) (Pin, error) {
+	if len(key) < 1+b3.Size || key[0] != keyPin || len(value) != 10 || value[0] != formPin || value[1]&^flagRecursive != 0 {
+		return Pin{}, fmt.Errorf("the index entry of a pin is malformed: % x = % x", clip(key), clip(value))
+	}
+	p := Pin{
+		Root: b3.Root(key[1 : 1+b3.Size]), Label: string(key[1+b3.Size:]), Recursive: value[1] == flagRecursive,
+		Created: time.Unix(int64(binary.LittleEndian.Uint64(value[2:])), 0).UTC(),
+	}
+	if err := checkLabel(p.Label); err != nil {
+		return Pin{}, err
+	}
+	return p, nil
+}
+
+// position is a place in the log of segments.
+type position struct {
+	seg uint64
+	off int64
+}
+
+func appendPosition(b []byte, p position) []byte {
+	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, p.seg), uint64(p.off))
+}
+
+func decodePosition(b []byte) (position, error) {
+	if len(b) != 16 || binary.LittleEndian.Uint64(b[8:]) > maxSegmentBytes {
+		return position{}, fmt.Errorf("the watermark is malformed: % x", clip(b))
+	}
+	return position{seg: binary.LittleEndian.Uint64(b), off: int64(binary.LittleEndian.Uint64(b[8:]))}, nil
+}
