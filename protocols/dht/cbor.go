@@ -9,7 +9,7 @@ import (
 
 // Deterministic CBOR (RFC 8949 §4.2.1). Both modes are immutable.
 var (
-	encMode = must(cbor.CoreDetEncOptions().EncMode())
+	encMode = must(encOptions().EncMode())
 	decMode = must(cbor.DecOptions{
 		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
 		IndefLength:       cbor.IndefLengthForbidden,
@@ -20,6 +20,13 @@ var (
 		MaxMapPairs:       16,
 	}.DecMode())
 )
+
+// encOptions writes nil byte strings as empty ones: null has no place here.
+func encOptions() cbor.EncOptions {
+	o := cbor.CoreDetEncOptions()
+	o.NilContainers = cbor.NilContainerAsEmpty
+	return o
+}
 
 // must is for the two modes above: their options are constants.
 func must[T any](v T, err error) T {

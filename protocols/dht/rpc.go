@@ -9,7 +9,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
@@ -22,8 +21,13 @@ import (
 // call takes at most timeout, the dial included, and ends at once with its
 // context: the stream is reset, which the other side sees.
 type caller struct {
-	host    host.Host
+	host    streamOpener
 	timeout time.Duration
+}
+
+// streamOpener is what a caller needs of a host.
+type streamOpener interface {
+	NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error)
 }
 
 // call sends q to p and returns the answer, at most limit bytes.

@@ -7,6 +7,7 @@ import (
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/peerstore"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -14,8 +15,9 @@ import (
 // answer, retries once and holds a lock per peer, so one silent peer costs 20 s;
 // this one makes a call like every other.
 type kadSender struct {
-	calls *caller
-	m     *metrics
+	calls   *caller
+	latency peerstore.Metrics
+	m       *metrics
 }
 
 // SendRequest implements pb.MessageSender.
@@ -34,7 +36,7 @@ func (k *kadSender) SendRequest(ctx context.Context, p peer.ID, msg *pb.Message)
 	if err := proto.Unmarshal(raw, answer); err != nil {
 		return nil, err
 	}
-	k.calls.host.Peerstore().RecordLatency(p, time.Since(start))
+	k.latency.RecordLatency(p, time.Since(start))
 	return answer, nil
 }
 

@@ -154,7 +154,7 @@ func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
 		kaddht.DisableProviders(),
 		kaddht.DisableValues(),
 		kaddht.WithCustomMessageSender(func(host.Host, []protocol.ID) pb.MessageSenderWithDisconnect {
-			return &kadSender{calls: s.calls, m: s.m}
+			return &kadSender{calls: s.calls, latency: s.deps.Host.Peerstore(), m: s.m}
 		}),
 	)
 }

@@ -1,0 +1,205 @@
+package dht
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"pgregory.net/rapid"
+
+	"allium/protocols/b3"
+)
+
+// plain is a record as the store sees it; the store verifies nothing.
+func plain(provider peer.ID, r b3.Root, seq uint64, notAfter time.Time) sealed {
+	return sealed{
+		Record:   Record{Root: r, Provider: provider, Seq: seq, NotAfter: notAfter},
+		addrs:    peer.PeerRecord{PeerID: provider, Seq: seq},
+		envelope: fmt.Appendf(nil, "%s %s %d", provider, r, seq), peerRecord: fmt.Appendf(nil, "%s %d", provider, seq),
+	}
+}
+
+func refusalOf(err error) Refusal {
+	var re *RecordError
+	if errors.As(err, &re) {
+		return re.Refusal
+	}
+	return ""
+}
+
+func TestStoreReplacesAndRefuses(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	hour := now.Add(time.Hour)
+	p := newProviderStore(2, 3, 4)
+	put := func(want Refusal, provider, key string, seq uint64, end time.Time) {
+		t.Helper()
+		err := p.put(plain(peer.ID(provider), root(key), seq, end), now)
+		if (err == nil) != (want == "") || refusalOf(err) != want {
+			t.Fatalf("%s for %s, seq %d: got %v, want %q", provider, key, seq, err, want)
+		}
+	}
+	put("", "a", "x", 5, hour)
+	put("", "a", "x", 5, hour) // the same again
+	put(Stale, "a", "x", 4, hour)
+	put("", "a", "x", 6, hour)
+	if got := p.get(root("x"), 9, now); len(got) != 1 || got[0].Seq != 6 {
+		t.Fatalf("got %+v", got)
+	}
+	put("", "b", "x", 1, hour.Add(time.Minute))
+	put(Full, "c", "x", 1, hour)                // nobody expires before it
+	put("", "c", "x", 1, hour.Add(time.Second)) // a does
+	if got := p.get(root("x"), 9, now); len(got) != 2 || got[0].Provider == "a" || got[1].Provider == "a" {
+		t.Fatalf("got %+v", got)
+	}
+	put("", "b", "y", 1, hour)
+	put("", "b", "z", 1, hour)
+	put(Full, "b", "w", 1, hour) // perPeer
+	put(Full, "d", "w", 1, hour) // total
+	put("", "b", "x", 2, hour)   // renewing is not limited
+	if got := p.len(); got != 4 {
+		t.Fatalf("%d records", got)
+	}
+	// Room is made of what has expired.
+	now = hour.Add(2 * time.Minute)
+	put("", "d", "w", 1, now.Add(time.Hour))
+	if got := p.len(); got != 1 {
+		t.Fatalf("%d records are left", got)
+	}
+}
+
+// TestStoreKeepsNewestAddresses: one peer record per provider, never an older.
+func TestStoreKeepsNewestAddresses(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	p := newProviderStore(20, 20, 20)
+	for _, seq := range []uint64{5, 9, 7} {
+		if err := p.put(plain("a", root(fmt.Sprint(seq)), seq, now.Add(time.Hour)), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := p.get(root("5"), 1, now); got[0].addrs.Seq != 9 {
+		t.Errorf("got %+v", got[0])
+	}
+}
+
+// TestStoreInvariants drives the store and a plain map side by side.
+func TestStoreInvariants(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		perKey, perPeer, total := rapid.IntRange(1, 4).Draw(t, "perKey"), rapid.IntRange(1, 6).Draw(t, "perPeer"), rapid.IntRange(1, 12).Draw(t, "total")
+		p := newProviderStore(perKey, perPeer, total)
+		type slot struct {
+			key      b3.Root
+			provider peer.ID
+		}
+		model := map[slot]uint64{} // the highest seq accepted
+		now := time.Unix(1_800_000_000, 0)
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 9).Draw(t, "step") {
+			case 0:
+				now = now.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "pass")) * time.Second)
+			case 1:
+				p.sweep(now)
+			default:
+				s := slot{root(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "key"))), peer.ID(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "provider")))}
+				seq := rapid.Uint64Range(0, 5).Draw(t, "seq")
+				end := now.Add(time.Duration(rapid.IntRange(0, 200).Draw(t, "life")) * time.Second)
+				if p.put(plain(s.provider, s.key, seq, end), now) == nil {
+					model[s] = seq
+				}
+			}
+			count, peers := 0, map[peer.ID]int{}
+			for key, hs := range p.keys {
+				if len(hs) == 0 || len(hs) > perKey {
+					t.Fatalf("%d records for one key", len(hs))
+				}
+				once := map[peer.ID]bool{}
+				for _, h := range hs {
+					if once[h.provider] {
+						t.Fatal("two records of one provider for one key")
+					}
+					once[h.provider] = true
+					if h.seq != model[slot{key, h.provider}] {
+						t.Fatalf("seq %d is held, %d was accepted last", h.seq, model[slot{key, h.provider}])
+					}
+					peers[h.provider]++
+					count++
+				}
+				for _, got := range p.get(key, perKey, now) {
+					if got.NotAfter.Before(now) {
+						t.Fatal("an expired record was given out")
+					}
+				}
+			}
+			if count != p.n || count > total {
+				t.Fatalf("%d records, the count is %d of %d", count, p.n, total)
+			}
+			if len(peers) != len(p.peers) {
+				t.Fatalf("%d providers are remembered, %d have records", len(p.peers), len(peers))
+			}
+			for id, n := range peers {
+				if p.peers[id].n != n || n > perPeer {
+					t.Fatalf("%s has %d records, the count is %d of %d", id, n, p.peers[id].n, perPeer)
+				}
+			}
+		}
+	})
+}
+
+// TestExpiry: a record is given out until its end, and its memory is freed by
+// the janitor within a minute.
+func TestExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := newMetrics(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &Service{store: newProviderStore(20, 20, 20), m: m}
+		end := time.Now().Add(90 * time.Second)
+		if err := s.store.put(plain("a", root("x"), 1, end), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		go s.janitor(t.Context())
+		time.Sleep(89 * time.Second)
+		if len(s.store.get(root("x"), 1, time.Now())) != 1 {
+			t.Error("gone before its time")
+		}
+		time.Sleep(2 * time.Second)
+		if len(s.store.get(root("x"), 1, time.Now())) != 0 {
+			t.Error("given out after its time")
+		}
+		if s.store.len() != 1 {
+			t.Error("the janitor runs all the time")
+		}
+		time.Sleep(time.Minute)
+		if s.store.len() != 0 {
+			t.Error("the janitor left it")
+		}
+	})
+}
+
+func BenchmarkStorePut(b *testing.B) {
+	p := newProviderStore(20, 1<<30, 100_000)
+	now := time.Now()
+	recs := make([]sealed, 100_000)
+	for i := range recs {
+		recs[i] = plain("a", root(fmt.Sprint(i)), 1, now.Add(time.Hour))
+	}
+	for i := 0; b.Loop(); i++ {
+		if err := p.put(recs[i%len(recs)], now); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkStoreSweep(b *testing.B) {
+	p := newProviderStore(20, 1<<30, 100_000)
+	now := time.Now()
+	for i := range 100_000 {
+		_ = p.put(plain("a", root(fmt.Sprint(i)), 1, now.Add(time.Hour)), now)
+	}
+	for b.Loop() {
+		p.sweep(now)
+	}
+}
