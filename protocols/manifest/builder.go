@@ -15,9 +15,9 @@ import (
 // has more than 800 children, so two levels hold a thousand million entries.
 const MaxDepth = 4
 
-// Put stores one manifest object and returns its address. p is valid only
+// Putter stores one manifest object and returns its address. p is valid only
 // during the call.
-type Put func(ctx context.Context, p []byte) (b3.Root, error)
+type Putter func(ctx context.Context, p []byte) (b3.Root, error)
 
 // Builder writes the directory of a sequence of entries, node by node, as they
 // come. It keeps at most one open node (MaxNode bytes) per level in memory,
@@ -26,7 +26,7 @@ type Put func(ctx context.Context, p []byte) (b3.Root, error)
 // Invariant: levels[0] is the open leaf, levels[i+1] the open index over the
 // nodes that levels[i] has closed.
 type Builder struct {
-	put    Put
+	put    Putter
 	split  split
 	levels []*level
 	last   string // name of the last entry; "" before the first
@@ -65,9 +65,9 @@ const headRoom = len(Magic) + 4 + 5
 
 // NewBuilder returns a builder of one directory that hands finished nodes to
 // put, from the caller's goroutine, children before parents.
-func NewBuilder(put Put) *Builder { return newBuilder(put, standard) }
+func NewBuilder(put Putter) *Builder { return newBuilder(put, standard) }
 
-func newBuilder(put Put, s split) *Builder {
+func newBuilder(put Putter, s split) *Builder {
 	return &Builder{put: put, split: s, levels: []*level{newLevel()}}
 }
 

@@ -10,18 +10,18 @@
 //
 // Invariants:
 //   - The same entries give the same address, however they were read.
-//   - [Decode] accepts the bytes that a [Builder] could have written, only.
+//   - A node has one encoding; [Decode] refuses every other.
 //   - What an entry is comes from its parent, never from its content.
 //   - A walk ends and holds a bounded number of bytes, whatever the nodes say.
 //   - An [Extractor] writes inside its target only, and its target appears
 //     complete or not at all.
 //
 // The package does no I/O but an Extractor's: it reads objects with a [Getter]
-// that has verified them and writes them with a [Put].
+// that has verified them and writes them with a [Putter].
 //
 // One directory, walked through: package node lists a directory on disk, puts
 // every file and calls [Builder.Add] for each name; the builder hands finished
-// nodes to its Put and Close returns the address. Elsewhere a command calls
+// nodes to its Putter and Close returns the address. Elsewhere a command calls
 // [Lookup] with that address and a path, which reads one node per level, and
 // gives the entry found to [Extractor.Tree], which writes it beside the
 // target; [Extractor.Commit] creates the links and renames it into place.

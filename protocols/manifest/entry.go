@@ -47,7 +47,7 @@ type Entry struct {
 	Root       b3.Root   // address of the content; zero for a link
 	Size       int64     // bytes of the object that Root names: the file, or the directory's root node (≤ MaxNode); 0 for a link
 	Executable bool      // files only
-	Target     string    // links only: see [CheckTarget]
+	Target     string    // links only: UTF-8 without NUL, 1 to MaxTarget bytes, wherever it leads
 }
 
 // CheckName returns a *EntryError (bad_request) unless name may stand in a
@@ -78,16 +78,8 @@ func nameProblem(name string) string {
 	return ""
 }
 
-// CheckTarget returns an error (bad_request) unless target may be a link's:
-// UTF-8, 1 to MaxTarget bytes, without NUL. A directory may record a target
-// that leads anywhere; [Extractor] decides what it writes.
-func CheckTarget(target string) error {
-	if reason := targetProblem(target); reason != "" {
-		return malformed("%s", reason)
-	}
-	return nil
-}
-
+// targetProblem says why target cannot be a link's, "" when it can. A directory
+// may record a target that leads anywhere; [Extractor] decides what it writes.
 func targetProblem(target string) string {
 	switch {
 	case target == "":

@@ -6,20 +6,20 @@ import (
 	"io"
 )
 
-// Open returns the content of a file entry: exactly e.Size verified bytes.
-type Open func(ctx context.Context, e Entry) (io.ReadCloser, error)
+// Opener returns the content of a file entry: exactly e.Size verified bytes.
+type Opener func(ctx context.Context, e Entry) (io.ReadCloser, error)
 
 // Tree extracts e, a file or a directory with everything below it, as the
 // target. It reads directories with get and files with open, one at a time,
 // and holds at most 16 MiB of directory nodes, one chain of nested ones.
-func (x *Extractor) Tree(ctx context.Context, get Getter, open Open, e Entry) error {
+func (x *Extractor) Tree(ctx context.Context, get Getter, open Opener, e Entry) error {
 	t := tree{x: x, open: open, walker: walker{get: get}}
 	return t.entry(ctx, "", &e)
 }
 
 type tree struct {
 	x      *Extractor
-	open   Open
+	open   Opener
 	walker walker
 }
 

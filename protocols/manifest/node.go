@@ -44,10 +44,9 @@ type Ref struct {
 // is a directory only when [Decode] agrees (SPEC §1).
 func IsManifest(p []byte) bool { return bytes.HasPrefix(p, []byte(Magic)) }
 
-// Decode reads one whole manifest object. It accepts exactly the bytes that a
-// builder could have written for the node: it re-encodes what it read and
-// compares. The error is [ErrNotManifest], a [*EntryError] or another one with
-// the outcome bad_request. It allocates at most about 30 times MaxNode
+// Decode reads one whole manifest object. A node has one encoding and Decode
+// accepts no other: it re-encodes what it read and compares. The error is [ErrNotManifest], a [*EntryError] or another one with
+// the outcome bad_request. It allocates less than 20 times MaxNode
 // whatever p holds, and keeps nothing of p.
 func Decode(p []byte) (*Node, error) {
 	body, ok := bytes.CutPrefix(p, []byte(Magic))
