@@ -451,7 +451,7 @@ func (p *fakePeer) items(ctx context.Context, i int, b *blob, req object.GetRequ
 }
 
 func (p *fakePeer) walk(ctx context.Context, i int, b *blob, send, take *b3.Walk, sink object.Sink, manners bool) error {
-	buf := make([]byte, b3.GroupSize)
+	buf := make([]byte, min(max(len(b.data), b3.ParentSize), b3.GroupSize))
 	for {
 		item, ok := send.Next()
 		if !ok {

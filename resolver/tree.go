@@ -145,19 +145,26 @@ func (t *tree) storeRoot(ctx context.Context) error {
 	return t.r.local.Flush(ctx)
 }
 
-// fetchFile fetches a root that is no directory: its bytes are there when it is
-// small, else they come as any object's do.
+// fetchFile fetches a root that is no directory. Its bytes are here already
+// when it is small; a large one comes as any object does.
 func (t *tree) fetchFile(ctx context.Context) error {
 	t.file = true
-	if t.rootBytes != nil {
-		if t.rootFetched {
-			if err := t.storeRoot(ctx); err != nil {
-				return err
-			}
+	switch {
+	case !t.rootFetched:
+	case t.rootBytes != nil:
+		if err := t.storeRoot(ctx); err != nil {
+			return err
 		}
-		t.tell()
-		return nil
+	default:
+		if err := t.fetchLargeRoot(ctx); err != nil {
+			return err
+		}
 	}
+	t.tell()
+	return nil
+}
+
+func (t *tree) fetchLargeRoot(ctx context.Context) error {
 	f, err := t.r.join(ctx, t.life, t.root, t.from, t.lookupID)
 	if err != nil {
 		return err
@@ -166,7 +173,11 @@ func (t *tree) fetchFile(ctx context.Context) error {
 	if err := f.land(ctx, t.report); err != nil {
 		return err
 	}
-	t.count(f)
+	t.found(f.bytes.Load())
+	t.got(f.bytes.Load())
+	for p := range f.by {
+		t.sent(p)
+	}
 	return nil
 }
 
@@ -174,7 +185,7 @@ func (t *tree) fetchFile(ctx context.Context) error {
 // returns nil when that is no directory; rootBytes is then nil too if it is
 // larger than one can be.
 func (t *tree) fetchRoot(ctx context.Context) (*manifest.Node, error) {
-	p, err := t.readLocal(ctx, t.root)
+	p, size, err := t.readLocal(ctx, t.root)
 	if here := err; absent(here) {
 		t.rootFetched = true
 		p, err = t.askRoot(ctx)
@@ -183,12 +194,18 @@ func (t *tree) fetchRoot(ctx context.Context) (*manifest.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	switch {
+	case !t.rootFetched:
+		t.found(size)
+		t.skip(size)
+	case p != nil:
+		t.found(int64(len(p)))
+		t.got(int64(len(p)))
+	}
+	t.rootBytes = p
 	if p == nil {
 		return nil, nil
 	}
-	t.rootBytes = p
-	t.found(int64(len(p)))
-	t.got(int64(len(p)), t.rootFetched)
 	if !manifest.IsManifest(p) {
 		return nil, nil
 	}
@@ -199,19 +216,20 @@ func (t *tree) fetchRoot(ctx context.Context) (*manifest.Node, error) {
 	return node, nil
 }
 
-// readLocal returns a local object; nil when it is larger than a manifest.
-func (t *tree) readLocal(ctx context.Context, root b3.Root) ([]byte, error) {
+// readLocal returns a local object and its size; no bytes when it is larger
+// than a manifest.
+func (t *tree) readLocal(ctx context.Context, root b3.Root) (p []byte, size int64, err error) {
 	obj, err := t.r.local.Open(ctx, root)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer obj.Close()
-	if obj.Size() > manifest.MaxNode {
-		return nil, nil
+	if size = obj.Size(); size > manifest.MaxNode {
+		return nil, size, nil
 	}
-	p := make([]byte, obj.Size())
+	p = make([]byte, size)
 	if _, err := obj.Reader().ReadAt(p, 0); err != nil {
-		return nil, obj.Failed(err)
+		return nil, 0, obj.Failed(err)
 	}
-	return p, nil
+	return p, size, nil
 }

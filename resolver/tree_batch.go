@@ -95,7 +95,7 @@ func (b *batch) store(ctx context.Context, i int, p []byte) error {
 	}
 	b.done[i] = true
 	b.left--
-	b.t.got(ref.Size, true)
+	b.t.got(ref.Size)
 	return nil
 }
 
@@ -170,10 +170,15 @@ func (t *tree) fetchLarge(ctx context.Context, ref manifest.Ref) error {
 	if f.ingest != nil && f.size != ref.Size {
 		return status.Errorf(status.BadRequest, "resolver: %s has %d bytes, its directory says %d", ref.Root, f.size, ref.Size)
 	}
+	if f.ingest == nil { // it had become local
+		t.objects.Add(1)
+		t.bytes.Add(ref.Size)
+		return nil
+	}
 	for p := range f.by {
 		t.sent(p)
 	}
-	t.got(ref.Size, f.ingest != nil)
+	t.got(ref.Size)
 	return nil
 }
 

@@ -2,8 +2,6 @@ package resolver
 
 import (
 	"github.com/libp2p/go-libp2p/core/peer"
-
-	"allium/protocols/manifest"
 )
 
 // found counts an object that the tree names.
@@ -13,20 +11,18 @@ func (t *tree) found(size int64) {
 }
 
 // skip counts an object that need not be fetched.
-func (t *tree) skip(ref manifest.Ref) {
+func (t *tree) skip(size int64) {
 	t.skipped++
 	t.objects.Add(1)
-	t.bytes.Add(ref.Size)
+	t.bytes.Add(size)
 }
 
-// got counts an object that is in the store now. Workers call it too.
-func (t *tree) got(size int64, fromPeer bool) {
+// got counts an object that came from a peer. Workers call it too.
+func (t *tree) got(size int64) {
 	t.objects.Add(1)
 	t.bytes.Add(size)
-	if fromPeer {
-		t.fetched.Add(1)
-		t.fetchedBytes.Add(size)
-	}
+	t.fetched.Add(1)
+	t.fetchedBytes.Add(size)
 }
 
 // sent notes that p sent something. Workers call it too.
@@ -55,16 +51,6 @@ func (t *tree) tell() {
 		Bytes: t.bytes.Load(), BytesKnown: t.knownBytes,
 		Peers: t.peerCount(),
 	})
-}
-
-// count books a root that is a file of its own.
-func (t *tree) count(f *flight) {
-	size := f.bytes.Load()
-	t.found(size)
-	t.got(size, true)
-	for p := range f.by {
-		t.sent(p)
-	}
 }
 
 func (t *tree) info() TreeInfo {

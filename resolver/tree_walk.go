@@ -168,10 +168,10 @@ func (t *tree) reread(ctx context.Context, root b3.Root) ([]manifest.Ref, error)
 	p := t.rootBytes
 	if root != t.root {
 		var err error
-		p, err = t.readLocal(ctx, root)
+		p, _, err = t.readLocal(ctx, root)
 		if status.Of(err) == status.NotFound { // put, not yet visible
 			if err = t.r.local.Flush(ctx); err == nil {
-				p, err = t.readLocal(ctx, root)
+				p, _, err = t.readLocal(ctx, root)
 			}
 		}
 		if err != nil {
@@ -192,7 +192,7 @@ func (t *tree) route(ctx context.Context, refs []manifest.Ref) error {
 	for _, ref := range refs {
 		t.found(ref.Size)
 		if _, ok := t.seen.Get(ref.Root); ok {
-			t.skip(ref)
+			t.skip(ref.Size)
 			continue
 		}
 		t.seen.Add(ref.Root, struct{}{})
@@ -209,7 +209,7 @@ func (t *tree) route(ctx context.Context, refs []manifest.Ref) error {
 	for i, ref := range fresh {
 		switch {
 		case here[i]:
-			t.skip(ref)
+			t.skip(ref.Size)
 			if ref.Manifest {
 				t.push(cursor{root: ref.Root})
 			}
