@@ -131,12 +131,13 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 // goroutine ends.
 func (g *Gateway) newServer(requests context.Context, s *side, conns *sync.WaitGroup) *http.Server {
 	return &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: g.cfg.HeaderTimeout,
-		IdleTimeout:       g.cfg.IdleTimeout,
-		MaxHeaderBytes:    int(g.cfg.HeaderBytes),
-		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return requests },
+		Handler:                      s,
+		DisableGeneralOptionsHandler: true, // its answers would pass by ours
+		ReadHeaderTimeout:            g.cfg.HeaderTimeout,
+		IdleTimeout:                  g.cfg.IdleTimeout,
+		MaxHeaderBytes:               int(g.cfg.HeaderBytes),
+		ErrorLog:                     slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+		BaseContext:                  func(net.Listener) context.Context { return requests },
 		ConnState: func(_ net.Conn, st http.ConnState) {
 			switch st {
 			case http.StateNew:

@@ -1,0 +1,205 @@
+package gateway
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"allium/gateway/client"
+	"allium/protocols/admission"
+	"allium/protocols/status"
+)
+
+func nothingReady() client.Readiness { return client.Readiness{} }
+
+func TestInflightLimit(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(c *Config, _ *AdminConfig) { c.Inflight = 1 })
+	gate := make(chan struct{})
+	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
+	fast := n.objects.put([]byte("fast"))
+
+	first := make(chan answer, 1)
+	go func() { first <- do(t, "GET", n.Addrs().Gateway+"/o/"+slow.String()) }()
+	waitFor(t, func() bool { n.objects.mu.Lock(); defer n.objects.mu.Unlock(); return len(n.objects.opens) == 1 })
+
+	p := do(t, "GET", n.Addrs().Gateway+"/o/"+fast.String()).problem(t, status.Busy)
+	if p.Limit != "gateway.inflight" || p.Cap != 1 || p.Current != 1 || p.RetryAfterMS == 0 {
+		t.Errorf("%+v", p)
+	}
+	if got := n.rejected("busy"); got != 1 {
+		t.Errorf("%d rejected", got)
+	}
+	// What waits for nothing is answered all the same.
+	for _, page := range []string{"/healthz", "/readyz"} {
+		if a := do(t, "GET", n.Addrs().Gateway+page); a.StatusCode != 200 {
+			t.Errorf("%s: %s", page, a.Status)
+		}
+	}
+	close(gate)
+	if a := <-first; a.body != "slow" {
+		t.Errorf("%s %q", a.Status, a.body)
+	}
+	if a := do(t, "GET", n.Addrs().Gateway+"/o/"+fast.String()); a.body != "fast" {
+		t.Errorf("%s %q", a.Status, a.body)
+	}
+}
+
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(c *Config, _ *AdminConfig) { c.Rate, c.Burst = 1, 2 })
+	root := n.objects.put([]byte("x"))
+	var refused answer
+	for range 4 { // more than the burst and what a second refills
+		refused = do(t, "GET", n.Addrs().Gateway+"/o/"+root.String())
+	}
+	p := refused.problem(t, status.RateLimit)
+	if p.Limit != "gateway.rate" || refused.Header.Get("Retry-After") == "0" {
+		t.Errorf("%+v, Retry-After %q", p, refused.Header.Get("Retry-After"))
+	}
+	if a := do(t, "GET", n.Addrs().Gateway+"/healthz"); a.StatusCode != 200 {
+		t.Errorf("%s", a.Status)
+	}
+	if a := do(t, "GET", n.Addrs().Admin+"/limits"); a.StatusCode != 200 {
+		t.Errorf("%s", a.Status)
+	}
+}
+
+func TestConnectionLimits(t *testing.T) {
+	t.Parallel()
+	for reason, limit := range map[string]option{
+		"conns":        func(c *Config, _ *AdminConfig) { c.Conns = 2 },
+		"conns_per_ip": func(c *Config, _ *AdminConfig) { c.ConnsPerIP = 2 },
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			n := start(t, limit)
+			var held []net.Conn
+			for range 2 {
+				held = append(held, dialRaw(t, n))
+			}
+			for _, c := range held { // both are served before the third asks
+				roundTrip(t, c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK")
+			}
+			if b := healthOver(n); b != "" {
+				t.Errorf("the third got %q", b)
+			}
+			if got := n.rejected(reason); got != 1 {
+				t.Errorf("%d rejected", got)
+			}
+			held[0].Close()
+			waitFor(t, func() bool { return healthOver(n) != "" })
+		})
+	}
+}
+
+// healthOver asks for /healthz over a new connection: the answer, or nothing
+// when the connection is refused or reset at whatever moment.
+func healthOver(n *testNode) string {
+	c, err := net.Dial("tcp", strings.TrimPrefix(n.Addrs().Gateway, "http://"))
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	_, _ = io.WriteString(c, "GET /healthz HTTP/1.0\r\n\r\n")
+	b, _ := io.ReadAll(c)
+	return string(b)
+}
+
+func TestIPGroups(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]string{
+		"192.0.2.7:1":             "192.0.2.7/32",
+		"[::ffff:192.0.2.7]:1":    "192.0.2.7/32",
+		"[2001:db8:1:2:3::4]:1":   "2001:db8:1:2::/64",
+		"[2001:db8:1:2:ffff::]:1": "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:1":        "fe80::/64",
+	} {
+		if got := ipGroup(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))).String(); got != want {
+			t.Errorf("%s: %s, want %s", addr, got, want)
+		}
+	}
+	c := newIPCounts(1)
+	a := net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[2001:db8::1]:1"))
+	b := net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[2001:db8::2]:1"))
+	leave, ok := c.enter(a)
+	if _, again := c.enter(b); !ok || again {
+		t.Error("a /64 is not one")
+	}
+	leave()
+	if len(c.n) != 0 {
+		t.Errorf("%d entries left", len(c.n))
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]option{
+		"no port":        func(c *Config, _ *AdminConfig) { c.Listen = "127.0.0.1" },
+		"no inflight":    func(c *Config, _ *AdminConfig) { c.Inflight = 0 },
+		"no rate":        func(c *Config, _ *AdminConfig) { c.Rate = 0 },
+		"no burst":       func(c *Config, _ *AdminConfig) { c.Burst = 0 },
+		"no patience":    func(c *Config, _ *AdminConfig) { c.WriteTimeout = 0 },
+		"small header":   func(c *Config, _ *AdminConfig) { c.HeaderBytes = 10 },
+		"public admin":   func(_ *Config, a *AdminConfig) { a.Listen = "0.0.0.0:9600" },
+		"any admin":      func(_ *Config, a *AdminConfig) { a.Listen = ":9600" },
+		"admin by name":  func(_ *Config, a *AdminConfig) { a.Listen = "example.org:9600" },
+		"wild host":      func(_ *Config, a *AdminConfig) { a.Hosts = []string{"*"} },
+		"no admin conns": func(_ *Config, a *AdminConfig) { a.Conns = 0 },
+	} {
+		cfg, admin := DefaultConfig(), DefaultAdminConfig()
+		change(&cfg, &admin)
+		_, err := New(cfg, admin, Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady})
+		if status.Of(err) != status.BadRequest {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := New(DefaultConfig(), DefaultAdminConfig(), Deps{}); err == nil {
+		t.Error("no Deps")
+	}
+}
+
+// TestPortInUse: a node that cannot listen says which key to set, and leaves
+// nothing open.
+func TestPortInUse(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	cfg, admin := DefaultConfig(), DefaultAdminConfig()
+	cfg.Listen, admin.Listen = "127.0.0.1:0", taken.Addr().String()
+	g, err := New(cfg, admin, Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = g.Run(t.Context(), func() { t.Error("ready") })
+	if status.Of(err) != status.Conflict || g.Addrs() != (Addrs{}) {
+		t.Errorf("%v, %+v", err, g.Addrs())
+	}
+}
+
+func TestLimitsAreListed(t *testing.T) {
+	t.Parallel()
+	reg := admission.NewRegistry(nil)
+	_, err := New(DefaultConfig(), DefaultAdminConfig(), Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady, Limits: reg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int64{
+		"gateway.inflight": 512, "gateway.rate": 500, "gateway.conns": 4096,
+		"admin.inflight": 64, "admin.conns": 256, "admin.socket_conns": 256,
+	}
+	for _, l := range reg.Snapshot() {
+		if l.Capacity != want[l.Name] {
+			t.Errorf("%s: %d, want %d", l.Name, l.Capacity, want[l.Name])
+		}
+		delete(want, l.Name)
+	}
+	if len(want) != 0 {
+		t.Errorf("not listed: %v", want)
+	}
+}
