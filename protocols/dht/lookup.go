@@ -8,11 +8,8 @@ import (
 	"sync"
 	"time"
 
-	kaddht "github.com/libp2p/go-libp2p-kad-dht"
 	kb "github.com/libp2p/go-libp2p-kbucket"
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/peerstore"
 
 	"allium/protocols/status"
 )
@@ -42,14 +39,18 @@ var errNoPeers = status.Errorf(status.NoBootstrap, "dht: no peers are known yet:
 // tableLookup looks up with kad-dht's routing table: α probes at a time, none
 // of them hedged, for find; kad-dht's own query for closest.
 type tableLookup struct {
-	kad            *kaddht.IpfsDHT
+	self           peer.ID
+	table          *kb.RoutingTable
+	know           func(peer.AddrInfo) // makes addresses known for the dial
+	drop           func(peer.ID)       // a peer that did not answer
+	query          func(ctx context.Context, key string) ([]peer.ID, error)
 	k, alpha, hops int
 }
 
 func (l *tableLookup) find(ctx context.Context, key []byte, ask askFunc) (int, error) {
 	f := newFrontier(kb.ConvertKey(string(key)), l.k, l.hops)
-	f.seen[l.kad.PeerID()] = struct{}{}
-	for _, p := range l.kad.RoutingTable().NearestPeers(f.target, l.k) {
+	f.seen[l.self] = struct{}{}
+	for _, p := range l.table.NearestPeers(f.target, l.k) {
 		f.add(peer.AddrInfo{ID: p}, 1)
 	}
 	if len(f.list) == 0 {
@@ -105,27 +106,19 @@ func (l *tableLookup) find(ctx context.Context, key []byte, ask askFunc) (int, e
 	}
 }
 
-// know makes the addresses of a peer heard of known for the dial.
-func (l *tableLookup) know(info peer.AddrInfo) {
-	h := l.kad.Host()
-	if len(info.Addrs) > 0 && h.Network().Connectedness(info.ID) != network.Connected {
-		h.Peerstore().AddAddrs(info.ID, info.Addrs, peerstore.TempAddrTTL)
-	}
-}
-
 // feedback tells the routing table what came of asking p. A peer that is busy
 // or refuses is alive; a call cancelled by us says nothing.
 func (l *tableLookup) feedback(ctx context.Context, p peer.ID, err error) {
 	switch o := status.Of(err); {
 	case o == status.OK:
-		l.kad.RoutingTable().UpdateLastSuccessfulOutboundQueryAt(p, time.Now())
+		l.table.UpdateLastSuccessfulOutboundQueryAt(p, time.Now())
 	case ctx.Err() == nil && (o == status.Timeout || o == status.Upstream):
-		l.kad.RoutingTable().RemovePeer(p)
+		l.drop(p)
 	}
 }
 
 func (l *tableLookup) closest(ctx context.Context, key []byte) ([]peer.ID, error) {
-	peers, err := l.kad.GetClosestPeers(ctx, string(key))
+	peers, err := l.query(ctx, string(key))
 	if errors.Is(err, kb.ErrLookupFailure) || err == nil && len(peers) == 0 {
 		return nil, errNoPeers
 	}

@@ -15,7 +15,9 @@ import (
 	kb "github.com/libp2p/go-libp2p-kbucket"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/peerstore"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -58,7 +60,7 @@ type Service struct {
 // running is what exists while the service runs.
 type running struct {
 	ctx    context.Context
-	kad    *kaddht.IpfsDHT
+	table  *kb.RoutingTable
 	lookup lookup
 }
 
@@ -116,13 +118,18 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	}
 	srv := &server{
 		store: s.store, verify: s.verify, inflight: s.inflight, rate: s.rate, m: s.m, log: s.deps.Log, ctx: ctx,
-		nearest: func(root b3.Root, asking peer.ID) []peer.AddrInfo { return s.nearest(kad, root, asking) },
+		nearest: func(root b3.Root, asking peer.ID) []peer.AddrInfo { return s.nearest(kad.RoutingTable(), root, asking) },
 	}
-	s.setRunning(&running{ctx: ctx, kad: kad, lookup: &tableLookup{kad: kad, k: s.cfg.K, alpha: s.cfg.Alpha, hops: s.cfg.HopBudget}})
+	s.setRunning(&running{ctx: ctx, table: kad.RoutingTable(), lookup: &tableLookup{
+		self: s.self, table: kad.RoutingTable(), know: s.know, query: kad.GetClosestPeers,
+		drop: func(p peer.ID) { s.drop(kad.RoutingTable(), p) },
+		k:    s.cfg.K, alpha: s.cfg.Alpha, hops: s.cfg.HopBudget,
+	}})
 	s.deps.Host.SetStreamHandler(ProviderID, srv.handle)
 
 	var tasks sync.WaitGroup
 	tasks.Go(func() { s.janitor(ctx) })
+	tasks.Go(func() { s.refill(ctx, kad) })
 	tasks.Go(func() { s.boot.run(ctx) })
 	tasks.Go(func() { s.announces.run(ctx) })
 	ready()
@@ -161,8 +168,8 @@ func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
 
 // nearest is what a get is told of closer peers: the k closest to the key that
 // are in the table, but for who asks.
-func (s *Service) nearest(kad *kaddht.IpfsDHT, root b3.Root, asking peer.ID) []peer.AddrInfo {
-	ids := kad.RoutingTable().NearestPeers(kb.ConvertKey(string(root.Multihash())), s.cfg.K+1)
+func (s *Service) nearest(table *kb.RoutingTable, root b3.Root, asking peer.ID) []peer.AddrInfo {
+	ids := table.NearestPeers(kb.ConvertKey(string(root.Multihash())), s.cfg.K+1)
 	infos := make([]peer.AddrInfo, 0, len(ids))
 	for _, id := range ids {
 		if id == asking || len(infos) == s.cfg.K {
@@ -175,18 +182,38 @@ func (s *Service) nearest(kad *kaddht.IpfsDHT, root b3.Root, asking peer.ID) []p
 	return infos
 }
 
-// janitor drops expired records and keeps the gauges.
+// know remembers the addresses of a peer heard of, for a dial that follows.
+func (s *Service) know(info peer.AddrInfo) {
+	h := s.deps.Host
+	if len(info.Addrs) > 0 && h.Network().Connectedness(info.ID) != network.Connected {
+		h.Peerstore().AddAddrs(info.ID, info.Addrs, peerstore.TempAddrTTL)
+	}
+}
+
+// drop takes a peer that did not answer out of the table, unless it is
+// connected: then it may only be busy, and kad-dht's refresh decides.
+func (s *Service) drop(table *kb.RoutingTable, p peer.ID) {
+	if s.deps.Host.Network().Connectedness(p) != network.Connected {
+		table.RemovePeer(p)
+	}
+}
+
+// janitor drops expired records.
 func (s *Service) janitor(ctx context.Context) {
-	const every = time.Minute
-	t := time.NewTicker(every)
-	defer t.Stop()
-	for {
-		select {
-		case now := <-t.C:
-			s.m.records.Set(float64(s.store.sweep(now)))
-			s.m.tablePeers.Set(float64(s.TableSize()))
-		case <-ctx.Done():
-			return
+	for sleep(ctx, time.Minute) {
+		s.m.records.Set(float64(s.store.sweep(time.Now())))
+	}
+}
+
+// refill sees to it that an empty table does not stay empty while there are
+// connections: kad-dht looks at the peers it is connected to when they connect,
+// and then every two minutes.
+func (s *Service) refill(ctx context.Context, kad *kaddht.IpfsDHT) {
+	for sleep(ctx, 2*time.Second) {
+		n := kad.RoutingTable().Size()
+		s.m.tablePeers.Set(float64(n))
+		if n == 0 && len(s.deps.Host.Network().Peers()) > 0 {
+			_ = kad.Bootstrap(ctx) // only asks for it, and always returns nil
 		}
 	}
 }
@@ -218,7 +245,7 @@ func (s *Service) begin(ctx context.Context, d time.Duration) (_ *running, _ con
 // TableSize is the number of peers in the routing table.
 func (s *Service) TableSize() int {
 	if r := s.current(); r != nil {
-		return r.kad.RoutingTable().Size()
+		return r.table.Size()
 	}
 	return 0
 }
@@ -237,7 +264,7 @@ func (s *Service) Table() []TablePeer {
 		return nil
 	}
 	self := kb.ConvertPeerID(s.self)
-	infos := r.kad.RoutingTable().GetPeerInfos()
+	infos := r.table.GetPeerInfos()
 	peers := make([]TablePeer, len(infos))
 	for i, p := range infos {
 		peers[i] = TablePeer{ID: p.Id, Bucket: kb.CommonPrefixLen(self, kb.ConvertPeerID(p.Id)), Since: p.AddedAt}

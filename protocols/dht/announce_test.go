@@ -1,0 +1,190 @@
+package dht
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// publisher is a network that takes records, or does not.
+type publisher struct {
+	peers atomic.Int64
+	fail  atomic.Bool
+	takes time.Duration
+
+	mu  sync.Mutex
+	got map[b3.Root][]time.Time
+	now int
+	max int
+}
+
+func (p *publisher) publish(ctx context.Context, r b3.Root) (int, error) {
+	p.mu.Lock()
+	p.now++
+	p.max = max(p.max, p.now)
+	p.mu.Unlock()
+	ok := sleep(ctx, p.takes)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now--
+	if !ok {
+		return 0, ctx.Err()
+	}
+	if p.fail.Load() {
+		return 0, errors.New("nobody took it")
+	}
+	p.got[r] = append(p.got[r], time.Now())
+	return 1, nil
+}
+
+func (p *publisher) count(r b3.Root) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.got[r])
+}
+
+func startAnnouncer(t *testing.T, p *publisher, queue int, roots ...b3.Root) *announcer {
+	t.Helper()
+	m, err := newMetrics(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := DefaultConfig()
+	cfg.AnnounceQueue = queue
+	p.got = map[b3.Root][]time.Time{}
+	d := Deps{Log: slog.New(slog.DiscardHandler)}
+	if roots != nil {
+		d.Roots = func() iter.Seq[b3.Root] { return slices.Values(roots) }
+	}
+	a := newAnnouncer(cfg, d, p.publish, func() int { return int(p.peers.Load()) }, m)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); a.run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return a
+}
+
+// TestAnnounceWaitsForPeers: nothing is lost while the node is alone, and the
+// queue is bounded.
+func TestAnnounceWaitsForPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p publisher
+		a := startAnnouncer(t, &p, 2)
+		var busy int
+		for i := range 20 {
+			if err := a.add(root(string(rune('a' + i)))); status.Of(err) == status.Busy {
+				busy++
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if busy != 20-2-DefaultConfig().Announcers {
+			t.Errorf("%d of 20 were refused", busy)
+		}
+		time.Sleep(time.Hour)
+		if len(p.got) != 0 {
+			t.Error("published to nobody")
+		}
+		p.peers.Store(1)
+		time.Sleep(time.Second)
+		if len(p.got) != 20-busy {
+			t.Errorf("%d were published", len(p.got))
+		}
+	})
+}
+
+// TestRepublish: all roots at the start and every 12 h ± 10 %, a bounded number
+// at one time, with the lag told.
+func TestRepublish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := publisher{takes: time.Minute}
+		p.peers.Store(1)
+		var roots []b3.Root
+		for i := range 40 {
+			roots = append(roots, root(string(rune('a'+i))))
+		}
+		a := startAnnouncer(t, &p, 10, roots...)
+		time.Sleep(5*time.Minute + time.Second)
+		if lag := testutil.ToFloat64(a.m.lag); lag != 300 {
+			t.Errorf("the lag in mid-sweep is %v s", lag)
+		}
+		// A fresh one does not wait for the sweep.
+		if err := a.add(root("fresh")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if p.count(root("fresh")) != 1 {
+			t.Error("the sweep holds up a fresh announcement")
+		}
+		time.Sleep(10 * time.Minute)
+		if lag := testutil.ToFloat64(a.m.lag); lag != 0 {
+			t.Errorf("the lag after the sweep is %v s", lag)
+		}
+		if p.max > 2*DefaultConfig().Announcers {
+			t.Errorf("%d at one time", p.max)
+		}
+		time.Sleep(48 * time.Hour)
+		for _, r := range roots {
+			if n := p.count(r); n < 4 || n > 5 {
+				t.Fatalf("published %d times in 48 h", n)
+			}
+		}
+		if n := testutil.ToFloat64(a.m.republish.WithLabelValues("ok")); n < 161 {
+			t.Errorf("%v are counted", n)
+		}
+	})
+}
+
+// TestAnnounceRetries what failed, within minutes, and gives up in the end.
+func TestAnnounceRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p publisher
+		p.peers.Store(1)
+		p.fail.Store(true)
+		a := startAnnouncer(t, &p, 10)
+		if err := a.add(root("x")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4 * time.Minute)
+		p.fail.Store(false)
+		time.Sleep(2 * time.Minute)
+		if p.count(root("x")) != 1 {
+			t.Errorf("published %d times", p.count(root("x")))
+		}
+		p.fail.Store(true)
+		if err := a.add(root("y")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if n := testutil.ToFloat64(a.m.republish.WithLabelValues("failed")); n > 5+maxTries {
+			t.Errorf("tried %v times", n)
+		}
+		if len(a.failures()) != 0 {
+			t.Error("it never gives up")
+		}
+	})
+}
+
+// TestFailuresAreBounded whatever happens.
+func TestFailuresAreBounded(t *testing.T) {
+	a := &announcer{failed: map[b3.Root]int{}}
+	for i := range 2 * maxFailed {
+		a.record(b3.Root{byte(i), byte(i >> 8)}, false)
+	}
+	if n := len(a.failures()); n != maxFailed {
+		t.Errorf("%d are kept", n)
+	}
+}

@@ -1,0 +1,352 @@
+package dht
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/protocols/streamtest"
+)
+
+// bench is a server and an asker on an in-memory network.
+type bench struct {
+	net    *streamtest.Network
+	server *server
+	at     peer.ID // the server
+	me     identity
+	ask    *exchanger
+	stop   func()
+}
+
+func newBench(t *testing.T, inflight int64, perSecond float64, burst int) *bench {
+	t.Helper()
+	m, err := newMetrics(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var limits *admission.Registry
+	b := &bench{net: streamtest.NewNetwork(streamtest.Options{Latency: 10 * time.Millisecond}), at: newIdentity(t).id, me: newIdentity(t)}
+	b.server = &server{
+		store: newProviderStore(20, 100, 100), verify: &verifier{limits.NewGate(admission.Spec{Name: "v"}, 2, 2)},
+		nearest:  func(b3.Root, peer.ID) []peer.AddrInfo { return nil },
+		inflight: limits.NewGate(admission.Spec{Name: "i"}, inflight, 0),
+		rate:     limits.NewRate(admission.Spec{Name: "r"}, perSecond, burst),
+		m:        m, log: slog.New(slog.DiscardHandler), ctx: ctx,
+	}
+	b.net.Host(b.at).SetStreamHandler(ProviderID, b.server.handle)
+	b.ask = &exchanger{calls: &caller{host: b.net.Host(b.me.id), timeout: 1500 * time.Millisecond}, m: m}
+	b.stop = func() {
+		cancel()
+		b.server.close()
+		b.net.Close()
+	}
+	return b
+}
+
+func TestPutAndGet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 10, 100, 100)
+		defer b.stop()
+		closer := newIdentity(t)
+		b.server.nearest = func(r b3.Root, asking peer.ID) []peer.AddrInfo {
+			if r != root("x") || asking != b.me.id {
+				t.Errorf("nearest(%s, %s)", r, asking)
+			}
+			return []peer.AddrInfo{{ID: closer.id, Addrs: closer.peerRecord().Addrs}}
+		}
+		rec := b.me.seal(t, root("x"), 7, time.Now().Add(time.Hour))
+		if err := b.ask.put(t.Context(), b.at, rec); err != nil {
+			t.Fatal(err)
+		}
+		r, err := b.ask.get(t.Context(), b.at, root("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Providers) != 1 || !bytes.Equal(r.Providers[0].Envelope, rec.envelope) || !bytes.Equal(r.Providers[0].PeerRecord, rec.peerRecord) {
+			t.Errorf("the record came back as %+v", r.Providers)
+		}
+		if c := r.closer(); len(c) != 1 || c[0].ID != closer.id {
+			t.Errorf("closer is %v", c)
+		}
+	})
+}
+
+// TestPutRefusals: the reason reaches the one who asked, is counted, and
+// nothing is stored.
+func TestPutRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 10, 100, 100)
+		defer b.stop()
+		other := newIdentity(t)
+		hour := time.Now().Add(time.Hour)
+		good := b.me.seal(t, root("x"), 1, hour)
+		forged := good
+		forged.envelope = bytes.Clone(good.envelope)
+		forged.envelope[len(forged.envelope)-1] ^= 1
+		misplaced := b.me.seal(t, root("y"), 1, hour)
+		misplaced.Root = root("x")
+		for want, rec := range map[Refusal]sealed{
+			BadSignature: forged,
+			WrongKey:     misplaced,
+			WrongSender:  other.seal(t, root("x"), 1, hour),
+			Expired:      b.me.seal(t, root("x"), 1, time.Now().Add(-time.Hour)),
+			FutureDated:  b.me.seal(t, root("x"), 1, time.Now().Add(25*time.Hour)),
+			Oversize:     {Record: good.Record, envelope: make([]byte, maxEnvelope+1), peerRecord: good.peerRecord},
+			Unsigned:     {Record: good.Record, envelope: []byte("x"), peerRecord: good.peerRecord},
+		} {
+			err := b.ask.put(t.Context(), b.at, rec)
+			if refusalOf(err) != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+			if n := testutil.ToFloat64(b.server.m.rejected.WithLabelValues(string(want))); n != 1 {
+				t.Errorf("%s is counted %v times", want, n)
+			}
+		}
+		if b.server.store.len() != 0 {
+			t.Fatal("a refused record was stored")
+		}
+		if err := b.ask.put(t.Context(), b.at, good); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.ask.put(t.Context(), b.at, b.me.seal(t, root("x"), 0, hour)); refusalOf(err) != Stale {
+			t.Errorf("an older record: %v", err)
+		}
+	})
+}
+
+// TestSilentPeer: a call costs its timeout and no more, and a cancelled one
+// nothing.
+func TestSilentPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 10, 100, 100)
+		defer b.stop()
+		silent := newIdentity(t).id
+		resets := make(chan error, 2)
+		b.net.Host(silent).SetStreamHandler(ProviderID, func(s network.Stream) {
+			for {
+				if _, err := s.Read(make([]byte, 4096)); err != nil && strings.Contains(err.Error(), "reset") {
+					resets <- err
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+		start := time.Now()
+		_, err := b.ask.get(t.Context(), silent, root("x"))
+		if status.Of(err) != status.Timeout || time.Since(start) != 1500*time.Millisecond {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+		<-resets
+
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(40*time.Millisecond, cancel)
+		start = time.Now()
+		_, err = b.ask.get(ctx, silent, root("x"))
+		if status.Of(err) != status.Canceled || time.Since(start) != 40*time.Millisecond {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+		<-resets // the other side was told
+	})
+}
+
+// TestUnreachable: no connection and no protocol are the peer's failure.
+func TestUnreachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 10, 100, 100)
+		defer b.stop()
+		if _, err := b.ask.get(t.Context(), "nobody", root("x")); status.Of(err) != status.Upstream {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestLyingPeer: answers that are no answers are upstream errors.
+func TestLyingPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 10, 100, 100)
+		defer b.stop()
+		for name, tc := range map[string]struct {
+			bytes []byte
+			want  status.Outcome
+		}{
+			"nothing":  {nil, status.Upstream},
+			"short":    {[]byte{10, 1, 2}, status.Upstream},
+			"too long": {[]byte{0xff, 0xff, 0x7f}, status.FrameOversize},
+			"garbage":  {[]byte{3, 1, 2, 3}, status.Upstream},
+		} {
+			liar := newIdentity(t).id
+			b.net.Host(liar).SetStreamHandler(ProviderID, func(s network.Stream) {
+				_, _ = s.Write(tc.bytes)
+				_ = s.Close()
+			})
+			if _, err := b.ask.get(t.Context(), liar, root("x")); status.Of(err) != tc.want {
+				t.Errorf("%s: %v (%s)", name, err, status.Of(err))
+			}
+		}
+	})
+}
+
+// TestHangingAsker: who opens a stream and does not go on is cut off after 5 s,
+// and holds a place for no longer.
+func TestHangingAsker(t *testing.T) {
+	for name, sends := range map[string][]byte{"nothing": nil, "half a message": {40, 1, 2, 3}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, 1, 100, 100)
+				defer b.stop()
+				start := time.Now()
+				s, err := b.net.Host("hanging").NewStream(t.Context(), b.at, ProviderID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.Write(sends); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if _, err := b.ask.get(t.Context(), b.at, root("x")); status.Of(err) != status.Busy {
+					t.Errorf("a second request: %v, want busy", err)
+				}
+				if _, err := s.Read(make([]byte, 1)); err == nil {
+					t.Error("it was answered")
+				}
+				if took := time.Since(start).Round(100 * time.Millisecond); took != serveTimeout {
+					t.Errorf("it was cut off after %s", took)
+				}
+				synctest.Wait()
+				if _, err := b.ask.get(t.Context(), b.at, root("x")); err != nil {
+					t.Errorf("afterwards: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestLargeRequest is refused by its length, before it is read.
+func TestLargeRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 1, 100, 100)
+		defer b.stop()
+		s, err := b.net.Host("large").NewStream(t.Context(), b.at, ProviderID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Write([]byte{0xff, 0xff, 0xff, 0x7f}); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if _, err := s.Read(make([]byte, 1)); err == nil || time.Since(start) > time.Second {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+	})
+}
+
+func TestServerRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 10, 1, 2)
+		defer b.stop()
+		for i, want := range []status.Outcome{status.OK, status.OK, status.RateLimit} {
+			if _, err := b.ask.get(t.Context(), b.at, root("x")); status.Of(err) != want {
+				t.Errorf("request %d: %v, want %s", i, err, want)
+			}
+		}
+		time.Sleep(time.Second)
+		if _, err := b.ask.get(t.Context(), b.at, root("x")); err != nil {
+			t.Errorf("a second later: %v", err)
+		}
+	})
+}
+
+// TestServerPanic costs one request.
+func TestServerPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 1, 100, 100)
+		defer b.stop()
+		bug := true
+		b.server.nearest = func(b3.Root, peer.ID) []peer.AddrInfo {
+			if bug {
+				bug = false
+				panic("bug")
+			}
+			return nil
+		}
+		if _, err := b.ask.get(t.Context(), b.at, root("x")); status.Of(err) != status.Internal {
+			t.Errorf("got %v", err)
+		}
+		if _, err := b.ask.get(t.Context(), b.at, root("x")); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
+// TestServerStops: a stream in service ends with the server, a new one is
+// turned away.
+func TestServerStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 5, 100, 100)
+		s, err := b.net.Host("hanging").NewStream(t.Context(), b.at, ProviderID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		defer b.net.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		b.server.ctx = ctx // for streams to come
+		_ = s.Reset()
+		b.server.close()
+		if _, err := b.ask.get(t.Context(), b.at, root("x")); err == nil {
+			t.Error("answered after close")
+		}
+		b.stop()
+	})
+}
+
+// TestVerifierIsBounded: with its places taken and its line full, a record is
+// not verified but busy.
+func TestVerifierIsBounded(t *testing.T) {
+	var limits *admission.Registry
+	v := &verifier{limits.NewGate(admission.Spec{Name: "v"}, 1, 0)}
+	release, err := v.gate.TryAcquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.open(t.Context(), nil, nil, root("x")); status.Of(err) != status.Busy {
+		t.Errorf("got %v", err)
+	}
+	release()
+	if _, err := v.open(t.Context(), nil, nil, root("x")); refusalOf(err) != Unsigned {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestMetricsRegister: the names are there and no label is open-ended.
+func TestMetricsRegister(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	if _, err := newMetrics(reg); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newMetrics(reg); err == nil {
+		t.Error("registered twice in one registry")
+	}
+	m, _ := newMetrics(nil)
+	m.refused(errors.New("not a refusal"))
+	m.refused(fmt.Errorf("wrapped: %w", refuse(Stale, nil)))
+	if n := testutil.CollectAndCount(m.rejected); n != 1 {
+		t.Errorf("%d reasons are counted", n)
+	}
+}
