@@ -1,7 +1,7 @@
 package oap
 
 import (
-	"sync"
+	"runtime"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -19,14 +19,34 @@ func inflateLimit(n int, maxFrame uint32) int {
 	return min(maxInflateFrames*int(min(maxFrame, MaxFrame)), max(inflateFree, maxInflateRatio*n))
 }
 
-var decoders = sync.Pool{New: func() any {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow),
+// The decoder and the encoder are shared by the program, which bounds both
+// their memory and the CPU that peers make them take: codecs calls at once, the
+// next waits for one to end. They are complete from the start, as what is made
+// lazily inside a testing/synctest bubble would not work outside it.
+var (
+	codecs  = min(runtime.GOMAXPROCS(0), 4)
+	decoder = newDecoder()
+	encoder = newEncoder()
+)
+
+func newDecoder() *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(codecs), zstd.WithDecoderMaxWindow(maxWindow),
 		zstd.WithDecoderMaxMemory(maxInflateFrames*MaxFrame), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		panic(err) // the options are constants
 	}
 	return d
-}}
+}
+
+func newEncoder() *zstd.Encoder {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(codecs), zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithWindowSize(MaxFrame), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	e.EncodeAll(nil, nil) // makes its parts
+	return e
+}
 
 // Inflate returns the payload of a FlagComp frame, decompressed into dst's
 // array when it is large enough. A payload that is not zstd or breaks the
@@ -45,13 +65,11 @@ func Inflate(dst, payload []byte, maxFrame uint32) ([]byte, error) {
 	if h.HasFCS {
 		size = int(h.FrameContentSize)
 	}
-	d := decoders.Get().(*zstd.Decoder)
-	defer decoders.Put(d)
 	for {
 		if cap(dst) < size {
 			dst = make([]byte, 0, size)
 		}
-		out, err := d.DecodeAll(payload, dst[:0:min(cap(dst), limit)])
+		out, err := decoder.DecodeAll(payload, dst[:0:min(cap(dst), limit)])
 		switch {
 		case err == nil:
 			return out, nil
@@ -63,22 +81,11 @@ func Inflate(dst, payload []byte, maxFrame uint32) ([]byte, error) {
 	}
 }
 
-var encoders = sync.Pool{New: func() any {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
-		zstd.WithWindowSize(MaxFrame), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
-	if err != nil {
-		panic(err) // the options are constants
-	}
-	return e
-}}
-
 // Compress appends the zstd form of payload to dst, for a frame with FlagComp.
 // It reports false, and dst unchanged, when that would not be shorter or when
 // the receiver's [Inflate] would refuse it under that max_frame.
 func Compress(dst, payload []byte, maxFrame uint32) ([]byte, bool) {
-	e := encoders.Get().(*zstd.Encoder)
-	out := e.EncodeAll(payload, dst)
-	encoders.Put(e)
+	out := encoder.EncodeAll(payload, dst)
 	n := len(out) - len(dst)
 	if n >= len(payload) || len(payload) > inflateLimit(n, maxFrame) {
 		return dst, false

@@ -1,6 +1,7 @@
 package oap
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"slices"
 )
@@ -84,4 +85,21 @@ func encode(v any) []byte {
 		panic(err)
 	}
 	return p
+}
+
+// AckFrame is the ACK of the first n frames of h's corr_id (SPEC.md §6).
+func AckFrame(h Header, n uint64) Frame {
+	return Frame{
+		Header:  Header{Flags: FlagEvent | FlagResp, Proto: h.Proto, CorrID: h.CorrID},
+		Payload: binary.BigEndian.AppendUint64(nil, n),
+	}
+}
+
+// DecodeAck decodes the payload of an ACK: the highest contiguous frame
+// received. Anything but 8 bytes is a *DecodeError credit_violation.
+func DecodeAck(p []byte) (uint64, error) {
+	if len(p) != 8 {
+		return 0, refuse(ReasonCreditViolation, "ACK payload of %d bytes, want 8", len(p))
+	}
+	return binary.BigEndian.Uint64(p), nil
 }

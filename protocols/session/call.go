@@ -1,0 +1,255 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/oap"
+	"allium/protocols/status"
+)
+
+// Call sends a request, a JSON object without deadline_ms, to an application
+// protocol of p and returns the payload of the answer. It opens a session when
+// there is none, waits for a place among those in flight, and adds what is left
+// of ctx's deadline. The error is p's own answer (see status.Of), or timeout,
+// canceled, busy, draining or transport_down.
+//
+// A request whose session p closed without answering it is sent once more: a
+// node answers what it took before it closes.
+func (s *Service) Call(ctx context.Context, p peer.ID, proto uint16, payload []byte) ([]byte, error) {
+	return s.ask(ctx, p, proto, payload, false)
+}
+
+// Ping measures the round trip to p over its session, which it opens when there
+// is none and does not keep open.
+func (s *Service) Ping(ctx context.Context, p peer.ID) (time.Duration, error) {
+	if _, err := s.session(ctx, p); err != nil {
+		return 0, err
+	}
+	sent := time.Now()
+	probe := binary.BigEndian.AppendUint64(nil, uint64(sent.UnixNano()))
+	echo, err := s.ask(ctx, p, oap.ProtoControl, probe, true)
+	if err == nil && !bytes.Equal(echo, probe) {
+		err = status.Errorf(status.Upstream, "session: ping: the peer echoed something else")
+	}
+	return time.Since(sent), err
+}
+
+func (s *Service) ask(ctx context.Context, p peer.ID, proto uint16, payload []byte, ping bool) ([]byte, error) {
+	for again := true; ; again = false {
+		l, err := s.session(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := l.call(ctx, proto, payload, ping)
+		if err == nil || !again || !errors.Is(err, errGone) {
+			return answer, err
+		}
+	}
+}
+
+// call sends one request over the link and waits for its answer.
+func (l *link) call(ctx context.Context, proto uint16, payload []byte, ping bool) ([]byte, error) {
+	ctx, done := l.within(ctx)
+	defer done()
+	if err := l.peer.permits.acquire(ctx, l.slots, 1); err != nil {
+		return nil, remoteError(err)
+	}
+	x, err := l.start(ctx, proto, payload, ping)
+	if err != nil {
+		l.slots.Release(1)
+		return nil, remoteError(err)
+	}
+	select {
+	case a := <-x.answer:
+		return a.payload, a.err
+	case <-ctx.Done():
+	}
+	select {
+	case a := <-x.answer: // it came at the same time
+		return a.payload, a.err
+	default:
+		return nil, remoteError(fmt.Errorf("waiting for the answer: %w", context.Cause(ctx)))
+	}
+}
+
+// within returns ctx, ended also when the link ends, with the link's cause.
+func (l *link) within(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.dead, func() { cancel(context.Cause(l.dead)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// start puts a request in flight and in the egress queue.
+func (l *link) start(ctx context.Context, proto uint16, payload []byte, ping bool) (*exchange, error) {
+	o := &outgoing{frame: oap.Frame{Header: oap.Header{Flags: whole, Proto: proto}}}
+	if !ping {
+		payload = withDeadline(ctx, payload)
+	}
+	if l.compress && len(payload) >= compressAbove {
+		if z, ok := oap.Compress(nil, payload, l.maxFrame.Load()); ok {
+			payload, o.frame.Flags = z, o.frame.Flags|oap.FlagComp
+		}
+	}
+	if most := int(l.maxFrame.Load()) - oap.HeaderSize; len(payload) > most {
+		return nil, status.Errorf(status.FrameOversize, "session: request of %d bytes, a frame to this peer holds %d", len(payload), most)
+	}
+	o.frame.Payload, o.charged = payload, int64(len(payload))
+	if err := l.peer.permits.frame(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.peer.permits.charge(ctx, o.charged); err != nil {
+		l.peer.permits.release(0)
+		return nil, err
+	}
+	x := &exchange{ping: ping, sent: 1, answer: make(chan answer, 1)}
+	corr, err := l.register(x)
+	if err != nil {
+		l.peer.permits.release(o.charged)
+		return nil, err
+	}
+	defer l.leave()
+	o.frame.CorrID = corr
+	l.put(o)
+	return x, nil
+}
+
+// register gives x a corr_id and enters.
+func (l *link) register(x *exchange) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.goneAway {
+		return 0, status.Errorf(status.Draining, "session: the peer is shutting down; ask another")
+	}
+	if l.shut {
+		return 0, errGone
+	}
+	l.lastCorr++
+	l.flight[l.lastCorr] = x
+	if !x.ping {
+		l.lastActive = time.Now()
+	}
+	l.producers.Add(1)
+	l.svc.inflight.add()
+	return l.lastCorr, nil
+}
+
+// ask is the opener's side after HELLO: answers until the stream ends.
+func (l *link) ask() error {
+	defer l.abandon()
+	for {
+		f, err := l.next()
+		if err != nil {
+			return err
+		}
+		switch {
+		case f.Flags.IsAck():
+			err = l.svc.m.reject(l.ack(f))
+		case f.Flags.Has(oap.FlagResp):
+			err = l.answered(f)
+		case f.Flags.Has(oap.FlagReq):
+			err = l.unasked(f)
+		case f.Proto == oap.ProtoControl: // GOAWAY
+			l.mu.Lock()
+			l.goneAway = true
+			l.mu.Unlock()
+		}
+		if err == nil {
+			err = l.leaving()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// leaving ends a session whose peer is going away when nothing is in flight.
+func (l *link) leaving() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.goneAway || len(l.flight) > 0 {
+		return nil
+	}
+	l.shut = true
+	return errGoneAway
+}
+
+// abandon gives up what is in flight on a session that ended.
+func (l *link) abandon() {
+	l.mu.Lock()
+	n := len(l.flight)
+	clear(l.flight)
+	l.shut = true
+	l.mu.Unlock()
+	for range n {
+		l.svc.inflight.done()
+	}
+}
+
+// unasked refuses a request from the side that answers (OAP1 §5).
+func (l *link) unasked(f oap.Frame) error {
+	if isHello(f) {
+		return l.svc.m.reject(oap.Refuse(oap.ReasonBadHello, "HELLO from the acceptor"))
+	}
+	if err := l.peer.permits.hold(l.dead); err != nil {
+		return err
+	}
+	l.reply(f, nil, status.Errorf(status.BadRequest, "the acceptor of a session does not ask; open one of your own"), false)
+	return nil
+}
+
+// answered hands an answer to whoever waits for it. An answer to what is not
+// in flight is of no interest: its call may have ended.
+func (l *link) answered(f oap.Frame) error {
+	a, err := decodeAnswer(f)
+	if err != nil {
+		return l.svc.m.reject(err)
+	}
+	end := f.Flags.Has(oap.FlagEnd)
+	l.mu.Lock()
+	x := l.flight[f.CorrID]
+	if x != nil && end {
+		delete(l.flight, f.CorrID)
+		if !x.ping {
+			l.lastActive = time.Now()
+		}
+	}
+	l.mu.Unlock()
+	if x == nil {
+		return nil
+	}
+	select {
+	case x.answer <- a:
+	default: // the first frame of several was the answer
+	}
+	if !end {
+		return nil
+	}
+	l.slots.Release(1)
+	l.svc.inflight.done()
+	return l.grant(f)
+}
+
+// decodeAnswer reads an answer; its error resets the stream.
+func decodeAnswer(f oap.Frame) (answer, error) {
+	payload := append([]byte(nil), f.Payload...)
+	if f.Flags.Has(oap.FlagComp) {
+		var err error
+		if payload, err = oap.Inflate(nil, f.Payload, oap.MaxFrame); err != nil {
+			return answer{}, err
+		}
+	}
+	if !f.Flags.Has(oap.FlagEnd) {
+		return answer{err: status.Errorf(status.Upstream, "session: the peer answered in several frames, which sessions do not carry")}, nil
+	}
+	return answer{payload, oap.PayloadError(f.Code, payload)}, nil
+}

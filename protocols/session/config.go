@@ -1,0 +1,94 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"allium/protocols/oap"
+)
+
+// Config bounds the sessions of a node. Every field has a default.
+type Config struct {
+	MaxFrame     int64 `koanf:"max_frame" doc:"largest frame this node takes, in bytes, header included; 128 KiB to 1 MiB"`
+	MaxInflight  int64 `koanf:"max_inflight" doc:"requests of one session being answered at once; the next is refused with busy"`
+	CreditWindow int64 `koanf:"credit_window" doc:"frames a peer that asks for credit may send unacknowledged"`
+
+	HandshakeTimeout time.Duration `koanf:"handshake_timeout" doc:"longest time from opening a session stream to the end of both HELLOs"`
+	ReadTimeout      time.Duration `koanf:"read_timeout" doc:"how long a stream may stand still inside a frame before it is reset"`
+	WriteTimeout     time.Duration `koanf:"write_timeout" doc:"how long a write may go without progress before the stream is reset"`
+	IdleTimeout      time.Duration `koanf:"idle_timeout" doc:"how long a session without requests stays open; pings do not count"`
+	RequestTimeout   time.Duration `koanf:"request_timeout" doc:"longest time a peer's request may take; its deadline_ms may shorten it; below idle_timeout"`
+	OpenTimeout      time.Duration `koanf:"open_timeout" doc:"longest time to open a session, dial included"`
+	PermitWait       time.Duration `koanf:"permit_wait" doc:"longest wait for a place among the requests in flight or in the egress queue; then busy"`
+
+	ControlRate     int64 `koanf:"control_rate" doc:"requests per second of one peer, with as many in a burst; the next is refused with busy"`
+	Ingress         int64 `koanf:"ingress" doc:"requests of all peers waiting for a worker; the next is refused with busy"`
+	Workers         int64 `koanf:"workers" doc:"requests of all peers being handled at once"`
+	EgressFrames    int64 `koanf:"egress_frames" doc:"frames of one peer promised or waiting to be written"`
+	PeerEgressBytes int64 `koanf:"peer_egress_bytes" doc:"bytes of one peer waiting to be written"`
+	EgressBytes     int64 `koanf:"egress_bytes" doc:"bytes of all peers waiting to be written"`
+	Sessions        int64 `koanf:"sessions" doc:"sessions open at once, in all; the next is reset"`
+}
+
+// DefaultConfig returns the limits of SPEC §2 (macronode).
+func DefaultConfig() Config {
+	return Config{
+		MaxFrame:     oap.MaxFrame,
+		MaxInflight:  32,
+		CreditWindow: 64,
+
+		HandshakeTimeout: 3 * time.Second,
+		ReadTimeout:      5 * time.Second,
+		WriteTimeout:     5 * time.Second,
+		IdleTimeout:      30 * time.Second,
+		RequestTimeout:   10 * time.Second,
+		OpenTimeout:      8 * time.Second,
+		PermitWait:       5 * time.Second,
+
+		ControlRate:     200,
+		Ingress:         512,
+		Workers:         64,
+		EgressFrames:    512,
+		PeerEgressBytes: 4 << 20,
+		EgressBytes:     64 << 20,
+		Sessions:        16384,
+	}
+}
+
+// Validate reports the first field that is out of its bounds.
+func (c Config) Validate() error {
+	for _, d := range []struct {
+		key string
+		d   time.Duration
+	}{
+		{"handshake_timeout", c.HandshakeTimeout}, {"read_timeout", c.ReadTimeout}, {"write_timeout", c.WriteTimeout},
+		{"idle_timeout", c.IdleTimeout}, {"request_timeout", c.RequestTimeout}, {"open_timeout", c.OpenTimeout}, {"permit_wait", c.PermitWait},
+	} {
+		if d.d <= 0 {
+			return fmt.Errorf("session.%s is %s: must be above 0", d.key, d.d)
+		}
+	}
+	for _, n := range []struct {
+		key         string
+		n, min, max int64
+	}{
+		{"max_frame", c.MaxFrame, oap.MinMaxFrame, oap.MaxFrame},
+		{"max_inflight", c.MaxInflight, 1, 4096},
+		{"credit_window", c.CreditWindow, 1, 1 << 20},
+		{"control_rate", c.ControlRate, 1, 1 << 20},
+		{"ingress", c.Ingress, 1, 1 << 20},
+		{"workers", c.Workers, 1, 1 << 16},
+		{"egress_frames", c.EgressFrames, c.MaxInflight, 1 << 16},
+		{"peer_egress_bytes", c.PeerEgressBytes, oap.MaxFrame, c.EgressBytes},
+		{"egress_bytes", c.EgressBytes, oap.MaxFrame, 1 << 40},
+		{"sessions", c.Sessions, 1, 1 << 24},
+	} {
+		if n.n < n.min || n.n > n.max {
+			return fmt.Errorf("session.%s is %d: must be between %d and %d", n.key, n.n, n.min, n.max)
+		}
+	}
+	if c.RequestTimeout >= c.IdleTimeout {
+		return fmt.Errorf("session.request_timeout is %s: must be below idle_timeout, %s", c.RequestTimeout, c.IdleTimeout)
+	}
+	return nil
+}

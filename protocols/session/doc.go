@@ -1,0 +1,31 @@
+// Package session carries small requests between two nodes over one long-lived
+// libp2p stream, /oap/1/session (OAP1 §5): HELLO, requests and answers of the
+// application protocols that register a [Handler], PING and GOAWAY.
+//
+// Invariants:
+//
+//   - One goroutine reads a stream and one writes it. Readers never write: they
+//     queue frames for the writer.
+//   - A frame is queued only under a frame permit, taken before the frame
+//     exists, and bytes are charged to the peer and to the node. A reader that
+//     gets no permit reads no further, so a peer that does not read its answers
+//     stops its own stream and nobody else's.
+//   - A session ends once, for one reason. Refused frames reset it with 0xA100
+//   - index; a stop or a close loses nothing that was answered.
+//   - No lock is held across I/O, a channel operation or a call-back. Lock
+//     order: Service.mu, link.mu, inflight.mu.
+//
+// One request, walked through: Call finds the session with the peer or opens
+// one, waits for one of the peer's max_inflight places and for egress permits,
+// and puts the request in flight. The writer sends it. At the other end the
+// reader takes a permit for the answer, checks rate, corr_id, protocol and
+// limits, and queues the request for a worker; the worker runs the handler
+// under the request's deadline and queues the answer under the permit. The
+// caller's reader finds the call by its corr_id and hands it the payload or the
+// error.
+//
+// Control frames are told apart by the header alone: app_proto_id 0 with
+// corr_id 0 is HELLO when it is a request or response and GOAWAY when it is an
+// event; any other control request is PING. A session's requests and answers
+// are one frame each.
+package session

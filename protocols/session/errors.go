@@ -1,0 +1,79 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/libp2p/go-libp2p/core/network"
+
+	"allium/protocols/oap"
+	"allium/protocols/status"
+)
+
+// Why a session ends. Those that are not errors of the peer carry what a call
+// in flight is told.
+var (
+	errIdle       = errors.New("session: idle")
+	errGoneAway   = errors.New("session: the peer is going away and has answered everything")
+	errStopped    = status.Errorf(status.Draining, "session: this node is shutting down")
+	errSupplanted = status.Errorf(status.TransportDown, "session: the peer opened another session on the connection")
+
+	// errGone: the session ended before the peer saw the request, so that it
+	// may be sent again over another.
+	errGone = status.Errorf(status.TransportDown, "session: the peer closed the session before it took the request; try again")
+)
+
+// errDraining answers new requests during a drain.
+var errDraining = status.Errorf(status.Draining, "this node is shutting down; ask another")
+
+// isTimeout reports whether a stream's deadline passed. yamux's own timeout is
+// not os.ErrDeadlineExceeded.
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// resetCode is what a stream that ends with err is reset with.
+func resetCode(err error) network.StreamErrorCode {
+	var de *oap.DecodeError
+	switch {
+	case errors.As(err, &de):
+		return network.StreamErrorCode(de.StreamErrorCode())
+	case errors.Is(err, errStopped), errors.Is(err, context.Canceled):
+		return network.StreamShutdown
+	case errors.Is(err, errSupplanted):
+		return network.StreamSupplanted
+	}
+	return network.StreamNoError
+}
+
+// remoteError says what a stream's error means for whoever asked over it.
+func remoteError(err error) error {
+	var se *network.StreamError
+	if errors.As(err, &se) && se.Remote {
+		if r, ok := oap.ReasonOfStreamError(uint32(se.ErrorCode)); ok {
+			return &status.Error{Outcome: status.BadFrame, Detail: r.String(), Err: err,
+				Message: "session: the peer refused a frame of ours as " + r.String() + "; one of the two programs has a bug, report it with both versions"}
+		}
+		switch se.ErrorCode {
+		case network.StreamShutdown:
+			return status.Errorf(status.Draining, "session: the peer is shutting down; ask another: %w", err)
+		case network.StreamResourceLimitExceeded, network.StreamRateLimited:
+			return status.Errorf(status.Busy, "session: the peer takes no more sessions; try later: %w", err)
+		}
+	}
+	var s interface{ Status() status.Outcome }
+	switch {
+	case errors.As(err, &s):
+		return err
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("session: %w", err)
+	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+		return status.Errorf(status.Timeout, "session: %w", err)
+	case errors.Is(err, io.EOF), errors.Is(err, errIdle), errors.Is(err, errGoneAway):
+		return errGone
+	}
+	return status.Errorf(status.TransportDown, "session: the connection to the peer failed: %w", err)
+}

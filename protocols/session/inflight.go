@@ -1,0 +1,59 @@
+package session
+
+import (
+	"context"
+	"sync"
+)
+
+// inflight counts what a drain waits for: requests of peers until their answer
+// is written, and our own calls. Its lock is taken last.
+type inflight struct {
+	mu   sync.Mutex
+	n    int
+	zero chan struct{} // closed when n reaches 0; nil when nobody waits
+}
+
+func (i *inflight) add() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.n++
+}
+
+func (i *inflight) done() {
+	i.mu.Lock()
+	i.n--
+	zero := i.zero
+	if i.n > 0 {
+		zero = nil
+	}
+	if zero != nil {
+		i.zero = nil
+	}
+	i.mu.Unlock()
+	if zero != nil {
+		close(zero)
+	}
+}
+
+// wait returns 0 when nothing is in flight, or what still was when ctx ended.
+func (i *inflight) wait(ctx context.Context) int {
+	for {
+		i.mu.Lock()
+		n := i.n
+		if n > 0 && i.zero == nil {
+			i.zero = make(chan struct{})
+		}
+		zero := i.zero
+		i.mu.Unlock()
+		if n == 0 {
+			return 0
+		}
+		select {
+		case <-zero:
+		case <-ctx.Done():
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			return i.n
+		}
+	}
+}

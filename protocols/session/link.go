@@ -1,0 +1,267 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+
+	"allium/protocols/admission"
+	"allium/protocols/oap"
+	"allium/protocols/status"
+)
+
+// link is one session stream, opened by us or by the peer.
+//
+// Invariants: one goroutine (run's) reads the stream and one (write's) writes
+// it; whoever queues a frame holds a frame permit and is either the reader or
+// between enter and leave, so that after shut and the last leave nothing is
+// queued any more.
+type link struct {
+	svc    *Service
+	peer   *peerEntry
+	stream network.Stream
+	opened bool // by us: we ask and the peer answers; else the reverse
+
+	in    *oap.Reader                 // the reader's
+	out   *oap.Writer                 // the writer's
+	queue *admission.Queue[*outgoing] // to the writer
+
+	dead   context.Context // ends with the link; its cause is why
+	cancel context.CancelCauseFunc
+	open   context.Context // ends when nothing is queued any more: the writer sends what is left
+	finish context.CancelFunc
+	ended  atomic.Bool // dead is over and the stream closed or reset
+
+	producers sync.WaitGroup // between enter and leave
+	idleAfter time.Duration
+	helloEnd  time.Time
+
+	// Set by greeted, before anyone asks or is asked.
+	maxFrame atomic.Uint32     // negotiated; 0 before HELLO
+	compress bool              // the peer takes FlagComp
+	agent    string            // of an opener
+	slots    *admission.Budget // opened: requests the peer takes at once
+
+	mu         sync.Mutex // leaf: nothing is called while it is held
+	ready      bool       // both HELLOs are done
+	shut       bool       // enter fails
+	goneAway   bool       // the peer sent GOAWAY
+	since      time.Time
+	lastActive time.Time            // last request or answer; pings do not count
+	flight     map[uint64]*exchange // requests not yet answered, by corr_id
+	lastCorr   uint64
+}
+
+// exchange is a request in flight.
+type exchange struct {
+	ping   bool
+	sent   uint64      // our frames of this corr_id so far (OAP1 §6)
+	acked  uint64      // how many of them the peer acknowledged
+	answer chan answer // opened: capacity 1, so that the reader never waits
+}
+
+// answer is what a call gets.
+type answer struct {
+	payload []byte
+	err     error
+}
+
+// outgoing is a frame on its way to the writer.
+type outgoing struct {
+	frame   oap.Frame
+	charged int64 // bytes taken from the budgets
+	final   bool  // the answer to a request: what a drain waits for
+}
+
+// newLink makes a link that is not running yet.
+func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stream, opened bool) *link {
+	now := time.Now()
+	l := &link{
+		svc: s, peer: e, stream: stream, opened: opened,
+		queue:     admission.NewQueue[*outgoing](nil, admission.Spec{Name: "session.egress_frames"}, int(s.cfg.EgressFrames)),
+		helloEnd:  now.Add(s.cfg.HandshakeTimeout),
+		idleAfter: s.cfg.IdleTimeout,
+		since:     now,
+		flight:    map[uint64]*exchange{},
+	}
+	if opened {
+		// The opener gives up first, so that its next request does not cross
+		// the acceptor's close.
+		l.idleAfter -= l.idleAfter / 4
+	}
+	l.in = oap.NewReader(timedReader{l}, oap.MinMaxFrame)
+	l.out = oap.NewWriter(timedWriter{l}, oap.MaxFrame)
+	l.dead, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx)) // fail ends it, nothing else
+	l.open, l.finish = context.WithCancel(l.dead)
+	return l
+}
+
+// run reads until the session ends and returns when nothing of it is left.
+func (l *link) run(read func() error) {
+	var writer sync.WaitGroup
+	writer.Go(l.write)
+	err := read()
+	if !graceful(err) {
+		l.fail(err)
+	}
+	l.mu.Lock()
+	l.shut = true
+	wasReady := l.ready
+	l.mu.Unlock()
+	l.producers.Wait()
+	l.finish()
+	writer.Wait()
+	l.fail(err)
+	for {
+		o, ok := l.queue.TryGet()
+		if !ok {
+			break
+		}
+		l.forget(o)
+	}
+	if wasReady {
+		l.svc.m.closed.Inc()
+	}
+}
+
+// graceful reports whether a session that ends with err still sends what it
+// owes: the stream ended between frames, nobody used it, or a GOAWAY is done.
+func graceful(err error) bool {
+	return err == io.EOF || err == errIdle || err == errGoneAway
+}
+
+// fail ends the link, once: calls in flight are told err, the stream is closed
+// or reset with err's code.
+func (l *link) fail(err error) {
+	if !l.ended.CompareAndSwap(false, true) {
+		return
+	}
+	l.cancel(err)
+	if graceful(err) || errors.Is(err, errStopped) && l.quiet() {
+		_ = l.stream.Close() // a failed close leaves nothing to do: the stream is gone
+		return
+	}
+	_ = l.stream.ResetWithError(resetCode(err))
+}
+
+// quiet reports whether nothing is in flight, so that a close loses nothing.
+func (l *link) quiet() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ready && len(l.flight) == 0
+}
+
+// enter announces a producer of frames; false: the session takes no more.
+func (l *link) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.shut {
+		return false
+	}
+	l.producers.Add(1)
+	return true
+}
+
+func (l *link) leave() { l.producers.Done() }
+
+// put queues a frame whose permit is held.
+func (l *link) put(o *outgoing) {
+	if err := l.queue.TryPut(o); err != nil {
+		l.forget(o) // as many places as permits: not reached
+		l.fail(err)
+	}
+}
+
+// forget gives back what a frame held, sent or not.
+func (l *link) forget(o *outgoing) {
+	l.peer.permits.release(o.charged)
+	if o.final {
+		l.svc.inflight.done()
+	}
+}
+
+// write is the stream's only writer.
+func (l *link) write() {
+	for {
+		o, err := l.queue.Get(l.open)
+		if err != nil {
+			break
+		}
+		if !l.send(o) {
+			return
+		}
+	}
+	for l.dead.Err() == nil {
+		o, ok := l.queue.TryGet()
+		if !ok || !l.send(o) {
+			return
+		}
+	}
+}
+
+// send writes one frame; false: the link failed.
+func (l *link) send(o *outgoing) bool {
+	err := l.out.Write(o.frame)
+	l.forget(o)
+	if err == nil {
+		return true
+	}
+	if isTimeout(err) {
+		l.svc.m.timeouts.WithLabelValues("write").Inc()
+		err = status.Errorf(status.Timeout, "session: write: the peer takes nothing: %w", err)
+	}
+	l.fail(err)
+	return false
+}
+
+// greeted makes the link usable after both HELLOs. maxInflight counts for what
+// we ask only.
+func (l *link) greeted(agent string, maxFrame uint32, maxInflight int64, compress bool) {
+	l.in.SetMaxFrame(maxFrame)
+	l.agent, l.compress = agent, compress
+	if l.opened {
+		l.slots = (*admission.Registry)(nil).NewBudget(admission.Spec{Name: "session.max_inflight"}, maxInflight)
+	}
+	l.maxFrame.Store(maxFrame)
+	l.mu.Lock()
+	l.ready, l.lastActive = true, time.Now()
+	l.mu.Unlock()
+	l.svc.m.opened.Inc()
+}
+
+// ack checks an ACK (OAP1 §6): nothing is sent with ACK_REQ here, but what a
+// peer claims must still be true.
+func (l *link) ack(f oap.Frame) error {
+	n, err := oap.DecodeAck(f.Payload)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x := l.flight[f.CorrID]
+	switch {
+	case x == nil:
+		return oap.Refuse(oap.ReasonCreditViolation, "corr_id %d is not in flight", f.CorrID)
+	case n > x.sent || n < x.acked:
+		return oap.Refuse(oap.ReasonCreditViolation, "corr_id %d: %d acknowledged after %d of %d sent", f.CorrID, n, x.acked, x.sent)
+	}
+	x.acked = n
+	return nil
+}
+
+// grant acknowledges a message of one frame that asked for credit.
+func (l *link) grant(f oap.Frame) error {
+	if !f.Flags.Has(oap.FlagAckReq) {
+		return nil
+	}
+	if err := l.peer.permits.hold(l.dead); err != nil {
+		return err
+	}
+	l.put(&outgoing{frame: oap.AckFrame(f.Header, 1)})
+	return nil
+}

@@ -1,0 +1,60 @@
+package session
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/protocols/oap"
+)
+
+// metrics are those of SPEC §10; refusals with busy are counted by the
+// registry of limits.
+type metrics struct {
+	opened       prometheus.Counter
+	closed       prometheus.Counter
+	handshakes   prometheus.Counter
+	backpressure prometheus.Counter
+	panics       prometheus.Counter
+	expired      prometheus.Counter
+	timeouts     *prometheus.CounterVec // op
+	rejected     *prometheus.CounterVec // reason of OAP1 §3
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	m := &metrics{
+		opened:       counter("session_open_total", "Sessions whose HELLO succeeded."),
+		closed:       counter("session_close_total", "Sessions that ended after their HELLO succeeded."),
+		handshakes:   counter("handshake_timeouts_total", "Session streams reset because HELLO did not come in time."),
+		backpressure: counter("backpressure_events_total", "Waits for an egress or in-flight permit that ended without one."),
+		panics:       counter("session_handler_panics_total", "Requests answered with internal because their handler panicked."),
+		expired:      counter("session_requests_expired_total", "Requests dropped unrun because their deadline passed while they waited."),
+		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "io_timeouts_total", Help: "Session streams reset because a read or a write made no progress.",
+		}, []string{"op"}),
+		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "frame_reject_total", Help: "Frames refused on session streams, by the reason of OAP1 section 3.",
+		}, []string{"reason"}),
+	}
+	if reg == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{m.opened, m.closed, m.handshakes, m.backpressure, m.panics, m.expired, m.timeouts, m.rejected} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// reject counts err if it is the refusal of a frame, and returns it.
+func (m *metrics) reject(err error) error {
+	var de *oap.DecodeError
+	if errors.As(err, &de) {
+		m.rejected.WithLabelValues(de.Reason.String()).Inc()
+	}
+	return err
+}

@@ -1,0 +1,158 @@
+package session
+
+import (
+	"context"
+	"io"
+	"sync/atomic"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/oap"
+	"allium/protocols/status"
+)
+
+// opening is a session that we opened or are opening: callers that want one at
+// the same time share it.
+type opening struct {
+	done chan struct{} // closed when link or err is set
+	link atomic.Pointer[link]
+	err  error
+}
+
+// over reports whether the session takes no more requests.
+func (o *opening) over() bool {
+	l := o.link.Load()
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.shut
+}
+
+// session returns a usable session with p, opening one if there is none.
+func (s *Service) session(ctx context.Context, p peer.ID) (*link, error) {
+	o, err := s.opening(p)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-o.done:
+		return o.link.Load(), o.err
+	case <-ctx.Done():
+		return nil, remoteError(context.Cause(ctx))
+	}
+}
+
+// opening returns the opening of p that is under way or usable, else a new one.
+func (s *Service) opening(p peer.ID) (*opening, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.running == nil:
+		return nil, errStopped
+	case s.draining.Load():
+		return nil, errDraining
+	}
+	if e := s.peers[p]; e != nil && e.opened != nil && !e.opened.over() {
+		return e.opened, nil
+	}
+	e := s.entry(p)
+	o := &opening{done: make(chan struct{})}
+	e.opened = o
+	ctx := s.running
+	s.wg.Go(func() {
+		s.open(ctx, e, o)
+		s.forgetOpening(e, o)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.unref(e)
+	})
+	return o, nil
+}
+
+// forgetOpening makes the next caller open a new session.
+func (s *Service) forgetOpening(e *peerEntry, o *opening) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.opened == o {
+		e.opened = nil
+	}
+}
+
+// open opens a session, tells those who wait for it, and runs it to its end.
+func (s *Service) open(ctx context.Context, e *peerEntry, o *opening) {
+	fail := func(err error) {
+		o.err = err
+		s.forgetOpening(e, o)
+		close(o.done)
+	}
+	release, err := s.places.TryAcquire()
+	if err != nil {
+		fail(err)
+		return
+	}
+	defer release()
+	opening, cancel := context.WithTimeout(network.WithAllowLimitedConn(ctx, "allium session"), s.cfg.OpenTimeout)
+	defer cancel()
+	stream, err := s.host.NewStream(opening, e.id, ProtocolID)
+	if err != nil {
+		fail(openError(opening, err))
+		return
+	}
+	l := s.attach(stream, true)
+	if l == nil {
+		_ = stream.ResetWithError(network.StreamShutdown)
+		fail(errStopped)
+		return
+	}
+	defer s.detach(l)
+	l.run(func() error {
+		if err := l.greet(); err != nil {
+			fail(remoteError(err))
+			return err
+		}
+		o.link.Store(l)
+		close(o.done)
+		return l.ask()
+	})
+}
+
+// openError types the error of a stream that was not opened.
+func openError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return status.Errorf(status.Timeout, "session: open: the peer was not reached in time: %w", err)
+	}
+	return status.Errorf(status.TransportDown, "session: open: the peer was not reached: %w", err)
+}
+
+// greet sends our HELLO and waits for the acceptor's.
+func (l *link) greet() error {
+	if err := l.peer.permits.hold(l.dead); err != nil {
+		return err
+	}
+	l.put(&outgoing{frame: oap.Frame{
+		Header:  oap.Header{Flags: whole, Proto: oap.ProtoControl},
+		Payload: oap.HelloRequest{UA: l.svc.userAgent, Features: []string{"verified-range", oap.FeatureCompZstd}}.Encode(),
+	}})
+	f, err := l.next()
+	if err == io.EOF {
+		err = status.Errorf(status.TransportDown, "session: the peer closed the stream instead of answering HELLO")
+	}
+	if err != nil {
+		return err
+	}
+	if !isHello(f) || !f.Flags.Has(oap.FlagResp|oap.FlagEnd) {
+		return l.svc.m.reject(oap.Refuse(oap.ReasonBadHello, "the first frame is %s of app_proto_id %d", f.Flags, f.Proto))
+	}
+	if err := oap.PayloadError(f.Code, f.Payload); err != nil {
+		return err
+	}
+	h, err := oap.DecodeHelloResponse(f.Payload)
+	if err != nil {
+		return l.svc.m.reject(err)
+	}
+	l.greeted("", h.MaxFrame, min(int64(h.MaxInflight), l.svc.cfg.MaxInflight), h.FlagsSupported.Has(oap.FlagComp))
+	return nil
+}

@@ -1,0 +1,80 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"allium/protocols/admission"
+)
+
+// permits bound what is promised to one peer over all its sessions: a frame
+// permit is taken before there is a frame, so that a queue of as many places
+// always has room for it, and bytes are charged when it is queued.
+type permits struct {
+	frames *admission.Budget // frames of the peer
+	bytes  *admission.Budget // payload bytes of the peer
+	node   *admission.Budget // payload bytes of all peers
+	wait   time.Duration
+	m      *metrics
+}
+
+// hold takes a frame permit for a reader. It waits as long as it takes: the
+// writers that hold the permits get on or fail within write_timeout.
+func (p *permits) hold(ctx context.Context) error { return p.frames.Acquire(ctx, 1) }
+
+// frame takes a frame permit for a call, waiting at most p.wait; then status
+// busy.
+func (p *permits) frame(ctx context.Context) error { return p.acquire(ctx, p.frames, 1) }
+
+// charge takes n bytes, waiting at most p.wait; then status busy.
+func (p *permits) charge(ctx context.Context, n int64) error {
+	if n == 0 {
+		return nil
+	}
+	if err := p.acquire(ctx, p.bytes, n); err != nil {
+		return err
+	}
+	if err := p.acquire(ctx, p.node, n); err != nil {
+		p.bytes.Release(n)
+		return err
+	}
+	return nil
+}
+
+// tryCharge is charge without waiting.
+func (p *permits) tryCharge(n int64) error {
+	if n == 0 {
+		return nil
+	}
+	if err := p.bytes.TryAcquire(n); err != nil {
+		return err
+	}
+	if err := p.node.TryAcquire(n); err != nil {
+		p.bytes.Release(n)
+		return err
+	}
+	return nil
+}
+
+// release gives a frame permit and n bytes back.
+func (p *permits) release(n int64) {
+	if n > 0 {
+		p.node.Release(n)
+		p.bytes.Release(n)
+	}
+	p.frames.Release(1)
+}
+
+func (p *permits) acquire(ctx context.Context, b *admission.Budget, n int64) error {
+	bounded, cancel := context.WithTimeout(ctx, p.wait)
+	defer cancel()
+	err := b.Acquire(bounded, n)
+	if err == nil || bounded.Err() == nil {
+		return err
+	}
+	p.m.backpressure.Inc()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return b.TryAcquire(n) // types and counts the refusal
+}

@@ -1,0 +1,97 @@
+package session
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/oap"
+	"allium/protocols/status"
+)
+
+// Envelope holds the members that every request may carry (OAP1 §5). A
+// handler's own request type embeds it, so that the strict decoding of
+// [Request.Decode] knows them.
+type Envelope struct {
+	Op          string `json:"op"`
+	DeadlineMS  int64  `json:"deadline_ms"` // what the asker still waits; 0: not said
+	Traceparent string `json:"traceparent"` // W3C trace context; may be empty
+}
+
+// Request is one request of a peer.
+type Request struct {
+	Envelope
+	Tenant  [16]byte // 0 = none
+	Cap     []byte   // the capability, unverified; may be empty
+	Payload []byte   // the JSON object, at most oap.MaxJSON bytes, the handler's to keep
+}
+
+// Decode decodes the payload into v, a struct that embeds [Envelope]. Members
+// that v does not have are status bad_request.
+func (r *Request) Decode(v any) error { return oap.DecodeJSON(r.Payload, v, false) }
+
+// Response is the answer to a request: an error, or a payload of at most the
+// negotiated max_frame less the header.
+type Response struct {
+	Payload []byte
+	Err     error // sent as its outcome and message (OAP1 §8)
+}
+
+// Handler answers the requests of one application protocol. It runs on one of
+// Config.Workers goroutines; ctx ends at the request's deadline and when its
+// session ends. A panic is answered with internal.
+type Handler func(ctx context.Context, from peer.ID, req *Request) Response
+
+// UnknownOp is what a handler answers to an op that it does not have.
+func UnknownOp(op string) Response {
+	return Response{Err: status.Errorf(status.Unsupported, "unknown op %q", op)}
+}
+
+// decodeRequest makes the request of a frame; the frame's buffer may be reused
+// after it. A *oap.DecodeError resets the stream, any other error is answered.
+func decodeRequest(f oap.Frame, maxFrame uint32) (*Request, error) {
+	req := &Request{Tenant: f.Tenant, Cap: append([]byte(nil), f.Cap...)}
+	if f.Flags.Has(oap.FlagComp) {
+		var err error
+		if req.Payload, err = oap.Inflate(nil, f.Payload, maxFrame); err != nil {
+			return nil, err
+		}
+	} else if len(f.Payload) <= oap.MaxJSON { // a longer one is refused below, uncopied
+		req.Payload = append([]byte(nil), f.Payload...)
+	} else {
+		req.Payload = f.Payload
+	}
+	if err := oap.DecodeJSON(req.Payload, &req.Envelope, true); err != nil {
+		return nil, err
+	}
+	if req.DeadlineMS < 0 {
+		return nil, status.Errorf(status.BadRequest, "deadline_ms is %d: must not be negative", req.DeadlineMS)
+	}
+	return req, nil
+}
+
+// budget is how long the request may take.
+func (r *Request) budget(limit time.Duration) time.Duration {
+	if r.DeadlineMS == 0 || r.DeadlineMS > limit.Milliseconds() {
+		return limit
+	}
+	return time.Duration(r.DeadlineMS) * time.Millisecond
+}
+
+// withDeadline adds what is left of ctx to a request, a JSON object.
+func withDeadline(ctx context.Context, payload []byte) []byte {
+	end, ok := ctx.Deadline()
+	if !ok || len(payload) < 2 || payload[0] != '{' {
+		return payload
+	}
+	ms := max(time.Until(end).Milliseconds(), 1)
+	p := make([]byte, 0, len(payload)+len(`"deadline_ms":,`)+20)
+	p = append(p, `{"deadline_ms":`...)
+	p = strconv.AppendInt(p, ms, 10)
+	if payload[1] != '}' {
+		p = append(p, ',')
+	}
+	return append(p, payload[1:]...)
+}

@@ -1,0 +1,248 @@
+package session
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"allium/protocols/oap"
+	"allium/protocols/status"
+)
+
+// maxPing is the largest PING payload, in bytes (OAP1 §5).
+const maxPing = 64
+
+// compressAbove is the payload size, in bytes, from which compression is worth
+// its time.
+const compressAbove = 1 << 10
+
+// whole are the flags of a request of one frame: the only kind on a session.
+const whole = oap.FlagReq | oap.FlagStart | oap.FlagEnd
+
+// serve is the acceptor's side: HELLO, then requests until the stream ends.
+func (l *link) serve() error {
+	if err := l.welcome(); err != nil {
+		return err
+	}
+	for {
+		f, err := l.next()
+		if err != nil {
+			return err
+		}
+		switch {
+		case f.Flags.IsAck():
+			err = l.svc.m.reject(l.ack(f))
+		case f.Flags.Has(oap.FlagReq):
+			err = l.request(f)
+		case f.Flags.Has(oap.FlagEvent) && f.Proto != oap.ProtoControl:
+			_ = l.svc.m.reject(oap.Refuse(oap.ReasonUnknownProto, "event")) // one-way: counted, not answered
+		}
+		// What is left is GOAWAY, which asks nothing of the side that answers,
+		// and answers to what was never asked.
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// welcome waits for the opener's HELLO and answers it.
+func (l *link) welcome() error {
+	f, err := l.next()
+	if err != nil {
+		return err
+	}
+	if !isHello(f) || !f.Flags.Has(whole) {
+		return l.svc.m.reject(oap.Refuse(oap.ReasonBadHello, "the first frame is %s of app_proto_id %d", f.Flags, f.Proto))
+	}
+	h, err := oap.DecodeHelloRequest(f.Payload)
+	if err != nil {
+		return l.svc.m.reject(err)
+	}
+	if err := l.peer.permits.hold(l.dead); err != nil {
+		return err
+	}
+	cfg := &l.svc.cfg
+	l.put(&outgoing{frame: oap.Frame{
+		Header: oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: uint16(status.OK.Code()), Proto: oap.ProtoControl},
+		Payload: oap.HelloResponse{
+			MaxFrame: uint32(cfg.MaxFrame), MaxInflight: uint32(cfg.MaxInflight), CreditWindow: uint32(cfg.CreditWindow),
+			FlagsSupported: oap.FlagsKnown, Versions: []uint16{oap.Version}, Transports: []string{"quic-v1", "tcp"},
+		}.Encode(),
+	}})
+	l.greeted(h.UA, uint32(cfg.MaxFrame), 0, slices.Contains(h.Features, oap.FeatureCompZstd))
+	return nil
+}
+
+// isHello reports whether a frame is a HELLO of either side.
+func isHello(f oap.Frame) bool { return f.Proto == oap.ProtoControl && f.CorrID == 0 }
+
+// request takes one REQ frame. The place of its answer in the egress queue is
+// taken first: a peer that does not read its answers is not read any more.
+func (l *link) request(f oap.Frame) error {
+	if err := l.peer.permits.hold(l.dead); err != nil {
+		return err
+	}
+	err := l.admit(f)
+	if err == nil {
+		return l.grant(f)
+	}
+	if l.svc.m.reject(err); resets(err) {
+		l.peer.permits.release(0)
+		return err
+	}
+	l.reply(f, nil, err, false)
+	return nil
+}
+
+// resets reports whether a refusal ends the stream.
+func resets(err error) bool {
+	var de *oap.DecodeError
+	return errors.As(err, &de) && !de.Reason.Answered()
+}
+
+// admit answers a control request, hands any other to a worker, or refuses it.
+// Unless it fails, the frame permit is used up.
+func (l *link) admit(f oap.Frame) error {
+	s := l.svc
+	if err := busy(l.peer.rate.Allow()); err != nil {
+		return err
+	}
+	if f.Proto == oap.ProtoControl {
+		return l.control(f)
+	}
+	handle := s.handlers[f.Proto]
+	switch {
+	case l.answering(f.CorrID):
+		return oap.Refuse(oap.ReasonDupCorr, "corr_id %d", f.CorrID)
+	case handle == nil:
+		return oap.Refuse(oap.ReasonUnknownProto, "app_proto_id %d", f.Proto)
+	case !f.Flags.Has(whole):
+		return status.Errorf(status.BadRequest, "a request on a session is one frame, START and END; this one is %s", f.Flags)
+	case s.draining.Load():
+		return errDraining
+	}
+	req, err := decodeRequest(f, uint32(s.cfg.MaxFrame))
+	if err != nil {
+		return err
+	}
+	return l.dispatch(f, req, handle)
+}
+
+// busy turns the registry's rate_limit into the busy that SPEC §2 asks for.
+func busy(err error) error {
+	if e, ok := err.(*status.Error); ok {
+		e.Outcome = status.Busy
+	}
+	return err
+}
+
+// control answers PING; HELLO is over.
+func (l *link) control(f oap.Frame) error {
+	switch {
+	case isHello(f):
+		return oap.Refuse(oap.ReasonBadHello, "a second HELLO")
+	case len(f.Payload) > maxPing:
+		return status.Errorf(status.BadRequest, "PING of %d bytes, at most %d", len(f.Payload), maxPing)
+	}
+	l.reply(f, append([]byte(nil), f.Payload...), nil, false)
+	return nil
+}
+
+// answering reports whether a request of that corr_id is in flight.
+func (l *link) answering(corr uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.flight[corr] != nil
+}
+
+// dispatch puts the request in flight and in the queue of the workers.
+func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
+	s := l.svc
+	l.mu.Lock()
+	n := int64(len(l.flight))
+	full := n >= s.cfg.MaxInflight
+	if !full {
+		l.flight[f.CorrID] = &exchange{}
+		l.lastActive = time.Now()
+		l.producers.Add(1)
+	}
+	l.mu.Unlock()
+	if full {
+		return status.BusyError(status.Busy, status.Limit{
+			Name: "session.max_inflight", Current: n, Cap: s.cfg.MaxInflight, RetryAfter: minRetryAfter,
+		})
+	}
+	s.inflight.add()
+	t := newTask(l, f, req, handle)
+	if err := s.ingress.TryPut(t); err != nil {
+		t.cancel()
+		l.settle(f.CorrID)
+		s.inflight.done()
+		l.leave()
+		return err
+	}
+	return nil
+}
+
+// minRetryAfter is the hint of a limit that frees itself with the next answer.
+const minRetryAfter = 100 * time.Millisecond
+
+// settle takes a request out of flight.
+func (l *link) settle(corr uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.flight, corr)
+	l.lastActive = time.Now()
+}
+
+// reply queues the answer to f: payload, or err. The frame permit is held.
+// Bytes that the budgets do not have now make the answer busy: a worker does
+// not wait for a peer that does not read.
+func (l *link) reply(f oap.Frame, payload []byte, err error, final bool) {
+	o := &outgoing{final: final, frame: oap.Frame{Header: oap.Header{
+		Flags: oap.FlagResp | oap.FlagEnd, Proto: f.Proto, CorrID: f.CorrID,
+	}}}
+	if err == nil {
+		err = l.fill(o, payload)
+	}
+	if err != nil {
+		o.frame.Flags &^= oap.FlagComp
+		o.frame.Code, o.frame.Payload = oap.ErrorPayload(err) // small, and as many as there are permits: not charged
+	}
+	l.put(o)
+}
+
+// fill makes o the success with that payload.
+func (l *link) fill(o *outgoing, payload []byte) error {
+	maxFrame := l.maxFrame.Load()
+	if l.compress && len(payload) >= compressAbove {
+		if z, ok := oap.Compress(nil, payload, maxFrame); ok {
+			payload, o.frame.Flags = z, o.frame.Flags|oap.FlagComp
+		}
+	}
+	if most := int(maxFrame) - oap.HeaderSize; len(payload) > most {
+		return status.Errorf(status.Internal, "the answer is %d bytes, a frame holds %d", len(payload), most)
+	}
+	if err := l.peer.permits.tryCharge(int64(len(payload))); err != nil {
+		return err
+	}
+	o.charged = int64(len(payload))
+	o.frame.Code, o.frame.Payload = uint16(status.OK.Code()), payload
+	return nil
+}
+
+// goAway tells the peer that this node is going. When there is no room for it
+// the peer learns it from the answers.
+func (l *link) goAway(d time.Duration) {
+	if !l.enter() {
+		return
+	}
+	defer l.leave()
+	if l.maxFrame.Load() == 0 || l.peer.permits.frames.TryAcquire(1) != nil {
+		return
+	}
+	l.put(&outgoing{frame: oap.Frame{
+		Header:  oap.Header{Flags: oap.FlagEvent, Proto: oap.ProtoControl},
+		Payload: oap.GoAway{DrainMS: d.Milliseconds()}.Encode(),
+	}})
+}
