@@ -125,7 +125,7 @@ func TestRepublish(t *testing.T) {
 		if err := a.add(root("fresh")); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute + time.Second)
 		if p.count(root("fresh")) != 1 {
 			t.Error("the sweep holds up a fresh announcement")
 		}
