@@ -23,6 +23,7 @@
 // every file and calls [Builder.Add] for each name; the builder hands finished
 // nodes to its Putter and Close returns the address. Elsewhere a command calls
 // [Lookup] with that address and a path, which reads one node per level, and
-// gives the entry found to [Extractor.Tree], which writes it beside the
-// target; [Extractor.Commit] creates the links and renames it into place.
+// [Walk] with the directory found; it hands every entry to an [Extractor], which
+// writes beside the target, and [Extractor.Commit] creates the links and renames
+// the whole into place.
 package manifest

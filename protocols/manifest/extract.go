@@ -12,12 +12,9 @@ import (
 	"allium/protocols/status"
 )
 
-// Bounds of one extraction.
-const (
-	maxPath         = 4096     // bytes of an entry's path below the target
-	maxNesting      = 255      // directories inside each other; each holds a descriptor while it is open
-	maxPendingLinks = 64 << 20 // bytes of the links that wait for Commit
-)
+// maxPendingLinks bounds the links of one tree that wait for Commit, in bytes
+// of their paths and targets.
+const maxPendingLinks = 64 << 20
 
 // ExtractOptions are the choices of an extraction; the zero value is the safe
 // one.
@@ -58,7 +55,8 @@ type Extractor struct {
 	done    bool  // committed or aborted
 }
 
-// openDir is a directory that still takes entries.
+// openDir is a directory that still takes entries: at most maxNesting at a
+// time, each with a descriptor.
 type openDir struct {
 	path  string
 	dir   *os.Root

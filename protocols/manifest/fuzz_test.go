@@ -103,11 +103,11 @@ func FuzzExtractTree(f *testing.F) {
 	f.Add(o[dir], o[sub])
 	f.Fuzz(func(t *testing.T, top, below []byte) {
 		nodes := objects{b3.Sum(top): top, b3.Sum(below): below}
-		content := func(_ context.Context, e Entry) (io.ReadCloser, error) {
-			return io.NopCloser(io.LimitReader(strings.NewReader(strings.Repeat("x", 1<<16)), e.Size)), nil
+		content := func(_ context.Context, e Entry) (io.Reader, error) {
+			return io.LimitReader(strings.NewReader(strings.Repeat("x", 1<<16)), e.Size), nil
 		}
 		extractInside(t, ExtractOptions{}, func(x *Extractor) error {
-			return x.Tree(t.Context(), nodes.get, content, Entry{Kind: Directory, Root: b3.Sum(top)})
+			return extract(t.Context(), x, nodes.get, content, b3.Sum(top))
 		})
 	})
 }

@@ -167,7 +167,7 @@ func BenchmarkExtract1k(b *testing.B) {
 	for i := range 1000 {
 		entries = append(entries, fileEntry(fmt.Sprintf("%04d", i), content))
 	}
-	root, size := build(b, o.put, standard, entries)
+	root, _ := build(b, o.put, standard, entries)
 	dir, i := b.TempDir(), 0
 	b.ReportAllocs()
 	for b.Loop() {
@@ -176,7 +176,7 @@ func BenchmarkExtract1k(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := x.Tree(b.Context(), o.get, o.content, Entry{Kind: Directory, Root: root, Size: size}); err != nil {
+		if err := extract(b.Context(), x, o.get, o.content, root); err != nil {
 			b.Fatal(err)
 		}
 		if err := x.Commit(); err != nil {

@@ -3,7 +3,6 @@ package manifest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -233,37 +232,4 @@ func TestLookupReadsOneNodePerLevel(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestWalkBoundsWhatItHolds: nodes of a mebibyte one below the other are
-// refused, one after the other they are not.
-func TestWalkBoundsWhatItHolds(t *testing.T) {
-	o := objects{}
-	byMax := split{min: MaxNode, max: MaxNode, modulus: 1 << 31}
-	const perNode = MaxNode/MaxTarget - 5
-	fat := func(i int) Entry {
-		return Entry{Name: fmt.Sprintf("link-%05d", i), Kind: Link, Target: strings.Repeat("x", MaxTarget)}
-	}
-	child, size := build(t, o.put, standard, []Entry{fileEntry("x", "")})
-	for range 20 {
-		entries := []Entry{{Name: "d", Kind: Directory, Root: child, Size: size}}
-		for i := range perNode {
-			entries = append(entries, fat(i))
-		}
-		child, size = build(t, o.put, byMax, entries)
-	}
-	x := begin(t, t.TempDir()+"/out", ExtractOptions{})
-	err := x.Tree(t.Context(), o.get, noContent, Entry{Kind: Directory, Root: child, Size: size})
-	if status.Of(err) != status.BodyCap || !strings.Contains(err.Error(), fmt.Sprint(maxHeld)) {
-		t.Errorf("nested: %v", err)
-	}
-
-	var many []Entry
-	for i := range 20 * perNode {
-		many = append(many, fat(i))
-	}
-	root, _ := build(t, o.put, byMax, many)
-	if names, err := drain(t.Context(), o.get, root); err != nil || len(names) != len(many) {
-		t.Errorf("in a row: %d of %d entries, %v", len(names), len(many), err)
-	}
 }
