@@ -46,15 +46,15 @@ fuzz-smoke: ## Run every fuzz target for FUZZTIME (5s)
 bench: build ## Run benchmarks, the reference pipe and 25 crash rounds
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./protocols/... ./store/... ./resolver/... ./gateway/...
 	ALLIUM_CRASH_ROUNDS=25 $(GO) test -run 'Crash' -count 1 -v ./store/
-	$(GO) run ./bench
+	$(GO) run ./bench -allium bin/allium
 
 .PHONY: docs
 docs: ## Write docs/reference from the code
-	$(GO) run ./docs/gen
+	$(GO) run ./cmd/allium docs docs/reference
 
 .PHONY: docs-check
 docs-check: ## Fail when docs/reference differs from the code
-	$(GO) run ./docs/gen -check
+	$(GO) run ./cmd/allium docs docs/reference --check
 
 .PHONY: tidy-check
 tidy-check: ## Fail when go.mod or go.sum are not tidy

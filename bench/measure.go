@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// usage is what one finished process took.
+type usage struct {
+	wall, cpu time.Duration
+	rss       int64 // peak, bytes
+	out       string
+}
+
+// run runs a program to its end.
+func run(ctx context.Context, name string, args ...string) (usage, error) {
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	begun := time.Now()
+	err := cmd.Run()
+	u := usage{wall: time.Since(begun), out: out.String()}
+	if err != nil {
+		return u, fmt.Errorf("%s %v: %w: %s", filepath.Base(name), args, err, errs.String())
+	}
+	u.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	if r, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		u.rss = r.Maxrss << 10
+	}
+	return u, nil
+}
+
+// row is one line of the result.
+type row struct {
+	what, unit, target string
+	values             []float64
+}
+
+func (r row) String() string {
+	v := slices.Sorted(slices.Values(r.values))
+	return fmt.Sprintf("%s\t%s %s\t%s – %s\t%s", r.what, number(v[len(v)/2]), r.unit, number(v[0]), number(v[len(v)-1]), r.target)
+}
+
+func number(f float64) string {
+	if f >= 100 {
+		return fmt.Sprintf("%.0f", f)
+	}
+	return fmt.Sprintf("%.3g", f)
+}
+
+// pairs divides a by b round by round.
+func pairs(a, b []float64) []float64 {
+	q := make([]float64, len(a))
+	for i := range a {
+		q[i] = a[i] / b[i]
+	}
+	return q
+}
+
+// randomFile writes size random bytes, so that nothing can compress them.
+func randomFile(name string, size int64) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	src := rand.NewChaCha8([32]byte{1})
+	buf := make([]byte, 1<<20)
+	for left := size; left > 0; left -= int64(len(buf)) {
+		buf = buf[:min(left, int64(len(buf)))]
+		_, _ = src.Read(buf) // never fails
+		if _, err := f.Write(buf); err != nil {
+			return err
+		}
+	}
+	return f.Close()
+}
+
+// smallFiles writes n different files of 4 KiB, a hundred in a directory.
+func smallFiles(dir string, n int) error {
+	src := rand.NewChaCha8([32]byte{2})
+	buf := make([]byte, 4<<10)
+	for i := range n {
+		d := filepath.Join(dir, fmt.Sprintf("%03d", i/100))
+		if i%100 == 0 {
+			if err := os.MkdirAll(d, 0o755); err != nil {
+				return err
+			}
+		}
+		_, _ = src.Read(buf) // never fails
+		if err := os.WriteFile(filepath.Join(d, fmt.Sprintf("%02d", i%100)), buf, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a running node, or a reference server.
+type process struct {
+	cmd   *exec.Cmd
+	addr  string        // the first it listens on
+	ready time.Duration // from its start
+}
+
+// startProcess starts a program that prints "listening on ADDR" lines and then
+// "ready".
+func startProcess(ctx context.Context, name string, args ...string) (*process, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &process{cmd: cmd}
+	for sc := bufio.NewScanner(out); sc.Scan(); {
+		if a, ok := strings.CutPrefix(sc.Text(), "listening on "); ok && p.addr == "" {
+			p.addr = a
+		}
+		if sc.Text() == "ready" {
+			p.ready = time.Since(begun)
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("%s %v ended before it was ready: %w", name, args, cmd.Wait())
+}
+
+// startNode starts a node on loopback TCP alone.
+func (s *settings) startNode(ctx context.Context, home string, bootstrap ...string) (*process, error) {
+	args := []string{"--home", home, "--log-level", "error", "run", "--profile", "testnet", "--listen", "/ip4/127.0.0.1/tcp/0"}
+	for _, b := range bootstrap {
+		args = append(args, "--bootstrap", b)
+	}
+	return startProcess(ctx, s.allium, args...)
+}
+
+// stop ends the process and returns its peak memory in bytes.
+func (p *process) stop() (rss int64, err error) {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return 0, err
+	}
+	err = p.cmd.Wait()
+	if r, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		rss = r.Maxrss << 10
+	}
+	return rss, err
+}
+
+// memory is what the process holds now, in bytes.
+func (p *process) memory() (int64, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(raw)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
+			var kib int64
+			_, err := fmt.Sscan(f[1], &kib)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("no VmRSS in /proc/%d/status", p.cmd.Process.Pid)
+}

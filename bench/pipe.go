@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/zeebo/blake3"
+	"golang.org/x/sys/unix"
+
+	"allium/node/p2p"
+)
+
+// The protocols of the reference server.
+const (
+	pipeProtocol = protocol.ID("/bench/pipe")
+	rawProtocol  = protocol.ID("/bench/raw")
+)
+
+// chunk is what the reference programs read and write at a time.
+const chunk = 256 << 10
+
+var errNotReference = errors.New("not a reference program")
+
+// reference runs the reference program that args name.
+func reference(ctx context.Context, args []string) error {
+	switch {
+	case len(args) == 3 && args[0] == "reference-copy":
+		return copyFile(args[1], args[2])
+	case len(args) == 2 && args[0] == "reference-serve":
+		return serve(ctx, args[1])
+	case len(args) == 3 && args[0] == "reference-pull":
+		return pull(ctx, args[1], args[2])
+	case len(args) == 2 && args[0] == "reference-raw":
+		return pullRaw(ctx, args[1])
+	}
+	return errNotReference
+}
+
+// copyFile is read + hash + write + fdatasync in the shortest way.
+func copyFile(from, to string) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return store(f, to)
+}
+
+// store hashes and writes r to a new file and makes it durable.
+func store(r io.Reader, to string) error {
+	f, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	h := blake3.New()
+	if err := hashThrough(h, f, r); err != nil {
+		return err
+	}
+	if err := unix.Fdatasync(int(f.Fd())); err != nil {
+		return err
+	}
+	h.Sum(nil)
+	return f.Close()
+}
+
+// hashThrough copies r to w and hashes it.
+func hashThrough(h *blake3.Hasher, w io.Writer, r io.Reader) error {
+	buf := make([]byte, chunk)
+	for {
+		n, err := io.ReadFull(r, buf)
+		_, _ = h.Write(buf[:n]) // never fails
+		if _, err := w.Write(buf[:n]); err != nil {
+			return err
+		}
+		switch err {
+		case nil:
+		case io.EOF, io.ErrUnexpectedEOF:
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// newHost is a host as a testnet node has it, on loopback TCP.
+func newHost(ctx context.Context) (host.Host, error) {
+	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := p2p.ProfileConfig(p2p.Testnet)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Listen = []string{"/ip4/127.0.0.1/tcp/0"}
+	b, err := p2p.New(cfg, p2p.Deps{Key: key, Version: "bench"})
+	if err != nil {
+		return nil, err
+	}
+	return b.Build(ctx)
+}
+
+// serve sends the file, hashed, or as many bytes of nothing, to whoever asks.
+func serve(ctx context.Context, file string) error {
+	h, err := newHost(ctx)
+	if err != nil {
+		return err
+	}
+	h.SetStreamHandler(pipeProtocol, func(s network.Stream) {
+		if err := send(s, file); err != nil {
+			_ = s.Reset()
+		}
+	})
+	h.SetStreamHandler(rawProtocol, func(s network.Stream) {
+		if err := sendRaw(s, file); err != nil {
+			_ = s.Reset()
+		}
+	})
+	addrs, err := peer.AddrInfoToP2pAddrs(host.InfoFromHost(h))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("listening on %s\nready\n", addrs[0])
+	return untilTerminated(ctx, h)
+}
+
+func send(s network.Stream, file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := blake3.New()
+	if err := hashThrough(h, s, f); err != nil {
+		return err
+	}
+	h.Sum(nil)
+	return s.CloseWrite()
+}
+
+func sendRaw(s network.Stream, file string) error {
+	fi, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, chunk)
+	for left := fi.Size(); left > 0; left -= int64(len(buf)) {
+		buf = buf[:min(left, int64(len(buf)))]
+		if _, err := s.Write(buf); err != nil {
+			return err
+		}
+	}
+	return s.CloseWrite()
+}
+
+// open opens a stream to the server on a connection that is already warm.
+func open(ctx context.Context, addr string, id protocol.ID) (host.Host, network.Stream, error) {
+	info, err := peer.AddrInfoFromString(addr)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := newHost(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := h.Connect(ctx, *info); err != nil {
+		return nil, nil, err
+	}
+	s, err := h.NewStream(ctx, info.ID, id)
+	return h, s, err
+}
+
+// pull receives, hashes, writes and syncs; it prints the seconds it took.
+func pull(ctx context.Context, addr, to string) error {
+	h, s, err := open(ctx, addr, pipeProtocol)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	if err := store(s, to); err != nil {
+		return err
+	}
+	fmt.Println(time.Since(begun).Seconds())
+	return h.Close()
+}
+
+// pullRaw receives and forgets; it prints the seconds it took.
+func pullRaw(ctx context.Context, addr string) error {
+	h, s, err := open(ctx, addr, rawProtocol)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	buf := make([]byte, chunk)
+	for {
+		_, err := s.Read(buf)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	fmt.Println(time.Since(begun).Seconds())
+	return h.Close()
+}
+
+// untilTerminated serves until SIGTERM, then closes the host.
+func untilTerminated(ctx context.Context, h host.Host) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer stop()
+	<-ctx.Done()
+	return h.Close()
+}

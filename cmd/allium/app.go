@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"allium/gateway/client"
+	"allium/node"
+	"allium/node/config"
+	"allium/protocols/status"
+)
+
+// app is what all commands share: the global flags and the streams.
+type app struct {
+	home       string
+	configFile string
+	json       bool
+	quiet      bool
+	logLevel   string
+	logFormat  string
+
+	stdin       io.Reader
+	stdout, err io.Writer
+	terminal    bool // err is one, so progress may be drawn
+}
+
+func newApp() *app {
+	return &app{stdin: os.Stdin, stdout: os.Stdout, err: os.Stderr, terminal: term.IsTerminal(int(os.Stderr.Fd()))}
+}
+
+// command builds the tree of commands.
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "allium",
+		Short: "A peer-to-peer node for content addressed by BLAKE3",
+		Long: `allium stores, finds, fetches and serves files and directories by what they
+contain: an address is "b3:" and the BLAKE3 hash that b3sum prints, and every
+64 KiB that arrives is proved against it.`,
+		Example: `  allium run &                  start a node
+  allium add ./photos           store a directory; prints its address
+  allium get b3:… -o photos     fetch it, on any other node
+  allium testnet up             try it all on this machine`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&a.home, "home", "", "directory of the node (default $ALLIUM_HOME, else ~/.allium)")
+	f.StringVar(&a.configFile, "config", "", "configuration file (default config.toml in the home directory)")
+	f.BoolVar(&a.json, "json", false, "machine-readable output, one JSON value a line")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "only what a script needs: no progress, no names")
+	f.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error")
+	f.StringVar(&a.logFormat, "log-format", "", "text or json")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return status.Errorf(status.BadRequest, "%w; see `%s --help`", err, cmd.CommandPath())
+	})
+	root.AddCommand(
+		a.initCommand(), a.runCommand(), a.idCommand(), a.versionCommand(),
+		a.addCommand(), a.getCommand(), a.catCommand(), a.lsCommand(), a.statCommand(), a.verifyCommand(), a.pinCommand(),
+		a.providersCommand(), a.announceCommand(),
+		a.peersCommand(), a.connectCommand(), a.disconnectCommand(), a.pingCommand(),
+		a.configCommand(), a.testnetCommand(), a.docsCommand(),
+	)
+	return root
+}
+
+// args turns cobra's complaints about arguments into bad_request.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, got []string) error {
+		if err := check(cmd, got); err != nil {
+			return status.Errorf(status.BadRequest, "%w; usage: %s", err, cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// exit reports err and returns the exit code.
+func (a *app) exit(err error) int {
+	if err == nil {
+		return 0
+	}
+	o := status.Of(err)
+	if o == status.Internal && strings.HasPrefix(err.Error(), "unknown command") { // cobra has no type for it
+		o = status.BadRequest
+	}
+	if a.json {
+		report := status.ReportOf(err)
+		report.Reason = o.String()
+		_ = json.NewEncoder(a.err).Encode(report)
+	} else {
+		fmt.Fprintf(a.err, "allium: %v\n", err)
+	}
+	return o.Exit()
+}
+
+// homeDir is the node's directory.
+func (a *app) homeDir() (string, error) {
+	home := a.home
+	if home == "" {
+		home = os.Getenv("ALLIUM_HOME")
+	}
+	if home == "" {
+		user, err := os.UserHomeDir()
+		if err != nil {
+			return "", status.Errorf(status.BadRequest, "%w; name the node's directory with --home or ALLIUM_HOME", err)
+		}
+		home = filepath.Join(user, ".allium")
+	}
+	return filepath.Abs(home)
+}
+
+// load reads the configuration; flags are a command's own, by key.
+func (a *app) load(flags map[string]any) (config.Loaded, string, error) {
+	home, err := a.homeDir()
+	if err != nil {
+		return config.Loaded{}, "", err
+	}
+	if flags == nil {
+		flags = map[string]any{}
+	}
+	if a.logLevel != "" {
+		flags["log.level"] = a.logLevel
+	}
+	if a.logFormat != "" {
+		flags["log.format"] = a.logFormat
+	}
+	o := config.Options{File: filepath.Join(home, config.FileName), Env: os.Environ(), Flags: flags}
+	if a.configFile != "" {
+		o.File, o.Required = a.configFile, true
+	}
+	cfg, err := config.Load(o)
+	return cfg, home, err
+}
+
+// node is the node of the home directory. Nothing is dialled yet: where none
+// runs, the first call says so (client.ErrNotRunning).
+func (a *app) node() (*client.Client, error) {
+	home, err := a.homeDir()
+	if err != nil {
+		return nil, err
+	}
+	socket, err := client.SocketPath(home)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(socket)
+}
+
+// withStore runs f on the running node or, when none runs, on its store. f
+// must not have had an effect when it returns client.ErrNotRunning.
+func (a *app) withStore(ctx context.Context, f func(client.Store) error) error {
+	n, err := a.node()
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	if err := f(n); !errors.Is(err, client.ErrNotRunning) {
+		return err
+	}
+	cfg, home, err := a.load(nil)
+	if err != nil {
+		return err
+	}
+	off, err := node.OpenOffline(ctx, home, cfg.Config)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(off), off.Close())
+}
+
+// print writes one result: as JSON, or as the line that human makes.
+func (a *app) print(v any, human string) error {
+	if a.json {
+		return json.NewEncoder(a.stdout).Encode(v)
+	}
+	if human == "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(a.stdout, human)
+	return err
+}

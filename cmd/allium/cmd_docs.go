@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"allium/node"
+	"allium/node/config"
+	"allium/protocols/status"
+)
+
+// docsCommand writes docs/reference from the code. It is for the project's own
+// use and hidden.
+func (a *app) docsCommand() *cobra.Command {
+	var check bool
+	cmd := &cobra.Command{
+		Use:     "docs DIR",
+		Short:   "Write the reference pages",
+		Example: "  allium docs docs/reference --check",
+		Hidden:  true,
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, dir []string) error {
+			pages, err := a.reference(cmd.Context(), cmd.Root())
+			if err != nil {
+				return err
+			}
+			for name, page := range pages {
+				file := filepath.Join(dir[0], name)
+				if check {
+					if old, err := os.ReadFile(file); err != nil || !bytes.Equal(old, page) {
+						return status.Errorf(status.Conflict, "%s differs from the code; run `make docs`", file)
+					}
+					continue
+				}
+				if err := os.MkdirAll(dir[0], 0o755); err != nil {
+					return err
+				}
+				if err := os.WriteFile(file, page, 0o644); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "fail when a page differs instead of writing it")
+	return cmd
+}
+
+// reference renders every page.
+func (a *app) reference(ctx context.Context, root *cobra.Command) (map[string][]byte, error) {
+	limits, metrics, err := node.Reference(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pages := map[string][]byte{"cli.md": cliPage(root), "config.md": configPage(), "status.md": statusPage()}
+
+	var b bytes.Buffer
+	heading(&b, "Queues and limits", "Everything in a node that is bounded, with its default capacity and what happens when it is full. `allium limits` shows the same list of a running node, with what is in use.")
+	table(&b, "name", "kind", "capacity", "path", "when full")
+	for _, l := range limits {
+		table(&b, "`"+l.Name+"`", string(l.Kind), fmt.Sprint(l.Capacity), l.Path, l.Policy)
+	}
+	pages["queues.md"] = b.Bytes()
+
+	b = bytes.Buffer{}
+	heading(&b, "Metrics", "What `/metrics` of the admin listener shows, beside the metrics of the Go runtime (`go_`, `process_`) and of libp2p (`libp2p_`).")
+	table(&b, "name", "labels", "what")
+	for _, m := range metrics {
+		table(&b, "`"+m.Name+"`", strings.Join(m.Labels, ", "), m.Help)
+	}
+	pages["metrics.md"] = b.Bytes()
+	return pages, nil
+}
+
+func heading(b *bytes.Buffer, title, text string) {
+	fmt.Fprintf(b, "# %s\n\n<!-- written by `make docs`; edit the code instead -->\n\n%s\n", title, text)
+}
+
+// table writes one row; the first after a heading also opens the table.
+func table(b *bytes.Buffer, cells ...string) {
+	for i, c := range cells {
+		cells[i] = strings.ReplaceAll(c, "|", "\\|")
+	}
+	if !strings.HasSuffix(b.String(), "|\n") {
+		fmt.Fprintf(b, "\n| %s |\n|%s\n", strings.Join(cells, " | "), strings.Repeat("---|", len(cells)))
+		return
+	}
+	fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
+}
+
+func statusPage() []byte {
+	var b bytes.Buffer
+	heading(&b, "Outcomes", "What every error means, on every surface: the code is the OAP status and the HTTP status, exit is the exit code of `allium`.")
+	table(&b, "outcome", "code", "exit", "does a retry help")
+	for _, o := range status.All() {
+		table(&b, "`"+o.String()+"`", fmt.Sprint(o.Code()), fmt.Sprint(o.Exit()), o.Retry().String())
+	}
+	return b.Bytes()
+}
+
+func configPage() []byte {
+	var b bytes.Buffer
+	heading(&b, "Configuration", "Every key of `config.toml`, with the default of the macronode profile. Flags win over the environment (`ALLIUM_DHT__ALPHA=5` sets `dht.alpha`), the environment over the file. `allium config show` says where a value comes from.")
+	group := ""
+	for _, k := range config.Keys() {
+		if g, _, _ := strings.Cut(k.Name, "."); g != group {
+			fmt.Fprintf(&b, "\n## %s\n", g)
+			table(&b, "key", "type", "default", "what")
+			group = g
+		}
+		table(&b, "`"+k.Name+"`", k.Type, "`"+k.Default+"`", k.Doc)
+	}
+	return b.Bytes()
+}
+
+func cliPage(root *cobra.Command) []byte {
+	var b bytes.Buffer
+	heading(&b, "Command line", "Exit codes are listed in [status.md](status.md).")
+	writeCommand(&b, root)
+	return b.Bytes()
+}
+
+func writeCommand(b *bytes.Buffer, c *cobra.Command) {
+	if c.Hidden || c.Name() == "help" {
+		return
+	}
+	text := c.Long
+	if text == "" {
+		text = c.Short + "."
+	}
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n    %s\n", c.CommandPath(), text, c.UseLine())
+	if c.Example != "" {
+		fmt.Fprintf(b, "\nExamples:\n\n```\n%s\n```\n", c.Example)
+	}
+	flags := c.NonInheritedFlags()
+	if flags.HasAvailableFlags() {
+		b.WriteByte('\n')
+		flags.VisitAll(func(f *pflag.Flag) {
+			if f.Hidden || f.Name == "help" {
+				return
+			}
+			name := "--" + f.Name
+			if f.Shorthand != "" {
+				name = "-" + f.Shorthand + ", " + name
+			}
+			fmt.Fprintf(b, "- `%s`: %s%s\n", name, f.Usage, defaultOf(f))
+		})
+	}
+	commands := c.Commands()
+	slices.SortFunc(commands, func(a, b *cobra.Command) int { return strings.Compare(a.Name(), b.Name()) })
+	for _, sub := range commands {
+		writeCommand(b, sub)
+	}
+}
+
+// defaultOf is a flag's default, if it says anything.
+func defaultOf(f *pflag.Flag) string {
+	switch f.DefValue {
+	case "", "false", "[]":
+		return ""
+	}
+	return fmt.Sprintf(" (default `%s`)", f.DefValue)
+}

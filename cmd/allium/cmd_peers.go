@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"allium/gateway/client"
+	"allium/protocols/status"
+)
+
+// onNode is a command that needs a running node.
+func (a *app) onNode(f func(ctx context.Context, n client.Node, arg []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, arg []string) error {
+		n, err := a.node()
+		if err != nil {
+			return err
+		}
+		return f(cmd.Context(), n, arg)
+	}
+}
+
+func (a *app) idCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "id",
+		Short:   "Show who the running node is and where it listens",
+		Example: "  allium id --json",
+		Args:    args(cobra.NoArgs),
+		RunE: a.onNode(func(ctx context.Context, n client.Node, _ []string) error {
+			id, err := n.ID(ctx)
+			if err != nil {
+				return err
+			}
+			human := id.ID
+			if !a.quiet {
+				human = fmt.Sprintf("id       %s\nlisten   %s\ngateway  %s\nadmin    %s", id.ID, strings.Join(id.Addrs, "\n         "), id.Gateway, id.Admin)
+			}
+			return a.print(id, human)
+		}),
+	}
+}
+
+func (a *app) peersCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "peers",
+		Short:   "List the connected peers",
+		Example: "  allium peers --json",
+		Args:    args(cobra.NoArgs),
+		RunE: a.onNode(func(ctx context.Context, n client.Node, _ []string) error {
+			peers, err := n.Peers(ctx)
+			if err != nil {
+				return err
+			}
+			for _, p := range peers {
+				if err := a.print(p, a.peerLine(p)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+}
+
+func (a *app) peerLine(p client.Peer) string {
+	if a.quiet {
+		return p.ID
+	}
+	rtt := "-"
+	if p.RTTMS > 0 {
+		rtt = fmt.Sprintf("%.1f ms", p.RTTMS)
+	}
+	age := (time.Duration(p.AgeMS) * time.Millisecond).Round(time.Second)
+	return fmt.Sprintf("%s  %-3s  %-5s  %9s  %8s  %s  %s", p.ID, p.Direction, p.Transport, rtt, age, p.Addr, p.Agent)
+}
+
+func (a *app) connectCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "connect MULTIADDR",
+		Short:   "Connect to a peer",
+		Example: "  allium connect /ip4/203.0.113.7/tcp/4901/p2p/12D3KooW…",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: a.onNode(func(ctx context.Context, n client.Node, arg []string) error {
+			p, err := n.Connect(ctx, arg[0])
+			if err != nil {
+				return err
+			}
+			return a.print(p, a.peerLine(p))
+		}),
+	}
+}
+
+func (a *app) disconnectCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "disconnect PEER",
+		Short:   "Close the connections to a peer",
+		Example: "  allium disconnect 12D3KooW…",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: a.onNode(func(ctx context.Context, n client.Node, arg []string) error {
+			return n.Disconnect(ctx, arg[0])
+		}),
+	}
+}
+
+func (a *app) pingCommand() *cobra.Command {
+	var count int
+	cmd := &cobra.Command{
+		Use:     "ping PEER|MULTIADDR",
+		Short:   "Measure round trips to a peer over its OAP session",
+		Example: "  allium ping 12D3KooW… -n 3",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: a.onNode(func(ctx context.Context, n client.Node, arg []string) error {
+			if count < 1 || count > 1000 {
+				return status.Errorf(status.BadRequest, "--count is %d, must be 1 to 1000", count)
+			}
+			for i := range count {
+				if i > 0 {
+					select {
+					case <-ctx.Done():
+						return ctx.Err()
+					case <-time.After(time.Second):
+					}
+				}
+				pong, err := n.Ping(ctx, arg[0])
+				if err != nil {
+					return err
+				}
+				if err := a.print(pong, fmt.Sprintf("%s  %.3f ms", pong.ID, pong.RTTMS)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().IntVarP(&count, "count", "n", 1, "round trips, one a second, 1 to 1000")
+	return cmd
+}
+
+func (a *app) providersCommand() *cobra.Command {
+	var limit int
+	cmd := &cobra.Command{
+		Use:     "providers KEY",
+		Short:   "Ask the network who has an object",
+		Example: "  allium providers b3:… --limit 5",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: a.onNode(func(ctx context.Context, n client.Node, arg []string) error {
+			found := 0
+			for p, err := range n.Providers(ctx, arg[0], limit) {
+				if err != nil {
+					return err
+				}
+				found++
+				human := p.ID
+				if !a.quiet {
+					human = strings.Join(append([]string{p.ID}, p.Addrs...), "\n  ")
+				}
+				if err := a.print(p, human); err != nil {
+					return err
+				}
+			}
+			if found == 0 {
+				return status.Errorf(status.NotFound, "nobody says to have %s; its owner can `allium announce` it", arg[0])
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().IntVar(&limit, "limit", 0, "stop after that many, 1 to 32 (default: the node's own)")
+	return cmd
+}
+
+func (a *app) announceCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "announce KEY",
+		Short:   "Tell the network that this node has an object",
+		Example: "  allium announce b3:…",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: a.onNode(func(ctx context.Context, n client.Node, arg []string) error {
+			done, err := n.Announce(ctx, arg[0])
+			if err != nil {
+				return err
+			}
+			return a.print(done, fmt.Sprintf("%s: %d peers took the record", done.Root, done.Peers))
+		}),
+	}
+}

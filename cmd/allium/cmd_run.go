@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"allium/node"
+	"allium/node/config"
+	"allium/node/p2p"
+	"allium/protocols/status"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	var profile string
+	cmd := &cobra.Command{
+		Use:     "init",
+		Short:   "Make a home directory: configuration and identity",
+		Example: "  allium init\n  allium --home /srv/allium init --profile seed",
+		Args:    args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			home, err := a.homeDir()
+			if err != nil {
+				return err
+			}
+			cfg, err := config.Load(config.Options{Flags: map[string]any{"node.profile": profile}})
+			if err != nil {
+				return err
+			}
+			id, err := node.Init(home, cfg)
+			if err != nil {
+				return err
+			}
+			human := fmt.Sprintf("%s\nconfiguration in %s; start the node with `allium run`", id, filepath.Join(home, config.FileName))
+			if a.quiet {
+				human = id.String()
+			}
+			return a.print(map[string]string{"id": id.String(), "home": home}, human)
+		},
+	}
+	cmd.Flags().StringVar(&profile, "profile", string(p2p.Macronode), fmt.Sprintf("one of %v", p2p.Profiles()))
+	return cmd
+}
+
+// runFlags are the flags of run and the configuration keys they set.
+type runFlags struct {
+	listen, bootstrap       []string
+	gateway, admin, profile string
+	amnesia                 bool
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the node until it is told to stop",
+		Long: `Run the node in the foreground. It prints one line for each address it listens
+on, then "ready". SIGTERM or Ctrl-C drains it: no new requests, those in flight
+finish within node.drain_deadline; a second signal ends it at once.
+
+A home directory that does not exist yet is made, as "allium init" does.`,
+		Example: `  allium run
+  allium run --listen /ip4/0.0.0.0/tcp/4901 --gateway 127.0.0.1:8080
+  allium run --bootstrap /ip4/203.0.113.7/tcp/4901/p2p/12D3KooW…`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.runNode(cmd.Context(), f.keys(cmd))
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringArrayVar(&f.listen, "listen", nil, "multiaddr to listen on, repeatable; port 0 is any free one (listen.addrs)")
+	fl.StringArrayVar(&f.bootstrap, "bootstrap", nil, "multiaddr with /p2p/ID of a peer to start from, repeatable (dht.bootstrap)")
+	fl.StringVar(&f.gateway, "gateway", "", "host:port of the HTTP gateway; empty for none (gateway.listen)")
+	fl.StringVar(&f.admin, "admin", "", "loopback host:port of the admin listener; empty for none (admin.listen)")
+	fl.StringVar(&f.profile, "profile", "", fmt.Sprintf("one of %v (node.profile)", p2p.Profiles()))
+	fl.BoolVar(&f.amnesia, "amnesia", false, "keep objects in RAM only (store.backend = memory)")
+	return cmd
+}
+
+// keys are the flags that were given, by configuration key.
+func (f runFlags) keys(cmd *cobra.Command) map[string]any {
+	keys := map[string]any{}
+	for flag, kv := range map[string]struct {
+		key   string
+		value any
+	}{
+		"listen": {"listen.addrs", f.listen}, "bootstrap": {"dht.bootstrap", f.bootstrap},
+		"gateway": {"gateway.listen", f.gateway}, "admin": {"admin.listen", f.admin}, "profile": {"node.profile", f.profile},
+	} {
+		if cmd.Flags().Changed(flag) {
+			keys[kv.key] = kv.value
+		}
+	}
+	if f.amnesia {
+		keys["store.backend"] = "memory"
+	}
+	return keys
+}
+
+func (a *app) runNode(ctx context.Context, flags map[string]any) error {
+	cfg, home, err := a.load(flags)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(home, config.FileName)); errors.Is(err, fs.ErrNotExist) && a.configFile == "" && cfg.Node.Profile != p2p.Micronode {
+		fresh, err := config.Load(config.Options{Flags: map[string]any{"node.profile": string(cfg.Node.Profile)}})
+		if err != nil {
+			return err
+		}
+		if _, err := node.Init(home, fresh); err != nil {
+			return err
+		}
+	}
+	n, err := node.New(home, cfg.Config, node.Deps{Log: a.logger(cfg.Log)})
+	if err != nil {
+		return err
+	}
+	err = n.Run(ctx, func() {
+		id := n.ID()
+		lines := []string{"peer " + id.ID}
+		for _, addr := range id.Addrs {
+			lines = append(lines, "listening on "+addr)
+		}
+		for _, l := range []struct{ what, addr string }{{"gateway", id.Gateway}, {"admin", id.Admin}} {
+			if l.addr != "" {
+				lines = append(lines, l.what+" on "+l.addr)
+			}
+		}
+		fmt.Fprintln(a.stdout, strings.Join(append(lines, "ready"), "\n"))
+	})
+	if ctx.Err() != nil && err == nil {
+		return nil // told to stop, and stopped cleanly
+	}
+	if status.Of(err) == status.Internal {
+		return fmt.Errorf("the node stopped: %w", err)
+	}
+	return err
+}
+
+// logger writes to standard error as the configuration says.
+func (a *app) logger(c config.Log) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Level)) // validated
+	o := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(a.err, o))
+	}
+	return slog.New(slog.NewTextHandler(a.err, o))
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"allium/node"
+)
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Show version, commit and Go version",
+		Example: "  allium version --json",
+		Args:    args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			v := node.ThisVersion()
+			human := fmt.Sprintf("allium %s\ncommit %s\ngo     %s", v.Version, v.Commit, v.Go)
+			if a.quiet {
+				human = v.Version
+			}
+			return a.print(v, human)
+		},
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"allium/gateway/client"
+)
+
+// Progress is drawn for what takes longer than this, and no oftener than that.
+const (
+	progressAfter = time.Second
+	progressEvery = 100 * time.Millisecond
+)
+
+// progress returns a function to report progress with and one to call at the
+// end. On a terminal a bar appears once the work has taken a second; in a pipe
+// or with -q nothing is ever drawn.
+func (a *app) progress(what string) (client.ProgressFunc, func()) {
+	if !a.terminal || a.quiet || a.json {
+		return nil, func() {}
+	}
+	var (
+		mu    sync.Mutex
+		bar   *progressbar.ProgressBar
+		next  = time.Now().Add(progressAfter)
+		total int64
+	)
+	report := func(p client.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Now()
+		if now.Before(next) {
+			return
+		}
+		next = now.Add(progressEvery)
+		max := p.TotalBytes
+		if max == 0 {
+			max = -1 // a spinner with a rate
+		}
+		if bar == nil {
+			bar = progressbar.NewOptions64(max, progressbar.OptionSetWriter(a.err), progressbar.OptionSetDescription(what),
+				progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
+			total = max
+		}
+		if max != total {
+			bar.ChangeMax64(max)
+			total = max
+		}
+		_ = bar.Set64(p.Bytes)
+	}
+	finish := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if bar != nil {
+			_ = bar.Clear()
+		}
+	}
+	return report, finish
+}

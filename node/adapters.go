@@ -1,0 +1,214 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/gateway"
+	"allium/protocols/b3"
+	"allium/protocols/dht"
+	"allium/protocols/object"
+	"allium/protocols/status"
+	"allium/resolver"
+	"allium/store"
+)
+
+// This file joins packages that do not know each other: each adapter is one
+// side's interface over the other's type.
+
+// served is the store as the object server reads it.
+type served struct{ st *store.Store }
+
+// OpenObject implements object.Store.
+func (s served) OpenObject(ctx context.Context, root b3.Root) (object.Object, error) {
+	return s.st.Open(ctx, root)
+}
+
+// Presence implements object.Store.
+func (s served) Presence(ctx context.Context, roots []b3.Root) ([]object.Presence, error) {
+	has, err := s.st.Has(ctx, roots)
+	if err != nil {
+		return nil, err
+	}
+	answer := make([]object.Presence, len(has))
+	for i, p := range has {
+		if p == store.Complete {
+			answer[i] = object.Complete
+		}
+	}
+	return answer, nil
+}
+
+// fetched is the store as the resolver writes it.
+type fetched struct{ st *store.Store }
+
+// Open implements resolver.Local. A damaged object counts as absent: its
+// providers have it, and a new copy replaces the old one.
+func (f fetched) Open(ctx context.Context, root b3.Root) (resolver.LocalObject, error) {
+	o, err := f.st.Open(ctx, root)
+	if status.Of(err) == status.Corrupt {
+		return nil, status.Errorf(status.NotFound, "%w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// Has implements resolver.Local.
+func (f fetched) Has(ctx context.Context, roots []b3.Root) ([]bool, error) {
+	has, err := f.st.Has(ctx, roots)
+	answer := make([]bool, len(has))
+	for i, p := range has {
+		answer[i] = p == store.Complete
+	}
+	return answer, err
+}
+
+// Put implements resolver.Local.
+func (f fetched) Put(ctx context.Context, root b3.Root, p []byte) error {
+	_, err := f.st.PutBytes(ctx, p, store.PutOptions{Expect: root, Deferred: true})
+	return err
+}
+
+// Ingest implements resolver.Local.
+func (f fetched) Ingest(ctx context.Context, root b3.Root, size int64) (resolver.Ingest, error) {
+	in, err := f.st.Ingest(ctx, root, size)
+	if err != nil {
+		return nil, err
+	}
+	return ingest{in}, nil
+}
+
+// Flush implements resolver.Local.
+func (f fetched) Flush(ctx context.Context) error { return f.st.Flush(ctx) }
+
+// Lease implements resolver.Local.
+func (f fetched) Lease(roots ...b3.Root) (release func()) { return f.st.Lease(roots...) }
+
+// finder is the DHT as the resolver asks it.
+type finder struct{ dht *dht.Service }
+
+// FindProviders implements resolver.ProviderFinder.
+func (f finder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[resolver.Provider, error] {
+	return func(yield func(resolver.Provider, error) bool) {
+		for p, err := range f.dht.FindProviders(ctx, root, limit) {
+			if !yield(resolver.Provider{Addr: p.AddrInfo, NotAfter: p.NotAfter}, err) {
+				return
+			}
+		}
+	}
+}
+
+// addressBook lets the resolver say how a peer can be reached.
+type addressBook struct{ host host.Host }
+
+// bookTTL is how long an address from a provider record is kept unless a
+// connection confirms it.
+const bookTTL = 10 * time.Minute
+
+// AddAddrs implements resolver.Dialer.
+func (a addressBook) AddAddrs(p peer.AddrInfo) { a.host.Peerstore().AddAddrs(p.ID, p.Addrs, bookTTL) }
+
+// foundObjects opens objects wherever they are: in the store, or with peers.
+type foundObjects struct {
+	local    localObjects
+	resolver *resolver.Resolver
+}
+
+// Open implements gateway.Objects.
+func (f foundObjects) Open(ctx context.Context, root b3.Root, o gateway.OpenOptions) (gateway.Content, error) {
+	c, err := f.local.Open(ctx, root, o)
+	switch out := status.Of(err); {
+	case out != status.NotFound && out != status.Corrupt:
+		return c, err
+	case o.LocalOnly:
+		return nil, err
+	}
+	r := &remoteContent{resolver: f.resolver, root: root, via: resolver.Sources{Via: o.Via}}
+	want := resolver.OpenOptions{Sources: r.via} // no bytes: the size alone
+	if o.Whole {
+		want = resolver.Whole(r.via)
+	}
+	ahead, err := f.resolver.Open(ctx, root, want)
+	if err != nil {
+		return nil, err
+	}
+	r.size = ahead.Size()
+	if !o.Whole {
+		return r, ahead.Close()
+	}
+	r.whole = ahead
+	return r, nil
+}
+
+// remoteContent is an object that peers have.
+type remoteContent struct {
+	resolver *resolver.Resolver
+	root     b3.Root
+	via      resolver.Sources
+	size     int64
+	whole    *resolver.Content // opened ahead; nil once it is used
+}
+
+func (c *remoteContent) Size() int64 { return c.size }
+func (c *remoteContent) Local() bool { return false }
+
+// Close gives up what was opened and not used.
+func (c *remoteContent) Close() error {
+	if c.whole != nil {
+		return c.whole.Close()
+	}
+	return nil
+}
+
+// Copy writes bytes as they arrive, verified. A whole object is kept.
+func (c *remoteContent) Copy(ctx context.Context, w io.Writer, start, end int64) error {
+	from := c.whole
+	c.whole = nil
+	if from != nil && (start != 0 || end != c.size) {
+		_ = from.Close()
+		from = nil
+	}
+	if from == nil {
+		o := resolver.OpenOptions{Start: start, End: end, Sources: c.via}
+		if start == 0 && end == c.size {
+			o.End = resolver.ToEnd
+		}
+		var err error
+		if from, err = c.resolver.Open(ctx, c.root, o); err != nil {
+			return err
+		}
+	}
+	defer from.Close()
+	_, err := from.WriteTo(writerCtx{ctx, w})
+	var we writeError
+	if errors.As(err, &we) {
+		return we.err
+	}
+	return err
+}
+
+// ingest is a download as the resolver writes it.
+type ingest struct{ *store.Ingest }
+
+// Open implements resolver.Ingest.
+func (i ingest) Open() (resolver.LocalObject, error) {
+	o, err := i.Ingest.Open()
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// Commit implements resolver.Ingest.
+func (i ingest) Commit(ctx context.Context) error {
+	_, err := i.Ingest.Commit(ctx, false)
+	return err
+}

@@ -1,0 +1,206 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"allium/gateway/client"
+	"allium/protocols/manifest"
+	"allium/store"
+)
+
+// Item is one file, directory or link to add.
+type Item struct {
+	// Path is slash-separated. Its first element is the name of what is added:
+	// "src", "src/go.mod" and "src/sort/sort.go" make one tree.
+	Path       string
+	Kind       manifest.EntryKind
+	Executable bool
+	Target     string // of a link
+
+	// One of the two gives a file's bytes. Body must be consumed before the
+	// next item is asked for (a tar stream); Open may be called later and from
+	// another goroutine (a file system).
+	Body io.Reader
+	Size int64 // of Body
+	Open func() (io.ReadCloser, error)
+}
+
+// Items yields trees one after the other, each depth first: a directory before
+// its entries, the entries of one directory in bytewise order of their names.
+// Anything else is refused by the manifest builder, with the entry named.
+type Items = iter.Seq2[Item, error]
+
+// AddStats counts while an add runs; any goroutine may read it.
+type AddStats struct {
+	Files atomic.Int64 // files stored
+	Bytes atomic.Int64 // bytes read
+	New   atomic.Int64 // bytes that the store did not have
+}
+
+// The pipeline of an add: one goroutine reads the tree, addWorkers store
+// files, one assembles the manifests in the tree's order.
+const (
+	addWorkers = 4
+	addAhead   = 256      // items between the reader and the assembler
+	smallFile  = 64 << 10 // files up to here are read whole: one chunk group
+)
+
+// adding is one item on its way through the pipeline.
+type adding struct {
+	Item
+	data []byte        // a small body that was already read
+	done chan struct{} // closed when info and err are set
+	info store.Info
+	err  error
+}
+
+// addTrees stores what items yields and calls each for every tree once it is
+// durable. On error the objects of an unfinished tree stay as unpinned cache:
+// nothing refers to them.
+func addTrees(ctx context.Context, st *store.Store, items Items, stats *AddStats, each func(context.Context, client.Added) error) error {
+	workers := min(addWorkers, 2*runtime.GOMAXPROCS(0))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers + 2)
+	p := &addPipeline{
+		st: st, stats: stats, each: each,
+		ordered: make(chan *adding, addAhead), // bound: addAhead items of at most smallFile bytes each
+		jobs:    make(chan *adding),
+	}
+	g.Go(func() error { return p.read(gctx, items) })
+	for range workers {
+		g.Go(func() error { return p.store(gctx) })
+	}
+	g.Go(func() error { return p.assemble(gctx) })
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("add: %w", err)
+	}
+	return nil
+}
+
+type addPipeline struct {
+	st      *store.Store
+	stats   *AddStats
+	each    func(context.Context, client.Added) error
+	ordered chan *adding // every item, in the tree's order
+	jobs    chan *adding // the files among them
+}
+
+// read walks the tree.
+func (p *addPipeline) read(ctx context.Context, items Items) error {
+	defer close(p.ordered)
+	defer close(p.jobs)
+	for it, err := range items {
+		if err != nil {
+			return err
+		}
+		a := &adding{Item: it, done: make(chan struct{})}
+		select {
+		case p.ordered <- a:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if it.Kind != manifest.File {
+			close(a.done)
+			continue
+		}
+		if it.Body != nil {
+			if inline, err := p.body(ctx, a); err != nil {
+				return fmt.Errorf("%s: %w", it.Path, err)
+			} else if inline {
+				continue
+			}
+		}
+		select {
+		case p.jobs <- a:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// body reads a body that has to be consumed now. A small one becomes a job, a
+// large one is stored right here (inline).
+func (p *addPipeline) body(ctx context.Context, a *adding) (inline bool, err error) {
+	if a.Size <= smallFile {
+		a.data = make([]byte, a.Size)
+		_, err := io.ReadFull(a.Body, a.data)
+		return false, err
+	}
+	defer close(a.done)
+	a.info, a.err = p.put(ctx, a.Body)
+	return true, a.err
+}
+
+// store is a worker: it stores files until there are no more.
+func (p *addPipeline) store(ctx context.Context) error {
+	for a := range p.jobs {
+		a.info, a.err = p.file(ctx, a)
+		close(a.done)
+		if a.err != nil {
+			return fmt.Errorf("%s: %w", a.Path, a.err)
+		}
+	}
+	return nil
+}
+
+func (p *addPipeline) file(ctx context.Context, a *adding) (store.Info, error) {
+	if a.Open == nil {
+		p.stats.Bytes.Add(int64(len(a.data)))
+		info, err := p.st.PutBytes(ctx, a.data, store.PutOptions{Deferred: true})
+		a.data = nil
+		return info, err
+	}
+	f, err := a.Open()
+	if err != nil {
+		return store.Info{}, err
+	}
+	defer f.Close()
+	return p.put(ctx, f)
+}
+
+func (p *addPipeline) put(ctx context.Context, r io.Reader) (store.Info, error) {
+	return p.st.Put(ctx, countingReader{r, &p.stats.Bytes}, store.PutOptions{Deferred: true})
+}
+
+// countingReader counts what is read through it.
+type countingReader struct {
+	r io.Reader
+	n *atomic.Int64
+}
+
+func (c countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// assemble takes the items in order, waits for each and builds the manifests
+// from the leaves up.
+func (p *addPipeline) assemble(ctx context.Context) error {
+	t := &treeBuilder{pipeline: p}
+	for a := range p.ordered {
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if a.err != nil {
+			return fmt.Errorf("%s: %w", a.Path, a.err)
+		}
+		if err := t.add(ctx, a); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil { // ordered is closed early when reading failed
+		return err
+	}
+	return t.finish(ctx)
+}

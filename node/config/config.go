@@ -1,0 +1,127 @@
+// Package config is the node's configuration: one struct that nests those of
+// the packages, read from flags over environment over a TOML file over the
+// profile's defaults (SPEC §10).
+//
+// Each package owns its part (fields, bounds, documentation); this one only
+// nests, loads and explains. Every key has a `doc` tag, which is its line in
+// `allium config show`, in the file that `allium init` writes and in
+// docs/reference/config.md.
+//
+// One start, walked through: `allium run --listen …` calls [Load] with the
+// file's path, the environment and the flags. Load merges the three, refuses
+// keys that nobody knows with the nearest one that exists, fits the rest onto
+// [Default] of the profile, validates, and remembers for each key where its
+// value came from.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"allium/gateway"
+	"allium/node/p2p"
+	"allium/protocols/dht"
+	"allium/protocols/object"
+	"allium/protocols/session"
+	"allium/resolver"
+	"allium/store"
+)
+
+// FileName is the configuration file in a home directory.
+const FileName = "config.toml"
+
+// Profile selects the defaults.
+type Profile = p2p.Profile
+
+// Config is everything a node can be told.
+type Config struct {
+	Node     Node                `koanf:"node"`
+	Listen   p2p.Config          `koanf:"listen"`
+	Session  session.Config      `koanf:"session"`
+	Object   object.Config       `koanf:"object"`
+	DHT      dht.Config          `koanf:"dht"`
+	Store    store.Config        `koanf:"store"`
+	Resolver resolver.Config     `koanf:"resolver"`
+	Gateway  gateway.Config      `koanf:"gateway"`
+	Admin    gateway.AdminConfig `koanf:"admin"`
+	Log      Log                 `koanf:"log"`
+}
+
+// Node is the process as a whole.
+type Node struct {
+	Profile       Profile       `koanf:"profile" doc:"what the node is for, and so its defaults: micronode, macronode, seed or testnet"`
+	DrainDeadline time.Duration `koanf:"drain_deadline" doc:"how long requests in flight may take after SIGTERM, 1s to 5s"`
+	SwarmKey      string        `koanf:"swarm_key" doc:"file with the pre-shared key of a private network; empty for the public one"`
+}
+
+// Log is where and how the node logs.
+type Log struct {
+	Level  string `koanf:"level" doc:"least level that is logged: debug, info, warn or error"`
+	Format string `koanf:"format" doc:"text or json, on standard error"`
+}
+
+// Default returns a profile's configuration. An unknown profile gives the
+// macronode's, which then fails Validate.
+func Default(p Profile) Config {
+	listen, err := p2p.ProfileConfig(p)
+	if err != nil {
+		listen = p2p.DefaultConfig()
+		listen.Profile = p
+	}
+	c := Config{
+		Node:     Node{Profile: p, DrainDeadline: 3 * time.Second},
+		Listen:   listen,
+		Session:  session.DefaultConfig(),
+		Object:   object.DefaultConfig(),
+		DHT:      dht.DefaultConfig(),
+		Store:    store.DefaultConfig(),
+		Resolver: resolver.DefaultConfig(),
+		Gateway:  gateway.DefaultConfig(),
+		Admin:    gateway.DefaultAdminConfig(),
+		Log:      Log{Level: "info", Format: "text"},
+	}
+	c.Store.Dir = "store" // below the home directory
+	switch p {
+	case p2p.Micronode:
+		c.Session.IdleTimeout = 15 * time.Second
+		c.Store.Backend = store.BackendMemory
+	case p2p.Seed:
+		c.DHT.Server = true
+	case p2p.Testnet:
+		c.DHT.Server = true
+		c.Gateway.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	}
+	return c
+}
+
+// Validate checks every part and names each key that is out of its bounds.
+func (c Config) Validate() error {
+	errs := []error{
+		c.Node.validate(), c.Listen.Validate(), c.Session.Validate(), c.Object.Validate(), c.DHT.Validate(),
+		c.Store.Validate(), c.Resolver.Validate(), c.Gateway.Validate(), c.Admin.Validate(), c.Log.validate(),
+	}
+	if c.Node.Profile != c.Listen.Profile {
+		errs = append(errs, fmt.Errorf("node.profile is %q, the host's is %q", c.Node.Profile, c.Listen.Profile))
+	}
+	return errors.Join(errs...)
+}
+
+func (n Node) validate() error {
+	if n.DrainDeadline < time.Second || n.DrainDeadline > 5*time.Second {
+		return fmt.Errorf("node.drain_deadline is %s, must be 1s to 5s", n.DrainDeadline)
+	}
+	return nil
+}
+
+func (l Log) validate() error {
+	switch l.Level {
+	case "debug", "info", "warn", "error":
+	default:
+		return fmt.Errorf("log.level is %q, must be debug, info, warn or error", l.Level)
+	}
+	if l.Format != "text" && l.Format != "json" {
+		return fmt.Errorf("log.format is %q, must be text or json", l.Format)
+	}
+	return nil
+}

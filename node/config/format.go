@@ -1,0 +1,99 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"allium/protocols/admission"
+)
+
+// format writes a value as it would stand in the file, without quotes.
+func format(v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case time.Duration:
+		return formatDuration(x)
+	case encoding.TextMarshaler:
+		if p, err := x.MarshalText(); err == nil {
+			return string(p)
+		}
+	case []string:
+		return strings.Join(x, ",")
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// formatDuration drops zero parts: 24h, not 24h0m0s.
+func formatDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// typeName is a type as the reference calls it.
+func typeName(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return "duration"
+	case reflect.TypeFor[admission.Bytes]():
+		return "size"
+	}
+	switch t.Kind() {
+	case reflect.Slice:
+		return "list"
+	case reflect.Bool:
+		return "bool"
+	case reflect.String:
+		return "string"
+	case reflect.Float64:
+		return "number"
+	default:
+		return "integer"
+	}
+}
+
+// TOML writes the configuration as a commented file in which every key stands
+// at its value, those at their default commented out.
+func TOML(l Loaded) string {
+	var b strings.Builder
+	group := ""
+	for _, v := range l.Values() {
+		table, key := v.Name[:strings.LastIndexByte(v.Name, '.')], v.Name[strings.LastIndexByte(v.Name, '.')+1:]
+		if table != group {
+			fmt.Fprintf(&b, "\n[%s]\n", table)
+			group = table
+		}
+		mark := ""
+		if v.Source == FromDefault {
+			mark = "# "
+		}
+		fmt.Fprintf(&b, "# %s\n%s%s = %s\n", v.Doc, mark, key, literal(v))
+	}
+	return b.String()
+}
+
+// literal is a value in TOML.
+func literal(v Value) string {
+	switch v.Type {
+	case "integer", "number", "bool":
+		return v.Value
+	case "list":
+		if v.Value == "" {
+			return "[]"
+		}
+		parts := strings.Split(v.Value, ",")
+		for i, p := range parts {
+			parts[i] = fmt.Sprintf("%q", p)
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	default:
+		return fmt.Sprintf("%q", v.Value)
+	}
+}

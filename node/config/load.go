@@ -1,0 +1,245 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/knadh/koanf/maps"
+	"github.com/knadh/koanf/parsers/toml/v2"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/v2"
+
+	"allium/node/p2p"
+	"allium/protocols/status"
+)
+
+// Source says where a value came from.
+type Source string
+
+// The sources, the strongest last.
+const (
+	FromDefault Source = "default"
+	FromFile    Source = "file"
+	FromEnv     Source = "env"
+	FromFlag    Source = "flag"
+)
+
+// Options says where to look.
+type Options struct {
+	File     string         // TOML file; a missing one is an error only if Required
+	Required bool           // the file was named by the user
+	Env      []string       // as os.Environ; ALLIUM_DHT__ALPHA=5 sets dht.alpha
+	Flags    map[string]any // dotted key → value
+}
+
+// Loaded is a configuration with the origin of every key.
+type Loaded struct {
+	Config
+	Sources map[string]Source // every key of Keys
+	File    string            // the file that was read, or empty
+}
+
+// envPrefix starts a variable that sets a key; two underscores stand for each
+// dot, so ALLIUM_HOME is not one.
+const envPrefix = "ALLIUM_"
+
+// Load reads flags over environment over file over the profile's defaults.
+// Unknown keys are bad_request with the nearest known key; so are values that
+// do not fit or fail validation.
+func Load(o Options) (Loaded, error) {
+	file, err := readFile(o)
+	if err != nil {
+		return Loaded{}, err
+	}
+	layers := []struct {
+		source Source
+		values map[string]any
+	}{{FromFile, file}, {FromEnv, fromEnv(o.Env)}, {FromFlag, o.Flags}}
+
+	k := koanf.New(".")
+	sources := map[string]Source{}
+	for _, key := range Keys() {
+		sources[key.Name] = FromDefault
+	}
+	var unknown []error
+	for _, l := range layers {
+		for key := range l.values {
+			if _, ok := sources[key]; !ok {
+				unknown = append(unknown, fmt.Errorf("%s: unknown key %q%s", l.source, key, suggest(key)))
+				continue
+			}
+			sources[key] = l.source
+		}
+		if err := k.Load(confmap.Provider(l.values, "."), nil); err != nil {
+			return Loaded{}, fmt.Errorf("config: %s: %w", l.source, err)
+		}
+	}
+	if len(unknown) > 0 {
+		slices.SortFunc(unknown, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+		return Loaded{}, status.Errorf(status.BadRequest, "config: %w", errors.Join(unknown...))
+	}
+	profile := p2p.Macronode
+	if k.Exists("node.profile") {
+		profile = Profile(k.String("node.profile"))
+	}
+	out := Loaded{Config: Default(profile), Sources: sources}
+	if file != nil {
+		out.File = o.File
+	}
+	if err := decode(k.Raw(), &out.Config); err != nil {
+		return Loaded{}, status.Errorf(status.BadRequest, "config: %w", err)
+	}
+	if err := out.Validate(); err != nil {
+		return Loaded{}, status.Errorf(status.BadRequest, "config: %w", err)
+	}
+	return out, nil
+}
+
+// decode fits raw values onto cfg; what raw does not name keeps its default.
+func decode(raw map[string]any, cfg *Config) error {
+	dec, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
+		Result: cfg, TagName: "koanf", ErrorUnused: true, ZeroFields: true, WeaklyTypedInput: true,
+		DecodeHook: mapstructure.ComposeDecodeHookFunc(
+			mapstructure.StringToTimeDurationHookFunc(),
+			mapstructure.StringToSliceHookFunc(","),
+			mapstructure.TextUnmarshallerHookFunc(),
+		),
+	})
+	if err != nil {
+		return err
+	}
+	return dec.Decode(raw)
+}
+
+// readFile returns the file's values by dotted key, or nil if there is none.
+func readFile(o Options) (map[string]any, error) {
+	if o.File == "" {
+		return nil, nil
+	}
+	src, err := os.ReadFile(o.File)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && !o.Required:
+		return nil, nil
+	case errors.Is(err, os.ErrNotExist):
+		return nil, status.Errorf(status.NotFound, "config: there is no file %s; `allium init` writes one", o.File)
+	case err != nil:
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	tree, err := toml.Parser().Unmarshal(src)
+	if err != nil {
+		return nil, status.Errorf(status.BadRequest, "config: %s: %w", o.File, err)
+	}
+	flat, _ := maps.Flatten(tree, nil, ".")
+	for key, v := range flat {
+		if table, ok := v.(map[string]any); ok && len(table) == 0 { // a table without keys
+			delete(flat, key)
+		}
+	}
+	return flat, nil
+}
+
+// fromEnv picks the variables that set keys.
+func fromEnv(env []string) map[string]any {
+	values := map[string]any{}
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		if key, ok := strings.CutPrefix(name, envPrefix); ok && strings.Contains(key, "__") {
+			values[strings.ToLower(strings.ReplaceAll(key, "__", "."))] = value
+		}
+	}
+	return values
+}
+
+// suggest names the known key nearest to an unknown one, if one is near.
+func suggest(key string) string {
+	best, dist := "", 4
+	for _, k := range Keys() {
+		if d := distance(key, k.Name); d < dist {
+			best, dist = k.Name, d
+		}
+		// the right name under the wrong group
+		if _, last, ok := strings.Cut(k.Name, "."); ok && best == "" && strings.HasSuffix(key, last) {
+			best = k.Name
+		}
+	}
+	if best == "" {
+		return "; `allium config show` lists all keys"
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// distance is the Levenshtein distance of two short strings.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diag, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diag+cost)
+		}
+	}
+	return row[len(b)]
+}
+
+// Key is one configuration key.
+type Key struct {
+	Name    string `json:"key"`
+	Type    string `json:"type"`
+	Default string `json:"default"` // of the macronode profile
+	Doc     string `json:"doc"`
+}
+
+// Keys lists every key in order, with the macronode defaults.
+func Keys() []Key {
+	var keys []Key
+	walk(reflect.ValueOf(Default(p2p.Macronode)), "", func(name string, v reflect.Value, f reflect.StructField) {
+		keys = append(keys, Key{Name: name, Type: typeName(v.Type()), Default: format(v), Doc: f.Tag.Get("doc")})
+	})
+	return keys
+}
+
+// Value is one key's value in use.
+type Value struct {
+	Key
+	Value  string `json:"value"`
+	Source Source `json:"source"`
+}
+
+// Values lists every key with its value and origin.
+func (l Loaded) Values() []Value {
+	var values []Value
+	keys := Keys()
+	walk(reflect.ValueOf(l.Config), "", func(name string, v reflect.Value, _ reflect.StructField) {
+		values = append(values, Value{Key: keys[len(values)], Value: format(v), Source: l.Sources[name]})
+	})
+	return values
+}
+
+// walk calls visit for each leaf field that has a koanf name.
+func walk(v reflect.Value, prefix string, visit func(name string, v reflect.Value, f reflect.StructField)) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		name, opt, _ := strings.Cut(f.Tag.Get("koanf"), ",")
+		switch {
+		case opt == "squash":
+			walk(v.Field(i), prefix, visit)
+		case name == "" || name == "-":
+		case f.Type.Kind() == reflect.Struct && f.Tag.Get("doc") == "":
+			walk(v.Field(i), prefix+name+".", visit)
+		default:
+			visit(prefix+name, v.Field(i), f)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"allium/node/config"
+	"allium/node/p2p"
+	"allium/protocols/status"
+)
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), config.FileName)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	o := config.Options{File: file(t, "[dht]\nalpha = 5\nk = 10\nrpc_timeout = \"700ms\"\n[listen]\naddrs = [\"/ip4/127.0.0.1/tcp/0\"]\n")}
+	for _, step := range []struct {
+		env   []string
+		flags map[string]any
+		alpha int
+		from  config.Source
+	}{
+		{nil, nil, 5, config.FromFile},
+		{[]string{"ALLIUM_DHT__ALPHA=6", "ALLIUM_HOME=/nowhere"}, nil, 6, config.FromEnv},
+		{[]string{"ALLIUM_DHT__ALPHA=6"}, map[string]any{"dht.alpha": 7}, 7, config.FromFlag},
+	} {
+		o.Env, o.Flags = step.env, step.flags
+		l, err := config.Load(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.DHT.Alpha != step.alpha || l.Sources["dht.alpha"] != step.from {
+			t.Errorf("alpha is %d from %s, want %d from %s", l.DHT.Alpha, l.Sources["dht.alpha"], step.alpha, step.from)
+		}
+		if l.DHT.K != 10 || l.DHT.RPCTimeout != 700*time.Millisecond || l.DHT.HopBudget != config.Default(p2p.Macronode).DHT.HopBudget {
+			t.Errorf("the rest is wrong: %+v", l.DHT)
+		}
+		if len(l.Listen.Listen) != 1 {
+			t.Errorf("a list is merged, not replaced: %v", l.Listen.Listen)
+		}
+	}
+}
+
+func TestProfileDecidesDefaults(t *testing.T) {
+	t.Parallel()
+	l, err := config.Load(config.Options{Env: []string{"ALLIUM_NODE__PROFILE=testnet"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !l.DHT.Server || l.Gateway.Listen != "127.0.0.1:0" || l.Listen.Profile != p2p.Testnet {
+		t.Errorf("not a testnet: %+v", l.Config)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for want, o := range map[string]config.Options{
+		`did you mean "dht.alpha"`:         {Env: []string{"ALLIUM_DHT__ALPA=5"}},
+		`did you mean "store.index_cache"`: {Flags: map[string]any{"index_cache": 1}},
+		"allium config show":               {Flags: map[string]any{"completely.unlike.anything": 1}},
+		"alpha":                            {Flags: map[string]any{"dht.alpha": 99}},
+		"profile":                          {Flags: map[string]any{"node.profile": "giganode"}},
+		"log.level":                        {Flags: map[string]any{"log.level": "loud"}},
+		"drain_deadline":                   {Flags: map[string]any{"node.drain_deadline": "1m"}},
+		"header_bytes":                     {Flags: map[string]any{"gateway.header_bytes": "16 furlongs"}},
+		"toml":                             {File: file(t, "[dht\n")},
+	} {
+		_, err := config.Load(o)
+		if status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), want) {
+			t.Errorf("want a refusal with %q, got %v", want, err)
+		}
+	}
+	if _, err := config.Load(config.Options{File: "/nowhere/config.toml", Required: true}); status.Of(err) != status.NotFound {
+		t.Errorf("a named file that is missing: %v", err)
+	}
+	if _, err := config.Load(config.Options{File: "/nowhere/config.toml"}); err != nil {
+		t.Errorf("the default file may be missing: %v", err)
+	}
+}
+
+// TestEveryKeyIsDocumentedAndSettable sets each key to the value it has and
+// expects the same configuration back.
+func TestEveryKeyIsDocumentedAndSettable(t *testing.T) {
+	t.Parallel()
+	def, err := config.Load(config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range def.Values() {
+		if len(v.Doc) < 10 {
+			t.Errorf("%s is not documented", v.Name)
+		}
+		if v.Name != strings.ToLower(v.Name) || strings.Count(v.Name, ".") < 1 {
+			t.Errorf("%s is not a lower_snake key in a group", v.Name)
+		}
+		env := "ALLIUM_" + strings.ToUpper(strings.ReplaceAll(v.Name, ".", "__")) + "=" + v.Value
+		got, err := config.Load(config.Options{Env: []string{env}})
+		if err != nil {
+			t.Errorf("%s: %v", env, err)
+			continue
+		}
+		if got.Sources[v.Name] != config.FromEnv {
+			t.Errorf("%s is not from the environment", v.Name)
+		}
+		if !reflect.DeepEqual(normal(got.Config), normal(def.Config)) {
+			t.Errorf("%s changes the configuration", env)
+		}
+	}
+}
+
+// normal makes empty and nil lists the same.
+func normal(c config.Config) config.Config {
+	for _, l := range []*[]string{&c.Listen.Relays, &c.DHT.Bootstrap, &c.Admin.Hosts} {
+		if len(*l) == 0 {
+			*l = nil
+		}
+	}
+	return c
+}
+
+// TestWrittenFileIsTheDefault writes what `allium init` writes, uncomments
+// every key and reads it back.
+func TestWrittenFileIsTheDefault(t *testing.T) {
+	t.Parallel()
+	def, err := config.Load(config.Options{Flags: map[string]any{"node.profile": "seed"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := config.TOML(def)
+	if !strings.Contains(text, "\nprofile = \"seed\"\n") {
+		t.Error("the profile is not set")
+	}
+	var all strings.Builder
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "# "); ok && strings.Contains(line, " = ") {
+			line = rest
+		}
+		all.WriteString(line)
+	}
+	for name, text := range map[string]string{"as it is": text, "with every key": all.String()} {
+		got, err := config.Load(config.Options{File: file(t, text)})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !reflect.DeepEqual(normal(got.Config), normal(def.Config)) {
+			t.Errorf("%s: the file gives another configuration", name)
+		}
+	}
+}

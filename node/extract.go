@@ -1,0 +1,89 @@
+package node
+
+import (
+	"archive/tar"
+	"errors"
+	"io"
+	"path"
+	"strings"
+
+	"allium/gateway/client"
+	"allium/protocols/admission"
+	"allium/protocols/manifest"
+	"allium/protocols/status"
+)
+
+// ExtractOptions are the choices of an extraction.
+type ExtractOptions = manifest.ExtractOptions
+
+// Extract writes what Get returned to the file or directory target, which
+// appears only when it is whole. Nothing is written outside it. It does not
+// close the stream.
+func Extract(s *client.Stream, target string, o ExtractOptions, report client.ProgressFunc) error {
+	x, err := manifest.Begin(target, o)
+	if err != nil {
+		return err
+	}
+	if err = extract(x, s, report); err == nil {
+		err = x.Commit()
+	}
+	if err != nil {
+		return errors.Join(err, x.Abort())
+	}
+	return nil
+}
+
+// extract hands a stream to the extractor. A stream that ends early is the
+// body's error, so it is never taken for the whole.
+func extract(x *manifest.Extractor, s *client.Stream, report client.ProgressFunc) error {
+	body := &progressReader{r: s.Body, report: report}
+	if s.Kind == client.File {
+		body.p.TotalBytes = s.Size
+		return x.File("", s.Size, s.Executable, body)
+	}
+	tr := tar.NewReader(body)
+	for {
+		h, err := tr.Next()
+		if err == io.EOF {
+			_, err = io.Copy(io.Discard, body) // the padding, and the proof that nothing was cut
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		body.p.Objects++
+		p := strings.TrimPrefix(path.Clean("/"+h.Name), "/")
+		switch h.Typeflag {
+		case tar.TypeDir:
+			err = x.Dir(p)
+		case tar.TypeSymlink:
+			err = x.Symlink(p, h.Linkname)
+		case tar.TypeReg:
+			err = x.File(p, h.Size, h.Mode&0o111 != 0, tr)
+		default:
+			err = status.Errorf(status.Upstream, "the node sent an entry of type %q for %s", h.Typeflag, p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// progressReader reports what passes through it.
+type progressReader struct {
+	r      io.Reader
+	report client.ProgressFunc // may be nil
+	p      client.Progress
+}
+
+func (m *progressReader) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	m.p.Bytes += int64(n)
+	if m.report != nil {
+		m.report(m.p)
+	}
+	return n, err
+}
+
+// HumanSize is a number of bytes for people, such as "1.21 GiB".
+func HumanSize(bytes int64) string { return admission.Bytes(bytes).Human() }

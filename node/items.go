@@ -1,0 +1,205 @@
+package node
+
+import (
+	"archive/tar"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+
+	"allium/protocols/manifest"
+	"allium/protocols/status"
+)
+
+// DiskItems yields files and directories of the local file system, each under
+// its own base name. An argument itself may be a symbolic link; links below it
+// are added as links. Sockets, pipes and devices are refused by name.
+func DiskItems(names ...string) Items {
+	return func(yield func(Item, error) bool) {
+		for _, name := range names {
+			abs, err := filepath.Abs(name) // "." has no base name of its own
+			if err != nil {
+				yield(Item{}, err)
+				return
+			}
+			real, err := filepath.EvalSymlinks(abs)
+			if err != nil {
+				yield(Item{}, diskError(err))
+				return
+			}
+			info, err := os.Lstat(real)
+			if err != nil {
+				yield(Item{}, diskError(err))
+				return
+			}
+			base := filepath.Base(abs)
+			if base == string(filepath.Separator) {
+				base = "root"
+			}
+			if !walkDisk(real, base, info, yield) {
+				return
+			}
+		}
+	}
+}
+
+// walkDisk yields one item and, below a directory, its entries in bytewise
+// order. It returns false when the consumer wants no more.
+func walkDisk(name, rel string, info fs.FileInfo, yield func(Item, error) bool) bool {
+	it := Item{Path: rel}
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		it.Kind, it.Executable = manifest.File, mode&0o111 != 0
+		it.Open = func() (io.ReadCloser, error) {
+			// the file may have been replaced by a link since it was listed
+			f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+			return f, diskError(err)
+		}
+	case mode.IsDir():
+		it.Kind = manifest.Directory
+	case mode&fs.ModeSymlink != 0:
+		target, err := os.Readlink(name)
+		if err != nil {
+			return yield(Item{}, diskError(err))
+		}
+		it.Kind, it.Target = manifest.Link, target
+	default:
+		return yield(Item{}, status.Errorf(status.BadRequest, "%s is a %s; only files, directories and symbolic links can be added", name, modeName(mode)))
+	}
+	if !yield(it, nil) {
+		return false
+	}
+	if it.Kind != manifest.Directory {
+		return true
+	}
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		return yield(Item{}, diskError(err))
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return yield(Item{}, diskError(err))
+		}
+		if !walkDisk(filepath.Join(name, e.Name()), path.Join(rel, e.Name()), info, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// diskError gives file system errors the user can act on an outcome.
+func diskError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case os.IsNotExist(err):
+		return status.Errorf(status.NotFound, "%w", err)
+	case os.IsPermission(err):
+		return status.Errorf(status.Forbidden, "%w", err)
+	}
+	return err
+}
+
+func modeName(m fs.FileMode) string {
+	switch {
+	case m&fs.ModeSocket != 0:
+		return "socket"
+	case m&fs.ModeNamedPipe != 0:
+		return "named pipe"
+	default:
+		return "device"
+	}
+}
+
+// TarItems yields the entries of a tar stream in its order, which must be that
+// of Items (`allium add` writes it so).
+func TarItems(r io.Reader) Items {
+	return func(yield func(Item, error) bool) {
+		tr := tar.NewReader(r)
+		for {
+			h, err := tr.Next()
+			if err == io.EOF {
+				return
+			}
+			if err != nil {
+				yield(Item{}, status.Errorf(status.BadRequest, "tar: %w", err))
+				return
+			}
+			it := Item{Path: path.Clean(h.Name)}
+			switch h.Typeflag {
+			case tar.TypeReg:
+				it.Kind, it.Executable, it.Body, it.Size = manifest.File, h.Mode&0o111 != 0, tr, h.Size
+			case tar.TypeDir:
+				it.Kind = manifest.Directory
+			case tar.TypeSymlink:
+				it.Kind, it.Target = manifest.Link, h.Linkname
+			default:
+				yield(Item{}, status.Errorf(status.BadRequest, "tar: %s has type %q; only files, directories and symbolic links can be added", h.Name, h.Typeflag))
+				return
+			}
+			if !yield(it, nil) {
+				return
+			}
+		}
+	}
+}
+
+// WriteTar writes items as TarItems reads them. A file that changes its length
+// while it is read is an error that names it.
+func WriteTar(w io.Writer, items Items) error {
+	tw := tar.NewWriter(w)
+	for it, err := range items {
+		if err != nil {
+			return err
+		}
+		if err := writeTarItem(tw, it); err != nil {
+			return fmt.Errorf("%s: %w", it.Path, err)
+		}
+	}
+	return tw.Close()
+}
+
+func writeTarItem(tw *tar.Writer, it Item) error {
+	h := &tar.Header{Name: it.Path, Mode: 0o644, Format: tar.FormatPAX}
+	switch it.Kind {
+	case manifest.Directory:
+		h.Typeflag, h.Mode = tar.TypeDir, 0o755
+		return tw.WriteHeader(h)
+	case manifest.Link:
+		h.Typeflag, h.Linkname = tar.TypeSymlink, it.Target
+		return tw.WriteHeader(h)
+	}
+	h.Typeflag = tar.TypeReg
+	if it.Executable {
+		h.Mode = 0o755
+	}
+	f, err := it.Open()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s, ok := f.(interface{ Stat() (fs.FileInfo, error) })
+	if !ok {
+		return status.Errorf(status.Internal, "cannot tell the size before reading")
+	}
+	info, err := s.Stat()
+	if err != nil {
+		return err
+	}
+	h.Size = info.Size()
+	if err := tw.WriteHeader(h); err != nil {
+		return err
+	}
+	n, err := io.Copy(tw, f)
+	switch {
+	case err == tar.ErrWriteTooLong || err == nil && n < h.Size:
+		return status.Errorf(status.Conflict, "the file changed while it was read; add it again")
+	case err != nil:
+		return err
+	}
+	return nil
+}

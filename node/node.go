@@ -1,0 +1,354 @@
+// Package node is the composition root: it makes a node of the packages,
+// starts them in order, joins them last-first and answers the local API.
+//
+// [New] checks the configuration and starts nothing. [Node.Run] starts, each
+// stage waiting for the one before:
+//
+//	store → host → sessions → object server → DHT → resolver → gateway → ready
+//
+// and, when its context ends, a service fails for good or Drain is called:
+// readiness turns false, every service stops admitting (503 draining, GOAWAY),
+// what is in flight finishes, and the services are joined last-first, all under
+// one absolute deadline (SPEC §10, docs/LIFECYCLE.md).
+//
+// One request, walked through: a browser asks the gateway for an object that
+// is not here. The gateway opens it through [foundObjects]; the store says
+// not_found; the resolver asks the DHT who provides it and the object client
+// for the bytes; each group is proved, written to the store and copied to the
+// browser while the next one is on its way.
+//
+// [OpenOffline] is the store alone, for commands when no node runs.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"os"
+	"runtime/pprof"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"allium/gateway"
+	"allium/gateway/client"
+	"allium/node/config"
+	"allium/node/p2p"
+	"allium/node/supervise"
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+	"allium/protocols/dht"
+	"allium/protocols/object"
+	"allium/protocols/session"
+	"allium/protocols/status"
+	"allium/resolver"
+	"allium/store"
+)
+
+// Deps is what a node gets from its process.
+type Deps struct {
+	Log *slog.Logger // nil discards
+}
+
+// Node is one node. It runs once.
+type Node struct {
+	home string
+	cfg  config.Config
+	log  *slog.Logger
+
+	registry *prometheus.Registry
+	limits   *admission.Registry
+	services *supervise.Group
+	board    *Board
+	key      crypto.PrivKey
+	store    *store.Store
+	socket   string
+
+	drain    chan struct{} // closed by Drain
+	drainOne sync.Once
+	draining atomic.Bool
+
+	// Set by Run before ready, in the order of the stages; read-only afterwards.
+	host     host.Host
+	sessions *session.Service
+	server   *object.Server
+	objects  *object.Client
+	dht      *dht.Service
+	resolver *resolver.Resolver
+	gateway  *gateway.Gateway
+	started  atomic.Bool // all of the above are set
+}
+
+// New checks cfg, reads or makes the identity below home, and starts nothing.
+func New(home string, cfg config.Config, deps Deps) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	n := &Node{
+		home: home, cfg: cfg, log: deps.Log,
+		registry: registry,
+		limits:   admission.NewRegistry(registry),
+		services: supervise.New(supervise.Deps{Log: deps.Log, Metrics: registry}),
+		drain:    make(chan struct{}),
+	}
+	n.board = NewBoard(n.gates()...)
+	var err error
+	if n.socket, err = client.SocketPath(home); err != nil {
+		return nil, err
+	}
+	if n.key, err = identity(home, cfg.Node.Profile); err != nil {
+		return nil, err
+	}
+	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{Log: n.log, Metrics: registry, Limits: n.limits})
+	if err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// Run starts the node, calls ready when it answers everywhere, and returns
+// after everything it started has ended: nil when it was told to stop and
+// drained in time, otherwise why not.
+func (n *Node) Run(ctx context.Context, ready func()) error {
+	err := n.start(ctx)
+	if err == nil {
+		n.started.Store(true)
+		ready()
+		select {
+		case <-ctx.Done():
+		case <-n.drain:
+		case <-n.services.Failed():
+		}
+	}
+	return errors.Join(err, n.stop(context.WithoutCancel(ctx)), n.services.Err())
+}
+
+// start runs the stages in order and stops at the first that fails.
+func (n *Node) start(ctx context.Context) error {
+	for _, stage := range []func(context.Context) error{
+		n.startStore, n.startHost, n.startSessions, n.startObjects, n.startDHT, n.startResolver, n.startGateway,
+	} {
+		if err := stage(ctx); err != nil {
+			return err
+		}
+		if err := n.services.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) startStore(ctx context.Context) error {
+	return n.services.Start(ctx, supervise.Service{Name: "store", Run: n.store.Run, Fatal: true})
+}
+
+func (n *Node) startHost(ctx context.Context) error {
+	psk, err := swarmKey(n.cfg.Node.SwarmKey)
+	if err != nil {
+		return err
+	}
+	builder, err := p2p.New(n.cfg.Listen, p2p.Deps{Key: n.key, PSK: psk, Version: ThisVersion().Version, Log: n.log, Metrics: n.registry})
+	if err != nil {
+		return err
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "host", Fatal: true, Run: func(ctx context.Context, ready func()) error {
+		h, err := builder.Build(ctx)
+		if err != nil {
+			return err
+		}
+		n.host = h
+		ready()
+		<-ctx.Done()
+		return h.Close()
+	}})
+}
+
+func (n *Node) startSessions(ctx context.Context) (err error) {
+	n.sessions, err = session.New(n.cfg.Session, session.Deps{
+		Host: n.host, UserAgent: "allium/" + ThisVersion().Version, Log: n.log, Metrics: n.registry, Limits: n.limits,
+	})
+	if err != nil {
+		return err
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "sessions", Run: n.sessions.Run, Fatal: true})
+}
+
+func (n *Node) startObjects(ctx context.Context) (err error) {
+	n.server, err = object.NewServer(n.cfg.Object, object.ServerDeps{
+		Host: n.host, Store: served{n.store}, MaxFrame: n.sessions.MaxFrame,
+		Corrupt: func(root b3.Root, err error) {
+			n.log.Error("a stored object is damaged and is not served", "root", root, "err", err)
+		},
+		Log: n.log, Metrics: n.registry, Limits: n.limits,
+	})
+	if err != nil {
+		return err
+	}
+	n.objects, err = object.NewClient(n.cfg.Object, object.ClientDeps{Host: n.host, Metrics: n.registry, Limits: n.limits})
+	if err != nil {
+		return err
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "objects", Fatal: true, Run: func(ctx context.Context, ready func()) error {
+		err := n.server.Run(ctx, ready)
+		return errors.Join(err, n.objects.Close())
+	}})
+}
+
+func (n *Node) startDHT(ctx context.Context) (err error) {
+	n.dht, err = dht.New(n.cfg.DHT, dht.Deps{
+		Host: n.host, Key: n.key, Roots: n.announced(context.WithoutCancel(ctx)), Log: n.log, Metrics: n.registry, Limits: n.limits,
+	})
+	if err != nil {
+		return err
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "dht", Run: n.dht.Run})
+}
+
+func (n *Node) startResolver(ctx context.Context) (err error) {
+	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
+		Local: fetched{n.store}, Providers: finder{n.dht}, Objects: n.objects, Dialer: addressBook{n.host}, Self: n.host.ID(),
+		Log: n.log, Metrics: n.registry, Limits: n.limits,
+	})
+	if err != nil {
+		return err
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "resolver", Run: n.resolver.Run})
+}
+
+func (n *Node) startGateway(ctx context.Context) (err error) {
+	objects := foundObjects{local: localObjects{n.store}, resolver: n.resolver}
+	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
+		Objects: objects, Node: newAPI(n, objects), Ready: n.board.Report, Version: ThisVersion(), Socket: n.socket,
+		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,
+	})
+	if err != nil {
+		return err
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "gateway", Run: n.gateway.Run})
+}
+
+// stop drains and joins everything that was started. ctx is not cancelled; the
+// drain deadline bounds what follows.
+func (n *Node) stop(ctx context.Context) error {
+	n.draining.Store(true)
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.Node.DrainDeadline)
+	defer cancel()
+	if n.started.Load() {
+		n.log.Info("draining", "deadline", n.cfg.Node.DrainDeadline)
+		var admitting sync.WaitGroup
+		admitting.Go(func() {
+			if err := n.gateway.Drain(ctx); err != nil {
+				n.log.Warn("requests of the gateway did not finish", "err", err)
+			}
+		})
+		admitting.Go(func() { n.sessions.Drain(ctx, n.cfg.Node.DrainDeadline) })
+		admitting.Go(func() { n.server.Drain(ctx) })
+		admitting.Wait()
+	}
+	abandoned := n.services.Stop(ctx)
+	if len(abandoned) == 0 {
+		n.log.Info("stopped", "after", time.Since(begun).Round(time.Millisecond))
+		return nil
+	}
+	_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
+	return status.Errorf(status.Internal, "%v did not stop within the drain deadline of %s and a second; their stacks are above", abandoned, n.cfg.Node.DrainDeadline)
+}
+
+// Drain begins the orderly shutdown.
+func (n *Node) Drain() { n.drainOne.Do(func() { close(n.drain) }) }
+
+// ID is who the node is and where it listens, once Run has called ready.
+func (n *Node) ID() client.ID {
+	at := n.gateway.Addrs()
+	id := client.ID{ID: n.host.ID().String(), Addrs: []string{}, Gateway: at.Gateway, Admin: at.Admin}
+	addrs, err := peer.AddrInfoToP2pAddrs(host.InfoFromHost(n.host))
+	if err != nil {
+		return id // the id is a host's, so it can be written
+	}
+	for _, a := range addrs {
+		id.Addrs = append(id.Addrs, a.String())
+	}
+	return id
+}
+
+// announced lists what is published again before it expires: the pinned roots.
+func (n *Node) announced(ctx context.Context) func() iter.Seq[b3.Root] {
+	return func() iter.Seq[b3.Root] {
+		return func(yield func(b3.Root) bool) {
+			var last b3.Root // one object may have several pins
+			for p, err := range n.store.Pins(ctx) {
+				if err != nil {
+					n.log.Warn("the pins cannot be listed for announcing", "err", err)
+					return
+				}
+				if p.Root != last && !yield(p.Root) {
+					return
+				}
+				last = p.Root
+			}
+		}
+	}
+}
+
+// gates are the conditions of readiness, in the order they open.
+func (n *Node) gates() []Gate {
+	return []Gate{
+		{Name: "started", Check: func() Reading {
+			return yesNo(n.started.Load(), "wait: the node is starting; its log says what it is waiting for")
+		}},
+		{Name: "accepting", Check: func() Reading {
+			return yesNo(!n.draining.Load(), "the node is stopping; use another, or wait until it is back")
+		}},
+		{Name: "store_writes", Scope: GatesWrites, Check: func() Reading {
+			err := n.store.Stats().WriteErr
+			return yesNo(err == nil, fmt.Sprintf("nothing more is written since: %v; repair the disk and restart the node", err))
+		}},
+		{Name: "bootstrap", Check: n.bootstrapGate},
+		{Name: "routing_table", Check: n.tableGate},
+	}
+}
+
+// bootstrapGate needs 3 seeds of those configured, or all where there are
+// fewer; 1 in a testnet. The first node of a network has none and needs none.
+func (n *Node) bootstrapGate() Reading {
+	r := Reading{Fix: "none of the seeds in dht.bootstrap answers; check the network and the addresses", RetryAfter: 5 * time.Second}
+	if !n.started.Load() {
+		r.Need = int64(min(1, len(n.cfg.DHT.Bootstrap)))
+		return r
+	}
+	seeds := n.dht.Seeds()
+	r.Need = min(3, int64(len(seeds)))
+	if n.cfg.Node.Profile == p2p.Testnet {
+		r.Need = min(1, r.Need)
+	}
+	for _, s := range seeds {
+		if s.Connected {
+			r.Have++
+		}
+	}
+	return r
+}
+
+// tableGate needs one peer in the routing table where there are seeds to have
+// it from.
+func (n *Node) tableGate() Reading {
+	r := Reading{Need: int64(min(1, len(n.cfg.DHT.Bootstrap))), Fix: "no peer speaks the DHT with this node yet; wait, or `allium connect` to one", RetryAfter: 5 * time.Second}
+	if n.started.Load() {
+		r.Have = int64(n.dht.TableSize())
+	}
+	return r
+}
