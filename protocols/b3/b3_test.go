@@ -2,6 +2,7 @@ package b3
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -125,7 +126,7 @@ func encode(t tester, w *Walk, src Source) []entry {
 	for {
 		item, ok := w.Next()
 		if !ok {
-			if _, err := w.Fill(src, nil); err != io.EOF {
+			if _, err := w.Fill(src, nil); !errors.Is(err, io.EOF) {
 				t.Fatalf("a walk that is done: %v", err)
 			}
 			return out

@@ -82,7 +82,7 @@ func (h *Hasher) Write(p []byte) (written int, err error) {
 		if err != nil {
 			return written, err
 		}
-		n := 0
+		var n int
 		if b.n == 0 && len(p)-written >= batchSize && h.busy() {
 			// Nobody takes a copy of these bytes, so hash them where they are.
 			n = batchSize
@@ -109,15 +109,15 @@ func (h *Hasher) ReadFrom(r io.Reader) (total int64, err error) {
 		if err != nil {
 			return total, err
 		}
-		n, err := r.Read(b.buf[b.n:])
+		n, end := r.Read(b.buf[b.n:])
 		b.n += n
 		h.size += int64(n)
 		total += int64(n)
-		if err == io.EOF {
+		if end == io.EOF { // no other error, though it wrap EOF, is a sound end
 			return total, nil
 		}
-		if err != nil {
-			return total, err
+		if end != nil {
+			return total, end
 		}
 		if n > 0 {
 			idle = 0

@@ -3,6 +3,7 @@ package b3
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"testing/iotest"
@@ -80,13 +81,13 @@ func TestHasherEnds(t *testing.T) {
 	if root, size, err := h.Sum(); root != Sum(nil) || size != 0 || err != nil {
 		t.Fatal(root, size, err)
 	}
-	if _, err := h.Write([]byte{1}); err != errFinished {
+	if _, err := h.Write([]byte{1}); !errors.Is(err, errFinished) {
 		t.Fatal("Write after Sum:", err)
 	}
-	if _, err := h.ReadFrom(bytes.NewReader(nil)); err != errFinished {
+	if _, err := h.ReadFrom(bytes.NewReader(nil)); !errors.Is(err, errFinished) {
 		t.Fatal("ReadFrom after Sum:", err)
 	}
-	if _, _, err := h.Sum(); err != errFinished {
+	if _, _, err := h.Sum(); !errors.Is(err, errFinished) {
 		t.Fatal("Sum after Sum:", err)
 	}
 }
@@ -161,10 +162,14 @@ func TestHasherReadErrors(t *testing.T) {
 	broken := errors.New("the other side went away")
 	p := pattern(GroupSize + 5)
 	h := NewHasher(nil, 1)
-	if n, err := h.ReadFrom(io.MultiReader(bytes.NewReader(p), iotest.ErrReader(broken))); n != int64(len(p)) || err != broken {
+	if n, err := h.ReadFrom(io.MultiReader(bytes.NewReader(p), iotest.ErrReader(broken))); n != int64(len(p)) || !errors.Is(err, broken) {
 		t.Fatal(n, err)
 	}
-	if n, err := h.ReadFrom(idle{}); n != 0 || err != io.ErrNoProgress {
+	cut := fmt.Errorf("the stream was cut: %w", io.EOF)
+	if n, err := h.ReadFrom(iotest.ErrReader(cut)); n != 0 || err == nil {
+		t.Fatal("an error that wraps EOF passes for the end")
+	}
+	if n, err := h.ReadFrom(idle{}); n != 0 || !errors.Is(err, io.ErrNoProgress) {
 		t.Fatal(n, err)
 	}
 	if root, size, err := h.Sum(); root != Sum(p) || size != int64(len(p)) || err != nil {

@@ -35,7 +35,7 @@ func TestReadAt(t *testing.T) {
 		if n == 0 {
 			wantErr = gotErr // bytes.Reader gives EOF for nothing at the end
 		}
-		if gotN != wantN || gotErr != wantErr || !bytes.Equal(got[:gotN], want[:wantN]) {
+		if gotN != wantN || !errors.Is(gotErr, wantErr) || !bytes.Equal(got[:gotN], want[:wantN]) {
 			t.Fatalf("%d bytes at %d of %d: got %d, %v, want %d, %v", n, off, o.size(), gotN, gotErr, wantN, wantErr)
 		}
 	})
@@ -68,15 +68,15 @@ func TestSection(t *testing.T) {
 			if n, err := s.WriteTo(&got); err != nil || n != int64(len(want)) || !bytes.Equal(got.Bytes(), want) || s.Len() != 0 {
 				t.Fatalf("%v: WriteTo gave %d, %v", ends, n, err)
 			}
-			if n, err := s.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			if n, err := s.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 				t.Fatalf("%v: after the end: %d, %v", ends, n, err)
 			}
 			s.Close()
 			s.Close()
-			if n, err := s.Read(make([]byte, 1)); n != 0 || err != errSectionClosed {
+			if n, err := s.Read(make([]byte, 1)); n != 0 || !errors.Is(err, errSectionClosed) {
 				t.Fatalf("%v: after Close: %d, %v", ends, n, err)
 			}
-			if n, err := s.WriteTo(io.Discard); n != 0 || err != errSectionClosed {
+			if n, err := s.WriteTo(io.Discard); n != 0 || !errors.Is(err, errSectionClosed) {
 				t.Fatalf("%v: WriteTo after Close: %d, %v", ends, n, err)
 			}
 		}
@@ -109,7 +109,7 @@ func TestSectionWriteFails(t *testing.T) {
 	full := errors.New("no room")
 	s := r.Section(0, -1)
 	defer s.Close()
-	if n, err := s.WriteTo(&failingWriter{n: GroupSize, err: full}); n != GroupSize || err != full {
+	if n, err := s.WriteTo(&failingWriter{n: GroupSize, err: full}); n != GroupSize || !errors.Is(err, full) {
 		t.Fatal(n, err)
 	}
 	if s.Len() != 2*GroupSize {
@@ -260,7 +260,7 @@ func TestReaderConcurrent(t *testing.T) {
 			p := make([]byte, 30000)
 			for off := int64(i) * 7000; off < o.size(); off += 40000 {
 				n, err := r.ReadAt(p, off)
-				if err != nil && err != io.EOF || !bytes.Equal(p[:n], o.data[off:off+int64(n)]) {
+				if err != nil && !errors.Is(err, io.EOF) || !bytes.Equal(p[:n], o.data[off:off+int64(n)]) {
 					t.Error(off, n, err)
 				}
 			}

@@ -55,7 +55,7 @@ func (s *Section) Read(p []byte) (int, error) {
 func (s *Section) WriteTo(w io.Writer) (int64, error) {
 	from := s.off
 	for {
-		if err := s.fill(); err == io.EOF {
+		if err := s.fill(); errors.Is(err, io.EOF) {
 			return s.off - from, nil
 		} else if err != nil {
 			return s.off - from, err

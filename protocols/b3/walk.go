@@ -156,7 +156,7 @@ func (w *Walk) Fill(src Source, buf []byte) (Proved, error) {
 		var n int
 		if n, err = src.ReadGroup(w.next.Group, buf); n < len(buf) && err == nil {
 			err = io.ErrUnexpectedEOF
-		} else if n == len(buf) && err == io.EOF {
+		} else if n == len(buf) && errors.Is(err, io.EOF) {
 			err = nil
 		}
 	}
