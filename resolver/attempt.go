@@ -100,7 +100,7 @@ func (r *Resolver) round(ctx context.Context, src *sources, j job) (progress, ag
 		o := status.Of(err)
 		r.m.failures.WithLabelValues(o.String()).Inc()
 		r.log.Debug("provider failed", "root", j.root, "peer", p.ID, "lookup_id", j.lookupID, "reason", o, "err", err)
-		j.tried.last[p.ID] = err
+		j.tried.note(p.ID, err)
 		if worthRetrying(o, moved) {
 			again = true
 		} else {
@@ -143,11 +143,11 @@ func pause(ctx context.Context, n int) error {
 	}
 }
 
-// get sends one request to one peer, behind its breaker and under a watchdog
-// that ends it when nothing verified arrives for Config.StallTimeout. What the
+// get sends one request to one peer, in its turn, behind the peer's breaker and
+// under a watchdog that ends it when nothing verified arrives for Config.StallTimeout. What the
 // sink refuses is its own error, unchanged.
 func (r *Resolver) get(ctx context.Context, p peer.ID, req object.GetRequest, sink object.Sink) error {
-	done, err := r.breakers.allow(p)
+	done, err := r.targets.enter(ctx, p)
 	if err != nil {
 		return err
 	}

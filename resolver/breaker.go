@@ -1,40 +1,46 @@
 package resolver
 
 import (
+	"context"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/sony/gobreaker/v2"
 
+	"allium/protocols/admission"
 	"allium/protocols/status"
 )
 
-// breakers keeps one circuit breaker per peer in a bounded table (SPEC §2):
-// a peer that failed more than half of at least five requests within ten
-// seconds is left alone for five seconds, then has to answer two probes.
-type breakers struct {
+// targets is what the resolver knows of the peers it asks, in a bounded table:
+// a circuit breaker each (SPEC §2: a peer that failed more than half of at least
+// five requests within ten seconds is left alone for five seconds, then has to
+// answer two probes), and a gate, so that requests wait their turn here, where
+// waiting is not taken for the peer's silence.
+type targets struct {
+	cfg      Config
 	settings gobreaker.Settings
-	cooldown time.Duration
 
 	mu    sync.Mutex // guards table; never held while a request runs
-	table *simplelru.LRU[peer.ID, *breaker]
+	table *simplelru.LRU[peer.ID, *target]
 }
 
-type breaker = gobreaker.TwoStepCircuitBreaker[struct{}]
+type target struct {
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	gate    *admission.Gate // not in the registry: there is one for each peer
+}
 
 // breakerBuckets divides the window: failures leave it in steps of a tenth.
 const breakerBuckets = 10
 
-func newBreakers(cfg Config, opened func()) *breakers {
-	table, err := simplelru.NewLRU[peer.ID, *breaker](cfg.BreakerPeers, nil)
+func newTargets(cfg Config, opened func()) *targets {
+	table, err := simplelru.NewLRU[peer.ID, *target](cfg.BreakerPeers, nil)
 	if err != nil {
 		panic(err) // only for a size below one, which Validate refuses
 	}
-	return &breakers{
-		cooldown: cfg.BreakerCooldown,
-		table:    table,
+	return &targets{
+		cfg:   cfg,
+		table: table,
 		settings: gobreaker.Settings{
 			MaxRequests:  uint32(cfg.BreakerProbes),
 			Interval:     cfg.BreakerWindow,
@@ -55,36 +61,51 @@ func newBreakers(cfg Config, opened func()) *breakers {
 	}
 }
 
-// allow returns the function that reports how the request went, or
-// status.BreakerOpen when p is to be left alone.
-func (b *breakers) allow(p peer.ID) (done func(error), err error) {
-	b.mu.Lock()
-	br, ok := b.table.Get(p)
-	if !ok {
-		br = gobreaker.NewTwoStepCircuitBreaker[struct{}](b.settings)
-		b.table.Add(p, br)
-	}
-	b.mu.Unlock()
-	done, err = br.Allow()
+// enter waits until p may be asked and returns the function that ends the
+// request with its outcome. It is status.BreakerOpen when p is to be left alone,
+// and busy when too many wait for p.
+func (t *targets) enter(ctx context.Context, p peer.ID) (done func(error), err error) {
+	to := t.get(p)
+	leave, err := to.gate.Acquire(ctx)
 	if err != nil {
+		return nil, err
+	}
+	judge, err := to.breaker.Allow()
+	if err != nil {
+		leave()
 		return nil, &status.Error{
 			Outcome: status.BreakerOpen,
 			Message: "the peer failed too often; it is asked again after a pause",
-			Limit:   &status.Limit{Name: "resolver.breaker", RetryAfter: b.cooldown},
+			Limit:   &status.Limit{Name: "resolver.breaker", RetryAfter: t.cfg.BreakerCooldown},
 			Err:     err,
 		}
 	}
-	return done, nil
+	return func(err error) { judge(err); leave() }, nil
+}
+
+func (t *targets) get(p peer.ID) *target {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	to, ok := t.table.Get(p)
+	if !ok {
+		var unlisted *admission.Registry
+		to = &target{
+			breaker: gobreaker.NewTwoStepCircuitBreaker[struct{}](t.settings),
+			gate:    unlisted.NewGate(admission.Spec{Name: "resolver.peer_requests"}, t.cfg.PeerRequests, t.cfg.FetchesWaiting),
+		}
+		t.table.Add(p, to)
+	}
+	return to
 }
 
 // states counts the breakers by state.
-func (b *breakers) states() map[gobreaker.State]int {
-	b.mu.Lock()
-	all := b.table.Values()
-	b.mu.Unlock()
+func (t *targets) states() map[gobreaker.State]int {
+	t.mu.Lock()
+	all := t.table.Values()
+	t.mu.Unlock()
 	n := map[gobreaker.State]int{}
-	for _, br := range all {
-		n[br.State()]++
+	for _, to := range all {
+		n[to.breaker.State()]++
 	}
 	return n
 }

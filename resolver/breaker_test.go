@@ -88,9 +88,9 @@ func TestBreaker(t *testing.T) {
 // Failures that lie further back than the window do not count.
 func TestBreakerWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBreakers(DefaultConfig(), func() { t.Error("it opened") })
+		b := newTargets(DefaultConfig(), func() { t.Error("it opened") })
 		for range 20 {
-			done, err := b.allow("a")
+			done, err := b.enter(t.Context(), "a")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,9 +110,9 @@ func TestBreakerJudges(t *testing.T) {
 		status.Errorf(status.Draining, "no"),
 		final(status.Errorf(status.Internal, "our disk")),
 	} {
-		b := newBreakers(DefaultConfig(), func() { t.Errorf("%v opened it", err) })
+		b := newTargets(DefaultConfig(), func() { t.Errorf("%v opened it", err) })
 		for range 50 {
-			done, e := b.allow("a")
+			done, e := b.enter(t.Context(), "a")
 			if e != nil {
 				t.Fatal(e)
 			}
@@ -121,9 +121,9 @@ func TestBreakerJudges(t *testing.T) {
 	}
 	for _, o := range []status.Outcome{status.Corrupt, status.Upstream, status.Timeout, status.TransportDown, status.Internal, status.BadFrame} {
 		opened := 0
-		b := newBreakers(DefaultConfig(), func() { opened++ })
+		b := newTargets(DefaultConfig(), func() { opened++ })
 		for range 5 {
-			done, e := b.allow("a")
+			done, e := b.enter(t.Context(), "a")
 			if e != nil {
 				t.Fatal(e)
 			}
@@ -138,9 +138,9 @@ func TestBreakerJudges(t *testing.T) {
 func TestBreakerTableIsBounded(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.BreakerPeers = 10
-	b := newBreakers(cfg, func() {})
+	b := newTargets(cfg, func() {})
 	for i := range 1000 {
-		if _, err := b.allow(peer.ID(fmt.Sprint(i))); err != nil {
+		if _, err := b.enter(t.Context(), peer.ID(fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
 	}

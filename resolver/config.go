@@ -13,6 +13,7 @@ type Config struct {
 
 	Fetches        int64 `koanf:"fetches" doc:"Objects fetched at the same time, at least 1."`
 	FetchesWaiting int64 `koanf:"fetches_waiting" doc:"Fetches that wait for a place; more are refused with busy, at least 0."`
+	PeerRequests   int64 `koanf:"peer_requests" doc:"Requests in flight to one peer, at least 1, no more than object.streams_per_peer; further ones wait."`
 	RangeBytes     int64 `koanf:"range_bytes" doc:"Memory for ranges read from peers without keeping the object, in bytes, at least 2 MiB."`
 
 	Trees        int64 `koanf:"trees" doc:"Directories fetched at the same time, at least 1; as many again wait, more are refused with busy."`
@@ -41,6 +42,7 @@ func DefaultConfig() Config {
 
 		Fetches:        32,
 		FetchesWaiting: 512,
+		PeerRequests:   8,
 		RangeBytes:     64 << 20,
 
 		Trees:        4,
@@ -72,6 +74,7 @@ func (c Config) Validate() error {
 		{c.Tries >= 1 && c.Tries <= 10, "tries", "1 to 10"},
 		{c.Fetches >= 1, "fetches", "at least 1"},
 		{c.FetchesWaiting >= 0, "fetches_waiting", "at least 0"},
+		{c.PeerRequests >= 1, "peer_requests", "at least 1"},
 		{c.RangeBytes >= maxSpan, "range_bytes", fmt.Sprintf("at least %d", int64(maxSpan))},
 		{c.Trees >= 1, "trees", "at least 1"},
 		{c.TreeRequests >= 1 && c.TreeRequests <= 64, "tree_requests", "1 to 64"},

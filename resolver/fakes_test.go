@@ -30,6 +30,9 @@ type blob struct {
 }
 
 func newBlob(p []byte) *blob {
+	if len(p) <= b3.GroupSize {
+		return &blob{root: b3.Sum(p), data: p}
+	}
 	var ob bytes.Buffer
 	h := b3.NewHasher(&ob, 1)
 	_, _ = h.Write(p)

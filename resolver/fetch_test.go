@@ -523,3 +523,50 @@ func TestReadsDuringFetch(t *testing.T) {
 		}
 	})
 }
+
+// Requests to one peer wait for each other, and waiting is not taken for the
+// peer's silence.
+func TestRequestsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		p := w.net.peer("a")
+		p.latency = 4 * time.Second
+		var wg sync.WaitGroup
+		for i := range 32 {
+			b := randomBlob(uint64(400+i), 100)
+			p.objects[b.root] = b
+			w.has([]peer.ID{"a"}, b)
+		}
+		for root := range w.finder.who {
+			wg.Go(func() {
+				if _, err := w.Fetch(t.Context(), root, FetchOptions{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if w.net.peak != int(w.cfg.PeerRequests) {
+			t.Errorf("%d requests in flight to one peer, want %d", w.net.peak, w.cfg.PeerRequests)
+		}
+	})
+}
+
+// A peer that opens its breaker in the middle of a fetch is blamed for what it
+// did, not for the breaker.
+func TestBreakerDoesNotHideTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config, _ *Deps) { c.BreakerMinCalls = 2 })
+		b := randomBlob(500, 100)
+		w.net.peer("a", b).refuse = func(int) error { return status.Errorf(status.TransportDown, "no route") }
+		w.has([]peer.ID{"a"}, b)
+		if err := w.fetch(t, b); status.Of(err) != status.TransportDown {
+			t.Errorf("got %v", err)
+		}
+		if n := len(w.net.requests("a")); n != 2 {
+			t.Errorf("%d requests", n)
+		}
+		if err := w.fetch(t, b); status.Of(err) != status.BreakerOpen {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -23,6 +23,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	bytes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "resolver_received_bytes_total", Help: "Verified bytes received from peers, by what asked for them.",
 	}, []string{"type"})
+	retries := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "backoff_retries_total", Help: "Times something was tried again after a pause; fetch: all providers of an object.",
+	}, []string{"op"})
 	m := &metrics{
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "resolve_latency_seconds", Help: "Time until an object can be read (open) or providers are known (providers).",
@@ -36,9 +39,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		breakerOpened: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "breaker_open_total", Help: "Times a peer's breaker opened.",
 		}),
-		retries: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "resolver_retries_total", Help: "Times all providers were gone through again after a pause.",
-		}),
+		retries: retries.WithLabelValues("fetch"),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "resolver_provider_failures_total", Help: "Requests to providers that failed, by outcome.",
 		}, []string{"outcome"}),
@@ -47,7 +48,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		treeBytes:  bytes.WithLabelValues("tree"),
 	}
 	if reg != nil {
-		reg.MustRegister(m.latency, m.deadlineHits, m.hits, m.misses, m.breakerOpened, m.retries, m.failures, bytes)
+		reg.MustRegister(m.latency, m.deadlineHits, m.hits, m.misses, m.breakerOpened, retries, m.failures, bytes)
 	}
 	return m
 }
@@ -60,13 +61,13 @@ func (m *metrics) observe(what string, start time.Time) {
 // breakerStates collects breaker_targets{state} when it is asked for.
 type breakerStates struct {
 	desc *prometheus.Desc
-	b    *breakers
+	t    *targets
 }
 
-func newBreakerStates(b *breakers) breakerStates {
+func newBreakerStates(t *targets) breakerStates {
 	return breakerStates{
 		desc: prometheus.NewDesc("breaker_targets", "Peers with a breaker, by its state.", []string{"state"}, nil),
-		b:    b,
+		t:    t,
 	}
 }
 
@@ -75,7 +76,7 @@ func (c breakerStates) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
 // Collect implements prometheus.Collector.
 func (c breakerStates) Collect(ch chan<- prometheus.Metric) {
-	n := c.b.states()
+	n := c.t.states()
 	for _, s := range []gobreaker.State{gobreaker.StateClosed, gobreaker.StateHalfOpen, gobreaker.StateOpen} {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n[s]), s.String())
 	}

@@ -176,7 +176,7 @@ func (r *Resolver) findGroups(ctx context.Context, l *life, c *Content, opt Open
 	s := &spans{r: r, root: c.root, lookupID: c.lookupID, src: r.newSources(l, c.root, opt.Sources), tried: newTried()}
 	c.from = s
 	size, ok := r.sizes.Get(c.root)
-	if !ok {
+	if !ok || opt.empty() { // who asks for the size alone wants to hear that somebody has it
 		if size, err = s.proveSize(ctx); err != nil {
 			return 0, err
 		}

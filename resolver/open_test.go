@@ -238,17 +238,24 @@ func TestSizeIsRemembered(t *testing.T) {
 	b := randomBlob(6, 40*group)
 	w.net.peer("a", b)
 	w.has([]peer.ID{"a"}, b)
+	c, err := w.Open(t.Context(), b.root, OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Size() != 40*group || len(readAll(t, c)) != 0 {
+		t.Error("not the size alone")
+	}
 	for range 3 {
-		c, err := w.Open(t.Context(), b.root, OpenOptions{})
+		c, err := w.Open(t.Context(), b.root, OpenOptions{Start: 10, End: 20})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Size() != 40*group || len(readAll(t, c)) != 0 {
-			t.Error("not the size alone")
+		if c.Size() != 40*group || !bytes.Equal(readAll(t, c), b.data[10:20]) {
+			t.Error("other bytes")
 		}
 	}
-	if n := len(w.net.requests("")); n != 1 {
-		t.Errorf("%d requests for one size", n)
+	if n := len(w.net.requests("")); n != 4 {
+		t.Errorf("%d requests for one size and three ranges", n)
 	}
 }
 

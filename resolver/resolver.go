@@ -22,15 +22,15 @@ import (
 // Resolver fetches objects. Its methods may be called from any goroutine while
 // Run runs; before they return status.NotReady, and status.Draining after it.
 type Resolver struct {
-	cfg      Config
-	local    Local
-	objects  ObjectClient
-	dialer   Dialer
-	self     peer.ID
-	log      *slog.Logger
-	m        *metrics
-	breakers *breakers
-	lookups  *lookups
+	cfg     Config
+	local   Local
+	objects ObjectClient
+	dialer  Dialer
+	self    peer.ID
+	log     *slog.Logger
+	m       *metrics
+	targets *targets
+	lookups *lookups
 
 	fetchGate, treeGate *admission.Gate
 	rangeBytes          *admission.Budget
@@ -89,8 +89,8 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	m := newMetrics(d.Metrics)
 	r := &Resolver{
 		cfg: cfg, local: d.Local, objects: d.Objects, dialer: d.Dialer, self: d.Self, log: d.Log, m: m,
-		breakers: newBreakers(cfg, m.breakerOpened.Inc),
-		lookups:  newLookups(cfg, d, m),
+		targets: newTargets(cfg, m.breakerOpened.Inc),
+		lookups: newLookups(cfg, d, m),
 		fetchGate: d.Limits.NewGate(admission.Spec{
 			Name: "resolver.fetches", Path: "gateway, sessions → fetches", Policy: "resolver.fetches_waiting wait, the rest are refused with busy",
 		}, cfg.Fetches, cfg.FetchesWaiting),
@@ -105,7 +105,7 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		trees:   map[b3.Root]chan struct{}{},
 	}
 	if d.Metrics != nil {
-		d.Metrics.MustRegister(newBreakerStates(r.breakers))
+		d.Metrics.MustRegister(newBreakerStates(r.targets))
 	}
 	return r, nil
 }

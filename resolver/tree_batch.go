@@ -163,22 +163,21 @@ func (t *tree) fetchLarge(ctx context.Context, ref manifest.Ref) error {
 		t.bytes.Add(p.Bytes - seen)
 		seen = p.Bytes
 	})
-	t.bytes.Add(-seen)
 	if err != nil {
 		return err
 	}
 	if f.ingest != nil && f.size != ref.Size {
 		return status.Errorf(status.BadRequest, "resolver: %s has %d bytes, its directory says %d", ref.Root, f.size, ref.Size)
 	}
-	if f.ingest == nil { // it had become local
-		t.objects.Add(1)
-		t.bytes.Add(ref.Size)
-		return nil
+	t.objects.Add(1)
+	t.bytes.Add(ref.Size - seen)
+	if f.ingest != nil { // else it had become local
+		t.fetched.Add(1)
+		t.fetchedBytes.Add(ref.Size)
+		for p := range f.by {
+			t.sent(p)
+		}
 	}
-	for p := range f.by {
-		t.sent(p)
-	}
-	t.got(ref.Size)
 	return nil
 }
 

@@ -21,6 +21,14 @@ func newTried() *tried {
 	return &tried{last: map[peer.ID]error{}, lost: map[peer.ID]bool{}}
 }
 
+// note keeps err as p's outcome. That a breaker opened says less than what
+// opened it.
+func (t *tried) note(p peer.ID, err error) {
+	if t.last[p] == nil || status.Of(err) != status.BreakerOpen {
+		t.last[p] = err
+	}
+}
+
 // telling ranks the outcomes by how much they say about the object: one
 // provider's bad bytes matter more than ten that were not reached.
 var telling = []status.Outcome{
