@@ -9,13 +9,21 @@ import (
 	"allium/gateway/client"
 )
 
-// apiAdd stores a tar while it arrives and answers beside it.
+// apiAdd stores a tar while it arrives and answers beside it. The header goes
+// out at once: a client that has it hears at once when the node goes away, also
+// while it waits for its own input.
 func (g *Gateway) apiAdd(w *response, r *http.Request, q params) error {
 	if err := w.rc.EnableFullDuplex(); err != nil {
 		return err
 	}
-	o := client.AddOptions{NoPin: q.flag("no_pin"), Label: q.text("label")}
 	l := &lines{w: w, r: r, flush: live}
+	if err := l.begin(); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	o := client.AddOptions{NoPin: q.flag("no_pin"), Label: q.text("label")}
 	_, err := g.follow(r.Context(), l, func(ctx context.Context, report client.ProgressFunc, item func(any) bool) (any, error) {
 		for added, err := range g.deps.Node.Add(ctx, r.Body, o, report) {
 			if err != nil {
@@ -27,15 +35,10 @@ func (g *Gateway) apiAdd(w *response, r *http.Request, q params) error {
 		}
 		return nil, nil
 	})
-	if err == nil {
-		return l.end(struct{}{}, nil)
+	if end := l.end(struct{}{}, err); end != nil || err == nil {
+		return end
 	}
-	if !w.started() {
-		g.problem(w, r, w.Header().Get("X-Corr-ID"), err)
-	} else if err := l.end(nil, err); err != nil {
-		return err
-	}
-	g.discard(w, r)
+	discard(w, r)
 	return nil
 }
 
@@ -44,12 +47,10 @@ const discardFor = 5 * time.Second
 
 // discard reads what a client still sends after it was told of an error: if
 // the connection were closed under it, it would see that and not the error.
-func (g *Gateway) discard(w *response, r *http.Request) {
-	w.Header().Set("Connection", "close")
-	if w.Flush() != nil || w.rc.SetReadDeadline(time.Now().Add(discardFor)) != nil {
-		return
+func discard(w *response, r *http.Request) {
+	if w.rc.SetReadDeadline(time.Now().Add(discardFor)) == nil {
+		_, _ = io.Copy(io.Discard, r.Body) // until it stops, one way or the other
 	}
-	_, _ = io.Copy(io.Discard, r.Body) // until it stops, one way or the other
 }
 
 // apiFetch brings an object into the store.

@@ -30,14 +30,24 @@ const (
 	batched flushing = false // when a buffer is full: they are all there
 )
 
+// begin sends the header, once.
+func (l *lines) begin() error {
+	if l.w.started() {
+		return nil
+	}
+	if !l.r.ProtoAtLeast(1, 1) {
+		return errNoLength
+	}
+	l.w.Header().Set("Content-Type", "application/x-ndjson")
+	l.w.Header().Set("Cache-Control", "no-store")
+	l.w.WriteHeader(http.StatusOK)
+	return nil
+}
+
 // send writes one line.
 func (l *lines) send(line client.Line) error {
-	if !l.w.started() {
-		if !l.r.ProtoAtLeast(1, 1) {
-			return errNoLength
-		}
-		l.w.Header().Set("Content-Type", "application/x-ndjson")
-		l.w.Header().Set("Cache-Control", "no-store")
+	if err := l.begin(); err != nil {
+		return err
 	}
 	p, err := json.Marshal(line)
 	if err != nil {

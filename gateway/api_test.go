@@ -1,3 +1,432 @@
 package gateway
 
-type fakeNode struct{ Node }
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"allium/gateway/client"
+	"allium/protocols/status"
+)
+
+// connectTo is a client of the node's socket.
+func connectTo(t testing.TB, n *testNode) *client.Client {
+	t.Helper()
+	c, err := client.New(n.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// collect reads a sequence to its end.
+func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
+	var all []T
+	for v, err := range seq {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// read is a stream as it comes out.
+func read(s *client.Stream, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer s.Body.Close()
+	p, err := io.ReadAll(s.Body)
+	return []any{s.Object, string(p)}, err
+}
+
+func first[T any](v T, err error) (any, error) { return v, err }
+
+// TestRoundTrip calls every verb over the socket: the node hears what was said
+// and the caller gets what it answered.
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	c := connectTo(t, n)
+	ctx := t.Context()
+	const key = "b3:é/a b&c=d?#%2f"
+	for _, v := range []struct {
+		heard string
+		want  any
+		call  func() (any, error)
+	}{
+		{`add "the tar" {NoPin:true Label:x}`, []client.Added{{Name: "a", Root: fakeRoot, Kind: client.File, Files: 1, Bytes: 7}}, func() (any, error) {
+			return first(collect(c.Add(ctx, strings.NewReader("the tar"), client.AddOptions{NoPin: true, Label: "x"}, nil)))
+		}},
+		{"get " + key, []any{fakeObj, "hello"}, func() (any, error) { return read(c.Get(ctx, key)) }},
+		{"cat " + key + " 3--1", []any{fakeObj, "hello"}, func() (any, error) { return read(c.Cat(ctx, key, client.Range{Start: 3, End: -1})) }},
+		{"fetch " + key, fakeFetched, func() (any, error) { return first(c.Fetch(ctx, key, nil)) }},
+		{"ls " + key, fakeEntries, func() (any, error) { return first(collect(c.List(ctx, key))) }},
+		{"stat " + key, fakeStat, func() (any, error) { return first(c.Stat(ctx, key)) }},
+		{"verify ", fakeChecked, func() (any, error) { return first(collect(c.Verify(ctx, ""))) }},
+		{"pin " + key + " {Recursive:true Label:y}", fakePin, func() (any, error) {
+			return first(c.Pin(ctx, key, client.PinOptions{Recursive: true, Label: "y"}))
+		}},
+		{"unpin " + key + " y", nil, func() (any, error) { return nil, c.Unpin(ctx, key, "y") }},
+		{"pins", []client.Pin{fakePin}, func() (any, error) { return first(collect(c.Pins(ctx))) }},
+		{"providers " + key + " 5", []client.Provider{fakeProvider}, func() (any, error) { return first(collect(c.Providers(ctx, key, 5))) }},
+		{"providers " + key + " 32", []client.Provider{fakeProvider}, func() (any, error) { return first(collect(c.Providers(ctx, key, 1000))) }},
+		{"announce " + key, client.Announced{Root: fakeRoot, Peers: 4}, func() (any, error) { return first(c.Announce(ctx, key)) }},
+		{"id", fakeID, func() (any, error) { return first(c.ID(ctx)) }},
+		{"peers", []client.Peer{fakePeer}, func() (any, error) { return first(c.Peers(ctx)) }},
+		{"connect /ip4/1", fakePeer, func() (any, error) { return first(c.Connect(ctx, "/ip4/1")) }},
+		{"disconnect 12D4", nil, func() (any, error) { return nil, c.Disconnect(ctx, "12D4") }},
+		{"ping 12D4", fakePong, func() (any, error) { return first(c.Ping(ctx, "12D4")) }},
+		{"drain", nil, func() (any, error) { return nil, c.Drain(ctx) }},
+	} {
+		got, err := v.call()
+		if err != nil || !reflect.DeepEqual(got, v.want) {
+			t.Errorf("%s: %+v (%v), want %+v", v.heard, got, err, v.want)
+		}
+		if calls := n.node.calls(); calls[len(calls)-1] != v.heard {
+			t.Errorf("heard %q, want %q", calls[len(calls)-1], v.heard)
+		}
+	}
+	if v, err := c.Version(ctx); err != nil || v != (client.Version{Version: "v0", Commit: "c0", Go: "go1"}) {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if l, err := c.Limits(ctx); err != nil || len(l.Limits) != 6 {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+// TestErrorsRoundTrip: an error comes out as the node's, member for member,
+// wherever in the answer it was.
+func TestErrorsRoundTrip(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	c := connectTo(t, n)
+	ctx := t.Context()
+	for name, call := range map[string]func() (items int, err error){
+		"stat": func() (int, error) { _, err := c.Stat(ctx, "fail"); return 0, err },
+		"get":  func() (int, error) { _, err := c.Get(ctx, "fail"); return 0, err },
+		"ls":   func() (int, error) { got, err := collect(c.List(ctx, "fail")); return len(got) - 1, err },
+		"add": func() (int, error) {
+			got, err := collect(c.Add(ctx, strings.NewReader("x"), client.AddOptions{Label: "fail"}, nil))
+			return len(got) - 1, err
+		},
+		"fetch":  func() (int, error) { _, err := c.Fetch(ctx, "fail", nil); return 0, err },
+		"unpin":  func() (int, error) { return 0, c.Unpin(ctx, "fail", "") },
+		"verify": func() (int, error) { got, err := collect(c.Verify(ctx, "fail")); return len(got) - 1, err },
+	} {
+		items, err := call()
+		if items != 0 {
+			t.Errorf("%s: %d items more or less", name, items)
+		}
+		if got, want := status.ReportOf(err), status.ReportOf(n.node.call("fail", "")); got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+func TestParameters(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	base := n.Addrs().Admin + "/api/v1/"
+	for _, query := range []string{
+		"stat", "stat?key=", "stat?keys=x", "stat?key=x&key=y", "stat?key=x&extra=1", "stat?key=%zz", "stat?key=x;y=z",
+		"cat?key=x&start=one", "cat?key=x&end=99999999999999999999", "id?x=", "providers?key=x&limit=many",
+	} {
+		do(t, "GET", base+query).problem(t, status.BadRequest)
+	}
+	if got := n.node.calls(); len(got) != 0 {
+		t.Errorf("the node was asked to %v", got)
+	}
+}
+
+// TestStreamCut: what ends early ends in an error, for a client that reads
+// trailers and for one that does not.
+func TestStreamCut(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	c := connectTo(t, n)
+	bad := status.Errorf(status.Corrupt, "b3:…: group 7 is damaged")
+	long := strings.Repeat("x", 32<<10) // more than is buffered before the header leaves
+	n.node.get = func(_ context.Context, key string) (*client.Stream, error) {
+		s := fakeStream("hello")
+		switch key {
+		case "late":
+			s.Body = io.NopCloser(io.MultiReader(&oneRead{long}, failing{bad}))
+		case "early":
+			s.Body = io.NopCloser(failing{bad})
+		case "empty":
+			s.Body = io.NopCloser(strings.NewReader(""))
+		case "panic":
+			s.Body = io.NopCloser(io.MultiReader(&oneRead{"hel"}, failing{nil}))
+		}
+		return s, nil
+	}
+	for key, want := range map[string]struct {
+		body string
+		out  status.Outcome
+	}{
+		"late":  {long, status.Corrupt},
+		"empty": {"", status.OK},
+		"whole": {"hello", status.OK},
+	} {
+		s, err := c.Get(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := io.ReadAll(s.Body)
+		if string(p) != want.body || status.Of(err) != want.out {
+			t.Errorf("%s: %d bytes, %v", key, len(p), err)
+		}
+		s.Body.Close()
+	}
+	if _, err := read(c.Get(t.Context(), "panic")); status.Of(err) != status.TransportDown {
+		t.Errorf("panic: %v", err)
+	}
+	if _, err := c.Get(t.Context(), "early"); status.Of(err) != status.Corrupt {
+		t.Errorf("early: %v", err)
+	}
+	if a := do(t, "GET", n.Addrs().Admin+"/api/v1/get?key=late"); a.err == nil || a.body != long {
+		t.Errorf("without trailers: %d bytes, %v", len(a.body), a.err)
+	}
+	if a := do(t, "GET", n.Addrs().Admin+"/api/v1/get?key=whole"); a.err != nil || a.body != "hello" || a.Trailer.Get(client.HeaderStatus) != client.StatusOK {
+		t.Errorf("without trailers: %q, %v, %v", a.body, a.err, a.Trailer)
+	}
+}
+
+// failing is a body whose next read fails, or panics for a nil error.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) {
+	if f.err == nil {
+		panic("in the middle")
+	}
+	return 0, f.err
+}
+
+// TestAddProgress: the answer comes while the upload still runs.
+func TestAddProgress(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	c := connectTo(t, n)
+	n.node.add = func(ctx context.Context, tar io.Reader, _ client.AddOptions, progress client.ProgressFunc) iter.Seq2[client.Added, error] {
+		return func(yield func(client.Added, error) bool) {
+			buf := make([]byte, 1)
+			for i := int64(1); ; i++ {
+				if _, err := io.ReadFull(tar, buf); err != nil {
+					if !errors.Is(err, io.EOF) {
+						yield(client.Added{}, err)
+					}
+					return
+				}
+				progress(client.Progress{Bytes: i})
+				if !yield(client.Added{Name: string(buf)}, nil) {
+					return
+				}
+			}
+		}
+	}
+	upload, w := io.Pipe()
+	progress := make(chan client.Progress, 100)
+	items, stop := iter.Pull2(c.Add(t.Context(), upload, client.AddOptions{}, func(p client.Progress) { progress <- p }))
+	defer stop()
+	for i := range 3 {
+		name := fmt.Sprint(i)
+		go func() { _, _ = io.WriteString(w, name) }()
+		added, err, ok := items()
+		if !ok || err != nil || added.Name != name {
+			t.Fatalf("%+v, %v, %v", added, err, ok)
+		}
+	}
+	go func() { // the next item waits until there was progress
+		<-progress
+		w.Close()
+	}()
+	if added, err, ok := items(); ok {
+		t.Fatalf("%+v, %v", added, err)
+	}
+}
+
+// TestAddFails: an error in the middle of an upload reaches the client, which
+// is still sending.
+func TestAddFails(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	c := connectTo(t, n)
+	full := status.Errorf(status.NoSpace, "the disk is full")
+	for _, before := range []int{0, 2} {
+		n.node.add = func(context.Context, io.Reader, client.AddOptions, client.ProgressFunc) iter.Seq2[client.Added, error] {
+			return seq(full, make([]client.Added, min(before, 1))...)
+		}
+		for range 20 { // the error must win every race with the upload
+			_, err := collect(c.Add(t.Context(), zeros{}, client.AddOptions{}, nil))
+			if status.Of(err) != status.NoSpace {
+				t.Fatalf("after %d items: %v", before, err)
+			}
+		}
+	}
+	waitFor(t, func() bool { return n.flight.count() == 0 })
+}
+
+// zeros has no end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// TestFetchProgress: reports come from any goroutine, at any rate.
+func TestFetchProgress(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	c := connectTo(t, n)
+	heard := make(chan struct{})
+	n.node.fetch = func(ctx context.Context, _ string, progress client.ProgressFunc) (client.Fetched, error) {
+		done := make(chan struct{})
+		for range 4 {
+			go func() {
+				for i := int64(0); ; i++ {
+					select {
+					case <-heard:
+						done <- struct{}{}
+						return
+					default:
+						progress(client.Progress{Bytes: i, TotalBytes: 9, Path: "a/b"})
+					}
+				}
+			}()
+		}
+		for range 4 {
+			<-done
+		}
+		return fakeFetched, nil
+	}
+	once := false
+	got, err := c.Fetch(t.Context(), "x", func(p client.Progress) {
+		if p.TotalBytes != 9 || p.Path != "a/b" {
+			t.Errorf("%+v", p)
+		}
+		if !once {
+			once = true
+			close(heard)
+		}
+	})
+	if err != nil || got != fakeFetched || !once {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestCancelPropagates: a caller that leaves ends the work behind its call.
+func TestCancelPropagates(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	c := connectTo(t, n)
+	ended := make(chan error, 1)
+	started := make(chan struct{}, 1)
+	wait := func(ctx context.Context) error {
+		started <- struct{}{}
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return ctx.Err()
+	}
+	n.node.fetch = func(ctx context.Context, _ string, _ client.ProgressFunc) (client.Fetched, error) {
+		return client.Fetched{}, wait(ctx)
+	}
+	n.node.get = func(ctx context.Context, _ string) (*client.Stream, error) { return nil, wait(ctx) }
+	for name, call := range map[string]func(context.Context) error{
+		"fetch": func(ctx context.Context) error { _, err := c.Fetch(ctx, "x", nil); return err },
+		"get":   func(ctx context.Context) error { _, err := c.Get(ctx, "x"); return err },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-started; cancel() }()
+		if err := call(ctx); !errors.Is(err, context.Canceled) || status.Of(err) != status.Canceled {
+			t.Errorf("%s: %v", name, err)
+		}
+		<-ended
+	}
+	// Stopping a sequence early stops what makes it.
+	stopped := make(chan struct{})
+	n.node.add = func(ctx context.Context, _ io.Reader, _ client.AddOptions, _ client.ProgressFunc) iter.Seq2[client.Added, error] {
+		return func(yield func(client.Added, error) bool) {
+			defer close(stopped)
+			for yield(client.Added{Name: "again"}, nil) {
+			}
+		}
+	}
+	for range c.Add(t.Context(), zeros{}, client.AddOptions{}, nil) {
+		break
+	}
+	<-stopped
+}
+
+// TestAPIPanic: a panic beside the handler is an error like another.
+func TestAPIPanic(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	c := connectTo(t, n)
+	n.node.fetch = func(context.Context, string, client.ProgressFunc) (client.Fetched, error) { panic("boom") }
+	if _, err := c.Fetch(t.Context(), "x", nil); status.Of(err) != status.Internal {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.ID(t.Context()); err != nil {
+		t.Errorf("the node did not live on: %v", err)
+	}
+}
+
+// TestAPILimit: verbs have a gate of their own; what waits for nothing passes.
+func TestAPILimit(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(_ *Config, a *AdminConfig) { a.Inflight = 1 })
+	c := connectTo(t, n)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	n.node.get = func(context.Context, string) (*client.Stream, error) {
+		close(entered)
+		<-leave
+		return fakeStream("hello"), nil
+	}
+	done := make(chan error, 1)
+	go func() { _, err := read(c.Get(t.Context(), "x")); done <- err }()
+	<-entered
+	_, err := c.ID(t.Context())
+	if status.Of(err) != status.Busy {
+		t.Errorf("%v", err)
+	}
+	var e *status.Error
+	if !errors.As(err, &e) || e.Limit == nil || e.Limit.Name != "admin.inflight" || e.Limit.RetryAfter == 0 {
+		t.Errorf("%+v", e)
+	}
+	if _, err := c.Version(t.Context()); err != nil {
+		t.Error(err)
+	}
+	close(leave)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLargeStream passes many groups through get.
+func TestLargeStream(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	c := connectTo(t, n)
+	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
+	n.node.get = func(context.Context, string) (*client.Stream, error) {
+		s := fakeStream("")
+		s.Body = io.NopCloser(bytes.NewReader(data))
+		return s, nil
+	}
+	s, err := c.Get(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Body.Close()
+	if p, err := io.ReadAll(s.Body); err != nil || !slices.Equal(p, data) {
+		t.Errorf("%d bytes, %v", len(p), err)
+	}
+}

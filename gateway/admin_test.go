@@ -1,0 +1,222 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"allium/gateway/client"
+	"allium/protocols/status"
+)
+
+func TestAdminPages(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	base := n.Addrs().Admin
+	do(t, "GET", n.Addrs().Gateway+"/nothing")
+	if a := do(t, "GET", base+"/healthz"); a.body != "ok\n" || a.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%q", a.body)
+	}
+	if a := do(t, "GET", base+"/version"); a.body != `{"version":"v0","commit":"c0","go":"go1"}`+"\n" {
+		t.Errorf("%q", a.body)
+	}
+	metrics := do(t, "GET", base+"/metrics").body
+	for _, want := range []string{
+		`request_latency_seconds_count{route="none"} 1`, `inflight_requests{route="metrics"} 1`, `rejected_total{reason="not_found"} 1`,
+		`queue_depth{queue="gateway.inflight"} 0`, `busy_rejections_total{endpoint="gateway.rate"} 0`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no %s in %s", want, metrics)
+		}
+	}
+	var limits client.Limits
+	if err := json.Unmarshal([]byte(do(t, "GET", base+"/limits").body), &limits); err != nil || len(limits.Limits) != 6 {
+		t.Errorf("%+v, %v", limits, err)
+	}
+	for _, page := range []string{"/", "/o/x", "/b3/x", "/api/v1/", "/api/v1/nothing", "/api/v1/id/", "/metrics/"} {
+		do(t, "GET", base+page).problem(t, status.NotFound)
+	}
+	for _, page := range []string{"/healthz", "/readyz", "/metrics", "/version", "/limits"} {
+		if a := do(t, "HEAD", base+page); a.StatusCode != 200 || a.body != "" || a.err != nil {
+			t.Errorf("HEAD %s: %s %q", page, a.Status, a.body)
+		}
+		do(t, "POST", base+page).problem(t, status.Unauthenticated)
+	}
+	do(t, "GET", base+"/api/v1/drain").problem(t, status.Method)
+	do(t, "HEAD", base+"/api/v1/id").problem(t, status.Method)
+}
+
+func TestReadyz(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	for _, base := range []string{n.Addrs().Gateway, n.Addrs().Admin} {
+		n.ready = client.Readiness{Ready: true, Reads: true, Writes: true}
+		if a := do(t, "GET", base+"/readyz"); a.StatusCode != 200 || a.body != `{"ready":true,"reads":true,"writes":true,"gates":[]}`+"\n" || a.Header.Get("Retry-After") != "" {
+			t.Errorf("%s %q", a.Status, a.body)
+		}
+		n.ready = client.Readiness{Reads: true, Gates: []client.Gate{
+			{Name: "store", Ready: true, Have: 1, Need: 1},
+			{Name: "seeds", Have: 1, Need: 3, RetryAfter: 5, Fix: "check listen.bootstrap"},
+		}}
+		a := do(t, "GET", base+"/readyz")
+		want := `{"ready":false,"reads":true,"writes":false,"gates":[{"name":"store","ready":true,"have":1,"need":1,"retry_after":0},` +
+			`{"name":"seeds","ready":false,"have":1,"need":3,"retry_after":5,"fix":"check listen.bootstrap"}]}` + "\n"
+		if a.StatusCode != 503 || a.body != want || a.Header.Get("Retry-After") != "5" || a.Header.Get("X-Reason") != "not_ready" {
+			t.Errorf("%s %q %v", a.Status, a.body, a.Header)
+		}
+	}
+}
+
+// TestAdminHost: a web page that points a name of its own at this machine (DNS
+// rebinding) gets nothing.
+func TestAdminHost(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(_ *Config, a *AdminConfig) { a.Hosts = []string{"node.example"} })
+	base := n.Addrs().Admin
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"127.0.0.1", "127.0.0.1:" + port, "localhost:" + port, "LocalHost", "node.example", "Node.Example:80"} {
+		if a := do(t, "GET", base+"/version", "Host", host); a.StatusCode != 200 {
+			t.Errorf("%s: %s", host, a.Status)
+		}
+	}
+	for _, host := range []string{"evil.example", "evil.example:" + port, "127.0.0.1.evil.example", "localhost.evil.example", "[::1]", "127.0.0.2", "node.example."} {
+		do(t, "GET", base+"/version", "Host", host).problem(t, status.NotAllowed)
+		do(t, "GET", base+"/healthz", "Host", host).problem(t, status.NotAllowed)
+	}
+}
+
+// TestAdminOrigin: what a browser sends for another site is refused, queries
+// included; what it sends for the user or for our own pages is not.
+func TestAdminOrigin(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(_ *Config, a *AdminConfig) { a.Mutations = true })
+	base := n.Addrs().Admin
+	for _, c := range []struct {
+		method, name, value string
+		ok                  bool
+	}{
+		{"GET", "Sec-Fetch-Site", "cross-site", false},
+		{"GET", "Sec-Fetch-Site", "same-site", false},
+		{"GET", "Sec-Fetch-Site", "same-origin", true},
+		{"GET", "Sec-Fetch-Site", "none", true},
+		{"POST", "Sec-Fetch-Site", "cross-site", false},
+		{"POST", "Sec-Fetch-Site", "same-origin", true},
+		{"POST", "Origin", "http://evil.example", false},
+		{"POST", "Origin", "null", false},
+		{"POST", "Origin", base, true},
+		{"POST", "X-Nothing", "curl", true},
+	} {
+		page := "/api/v1/id"
+		if c.method == "POST" {
+			page = "/api/v1/drain"
+		}
+		a := do(t, c.method, base+page, c.name, c.value)
+		if !c.ok {
+			a.problem(t, status.NotAllowed)
+		} else if a.StatusCode != 200 {
+			t.Errorf("%s %s: %s: %s %s", c.method, c.name, c.value, a.Status, a.body)
+		}
+		if a.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Error("CORS is open")
+		}
+	}
+}
+
+func TestMutationsNeedTheSocket(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	for name, v := range verbs {
+		if v.method == post {
+			do(t, "POST", n.Addrs().Admin+"/api/v1/"+name+"?key=x").problem(t, status.Unauthenticated)
+		}
+	}
+	if got := n.node.calls(); len(got) != 0 {
+		t.Errorf("the node was asked to %v", got)
+	}
+}
+
+func TestSocketIsPrivate(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	for path, want := range map[string]os.FileMode{n.socket: 0o600 | os.ModeSocket, filepath.Dir(n.socket): 0o700 | os.ModeDir} {
+		fi, err := os.Lstat(path)
+		if err != nil || fi.Mode() != want {
+			t.Errorf("%s: %v, %v, want %v", path, fi.Mode(), err, want)
+		}
+	}
+}
+
+func TestPeerUID(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if uid, err := peerUID(s.(*net.UnixConn)); err != nil || uid != os.Geteuid() {
+		t.Errorf("uid %d, %v", uid, err)
+	}
+	for uid, ok := range map[int]bool{1000: true, 0: true, 1001: false, 65534: false} {
+		if err := allowUID(uid, 1000); (err == nil) != ok {
+			t.Errorf("user %d on the socket of user 1000: %v", uid, err)
+		}
+	}
+	// As root there is a stranger at hand.
+	if os.Geteuid() == 0 {
+		testStranger(t, n)
+	}
+}
+
+// TestSocketInTheWay: a socket that a dead node left is replaced, everything
+// else is not.
+func TestSocketInTheWay(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "run")
+	path := filepath.Join(dir, "api.sock")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	dead.Close()
+	l, err := listenSocket(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listenSocket(t.Context(), path); status.Of(err) != status.Conflict || !strings.Contains(err.Error(), "another node") {
+		t.Errorf("a second node: %v", err)
+	}
+	l.Close()
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listenSocket(t.Context(), path); status.Of(err) != status.Conflict {
+		t.Errorf("a file: %v", err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listenSocket(t.Context(), path); status.Of(err) != status.Forbidden {
+		t.Errorf("an open directory: %v", err)
+	}
+}

@@ -1,0 +1,188 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+	"time"
+
+	"allium/gateway/client"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// fakeNode answers the local API: it logs each call with its parameters and
+// gives fixed answers, or an error where the parameters ask for one.
+type fakeNode struct {
+	mu  sync.Mutex
+	log []string
+
+	add   func(ctx context.Context, tar io.Reader, o client.AddOptions, progress client.ProgressFunc) iter.Seq2[client.Added, error]
+	get   func(ctx context.Context, key string) (*client.Stream, error)
+	fetch func(ctx context.Context, key string, progress client.ProgressFunc) (client.Fetched, error)
+}
+
+var _ Node = (*fakeNode)(nil)
+
+// The fixed answers.
+var (
+	fakeRoot     = b3.Sum([]byte("fake"))
+	fakeTime     = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	fakeObj      = client.Object{Root: fakeRoot, Kind: client.File, Size: 5, Name: "naïve \U0001F9C5.txt", Executable: true}
+	fakeEntries  = []client.Entry{{Name: "a", Kind: client.File, Root: fakeRoot, Size: 3}, {Name: "été", Kind: client.Link, Target: "a"}}
+	fakeStat     = client.Stat{Root: fakeRoot, CID: fakeRoot.CID().String(), Kind: client.File, Size: 5, Groups: 1, Local: true, Pins: []client.Pin{fakePin}}
+	fakePin      = client.Pin{Root: fakeRoot, Recursive: true, Label: "l", Since: fakeTime}
+	fakeChecked  = []client.Verified{{Root: fakeRoot, Size: 5}, {Root: fakeRoot, Size: 6, Error: &status.Report{Reason: "corrupt", Message: "group 3"}}}
+	fakeProvider = client.Provider{ID: "12D3", Addrs: []string{"/ip4/127.0.0.1/tcp/1"}, NotAfter: fakeTime}
+	fakeID       = client.ID{ID: "12D3", Addrs: []string{"/ip4/127.0.0.1/tcp/1/p2p/12D3"}, Gateway: "http://127.0.0.1:1", Admin: "http://127.0.0.1:2"}
+	fakePeer     = client.Peer{ID: "12D4", Addr: "/ip4/127.0.0.1/tcp/2", Transport: "tcp", Direction: "out", Agent: "allium/0", AgeMS: 7, RTTMS: 1.5, Streams: 2}
+	fakePong     = client.Pong{ID: "12D4", RTTMS: 0.25}
+	fakeFetched  = client.Fetched{Root: fakeRoot, Kind: client.Directory, Objects: 3, Bytes: 9, New: 8}
+)
+
+// call logs a call. The key "fail" is an error with every member.
+func (n *fakeNode) call(key, format string, args ...any) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.log = append(n.log, fmt.Sprintf(format, args...))
+	if key != "fail" {
+		return nil
+	}
+	return &status.Error{
+		Outcome: status.Busy, Message: "été: too much", Detail: "label", LookupID: "l1",
+		Limit: &status.Limit{Name: "x", Current: 2, Cap: 3, RetryAfter: 1500 * time.Millisecond},
+	}
+}
+
+func (n *fakeNode) calls() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]string(nil), n.log...)
+}
+
+// seq yields values, and err after the first if there is one.
+func seq[T any](err error, values ...T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for i, v := range values {
+			if i == 1 && err != nil {
+				break
+			}
+			if !yield(v, nil) {
+				return
+			}
+		}
+		if err != nil {
+			var zero T
+			yield(zero, err)
+		}
+	}
+}
+
+func (n *fakeNode) Add(ctx context.Context, tar io.Reader, o client.AddOptions, progress client.ProgressFunc) iter.Seq2[client.Added, error] {
+	if n.add != nil {
+		return n.add(ctx, tar, o, progress)
+	}
+	return func(yield func(client.Added, error) bool) {
+		p, err := io.ReadAll(tar)
+		err2 := n.call(o.Label, "add %q %+v", p, o)
+		if err == nil {
+			err = err2
+		}
+		if !yield(client.Added{Name: "a", Root: fakeRoot, Kind: client.File, Files: 1, Bytes: int64(len(p))}, nil) || err == nil {
+			return
+		}
+		yield(client.Added{}, err)
+	}
+}
+
+func (n *fakeNode) Get(ctx context.Context, key string) (*client.Stream, error) {
+	if n.get != nil {
+		return n.get(ctx, key)
+	}
+	return fakeStream("hello"), n.call(key, "get %s", key)
+}
+
+func fakeStream(s string) *client.Stream {
+	return &client.Stream{Object: fakeObj, Body: io.NopCloser(io.MultiReader(readers(s)...))}
+}
+
+// readers split s, so that it is not read at once.
+func readers(s string) []io.Reader {
+	return []io.Reader{&oneRead{s[:len(s)/2]}, &oneRead{s[len(s)/2:]}}
+}
+
+type oneRead struct{ s string }
+
+func (r *oneRead) Read(p []byte) (int, error) {
+	if r.s == "" {
+		return 0, io.EOF
+	}
+	k := copy(p, r.s)
+	r.s = r.s[k:]
+	return k, nil
+}
+
+func (n *fakeNode) Cat(_ context.Context, key string, r client.Range) (*client.Stream, error) {
+	return fakeStream("hello"), n.call(key, "cat %s %d-%d", key, r.Start, r.End)
+}
+
+func (n *fakeNode) List(_ context.Context, key string) iter.Seq2[client.Entry, error] {
+	return seq(n.call(key, "ls %s", key), fakeEntries...)
+}
+
+func (n *fakeNode) Stat(_ context.Context, key string) (client.Stat, error) {
+	return fakeStat, n.call(key, "stat %s", key)
+}
+
+func (n *fakeNode) Verify(_ context.Context, key string) iter.Seq2[client.Verified, error] {
+	return seq(n.call(key, "verify %s", key), fakeChecked...)
+}
+
+func (n *fakeNode) Pin(_ context.Context, key string, o client.PinOptions) (client.Pin, error) {
+	return fakePin, n.call(key, "pin %s %+v", key, o)
+}
+
+func (n *fakeNode) Unpin(_ context.Context, key, label string) error {
+	return n.call(key, "unpin %s %s", key, label)
+}
+
+func (n *fakeNode) Pins(context.Context) iter.Seq2[client.Pin, error] {
+	return seq(n.call("", "pins"), fakePin)
+}
+
+func (n *fakeNode) Fetch(ctx context.Context, key string, progress client.ProgressFunc) (client.Fetched, error) {
+	if n.fetch != nil {
+		return n.fetch(ctx, key, progress)
+	}
+	return fakeFetched, n.call(key, "fetch %s", key)
+}
+
+func (n *fakeNode) Providers(_ context.Context, key string, limit int) iter.Seq2[client.Provider, error] {
+	return seq(n.call(key, "providers %s %d", key, limit), fakeProvider)
+}
+
+func (n *fakeNode) Announce(_ context.Context, key string) (client.Announced, error) {
+	return client.Announced{Root: fakeRoot, Peers: 4}, n.call(key, "announce %s", key)
+}
+
+func (n *fakeNode) ID(context.Context) (client.ID, error) { return fakeID, n.call("", "id") }
+
+func (n *fakeNode) Peers(context.Context) ([]client.Peer, error) {
+	return []client.Peer{fakePeer}, n.call("", "peers")
+}
+
+func (n *fakeNode) Connect(_ context.Context, addr string) (client.Peer, error) {
+	return fakePeer, n.call(addr, "connect %s", addr)
+}
+
+func (n *fakeNode) Disconnect(_ context.Context, peer string) error {
+	return n.call(peer, "disconnect %s", peer)
+}
+
+func (n *fakeNode) Ping(_ context.Context, peer string) (client.Pong, error) {
+	return fakePong, n.call(peer, "ping %s", peer)
+}
+
+func (n *fakeNode) Drain(context.Context) error { return n.call("", "drain") }

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package gateway
+
+import "testing"
+
+func testStranger(*testing.T, *testNode) {}
