@@ -47,7 +47,7 @@ type link struct {
 	agent    string            // of an opener
 	slots    *admission.Budget // opened: requests the peer takes at once
 
-	mu         sync.Mutex // leaf: nothing is called while it is held
+	mu         sync.Mutex // before inflight.mu; only fields and counters change under it
 	ready      bool       // both HELLOs are done
 	shut       bool       // enter fails
 	goneAway   bool       // the peer sent GOAWAY

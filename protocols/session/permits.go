@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"allium/protocols/admission"
@@ -26,7 +27,8 @@ func (p *permits) hold(ctx context.Context) error { return p.frames.Acquire(ctx,
 // busy.
 func (p *permits) frame(ctx context.Context) error { return p.acquire(ctx, p.frames, 1) }
 
-// charge takes n bytes, waiting at most p.wait; then status busy.
+// charge takes n bytes, waiting at most p.wait for each budget; then status
+// busy.
 func (p *permits) charge(ctx context.Context, n int64) error {
 	if n == 0 {
 		return nil
@@ -65,6 +67,8 @@ func (p *permits) release(n int64) {
 	p.frames.Release(1)
 }
 
+// acquire takes n of b, waiting until ctx's deadline and at most p.wait; then
+// status busy.
 func (p *permits) acquire(ctx context.Context, b *admission.Budget, n int64) error {
 	bounded, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
@@ -73,8 +77,8 @@ func (p *permits) acquire(ctx context.Context, b *admission.Budget, n int64) err
 		return err
 	}
 	p.m.backpressure.Inc()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause // the caller gave up or the session ended
 	}
 	return b.TryAcquire(n) // types and counts the refusal
 }

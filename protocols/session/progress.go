@@ -87,7 +87,9 @@ func (l *link) stalled(now time.Time) error {
 // makes progress is not taken for one that stands still.
 const writePiece = 64 << 10
 
-// timedWriter is a link's stream with a deadline for each piece of a frame.
+// timedWriter is a link's stream with a deadline for each piece of a frame. A
+// write fails when a whole WriteTimeout brought nothing: between one and two of
+// them after the last byte.
 type timedWriter struct{ l *link }
 
 func (w timedWriter) Write(p []byte) (n int, err error) {

@@ -52,6 +52,9 @@ func UnknownOp(op string) Response {
 // decodeRequest makes the request of a frame; the frame's buffer may be reused
 // after it. A *oap.DecodeError resets the stream, any other error is answered.
 func decodeRequest(f oap.Frame, maxFrame uint32) (*Request, error) {
+	if len(f.Cap) > oap.MaxCap {
+		return nil, status.Errorf(status.Forbidden, "a capability of %d bytes, at most %d", len(f.Cap), oap.MaxCap)
+	}
 	req := &Request{Tenant: f.Tenant, Cap: append([]byte(nil), f.Cap...)}
 	if f.Flags.Has(oap.FlagComp) {
 		var err error

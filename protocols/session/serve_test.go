@@ -15,7 +15,6 @@ import (
 
 	"allium/protocols/oap"
 	"allium/protocols/session"
-	"allium/protocols/status"
 	"allium/protocols/streamtest"
 )
 
@@ -114,6 +113,19 @@ func TestAcceptor(t *testing.T) {
 				w.ask(uint64(corr+1), p)
 				w.wantAnswer(uint64(corr+1), 400, "bad_request")
 			}
+		}},
+		{name: "capability", none: true, run: func(t *testing.T, n *node, w *wire) {
+			w.hello()
+			h := oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: 1}
+			if err := w.w.Write(oap.Frame{Header: h, Cap: []byte("macaroon"), Payload: []byte(`{"op":"cap"}`)}); err != nil {
+				t.Fatal(err)
+			}
+			w.wantAnswer(1, 200, "macaroon")
+			long := binary.BigEndian.AppendUint32(nil, uint32(oap.HeaderSize+oap.MaxCap+1))
+			long = append(long, 0, 1, 0, byte(whole), 0, 0, 0, byte(oap.ProtoRepair))
+			long = append(append(long, make([]byte, 16)...), (oap.MaxCap+1)>>8, (oap.MaxCap+1)&0xff)
+			_, _ = w.stream.Write(append(binary.BigEndian.AppendUint64(long, 2), make([]byte, oap.MaxCap+1)...))
+			w.wantAnswer(2, 403, "forbidden")
 		}},
 		{name: "payload is a bomb", rejected: oap.ReasonInflateBound, run: func(t *testing.T, n *node, w *wire) {
 			w.hello()
@@ -298,105 +310,10 @@ func waiter(ctx context.Context, _ peer.ID, r *session.Request) session.Response
 	case "x":
 		<-ctx.Done()
 		return session.Response{Err: fmt.Errorf("waiter: %w", ctx.Err())}
+	case "cap":
+		return session.Response{Payload: r.Cap}
 	case "panic":
 		panic("handler")
 	}
 	return session.UnknownOp(r.Op)
-}
-
-// TestSlowReaderHurtsOnlyItself: a peer that asks and does not read its
-// answers is reset after write_timeout; another is served all the while.
-func TestSlowReaderHurtsOnlyItself(t *testing.T) {
-	bubble(t, streamtest.Options{Window: 8 << 10}, func(t *testing.T, net *streamtest.Network) {
-		cfg := session.DefaultConfig()
-		cfg.ControlRate = 1 << 20
-		big := strings.Repeat("z", 60<<10)
-		n := start(t, net.Host("a"), cfg, func(s *session.Service) {
-			s.Handle(oap.ProtoIndex, func(context.Context, peer.ID, *session.Request) session.Response {
-				return session.Response{Payload: []byte(big)}
-			})
-		})
-		defer n.stop()
-		slow, good := dial(t, net.Host("slow"), "a"), dial(t, net.Host("good"), "a")
-		slow.hello()
-		good.hello()
-		asked := 0
-		_ = slow.stream.SetWriteDeadline(time.Now().Add(4 * time.Second))
-		for corr := range uint64(2000) {
-			if slow.w.Write(oap.Frame{Header: oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: corr + 1}, Payload: []byte(`{"op":"x"}`)}) != nil {
-				break // not read any more
-			}
-			asked++
-		}
-		if asked < 500 || asked == 2000 {
-			t.Errorf("%d requests were taken from a peer that does not read", asked)
-		}
-		elapsed(t, 0, func() {
-			good.ask(1, `{"op":"x"}`)
-			good.wantAnswer(1, 200, big)
-		})
-		time.Sleep(2 * time.Second)
-		if slow.stream.Err() == nil || n.metric(t, "io_timeouts_total", "write") != 1 {
-			t.Errorf("the slow peer's stream: %v", slow.stream.Err())
-		}
-		good.ask(2, `{"op":"x"}`)
-		good.wantAnswer(2, 200, big)
-		for _, l := range n.limits.Snapshot() {
-			if l.Name == "session.egress" && (l.Current != 0 || l.Peak == 0 || l.Peak > cfg.PeerEgressBytes+int64(len(big))) {
-				t.Errorf("%+v", l)
-			}
-		}
-	})
-}
-
-// TestWorkersAndIngress: when every worker is busy and the queue is full the
-// next request is refused; what expires in the queue is not run.
-func TestWorkersAndIngress(t *testing.T) {
-	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
-		cfg := session.DefaultConfig()
-		cfg.Workers, cfg.Ingress = 1, 2
-		runs := 0
-		n := start(t, net.Host("a"), cfg, func(s *session.Service) {
-			s.Handle(oap.ProtoIndex, func(ctx context.Context, _ peer.ID, _ *session.Request) session.Response {
-				runs++
-				time.Sleep(time.Second)
-				return session.Response{}
-			})
-		})
-		defer n.stop()
-		w := dial(t, net.Host("b"), "a")
-		w.hello()
-		w.ask(1, `{"op":"x"}`)
-		synctest.Wait()
-		w.ask(2, `{"op":"x","deadline_ms":500}`)
-		w.ask(3, `{"op":"x"}`)
-		w.ask(4, `{"op":"x"}`)
-		w.wantAnswer(4, 429, `"limit":"session.ingress"`)
-		w.wantAnswer(1, 200, "")
-		w.wantAnswer(2, 504, "timeout")
-		w.wantAnswer(3, 200, "")
-		if runs != 2 || n.metric(t, "session_requests_expired_total") != 1 {
-			t.Errorf("%d requests run, %v expired", runs, n.metric(t, "session_requests_expired_total"))
-		}
-		if n.metric(t, "queue_dropped_total", "session.ingress") != 1 {
-			t.Error("the refusal is not counted")
-		}
-	})
-}
-
-// TestSessionsAreBounded: one more than Sessions is reset.
-func TestSessionsAreBounded(t *testing.T) {
-	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
-		cfg := session.DefaultConfig()
-		cfg.Sessions = 2
-		n := start(t, net.Host("a"), cfg, echo)
-		defer n.stop()
-		for _, p := range []peer.ID{"b", "c"} {
-			dial(t, net.Host(p), "a").hello()
-		}
-		dial(t, net.Host("d"), "a").wantReset(network.StreamResourceLimitExceeded)
-		if _, err := n.Call(t.Context(), "d", oap.ProtoIndex, []byte(`{}`)); status.Of(err) != status.Busy {
-			t.Errorf("a call beyond the limit: %v", err)
-		}
-	})
 }

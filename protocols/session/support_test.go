@@ -50,6 +50,12 @@ func start(t testing.TB, host *streamtest.Host, cfg session.Config, prepare func
 	if prepare != nil {
 		prepare(svc)
 	}
+	n.stop = run(t, svc)
+	return n
+}
+
+// run runs a service; stop ends it and waits.
+func run(t testing.TB, svc *session.Service) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ready := make(chan struct{})
 	var wg sync.WaitGroup
@@ -59,11 +65,10 @@ func start(t testing.TB, host *streamtest.Host, cfg session.Config, prepare func
 		}
 	})
 	<-ready
-	n.stop = sync.OnceFunc(func() {
+	return sync.OnceFunc(func() {
 		cancel()
 		wg.Wait()
 	})
-	return n
 }
 
 // metric is the value of a counter, summed over the labels that match.
