@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"allium": func() { os.Exit(run(os.Args[1:])) },
+	})
+}
+
+// TestScripts runs testdata/script/*.txt: real processes of this program, each
+// node with a home below $WORK. Beside testscript's own commands there are
+//
+//	node NAME [ARG…]     start `allium run` with home $WORK/NAME; sets $NAME_ADDR,
+//	                     $NAME_ID, $NAME_GATEWAY and $NAME_ADMIN
+//	signal NAME SIG      send TERM, INT or KILL to it and wait; TERM must end with 0
+//	flip FILE OFFSET     turn a bit of the file's byte
+//	random FILE SIZE     write that many bytes that no compressor likes
+//	get URL [HEADER: V]  GET; status line, headers and body go to the file "response"
+//	root VAR FILE        set $VAR to the first b3: address in the file
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: false,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("ALLIUM_HOME", filepath.Join(env.WorkDir, "home"))
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("TMPDIR", env.WorkDir)
+			nodes := &scriptNodes{running: map[string]*scriptNode{}}
+			env.Values[nodesKey{}] = nodes
+			env.Defer(nodes.killAll)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "root": cmdRoot,
+		},
+	})
+}
+
+type nodesKey struct{}
+
+type scriptNodes struct {
+	mu      sync.Mutex
+	running map[string]*scriptNode
+}
+
+type scriptNode struct {
+	cmd  *exec.Cmd
+	errs bytes.Buffer
+}
+
+func (n *scriptNodes) killAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, s := range n.running {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+	}
+}
+
+func nodesOf(ts *testscript.TestScript) *scriptNodes { return ts.Value(nodesKey{}).(*scriptNodes) }
+
+func cmdNode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: node NAME [ARG…]")
+	}
+	name := args[0]
+	s := &scriptNode{}
+	s.cmd = exec.Command("allium", append([]string{"--home", ts.MkAbs(name), "run", "--profile", "testnet"}, args[1:]...)...)
+	s.cmd.Dir = ts.MkAbs(".")
+	s.cmd.Stderr = &s.errs
+	s.cmd.Env = append(os.Environ(), "TMPDIR="+ts.Getenv("TMPDIR"))
+	out, err := s.cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(s.cmd.Start())
+	nodes := nodesOf(ts)
+	nodes.mu.Lock()
+	nodes.running[name] = s
+	nodes.mu.Unlock()
+	ready := false
+	for sc := bufio.NewScanner(out); !ready && sc.Scan(); {
+		line := sc.Text()
+		for prefix, v := range map[string]string{"peer ": "_ID", "gateway on ": "_GATEWAY", "admin on ": "_ADMIN"} {
+			if rest, ok := strings.CutPrefix(line, prefix); ok {
+				ts.Setenv(name+v, rest)
+			}
+		}
+		if addr, ok := strings.CutPrefix(line, "listening on "); ok && strings.Contains(addr, "/tcp/") {
+			ts.Setenv(name+"_ADDR", addr)
+		}
+		ready = line == "ready"
+	}
+	if !ready {
+		_ = s.cmd.Wait()
+		ts.Fatalf("node %s ended before it was ready: %s", name, s.errs.String())
+	}
+}
+
+func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: signal NAME TERM|INT|KILL")
+	}
+	sig, ok := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}[args[1]]
+	nodes := nodesOf(ts)
+	nodes.mu.Lock()
+	s := nodes.running[args[0]]
+	delete(nodes.running, args[0])
+	nodes.mu.Unlock()
+	if !ok || s == nil {
+		ts.Fatalf("no signal %s or no node %s", args[1], args[0])
+	}
+	ts.Check(s.cmd.Process.Signal(sig))
+	err := s.cmd.Wait()
+	if sig != syscall.SIGKILL && err != nil {
+		ts.Fatalf("node %s: %v: %s", args[0], err, s.errs.String())
+	}
+}
+
+func cmdFlip(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: flip FILE OFFSET")
+	}
+	at, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	names, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if len(names) != 1 {
+		ts.Fatalf("%s names %d files", args[0], len(names))
+	}
+	f, err := os.OpenFile(names[0], os.O_RDWR, 0)
+	ts.Check(err)
+	defer f.Close()
+	var b [1]byte
+	_, err = f.ReadAt(b[:], at)
+	ts.Check(err)
+	b[0] ^= 0x10
+	_, err = f.WriteAt(b[:], at)
+	ts.Check(err)
+}
+
+func cmdRandom(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: random FILE SIZE")
+	}
+	size, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	p := make([]byte, size)
+	x := uint64(size) + 0x9e3779b97f4a7c15
+	for i := range p {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		p[i] = byte(x)
+	}
+	ts.Check(os.MkdirAll(filepath.Dir(ts.MkAbs(args[0])), 0o755))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), p, 0o644))
+}
+
+func cmdGet(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: get URL [HEADER: VALUE…]")
+	}
+	req, err := http.NewRequest(http.MethodGet, args[0], nil)
+	ts.Check(err)
+	for _, h := range args[1:] {
+		k, v, _ := strings.Cut(h, ": ")
+		req.Header.Set(k, v)
+	}
+	client := &http.Client{
+		Timeout:       30 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	var b bytes.Buffer
+	b.WriteString(resp.Status + "\n")
+	_ = resp.Header.Write(&b)
+	b.WriteString("\n")
+	b.Write(body)
+	if err != nil {
+		b.WriteString("\ncut: " + err.Error() + "\n")
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("response"), b.Bytes(), 0o644))
+	ts.Check(os.WriteFile(ts.MkAbs("body"), body, 0o644))
+}
+
+func cmdRoot(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: root VAR FILE")
+	}
+	text := ts.ReadFile(args[1])
+	i := strings.Index(text, "b3:")
+	if i < 0 || len(text) < i+67 {
+		ts.Fatalf("no address in %q", text)
+	}
+	ts.Setenv(args[0], text[i:i+67])
+}
