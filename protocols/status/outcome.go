@@ -85,6 +85,11 @@ const (
 	RetrySpace                  // after space is made
 )
 
+// String is the advice in words.
+func (r Retry) String() string {
+	return [...]string{"no", "later", "maybe", "elsewhere", "after the wait given", "yes", "after space is made"}[r]
+}
+
 // row is one line of the table: what every surface says for one outcome.
 type row struct {
 	label string
