@@ -145,7 +145,7 @@ func TestReaderLeavesAtTheEnd(t *testing.T) {
 func TestManyOpensOneFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		b := randomBlob(4, 20*group+1)
+		b := randomBlob(4, 4*group+1)
 		w.net.peer("a", b).latency = 50 * time.Millisecond
 		w.has([]peer.ID{"a"}, b)
 		var wg sync.WaitGroup
@@ -169,7 +169,7 @@ func TestManyOpensOneFetch(t *testing.T) {
 }
 
 func TestOpenRanges(t *testing.T) {
-	const size = 40*group + 100
+	const size = 36*group + 100
 	b := randomBlob(5, size)
 	for _, tc := range []struct {
 		name       string
@@ -179,8 +179,8 @@ func TestOpenRanges(t *testing.T) {
 	}{
 		{"inside a group", 10, 20, 10, 20, false},
 		{"across groups", group - 1, 3*group + 1, group - 1, 3*group + 1, false},
-		{"long", 2 * group, 39 * group, 2 * group, 39 * group, false},
-		{"to the end", 39 * group, ToEnd, 39 * group, size, false},
+		{"long", 2 * group, 35 * group, 2 * group, 35 * group, false},
+		{"to the end", 35 * group, ToEnd, 35 * group, size, false},
 		{"past the end", size - 1, size + 1000, size - 1, size, false},
 		{"suffix", -100, ToEnd, size - 100, size, false},
 		{"suffix of all", -size - 5, ToEnd, 0, size, true},
@@ -263,7 +263,7 @@ func TestSizeIsRemembered(t *testing.T) {
 func TestRangeJoinsFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		b := randomBlob(7, (reach+50)*group)
+		b := randomBlob(7, (reach+30)*group)
 		p := w.net.peer("a", b)
 		w.has([]peer.ID{"a"}, b)
 		var hurry atomic.Bool
@@ -316,7 +316,7 @@ func TestRangeMemory(t *testing.T) {
 	w.net.peer("a", b)
 	w.has([]peer.ID{"a"}, b)
 	var wg sync.WaitGroup
-	for i := range 20 {
+	for i := range 6 {
 		wg.Go(func() {
 			start := int64(1+i) * group
 			c, err := w.Open(t.Context(), b.root, OpenOptions{Start: start, End: start + 70*group})

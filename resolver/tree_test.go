@@ -385,7 +385,7 @@ func TestTreeIsCancelled(t *testing.T) {
 // Entries held in memory stay within their bound; the directories let go of are
 // read again, also when they were put and not flushed.
 func TestTreeMemory(t *testing.T) {
-	// Directories of 3,000 entries, 40 in each of three levels.
+	// More entries than may be held, in directories of 3,000 on three levels.
 	var all []*blob
 	leaf := randomBlob(70, 10)
 	all = append(all, leaf)
@@ -402,11 +402,11 @@ func TestTreeMemory(t *testing.T) {
 		return last(nodes)
 	}
 	var level []*blob
-	for i := range 40 {
+	for i := range 20 {
 		level = append(level, wide(i, nil))
 	}
 	for i := range 4 {
-		level[i] = wide(100+i, level[i*10:i*10+10])
+		level[i] = wide(100+i, append([]*blob{level[i]}, level[4+4*i:8+4*i]...))
 	}
 	root := wide(200, level[:4])
 
@@ -447,6 +447,10 @@ func TestTreeMemory(t *testing.T) {
 // Property: any tree, partly local, fetched from peers each with parts of it,
 // is whole afterwards, and what was local is not asked for.
 func TestAnyTree(t *testing.T) {
+	blobs := []*blob{randomBlob(80, maxBatched), randomBlob(81, maxBatched+1), randomBlob(82, group), randomBlob(83, group+1)}
+	for i := range 30 {
+		blobs = append(blobs, randomBlob(84, i))
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		var all []*blob
 		var grow func(depth int) *blob
@@ -458,7 +462,7 @@ func TestAnyTree(t *testing.T) {
 					entries = append(entries, subdir(name, grow(depth-1)))
 					continue
 				}
-				b := randomBlob(rapid.Uint64Range(0, 50).Draw(rt, "seed"), rapid.SampledFrom([]int{0, 1, 100, group, group + 1, maxBatched, maxBatched + 1}).Draw(rt, "size"))
+				b := blobs[rapid.IntRange(0, len(blobs)-1).Draw(rt, "blob")]
 				all = append(all, b)
 				entries = append(entries, file(name, b))
 			}
