@@ -229,8 +229,22 @@ func (c *Client) failed(ctx context.Context, st *clientStream, err error) error 
 		c.metrics.timeouts.WithLabelValues("ask").Inc()
 		code = codeTimeout
 	case o == status.Internal: // the transport's own
-		err = status.Errorf(status.Upstream, "object: the stream broke: %w", err)
+		err = broken(err)
 	}
 	c.pool.drop(st, code)
 	return err
+}
+
+// broken is the transport's error with the outcome that a peer's reset means.
+func broken(err error) error {
+	var reset *network.StreamError
+	if errors.As(err, &reset) && reset.Remote {
+		switch reset.ErrorCode {
+		case network.StreamResourceLimitExceeded, network.StreamRateLimited:
+			return status.Errorf(status.Busy, "object: the peer takes no more streams: %w", err)
+		case network.StreamShutdown:
+			return status.Errorf(status.Draining, "object: the peer is stopping: %w", err)
+		}
+	}
+	return status.Errorf(status.Upstream, "object: the stream broke: %w", err)
 }

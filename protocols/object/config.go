@@ -22,7 +22,7 @@ type Config struct {
 	PeerInflight    int64         `koanf:"peer_inflight" doc:"requests of one peer waiting or being served, over all its streams; the next is refused with busy"`
 	Serving         int64         `koanf:"serving" doc:"requests being served at once, in all"`
 	ServingWait     int64         `koanf:"serving_wait" doc:"requests waiting for a serving permit, in all; the next is refused with busy"`
-	FrameBytes      int64         `koanf:"frame_bytes" doc:"bytes of the buffer an answer is built and written in; a frame is no longer"`
+	FrameBytes      int64         `koanf:"frame_bytes" doc:"longest frame of an answer in bytes, header included; above 72 KiB it holds several groups in a buffer of 1 MiB"`
 	EgressBytes     int64         `koanf:"egress_bytes" doc:"bytes of such buffers in use at once, in all"`
 	PeerEgressBytes int64         `koanf:"peer_egress_bytes" doc:"bytes of such buffers in use at once for one peer"`
 
@@ -47,7 +47,7 @@ func DefaultConfig() Config {
 		PeerInflight:    32,
 		Serving:         128,
 		ServingWait:     512,
-		FrameBytes:      512 << 10,
+		FrameBytes:      oneGroup,
 		EgressBytes:     64 << 20,
 		PeerEgressBytes: 4 << 20,
 
@@ -79,7 +79,7 @@ func (c Config) Validate() error {
 	}{
 		{"inbound_streams", c.InboundStreams, 1}, {"pipeline", int64(c.Pipeline), 1}, {"peer_inflight", c.PeerInflight, 1},
 		{"serving", c.Serving, 1}, {"serving_wait", c.ServingWait, 0}, {"frame_bytes", c.FrameBytes, minFrameBytes},
-		{"egress_bytes", c.EgressBytes, c.FrameBytes}, {"peer_egress_bytes", c.PeerEgressBytes, c.FrameBytes},
+		{"egress_bytes", c.EgressBytes, minEgress}, {"peer_egress_bytes", c.PeerEgressBytes, minEgress},
 		{"streams_per_peer", c.StreamsPerPeer, 1}, {"streams", c.Streams, 1}, {"streams_wait", c.StreamsWait, 0},
 	} {
 		if n.n < n.min {
@@ -91,6 +91,9 @@ func (c Config) Validate() error {
 	}
 	return nil
 }
+
+// minEgress has room for the buffers of any one frame.
+const minEgress = batchBytes + oap.MaxFrame
 
 // minFrameBytes has room for a START frame, and for a whole size proof (a
 // group and the longest right spine) in one frame.

@@ -11,10 +11,11 @@ import (
 )
 
 // stall fails an operation on a stream that makes no progress. It moves the
-// stream's deadline only when less than half of its time is left, so a busy
-// stream costs one timer per d/2 and not one per read, and it looks at the
-// clock again when the deadline fires: an operation fails after exactly d
-// without a byte, and never because of bytes that came earlier.
+// stream's deadline only when that is off by more than half, so a busy stream
+// costs one timer per d/2 and not one per call, and it looks again when the
+// deadline fires: a read fails after exactly d without a byte. A write that
+// fails had at least d without one, and less than 2d: when in a call the peer
+// took bytes is not known.
 //
 // A stream is never read with an expired deadline: yamux then may lose the
 // window update that belongs to the bytes it hands out.
@@ -27,7 +28,7 @@ type stall struct {
 // start begins an operation that may stand still for d.
 func (s *stall) start(d time.Duration) {
 	s.since = time.Now()
-	if s.armed.Sub(s.since) < d/2 {
+	if left := s.armed.Sub(s.since); left < d/2 || left > d {
 		s.arm(s.since.Add(d))
 	}
 }
@@ -58,6 +59,10 @@ func (s *stall) arm(t time.Time) {
 // isTimeout reports whether a stream's deadline fired. yamux's own timeout is
 // not os.ErrDeadlineExceeded.
 func isTimeout(err error) bool {
+	return err != nil && saysTimeout(err)
+}
+
+func saysTimeout(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.As(err, &t) && t.Timeout()
 }

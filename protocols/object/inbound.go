@@ -90,6 +90,8 @@ func (s *Server) fail(st network.Stream, err error) {
 	case errors.As(err, &bad):
 		s.metrics.rejected.WithLabelValues(bad.Reason.String()).Inc()
 		code = network.StreamErrorCode(bad.StreamErrorCode())
+	case errors.Is(err, errPanicked):
+		code = codeInternal
 	case status.Of(err) == status.Timeout:
 		s.metrics.timeouts.WithLabelValues("serve").Inc()
 		code = codeTimeout

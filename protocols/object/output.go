@@ -10,13 +10,14 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"allium/protocols/admission"
-	"allium/protocols/b3"
 	"allium/protocols/oap"
 )
 
-// batchBytes is how many bytes of small frames go out in one write: what yamux
-// puts into one message of its own.
-const batchBytes = 64<<10 - 12
+// Sizes of the buffers that an answer is built in, in bytes.
+const (
+	batchBytes = 64<<10 - 12 // small frames that go out in one write: what yamux puts into one message
+	oneGroup   = 72 << 10    // what oap.Builder takes for frames up to that; above, it takes oap.MaxFrame
+)
 
 var batches = sync.Pool{New: func() any { return new([batchBytes]byte) }}
 
@@ -35,21 +36,25 @@ type output struct {
 
 	peer, node *admission.Budget
 	wait       time.Duration // longest wait for the budgets
-	held       int64         // bytes charged to both
+	charge     int64         // bytes of the buffers of one frame
+	held       int64         // bytes charged to both: charge or 0
 
 	batch  *[batchBytes]byte // nil when empty
 	n      int               // bytes of batch in use
 	frames *oap.Writer       // writes into this output
 
-	frameBytes int64
-	maxFrame   uint32       // what builder was made for
 	builder    *oap.Builder // of item frames; nil before the first answer
+	maxFrame   uint32       // what builder was made for
+	frameBytes uint32       // what it is made for at most
 }
 
 func newOutput(st network.Stream, cfg Config, peer, node *admission.Budget) *output {
 	o := &output{
 		st: st, timeout: cfg.WriteTimeout, stall: stall{set: st.SetWriteDeadline},
-		peer: peer, node: node, wait: cfg.PermitWait, frameBytes: cfg.FrameBytes,
+		peer: peer, node: node, wait: cfg.PermitWait, frameBytes: uint32(cfg.FrameBytes), charge: batchBytes + oneGroup,
+	}
+	if cfg.FrameBytes > oneGroup {
+		o.charge = batchBytes + oap.MaxFrame
 	}
 	o.frames = oap.NewWriter(o, oap.MaxFrame)
 	return o
@@ -57,30 +62,26 @@ func newOutput(st network.Stream, cfg Config, peer, node *admission.Budget) *out
 
 // limit sets the largest frame, header included, of the answers that follow.
 func (o *output) limit(maxFrame uint32) {
-	maxFrame = min(maxFrame, uint32(o.frameBytes))
+	maxFrame = min(maxFrame, o.frameBytes)
 	if o.builder == nil || maxFrame != o.maxFrame {
 		o.maxFrame, o.builder = maxFrame, oap.NewBuilder(maxFrame)
 	}
 }
 
-// reserve charges n bytes of buffers, or keeps a charge that is as large. It
-// waits at most the permit wait, with nothing held and everything written, and
-// then is status busy.
-func (o *output) reserve(ctx context.Context, n int64) error {
-	if o.held >= n {
+// reserve charges the buffers that a frame takes, or keeps the charge there is.
+// It waits at most the permit wait, with nothing held, and then is status busy.
+func (o *output) reserve(ctx context.Context) error {
+	if o.held > 0 {
 		return nil
 	}
-	if err := o.flush(); err != nil {
+	if err := acquire(ctx, o.peer, o.charge, o.wait); err != nil {
 		return err
 	}
-	if err := acquire(ctx, o.peer, n, o.wait); err != nil {
+	if err := acquire(ctx, o.node, o.charge, o.wait); err != nil {
+		o.peer.Release(o.charge)
 		return err
 	}
-	if err := acquire(ctx, o.node, n, o.wait); err != nil {
-		o.peer.Release(n)
-		return err
-	}
-	o.held = n
+	o.held = o.charge
 	return nil
 }
 
@@ -187,9 +188,3 @@ func writeAll(st network.Stream, s *stall, p []byte, d time.Duration) (total int
 		}
 	}
 }
-
-// Charges against the egress budgets, in bytes.
-const (
-	smallCharge = batchBytes + oap.HeaderSize + b3.GroupSize + 8<<10 // a batch and the builder's buffer for one group
-	largeCharge = batchBytes + oap.MaxFrame                          // a batch and the builder's largest buffer
-)

@@ -82,7 +82,7 @@ func (in *inbound) serve(ctx context.Context, req *request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			in.srv.log.Error("object: a request panicked", "op", req.op, "panic", p, "stack", string(debug.Stack()))
-			err = &streamError{status.Errorf(status.Internal, "object: panic: %v", p)}
+			err = &streamError{errPanicked}
 		}
 	}()
 	if req.op == opHave {
@@ -90,6 +90,9 @@ func (in *inbound) serve(ctx context.Context, req *request) (err error) {
 	}
 	return in.get(ctx, req)
 }
+
+// errPanicked ends the stream of a request that hit a bug.
+var errPanicked = status.Errorf(status.Internal, "object: the request panicked")
 
 // permit waits for a place among the requests being served.
 func (in *inbound) permit(ctx context.Context) (func(), error) {
@@ -146,7 +149,7 @@ func (in *inbound) have(ctx context.Context, req *request) error {
 		err = fmt.Errorf("object: the store answered for %d of %d objects", len(present), len(req.objs))
 	}
 	if err == nil {
-		err = in.out.reserve(ctx, smallCharge)
+		err = in.out.reserve(ctx)
 	}
 	switch {
 	case isStreamError(err):

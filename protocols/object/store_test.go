@@ -21,8 +21,9 @@ type memStore struct {
 }
 
 type memObject struct {
-	data, outboard []byte
-	store          *memStore
+	store  *memStore
+	source b3.Source
+	size   int64
 }
 
 func newMemStore() *memStore { return &memStore{objects: map[b3.Root]*memObject{}} }
@@ -37,7 +38,8 @@ func (s *memStore) put(data []byte) b3.Root {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.objects[root] = &memObject{data: data, outboard: outboard.Bytes(), store: s}
+	size := int64(len(data))
+	s.objects[root] = &memObject{store: s, source: b3.FileSource(bytes.NewReader(data), bytes.NewReader(outboard.Bytes()), size), size: size}
 	return root
 }
 
@@ -73,10 +75,8 @@ func (s *memStore) Presence(_ context.Context, roots []b3.Root) ([]Presence, err
 	return present, nil
 }
 
-func (o *memObject) Size() int64 { return int64(len(o.data)) }
-func (o *memObject) Source() b3.Source {
-	return b3.FileSource(bytes.NewReader(o.data), bytes.NewReader(o.outboard), int64(len(o.data)))
-}
+func (o *memObject) Size() int64       { return o.size }
+func (o *memObject) Source() b3.Source { return o.source }
 
 func (o *memObject) Close() error {
 	o.store.open.Add(-1)

@@ -28,11 +28,7 @@ func (in *inbound) object(ctx context.Context, req *request, root b3.Root) (err 
 	if err != nil {
 		return err
 	}
-	charge := int64(smallCharge)
-	if size > b3.GroupSize {
-		charge = largeCharge
-	}
-	if err := in.out.reserve(ctx, charge); err != nil {
+	if err := in.out.reserve(ctx); err != nil {
 		return err
 	}
 	in.scratch = appendStart(in.scratch[:0], root, size)
@@ -44,43 +40,47 @@ func (in *inbound) object(ctx context.Context, req *request, root b3.Root) (err 
 		if err != nil {
 			return err
 		}
-		if err := in.items(ctx, req, obj.Source(), proof, charge); err != nil {
+		if err := in.items(ctx, req, obj.Source(), proof); err != nil {
 			return err
 		}
 	}
-	return in.items(ctx, req, obj.Source(), walk, charge)
+	return in.items(ctx, req, obj.Source(), walk)
 }
 
 // items sends the walk's items in as few frames as they fit. Bytes are read
 // into the frame and count as part of it only once they are verified: nothing
 // unverified leaves. The frame before a bad item still goes out, for what is in
 // it is good.
-func (in *inbound) items(ctx context.Context, req *request, src b3.Source, walk *b3.Walk, charge int64) error {
-	b := in.out.builder
+func (in *inbound) items(ctx context.Context, req *request, src b3.Source, walk *b3.Walk) error {
+	out := in.out
 	header := respond(req.corr, 0, 0, nil).Header
-	for item, ok := walk.Next(); ok; {
+	item, ok := walk.Next()
+	for frames := 1; ok; frames++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := in.out.reserve(ctx, charge); err != nil {
+		if frames%framesPerTurn == 0 {
+			if err := out.flush(); err != nil {
+				return err
+			}
+		}
+		if err := out.reserve(ctx); err != nil {
 			return err
 		}
+		b := out.builder
 		b.Reset(header)
-		if charge == largeCharge {
-			b.Next(b.Room()) // take the large buffer at once, not by way of the small one
-		}
 		var bad error
-		sent := 0
+		taken := 0
 		for ok && item.Len <= b.Room() {
 			if _, bad = walk.Fill(src, b.Next(item.Len)); bad != nil {
 				break
 			}
 			b.Commit(item.Len)
-			sent++
+			taken++
 			item, ok = walk.Next()
 		}
-		if sent > 0 {
-			if err := in.out.frames.WriteBuilder(b); err != nil {
+		if taken > 0 {
+			if err := out.frames.WriteBuilder(b); err != nil {
 				return err
 			}
 			in.srv.metrics.bytesOut.Add(float64(len(b.Payload())))
@@ -88,15 +88,13 @@ func (in *inbound) items(ctx context.Context, req *request, src b3.Source, walk 
 		if bad != nil {
 			return bad
 		}
-		if charge == largeCharge {
-			// Streams of one peer take turns, frame by frame.
-			if err := in.out.flush(); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }
+
+// framesPerTurn is how many frames a stream sends before it gives its buffers
+// back, so that streams which wait for egress bytes get their turn.
+const framesPerTurn = 64
 
 // respond is a response frame.
 func respond(corr uint64, flags oap.Flags, code uint16, payload []byte) oap.Frame {
