@@ -74,9 +74,10 @@ func (g *Gateway) Addrs() Addrs {
 	return g.addrs
 }
 
-// abortGrace is how long aborted requests have to return before Run reports
-// them (SPEC §10).
-const abortGrace = time.Second
+// abortGrace is how long aborted requests have to end their answers themselves
+// before their connections are closed under them: well within the second that
+// SPEC §10 gives the whole node.
+const abortGrace = 250 * time.Millisecond
 
 // drainGrace is how long Run drains when nobody called Drain before.
 const drainGrace = 3 * time.Second
@@ -108,9 +109,11 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	ready()
 	select {
 	case <-ctx.Done():
-		drain, cancel := context.WithTimeout(requests, drainGrace)
-		_ = g.Drain(drain) // what is left is aborted below
-		cancel()
+		if !g.flight.draining() {
+			drain, cancel := context.WithTimeout(requests, drainGrace)
+			_ = g.Drain(drain) // what is left is aborted below
+			cancel()
+		}
 	case err = <-failed:
 	}
 
