@@ -55,6 +55,20 @@ func (p *publisher) count(r b3.Root) int {
 	return len(p.got[r])
 }
 
+// published is how many roots were published at all.
+func (p *publisher) published() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.got)
+}
+
+// most is how many calls there were at one time.
+func (p *publisher) most() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.max
+}
+
 func startAnnouncer(t *testing.T, p *publisher, queue int, roots ...b3.Root) *announcer {
 	t.Helper()
 	m, err := newMetrics(nil)
@@ -95,13 +109,13 @@ func TestAnnounceWaitsForPeers(t *testing.T) {
 			t.Errorf("%d of 20 were refused", busy)
 		}
 		time.Sleep(time.Hour)
-		if len(p.got) != 0 {
+		if p.published() != 0 {
 			t.Error("published to nobody")
 		}
 		p.peers.Store(1)
 		time.Sleep(time.Second)
-		if len(p.got) != 20-busy {
-			t.Errorf("%d were published", len(p.got))
+		if p.published() != 20-busy {
+			t.Errorf("%d were published", p.published())
 		}
 	})
 }
@@ -133,8 +147,8 @@ func TestRepublish(t *testing.T) {
 		if lag := testutil.ToFloat64(a.m.lag); lag != 0 {
 			t.Errorf("the lag after the sweep is %v s", lag)
 		}
-		if p.max > 2*DefaultConfig().Announcers {
-			t.Errorf("%d at one time", p.max)
+		if p.most() > 2*DefaultConfig().Announcers {
+			t.Errorf("%d at one time", p.most())
 		}
 		time.Sleep(48 * time.Hour)
 		for _, r := range roots {

@@ -129,6 +129,7 @@ func TestBootstrapTriesAll(t *testing.T) {
 			}
 			startBootstrap(t, d, append(slices.Clone(seeds), "me")...)
 			time.Sleep(11 * seedDialSpace * 13 / 10)
+			synctest.Wait()
 			if len(d.order) != 12 || len(d.dials) != 12 || d.dials["me"] != nil {
 				t.Fatalf("dialled %v", d.order)
 			}
@@ -139,6 +140,7 @@ func TestBootstrapTriesAll(t *testing.T) {
 			}
 			first[d.order[0]] = true
 			time.Sleep(time.Hour)
+			synctest.Wait()
 			if len(d.order) != 12 {
 				t.Errorf("seeds that are connected were dialled again: %d dials", len(d.order))
 			}
@@ -160,10 +162,6 @@ func TestBootstrapAfterALoss(t *testing.T) {
 		time.Sleep(time.Hour)
 		d.set("a", false)
 		d.set("a", true)
-		time.Sleep(3 * time.Second)
-		if len(d.dialsOf("a")) != 1 {
-			t.Error("dialled at once although another seed is connected")
-		}
 		time.Sleep(6 * time.Minute)
 		if len(d.dialsOf("a")) != 2 {
 			t.Errorf("a was dialled %d times", len(d.dialsOf("a")))
