@@ -90,7 +90,7 @@ func TestMemoryFollowsArrival(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.full = false // as after a read that left nothing waiting
-	if _, err := r.Next(); err != io.EOF || len(r.buf.b) > smallSize {
+	if _, err := r.Next(); !errors.Is(err, io.EOF) || len(r.buf.b) > smallSize {
 		t.Errorf("after a pause: %v, buffer of %d", err, len(r.buf.b))
 	}
 	w := NewWriter(io.Discard, MaxFrame)

@@ -63,7 +63,7 @@ func readAll(r *oap.Reader) (frames []string, err error) {
 		switch {
 		case err == nil:
 			frames = append(frames, describe(f))
-		case err != errOnce:
+		case !errors.Is(err, errOnce):
 			return frames, err
 		}
 	}
@@ -92,7 +92,7 @@ func TestAnySplitGivesTheSameFrames(t *testing.T) {
 		if !equal(split, whole) || splitErr.Error() != wholeErr.Error() {
 			t.Fatalf("in reads of %v: %v, %v\nwhole: %v, %v", sizes, split, splitErr, whole, wholeErr)
 		}
-		if len(tail) == 0 && wholeErr != io.EOF {
+		if len(tail) == 0 && !errors.Is(wholeErr, io.EOF) {
 			t.Fatalf("a clean end gives %v", wholeErr)
 		}
 	})
@@ -187,7 +187,7 @@ func TestWriterRefuses(t *testing.T) {
 		t.Errorf("builder above the writer's limit: %v, %d writes", err, cw.calls)
 	}
 	cw.short = true
-	if err := oap.NewWriter(&cw, oap.MaxFrame).WriteBuilder(b); err != io.ErrShortWrite {
+	if err := oap.NewWriter(&cw, oap.MaxFrame).WriteBuilder(b); !errors.Is(err, io.ErrShortWrite) {
 		t.Errorf("short write: %v", err)
 	}
 }
@@ -226,17 +226,17 @@ type lyingReader struct{}
 func (lyingReader) Read(p []byte) (int, error) { return len(p) + 1, nil }
 
 func TestBrokenStreams(t *testing.T) {
-	if _, err := oap.NewReader(stuckReader{}, oap.MaxFrame).Next(); err != io.ErrNoProgress {
+	if _, err := oap.NewReader(stuckReader{}, oap.MaxFrame).Next(); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("stuck: %v", err)
 	}
 	if _, err := oap.NewReader(lyingReader{}, oap.MaxFrame).Next(); err == nil {
 		t.Error("an impossible count was believed")
 	}
 	r := oap.NewReader(&chunkReader{data: []byte{0, 0}, sizes: []int{1, -1}}, oap.MaxFrame)
-	if _, err := r.Next(); err != errOnce || r.Buffered() != 1 {
+	if _, err := r.Next(); !errors.Is(err, errOnce) || r.Buffered() != 1 {
 		t.Errorf("%v with %d bytes held", err, r.Buffered())
 	}
-	if _, err := oap.NewReader(failing{os.ErrDeadlineExceeded}, oap.MaxFrame).Next(); err != os.ErrDeadlineExceeded {
+	if _, err := oap.NewReader(failing{os.ErrDeadlineExceeded}, oap.MaxFrame).Next(); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the stream's own error became %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package oap
 
 import (
+	"errors"
 	"runtime"
 
 	"github.com/klauspost/compress/zstd"
@@ -73,7 +74,7 @@ func Inflate(dst, payload []byte, maxFrame uint32) ([]byte, error) {
 		switch {
 		case err == nil:
 			return out, nil
-		case err == zstd.ErrDecoderSizeExceeded && size < limit:
+		case errors.Is(err, zstd.ErrDecoderSizeExceeded) && size < limit:
 			size = limit // further zstd frames follow the first
 		default:
 			return nil, refuse(ReasonInflateBound, "%d bytes, at most %d: %v", len(payload), limit, err)

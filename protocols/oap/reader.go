@@ -74,7 +74,7 @@ func (r *Reader) fill(n int) error {
 		r.full = r.end == len(r.buf.b)
 		switch {
 		case r.end-r.start >= n: // an error, if any, comes back with the next read
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		case err == io.EOF:
 			if r.end == r.start {
 				return io.EOF
 			}

@@ -140,7 +140,7 @@ func checkReason(t *testing.T, split string, err error, want string) {
 	var de *oap.DecodeError
 	switch {
 	case want == "":
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			t.Errorf("%s: %v, want a clean end", split, err)
 		}
 	case !errors.As(err, &de):

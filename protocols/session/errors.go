@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/libp2p/go-libp2p/core/network"
 
@@ -15,6 +14,7 @@ import (
 // Why a session ends. Those that are not errors of the peer carry what a call
 // in flight is told.
 var (
+	errEnded      = errors.New("session: the peer ended the stream")
 	errIdle       = errors.New("session: idle")
 	errGoneAway   = errors.New("session: the peer is going away and has answered everything")
 	errStopped    = status.Errorf(status.Draining, "session: this node is shutting down")
@@ -72,7 +72,7 @@ func remoteError(err error) error {
 		return fmt.Errorf("session: %w", err)
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
 		return status.Errorf(status.Timeout, "session: %w", err)
-	case errors.Is(err, io.EOF), errors.Is(err, errIdle), errors.Is(err, errGoneAway):
+	case graceful(err):
 		return errGone
 	}
 	return status.Errorf(status.TransportDown, "session: the connection to the peer failed: %w", err)

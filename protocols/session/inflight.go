@@ -35,6 +35,12 @@ func (i *inflight) done() {
 	}
 }
 
+func (i *inflight) now() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.n
+}
+
 // wait returns 0 when nothing is in flight, or what still was when ctx ended.
 func (i *inflight) wait(ctx context.Context) int {
 	for {
@@ -51,9 +57,7 @@ func (i *inflight) wait(ctx context.Context) int {
 		select {
 		case <-zero:
 		case <-ctx.Done():
-			i.mu.Lock()
-			defer i.mu.Unlock()
-			return i.n
+			return i.now()
 		}
 	}
 }

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -132,7 +131,7 @@ func (l *link) run(read func() error) {
 // graceful reports whether a session that ends with err still sends what it
 // owes: the stream ended between frames, nobody used it, or a GOAWAY is done.
 func graceful(err error) bool {
-	return err == io.EOF || err == errIdle || err == errGoneAway
+	return errors.Is(err, errEnded) || errors.Is(err, errIdle) || errors.Is(err, errGoneAway)
 }
 
 // fail ends the link, once: calls in flight are told err, the stream is closed

@@ -2,7 +2,7 @@ package session
 
 import (
 	"context"
-	"io"
+	"errors"
 	"sync/atomic"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -33,7 +33,7 @@ func (o *opening) over() bool {
 
 // session returns a usable session with p, opening one if there is none.
 func (s *Service) session(ctx context.Context, p peer.ID) (*link, error) {
-	o, err := s.opening(p)
+	o, err := s.opening(p) //nolint:contextcheck // callers share it: it runs under Run's context
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (l *link) greet() error {
 		Payload: oap.HelloRequest{UA: l.svc.userAgent, Features: []string{"verified-range", oap.FeatureCompZstd}}.Encode(),
 	}})
 	f, err := l.next()
-	if err == io.EOF {
+	if errors.Is(err, errEnded) {
 		err = status.Errorf(status.TransportDown, "session: the peer closed the stream instead of answering HELLO")
 	}
 	if err != nil {

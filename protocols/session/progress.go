@@ -1,6 +1,7 @@
 package session
 
 import (
+	"io"
 	"time"
 
 	"allium/protocols/oap"
@@ -52,7 +53,12 @@ func (l *link) readEnd(now time.Time) time.Time {
 func (l *link) next() (oap.Frame, error) {
 	for {
 		f, err := l.in.Next()
-		if err == nil || !isTimeout(err) {
+		switch {
+		case err == nil:
+			return f, nil
+		case err == io.EOF: //nolint:errorlint // a wrapped EOF is a stream that failed
+			return f, errEnded
+		case !isTimeout(err):
 			return f, l.svc.m.reject(err)
 		}
 		if err := l.stalled(time.Now()); err != nil {

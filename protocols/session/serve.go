@@ -82,11 +82,11 @@ func (l *link) request(f oap.Frame) error {
 	if err := l.peer.permits.hold(l.dead); err != nil {
 		return err
 	}
-	err := l.admit(f)
+	err := l.svc.m.reject(l.admit(f))
 	if err == nil {
 		return l.grant(f)
 	}
-	if l.svc.m.reject(err); resets(err) {
+	if resets(err) {
 		l.peer.permits.release(0)
 		return err
 	}
@@ -130,7 +130,8 @@ func (l *link) admit(f oap.Frame) error {
 
 // busy turns the registry's rate_limit into the busy that SPEC §2 asks for.
 func busy(err error) error {
-	if e, ok := err.(*status.Error); ok {
+	var e *status.Error
+	if errors.As(err, &e) {
 		e.Outcome = status.Busy
 	}
 	return err

@@ -192,7 +192,7 @@ func (w *wire) wantReset(code network.StreamErrorCode) {
 // wantClose waits for a clean end of the stream.
 func (w *wire) wantClose() {
 	w.t.Helper()
-	if f, err := w.r.Next(); err != io.EOF {
+	if f, err := w.r.Next(); !errors.Is(err, io.EOF) {
 		w.t.Fatalf("got %+v, %v; want a clean end", f.Header, err)
 	}
 }
