@@ -14,8 +14,10 @@ import (
 
 // contentPolicy keeps content from running scripts, submitting forms or
 // loading from elsewhere in the gateway's origin. Subdomains of their own are
-// where content may do more (SPEC §9).
-const contentPolicy = "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'"
+// where content may do more (SPEC §9). allow-same-origin lets a page show its
+// own images: from an opaque origin nothing is same-site. Without allow-scripts
+// it gives the page nothing else.
+const contentPolicy = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'"
 
 // object answers /o/{b3}: the bytes, whatever they are.
 func (g *Gateway) object(w *response, r *http.Request, rest string) error {

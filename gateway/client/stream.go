@@ -52,11 +52,13 @@ func (c *Client) lines(ctx context.Context, r request, item func(json.RawMessage
 			}
 		}
 	}
-	err = sc.Err()
-	if err == nil {
-		err = io.ErrUnexpectedEOF // no last line
+	switch err := sc.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, status.Errorf(status.Upstream, "the node's answer to %s has a line of more than %d bytes", verb(r.path), maxLine)
+	case err != nil:
+		return nil, callError(ctx, r.path, err)
 	}
-	return nil, callError(ctx, r.path, err)
+	return nil, callError(ctx, r.path, io.ErrUnexpectedEOF) // no last line
 }
 
 // errStop ends lines when the caller of a sequence wants no more.

@@ -1,0 +1,262 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"allium/protocols/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve answers on a Unix socket and returns a client of it.
+func serve(t *testing.T, h http.HandlerFunc) *Client {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: h}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(l) }()
+	c, err := New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(); s.Close(); <-done })
+	return c
+}
+
+func TestNotRunning(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	private := filepath.Join(tmp, "run")
+	if err := os.Mkdir(private, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(private, "stale"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.SetUnlinkOnClose(false)
+	stale.Close()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	for _, target := range []string{
+		filepath.Join(tmp, "nothing", "s"), filepath.Join(private, "missing"), filepath.Join(private, "stale"), "http://" + gone.Addr().String(),
+	} {
+		c, err := New(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.ID(t.Context())
+		if !errors.Is(err, ErrNotRunning) || status.Of(err) != status.NotReady || !strings.Contains(err.Error(), "allium run") || strings.Contains(err.Error(), "Get ") {
+			t.Errorf("%s: %v", target, err)
+		}
+		for _, err := range c.Add(t.Context(), strings.NewReader("x"), AddOptions{}, nil) {
+			if !errors.Is(err, ErrNotRunning) {
+				t.Errorf("%s: %v", target, err)
+			}
+		}
+		c.Close()
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	for _, target := range []string{"http://", "http://%zz", "https://host?x=y"} {
+		if _, err := New(target); status.Of(err) != status.BadRequest {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+}
+
+// TestCut: whatever part of an answer is missing, the caller hears of it.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	const object = `{"root":"b3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262","kind":"file","size":0}`
+	head := func(w http.ResponseWriter) {
+		w.Header().Set(HeaderObject, object)
+		w.Header().Set("Trailer", HeaderStatus)
+		_, _ = io.WriteString(w, "abc")
+	}
+	abort := func(w http.ResponseWriter) {
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	for name, c := range map[string]struct {
+		answer func(http.ResponseWriter)
+		call   func(context.Context, *Client) error
+		want   status.Outcome
+	}{
+		"no answer":         {abort, id, status.TransportDown},
+		"half a value":      {func(w http.ResponseWriter) { w.Header().Set("Content-Length", "100"); say(w, `{"id"`); abort(w) }, id, status.TransportDown},
+		"a broken value":    {func(w http.ResponseWriter) { say(w, `{"id"`) }, id, status.Upstream},
+		"a web page":        {func(w http.ResponseWriter) { w.WriteHeader(404); say(w, "<html>") }, id, status.Upstream},
+		"a redirect":        {func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(302) }, id, status.Upstream},
+		"a broken problem":  {func(w http.ResponseWriter) { problem(w, 503, "{") }, id, status.Upstream},
+		"half a problem":    {func(w http.ResponseWriter) { w.Header().Set("Content-Length", "100"); problem(w, 503, "{"); abort(w) }, id, status.TransportDown},
+		"an unknown reason": {func(w http.ResponseWriter) { problem(w, 503, `{"reason":"moonphase","detail":"wait"}`) }, id, status.BreakerOpen},
+		"a problem":         {func(w http.ResponseWriter) { problem(w, 503, `{"reason":"draining","detail":"wait"}`) }, id, status.Draining},
+		"no last line":      {func(w http.ResponseWriter) { say(w, "{\"item\":{}}\n") }, ls, status.TransportDown},
+		"lines cut":         {func(w http.ResponseWriter) { say(w, "{\"item\":{}}\n"); abort(w) }, ls, status.TransportDown},
+		"no lines":          {func(http.ResponseWriter) {}, ls, status.TransportDown},
+		"a broken line":     {func(w http.ResponseWriter) { say(w, "{\n{\"ok\":{}}\n") }, ls, status.Upstream},
+		"a broken item":     {func(w http.ResponseWriter) { say(w, "{\"item\":7}\n{\"ok\":{}}\n") }, ls, status.Upstream},
+		"an endless line":   {func(w http.ResponseWriter) { say(w, strings.Repeat("x", maxLine+1)) }, ls, status.Upstream},
+		"an unknown line":   {func(w http.ResponseWriter) { say(w, "{\"news\":1}\n{\"ok\":{}}\n") }, ls, status.OK},
+		"an error line":     {func(w http.ResponseWriter) { say(w, `{"error":{"reason":"no_space","message":"full"}}`+"\n") }, ls, status.NoSpace},
+		"no trailer":        {func(w http.ResponseWriter) { head(w) }, cat, status.TransportDown},
+		"bytes cut":         {func(w http.ResponseWriter) { head(w); abort(w) }, cat, status.TransportDown},
+		"a broken trailer":  {func(w http.ResponseWriter) { head(w); w.Header().Set(HeaderStatus, "fine") }, cat, status.Upstream},
+		"an error trailer":  {func(w http.ResponseWriter) { head(w); w.Header().Set(HeaderStatus, `{"reason":"corrupt"}`) }, cat, status.Corrupt},
+		"no object":         {func(w http.ResponseWriter) { say(w, "abc") }, cat, status.Upstream},
+		"all of it":         {func(w http.ResponseWriter) { head(w); w.Header().Set(HeaderStatus, StatusOK) }, cat, status.OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cl := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("TE") != "trailers" || !strings.HasPrefix(r.URL.Path, "/api/v1/") {
+					t.Errorf("%s %s %v", r.Method, r.URL, r.Header)
+				}
+				c.answer(w)
+			})
+			if err := c.call(t.Context(), cl); status.Of(err) != c.want || err != nil && strings.Contains(err.Error(), "http://allium") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func say(w http.ResponseWriter, s string) { _, _ = io.WriteString(w, s) }
+
+func problem(w http.ResponseWriter, code int, body string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(code)
+	say(w, body)
+}
+
+func id(ctx context.Context, c *Client) error { _, err := c.ID(ctx); return err }
+
+func ls(ctx context.Context, c *Client) error {
+	for _, err := range c.List(ctx, "x") {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func cat(ctx context.Context, c *Client) error {
+	s, err := c.Cat(ctx, "x", Range{End: -1})
+	if err != nil {
+		return err
+	}
+	defer s.Body.Close()
+	p, err := io.ReadAll(s.Body)
+	if !bytes.Equal(p, []byte("abc")) {
+		return errors.New("wrong bytes: " + string(p))
+	}
+	return err
+}
+
+func TestSocketPath(t *testing.T) {
+	t.Parallel()
+	short, err := SocketPath("/home/u/.allium")
+	if err != nil || short != "/home/u/.allium/run/api.sock" {
+		t.Errorf("%s, %v", short, err)
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	relative, err := SocketPath("x")
+	if err != nil || relative != filepath.Join(wd, "x", "run", "api.sock") {
+		t.Errorf("%s, %v", relative, err)
+	}
+	seen := map[string]bool{}
+	for i := 80; i < 300; i++ {
+		home := "/" + strings.Repeat("h", i)
+		p, err := SocketPath(home)
+		if err != nil || len(p) > maxSocketPath || seen[p] {
+			t.Errorf("%d bytes: %s, %v", i, p, err)
+		}
+		seen[p] = true
+		if again, _ := SocketPath(home); again != p {
+			t.Errorf("%s and then %s", p, again)
+		}
+		if i > maxSocketPath && !strings.HasPrefix(p, os.TempDir()) {
+			t.Errorf("%d bytes: %s", i, p)
+		}
+	}
+}
+
+func TestSocketPathInALongTempDir(t *testing.T) {
+	t.Setenv("TMPDIR", "/"+strings.Repeat("t", 200))
+	p, err := SocketPath("/" + strings.Repeat("h", 200))
+	if err != nil || !strings.HasPrefix(p, "/tmp/allium-") {
+		t.Errorf("%s, %v", p, err)
+	}
+}
+
+func TestCheckSocketDir(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	if err := CheckSocketDir(filepath.Join(tmp, "missing")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing: %v", err)
+	}
+	dir, link, file := filepath.Join(tmp, "dir"), filepath.Join(tmp, "link"), filepath.Join(tmp, "file")
+	for _, err := range []error{os.Mkdir(dir, 0o700), os.Symlink(dir, link), os.WriteFile(file, nil, 0o600)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]status.Outcome{dir: status.OK, link: status.Forbidden, file: status.Forbidden} {
+		if err := CheckSocketDir(path); status.Of(err) != want {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for _, mode := range []os.FileMode{0o755, 0o770, 0o701} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckSocketDir(dir); status.Of(err) != status.Forbidden || !strings.Contains(err.Error(), "chmod 700") {
+			t.Errorf("%o: %v", mode, err)
+		}
+	}
+	// A client does not hand anything to a socket in such a directory.
+	c, err := New(filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ID(t.Context()); status.Of(err) != status.Forbidden {
+		t.Errorf("%v", err)
+	}
+	if os.Geteuid() == 0 {
+		if err := errors.Join(os.Chmod(dir, 0o700), os.Chown(dir, 12345, 12345)); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckSocketDir(dir); status.Of(err) != status.Forbidden || !strings.Contains(err.Error(), "12345") {
+			t.Errorf("somebody else's: %v", err)
+		}
+	}
+}
