@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"context"
 	"io"
-	"path"
 	"sync"
 
 	"allium/gateway"
@@ -78,33 +77,21 @@ func (a *storeAPI) writeTree(ctx context.Context, w io.Writer, root b3.Root) err
 	if err := tw.WriteHeader(&tar.Header{Name: "./", Typeflag: tar.TypeDir, Mode: 0o755, Format: tar.FormatPAX}); err != nil {
 		return err
 	}
-	if err := a.writeDir(ctx, tw, root, ""); err != nil {
+	err := manifest.Walk(ctx, a.getter(), root, func(path string, e manifest.Entry) error {
+		return a.writeEntry(ctx, tw, path, e)
+	})
+	if err != nil {
 		return err
 	}
 	return tw.Close()
 }
 
-func (a *storeAPI) writeDir(ctx context.Context, tw *tar.Writer, root b3.Root, dir string) error {
-	for e, err := range manifest.Entries(ctx, a.getter(), root) {
-		if err != nil {
-			return err
-		}
-		if err := a.writeEntry(ctx, tw, e, path.Join(dir, e.Name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (a *storeAPI) writeEntry(ctx context.Context, tw *tar.Writer, e manifest.Entry, name string) error {
+func (a *storeAPI) writeEntry(ctx context.Context, tw *tar.Writer, name string, e manifest.Entry) error {
 	h := &tar.Header{Name: name, Mode: 0o644, Format: tar.FormatPAX}
 	switch e.Kind {
 	case manifest.Directory:
 		h.Typeflag, h.Name, h.Mode = tar.TypeDir, name+"/", 0o755
-		if err := tw.WriteHeader(h); err != nil {
-			return err
-		}
-		return a.writeDir(ctx, tw, e.Root, name)
+		return tw.WriteHeader(h)
 	case manifest.Link:
 		h.Typeflag, h.Linkname = tar.TypeSymlink, e.Target
 		return tw.WriteHeader(h)

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"errors"
 	"io"
-	"path"
 	"strings"
 
 	"allium/gateway/client"
@@ -52,7 +51,10 @@ func extract(x *manifest.Extractor, s *client.Stream, report client.ProgressFunc
 			return err
 		}
 		body.p.Objects++
-		p := strings.TrimPrefix(path.Clean("/"+h.Name), "/")
+		p := strings.TrimSuffix(h.Name, "/")
+		if p == "." {
+			p = "" // the directory itself
+		}
 		switch h.Typeflag {
 		case tar.TypeDir:
 			err = x.Dir(p)
