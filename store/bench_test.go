@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 
@@ -16,6 +17,9 @@ import (
 func embedded(dir string) store.Config {
 	cfg := store.DefaultConfig()
 	cfg.Dir = dir
+	if os.Getenv("ZA") != "" {
+		cfg.ZeroAheadBytes = 0
+	}
 	return cfg
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"runtime"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -169,7 +170,7 @@ func (s *segments) serve(ctx context.Context) {
 		case <-ctx.Done():
 			last = true
 		}
-		for b := s.take(last); b != nil; b = s.take(last) {
+		for b := s.gather(last); b != nil; b = s.gather(last) {
 			final, err := s.commit(b)
 			s.settle(b, final, err)
 			if last && err != nil {
@@ -177,6 +178,13 @@ func (s *segments) serve(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// gather lets the putters that were just woken append, so that they share a
+// sync, and takes the batch.
+func (s *segments) gather(last bool) *batch {
+	runtime.Gosched()
+	return s.take(last)
 }
 
 // take returns the current batch when it is time to write it.

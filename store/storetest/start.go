@@ -6,6 +6,7 @@ package storetest
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"allium/store"
@@ -31,13 +32,14 @@ func Try(t testing.TB, cfg store.Config, deps store.Deps) (s *store.Store, stop 
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan struct{})
-	go func() {
+	var wg sync.WaitGroup
+	wg.Go(func() {
 		defer close(ended)
 		err = s.Run(ctx, func() { close(ready) })
-	}()
+	})
 	stop = func() error {
 		cancel()
-		<-ended
+		wg.Wait()
 		return err
 	}
 	t.Cleanup(func() { _ = stop() })
