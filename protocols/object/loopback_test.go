@@ -1,8 +1,10 @@
 package object
 
 import (
+	"bytes"
 	"context"
 	"testing"
+	"time"
 
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
@@ -10,6 +12,10 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	"go.uber.org/goleak"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
 )
 
 // loopback is a server and a client on two real libp2p hosts, connected over
@@ -62,4 +68,57 @@ func newHost(t testing.TB) host.Host {
 	}
 	t.Cleanup(func() { _ = h.Close() })
 	return h
+}
+
+// TestLoopback moves objects over real connections: every size, a batch, have,
+// and a cancelled transfer, after which neither side holds anything.
+func TestLoopback(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	t.Run("hosts", func(t *testing.T) {
+		l := newLoopback(t, DefaultConfig())
+		var objs []b3.Root
+		var all [][]byte
+		for i, size := range []int{0, 1, b3.GroupSize, b3.GroupSize + 1, 100*b3.GroupSize + 3, 4096} {
+			all = append(all, testData(size, uint64(i)))
+			objs = append(objs, l.store.put(all[i]))
+		}
+		for _, proof := range []bool{false, true} {
+			c := newCollect(t, objs...)
+			if err := l.client.Get(t.Context(), l.to.ID(), GetRequest{Objs: objs, SizeProof: proof}, c); err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range all {
+				if c.errs[i] != nil || !bytes.Equal(c.data[i], want) {
+					t.Errorf("object %d: %v", i, c.errs[i])
+				}
+			}
+		}
+		present, err := l.client.Have(t.Context(), l.to.ID(), append(objs, b3.Root{1}))
+		if err != nil || present[0] != Complete || present[len(objs)] != Absent {
+			t.Errorf("%v, %v", present, err)
+		}
+		if n := l.client.pool.count; n != 1 {
+			t.Errorf("%d streams for one request after the other", n)
+		}
+
+		ctx, cancel := context.WithCancel(t.Context())
+		c := newCollect(t, objs[4])
+		sink := &hooked{Sink: c, item: func() {
+			if c.groups[0] == 2 {
+				cancel()
+			}
+		}}
+		if err := l.client.Get(ctx, l.to.ID(), GetRequest{Objs: objs[4:5]}, sink); status.Of(err) != status.Canceled {
+			t.Errorf("cancelled: %v", err)
+		}
+		if n := l.client.pool.count; n != 0 {
+			t.Errorf("%d streams are kept", n)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		l.server.Drain(ctx)
+		if ctx.Err() != nil {
+			t.Error("the server still works for a client that went away")
+		}
+	})
 }

@@ -1,0 +1,439 @@
+package object
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"pgregory.net/rapid"
+
+	"allium/protocols/b3"
+	"allium/protocols/oap"
+	"allium/protocols/status"
+	"allium/protocols/streamtest"
+)
+
+// TestRanges gets any ranges of objects of any size, with and without a size
+// proof: exactly the groups that they touch arrive.
+func TestRanges(t *testing.T) {
+	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	rapid.Check(t, func(rt *rapid.T) {
+		size := int64(rapid.IntRange(0, 12*b3.GroupSize).Draw(rt, "size"))
+		data := testData(int(size), 9)
+		root := p.store.put(data)
+		var ranges []b3.Range
+		want := map[int64]bool{}
+		for range rapid.IntRange(0, 4).Draw(rt, "ranges") {
+			start := int64(rapid.IntRange(0, 13*b3.GroupSize).Draw(rt, "start"))
+			end := int64(-1)
+			if rapid.Bool().Draw(rt, "bounded") {
+				end = start + int64(rapid.IntRange(0, 3*b3.GroupSize).Draw(rt, "length"))
+			}
+			ranges = append(ranges, b3.Range{Start: start, End: end})
+			stop := size
+			if end >= 0 {
+				stop = min(end, size)
+			}
+			for at := start; at < stop; at = (at/b3.GroupSize + 1) * b3.GroupSize {
+				want[at/b3.GroupSize] = true
+			}
+			if size == 0 && start == 0 && end == -1 {
+				want[0] = true
+			}
+		}
+		if len(ranges) == 0 {
+			for g := range b3.Groups(size) {
+				want[g] = true
+			}
+		}
+		proof := rapid.Bool().Draw(rt, "proof")
+		c := newCollect(t, root)
+		if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}, Ranges: ranges, SizeProof: proof}, c); err != nil {
+			rt.Fatal(err)
+		}
+		groups := len(want)
+		if proof {
+			groups++
+			want[b3.Groups(size)-1] = true
+		}
+		if c.groups[0] != groups || c.errs[0] != nil || c.proved[0] != want[b3.Groups(size)-1] {
+			rt.Fatalf("%d groups, %v, proved %v; want %v", c.groups[0], c.errs[0], c.proved[0], want)
+		}
+		for g := range want {
+			from := g * b3.GroupSize
+			to := min(from+b3.GroupSize, size)
+			if !bytes.Equal(c.data[0][from:to], data[from:to]) {
+				rt.Fatalf("group %d differs", g)
+			}
+		}
+	})
+}
+
+// TestSizeProofAlone asks for nothing but the size, as HEAD does.
+func TestSizeProofAlone(t *testing.T) {
+	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	const size = 100*b3.GroupSize + 17
+	root := p.store.put(testData(size, 1))
+	c := newCollect(t, root)
+	req := GetRequest{Objs: []b3.Root{root}, Ranges: []b3.Range{{}}, SizeProof: true}
+	if err := p.client.Get(t.Context(), serverID, req, c); err != nil {
+		t.Fatal(err)
+	}
+	if c.groups[0] != 1 || !c.proved[0] || c.sizes[0] != size {
+		t.Errorf("%d groups, proved %v, size %d", c.groups[0], c.proved[0], c.sizes[0])
+	}
+}
+
+func TestBadGet(t *testing.T) {
+	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	objs := make([]b3.Root, MaxGet+1)
+	for _, tc := range []struct {
+		req  GetRequest
+		want status.Outcome
+	}{
+		{GetRequest{}, status.BadRequest},
+		{GetRequest{Objs: objs}, status.BadRequest},
+		{GetRequest{Objs: objs[:2], Ranges: []b3.Range{{Start: 0, End: 1}}}, status.BadRequest},
+		{GetRequest{Objs: objs[:1], Ranges: []b3.Range{{Start: 2, End: 1}}}, status.BadRange},
+	} {
+		if err := p.client.Get(t.Context(), serverID, tc.req, newCollect(t)); status.Of(err) != tc.want {
+			t.Errorf("%d objects, ranges %v: %v", len(tc.req.Objs), tc.req.Ranges, err)
+		}
+	}
+	if p.client.pool.count != 0 {
+		t.Error("a stream was opened for it")
+	}
+}
+
+// TestMaxSize refuses an object that says it is larger than wanted, before a
+// byte of it is used.
+func TestMaxSize(t *testing.T) {
+	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	root := p.store.put(testData(1001, 1))
+	for limit, want := range map[int64]status.Outcome{1000: status.BodyCap, 1001: status.OK, 0: status.OK} {
+		c := newCollect(t, root)
+		err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}, MaxSize: limit}, c)
+		if status.Of(err) != want || (c.begun == 1) != (want == status.OK) {
+			t.Errorf("limit %d: %v, %d begun", limit, err, c.begun)
+		}
+	}
+}
+
+// TestSinkError gives the sink's own error back, as it was, and resets.
+func TestSinkError(t *testing.T) {
+	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	root := p.store.put(testData(5*b3.GroupSize, 1))
+	c := newCollect(t, root)
+	c.fail = io.ErrClosedPipe
+	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, c); err != io.ErrClosedPipe {
+		t.Errorf("%v", err)
+	}
+	if c.ended != 0 || p.client.pool.count != 0 {
+		t.Errorf("%d ended, %d streams kept", c.ended, p.client.pool.count)
+	}
+}
+
+// counting opens streams and counts them.
+type counting struct {
+	*streamtest.Host
+	mu      sync.Mutex
+	opened  int
+	streams []network.Stream
+}
+
+func (c *counting) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error) {
+	st, err := c.Host.NewStream(ctx, p, ids...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opened++
+	c.streams = append(c.streams, st)
+	return st, err
+}
+
+// withCounting replaces the pair's client.
+func withCounting(t testing.TB, p *pair, cfg Config) *counting {
+	t.Helper()
+	o := &counting{Host: p.net.Host(clientID)}
+	_ = p.client.Close()
+	var err error
+	if p.client, err = NewClient(cfg, ClientDeps{Host: o}); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func (p *pair) get(t testing.TB, to peer.ID, roots ...b3.Root) error {
+	return p.client.Get(t.Context(), to, GetRequest{Objs: roots}, newCollect(t, roots...))
+}
+
+// TestReuse runs requests one after the other: one stream serves them, until it
+// was idle for too long.
+func TestReuse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := DefaultConfig()
+		p := newPair(t, streamtest.Options{}, cfg)
+		o := withCounting(t, p, cfg)
+		root := p.store.put(testData(3*b3.GroupSize, 1))
+		for range 5 {
+			if err := p.get(t, serverID, root); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(cfg.StreamIdle - time.Second)
+		}
+		if o.opened != 1 || p.client.pool.count != 1 {
+			t.Errorf("%d streams opened, %d open", o.opened, p.client.pool.count)
+		}
+		time.Sleep(2 * time.Second)
+		if p.client.pool.count != 0 || len(p.client.pool.idle) != 0 {
+			t.Errorf("%d streams open after the idle time", p.client.pool.count)
+		}
+		if err := p.get(t, serverID, root); err != nil || o.opened != 2 {
+			t.Errorf("%v, %d opened", err, o.opened)
+		}
+	})
+}
+
+// TestDeadReuse lets an idle stream die unseen: the next request runs again on
+// a new one, once.
+func TestDeadReuse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := DefaultConfig()
+		cfg.StreamIdle = time.Hour // longer than the server's patience
+		p := newPair(t, streamtest.Options{}, cfg)
+		o := withCounting(t, p, cfg)
+		root := p.store.put(testData(10, 1))
+		if err := p.get(t, serverID, root); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(cfg.IdleTimeout + time.Second)
+		if err := p.get(t, serverID, root); err != nil || o.opened != 2 {
+			t.Errorf("closed by the server: %v, %d opened", err, o.opened)
+		}
+		p.net.Disconnect(clientID, serverID)
+		if err := p.get(t, serverID, root); err != nil || o.opened != 3 {
+			t.Errorf("disconnected: %v, %d opened", err, o.opened)
+		}
+		// A new stream that dies is not tried again.
+		_ = p.client.Close()
+		o = withCounting(t, p, cfg)
+		p.net.Host(serverID).SetStreamHandler(ProtocolID, func(st network.Stream) { _ = st.Reset() })
+		if err := p.get(t, serverID, root); status.Of(err) != status.Upstream || o.opened != 1 {
+			t.Errorf("always dead: %v, %d opened", err, o.opened)
+		}
+	})
+}
+
+// TestNoRetryAfterBytes lets a reused stream die in the middle of an answer:
+// what was proved is with the sink, and nobody asks again on his own.
+func TestNoRetryAfterBytes(t *testing.T) {
+	data := testData(3*b3.GroupSize, 1)
+	net := streamtest.NewNetwork(streamtest.Options{})
+	defer net.Close()
+	net.Host(serverID).SetStreamHandler(ProtocolID, func(st network.Stream) {
+		r := oap.NewReader(st, oap.MaxFrame)
+		w := oap.NewWriter(st, oap.MaxFrame)
+		for corr := uint64(1); ; corr++ {
+			if _, err := r.Next(); err != nil {
+				return
+			}
+			frames := honest(t, corr, nil, false, data)
+			if corr == 2 {
+				frames = frames[:3]
+			}
+			for _, f := range frames {
+				if err := w.Write(f); err != nil {
+					t.Error(err)
+				}
+			}
+			if corr == 2 {
+				_ = st.CloseWrite()
+			}
+		}
+	})
+	o := &counting{Host: net.Host(clientID)}
+	client, err := NewClient(DefaultConfig(), ClientDeps{Host: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	req := GetRequest{Objs: []b3.Root{b3.Sum(data)}}
+	if err := client.Get(t.Context(), serverID, req, newCollect(t, req.Objs...)); err != nil {
+		t.Fatal(err)
+	}
+	c := newCollect(t, req.Objs...)
+	err = client.Get(t.Context(), serverID, req, c)
+	if status.Of(err) != status.Upstream || o.opened != 1 || c.groups[0] != 2 || status.Of(c.errs[0]) != status.Upstream || c.ended != 1 {
+		t.Errorf("%v, %d opened, %v groups, End %v", err, o.opened, c.groups, c.errs)
+	}
+}
+
+// TestStreamsPerPeer runs more requests than a peer may have streams: the rest
+// wait, and no more streams than that are ever open.
+func TestStreamsPerPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := DefaultConfig()
+		cfg.StreamsPerPeer = 3
+		p := newPair(t, streamtest.Options{}, cfg)
+		o := withCounting(t, p, cfg)
+		p.store.gate = make(chan struct{})
+		root := p.store.put(testData(10, 1))
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if err := p.get(t, serverID, root); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if o.opened != 3 {
+			t.Errorf("%d streams opened", o.opened)
+		}
+		// One who gives up while waiting leaves nothing behind.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := p.client.Get(ctx, serverID, GetRequest{Objs: []b3.Root{root}}, newCollect(t, root)); status.Of(err) != status.Timeout {
+			t.Errorf("waiting: %v", err)
+		}
+		close(p.store.gate)
+		wg.Wait()
+		if o.opened != 3 || p.client.pool.count != 3 || len(p.client.pool.asked) != 0 {
+			t.Errorf("%d opened, %d open, %d peers", o.opened, p.client.pool.count, len(p.client.pool.asked))
+		}
+	})
+}
+
+// TestStreamsInAll asks more peers than there may be streams: the least
+// recently used idle one is closed.
+func TestStreamsInAll(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Streams = 2
+	p := newPair(t, streamtest.Options{}, cfg)
+	o := withCounting(t, p, cfg)
+	root := p.store.put(testData(10, 1))
+	servers := []peer.ID{serverID}
+	for i := range 2 {
+		id := peer.ID(fmt.Sprint("server", i))
+		p.net.Host(id).SetStreamHandler(ProtocolID, func(st network.Stream) { p.server.accept(context.WithoutCancel(t.Context()), st) })
+		servers = append(servers, id)
+	}
+	for i, want := range []int{1, 2, 2, 3, 3, 4} {
+		to := servers[[]int{0, 1, 0, 2, 0, 1}[i]]
+		if err := p.get(t, to, root); err != nil {
+			t.Fatal(err)
+		}
+		if o.opened != want || p.client.pool.count > 2 {
+			t.Errorf("request %d: %d opened, want %d, %d open", i, o.opened, want, p.client.pool.count)
+		}
+	}
+}
+
+// TestCancel gives up in the middle of an answer: both sides are free at once.
+func TestCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, streamtest.Options{Window: 64 << 10, Latency: 50 * time.Millisecond}, DefaultConfig())
+		root := p.store.put(testData(50*b3.GroupSize, 1))
+		ctx, cancel := context.WithCancel(t.Context())
+		c := newCollect(t, root)
+		sink := &hooked{Sink: c, item: func() {
+			if c.groups[0] == 3 {
+				cancel()
+			}
+		}}
+		err := p.client.Get(ctx, serverID, GetRequest{Objs: []b3.Root{root}}, sink)
+		if status.Of(err) != status.Canceled || !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		if c.ended != 1 || status.Of(c.errs[0]) != status.Canceled || p.client.pool.count != 0 {
+			t.Errorf("%d ended, %v, %d streams", c.ended, c.errs, p.client.pool.count)
+		}
+		synctest.Wait()
+		idle(t, p.server)
+	})
+}
+
+// hooked calls item before each item.
+type hooked struct {
+	Sink
+	item func()
+}
+
+func (h *hooked) Item(i int, p b3.Proved) error {
+	h.item()
+	return h.Sink.Item(i, p)
+}
+
+// TestNoStream opens streams that cannot be had, or not in time.
+func TestNoStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := DefaultConfig()
+		p := newPair(t, streamtest.Options{}, cfg)
+		root := p.store.put(testData(10, 1))
+		if err := p.get(t, "nobody", root); status.Of(err) != status.TransportDown {
+			t.Errorf("nobody there: %v", err)
+		}
+		_ = p.client.Close()
+		var err error
+		if p.client, err = NewClient(cfg, ClientDeps{Host: silent{}}); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		if err := p.get(t, serverID, root); status.Of(err) != status.Timeout || time.Since(begin) != cfg.OpenTimeout {
+			t.Errorf("silent: %v after %s", err, time.Since(begin))
+		}
+		if p.client.pool.count != 0 {
+			t.Errorf("%d streams counted", p.client.pool.count)
+		}
+	})
+}
+
+type silent struct{}
+
+func (silent) NewStream(ctx context.Context, _ peer.ID, _ ...protocol.ID) (network.Stream, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestClosed asks a closed client.
+func TestClosed(t *testing.T) {
+	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	root := p.store.put(testData(10, 1))
+	if err := p.get(t, serverID, root); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := p.client.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.get(t, serverID, root); status.Of(err) != status.Draining || p.client.pool.count != 0 {
+		t.Errorf("%v, %d streams", err, p.client.pool.count)
+	}
+}
+
+// TestSlowLink moves an object over a link that gives a byte at a time, with
+// more latency than any timeout allows for the whole.
+func TestSlowLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, streamtest.Options{Window: 4 << 10, MaxRead: 1000, Latency: time.Second}, DefaultConfig())
+		data := testData(3*b3.GroupSize/2, 1)
+		root := p.store.put(data)
+		begin := time.Now()
+		c := newCollect(t, root)
+		if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, c); err != nil || !bytes.Equal(c.data[0], data) {
+			t.Error(err)
+		}
+		if time.Since(begin) < 2*DefaultConfig().ReadTimeout {
+			t.Errorf("the link is fast: %s", time.Since(begin))
+		}
+	})
+}
