@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,10 +24,15 @@ type MetricInfo struct {
 	Help   string
 }
 
+// referenceCores is the machine whose numbers the reference shows, where a
+// limit depends on the machine.
+const referenceCores = 2
+
 // Reference starts a node with the default limits on loopback, in a temporary
 // directory, and lists its limits and metrics: docs/reference is written from
 // what a node really has.
 func Reference(ctx context.Context) (limits []admission.Info, metrics []MetricInfo, err error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(referenceCores))
 	home, err := os.MkdirTemp("", "allium-reference-")
 	if err != nil {
 		return nil, nil, err

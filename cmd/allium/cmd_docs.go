@@ -63,7 +63,7 @@ func (a *app) reference(ctx context.Context, root *cobra.Command) (map[string][]
 	pages := map[string][]byte{"cli.md": cliPage(root), "config.md": configPage(), "status.md": statusPage()}
 
 	var b bytes.Buffer
-	heading(&b, "Queues and limits", "Everything in a node that is bounded, with its default capacity and what happens when it is full. `allium limits` shows the same list of a running node, with what is in use.")
+	heading(&b, "Queues and limits", "Everything in a node that is bounded, with its default capacity on a machine of two cores and what happens when it is full. `/limits` of the admin listener shows the same list of a running node, with what is in use.")
 	table(&b, "name", "kind", "capacity", "path", "when full")
 	for _, l := range limits {
 		table(&b, "`"+l.Name+"`", string(l.Kind), fmt.Sprint(l.Capacity), l.Path, l.Policy)
