@@ -144,13 +144,15 @@ func pause(ctx context.Context, n int) error {
 }
 
 // get sends one request to one peer, in its turn, behind the peer's breaker and
-// under a watchdog that ends it when nothing verified arrives for Config.StallTimeout. What the
-// sink refuses is its own error, unchanged.
+// under a watchdog that ends it when nothing verified arrives for
+// Config.StallTimeout. An error of the sink is returned as it is.
 func (r *Resolver) get(ctx context.Context, p peer.ID, req object.GetRequest, sink object.Sink) error {
 	done, err := r.targets.enter(ctx, p)
 	if err != nil {
 		return err
 	}
+	verdict := errUnjudged // stays so if the sink panics
+	defer func() { done(verdict) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := &watched{sink: sink, patience: r.cfg.StallTimeout}
@@ -168,13 +170,13 @@ func (r *Resolver) get(ctx context.Context, p peer.ID, req object.GetRequest, si
 	case err != nil && cause != nil && status.Of(cause) == status.Timeout:
 		err = cause
 	}
-	if w.groups > 0 && status.Of(err) != status.Corrupt {
-		done(nil) // it was of use, whatever came then
-	} else {
-		done(err)
+	if verdict = err; w.groups > 0 && status.Of(err) != status.Corrupt {
+		verdict = nil // it was of use, whatever came then
 	}
 	return err
 }
+
+var errUnjudged = final(status.Errorf(status.Internal, "resolver: the request did not end"))
 
 // watched passes a sink's calls on, holds the watchdog off while the sink works
 // and keeps the error the sink stopped with.

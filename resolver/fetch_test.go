@@ -570,3 +570,38 @@ func TestBreakerDoesNotHideTheCause(t *testing.T) {
 		}
 	})
 }
+
+func TestRunsOnceAtATime(t *testing.T) {
+	w := newWorld(t, nil)
+	if err := w.Run(t.Context(), func() { t.Error("ready") }); err == nil {
+		t.Error("it ran twice at once")
+	}
+	b := randomBlob(501, 100)
+	w.net.peer("a", b)
+	w.has([]peer.ID{"a"}, b)
+	if err := w.fetch(t, b); err != nil {
+		t.Errorf("the first run is disturbed: %v", err)
+	}
+	w.stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := w.Run(ctx, cancel); err != nil {
+		t.Errorf("after the end of the first: %v", err)
+	}
+}
+
+// A bug under one fetch is that fetch's error.
+func TestPanicIsContained(t *testing.T) {
+	w := newWorld(t, nil)
+	all := flat(t, 9, 300, 10)
+	w.net.peer("a", all...).spoil = func(b3.Root, int64) bool { panic("a bug") }
+	w.has([]peer.ID{"a"}, all...)
+	for range 2 * w.cfg.PeerRequests { // no request's place is lost
+		if err := w.fetch(t, all[0]); status.Of(err) != status.Internal {
+			t.Fatalf("Fetch: %v", err)
+		}
+	}
+	w.local.add(last(all))
+	if _, err := w.FetchTree(t.Context(), last(all).root, FetchOptions{}); status.Of(err) != status.Internal {
+		t.Errorf("FetchTree: %v", err)
+	}
+}

@@ -131,7 +131,7 @@ func (f *flight) allHere() {
 }
 
 func (f *flight) run(ctx context.Context) {
-	err := f.fly(ctx)
+	err := f.r.guard(func() error { return f.fly(ctx) })
 	if err != nil && f.src.life.ctx.Err() != nil {
 		err = errDraining
 	}

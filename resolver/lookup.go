@@ -23,6 +23,7 @@ type lookups struct {
 	finder ProviderFinder
 	gate   *admission.Gate
 	m      *metrics
+	guard  func(func() error) error // Resolver.guard
 
 	mu     sync.Mutex
 	active map[b3.Root]*lookup
@@ -44,13 +45,13 @@ type lookup struct {
 	expires time.Time // when it is forgotten; set before ended
 }
 
-func newLookups(cfg Config, d Deps, m *metrics) *lookups {
+func newLookups(cfg Config, d Deps, m *metrics, guard func(func() error) error) *lookups {
 	cache, err := simplelru.NewLRU[b3.Root, *lookup](cfg.CacheEntries, nil)
 	if err != nil {
 		panic(err) // only for a size below one, which Validate refuses
 	}
 	return &lookups{
-		cfg: cfg, finder: d.Providers, m: m, cache: cache, active: map[b3.Root]*lookup{},
+		cfg: cfg, finder: d.Providers, m: m, guard: guard, cache: cache, active: map[b3.Root]*lookup{},
 		gate: d.Limits.NewGate(admission.Spec{
 			Name: "resolver.lookups", Path: "resolver → DHT lookups", Policy: "512 wait, the rest are refused with busy",
 		}, cfg.Lookups, 512),
@@ -112,7 +113,7 @@ func (l *lookups) leave(s *lookup) {
 func (l *lookups) run(ctx context.Context, s *lookup) {
 	defer s.cancel()
 	start := time.Now()
-	err := l.search(ctx, s)
+	err := l.guard(func() error { return l.search(ctx, s) })
 	l.m.observe("providers", start)
 
 	found := s.count() > 0

@@ -28,7 +28,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}, []string{"op"})
 	m := &metrics{
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "resolve_latency_seconds", Help: "Time until an object can be read (open) or providers are known (providers).",
+			Name: "resolve_latency_seconds", Help: "Time until the first group of an object can be read (open_local, open_peer), an object or a directory is stored (fetch, tree), a lookup ends (providers).",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
 		}, []string{"type"}),
 		deadlineHits: prometheus.NewCounter(prometheus.CounterOpts{

@@ -126,12 +126,12 @@ func (r *Resolver) openLocal(ctx context.Context, root b3.Root, opt OpenOptions)
 
 // openRemote opens an object that is not local; here says why it is not.
 func (r *Resolver) openRemote(ctx context.Context, root b3.Root, opt OpenOptions, here error) (*Content, error) {
-	_, l, done, err := r.begin(ctx)
+	l, err := r.admit()
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	work, end := l.bind(ctx) // outlives this call
+	defer l.wg.Done()
+	work, end := l.bind(ctx) // until the content is closed
 	c := &Content{root: root, source: SourcePeer, ctx: work, lookupID: newLookupID(), done: end}
 	size, err := r.findGroups(work, l, c, opt)
 	if err == nil && c.from == nil { // it became local while we looked

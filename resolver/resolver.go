@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,7 +91,6 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	r := &Resolver{
 		cfg: cfg, local: d.Local, objects: d.Objects, dialer: d.Dialer, self: d.Self, log: d.Log, m: m,
 		targets: newTargets(cfg, m.breakerOpened.Inc),
-		lookups: newLookups(cfg, d, m),
 		fetchGate: d.Limits.NewGate(admission.Spec{
 			Name: "resolver.fetches", Path: "gateway, sessions → fetches", Policy: "resolver.fetches_waiting wait, the rest are refused with busy",
 		}, cfg.Fetches, cfg.FetchesWaiting),
@@ -104,6 +104,7 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		flights: map[b3.Root]*flight{},
 		trees:   map[b3.Root]chan struct{}{},
 	}
+	r.lookups = newLookups(cfg, d, m, r.guard)
 	if d.Metrics != nil {
 		d.Metrics.MustRegister(newBreakerStates(r.targets))
 	}
@@ -114,7 +115,7 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 // what is in flight and returns nil after the last goroutine. It can run again.
 func (r *Resolver) Run(ctx context.Context, ready func()) error {
 	l := &life{ctx: ctx}
-	if old := r.run.Swap(l); old != nil && !old.over() {
+	if old := r.run.Load(); old != nil && !old.over() || !r.run.CompareAndSwap(old, l) {
 		return errors.New("resolver: it runs already")
 	}
 	ready()
@@ -131,18 +132,26 @@ func (r *Resolver) Run(ctx context.Context, ready func()) error {
 	}
 }
 
-// begin admits a call: its context is cancelled when ctx or Run's ends, and Run
-// waits until done is called.
-func (r *Resolver) begin(ctx context.Context) (work context.Context, l *life, done func(), err error) {
+// admit lets a call in. Run waits until l.wg.Done counts it out.
+func (r *Resolver) admit() (l *life, err error) {
 	l = r.run.Load()
-	if l == nil {
-		return nil, nil, nil, status.Errorf(status.NotReady, "resolver: it has not started; try again in a moment")
+	switch {
+	case l == nil:
+		return nil, status.Errorf(status.NotReady, "resolver: it has not started; try again in a moment")
+	case !l.enter():
+		return nil, errDraining
 	}
-	if !l.enter() {
-		return nil, nil, nil, errDraining
+	return l, nil
+}
+
+// begin admits a call whose context ends with ctx or with Run, and which lasts
+// until done is called.
+func (r *Resolver) begin(ctx context.Context) (work context.Context, l *life, done func(), err error) {
+	if l, err = r.admit(); err != nil {
+		return nil, nil, nil, err
 	}
-	work, cancel := l.bind(ctx)
-	return work, l, func() { cancel(); l.wg.Done() }, nil
+	work, end := l.bind(ctx)
+	return work, l, func() { end(); l.wg.Done() }, nil
 }
 
 // bind returns ctx, to end also with the life.
@@ -176,6 +185,18 @@ func (l *life) over() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ended
+}
+
+// guard turns a panic of f into an error: a bug in one fetch does not take the
+// node down.
+func (r *Resolver) guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.log.Error("a fetch panicked", "panic", p, "stack", string(debug.Stack()))
+			err = final(status.Errorf(status.Internal, "resolver: a bug ended the fetch; please report it with the log of this node: %v", p))
+		}
+	}()
+	return f()
 }
 
 // newLookupID returns 16 random hex digits to find a request by in the log.

@@ -203,17 +203,10 @@ func (t *tree) fetchRoot(ctx context.Context) (*manifest.Node, error) {
 		t.got(int64(len(p)))
 	}
 	t.rootBytes = p
-	if p == nil {
-		return nil, nil
+	if node, err := manifest.Decode(p); err == nil {
+		return node, nil
 	}
-	if !manifest.IsManifest(p) {
-		return nil, nil
-	}
-	node, err := manifest.Decode(p)
-	if err != nil {
-		return nil, nil //nolint:nilerr // a root is untyped: what does not decode is a file (SPEC §1)
-	}
-	return node, nil
+	return nil, nil // a root is untyped: what does not decode is a file (SPEC §1)
 }
 
 // readLocal returns a local object and its size; no bytes when it is larger

@@ -35,9 +35,6 @@ func (b *batch) fetch(ctx context.Context) error {
 		if b.left == left {
 			return err
 		}
-		if b.left > 0 {
-			clear(tried.lost) // for the first; the next one has providers of its own
-		}
 	}
 	return err
 }

@@ -266,7 +266,10 @@ func (t *tree) dispatchLarge(ctx context.Context) {
 		ref := t.large[top]
 		t.large = t.large[:top]
 		t.largeAsked++
-		t.wg.Go(func() { t.results <- result{kind: fetchLarge, err: t.fetchLarge(ctx, ref)} })
+		t.wg.Go(func() {
+			err := t.r.guard(func() error { return t.fetchLarge(ctx, ref) })
+			t.results <- result{kind: fetchLarge, err: err}
+		})
 	}
 }
 
@@ -275,7 +278,7 @@ func (t *tree) start(ctx context.Context, kind work, refs []manifest.Ref) {
 	t.requests++
 	b := &batch{t: t, refs: refs, done: make([]bool, len(refs)), left: len(refs)}
 	t.wg.Go(func() {
-		err := b.fetch(ctx)
+		err := t.r.guard(func() error { return b.fetch(ctx) })
 		t.results <- result{kind: kind, dirs: b.dirs, err: err}
 	})
 }

@@ -53,7 +53,7 @@ func rank(o status.Outcome) int {
 // advice ends the sentence: what the caller can do.
 var advice = map[status.Outcome]string{
 	status.Corrupt:     "their bytes do not match the address; ask someone else to provide it",
-	status.NotFound:    "nobody that was found has it; connect to a peer that does, or try again later",
+	status.NotFound:    "connect to a peer that has it, or try again later",
 	status.Timeout:     "try again, or connect to a peer that has it",
 	status.BreakerOpen: "they failed too often just now; try again in a few seconds",
 	status.Busy:        "try again in a moment",
