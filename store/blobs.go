@@ -34,9 +34,10 @@ type blobs struct {
 	slot   chan struct{} // one token: who holds it renames
 
 	mu       sync.Mutex
-	ready    []*publication // synced, waiting for the slot
-	deferred []*publication // not synced yet
-	failed   error          // sticky: a deferred object is lost, or a directory is unsynced
+	ready    []*publication      // synced, waiting for the slot
+	deferred []*publication      // not synced yet
+	unlinked map[string]struct{} // directories with removals that may not be durable
+	failed   error               // sticky: a deferred object is lost, or a directory is unsynced
 }
 
 // publication is a staged object on its way into the index.
@@ -62,6 +63,7 @@ func newBlobs(d *disk) *blobs {
 	return &blobs{
 		fs: d.fs, log: d.log, index: d.index, count: &d.count, space: d.space, path: d.path,
 		prefix: fmt.Sprintf("%016x", rand.Uint64()), slot: make(chan struct{}, 1),
+		unlinked: map[string]struct{}{},
 	}
 }
 
@@ -340,11 +342,27 @@ func (b *blobs) enter(moved []*publication) error {
 	return b.index.apply(batch, true)
 }
 
-// remove unlinks an object that is not in the index any more. What cannot be
-// unlinked is an orphan.
-func (b *blobs) remove(root b3.Root) error {
+// remove unlinks an object that is not in the index any more. A crash before its
+// directory is synced makes the files orphans.
+func (b *blobs) remove(root b3.Root) {
 	name := b.objectPath(root)
 	b.tidy(name, name+outboardSuffix)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unlinked[b.fs.PathDir(name)] = struct{}{}
+}
+
+// close publishes what was deferred and makes removals durable: after an orderly
+// close nobody looks for orphans.
+func (b *blobs) close() error {
+	if err := b.flush(); err != nil {
+		return err
+	}
+	for dir := range b.unlinked { // nobody removes any more
+		if err := syncDir(b.fs, dir); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -138,7 +138,7 @@ func (d *disk) space(need int64) error {
 func (d *disk) serve(ctx context.Context) { d.segments.serve(ctx) }
 
 func (d *disk) close() error {
-	err := d.blobs.flush()
+	err := d.blobs.close()
 	if e := d.failure(); err == nil {
 		err = e
 	}
@@ -204,10 +204,10 @@ func (d *disk) remove(e entry) error {
 		return err
 	}
 	d.count.sub(e)
-	if small(e.size) {
-		return nil
+	if !small(e.size) {
+		d.blobs.remove(e.root)
 	}
-	return d.blobs.remove(e.root)
+	return nil
 }
 
 func (d *disk) mark(e entry, corrupt bool) error {
