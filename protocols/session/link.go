@@ -54,6 +54,7 @@ type link struct {
 	lastActive time.Time            // last request or answer; pings do not count
 	flight     map[uint64]*exchange // requests not yet answered, by corr_id
 	lastCorr   uint64
+	owed       int // answers promised and not yet written
 }
 
 // exchange is a request in flight.
@@ -152,7 +153,7 @@ func (l *link) fail(err error) {
 func (l *link) quiet() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ready && len(l.flight) == 0
+	return l.ready && len(l.flight) == 0 && l.owed == 0
 }
 
 // enter announces a producer of frames; false: the session takes no more.
@@ -180,8 +181,16 @@ func (l *link) put(o *outgoing) {
 func (l *link) forget(o *outgoing) {
 	l.peer.permits.release(o.charged)
 	if o.final {
-		l.svc.inflight.done()
+		l.paid()
 	}
+}
+
+// paid ends what dispatch began.
+func (l *link) paid() {
+	l.mu.Lock()
+	l.owed--
+	l.mu.Unlock()
+	l.svc.inflight.done()
 }
 
 // write is the stream's only writer.

@@ -81,12 +81,23 @@ func (l *link) stalled(now time.Time) error {
 		return status.Errorf(status.Timeout, "session: read: the peer stopped inside a frame")
 	case now.Before(l.lastActive.Add(l.idleAfter)):
 		return nil
-	case len(l.flight) > 0:
+	case l.waiting():
 		m.timeouts.WithLabelValues("read").Inc()
 		return status.Errorf(status.Timeout, "session: read: the peer has not answered for %s", l.idleAfter)
 	}
 	l.shut = true
 	return errIdle
+}
+
+// waiting reports whether anything but pings is in flight or unwritten. The
+// caller holds l.mu.
+func (l *link) waiting() bool {
+	for _, x := range l.flight {
+		if !x.ping {
+			return true
+		}
+	}
+	return l.owed > 0
 }
 
 // writePiece bounds one write under one deadline, so that a slow stream that

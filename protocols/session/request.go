@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"strconv"
 	"time"
@@ -93,7 +94,7 @@ func withDeadline(ctx context.Context, payload []byte) []byte {
 	p := make([]byte, 0, len(payload)+len(`"deadline_ms":,`)+20)
 	p = append(p, `{"deadline_ms":`...)
 	p = strconv.AppendInt(p, ms, 10)
-	if payload[1] != '}' {
+	if rest := bytes.TrimLeft(payload[1:], " \t\r\n"); len(rest) > 0 && rest[0] != '}' {
 		p = append(p, ',')
 	}
 	return append(p, payload[1:]...)

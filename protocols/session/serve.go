@@ -166,6 +166,7 @@ func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
 		l.flight[f.CorrID] = &exchange{}
 		l.lastActive = time.Now()
 		l.producers.Add(1)
+		l.owed++
 	}
 	l.mu.Unlock()
 	if full {
@@ -178,7 +179,7 @@ func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
 	if err := s.ingress.TryPut(t); err != nil {
 		t.cancel()
 		l.settle(f.CorrID)
-		s.inflight.done()
+		l.paid()
 		l.leave()
 		return err
 	}

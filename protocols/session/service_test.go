@@ -145,6 +145,24 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// TestStopWithAnswersUnsent: a stop that cuts an answer off says so: a clean
+// end would make the peer ask again.
+func TestStopWithAnswersUnsent(t *testing.T) {
+	bubble(t, streamtest.Options{Window: 1 << 10}, func(t *testing.T, net *streamtest.Network) {
+		n := start(t, net.Host("a"), session.DefaultConfig(), func(s *session.Service) {
+			s.Handle(oap.ProtoIndex, func(context.Context, peer.ID, *session.Request) session.Response {
+				return session.Response{Payload: make([]byte, 60<<10)}
+			})
+		})
+		w := dial(t, net.Host("b"), "a")
+		w.hello()
+		w.ask(1, `{"op":"x"}`)
+		synctest.Wait()
+		n.stop()
+		w.wantReset(0x1007)
+	})
+}
+
 // TestRunAgain: a service that was stopped runs again, and never twice.
 func TestRunAgain(t *testing.T) {
 	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
