@@ -15,8 +15,8 @@ import (
 // Config is the host's configuration. All of it is cold: a change takes effect
 // when the node starts again.
 type Config struct {
-	Profile Profile  `koanf:"profile" doc:"What the node is for: micronode, macronode, seed or testnet."`
-	Listen  []string `koanf:"listen" doc:"Multiaddrs to listen on, /ip4|ip6/…/tcp/PORT or /ip4|ip6/…/udp/PORT/quic-v1; port 0 means any free one; an empty list means to listen nowhere."`
+	Profile Profile  `koanf:"-"` // node.profile
+	Listen  []string `koanf:"addrs" doc:"Multiaddrs to listen on, /ip4|ip6/…/tcp/PORT or /ip4|ip6/…/udp/PORT/quic-v1; port 0 means any free one; an empty list means to listen nowhere."`
 	Relays  []string `koanf:"relays" doc:"Multiaddrs with /p2p/ID of relays through which a node without a public address can be reached; at most 16."`
 
 	ConnsLow         int           `koanf:"conns_low" doc:"Connections kept when idle ones are trimmed; at least 1."`
@@ -38,18 +38,18 @@ type Config struct {
 // Validate returns status.BadRequest with the key that is wrong and its bounds.
 func (c Config) Validate() error {
 	bad := func(key, format string, args ...any) error {
-		return status.Errorf(status.BadRequest, "p2p: %s %s", key, fmt.Sprintf(format, args...))
+		return status.Errorf(status.BadRequest, "p2p: listen.%s %s", key, fmt.Sprintf(format, args...))
 	}
 	if !slices.Contains(Profiles(), c.Profile) {
-		return bad("profile", "is %q: use one of %v", c.Profile, Profiles())
+		return status.Errorf(status.BadRequest, "p2p: unknown profile %q: use one of %v", c.Profile, Profiles())
 	}
 	for _, s := range c.Listen {
 		a, err := parseListen(s)
 		if err != nil {
-			return bad("listen", "has %q: %v", s, err)
+			return bad("addrs", "has %q: %v", s, err)
 		}
 		if c.Profile == Testnet && !manet.IsIPLoopback(a) {
-			return bad("listen", "has %q: a testnet listens on loopback addresses alone", s)
+			return bad("addrs", "has %q: a testnet listens on loopback addresses alone", s)
 		}
 	}
 	if len(c.Relays) > maxRelays {

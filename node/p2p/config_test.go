@@ -28,10 +28,10 @@ func TestProfilesAreValid(t *testing.T) {
 func TestConfigRefusals(t *testing.T) {
 	for key, spoil := range map[string]func(*Config){
 		"profile":            func(c *Config) { c.Profile = "x" },
-		"listen":             func(c *Config) { c.Listen = []string{"localhost:80"} },
-		"listen ":            func(c *Config) { c.Listen = []string{"/ip4/0.0.0.0/udp/1"} },
-		"listen  ":           func(c *Config) { c.Listen = []string{"/ip4/0.0.0.0/tcp/1/ws"} },
-		"listen   ":          func(c *Config) { c.Profile, c.Listen = Testnet, []string{"/ip4/0.0.0.0/tcp/0"} },
+		"addrs":              func(c *Config) { c.Listen = []string{"localhost:80"} },
+		"addrs ":             func(c *Config) { c.Listen = []string{"/ip4/0.0.0.0/udp/1"} },
+		"addrs  ":            func(c *Config) { c.Listen = []string{"/ip4/0.0.0.0/tcp/1/ws"} },
+		"addrs   ":           func(c *Config) { c.Profile, c.Listen = Testnet, []string{"/ip4/0.0.0.0/tcp/0"} },
 		"relays":             func(c *Config) { c.Relays = []string{"/ip4/1.2.3.4/tcp/1"} },
 		"relays ":            func(c *Config) { c.Relays = make([]string, maxRelays+1) },
 		"conns_low":          func(c *Config) { c.ConnsLow = 0 },

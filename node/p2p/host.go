@@ -71,7 +71,7 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 		b.listen = append(b.listen, a)
 	}
 	if len(cfg.Listen) > 0 && len(b.listen) == 0 {
-		return nil, status.Errorf(status.BadRequest, "p2p: listen has QUIC addresses alone, and a private network needs TCP: add /ip4/0.0.0.0/tcp/4901")
+		return nil, status.Errorf(status.BadRequest, "p2p: listen.addrs has QUIC addresses alone, and a private network needs TCP: add /ip4/0.0.0.0/tcp/4901")
 	}
 	return b, nil
 }
@@ -104,7 +104,7 @@ func (b *Builder) Build(ctx context.Context) (host.Host, error) {
 	for _, a := range b.listen {
 		if err := h.Network().Listen(a); err != nil {
 			_ = h.Close()
-			return nil, status.Errorf(status.TransportDown, "p2p: cannot listen on %s: %w; stop the program that uses the port, or change listen", a, err)
+			return nil, status.Errorf(status.TransportDown, "p2p: cannot listen on %s: %w; stop the program that uses the port, or change listen.addrs", a, err)
 		}
 	}
 	return h, nil

@@ -51,7 +51,7 @@ func (c Config) newResourceManager(metrics bool) (network.ResourceManager, error
 	streams := 2*sessions + 8*conns + 4096
 	limits := rcmgr.PartialLimitConfig{
 		System: rcmgr.ResourceLimits{
-			Conns: conns, ConnsInbound: conns, ConnsOutbound: conns, FD: conns,
+			Conns: conns, ConnsInbound: conns, ConnsOutbound: conns,
 			Streams: streams, StreamsInbound: streams, StreamsOutbound: streams,
 			Memory: rcmgr.LimitVal64(c.memory()),
 		},

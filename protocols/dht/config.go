@@ -53,7 +53,7 @@ const maxSeeds = 256
 // Validate returns status.BadRequest with the key that is wrong and its bounds.
 func (c Config) Validate() error {
 	if len(c.Bootstrap) > maxSeeds {
-		return status.Errorf(status.BadRequest, "dht: bootstrap has %d addresses, more than %d", len(c.Bootstrap), maxSeeds)
+		return status.Errorf(status.BadRequest, "dht.bootstrap has %d addresses, more than %d", len(c.Bootstrap), maxSeeds)
 	}
 	if _, err := c.seeds(); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (c Config) Validate() error {
 		{"announcers", c.Announcers, 1, 64},
 	} {
 		if b.v < b.lo || b.v > b.top {
-			return status.Errorf(status.BadRequest, "dht: %s is %d, outside %d to %d", b.key, b.v, b.lo, b.top)
+			return status.Errorf(status.BadRequest, "dht.%s is %d, outside %d to %d", b.key, b.v, b.lo, b.top)
 		}
 	}
 	for _, b := range []struct {
@@ -88,7 +88,7 @@ func (c Config) Validate() error {
 		{"republish", c.Republish, 30 * time.Second, c.RecordTTL},
 	} {
 		if b.v < b.lo || b.v > b.top {
-			return status.Errorf(status.BadRequest, "dht: %s is %s, outside %s to %s", b.key, b.v, b.lo, b.top)
+			return status.Errorf(status.BadRequest, "dht.%s is %s, outside %s to %s", b.key, b.v, b.lo, b.top)
 		}
 	}
 	return nil
@@ -103,13 +103,13 @@ func (c Config) seeds() ([]peer.AddrInfo, error) {
 			_, err = peer.AddrInfoFromP2pAddr(a)
 		}
 		if err != nil {
-			return nil, status.Errorf(status.BadRequest, "dht: bootstrap has %q: %w (write /ip4/ADDRESS/tcp/PORT/p2p/ID)", s, err)
+			return nil, status.Errorf(status.BadRequest, "dht.bootstrap has %q: %w (write /ip4/ADDRESS/tcp/PORT/p2p/ID)", s, err)
 		}
 		addrs[i] = a
 	}
 	infos, err := peer.AddrInfosFromP2pAddrs(addrs...)
 	if err != nil {
-		return nil, fmt.Errorf("dht: bootstrap: %w", err)
+		return nil, fmt.Errorf("dht.bootstrap: %w", err)
 	}
 	return infos, nil
 }

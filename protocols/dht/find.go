@@ -26,29 +26,28 @@ type Provider struct {
 // FindProviders looks for at most limit providers of root (0 or less: as many
 // as a lookup finds) and yields them as they arrive, each peer once and never
 // this node: first those that this node holds records of, then those that the
-// closest peers name. The lookup ends with the loop, with ctx, after
-// Config.FindTimeout, or when the closest peers have been asked.
+// closest peers name. The lookup ends with the loop, with ctx, Config.FindTimeout
+// after the first question, or when the closest peers have been asked.
 //
 // An error is the last thing yielded, possibly after providers: no_bootstrap
 // when no peer is known, timeout, hop_exceeded, canceled, not_ready. A lookup
 // that asked all it should yields no error, even when it found nobody.
 func (s *Service) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[Provider, error] {
 	return func(yield func(Provider, error) bool) {
-		r, ctx, end, err := s.begin(ctx, s.cfg.FindTimeout)
-		if err != nil {
-			yield(Provider{}, err)
-			return
-		}
-		defer end()
-		start := time.Now()
 		f := &finding{s: s, root: root, limit: limit, records: map[string]struct{}{}, peers: map[peer.ID]struct{}{s.self: {}}}
 		f.found = make(chan Provider, maxProviders) // bound: as many as one answer holds
-		for _, held := range s.store.get(root, maxProviders, start) {
+		for _, held := range s.store.get(root, maxProviders, time.Now()) {
 			if p, last, ok := f.take(held, ""); ok && (!yield(p, nil) || last) {
 				return
 			}
 		}
 
+		r, ctx, end, err := s.begin(ctx, s.cfg.FindTimeout)
+		if err != nil {
+			yield(Provider{}, err)
+			return
+		}
+		start := time.Now()
 		var walk sync.WaitGroup
 		var hops int
 		walk.Go(func() {

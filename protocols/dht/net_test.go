@@ -220,6 +220,29 @@ func TestRepublishOnTheNetwork(t *testing.T) {
 	}
 }
 
+// TestTableRefills: a failed call does not cost a connected peer its place, and
+// a table that is empty all the same is filled from the connections.
+func TestTableRefills(t *testing.T) {
+	seed := startNode(t, nil)
+	n := startNode(t, nil, seed)
+	eventually(t, "a table", func() bool { return n.TableSize() == 1 })
+	table := n.current().table
+	n.drop(table, seed.id)
+	if n.TableSize() != 1 {
+		t.Error("a connected peer was dropped")
+	}
+	table.RemovePeer(seed.id)
+	eventually(t, "the peer to come back", func() bool { return n.TableSize() == 1 })
+	if err := seed.host.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the connection", func() bool { return len(n.host.Network().Conns()) == 0 })
+	n.drop(table, seed.id)
+	if n.TableSize() != 0 {
+		t.Error("a peer that is gone was kept")
+	}
+}
+
 // TestAlone: without a network the node says so at once, and keeps its record.
 func TestAlone(t *testing.T) {
 	n := startNode(t, nil)

@@ -99,7 +99,7 @@ func (s *Service) putAll(ctx context.Context, peers []peer.ID, rec sealed) (int,
 func (s *Service) sign(root b3.Root, now time.Time) (sealed, error) {
 	addrs := s.deps.Host.Addrs()
 	if len(addrs) == 0 {
-		return sealed{}, status.Errorf(status.TransportDown, "this node has no address others could use: check listen and relays")
+		return sealed{}, status.Errorf(status.TransportDown, "this node has no address others could use: check listen.addrs and listen.relays")
 	}
 	rec := Record{Root: root, Provider: s.self, Seq: s.nextSeq(now), NotAfter: now.Add(s.cfg.RecordTTL).Truncate(time.Second)}
 	return seal(s.deps.Key, rec, peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: s.self, Addrs: addrs}))
