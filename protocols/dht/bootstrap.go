@@ -32,7 +32,7 @@ const (
 	seedDialTimeout = 5 * time.Second
 	seedDialSpace   = 200 * time.Millisecond // between the starts of two dials, ± 20 %
 	seedParallel    = 4
-	stable          = 5 * time.Minute // connected for so long, a loss starts at the first tier again
+	stable          = time.Minute // connected for so long, a loss starts at the first tier again
 )
 
 // dialer is what the bootstrapper needs of a host.
