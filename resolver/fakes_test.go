@@ -63,17 +63,16 @@ func (b *blob) source() b3.Source {
 // fakeLocal is a store in memory. Like the real one it shows a put only after
 // the next flush.
 type fakeLocal struct {
-	mu       sync.Mutex
-	objects  map[b3.Root]*blob
-	pending  map[b3.Root]*blob
-	order    []b3.Root // of becoming visible
-	ingests  map[b3.Root]*fakeIngest
-	damaged  map[b3.Root]bool
-	leases   map[b3.Root]int
-	flushes  int
-	putErr   error
-	aborted  int
-	peakHeld int
+	mu      sync.Mutex
+	objects map[b3.Root]*blob
+	pending map[b3.Root]*blob
+	order   []b3.Root // of becoming visible
+	ingests map[b3.Root]*fakeIngest
+	damaged map[b3.Root]bool
+	leases  map[b3.Root]int
+	flushes int
+	putErr  error
+	aborted int
 }
 
 func newFakeLocal() *fakeLocal {
@@ -321,13 +320,12 @@ type ask struct {
 type fakePeer struct {
 	objects map[b3.Root]*blob
 
-	latency   time.Duration                            // before each answer
-	refuse    func(n int) error                        // the n-th request, from 0; nil error: answer it
-	spoil     func(root b3.Root, g int64) bool         // flip a bit of this group
-	before    func(ctx context.Context, g int64) error // called before group g of the walk is handed over
-	lieSize   int64                                    // added to every size
-	skipProof bool
-	asked     int
+	latency time.Duration                            // before each answer
+	refuse  func(n int) error                        // the n-th request, from 0; nil error: answer it
+	spoil   func(root b3.Root, g int64) bool         // flip a bit of this group
+	before  func(ctx context.Context, g int64) error // called before group g of the walk is handed over
+	lieSize int64                                    // added to every size
+	asked   int
 }
 
 // fakeNet is the object client of a network of fakePeers. Items are proved by
