@@ -104,7 +104,7 @@ func (r *Reader) room(n int) {
 		r.buf.grow(mediumSize, r.buf.b[r.start:r.end])
 	case held == size:
 		r.buf.grow(n, r.buf.b)
-	case r.start+n > size:
+	case r.start > 0 && r.start+n > size:
 		copy(r.buf.b, r.buf.b[r.start:r.end])
 	default:
 		return

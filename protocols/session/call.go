@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -75,7 +74,7 @@ func (l *link) call(ctx context.Context, proto uint16, payload []byte, ping bool
 	case a := <-x.answer: // it came at the same time
 		return a.payload, a.err
 	default:
-		return nil, remoteError(fmt.Errorf("waiting for the answer: %w", context.Cause(ctx)))
+		return nil, remoteError(context.Cause(ctx))
 	}
 }
 

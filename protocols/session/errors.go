@@ -71,7 +71,7 @@ func remoteError(err error) error {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("session: %w", err)
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
-		return status.Errorf(status.Timeout, "session: %w", err)
+		return status.Errorf(status.Timeout, "session: call: no answer in time: %w", err)
 	case graceful(err):
 		return errGone
 	}

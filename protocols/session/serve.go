@@ -82,9 +82,13 @@ func (l *link) request(f oap.Frame) error {
 	if err := l.peer.permits.hold(l.dead); err != nil {
 		return err
 	}
+	if err := l.grant(f); err != nil { // before the answer, after which the corr_id is unknown
+		l.peer.permits.release(0)
+		return err
+	}
 	err := l.svc.m.reject(l.admit(f))
 	if err == nil {
-		return l.grant(f)
+		return nil
 	}
 	if resets(err) {
 		l.peer.permits.release(0)
@@ -223,6 +227,7 @@ func (l *link) fill(o *outgoing, payload []byte) error {
 		}
 	}
 	if most := int(maxFrame) - oap.HeaderSize; len(payload) > most {
+		l.svc.log.Error("an answer does not fit into a frame", "proto", o.frame.Proto, "bytes", len(payload), "room", most)
 		return status.Errorf(status.Internal, "the answer is %d bytes, a frame holds %d", len(payload), most)
 	}
 	if err := l.peer.permits.tryCharge(int64(len(payload))); err != nil {

@@ -245,12 +245,12 @@ func TestAcceptor(t *testing.T) {
 		}},
 		{name: "asks for credit", none: true, run: func(t *testing.T, n *node, w *wire) {
 			w.hello()
-			w.send(oap.Header{Flags: whole | oap.FlagAckReq, Proto: oap.ProtoRepair, CorrID: 3}, `{"op":"x","deadline_ms":100}`)
+			w.send(oap.Header{Flags: whole | oap.FlagAckReq, Proto: oap.ProtoIndex, CorrID: 3}, `{"op":"x"}`)
 			f := w.recv()
 			if n, err := oap.DecodeAck(f.Payload); !f.Flags.IsAck() || f.CorrID != 3 || n != 1 || err != nil {
 				t.Fatalf("%+v %v", f, err)
 			}
-			w.wantAnswer(3, 504, "timeout")
+			w.wantAnswer(3, 200, "x")
 		}},
 		{name: "acknowledges what was not sent", rejected: oap.ReasonCreditViolation, run: func(t *testing.T, n *node, w *wire) {
 			w.hello()
