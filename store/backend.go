@@ -71,7 +71,7 @@ type backend interface {
 
 	// put stores a small object. It returns when the object is visible and
 	// durable, or, for a deferred put, when it is sure to be by the next flush
-	// that succeeds. isNew is false when it was visible already. p is not kept.
+	// that succeeds. isNew is false when a whole copy was there. p is not kept.
 	put(ctx context.Context, root b3.Root, p []byte, deferred bool) (isNew bool, err error)
 	// stage makes room for a large object. root may be zero when unknown.
 	stage(root b3.Root) (*staging, error)

@@ -122,7 +122,7 @@ func (m *memory) insert(o memObject) (isNew bool) {
 	}
 	m.count.add(o.e)
 	(*part)[o.e.root] = o
-	return !ok
+	return true
 }
 
 // free gives o's bytes back to the cap. Readers keep the memory until they are

@@ -20,7 +20,7 @@ type PutOptions struct {
 type Info struct {
 	Root    b3.Root
 	Size    int64 // bytes
-	New     bool  // of a put: it was not there before
+	New     bool  // of a put: the bytes were stored, not found there whole
 	Corrupt bool  // of a listing: its bytes failed a check and are not served
 }
 

@@ -1,0 +1,238 @@
+package store
+
+import (
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"allium/protocols/b3"
+)
+
+// publication is a staged object on its way into the index: its files are
+// synced, then renamed into place, then the index has it. Publications that meet
+// share the syncs of directories and index: whoever has the slot renames for
+// all.
+type publication struct {
+	root b3.Root
+	size int64
+	st   *staging
+	done func()
+
+	// Set by whoever holds the slot, read by whoever holds it later.
+	fate fate
+	err  error
+}
+
+// fate says what became of a publication.
+type fate uint8
+
+const (
+	dropped fate = iota // not published: another put was faster, or err
+	moved               // renamed into place
+	unmoved             // whole and synced, but could not be renamed: may be tried again
+)
+
+// maxDeferred is how many deferred large objects, with two open files each,
+// wait for a flush; the next put flushes.
+const maxDeferred = 64
+
+// publish makes p visible and durable, now or by the next flush.
+func (b *blobs) publish(p *publication, deferred bool) (isNew bool, err error) {
+	if deferred {
+		return true, b.deferUntilFlush(p)
+	}
+	p.err = b.sync(p)
+	b.commit([]*publication{p})
+	b.end(p)
+	return p.fate == moved, p.err
+}
+
+func (b *blobs) deferUntilFlush(p *publication) error {
+	b.mu.Lock()
+	b.deferred = append(b.deferred, p)
+	full := len(b.deferred) >= maxDeferred
+	b.mu.Unlock()
+	if full {
+		return b.flush()
+	}
+	return b.failure()
+}
+
+// flush publishes what was deferred. What cannot be renamed stays for the next
+// flush; what cannot be synced is lost.
+func (b *blobs) flush() error {
+	b.mu.Lock()
+	all := b.deferred
+	b.deferred = nil
+	b.mu.Unlock()
+	var g errgroup.Group
+	g.SetLimit(4) // so that the syncs share journal commits
+	for _, p := range all {
+		g.Go(func() error { p.err = b.sync(p); return nil })
+	}
+	_ = g.Wait() // the errors are in all
+	b.commit(all)
+	var again []*publication
+	for _, p := range all {
+		switch {
+		case p.fate == unmoved:
+			again = append(again, p)
+			continue
+		case p.err != nil:
+			b.fail(fmt.Errorf("a deferred object was lost: %s: %w; restart the node and put it again", p.root, p.err))
+		}
+		b.end(p)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.deferred = append(b.deferred, again...)
+	if b.failed == nil && len(again) > 0 {
+		return again[0].err
+	}
+	return b.failed
+}
+
+// end gives up a publication's files that were not renamed, and its lease.
+func (b *blobs) end(p *publication) {
+	if p.fate != moved {
+		b.tidy(p.st.dataPath, p.st.outboardPath)
+	}
+	p.done()
+}
+
+func (b *blobs) fail(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failed == nil {
+		b.failed = err
+	}
+}
+
+func (b *blobs) failure() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failed
+}
+
+// sync makes p's bytes durable, once.
+func (b *blobs) sync(p *publication) error {
+	if p.fate == unmoved {
+		return nil
+	}
+	for _, f := range []file{p.st.data, p.st.outboard} {
+		if err := f.(*stagedFile).f.SyncData(); err != nil {
+			return writeError("sync a file", err)
+		}
+	}
+	return nil
+}
+
+// commit publishes synced objects, with whatever others are ready.
+func (b *blobs) commit(mine []*publication) {
+	b.mu.Lock()
+	b.ready = append(b.ready, mine...)
+	b.mu.Unlock()
+	b.slot <- struct{}{} // held for a few renames and syncs
+	defer func() { <-b.slot }()
+	b.mu.Lock()
+	all := b.ready
+	b.ready = nil
+	b.mu.Unlock()
+	if len(all) > 0 {
+		b.place(all)
+	}
+}
+
+// place renames publications into place and enters them in the index. The slot
+// is held.
+func (b *blobs) place(all []*publication) {
+	first := map[b3.Root]*publication{}
+	var in []*publication
+	var before []entry
+	for _, p := range all {
+		if p.err != nil || first[p.root] != nil {
+			continue // or it goes the way of its twin
+		}
+		first[p.root] = p
+		old, ok, err := b.index.get(p.root)
+		if err != nil {
+			p.err = err
+			continue
+		}
+		if ok && !old.corrupt {
+			continue // another put was faster
+		}
+		if p.fate, p.err = b.rename(p); p.fate != moved {
+			continue
+		}
+		if ok {
+			before = append(before, old)
+		}
+		in = append(in, p)
+	}
+	if err := b.enter(in); err != nil {
+		for _, p := range in {
+			p.err = err
+		}
+	} else {
+		b.recount(before, in)
+	}
+	for _, p := range all {
+		if p.err != nil {
+			continue
+		}
+		twin := first[p.root]
+		if p.err = twin.err; twin.fate == unmoved {
+			p.fate = unmoved
+		}
+	}
+}
+
+func (b *blobs) recount(before []entry, moved []*publication) {
+	for _, e := range before {
+		b.count.sub(e)
+	}
+	for _, p := range moved {
+		b.count.add(entry{root: p.root, size: p.size})
+	}
+}
+
+// rename moves p's files to their names, the data last: with it the object is
+// complete.
+func (b *blobs) rename(p *publication) (fate, error) {
+	name := b.objectPath(p.root)
+	if err := b.fs.Rename(p.st.outboardPath, name+outboardSuffix); err != nil {
+		return unmoved, writeError("rename a file", err)
+	}
+	if err := b.fs.Rename(p.st.dataPath, name); err != nil {
+		if b.fs.Rename(name+outboardSuffix, p.st.outboardPath) != nil {
+			b.tidy(name + outboardSuffix)
+			return dropped, writeError("rename a file", err)
+		}
+		return unmoved, writeError("rename a file", err)
+	}
+	return moved, nil
+}
+
+// enter makes renamed objects durable and visible. Once a directory could not
+// be synced, what is on disk is unknown: that is sticky.
+func (b *blobs) enter(moved []*publication) error {
+	if len(moved) == 0 {
+		return nil
+	}
+	dirs := map[string]struct{}{}
+	batch := b.index.db.NewBatch()
+	for _, p := range moved {
+		dirs[b.fs.PathDir(b.objectPath(p.root))] = struct{}{}
+		if err := setEntry(batch, entry{root: p.root, size: p.size}); err != nil {
+			return err
+		}
+	}
+	for dir := range dirs {
+		if err := syncDir(b.fs, dir); err != nil {
+			b.fail(err)
+			return err
+		}
+	}
+	return b.index.apply(batch, true)
+}
