@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,7 +41,7 @@ func TestAdminPages(t *testing.T) {
 		do(t, "GET", base+page).problem(t, status.NotFound)
 	}
 	for _, page := range []string{"/healthz", "/readyz", "/metrics", "/version", "/limits"} {
-		if a := do(t, "HEAD", base+page); a.StatusCode != 200 || a.body != "" || a.err != nil {
+		if a := do(t, "HEAD", base+page); a.StatusCode != http.StatusOK || a.body != "" || a.err != nil {
 			t.Errorf("HEAD %s: %s %q", page, a.Status, a.body)
 		}
 		do(t, "POST", base+page).problem(t, status.Unauthenticated)
@@ -54,7 +55,7 @@ func TestReadyz(t *testing.T) {
 	n := start(t)
 	for _, base := range []string{n.Addrs().Gateway, n.Addrs().Admin} {
 		n.ready = client.Readiness{Ready: true, Reads: true, Writes: true}
-		if a := do(t, "GET", base+"/readyz"); a.StatusCode != 200 || a.body != `{"ready":true,"reads":true,"writes":true,"gates":[]}`+"\n" || a.Header.Get("Retry-After") != "" {
+		if a := do(t, "GET", base+"/readyz"); a.StatusCode != http.StatusOK || a.body != `{"ready":true,"reads":true,"writes":true,"gates":[]}`+"\n" || a.Header.Get("Retry-After") != "" {
 			t.Errorf("%s %q", a.Status, a.body)
 		}
 		n.ready = client.Readiness{Reads: true, Gates: []client.Gate{
@@ -64,7 +65,7 @@ func TestReadyz(t *testing.T) {
 		a := do(t, "GET", base+"/readyz")
 		want := `{"ready":false,"reads":true,"writes":false,"gates":[{"name":"store","ready":true,"have":1,"need":1,"retry_after":0},` +
 			`{"name":"seeds","ready":false,"have":1,"need":3,"retry_after":5,"fix":"check listen.bootstrap"}]}` + "\n"
-		if a.StatusCode != 503 || a.body != want || a.Header.Get("Retry-After") != "5" || a.Header.Get("X-Reason") != "not_ready" {
+		if a.StatusCode != http.StatusServiceUnavailable || a.body != want || a.Header.Get("Retry-After") != "5" || a.Header.Get("X-Reason") != "not_ready" {
 			t.Errorf("%s %q %v", a.Status, a.body, a.Header)
 		}
 	}
@@ -81,7 +82,7 @@ func TestAdminHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, host := range []string{"127.0.0.1", "127.0.0.1:" + port, "localhost:" + port, "LocalHost", "node.example", "Node.Example:80"} {
-		if a := do(t, "GET", base+"/version", "Host", host); a.StatusCode != 200 {
+		if a := do(t, "GET", base+"/version", "Host", host); a.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", host, a.Status)
 		}
 	}
@@ -119,7 +120,7 @@ func TestAdminOrigin(t *testing.T) {
 		a := do(t, c.method, base+page, c.name, c.value)
 		if !c.ok {
 			a.problem(t, status.NotAllowed)
-		} else if a.StatusCode != 200 {
+		} else if a.StatusCode != http.StatusOK {
 			t.Errorf("%s %s: %s: %s %s", c.method, c.name, c.value, a.Status, a.body)
 		}
 		if a.Header.Get("Access-Control-Allow-Origin") != "" {
@@ -132,7 +133,7 @@ func TestMutationsNeedTheSocket(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	for name, v := range verbs {
-		if v.method == post {
+		if v.method == http.MethodPost {
 			do(t, "POST", n.Addrs().Admin+"/api/v1/"+name+"?key=x").problem(t, status.Unauthenticated)
 		}
 	}

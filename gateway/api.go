@@ -17,63 +17,59 @@ type verb struct {
 
 type verbHandler func(g *Gateway, w *response, r *http.Request, q params) error
 
-const (
-	get  = http.MethodGet
-	post = http.MethodPost
-)
-
+// The parameters that several verbs have.
 var (
-	key   = param{"key", needed}
-	label = param{"label", text}
-	peer  = param{"peer", needed}
+	keyParam   = param{"key", someText}
+	labelParam = param{"label", anyText}
+	peerParam  = param{"peer", someText}
 )
 
 // verbs is the local API (SPEC §11); what they do is said at [client.Node].
 var verbs = map[string]verb{
-	"add":   {method: post, params: []param{{"no_pin", boolean}, label}, body: true, serve: (*Gateway).apiAdd},
-	"get":   {method: get, params: []param{key}, serve: (*Gateway).apiGet},
-	"cat":   {method: get, params: []param{key, {"start", integer}, {"end", integer}}, serve: (*Gateway).apiCat},
-	"fetch": {method: post, params: []param{key}, serve: (*Gateway).apiFetch},
-	"ls": {method: get, params: []param{key}, serve: func(g *Gateway, w *response, r *http.Request, q params) error {
+	"add":   {method: http.MethodPost, params: []param{{"no_pin", boolean}, labelParam}, body: true, serve: (*Gateway).apiAdd},
+	"get":   {method: http.MethodGet, params: []param{keyParam}, serve: (*Gateway).apiGet},
+	"cat":   {method: http.MethodGet, params: []param{keyParam, {"start", integer}, {"end", integer}}, serve: (*Gateway).apiCat},
+	"fetch": {method: http.MethodPost, params: []param{keyParam}, serve: (*Gateway).apiFetch},
+	"ls": {method: http.MethodGet, params: []param{keyParam}, serve: func(g *Gateway, w *response, r *http.Request, q params) error {
 		return sendSeq(w, r, batched, g.deps.Node.List(r.Context(), q.text("key")))
 	}},
-	"stat": {method: get, params: []param{key}, serve: value(func(ctx context.Context, n Node, q params) (client.Stat, error) {
+	"stat": {method: http.MethodGet, params: []param{keyParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Stat, error) {
 		return n.Stat(ctx, q.text("key"))
 	})},
-	"verify": {method: post, params: []param{{"key", text}}, serve: func(g *Gateway, w *response, r *http.Request, q params) error {
+	"verify": {method: http.MethodPost, params: []param{{"key", anyText}}, serve: func(g *Gateway, w *response, r *http.Request, q params) error {
 		return sendSeq(w, r, live, g.deps.Node.Verify(r.Context(), q.text("key")))
 	}},
-	"pin/add": {method: post, params: []param{key, {"recursive", boolean}, label}, serve: value(func(ctx context.Context, n Node, q params) (client.Pin, error) {
+	"pin/add": {method: http.MethodPost, params: []param{keyParam, {"recursive", boolean}, labelParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Pin, error) {
 		return n.Pin(ctx, q.text("key"), client.PinOptions{Recursive: q.flag("recursive"), Label: q.text("label")})
 	})},
-	"pin/rm": {method: post, params: []param{key, label}, serve: action(func(ctx context.Context, n Node, q params) error {
+	"pin/rm": {method: http.MethodPost, params: []param{keyParam, labelParam}, serve: serveAction(func(ctx context.Context, n Node, q params) error {
 		return n.Unpin(ctx, q.text("key"), q.text("label"))
 	})},
-	"pin/ls": {method: get, serve: func(g *Gateway, w *response, r *http.Request, _ params) error {
+	"pin/ls": {method: http.MethodGet, serve: func(g *Gateway, w *response, r *http.Request, _ params) error {
 		return sendSeq(w, r, batched, g.deps.Node.Pins(r.Context()))
 	}},
-	"providers": {method: get, params: []param{key, {"limit", integer}}, serve: func(g *Gateway, w *response, r *http.Request, q params) error {
+	"providers": {method: http.MethodGet, params: []param{keyParam, {"limit", integer}}, serve: func(g *Gateway, w *response, r *http.Request, q params) error {
 		limit := max(0, min(q.integer("limit", 0), maxProviders))
 		return sendSeq(w, r, live, g.deps.Node.Providers(r.Context(), q.text("key"), int(limit)))
 	}},
-	"announce": {method: post, params: []param{key}, serve: value(func(ctx context.Context, n Node, q params) (client.Announced, error) {
+	"announce": {method: http.MethodPost, params: []param{keyParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Announced, error) {
 		return n.Announce(ctx, q.text("key"))
 	})},
-	"id": {method: get, serve: value(func(ctx context.Context, n Node, _ params) (client.ID, error) { return n.ID(ctx) })},
-	"peers": {method: get, serve: value(func(ctx context.Context, n Node, _ params) ([]client.Peer, error) {
+	"id": {method: http.MethodGet, serve: serveValue(func(ctx context.Context, n Node, _ params) (client.ID, error) { return n.ID(ctx) })},
+	"peers": {method: http.MethodGet, serve: serveValue(func(ctx context.Context, n Node, _ params) ([]client.Peer, error) {
 		peers, err := n.Peers(ctx)
 		return append([]client.Peer{}, peers...), err // [] and not null
 	})},
-	"connect": {method: post, params: []param{{"addr", needed}}, serve: value(func(ctx context.Context, n Node, q params) (client.Peer, error) {
+	"connect": {method: http.MethodPost, params: []param{{"addr", someText}}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Peer, error) {
 		return n.Connect(ctx, q.text("addr"))
 	})},
-	"disconnect": {method: post, params: []param{peer}, serve: action(func(ctx context.Context, n Node, q params) error {
+	"disconnect": {method: http.MethodPost, params: []param{peerParam}, serve: serveAction(func(ctx context.Context, n Node, q params) error {
 		return n.Disconnect(ctx, q.text("peer"))
 	})},
-	"ping": {method: post, params: []param{peer}, serve: value(func(ctx context.Context, n Node, q params) (client.Pong, error) {
+	"ping": {method: http.MethodPost, params: []param{peerParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Pong, error) {
 		return n.Ping(ctx, q.text("peer"))
 	})},
-	"drain": {method: post, serve: action(func(ctx context.Context, n Node, _ params) error { return n.Drain(ctx) })},
+	"drain": {method: http.MethodPost, serve: serveAction(func(ctx context.Context, n Node, _ params) error { return n.Drain(ctx) })},
 }
 
 // maxProviders is the most that a caller may ask for (SPEC §9).
@@ -94,8 +90,8 @@ func (g *Gateway) apiRoute(name string) route {
 	}}
 }
 
-// value serves a verb that answers with one JSON value.
-func value[T any](call func(context.Context, Node, params) (T, error)) verbHandler {
+// serveValue serves a verb that answers with one JSON value.
+func serveValue[T any](call func(context.Context, Node, params) (T, error)) verbHandler {
 	return func(g *Gateway, w *response, r *http.Request, q params) error {
 		v, err := call(r.Context(), g.deps.Node, q)
 		if err != nil {
@@ -105,7 +101,7 @@ func value[T any](call func(context.Context, Node, params) (T, error)) verbHandl
 	}
 }
 
-// action serves a verb that has nothing to answer but {}.
-func action(call func(context.Context, Node, params) error) verbHandler {
-	return value(func(ctx context.Context, n Node, q params) (struct{}, error) { return struct{}{}, call(ctx, n, q) })
+// serveAction serves a verb that has nothing to answer but {}.
+func serveAction(call func(context.Context, Node, params) error) verbHandler {
+	return serveValue(func(ctx context.Context, n Node, q params) (struct{}, error) { return struct{}{}, call(ctx, n, q) })
 }

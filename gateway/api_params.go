@@ -18,10 +18,10 @@ type param struct {
 type paramKind uint8
 
 const (
-	text    paramKind = iota
-	needed            // text that may not be empty
-	boolean           // true or false
-	integer           // 64 bits, signed
+	anyText  paramKind = iota
+	someText           // not empty
+	boolean            // true or false
+	integer            // 64 bits, signed
 )
 
 // params are a verb's parameters, checked.
@@ -45,7 +45,7 @@ func parseParams(query string, known []param) (params, error) {
 	for _, p := range known {
 		v := q.Get(p.name)
 		switch p.kind {
-		case needed:
+		case someText:
 			if v == "" {
 				return nil, status.Errorf(status.BadRequest, "parameter %s is missing", p.name)
 			}

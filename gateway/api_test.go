@@ -133,6 +133,19 @@ func TestErrorsRoundTrip(t *testing.T) {
 	}
 }
 
+// TestOwnErrorsAreTold: over the socket, also what went wrong inside.
+func TestOwnErrorsAreTold(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.node.get = func(context.Context, string) (*client.Stream, error) {
+		return nil, errors.New("open index: permission denied")
+	}
+	_, err := connectTo(t, n).Get(t.Context(), "x")
+	if status.Of(err) != status.Internal || !strings.Contains(err.Error(), "open index: permission denied") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestParameters(t *testing.T) {
 	t.Parallel()
 	n := start(t)

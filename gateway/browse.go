@@ -61,11 +61,11 @@ func (g *Gateway) find(ctx context.Context, r *http.Request, t target) (manifest
 // getter reads the manifests of the tree below top.
 func (g *Gateway) getter(r *http.Request, top b3.Root) manifest.Getter {
 	return func(ctx context.Context, root b3.Root) ([]byte, error) {
-		via := top
+		o := OpenOptions{Via: top, Whole: true}
 		if root == top {
-			via = b3.Root{}
+			o = OpenOptions{} // it may be a large file
 		}
-		c, err := g.open(ctx, r, root, via)
+		c, err := g.open(ctx, r, root, o)
 		if err != nil {
 			return nil, err
 		}

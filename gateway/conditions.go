@@ -58,7 +58,7 @@ func listed(headers []string, etag string, strong bool) bool {
 		if end < 0 {
 			return false
 		}
-		if tag := rest[:end+2]; tag == opaque && !(strong && (weak || isWeak)) {
+		if tag := rest[:end+2]; tag == opaque && (!strong || !weak && !isWeak) {
 			return true
 		}
 		list = rest[end+2:]

@@ -93,7 +93,6 @@ func (shortObjects) Open(context.Context, b3.Root, OpenOptions) (Content, error)
 	return shortObjects{}, nil
 }
 func (shortObjects) Size() int64  { return 10 }
-func (shortObjects) Local() bool  { return true }
 func (shortObjects) Close() error { return nil }
 func (shortObjects) Copy(_ context.Context, w io.Writer, _, _ int64) error {
 	_, err := w.Write([]byte("abc"))
@@ -118,7 +117,7 @@ func TestCutListing(t *testing.T) {
 	n.objects.mu.Unlock()
 	for _, format := range []string{"html", "json"} {
 		a := do(t, "GET", n.Addrs().Gateway+"/b3/"+root.String()+"/?format="+format)
-		if a.StatusCode != 200 || a.err == nil {
+		if a.StatusCode != http.StatusOK || a.err == nil {
 			t.Errorf("%s: %s with %d bytes, %v", format, a.Status, len(a.body), a.err)
 		}
 	}
@@ -157,10 +156,12 @@ func recorded(t *testing.T, o *fakeObject, headers ...string) (rec *httptest.Res
 	}
 	rec = httptest.NewRecorder()
 	defer func() {
-		if v := recover(); v != nil && v != http.ErrAbortHandler {
-			panic(v)
-		} else if v != nil {
+		switch v := recover(); v {
+		case nil:
+		case http.ErrAbortHandler:
 			rec.Header().Set("Aborted", "yes")
+		default:
+			panic(v)
 		}
 	}()
 	g.publicSide(nil).ServeHTTP(rec, r)

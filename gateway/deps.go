@@ -30,15 +30,12 @@ type OpenOptions struct {
 type Content interface {
 	// Size is the object's size in bytes, a proved fact.
 	Size() int64
-	// Local reports whether every byte is in the store.
-	Local() bool
 	// Copy writes bytes [start, end), 0 ≤ start ≤ end ≤ Size, to w in order.
 	// Each write holds bytes that were verified before it, a chunk group at
 	// most, so the first one need not wait for the last; w does not keep them.
 	// An error of w is returned as it is. Copy ends when ctx does.
 	Copy(ctx context.Context, w io.Writer, start, end int64) error
-	// Close ends what reads on for this Content.
-	Close() error
+	io.Closer // ends what reads on for this Content
 }
 
 // Node answers the local API; see [client.Node].

@@ -38,7 +38,7 @@ func TestDrain(t *testing.T) {
 	do(t, "GET", n.Addrs().Gateway+"/").problem(t, status.Draining)
 	do(t, "GET", n.Addrs().Admin+"/api/v1/id").problem(t, status.Draining)
 	for _, page := range []string{n.Addrs().Gateway + "/healthz", n.Addrs().Admin + "/healthz", n.Addrs().Admin + "/metrics", n.Addrs().Admin + "/version", n.Addrs().Admin + "/limits"} {
-		if a := do(t, "GET", page); a.StatusCode != 200 {
+		if a := do(t, "GET", page); a.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", page, a.Status)
 		}
 	}
@@ -48,7 +48,7 @@ func TestDrain(t *testing.T) {
 		if err := json.Unmarshal([]byte(a.body), &page); err != nil {
 			t.Fatal(err)
 		}
-		if a.StatusCode != 503 || a.Header.Get("X-Reason") != "draining" || page.Ready || page.Reads || page.Writes || page.Gates[0].Name != "draining" || len(page.Gates) != 2 {
+		if a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("X-Reason") != "draining" || page.Ready || page.Reads || page.Writes || page.Gates[0].Name != "draining" || len(page.Gates) != 2 {
 			t.Errorf("%s %s", a.Status, a.body)
 		}
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -115,6 +116,7 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 			cancel()
 		}
 	case err = <-failed:
+		err = fmt.Errorf("gateway: a listener failed: %w", err)
 	}
 
 	abort(status.Errorf(status.Draining, "the node is shutting down; ask again when it is back"))

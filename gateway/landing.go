@@ -23,8 +23,8 @@ var styleSource string
 //go:embed icon.svg
 var iconSource []byte
 
-// pages are the templates of everything this program writes as HTML.
-var pages = template.Must(template.New("pages").Parse(pagesSource))
+// pageTemplates are the templates of everything this program writes as HTML.
+var pageTemplates = template.Must(template.New("pages").Parse(pagesSource))
 
 // pageStyle is the one style of all pages; the policy names its hash, so no
 // other style applies, whatever a name in a directory may hold.
@@ -50,7 +50,7 @@ func (g *Gateway) landing(w *response, r *http.Request) error {
 		}
 	}
 	var out bytes.Buffer
-	err := pages.ExecuteTemplate(&out, "landing", struct {
+	err := pageTemplates.ExecuteTemplate(&out, "landing", struct {
 		Style   template.CSS
 		Ready   bool
 		Waiting []client.Gate
@@ -65,9 +65,9 @@ func (g *Gateway) landing(w *response, r *http.Request) error {
 	return w.send(r, http.StatusOK, "text/html; charset=utf-8", out.Bytes())
 }
 
-// open answers the landing page's field, /b3?key=b3:…[/path]: it redirects to
+// openKey answers the landing page's field, /b3?key=b3:…[/path]: it redirects to
 // the page of that key.
-func open(w *response, r *http.Request) error {
+func openKey(w *response, r *http.Request) error {
 	key := strings.TrimSpace(r.URL.Query().Get("key"))
 	key = strings.TrimPrefix(key, "/b3/")
 	r.URL.RawQuery = ""
@@ -93,6 +93,6 @@ func open(w *response, r *http.Request) error {
 func favicon(w *response, r *http.Request) error {
 	h := w.Header()
 	h.Set("Cache-Control", "public, max-age=86400")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	h.Set("Content-Security-Policy", "default-src 'none'")
 	return w.send(r, http.StatusOK, "image/svg+xml", iconSource)
 }

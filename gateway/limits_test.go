@@ -3,6 +3,7 @@ package gateway
 import (
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -34,7 +35,7 @@ func TestInflightLimit(t *testing.T) {
 	}
 	// What waits for nothing is answered all the same.
 	for _, page := range []string{"/healthz", "/readyz"} {
-		if a := do(t, "GET", n.Addrs().Gateway+page); a.StatusCode != 200 {
+		if a := do(t, "GET", n.Addrs().Gateway+page); a.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", page, a.Status)
 		}
 	}
@@ -59,10 +60,10 @@ func TestRateLimit(t *testing.T) {
 	if p.Limit != "gateway.rate" || refused.Header.Get("Retry-After") == "0" {
 		t.Errorf("%+v, Retry-After %q", p, refused.Header.Get("Retry-After"))
 	}
-	if a := do(t, "GET", n.Addrs().Gateway+"/healthz"); a.StatusCode != 200 {
+	if a := do(t, "GET", n.Addrs().Gateway+"/healthz"); a.StatusCode != http.StatusOK {
 		t.Errorf("%s", a.Status)
 	}
-	if a := do(t, "GET", n.Addrs().Admin+"/limits"); a.StatusCode != 200 {
+	if a := do(t, "GET", n.Addrs().Admin+"/limits"); a.StatusCode != http.StatusOK {
 		t.Errorf("%s", a.Status)
 	}
 }

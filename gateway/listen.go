@@ -18,7 +18,7 @@ func (g *Gateway) listen(ctx context.Context) (sides []*side, err error) {
 	defer func() {
 		if err != nil {
 			for _, s := range sides {
-				s.listener.Close()
+				_ = s.listener.Close()
 			}
 			sides = nil
 		}

@@ -74,7 +74,7 @@ func (g *Gateway) listing(b *body, r *http.Request, t target, dir b3.Root, forma
 	}
 	etag := fmt.Sprintf(`W/"%s.%s.%s"`, dir, format, pageVersion)
 	h := w.Header()
-	h.Set("Vary", "Accept")
+	h["Vary"] = []string{"Accept-Encoding", "Accept"}
 	if outcome := evaluate(r, etag); outcome == status.Precondition {
 		return status.Errorf(status.Precondition, "If-Match does not hold %s", etag)
 	} else if outcome == status.NotModified {
@@ -201,8 +201,8 @@ func newHTMLListing(t target, dir b3.Root) *htmlListing {
 // shorten is an address as people compare it: "b3:1a2b3c4d…".
 func shorten(r b3.Root) string { return r.String()[:len("b3:")+8] + "…" }
 
-func (l *htmlListing) head(w io.Writer) error { return pages.ExecuteTemplate(w, "head", l) }
-func (l *htmlListing) foot(w io.Writer) error { return pages.ExecuteTemplate(w, "foot", l) }
+func (l *htmlListing) head(w io.Writer) error { return pageTemplates.ExecuteTemplate(w, "head", l) }
+func (l *htmlListing) foot(w io.Writer) error { return pageTemplates.ExecuteTemplate(w, "foot", l) }
 
 func (l *htmlListing) entry(w io.Writer, e manifest.Entry) error {
 	l.Count++
@@ -222,7 +222,7 @@ func (l *htmlListing) entry(w io.Writer, e manifest.Entry) error {
 	if !e.Root.IsZero() {
 		r.Address, r.Short = e.Root.String(), e.Root.Hex()[:8]
 	}
-	return pages.ExecuteTemplate(w, "row", r)
+	return pageTemplates.ExecuteTemplate(w, "row", r)
 }
 
 // Last is the index of the page itself among its crumbs.

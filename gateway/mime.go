@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// types is the fixed table of content types: what a name means must not depend
+// mimeTypes is the fixed table of content types: what a name means must not depend
 // on the machine's own files. Text is UTF-8 unless it says otherwise itself.
-var types = map[string]string{
+var mimeTypes = map[string]string{
 	".html": "text/html; charset=utf-8", ".htm": "text/html; charset=utf-8", ".xhtml": "application/xhtml+xml",
 	".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8",
 	".json": "application/json", ".map": "application/json", ".geojson": "application/geo+json", ".jsonl": "application/x-ndjson", ".ndjson": "application/x-ndjson",
 	".xml": "application/xml", ".rss": "application/rss+xml", ".atom": "application/atom+xml", ".wasm": "application/wasm",
-	".pdf": "application/pdf", ".epub": "application/epub+zip", ".rtf": "application/rtf",
+	".pdf": mimePDF, ".epub": "application/epub+zip", ".rtf": "application/rtf",
 
-	".txt": plain, ".text": plain, ".log": plain, ".md": "text/markdown; charset=utf-8", ".rst": plain, ".tex": plain,
+	".txt": mimeText, ".text": mimeText, ".log": mimeText, ".md": "text/markdown; charset=utf-8", ".rst": mimeText, ".tex": mimeText,
 	".csv": "text/csv; charset=utf-8", ".tsv": "text/tab-separated-values; charset=utf-8",
-	".go": plain, ".mod": plain, ".sum": plain, ".rs": plain, ".c": plain, ".h": plain, ".cc": plain, ".cpp": plain, ".hpp": plain, ".s": plain,
-	".py": plain, ".rb": plain, ".pl": plain, ".lua": plain, ".java": plain, ".kt": plain, ".swift": plain, ".ts": plain, ".tsx": plain, ".jsx": plain,
-	".sh": plain, ".bash": plain, ".bat": plain, ".ps1": plain, ".sql": plain, ".proto": plain, ".diff": plain, ".patch": plain,
-	".toml": plain, ".yaml": plain, ".yml": plain, ".ini": plain, ".conf": plain, ".cfg": plain, ".env": plain,
+	".go": mimeText, ".mod": mimeText, ".sum": mimeText, ".rs": mimeText, ".c": mimeText, ".h": mimeText, ".cc": mimeText, ".cpp": mimeText, ".hpp": mimeText, ".s": mimeText,
+	".py": mimeText, ".rb": mimeText, ".pl": mimeText, ".lua": mimeText, ".java": mimeText, ".kt": mimeText, ".swift": mimeText, ".ts": mimeText, ".tsx": mimeText, ".jsx": mimeText,
+	".sh": mimeText, ".bash": mimeText, ".bat": mimeText, ".ps1": mimeText, ".sql": mimeText, ".proto": mimeText, ".diff": mimeText, ".patch": mimeText,
+	".toml": mimeText, ".yaml": mimeText, ".yml": mimeText, ".ini": mimeText, ".conf": mimeText, ".cfg": mimeText, ".env": mimeText,
 
 	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".avif": "image/avif",
 	".svg": "image/svg+xml", ".ico": "image/vnd.microsoft.icon", ".bmp": "image/bmp", ".tif": "image/tiff", ".tiff": "image/tiff",
@@ -32,21 +32,22 @@ var types = map[string]string{
 	".pmtiles": "application/vnd.pmtiles", ".mbtiles": "application/vnd.sqlite3", ".sqlite": "application/vnd.sqlite3", ".bin": "application/octet-stream",
 }
 
-const plain = "text/plain; charset=utf-8"
+const (
+	mimeText = "text/plain; charset=utf-8"
+	mimePDF  = "application/pdf"
+)
 
 // typeOf is the content type that a name stands for, "" when its bytes have to
 // say.
-func typeOf(name string) string { return types[strings.ToLower(path.Ext(name))] }
+func typeOf(name string) string { return mimeTypes[strings.ToLower(path.Ext(name))] }
 
 // isDocument reports whether a browser would open such content as a document
 // that can hold scripts or forms.
 func isDocument(contentType string) bool {
 	t, _, _ := strings.Cut(contentType, ";")
 	switch t = strings.TrimSpace(t); t {
-	case "text/html", "text/xml", "application/xml", pdf:
+	case "text/html", "text/xml", "application/xml", mimePDF:
 		return true
 	}
 	return strings.HasSuffix(t, "+xml")
 }
-
-const pdf = "application/pdf"

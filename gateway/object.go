@@ -44,7 +44,7 @@ type item struct {
 	name     string  // last element of the path, "" for a bare address
 	via      b3.Root // directory it was found in
 	download bool    // documents are offered for download, not opened
-	vary     string  // headers that chose it
+	vary     string  // the header that chose it, if one did
 }
 
 // content answers with an object's bytes: conditions, one range, and a header
@@ -58,7 +58,8 @@ func (g *Gateway) content(b *body, r *http.Request, it item) error {
 	if knownFresh(r, etag) {
 		return notModified(w, it)
 	}
-	c, err := g.open(b.ctx, r, it.root, it.via)
+	whole := r.Method == http.MethodGet && r.Header.Get("Range") == ""
+	c, err := g.open(b.ctx, r, it.root, OpenOptions{Via: it.via, Whole: whole})
 	if err != nil {
 		return err
 	}
@@ -82,8 +83,8 @@ func (g *Gateway) content(b *body, r *http.Request, it item) error {
 		}
 	}
 	contentType := typeOf(it.name)
-	whole := r.Method == http.MethodGet && rng.start == 0 && rng.end-rng.start >= min(sniffLen, c.Size())
-	if contentType == "" && !whole {
+	tells := r.Method == http.MethodGet && rng.start == 0 && rng.end >= min(sniffLen, c.Size()) // its first write will
+	if contentType == "" && !tells {
 		if contentType, err = sniff(b, c); err != nil {
 			return err
 		}
@@ -119,7 +120,7 @@ func objectHeader(w *response, it item, contentType string) {
 	h.Set("Accept-Ranges", "bytes")
 	h.Set("Content-Security-Policy", contentPolicy)
 	h.Set("Cross-Origin-Resource-Policy", "same-site")
-	if base, _, _ := strings.Cut(contentType, ";"); it.download && isDocument(contentType) || base == pdf {
+	if base, _, _ := strings.Cut(contentType, ";"); it.download && isDocument(contentType) || base == mimePDF {
 		// A sandbox keeps browsers' PDF viewers from working, so these go to disk.
 		name := it.name
 		if name == "" {
@@ -135,8 +136,9 @@ func setValidators(w *response, it item) {
 	h := w.Header()
 	h.Set("ETag", etagOf(it.root))
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Vary", "Accept-Encoding")
 	if it.vary != "" {
-		h.Set("Vary", it.vary)
+		h.Add("Vary", it.vary)
 	}
 }
 
@@ -147,8 +149,8 @@ func notModified(w *response, it item) error {
 }
 
 // open is Objects.Open with the request's wishes.
-func (g *Gateway) open(ctx context.Context, r *http.Request, root, via b3.Root) (Content, error) {
-	o := OpenOptions{Via: via, LocalOnly: onlyIfCached(r)}
+func (g *Gateway) open(ctx context.Context, r *http.Request, root b3.Root, o OpenOptions) (Content, error) {
+	o.LocalOnly = onlyIfCached(r)
 	c, err := g.deps.Objects.Open(ctx, root, o)
 	if o.LocalOnly && status.Of(err) == status.NotFound {
 		return nil, status.Errorf(status.Precondition, "%s is not on this node, and only-if-cached keeps it from asking others", root)

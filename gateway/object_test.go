@@ -33,7 +33,7 @@ func TestObject(t *testing.T) {
 			"ETag": etag, "Content-Length": "13", "Accept-Ranges": "bytes", "Cache-Control": "public, max-age=31536000, immutable",
 			"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
 			"Content-Security-Policy": contentPolicy, "Cross-Origin-Resource-Policy": "same-site",
-			"Last-Modified": "", "Content-Disposition": "", "Access-Control-Allow-Origin": "", "Content-Encoding": "",
+			"Last-Modified": "", "Vary": "Accept-Encoding", "Content-Disposition": "", "Access-Control-Allow-Origin": "", "Content-Encoding": "",
 		}},
 		{"escaped colon", base + "/o/b3%3A" + root.Hex(), nil, 200, text, nil},
 		{"several groups", base + "/o/" + bigRoot.String(), nil, 200, string(big), nil},

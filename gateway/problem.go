@@ -13,12 +13,14 @@ import (
 )
 
 // problem answers with err as RFC 9457 and the headers of SPEC §3. It is the
-// only place that turns an error into an answer.
-func (g *Gateway) problem(w *response, r *http.Request, corr string, err error) {
+// only place that turns an error into an answer. A discreet one does not tell
+// what went wrong inside: the log has it under the same id.
+func problem(w *response, r *http.Request, err error, discreet bool) {
+	h := w.Header()
+	corr := h.Get("X-Corr-ID")
 	rep := status.ReportOf(err)
 	code := status.Of(err).Code()
-	if status.Of(err) == status.Internal {
-		// What went wrong inside is for the log, which has it under this id.
+	if discreet && status.Of(err) == status.Internal {
 		rep.Message = "something went wrong inside the node; its log says what under corr_id " + corr
 	}
 	p := client.Problem{
@@ -31,7 +33,6 @@ func (g *Gateway) problem(w *response, r *http.Request, corr string, err error) 
 	if jerr != nil {
 		body = []byte("{}") // strings and numbers always marshal
 	}
-	h := w.Header()
 	h.Set("X-Reason", rep.Reason)
 	h.Set("Cache-Control", "no-store")
 	if after := retryAfter(status.Of(err), rep); after > 0 {

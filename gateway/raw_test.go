@@ -144,7 +144,7 @@ func TestReaderThatStandsStill(t *testing.T) {
 	}
 	small := n.objects.put([]byte("x"))
 	waitFor(t, func() bool { n.objects.mu.Lock(); defer n.objects.mu.Unlock(); return len(n.objects.opens) > 0 })
-	waitFor(t, func() bool { return do(t, "GET", n.Addrs().Gateway+"/o/"+small.String()).StatusCode == 200 })
+	waitFor(t, func() bool { return do(t, "GET", n.Addrs().Gateway+"/o/"+small.String()).StatusCode == http.StatusOK })
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ func (g *Gateway) publicRoute(path string) route {
 	case "/favicon.ico":
 		return route{name: "favicon", methods: reading, serve: favicon}
 	case "/b3", "/b3/":
-		return route{name: "open", methods: reading, serve: open}
+		return route{name: "open", methods: reading, serve: openKey}
 	}
 	if rest, ok := strings.CutPrefix(path, "/o/"); ok {
 		return route{name: "object", methods: reading, serve: func(w *response, r *http.Request) error { return g.object(w, r, rest) }}

@@ -23,9 +23,8 @@ func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 		name = "none"
 	}
 	w := newResponse(hw, g.cfg, s.patient)
-	corr := corrID(r)
 	h := w.Header()
-	h.Set("X-Corr-ID", corr)
+	h.Set("X-Corr-ID", corrID(r))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	w.arm(0) // a deadline of the connection's last request must not end this one
@@ -38,8 +37,8 @@ func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	took := time.Since(start)
 	g.m.latency.WithLabelValues(name).Observe(took.Seconds())
 
-	cut := g.finish(w, r, corr, err)
-	g.access(w, r, name, corr, start, took, err, cut)
+	cut := s.finish(w, r, err)
+	g.access(w, r, name, start, took, err, cut)
 	if cut {
 		panic(http.ErrAbortHandler) // the one way to end an answer so that it does not look whole
 	}
@@ -84,23 +83,23 @@ func (g *Gateway) guarded(f func() error) (err error) {
 
 // finish answers an error that came before the first byte, and reports whether
 // the connection has to be cut because it came later.
-func (g *Gateway) finish(w *response, r *http.Request, corr string, err error) (cut bool) {
+func (s *side) finish(w *response, r *http.Request, err error) (cut bool) {
 	if err == nil {
 		return w.short()
 	}
 	if !w.started() {
-		g.problem(w, r, corr, err)
+		problem(w, r, err, s.discreet)
 		return false
 	}
 	if w.failed == nil && status.Of(err) != status.Canceled {
-		g.m.cut.Inc()
+		s.g.m.cut.Inc()
 	}
 	return true
 }
 
 // access logs a request: failures and slow starts as warnings, the rest for
 // debugging. Addresses are logged by 8 digits, paths and peers not at all.
-func (g *Gateway) access(w *response, r *http.Request, name, corr string, start time.Time, took time.Duration, err error, cut bool) {
+func (g *Gateway) access(w *response, r *http.Request, name string, start time.Time, took time.Duration, err error, cut bool) {
 	level := slog.LevelDebug
 	firstByte := w.first.Sub(start)
 	gone := w.failed != nil || status.Of(err) == status.Canceled
@@ -113,7 +112,7 @@ func (g *Gateway) access(w *response, r *http.Request, name, corr string, start 
 	attrs := []slog.Attr{
 		slog.String("route", name), slog.String("method", clip(r.Method)), slog.Int("status", w.status),
 		slog.Int64("bytes", w.bytes), slog.Duration("took", took), slog.Duration("first_byte", firstByte),
-		slog.String("corr_id", corr),
+		slog.String("corr_id", w.Header().Get("X-Corr-ID")),
 	}
 	if w.addr != "" {
 		attrs = append(attrs, slog.String("b3", w.addr))

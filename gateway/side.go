@@ -17,11 +17,12 @@ type side struct {
 	listener net.Listener
 	server   *http.Server
 
-	route   func(escapedPath string) route
-	gate    *admission.Gate
-	rate    *admission.Rate           // nil: none
-	guard   func(*http.Request) error // who may ask, by Host and origin
-	patient bool                      // the client may stand still as long as it wants
+	route    func(escapedPath string) route
+	gate     *admission.Gate
+	rate     *admission.Rate           // nil: none
+	guard    func(*http.Request) error // who may ask, by Host and origin
+	patient  bool                      // the client may stand still as long as it wants
+	discreet bool                      // what went wrong inside is not for its clients
 }
 
 // route is one page: its name in metrics and how it is served.
@@ -41,7 +42,7 @@ type handler func(w *response, r *http.Request) error
 var reading = []string{http.MethodGet, http.MethodHead}
 
 func (g *Gateway) publicSide(l net.Listener) *side {
-	return &side{g: g, listener: l, route: g.publicRoute, gate: g.inflight, rate: g.rate, guard: hasHost}
+	return &side{g: g, listener: l, route: g.publicRoute, gate: g.inflight, rate: g.rate, guard: hasHost, discreet: true}
 }
 
 func (g *Gateway) adminSide(l net.Listener, addr net.Addr) *side {

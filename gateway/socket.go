@@ -35,7 +35,7 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	}
 	// The directory has kept others out since before the socket existed.
 	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
+		_ = l.Close()
 		return nil, fmt.Errorf("gateway: close the Unix socket to others: %w", err)
 	}
 	return l, nil

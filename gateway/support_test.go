@@ -70,7 +70,6 @@ func (f *fakeObjects) Open(ctx context.Context, root b3.Root, o OpenOptions) (Co
 type fakeContent struct{ *fakeObject }
 
 func (c *fakeContent) Size() int64  { return int64(len(c.data)) }
-func (c *fakeContent) Local() bool  { return !c.remote }
 func (c *fakeContent) Close() error { return nil }
 
 func (c *fakeContent) Copy(ctx context.Context, w io.Writer, start, end int64) error {
