@@ -20,12 +20,12 @@
 //   - No script of the content runs in the gateway's origin.
 //
 // One request, walked through: GET /b3/b3:…/docs/ with "Range: bytes=0-99".
-// The listener counts the connection in; [Gateway.public] gives the request a
-// correlation id, checks its host, takes a place in flight and a token. The
-// path is split and unescaped segment by segment, the entry is looked up, the
-// directory's index.html is opened: its size is a proved fact now. The range is
-// normalised against it. Content.Copy proves the first group and writes it;
-// that write is what sends the header, 206 with the file's address as its
-// ETag. Each further write renews the deadline. The client goes away: the
-// write fails, Copy returns, the Content is closed.
+// The listener counts the connection in; the request gets a correlation id, its
+// host is checked, it takes a place in flight and a token. The path is split
+// and unescaped segment by segment, the entry is looked up, the directory's
+// index.html is opened: its size is a proved fact now. The range is normalised
+// against it. Content.Copy proves the first group and writes it; that write is
+// what sends the header, 206 with the file's address as its ETag. Each further
+// write renews the deadline. The client goes away: the write fails, Copy
+// returns, the Content is closed.
 package gateway

@@ -29,7 +29,7 @@ func (g *Gateway) listen(ctx context.Context) (sides []*side, err error) {
 		if err != nil {
 			return sides, err
 		}
-		addrs.Gateway = "http://" + l.Addr().String()
+		addrs.Gateway = baseURL(l.Addr())
 		sides = append(sides, g.publicSide(g.limit(l, g.conns.public, newIPCounts(g.cfg.ConnsPerIP))))
 	}
 	if g.admin.Listen != "" {
@@ -37,7 +37,7 @@ func (g *Gateway) listen(ctx context.Context) (sides []*side, err error) {
 		if err != nil {
 			return sides, err
 		}
-		addrs.Admin = "http://" + l.Addr().String()
+		addrs.Admin = baseURL(l.Addr())
 		sides = append(sides, g.adminSide(g.limit(l, g.conns.admin, nil), l.Addr()))
 	}
 	if g.deps.Socket != "" {
@@ -52,6 +52,16 @@ func (g *Gateway) listen(ctx context.Context) (sides []*side, err error) {
 	g.addrs = addrs
 	g.mu.Unlock()
 	return sides, nil
+}
+
+// baseURL is where a user of this machine finds a listener: one on every
+// address is on loopback too.
+func baseURL(a net.Addr) string {
+	ap, err := netip.ParseAddrPort(a.String())
+	if err == nil && ap.Addr().IsUnspecified() {
+		a = net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), ap.Port()))
+	}
+	return "http://" + a.String()
 }
 
 func listenTCP(ctx context.Context, addr, key string) (net.Listener, error) {

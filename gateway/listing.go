@@ -165,7 +165,7 @@ func (l *jsonListing) foot(w io.Writer) error {
 	return err
 }
 
-// htmlListing is the page of listing.html.
+// htmlListing is what pages.html shows of a directory.
 type htmlListing struct {
 	Title  string
 	Crumbs []crumb

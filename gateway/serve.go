@@ -38,7 +38,7 @@ func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	g.m.latency.WithLabelValues(name).Observe(took.Seconds())
 
 	cut := s.finish(w, r, err)
-	g.access(w, r, name, start, took, err, cut)
+	s.access(w, r, name, start, took, err, cut)
 	if cut {
 		panic(http.ErrAbortHandler) // the one way to end an answer so that it does not look whole
 	}
@@ -97,16 +97,20 @@ func (s *side) finish(w *response, r *http.Request, err error) (cut bool) {
 	return true
 }
 
-// access logs a request: failures and slow starts as warnings, the rest for
-// debugging. Addresses are logged by 8 digits, paths and peers not at all.
-func (g *Gateway) access(w *response, r *http.Request, name string, start time.Time, took time.Duration, err error, cut bool) {
+// access logs a request: failures, and slow starts where nobody is patient, as
+// warnings, the rest for debugging. Addresses are logged by 8 digits, paths and
+// peers not at all.
+func (s *side) access(w *response, r *http.Request, name string, start time.Time, took time.Duration, err error, cut bool) {
 	level := slog.LevelDebug
 	firstByte := w.first.Sub(start)
 	gone := w.failed != nil || status.Of(err) == status.Canceled
-	if !gone && (w.status >= 500 && status.Of(err) != status.Draining || cut || firstByte > g.cfg.SlowRequest) {
+	bad := w.status >= http.StatusInternalServerError && status.Of(err) != status.Draining || cut
+	slow := firstByte > s.g.cfg.SlowRequest && !s.patient
+	if !gone && (bad || slow) {
 		level = slog.LevelWarn
 	}
-	if !g.log.Enabled(r.Context(), level) {
+	log := s.g.log
+	if !log.Enabled(r.Context(), level) {
 		return
 	}
 	attrs := []slog.Attr{
@@ -120,7 +124,7 @@ func (g *Gateway) access(w *response, r *http.Request, name string, start time.T
 	if err != nil {
 		attrs = append(attrs, slog.String("reason", status.Of(err).String()), slog.String("err", err.Error()))
 	}
-	g.log.LogAttrs(r.Context(), level, "http request", attrs...)
+	log.LogAttrs(r.Context(), level, "http request", attrs...)
 }
 
 // corrID is the request's X-Corr-ID if it is a plain token of up to 64

@@ -50,11 +50,12 @@ func (g *Gateway) adminSide(l net.Listener, addr net.Addr) *side {
 	if ap, err := netip.ParseAddrPort(addr.String()); err == nil {
 		names = append(names, ap.Addr().String())
 	}
+	csrf := http.NewCrossOriginProtection()
 	return &side{g: g, listener: l, route: g.adminRoute, gate: g.api, guard: func(r *http.Request) error {
 		if err := knownHost(r, names); err != nil {
 			return err
 		}
-		if err := sameOrigin(r); err != nil {
+		if err := sameOrigin(r, csrf); err != nil {
 			return err
 		}
 		if r.Method == http.MethodPost && !g.admin.Mutations {
@@ -125,10 +126,10 @@ func knownHost(r *http.Request, names []string) error {
 
 // sameOrigin refuses what a browser sends on behalf of another site, also when
 // it only reads: the answer would be lost to that site, the work would not.
-func sameOrigin(r *http.Request) error {
+func sameOrigin(r *http.Request, csrf *http.CrossOriginProtection) error {
 	site := r.Header.Get("Sec-Fetch-Site")
 	cross := site != "" && site != "same-origin" && site != "none"
-	if !cross && http.NewCrossOriginProtection().Check(r) == nil {
+	if !cross && csrf.Check(r) == nil {
 		return nil
 	}
 	return status.Errorf(status.NotAllowed, "the admin listener does not answer requests that another site's page makes")
