@@ -1,0 +1,82 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"testing"
+
+	"allium/gateway/client"
+	"allium/protocols/status"
+)
+
+// TestAddProgress: the answer comes while the upload still runs.
+func TestAddProgress(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	c := connectTo(t, n)
+	n.node.add = func(ctx context.Context, tar io.Reader, _ client.AddOptions, progress client.ProgressFunc) iter.Seq2[client.Added, error] {
+		return func(yield func(client.Added, error) bool) {
+			buf := make([]byte, 1)
+			for i := int64(1); ; i++ {
+				if _, err := io.ReadFull(tar, buf); err != nil {
+					if !errors.Is(err, io.EOF) {
+						yield(client.Added{}, err)
+					}
+					return
+				}
+				progress(client.Progress{Bytes: i})
+				if !yield(client.Added{Name: string(buf)}, nil) {
+					return
+				}
+			}
+		}
+	}
+	upload, w := io.Pipe()
+	progress := make(chan client.Progress, 100)
+	items, stop := iter.Pull2(c.Add(t.Context(), upload, client.AddOptions{}, func(p client.Progress) { progress <- p }))
+	defer stop()
+	for i := range 3 {
+		name := fmt.Sprint(i)
+		go func() { _, _ = io.WriteString(w, name) }()
+		added, err, ok := items()
+		if !ok || err != nil || added.Name != name {
+			t.Fatalf("%+v, %v, %v", added, err, ok)
+		}
+	}
+	go func() { // the next item waits until there was progress
+		<-progress
+		w.Close()
+	}()
+	if added, err, ok := items(); ok {
+		t.Fatalf("%+v, %v", added, err)
+	}
+}
+
+// TestAddFails: an error in the middle of an upload reaches the client, which
+// is still sending.
+func TestAddFails(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	c := connectTo(t, n)
+	full := status.Errorf(status.NoSpace, "the disk is full")
+	for _, before := range []int{0, 2} {
+		n.node.add = func(context.Context, io.Reader, client.AddOptions, client.ProgressFunc) iter.Seq2[client.Added, error] {
+			return seq(full, make([]client.Added, min(before, 1))...)
+		}
+		for range 20 { // the error must win every race with the upload
+			_, err := collect(c.Add(t.Context(), zeros{}, client.AddOptions{}, nil))
+			if status.Of(err) != status.NoSpace {
+				t.Fatalf("after %d items: %v", before, err)
+			}
+		}
+	}
+	waitFor(t, func() bool { return n.flight.count() == 0 })
+}
+
+// zeros has no end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
