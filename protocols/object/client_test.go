@@ -109,7 +109,7 @@ func TestBadGet(t *testing.T) {
 			t.Errorf("%d objects, ranges %v: %v", len(tc.req.Objs), tc.req.Ranges, err)
 		}
 	}
-	if p.client.pool.count != 0 {
+	if p.client.open() != 0 {
 		t.Error("a stream was opened for it")
 	}
 }
@@ -137,8 +137,8 @@ func TestSinkError(t *testing.T) {
 	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, c); err != io.ErrClosedPipe {
 		t.Errorf("%v", err)
 	}
-	if c.ended != 0 || p.client.pool.count != 0 {
-		t.Errorf("%d ended, %d streams kept", c.ended, p.client.pool.count)
+	if c.ended != 0 || p.client.open() != 0 {
+		t.Errorf("%d ended, %d streams kept", c.ended, p.client.open())
 	}
 }
 
@@ -189,12 +189,12 @@ func TestReuse(t *testing.T) {
 			}
 			time.Sleep(cfg.StreamIdle - time.Second)
 		}
-		if o.opened != 1 || p.client.pool.count != 1 {
-			t.Errorf("%d streams opened, %d open", o.opened, p.client.pool.count)
+		if o.opened != 1 || p.client.open() != 1 {
+			t.Errorf("%d streams opened, %d open", o.opened, p.client.open())
 		}
 		time.Sleep(2 * time.Second)
-		if p.client.pool.count != 0 || len(p.client.pool.idle) != 0 {
-			t.Errorf("%d streams open after the idle time", p.client.pool.count)
+		if p.client.open() != 0 || p.client.idle() != 0 {
+			t.Errorf("%d streams open after the idle time", p.client.open())
 		}
 		if err := p.get(t, serverID, root); err != nil || o.opened != 2 {
 			t.Errorf("%v, %d opened", err, o.opened)
@@ -306,8 +306,8 @@ func TestStreamsPerPeer(t *testing.T) {
 		}
 		close(p.store.gate)
 		wg.Wait()
-		if o.opened != 3 || p.client.pool.count != 3 || len(p.client.pool.asked) != 0 {
-			t.Errorf("%d opened, %d open, %d peers", o.opened, p.client.pool.count, len(p.client.pool.asked))
+		if o.opened != 3 || p.client.open() != 3 || p.client.asked() != 0 {
+			t.Errorf("%d opened, %d open, %d peers", o.opened, p.client.open(), p.client.asked())
 		}
 	})
 }
@@ -331,8 +331,8 @@ func TestStreamsInAll(t *testing.T) {
 		if err := p.get(t, to, root); err != nil {
 			t.Fatal(err)
 		}
-		if o.opened != want || p.client.pool.count > 2 {
-			t.Errorf("request %d: %d opened, want %d, %d open", i, o.opened, want, p.client.pool.count)
+		if o.opened != want || p.client.open() > 2 {
+			t.Errorf("request %d: %d opened, want %d, %d open", i, o.opened, want, p.client.open())
 		}
 	}
 }
@@ -353,8 +353,8 @@ func TestCancel(t *testing.T) {
 		if status.Of(err) != status.Canceled || !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
-		if c.ended != 1 || status.Of(c.errs[0]) != status.Canceled || p.client.pool.count != 0 {
-			t.Errorf("%d ended, %v, %d streams", c.ended, c.errs, p.client.pool.count)
+		if c.ended != 1 || status.Of(c.errs[0]) != status.Canceled || p.client.open() != 0 {
+			t.Errorf("%d ended, %v, %d streams", c.ended, c.errs, p.client.open())
 		}
 		synctest.Wait()
 		idle(t, p.server)
@@ -390,8 +390,8 @@ func TestNoStream(t *testing.T) {
 		if err := p.get(t, serverID, root); status.Of(err) != status.Timeout || time.Since(begin) != cfg.OpenTimeout {
 			t.Errorf("silent: %v after %s", err, time.Since(begin))
 		}
-		if p.client.pool.count != 0 {
-			t.Errorf("%d streams counted", p.client.pool.count)
+		if p.client.open() != 0 {
+			t.Errorf("%d streams counted", p.client.open())
 		}
 	})
 }
@@ -415,8 +415,8 @@ func TestClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := p.get(t, serverID, root); status.Of(err) != status.Draining || p.client.pool.count != 0 {
-		t.Errorf("%v, %d streams", err, p.client.pool.count)
+	if err := p.get(t, serverID, root); status.Of(err) != status.Draining || p.client.open() != 0 {
+		t.Errorf("%v, %d streams", err, p.client.open())
 	}
 }
 
@@ -436,4 +436,23 @@ func TestSlowLink(t *testing.T) {
 			t.Errorf("the link is fast: %s", time.Since(begin))
 		}
 	})
+}
+
+// open is the number of streams open, idle ones included.
+func (c *Client) open() int {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	return c.pool.count
+}
+
+func (c *Client) idle() int {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	return len(c.pool.idle)
+}
+
+func (c *Client) asked() int {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	return len(c.pool.asked)
 }

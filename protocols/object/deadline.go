@@ -33,6 +33,13 @@ func (s *stall) start(d time.Duration) {
 	}
 }
 
+// progress says that at t the wait was not for nothing.
+func (s *stall) progress(t time.Time) {
+	if t.After(s.since) {
+		s.since = t
+	}
+}
+
 // again reports whether the operation that failed with err after n bytes is to
 // be continued: the deadline fired, but d has not passed since the last byte.
 func (s *stall) again(n int, err error, d time.Duration) bool {
@@ -41,7 +48,7 @@ func (s *stall) again(n int, err error, d time.Duration) bool {
 	}
 	now := time.Now()
 	if n > 0 {
-		s.since = now
+		s.progress(now)
 	}
 	end := s.since.Add(d)
 	if !end.After(now) {

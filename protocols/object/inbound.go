@@ -24,8 +24,10 @@ type inbound struct {
 	peer *servedPeer
 	out  *output // the writer's
 
-	queue   chan *request
-	waiting atomic.Int64 // requests read and not yet answered
+	queue    chan *request
+	waiting  atomic.Int64 // requests read and not yet answered
+	opened   time.Time
+	answered atomic.Int64 // when the last answer ended, in nanoseconds after opened
 
 	mu   sync.Mutex
 	corr map[uint64]struct{} // of requests read and not yet answered
@@ -40,7 +42,7 @@ func (s *Server) serve(run context.Context, st network.Stream) {
 	defer cancel()
 	from := st.Conn().RemotePeer()
 	in := &inbound{
-		srv: s, st: st, from: from, peer: s.peers.enter(from),
+		srv: s, st: st, from: from, peer: s.peers.enter(from), opened: time.Now(),
 		queue: make(chan *request, s.cfg.Pipeline), // bound: Config.Pipeline; when full the stream is not read
 		corr:  make(map[uint64]struct{}, s.cfg.Pipeline),
 	}
@@ -85,6 +87,8 @@ func (s *Server) fail(st network.Stream, err error) {
 	code := network.StreamErrorCode(network.StreamNoError)
 	var bad *oap.DecodeError
 	switch {
+	case errors.Is(err, context.Canceled): // of the server's run; when of the stream's, it was reset before
+		code = network.StreamShutdown
 	case errors.Is(err, errIdle):
 		code = network.StreamGarbageCollected
 	case errors.As(err, &bad):
@@ -126,8 +130,11 @@ func (r *requestReader) Read(p []byte) (int, error) {
 			return n, notTimeout(err)
 		case between && r.in.waiting.Load() > 0:
 			r.stall.start(patience)
-		case !r.stall.again(n, err, patience):
-			return 0, late
+		default:
+			r.stall.progress(r.in.opened.Add(time.Duration(r.in.answered.Load())))
+			if !r.stall.again(n, err, patience) {
+				return 0, late
+			}
 		}
 	}
 }

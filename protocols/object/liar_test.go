@@ -200,7 +200,7 @@ func TestLiars(t *testing.T) {
 				if tc.want == status.Timeout && time.Since(begin) != DefaultConfig().ReadTimeout {
 					t.Errorf("gave up after %s", time.Since(begin))
 				}
-				if kept := client.pool.count == 1; kept != orderly || orderly != tc.orderly {
+				if kept := client.open() == 1; kept != orderly || orderly != tc.orderly {
 					t.Errorf("orderly %v, stream kept %v, want %v", orderly, kept, tc.orderly)
 				}
 				_ = client.Close()

@@ -97,7 +97,7 @@ func TestLoopback(t *testing.T) {
 		if err != nil || present[0] != Complete || present[len(objs)] != Absent {
 			t.Errorf("%v, %v", present, err)
 		}
-		if n := l.client.pool.count; n != 1 {
+		if n := l.client.open(); n != 1 {
 			t.Errorf("%d streams for one request after the other", n)
 		}
 
@@ -111,7 +111,7 @@ func TestLoopback(t *testing.T) {
 		if err := l.client.Get(ctx, l.to.ID(), GetRequest{Objs: objs[4:5]}, sink); status.Of(err) != status.Canceled {
 			t.Errorf("cancelled: %v", err)
 		}
-		if n := l.client.pool.count; n != 0 {
+		if n := l.client.open(); n != 0 {
 			t.Errorf("%d streams are kept", n)
 		}
 		ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)

@@ -41,6 +41,7 @@ func (in *inbound) write(run, ctx context.Context) {
 }
 
 func (in *inbound) finish(req *request) {
+	in.answered.Store(int64(time.Since(in.opened)))
 	in.waiting.Add(-1)
 	if req.release != nil {
 		req.release()
@@ -64,7 +65,7 @@ func (in *inbound) answer(ctx context.Context, req *request) error {
 // serve runs req, or its refusal, under a serving permit.
 func (in *inbound) serve(ctx context.Context, req *request) (err error) {
 	if req.refusal != nil {
-		return in.end(req, req.refusal)
+		return in.end(ctx, req, req.refusal)
 	}
 	defer func() {
 		in.srv.metrics.latency.WithLabelValues("server", req.op).Observe(time.Since(req.received).Seconds())
@@ -76,7 +77,7 @@ func (in *inbound) serve(ctx context.Context, req *request) (err error) {
 	}
 	release, err := in.permit(ctx)
 	if err != nil {
-		return in.end(req, err)
+		return in.end(ctx, req, err)
 	}
 	defer release()
 	defer func() {
@@ -124,7 +125,7 @@ func (in *inbound) get(ctx context.Context, req *request) error {
 			in.srv.log.Error("object: cannot serve", "obj", root, "err", err)
 		}
 		if err != nil && (last || ofRequest(o)) {
-			return in.end(req, err)
+			return in.end(ctx, req, err)
 		}
 		in.note(req, o)
 		code, payload := codeOf(o), []byte(nil)
@@ -158,7 +159,7 @@ func (in *inbound) have(ctx context.Context, req *request) error {
 		if status.Of(err) == status.Internal {
 			in.srv.log.Error("object: cannot answer have", "err", err)
 		}
-		return in.end(req, err)
+		return in.end(ctx, req, err)
 	}
 	in.note(req, status.OK)
 	in.scratch = in.scratch[:0]
@@ -168,8 +169,12 @@ func (in *inbound) have(ctx context.Context, req *request) error {
 	return in.out.frame(respond(req.corr, oap.FlagEnd, codeOf(status.OK), in.scratch))
 }
 
-// end answers RESP|END with err.
-func (in *inbound) end(req *request, err error) error {
+// end answers RESP|END with err. When the stream is over, for which ctx is
+// cancelled, there is nobody to answer.
+func (in *inbound) end(ctx context.Context, req *request, err error) error {
+	if ctx.Err() == context.Canceled {
+		return &streamError{ctx.Err()}
+	}
 	in.note(req, status.Of(err))
 	code, payload := report(err)
 	return in.out.frame(respond(req.corr, oap.FlagEnd, code, payload))
