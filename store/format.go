@@ -162,7 +162,7 @@ func lockDir(f vfs.FS, dir string) (io.Closer, error) {
 	case errors.As(err, &notOpened), errors.Is(err, syscall.ENOSPC):
 		return nil, writeError("lock "+dir, err)
 	}
-	return nil, status.Errorf(status.Busy, "%s is locked: stop the node that runs on it, or let it do the work: %w (%w)", dir, ErrLocked, err)
+	return nil, status.Errorf(status.Busy, "%s is locked: stop the node that runs on it, or let it do the work: %w (%v)", dir, ErrLocked, err)
 }
 
 // emptyDir removes what a crash left in dir.

@@ -21,9 +21,9 @@ type Ingest struct {
 	root b3.Root
 	size int64 // as claimed, until proved
 
-	st      *staging // nil for a small object
-	buf     []byte   // of a small object
-	release func()   // permit and lease
+	st     *staging // nil for a small object
+	buf    []byte   // of a small object
+	permit func()   // gives back the place
 
 	mu      sync.Mutex
 	groups  bitmap
@@ -96,8 +96,8 @@ func (s *Store) begin(ctx context.Context, root b3.Root, size int64) (*Ingest, e
 		permit()
 		return nil, err
 	}
-	lease := s.roots.lease(root)
-	in.release = func() { permit(); lease() }
+	s.roots.acquire(root)
+	in.permit = permit
 	return in, nil
 }
 
@@ -237,9 +237,8 @@ func (in *Ingest) Open() (*Object, error) {
 		return nil, status.Errorf(status.Conflict, "store: the ingest of %s is committed; open the object", in.root)
 	}
 	in.users++
-	lease := in.s.roots.lease(in.root)
-	e := entry{root: in.root, size: in.size}
-	return newObject(in.s, e, partialSource{in}, func() { in.unuse(); lease() }), nil
+	in.s.roots.acquire(in.root)
+	return newObject(in.s, entry{root: in.root, size: in.size}, partialSource{in}, in.unuse), nil
 }
 
 // unuse gives up the files; the last one closes them.
@@ -326,7 +325,8 @@ func (in *Ingest) end(state ingestState, err error) {
 	delete(in.s.running, in.root)
 	in.s.mu.Unlock()
 	in.unuse()
-	in.release()
+	in.s.roots.release(in.root)
+	in.permit()
 }
 
 // partialSource is an object that is arriving. Only what Write has noted is

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -18,7 +18,8 @@ type Object struct {
 	e      entry
 	src    b3.Source
 	reader *b3.Reader
-	close  func()
+	files  func() // gives up the files, nil for none
+	closed atomic.Bool
 }
 
 // Open returns a visible object: not_found when it is not there, corrupt when
@@ -28,10 +29,10 @@ func (s *Store) Open(ctx context.Context, root b3.Root) (*Object, error) {
 		return nil, err
 	}
 	defer s.leave()
-	release := s.roots.lease(root)
-	o, err := s.open(root, release)
+	s.roots.acquire(root)
+	o, err := s.open(root)
 	if err != nil {
-		release()
+		s.roots.release(root)
 	}
 	return o, err
 }
@@ -44,8 +45,8 @@ func (s *Store) admit(ctx context.Context) error {
 	return s.enter()
 }
 
-// open opens root, which is under the lease that release ends.
-func (s *Store) open(root b3.Root, release func()) (*Object, error) {
+// open opens root, whose lease it takes over when it succeeds.
+func (s *Store) open(root b3.Root) (*Object, error) {
 	e, ok, err := s.find(root)
 	switch {
 	case err != nil:
@@ -55,11 +56,11 @@ func (s *Store) open(root b3.Root, release func()) (*Object, error) {
 	case e.corrupt:
 		return nil, corrupt(root, "it failed a check before")
 	}
-	return s.openEntry(e, release)
+	return s.openEntry(e)
 }
 
 // openEntry opens e whatever its flag says.
-func (s *Store) openEntry(e entry, release func()) (*Object, error) {
+func (s *Store) openEntry(e entry) (*Object, error) {
 	if small(e.size) {
 		p, err := s.backend.read(e)
 		if err == nil && b3.Sum(p) != e.root {
@@ -68,20 +69,17 @@ func (s *Store) openEntry(e entry, release func()) (*Object, error) {
 		if err != nil {
 			return nil, s.damaged(e, err)
 		}
-		return newObject(s, e, bytesSource(p), release), nil
+		return newObject(s, e, bytesSource(p), nil), nil
 	}
 	p, err := s.backend.openPair(e)
 	if err != nil {
 		return nil, s.damaged(e, err)
 	}
-	return newObject(s, e, pairSource{p, e.size}, func() {
-		p.close()
-		release()
-	}), nil
+	return newObject(s, e, pairSource{p, e.size}, p.close), nil
 }
 
-func newObject(s *Store, e entry, src b3.Source, done func()) *Object {
-	return &Object{s: s, e: e, src: src, reader: b3.NewReader(e.root, e.size, src), close: sync.OnceFunc(done)}
+func newObject(s *Store, e entry, src b3.Source, files func()) *Object {
+	return &Object{s: s, e: e, src: src, reader: b3.NewReader(e.root, e.size, src), files: files}
 }
 
 // Root is the object's address.
@@ -113,7 +111,13 @@ func (o *Object) Failed(err error) error {
 
 // Close gives up the lease and the files. It is idempotent and always nil.
 func (o *Object) Close() error {
-	o.close()
+	if o.closed.Swap(true) {
+		return nil
+	}
+	if o.files != nil {
+		o.files()
+	}
+	o.s.roots.release(o.e.root)
 	return nil
 }
 

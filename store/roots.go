@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"allium/protocols/b3"
@@ -24,13 +25,7 @@ func newRoots() *roots {
 	return &roots{leases: map[b3.Root]int{}, gone: map[b3.Root]chan struct{}{}, marks: map[b3.Root]struct{}{}}
 }
 
-// lease keeps root from being removed until release, which is idempotent.
-func (r *roots) lease(root b3.Root) (release func()) {
-	r.acquire(root)
-	return sync.OnceFunc(func() { r.release(root) })
-}
-
-// acquire is lease for a caller that releases exactly once.
+// acquire keeps root from being removed until release, called once for each.
 func (r *roots) acquire(root b3.Root) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,13 +114,13 @@ func (r *roots) leased() int {
 // called. release is idempotent. Leases are counted, live in RAM and end with
 // the process; open objects, puts and ingests hold one of their own.
 func (s *Store) Lease(roots ...b3.Root) (release func()) {
-	held := make([]func(), len(roots))
-	for i, root := range roots {
-		held[i] = s.roots.lease(root)
+	roots = slices.Clone(roots)
+	for _, root := range roots {
+		s.roots.acquire(root)
 	}
-	return func() {
-		for _, release := range held {
-			release()
+	return sync.OnceFunc(func() {
+		for _, root := range roots {
+			s.roots.release(root)
 		}
-	}
+	})
 }

@@ -16,11 +16,11 @@ func (s *Store) Verify(ctx context.Context, root b3.Root) error {
 	if err := s.admit(ctx); err != nil {
 		return err
 	}
-	release := s.roots.lease(root)
-	o, err := s.openDamaged(root, release)
+	s.roots.acquire(root)
+	o, err := s.openDamaged(root)
 	s.leave()
 	if err != nil {
-		release()
+		s.roots.release(root)
 		return err
 	}
 	defer o.Close()
@@ -37,7 +37,8 @@ func (s *Store) Verify(ctx context.Context, root b3.Root) error {
 	return s.backend.mark(o.e, false)
 }
 
-func (s *Store) openDamaged(root b3.Root, release func()) (*Object, error) {
+// openDamaged is open for objects that are marked corrupt too.
+func (s *Store) openDamaged(root b3.Root) (*Object, error) {
 	e, ok, err := s.find(root)
 	if err != nil {
 		return nil, fmt.Errorf("store: verify %s: %w", root, err)
@@ -45,7 +46,7 @@ func (s *Store) openDamaged(root b3.Root, release func()) (*Object, error) {
 	if !ok {
 		return nil, notFound(root)
 	}
-	return s.openEntry(e, release)
+	return s.openEntry(e)
 }
 
 // prove walks the whole tree of o.

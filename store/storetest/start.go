@@ -24,29 +24,30 @@ func Start(t testing.TB, cfg store.Config, deps store.Deps) (s *store.Store, sto
 }
 
 // Try is Start for a store that may not open: then it returns the error.
-func Try(t testing.TB, cfg store.Config, deps store.Deps) (s *store.Store, stop func() error, err error) {
+func Try(t testing.TB, cfg store.Config, deps store.Deps) (*store.Store, func() error, error) {
 	t.Helper()
-	s, err = store.New(cfg, deps)
+	s, err := store.New(cfg, deps)
 	if err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
+	var ran error
 	wg.Go(func() {
 		defer close(ended)
-		err = s.Run(ctx, func() { close(ready) })
+		ran = s.Run(ctx, func() { close(ready) })
 	})
-	stop = func() error {
+	stop := func() error {
 		cancel()
 		wg.Wait()
-		return err
+		return ran
 	}
 	t.Cleanup(func() { _ = stop() })
 	select {
 	case <-ready:
 		return s, stop, nil
 	case <-ended:
-		return nil, nil, err
+		return nil, nil, ran
 	}
 }
