@@ -7,6 +7,8 @@ tool (
 	golang.org/x/perf/cmd/benchstat
 )
 
+require github.com/mmcloughlin/avo v0.5.0
+
 require (
 	4d63.com/gocheckcompilerdirectives v1.4.0 // indirect
 	4d63.com/gochecknoglobals v0.2.2 // indirect

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"lukechampine.com/blake3/guts"
 )
 
 func BenchmarkSum(b *testing.B) {
@@ -18,6 +20,27 @@ func BenchmarkSum(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				Sum(p)
+			}
+		})
+	}
+}
+
+// BenchmarkGroup is the chaining value of a full group, by the kernel that this
+// machine gets and by guts.
+func BenchmarkGroup(b *testing.B) {
+	p := pattern(GroupSize)
+	for _, k := range []struct {
+		name string
+		hash func() [Size]byte
+	}{
+		{"kernel", func() [Size]byte { return groupCV(p, 1, false) }},
+		{"guts", func() [Size]byte { return portableGroupCV(p, GroupSize/guts.ChunkSize) }},
+	} {
+		b.Run(k.name, func(b *testing.B) {
+			b.SetBytes(GroupSize)
+			b.ReportAllocs()
+			for b.Loop() {
+				k.hash()
 			}
 		})
 	}

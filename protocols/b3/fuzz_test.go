@@ -90,6 +90,35 @@ func FuzzWalk(f *testing.F) {
 	})
 }
 
+// FuzzGroup compares what hashes groups with BLAKE3's definition: a full group
+// and one of n bytes, made of p over and over, at any position and as a whole
+// object.
+func FuzzGroup(f *testing.F) {
+	f.Add([]byte{0}, uint16(0), int64(0), false)
+	f.Add([]byte("b3"), uint16(1), int64(1), true)
+	f.Add(pattern(251), uint16(1024), int64(1<<26-1), false)
+	f.Add(pattern(GroupSize), uint16(GroupSize-1), int64(1<<26), true)
+	f.Add(pattern(1000), uint16(16385), int64(1<<47-1), false)
+	f.Fuzz(func(t *testing.T, p []byte, n uint16, index int64, root bool) {
+		if len(p) == 0 || index < 0 || index > Groups(1<<63-1) {
+			return
+		}
+		if root {
+			index = 0
+		}
+		full := bytes.Repeat(p, GroupSize/len(p)+1)[:GroupSize]
+		for _, p := range [][]byte{full, full[:n]} {
+			want := chunkwise(p, uint64(index)*64, root)
+			if got := groupCV(p, index, root); got != want {
+				t.Fatalf("%d bytes, group %d, root %v: got %x, want %x", len(p), index, root, got, want)
+			}
+			if got := portableGroupCV(p, uint64(index)*64); !root && got != want {
+				t.Fatalf("guts, %d bytes, group %d: got %x, want %x", len(p), index, got, want)
+			}
+		}
+	})
+}
+
 func isParentOf(o *object, p []byte) bool {
 	for at := 0; at < len(o.preorder); at += ParentSize {
 		if bytes.Equal(o.preorder[at:at+ParentSize], p) {

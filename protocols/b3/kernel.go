@@ -13,8 +13,8 @@ const kernelSize = guts.MaxSIMD * guts.ChunkSize
 // groupCV is the chaining value of p, group number index of its object, or the
 // address of the object when p is all of it (root). It is synchronous, does not
 // allocate, and is the only caller of the hash kernels for data: zeebo's
-// one-shot for a whole object, its assembly for a full group, guts for the group
-// at the end and for machines without the assembly.
+// one-shot for a whole object, our assembly for a full group, guts for the group
+// at the end and for machines that the assembly is not for.
 func groupCV(p []byte, index int64, root bool) [Size]byte {
 	if root {
 		return blake3.Sum256(p)

@@ -1,68 +1,50 @@
 package b3
 
 import (
-	"encoding/binary"
-
 	"golang.org/x/sys/cpu"
 	"lukechampine.com/blake3/guts"
 )
 
-// lanes is how many chunks or parents one vector instruction works on.
+//go:generate go -C ../../tools run ./b3asm -out ../protocols/b3/kernel_amd64.s
+
+// lanes is how many inputs the assembly hashes at a time.
 const lanes = 8
 
-// vector is the chaining values of eight neighbours, word by word: word w of
-// value i is at w*lanes+i.
-type vector [8 * lanes]uint32
-
 // fullGroupCV is groupCV for a full group, by AVX2 assembly where the machine
-// has it: a third less time than guts takes.
+// has it: two thirds of the time that guts takes.
 func fullGroupCV(p *[GroupSize]byte, counter uint64) (cv [Size]byte, ok bool) {
 	if !cpu.X86.HasAVX2 {
 		return cv, false
 	}
-	var v [GroupSize / (lanes * guts.ChunkSize)]vector
-	var left, right vector
-	var chain [8]uint32 // the assembly's account of a last chunk that is short
-	for i := range v {
-		block := (*[lanes * guts.ChunkSize]byte)(p[i*lanes*guts.ChunkSize:])
-		hashChunks(block, uint64(len(block)), counter+uint64(i*lanes), 0, &guts.IV, &v[i], &chain)
+	var (
+		cvs      [GroupSize / guts.ChunkSize * Size]byte
+		counters [2][lanes]uint32
+		chunk    = [guts.ChunkSize / guts.BlockSize]uint32{0: guts.FlagChunkStart, guts.ChunkSize/guts.BlockSize - 1: guts.FlagChunkEnd}
+		parent   = [1]uint32{guts.FlagParent}
+	)
+	for at := 0; at < len(p); at += lanes * guts.ChunkSize {
+		for i := range lanes {
+			counters[0][i], counters[1][i] = uint32(counter), uint32(counter>>32)
+			counter++
+		}
+		hash8(&p[at], guts.ChunkSize, chunk[:], &counters, &cvs[at/guts.ChunkSize*Size])
 	}
-	// Halve the number of full vectors down to one, then what is in it.
-	for n := len(v) / 2; n > 0; n /= 2 {
-		for i := range n {
-			deal(&v[2*i], &v[2*i+1], &left, &right)
-			hashParents(&left, &right, guts.FlagParent, &guts.IV, &v[i], lanes)
+	// Two neighbours are a parent as they lie. Each pass halves what is left; the
+	// last three fill some lanes with what is not, which nothing uses.
+	counters = [2][lanes]uint32{}
+	for n := len(cvs) / 2; n >= Size; n /= 2 {
+		for at := 0; at < n; at += lanes * Size {
+			hash8(&cvs[2*at], ParentSize, parent[:], &counters, &cvs[at])
 		}
 	}
-	for n := lanes / 2; n > 0; n /= 2 {
-		deal(&v[0], &v[1], &left, &right)
-		hashParents(&left, &right, guts.FlagParent, &guts.IV, &v[0], n)
-	}
-	for w := range 8 {
-		binary.LittleEndian.PutUint32(cv[4*w:], v[0][w*lanes])
-	}
-	return cv, true
+	return [Size]byte(cvs[:]), true
 }
 
-// deal puts the left children among the sixteen values of a and b in left, the
-// right ones in right.
-func deal(a, b, left, right *vector) {
-	for w := 0; w < len(a); w += lanes {
-		for i := range lanes / 2 {
-			left[w+i], right[w+i] = a[w+2*i], a[w+2*i+1]
-			left[w+lanes/2+i], right[w+lanes/2+i] = b[w+2*i], b[w+2*i+1]
-		}
-	}
-}
-
-// hashChunks hashes the first length bytes of input, eight chunks numbered from
-// counter. chain takes the state before the last block.
+// hash8 stores at out, one after the other, the chaining values of eight inputs.
+// Input i begins stride*i bytes into in and is one block for each of flags, of
+// which there must be one or more, long. counters has the low and the high words
+// of the inputs' counters. out may overlap an input of one block. The machine
+// must have AVX2.
 //
 //go:noescape
-func hashChunks(input *[lanes * guts.ChunkSize]byte, length, counter uint64, flags uint32, key *[8]uint32, out *vector, chain *[8]uint32)
-
-// hashParents hashes the first n pairs of left and right. It may read and write
-// all eight.
-//
-//go:noescape
-func hashParents(left, right *vector, flags uint32, key *[8]uint32, out *vector, n int)
+func hash8(in *byte, stride uint64, flags []uint32, counters *[2][lanes]uint32, out *byte)

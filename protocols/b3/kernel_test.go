@@ -13,10 +13,10 @@ import (
 func TestKernelsAgree(t *testing.T) {
 	p := make([]byte, GroupSize)
 	rng := rand.NewChaCha8([32]byte{})
-	for _, index := range []int64{0, 1, 2, 3, 1<<26 - 1, 1 << 26, 1<<26 + 1, 1<<46 - 1} {
+	for _, index := range []int64{0, 1, 2, 3, 1<<26 - 1, 1 << 26, 1<<26 + 1, 1<<46 - 1, 1<<47 - 1} {
 		for range 4 {
 			rng.Read(p)
-			want := chunkwise(p, uint64(index)*64)
+			want := chunkwise(p, uint64(index)*64, false)
 			if got := portableGroupCV(p, uint64(index)*64); got != want {
 				t.Fatalf("guts, group %d: got %x, want %x", index, got, want)
 			}
@@ -26,27 +26,32 @@ func TestKernelsAgree(t *testing.T) {
 		}
 	}
 	for _, n := range []int{1, 64, 1023, 1024, 1025, 2047, 2048, 8192, 8193, 16383, 16384, 16385, 32768, 32769, 49152, 49153, 65535} {
-		if got, want := groupCV(p[:n], 1<<26-1, false), chunkwise(p[:n], (1<<26-1)*64); got != want {
+		if got, want := groupCV(p[:n], 1<<26-1, false), chunkwise(p[:n], (1<<26-1)*64, false); got != want {
 			t.Fatalf("%d bytes: got %x, want %x", n, got, want)
 		}
 	}
 }
 
-// chunkwise is a group's chaining value by BLAKE3's definition, a chunk at a
-// time.
-func chunkwise(p []byte, counter uint64) [Size]byte {
-	var rec func(p []byte, counter uint64) [8]uint32
-	rec = func(p []byte, counter uint64) [8]uint32 {
+// chunkwise is a group's chaining value, or the address of the object that p is
+// (root), by BLAKE3's definition, a chunk at a time.
+func chunkwise(p []byte, counter uint64, root bool) [Size]byte {
+	var rec func(p []byte, counter uint64) guts.Node
+	rec = func(p []byte, counter uint64) guts.Node {
 		if len(p) <= guts.ChunkSize {
-			return guts.ChainingValue(guts.CompressChunk(p, &guts.IV, counter, 0))
+			return guts.CompressChunk(p, &guts.IV, counter, 0)
 		}
 		half := guts.ChunkSize
 		for 2*half < len(p) {
 			half *= 2
 		}
-		return join(rec(p[:half], counter), rec(p[half:], counter+uint64(half/guts.ChunkSize)))
+		left, right := rec(p[:half], counter), rec(p[half:], counter+uint64(half/guts.ChunkSize))
+		return guts.ParentNode(guts.ChainingValue(left), guts.ChainingValue(right), &guts.IV, 0)
 	}
-	return bytesOf(rec(p, counter))
+	node := rec(p, counter)
+	if root {
+		node.Flags |= guts.FlagRoot
+	}
+	return bytesOf(guts.ChainingValue(node))
 }
 
 // TestSumAgrees compares one-shot sums with a library that shares no code with
