@@ -22,7 +22,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"text/tabwriter"
 
 	"allium/protocols/admission"
 )
@@ -66,19 +65,17 @@ func benchmark(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
+	ctx, cancel := context.WithCancel(ctx) // ends the nodes that an error leaves behind
+	defer cancel()
 
-	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(out, "what\tmedian\tmin – max\ttarget\n")
+	fmt.Printf(format, "what", "median", "min – max", "target")
 	for _, part := range []func(context.Context, *settings) ([]row, error){benchStart, benchAdd, benchFetch, benchFiles} {
 		rows, err := part(ctx, &s)
 		if err != nil {
 			return err
 		}
 		for _, r := range rows {
-			fmt.Fprintln(out, r)
-		}
-		if err := out.Flush(); err != nil {
-			return err
+			fmt.Print(r)
 		}
 	}
 	return nil

@@ -44,9 +44,12 @@ type row struct {
 	values             []float64
 }
 
+// format is one line of the result: what, median, range, target.
+const format = "%-46s %-14s %-18s %s\n"
+
 func (r row) String() string {
 	v := slices.Sorted(slices.Values(r.values))
-	return fmt.Sprintf("%s\t%s %s\t%s – %s\t%s", r.what, number(v[len(v)/2]), r.unit, number(v[0]), number(v[len(v)-1]), r.target)
+	return fmt.Sprintf(format, r.what, number(v[len(v)/2])+" "+r.unit, number(v[0])+" – "+number(v[len(v)-1]), r.target)
 }
 
 func number(f float64) string {

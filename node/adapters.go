@@ -48,13 +48,9 @@ func (s served) Presence(ctx context.Context, roots []b3.Root) ([]object.Presenc
 // fetched is the store as the resolver writes it.
 type fetched struct{ st *store.Store }
 
-// Open implements resolver.Local. A damaged object counts as absent: its
-// providers have it, and a new copy replaces the old one.
+// Open implements resolver.Local.
 func (f fetched) Open(ctx context.Context, root b3.Root) (resolver.LocalObject, error) {
 	o, err := f.st.Open(ctx, root)
-	if status.Of(err) == status.Corrupt {
-		return nil, status.Errorf(status.NotFound, "%w", err)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +154,6 @@ type remoteContent struct {
 }
 
 func (c *remoteContent) Size() int64 { return c.size }
-func (c *remoteContent) Local() bool { return false }
 
 // Close gives up what was opened and not used.
 func (c *remoteContent) Close() error {

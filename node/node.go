@@ -209,7 +209,7 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 
 func (n *Node) startDHT(ctx context.Context) (err error) {
 	n.dht, err = dht.New(n.cfg.DHT, dht.Deps{
-		Host: n.host, Key: n.key, Roots: n.announced(context.WithoutCancel(ctx)), Log: n.log, Metrics: n.registry, Limits: n.limits,
+		Host: n.host, Key: n.key, Roots: n.announced(context.WithoutCancel(ctx)), Has: n.has, Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {
 		return err
@@ -302,6 +302,12 @@ func (n *Node) announced(ctx context.Context) func() iter.Seq[b3.Root] {
 			}
 		}
 	}
+}
+
+// has says whether the store holds an object, whole.
+func (n *Node) has(ctx context.Context, root b3.Root) bool {
+	_, err := n.store.Stat(ctx, root)
+	return err == nil
 }
 
 // gates are the conditions of readiness, in the order they open.

@@ -79,7 +79,6 @@ func (l localObjects) Open(ctx context.Context, root b3.Root, _ gateway.OpenOpti
 type localContent struct{ o *store.Object }
 
 func (c localContent) Size() int64  { return c.o.Size() }
-func (c localContent) Local() bool  { return true }
 func (c localContent) Close() error { return c.o.Close() }
 
 // Copy writes verified bytes; a damaged group ends it before a byte of it is

@@ -3,6 +3,8 @@ package resolver
 import (
 	"fmt"
 	"time"
+
+	"allium/protocols/admission"
 )
 
 // Config bounds the resolver. The defaults are SPEC §2's.
@@ -11,10 +13,10 @@ type Config struct {
 	StallTimeout time.Duration `koanf:"stall_timeout" doc:"Time without a verified byte, dialing included, after which another provider is asked, > 0."`
 	Tries        int           `koanf:"tries" doc:"How often the providers of an object are gone through before it fails, 1 to 10."`
 
-	Fetches        int64 `koanf:"fetches" doc:"Objects fetched at the same time, at least 1."`
-	FetchesWaiting int64 `koanf:"fetches_waiting" doc:"Fetches that wait for a place; more are refused with busy, at least 0."`
-	PeerRequests   int64 `koanf:"peer_requests" doc:"Requests in flight to one peer, at least 1, no more than object.streams_per_peer; further ones wait."`
-	RangeBytes     int64 `koanf:"range_bytes" doc:"Memory for ranges read from peers without keeping the object, in bytes, at least 2 MiB."`
+	Fetches        int64           `koanf:"fetches" doc:"Objects fetched at the same time, at least 1."`
+	FetchesWaiting int64           `koanf:"fetches_waiting" doc:"Fetches that wait for a place; more are refused with busy, at least 0."`
+	PeerRequests   int64           `koanf:"peer_requests" doc:"Requests in flight to one peer, at least 1, no more than object.streams_per_peer; further ones wait."`
+	RangeBytes     admission.Bytes `koanf:"range_bytes" doc:"Memory for ranges read from peers without keeping the object, in bytes, at least 2 MiB."`
 
 	Trees        int64 `koanf:"trees" doc:"Directories fetched at the same time, at least 1; as many again wait, more are refused with busy."`
 	TreeRequests int   `koanf:"tree_requests" doc:"Requests in flight for one directory, 1 to 64."`

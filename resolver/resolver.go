@@ -99,7 +99,7 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		}, cfg.Trees, cfg.Trees),
 		rangeBytes: d.Limits.NewBudget(admission.Spec{
 			Name: "resolver.range_bytes", Path: "peers → readers of ranges that are not kept", Policy: "a reader waits until others have drained theirs",
-		}, cfg.RangeBytes),
+		}, int64(cfg.RangeBytes)),
 		sizes: sizes, served: served,
 		flights: map[b3.Root]*flight{},
 		trees:   map[b3.Root]chan struct{}{},

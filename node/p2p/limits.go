@@ -84,7 +84,7 @@ func (c Config) newResourceManager(metrics bool) (network.ResourceManager, error
 // memory is MaxMemory, or its default for this machine.
 func (c Config) memory() int64 {
 	if c.MaxMemory > 0 {
-		return c.MaxMemory
+		return int64(c.MaxMemory)
 	}
 	return max(int64(memory.TotalMemory()/4), minMemory)
 }

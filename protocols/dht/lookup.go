@@ -41,6 +41,7 @@ var errNoPeers = status.Errorf(status.NoBootstrap, "dht: no peers are known yet:
 type tableLookup struct {
 	self           peer.ID
 	table          *kb.RoutingTable
+	connected      func() []peer.ID    // peers that would do while the table is empty
 	know           func(peer.AddrInfo) // makes addresses known for the dial
 	drop           func(peer.ID)       // a peer that did not answer
 	query          func(ctx context.Context, key string) ([]peer.ID, error)
@@ -50,7 +51,11 @@ type tableLookup struct {
 func (l *tableLookup) find(ctx context.Context, key []byte, ask askFunc) (int, error) {
 	f := newFrontier(kb.ConvertKey(string(key)), l.k, l.hops)
 	f.seen[l.self] = struct{}{}
-	for _, p := range l.table.NearestPeers(f.target, l.k) {
+	first := l.table.NearestPeers(f.target, l.k)
+	if len(first) == 0 { // a connection becomes an entry of the table with some delay
+		first = l.connected()
+	}
+	for _, p := range first {
 		f.add(peer.AddrInfo{ID: p}, 1)
 	}
 	if len(f.list) == 0 {

@@ -62,7 +62,7 @@ func newLookup(t testing.TB, self peer.ID, peers []peer.ID, k, alpha, hops int) 
 			t.Fatal(err)
 		}
 	}
-	return &tableLookup{self: self, table: table, know: func(peer.AddrInfo) {}, drop: table.RemovePeer, k: k, alpha: alpha, hops: hops}
+	return &tableLookup{self: self, table: table, connected: func() []peer.ID { return nil }, know: func(peer.AddrInfo) {}, drop: table.RemovePeer, k: k, alpha: alpha, hops: hops}
 }
 
 func ids(from, to int) (ps []peer.ID) {

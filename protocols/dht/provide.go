@@ -105,6 +105,29 @@ func (s *Service) sign(root b3.Root, now time.Time) (sealed, error) {
 	return seal(s.deps.Key, rec, peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: s.self, Addrs: addrs}))
 }
 
+// errNotHere is the answer of own for an object that this node has not got.
+var errNotHere = status.Errorf(status.NotFound, "dht: this node has not got the object")
+
+// own makes and keeps a record of this node for an object that it has.
+// Signing costs half a verification and waits for the same place.
+func (s *Service) own(ctx context.Context, root b3.Root) (sealed, error) {
+	if !s.deps.Has(ctx, root) {
+		return sealed{}, errNotHere
+	}
+	release, err := s.verify.gate.Acquire(ctx)
+	if err != nil {
+		return sealed{}, err
+	}
+	defer release()
+	now := time.Now()
+	rec, err := s.sign(root, now)
+	if err != nil {
+		return sealed{}, err
+	}
+	_ = s.store.put(rec, now) // without room it is signed again next time
+	return rec, nil
+}
+
 // nextSeq is the time in milliseconds, and higher than every number before, so
 // that it also rises over a restart.
 func (s *Service) nextSeq(now time.Time) uint64 {

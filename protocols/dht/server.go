@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ import (
 type server struct {
 	store    *providerStore
 	verify   *verifier
+	self     peer.ID
+	own      func(ctx context.Context, root b3.Root) (sealed, error) // a new record of this node; an error when it has not the object; may be nil
 	nearest  func(root b3.Root, asking peer.ID) []peer.AddrInfo
 	inflight *admission.Gate // requests being served
 	rate     *admission.Rate // requests per second
@@ -95,13 +98,28 @@ func (v *server) serve(ctx context.Context, from peer.ID, p []byte) (r response,
 		return errorResponse(err), op
 	}
 	if q.Op == opGet {
-		return getResponse(v.store.get(root, maxProviders, time.Now()), v.nearest(root, from)), "get"
+		return getResponse(v.held(ctx, root), v.nearest(root, from)), "get"
 	}
 	if err := v.put(ctx, from, q, root); err != nil {
 		v.m.refused(err)
 		return errorResponse(err), "put"
 	}
 	return response{Code: uint64(status.OK.Code())}, "put"
+}
+
+// held returns the records for root. A node that has the object and has not
+// published it yet, or no longer, answers with a record of its own: who asks
+// the right peer finds it at once.
+func (v *server) held(ctx context.Context, root b3.Root) []sealed {
+	held := v.store.get(root, maxProviders, time.Now())
+	if v.own == nil || slices.ContainsFunc(held, func(s sealed) bool { return s.Provider == v.self }) {
+		return held
+	}
+	own, err := v.own(ctx, root)
+	if err != nil {
+		return held
+	}
+	return append([]sealed{own}, held[:min(len(held), maxProviders-1)]...)
 }
 
 // put stores the record of a request after it has been verified.

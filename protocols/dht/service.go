@@ -28,12 +28,15 @@ import (
 
 // Deps is what discovery needs from the node.
 type Deps struct {
-	Host    host.Host                // closed by the caller after Run has returned
-	Key     crypto.PrivKey           // Host's key; signs records
-	Roots   func() iter.Seq[b3.Root] // what to announce again at every republish; nil: nothing
-	Log     *slog.Logger             // nil discards
-	Metrics prometheus.Registerer    // nil: not registered
-	Limits  *admission.Registry      // nil: limits work and are listed nowhere
+	Host  host.Host                // closed by the caller after Run has returned
+	Key   crypto.PrivKey           // Host's key; signs records
+	Roots func() iter.Seq[b3.Root] // what to announce again at every republish; nil: nothing
+	// Has says whether this node can serve an object: when asked for it, it then
+	// names itself, announced or not. It is cheap; nil: never.
+	Has     func(context.Context, b3.Root) bool
+	Log     *slog.Logger          // nil discards
+	Metrics prometheus.Registerer // nil: not registered
+	Limits  *admission.Registry   // nil: limits work and are listed nowhere
 }
 
 // Service is the node's part in discovery.
@@ -119,9 +122,13 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	srv := &server{
 		store: s.store, verify: s.verify, inflight: s.inflight, rate: s.rate, m: s.m, log: s.deps.Log, ctx: ctx,
 		nearest: func(root b3.Root, asking peer.ID) []peer.AddrInfo { return s.nearest(kad.RoutingTable(), root, asking) },
+		self:    s.self,
+	}
+	if s.deps.Has != nil {
+		srv.own = s.own
 	}
 	s.setRunning(&running{ctx: ctx, table: kad.RoutingTable(), lookup: &tableLookup{
-		self: s.self, table: kad.RoutingTable(), know: s.know, query: kad.GetClosestPeers,
+		self: s.self, table: kad.RoutingTable(), connected: s.connected, know: s.know, query: kad.GetClosestPeers,
 		drop: func(p peer.ID) { s.drop(kad.RoutingTable(), p) },
 		k:    s.cfg.K, alpha: s.cfg.Alpha, hops: s.cfg.HopBudget,
 	}})
@@ -188,6 +195,17 @@ func (s *Service) know(info peer.AddrInfo) {
 	if len(info.Addrs) > 0 && h.Network().Connectedness(info.ID) != network.Connected {
 		h.Peerstore().AddAddrs(info.ID, info.Addrs, peerstore.TempAddrTTL)
 	}
+}
+
+// connected lists connected peers that speak the provider exchange, at most k.
+func (s *Service) connected() []peer.ID {
+	var peers []peer.ID
+	for _, p := range s.deps.Host.Network().Peers() {
+		if got, err := s.deps.Host.Peerstore().SupportsProtocols(p, ProviderID); err == nil && len(got) > 0 && len(peers) < s.cfg.K {
+			peers = append(peers, p)
+		}
+	}
+	return peers
 }
 
 // drop takes a peer that did not answer out of the table, unless it is

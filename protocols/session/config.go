@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"time"
 
+	"allium/protocols/admission"
 	"allium/protocols/oap"
 )
 
 // Config bounds the sessions of a node. Every field has a default.
 type Config struct {
-	MaxFrame     int64 `koanf:"max_frame" doc:"largest frame this node takes, in bytes, header included; 128 KiB to 1 MiB"`
-	MaxInflight  int64 `koanf:"max_inflight" doc:"requests of one session being answered at once; the next is refused with busy"`
-	CreditWindow int64 `koanf:"credit_window" doc:"frames a peer that asks for credit may send unacknowledged"`
+	MaxFrame     admission.Bytes `koanf:"max_frame" doc:"largest frame this node takes, in bytes, header included; 128 KiB to 1 MiB"`
+	MaxInflight  int64           `koanf:"max_inflight" doc:"requests of one session being answered at once; the next is refused with busy"`
+	CreditWindow int64           `koanf:"credit_window" doc:"frames a peer that asks for credit may send unacknowledged"`
 
 	HandshakeTimeout time.Duration `koanf:"handshake_timeout" doc:"longest time from opening a session stream to the end of both HELLOs"`
 	ReadTimeout      time.Duration `koanf:"read_timeout" doc:"how long a stream may stand still inside a frame before it is reset"`
@@ -21,13 +22,13 @@ type Config struct {
 	OpenTimeout      time.Duration `koanf:"open_timeout" doc:"longest time to open a session, dial included"`
 	PermitWait       time.Duration `koanf:"permit_wait" doc:"longest wait for a place among the requests in flight or in the egress queue; then busy"`
 
-	ControlRate     int64 `koanf:"control_rate" doc:"requests per second of one peer, with as many in a burst; the next is refused with busy"`
-	Ingress         int64 `koanf:"ingress" doc:"requests of all peers waiting for a worker; the next is refused with busy"`
-	Workers         int64 `koanf:"workers" doc:"requests of all peers being handled at once"`
-	EgressFrames    int64 `koanf:"egress_frames" doc:"frames of one peer promised or waiting to be written"`
-	PeerEgressBytes int64 `koanf:"peer_egress_bytes" doc:"bytes of one peer waiting to be written"`
-	EgressBytes     int64 `koanf:"egress_bytes" doc:"bytes of all peers waiting to be written"`
-	Sessions        int64 `koanf:"sessions" doc:"sessions open at once, in all; the next is reset"`
+	ControlRate     int64           `koanf:"control_rate" doc:"requests per second of one peer, with as many in a burst; the next is refused with busy"`
+	Ingress         int64           `koanf:"ingress" doc:"requests of all peers waiting for a worker; the next is refused with busy"`
+	Workers         int64           `koanf:"workers" doc:"requests of all peers being handled at once"`
+	EgressFrames    int64           `koanf:"egress_frames" doc:"frames of one peer promised or waiting to be written"`
+	PeerEgressBytes admission.Bytes `koanf:"peer_egress_bytes" doc:"bytes of one peer waiting to be written"`
+	EgressBytes     admission.Bytes `koanf:"egress_bytes" doc:"bytes of all peers waiting to be written"`
+	Sessions        int64           `koanf:"sessions" doc:"sessions open at once, in all; the next is reset"`
 }
 
 // DefaultConfig returns the limits of SPEC §2 (macronode).
@@ -72,15 +73,15 @@ func (c Config) Validate() error {
 		key         string
 		n, min, max int64
 	}{
-		{"max_frame", c.MaxFrame, oap.MinMaxFrame, oap.MaxFrame},
+		{"max_frame", int64(c.MaxFrame), oap.MinMaxFrame, oap.MaxFrame},
 		{"max_inflight", c.MaxInflight, 1, 4096},
 		{"credit_window", c.CreditWindow, 1, 1 << 20},
 		{"control_rate", c.ControlRate, 1, 1 << 20},
 		{"ingress", c.Ingress, 1, 1 << 20},
 		{"workers", c.Workers, 1, 1 << 16},
 		{"egress_frames", c.EgressFrames, c.MaxInflight, 1 << 16},
-		{"peer_egress_bytes", c.PeerEgressBytes, oap.MaxFrame, c.EgressBytes},
-		{"egress_bytes", c.EgressBytes, oap.MaxFrame, 1 << 40},
+		{"peer_egress_bytes", int64(c.PeerEgressBytes), oap.MaxFrame, int64(c.EgressBytes)},
+		{"egress_bytes", int64(c.EgressBytes), oap.MaxFrame, 1 << 40},
 		{"sessions", c.Sessions, 1, 1 << 24},
 	} {
 		if n.n < n.min || n.n > n.max {

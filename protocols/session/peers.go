@@ -37,7 +37,7 @@ func (s *Service) entry(p peer.ID) *peerEntry {
 		}
 		e = &peerEntry{id: p, rate: rate, links: map[*link]string{}, permits: permits{
 			frames: unlisted.NewBudget(admission.Spec{Name: "session.egress_frames"}, s.cfg.EgressFrames),
-			bytes:  unlisted.NewBudget(admission.Spec{Name: "session.peer_egress_bytes"}, s.cfg.PeerEgressBytes),
+			bytes:  unlisted.NewBudget(admission.Spec{Name: "session.peer_egress_bytes"}, int64(s.cfg.PeerEgressBytes)),
 			node:   s.egress, wait: s.cfg.PermitWait, m: s.m,
 		}}
 		s.peers[p] = e

@@ -94,7 +94,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		}, int(cfg.Ingress)),
 		egress: deps.Limits.NewBudget(admission.Spec{
 			Name: "session.egress", Path: "anyone → the streams' writers", Policy: "calls wait up to permit_wait, then busy; answers become busy",
-		}, cfg.EgressBytes),
+		}, int64(cfg.EgressBytes)),
 		places: deps.Limits.NewGate(admission.Spec{
 			Name: "session.sessions", Path: "peers and callers → sessions", Policy: "stream reset, call busy",
 		}, cfg.Sessions, 0),

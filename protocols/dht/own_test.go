@@ -1,0 +1,75 @@
+package dht
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+)
+
+// TestOwnRecord: a node names itself for what it has and never published, once
+// and in front, and for nothing else.
+func TestOwnRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 10, 100, 100)
+		defer b.stop()
+		me := newIdentity(t)
+		b.server.self = me.id
+		b.server.own = func(_ context.Context, r b3.Root) (sealed, error) {
+			if r != root("here") {
+				return sealed{}, errNotHere
+			}
+			return me.seal(t, r, 1, time.Now().Add(time.Hour)), nil
+		}
+		if err := b.ask.put(t.Context(), b.at, b.me.seal(t, root("here"), 1, time.Now().Add(time.Hour))); err != nil {
+			t.Fatal(err)
+		}
+		providers := func(r b3.Root) (ids []peer.ID) {
+			got, err := b.ask.get(t.Context(), b.at, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range got.Providers {
+				rec, err := openSealed(p.Envelope, p.PeerRecord, r, time.Now())
+				if err != nil {
+					t.Fatal(err)
+				}
+				ids = append(ids, rec.Provider)
+			}
+			return ids
+		}
+		if got := providers(root("here")); len(got) != 2 || got[0] != me.id || got[1] != b.me.id {
+			t.Errorf("providers of what is here: %v", got)
+		}
+		if err := b.server.store.put(me.seal(t, root("here"), 2, time.Now().Add(time.Hour)), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if got := providers(root("here")); len(got) != 2 {
+			t.Errorf("with a published record: %v", got)
+		}
+		if got := providers(root("elsewhere")); len(got) != 0 {
+			t.Errorf("providers of what is not here: %v", got)
+		}
+	})
+}
+
+// TestFindBeforeTheTableFills asks a connected peer although the routing table
+// is empty.
+func TestFindBeforeTheTableFills(t *testing.T) {
+	self := peer.ID("self")
+	l := newLookup(t, self, nil, 20, 3, 5)
+	l.connected = func() []peer.ID { return ids(1, 3) }
+	var asked atomic.Int64
+	hops, err := l.find(t.Context(), []byte("key"), func(context.Context, peer.ID) ([]peer.AddrInfo, bool, error) {
+		asked.Add(1)
+		return nil, true, nil
+	})
+	if err != nil || hops != 1 || asked.Load() == 0 {
+		t.Errorf("asked %d, %d hops, %v", asked.Load(), hops, err)
+	}
+}
