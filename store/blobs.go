@@ -26,7 +26,9 @@ type blobs struct {
 	path   func(elem ...string) string
 	prefix string // of names in tmp/, unlike any other process's
 	serial atomic.Int64
-	slot   chan struct{} // one token: who holds it renames
+
+	slot     chan struct{} // one token: who holds it renames
+	flushing chan struct{} // one token: who holds it flushes
 
 	mu       sync.Mutex
 	ready    []*publication      // synced, waiting for the slot
@@ -40,7 +42,7 @@ const outboardSuffix = ".ob"
 func newBlobs(d *disk) *blobs {
 	return &blobs{
 		fs: d.fs, log: d.log, index: d.index, count: &d.count, space: d.space, path: d.path,
-		prefix: fmt.Sprintf("%016x", rand.Uint64()), slot: make(chan struct{}, 1),
+		prefix: fmt.Sprintf("%016x", rand.Uint64()), slot: make(chan struct{}, 1), flushing: make(chan struct{}, 1),
 		unlinked: map[string]struct{}{},
 	}
 }
@@ -149,12 +151,8 @@ func (b *blobs) remove(root b3.Root) {
 	b.unlinked[b.fs.PathDir(name)] = struct{}{}
 }
 
-// close publishes what was deferred and makes removals durable: after an orderly
-// close nobody looks for orphans.
+// close makes removals durable: after an orderly close nobody looks for orphans.
 func (b *blobs) close() error {
-	if err := b.flush(); err != nil {
-		return err
-	}
 	for dir := range b.unlinked { // nobody removes any more
 		if err := syncDir(b.fs, dir); err != nil {
 			return err

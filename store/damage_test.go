@@ -88,6 +88,9 @@ func TestDamage(t *testing.T) {
 
 			o, err := s.Open(t.Context(), root)
 			if err == nil {
+				if len(test.object) <= b3.GroupSize {
+					t.Error("a small object is handed out unchecked")
+				}
 				var got bytes.Buffer
 				_, err = o.Reader().Section(0, -1).WriteTo(&got)
 				if err == nil {

@@ -135,7 +135,11 @@ func (d *disk) space(need int64) error {
 	return nil
 }
 
-func (d *disk) serve(ctx context.Context) { d.segments.serve(ctx) }
+func (d *disk) serve(ctx context.Context) {
+	d.segments.serve(ctx)
+	// What fails is sticky, and close returns it.
+	_ = d.blobs.flush(context.WithoutCancel(ctx))
+}
 
 func (d *disk) close() error {
 	err := d.blobs.close()
@@ -186,8 +190,8 @@ func (d *disk) stage(root b3.Root) (*staging, error) { return d.blobs.stage(root
 
 func (d *disk) openPair(e entry) (pair, error) { return d.blobs.open(e) }
 
-func (d *disk) publish(_ context.Context, root b3.Root, size int64, st *staging, deferred bool, done func()) (bool, error) {
-	return d.blobs.publish(&publication{root: root, size: size, st: st, done: done}, deferred)
+func (d *disk) publish(ctx context.Context, root b3.Root, size int64, st *staging, deferred bool, done func()) (bool, error) {
+	return d.blobs.publish(ctx, &publication{root: root, size: size, st: st, done: done}, deferred)
 }
 
 func (d *disk) discard(st *staging) error { return d.blobs.discard(st) }
@@ -196,7 +200,7 @@ func (d *disk) flush(ctx context.Context) error {
 	if err := d.segments.flush(ctx); err != nil {
 		return err
 	}
-	return d.blobs.flush()
+	return d.blobs.flush(ctx)
 }
 
 func (d *disk) remove(e entry) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -180,6 +181,48 @@ func TestLostDeferred(t *testing.T) {
 		}
 		for _, p := range kept {
 			storetest.Holds(t, s, p)
+		}
+	}
+}
+
+// TestFlushesMeet: a flush returns only when what was deferred before it is
+// visible, also where another flush has taken it along.
+func TestFlushesMeet(t *testing.T) {
+	t.Parallel()
+	for path, p := range map[string][]byte{"/seg/": smallPut, "/tmp/": largePut} {
+		reached, release := make(chan struct{}), make(chan struct{})
+		var on atomic.Bool
+		injector := errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileSyncData && strings.Contains(op.Path, path) && on.Swap(false) {
+				close(reached)
+				<-release
+			}
+			return nil
+		})
+		s, _ := storetest.Start(t, tiny(), store.Deps{FS: errorfs.Wrap(vfs.NewMem(), injector)})
+		if _, err := s.PutBytes(t.Context(), p, store.PutOptions{Deferred: true}); err != nil {
+			t.Fatal(err)
+		}
+		on.Store(true)
+		ended := make(chan error, 2)
+		flush := func() {
+			err := s.Flush(t.Context())
+			if err == nil {
+				_, err = s.Stat(t.Context(), b3.Sum(p))
+			}
+			ended <- err
+		}
+		go flush()
+		<-reached
+		go flush()
+		for range 1000 {
+			runtime.Gosched() // a flush that does not wait has every chance to end
+		}
+		close(release)
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
 		}
 	}
 }

@@ -101,8 +101,12 @@ func (d *disk) checkVacant() error {
 // objectDir is the directory of the objects whose address starts with byte i.
 func (d *disk) objectDir(i int) string { return d.path(dirObjects, fmt.Sprintf("%02x", i)) }
 
-// makeLayout creates the directories, durably.
+// makeLayout creates the directories, durably. An index without FORMAT is the
+// rest of a creation that was cut off: nothing was acknowledged.
 func (d *disk) makeLayout() error {
+	if err := d.fs.RemoveAll(d.path(dirIndex)); err != nil {
+		return writeError("remove a directory", err)
+	}
 	dirs := []string{d.path(dirIndex), d.path(dirSegments), d.path(dirPart), d.path(dirTemp)}
 	for i := range 256 {
 		dirs = append(dirs, d.objectDir(i))

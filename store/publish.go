@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
@@ -37,9 +38,9 @@ const (
 const maxDeferred = 64
 
 // publish makes p visible and durable, now or by the next flush.
-func (b *blobs) publish(p *publication, deferred bool) (isNew bool, err error) {
+func (b *blobs) publish(ctx context.Context, p *publication, deferred bool) (isNew bool, err error) {
 	if deferred {
-		return true, b.deferUntilFlush(p)
+		return true, b.deferUntilFlush(ctx, p)
 	}
 	p.err = b.sync(p)
 	b.commit([]*publication{p})
@@ -47,20 +48,27 @@ func (b *blobs) publish(p *publication, deferred bool) (isNew bool, err error) {
 	return p.fate == moved, p.err
 }
 
-func (b *blobs) deferUntilFlush(p *publication) error {
+func (b *blobs) deferUntilFlush(ctx context.Context, p *publication) error {
 	b.mu.Lock()
 	b.deferred = append(b.deferred, p)
 	full := len(b.deferred) >= maxDeferred
 	b.mu.Unlock()
 	if full {
-		return b.flush()
+		return b.flush(ctx)
 	}
 	return b.failure()
 }
 
-// flush publishes what was deferred. What cannot be renamed stays for the next
-// flush; what cannot be synced is lost.
-func (b *blobs) flush() error {
+// flush publishes what was deferred, after the flush under way, which may have
+// some of it. What cannot be renamed stays for the next flush; what cannot be
+// synced is lost.
+func (b *blobs) flush(ctx context.Context) error {
+	select {
+	case b.flushing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-b.flushing }()
 	b.mu.Lock()
 	all := b.deferred
 	b.deferred = nil

@@ -37,6 +37,7 @@ func TestReplay(t *testing.T) {
 	}
 	lost := disk.CrashClone(vfs.CrashCloneCfg{}) // the index was not synced since it was made
 
+	stale := storetest.Bytes(98, 500)
 	check := func(what string, segment []byte, there func(i int) bool) {
 		t.Helper()
 		fs := vfs.NewMem()
@@ -64,7 +65,7 @@ func TestReplay(t *testing.T) {
 				}
 			}
 			for root, err := range s.VerifyAll(t.Context()) {
-				if err != nil {
+				if err != nil || root == b3.Sum(stale) {
 					t.Fatalf("%s: %s: %v", what, root, err)
 				}
 			}
@@ -89,6 +90,9 @@ func TestReplay(t *testing.T) {
 	check("nothing changed", whole, everything)
 	check("zeros behind", append(bytes.Clone(whole), make([]byte, 100_000)...), everything)
 	check("garbage behind", append(bytes.Clone(whole), storetest.Bytes(5, 5000)...), everything)
+	// A record that is not reached now must not be when the log has grown to it.
+	hole := append(bytes.Clone(whole), make([]byte, record+777)...)
+	check("a stale record behind", append(hole, recordOf(t, stale)...), everything)
 	check("an old record behind", append(bytes.Clone(whole), whole[ends[2]:ends[3]-1]...), everything)
 	for cut := 0; cut <= len(whole); cut += 37 {
 		check("cut", whole[:cut], func(i int) bool { return cut >= ends[i+1] })
@@ -107,6 +111,15 @@ func TestReplay(t *testing.T) {
 	other := bytes.Clone(whole)
 	other[17] ^= 1
 	check("segment header damaged", other, func(int) bool { return false })
+}
+
+// recordOf is the record of p in a store's first segment.
+func recordOf(t *testing.T, p []byte) []byte {
+	t.Helper()
+	disk := vfs.NewMem()
+	s, _ := storetest.Start(t, tiny(), store.Deps{FS: disk})
+	storetest.Put(t, s, p)
+	return read(t, disk, "/store/seg/0000000000000001.seg")[32 : 32+56+len(p)]
 }
 
 func read(t *testing.T, fs vfs.FS, name string) []byte {
