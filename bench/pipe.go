@@ -206,7 +206,7 @@ func pullRaw(ctx context.Context, addr string) error {
 	buf := make([]byte, chunk)
 	for {
 		_, err := s.Read(buf)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -177,10 +177,10 @@ func kindOfContent(ctx context.Context, c gateway.Content) (client.Kind, error) 
 	if err := c.Copy(ctx, &whole, 0, c.Size()); err != nil {
 		return "", err
 	}
-	if _, err := manifest.Decode(whole.Bytes()); err != nil {
-		return client.File, nil
+	if _, err := manifest.Decode(whole.Bytes()); err == nil {
+		return client.Directory, nil
 	}
-	return client.Directory, nil
+	return client.File, nil
 }
 
 func linkError(key string) error {

@@ -2,6 +2,7 @@ package testnet
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -109,7 +110,7 @@ func sameBytes(name string, a, b io.Reader) error {
 	}
 }
 
-func ended(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }
+func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 // firstFile is the first regular file below dir, preferring one a browser
 // shows as text, as a slash-separated path.

@@ -27,7 +27,7 @@ func startProcess(ctx context.Context, binary, home string, seed []string) (stop
 	for _, s := range seed {
 		args = append(args, "--bootstrap", s)
 	}
-	cmd := exec.Command(binary, args...) // not CommandContext: it ends by stop, with a drain
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), binary, args...) // it ends by stop, with a drain
 	tail := &tailWriter{}
 	cmd.Stderr = tail
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us; we drain them

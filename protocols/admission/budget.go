@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"golang.org/x/sync/semaphore"
-
-	"allium/protocols/status"
 )
 
 // Budget bounds bytes held at one time.
@@ -24,7 +22,7 @@ func (r *Registry) NewBudget(s Spec, bytes int64) *Budget {
 // Every Acquire is matched by one Release of the same n.
 func (b *Budget) Acquire(ctx context.Context, n int64) error {
 	if n > b.m.cap {
-		return b.m.refuse(status.Busy, n)
+		return b.m.refuse(n)
 	}
 	if err := b.s.Acquire(ctx, n); err != nil {
 		return err
@@ -36,7 +34,7 @@ func (b *Budget) Acquire(ctx context.Context, n int64) error {
 // TryAcquire takes n bytes, or returns status.Busy when they are not free.
 func (b *Budget) TryAcquire(n int64) error {
 	if !b.s.TryAcquire(n) {
-		return b.m.refuse(status.Busy, n)
+		return b.m.refuse(n)
 	}
 	b.m.take(n)
 	return nil

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-
-	"allium/protocols/status"
 )
 
 // Gate lets N requests run and M more wait in order of arrival; the rest get
@@ -41,7 +39,7 @@ func (g *Gate) Acquire(ctx context.Context) (release func(), err error) {
 // TryAcquire is Acquire without waiting.
 func (g *Gate) TryAcquire() (release func(), err error) {
 	if !g.running.TryAcquire(1) {
-		return nil, g.m.refuse(status.Busy, 1)
+		return nil, g.m.refuse(1)
 	}
 	return g.enter(), nil
 }
@@ -63,7 +61,7 @@ func (g *Gate) wait(ctx context.Context) error {
 	}
 	g.mu.Unlock()
 	if full {
-		return g.m.refuse(status.Busy, ahead+1)
+		return g.m.refuse(ahead + 1)
 	}
 	defer func() {
 		g.mu.Lock()
@@ -71,7 +69,7 @@ func (g *Gate) wait(ctx context.Context) error {
 		g.mu.Unlock()
 	}()
 	if end, ok := ctx.Deadline(); ok && g.m.drain.wait(ahead+1) > time.Until(end) {
-		return g.m.refuse(status.Busy, ahead+1)
+		return g.m.refuse(ahead + 1)
 	}
 	return g.running.Acquire(ctx, 1)
 }

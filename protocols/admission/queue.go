@@ -3,8 +3,6 @@ package admission
 import (
 	"context"
 	"time"
-
-	"allium/protocols/status"
 )
 
 // Queue is a bounded channel with many producers and any number of consumers.
@@ -28,7 +26,7 @@ func (q *Queue[T]) TryPut(v T) error {
 		q.m.raise(q.m.now())
 		return nil
 	default:
-		return q.m.refuse(status.Busy, int64(len(q.ch)))
+		return q.m.refuse(int64(len(q.ch)))
 	}
 }
 
@@ -48,7 +46,7 @@ func (q *Queue[T]) Put(ctx context.Context, v T, d time.Duration) error {
 		q.m.raise(q.m.now())
 		return nil
 	case <-t.C:
-		return q.m.refuse(status.Busy, int64(len(q.ch)))
+		return q.m.refuse(int64(len(q.ch)))
 	case <-ctx.Done():
 		return ctx.Err()
 	}

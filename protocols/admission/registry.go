@@ -175,11 +175,11 @@ func (m *meter) give(n int64) {
 	m.drain.done(n, time.Now())
 }
 
-// refuse counts a refusal and returns it as an error. waiting is what stands
+// refuse counts a refusal and returns it as status.Busy. waiting is what stands
 // before the caller, in the limit's unit.
-func (m *meter) refuse(o status.Outcome, waiting int64) error {
+func (m *meter) refuse(waiting int64) error {
 	m.rejected.Add(1)
-	return status.BusyError(o, status.Limit{Name: m.spec.Name, Current: m.now(), Cap: m.cap, RetryAfter: clampWait(m.drain.wait(waiting))})
+	return status.BusyError(status.Busy, status.Limit{Name: m.spec.Name, Current: m.now(), Cap: m.cap, RetryAfter: clampWait(m.drain.wait(waiting))})
 }
 
 // The bounds of a retry_after hint (SPEC §3).

@@ -77,12 +77,12 @@ func (s *Service) putAll(ctx context.Context, peers []peer.ID, rec sealed) (int,
 	puts.SetLimit(putParallel)
 	for _, p := range peers {
 		puts.Go(func() error {
-			if err := s.exchange.put(ctx, p, rec); err != nil {
+			if err := s.exchange.put(ctx, p, rec); err == nil {
+				acks.Add(1)
+			} else {
 				last.Store(&err)
-				return nil
 			}
-			acks.Add(1)
-			return nil
+			return nil // one peer's refusal does not stop the others
 		})
 	}
 	_ = puts.Wait() // no call returns an error
