@@ -49,12 +49,14 @@ bench: build ## Run benchmarks, the reference pipe and 25 crash rounds
 	$(GO) run ./bench -allium bin/allium
 
 .PHONY: docs
-docs: ## Write docs/reference from the code
+docs: ## Write docs/reference, and the hash kernel, from their sources
 	$(GO) run ./cmd/allium docs docs/reference
+	$(GO) generate ./protocols/b3
 
 .PHONY: docs-check
-docs-check: ## Fail when docs/reference differs from the code
+docs-check: ## Fail when what is generated differs from its source
 	$(GO) run ./cmd/allium docs docs/reference --check
+	$(GO) generate ./protocols/b3 && git diff --exit-code -- protocols/b3
 
 .PHONY: tidy-check
 tidy-check: ## Fail when go.mod or go.sum are not tidy

@@ -38,6 +38,10 @@ func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
 func (q quiet) WithAttrs(as []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(as)} }
 func (q quiet) WithGroup(name string) slog.Handler    { return quiet{q.Handler.WithGroup(name)} }
 
+// refreshLogger warns whenever a refresh finds an empty routing table: at every
+// start, and for the first node of a network always. Readiness says it better.
+const refreshLogger = "dht/RtRefreshManager"
+
 // zapCore is a zap core that writes to a slog handler. zap passes no context,
 // so all lines have the one of the start of the node.
 type zapCore struct {
@@ -52,6 +56,9 @@ func (c zapCore) With(fields []zapcore.Field) zapcore.Core {
 }
 
 func (c zapCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if e.LoggerName == refreshLogger && e.Level == zapcore.WarnLevel {
+		e.Level = zapcore.DebugLevel
+	}
 	if c.Enabled(e.Level) {
 		return ce.AddCore(e, c)
 	}
