@@ -36,7 +36,7 @@ func BenchmarkBulk(b *testing.B) {
 }
 
 func benchBulk(b *testing.B, cfg Config) {
-	l := newLoopback(b, cfg)
+	l := newLoopback(b, "tcp", cfg)
 	file, root := bulkObject(b, l.store)
 	const pipeID, rawID = protocol.ID("/test/pipe"), protocol.ID("/test/raw")
 	l.to.SetStreamHandler(pipeID, func(st network.Stream) { sendPipe(st, file, true) })
@@ -186,7 +186,7 @@ func (s *countSink) End(_ int, err error) error { return err }
 // requests at a time.
 func BenchmarkSmall(b *testing.B) {
 	const count, size, workers = 10_000, 4096, 4
-	l := newLoopback(b, DefaultConfig())
+	l := newLoopback(b, "tcp", DefaultConfig())
 	objs := make([]b3.Root, count)
 	for i := range objs {
 		p := testData(size, uint64(i))

@@ -45,7 +45,7 @@ func DefaultConfig() Config {
 		InboundStreams:  1024,
 		Pipeline:        8,
 		PeerInflight:    32,
-		Serving:         128,
+		Serving:         512,
 		ServingWait:     512,
 		FrameBytes:      oneGroup,
 		EgressBytes:     64 << 20,

@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
+	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	"go.uber.org/goleak"
 
@@ -19,7 +20,7 @@ import (
 )
 
 // loopback is a server and a client on two real libp2p hosts, connected over
-// TCP on the loopback interface.
+// the loopback interface.
 type loopback struct {
 	from, to host.Host // the client's, the server's
 	store    *memStore
@@ -27,9 +28,9 @@ type loopback struct {
 	client   *Client
 }
 
-func newLoopback(t testing.TB, cfg Config) *loopback {
+func newLoopback(t testing.TB, transport string, cfg Config) *loopback {
 	t.Helper()
-	l := &loopback{from: newHost(t), to: newHost(t), store: newMemStore()}
+	l := &loopback{from: newHost(t, transport), to: newHost(t, transport), store: newMemStore()}
 	if err := l.from.Connect(t.Context(), peer.AddrInfo{ID: l.to.ID(), Addrs: l.to.Addrs()}); err != nil {
 		t.Fatal(err)
 	}
@@ -54,15 +55,19 @@ func newLoopback(t testing.TB, cfg Config) *loopback {
 	return l
 }
 
-// newHost is a host as node/p2p builds it, TCP alone.
-func newHost(t testing.TB) host.Host {
+// newHost is a host as node/p2p builds it, with one transport.
+func newHost(t testing.TB, transport string) host.Host {
 	t.Helper()
 	mux := *yamux.DefaultTransport
 	mux.InitialStreamWindowSize = 1 << 20
-	h, err := libp2p.New(
-		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.Transport(tcp.NewTCPTransport),
-		libp2p.Security(noise.ID, noise.New), libp2p.Muxer(yamux.ID, &mux), libp2p.DisableRelay(),
-	)
+	opts := []libp2p.Option{libp2p.DisableRelay(), libp2p.DisableMetrics()}
+	if transport == "quic" {
+		opts = append(opts, libp2p.ListenAddrStrings("/ip4/127.0.0.1/udp/0/quic-v1"), libp2p.Transport(quic.NewTransport))
+	} else {
+		opts = append(opts, libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.Transport(tcp.NewTCPTransport),
+			libp2p.Security(noise.ID, noise.New), libp2p.Muxer(yamux.ID, &mux))
+	}
+	h, err := libp2p.New(opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,51 +79,81 @@ func newHost(t testing.TB) host.Host {
 // and a cancelled transfer, after which neither side holds anything.
 func TestLoopback(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	t.Run("hosts", func(t *testing.T) {
-		l := newLoopback(t, DefaultConfig())
-		var objs []b3.Root
-		var all [][]byte
-		for i, size := range []int{0, 1, b3.GroupSize, b3.GroupSize + 1, 100*b3.GroupSize + 3, 4096} {
-			all = append(all, testData(size, uint64(i)))
-			objs = append(objs, l.store.put(all[i]))
+	for _, transport := range []string{"tcp", "quic"} {
+		t.Run(transport, func(t *testing.T) { testLoopback(t, transport) })
+	}
+}
+
+func testLoopback(t *testing.T, transport string) {
+	l := newLoopback(t, transport, DefaultConfig())
+	var objs []b3.Root
+	var all [][]byte
+	for i, size := range []int{0, 1, b3.GroupSize, b3.GroupSize + 1, 100*b3.GroupSize + 3, 4096} {
+		all = append(all, testData(size, uint64(i)))
+		objs = append(objs, l.store.put(all[i]))
+	}
+	for _, proof := range []bool{false, true} {
+		c := newCollect(t, objs...)
+		if err := l.client.Get(t.Context(), l.to.ID(), GetRequest{Objs: objs, SizeProof: proof}, c); err != nil {
+			t.Fatal(err)
 		}
-		for _, proof := range []bool{false, true} {
-			c := newCollect(t, objs...)
-			if err := l.client.Get(t.Context(), l.to.ID(), GetRequest{Objs: objs, SizeProof: proof}, c); err != nil {
+		for i, want := range all {
+			if c.errs[i] != nil || !bytes.Equal(c.data[i], want) {
+				t.Errorf("object %d: %v", i, c.errs[i])
+			}
+		}
+	}
+	present, err := l.client.Have(t.Context(), l.to.ID(), append(objs, b3.Root{1}))
+	if err != nil || present[0] != Complete || present[len(objs)] != Absent {
+		t.Errorf("%v, %v", present, err)
+	}
+	if n := l.client.open(); n != 1 {
+		t.Errorf("%d streams for one request after the other", n)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	c := newCollect(t, objs[4])
+	sink := &hooked{Sink: c, item: func() {
+		if c.groups[0] == 2 {
+			cancel()
+		}
+	}}
+	if err := l.client.Get(ctx, l.to.ID(), GetRequest{Objs: objs[4:5]}, sink); status.Of(err) != status.Canceled {
+		t.Errorf("cancelled: %v", err)
+	}
+	if n := l.client.open(); n != 0 {
+		t.Errorf("%d streams are kept", n)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	l.server.Drain(ctx)
+	if ctx.Err() != nil {
+		t.Error("the server still works for a client that went away")
+	}
+}
+
+// TestLoopbackStall stops reading on a real stream, whose windows differ from
+// those in memory: the server gives up, and with a second request on the same
+// connection all is well.
+func TestLoopbackStall(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.WriteTimeout = 200 * time.Millisecond
+	for _, transport := range []string{"tcp", "quic"} {
+		t.Run(transport, func(t *testing.T) {
+			l := newLoopback(t, transport, cfg)
+			root := l.store.put(make([]byte, 1000*b3.GroupSize)) // more than any window
+			st, err := l.from.NewStream(t.Context(), l.to.ID(), ProtocolID)
+			if err != nil {
 				t.Fatal(err)
 			}
-			for i, want := range all {
-				if c.errs[i] != nil || !bytes.Equal(c.data[i], want) {
-					t.Errorf("object %d: %v", i, c.errs[i])
-				}
+			a := &asker{t: t, st: st}
+			a.want(1, getOf(root))
+			<-l.store.closed // by the server, which gave up
+			_ = st.Reset()
+			small := l.store.put([]byte("small"))
+			if err := l.client.Get(t.Context(), l.to.ID(), GetRequest{Objs: []b3.Root{small}}, newCollect(t, small)); err != nil {
+				t.Error(err)
 			}
-		}
-		present, err := l.client.Have(t.Context(), l.to.ID(), append(objs, b3.Root{1}))
-		if err != nil || present[0] != Complete || present[len(objs)] != Absent {
-			t.Errorf("%v, %v", present, err)
-		}
-		if n := l.client.open(); n != 1 {
-			t.Errorf("%d streams for one request after the other", n)
-		}
-
-		ctx, cancel := context.WithCancel(t.Context())
-		c := newCollect(t, objs[4])
-		sink := &hooked{Sink: c, item: func() {
-			if c.groups[0] == 2 {
-				cancel()
-			}
-		}}
-		if err := l.client.Get(ctx, l.to.ID(), GetRequest{Objs: objs[4:5]}, sink); status.Of(err) != status.Canceled {
-			t.Errorf("cancelled: %v", err)
-		}
-		if n := l.client.open(); n != 0 {
-			t.Errorf("%d streams are kept", n)
-		}
-		ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		l.server.Drain(ctx)
-		if ctx.Err() != nil {
-			t.Error("the server still works for a client that went away")
-		}
-	})
+		})
+	}
 }

@@ -21,6 +21,10 @@ const (
 
 var batches = sync.Pool{New: func() any { return new([batchBytes]byte) }}
 
+// batchWait is how long a small frame may wait for others, so that a peer sees
+// progress however slowly objects are found.
+const batchWait = 20 * time.Millisecond
+
 // output is the writing half of a served stream: small frames are gathered and
 // written together, large ones go straight from the buffer they were built in.
 //
@@ -41,6 +45,7 @@ type output struct {
 
 	batch  *[batchBytes]byte // nil when empty
 	n      int               // bytes of batch in use
+	since  time.Time         // when the first of them came
 	frames *oap.Writer       // writes into this output
 
 	builder    *oap.Builder // of item frames; nil before the first answer
@@ -112,8 +117,15 @@ func (o *output) Write(p []byte) (int, error) {
 	if o.batch == nil {
 		o.batch = batches.Get().(*[batchBytes]byte)
 	}
+	now := time.Now()
+	if o.n == 0 {
+		o.since = now
+	}
 	o.n += copy(o.batch[o.n:], p)
-	return len(p), nil
+	if now.Sub(o.since) < batchWait {
+		return len(p), nil
+	}
+	return len(p), o.writeBatch()
 }
 
 // flush writes what was gathered and gives every buffer back.

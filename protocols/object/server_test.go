@@ -252,28 +252,28 @@ func TestPipelining(t *testing.T) {
 // TestDuplicateCorr uses a corr_id that is in flight: dup_corr for the second,
 // and the first is answered.
 func TestDuplicateCorr(t *testing.T) {
-	p := newPair(t, streamtest.Options{}, DefaultConfig())
-	p.store.gate = make(chan struct{})
-	root := p.store.put(testData(10, 1))
-	a := p.ask(t)
-	a.want(7, getOf(root))
-	a.want(7, getOf(root))
-	synced := make(chan struct{})
-	go func() { p.store.gate <- struct{}{}; close(synced) }()
-	if f, _ := a.end(); f.Code != 200 {
-		t.Errorf("first: %d", f.Code)
-	}
-	<-synced
-	f, _ := a.end()
-	var r status.Report
-	if err := oap.DecodeJSON(f.Payload, &r, false); err != nil || f.Code != 400 || r.Detail != "dup_corr" {
-		t.Errorf("second: %d %+v %v", f.Code, r, err)
-	}
-	close(p.store.gate)
-	a.want(7, getOf(root))
-	if f, _ := a.end(); f.Code != 200 {
-		t.Errorf("again: %d %s", f.Code, f.Payload)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, streamtest.Options{}, DefaultConfig())
+		p.store.gate = make(chan struct{})
+		root := p.store.put(testData(10, 1))
+		a := p.ask(t)
+		a.want(7, getOf(root))
+		a.want(7, getOf(root))
+		synctest.Wait() // both are read
+		close(p.store.gate)
+		if f, _ := a.end(); f.Code != 200 {
+			t.Errorf("first: %d", f.Code)
+		}
+		f, _ := a.end()
+		var r status.Report
+		if err := oap.DecodeJSON(f.Payload, &r, false); err != nil || f.Code != 400 || r.Detail != "dup_corr" {
+			t.Errorf("second: %d %+v %v", f.Code, r, err)
+		}
+		a.want(7, getOf(root))
+		if f, _ := a.end(); f.Code != 200 {
+			t.Errorf("again: %d %s", f.Code, f.Payload)
+		}
+	})
 }
 
 // TestCorruptLocal damages one local object of three: the peer learns that
@@ -618,6 +618,29 @@ func TestReaderStops(t *testing.T) {
 		}
 		idle(t, p.server)
 	})
+}
+
+// TestSlowStore serves small objects from a store that takes a second for
+// each: the peer sees each of them soon after it was found.
+func TestSlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, streamtest.Options{}, DefaultConfig())
+		p.server.deps.Store = slow{p.store}
+		var objs []b3.Root
+		for i := range 10 {
+			objs = append(objs, p.store.put(testData(100, uint64(i))))
+		}
+		if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: objs}, newCollect(t, objs...)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+type slow struct{ *memStore }
+
+func (s slow) OpenObject(ctx context.Context, root b3.Root) (Object, error) {
+	time.Sleep(time.Second)
+	return s.memStore.OpenObject(ctx, root)
 }
 
 // TestClientGone resets a stream in the middle of an answer.

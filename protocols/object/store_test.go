@@ -17,6 +17,7 @@ type memStore struct {
 	mu      sync.Mutex
 	objects map[b3.Root]*memObject
 	open    atomic.Int64  // objects open now
+	closed  chan struct{} // told of each Close, if somebody listens
 	gate    chan struct{} // if set, OpenObject waits for it or for ctx
 }
 
@@ -26,7 +27,9 @@ type memObject struct {
 	size   int64
 }
 
-func newMemStore() *memStore { return &memStore{objects: map[b3.Root]*memObject{}} }
+func newMemStore() *memStore {
+	return &memStore{objects: map[b3.Root]*memObject{}, closed: make(chan struct{}, 1)}
+}
 
 func (s *memStore) put(data []byte) b3.Root {
 	var outboard bytes.Buffer
@@ -80,6 +83,10 @@ func (o *memObject) Source() b3.Source { return o.source }
 
 func (o *memObject) Close() error {
 	o.store.open.Add(-1)
+	select {
+	case o.store.closed <- struct{}{}:
+	default:
+	}
 	return nil
 }
 

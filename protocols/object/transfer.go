@@ -10,14 +10,14 @@ import (
 
 // object answers one object of a get but for its status, which is what it
 // returns (or a *streamError).
-func (in *inbound) object(ctx context.Context, req *request, root b3.Root) (err error) {
+func (in *inbound) object(ctx context.Context, req *request, root b3.Root) error {
 	obj, err := in.srv.deps.Store.OpenObject(ctx, root)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if cerr := obj.Close(); err == nil {
-			err = cerr
+		if err := obj.Close(); err != nil {
+			in.srv.log.Warn("object: cannot close", "obj", root, "err", err)
 		}
 	}()
 	size := obj.Size()
