@@ -107,7 +107,11 @@ func (n *Net) demoFetch(ctx context.Context, w io.Writer, to *Member, added clie
 		to.Name, f.Objects, node.HumanSize(f.New), round(took), rates(f.Objects, f.New, took))
 
 	begun = time.Now()
-	out := filepath.Join(n.dir, "copy")
+	copies, err := os.MkdirTemp(n.dir, "copy-")
+	if err != nil {
+		return fmt.Errorf("testnet: %w", err)
+	}
+	out := filepath.Join(copies, filepath.Base(dir))
 	s, err := to.API.Get(ctx, added.Root.String())
 	if err != nil {
 		return fmt.Errorf("get from %s: %w", to.Name, err)
