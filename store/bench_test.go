@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"io"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 
@@ -17,9 +16,6 @@ import (
 func embedded(dir string) store.Config {
 	cfg := store.DefaultConfig()
 	cfg.Dir = dir
-	if os.Getenv("ZA") != "" {
-		cfg.ZeroAheadBytes = 0
-	}
 	return cfg
 }
 

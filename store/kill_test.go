@@ -17,14 +17,14 @@ import (
 	"allium/store/storetest"
 )
 
-// Set for the child of TestKill: the store it writes to, and the round, which
+// Set for the child of TestCrashKill: the store it writes to, and the round, which
 // makes its objects others than those of the rounds before.
 const (
 	killedDir   = "ALLIUM_CRASH_DIR"
 	killedRound = "ALLIUM_CRASH_ROUND"
 )
 
-// killRounds is how often TestKill kills; `make bench` asks for 25.
+// killRounds is how often TestCrashKill kills; `make bench` asks for 25.
 func killRounds(t *testing.T) int {
 	v := os.Getenv("ALLIUM_CRASH_ROUNDS")
 	if v == "" {
@@ -37,10 +37,10 @@ func killRounds(t *testing.T) int {
 	return n
 }
 
-// TestKill kills a process that writes, with SIGKILL at a random moment, and
+// TestCrashKill kills a process that writes, with SIGKILL at a random moment, and
 // compares what it had acknowledged with what is there, round after round on
 // the same store.
-func TestKill(t *testing.T) {
+func TestCrashKill(t *testing.T) {
 	if dir := os.Getenv(killedDir); dir != "" {
 		writeUntilKilled(t, dir)
 		return
@@ -77,7 +77,7 @@ func TestKill(t *testing.T) {
 // what it said in l.
 func killOne(t *testing.T, dir string, l *ledger, round, lines int) int {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKill$")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashKill$")
 	cmd.Env = append(os.Environ(), killedDir+"="+dir, fmt.Sprintf("%s=%d", killedRound, round))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -268,13 +269,13 @@ func TestLifecycle(t *testing.T) {
 // blockedReader gives a lot, then waits.
 type blockedReader struct {
 	n           int
+	once        sync.Once
 	at, release chan struct{}
 }
 
 func (r *blockedReader) Read(p []byte) (int, error) {
-	if r.n > 1<<20 && r.at != nil {
-		close(r.at)
-		r.at = nil
+	if r.n > 1<<20 {
+		r.once.Do(func() { close(r.at) })
 		<-r.release
 	}
 	r.n += len(p)

@@ -50,7 +50,7 @@ func testDeleteAndLease(t *testing.T, s *store.Store) {
 }
 
 func testDeleteWhileReading(t *testing.T, s *store.Store) {
-	for _, size := range []int{1000, 4*b3.GroupSize + 5} {
+	for _, size := range []int{1000, 2*b3.GroupSize + 5} {
 		p := Bytes(uint64(size), size)
 		root := b3.Sum(p)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -73,7 +73,7 @@ func testDeleteWhileReading(t *testing.T, s *store.Store) {
 				}
 			})
 		}
-		for range 100 {
+		for range 30 {
 			Put(t, s, p)
 			if err := s.Delete(t.Context(), root); err != nil {
 				Want(t, err, status.Conflict)
@@ -104,7 +104,7 @@ func testDeleteWhilePutting(t *testing.T, s *store.Store) {
 				}
 			}
 		})
-		for range 50 {
+		for range 25 {
 			release := s.Lease(root)
 			Put(t, s, p)
 			Holds(t, s, p)

@@ -190,7 +190,7 @@ func testDeferredAndFlush(t *testing.T, s *store.Store) {
 }
 
 func testManyDeferredLarge(t *testing.T, s *store.Store) {
-	const n = 200
+	const n = 80 // more than wait for a flush
 	for i := range n {
 		if _, err := s.PutBytes(t.Context(), Bytes(uint64(i), b3.GroupSize+1+i), store.PutOptions{Deferred: true}); err != nil {
 			t.Fatal(err)
