@@ -13,17 +13,10 @@ import (
 // no I/O of its own, so that any sequence of frames can be tried on it.
 type answer interface {
 	// frame takes the next frame of the answer and reports whether it was the
-	// last one. After an error that is not a *refusedError the stream is of no
-	// use.
+	// last one: then the stream is good for another request, whatever err says
+	// of this one. An error before the last frame leaves it of no use.
 	frame(f oap.Frame) (done bool, err error)
 }
-
-// refusedError is a request's orderly refusal: the answer is over and the
-// stream is good for the next request.
-type refusedError struct{ err error }
-
-func (e *refusedError) Error() string { return e.err.Error() }
-func (e *refusedError) Unwrap() error { return e.err }
 
 // getAnswer is the answer to a get.
 //
@@ -155,7 +148,7 @@ func (a *getAnswer) status(f oap.Frame) (done bool, err error) {
 		err = remoteError(f)
 		switch o := status.Of(err); {
 		case end && ofRequest(o):
-			return true, a.fail(&refusedError{err})
+			return true, a.fail(err)
 		case end != last || ofRequest(o):
 			return false, a.fail(violation("object %d of %d ends the answer out of turn: %w", a.i+1, len(a.req.Objs), err))
 		}
@@ -163,7 +156,7 @@ func (a *getAnswer) status(f oap.Frame) (done bool, err error) {
 	i := a.i
 	a.i, a.begun, a.walk, a.proof = i+1, false, nil, nil
 	if err := a.sink.End(i, err); err != nil {
-		return false, &sinkError{err}
+		return end, &sinkError{err}
 	}
 	return end, nil
 }
@@ -197,7 +190,7 @@ func (a *haveAnswer) frame(f oap.Frame) (done bool, err error) {
 	case f.Flags&^oap.FlagStart != must:
 		return false, violation("flags %#04x on an answer", uint16(f.Flags))
 	case f.Code != codeOf(status.OK):
-		return true, &refusedError{remoteError(f)}
+		return true, remoteError(f)
 	case len(f.Payload) != len(a.present):
 		return false, violation("presence of %d objects, want %d", len(f.Payload), len(a.present))
 	}

@@ -2,6 +2,7 @@ package object
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -160,7 +161,7 @@ func receivePipe(b *testing.B, st network.Stream, hash bool) (total int64) {
 			_, _ = h.Write(buf[:n])
 		}
 		total += int64(n)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			_, _, _ = h.Sum()
 			return total
 		}

@@ -194,19 +194,24 @@ func (c *Client) exchange(ctx context.Context, p peer.ID, payload []byte, a answ
 // the answer did not come to its end.
 func (c *Client) run(ctx context.Context, st *clientStream, payload []byte, a answer) error {
 	stop := resetWhenDone(ctx, st.Stream, codeCanceled)
-	err := st.exchange(payload, a)
-	reset := stop()
-	var refused *refusedError
-	clean := err == nil || errors.As(err, &refused)
-	switch {
-	case clean && !reset:
+	returned := false
+	defer func() {
+		if !returned { // the sink panicked
+			stop()
+			c.pool.drop(st, codeInternal)
+		}
+	}()
+	done, err := st.exchange(payload, a)
+	returned = true
+	switch reset := stop(); {
+	case done && !reset:
 		c.pool.put(st)
-	case clean:
+		return err
+	case done:
 		c.pool.drop(st, codeCanceled)
-	default:
-		err = c.failed(ctx, st, err)
+		return err
 	}
-	return err
+	return c.failed(ctx, st, err)
 }
 
 // failed resets st with a code for err and returns err with its outcome.
@@ -223,6 +228,8 @@ func (c *Client) failed(ctx context.Context, st *clientStream, err error) error 
 		c.metrics.rejected.WithLabelValues(bad.Reason.String()).Inc()
 		code = network.StreamErrorCode(bad.StreamErrorCode())
 		err = status.Errorf(status.Upstream, "object: the peer's frame is refused: %w", err)
+	case o == status.BodyCap: // not wanted
+		code = codeCanceled
 	case o == status.Corrupt:
 		code = codeCorrupt
 	case o == status.Timeout:

@@ -134,11 +134,46 @@ func TestSinkError(t *testing.T) {
 	root := p.store.put(testData(5*b3.GroupSize, 1))
 	c := newCollect(t, root)
 	c.fail = io.ErrClosedPipe
-	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, c); err != io.ErrClosedPipe {
+	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, c); !errors.Is(err, io.ErrClosedPipe) || err.Error() != io.ErrClosedPipe.Error() {
 		t.Errorf("%v", err)
 	}
 	if c.ended != 0 || p.client.open() != 0 {
 		t.Errorf("%d ended, %d streams kept", c.ended, p.client.open())
+	}
+}
+
+// TestSinkNested returns from a sink the refusal of another peer: this peer's
+// answer is not over for it.
+func TestSinkNested(t *testing.T) {
+	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	root := p.store.put(testData(5*b3.GroupSize, 1))
+	p.net.Host("busy").SetStreamHandler(ProtocolID, func(st network.Stream) {
+		if _, err := oap.NewReader(st, oap.MaxFrame).Next(); err != nil {
+			t.Error(err)
+		}
+		_ = oap.NewWriter(st, oap.MaxFrame).Write(respond(1, oap.FlagEnd, 429, nil))
+	})
+	c := newCollect(t, root)
+	c.fail = p.get(t, "busy", root)
+	if status.Of(c.fail) != status.Busy || p.client.open() != 1 {
+		t.Fatalf("%v, %d streams", c.fail, p.client.open())
+	}
+	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, c); !errors.Is(err, c.fail) || p.client.open() != 1 {
+		t.Errorf("%v, %d streams", err, p.client.open())
+	}
+}
+
+// TestSinkPanic lets a sink panic: the stream is not kept, the permits are free.
+func TestSinkPanic(t *testing.T) {
+	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	root := p.store.put(testData(5*b3.GroupSize, 1))
+	func() {
+		defer func() { _ = recover() }()
+		_ = p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, &hooked{Sink: newCollect(t, root), item: func() { panic("a bug") }})
+		t.Error("no panic")
+	}()
+	if p.client.open() != 0 || p.client.asked() != 0 {
+		t.Errorf("%d streams, %d peers", p.client.open(), p.client.asked())
 	}
 }
 

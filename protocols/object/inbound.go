@@ -84,7 +84,7 @@ func (in *inbound) read(cancel context.CancelFunc) {
 
 // fail resets a stream because of err.
 func (s *Server) fail(st network.Stream, err error) {
-	code := network.StreamErrorCode(network.StreamNoError)
+	code := network.StreamNoError
 	var bad *oap.DecodeError
 	switch {
 	case errors.Is(err, context.Canceled): // of the server's run; when of the stream's, it was reset before

@@ -37,27 +37,27 @@ func newClientStream(id peer.ID, st network.Stream, cfg Config) *clientStream {
 }
 
 // exchange sends a request and gives the frames of its answer to a, up to its
-// last one or the first error.
-func (c *clientStream) exchange(payload []byte, a answer) error {
+// last one or the first error. done reports whether it was the last one.
+func (c *clientStream) exchange(payload []byte, a answer) (done bool, err error) {
 	c.corr++
 	c.got, c.parked = 0, false
-	err := c.writer.Write(oap.Frame{
+	err = c.writer.Write(oap.Frame{
 		Header:  oap.Header{Flags: oap.FlagReq | oap.FlagStart | oap.FlagEnd, Proto: oap.ProtoObject, CorrID: c.corr},
 		Payload: payload,
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	for {
 		f, err := c.frames.Next()
 		if err != nil {
-			return err
+			return false, err
 		}
 		if f.Proto != oap.ProtoObject || f.CorrID != c.corr {
-			return violation("a frame of app_proto_id %d, corr_id %d answers corr_id %d", f.Proto, f.CorrID, c.corr)
+			return false, violation("a frame of app_proto_id %d, corr_id %d answers corr_id %d", f.Proto, f.CorrID, c.corr)
 		}
 		if done, err := a.frame(f); done || err != nil {
-			return err
+			return done, err
 		}
 	}
 }
