@@ -57,9 +57,9 @@ func (b *blobs) stage(root b3.Root) (*staging, error) {
 	if err := b.space(2 * b3.GroupSize); err != nil {
 		return nil, err
 	}
-	name := b.path(dirTemp, fmt.Sprintf("%s-%d", b.prefix, b.serial.Add(1)))
-	if !root.IsZero() {
-		name = b.path(dirPart, root.Hex())
+	name := b.path(dirPart, root.Hex())
+	if root.IsZero() {
+		name = b.tempName()
 	}
 	st := &staging{dataPath: name, outboardPath: name + outboardSuffix}
 	data, err := b.create(st.dataPath)
@@ -74,6 +74,11 @@ func (b *blobs) stage(root b3.Root) (*staging, error) {
 	}
 	st.pair = pair{data: data, outboard: outboard}
 	return st, nil
+}
+
+// tempName is a name in tmp/ that was not used before.
+func (b *blobs) tempName() string {
+	return b.path(dirTemp, fmt.Sprintf("%s-%d", b.prefix, b.serial.Add(1)))
 }
 
 func (b *blobs) create(name string) (*stagedFile, error) {
@@ -171,11 +176,11 @@ func (b *blobs) removeOrphans() error {
 			return readError(err)
 		}
 		for _, name := range names {
-			known, err := b.known(name)
+			orphan, err := b.orphan(name)
 			if err != nil {
 				return err
 			}
-			if !known {
+			if orphan {
 				b.tidy(b.fs.PathJoin(dir, name))
 			}
 		}
@@ -183,12 +188,12 @@ func (b *blobs) removeOrphans() error {
 	return nil
 }
 
-// known reports whether the file of that name belongs to a visible object.
-func (b *blobs) known(name string) (bool, error) {
-	root, err := b3.Parse("b3:" + strings.TrimSuffix(name, outboardSuffix))
-	if err != nil {
-		return true, nil // not ours to remove
+// orphan reports whether the file of that name belongs to no visible object. One
+// that no object could have is not ours to remove.
+func (b *blobs) orphan(name string) (bool, error) {
+	if root, err := b3.Parse("b3:" + strings.TrimSuffix(name, outboardSuffix)); err == nil {
+		e, ok, err := b.index.get(root)
+		return !ok || small(e.size), err
 	}
-	e, ok, err := b.index.get(root)
-	return ok && !small(e.size), err
+	return false, nil
 }

@@ -80,7 +80,7 @@ func (l *ledger) check(t testing.TB, s *store.Store) error {
 		switch here := status.Of(err); {
 		case here == status.OK && want != absent, here == status.NotFound && want != present:
 		default:
-			return fmt.Errorf("%s of %d bytes: state %d, but open says %v", root, len(l.bytes[root]), want, err)
+			return fmt.Errorf("%s of %d bytes: state %d, but open says %w", root, len(l.bytes[root]), want, err)
 		}
 	}
 	pins := map[b3.Root]bool{}

@@ -46,7 +46,7 @@ func (d *disk) path(elem ...string) string {
 func (d *disk) open() (err error) {
 	defer func() {
 		if err != nil {
-			d.release()
+			_ = d.release() // err says more
 		}
 	}()
 	if err := makeDir(d.fs, d.cfg.Dir); err != nil {
@@ -125,12 +125,10 @@ func (d *disk) wasClean() (bool, error) {
 // space refuses a write that would leave less than the reserve free. File
 // systems that cannot tell are taken at their word.
 func (d *disk) space(need int64) error {
-	u, err := d.fs.GetDiskUsage(d.cfg.Dir)
-	if err != nil {
-		return nil
-	}
-	if left := int64(u.AvailBytes) - d.cfg.ReserveBytes; left < need {
-		return noSpace("the disk is full (store.reserve_bytes are kept free)", max(0, left), need)
+	if u, err := d.fs.GetDiskUsage(d.cfg.Dir); err == nil {
+		if left := int64(u.AvailBytes) - d.cfg.ReserveBytes; left < need {
+			return noSpace("the disk is full (store.reserve_bytes are kept free)", max(0, left), need)
+		}
 	}
 	return nil
 }
@@ -146,7 +144,7 @@ func (d *disk) close() error {
 	if e := d.failure(); err == nil {
 		err = e
 	}
-	if err == nil {
+	if err == nil && !d.segments.stalled { // a batch that failed may stand behind the watermark
 		err = d.index.set(keyClean, nil, true)
 	}
 	if e := d.release(); err == nil {

@@ -43,11 +43,11 @@ func writeError(op string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return status.Errorf(status.NoSpace, "store: %s: %w; free disk space or remove unpinned objects", op, err)
+		return status.Errorf(status.NoSpace, "%s: %w; free disk space or remove unpinned objects", op, err)
 	case status.Of(err) != status.Internal:
-		return fmt.Errorf("store: %s: %w", op, err)
+		return fmt.Errorf("%s: %w", op, err)
 	}
-	return status.Errorf(status.NotReady, "store: %s: the disk refused the write: %w; check the disk, then restart the node", op, err)
+	return status.Errorf(status.NotReady, "%s: the disk refused the write: %w; check the disk, then restart the node", op, err)
 }
 
 // readError gives a failed read its outcome; the ends of files pass through for
@@ -56,7 +56,7 @@ func readError(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || status.Of(err) != status.Internal {
 		return err
 	}
-	return status.Errorf(status.Corrupt, "the disk cannot read the object: %w; check the disk, then fetch the object again", err)
+	return status.Errorf(status.Corrupt, "the disk cannot be read: %w; check the disk, then fetch the object again", err)
 }
 
 // noSpace is the refusal of a write that would eat into the reserve or pass a

@@ -121,8 +121,9 @@ type position struct {
 	off int64
 }
 
-func appendPosition(b []byte, p position) []byte {
-	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, p.seg), uint64(p.off))
+func encodePosition(p position) []byte {
+	b := binary.LittleEndian.AppendUint64(make([]byte, 0, 16), p.seg)
+	return binary.LittleEndian.AppendUint64(b, uint64(p.off))
 }
 
 func decodePosition(b []byte) (position, error) {

@@ -116,11 +116,13 @@ func (s *Store) entryPage(ctx context.Context, from b3.Root, buf []entry) ([]ent
 // Stats returns the counters. It does no I/O and works in every phase.
 func (s *Store) Stats() Stats {
 	t := s.backend.totals()
+	st := Stats{Objects: t.objects.Load(), Bytes: t.bytes.Load(), Corrupt: t.corrupt.Load(), Leases: s.roots.leased()}
 	s.mu.Lock()
-	ingests := len(s.running)
+	st.Ingests = len(s.running)
+	wasOpen := s.phase >= opened
 	s.mu.Unlock()
-	return Stats{
-		Objects: t.objects.Load(), Bytes: t.bytes.Load(), Corrupt: t.corrupt.Load(),
-		Leases: s.roots.leased(), Ingests: ingests, WriteErr: s.backend.failure(),
+	if wasOpen {
+		st.WriteErr = s.backend.failure()
 	}
+	return st
 }

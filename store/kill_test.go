@@ -142,7 +142,7 @@ func writeUntilKilled(t *testing.T, dir string) {
 		print.Lock()
 		defer print.Unlock()
 		// One write for each line: a line is there whole or not at all.
-		_, _ = os.Stdout.WriteString(fmt.Sprintf("%s %d\n", verb, seed))
+		_, _ = fmt.Fprintf(os.Stdout, "%s %d\n", verb, seed)
 	}
 	var wg sync.WaitGroup
 	for w := range 8 {

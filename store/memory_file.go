@@ -18,7 +18,7 @@ type ram struct {
 func (r *ram) take(n int64) error {
 	if used := r.used.Add(n); used > r.limit {
 		r.used.Add(-n)
-		return noSpace("store: the memory backend is full (store.memory_bytes)", max(0, r.limit-used+n), n)
+		return noSpace("the memory backend is full (store.memory_bytes)", max(0, r.limit-used+n), n)
 	}
 	return nil
 }

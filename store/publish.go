@@ -49,6 +49,11 @@ func (b *blobs) publish(ctx context.Context, p *publication, deferred bool) (isN
 }
 
 func (b *blobs) deferUntilFlush(ctx context.Context, p *publication) error {
+	if err := b.park(p.st); err != nil {
+		p.err = err
+		b.end(p)
+		return err
+	}
 	b.mu.Lock()
 	b.deferred = append(b.deferred, p)
 	full := len(b.deferred) >= maxDeferred
@@ -57,6 +62,22 @@ func (b *blobs) deferUntilFlush(ctx context.Context, p *publication) error {
 		return b.flush(ctx)
 	}
 	return b.failure()
+}
+
+// park renames a download to names of its own, so that part/ has room for
+// another one of the same object before the flush.
+func (b *blobs) park(st *staging) error {
+	if b.fs.PathDir(st.dataPath) != b.path(dirPart) {
+		return nil
+	}
+	name := b.tempName()
+	for old, parked := range map[*string]string{&st.dataPath: name, &st.outboardPath: name + outboardSuffix} {
+		if err := b.fs.Rename(*old, parked); err != nil {
+			return writeError("rename a file", err)
+		}
+		*old = parked
+	}
+	return nil
 }
 
 // flush publishes what was deferred, after the flush under way, which may have

@@ -40,12 +40,12 @@ func (s *Store) Put(ctx context.Context, r io.Reader, opt PutOptions) (Info, err
 	head := headBuffers.Get().(*[]byte)
 	defer headBuffers.Put(head)
 	r = &source{ctx: ctx, stop: s.stop, r: r}
-	n, err := fill(r, *head)
-	switch {
-	case err == io.EOF:
-		return s.putSmall(ctx, (*head)[:n], opt)
-	case err != nil:
+	n, full, err := fill(r, *head)
+	if err != nil {
 		return Info{}, fmt.Errorf("store: put: read the data: %w", err)
+	}
+	if !full {
+		return s.putSmall(ctx, (*head)[:n], opt)
 	}
 	return s.putLarge(ctx, io.MultiReader(bytes.NewReader((*head)[:n]), r), opt)
 }
@@ -61,11 +61,14 @@ func (s *Store) PutBytes(ctx context.Context, p []byte, opt PutOptions) (Info, e
 // Flush returns nil when everything put before it with Deferred is visible and
 // durable. Once a deferred object was lost, every Flush returns the error.
 func (s *Store) Flush(ctx context.Context) error {
-	if err := s.enter(); err != nil {
+	if err := s.admit(ctx); err != nil {
 		return err
 	}
 	defer s.leave()
-	return s.backend.flush(ctx)
+	if err := s.backend.flush(ctx); err != nil {
+		return fmt.Errorf("store: flush: %w", err)
+	}
+	return nil
 }
 
 func (s *Store) putSmall(ctx context.Context, p []byte, opt PutOptions) (Info, error) {
@@ -73,12 +76,16 @@ func (s *Store) putSmall(ctx context.Context, p []byte, opt PutOptions) (Info, e
 	if err := opt.check(root); err != nil {
 		return Info{}, err
 	}
-	return s.commitSmall(ctx, root, p, opt.Deferred)
+	info, err := s.commitSmall(ctx, root, p, opt.Deferred)
+	if err != nil {
+		return Info{}, fmt.Errorf("store: put: %w", err)
+	}
+	return info, nil
 }
 
 // commitSmall stores p, which hashes to root.
 func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, deferred bool) (Info, error) {
-	if err := s.enter(); err != nil {
+	if err := s.admit(ctx); err != nil {
 		return Info{}, err
 	}
 	defer s.leave()
@@ -106,7 +113,7 @@ func (s *Store) settled(ctx context.Context, root b3.Root) (bool, error) {
 func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info, error) {
 	st, err := s.stage(b3.Root{})
 	if err != nil {
-		return Info{}, err
+		return Info{}, fmt.Errorf("store: put: %w", err)
 	}
 	root, size, err := s.receive(st, r)
 	if err == nil {
@@ -117,7 +124,11 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 		st.close()
 		return Info{}, err
 	}
-	return s.commitLarge(ctx, root, size, st, opt.Deferred, st.close)
+	info, err := s.commitLarge(ctx, root, size, st, opt.Deferred, st.close)
+	if err != nil {
+		return Info{}, fmt.Errorf("store: put: %w", err)
+	}
+	return info, nil
 }
 
 // receive writes r to st as it hashes it.

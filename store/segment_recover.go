@@ -44,7 +44,7 @@ func (s *segments) recover(clean bool) error {
 	if clean {
 		return nil
 	}
-	return s.index.set(keyWatermark, appendPosition(nil, w), true)
+	return s.index.set(keyWatermark, encodePosition(w), true)
 }
 
 func (s *segments) watermark() (position, error) {

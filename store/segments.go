@@ -97,7 +97,10 @@ func (s *segments) append(root b3.Root, p []byte, deferred bool) (a appended) {
 			return appended{wait: b.ticket, full: true, ripe: true}
 		}
 		if err := s.budget.TryAcquire(int64(n)); err != nil {
-			return appended{err: err}
+			if s.flying == nil {
+				return appended{err: err} // cannot be: two batches fill the budget
+			}
+			return appended{wait: s.flying.ticket, full: true} // it had to be tried twice, and grew
 		}
 		b.add(root, p)
 		b.taken += int64(n)
@@ -270,7 +273,7 @@ func (s *segments) enter(b *batch, at int64) error {
 			return err
 		}
 	}
-	if err := batch.Set(keyWatermark, appendPosition(nil, position{s.log.num, s.log.end}), nil); err != nil {
+	if err := batch.Set(keyWatermark, encodePosition(position{s.log.num, s.log.end}), nil); err != nil {
 		return err
 	}
 	s.unsynced += int64(len(b.buf))

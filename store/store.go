@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -47,7 +48,7 @@ type phase uint8
 const (
 	created phase = iota
 	opening
-	open
+	opened
 	draining
 )
 
@@ -61,6 +62,14 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	}
 	if deps.FS == nil {
 		deps.FS = vfs.Default
+		if cfg.Backend == BackendEmbedded {
+			// Two ways to name one directory must not be two locks.
+			dir, err := filepath.Abs(cfg.Dir)
+			if err != nil {
+				return nil, fmt.Errorf("store.dir: %w", err)
+			}
+			cfg.Dir = dir
+		}
 	}
 	s := &Store{
 		cfg:     cfg,
@@ -100,8 +109,8 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	defer stop()
 	var wg sync.WaitGroup
 	wg.Go(func() { s.backend.serve(serving) })
-	// opening → open cannot fail: only Run moves the phase.
-	_ = s.advance(opening, open)
+	// This cannot fail: only Run moves the phase.
+	_ = s.advance(opening, opened)
 	ready()
 	<-ctx.Done()
 	s.drain()
@@ -141,7 +150,7 @@ func (s *Store) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch s.phase {
-	case open:
+	case opened:
 		s.active++
 		return nil
 	case draining:

@@ -32,23 +32,25 @@ func alive(ctx context.Context, stop <-chan struct{}) error {
 	}
 }
 
-// fill reads until p is full. The error is io.EOF exactly when r ended before,
-// and never when p was filled: io.ReadFull would hide that r was cut short with
-// io.ErrUnexpectedEOF.
-func fill(r io.Reader, p []byte) (n int, err error) {
+// fill reads until p is full, or to the end of r. io.ReadFull would hide that r
+// was cut short with io.ErrUnexpectedEOF.
+func fill(r io.Reader, p []byte) (n int, full bool, err error) {
 	for idle := 0; n < len(p); {
 		m, err := r.Read(p[n:])
 		n += m
-		if err != nil && (n < len(p) || err != io.EOF) {
-			return n, err
+		if err == io.EOF {
+			return n, n == len(p), nil
+		}
+		if err != nil {
+			return n, false, err
 		}
 		if m > 0 {
 			idle = 0
 		} else if idle++; idle == 100 {
-			return n, io.ErrNoProgress
+			return n, false, io.ErrNoProgress
 		}
 	}
-	return n, nil
+	return n, true, nil
 }
 
 // filling is a reader that returns short only at the end, so that small reads
@@ -56,11 +58,14 @@ func fill(r io.Reader, p []byte) (n int, err error) {
 type filling struct{ r io.Reader }
 
 func (f filling) Read(p []byte) (int, error) {
-	n, err := fill(f.r, p)
-	if err != nil && err != io.EOF {
-		err = fmt.Errorf("read the data: %w", err)
+	n, full, err := fill(f.r, p)
+	if err != nil {
+		return n, fmt.Errorf("read the data: %w", err)
 	}
-	return n, err
+	if !full {
+		return n, io.EOF
+	}
+	return n, nil
 }
 
 // appender writes to a file from its start on.

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"io"
 	"iter"
 
 	"allium/protocols/b3"
@@ -54,15 +53,18 @@ func (s *Store) prove(ctx context.Context, o *Object) error {
 	head := headBuffers.Get().(*[]byte)
 	defer headBuffers.Put(head)
 	w, err := b3.NewWalk(o.Root(), o.Size(), nil)
-	for err == nil {
-		if err = alive(ctx, s.stop); err == nil {
-			_, err = w.Fill(o.src, *head)
+	if err != nil {
+		return err
+	}
+	for _, more := w.Next(); more; _, more = w.Next() {
+		if err := alive(ctx, s.stop); err != nil {
+			return err
+		}
+		if _, err := w.Fill(o.src, *head); err != nil {
+			return err
 		}
 	}
-	if err == io.EOF {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // VerifyAll verifies every object in order of address and yields each with its

@@ -167,7 +167,29 @@ func testIngestFalseSize(t *testing.T, s *store.Store) {
 }
 
 func testIngestOnce(t *testing.T, s *store.Store) {
-	p := Bytes(6, 2*b3.GroupSize)
+	p := Bytes(7, 3*b3.GroupSize)
+	items := Items(t, p, int64(len(p)))
+	// A deferred download and the next one of the same object do not meet.
+	pending := begin(t, s, p)
+	write(t, pending, items...)
+	if _, err := pending.Commit(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	second := begin(t, s, p)
+	write(t, second, items[:2]...)
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	Holds(t, s, p)
+	write(t, second, items[2:]...)
+	if info, err := second.Commit(t.Context(), false); err != nil || info.New {
+		t.Fatalf("the second commit says %+v, %v", info, err)
+	}
+	Holds(t, s, p)
+	if err := s.Delete(t.Context(), b3.Sum(p)); err != nil {
+		t.Fatal(err)
+	}
+	p = Bytes(6, 2*b3.GroupSize)
 	in := begin(t, s, p)
 	_, err := s.Ingest(t.Context(), b3.Sum(p), int64(len(p)))
 	Want(t, err, status.Conflict)
