@@ -56,6 +56,7 @@ func (a *app) docsCommand() *cobra.Command {
 
 // reference renders every page.
 func (a *app) reference(ctx context.Context, root *cobra.Command) (map[string][]byte, error) {
+	root.InitDefaultCompletionCmd() // cobra adds it when it executes; here for tests
 	limits, metrics, err := node.Reference(ctx)
 	if err != nil {
 		return nil, err
@@ -132,6 +133,7 @@ func writeCommand(b *bytes.Buffer, c *cobra.Command) {
 	if c.Hidden || c.Name() == "help" {
 		return
 	}
+	c.InitDefaultHelpFlag() // as it is when the command runs
 	text := c.Long
 	if text == "" {
 		text = c.Short + "."

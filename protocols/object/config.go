@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"allium/protocols/admission"
 	"allium/protocols/b3"
 	"allium/protocols/oap"
 )
@@ -15,16 +16,16 @@ type Config struct {
 	WriteTimeout time.Duration `koanf:"write_timeout" doc:"how long a write may go without a byte taken by the peer before the stream is reset"`
 
 	// Server.
-	IdleTimeout     time.Duration `koanf:"idle_timeout" doc:"how long a served stream stays open with nothing asked on it"`
-	PermitWait      time.Duration `koanf:"permit_wait" doc:"longest wait for a serving permit or for egress bytes; then busy"`
-	InboundStreams  int64         `koanf:"inbound_streams" doc:"streams served at once, in all; the next is reset"`
-	Pipeline        int           `koanf:"pipeline" doc:"requests of one stream waiting to be served; the stream is not read while they are that many"`
-	PeerInflight    int64         `koanf:"peer_inflight" doc:"requests of one peer waiting or being served, over all its streams; the next is refused with busy"`
-	Serving         int64         `koanf:"serving" doc:"requests being served at once, in all"`
-	ServingWait     int64         `koanf:"serving_wait" doc:"requests waiting for a serving permit, in all; the next is refused with busy"`
-	FrameBytes      int64         `koanf:"frame_bytes" doc:"longest frame of an answer in bytes, header included; above 72 KiB it holds several groups in a buffer of 1 MiB"`
-	EgressBytes     int64         `koanf:"egress_bytes" doc:"bytes of such buffers in use at once, in all"`
-	PeerEgressBytes int64         `koanf:"peer_egress_bytes" doc:"bytes of such buffers in use at once for one peer"`
+	IdleTimeout     time.Duration   `koanf:"idle_timeout" doc:"how long a served stream stays open with nothing asked on it"`
+	PermitWait      time.Duration   `koanf:"permit_wait" doc:"longest wait for a serving permit or for egress bytes; then busy"`
+	InboundStreams  int64           `koanf:"inbound_streams" doc:"streams served at once, in all; the next is reset"`
+	Pipeline        int             `koanf:"pipeline" doc:"requests of one stream waiting to be served; the stream is not read while they are that many"`
+	PeerInflight    int64           `koanf:"peer_inflight" doc:"requests of one peer waiting or being served, over all its streams; the next is refused with busy"`
+	Serving         int64           `koanf:"serving" doc:"requests being served at once, in all"`
+	ServingWait     int64           `koanf:"serving_wait" doc:"requests waiting for a serving permit, in all; the next is refused with busy"`
+	FrameBytes      admission.Bytes `koanf:"frame_bytes" doc:"longest frame of an answer in bytes, header included; above 72 KiB it holds several groups in a buffer of 1 MiB"`
+	EgressBytes     admission.Bytes `koanf:"egress_bytes" doc:"bytes of such buffers in use at once, in all"`
+	PeerEgressBytes admission.Bytes `koanf:"peer_egress_bytes" doc:"bytes of such buffers in use at once for one peer"`
 
 	// Client.
 	OpenTimeout    time.Duration `koanf:"open_timeout" doc:"longest wait for a new stream, dial included"`
@@ -78,8 +79,8 @@ func (c Config) Validate() error {
 		min int64
 	}{
 		{"inbound_streams", c.InboundStreams, 1}, {"pipeline", int64(c.Pipeline), 1}, {"peer_inflight", c.PeerInflight, 1},
-		{"serving", c.Serving, 1}, {"serving_wait", c.ServingWait, 0}, {"frame_bytes", c.FrameBytes, minFrameBytes},
-		{"egress_bytes", c.EgressBytes, minEgress}, {"peer_egress_bytes", c.PeerEgressBytes, minEgress},
+		{"serving", c.Serving, 1}, {"serving_wait", c.ServingWait, 0}, {"frame_bytes", int64(c.FrameBytes), minFrameBytes},
+		{"egress_bytes", int64(c.EgressBytes), minEgress}, {"peer_egress_bytes", int64(c.PeerEgressBytes), minEgress},
 		{"streams_per_peer", c.StreamsPerPeer, 1}, {"streams", c.Streams, 1}, {"streams_wait", c.StreamsWait, 0},
 	} {
 		if n.n < n.min {

@@ -291,10 +291,10 @@ func TestClientGone(t *testing.T) {
 // idle checks that a server holds nothing for anyone.
 func idle(t testing.TB, s *Server) {
 	t.Helper()
-	if err := s.egress.TryAcquire(s.cfg.EgressBytes); err != nil {
+	if err := s.egress.TryAcquire(int64(s.cfg.EgressBytes)); err != nil {
 		t.Errorf("egress is held: %v", err)
 	} else {
-		s.egress.Release(s.cfg.EgressBytes)
+		s.egress.Release(int64(s.cfg.EgressBytes))
 	}
 	s.mu.Lock()
 	inflight := s.inflight

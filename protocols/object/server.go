@@ -84,7 +84,7 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 	}, cfg.Serving, cfg.ServingWait)
 	s.egress = l.NewBudget(admission.Spec{
 		Name: "object.egress_bytes", Path: "store reads → object streams", Policy: "wait, then busy",
-	}, cfg.EgressBytes)
+	}, int64(cfg.EgressBytes))
 	return s, nil
 }
 
@@ -188,7 +188,7 @@ func (p *peers) enter(id peer.ID) *servedPeer {
 		var unlisted *admission.Registry
 		sp = &servedPeer{
 			inflight: unlisted.NewGate(admission.Spec{Name: "object.peer_inflight"}, p.cfg.PeerInflight, 0),
-			egress:   unlisted.NewBudget(admission.Spec{Name: "object.peer_egress_bytes"}, p.cfg.PeerEgressBytes),
+			egress:   unlisted.NewBudget(admission.Spec{Name: "object.peer_egress_bytes"}, int64(p.cfg.PeerEgressBytes)),
 		}
 		p.m[id] = sp
 	}
