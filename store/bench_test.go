@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
-	"math/rand/v2"
 	"sync"
 	"testing"
 
@@ -19,14 +18,6 @@ func embedded(dir string) store.Config {
 	return cfg
 }
 
-func fresh(seed uint64, n int) []byte {
-	p := make([]byte, n)
-	var key [32]byte
-	binary.LittleEndian.PutUint64(key[:], seed)
-	_, _ = rand.NewChaCha8(key).Read(p)
-	return p
-}
-
 // BenchmarkPutDurable is the measure of notes and SPEC: 4 KiB objects, each
 // durable, 16 writers.
 func BenchmarkPutDurable(b *testing.B) {
@@ -37,7 +28,7 @@ func BenchmarkPutDurable(b *testing.B) {
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
-			p := fresh(uint64(w), 4<<10)
+			p := storetest.Bytes(uint64(w), 4<<10)
 			for i := w; i < b.N; i += writers {
 				binary.LittleEndian.PutUint64(p, uint64(i))
 				if _, err := s.PutBytes(b.Context(), p, store.PutOptions{}); err != nil {
@@ -53,7 +44,7 @@ func BenchmarkPutDurable(b *testing.B) {
 
 func BenchmarkPutDeferred(b *testing.B) {
 	s, _ := storetest.Start(b, embedded(b.TempDir()), store.Deps{})
-	p := fresh(1, 4<<10)
+	p := storetest.Bytes(1, 4<<10)
 	b.SetBytes(4 << 10)
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -72,7 +63,7 @@ func BenchmarkPutDeferred(b *testing.B) {
 func BenchmarkPutLarge(b *testing.B) {
 	const size = 256 << 20
 	s, _ := storetest.Start(b, embedded(b.TempDir()), store.Deps{})
-	p := fresh(2, size)
+	p := storetest.Bytes(2, size)
 	b.SetBytes(size)
 	b.ResetTimer()
 	for i := range b.N {
@@ -93,7 +84,7 @@ func BenchmarkOpenSmall(b *testing.B) {
 	s, _ := storetest.Start(b, embedded(b.TempDir()), store.Deps{})
 	const n = 10_000
 	roots := make([]b3.Root, n)
-	p := fresh(3, 4<<10)
+	p := storetest.Bytes(3, 4<<10)
 	for i := range roots {
 		binary.LittleEndian.PutUint64(p, uint64(i))
 		info, err := s.PutBytes(b.Context(), p, store.PutOptions{Deferred: true})
@@ -120,7 +111,7 @@ func BenchmarkOpenSmall(b *testing.B) {
 func BenchmarkReadLarge(b *testing.B) {
 	const size = 64 << 20
 	s, _ := storetest.Start(b, embedded(b.TempDir()), store.Deps{})
-	info, err := s.PutBytes(b.Context(), fresh(4, size), store.PutOptions{})
+	info, err := s.PutBytes(b.Context(), storetest.Bytes(4, size), store.PutOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -137,5 +128,35 @@ func BenchmarkReadLarge(b *testing.B) {
 			b.Fatal(err)
 		}
 		sec.Close()
+	}
+}
+
+// BenchmarkIngest stores a download whose items are proved already.
+func BenchmarkIngest(b *testing.B) {
+	const size = 64 << 20
+	s, _ := storetest.Start(b, embedded(b.TempDir()), store.Deps{})
+	p := storetest.Bytes(5, size)
+	items := storetest.Items(b, p, size)
+	root := b3.Sum(p)
+	b.SetBytes(size)
+	b.ResetTimer()
+	for range b.N {
+		in, err := s.Ingest(b.Context(), root, size)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, item := range items {
+			if err := in.Write(item); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if _, err := in.Commit(b.Context(), false); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := s.Delete(b.Context(), root); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
 	}
 }

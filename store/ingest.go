@@ -56,14 +56,10 @@ func (s *Store) Ingest(ctx context.Context, root b3.Root, size int64) (*Ingest, 
 		return nil, err
 	}
 	in, err := s.begin(ctx, root, size)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err != nil {
-		delete(s.running, root)
-		return nil, err
+		s.unclaim(root)
 	}
-	s.running[root] = in
-	return in, nil
+	return in, err
 }
 
 // claim reserves root for one ingest.
@@ -73,8 +69,14 @@ func (s *Store) claim(root b3.Root) error {
 	if _, ok := s.running[root]; ok {
 		return status.Errorf(status.Conflict, "store: %s is being downloaded already; wait for it or follow it", root)
 	}
-	s.running[root] = nil
+	s.running[root] = struct{}{}
 	return nil
+}
+
+func (s *Store) unclaim(root b3.Root) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, root)
 }
 
 func (s *Store) begin(ctx context.Context, root b3.Root, size int64) (*Ingest, error) {
@@ -321,9 +323,7 @@ func (in *Ingest) end(state ingestState, err error) {
 	in.state, in.err = state, err
 	in.wake()
 	in.mu.Unlock()
-	in.s.mu.Lock()
-	delete(in.s.running, in.root)
-	in.s.mu.Unlock()
+	in.s.unclaim(in.root)
 	in.unuse()
 	in.s.roots.release(in.root)
 	in.permit()

@@ -36,10 +36,10 @@ type Store struct {
 
 	mu      sync.Mutex
 	phase   phase
-	active  int           // operations between enter and leave
-	idle    chan struct{} // closed when draining and active is 0
-	stop    chan struct{} // closed when draining begins
-	running map[b3.Root]*Ingest
+	active  int                  // operations between enter and leave
+	idle    chan struct{}        // closed when draining and active is 0
+	stop    chan struct{}        // closed when draining begins
+	running map[b3.Root]struct{} // ingests
 }
 
 // phase is where a Store is in its life; it only moves forward.
@@ -77,7 +77,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		roots:   newRoots(),
 		idle:    make(chan struct{}),
 		stop:    make(chan struct{}),
-		running: map[b3.Root]*Ingest{},
+		running: map[b3.Root]struct{}{},
 		puts: deps.Limits.NewGate(admission.Spec{
 			Name: "store.puts", Path: "gateway, add → streaming puts", Policy: "wait, then busy",
 		}, cfg.Puts, cfg.PutsWait),
