@@ -104,10 +104,14 @@ type backend interface {
 	failure() error
 }
 
-// totals counts visible objects. The embedded backend rebuilds them from the
-// index when it opens.
+// totals counts visible objects. The embedded backend writes them down when it
+// closes, and counts its index when it opens after anything else.
 type totals struct {
 	objects, bytes, corrupt atomic.Int64
+}
+
+func (t *totals) counters() [3]*atomic.Int64 {
+	return [...]*atomic.Int64{&t.objects, &t.bytes, &t.corrupt}
 }
 
 func (t *totals) add(e entry) {

@@ -99,27 +99,24 @@ func (d *disk) recover() error {
 	if err := d.segments.recover(clean); err != nil {
 		return err
 	}
-	if !clean {
-		if err := d.blobs.removeOrphans(); err != nil {
-			return err
-		}
-	}
-	if err := d.index.entries(b3.Root{}, func(e entry) bool { d.count.add(e); return true }); err != nil {
-		return err
-	}
 	if clean {
 		return d.index.drop(keyClean)
 	}
-	return nil
+	if err := d.blobs.removeOrphans(); err != nil {
+		return err
+	}
+	return d.index.entries(b3.Root{}, func(e entry) bool { d.count.add(e); return true })
 }
 
-// wasClean reports whether the store was closed in order.
+// wasClean reports whether the store was closed in order, and then takes over
+// the counters.
 func (d *disk) wasClean() (bool, error) {
-	_, done, ok, err := d.index.read(keyClean)
-	if ok {
-		err = done.Close()
+	v, done, ok, err := d.index.read(keyClean)
+	if !ok {
+		return false, err
 	}
-	return ok, err
+	defer done.Close()
+	return true, decodeTotals(v, &d.count)
 }
 
 // space refuses a write that would leave less than the reserve free. File
@@ -145,7 +142,7 @@ func (d *disk) close() error {
 		err = e
 	}
 	if err == nil && !d.segments.stalled { // a batch that failed may stand behind the watermark
-		err = d.index.set(keyClean, nil, true)
+		err = d.index.set(keyClean, encodeTotals(&d.count), true)
 	}
 	if e := d.release(); err == nil {
 		err = e

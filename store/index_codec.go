@@ -17,7 +17,7 @@ const (
 
 var (
 	keyWatermark = []byte{keyMeta, 'w'} // segment u64, offset u64: the log is in the index up to there
-	keyClean     = []byte{keyMeta, 'c'} // there when the store was closed in order
+	keyClean     = []byte{keyMeta, 'c'} // there when the store was closed in order: objects, bytes, corrupt, u64 each
 )
 
 // Values of objects and pins start with a byte of form, then one of flags.
@@ -113,6 +113,26 @@ func decodePin(key, value []byte) (Pin, error) {
 		return Pin{}, err
 	}
 	return p, nil
+}
+
+// encodeTotals writes what an orderly close leaves for the next open.
+func encodeTotals(t *totals) []byte {
+	b := make([]byte, 0, 24)
+	for _, n := range t.counters() {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n.Load()))
+	}
+	return b
+}
+
+// decodeTotals is the inverse of encodeTotals.
+func decodeTotals(b []byte, t *totals) error {
+	if len(b) != 24 {
+		return fmt.Errorf("the counters are malformed: % x", clip(b))
+	}
+	for i, n := range t.counters() {
+		n.Store(int64(binary.LittleEndian.Uint64(b[8*i:])))
+	}
+	return nil
 }
 
 // position is a place in the log of segments.
