@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 
+	"allium/protocols/admission"
 	"allium/protocols/b3"
 )
 
@@ -15,15 +16,15 @@ const (
 // Config is the store's part of the configuration.
 type Config struct {
 	Backend string `koanf:"backend" doc:"where objects live: embedded (files) or memory (RAM, nothing survives)"`
-	Dir     string `koanf:"dir" doc:"directory of the embedded backend; created when it does not exist"`
+	Dir     string `koanf:"dir" doc:"directory of the embedded backend, below the home directory when it is relative; created when it does not exist"`
 
-	MemoryBytes  int64 `koanf:"memory_bytes" doc:"hard cap in bytes on what the memory backend holds; above it puts get no_space"`
-	ReserveBytes int64 `koanf:"reserve_bytes" doc:"bytes that writes leave free on the disk, so that the index can always be written; below it puts get no_space"`
+	MemoryBytes  admission.Bytes `koanf:"memory_bytes" doc:"hard cap in bytes on what the memory backend holds; above it puts get no_space"`
+	ReserveBytes admission.Bytes `koanf:"reserve_bytes" doc:"bytes that writes leave free on the disk, so that the index can always be written; below it puts get no_space"`
 
-	SegmentBytes   int64 `koanf:"segment_bytes" doc:"size in bytes at which the segment of small objects is closed and the next begun"`
-	ZeroAheadBytes int64 `koanf:"zero_ahead_bytes" doc:"most bytes written as zeros ahead of the end of the segment, so that commits need no metadata; 0 turns it off"`
-	CommitBytes    int64 `koanf:"commit_bytes" doc:"bytes of small objects waiting for a commit; further puts wait"`
-	IndexCache     int64 `koanf:"index_cache" doc:"bytes of the index kept in RAM beside its write buffer"`
+	SegmentBytes   admission.Bytes `koanf:"segment_bytes" doc:"size in bytes at which the segment of small objects is closed and the next begun"`
+	ZeroAheadBytes admission.Bytes `koanf:"zero_ahead_bytes" doc:"most bytes written as zeros ahead of the end of the segment, so that commits need no metadata; 0 turns it off"`
+	CommitBytes    admission.Bytes `koanf:"commit_bytes" doc:"bytes of small objects waiting for a commit; further puts wait"`
+	IndexCache     admission.Bytes `koanf:"index_cache" doc:"bytes of the index kept in RAM beside its write buffer"`
 
 	Puts        int64 `koanf:"puts" doc:"streaming puts running at once, about 1 MiB of RAM each; further ones wait"`
 	PutsWait    int64 `koanf:"puts_wait" doc:"streaming puts waiting to run; the next gets busy"`
@@ -73,12 +74,12 @@ func (c Config) Validate() error {
 		n        int64
 		min, max int64
 	}{
-		{"memory_bytes", c.MemoryBytes, b3.GroupSize, 1 << 62},
-		{"reserve_bytes", c.ReserveBytes, 0, 1 << 62},
-		{"segment_bytes", c.SegmentBytes, c.CommitBytes, maxSegmentBytes},
-		{"zero_ahead_bytes", c.ZeroAheadBytes, 0, c.SegmentBytes},
-		{"commit_bytes", c.CommitBytes, minCommitBytes, 1 << 30},
-		{"index_cache", c.IndexCache, 1 << 20, 1 << 40},
+		{"memory_bytes", int64(c.MemoryBytes), b3.GroupSize, 1 << 62},
+		{"reserve_bytes", int64(c.ReserveBytes), 0, 1 << 62},
+		{"segment_bytes", int64(c.SegmentBytes), int64(c.CommitBytes), maxSegmentBytes},
+		{"zero_ahead_bytes", int64(c.ZeroAheadBytes), 0, int64(c.SegmentBytes)},
+		{"commit_bytes", int64(c.CommitBytes), minCommitBytes, 1 << 30},
+		{"index_cache", int64(c.IndexCache), 1 << 20, 1 << 40},
 		{"puts", c.Puts, 1, 1 << 16},
 		{"puts_wait", c.PutsWait, 0, 1 << 20},
 		{"ingests", c.Ingests, 1, 1 << 16},

@@ -34,7 +34,7 @@ func newDisk(cfg Config, deps Deps) *disk {
 		cfg: cfg, fs: deps.FS, log: deps.Log,
 		budget: deps.Limits.NewBudget(admission.Spec{
 			Name: "store.commit", Path: "puts → the segment writer (bytes)", Policy: "wait for the commit under way",
-		}, cfg.CommitBytes),
+		}, int64(cfg.CommitBytes)),
 	}
 }
 
@@ -67,7 +67,7 @@ func (d *disk) open() (err error) {
 			return err
 		}
 	}
-	if d.index, err = openIndex(d.fs, d.path(dirIndex), d.cfg.IndexCache, fresh, d.log); err != nil {
+	if d.index, err = openIndex(d.fs, d.path(dirIndex), int64(d.cfg.IndexCache), fresh, d.log); err != nil {
 		return indexError(d.path(dirIndex), err)
 	}
 	if fresh {
@@ -83,9 +83,9 @@ func (d *disk) recover() error {
 	d.blobs = newBlobs(d)
 	d.segments = &segments{
 		fs: d.fs, dir: d.path(dirSegments), index: d.index, count: &d.count, space: d.space,
-		budget: d.budget, most: int(d.cfg.CommitBytes / 2), size: d.cfg.SegmentBytes,
+		budget: d.budget, most: int(d.cfg.CommitBytes / 2), size: int64(d.cfg.SegmentBytes),
 		current: newBatch(), kick: make(chan struct{}, 1),
-		zeros: zeroer{most: d.cfg.ZeroAheadBytes},
+		zeros: zeroer{most: int64(d.cfg.ZeroAheadBytes)},
 	}
 	clean, err := d.wasClean()
 	if err != nil {
@@ -123,7 +123,7 @@ func (d *disk) wasClean() (bool, error) {
 // systems that cannot tell are taken at their word.
 func (d *disk) space(need int64) error {
 	if u, err := d.fs.GetDiskUsage(d.cfg.Dir); err == nil {
-		if left := int64(u.AvailBytes) - d.cfg.ReserveBytes; left < need {
+		if left := int64(u.AvailBytes) - int64(d.cfg.ReserveBytes); left < need {
 			return noSpace("the disk is full (store.reserve_bytes are kept free)", max(0, left), need)
 		}
 	}

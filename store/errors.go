@@ -6,6 +6,7 @@ import (
 	"io"
 	"syscall"
 
+	"allium/protocols/admission"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -62,5 +63,9 @@ func readError(err error) error {
 // noSpace is the refusal of a write that would eat into the reserve or pass a
 // cap.
 func noSpace(what string, have, need int64) error {
-	return status.Errorf(status.NoSpace, "%s: %d bytes are left and %d are needed; free space or remove unpinned objects", what, have, need)
+	needed := ""
+	if need > 0 { // of a stream it is not known
+		needed = fmt.Sprintf(" and %s are needed", admission.Bytes(need).Human())
+	}
+	return status.Errorf(status.NoSpace, "%s: %s are left%s; free space or remove unpinned objects", what, admission.Bytes(have).Human(), needed)
 }

@@ -86,7 +86,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		}, cfg.Ingests, cfg.IngestsWait),
 	}
 	if cfg.Backend == BackendMemory {
-		s.backend = newMemory(cfg.MemoryBytes)
+		s.backend = newMemory(int64(cfg.MemoryBytes))
 	} else {
 		s.backend = newDisk(cfg, deps)
 	}
