@@ -43,7 +43,7 @@ func extract(x *manifest.Extractor, s *client.Stream, report client.ProgressFunc
 	tr := tar.NewReader(body)
 	for {
 		h, err := tr.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			_, err = io.Copy(io.Discard, body) // the padding, and the proof that nothing was cut
 			return err
 		}

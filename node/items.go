@@ -2,6 +2,7 @@ package node
 
 import (
 	"archive/tar"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -196,7 +197,7 @@ func writeTarItem(tw *tar.Writer, it Item) error {
 	}
 	n, err := io.Copy(tw, f)
 	switch {
-	case err == tar.ErrWriteTooLong || err == nil && n < h.Size:
+	case errors.Is(err, tar.ErrWriteTooLong) || err == nil && n < h.Size:
 		return status.Errorf(status.Conflict, "the file changed while it was read; add it again")
 	case err != nil:
 		return err

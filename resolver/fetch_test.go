@@ -110,7 +110,7 @@ func TestFetchGoesOnWithTheNextProvider(t *testing.T) {
 					p := w.net.peer(id, b)
 					tc.first(p)
 					if before := p.before; before != nil { // no progress in later rounds either
-						p.before = func(ctx context.Context, _ int64) error { return before(ctx, int64(tc.rest)) }
+						p.before = func(ctx context.Context, _ int64) error { return before(ctx, tc.rest) }
 					}
 				}
 				w.has([]peer.ID{"p", "q"}, b)
