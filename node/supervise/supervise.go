@@ -125,6 +125,9 @@ func (g *Group) Start(ctx context.Context, s Service) error {
 		return nil
 	case <-r.done:
 		cancel()
+		if first == nil { // it was ready and failed for good before this goroutine saw the one or the other
+			first = g.Err()
+		}
 		return fmt.Errorf("start %s: %w", s.Name, first)
 	case <-timeout.C:
 		cause = status.Errorf(status.Timeout, "not ready after %s", s.StartTimeout)

@@ -166,3 +166,32 @@ func TestStopReportsWhatDoesNotReturn(t *testing.T) {
 		}
 	})
 }
+
+// late is a context that is looked at when all else has come to rest.
+type late struct{ context.Context }
+
+func (l late) Done() <-chan struct{} {
+	synctest.Wait()
+	return l.Context.Done()
+}
+
+// TestStartSeesReadyAndFailureAtOnce: Start may take the one or the other, and
+// its error says why in both cases.
+func TestStartSeesReadyAndFailureAtOnce(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			g := supervise.New(supervise.Deps{})
+			err := g.Start(late{t.Context()}, supervise.Service{Name: "x", Fatal: true, Run: func(_ context.Context, ready func()) error {
+				ready()
+				return status.Errorf(status.NoSpace, "full")
+			}})
+			if err != nil && status.Of(err) != status.NoSpace {
+				t.Errorf("got %v, want no_space", err)
+			}
+			g.Stop(t.Context())
+			if err := g.Err(); status.Of(err) != status.NoSpace {
+				t.Errorf("the group failed with %v, want no_space", err)
+			}
+		})
+	}
+}
