@@ -9,6 +9,7 @@ import (
 	"allium/gateway"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
+	"allium/protocols/status"
 )
 
 // body is a stream whose bytes come from a function that writes them. Copying
@@ -105,8 +106,11 @@ func (a *storeAPI) writeEntry(ctx context.Context, tw *tar.Writer, name string, 
 		return err
 	}
 	defer c.Close()
+	if c.Size() != e.Size { // what a manifest says of sizes is its author's claim
+		return status.Errorf(status.Corrupt, "%s: the directory says %d bytes, %s has %d", name, e.Size, e.Root, c.Size())
+	}
 	if err := tw.WriteHeader(h); err != nil {
 		return err
 	}
-	return c.Copy(ctx, tw, 0, c.Size()) // a size that is not the entry's is an error of tw
+	return c.Copy(ctx, tw, 0, c.Size())
 }

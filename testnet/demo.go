@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"allium/gateway/client"
@@ -58,12 +57,7 @@ func (n *Net) Demo(ctx context.Context, w io.Writer, dir string) error {
 
 func demoAdd(ctx context.Context, w io.Writer, m *Member, dir string) (client.Added, error) {
 	begun := time.Now()
-	r, pw := io.Pipe()
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = pw.CloseWithError(node.WriteTar(pw, node.DiskItems(dir))) }) // the reader gets the error
-	defer wg.Wait()
-	defer r.Close()
-	for added, err := range m.API.Add(ctx, r, client.AddOptions{Label: "demo"}, nil) {
+	for added, err := range node.SendItems(ctx, m.API, node.DiskItems(dir), client.AddOptions{Label: "demo"}, nil) {
 		if err != nil {
 			return client.Added{}, fmt.Errorf("add %s on %s: %w", dir, m.Name, err)
 		}

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -88,18 +87,7 @@ func addItems(ctx context.Context, s client.Store, items node.Items, o client.Ad
 	if off, ok := s.(*node.Offline); ok {
 		return off.AddItems(ctx, items, o, report)
 	}
-	return func(yield func(client.Added, error) bool) {
-		r, w := io.Pipe()
-		var wg sync.WaitGroup
-		wg.Go(func() { _ = w.CloseWithError(node.WriteTar(w, items)) }) // the reader gets the error
-		defer wg.Wait()
-		defer r.Close()
-		for added, err := range s.Add(ctx, r, o, report) {
-			if !yield(added, err) || err != nil {
-				return
-			}
-		}
-	}
+	return node.SendItems(ctx, s, items, o, report)
 }
 
 // spool keeps standard input in a file of that name, which remove deletes: a

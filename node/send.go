@@ -1,0 +1,42 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"sync"
+
+	"allium/gateway/client"
+)
+
+// SendItems adds items to a node as the tar stream that [client.Store.Add]
+// takes. What goes wrong while the items are read ends it with that error, not
+// with the cut connection that the node makes of it.
+func SendItems(ctx context.Context, s client.Store, items Items, o client.AddOptions, progress client.ProgressFunc) iter.Seq2[client.Added, error] {
+	return func(yield func(client.Added, error) bool) {
+		r, w := io.Pipe()
+		var sending sync.WaitGroup
+		var sent error // read after sending.Wait
+		sending.Go(func() {
+			sent = WriteTar(w, items)
+			_ = w.CloseWithError(sent) // never fails
+		})
+		end := func() {
+			_ = r.Close() // never fails; WriteTar then gets io.ErrClosedPipe
+			sending.Wait()
+		}
+		defer end()
+		for added, err := range s.Add(ctx, r, o, progress) {
+			if err != nil {
+				end()
+				if sent != nil && !errors.Is(sent, io.ErrClosedPipe) {
+					err = sent
+				}
+			}
+			if !yield(added, err) || err != nil {
+				return
+			}
+		}
+	}
+}
