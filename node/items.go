@@ -21,6 +21,10 @@ import (
 func DiskItems(names ...string) Items {
 	return func(yield func(Item, error) bool) {
 		for _, name := range names {
+			if name == "" { // filepath.Abs takes it for the working directory
+				yield(Item{}, status.Errorf(status.BadRequest, "the empty path names nothing; write . for the working directory"))
+				return
+			}
 			abs, err := filepath.Abs(name) // "." has no base name of its own
 			if err != nil {
 				yield(Item{}, err)
@@ -101,6 +105,8 @@ func diskError(err error) error {
 		return status.Errorf(status.NotFound, "%w", err)
 	case os.IsPermission(err):
 		return status.Errorf(status.Forbidden, "%w", err)
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return status.Errorf(status.BadRequest, "%w; add a part of the tree from within it", err)
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"allium/gateway/client"
 	"allium/node"
+	"allium/protocols/status"
 )
 
 func (a *app) catCommand() *cobra.Command {
@@ -22,6 +23,9 @@ address before it is written; if the transfer ends early, the exit code says so.
   allium cat b3:…/docs/index.html --start 100 --end 200`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
+			if r.End < -1 {
+				return status.Errorf(status.BadRange, "--end is %d, must be -1 or more", r.End)
+			}
 			return a.withStore(cmd.Context(), func(s client.Store) error {
 				stream, err := s.Cat(cmd.Context(), arg[0], r)
 				if err != nil {

@@ -127,8 +127,10 @@ func readFile(o Options) (map[string]any, error) {
 		return nil, nil
 	case errors.Is(err, os.ErrNotExist):
 		return nil, status.Errorf(status.NotFound, "config: there is no file %s; `allium init` writes one", o.File)
-	case err != nil:
-		return nil, fmt.Errorf("config: %w", err)
+	case errors.Is(err, os.ErrPermission):
+		return nil, status.Errorf(status.Forbidden, "config: %w", err)
+	case err != nil: // a directory, or a disk that does not read
+		return nil, status.Errorf(status.BadRequest, "config: %w", err)
 	}
 	tree, err := toml.Parser().Unmarshal(src)
 	if err != nil {
