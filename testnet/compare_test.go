@@ -1,6 +1,7 @@
 package testnet_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,5 +113,13 @@ func TestUpRefusesSizes(t *testing.T) {
 		if _, err := testnet.Up(t.Context(), testnet.Options{N: n}); status.Of(err) != status.BadRequest {
 			t.Errorf("%d nodes: %v", n, err)
 		}
+	}
+}
+
+func TestUpStopsWhenToldTo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if net, err := testnet.Up(ctx, testnet.Options{N: 2}); status.Of(err) != status.Canceled {
+		t.Errorf("got %v, %v, want canceled", net, err)
 	}
 }

@@ -64,7 +64,7 @@ func startProcess(ctx context.Context, binary, home string, seed []string) (stop
 	case <-done:
 		return nil, errors.Join(status.Errorf(status.Internal, "the process ended before it was ready"), ended)
 	case <-ctx.Done():
-		return nil, errors.Join(status.Errorf(status.Timeout, "not ready within %s", readyWithin), stop(ctx))
+		return nil, errors.Join(notReady(ctx), stop(ctx))
 	}
 }
 

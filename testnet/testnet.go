@@ -144,8 +144,16 @@ func startInside(ctx context.Context, home string, seed []string, log *slog.Logg
 		cancel()
 		return nil, ended
 	case <-ctx.Done():
-		return nil, errors.Join(status.Errorf(status.Timeout, "not ready within %s", readyWithin), stop(ctx))
+		return nil, errors.Join(notReady(ctx), stop(ctx))
 	}
+}
+
+// notReady is why a node was given up: it took too long, or nobody waits.
+func notReady(ctx context.Context) error {
+	if err := ctx.Err(); errors.Is(err, context.Canceled) {
+		return err
+	}
+	return status.Errorf(status.Timeout, "not ready within %s", readyWithin)
 }
 
 // Down drains every node, all at once, waits for their end and removes the
