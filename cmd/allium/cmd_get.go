@@ -61,6 +61,7 @@ func (a *app) fetch(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
+	defer n.Close()
 	report, finish := a.progress("fetching")
 	defer finish()
 	f, err := n.Fetch(ctx, key, report)

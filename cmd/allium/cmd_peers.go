@@ -19,6 +19,7 @@ func (a *app) onNode(f func(ctx context.Context, n client.Node, arg []string) er
 		if err != nil {
 			return err
 		}
+		defer n.Close()
 		return f(cmd.Context(), n, arg)
 	}
 }

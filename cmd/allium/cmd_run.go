@@ -135,9 +135,6 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 		}
 		fmt.Fprintln(a.stdout, strings.Join(append(lines, "ready"), "\n"))
 	})
-	if ctx.Err() != nil && err == nil {
-		return nil // told to stop, and stopped cleanly
-	}
 	if status.Of(err) == status.Internal {
 		return fmt.Errorf("the node stopped: %w", err)
 	}
