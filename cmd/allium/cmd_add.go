@@ -41,7 +41,7 @@ with everything below it, so that it is never evicted.
 			items := node.DiskItems(paths...)
 			names := paths
 			if paths[0] == "-" {
-				spooled, remove, err := spool(a.stdin, name)
+				spooled, remove, err := spool(cmd.Context(), a.stdin, name)
 				if err != nil {
 					return err
 				}
@@ -92,7 +92,7 @@ func addItems(ctx context.Context, s client.Store, items node.Items, o client.Ad
 
 // spool keeps standard input in a file of that name, which remove deletes: a
 // tar header needs the length before the bytes.
-func spool(r io.Reader, name string) (file string, remove func(), err error) {
+func spool(ctx context.Context, r io.Reader, name string) (file string, remove func(), err error) {
 	if name != filepath.Base(name) || name == "." || name == ".." {
 		return "", nil, status.Errorf(status.BadRequest, "--name %q is not a plain file name", name)
 	}
@@ -102,7 +102,7 @@ func spool(r io.Reader, name string) (file string, remove func(), err error) {
 	}
 	remove = func() { _ = os.RemoveAll(dir) }
 	file = filepath.Join(dir, name)
-	if err := writeAll(file, r); err != nil {
+	if err := writeAll(file, interruptible{ctx, r}); err != nil {
 		remove()
 		return "", nil, fmt.Errorf("standard input: %w", err)
 	}
