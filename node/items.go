@@ -139,7 +139,7 @@ func TarItems(r io.Reader) Items {
 			it := Item{Path: path.Clean(h.Name)}
 			switch h.Typeflag {
 			case tar.TypeReg:
-				it.Kind, it.Executable, it.Body, it.Size = manifest.File, h.Mode&0o111 != 0, tr, h.Size
+				it.Kind, it.Executable, it.Body, it.Size = manifest.File, h.Mode&0o111 != 0, tarBody{tr}, h.Size
 			case tar.TypeDir:
 				it.Kind = manifest.Directory
 			case tar.TypeSymlink:
@@ -153,6 +153,17 @@ func TarItems(r io.Reader) Items {
 			}
 		}
 	}
+}
+
+// tarBody is one file of a tar stream; a stream that is cut is bad_request.
+type tarBody struct{ r io.Reader }
+
+func (b tarBody) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if err != nil && err != io.EOF { // a reader returns io.EOF itself
+		err = status.Errorf(status.BadRequest, "tar: %w", err)
+	}
+	return n, err
 }
 
 // WriteTar writes items as TarItems reads them. A file that changes its length
