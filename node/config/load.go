@@ -105,6 +105,7 @@ func decode(raw map[string]any, cfg *Config) error {
 	dec, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
 		Result: cfg, TagName: "koanf", ErrorUnused: true, ZeroFields: true, WeaklyTypedInput: true,
 		DecodeHook: mapstructure.ComposeDecodeHookFunc(
+			exact,
 			mapstructure.StringToTimeDurationHookFunc(),
 			mapstructure.StringToSliceHookFunc(","),
 			mapstructure.TextUnmarshallerHookFunc(),
@@ -114,6 +115,16 @@ func decode(raw map[string]any, cfg *Config) error {
 		return err
 	}
 	return dec.Decode(raw)
+}
+
+// exact refuses what weak typing would bend: it is there for the environment,
+// which has nothing but strings.
+func exact(from, to reflect.Kind, v any) (any, error) {
+	integer := to >= reflect.Int && to <= reflect.Uint64
+	if from == reflect.Float64 && integer || from == reflect.Bool && to != reflect.Bool && to != reflect.Interface {
+		return nil, fmt.Errorf("%v is not a value for it", v)
+	}
+	return v, nil
 }
 
 // readFile returns the file's values by dotted key, or nil if there is none.
