@@ -69,7 +69,21 @@ contain: an address is "b3:" and the BLAKE3 hash that b3sum prints, and every
 		a.peersCommand(), a.connectCommand(), a.disconnectCommand(), a.pingCommand(),
 		a.configCommand(), a.testnetCommand(), a.docsCommand(),
 	)
+	for _, c := range root.Commands() {
+		if c.HasSubCommands() {
+			c.RunE = group
+		}
+	}
 	return root
+}
+
+// group is what a command does that only holds others: its help, but a word
+// that is none of them is an error.
+func group(cmd *cobra.Command, got []string) error {
+	if len(got) > 0 {
+		return status.Errorf(status.BadRequest, "unknown command %q for %q; see `%s --help`", got[0], cmd.CommandPath(), cmd.CommandPath())
+	}
+	return cmd.Help()
 }
 
 // args turns cobra's complaints about arguments into bad_request.
