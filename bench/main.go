@@ -57,6 +57,9 @@ func benchmark(ctx context.Context) (err error) {
 	flag.IntVar(&s.files, "files", 10_000, "how many files of 4 KiB")
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds of each measurement")
 	flag.Parse()
+	if s.rounds < 1 || s.files < 1 || size < 1 {
+		return errors.New("-rounds, -files and -size must be at least 1")
+	}
 	s.size = int64(size)
 	if s.allium, err = filepath.Abs(s.allium); err != nil {
 		return err

@@ -24,8 +24,7 @@ type Offline struct {
 	ctx      context.Context
 }
 
-// OpenOffline opens the store below home. Another process on the same store is
-// conflict; a configuration without a store on disk is amnesia.
+// OpenOffline opens the store below home. Another process on the same store is busy; a configuration without a store on disk is amnesia.
 func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline, error) {
 	if cfg.Store.Backend == store.BackendMemory {
 		return nil, status.Errorf(status.Amnesia, "this node keeps its store in RAM, and it does not run; start it with `allium run`")

@@ -108,6 +108,9 @@ func (a *app) statCommand() *cobra.Command {
 				for _, p := range st.Pins {
 					fmt.Fprintf(&b, "\npinned   %s", pinLine(p))
 				}
+				if a.quiet {
+					return a.print(st, st.Root.String())
+				}
 				return a.print(st, b.String())
 			})
 		},
@@ -119,8 +122,9 @@ func (a *app) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [KEY]",
 		Short: "Read objects again and prove every byte",
-		Long: `Read an object, or all of them, from the disk and prove every 64 KiB group
-against the address. A bad object is named, and the exit code is 65.`,
+		Long: `Read an object, everything below a directory, or all there is, from the disk and
+prove every 64 KiB group against its address. What is damaged or missing is
+named, and the exit code is 65.`,
 		Example: "  allium verify b3:…\n  allium verify --all",
 		Args: func(cmd *cobra.Command, got []string) error {
 			want := cobra.ExactArgs(1)

@@ -37,7 +37,7 @@ func (a *app) verify(ctx context.Context, s client.Store, key string) error {
 	}
 	finish()
 	if bad > 0 {
-		return status.Errorf(status.Corrupt, "%d of %d objects are damaged and are not served; fetch them again with `allium get` or remove them", bad, good+bad)
+		return status.Errorf(status.Corrupt, "%d of %d objects are damaged or missing and are not served; fetch them again with `allium get`", bad, good+bad)
 	}
 	if a.quiet || a.json {
 		return nil
