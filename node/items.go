@@ -160,7 +160,7 @@ type tarBody struct{ r io.Reader }
 
 func (b tarBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
-	if err != nil && err != io.EOF { // a reader returns io.EOF itself
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = status.Errorf(status.BadRequest, "tar: %w", err)
 	}
 	return n, err
