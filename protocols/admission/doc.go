@@ -1,6 +1,6 @@
 // Package admission holds the program's bounds: every queue, pool of permits,
 // rate and byte budget is one of its types, made in a [Registry] that Deps
-// carries, so that `allium limits`, the metrics and docs/reference/queues.md
+// carries, so that `/limits`, the metrics and docs/reference/queues.md
 // show the same list.
 //
 // Four types cover what the node needs:

@@ -24,7 +24,7 @@ const (
 	KindBudget Kind = "budget" // bytes in use
 )
 
-// Info is one limit as `allium limits` shows it.
+// Info is one limit as `/limits` shows it.
 type Info struct {
 	Name     string `json:"name"`
 	Kind     Kind   `json:"kind"`

@@ -16,7 +16,7 @@ type Error struct {
 	Message  string
 	Detail   string // a narrower label, such as a reason of OAP1.md §3
 	Limit    *Limit // set for busy-class outcomes
-	LookupID string // to ask `allium why` about; empty when no lookup was made
+	LookupID string // names the lookup in the log; empty when none was made
 	Err      error  // the cause, if any
 }
 
