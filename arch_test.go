@@ -23,6 +23,7 @@ var layers = map[string][]string{
 	"protocols/status":     {},
 	"protocols/b3":         {},
 	"protocols/admission":  {},
+	"protocols/kad":        {},
 	"protocols/manifest":   {},
 	"protocols/oap":        {},
 	"protocols/streamtest": {},

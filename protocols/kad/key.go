@@ -1,0 +1,48 @@
+package kad
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"math/bits"
+)
+
+// Key is a place in the key space: the SHA-256 of a peer id or of a multihash,
+// as in go-libp2p-kad-dht.
+type Key [sha256.Size]byte
+
+// Hash is the place of p.
+func Hash(p []byte) Key { return sha256.Sum256(p) }
+
+// CommonPrefix is the number of leading bits, 0 to 256, that both keys share.
+func (k Key) CommonPrefix(o Key) int {
+	for i, w := range between(k, o) {
+		if w != 0 {
+			return i*64 + bits.LeadingZeros64(w)
+		}
+	}
+	return 8 * len(k)
+}
+
+// Compare is negative when a is closer to k than b, positive when it is
+// farther, and 0 when they are the same key.
+func (k Key) Compare(a, b Key) int { return between(k, a).compare(between(k, b)) }
+
+// distance is the XOR of two keys, most significant word first.
+type distance [4]uint64
+
+func between(a, b Key) (d distance) {
+	for i := range d {
+		d[i] = binary.BigEndian.Uint64(a[8*i:]) ^ binary.BigEndian.Uint64(b[8*i:])
+	}
+	return d
+}
+
+func (d distance) compare(o distance) int {
+	for i := range d {
+		if c := cmp.Compare(d[i], o[i]); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
