@@ -42,7 +42,8 @@ var layers = map[string][]string{
 	"node/supervise": {},
 	"node/p2p":       {"protocols/admission"},
 	"testnet":        {"node/...", "gateway/client", "protocols/manifest", "protocols/kad"},
-	"cmd/allium":     {"node/...", "testnet", "gateway/client"},
+	"testnet/dhtsim": {"protocols/kad"},
+	"cmd/allium":     {"node/...", "testnet/...", "gateway/client"},
 	"bench":          {"node/p2p", "protocols/admission"},
 }
 

@@ -18,7 +18,10 @@ const (
 // progress returns a function to report progress with and one to call at the
 // end. On a terminal a bar appears once the work has taken a second; in a pipe
 // or with -q nothing is ever drawn.
-func (a *app) progress(what string) (client.ProgressFunc, func()) {
+func (a *app) progress(what string) (client.ProgressFunc, func()) { return a.bar(what, true) }
+
+// bar is progress of what is counted, in bytes or not.
+func (a *app) bar(what string, bytes bool) (client.ProgressFunc, func()) {
 	if !a.terminal || a.quiet || a.json {
 		return nil, func() {}
 	}
@@ -42,7 +45,7 @@ func (a *app) progress(what string) (client.ProgressFunc, func()) {
 		}
 		if bar == nil {
 			bar = progressbar.NewOptions64(max, progressbar.OptionSetWriter(a.err), progressbar.OptionSetDescription(what),
-				progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
+				progressbar.OptionShowBytes(bytes), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
 			total = max
 		}
 		if max != total {

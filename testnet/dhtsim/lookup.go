@@ -1,0 +1,184 @@
+package dhtsim
+
+import (
+	"math/bits"
+	"slices"
+	"time"
+
+	"allium/protocols/kad"
+)
+
+// lookup is a kad.Lookup on its way through the simulated network.
+type lookup struct {
+	*kad.Lookup[int32]
+	by      int32
+	target  uint64
+	key     int32  // of content, -1: none
+	kth     uint64 // distance of the k-th closest node alive at the start
+	hops    int    // of the first answer from one of them
+	started time.Duration
+	due     time.Duration // the earliest tick in the queue
+	done    func(*lookup, kad.Result[int32])
+}
+
+// start begins a lookup by a node, from its table or, to join, from seed.
+func (w *world) start(cfg kad.Config, q kad.Query[int32], l *lookup, seed ...int32) {
+	q.Self, q.Seed = l.by, w.rng.Uint64()
+	machine, err := kad.New(cfg, q)
+	if err != nil {
+		panic(err) // the configuration is a constant
+	}
+	l.Lookup, l.target, l.started = machine, place(q.Target), w.now
+	if len(seed) == 0 {
+		seed = w.nearest(&w.nodes[l.by], l.target)
+	}
+	w.act(l, l.Start(w.now, w.peers(seed)))
+}
+
+// peers is valid until the next call.
+func (w *world) peers(ids []int32) []kad.Peer[int32] {
+	w.closer = w.closer[:0]
+	for _, id := range ids {
+		w.closer = append(w.closer, w.peer(id))
+	}
+	return w.closer
+}
+
+// act does what the machine says. Who is asked and gone just never answers.
+func (w *world) act(l *lookup, actions []kad.Action[int32]) {
+	by := &w.nodes[l.by]
+	for _, a := range actions {
+		switch a.Kind {
+		case kad.Probe, kad.Hedge:
+			if w.nodes[a.Peer.ID].alive {
+				w.at(w.now+w.roundTrip(), event{kind: answer, id: a.Peer.ID, lookup: l})
+			}
+		case kad.Cancel:
+			if l.Result().End == kad.Running { // out of time, not a loser
+				w.forget(by, a.Peer.ID)
+			}
+		case kad.Done:
+			if by.alive {
+				l.done(l, l.Result())
+			}
+			return
+		}
+	}
+	if next, more := l.Next(); more && (l.due <= w.now || next < l.due) {
+		l.due = next
+		w.at(next, event{kind: tick, lookup: l})
+	}
+}
+
+func (w *world) tick(l *lookup) {
+	if w.nodes[l.by].alive {
+		w.act(l, l.Tick(w.now))
+	}
+}
+
+func (w *world) answer(l *lookup, from int32) {
+	n, by := &w.nodes[from], &w.nodes[l.by]
+	if !n.alive || !by.alive {
+		return
+	}
+	w.learn(n, l.by)
+	if _, running := l.Next(); !running {
+		return // a loser's, reset before it came
+	}
+	w.learn(by, from)
+	r := kad.Reply[int32]{Closer: w.peers(w.nearest(n, l.target))}
+	if l.key >= 0 && slices.Contains(n.records, l.key) {
+		r.Providers = 1
+	}
+	actions := l.Answer(w.now, from, r)
+	if l.hops == 0 && n.place^l.target <= l.kth {
+		l.hops = l.Result().Hops
+	}
+	w.act(l, actions)
+}
+
+// startPublish puts a provider record on the k closest that answer.
+func (w *world) startPublish(key int32) {
+	l := &lookup{by: w.anybody(), key: -1}
+	l.done = func(_ *lookup, r kad.Result[int32]) {
+		for _, p := range r.Closest {
+			if n := &w.nodes[p.ID]; n.alive {
+				n.records = append(n.records, key)
+				w.placed[key] = true
+			}
+		}
+	}
+	w.start(kad.Publish(), kad.Query[int32]{Target: w.content[key]}, l)
+}
+
+// startFind has somebody look for a key that was placed. A key whose publisher
+// left before it was done is nobody's failure.
+func (w *world) startFind() {
+	key := int32(w.rng.IntN(len(w.content)))
+	for !w.placed[key] {
+		key = (key + 1) % int32(len(w.content))
+	}
+	by := w.anybody()
+	for slices.Contains(w.nodes[by].records, key) {
+		by = w.anybody()
+	}
+	target := w.content[key]
+	l := &lookup{by: by, key: key, kth: w.kth(place(target)), done: w.count}
+	w.start(kad.Find(), kad.Query[int32]{Target: target, Quorum: kad.FirstProvider()}, l)
+}
+
+// join adds a node that knows one other.
+func (w *world) join() {
+	seed := w.anybody()
+	id := w.add()
+	w.at(w.now+refreshTime, event{kind: refresh, id: id})
+	w.lookupSelf(id, seed)
+}
+
+// refresh is what a node does every ten minutes for its table.
+func (w *world) refresh(id int32) {
+	n := &w.nodes[id]
+	for c := range n.buckets {
+		n.buckets[c] = slices.DeleteFunc(n.buckets[c], func(p int32) bool { return !w.nodes[p].alive })
+	}
+	var seed []int32
+	if len(w.nearest(n, n.place)) == 0 {
+		seed = append(seed, w.anybody()) // as after a restart: a seed of the configuration
+	}
+	w.lookupSelf(id, seed...)
+}
+
+// lookupSelf makes a node known to its neighbours and them to it, then fills
+// the buckets farther away.
+func (w *world) lookupSelf(id int32, seed ...int32) {
+	l := &lookup{by: id, key: -1, done: func(l *lookup, _ kad.Result[int32]) { w.fill(l.by) }}
+	w.start(kad.Find(), kad.Query[int32]{Target: w.keys[id]}, l, seed...)
+}
+
+// fill asks one peer for each bucket that has room and that a network of this
+// size can fill. Who is named and answers a ping gets in.
+func (w *world) fill(id int32) {
+	n := &w.nodes[id]
+	depth := min(bits.Len(uint(w.o.Nodes/bucketSize)), maxBuckets-1)
+	for c := range depth {
+		if len(n.buckets[c]) == bucketSize {
+			continue
+		}
+		shift := 63 - c
+		target := (n.place>>shift^1)<<shift | w.rng.Uint64()&(1<<shift-1)
+		known := w.nearest(n, target)
+		if len(known) == 0 {
+			return
+		}
+		asked := &w.nodes[known[w.rng.IntN(min(len(known), 3))]]
+		if !asked.alive {
+			continue
+		}
+		w.learn(asked, id)
+		for _, p := range w.nearest(asked, target) {
+			if w.nodes[p].alive && p != id {
+				w.learn(n, p)
+			}
+		}
+	}
+}
