@@ -82,6 +82,16 @@ func TestSuccessCanFail(t *testing.T) {
 	}
 }
 
+// The smallest network under the worst of all comes to an end.
+func TestTiny(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(10) {
+		if _, err := Run(t.Context(), Options{Nodes: 50, Lookups: 100, Churn: 10, Dead: 0.9, Seed: seed}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // nearest agrees with sorting all of a table.
 func TestNearest(t *testing.T) {
 	t.Parallel()

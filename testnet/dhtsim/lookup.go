@@ -114,12 +114,15 @@ func (w *world) startPublish(key int32) {
 // startFind has somebody look for a key that was placed. A key whose publisher
 // left before it was done is nobody's failure.
 func (w *world) startFind() {
-	key := int32(w.rng.IntN(len(w.content)))
-	for !w.placed[key] {
+	key, tries := int32(w.rng.IntN(len(w.content))), 0
+	for ; !w.placed[key] && tries < len(w.content); tries++ {
 		key = (key + 1) % int32(len(w.content))
 	}
-	by := w.anybody()
-	for slices.Contains(w.nodes[by].records, key) {
+	if !w.placed[key] {
+		return
+	}
+	by := w.anybody() // in a tiny network everybody may hold it: then one who does asks the others
+	for tries = 0; slices.Contains(w.nodes[by].records, key) && tries < 100; tries++ {
 		by = w.anybody()
 	}
 	target := w.content[key]
