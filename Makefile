@@ -39,12 +39,12 @@ lint: $(TOOLS)/golangci-lint ## Vet and lint
 fuzz-smoke: ## Run every fuzz target for FUZZTIME (5s)
 	@set -e; for pkg in $$($(GO) list ./...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg; \
 	  done; done
 
 .PHONY: bench
 bench: build ## Run benchmarks, the reference pipe and 25 crash rounds
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./protocols/... ./store/... ./resolver/... ./gateway/...
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./protocols/... ./store/... ./resolver/... ./gateway/... ./testnet/...
 	ALLIUM_CRASH_ROUNDS=25 $(GO) test -run 'Crash' -count 1 -v ./store/
 	$(GO) run ./bench -allium bin/allium
 
