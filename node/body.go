@@ -53,7 +53,9 @@ func (b *body) Read(p []byte) (int, error) {
 	b.once.Do(func() {
 		r, w := io.Pipe()
 		b.pipe = r
-		b.wg.Go(func() { _ = w.CloseWithError(b.write(b.ctx, w)) }) // Read returns the error
+		b.wg.Go(func() { // Read returns the error
+			_ = w.CloseWithError(guard(func() error { return b.write(b.ctx, w) }))
+		})
 	})
 	return b.pipe.Read(p)
 }
