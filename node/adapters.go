@@ -1,8 +1,8 @@
 package node
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"io"
 	"iter"
 	"time"
@@ -182,12 +182,8 @@ func (c *remoteContent) Copy(ctx context.Context, w io.Writer, start, end int64)
 		}
 	}
 	defer from.Close()
-	_, err := from.WriteTo(writerCtx{ctx, w})
-	var we writeError
-	if errors.As(err, &we) {
-		return we.err
-	}
-	return err
+	readErr, writeErr := transfer(ctx, w, from)
+	return cmp.Or(writeErr, readErr)
 }
 
 // ingest is a download as the resolver writes it.

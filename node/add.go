@@ -6,14 +6,13 @@ import (
 	"io"
 	"iter"
 	"runtime"
-	"runtime/debug"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
 	"allium/gateway/client"
+	"allium/node/supervise"
 	"allium/protocols/manifest"
-	"allium/protocols/status"
 	"allium/store"
 )
 
@@ -75,27 +74,15 @@ func addTrees(ctx context.Context, st *store.Store, items Items, stats *AddStats
 		ordered: make(chan *adding, addAhead), // bound: addAhead items of at most smallFile bytes each
 		jobs:    make(chan *adding),
 	}
-	g.Go(func() error { return guard(func() error { return p.read(gctx, items) }) })
+	g.Go(func() error { return supervise.Guard(func() error { return p.read(gctx, items) }) })
 	for range workers {
-		g.Go(func() error { return guard(func() error { return p.store(gctx) }) })
+		g.Go(func() error { return supervise.Guard(func() error { return p.store(gctx) }) })
 	}
-	g.Go(func() error { return guard(func() error { return p.assemble(gctx) }) })
+	g.Go(func() error { return supervise.Guard(func() error { return p.assemble(gctx) }) })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("add: %w", err)
 	}
 	return nil
-}
-
-// guard runs f and turns a panic into an internal error with its stack: a
-// request that goes wrong on a goroutine of its own ends that request, not the
-// node (SPEC §10).
-func guard(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = status.Errorf(status.Internal, "panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return f()
 }
 
 type addPipeline struct {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"allium/gateway"
+	"allium/node/supervise"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -54,7 +55,7 @@ func (b *body) Read(p []byte) (int, error) {
 		r, w := io.Pipe()
 		b.pipe = r
 		b.wg.Go(func() { // Read returns the error
-			_ = w.CloseWithError(guard(func() error { return b.write(b.ctx, w) }))
+			_ = w.CloseWithError(supervise.Guard(func() error { return b.write(b.ctx, w) }))
 		})
 	})
 	return b.pipe.Read(p)

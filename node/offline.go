@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline,
 		return nil, err
 	}
 	o := &Offline{
-		storeAPI: storeAPI{st: st, objects: localObjects{st}},
+		storeAPI: storeAPI{st: st, objects: offlineObjects{localObjects{st}}},
 		services: supervise.New(supervise.Deps{}),
 		ctx:      context.WithoutCancel(ctx),
 	}
@@ -65,13 +66,22 @@ type localObjects struct{ st *store.Store }
 // Open implements gateway.Objects.
 func (l localObjects) Open(ctx context.Context, root b3.Root, _ gateway.OpenOptions) (gateway.Content, error) {
 	o, err := l.st.Open(ctx, root)
-	if status.Of(err) == status.NotFound {
-		return nil, status.Errorf(status.NotFound, "%s is not in the store, and no node runs that could fetch it; start one with `allium run`", root)
-	}
 	if err != nil {
 		return nil, err
 	}
 	return localContent{o}, nil
+}
+
+// offlineObjects are localObjects that say what would help where one is missing.
+type offlineObjects struct{ localObjects }
+
+// Open implements gateway.Objects.
+func (l offlineObjects) Open(ctx context.Context, root b3.Root, o gateway.OpenOptions) (gateway.Content, error) {
+	c, err := l.localObjects.Open(ctx, root, o)
+	if status.Of(err) == status.NotFound {
+		return nil, status.Errorf(status.NotFound, "%s is not in the store, and no node runs that could fetch it; start one with `allium run`", root)
+	}
+	return c, err
 }
 
 // localContent is a stored object as the gateway reads it.
@@ -85,12 +95,20 @@ func (c localContent) Close() error { return c.o.Close() }
 func (c localContent) Copy(ctx context.Context, w io.Writer, start, end int64) error {
 	s := c.o.Reader().Section(start, end)
 	defer s.Close()
-	_, err := s.WriteTo(writerCtx{ctx, w})
+	readErr, writeErr := transfer(ctx, w, s)
+	return cmp.Or(writeErr, c.o.Failed(readErr))
+}
+
+// transfer copies from to w until ctx ends. It returns what went wrong with the
+// source apart from what went wrong with the destination, which the end of ctx
+// counts as; at most one of the two is not nil.
+func transfer(ctx context.Context, w io.Writer, from io.WriterTo) (readErr, writeErr error) {
+	_, err := from.WriteTo(writerCtx{ctx, w})
 	var we writeError
 	if errors.As(err, &we) {
-		return we.err
+		return nil, we.err
 	}
-	return c.o.Failed(err)
+	return err, nil
 }
 
 // writerCtx ends a copy when its context does, and marks the errors of the

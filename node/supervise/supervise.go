@@ -146,7 +146,7 @@ func (g *Group) run(ctx context.Context, r *runner) error {
 	ready := sync.OnceFunc(func() { close(r.ready) })
 	var failures []time.Time
 	for {
-		err := protect(ctx, r.Run, ready)
+		err := Guard(func() error { return r.Run(ctx, ready) })
 		if ctx.Err() != nil {
 			if err != nil && !errors.Is(err, context.Canceled) {
 				g.log.Warn("service did not stop cleanly", "task", r.Name, "err", err)
@@ -187,14 +187,16 @@ func backoff(n int) time.Duration {
 	return d - d/4 + rand.N(d/2)
 }
 
-// protect turns a panic into an internal error with its stack.
-func protect(ctx context.Context, run func(context.Context, func()) error, ready func()) (err error) {
+// Guard runs f and turns a panic into an internal error with its stack, so that
+// what goes wrong on a goroutine of its own ends that piece of work and not the
+// node (SPEC §10).
+func Guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = status.Errorf(status.Internal, "panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return run(ctx, ready)
+	return f()
 }
 
 func (g *Group) fail(err error) {

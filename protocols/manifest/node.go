@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"bytes"
-	"fmt"
 
 	"allium/protocols/b3"
 )
@@ -153,19 +152,4 @@ func (n *Node) Refs() []Ref {
 		}
 	}
 	return refs
-}
-
-// Links returns the objects that the manifest p names, for recursive pins and
-// garbage collection: nil for an object that is not a manifest. It fails when
-// p has the magic line and does not decode; a caller that was not told by a
-// parent that p is a manifest then takes it for a file.
-func Links(p []byte) ([]Ref, error) {
-	if !IsManifest(p) {
-		return nil, nil
-	}
-	n, err := Decode(p)
-	if err != nil {
-		return nil, fmt.Errorf("manifest: links: %w", err)
-	}
-	return n.Refs(), nil
 }

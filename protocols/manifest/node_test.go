@@ -249,9 +249,6 @@ func TestNotAManifest(t *testing.T) {
 		if _, err := Decode([]byte(s)); !errors.Is(err, ErrNotManifest) {
 			t.Errorf("decode %q: %v", s, err)
 		}
-		if refs, err := Links([]byte(s)); refs != nil || err != nil {
-			t.Errorf("links of %q: %v, %v", s, refs, err)
-		}
 	}
 	if _, err := Decode(make([]byte, MaxNode+1)); !errors.Is(err, ErrNotManifest) {
 		t.Error(err)
@@ -259,12 +256,12 @@ func TestNotAManifest(t *testing.T) {
 	if _, err := Decode(append([]byte(Magic), make([]byte, MaxNode)...)); err == nil || errors.Is(err, ErrNotManifest) {
 		t.Errorf("too large: %v", err)
 	}
-	if _, err := Links([]byte(Magic)); err == nil {
-		t.Error("links of the bare magic line")
+	if _, err := Decode([]byte(Magic)); err == nil || errors.Is(err, ErrNotManifest) {
+		t.Errorf("the bare magic line: %v", err)
 	}
 }
 
-func TestLinks(t *testing.T) {
+func TestRefs(t *testing.T) {
 	o := objects{}
 	sub, subSize := build(t, o.put, standard, []Entry{fileEntry("x", "x")})
 	manifestAsFile := Entry{Name: "manifest", Kind: File, Root: sub, Size: subSize}
@@ -280,14 +277,14 @@ func TestLinks(t *testing.T) {
 		{Root: b3.Sum([]byte("abc")), Size: 3},
 		{Root: sub, Size: subSize}, // a file, whatever it holds
 	}
-	if got, err := Links(o[root]); err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %v, %v; want %v", got, err, want)
+	if n, err := Decode(o[root]); err != nil || !slices.Equal(n.Refs(), want) {
+		t.Errorf("got %v, %v; want %v", n, err, want)
 	}
 	a, b := o.raw(t, kindDirectory, wires(entries[:2])...), o.raw(t, kindDirectory, wires(entries[2:])...)
 	index := o.raw(t, kindIndex, *a.wire(), *b.wire())
 	want = []Ref{{Root: a.Root, Size: a.Size, Manifest: true}, {Root: b.Root, Size: b.Size, Manifest: true}}
-	if got, err := Links(o[index.Root]); err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %v, %v; want %v", got, err, want)
+	if n, err := Decode(o[index.Root]); err != nil || !slices.Equal(n.Refs(), want) {
+		t.Errorf("got %v, %v; want %v", n, err, want)
 	}
 }
 
