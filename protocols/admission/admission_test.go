@@ -177,6 +177,41 @@ func TestFamilyCountsTogetherLimitsApart(t *testing.T) {
 	}
 }
 
+func TestQueueFamilyCountsTogetherLimitsApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := admission.NewRegistry(nil)
+		f := admission.NewQueueFamily[int](reg, spec("f"), 3)
+		if i := reg.Snapshot()[0]; i.Kind != admission.KindQueue || i.Capacity != 3 || i.Current != 0 {
+			t.Errorf("without queues: %+v", i)
+		}
+		a, b := f.Queue(), f.Queue()
+		for i := range 3 {
+			if err := a.TryPut(i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.TryPut(7); err != nil {
+			t.Errorf("one queue took the other's room: %v", err)
+		}
+		if l := wantLimit(t, a.TryPut(3), status.Busy, "f"); l.Current != 3 || l.Cap != 3 {
+			t.Errorf("limit %+v", l)
+		}
+		wantLimit(t, a.Put(t.Context(), 3, 100*time.Millisecond), status.Busy, "f")
+		if v, ok := b.TryGet(); !ok || v != 7 {
+			t.Errorf("got %d, %v", v, ok)
+		}
+		if i := reg.Snapshot()[0]; i.Current != 3 || i.Peak != 3 || i.Rejected != 2 {
+			t.Errorf("%+v", i)
+		}
+		if v, ok := a.TryGet(); !ok || v != 0 {
+			t.Errorf("got %d, %v", v, ok)
+		}
+		if i := reg.Snapshot()[0]; i.Current != 2 || i.Peak != 3 {
+			t.Errorf("current is not the deepest: %+v", i)
+		}
+	})
+}
+
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := admission.NewRegistry(nil)
@@ -233,6 +268,9 @@ queue_dropped_total{queue="a.q"} 1
 func TestNilRegistryWorks(t *testing.T) {
 	var r *admission.Registry
 	if err := admission.NewQueue[int](r, spec("q"), 1).TryPut(1); err != nil {
+		t.Error(err)
+	}
+	if err := admission.NewQueueFamily[int](r, spec("f"), 1).Queue().TryPut(1); err != nil {
 		t.Error(err)
 	}
 	if r.Snapshot() != nil {

@@ -10,6 +10,9 @@
 //   - [Rate]: a token bucket;
 //   - [Budget]: permits for bytes.
 //
+// A [Family] is many rates under one limit, a [QueueFamily] many queues: one
+// line in every list, a limit for each member.
+//
 // Invariants: current ≤ capacity at all times; a refusal is typed
 // (status.Busy or status.RateLimit, with the limit's name, its numbers and an
 // estimated wait) and counted; no method holds a lock while it waits.

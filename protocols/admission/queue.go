@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -19,11 +20,50 @@ func NewQueue[T any](r *Registry, s Spec, capacity int) *Queue[T] {
 	return q
 }
 
+// QueueFamily is a set of queues under one limit, one for each writer. It
+// counts refusals together; current and peak are those of the deepest queue,
+// and the capacity is that of each. A queue lives as long as its family: the
+// caller bounds their number and hands none back.
+type QueueFamily[T any] struct {
+	m        *meter
+	capacity int
+
+	mu     sync.Mutex
+	queues []*Queue[T]
+}
+
+// NewQueueFamily describes queues of that capacity (≥ 1 items) each.
+func NewQueueFamily[T any](r *Registry, s Spec, capacity int) *QueueFamily[T] {
+	f := &QueueFamily[T]{capacity: capacity}
+	f.m = r.add(s, KindQueue, int64(capacity), f.deepest)
+	return f
+}
+
+// Queue returns a new empty queue that counts under the family. Its
+// retry_after hint rests on the drain rate of the whole family.
+func (f *QueueFamily[T]) Queue() *Queue[T] {
+	q := &Queue[T]{m: f.m, ch: make(chan T, f.capacity)} // bound: capacity, by the caller
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.queues = append(f.queues, q)
+	return q
+}
+
+func (f *QueueFamily[T]) deepest() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	most := 0
+	for _, q := range f.queues {
+		most = max(most, q.Len())
+	}
+	return int64(most)
+}
+
 // TryPut adds v, or returns status.Busy when the queue is full.
 func (q *Queue[T]) TryPut(v T) error {
 	select {
 	case q.ch <- v:
-		q.m.raise(q.m.now())
+		q.raise()
 		return nil
 	default:
 		return q.m.refuse(int64(len(q.ch)))
@@ -35,7 +75,7 @@ func (q *Queue[T]) TryPut(v T) error {
 func (q *Queue[T]) Put(ctx context.Context, v T, d time.Duration) error {
 	select {
 	case q.ch <- v:
-		q.m.raise(q.m.now())
+		q.raise()
 		return nil
 	default:
 	}
@@ -43,7 +83,7 @@ func (q *Queue[T]) Put(ctx context.Context, v T, d time.Duration) error {
 	defer t.Stop()
 	select {
 	case q.ch <- v:
-		q.m.raise(q.m.now())
+		q.raise()
 		return nil
 	case <-t.C:
 		return q.m.refuse(int64(len(q.ch)))
@@ -58,7 +98,7 @@ func (q *Queue[T]) PutDropOldest(v T) (dropped int) {
 	for {
 		select {
 		case q.ch <- v:
-			q.m.raise(q.m.now())
+			q.raise()
 			return dropped
 		default:
 		}
@@ -97,3 +137,5 @@ func (q *Queue[T]) TryGet() (T, bool) {
 
 // Len is the number of items waiting.
 func (q *Queue[T]) Len() int { return len(q.ch) }
+
+func (q *Queue[T]) raise() { q.m.raise(int64(len(q.ch))) }
