@@ -1,0 +1,29 @@
+package guard
+
+import "time"
+
+const (
+	// ioTimeout bounds the arrival of a message, from its first byte, and the
+	// departure of its answer (SPEC §2).
+	ioTimeout = 5 * time.Second
+
+	// workWait is the longest wait for a worker's place: an asker gives up
+	// after as much (SPEC §2), so nobody would read the answer.
+	workWait = 1500 * time.Millisecond
+
+	// drainTimeout is how long messages in hand may take to be answered after
+	// Run's context has ended; then their streams are reset.
+	drainTimeout = time.Second
+
+	// maxStreams bounds the streams being served, idle ones included; the next
+	// is reset. How many of them one peer has is for the resource manager.
+	maxStreams = 4096
+
+	// maxAccounts bounds the peers remembered without a request in flight,
+	// about 300 bytes each. One forgotten starts again with a full bucket.
+	maxAccounts = 4096
+
+	// smallMessage is the size up to which buffers are pooled, in bytes. A
+	// FIND_NODE has about 40.
+	smallMessage = 256
+)
