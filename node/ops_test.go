@@ -41,7 +41,7 @@ func TestAlertRulesByPromtool(t *testing.T) {
 // TestAlertRules checks what promtool cannot: that the metrics exist, that the
 // runbook has the section, and that each alert is tested both ways.
 func TestAlertRules(t *testing.T) {
-	alerts := readAlerts(t, opsFile(t, "alerts.yml"))
+	alerts := readAlerts(opsFile(t, "alerts.yml"))
 	if len(alerts) == 0 {
 		t.Fatal("alerts.yml has no alerts")
 	}
@@ -117,8 +117,7 @@ type alert struct {
 
 // readAlerts reads the YAML that alerts.yml is written in: "key: value", and
 // "expr: |" with the lines below that are indented more.
-func readAlerts(t *testing.T, text string) (alerts []alert) {
-	t.Helper()
+func readAlerts(text string) (alerts []alert) {
 	indent := 0 // of the block of an expr; 0: outside of one
 	for _, line := range strings.Split(text, "\n") {
 		trimmed := strings.TrimSpace(line)
