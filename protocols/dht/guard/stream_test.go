@@ -100,7 +100,7 @@ func echoAfter(d time.Duration) network.StreamHandler {
 	return func(s network.Stream) {
 		for {
 			msg, err := readFrame(s)
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				_ = s.Close()
 				return
 			}
