@@ -68,10 +68,7 @@ func (s *stream) next() error {
 		return io.EOF
 	}
 	err := s.receive()
-	live := s.waited()
-	if err == nil && !live {
-		err = status.Errorf(status.Draining, "dht: the guard stops")
-	}
+	s.waited()
 	if err == nil {
 		return nil
 	}
@@ -131,7 +128,7 @@ func (s *stream) refusal(err error) (network.StreamErrorCode, bool) {
 	case status.FrameOversize, status.BadFrame:
 		s.g.m.count(kindMessage)
 		return network.StreamProtocolViolation, true
-	case status.Draining, status.Canceled:
+	case status.Canceled:
 		return network.StreamShutdown, true
 	default: // Quota, Busy, and Timeout of the wait for a worker
 		return network.StreamResourceLimitExceeded, true
@@ -143,7 +140,7 @@ func (s *stream) refusal(err error) (network.StreamErrorCode, bool) {
 func (s *stream) Write(p []byte) (int, error) {
 	if !s.answering {
 		s.answering = true
-		s.rested()
+		s.freeWorker()
 		if err := s.SetWriteDeadline(time.Now().Add(ioTimeout)); err != nil {
 			return 0, err
 		}
@@ -169,7 +166,7 @@ func (s *stream) ResetWithError(code network.StreamErrorCode) error {
 
 // finish gives back all that the message in hand holds.
 func (s *stream) finish() {
-	s.rested()
+	s.freeWorker()
 	if s.admitted != nil {
 		s.admitted()
 	}
@@ -177,8 +174,8 @@ func (s *stream) finish() {
 	s.admitted, s.rest, s.answering = nil, nil, false
 }
 
-// rested gives the worker's place back.
-func (s *stream) rested() {
+// freeWorker gives the worker's place back.
+func (s *stream) freeWorker() {
 	if s.working != nil {
 		s.working()
 		s.working = nil
@@ -193,12 +190,12 @@ func (s *stream) wait() bool {
 	return s.waiting
 }
 
-// waited says that the wait is over; false when stop has come between.
-func (s *stream) waited() bool {
+// waited says that the wait is over. When stop has come between, the handler
+// finds its stream reset.
+func (s *stream) waited() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting = false
-	return !s.stopping
 }
 
 // stop ends the stream: now when it waits for a message, else when the handler

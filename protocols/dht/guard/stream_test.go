@@ -1,120 +1,21 @@
 package guard
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/protocol"
-	"github.com/multiformats/go-varint"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"allium/protocols/status"
 	"allium/protocols/streamtest"
 )
-
-// testHost gives a streamtest.Host to who wants a host.Host: the guard uses
-// SetStreamHandler alone.
-type testHost struct {
-	host.Host
-	h *streamtest.Host
-}
-
-func (h testHost) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
-	h.h.SetStreamHandler(id, f)
-}
-
-// served is a guard with a handler behind it and a network to ask it over.
-type served struct {
-	*tested
-	net  *streamtest.Network
-	stop func() error // of the guard; idempotent
-}
-
-// serveTested starts a guard in a synctest bubble.
-func serveTested(t *testing.T, o streamtest.Options, change func(*Config), handle network.StreamHandler) *served {
-	t.Helper()
-	s := &served{tested: newTested(t, change), net: streamtest.NewNetwork(o)}
-	s.Host(testHost{h: s.net.Host("server")}, "/kad", maxMessage).SetStreamHandler("/kad", handle)
-	s.start(t)
-	t.Cleanup(func() {
-		if err := s.stop(); err != nil {
-			t.Error(err)
-		}
-		s.net.Close()
-		s.wantFree(t)
-	})
-	return s
-}
-
-func (s *served) start(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background()) // outlives t.Context, which ends before the cleanup
-	ready, done := make(chan struct{}), make(chan error, 1)
-	go func() { done <- s.Run(ctx, func() { close(ready) }) }()
-	<-ready
-	s.stop = sync.OnceValue(func() error { cancel(); return <-done })
-}
-
-// open returns a stream of that peer.
-func (s *served) open(t *testing.T, from peer.ID) network.Stream {
-	t.Helper()
-	raw, err := s.net.Host(from).NewStream(t.Context(), "server", "/kad")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
-}
-
-// readFrame reads as kad-dht does: the length a byte at a time, then the rest.
-func readFrame(s network.Stream) ([]byte, error) {
-	n, err := varint.ReadUvarint(bufio.NewReaderSize(oneByte{s}, 16))
-	if err != nil {
-		return nil, err
-	}
-	msg := make([]byte, n)
-	_, err = io.ReadFull(s, msg)
-	return msg, err
-}
-
-// oneByte reads a byte at a time, so that a buffer over it holds nothing back.
-type oneByte struct{ r io.Reader }
-
-func (o oneByte) Read(p []byte) (int, error) { return o.r.Read(p[:1]) }
-
-// echo answers every message with itself, and ends a stream as kad-dht does.
-func echo(s network.Stream) { echoAfter(0)(s) }
-
-func echoAfter(d time.Duration) network.StreamHandler {
-	return func(s network.Stream) {
-		for {
-			msg, err := readFrame(s)
-			if errors.Is(err, io.EOF) {
-				_ = s.Close()
-				return
-			}
-			if err == nil {
-				time.Sleep(d)
-				_, err = s.Write(frame(msg))
-			}
-			if err != nil {
-				_ = s.Reset()
-				return
-			}
-		}
-	}
-}
 
 func TestMessagesPass(t *testing.T) {
 	for name, o := range map[string]streamtest.Options{
@@ -171,19 +72,20 @@ func TestRefusedMessagesResetWithACode(t *testing.T) {
 		send   []byte
 		code   network.StreamErrorCode
 		kind   kind
+		after  time.Duration
 	}{
-		"too long":            {nil, nil, frame(make([]byte, maxMessage+1)), network.StreamProtocolViolation, kindMessage},
-		"far too long":        {nil, nil, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, network.StreamProtocolViolation, kindMessage},
-		"a length overflows":  {nil, nil, bytes.Repeat([]byte{0xff}, 9), network.StreamProtocolViolation, kindMessage},
-		"a length is padded":  {nil, nil, []byte{0x81, 0x00, 'x'}, network.StreamProtocolViolation, kindMessage},
-		"peer's rate":         {func(c *Config) { c.PeerRate = 1 }, hold("asker"), small, network.StreamRateLimited, kindPeerRate},
-		"rate":                {func(c *Config) { c.Rate = 1 }, hold("other"), small, network.StreamRateLimited, kindRate},
-		"peer's in flight":    {func(c *Config) { c.PeerInflight = 1 }, hold("asker"), small, network.StreamResourceLimitExceeded, kindPeerInflight},
-		"in flight":           {func(c *Config) { c.Inflight = 1 }, hold("other"), small, network.StreamResourceLimitExceeded, kindInflight},
-		"bytes":               {func(c *Config) { c.Bytes = 505 }, hold("other"), small, network.StreamResourceLimitExceeded, kindBytes},
-		"longer than bytes":   {func(c *Config) { c.Bytes = 5 }, nil, small, network.StreamResourceLimitExceeded, kindBytes},
-		"no worker, no queue": {func(c *Config) { c.Workers, c.Queue = 1, 0 }, work, small, network.StreamResourceLimitExceeded, kindWork},
-		"no worker in time":   {func(c *Config) { c.Workers = 1 }, work, small, network.StreamResourceLimitExceeded, kindWork},
+		"too long":            {nil, nil, frame(make([]byte, maxMessage+1)), network.StreamProtocolViolation, kindMessage, 0},
+		"far too long":        {nil, nil, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, network.StreamProtocolViolation, kindMessage, 0},
+		"a length overflows":  {nil, nil, bytes.Repeat([]byte{0xff}, 9), network.StreamProtocolViolation, kindMessage, 0},
+		"a length is padded":  {nil, nil, []byte{0x81, 0x00, 'x'}, network.StreamProtocolViolation, kindMessage, 0},
+		"peer's rate":         {func(c *Config) { c.PeerRate = 1 }, hold("asker"), small, network.StreamRateLimited, kindPeerRate, 0},
+		"rate":                {func(c *Config) { c.Rate = 1 }, hold("other"), small, network.StreamRateLimited, kindRate, 0},
+		"peer's in flight":    {func(c *Config) { c.PeerInflight = 1 }, hold("asker"), small, network.StreamResourceLimitExceeded, kindPeerInflight, 0},
+		"in flight":           {func(c *Config) { c.Inflight = 1 }, hold("other"), small, network.StreamResourceLimitExceeded, kindInflight, 0},
+		"bytes":               {func(c *Config) { c.Bytes = 505 }, hold("other"), small, network.StreamResourceLimitExceeded, kindBytes, 0},
+		"longer than bytes":   {func(c *Config) { c.Bytes = 5 }, nil, small, network.StreamResourceLimitExceeded, kindBytes, 0},
+		"no worker, no queue": {func(c *Config) { c.Workers, c.Queue = 1, 0 }, work, small, network.StreamResourceLimitExceeded, kindWork, 0},
+		"no worker in time":   {func(c *Config) { c.Workers = 1 }, work, small, network.StreamResourceLimitExceeded, kindWork, workWait},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -205,8 +107,12 @@ func TestRefusedMessagesResetWithACode(t *testing.T) {
 					before = append(before, l.Current)
 				}
 				s := srv.open(t, "asker")
+				start := time.Now()
 				_, _ = s.Write(tc.send)
 				wantReset(t, s, tc.code)
+				if d := time.Since(start); d != tc.after {
+					t.Errorf("after %s, want %s", d, tc.after)
+				}
 				srv.wantRejected(t, tc.kind, 1)
 				synctest.Wait()
 				for i, l := range srv.limits.Snapshot() {
@@ -240,6 +146,10 @@ func TestStalledMessageIsReset(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := serveTested(t, streamtest.Options{}, func(c *Config) { c.Workers, c.Queue = 1, 0 }, echo)
 				s := srv.open(t, "asker")
+				_, _ = s.Write(frame([]byte("first")))
+				if _, err := readFrame(s); err != nil {
+					t.Fatal(err)
+				}
 				time.Sleep(30 * time.Second) // an idle stream is not the guard's matter
 				start := time.Now()
 				_, _ = s.Write(part)
@@ -259,23 +169,28 @@ func TestStalledMessageIsReset(t *testing.T) {
 	}
 }
 
-// TestTrickleDoesNotExtendTheTime: the 5 s are for the whole message.
+// TestTrickleDoesNotExtendTheTime: the 5 s are for the whole message, its
+// length included.
 func TestTrickleDoesNotExtendTheTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{}, nil, echo)
-		s := srv.open(t, "asker")
-		start := time.Now()
-		for _, b := range frame([]byte("hello world")) {
-			if _, err := s.Write([]byte{b}); err != nil {
-				break
-			}
-			time.Sleep(time.Second)
-		}
-		wantReset(t, s, network.StreamGarbageCollected)
-		if d := time.Since(start); d > ioTimeout+time.Second {
-			t.Errorf("after %s", d)
-		}
-	})
+	for name, in := range map[string][]byte{"message": frame([]byte("hello world")), "length": bytes.Repeat([]byte{0xff}, 8)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := serveTested(t, streamtest.Options{}, nil, echo)
+				s := srv.open(t, "asker")
+				start := time.Now()
+				for _, b := range in {
+					if _, err := s.Write([]byte{b}); err != nil {
+						break
+					}
+					time.Sleep(time.Second)
+				}
+				wantReset(t, s, network.StreamGarbageCollected)
+				if d := time.Since(start); d > ioTimeout+time.Second {
+					t.Errorf("after %s", d)
+				}
+			})
+		})
+	}
 }
 
 // TestDeadlineOfOneMessageIsNotTheNexts: an idle stream lives on after a
@@ -451,125 +366,6 @@ func TestOtherProtocolsPassThrough(t *testing.T) {
 		}
 		if _, err := io.ReadAll(s); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-func TestStopEndsStreams(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{Window: 64}, nil, echoAfter(100*time.Millisecond))
-		idle, half, busy := srv.open(t, "a"), srv.open(t, "b"), srv.open(t, "c")
-		_, _ = half.Write(frame([]byte("hello"))[:3])
-		_, _ = busy.Write(append(frame([]byte("hello")), frame([]byte("again"))...))
-		synctest.Wait()
-		start := time.Now()
-		if err := srv.stop(); err != nil {
-			t.Error(err)
-		}
-		if d := time.Since(start); d != 100*time.Millisecond {
-			t.Errorf("it took %s", d)
-		}
-		wantReset(t, idle, network.StreamShutdown)
-		wantReset(t, half, network.StreamShutdown)
-		// The message in hand is answered and the stream ends in order.
-		if got, err := io.ReadAll(busy); err != nil || !bytes.Equal(got, frame([]byte("hello"))) {
-			t.Errorf("%q, %v", got, err)
-		}
-		wantReset(t, srv.open(t, "d"), network.StreamShutdown)
-		srv.wantFree(t)
-
-		srv.start(t) // a service that is restarted runs its guard again
-		s := srv.open(t, "e")
-		_, _ = s.Write(frame([]byte("hello")))
-		if msg, err := readFrame(s); err != nil || string(msg) != "hello" {
-			t.Errorf("after a restart: %q, %v", msg, err)
-		}
-	})
-}
-
-func TestStopDoesNotWaitForAPeerThatDoesNotRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{Window: 64}, nil, func(s network.Stream) {
-			_, _ = readFrame(s)
-			_, _ = s.Write(make([]byte, 1000))
-			_ = s.Reset()
-		})
-		s := srv.open(t, "asker")
-		_, _ = s.Write(frame([]byte("hello")))
-		synctest.Wait()
-		start := time.Now()
-		if err := srv.stop(); err != nil {
-			t.Error(err)
-		}
-		if d := time.Since(start); d != drainTimeout {
-			t.Errorf("it took %s", d)
-		}
-		wantReset(t, s, network.StreamShutdown)
-	})
-}
-
-// TestStopEndsTheWaitForAWorker: the message was not begun, so it is not
-// finished either.
-func TestStopEndsTheWaitForAWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{}, func(c *Config) { c.Workers = 1 }, echo)
-		release, err := srv.Work(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer release()
-		s := srv.open(t, "asker")
-		_, _ = s.Write(frame([]byte("hello")))
-		synctest.Wait()
-		start := time.Now()
-		if err := srv.stop(); err != nil || time.Since(start) != 0 {
-			t.Errorf("%v after %s", err, time.Since(start))
-		}
-		wantReset(t, s, network.StreamShutdown)
-	})
-}
-
-func TestRunIsOneAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{}, nil, echo)
-		err := srv.Run(t.Context(), func() { t.Error("ready") })
-		if status.Of(err) != status.Conflict {
-			t.Errorf("got %v", err)
-		}
-	})
-}
-
-// TestManyStreamsAtOnce runs the whole path from many peers, with stops between.
-func TestManyStreamsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{Latency: time.Millisecond}, func(c *Config) { c.Workers, c.Queue, c.Inflight = 2, 4, 8 }, echoAfter(time.Millisecond))
-		for round := range 3 {
-			var wg sync.WaitGroup
-			for i := range 20 {
-				s := srv.open(t, peer.ID(fmt.Sprint(i%5)))
-				wg.Go(func() {
-					for range 10 {
-						if _, err := s.Write(frame([]byte("hello"))); err != nil {
-							return
-						}
-						if _, err := readFrame(s); err != nil {
-							return
-						}
-					}
-					_ = s.Reset()
-				})
-			}
-			if round == 1 {
-				time.Sleep(5 * time.Millisecond)
-				if err := srv.stop(); err != nil {
-					t.Error(err)
-				}
-				srv.wantFree(t)
-				srv.start(t)
-			}
-			wg.Wait()
-			synctest.Wait()
-			srv.wantFree(t)
 		}
 	})
 }
