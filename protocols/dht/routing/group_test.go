@@ -21,7 +21,7 @@ func TestGroups(t *testing.T) {
 		"":                           "",
 		"/ip4/8.8.4.4/tcp/1":         "8.8.0.0/16",
 		"/ip4/8.8.8.8/udp/1/quic-v1": "8.8.0.0/16",
-		"/ip4/8.8.8.8/tcp/1 /ip4/9.9.9.9/tcp/1 /ip4/8.8.1.1/tcp/2": "8.8.0.0/16 9.9.0.0/16",
+		"/ip4/9.9.9.9/tcp/1 /ip4/8.8.8.8/tcp/1 /ip4/9.9.1.1/tcp/2": "8.8.0.0/16 9.9.0.0/16",
 
 		// By autonomous system where it is known, else /32.
 		"/ip6/2001:4860:4860::8888/udp/1/quic-v1": "AS15169",

@@ -1,8 +1,6 @@
 package routing
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // refusal is why a peer that answered was not taken in, or not kept.
 type refusal string

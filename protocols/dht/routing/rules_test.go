@@ -116,6 +116,7 @@ func TestFullBucket(t *testing.T) {
 	}{
 		"all are well":               {func(*Table, *world) {}, 10 * s, -1},
 		"shortly before it is stale": {func(*Table, *world) {}, 60*s - 1, -1},
+		"it is stale":                {func(*Table, *world) {}, 60 * s, 0},
 		"the longest silent is stale": {func(b *Table, _ *world) {
 			b.answer(5*s, old[0])
 		}, 61 * s, 1},
@@ -124,6 +125,12 @@ func TestFullBucket(t *testing.T) {
 				b.answer(50*s, p)
 			}
 		}, 100 * s, -1},
+		"an older answer after a newer one": {func(b *Table, _ *world) {
+			for _, p := range old {
+				b.answer(50*s, p)
+				b.answer(49*s, p)
+			}
+		}, 109 * s, -1},
 		"one failed": {func(b *Table, w *world) {
 			w.connect(old[2], true)
 			b.mute(5*s, old[2])
@@ -211,7 +218,8 @@ func TestEclipse(t *testing.T) {
 				w.place(p, fmt.Sprintf("/ip4/8.%d.0.1/tcp/1", 9+i%200))
 			}
 		}
-		if rapid.Bool().Draw(t, "mixed") { // else the attacker is first
+		mixed := rapid.Bool().Draw(t, "mixed")
+		if mixed { // else the attacker is first
 			rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 		}
 		share := func() (n int) {
@@ -231,8 +239,14 @@ func TestEclipse(t *testing.T) {
 				t.Fatalf("%d of one group", n)
 			}
 		}
-		if len(b.load()) < 19 || table.refusals(diversity) == 0 { // the last may just have left
-			t.Fatalf("%d entries, %d refused", len(b.load()), table.refusals(diversity))
+		for _, p := range ids { // the others fill what is free
+			table.answer(500*time.Second, p)
+		}
+		if len(b.load()) != 20 || share() > 8 {
+			t.Fatalf("%d entries, %d of one group", len(b.load()), share())
+		}
+		if !mixed && table.refusals(diversity) == 0 {
+			t.Fatalf("nobody was refused")
 		}
 		for _, p := range ids { // and once all have gone stale
 			table.answer(time.Hour, p)
@@ -305,6 +319,8 @@ func TestRegroup(t *testing.T) {
 	if table.Size() != 2 || !table.has(ids[0]) || !table.has(ids[1]) || table.refusals(diversity) != 2 {
 		t.Errorf("%+v, %d refused", table.Entries(), table.refusals(diversity))
 	}
+	w.place(ids[0], "/ip4/8.8.8.8/tcp/1")
+	table.answer(2*regroupAfter-1, ids[0])
 	for _, e := range table.Entries() {
 		if !slices.Equal(e.Groups, []Group{"9.9.0.0/16"}) {
 			t.Errorf("%+v", e)
