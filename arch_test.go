@@ -32,6 +32,8 @@ var layers = map[string][]string{
 	"protocols/dht":         {"protocols/..."},
 	"protocols/dht/routing": {"protocols/admission", "protocols/kad"},
 	"protocols/dht/guard":   {"protocols/..."},
+	"protocols/dht/seeds":   {},
+	"protocols/dht/sweep":   {"protocols/..."},
 
 	"store":           {"protocols/manifest", "protocols/admission"},
 	"store/storetest": {"store", "protocols/manifest", "protocols/admission"},

@@ -1,0 +1,224 @@
+package seeds
+
+import (
+	"bytes"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/record"
+
+	"allium/protocols/status"
+)
+
+// The signed form: a libp2p envelope of this domain and payload type, in a PEM
+// block of this type.
+const (
+	envelopeDomain = "allium-seeds"
+	payloadType    = "/allium/seeds/1"
+	blockType      = "ALLIUM SEEDS"
+)
+
+// Manifest is a list of seeds as an authority signs it.
+type Manifest struct {
+	Seq      uint64          // of two manifests the higher holds
+	NotAfter time.Time       // whole seconds; at most MaxLife away
+	Seeds    []peer.AddrInfo // 1 to 256, each with 1 to 16 addresses that do not end in its id
+}
+
+// wireManifest is the payload: deterministic CBOR, at most 64 KiB signed.
+type wireManifest struct {
+	Seq      uint64     `cbor:"1,keyasint"`
+	NotAfter uint64     `cbor:"2,keyasint"` // seconds since 1970
+	Seeds    []wireSeed `cbor:"3,keyasint"`
+}
+
+type wireSeed struct {
+	ID    []byte   `cbor:"1,keyasint"`
+	Addrs [][]byte `cbor:"2,keyasint"`
+}
+
+// Sign returns m signed by key, as text to put into a file. What no node would
+// read is refused: status.BadRequest, or status.BodyCap when it is too large.
+func Sign(key crypto.PrivKey, m Manifest) ([]byte, error) {
+	payload, err := encode(m)
+	if err == nil {
+		err = checkLife(m, time.Now())
+	}
+	if err != nil {
+		return nil, status.Errorf(status.BadRequest, "seeds: the manifest cannot be signed: %w", err)
+	}
+	env, err := record.Seal(&envelopePayload{payload}, key)
+	if err != nil {
+		return nil, fmt.Errorf("seeds: sign: %w", err)
+	}
+	raw, err := env.Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("seeds: sign: %w", err)
+	}
+	if len(raw) > maxEnvelope {
+		return nil, status.Errorf(status.BodyCap, "seeds: a manifest of %d bytes is more than the %d that nodes read: list fewer seeds or addresses", len(raw), maxEnvelope)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: raw}), nil
+}
+
+// Open returns the manifest in raw, the text that Sign made, and who signed
+// it, if that is one of trusted and the manifest holds now. The error is
+//
+//   - status.BodyCap: longer than any manifest;
+//   - status.BadFrame: not one PEM block of the right type and nothing else;
+//   - status.BadSignature: not signed, signed as something else, or by nobody
+//     in trusted;
+//   - status.BadRequest: signed, but not what a manifest may be;
+//   - status.Stale: expired. Then manifest and signer are returned as well.
+func Open(raw []byte, trusted []peer.ID, now time.Time) (Manifest, peer.ID, error) {
+	m, signer, err := Verify(raw)
+	if err != nil {
+		return Manifest{}, "", err
+	}
+	if !slices.Contains(trusted, signer) {
+		return Manifest{}, "", status.Errorf(status.BadSignature, "the seed manifest is signed by %s, which is no authority: check where it comes from, or add the signer to dht.seed_authorities", signer)
+	}
+	if err := checkLife(m, now); err != nil {
+		return Manifest{}, "", status.Errorf(status.BadRequest, "the seed manifest is malformed: %w", err)
+	}
+	if !m.NotAfter.After(now) {
+		return m, signer, expired(m)
+	}
+	return m, signer, nil
+}
+
+// expired says that m is.
+func expired(m Manifest) error {
+	return status.Errorf(status.Stale, "the seed manifest expired at %s: have the authority sign a new one and replace the file", m.NotAfter.UTC().Format(time.RFC3339))
+}
+
+// Verify is Open without the questions whom to trust and how late it is.
+func Verify(raw []byte) (Manifest, peer.ID, error) {
+	env, err := decodeText(raw)
+	if err != nil {
+		return Manifest{}, "", err
+	}
+	var p envelopePayload
+	e, err := record.ConsumeTypedEnvelope(env, &p)
+	switch {
+	case e == nil:
+		return Manifest{}, "", status.Errorf(status.BadSignature, "the seed manifest is not signed: %w", err)
+	case string(e.PayloadType) != payloadType:
+		return Manifest{}, "", status.Errorf(status.BadSignature, "what is signed is no seed manifest but %q", e.PayloadType)
+	case err != nil:
+		return Manifest{}, "", status.Errorf(status.BadSignature, "the signature of the seed manifest does not hold: %w", err)
+	}
+	signer, err := peer.IDFromPublicKey(e.PublicKey)
+	if err != nil {
+		return Manifest{}, "", status.Errorf(status.BadSignature, "the seed manifest's key has no peer id: %w", err)
+	}
+	m, err := decode(p.bytes)
+	if err != nil {
+		return Manifest{}, "", status.Errorf(status.BadRequest, "the seed manifest is malformed: %w", err)
+	}
+	return m, signer, nil
+}
+
+// decodeText returns the bytes of the block. Line ends and blanks at the end of
+// lines are forgiven, as mail changes them; text around the block is not: it
+// would look signed.
+func decodeText(raw []byte) ([]byte, error) {
+	if len(raw) > maxText {
+		return nil, status.Errorf(status.BodyCap, "the seed manifest is longer than %d bytes", maxText)
+	}
+	lines := bytes.Split(bytes.TrimSpace(raw), []byte("\n"))
+	for i, l := range lines {
+		lines[i] = bytes.TrimRight(l, " \t\r")
+	}
+	text := append(bytes.Join(lines, []byte("\n")), '\n')
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != blockType || len(block.Headers) > 0 || !bytes.Equal(pem.EncodeToMemory(block), text) {
+		return nil, status.Errorf(status.BadFrame, "this is no seed manifest: it must be one block from -----BEGIN %s----- to its END, and nothing else", blockType)
+	}
+	if len(block.Bytes) > maxEnvelope {
+		return nil, status.Errorf(status.BodyCap, "the seed manifest has %d bytes, more than %d", len(block.Bytes), maxEnvelope)
+	}
+	return block.Bytes, nil
+}
+
+// encode is the payload of m.
+func encode(m Manifest) ([]byte, error) {
+	if err := check(m); err != nil {
+		return nil, err
+	}
+	w := wireManifest{Seq: m.Seq, NotAfter: uint64(m.NotAfter.Unix())}
+	for _, s := range m.Seeds {
+		w.Seeds = append(w.Seeds, wireSeed{ID: []byte(s.ID), Addrs: addrBytes(s.Addrs)})
+	}
+	return encMode.Marshal(w)
+}
+
+// decode is the manifest of a payload.
+func decode(payload []byte) (Manifest, error) {
+	var w wireManifest
+	if err := decodeStrict(payload, &w); err != nil {
+		return Manifest{}, err
+	}
+	notAfter, err := parseTime(w.NotAfter)
+	if err != nil {
+		return Manifest{}, err
+	}
+	m := Manifest{Seq: w.Seq, NotAfter: notAfter}
+	for i, s := range w.Seeds {
+		id, err := parseID(s.ID)
+		if err != nil {
+			return Manifest{}, fmt.Errorf("seed %d: %w", i+1, err)
+		}
+		addrs, err := parseAddrs(s.Addrs, maxSeedAddrs)
+		if err != nil {
+			return Manifest{}, fmt.Errorf("seed %s: %w", id, err)
+		}
+		m.Seeds = append(m.Seeds, peer.AddrInfo{ID: id, Addrs: addrs})
+	}
+	return m, check(m)
+}
+
+// check is what holds for every manifest.
+func check(m Manifest) error {
+	if m.NotAfter.Unix() < 0 {
+		return errors.New("it ends before 1970")
+	}
+	if len(m.Seeds) == 0 || len(m.Seeds) > maxSeeds {
+		return fmt.Errorf("it has %d seeds, not 1 to %d", len(m.Seeds), maxSeeds)
+	}
+	ids := make(map[peer.ID]bool, len(m.Seeds))
+	for _, s := range m.Seeds {
+		if !wellFormed(s.ID) {
+			return fmt.Errorf("%q is no peer id", string(s.ID))
+		}
+		if ids[s.ID] {
+			return fmt.Errorf("it has seed %s twice", s.ID)
+		}
+		ids[s.ID] = true
+		if err := checkAddrs(s.Addrs, maxSeedAddrs); err != nil {
+			return fmt.Errorf("seed %s: %w", s.ID, err)
+		}
+	}
+	return nil
+}
+
+func checkLife(m Manifest, now time.Time) error {
+	if m.NotAfter.After(now.Add(MaxLife + clockSkew)) {
+		return fmt.Errorf("it ends at %s, more than a year from now", m.NotAfter.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// envelopePayload keeps a payload as it is, so that a bad signature and a bad
+// payload can be told apart. It implements [record.Record].
+type envelopePayload struct{ bytes []byte }
+
+func (*envelopePayload) Domain() string                   { return envelopeDomain }
+func (*envelopePayload) Codec() []byte                    { return []byte(payloadType) }
+func (p *envelopePayload) MarshalRecord() ([]byte, error) { return p.bytes, nil }
+func (p *envelopePayload) UnmarshalRecord(b []byte) error { p.bytes = b; return nil }

@@ -1,0 +1,207 @@
+package seeds
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/errgroup"
+)
+
+// loop goes from round to round until ctx ends.
+func (b *Bootstrapper) loop(ctx context.Context) {
+	lost := make(chan struct{}, 1)
+	stop := b.deps.Dialer.OnLost(func() {
+		select {
+		case lost <- struct{}{}:
+		default:
+		}
+	})
+	defer stop()
+	save := time.NewTimer(jitter(saveEvery))
+	defer save.Stop()
+
+	tier := 0
+	next := func() time.Duration { // the wait of the present tier; the following one is longer
+		wait := jitter(tiers[tier])
+		tier = min(tier+1, len(tiers)-1)
+		return wait
+	}
+	var up time.Time // since when there is somebody to hold on to; zero: nobody
+	for {
+		missing, held := b.round(ctx)
+		wait := jitter(tiers[len(tiers)-1])
+		if missing {
+			wait = next()
+		}
+		if held && up.IsZero() {
+			up = time.Now()
+		}
+		timer := time.NewTimer(wait)
+		for waiting := true; waiting; {
+			select {
+			case <-timer.C:
+				waiting = false
+			case <-save.C:
+				b.remember(time.Now())
+				b.store(ctx)
+				save.Reset(jitter(saveEvery))
+			case <-lost:
+				b.forgetConnections()
+				if up.IsZero() || b.held() {
+					continue
+				}
+				if time.Since(up) >= stable {
+					tier = 0
+				}
+				up = time.Time{}
+				timer.Reset(next())
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			}
+		}
+	}
+}
+
+// round dials who is missing. It returns whether somebody still is, and whether
+// there is anybody to hold on to.
+func (b *Bootstrapper) round(ctx context.Context) (missing, held bool) {
+	b.reload(ctx)
+	b.forgetConnections()
+	list := b.seeds()
+	d := newDials()
+	for _, i := range rand.Perm(len(list)) {
+		s := list[i]
+		if !s.usable(time.Now()) {
+			continue
+		}
+		if b.deps.Dialer.Connected(s.ID) {
+			d.group.Go(func() error { b.ask(ctx, s.ID); return nil })
+		} else if !d.start(ctx, func() { b.dialSeed(ctx, s) }) {
+			break
+		}
+	}
+	_ = d.group.Wait() // no call returns an error
+	if !b.held() {
+		b.fallback(ctx, d)
+	}
+	b.store(ctx)
+
+	connected := 0
+	for _, s := range list {
+		if b.deps.Dialer.Connected(s.ID) {
+			connected++
+		} else if s.usable(time.Now()) {
+			missing = true
+		}
+	}
+	b.m.connected.Set(float64(connected))
+	held = b.held()
+	return missing || !held && b.Remembered() > 0, held
+}
+
+// dialSeed dials one seed, remembers what came of it, and asks it for peers.
+func (b *Bootstrapper) dialSeed(ctx context.Context, s seed) {
+	err := b.dial(ctx, s.AddrInfo)
+	if ctx.Err() != nil {
+		return // the node stops: this says nothing about the seed
+	}
+	count(b.m.dials, err)
+	if err == nil {
+		b.update(s.ID, func(st *seedState) {
+			st.lastSuccess, st.lastError, st.tries, st.warned = time.Now(), "", 0, false
+		})
+		b.log.Debug("connected to a seed", "seed", s.ID)
+		b.ask(ctx, s.ID)
+		return
+	}
+	level := slog.LevelDebug
+	b.update(s.ID, func(st *seedState) {
+		if !st.warned {
+			level = slog.LevelWarn // once per loss: the tiers go on in silence
+		}
+		st.lastError, st.tries, st.warned = err.Error(), st.tries+1, true
+	})
+	b.log.Log(ctx, level, "a seed cannot be reached", "seed", s.ID, "error", err)
+}
+
+// dial connects to one peer within 5 s.
+func (b *Bootstrapper) dial(ctx context.Context, info peer.AddrInfo) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	return b.deps.Dialer.Connect(ctx, info)
+}
+
+// fallback dials a few of the remembered peers.
+func (b *Bootstrapper) fallback(ctx context.Context, d *dials) {
+	for _, p := range b.fallbacks(time.Now()) {
+		if !d.start(ctx, func() {
+			err := b.dial(ctx, p)
+			if ctx.Err() == nil {
+				count(b.m.fallback, err)
+				b.log.Debug("dialled a remembered peer", "peer", p.ID, "error", err)
+			}
+		}) {
+			break
+		}
+	}
+	_ = d.group.Wait() // no call returns an error
+}
+
+// held reports whether a seed or a remembered peer is connected.
+func (b *Bootstrapper) held() bool {
+	for _, s := range b.seeds() {
+		if b.deps.Dialer.Connected(s.ID) {
+			return true
+		}
+	}
+	for _, k := range b.remembered() {
+		if b.deps.Dialer.Connected(k.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// dials paces the dials of one round.
+type dials struct {
+	group errgroup.Group
+	begun bool
+}
+
+func newDials() *dials {
+	d := &dials{}
+	d.group.SetLimit(dialParallel)
+	return d
+}
+
+// start calls dial as soon as there is room and time has passed since the dial
+// before; false: ctx has ended.
+func (d *dials) start(ctx context.Context, dial func()) bool {
+	if d.begun && !sleep(ctx, jitter(dialSpace)) {
+		return false
+	}
+	d.begun = true
+	d.group.Go(func() error { dial(); return nil })
+	return true
+}
+
+// sleep waits for d and returns true, or false as soon as ctx ends.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// jitter returns d ± 20 %, evenly.
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (1 + spread*(2*rand.Float64()-1)))
+}
