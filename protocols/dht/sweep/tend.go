@@ -1,0 +1,180 @@
+package sweep
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ipfs/go-cid"
+	"github.com/multiformats/go-multihash"
+
+	"allium/protocols/b3"
+)
+
+// listing is what a set of roots comes to: two that differ differ in it, unless
+// somebody looked for roots that do not.
+type listing struct {
+	done bool
+	n    uint64
+	sum  [b3.Size / 8]uint64
+}
+
+func (l *listing) add(root b3.Root) {
+	l.n++
+	for i := range l.sum {
+		l.sum[i] += binary.BigEndian.Uint64(root[8*i:])
+	}
+}
+
+// list notes what is announced, and replaces the keys in the keystore when that
+// has changed.
+func (s *Sweep) list(ctx context.Context, r *running) error {
+	added := s.added.Swap(false)
+	now := time.Now()
+	seen := listing{done: true}
+	s.due.begin()
+	for root := range s.deps.Roots() {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.due.seen(root, now)
+		seen.add(root)
+	}
+	s.due.end()
+	if !added && seen == s.last {
+		return nil
+	}
+	s.last = listing{}
+	got, err := s.reset(ctx, r)
+	if err != nil {
+		return fmt.Errorf("sweep: list what is announced: %w", err)
+	}
+	s.last = got
+	if lib := r.lib.Load(); lib != nil {
+		if err := lib.RefreshSchedule(); err != nil {
+			return fmt.Errorf("sweep: refresh the schedule: %w", err)
+		}
+	}
+	return nil
+}
+
+// reset gives the keystore the roots of a new listing.
+func (s *Sweep) reset(ctx context.Context, r *running) (listing, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var feed sync.WaitGroup
+	defer feed.Wait()
+	defer cancel()
+	got := listing{done: true}
+	cids := make(chan cid.Cid)
+	feed.Go(func() {
+		for root := range s.deps.Roots() {
+			select {
+			case cids <- root.CID():
+				got.add(root)
+			case <-ctx.Done():
+				return // without closing: what was listed so far must not pass for all
+			}
+		}
+		close(cids)
+	})
+	if err := r.keys.ResetCids(ctx, cids); err != nil {
+		return listing{}, err
+	}
+	feed.Wait()
+	return got, nil
+}
+
+// tend lists again every hour and publishes what is due and was left out.
+func (s *Sweep) tend(ctx context.Context, r *running) {
+	list, heal := time.NewTicker(listEvery), time.NewTicker(healEvery)
+	defer list.Stop()
+	defer heal.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-list.C:
+			err = s.list(ctx, r)
+		case <-heal.C:
+			err = s.heal(ctx, r)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("the sweep goes on with the objects it knows", "error", err)
+		}
+	}
+}
+
+// heal publishes the cells that are due although the library has nothing left
+// to catch up with. It forgets a region in some cases: when one of two keys in
+// it stands for both, when a region was retried with others that failed, or
+// when the history it resumed from is not ours.
+func (s *Sweep) heal(ctx context.Context, r *running) error {
+	late := s.due.late(time.Now().Add(-healAfter))
+	if len(late) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, healEvery)
+	defer cancel()
+	lib := r.lib.Load()
+	st, err := lib.Stats(ctx)
+	if err != nil {
+		return fmt.Errorf("sweep: stats: %w", err)
+	}
+	if st.Connectivity.Status != "online" || st.Queues.PendingRegionReprovides > 0 {
+		return nil // it is on it, or it cannot
+	}
+	room := maxHeal - int(st.Queues.PendingKeyProvides)
+	var again []multihash.Multihash
+	for _, c := range late {
+		if len(again) >= room {
+			break
+		}
+		keys, err := inCell(ctx, r.keys.Get, c)
+		if err != nil {
+			return fmt.Errorf("sweep: read a cell: %w", err)
+		}
+		if len(keys) == 0 {
+			s.due.clear(c) // the keystore was replaced in the meantime
+		}
+		again = append(again, keys...)
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	s.log.Debug("publishing again what nobody has acknowledged", "roots", len(again))
+	return lib.ProvideOnce(again...)
+}
+
+// inCell reads the keys of a cell. K is the library's string of bits.
+func inCell[K ~string](ctx context.Context, get func(context.Context, K) ([]multihash.Multihash, error), c cellID) ([]multihash.Multihash, error) {
+	return get(ctx, K(c.prefix()))
+}
+
+// watch stores the due times every minute and warns, once until all is caught
+// up, when the sweep falls behind.
+func (s *Sweep) watch(ctx context.Context, r *running) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for late := false; ; {
+		lag := s.Lag()
+		switch {
+		case lag > lateWarn && !late:
+			late = true
+			s.log.Warn("republishing is late: what is announced cannot be found once its records expire. See that this node has peers and an address others can reach; if it has, announce fewer objects or give the sweep more workers", "lag", lag)
+		case lag == 0 && late:
+			late = false
+			s.log.Info("republishing has caught up")
+		}
+		if err := s.save(ctx, r); err != nil && ctx.Err() == nil {
+			s.log.Warn("the sweep's due times were not stored; a restart now would show a wrong lag", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
