@@ -60,6 +60,11 @@ var verbs = map[string]verb{
 		peers, err := n.Peers(ctx)
 		return append([]client.Peer{}, peers...), err // [] and not null
 	})},
+	"seeds": {method: http.MethodGet, serve: serveValue(func(ctx context.Context, n Node, _ params) (client.Seeds, error) {
+		s, err := n.Seeds(ctx)
+		s.Seeds = append([]client.Seed{}, s.Seeds...) // [] and not null
+		return s, err
+	})},
 	"connect": {method: http.MethodPost, params: []param{{"addr", someText}}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Peer, error) {
 		return n.Connect(ctx, q.text("addr"))
 	})},

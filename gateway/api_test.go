@@ -82,6 +82,7 @@ func TestRoundTrip(t *testing.T) {
 		{"announce " + key, client.Announced{Root: fakeRoot, Peers: 4}, func() (any, error) { return first(c.Announce(ctx, key)) }},
 		{"id", fakeID, func() (any, error) { return first(c.ID(ctx)) }},
 		{"peers", []client.Peer{fakePeer}, func() (any, error) { return first(c.Peers(ctx)) }},
+		{"seeds", fakeSeeds, func() (any, error) { return first(c.Seeds(ctx)) }},
 		{"connect /ip4/1", fakePeer, func() (any, error) { return first(c.Connect(ctx, "/ip4/1")) }},
 		{"disconnect 12D4", nil, func() (any, error) { return nil, c.Disconnect(ctx, "12D4") }},
 		{"ping 12D4", fakePong, func() (any, error) { return first(c.Ping(ctx, "12D4")) }},

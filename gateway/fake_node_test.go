@@ -38,8 +38,11 @@ var (
 	fakeProvider = client.Provider{ID: "12D3", Addrs: []string{"/ip4/127.0.0.1/tcp/1"}, NotAfter: fakeTime}
 	fakeID       = client.ID{ID: "12D3", Addrs: []string{"/ip4/127.0.0.1/tcp/1/p2p/12D3"}, Gateway: "http://127.0.0.1:1", Admin: "http://127.0.0.1:2"}
 	fakePeer     = client.Peer{ID: "12D4", Addr: "/ip4/127.0.0.1/tcp/2", Transport: "tcp", Direction: "out", Agent: "allium/0", AgeMS: 7, RTTMS: 1.5, Streams: 2}
-	fakePong     = client.Pong{ID: "12D4", RTTMS: 0.25}
-	fakeFetched  = client.Fetched{Root: fakeRoot, Kind: client.Directory, Objects: 3, Bytes: 9, New: 8}
+	fakeSeeds    = client.Seeds{Remembered: 3, Manifest: &client.SeedManifest{Seq: 1 << 60, Signer: "12D5", NotAfter: fakeTime, Error: "expired"}, Seeds: []client.Seed{
+		{ID: "12D6", Addrs: []string{"/ip4/127.0.0.1/tcp/3"}, Source: "manifest", Connected: true, LastSuccess: fakeTime, LastError: "refused", Tries: 2, NotAfter: fakeTime, Gave: []string{"12D7"}, GaveAt: fakeTime},
+	}}
+	fakePong    = client.Pong{ID: "12D4", RTTMS: 0.25}
+	fakeFetched = client.Fetched{Root: fakeRoot, Kind: client.Directory, Objects: 3, Bytes: 9, New: 8}
 )
 
 // call logs a call. The key "fail" is an error with every member.
@@ -171,6 +174,10 @@ func (n *fakeNode) ID(context.Context) (client.ID, error) { return fakeID, n.cal
 
 func (n *fakeNode) Peers(context.Context) ([]client.Peer, error) {
 	return []client.Peer{fakePeer}, n.call("", "peers")
+}
+
+func (n *fakeNode) Seeds(context.Context) (client.Seeds, error) {
+	return fakeSeeds, n.call("", "seeds")
 }
 
 func (n *fakeNode) Connect(_ context.Context, addr string) (client.Peer, error) {

@@ -132,6 +132,19 @@ func (a *api) Peers(context.Context) ([]client.Peer, error) {
 	return peers, nil
 }
 
+// Seeds implements client.Node.
+func (a *api) Seeds(context.Context) (client.Seeds, error) {
+	var list client.Seeds
+	for _, s := range a.n.dht.Seeds() {
+		v := client.Seed{
+			ID: s.ID.String(), Addrs: texts(s.Addrs), Source: "config", Connected: s.Connected,
+			LastSuccess: s.LastSuccess, LastError: s.LastError, Tries: s.Tries, Gave: []string{},
+		}
+		list.Seeds = append(list.Seeds, v)
+	}
+	return list, nil
+}
+
 // describe is one connection.
 func (a *api) describe(c network.Conn, agent string) client.Peer {
 	p := client.Peer{

@@ -52,6 +52,8 @@ type Node interface {
 	ID(ctx context.Context) (ID, error)
 	// Peers lists the connections.
 	Peers(ctx context.Context) ([]Peer, error)
+	// Seeds lists the seeds and says what is known of the network without them.
+	Seeds(ctx context.Context) (Seeds, error)
 	// Connect dials a peer's multiaddr (with /p2p/…).
 	Connect(ctx context.Context, addr string) (Peer, error)
 	// Disconnect closes every connection to a peer, given by its id.

@@ -149,6 +149,35 @@ type Peer struct {
 	Streams   int     `json:"streams"`
 }
 
+// Seeds is what a node has to find the network with (SPEC §5).
+type Seeds struct {
+	Seeds      []Seed        `json:"seeds"`
+	Manifest   *SeedManifest `json:"manifest,omitempty"` // nil: none is configured
+	Remembered int           `json:"remembered"`         // peers that are dialled when no seed answers
+}
+
+// Seed is one seed and how it does.
+type Seed struct {
+	ID          string    `json:"id"`
+	Addrs       []string  `json:"addrs"`
+	Source      string    `json:"source"` // "config" or "manifest"
+	Connected   bool      `json:"connected"`
+	LastSuccess time.Time `json:"last_success,omitzero"` // of a dial; zero: never
+	LastError   string    `json:"last_error,omitempty"`  // of the last dial
+	Tries       int       `json:"tries"`                 // dials since the last success
+	NotAfter    time.Time `json:"not_after,omitzero"`    // later it is not dialled; zero: no end
+	Gave        []string  `json:"gave"`                  // the peers of its last answer
+	GaveAt      time.Time `json:"gave_at,omitzero"`      // zero: it has not answered
+}
+
+// SeedManifest is the signed list in force, and what is wrong.
+type SeedManifest struct {
+	Seq      uint64    `json:"seq"`              // 0: no manifest was accepted
+	Signer   string    `json:"signer,omitempty"` // peer id
+	NotAfter time.Time `json:"not_after,omitzero"`
+	Error    string    `json:"error,omitempty"` // why the file does not count, or that the manifest has expired
+}
+
 // Pong is one round trip.
 type Pong struct {
 	ID    string  `json:"id"`

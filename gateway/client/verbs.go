@@ -123,6 +123,11 @@ func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
 	return value[[]Peer](ctx, c, http.MethodGet, api("peers"), nil)
 }
 
+// Seeds implements Node.
+func (c *Client) Seeds(ctx context.Context) (Seeds, error) {
+	return value[Seeds](ctx, c, http.MethodGet, api("seeds"), nil)
+}
+
 // Connect implements Node.
 func (c *Client) Connect(ctx context.Context, addr string) (Peer, error) {
 	return value[Peer](ctx, c, http.MethodPost, api("connect"), query("addr", addr))
