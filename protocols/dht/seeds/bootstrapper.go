@@ -62,7 +62,8 @@ type Info struct {
 	GaveAt      time.Time // zero: it was not asked, or did not answer
 }
 
-// ManifestInfo is the manifest in force, and what is wrong.
+// ManifestInfo is the manifest in force, or the one that was last, and what is
+// wrong.
 type ManifestInfo struct {
 	Seq      uint64    // 0: none was accepted
 	Signer   peer.ID   // empty: none was accepted

@@ -156,10 +156,14 @@ func TestManifestRefused(t *testing.T) {
 func TestRollbackOverRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, all, store := newFakeDialer(), peers(t, 0, 2), newStore()
+		d.takes = time.Hour
 		f := &file{text: sign(t, manifestOf(5, 24*time.Hour, all[:1]))}
 		cfg := withManifest(t, Config{})
 		b := begin(t, cfg, Deps{Dialer: d, Manifest: f.read, Datastore: store})
-		time.Sleep(time.Second) // and no more: the mark is stored at once
+		time.Sleep(time.Second)
+		if ok, err := store.Has(t.Context(), markKey); !ok || err != nil {
+			t.Errorf("while its seed is dialled, what was accepted is not stored yet: %v", err)
+		}
 		b.stop()
 
 		otherKey, other := identity(t, 800)

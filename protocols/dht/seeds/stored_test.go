@@ -53,6 +53,10 @@ func TestComesBackWithoutSeeds(t *testing.T) {
 				if n := testutil.ToFloat64(b.m.fallback.WithLabelValues("failed")); n != maxFallback {
 					t.Errorf("dht_bootstrap_fallback_dials_total is %v", n)
 				}
+				time.Sleep(10 * time.Second) // the tiers hold for them too
+				if n := len(d.all()) - len(d.of(seed[0].ID)); n < 2*maxFallback {
+					t.Errorf("%d dials in 12 seconds", n)
+				}
 				d.set(true, idsOf(table)...)
 				time.Sleep(aRound + 3*time.Second)
 				dials := len(d.all()) - len(d.of(seed[0].ID))
@@ -82,6 +86,22 @@ func TestSeedsBeforeRemembered(t *testing.T) {
 		b := begin(t, configOf(t, all[:2]), Deps{Dialer: d, Peers: func() []peer.AddrInfo { return all }})
 		time.Sleep(time.Hour)
 		if b.Remembered() != 8 || len(d.of(all[0].ID)) != 1 || len(d.all()) != 1+len(d.of(all[1].ID)) {
+			t.Errorf("%d remembered, %v", b.Remembered(), d.all())
+		}
+	})
+}
+
+// TestExpiredSeedIsNoFallback: that a peer is remembered does not get around
+// its manifest's end.
+func TestExpiredSeedIsNoFallback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, all, store := newFakeDialer(), peers(t, 0, 2), newStore()
+		b := begin(t, Config{}, Deps{Dialer: d, Datastore: store, Peers: func() []peer.AddrInfo { return all }})
+		b.stop()
+		f := &file{text: sign(t, manifestOf(1, -time.Hour, all[:1]))}
+		b = begin(t, withManifest(t, Config{}), Deps{Dialer: d, Manifest: f.read, Datastore: store})
+		time.Sleep(time.Minute)
+		if b.Remembered() != 2 || len(d.of(all[0].ID)) != 0 || len(d.of(all[1].ID)) < 2 {
 			t.Errorf("%d remembered, %v", b.Remembered(), d.all())
 		}
 	})
