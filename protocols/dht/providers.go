@@ -17,11 +17,13 @@ import (
 // perPeer, records in all ≤ total; of a provider and a key there is one record,
 // the one with the highest seq; peers[p] exists while p has a record. A peer
 // record is held once per provider, so all of a provider's records get the
-// addresses of the newest.
+// addresses of the newest. dirty, if there is one, has every slot that was
+// written or dropped since it was last taken.
 type providerStore struct {
 	perKey, perPeer, total int
 
 	mu    sync.Mutex
+	dirty *dirtySet // nil: nothing is persisted
 	keys  map[b3.Root][]held
 	peers map[peer.ID]*heldPeer
 	n     int
@@ -57,6 +59,21 @@ func newProviderStore(perKey, perPeer, total int) *providerStore {
 func (p *providerStore) put(s sealed, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.keep(s, now); err != nil {
+		return err
+	}
+	p.dirty.add(slot{s.Root, s.Provider})
+	return nil
+}
+
+// restore is put for a record that is persisted already.
+func (p *providerStore) restore(s sealed, now time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.keep(s, now)
+}
+
+func (p *providerStore) keep(s sealed, now time.Time) error {
 	hs := p.keys[s.Root]
 	h := held{provider: s.Provider, seq: s.Seq, notAfter: s.NotAfter, envelope: s.envelope}
 	if i := slices.IndexFunc(hs, func(h held) bool { return h.provider == s.Provider }); i >= 0 {
@@ -122,13 +139,18 @@ func (p *providerStore) get(root b3.Root, limit int, now time.Time) []sealed {
 		if h.notAfter.Before(now) {
 			continue
 		}
-		e := p.peers[h.provider]
-		out = append(out, sealed{
-			Record:   Record{Root: root, Provider: h.provider, Seq: h.seq, NotAfter: h.notAfter},
-			envelope: h.envelope, addrs: e.addrs, peerRecord: e.signed,
-		})
+		out = append(out, p.sealed(root, h))
 	}
 	return out
+}
+
+// sealed puts a record together.
+func (p *providerStore) sealed(root b3.Root, h held) sealed {
+	e := p.peers[h.provider]
+	return sealed{
+		Record:   Record{Root: root, Provider: h.provider, Seq: h.seq, NotAfter: h.notAfter},
+		envelope: h.envelope, addrs: e.addrs, peerRecord: e.signed,
+	}
 }
 
 // sweep drops what has expired and returns how many records are left.
@@ -153,6 +175,7 @@ func (p *providerStore) sweepLocked(now time.Time) {
 // drop removes the i-th record of root.
 func (p *providerStore) drop(root b3.Root, i int) {
 	hs := p.keys[root]
+	p.dirty.add(slot{root, hs[i].provider})
 	e := p.peers[hs[i].provider]
 	if e.n--; e.n == 0 {
 		delete(p.peers, hs[i].provider)
