@@ -277,3 +277,30 @@ func TestNilRegistryWorks(t *testing.T) {
 		t.Error("a nil registry lists limits")
 	}
 }
+
+// TestRateUnderFlood: however many ask at once, a bucket gives its burst and
+// what time refills, no more and no less.
+func TestRateUnderFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reg *admission.Registry
+		r := reg.NewRate(spec("r"), 1000, 1000)
+		for second := range 3 {
+			var admitted atomic.Int64
+			var flood sync.WaitGroup
+			for range 64 {
+				flood.Go(func() {
+					for range 100 {
+						if r.Allow() == nil {
+							admitted.Add(1)
+						}
+					}
+				})
+			}
+			flood.Wait()
+			if admitted.Load() != 1000 {
+				t.Errorf("second %d: %d were admitted", second, admitted.Load())
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}

@@ -22,12 +22,12 @@ func (r *Registry) NewRate(s Spec, perSecond float64, burst int) *Rate {
 // Allow takes a token, or returns status.RateLimit with the time until there
 // is one.
 func (r *Rate) Allow() error {
-	res := r.l.Reserve()
-	wait := res.Delay()
-	if wait == 0 {
+	// A reservation that is cancelled does not always give its token back when
+	// others reserve meanwhile: the rate would not hold.
+	if r.l.Allow() {
 		return nil
 	}
-	res.Cancel()
+	wait := time.Duration((1 - r.l.Tokens()) / float64(r.l.Limit()) * float64(time.Second))
 	r.m.rejected.Add(1)
 	return status.BusyError(status.RateLimit, status.Limit{
 		Name: r.m.spec.Name, Current: r.m.cap, Cap: r.m.cap, RetryAfter: clampWait(wait.Round(time.Millisecond)),
