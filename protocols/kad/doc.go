@@ -6,7 +6,7 @@
 // Invariants, of any lookup, whatever the answers say:
 //
 //   - no peer is asked twice, and the node itself never;
-//   - at most α + β probes are in flight, and at most α of them are on time;
+//   - at most α + β probes are in flight, and before the hedge delay at most α;
 //   - it ends: at the deadline, or before it after at most MaxProbes probes;
 //   - when it ends, every probe in flight is cancelled, and nothing follows;
 //   - the result is the k closest of the peers that answered, nearest first;
@@ -18,10 +18,12 @@
 // answer goes to [Lookup.Answer] with the closer peers that it named (one hop
 // more than the peer that named them), each error to [Lookup.Fail]; either may
 // return further probes. When the time that [Lookup.Next] tells has come, the
-// driver calls [Lookup.Tick]. A probe without an answer after the hedge delay is
-// late: it gives its slot to a [Hedge], it stops holding up the end, but its
-// answer still counts. A probe without an answer after the RPC timeout is
-// cancelled and has failed. The lookup ends with [Done] when the quorum is
+// driver calls [Lookup.Tick]. When the hedge delay of the first probes has
+// passed without an answer that satisfies, β more are in flight from then on. A
+// probe without an answer after its own hedge delay is late: it stops holding up
+// the end, and it gives its slot to another ([Hedge]), but its answer still
+// counts unless the place is needed too. A probe without an answer after the RPC
+// timeout is cancelled and has failed. The lookup ends with [Done] when the quorum is
 // satisfied, when the k closest have answered, or when a budget is spent.
 //
 // Addresses are none of its business: a peer whose addresses lead nowhere is a

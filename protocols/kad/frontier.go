@@ -6,8 +6,8 @@ import "slices"
 // first.
 //
 // Invariants: list is sorted by distance; seen holds the IDs of list and self,
-// each once; at most k are taken from the table and from one answer, so there
-// are never more than k × (1 + MaxProbes).
+// each once; at most 2k are taken from the table and k from one answer, so there
+// are never more than k × (2 + MaxProbes).
 type frontier[P comparable] struct {
 	target Key
 	k      int
@@ -40,10 +40,10 @@ func newFrontier[P comparable](target Key, k int, self P) frontier[P] {
 	return frontier[P]{target: target, k: k, seen: map[P]*candidate[P]{self: nil}}
 }
 
-// add takes in the first k of peers. A peer known already stays what it is, but
+// add takes in the first n of peers. A peer known already stays what it is, but
 // for a shorter way to it.
-func (f *frontier[P]) add(peers []Peer[P], hop int) {
-	for _, p := range peers[:min(len(peers), f.k)] {
+func (f *frontier[P]) add(peers []Peer[P], n, hop int) {
+	for _, p := range peers[:min(len(peers), n)] {
 		if c, known := f.seen[p.ID]; known {
 			if c != nil && c.state == heard {
 				c.hop = min(c.hop, hop)
@@ -64,37 +64,41 @@ func (f *frontier[P]) add(peers []Peer[P], hop int) {
 // view is the k nearest peers that neither failed nor are late.
 type view[P comparable] struct {
 	ask      []*candidate[P] // up to n nearest still to be asked; valid until the next look
+	spare    *candidate[P]   // the nearest still to be asked of the few that follow the k
 	waiting  bool            // for one that is on time
 	tooFar   bool            // one is beyond the hop budget
 	answered int
 	late     bool // one was passed over as late
 }
 
-// look judges the k nearest.
-func (f *frontier[P]) look(n, hops int) (v view[P]) {
+// look judges the k nearest, and looks for a spare among as many that follow.
+func (f *frontier[P]) look(n, spares, hops int) (v view[P]) {
 	v.ask = f.picks[:0]
 	size := 0
 	for _, c := range f.list {
-		switch c.state {
-		case failed:
+		if c.state == failed {
 			continue
-		case late:
-			v.late = true
-			continue
-		case answered:
-			v.answered++
-		case asked:
-			v.waiting = true
-		case heard:
-			switch {
-			case c.hop > hops:
-				v.tooFar = true
-			case len(v.ask) < n:
-				v.ask = append(v.ask, c)
-			}
 		}
-		if size++; size == f.k {
+		if c.state == late {
+			v.late = v.late || size < f.k
+			continue
+		}
+		if size++; size > f.k+spares {
 			break
+		}
+		switch {
+		case size > f.k:
+			if c.state == heard && c.hop <= hops && v.spare == nil {
+				v.spare = c
+			}
+		case c.state == answered:
+			v.answered++
+		case c.state == asked:
+			v.waiting = true
+		case c.hop > hops:
+			v.tooFar = true
+		case len(v.ask) < n:
+			v.ask = append(v.ask, c)
 		}
 	}
 	f.picks = v.ask

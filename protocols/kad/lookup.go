@@ -12,7 +12,7 @@ import (
 // the next call.
 //
 // Invariants: flight holds the candidates in state asked and late, in the order
-// of their probes; onTime counts the asked; onTime ≤ α; len(flight) ≤ α+β;
+// of their probes; onTime counts the asked; onTime ≤ slots(); len(flight) ≤ α+β;
 // once result.End is set flight is empty and no method returns an action.
 type Lookup[P comparable] struct {
 	cfg    Config
@@ -21,6 +21,8 @@ type Lookup[P comparable] struct {
 	front  frontier[P]
 	flight []*candidate[P]
 	onTime int
+	rtt    RTT           // of the answers so far, dials included
+	wideAt time.Duration // when slots becomes α+β; 0: never, or not known yet
 	start  time.Duration
 	now    time.Duration
 	begun  bool
@@ -31,6 +33,7 @@ type Lookup[P comparable] struct {
 // probe is the timing of a candidate in flight.
 type probe struct {
 	lateAt time.Duration // when it is late; 0: never
+	sentAt time.Duration
 	until  time.Duration // when it has failed
 }
 
@@ -50,13 +53,15 @@ func New[P comparable](cfg Config, q Query[P]) (*Lookup[P], error) {
 }
 
 // Start begins at now with the nearest peers of the routing table, of which the
-// first k count. Later calls do nothing.
+// first 2k count: where everybody knows everybody the answers name nobody else,
+// and those beyond the k nearest make up for the late ones. Later calls do
+// nothing.
 func (l *Lookup[P]) Start(now time.Duration, table []Peer[P]) []Action[P] {
 	if l.begun {
 		return nil
 	}
 	l.begun, l.start, l.now = true, now, now
-	l.front.add(table, 1)
+	l.front.add(table, 2*l.cfg.K, 1)
 	if len(l.front.list) == 0 {
 		l.out = l.out[:0]
 		l.end(NoPeers)
@@ -75,11 +80,12 @@ func (l *Lookup[P]) Answer(now time.Duration, from P, r Reply[P]) []Action[P] {
 		return l.advance()
 	}
 	c.state = answered
+	l.rtt.Observe(l.now - c.probe.sentAt)
 	l.result.Hops = c.hop
 	l.result.Answers++
 	l.result.Providers += max(r.Providers, 0)
 	l.result.Values += max(r.Values, 0)
-	l.front.add(r.Closer, c.hop+1)
+	l.front.add(r.Closer, l.cfg.K, c.hop+1)
 	if l.query.Quorum(l.result.Progress) {
 		l.end(Satisfied)
 	}
@@ -112,6 +118,14 @@ func (l *Lookup[P]) Next() (time.Duration, bool) {
 		if c.state == asked && c.probe.lateAt != 0 {
 			at = min(at, c.probe.lateAt)
 		}
+	}
+	for _, c := range l.flight {
+		if give, ok := l.giveUpAt(c); ok && give > l.now {
+			at = min(at, give)
+		}
+	}
+	if l.wideAt > l.now {
+		at = min(at, l.wideAt)
 	}
 	return at, true
 }
@@ -177,15 +191,18 @@ func (l *Lookup[P]) land(p P) *candidate[P] {
 // advance fills the free slots, or ends the lookup.
 func (l *Lookup[P]) advance() []Action[P] {
 	for l.begun && l.result.End == Running {
-		v := l.front.look(l.cfg.Alpha, l.cfg.Hops)
-		free := l.onTime < l.cfg.Alpha && len(l.flight) < l.cfg.Alpha+l.cfg.Beta
+		v := l.front.look(l.slots(), l.slots()-l.cfg.Alpha, l.cfg.Hops)
 		switch {
 		case len(v.ask) > 0 && l.result.Probes == l.cfg.MaxProbes && l.onTime == 0:
 			l.end(ProbeExceeded)
 		case len(v.ask) > 0 && l.result.Probes == l.cfg.MaxProbes:
 			return l.out // for those that are on time
-		case len(v.ask) > 0 && free:
+		case len(v.ask) > 0 && l.makeRoom():
 			l.send(v.ask[l.rng.Uint64()%uint64(len(v.ask))])
+		case len(v.ask) == 0 && v.waiting && v.spare != nil && l.result.Probes < l.cfg.MaxProbes &&
+			l.onTime < l.slots() && len(l.flight) < l.cfg.Alpha+l.cfg.Beta:
+			// In case one of those still awaited turns out to be late.
+			l.send(v.spare)
 		case len(v.ask) > 0 || v.waiting:
 			return l.out
 		case v.late && v.answered < l.cfg.K && !v.tooFar:
@@ -201,6 +218,49 @@ func (l *Lookup[P]) advance() []Action[P] {
 	return l.out
 }
 
+// slots is how many probes may be on time: α, and β more from when the first
+// of the first α would have been late. A lookup that has no answer by then that
+// satisfies it is one of the slow ones.
+func (l *Lookup[P]) slots() int {
+	if l.wideAt != 0 && l.now >= l.wideAt {
+		return l.cfg.Alpha + l.cfg.Beta
+	}
+	return l.cfg.Alpha
+}
+
+// makeRoom reports whether there is a place for another probe. Where α + β are
+// in flight, the one that has been late the longest is given up if it took three
+// times as long as those that answered: without that a few silent peers would
+// stop the lookup until their time is over. Where everybody is slow nobody is
+// given up.
+func (l *Lookup[P]) makeRoom() bool {
+	if l.onTime >= l.slots() {
+		return false
+	}
+	if len(l.flight) < l.cfg.Alpha+l.cfg.Beta {
+		return true
+	}
+	i := slices.IndexFunc(l.flight, func(c *candidate[P]) bool {
+		at, ok := l.giveUpAt(c)
+		return ok && l.now >= at
+	})
+	if i < 0 {
+		return false
+	}
+	c := l.flight[i]
+	l.flight = slices.Delete(l.flight, i, i+1)
+	c.state = failed
+	l.result.Canceled++
+	l.out = append(l.out, Action[P]{Kind: Cancel, Peer: c.Peer, Hop: c.hop})
+	return true
+}
+
+// giveUpAt is when a late probe may be given up; false when it is not late, or
+// nobody has answered yet.
+func (l *Lookup[P]) giveUpAt(c *candidate[P]) (time.Duration, bool) {
+	return c.probe.sentAt + 3*l.rtt.Mean(), c.state == late && l.rtt.Mean() > 0
+}
+
 // send asks c. A probe beyond α takes the place of a late one.
 func (l *Lookup[P]) send(c *candidate[P]) {
 	a := Action[P]{Kind: Probe, Peer: c.Peer, Hop: c.hop, Until: min(l.now+l.cfg.RPCTimeout, l.start+l.cfg.Deadline)}
@@ -208,12 +268,15 @@ func (l *Lookup[P]) send(c *candidate[P]) {
 		a.Kind = Hedge
 		l.result.Hedges++
 	}
-	c.state, c.probe = asked, probe{until: a.Until}
+	c.state, c.probe = asked, probe{sentAt: l.now, until: a.Until}
 	if delay := l.cfg.HedgeAfter; delay > 0 {
 		if l.query.HedgeAfter != nil {
 			delay = min(max(l.query.HedgeAfter(c.ID), 1), delay)
 		}
 		c.probe.lateAt = l.now + delay
+		if l.result.Probes < l.cfg.Alpha && (l.wideAt == 0 || c.probe.lateAt < l.wideAt) {
+			l.wideAt = c.probe.lateAt
+		}
 	}
 	l.flight = append(l.flight, c)
 	l.onTime++
@@ -227,7 +290,7 @@ func (l *Lookup[P]) end(why End) {
 		c.state = failed
 		l.out = append(l.out, Action[P]{Kind: Cancel, Peer: c.Peer, Hop: c.hop})
 	}
-	l.result.Canceled = len(l.flight)
+	l.result.Canceled += len(l.flight)
 	l.flight, l.onTime = l.flight[:0], 0
 	l.result.End, l.result.Took = why, l.now-l.start
 	l.out = append(l.out, Action[P]{Kind: Done})

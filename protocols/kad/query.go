@@ -60,7 +60,7 @@ type Kind uint8
 const (
 	Probe  Kind = iota // ask Peer
 	Hedge              // ask Peer, in place of a late probe
-	Cancel             // stop waiting for Peer: it failed by time, or the lookup ends
+	Cancel             // stop waiting for Peer: it failed by time, its place is needed, or the lookup ends
 	Done               // nothing follows; see [Lookup.Result]
 )
 
@@ -102,6 +102,6 @@ type Result[P comparable] struct {
 	Probes   int       // sent, hedges included
 	Hedges   int
 	Failed   int           // errors and timeouts
-	Canceled int           // in flight at the end
+	Canceled int           // late and given up for another, or in flight at the end
 	Took     time.Duration // from the start to the end
 }
