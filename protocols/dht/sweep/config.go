@@ -50,7 +50,7 @@ type Deps struct {
 	Router Router
 	Put    func(ctx context.Context, p peer.ID, root b3.Root) error // a signed PUT; nil once p has acknowledged it; ends with ctx
 	Addrs  func() []ma.Multiaddr                                    // this node's addresses; without one nothing is published
-	Roots  func() iter.Seq[b3.Root]                                 // what should be announced, listed anew at every call; a listing does not wait for anything but the disk
+	Roots  func() iter.Seq[b3.Root]                                 // what should be announced, listed anew at every call
 
 	// Datastore keeps the cycle over restarts and is the sweep's alone (give it
 	// a namespace). It is closed by the caller after Run has returned. Nil: in

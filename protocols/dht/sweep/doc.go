@@ -10,9 +10,6 @@
 //
 //   - the library keeps the keys (its resettable keystore), the schedule and
 //     the history of regions done, all in Deps.Datastore, and resumes from it;
-//     it decides when a key is published;
-//   - which K peers get it is decided here (placer), among those that the
-//     library's lookups found: its own choice is wrong;
 //   - Deps.Roots says what is announced. It is listed at the start, before the
 //     first region, and every hour; the keystore is replaced when the listing
 //     changed. What is no longer listed drops out then, at most an hour later,

@@ -231,18 +231,12 @@ func (w *world) startWith(t *testing.T, cfg Config, deps Deps) *run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return (&run{Sweep: s, log: log}).again(t)
-}
-
-// again runs the sweep, once more or for the first time.
-func (r *run) again(t *testing.T) *run {
-	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	ready := make(chan struct{})
-	go func() { ended <- r.Run(ctx, func() { close(ready) }) }()
+	go func() { ended <- s.Run(ctx, func() { close(ready) }) }()
 	<-ready
-	r.stop = func() {
+	return &run{Sweep: s, log: log, stop: func() {
 		t.Helper()
 		began := time.Now()
 		cancel()
@@ -252,8 +246,7 @@ func (r *run) again(t *testing.T) *run {
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("the end took %s", took)
 		}
-	}
-	return r
+	}}
 }
 
 // bubble runs f in fake time.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,45 +92,6 @@ func TestPlacerPassesOverTheDead(t *testing.T) {
 		p.saw(w.peers)
 		if !slices.Contains(p.closest(object(0)), dead) {
 			t.Error("not taken back")
-		}
-	})
-}
-
-// TestSilentPeers: with a fifth of the peers silent, others take their places,
-// and a silent peer is not asked once per root.
-func TestSilentPeers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w := newWorld(200, 500)
-		silent := map[peer.ID]bool{}
-		for _, p := range w.peers[:40] {
-			silent[p] = true
-		}
-		var asked atomic.Int64
-		s := w.startWith(t, pace, Deps{Put: func(ctx context.Context, p peer.ID, r b3.Root) error {
-			if silent[p] {
-				asked.Add(1)
-				_ = pass(ctx, 1500*time.Millisecond)
-				return errDown
-			}
-			return w.put(ctx, p, r)
-		}})
-		defer s.stop()
-		rest(15 * time.Minute)
-		holders := 0
-		for r := range w.list() {
-			holders += len(w.puts[r])
-			if n := len(w.puts[r]); n < 10 {
-				t.Errorf("%s is at %d peers", r, n)
-			}
-		}
-		if mean := float64(holders) / 500; mean < 18 {
-			t.Errorf("a root is at %.1f peers", mean)
-		}
-		if n := asked.Load(); n > 40*40 {
-			t.Errorf("silent peers were asked %d times", n)
-		}
-		if got := s.Lag(); got != 0 {
-			t.Errorf("the lag is %s", got)
 		}
 	})
 }

@@ -124,7 +124,6 @@ func (s *Sweep) Run(ctx context.Context, ready func()) (err error) {
 
 // open reads the state of the last run.
 func (s *Sweep) open(ctx context.Context) (*running, error) {
-	s.last = listing{} // the keystore may be a new one
 	r := &running{store: s.deps.Datastore}
 	if r.store == nil {
 		r.store = dssync.MutexWrap(ds.NewMapDatastore())

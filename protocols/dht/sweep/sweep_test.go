@@ -368,22 +368,3 @@ func TestOneWorker(t *testing.T) {
 		}
 	})
 }
-
-// TestRunAgain: a sweep that was restarted in the same process, without state,
-// begins anew.
-func TestRunAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w := newWorld(30, 20)
-		s := w.start(t, nil)
-		for range 2 {
-			rest(time.Minute)
-			if got, _ := w.published(); got != 20 {
-				t.Errorf("%d roots published", got)
-			}
-			s.stop()
-			w.forget()
-			s = s.again(t)
-		}
-		s.stop()
-	})
-}

@@ -61,8 +61,12 @@ func (s *Sweep) list(ctx context.Context, r *running) error {
 }
 
 // reset gives the keystore the roots of a new listing.
+//
+// The library must not be cut off while it asks its worker to begin: the worker
+// would wait for ever to answer, and Close for the worker (v0.42.2). It is cut
+// off once it has taken a key, which is after that.
 func (s *Sweep) reset(ctx context.Context, r *running) (listing, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var feed sync.WaitGroup
 	defer feed.Wait()
 	defer cancel()
@@ -73,13 +77,17 @@ func (s *Sweep) reset(ctx context.Context, r *running) (listing, error) {
 			select {
 			case cids <- root.CID():
 				got.add(root)
-			case <-ctx.Done():
-				return // without closing: what was listed so far must not pass for all
+			case <-inner.Done(): // it failed
+				return
+			}
+			if ctx.Err() != nil {
+				cancel() // without closing: what was listed so far must not pass for all
+				return
 			}
 		}
 		close(cids)
 	})
-	if err := r.keys.ResetCids(ctx, cids); err != nil {
+	if err := r.keys.ResetCids(inner, cids); err != nil {
 		return listing{}, err
 	}
 	feed.Wait()
