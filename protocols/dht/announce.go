@@ -3,29 +3,25 @@ package dht
 import (
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"allium/protocols/admission"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
-// announcer publishes records in the background: what is queued, and
-// everything again at every republish. It keeps nothing over a restart; then
-// everything is published once more.
+// announcer publishes at once what was just added or pinned, and hands it to
+// the sweep, which publishes it again and again. What it gives up on, and what
+// was queued when the node stopped, is left to the sweep.
 type announcer struct {
 	publish  func(context.Context, b3.Root) (int, error)
+	done     func(context.Context, b3.Root) error // takes what was published
 	peers    func() int
-	roots    func() iter.Seq[b3.Root] // may be nil
-	every    time.Duration
 	parallel int
-	queue    *admission.Queue[announcement]
+	queue    *admission.Queue[b3.Root]
 	m        *metrics
 	log      *slog.Logger
 
@@ -33,34 +29,24 @@ type announcer struct {
 	failed map[b3.Root]int // tries; at most maxFailed roots
 }
 
-// announcement is one record to publish.
-type announcement struct {
-	root b3.Root
-	due  time.Time
-}
-
 const (
 	retryEvery = time.Minute // for what could not be published
-	maxTries   = 10          // then it waits for the next republish
-	maxFailed  = 1024        // further failures wait for the next republish
+	maxTries   = 10          // then it is left to the sweep
+	maxFailed  = 1024        // further failures are left to the sweep
 	peersPoll  = 500 * time.Millisecond
 )
 
-func newAnnouncer(cfg Config, deps Deps, publish func(context.Context, b3.Root) (int, error), peers func() int, m *metrics) *announcer {
+func newAnnouncer(cfg Config, deps Deps, m *metrics, publish func(context.Context, b3.Root) (int, error), done func(context.Context, b3.Root) error, peers func() int) *announcer {
 	return &announcer{
-		publish: publish, peers: peers, roots: deps.Roots,
-		every: cfg.Republish, parallel: cfg.Announcers,
-		queue: admission.NewQueue[announcement](deps.Limits, admission.Spec{
-			Name: "dht.announce", Path: "add, pin → announcer", Policy: "reject busy; the next republish has it",
+		publish: publish, done: done, peers: peers, parallel: cfg.Announcers, m: m, log: deps.Log, failed: make(map[b3.Root]int),
+		queue: admission.NewQueue[b3.Root](deps.Limits, admission.Spec{
+			Name: "dht.announce", Path: "add, pin → announcer", Policy: "reject busy; the sweep has it later",
 		}, cfg.AnnounceQueue),
-		m: m, log: deps.Log, failed: make(map[b3.Root]int),
 	}
 }
 
 // add queues root, or returns status.Busy.
-func (a *announcer) add(root b3.Root) error {
-	return a.queue.TryPut(announcement{root, time.Now()})
-}
+func (a *announcer) add(root b3.Root) error { return a.queue.TryPut(root) }
 
 // run publishes until ctx ends.
 func (a *announcer) run(ctx context.Context) {
@@ -69,43 +55,17 @@ func (a *announcer) run(ctx context.Context) {
 		tasks.Go(func() { a.work(ctx) })
 	}
 	tasks.Go(func() { a.retry(ctx) })
-	if a.roots != nil {
-		tasks.Go(func() { a.republish(ctx) })
-	}
 	tasks.Wait()
 }
 
 // work publishes what is queued.
 func (a *announcer) work(ctx context.Context) {
 	for {
-		n, err := a.queue.Get(ctx)
+		root, err := a.queue.Get(ctx)
 		if err != nil || !a.awaitPeers(ctx) {
 			return
 		}
-		a.one(ctx, n)
-		if a.queue.Len() == 0 {
-			a.m.lag.Set(0)
-		}
-	}
-}
-
-// republish publishes all roots at the start and then every so often, ± 10 %
-// so that a network started at once spreads out. Fresh announcements do not
-// wait behind it: they have the queue and workers of their own.
-func (a *announcer) republish(ctx context.Context) {
-	due := time.Now()
-	for sleep(ctx, time.Until(due)) && a.awaitPeers(ctx) {
-		var sweep errgroup.Group
-		sweep.SetLimit(a.parallel)
-		for root := range a.roots() {
-			if ctx.Err() != nil {
-				break
-			}
-			sweep.Go(func() error { a.one(ctx, announcement{root, due}); return nil })
-		}
-		_ = sweep.Wait() // no call returns an error
-		a.m.lag.Set(0)
-		due = due.Add(jitter(a.every, 0.1))
+		a.one(ctx, root)
 	}
 }
 
@@ -121,20 +81,22 @@ func (a *announcer) retry(ctx context.Context) {
 }
 
 // one publishes one record.
-func (a *announcer) one(ctx context.Context, n announcement) {
-	a.m.lag.Set(max(0, time.Since(n.due).Seconds()))
-	acks, err := a.publish(ctx, n.root)
+func (a *announcer) one(ctx context.Context, root b3.Root) {
+	acks, err := a.publish(ctx, root)
+	if err == nil {
+		err = a.done(ctx, root)
+	}
 	switch {
 	case err == nil:
-		a.m.republish.WithLabelValues("ok").Inc()
-		a.log.Debug("announced", "root", n.root, "acks", acks)
+		a.m.announced.WithLabelValues("ok").Inc()
+		a.log.Debug("announced", "root", root, "acks", acks)
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return
 	default:
-		a.m.republish.WithLabelValues("failed").Inc()
-		a.log.Info("could not announce; will try again", "root", n.root, "reason", status.Of(err), "error", err)
+		a.m.announced.WithLabelValues("failed").Inc()
+		a.log.Info("could not announce; will try again", "root", root, "reason", status.Of(err), "error", err)
 	}
-	a.record(n.root, err == nil)
+	a.record(root, err == nil)
 }
 
 // record keeps the failures to try again.

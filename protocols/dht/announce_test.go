@@ -3,9 +3,8 @@ package dht
 import (
 	"context"
 	"errors"
-	"iter"
+	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,10 +23,11 @@ type publisher struct {
 	fail  atomic.Bool
 	takes time.Duration
 
-	mu  sync.Mutex
-	got map[b3.Root][]time.Time
-	now int
-	max int
+	mu     sync.Mutex
+	got    map[b3.Root][]time.Time
+	handed []b3.Root // to the sweep
+	now    int
+	max    int
 }
 
 func (p *publisher) publish(ctx context.Context, r b3.Root) (int, error) {
@@ -47,6 +47,13 @@ func (p *publisher) publish(ctx context.Context, r b3.Root) (int, error) {
 	}
 	p.got[r] = append(p.got[r], time.Now())
 	return 1, nil
+}
+
+func (p *publisher) done(_ context.Context, r b3.Root) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.handed = append(p.handed, r)
+	return nil
 }
 
 func (p *publisher) count(r b3.Root) int {
@@ -69,7 +76,7 @@ func (p *publisher) most() int {
 	return p.max
 }
 
-func startAnnouncer(t *testing.T, p *publisher, queue int, roots ...b3.Root) *announcer {
+func startAnnouncer(t *testing.T, p *publisher, queue int) *announcer {
 	t.Helper()
 	m, err := newMetrics(nil)
 	if err != nil {
@@ -79,10 +86,7 @@ func startAnnouncer(t *testing.T, p *publisher, queue int, roots ...b3.Root) *an
 	cfg.AnnounceQueue = queue
 	p.got = map[b3.Root][]time.Time{}
 	d := Deps{Log: slog.New(slog.DiscardHandler)}
-	if roots != nil {
-		d.Roots = func() iter.Seq[b3.Root] { return slices.Values(roots) }
-	}
-	a := newAnnouncer(cfg, d, p.publish, func() int { return int(p.peers.Load()) }, m)
+	a := newAnnouncer(cfg, d, m, p.publish, p.done, func() int { return int(p.peers.Load()) })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); a.run(ctx) }()
@@ -120,43 +124,27 @@ func TestAnnounceWaitsForPeers(t *testing.T) {
 	})
 }
 
-// TestRepublish: all roots at the start and every 12 h ± 10 %, a bounded number
-// at one time, with the lag told.
-func TestRepublish(t *testing.T) {
+// TestAnnounceHandsOver: a bounded number at one time, and each is handed to the
+// sweep once it is published.
+func TestAnnounceHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := publisher{takes: time.Minute}
 		p.peers.Store(1)
-		var roots []b3.Root
+		a := startAnnouncer(t, &p, 40)
 		for i := range 40 {
-			roots = append(roots, root(string(rune('a'+i))))
-		}
-		a := startAnnouncer(t, &p, 10, roots...)
-		time.Sleep(5*time.Minute + time.Second)
-		if lag := testutil.ToFloat64(a.m.lag); lag != 300 {
-			t.Errorf("the lag in mid-sweep is %v s", lag)
-		}
-		// A fresh one does not wait for the sweep.
-		if err := a.add(root("fresh")); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute + time.Second)
-		if p.count(root("fresh")) != 1 {
-			t.Error("the sweep holds up a fresh announcement")
-		}
-		time.Sleep(10 * time.Minute)
-		if lag := testutil.ToFloat64(a.m.lag); lag != 0 {
-			t.Errorf("the lag after the sweep is %v s", lag)
-		}
-		if p.most() > 2*DefaultConfig().Announcers {
-			t.Errorf("%d at one time", p.most())
-		}
-		time.Sleep(48 * time.Hour)
-		for _, r := range roots {
-			if n := p.count(r); n < 4 || n > 5 {
-				t.Fatalf("published %d times in 48 h", n)
+			if err := a.add(root(fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
 			}
 		}
-		if n := testutil.ToFloat64(a.m.republish.WithLabelValues("ok")); n < 161 {
+		time.Sleep(5*time.Minute + time.Second)
+		if n := 5 * DefaultConfig().Announcers; p.published() != n || len(p.handed) != n {
+			t.Errorf("%d published, %d handed over", p.published(), len(p.handed))
+		}
+		time.Sleep(time.Hour)
+		if p.published() != 40 || len(p.handed) != 40 || p.most() != DefaultConfig().Announcers {
+			t.Errorf("%d published, %d handed over, %d at one time", p.published(), len(p.handed), p.most())
+		}
+		if n := testutil.ToFloat64(a.m.announced.WithLabelValues("ok")); n != 40 {
 			t.Errorf("%v are counted", n)
 		}
 	})
@@ -183,7 +171,7 @@ func TestAnnounceRetries(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		if n := testutil.ToFloat64(a.m.republish.WithLabelValues("failed")); n > 5+maxTries {
+		if n := testutil.ToFloat64(a.m.announced.WithLabelValues("failed")); n > 5+maxTries {
 			t.Errorf("tried %v times", n)
 		}
 		if len(a.failures()) != 0 {

@@ -37,7 +37,7 @@ func (x *exchanger) exchange(ctx context.Context, p peer.ID, q request) (r respo
 	if len(raw) > maxMessage {
 		return r, status.Errorf(status.FrameOversize, "dht: a request of %d bytes", len(raw))
 	}
-	answer, err := x.calls.call(ctx, p, ProviderID, raw, maxMessage)
+	answer, _, err := x.calls.call(ctx, p, ProviderID, raw, maxMessage)
 	if err != nil {
 		return r, err
 	}

@@ -15,9 +15,13 @@ func TestDefaultConfig(t *testing.T) {
 
 func TestConfigRefusals(t *testing.T) {
 	for key, spoil := range map[string]func(*Config){
-		"bootstrap":       func(c *Config) { c.Bootstrap = []string{"/ip4/192.0.2.1/tcp/4901"} },
-		"bootstrap ":      func(c *Config) { c.Bootstrap = []string{"example.org"} },
-		"bootstrap  ":     func(c *Config) { c.Bootstrap = make([]string, maxSeeds+1) },
+		"bootstrap":       func(c *Config) { c.Seeds.Bootstrap = []string{"example.org"} },
+		"beta":            func(c *Config) { c.Beta = -1 },
+		"hedge_after":     func(c *Config) { c.HedgeAfter = 2 * c.RPCTimeout },
+		"refresh":         func(c *Config) { c.Refresh = 0 },
+		"group_share":     func(c *Config) { c.GroupShare = 0 },
+		"lookups":         func(c *Config) { c.Lookups = 0 },
+		"dials":           func(c *Config) { c.Dials = 0 },
 		"k":               func(c *Config) { c.K = 21 },
 		"alpha":           func(c *Config) { c.Alpha = 0 },
 		"hop_budget":      func(c *Config) { c.HopBudget = 0 },
@@ -29,8 +33,7 @@ func TestConfigRefusals(t *testing.T) {
 		"max_per_key":     func(c *Config) { c.MaxPerKey = maxProviders + 1 },
 		"max_per_peer":    func(c *Config) { c.MaxPerPeer = c.MaxRecords + 1 },
 		"max_records":     func(c *Config) { c.MaxRecords, c.MaxPerPeer = 0, 1 },
-		"rate":            func(c *Config) { c.Rate = 0 },
-		"max_inflight":    func(c *Config) { c.MaxInflight = 0 },
+		"guard.rate":      func(c *Config) { c.Guard.Rate = 0 },
 		"announce_queue":  func(c *Config) { c.AnnounceQueue = 0 },
 		"announcers":      func(c *Config) { c.Announcers = 0 },
 	} {
@@ -43,16 +46,5 @@ func TestConfigRefusals(t *testing.T) {
 		if status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), strings.TrimSpace(key)) {
 			t.Errorf("%s: got %v", key, err)
 		}
-	}
-}
-
-// TestSeedsAreJoined: several addresses of one seed are one seed.
-func TestSeedsAreJoined(t *testing.T) {
-	c := DefaultConfig()
-	id := newIdentity(t).id.String()
-	c.Bootstrap = []string{"/ip4/192.0.2.1/tcp/1/p2p/" + id, "/ip4/192.0.2.1/udp/1/quic-v1/p2p/" + id}
-	seeds, err := c.seeds()
-	if err != nil || len(seeds) != 1 || len(seeds[0].Addrs) != 2 {
-		t.Errorf("got %v, %v", seeds, err)
 	}
 }

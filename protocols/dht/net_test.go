@@ -46,7 +46,7 @@ func startNode(t *testing.T, roots func() iter.Seq[b3.Root], seeds ...*node) *no
 	cfg := DefaultConfig()
 	cfg.Server = true
 	for _, s := range seeds {
-		cfg.Bootstrap = append(cfg.Bootstrap, s.addr())
+		cfg.Seeds.Bootstrap = append(cfg.Seeds.Bootstrap, s.addr())
 	}
 	reg := prometheus.NewRegistry()
 	s, err := New(cfg, Deps{Host: h, Key: me.key, Roots: roots, Metrics: reg, Limits: admission.NewRegistry(reg)})
@@ -109,7 +109,7 @@ func TestNetwork(t *testing.T) {
 	if acks, err := b.Provide(t.Context(), x, root("and another")); err != nil || acks < 2 {
 		t.Fatalf("%d acknowledgements, %v", acks, err)
 	}
-	found, err := collect(e.FindProviders(t.Context(), x, 0))
+	found, err := collect(e.FindProviders(t.Context(), x, FindOptions{Limit: 0}))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("found %v, %v", found, err)
 	}
@@ -124,10 +124,10 @@ func TestNetwork(t *testing.T) {
 	if err := e.host.Connect(t.Context(), peer.AddrInfo{ID: b.id}); err != nil {
 		t.Error(err)
 	}
-	if own, err := collect(b.FindProviders(t.Context(), x, 0)); err != nil || len(own) != 0 {
+	if own, err := collect(b.FindProviders(t.Context(), x, FindOptions{Limit: 0})); err != nil || len(own) != 0 {
 		t.Errorf("the provider finds itself: %v, %v", own, err)
 	}
-	if none, err := collect(e.FindProviders(t.Context(), root("nobody has this"), 0)); err != nil || len(none) != 0 {
+	if none, err := collect(e.FindProviders(t.Context(), root("nobody has this"), FindOptions{Limit: 0})); err != nil || len(none) != 0 {
 		t.Errorf("found %v, %v", none, err)
 	}
 	// Everybody: the limit holds, and nobody comes twice.
@@ -137,7 +137,7 @@ func TestNetwork(t *testing.T) {
 		}
 	}
 	for limit, want := range map[int]int{0: 4, 2: 2, 4: 4, 9: 4} {
-		found, err := collect(e.FindProviders(t.Context(), x, limit))
+		found, err := collect(e.FindProviders(t.Context(), x, FindOptions{Limit: limit}))
 		ids := map[peer.ID]bool{}
 		for _, p := range found {
 			ids[p.ID] = true
@@ -147,7 +147,7 @@ func TestNetwork(t *testing.T) {
 		}
 	}
 	// A loop that ends early leaves nothing behind; TestMain looks.
-	for range e.FindProviders(t.Context(), x, 0) {
+	for range e.FindProviders(t.Context(), x, FindOptions{Limit: 0}) {
 		break
 	}
 	if len(nodes[0].Table()) != 4 {
@@ -188,7 +188,7 @@ func TestDeadPeers(t *testing.T) {
 			}
 		}
 	})
-	found, err := collect(nodes[5].FindProviders(t.Context(), x, 0))
+	found, err := collect(nodes[5].FindProviders(t.Context(), x, FindOptions{Limit: 0}))
 	if len(found) != 1 || found[0].ID != nodes[1].id {
 		t.Errorf("found %v, %v", found, err)
 	}
@@ -214,7 +214,7 @@ func TestRepublishOnTheNetwork(t *testing.T) {
 	}
 	for _, r := range []b3.Root{x, y} {
 		eventually(t, "an announcement", func() bool {
-			found, err := collect(seed.FindProviders(t.Context(), r, 1))
+			found, err := collect(seed.FindProviders(t.Context(), r, FindOptions{Limit: 1}))
 			return err == nil && len(found) == 1 && found[0].ID == n.id
 		})
 	}
@@ -226,27 +226,26 @@ func TestTableRefills(t *testing.T) {
 	seed := startNode(t, nil)
 	n := startNode(t, nil, seed)
 	eventually(t, "a table", func() bool { return n.TableSize() == 1 })
-	table := n.current().table
-	n.drop(table, seed.id)
+	n.table.Failed(t.Context(), seed.id)
 	if n.TableSize() != 1 {
-		t.Error("a connected peer was dropped")
+		t.Error("a connected peer was dropped at its first failure")
 	}
-	table.RemovePeer(seed.id)
+	for range 3 {
+		n.table.Failed(t.Context(), seed.id) // it goes
+	}
 	eventually(t, "the peer to come back", func() bool { return n.TableSize() == 1 })
 	if err := seed.host.Close(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the end of the connection", func() bool { return len(n.host.Network().Conns()) == 0 })
-	n.drop(table, seed.id)
-	if n.TableSize() != 0 {
-		t.Error("a peer that is gone was kept")
-	}
+	n.table.Failed(t.Context(), seed.id)
+	eventually(t, "a peer that is gone to go", func() bool { return n.TableSize() == 0 })
 }
 
 // TestAlone: without a network the node says so at once, and keeps its record.
 func TestAlone(t *testing.T) {
 	n := startNode(t, nil)
-	if _, err := collect(n.FindProviders(t.Context(), root("x"), 1)); status.Of(err) != status.NoBootstrap {
+	if _, err := collect(n.FindProviders(t.Context(), root("x"), FindOptions{Limit: 1})); status.Of(err) != status.NoBootstrap {
 		t.Errorf("find: %v", err)
 	}
 	if acks, err := n.Provide(t.Context(), root("x"), root("y")); acks != 0 || status.Of(err) != status.NoBootstrap {
@@ -267,10 +266,10 @@ func TestLifecycle(t *testing.T) {
 	if _, err := n.Provide(t.Context(), root("x")); status.Of(err) != status.NotReady {
 		t.Errorf("provide: %v", err)
 	}
-	if _, err := collect(n.FindProviders(t.Context(), root("x"), 1)); status.Of(err) != status.NotReady {
+	if _, err := collect(n.FindProviders(t.Context(), root("x"), FindOptions{Limit: 1})); status.Of(err) != status.NotReady {
 		t.Errorf("find: %v", err)
 	}
-	if n.TableSize() != 0 || n.Table() != nil {
+	if n.TableSize() != 0 || len(n.Table()) != 0 {
 		t.Error("a table without a service")
 	}
 	for _, id := range n.host.Mux().Protocols() {

@@ -2,7 +2,6 @@ package dht
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,13 +9,14 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/guard"
 )
 
 // TestOwnRecord: a node names itself for what it has and never published, once
 // and in front, and for nothing else.
 func TestOwnRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 10, 100, 100)
+		b := newBench(t, guard.DefaultConfig())
 		defer b.stop()
 		me := newIdentity(t)
 		b.server.self = me.id
@@ -56,20 +56,4 @@ func TestOwnRecord(t *testing.T) {
 			t.Errorf("providers of what is not here: %v", got)
 		}
 	})
-}
-
-// TestFindBeforeTheTableFills asks a connected peer although the routing table
-// is empty.
-func TestFindBeforeTheTableFills(t *testing.T) {
-	self := peer.ID("self")
-	l := newLookup(t, self, nil, 20, 3, 5)
-	l.connected = func() []peer.ID { return ids(1, 3) }
-	var asked atomic.Int64
-	hops, err := l.find(t.Context(), []byte("key"), func(context.Context, peer.ID) ([]peer.AddrInfo, bool, error) {
-		asked.Add(1)
-		return nil, true, nil
-	})
-	if err != nil || hops != 1 || asked.Load() == 0 {
-		t.Errorf("asked %d, %d hops, %v", asked.Load(), hops, err)
-	}
 }

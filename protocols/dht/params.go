@@ -35,6 +35,14 @@ const (
 	maxAddr       = 128       // bytes of a closer peer's address
 	maxKadMessage = 128 << 10 // bytes of an answer on KadID: 20 peers with all their addresses are below 30 KiB
 
+	waitingLookups = 512 // lookups of our own; more are busy
+	waitingDials   = 512 // calls to strangers; more are busy
+
+	// A record that was signed less than recordReuse ago is sent again; as many
+	// as recordCache are kept, about 600 bytes each.
+	recordReuse = time.Minute
+	recordCache = 1024
+
 	// serveTimeout is for a whole exchange on the serving side: messages are
 	// small, so no progress for 5 s (SPEC §2) and no end after 5 s are the same.
 	serveTimeout = 5 * time.Second

@@ -46,26 +46,17 @@ func (s *Service) provide(ctx context.Context, root b3.Root) (n int, err error) 
 			err = fmt.Errorf("dht: provide %s: %w", root, err)
 		}
 	}()
-	r, ctx, end, err := s.begin(ctx, s.cfg.PublishTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.PublishTimeout)
+	defer cancel()
+	rec, err := s.recent(root, time.Now())
 	if err != nil {
 		return 0, err
 	}
-	defer end()
-	start := time.Now()
-	rec, err := s.sign(root, start)
+	peers, _, err := s.closest(ctx, opPublish, s.cfg.publish(), root.Multihash())
 	if err != nil {
 		return 0, err
 	}
-	// Only room can be lacking here, and then the others have the record.
-	_ = s.store.put(rec, start)
-
-	peers, err := r.lookup.closest(ctx, root.Multihash())
-	if err != nil {
-		return 0, err
-	}
-	n, err = s.putAll(ctx, peers, rec)
-	s.m.lookupSeconds.WithLabelValues("publish").Observe(time.Since(start).Seconds())
-	return n, err
+	return s.putAll(ctx, peers, rec)
 }
 
 // putAll gives rec to peers. The error is the last peer's, and nil when anyone
@@ -105,6 +96,30 @@ func (s *Service) sign(root b3.Root, now time.Time) (sealed, error) {
 	return seal(s.deps.Key, rec, peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: s.self, Addrs: addrs}))
 }
 
+// put gives one peer our record for root: what the sweep sends. The record is
+// signed once for all peers that it goes to at about the same time.
+func (s *Service) put(ctx context.Context, p peer.ID, root b3.Root) error {
+	rec, err := s.recent(root, time.Now())
+	if err != nil {
+		return err
+	}
+	return s.exchange.put(ctx, p, rec)
+}
+
+// recent returns a record signed in the last few minutes.
+func (s *Service) recent(root b3.Root, now time.Time) (sealed, error) {
+	if rec, ok := s.signed.Get(root); ok && rec.NotAfter.After(now.Add(s.cfg.RecordTTL-recordReuse)) {
+		return rec, nil
+	}
+	rec, err := s.sign(root, now)
+	if err != nil {
+		return sealed{}, err
+	}
+	s.signed.Add(root, rec)
+	_ = s.store.put(rec, now) // only room can be lacking here, and then the others have the record
+	return rec, nil
+}
+
 // errNotHere is the answer of own for an object that this node has not got.
 var errNotHere = status.Errorf(status.NotFound, "dht: this node has not got the object")
 
@@ -119,13 +134,7 @@ func (s *Service) own(ctx context.Context, root b3.Root) (sealed, error) {
 		return sealed{}, err
 	}
 	defer release()
-	now := time.Now()
-	rec, err := s.sign(root, now)
-	if err != nil {
-		return sealed{}, err
-	}
-	_ = s.store.put(rec, now) // without room it is signed again next time
-	return rec, nil
+	return s.recent(root, time.Now())
 }
 
 // nextSeq is the time in milliseconds, and higher than every number before, so

@@ -14,15 +14,21 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/multiformats/go-varint"
 
+	"allium/protocols/admission"
 	"allium/protocols/status"
 )
 
 // caller makes remote calls: one stream each, one message there, one back. A
 // call takes at most timeout, the dial included, and ends at once with its
-// context: the stream is reset, which the other side sees.
+// context: the stream is reset, which the other side sees. What comes of a call
+// is told to the routing table, whoever made it.
 type caller struct {
 	host    streamOpener
 	timeout time.Duration
+	table   feedback
+
+	connected func(peer.ID) bool
+	dials     *admission.Gate // calls to peers that are not
 }
 
 // streamOpener is what a caller needs of a host.
@@ -30,10 +36,18 @@ type streamOpener interface {
 	NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error)
 }
 
-// call sends q to p and returns the answer, at most limit bytes.
-func (c *caller) call(ctx context.Context, p peer.ID, proto protocol.ID, q []byte, limit int) ([]byte, error) {
-	var answer []byte
-	err := c.stream(ctx, p, proto, func(s network.Stream) error {
+// feedback is what the routing table learns of calls.
+type feedback interface {
+	Seen(ctx context.Context, p peer.ID, rtt time.Duration)
+	Failed(ctx context.Context, p peer.ID)
+}
+
+// call sends q to p and returns the answer, at most limit bytes, and the time
+// from the request to it, without the dial.
+func (c *caller) call(ctx context.Context, p peer.ID, proto protocol.ID, q []byte, limit int) (answer []byte, rtt time.Duration, err error) {
+	begun := time.Now()
+	err = c.stream(ctx, p, proto, func(s network.Stream) error {
+		asked := time.Now()
 		if err := writeMessage(s, q); err != nil {
 			return err
 		}
@@ -42,9 +56,23 @@ func (c *caller) call(ctx context.Context, p peer.ID, proto protocol.ID, q []byt
 		}
 		var err error
 		answer, err = readMessage(bufio.NewReader(s), limit)
+		rtt = time.Since(asked)
 		return err
 	})
-	return answer, err
+	c.tell(ctx, p, rtt, time.Since(begun), err)
+	return answer, rtt, err
+}
+
+// tell reports a call. A peer that is busy or refuses is alive; one that nobody
+// waited for until its time was over says nothing.
+func (c *caller) tell(ctx context.Context, p peer.ID, rtt, took time.Duration, err error) {
+	switch o := status.Of(err); {
+	case o == status.OK:
+		c.table.Seen(ctx, p, rtt)
+	case ctx.Err() != nil && took < c.timeout-c.timeout/16:
+	case o == status.Timeout || o == status.Canceled || o == status.Upstream:
+		c.table.Failed(context.WithoutCancel(ctx), p)
+	}
 }
 
 // stream opens a stream, runs f on it within the timeout, and closes it, or
@@ -52,11 +80,11 @@ func (c *caller) call(ctx context.Context, p peer.ID, proto protocol.ID, q []byt
 func (c *caller) stream(ctx context.Context, p peer.ID, proto protocol.ID, f func(network.Stream) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	s, err := c.host.NewStream(ctx, p, proto) // dials when there is no connection
+	s, err := c.open(ctx, p, proto)
 	if err != nil {
 		return callError(ctx, fmt.Errorf("dht: open a stream: %w", err))
 	}
-	// The context given to NewStream covers the opening alone.
+	// The context given to open covers the opening alone.
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
 	defer stop()
 	if err := f(s); err != nil {
@@ -65,6 +93,19 @@ func (c *caller) stream(ctx context.Context, p peer.ID, proto protocol.ID, f fun
 	}
 	_ = s.Close()
 	return nil
+}
+
+// open opens a stream. Only so many peers are dialled at one time: a lookup in
+// a network of strangers must not fill the tables of the router at home.
+func (c *caller) open(ctx context.Context, p peer.ID, proto protocol.ID) (network.Stream, error) {
+	if !c.connected(p) {
+		release, err := c.dials.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	return c.host.NewStream(ctx, p, proto)
 }
 
 // callError gives a failed call its outcome: the context's when it ended, busy

@@ -27,7 +27,7 @@ func (k *kadSender) SendRequest(ctx context.Context, p peer.ID, msg *pb.Message)
 		return nil, err
 	}
 	start := time.Now()
-	raw, err := k.calls.call(ctx, p, KadID, q, maxKadMessage)
+	raw, rtt, err := k.calls.call(ctx, p, KadID, q, maxKadMessage)
 	k.m.rpc("kad", start, err)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (k *kadSender) SendRequest(ctx context.Context, p peer.ID, msg *pb.Message)
 	if err := proto.Unmarshal(raw, answer); err != nil {
 		return nil, err
 	}
-	k.latency.RecordLatency(p, time.Since(start))
+	k.latency.RecordLatency(p, rtt)
 	return answer, nil
 }
 

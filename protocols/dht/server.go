@@ -16,20 +16,20 @@ import (
 
 	"allium/protocols/admission"
 	"allium/protocols/b3"
+	"allium/protocols/dht/guard"
 	"allium/protocols/status"
 )
 
 // server answers the provider exchange: one request per stream.
 type server struct {
-	store    *providerStore
-	verify   *verifier
-	self     peer.ID
-	own      func(ctx context.Context, root b3.Root) (sealed, error) // a new record of this node; an error when it has not the object; may be nil
-	nearest  func(root b3.Root, asking peer.ID) []peer.AddrInfo
-	inflight *admission.Gate // requests being served
-	rate     *admission.Rate // requests per second
-	m        *metrics
-	log      *slog.Logger
+	store   *providerStore
+	verify  *verifier
+	self    peer.ID
+	own     func(ctx context.Context, root b3.Root) (sealed, error) // a new record of this node; an error when it has not the object; may be nil
+	nearest func(root b3.Root, asking peer.ID) []peer.AddrInfo
+	guard   *guard.Guard
+	m       *metrics
+	log     *slog.Logger
 
 	ctx context.Context // ends when the service stops
 
@@ -45,13 +45,6 @@ func (v *server) handle(s network.Stream) {
 		return
 	}
 	defer v.streams.Done()
-	release, err := v.inflight.TryAcquire()
-	if err != nil {
-		// Nothing of the request has been read: a reset is all it costs.
-		_ = s.ResetWithError(network.StreamResourceLimitExceeded)
-		return
-	}
-	defer release()
 	ctx, cancel := context.WithTimeout(v.ctx, serveTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
@@ -70,7 +63,7 @@ func (v *server) exchange(ctx context.Context, from peer.ID, rw io.ReadWriter) e
 	if err != nil {
 		return err
 	}
-	r, op := v.serve(ctx, from, p)
+	r, op := v.admit(ctx, from, p)
 	v.m.served.WithLabelValues(op, status.FromCode(int(r.Code)).String()).Inc()
 	answer, err := encMode.Marshal(r)
 	if err != nil {
@@ -79,19 +72,35 @@ func (v *server) exchange(ctx context.Context, from peer.ID, rw io.ReadWriter) e
 	return writeMessage(rw, answer)
 }
 
+// admit answers a request that there is room for, and the others with what
+// they ran into.
+func (v *server) admit(ctx context.Context, from peer.ID, p []byte) (r response, op string) {
+	release, err := v.guard.Admit(ctx, from, len(p))
+	if err != nil {
+		return errorResponse(err), opUnknown
+	}
+	defer release()
+	done, err := v.guard.Work(ctx)
+	if err != nil {
+		return errorResponse(err), opUnknown
+	}
+	defer done()
+	return v.serve(ctx, from, p)
+}
+
+// opUnknown is the label of a request that was not looked at.
+const opUnknown = "unknown"
+
 // serve answers one request. op is a bounded label. A panic is a bug and costs
 // this request alone.
 func (v *server) serve(ctx context.Context, from peer.ID, p []byte) (r response, op string) {
-	op = "unknown"
+	op = opUnknown
 	defer func() {
 		if e := recover(); e != nil {
 			v.log.Error("provider exchange: panic", "panic", e, "stack", string(debug.Stack()))
 			r = errorResponse(status.Errorf(status.Internal, "dht: panic"))
 		}
 	}()
-	if err := v.rate.Allow(); err != nil {
-		return errorResponse(err), op
-	}
 	q, root, err := decodeRequest(p)
 	if err != nil {
 		v.m.refused(err)

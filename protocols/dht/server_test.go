@@ -18,6 +18,7 @@ import (
 
 	"allium/protocols/admission"
 	"allium/protocols/b3"
+	"allium/protocols/dht/guard"
 	"allium/protocols/status"
 	"allium/protocols/streamtest"
 )
@@ -32,24 +33,28 @@ type bench struct {
 	stop   func()
 }
 
-func newBench(t *testing.T, inflight int64, perSecond float64, burst int) *bench {
+func newBench(t *testing.T, cfg guard.Config) *bench {
 	t.Helper()
 	m, err := newMetrics(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	g, err := guard.New(cfg, guard.Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var limits *admission.Registry
 	b := &bench{net: streamtest.NewNetwork(streamtest.Options{Latency: 10 * time.Millisecond}), at: newIdentity(t).id, me: newIdentity(t)}
 	b.server = &server{
 		store: newProviderStore(20, 100, 100), verify: &verifier{limits.NewGate(admission.Spec{Name: "v"}, 2, 2)},
-		nearest:  func(b3.Root, peer.ID) []peer.AddrInfo { return nil },
-		inflight: limits.NewGate(admission.Spec{Name: "i"}, inflight, 0),
-		rate:     limits.NewRate(admission.Spec{Name: "r"}, perSecond, burst),
-		m:        m, log: slog.New(slog.DiscardHandler), ctx: ctx,
+		nearest: func(b3.Root, peer.ID) []peer.AddrInfo { return nil },
+		guard:   g, m: m, log: slog.New(slog.DiscardHandler), ctx: ctx,
 	}
 	b.net.Host(b.at).SetStreamHandler(ProviderID, b.server.handle)
-	b.ask = &exchanger{calls: &caller{host: b.net.Host(b.me.id), timeout: 1500 * time.Millisecond}, m: m}
+	b.ask = &exchanger{calls: &caller{
+		host: b.net.Host(b.me.id), timeout: 1500 * time.Millisecond, table: &tableLog{}, connected: func(peer.ID) bool { return true },
+	}, m: m}
 	b.stop = func() {
 		cancel()
 		b.server.close()
@@ -60,7 +65,7 @@ func newBench(t *testing.T, inflight int64, perSecond float64, burst int) *bench
 
 func TestPutAndGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 10, 100, 100)
+		b := newBench(t, guard.DefaultConfig())
 		defer b.stop()
 		closer := newIdentity(t)
 		b.server.nearest = func(r b3.Root, asking peer.ID) []peer.AddrInfo {
@@ -90,7 +95,7 @@ func TestPutAndGet(t *testing.T) {
 // nothing is stored.
 func TestPutRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 10, 100, 100)
+		b := newBench(t, guard.DefaultConfig())
 		defer b.stop()
 		other := newIdentity(t)
 		hour := time.Now().Add(time.Hour)
@@ -133,7 +138,7 @@ func TestPutRefusals(t *testing.T) {
 // nothing.
 func TestSilentPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 10, 100, 100)
+		b := newBench(t, guard.DefaultConfig())
 		defer b.stop()
 		silent := newIdentity(t).id
 		resets := make(chan error, 2)
@@ -167,7 +172,7 @@ func TestSilentPeer(t *testing.T) {
 // TestUnreachable: no connection and no protocol are the peer's failure.
 func TestUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 10, 100, 100)
+		b := newBench(t, guard.DefaultConfig())
 		defer b.stop()
 		if _, err := b.ask.get(t.Context(), "nobody", root("x")); status.Of(err) != status.Upstream {
 			t.Errorf("got %v", err)
@@ -178,7 +183,7 @@ func TestUnreachable(t *testing.T) {
 // TestLyingPeer: answers that are no answers are upstream errors.
 func TestLyingPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 10, 100, 100)
+		b := newBench(t, guard.DefaultConfig())
 		defer b.stop()
 		for name, tc := range map[string]struct {
 			bytes []byte
@@ -202,12 +207,14 @@ func TestLyingPeer(t *testing.T) {
 }
 
 // TestHangingAsker: who opens a stream and does not go on is cut off after 5 s,
-// and holds a place for no longer.
+// and takes no place from anybody until then.
 func TestHangingAsker(t *testing.T) {
 	for name, sends := range map[string][]byte{"nothing": nil, "half a message": {40, 1, 2, 3}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, 1, 100, 100)
+				cfg := guard.DefaultConfig()
+				cfg.Inflight = 1
+				b := newBench(t, cfg)
 				defer b.stop()
 				start := time.Now()
 				s, err := b.net.Host("hanging").NewStream(t.Context(), b.at, ProviderID)
@@ -218,18 +225,14 @@ func TestHangingAsker(t *testing.T) {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				if _, err := b.ask.get(t.Context(), b.at, root("x")); status.Of(err) != status.Busy {
-					t.Errorf("a second request: %v, want busy", err)
+				if _, err := b.ask.get(t.Context(), b.at, root("x")); err != nil {
+					t.Errorf("a second request: %v", err)
 				}
 				if _, err := s.Read(make([]byte, 1)); err == nil {
 					t.Error("it was answered")
 				}
 				if took := time.Since(start).Round(100 * time.Millisecond); took != serveTimeout {
 					t.Errorf("it was cut off after %s", took)
-				}
-				synctest.Wait()
-				if _, err := b.ask.get(t.Context(), b.at, root("x")); err != nil {
-					t.Errorf("afterwards: %v", err)
 				}
 			})
 		})
@@ -239,7 +242,7 @@ func TestHangingAsker(t *testing.T) {
 // TestLargeRequest is refused by its length, before it is read.
 func TestLargeRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 1, 100, 100)
+		b := newBench(t, guard.DefaultConfig())
 		defer b.stop()
 		s, err := b.net.Host("large").NewStream(t.Context(), b.at, ProviderID)
 		if err != nil {
@@ -255,26 +258,52 @@ func TestLargeRequest(t *testing.T) {
 	})
 }
 
-func TestServerRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 10, 1, 2)
-		defer b.stop()
-		for i, want := range []status.Outcome{status.OK, status.OK, status.RateLimit} {
-			if _, err := b.ask.get(t.Context(), b.at, root("x")); status.Of(err) != want {
-				t.Errorf("request %d: %v, want %s", i, err, want)
-			}
-		}
-		time.Sleep(time.Second)
-		if _, err := b.ask.get(t.Context(), b.at, root("x")); err != nil {
-			t.Errorf("a second later: %v", err)
-		}
-	})
+// TestServerLimits: what there is no room for is told so, with its outcome.
+func TestServerLimits(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*guard.Config)
+		want   status.Outcome
+	}{
+		"rate":          {func(c *guard.Config) { c.Rate = 2 }, status.RateLimit},
+		"peer rate":     {func(c *guard.Config) { c.PeerRate = 2 }, status.RateLimit},
+		"inflight":      {func(c *guard.Config) { c.Inflight = 2 }, status.Busy},
+		"peer inflight": {func(c *guard.Config) { c.PeerInflight = 2 }, status.Quota},
+		"queue":         {func(c *guard.Config) { c.Workers, c.Queue = 1, 1 }, status.Busy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := guard.DefaultConfig()
+				tc.change(&cfg)
+				b := newBench(t, cfg)
+				defer b.stop()
+				b.server.nearest = func(b3.Root, peer.ID) []peer.AddrInfo { time.Sleep(100 * time.Millisecond); return nil }
+				outcomes := make(chan status.Outcome, 3) // bound: requests
+				for range 3 {
+					go func() {
+						_, err := b.ask.get(t.Context(), b.at, root("x"))
+						outcomes <- status.Of(err)
+					}()
+				}
+				got := map[status.Outcome]int{}
+				for range 3 {
+					got[<-outcomes]++
+				}
+				if got[status.OK] != 2 || got[tc.want] != 1 {
+					t.Errorf("got %v", got)
+				}
+				time.Sleep(time.Second)
+				if _, err := b.ask.get(t.Context(), b.at, root("x")); err != nil {
+					t.Errorf("a second later: %v", err)
+				}
+			})
+		})
+	}
 }
 
 // TestServerPanic costs one request.
 func TestServerPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 1, 100, 100)
+		b := newBench(t, guard.DefaultConfig())
 		defer b.stop()
 		bug := true
 		b.server.nearest = func(b3.Root, peer.ID) []peer.AddrInfo {
@@ -297,7 +326,7 @@ func TestServerPanic(t *testing.T) {
 // turned away.
 func TestServerStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 5, 100, 100)
+		b := newBench(t, guard.DefaultConfig())
 		s, err := b.net.Host("hanging").NewStream(t.Context(), b.at, ProviderID)
 		if err != nil {
 			t.Fatal(err)

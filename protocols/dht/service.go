@@ -2,6 +2,7 @@ package dht
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -10,30 +11,48 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+	ds "github.com/ipfs/go-datastore"
+	"github.com/ipfs/go-datastore/namespace"
 	kaddht "github.com/libp2p/go-libp2p-kad-dht"
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
-	kb "github.com/libp2p/go-libp2p-kbucket"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/peerstore"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/protocols/admission"
 	"allium/protocols/b3"
+	"allium/protocols/dht/guard"
+	"allium/protocols/dht/routing"
+	"allium/protocols/dht/seeds"
+	"allium/protocols/dht/sweep"
+	"allium/protocols/kad"
 	"allium/protocols/status"
 )
 
 // Deps is what discovery needs from the node.
 type Deps struct {
-	Host  host.Host                // closed by the caller after Run has returned
-	Key   crypto.PrivKey           // Host's key; signs records
-	Roots func() iter.Seq[b3.Root] // what to announce again at every republish; nil: nothing
+	Host host.Host      // closed by the caller after Run has returned
+	Key  crypto.PrivKey // Host's key; signs records
+
+	// Roots lists what is announced again at every republish, anew each time it
+	// is called; nil: nothing.
+	Roots func() iter.Seq[b3.Root]
 	// Has says whether this node can serve an object: when asked for it, it then
 	// names itself, announced or not. It is cheap; nil: never.
-	Has     func(context.Context, b3.Root) bool
+	Has func(context.Context, b3.Root) bool
+	// Datastore keeps records, the republish cycle and what is known of seeds
+	// over a restart; nil: all of it is in memory. It is closed by the caller
+	// after Run has returned.
+	Datastore ds.Batching
+	// SeedManifest reads the signed list of seeds; nil: there is none.
+	SeedManifest func() ([]byte, error)
+
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered
 	Limits  *admission.Registry   // nil: limits work and are listed nowhere
@@ -46,15 +65,21 @@ type Service struct {
 	self peer.ID
 	m    *metrics
 
+	table     *routing.Table
+	guard     *guard.Guard
 	store     *providerStore
+	persist   *persister
 	verify    *verifier
-	inflight  *admission.Gate
-	rate      *admission.Rate
+	lookups   *admission.Gate
 	calls     *caller
+	kadSender *kadSender
 	exchange  *exchanger
 	announces *announcer
-	boot      *bootstrapper
-	seq       atomic.Uint64 // highest sequence number given out
+	sweep     *sweep.Sweep
+	boot      *seeds.Bootstrapper
+	signed    *lru.Cache[b3.Root, sealed] // our own records of late
+	seq       atomic.Uint64               // highest sequence number given out
+	size      atomic.Int64                // estimated servers in the network; 0: not known yet
 
 	mu  sync.Mutex
 	run *running // nil unless Run is between ready and its end
@@ -62,9 +87,10 @@ type Service struct {
 
 // running is what exists while the service runs.
 type running struct {
-	ctx    context.Context
-	table  *kb.RoutingTable
-	lookup lookup
+	ctx     context.Context
+	engine  *engine
+	server  *server
+	lookups sync.WaitGroup // lookups and their probes; added to while Service.mu is held
 }
 
 // New checks the configuration and starts nothing.
@@ -78,67 +104,118 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
+	if deps.Roots == nil {
+		deps.Roots = func() iter.Seq[b3.Root] { return func(func(b3.Root) bool) {} }
+	}
 	if !deps.Host.ID().MatchesPrivateKey(deps.Key) {
 		return nil, status.Errorf(status.BadRequest, "dht: the key is not the host's")
-	}
-	seeds, err := cfg.seeds()
-	if err != nil {
-		return nil, err
 	}
 	m, err := newMetrics(deps.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("dht: metrics: %w", err)
 	}
-	calls := &caller{host: deps.Host, timeout: cfg.RPCTimeout}
 	s := &Service{
 		cfg: cfg, deps: deps, self: deps.Host.ID(), m: m,
 		store: newProviderStore(cfg.MaxPerKey, cfg.MaxPerPeer, cfg.MaxRecords),
 		verify: &verifier{deps.Limits.NewGate(admission.Spec{
 			Name: "dht.verify", Path: "provider exchange, lookups → signature checks", Policy: "waits within its deadline, then busy",
 		}, int64(runtime.GOMAXPROCS(0)), 1024)},
-		inflight: deps.Limits.NewGate(admission.Spec{
-			Name: "dht.prov.inflight", Path: "stream handler → provider exchange", Policy: "the stream is reset with a code",
-		}, int64(cfg.MaxInflight), 0),
-		rate: deps.Limits.NewRate(admission.Spec{
-			Name: "dht.prov.rate", Path: "provider exchange", Policy: "reject rate_limit",
-		}, float64(cfg.Rate), cfg.Rate),
-		calls:    calls,
-		exchange: &exchanger{calls: calls, m: m},
+		lookups: deps.Limits.NewGate(admission.Spec{
+			Name: "dht.lookups", Path: "resolver, API, announcer, sweep → lookups", Policy: "512 wait within their deadline, then busy",
+		}, int64(cfg.Lookups), waitingLookups),
 	}
-	s.boot = newBootstrapper(s.self, seeds, hostDialer{deps.Host}, m, deps.Log)
-	s.announces = newAnnouncer(cfg, deps, s.provide, s.TableSize, m)
+	if err := s.newParts(); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
-// Run joins the network and serves it until ctx ends. ready is called once the
-// node answers; whether it knows anybody yet is told by Seeds and TableSize.
-func (s *Service) Run(ctx context.Context, ready func()) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+// newParts makes what the service is made of. None of it starts anything.
+func (s *Service) newParts() (err error) {
+	h, log, reg, limits := s.deps.Host, s.deps.Log, s.deps.Metrics, s.deps.Limits
+	s.table, err = routing.New(routing.Config{K: s.cfg.K, GroupShare: s.cfg.GroupShare, StaleAfter: s.cfg.Refresh}, routing.Deps{
+		Self: s.self, Addrs: s.addrs, Connected: s.isConnected, Log: log, Metrics: reg, Limits: limits,
+	})
+	if err != nil {
+		return err
+	}
+	if s.guard, err = guard.New(s.cfg.Guard, guard.Deps{Log: log, Metrics: reg, Limits: limits}); err != nil {
+		return err
+	}
+	s.calls = &caller{
+		host: eager{h.Network()}, timeout: s.cfg.RPCTimeout, table: s.table, connected: s.isConnected,
+		dials: limits.NewGate(admission.Spec{
+			Name: "dht.dials", Path: "lookups → dials of strangers", Policy: "wait within their deadline, then busy",
+		}, int64(s.cfg.Dials), waitingDials),
+	}
+	if s.signed, err = lru.New[b3.Root, sealed](recordCache); err != nil {
+		return err
+	}
+	s.kadSender = &kadSender{calls: s.calls, latency: h.Peerstore(), m: s.m}
+	s.exchange = &exchanger{calls: s.calls, m: s.m}
+	if s.persist, err = newPersister(s.space("records"), s.store, s.verify, reg, log); err != nil {
+		return fmt.Errorf("dht: metrics: %w", err)
+	}
+	s.sweep, err = sweep.New(s.cfg.sweep(), sweep.Deps{
+		Self: s.self, Router: s, Put: s.put, Addrs: h.Addrs, Datastore: s.space("sweep"), Roots: s.deps.Roots, Log: log, Metrics: reg,
+	})
+	if err != nil {
+		return err
+	}
+	s.announces = newAnnouncer(s.cfg, s.deps, s.m, s.provide, func(ctx context.Context, root b3.Root) error { return s.sweep.Add(ctx, root) }, s.TableSize)
+	s.boot, err = seeds.New(s.cfg.Seeds, seeds.Deps{
+		Self: s.self, Dialer: seeds.HostDialer(h), Manifest: s.deps.SeedManifest, Datastore: s.space("seeds"),
+		Ask: func(ctx context.Context, p peer.ID) ([]peer.AddrInfo, error) {
+			return s.findNode(ctx, p, []byte(s.self))
+		},
+		Learned: s.learned, Peers: s.tableAddrs, Log: log, Metrics: reg,
+	})
+	return err
+}
+
+// space is a part of the datastore of its own; nil without one.
+func (s *Service) space(name string) ds.Batching {
+	if s.deps.Datastore == nil {
+		return nil
+	}
+	return namespace.Wrap(s.deps.Datastore, ds.NewKey(name))
+}
+
+// Run joins the network and serves it until ctx ends, or until a part of it
+// fails, with that part's error. ready is called once the node answers; whether
+// it knows anybody yet is told by Seeds and Fill.
+func (s *Service) Run(ctx context.Context, ready func()) (err error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	// The table and the guard outlive what uses them.
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var under, tasks sync.WaitGroup
+	defer func() { cancel(); under.Wait() }()
+	part := func(wg *sync.WaitGroup, ctx context.Context, run func(context.Context, func()) error) {
+		ready := make(chan struct{})
+		up := sync.OnceFunc(func() { close(ready) })
+		wg.Go(func() {
+			defer up()
+			if err := run(ctx, up); err != nil {
+				fail(err)
+			}
+		})
+		<-ready
+	}
+	part(&under, base, s.table.Run)
+	part(&under, base, s.guard.Run)
+
 	kad, err := s.newKad()
 	if err != nil {
 		return fmt.Errorf("dht: start kad-dht: %w", err)
 	}
-	srv := &server{
-		store: s.store, verify: s.verify, inflight: s.inflight, rate: s.rate, m: s.m, log: s.deps.Log, ctx: ctx,
-		nearest: func(root b3.Root, asking peer.ID) []peer.AddrInfo { return s.nearest(kad.RoutingTable(), root, asking) },
-		self:    s.self,
-	}
-	if s.deps.Has != nil {
-		srv.own = s.own
-	}
-	s.setRunning(&running{ctx: ctx, table: kad.RoutingTable(), lookup: &tableLookup{
-		self: s.self, table: kad.RoutingTable(), connected: s.connected, know: s.know, query: kad.GetClosestPeers,
-		drop: func(p peer.ID) { s.drop(kad.RoutingTable(), p) },
-		k:    s.cfg.K, alpha: s.cfg.Alpha, hops: s.cfg.HopBudget,
-	}})
-	s.deps.Host.SetStreamHandler(ProviderID, srv.handle)
-
-	var tasks sync.WaitGroup
+	r := s.serve(ctx)
 	tasks.Go(func() { s.janitor(ctx) })
-	tasks.Go(func() { s.refill(ctx, kad) })
-	tasks.Go(func() { s.boot.run(ctx) })
+	tasks.Go(func() { s.persist.run(ctx) })
+	tasks.Go(func() { s.refresh(ctx, kad) })
 	tasks.Go(func() { s.announces.run(ctx) })
+	part(&tasks, ctx, s.boot.Run)
+	part(&tasks, ctx, s.sweep.Run)
 	ready()
 	<-ctx.Done()
 
@@ -146,12 +223,29 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	s.setRunning(nil)
 	s.deps.Host.RemoveStreamHandler(ProviderID)
 	s.deps.Host.RemoveStreamHandler(KadID)
+	r.lookups.Wait()
 	tasks.Wait()
-	srv.close()
+	r.server.close()
 	if err := kad.Close(); err != nil {
 		return fmt.Errorf("dht: stop kad-dht: %w", err)
 	}
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
 	return nil
+}
+
+// serve answers the provider exchange and lets lookups begin.
+func (s *Service) serve(ctx context.Context) *running {
+	r := &running{ctx: ctx}
+	r.engine = &engine{self: s.self, table: s.table, connected: s.connected, know: s.know, tasks: &r.lookups, m: s.m}
+	r.server = &server{store: s.store, verify: s.verify, guard: s.guard, nearest: s.nearest, self: s.self, m: s.m, log: s.deps.Log, ctx: ctx}
+	if s.deps.Has != nil {
+		r.server.own = s.own
+	}
+	s.setRunning(r)
+	s.deps.Host.SetStreamHandler(ProviderID, r.server.handle)
+	return r
 }
 
 // newKad starts kad-dht. Its provider and value stores are off: records have
@@ -161,28 +255,28 @@ func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
 	if s.cfg.Server {
 		mode = kaddht.ModeServer
 	}
-	return kaddht.New(s.deps.Host,
+	return kaddht.New(s.guard.Host(s.deps.Host, KadID, maxMessage),
 		kaddht.ProtocolPrefix(Prefix),
 		kaddht.Mode(mode),
 		kaddht.BucketSize(s.cfg.K),
 		kaddht.DisableProviders(),
 		kaddht.DisableValues(),
 		kaddht.WithCustomMessageSender(func(host.Host, []protocol.ID) pb.MessageSenderWithDisconnect {
-			return &kadSender{calls: s.calls, latency: s.deps.Host.Peerstore(), m: s.m}
+			return s.kadSender
 		}),
 	)
 }
 
 // nearest is what a get is told of closer peers: the k closest to the key that
 // are in the table, but for who asks.
-func (s *Service) nearest(table *kb.RoutingTable, root b3.Root, asking peer.ID) []peer.AddrInfo {
-	ids := table.NearestPeers(kb.ConvertKey(string(root.Multihash())), s.cfg.K+1)
-	infos := make([]peer.AddrInfo, 0, len(ids))
-	for _, id := range ids {
-		if id == asking || len(infos) == s.cfg.K {
+func (s *Service) nearest(root b3.Root, asking peer.ID) []peer.AddrInfo {
+	near := s.table.Nearest(kad.Hash(root.Multihash()), s.cfg.K+1)
+	infos := make([]peer.AddrInfo, 0, len(near))
+	for _, p := range near {
+		if p.ID == asking || len(infos) == s.cfg.K {
 			continue
 		}
-		if info := s.deps.Host.Peerstore().PeerInfo(id); len(info.Addrs) > 0 {
+		if info := s.deps.Host.Peerstore().PeerInfo(p.ID); len(info.Addrs) > 0 {
 			infos = append(infos, info)
 		}
 	}
@@ -191,10 +285,13 @@ func (s *Service) nearest(table *kb.RoutingTable, root b3.Root, asking peer.ID) 
 
 // know remembers the addresses of a peer heard of, for a dial that follows.
 func (s *Service) know(info peer.AddrInfo) {
-	h := s.deps.Host
-	if len(info.Addrs) > 0 && h.Network().Connectedness(info.ID) != network.Connected {
-		h.Peerstore().AddAddrs(info.ID, info.Addrs, peerstore.TempAddrTTL)
+	if len(info.Addrs) > 0 && !s.isConnected(info.ID) {
+		s.deps.Host.Peerstore().AddAddrs(info.ID, info.Addrs, peerstore.TempAddrTTL)
 	}
+}
+
+func (s *Service) isConnected(p peer.ID) bool {
+	return s.deps.Host.Network().Connectedness(p) == network.Connected
 }
 
 // connected lists connected peers that speak the provider exchange, at most k.
@@ -208,12 +305,17 @@ func (s *Service) connected() []peer.ID {
 	return peers
 }
 
-// drop takes a peer that did not answer out of the table, unless it is
-// connected: then it may only be busy, and kad-dht's refresh decides.
-func (s *Service) drop(table *kb.RoutingTable, p peer.ID) {
-	if s.deps.Host.Network().Connectedness(p) != network.Connected {
-		table.RemovePeer(p)
+// addrs is where a peer is: of its connections, else of the address book.
+func (s *Service) addrs(p peer.ID) []ma.Multiaddr {
+	conns := s.deps.Host.Network().ConnsToPeer(p)
+	if len(conns) == 0 {
+		return s.deps.Host.Peerstore().Addrs(p)
 	}
+	addrs := make([]ma.Multiaddr, len(conns))
+	for i, c := range conns {
+		addrs[i] = c.RemoteMultiaddr()
+	}
+	return addrs
 }
 
 // janitor drops expired records.
@@ -223,78 +325,61 @@ func (s *Service) janitor(ctx context.Context) {
 	}
 }
 
-// refill sees to it that an empty table does not stay empty while there are
-// connections: kad-dht looks at the peers it is connected to when they connect,
-// and then every two minutes.
-func (s *Service) refill(ctx context.Context, kad *kaddht.IpfsDHT) {
-	for sleep(ctx, 2*time.Second) {
-		n := kad.RoutingTable().Size()
-		s.m.tablePeers.Set(float64(n))
-		if n == 0 && len(s.deps.Host.Network().Peers()) > 0 {
-			_ = kad.Bootstrap(ctx) // only asks for it, and always returns nil
-		}
-	}
-}
-
 func (s *Service) setRunning(r *running) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.run = r
 }
 
-func (s *Service) current() *running {
+// begin admits a lookup: it returns what runs, and a context that also ends
+// with the service. The caller calls end, which may be called twice.
+func (s *Service) begin(ctx context.Context) (_ *running, _ context.Context, end func(), err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.run
-}
-
-// begin returns what runs, and a context that also ends with the service and
-// after d. The caller calls end.
-func (s *Service) begin(ctx context.Context, d time.Duration) (_ *running, _ context.Context, end func(), err error) {
-	r := s.current()
+	r := s.run
+	if r != nil {
+		r.lookups.Add(1)
+	}
+	s.mu.Unlock()
 	if r == nil {
 		return nil, nil, nil, status.Errorf(status.NotReady, "dht: discovery is not running")
 	}
-	ctx, cancel := context.WithTimeout(ctx, d)
+	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(r.ctx, cancel)
-	return r, ctx, func() { stop(); cancel() }, nil
+	wait, done := context.WithTimeout(ctx, s.cfg.FindTimeout)
+	release, err := s.lookups.Acquire(wait)
+	done()
+	end = sync.OnceFunc(func() {
+		stop()
+		cancel()
+		if release != nil {
+			release()
+		}
+		r.lookups.Done()
+	})
+	if err != nil {
+		end()
+		return nil, nil, nil, err
+	}
+	return r, ctx, end, nil
 }
 
 // TableSize is the number of peers in the routing table.
-func (s *Service) TableSize() int {
-	if r := s.current(); r != nil {
-		return r.table.Size()
-	}
-	return 0
-}
-
-// TablePeer is one peer of the routing table.
-type TablePeer struct {
-	ID     peer.ID
-	Bucket int       // bits that its key has in common with ours
-	Since  time.Time // when it was added
-}
+func (s *Service) TableSize() int { return s.table.Size() }
 
 // Table lists the routing table.
-func (s *Service) Table() []TablePeer {
-	r := s.current()
-	if r == nil {
-		return nil
-	}
-	self := kb.ConvertPeerID(s.self)
-	infos := r.table.GetPeerInfos()
-	peers := make([]TablePeer, len(infos))
-	for i, p := range infos {
-		peers[i] = TablePeer{ID: p.Id, Bucket: kb.CommonPrefixLen(self, kb.ConvertPeerID(p.Id)), Since: p.AddedAt}
-	}
-	return peers
-}
+func (s *Service) Table() []routing.Entry { return s.table.Entries() }
 
-// Seeds lists the configured seeds and how they do.
-func (s *Service) Seeds() []SeedInfo { return s.boot.seeds() }
+// Seeds lists the seeds and how they do.
+func (s *Service) Seeds() []seeds.Info { return s.boot.Seeds() }
 
-// Announce queues root to be published in the background, again at every
-// republish as long as Deps.Roots has it. A full queue is status.Busy.
+// SeedManifest is the state of the signed list of seeds.
+func (s *Service) SeedManifest() seeds.ManifestInfo { return s.boot.Manifest() }
+
+// RememberedPeers is how many peers would be dialled if no seed answered.
+func (s *Service) RememberedPeers() int { return s.boot.Remembered() }
+
+// Announce queues root to be published in the background; the sweep then
+// publishes it again as long as Deps.Roots has it. A full queue is status.Busy.
 func (s *Service) Announce(root b3.Root) error {
 	if err := s.announces.add(root); err != nil {
 		return fmt.Errorf("dht: announce %s: %w", root, err)

@@ -58,7 +58,7 @@ func TestSimulatedNetwork(t *testing.T) {
 			cfg.Server = true
 			cfg.K = 8 // so that not everybody holds every record
 			if i > 0 {
-				cfg.Bootstrap = []string{fmt.Sprintf("%s/p2p/%s", hosts[0].Addrs()[0], hosts[0].ID())}
+				cfg.Seeds.Bootstrap = []string{fmt.Sprintf("%s/p2p/%s", hosts[0].Addrs()[0], hosts[0].ID())}
 			}
 			s, err := New(cfg, Deps{Host: h, Key: ids[i].key})
 			if err != nil {
@@ -95,7 +95,7 @@ func TestSimulatedNetwork(t *testing.T) {
 		find := func(s *Service, r b3.Root, want peer.ID) time.Duration {
 			t.Helper()
 			start := time.Now()
-			for p, err := range s.FindProviders(t.Context(), r, 1) {
+			for p, err := range s.FindProviders(t.Context(), r, FindOptions{Limit: 1}) {
 				if err != nil || p.ID != want {
 					t.Errorf("found %s, %v", p.ID, err)
 				}
@@ -122,7 +122,7 @@ func TestSimulatedNetwork(t *testing.T) {
 		}
 		for i, r := range roots {
 			start := time.Now()
-			found, err := collect(services[8].FindProviders(t.Context(), r, 0))
+			found, err := collect(services[8].FindProviders(t.Context(), r, FindOptions{Limit: 0}))
 			if len(found) != 1 || found[0].ID != ids[1+i].id {
 				t.Errorf("with %d dead hosts found %v, %v", dead, found, err)
 			}

@@ -1,0 +1,122 @@
+package dht
+
+import (
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/admission"
+	"allium/protocols/status"
+	"allium/protocols/streamtest"
+)
+
+// tableLog is what the routing table hears.
+type tableLog struct {
+	mu           sync.Mutex
+	seen, failed []peer.ID
+	rtt          time.Duration
+}
+
+func (l *tableLog) Seen(_ context.Context, p peer.ID, rtt time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen, l.rtt = append(l.seen, p), rtt
+}
+
+func (l *tableLog) Failed(_ context.Context, p peer.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = append(l.failed, p)
+}
+
+// TestFeedback: an answer is told with its round trip, silence and a reset as a
+// failure; a refusal is not a failure, and neither is a call that was given up.
+func TestFeedback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := streamtest.NewNetwork(streamtest.Options{Latency: 10 * time.Millisecond})
+		defer net.Close()
+		var limits *admission.Registry
+		handlers := map[peer.ID]func(network.Stream){
+			"answers": func(s network.Stream) { _, _ = io.ReadAll(s); _ = writeMessage(s, nil); _ = s.Close() },
+			"silent":  func(s network.Stream) { time.Sleep(time.Minute); _ = s.Reset() },
+			"resets":  func(s network.Stream) { _ = s.Reset() },
+			"is full": func(s network.Stream) { _ = s.ResetWithError(network.StreamResourceLimitExceeded) },
+			"given up": func(s network.Stream) {
+				time.Sleep(time.Minute)
+				_ = s.Reset()
+			},
+		}
+		for p, h := range handlers {
+			net.Host(p).SetStreamHandler(KadID, h)
+		}
+		log := &tableLog{}
+		c := &caller{
+			host: net.Host("me"), timeout: 1500 * time.Millisecond, table: log,
+			connected: func(peer.ID) bool { return false }, dials: limits.NewGate(admission.Spec{Name: "d"}, 1, 1),
+		}
+		for _, tc := range []struct {
+			p     peer.ID
+			limit time.Duration
+			want  status.Outcome
+		}{
+			{"answers", time.Hour, status.OK},
+			{"silent", time.Hour, status.Timeout},
+			{"resets", time.Hour, status.Upstream},
+			{"is full", time.Hour, status.Busy},
+			{"given up", 100 * time.Millisecond, status.Timeout},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), tc.limit)
+			_, _, err := c.call(ctx, tc.p, KadID, nil, 10)
+			cancel()
+			if status.Of(err) != tc.want {
+				t.Errorf("%s: %v", tc.p, err)
+			}
+		}
+		if !slices.Equal(log.seen, []peer.ID{"answers"}) || log.rtt != 20*time.Millisecond {
+			t.Errorf("seen: %q after %s", log.seen, log.rtt)
+		}
+		if !slices.Equal(log.failed, []peer.ID{"silent", "resets"}) {
+			t.Errorf("failed: %q", log.failed)
+		}
+		time.Sleep(time.Minute) // the handlers end
+	})
+}
+
+// TestDialsAreBounded: strangers wait for a place, peers that are connected do
+// not.
+func TestDialsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var limits *admission.Registry
+		gate := limits.NewGate(admission.Spec{Name: "d"}, 1, 1)
+		release, err := gate.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		net := streamtest.NewNetwork(streamtest.Options{})
+		defer net.Close()
+		for _, p := range []peer.ID{"friend", "stranger"} {
+			net.Host(p).SetStreamHandler(KadID, func(s network.Stream) { _ = writeMessage(s, nil); _ = s.Close() })
+		}
+		c := &caller{
+			host: net.Host("me"), timeout: time.Second, table: &tableLog{}, dials: gate,
+			connected: func(p peer.ID) bool { return p == "friend" },
+		}
+		if _, _, err := c.call(t.Context(), "friend", KadID, nil, 10); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := c.call(t.Context(), "stranger", KadID, nil, 10); status.Of(err) != status.Timeout {
+			t.Errorf("no place to dial: %v", err)
+		}
+		release()
+		if _, _, err := c.call(t.Context(), "stranger", KadID, nil, 10); err != nil {
+			t.Error(err)
+		}
+	})
+}

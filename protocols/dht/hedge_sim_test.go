@@ -1,0 +1,292 @@
+package dht
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"golang.org/x/sys/unix"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	kaddht "github.com/libp2p/go-libp2p-kad-dht"
+	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/peerstore"
+	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"allium/protocols/b3"
+	"allium/protocols/kad"
+)
+
+// measured is what lookups of one kind took, in virtual time.
+type measured struct {
+	name   string
+	took   []time.Duration
+	probes int
+	failed int
+}
+
+func (m *measured) quantile(q float64) time.Duration {
+	slices.Sort(m.took)
+	return m.took[int(q*float64(len(m.took)-1))]
+}
+
+func (m *measured) perLookup() float64 { return float64(m.probes) / float64(len(m.took)) }
+
+func (m *measured) String() string {
+	return fmt.Sprintf("%-28s p50 %4d ms  p90 %4d ms  p99 %4d ms  %5.1f probes  %d failed of %d", m.name,
+		m.quantile(.5).Milliseconds(), m.quantile(.9).Milliseconds(), m.quantile(.99).Milliseconds(), m.perLookup(), m.failed, len(m.took))
+}
+
+// scenario is a network in which a share of the hosts are black holes: they
+// accept every stream and never answer.
+type scenario struct {
+	hosts, seekers, objects, lookups int
+	holes                            float64
+	warm                             bool // seekers are connected to everybody, not to the peers of their tables alone
+}
+
+// place is one host of a scenario: what a node serves and asks with, without
+// the tasks that would change the routing tables while something is measured.
+type place struct {
+	*Service
+	kad *kaddht.IpfsDHT
+}
+
+// build makes the network: each host has the routing table that it would have
+// after a while, up to k random peers in each bucket, with the round trips it
+// would have measured.
+func (sc scenario) build(t testing.TB, newKad func(*Service) (*kaddht.IpfsDHT, error)) (sn *simNet, places []place, stop func()) {
+	sn = newSimNet(t, sc.hosts)
+	ctx, cancel := context.WithCancel(t.Context())
+	var tables sync.WaitGroup
+	rng := rand.New(rand.NewPCG(5, 6))
+	for i, h := range sn.hosts {
+		cfg := DefaultConfig()
+		cfg.Server = true
+		cfg.Guard.PeerRate, cfg.Guard.Rate = 1e6, 1e6
+		s, err := New(cfg, Deps{Host: h, Key: sn.ids[i].key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, run := range []func(context.Context, func()) error{s.table.Run, s.guard.Run} {
+			up := make(chan struct{})
+			tables.Go(func() { _ = run(ctx, func() { close(up) }) })
+			<-up
+		}
+		p := place{Service: s}
+		if p.kad, err = newKad(s); err != nil {
+			t.Fatal(err)
+		}
+		s.serve(ctx)
+		places = append(places, p)
+	}
+	for i, p := range places {
+		buckets := map[int]int{}
+		for _, j := range rng.Perm(sc.hosts) {
+			q := sn.hosts[j].ID()
+			b := kad.Hash([]byte(p.self)).CommonPrefix(kad.Hash([]byte(q)))
+			if buckets[b]++; i == j || buckets[b] > p.cfg.K {
+				continue
+			}
+			sn.hosts[i].Peerstore().AddAddrs(q, sn.hosts[j].Addrs(), peerstore.PermanentAddrTTL)
+			p.table.Seen(ctx, q, rtt(sn.socket(i), sn.socket(j)))
+			if _, err := p.kad.RoutingTable().TryAddPeer(q, true, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return sn, places, func() {
+		cancel()
+		for _, p := range places {
+			p.mu.Lock()
+			r := p.run
+			p.mu.Unlock()
+			r.lookups.Wait()
+			r.server.close()
+			_ = p.kad.Close()
+		}
+		sn.close()
+		tables.Wait()
+	}
+}
+
+// publish places objects, turns a share of the hosts into black holes, and
+// connects the seekers to the peers of their tables.
+func (sc scenario) publish(t testing.TB, sn *simNet, places []place, provide func(place, b3.Root) error) (seekers []place, roots []b3.Root, owner map[b3.Root]peer.ID) {
+	healthy := places[:sc.hosts-int(float64(sc.hosts)*sc.holes)]
+	rng := rand.New(rand.NewPCG(1, 2))
+	owner = map[b3.Root]peer.ID{}
+	for i := range sc.objects {
+		r, p := root(fmt.Sprint("object ", i)), healthy[rng.IntN(len(healthy))]
+		roots, owner[r] = append(roots, r), p.self
+		if err := provide(p, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seekers = healthy[:sc.seekers]
+	for _, s := range seekers {
+		met := s.kad.RoutingTable().ListPeers()
+		if sc.warm {
+			met = nil
+			for _, h := range sn.hosts {
+				if h.ID() != s.self {
+					s.deps.Host.Peerstore().AddAddrs(h.ID(), h.Addrs(), peerstore.PermanentAddrTTL)
+					met = append(met, h.ID())
+				}
+			}
+		}
+		for _, e := range met {
+			if err := s.deps.Host.Connect(t.Context(), peer.AddrInfo{ID: e}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := len(healthy); i < sc.hosts; i++ {
+		sn.hole(i)
+	}
+	return seekers, roots, owner
+}
+
+// draw gives the same lookups to everyone that is measured.
+func (sc scenario) draw(seekers []place, roots []b3.Root, owner map[b3.Root]peer.ID, each func(s place, r b3.Root, key []byte)) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range sc.lookups {
+		s, r := seekers[rng.IntN(len(seekers))], roots[rng.IntN(len(roots))]
+		for owner[r] == s.self {
+			r = roots[rng.IntN(len(roots))]
+		}
+		each(s, r, []byte(fmt.Sprint("key ", rng.Uint64())))
+	}
+}
+
+// way is one way to look something up.
+type way struct {
+	name   string
+	change func(*Config)
+}
+
+// play measures lookups of providers and of nodes, one way after the other in
+// the same network.
+func (sc scenario) play(t testing.TB, ways ...way) (providers, nodes []*measured) {
+	sn, places, stop := sc.build(t, (*Service).newKad)
+	defer stop()
+	seekers, roots, owner := sc.publish(t, sn, places, func(p place, r b3.Root) error {
+		_, err := p.Provide(t.Context(), r)
+		return err
+	})
+	for _, w := range ways {
+		providers, nodes = append(providers, &measured{name: w.name}), append(nodes, &measured{name: w.name})
+	}
+	turn := 0
+	sc.draw(seekers, roots, owner, func(s place, r b3.Root, key []byte) {
+		before := s.cfg
+		turn++
+		for i := range ways { // each comes first as often as last: later ones know more
+			w := (i + turn) % len(ways)
+			ways[w].change(&s.cfg)
+			s.store.forget(r)
+			var trace Trace
+			start, found := time.Now(), false
+			for _, err := range s.FindProviders(t.Context(), r, FindOptions{Limit: 1, Trace: &trace}) {
+				found = found || err == nil
+			}
+			providers[w].add(time.Since(start), trace.Probes, found)
+
+			start = time.Now()
+			_, res, err := s.closest(t.Context(), opRefresh, s.cfg.find(), key)
+			nodes[w].add(time.Since(start), res.Probes, err == nil)
+			s.cfg = before
+		}
+	})
+	return providers, nodes
+}
+
+func (m *measured) add(took time.Duration, probes int, ok bool) {
+	m.took = append(m.took, took)
+	m.probes += probes
+	if !ok {
+		m.failed++
+	}
+}
+
+// counting counts the calls of kad-dht's own queries.
+type counting struct {
+	*kadSender
+	n *atomic.Int64
+}
+
+func (c counting) SendRequest(ctx context.Context, p peer.ID, m *pb.Message) (*pb.Message, error) {
+	c.n.Add(1)
+	return c.kadSender.SendRequest(ctx, p, m)
+}
+
+// playStock measures kad-dht's own queries at α = 10 with our sender.
+func (sc scenario) playStock(t testing.TB) (providers, nodes *measured) {
+	var calls atomic.Int64
+	sn, places, stop := sc.build(t, func(s *Service) (*kaddht.IpfsDHT, error) {
+		return kaddht.New(s.deps.Host, kaddht.ProtocolPrefix(Prefix), kaddht.Mode(kaddht.ModeServer), kaddht.BucketSize(s.cfg.K),
+			kaddht.Concurrency(10), kaddht.DisableValues(),
+			kaddht.WithCustomMessageSender(func(host.Host, []protocol.ID) pb.MessageSenderWithDisconnect {
+				return counting{s.kadSender, &calls}
+			}))
+	})
+	defer stop()
+	seekers, roots, owner := sc.publish(t, sn, places, func(p place, r b3.Root) error {
+		return p.kad.Provide(t.Context(), cidOf(r), true)
+	})
+	providers, nodes = &measured{name: "kad-dht α=10"}, &measured{name: "kad-dht α=10"}
+	sc.draw(seekers, roots, owner, func(s place, r b3.Root, key []byte) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		before, start := calls.Load(), time.Now()
+		var first time.Duration
+		for range s.kad.FindProvidersAsync(ctx, cidOf(r), 1) {
+			first = time.Since(start)
+		}
+		if calls.Load() > before {
+			providers.add(cmp.Or(first, time.Since(start)), int(calls.Load()-before), first > 0)
+		}
+
+		before, start = calls.Load(), time.Now()
+		_, err := s.kad.GetClosestPeers(ctx, string(key))
+		nodes.add(time.Since(start), int(calls.Load()-before), err == nil)
+	})
+	return providers, nodes
+}
+
+func TestHedgingTry(t *testing.T) {
+	if os.Getenv("WARM") == "" {
+		t.Skip()
+	}
+	synctest.Test(t, func(t *testing.T) {
+		sc := scenario{hosts: 200, seekers: 10, objects: 60, lookups: 200, warm: os.Getenv("WARM") != "", holes: 0.2}
+		real("start")
+		p, n := sc.play(t, way{"adaptive", func(*Config) {}}, way{"off", func(c *Config) { c.Beta = 0 }})
+		for i := range p {
+			t.Log("providers", p[i])
+			t.Log("nodes    ", n[i])
+		}
+		real("end")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		sc := scenario{hosts: 200, seekers: 10, objects: 60, lookups: 200, warm: os.Getenv("WARM") != "", holes: 0.2}
+		p, n := sc.playStock(t)
+		t.Log("providers", p)
+		t.Log("nodes    ", n)
+		real("end")
+	})
+}
+func real(what string) {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
+	fmt.Println(what, ts.Sec, runtime.NumGoroutine())
+}
