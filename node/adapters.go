@@ -94,7 +94,7 @@ type finder struct{ dht *dht.Service }
 // FindProviders implements resolver.ProviderFinder.
 func (f finder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[resolver.Provider, error] {
 	return func(yield func(resolver.Provider, error) bool) {
-		for p, err := range f.dht.FindProviders(ctx, root, limit) {
+		for p, err := range f.dht.FindProviders(ctx, root, dht.FindOptions{Limit: limit}) {
 			if !yield(resolver.Provider{Addr: p.AddrInfo, NotAfter: p.NotAfter}, err) {
 				return
 			}

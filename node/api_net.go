@@ -14,6 +14,7 @@ import (
 	"allium/gateway"
 	"allium/gateway/client"
 	"allium/protocols/b3"
+	"allium/protocols/dht"
 	"allium/protocols/session"
 	"allium/protocols/status"
 	"allium/resolver"
@@ -35,11 +36,7 @@ func newAPI(n *Node, objects gateway.Objects) *api {
 			_, err := n.resolver.FetchTree(ctx, root, resolver.FetchOptions{})
 			return err
 		},
-		pinned: func(root b3.Root) {
-			if err := n.dht.Announce(root); err != nil {
-				n.log.Warn("a new pin is not announced before the next republish", "root", root, "err", err)
-			}
-		},
+		pinned: n.announce,
 	}
 	return a
 }
@@ -87,7 +84,7 @@ func (a *api) Providers(ctx context.Context, key string, limit int) iter.Seq2[cl
 		if limit == 0 {
 			limit = providersDefault
 		}
-		for p, err := range a.n.dht.FindProviders(ctx, root, limit) {
+		for p, err := range a.n.dht.FindProviders(ctx, root, dht.FindOptions{Limit: limit}) {
 			v := client.Provider{ID: p.ID.String(), NotAfter: p.NotAfter, Addrs: []string{}}
 			for _, addr := range p.Addrs {
 				v.Addrs = append(v.Addrs, addr.String())
@@ -134,13 +131,20 @@ func (a *api) Peers(context.Context) ([]client.Peer, error) {
 
 // Seeds implements client.Node.
 func (a *api) Seeds(context.Context) (client.Seeds, error) {
-	var list client.Seeds
+	list := client.Seeds{Remembered: a.n.dht.RememberedPeers()}
 	for _, s := range a.n.dht.Seeds() {
 		v := client.Seed{
-			ID: s.ID.String(), Addrs: texts(s.Addrs), Source: "config", Connected: s.Connected,
-			LastSuccess: s.LastSuccess, LastError: s.LastError, Tries: s.Tries, Gave: []string{},
+			ID: s.ID.String(), Addrs: texts(s.Addrs), Source: string(s.Source), Connected: s.Connected,
+			LastSuccess: s.LastSuccess, LastError: s.LastError, Tries: s.Tries, NotAfter: s.NotAfter, Gave: texts(s.Gave), GaveAt: s.GaveAt,
 		}
 		list.Seeds = append(list.Seeds, v)
+	}
+	if a.n.cfg.DHT.Seeds.SeedManifest != "" {
+		m := a.n.dht.SeedManifest()
+		list.Manifest = &client.SeedManifest{Seq: m.Seq, NotAfter: m.NotAfter, Error: m.Err}
+		if m.Signer != "" {
+			list.Manifest.Signer = m.Signer.String()
+		}
 	}
 	return list, nil
 }

@@ -37,7 +37,7 @@ func (a *storeAPI) pin(ctx context.Context, root b3.Root, o store.PinOptions) er
 		return err
 	}
 	if a.pinned != nil {
-		a.pinned(root)
+		a.pinned(ctx, root)
 	}
 	return nil
 }

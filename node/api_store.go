@@ -26,7 +26,7 @@ type storeAPI struct {
 	// objects a request; nil when no node runs.
 	fetchTree func(context.Context, b3.Root) error
 	// pinned is told of every new pin; nil when no node runs.
-	pinned func(b3.Root)
+	pinned func(context.Context, b3.Root)
 }
 
 var _ client.Store = (*storeAPI)(nil)

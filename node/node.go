@@ -4,7 +4,7 @@
 // [New] checks the configuration and starts nothing. [Node.Run] starts, each
 // stage waiting for the one before:
 //
-//	store → host → sessions → object server → DHT → resolver → gateway → ready
+//	store → host → sessions → object server → records → DHT → resolver → gateway → ready
 //
 // and, when its context ends, a service fails for good or Drain is called:
 // readiness turns false, every service stops admitting (503 draining, GOAWAY),
@@ -24,14 +24,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	ds "github.com/ipfs/go-datastore"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -81,6 +82,7 @@ type Node struct {
 	sessions *session.Service
 	server   *object.Server
 	objects  *object.Client
+	records  ds.Batching // nil: in RAM
 	dht      *dht.Service
 	resolver *resolver.Resolver
 	gateway  *gateway.Gateway
@@ -139,7 +141,7 @@ func (n *Node) Run(ctx context.Context, ready func()) error {
 // start runs the stages in order and stops at the first that fails.
 func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
-		n.startStore, n.startHost, n.startSessions, n.startObjects, n.startDHT, n.startResolver, n.startGateway,
+		n.startStore, n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startResolver, n.startGateway,
 	} {
 		if err := stage(ctx); err != nil {
 			return err
@@ -207,9 +209,28 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 	}})
 }
 
+// startRecords opens what discovery keeps over a restart: provider records, the
+// republish cycle, what is known of seeds. A node in RAM keeps it there.
+func (n *Node) startRecords(ctx context.Context) error {
+	if n.cfg.Store.Backend == store.BackendMemory {
+		return nil
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "records", Fatal: true, Run: func(ctx context.Context, ready func()) error {
+		d, err := openRecords(filepath.Join(n.home, recordsDir))
+		if err != nil {
+			return err
+		}
+		n.records = d
+		ready()
+		<-ctx.Done()
+		return d.Close()
+	}})
+}
+
 func (n *Node) startDHT(ctx context.Context) (err error) {
 	n.dht, err = dht.New(n.cfg.DHT, dht.Deps{
-		Host: n.host, Key: n.key, Roots: n.announced(context.WithoutCancel(ctx)), Has: n.has, Log: n.log, Metrics: n.registry, Limits: n.limits,
+		Host: n.host, Key: n.key, Roots: n.announced(context.WithoutCancel(ctx)), Has: n.has, Datastore: n.records, SeedManifest: n.seedManifest(),
+		Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {
 		return err
@@ -285,25 +306,6 @@ func (n *Node) ID() client.ID {
 	return id
 }
 
-// announced lists what is published again before it expires: the pinned roots.
-func (n *Node) announced(ctx context.Context) func() iter.Seq[b3.Root] {
-	return func() iter.Seq[b3.Root] {
-		return func(yield func(b3.Root) bool) {
-			var last b3.Root // one object may have several pins
-			for p, err := range n.store.Pins(ctx) {
-				if err != nil {
-					n.log.Warn("the pins cannot be listed for announcing", "err", err)
-					return
-				}
-				if p.Root != last && !yield(p.Root) {
-					return
-				}
-				last = p.Root
-			}
-		}
-	}
-}
-
 // has says whether the store holds an object, whole.
 func (n *Node) has(ctx context.Context, root b3.Root) bool {
 	_, err := n.store.Stat(ctx, root)
@@ -326,35 +328,4 @@ func (n *Node) gates() []Gate {
 		{Name: "bootstrap", Check: n.bootstrapGate},
 		{Name: "routing_table", Check: n.tableGate},
 	}
-}
-
-// bootstrapGate needs 3 seeds of those configured, or all where there are
-// fewer; 1 in a testnet. The first node of a network has none and needs none.
-func (n *Node) bootstrapGate() Reading {
-	r := Reading{Fix: "none of the seeds in dht.bootstrap answers; check the network and the addresses", RetryAfter: 5 * time.Second}
-	if !n.started.Load() {
-		r.Need = int64(min(1, len(n.cfg.DHT.Bootstrap)))
-		return r
-	}
-	seeds := n.dht.Seeds()
-	r.Need = min(3, int64(len(seeds)))
-	if n.cfg.Node.Profile == p2p.Testnet {
-		r.Need = min(1, r.Need)
-	}
-	for _, s := range seeds {
-		if s.Connected {
-			r.Have++
-		}
-	}
-	return r
-}
-
-// tableGate needs one peer in the routing table where there are seeds to have
-// it from.
-func (n *Node) tableGate() Reading {
-	r := Reading{Need: int64(min(1, len(n.cfg.DHT.Bootstrap))), Fix: "no peer speaks the DHT with this node yet; wait, or `allium connect` to one", RetryAfter: 5 * time.Second}
-	if n.started.Load() {
-		r.Have = int64(n.dht.TableSize())
-	}
-	return r
 }

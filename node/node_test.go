@@ -78,7 +78,7 @@ func start(t *testing.T, change func(*config.Config)) *running {
 
 // joining makes a node bootstrap from another.
 func joining(seed *running) func(*config.Config) {
-	return func(c *config.Config) { c.DHT.Bootstrap = seed.ID().Addrs }
+	return func(c *config.Config) { c.DHT.Seeds.Bootstrap = seed.ID().Addrs }
 }
 
 // noLeaks fails the test when goroutines are left after its cleanups.

@@ -116,7 +116,7 @@ func start(ctx context.Context, o Options, name, home string, seed []string) (*M
 // startInside runs a node in this process.
 func startInside(ctx context.Context, home string, seed []string, log *slog.Logger) (stop func(context.Context) error, err error) {
 	cfg := config.Default(p2p.Testnet)
-	cfg.DHT.Bootstrap = seed
+	cfg.DHT.Seeds.Bootstrap = seed
 	nd, err := node.New(home, cfg, node.Deps{Log: log})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,55 @@
+package node
+
+import (
+	"time"
+
+	"allium/node/p2p"
+)
+
+// Seeds that must be reachable (SPEC §5).
+const (
+	seedsNeeded        = 3
+	seedsNeededTestnet = 1
+)
+
+// bootstrapGate needs 3 seeds of those that may be dialled, or all where there
+// are fewer; 1 in a testnet. The first node of a network has none and needs none.
+func (n *Node) bootstrapGate() Reading {
+	r := Reading{Fix: "none of the seeds answers, or too few; `allium seeds` shows them: check the network, dht.bootstrap and dht.seed_manifest", RetryAfter: 5 * time.Second}
+	if !n.started.Load() {
+		r.Need = int64(min(1, len(n.cfg.DHT.Seeds.Bootstrap)))
+		return r
+	}
+	now := time.Now()
+	for _, s := range n.dht.Seeds() {
+		if !s.NotAfter.IsZero() && s.NotAfter.Before(now) {
+			continue
+		}
+		r.Need++
+		if s.Connected {
+			r.Have++
+		}
+	}
+	most := int64(seedsNeeded)
+	if n.cfg.Node.Profile == p2p.Testnet {
+		most = seedsNeededTestnet
+	}
+	r.Need = min(r.Need, most)
+	return r
+}
+
+// tableGate needs 60 % of what the buckets of the routing table can hold in a
+// network of the estimated size. A node that has no seeds is the first of its
+// network until somebody comes.
+func (n *Node) tableGate() Reading {
+	r := Reading{Fix: "too few peers speak the DHT with this node yet; wait, or `allium connect` to one", RetryAfter: 5 * time.Second}
+	if !n.started.Load() {
+		r.Need = int64(min(1, len(n.cfg.DHT.Seeds.Bootstrap)))
+		return r
+	}
+	have, need, known := n.dht.Fill()
+	if known || len(n.dht.Seeds()) > 0 {
+		r.Have, r.Need = int64(have), int64(need)
+	}
+	return r
+}
