@@ -20,8 +20,11 @@ func bridgeLogs(ctx context.Context, l *slog.Logger) {
 	bridgeOnce.Do(func() {
 		h := quiet{l.Handler()}
 		gologshim.SetDefaultHandler(h)
-		golog.SetPrimaryCore(zapCore{ctx: context.WithoutCancel(ctx), h: h})
-		_ = golog.SetLogLevel("*", "debug") // the handler decides; "debug" is a level, so there is no error
+		core := zapCore{ctx: context.WithoutCancel(ctx), h: h}
+		golog.SetPrimaryCore(core)
+		// A logger that is to log more than its core takes complains about itself
+		// on standard error. The names are levels, so there is no error.
+		_ = golog.SetLogLevel("*", core.least().String())
 	})
 }
 
@@ -49,7 +52,19 @@ type zapCore struct {
 	h   slog.Handler
 }
 
-func (c zapCore) Enabled(l zapcore.Level) bool { return c.h.Enabled(c.ctx, slogLevel(l)) }
+// Enabled takes the end of the process in any case: see least.
+func (c zapCore) Enabled(l zapcore.Level) bool {
+	return l >= zapcore.FatalLevel || c.h.Enabled(c.ctx, slogLevel(l))
+}
+
+// least is the least level that is taken.
+func (c zapCore) least() zapcore.Level {
+	l := zapcore.DebugLevel
+	for !c.Enabled(l) {
+		l++
+	}
+	return l
+}
 
 func (c zapCore) With(fields []zapcore.Field) zapcore.Core {
 	return zapCore{ctx: c.ctx, h: c.h.WithAttrs(slogAttrs(fields))}

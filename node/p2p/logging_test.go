@@ -2,11 +2,13 @@ package p2p
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 func TestZapGoesToSlog(t *testing.T) {
@@ -35,6 +37,24 @@ func TestDebugHearsAll(t *testing.T) {
 	for _, want := range []string{"msg=fine", "msg=chatty", "g.x=1"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in %q", want, out.String())
+		}
+	}
+}
+
+// TestLeastLevel: what a logger of the library is set to, its core takes.
+func TestLeastLevel(t *testing.T) {
+	for want, h := range map[zapcore.Level]slog.Handler{
+		zapcore.DebugLevel: slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug}),
+		zapcore.WarnLevel:  slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelInfo}),
+		zapcore.ErrorLevel: slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError}),
+		zapcore.FatalLevel: slog.DiscardHandler,
+	} {
+		core := zapCore{ctx: t.Context(), h: quiet{h}}
+		if got := core.least(); got != want {
+			t.Errorf("least is %s, want %s", got, want)
+		}
+		if _, err := zapcore.NewIncreaseLevelCore(core, core.least()); err != nil {
+			t.Errorf("%s: %v", want, err)
 		}
 	}
 }
