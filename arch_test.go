@@ -48,7 +48,7 @@ var layers = map[string][]string{
 	"testnet":        {"node/...", "gateway/client", "protocols/manifest", "protocols/kad"},
 	"testnet/dhtsim": {"protocols/kad"},
 	"cmd/allium":     {"node/...", "testnet/...", "gateway/client"},
-	"bench":          {"node/p2p", "protocols/admission"},
+	"bench":          {"node/p2p", "protocols/admission", "protocols/dht"},
 }
 
 // libp2pHosts are the import paths that only node/p2p and tests may use.

@@ -8,7 +8,11 @@
 //     against the reference pipe (pread + hash → one libp2p stream → hash +
 //     write + fdatasync) and against a raw stream copy;
 //   - add and cold fetch of ten thousand small files;
-//   - start and idle memory of a node.
+//   - start and idle memory of a node;
+//   - a node of default limits that 32 peers ask for peers and providers, at the
+//     rate it has to stand and at twice that;
+//   - the first byte, through a gateway, of an object that a peer has to which
+//     there is no connection.
 //
 // `make bench` builds bin/allium and runs it. The program starts itself again
 // for the reference processes; see pipe.go.
@@ -22,6 +26,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"allium/protocols/admission"
 )
@@ -56,7 +62,12 @@ func benchmark(ctx context.Context) (err error) {
 	flag.TextVar(&size, "size", size, "size of the large file")
 	flag.IntVar(&s.files, "files", 10_000, "how many files of 4 KiB")
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds of each measurement")
+	only := flag.String("only", "", "parts to measure, with commas between: "+partNames()+"; empty for all")
 	flag.Parse()
+	chosen, err := choose(*only)
+	if err != nil {
+		return err
+	}
 	if s.rounds < 1 || s.files < 1 || size < 1 {
 		return errors.New("-rounds, -files and -size must be at least 1")
 	}
@@ -72,14 +83,54 @@ func benchmark(ctx context.Context) (err error) {
 	defer cancel()
 
 	fmt.Printf(format, "what", "median", "min – max", "target")
-	for _, part := range []func(context.Context, *settings) ([]row, error){benchStart, benchAdd, benchFetch, benchFiles} {
-		rows, err := part(ctx, &s)
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			fmt.Print(r)
+	for _, p := range chosen {
+		for _, measure := range p.measures {
+			rows, err := measure(ctx, &s)
+			if err != nil {
+				return err
+			}
+			for _, r := range rows {
+				fmt.Print(r)
+			}
 		}
 	}
 	return nil
+}
+
+// part is measurements that are taken together.
+type part struct {
+	name     string
+	measures []func(context.Context, *settings) ([]row, error)
+}
+
+var parts = []part{
+	{"start", []func(context.Context, *settings) ([]row, error){benchStart}},
+	{"large", []func(context.Context, *settings) ([]row, error){benchAdd, benchFetch}}, // fetch reads what add stored
+	{"files", []func(context.Context, *settings) ([]row, error){benchFiles}},
+	{"load", []func(context.Context, *settings) ([]row, error){benchLoad}},
+	{"first", []func(context.Context, *settings) ([]row, error){benchFirstByte}},
+}
+
+func partNames() string {
+	names := make([]string, len(parts))
+	for i, p := range parts {
+		names[i] = p.name
+	}
+	return strings.Join(names, ",")
+}
+
+// choose returns the parts of a list of names; all for an empty one.
+func choose(list string) ([]part, error) {
+	if list == "" {
+		return parts, nil
+	}
+	var chosen []part
+	for name := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(parts, func(p part) bool { return p.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("-only has %q, must be of %s", name, partNames())
+		}
+		chosen = append(chosen, parts[i])
+	}
+	return chosen, nil
 }

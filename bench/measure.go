@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	crand "crypto/rand"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -103,4 +105,10 @@ func smallFiles(dir string, n int) error {
 		}
 	}
 	return nil
+}
+
+// randomBytes writes bytes that were never written before.
+func randomBytes(w io.Writer, n int64) error {
+	_, err := io.CopyN(w, crand.Reader, n)
+	return err
 }

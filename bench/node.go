@@ -15,11 +15,13 @@ import (
 type process struct {
 	cmd   *exec.Cmd
 	addr  string        // the first it listens on
+	addrs []string      // all of them
+	gate  string        // URL of its gateway, if it is a node
 	ready time.Duration // from its start
 }
 
-// startProcess starts a program that prints "listening on ADDR" lines and then
-// "ready".
+// startProcess starts a program that prints "listening on ADDR" lines, a node
+// also "gateway on URL", and then "ready".
 func startProcess(ctx context.Context, name string, args ...string) (*process, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.WaitDelay = time.Second
@@ -34,11 +36,14 @@ func startProcess(ctx context.Context, name string, args ...string) (*process, e
 	}
 	p := &process{cmd: cmd}
 	for sc := bufio.NewScanner(out); sc.Scan(); {
-		if a, ok := strings.CutPrefix(sc.Text(), "listening on "); ok && p.addr == "" {
-			p.addr = a
+		if a, ok := strings.CutPrefix(sc.Text(), "listening on "); ok {
+			p.addrs = append(p.addrs, a)
 		}
-		if sc.Text() == "ready" {
-			p.ready = time.Since(begun)
+		if a, ok := strings.CutPrefix(sc.Text(), "gateway on "); ok {
+			p.gate = a
+		}
+		if sc.Text() == "ready" && len(p.addrs) > 0 {
+			p.addr, p.ready = p.addrs[0], time.Since(begun)
 			return p, nil
 		}
 	}

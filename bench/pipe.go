@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,15 +10,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/zeebo/blake3"
 	"golang.org/x/sys/unix"
-
-	"allium/node/p2p"
 )
 
 // The protocols of the reference server.
@@ -96,20 +92,8 @@ func hashThrough(h *blake3.Hasher, w io.Writer, r io.Reader) error {
 
 // newHost is a host as a testnet node has it, on loopback TCP.
 func newHost(ctx context.Context) (host.Host, error) {
-	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := p2p.ProfileConfig(p2p.Testnet)
-	if err != nil {
-		return nil, err
-	}
-	cfg.Listen = []string{"/ip4/127.0.0.1/tcp/0"}
-	b, err := p2p.New(cfg, p2p.Deps{Key: key, Version: "bench"})
-	if err != nil {
-		return nil, err
-	}
-	return b.Build(ctx)
+	h, _, err := buildHost(ctx, []string{"/ip4/127.0.0.1/tcp/0"})
+	return h, err
 }
 
 // serve sends the file, hashed, or as many bytes of nothing, to whoever asks.

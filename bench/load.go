@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"allium/protocols/status"
+)
+
+// The load of discovery: an open loop, so a request that has to wait for the
+// node, or for the machine, has waited from the moment it was due.
+const (
+	loadPeers   = 32              // half of them over TCP, half over QUIC
+	loadRate    = 2500            // requests per second of all peers; the overload is twice that
+	loadWarm    = 3 * time.Second // not measured; it also empties the node's burst
+	loadFor     = 10 * time.Second
+	loadTimeout = 1500 * time.Millisecond // of one request (SPEC §2)
+	loadPending = 8192                    // requests in flight, far above what the node admits
+)
+
+// loadResult is what one run of the load came to.
+type loadResult struct {
+	cpu      float64         // of the node, percent of the machine's cores
+	others   float64         // of programs that have nothing to do with it, likewise
+	accepted []time.Duration // sorted
+	late     []time.Duration // how late requests were sent, sorted
+	outcomes map[status.Outcome]int
+}
+
+// share is the part of all requests that had one of the outcomes, in percent.
+func (r loadResult) share(of ...status.Outcome) float64 {
+	all, some := 0, 0
+	for o, n := range r.outcomes {
+		all += n
+		if slices.Contains(of, o) {
+			some += n
+		}
+	}
+	return 100 * float64(some) / float64(all)
+}
+
+// benchLoad measures a node that many peers ask at once: half of the requests
+// look for the closest peers, four in ten for providers, one in ten puts a
+// record.
+func benchLoad(ctx context.Context, s *settings) ([]row, error) {
+	at := func(rate int, what string) string { return fmt.Sprintf("dht: %d RPC/s: %s", rate, what) }
+	var (
+		cpu   = row{what: at(loadRate, "the node's CPU"), unit: "% of cores", target: "< 70"}
+		p50   = row{what: at(loadRate, "p50 of accepted"), unit: "ms"}
+		p99   = row{what: at(loadRate, "p99 of accepted"), unit: "ms", target: "≤ 200"}
+		lost  = row{what: at(loadRate, "refused or lost"), unit: "%", target: "0"}
+		cpu2  = row{what: at(2*loadRate, "the node's CPU"), unit: "% of cores"}
+		p502  = row{what: at(2*loadRate, "p50 of accepted"), unit: "ms"}
+		p992  = row{what: at(2*loadRate, "p99 of accepted"), unit: "ms", target: "≤ 200"}
+		told2 = row{what: at(2*loadRate, "told to come later"), unit: "%"}
+		lost2 = row{what: at(2*loadRate, "lost without a word"), unit: "%", target: "0"}
+		kept2 = row{what: at(2*loadRate, "not sent for the asker's limits"), unit: "%"}
+		late2 = row{what: at(2*loadRate, "sent late by (p99)"), unit: "ms"}
+		other = row{what: "dht: CPU of other programs meanwhile", unit: "% of cores"}
+	)
+	add := func(r *row, v float64) { r.values = append(r.values, v) }
+	told := []status.Outcome{status.Busy, status.RateLimit, status.Quota}
+	for i := range s.rounds {
+		r, err := s.load(ctx, fmt.Sprintf("load%d", i), loadRate)
+		if err != nil {
+			return nil, err
+		}
+		add(&cpu, r.cpu)
+		add(&p50, ms(quantile(r.accepted, 50)))
+		add(&p99, ms(quantile(r.accepted, 99)))
+		add(&lost, 100-r.share(status.OK))
+		add(&other, r.others)
+		if r, err = s.load(ctx, fmt.Sprintf("overload%d", i), 2*loadRate); err != nil {
+			return nil, err
+		}
+		add(&cpu2, r.cpu)
+		add(&p502, ms(quantile(r.accepted, 50)))
+		add(&p992, ms(quantile(r.accepted, 99)))
+		add(&told2, r.share(told...))
+		add(&lost2, 100-r.share(append(told, status.OK, unsent)...))
+		add(&kept2, r.share(unsent))
+		add(&other, r.others)
+		add(&late2, ms(quantile(r.late, 99)))
+	}
+	return []row{cpu, p50, p99, lost, cpu2, p502, p992, told2, lost2, kept2, late2, other}, nil
+}
+
+// load starts a node and its peers and runs the load at so many requests per
+// second.
+func (s *settings) load(ctx context.Context, name string, rate int) (_ loadResult, err error) {
+	node, err := startProcess(ctx, s.allium, "--home", filepath.Join(s.dir, name), "--log-level", "error", "run", "--profile", "testnet")
+	if err != nil {
+		return loadResult{}, err
+	}
+	peers, err := startPeers(ctx, node.addrs)
+	if err != nil {
+		return loadResult{}, err
+	}
+	defer func() { err = errors.Join(err, peers.close()) }()
+	plan, err := peers.plan(ctx, rate*int((loadWarm+loadFor)/time.Second))
+	if err != nil {
+		return loadResult{}, err
+	}
+	r, err := drive(ctx, node, plan, rate)
+	if err != nil {
+		return r, err
+	}
+	_, err = node.stop()
+	return r, err
+}
+
+// drive sends the plan's requests, each when it is due, and measures those that
+// are due after the warm-up.
+func drive(ctx context.Context, node *process, plan []rpc, rate int) (loadResult, error) {
+	r := loadResult{outcomes: map[status.Outcome]int{}}
+	var (
+		mu      sync.Mutex
+		running sync.WaitGroup
+		pending = make(chan struct{}, loadPending) // bound: loadPending
+		begun   = time.Now()
+		from    taken
+	)
+	for i, q := range plan {
+		after := time.Duration(i) * time.Second / time.Duration(rate)
+		due := begun.Add(after)
+		time.Sleep(time.Until(due))
+		measured := after >= loadWarm
+		if measured && from.at.IsZero() {
+			var err error
+			if from, err = take(node); err != nil {
+				running.Wait()
+				return r, err
+			}
+		}
+		select {
+		case pending <- struct{}{}:
+		case <-ctx.Done():
+			running.Wait()
+			return r, ctx.Err()
+		}
+		running.Go(func() {
+			defer func() { <-pending }()
+			late := time.Since(due)
+			_, outcome := q.do(ctx)
+			took := time.Since(due)
+			if !measured {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			r.late = append(r.late, late)
+			r.outcomes[outcome]++
+			if outcome == status.OK {
+				r.accepted = append(r.accepted, took)
+			}
+		})
+	}
+	to, err := take(node)
+	running.Wait()
+	r.cpu, r.others = to.since(from)
+	if err == nil && len(r.accepted) == 0 {
+		err = fmt.Errorf("no request was accepted: %v", r.outcomes)
+	}
+	slices.Sort(r.accepted)
+	slices.Sort(r.late)
+	return r, err
+}
+
+// quantile is the p-th percentile of sorted values.
+func quantile(sorted []time.Duration, p int) time.Duration {
+	return sorted[(len(sorted)-1)*p/100]
+}
