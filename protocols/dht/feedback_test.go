@@ -2,6 +2,7 @@ package dht
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"allium/protocols/admission"
 	"allium/protocols/status"
@@ -48,6 +50,7 @@ func TestFeedback(t *testing.T) {
 			"silent":  func(s network.Stream) { time.Sleep(time.Minute); _ = s.Reset() },
 			"resets":  func(s network.Stream) { _ = s.Reset() },
 			"is full": func(s network.Stream) { _ = s.ResetWithError(network.StreamResourceLimitExceeded) },
+			"limits":  func(s network.Stream) { _ = s.ResetWithError(network.StreamRateLimited) },
 			"given up": func(s network.Stream) {
 				time.Sleep(time.Minute)
 				_ = s.Reset()
@@ -70,6 +73,7 @@ func TestFeedback(t *testing.T) {
 			{"silent", time.Hour, status.Timeout},
 			{"resets", time.Hour, status.Upstream},
 			{"is full", time.Hour, status.Busy},
+			{"limits", time.Hour, status.RateLimit},
 			{"given up", 100 * time.Millisecond, status.Timeout},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), tc.limit)
@@ -86,6 +90,44 @@ func TestFeedback(t *testing.T) {
 			t.Errorf("failed: %q", log.failed)
 		}
 		time.Sleep(time.Minute) // the handlers end
+	})
+}
+
+// unclosable opens streams that the other side has reset by the time they are
+// closed for writing, as the transports report it: without the code.
+type unclosable struct{ streamOpener }
+
+func (u unclosable) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error) {
+	s, err := u.streamOpener.NewStream(ctx, p, ids...)
+	return unclosableStream{s}, err
+}
+
+type unclosableStream struct{ network.Stream }
+
+func (unclosableStream) CloseWrite() error { return errors.New("close called for canceled stream") }
+
+// TestRefusedWhileAsking: the reason of a peer that resets the stream while the
+// question is still being finished gets through, and so does an answer.
+func TestRefusedWhileAsking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := streamtest.NewNetwork(streamtest.Options{})
+		defer net.Close()
+		net.Host("is full").SetStreamHandler(KadID, func(s network.Stream) { _ = s.ResetWithError(network.StreamResourceLimitExceeded) })
+		net.Host("answers").SetStreamHandler(KadID, func(s network.Stream) { _ = writeMessage(s, nil); _ = s.Close() })
+		log := &tableLog{}
+		c := &caller{
+			host: unclosable{net.Host("me")}, timeout: time.Second, table: log,
+			connected: func(peer.ID) bool { return true },
+		}
+		if _, _, err := c.call(t.Context(), "is full", KadID, nil, 10); status.Of(err) != status.Busy {
+			t.Errorf("a peer that is full: %v", err)
+		}
+		if _, _, err := c.call(t.Context(), "answers", KadID, nil, 10); err != nil {
+			t.Errorf("a peer that answers: %v", err)
+		}
+		if len(log.failed) != 0 {
+			t.Errorf("failed: %q", log.failed)
+		}
 	})
 }
 

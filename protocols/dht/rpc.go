@@ -51,13 +51,16 @@ func (c *caller) call(ctx context.Context, p peer.ID, proto protocol.ID, q []byt
 		if err := writeMessage(s, q); err != nil {
 			return err
 		}
-		if err := s.CloseWrite(); err != nil {
-			return err
-		}
+		// A peer that refuses may have reset the stream by now. Closing then
+		// fails without its reason, which reading tells.
+		closed := s.CloseWrite()
 		var err error
 		answer, err = readMessage(bufio.NewReader(s), limit)
 		rtt = time.Since(asked)
-		return err
+		if err != nil {
+			return errors.Join(err, closed)
+		}
+		return nil
 	})
 	c.tell(ctx, p, rtt, time.Since(begun), err)
 	return answer, rtt, err
@@ -108,13 +111,18 @@ func (c *caller) open(ctx context.Context, p peer.ID, proto protocol.ID) (networ
 	return c.host.NewStream(ctx, p, proto)
 }
 
-// callError gives a failed call its outcome: the context's when it ended, busy
-// when the peer had no room for the stream, the error's own when it has one,
-// else that the peer misbehaved or could not be reached.
+// callError gives a failed call its outcome: what the peer refused it with, the
+// context's when it ended, the error's own when it has one, else that the peer
+// misbehaved or could not be reached.
 func callError(ctx context.Context, err error) error {
 	var reset *network.StreamError
-	if errors.As(err, &reset) && reset.Remote && reset.ErrorCode == network.StreamResourceLimitExceeded {
-		return status.Errorf(status.Busy, "%w", err)
+	if errors.As(err, &reset) && reset.Remote {
+		switch reset.ErrorCode {
+		case network.StreamResourceLimitExceeded:
+			return status.Errorf(status.Busy, "%w", err)
+		case network.StreamRateLimited:
+			return status.Errorf(status.RateLimit, "%w", err)
+		}
 	}
 	if cerr := ctx.Err(); cerr != nil {
 		return status.Errorf(status.Of(cerr), "%w", err)
