@@ -86,10 +86,16 @@ func (e *engine) run(ctx context.Context, q search) (kad.Result[peer.ID], error)
 	return r, outcome(ctx, r, q.cfg)
 }
 
-// outcome is how a lookup ended, as an error; nil when it came to its end.
+// outcome is how a lookup ended, as an error; nil when it came to its end. One
+// that nobody answered knows nothing: that is not that there is nothing.
 func outcome(ctx context.Context, r kad.Result[peer.ID], cfg kad.Config) error {
 	switch r.End {
-	case kad.Satisfied, kad.Converged:
+	case kad.Converged:
+		if r.Answers == 0 {
+			return status.Errorf(status.Timeout, "dht: none of the %d peers asked answered: check the network", r.Probes)
+		}
+		return nil
+	case kad.Satisfied:
 		return nil
 	case kad.NoPeers:
 		return errNoPeers

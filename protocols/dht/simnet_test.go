@@ -2,6 +2,7 @@ package dht
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -16,7 +17,9 @@ import (
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/net/conngater"
 	"github.com/libp2p/go-libp2p/x/simlibp2p"
 	"github.com/marcopolo/simnet"
 )
@@ -29,6 +32,8 @@ type simNet struct {
 	net   *simnet.Simnet
 	hosts []host.Host
 	ids   []identity
+
+	dials []*dialCount // by each host
 
 	done chan struct{} // closed by close
 	cut  sync.Map      // addresses nothing reaches any more
@@ -68,23 +73,50 @@ func newSimNet(t testing.TB, n int) *simNet {
 		}
 		return rtt(from, to) / 2
 	}}
-	link := simnet.NodeBiDiLinkSettings{
-		Downlink: simnet.LinkSettings{BitsPerSecond: 100 * simlibp2p.OneMbps},
-		Uplink:   simnet.LinkSettings{BitsPerSecond: 100 * simlibp2p.OneMbps},
-	}
-	for i := range n {
-		me := newIdentity(t)
-		h, err := libp2p.New(libp2p.Identity(me.key), libp2p.ListenAddrStrings(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1", simnet.IntToPublicIPv4(i))),
-			simlibp2p.QUICSimnet(sn.net, link), libp2p.DisableIdentifyAddressDiscovery(), libp2p.DisableMetrics(), libp2p.ForceReachabilityPublic(),
-			libp2p.ResourceManager(&network.NullResourceManager{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		sn.hosts, sn.ids = append(sn.hosts, h), append(sn.ids, me)
+	for range n {
+		sn.add(nil)
 	}
 	sn.net.Start()
 	return sn
 }
+
+// add makes another host and returns its index. Its identity is the same in
+// every run; its address is at's, which nil puts in an IP group of its own:
+// hosts that share one do not all get into a routing table.
+func (sn *simNet) add(at func(identity) net.IP) int {
+	sn.t.Helper()
+	i := len(sn.hosts)
+	var seed [32]byte
+	binary.BigEndian.PutUint64(seed[:], uint64(i))
+	me := identityFrom(sn.t, rand.NewChaCha8(seed))
+	ip := net.IPv4(byte(20+i/256), byte(i), 0, 1)
+	if at != nil {
+		ip = at(me)
+	}
+	link := simnet.LinkSettings{BitsPerSecond: 100 * simlibp2p.OneMbps}
+	gater, err := conngater.NewBasicConnectionGater(nil)
+	if err != nil {
+		sn.t.Fatal(err)
+	}
+	dials := &dialCount{BasicConnectionGater: gater}
+	h, err := libp2p.New(libp2p.ConnectionGater(dials), libp2p.Identity(me.key), libp2p.ListenAddrStrings(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1", ip)),
+		simlibp2p.QUICSimnet(sn.net, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}), libp2p.DisableIdentifyAddressDiscovery(),
+		libp2p.DisableMetrics(), libp2p.ForceReachabilityPublic(), libp2p.ResourceManager(&network.NullResourceManager{}))
+	if err != nil {
+		sn.t.Fatal(err)
+	}
+	sn.hosts, sn.ids, sn.dials = append(sn.hosts, h), append(sn.ids, me), append(sn.dials, dials)
+	return i
+}
+
+// dialCount counts the dials of a host, whoever asks for them.
+type dialCount struct {
+	*conngater.BasicConnectionGater
+	atomic.Int64
+}
+
+// InterceptPeerDial implements connmgr.ConnectionGater.
+func (d *dialCount) InterceptPeerDial(peer.ID) bool { d.Add(1); return true }
 
 func (sn *simNet) close() {
 	close(sn.done)
