@@ -24,14 +24,15 @@ type Provider struct {
 // FindOptions are how to look for providers.
 type FindOptions struct {
 	Limit int    // providers that satisfy; 0 or less: as many as the closest peers name
+	Fresh bool   // leave out the records that this node holds: only what peers answer now counts
 	Trace *Trace // takes down how the lookup went; may be nil
 }
 
 // FindProviders looks for providers of root and yields them as they arrive,
-// each peer once and never this node: first those that this node holds records
-// of, then those that the closest peers name. The lookup ends with the loop,
-// with ctx, Config.FindTimeout after the first question, when Limit is reached,
-// or when the closest peers have been asked.
+// each peer once and never this node: first, unless o.Fresh, those that this node
+// holds records of, then those that the closest peers name. The lookup ends with
+// the loop, with ctx, Config.FindTimeout after the first question, when Limit is
+// reached, or when the closest peers have been asked.
 //
 // An error is the last thing yielded, possibly after providers: no_bootstrap
 // when no peer is known, timeout, hop_exceeded, canceled, not_ready, busy when
@@ -40,8 +41,12 @@ type FindOptions struct {
 func (s *Service) FindProviders(ctx context.Context, root b3.Root, o FindOptions) iter.Seq2[Provider, error] {
 	return func(yield func(Provider, error) bool) {
 		f := &finding{s: s, root: root, limit: o.Limit, records: map[string]struct{}{}, peers: map[peer.ID]struct{}{s.self: {}}}
-		for _, held := range s.store.get(root, maxProviders, time.Now()) {
-			if p, ok := f.take(held, ""); ok && !yield(p, nil) {
+		var held []sealed
+		if !o.Fresh {
+			held = s.store.get(root, maxProviders, time.Now())
+		}
+		for _, rec := range held {
+			if p, ok := f.take(rec, ""); ok && !yield(p, nil) {
 				return
 			}
 		}

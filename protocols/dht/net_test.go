@@ -159,6 +159,26 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
+// TestFresh: a record that is held here satisfies, unless the network is to be
+// asked.
+func TestFresh(t *testing.T) {
+	nodes := startNetwork(t, 3)
+	x := root("an object")
+	if acks, err := nodes[1].Provide(t.Context(), x); err != nil || acks != 2 {
+		t.Fatalf("%d acknowledgements, %v", acks, err)
+	}
+	for _, fresh := range []bool{false, true} {
+		var trace Trace
+		found, err := collect(nodes[2].FindProviders(t.Context(), x, FindOptions{Limit: 1, Fresh: fresh, Trace: &trace}))
+		if err != nil || len(found) != 1 || found[0].ID != nodes[1].id {
+			t.Fatalf("fresh %t: found %v, %v", fresh, found, err)
+		}
+		if asked := len(trace.Steps) > 0; asked != fresh || (found[0].Via != "") != fresh {
+			t.Errorf("fresh %t: by way of %q, %+v", fresh, found[0].Via, trace)
+		}
+	}
+}
+
 // TestDeadPeers: peers that died, and one that accepts and never answers, do
 // not keep a lookup from its end.
 func TestDeadPeers(t *testing.T) {
