@@ -48,10 +48,7 @@ var verbs = map[string]verb{
 	"pin/ls": {method: http.MethodGet, serve: func(g *Gateway, w *response, r *http.Request, _ params) error {
 		return sendSeq(w, r, batched, g.deps.Node.Pins(r.Context()))
 	}},
-	"providers": {method: http.MethodGet, params: []param{keyParam, {"limit", integer}}, serve: func(g *Gateway, w *response, r *http.Request, q params) error {
-		limit := max(0, min(q.integer("limit", 0), maxProviders))
-		return sendSeq(w, r, live, g.deps.Node.Providers(r.Context(), q.text("key"), int(limit)))
-	}},
+	"providers": {method: http.MethodGet, params: []param{keyParam, {"limit", integer}, {"fresh", boolean}, {"trace", boolean}}, serve: (*Gateway).apiProviders},
 	"announce": {method: http.MethodPost, params: []param{keyParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Announced, error) {
 		return n.Announce(ctx, q.text("key"))
 	})},
@@ -76,9 +73,6 @@ var verbs = map[string]verb{
 	})},
 	"drain": {method: http.MethodPost, serve: serveAction(func(ctx context.Context, n Node, _ params) error { return n.Drain(ctx) })},
 }
-
-// maxProviders is the most that a caller may ask for (SPEC §9).
-const maxProviders = 32
 
 // apiRoute finds a verb.
 func (g *Gateway) apiRoute(name string) route {

@@ -89,15 +89,21 @@ func (l *lines) end(result any, err error) error {
 // sendSeq answers with a sequence.
 func sendSeq[T any](w *response, r *http.Request, f flushing, seq iter.Seq2[T, error]) error {
 	l := lines{w: w, r: r, flush: f}
+	err := sendItems(&l, seq)
+	return l.end(struct{}{}, err)
+}
+
+// sendItems sends a sequence and returns the error that ended it.
+func sendItems[T any](l *lines, seq iter.Seq2[T, error]) error {
 	for v, err := range seq {
 		if err == nil {
 			err = l.item(v)
 		}
 		if err != nil {
-			return l.end(nil, causeOf(r.Context(), err))
+			return causeOf(l.r.Context(), err)
 		}
 	}
-	return l.end(struct{}{}, nil)
+	return nil
 }
 
 // progressEvery is how often a client hears of progress.

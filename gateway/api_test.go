@@ -77,8 +77,10 @@ func TestRoundTrip(t *testing.T) {
 		}},
 		{"unpin " + key + " y", nil, func() (any, error) { return nil, c.Unpin(ctx, key, "y") }},
 		{"pins", []client.Pin{fakePin}, func() (any, error) { return first(collect(c.Pins(ctx))) }},
-		{"providers " + key + " 5", []client.Provider{fakeProvider}, func() (any, error) { return first(collect(c.Providers(ctx, key, 5))) }},
-		{"providers " + key + " 32", []client.Provider{fakeProvider}, func() (any, error) { return first(collect(c.Providers(ctx, key, 1000))) }},
+		{"providers " + key + " 5 fresh false trace false", []client.Provider{fakeProvider}, func() (any, error) { return first(collect(c.Providers(ctx, key, 5))) }},
+		{"providers " + key + " 32 fresh true trace false", []client.Provider{fakeProvider}, func() (any, error) {
+			return first(collect(c.FindProviders(ctx, key, client.FindOptions{Limit: 1000, Fresh: true})))
+		}},
 		{"announce " + key, client.Announced{Root: fakeRoot, Peers: 4}, func() (any, error) { return first(c.Announce(ctx, key)) }},
 		{"id", fakeID, func() (any, error) { return first(c.ID(ctx)) }},
 		{"peers", []client.Peer{fakePeer}, func() (any, error) { return first(c.Peers(ctx)) }},
@@ -152,7 +154,7 @@ func TestParameters(t *testing.T) {
 	base := n.Addrs().Admin + "/api/v1/"
 	for _, query := range []string{
 		"stat", "stat?key=", "stat?keys=x", "stat?key=x&key=y", "stat?key=x&extra=1", "stat?key=%zz", "stat?key=x;y=z",
-		"cat?key=x&start=one", "cat?key=x&end=99999999999999999999", "id?x=", "providers?key=x&limit=many",
+		"cat?key=x&start=one", "cat?key=x&end=99999999999999999999", "id?x=", "providers?key=x&limit=many", "providers?key=x&trace=1",
 	} {
 		do(t, "GET", base+query).problem(t, status.BadRequest)
 	}

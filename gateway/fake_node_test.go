@@ -28,16 +28,20 @@ var _ Node = (*fakeNode)(nil)
 
 // The fixed answers.
 var (
-	fakeRoot     = b3.Sum([]byte("fake"))
-	fakeTime     = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	fakeObj      = client.Object{Root: fakeRoot, Kind: client.File, Size: 5, Name: "naïve \U0001F9C5.txt", Executable: true}
-	fakeEntries  = []client.Entry{{Name: "a", Kind: client.File, Root: fakeRoot, Size: 3}, {Name: "été", Kind: client.Link, Target: "a"}}
-	fakeStat     = client.Stat{Root: fakeRoot, CID: fakeRoot.CID().String(), Kind: client.File, Size: 5, Groups: 1, Local: true, Pins: []client.Pin{fakePin}}
-	fakePin      = client.Pin{Root: fakeRoot, Recursive: true, Label: "l", Since: fakeTime}
-	fakeChecked  = []client.Verified{{Root: fakeRoot, Size: 5}, {Root: fakeRoot, Size: 6, Error: &status.Report{Reason: "corrupt", Message: "group 3"}}}
+	fakeRoot    = b3.Sum([]byte("fake"))
+	fakeTime    = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	fakeObj     = client.Object{Root: fakeRoot, Kind: client.File, Size: 5, Name: "naïve \U0001F9C5.txt", Executable: true}
+	fakeEntries = []client.Entry{{Name: "a", Kind: client.File, Root: fakeRoot, Size: 3}, {Name: "été", Kind: client.Link, Target: "a"}}
+	fakeStat    = client.Stat{Root: fakeRoot, CID: fakeRoot.CID().String(), Kind: client.File, Size: 5, Groups: 1, Local: true, Pins: []client.Pin{fakePin}}
+	fakePin     = client.Pin{Root: fakeRoot, Recursive: true, Label: "l", Since: fakeTime}
+	fakeChecked = []client.Verified{{Root: fakeRoot, Size: 5}, {Root: fakeRoot, Size: 6, Error: &status.Report{Reason: "corrupt", Message: "group 3"}}}
+	fakeTrace   = client.Trace{End: "hop_exceeded", Hops: 5, Probes: 2, Hedges: 1, TookMS: 12.5, Steps: []client.Step{
+		{Peer: "12D4", Hop: 1, StartMS: 0.5, TookMS: 1.25, Outcome: "ok", Closer: 3, Providers: 1},
+		{Peer: "12D5", Hop: 2, Hedge: true, StartMS: 2, TookMS: 10, Outcome: "late"},
+	}}
 	fakeProvider = client.Provider{ID: "12D3", Addrs: []string{"/ip4/127.0.0.1/tcp/1"}, NotAfter: fakeTime}
 	fakeID       = client.ID{ID: "12D3", Addrs: []string{"/ip4/127.0.0.1/tcp/1/p2p/12D3"}, Gateway: "http://127.0.0.1:1", Admin: "http://127.0.0.1:2"}
-	fakePeer     = client.Peer{ID: "12D4", Addr: "/ip4/127.0.0.1/tcp/2", Transport: "tcp", Direction: "out", Agent: "allium/0", AgeMS: 7, RTTMS: 1.5, Streams: 2}
+	fakePeer     = client.Peer{ID: "12D4", Addr: "/ip4/127.0.0.1/tcp/2", Transport: "tcp", Direction: "out", Agent: "allium/0", AgeMS: 7, RTTMS: 1.5, Bucket: new(0), Streams: 2}
 	fakeSeeds    = client.Seeds{Remembered: 3, Manifest: &client.SeedManifest{Seq: 1 << 60, Signer: "12D5", NotAfter: fakeTime, Error: "expired"}, Seeds: []client.Seed{
 		{ID: "12D6", Addrs: []string{"/ip4/127.0.0.1/tcp/3"}, Source: "manifest", Connected: true, LastSuccess: fakeTime, LastError: "refused", Tries: 2, NotAfter: fakeTime, Gave: []string{"12D7"}, GaveAt: fakeTime},
 	}}
@@ -162,8 +166,19 @@ func (n *fakeNode) Fetch(ctx context.Context, key string, progress client.Progre
 	return fakeFetched, n.call(key, "fetch %s", key)
 }
 
-func (n *fakeNode) Providers(_ context.Context, key string, limit int) iter.Seq2[client.Provider, error] {
-	return seq(n.call(key, "providers %s %d", key, limit), fakeProvider)
+func (n *fakeNode) FindProviders(_ context.Context, key string, o client.FindOptions) iter.Seq2[client.Provider, error] {
+	return func(yield func(client.Provider, error) bool) {
+		err := n.call(key, "providers %s %d fresh %t trace %t", key, o.Limit, o.Fresh, o.Trace != nil)
+		if o.Trace != nil {
+			defer func() { *o.Trace = fakeTrace }() // not before the sequence has ended
+		}
+		if key == "nobody" || err == nil && !yield(fakeProvider, nil) {
+			return
+		}
+		if err != nil {
+			yield(client.Provider{}, err)
+		}
+	}
 }
 
 func (n *fakeNode) Announce(_ context.Context, key string) (client.Announced, error) {

@@ -2,20 +2,14 @@ package node
 
 import (
 	"context"
-	"iter"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/gateway"
 	"allium/gateway/client"
 	"allium/protocols/b3"
-	"allium/protocols/dht"
-	"allium/protocols/session"
 	"allium/protocols/status"
 	"allium/resolver"
 )
@@ -64,124 +58,8 @@ func (a *api) Fetch(ctx context.Context, key string, progress client.ProgressFun
 	return f, nil
 }
 
-// providersDefault is how many providers are looked for when nobody says.
-const (
-	providersDefault = 5
-	providersMax     = 32
-)
-
-// Providers implements client.Node.
-func (a *api) Providers(ctx context.Context, key string, limit int) iter.Seq2[client.Provider, error] {
-	return func(yield func(client.Provider, error) bool) {
-		root, err := a.root(ctx, key)
-		if err == nil && (limit < 0 || limit > providersMax) {
-			err = status.Errorf(status.BadRequest, "limit is %d, must be 1 to %d", limit, providersMax)
-		}
-		if err != nil {
-			yield(client.Provider{}, err)
-			return
-		}
-		if limit == 0 {
-			limit = providersDefault
-		}
-		for p, err := range a.n.dht.FindProviders(ctx, root, dht.FindOptions{Limit: limit}) {
-			v := client.Provider{ID: p.ID.String(), NotAfter: p.NotAfter, Addrs: []string{}}
-			for _, addr := range p.Addrs {
-				v.Addrs = append(v.Addrs, addr.String())
-			}
-			if !yield(v, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// Announce implements client.Node. What is not in the store is not announced.
-func (a *api) Announce(ctx context.Context, key string) (client.Announced, error) {
-	root, err := a.root(ctx, key)
-	if err != nil {
-		return client.Announced{}, err
-	}
-	if _, err := a.st.Stat(ctx, root); err != nil {
-		return client.Announced{}, err
-	}
-	n, err := a.n.dht.Provide(ctx, root)
-	if err != nil {
-		return client.Announced{}, err
-	}
-	return client.Announced{Root: root, Peers: n}, nil
-}
-
 // ID implements client.Node.
 func (a *api) ID(context.Context) (client.ID, error) { return a.n.ID(), nil }
-
-// Peers implements client.Node.
-func (a *api) Peers(context.Context) ([]client.Peer, error) {
-	agents := map[peer.ID]session.Info{}
-	for _, s := range a.n.sessions.Sessions() {
-		agents[s.Peer] = s
-	}
-	peers := []client.Peer{}
-	for _, c := range a.n.host.Network().Conns() {
-		peers = append(peers, a.describe(c, agents[c.RemotePeer()].Agent))
-	}
-	slices.SortFunc(peers, func(a, b client.Peer) int { return strings.Compare(a.ID, b.ID) })
-	return peers, nil
-}
-
-// Seeds implements client.Node.
-func (a *api) Seeds(context.Context) (client.Seeds, error) {
-	list := client.Seeds{Remembered: a.n.dht.RememberedPeers()}
-	for _, s := range a.n.dht.Seeds() {
-		v := client.Seed{
-			ID: s.ID.String(), Addrs: texts(s.Addrs), Source: string(s.Source), Connected: s.Connected,
-			LastSuccess: s.LastSuccess, LastError: s.LastError, Tries: s.Tries, NotAfter: s.NotAfter, Gave: texts(s.Gave), GaveAt: s.GaveAt,
-		}
-		list.Seeds = append(list.Seeds, v)
-	}
-	if a.n.cfg.DHT.Seeds.SeedManifest != "" {
-		m := a.n.dht.SeedManifest()
-		list.Manifest = &client.SeedManifest{Seq: m.Seq, NotAfter: m.NotAfter, Error: m.Err}
-		if m.Signer != "" {
-			list.Manifest.Signer = m.Signer.String()
-		}
-	}
-	return list, nil
-}
-
-// describe is one connection.
-func (a *api) describe(c network.Conn, agent string) client.Peer {
-	p := client.Peer{
-		ID: c.RemotePeer().String(), Addr: c.RemoteMultiaddr().String(), Transport: transportOf(c.RemoteMultiaddr()),
-		Direction: "in", Agent: agent, AgeMS: time.Since(c.Stat().Opened).Milliseconds(), Streams: c.Stat().NumStreams,
-	}
-	if c.Stat().Direction == network.DirOutbound {
-		p.Direction = "out"
-	}
-	if p.Agent == "" { // no session yet: what identify heard
-		if v, err := a.n.host.Peerstore().Get(c.RemotePeer(), "AgentVersion"); err == nil {
-			p.Agent, _ = v.(string)
-		}
-	}
-	if rtt := a.n.host.Peerstore().LatencyEWMA(c.RemotePeer()); rtt > 0 {
-		p.RTTMS = milliseconds(rtt)
-	}
-	return p
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-func transportOf(a ma.Multiaddr) string {
-	for _, t := range []struct {
-		code int
-		name string
-	}{{ma.P_CIRCUIT, "relay"}, {ma.P_QUIC_V1, "quic"}, {ma.P_TCP, "tcp"}} {
-		if _, err := a.ValueForProtocol(t.code); err == nil {
-			return t.name
-		}
-	}
-	return "other"
-}
 
 // Connect implements client.Node.
 func (a *api) Connect(ctx context.Context, addr string) (client.Peer, error) {
@@ -199,7 +77,7 @@ func (a *api) Connect(ctx context.Context, addr string) (client.Peer, error) {
 	if len(conns) == 0 {
 		return client.Peer{}, status.Errorf(status.TransportDown, "%s closed the connection at once; it may be at its limit", info.ID)
 	}
-	return a.describe(conns[0], ""), nil
+	return a.describe(conns[0], "", a.table()), nil
 }
 
 // Disconnect implements client.Node.

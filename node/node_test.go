@@ -127,7 +127,7 @@ func tree(t *testing.T, n int) string {
 func awaitProvider(t *testing.T, n *running, root string) {
 	t.Helper()
 	for t.Context().Err() == nil {
-		for _, err := range n.api.Providers(t.Context(), root, 1) {
+		for _, err := range n.api.FindProviders(t.Context(), root, client.FindOptions{Limit: 1}) {
 			if err == nil {
 				return
 			}

@@ -46,8 +46,12 @@ func (a *app) idCommand() *cobra.Command {
 
 func (a *app) peersCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "peers",
-		Short:   "List the connected peers",
+		Use:   "peers",
+		Short: "List the connected peers",
+		Long: `List the connected peers: direction, transport, round-trip time, age of the
+connection, bucket of the routing table, address, agent. A bucket is the number
+of leading bits that the peer's key has in common with the node's; a peer that
+does not answer lookups is in none.`,
 		Example: "  allium peers --json",
 		Args:    args(cobra.NoArgs),
 		RunE: a.onNode(func(ctx context.Context, n client.Node, _ []string) error {
@@ -73,8 +77,12 @@ func (a *app) peerLine(p client.Peer) string {
 	if p.RTTMS > 0 {
 		rtt = fmt.Sprintf("%.1f ms", p.RTTMS)
 	}
+	bucket := "-"
+	if p.Bucket != nil {
+		bucket = fmt.Sprintf("bucket %d", *p.Bucket)
+	}
 	age := (time.Duration(p.AgeMS) * time.Millisecond).Round(time.Second)
-	return fmt.Sprintf("%s  %-3s  %-5s  %9s  %8s  %s  %s", p.ID, p.Direction, p.Transport, rtt, age, p.Addr, p.Agent)
+	return fmt.Sprintf("%s  %-3s  %-5s  %9s  %8s  %-9s  %s  %s", p.ID, p.Direction, p.Transport, rtt, age, bucket, p.Addr, p.Agent)
 }
 
 func (a *app) connectCommand() *cobra.Command {
@@ -139,38 +147,6 @@ func (a *app) pingCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) providersCommand() *cobra.Command {
-	var limit int
-	cmd := &cobra.Command{
-		Use:     "providers KEY",
-		Short:   "Ask the network who has an object",
-		Example: "  allium providers b3:… --limit 5",
-		Args:    args(cobra.ExactArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n client.Node, arg []string) error {
-			found := 0
-			for p, err := range n.Providers(ctx, arg[0], limit) {
-				if err != nil {
-					return err
-				}
-				found++
-				human := p.ID
-				if !a.quiet {
-					human = strings.Join(append([]string{p.ID}, p.Addrs...), "\n  ")
-				}
-				if err := a.print(p, human); err != nil {
-					return err
-				}
-			}
-			if found == 0 {
-				return status.Errorf(status.NotFound, "nobody says to have %s; its owner can `allium announce` it", arg[0])
-			}
-			return nil
-		}),
-	}
-	cmd.Flags().IntVar(&limit, "limit", 0, "stop after that many, 1 to 32 (default: the node's own)")
-	return cmd
-}
-
 func (a *app) announceCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "announce KEY",
@@ -182,7 +158,7 @@ func (a *app) announceCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(done, fmt.Sprintf("%s: %d peers took the record", done.Root, done.Peers))
+			return a.print(done, fmt.Sprintf("%s: %s took the record", done.Root, plural(done.Peers, "peer")))
 		}),
 	}
 }

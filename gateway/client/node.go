@@ -42,9 +42,8 @@ type Node interface {
 	// Fetch brings an object, with everything below it if it is a directory,
 	// into the store.
 	Fetch(ctx context.Context, key string, progress ProgressFunc) (Fetched, error)
-	// Providers yields who says to have the object, as they are found, at most
-	// limit of them (0: the node's default).
-	Providers(ctx context.Context, key string, limit int) iter.Seq2[Provider, error]
+	// FindProviders yields who says to have the object, as they are found.
+	FindProviders(ctx context.Context, key string, o FindOptions) iter.Seq2[Provider, error]
 	// Announce tells the network that this node provides the object.
 	Announce(ctx context.Context, key string) (Announced, error)
 

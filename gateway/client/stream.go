@@ -19,10 +19,11 @@ type request struct {
 	query        url.Values
 	body         io.Reader
 	progress     ProgressFunc
+	trace        *Trace // where the answer's goes; nil: none was asked for
 }
 
 // lines calls the verb and gives every item to item, every progress to
-// r.progress, and returns the result of the last line. An error of item ends
+// r.progress and the trace to r.trace, and returns the result of the last line. An error of item ends
 // the call.
 func (c *Client) lines(ctx context.Context, r request, item func(json.RawMessage) error) (json.RawMessage, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -46,6 +47,8 @@ func (c *Client) lines(ctx context.Context, r request, item func(json.RawMessage
 			return l.OK, nil
 		case l.Progress != nil && r.progress != nil:
 			r.progress(*l.Progress)
+		case l.Trace != nil && r.trace != nil:
+			*r.trace = *l.Trace
 		case l.Item != nil:
 			if err := item(l.Item); err != nil {
 				return nil, err

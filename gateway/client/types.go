@@ -123,6 +123,43 @@ type Provider struct {
 	NotAfter time.Time `json:"not_after,omitzero"`
 }
 
+// FindOptions modify FindProviders.
+type FindOptions struct {
+	Limit int    // stop after that many, 1 to 32; 0: the node's default
+	Fresh bool   // leave out the records that the node itself holds: only what peers answer now counts
+	Trace *Trace // is filled by the time the sequence ends, see Trace; nil: nobody asks
+}
+
+// Trace is how one lookup of providers went. A lookup that never began, since
+// its key was wrong for example, leaves it empty.
+type Trace struct {
+	// End is why it ended: satisfied (the limit was reached), converged (the
+	// closest peers that answer have been asked), hop_exceeded, probe_exceeded,
+	// timed_out, no_peers (nobody is known), canceled.
+	End    string  `json:"end"`
+	Hops   int     `json:"hops"`    // of the last answer that counted; 0: none did
+	Probes int     `json:"probes"`  // sent, hedges included
+	Hedges int     `json:"hedges"`  // of them in place of a late one
+	TookMS float64 `json:"took_ms"` // the whole lookup
+	Steps  []Step  `json:"steps"`   // the probes in the order sent, at most 128
+}
+
+// Step is one probe of a lookup: a question to one peer.
+type Step struct {
+	Peer    string  `json:"peer"`
+	Hop     int     `json:"hop"`      // 1: from the node's own routing table; n+1: named by a peer of hop n
+	Hedge   bool    `json:"hedge"`    // sent in place of a late probe
+	StartMS float64 `json:"start_ms"` // since the start of the lookup
+	TookMS  float64 `json:"took_ms"`  // until the answer, the failure or the cancel, with the dial where there was no connection; no round-trip time
+
+	// Outcome is ok; timeout (no answer in time); late (given up, its place was
+	// needed for another); canceled (the lookup ended first); or what the call
+	// failed with (SPEC §3).
+	Outcome   string `json:"outcome"`
+	Closer    int    `json:"closer"`    // peers it named
+	Providers int    `json:"providers"` // providers it brought that nobody had before
+}
+
 // Announced says who took the record.
 type Announced struct {
 	Root  b3.Root `json:"root"`
@@ -143,6 +180,7 @@ type Peer struct {
 	Addr      string  `json:"addr"`
 	Transport string  `json:"transport"`
 	Direction string  `json:"direction"`        // "in" or "out"
+	Bucket    *int    `json:"bucket"`           // of the routing table; nil: it is not in the table
 	Agent     string  `json:"agent,omitempty"`  // as it said in HELLO
 	AgeMS     int64   `json:"age_ms"`           // of the connection
 	RTTMS     float64 `json:"rtt_ms,omitempty"` // 0: not measured
@@ -253,10 +291,12 @@ func (p Problem) Report() status.Report {
 }
 
 // Line is one line of an NDJSON answer. One member is set; ok or error is the
-// last line, and an answer that ends before it was cut.
+// last line, and an answer that ends before it was cut. A trace, where one was
+// asked for, is the line before that.
 type Line struct {
 	Progress *Progress       `json:"progress,omitempty"`
 	Item     json.RawMessage `json:"item,omitempty"`
+	Trace    *Trace          `json:"trace,omitempty"`
 	OK       json.RawMessage `json:"ok,omitempty"` // the result, {} if there is none
 	Error    *status.Report  `json:"error,omitempty"`
 }

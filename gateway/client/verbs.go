@@ -99,13 +99,21 @@ func (c *Client) Fetch(ctx context.Context, key string, progress ProgressFunc) (
 	return f, nil
 }
 
-// Providers implements Node.
-func (c *Client) Providers(ctx context.Context, key string, limit int) iter.Seq2[Provider, error] {
+// FindProviders implements Node.
+func (c *Client) FindProviders(ctx context.Context, key string, o FindOptions) iter.Seq2[Provider, error] {
 	n := ""
-	if limit > 0 {
-		n = strconv.Itoa(limit)
+	if o.Limit > 0 {
+		n = strconv.Itoa(o.Limit)
 	}
-	return sequence[Provider](ctx, c, request{method: http.MethodGet, path: api("providers"), query: query("key", key, "limit", n)})
+	return sequence[Provider](ctx, c, request{
+		method: http.MethodGet, path: api("providers"), trace: o.Trace,
+		query: query("key", key, "limit", n, "fresh", flag(o.Fresh), "trace", flag(o.Trace != nil)),
+	})
+}
+
+// Providers is FindProviders with nothing but a limit.
+func (c *Client) Providers(ctx context.Context, key string, limit int) iter.Seq2[Provider, error] {
+	return c.FindProviders(ctx, key, FindOptions{Limit: limit})
 }
 
 // Announce implements Node.

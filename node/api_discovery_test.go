@@ -1,0 +1,82 @@
+package node_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"allium/gateway/client"
+	"allium/protocols/status"
+)
+
+// TestTracedLookup follows one lookup: whom it asked, and that records held
+// here are enough when nobody wants fresh ones.
+func TestTracedLookup(t *testing.T) {
+	noLeaks(t)
+	seed := start(t, nil)
+	a, b := start(t, joining(seed)), start(t, joining(seed))
+	root := add(t, a, tree(t, 1))[0].Root.String()
+	awaitProvider(t, b, root)
+	if _, err := a.api.Announce(t.Context(), root); err != nil { // returns when the others hold the record
+		t.Fatal(err)
+	}
+
+	var trace client.Trace
+	for p, err := range b.api.FindProviders(t.Context(), root, client.FindOptions{Limit: 1, Fresh: true, Trace: &trace}) {
+		if err != nil || p.ID != a.ID().ID || len(p.Addrs) == 0 {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
+	if trace.End != "satisfied" || trace.Hops < 1 || trace.Probes != len(trace.Steps) || trace.TookMS <= 0 {
+		t.Errorf("%+v", trace)
+	}
+	brought := slices.IndexFunc(trace.Steps, func(s client.Step) bool { return s.Providers == 1 && s.Outcome == "ok" && s.TookMS > 0 })
+	if brought < 0 || !slices.Contains([]string{seed.ID().ID, a.ID().ID}, trace.Steps[brought].Peer) {
+		t.Errorf("nobody brought it: %+v", trace.Steps)
+	}
+
+	var none client.Trace
+	if got := lookup(t, a, "b3:00", client.FindOptions{Trace: &none}); got != status.BadAddress || none.End != "" {
+		t.Errorf("a bad key: %v, %+v", got, none)
+	}
+	alone := start(t, nil)
+	if got := lookup(t, alone, root, client.FindOptions{Trace: &trace}); got != status.NoBootstrap || trace.End != "no_peers" || trace.Steps == nil {
+		t.Errorf("alone: %v, %+v", got, trace)
+	}
+
+	for p, err := range seed.api.FindProviders(t.Context(), root, client.FindOptions{Limit: 1, Trace: &trace}) {
+		if err != nil || p.ID != a.ID().ID {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
+	if trace.End != "satisfied" || trace.Probes != 0 || len(trace.Steps) != 0 {
+		t.Errorf("held: %+v", trace)
+	}
+}
+
+// lookup is the outcome of looking for providers.
+func lookup(t *testing.T, n *running, key string, o client.FindOptions) status.Outcome {
+	t.Helper()
+	var last error
+	for _, err := range n.api.FindProviders(t.Context(), key, o) {
+		last = err
+	}
+	return status.Of(last)
+}
+
+// TestPeersHaveBuckets: a peer that answered a lookup has its bucket.
+func TestPeersHaveBuckets(t *testing.T) {
+	noLeaks(t)
+	seed := start(t, nil)
+	a := start(t, joining(seed))
+	for t.Context().Err() == nil {
+		peers, err := a.api.Peers(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(peers) > 0 && peers[0].ID == seed.ID().ID && peers[0].Bucket != nil && *peers[0].Bucket >= 0 && *peers[0].Bucket < 32 && peers[0].RTTMS > 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
