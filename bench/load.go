@@ -57,14 +57,14 @@ func benchLoad(ctx context.Context, s *settings) ([]row, error) {
 		cpu2  = row{what: at(2*loadRate, "the node's CPU"), unit: "% of cores"}
 		p502  = row{what: at(2*loadRate, "p50 of accepted"), unit: "ms"}
 		p992  = row{what: at(2*loadRate, "p99 of accepted"), unit: "ms", target: "≤ 200"}
-		told2 = row{what: at(2*loadRate, "told to come later"), unit: "%"}
+		rate2 = row{what: at(2*loadRate, "refused: rate_limit"), unit: "%"}
+		busy2 = row{what: at(2*loadRate, "refused: busy, quota"), unit: "%"}
 		lost2 = row{what: at(2*loadRate, "lost without a word"), unit: "%", target: "0"}
-		kept2 = row{what: at(2*loadRate, "not sent for the asker's limits"), unit: "%"}
+		kept2 = row{what: at(2*loadRate, "kept back by the asker"), unit: "%"}
 		late2 = row{what: at(2*loadRate, "sent late by (p99)"), unit: "ms"}
 		other = row{what: "dht: CPU of other programs meanwhile", unit: "% of cores"}
 	)
 	add := func(r *row, v float64) { r.values = append(r.values, v) }
-	told := []status.Outcome{status.Busy, status.RateLimit, status.Quota}
 	for i := range s.rounds {
 		r, err := s.load(ctx, fmt.Sprintf("load%d", i), loadRate)
 		if err != nil {
@@ -81,13 +81,14 @@ func benchLoad(ctx context.Context, s *settings) ([]row, error) {
 		add(&cpu2, r.cpu)
 		add(&p502, ms(quantile(r.accepted, 50)))
 		add(&p992, ms(quantile(r.accepted, 99)))
-		add(&told2, r.share(told...))
-		add(&lost2, 100-r.share(append(told, status.OK, unsent)...))
+		add(&rate2, r.share(status.RateLimit))
+		add(&busy2, r.share(status.Busy, status.Quota))
+		add(&lost2, 100-r.share(status.OK, status.RateLimit, status.Busy, status.Quota, unsent))
 		add(&kept2, r.share(unsent))
 		add(&other, r.others)
 		add(&late2, ms(quantile(r.late, 99)))
 	}
-	return []row{cpu, p50, p99, lost, cpu2, p502, p992, told2, lost2, kept2, late2, other}, nil
+	return []row{cpu, p50, p99, lost, cpu2, p502, p992, rate2, busy2, lost2, kept2, late2, other}, nil
 }
 
 // load starts a node and its peers and runs the load at so many requests per

@@ -14,8 +14,14 @@
 //   - the first byte, through a gateway, of an object that a peer has to which
 //     there is no connection.
 //
-// `make bench` builds bin/allium and runs it. The program starts itself again
-// for the reference processes; see pipe.go.
+// `make bench` builds bin/allium and runs it; a part alone is
+//
+//	go run ./bench -allium bin/allium -only load -rounds 5
+//
+// The figures of a load are worth what the machine had left for it: its table
+// says what other programs took.
+//
+// The program starts itself again for the reference processes; see pipe.go.
 package main
 
 import (
