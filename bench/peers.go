@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -245,9 +244,12 @@ func talk(ctx context.Context, s network.Stream, q []byte) ([]byte, error) {
 	if _, err := s.Write(q); err != nil {
 		return nil, err
 	}
-	closed := s.CloseWrite()
-	answer, err := readFramed(s) // says why, if the node has refused by now
-	return answer, cmp.Or(err, closed)
+	closed := s.CloseWrite() // fails when the node has answered or refused by now
+	answer, err := readFramed(s)
+	if err != nil {
+		return nil, errors.Join(err, closed)
+	}
+	return answer, nil
 }
 
 func readFramed(r io.Reader) ([]byte, error) {

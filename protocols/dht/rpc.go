@@ -51,8 +51,8 @@ func (c *caller) call(ctx context.Context, p peer.ID, proto protocol.ID, q []byt
 		if err := writeMessage(s, q); err != nil {
 			return err
 		}
-		// A peer that refuses may have reset the stream by now. Closing then
-		// fails without its reason, which reading tells.
+		// A peer that has answered or refused by now may have stopped reading.
+		// Closing then fails, without its reason; reading tells what it said.
 		closed := s.CloseWrite()
 		var err error
 		answer, err = readMessage(bufio.NewReader(s), limit)
