@@ -259,6 +259,7 @@ func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
 		kaddht.ProtocolPrefix(Prefix),
 		kaddht.Mode(mode),
 		kaddht.BucketSize(s.cfg.K),
+		kaddht.RoutingTablePeerDiversityFilter(newGroupShare(s.cfg, s.addrs)),
 		kaddht.DisableProviders(),
 		kaddht.DisableValues(),
 		kaddht.WithCustomMessageSender(func(host.Host, []protocol.ID) pb.MessageSenderWithDisconnect {
