@@ -68,6 +68,9 @@ func (s *Service) has(p peer.ID) bool {
 // What the others provide is found all the same and in time; the dead leave the
 // tables, and when they are back they come back.
 func TestKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		const n, dead = 20, 4
 		sn := newSimNet(t, n)
@@ -127,6 +130,9 @@ func TestKilled(t *testing.T) {
 // and an answer that may lack something says so. Afterwards everybody finds
 // everything again.
 func TestPartition(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		const n = 20
 		sn := newSimNet(t, n)
@@ -218,6 +224,9 @@ func TestPartition(t *testing.T) {
 // TestLoss: of every hundred packets five are lost, from the start; lookups
 // find what is there.
 func TestLoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		const n, lookups = 16, 100
 		sn := newSimNet(t, n)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -59,7 +60,7 @@ func newSimNet(t testing.TB, n int) *simNet {
 	sn := &simNet{t: t, done: make(chan struct{})}
 	var mu sync.Mutex
 	lossy := rand.New(rand.NewPCG(1, 1))
-	sn.net = &simnet.Simnet{LatencyFunc: func(p *simnet.Packet) time.Duration {
+	sn.net = &simnet.Simnet{Logger: slog.New(slog.DiscardHandler), LatencyFunc: func(p *simnet.Packet) time.Duration {
 		from, to := p.From.String(), p.To.String()
 		_, cutFrom := sn.cut.Load(from)
 		_, cutTo := sn.cut.Load(to)
