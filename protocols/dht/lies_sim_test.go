@@ -79,14 +79,9 @@ func forged(t testing.TB, liar, honest identity, root, other b3.Root) (lies []wi
 	return lies, why
 }
 
-// phantoms is peers that do not exist, nearer to root than any host: at public
-// addresses, at private ones, and at none.
-func phantoms(t testing.TB, root b3.Root, n int) (peers []wirePeer) {
-	t.Helper()
-	var all []kad.Peer[peer.ID]
-	for range 20 * n {
-		all = append(all, kadPeer(newIdentity(t).id))
-	}
+// phantoms is n of the peers of all, which do not exist, those nearest to root:
+// at public addresses, at private ones, and at none.
+func phantoms(all []kad.Peer[peer.ID], root b3.Root, n int) (peers []wirePeer) {
 	target := kad.Hash(root.Multihash())
 	slices.SortFunc(all, func(a, b kad.Peer[peer.ID]) int { return target.Compare(a.Key, b.Key) })
 	for i, p := range all[:n] {
@@ -117,13 +112,17 @@ func TestLiars(t *testing.T) {
 				for i := n - liars; i < n; i++ {
 					lies := map[b3.Root]response{}
 					reasons := map[Refusal]bool{}
+					var invented []kad.Peer[peer.ID]
+					for range 400 {
+						invented = append(invented, kadPeer(newIdentity(t).id))
+					}
 					for _, r := range roots {
 						at := slices.IndexFunc(sn.ids, func(x identity) bool { return x.id == owner[r] })
 						records, why := forged(t, sn.ids[i], sn.ids[at], r, root("another"))
 						for _, w := range why {
 							reasons[w] = true
 						}
-						lies[r] = response{Code: uint64(status.OK.Code()), Providers: records, Closer: phantoms(t, r, maxCloser-2)}
+						lies[r] = response{Code: uint64(status.OK.Code()), Providers: records, Closer: phantoms(invented, r, maxCloser-2)}
 					}
 					sn.lie(i, func(asking peer.ID, r b3.Root) response {
 						a := lies[r]
@@ -139,10 +138,9 @@ func TestLiars(t *testing.T) {
 				refused := map[Refusal]float64{}
 				for i, r := range roots {
 					for _, s := range honest[4+i%2 : 8] {
-						s.store.forget(r)
 						start, got := time.Now(), false
 						var trace Trace
-						for p, err := range s.FindProviders(t.Context(), r, FindOptions{Trace: &trace}) {
+						for p, err := range s.FindProviders(t.Context(), r, FindOptions{Fresh: true, Trace: &trace}) {
 							if err != nil {
 								if status.Of(err) != status.Timeout {
 									t.Errorf("a lookup ended with %v", err)
@@ -200,8 +198,7 @@ func TestProviderOfEverything(t *testing.T) {
 			return response{Code: uint64(status.OK.Code()), Providers: slices.Repeat([]wireProvider{{Envelope: s.envelope, PeerRecord: s.peerRecord}}, maxProviders)}
 		})
 		for _, r := range []b3.Root{root("what nobody has"), roots[0]} {
-			services[3].store.forget(r)
-			found, err := collect(services[3].FindProviders(t.Context(), r, FindOptions{}))
+			found, err := collect(services[3].FindProviders(t.Context(), r, FindOptions{Fresh: true}))
 			ids := map[peer.ID]bool{}
 			for _, p := range found {
 				ids[p.ID] = true
