@@ -20,7 +20,8 @@ type Config struct {
 	K          int           `koanf:"k" doc:"Peers that hold a record, and bucket size of the routing table; between 1 and 20."`
 	Alpha      int           `koanf:"alpha" doc:"Peers asked at one time by a lookup; between 1 and 16."`
 	Beta       int           `koanf:"beta" doc:"Further peers asked in place of late ones; between 0 and 16; 0 turns hedging off."`
-	HedgeAfter time.Duration `koanf:"hedge_after" doc:"Time after which a peer that nothing is known of is late; for others it is twice their round-trip time, at least 75 ms and at most this; between 10 ms and rpc_timeout."`
+	HedgeAfter time.Duration `koanf:"hedge_after" doc:"Time after which a peer that nothing is known of is late; others are after twice their round-trip time, at least 75 ms and at most this; between 10 ms and rpc_timeout."`
+	HedgeFixed bool          `koanf:"hedge_fixed" doc:"Whether every peer is late after hedge_after, however fast it is known to be."`
 	HopBudget  int           `koanf:"hop_budget" doc:"Hops a lookup may take, the own table being the first; between 1 and 16."`
 	Refresh    time.Duration `koanf:"refresh" doc:"Time after which the routing table is refreshed, ± 20 %; between 10 s and 24 h."`
 	GroupShare float64       `koanf:"group_share" doc:"Share of a bucket that peers of one IP group (IPv4 /16; IPv6 ASN, or /32) may have; private addresses are exempt; above 0, at most 1."`

@@ -25,8 +25,11 @@ type engine struct {
 	table     routes
 	connected func() []peer.ID    // peers that would do while the table is empty
 	know      func(peer.AddrInfo) // makes addresses known for the dial
-	tasks     *sync.WaitGroup     // holds a count of the caller's own during run
-	m         *metrics
+
+	isConnected func(peer.ID) bool
+	fixed       bool            // hedge delays are not adapted to peers
+	tasks       *sync.WaitGroup // holds a count of the caller's own during run
+	m           *metrics
 }
 
 // routes is what a lookup needs of the routing table.
@@ -61,21 +64,23 @@ var errNoPeers = status.Errorf(status.NoBootstrap, "dht: no peers are known yet:
 // run walks one lookup to its end. The error is ctx's, no_bootstrap, timeout or
 // hop_exceeded; the result holds what was found until then.
 func (e *engine) run(ctx context.Context, q search) (kad.Result[peer.ID], error) {
-	l, err := kad.New(q.cfg, kad.Query[peer.ID]{
-		Target: kad.Hash(q.key), Self: e.self, Quorum: q.quorum, Seed: rand.Uint64(),
-		HedgeAfter: func(p peer.ID) time.Duration { return e.table.HedgeAfter(p, q.cfg.HedgeAfter) },
-	})
-	if err != nil {
-		return kad.Result[peer.ID]{}, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // the losers
 	d := &driver{
-		engine: e, search: q, lookup: l, start: time.Now(),
+		engine: e, search: q, start: time.Now(),
 		flight:  make(map[peer.ID]*flying),
 		addrs:   make(map[peer.ID][]ma.Multiaddr),
 		replies: make(chan reply, q.cfg.Alpha+q.cfg.Beta), // bound: probes in flight
 	}
+	kq := kad.Query[peer.ID]{Target: kad.Hash(q.key), Self: e.self, Quorum: q.quorum, Seed: rand.Uint64()}
+	if !e.fixed {
+		kq.HedgeAfter = d.hedgeAfter
+	}
+	l, err := kad.New(q.cfg, kq)
+	if err != nil {
+		return kad.Result[peer.ID]{}, err
+	}
+	d.lookup = l
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // the losers
 	d.loop(ctx)
 	r := l.Result()
 	r.Took = time.Since(d.start)
@@ -142,11 +147,24 @@ type driver struct {
 	flight         map[peer.ID]*flying
 	addrs          map[peer.ID][]ma.Multiaddr // of peers heard of; at most k for each probe
 	replies        chan reply
+	rtt            kad.RTT // of the answers so far, dials included
 	hedgesCanceled int
+}
+
+// hedgeAfter is when p is late: by its own round trips when the table knows it,
+// by those of this lookup when it is merely connected; a stranger has to be
+// dialled first and gets all of Config.HedgeAfter.
+func (d *driver) hedgeAfter(p peer.ID) time.Duration {
+	limit := d.cfg.HedgeAfter
+	if own := d.table.HedgeAfter(p, limit); own < limit || !d.isConnected(p) {
+		return own
+	}
+	return d.rtt.HedgeAfter(limit)
 }
 
 // flying is a probe on its way.
 type flying struct {
+	sent   time.Duration // since the start
 	cancel context.CancelFunc
 	hedge  bool
 	until  time.Duration // since the start, when it has failed
@@ -214,8 +232,8 @@ func (d *driver) send(ctx context.Context, a kad.Action[peer.ID]) {
 	p := a.Peer.ID
 	d.know(peer.AddrInfo{ID: p, Addrs: d.addrs[p]})
 	ctx, cancel := context.WithCancel(ctx)
-	f := &flying{cancel: cancel, hedge: a.Kind == kad.Hedge, until: a.Until}
-	f.step = d.trace.begin(Step{Peer: p, Hop: a.Hop, Hedge: f.hedge, Start: time.Since(d.start)})
+	f := &flying{cancel: cancel, hedge: a.Kind == kad.Hedge, sent: time.Since(d.start), until: a.Until}
+	f.step = d.trace.begin(Step{Peer: p, Hop: a.Hop, Hedge: f.hedge, Start: f.sent})
 	d.flight[p] = f
 	ask, replies := d.ask, d.replies
 	d.tasks.Go(func() {
@@ -240,6 +258,7 @@ func (d *driver) take(ctx context.Context, r reply) []kad.Action[peer.ID] {
 		d.trace.end(f.step, now, status.Of(r.err).String())
 		return d.lookup.Fail(now, r.peer)
 	}
+	d.rtt.Observe(now - f.sent)
 	d.trace.answered(f.step, now, len(r.closer), len(r.providers))
 	for _, p := range r.providers {
 		d.found(ctx, p)

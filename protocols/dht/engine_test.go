@@ -98,7 +98,7 @@ func (w *world) lookup(t testing.TB, ctx context.Context, key string, cfg kad.Co
 	defer tasks.Wait()
 	trace := &Trace{}
 	var found []Provider
-	e := &engine{self: "me", table: w, connected: func() []peer.ID { return w.friends }, know: func(peer.AddrInfo) {}, tasks: &tasks, m: m}
+	e := &engine{self: "me", table: w, connected: func() []peer.ID { return w.friends }, know: func(peer.AddrInfo) {}, isConnected: func(peer.ID) bool { return false }, tasks: &tasks, m: m}
 	r, err := e.run(ctx, search{
 		op: opFind, key: []byte(key), cfg: cfg, quorum: quorum, ask: w.ask, trace: trace,
 		found: func(_ context.Context, p Provider) { found = append(found, p) },

@@ -238,7 +238,7 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 // serve answers the provider exchange and lets lookups begin.
 func (s *Service) serve(ctx context.Context) *running {
 	r := &running{ctx: ctx}
-	r.engine = &engine{self: s.self, table: s.table, connected: s.connected, know: s.know, tasks: &r.lookups, m: s.m}
+	r.engine = &engine{self: s.self, table: s.table, connected: s.connected, know: s.know, isConnected: s.isConnected, fixed: s.cfg.HedgeFixed, tasks: &r.lookups, m: s.m}
 	r.server = &server{store: s.store, verify: s.verify, guard: s.guard, nearest: s.nearest, self: s.self, m: s.m, log: s.deps.Log, ctx: ctx}
 	if s.deps.Has != nil {
 		r.server.own = s.own

@@ -26,7 +26,7 @@ import (
 )
 
 // simNet is a network of hosts in virtual time: use it in a synctest bubble.
-// Each pair of hosts has a round-trip time of its own, lognormal with the
+// Every host has a /16 of its own. Each pair of hosts has a round-trip time of its own, lognormal with the
 // median medianRTT, the same in every run.
 type simNet struct {
 	t     testing.TB
@@ -44,7 +44,7 @@ type simNet struct {
 
 const medianRTT = 60 * time.Millisecond
 
-// rtt is lognormal with σ 0.5: one in a hundred pairs is beyond 190 ms.
+// rtt is lognormal with σ 0.4: one in a hundred pairs is beyond 150 ms.
 func rtt(a, b string) time.Duration {
 	if a > b {
 		a, b = b, a
@@ -52,7 +52,7 @@ func rtt(a, b string) time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(a + "|" + b))
 	rng := rand.New(rand.NewPCG(h.Sum64(), 1))
-	return time.Duration(float64(medianRTT) * math.Exp(0.5*rng.NormFloat64()))
+	return time.Duration(float64(medianRTT) * math.Exp(0.4*rng.NormFloat64()))
 }
 
 func newSimNet(t testing.TB, n int) *simNet {

@@ -229,8 +229,8 @@ func (l *Lookup[P]) slots() int {
 }
 
 // makeRoom reports whether there is a place for another probe. Where α + β are
-// in flight, the one that has been late the longest is given up if it took three
-// times as long as those that answered: without that a few silent peers would
+// in flight, the one that has been late the longest is given up if it took twice
+// as long as those that answered: without that a few silent peers would
 // stop the lookup until their time is over. Where everybody is slow nobody is
 // given up.
 func (l *Lookup[P]) makeRoom() bool {
@@ -258,7 +258,7 @@ func (l *Lookup[P]) makeRoom() bool {
 // giveUpAt is when a late probe may be given up; false when it is not late, or
 // nobody has answered yet.
 func (l *Lookup[P]) giveUpAt(c *candidate[P]) (time.Duration, bool) {
-	return c.probe.sentAt + 3*l.rtt.Mean(), c.state == late && l.rtt.Mean() > 0
+	return c.probe.sentAt + 2*l.rtt.Mean(), c.state == late && l.rtt.Mean() > 0
 }
 
 // send asks c. A probe beyond α takes the place of a late one.
