@@ -114,8 +114,9 @@ func (a addressBook) AddAddrs(p peer.AddrInfo) { a.host.Peerstore().AddAddrs(p.I
 
 // foundObjects opens objects wherever they are: in the store, or with peers.
 type foundObjects struct {
-	local    localObjects
-	resolver *resolver.Resolver
+	local     localObjects
+	resolver  *resolver.Resolver
+	noContent bool // a seed fetches nothing
 }
 
 // Open implements gateway.Objects.
@@ -126,6 +127,8 @@ func (f foundObjects) Open(ctx context.Context, root b3.Root, o gateway.OpenOpti
 		return c, err
 	case o.LocalOnly:
 		return nil, err
+	case f.noContent:
+		return nil, errNoContent
 	}
 	r := &remoteContent{resolver: f.resolver, root: root, via: resolver.Sources{Via: o.Via}}
 	want := resolver.OpenOptions{Sources: r.via} // no bytes: the size alone

@@ -9,6 +9,7 @@ import (
 
 	"allium/gateway"
 	"allium/gateway/client"
+	"allium/node/p2p"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver"
@@ -30,7 +31,8 @@ func newAPI(n *Node, objects gateway.Objects) *api {
 			_, err := n.resolver.FetchTree(ctx, root, resolver.FetchOptions{})
 			return err
 		},
-		pinned: n.announce,
+		pinned:    n.announce,
+		noContent: n.cfg.Node.Profile == p2p.Seed,
 	}
 	return a
 }
@@ -40,6 +42,9 @@ func (a *api) Fetch(ctx context.Context, key string, progress client.ProgressFun
 	root, err := a.root(ctx, key)
 	if err != nil {
 		return client.Fetched{}, err
+	}
+	if a.noContent {
+		return client.Fetched{}, errNoContent
 	}
 	o := resolver.FetchOptions{}
 	if progress != nil {

@@ -27,7 +27,12 @@ type storeAPI struct {
 	fetchTree func(context.Context, b3.Root) error
 	// pinned is told of every new pin; nil when no node runs.
 	pinned func(context.Context, b3.Root)
+	// noContent is set on a seed.
+	noContent bool
 }
+
+// errNoContent is what a seed answers to who wants it to hold something.
+var errNoContent = status.Errorf(status.NotAllowed, "this node is a seed: it helps others to find each other, and neither holds nor fetches content; use another node, or another node.profile")
 
 var _ client.Store = (*storeAPI)(nil)
 
@@ -39,6 +44,10 @@ func (a *storeAPI) Add(ctx context.Context, tar io.Reader, o client.AddOptions, 
 // AddItems is Add of items of this process.
 func (a *storeAPI) AddItems(ctx context.Context, items Items, o client.AddOptions, progress client.ProgressFunc) iter.Seq2[client.Added, error] {
 	return func(yield func(client.Added, error) bool) {
+		if a.noContent {
+			yield(client.Added{}, errNoContent)
+			return
+		}
 		var stats AddStats
 		if progress != nil {
 			items = reporting(items, &stats, progress)

@@ -250,7 +250,7 @@ func (n *Node) startResolver(ctx context.Context) (err error) {
 }
 
 func (n *Node) startGateway(ctx context.Context) (err error) {
-	objects := foundObjects{local: localObjects{n.store}, resolver: n.resolver}
+	objects := foundObjects{local: localObjects{n.store}, resolver: n.resolver, noContent: n.cfg.Node.Profile == p2p.Seed}
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
 		Objects: objects, Node: newAPI(n, objects), Ready: n.board.Report, Version: ThisVersion(), Socket: n.socket,
 		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,

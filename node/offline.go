@@ -11,6 +11,7 @@ import (
 
 	"allium/gateway"
 	"allium/node/config"
+	"allium/node/p2p"
 	"allium/node/supervise"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -35,7 +36,7 @@ func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline,
 		return nil, err
 	}
 	o := &Offline{
-		storeAPI: storeAPI{st: st, objects: offlineObjects{localObjects{st}}},
+		storeAPI: storeAPI{st: st, objects: offlineObjects{localObjects{st}}, noContent: cfg.Node.Profile == p2p.Seed},
 		services: supervise.New(supervise.Deps{}),
 		ctx:      context.WithoutCancel(ctx),
 	}

@@ -57,7 +57,7 @@ func (a *app) seedLines(list client.Seeds, now time.Time) string {
 		}
 		gave := "-"
 		if !s.GaveAt.IsZero() {
-			gave = fmt.Sprintf("%d peers", len(s.Gave))
+			gave = plural(len(s.Gave), "peer")
 		}
 		fmt.Fprintf(&b, format, s.ID, s.Source, yesNo(s.Connected), ago(s.LastSuccess, now), expiry(s.NotAfter, now), gave)
 		if s.LastError != "" {
@@ -79,7 +79,7 @@ func (a *app) seedLines(list client.Seeds, now time.Time) string {
 		}
 	}
 	if list.Remembered > 0 {
-		fmt.Fprintf(&b, "%d remembered peers are tried when no seed answers\n", list.Remembered)
+		fmt.Fprintf(&b, "%s remembered for when no seed answers\n", plural(list.Remembered, "peer"))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

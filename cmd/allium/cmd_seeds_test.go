@@ -32,7 +32,7 @@ func TestSeedLines(t *testing.T) {
 4 tries: dial: * refused
 manifest 9, signed by 12D3S, until 2026-10-01T12:00:00Z
 manifest: it expired
-17 remembered peers are tried when no seed answers`
+17 peers remembered for when no seed answers`
 	if got := strings.Join(fields, "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

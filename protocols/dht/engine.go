@@ -217,13 +217,16 @@ func (d *driver) do(ctx context.Context, a kad.Action[peer.ID]) {
 		if f.hedge {
 			d.hedgesCanceled++
 		}
-		outcome, now := status.Timeout.String(), time.Since(d.start)
-		if _, running := d.lookup.Next(); !running {
-			outcome = status.Canceled.String()
-		} else if now < f.until {
-			outcome = givenUp
+		now := time.Since(d.start)
+		_, running := d.lookup.Next()
+		switch {
+		case now >= f.until:
+			d.trace.end(f.step, now, status.Timeout.String())
+		case running:
+			d.trace.end(f.step, now, givenUp)
+		default:
+			d.trace.end(f.step, now, status.Canceled.String())
 		}
-		d.trace.end(f.step, now, outcome)
 	}
 }
 

@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -281,9 +279,10 @@ func TestHedging(t *testing.T) {
 		return func(c *Config) { c.HedgeFixed, c.HedgeAfter = true, after }
 	}
 	ways := []way{{"α=3 β=2 adaptive", func(*Config) {}}, {"α=3, no hedging", off}}
-	full := simHosts(t)
-	if full > 0 {
-		sc = scenario{hosts: full, seekers: 8, objects: 100, lookups: 500, holes: 0.2}
+	hosts := simHosts(t, sc.hosts)
+	full := hosts > sc.hosts
+	if full {
+		sc = scenario{hosts: hosts, seekers: 8, objects: 100, lookups: 500, holes: 0.2}
 		for _, ms := range []time.Duration{75, 150, 250} {
 			ways = append(ways, way{fmt.Sprintf("α=3 β=2 fixed %d ms", ms), fixed(ms * time.Millisecond)})
 		}
@@ -293,7 +292,7 @@ func TestHedging(t *testing.T) {
 	}
 	var providers, nodes []*measured
 	synctest.Test(t, func(t *testing.T) { providers, nodes = sc.play(t, ways...) })
-	if full > 0 {
+	if full {
 		synctest.Test(t, func(t *testing.T) {
 			p, n := sc.playStock(t)
 			providers, nodes = append(providers, p), append(nodes, n)
@@ -314,27 +313,17 @@ func TestHedging(t *testing.T) {
 	}
 	// The order in which the closest are asked is random: 200 lookups are few.
 	worse := 1.15
-	if full > 0 {
+	if full {
 		worse = 1.05
 	}
 	if on, off := find.quantile(.5), without.quantile(.5); float64(on) > worse*float64(off) {
 		t.Errorf("hedging makes the median %s, it is %s without", on, off)
 	}
-	if full > 0 {
+	if full {
 		stock := providers[len(providers)-1]
 		if p50, p99 := stock.quantile(.5), stock.quantile(.99); float64(find.quantile(.5)) > 1.5*float64(p50) ||
 			float64(find.quantile(.99)) > 1.8*float64(p99) || find.perLookup() > .45*stock.perLookup() {
 			t.Errorf("against kad-dht's own query at α = 10 (p50 %s, p99 %s, %.1f probes)", p50, p99, stock.perLookup())
 		}
 	}
-}
-
-// simHosts is how many hosts a large simulation is to have; 0: run the small one.
-func simHosts(t *testing.T) int {
-	t.Helper()
-	n, err := strconv.Atoi(cmp.Or(os.Getenv("ALLIUM_SIM_HOSTS"), "0"))
-	if err != nil {
-		t.Fatalf("ALLIUM_SIM_HOSTS: %v", err)
-	}
-	return n
 }
