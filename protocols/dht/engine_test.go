@@ -88,7 +88,7 @@ func ids(from, to int) (ps []peer.ID) {
 }
 
 // lookup runs a lookup in w and waits for its last probe.
-func (w *world) lookup(t testing.TB, ctx context.Context, key string, cfg kad.Config, quorum kad.Quorum) (kad.Result[peer.ID], *Trace, []Provider, error) {
+func (w *world) lookup(ctx context.Context, t testing.TB, key string, cfg kad.Config, quorum kad.Quorum) (kad.Result[peer.ID], *Trace, []Provider, error) {
 	t.Helper()
 	m, err := newMetrics(nil)
 	if err != nil {
@@ -122,7 +122,7 @@ func TestLookupAsksTheClosest(t *testing.T) {
 			// The k closest of all, and lies: itself, us, and the same again.
 			w.knows[p] = append(nearest(all, key, cfg.K), p, "me", p)
 		}
-		r, trace, _, err := w.lookup(t, t.Context(), key, cfg, nil)
+		r, trace, _, err := w.lookup(t.Context(), t, key, cfg, nil)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestLookupAsksTheClosest(t *testing.T) {
 
 func TestLookupOfNobody(t *testing.T) {
 	w := &world{}
-	if _, trace, _, err := w.lookup(t, t.Context(), "x", kad.Find(), nil); status.Of(err) != status.NoBootstrap || trace.End != "no_peers" {
+	if _, trace, _, err := w.lookup(t.Context(), t, "x", kad.Find(), nil); status.Of(err) != status.NoBootstrap || trace.End != "no_peers" {
 		t.Errorf("got %v, %+v", err, trace)
 	}
 }
@@ -163,7 +163,7 @@ func TestLookupOfNobody(t *testing.T) {
 // is empty.
 func TestLookupBeforeTheTableFills(t *testing.T) {
 	w := &world{friends: ids(1, 3)}
-	if r, _, _, err := w.lookup(t, t.Context(), "x", kad.Find(), nil); err != nil || r.Hops != 1 || len(w.asked) != 2 {
+	if r, _, _, err := w.lookup(t.Context(), t, "x", kad.Find(), nil); err != nil || r.Hops != 1 || len(w.asked) != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -180,7 +180,7 @@ func TestLookupEndsAtOnce(t *testing.T) {
 		}
 		cfg := kad.Find()
 		start := time.Now()
-		r, trace, found, err := w.lookup(t, t.Context(), "x", cfg, kad.FirstProvider())
+		r, trace, found, err := w.lookup(t.Context(), t, "x", cfg, kad.FirstProvider())
 		if err != nil || r.Hops != 1 || len(found) == 0 {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -222,7 +222,7 @@ func TestLookupHedges(t *testing.T) {
 				w.knows[p] = alive[:20]
 			}
 			start := time.Now()
-			r, trace, _, err := w.lookup(t, t.Context(), "x", tc.cfg, nil)
+			r, trace, _, err := w.lookup(t.Context(), t, "x", tc.cfg, nil)
 			if took := time.Since(start); err != nil || took > 2*tc.took || took < tc.took || r.Hedges < tc.hedges || len(r.Closest) != 20 {
 				t.Errorf("hedge %s: %+v in %s, %v", tc.cfg.HedgeAfter, r, took, err)
 			}
@@ -266,7 +266,7 @@ func TestLookupDeadline(t *testing.T) {
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), tc.limit)
 			start := time.Now()
-			_, trace, _, err := w.lookup(t, ctx, "x", kad.Find(), nil)
+			_, trace, _, err := w.lookup(ctx, t, "x", kad.Find(), nil)
 			if status.Of(err) != tc.want || time.Since(start) != tc.took || trace.End != tc.end {
 				t.Errorf("%v after %s, %s", err, time.Since(start), trace.End)
 			}
@@ -274,7 +274,7 @@ func TestLookupDeadline(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
-		if _, trace, _, err := w.lookup(t, ctx, "x", kad.Find(), nil); !errors.Is(err, context.Canceled) || trace.End != "canceled" {
+		if _, trace, _, err := w.lookup(ctx, t, "x", kad.Find(), nil); !errors.Is(err, context.Canceled) || trace.End != "canceled" {
 			t.Errorf("%v, %+v", err, trace)
 		}
 	})
@@ -295,7 +295,7 @@ func TestHopBudget(t *testing.T) {
 		w.asked = nil
 		cfg := kad.Find()
 		cfg.Hops = tc.hops
-		r, _, _, err := w.lookup(t, t.Context(), "x", cfg, nil)
+		r, _, _, err := w.lookup(t.Context(), t, "x", cfg, nil)
 		if status.Of(err) != tc.want || len(w.asked) != tc.asked || r.Hops != tc.asked {
 			t.Errorf("budget %d: %d asked, %d hops, %v", tc.hops, len(w.asked), r.Hops, err)
 		}
@@ -314,7 +314,7 @@ func TestCancelledLookups(t *testing.T) {
 				w.knows[p] = nearest(all, "x", 20)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rng.Int64N(int64(2*time.Second))))
-			_, _, _, _ = w.lookup(t, ctx, "x", kad.Find(), nil) // waits for its probes
+			_, _, _, _ = w.lookup(ctx, t, "x", kad.Find(), nil) // waits for its probes
 			cancel()
 			synctest.Wait()
 			if w.now != 0 {

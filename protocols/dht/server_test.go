@@ -276,7 +276,7 @@ func TestServerLimits(t *testing.T) {
 				tc.change(&cfg)
 				b := newBench(t, cfg)
 				defer b.stop()
-				b.server.nearest = func(b3.Root, peer.ID) []peer.AddrInfo { time.Sleep(100 * time.Millisecond); return nil }
+				b.server.nearest = func(b3.Root, peer.ID) []peer.AddrInfo { time.Sleep(60 * time.Millisecond); return nil }
 				outcomes := make(chan status.Outcome, 3) // bound: requests
 				for range 3 {
 					go func() {

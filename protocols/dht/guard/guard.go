@@ -128,15 +128,20 @@ func (g *Guard) enter(a *account, bytes int64) (leave func(), err error) {
 	return leave, nil
 }
 
-// Work waits for a worker's place. It returns status.Busy at once when the
-// queue is full or the estimated wait exceeds what is left of ctx's deadline,
-// and ctx's outcome when ctx ends first. The caller calls release when the work
-// is done; a second call changes nothing.
+// Work waits for a worker's place, at most 100 ms: who asks is better served by
+// busy now than by an answer later. It returns status.Busy then, and at once when
+// the queue is full or the estimated wait exceeds that, and ctx's outcome when ctx
+// ends first. The caller calls release when the work is done; a second call
+// changes nothing.
 func (g *Guard) Work(ctx context.Context) (release func(), err error) {
-	release, err = g.work.Acquire(ctx)
+	wait, cancel := context.WithTimeout(ctx, workWait)
+	defer cancel()
+	release, err = g.work.Acquire(wait)
 	switch {
 	case err == nil:
 		return release, nil
+	case wait.Err() != nil && ctx.Err() == nil:
+		err = status.Errorf(status.Busy, "dht: no worker within %s", workWait)
 	case errors.Is(err, context.Canceled):
 		return nil, status.Errorf(status.Canceled, "dht: wait for a worker: %w", err)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -319,18 +319,23 @@ func TestWorkEndsWithItsContext(t *testing.T) {
 		g := newTested(t, func(c *Config) { c.Workers = 1 })
 		release, _ := g.Work(t.Context())
 		defer release()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		start := time.Now()
+		if _, err := g.Work(t.Context()); status.Of(err) != status.Busy || time.Since(start) != workWait {
+			t.Errorf("got %v after %s", err, time.Since(start))
+		}
+		g.wantRejected(t, kindWork, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), workWait/2)
 		defer cancel()
 		if _, err := g.Work(ctx); status.Of(err) != status.Timeout {
 			t.Errorf("got %v", err)
 		}
-		g.wantRejected(t, kindWork, 1)
+		g.wantRejected(t, kindWork, 2)
 		ctx, cancel = context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
+		time.AfterFunc(workWait/2, cancel)
 		if _, err := g.Work(ctx); status.Of(err) != status.Canceled {
 			t.Errorf("got %v", err)
 		}
-		g.wantRejected(t, kindWork, 1)
+		g.wantRejected(t, kindWork, 2)
 	})
 }
 

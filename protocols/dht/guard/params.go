@@ -7,9 +7,9 @@ const (
 	// departure of its answer (SPEC §2).
 	ioTimeout = 5 * time.Second
 
-	// workWait is the longest wait for a worker's place: an asker gives up
-	// after as much (SPEC §2), so nobody would read the answer.
-	workWait = 1500 * time.Millisecond
+	// workWait is the longest wait for a worker's place: an overloaded node says
+	// so instead of becoming slow, and who asks then asks somebody else.
+	workWait = 100 * time.Millisecond
 
 	// drainTimeout is how long messages in hand may take to be answered after
 	// Run's context has ended; then their streams are reset.

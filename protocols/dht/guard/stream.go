@@ -101,9 +101,7 @@ func (s *stream) receive() error {
 	if err := s.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, workWait)
-	defer cancel()
-	if s.working, err = s.g.Work(ctx); err != nil {
+	if s.working, err = s.g.Work(s.ctx); err != nil {
 		return err
 	}
 	s.rest = msg
