@@ -19,7 +19,7 @@ import (
 // so that not everybody is everything, and tables are refreshed every minute or
 // so.
 func chaos(cfg *Config, _ *Deps) {
-	cfg.K = 6
+	cfg.K = 8
 	cfg.Refresh = time.Minute
 }
 
@@ -264,7 +264,7 @@ func TestCutOff(t *testing.T) {
 				roots, _ := publish(t, services[:1], 1)
 				cut := services[n-1]
 				sn.vanish(n - 1)
-				for end := time.Now().Add(settle); time.Now().Before(end); time.Sleep(3 * time.Second) {
+				for end := time.Now().Add(settle); time.Now().Before(end); time.Sleep(7 * time.Second) {
 					found, err := collect(cut.FindProviders(t.Context(), roots[0], FindOptions{Fresh: true}))
 					if o := status.Of(err); len(found) > 0 || o != status.Timeout && o != status.NoBootstrap {
 						t.Fatalf("%s after the cut, with %d in the table: %v, %v", settle-time.Until(end), cut.TableSize(), found, err)
