@@ -236,7 +236,8 @@ func TestLookupHedges(t *testing.T) {
 				if s.Hedge {
 					hedges++
 				}
-				if silent[s.Peer] != (s.Outcome != "ok") {
+				// A spare may be on its way when the last of the k answers.
+				if silent[s.Peer] == (s.Outcome == "ok") && s.Outcome != "canceled" {
 					t.Errorf("a step is %+v", s)
 				}
 			}

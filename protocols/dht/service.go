@@ -319,10 +319,13 @@ func (s *Service) addrs(p peer.ID) []ma.Multiaddr {
 	return addrs
 }
 
-// janitor drops expired records.
+// janitor drops expired records every minute, and counts them more often.
 func (s *Service) janitor(ctx context.Context) {
-	for sleep(ctx, time.Minute) {
-		s.m.records.Set(float64(s.store.sweep(time.Now())))
+	for i := 1; sleep(ctx, 5*time.Second); i++ {
+		if i%12 == 0 {
+			s.store.sweep(time.Now())
+		}
+		s.m.records.Set(float64(s.store.len()))
 	}
 }
 

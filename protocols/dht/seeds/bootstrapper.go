@@ -169,7 +169,9 @@ func (b *Bootstrapper) Seeds() []Info {
 	}
 	b.mu.Unlock()
 	for i := range infos {
-		infos[i].Connected = b.deps.Dialer.Connected(infos[i].ID)
+		if infos[i].Connected = b.deps.Dialer.Connected(infos[i].ID); infos[i].Connected {
+			infos[i].LastError, infos[i].Tries = "", 0 // of a loss that is over
+		}
 	}
 	return infos
 }

@@ -79,6 +79,7 @@ func (b *Bootstrapper) round(ctx context.Context) (missing, held bool) {
 			continue
 		}
 		if b.deps.Dialer.Connected(s.ID) {
+			b.update(s.ID, (*seedState).met)
 			d.group.Go(func() error { b.ask(ctx, s.ID); return nil })
 		} else if !d.start(ctx, func() { b.dialSeed(ctx, s) }) {
 			break
@@ -111,9 +112,7 @@ func (b *Bootstrapper) dialSeed(ctx context.Context, s seed) {
 	}
 	count(b.m.dials, err)
 	if err == nil {
-		b.update(s.ID, func(st *seedState) {
-			st.lastSuccess, st.lastError, st.tries, st.warned = time.Now(), "", 0, false
-		})
+		b.update(s.ID, (*seedState).reached)
 		b.log.Debug("connected to a seed", "seed", s.ID)
 		b.ask(ctx, s.ID)
 		return
@@ -126,6 +125,19 @@ func (b *Bootstrapper) dialSeed(ctx context.Context, s seed) {
 		st.lastError, st.tries, st.warned = err.Error(), st.tries+1, true
 	})
 	b.log.Log(ctx, level, "a seed cannot be reached", "seed", s.ID, "error", err)
+}
+
+// reached is that a dial succeeded.
+func (st *seedState) reached() {
+	st.lastSuccess, st.lastError, st.tries, st.warned = time.Now(), "", 0, false
+}
+
+// met is that there is a connection. One that failed before, or was never
+// reached, has been reached since, by somebody else's dial.
+func (st *seedState) met() {
+	if st.lastError != "" || st.lastSuccess.IsZero() {
+		st.reached()
+	}
 }
 
 // dial connects to one peer within 5 s.

@@ -224,3 +224,23 @@ func TestDialDeadline(t *testing.T) {
 		}
 	})
 }
+
+// TestMet: a seed that somebody else's dial has reached counts as reached.
+func TestMet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		for name, st := range map[string]seedState{
+			"never reached": {},
+			"lost":          {lastSuccess: now.Add(-time.Hour), lastError: "refused", tries: 3, warned: true},
+		} {
+			st.met()
+			if st.lastSuccess != now || st.lastError != "" || st.tries != 0 || st.warned {
+				t.Errorf("%s: %+v", name, st)
+			}
+		}
+		st := seedState{lastSuccess: now.Add(-time.Hour)}
+		if st.met(); st.lastSuccess != now.Add(-time.Hour) {
+			t.Error("a connection that holds is no new success")
+		}
+	})
+}
