@@ -24,6 +24,7 @@ var layers = map[string][]string{
 	"protocols/b3":          {},
 	"protocols/admission":   {},
 	"protocols/kad":         {},
+	"protocols/dcbor":       {},
 	"protocols/manifest":    {},
 	"protocols/oap":         {},
 	"protocols/streamtest":  {},
@@ -32,7 +33,8 @@ var layers = map[string][]string{
 	"protocols/dht":         {"protocols/..."},
 	"protocols/dht/routing": {"protocols/admission", "protocols/kad"},
 	"protocols/dht/guard":   {"protocols/..."},
-	"protocols/dht/seeds":   {},
+	"protocols/dht/pace":    {},
+	"protocols/dht/seeds":   {"protocols/dcbor", "protocols/dht/pace"},
 	"protocols/dht/sweep":   {"protocols/..."},
 
 	"store":           {"protocols/manifest", "protocols/admission"},

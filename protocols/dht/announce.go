@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"allium/protocols/admission"
 	"allium/protocols/b3"
+	"allium/protocols/dht/pace"
 	"allium/protocols/status"
 )
 
@@ -71,7 +71,7 @@ func (a *announcer) work(ctx context.Context) {
 
 // retry queues again what has failed.
 func (a *announcer) retry(ctx context.Context) {
-	for sleep(ctx, jitter(retryEvery, 0.2)) {
+	for pace.Sleep(ctx, pace.Jitter(retryEvery)) {
 		for _, root := range a.failures() {
 			if a.add(root) != nil {
 				break // the queue is full: next time
@@ -126,26 +126,9 @@ func (a *announcer) failures() []b3.Root {
 // to an empty table fails at once.
 func (a *announcer) awaitPeers(ctx context.Context) bool {
 	for a.peers() == 0 {
-		if !sleep(ctx, peersPoll) {
+		if !pace.Sleep(ctx, peersPoll) {
 			return false
 		}
 	}
 	return true
-}
-
-// sleep waits for d and returns true, or false as soon as ctx ends.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// jitter returns d ± part, evenly.
-func jitter(d time.Duration, part float64) time.Duration {
-	return time.Duration(float64(d) * (1 + part*(2*rand.Float64()-1)))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/pace"
 	"allium/protocols/status"
 )
 
@@ -35,7 +36,7 @@ func (p *publisher) publish(ctx context.Context, r b3.Root) (int, error) {
 	p.now++
 	p.max = max(p.max, p.now)
 	p.mu.Unlock()
-	ok := sleep(ctx, p.takes)
+	ok := pace.Sleep(ctx, p.takes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.now--

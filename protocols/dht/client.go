@@ -30,7 +30,7 @@ func (x *exchanger) get(ctx context.Context, p peer.ID, root b3.Root) (response,
 func (x *exchanger) exchange(ctx context.Context, p peer.ID, q request) (r response, err error) {
 	start := time.Now()
 	defer func() { x.m.rpc("prov", start, err) }()
-	raw, err := encMode.Marshal(q)
+	raw, err := canonical.Marshal(q)
 	if err != nil {
 		return r, err
 	}

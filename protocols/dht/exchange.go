@@ -9,6 +9,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/protocols/b3"
+	"allium/protocols/dcbor"
 	"allium/protocols/status"
 )
 
@@ -53,12 +54,12 @@ const maxReason = 64
 // decodeRequest checks everything that can be checked without the network: the
 // encoding, the operation and its members, and the sizes. root is the key.
 func decodeRequest(p []byte) (q request, root b3.Root, err error) {
-	if err := decodeStrict(p, &q); err != nil {
+	if err := canonical.Unmarshal(p, &q); err != nil {
 		return q, root, status.Errorf(status.BadRequest, "dht: request: %w", err)
 	}
 	root, err = b3.FromMultihash(q.Key)
 	if err == nil && !bytes.Equal(root.Multihash(), q.Key) {
-		err = errNotCanonical
+		err = dcbor.ErrNotCanonical
 	}
 	if err != nil {
 		return q, root, status.Errorf(status.BadAddress, "dht: request key: %w", err)
@@ -85,7 +86,7 @@ func decodeRequest(p []byte) (q request, root b3.Root, err error) {
 // still to be verified.
 func decodeResponse(p []byte) (response, error) {
 	var r response
-	if err := decodeStrict(p, &r); err != nil {
+	if err := canonical.Unmarshal(p, &r); err != nil {
 		return r, status.Errorf(status.Upstream, "dht: response: %w", err)
 	}
 	bad := func(what string) (response, error) {

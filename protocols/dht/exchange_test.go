@@ -16,7 +16,7 @@ import (
 
 func encode(t testing.TB, v any) []byte {
 	t.Helper()
-	p, err := encMode.Marshal(v)
+	p, err := canonical.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (sn *simNet) lie(i int, answer func(asking peer.ID, root b3.Root) response)
 		if q.Op == opGet {
 			r = answer(s.Conn().RemotePeer(), root)
 		}
-		raw, err := encMode.Marshal(r)
+		raw, err := canonical.Marshal(r)
 		if err != nil || len(raw) > maxMessage {
 			sn.t.Errorf("a lie of %d bytes, %v", len(raw), err)
 			return

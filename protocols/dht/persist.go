@@ -218,7 +218,7 @@ func (w *persister) write(ctx context.Context, changed []slot) (stored int, err 
 			rec, ok := held[s]
 			if !ok {
 				err = batch.Delete(ctx, s.key())
-			} else if value, merr := encMode.Marshal(wireProvider{Envelope: rec.envelope, PeerRecord: rec.peerRecord}); merr != nil {
+			} else if value, merr := canonical.Marshal(wireProvider{Envelope: rec.envelope, PeerRecord: rec.peerRecord}); merr != nil {
 				err = merr
 			} else {
 				err = batch.Put(ctx, s.key(), value)
@@ -319,7 +319,7 @@ func (w *persister) read(ctx context.Context, e query.Entry) bool {
 // restore verifies a persisted record and gives it to the store.
 func (w *persister) restore(ctx context.Context, at slot, value []byte) error {
 	var wire wireProvider
-	if err := decodeStrict(value, &wire); err != nil {
+	if err := canonical.Unmarshal(value, &wire); err != nil {
 		return refuse(Malformed, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, verifyWait)

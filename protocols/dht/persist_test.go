@@ -146,7 +146,7 @@ func TestPersistRefuses(t *testing.T) {
 	me, other := newIdentity(t), newIdentity(t)
 	end := time.Now().Add(time.Hour)
 	value := func(s sealed) []byte {
-		p, err := encMode.Marshal(wireProvider{Envelope: s.envelope, PeerRecord: s.peerRecord})
+		p, err := canonical.Marshal(wireProvider{Envelope: s.envelope, PeerRecord: s.peerRecord})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -493,7 +493,7 @@ func FuzzParseSlot(f *testing.F) {
 func FuzzPersisted(f *testing.F) {
 	me := fixedIdentity(f)
 	good := me.seal(f, root("x"), 1, time.Now().Add(time.Hour))
-	value, err := encMode.Marshal(wireProvider{Envelope: good.envelope, PeerRecord: good.peerRecord})
+	value, err := canonical.Marshal(wireProvider{Envelope: good.envelope, PeerRecord: good.peerRecord})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -153,12 +153,11 @@ func (p *providerStore) sealed(root b3.Root, h held) sealed {
 	}
 }
 
-// sweep drops what has expired and returns how many records are left.
-func (p *providerStore) sweep(now time.Time) int {
+// sweep drops what has expired.
+func (p *providerStore) sweep(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sweepLocked(now)
-	return p.n
 }
 
 func (p *providerStore) sweepLocked(now time.Time) {

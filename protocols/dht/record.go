@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/record"
 
 	"allium/protocols/b3"
+	"allium/protocols/dcbor"
 )
 
 // The envelope of a provider record (OAP1 §11).
@@ -46,7 +47,7 @@ func (r *Record) MarshalRecord() ([]byte, error) {
 	if r.NotAfter.Unix() < 0 {
 		return nil, errors.New("not_after is before 1970")
 	}
-	return encMode.Marshal(wireRecord{
+	return canonical.Marshal(wireRecord{
 		Multihash: r.Root.Multihash(),
 		Provider:  []byte(r.Provider),
 		Seq:       r.Seq,
@@ -58,7 +59,7 @@ func (r *Record) MarshalRecord() ([]byte, error) {
 // form of a payload.
 func (r *Record) UnmarshalRecord(p []byte) error {
 	var w wireRecord
-	if err := decodeStrict(p, &w); err != nil {
+	if err := canonical.Unmarshal(p, &w); err != nil {
 		return err
 	}
 	root, err := b3.FromMultihash(w.Multihash)
@@ -66,7 +67,7 @@ func (r *Record) UnmarshalRecord(p []byte) error {
 		return err
 	}
 	if !bytes.Equal(root.Multihash(), w.Multihash) {
-		return errNotCanonical
+		return dcbor.ErrNotCanonical
 	}
 	id, err := peerID(w.Provider)
 	if err != nil {

@@ -47,7 +47,7 @@ func TestRecordDecodeRefusals(t *testing.T) {
 	me := newIdentity(t)
 	good := wireRecord{Multihash: root("x").Multihash(), Provider: []byte(me.id), Seq: 1, NotAfter: 2}
 	enc := func(v any) []byte {
-		p, err := encMode.Marshal(v)
+		p, err := canonical.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func (v *server) exchange(ctx context.Context, from peer.ID, rw io.ReadWriter) e
 	}
 	r, op := v.admit(ctx, from, p)
 	v.m.served.WithLabelValues(op, status.FromCode(int(r.Code)).String()).Inc()
-	answer, err := encMode.Marshal(r)
+	answer, err := canonical.Marshal(r)
 	if err != nil {
 		return err
 	}

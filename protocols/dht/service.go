@@ -28,6 +28,7 @@ import (
 	"allium/protocols/admission"
 	"allium/protocols/b3"
 	"allium/protocols/dht/guard"
+	"allium/protocols/dht/pace"
 	"allium/protocols/dht/routing"
 	"allium/protocols/dht/seeds"
 	"allium/protocols/dht/sweep"
@@ -321,7 +322,7 @@ func (s *Service) addrs(p peer.ID) []ma.Multiaddr {
 
 // janitor drops expired records every minute, and counts them more often.
 func (s *Service) janitor(ctx context.Context) {
-	for i := 1; sleep(ctx, 5*time.Second); i++ {
+	for i := 1; pace.Sleep(ctx, 5*time.Second); i++ {
 		if i%12 == 0 {
 			s.store.sweep(time.Now())
 		}

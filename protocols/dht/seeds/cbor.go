@@ -7,56 +7,15 @@ import (
 	"math"
 	"time"
 
-	"github.com/fxamacker/cbor/v2"
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
+
+	"allium/protocols/dcbor"
 )
 
-// Deterministic CBOR (RFC 8949 §4.2.1), as in OAP1 §11. Both modes are immutable.
-var (
-	encMode = must(encOptions().EncMode())
-	decMode = must(cbor.DecOptions{
-		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
-		IndefLength:       cbor.IndefLengthForbidden,
-		TagsMd:            cbor.TagsForbidden,
-		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
-		MaxNestedLevels:   8,
-		MaxArrayElements:  2 * maxSeeds, // the tries of seeds of both sources
-		MaxMapPairs:       16,
-	}.DecMode())
-)
-
-// encOptions writes nil byte strings as empty ones: null has no place here.
-func encOptions() cbor.EncOptions {
-	o := cbor.CoreDetEncOptions()
-	o.NilContainers = cbor.NilContainerAsEmpty
-	return o
-}
-
-// must is for the two modes above: their options are constants.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-var errNotCanonical = errors.New("not deterministic CBOR")
-
-// decodeStrict decodes p into v and demands that v encodes to p again.
-func decodeStrict(p []byte, v any) error {
-	if err := decMode.Unmarshal(p, v); err != nil {
-		return err
-	}
-	again, err := encMode.Marshal(v)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(p, again) {
-		return errNotCanonical
-	}
-	return nil
-}
+// canonical is the form of manifests and of what is stored. The longest array is the
+// tries of seeds of both sources.
+var canonical = dcbor.New(2 * maxSeeds)
 
 // parseID parses the binary form of a peer id.
 func parseID(p []byte) (peer.ID, error) {

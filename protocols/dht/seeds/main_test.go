@@ -14,6 +14,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 	"go.uber.org/goleak"
+
+	"allium/protocols/dht/pace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -95,7 +97,7 @@ func (d *fakeDialer) Connect(ctx context.Context, info peer.AddrInfo) error {
 	d.most = max(d.most, d.running)
 	d.mu.Unlock()
 	if !up {
-		sleep(ctx, d.takes)
+		pace.Sleep(ctx, d.takes)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -155,13 +155,13 @@ func encode(m Manifest) ([]byte, error) {
 	for _, s := range m.Seeds {
 		w.Seeds = append(w.Seeds, wireSeed{ID: []byte(s.ID), Addrs: addrBytes(s.Addrs)})
 	}
-	return encMode.Marshal(w)
+	return canonical.Marshal(w)
 }
 
 // decode is the manifest of a payload.
 func decode(payload []byte) (Manifest, error) {
 	var w wireManifest
-	if err := decodeStrict(payload, &w); err != nil {
+	if err := canonical.Unmarshal(payload, &w); err != nil {
 		return Manifest{}, err
 	}
 	notAfter, err := parseTime(w.NotAfter)

@@ -54,7 +54,7 @@ func seal(t testing.TB, r record.Record) []byte {
 
 func sealPayload(t testing.TB, w wireManifest) []byte {
 	t.Helper()
-	p, err := encMode.Marshal(w)
+	p, err := canonical.Marshal(w)
 	if err != nil {
 		t.Fatal(err)
 	}

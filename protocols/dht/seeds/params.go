@@ -21,7 +21,6 @@ const (
 var tiers = [...]time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute}
 
 const (
-	spread       = 0.2 // of tiers and other periods, to either side
 	dialTimeout  = 5 * time.Second
 	dialSpace    = 200 * time.Millisecond // between the starts of two dials, ± 20 %
 	dialParallel = 4

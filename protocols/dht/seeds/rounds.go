@@ -8,6 +8,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
+
+	"allium/protocols/dht/pace"
 )
 
 // loop goes from round to round until ctx ends.
@@ -20,19 +22,19 @@ func (b *Bootstrapper) loop(ctx context.Context) {
 		}
 	})
 	defer stop()
-	save := time.NewTimer(jitter(saveEvery))
+	save := time.NewTimer(pace.Jitter(saveEvery))
 	defer save.Stop()
 
 	tier := 0
 	next := func() time.Duration { // the wait of the present tier; the following one is longer
-		wait := jitter(tiers[tier])
+		wait := pace.Jitter(tiers[tier])
 		tier = min(tier+1, len(tiers)-1)
 		return wait
 	}
 	var up time.Time // since when there is somebody to hold on to; zero: nobody
 	for {
 		missing, held := b.round(ctx)
-		wait := jitter(tiers[len(tiers)-1])
+		wait := pace.Jitter(tiers[len(tiers)-1])
 		if missing {
 			wait = next()
 		}
@@ -47,7 +49,7 @@ func (b *Bootstrapper) loop(ctx context.Context) {
 			case <-save.C:
 				b.remember(time.Now())
 				b.store(ctx)
-				save.Reset(jitter(saveEvery))
+				save.Reset(pace.Jitter(saveEvery))
 			case <-lost:
 				b.forgetConnections()
 				if up.IsZero() || b.held() {
@@ -193,27 +195,10 @@ func newDials() *dials {
 // start calls dial as soon as there is room and time has passed since the dial
 // before; false: ctx has ended.
 func (d *dials) start(ctx context.Context, dial func()) bool {
-	if d.begun && !sleep(ctx, jitter(dialSpace)) {
+	if d.begun && !pace.Sleep(ctx, pace.Jitter(dialSpace)) {
 		return false
 	}
 	d.begun = true
 	d.group.Go(func() error { dial(); return nil })
 	return true
-}
-
-// sleep waits for d and returns true, or false as soon as ctx ends.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// jitter returns d ± 20 %, evenly.
-func jitter(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (1 + spread*(2*rand.Float64()-1)))
 }

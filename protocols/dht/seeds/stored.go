@@ -97,7 +97,7 @@ func (b *Bootstrapper) takeMark(p []byte) error {
 
 func decodeMark(p []byte) (mark, error) {
 	var w wireMark
-	if err := decodeStrict(p, &w); err != nil {
+	if err := canonical.Unmarshal(p, &w); err != nil {
 		return mark{}, err
 	}
 	signer, err := parseID(w.Signer)
@@ -113,7 +113,7 @@ func decodeMark(p []byte) (mark, error) {
 }
 
 func encodeMark(k mark) ([]byte, error) {
-	return encMode.Marshal(wireMark{k.seq, []byte(k.signer), k.digest[:]})
+	return canonical.Marshal(wireMark{k.seq, []byte(k.signer), k.digest[:]})
 }
 
 // takeTries takes over how seeds did. Those that are in no list by the end of
@@ -131,7 +131,7 @@ func (b *Bootstrapper) takeTries(p []byte, now time.Time) error {
 
 func decodeTries(p []byte, now time.Time) (map[peer.ID]seedState, error) {
 	var ws []wireTries
-	if err := decodeStrict(p, &ws); err != nil {
+	if err := canonical.Unmarshal(p, &ws); err != nil {
 		return nil, err
 	}
 	tries := make(map[peer.ID]seedState, len(ws))
@@ -169,7 +169,7 @@ func encodeTries(list []seed, state map[peer.ID]seedState) ([]byte, error) {
 		}
 		ws = append(ws, w)
 	}
-	return encMode.Marshal(ws)
+	return canonical.Marshal(ws)
 }
 
 // takeKnown takes over the remembered peers that are fresh.
@@ -187,7 +187,7 @@ func (b *Bootstrapper) takeKnown(p []byte, now time.Time) error {
 
 func decodeKnown(p []byte) ([]known, error) {
 	var ws []wireKnown
-	if err := decodeStrict(p, &ws); err != nil {
+	if err := canonical.Unmarshal(p, &ws); err != nil {
 		return nil, err
 	}
 	if len(ws) > maxKnown {
@@ -220,7 +220,7 @@ func encodeKnown(peers []known) ([]byte, error) {
 	for _, k := range peers {
 		ws = append(ws, wireKnown{[]byte(k.ID), uint64(k.seen.Unix()), addrBytes(k.Addrs)})
 	}
-	return encMode.Marshal(ws)
+	return canonical.Marshal(ws)
 }
 
 // store writes what has changed. What cannot be written is tried again the next
@@ -252,7 +252,7 @@ func (b *Bootstrapper) store(ctx context.Context) {
 }
 
 // emptyList is what is not worth a first write.
-var emptyList = must(encMode.Marshal([]wireTries{}))
+var emptyList = []byte{0x80} // an array of no tries
 
 // write writes one value if the datastore has another.
 func (b *Bootstrapper) write(ctx context.Context, key datastore.Key, value []byte) error {

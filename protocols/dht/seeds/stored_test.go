@@ -312,7 +312,7 @@ func FuzzStored(f *testing.F) {
 		[]wireTries{{[]byte(id), 1_700_000_000, 3}},
 		[]wireKnown{{[]byte(id), 1_700_000_000, addrBytes(peers(f, 0, 1)[0].Addrs)}},
 	} {
-		p, err := encMode.Marshal(v)
+		p, err := canonical.Marshal(v)
 		if err != nil {
 			f.Fatal(err)
 		}
