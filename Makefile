@@ -46,7 +46,7 @@ fuzz-smoke: ## Run every fuzz target for FUZZTIME (5s)
 bench: build ## Run benchmarks, simulations, the reference pipe and 25 crash rounds
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./protocols/... ./store/... ./resolver/... ./gateway/... ./testnet/...
 	ALLIUM_CRASH_ROUNDS=25 $(GO) test -run 'Crash' -count 1 -v ./store/
-	ALLIUM_SIM_HOSTS=200 $(GO) test -run 'TestHedging|TestJoin' -count 1 -timeout 60m -v ./protocols/dht/
+	ALLIUM_SIM_HOSTS=200 $(GO) test -run 'TestHedging|TestReadyInALargeNetwork' -count 1 -timeout 60m -v ./protocols/dht/
 	$(GO) run ./bench -allium bin/allium
 
 .PHONY: docs
