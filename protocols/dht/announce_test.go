@@ -57,6 +57,13 @@ func (p *publisher) done(_ context.Context, r b3.Root) error {
 	return nil
 }
 
+// handedOver is how many were handed to the sweep.
+func (p *publisher) handedOver() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.handed)
+}
+
 func (p *publisher) count(r b3.Root) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,12 +145,12 @@ func TestAnnounceHandsOver(t *testing.T) {
 			}
 		}
 		time.Sleep(5*time.Minute + time.Second)
-		if n := 5 * DefaultConfig().Announcers; p.published() != n || len(p.handed) != n {
-			t.Errorf("%d published, %d handed over", p.published(), len(p.handed))
+		if n := 5 * DefaultConfig().Announcers; p.published() != n || p.handedOver() != n {
+			t.Errorf("%d published, %d handed over", p.published(), p.handedOver())
 		}
 		time.Sleep(time.Hour)
-		if p.published() != 40 || len(p.handed) != 40 || p.most() != DefaultConfig().Announcers {
-			t.Errorf("%d published, %d handed over, %d at one time", p.published(), len(p.handed), p.most())
+		if p.published() != 40 || p.handedOver() != 40 || p.most() != DefaultConfig().Announcers {
+			t.Errorf("%d published, %d handed over, %d at one time", p.published(), p.handedOver(), p.most())
 		}
 		if n := testutil.ToFloat64(a.m.announced.WithLabelValues("ok")); n != 40 {
 			t.Errorf("%v are counted", n)

@@ -306,8 +306,11 @@ func TestHopBudget(t *testing.T) {
 // TestCancelledLookups: whenever a lookup is cancelled, nothing of it stays.
 func TestCancelledLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := ids(0, 100)
-		for i := range 1000 {
+		all, lookups := ids(0, 100), 1000
+		if testing.Short() {
+			lookups = 100
+		}
+		for i := range lookups {
 			rng := rand.New(rand.NewPCG(uint64(i), 0))
 			w := &world{table: all[:20], silent: map[peer.ID]bool{}, knows: map[peer.ID][]peer.ID{}}
 			for _, p := range all {

@@ -98,6 +98,9 @@ func phantoms(all []kad.Peer[peer.ID], root b3.Root, n int) (peers []wirePeer) {
 // the peers it makes up do not keep a lookup from the honest record, or cost it
 // more than a few probes.
 func TestLiars(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a minute with the race detector")
+	}
 	for _, liars := range []int{1, 3} {
 		t.Run(fmt.Sprint(liars), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

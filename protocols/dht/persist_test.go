@@ -299,13 +299,18 @@ func TestDirtySetDropsOldest(t *testing.T) {
 		stop := inBackground(t, w)
 		defer stop()
 		time.Sleep(55 * time.Minute)
-		p.dirty.most = 1
+		most := func(n int) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.dirty.most = n
+		}
+		most(1)
 		p.sweep(time.Now()) // all have expired; one deletion is noted
 		time.Sleep(3 * time.Second)
 		if got := len(entries(t, d)); got != 3 {
 			t.Errorf("%d records left before the tidying", got)
 		}
-		p.dirty.most = maxDirty
+		most(maxDirty)
 		time.Sleep(10 * time.Minute)
 		if got := len(entries(t, d)); got != 0 {
 			t.Errorf("%d records left after it", got)
