@@ -100,6 +100,7 @@ func (sc scenario) build(t testing.TB, newKad func(*Service) (*kaddht.IpfsDHT, e
 			}
 		}
 	}
+	time.Sleep(time.Second) // the tables' writers are at work
 	return sn, places, func() {
 		cancel()
 		for _, p := range places {
@@ -309,7 +310,11 @@ func TestHedging(t *testing.T) {
 	if p99 := find.quantile(.99); p99 > 350*time.Millisecond || find.failed > 0 || find.perLookup() > 4.5 {
 		t.Errorf("finding providers: p99 %s, %d failed, %.1f probes", p99, find.failed, find.perLookup())
 	}
-	if p99 := node.quantile(.99); p99 > 700*time.Millisecond {
+	slowest := 700 * time.Millisecond
+	if !full { // half of those that are alive have to answer
+		slowest = time.Second
+	}
+	if p99 := node.quantile(.99); p99 > slowest {
 		t.Errorf("finding the closest: p99 %s", p99)
 	}
 	// The order in which the closest are asked is random: 200 lookups are few.
