@@ -307,7 +307,8 @@ func TestDirtySetDropsOldest(t *testing.T) {
 		most(1)
 		p.sweep(time.Now()) // all have expired; one deletion is noted
 		time.Sleep(3 * time.Second)
-		if got := len(entries(t, d)); got != 3 {
+		// The order of a sweep is random: the one noted may be 3, which is not there.
+		if got := len(entries(t, d)); got != 3 && got != 4 {
 			t.Errorf("%d records left before the tidying", got)
 		}
 		most(maxDirty)
