@@ -196,7 +196,8 @@ func TestPartition(t *testing.T) {
 		for i := range halves[1] {
 			sn.side.Delete(sn.socket(n/2 + i))
 		}
-		took := within(t, 10*time.Minute, "everybody finds the other half", func() bool {
+		// The last tier is 5 min ± 20 %, and a dial into the rest of the outage may fail.
+		took := within(t, time.Hour, "everybody finds the other half", func() bool {
 			return !slices.ContainsFunc(halves[1], func(s *Service) bool { return !s.Seeds()[0].Connected })
 		})
 		t.Logf("the seed is back after %s", took)
