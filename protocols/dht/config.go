@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"allium/protocols/dht/guard"
+	"allium/protocols/dht/routing"
 	"allium/protocols/dht/seeds"
 	"allium/protocols/dht/sweep"
 	"allium/protocols/kad"
@@ -132,6 +133,11 @@ func (c Config) find() kad.Config {
 		f.HedgeAfter = 0
 	}
 	return f
+}
+
+// routing is the shape of the routing table.
+func (c Config) routing() routing.Config {
+	return routing.Config{K: c.K, GroupShare: c.GroupShare, StaleAfter: c.Refresh}
 }
 
 // sweep is the pace of republishing: a region that grew out of another may come

@@ -36,7 +36,7 @@ var exempt = ma.StringCast("/ip4/127.0.0.1")
 var exemptGroup = groupKey(exempt)
 
 func newGroupShare(cfg Config, addrs func(peer.ID) []ma.Multiaddr) *groupShare {
-	return &groupShare{limit: max(1, int(cfg.GroupShare*float64(cfg.K)+1e-9)), addrs: addrs, counts: map[bucketGroup]int{}}
+	return &groupShare{limit: cfg.routing().GroupCap(), addrs: addrs, counts: map[bucketGroup]int{}}
 }
 
 // groupKey is empty for an address without an IP.

@@ -134,7 +134,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 // newParts makes what the service is made of. None of it starts anything.
 func (s *Service) newParts() (err error) {
 	h, log, reg, limits := s.deps.Host, s.deps.Log, s.deps.Metrics, s.deps.Limits
-	s.table, err = routing.New(routing.Config{K: s.cfg.K, GroupShare: s.cfg.GroupShare, StaleAfter: s.cfg.Refresh}, routing.Deps{
+	s.table, err = routing.New(s.cfg.routing(), routing.Deps{
 		Self: s.self, Addrs: s.addrs, Connected: s.isConnected, Log: log, Metrics: reg, Limits: limits,
 	})
 	if err != nil {

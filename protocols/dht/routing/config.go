@@ -35,8 +35,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// groupCap is how many entries of a bucket may share a group.
-func (c Config) groupCap() int {
+// GroupCap is how many entries of a bucket may share a group, at least 1.
+func (c Config) GroupCap() int {
 	return max(1, int(c.GroupShare*float64(c.K)+1e-9)) // 0.29 × 100 is 28.999999999999996
 }
 

@@ -45,7 +45,7 @@ func New(cfg Config, deps Deps) (*Table, error) {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
-	t := &Table{cfg: cfg, deps: deps, self: keyOf(deps.Self), groupCap: cfg.groupCap(), epoch: time.Now()}
+	t := &Table{cfg: cfg, deps: deps, self: keyOf(deps.Self), groupCap: cfg.GroupCap(), epoch: time.Now()}
 	var err error
 	if t.m, err = newMetrics(deps.Metrics, t); err != nil {
 		return nil, fmt.Errorf("routing: metrics: %w", err)

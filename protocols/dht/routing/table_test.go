@@ -48,7 +48,7 @@ func TestGroupCap(t *testing.T) {
 		share float64
 		want  int
 	}{{20, 0.4, 8}, {1, 0.4, 1}, {4, 0.4, 1}, {5, 0.4, 2}, {100, 0.29, 29}, {20, 1, 20}, {20, 0.001, 1}} {
-		if got := (Config{K: test.k, GroupShare: test.share}).groupCap(); got != test.want {
+		if got := (Config{K: test.k, GroupShare: test.share}).GroupCap(); got != test.want {
 			t.Errorf("%v of %d: %d, want %d", test.share, test.k, got, test.want)
 		}
 	}
