@@ -42,6 +42,8 @@ func Suite(t *testing.T, open func(t *testing.T) *store.Store) {
 		{"IngestAborted", testIngestAborted},
 		{"Verify", testVerify},
 		{"Model", testModel},
+		{"Linearizable", testLinearizable},
+		{"Vectors", testVectors},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
