@@ -69,7 +69,11 @@ var linearModel = porcupine.Model{
 // goroutines at once: what each was answered must fit some order of all, in
 // which each takes effect between its call and its return.
 func testLinearizable(t *testing.T, s *store.Store) {
-	const clients, steps = 6, 60
+	const clients = 6
+	steps := 60
+	if testing.Short() {
+		steps = 15
+	}
 	sizes := []int{1, 4096, b3.GroupSize, b3.GroupSize + 1, 3 * b3.GroupSize}
 	contents := make([][]byte, len(sizes))
 	for i, size := range sizes {
