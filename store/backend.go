@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync/atomic"
+	"time"
 
 	"allium/protocols/b3"
 )
@@ -14,8 +15,21 @@ type entry struct {
 	size    int64
 	corrupt bool // its bytes failed a check; not served until put again
 	seg     uint64
-	off     int64 // of the body in segment seg; embedded backend, small objects only
+	off     int64  // of the body in segment seg; embedded backend, small objects only
+	added   minute // when the object was stored; kept when its record moves
+	used    minute // its last use, filled by backend.entries only
 }
+
+// sameAs reports whether e and o are one object at one place, stored at one
+// time.
+func (e entry) sameAs(o entry) bool {
+	return e.root == o.root && e.size == o.size && e.seg == o.seg && e.off == o.off && e.added == o.added
+}
+
+// minute is a time in minutes since the Unix epoch; 0 is unknown.
+type minute uint32
+
+func minuteOf(t time.Time) minute { return minute(t.Unix() / 60) }
 
 // small reports whether an object of that size is one group, kept whole.
 func small(size int64) bool { return size <= b3.GroupSize }
@@ -47,8 +61,8 @@ type staging struct {
 }
 
 // backend keeps objects and pins. It is told only what Store has verified, and
-// is safe for concurrent use between open and close. put, publish, remove and
-// mark of one root do not run at once (the roots table sees to that), but for
+// is safe for concurrent use between open and close. put, publish, removeAll
+// and mark of one root do not run at once (the roots table sees to that), but for
 // publish of an object that two puts staged.
 type backend interface {
 	// open acquires what the backend needs; when it fails nothing is left open.
@@ -86,8 +100,14 @@ type backend interface {
 	// and durable, or the error for which some are not.
 	flush(ctx context.Context) error
 
-	// remove deletes a visible object, durably.
-	remove(e entry) error
+	// removeAll deletes at most maxRemove visible objects, each given once,
+	// durably and with one sync. An entry that is gone or has changed its place is passed over.
+	removeAll(ctx context.Context, es []entry) error
+	// touch notes when objects were used last; a crash may forget it. One that is
+	// not there is passed over.
+	touch(used map[b3.Root]minute) error
+	// usedAt is the last use of e: when it was added, or touched later.
+	usedAt(e entry) (minute, error)
 	// mark sets or clears an entry's corrupt flag.
 	mark(e entry, corrupt bool) error
 
@@ -103,6 +123,9 @@ type backend interface {
 	// failure is the sticky error of the write side, nil when it works.
 	failure() error
 }
+
+// maxRemove bounds the objects that are removed at a time.
+const maxRemove = 1024
 
 // totals counts visible objects. The embedded backend writes them down when it
 // closes, and counts its index when it opens after anything else.

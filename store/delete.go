@@ -35,7 +35,7 @@ func (s *Store) Delete(ctx context.Context, root b3.Root) error {
 	if why != "" {
 		return status.Errorf(status.Conflict, "store: %s is kept by a pin (%s); remove the pin first", root, why)
 	}
-	if err := s.backend.remove(e); err != nil {
+	if err := s.backend.removeAll(ctx, []entry{e}); err != nil {
 		return fmt.Errorf("store: delete %s: %w", root, err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -168,11 +169,16 @@ func (d *disk) release() error {
 func (d *disk) get(root b3.Root) (entry, bool, error) { return d.index.get(root) }
 
 func (d *disk) entries(root b3.Root, page []entry) ([]entry, error) {
+	first := len(page)
 	err := d.index.entries(root, func(e entry) bool {
+		e.used = e.added
 		page = append(page, e)
 		return len(page) < cap(page)
 	})
-	return page, err
+	if err != nil || len(page) == first {
+		return page, err
+	}
+	return page, d.index.uses(page[first:])
 }
 
 func (d *disk) read(e entry) ([]byte, error) { return d.segments.read(e) }
@@ -198,20 +204,58 @@ func (d *disk) flush(ctx context.Context) error {
 	return d.blobs.flush(ctx)
 }
 
-func (d *disk) remove(e entry) error {
-	if err := d.index.drop(rootKey(keyObject, e.root)); err != nil {
+func (d *disk) removeAll(_ context.Context, es []entry) error {
+	batch := d.index.db.NewBatch()
+	var gone []entry
+	for _, e := range es {
+		now, ok, err := d.index.get(e.root)
+		if err != nil {
+			return errors.Join(err, batch.Close())
+		}
+		if !ok || !now.sameAs(e) {
+			continue
+		}
+		for _, kind := range []byte{keyObject, keyUse} {
+			if err := batch.Delete(rootKey(kind, e.root), nil); err != nil {
+				return errors.Join(err, batch.Close())
+			}
+		}
+		gone = append(gone, now)
+	}
+	if err := d.index.apply(batch, true); err != nil {
 		return err
 	}
-	d.count.sub(e)
-	if !small(e.size) {
-		d.blobs.remove(e.root)
+	for _, e := range gone {
+		d.count.sub(e)
+		if !small(e.size) {
+			d.blobs.remove(e.root)
+		}
 	}
 	return nil
 }
 
+func (d *disk) touch(used map[b3.Root]minute) error {
+	batch := d.index.db.NewBatch()
+	for root, at := range used {
+		e, ok, err := d.index.get(root)
+		if err == nil && ok {
+			var last minute
+			if last, err = d.index.usedAt(e); err == nil && at > last {
+				err = batch.Set(rootKey(keyUse, root), binary.AppendUvarint(nil, uint64(at)), nil)
+			}
+		}
+		if err != nil {
+			return errors.Join(err, batch.Close())
+		}
+	}
+	return d.index.apply(batch, false)
+}
+
+func (d *disk) usedAt(e entry) (minute, error) { return d.index.usedAt(e) }
+
 func (d *disk) mark(e entry, corrupt bool) error {
 	now, ok, err := d.index.get(e.root)
-	if err != nil || !ok || now.corrupt == corrupt || now.seg != e.seg || now.off != e.off {
+	if err != nil || !ok || now.corrupt == corrupt || !now.sameAs(e) {
 		return err
 	}
 	d.count.sub(now)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -154,6 +155,36 @@ func (x *index) get(root b3.Root) (entry, bool, error) {
 	e, err := decodeEntry(root, v)
 	_ = done.Close() // of memory
 	return e, err == nil, err
+}
+
+// usedAt is the last use of e.
+func (x *index) usedAt(e entry) (minute, error) {
+	v, done, ok, err := x.read(rootKey(keyUse, e.root))
+	if !ok {
+		return e.added, err
+	}
+	used, err := decodeUse(v)
+	_ = done.Close() // of memory
+	return max(used, e.added), err
+}
+
+// uses fills in the last uses of a page of entries, in order of address.
+func (x *index) uses(page []entry) error {
+	lower := rootKey(keyUse, page[0].root)
+	upper := append(rootKey(keyUse, page[len(page)-1].root), 0)
+	return x.scan(lower, upper, func(k, v []byte) (bool, error) {
+		if len(k) != 1+b3.Size {
+			return false, fmt.Errorf("the index key % x is malformed", clip(k))
+		}
+		used, err := decodeUse(v)
+		for len(page) > 0 && bytes.Compare(page[0].root[:], k[1:]) < 0 {
+			page = page[1:]
+		}
+		if len(page) > 0 && page[0].root == b3.Root(k[1:]) {
+			page[0].used = max(page[0].used, used)
+		}
+		return len(page) > 0, err
+	})
 }
 
 // scan hands the keys from lower up to but without upper to use until it says

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"allium/protocols/b3"
@@ -13,6 +14,7 @@ const (
 	keyMeta   = 'm' // name
 	keyObject = 'o' // root[32]
 	keyPin    = 'p' // root[32] label
+	keyUse    = 'u' // root[32]
 )
 
 var (
@@ -22,9 +24,11 @@ var (
 
 // Values of objects and pins start with a byte of form, then one of flags.
 const (
-	formRecord = 1 // in a segment: size, segment, offset of the body
-	formFile   = 2 // in obj/: size
-	formPin    = 1 // created i64
+	formOldRecord = 1 // formRecord without added, of format 1
+	formOldFile   = 2 // formFile without added, of format 1
+	formRecord    = 3 // in a segment: added, size, segment, offset of the body
+	formFile      = 4 // in obj/: added, size
+	formPin       = 1 // created i64
 
 	flagCorrupt   = 1 // of an object
 	flagRecursive = 1 // of a pin
@@ -39,21 +43,29 @@ func pinKey(root b3.Root, label string) []byte {
 	return append(append(append(k, keyPin), root[:]...), label...)
 }
 
+// maxEntrySize is the length of the longest value of an object.
+const maxEntrySize = 2 + 4*10
+
 // appendEntry encodes e as the value of its key.
 func appendEntry(p []byte, e entry) []byte {
-	var flags byte
+	form, flags := byte(formRecord), byte(0)
+	if !small(e.size) {
+		form = formFile
+	}
 	if e.corrupt {
 		flags = flagCorrupt
 	}
-	if !small(e.size) {
-		return binary.AppendUvarint(append(p, formFile, flags), uint64(e.size))
+	p = binary.AppendUvarint(append(p, form, flags), uint64(e.added))
+	p = binary.AppendUvarint(p, uint64(e.size))
+	if form == formFile {
+		return p
 	}
-	p = binary.AppendUvarint(append(p, formRecord, flags), uint64(e.size))
 	p = binary.AppendUvarint(p, e.seg)
 	return binary.AppendUvarint(p, uint64(e.off))
 }
 
-// decodeEntry is the inverse of appendEntry. It takes nothing else.
+// decodeEntry is the inverse of appendEntry. It takes the values of format 1 as
+// well, and nothing else.
 func decodeEntry(root b3.Root, p []byte) (entry, error) {
 	bad := fmt.Errorf("the index entry of %s is malformed: % x", root, clip(p))
 	if len(p) < 2 || p[1]&^flagCorrupt != 0 {
@@ -61,12 +73,16 @@ func decodeEntry(root b3.Root, p []byte) (entry, error) {
 	}
 	form, rest := p[0], p[2:]
 	e := entry{root: root, corrupt: p[1] == flagCorrupt}
-	var size, off uint64
-	ok := uvarint(&rest, &size)
+	var added, size, off uint64
+	ok := true
+	if form == formRecord || form == formFile {
+		ok = uvarint(&rest, &added) && added <= math.MaxUint32
+	}
+	ok = ok && uvarint(&rest, &size)
 	switch form {
-	case formFile:
+	case formFile, formOldFile:
 		ok = ok && size > b3.GroupSize && size <= b3.MaxSize
-	case formRecord:
+	case formRecord, formOldRecord:
 		ok = ok && size <= b3.GroupSize && uvarint(&rest, &e.seg) && uvarint(&rest, &off) && off <= maxSegmentBytes
 	default:
 		ok = false
@@ -74,8 +90,18 @@ func decodeEntry(root b3.Root, p []byte) (entry, error) {
 	if !ok || len(rest) != 0 {
 		return entry{}, bad
 	}
-	e.size, e.off = int64(size), int64(off)
+	e.added, e.size, e.off = minute(added), int64(size), int64(off)
 	return e, nil
+}
+
+// decodeUse reads the last use of an object, which is written as a uvarint.
+func decodeUse(p []byte) (minute, error) {
+	rest := p
+	var v uint64
+	if !uvarint(&rest, &v) || len(rest) != 0 || v > math.MaxUint32 {
+		return 0, fmt.Errorf("the index entry of a use is malformed: % x", clip(p))
+	}
+	return minute(v), nil
 }
 
 // uvarint takes a number, encoded in the only shortest way, off p.

@@ -3,9 +3,9 @@ package store
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"allium/protocols/b3"
 )
@@ -24,6 +24,7 @@ type memory struct {
 
 type memObject struct {
 	e     entry
+	used  minute
 	small []byte
 	large pair
 }
@@ -62,6 +63,7 @@ func (m *memory) entries(root b3.Root, page []entry) ([]entry, error) {
 		m.mu.RLock()
 		for r, o := range m.objects[part] {
 			if compareRoots(r, root) >= 0 {
+				o.e.used = max(o.used, o.e.added)
 				found = append(found, o.e)
 			}
 		}
@@ -120,6 +122,7 @@ func (m *memory) insert(o memObject) (isNew bool) {
 		m.count.sub(old.e)
 		m.free(old)
 	}
+	o.e.added = minuteOf(time.Now())
 	m.count.add(o.e)
 	(*part)[o.e.root] = o
 	return true
@@ -151,17 +154,36 @@ func (m *memory) discard(st *staging) error {
 
 func (m *memory) flush(context.Context) error { return nil }
 
-func (m *memory) remove(e entry) error {
+func (m *memory) removeAll(_ context.Context, es []entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	o, ok := m.objects[e.root[0]][e.root]
-	if !ok {
-		return fmt.Errorf("%s is not there", e.root)
+	for _, e := range es {
+		o, ok := m.objects[e.root[0]][e.root]
+		if !ok || !o.e.sameAs(e) {
+			continue
+		}
+		delete(m.objects[e.root[0]], e.root)
+		m.count.sub(o.e)
+		m.free(o)
 	}
-	delete(m.objects[e.root[0]], e.root)
-	m.count.sub(o.e)
-	m.free(o)
 	return nil
+}
+
+func (m *memory) touch(used map[b3.Root]minute) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for root, at := range used {
+		if o, ok := m.objects[root[0]][root]; ok && at > o.used {
+			o.used = at
+			m.objects[root[0]][root] = o
+		}
+	}
+	return nil
+}
+
+func (m *memory) usedAt(e entry) (minute, error) {
+	o, _ := m.lookup(e.root)
+	return max(o.used, e.added), nil
 }
 
 func (m *memory) mark(e entry, corrupt bool) error {

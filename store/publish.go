@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,10 +15,11 @@ import (
 // share the syncs of directories and index: whoever has the slot renames for
 // all.
 type publication struct {
-	root b3.Root
-	size int64
-	st   *staging
-	done func()
+	root  b3.Root
+	size  int64
+	added minute
+	st    *staging
+	done  func()
 
 	// Set by whoever holds the slot, read by whoever holds it later.
 	fate fate
@@ -32,6 +34,8 @@ const (
 	moved               // renamed into place
 	unmoved             // whole and synced, but could not be renamed: may be tried again
 )
+
+func (p *publication) entry() entry { return entry{root: p.root, size: p.size, added: p.added} }
 
 // maxDeferred is how many deferred large objects, with two open files each,
 // wait for a flush; the next put flushes.
@@ -197,6 +201,7 @@ func (b *blobs) place(all []*publication) {
 		if ok {
 			before = append(before, old)
 		}
+		p.added = minuteOf(time.Now())
 		in = append(in, p)
 	}
 	if err := b.enter(in); err != nil {
@@ -222,7 +227,7 @@ func (b *blobs) recount(before []entry, moved []*publication) {
 		b.count.sub(e)
 	}
 	for _, p := range moved {
-		b.count.add(entry{root: p.root, size: p.size})
+		b.count.add(p.entry())
 	}
 }
 
@@ -253,7 +258,7 @@ func (b *blobs) enter(moved []*publication) error {
 	batch := b.index.db.NewBatch()
 	for _, p := range moved {
 		dirs[b.fs.PathDir(b.objectPath(p.root))] = struct{}{}
-		if err := setEntry(batch, entry{root: p.root, size: p.size}); err != nil {
+		if err := setEntry(batch, p.entry()); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -131,7 +132,7 @@ func (s *segments) replay(f io.ReaderAt, from position, size int64) (end int64, 
 		at = body + int64(len(p))
 		if b3.Sum(p) == root {
 			end = at
-			if err := s.found(batch, entry{root: root, size: int64(len(p)), seg: from.seg, off: body}); err != nil {
+			if err := s.found(batch, entry{root: root, size: int64(len(p)), seg: from.seg, off: body, added: minuteOf(time.Now())}); err != nil {
 				return 0, false, err
 			}
 		}

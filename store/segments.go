@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -256,6 +257,7 @@ func (s *segments) commit(b *batch) (final bool, err error) {
 func (s *segments) enter(b *batch, at int64) error {
 	batch := s.index.db.NewBatch()
 	var before, after []entry
+	added := minuteOf(time.Now())
 	for _, it := range b.items {
 		old, ok, err := s.index.get(it.root)
 		if err != nil {
@@ -267,7 +269,7 @@ func (s *segments) enter(b *batch, at int64) error {
 		if ok {
 			before = append(before, old)
 		}
-		e := entry{root: it.root, size: int64(it.length), seg: s.log.num, off: at + int64(it.off) + recordHeaderSize}
+		e := entry{root: it.root, size: int64(it.length), seg: s.log.num, off: at + int64(it.off) + recordHeaderSize, added: added}
 		after = append(after, e)
 		if err := setEntry(batch, e); err != nil {
 			return err
@@ -298,6 +300,6 @@ func setEntry(b *pebble.Batch, e entry) error {
 	var key [1 + b3.Size]byte
 	key[0] = keyObject
 	copy(key[1:], e.root[:])
-	var value [2 + 3*10]byte
+	var value [maxEntrySize]byte
 	return b.Set(key[:], appendEntry(value[:0], e), nil)
 }
