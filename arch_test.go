@@ -37,7 +37,8 @@ var layers = map[string][]string{
 	"protocols/dht/seeds":   {"protocols/dcbor", "protocols/dht/pace"},
 	"protocols/dht/sweep":   {"protocols/..."},
 
-	"store":           {"protocols/manifest", "protocols/admission"},
+	"store":           {"store/arena", "protocols/manifest", "protocols/admission"},
+	"store/arena":     {},
 	"store/storetest": {"store", "protocols/manifest", "protocols/admission"},
 	"resolver":        {"protocols/..."},
 	"gateway":         {"protocols/manifest", "protocols/admission", "gateway/..."},
