@@ -11,7 +11,7 @@ import (
 type verb struct {
 	method string
 	params []param // what the query may hold
-	body   bool    // a tar follows
+	body   bool    // a tar or addresses follow
 	serve  verbHandler
 }
 
@@ -33,6 +33,11 @@ var verbs = map[string]verb{
 	"ls": {method: http.MethodGet, params: []param{keyParam}, serve: func(g *Gateway, w *response, r *http.Request, q params) error {
 		return sendSeq(w, r, batched, g.deps.Node.List(r.Context(), q.text("key")))
 	}},
+	"diff": {method: http.MethodGet, params: []param{{"from", anyText}, {"to", anyText}}, serve: func(g *Gateway, w *response, r *http.Request, q params) error {
+		return sendSeq(w, r, batched, g.deps.Node.Diff(r.Context(), q.text("from"), q.text("to")))
+	}},
+	"keep":  {method: http.MethodPost, body: true, serve: (*Gateway).apiKeep},
+	"files": {method: http.MethodPost, body: true, serve: (*Gateway).apiFiles},
 	"stat": {method: http.MethodGet, params: []param{keyParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Stat, error) {
 		return n.Stat(ctx, q.text("key"))
 	})},

@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
+	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"allium/gateway/client"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
@@ -70,6 +73,9 @@ func TestRoundTrip(t *testing.T) {
 		{"cat " + key + " 3--1", []any{fakeObj, "hello"}, func() (any, error) { return read(c.Cat(ctx, key, client.Range{Start: 3, End: -1})) }},
 		{"fetch " + key, fakeFetched, func() (any, error) { return first(c.Fetch(ctx, key, nil)) }},
 		{"ls " + key, fakeEntries, func() (any, error) { return first(collect(c.List(ctx, key))) }},
+		{"diff " + key + " b3:x", fakeChanges, func() (any, error) { return first(collect(c.Diff(ctx, key, "b3:x"))) }},
+		{fmt.Sprintf("keep [%s %s]", fakeRoot, b3.Root{}), []bool{false, false}, func() (any, error) { return first(c.Keep(ctx, []b3.Root{fakeRoot, {}})) }},
+		{fmt.Sprintf("files [%s]", fakeRoot), []any{fakeObj, "hello"}, func() (any, error) { return read(c.Files(ctx, []b3.Root{fakeRoot})) }},
 		{"stat " + key, fakeStat, func() (any, error) { return first(c.Stat(ctx, key)) }},
 		{"verify ", fakeChecked, func() (any, error) { return first(collect(c.Verify(ctx, ""))) }},
 		{"pin " + key + " {Recursive:true Label:y}", fakePin, func() (any, error) {
@@ -374,5 +380,33 @@ func TestLargeStream(t *testing.T) {
 	defer s.Body.Close()
 	if p, err := io.ReadAll(s.Body); err != nil || !slices.Equal(p, data) {
 		t.Errorf("%d bytes, %v", len(p), err)
+	}
+}
+
+// TestRoots: what is no list of 1 to 4,096 digests is refused by both ends.
+func TestRoots(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	c := connectTo(t, n)
+	for _, roots := range []int{0, client.MaxRoots + 1} {
+		if _, err := c.Keep(t.Context(), make([]b3.Root, roots)); status.Of(err) != status.BadRequest {
+			t.Errorf("%d addresses: %v", roots, err)
+		}
+		if _, err := c.Files(t.Context(), make([]b3.Root, roots)); status.Of(err) != status.BadRequest {
+			t.Errorf("%d addresses: %v", roots, err)
+		}
+	}
+	if have, err := c.Keep(t.Context(), make([]b3.Root, client.MaxRoots)); err != nil || len(have) != client.MaxRoots {
+		t.Errorf("%d, %v", len(have), err)
+	}
+	heard := len(n.node.calls())
+	for _, size := range []int{0, 1, b3.Size + 1, (client.MaxRoots + 1) * b3.Size, 1 << 20} {
+		r := httptest.NewRequest("POST", "/api/v1/keep", bytes.NewReader(make([]byte, size)))
+		if roots, err := readRoots(r); status.Of(err) != status.BadRequest {
+			t.Errorf("%d bytes: %d addresses, %v", size, len(roots), err)
+		}
+	}
+	if len(n.node.calls()) != heard {
+		t.Error("the node was asked")
 	}
 }

@@ -32,6 +32,7 @@ var (
 	fakeTime    = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	fakeObj     = client.Object{Root: fakeRoot, Kind: client.File, Size: 5, Name: "naïve \U0001F9C5.txt", Executable: true}
 	fakeEntries = []client.Entry{{Name: "a", Kind: client.File, Root: fakeRoot, Size: 3}, {Name: "été", Kind: client.Link, Target: "a"}}
+	fakeChanges = []client.Change{{Op: client.ChangedEntry, Path: "été/a", Old: &fakeEntries[0], New: &fakeEntries[1]}, {Op: client.AddedEntry, Path: "b", New: &fakeEntries[0]}}
 	fakeStat    = client.Stat{Root: fakeRoot, CID: fakeRoot.CID().String(), Kind: client.File, Size: 5, Groups: 1, Local: true, Pins: []client.Pin{fakePin}}
 	fakePin     = client.Pin{Root: fakeRoot, Recursive: true, Label: "l", Since: fakeTime}
 	fakeChecked = []client.Verified{{Root: fakeRoot, Size: 5}, {Root: fakeRoot, Size: 6, Error: &status.Report{Reason: "corrupt", Message: "group 3"}}}
@@ -145,6 +146,18 @@ func (n *fakeNode) Stat(_ context.Context, key string) (client.Stat, error) {
 
 func (n *fakeNode) Verify(_ context.Context, key string) iter.Seq2[client.Verified, error] {
 	return seq(n.call(key, "verify %s", key), fakeChecked...)
+}
+
+func (n *fakeNode) Diff(_ context.Context, from, to string) iter.Seq2[client.Change, error] {
+	return seq(n.call(to, "diff %s %s", from, to), fakeChanges...)
+}
+
+func (n *fakeNode) Keep(_ context.Context, roots []b3.Root) ([]bool, error) {
+	return make([]bool, len(roots)), n.call("", "keep %s", roots)
+}
+
+func (n *fakeNode) Files(_ context.Context, roots []b3.Root) (*client.Stream, error) {
+	return fakeStream("hello"), n.call("", "files %s", roots)
 }
 
 func (n *fakeNode) Pin(_ context.Context, key string, o client.PinOptions) (client.Pin, error) {

@@ -31,6 +31,10 @@ func newAPI(n *Node, objects gateway.Objects) *api {
 			_, err := n.resolver.FetchTree(ctx, root, resolver.FetchOptions{})
 			return err
 		},
+		fetchFile: func(ctx context.Context, root b3.Root) error {
+			_, err := n.resolver.Fetch(ctx, root, resolver.FetchOptions{})
+			return err
+		},
 		pinned:    n.announce,
 		noContent: n.cfg.Node.Profile == p2p.Seed,
 	}

@@ -25,6 +25,8 @@ type storeAPI struct {
 	// fetchTree brings a whole directory into the store before it is read, many
 	// objects a request; nil when no node runs.
 	fetchTree func(context.Context, b3.Root) error
+	// fetchFile brings one object into the store; nil when no node runs.
+	fetchFile func(context.Context, b3.Root) error
 	// pinned is told of every new pin; nil when no node runs.
 	pinned func(context.Context, b3.Root)
 	// noContent is set on a seed.
@@ -269,7 +271,7 @@ func (a *storeAPI) List(ctx context.Context, key string) iter.Seq2[client.Entry,
 			return
 		}
 		for e, err := range manifest.Entries(ctx, a.getter(), o.Root) {
-			if !yield(client.Entry{Name: e.Name, Kind: kindOf(e.Kind), Root: e.Root, Size: e.Size, Executable: e.Executable, Target: e.Target}, err) || err != nil {
+			if !yield(entryOf(e), err) || err != nil {
 				return
 			}
 		}

@@ -155,8 +155,13 @@ func problemOf(resp *http.Response, path string) error {
 
 // value calls a verb whose answer is one JSON value.
 func value[T any](ctx context.Context, c *Client, method, path string, q url.Values) (T, error) {
+	return send[T](ctx, c, method, path, q, nil)
+}
+
+// send is value of a verb that takes a body.
+func send[T any](ctx context.Context, c *Client, method, path string, q url.Values, body io.Reader) (T, error) {
 	var v T
-	resp, err := c.call(ctx, method, path, q, nil)
+	resp, err := c.call(ctx, method, path, q, body)
 	if err != nil {
 		return v, err
 	}

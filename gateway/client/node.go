@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"iter"
+
+	"allium/protocols/b3"
 )
 
 // Store is the part of the API that needs no network. A key is
@@ -22,6 +24,17 @@ type Store interface {
 	Cat(ctx context.Context, key string, r Range) (*Stream, error)
 	// List yields the entries of a directory in bytewise order of their names.
 	List(ctx context.Context, key string) iter.Seq2[Entry, error]
+	// Diff yields the entries that are not the same in what two keys name, in the
+	// order of a walk: a directory before what is in it. An empty key names
+	// nothing, so that everything is added or removed. Of directories only what
+	// differs is read, and of files nothing.
+	Diff(ctx context.Context, from, to string) iter.Seq2[Change, error]
+	// Keep says for each of 1 to MaxRoots objects whether the store holds it
+	// whole. What it holds is kept as if it were used now.
+	Keep(ctx context.Context, roots []b3.Root) ([]bool, error)
+	// Files returns 1 to MaxRoots files as a tar stream, verified, in that order
+	// and named by their digests.
+	Files(ctx context.Context, roots []b3.Root) (*Stream, error)
 	// Stat describes an object and what this node has of it.
 	Stat(ctx context.Context, key string) (Stat, error)
 	// Verify reads objects again and proves them; an empty key is every object

@@ -88,8 +88,8 @@ func sequence[T any](ctx context.Context, c *Client, r request) iter.Seq2[T, err
 }
 
 // stream calls a verb whose answer is bytes.
-func (c *Client) stream(ctx context.Context, path string, q url.Values) (*Stream, error) {
-	resp, err := c.call(ctx, http.MethodGet, path, q, nil)
+func (c *Client) stream(ctx context.Context, method, path string, q url.Values, send io.Reader) (*Stream, error) {
+	resp, err := c.call(ctx, method, path, q, send)
 	if err != nil {
 		return nil, err
 	}

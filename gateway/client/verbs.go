@@ -45,13 +45,13 @@ func (c *Client) Add(ctx context.Context, tar io.Reader, o AddOptions, progress 
 
 // Get implements Store.
 func (c *Client) Get(ctx context.Context, key string) (*Stream, error) {
-	return c.stream(ctx, api("get"), query("key", key))
+	return c.stream(ctx, http.MethodGet, api("get"), query("key", key), nil)
 }
 
 // Cat implements Store.
 func (c *Client) Cat(ctx context.Context, key string, r Range) (*Stream, error) {
-	return c.stream(ctx, api("cat"), query("key", key,
-		"start", strconv.FormatInt(r.Start, 10), "end", strconv.FormatInt(r.End, 10)))
+	return c.stream(ctx, http.MethodGet, api("cat"), query("key", key,
+		"start", strconv.FormatInt(r.Start, 10), "end", strconv.FormatInt(r.End, 10)), nil)
 }
 
 // List implements Store.
