@@ -5,6 +5,7 @@ import (
 
 	"allium/protocols/admission"
 	"allium/protocols/b3"
+	"allium/store/arena"
 )
 
 // The backends.
@@ -18,7 +19,7 @@ type Config struct {
 	Backend string `koanf:"backend" doc:"where objects live: embedded (files) or memory (RAM, nothing survives)"`
 	Dir     string `koanf:"dir" doc:"directory of the embedded backend, below the home directory when it is relative; created when it does not exist"`
 
-	MemoryBytes  admission.Bytes `koanf:"memory_bytes" doc:"hard cap in bytes on what the memory backend holds; above it puts get no_space"`
+	MemoryBytes  admission.Bytes `koanf:"memory_bytes" doc:"hard cap in bytes on what the memory backend holds, in blocks of 1 KiB; above it puts get no_space; the list of objects, about 100 bytes each, comes on top"`
 	ReserveBytes admission.Bytes `koanf:"reserve_bytes" doc:"bytes that writes leave free on the disk, so that the index can always be written; below it puts get no_space"`
 
 	SegmentBytes   admission.Bytes `koanf:"segment_bytes" doc:"size in bytes at which the segment of small objects is closed and the next begun"`
@@ -74,7 +75,7 @@ func (c Config) Validate() error {
 		n        int64
 		min, max int64
 	}{
-		{"memory_bytes", int64(c.MemoryBytes), b3.GroupSize, 1 << 62},
+		{"memory_bytes", int64(c.MemoryBytes), b3.GroupSize, arena.MaxLimit},
 		{"reserve_bytes", int64(c.ReserveBytes), 0, 1 << 62},
 		{"segment_bytes", int64(c.SegmentBytes), int64(c.CommitBytes), maxSegmentBytes},
 		{"zero_ahead_bytes", int64(c.ZeroAheadBytes), 0, int64(c.SegmentBytes)},

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -8,40 +9,60 @@ import (
 	"time"
 
 	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store/arena"
 )
 
-// memory is the backend that keeps everything in RAM, under a hard cap. Nothing
-// waits for a disk, so deferred objects are visible at once after the put and
-// flush has nothing to do.
+// memory is the backend that keeps everything in RAM, under a hard cap, outside
+// of the Go heap. Nothing waits for a disk, so deferred objects are visible at
+// once after the put and flush has nothing to do.
+//
+// What a reader has open stays where it is, and in the cap, until it is closed:
+// a small object is copied while mu is held, a large one is counted.
 type memory struct {
-	ram   *ram
+	limit int64
+	arena *arena.Arena // from open on
 	count totals
 
 	mu      sync.RWMutex
 	objects [256]map[b3.Root]memObject // by first byte, so that a listing sorts one part at a time
+	large   map[b3.Root]ramPair        // the bytes of those above one group
 	pinned  map[b3.Root]map[string]Pin
 }
 
+// memObject has no pointer in it, nor has its key: the garbage collector passes
+// over a million of them.
 type memObject struct {
-	e     entry
-	used  minute
-	small []byte
-	large pair
+	size        int64
+	body        arena.Extent // of a small object
+	added, used minute
+	corrupt     bool
+}
+
+func (o memObject) entry(root b3.Root) entry {
+	return entry{root: root, size: o.size, corrupt: o.corrupt, added: o.added, used: max(o.used, o.added)}
 }
 
 func newMemory(limit int64) *memory {
-	return &memory{ram: &ram{limit: limit}, pinned: map[b3.Root]map[string]Pin{}}
+	return &memory{limit: limit, large: map[b3.Root]ramPair{}, pinned: map[b3.Root]map[string]Pin{}}
 }
 
-func (m *memory) open() error { return nil }
+func (m *memory) open() (err error) {
+	if m.arena, err = arena.New(m.limit); err != nil {
+		return status.Errorf(status.NoSpace, "store.memory_bytes: %w; set it lower", err)
+	}
+	return nil
+}
 
 func (m *memory) serve(ctx context.Context) { <-ctx.Done() }
 
+// close forgets everything. The memory itself goes with the last reader.
 func (m *memory) close() error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.objects = [256]map[b3.Root]memObject{}
-	clear(m.pinned)
+	m.large, m.pinned = nil, nil
+	m.mu.Unlock()
+	m.arena.Release()
 	return nil
 }
 
@@ -54,7 +75,7 @@ func (m *memory) lookup(root b3.Root) (memObject, bool) {
 
 func (m *memory) get(root b3.Root) (entry, bool, error) {
 	o, ok := m.lookup(root)
-	return o.e, ok, nil
+	return o.entry(root), ok, nil
 }
 
 func (m *memory) entries(root b3.Root, page []entry) ([]entry, error) {
@@ -63,8 +84,7 @@ func (m *memory) entries(root b3.Root, page []entry) ([]entry, error) {
 		m.mu.RLock()
 		for r, o := range m.objects[part] {
 			if compareRoots(r, root) >= 0 {
-				o.e.used = max(o.used, o.e.added)
-				found = append(found, o.e)
+				found = append(found, o.entry(r))
 			}
 		}
 		m.mu.RUnlock()
@@ -77,94 +97,112 @@ func (m *memory) entries(root b3.Root, page []entry) ([]entry, error) {
 	return page, nil
 }
 
-func compareRoots(a, b b3.Root) int { return slices.Compare(a[:], b[:]) }
+func compareRoots(a, b b3.Root) int { return bytes.Compare(a[:], b[:]) }
 
 func (m *memory) read(e entry) ([]byte, error) {
-	o, ok := m.lookup(e.root)
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	o, ok := m.objects[e.root[0]][e.root]
 	if !ok {
 		return nil, damage("missing")
 	}
-	return o.small, nil
+	p := make([]byte, o.body.Len())
+	m.arena.ReadAt(o.body, p, 0)
+	return p, nil
 }
 
 func (m *memory) openPair(e entry) (pair, error) {
-	o, ok := m.lookup(e.root)
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	p, ok := m.large[e.root]
 	if !ok {
 		return pair{}, damage("missing")
 	}
-	return o.large, nil
+	return p.open(), nil
 }
 
 func (m *memory) put(_ context.Context, root b3.Root, p []byte, _ bool) (bool, error) {
-	n := int64(len(p))
-	if err := m.ram.take(n); err != nil {
-		return false, err
+	body, err := m.arena.Alloc(len(p))
+	if err != nil {
+		return false, memoryFull(m.arena, len(p))
 	}
-	isNew := m.insert(memObject{e: entry{root: root, size: n}, small: slices.Clone(p)})
-	return isNew, nil
+	m.arena.WriteAt(body, p, 0)
+	return m.insert(root, memObject{size: int64(len(p)), body: body}, ramPair{}), nil
 }
 
 // insert makes o visible in place of a corrupt one, or gives it back when a
-// whole one is there.
-func (m *memory) insert(o memObject) (isNew bool) {
+// whole one is there. Of a large object p is the bytes, of which o gets a share.
+func (m *memory) insert(root b3.Root, o memObject, p ramPair) (isNew bool) {
+	o.added = minuteOf(time.Now())
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	part := &m.objects[o.e.root[0]]
+	part := &m.objects[root[0]]
 	if *part == nil {
 		*part = map[b3.Root]memObject{}
 	}
-	old, ok := (*part)[o.e.root]
-	if ok && !old.e.corrupt {
-		m.free(o)
+	old, ok := (*part)[root]
+	if ok && !old.corrupt {
+		m.mu.Unlock()
+		m.arena.Free(o.body)
 		return false
 	}
+	oldPair := m.large[root]
 	if ok {
-		m.count.sub(old.e)
-		m.free(old)
+		m.count.sub(old.entry(root))
 	}
-	o.e.added = minuteOf(time.Now())
-	m.count.add(o.e)
-	(*part)[o.e.root] = o
+	m.count.add(o.entry(root))
+	(*part)[root] = o
+	if !small(o.size) {
+		p.retain()
+		m.large[root] = p
+	}
+	m.mu.Unlock()
+	m.free(old.body, oldPair)
 	return true
 }
 
-// free gives o's bytes back to the cap. Readers keep the memory until they are
-// done.
-func (m *memory) free(o memObject) {
-	if small(o.e.size) {
-		m.ram.give(o.e.size)
-		return
+// free gives back what an object held that is not visible any more. mu is not
+// held: zeroing takes its time.
+func (m *memory) free(body arena.Extent, p ramPair) {
+	m.arena.Free(body)
+	if p.data != nil {
+		p.release()
 	}
-	m.ram.give(o.large.data.(*ramFile).size() + o.large.outboard.(*ramFile).size())
 }
 
 func (m *memory) stage(b3.Root) (*staging, error) {
-	return &staging{pair: pair{data: &ramFile{ram: m.ram}, outboard: &ramFile{ram: m.ram}}}, nil
+	return &staging{pair: newRAMPair(m.arena).pair()}, nil
 }
 
 func (m *memory) publish(_ context.Context, root b3.Root, size int64, st *staging, _ bool, done func()) (bool, error) {
 	defer done()
-	return m.insert(memObject{e: entry{root: root, size: size}, large: st.pair}), nil
+	return m.insert(root, memObject{size: size}, ramPairOf(st.pair)), nil
 }
 
-func (m *memory) discard(st *staging) error {
-	m.ram.give(st.data.(*ramFile).size() + st.outboard.(*ramFile).size())
-	return nil
-}
+// discard has nothing to do: the bytes go when the files are closed.
+func (m *memory) discard(*staging) error { return nil }
 
 func (m *memory) flush(context.Context) error { return nil }
 
 func (m *memory) removeAll(_ context.Context, es []entry) error {
+	type held struct {
+		body arena.Extent
+		pair ramPair
+	}
+	gone := make([]held, 0, len(es))
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	for _, e := range es {
 		o, ok := m.objects[e.root[0]][e.root]
-		if !ok || !o.e.sameAs(e) {
+		if !ok || !o.entry(e.root).sameAs(e) {
 			continue
 		}
+		gone = append(gone, held{o.body, m.large[e.root]})
 		delete(m.objects[e.root[0]], e.root)
-		m.count.sub(o.e)
-		m.free(o)
+		delete(m.large, e.root)
+		m.count.sub(o.entry(e.root))
+	}
+	m.mu.Unlock()
+	for _, b := range gone {
+		m.free(b.body, b.pair)
 	}
 	return nil
 }
@@ -190,12 +228,12 @@ func (m *memory) mark(e entry, corrupt bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o, ok := m.objects[e.root[0]][e.root]
-	if !ok || o.e.corrupt == corrupt {
+	if !ok || o.corrupt == corrupt {
 		return nil
 	}
-	m.count.sub(o.e)
-	o.e.corrupt = corrupt
-	m.count.add(o.e)
+	m.count.sub(o.entry(e.root))
+	o.corrupt = corrupt
+	m.count.add(o.entry(e.root))
 	m.objects[e.root[0]][e.root] = o
 	return nil
 }

@@ -6,33 +6,56 @@ import (
 	"sync/atomic"
 
 	"allium/protocols/b3"
+	"allium/store/arena"
 )
 
-// ram is the hard cap of the memory backend.
-type ram struct {
-	limit int64
-	used  atomic.Int64
+// memoryFull is the refusal of need more bytes.
+func memoryFull(a *arena.Arena, need int) error {
+	return noSpace("the memory backend is full (store.memory_bytes)", a.Left(), arena.Held(need))
 }
 
-// take reserves n bytes, or returns no_space.
-func (r *ram) take(n int64) error {
-	if used := r.used.Add(n); used > r.limit {
-		r.used.Add(-n)
-		return noSpace("the memory backend is full (store.memory_bytes)", max(0, r.limit-used+n), n)
-	}
-	return nil
+// ramPair is a large object in RAM.
+type ramPair struct{ data, outboard *ramFile }
+
+// newRAMPair returns an empty object, open once.
+func newRAMPair(a *arena.Arena) ramPair {
+	p := ramPair{&ramFile{arena: a}, &ramFile{arena: a}}
+	p.open()
+	return p
 }
 
-func (r *ram) give(n int64) { r.used.Add(-n) }
+func ramPairOf(p pair) ramPair { return ramPair{p.data.(*ramFile), p.outboard.(*ramFile)} }
 
-// ramFile is a sparse file in RAM, in chunks, so that it grows without copying
-// and a write far out costs no more than its bytes.
+func (p ramPair) pair() pair { return pair{data: p.data, outboard: p.outboard} }
+
+// open returns files that keep the bytes until they are closed, even longer
+// than the store. Whoever calls it has a share of them, or made them.
+func (p ramPair) open() pair {
+	p.retain()
+	p.data.arena.Retain()
+	p.outboard.arena.Retain()
+	return p.pair()
+}
+
+// retain and release count the shares; with the last one the bytes are freed.
+func (p ramPair) retain() {
+	p.data.shares.Add(1)
+	p.outboard.shares.Add(1)
+}
+
+func (p ramPair) release() {
+	p.data.release()
+	p.outboard.release()
+}
+
+// ramFile is a sparse file in RAM, in chunks, so that a write far out costs no
+// more than its bytes. Every open file has a share of it and holds the arena.
 type ramFile struct {
-	ram *ram
+	arena  *arena.Arena
+	shares atomic.Int32
 
 	mu     sync.RWMutex
-	chunks map[int64][]byte // each up to chunkSize long
-	held   int64            // bytes reserved
+	chunks map[int64]arena.Extent // by number, each up to chunkSize long; no pointers
 }
 
 const chunkSize = b3.GroupSize
@@ -43,37 +66,19 @@ func (f *ramFile) WriteAt(p []byte, off int64) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.chunks == nil {
-		f.chunks = map[int64][]byte{}
+		f.chunks = map[int64]arena.Extent{}
 	}
 	for n < len(p) {
 		i, at := (off+int64(n))/chunkSize, int((off+int64(n))%chunkSize)
 		m := min(len(p)-n, chunkSize-at)
-		if err := f.grow(i, at+m); err != nil {
-			return n, err
+		c, err := f.arena.Grow(f.chunks[i], at+m)
+		if err != nil {
+			return n, memoryFull(f.arena, m)
 		}
-		n += copy(f.chunks[i][at:], p[n:n+m])
+		f.chunks[i] = c
+		n += f.arena.WriteAt(c, p[n:n+m], at)
 	}
 	return n, nil
-}
-
-// grow makes chunk i at least n bytes long. mu is held.
-func (f *ramFile) grow(i int64, n int) error {
-	c := f.chunks[i]
-	if n <= len(c) {
-		return nil
-	}
-	if n > cap(c) {
-		room := min(max(n, 2*cap(c)), chunkSize)
-		if err := f.ram.take(int64(room - cap(c))); err != nil {
-			return err
-		}
-		f.held += int64(room - cap(c))
-		bigger := make([]byte, len(c), room)
-		copy(bigger, c)
-		c = bigger
-	}
-	f.chunks[i] = c[:n]
-	return nil
 }
 
 // ReadAt implements io.ReaderAt. It ends at the first byte that was never
@@ -83,21 +88,31 @@ func (f *ramFile) ReadAt(p []byte, off int64) (n int, err error) {
 	defer f.mu.RUnlock()
 	for n < len(p) {
 		c := f.chunks[(off+int64(n))/chunkSize]
-		at := int((off + int64(n)) % chunkSize)
-		if at >= len(c) {
+		m := f.arena.ReadAt(c, p[n:], int((off+int64(n))%chunkSize))
+		if m == 0 {
 			return n, io.EOF
 		}
-		n += copy(p[n:], c[at:])
+		n += m
 	}
 	return n, nil
 }
 
-// Close implements io.Closer; the bytes stay until they are discarded.
-func (f *ramFile) Close() error { return nil }
+// Close implements io.Closer. It is called once for each time the file was
+// opened.
+func (f *ramFile) Close() error {
+	f.release()
+	f.arena.Release()
+	return nil
+}
 
-// size is how many bytes f holds of the cap.
-func (f *ramFile) size() int64 {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.held
+func (f *ramFile) release() {
+	if f.shares.Add(-1) > 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.chunks {
+		f.arena.Free(c)
+	}
+	f.chunks = nil
 }

@@ -17,10 +17,16 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	gauge := func(name, help string, read func(Stats) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return read(s.Stats()) })
 	}
+	ram := func(name, help string, read func(RAM) int64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read(s.RAM())) })
+	}
 	reg.MustRegister(m.integrity,
 		gauge("store_objects", "Objects that are visible.", func(s Stats) float64 { return float64(s.Objects) }),
 		gauge("store_bytes", "Bytes of visible objects.", func(s Stats) float64 { return float64(s.Bytes) }),
 		gauge("store_corrupt_objects", "Objects that failed a check and wait for a new copy.", func(s Stats) float64 { return float64(s.Corrupt) }),
+		ram("store_ram_bytes", "RAM that the memory backend has given to objects, of store.memory_bytes.", func(r RAM) int64 { return r.Used }),
+		ram("store_ram_wasted_bytes", "Bytes of store_ram_bytes that are lost to rounding.", func(r RAM) int64 { return r.Wasted }),
+		ram("store_ram_touched_bytes", "RAM that the memory backend has of the system, at most.", func(r RAM) int64 { return r.Touched }),
 		gauge("store_write_failed", "1 when the write side failed and waits for a restart.", func(s Stats) float64 {
 			if s.WriteErr != nil {
 				return 1
