@@ -27,6 +27,9 @@ func TestReadAt(t *testing.T) {
 			objects[class], readers[class] = o, NewReader(o.root, o.size(), o.source())
 		}
 		o, r := objects[class], readers[class]
+		if rapid.Bool().Draw(t, "memory") {
+			r = o.memory(t).Reader()
+		}
 		off := rapid.Int64Range(0, o.size()+10).Draw(t, "off")
 		n := rapid.OneOf(rapid.IntRange(0, 10), rapid.IntRange(0, 4*GroupSize)).Draw(t, "n")
 		want, got := make([]byte, n), make([]byte, n)
@@ -44,48 +47,55 @@ func TestReadAt(t *testing.T) {
 func TestSection(t *testing.T) {
 	for _, n := range []int{0, 1, GroupSize - 1, GroupSize, GroupSize + 1, 3*GroupSize + 5} {
 		o := newObject(t, n)
-		r := NewReader(o.root, o.size(), o.source())
-		if r.Size() != o.size() || r.Root() != o.root {
-			t.Fatal(r.Size(), r.Root())
+		for _, r := range []*Reader{NewReader(o.root, o.size(), o.source()), o.memory(t).Reader()} {
+			testSection(t, o, r)
 		}
-		for _, ends := range [][2]int64{{0, -1}, {0, 0}, {0, 1}, {1, 3}, {GroupSize - 1, GroupSize + 1}, {GroupSize, -1}, {100, 2*GroupSize + 100}, {o.size(), -1}, {o.size() + 5, o.size() + 9}, {0, 1<<63 - 1}} {
-			from := min(ends[0], o.size())
-			to := min(ends[1], o.size())
-			if ends[1] == -1 {
-				to = o.size()
-			}
-			want := o.data[from:max(from, to)]
-			s := r.Section(ends[0], ends[1])
-			if s.Len() != int64(len(want)) {
-				t.Fatalf("%v of %d: Len %d, want %d", ends, n, s.Len(), len(want))
-			}
-			if err := iotest.TestReader(s, want); err != nil {
-				t.Fatalf("%v of %d: %v", ends, n, err)
-			}
-			s.Close()
-			s = r.Section(ends[0], ends[1])
-			var got bytes.Buffer
-			if n, err := s.WriteTo(&got); err != nil || n != int64(len(want)) || !bytes.Equal(got.Bytes(), want) || s.Len() != 0 {
-				t.Fatalf("%v: WriteTo gave %d, %v", ends, n, err)
-			}
-			if n, err := s.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
-				t.Fatalf("%v: after the end: %d, %v", ends, n, err)
-			}
-			s.Close()
-			s.Close()
-			if n, err := s.Read(make([]byte, 1)); n != 0 || !errors.Is(err, errSectionClosed) {
-				t.Fatalf("%v: after Close: %d, %v", ends, n, err)
-			}
-			if n, err := s.WriteTo(io.Discard); n != 0 || !errors.Is(err, errSectionClosed) {
-				t.Fatalf("%v: WriteTo after Close: %d, %v", ends, n, err)
-			}
-		}
-		bad := r.Section(5, 4)
-		if _, err := bad.Read(make([]byte, 1)); status.Of(err) != status.BadRange || bad.Len() != 0 {
-			t.Fatal(err)
-		}
-		bad.Close()
 	}
+}
+
+func testSection(t *testing.T, o *object, r *Reader) {
+	t.Helper()
+	n := o.size()
+	if r.Size() != o.size() || r.Root() != o.root {
+		t.Fatal(r.Size(), r.Root())
+	}
+	for _, ends := range [][2]int64{{0, -1}, {0, 0}, {0, 1}, {1, 3}, {GroupSize - 1, GroupSize + 1}, {GroupSize, -1}, {100, 2*GroupSize + 100}, {o.size(), -1}, {o.size() + 5, o.size() + 9}, {0, 1<<63 - 1}} {
+		from := min(ends[0], o.size())
+		to := min(ends[1], o.size())
+		if ends[1] == -1 {
+			to = o.size()
+		}
+		want := o.data[from:max(from, to)]
+		s := r.Section(ends[0], ends[1])
+		if s.Len() != int64(len(want)) {
+			t.Fatalf("%v of %d: Len %d, want %d", ends, n, s.Len(), len(want))
+		}
+		if err := iotest.TestReader(s, want); err != nil {
+			t.Fatalf("%v of %d: %v", ends, n, err)
+		}
+		s.Close()
+		s = r.Section(ends[0], ends[1])
+		var got bytes.Buffer
+		if n, err := s.WriteTo(&got); err != nil || n != int64(len(want)) || !bytes.Equal(got.Bytes(), want) || s.Len() != 0 {
+			t.Fatalf("%v: WriteTo gave %d, %v", ends, n, err)
+		}
+		if n, err := s.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+			t.Fatalf("%v: after the end: %d, %v", ends, n, err)
+		}
+		s.Close()
+		s.Close()
+		if n, err := s.Read(make([]byte, 1)); n != 0 || !errors.Is(err, errSectionClosed) {
+			t.Fatalf("%v: after Close: %d, %v", ends, n, err)
+		}
+		if n, err := s.WriteTo(io.Discard); n != 0 || !errors.Is(err, errSectionClosed) {
+			t.Fatalf("%v: WriteTo after Close: %d, %v", ends, n, err)
+		}
+	}
+	bad := r.Section(5, 4)
+	if _, err := bad.Read(make([]byte, 1)); status.Of(err) != status.BadRange || bad.Len() != 0 {
+		t.Fatal(err)
+	}
+	bad.Close()
 }
 
 // TestSectionMixed: WriteTo goes on where Read stopped.

@@ -10,7 +10,8 @@ import (
 type Section struct {
 	walk *Walk
 	src  Source
-	off  int64 // of the next byte
+	mem  []byte // the object itself where it lies in RAM, proved; then walk is not used
+	off  int64  // of the next byte
 	end  int64
 	buf  *[GroupSize]byte // nil before the first read and after Close
 	rest []byte           // proved, of buf, not yet emitted
@@ -23,14 +24,20 @@ var errSectionClosed = errors.New("b3: the section is closed")
 // the object when end is −1. What lies past the object's size is cut off; a
 // malformed range is bad_range at the first read.
 func (r *Reader) Section(start, end int64) *Section {
-	walk, err := NewWalk(r.root, r.size, []Range{{start, end}})
+	var walk *Walk
+	var err error
+	if ranges := []Range{{start, end}}; r.proved == nil {
+		walk, err = NewWalk(r.root, r.size, ranges)
+	} else {
+		_, err = spans(r.size, ranges)
+	}
 	if err != nil {
 		return &Section{err: err}
 	}
 	if end == -1 || end > r.size {
 		end = r.size
 	}
-	return &Section{walk: walk, src: r.src, off: start, end: end}
+	return &Section{walk: walk, src: r.src, mem: r.proved, off: start, end: end}
 }
 
 // Len is the number of bytes not yet read.
@@ -87,6 +94,9 @@ func (s *Section) fill() error {
 	if s.err != nil {
 		return s.err
 	}
+	if s.mem != nil {
+		return s.slice()
+	}
 	if s.buf == nil {
 		s.buf = groupBuffers.Get().(*[GroupSize]byte)
 	}
@@ -102,5 +112,17 @@ func (s *Section) fill() error {
 			s.rest = p.Data()[from:to]
 		}
 	}
+	return nil
+}
+
+// slice makes rest the next group of an object in RAM.
+func (s *Section) slice() error {
+	if len(s.rest) > 0 {
+		return nil
+	}
+	if s.off >= s.end {
+		return io.EOF
+	}
+	s.rest = s.mem[s.off:min(s.end, (s.off/GroupSize+1)*GroupSize)]
 	return nil
 }
