@@ -27,6 +27,8 @@ type Config struct {
 	CommitBytes    admission.Bytes `koanf:"commit_bytes" doc:"bytes of small objects waiting for a commit; further puts wait"`
 	IndexCache     admission.Bytes `koanf:"index_cache" doc:"bytes of the index kept in RAM beside its write buffer"`
 
+	HotBytes admission.Bytes `koanf:"hot_bytes" doc:"bytes of verified objects up to 256 KiB kept in RAM above the disk, 0 for none, else 1 MiB at least; the memory backend needs none"`
+
 	Puts        int64 `koanf:"puts" doc:"streaming puts running at once, about 1 MiB of RAM each; further ones wait"`
 	PutsWait    int64 `koanf:"puts_wait" doc:"streaming puts waiting to run; the next gets busy"`
 	Ingests     int64 `koanf:"ingests" doc:"downloads being written at once, at most 64 KiB of RAM and two files each; further ones wait"`
@@ -44,6 +46,7 @@ func DefaultConfig() Config {
 		ZeroAheadBytes: 32 << 20,
 		CommitBytes:    8 << 20,
 		IndexCache:     8 << 20,
+		HotBytes:       64 << 20,
 		Puts:           32,
 		PutsWait:       512,
 		Ingests:        256,
@@ -90,6 +93,9 @@ func (c Config) Validate() error {
 		if n.n < n.min || n.n > n.max {
 			return fmt.Errorf("store.%s is %d: must be from %d to %d", n.key, n.n, n.min, n.max)
 		}
+	}
+	if c.HotBytes != 0 && c.HotBytes < hotMinBytes || c.HotBytes > 1<<40 {
+		return fmt.Errorf("store.hot_bytes is %d: must be 0 or from %d to %d", c.HotBytes, hotMinBytes, int64(1<<40))
 	}
 	return nil
 }

@@ -27,7 +27,16 @@ type Stats struct {
 	Corrupt  int64 `json:"corrupt"` // objects that failed a check and wait for a new copy
 	Leases   int   `json:"leases"`  // addresses in use
 	Ingests  int   `json:"ingests"` // downloads being written
-	WriteErr error `json:"-"`       // why nothing more is written until a restart; nil when all is well
+	Hot      Hot   `json:"hot"`
+	WriteErr error `json:"-"` // why nothing more is written until a restart; nil when all is well
+}
+
+// Hot is the tier of verified objects in RAM, all zero without one.
+type Hot struct {
+	Objects int64 `json:"objects"`
+	Bytes   int64 `json:"bytes"`  // with what they cost beside their own
+	Hits    int64 `json:"hits"`   // opens that it answered
+	Misses  int64 `json:"misses"` // opens that it did not
 }
 
 // Stat returns address and size of a visible object: not_found when it is not
@@ -119,6 +128,9 @@ func (s *Store) Stats() Stats {
 	st := Stats{Objects: t.objects.Load(), Bytes: t.bytes.Load(), Corrupt: t.corrupt.Load(), Leases: s.roots.leased()}
 	s.mu.Lock()
 	st.Ingests = len(s.running)
+	if h := s.hot; h != nil {
+		st.Hot = Hot{Objects: h.objects.Load(), Bytes: h.bytes.Load(), Hits: h.hits.Load(), Misses: h.misses.Load()}
+	}
 	wasOpen := s.phase >= opened
 	s.mu.Unlock()
 	if wasOpen {

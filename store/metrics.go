@@ -20,7 +20,13 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	ram := func(name, help string, read func(RAM) int64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read(s.RAM())) })
 	}
+	counter := func(name, help string, read func(Stats) float64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return read(s.Stats()) })
+	}
 	reg.MustRegister(m.integrity,
+		counter("store_hot_hits_total", "Objects opened from RAM.", func(s Stats) float64 { return float64(s.Hot.Hits) }),
+		counter("store_hot_misses_total", "Objects looked for in RAM that were not there.", func(s Stats) float64 { return float64(s.Hot.Misses) }),
+		gauge("store_hot_bytes", "Bytes of verified objects in RAM.", func(s Stats) float64 { return float64(s.Hot.Bytes) }),
 		gauge("store_objects", "Objects that are visible.", func(s Stats) float64 { return float64(s.Objects) }),
 		gauge("store_bytes", "Bytes of visible objects.", func(s Stats) float64 { return float64(s.Bytes) }),
 		gauge("store_corrupt_objects", "Objects that failed a check and wait for a new copy.", func(s Stats) float64 { return float64(s.Corrupt) }),

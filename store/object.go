@@ -30,7 +30,11 @@ func (s *Store) Open(ctx context.Context, root b3.Root) (*Object, error) {
 	}
 	defer s.leave()
 	s.roots.acquire(root)
-	o, err := s.open(root)
+	o, wanted := s.openHot(root)
+	if o != nil {
+		return o, nil
+	}
+	o, err := s.open(root, wanted)
 	if err != nil {
 		s.roots.release(root)
 	}
@@ -45,8 +49,9 @@ func (s *Store) admit(ctx context.Context) error {
 	return s.enter()
 }
 
-// open opens root, whose lease it takes over when it succeeds.
-func (s *Store) open(root b3.Root) (*Object, error) {
+// open opens root, whose lease it takes over when it succeeds. wanted brings it
+// into the hot tier if it fits.
+func (s *Store) open(root b3.Root, wanted bool) (*Object, error) {
 	e, ok, err := s.find(root)
 	switch {
 	case err != nil:
@@ -55,6 +60,12 @@ func (s *Store) open(root b3.Root) (*Object, error) {
 		return nil, notFound(root)
 	case e.corrupt:
 		return nil, corrupt(root, "it failed a check before")
+	case wanted && e.size <= hotMaxObject:
+		h, err := s.warm(e)
+		if err != nil {
+			return nil, s.damaged(e, err)
+		}
+		return s.hotOpened(h), nil
 	}
 	return s.openEntry(e)
 }
@@ -62,14 +73,11 @@ func (s *Store) open(root b3.Root) (*Object, error) {
 // openEntry opens e whatever its flag says.
 func (s *Store) openEntry(e entry) (*Object, error) {
 	if small(e.size) {
-		p, err := s.backend.read(e)
-		if err == nil && b3.Sum(p) != e.root {
-			err = damage("digest")
-		}
+		mem, err := s.load(e)
 		if err != nil {
 			return nil, s.damaged(e, err)
 		}
-		return newObject(s, e, bytesSource(p), nil), nil
+		return &Object{s: s, e: e, src: mem, reader: mem.Reader()}, nil
 	}
 	p, err := s.backend.openPair(e)
 	if err != nil {
@@ -148,18 +156,10 @@ func (s *Store) damaged(e entry, err error) error {
 	if s.roots.mark(e.root) {
 		defer s.roots.unmark(e.root)
 		s.report("mark corrupt", s.backend.mark(e, true))
+		s.hot.drop(e.root)
 	}
 	return corrupt(e.root, why.Error())
 }
-
-// bytesSource is an object of one group in RAM.
-type bytesSource []byte
-
-// ReadGroup implements b3.Source.
-func (b bytesSource) ReadGroup(_ int64, p []byte) (int, error) { return copy(p, b), nil }
-
-// ReadParent implements b3.Source; one group has no parents.
-func (b bytesSource) ReadParent(int64, *[b3.ParentSize]byte) error { return damage("digest") }
 
 // pairSource is a large object. The files stay behind a named field, so that no
 // sendfile can pass the verification by.

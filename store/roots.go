@@ -19,10 +19,12 @@ type roots struct {
 	leases map[b3.Root]int
 	gone   map[b3.Root]chan struct{} // removals under way; closed when over
 	marks  map[b3.Root]struct{}      // whose corrupt flag is being set
+
+	leaving func(b3.Root) // told of every removal when it has begun
 }
 
 func newRoots() *roots {
-	return &roots{leases: map[b3.Root]int{}, gone: map[b3.Root]chan struct{}{}, marks: map[b3.Root]struct{}{}}
+	return &roots{leases: map[b3.Root]int{}, gone: map[b3.Root]chan struct{}{}, marks: map[b3.Root]struct{}{}, leaving: func(b3.Root) {}}
 }
 
 // acquire keeps root from being removed until release, called once for each.
@@ -60,6 +62,13 @@ func (r *roots) settle(ctx context.Context, root b3.Root) error {
 // remove begins a removal, or returns conflict while root is leased or being
 // removed. The caller calls over when it is done or given up.
 func (r *roots) remove(root b3.Root) (over func(), err error) {
+	if over, err = r.begin(root); err == nil {
+		r.leaving(root) // no reader that comes now brings it back
+	}
+	return over, err
+}
+
+func (r *roots) begin(root b3.Root) (over func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := r.leases[root]; n > 0 {

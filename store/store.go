@@ -31,6 +31,7 @@ type Store struct {
 	metrics *metrics
 	backend backend
 	roots   *roots
+	hot     *hot // nil: none
 	puts    *admission.Gate
 	ingests *admission.Gate
 
@@ -89,6 +90,11 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		s.backend = newMemory(int64(cfg.MemoryBytes))
 	} else {
 		s.backend = newDisk(cfg, deps)
+		var err error
+		if s.hot, err = newHot(int64(cfg.HotBytes)); err != nil {
+			return nil, err
+		}
+		s.roots.leaving = s.hot.drop
 	}
 	s.metrics = newMetrics(deps.Metrics, s)
 	return s, nil
