@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 
@@ -182,7 +184,7 @@ func readAll(f file, p []byte) error {
 	switch {
 	case n == len(p):
 		return nil
-	case err == nil || readError(err) == err: // an end of file
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return damage("short")
 	}
 	return readError(err)
