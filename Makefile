@@ -63,6 +63,7 @@ docs-check: ## Fail when what is generated differs from its source
 tidy-check: ## Fail when go.mod or go.sum are not tidy
 	$(GO) mod tidy -diff
 	cd tools && $(GO) mod tidy -diff
+	cd tools/versitygw && $(GO) mod tidy -diff
 
 .PHONY: testnet
 testnet: build ## Start a local network of 5 nodes, add a tree on one, fetch it on another
@@ -86,3 +87,7 @@ $(TOOLS)/golangci-lint: tools/go.mod
 
 $(TOOLS)/benchstat: tools/go.mod
 	cd tools && $(GO) build -o ../$@ golang.org/x/perf/cmd/benchstat
+
+# The S3 server of the tests, in a module of its own.
+$(TOOLS)/versitygw: tools/versitygw/go.mod
+	cd tools/versitygw && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ github.com/versity/versitygw/cmd/versitygw

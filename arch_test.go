@@ -37,9 +37,10 @@ var layers = map[string][]string{
 	"protocols/dht/seeds":   {"protocols/dcbor", "protocols/dht/pace"},
 	"protocols/dht/sweep":   {"protocols/..."},
 
-	"store":           {"store/arena", "protocols/manifest", "protocols/admission"},
+	"store":           {"store/arena", "store/bucket", "protocols/manifest", "protocols/admission"},
 	"store/arena":     {},
-	"store/storetest": {"store", "protocols/manifest", "protocols/admission"},
+	"store/bucket":    {"protocols/admission"},
+	"store/storetest": {"store", "store/bucket", "protocols/manifest", "protocols/admission"},
 	"resolver":        {"protocols/..."},
 	"gateway":         {"protocols/manifest", "protocols/admission", "gateway/..."},
 	"gateway/client":  {},

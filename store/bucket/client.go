@@ -1,0 +1,225 @@
+package bucket
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// Tries of one request and the pauses between them (SPEC §2).
+const (
+	maxTries = 3
+	minPause = 50 * time.Millisecond
+	maxPause = 2 * time.Second
+)
+
+// minRate is how many bytes a second a try must move to end in time.
+const minRate = 256 << 10
+
+// client is a bucket behind the S3 protocol.
+type client struct {
+	core      minio.Core
+	transport *http.Transport
+	meters    *Meters
+	endpoint  string
+	bucket    string
+	prefix    string // of every key, with its slash
+	timeout   time.Duration
+
+	unconditional atomic.Bool // the server does not know If-None-Match
+}
+
+// Open returns the bucket of a valid cfg. It sends nothing: the first request
+// tells whether there is one. Missing keys are unauthenticated.
+func Open(cfg Config, meters *Meters) (Bucket, error) {
+	name, prefix, err := cfg.place()
+	if err != nil {
+		return nil, err
+	}
+	host, secure, err := cfg.host()
+	if err != nil {
+		return nil, err
+	}
+	from := &keys{file: cfg.CredentialsFile}
+	if err := from.check(); err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   5 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		IdleConnTimeout:       time.Minute,
+		MaxIdleConnsPerHost:   int(cfg.Requests),
+		ForceAttemptHTTP2:     true,
+		DisableCompression:    true, // ranges are of what is stored
+	}
+	lookup := minio.BucketLookupAuto
+	if cfg.PathStyle {
+		lookup = minio.BucketLookupPath
+	}
+	core, err := minio.NewCore(host, &minio.Options{
+		Creds: credentials.New(from), Secure: secure, Transport: transport, Region: cfg.Region, BucketLookup: lookup, MaxRetries: 1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store.s3: %w", err)
+	}
+	return &client{
+		core: *core, transport: transport, meters: meters, endpoint: cfg.Endpoint, bucket: name, prefix: prefix, timeout: cfg.Timeout,
+	}, nil
+}
+
+// Close implements Bucket.
+func (c *client) Close() { c.transport.CloseIdleConnections() }
+
+// call runs one request, with its retries, behind the gate. bytes are what it
+// moves.
+func (c *client) call(ctx context.Context, op, key string, bytes int64, try func(ctx context.Context) error) error {
+	release, err := c.meters.gate.Acquire(ctx)
+	if err != nil {
+		return named(op, key, err)
+	}
+	defer release()
+	start := time.Now()
+	err = c.attempts(ctx, bytes, try)
+	c.meters.done(op, start, err)
+	return named(op, key, err)
+}
+
+func (c *client) attempts(ctx context.Context, bytes int64, try func(ctx context.Context) error) error {
+	for n := 0; ; n++ {
+		limited, cancel := context.WithTimeout(ctx, c.timeout+time.Duration(bytes)*time.Second/minRate)
+		err := try(limited)
+		if err != nil && limited.Err() != nil {
+			err = limited.Err() // libraries wrap it, or not
+		}
+		cancel()
+		if err == nil {
+			return nil
+		}
+		again, typed := c.failure(ctx, err)
+		if !again || n+1 == maxTries || unsupported(err) {
+			return typed
+		}
+		c.meters.retries.Inc()
+		if !pause(ctx, n) {
+			return typed
+		}
+	}
+}
+
+// pause waits before try n+2 and reports whether ctx let it.
+func pause(ctx context.Context, n int) bool {
+	t := time.NewTimer(min(maxPause, (minPause+rand.N(minPause))<<n))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// ReadAt implements Bucket.
+func (c *client) ReadAt(ctx context.Context, key string, p []byte, off int64) error {
+	if len(p) == 0 {
+		return nil
+	}
+	var opts minio.GetObjectOptions
+	if err := opts.SetRange(off, off+int64(len(p))-1); err != nil {
+		return err
+	}
+	err := c.call(ctx, "read", key, int64(len(p)), func(ctx context.Context) error {
+		body, _, header, err := c.core.GetObject(ctx, c.bucket, c.prefix+key, opts)
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		switch n, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); {
+		case err == nil && n < int64(len(p)):
+			return errShort
+		case err == nil && n > int64(len(p)):
+			return errRange
+		}
+		_, err = io.ReadFull(body, p)
+		return err
+	})
+	if err == nil {
+		c.meters.bytes.WithLabelValues("down").Add(float64(len(p)))
+	}
+	return err
+}
+
+// Stat implements Bucket.
+func (c *client) Stat(ctx context.Context, key string) (size int64, err error) {
+	err = c.call(ctx, "stat", key, 0, func(ctx context.Context) error {
+		info, err := c.core.StatObject(ctx, c.bucket, c.prefix+key, minio.StatObjectOptions{})
+		size = info.Size
+		return err
+	})
+	return size, err
+}
+
+// Delete implements Bucket.
+func (c *client) Delete(ctx context.Context, key string) error {
+	return c.call(ctx, "delete", key, 0, func(ctx context.Context) error {
+		err := c.core.RemoveObject(ctx, c.bucket, c.prefix+key, minio.RemoveObjectOptions{})
+		if minio.ToErrorResponse(err).Code == minio.NoSuchKey {
+			return nil
+		}
+		return err
+	})
+}
+
+// List implements Bucket. A page that fails is asked for again.
+func (c *client) List(ctx context.Context, prefix string) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		after := ""
+		for {
+			// A page at a time, so that no place at the gate is held while the
+			// caller works.
+			var page []Item
+			err := c.call(ctx, "list", prefix, 0, func(ctx context.Context) error {
+				page = page[:0]
+				opts := minio.ListObjectsOptions{Prefix: c.prefix + prefix, Recursive: true, StartAfter: after, MaxKeys: listPage}
+				for info := range c.core.ListObjectsIter(ctx, c.bucket, opts) {
+					if info.Err != nil {
+						return info.Err
+					}
+					page = append(page, Item{Key: strings.TrimPrefix(info.Key, c.prefix), Size: info.Size})
+					if len(page) == listPage {
+						break
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				yield(Item{}, err)
+				return
+			}
+			for _, item := range page {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if len(page) < listPage {
+				return
+			}
+			after = c.prefix + page[len(page)-1].Key
+		}
+	}
+}
+
+// listPage is how many objects are listed with one request.
+const listPage = 1000

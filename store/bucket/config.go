@@ -1,0 +1,114 @@
+package bucket
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"allium/protocols/admission"
+)
+
+// Config is where the bucket is, and what is kept of it here.
+type Config struct {
+	URL             string `koanf:"url" doc:"the bucket of the s3 backend and a prefix in it: s3://bucket/prefix"`
+	Endpoint        string `koanf:"endpoint" doc:"the S3 service: http:// or https://, host and port"`
+	Region          string `koanf:"region" doc:"region of the bucket; most services that are not AWS take any"`
+	CredentialsFile string `koanf:"credentials_file" doc:"file with the keys, in the format of ~/.aws/credentials, read again every 5 minutes; empty: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment"`
+	PathStyle       bool   `koanf:"path_style" doc:"put the bucket's name into the path rather than the host name, also with services that are known to take the host"`
+	Node            string `koanf:"node" doc:"name of this node in the bucket, 1 to 64 of a-z, 0-9, - and _; empty: one is made and kept in the store's directory"`
+	Shared          bool   `koanf:"shared" doc:"other nodes use the same bucket and prefix: a removed object is only forgotten here, and stays in the bucket"`
+
+	Timeout      time.Duration `koanf:"timeout" doc:"how long one try of a request may take beside its bytes, for which 256 KiB/s are expected"`
+	Requests     int64         `koanf:"requests" doc:"requests to the bucket at once; further ones wait"`
+	RequestsWait int64         `koanf:"requests_wait" doc:"requests waiting to be sent to the bucket; the next gets busy"`
+
+	ShipAfter  time.Duration   `koanf:"ship_after" doc:"longest time until a small object, which is durable here at once, is in the bucket too"`
+	CacheBytes admission.Bytes `koanf:"cache_bytes" doc:"bytes of segments that are in the bucket and kept here as well; beyond it the oldest copies here are removed"`
+	ReadAhead  admission.Bytes `koanf:"read_ahead" doc:"bytes of RAM for reading ahead of those who read large objects in order; when it is used up they read without"`
+}
+
+// DefaultConfig is AWS; the bucket is left to the operator.
+func DefaultConfig() Config {
+	return Config{
+		Endpoint:     "https://s3.amazonaws.com",
+		Region:       "us-east-1",
+		Timeout:      10 * time.Second,
+		Requests:     32,
+		RequestsWait: 4096,
+		ShipAfter:    time.Minute,
+		CacheBytes:   10 << 30,
+		ReadAhead:    64 << 20,
+	}
+}
+
+// Validate reports the first field that is out of its bounds, by its key.
+func (c Config) Validate() error {
+	if _, _, err := c.place(); err != nil {
+		return err
+	}
+	if _, _, err := c.host(); err != nil {
+		return err
+	}
+	if c.Node != "" && !ValidNode(c.Node) {
+		return fmt.Errorf("store.s3.node is %q: must be 1 to 64 of a-z, 0-9, - and _", c.Node)
+	}
+	for _, n := range []struct {
+		key      string
+		n        int64
+		min, max int64
+	}{
+		{"timeout (ns)", int64(c.Timeout), int64(100 * time.Millisecond), int64(10 * time.Minute)},
+		{"requests", c.Requests, 1, 1024},
+		{"requests_wait", c.RequestsWait, 0, 1 << 20},
+		{"ship_after (ns)", int64(c.ShipAfter), int64(100 * time.Millisecond), int64(24 * time.Hour)},
+		{"cache_bytes", int64(c.CacheBytes), 0, 1 << 62},
+		{"read_ahead", int64(c.ReadAhead), 0, 1 << 40},
+	} {
+		if n.n < n.min || n.n > n.max {
+			return fmt.Errorf("store.s3.%s is %d: must be from %d to %d", n.key, n.n, n.min, n.max)
+		}
+	}
+	return nil
+}
+
+// place splits URL into bucket and prefix, which is empty or ends with a slash.
+func (c Config) place() (bucket, prefix string, err error) {
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Scheme != "s3" || u.Host == "" || u.User != nil || u.Port() != "" || u.RawQuery != "" || u.Fragment != "" {
+		return "", "", fmt.Errorf("store.s3.url is %q: must be s3://bucket or s3://bucket/prefix", c.URL)
+	}
+	prefix = strings.Trim(u.Path, "/")
+	for part := range strings.SplitSeq(prefix, "/") {
+		if part == "." || part == ".." || part == "" && prefix != "" {
+			return "", "", fmt.Errorf("store.s3.url is %q: the prefix has a part that is empty, . or ..", c.URL)
+		}
+	}
+	if prefix != "" {
+		prefix += "/"
+	}
+	return u.Host, prefix, nil
+}
+
+// host splits Endpoint.
+func (c Config) host() (host string, secure bool, err error) {
+	u, err := url.Parse(c.Endpoint)
+	if err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" ||
+		u.Scheme != "http" && u.Scheme != "https" {
+		return "", false, fmt.Errorf("store.s3.endpoint is %q: must be http://host:port or https://host:port", c.Endpoint)
+	}
+	return u.Host, u.Scheme == "https", nil
+}
+
+// ValidNode reports whether name can be the name of a node in a bucket.
+func ValidNode(name string) bool {
+	if len(name) == 0 || len(name) > 64 {
+		return false
+	}
+	for _, r := range name {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,58 @@
+package bucket
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/protocols/admission"
+	"allium/protocols/status"
+)
+
+// Meters bound and count requests to a bucket. A node makes them once, whether
+// it has a bucket or not, so that its limits and metrics are always the same.
+type Meters struct {
+	gate     *admission.Gate
+	ahead    *admission.Budget
+	requests *prometheus.CounterVec // op, outcome
+	bytes    *prometheus.CounterVec // dir
+	seconds  *prometheus.HistogramVec
+	retries  prometheus.Counter
+}
+
+// NewMeters registers the gate and the metrics; reg may be nil.
+func NewMeters(cfg Config, limits *admission.Registry, reg prometheus.Registerer) *Meters {
+	m := &Meters{
+		gate: limits.NewGate(admission.Spec{
+			Name: "store.bucket", Path: "store → requests to the bucket (s3 backend)", Policy: "wait, then busy",
+		}, cfg.Requests, cfg.RequestsWait),
+		ahead: limits.NewBudget(admission.Spec{
+			Name: "store.read_ahead", Path: "bucket → readers of large objects (bytes)", Policy: "read without reading ahead",
+		}, max(int64(cfg.ReadAhead), 1)),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "store_bucket_requests_total", Help: "Calls to the bucket, retries not counted, by operation (put, read, stat, list, delete) and outcome.",
+		}, []string{"op", "outcome"}),
+		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "store_bucket_bytes_total", Help: "Bytes of calls to the bucket that succeeded: up and down.",
+		}, []string{"dir"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "store_bucket_seconds", Help: "How long calls to the bucket took, retries included.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 120},
+		}, []string{"op"}),
+		retries: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "store_bucket_retries_total", Help: "Tries of calls to the bucket after the first.",
+		}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.requests, m.bytes, m.seconds, m.retries)
+	}
+	return m
+}
+
+// Ahead is the budget for reading ahead, in bytes.
+func (m *Meters) Ahead() *admission.Budget { return m.ahead }
+
+func (m *Meters) done(op string, start time.Time, err error) {
+	m.requests.WithLabelValues(op, status.Of(err).String()).Inc()
+	m.seconds.WithLabelValues(op).Observe(time.Since(start).Seconds())
+}

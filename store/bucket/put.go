@@ -1,0 +1,173 @@
+package bucket
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/minio/minio-go/v7"
+	"golang.org/x/sync/errgroup"
+
+	"allium/protocols/status"
+)
+
+// Parts of a put.
+const (
+	partSize  = 16 << 20 // the least; what is not larger is one request
+	maxParts  = 10_000   // that S3 takes
+	partsOnce = 4        // of one object on their way at once
+)
+
+// Put implements Bucket.
+func (c *client) Put(ctx context.Context, key string, r io.ReaderAt, size int64, ifAbsent bool) error {
+	var err error
+	if size <= partSize {
+		err = c.putWhole(ctx, key, r, size, ifAbsent)
+	} else {
+		err = c.putParts(ctx, key, r, size, ifAbsent)
+	}
+	if err == nil {
+		c.meters.bytes.WithLabelValues("up").Add(float64(size))
+	}
+	return err
+}
+
+// putWhole is a put of one request.
+func (c *client) putWhole(ctx context.Context, key string, r io.ReaderAt, size int64, ifAbsent bool) error {
+	sum, err := digest(r, 0, size)
+	if err != nil {
+		return named("put", key, err)
+	}
+	if ifAbsent && c.unconditional.Load() {
+		if err := c.absent(ctx, key); err != nil {
+			return err
+		}
+		ifAbsent = false
+	}
+	var opts minio.PutObjectOptions
+	if ifAbsent {
+		opts.SetMatchETagExcept("*")
+	}
+	err = c.call(ctx, "put", key, size, func(ctx context.Context) error {
+		_, err := c.core.PutObject(ctx, c.bucket, c.prefix+key, io.NewSectionReader(r, 0, size), size, "", sum, opts)
+		if ifAbsent && unsupported(err) {
+			c.unconditional.Store(true)
+		}
+		return err
+	})
+	if err != nil && ifAbsent && c.unconditional.Load() && !errors.Is(err, ErrExists) {
+		return c.putWhole(ctx, key, r, size, true) // which looks first
+	}
+	return err
+}
+
+// absent returns ErrExists when there is an object.
+func (c *client) absent(ctx context.Context, key string) error {
+	_, err := c.Stat(ctx, key)
+	switch status.Of(err) {
+	case status.NotFound:
+		return nil
+	case status.OK:
+		return status.Errorf(status.Precondition, "put %s: %w", key, ErrExists)
+	}
+	return err
+}
+
+// putParts is a put in several requests. It looks first, as not every server
+// has a condition on the last one; two writers of one key bring the same bytes.
+func (c *client) putParts(ctx context.Context, key string, r io.ReaderAt, size int64, ifAbsent bool) error {
+	if ifAbsent {
+		if err := c.absent(ctx, key); err != nil {
+			return err
+		}
+	}
+	var id string
+	err := c.call(ctx, "put", key, 0, func(ctx context.Context) (err error) {
+		id, err = c.core.NewMultipartUpload(ctx, c.bucket, c.prefix+key, minio.PutObjectOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	parts, err := c.sendParts(ctx, key, id, r, size)
+	if err == nil {
+		err = c.call(ctx, "put", key, 0, func(ctx context.Context) error {
+			_, err := c.core.CompleteMultipartUpload(ctx, c.bucket, c.prefix+key, id, parts, minio.PutObjectOptions{})
+			return err
+		})
+		if err != nil {
+			err = c.completed(ctx, key, size, err)
+		}
+	}
+	if err != nil {
+		// What cannot be taken back, the bucket's lifecycle removes.
+		aborting, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+		defer cancel()
+		_ = c.call(aborting, "put", key, 0, func(ctx context.Context) error {
+			return c.core.AbortMultipartUpload(ctx, c.bucket, c.prefix+key, id)
+		})
+	}
+	return err
+}
+
+// completed looks whether the last request of a put, which failed, had its
+// effect: an answer may be lost.
+func (c *client) completed(ctx context.Context, key string, size int64, err error) error {
+	if got, e := c.Stat(ctx, key); e == nil && got == size {
+		return nil
+	}
+	return err
+}
+
+// sendParts sends the parts of an upload, a few at a time.
+func (c *client) sendParts(ctx context.Context, key, id string, r io.ReaderAt, size int64) ([]minio.CompletePart, error) {
+	length := max(partSize, (size/maxParts/partSize+1)*partSize)
+	var mu sync.Mutex
+	var parts []minio.CompletePart
+	g, sending := errgroup.WithContext(ctx)
+	g.SetLimit(partsOnce)
+	for n, off := 1, int64(0); off < size && sending.Err() == nil; n, off = n+1, off+length {
+		g.Go(func() error {
+			length := min(length, size-off)
+			sum, err := digest(r, off, length)
+			if err != nil {
+				return named("put", key, err)
+			}
+			return c.call(sending, "put", key, length, func(ctx context.Context) error {
+				p, err := c.core.PutObjectPart(ctx, c.bucket, c.prefix+key, id, n, io.NewSectionReader(r, off, length), length, minio.PutObjectPartOptions{Sha256Hex: sum})
+				if err == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					parts = append(parts, minio.CompletePart{PartNumber: n, ETag: p.ETag})
+				}
+				return err
+			})
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil { // not every part was begun
+		return nil, err
+	}
+	slices.SortFunc(parts, func(a, b minio.CompletePart) int { return a.PartNumber - b.PartNumber })
+	return parts, nil
+}
+
+// digest is the SHA-256 of a section of r, which the server checks.
+func digest(r io.ReaderAt, off, n int64) (string, error) {
+	h := sha256.New()
+	m, err := io.Copy(h, io.NewSectionReader(r, off, n))
+	if err != nil {
+		return "", err
+	}
+	if m != n {
+		return "", fmt.Errorf("%d of %d bytes were there: %w", m, n, io.ErrUnexpectedEOF)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
