@@ -81,7 +81,7 @@ func (c Config) place() (bucket, prefix string, err error) {
 	prefix = strings.Trim(u.Path, "/")
 	for part := range strings.SplitSeq(prefix, "/") {
 		if part == "." || part == ".." || part == "" && prefix != "" {
-			return "", "", fmt.Errorf("store.s3.url is %q: the prefix has a part that is empty, . or ..", c.URL)
+			return "", "", fmt.Errorf("store.s3.url is %q: the prefix has an empty part, . or .. in it", c.URL)
 		}
 	}
 	if prefix != "" {
