@@ -20,7 +20,7 @@ import (
 const keyFile = "identity.key"
 
 // Init makes a home directory: the directory (mode 0700), the commented
-// configuration file and, unless the profile is a micronode's, the identity. A
+// configuration file and, unless it is one of amnesia, the identity. A
 // home that has a configuration file already is conflict and left as it is.
 func Init(home string, cfg config.Loaded) (peer.ID, error) {
 	if err := os.MkdirAll(home, 0o700); err != nil {
@@ -37,7 +37,7 @@ func Init(home string, cfg config.Loaded) (peer.ID, error) {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return "", fmt.Errorf("init: %w", err)
 	}
-	key, err := identity(home, cfg.Node.Profile)
+	key, err := identity(home, cfg.Node.Amnesia)
 	if err != nil {
 		return "", err
 	}
@@ -45,10 +45,10 @@ func Init(home string, cfg config.Loaded) (peer.ID, error) {
 }
 
 // identity is the node's key: the one in the home directory; where there is
-// none, a new one that is written there, or, for a micronode, kept in RAM.
-func identity(home string, p config.Profile) (crypto.PrivKey, error) {
+// none, a new one that is written there, or, with amnesia, kept in RAM.
+func identity(home string, amnesia bool) (crypto.PrivKey, error) {
 	name := filepath.Join(home, keyFile)
-	if p == p2p.Micronode {
+	if amnesia {
 		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
 			key, _, err := crypto.GenerateEd25519Key(nil)
 			return key, err

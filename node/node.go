@@ -4,7 +4,7 @@
 // [New] checks the configuration and starts nothing. [Node.Run] starts, each
 // stage waiting for the one before:
 //
-//	store → host → sessions → object server → records → DHT → resolver → gateway → ready
+//	store → amnesia → host → sessions → object server → records → DHT → resolver → gateway → ready
 //
 // and, when its context ends, a service fails for good or Drain is called:
 // readiness turns false, every service stops admitting (503 draining, GOAWAY),
@@ -56,7 +56,8 @@ import (
 
 // Deps is what a node gets from its process.
 type Deps struct {
-	Log *slog.Logger // nil discards
+	Log   *slog.Logger // nil discards
+	Guard *Guard       // of a process that is this node alone; nil leaves the process as it is
 }
 
 // Node is one node. It runs once.
@@ -70,6 +71,7 @@ type Node struct {
 	services *supervise.Group
 	board    *Board
 	key      crypto.PrivKey
+	amnesia  *amnesia
 	store    *store.Store
 	socket   string
 
@@ -106,12 +108,13 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		services: supervise.New(supervise.Deps{Log: deps.Log, Metrics: registry}),
 		drain:    make(chan struct{}),
 	}
+	n.amnesia = newAmnesia(cfg, deps.Guard, deps.Log, registry)
 	n.board = NewBoard(n.gates()...)
 	var err error
 	if n.socket, err = client.SocketPath(home); err != nil {
 		return nil, err
 	}
-	if n.key, err = identity(home, cfg.Node.Profile); err != nil {
+	if n.key, err = identity(home, cfg.Node.Amnesia); err != nil {
 		return nil, err
 	}
 	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{Log: n.log, Metrics: registry, Limits: n.limits})
@@ -128,6 +131,7 @@ func (n *Node) Run(ctx context.Context, ready func()) error {
 	err := n.start(ctx)
 	if err == nil {
 		n.started.Store(true)
+		n.amnesia.look()
 		ready()
 		select {
 		case <-ctx.Done():
@@ -141,7 +145,7 @@ func (n *Node) Run(ctx context.Context, ready func()) error {
 // start runs the stages in order and stops at the first that fails.
 func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
-		n.startStore, n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startResolver, n.startGateway,
+		n.startStore, n.startAmnesia, n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startResolver, n.startGateway,
 	} {
 		if err := stage(ctx); err != nil {
 			return err
@@ -210,9 +214,9 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 }
 
 // startRecords opens what discovery keeps over a restart: provider records, the
-// republish cycle, what is known of seeds. A node in RAM keeps it there.
+// republish cycle, what is known of seeds. With amnesia it stays in RAM.
 func (n *Node) startRecords(ctx context.Context) error {
-	if n.cfg.Store.Backend == store.BackendMemory {
+	if n.cfg.Node.Amnesia {
 		return nil
 	}
 	return n.services.Start(ctx, supervise.Service{Name: "records", Fatal: true, Run: func(ctx context.Context, ready func()) error {
@@ -251,8 +255,10 @@ func (n *Node) startResolver(ctx context.Context) (err error) {
 
 func (n *Node) startGateway(ctx context.Context) (err error) {
 	objects := foundObjects{local: localObjects{n.store}, resolver: n.resolver, noContent: n.cfg.Node.Profile == p2p.Seed}
+	version := ThisVersion()
+	version.Amnesia = n.amnesia.mode(n.store.LockError())
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
-		Objects: objects, Node: newAPI(n, objects), Ready: n.board.Report, Version: ThisVersion(), Socket: n.socket,
+		Objects: objects, Node: newAPI(n, objects), Ready: n.board.Report, Version: version, Socket: n.socket,
 		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,
 	})
 	if err != nil {

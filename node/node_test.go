@@ -274,7 +274,7 @@ func TestMemoryNodeLeavesNothing(t *testing.T) {
 	a := start(t, func(c *config.Config) {
 		c.Node.Profile, c.Listen.Profile = p2p.Micronode, p2p.Micronode
 		c.Listen.Listen, c.Listen.PortMap = []string{"/ip4/127.0.0.1/tcp/0"}, false
-		c.Store.Backend = "memory"
+		c.Node.Amnesia, c.Store.Backend = true, "memory"
 	})
 	add(t, a, tree(t, 5))
 	entries, err := os.ReadDir(a.home)

@@ -16,16 +16,16 @@ const (
 
 // Config is the store's part of the configuration.
 type Config struct {
-	Backend string `koanf:"backend" doc:"where objects live: embedded (files) or memory (RAM, nothing survives)"`
-	Dir     string `koanf:"dir" doc:"directory of the embedded backend, below the home directory when it is relative; created when it does not exist"`
+	Backend string `koanf:"backend" doc:"where objects live: embedded (files) or memory (RAM, nothing survives)" disk:"memory"`
+	Dir     string `koanf:"dir" doc:"directory of the embedded backend, below the home directory when it is relative; created when it does not exist" disk:""`
 
 	MemoryBytes  admission.Bytes `koanf:"memory_bytes" doc:"hard cap in bytes on what the memory backend holds, in blocks of 1 KiB; above it puts get no_space; the list of objects, about 100 bytes each, comes on top"`
-	ReserveBytes admission.Bytes `koanf:"reserve_bytes" doc:"bytes that writes leave free on the disk, so that the index can always be written; below it puts get no_space"`
+	ReserveBytes admission.Bytes `koanf:"reserve_bytes" doc:"bytes that writes leave free on the disk, so that the index can always be written; below it puts get no_space" disk:""`
 
-	SegmentBytes   admission.Bytes `koanf:"segment_bytes" doc:"size in bytes at which the segment of small objects is closed and the next begun"`
-	ZeroAheadBytes admission.Bytes `koanf:"zero_ahead_bytes" doc:"most bytes written as zeros ahead of the end of the segment, so that commits need no metadata; 0 turns it off"`
-	CommitBytes    admission.Bytes `koanf:"commit_bytes" doc:"bytes of small objects waiting for a commit; further puts wait"`
-	IndexCache     admission.Bytes `koanf:"index_cache" doc:"bytes of the index kept in RAM beside its write buffer"`
+	SegmentBytes   admission.Bytes `koanf:"segment_bytes" doc:"size in bytes at which the segment of small objects is closed and the next begun" disk:""`
+	ZeroAheadBytes admission.Bytes `koanf:"zero_ahead_bytes" doc:"most bytes written as zeros ahead of the end of the segment, so that commits need no metadata; 0 turns it off" disk:""`
+	CommitBytes    admission.Bytes `koanf:"commit_bytes" doc:"bytes of small objects waiting for a commit; further puts wait" disk:""`
+	IndexCache     admission.Bytes `koanf:"index_cache" doc:"bytes of the index kept in RAM beside its write buffer" disk:""`
 
 	HotBytes admission.Bytes `koanf:"hot_bytes" doc:"bytes of verified objects up to 256 KiB kept in RAM above the disk, 0 for none, else 1 MiB at least; the memory backend needs none"`
 

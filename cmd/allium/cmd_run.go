@@ -80,7 +80,7 @@ A home directory that does not exist yet is made, as "allium init" does.`,
 	fl.StringVar(&f.gateway, "gateway", "", "host:port of the HTTP gateway; empty for none (gateway.listen)")
 	fl.StringVar(&f.admin, "admin", "", "loopback host:port of the admin listener; empty for none (admin.listen)")
 	fl.StringVar(&f.profile, "profile", "", fmt.Sprintf("one of %v (node.profile)", p2p.Profiles()))
-	fl.BoolVar(&f.amnesia, "amnesia", false, "keep objects in RAM only (store.backend = memory)")
+	fl.BoolVar(&f.amnesia, "amnesia", false, "keep everything in RAM and write nothing to disk (node.amnesia)")
 	return cmd
 }
 
@@ -93,13 +93,11 @@ func (f runFlags) keys(cmd *cobra.Command) map[string]any {
 	}{
 		"listen": {"listen.addrs", f.listen}, "bootstrap": {"dht.bootstrap", f.bootstrap},
 		"gateway": {"gateway.listen", f.gateway}, "admin": {"admin.listen", f.admin}, "profile": {"node.profile", f.profile},
+		"amnesia": {"node.amnesia", f.amnesia},
 	} {
 		if cmd.Flags().Changed(flag) {
 			keys[kv.key] = kv.value
 		}
-	}
-	if f.amnesia {
-		keys["store.backend"] = "memory"
 	}
 	return keys
 }
@@ -109,7 +107,7 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(home, config.FileName)); errors.Is(err, fs.ErrNotExist) && a.configFile == "" && cfg.Node.Profile != p2p.Micronode {
+	if _, err := os.Stat(filepath.Join(home, config.FileName)); errors.Is(err, fs.ErrNotExist) && a.configFile == "" && !cfg.Node.Amnesia {
 		fresh, err := config.Load(config.Options{Flags: map[string]any{"node.profile": string(cfg.Node.Profile)}})
 		if err != nil {
 			return err
@@ -118,7 +116,11 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 			return err
 		}
 	}
-	n, err := node.New(home, cfg.Config, node.Deps{Log: a.logger(cfg.Log)})
+	deps := node.Deps{Log: a.logger(cfg.Log)}
+	if cfg.Node.Amnesia {
+		deps.Guard = node.GuardProcess()
+	}
+	n, err := node.New(home, cfg.Config, deps)
 	if err != nil {
 		return err
 	}

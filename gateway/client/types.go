@@ -227,6 +227,7 @@ type Version struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
 	Go      string `json:"go"`
+	Amnesia string `json:"amnesia,omitempty"` // "memory locked" or "memory not locked"; empty when the node writes to disk
 }
 
 // Limits is every bound of the node with what is in use of it (SPEC §11).

@@ -37,6 +37,7 @@ type Profile = p2p.Profile
 // Config is everything a node can be told.
 type Config struct {
 	Node     Node                `koanf:"node"`
+	Amnesia  Amnesia             `koanf:"amnesia"`
 	Listen   p2p.Config          `koanf:"listen"`
 	Session  session.Config      `koanf:"session"`
 	Object   object.Config       `koanf:"object"`
@@ -51,6 +52,7 @@ type Config struct {
 // Node is the process as a whole.
 type Node struct {
 	Profile       Profile       `koanf:"profile" doc:"what the node is for, and so its defaults: micronode, macronode, seed or testnet"`
+	Amnesia       bool          `koanf:"amnesia" doc:"keep everything in RAM and open no file for writing: objects, records and identity end with the process; the default of a micronode"`
 	DrainDeadline time.Duration `koanf:"drain_deadline" doc:"how long requests in flight may take after SIGTERM, 1s to 5s"`
 	SwarmKey      string        `koanf:"swarm_key" doc:"file with the pre-shared key of a private network; empty for the public one"`
 }
@@ -85,7 +87,7 @@ func Default(p Profile) Config {
 	switch p {
 	case p2p.Micronode:
 		c.Session.IdleTimeout = 15 * time.Second
-		c.Store.Backend = store.BackendMemory
+		c.Node.Amnesia, c.Store.Backend = true, store.BackendMemory
 	case p2p.Seed:
 		c.DHT.Server = true
 	case p2p.Testnet:
@@ -103,6 +105,9 @@ func (c Config) Validate() error {
 	}
 	if c.Node.Profile != c.Listen.Profile {
 		errs = append(errs, fmt.Errorf("node.profile is %q, the host's is %q", c.Node.Profile, c.Listen.Profile))
+	}
+	if c.Node.Amnesia && c.Store.Backend != store.BackendMemory {
+		errs = append(errs, fmt.Errorf("store.backend is %q, and node.amnesia keeps everything in RAM: it must be %s, or node.amnesia false", c.Store.Backend, store.BackendMemory))
 	}
 	return errors.Join(errs...)
 }

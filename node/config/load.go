@@ -94,6 +94,9 @@ func Load(o Options) (Loaded, error) {
 	if err := decode(k.Raw(), &out.Config); err != nil {
 		return Loaded{}, status.Errorf(status.BadRequest, "config: %w", err)
 	}
+	if err := out.settle(); err != nil {
+		return Loaded{}, status.Errorf(status.BadRequest, "config: %w", err)
+	}
 	if err := out.Validate(); err != nil {
 		return Loaded{}, status.Errorf(status.BadRequest, "config: %w", err)
 	}

@@ -1,0 +1,127 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"allium/node/p2p"
+	"allium/protocols/status"
+	"allium/store"
+)
+
+// worksInRAM are the keys that sound like a disk, or belong to the store, and
+// mean something without one. A new key of the store is either here or has a
+// disk tag.
+var worksInRAM = map[string]string{
+	"store.memory_bytes":     "the cap of the RAM",
+	"store.puts":             "bounds work, wherever the bytes go",
+	"store.puts_wait":        "bounds work, wherever the bytes go",
+	"store.ingests":          "bounds work, wherever the bytes go",
+	"store.ingests_wait":     "bounds work, wherever the bytes go",
+	"store.hash_workers":     "bounds work, wherever the bytes go",
+	"resolver.tree_requests": "the directory is one being fetched",
+	"resolver.tree_large":    "the directory is one being fetched",
+	"node.amnesia":           "says it itself",
+	"node.swarm_key":         "the file is only read",
+	"dht.seed_manifest":      "the file is only read",
+}
+
+// TestEveryKeyOfTheDiskIsTagged makes whoever adds a key decide.
+func TestEveryKeyOfTheDiskIsTagged(t *testing.T) {
+	t.Parallel()
+	tagged, keys := map[string]bool{}, map[string]bool{}
+	for _, d := range needDisk(Default(p2p.Macronode)) {
+		tagged[d.key] = true
+	}
+	disk := regexp.MustCompile(`(?i)\b(disk|file|files|directory)\b`)
+	for _, k := range Keys() {
+		_, inRAM := worksInRAM[k.Name]
+		suspect := strings.HasPrefix(k.Name, "store.") || disk.MatchString(k.Doc)
+		switch {
+		case tagged[k.Name] && inRAM:
+			t.Errorf("%s has a disk tag and is listed as working in RAM", k.Name)
+		case suspect && !tagged[k.Name] && !inRAM:
+			t.Errorf("%s: does it need a disk? then its field needs a disk tag, else a line in worksInRAM", k.Name)
+		}
+		keys[k.Name] = true
+	}
+	for name := range worksInRAM {
+		if !keys[name] {
+			t.Errorf("%s is no key", name)
+		}
+	}
+}
+
+// TestAmnesiaAndDisk sets every key that needs a disk, from every source,
+// together with amnesia from every source.
+func TestAmnesiaAndDisk(t *testing.T) {
+	t.Parallel()
+	amnesia := []map[string]any{{"node.amnesia": true}, {"node.profile": "micronode"}}
+	for _, d := range needDisk(Default(p2p.Macronode)) {
+		value := d.value
+		if !d.wanted {
+			value = wantedValue(t, d.key)
+		}
+		for _, on := range amnesia {
+			env := "ALLIUM_" + strings.ToUpper(strings.ReplaceAll(d.key, ".", "__")) + "=" + value
+			_, err := Load(Options{Env: []string{env}, Flags: on})
+			if status.Of(err) != status.BadRequest {
+				t.Errorf("%s with %v: %v", env, on, err)
+				continue
+			}
+			for _, want := range []string{d.key + " = " + value, "environment", "remove " + d.key, "node.amnesia to false", "--amnesia=false"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%s with %v: %q is not in: %v", env, on, want, err)
+				}
+			}
+			off := map[string]any{"node.amnesia": false}
+			for k, v := range on {
+				if k == "node.profile" {
+					off[k] = v
+				}
+			}
+			if l, err := Load(Options{Env: []string{env}, Flags: off}); err != nil || l.Node.Amnesia {
+				t.Errorf("%s with %v, the way out: %v", env, off, err)
+			}
+		}
+	}
+}
+
+// wantedValue is a value that asks for the disk, for keys that are off by
+// default.
+func wantedValue(t *testing.T, key string) string {
+	t.Helper()
+	value, ok := map[string]string{}[key]
+	if !ok {
+		t.Fatalf("%s needs a disk and is off by default: give this test a value that turns it on", key)
+	}
+	return value
+}
+
+// TestAmnesiaDecidesTheBackend: what nobody chose follows node.amnesia.
+func TestAmnesiaDecidesTheBackend(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		flags   map[string]any
+		amnesia bool
+		backend string
+	}{
+		{nil, false, store.BackendEmbedded},
+		{map[string]any{"node.amnesia": true}, true, store.BackendMemory},
+		{map[string]any{"node.amnesia": true, "store.backend": "memory"}, true, store.BackendMemory},
+		{map[string]any{"node.profile": "micronode"}, true, store.BackendMemory},
+		{map[string]any{"node.profile": "micronode", "node.amnesia": false}, false, store.BackendEmbedded},
+		{map[string]any{"store.backend": "memory"}, false, store.BackendMemory},
+	} {
+		l, err := Load(Options{Flags: c.flags})
+		if err != nil || l.Node.Amnesia != c.amnesia || l.Store.Backend != c.backend {
+			t.Errorf("%v: amnesia %t, backend %q, %v", c.flags, l.Node.Amnesia, l.Store.Backend, err)
+		}
+	}
+	c := Default(p2p.Macronode)
+	c.Node.Amnesia = true
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "store.backend") {
+		t.Errorf("a configuration made by hand: %v", err)
+	}
+}
