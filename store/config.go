@@ -27,7 +27,7 @@ type Config struct {
 	CommitBytes    admission.Bytes `koanf:"commit_bytes" doc:"bytes of small objects waiting for a commit; further puts wait" disk:""`
 	IndexCache     admission.Bytes `koanf:"index_cache" doc:"bytes of the index kept in RAM beside its write buffer" disk:""`
 
-	HotBytes admission.Bytes `koanf:"hot_bytes" doc:"bytes of verified objects up to 256 KiB kept in RAM above the disk, 0 for none, else 1 MiB at least; the memory backend needs none"`
+	HotBytes admission.Bytes `koanf:"hot_bytes" doc:"bytes of verified objects up to 256 KiB kept in RAM above the disk, 0 for none, else 1 MiB at least; the memory backend needs none" disk:""`
 
 	Puts        int64 `koanf:"puts" doc:"streaming puts running at once, about 1 MiB of RAM each; further ones wait"`
 	PutsWait    int64 `koanf:"puts_wait" doc:"streaming puts waiting to run; the next gets busy"`
