@@ -58,6 +58,12 @@ func (p pair) close() {
 type staging struct {
 	pair
 	dataPath, outboardPath string // embedded backend
+
+	// Of a download; used by whoever holds its partial's saving token, and then
+	// by publish or discard.
+	root   b3.Root
+	kept   bool  // save noted it: it is there after a restart
+	failed error // sticky: a sync failed, and what is on disk is unknown
 }
 
 // backend keeps objects and pins. It is told only what Store has verified, and
@@ -94,8 +100,24 @@ type backend interface {
 	// published is discarded. done is called once, when the backend is through
 	// with the files and root may be removed.
 	publish(ctx context.Context, root b3.Root, size int64, st *staging, deferred bool, done func()) (isNew bool, err error)
-	// discard removes what stage made.
+	// discard removes what stage made, and what save noted of it.
 	discard(st *staging) error
+
+	// resume opens what the last save of root noted; st is nil when there is
+	// nothing, and rec and pages are what was noted.
+	resume(root b3.Root) (st *staging, rec partialRecord, pages []partialPage, err error)
+	// save makes what was written to st durable, then notes rec and pages, those
+	// of the bitmap of groups that changed, and sets st.kept.
+	save(st *staging, rec partialRecord, pages []partialPage) error
+	// partial returns what save noted of root.
+	partial(root b3.Root) (rec partialRecord, ok bool, err error)
+	// partials appends what save noted from root on, ascending, to page up to
+	// its capacity. Fewer means the end.
+	partials(root b3.Root, page []partialRecord) ([]partialRecord, error)
+	// dropPartial removes what save noted of root, and its files. Nobody uses
+	// them.
+	dropPartial(root b3.Root) error
+
 	// flush returns when every deferred put and publish before it is visible
 	// and durable, or the error for which some are not.
 	flush(ctx context.Context) error

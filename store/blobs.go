@@ -61,7 +61,7 @@ func (b *blobs) stage(root b3.Root) (*staging, error) {
 	if root.IsZero() {
 		name = b.tempName()
 	}
-	st := &staging{dataPath: name, outboardPath: name + outboardSuffix}
+	st := &staging{root: root, dataPath: name, outboardPath: name + outboardSuffix}
 	data, err := b.create(st.dataPath)
 	if err != nil {
 		return nil, err
@@ -90,6 +90,12 @@ func (b *blobs) create(name string) (*stagedFile, error) {
 }
 
 func (b *blobs) discard(st *staging) error {
+	if st.kept {
+		if err := b.index.forgetPart(st.root); err != nil {
+			return err
+		}
+		st.kept = false
+	}
 	return errors.Join(b.unlink(st.dataPath), b.unlink(st.outboardPath))
 }
 

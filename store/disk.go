@@ -92,12 +92,13 @@ func (d *disk) recover() error {
 	if err != nil {
 		return err
 	}
-	for _, dir := range []string{dirTemp, dirPart} {
-		if err := emptyDir(d.fs, d.path(dir)); err != nil {
-			return err
-		}
+	if err := emptyDir(d.fs, d.path(dirTemp)); err != nil {
+		return err
 	}
 	if err := d.segments.recover(clean); err != nil {
+		return err
+	}
+	if err := d.blobs.settleParts(); err != nil {
 		return err
 	}
 	if clean {

@@ -14,6 +14,7 @@ const (
 	keyMeta   = 'm' // name
 	keyObject = 'o' // root[32]
 	keyPin    = 'p' // root[32] label
+	keyPart   = 'd' // root[32], or root[32] page u64, big-endian: a download and the bitmap of its groups
 	keyUse    = 'u' // root[32]
 )
 

@@ -15,6 +15,7 @@ type Presence uint8
 const (
 	Absent Presence = iota
 	Complete
+	PartlyHere
 )
 
 // pageSize is how many entries a listing holds at a time.
@@ -22,13 +23,16 @@ const pageSize = 256
 
 // Stats are counters, kept in RAM.
 type Stats struct {
-	Objects  int64 `json:"objects"`
-	Bytes    int64 `json:"bytes"`   // of objects, outboards and overhead left out
-	Corrupt  int64 `json:"corrupt"` // objects that failed a check and wait for a new copy
-	Leases   int   `json:"leases"`  // addresses in use
-	Ingests  int   `json:"ingests"` // downloads being written
-	Hot      Hot   `json:"hot"`
-	WriteErr error `json:"-"` // why nothing more is written until a restart; nil when all is well
+	Objects int64 `json:"objects"`
+	Bytes   int64 `json:"bytes"`   // of objects, outboards and overhead left out
+	Corrupt int64 `json:"corrupt"` // objects that failed a check and wait for a new copy
+	Leases  int   `json:"leases"`  // addresses in use
+	Ingests int   `json:"ingests"` // downloads being written
+	Hot     Hot   `json:"hot"`
+	// Of objects of which a part is here, in use or not.
+	PartialObjects int64 `json:"partial_objects"`
+	PartialBytes   int64 `json:"partial_bytes"` // that are here
+	WriteErr       error `json:"-"`             // why nothing more is written until a restart; nil when all is well
 }
 
 // Hot is the tier of verified objects in RAM, all zero without one.
@@ -74,6 +78,14 @@ func (s *Store) Has(ctx context.Context, roots []b3.Root) ([]Presence, error) {
 		}
 		if ok && !e.corrupt {
 			answers[i] = Complete
+			continue
+		}
+		_, ok, err = s.partial(root)
+		if err != nil {
+			return nil, fmt.Errorf("store: look up %s: %w", root, err)
+		}
+		if ok {
+			answers[i] = PartlyHere
 		}
 	}
 	return answers, nil
@@ -125,7 +137,9 @@ func (s *Store) entryPage(ctx context.Context, from b3.Root, buf []entry) ([]ent
 // Stats returns the counters. It does no I/O and works in every phase.
 func (s *Store) Stats() Stats {
 	t := s.backend.totals()
-	st := Stats{Objects: t.objects.Load(), Bytes: t.bytes.Load(), Corrupt: t.corrupt.Load(), Leases: s.roots.leased()}
+	st := Stats{Objects: t.objects.Load(), Bytes: t.bytes.Load(), Corrupt: t.corrupt.Load(), Leases: s.roots.leased(),
+		PartialObjects: s.partials.objects.Load(), PartialBytes: s.partials.bytes.Load(),
+	}
 	s.mu.Lock()
 	st.Ingests = len(s.running)
 	if h := s.hot; h != nil {

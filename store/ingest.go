@@ -2,37 +2,27 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
 // Ingest is a download of an object whose address is known: proved items go in,
-// in any order, readers follow, and Commit makes the object visible. Its methods
-// are safe for concurrent use. It must end with Commit or Abort.
+// readers follow, and Commit makes the object visible. Its methods are safe for
+// concurrent use. It must end with Commit, Suspend or Abort.
 //
 // It holds a lease from the first byte. Items are written where they will stay;
-// a small object waits in RAM.
+// a small object waits in RAM. What arrived of a large one whose size is proved
+// is noted durably about every checkpointBytes or checkpointAge, so that a
+// later ingest goes on from there, whatever ended this one but Abort.
 type Ingest struct {
-	s    *Store
-	root b3.Root
-	size int64 // as claimed, until proved
+	p      *partial
+	permit func() // gives back the place
 
-	st     *staging // nil for a small object
-	buf    []byte   // of a small object
-	permit func()   // gives back the place
-
-	mu      sync.Mutex
-	groups  bitmap
-	parents bitmap
-	proved  bool          // size
-	state   ingestState   // only moves forward
-	err     error         // why it was aborted
-	changed chan struct{} // closed when a group arrives or the state changes; nil while nobody waits
-	users   int           // of the files: the ingest until it ends, writes, the backend, open readers
+	// Guarded by p.mu.
+	state ingestState // only moves forward
+	err   error       // why it was aborted
 }
 
 type ingestState uint8
@@ -41,13 +31,15 @@ const (
 	receiving ingestState = iota
 	committing
 	committed
+	suspended
 	aborted
 )
 
 // Ingest begins the download of root, of which it is claimed that it has size
-// bytes: nothing is allocated in proportion. One ingest of an object runs at a
-// time; a second is refused with conflict. It waits for one of Config.Ingests
-// places, as long as ctx lets it.
+// bytes, or goes on with one that was suspended or cut off: nothing is allocated
+// in proportion to a claim, and one that differs from a size that was proved is
+// upstream. One ingest of an object runs at a time; a second is refused with
+// conflict. It waits for one of Config.Ingests places, as long as ctx lets it.
 func (s *Store) Ingest(ctx context.Context, root b3.Root, size int64) (*Ingest, error) {
 	if size < 0 || size > b3.MaxSize {
 		return nil, status.Errorf(status.Upstream, "store: %s cannot have %d bytes", root, size)
@@ -84,115 +76,137 @@ func (s *Store) begin(ctx context.Context, root b3.Root, size int64) (*Ingest, e
 	if err != nil {
 		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
 	}
-	in := &Ingest{s: s, root: root, size: size, users: 1}
-	if small(size) {
-		err = s.enter()
-		if err == nil {
-			s.leave()
-			in.buf = make([]byte, size)
-		}
-	} else {
-		in.st, err = s.stage(root)
-	}
+	s.roots.acquire(root)
+	p, err := s.partialFor(ctx, root, size)
 	if err != nil {
+		s.roots.release(root)
 		permit()
+		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
+	}
+	return &Ingest{p: p, permit: permit}, nil
+}
+
+// partialFor is what an ingest writes to.
+func (s *Store) partialFor(ctx context.Context, root b3.Root, size int64) (*partial, error) {
+	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
-	s.roots.acquire(root)
-	in.permit = permit
-	return in, nil
+	defer s.leave()
+	if small(size) {
+		return newSmallPartial(s, root, size), nil
+	}
+	p, err := s.partials.use(ctx, s, root, size)
+	if err != nil {
+		return nil, err
+	}
+	if p.size != size {
+		known := p.size
+		p.unuse()
+		return nil, status.Errorf(status.Upstream, "%d bytes are claimed, %d were proved", size, known)
+	}
+	return p, nil
 }
 
 // Root is the address of the object.
-func (in *Ingest) Root() b3.Root { return in.root }
+func (in *Ingest) Root() b3.Root { return in.p.root }
 
 // Size is the object's size in bytes, and whether that is proved.
 func (in *Ingest) Size() (size int64, proved bool) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.size, in.proved
+	in.p.mu.Lock()
+	defer in.p.mu.Unlock()
+	return in.p.size, in.p.proved
+}
+
+// Has reports whether group g is here.
+func (in *Ingest) Has(g int64) bool {
+	in.p.mu.Lock()
+	defer in.p.mu.Unlock()
+	return in.p.groups.has(g)
+}
+
+// Missing is the first run of groups [lo, hi) of [from, to) that are not here;
+// lo is hi when none is missing. What lies past the object is cut off.
+func (in *Ingest) Missing(from, to int64) (lo, hi int64) {
+	from, to = max(from, 0), min(to, b3.Groups(in.p.size))
+	in.p.mu.Lock()
+	defer in.p.mu.Unlock()
+	lo = in.p.groups.hole(from, max(from, to))
+	return lo, in.p.groups.member(lo, max(lo, to))
+}
+
+// Held is how many bytes of the object are here.
+func (in *Ingest) Held() int64 {
+	in.p.mu.Lock()
+	defer in.p.mu.Unlock()
+	return in.p.held
 }
 
 // Write stores one proved item of this object, walked with this size; another
-// one is bad_request. An item may come twice. no_space leaves the ingest as it
-// was.
-func (in *Ingest) Write(p b3.Proved) error {
-	if !p.Valid() || p.Root() != in.root || p.Size() != in.size {
-		return status.Errorf(status.BadRequest, "store: ingest %s of %d bytes: got an item of %s of %d bytes", in.root, in.size, p.Root(), p.Size())
+// one is bad_request. Items may come twice and from any number of goroutines;
+// the parents that a walk gives before a group are written before it. no_space
+// leaves the ingest as it was.
+func (in *Ingest) Write(item b3.Proved) error {
+	p := in.p
+	if !item.Valid() || item.Root() != p.root || item.Size() != p.size {
+		return status.Errorf(status.BadRequest, "store: ingest %s of %d bytes: got an item of %s of %d bytes", p.root, p.size, item.Root(), item.Size())
 	}
-	if err := in.use(); err != nil {
+	if err := p.s.stopping(); err != nil {
 		return err
 	}
-	defer in.unuse()
-	if err := in.write(p); err != nil {
-		return fmt.Errorf("store: ingest %s: %w", in.root, err)
+	here, err := in.startWrite(item)
+	if err != nil || here {
+		return err
 	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if p.IsParent() {
-		in.parents.add(p.Node())
-	} else {
-		in.groups.add(p.Group())
-		in.wake()
+	err = p.write(item)
+	p.endWrite(item, err)
+	if err != nil {
+		return fmt.Errorf("store: ingest %s: %w", p.root, err)
 	}
-	in.proved = in.proved || p.SizeProved()
 	return nil
 }
 
-// use keeps the files open for one write, or returns why no more are taken.
-func (in *Ingest) use() error {
-	if err := in.s.stopping(); err != nil {
-		return err
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
+// startWrite admits one write, or reports that item is here already.
+func (in *Ingest) startWrite(item b3.Proved) (here bool, err error) {
+	p := in.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if err := in.over(); err != nil {
-		return err
+		return false, err
 	}
-	in.users++
-	return nil
+	if p.broken != nil {
+		return false, fmt.Errorf("store: ingest %s: %w", p.root, p.broken)
+	}
+	if !item.IsParent() && p.groups.has(item.Group()) {
+		p.prove(item)
+		return true, nil
+	}
+	p.writing++
+	return false, nil
 }
 
-// over returns why the ingest ended, nil while it runs. mu is held.
+// over returns why the ingest ended, nil while it runs. p.mu is held.
 func (in *Ingest) over() error {
 	switch in.state {
 	case receiving:
 		return nil
 	case aborted:
 		return in.err
+	case suspended:
+		return errSuspended(in.p.root)
 	}
-	return status.Errorf(status.Conflict, "store: the ingest of %s is committed", in.root)
+	return status.Errorf(status.Conflict, "store: the ingest of %s is committed", in.p.root)
 }
 
-// write puts the bytes of p in their place. Readers look at a place only after
-// Write has noted it.
-func (in *Ingest) write(p b3.Proved) (err error) {
-	switch {
-	case in.st == nil:
-		in.mu.Lock()
-		copy(in.buf, p.Data())
-		in.mu.Unlock()
-	case p.IsParent():
-		_, err = in.st.outboard.WriteAt(p.Data(), p.Node()*b3.ParentSize)
-	default:
-		_, err = in.st.data.WriteAt(p.Data(), p.Offset())
-	}
-	return err
-}
-
-// wake tells those who wait. mu is held.
-func (in *Ingest) wake() {
-	if in.changed != nil {
-		close(in.changed)
-		in.changed = nil
-	}
+func errSuspended(root b3.Root) error {
+	return status.Errorf(status.Canceled, "store: the download of %s was suspended", root)
 }
 
 // Wait returns when group g can be read, or with the error of whatever ended
-// the wait first: ctx, Abort, or the store. A group past the size is bad_range.
+// the wait first: ctx, Suspend, Abort, or the store. A group past the size is
+// bad_range.
 func (in *Ingest) Wait(ctx context.Context, g int64) error {
-	if g < 0 || g >= b3.Groups(in.size) {
-		return status.Errorf(status.BadRange, "store: %s has no group %d", in.root, g)
+	if g < 0 || g >= b3.Groups(in.p.size) {
+		return status.Errorf(status.BadRange, "store: %s has no group %d", in.p.root, g)
 	}
 	for {
 		changed, err := in.poll(g)
@@ -203,7 +217,7 @@ func (in *Ingest) Wait(ctx context.Context, g int64) error {
 		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-in.s.stop:
+		case <-in.p.s.stop:
 			return ErrDraining
 		}
 	}
@@ -212,58 +226,55 @@ func (in *Ingest) Wait(ctx context.Context, g int64) error {
 // poll returns nil, nil when group g is there, and what to wait for while it
 // may come.
 func (in *Ingest) poll(g int64) (<-chan struct{}, error) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.state == aborted {
+	p := in.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case in.state == aborted:
 		return nil, in.err
-	}
-	if in.groups.has(g) {
+	case p.groups.has(g):
 		return nil, nil
+	case in.state != receiving:
+		return nil, in.over()
 	}
-	if in.changed == nil {
-		in.changed = make(chan struct{})
+	if p.changed == nil {
+		p.changed = make(chan struct{})
 	}
-	return in.changed, nil
+	return p.changed, nil
 }
 
 // Open returns the object as far as it has arrived, proved again on every read:
 // group g after Wait for it, anything else is not_found. It stays readable after
-// Commit. The caller closes it.
+// the ingest ends. The caller closes it.
 func (in *Ingest) Open() (*Object, error) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.state == aborted {
-		return nil, in.err
+	p := in.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if in.state == aborted || in.state == suspended {
+		return nil, in.over()
 	}
-	if in.users == 0 {
-		return nil, status.Errorf(status.Conflict, "store: the ingest of %s is committed; open the object", in.root)
+	if p.users == 0 {
+		return nil, status.Errorf(status.Conflict, "store: the ingest of %s is committed; open the object", p.root)
 	}
-	in.users++
-	in.s.roots.acquire(in.root)
-	return newObject(in.s, entry{root: in.root, size: in.size}, partialSource{in}, in.unuse), nil
+	p.users++
+	p.s.roots.acquire(p.root)
+	return p.object(), nil
 }
 
-// unuse gives up the files; the last one closes them.
-func (in *Ingest) unuse() {
-	in.mu.Lock()
-	in.users--
-	last := in.users == 0
-	in.mu.Unlock()
-	if last && in.st != nil {
-		in.st.close()
-	}
-}
-
-// Commit makes the object visible, and durable unless deferred. While an item
+// Commit makes the object visible, and durable unless deferred. While a group
 // is missing, or the size is not proved, it is refused with precondition and the
-// ingest goes on. Any other error ends the ingest.
+// ingest goes on. Any other error ends the ingest; what a checkpoint noted may
+// then be left for the next one.
 func (in *Ingest) Commit(ctx context.Context, deferred bool) (Info, error) {
+	p := in.p
 	if err := in.finish(); err != nil {
 		return Info{}, err
 	}
-	info, err := in.commit(ctx, deferred)
+	p.saving <- struct{}{} // held for a checkpoint, and until the object is in place
+	info, err := p.commit(ctx, deferred)
+	<-p.saving
 	if err != nil {
-		err = fmt.Errorf("store: ingest %s: %w", in.root, err)
+		err = fmt.Errorf("store: ingest %s: %w", p.root, err)
 		in.end(aborted, err)
 		return Info{}, err
 	}
@@ -273,95 +284,81 @@ func (in *Ingest) Commit(ctx context.Context, deferred bool) (Info, error) {
 
 // finish stops the ingest from taking items when it has them all.
 func (in *Ingest) finish() error {
-	in.mu.Lock()
-	defer in.mu.Unlock()
+	p := in.p
+	p.mu.Lock()
 	if err := in.over(); err != nil {
+		p.mu.Unlock()
 		return err
 	}
-	groups := b3.Groups(in.size)
-	if in.groups.count() < groups || in.parents.count() < groups-1 || !in.proved {
-		return status.Errorf(status.Precondition, "store: ingest %s: %d of %d groups and %d of %d parents have arrived, size proved: %t",
-			in.root, in.groups.count(), groups, in.parents.count(), groups-1, in.proved)
+	if groups := b3.Groups(p.size); p.groups.count() < groups || !p.proved {
+		defer p.mu.Unlock()
+		return status.Errorf(status.Precondition, "store: ingest %s: %d of %d groups have arrived, size proved: %t",
+			p.root, p.groups.count(), groups, p.proved)
 	}
 	in.state = committing
-	in.users++ // commit ends it
+	p.mu.Unlock()
+	p.awaitWrites()
 	return nil
 }
 
-func (in *Ingest) commit(ctx context.Context, deferred bool) (Info, error) {
-	if in.st == nil {
-		defer in.unuse()
-		return in.s.commitSmall(ctx, in.root, in.buf, deferred)
-	}
-	return in.s.commitLarge(ctx, in.root, in.size, in.st, deferred, in.unuse)
-}
-
-// Abort ends the ingest and removes what arrived; readers that wait get err,
-// canceled when it is nil. After Commit or Abort it does nothing.
-func (in *Ingest) Abort(err error) {
-	if err == nil {
-		err = status.Errorf(status.Canceled, "store: the download of %s was given up", in.root)
-	}
-	in.mu.Lock()
-	ours := in.state == receiving
-	if ours {
-		in.state, in.err = aborted, err
-	}
-	in.mu.Unlock()
-	if !ours {
+// Suspend ends the ingest and keeps what arrived, noted durably, for the next
+// one and for readers. An object whose size is not proved, a small one and one
+// of which nothing arrived are forgotten. That a checkpoint failed is logged,
+// and costs what came since the last one. After Commit, Suspend or Abort it does
+// nothing.
+func (in *Ingest) Suspend() {
+	if !in.stop(suspended, nil) {
 		return
 	}
-	if in.st != nil {
-		in.s.discard(in.st)
+	p := in.p
+	if p.worthKeeping() {
+		p.checkpoint()
+	} else {
+		p.forget()
 	}
+	in.end(suspended, nil)
+}
+
+// Abort ends the ingest and forgets what arrived, now and before; readers that
+// wait get err, canceled when it is nil. After Commit, Suspend or Abort it does
+// nothing.
+func (in *Ingest) Abort(err error) {
+	if err == nil {
+		err = status.Errorf(status.Canceled, "store: the download of %s was given up", in.p.root)
+	}
+	if !in.stop(aborted, err) {
+		return
+	}
+	in.p.forget()
 	in.end(aborted, err)
+}
+
+// stop takes no more items, and reports whether the caller is the one to end the
+// ingest.
+func (in *Ingest) stop(state ingestState, err error) bool {
+	p := in.p
+	p.mu.Lock()
+	ours := in.state == receiving
+	if ours {
+		in.state, in.err = state, err
+		p.wake()
+	}
+	p.mu.Unlock()
+	if ours {
+		p.awaitWrites()
+	}
+	return ours
 }
 
 // end settles the state, wakes those who wait and gives everything back.
 func (in *Ingest) end(state ingestState, err error) {
-	in.mu.Lock()
+	p := in.p
+	p.mu.Lock()
 	in.state, in.err = state, err
-	in.wake()
-	in.mu.Unlock()
-	in.s.unclaim(in.root)
-	in.unuse()
-	in.s.roots.release(in.root)
+	p.wake()
+	p.mu.Unlock()
+	p.unuse()
+	p.s.unclaim(p.root)
+	p.s.roots.release(p.root)
 	in.permit()
-}
-
-// partialSource is an object that is arriving. Only what Write has noted is
-// read: a hole of a sparse file is nobody's byte.
-type partialSource struct{ in *Ingest }
-
-var errNotArrived = errors.New("it has not arrived yet")
-
-// ReadGroup implements b3.Source.
-func (f partialSource) ReadGroup(g int64, p []byte) (int, error) {
-	in := f.in
-	in.mu.Lock()
-	there := in.groups.has(g)
-	n := 0
-	if there && in.st == nil {
-		n = copy(p, in.buf)
-	}
-	in.mu.Unlock()
-	switch {
-	case !there:
-		return 0, status.Errorf(status.NotFound, "store: group %d of %s: %w", g, in.root, errNotArrived)
-	case in.st == nil:
-		return n, nil
-	}
-	return pairSource{in.st.pair, in.size}.ReadGroup(g, p)
-}
-
-// ReadParent implements b3.Source.
-func (f partialSource) ReadParent(node int64, p *[b3.ParentSize]byte) error {
-	in := f.in
-	in.mu.Lock()
-	there := in.parents.has(node)
-	in.mu.Unlock()
-	if !there {
-		return status.Errorf(status.NotFound, "store: parent %d of %s: %w", node, in.root, errNotArrived)
-	}
-	return pairSource{in.st.pair, in.size}.ReadParent(node, p)
 }

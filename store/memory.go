@@ -28,6 +28,7 @@ type memory struct {
 	objects [256]map[b3.Root]memObject // by first byte, so that a listing sorts one part at a time
 	large   map[b3.Root]ramPair        // the bytes of those above one group
 	pinned  map[b3.Root]map[string]Pin
+	parts   map[b3.Root]*memPart
 }
 
 // memObject has no pointer in it, nor has its key: the garbage collector passes
@@ -44,7 +45,7 @@ func (o memObject) entry(root b3.Root) entry {
 }
 
 func newMemory(limit int64) *memory {
-	return &memory{limit: limit, large: map[b3.Root]ramPair{}, pinned: map[b3.Root]map[string]Pin{}}
+	return &memory{limit: limit, large: map[b3.Root]ramPair{}, pinned: map[b3.Root]map[string]Pin{}, parts: map[b3.Root]*memPart{}}
 }
 
 func (m *memory) open() (err error) {
@@ -60,7 +61,7 @@ func (m *memory) serve(ctx context.Context) { <-ctx.Done() }
 func (m *memory) close() error {
 	m.mu.Lock()
 	m.objects = [256]map[b3.Root]memObject{}
-	m.large, m.pinned = nil, nil
+	m.large, m.pinned, m.parts = nil, nil, nil
 	m.mu.Unlock()
 	m.arena.Release()
 	return nil
@@ -169,17 +170,21 @@ func (m *memory) free(body arena.Extent, p ramPair) {
 	}
 }
 
-func (m *memory) stage(b3.Root) (*staging, error) {
-	return &staging{pair: newRAMPair(m.arena).pair()}, nil
+func (m *memory) stage(root b3.Root) (*staging, error) {
+	return &staging{root: root, pair: newRAMPair(m.arena).pair()}, nil
 }
 
 func (m *memory) publish(_ context.Context, root b3.Root, size int64, st *staging, _ bool, done func()) (bool, error) {
 	defer done()
+	m.unnote(st)
 	return m.insert(root, memObject{size: size}, ramPairOf(st.pair)), nil
 }
 
-// discard has nothing to do: the bytes go when the files are closed.
-func (m *memory) discard(*staging) error { return nil }
+// discard forgets what was noted; the bytes go when the files are closed.
+func (m *memory) discard(st *staging) error {
+	m.unnote(st)
+	return nil
+}
 
 func (m *memory) flush(context.Context) error { return nil }
 

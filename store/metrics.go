@@ -9,7 +9,7 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	m := &metrics{integrity: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "integrity_fail_total", Help: "Stored objects that failed a check: digest (wrong bytes), missing (file gone), short (file cut), io (disk error).",
+		Name: "integrity_fail_total", Help: "Stored objects that failed a check: digest (wrong bytes), missing (file gone), short (file cut), io (disk error), partial (a group of an object that is not whole).",
 	}, []string{"reason"})}
 	if reg == nil {
 		return m
@@ -33,6 +33,8 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		ram("store_ram_bytes", "RAM that the memory backend has given to objects, of store.memory_bytes.", func(r RAM) int64 { return r.Used }),
 		ram("store_ram_wasted_bytes", "Bytes of store_ram_bytes that are lost to rounding.", func(r RAM) int64 { return r.Wasted }),
 		ram("store_ram_touched_bytes", "RAM that the memory backend has of the system, at most.", func(r RAM) int64 { return r.Touched }),
+		gauge("store_partial_objects", "Objects of which a part is here.", func(s Stats) float64 { return float64(s.PartialObjects) }),
+		gauge("store_partial_bytes", "Bytes of such objects that are here.", func(s Stats) float64 { return float64(s.PartialBytes) }),
 		gauge("store_write_failed", "1 when the write side failed and waits for a restart.", func(s Stats) float64 {
 			if s.WriteErr != nil {
 				return 1

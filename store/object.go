@@ -18,7 +18,8 @@ type Object struct {
 	e      entry
 	src    b3.Source
 	reader *b3.Reader
-	files  func() // gives up the files, nil for none
+	files  func()   // gives up the files, nil for none
+	part   *partial // what it is a part of; nil for a whole object
 	closed atomic.Bool
 }
 
@@ -107,6 +108,9 @@ func (o *Object) Reader() *b3.Reader { return o.reader }
 // that the stored bytes are wrong, the object is marked corrupt and counted,
 // and the error returned says what to do. Any other error is returned as it is.
 func (o *Object) Failed(err error) error {
+	if o.part != nil {
+		return o.part.failed(err)
+	}
 	if err == nil || status.Of(err) != status.Corrupt {
 		return err
 	}

@@ -43,7 +43,7 @@ const maxDeferred = 64
 
 // publish makes p visible and durable, now or by the next flush.
 func (b *blobs) publish(ctx context.Context, p *publication, deferred bool) (isNew bool, err error) {
-	if deferred {
+	if deferred && !p.st.kept {
 		return true, b.deferUntilFlush(ctx, p)
 	}
 	p.err = b.sync(p)
@@ -127,8 +127,12 @@ func (b *blobs) flush(ctx context.Context) error {
 
 // end gives up a publication's files that were not renamed, and its lease.
 func (b *blobs) end(p *publication) {
-	if p.fate != moved {
-		b.tidy(p.st.dataPath, p.st.outboardPath)
+	switch {
+	case p.fate == moved, p.fate == unmoved && p.st.kept: // or tried again by the next download
+	default:
+		if err := b.discard(p.st); err != nil {
+			b.log.Warn("the files of a put stay until the next start", "root", p.root, "err", err)
+		}
 	}
 	p.done()
 }
@@ -152,12 +156,19 @@ func (b *blobs) sync(p *publication) error {
 	if p.fate == unmoved {
 		return nil
 	}
-	for _, f := range []file{p.st.data, p.st.outboard} {
-		if err := f.(*stagedFile).f.SyncData(); err != nil {
-			return writeError("sync a file", err)
+	return syncStaged(p.st)
+}
+
+// syncStaged makes what was written to st durable. Once that failed it fails
+// for good: a sync that succeeds later says nothing of what this one lost.
+func syncStaged(st *staging) error {
+	for _, f := range []file{st.data, st.outboard} {
+		if st.failed != nil {
+			break
 		}
+		st.failed = writeError("sync a file", f.(*stagedFile).f.SyncData())
 	}
-	return nil
+	return st.failed
 }
 
 // commit publishes synced objects, with whatever others are ready.
@@ -261,6 +272,11 @@ func (b *blobs) enter(moved []*publication) error {
 		if err := setEntry(batch, p.entry()); err != nil {
 			return err
 		}
+		if p.st.kept {
+			if err := dropPart(batch, p.root); err != nil {
+				return err
+			}
+		}
 	}
 	for dir := range dirs {
 		if err := syncDir(b.fs, dir); err != nil {
@@ -268,5 +284,11 @@ func (b *blobs) enter(moved []*publication) error {
 			return err
 		}
 	}
-	return b.index.apply(batch, true)
+	if err := b.index.apply(batch, true); err != nil {
+		return err
+	}
+	for _, p := range moved {
+		p.st.kept = false
+	}
+	return nil
 }

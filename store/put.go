@@ -128,6 +128,7 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 	if err != nil {
 		return Info{}, fmt.Errorf("store: put: %w", err)
 	}
+	s.outgrown(ctx, root)
 	return info, nil
 }
 

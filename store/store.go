@@ -41,6 +41,8 @@ type Store struct {
 	idle    chan struct{}        // closed when draining and active is 0
 	stop    chan struct{}        // closed when draining begins
 	running map[b3.Root]struct{} // ingests
+
+	partials *partials
 }
 
 // phase is where a Store is in its life; it only moves forward.
@@ -79,6 +81,8 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		idle:    make(chan struct{}),
 		stop:    make(chan struct{}),
 		running: map[b3.Root]struct{}{},
+
+		partials: newPartials(),
 		puts: deps.Limits.NewGate(admission.Spec{
 			Name: "store.puts", Path: "gateway, add → streaming puts", Policy: "wait, then busy",
 		}, cfg.Puts, cfg.PutsWait),
@@ -111,15 +115,21 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	if err := s.backend.open(); err != nil {
 		return fmt.Errorf("store: open: %w", err)
 	}
+	if err := s.partials.count(s.backend); err != nil {
+		_ = s.backend.close() // err says more
+		return fmt.Errorf("store: open: %w", err)
+	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var wg sync.WaitGroup
 	wg.Go(func() { s.backend.serve(serving) })
+	wg.Go(func() { s.partials.serve(serving) })
 	// This cannot fail: only Run moves the phase.
 	_ = s.advance(opening, opened)
 	ready()
 	<-ctx.Done()
 	s.drain()
+	s.partials.close()
 	stop()
 	wg.Wait()
 	if err := s.backend.close(); err != nil {

@@ -56,3 +56,34 @@ func nodeIndex(lo, hi, n int64) int64 {
 // parentsOf is the number of parents of complete subtrees among the first n
 // groups.
 func parentsOf(n int64) int64 { return n - int64(bits.OnesCount64(uint64(n))) }
+
+// NodeGroups is the inverse of a parent's place in the outboard: the groups
+// [lo, hi) that parent node of an object of n groups is above. node is from 0 up
+// to but without n-1.
+func NodeGroups(node, n int64) (lo, hi int64) {
+	if spine := node - parentsOf(n); spine >= 0 { // deepest first
+		// The deepest is above the two smallest complete subtrees, each one
+		// after it above one more.
+		rest := uint64(n)
+		for range spine + 2 {
+			rest &= rest - 1
+		}
+		return int64(rest), n
+	}
+	for {
+		m := int64(1) << (bits.Len64(uint64(n-lo)) - 1) // the next complete subtree, of m-1 parents
+		for node < m-1 {
+			switch left := m/2 - 1; {
+			case node == m-2: // its own, after those of both halves
+				return lo, lo + m
+			case node < left:
+			default:
+				node -= left
+				lo += m / 2
+			}
+			m /= 2
+		}
+		node -= m - 1
+		lo += m
+	}
+}

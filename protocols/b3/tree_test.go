@@ -52,6 +52,9 @@ func TestNodeIndex(t *testing.T) {
 			if got := nodeIndex(p.lo, p.hi, n); got != int64(i) {
 				t.Fatalf("of %d groups, the parent over [%d, %d) is at %d, want %d", n, p.lo, p.hi, got, i)
 			}
+			if lo, hi := NodeGroups(int64(i), n); lo != p.lo || hi != p.hi {
+				t.Fatalf("of %d groups, parent %d is over [%d, %d), want [%d, %d)", n, i, lo, hi, p.lo, p.hi)
+			}
 			// The tree has it at the same place as the recursion of BLAKE3.
 			mid := p.lo + 1
 			for size := int64(1); p.lo+2*size < p.hi; size *= 2 {

@@ -13,6 +13,17 @@ import (
 // data, proof or a size that was claimed for them.
 var ErrCorrupt error = status.Errorf(status.Corrupt, "the bytes do not match the address")
 
+// GroupError is in the chain of an error of [Walk.Accept], [Walk.Fill] and of
+// reads: the group that was to be proved, and was not, because of its own bytes
+// or of a parent above it.
+type GroupError struct {
+	Group int64
+	err   error
+}
+
+func (e *GroupError) Error() string { return e.err.Error() }
+func (e *GroupError) Unwrap() error { return e.err }
+
 // Item is what comes next in a walk.
 type Item struct {
 	Parent bool  // a parent of ParentSize bytes, else a group
@@ -166,7 +177,7 @@ func (w *Walk) Fill(src Source, buf []byte) (Proved, error) {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return Proved{}, w.fail("%s is cut short", w.next)
 	}
-	return Proved{}, fmt.Errorf("b3: read %s of %s: %w", w.next, w.root, err)
+	return Proved{}, &GroupError{w.spans[0].lo, fmt.Errorf("b3: read %s of %s: %w", w.next, w.root, err)}
 }
 
 // String names the item for errors.
@@ -215,5 +226,8 @@ func (w *Walk) advance() {
 
 func (w *Walk) fail(format string, args ...any) error {
 	w.err = fmt.Errorf("b3: %s: %s: %w", w.root, fmt.Sprintf(format, args...), ErrCorrupt)
+	if len(w.spans) > 0 {
+		w.err = &GroupError{w.spans[0].lo, w.err}
+	}
 	return w.err
 }

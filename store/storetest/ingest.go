@@ -114,6 +114,9 @@ func testIngestRefuses(t *testing.T, s *store.Store) {
 		p := Bytes(uint64(size), size)
 		items := Items(t, p, int64(size))
 		for skip := range items {
+			if items[skip].IsParent() {
+				continue // whoever writes a group wrote them before
+			}
 			in := begin(t, s, p)
 			Want(t, in.Write(b3.Proved{}), status.BadRequest)
 			other := Bytes(99, size)

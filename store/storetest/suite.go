@@ -40,6 +40,8 @@ func Suite(t *testing.T, open func(t *testing.T) *store.Store) {
 		{"IngestOnce", testIngestOnce},
 		{"IngestFollowed", testIngestFollowed},
 		{"IngestAborted", testIngestAborted},
+		{"Suspend", testSuspend},
+		{"Forgotten", testForgotten},
 		{"Verify", testVerify},
 		{"Model", testModel},
 		{"Linearizable", testLinearizable},

@@ -1,0 +1,352 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// partial is an object that is not whole, as its users share it: at most one
+// ingest, and readers. The last of them closes its files.
+//
+// Invariants: a group is in groups after its bytes and those of every parent
+// above it were written. What is proved and noted by a checkpoint outlives the
+// process; a bitmap that is older than the files costs a refetch, never bad
+// bytes, for every read proves what it returns.
+type partial struct {
+	s    *Store
+	root b3.Root
+	size int64 // as claimed, until proved
+
+	st  *staging // nil for a small object
+	buf []byte   // of a small object
+
+	ready  chan struct{} // closed when the fields above are set, or gone is closed
+	gone   chan struct{} // closed when the table holds it no more
+	saving chan struct{} // one token: who holds it saves, commits or forgets
+
+	mu      sync.Mutex
+	users   int // of the files: the ingest, the backend while it publishes, readers; the table's loader
+	writing int
+	idle    chan struct{} // closed when writing is 0; nil while nobody waits
+	changed chan struct{} // closed when a group arrives or the ingest ends; nil while nobody waits
+	groups  bitmap
+	held    int64 // bytes of groups
+	proved  bool  // size
+	broken  error // a sync failed: nothing more is taken or saved
+	over    bool  // committed or forgotten: nothing of it is saved, and nobody joins
+
+	// Since the last checkpoint.
+	dirty map[int64]struct{} // pages of groups that changed
+	fresh int64              // bytes that came
+	since time.Time          // when the first of them, or of what changed, did
+	saved partialRecord      // what the backend has; zero when it has none
+	used  minute
+}
+
+func newSmallPartial(s *Store, root b3.Root, size int64) *partial {
+	p := newPartial(s, root)
+	p.size, p.buf = size, make([]byte, size)
+	close(p.ready)
+	return p
+}
+
+// newPartial has one user.
+func newPartial(s *Store, root b3.Root) *partial {
+	return &partial{
+		s: s, root: root, users: 1, dirty: map[int64]struct{}{}, used: minuteOf(time.Now()),
+		ready: make(chan struct{}), gone: make(chan struct{}), saving: make(chan struct{}, 1),
+	}
+}
+
+// load takes over what the backend has of root, or else, with a size ≥ 0, makes
+// room for a download of that claimed size.
+func (p *partial) load(size int64) error {
+	st, rec, pages, err := p.s.backend.resume(p.root)
+	switch {
+	case err != nil:
+		return err
+	case st != nil:
+		p.st, p.size, p.proved, p.saved = st, rec.size, true, rec
+		groups := b3.Groups(rec.size)
+		for _, page := range pages {
+			p.groups.put(page.n, page.bits, groups)
+		}
+		p.held = p.groups.count() * b3.GroupSize
+		if p.groups.has(groups - 1) {
+			p.held -= groups*b3.GroupSize - rec.size
+		}
+		p.s.partials.bytes.Add(p.held - rec.held)
+		return nil
+	case size < 0:
+		return noPartial(p.root)
+	}
+	if p.st, err = p.s.backend.stage(p.root); err != nil {
+		return err
+	}
+	p.size = size
+	p.s.partials.objects.Add(1)
+	return nil
+}
+
+func noPartial(root b3.Root) error {
+	return status.Errorf(status.NotFound, "store: no part of %s is here", root)
+}
+
+// join adds a user, unless the partial is on its way out.
+func (p *partial) join() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.users == 0 || p.over {
+		return false
+	}
+	p.users++
+	p.used = minuteOf(time.Now())
+	return true
+}
+
+// unuse gives up the files; the last one notes what changed and closes them.
+func (p *partial) unuse() {
+	p.mu.Lock()
+	p.users--
+	last := p.users == 0
+	over := p.over
+	p.mu.Unlock()
+	if !last || p.st == nil {
+		return
+	}
+	if !over {
+		p.checkpoint()
+		p.unload()
+	}
+	p.st.close()
+	p.s.partials.remove(p)
+}
+
+// unload leaves the partial as the backend has it; without users.
+func (p *partial) unload() {
+	if !p.st.kept {
+		p.forget()
+		return
+	}
+	p.s.partials.bytes.Add(p.saved.held - p.held)
+}
+
+// write puts the bytes of item in their place. Readers look at a place only
+// after endWrite has noted it.
+func (p *partial) write(item b3.Proved) (err error) {
+	switch {
+	case p.st == nil:
+		p.mu.Lock()
+		copy(p.buf, item.Data())
+		p.mu.Unlock()
+	case item.IsParent():
+		_, err = p.st.outboard.WriteAt(item.Data(), item.Node()*b3.ParentSize)
+	default:
+		_, err = p.st.data.WriteAt(item.Data(), item.Offset())
+	}
+	return err
+}
+
+// endWrite notes what a write brought, nothing when it failed.
+func (p *partial) endWrite(item b3.Proved, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.writing--
+	if p.writing == 0 && p.idle != nil {
+		close(p.idle)
+		p.idle = nil
+	}
+	if err != nil {
+		return
+	}
+	p.prove(item)
+	if item.IsParent() || !p.groups.add(item.Group()) {
+		return
+	}
+	n := int64(len(item.Data()))
+	p.held += n
+	p.wake()
+	if p.st != nil {
+		p.s.partials.bytes.Add(n)
+		p.note(item.Group(), n)
+	}
+}
+
+// prove notes that the size is a fact when item says so. mu is held.
+func (p *partial) prove(item b3.Proved) {
+	if p.proved || !item.SizeProved() {
+		return
+	}
+	p.proved = true
+	p.s.partials.alert() // from now on there is something to note
+}
+
+// note remembers that group g changed, with n bytes to be made durable, and
+// tells the checkpoint clock when that matters to it. mu is held.
+func (p *partial) note(g, n int64) {
+	if len(p.dirty) == 0 {
+		p.since = time.Now()
+	}
+	p.dirty[g/pageBits] = struct{}{}
+	before := p.fresh
+	p.fresh += n
+	if before == 0 || before < checkpointBytes && p.fresh >= checkpointBytes {
+		p.s.partials.alert()
+	}
+}
+
+// awaitWrites returns when no write is under way. No more begin: the caller
+// changed the ingest's state. Writes take as long as the disk.
+func (p *partial) awaitWrites() {
+	p.mu.Lock()
+	if p.writing == 0 {
+		p.mu.Unlock()
+		return
+	}
+	if p.idle == nil {
+		p.idle = make(chan struct{})
+	}
+	idle := p.idle
+	p.mu.Unlock()
+	<-idle
+}
+
+// wake tells those who wait. mu is held.
+func (p *partial) wake() {
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
+	}
+}
+
+// usedStep is by how many minutes a last use is behind before it alone is worth
+// a write.
+const usedStep = 10
+
+// checkpoint is save for one who is not in a hurry to know: an error is logged,
+// and what it concerns stays to be saved.
+func (p *partial) checkpoint() {
+	if !p.s.partials.enter() {
+		return // the store is closing, and saved everything
+	}
+	defer p.s.partials.leave()
+	p.saving <- struct{}{} // held for two syncs and a write of the index
+	err := p.save()
+	<-p.saving
+	if err != nil {
+		p.s.log.Warn("what came of a download could not be noted; a restart fetches it again", "root", p.root, "err", err)
+	}
+}
+
+// save makes what arrived durable and has the backend note it. The caller holds
+// the saving token and keeps the files open.
+func (p *partial) save() error {
+	p.mu.Lock()
+	rec := partialRecord{root: p.root, size: p.size, held: p.held, used: p.used}
+	if p.over || !p.proved || p.broken != nil || len(p.dirty) == 0 && (!p.st.kept || rec.used < p.saved.used+usedStep) {
+		defer p.mu.Unlock()
+		return p.broken
+	}
+	pages := make([]partialPage, 0, len(p.dirty))
+	for n := range p.dirty {
+		pages = append(pages, partialPage{n, p.groups.page(n)})
+	}
+	fresh := p.fresh
+	clear(p.dirty)
+	p.fresh = 0
+	p.mu.Unlock()
+	slices.SortFunc(pages, func(a, b partialPage) int { return cmp.Compare(a.n, b.n) })
+	err := p.s.backend.save(p.st, rec, pages)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		for _, page := range pages {
+			p.dirty[page.n] = struct{}{}
+		}
+		p.fresh += fresh
+		p.since = time.Now()
+		p.broken = p.st.failed
+		return err
+	}
+	p.saved = rec
+	return nil
+}
+
+// due is how long until the next checkpoint; ok is false when there is nothing
+// to note.
+func (p *partial) due(now time.Time) (wait time.Duration, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.over || !p.proved || p.broken != nil || len(p.dirty) == 0:
+		return 0, false
+	case p.fresh >= checkpointBytes && now.Sub(p.since) >= checkpointRetry:
+		return 0, true
+	}
+	return max(0, checkpointAge-now.Sub(p.since)), true
+}
+
+// worthKeeping reports whether a later ingest has any use for what is here.
+func (p *partial) worthKeeping() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.st != nil && p.proved && p.held > 0
+}
+
+// forget removes what arrived. Readers keep what they have open.
+func (p *partial) forget() {
+	if p.st == nil {
+		return
+	}
+	p.saving <- struct{}{} // held to unlink two files
+	if p.s.partials.enter() {
+		p.s.report("discard", p.s.backend.discard(p.st))
+		p.s.partials.leave()
+	}
+	p.retire()
+	<-p.saving
+}
+
+// retire takes the partial out of the table: it is committed, or forgotten.
+func (p *partial) retire() {
+	p.mu.Lock()
+	p.over = true
+	held := p.held
+	p.mu.Unlock()
+	p.s.partials.objects.Add(-1)
+	p.s.partials.bytes.Add(-held)
+	p.s.partials.remove(p)
+}
+
+// commit publishes the object. What a checkpoint noted is brought up to date
+// first, and published durably at once, so that a crash leaves the whole object
+// or all that came. The caller holds the saving token.
+func (p *partial) commit(ctx context.Context, deferred bool) (Info, error) {
+	if p.st == nil {
+		return p.s.commitSmall(ctx, p.root, p.buf, deferred)
+	}
+	if p.st.kept {
+		if !p.s.partials.enter() {
+			return Info{}, ErrDraining
+		}
+		err := p.save()
+		p.s.partials.leave()
+		if err != nil {
+			return Info{}, err
+		}
+	}
+	p.mu.Lock()
+	p.users++ // the backend's
+	p.mu.Unlock()
+	info, err := p.s.commitLarge(ctx, p.root, p.size, p.st, deferred && !p.st.kept, p.unuse)
+	if err == nil || !p.st.kept {
+		p.retire()
+	}
+	return info, err
+}
