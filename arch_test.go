@@ -48,6 +48,7 @@ var layers = map[string][]string{
 	"node":           {"protocols/...", "store", "resolver", "gateway/...", "node/..."},
 	"node/config":    {"protocols/...", "store", "resolver", "gateway", "node/p2p"},
 	"node/supervise": {},
+	"node/addcache":  {},
 	"node/p2p":       {"protocols/admission"},
 	"testnet":        {"node/...", "gateway/client", "protocols/manifest", "protocols/kad"},
 	"testnet/dhtsim": {"protocols/kad"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"runtime"
 	"sync/atomic"
@@ -12,7 +13,9 @@ import (
 
 	"allium/gateway/client"
 	"allium/node/supervise"
+	"allium/protocols/b3"
 	"allium/protocols/manifest"
+	"allium/protocols/status"
 	"allium/store"
 )
 
@@ -25,12 +28,18 @@ type Item struct {
 	Executable bool
 	Target     string // of a link
 
+	// Root is the address of a file's content where it is known. The store is
+	// asked for it, and what the next paragraph says is read only when it has
+	// not got it; without that it is conflict.
+	Root b3.Root
+
 	// One of the two gives a file's bytes. Body must be consumed before the
 	// next item is asked for (a tar stream); Open may be called later and from
 	// another goroutine (a file system).
 	Body io.Reader
 	Size int64 // of Body
 	Open func() (io.ReadCloser, error)
+	stat fs.FileInfo // of a file on disk, when it was listed
 }
 
 // Items yields trees one after the other, each depth first: a directory before
@@ -60,6 +69,8 @@ type adding struct {
 	done chan struct{} // closed when info and err are set
 	info store.Info
 	err  error
+
+	reused bool // the object was there: nothing was read
 }
 
 // addTrees stores what items yields and calls each for every tree once it is
@@ -111,7 +122,7 @@ func (p *addPipeline) read(ctx context.Context, items Items) error {
 			close(a.done)
 			continue
 		}
-		if it.Body != nil {
+		if it.Body != nil && it.Root.IsZero() {
 			if inline, err := p.body(ctx, a); err != nil {
 				return fmt.Errorf("%s: %w", it.Path, err)
 			} else if inline {
@@ -153,6 +164,11 @@ func (p *addPipeline) store(ctx context.Context) error {
 }
 
 func (p *addPipeline) file(ctx context.Context, a *adding) (store.Info, error) {
+	if !a.Root.IsZero() {
+		if info, err := p.known(ctx, a); err != nil || a.reused {
+			return info, err
+		}
+	}
 	if a.Open == nil {
 		p.stats.Bytes.Add(int64(len(a.data)))
 		info, err := p.st.PutBytes(ctx, a.data, store.PutOptions{Deferred: true})
@@ -164,8 +180,36 @@ func (p *addPipeline) file(ctx context.Context, a *adding) (store.Info, error) {
 		return store.Info{}, err
 	}
 	defer f.Close()
-	return p.put(ctx, f)
+	info, err := p.put(ctx, f)
+	if l, ok := f.(learner); ok && err == nil {
+		l.learn(info.Root)
+	}
+	return info, err
 }
+
+// known finds the object that a is said to be. An item without other bytes is
+// conflict where the store has not got it.
+func (p *addPipeline) known(ctx context.Context, a *adding) (store.Info, error) {
+	info, err := p.st.Stat(ctx, a.Root)
+	out := status.Of(err)
+	switch {
+	case err == nil:
+		a.reused = true
+		return info, nil
+	case out != status.NotFound && out != status.Corrupt:
+		return store.Info{}, err
+	case a.Open == nil:
+		return store.Info{}, &status.Error{
+			Outcome: status.Conflict, Detail: missingReference,
+			Message: fmt.Sprintf("the store has no whole copy of %s; send the file itself (`allium add --rehash`)", a.Root),
+		}
+	}
+	return store.Info{}, nil
+}
+
+// missingReference marks the error of an item that names an object by its
+// address which the store has not got.
+const missingReference = "missing_reference"
 
 func (p *addPipeline) put(ctx context.Context, r io.Reader) (store.Info, error) {
 	return p.st.Put(ctx, countingReader{r, &p.stats.Bytes}, store.PutOptions{Deferred: true})

@@ -95,6 +95,11 @@ func (t *treeBuilder) descend(p string) {
 func (t *treeBuilder) count(a *adding) {
 	t.pipeline.stats.Files.Add(1)
 	t.added.Files++
+	if a.reused {
+		t.added.Reused++
+	} else {
+		t.added.Hashed++
+	}
 	t.added.Bytes += a.info.Size
 	t.new(a.info)
 }

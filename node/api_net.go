@@ -13,6 +13,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver"
+	"allium/store"
 )
 
 // api is the local API of a running node. It implements client.Node.
@@ -36,6 +37,7 @@ func newAPI(n *Node, objects gateway.Objects) *api {
 			return err
 		},
 		pinned:    n.announce,
+		amnesia:   n.cfg.Store.Backend == store.BackendMemory,
 		noContent: n.cfg.Node.Profile == p2p.Seed,
 	}
 	return a

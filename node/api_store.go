@@ -29,6 +29,8 @@ type storeAPI struct {
 	fetchFile func(context.Context, b3.Root) error
 	// pinned is told of every new pin; nil when no node runs.
 	pinned func(context.Context, b3.Root)
+	// amnesia is set where the store is in RAM.
+	amnesia bool
 	// noContent is set on a seed.
 	noContent bool
 }

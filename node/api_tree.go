@@ -13,6 +13,7 @@ import (
 	"allium/gateway/client"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
+	"allium/protocols/status"
 	"allium/store"
 )
 
@@ -82,6 +83,9 @@ func entryOf(e manifest.Entry) client.Entry {
 
 // Keep implements client.Store.
 func (a *storeAPI) Keep(ctx context.Context, roots []b3.Root) ([]bool, error) {
+	if a.amnesia {
+		return nil, status.Errorf(status.Amnesia, "this node keeps its store in RAM and nothing for long; send the files themselves")
+	}
 	has, err := a.st.Has(ctx, roots)
 	if err != nil {
 		return nil, err
@@ -122,14 +126,14 @@ func (a *storeAPI) fetchMissing(ctx context.Context, roots []b3.Root) error {
 	if a.fetchFile == nil {
 		return nil // opening them will say that they are not here
 	}
-	have, err := a.Keep(ctx, roots)
+	has, err := a.st.Has(ctx, roots)
 	if err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(fetchFiles)
 	for i, root := range roots {
-		if !have[i] {
+		if has[i] != store.Complete {
 			g.Go(func() error { return a.fetchFile(ctx, root) })
 		}
 	}

@@ -3,7 +3,6 @@ package node
 import (
 	"archive/tar"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 )
@@ -57,7 +57,7 @@ func walkDisk(name, rel string, info fs.FileInfo, yield func(Item, error) bool) 
 	it := Item{Path: rel}
 	switch mode := info.Mode(); {
 	case mode.IsRegular():
-		it.Kind, it.Executable = manifest.File, mode&0o111 != 0
+		it.Kind, it.Executable, it.stat = manifest.File, mode&0o111 != 0, info
 		it.Open = func() (io.ReadCloser, error) {
 			// the file may have been replaced by a link since it was listed
 			f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
@@ -139,7 +139,12 @@ func TarItems(r io.Reader) Items {
 			it := Item{Path: path.Clean(h.Name)}
 			switch h.Typeflag {
 			case tar.TypeReg:
-				it.Kind, it.Executable, it.Body, it.Size = manifest.File, h.Mode&0o111 != 0, tarBody{tr}, h.Size
+				root, bad := reference(h)
+				if bad != nil {
+					yield(Item{}, bad)
+					return
+				}
+				it.Root, it.Kind, it.Executable, it.Body, it.Size = root, manifest.File, h.Mode&0o111 != 0, tarBody{tr}, h.Size
 			case tar.TypeDir:
 				it.Kind = manifest.Directory
 			case tar.TypeSymlink:
@@ -155,6 +160,23 @@ func TarItems(r io.Reader) Items {
 	}
 }
 
+// paxRoot is the PAX record that names a file's content by its address; such a
+// file has no bytes in the tar.
+const paxRoot = "ALLIUM.root"
+
+// reference is the address in a tar header; zero where there is none.
+func reference(h *tar.Header) (b3.Root, error) {
+	addr, ok := h.PAXRecords[paxRoot]
+	if !ok {
+		return b3.Root{}, nil
+	}
+	root, err := b3.Parse(addr)
+	if err != nil || h.Size != 0 {
+		return b3.Root{}, status.Errorf(status.BadRequest, "tar: %s: a file that is named by its address has that address and no bytes: %q, %d bytes", h.Name, addr, h.Size)
+	}
+	return root, nil
+}
+
 // tarBody is one file of a tar stream; a stream that is cut is bad_request.
 type tarBody struct{ r io.Reader }
 
@@ -164,60 +186,4 @@ func (b tarBody) Read(p []byte) (int, error) {
 		err = status.Errorf(status.BadRequest, "tar: %w", err)
 	}
 	return n, err
-}
-
-// WriteTar writes items as TarItems reads them. A file that changes its length
-// while it is read is an error that names it.
-func WriteTar(w io.Writer, items Items) error {
-	tw := tar.NewWriter(w)
-	for it, err := range items {
-		if err != nil {
-			return err
-		}
-		if err := writeTarItem(tw, it); err != nil {
-			return fmt.Errorf("%s: %w", it.Path, err)
-		}
-	}
-	return tw.Close()
-}
-
-func writeTarItem(tw *tar.Writer, it Item) error {
-	h := &tar.Header{Name: it.Path, Mode: 0o644, Format: tar.FormatPAX}
-	switch it.Kind {
-	case manifest.Directory:
-		h.Typeflag, h.Mode = tar.TypeDir, 0o755
-		return tw.WriteHeader(h)
-	case manifest.Link:
-		h.Typeflag, h.Linkname = tar.TypeSymlink, it.Target
-		return tw.WriteHeader(h)
-	}
-	h.Typeflag = tar.TypeReg
-	if it.Executable {
-		h.Mode = 0o755
-	}
-	f, err := it.Open()
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	s, ok := f.(interface{ Stat() (fs.FileInfo, error) })
-	if !ok {
-		return status.Errorf(status.Internal, "cannot tell the size before reading")
-	}
-	info, err := s.Stat()
-	if err != nil {
-		return err
-	}
-	h.Size = info.Size()
-	if err := tw.WriteHeader(h); err != nil {
-		return err
-	}
-	n, err := io.Copy(tw, f)
-	switch {
-	case errors.Is(err, tar.ErrWriteTooLong) || err == nil && n < h.Size:
-		return status.Errorf(status.Conflict, "the file changed while it was read; add it again")
-	case err != nil:
-		return err
-	}
-	return nil
 }

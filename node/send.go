@@ -8,12 +8,44 @@ import (
 	"sync"
 
 	"allium/gateway/client"
+	"allium/protocols/status"
 )
 
 // SendItems adds items to a node as the tar stream that [client.Store.Add]
-// takes. What goes wrong while the items are read ends it with that error, not
-// with the cut connection that the node makes of it.
+// takes. Of a file whose address is known and which the node holds the address
+// is sent alone; should the node have lost it meanwhile, everything is sent
+// again, once. What goes wrong while the items are read ends it with that error,
+// not with the cut connection that the node makes of it.
 func SendItems(ctx context.Context, s client.Store, items Items, o client.AddOptions, progress client.ProgressFunc) iter.Seq2[client.Added, error] {
+	return func(yield func(client.Added, error) bool) {
+		done, sendAgain := 0, false
+		for added, err := range sendOnce(ctx, s, held(ctx, s, items), o, progress) {
+			if lostReference(err) {
+				sendAgain = true
+				break
+			}
+			done++
+			if !yield(added, err) || err != nil {
+				return
+			}
+		}
+		if !sendAgain {
+			return
+		}
+		skip := done // those are told of
+		for added, err := range sendOnce(ctx, s, unknown(items), o, progress) {
+			if skip--; skip >= 0 && err == nil {
+				continue
+			}
+			if !yield(added, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// sendOnce is one request.
+func sendOnce(ctx context.Context, s client.Store, items Items, o client.AddOptions, progress client.ProgressFunc) iter.Seq2[client.Added, error] {
 	return func(yield func(client.Added, error) bool) {
 		r, w := io.Pipe()
 		var sending sync.WaitGroup
@@ -39,4 +71,9 @@ func SendItems(ctx context.Context, s client.Store, items Items, o client.AddOpt
 			}
 		}
 	}
+}
+
+func lostReference(err error) bool {
+	var e *status.Error
+	return errors.As(err, &e) && e.Detail == missingReference
 }

@@ -8,17 +8,21 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"allium/gateway/client"
 	"allium/node"
+	"allium/node/addcache"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
 func (a *app) addCommand() *cobra.Command {
 	var o client.AddOptions
 	var name string
+	var rehash bool
 	cmd := &cobra.Command{
 		Use:   "add PATH…",
 		Short: "Store files and directories and print their addresses",
@@ -26,6 +30,11 @@ func (a *app) addCommand() *cobra.Command {
 address is what b3sum prints; a directory's depends on names, contents,
 executable bits and link targets, and on nothing else. What is added is pinned
 with everything below it, so that it is never evicted.
+
+Of a file that an earlier add has read, and that has not changed since by its
+device, inode, size, modification and change time, nothing is read or sent when
+the store still holds it; --rehash reads everything. What is known of files is
+in cache/add of the home directory; a node that keeps its store in RAM has none.
 
 "-" adds standard input as one file.`,
 		Example: `  allium add ./photos
@@ -40,7 +49,8 @@ with everything below it, so that it is never evicted.
 			}
 			items := node.DiskItems(paths...)
 			names := paths
-			if paths[0] == "-" {
+			fromStdin := paths[0] == "-"
+			if fromStdin {
 				spooled, remove, err := spool(cmd.Context(), a.stdin, name)
 				if err != nil {
 					return err
@@ -48,15 +58,53 @@ with everything below it, so that it is never evicted.
 				defer remove()
 				items, names = node.DiskItems(spooled), []string{name}
 			}
-			return a.withStore(cmd.Context(), func(s client.Store) error {
-				return a.add(cmd.Context(), s, items, names, o)
+			return a.withStore(cmd.Context(), func(s client.Store) (err error) {
+				if fromStdin {
+					return a.add(cmd.Context(), s, items, names, o)
+				}
+				cache, err := a.addCache(cmd.Context(), s)
+				if err != nil {
+					return err
+				}
+				if cache == nil {
+					return a.add(cmd.Context(), s, items, names, o)
+				}
+				err = a.add(cmd.Context(), s, node.KnownItems(items, cache, rehash), names, o)
+				_ = cache.Close() // the add is done; what the cache has lost is read again
+				return err
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&o.NoPin, "no-pin", false, "leave what is added to the cache, to be evicted when space is needed")
 	cmd.Flags().StringVar(&o.Label, "label", "", "label of the pins")
+	cmd.Flags().BoolVar(&rehash, "rehash", false, "read every file, also what is known from an earlier add")
 	cmd.Flags().StringVar(&name, "name", "stdin", "name of standard input")
 	return cmd
+}
+
+// addCacheDir is what is known of files that were added, below the home
+// directory.
+const addCacheDir = "cache/add"
+
+// addCache opens what is known of files that were added. It is nil, and
+// everything is read, where the store keeps nothing (amnesia), another add has it
+// open, or it cannot be opened: it only saves time.
+func (a *app) addCache(ctx context.Context, s client.Store) (*addcache.Cache, error) {
+	if _, err := s.Keep(ctx, []b3.Root{{}}); err != nil {
+		if errors.Is(err, client.ErrNotRunning) || ctx.Err() != nil {
+			return nil, err
+		}
+		return nil, nil
+	}
+	home, err := a.homeDir()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := addcache.Open(filepath.Join(home, filepath.FromSlash(addCacheDir)), time.Now)
+	if err != nil {
+		return nil, nil //nolint:nilerr // as said above
+	}
+	return cache, nil
 }
 
 // add stores items and prints a line for each of names.

@@ -30,7 +30,8 @@ type Store interface {
 	// differs is read, and of files nothing.
 	Diff(ctx context.Context, from, to string) iter.Seq2[Change, error]
 	// Keep says for each of 1 to MaxRoots objects whether the store holds it
-	// whole. What it holds is kept as if it were used now.
+	// whole. What it holds is kept as if it were used now. A store in RAM, which
+	// keeps nothing for long, answers with amnesia.
 	Keep(ctx context.Context, roots []b3.Root) ([]bool, error)
 	// Files returns 1 to MaxRoots files as a tar stream, verified, in that order
 	// and named by their digests.

@@ -42,6 +42,9 @@ type Added struct {
 	Files int64   `json:"files"` // files at and below it
 	Bytes int64   `json:"bytes"` // their content
 	New   int64   `json:"new"`   // bytes of it that the store did not have
+
+	Hashed int64 `json:"hashed"` // files that were read
+	Reused int64 `json:"reused"` // files that were known from an earlier add, and not read
 }
 
 // Object heads a stream of bytes.

@@ -107,7 +107,7 @@ func (d *differ) dirs(ctx context.Context, path string, a, b *Entry, depth int) 
 			x.next()
 			y.next()
 		}
-		name := ""
+		var name string
 		if p != nil {
 			name = p.Name
 		} else {
