@@ -112,6 +112,13 @@ func awaitDraining(t *testing.T, gateway string) {
 func startNode(t *testing.T, home string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command("allium", "--home", home, "run", "--profile", "testnet")
+	return cmd, awaitReady(t, cmd)
+}
+
+// awaitReady starts a node and returns its gateway's address.
+func awaitReady(t *testing.T, cmd *exec.Cmd) (gateway string) {
+	t.Helper()
+	cmd.Stderr = t.Output()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +127,6 @@ func startNode(t *testing.T, home string) (*exec.Cmd, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	gateway := ""
 	for sc := bufio.NewScanner(out); sc.Scan() && sc.Text() != "ready"; {
 		if g, ok := strings.CutPrefix(sc.Text(), "gateway on "); ok {
 			gateway = g
@@ -129,5 +135,5 @@ func startNode(t *testing.T, home string) (*exec.Cmd, string) {
 	if gateway == "" {
 		t.Fatal("the node did not start")
 	}
-	return cmd, gateway
+	return gateway
 }
