@@ -22,6 +22,11 @@ type Config struct {
 	MemoryBytes  admission.Bytes `koanf:"memory_bytes" doc:"hard cap in bytes on what the memory backend holds, in blocks of 1 KiB; above it puts get no_space; the list of objects, about 100 bytes each, comes on top"`
 	ReserveBytes admission.Bytes `koanf:"reserve_bytes" doc:"bytes that writes leave free on the disk, so that the index can always be written; below it puts get no_space" disk:""`
 
+	MaxBytes   admission.Bytes `koanf:"max_bytes" doc:"most bytes that the store holds, outboards and partial objects included; what nothing pins is evicted, least recently used first, before it is reached; 0 is what the disk has beyond the reserve"`
+	MaxObjects int64           `koanf:"max_objects" doc:"most objects that the store holds; 0 is no bound"`
+	LowWater   float64         `koanf:"low_water" doc:"share of the bound at which an eviction ends; it begins half-way between this and the bound"`
+	GCDuty     float64         `koanf:"gc_duty" doc:"share of the time that a garbage collection works; it takes all of it while a put waits for room"`
+
 	SegmentBytes   admission.Bytes `koanf:"segment_bytes" doc:"size in bytes at which the segment of small objects is closed and the next begun" disk:""`
 	ZeroAheadBytes admission.Bytes `koanf:"zero_ahead_bytes" doc:"most bytes written as zeros ahead of the end of the segment, so that commits need no metadata; 0 turns it off" disk:""`
 	CommitBytes    admission.Bytes `koanf:"commit_bytes" doc:"bytes of small objects waiting for a commit; further puts wait" disk:""`
@@ -42,6 +47,8 @@ func DefaultConfig() Config {
 		Backend:        BackendEmbedded,
 		MemoryBytes:    256 << 20,
 		ReserveBytes:   64 << 20,
+		LowWater:       0.9,
+		GCDuty:         0.25,
 		SegmentBytes:   256 << 20,
 		ZeroAheadBytes: 32 << 20,
 		CommitBytes:    8 << 20,
@@ -75,11 +82,25 @@ func (c Config) Validate() error {
 	}
 	for _, n := range []struct {
 		key      string
+		n        float64
+		min, max float64
+	}{
+		{"low_water", c.LowWater, 0.1, 0.99},
+		{"gc_duty", c.GCDuty, 0.01, 1},
+	} {
+		if !(n.n >= n.min && n.n <= n.max) { // NaN is out of them too
+			return fmt.Errorf("store.%s is %g: must be from %g to %g", n.key, n.n, n.min, n.max)
+		}
+	}
+	for _, n := range []struct {
+		key      string
 		n        int64
 		min, max int64
 	}{
 		{"memory_bytes", int64(c.MemoryBytes), b3.GroupSize, arena.MaxLimit},
 		{"reserve_bytes", int64(c.ReserveBytes), 0, 1 << 62},
+		{"max_bytes", int64(c.MaxBytes), 0, 1 << 62},
+		{"max_objects", c.MaxObjects, 0, 1 << 48},
 		{"segment_bytes", int64(c.SegmentBytes), int64(c.CommitBytes), maxSegmentBytes},
 		{"zero_ahead_bytes", int64(c.ZeroAheadBytes), 0, int64(c.SegmentBytes)},
 		{"commit_bytes", int64(c.CommitBytes), minCommitBytes, 1 << 30},

@@ -28,14 +28,15 @@ func (s *Store) Delete(ctx context.Context, root b3.Root) error {
 	if !ok {
 		return notFound(root)
 	}
-	why, err := s.pinned(ctx, root)
+	defer s.gc.removing()() // a recursive pin that comes now waits
+	by, err := s.holder(ctx, root)
 	if err != nil {
 		return fmt.Errorf("store: delete %s: %w", root, err)
 	}
-	if why != "" {
-		return status.Errorf(status.Conflict, "store: %s is kept by a pin (%s); remove the pin first", root, why)
+	if by != nil {
+		return status.Errorf(status.Conflict, "store: %s is kept by a pin (%s); remove the pin first", root, describe(by.Pin))
 	}
-	if err := s.backend.removeAll(ctx, []entry{e}); err != nil {
+	if err := s.removeAll(ctx, []entry{e}); err != nil {
 		return fmt.Errorf("store: delete %s: %w", root, err)
 	}
 	return nil

@@ -5,12 +5,14 @@ import "github.com/prometheus/client_golang/prometheus"
 // metrics are the store's counters; the rest is read from Stats when asked.
 type metrics struct {
 	integrity *prometheus.CounterVec // reason
+	gc        *gcMetrics
 }
 
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	m := &metrics{integrity: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "integrity_fail_total", Help: "Stored objects that failed a check: digest (wrong bytes), missing (file gone), short (file cut), io (disk error), partial (a group of an object that is not whole).",
 	}, []string{"reason"})}
+	m.gc = newGCMetrics(reg, s)
 	if reg == nil {
 		return m
 	}

@@ -32,14 +32,15 @@ func (s *Store) Open(ctx context.Context, root b3.Root) (*Object, error) {
 	defer s.leave()
 	s.roots.acquire(root)
 	o, wanted := s.openHot(root)
-	if o != nil {
-		return o, nil
+	if o == nil {
+		var err error
+		if o, err = s.open(root, wanted); err != nil {
+			s.roots.release(root)
+			return nil, err
+		}
 	}
-	o, err := s.open(root, wanted)
-	if err != nil {
-		s.roots.release(root)
-	}
-	return o, err
+	s.used(root, o.e.added)
+	return o, nil
 }
 
 // admit is enter for an operation that ends with its context.

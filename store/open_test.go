@@ -347,16 +347,20 @@ func TestBounds(t *testing.T) {
 	cancel()
 	close(blocked.release)
 	storetest.Want(t, <-slow, status.Canceled)
-	// A full memory backend says so, and takes more once something is deleted.
+	// A full memory backend says so when it is full of what is pinned, and takes
+	// more once something is deleted.
 	mem := store.DefaultConfig()
 	mem.Backend, mem.MemoryBytes = store.BackendMemory, 10*b3.GroupSize
 	s, _ = storetest.Start(t, mem, store.Deps{})
 	root := storetest.Put(t, s, largePut)
+	if err := s.Pin(t.Context(), root, store.PinOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	for range 3 {
 		_, err = s.PutBytes(t.Context(), storetest.Bytes(5, 6*b3.GroupSize), store.PutOptions{})
 		storetest.Want(t, err, status.NoSpace)
 	}
-	if err := s.Delete(t.Context(), root); err != nil {
+	if err := errors.Join(s.Unpin(t.Context(), root, ""), s.Delete(t.Context(), root)); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Put(t, s, storetest.Bytes(5, 6*b3.GroupSize))

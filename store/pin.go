@@ -2,15 +2,12 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"time"
 	"unicode/utf8"
 
 	"allium/protocols/b3"
-	"allium/protocols/manifest"
 	"allium/protocols/status"
 )
 
@@ -32,12 +29,10 @@ type PinOptions struct {
 // MaxLabel is the length of a pin's label in bytes.
 const MaxLabel = 255
 
-// maxSearch is how many directories below recursive pins one search follows.
-const maxSearch = 1 << 20
-
 // Pin adds a pin, or replaces the one with the same label, durably. The object
 // must be there: not_found tells to fetch it first. A recursive pin holds
-// whatever is below root as it arrives; root may be a file.
+// whatever is below root as it arrives; root may be a file. What was there when
+// Pin returns nil stays, whatever a garbage collection was about to do.
 func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
 	if err := checkLabel(opt.Label); err != nil {
 		return err
@@ -51,7 +46,7 @@ func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
 	if err := s.roots.settle(ctx, root); err != nil {
 		return err
 	}
-	_, ok, err := s.backend.get(root)
+	e, ok, err := s.backend.get(root)
 	if err != nil {
 		return fmt.Errorf("store: pin %s: %w", root, err)
 	}
@@ -61,6 +56,15 @@ func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
 	p := Pin{Root: root, Label: opt.Label, Recursive: opt.Recursive, Created: time.Now().UTC().Truncate(time.Second)}
 	if err := s.backend.setPin(p); err != nil {
 		return fmt.Errorf("store: pin %s: %w", root, err)
+	}
+	s.used(root, e.added)
+	if !opt.Recursive {
+		return nil
+	}
+	// What looked at the pins before is waited for; what looks later sees this one.
+	s.gc.announce(root)
+	if err := s.gc.settle(ctx); err != nil {
+		return fmt.Errorf("store: pin %s: the pin is set, but what is below may just be removed: %w", root, err)
 	}
 	return nil
 }
@@ -78,6 +82,7 @@ func (s *Store) Unpin(ctx context.Context, root b3.Root, label string) error {
 	if !ok {
 		return status.Errorf(status.NotFound, "store: %s has no pin labelled %q; `allium pin ls` lists them", root, label)
 	}
+	s.gc.released()
 	return nil
 }
 
@@ -133,42 +138,71 @@ func (s *Store) pinPage(ctx context.Context, from b3.Root, label string, buf []P
 
 // Pinned reports whether a pin keeps root, and which: its own, or a recursive
 // one above it. It reads the directories below recursive pins until it finds
-// root, each once, at most 1,048,576 of them: beyond that it is conflict.
+// root. While one of them is damaged, what it names is unknown: conflict, unless
+// a pin is found.
 func (s *Store) Pinned(ctx context.Context, root b3.Root) (pinned bool, why string, err error) {
 	if err := s.admit(ctx); err != nil {
 		return false, "", err
 	}
 	defer s.leave()
-	why, err = s.pinned(ctx, root)
-	return why != "", why, err
+	h, err := s.holder(ctx, root)
+	if err != nil || h == nil {
+		return false, "", err
+	}
+	return true, describe(h.Pin), nil
 }
 
-// pinned returns which pin keeps root, "" for none.
-func (s *Store) pinned(ctx context.Context, root b3.Root) (why string, err error) {
+// Chain is how a pin holds an object.
+type Chain struct {
+	Pin   Pin
+	Steps []Step // from the pin's root to the object, both included
+}
+
+// holder returns the first pin found that holds root, nil for none.
+func (s *Store) holder(ctx context.Context, root b3.Root) (*Chain, error) {
 	own, err := s.backend.pins(root, "", make([]Pin, 0, 1))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if len(own) == 1 && own[0].Root == root {
-		return describe(own[0]), nil
+		return &Chain{Pin: own[0], Steps: []Step{{Root: root}}}, nil
 	}
-	seen := map[b3.Root]struct{}{}
+	return s.above(ctx, root)
+}
+
+// above returns the first recursive pin found that holds root from above.
+func (s *Store) above(ctx context.Context, root b3.Root) (*Chain, error) {
+	var pin Pin
+	var bad *GCDamage
+	w := walker{
+		s: s, pause: func(ctx context.Context) error { return alive(ctx, s.stop) },
+		visit: func(r b3.Root) bool { return r == root },
+		damaged: func(path []Step) {
+			if bad == nil {
+				bad = &GCDamage{Pin: pin, Node: path[len(path)-1].Root, Path: Path(path)}
+			}
+		},
+	}
 	for p, err := range s.Pins(ctx) {
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		if !p.Recursive {
+		if !p.Recursive || p.Root == root {
 			continue
 		}
-		found, err := s.below(ctx, p.Root, root, seen)
+		pin = p
+		steps, found, err := w.walk(ctx, p.Root)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if found {
-			return describe(p), nil
+			return &Chain{Pin: p, Steps: steps}, nil
 		}
 	}
-	return "", nil
+	if bad != nil {
+		return nil, bad.err(root)
+	}
+	return nil, nil
 }
 
 func describe(p Pin) string {
@@ -180,66 +214,4 @@ func describe(p Pin) string {
 		return fmt.Sprintf("%s %s", p.Root, kind)
 	}
 	return fmt.Sprintf("%s %s as %q", p.Root, kind, p.Label)
-}
-
-// below reports whether the directory top names root, at any depth. What is in
-// seen was searched before. A node that is not here, or damaged, names nothing
-// until it is fetched again.
-func (s *Store) below(ctx context.Context, top, root b3.Root, seen map[b3.Root]struct{}) (bool, error) {
-	todo := []b3.Root{top}
-	for len(todo) > 0 {
-		node := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if _, ok := seen[node]; ok {
-			continue
-		}
-		if len(seen) == maxSearch {
-			return false, status.Errorf(status.Conflict, "store: more than %d directories are below recursive pins; whether %s is one of their files cannot be told", maxSearch, root)
-		}
-		seen[node] = struct{}{}
-		refs, err := s.refs(ctx, node)
-		if err != nil {
-			return false, err
-		}
-		for _, ref := range refs {
-			if ref.Root == root {
-				return true, nil
-			}
-			if ref.Manifest {
-				todo = append(todo, ref.Root)
-			}
-		}
-	}
-	return false, nil
-}
-
-// refs reads what a manifest names; nil when root is no manifest that can be
-// read.
-func (s *Store) refs(ctx context.Context, root b3.Root) ([]manifest.Ref, error) {
-	o, err := s.Open(ctx, root)
-	if err != nil {
-		return nil, unreadable(err)
-	}
-	defer o.Close()
-	if o.Size() > manifest.MaxNode {
-		return nil, nil
-	}
-	p := make([]byte, o.Size())
-	if _, err := o.Reader().ReadAt(p, 0); err != nil && !errors.Is(err, io.EOF) {
-		return nil, unreadable(o.Failed(err))
-	}
-	n, err := manifest.Decode(p)
-	if err != nil {
-		return nil, nil // a file
-	}
-	return n.Refs(), nil
-}
-
-// unreadable drops the errors that mean there is nothing to follow.
-func unreadable(err error) error {
-	switch status.Of(err) {
-	case status.NotFound, status.Corrupt:
-		return nil
-	}
-	return err
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"allium/protocols/b3"
+	"allium/protocols/manifest"
 )
 
 // PutOptions say what a put is held to.
@@ -96,26 +98,52 @@ func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, deferre
 	if err != nil || there {
 		return info, err
 	}
+	room := GCCount{Objects: 1, Bytes: info.Size}
+	if err := s.takeRoom(ctx, room); err != nil {
+		return info, err
+	}
+	defer s.give(room)
 	info.New, err = s.backend.put(ctx, root, p, deferred)
+	if err == nil {
+		s.arrived(root, manifest.IsManifest(p))
+	}
 	return info, err
 }
 
+// arrived notes the use of a root, which the caller leases, that was just put,
+// and tells the collection under way of one that may be a directory.
+func (s *Store) arrived(root b3.Root, directory bool) {
+	s.used(root, minuteOf(time.Now()))
+	if directory {
+		s.gc.arrived(root)
+	}
+}
+
 // settled reports whether root, which the caller leases, is there and whole.
+// Then it is used by this.
 func (s *Store) settled(ctx context.Context, root b3.Root) (bool, error) {
 	if err := s.roots.settle(ctx, root); err != nil {
 		return false, err
 	}
 	e, ok, err := s.backend.get(root)
-	return ok && !e.corrupt, err
+	if err != nil || !ok || e.corrupt {
+		return false, err
+	}
+	return true, s.usedOrWait(ctx, root, e.added)
 }
 
 // putLarge streams r, which holds more than one group, into a staged object.
 func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info, error) {
+	room := &growing{ctx: ctx, s: s, r: r}
+	defer room.done()
+	if err := room.grow(); err != nil { // before the disk is touched
+		return Info{}, fmt.Errorf("store: put: %w", err)
+	}
 	st, err := s.stage(b3.Root{})
 	if err != nil {
 		return Info{}, fmt.Errorf("store: put: %w", err)
 	}
-	root, size, err := s.receive(st, r)
+	root, size, err := s.receive(st, room)
 	if err == nil {
 		err = opt.check(root)
 	}
@@ -169,7 +197,10 @@ func (s *Store) commitLarge(ctx context.Context, root b3.Root, size int64, st *s
 		through()
 		return info, err
 	}
-	info.New, err = s.backend.publish(ctx, root, size, st, deferred, through)
+	info.New, err = s.backend.publish(ctx, root, size, st, deferred, func() {
+		s.arrived(root, size <= manifest.MaxNode)
+		through()
+	})
 	return info, err
 }
 

@@ -87,6 +87,13 @@ func (r *roots) begin(root b3.Root) (over func(), err error) {
 	}, nil
 }
 
+// inUse reports whether root is leased.
+func (r *roots) inUse(root b3.Root) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leases[root] > 0
+}
+
 func (r *roots) removing(root b3.Root) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

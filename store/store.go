@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,6 +33,9 @@ type Store struct {
 	backend backend
 	roots   *roots
 	hot     *hot // nil: none
+	touches *touches
+	gc      *collector
+	room    room
 	puts    *admission.Gate
 	ingests *admission.Gate
 
@@ -78,6 +82,8 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		cfg:     cfg,
 		log:     deps.Log,
 		roots:   newRoots(),
+		touches: newTouches(time.Now),
+		gc:      newCollector(),
 		idle:    make(chan struct{}),
 		stop:    make(chan struct{}),
 		running: map[b3.Root]struct{}{},
@@ -90,6 +96,10 @@ func New(cfg Config, deps Deps) (*Store, error) {
 			Name: "store.ingests", Path: "resolver → downloads being written", Policy: "wait, then busy",
 		}, cfg.Ingests, cfg.IngestsWait),
 	}
+	s.room.free = -1
+	s.room.waits = deps.Limits.NewGate(admission.Spec{
+		Name: "store.room", Path: "puts and downloads → waiting for an eviction to make room", Policy: "no_space",
+	}, maxRoomWaits, 0)
 	if cfg.Backend == BackendMemory {
 		s.backend = newMemory(int64(cfg.MemoryBytes))
 	} else {
@@ -126,6 +136,8 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	wg.Go(func() { s.partials.serve(serving) })
 	// This cannot fail: only Run moves the phase.
 	_ = s.advance(opening, opened)
+	wg.Go(func() { s.keepTouches(serving) })
+	wg.Go(func() { s.evictLoop(serving) })
 	ready()
 	<-ctx.Done()
 	s.drain()

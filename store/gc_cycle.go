@@ -1,0 +1,242 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"sync"
+
+	"allium/protocols/b3"
+)
+
+const (
+	// maxFresh is how many trees that were pinned while a collection runs wait
+	// to be marked one by one; beyond it all pins are marked again.
+	maxFresh = 1024
+	// maxBatch is how many objects are removed at a time. A new recursive pin
+	// waits for one batch at most.
+	maxBatch = 256
+	// maxPasses is how often an eviction looks again when what it chose was
+	// used before it could be removed.
+	maxPasses = 4
+)
+
+// cycle is one collection.
+//
+// What pins hold is marked first. An object is removed only when it is not
+// marked, was not used since the cycle began (young), is not leased, and no
+// hold is older than its last use: looked at in this order with its removal
+// registered in the roots table, so that no use can come between. A tree that
+// is pinned meanwhile, or a pinned directory that arrives, is marked before the
+// next batch is removed.
+type cycle struct {
+	s        *Store
+	opt      GCOptions
+	marks    *filter // may hold what no pin does: that stays for this cycle
+	young    *filter
+	walk     walker
+	pace     pacer
+	report   GCReport
+	complete bool // every object was looked at
+	pin      Pin  // that is being followed
+
+	mu     sync.Mutex
+	fresh  []b3.Root // trees to mark before the next batch
+	remark bool      // there were too many: mark all pins again
+	absent []b3.Root // of fresh, not visible yet; of the collecting goroutine
+}
+
+// errEnough ends a collection whose caller has seen enough.
+var errEnough = errors.New("enough")
+
+func (c *cycle) run(ctx context.Context) error {
+	// From here on uses are young; those before are in the index.
+	if err := c.s.flushTouches(ctx); err != nil {
+		return err
+	}
+	if err := c.markPins(ctx); err != nil {
+		return err
+	}
+	err := c.evict(ctx)
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+func (c *cycle) mark(root b3.Root) bool {
+	c.marks.add(root)
+	return false
+}
+
+func (c *cycle) damage(path []Step) {
+	if len(c.report.Damaged) < maxDamages {
+		c.report.Damaged = append(c.report.Damaged, GCDamage{Pin: c.pin, Node: path[len(path)-1].Root, Path: Path(path)})
+	}
+}
+
+// markPins marks what every pin holds.
+func (c *cycle) markPins(ctx context.Context) error {
+	for p, err := range c.s.Pins(ctx) {
+		if err != nil {
+			return err
+		}
+		c.marks.add(p.Root)
+		if !p.Recursive {
+			continue
+		}
+		c.pin = p
+		if _, _, err := c.walk.walk(ctx, p.Root); err != nil {
+			return err
+		}
+		c.tell()
+	}
+	return nil
+}
+
+func (c *cycle) tell() {
+	if c.opt.Progress != nil {
+		c.report.Nodes = int64(c.walk.read)
+		c.opt.Progress(c.report)
+	}
+}
+
+// announce has root's tree marked before anything more is removed.
+func (c *cycle) announce(root b3.Root) {
+	c.marks.add(root)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.fresh) == maxFresh {
+		c.remark = true
+		return
+	}
+	c.fresh = append(c.fresh, root)
+}
+
+// begin marks what was announced and then begins a removal that later pins wait
+// for.
+func (c *cycle) begin(ctx context.Context) (over func(), err error) {
+	for {
+		c.mu.Lock()
+		fresh, remark := c.fresh, c.remark
+		if len(fresh) == 0 && !remark {
+			over = c.s.gc.removing()
+		}
+		c.fresh, c.remark = nil, false
+		c.mu.Unlock()
+		if over != nil {
+			return over, nil
+		}
+		if remark {
+			clear(c.walk.seen) // of what was not here when it was walked
+			if err := c.markPins(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if err := c.markFresh(ctx, fresh); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// markFresh marks trees. One whose top is not visible yet, because its put was
+// deferred, is tried again before the next batch.
+func (c *cycle) markFresh(ctx context.Context, fresh []b3.Root) error {
+	fresh = append(fresh, c.absent...)
+	c.absent = nil
+	for _, root := range fresh {
+		c.pin = Pin{Root: root, Recursive: true}
+		if _, _, err := c.walk.walk(ctx, root); err != nil {
+			return err
+		}
+		if _, ok, err := c.s.find(root); err != nil {
+			return err
+		} else if !ok && len(c.absent) < maxFresh {
+			c.absent = append(c.absent, root)
+		}
+	}
+	return nil
+}
+
+// evict chooses what goes and removes it.
+func (c *cycle) evict(ctx context.Context) error {
+	if c.opt.All && len(c.report.Damaged) == 0 {
+		everything := func(candidate) bool { return true }
+		if err := c.scan(ctx, true, everything); err != nil {
+			return err
+		}
+		c.complete = true
+		return nil
+	}
+	for pass := range maxPasses {
+		h := &histogram{now: minuteOf(c.s.touches.clock())}
+		count := pass == 0
+		if err := c.scan(ctx, count, h.note); err != nil {
+			return err
+		}
+		c.complete = true
+		need := c.s.bounds().excess(c.s.usage())
+		if count && !c.opt.All {
+			c.report.Need = need
+		}
+		if need == (GCCount{}) || len(c.report.Damaged) > 0 {
+			return nil
+		}
+		before := c.report.Classes[GCRemoved]
+		if err := c.scan(ctx, false, h.oldest(need)); err != nil {
+			return err
+		}
+		if c.opt.Dry || c.report.Classes[GCRemoved] == before {
+			return nil
+		}
+	}
+	return nil
+}
+
+// histogram counts candidates by the age of their last use: exact up to two
+// hours, to 1.6 % beyond.
+type histogram struct {
+	now   minute
+	count [26*64 + 64]GCCount
+}
+
+func (h *histogram) bucket(used minute) int {
+	age := uint32(0)
+	if used < h.now {
+		age = uint32(h.now - used)
+	}
+	shift := max(bits.Len32(age)-7, 0)
+	return shift*64 + int(age>>shift)
+}
+
+// note counts a candidate and picks none.
+func (h *histogram) note(o candidate) bool {
+	h.count[h.bucket(o.used)].add(o.charge)
+	return false
+}
+
+// oldest picks those used least recently, until they make need.
+func (h *histogram) oldest(need GCCount) func(candidate) bool {
+	last := len(h.count)
+	for (need.Bytes > 0 || need.Objects > 0) && last > 0 {
+		last--
+		if n := h.count[last]; n.Bytes < need.Bytes || n.Objects < need.Objects {
+			need.Bytes -= n.Bytes
+			need.Objects -= n.Objects
+			continue
+		}
+		break
+	}
+	// Of those in the last bucket only as many as are needed.
+	return func(o candidate) bool {
+		switch b := h.bucket(o.used); {
+		case b > last:
+			return true
+		case b < last || need.Bytes <= 0 && need.Objects <= 0:
+			return false
+		}
+		need.Bytes -= o.charge
+		need.Objects--
+		return true
+	}
+}

@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"allium/protocols/b3"
+	"allium/protocols/manifest"
+	"allium/protocols/status"
+)
+
+const (
+	// maxSeen is how many directories one walk remembers exactly, 4 MiB and
+	// the map around them. What is met again beyond is read again.
+	maxSeen = 128 << 10
+	// maxPending is how many directories one walk knows of and has yet to read.
+	maxPending = 256 << 10
+	// maxWalk is how many directories one walk reads.
+	maxWalk = 16 << 20
+)
+
+// Step is one step down a tree.
+type Step struct {
+	Root b3.Root
+	Name string // in the directory above; empty for the top and inside an index
+}
+
+// Path joins the names of steps.
+func Path(steps []Step) string {
+	var names []string
+	for _, st := range steps {
+		if st.Name != "" {
+			names = append(names, st.Name)
+		}
+	}
+	return strings.Join(names, "/")
+}
+
+// walker follows trees down, depth first, one verified node in RAM at a time,
+// each node once. A node that is not here names nothing; one that is here and
+// damaged may name anything.
+type walker struct {
+	s       *Store
+	pause   func(context.Context) error // between nodes
+	visit   func(b3.Root) (stop bool)   // what a node names, and the tops
+	damaged func(path []Step)           // a node that cannot be read; the walk goes on
+
+	seen    map[b3.Root]struct{}
+	path    []level
+	pending int
+	read    int
+}
+
+// level is a node that is being followed.
+type level struct {
+	Step
+	left []Step // nodes below it that are still to be read
+}
+
+// walk follows the tree of top and reports whether a visit stopped it; then
+// steps is the way to what stopped it.
+func (w *walker) walk(ctx context.Context, top b3.Root) (steps []Step, stopped bool, err error) {
+	if w.seen == nil {
+		w.seen = map[b3.Root]struct{}{}
+	}
+	defer func() { w.path, w.pending = w.path[:0], 0 }()
+	if w.visit(top) {
+		return []Step{{Root: top}}, true, nil
+	}
+	last, stopped, err := w.enter(ctx, Step{Root: top})
+	for !stopped && err == nil && len(w.path) > 0 {
+		l := &w.path[len(w.path)-1]
+		if len(l.left) == 0 {
+			w.path = w.path[:len(w.path)-1]
+			continue
+		}
+		next := l.left[0]
+		l.left = l.left[1:]
+		w.pending--
+		last, stopped, err = w.enter(ctx, next)
+	}
+	if stopped {
+		steps = append(w.way(), last)
+	}
+	return steps, stopped, err
+}
+
+// way is the path to the node that is being followed.
+func (w *walker) way() []Step {
+	steps := make([]Step, 0, len(w.path)+1)
+	for _, l := range w.path {
+		steps = append(steps, l.Step)
+	}
+	return steps
+}
+
+// enter reads a node and visits what it names. When a visit stops it, that is
+// what it returns.
+func (w *walker) enter(ctx context.Context, at Step) (Step, bool, error) {
+	if _, ok := w.seen[at.Root]; ok {
+		return Step{}, false, nil
+	}
+	if err := w.pause(ctx); err != nil {
+		return Step{}, false, err
+	}
+	if w.read++; w.read > maxWalk {
+		return Step{}, false, status.Errorf(status.Conflict, "store: more than %d directories are below recursive pins; remove some of the pins", maxWalk)
+	}
+	n, err := w.s.node(ctx, at.Root)
+	if errors.Is(err, errDamagedNode) {
+		w.damaged(append(w.way(), at))
+		return Step{}, false, nil
+	}
+	if err != nil || n == nil {
+		return Step{}, false, err
+	}
+	if len(w.seen) < maxSeen {
+		w.seen[at.Root] = struct{}{}
+	}
+	l := level{Step: at}
+	for _, ref := range named(n) {
+		if w.visit(ref.Root) {
+			w.path = append(w.path, l)
+			return ref.Step, true, nil
+		}
+		if _, ok := w.seen[ref.Root]; ref.manifest && !ok {
+			l.left = append(l.left, ref.Step)
+		}
+	}
+	w.path = append(w.path, l)
+	if w.pending += len(l.left); w.pending > maxPending {
+		return Step{}, false, status.Errorf(status.Conflict, "store: %s is too deep and wide a tree: more than %d directories wait to be read; remove its pin", w.path[0].Root, maxPending)
+	}
+	return Step{}, false, nil
+}
+
+// reference is what a node names.
+type reference struct {
+	Step
+	manifest bool
+}
+
+func named(n *manifest.Node) []reference {
+	refs := make([]reference, 0, len(n.Children)+len(n.Entries))
+	for _, c := range n.Children {
+		refs = append(refs, reference{Step: Step{Root: c.Root}, manifest: true})
+	}
+	for i := range n.Entries {
+		if e := &n.Entries[i]; e.Kind != manifest.Link {
+			refs = append(refs, reference{Step: Step{Root: e.Root, Name: e.Name}, manifest: e.Kind == manifest.Directory})
+		}
+	}
+	return refs
+}
+
+// errDamagedNode is a node of which nobody can tell what it names.
+var errDamagedNode = errors.New("the directory is damaged")
+
+// node reads a manifest, verified. It is nil when root is not here, or no
+// manifest; errDamagedNode when its bytes are wrong and might have been one.
+// Reading it so is not a use.
+func (s *Store) node(ctx context.Context, root b3.Root) (*manifest.Node, error) {
+	if err := s.admit(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	s.roots.acquire(root)
+	e, ok, err := s.find(root)
+	if err != nil || !ok || e.size > manifest.MaxNode || e.size < int64(len(manifest.Magic)) {
+		s.roots.release(root)
+		return nil, err
+	}
+	if e.corrupt {
+		s.roots.release(root)
+		return nil, errDamagedNode
+	}
+	o, err := s.openEntry(e)
+	if err != nil {
+		s.roots.release(root)
+		return nil, nodeError(err)
+	}
+	defer o.Close()
+	p := make([]byte, e.size)
+	if _, err := o.Reader().ReadAt(p, 0); err != nil && !errors.Is(err, io.EOF) {
+		if status.Of(err) == status.Corrupt {
+			err = s.damaged(e, err)
+		}
+		return nil, nodeError(err)
+	}
+	n, err := manifest.Decode(p)
+	if err != nil {
+		return nil, nil // a file
+	}
+	return n, nil
+}
+
+func nodeError(err error) error {
+	if status.Of(err) == status.Corrupt {
+		return errors.Join(errDamagedNode, err)
+	}
+	return err
+}
