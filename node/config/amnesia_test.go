@@ -15,6 +15,10 @@ import (
 // disk tag.
 var worksInRAM = map[string]string{
 	"store.memory_bytes":     "the cap of the RAM",
+	"store.max_bytes":        "a cap that may be lower",
+	"store.max_objects":      "bounds what is held, wherever it is",
+	"store.low_water":        "evictions are the same in RAM",
+	"store.gc_duty":          "collections are the same in RAM",
 	"store.puts":             "bounds work, wherever the bytes go",
 	"store.puts_wait":        "bounds work, wherever the bytes go",
 	"store.ingests":          "bounds work, wherever the bytes go",
