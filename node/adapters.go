@@ -27,7 +27,16 @@ type served struct{ st *store.Store }
 
 // OpenObject implements object.Store.
 func (s served) OpenObject(ctx context.Context, root b3.Root) (object.Object, error) {
-	return s.st.Open(ctx, root)
+	o, err := s.st.Open(ctx, root)
+	if status.Of(err) == status.NotFound || status.Of(err) == status.Corrupt {
+		if part, failure := s.st.OpenPartial(ctx, root); failure == nil {
+			return part, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
 }
 
 // Presence implements object.Store.
@@ -38,9 +47,7 @@ func (s served) Presence(ctx context.Context, roots []b3.Root) ([]object.Presenc
 	}
 	answer := make([]object.Presence, len(has))
 	for i, p := range has {
-		if p == store.Complete {
-			answer[i] = object.Complete
-		}
+		answer[i] = object.Presence(p) // both are the values of OAP1.md §9
 	}
 	return answer, nil
 }

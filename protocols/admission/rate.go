@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"context"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -12,6 +14,8 @@ import (
 type Rate struct {
 	m *meter
 	l *rate.Limiter
+
+	mu sync.Mutex // of reserve
 }
 
 // NewRate returns a bucket of burst tokens refilled at perSecond. Both ≥ 1.
@@ -32,6 +36,40 @@ func (r *Rate) Allow() error {
 	return status.BusyError(status.RateLimit, status.Limit{
 		Name: r.m.spec.Name, Current: r.m.cap, Cap: r.m.cap, RetryAfter: clampWait(wait.Round(time.Millisecond)),
 	})
+}
+
+// Wait takes n tokens, at most the burst, and returns when they are there. When
+// that would take longer than most it takes none and returns status.RateLimit;
+// when ctx ends first they are lost.
+func (r *Rate) Wait(ctx context.Context, n int, most time.Duration) error {
+	wait, err := r.reserve(n, most)
+	if err != nil || wait <= 0 {
+		return err
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// reserve takes n tokens ahead of time, or none. It looks before it takes, for
+// the reason given in Allow.
+func (r *Rate) reserve(n int, most time.Duration) (time.Duration, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	wait := time.Duration((float64(n) - r.l.TokensAt(now)) / float64(r.l.Limit()) * float64(time.Second))
+	if wait > most {
+		r.m.rejected.Add(1)
+		return 0, status.BusyError(status.RateLimit, status.Limit{
+			Name: r.m.spec.Name, Current: r.m.cap, Cap: r.m.cap, RetryAfter: clampWait((wait - most).Round(time.Millisecond)),
+		})
+	}
+	return r.l.ReserveN(now, n).DelayFrom(now), nil
 }
 
 // Family is a set of token buckets under one limit, one bucket for each peer

@@ -27,6 +27,8 @@ type Config struct {
 	EgressBytes     admission.Bytes `koanf:"egress_bytes" doc:"bytes of such buffers in use at once, in all"`
 	PeerEgressBytes admission.Bytes `koanf:"peer_egress_bytes" doc:"bytes of such buffers in use at once for one peer"`
 
+	ServeRate admission.Bytes `koanf:"serve_rate" doc:"bytes of objects sent per second, to all peers together; 0 is as many as the network takes. What would wait longer than permit_wait for its turn is refused with rate_limit"`
+
 	// Client.
 	OpenTimeout    time.Duration `koanf:"open_timeout" doc:"longest wait for a new stream, dial included"`
 	StreamIdle     time.Duration `koanf:"stream_idle" doc:"how long an unused stream is kept for the next request; shorter than the other side's idle_timeout"`
@@ -81,6 +83,7 @@ func (c Config) Validate() error {
 		{"inbound_streams", c.InboundStreams, 1}, {"pipeline", int64(c.Pipeline), 1}, {"peer_inflight", c.PeerInflight, 1},
 		{"serving", c.Serving, 1}, {"serving_wait", c.ServingWait, 0}, {"frame_bytes", int64(c.FrameBytes), minFrameBytes},
 		{"egress_bytes", int64(c.EgressBytes), minEgress}, {"peer_egress_bytes", int64(c.PeerEgressBytes), minEgress},
+		{"serve_rate", int64(c.ServeRate), 0},
 		{"streams_per_peer", c.StreamsPerPeer, 1}, {"streams", c.Streams, 1}, {"streams_wait", c.StreamsWait, 0},
 	} {
 		if n.n < n.min {
@@ -89,6 +92,9 @@ func (c Config) Validate() error {
 	}
 	if c.FrameBytes > oap.MaxFrame {
 		return fmt.Errorf("object.frame_bytes is %d: must be at most %d", c.FrameBytes, oap.MaxFrame)
+	}
+	if c.ServeRate > 0 && float64(c.ServeRate)*c.PermitWait.Seconds() < float64(c.FrameBytes) {
+		return fmt.Errorf("object.serve_rate is %d: a frame of object.frame_bytes (%d) would take longer than object.permit_wait (%s)", c.ServeRate, c.FrameBytes, c.PermitWait)
 	}
 	return nil
 }

@@ -56,18 +56,24 @@ func (p Presence) String() string {
 	return "unknown"
 }
 
-// Object is an open, complete local object. Its bytes are raw: the server
-// verifies every item before it leaves.
+// Object is an open local object, whole or in part. Its bytes are raw: the
+// server verifies every item before it leaves.
 type Object interface {
+	// Size is the size of the whole object in bytes; it is proved.
 	Size() int64
+	// Covers reports whether bytes [start, end) are here.
+	Covers(start, end int64) bool
 	Source() b3.Source
+	// Failed takes the error of a transfer, so that the store learns of damage,
+	// and returns the one to answer.
+	Failed(err error) error
 	Close() error
 }
 
 // Store is what a [Server] serves from. Its errors carry a status; one without
 // is internal, and the peer is not told more than that.
 type Store interface {
-	// OpenObject returns status not_found when the object is not there, whole.
+	// OpenObject returns status not_found when nothing of the object is there.
 	OpenObject(ctx context.Context, root b3.Root) (Object, error)
 	// Presence answers for each of roots, in order.
 	Presence(ctx context.Context, roots []b3.Root) ([]Presence, error)

@@ -48,6 +48,7 @@ type Server struct {
 	streams *admission.Gate   // streams open
 	serving *admission.Gate   // requests being served
 	egress  *admission.Budget // bytes of buffers in use
+	rate    *admission.Rate   // bytes of items per second; nil for no limit
 	peers   peers
 
 	wg sync.WaitGroup // of streams; Add only while !stopped
@@ -85,6 +86,13 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 	s.egress = l.NewBudget(admission.Spec{
 		Name: "object.egress_bytes", Path: "store reads → object streams", Policy: "wait, then busy",
 	}, int64(cfg.EgressBytes))
+	if cfg.ServeRate > 0 {
+		// A burst is what a timer oversleeps at most, and no less than a frame.
+		burst := max(int64(cfg.ServeRate)/20, oap.MaxFrame)
+		s.rate = l.NewRate(admission.Spec{
+			Name: "object.serve_rate", Path: "object streams → the network (bytes of items per second)", Policy: "wait, then rate_limit",
+		}, float64(cfg.ServeRate), int(burst))
+	}
 	return s, nil
 }
 

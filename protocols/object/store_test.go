@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,8 @@ type memObject struct {
 	store  *memStore
 	source b3.Source
 	size   int64
+	part   []b3.Range // that is here; nil for all
+	failed []error    // what Failed was told
 }
 
 func newMemStore() *memStore {
@@ -71,7 +74,11 @@ func (s *memStore) OpenObject(ctx context.Context, root b3.Root) (Object, error)
 func (s *memStore) Presence(_ context.Context, roots []b3.Root) ([]Presence, error) {
 	present := make([]Presence, len(roots))
 	for i, r := range roots {
-		if s.get(r) != nil {
+		switch o := s.get(r); {
+		case o == nil:
+		case o.part != nil:
+			present[i] = Partial
+		default:
 			present[i] = Complete
 		}
 	}
@@ -80,6 +87,15 @@ func (s *memStore) Presence(_ context.Context, roots []b3.Root) ([]Presence, err
 
 func (o *memObject) Size() int64       { return o.size }
 func (o *memObject) Source() b3.Source { return o.source }
+
+func (o *memObject) Covers(start, end int64) bool {
+	return o.part == nil || slices.ContainsFunc(o.part, func(r b3.Range) bool { return r.Start <= start && end <= r.End })
+}
+
+func (o *memObject) Failed(err error) error {
+	o.failed = append(o.failed, err)
+	return err
+}
 
 func (o *memObject) Close() error {
 	o.store.open.Add(-1)

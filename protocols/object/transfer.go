@@ -2,6 +2,7 @@ package object
 
 import (
 	"context"
+	"slices"
 
 	"allium/protocols/b3"
 	"allium/protocols/oap"
@@ -28,6 +29,9 @@ func (in *inbound) object(ctx context.Context, req *request, root b3.Root) error
 	if err != nil {
 		return err
 	}
+	if err := covered(obj, req, root); err != nil {
+		return err
+	}
 	if err := in.out.reserve(ctx); err != nil {
 		return err
 	}
@@ -41,10 +45,40 @@ func (in *inbound) object(ctx context.Context, req *request, root b3.Root) error
 			return err
 		}
 		if err := in.items(ctx, req, obj.Source(), proof); err != nil {
-			return err
+			return failed(obj, err)
 		}
 	}
-	return in.items(ctx, req, obj.Source(), walk)
+	return failed(obj, in.items(ctx, req, obj.Source(), walk))
+}
+
+// failed tells obj of an error of a transfer, unless it is the stream's.
+func failed(obj Object, err error) error {
+	if err == nil || isStreamError(err) {
+		return err
+	}
+	return obj.Failed(err)
+}
+
+// covered returns not_found when what is asked for is not all here.
+func covered(obj Object, req *request, root b3.Root) error {
+	size := obj.Size()
+	ranges := req.ranges
+	if len(ranges) == 0 {
+		ranges = []b3.Range{{Start: 0, End: size}}
+	}
+	if req.sizeProof && size > 0 {
+		ranges = append(slices.Clip(ranges), b3.Range{Start: size - 1, End: size})
+	}
+	for _, r := range ranges {
+		end := r.End
+		if end < 0 || end > size {
+			end = size
+		}
+		if r.Start < end && !obj.Covers(r.Start, end) {
+			return status.Errorf(status.NotFound, "object: only a part of %s is here, without all of its bytes %d to %d", root, r.Start, end)
+		}
+	}
+	return nil
 }
 
 // items sends the walk's items in as few frames as they fit. Bytes are read
@@ -80,6 +114,9 @@ func (in *inbound) items(ctx context.Context, req *request, src b3.Source, walk 
 			item, ok = walk.Next()
 		}
 		if taken > 0 {
+			if err := in.srv.pace(ctx, out, len(b.Payload())); err != nil {
+				return err
+			}
 			if err := out.frames.WriteBuilder(b); err != nil {
 				return err
 			}
@@ -90,6 +127,18 @@ func (in *inbound) items(ctx context.Context, req *request, src b3.Source, walk 
 		}
 	}
 	return nil
+}
+
+// pace waits for the turn of n bytes of items at the serve rate. What was
+// gathered is sent first, so that a peer sees progress.
+func (s *Server) pace(ctx context.Context, out *output, n int) error {
+	if s.rate == nil {
+		return nil
+	}
+	if err := out.writeBatch(); err != nil {
+		return err
+	}
+	return s.rate.Wait(ctx, n, s.cfg.PermitWait)
 }
 
 // framesPerTurn is how many frames a stream sends before it gives its buffers

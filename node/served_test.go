@@ -1,0 +1,132 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/protocols/object"
+	"allium/protocols/status"
+	"allium/protocols/streamtest"
+	"allium/store"
+	"allium/store/storetest"
+)
+
+// received counts what a peer was sent.
+type received struct {
+	bytes  int64
+	proved bool
+	err    error
+}
+
+func (r *received) Begin(int, int64) error { return nil }
+
+func (r *received) Item(_ int, p b3.Proved) error {
+	if !p.IsParent() {
+		r.bytes += int64(len(p.Data()))
+	}
+	r.proved = r.proved || p.SizeProved()
+	return nil
+}
+
+func (r *received) End(_ int, err error) error {
+	r.err = err
+	return nil
+}
+
+// TestServesPart lets a peer ask for ranges of an object while it arrives, after
+// the download was suspended, and when it is whole: what is here is served.
+func TestServesPart(t *testing.T) {
+	cfg := store.DefaultConfig()
+	cfg.Dir = t.TempDir()
+	st, _ := storetest.Start(t, cfg, store.Deps{})
+	net := streamtest.NewNetwork(streamtest.Options{})
+	server, err := object.NewServer(object.DefaultConfig(), object.ServerDeps{Host: net.Host("server"), Store: served{st}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := object.NewClient(object.DefaultConfig(), object.ClientDeps{Host: net.Host("client")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- server.Run(ctx, func() { close(ready) }) }()
+	<-ready
+	defer func() {
+		_ = client.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		net.Close()
+	}()
+
+	const group = b3.GroupSize
+	p := storetest.Bytes(1, 20*group+7)
+	root, size := b3.Sum(p), int64(len(p))
+	ask := func(want status.Outcome, proof bool, ranges ...b3.Range) int64 {
+		t.Helper()
+		var r received
+		err := client.Get(t.Context(), peer.ID("server"), object.GetRequest{Objs: []b3.Root{root}, Ranges: ranges, SizeProof: proof}, &r)
+		if err == nil {
+			err = r.err
+		}
+		if status.Of(err) != want || proof && err == nil && !r.proved {
+			t.Fatalf("outcome %v, want %s; size proved: %t", err, want, r.proved)
+		}
+		return r.bytes
+	}
+	has := func(want object.Presence) {
+		t.Helper()
+		present, err := client.Have(t.Context(), peer.ID("server"), []b3.Root{root})
+		if err != nil || !slices.Equal(present, []object.Presence{want}) {
+			t.Fatalf("have says %v, %v; want %s", present, err, want)
+		}
+	}
+	write := func(in *store.Ingest, ranges ...b3.Range) {
+		t.Helper()
+		for _, item := range storetest.Items(t, p, size, ranges...) {
+			if err := in.Write(item); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	has(object.Absent)
+	ask(status.NotFound, false, b3.Range{Start: 0, End: 1})
+	in, err := st.Ingest(t.Context(), root, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(in, b3.Range{Start: 3 * group, End: 6 * group})
+	has(object.Absent) // its size is a claim
+	ask(status.NotFound, false, b3.Range{Start: 3 * group, End: 4 * group})
+	write(in, b3.Range{Start: size - 1, End: size})
+	has(object.Partial)
+	if n := ask(status.OK, true, b3.Range{Start: 3*group + 1, End: 5 * group}); n != 2*group+7 {
+		t.Errorf("%d bytes came", n)
+	}
+	ask(status.NotFound, false, b3.Range{Start: 2 * group, End: 5 * group})
+	ask(status.NotFound, false)
+	in.Suspend()
+	has(object.Partial)
+	ask(status.OK, true, b3.Range{Start: 3 * group, End: 6 * group})
+	if in, err = st.Ingest(t.Context(), root, size); err != nil {
+		t.Fatal(err)
+	}
+	write(in, b3.Range{Start: 0, End: size})
+	if n := ask(status.OK, false); n != size {
+		t.Errorf("%d of %d bytes came", n, size)
+	}
+	if _, err := in.Commit(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	has(object.Complete)
+	if n := ask(status.OK, false); n != size {
+		t.Errorf("%d of %d bytes came", n, size)
+	}
+}

@@ -1,0 +1,152 @@
+package object
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/protocols/streamtest"
+)
+
+// TestPartial asks for what a partial object has, and for what it has not.
+func TestPartial(t *testing.T) {
+	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	const size = 6*b3.GroupSize + 10
+	root := p.store.put(testData(size, 1))
+	whole := p.store.put(testData(100, 2))
+	o := p.store.get(root)
+	for _, tc := range []struct {
+		name   string
+		part   []b3.Range // that is here
+		ranges []b3.Range
+		proof  bool
+		want   status.Outcome
+		groups int
+	}{
+		{"inside", []b3.Range{{Start: b3.GroupSize, End: 3 * b3.GroupSize}}, []b3.Range{{Start: b3.GroupSize + 5, End: 2*b3.GroupSize + 5}}, false, status.OK, 2},
+		{"one byte too many", []b3.Range{{Start: b3.GroupSize, End: 3 * b3.GroupSize}}, []b3.Range{{Start: b3.GroupSize, End: 3*b3.GroupSize + 1}}, false, status.NotFound, 0},
+		{"one of two", []b3.Range{{Start: 0, End: b3.GroupSize}}, []b3.Range{{Start: 0, End: 9}, {Start: 4 * b3.GroupSize, End: 4*b3.GroupSize + 1}}, false, status.NotFound, 0},
+		{"whole", []b3.Range{{Start: 0, End: size - 1}}, nil, false, status.NotFound, 0},
+		{"to the end", []b3.Range{{Start: 4 * b3.GroupSize, End: size}}, []b3.Range{{Start: 5 * b3.GroupSize, End: -1}}, false, status.OK, 2},
+		{"to the end, cut", []b3.Range{{Start: 4 * b3.GroupSize, End: size - 1}}, []b3.Range{{Start: 5 * b3.GroupSize, End: -1}}, false, status.NotFound, 0},
+		{"past the end", []b3.Range{{Start: 4 * b3.GroupSize, End: size}}, []b3.Range{{Start: 5 * b3.GroupSize, End: 9 * size}}, false, status.OK, 2},
+		{"size proof without the last group", []b3.Range{{Start: 0, End: b3.GroupSize}}, []b3.Range{{Start: 0, End: 1}}, true, status.NotFound, 0},
+		{"size proof", []b3.Range{{Start: 6 * b3.GroupSize, End: size}, {Start: 0, End: b3.GroupSize}}, []b3.Range{{Start: 0, End: 1}}, true, status.OK, 2},
+		{"no bytes", []b3.Range{{Start: 0, End: 0}}, []b3.Range{{Start: 3, End: 3}}, false, status.OK, 0},
+	} {
+		o.part = tc.part
+		c := newCollect(t, root)
+		err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}, Ranges: tc.ranges, SizeProof: tc.proof}, c)
+		if err == nil {
+			err = c.errs[0]
+		}
+		if status.Of(err) != tc.want || c.groups[0] != tc.groups || c.proved[0] != (tc.proof && tc.want == status.OK || strings.Contains(tc.name, "end") && tc.want == status.OK) {
+			t.Errorf("%s: %v, %d groups, size proved: %t", tc.name, err, c.groups[0], c.proved[0])
+		}
+		if tc.want != status.OK && (err == nil || !strings.Contains(err.Error(), "only a part of")) {
+			t.Errorf("%s: %v does not say that a part is here", tc.name, err)
+		}
+	}
+	c := newCollect(t, root, whole) // the rest goes on
+	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root, whole}}, c); err != nil || status.Of(c.errs[0]) != status.NotFound || c.errs[1] != nil || c.groups[1] != 1 {
+		t.Errorf("%v, %v", err, c.errs)
+	}
+	present, err := p.client.Have(t.Context(), serverID, []b3.Root{root, whole, {1}})
+	if err != nil || !slices.Equal(present, []Presence{Partial, Complete, Absent}) {
+		t.Errorf("have says %v, %v", present, err)
+	}
+	if p.store.open.Load() != 0 {
+		t.Errorf("%d objects are open", p.store.open.Load())
+	}
+}
+
+// TestFailedIsTold: the object whose bytes are damaged learns of it.
+func TestFailedIsTold(t *testing.T) {
+	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	root := p.store.put(testData(3*b3.GroupSize, 1))
+	o := p.store.get(root)
+	o.source = patched{o.source, 1, make([]byte, b3.GroupSize)}
+	c := newCollect(t, root)
+	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, c); status.Of(cmpErr(err, c.errs[0])) != status.Corrupt {
+		t.Fatalf("%v, %v", err, c.errs)
+	}
+	var at *b3.GroupError
+	told := slices.DeleteFunc(o.failed, func(err error) bool { return err == nil })
+	if len(told) != 1 || !errors.As(told[0], &at) || at.Group != 1 {
+		t.Errorf("told of %v", o.failed)
+	}
+}
+
+func cmpErr(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// TestServeRate sends an object at a rate: it takes the time that the bytes
+// beyond the burst need, and no less whoever asks.
+func TestServeRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := DefaultConfig()
+		cfg.ServeRate = 1 << 20 // the burst is 1 MiB too
+		p := newPair(t, streamtest.Options{}, cfg)
+		defer p.stop()
+		root := p.store.put(testData(5<<20, 1))
+		begin := time.Now()
+		done := make(chan error)
+		for range 2 {
+			go func() { done <- p.get(t, serverID, root) }()
+		}
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		// 10 MiB and the parents, 1 MiB of which is the burst.
+		if took := time.Since(begin); took < 9*time.Second || took > 9200*time.Millisecond {
+			t.Errorf("10 MiB at 1 MiB/s took %s", took)
+		}
+	})
+}
+
+// TestServeRateRefuses crowds a slow server: who would wait longer than the
+// permit wait is told so, with the limit, and the others are served.
+func TestServeRateRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := DefaultConfig()
+		cfg.ServeRate = 64 << 10
+		p := newPair(t, streamtest.Options{}, cfg)
+		defer p.stop()
+		root := p.store.put(testData(b3.GroupSize, 1))
+		const askers = 40
+		askedAll := make([]*asker, askers)
+		for i := range askedAll {
+			askedAll[i] = p.ask(t)
+			askedAll[i].want(uint64(i), getOf(root))
+		}
+		served, refused := 0, 0
+		for _, a := range askedAll {
+			switch f, _ := a.end(); f.Code {
+			case 200:
+				served++
+			case 429:
+				refused++
+				if !strings.Contains(string(f.Payload), "object.serve_rate") {
+					t.Errorf("refused with %s", f.Payload)
+				}
+			default:
+				t.Errorf("answered %d %s", f.Code, f.Payload)
+			}
+		}
+		// 16 of the burst, and as many as the permit wait gives.
+		if served != 20 || refused != askers-20 {
+			t.Errorf("%d served, %d refused", served, refused)
+		}
+	})
+}
