@@ -31,7 +31,9 @@ func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline,
 	if cfg.Store.Backend == store.BackendMemory {
 		return nil, status.Errorf(status.Amnesia, "this node keeps its store in RAM, and it does not run; start it with `allium run`")
 	}
-	st, err := store.New(storeConfig(home, cfg.Store), store.Deps{Log: slog.New(slog.DiscardHandler)})
+	c := storeConfig(home, cfg.Store)
+	c.ScrubRate = 0 // what is not there for long does not look after itself
+	st, err := store.New(c, store.Deps{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"time"
 
 	"allium/protocols/admission"
 	"allium/protocols/b3"
@@ -34,6 +35,10 @@ type Config struct {
 
 	HotBytes admission.Bytes `koanf:"hot_bytes" doc:"bytes of verified objects up to 256 KiB kept in RAM above the disk, 0 for none, else 1 MiB at least; the memory backend needs none" disk:""`
 
+	ScrubRate     admission.Bytes `koanf:"scrub_rate" doc:"bytes a second that the background check of all objects reads at most, 0 turns it off; the memory backend needs none" disk:""`
+	ScrubDuty     float64         `koanf:"scrub_duty" doc:"share of the time that the background check works at most, above 0 and up to 1" disk:""`
+	ScrubInterval time.Duration   `koanf:"scrub_interval" doc:"how often the background check begins anew, 1m at least" disk:""`
+
 	Puts        int64 `koanf:"puts" doc:"streaming puts running at once, about 1 MiB of RAM each; further ones wait"`
 	PutsWait    int64 `koanf:"puts_wait" doc:"streaming puts waiting to run; the next gets busy"`
 	Ingests     int64 `koanf:"ingests" doc:"downloads being written at once, at most 64 KiB of RAM and two files each; further ones wait"`
@@ -54,6 +59,9 @@ func DefaultConfig() Config {
 		CommitBytes:    8 << 20,
 		IndexCache:     8 << 20,
 		HotBytes:       64 << 20,
+		ScrubRate:      20 << 20,
+		ScrubDuty:      0.1,
+		ScrubInterval:  7 * 24 * time.Hour,
 		Puts:           32,
 		PutsWait:       512,
 		Ingests:        256,
@@ -114,6 +122,15 @@ func (c Config) Validate() error {
 		if n.n < n.min || n.n > n.max {
 			return fmt.Errorf("store.%s is %d: must be from %d to %d", n.key, n.n, n.min, n.max)
 		}
+	}
+	if c.ScrubRate < 0 {
+		return fmt.Errorf("store.scrub_rate is %d: must not be negative", c.ScrubRate)
+	}
+	if !(c.ScrubDuty > 0 && c.ScrubDuty <= 1) {
+		return fmt.Errorf("store.scrub_duty is %g: must be above 0 and at most 1", c.ScrubDuty)
+	}
+	if c.ScrubInterval < time.Minute {
+		return fmt.Errorf("store.scrub_interval is %s: must be 1m at least", c.ScrubInterval)
 	}
 	if c.HotBytes != 0 && c.HotBytes < hotMinBytes || c.HotBytes > 1<<40 {
 		return fmt.Errorf("store.hot_bytes is %d: must be 0 or from %d to %d", c.HotBytes, hotMinBytes, int64(1<<40))

@@ -29,6 +29,7 @@ type Stats struct {
 	Leases  int   `json:"leases"`  // addresses in use
 	Ingests int   `json:"ingests"` // downloads being written
 	Hot     Hot   `json:"hot"`
+	Scrub   Scrub `json:"scrub"`
 	// Of objects of which a part is here, in use or not.
 	PartialObjects int64 `json:"partial_objects"`
 	PartialBytes   int64 `json:"partial_bytes"` // that are here
@@ -142,11 +143,12 @@ func (s *Store) Stats() Stats {
 	}
 	s.mu.Lock()
 	st.Ingests = len(s.running)
+	wasOpen := s.phase >= opened
+	s.mu.Unlock()
+	st.Scrub = s.scrub.stats()
 	if h := s.hot; h != nil {
 		st.Hot = Hot{Objects: h.objects.Load(), Bytes: h.bytes.Load(), Hits: h.hits.Load(), Misses: h.misses.Load()}
 	}
-	wasOpen := s.phase >= opened
-	s.mu.Unlock()
 	if wasOpen {
 		st.WriteErr = s.backend.failure()
 	}

@@ -163,6 +163,8 @@ func (s *Store) damaged(e entry, err error) error {
 		s.report("mark corrupt", s.backend.mark(e, true))
 		s.hot.drop(e.root)
 	}
+	s.log.Error("a stored object is damaged and is not served", "root", e.root, "reason", string(why))
+	s.tell(e.root)
 	return corrupt(e.root, why.Error())
 }
 

@@ -21,6 +21,10 @@ type Deps struct {
 	Metrics prometheus.Registerer
 	Limits  *admission.Registry
 	FS      vfs.FS // the file system of the embedded backend; nil is the machine's
+
+	// Damaged is told of an object whose stored bytes turned out to be wrong,
+	// after it was marked. It must not block.
+	Damaged func(root b3.Root)
 }
 
 // Store is a set of verified objects. Its methods are safe for concurrent use.
@@ -30,12 +34,14 @@ type Store struct {
 	cfg     Config
 	log     *slog.Logger
 	metrics *metrics
+	tell    func(root b3.Root) // Deps.Damaged
 	backend backend
 	roots   *roots
-	hot     *hot // nil: none
 	touches *touches
 	gc      *collector
 	room    room
+	hot     *hot      // nil: none
+	scrub   *scrubber // nil: none
 	puts    *admission.Gate
 	ingests *admission.Gate
 
@@ -67,6 +73,9 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
+	if deps.Damaged == nil {
+		deps.Damaged = func(b3.Root) {}
+	}
 	if deps.FS == nil {
 		deps.FS = vfs.Default
 		if cfg.Backend == BackendEmbedded {
@@ -81,6 +90,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	s := &Store{
 		cfg:     cfg,
 		log:     deps.Log,
+		tell:    deps.Damaged,
 		roots:   newRoots(),
 		touches: newTouches(time.Now),
 		gc:      newCollector(),
@@ -110,6 +120,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		}
 		s.roots.leaving = s.hot.drop
 	}
+	s.scrub = newScrubber(s)
 	s.metrics = newMetrics(deps.Metrics, s)
 	return s, nil
 }
@@ -138,6 +149,7 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	_ = s.advance(opening, opened)
 	wg.Go(func() { s.keepTouches(serving) })
 	wg.Go(func() { s.evictLoop(serving) })
+	wg.Go(func() { s.scrub.run(ctx) })
 	ready()
 	<-ctx.Done()
 	s.drain()

@@ -12,6 +12,14 @@ import (
 // error is corrupt, and the object is marked, when a byte is wrong; a mark that
 // proves unfounded is taken back.
 func (s *Store) Verify(ctx context.Context, root b3.Root) error {
+	head := headBuffers.Get().(*[]byte)
+	defer headBuffers.Put(head)
+	return s.verify(ctx, root, *head, func(int) error { return alive(ctx, s.stop) })
+}
+
+// verify is Verify with a buffer of one group, and told of all bytes as they are
+// read. What did returns ends it.
+func (s *Store) verify(ctx context.Context, root b3.Root, buf []byte, did func(n int) error) error {
 	if err := s.admit(ctx); err != nil {
 		return err
 	}
@@ -23,7 +31,7 @@ func (s *Store) Verify(ctx context.Context, root b3.Root) error {
 		return err
 	}
 	defer o.Close()
-	if err := s.prove(ctx, o); err != nil {
+	if err := prove(o.Root(), o.Size(), o.src, buf, did); err != nil {
 		return o.Failed(err)
 	}
 	if !o.e.corrupt {
@@ -48,19 +56,18 @@ func (s *Store) openDamaged(root b3.Root) (*Object, error) {
 	return s.openEntry(e)
 }
 
-// prove walks the whole tree of o.
-func (s *Store) prove(ctx context.Context, o *Object) error {
-	head := headBuffers.Get().(*[]byte)
-	defer headBuffers.Put(head)
-	w, err := b3.NewWalk(o.Root(), o.Size(), nil)
+// prove walks the whole tree of an object. did is told of each item; its error
+// ends the walk.
+func prove(root b3.Root, size int64, src b3.Source, buf []byte, did func(n int) error) error {
+	w, err := b3.NewWalk(root, size, nil)
 	if err != nil {
 		return err
 	}
-	for _, more := w.Next(); more; _, more = w.Next() {
-		if err := alive(ctx, s.stop); err != nil {
+	for item, more := w.Next(); more; item, more = w.Next() {
+		if _, err := w.Fill(src, buf); err != nil {
 			return err
 		}
-		if _, err := w.Fill(o.src, *head); err != nil {
+		if err := did(item.Len); err != nil {
 			return err
 		}
 	}

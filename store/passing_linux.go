@@ -1,0 +1,43 @@
+package store
+
+import (
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/sys/unix"
+)
+
+// descriptor is the file's number; false when it has none.
+func descriptor(f file) (int, bool) {
+	d, ok := f.(interface{ Fd() uintptr })
+	if !ok || d.Fd() == vfs.InvalidFd {
+		return 0, false
+	}
+	return int(d.Fd()), true
+}
+
+// noReadAhead keeps the kernel from reading more of f than it is asked for.
+func noReadAhead(f file) {
+	if fd, ok := descriptor(f); ok {
+		_ = unix.Fadvise(fd, 0, 0, unix.FADV_RANDOM) // advice
+	}
+}
+
+// pageCached reports whether the byte at off is in the page cache; true where
+// that is not known.
+func pageCached(f file, off int64) bool {
+	fd, ok := descriptor(f)
+	if !ok {
+		return true
+	}
+	var b [1]byte
+	_, err := unix.Preadv2(fd, [][]byte{b[:]}, off, unix.RWF_NOWAIT)
+	return !errors.Is(err, unix.EAGAIN)
+}
+
+// dropPages lets the page cache forget n bytes of f from off on.
+func dropPages(f file, off, n int64) {
+	if fd, ok := descriptor(f); ok {
+		_ = unix.Fadvise(fd, off, n, unix.FADV_DONTNEED) // advice
+	}
+}

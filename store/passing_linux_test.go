@@ -1,0 +1,56 @@
+package store
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"allium/protocols/b3"
+)
+
+// TestPassingLeavesThePageCache: what was cached before stays, what was not is
+// dropped behind the reader, and its bytes are the file's.
+func TestPassingLeavesThePageCache(t *testing.T) {
+	t.Parallel()
+	const groups = 3*passingWindow + 5
+	p := bytes.Repeat([]byte("passing by"), groups*b3.GroupSize/10+1)[:groups*b3.GroupSize]
+	f, err := os.Create(filepath.Join(t.TempDir(), "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(p); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Sync(); err != nil { // what is dirty cannot be dropped
+		t.Fatal(err)
+	}
+	const window = passingWindow * b3.GroupSize
+	dropPages(f, 0, int64(len(p)))
+	noReadAhead(f)
+	if pageCached(f, int64(len(p)-b3.GroupSize)) { // to look is to ask for, so the place is not one that is looked at below
+		t.Skip("this file system is the page cache, or keeps it")
+	}
+	if _, err := f.ReadAt(make([]byte, window), window); err != nil { // the second window, by another reader
+		t.Fatal(err)
+	}
+	src := newPassingSource(pair{data: f}, int64(len(p)))
+	buf := make([]byte, b3.GroupSize)
+	for g := range int64(groups) {
+		if n, err := src.ReadGroup(g, buf); n != len(buf) || err != nil {
+			t.Fatalf("group %d: %d, %v", g, n, err)
+		}
+		if !bytes.Equal(buf, p[g*b3.GroupSize:][:len(buf)]) {
+			t.Fatalf("group %d is wrong", g)
+		}
+	}
+	src.leave()
+	for i, want := range []bool{false, true, false, false} {
+		for _, at := range []int64{0, b3.GroupSize} {
+			if off := int64(i)*window + at; pageCached(f, off) != want {
+				t.Errorf("the page at %d is cached: %t, want %t", off, !want, want)
+			}
+		}
+	}
+}

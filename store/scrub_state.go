@@ -1,0 +1,131 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"allium/protocols/b3"
+)
+
+// scrubState is a scrub's position: what FORMAT.md has under `m` `s`.
+type scrubState struct {
+	running bool
+	next    b3.Root   // the first address that is not checked yet
+	started time.Time // of the cycle; whole seconds, as the others
+
+	objects, bytes, bad int64
+
+	lastEnd  time.Time
+	lastTook time.Duration
+	lastBad  int64
+}
+
+// begin starts a cycle.
+func (st *scrubState) begin() {
+	*st = scrubState{running: true, started: time.Now(), lastEnd: st.lastEnd, lastTook: st.lastTook, lastBad: st.lastBad}
+}
+
+// end ends it.
+func (st *scrubState) end() {
+	st.running, st.next = false, b3.Root{}
+	st.lastEnd, st.lastTook, st.lastBad = time.Now(), time.Since(st.started), st.bad
+}
+
+// due is how long it is until the next cycle begins: interval after the last one
+// did.
+func (st *scrubState) due(interval time.Duration) time.Duration {
+	if st.started.IsZero() {
+		return 0
+	}
+	return min(interval, time.Until(st.started.Add(interval))) // a clock that was set back does not stop it
+}
+
+func (st *scrubState) shown() Scrub {
+	s := Scrub{
+		Running: st.running, Started: st.started, Objects: st.objects, Bytes: st.bytes, Bad: st.bad,
+		LastEnd: st.lastEnd, LastTook: st.lastTook.Seconds(), LastBad: st.lastBad,
+	}
+	switch {
+	case st.running: // addresses are digests, so they are spread evenly
+		s.Progress = float64(binary.BigEndian.Uint64(st.next[:8])) / (1 << 64)
+	case !st.lastEnd.IsZero():
+		s.Progress = 1
+	}
+	return s
+}
+
+var keyScrub = []byte{keyMeta, 's'} // scrubState
+
+const (
+	formScrub      = 1
+	scrubStateSize = 2 + b3.Size + 7*8
+)
+
+func (st *scrubState) encode() []byte {
+	p := make([]byte, 0, scrubStateSize)
+	p = append(p, formScrub, 0)
+	if st.running {
+		p[1] = 1
+	}
+	p = append(p, st.next[:]...)
+	for _, n := range []int64{seconds(st.started), st.objects, st.bytes, st.bad, seconds(st.lastEnd), int64(st.lastTook / time.Second), st.lastBad} {
+		p = binary.LittleEndian.AppendUint64(p, uint64(n))
+	}
+	return p
+}
+
+// decodeScrub is the inverse of encode.
+func decodeScrub(p []byte) (st scrubState, err error) {
+	if len(p) != scrubStateSize || p[0] != formScrub || p[1] > 1 {
+		return st, fmt.Errorf("the position of the scrub is malformed: % x", clip(p))
+	}
+	st.running = p[1] == 1
+	st.next = b3.Root(p[2:])
+	var n [7]int64
+	for i := range n {
+		if n[i] = int64(binary.LittleEndian.Uint64(p[2+b3.Size+8*i:])); n[i] < 0 {
+			return scrubState{}, fmt.Errorf("the position of the scrub is malformed: % x", clip(p))
+		}
+	}
+	st.started, st.objects, st.bytes, st.bad = fromSeconds(n[0]), n[1], n[2], n[3]
+	st.lastEnd, st.lastTook, st.lastBad = fromSeconds(n[4]), time.Duration(min(n[5], 1<<32))*time.Second, n[6]
+	return st, nil
+}
+
+// seconds is t in seconds, 0 for none.
+func seconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return max(0, t.Unix())
+}
+
+func fromSeconds(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(n, 0)
+}
+
+// loadScrub reads the position; a zero one when there is none.
+func loadScrub(place scrubPlace) (scrubState, error) {
+	v, err := place.scrubState()
+	if err != nil || v == nil {
+		return scrubState{}, err
+	}
+	return decodeScrub(v)
+}
+
+// scrubState implements scrubPlace.
+func (d *disk) scrubState() ([]byte, error) {
+	v, done, ok, err := d.index.read(keyScrub)
+	if !ok {
+		return nil, err
+	}
+	defer done.Close()
+	return append([]byte(nil), v...), nil
+}
+
+// setScrubState implements scrubPlace.
+func (d *disk) setScrubState(v []byte) error { return d.index.set(keyScrub, v, false) }
