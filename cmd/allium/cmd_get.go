@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"allium/gateway/client"
 	"allium/node"
+	"allium/protocols/status"
 )
 
 // getOptions are the flags of get.
@@ -17,6 +20,8 @@ type getOptions struct {
 	storeOnly bool
 	overwrite bool
 	anyCase   bool
+	update    bool
+	delete    bool
 }
 
 func (a *app) getCommand() *cobra.Command {
@@ -26,17 +31,29 @@ func (a *app) getCommand() *cobra.Command {
 		Short: "Fetch a file or directory and write it to disk",
 		Long: `Fetch a file or directory and write it to disk. Every 64 KiB is proved before
 it is written. The output appears under its name only when it is whole; nothing
-is ever written outside it, whatever the directory says.`,
+is ever written outside it, whatever the directory says.
+
+--update brings an existing output to KEY: files that are the same on disk, by
+size and BLAKE3, are neither fetched nor written, others are replaced one by one,
+each at once. Names that KEY does not have stay, unless --delete is given. An
+update that was interrupted can be run again.`,
 		Example: `  allium get b3:… -o photos
   allium get b3:…/2026/beach.jpg
   allium get b3:… -o - | tar x     a directory as a tar stream
+  allium get b3:… -o photos --update --delete
   allium get b3:… --store-only     keep it in the store, write no file`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
 			if o.storeOnly {
 				return a.fetch(cmd.Context(), arg[0])
 			}
 			return a.withStore(cmd.Context(), func(s client.Store) error {
+				if o.update {
+					return a.update(cmd.Context(), s, arg[0], o)
+				}
 				return a.get(cmd.Context(), s, arg[0], o)
 			})
 		},
@@ -45,14 +62,29 @@ is ever written outside it, whatever the directory says.`,
 	f.StringVarP(&o.output, "output", "o", "", "file or directory to create; - is standard output (default: the name in KEY)")
 	f.BoolVar(&o.storeOnly, "store-only", false, "fetch into the store, durably, and write no file")
 	f.BoolVar(&o.overwrite, "overwrite", false, "replace an existing file")
+	f.BoolVar(&o.update, "update", false, "bring an existing output to KEY, writing only what differs")
+	f.BoolVar(&o.delete, "delete", false, "with --update: remove names that KEY does not have")
 	f.BoolVar(&o.anyCase, "allow-case-collisions", false, "allow names in one directory that differ in case only")
 	return cmd
+}
+
+// check refuses flags that contradict each other.
+func (o getOptions) check() error {
+	switch {
+	case o.delete && !o.update:
+		return status.Errorf(status.BadRequest, "--delete removes what an update finds beside KEY; give --update too")
+	case o.update && (o.storeOnly || o.output == "-"):
+		return status.Errorf(status.BadRequest, "--update needs a file or directory to bring to KEY; it cannot go with --store-only or -o -")
+	}
+	return nil
 }
 
 // fetched is the result of get.
 type fetched struct {
 	client.Object
 	Output string `json:"output"`
+
+	Updated *node.UpdateStats `json:"updated,omitempty"` // of --update
 }
 
 // fetch brings an object into the node's store.
@@ -104,5 +136,30 @@ func (a *app) get(ctx context.Context, s client.Store, key string, o getOptions)
 	if a.quiet {
 		human = ""
 	}
-	return a.print(fetched{stream.Object, name}, human)
+	return a.print(fetched{Object: stream.Object, Output: name}, human)
+}
+
+// update brings what is on disk to an object.
+func (a *app) update(ctx context.Context, s client.Store, key string, o getOptions) error {
+	name := o.output
+	if name == "" {
+		addr, below, _ := strings.Cut(strings.TrimRight(key, "/"), "/")
+		name = strings.TrimPrefix(addr, "b3:")
+		if below != "" {
+			name = path.Base(below)
+		}
+	}
+	report, finish := a.progress("updating " + name)
+	defer finish()
+	top, stats, err := node.Update(ctx, s, key, name, node.UpdateOptions{Delete: o.delete, AllowCaseCollisions: o.anyCase}, report)
+	if err != nil {
+		return err
+	}
+	finish()
+	human := fmt.Sprintf("%s %s: %d kept, %d written (%s), %d removed", top.Root, name, stats.Kept, stats.Written, node.HumanSize(stats.Bytes), stats.Removed)
+	if a.quiet {
+		human = ""
+	}
+	got := client.Object{Root: top.Root, Kind: top.Kind, Size: top.Size, Name: top.Name, Executable: top.Executable}
+	return a.print(fetched{Object: got, Output: name, Updated: &stats}, human)
 }
