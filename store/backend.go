@@ -72,7 +72,8 @@ type staging struct {
 // publish of an object that two puts staged.
 type backend interface {
 	// open acquires what the backend needs; when it fails nothing is left open.
-	open() error
+	// ctx ends the opening alone.
+	open(ctx context.Context) error
 	// serve runs the backend's goroutines. When ctx is done it writes what is
 	// queued, joins them and returns.
 	serve(ctx context.Context)

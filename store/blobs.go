@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"allium/protocols/b3"
+	"allium/protocols/status"
 )
 
 // blobs are the large objects: obj/xx/<hex> is an object's bytes and nothing
@@ -25,6 +26,7 @@ type blobs struct {
 	space  func(need int64) error
 	path   func(elem ...string) string
 	prefix string // of names in tmp/, unlike any other process's
+	cloud  *cloud // where the bytes are; nil: in obj/ too
 	serial atomic.Int64
 
 	slot     chan struct{} // one token: who holds it renames
@@ -41,7 +43,7 @@ const outboardSuffix = ".ob"
 
 func newBlobs(d *disk) *blobs {
 	return &blobs{
-		fs: d.fs, log: d.log, index: d.index, count: &d.count, space: d.space, path: d.path,
+		fs: d.fs, log: d.log, index: d.index, count: &d.count, space: d.space, path: d.path, cloud: d.cloud,
 		prefix: fmt.Sprintf("%016x", rand.Uint64()), slot: make(chan struct{}, 1), flushing: make(chan struct{}, 1),
 		unlinked: map[string]struct{}{},
 	}
@@ -117,16 +119,32 @@ func (b *blobs) tidy(names ...string) {
 
 func (b *blobs) open(e entry) (pair, error) {
 	name := b.objectPath(e.root)
-	data, err := b.openFile(name, e.size)
+	data, err := b.openData(e)
 	if err != nil {
 		return pair{}, err
 	}
 	outboard, err := b.openFile(name+outboardSuffix, b3.OutboardSize(e.size))
+	if err != nil && status.Of(err) == status.Corrupt && b.cloud != nil {
+		if err = b.fetchOutboard(e.root, e.size); err == nil {
+			outboard, err = b.openFile(name+outboardSuffix, b3.OutboardSize(e.size))
+		}
+	}
 	if err != nil {
 		_ = data.Close() // only read
 		return pair{}, err
 	}
 	return pair{data: data, outboard: outboard}, nil
+}
+
+// openData opens an object's bytes: the file, or else the bucket's.
+func (b *blobs) openData(e entry) (file, error) {
+	name := b.objectPath(e.root)
+	if b.cloud != nil {
+		if _, err := b.fs.Stat(name); errors.Is(err, fs.ErrNotExist) {
+			return b.cloud.openObject(e.root, e.size), nil
+		}
+	}
+	return b.openFile(name, e.size)
 }
 
 // openFile opens a file that must have that size.

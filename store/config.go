@@ -7,18 +7,20 @@ import (
 	"allium/protocols/admission"
 	"allium/protocols/b3"
 	"allium/store/arena"
+	"allium/store/bucket"
 )
 
 // The backends.
 const (
 	BackendEmbedded = "embedded" // files in Config.Dir, see FORMAT.md
 	BackendMemory   = "memory"   // RAM only, nothing survives
+	BackendS3       = "s3"       // large objects in a bucket, the rest in Config.Dir and copied there
 )
 
 // Config is the store's part of the configuration.
 type Config struct {
-	Backend string `koanf:"backend" doc:"where objects live: embedded (files) or memory (RAM, nothing survives)" disk:"memory"`
-	Dir     string `koanf:"dir" doc:"directory of the embedded backend, below the home directory when it is relative; created when it does not exist" disk:""`
+	Backend string `koanf:"backend" doc:"where objects live: embedded (files), s3 (a bucket; index and outboards are files) or memory (RAM, nothing survives)" disk:"memory"`
+	Dir     string `koanf:"dir" doc:"directory of the embedded and the s3 backend, below the home directory when it is relative; created when it does not exist" disk:""`
 
 	MemoryBytes  admission.Bytes `koanf:"memory_bytes" doc:"hard cap in bytes on what the memory backend holds, in blocks of 1 KiB; above it puts get no_space; the list of objects, about 100 bytes each, comes on top"`
 	ReserveBytes admission.Bytes `koanf:"reserve_bytes" doc:"bytes that writes leave free on the disk, so that the index can always be written; below it puts get no_space" disk:""`
@@ -44,6 +46,8 @@ type Config struct {
 	Ingests     int64 `koanf:"ingests" doc:"downloads being written at once, at most 64 KiB of RAM and two files each; further ones wait"`
 	IngestsWait int64 `koanf:"ingests_wait" doc:"downloads waiting to be written; the next gets busy"`
 	HashWorkers int   `koanf:"hash_workers" doc:"goroutines that hash one streaming put"`
+
+	S3 bucket.Config `koanf:"s3"`
 }
 
 // DefaultConfig is the embedded backend; Dir is left to the caller.
@@ -67,6 +71,7 @@ func DefaultConfig() Config {
 		Ingests:        256,
 		IngestsWait:    4096,
 		HashWorkers:    2,
+		S3:             bucket.DefaultConfig(),
 	}
 }
 
@@ -81,12 +86,15 @@ const maxSegmentBytes = 1 << 40
 func (c Config) Validate() error {
 	switch c.Backend {
 	case BackendMemory:
-	case BackendEmbedded:
+	case BackendEmbedded, BackendS3:
 		if c.Dir == "" {
-			return fmt.Errorf("store.dir is empty: the embedded backend needs a directory")
+			return fmt.Errorf("store.dir is empty: the %s backend needs a directory", c.Backend)
 		}
 	default:
-		return fmt.Errorf("store.backend is %q: must be %s or %s", c.Backend, BackendEmbedded, BackendMemory)
+		return fmt.Errorf("store.backend is %q: must be %s, %s or %s", c.Backend, BackendEmbedded, BackendS3, BackendMemory)
+	}
+	if err := c.S3.Validate(c.Backend == BackendS3); err != nil {
+		return err
 	}
 	for _, n := range []struct {
 		key      string

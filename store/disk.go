@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"allium/protocols/admission"
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/bucket"
 )
 
 // disk is the embedded backend: files in one directory, as FORMAT.md has it.
@@ -23,6 +25,7 @@ type disk struct {
 	log    *slog.Logger
 	budget *admission.Budget
 	count  totals
+	cloud  *cloud // nil: everything is in the directory
 
 	lock     io.Closer
 	index    *index
@@ -30,13 +33,17 @@ type disk struct {
 	blobs    *blobs
 }
 
-func newDisk(cfg Config, deps Deps) *disk {
-	return &disk{
+func newDisk(cfg Config, deps Deps, meters *bucket.Meters) *disk {
+	d := &disk{
 		cfg: cfg, fs: deps.FS, log: deps.Log,
 		budget: deps.Limits.NewBudget(admission.Spec{
 			Name: "store.commit", Path: "puts → the segment writer (bytes)", Policy: "wait for the commit under way",
 		}, int64(cfg.CommitBytes)),
 	}
+	if cfg.Backend == BackendS3 {
+		d.cloud = newCloud(cfg.S3, meters, deps.Log)
+	}
+	return d
 }
 
 func (d *disk) path(elem ...string) string {
@@ -44,7 +51,7 @@ func (d *disk) path(elem ...string) string {
 }
 
 // open locks the directory, creates or checks what is in it, and recovers.
-func (d *disk) open() (err error) {
+func (d *disk) open(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
 			_ = d.release() // err says more
@@ -72,9 +79,17 @@ func (d *disk) open() (err error) {
 		return indexError(d.path(dirIndex), err)
 	}
 	if fresh {
-		if err := d.writeFormat(); err != nil {
+		if err := d.writeFile(fileFormat, formatText(formatVersion)); err != nil {
 			return err
 		}
+	}
+	if d.cloud == nil {
+		err = d.notEmbedded()
+	} else {
+		err = d.cloud.open(ctx, d, fresh)
+	}
+	if err != nil {
+		return err
 	}
 	return d.recover()
 }
@@ -133,9 +148,16 @@ func (d *disk) space(need int64) error {
 }
 
 func (d *disk) serve(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if d.cloud != nil {
+		wg.Go(func() { d.cloud.serve(ctx) })
+	}
 	d.segments.serve(ctx)
-	// What fails is sticky, and close returns it.
-	_ = d.blobs.flush(context.WithoutCancel(ctx))
+	// What fails is sticky, and close returns it; nobody was told of the rest.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastUpload)
+	defer cancel()
+	_ = d.blobs.flush(last)
 }
 
 func (d *disk) close() error {
@@ -157,6 +179,9 @@ func (d *disk) release() error {
 	var errs []error
 	if d.segments != nil {
 		d.segments.close()
+	}
+	if d.cloud != nil {
+		d.cloud.close()
 	}
 	if d.index != nil {
 		errs = append(errs, d.index.close())
@@ -221,6 +246,11 @@ func (d *disk) removeAll(_ context.Context, es []entry) error {
 				return errors.Join(err, batch.Close())
 			}
 		}
+		if d.cloud != nil && !small(now.size) {
+			if err := d.cloud.removed(batch, e.root); err != nil {
+				return errors.Join(err, batch.Close())
+			}
+		}
 		gone = append(gone, now)
 	}
 	if err := d.index.apply(batch, true); err != nil {
@@ -231,6 +261,9 @@ func (d *disk) removeAll(_ context.Context, es []entry) error {
 		if !small(e.size) {
 			d.blobs.remove(e.root)
 		}
+	}
+	if d.cloud != nil {
+		d.cloud.wake()
 	}
 	return nil
 }

@@ -122,29 +122,6 @@ func (d *disk) makeLayout() error {
 	return syncDir(d.fs, d.cfg.Dir)
 }
 
-// writeFormat makes the directory a store, when all else is in place.
-func (d *disk) writeFormat() error {
-	temp := d.path(dirTemp, fileFormat)
-	f, err := d.fs.Create(temp, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return writeError("write "+fileFormat, err)
-	}
-	_, err = f.Write(formatText(formatVersion))
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = d.fs.Rename(temp, d.path(fileFormat))
-	}
-	if err != nil {
-		return writeError("write "+fileFormat, err)
-	}
-	return syncDir(d.fs, d.cfg.Dir)
-}
-
 // makeDir creates the store's directory, durably.
 func makeDir(f vfs.FS, dir string) error {
 	if _, err := f.Stat(dir); err == nil {

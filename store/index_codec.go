@@ -11,11 +11,12 @@ import (
 
 // Keys of the index start with one of these bytes; FORMAT.md lists them.
 const (
-	keyMeta   = 'm' // name
-	keyObject = 'o' // root[32]
-	keyPin    = 'p' // root[32] label
-	keyPart   = 'd' // root[32], or root[32] page u64, big-endian: a download and the bitmap of its groups
-	keyUse    = 'u' // root[32]
+	keyMeta    = 'm' // name
+	keyObject  = 'o' // root[32]
+	keyPin     = 'p' // root[32] label
+	keyPart    = 'd' // root[32], or root[32] page u64, big-endian: a download and the bitmap of its groups
+	keyUse     = 'u' // root[32]
+	keyRemoved = 'x' // root[32]: removed, and to be deleted in the bucket
 )
 
 var (

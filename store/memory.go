@@ -48,7 +48,7 @@ func newMemory(limit int64) *memory {
 	return &memory{limit: limit, large: map[b3.Root]ramPair{}, pinned: map[b3.Root]map[string]Pin{}, parts: map[b3.Root]*memPart{}}
 }
 
-func (m *memory) open() (err error) {
+func (m *memory) open(context.Context) (err error) {
 	if m.arena, err = arena.New(m.limit); err != nil {
 		return status.Errorf(status.NoSpace, "store.memory_bytes: %w; set it lower", err)
 	}

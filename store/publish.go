@@ -32,7 +32,7 @@ type fate uint8
 const (
 	dropped fate = iota // not published: another put was faster, or err
 	moved               // renamed into place
-	unmoved             // whole and synced, but could not be renamed: may be tried again
+	unmoved             // whole and synced, but could not be uploaded or renamed: may be tried again
 )
 
 func (p *publication) entry() entry { return entry{root: p.root, size: p.size, added: p.added} }
@@ -46,7 +46,9 @@ func (b *blobs) publish(ctx context.Context, p *publication, deferred bool) (isN
 	if deferred && !p.st.kept {
 		return true, b.deferUntilFlush(ctx, p)
 	}
-	p.err = b.sync(p)
+	if p.err = b.sync(p); p.err == nil {
+		b.upload(ctx, p)
+	}
 	b.commit([]*publication{p})
 	b.end(p)
 	return p.fate == moved, p.err
@@ -85,7 +87,7 @@ func (b *blobs) park(st *staging) error {
 }
 
 // flush publishes what was deferred, after the flush under way, which may have
-// some of it. What cannot be renamed stays for the next flush; what cannot be
+// some of it. What cannot be uploaded or renamed stays for the next flush; what cannot be
 // synced is lost.
 func (b *blobs) flush(ctx context.Context) error {
 	select {
@@ -101,7 +103,12 @@ func (b *blobs) flush(ctx context.Context) error {
 	var g errgroup.Group
 	g.SetLimit(4) // so that the syncs share journal commits
 	for _, p := range all {
-		g.Go(func() error { p.err = b.sync(p); return nil })
+		g.Go(func() error {
+			if p.err = b.sync(p); p.err == nil {
+				b.upload(ctx, p)
+			}
+			return nil
+		})
 	}
 	_ = g.Wait() // the errors are in all
 	b.commit(all)
@@ -169,6 +176,23 @@ func syncStaged(st *staging) error {
 		st.failed = writeError("sync a file", f.(*stagedFile).f.SyncData())
 	}
 	return st.failed
+}
+
+// upload puts p into the bucket, where there is one.
+func (b *blobs) upload(ctx context.Context, p *publication) {
+	if b.cloud == nil {
+		return
+	}
+	old, ok, err := b.index.get(p.root)
+	if err == nil && ok && !old.corrupt {
+		return // another put was faster
+	}
+	if err == nil {
+		err = b.cloud.put(ctx, p.root, p.size, p.st.pair, ok)
+	}
+	if err != nil {
+		p.fate, p.err = unmoved, err
+	}
 }
 
 // commit publishes synced objects, with whatever others are ready.
@@ -248,6 +272,10 @@ func (b *blobs) rename(p *publication) (fate, error) {
 	name := b.objectPath(p.root)
 	if err := b.fs.Rename(p.st.outboardPath, name+outboardSuffix); err != nil {
 		return unmoved, writeError("rename a file", err)
+	}
+	if b.cloud != nil { // with it in the bucket the object is complete
+		b.tidy(p.st.dataPath, name)
+		return moved, nil
 	}
 	if err := b.fs.Rename(p.st.dataPath, name); err != nil {
 		if b.fs.Rename(name+outboardSuffix, p.st.outboardPath) != nil {

@@ -13,6 +13,7 @@ import (
 
 	"allium/protocols/admission"
 	"allium/protocols/b3"
+	"allium/store/bucket"
 )
 
 // Deps are what a Store uses of its node. Every field may be nil.
@@ -20,7 +21,7 @@ type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Limits  *admission.Registry
-	FS      vfs.FS // the file system of the embedded backend; nil is the machine's
+	FS      vfs.FS // the file system of the embedded and the s3 backend; nil is the machine's
 
 	// Damaged is told of an object whose stored bytes turned out to be wrong,
 	// after it was marked. It must not block.
@@ -78,7 +79,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	}
 	if deps.FS == nil {
 		deps.FS = vfs.Default
-		if cfg.Backend == BackendEmbedded {
+		if cfg.Backend != BackendMemory {
 			// Two ways to name one directory must not be two locks.
 			dir, err := filepath.Abs(cfg.Dir)
 			if err != nil {
@@ -110,10 +111,11 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	s.room.waits = deps.Limits.NewGate(admission.Spec{
 		Name: "store.room", Path: "puts and downloads → waiting for an eviction to make room", Policy: "no_space",
 	}, maxRoomWaits, 0)
+	meters := bucket.NewMeters(cfg.S3, deps.Limits, deps.Metrics)
 	if cfg.Backend == BackendMemory {
 		s.backend = newMemory(int64(cfg.MemoryBytes))
 	} else {
-		s.backend = newDisk(cfg, deps)
+		s.backend = newDisk(cfg, deps, meters)
 		var err error
 		if s.hot, err = newHot(int64(cfg.HotBytes)); err != nil {
 			return nil, err
@@ -133,7 +135,7 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	if err := s.advance(created, opening); err != nil {
 		return err
 	}
-	if err := s.backend.open(); err != nil {
+	if err := s.backend.open(ctx); err != nil {
 		return fmt.Errorf("store: open: %w", err)
 	}
 	if err := s.partials.count(s.backend); err != nil {

@@ -361,8 +361,11 @@ func TestBrokenReader(t *testing.T) {
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	good := bucket.DefaultConfig()
+	if err := good.Validate(false); err != nil {
+		t.Fatal(err)
+	}
 	good.URL = "s3://bucket/some/prefix"
-	if err := good.Validate(); err != nil {
+	if err := good.Validate(true); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
@@ -386,7 +389,7 @@ func TestConfig(t *testing.T) {
 	} {
 		cfg := good
 		test.change(&cfg)
-		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), test.key) {
+		if err := cfg.Validate(true); err == nil || !strings.Contains(err.Error(), test.key) {
 			t.Errorf("%s: %v", test.key, err)
 		}
 	}

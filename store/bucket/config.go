@@ -11,21 +11,21 @@ import (
 
 // Config is where the bucket is, and what is kept of it here.
 type Config struct {
-	URL             string `koanf:"url" doc:"the bucket of the s3 backend and a prefix in it: s3://bucket/prefix"`
-	Endpoint        string `koanf:"endpoint" doc:"the S3 service: http:// or https://, host and port"`
-	Region          string `koanf:"region" doc:"region of the bucket; most services that are not AWS take any"`
-	CredentialsFile string `koanf:"credentials_file" doc:"file with the keys, in the format of ~/.aws/credentials, read again every 5 minutes; empty: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment"`
-	PathStyle       bool   `koanf:"path_style" doc:"put the bucket's name into the path rather than the host name, also with services that are known to take the host"`
-	Node            string `koanf:"node" doc:"name of this node in the bucket, 1 to 64 of a-z, 0-9, - and _; empty: one is made and kept in the store's directory"`
-	Shared          bool   `koanf:"shared" doc:"other nodes use the same bucket and prefix: a removed object is only forgotten here, and stays in the bucket"`
+	URL             string `koanf:"url" doc:"the bucket of the s3 backend and a prefix in it: s3://bucket/prefix" disk:""`
+	Endpoint        string `koanf:"endpoint" doc:"the S3 service: http:// or https://, host and port" disk:""`
+	Region          string `koanf:"region" doc:"region of the bucket; most services that are not AWS take any" disk:""`
+	CredentialsFile string `koanf:"credentials_file" doc:"file with the keys, in the format of ~/.aws/credentials, read again every 5 minutes; empty: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment" disk:""`
+	PathStyle       bool   `koanf:"path_style" doc:"put the bucket's name into the path rather than the host name, also with services that are known to take the host" disk:""`
+	Node            string `koanf:"node" doc:"name of this node in the bucket, 1 to 64 of a-z, 0-9, - and _; empty: one is made and kept in the store's directory" disk:""`
+	Shared          bool   `koanf:"shared" doc:"other nodes use the same bucket and prefix: a removed object is only forgotten here, and stays in the bucket" disk:""`
 
-	Timeout      time.Duration `koanf:"timeout" doc:"how long one try of a request may take beside its bytes, for which 256 KiB/s are expected"`
-	Requests     int64         `koanf:"requests" doc:"requests to the bucket at once; further ones wait"`
-	RequestsWait int64         `koanf:"requests_wait" doc:"requests waiting to be sent to the bucket; the next gets busy"`
+	Timeout      time.Duration `koanf:"timeout" doc:"how long one try of a request may take beside its bytes, for which 256 KiB/s are expected" disk:""`
+	Requests     int64         `koanf:"requests" doc:"requests to the bucket at once; further ones wait" disk:""`
+	RequestsWait int64         `koanf:"requests_wait" doc:"requests waiting to be sent to the bucket; the next gets busy" disk:""`
 
-	ShipAfter  time.Duration   `koanf:"ship_after" doc:"longest time until a small object, which is durable here at once, is in the bucket too"`
-	CacheBytes admission.Bytes `koanf:"cache_bytes" doc:"bytes of segments that are in the bucket and kept here as well; beyond it the oldest copies here are removed"`
-	ReadAhead  admission.Bytes `koanf:"read_ahead" doc:"bytes of RAM for reading ahead of those who read large objects in order; when it is used up they read without"`
+	ShipAfter  time.Duration   `koanf:"ship_after" doc:"longest time until a small object, which is durable here at once, is in the bucket too" disk:""`
+	CacheBytes admission.Bytes `koanf:"cache_bytes" doc:"bytes of segments that are in the bucket and kept here as well; beyond it the oldest copies here are removed" disk:""`
+	ReadAhead  admission.Bytes `koanf:"read_ahead" doc:"bytes of RAM for reading ahead of those who read large objects in order; when it is used up they read without" disk:""`
 }
 
 // DefaultConfig is AWS; the bucket is left to the operator.
@@ -42,10 +42,13 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate reports the first field that is out of its bounds, by its key.
-func (c Config) Validate() error {
-	if _, _, err := c.place(); err != nil {
-		return err
+// Validate reports the first field that is out of its bounds, by its key. Only
+// when the bucket is used must there be one.
+func (c Config) Validate(used bool) error {
+	if used || c.URL != "" {
+		if _, _, err := c.place(); err != nil {
+			return err
+		}
 	}
 	if _, _, err := c.host(); err != nil {
 		return err

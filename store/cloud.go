@@ -1,0 +1,286 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store/bucket"
+)
+
+// cloud is what the s3 backend is beside the embedded one: large objects are in
+// the bucket, and here only their outboards; segments are here and copied to
+// the bucket. The index, which stays here, says what there is. docs/S3.md has
+// the names in the bucket.
+//
+// One goroutine ships segments and deletes what was removed. Uploads run in the
+// puts that wait for them.
+type cloud struct {
+	cfg    bucket.Config
+	meters *bucket.Meters
+	log    *slog.Logger
+	node   string
+
+	// Set by open.
+	ctx    context.Context // of reads; ends with the backend
+	stop   context.CancelFunc
+	bucket bucket.Bucket
+	index  *index
+
+	kick    chan struct{} // tells the goroutine to look
+	pending atomic.Int64  // removed objects that the bucket still has
+
+	mu     sync.Mutex
+	claims map[b3.Root]chan struct{} // objects being put or deleted in the bucket; closed when over
+}
+
+func newCloud(cfg bucket.Config, meters *bucket.Meters, log *slog.Logger) *cloud {
+	return &cloud{cfg: cfg, meters: meters, log: log, kick: make(chan struct{}, 1), claims: map[b3.Root]chan struct{}{}}
+}
+
+// lastUpload is how long a store that closes waits for the bucket.
+const lastUpload = 3 * time.Second
+
+// Names in the bucket.
+const (
+	cloudObjects   = "o/" // o/<2 hex>/<64 hex>: a large object
+	cloudOutboards = "t/" // t/<2 hex>/<64 hex>: its outboard
+	cloudSegments  = "s/" // s/<node>/<16 hex>.seg
+	cloudNodes     = "n/" // n/<node>: who uses the bucket, and how
+)
+
+// fileNode is the file with the node's name in the bucket.
+const fileNode = "NODE"
+
+const (
+	nodeHead  = "allium node\n"
+	markOwn   = "allium bucket 1\nexclusive\n"
+	markShare = "allium bucket 1\nshared\n"
+)
+
+func cloudKey(kind string, root b3.Root) string {
+	h := root.Hex()
+	return kind + h[:2] + "/" + h
+}
+
+// open finds out who we are in the bucket and enters us there. fresh says that
+// nothing is kept here yet.
+func (c *cloud) open(ctx context.Context, d *disk, fresh bool) (err error) {
+	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	c.index = d.index
+	if c.bucket, err = bucket.Open(c.cfg, c.meters); err != nil {
+		return err
+	}
+	if err := c.name(d); err != nil {
+		return err
+	}
+	if fresh {
+		if err := c.vacant(ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.countRemoved(); err != nil {
+		return err
+	}
+	return c.register(ctx)
+}
+
+func (c *cloud) close() {
+	if c.stop != nil {
+		c.stop()
+	}
+	if c.bucket != nil {
+		c.bucket.Close()
+	}
+}
+
+// name is the configured name, the one of the directory, or a new one.
+func (c *cloud) name(d *disk) error {
+	kept, err := readNode(d)
+	switch {
+	case err != nil:
+		return err
+	case kept != "" && c.cfg.Node != "" && kept != c.cfg.Node:
+		return status.Errorf(status.Conflict, "%s is the store of node %q in the bucket, and store.s3.node is %q; correct the setting, or use another directory", d.cfg.Dir, kept, c.cfg.Node)
+	case kept != "":
+		c.node = kept
+	case c.cfg.Node != "":
+		c.node = c.cfg.Node
+	default:
+		c.node = strings.ToLower(rand.Text())
+	}
+	if kept != "" {
+		return nil
+	}
+	return d.writeFile(fileNode, []byte(nodeHead+c.node+"\n"))
+}
+
+// readNode returns the name that is kept in the directory, "" for none.
+func readNode(d *disk) (string, error) {
+	p, err := readFile(d.fs, d.path(fileNode))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", readError(err)
+	}
+	line, ok := bytes.CutPrefix(p, []byte(nodeHead))
+	node := strings.TrimSuffix(string(line), "\n")
+	if !ok || !bucket.ValidNode(node) {
+		return "", status.Errorf(status.Corrupt, "%s does not hold the name of a node: %.80q; restore it, or delete it and set store.s3.node", d.path(fileNode), p)
+	}
+	return node, nil
+}
+
+// vacant refuses a new store under a name that has segments in the bucket: they
+// would be overwritten.
+func (c *cloud) vacant(ctx context.Context) error {
+	for item, err := range c.bucket.List(ctx, c.segmentPrefix()) {
+		if err != nil {
+			return err
+		}
+		return status.Errorf(status.Conflict, "the bucket holds the store of node %q (%s) and this directory is empty; run `allium store rebuild`, or choose another store.s3.node", c.node, item.Key)
+	}
+	return nil
+}
+
+// register tells the other nodes of the bucket about this one. All share, or
+// there is one: otherwise a node would delete what others rely on.
+func (c *cloud) register(ctx context.Context) error {
+	mine, mark := cloudNodes+c.node, markOwn
+	if c.cfg.Shared {
+		mark = markShare
+	}
+	_, err := c.bucket.Stat(ctx, mine)
+	if err != nil && status.Of(err) != status.NotFound {
+		return err
+	}
+	isNew := err != nil
+	// First enter, then look, so that of two nodes that start at once one sees
+	// the other.
+	if err := c.bucket.Put(ctx, mine, strings.NewReader(mark), int64(len(mark)), false); err != nil {
+		return err
+	}
+	if err = c.alone(ctx, mine); err != nil && isNew {
+		if e := c.bucket.Delete(ctx, mine); e != nil {
+			c.log.Warn("the bucket keeps the mark of a node that did not start", "key", mine, "err", e)
+		}
+	}
+	return err
+}
+
+func (c *cloud) alone(ctx context.Context, mine string) error {
+	for item, err := range c.bucket.List(ctx, cloudNodes) {
+		switch {
+		case err != nil:
+			return err
+		case item.Key == mine, c.cfg.Shared && item.Size == int64(len(markShare)):
+			continue
+		}
+		other := strings.TrimPrefix(item.Key, cloudNodes)
+		return status.Errorf(status.Conflict, "node %q uses the bucket too, and not both share it; set store.s3.shared on every node of the bucket, or, if this node takes over from that one, set store.s3.node = %q and run `allium store rebuild`", other, other)
+	}
+	return nil
+}
+
+func (c *cloud) wake() {
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+}
+
+// serve deletes and ships until ctx is done.
+func (c *cloud) serve(ctx context.Context) {
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		select {
+		case <-c.kick:
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+		c.deleteRemoved(ctx)
+		again.Reset(c.cfg.ShipAfter)
+	}
+}
+
+// claim waits until nobody else puts or deletes root in the bucket.
+func (c *cloud) claim(ctx context.Context, root b3.Root) (release func(), err error) {
+	for {
+		busy, release := c.tryClaim(root)
+		if release != nil {
+			return release, nil
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// tryClaim claims root, or returns what to wait for.
+func (c *cloud) tryClaim(root b3.Root) (busy <-chan struct{}, release func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if busy := c.claims[root]; busy != nil {
+		return busy, nil
+	}
+	over := make(chan struct{})
+	c.claims[root] = over
+	return nil, func() {
+		c.mu.Lock()
+		delete(c.claims, root)
+		c.mu.Unlock()
+		close(over)
+	}
+}
+
+// writeFile writes a short file of the store's directory, durably and whole or
+// not at all.
+func (d *disk) writeFile(name string, p []byte) error {
+	temp := d.path(dirTemp, name)
+	f, err := d.fs.Create(temp, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return writeError("write "+name, err)
+	}
+	_, err = f.Write(p)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = d.fs.Rename(temp, d.path(name))
+	}
+	if err != nil {
+		return writeError("write "+name, err)
+	}
+	return syncDir(d.fs, d.cfg.Dir)
+}
+
+// notEmbedded refuses a directory whose objects are in a bucket.
+func (d *disk) notEmbedded() error {
+	node, err := readNode(d)
+	if err == nil && node != "" {
+		return status.Errorf(status.Conflict, "%s is the store of node %q in a bucket; set store.backend = %q and store.s3, or use another directory", d.cfg.Dir, node, BackendS3)
+	}
+	return err
+}
+
+func (c *cloud) segmentPrefix() string { return fmt.Sprintf("%s%s/", cloudSegments, c.node) }
