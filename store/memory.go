@@ -80,22 +80,34 @@ func (m *memory) get(root b3.Root) (entry, bool, error) {
 }
 
 func (m *memory) entries(root b3.Root, page []entry) ([]entry, error) {
-	for part := int(root[0]); part < len(m.objects); part++ {
-		var found []entry
-		m.mu.RLock()
-		for r, o := range m.objects[part] {
-			if compareRoots(r, root) >= 0 {
-				found = append(found, o.entry(r))
-			}
-		}
-		m.mu.RUnlock()
-		slices.SortFunc(found, func(a, b entry) int { return compareRoots(a.root, b.root) })
-		page = append(page, found[:min(len(found), cap(page)-len(page))]...)
-		if len(page) == cap(page) {
-			break
-		}
+	for part := int(root[0]); part < len(m.objects) && len(page) < cap(page); part++ {
+		page = append(page, m.first(part, root, cap(page)-len(page))...)
 	}
 	return page, nil
+}
+
+// first returns the first n entries of a part from root on, in order. It holds
+// twice as many at most.
+func (m *memory) first(part int, root b3.Root, n int) []entry {
+	found := make([]entry, 0, 2*n)
+	cut := func() {
+		slices.SortFunc(found, func(a, b entry) int { return compareRoots(a.root, b.root) })
+		found = found[:min(n, len(found))]
+	}
+	var last b3.Root // no later one can be among the first
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for r, o := range m.objects[part] {
+		if compareRoots(r, root) < 0 || !last.IsZero() && compareRoots(r, last) > 0 {
+			continue
+		}
+		if found = append(found, o.entry(r)); len(found) == cap(found) {
+			cut()
+			last = found[n-1].root
+		}
+	}
+	cut()
+	return found
 }
 
 func compareRoots(a, b b3.Root) int { return bytes.Compare(a[:], b[:]) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -214,5 +215,39 @@ func BenchmarkMemoryObjects(b *testing.B) {
 		if err := m.close(); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestMemoryEntries lists more objects than pages hold, from every place.
+func TestMemoryEntries(t *testing.T) {
+	t.Parallel()
+	m := openMemory(t, 8<<20)
+	var all []b3.Root
+	for i := range 3000 {
+		p := []byte{byte(i), byte(i >> 8)}
+		root := b3.Sum(p)
+		root[0] &= 1 // two full parts
+		if _, err := m.put(context.Background(), root, p, false); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, root)
+	}
+	slices.SortFunc(all, compareRoots)
+	for _, size := range []int{1, 7, 256, 1000, 3000, 4000} {
+		for _, from := range []int{0, 1, 1499, 1500, 2990, 2999} {
+			page, err := m.entries(all[from], make([]entry, 0, size))
+			want := all[from:min(len(all), from+size)]
+			if err != nil || len(page) != len(want) {
+				t.Fatalf("a page of %d from %d has %d entries, %v", size, from, len(page), err)
+			}
+			for i, e := range page {
+				if e.root != want[i] {
+					t.Fatalf("a page of %d from %d has another order at %d", size, from, i)
+				}
+			}
+		}
+	}
+	if err := m.close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -59,6 +59,7 @@ type Arena struct {
 
 	mu      sync.Mutex
 	used    uint32 // blocks in extents
+	fresh   uint32 // blocks that were touched and not given back
 	bytes   int64  // that were asked for
 	low     int    // no region before it has a free block
 	spare   int    // an empty region that is kept, -1 for none
@@ -130,14 +131,11 @@ func (a *Arena) Release() {
 func (a *Arena) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := Stats{Limit: int64(a.total) * Block, Used: int64(a.used) * Block, Locked: a.space.lockError() == nil}
-	s.Wasted = s.Used - a.bytes
-	for _, r := range a.regions {
-		if r != nil {
-			s.Touched += int64(r.fresh) * Block
-		}
+	used := int64(a.used) * Block
+	return Stats{
+		Limit: int64(a.total) * Block, Used: used, Wasted: used - a.bytes, Touched: int64(a.fresh) * Block,
+		Locked: a.space.lockError() == nil,
 	}
-	return s
 }
 
 // Left is how many bytes of the cap are left.
@@ -206,6 +204,7 @@ func (a *Arena) take() uint32 {
 	if at == none {
 		at = r.fresh
 		r.fresh++
+		a.fresh++
 	} else {
 		at %= regionBlocks
 		r.free = r.next[at]
@@ -255,6 +254,7 @@ func (a *Arena) emptied(i int) {
 	}
 	r := a.regions[i]
 	a.space.drop(r.mem)
+	a.fresh -= r.fresh
 	r.mem, r.free, r.fresh = nil, none, 0
 }
 
