@@ -130,10 +130,14 @@ const (
 	backoffMax = 2 * time.Second
 )
 
-func pause(ctx context.Context, n int) error {
+// backoff is the n-th pause, from 0.
+func backoff(n int) time.Duration {
 	d := backoffMin + rand.N(backoffMin+1)
-	d = min(d<<min(n, 10), backoffMax)
-	t := time.NewTimer(d)
+	return min(d<<min(n, 10), backoffMax)
+}
+
+func pause(ctx context.Context, n int) error {
+	t := time.NewTimer(backoff(n))
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -145,8 +149,9 @@ func pause(ctx context.Context, n int) error {
 
 // get sends one request to one peer, in its turn, behind the peer's breaker and
 // under a watchdog that ends it when nothing verified arrives for
-// Config.StallTimeout. An error of the sink is returned as it is.
-func (r *Resolver) get(ctx context.Context, p peer.ID, req object.GetRequest, sink object.Sink) error {
+// Config.StallTimeout. sent is called when the request goes out. An error of the
+// sink is returned as it is.
+func (r *Resolver) get(ctx context.Context, p peer.ID, req object.GetRequest, sink object.Sink, sent func()) error {
 	done, err := r.targets.enter(ctx, p)
 	if err != nil {
 		return err
@@ -155,6 +160,7 @@ func (r *Resolver) get(ctx context.Context, p peer.ID, req object.GetRequest, si
 	defer func() { done(verdict) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	sent()
 	w := &watched{sink: sink, patience: r.cfg.StallTimeout}
 	if req.SizeProof {
 		w.groups = -1
@@ -174,6 +180,17 @@ func (r *Resolver) get(ctx context.Context, p peer.ID, req object.GetRequest, si
 		verdict = nil // it was of use, whatever came then
 	}
 	return err
+}
+
+// have asks p how much it has of root.
+func (r *Resolver) have(ctx context.Context, p peer.ID, root b3.Root) (object.Presence, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.StallTimeout)
+	defer cancel()
+	got, err := r.objects.Have(ctx, p, []b3.Root{root})
+	if err != nil {
+		return object.Absent, err
+	}
+	return got[0], nil
 }
 
 var errUnjudged = final(status.Errorf(status.Internal, "resolver: the request did not end"))

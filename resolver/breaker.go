@@ -15,7 +15,7 @@ import (
 // targets is what the resolver knows of the peers it asks, in a bounded table:
 // a circuit breaker each (SPEC §2: a peer that failed more than half of at least
 // five requests within ten seconds is left alone for five seconds, then has to
-// answer two probes), and a gate, so that requests wait their turn here, where
+// answer two probes), its measured pace, and a gate, so that requests wait their turn here, where
 // waiting is not taken for the peer's silence.
 type targets struct {
 	cfg      Config
@@ -26,6 +26,7 @@ type targets struct {
 }
 
 type target struct {
+	pace
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	gate    *admission.Gate // not in the registry: there is one for each peer
 }

@@ -3,8 +3,6 @@ package resolver
 import (
 	"fmt"
 	"time"
-
-	"allium/protocols/admission"
 )
 
 // Config bounds the resolver. The defaults are SPEC §2's.
@@ -13,10 +11,11 @@ type Config struct {
 	StallTimeout time.Duration `koanf:"stall_timeout" doc:"Time without a verified byte, dialing included, after which another provider is asked, > 0."`
 	Tries        int           `koanf:"tries" doc:"How often the providers of an object are gone through before it fails, 1 to 10."`
 
-	Fetches        int64           `koanf:"fetches" doc:"Objects fetched at the same time, at least 1."`
-	FetchesWaiting int64           `koanf:"fetches_waiting" doc:"Fetches that wait for a place; more are refused with busy, at least 0."`
-	PeerRequests   int64           `koanf:"peer_requests" doc:"Requests in flight to one peer, at least 1, no more than object.streams_per_peer; further ones wait."`
-	RangeBytes     admission.Bytes `koanf:"range_bytes" doc:"Memory for ranges read from peers without keeping the object, in bytes, at least 2 MiB."`
+	Fetches        int64 `koanf:"fetches" doc:"Objects fetched at the same time, at least 1."`
+	FetchesWaiting int64 `koanf:"fetches_waiting" doc:"Fetches that wait for a place; more are refused with busy, at least 0."`
+	PeerRequests   int64 `koanf:"peer_requests" doc:"Requests in flight to one peer, at least 1, no more than object.streams_per_peer; further ones wait."`
+
+	ProvidersPerObject int `koanf:"providers_per_object" doc:"Providers that one object is fetched from at the same time, 1 to 16; a second one is asked when 2 MiB are left, or when the first is late."`
 
 	Trees        int64 `koanf:"trees" doc:"Directories fetched at the same time, at least 1; as many again wait, more are refused with busy."`
 	TreeRequests int   `koanf:"tree_requests" doc:"Requests in flight for one directory, 1 to 64."`
@@ -45,7 +44,8 @@ func DefaultConfig() Config {
 		Fetches:        32,
 		FetchesWaiting: 512,
 		PeerRequests:   8,
-		RangeBytes:     64 << 20,
+
+		ProvidersPerObject: 4,
 
 		Trees:        4,
 		TreeRequests: 8,
@@ -77,7 +77,7 @@ func (c Config) Validate() error {
 		{c.Fetches >= 1, "fetches", "at least 1"},
 		{c.FetchesWaiting >= 0, "fetches_waiting", "at least 0"},
 		{c.PeerRequests >= 1, "peer_requests", "at least 1"},
-		{c.RangeBytes >= maxSpan, "range_bytes", fmt.Sprintf("at least %d", int64(maxSpan))},
+		{c.ProvidersPerObject >= 1 && c.ProvidersPerObject <= 16, "providers_per_object", "1 to 16"},
 		{c.Trees >= 1, "trees", "at least 1"},
 		{c.TreeRequests >= 1 && c.TreeRequests <= 64, "tree_requests", "1 to 64"},
 		{c.TreeLarge >= 1 && c.TreeLarge <= 16, "tree_large", "1 to 16"},

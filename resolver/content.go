@@ -1,6 +1,7 @@
 package resolver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -186,42 +187,68 @@ func (l *localGroups) read(_ context.Context, g int64, buf []byte) ([]byte, erro
 
 func (l *localGroups) close() { _ = l.obj.Close() } // it was only read
 
-// flightGroups reads what a flight has brought.
-type flightGroups struct {
-	f   *flight
+// transferGroups reads what a transfer brings.
+type transferGroups struct {
+	w   *want
 	obj localGroups
 }
 
-// readFlight opens what the flight, whose size is known, has brought. It takes
-// over the caller's seat when it succeeds.
-func readFlight(ctx context.Context, f *flight) (*flightGroups, error) {
-	obj, err := f.ingest.Open()
+// follow opens what the transfer, whose size is known, has brought. It takes the
+// want over when it succeeds.
+func (w *want) follow() (*transferGroups, error) {
+	t := w.t
+	obj, err := t.ingest.Open()
 	if err == nil {
-		return &flightGroups{f: f, obj: localGroups{obj}}, nil
+		return &transferGroups{w: w, obj: localGroups{obj}}, nil
 	}
-	// Committed or aborted: how the flight ended decides.
+	// Committed or given up: how the transfer ended decides.
 	select {
-	case <-f.done:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	case <-t.done:
+	case <-w.ctx.Done():
+		return nil, w.why(nil)
 	}
-	if f.err != nil {
-		return nil, f.err
+	if t.err != nil {
+		return nil, t.err
 	}
-	if obj, err = f.r.local.Open(ctx, f.root); err != nil {
+	if obj, err = t.r.local.Open(w.ctx, t.root); err != nil {
 		return nil, err
 	}
-	return &flightGroups{f: f, obj: localGroups{obj}}, nil
+	return &transferGroups{w: w, obj: localGroups{obj}}, nil
 }
 
-func (s *flightGroups) read(ctx context.Context, g int64, buf []byte) ([]byte, error) {
-	if err := s.f.ingest.Wait(ctx, g); err != nil {
-		return nil, err
+// rereads is how often a group that the store found damaged is asked for again
+// before its reader gets the error.
+const rereads = 2
+
+func (s *transferGroups) read(_ context.Context, g int64, buf []byte) ([]byte, error) {
+	w := s.w
+	w.at(g)
+	for again := 0; ; again++ {
+		if err := w.wait(g); err != nil {
+			return nil, err
+		}
+		p, err := s.obj.read(w.ctx, g, buf)
+		if err == nil || again == rereads || w.ctx.Err() != nil || !w.t.lost(g) {
+			return p, err
+		}
 	}
-	return s.obj.read(ctx, g, buf)
 }
 
-func (s *flightGroups) close() {
+// wait waits for group g.
+func (w *want) wait(g int64) error {
+	err := w.t.ingest.Wait(w.ctx, g)
+	if err == nil || w.ctx.Err() != nil {
+		return w.why(err)
+	}
+	select { // the ingest ended, and the transfer says why
+	case <-w.t.done:
+		return cmp.Or(w.t.err, err)
+	case <-w.ctx.Done():
+		return w.why(err)
+	}
+}
+
+func (s *transferGroups) close() {
 	s.obj.close()
-	s.f.leave()
+	s.w.leave()
 }

@@ -24,8 +24,12 @@ type Local interface {
 	// Put stores the object root, whose bytes are p, and does not keep p. It is
 	// durable, and visible, after the next Flush at the latest.
 	Put(ctx context.Context, root b3.Root, p []byte) error
-	// Ingest begins to store the object root, whose size is proved. The resolver
-	// has at most one ingest of a root at a time.
+	// Partial returns the proved size of an object of which a part is here; ok is
+	// false when there is none.
+	Partial(ctx context.Context, root b3.Root) (size int64, ok bool, err error)
+	// Ingest begins to store the object root, whose size is proved, or goes on
+	// with what is here of it. The resolver has at most one ingest of a root at a
+	// time.
 	Ingest(ctx context.Context, root b3.Root, size int64) (Ingest, error)
 	// Flush makes everything that was put or committed before it durable.
 	Flush(ctx context.Context) error
@@ -46,13 +50,21 @@ type LocalObject interface {
 	Close() error
 }
 
-// Ingest is an object being stored. Write, Commit and Abort are called by one
-// goroutine; Wait and Open by any.
+// Ingest is an object being stored. Commit, Suspend and Abort are called by one
+// goroutine, after the last Write; the others by any.
 type Ingest interface {
-	// Write stores a verified parent or group, in any order and more than once.
+	// Write stores a verified parent or group, in any order and more than once. A
+	// group comes after the parents above it.
 	Write(p b3.Proved) error
+	// Has reports whether group g is here.
+	Has(g int64) bool
+	// Missing returns the first run of groups in [from, to) that are not here;
+	// lo == hi when all are.
+	Missing(from, to int64) (lo, hi int64)
+	// Held is how many bytes are here.
+	Held() int64
 	// Wait returns when group g can be read, or with the reason why it never
-	// will be: the error given to Abort, or ctx's.
+	// will be: the end of the ingest, or ctx's.
 	Wait(ctx context.Context, g int64) error
 	// Open returns the object as far as it has arrived. It stays readable after
 	// Commit; after Commit Open itself may fail.
@@ -60,7 +72,11 @@ type Ingest interface {
 	// Commit makes the object whole and durable. It fails unless every group was
 	// written.
 	Commit(ctx context.Context) error
-	// Abort gives up. It does nothing after Commit or another Abort.
+	// Suspend ends the ingest and keeps what arrived for the next one. It does
+	// nothing after Commit, Abort or another Suspend.
+	Suspend()
+	// Abort ends the ingest and forgets what arrived. It does nothing after
+	// Commit, Suspend or another Abort.
 	Abort(err error)
 }
 
@@ -79,6 +95,8 @@ type ProviderFinder interface {
 // ObjectClient is the client of the object protocol (OAP1.md §9).
 type ObjectClient interface {
 	Get(ctx context.Context, p peer.ID, req object.GetRequest, sink object.Sink) error
+	// Have asks which of at most 1,024 objects p has. The answer is a claim.
+	Have(ctx context.Context, p peer.ID, roots []b3.Root) ([]object.Presence, error)
 }
 
 // Dialer learns how to reach a peer before the client opens a stream to it.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,16 +69,19 @@ type fakeLocal struct {
 	pending map[b3.Root]*blob
 	order   []b3.Root // of becoming visible
 	ingests map[b3.Root]*fakeIngest
+	partial map[b3.Root]*fakeIngest // suspended
 	damaged map[b3.Root]bool
 	leases  map[b3.Root]int
 	flushes int
 	putErr  error
 	aborted int
+	kept    int // suspended
 }
 
 func newFakeLocal() *fakeLocal {
 	return &fakeLocal{
 		objects: map[b3.Root]*blob{}, pending: map[b3.Root]*blob{}, ingests: map[b3.Root]*fakeIngest{},
+		partial: map[b3.Root]*fakeIngest{},
 		damaged: map[b3.Root]bool{}, leases: map[b3.Root]int{},
 	}
 }
@@ -182,6 +186,10 @@ func (l *fakeLocal) Ingest(_ context.Context, root b3.Root, size int64) (Ingest,
 		l: l, root: root, size: size, changed: make(chan struct{}),
 		groups: map[int64][]byte{}, parents: map[int64][b3.ParentSize]byte{},
 	}
+	if old := l.partial[root]; old != nil {
+		in.groups, in.parents, in.proved, in.held = old.groups, old.parents, old.proved, old.held
+		delete(l.partial, root)
+	}
 	l.ingests[root] = in
 	return in, nil
 }
@@ -206,8 +214,89 @@ type fakeIngest struct {
 	groups  map[int64][]byte
 	parents map[int64][b3.ParentSize]byte
 	changed chan struct{}
+	proved  bool // the size
+	held    int64
 	over    bool
 	err     error
+}
+
+var errSuspended = status.Errorf(status.Canceled, "fake: suspended")
+
+func (l *fakeLocal) Partial(_ context.Context, root b3.Root) (int64, bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.partial[root]; p != nil {
+		return p.size, true, nil
+	}
+	return 0, false, nil
+}
+
+// keep leaves groups [lo, hi) of b as a partial object.
+func (l *fakeLocal) keep(t testing.TB, b *blob, lo, hi int64) {
+	t.Helper()
+	in, err := l.Ingest(t.Context(), b.root, int64(len(b.data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := int64(len(b.data)) - 1
+	walk, err := b3.NewWalk(b.root, last+1, []b3.Range{{Start: lo * b3.GroupSize, End: min(hi*b3.GroupSize, last+1)}, {Start: last, End: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, b3.GroupSize)
+	for {
+		if _, ok := walk.Next(); !ok {
+			break
+		}
+		p, err := walk.Fill(b.source(), buf)
+		if err == nil {
+			err = in.Write(p)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	in.Suspend()
+}
+
+func (in *fakeIngest) Has(g int64) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	_, ok := in.groups[g]
+	return ok
+}
+
+func (in *fakeIngest) Missing(from, to int64) (lo, hi int64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for lo = from; lo < to && in.groups[lo] != nil; lo++ {
+	}
+	for hi = lo; hi < to && in.groups[hi] == nil; hi++ {
+	}
+	return lo, hi
+}
+
+func (in *fakeIngest) Held() (n int64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.held
+}
+
+func (in *fakeIngest) Suspend() {
+	in.l.mu.Lock()
+	defer in.l.mu.Unlock()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.over {
+		return
+	}
+	in.over, in.err = true, errSuspended
+	close(in.changed)
+	delete(in.l.ingests, in.root)
+	if in.proved {
+		in.l.partial[in.root] = in
+	}
+	in.l.kept++
 }
 
 func (in *fakeIngest) Write(p b3.Proved) error {
@@ -223,7 +312,11 @@ func (in *fakeIngest) Write(p b3.Proved) error {
 		in.parents[p.Node()] = [b3.ParentSize]byte(p.Data())
 		return nil
 	}
-	in.groups[p.Group()] = slices.Clone(p.Data())
+	if in.groups[p.Group()] == nil {
+		in.held += int64(len(p.Data()))
+	}
+	in.groups[p.Group()] = append([]byte{}, p.Data()...)
+	in.proved = in.proved || p.SizeProved()
 	close(in.changed)
 	in.changed = make(chan struct{})
 	return nil
@@ -325,7 +418,10 @@ type fakePeer struct {
 	spoil   func(root b3.Root, g int64) bool         // flip a bit of this group
 	before  func(ctx context.Context, g int64) error // called before group g of the walk is handed over
 	lieSize int64                                    // added to every size
+	part    func(g int64) bool                       // it has these groups alone; nil: all
 	asked   int
+
+	served atomic.Int64 // groups handed over in answers, those of size proofs left out
 }
 
 // fakeNet is the object client of a network of fakePeers. Items are proved by
@@ -336,11 +432,12 @@ type fakeNet struct {
 	asks     []ask
 	inflight map[peer.ID]int
 	peak     int
+	peaks    map[peer.ID]int
 	addrs    map[peer.ID]bool
 }
 
 func newFakeNet() *fakeNet {
-	return &fakeNet{peers: map[peer.ID]*fakePeer{}, inflight: map[peer.ID]int{}, addrs: map[peer.ID]bool{}}
+	return &fakeNet{peers: map[peer.ID]*fakePeer{}, inflight: map[peer.ID]int{}, peaks: map[peer.ID]int{}, addrs: map[peer.ID]bool{}}
 }
 
 // peer adds a peer that has blobs.
@@ -384,6 +481,7 @@ func (n *fakeNet) Get(ctx context.Context, id peer.ID, req object.GetRequest, si
 	}
 	n.inflight[id]++
 	n.peak = max(n.peak, n.inflight[id])
+	n.peaks[id] = max(n.peaks[id], n.inflight[id])
 	n.mu.Unlock()
 	defer func() {
 		n.mu.Lock()
@@ -413,10 +511,33 @@ func (n *fakeNet) Get(ctx context.Context, id peer.ID, req object.GetRequest, si
 	return nil
 }
 
+func (n *fakeNet) Have(_ context.Context, id peer.ID, roots []b3.Root) ([]object.Presence, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.peers[id]
+	if p == nil {
+		return nil, status.Errorf(status.TransportDown, "fake: cannot reach %s", id)
+	}
+	have := make([]object.Presence, len(roots))
+	for i, root := range roots {
+		switch {
+		case p.objects[root] == nil:
+		case p.part != nil:
+			have[i] = object.Partial
+		default:
+			have[i] = object.Complete
+		}
+	}
+	return have, nil
+}
+
 func (p *fakePeer) answer(ctx context.Context, i int, root b3.Root, req object.GetRequest, sink object.Sink) error {
 	b := p.objects[root]
 	if b == nil {
 		return sink.End(i, status.Errorf(status.NotFound, "fake: no %s", root))
+	}
+	if p.part != nil && !p.hasAll(b, req) {
+		return sink.End(i, status.Errorf(status.NotFound, "fake: only a part of %s", root))
 	}
 	if err := sink.Begin(i, int64(len(b.data))+p.lieSize); err != nil {
 		return err
@@ -426,6 +547,29 @@ func (p *fakePeer) answer(ctx context.Context, i int, root b3.Root, req object.G
 		return err
 	}
 	return sink.End(i, nil)
+}
+
+// hasAll reports whether a peer with a part can answer the whole request.
+func (p *fakePeer) hasAll(b *blob, req object.GetRequest) bool {
+	ranges := req.Ranges
+	if len(ranges) == 0 {
+		ranges = []b3.Range{{Start: 0, End: -1}}
+	}
+	size := int64(len(b.data))
+	if req.SizeProof {
+		ranges = append(slices.Clone(ranges), b3.Range{Start: size - 1, End: size})
+	}
+	for _, r := range ranges {
+		if r.End < 0 {
+			r.End = size
+		}
+		for g := r.Start / b3.GroupSize; g*b3.GroupSize < min(r.End, size); g++ {
+			if !p.part(g) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (p *fakePeer) items(ctx context.Context, i int, b *blob, req object.GetRequest, sink object.Sink) error {
@@ -480,6 +624,9 @@ func (p *fakePeer) walk(ctx context.Context, i int, b *blob, send, take *b3.Walk
 		}
 		if err := sink.Item(i, got); err != nil {
 			return err
+		}
+		if manners && !item.Parent {
+			p.served.Add(1)
 		}
 		clear(buf) // p.Data is valid only during the call
 	}
@@ -579,8 +726,14 @@ func (w *world) check(t testing.TB) {
 	if n := len(w.local.ingests); n > 0 {
 		t.Errorf("%d ingests are left", n)
 	}
-	if n := len(w.flights); n > 0 {
-		t.Errorf("%d flights are left", n)
+	if n := len(w.transfers); n > 0 {
+		t.Errorf("%d transfers are left", n)
+	}
+	if n := w.lingering.Load(); n != 0 {
+		t.Errorf("%d transfers linger", n)
+	}
+	if w.local.aborted > 0 {
+		t.Error("what was verified was thrown away")
 	}
 	if n := len(w.trees); n > 0 {
 		t.Errorf("%d turns are left", n)
@@ -594,6 +747,68 @@ func (w *world) check(t testing.TB) {
 func (w *world) has(who []peer.ID, blobs ...*blob) {
 	for _, b := range blobs {
 		w.finder.who[b.root] = who
+	}
+}
+
+// every makes each group take that long, until the asker gives up.
+func every(d time.Duration) func(context.Context, int64) error {
+	return func(ctx context.Context, _ int64) error {
+		select {
+		case <-time.After(d):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// paced lets one group go every d, over all requests to the peer.
+func paced(d time.Duration) func(context.Context, int64) error {
+	var mu sync.Mutex
+	var free time.Time
+	return func(ctx context.Context, _ int64) error {
+		mu.Lock()
+		free = free.Add(d)
+		if now := time.Now(); free.Before(now) {
+			free = now.Add(d)
+		}
+		wait := time.Until(free)
+		mu.Unlock()
+		return every(wait)(ctx, 0)
+	}
+}
+
+// times counts how often each group of b was asked of p, or of anybody.
+func (w *world) times(b *blob, p peer.ID) map[int64]int {
+	times := map[int64]int{}
+	for _, req := range w.net.requests(p) {
+		if req.Objs[0] != b.root {
+			continue
+		}
+		for _, r := range req.Ranges {
+			for g := r.Start / group; g*group < min(r.End, int64(len(b.data))); g++ {
+				times[g]++
+			}
+		}
+	}
+	return times
+}
+
+// asked is how many groups of b were asked of p, or of anybody.
+func (w *world) asked(b *blob, p peer.ID) (n int) {
+	for _, k := range w.times(b, p) {
+		n += k
+	}
+	return n
+}
+
+// onlyOnce checks that no group of b was asked for twice.
+func (w *world) onlyOnce(t testing.TB, b *blob) {
+	t.Helper()
+	for g, n := range w.times(b, "") {
+		if n > 1 {
+			t.Errorf("group %d was asked for %d times", g, n)
+		}
 	}
 }
 

@@ -22,7 +22,8 @@ type FetchOptions struct {
 type Progress struct {
 	Objects, ObjectsKnown int64 // stored or found to be local, of how many
 	Bytes, BytesKnown     int64
-	Peers                 int // that sent something
+	Resumed               int64 // of Bytes, left by an earlier fetch that was cut short
+	Peers                 int   // that sent something
 }
 
 // Info is a fetched object.
@@ -30,7 +31,8 @@ type Info struct {
 	Root     b3.Root
 	Size     int64 // bytes
 	Source   Source
-	Peers    int // that sent something
+	Resumed  int64 // bytes that an earlier fetch, cut short, had left
+	Peers    int   // that sent something
 	Duration time.Duration
 	LookupID string // empty when the object was local
 }
@@ -40,7 +42,8 @@ const progressInterval = 100 * time.Millisecond
 
 // Fetch brings the object root into the store; when it returns nil the object
 // is durable. It joins a fetch that runs already. When its ctx ends before,
-// Fetch returns, and the fetch goes on if others wait for it.
+// Fetch returns, and the fetch goes on if others wait for it; if not, what has
+// arrived is kept, and the next fetch goes on from there.
 //
 // Errors carry the outcome of what the providers did (corrupt before upstream
 // before timeout before not_found), busy, or that of the store.
@@ -55,19 +58,23 @@ func (r *Resolver) Fetch(ctx context.Context, root b3.Root, opt FetchOptions) (I
 		return Info{}, err
 	}
 	defer done()
-	f, err := r.join(work, l, root, opt.Sources, newLookupID())
+	w, err := r.join(work, l, root, Whole(opt.Sources), true, newLookupID())
 	if err != nil {
 		return Info{}, why(work, err)
 	}
-	defer f.leave()
-	if err := f.land(work, opt.Progress); err != nil {
+	defer w.leave()
+	if err := w.land(opt.Progress); err != nil {
 		return Info{}, unmended(here, why(work, err))
 	}
 	r.m.observe("fetch", begun)
-	if f.ingest == nil { // it had become local
+	t := w.t
+	if t.ingest == nil { // it had become local
 		return r.localInfo(ctx, root)
 	}
-	return Info{Root: root, Size: f.size, Source: SourcePeer, Peers: int(f.peers.Load()), Duration: time.Since(begun), LookupID: f.lookupID}, nil
+	return Info{
+		Root: root, Size: t.size, Source: SourcePeer, Resumed: t.resumed, Peers: len(t.senders()),
+		Duration: time.Since(begun), LookupID: t.lookupID,
+	}, nil
 }
 
 func (r *Resolver) localInfo(ctx context.Context, root b3.Root) (Info, error) {
@@ -79,8 +86,8 @@ func (r *Resolver) localInfo(ctx context.Context, root b3.Root) (Info, error) {
 	return info, obj.Close()
 }
 
-// land waits for the end of the flight.
-func (f *flight) land(ctx context.Context, report func(Progress)) error {
+// land waits until the whole object is stored.
+func (w *want) land(report func(Progress)) error {
 	var tick <-chan time.Time
 	if report != nil {
 		t := time.NewTicker(progressInterval)
@@ -90,25 +97,25 @@ func (f *flight) land(ctx context.Context, report func(Progress)) error {
 	for {
 		select {
 		case <-tick:
-			report(f.progress())
-		case <-f.done:
-			if f.err == nil && report != nil {
-				p := f.progress()
+			report(w.t.progress())
+		case <-w.t.done:
+			if w.t.err == nil && report != nil {
+				p := w.t.progress()
 				p.Objects = 1
 				report(p)
 			}
-			return f.err
-		case <-ctx.Done():
-			return ctx.Err()
+			return w.t.err
+		case <-w.ctx.Done():
+			return w.why(nil)
 		}
 	}
 }
 
-func (f *flight) progress() Progress {
-	p := Progress{ObjectsKnown: 1, Bytes: f.bytes.Load(), Peers: int(f.peers.Load())}
+func (t *transfer) progress() Progress {
+	p := Progress{ObjectsKnown: 1, Peers: len(t.senders())}
 	select {
-	case <-f.known:
-		p.BytesKnown = f.size
+	case <-t.known:
+		p.Bytes, p.BytesKnown, p.Resumed = t.resumed+t.received.Load(), t.size, t.resumed
 	default:
 	}
 	return p

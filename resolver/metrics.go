@@ -16,12 +16,14 @@ type metrics struct {
 	retries       prometheus.Counter
 	failures      *prometheus.CounterVec // outcome
 
-	fetchBytes, rangeBytes, treeBytes prometheus.Counter
+	hedges *prometheus.CounterVec // result
+
+	fetchBytes, rangeBytes, treeBytes, extraBytes prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	bytes := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "resolver_received_bytes_total", Help: "Verified bytes received from peers, by what asked for them.",
+		Name: "resolver_received_bytes_total", Help: "Verified bytes received from peers, by what asked for them; extra: that were here already.",
 	}, []string{"type"})
 	retries := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "backoff_retries_total", Help: "Times something was tried again after a pause; fetch: all providers of an object.",
@@ -46,11 +48,27 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		fetchBytes: bytes.WithLabelValues("fetch"),
 		rangeBytes: bytes.WithLabelValues("range"),
 		treeBytes:  bytes.WithLabelValues("tree"),
+		extraBytes: bytes.WithLabelValues("extra"),
+		hedges: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "resolver_hedges_total", Help: "Requests that doubled a late one, by result: won (something came first from it), lost (nothing did), failed.",
+		}, []string{"result"}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.latency, m.deadlineHits, m.hits, m.misses, m.breakerOpened, retries, m.failures, bytes)
+		reg.MustRegister(m.latency, m.deadlineHits, m.hits, m.misses, m.breakerOpened, retries, m.failures, m.hedges, bytes)
 	}
 	return m
+}
+
+// hedge counts a request that doubled another.
+func (m *metrics) hedge(sp *span) {
+	result := "failed"
+	switch {
+	case sp.fresh > 0:
+		result = "won"
+	case sp.extra > 0 || sp.gaveUp != nil:
+		result = "lost"
+	}
+	m.hedges.WithLabelValues(result).Inc()
 }
 
 // observe records how long something took since start.

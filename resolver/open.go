@@ -69,16 +69,11 @@ func (o OpenOptions) within(root b3.Root, size int64) (start, end int64, err err
 	return start, end, nil
 }
 
-// whole reports whether the groups of [start, end) are all the object has, so
-// that fetching the range is fetching the object.
-func whole(start, end, size int64) bool {
-	return start < b3.GroupSize && b3.Groups(end) == b3.Groups(size)
-}
-
 // Open returns the bytes asked for, from the store or from peers. It returns
 // once the size is proved and the first group wanted is there, verified; what
-// follows is read as it arrives. A whole object is kept in the store; of a part
-// of an object that is not local only the part is fetched, and it is not kept.
+// follows is read as it arrives, and no more than 64 MiB ahead of the reader is
+// asked for. What arrives is kept in the store: an object of which all was read
+// is local, of another the store holds the parts.
 //
 // ctx governs the Content until it is closed. Errors carry the outcome: that of
 // what the providers did (corrupt before upstream before timeout before
@@ -148,89 +143,25 @@ func (r *Resolver) openRemote(ctx context.Context, root b3.Root, opt OpenOptions
 	return c.begin(opt, size)
 }
 
-// reach is how far ahead of a flight a reader waits for it rather than asking a
-// peer for its range, in groups (16 MiB).
-const reach = 256
-
-// findGroups gives c somewhere to read from: the flight of the object, or spans
-// of it. It leaves c.from nil when the object has become local.
+// findGroups gives c somewhere to read from: the transfer of the object. It
+// leaves c.from nil when the object has become local.
 func (r *Resolver) findGroups(ctx context.Context, l *life, c *Content, opt OpenOptions) (size int64, err error) {
-	if opt.Start == 0 && opt.End == ToEnd {
-		return r.follow(ctx, l, c, opt.Sources)
-	}
-	if f := r.boardExisting(c.root); f != nil {
-		size, err := f.sized(ctx)
-		if err != nil || size < 0 {
-			f.leave()
-			return 0, err
-		}
-		start, _, err := opt.within(c.root, size)
-		if err == nil && (opt.empty() || start/b3.GroupSize <= f.next.Load()+reach) {
-			return c.read(ctx, f)
-		}
-		f.leave()
-		if err != nil {
-			return 0, err
-		}
-	}
-	s := &spans{r: r, root: c.root, lookupID: c.lookupID, src: r.newSources(l, c.root, opt.Sources), tried: newTried()}
-	c.from = s
-	size, ok := r.sizes.Get(c.root)
-	if !ok || opt.empty() { // who asks for the size alone wants to hear that somebody has it
-		if size, err = s.proveSize(ctx); err != nil {
-			return 0, err
-		}
-		r.sizes.Add(c.root, size)
-	}
-	start, end, err := opt.within(c.root, size)
+	w, err := r.join(ctx, l, c.root, opt, false, c.lookupID)
 	if err != nil {
 		return 0, err
 	}
-	s.size, s.end = size, b3.Groups(end)
-	if opt.empty() || !whole(start, end, size) {
-		return size, nil
-	}
-	s.close()
-	c.from = nil
-	return r.follow(ctx, l, c, opt.Sources)
-}
-
-// follow makes c read what the flight of the object brings.
-func (r *Resolver) follow(ctx context.Context, l *life, c *Content, from Sources) (size int64, err error) {
-	f, err := r.join(ctx, l, c.root, from, c.lookupID)
-	if err != nil {
-		return 0, err
-	}
-	size, err = f.sized(ctx)
-	if err != nil || size < 0 {
-		f.leave()
-		return 0, err
-	}
-	return c.read(ctx, f)
-}
-
-// read makes c read what f, whose size is known, brings; the seat in f is c's.
-func (c *Content) read(ctx context.Context, f *flight) (size int64, err error) {
-	g, err := readFlight(ctx, f)
-	if err != nil {
-		f.leave()
-		return 0, err
-	}
-	c.from = g
-	return f.size, nil
-}
-
-// sized waits for the proved size; −1 when there was nothing to fetch.
-func (f *flight) sized(ctx context.Context) (int64, error) {
-	select {
-	case <-f.known:
-		return f.size, nil
-	case <-f.done:
-		if f.err != nil || f.ingest == nil {
-			return -1, f.err
+	size, err = w.sized()
+	if err == nil && size >= 0 {
+		start, _, rangeErr := opt.within(c.root, size)
+		w.at(start / b3.GroupSize)
+		if err = rangeErr; err == nil {
+			var from *transferGroups
+			if from, err = w.follow(); err == nil {
+				c.from = from
+				return size, nil
+			}
 		}
-		return f.size, nil
-	case <-ctx.Done():
-		return -1, ctx.Err()
 	}
+	w.leave()
+	return 0, err
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -217,7 +216,7 @@ func TestOpenRanges(t *testing.T) {
 			}
 			for _, req := range w.net.requests("") {
 				for _, r := range req.Ranges {
-					if r.End-r.Start > maxSpan || r.Start < r.End && (r.End <= tc.from || r.Start >= tc.to) {
+					if r.Start < r.End && (r.Start < tc.from/group*group || min(r.End, size) > (tc.to+group-1)/group*group) {
 						t.Errorf("asked for [%d, %d) to read [%d, %d)", r.Start, r.End, tc.from, tc.to)
 					}
 				}
@@ -232,107 +231,100 @@ func TestOpenRanges(t *testing.T) {
 	}
 }
 
-// A size that was proved once is not asked for again.
-func TestSizeIsRemembered(t *testing.T) {
-	w := newWorld(t, nil)
-	b := randomBlob(6, 40*group)
-	w.net.peer("a", b)
-	w.has([]peer.ID{"a"}, b)
-	c, err := w.Open(t.Context(), b.root, OpenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.Size() != 40*group || len(readAll(t, c)) != 0 {
-		t.Error("not the size alone")
-	}
-	for range 3 {
-		c, err := w.Open(t.Context(), b.root, OpenOptions{Start: 10, End: 20})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.Size() != 40*group || !bytes.Equal(readAll(t, c), b.data[10:20]) {
-			t.Error("other bytes")
-		}
-	}
-	if n := len(w.net.requests("")); n != 4 {
-		t.Errorf("%d requests for one size and three ranges", n)
-	}
-}
-
-// A range within reach of a running fetch is read from it.
-func TestRangeJoinsFlight(t *testing.T) {
+// What was read once is not asked for again, nor is the size.
+func TestPartsAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		b := randomBlob(7, (reach+30)*group)
-		p := w.net.peer("a", b)
+		b := randomBlob(6, 40*group)
+		w.net.peer("a", b)
 		w.has([]peer.ID{"a"}, b)
-		var hurry atomic.Bool
-		p.before = func(ctx context.Context, g int64) error {
-			if hurry.Load() {
-				return nil
+		c, err := w.Open(t.Context(), b.root, OpenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Size() != 40*group || len(readAll(t, c)) != 0 {
+			t.Error("not the size alone")
+		}
+		for i := range 4 {
+			c, err := w.Open(t.Context(), b.root, OpenOptions{Start: 10, End: 20})
+			if err != nil {
+				t.Fatal(err)
 			}
-			select {
-			case <-time.After(10 * time.Millisecond):
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
+			if c.Size() != 40*group || !bytes.Equal(readAll(t, c), b.data[10:20]) {
+				t.Error("other bytes")
 			}
-		}
-		whole, err := w.Open(t.Context(), b.root, Whole(Sources{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		near, err := w.Open(t.Context(), b.root, OpenOptions{Start: 20 * group, End: 21 * group})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(readAll(t, near), b.data[20*group:21*group]) {
-			t.Error("other bytes")
-		}
-		if n := len(w.net.requests("")); n != 1 {
-			t.Errorf("%d requests, want the fetch's alone", n)
-		}
-		hurry.Store(true)
-		far, err := w.Open(t.Context(), b.root, OpenOptions{Start: int64(len(b.data) - 10), End: ToEnd})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(readAll(t, far), b.data[len(b.data)-10:]) {
-			t.Error("other bytes")
+			if i > 1 {
+				time.Sleep(2 * linger) // the transfer has ended, the next one reads what it left
+			}
 		}
 		if n := len(w.net.requests("")); n != 2 {
-			t.Errorf("%d requests, want one more for the range", n)
+			t.Errorf("%d requests for one size and one range", n)
 		}
-		if !bytes.Equal(readAll(t, whole), b.data) {
-			t.Error("other bytes")
+		if p := w.local.partial[b.root]; p == nil || p.held != 2*group || w.local.kept != 2 {
+			t.Errorf("%+v is kept, after %d transfers", p, w.local.kept)
 		}
 	})
 }
 
-// Readers of ranges together hold no more than the budget, and all of them end.
-func TestRangeMemory(t *testing.T) {
-	w := newWorld(t, func(c *Config, _ *Deps) { c.RangeBytes = maxSpan })
-	b := randomBlob(8, 100*group)
-	w.net.peer("a", b)
-	w.has([]peer.ID{"a"}, b)
-	var wg sync.WaitGroup
-	for i := range 6 {
-		wg.Go(func() {
-			start := int64(1+i) * group
-			c, err := w.Open(t.Context(), b.root, OpenOptions{Start: start, End: start + 70*group})
+// A range of an object that is being fetched does not wait for what lies before
+// it, and nothing is asked for twice.
+func TestRangeJoinsFetch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		b := randomBlob(7, 286*group)
+		w.net.peer("a", b).before = every(10 * time.Millisecond)
+		w.has([]peer.ID{"a"}, b)
+		whole, err := w.Open(t.Context(), b.root, Whole(Sources{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		for _, start := range []int64{100 * group, int64(len(b.data) - 10)} {
+			c, err := w.Open(t.Context(), b.root, OpenOptions{Start: start, End: start + 10})
 			if err != nil {
-				t.Error(err)
-				return
+				t.Fatal(err)
 			}
-			if !bytes.Equal(readAll(t, c), b.data[start:start+70*group]) {
+			if !bytes.Equal(readAll(t, c), b.data[start:start+10]) {
 				t.Error("other bytes")
 			}
-		})
-	}
-	wg.Wait()
-	if err := w.rangeBytes.TryAcquire(maxSpan); err != nil {
-		t.Errorf("memory was not given back: %v", err)
-	}
+			if d := time.Since(begun); d > 100*time.Millisecond {
+				t.Errorf("the range at %d took %s", start, d)
+			}
+		}
+		if !bytes.Equal(readAll(t, whole), b.data) {
+			t.Error("other bytes")
+		}
+		w.onlyOnce(t, b)
+	})
+}
+
+// Many readers of ranges that overlap: every group is asked for once.
+func TestManyRanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		b := randomBlob(8, 100*group)
+		w.net.peer("a", b).before = every(time.Millisecond)
+		w.has([]peer.ID{"a"}, b)
+		var wg sync.WaitGroup
+		for i := range 6 {
+			wg.Go(func() {
+				start := int64(1+i) * group
+				c, err := w.Open(t.Context(), b.root, OpenOptions{Start: start, End: start + 70*group})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if !bytes.Equal(readAll(t, c), b.data[start:start+70*group]) {
+					t.Error("other bytes")
+				}
+			})
+		}
+		wg.Wait()
+		w.onlyOnce(t, b)
+		if n := w.asked(b, ""); n != 75 {
+			t.Errorf("%d groups were asked for, 75 are wanted", n)
+		}
+	})
 }
 
 func TestDamagedLocalIsFetched(t *testing.T) {

@@ -34,23 +34,21 @@ type Resolver struct {
 	lookups *lookups
 
 	fetchGate, treeGate *admission.Gate
-	rangeBytes          *admission.Budget
 
-	sizes  *lru.Cache[b3.Root, int64]   // proved sizes of objects that are not local
 	served *lru.Cache[b3.Root, peer.ID] // who served a root last: first choice for what lies below it
 
 	run atomic.Pointer[life]
 
-	mu      sync.Mutex
-	flights map[b3.Root]*flight
-	trees   map[b3.Root]chan struct{} // closed when the tree fetch that put it there ends
+	lingering atomic.Int64 // transfers that nobody waits for
+
+	mu        sync.Mutex
+	transfers map[b3.Root]*transfer
+	trees     map[b3.Root]chan struct{} // closed when the tree fetch that put it there ends
 }
 
-// The number of facts that are remembered about objects, at under 100 bytes each.
-const (
-	sizesRemembered  = 100_000
-	servedRemembered = 4096
-)
+// servedRemembered is how many roots it is remembered of who served them, at
+// under 100 bytes each.
+const servedRemembered = 4096
 
 // life is one Run: work starts under its context and is counted by its group.
 type life struct {
@@ -79,10 +77,6 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	sizes, err := lru.New[b3.Root, int64](sizesRemembered)
-	if err != nil {
-		return nil, err
-	}
 	served, err := lru.New[b3.Root, peer.ID](servedRemembered)
 	if err != nil {
 		return nil, err
@@ -97,12 +91,9 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		treeGate: d.Limits.NewGate(admission.Spec{
 			Name: "resolver.trees", Path: "gateway, commands → directory fetches", Policy: "as many wait, the rest are refused with busy",
 		}, cfg.Trees, cfg.Trees),
-		rangeBytes: d.Limits.NewBudget(admission.Spec{
-			Name: "resolver.range_bytes", Path: "peers → readers of ranges that are not kept", Policy: "a reader waits until others have drained theirs",
-		}, int64(cfg.RangeBytes)),
-		sizes: sizes, served: served,
-		flights: map[b3.Root]*flight{},
-		trees:   map[b3.Root]chan struct{}{},
+		served:    served,
+		transfers: map[b3.Root]*transfer{},
+		trees:     map[b3.Root]chan struct{}{},
 	}
 	r.lookups = newLookups(cfg, d, m, r.guard)
 	if d.Metrics != nil {

@@ -66,6 +66,13 @@ func (s *sources) addLocked(peers ...peer.AddrInfo) {
 	}
 }
 
+// count is how many peers are known.
+func (s *sources) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.peers)
+}
+
 // at waits for the i-th peer. ok is false when there are not so many; err is
 // ctx's alone.
 func (s *sources) at(ctx context.Context, i int) (p peer.AddrInfo, ok bool, err error) {

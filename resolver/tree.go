@@ -18,6 +18,7 @@ type TreeInfo struct {
 	Bytes        int64 // of those
 	Fetched      int64 // objects that came from peers
 	FetchedBytes int64
+	Resumed      int64 // bytes that an earlier fetch, cut short, had left of those objects
 	Skipped      int64 // objects that were local already, or occurred before in the tree
 	Peers        int   // that sent something
 	Duration     time.Duration
@@ -165,19 +166,24 @@ func (t *tree) fetchFile(ctx context.Context) error {
 }
 
 func (t *tree) fetchLargeRoot(ctx context.Context) error {
-	f, err := t.r.join(ctx, t.life, t.root, t.from, t.lookupID)
+	w, err := t.r.join(ctx, t.life, t.root, Whole(t.from), true, t.lookupID)
 	if err != nil {
 		return err
 	}
-	defer f.leave()
-	if err := f.land(ctx, t.report); err != nil {
+	defer w.leave()
+	if err := w.land(t.report); err != nil {
 		return err
 	}
-	t.found(f.bytes.Load())
-	t.got(f.bytes.Load())
-	for p := range f.by {
-		t.sent(p)
+	if w.t.ingest == nil { // it had become local
+		_, size, err := t.readLocal(ctx, t.root)
+		t.found(size)
+		t.skip(size)
+		return err
 	}
+	t.found(w.t.size)
+	t.objects.Add(1)
+	t.bytes.Add(w.t.size)
+	t.came(w.t)
 	return nil
 }
 

@@ -59,7 +59,7 @@ func (b *batch) attempt(ctx context.Context, p peer.ID) (progress bool, err erro
 			roots = append(roots, ref.Root)
 		}
 	}
-	err = b.t.r.get(ctx, p, object.GetRequest{Objs: roots}, s)
+	err = b.t.r.get(ctx, p, object.GetRequest{Objs: roots}, s, func() {})
 	if b.left < before {
 		b.t.sent(p)
 	}
@@ -150,30 +150,31 @@ func (s *batchSink) End(_ int, err error) error {
 
 // fetchLarge fetches a file by itself.
 func (t *tree) fetchLarge(ctx context.Context, ref manifest.Ref) error {
-	f, err := t.r.join(ctx, t.life, ref.Root, Sources{Peers: t.from.Peers, Via: t.root}, t.lookupID)
+	from := Sources{Peers: t.from.Peers, Via: t.root}
+	w, err := t.r.join(ctx, t.life, ref.Root, Whole(from), true, t.lookupID)
 	if err != nil {
 		return err
 	}
-	defer f.leave()
+	defer w.leave()
+	size, err := w.sized()
+	if err != nil {
+		return err
+	}
+	if size >= 0 && size != ref.Size {
+		return status.Errorf(status.BadRequest, "resolver: %s has %d bytes, its directory says %d", ref.Root, size, ref.Size)
+	}
 	var seen int64
-	err = f.land(ctx, func(p Progress) {
+	err = w.land(func(p Progress) {
 		t.bytes.Add(p.Bytes - seen)
 		seen = p.Bytes
 	})
 	if err != nil {
 		return err
 	}
-	if f.ingest != nil && f.size != ref.Size {
-		return status.Errorf(status.BadRequest, "resolver: %s has %d bytes, its directory says %d", ref.Root, f.size, ref.Size)
-	}
 	t.objects.Add(1)
 	t.bytes.Add(ref.Size - seen)
-	if f.ingest != nil { // else it had become local
-		t.fetched.Add(1)
-		t.fetchedBytes.Add(ref.Size)
-		for p := range f.by {
-			t.sent(p)
-		}
+	if size >= 0 { // else it had become local
+		t.came(w.t)
 	}
 	return nil
 }
@@ -223,7 +224,7 @@ func (t *tree) askRoot(ctx context.Context) (root []byte, err error) {
 		root: t.root, lookupID: t.lookupID, tried: newTried(),
 		attempt: func(ctx context.Context, p peer.ID) (bool, error) {
 			s := &rootSink{}
-			err := t.r.get(ctx, p, object.GetRequest{Objs: []b3.Root{t.root}, SizeProof: true}, s)
+			err := t.r.get(ctx, p, object.GetRequest{Objs: []b3.Root{t.root}, SizeProof: true}, s, func() {})
 			switch {
 			case s.proved && int64(len(s.buf)) == s.size:
 				root = s.buf

@@ -25,6 +25,16 @@ func (t *tree) got(size int64) {
 	t.fetchedBytes.Add(size)
 }
 
+// came counts an object that a transfer of its own brought. Workers call it too.
+func (t *tree) came(x *transfer) {
+	t.fetched.Add(1)
+	t.fetchedBytes.Add(x.size - x.resumed)
+	t.resumed.Add(x.resumed)
+	for _, p := range x.senders() {
+		t.sent(p)
+	}
+}
+
 // sent notes that p sent something. Workers call it too.
 func (t *tree) sent(p peer.ID) {
 	t.mu.Lock()
@@ -49,7 +59,7 @@ func (t *tree) tell() {
 	t.report(Progress{
 		Objects: t.objects.Load(), ObjectsKnown: t.known,
 		Bytes: t.bytes.Load(), BytesKnown: t.knownBytes,
-		Peers: t.peerCount(),
+		Resumed: t.resumed.Load(), Peers: t.peerCount(),
 	})
 }
 
@@ -58,6 +68,6 @@ func (t *tree) info() TreeInfo {
 		Root: t.root, Directory: !t.file, LookupID: t.lookupID,
 		Objects: t.known, Bytes: t.knownBytes,
 		Fetched: t.fetched.Load(), FetchedBytes: t.fetchedBytes.Load(),
-		Skipped: t.skipped, Peers: t.peerCount(),
+		Resumed: t.resumed.Load(), Skipped: t.skipped, Peers: t.peerCount(),
 	}
 }

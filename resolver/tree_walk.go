@@ -68,6 +68,7 @@ type tree struct {
 	// Shared.
 	objects, bytes        atomic.Int64 // stored or local
 	fetched, fetchedBytes atomic.Int64
+	resumed               atomic.Int64
 	mu                    sync.Mutex
 	peers                 map[peer.ID]struct{}
 }

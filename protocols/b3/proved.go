@@ -1,5 +1,7 @@
 package b3
 
+import "bytes"
+
 // Proved is one item of a walk whose bytes hashed to the root. Only this
 // package makes one that is Valid, so whoever takes a Proved cannot be handed
 // bytes that nobody checked.
@@ -43,3 +45,9 @@ func (p Proved) Offset() int64 { return p.item.Group * GroupSize }
 // Data is the item's bytes. It is the slice that was given to [Walk.Accept] or
 // [Walk.Fill], good for as long as that is.
 func (p Proved) Data() []byte { return p.data }
+
+// Clone returns p with bytes of its own, good for ever.
+func (p Proved) Clone() Proved {
+	p.data = bytes.Clone(p.data)
+	return p
+}
