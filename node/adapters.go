@@ -80,6 +80,15 @@ func (f fetched) Put(ctx context.Context, root b3.Root, p []byte) error {
 	return err
 }
 
+// Partial implements resolver.Local.
+func (f fetched) Partial(ctx context.Context, root b3.Root) (size int64, ok bool, err error) {
+	p, err := f.st.Partial(ctx, root)
+	if status.Of(err) == status.NotFound {
+		return 0, false, nil
+	}
+	return p.Size, err == nil, err
+}
+
 // Ingest implements resolver.Local.
 func (f fetched) Ingest(ctx context.Context, root b3.Root, size int64) (resolver.Ingest, error) {
 	in, err := f.st.Ingest(ctx, root, size)
@@ -173,7 +182,7 @@ func (c *remoteContent) Close() error {
 	return nil
 }
 
-// Copy writes bytes as they arrive, verified. A whole object is kept.
+// Copy writes bytes as they arrive, verified. They are kept.
 func (c *remoteContent) Copy(ctx context.Context, w io.Writer, start, end int64) error {
 	from := c.whole
 	c.whole = nil

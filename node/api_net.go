@@ -55,14 +55,14 @@ func (a *api) Fetch(ctx context.Context, key string, progress client.ProgressFun
 	o := resolver.FetchOptions{}
 	if progress != nil {
 		o.Progress = func(p resolver.Progress) {
-			progress(client.Progress{Bytes: p.Bytes, TotalBytes: p.BytesKnown, Objects: p.Objects, TotalObjects: p.ObjectsKnown})
+			progress(client.Progress{Bytes: p.Bytes, TotalBytes: p.BytesKnown, Resumed: p.Resumed, Objects: p.Objects, TotalObjects: p.ObjectsKnown})
 		}
 	}
 	info, err := a.n.resolver.FetchTree(ctx, root, o)
 	if err != nil {
 		return client.Fetched{}, err
 	}
-	f := client.Fetched{Root: root, Kind: client.File, Objects: info.Objects, Bytes: info.Bytes, New: info.FetchedBytes}
+	f := client.Fetched{Root: root, Kind: client.File, Objects: info.Objects, Bytes: info.Bytes, New: info.FetchedBytes, Resumed: info.Resumed}
 	if info.Directory {
 		f.Kind = client.Directory
 	}

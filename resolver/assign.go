@@ -154,11 +154,10 @@ func (s *schedule) give(p *provider, wants []*want, now time.Time) bool {
 		if !ok {
 			continue
 		}
-		ahead, most := int64(math.MaxInt64-1), n
+		ahead, most := int64(math.MaxInt64-1), min(n, readSpan)
 		if w.whole {
 			most = min(n, s.share(p))
 		} else {
-			most = min(n, readSpan)
 			ahead = max(0, r.lo-w.reader())
 			if !roomy && ahead > 0 || w.short(r, most) {
 				continue

@@ -3,6 +3,7 @@ package resolver
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"testing"
@@ -114,7 +115,7 @@ func TestLateRequestIsDoubled(t *testing.T) {
 			got.Write(buf[:n])
 			longest = max(longest, time.Since(last))
 			last = time.Now()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {

@@ -101,11 +101,19 @@ func (a *app) fetch(ctx context.Context, key string) error {
 		return err
 	}
 	finish()
-	human := fmt.Sprintf("%s: %d objects, %d bytes, %d of them fetched", f.Root, f.Objects, f.Bytes, f.New)
+	human := fmt.Sprintf("%s: %d objects, %d bytes, %d of them fetched%s", f.Root, f.Objects, f.Bytes, f.New, resumed(f.Resumed, f.Bytes))
 	if a.quiet {
 		human = f.Root.String()
 	}
 	return a.print(f, human)
+}
+
+// resumed says how much of total bytes an earlier fetch had left, if it did.
+func resumed(held, total int64) string {
+	if held == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", resumed at %s of %s", node.HumanSize(held), node.HumanSize(total))
 }
 
 // get writes an object to disk, or to standard output.

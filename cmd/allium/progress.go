@@ -30,6 +30,7 @@ func (a *app) bar(what string, bytes bool) (client.ProgressFunc, func()) {
 		bar   *progressbar.ProgressBar
 		next  = time.Now().Add(progressAfter)
 		total int64
+		told  int64 // bytes that were said to be resumed
 	)
 	report := func(p client.Progress) {
 		mu.Lock()
@@ -51,6 +52,10 @@ func (a *app) bar(what string, bytes bool) (client.ProgressFunc, func()) {
 		if max != total {
 			bar.ChangeMax64(max)
 			total = max
+		}
+		if p.Resumed != told {
+			told = p.Resumed
+			bar.Describe(what + resumed(p.Resumed, p.TotalBytes))
 		}
 		_ = bar.Set64(p.Bytes)
 	}

@@ -23,6 +23,7 @@ const (
 type Progress struct {
 	Bytes        int64  `json:"bytes"`
 	TotalBytes   int64  `json:"total_bytes,omitempty"`
+	Resumed      int64  `json:"resumed,omitempty"` // of Bytes, left by an earlier request that was cut short
 	Objects      int64  `json:"objects"`
 	TotalObjects int64  `json:"total_objects,omitempty"`
 	Path         string `json:"path,omitempty"` // what is being worked on
@@ -116,7 +117,8 @@ type Fetched struct {
 	Kind    Kind    `json:"kind"`
 	Objects int64   `json:"objects"`
 	Bytes   int64   `json:"bytes"`
-	New     int64   `json:"new"` // bytes that came from the network
+	New     int64   `json:"new"`               // bytes that came from the network
+	Resumed int64   `json:"resumed,omitempty"` // bytes that an earlier fetch, cut short, had left
 }
 
 // Provider is a peer that signed a record saying it has an object.
