@@ -202,8 +202,9 @@ func (c *cloud) wake() {
 	}
 }
 
-// serve deletes and ships until ctx is done.
-func (c *cloud) serve(ctx context.Context) {
+// serve deletes and ships until ctx is done, when it is kicked, and each
+// ShipAfter. What fails is tried again the next time.
+func (c *cloud) serve(ctx context.Context, s *segments) {
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for {
@@ -214,7 +215,20 @@ func (c *cloud) serve(ctx context.Context) {
 			return
 		}
 		c.deleteRemoved(ctx)
+		c.shipAll(ctx, s)
 		again.Reset(c.cfg.ShipAfter)
+	}
+}
+
+// shipAll is ship, and tells how it went.
+func (c *cloud) shipAll(ctx context.Context, s *segments) {
+	err := c.ship(ctx, s)
+	if err == nil {
+		c.meters.Shipped()
+		return
+	}
+	if ctx.Err() == nil {
+		c.log.Warn("small objects are on this machine alone for now", "err", err)
 	}
 }
 

@@ -283,3 +283,76 @@ func eventually(t *testing.T, otherwise string, done func() bool) {
 	}
 	t.Fatal(otherwise)
 }
+
+// TestS3Ship: small objects are in the bucket soon after they are here, whole
+// segments once they are sealed.
+func TestS3Ship(t *testing.T) {
+	t.Parallel()
+	g := storetest.StartS3(t)
+	cfg := cloudy("/store", g.Config())
+	cfg.S3.Node, cfg.S3.ShipAfter = "n1", 100*time.Millisecond
+	disk := vfs.NewMem()
+	s, stop := storetest.Start(t, cfg, store.Deps{FS: disk})
+	shipped := func() (all []byte, whole, parts int) {
+		names, _ := os.ReadDir(g.Path(cfg.S3, "s/n1")) // not there yet
+		for _, name := range names {
+			p, _ := os.ReadFile(g.Path(cfg.S3, "s/n1/"+name.Name())) // deleted meanwhile
+			all = append(all, p...)
+			if strings.HasSuffix(name.Name(), ".seg") {
+				whole++
+			} else {
+				parts++
+			}
+		}
+		return all, whole, parts
+	}
+	for i := range 3 {
+		p := storetest.Bytes(uint64(i), 3000)
+		storetest.Put(t, s, p)
+		eventually(t, "a small object does not reach the bucket", func() bool {
+			all, _, _ := shipped()
+			return bytes.Contains(all, p)
+		})
+	}
+	var last []byte
+	for i := range 20 { // of 60 KiB, several segments
+		last = storetest.Bytes(uint64(100+i), 60<<10)
+		storetest.Put(t, s, last)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	all, whole, _ := shipped()
+	if whole < 2 || !bytes.Contains(all, last) {
+		t.Fatalf("after an orderly stop %d whole segments are in the bucket, with the last object: %t", whole, bytes.Contains(all, last))
+	}
+	// Nothing is sent twice.
+	before := modified(t, g.Path(cfg.S3, "s/n1"))
+	_, stop = storetest.Start(t, cfg, store.Deps{FS: disk})
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	for name, at := range modified(t, g.Path(cfg.S3, "s/n1")) {
+		if old, ok := before[name]; ok && !old.Equal(at) {
+			t.Errorf("%s was sent again", name)
+		}
+	}
+}
+
+// modified returns when each file of a directory was written.
+func modified(t *testing.T, dir string) map[string]time.Time {
+	t.Helper()
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]time.Time{}
+	for _, name := range names {
+		info, err := name.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		at[name.Name()] = info.ModTime()
+	}
+	return at
+}

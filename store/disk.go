@@ -149,15 +149,18 @@ func (d *disk) space(need int64) error {
 
 func (d *disk) serve(ctx context.Context) {
 	var wg sync.WaitGroup
-	defer wg.Wait()
 	if d.cloud != nil {
-		wg.Go(func() { d.cloud.serve(ctx) })
+		wg.Go(func() { d.cloud.serve(ctx, d.segments) })
 	}
 	d.segments.serve(ctx)
 	// What fails is sticky, and close returns it; nobody was told of the rest.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastUpload)
 	defer cancel()
 	_ = d.blobs.flush(last)
+	wg.Wait()
+	if d.cloud != nil {
+		d.cloud.shipAll(last, d.segments)
+	}
 }
 
 func (d *disk) close() error {

@@ -385,7 +385,7 @@ func TestConfig(t *testing.T) {
 		{"store.s3.timeout", func(c *bucket.Config) { c.Timeout = 0 }},
 		{"store.s3.requests", func(c *bucket.Config) { c.Requests = 0 }},
 		{"store.s3.ship_after", func(c *bucket.Config) { c.ShipAfter = 0 }},
-		{"store.s3.cache_bytes", func(c *bucket.Config) { c.CacheBytes = -1 }},
+		{"store.s3.read_ahead", func(c *bucket.Config) { c.ReadAhead = -1 }},
 	} {
 		cfg := good
 		test.change(&cfg)

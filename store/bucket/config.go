@@ -23,9 +23,8 @@ type Config struct {
 	Requests     int64         `koanf:"requests" doc:"requests to the bucket at once; further ones wait" disk:""`
 	RequestsWait int64         `koanf:"requests_wait" doc:"requests waiting to be sent to the bucket; the next gets busy" disk:""`
 
-	ShipAfter  time.Duration   `koanf:"ship_after" doc:"longest time until a small object, which is durable here at once, is in the bucket too" disk:""`
-	CacheBytes admission.Bytes `koanf:"cache_bytes" doc:"bytes of segments that are in the bucket and kept here as well; beyond it the oldest copies here are removed" disk:""`
-	ReadAhead  admission.Bytes `koanf:"read_ahead" doc:"bytes of RAM for reading ahead of those who read large objects in order; when it is used up they read without" disk:""`
+	ShipAfter time.Duration   `koanf:"ship_after" doc:"longest time until a small object, which is durable here at once, is in the bucket too" disk:""`
+	ReadAhead admission.Bytes `koanf:"read_ahead" doc:"bytes of RAM for reading ahead of those who read large objects in order; when it is used up they read without" disk:""`
 }
 
 // DefaultConfig is AWS; the bucket is left to the operator.
@@ -37,7 +36,6 @@ func DefaultConfig() Config {
 		Requests:     32,
 		RequestsWait: 4096,
 		ShipAfter:    time.Minute,
-		CacheBytes:   10 << 30,
 		ReadAhead:    64 << 20,
 	}
 }
@@ -65,7 +63,6 @@ func (c Config) Validate(used bool) error {
 		{"requests", c.Requests, 1, 1024},
 		{"requests_wait", c.RequestsWait, 0, 1 << 20},
 		{"ship_after (ns)", int64(c.ShipAfter), int64(100 * time.Millisecond), int64(24 * time.Hour)},
-		{"cache_bytes", int64(c.CacheBytes), 0, 1 << 62},
 		{"read_ahead", int64(c.ReadAhead), 0, 1 << 40},
 	} {
 		if n.n < n.min || n.n > n.max {

@@ -18,6 +18,7 @@ type Meters struct {
 	bytes    *prometheus.CounterVec // dir
 	seconds  *prometheus.HistogramVec
 	retries  prometheus.Counter
+	shipped  prometheus.Gauge
 }
 
 // NewMeters registers the gate and the metrics; reg may be nil.
@@ -42,15 +43,21 @@ func NewMeters(cfg Config, limits *admission.Registry, reg prometheus.Registerer
 		retries: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "store_bucket_retries_total", Help: "Tries of calls to the bucket after the first.",
 		}),
+		shipped: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "store_shipped_seconds", Help: "When all small objects were last in the bucket, in seconds since 1970; 0 before, and without a bucket.",
+		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.requests, m.bytes, m.seconds, m.retries)
+		reg.MustRegister(m.requests, m.bytes, m.seconds, m.retries, m.shipped)
 	}
 	return m
 }
 
 // Ahead is the budget for reading ahead, in bytes.
 func (m *Meters) Ahead() *admission.Budget { return m.ahead }
+
+// Shipped notes that everything is in the bucket.
+func (m *Meters) Shipped() { m.shipped.SetToCurrentTime() }
 
 func (m *Meters) done(op string, start time.Time, err error) {
 	m.requests.WithLabelValues(op, status.Of(err).String()).Inc()
