@@ -24,14 +24,14 @@ type partialPage struct {
 
 const formPart = 1 // size, held, used
 
-// appendPartial encodes rec as the value of its key.
-func appendPartial(b []byte, rec partialRecord) []byte {
-	b = binary.AppendUvarint(append(b, formPart), uint64(rec.size))
+// encodePartial encodes rec as the value of its key.
+func encodePartial(rec partialRecord) []byte {
+	b := binary.AppendUvarint([]byte{formPart}, uint64(rec.size))
 	b = binary.AppendUvarint(b, uint64(rec.held))
 	return binary.AppendUvarint(b, uint64(rec.used))
 }
 
-// decodePartial is the inverse of appendPartial. It takes nothing else.
+// decodePartial is the inverse of encodePartial. It takes nothing else.
 func decodePartial(root b3.Root, p []byte) (partialRecord, error) {
 	rest := p
 	var size, held, used uint64
@@ -51,7 +51,8 @@ func pageKey(root b3.Root, n int64) []byte {
 	return binary.BigEndian.AppendUint64(rootKey(keyPart, root), uint64(n))
 }
 
-func appendPage(b []byte, bits *bitPage) []byte {
+func encodePage(bits *bitPage) []byte {
+	b := make([]byte, 0, 8*len(bits))
 	for _, word := range bits {
 		b = binary.LittleEndian.AppendUint64(b, word)
 	}

@@ -92,10 +92,10 @@ func (b *blobs) save(st *staging, rec partialRecord, pages []partialPage) error 
 		}
 	}
 	batch := b.index.db.NewBatch()
-	err := batch.Set(rootKey(keyPart, rec.root), appendPartial(nil, rec), nil)
+	err := batch.Set(rootKey(keyPart, rec.root), encodePartial(rec), nil)
 	for i := range pages {
 		if err == nil {
-			err = batch.Set(pageKey(rec.root, pages[i].n), appendPage(nil, &pages[i].bits), nil)
+			err = batch.Set(pageKey(rec.root, pages[i].n), encodePage(&pages[i].bits), nil)
 		}
 	}
 	if err != nil {
@@ -191,14 +191,14 @@ func dropPart(batch *pebble.Batch, root b3.Root) error {
 	return batch.DeleteRange(pageKey(root, 0), pageKey(root, -1), nil)
 }
 
-// forgetPart removes a part of root, without sync: a crash that undoes it is
-// noticed, for the files are gone.
+// forgetPart removes a part of root, with sync: a bitmap that came back beside a
+// newer file of that name would call here what is not.
 func (x *index) forgetPart(root b3.Root) error {
 	batch := x.db.NewBatch()
 	if err := dropPart(batch, root); err != nil {
 		return err
 	}
-	return x.apply(batch, false)
+	return x.apply(batch, true)
 }
 
 // part returns what is noted of a part of root.
