@@ -220,4 +220,3 @@ func TestCrashPartial(t *testing.T) {
 		t.Error("the script met too few crash points to mean anything")
 	}
 }
-
