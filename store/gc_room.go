@@ -125,13 +125,18 @@ func (s *Store) bounds() bounds {
 	return b
 }
 
-// memoryCap is what the memory backend can hold, less what it loses to
-// rounding; 0 for another backend.
+// memoryCap is how many bytes of objects the memory backend can hold; 0 for
+// another backend. What the objects take beside them is left out: rounding, the
+// outboards, with as much again for those of puts under way, and objects that
+// are removed and still being read.
 func (s *Store) memoryCap() int64 {
 	if s.cfg.Backend != BackendMemory {
 		return 0
 	}
-	return max(1, int64(s.cfg.MemoryBytes)-max(0, s.RAM().Used-s.usage().Bytes))
+	limit, ram, used := int64(s.cfg.MemoryBytes), s.RAM(), s.usage().Bytes
+	outboards := func(n int64) int64 { return n / (b3.GroupSize / b3.ParentSize) }
+	removed := max(0, ram.Used-ram.Wasted-used-outboards(used))
+	return max(1, limit-2*outboards(limit)-ram.Wasted-removed)
 }
 
 // Space says how full the store is. It does no I/O and works in every phase.

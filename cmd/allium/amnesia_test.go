@@ -25,7 +25,7 @@ var watched = strings.Fields(`open openat openat2 creat rename renameat renameat
 
 // TestAmnesiaWritesNothing runs a micronode from its start to its end under
 // strace, through adding, fetching from another node, reading by the gateway,
-// pins, verification and removal: it opens no file for writing, makes no name
+// pins, verification and eviction: it opens no file for writing, makes no name
 // but those of its socket, and leaves nothing.
 func TestAmnesiaWritesNothing(t *testing.T) {
 	t.Parallel()
@@ -41,7 +41,7 @@ func TestAmnesiaWritesNothing(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")
 	cmd := traced(trace, "--home", home, "run", "--profile", "micronode", "--listen", "/ip4/127.0.0.1/tcp/0",
 		"--gateway", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--bootstrap", peer)
-	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "HOME="+tmp)
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "HOME="+tmp, "ALLIUM_STORE__MEMORY_BYTES=8MiB")
 	gateway := awaitReady(t, cmd)
 
 	mine := filepath.Join(t.TempDir(), "mine")
@@ -62,6 +62,13 @@ func TestAmnesiaWritesNothing(t *testing.T) {
 	allium(t, home, "ls", fetched)
 	allium(t, home, "pin", "rm", fetchedLarge)
 	allium(t, home, "pin", "rm", added)
+	spill := filepath.Join(t.TempDir(), "spill")
+	for i := range 4 { // 10 MiB go into 8: the collector has to make room
+		if err := os.WriteFile(spill, pattern(largeSize, 3+2*i), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		allium(t, home, "add", "-q", "--no-pin", spill)
+	}
 	if version := allium(t, home, "id"); version == "" {
 		t.Error("the node does not say who it is")
 	}
