@@ -50,6 +50,10 @@ var verbs = map[string]verb{
 	"pin/rm": {method: http.MethodPost, params: []param{keyParam, labelParam}, serve: serveAction(func(ctx context.Context, n Node, q params) error {
 		return n.Unpin(ctx, q.text("key"), q.text("label"))
 	})},
+	"gc/run": {method: http.MethodPost, params: []param{{"all", boolean}, {"dry", boolean}, {"fast", boolean}, {"list", boolean}}, serve: (*Gateway).apiGC},
+	"gc/why": {method: http.MethodGet, params: []param{keyParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.GCWhy, error) {
+		return n.GCWhy(ctx, q.text("key"))
+	})},
 	"pin/ls": {method: http.MethodGet, serve: func(g *Gateway, w *response, r *http.Request, _ params) error {
 		return sendSeq(w, r, batched, g.deps.Node.Pins(r.Context()))
 	}},

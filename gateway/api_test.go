@@ -83,6 +83,12 @@ func TestRoundTrip(t *testing.T) {
 			return first(c.Pin(ctx, key, client.PinOptions{Recursive: true, Label: "y"}))
 		}},
 		{"unpin " + key + " y", nil, func() (any, error) { return nil, c.Unpin(ctx, key, "y") }},
+		{"gc {All:true Dry:true Fast:false List:true}", []any{fakeGC, []client.GCObject{fakeGone}}, func() (any, error) {
+			var gone []client.GCObject
+			r, err := c.GC(ctx, client.GCOptions{All: true, Dry: true, List: true}, nil, func(v client.GCObject) error { gone = append(gone, v); return nil })
+			return []any{r, gone}, err
+		}},
+		{"why " + key, fakeWhy, func() (any, error) { return first(c.GCWhy(ctx, key)) }},
 		{"pins", []client.Pin{fakePin}, func() (any, error) { return first(collect(c.Pins(ctx))) }},
 		{"providers " + key + " 5 fresh false trace false", []client.Provider{fakeProvider}, func() (any, error) { return first(collect(c.Providers(ctx, key, 5))) }},
 		{"providers " + key + " 32 fresh true trace false", []client.Provider{fakeProvider}, func() (any, error) {

@@ -34,6 +34,10 @@ var (
 	fakeEntries = []client.Entry{{Name: "a", Kind: client.File, Root: fakeRoot, Size: 3}, {Name: "été", Kind: client.Link, Target: "a"}}
 	fakeChanges = []client.Change{{Op: client.ChangedEntry, Path: "été/a", Old: &fakeEntries[0], New: &fakeEntries[1]}, {Op: client.AddedEntry, Path: "b", New: &fakeEntries[0]}}
 	fakeStat    = client.Stat{Root: fakeRoot, CID: fakeRoot.CID().String(), Kind: client.File, Size: 5, Groups: 1, Local: true, Pins: []client.Pin{fakePin}}
+	fakeGone    = client.GCObject{Root: fakeRoot, Size: 3, Used: fakeTime}
+	fakeGC      = client.GCReport{Dry: true, Classes: []client.GCClass{{Class: "removed", GCCount: client.GCCount{Objects: 1, Bytes: 3}}}, Max: client.GCCount{Bytes: 9}, TookMS: 1.5,
+		Damaged: []client.GCDamage{{Pin: fakePin, Node: fakeRoot, Path: "a/b", Fix: "fetch it"}}}
+	fakeWhy     = client.GCWhy{Root: fakeRoot, Kept: true, Here: "whole", Size: 4, Used: fakeTime, Pins: []client.Pin{fakePin}, Above: &fakePin, Path: []client.GCStep{{Root: fakeRoot, Name: "x"}}, Leases: 2, Held: true}
 	fakePin     = client.Pin{Root: fakeRoot, Recursive: true, Label: "l", Since: fakeTime}
 	fakeChecked = []client.Verified{{Root: fakeRoot, Size: 5}, {Root: fakeRoot, Size: 6, Error: &status.Report{Reason: "corrupt", Message: "group 3"}}}
 	fakeTrace   = client.Trace{End: "hop_exceeded", Hops: 5, Probes: 2, Hedges: 1, TookMS: 12.5, Steps: []client.Step{
@@ -162,6 +166,18 @@ func (n *fakeNode) Files(_ context.Context, roots []b3.Root) (*client.Stream, er
 
 func (n *fakeNode) Pin(_ context.Context, key string, o client.PinOptions) (client.Pin, error) {
 	return fakePin, n.call(key, "pin %s %+v", key, o)
+}
+
+func (n *fakeNode) GC(_ context.Context, o client.GCOptions, progress client.ProgressFunc, removed func(client.GCObject) error) (client.GCReport, error) {
+	progress(client.Progress{Objects: 1})
+	if err := removed(fakeGone); err != nil {
+		return client.GCReport{}, err
+	}
+	return fakeGC, n.call("", "gc %+v", o)
+}
+
+func (n *fakeNode) GCWhy(_ context.Context, key string) (client.GCWhy, error) {
+	return fakeWhy, n.call(key, "why %s", key)
 }
 
 func (n *fakeNode) Unpin(_ context.Context, key, label string) error {

@@ -65,8 +65,9 @@ func (f fetched) Open(ctx context.Context, root b3.Root) (resolver.LocalObject, 
 }
 
 // Has implements resolver.Local.
+// What is here need not be fetched, so it is kept as if it came just now.
 func (f fetched) Has(ctx context.Context, roots []b3.Root) ([]bool, error) {
-	has, err := f.st.Has(ctx, roots)
+	has, err := f.st.Keep(ctx, roots)
 	answer := make([]bool, len(has))
 	for i, p := range has {
 		answer[i] = p == store.Complete

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -29,6 +30,7 @@ func newAPI(n *Node, objects gateway.Objects) *api {
 	a.storeAPI = storeAPI{
 		st: n.store, objects: objects,
 		fetchTree: func(ctx context.Context, root b3.Root) error {
+			defer n.store.Hold()()
 			_, err := n.resolver.FetchTree(ctx, root, resolver.FetchOptions{})
 			return err
 		},
@@ -42,6 +44,10 @@ func newAPI(n *Node, objects gateway.Objects) *api {
 	}
 	return a
 }
+
+// fetchGrace is how long nothing of a fetched tree is evicted before its pin
+// comes.
+const fetchGrace = time.Minute
 
 // Fetch implements client.Node.
 func (a *api) Fetch(ctx context.Context, key string, progress client.ProgressFunc) (client.Fetched, error) {
@@ -58,6 +64,9 @@ func (a *api) Fetch(ctx context.Context, key string, progress client.ProgressFun
 			progress(client.Progress{Bytes: p.Bytes, TotalBytes: p.BytesKnown, Resumed: p.Resumed, Objects: p.Objects, TotalObjects: p.ObjectsKnown})
 		}
 	}
+	// What was fetched stays for whoever asks for the pin next.
+	release := a.st.Hold()
+	defer time.AfterFunc(fetchGrace, release)
 	info, err := a.n.resolver.FetchTree(ctx, root, o)
 	if err != nil {
 		return client.Fetched{}, err

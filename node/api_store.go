@@ -52,6 +52,7 @@ func (a *storeAPI) AddItems(ctx context.Context, items Items, o client.AddOption
 			yield(client.Added{}, errNoContent)
 			return
 		}
+		defer a.st.Hold()() // until the pins are set
 		var stats AddStats
 		if progress != nil {
 			items = reporting(items, &stats, progress)

@@ -86,7 +86,7 @@ func (a *storeAPI) Keep(ctx context.Context, roots []b3.Root) ([]bool, error) {
 	if a.amnesia {
 		return nil, status.Errorf(status.Amnesia, "this node keeps its store in RAM and nothing for long; send the files themselves")
 	}
-	has, err := a.st.Has(ctx, roots)
+	has, err := a.st.Keep(ctx, roots)
 	if err != nil {
 		return nil, err
 	}

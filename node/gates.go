@@ -12,6 +12,25 @@ const (
 	seedsNeededTestnet = 1
 )
 
+// spaceGate shuts when puts are refused for want of room, and opens when
+// enough was removed or unpinned. It counts the bytes that are free, or those
+// below the bound.
+func (n *Node) spaceGate() Reading {
+	sp := n.store.Space()
+	r := Reading{Fix: sp.FullReason, RetryAfter: 5 * time.Second}
+	switch {
+	case !sp.Full:
+		return yesNo(true, "")
+	case sp.Free >= 0 && sp.Free < 2*sp.Reserve:
+		r.Have, r.Need = sp.Free, 2*sp.Reserve
+	case sp.Used.Bytes > sp.Low.Bytes:
+		r.Have, r.Need = max(0, sp.Max.Bytes-sp.Used.Bytes), sp.Max.Bytes-sp.Low.Bytes
+	default:
+		r.Have, r.Need = max(0, sp.Max.Objects-sp.Used.Objects), sp.Max.Objects-sp.Low.Objects
+	}
+	return r
+}
+
 // bootstrapGate needs 3 seeds of those that may be dialled, or all where there
 // are fewer; 1 in a testnet. The first node of a network has none and needs none.
 func (n *Node) bootstrapGate() Reading {

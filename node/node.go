@@ -331,6 +331,7 @@ func (n *Node) gates() []Gate {
 			err := n.store.Stats().WriteErr
 			return yesNo(err == nil, fmt.Sprintf("nothing more is written since: %v; repair the disk and restart the node", err))
 		}},
+		{Name: "store_space", Scope: GatesWrites, Check: n.spaceGate},
 		{Name: "bootstrap", Check: n.bootstrapGate},
 		{Name: "routing_table", Check: n.tableGate},
 	}

@@ -74,7 +74,7 @@ type room struct {
 // usage is what is used now.
 func (s *Store) usage() GCCount {
 	t := s.backend.totals()
-	return GCCount{Objects: t.objects.Load() + s.room.objects.Load(), Bytes: t.bytes.Load() + s.room.bytes.Load()}
+	return GCCount{Objects: t.objects.Load() + s.room.objects.Load(), Bytes: t.bytes.Load() + s.partials.bytes.Load() + s.room.bytes.Load()}
 }
 
 // free is what the disk has left.
@@ -183,6 +183,17 @@ func (s *Store) give(n GCCount) {
 // takeRoom takes n, at once or after an eviction that it asks for and waits
 // for, 5 s at most. Otherwise it is no_space, before anything was written.
 func (s *Store) takeRoom(ctx context.Context, n GCCount) error {
+	if err := s.waitRoom(ctx.Done(), n); err != errGone {
+		return err
+	}
+	return ctx.Err()
+}
+
+// errGone says that whoever waited does not want it any more.
+var errGone = errors.New("gone")
+
+// waitRoom is takeRoom until gone is closed.
+func (s *Store) waitRoom(gone <-chan struct{}, n GCCount) error {
 	if s.take(n) {
 		return nil
 	}
@@ -214,8 +225,8 @@ func (s *Store) takeRoom(ctx context.Context, n GCCount) error {
 		case <-moved:
 		case <-timer.C:
 			return s.fullError(n)
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-gone:
+			return errGone
 		case <-s.stop:
 			return ErrDraining
 		}

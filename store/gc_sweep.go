@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"allium/protocols/b3"
+	"allium/protocols/status"
 )
 
 // candidate is an object that nothing was seen to hold.
@@ -55,6 +56,14 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 	for e, err := range c.s.entries(ctx) {
 		if err == nil {
 			err = take(candidate{entry: e, charge: e.size + b3.OutboardSize(e.size)})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for p, err := range c.s.Partials(ctx) {
+		if err == nil {
+			err = take(candidate{entry: entry{root: p.Root, size: p.Held, used: minuteOf(p.Used)}, charge: p.Held, partial: true})
 		}
 		if err != nil {
 			return err
@@ -132,6 +141,14 @@ func (c *cycle) removeUnheld(ctx context.Context, batch []candidate) (gone []can
 	var es []entry
 	var out []candidate
 	for _, o := range batch {
+		if o.partial {
+			if ok, err := c.removePartial(ctx, o); err != nil {
+				return gone, err
+			} else if ok {
+				gone = append(gone, o)
+			}
+			continue
+		}
 		over, err := s.roots.remove(o.root)
 		if err != nil {
 			c.move(o, GCCache, GCLeased)
@@ -159,6 +176,25 @@ func (c *cycle) removeUnheld(ctx context.Context, batch []candidate) (gone []can
 		}
 	}
 	return gone, nil
+}
+
+// removePartial removes what is here of an object unless it is in use.
+func (c *cycle) removePartial(ctx context.Context, o candidate) (bool, error) {
+	if class := c.classify(o); class != GCCache {
+		c.move(o, GCCache, class)
+		return false, nil
+	}
+	err := c.s.RemovePartial(ctx, o.root)
+	switch status.Of(err) {
+	case status.OK:
+		return true, nil
+	case status.Conflict:
+		c.move(o, GCCache, GCLeased)
+		return false, nil
+	case status.NotFound: // it became whole, or was removed
+		return false, nil
+	}
+	return false, err
 }
 
 // lastLook is classify of an object whose removal is registered: what it finds

@@ -39,8 +39,14 @@ func (s *Store) keep(ctx context.Context, root b3.Root) (Presence, error) {
 	s.roots.acquire(root)
 	defer s.roots.release(root)
 	e, ok, err := s.find(root)
-	if err != nil || !ok || e.corrupt {
+	if err == nil && ok && !e.corrupt {
+		return Complete, s.usedOrWait(ctx, root, e.added)
+	}
+	if err == nil {
+		_, ok, err = s.partial(root)
+	}
+	if err != nil || !ok {
 		return Absent, err
 	}
-	return Complete, s.usedOrWait(ctx, root, e.added)
+	return PartlyHere, nil
 }

@@ -76,6 +76,12 @@ func (s *Store) begin(ctx context.Context, root b3.Root, size int64) (*Ingest, e
 	if err != nil {
 		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
 	}
+	room := GCCount{Objects: 1, Bytes: min(size, b3.GroupSize)} // to begin with
+	if err := s.takeRoom(ctx, room); err != nil {
+		permit()
+		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
+	}
+	s.give(room)
 	s.roots.acquire(root)
 	p, err := s.partialFor(ctx, root, size)
 	if err != nil {
@@ -157,7 +163,10 @@ func (in *Ingest) Write(item b3.Proved) error {
 	if err != nil || here {
 		return err
 	}
-	err = p.write(item)
+	if err = p.s.waitRoom(nil, GCCount{Bytes: int64(len(item.Data()))}); err == nil {
+		err = p.write(item)
+		p.s.give(GCCount{Bytes: int64(len(item.Data()))})
+	}
 	p.endWrite(item, err)
 	if err != nil {
 		return fmt.Errorf("store: ingest %s: %w", p.root, err)

@@ -167,13 +167,17 @@ func (s *Store) holder(ctx context.Context, root b3.Root) (*Chain, error) {
 	if len(own) == 1 && own[0].Root == root {
 		return &Chain{Pin: own[0], Steps: []Step{{Root: root}}}, nil
 	}
-	return s.above(ctx, root)
+	c, bad, err := s.above(ctx, root)
+	if err == nil && c == nil && bad != nil {
+		err = bad.err(root)
+	}
+	return c, err
 }
 
-// above returns the first recursive pin found that holds root from above.
-func (s *Store) above(ctx context.Context, root b3.Root) (*Chain, error) {
+// above returns the first recursive pin found that holds root from above, and
+// the first damage met on the way.
+func (s *Store) above(ctx context.Context, root b3.Root) (_ *Chain, bad *GCDamage, err error) {
 	var pin Pin
-	var bad *GCDamage
 	w := walker{
 		s: s, pause: func(ctx context.Context) error { return alive(ctx, s.stop) },
 		visit: func(r b3.Root) bool { return r == root },
@@ -185,7 +189,7 @@ func (s *Store) above(ctx context.Context, root b3.Root) (*Chain, error) {
 	}
 	for p, err := range s.Pins(ctx) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if !p.Recursive || p.Root == root {
 			continue
@@ -193,16 +197,13 @@ func (s *Store) above(ctx context.Context, root b3.Root) (*Chain, error) {
 		pin = p
 		steps, found, err := w.walk(ctx, p.Root)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if found {
-			return &Chain{Pin: p, Steps: steps}, nil
+			return &Chain{Pin: p, Steps: steps}, bad, nil
 		}
 	}
-	if bad != nil {
-		return nil, bad.err(root)
-	}
-	return nil, nil
+	return nil, bad, nil
 }
 
 func describe(p Pin) string {

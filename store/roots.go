@@ -88,10 +88,13 @@ func (r *roots) begin(root b3.Root) (over func(), err error) {
 }
 
 // inUse reports whether root is leased.
-func (r *roots) inUse(root b3.Root) bool {
+func (r *roots) inUse(root b3.Root) bool { return r.count(root) > 0 }
+
+// count is the number of root's leases.
+func (r *roots) count(root b3.Root) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.leases[root] > 0
+	return r.leases[root]
 }
 
 func (r *roots) removing(root b3.Root) bool {

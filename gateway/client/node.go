@@ -45,6 +45,12 @@ type Store interface {
 	Pin(ctx context.Context, key string, o PinOptions) (Pin, error)
 	// Unpin removes the pin with that label (empty: all of the object's pins).
 	Unpin(ctx context.Context, key, label string) error
+	// GC removes objects that nothing holds, those used least recently until the
+	// low-water mark or all. removed is told each, if o.List; its error ends the
+	// collection.
+	GC(ctx context.Context, o GCOptions, progress ProgressFunc, removed func(GCObject) error) (GCReport, error)
+	// GCWhy says what keeps an object, which need not be here.
+	GCWhy(ctx context.Context, key string) (GCWhy, error)
 	// Pins yields the pins by address.
 	Pins(ctx context.Context) iter.Seq2[Pin, error]
 }

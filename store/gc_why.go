@@ -1,0 +1,89 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"allium/protocols/b3"
+)
+
+// maxWhyPins bounds the pins that a Why lists.
+const maxWhyPins = 64
+
+// Why says what holds one object.
+type Why struct {
+	Root     b3.Root
+	Presence Presence
+	Corrupt  bool
+	Size     int64     // bytes that are here
+	Used     time.Time // last use, to the minute; zero when it is not here or unknown
+	Pins     []Pin     // of its own, at most 64
+	Above    *Chain    // the first recursive pin found that holds it from above; nil: none
+	Unknown  error     // conflict: a directory below a pin is damaged, so there may be one
+	Leases   int       // readers, puts and downloads that use it now
+	Ingest   bool      // it is being downloaded
+	Held     bool      // an add or a fetch under way keeps it until its pin is set
+}
+
+// Kept reports whether a collection would leave the object.
+func (w Why) Kept() bool {
+	return len(w.Pins) > 0 || w.Above != nil || w.Unknown != nil || w.Leases > 0 || w.Ingest || w.Held
+}
+
+// Why finds out what holds root, which need not be here. It reads the
+// directories below recursive pins until it finds root.
+func (s *Store) Why(ctx context.Context, root b3.Root) (Why, error) {
+	if err := s.admit(ctx); err != nil {
+		return Why{}, err
+	}
+	defer s.leave()
+	w := Why{Root: root, Leases: s.roots.count(root)}
+	s.mu.Lock()
+	_, w.Ingest = s.running[root]
+	s.mu.Unlock()
+	if err := s.whyHere(&w); err != nil {
+		return Why{}, fmt.Errorf("store: why %s: %w", root, err)
+	}
+	page, err := s.backend.pins(root, "", make([]Pin, 0, maxWhyPins))
+	if err != nil {
+		return Why{}, fmt.Errorf("store: why %s: %w", root, err)
+	}
+	for _, p := range page {
+		if p.Root == root {
+			w.Pins = append(w.Pins, p)
+		}
+	}
+	above, damage, err := s.above(ctx, root)
+	if err != nil {
+		return Why{}, fmt.Errorf("store: why %s: %w", root, err)
+	}
+	if w.Above = above; above == nil && damage != nil {
+		w.Unknown = damage.err(root)
+	}
+	return w, nil
+}
+
+// whyHere fills in what is here and when it was used.
+func (s *Store) whyHere(w *Why) error {
+	e, ok, err := s.find(w.Root)
+	if err != nil {
+		return err
+	}
+	var used minute
+	if ok {
+		w.Presence, w.Corrupt, w.Size = Complete, e.corrupt, e.size
+		noted := s.touches.usedAt(w.Root)
+		if used, err = s.backend.usedAt(e); err != nil {
+			return err
+		}
+		used = max(used, noted)
+	} else if rec, ok, err := s.partial(w.Root); err != nil {
+		return err
+	} else if ok {
+		w.Presence, w.Size, used = PartlyHere, rec.held, rec.used
+	}
+	w.Used = used.time()
+	w.Held = w.Presence != Absent && s.touches.held(used)
+	return nil
+}
