@@ -76,12 +76,16 @@ type adding struct {
 // addTrees stores what items yields and calls each for every tree once it is
 // durable. On error the objects of an unfinished tree stay as unpinned cache:
 // nothing refers to them.
-func addTrees(ctx context.Context, st *store.Store, items Items, stats *AddStats, each func(context.Context, client.Added) error) error {
+//
+// What is stored or found is held until it returns, so that each can pin it.
+// charge counts what is new; it may be nil.
+func addTrees(ctx context.Context, st *store.Store, charge *store.Charge, items Items, stats *AddStats, each func(context.Context, client.Added) error) error {
+	defer st.Hold()()
 	workers := min(addWorkers, 2*runtime.GOMAXPROCS(0))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers + 2)
 	p := &addPipeline{
-		st: st, stats: stats, each: each,
+		st: st, put: store.PutOptions{Deferred: true, Charge: charge}, stats: stats, each: each,
 		ordered: make(chan *adding, addAhead), // bound: addAhead items of at most smallFile bytes each
 		jobs:    make(chan *adding),
 	}
@@ -98,6 +102,7 @@ func addTrees(ctx context.Context, st *store.Store, items Items, stats *AddStats
 
 type addPipeline struct {
 	st      *store.Store
+	put     store.PutOptions
 	stats   *AddStats
 	each    func(context.Context, client.Added) error
 	ordered chan *adding // every item, in the tree's order
@@ -147,7 +152,10 @@ func (p *addPipeline) body(ctx context.Context, a *adding) (inline bool, err err
 		return false, err
 	}
 	defer close(a.done)
-	a.info, a.err = p.put(ctx, a.Body)
+	if a.err = p.put.Charge.Fits(a.Size); a.err != nil {
+		return true, a.err
+	}
+	a.info, a.err = p.stream(ctx, a.Body)
 	return true, a.err
 }
 
@@ -171,7 +179,7 @@ func (p *addPipeline) file(ctx context.Context, a *adding) (store.Info, error) {
 	}
 	if a.Open == nil {
 		p.stats.Bytes.Add(int64(len(a.data)))
-		info, err := p.st.PutBytes(ctx, a.data, store.PutOptions{Deferred: true})
+		info, err := p.st.PutBytes(ctx, a.data, p.put)
 		a.data = nil
 		return info, err
 	}
@@ -180,7 +188,12 @@ func (p *addPipeline) file(ctx context.Context, a *adding) (store.Info, error) {
 		return store.Info{}, err
 	}
 	defer f.Close()
-	info, err := p.put(ctx, f)
+	if a.stat != nil && a.stat.Size() > smallFile {
+		if err := p.put.Charge.Fits(a.stat.Size()); err != nil {
+			return store.Info{}, err
+		}
+	}
+	info, err := p.stream(ctx, f)
 	if l, ok := f.(learner); ok && err == nil {
 		l.learn(info.Root)
 	}
@@ -190,13 +203,17 @@ func (p *addPipeline) file(ctx context.Context, a *adding) (store.Info, error) {
 // known finds the object that a is said to be. An item without other bytes is
 // conflict where the store has not got it.
 func (p *addPipeline) known(ctx context.Context, a *adding) (store.Info, error) {
+	has, err := p.st.Keep(ctx, []b3.Root{a.Root})
+	if err != nil {
+		return store.Info{}, err
+	}
 	info, err := p.st.Stat(ctx, a.Root)
 	out := status.Of(err)
 	switch {
-	case err == nil:
+	case err == nil && has[0] == store.Complete:
 		a.reused = true
 		return info, nil
-	case out != status.NotFound && out != status.Corrupt:
+	case err != nil && out != status.NotFound && out != status.Corrupt:
 		return store.Info{}, err
 	case a.Open == nil:
 		return store.Info{}, &status.Error{
@@ -211,8 +228,8 @@ func (p *addPipeline) known(ctx context.Context, a *adding) (store.Info, error) 
 // address which the store has not got.
 const missingReference = "missing_reference"
 
-func (p *addPipeline) put(ctx context.Context, r io.Reader) (store.Info, error) {
-	return p.st.Put(ctx, countingReader{r, &p.stats.Bytes}, store.PutOptions{Deferred: true})
+func (p *addPipeline) stream(ctx context.Context, r io.Reader) (store.Info, error) {
+	return p.st.Put(ctx, countingReader{r, &p.stats.Bytes}, p.put)
 }
 
 // countingReader counts what is read through it.

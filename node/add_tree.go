@@ -113,7 +113,7 @@ func (t *treeBuilder) new(info store.Info) {
 
 // put stores one manifest node.
 func (t *treeBuilder) put(ctx context.Context, node []byte) (b3.Root, error) {
-	info, err := t.pipeline.st.PutBytes(ctx, node, store.PutOptions{Deferred: true})
+	info, err := t.pipeline.st.PutBytes(ctx, node, t.pipeline.put)
 	t.new(info)
 	return info.Root, err
 }

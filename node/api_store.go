@@ -57,10 +57,15 @@ func (a *storeAPI) AddItems(ctx context.Context, items Items, o client.AddOption
 		if progress != nil {
 			items = reporting(items, &stats, progress)
 		}
+		var charge *store.Charge
+		if !o.NoPin {
+			charge = a.st.Charge(o.Label)
+			defer charge.Release()
+		}
 		stopped := false
-		err := addTrees(ctx, a.st, items, &stats, func(ctx context.Context, added client.Added) error {
+		err := addTrees(ctx, a.st, charge, items, &stats, func(ctx context.Context, added client.Added) error {
 			if !o.NoPin {
-				if err := a.pin(ctx, added.Root, store.PinOptions{Recursive: added.Kind == client.Directory, Label: o.Label}); err != nil {
+				if err := a.pin(ctx, added.Root, store.PinOptions{Recursive: added.Kind == client.Directory, Label: o.Label, Charge: charge}); err != nil {
 					return err
 				}
 			}

@@ -41,6 +41,8 @@ type Config struct {
 	ScrubDuty     float64         `koanf:"scrub_duty" doc:"share of the time that the background check works at most, above 0 and up to 1" disk:""`
 	ScrubInterval time.Duration   `koanf:"scrub_interval" doc:"how often the background check begins anew, 1m at least" disk:""`
 
+	Quotas []string `koanf:"quotas" doc:"what the pins of a label may lead to, label=bytes or label=bytes/objects; the label * is each other one, and the empty label pins without one. What an object counts does not depend on what else holds it. With quotas, opening the store reads the directories below its pins"`
+
 	Puts        int64 `koanf:"puts" doc:"streaming puts running at once, about 1 MiB of RAM each; further ones wait"`
 	PutsWait    int64 `koanf:"puts_wait" doc:"streaming puts waiting to run; the next gets busy"`
 	Ingests     int64 `koanf:"ingests" doc:"downloads being written at once, at most 64 KiB of RAM and two files each; further ones wait"`
@@ -94,6 +96,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("store.backend is %q: must be %s, %s or %s", c.Backend, BackendEmbedded, BackendS3, BackendMemory)
 	}
 	if err := c.S3.Validate(c.Backend == BackendS3); err != nil {
+		return err
+	}
+	if _, err := parseQuotas(c.Quotas); err != nil {
 		return err
 	}
 	for _, n := range []struct {

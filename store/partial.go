@@ -329,7 +329,7 @@ func (p *partial) retire() {
 // or all that came. The caller holds the saving token.
 func (p *partial) commit(ctx context.Context, deferred bool) (Info, error) {
 	if p.st == nil {
-		return p.s.commitSmall(ctx, p.root, p.buf, deferred)
+		return p.s.commitSmall(ctx, p.root, p.buf, PutOptions{Deferred: deferred})
 	}
 	if p.st.kept {
 		if !p.s.partials.enter() {

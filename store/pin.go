@@ -24,6 +24,7 @@ type Pin struct {
 type PinOptions struct {
 	Recursive bool
 	Label     string
+	Charge    *Charge // of the add that the pin ends, whose count becomes the pin's; may be nil
 }
 
 // MaxLabel is the length of a pin's label in bytes.
@@ -32,7 +33,8 @@ const MaxLabel = 255
 // Pin adds a pin, or replaces the one with the same label, durably. The object
 // must be there: not_found tells to fetch it first. A recursive pin holds
 // whatever is below root as it arrives; root may be a file. What was there when
-// Pin returns nil stays, whatever a garbage collection was about to do.
+// Pin returns nil stays, whatever a garbage collection was about to do. quota
+// says that the label holds as much as it may (Config.Quotas).
 func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
 	if err := checkLabel(opt.Label); err != nil {
 		return err
@@ -54,7 +56,7 @@ func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
 		return notFound(root)
 	}
 	p := Pin{Root: root, Label: opt.Label, Recursive: opt.Recursive, Created: time.Now().UTC().Truncate(time.Second)}
-	if err := s.backend.setPin(p); err != nil {
+	if err := s.setPin(ctx, p, e.size, opt.Charge); err != nil {
 		return fmt.Errorf("store: pin %s: %w", root, err)
 	}
 	s.used(root, e.added)
@@ -75,7 +77,7 @@ func (s *Store) Unpin(ctx context.Context, root b3.Root, label string) error {
 		return err
 	}
 	defer s.leave()
-	ok, err := s.backend.dropPin(root, label)
+	ok, err := s.dropPin(ctx, root, label)
 	if err != nil {
 		return fmt.Errorf("store: unpin %s: %w", root, err)
 	}

@@ -16,6 +16,7 @@ import (
 type PutOptions struct {
 	Expect   b3.Root // other content is refused with bad_digest; zero takes any
 	Deferred bool    // acknowledged by the next Flush, not visible before it is durable
+	Charge   *Charge // counts what is new before it is written, and refuses with quota; may be nil
 }
 
 // Info describes one object.
@@ -78,7 +79,7 @@ func (s *Store) putSmall(ctx context.Context, p []byte, opt PutOptions) (Info, e
 	if err := opt.check(root); err != nil {
 		return Info{}, err
 	}
-	info, err := s.commitSmall(ctx, root, p, opt.Deferred)
+	info, err := s.commitSmall(ctx, root, p, opt)
 	if err != nil {
 		return Info{}, fmt.Errorf("store: put: %w", err)
 	}
@@ -86,7 +87,7 @@ func (s *Store) putSmall(ctx context.Context, p []byte, opt PutOptions) (Info, e
 }
 
 // commitSmall stores p, which hashes to root.
-func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, deferred bool) (Info, error) {
+func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, opt PutOptions) (Info, error) {
 	if err := s.admit(ctx); err != nil {
 		return Info{}, err
 	}
@@ -98,12 +99,15 @@ func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, deferre
 	if err != nil || there {
 		return info, err
 	}
+	if err := opt.Charge.take(load{info.Size, 1}); err != nil {
+		return info, err
+	}
 	room := GCCount{Objects: 1, Bytes: info.Size}
 	if err := s.takeRoom(ctx, room); err != nil {
 		return info, err
 	}
 	defer s.give(room)
-	info.New, err = s.backend.put(ctx, root, p, deferred)
+	info.New, err = s.backend.put(ctx, root, p, opt.Deferred)
 	if err == nil {
 		s.arrived(root, manifest.IsManifest(p))
 	}
@@ -134,6 +138,10 @@ func (s *Store) settled(ctx context.Context, root b3.Root) (bool, error) {
 
 // putLarge streams r, which holds more than one group, into a staged object.
 func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info, error) {
+	count := &charged{c: opt.Charge, r: r}
+	if opt.Charge != nil {
+		r = count
+	}
 	room := &growing{ctx: ctx, s: s, r: r}
 	defer room.done()
 	if err := room.grow(); err != nil { // before the disk is touched
@@ -148,11 +156,13 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 		err = opt.check(root)
 	}
 	if err != nil {
+		count.settle(false)
 		s.discard(st)
 		st.close()
 		return Info{}, err
 	}
 	info, err := s.commitLarge(ctx, root, size, st, opt.Deferred, st.close)
+	count.settle(err == nil && info.New)
 	if err != nil {
 		return Info{}, fmt.Errorf("store: put: %w", err)
 	}

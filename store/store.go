@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -40,6 +41,7 @@ type Store struct {
 	roots   *roots
 	touches *touches
 	gc      *collector
+	quotas  *quotas
 	room    room
 	hot     *hot      // nil: none
 	scrub   *scrubber // nil: none
@@ -107,6 +109,11 @@ func New(cfg Config, deps Deps) (*Store, error) {
 			Name: "store.ingests", Path: "resolver → downloads being written", Policy: "wait, then busy",
 		}, cfg.Ingests, cfg.IngestsWait),
 	}
+	limits, err := parseQuotas(cfg.Quotas)
+	if err != nil {
+		return nil, err
+	}
+	s.quotas = newQuotas(limits, deps)
 	s.room.free = -1
 	s.room.waits = deps.Limits.NewGate(admission.Spec{
 		Name: "store.room", Path: "puts and downloads → waiting for an eviction to make room", Policy: "no_space",
@@ -116,7 +123,6 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		s.backend = newMemory(int64(cfg.MemoryBytes))
 	} else {
 		s.backend = newDisk(cfg, deps, meters)
-		var err error
 		if s.hot, err = newHot(int64(cfg.HotBytes)); err != nil {
 			return nil, err
 		}
@@ -149,19 +155,25 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	wg.Go(func() { s.partials.serve(serving) })
 	// This cannot fail: only Run moves the phase.
 	_ = s.advance(opening, opened)
+	finish := func() error {
+		s.drain()
+		s.partials.close()
+		stop()
+		wg.Wait()
+		if err := s.backend.close(); err != nil {
+			return fmt.Errorf("store: close: %w", err)
+		}
+		return nil
+	}
+	if err := s.weighAll(ctx); err != nil {
+		return errors.Join(err, finish())
+	}
 	wg.Go(func() { s.keepTouches(serving) })
 	wg.Go(func() { s.evictLoop(serving) })
 	wg.Go(func() { s.scrub.run(ctx) })
 	ready()
 	<-ctx.Done()
-	s.drain()
-	s.partials.close()
-	stop()
-	wg.Wait()
-	if err := s.backend.close(); err != nil {
-		return fmt.Errorf("store: close: %w", err)
-	}
-	return nil
+	return finish()
 }
 
 func (s *Store) advance(from, to phase) error {
