@@ -8,6 +8,8 @@
 //     against the reference pipe (pread + hash → one libp2p stream → hash +
 //     write + fdatasync) and against a raw stream copy;
 //   - add and cold fetch of ten thousand small files;
+//   - fetch of the large file from three providers that send 100 MB/s each, and
+//     what is fetched twice when the fetching node is killed half-way;
 //   - start and idle memory of a node;
 //   - a node of default limits that 32 peers ask for peers and providers, at the
 //     rate it has to stand and at twice that;
@@ -114,6 +116,8 @@ var parts = []part{
 	{"large", []func(context.Context, *settings) ([]row, error){benchAdd, benchFetch}}, // fetch reads what add stored
 	{"files", []func(context.Context, *settings) ([]row, error){benchFiles}},
 	{"load", []func(context.Context, *settings) ([]row, error){benchLoad}},
+	{"sources", []func(context.Context, *settings) ([]row, error){benchSources}},
+	{"resume", []func(context.Context, *settings) ([]row, error){benchResume}},
 	{"first", []func(context.Context, *settings) ([]row, error){benchFirstByte}},
 }
 

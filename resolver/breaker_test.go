@@ -85,6 +85,85 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// The state machine: closed, open, half-open, and what moves it. Requests are
+// "+" that succeed, "-" that fail, "." that are no matter; "r" is refused; "5s"
+// passes; "closed", "open" and "half-open" are checked.
+func TestBreakerTransitions(t *testing.T) {
+	for name, steps := range map[string]string{
+		"too few to judge":            "- - - - closed",
+		"five failures":               "- - - - - open r r",
+		"half is not more than half":  "+ + + - - - closed",
+		"more than half":              "+ + - - - open r",
+		"no matter":                   ". . . . . . . - - - - closed - open",
+		"the window slides":           "- - - - 11s - closed",
+		"within the window":           "- - - - 8s - open",
+		"cooling down":                "- - - - - open 4s r open",
+		"cooled down":                 "- - - - - open 5s half-open",
+		"two probes close":            "- - - - - 5s + half-open + closed",
+		"a failed probe opens":        "- - - - - 5s - open r 5s half-open",
+		"a late failed probe too":     "- - - - - 5s + - open r",
+		"no matter is no probe":       "- - - - - 5s . half-open + half-open + closed",
+		"closed again, counted anew":  "- - - - - 5s + + closed - - - - closed - open",
+		"old failures do not add up":  "- - - - - 5s + + - - closed 11s - - - closed",
+		"a success does not end open": "- - - - - open 1s r 1s r 3s half-open",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newTargets(DefaultConfig(), func() {})
+				for i, step := range strings.Fields(steps) {
+					if d, err := time.ParseDuration(step); err == nil {
+						time.Sleep(d + time.Millisecond)
+						continue
+					}
+					if len(step) > 1 {
+						if got := b.get("a").breaker.State().String(); got != step {
+							t.Fatalf("step %d: %s, want %s", i, got, step)
+						}
+						continue
+					}
+					done, err := b.enter(t.Context(), "a")
+					if refused := status.Of(err) == status.BreakerOpen; refused != (step == "r") {
+						t.Fatalf("step %d: %v", i, err)
+					}
+					switch step {
+					case "+":
+						done(nil)
+					case "-":
+						done(status.Errorf(status.Timeout, "no"))
+					case ".":
+						done(status.Errorf(status.Busy, "no"))
+					}
+				}
+			})
+		})
+	}
+	t.Run("more probes than allowed", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newTargets(DefaultConfig(), func() {})
+			for range 5 {
+				done, _ := b.enter(t.Context(), "a")
+				done(status.Errorf(status.Timeout, "no"))
+			}
+			time.Sleep(5*time.Second + time.Millisecond)
+			var done [2]func(error)
+			for i := range done {
+				var err error
+				if done[i], err = b.enter(t.Context(), "a"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := b.enter(t.Context(), "a"); status.Of(err) != status.BreakerOpen {
+				t.Errorf("a third: %v", err)
+			}
+			if _, err := b.enter(t.Context(), "other"); err != nil {
+				t.Errorf("another peer: %v", err)
+			}
+			done[0](nil)
+			done[1](nil)
+		})
+	})
+}
+
 // Failures that lie further back than the window do not count.
 func TestBreakerWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The providers that a large file comes from.
+const (
+	sourcesNodes = 3
+	sourcesRate  = 100 // MB/s that each sends at most
+	checkpointed = 64  // MiB that a killed fetch may have to fetch again
+)
+
+// slow lets a node that is started after it send no more than so many MB/s.
+func slow(rate int) (reset func() error, err error) {
+	const key = "ALLIUM_OBJECT__SERVE_RATE"
+	return func() error { return os.Unsetenv(key) }, os.Setenv(key, fmt.Sprintf("%dMB", rate))
+}
+
+// startProviders starts nodes that hold the large file and send it at most at
+// rate, and returns them and its address.
+func (s *settings) startProviders(ctx context.Context, n, rate int) (nodes []*process, key string, err error) {
+	if _, err := os.Stat(s.large()); err != nil {
+		if err := randomFile(s.large(), s.size); err != nil {
+			return nil, "", err
+		}
+	}
+	reset, err := slow(rate)
+	if err != nil {
+		return nil, "", err
+	}
+	var bootstrap []string
+	homes := make([]string, n)
+	for i := range homes {
+		homes[i] = filepath.Join(s.dir, fmt.Sprintf("source%d", i))
+		added, err := run(ctx, s.allium, "--home", homes[i], "add", "-q", s.large())
+		if err != nil {
+			return nil, "", err
+		}
+		key = strings.TrimSpace(added.out)
+		p, err := s.startNode(ctx, homes[i], bootstrap...)
+		if err != nil {
+			return nil, "", err
+		}
+		nodes, bootstrap = append(nodes, p), []string{p.addr}
+	}
+	if err := reset(); err != nil {
+		return nil, "", err
+	}
+	for _, home := range homes[1:] { // the first one's address they know
+		if _, err := run(ctx, s.allium, "--home", home, "connect", nodes[0].addr); err != nil {
+			return nil, "", err
+		}
+	}
+	for _, home := range homes {
+		if n == 1 {
+			break // nobody to announce it to: the one who asks connects
+		}
+		if _, err := run(ctx, s.allium, "--home", home, "announce", "-q", key); err != nil {
+			return nil, "", err
+		}
+	}
+	return nodes, key, nil
+}
+
+func stopAll(nodes []*process) error {
+	for _, n := range nodes {
+		if _, err := n.stop(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// benchSources fetches the large file from several slow providers.
+func benchSources(ctx context.Context, s *settings) ([]row, error) {
+	nodes, key, err := s.startProviders(ctx, sourcesNodes, sourcesRate)
+	if err != nil {
+		return nil, err
+	}
+	rate := row{what: fmt.Sprintf("fetch from %d × %d MB/s: rate", sourcesNodes, sourcesRate), unit: "MB/s", target: "≥ 270"}
+	rss := row{what: "fetch from several: peak RSS of the fetching node", unit: "MB", target: "≤ 120"}
+	for range s.rounds {
+		wall, peak, err := s.fetchCold(ctx, nodes[0].addr, key)
+		if err != nil {
+			return nil, err
+		}
+		rate.values = append(rate.values, float64(s.size)/1e6/wall)
+		rss.values = append(rss.values, mb(peak))
+	}
+	return []row{rate, rss}, stopAll(nodes)
+}
+
+// benchResume kills a fetching node half-way, starts it again, and measures what
+// was fetched twice.
+func benchResume(ctx context.Context, s *settings) ([]row, error) {
+	nodes, key, err := s.startProviders(ctx, 1, sourcesRate)
+	if err != nil {
+		return nil, err
+	}
+	twice := row{what: "kill -9 half-way: fetched twice", unit: "MiB", target: fmt.Sprintf("≤ %d", checkpointed)}
+	for range s.rounds {
+		again, err := s.killedFetch(ctx, nodes[0].addr, key)
+		if err != nil {
+			return nil, err
+		}
+		twice.values = append(twice.values, float64(again)/(1<<20))
+	}
+	return []row{twice}, stopAll(nodes)
+}
+
+// arrived is how many bytes of partial objects a node has written.
+func arrived(home string) (n int64, err error) {
+	parts, err := filepath.Glob(filepath.Join(home, "store", "part", "*"))
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range parts {
+		if filepath.Ext(name) == ".ob" {
+			continue
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(name, &st); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return 0, err
+		}
+		n += st.Blocks * 512
+	}
+	return n, nil
+}
+
+// killedFetch returns how many bytes came twice.
+func (s *settings) killedFetch(ctx context.Context, from, key string) (twice int64, err error) {
+	home := filepath.Join(s.dir, "resumer")
+	if err := os.RemoveAll(home); err != nil {
+		return 0, err
+	}
+	to, err := s.startNode(ctx, home, from)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := run(ctx, s.allium, "--home", home, "connect", from); err != nil {
+		return 0, err
+	}
+	fetching, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	var cut sync.WaitGroup
+	defer cut.Wait()
+	defer stop()
+	cut.Go(func() {
+		defer close(ended)
+		_, _ = run(fetching, s.allium, "--home", home, "get", key, "--store-only") // it is cut off
+	})
+	var held int64
+	for held < s.size/2 {
+		select {
+		case <-ended:
+			return 0, fmt.Errorf("the fetch ended with %d bytes here", held)
+		case <-time.After(10 * time.Millisecond):
+		}
+		if held, err = arrived(home); err != nil {
+			return 0, err
+		}
+	}
+	if err := to.cmd.Process.Kill(); err != nil {
+		return 0, err
+	}
+	_ = to.cmd.Wait() // it was killed
+	<-ended
+	if held, err = arrived(home); err != nil {
+		return 0, err
+	}
+	if to, err = s.startNode(ctx, home, from); err != nil {
+		return 0, err
+	}
+	if _, err := run(ctx, s.allium, "--home", home, "connect", from); err != nil {
+		return 0, err
+	}
+	out, err := run(ctx, s.allium, "--home", home, "get", key, "--store-only", "--json")
+	if err != nil {
+		return 0, err
+	}
+	var f struct {
+		New     int64 `json:"new"`
+		Resumed int64 `json:"resumed"`
+	}
+	if err := json.Unmarshal([]byte(out.out), &f); err != nil {
+		return 0, err
+	}
+	if f.New+f.Resumed != s.size {
+		return 0, fmt.Errorf("%d bytes resumed and %d fetched of %d", f.Resumed, f.New, s.size)
+	}
+	_, err = to.stop()
+	return max(0, held-f.Resumed), err
+}

@@ -1,0 +1,88 @@
+package node_test
+
+import (
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"allium/gateway/client"
+	"allium/node/config"
+)
+
+// provided starts a node that has nothing and n that hold the same random file
+// of size bytes, each sending at most 8 MB per second, and returns the address.
+func provided(t *testing.T, n int, size int64) (asker *running, providers []*running, key string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "file")
+	data := make([]byte, size)
+	_, _ = rand.Read(data)
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	asker = start(t, nil)
+	for range n {
+		p := start(t, func(c *config.Config) {
+			joining(asker)(c)
+			if err := c.Object.ServeRate.UnmarshalText([]byte("8MB")); err != nil {
+				t.Fatal(err)
+			}
+		})
+		key = add(t, p, file)[0].Root.String()
+		if _, err := p.api.Announce(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		providers = append(providers, p)
+	}
+	return asker, providers, key
+}
+
+// TestProvidersServeTogether fetches from three nodes that are slow each.
+func TestProvidersServeTogether(t *testing.T) {
+	noLeaks(t)
+	const size = 24 << 20
+	asker, providers, key := provided(t, 3, size)
+	f, err := asker.api.Fetch(t.Context(), key, nil)
+	if err != nil || f.Bytes != size || f.New != size {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	var all int64
+	for i, p := range providers {
+		sent := metric(t, p, `object_bytes_total{dir="out"`)
+		if sent < size/6 {
+			t.Errorf("provider %d sent %d bytes of %d", i, sent, size)
+		}
+		all += sent
+	}
+	if all > size*5/4 {
+		t.Errorf("%d bytes were sent for %d", all, size)
+	}
+}
+
+// TestProviderIsKilled loses one of two in the middle.
+func TestProviderIsKilled(t *testing.T) {
+	noLeaks(t)
+	const size = 16 << 20
+	asker, providers, key := provided(t, 2, size)
+	var kill sync.Once
+	var stopped sync.WaitGroup
+	defer stopped.Wait()
+	f, err := asker.api.Fetch(t.Context(), key, func(p client.Progress) {
+		if p.Bytes > size/4 {
+			kill.Do(func() {
+				stopped.Go(func() {
+					if err := providers[0].stop(); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		}
+	})
+	if err != nil || f.Bytes != size {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	if sent := metric(t, providers[1], `object_bytes_total{dir="out"`); sent < size/4 {
+		t.Errorf("the one that stayed sent %d bytes", sent)
+	}
+}
