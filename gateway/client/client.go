@@ -37,6 +37,10 @@ type Client struct {
 	base string // without a final slash
 	http *http.Client
 	tr   *http.Transport
+
+	// upload sends what cannot be sent twice. An idle connection may be closed
+	// while it is taken; then net/http begins again, but for such a body.
+	upload *http.Client
 }
 
 var _ Node = (*Client)(nil)
@@ -63,6 +67,7 @@ func New(target string) (*Client, error) {
 			conn, err := dialer.DialContext(ctx, network, addr)
 			return conn, dialError(err, target)
 		}
+		c.upload = fresh(c.http, tr)
 		return c, nil
 	}
 	c.base = "http://allium"
@@ -73,7 +78,15 @@ func New(target string) (*Client, error) {
 		conn, err := dialer.DialContext(ctx, "unix", target)
 		return conn, dialError(err, target)
 	}
+	c.upload = fresh(c.http, tr)
 	return c, nil
+}
+
+// fresh is h with a new connection for each request.
+func fresh(h *http.Client, tr *http.Transport) *http.Client {
+	tr = tr.Clone()
+	tr.DisableKeepAlives = true
+	return &http.Client{Transport: tr, CheckRedirect: h.CheckRedirect}
 }
 
 // Close closes idle connections. Requests in flight end by their contexts.
@@ -110,7 +123,11 @@ func (c *Client) call(ctx context.Context, method, path string, q url.Values, bo
 		return nil, fmt.Errorf("client: %s: %w", path, err)
 	}
 	req.Header.Set("TE", "trailers")
-	resp, err := c.http.Do(req)
+	h := c.http
+	if body != nil && req.GetBody == nil {
+		h = c.upload
+	}
+	resp, err := h.Do(req)
 	if err != nil {
 		return nil, callError(ctx, path, err)
 	}
