@@ -41,8 +41,8 @@ var verbs = map[string]verb{
 	"stat": {method: http.MethodGet, params: []param{keyParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Stat, error) {
 		return n.Stat(ctx, q.text("key"))
 	})},
-	"verify": {method: http.MethodPost, params: []param{{"key", anyText}}, serve: func(g *Gateway, w *response, r *http.Request, q params) error {
-		return sendSeq(w, r, live, g.deps.Node.Verify(r.Context(), q.text("key")))
+	"verify": {method: http.MethodPost, params: []param{{"key", anyText}, {"repair", boolean}}, serve: func(g *Gateway, w *response, r *http.Request, q params) error {
+		return sendSeq(w, r, live, g.deps.Node.Verify(r.Context(), q.text("key"), client.VerifyOptions{Repair: q.flag("repair")}))
 	}},
 	"pin/add": {method: http.MethodPost, params: []param{keyParam, {"recursive", boolean}, labelParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Pin, error) {
 		return n.Pin(ctx, q.text("key"), client.PinOptions{Recursive: q.flag("recursive"), Label: q.text("label")})

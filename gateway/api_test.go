@@ -78,7 +78,7 @@ func TestRoundTrip(t *testing.T) {
 		{fmt.Sprintf("keep [%s %s]", fakeRoot, b3.Root{}), []bool{false, false}, func() (any, error) { return first(c.Keep(ctx, []b3.Root{fakeRoot, {}})) }},
 		{fmt.Sprintf("files [%s]", fakeRoot), []any{fakeObj, "hello"}, func() (any, error) { return read(c.Files(ctx, []b3.Root{fakeRoot})) }},
 		{"stat " + key, fakeStat, func() (any, error) { return first(c.Stat(ctx, key)) }},
-		{"verify ", fakeChecked, func() (any, error) { return first(collect(c.Verify(ctx, ""))) }},
+		{"verify ", fakeChecked, func() (any, error) { return first(collect(c.Verify(ctx, "", client.VerifyOptions{}))) }},
 		{"pin " + key + " {Recursive:true Label:y}", fakePin, func() (any, error) {
 			return first(c.Pin(ctx, key, client.PinOptions{Recursive: true, Label: "y"}))
 		}},
@@ -134,9 +134,12 @@ func TestErrorsRoundTrip(t *testing.T) {
 			got, err := collect(c.Add(ctx, strings.NewReader("x"), client.AddOptions{Label: "fail"}, nil))
 			return len(got) - 1, err
 		},
-		"fetch":  func() (int, error) { _, err := c.Fetch(ctx, "fail", nil); return 0, err },
-		"unpin":  func() (int, error) { return 0, c.Unpin(ctx, "fail", "") },
-		"verify": func() (int, error) { got, err := collect(c.Verify(ctx, "fail")); return len(got) - 1, err },
+		"fetch": func() (int, error) { _, err := c.Fetch(ctx, "fail", nil); return 0, err },
+		"unpin": func() (int, error) { return 0, c.Unpin(ctx, "fail", "") },
+		"verify": func() (int, error) {
+			got, err := collect(c.Verify(ctx, "fail", client.VerifyOptions{Repair: true}))
+			return len(got) - 1, err
+		},
 	} {
 		items, err := call()
 		if items != 0 {

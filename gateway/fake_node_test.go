@@ -148,7 +148,7 @@ func (n *fakeNode) Stat(_ context.Context, key string) (client.Stat, error) {
 	return fakeStat, n.call(key, "stat %s", key)
 }
 
-func (n *fakeNode) Verify(_ context.Context, key string) iter.Seq2[client.Verified, error] {
+func (n *fakeNode) Verify(_ context.Context, key string, _ client.VerifyOptions) iter.Seq2[client.Verified, error] {
 	return seq(n.call(key, "verify %s", key), fakeChecked...)
 }
 

@@ -38,6 +38,9 @@ func newAPI(n *Node, objects gateway.Objects) *api {
 			_, err := n.resolver.Fetch(ctx, root, resolver.FetchOptions{})
 			return err
 		},
+		repair: func(ctx context.Context, root b3.Root) error {
+			return n.repairs.fetch(ctx, n.repairOps(), root)
+		},
 		pinned:    n.announce,
 		amnesia:   n.cfg.Store.Backend == store.BackendMemory,
 		noContent: n.cfg.Node.Profile == p2p.Seed,

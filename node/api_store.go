@@ -27,6 +27,8 @@ type storeAPI struct {
 	fetchTree func(context.Context, b3.Root) error
 	// fetchFile brings one object into the store; nil when no node runs.
 	fetchFile func(context.Context, b3.Root) error
+	// repair fetches an object that is damaged or missing; nil when no node runs.
+	repair func(context.Context, b3.Root) error
 	// pinned is told of every new pin; nil when no node runs.
 	pinned func(context.Context, b3.Root)
 	// amnesia is set where the store is in RAM.

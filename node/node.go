@@ -4,7 +4,7 @@
 // [New] checks the configuration and starts nothing. [Node.Run] starts, each
 // stage waiting for the one before:
 //
-//	store → amnesia → host → sessions → object server → records → DHT → resolver → gateway → ready
+//	store → amnesia → host → sessions → object server → records → DHT → resolver → repairs → gateway → ready
 //
 // and, when its context ends, a service fails for good or Drain is called:
 // readiness turns false, every service stops admitting (503 draining, GOAWAY),
@@ -73,6 +73,7 @@ type Node struct {
 	key      crypto.PrivKey
 	amnesia  *amnesia
 	store    *store.Store
+	repairs  *repairs
 	socket   string
 
 	drain    chan struct{} // closed by Drain
@@ -117,7 +118,10 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if n.key, err = identity(home, cfg.Node.Amnesia); err != nil {
 		return nil, err
 	}
-	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{Log: n.log, Metrics: registry, Limits: n.limits})
+	if n.repairs, err = newRepairs(cfg.Store.RepairRate, n.log, registry, n.limits); err != nil {
+		return nil, err
+	}
+	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{Log: n.log, Metrics: registry, Limits: n.limits, Damaged: n.repairs.damaged})
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +149,7 @@ func (n *Node) Run(ctx context.Context, ready func()) error {
 // start runs the stages in order and stops at the first that fails.
 func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
-		n.startStore, n.startAmnesia, n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startResolver, n.startGateway,
+		n.startStore, n.startAmnesia, n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startResolver, n.startRepairs, n.startGateway,
 	} {
 		if err := stage(ctx); err != nil {
 			return err
@@ -195,9 +199,6 @@ func (n *Node) startSessions(ctx context.Context) (err error) {
 func (n *Node) startObjects(ctx context.Context) (err error) {
 	n.server, err = object.NewServer(n.cfg.Object, object.ServerDeps{
 		Host: n.host, Store: served{n.store}, MaxFrame: n.sessions.MaxFrame,
-		Corrupt: func(root b3.Root, err error) {
-			n.log.Error("a stored object is damaged and is not served", "root", root, "err", err)
-		},
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {

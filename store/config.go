@@ -40,6 +40,7 @@ type Config struct {
 	ScrubRate     admission.Bytes `koanf:"scrub_rate" doc:"bytes a second that the background check of all objects reads at most, 0 turns it off; the memory backend needs none" disk:""`
 	ScrubDuty     float64         `koanf:"scrub_duty" doc:"share of the time that the background check works at most, above 0 and up to 1" disk:""`
 	ScrubInterval time.Duration   `koanf:"scrub_interval" doc:"how often the background check begins anew, 1m at least" disk:""`
+	RepairRate    admission.Bytes `koanf:"repair_rate" doc:"bytes a second at which a node fetches damaged objects again at most, 0 turns it off" disk:""`
 
 	Quotas []string `koanf:"quotas" doc:"what the pins of a label may lead to, label=bytes or label=bytes/objects; the label * is each other one, and the empty label pins without one. What an object counts does not depend on what else holds it. With quotas, opening the store reads the directories below its pins"`
 
@@ -66,6 +67,7 @@ func DefaultConfig() Config {
 		IndexCache:     8 << 20,
 		HotBytes:       64 << 20,
 		ScrubRate:      20 << 20,
+		RepairRate:     50 << 20,
 		ScrubDuty:      0.1,
 		ScrubInterval:  7 * 24 * time.Hour,
 		Puts:           32,
@@ -135,6 +137,9 @@ func (c Config) Validate() error {
 		if n.n < n.min || n.n > n.max {
 			return fmt.Errorf("store.%s is %d: must be from %d to %d", n.key, n.n, n.min, n.max)
 		}
+	}
+	if c.RepairRate < 0 || c.RepairRate > 0 && c.RepairRate < b3.GroupSize {
+		return fmt.Errorf("store.repair_rate is %d: must be 0 or at least %d", c.RepairRate, b3.GroupSize)
 	}
 	if c.ScrubRate < 0 {
 		return fmt.Errorf("store.scrub_rate is %d: must not be negative", c.ScrubRate)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"allium/protocols/b3"
 )
@@ -133,6 +134,40 @@ func (s *Store) entryPage(ctx context.Context, from b3.Root, buf []entry) ([]ent
 	}
 	defer s.leave()
 	return s.backend.entries(from, buf)
+}
+
+// Wanted says whether an object, damaged or not, was used within a time or is
+// kept by a pin: not_found when it is not there. It may walk what is pinned.
+func (s *Store) Wanted(ctx context.Context, root b3.Root, within time.Duration) (bool, error) {
+	e, used, err := s.lastUse(ctx, root)
+	if err != nil {
+		return false, err
+	}
+	if used >= minuteOf(time.Now().Add(-within)) {
+		return true, nil
+	}
+	pinned, _, err := s.Pinned(ctx, e.root)
+	return pinned, err
+}
+
+// lastUse finds an object and when it was used last.
+func (s *Store) lastUse(ctx context.Context, root b3.Root) (entry, minute, error) {
+	if err := s.admit(ctx); err != nil {
+		return entry{}, 0, err
+	}
+	defer s.leave()
+	e, ok, err := s.find(root)
+	if err != nil {
+		return e, 0, fmt.Errorf("store: look up %s: %w", root, err)
+	}
+	if !ok {
+		return e, 0, notFound(root)
+	}
+	used, err := s.backend.usedAt(e)
+	if err != nil {
+		return e, 0, fmt.Errorf("store: look up %s: %w", root, err)
+	}
+	return e, max(used, s.touches.usedAt(root)), nil
 }
 
 // Stats returns the counters. It does no I/O and works in every phase.

@@ -119,13 +119,15 @@ func (a *app) statCommand() *cobra.Command {
 
 func (a *app) verifyCommand() *cobra.Command {
 	var all bool
+	var o client.VerifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify [KEY]",
 		Short: "Read objects again and prove every byte",
 		Long: `Read an object, everything below a directory, or all there is, from the disk and
 prove every 64 KiB group against its address. What is damaged or missing is
-named, and the exit code is 65.`,
-		Example: "  allium verify b3:…\n  allium verify --all",
+named, and the exit code is 65. With --repair the running node first fetches it
+again from whoever has it, and the exit code is 65 only if something stays bad.`,
+		Example: "  allium verify b3:…\n  allium verify --all\n  allium verify --all --repair",
 		Args: func(cmd *cobra.Command, got []string) error {
 			want := cobra.ExactArgs(1)
 			if all {
@@ -139,10 +141,11 @@ named, and the exit code is 65.`,
 				key = arg[0]
 			}
 			return a.withStore(cmd.Context(), func(s client.Store) error {
-				return a.verify(cmd.Context(), s, key)
+				return a.verify(cmd.Context(), s, key, o)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "every object in the store")
+	cmd.Flags().BoolVar(&o.Repair, "repair", false, "fetch again what is damaged or missing; a node has to run")
 	return cmd
 }

@@ -39,8 +39,9 @@ type Store interface {
 	// Stat describes an object and what this node has of it.
 	Stat(ctx context.Context, key string) (Stat, error)
 	// Verify reads objects again and proves them; an empty key is every object
-	// in the store. A bad object is a value, not an error.
-	Verify(ctx context.Context, key string) iter.Seq2[Verified, error]
+	// in the store. A bad object is a value, not an error; with o.Repair it is
+	// fetched again first.
+	Verify(ctx context.Context, key string, o VerifyOptions) iter.Seq2[Verified, error]
 	// Pin keeps an object, and with o.Recursive what it leads to.
 	Pin(ctx context.Context, key string, o PinOptions) (Pin, error)
 	// Unpin removes the pin with that label (empty: all of the object's pins).

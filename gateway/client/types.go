@@ -90,11 +90,17 @@ type Stat struct {
 	Pins    []Pin   `json:"pins"`
 }
 
+// VerifyOptions modify Verify.
+type VerifyOptions struct {
+	Repair bool // fetch what is damaged or missing again; a node has to run
+}
+
 // Verified is one object that was read again.
 type Verified struct {
-	Root  b3.Root        `json:"root"`
-	Size  int64          `json:"size"`
-	Error *status.Report `json:"error,omitempty"` // nil: every byte was proved
+	Root     b3.Root        `json:"root"`
+	Size     int64          `json:"size"`
+	Repaired bool           `json:"repaired,omitempty"` // it was damaged or missing, and was fetched again
+	Error    *status.Report `json:"error,omitempty"`    // nil: every byte was proved
 }
 
 // PinOptions modify Pin.

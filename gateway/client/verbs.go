@@ -65,8 +65,8 @@ func (c *Client) Stat(ctx context.Context, key string) (Stat, error) {
 }
 
 // Verify implements Store.
-func (c *Client) Verify(ctx context.Context, key string) iter.Seq2[Verified, error] {
-	return sequence[Verified](ctx, c, request{method: http.MethodPost, path: api("verify"), query: query("key", key)})
+func (c *Client) Verify(ctx context.Context, key string, o VerifyOptions) iter.Seq2[Verified, error] {
+	return sequence[Verified](ctx, c, request{method: http.MethodPost, path: api("verify"), query: query("key", key, "repair", flag(o.Repair))})
 }
 
 // Pin implements Store.
