@@ -24,6 +24,7 @@ var worksInRAM = map[string]string{
 	"store.ingests":          "bounds work, wherever the bytes go",
 	"store.ingests_wait":     "bounds work, wherever the bytes go",
 	"store.hash_workers":     "bounds work, wherever the bytes go",
+	"store.quotas":           "bounds what pins lead to, wherever that is",
 	"resolver.tree_requests": "the directory is one being fetched",
 	"resolver.tree_large":    "the directory is one being fetched",
 	"node.amnesia":           "says it itself",
