@@ -20,10 +20,13 @@ type entry struct {
 	used    minute // its last use, filled by backend.entries only
 }
 
-// sameAs reports whether e and o are one object at one place, stored at one
-// time.
-func (e entry) sameAs(o entry) bool {
-	return e.root == o.root && e.size == o.size && e.seg == o.seg && e.off == o.off && e.added == o.added
+// sameAs reports whether e and o are one object that was stored once, wherever
+// its record has moved since.
+func (e entry) sameAs(o entry) bool { return e.root == o.root && e.added == o.added }
+
+// samePlace reports whether the bytes of e and o are the same ones.
+func (e entry) samePlace(o entry) bool {
+	return e.sameAs(o) && (!small(e.size) || e.seg == o.seg && e.off == o.off)
 }
 
 // minute is a time in minutes since the Unix epoch; 0 is unknown.
@@ -124,7 +127,8 @@ type backend interface {
 	flush(ctx context.Context) error
 
 	// removeAll deletes at most maxRemove visible objects, each given once,
-	// durably and with one sync. An entry that is gone or has changed its place is passed over.
+	// durably and with one sync, also where the disk is too full to put. An
+	// entry that is gone, or was stored anew, is passed over.
 	removeAll(ctx context.Context, es []entry) error
 	// touch notes when objects were used last; a crash may forget it. One that is
 	// not there is passed over.
@@ -143,6 +147,9 @@ type backend interface {
 
 	// totals is the backend's count of visible objects.
 	totals() *totals
+	// usage is what the backend knows of its files and RAM, without a scan. It is
+	// asked only while the store is open.
+	usage() Usage
 	// failure is the sticky error of the write side, nil when it works.
 	failure() error
 }
@@ -154,25 +161,26 @@ const maxRemove = 1024
 // closes, and counts its index when it opens after anything else.
 type totals struct {
 	objects, bytes, corrupt atomic.Int64
+	large, outboards        atomic.Int64 // bytes of large objects, and of their outboards
 }
 
-func (t *totals) counters() [3]*atomic.Int64 {
-	return [...]*atomic.Int64{&t.objects, &t.bytes, &t.corrupt}
+func (t *totals) counters() [5]*atomic.Int64 {
+	return [...]*atomic.Int64{&t.objects, &t.bytes, &t.corrupt, &t.large, &t.outboards}
 }
 
-func (t *totals) add(e entry) {
-	t.objects.Add(1)
-	t.bytes.Add(e.size)
+func (t *totals) add(e entry) { t.count(e, 1) }
+
+func (t *totals) sub(e entry) { t.count(e, -1) }
+
+func (t *totals) count(e entry, by int64) {
+	t.objects.Add(by)
+	t.bytes.Add(by * e.size)
 	if e.corrupt {
-		t.corrupt.Add(1)
+		t.corrupt.Add(by)
 	}
-}
-
-func (t *totals) sub(e entry) {
-	t.objects.Add(-1)
-	t.bytes.Add(-e.size)
-	if e.corrupt {
-		t.corrupt.Add(-1)
+	if !small(e.size) {
+		t.large.Add(by * e.size)
+		t.outboards.Add(by * b3.OutboardSize(e.size))
 	}
 }
 

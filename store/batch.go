@@ -32,11 +32,6 @@ type ticket struct {
 
 func newTicket() *ticket { return &ticket{done: make(chan struct{})} }
 
-func (t *ticket) settle(err error) {
-	t.err = err
-	close(t.done)
-}
-
 func newBatch() *batch { return &batch{at: map[b3.Root]struct{}{}, ticket: newTicket()} }
 
 // add appends a record for p, which hashes to root.
@@ -65,9 +60,9 @@ func (b *batch) absorb(later *batch) {
 }
 
 // seal fills in the headers, for a segment of that epoch.
-func (b *batch) seal(epoch uint64) {
+func (b *batch) seal(epoch uint64, added minute) {
 	for _, it := range b.items {
-		putRecordHeader(b.buf[it.off:], epoch, record{root: it.root, length: it.length})
+		putRecordHeader(b.buf[it.off:], epoch, record{root: it.root, length: it.length, added: added})
 	}
 }
 

@@ -20,9 +20,9 @@ import (
 // else, <hex>.ob its outboard. How one gets there is in publish.go.
 type blobs struct {
 	fs     vfs.FS
-	log    *slog.Logger
+	logger *slog.Logger
 	index  *index
-	count  *totals
+	log    *segments
 	space  func(need int64) error
 	path   func(elem ...string) string
 	prefix string // of names in tmp/, unlike any other process's
@@ -43,7 +43,7 @@ const outboardSuffix = ".ob"
 
 func newBlobs(d *disk) *blobs {
 	return &blobs{
-		fs: d.fs, log: d.log, index: d.index, count: &d.count, space: d.space, path: d.path, cloud: d.cloud,
+		fs: d.fs, logger: d.log, index: d.index, log: d.segments, space: d.space, path: d.path, cloud: d.cloud,
 		prefix: fmt.Sprintf("%016x", rand.Uint64()), slot: make(chan struct{}, 1), flushing: make(chan struct{}, 1),
 		unlinked: map[string]struct{}{},
 	}
@@ -112,7 +112,7 @@ func (b *blobs) unlink(name string) error {
 func (b *blobs) tidy(names ...string) {
 	for _, name := range names {
 		if err := b.unlink(name); err != nil {
-			b.log.Warn("a file stays until the next start", "file", name, "err", err)
+			b.logger.Warn("a file stays until the next start", "file", name, "err", err)
 		}
 	}
 }

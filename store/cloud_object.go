@@ -68,14 +68,26 @@ func (c *cloud) putHalf(ctx context.Context, key string, r io.ReaderAt, size int
 	return c.bucket.Put(ctx, key, r, size, false)
 }
 
-// removed adds to b that root, a large object, is to be deleted in the bucket.
+// remove adds to b that root, a large object, is to be deleted in the bucket.
 // Where others share the bucket nothing is.
-func (c *cloud) removed(b *pebble.Batch, root b3.Root) error {
-	if c.cfg.Shared {
+func (c *cloud) remove(b *pebble.Batch, root b3.Root) error {
+	if c == nil || c.cfg.Shared {
 		return nil
 	}
-	c.pending.Add(1)
 	return b.Set(rootKey(keyRemoved, root), nil, nil)
+}
+
+// removed is told of removals that were carried out.
+func (c *cloud) removed(cs []*change) {
+	if c.cfg.Shared {
+		return
+	}
+	for _, x := range cs {
+		if x.did && !small(x.e.size) {
+			c.pending.Add(1)
+		}
+	}
+	c.wake()
 }
 
 // deletesOnce is how many objects are deleted in the bucket at once.

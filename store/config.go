@@ -33,6 +33,7 @@ type Config struct {
 	SegmentBytes   admission.Bytes `koanf:"segment_bytes" doc:"size in bytes at which the segment of small objects is closed and the next begun" disk:""`
 	ZeroAheadBytes admission.Bytes `koanf:"zero_ahead_bytes" doc:"most bytes written as zeros ahead of the end of the segment, so that commits need no metadata; 0 turns it off" disk:""`
 	CommitBytes    admission.Bytes `koanf:"commit_bytes" doc:"bytes of small objects waiting for a commit; further puts wait" disk:""`
+	CompactRate    admission.Bytes `koanf:"compact_rate" doc:"bytes a second that the compaction of segments moves at most; when space is short it does not wait" disk:""`
 	IndexCache     admission.Bytes `koanf:"index_cache" doc:"bytes of the index kept in RAM beside its write buffer" disk:""`
 
 	HotBytes admission.Bytes `koanf:"hot_bytes" doc:"bytes of verified objects up to 256 KiB kept in RAM above the disk, 0 for none, else 1 MiB at least; the memory backend needs none" disk:""`
@@ -64,6 +65,7 @@ func DefaultConfig() Config {
 		SegmentBytes:   256 << 20,
 		ZeroAheadBytes: 32 << 20,
 		CommitBytes:    8 << 20,
+		CompactRate:    32 << 20,
 		IndexCache:     8 << 20,
 		HotBytes:       64 << 20,
 		ScrubRate:      20 << 20,
@@ -127,6 +129,7 @@ func (c Config) Validate() error {
 		{"segment_bytes", int64(c.SegmentBytes), int64(c.CommitBytes), maxSegmentBytes},
 		{"zero_ahead_bytes", int64(c.ZeroAheadBytes), 0, int64(c.SegmentBytes)},
 		{"commit_bytes", int64(c.CommitBytes), minCommitBytes, 1 << 30},
+		{"compact_rate", int64(c.CompactRate), 64 << 10, 1 << 40},
 		{"index_cache", int64(c.IndexCache), 1 << 20, 1 << 40},
 		{"puts", c.Puts, 1, 1 << 16},
 		{"puts_wait", c.PutsWait, 0, 1 << 20},

@@ -2,11 +2,12 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -31,6 +32,8 @@ type disk struct {
 	index    *index
 	segments *segments
 	blobs    *blobs
+	compact  *compactor
+	orders   *admission.Budget
 }
 
 func newDisk(cfg Config, deps Deps, meters *bucket.Meters) *disk {
@@ -38,6 +41,9 @@ func newDisk(cfg Config, deps Deps, meters *bucket.Meters) *disk {
 		cfg: cfg, fs: deps.FS, log: deps.Log,
 		budget: deps.Limits.NewBudget(admission.Spec{
 			Name: "store.commit", Path: "puts → the segment writer (bytes)", Policy: "wait for the commit under way",
+		}, int64(cfg.CommitBytes)),
+		orders: deps.Limits.NewBudget(admission.Spec{
+			Name: "store.changes", Path: "removals, pins, large objects → the segment writer (bytes)", Policy: "wait for the commit under way",
 		}, int64(cfg.CommitBytes)),
 	}
 	if cfg.Backend == BackendS3 {
@@ -66,19 +72,27 @@ func (d *disk) open(ctx context.Context) (err error) {
 	if d.lock, err = lockDir(d.fs, d.cfg.Dir); err != nil {
 		return err
 	}
-	fresh, err := d.checkFormat()
+	version, err := d.checkFormat()
 	if err != nil {
 		return err
 	}
+	fresh := version == 0
 	if fresh {
-		if err := d.makeLayout(); err != nil {
-			return err
-		}
+		err = d.makeLayout()
+	} else if version < formatVersion {
+		// What is there is valid in this version; recover completes it.
+		err = d.writeFile(fileFormat, formatText(formatVersion))
+	}
+	if err != nil {
+		return err
 	}
 	if d.index, err = openIndex(d.fs, d.path(dirIndex), int64(d.cfg.IndexCache), fresh, d.log); err != nil {
 		return indexError(d.path(dirIndex), err)
 	}
 	if fresh {
+		if err := d.index.set(keyWhole, nil, true); err != nil {
+			return err
+		}
 		if err := d.writeFile(fileFormat, formatText(formatVersion)); err != nil {
 			return err
 		}
@@ -96,19 +110,27 @@ func (d *disk) open(ctx context.Context) (err error) {
 
 // recover brings files and index together.
 func (d *disk) recover() error {
-	d.blobs = newBlobs(d)
 	d.segments = &segments{
-		fs: d.fs, dir: d.path(dirSegments), index: d.index, count: &d.count, space: d.space,
-		budget: d.budget, most: int(d.cfg.CommitBytes / 2), size: int64(d.cfg.SegmentBytes),
-		current: newBatch(), kick: make(chan struct{}, 1),
-		zeros: zeroer{most: int64(d.cfg.ZeroAheadBytes)},
+		fs: d.fs, dir: d.path(dirSegments), logger: d.log, index: d.index, count: &d.count, space: d.space,
+		budget: d.budget, most: int(d.cfg.CommitBytes / 2), orders: d.orders, size: int64(d.cfg.SegmentBytes),
+		current: newBatch(), queued: newChanges(), kick: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
+		zeros: zeroer{most: int64(d.cfg.ZeroAheadBytes)}, cloud: d.cloud,
 	}
-	clean, err := d.wasClean()
+	d.blobs = newBlobs(d)
+	d.compact = &compactor{
+		s: d.segments, log: d.log, rate: int64(d.cfg.CompactRate),
+		space: func(need int64) error { return d.spaceBut(int64(d.cfg.ReserveBytes)/2, need) },
+		short: func() bool { return d.space(int64(d.cfg.SegmentBytes)) != nil },
+	}
+	use, clean, err := d.wasClean()
 	if err != nil {
 		return err
 	}
 	if err := emptyDir(d.fs, d.path(dirTemp)); err != nil {
 		return err
+	}
+	if clean {
+		d.segments.use.reset(use)
 	}
 	if err := d.segments.recover(clean); err != nil {
 		return err
@@ -117,30 +139,101 @@ func (d *disk) recover() error {
 		return err
 	}
 	if clean {
-		return d.index.drop(keyClean)
+		err = d.index.drop(keyClean)
+	} else if err = d.blobs.removeOrphans(); err == nil {
+		err = d.recount()
 	}
-	if err := d.blobs.removeOrphans(); err != nil {
+	if err != nil {
 		return err
 	}
-	return d.index.entries(b3.Root{}, func(e entry) bool { d.count.add(e); return true })
+	nudge(d.segments.tidy)
+	return d.complete()
 }
 
 // wasClean reports whether the store was closed in order, and then takes over
 // the counters.
-func (d *disk) wasClean() (bool, error) {
+func (d *disk) wasClean() (map[uint64]segmentUse, bool, error) {
 	v, done, ok, err := d.index.read(keyClean)
 	if !ok {
-		return false, err
+		return nil, false, err
 	}
 	defer done.Close()
-	return true, decodeTotals(v, &d.count)
+	use, err := decodeTotals(v, &d.count)
+	return use, err == nil, err
+}
+
+// recount counts what is in the index, and finds what each segment holds of it.
+// The tombstones of earlier are not found again: they count for nothing until
+// they are moved.
+func (d *disk) recount() error {
+	segs, err := d.segments.sizes()
+	if err != nil {
+		return err
+	}
+	add := func(seg uint64, n int64) {
+		if u, ok := segs[seg]; ok {
+			u.live += n
+			segs[seg] = u
+		}
+	}
+	err = d.index.entries(b3.Root{}, func(e entry) bool {
+		d.count.add(e)
+		add(e.seg, recordOf(e))
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	err = d.index.pins(pinKey(b3.Root{}, ""), func(p Pin, seg uint64) bool {
+		add(seg, pinRecordSize(p.Label))
+		return true
+	})
+	d.segments.use.reset(segs)
+	return err
+}
+
+// complete gives a store of format 1 a record for every large object and every
+// pin, so that the log alone tells what is there. It does nothing to a store
+// that has them.
+func (d *disk) complete() error {
+	_, done, ok, err := d.index.read(keyWhole)
+	if err != nil {
+		return err
+	}
+	if ok {
+		return done.Close()
+	}
+	m := &mover{write: d.segments.direct}
+	err = d.index.eachEntry(func(e entry) error {
+		if small(e.size) || e.seg != 0 {
+			return nil
+		}
+		return m.add(&change{kind: moveFile, e: e})
+	})
+	if err == nil {
+		err = d.index.eachPin(func(p Pin, seg uint64) error {
+			if seg != 0 {
+				return nil
+			}
+			return m.add(&change{kind: movePin, pin: p})
+		})
+	}
+	if err == nil {
+		err = m.flush()
+	}
+	if err != nil {
+		return fmt.Errorf("bring the store to format %d: %w", formatVersion, err)
+	}
+	return d.index.set(keyWhole, nil, true)
 }
 
 // space refuses a write that would leave less than the reserve free. File
 // systems that cannot tell are taken at their word.
-func (d *disk) space(need int64) error {
+func (d *disk) space(need int64) error { return d.spaceBut(int64(d.cfg.ReserveBytes), need) }
+
+func (d *disk) spaceBut(reserve, need int64) error {
 	if u, err := d.fs.GetDiskUsage(d.cfg.Dir); err == nil {
-		if left := int64(u.AvailBytes) - int64(d.cfg.ReserveBytes); left < need {
+		if left := int64(u.AvailBytes) - reserve; left < need {
 			return noSpace("the disk is full (store.reserve_bytes are kept free)", max(0, left), need)
 		}
 	}
@@ -148,16 +241,22 @@ func (d *disk) space(need int64) error {
 }
 
 func (d *disk) serve(ctx context.Context) {
-	var wg sync.WaitGroup
+	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var writer, others sync.WaitGroup
+	writer.Go(func() { d.segments.serve(writing) })
+	others.Go(func() { d.compact.serve(ctx) })
 	if d.cloud != nil {
-		wg.Go(func() { d.cloud.serve(ctx, d.segments) })
+		others.Go(func() { d.cloud.serve(ctx, d.segments) })
 	}
-	d.segments.serve(ctx)
+	<-ctx.Done()
+	others.Wait()
 	// What fails is sticky, and close returns it; nobody was told of the rest.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastUpload)
+	last, cancel := context.WithTimeout(writing, lastUpload)
 	defer cancel()
 	_ = d.blobs.flush(last)
-	wg.Wait()
+	stop()
+	writer.Wait()
 	if d.cloud != nil {
 		d.cloud.shipAll(last, d.segments)
 	}
@@ -169,7 +268,7 @@ func (d *disk) close() error {
 		err = e
 	}
 	if err == nil && !d.segments.stalled { // a batch that failed may stand behind the watermark
-		err = d.index.set(keyClean, encodeTotals(&d.count), true)
+		err = d.index.set(keyClean, encodeTotals(&d.count, d.segments.use.snapshot()), true)
 	}
 	if e := d.release(); err == nil {
 		err = e
@@ -195,7 +294,13 @@ func (d *disk) release() error {
 	return errors.Join(errs...)
 }
 
-func (d *disk) get(root b3.Root) (entry, bool, error) { return d.index.get(root) }
+func (d *disk) get(root b3.Root) (entry, bool, error) {
+	e, ok, err := d.index.get(root)
+	if ok && d.segments.doubts.Load() {
+		err = d.segments.doubt(root)
+	}
+	return e, ok && err == nil, err
+}
 
 func (d *disk) entries(root b3.Root, page []entry) ([]entry, error) {
 	first := len(page)
@@ -233,101 +338,79 @@ func (d *disk) flush(ctx context.Context) error {
 	return d.blobs.flush(ctx)
 }
 
+// removeAll does not stop waiting when the context ends: whether the object will
+// be gone must be known before somebody may put it again.
 func (d *disk) removeAll(_ context.Context, es []entry) error {
-	batch := d.index.db.NewBatch()
-	var gone []entry
-	for _, e := range es {
-		now, ok, err := d.index.get(e.root)
-		if err != nil {
-			return errors.Join(err, batch.Close())
-		}
-		if !ok || !now.sameAs(e) {
-			continue
-		}
-		for _, kind := range []byte{keyObject, keyUse} {
-			if err := batch.Delete(rootKey(kind, e.root), nil); err != nil {
-				return errors.Join(err, batch.Close())
-			}
-		}
-		if d.cloud != nil && !small(now.size) {
-			if err := d.cloud.removed(batch, e.root); err != nil {
-				return errors.Join(err, batch.Close())
-			}
-		}
-		gone = append(gone, now)
+	if len(es) == 0 {
+		return nil
 	}
-	if err := d.index.apply(batch, true); err != nil {
+	cs := make([]*change, len(es))
+	for i, e := range es {
+		cs[i] = &change{kind: changeRemove, e: e}
+	}
+	if err := d.segments.do(cs...); err != nil {
 		return err
 	}
-	for _, e := range gone {
-		d.count.sub(e)
-		if !small(e.size) {
-			d.blobs.remove(e.root)
+	for _, c := range cs {
+		if c.did && !small(c.e.size) {
+			d.blobs.remove(c.e.root)
 		}
 	}
 	if d.cloud != nil {
-		d.cloud.wake()
+		d.cloud.removed(cs)
 	}
 	return nil
 }
 
 func (d *disk) touch(used map[b3.Root]minute) error {
-	batch := d.index.db.NewBatch()
-	for root, at := range used {
-		e, ok, err := d.index.get(root)
-		if err == nil && ok {
-			var last minute
-			if last, err = d.index.usedAt(e); err == nil && at > last {
-				err = batch.Set(rootKey(keyUse, root), binary.AppendUvarint(nil, uint64(at)), nil)
-			}
+	for chunk := range slices.Chunk(slices.Collect(maps.Keys(used)), touchChunk) {
+		c := &change{kind: changeTouch, used: make(map[b3.Root]minute, len(chunk))}
+		for _, root := range chunk {
+			c.used[root] = used[root]
 		}
-		if err != nil {
-			return errors.Join(err, batch.Close())
+		if err := d.segments.do(c); err != nil {
+			return err
 		}
 	}
-	return d.index.apply(batch, false)
+	return nil
 }
 
 func (d *disk) usedAt(e entry) (minute, error) { return d.index.usedAt(e) }
 
 func (d *disk) mark(e entry, corrupt bool) error {
-	now, ok, err := d.index.get(e.root)
-	if err != nil || !ok || now.corrupt == corrupt || !now.sameAs(e) {
-		return err
-	}
-	d.count.sub(now)
-	now.corrupt = corrupt
-	d.count.add(now)
-	return d.index.set(rootKey(keyObject, e.root), appendEntry(nil, now), false)
+	return d.segments.do(&change{kind: changeMark, e: e, on: corrupt})
 }
 
-func (d *disk) setPin(p Pin) error {
-	return d.index.set(pinKey(p.Root, p.Label), appendPin(nil, p), true)
-}
+func (d *disk) setPin(p Pin) error { return d.segments.do(&change{kind: changePin, pin: p}) }
 
 func (d *disk) dropPin(root b3.Root, label string) (bool, error) {
-	key := pinKey(root, label)
-	_, done, ok, err := d.index.read(key)
-	if !ok {
-		return false, err
-	}
-	_ = done.Close() // of memory
-	return true, d.index.drop(key)
+	c := &change{kind: changeUnpin, pin: Pin{Root: root, Label: label}}
+	err := d.segments.do(c)
+	return c.did, err
 }
 
 func (d *disk) pins(root b3.Root, label string, page []Pin) ([]Pin, error) {
-	err := d.index.scan(pinKey(root, label), []byte{keyPin + 1}, func(k, v []byte) (bool, error) {
-		p, err := decodePin(k, v)
-		if err != nil {
-			return false, err
-		}
+	err := d.index.pins(pinKey(root, label), func(p Pin, _ uint64) bool {
 		page = append(page, p)
-		return len(page) < cap(page), nil
+		return len(page) < cap(page)
 	})
 	return page, err
 }
 
 func (d *disk) totals() *totals { return &d.count }
+
+func (d *disk) usage() Usage {
+	u := Usage{
+		LargeBytes: d.count.large.Load(), OutboardBytes: d.count.outboards.Load(),
+		Compactions: d.compact.segments.Load(), CompactedBytes: d.compact.copied.Load(), ReclaimedBytes: d.compact.reclaimed.Load(),
+	}
+	u.Segments, u.SegmentBytes, u.SegmentLiveBytes = d.segments.use.sum()
+	u.IndexBytes = int64(d.index.db.Metrics().DiskSpaceUsage())
+	if du, err := d.fs.GetDiskUsage(d.cfg.Dir); err == nil {
+		u.FreeBytes = int64(du.AvailBytes)
+	}
+	return u
+}
 
 func (d *disk) failure() error {
 	for _, failure := range []func() error{d.index.failure, d.segments.failure, d.blobs.failure} {

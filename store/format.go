@@ -27,7 +27,7 @@ const (
 
 // formatVersion is the version that this program writes, and the newest that it
 // reads.
-const formatVersion = 1
+const formatVersion = 2
 
 // formatHead is the first line of FORMAT; the second is "format " and the
 // version.
@@ -49,23 +49,22 @@ func parseFormat(p []byte) (version int, err error) {
 	return version, nil
 }
 
-// checkFormat reads the version of the store, or finds that there is none yet.
-func (d *disk) checkFormat() (fresh bool, err error) {
+// checkFormat reads the version of the store, 0 when there is none yet.
+func (d *disk) checkFormat() (version int, err error) {
 	p, err := readFile(d.fs, d.path(fileFormat))
 	if errors.Is(err, fs.ErrNotExist) {
-		return true, d.checkVacant()
+		return 0, d.checkVacant()
 	}
 	if err != nil {
-		return false, readError(err)
+		return 0, readError(err)
 	}
-	version, err := parseFormat(p)
-	if err != nil {
-		return false, err
+	if version, err = parseFormat(p); err != nil {
+		return 0, err
 	}
 	if version > formatVersion {
-		return false, status.Errorf(status.Unsupported, "%s has format %d and this program knows formats up to %d; use a newer allium: %w", d.cfg.Dir, version, formatVersion, ErrVersion)
+		return 0, status.Errorf(status.Unsupported, "%s has format %d and this program knows formats up to %d; use a newer allium: %w", d.cfg.Dir, version, formatVersion, ErrVersion)
 	}
-	return false, nil
+	return version, nil
 }
 
 // checkVacant refuses a directory without FORMAT that holds anything but the

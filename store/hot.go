@@ -140,12 +140,12 @@ func (h *hot) count(s *hotShard, objects, bytes int64) {
 
 // warm brings e, which the caller leases, into the hot tier. An error is
 // damage, or of the disk.
-func (s *Store) warm(e entry) (*hotObject, error) {
+func (s *Store) warm(e *entry) (*hotObject, error) {
 	mem, err := s.load(e)
 	if err != nil {
 		return nil, err
 	}
-	o := &hotObject{e: e, mem: mem, reader: mem.Reader()}
+	o := &hotObject{e: *e, mem: mem, reader: mem.Reader()}
 	s.hot.add(o)
 	// Who marked it corrupt in the meantime found nothing to drop.
 	if now, ok, err := s.backend.get(e.root); err != nil || !ok || now.corrupt {
@@ -154,16 +154,13 @@ func (s *Store) warm(e entry) (*hotObject, error) {
 	return o, nil
 }
 
-// load reads a whole object of at most hotMaxObject bytes and proves it.
-func (s *Store) load(e entry) (*b3.Memory, error) {
+// load reads a whole object of at most hotMaxObject bytes and proves it; e is
+// brought up to date when it has moved.
+func (s *Store) load(e *entry) (*b3.Memory, error) {
 	if small(e.size) {
-		p, err := s.backend.read(e)
-		if err != nil {
-			return nil, err
-		}
-		return b3.NewMemory(e.root, p, nil)
+		return s.readCurrent(e)
 	}
-	p, err := s.backend.openPair(e)
+	p, err := s.backend.openPair(*e)
 	if err != nil {
 		return nil, err
 	}

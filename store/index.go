@@ -133,10 +133,23 @@ func (x *index) drop(key []byte) error {
 	return x.apply(b, true)
 }
 
+// sync makes durable what was applied before.
+func (x *index) sync() error {
+	b := x.db.NewBatch()
+	if err := b.LogData(nil, nil); err != nil {
+		return err
+	}
+	return x.apply(b, true)
+}
+
 // read returns a key's value, good until done is closed; ok is false when there
 // is none.
 func (x *index) read(key []byte) (v []byte, done io.Closer, ok bool, err error) {
-	v, done, err = x.db.Get(key)
+	return readFrom(x.db, key)
+}
+
+func readFrom(r pebble.Reader, key []byte) (v []byte, done io.Closer, ok bool, err error) {
+	v, done, err = r.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil, false, nil
 	}
@@ -144,11 +157,14 @@ func (x *index) read(key []byte) (v []byte, done io.Closer, ok bool, err error) 
 }
 
 // get returns the entry of root.
-func (x *index) get(root b3.Root) (entry, bool, error) {
+func (x *index) get(root b3.Root) (entry, bool, error) { return x.getFrom(x.db, root) }
+
+// getFrom is get as r has it.
+func (x *index) getFrom(r pebble.Reader, root b3.Root) (entry, bool, error) {
 	var key [1 + b3.Size]byte
 	key[0] = keyObject
 	copy(key[1:], root[:])
-	v, done, ok, err := x.read(key[:])
+	v, done, ok, err := readFrom(r, key[:])
 	if !ok {
 		return entry{}, false, err
 	}
@@ -187,6 +203,18 @@ func (x *index) uses(page []entry) error {
 	})
 }
 
+// pin returns a pin and the segment of its record, as r has it.
+func (x *index) pin(r pebble.Reader, root b3.Root, label string) (p Pin, seg uint64, ok bool, err error) {
+	key := pinKey(root, label)
+	v, done, ok, err := readFrom(r, key)
+	if !ok {
+		return Pin{}, 0, false, err
+	}
+	p, seg, err = decodePin(key, v)
+	_ = done.Close() // of memory
+	return p, seg, err == nil, err
+}
+
 // scan hands the keys from lower up to but without upper to use until it says
 // stop. The iterator holds files of the index while it runs.
 func (x *index) scan(lower, upper []byte, use func(key, value []byte) (more bool, err error)) error {
@@ -207,6 +235,67 @@ func (x *index) scan(lower, upper []byte, use func(key, value []byte) (more bool
 		err = e
 	}
 	return readError(err)
+}
+
+// eachEntry and eachPin hand everything there is to use, a page at a time, so
+// that use may take its time.
+func (x *index) eachEntry(use func(entry) error) error {
+	page := make([]entry, 0, pageSize)
+	for from, more := (b3.Root{}), true; more; {
+		page = page[:0]
+		err := x.entries(from, func(e entry) bool {
+			page = append(page, e)
+			return len(page) < cap(page)
+		})
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			if err := use(e); err != nil {
+				return err
+			}
+		}
+		if more = len(page) == cap(page); more {
+			from, more = next(page[len(page)-1].root)
+		}
+	}
+	return nil
+}
+
+func (x *index) eachPin(use func(p Pin, seg uint64) error) error {
+	type found struct {
+		pin Pin
+		seg uint64
+	}
+	page := make([]found, 0, pageSize)
+	for from, more := pinKey(b3.Root{}, ""), true; more; {
+		page = page[:0]
+		err := x.pins(from, func(p Pin, seg uint64) bool {
+			page = append(page, found{p, seg})
+			return len(page) < cap(page)
+		})
+		if err != nil {
+			return err
+		}
+		for _, f := range page {
+			if err := use(f.pin, f.seg); err != nil {
+				return err
+			}
+		}
+		if more = len(page) == cap(page); more {
+			last := page[len(page)-1].pin
+			from = append(pinKey(last.Root, last.Label), 0)
+		}
+	}
+	return nil
+}
+
+// pins scans the pins from a key on.
+func (x *index) pins(from []byte, use func(p Pin, seg uint64) (more bool)) error {
+	return x.scan(from, []byte{keyPin + 1}, func(k, v []byte) (bool, error) {
+		p, seg, err := decodePin(k, v)
+		return err == nil && use(p, seg), err
+	})
 }
 
 // entries scans the objects from root on.

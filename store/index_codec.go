@@ -3,7 +3,9 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"allium/protocols/b3"
@@ -22,7 +24,8 @@ const (
 
 var (
 	keyWatermark = []byte{keyMeta, 'w'} // segment u64, offset u64: the log is in the index up to there
-	keyClean     = []byte{keyMeta, 'c'} // there when the store was closed in order: objects, bytes, corrupt, u64 each
+	keyClean     = []byte{keyMeta, 'd'} // there when the store was closed in order: counters
+	keyWhole     = []byte{keyMeta, 'f'} // there when the log has a record for every large object and pin
 )
 
 // Values of objects and pins start with a byte of form, then one of flags.
@@ -30,8 +33,9 @@ const (
 	formOldRecord = 1 // formRecord without added, of format 1
 	formOldFile   = 2 // formFile without added, of format 1
 	formRecord    = 3 // in a segment: added, size, segment, offset of the body
-	formFile      = 4 // in obj/: added, size
-	formPin       = 1 // created i64
+	formFile      = 4 // in obj/: added, size, segment of its record
+	formOldPin    = 1 // formPin without segment, of format 1: created i64
+	formPin       = 2 // created i64, segment of its record
 
 	flagCorrupt   = 1 // of an object
 	flagRecursive = 1 // of a pin
@@ -60,10 +64,10 @@ func appendEntry(p []byte, e entry) []byte {
 	}
 	p = binary.AppendUvarint(append(p, form, flags), uint64(e.added))
 	p = binary.AppendUvarint(p, uint64(e.size))
+	p = binary.AppendUvarint(p, e.seg)
 	if form == formFile {
 		return p
 	}
-	p = binary.AppendUvarint(p, e.seg)
 	return binary.AppendUvarint(p, uint64(e.off))
 }
 
@@ -83,7 +87,9 @@ func decodeEntry(root b3.Root, p []byte) (entry, error) {
 	}
 	ok = ok && uvarint(&rest, &size)
 	switch form {
-	case formFile, formOldFile:
+	case formFile:
+		ok = ok && size > b3.GroupSize && size <= b3.MaxSize && uvarint(&rest, &e.seg)
+	case formOldFile:
 		ok = ok && size > b3.GroupSize && size <= b3.MaxSize
 	case formRecord, formOldRecord:
 		ok = ok && size <= b3.GroupSize && uvarint(&rest, &e.seg) && uvarint(&rest, &off) && off <= maxSegmentBytes
@@ -120,48 +126,76 @@ func uvarint(p *[]byte, v *uint64) bool {
 // clip bounds what an error repeats.
 func clip(p []byte) []byte { return p[:min(len(p), 64)] }
 
-// appendPin encodes the value of p's key.
-func appendPin(b []byte, p Pin) []byte {
+// pinValue encodes the value of p's key; seg is where its record is.
+func pinValue(p Pin, seg uint64) []byte {
 	var flags byte
 	if p.Recursive {
 		flags = flagRecursive
 	}
-	return binary.LittleEndian.AppendUint64(append(b, formPin, flags), uint64(p.Created.Unix()))
+	b := binary.LittleEndian.AppendUint64([]byte{formPin, flags}, uint64(p.Created.Unix()))
+	return binary.AppendUvarint(b, seg)
 }
 
-// decodePin reads a pin's key and value.
-func decodePin(key, value []byte) (Pin, error) {
-	if len(key) < 1+b3.Size || key[0] != keyPin || len(value) != 10 || value[0] != formPin || value[1]&^flagRecursive != 0 {
-		return Pin{}, fmt.Errorf("the index entry of a pin is malformed: % x = % x", clip(key), clip(value))
+// decodePin reads a pin's key and value; seg is 0 where no record is known. It
+// takes the values of format 1 as well.
+func decodePin(key, value []byte) (p Pin, seg uint64, err error) {
+	ok := len(key) >= 1+b3.Size && key[0] == keyPin && len(value) >= 10 && value[1]&^flagRecursive == 0
+	if ok {
+		rest := value[10:]
+		ok = value[0] == formOldPin || value[0] == formPin && uvarint(&rest, &seg)
+		ok = ok && len(rest) == 0
 	}
-	p := Pin{
+	if !ok {
+		return Pin{}, 0, fmt.Errorf("the index entry of a pin is malformed: % x = % x", clip(key), clip(value))
+	}
+	p = Pin{
 		Root: b3.Root(key[1 : 1+b3.Size]), Label: string(key[1+b3.Size:]), Recursive: value[1] == flagRecursive,
 		Created: time.Unix(int64(binary.LittleEndian.Uint64(value[2:])), 0).UTC(),
 	}
 	if err := checkLabel(p.Label); err != nil {
-		return Pin{}, err
+		return Pin{}, 0, err
 	}
-	return p, nil
+	return p, seg, nil
 }
 
-// encodeTotals writes what an orderly close leaves for the next open.
-func encodeTotals(t *totals) []byte {
-	b := make([]byte, 0, 24)
+// encodeTotals writes what an orderly close leaves for the next open: the
+// counters of objects, and number, size, live bytes and tombstones of each
+// segment.
+func encodeTotals(t *totals, segs map[uint64]segmentUse) []byte {
+	var b []byte
 	for _, n := range t.counters() {
-		b = binary.LittleEndian.AppendUint64(b, uint64(n.Load()))
+		b = binary.AppendUvarint(b, uint64(n.Load()))
+	}
+	for _, num := range slices.Sorted(maps.Keys(segs)) {
+		u := segs[num]
+		for _, n := range []uint64{num, uint64(u.size), uint64(u.live), uint64(u.tombs)} {
+			b = binary.AppendUvarint(b, n)
+		}
 	}
 	return b
 }
 
 // decodeTotals is the inverse of encodeTotals.
-func decodeTotals(b []byte, t *totals) error {
-	if len(b) != 24 {
-		return fmt.Errorf("the counters are malformed: % x", clip(b))
+func decodeTotals(b []byte, t *totals) (segs map[uint64]segmentUse, err error) {
+	bad := fmt.Errorf("the counters are malformed: % x", clip(b))
+	rest, n := b, uint64(0)
+	for _, c := range t.counters() {
+		if !uvarint(&rest, &n) {
+			return nil, bad
+		}
+		c.Store(int64(n))
 	}
-	for i, n := range t.counters() {
-		n.Store(int64(binary.LittleEndian.Uint64(b[8*i:])))
+	segs = map[uint64]segmentUse{}
+	for len(rest) > 0 {
+		var v [4]uint64
+		for i := range v {
+			if !uvarint(&rest, &v[i]) || i > 0 && v[i] > maxSegmentBytes {
+				return nil, bad
+			}
+		}
+		segs[v[0]] = segmentUse{size: int64(v[1]), live: int64(v[2]), tombs: int64(v[3])}
 	}
-	return nil
+	return segs, nil
 }
 
 // position is a place in the log of segments.

@@ -34,7 +34,23 @@ type Stats struct {
 	// Of objects of which a part is here, in use or not.
 	PartialObjects int64 `json:"partial_objects"`
 	PartialBytes   int64 `json:"partial_bytes"` // that are here
+	Usage          Usage `json:"usage"`         // all zero but while the store is open
 	WriteErr       error `json:"-"`             // why nothing more is written until a restart; nil when all is well
+}
+
+// Usage is where the bytes of a store are. The counters begin with the process.
+type Usage struct {
+	Segments         int   `json:"segments"`           // files of small objects, spare ones left out
+	SegmentBytes     int64 `json:"segment_bytes"`      // of those files and the spare ones
+	SegmentLiveBytes int64 `json:"segment_live_bytes"` // of records in them that are needed
+	LargeBytes       int64 `json:"large_bytes"`        // of objects in files of their own
+	OutboardBytes    int64 `json:"outboard_bytes"`     // beside those
+	IndexBytes       int64 `json:"index_bytes"`        // of the index on disk
+	FreeBytes        int64 `json:"free_bytes"`         // that the disk has left, store.reserve_bytes among them; 0 where it cannot tell
+
+	Compactions    int64 `json:"compactions"`     // segments that were compacted
+	CompactedBytes int64 `json:"compacted_bytes"` // that were copied for that
+	ReclaimedBytes int64 `json:"reclaimed_bytes"` // that were given back by it
 }
 
 // Hot is the tier of verified objects in RAM, all zero without one.
@@ -170,7 +186,7 @@ func (s *Store) lastUse(ctx context.Context, root b3.Root) (entry, minute, error
 	return e, max(used, s.touches.usedAt(root)), nil
 }
 
-// Stats returns the counters. It does no I/O and works in every phase.
+// Stats returns the counters. It reads no file and works in every phase.
 func (s *Store) Stats() Stats {
 	t := s.backend.totals()
 	st := Stats{Objects: t.objects.Load(), Bytes: t.bytes.Load(), Corrupt: t.corrupt.Load(), Leases: s.roots.leased(),
@@ -186,6 +202,10 @@ func (s *Store) Stats() Stats {
 	}
 	if wasOpen {
 		st.WriteErr = s.backend.failure()
+	}
+	if s.enter() == nil {
+		defer s.leave()
+		st.Usage = s.backend.usage()
 	}
 	return st
 }

@@ -298,4 +298,8 @@ func comparePins(a, b Pin) int {
 
 func (m *memory) totals() *totals { return &m.count }
 
+func (m *memory) usage() Usage {
+	return Usage{LargeBytes: m.count.large.Load(), OutboardBytes: m.count.outboards.Load()}
+}
+
 func (m *memory) failure() error { return nil }

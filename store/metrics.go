@@ -53,6 +53,12 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		ram("store_ram_touched_bytes", "RAM that the memory backend has of the system, at most.", func(r RAM) int64 { return r.Touched }),
 		gauge("store_partial_objects", "Objects of which a part is here.", func(s Stats) float64 { return float64(s.PartialObjects) }),
 		gauge("store_partial_bytes", "Bytes of such objects that are here.", func(s Stats) float64 { return float64(s.PartialBytes) }),
+		gauge("store_segment_bytes", "Bytes of segment files, spare ones among them.", func(s Stats) float64 { return float64(s.Usage.SegmentBytes) }),
+		gauge("store_segment_live_bytes", "Bytes of records in segments that are needed.", func(s Stats) float64 { return float64(s.Usage.SegmentLiveBytes) }),
+		gauge("store_index_bytes", "Bytes of the index on disk.", func(s Stats) float64 { return float64(s.Usage.IndexBytes) }),
+		counter("store_compactions_total", "Segments that were compacted.", func(s Stats) float64 { return float64(s.Usage.Compactions) }),
+		counter("store_compacted_bytes_total", "Bytes that compaction copied.", func(s Stats) float64 { return float64(s.Usage.CompactedBytes) }),
+		counter("store_reclaimed_bytes_total", "Bytes that compaction gave back.", func(s Stats) float64 { return float64(s.Usage.ReclaimedBytes) }),
 		gauge("store_write_failed", "1 when the write side failed and waits for a restart.", func(s Stats) float64 {
 			if s.WriteErr != nil {
 				return 1

@@ -63,7 +63,7 @@ func (s *Store) open(root b3.Root, wanted bool) (*Object, error) {
 	case e.corrupt:
 		return nil, corrupt(root, "it failed a check before")
 	case wanted && e.size <= hotMaxObject:
-		h, err := s.warm(e)
+		h, err := s.warm(&e)
 		if err != nil {
 			return nil, s.damaged(e, err)
 		}
@@ -75,7 +75,7 @@ func (s *Store) open(root b3.Root, wanted bool) (*Object, error) {
 // openEntry opens e whatever its flag says.
 func (s *Store) openEntry(e entry) (*Object, error) {
 	if small(e.size) {
-		mem, err := s.load(e)
+		mem, err := s.load(&e)
 		if err != nil {
 			return nil, s.damaged(e, err)
 		}

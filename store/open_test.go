@@ -61,7 +61,7 @@ func TestFormat(t *testing.T) {
 		want       status.Outcome
 		cause      error
 	}{
-		{"newer", "allium store\nformat 2\n", status.Unsupported, store.ErrVersion},
+		{"newer", "allium store\nformat 3\n", status.Unsupported, store.ErrVersion},
 		{"much newer", "allium store\nformat 4000000000\n", status.Unsupported, store.ErrVersion},
 		{"zero", "allium store\nformat 0\n", status.Corrupt, nil},
 		{"not a number", "allium store\nformat one\n", status.Corrupt, nil},
@@ -296,6 +296,7 @@ func TestConfig(t *testing.T) {
 		"segment_bytes":    func(c *store.Config) { c.SegmentBytes = c.CommitBytes - 1 },
 		"zero_ahead_bytes": func(c *store.Config) { c.ZeroAheadBytes = c.SegmentBytes + 1 },
 		"commit_bytes":     func(c *store.Config) { c.CommitBytes = 100 },
+		"compact_rate":     func(c *store.Config) { c.CompactRate = 0 },
 		"index_cache":      func(c *store.Config) { c.IndexCache = 0 },
 		"puts":             func(c *store.Config) { c.Puts = 0 },
 		"puts_wait":        func(c *store.Config) { c.PutsWait = -1 },
@@ -388,8 +389,8 @@ func TestIndexFailure(t *testing.T) {
 		s, stop, disk, kept := faulty(t, f)
 		f.on.Store(true)
 		var err error
-		for i := 0; err == nil && i < 1000; i++ {
-			_, err = s.PutBytes(t.Context(), storetest.Bytes(uint64(i), b3.GroupSize+1), store.PutOptions{})
+		for i := 0; err == nil && i < 2000; i++ { // it is synced every 64 MiB of log
+			_, err = s.PutBytes(t.Context(), storetest.Bytes(uint64(i), b3.GroupSize), store.PutOptions{})
 		}
 		storetest.Want(t, err, status.NotReady)
 		_, err = s.PutBytes(t.Context(), smallPut, store.PutOptions{})

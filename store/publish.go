@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,11 +14,10 @@ import (
 // share the syncs of directories and index: whoever has the slot renames for
 // all.
 type publication struct {
-	root  b3.Root
-	size  int64
-	added minute
-	st    *staging
-	done  func()
+	root b3.Root
+	size int64
+	st   *staging
+	done func()
 
 	// Set by whoever holds the slot, read by whoever holds it later.
 	fate fate
@@ -34,8 +32,6 @@ const (
 	moved               // renamed into place
 	unmoved             // whole and synced, but could not be uploaded or renamed: may be tried again
 )
-
-func (p *publication) entry() entry { return entry{root: p.root, size: p.size, added: p.added} }
 
 // maxDeferred is how many deferred large objects, with two open files each,
 // wait for a flush; the next put flushes.
@@ -138,7 +134,7 @@ func (b *blobs) end(p *publication) {
 	case p.fate == moved, p.fate == unmoved && p.st.kept: // or tried again by the next download
 	default:
 		if err := b.discard(p.st); err != nil {
-			b.log.Warn("the files of a put stay until the next start", "root", p.root, "err", err)
+			b.logger.Warn("the files of a put stay until the next start", "root", p.root, "err", err)
 		}
 	}
 	p.done()
@@ -216,7 +212,6 @@ func (b *blobs) commit(mine []*publication) {
 func (b *blobs) place(all []*publication) {
 	first := map[b3.Root]*publication{}
 	var in []*publication
-	var before []entry
 	for _, p := range all {
 		if p.err != nil || first[p.root] != nil {
 			continue // or it goes the way of its twin
@@ -233,18 +228,17 @@ func (b *blobs) place(all []*publication) {
 		if p.fate, p.err = b.rename(p); p.fate != moved {
 			continue
 		}
-		if ok {
-			before = append(before, old)
-		}
-		p.added = minuteOf(time.Now())
 		in = append(in, p)
 	}
 	if err := b.enter(in); err != nil {
 		for _, p := range in {
 			p.err = err
+			b.putBack(p)
 		}
-	} else {
-		b.recount(before, in)
+	} else if b.cloud != nil {
+		for _, p := range in {
+			b.tidy(p.st.dataPath, b.objectPath(p.root))
+		}
 	}
 	for _, p := range all {
 		if p.err != nil {
@@ -257,15 +251,6 @@ func (b *blobs) place(all []*publication) {
 	}
 }
 
-func (b *blobs) recount(before []entry, moved []*publication) {
-	for _, e := range before {
-		b.count.sub(e)
-	}
-	for _, p := range moved {
-		b.count.add(p.entry())
-	}
-}
-
 // rename moves p's files to their names, the data last: with it the object is
 // complete.
 func (b *blobs) rename(p *publication) (fate, error) {
@@ -274,7 +259,6 @@ func (b *blobs) rename(p *publication) (fate, error) {
 		return unmoved, writeError("rename a file", err)
 	}
 	if b.cloud != nil { // with it in the bucket the object is complete
-		b.tidy(p.st.dataPath, name)
 		return moved, nil
 	}
 	if err := b.fs.Rename(p.st.dataPath, name); err != nil {
@@ -287,6 +271,23 @@ func (b *blobs) rename(p *publication) (fate, error) {
 	return moved, nil
 }
 
+// putBack undoes rename where the log refused the object and can take it later.
+// Where it failed for good, whether the object is in it is not known: the next
+// start finds out.
+func (b *blobs) putBack(p *publication) {
+	if b.failure() != nil || b.index.failure() != nil || b.log.failure() != nil {
+		return
+	}
+	name := b.objectPath(p.root)
+	whole := b.cloud != nil || b.fs.Rename(name, p.st.dataPath) == nil
+	if whole && b.fs.Rename(name+outboardSuffix, p.st.outboardPath) == nil {
+		p.fate = unmoved
+		return
+	}
+	p.fate = dropped
+	b.tidy(name, name+outboardSuffix)
+}
+
 // enter makes renamed objects durable and visible. Once a directory could not
 // be synced, what is on disk is unknown: that is sticky.
 func (b *blobs) enter(moved []*publication) error {
@@ -294,17 +295,10 @@ func (b *blobs) enter(moved []*publication) error {
 		return nil
 	}
 	dirs := map[string]struct{}{}
-	batch := b.index.db.NewBatch()
+	var cs []*change
 	for _, p := range moved {
 		dirs[b.fs.PathDir(b.objectPath(p.root))] = struct{}{}
-		if err := setEntry(batch, p.entry()); err != nil {
-			return err
-		}
-		if p.st.kept {
-			if err := dropPart(batch, p.root); err != nil {
-				return err
-			}
-		}
+		cs = append(cs, &change{kind: changeFile, e: entry{root: p.root, size: p.size}, on: p.st.kept})
 	}
 	for dir := range dirs {
 		if err := syncDir(b.fs, dir); err != nil {
@@ -312,7 +306,7 @@ func (b *blobs) enter(moved []*publication) error {
 			return err
 		}
 	}
-	if err := b.index.apply(batch, true); err != nil {
+	if err := b.log.do(cs...); err != nil {
 		return err
 	}
 	for _, p := range moved {

@@ -3,6 +3,7 @@ package store_test
 import (
 	"bytes"
 	"io"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -40,7 +41,7 @@ func TestReplay(t *testing.T) {
 	stale := storetest.Bytes(98, 500)
 	check := func(what string, segment []byte, there func(i int) bool) {
 		t.Helper()
-		fs := vfs.NewMem()
+		fs := vfs.NewCrashableMem()
 		if _, err := vfs.Clone(lost, fs, "/store", "/store"); err != nil {
 			t.Fatal(err)
 		}
@@ -75,10 +76,7 @@ func TestReplay(t *testing.T) {
 			storetest.Holds(t, s, extra)
 			// Not stopped in order: the second round replays again.
 			if round == 0 {
-				copied := vfs.NewMem()
-				if _, err := vfs.Clone(fs, copied, "/store", "/store"); err != nil {
-					t.Fatal(err)
-				}
+				copied := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})
 				if err := stop(); err != nil {
 					t.Fatal(err)
 				}

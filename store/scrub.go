@@ -180,7 +180,7 @@ func (c *scrubber) prove(ctx context.Context, e entry, done *int64) error {
 	}
 	charge := c.charge(ctx, done)
 	if small(e.size) {
-		if _, err := c.s.load(e); err != nil {
+		if _, err := c.s.load(&e); err != nil {
 			return err
 		}
 		return charge(int(e.size))

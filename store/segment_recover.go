@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -29,6 +28,9 @@ func (s *segments) recover(clean bool) error {
 		return err
 	}
 	s.nextSeg = w.seg + 1
+	if err := s.findSpares(clean); err != nil {
+		return err
+	}
 	for _, num := range nums {
 		s.nextSeg = max(s.nextSeg, num+1)
 		if num < w.seg || clean && num > w.seg {
@@ -57,6 +59,23 @@ func (s *segments) watermark() (position, error) {
 	return decodePosition(v)
 }
 
+// sizes returns the segments on disk with the sizes of their files.
+func (s *segments) sizes() (map[uint64]segmentUse, error) {
+	nums, err := s.list()
+	if err != nil {
+		return nil, err
+	}
+	segs := map[uint64]segmentUse{}
+	for _, num := range nums {
+		info, err := s.fs.Stat(s.path(num))
+		if err != nil {
+			return nil, readError(err)
+		}
+		segs[num] = segmentUse{size: info.Size()}
+	}
+	return segs, nil
+}
+
 // list returns the numbers of the segments on disk, ascending.
 func (s *segments) list() ([]uint64, error) {
 	names, err := s.fs.List(s.dir)
@@ -80,44 +99,50 @@ func (s *segments) resume(from position, clean bool) (position, error) {
 	if err != nil {
 		return from, readError(err)
 	}
-	info, err := f.Stat()
-	if err != nil {
-		_ = f.Close()
-		return from, readError(err)
-	}
-	end, blank := from.off, true
-	if !clean {
-		end, blank, err = s.replay(f, from, info.Size())
+	end, blank := from.off, false
+	size, epoch, ok, err := readSegmentHeader(f)
+	if err == nil && ok { // else it was begun, and nothing in it was acknowledged
+		if blank = clean; !clean {
+			end, blank, err = s.replay(f, epoch, from, size)
+		}
 	}
 	if err != nil || !blank {
 		s.seal()
 		_ = f.Close() // only read
 	} else {
-		s.begin(from.seg, f, end, info.Size())
+		s.begin(from.seg, epoch, f, end, size)
 	}
 	return position{from.seg, end}, err
 }
 
-// replay enters the records of f from offset from on in the index. It returns
-// where the last good one ends, and whether nothing but zeros follows.
+// readSegmentHeader returns a segment's size and epoch; ok is false when it has
+// no header.
+func readSegmentHeader(f vfs.File) (size int64, epoch uint64, ok bool, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, 0, false, readError(err)
+	}
+	var header [segmentHeaderSize]byte
+	if _, err := f.ReadAt(header[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return 0, 0, false, readError(err)
+	}
+	epoch, ok = parseSegmentHeader(header[:])
+	return info.Size(), epoch, ok, nil
+}
+
+// replay enters the records of f from offset from on in the index, in order:
+// what a later one says counts. It returns where the last good one ends, and
+// whether nothing but zeros follows. With an empty index, replaying all segments
+// from their first record makes it anew.
 //
 // A record whose header is whole and whose body is damaged is passed over: what
 // comes after it may have been acknowledged.
-func (s *segments) replay(f io.ReaderAt, from position, size int64) (end int64, blank bool, err error) {
-	if from.off == segmentHeaderSize {
-		var header [segmentHeaderSize]byte
-		if _, err := f.ReadAt(header[:], 0); err != nil && !errors.Is(err, io.EOF) {
-			return 0, false, readError(err)
-		}
-		if epoch, ok := parseSegmentHeader(header[:]); !ok || epoch != from.seg {
-			return from.off, false, nil // begun, and nothing in it was acknowledged
-		}
-	}
+func (s *segments) replay(f io.ReaderAt, epoch uint64, from position, size int64) (end int64, blank bool, err error) {
 	r := bufio.NewReaderSize(io.NewSectionReader(f, from.off, max(0, size-from.off)), maxRecordSize)
-	batch := s.index.db.NewBatch()
+	batch := s.index.db.NewIndexedBatch()
 	end = from.off
 	for at := from.off; ; {
-		root, p, err := nextRecord(r, from.seg)
+		rec, p, err := nextRecord(r, epoch)
 		if err != nil {
 			return 0, false, err
 		}
@@ -129,20 +154,21 @@ func (s *segments) replay(f io.ReaderAt, from position, size int64) (end int64, 
 			return end, blank && at == end, s.index.apply(batch, false)
 		}
 		body := at + recordHeaderSize
-		at = body + int64(len(p))
-		if b3.Sum(p) == root {
+		at += rec.size()
+		good, err := s.found(batch, rec, p, position{from.seg, body})
+		if err != nil {
+			return 0, false, err
+		}
+		if good {
 			end = at
-			if err := s.found(batch, entry{root: root, size: int64(len(p)), seg: from.seg, off: body, added: minuteOf(time.Now())}); err != nil {
-				return 0, false, err
-			}
 		}
 		if batch.Len() >= maxReplayBatch {
 			if err := s.index.apply(batch, false); err != nil {
 				return 0, false, err
 			}
-			batch = s.index.db.NewBatch()
+			batch = s.index.db.NewIndexedBatch()
 		}
-		_, _ = r.Discard(recordHeaderSize + len(p)) // was peeked
+		_, _ = r.Discard(int(rec.size())) // was peeked
 	}
 }
 
@@ -152,32 +178,71 @@ const maxReplayBatch = 256 << 10
 
 // nextRecord peeks at the next record; the body is nil when there is none, or
 // only its beginning.
-func nextRecord(r *bufio.Reader, epoch uint64) (root b3.Root, body []byte, err error) {
+func nextRecord(r *bufio.Reader, epoch uint64) (rec record, body []byte, err error) {
 	head, err := r.Peek(recordHeaderSize)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return root, nil, readError(err)
+		return record{}, nil, readError(err)
 	}
 	rec, ok := parseRecordHeader(head, epoch)
 	if !ok {
-		return root, nil, nil
+		return record{}, nil, nil
 	}
-	p, err := r.Peek(recordHeaderSize + rec.length)
+	p, err := r.Peek(int(rec.size()))
 	if err != nil && !errors.Is(err, io.EOF) {
-		return root, nil, readError(err)
+		return record{}, nil, readError(err)
 	}
-	if len(p) < recordHeaderSize+rec.length {
-		return root, nil, nil
+	if int64(len(p)) < rec.size() {
+		return record{}, nil, nil
 	}
-	return rec.root, p[recordHeaderSize:], nil
+	return rec, p[recordHeaderSize:], nil
 }
 
-// found enters a record that the index may have lost.
-func (s *segments) found(b *pebble.Batch, e entry) error {
-	old, ok, err := s.index.get(e.root)
+// found enters what a record says, which the index may have lost. good is false
+// when its body, which is at that position, is damaged.
+func (s *segments) found(b *pebble.Batch, rec record, body []byte, at position) (good bool, err error) {
+	switch rec.kind {
+	case kindObject:
+		if b3.Sum(body) != rec.root {
+			return false, nil
+		}
+		return true, s.foundEntry(b, entry{root: rec.root, size: int64(rec.length), seg: at.seg, off: at.off, added: rec.added})
+	case kindFile:
+		e, ok := rec.file(body)
+		if !ok {
+			return false, nil
+		}
+		e.seg = at.seg
+		return true, s.foundEntry(b, e)
+	case kindTombstone:
+		e, ok, err := s.index.getFrom(b, rec.root)
+		if err != nil || !ok {
+			return true, err
+		}
+		return true, s.dropEntry(b, e)
+	case kindPin:
+		p, ok := rec.pin(body)
+		if !ok {
+			return false, nil
+		}
+		return true, b.Set(pinKey(p.Root, p.Label), pinValue(p, at.seg), nil)
+	}
+	label, ok := rec.unpin(body)
+	if !ok {
+		return false, nil
+	}
+	return true, b.Delete(pinKey(rec.root, label), nil)
+}
+
+// foundEntry enters e unless the index has a whole copy.
+func (s *segments) foundEntry(b *pebble.Batch, e entry) error {
+	old, ok, err := s.index.getFrom(b, e.root)
 	if err != nil || ok && !old.corrupt {
 		return err
 	}
-	return setEntry(b, e)
+	if small(e.size) {
+		return setEntry(b, e)
+	}
+	return s.setFile(b, e)
 }
 
 // onlyZeros reads r to its end.

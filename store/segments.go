@@ -2,9 +2,9 @@ package store
 
 import (
 	"context"
-	"runtime"
+	"log/slog"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -13,37 +13,54 @@ import (
 	"allium/protocols/b3"
 )
 
-// segments is the log of small objects. Any number of puts append to the
-// current batch; one writer takes it, writes it, syncs the segment, enters it
-// in the index and settles its ticket, while the next batch fills.
+// segments is the log of everything that happened to the store, and holds the
+// bytes of small objects. Any number of puts append to the current batch, other
+// operations to the current changes; one writer takes both, writes them, syncs
+// the segment, enters them in the index and settles their tickets, while the
+// next ones gather.
 //
 // A batch that could not be written goes back in front of the next one, so that
 // a deferred object is lost only with the process, and a flush after space was
-// made succeeds. A failed sync is different: what is on disk is unknown, so it
-// is never tried again and the log takes no more.
+// made succeeds. Changes that could not be written are dropped: who asked was
+// told. A failed sync is different: what is on disk is unknown, so it is never
+// tried again and the log takes no more.
 type segments struct {
 	fs     vfs.FS
 	dir    string
+	logger *slog.Logger
 	index  *index
 	count  *totals
 	space  func(need int64) error // no_space when the disk is about to be full
-	budget *admission.Budget
-	most   int   // bytes of a batch; half the budget, as one fills while one is written
-	size   int64 // at which a segment is closed
+	budget *admission.Budget      // bytes of batches
+	most   int                    // bytes of a batch; half the budget, as one fills while one is written
+	orders *admission.Budget      // bytes of changes
+	size   int64                  // at which a segment is closed
+	cloud  *cloud                 // where the bytes of large objects are, or nil
 
 	mu      sync.Mutex
-	current *batch        // being filled
-	flying  *batch        // with the writer, nil when there is none
-	spare   *batch        // memory for the next one
-	stalled bool          // the last batch could not be written
-	failed  error         // sticky
-	kick    chan struct{} // tells the writer to look
+	current *batch               // being filled
+	flying  *batch               // with the writer, nil when there is none
+	spare   *batch               // memory for the next one
+	queued  *changes             // being filled
+	aloft   *changes             // with the writer, nil when there are none
+	moves   *changes             // of the compactor, waiting for their turn
+	turn    bool                 // the moves are next
+	stalled bool                 // the last batch could not be written
+	failed  error                // sticky
+	doubted map[b3.Root]struct{} // roots of removals in what failed
+	doubts  atomic.Bool          // it failed: look at doubted
+	kick    chan struct{}        // tells the writer to look
+
+	use   usage
+	files handles
+	room  spares
+	tidy  chan struct{} // tells the compactor to look
 
 	// The writer's own.
 	log      tail
 	nextSeg  uint64
 	unsynced int64 // bytes of segments since the index was last synced
-	files    handles
+	scratch  []byte
 	zeros    zeroer
 }
 
@@ -115,6 +132,67 @@ func (s *segments) append(root b3.Root, p []byte, deferred bool) (a appended) {
 	return a
 }
 
+// do has the writer carry out changes, in one batch of at most most/2 bytes,
+// and waits until they are durable. What they did is in them. It cannot be
+// given up: who asks needs to know how it went.
+func (s *segments) do(cs ...*change) error {
+	for {
+		t, full, err := s.order(cs)
+		if err != nil {
+			return err
+		}
+		s.wake()
+		if <-t.done; !full {
+			return t.err
+		}
+	}
+}
+
+// order adds cs to the queued changes; full says that there is no room, and to
+// come back after the ticket.
+func (s *segments) order(cs []*change) (t *ticket, full bool, err error) {
+	n := int64(0)
+	for _, c := range cs {
+		n += c.size()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed != nil {
+		return nil, false, s.failed
+	}
+	q := s.queued
+	if len(q.list) > 0 && (q.bytes+n > int64(s.most/2) || len(q.list)+len(cs) > maxChanges) {
+		return q.ticket, true, nil
+	}
+	if err := s.orders.TryAcquire(n); err != nil {
+		return nil, false, err // cannot be: two batches fill the budget
+	}
+	q.list = append(q.list, cs...)
+	q.bytes += n
+	return q.ticket, false, nil
+}
+
+// move is do for the compactor, whose changes take turns with everybody's.
+func (s *segments) move(cs []*change) error {
+	m := newChanges()
+	m.list = cs
+	if err := s.queueMoves(m); err != nil {
+		return err
+	}
+	s.wake()
+	<-m.ticket.done
+	return m.ticket.err
+}
+
+func (s *segments) queueMoves(m *changes) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed == nil {
+		s.moves = m
+	}
+	return s.failed
+}
+
 func await(ctx context.Context, t *ticket) error {
 	select {
 	case <-t.done:
@@ -124,15 +202,17 @@ func await(ctx context.Context, t *ticket) error {
 	}
 }
 
-// wake makes the writer look at the current batch.
-func (s *segments) wake() {
+// wake makes the writer look at what is queued.
+func (s *segments) wake() { nudge(s.kick) }
+
+func nudge(kick chan struct{}) {
 	select {
-	case s.kick <- struct{}{}:
+	case kick <- struct{}{}:
 	default:
 	}
 }
 
-// flush waits until everything that was appended before is committed.
+// flush waits until every object that was appended before is committed.
 func (s *segments) flush(ctx context.Context) error {
 	t, err := s.latest()
 	if t == nil {
@@ -166,131 +246,13 @@ func (s *segments) failure() error {
 	return s.failed
 }
 
-// serve is the writer. When ctx is done it commits what is left.
-func (s *segments) serve(ctx context.Context) {
-	for last := false; !last; {
-		select {
-		case <-s.kick:
-		case <-ctx.Done():
-			last = true
-		}
-		for b := s.gather(last); b != nil; b = s.gather(last) {
-			final, err := s.commit(b)
-			s.settle(b, final, err)
-			if last && err != nil {
-				break
-			}
-		}
-	}
-}
-
-// gather lets the putters that were just woken append, so that they share a
-// sync, and takes the batch.
-func (s *segments) gather(last bool) *batch {
-	runtime.Gosched()
-	return s.take(last)
-}
-
-// take returns the current batch when it is time to write it.
-func (s *segments) take(last bool) *batch {
+// doubt returns the sticky error when it leaves unknown whether root was
+// removed: the next start may find that it was.
+func (s *segments) doubt(root b3.Root) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := s.current
-	ripe := b.urgent || last || len(b.buf) >= s.most/2 && !s.stalled
-	if len(b.items) == 0 || !ripe || s.failed != nil {
-		return nil
-	}
-	s.flying, s.current, s.spare = b, s.spare, nil
-	if s.current == nil {
-		s.current = newBatch()
-	}
-	return b
-}
-
-// settle ends a batch's flight.
-func (s *segments) settle(b *batch, final bool, err error) {
-	t := b.ticket
-	s.mu.Lock()
-	s.flying = nil
-	s.stalled = err != nil
-	switch {
-	case err == nil:
-		s.budget.Release(b.taken)
-		b.reset()
-		s.spare = b
-	case final:
-		s.failed = err
-		defer s.current.ticket.settle(err)
-	default:
-		b.absorb(s.current)
-		s.current = b
-	}
-	s.mu.Unlock()
-	t.settle(err)
-}
-
-// commit writes b, syncs it and enters it in the index. An error is final when
-// it leaves unknown what is on disk.
-func (s *segments) commit(b *batch) (final bool, err error) {
-	n := int64(len(b.buf))
-	if err := s.space(n); err != nil {
-		return false, err
-	}
-	if final, err := s.roll(n); err != nil {
-		return final, err
-	}
-	b.seal(s.log.num)
-	at := s.log.end
-	s.zeros.claim(at + n)
-	if _, err := s.log.f.WriteAt(b.buf, at); err != nil {
-		return false, writeError("write a segment", err)
-	}
-	if err := s.log.f.SyncData(); err != nil {
-		return true, writeError("sync a segment", err)
-	}
-	s.log.end += n
-	s.zeros.ahead(n, s.log.end)
-	return true, s.enter(b, at)
-}
-
-// enter makes the records of b, written at offset at of the segment, visible.
-func (s *segments) enter(b *batch, at int64) error {
-	batch := s.index.db.NewBatch()
-	var before, after []entry
-	added := minuteOf(time.Now())
-	for _, it := range b.items {
-		old, ok, err := s.index.get(it.root)
-		if err != nil {
-			return err
-		}
-		if ok && !old.corrupt {
-			continue // another batch had it; this record is garbage
-		}
-		if ok {
-			before = append(before, old)
-		}
-		e := entry{root: it.root, size: int64(it.length), seg: s.log.num, off: at + int64(it.off) + recordHeaderSize, added: added}
-		after = append(after, e)
-		if err := setEntry(batch, e); err != nil {
-			return err
-		}
-	}
-	if err := batch.Set(keyWatermark, encodePosition(position{s.log.num, s.log.end}), nil); err != nil {
-		return err
-	}
-	s.unsynced += int64(len(b.buf))
-	sync := s.unsynced >= indexSyncBytes
-	if err := s.index.apply(batch, sync); err != nil {
-		return err
-	}
-	if sync {
-		s.unsynced = 0
-	}
-	for _, e := range before {
-		s.count.sub(e)
-	}
-	for _, e := range after {
-		s.count.add(e)
+	if _, ok := s.doubted[root]; ok {
+		return s.failed
 	}
 	return nil
 }

@@ -49,12 +49,15 @@ func (z *zeroer) begin(f vfs.File, size int64) {
 	z.f, z.claimed, z.want, z.committed = f, size, 0, 0
 }
 
-// stop ends the goroutine and waits for it.
-func (z *zeroer) stop() {
+// stop ends the goroutine and waits for it. It returns the size of the file as
+// far as the zeroer knows.
+func (z *zeroer) stop() (written int64) {
 	z.mu.Lock()
 	z.want = 0
+	written = z.claimed
 	z.mu.Unlock()
 	z.wg.Wait()
+	return written
 }
 
 // claim makes what is below to the writer's, and waits for zeros on their way

@@ -1,0 +1,159 @@
+package store
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// spares are files of retired segments, kept to become segments again: their
+// blocks are written, so that a commit to them has no metadata to sync. Each
+// has a new epoch already, durably, before it can be taken.
+type spares struct {
+	mu   sync.Mutex
+	list []spareFile
+}
+
+type spareFile struct {
+	name  string
+	epoch uint64
+	size  int64
+}
+
+// maxSpares is how many are kept; the rest is given back to the file system.
+const maxSpares = 2
+
+const spareSuffix = ".spare"
+
+func (r *spares) take() (spareFile, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.list) == 0 {
+		return spareFile{}, false
+	}
+	f := r.list[0]
+	r.list = r.list[1:]
+	return f, true
+}
+
+func (r *spares) full() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.list) >= maxSpares
+}
+
+func (r *spares) add(f spareFile) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, f)
+}
+
+// reuse turns a spare file into segment num; f is nil when there is none. The
+// directory is not synced yet.
+func (s *segments) reuse(num uint64) (f vfs.File, epoch uint64, size int64) {
+	for {
+		spare, ok := s.room.take()
+		if !ok {
+			return nil, 0, 0
+		}
+		s.use.unspare(spare.size)
+		f, err := s.fs.OpenReadWrite(spare.name, vfs.WriteCategoryUnspecified)
+		if err == nil {
+			if err = s.fs.Rename(spare.name, s.path(num)); err == nil {
+				return f, spare.epoch, spare.size
+			}
+			_ = f.Close()
+		}
+		s.logger.Warn("a spare segment cannot be used", "file", spare.name, "err", err)
+		_ = s.fs.Remove(spare.name) // the next start tries again
+	}
+}
+
+// retire gives up a segment that the index does not name any more: as a spare,
+// or for good. When it returns, the name is durably gone.
+func (s *segments) retire(num uint64, keep bool) error {
+	size := s.use.get(num).size
+	name := s.path(num)
+	keep = keep && !s.room.full() && size >= s.size/2
+	spare := strings.TrimSuffix(name, segmentSuffix) + spareSuffix
+	var err error
+	if keep {
+		err = s.fs.Rename(name, spare)
+	} else {
+		err = s.fs.Remove(name)
+	}
+	if err != nil {
+		return writeError("retire a segment", err)
+	}
+	if err := syncDir(s.fs, s.dir); err != nil {
+		return err
+	}
+	s.use.retire(num)
+	s.files.drop(num) // a reader that has it finds the new place
+	if !keep {
+		return nil
+	}
+	epoch, err := s.renew(spare)
+	if err != nil {
+		_ = s.fs.Remove(spare) // the next start tries again
+		return err
+	}
+	s.use.spare(size)
+	s.room.add(spareFile{spare, epoch, size})
+	return nil
+}
+
+// renew gives a file a new epoch, durably.
+func (s *segments) renew(name string) (epoch uint64, err error) {
+	f, err := s.fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return 0, readError(err)
+	}
+	if epoch, err = writeSegmentHeader(f); err == nil {
+		err = f.SyncData()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return epoch, writeError("write a segment", err)
+}
+
+// findSpares takes over the spare files of an orderly close, and removes those
+// that a crash left: whether they have their new epoch is not known.
+func (s *segments) findSpares(clean bool) error {
+	names, err := s.fs.List(s.dir)
+	if err != nil {
+		return readError(err)
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name, spareSuffix) {
+			continue
+		}
+		name = s.fs.PathJoin(s.dir, name)
+		if clean && !s.room.full() {
+			size, epoch, ok, err := s.inspect(name)
+			if err != nil {
+				return err
+			}
+			if ok {
+				s.use.spare(size)
+				s.room.add(spareFile{name, epoch, size})
+				continue
+			}
+		}
+		if err := s.fs.Remove(name); err != nil {
+			return writeError("remove a spare segment", err)
+		}
+	}
+	return nil
+}
+
+func (s *segments) inspect(name string) (size int64, epoch uint64, ok bool, err error) {
+	f, err := s.fs.Open(name)
+	if err != nil {
+		return 0, 0, false, readError(err)
+	}
+	defer f.Close()
+	return readSegmentHeader(f)
+}

@@ -1,0 +1,196 @@
+package store
+
+import (
+	"maps"
+	"sync"
+)
+
+// usage knows how much of each segment is live, so that compaction finds its
+// work and `stat` its figures without a scan. The writer changes it; it is
+// written down at an orderly close and counted again at any other open.
+type usage struct {
+	mu     sync.Mutex
+	segs   map[uint64]segmentUse
+	low    uint64 // the lowest number, 0 for none
+	tail   uint64 // the segment being written
+	spares int64  // bytes of segments kept to be used again
+}
+
+// segmentUse is what one segment holds.
+type segmentUse struct {
+	size  int64 // of the file
+	live  int64 // bytes of records that the index needs
+	tombs int64 // bytes of tombstones and dropped pins, needed while an older segment is there
+}
+
+// wasted reports whether less than half of the segment is needed.
+func (u segmentUse) wasted(oldest bool) bool {
+	live := u.live
+	if !oldest {
+		live += u.tombs
+	}
+	return 2*live < u.size
+}
+
+// recordOf is the size of the record of e.
+func recordOf(e entry) int64 {
+	if small(e.size) {
+		return recordHeaderSize + e.size
+	}
+	return recordHeaderSize + fileBodySize
+}
+
+// pinRecordSize is the size of the record of a pin.
+func pinRecordSize(label string) int64 {
+	return int64(recordHeaderSize + pinBodySize + len(label))
+}
+
+func unpinRecordSize(label string) int64 { return int64(recordHeaderSize + unpinSize + len(label)) }
+
+// reset replaces everything.
+func (u *usage) reset(segs map[uint64]segmentUse) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.segs = segs
+	u.settle()
+}
+
+// begin turns to a new segment that is written.
+func (u *usage) begin(num uint64, size int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.segs == nil {
+		u.segs = map[uint64]segmentUse{}
+	}
+	s := u.segs[num]
+	s.size = size
+	u.segs[num], u.tail = s, num
+	u.settle()
+}
+
+// seal ends the segment that was written, whose file is size bytes long. It
+// reports whether it is wasted already.
+func (u *usage) seal(size int64) (wasted bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	num := u.tail
+	u.tail = 0
+	s, ok := u.segs[num]
+	if !ok {
+		return false
+	}
+	s.size = size
+	u.segs[num] = s
+	return s.wasted(num == u.low)
+}
+
+// delta is a change of what a segment holds.
+type delta struct {
+	seg  uint64
+	live int64
+	tomb int64
+}
+
+// apply adds deltas; end is where the segment being written ends now. It
+// reports whether a sealed segment is wasted.
+func (u *usage) apply(ds []delta, end int64) (wasted bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, d := range ds {
+		s, ok := u.segs[d.seg]
+		if !ok {
+			continue // retired: a damaged object was left behind
+		}
+		s.live += d.live
+		s.tombs += d.tomb
+		if d.seg == u.tail {
+			s.size = max(s.size, end)
+		}
+		u.segs[d.seg] = s
+		wasted = wasted || d.seg != u.tail && s.wasted(d.seg == u.low)
+	}
+	return wasted
+}
+
+// settle finds the lowest number. mu is held.
+func (u *usage) settle() {
+	u.low = 0
+	for num := range u.segs {
+		if u.low == 0 || num < u.low {
+			u.low = num
+		}
+	}
+}
+
+// hasOlder reports whether there is a segment before num.
+func (u *usage) hasOlder(num uint64) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.low != 0 && u.low < num
+}
+
+func (u *usage) has(num uint64) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	_, ok := u.segs[num]
+	return ok
+}
+
+func (u *usage) get(num uint64) segmentUse {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.segs[num]
+}
+
+// worst is the sealed segment with the fewest live bytes of those that are
+// wasted, 0 for none.
+func (u *usage) worst() uint64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	found := uint64(0)
+	for num, s := range u.segs {
+		if num == u.tail || !s.wasted(num == u.low) {
+			continue
+		}
+		if best := u.segs[found]; found == 0 || s.live < best.live || s.live == best.live && num < found {
+			found = num
+		}
+	}
+	return found
+}
+
+// retire forgets a segment.
+func (u *usage) retire(num uint64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.segs, num)
+	u.settle()
+}
+
+// spare is told of a file kept to be used again, unspare that it is used.
+func (u *usage) spare(size int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.spares += size
+}
+
+func (u *usage) unspare(size int64) { u.spare(-size) }
+
+func (u *usage) snapshot() map[uint64]segmentUse {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return maps.Clone(u.segs)
+}
+
+// sum is the figures of all segments: files in use, bytes of those and spare
+// ones, and live bytes.
+func (u *usage) sum() (n int, size, live int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	size = u.spares
+	for _, s := range u.segs {
+		size += s.size
+		live += max(0, s.live) + s.tombs
+	}
+	return len(u.segs), size, live
+}
