@@ -47,6 +47,7 @@ type segments struct {
 	turn    bool                 // the moves are next
 	stalled bool                 // the last batch could not be written
 	failed  error                // sticky
+	ended   bool                 // there is no writer any more
 	doubted map[b3.Root]struct{} // roots of removals in what failed
 	doubts  atomic.Bool          // it failed: look at doubted
 	kick    chan struct{}        // tells the writer to look
@@ -159,6 +160,9 @@ func (s *segments) order(cs []*change) (t *ticket, full bool, err error) {
 	defer s.mu.Unlock()
 	if s.failed != nil {
 		return nil, false, s.failed
+	}
+	if s.ended {
+		return nil, false, ErrDraining
 	}
 	q := s.queued
 	if len(q.list) > 0 && (q.bytes+n > int64(s.most/2) || len(q.list)+len(cs) > maxChanges) {

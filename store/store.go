@@ -150,8 +150,10 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	var wg sync.WaitGroup
-	wg.Go(func() { s.backend.serve(serving) })
+	writing, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	var backend, wg sync.WaitGroup
+	backend.Go(func() { s.backend.serve(writing) })
 	wg.Go(func() { s.partials.serve(serving) })
 	// This cannot fail: only Run moves the phase.
 	_ = s.advance(opening, opened)
@@ -159,7 +161,9 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 		s.drain()
 		s.partials.close()
 		stop()
-		wg.Wait()
+		wg.Wait() // they write until they end
+		end()
+		backend.Wait()
 		if err := s.backend.close(); err != nil {
 			return fmt.Errorf("store: close: %w", err)
 		}

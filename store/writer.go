@@ -14,8 +14,10 @@ type flight struct {
 	changes *changes
 }
 
-// serve is the writer. When ctx is done it commits what is left.
+// serve is the writer. When ctx is done it commits what is left, and takes no
+// more.
 func (s *segments) serve(ctx context.Context) {
+	defer s.end()
 	for last := false; !last; {
 		select {
 		case <-s.kick:
@@ -29,6 +31,18 @@ func (s *segments) serve(ctx context.Context) {
 				break
 			}
 		}
+	}
+}
+
+// end refuses what comes after the writer.
+func (s *segments) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	t := s.queued.ticket
+	t.err = ErrDraining
+	if s.failed == nil { // else it is settled
+		close(t.done)
 	}
 }
 
