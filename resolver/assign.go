@@ -184,12 +184,13 @@ func (w *want) short(r run, n int64) bool {
 // next is the first run that w wants, that is not here, not asked for, and that
 // p may have; of nil anything.
 func (s *schedule) next(w *want, p *provider) (run, bool) {
+	taken := s.taken(p) // before looking at what is here: what arrives meanwhile was taken
 	in, from, to := s.t.ingest, w.from(), w.limit()
 	lo := firstMissing(in, from, to)
 	w.low = max(w.low, lo)
 	for lo < to {
 		_, hi := in.Missing(lo, min(to, lo+lookedAt))
-		r := s.free(run{lo, hi}, p)
+		r := run{lo, hi}.without(taken)
 		if r.lo < r.hi {
 			return r, true
 		}
@@ -198,9 +199,8 @@ func (s *schedule) next(w *want, p *provider) (run, bool) {
 	return run{}, false
 }
 
-// free cuts r to its first part that is not asked for and not lacked by p. It is
-// empty when there is none, and starts where to look on.
-func (s *schedule) free(r run, p *provider) run {
+// taken is what is asked for or lacked by p, which may be nil, by its start.
+func (s *schedule) taken(p *provider) []run {
 	var taken []run
 	for _, sp := range s.spans {
 		taken = append(taken, run{sp.next.Load(), sp.hi.Load()})
@@ -209,6 +209,12 @@ func (s *schedule) free(r run, p *provider) run {
 		taken = append(taken, p.lacks...)
 	}
 	slices.SortFunc(taken, func(a, b run) int { return cmp.Compare(a.lo, b.lo) })
+	return taken
+}
+
+// without cuts r to its first part that is not taken. It is empty when there is
+// none, and starts where to look on.
+func (r run) without(taken []run) run {
 	for _, t := range taken {
 		if t.lo <= r.lo && r.lo < t.hi {
 			r.lo = t.hi

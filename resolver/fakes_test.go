@@ -231,6 +231,17 @@ func (l *fakeLocal) Partial(_ context.Context, root b3.Root) (int64, bool, error
 	return 0, false, nil
 }
 
+// held is how many bytes of a partial object are here, and how many transfers
+// left such.
+func (l *fakeLocal) held(b *blob) (bytes int64, kept int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.partial[b.root]; p != nil {
+		bytes = p.Held()
+	}
+	return bytes, l.kept
+}
+
 // keep leaves groups [lo, hi) of b as a partial object.
 func (l *fakeLocal) keep(t testing.TB, b *blob, lo, hi int64) {
 	t.Helper()

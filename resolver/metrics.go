@@ -53,6 +53,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "resolver_hedges_total", Help: "Requests that doubled a late one, by result: won (something came first from it), lost (nothing did), failed.",
 		}, []string{"result"}),
 	}
+	for _, result := range []string{"won", "lost", "failed"} {
+		m.hedges.WithLabelValues(result)
+	}
 	if reg != nil {
 		reg.MustRegister(m.latency, m.deadlineHits, m.hits, m.misses, m.breakerOpened, retries, m.failures, m.hedges, bytes)
 	}
@@ -69,6 +72,23 @@ func (m *metrics) hedge(sp *span) {
 		result = "lost"
 	}
 	m.hedges.WithLabelValues(result).Inc()
+}
+
+// registerTransfers adds the gauge of what is being fetched.
+func (r *Resolver) registerTransfers(reg prometheus.Registerer) {
+	count := func() float64 {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return float64(len(r.transfers))
+	}
+	for state, f := range map[string]func() float64{
+		"all": count, "lingering": func() float64 { return float64(min(r.lingering.Load(), maxLingering)) },
+	} {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "resolver_transfers", Help: "Objects that are being fetched (all), and those of them that nobody waits for, open for the next range (lingering).",
+			ConstLabels: prometheus.Labels{"state": state},
+		}, f))
+	}
 }
 
 // observe records how long something took since start.

@@ -260,8 +260,8 @@ func TestPartsAreKept(t *testing.T) {
 		if n := len(w.net.requests("")); n != 2 {
 			t.Errorf("%d requests for one size and one range", n)
 		}
-		if p := w.local.partial[b.root]; p == nil || p.held != 2*group || w.local.kept != 2 {
-			t.Errorf("%+v is kept, after %d transfers", p, w.local.kept)
+		if held, kept := w.local.held(b); held != 2*group || kept != 2 {
+			t.Errorf("%d bytes are kept, after %d transfers", held, kept)
 		}
 	})
 }

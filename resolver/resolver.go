@@ -98,6 +98,7 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	r.lookups = newLookups(cfg, d, m, r.guard)
 	if d.Metrics != nil {
 		d.Metrics.MustRegister(newBreakerStates(r.targets))
+		r.registerTransfers(d.Metrics)
 	}
 	return r, nil
 }

@@ -340,8 +340,8 @@ func TestCutFetchIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * linger)
-		if w.local.partial[b.root] == nil || w.local.partial[b.root].held < 30*group {
-			t.Fatalf("kept: %+v", w.local.partial[b.root])
+		if held, _ := w.local.held(b); held < 30*group {
+			t.Fatalf("%d bytes are kept", held)
 		}
 		p.refuse = func(int) error { return status.Errorf(status.TransportDown, "gone") }
 		c, err := w.Open(t.Context(), b.root, OpenOptions{Start: 100, End: 20 * group})
@@ -508,8 +508,8 @@ func TestUnwantedRequestsEnd(t *testing.T) {
 		if n := w.net.peers["a"].served.Load(); n > 50 {
 			t.Errorf("%d groups were served to those who read one each", n)
 		}
-		if w.finder.count() != 1 || w.local.kept != 0 {
-			t.Errorf("%d lookups, %d ends", w.finder.count(), w.local.kept)
+		if _, kept := w.local.held(b); w.finder.count() != 1 || kept != 0 {
+			t.Errorf("%d lookups, %d ends", w.finder.count(), kept)
 		}
 	})
 }
@@ -533,11 +533,11 @@ func TestFreeRuns(t *testing.T) {
 		{run{41, 50}, run{50, 50}},
 		{run{50, 60}, run{50, 60}},
 	} {
-		if got := s.free(tc.in, p); got != tc.out {
+		if got := tc.in.without(s.taken(p)); got != tc.out {
 			t.Errorf("of %v %v is free, want %v", tc.in, got, tc.out)
 		}
 	}
-	if got := s.free(run{31, 100}, nil); got != (run{31, 40}) {
+	if got := (run{31, 100}).without(s.taken(nil)); got != (run{31, 40}) {
 		t.Errorf("for all: %v", got)
 	}
 }
