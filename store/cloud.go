@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,26 +76,36 @@ func cloudKey(kind string, root b3.Root) string {
 	return kind + h[:2] + "/" + h
 }
 
-// open finds out who we are in the bucket and enters us there. fresh says that
-// nothing is kept here yet.
-func (c *cloud) open(ctx context.Context, d *disk, fresh bool) (err error) {
-	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
-	c.index = d.index
-	if c.bucket, err = bucket.Open(c.cfg, c.meters); err != nil {
+// parseCloudKey is the inverse of cloudKey.
+func parseCloudKey(kind, key string) (b3.Root, bool) {
+	root, err := b3.Parse("b3:" + path.Base(key))
+	return root, err == nil && cloudKey(kind, root) == key
+}
+
+// open finds out who we are in the bucket and enters us there.
+func (c *cloud) open(ctx context.Context, d *disk) error {
+	if err := c.dial(ctx, d); err != nil {
 		return err
 	}
-	if err := c.name(d); err != nil {
+	isNew, err := c.name(d)
+	if err != nil {
 		return err
 	}
-	if fresh {
-		if err := c.vacant(ctx); err != nil {
-			return err
-		}
+	if err := c.vacant(ctx, d); err != nil {
+		return err
 	}
 	if err := c.countRemoved(); err != nil {
 		return err
 	}
-	return c.register(ctx)
+	return c.enter(ctx, d, isNew)
+}
+
+// dial makes the client. It sends nothing.
+func (c *cloud) dial(ctx context.Context, d *disk) (err error) {
+	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	c.index = d.index
+	c.bucket, err = bucket.Open(c.cfg, c.meters)
+	return err
 }
 
 func (c *cloud) close() {
@@ -106,14 +117,15 @@ func (c *cloud) close() {
 	}
 }
 
-// name is the configured name, the one of the directory, or a new one.
-func (c *cloud) name(d *disk) error {
+// name is the configured name, the one of the directory, or a new one; isNew
+// says that the directory does not have it yet.
+func (c *cloud) name(d *disk) (isNew bool, err error) {
 	kept, err := readNode(d)
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case kept != "" && c.cfg.Node != "" && kept != c.cfg.Node:
-		return status.Errorf(status.Conflict, "%s is the store of node %q in the bucket, and store.s3.node is %q; correct the setting, or use another directory", d.cfg.Dir, kept, c.cfg.Node)
+		return false, status.Errorf(status.Conflict, "%s is the store of node %q in the bucket, and store.s3.node is %q; correct the setting, or use another directory", d.cfg.Dir, kept, c.cfg.Node)
 	case kept != "":
 		c.node = kept
 	case c.cfg.Node != "":
@@ -121,8 +133,13 @@ func (c *cloud) name(d *disk) error {
 	default:
 		c.node = strings.ToLower(rand.Text())
 	}
-	if kept != "" {
-		return nil
+	return kept == "", nil
+}
+
+// enter registers the node in the bucket, and keeps its name.
+func (c *cloud) enter(ctx context.Context, d *disk, isNew bool) error {
+	if err := c.register(ctx); err != nil || !isNew {
+		return err
 	}
 	return d.writeFile(fileNode, []byte(nodeHead+c.node+"\n"))
 }
@@ -144,14 +161,21 @@ func readNode(d *disk) (string, error) {
 	return node, nil
 }
 
-// vacant refuses a new store under a name that has segments in the bucket: they
-// would be overwritten.
-func (c *cloud) vacant(ctx context.Context) error {
+// vacant refuses a store without segments under a name that has some in the
+// bucket: they would be overwritten.
+func (c *cloud) vacant(ctx context.Context, d *disk) error {
+	names, err := d.fs.List(d.path(dirSegments))
+	if err != nil {
+		return readError(err)
+	}
+	if there, err := c.allShipped(); err != nil || len(names) > 0 || len(there) > 0 {
+		return err
+	}
 	for item, err := range c.bucket.List(ctx, c.segmentPrefix()) {
 		if err != nil {
 			return err
 		}
-		return status.Errorf(status.Conflict, "the bucket holds the store of node %q (%s) and this directory is empty; run `allium store rebuild`, or choose another store.s3.node", c.node, item.Key)
+		return status.Errorf(status.Conflict, "the bucket holds the store of node %q (%s) and %s is empty; run `allium store rebuild`, or choose another store.s3.node", c.node, item.Key, d.cfg.Dir)
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func (d *disk) open(ctx context.Context) (err error) {
 	if d.cloud == nil {
 		err = d.notEmbedded()
 	} else {
-		err = d.cloud.open(ctx, d, fresh)
+		err = d.cloud.open(ctx, d)
 	}
 	if err != nil {
 		return err
@@ -110,18 +110,7 @@ func (d *disk) open(ctx context.Context) (err error) {
 
 // recover brings files and index together.
 func (d *disk) recover() error {
-	d.segments = &segments{
-		fs: d.fs, dir: d.path(dirSegments), logger: d.log, index: d.index, count: &d.count, space: d.space,
-		budget: d.budget, most: int(d.cfg.CommitBytes / 2), orders: d.orders, size: int64(d.cfg.SegmentBytes),
-		current: newBatch(), queued: newChanges(), kick: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
-		zeros: zeroer{most: int64(d.cfg.ZeroAheadBytes)}, cloud: d.cloud,
-	}
-	d.blobs = newBlobs(d)
-	d.compact = &compactor{
-		s: d.segments, log: d.log, rate: int64(d.cfg.CompactRate),
-		space: func(need int64) error { return d.spaceBut(int64(d.cfg.ReserveBytes)/2, need) },
-		short: func() bool { return d.space(int64(d.cfg.SegmentBytes)) != nil },
-	}
+	d.makeParts()
 	use, clean, err := d.wasClean()
 	if err != nil {
 		return err
@@ -148,6 +137,22 @@ func (d *disk) recover() error {
 	}
 	nudge(d.segments.tidy)
 	return d.complete()
+}
+
+// makeParts makes what works on the index, which is open.
+func (d *disk) makeParts() {
+	d.segments = &segments{
+		fs: d.fs, dir: d.path(dirSegments), logger: d.log, index: d.index, count: &d.count, space: d.space,
+		budget: d.budget, most: int(d.cfg.CommitBytes / 2), orders: d.orders, size: int64(d.cfg.SegmentBytes),
+		current: newBatch(), queued: newChanges(), kick: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
+		zeros: zeroer{most: int64(d.cfg.ZeroAheadBytes)}, cloud: d.cloud,
+	}
+	d.blobs = newBlobs(d)
+	d.compact = &compactor{
+		s: d.segments, log: d.log, rate: int64(d.cfg.CompactRate),
+		space: func(need int64) error { return d.spaceBut(int64(d.cfg.ReserveBytes)/2, need) },
+		short: func() bool { return d.space(int64(d.cfg.SegmentBytes)) != nil },
+	}
 }
 
 // wasClean reports whether the store was closed in order, and then takes over
@@ -252,7 +257,7 @@ func (d *disk) serve(ctx context.Context) {
 	<-ctx.Done()
 	others.Wait()
 	// What fails is sticky, and close returns it; nobody was told of the rest.
-	last, cancel := context.WithTimeout(writing, lastUpload)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastUpload)
 	defer cancel()
 	_ = d.blobs.flush(last)
 	stop()
@@ -426,5 +431,5 @@ func indexError(dir string, err error) error {
 	if status.Of(err) != status.Internal {
 		return fmt.Errorf("the index in %s: %w", dir, err)
 	}
-	return status.Errorf(status.Corrupt, "the index in %s cannot be opened: %w; nothing was changed, restore it from a copy", dir, err)
+	return status.Errorf(status.Corrupt, "the index in %s cannot be opened: %w; nothing was changed; make it anew with `allium store rebuild`", dir, err)
 }

@@ -64,7 +64,7 @@ contain: an address is "b3:" and the BLAKE3 hash that b3sum prints, and every
 	})
 	root.AddCommand(
 		a.initCommand(), a.runCommand(), a.idCommand(), a.versionCommand(),
-		a.addCommand(), a.getCommand(), a.catCommand(), a.lsCommand(), a.statCommand(), a.diffCommand(), a.verifyCommand(), a.pinCommand(), a.gcCommand(),
+		a.addCommand(), a.getCommand(), a.catCommand(), a.lsCommand(), a.statCommand(), a.diffCommand(), a.verifyCommand(), a.pinCommand(), a.storeCommand(), a.gcCommand(),
 		a.providersCommand(), a.announceCommand(),
 		a.peersCommand(), a.connectCommand(), a.disconnectCommand(), a.pingCommand(), a.seedsCommand(),
 		a.configCommand(), a.testnetCommand(), a.simCommand(), a.docsCommand(),

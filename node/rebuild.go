@@ -1,0 +1,20 @@
+package node
+
+import (
+	"context"
+
+	"allium/node/config"
+	"allium/store"
+)
+
+// RebuildReport is the store's.
+type RebuildReport = store.RebuildReport
+
+// RebuildProgress is the store's.
+type RebuildProgress = store.RebuildProgress
+
+// RebuildStore makes the index of the store below home anew, while no node runs
+// on it: then it is busy.
+func RebuildStore(ctx context.Context, home string, cfg config.Config, progress func(RebuildProgress)) (RebuildReport, error) {
+	return store.Rebuild(ctx, storeConfig(home, cfg.Store), store.Deps{}, progress)
+}
