@@ -28,10 +28,10 @@ func (a *storeAPI) GC(ctx context.Context, o client.GCOptions, progress client.P
 	if stopped != nil {
 		return client.GCReport{}, stopped
 	}
-	if err != nil && !(o.Dry && r.Err() != nil) {
-		return client.GCReport{}, err
+	if o.Dry && r.Err() != nil {
+		err = nil // the report says it
 	}
-	return gcReport(r, o.Dry), nil
+	return gcReport(r, o.Dry), err
 }
 
 func gcReport(r store.GCReport, dry bool) client.GCReport {

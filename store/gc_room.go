@@ -183,7 +183,7 @@ func (s *Store) give(n GCCount) {
 // takeRoom takes n, at once or after an eviction that it asks for and waits
 // for, 5 s at most. Otherwise it is no_space, before anything was written.
 func (s *Store) takeRoom(ctx context.Context, n GCCount) error {
-	if err := s.waitRoom(ctx.Done(), n); err != errGone {
+	if err := s.waitRoom(ctx.Done(), n); !errors.Is(err, errGone) {
 		return err
 	}
 	return ctx.Err()
