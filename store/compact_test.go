@@ -124,7 +124,7 @@ func TestCompaction(t *testing.T) {
 		t.Errorf("only %d crashes", len(crashes))
 	}
 	for i, c := range crashes {
-		if testing.Short() && i%4 != 0 {
+		if testing.Short() && i%16 != 0 {
 			continue
 		}
 		if err := reopen(t, c.fs, c.l); err != nil {
