@@ -68,7 +68,7 @@ func (c *compactor) serve(ctx context.Context) {
 
 // compact empties segment num and retires it.
 func (c *compactor) compact(ctx context.Context, num uint64) error {
-	m := &mover{write: c.s.move, c: c, ctx: ctx, num: num}
+	m := &mover{write: c.s.move, c: c, ctx: ctx, num: num, most: min(moveBatch/2, c.s.size/8)}
 	if err := m.scan(); err != nil {
 		return err
 	}
@@ -98,6 +98,7 @@ type mover struct {
 
 	list  []*change
 	bytes int64 // of list
+	most  int64 // bytes that are moved at once: a small part of a segment, or closing one early would waste it
 	seen  int64 // records queued
 	total int64 // bytes moved
 }
@@ -197,7 +198,7 @@ func (m *mover) add(c *change) error {
 	c.from = m.num
 	m.seen++
 	m.list = append(m.list, c)
-	if m.bytes += c.size(); m.bytes >= moveBatch/2 || len(m.list) >= maxChanges {
+	if m.bytes += c.size(); m.bytes >= m.most || len(m.list) >= maxChanges {
 		return m.flush()
 	}
 	return nil

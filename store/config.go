@@ -126,7 +126,7 @@ func (c Config) Validate() error {
 		{"reserve_bytes", int64(c.ReserveBytes), 0, 1 << 62},
 		{"max_bytes", int64(c.MaxBytes), 0, 1 << 62},
 		{"max_objects", c.MaxObjects, 0, 1 << 48},
-		{"segment_bytes", int64(c.SegmentBytes), int64(c.CommitBytes), maxSegmentBytes},
+		{"segment_bytes", int64(c.SegmentBytes), 2 * int64(c.CommitBytes), maxSegmentBytes}, // a batch, half of commit_bytes, is never split over two
 		{"zero_ahead_bytes", int64(c.ZeroAheadBytes), 0, int64(c.SegmentBytes)},
 		{"commit_bytes", int64(c.CommitBytes), minCommitBytes, 1 << 30},
 		{"compact_rate", int64(c.CompactRate), 64 << 10, 1 << 40},

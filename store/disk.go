@@ -208,7 +208,7 @@ func (d *disk) complete() error {
 	if ok {
 		return done.Close()
 	}
-	m := &mover{write: d.segments.direct}
+	m := &mover{write: d.segments.direct, most: moveBatch / 2}
 	err = d.index.eachEntry(func(e entry) error {
 		if small(e.size) || e.seg != 0 {
 			return nil

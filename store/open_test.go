@@ -293,7 +293,7 @@ func TestConfig(t *testing.T) {
 		"dir":              func(c *store.Config) { c.Dir = "" },
 		"memory_bytes":     func(c *store.Config) { c.MemoryBytes = 0 },
 		"reserve_bytes":    func(c *store.Config) { c.ReserveBytes = -1 },
-		"segment_bytes":    func(c *store.Config) { c.SegmentBytes = c.CommitBytes - 1 },
+		"segment_bytes":    func(c *store.Config) { c.SegmentBytes = 2*c.CommitBytes - 1 },
 		"zero_ahead_bytes": func(c *store.Config) { c.ZeroAheadBytes = c.SegmentBytes + 1 },
 		"commit_bytes":     func(c *store.Config) { c.CommitBytes = 100 },
 		"compact_rate":     func(c *store.Config) { c.CompactRate = 0 },

@@ -165,7 +165,7 @@ func (s *segments) begin(num, epoch uint64, f vfs.File, end, size int64) {
 	held := newHandle(f)
 	s.log = tail{num: num, epoch: epoch, f: f, held: held, end: end}
 	s.files.keep(num, held)
-	s.zeros.begin(f, max(size, end))
+	s.zeros.begin(f, max(size, end), s.size)
 	s.use.begin(num, max(size, end))
 }
 

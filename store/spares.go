@@ -70,12 +70,16 @@ func (s *segments) reuse(num uint64) (f vfs.File, epoch uint64, size int64) {
 	}
 }
 
+// fits reports whether a file of that size makes a segment. In one that is much
+// longer than a segment gets the rest would lie idle, and be taken for garbage.
+func (s *segments) fits(size int64) bool { return size >= s.size/2 && size <= s.size+s.size/4 }
+
 // retire gives up a segment that the index does not name any more: as a spare,
 // or for good. When it returns, the name is durably gone.
 func (s *segments) retire(num uint64, keep bool) error {
 	size := s.use.get(num).size
 	name := s.path(num)
-	keep = keep && !s.room.full() && size >= s.size/2
+	keep = keep && !s.room.full() && s.fits(size)
 	spare := strings.TrimSuffix(name, segmentSuffix) + spareSuffix
 	var err error
 	if keep {
@@ -136,7 +140,7 @@ func (s *segments) findSpares(clean bool) error {
 			if err != nil {
 				return err
 			}
-			if ok {
+			if ok && s.fits(size) {
 				s.use.spare(size)
 				s.room.add(spareFile{name, epoch, size})
 				continue

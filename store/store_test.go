@@ -47,7 +47,7 @@ func TestEmbeddedInMemory(t *testing.T) {
 func tiny() store.Config {
 	cfg := embedded("/store")
 	cfg.CommitBytes = 300 << 10
-	cfg.SegmentBytes = 400 << 10
+	cfg.SegmentBytes = 600 << 10
 	cfg.ZeroAheadBytes = 64 << 10
 	return cfg
 }

@@ -21,6 +21,7 @@ type zeroer struct {
 	mu        sync.Mutex
 	f         vfs.File
 	claimed   int64 // everything below is written or being written
+	limit     int64 // where the segment is closed: no zeros behind it
 	want      int64 // how far to go
 	committed int64 // since the segment was begun or opened
 	running   bool
@@ -42,11 +43,11 @@ const (
 var zeroBytes [zeroChunkSize]byte
 
 // begin turns to a new active segment, of which everything below size is
-// written. The previous one was stopped.
-func (z *zeroer) begin(f vfs.File, size int64) {
+// written and which is closed at limit. The previous one was stopped.
+func (z *zeroer) begin(f vfs.File, size, limit int64) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	z.f, z.claimed, z.want, z.committed = f, size, 0, 0
+	z.f, z.claimed, z.limit, z.want, z.committed = f, size, limit, 0, 0
 }
 
 // stop ends the goroutine and waits for it. It returns the size of the file as
@@ -84,7 +85,7 @@ func (z *zeroer) ahead(n, end int64) {
 	if z.claimed-end >= room/2 {
 		return
 	}
-	z.want = end + room
+	z.want = min(end+room, z.limit)
 	if !z.running {
 		z.running = true
 		z.wg.Go(z.run)

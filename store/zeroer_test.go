@@ -19,7 +19,7 @@ func TestZeroerKeepsOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		z := zeroer{most: 1 << 20}
-		z.begin(f, 0)
+		z.begin(f, 0, 1<<40)
 		var want []byte
 		for len(want) < 2<<20 {
 			p := bytes.Repeat([]byte{0xaa}, 1+rng.IntN(100_000))
@@ -58,7 +58,7 @@ func TestZeroerIdle(t *testing.T) {
 	}
 	large, off := zeroer{most: 1 << 20}, zeroer{}
 	for _, z := range []*zeroer{&large, &off} {
-		z.begin(f, 0)
+		z.begin(f, 0, 1<<40)
 	}
 	large.ahead(smallCommit+1, smallCommit+1)
 	off.ahead(100, 100)
