@@ -24,6 +24,11 @@ type Reader struct {
 	src  Source
 	last atomic.Pointer[cursor] // parked between calls, for its proved path
 
+	// tops is nil until reads have proved more parents of the upper levels than
+	// there are, so some of them again: one pass over the object needs none.
+	tops  atomic.Pointer[tops]
+	proof atomic.Int64 // parents of the upper levels that were read while tops is nil
+
 	// proved is the whole object when it lies in RAM, proved and never to
 	// change; nil otherwise. Only NewMemory makes such bytes.
 	proved []byte
@@ -31,9 +36,12 @@ type Reader struct {
 
 // cursor is a walk that jumps, with the room that a parent is read into.
 type cursor struct {
-	walk *Walk
+	walk Walk
 	pair [ParentSize]byte
 }
+
+// cursors holds cursors that no Reader parks.
+var cursors = sync.Pool{New: func() any { return new(cursor) }}
 
 // NewReader returns a Reader of the object root, of size bytes, in src. The size
 // is a claim like the bytes: reads of the last group fail when it is false.
@@ -58,27 +66,70 @@ func (r *Reader) ReadGroup(g int64, buf []byte) ([]byte, error) {
 	if r.proved != nil {
 		return buf[:copy(buf[:cap(buf)], groupOf(r.proved, g))], nil
 	}
-	// A concurrent call finds nothing parked and starts at the root.
-	c := r.last.Swap(nil)
-	if c == nil {
-		c = &cursor{walk: newWalk(r.root, r.size, nil)}
-	}
+	c := r.cursor()
 	c.walk.seek(g)
-	for {
+	t := r.tops.Load()
+	for read := 0; ; {
 		item, _ := c.walk.Next()
-		if item.Parent {
+		if !item.Parent {
+			p, err := c.walk.Fill(r.src, buf[:cap(buf)])
+			if err != nil {
+				return nil, err
+			}
+			if t == nil && read > 0 && r.keep(read) {
+				c.walk.path = c.walk.path[:0] // so that what it holds goes into the tops
+			}
+			r.park(c)
+			return p.Data(), nil
+		}
+		if len(c.walk.path) >= topLevels {
 			if _, err := c.walk.Fill(r.src, c.pair[:]); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		p, err := c.walk.Fill(r.src, buf[:cap(buf)])
-		if err != nil {
+		slot := 0
+		if t != nil {
+			slot = c.walk.slot()
+			if cvs := t.get(slot); cvs != nil {
+				c.walk.assume(cvs)
+				continue
+			}
+		}
+		if _, err := c.walk.Fill(r.src, c.pair[:]); err != nil {
 			return nil, err
 		}
-		r.last.Store(c)
-		return p.Data(), nil
+		if read++; t != nil {
+			t.put(slot, &c.pair)
+		}
 	}
+}
+
+// cursor returns the parked cursor, or one that starts at the root.
+func (r *Reader) cursor() *cursor {
+	c := r.last.Swap(nil)
+	if c == nil { // a concurrent call has it
+		c = cursors.Get().(*cursor)
+		c.walk = Walk{root: r.root, size: r.size, groups: Groups(r.size), path: c.walk.path[:0]}
+	}
+	return c
+}
+
+// park keeps c for the next call.
+func (r *Reader) park(c *cursor) {
+	if old := r.last.Swap(c); old != nil {
+		cursors.Put(old)
+	}
+}
+
+// keep counts parents of the upper levels that a call read, and makes the tops
+// once it pays. It reports whether it did.
+func (r *Reader) keep(read int) bool {
+	slots := topSlots(Groups(r.size))
+	if r.proof.Add(int64(read)) < int64(slots) || r.tops.Load() != nil {
+		return false
+	}
+	return r.tops.CompareAndSwap(nil, &tops{slots: make([]topSlot, slots)})
 }
 
 // ReadAt implements [io.ReaderAt]: p[:n] is proved, and when an error cuts the
