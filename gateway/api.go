@@ -41,6 +41,9 @@ var verbs = map[string]verb{
 	"stat": {method: http.MethodGet, params: []param{keyParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Stat, error) {
 		return n.Stat(ctx, q.text("key"))
 	})},
+	"store": {method: http.MethodGet, serve: serveValue(func(ctx context.Context, n Node, _ params) (client.StoreStat, error) {
+		return n.StatStore(ctx)
+	})},
 	"verify": {method: http.MethodPost, params: []param{{"key", anyText}, {"repair", boolean}}, serve: func(g *Gateway, w *response, r *http.Request, q params) error {
 		return sendSeq(w, r, live, g.deps.Node.Verify(r.Context(), q.text("key"), client.VerifyOptions{Repair: q.flag("repair")}))
 	}},

@@ -78,6 +78,7 @@ func TestRoundTrip(t *testing.T) {
 		{fmt.Sprintf("keep [%s %s]", fakeRoot, b3.Root{}), []bool{false, false}, func() (any, error) { return first(c.Keep(ctx, []b3.Root{fakeRoot, {}})) }},
 		{fmt.Sprintf("files [%s]", fakeRoot), []any{fakeObj, "hello"}, func() (any, error) { return read(c.Files(ctx, []b3.Root{fakeRoot})) }},
 		{"stat " + key, fakeStat, func() (any, error) { return first(c.Stat(ctx, key)) }},
+		{"stat store", fakeStore, func() (any, error) { return first(c.StatStore(ctx)) }},
 		{"verify ", fakeChecked, func() (any, error) { return first(collect(c.Verify(ctx, "", client.VerifyOptions{}))) }},
 		{"pin " + key + " {Recursive:true Label:y}", fakePin, func() (any, error) {
 			return first(c.Pin(ctx, key, client.PinOptions{Recursive: true, Label: "y"}))

@@ -37,6 +37,7 @@ var (
 	fakeGone    = client.GCObject{Root: fakeRoot, Size: 3, Used: fakeTime}
 	fakeGC      = client.GCReport{Dry: true, Classes: []client.GCClass{{Class: "removed", GCCount: client.GCCount{Objects: 1, Bytes: 3}}}, Max: client.GCCount{Bytes: 9}, TookMS: 1.5,
 		Damaged: []client.GCDamage{{Pin: fakePin, Node: fakeRoot, Path: "a/b", Fix: "fetch it"}}}
+	fakeStore   = client.StoreStat{Backend: "embedded", Objects: 3, Space: client.StoreSpace{Max: client.GCCount{Bytes: 9}, Free: -1}, Scrub: client.ScrubState{Started: fakeTime, Progress: 0.5}}
 	fakeWhy     = client.GCWhy{Root: fakeRoot, Kept: true, Here: "whole", Size: 4, Used: fakeTime, Pins: []client.Pin{fakePin}, Above: &fakePin, Path: []client.GCStep{{Root: fakeRoot, Name: "x"}}, Leases: 2, Held: true}
 	fakePin     = client.Pin{Root: fakeRoot, Recursive: true, Label: "l", Since: fakeTime}
 	fakeChecked = []client.Verified{{Root: fakeRoot, Size: 5}, {Root: fakeRoot, Size: 6, Error: &status.Report{Reason: "corrupt", Message: "group 3"}}}
@@ -174,6 +175,10 @@ func (n *fakeNode) GC(_ context.Context, o client.GCOptions, progress client.Pro
 		return client.GCReport{}, err
 	}
 	return fakeGC, n.call("", "gc %+v", o)
+}
+
+func (n *fakeNode) StatStore(context.Context) (client.StoreStat, error) {
+	return fakeStore, n.call("", "stat store")
 }
 
 func (n *fakeNode) GCWhy(_ context.Context, key string) (client.GCWhy, error) {

@@ -126,7 +126,7 @@ type backend interface {
 	// and durable, or the error for which some are not.
 	flush(ctx context.Context) error
 
-	// removeAll deletes at most maxRemove visible objects, each given once,
+	// removeAll deletes at most 1,024 visible objects, each given once,
 	// durably and with one sync, also where the disk is too full to put. An
 	// entry that is gone, or was stored anew, is passed over.
 	removeAll(ctx context.Context, es []entry) error
@@ -153,9 +153,6 @@ type backend interface {
 	// failure is the sticky error of the write side, nil when it works.
 	failure() error
 }
-
-// maxRemove bounds the objects that are removed at a time.
-const maxRemove = 1024
 
 // totals counts visible objects. The embedded backend writes them down when it
 // closes, and counts its index when it opens after anything else.

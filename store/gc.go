@@ -103,7 +103,7 @@ type collector struct {
 	mu       sync.Mutex
 	removals map[chan struct{}]struct{} // closed when over
 	progress chan struct{}              // closed when something was removed or a collection ended
-	ended    int64                      // collections
+	done     Runs                       // collections
 	waiting  int                        // writes that wait for room
 	last     GCReport                   // of the latest that looked at everything
 	lastErr  error                      // why the latest could not make room
@@ -236,7 +236,7 @@ func (g *collector) hurried() bool {
 func (g *collector) end(c *cycle, err error) {
 	g.mu.Lock()
 	if !c.opt.Dry {
-		g.ended++
+		g.done = Runs{Ended: g.done.Ended + 1, LastEnd: time.Now(), LastTook: c.report.Took, LastRemoved: c.report.Classes[GCRemoved]}
 		g.lastErr = err
 	}
 	if c.complete {
@@ -244,4 +244,10 @@ func (g *collector) end(c *cycle, err error) {
 	}
 	g.mu.Unlock()
 	g.moved()
+}
+
+func (g *collector) runs() Runs {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.done
 }

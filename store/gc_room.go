@@ -239,7 +239,7 @@ func (g *collector) await() (enough int64, over func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting++
-	enough = g.ended + 1
+	enough = g.done.Ended + 1
 	if g.cycle.Load() != nil {
 		enough++
 	}
@@ -255,7 +255,7 @@ func (g *collector) await() (enough int64, over func()) {
 func (g *collector) watch() (<-chan struct{}, int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.progress, g.ended
+	return g.progress, g.done.Ended
 }
 
 func (g *collector) kick() {

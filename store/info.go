@@ -24,23 +24,27 @@ const pageSize = 256
 
 // Stats are counters, kept in RAM.
 type Stats struct {
-	Objects int64 `json:"objects"`
-	Bytes   int64 `json:"bytes"`   // of objects, outboards and overhead left out
-	Corrupt int64 `json:"corrupt"` // objects that failed a check and wait for a new copy
-	Leases  int   `json:"leases"`  // addresses in use
-	Ingests int   `json:"ingests"` // downloads being written
-	Hot     Hot   `json:"hot"`
-	Scrub   Scrub `json:"scrub"`
+	Backend string `json:"backend"` // of the configuration
+	Objects int64  `json:"objects"`
+	Bytes   int64  `json:"bytes"`   // of objects, outboards and overhead left out
+	Corrupt int64  `json:"corrupt"` // objects that failed a check and wait for a new copy
+	Leases  int    `json:"leases"`  // addresses in use
+	Ingests int    `json:"ingests"` // downloads being written
+	Hot     Hot    `json:"hot"`
+	Scrub   Scrub  `json:"scrub"`
 	// Of objects of which a part is here, in use or not.
 	PartialObjects int64 `json:"partial_objects"`
 	PartialBytes   int64 `json:"partial_bytes"` // that are here
 	Usage          Usage `json:"usage"`         // all zero but while the store is open
-	WriteErr       error `json:"-"`             // why nothing more is written until a restart; nil when all is well
+	GC             Runs  `json:"gc"`
+	WriteErr       error `json:"-"` // why nothing more is written until a restart; nil when all is well
 }
 
 // Usage is where the bytes of a store are. The counters begin with the process.
 type Usage struct {
 	Segments         int   `json:"segments"`           // files of small objects, spare ones left out
+	Spares           int   `json:"spares"`             // files of retired segments, kept to be used again
+	SpareBytes       int64 `json:"spare_bytes"`        // of those
 	SegmentBytes     int64 `json:"segment_bytes"`      // of those files and the spare ones
 	SegmentLiveBytes int64 `json:"segment_live_bytes"` // of records in them that are needed
 	LargeBytes       int64 `json:"large_bytes"`        // of objects in files of their own
@@ -51,6 +55,14 @@ type Usage struct {
 	Compactions    int64 `json:"compactions"`     // segments that were compacted
 	CompactedBytes int64 `json:"compacted_bytes"` // that were copied for that
 	ReclaimedBytes int64 `json:"reclaimed_bytes"` // that were given back by it
+}
+
+// Runs are the garbage collections since the start, dry ones left out.
+type Runs struct {
+	Ended       int64         `json:"ended"`
+	LastEnd     time.Time     `json:"last_end,omitzero"` // of the last one; zero: there was none
+	LastTook    time.Duration `json:"last_took"`
+	LastRemoved GCCount       `json:"last_removed"`
 }
 
 // Hot is the tier of verified objects in RAM, all zero without one.
@@ -189,14 +201,14 @@ func (s *Store) lastUse(ctx context.Context, root b3.Root) (entry, minute, error
 // Stats returns the counters. It reads no file and works in every phase.
 func (s *Store) Stats() Stats {
 	t := s.backend.totals()
-	st := Stats{Objects: t.objects.Load(), Bytes: t.bytes.Load(), Corrupt: t.corrupt.Load(), Leases: s.roots.leased(),
+	st := Stats{Backend: s.cfg.Backend, Objects: t.objects.Load(), Bytes: t.bytes.Load(), Corrupt: t.corrupt.Load(), Leases: s.roots.leased(),
 		PartialObjects: s.partials.objects.Load(), PartialBytes: s.partials.bytes.Load(),
 	}
 	s.mu.Lock()
 	st.Ingests = len(s.running)
 	wasOpen := s.phase >= opened
 	s.mu.Unlock()
-	st.Scrub = s.scrub.stats()
+	st.Scrub, st.GC = s.scrub.stats(), s.gc.runs()
 	if h := s.hot; h != nil {
 		st.Hot = Hot{Objects: h.objects.Load(), Bytes: h.bytes.Load(), Hits: h.hits.Load(), Misses: h.misses.Load()}
 	}

@@ -14,6 +14,7 @@ type usage struct {
 	low    uint64 // the lowest number, 0 for none
 	tail   uint64 // the segment being written
 	spares int64  // bytes of segments kept to be used again
+	kept   int    // their number
 }
 
 // segmentUse is what one segment holds.
@@ -172,9 +173,15 @@ func (u *usage) spare(size int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.spares += size
+	u.kept++
 }
 
-func (u *usage) unspare(size int64) { u.spare(-size) }
+func (u *usage) unspare(size int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.spares -= size
+	u.kept--
+}
 
 func (u *usage) snapshot() map[uint64]segmentUse {
 	u.mu.Lock()
@@ -182,15 +189,13 @@ func (u *usage) snapshot() map[uint64]segmentUse {
 	return maps.Clone(u.segs)
 }
 
-// sum is the figures of all segments: files in use, bytes of those and spare
-// ones, and live bytes.
-func (u *usage) sum() (n int, size, live int64) {
+// tell fills in the figures of all segments.
+func (u *usage) tell(to *Usage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	size = u.spares
+	to.Segments, to.Spares, to.SpareBytes, to.SegmentBytes = len(u.segs), u.kept, u.spares, u.spares
 	for _, s := range u.segs {
-		size += s.size
-		live += max(0, s.live) + s.tombs
+		to.SegmentBytes += s.size
+		to.SegmentLiveBytes += max(0, s.live) + s.tombs
 	}
-	return len(u.segs), size, live
 }

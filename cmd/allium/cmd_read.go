@@ -86,37 +86,6 @@ func (a *app) entryLine(e client.Entry) string {
 	return fmt.Sprintf("%10s  %s  %s", size, root, name)
 }
 
-func (a *app) statCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "stat KEY[/path]",
-		Short:   "Describe an object and what this node has of it",
-		Example: "  allium stat b3:… --json",
-		Args:    args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, arg []string) error {
-			return a.withStore(cmd.Context(), func(s client.Store) error {
-				st, err := s.Stat(cmd.Context(), arg[0])
-				if err != nil {
-					return err
-				}
-				var b strings.Builder
-				fmt.Fprintf(&b, "address  %s\ncid      %s\nkind     %s\nsize     %d (%s, %d groups of 64 KiB)\n",
-					st.Root, st.CID, st.Kind, st.Size, node.HumanSize(st.Size), st.Groups)
-				if st.Kind == client.Directory {
-					fmt.Fprintf(&b, "entries  %d\n", st.Entries)
-				}
-				fmt.Fprintf(&b, "local    %t", st.Local)
-				for _, p := range st.Pins {
-					fmt.Fprintf(&b, "\npinned   %s", pinLine(p))
-				}
-				if a.quiet {
-					return a.print(st, st.Root.String())
-				}
-				return a.print(st, b.String())
-			})
-		},
-	}
-}
-
 func (a *app) verifyCommand() *cobra.Command {
 	var all bool
 	var o client.VerifyOptions

@@ -50,6 +50,8 @@ type Store interface {
 	// low-water mark or all. removed is told each, if o.List; its error ends the
 	// collection.
 	GC(ctx context.Context, o GCOptions, progress ProgressFunc, removed func(GCObject) error) (GCReport, error)
+	// StatStore says what the store holds, from counters.
+	StatStore(ctx context.Context) (StoreStat, error)
 	// GCWhy says what keeps an object, which need not be here.
 	GCWhy(ctx context.Context, key string) (GCWhy, error)
 	// Pins yields the pins by address.

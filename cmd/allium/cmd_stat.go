@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"allium/gateway/client"
+	"allium/node"
+)
+
+func (a *app) statCommand() *cobra.Command {
+	var whole bool
+	cmd := &cobra.Command{
+		Use:   "stat KEY[/path]",
+		Short: "Describe an object and what this node has of it, or the store",
+		Long: `Describe an object and what this node has of it. With --store, say what the store
+holds and where its bytes are; that reads counters, not the objects.`,
+		Example: "  allium stat b3:… --json\n  allium stat --store",
+		Args: func(cmd *cobra.Command, got []string) error {
+			want := cobra.ExactArgs(1)
+			if whole {
+				want = cobra.NoArgs
+			}
+			return args(want)(cmd, got)
+		},
+		RunE: func(cmd *cobra.Command, arg []string) error {
+			return a.withStore(cmd.Context(), func(s client.Store) error {
+				if whole {
+					st, err := s.StatStore(cmd.Context())
+					if err != nil {
+						return err
+					}
+					return a.print(st, storeStatText(st))
+				}
+				return a.stat(cmd, s, arg[0])
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&whole, "store", false, "the store instead of an object")
+	return cmd
+}
+
+func (a *app) stat(cmd *cobra.Command, s client.Store, key string) error {
+	st, err := s.Stat(cmd.Context(), key)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "address  %s\ncid      %s\nkind     %s\nsize     %d (%s, %d groups of 64 KiB)\n",
+		st.Root, st.CID, st.Kind, st.Size, node.HumanSize(st.Size), st.Groups)
+	if st.Kind == client.Directory {
+		fmt.Fprintf(&b, "entries  %d\n", st.Entries)
+	}
+	fmt.Fprintf(&b, "local    %t", st.Local)
+	for _, p := range st.Pins {
+		fmt.Fprintf(&b, "\npinned   %s", pinLine(p))
+	}
+	if a.quiet {
+		return a.print(st, st.Root.String())
+	}
+	return a.print(st, b.String())
+}
+
+// storeStatText is a table; what is zero and says nothing by that is left out.
+func storeStatText(s client.StoreStat) string {
+	var b strings.Builder
+	line := func(name string, n int64, bytes int64, more string) {
+		fmt.Fprintf(&b, "\n%-11s %10d %11s%s", name, n, node.HumanSize(bytes), more)
+	}
+	size := func(name string, bytes int64, more string) {
+		fmt.Fprintf(&b, "\n%-11s %10s %11s%s", name, "", node.HumanSize(bytes), more)
+	}
+	fmt.Fprintf(&b, "backend     %10s", s.Backend)
+	line("objects", s.Objects, s.Bytes, fmt.Sprintf("  %s small, %s large", node.HumanSize(s.SmallBytes), node.HumanSize(s.LargeBytes)))
+	if s.Corrupt > 0 {
+		fmt.Fprintf(&b, "\n%-11s %10d              `allium verify --all --repair` fetches them again", "damaged", s.Corrupt)
+	}
+	if s.PartialObjects > 0 {
+		line("partial", s.PartialObjects, s.PartialBytes, "")
+	}
+	size("outboards", s.OutboardBytes, "")
+	size("index", s.Index, "")
+	if g := s.Segments; g.Files > 0 {
+		line("segments", int64(g.Files), g.Bytes, "  "+node.HumanSize(g.LiveBytes)+" needed")
+		line("spares", int64(g.Spares), g.SpareBytes, "")
+		if g.Compactions > 0 {
+			line("compacted", g.Compactions, g.CompactedBytes, "  copied, "+node.HumanSize(g.ReclaimedBytes)+" given back")
+		}
+	}
+	line("used", s.Space.Used.Objects, s.Space.Used.Bytes, storeBounds(s.Space))
+	if s.Space.Free >= 0 {
+		size("free", s.Space.Free, "  "+node.HumanSize(s.Space.Reserve)+" of it stay free")
+	}
+	if s.Hot != (client.HotTier{}) {
+		line("hot", s.Hot.Objects, s.Hot.Bytes, fmt.Sprintf("  %d hits, %d misses", s.Hot.Hits, s.Hot.Misses))
+	}
+	if s.Leases > 0 || s.Ingests > 0 {
+		fmt.Fprintf(&b, "\n%-11s %10d              %d downloads being written", "in use", s.Leases, s.Ingests)
+	}
+	if s.GC.Runs > 0 {
+		line("collected", s.GC.LastRemoved.Objects, s.GC.LastRemoved.Bytes, "  "+s.GC.LastEnd.Local().Format("2006-01-02 15:04"))
+	}
+	if v := s.Scrub; !v.Started.IsZero() {
+		line("checked", v.Objects, v.Bytes, fmt.Sprintf("  %.0f %%, %d bad", 100*v.Progress, v.Bad))
+	}
+	if s.Space.Full {
+		fmt.Fprintf(&b, "\nnothing is stored: %s", s.Space.FullReason)
+	}
+	if s.WriteErr != "" {
+		fmt.Fprintf(&b, "\nnothing is written until the node is started again: %s", s.WriteErr)
+	}
+	return b.String()
+}
+
+func storeBounds(sp client.StoreSpace) string {
+	text := ""
+	if sp.Max.Bytes > 0 {
+		text += "  of " + node.HumanSize(sp.Max.Bytes)
+	}
+	if sp.Max.Objects > 0 {
+		text += fmt.Sprintf("  of %d objects", sp.Max.Objects)
+	}
+	return text
+}

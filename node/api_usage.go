@@ -1,0 +1,42 @@
+package node
+
+import (
+	"context"
+
+	"allium/gateway/client"
+)
+
+// StatStore implements client.Store. It reads counters alone.
+func (a *storeAPI) StatStore(context.Context) (client.StoreStat, error) {
+	st, sp := a.st.Stats(), a.st.Space()
+	u := st.Usage
+	s := client.StoreStat{
+		Backend: st.Backend, Objects: st.Objects, Bytes: st.Bytes, SmallBytes: st.Bytes - u.LargeBytes, LargeBytes: u.LargeBytes, OutboardBytes: u.OutboardBytes,
+		PartialObjects: st.PartialObjects, PartialBytes: st.PartialBytes, Corrupt: st.Corrupt, Leases: st.Leases, Ingests: st.Ingests,
+		Space: client.StoreSpace{
+			Used: client.GCCount(sp.Used), Max: client.GCCount(sp.Max), Low: client.GCCount(sp.Low), Free: sp.Free, Reserve: sp.Reserve,
+			Pinned: client.GCCount(sp.Pinned), Evictable: client.GCCount(sp.Evictable), Full: sp.Full, FullReason: sp.FullReason,
+		},
+		Segments: client.Segments{
+			Files: u.Segments, Bytes: u.SegmentBytes - u.SpareBytes, LiveBytes: u.SegmentLiveBytes, Spares: u.Spares, SpareBytes: u.SpareBytes,
+			Compactions: u.Compactions, CompactedBytes: u.CompactedBytes, ReclaimedBytes: u.ReclaimedBytes,
+		},
+		Index: u.IndexBytes,
+		Hot:   client.HotTier(st.Hot),
+		Scrub: client.ScrubState{
+			Running: st.Scrub.Running, Started: st.Scrub.Started, Objects: st.Scrub.Objects, Bytes: st.Scrub.Bytes, Bad: st.Scrub.Bad,
+			Progress: st.Scrub.Progress, LastEnd: st.Scrub.LastEnd, LastBad: st.Scrub.LastBad,
+		},
+		GC: client.GCState{
+			Runs: st.GC.Ended, LastEnd: st.GC.LastEnd, LastTookMS: float64(st.GC.LastTook.Microseconds()) / 1000,
+			LastRemoved: client.GCCount(st.GC.LastRemoved),
+		},
+	}
+	if u.FreeBytes > 0 {
+		s.Space.Free = u.FreeBytes // just asked
+	}
+	if st.WriteErr != nil {
+		s.WriteErr = st.WriteErr.Error()
+	}
+	return s, nil
+}
