@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -195,9 +196,13 @@ func (c *scrubber) prove(ctx context.Context, e entry, done *int64) error {
 	return prove(e.root, e.size, src, c.buf, charge)
 }
 
-// charge counts bytes as they are read, and rests where the pace asks for it.
+// charge counts bytes as they are read, and rests where the pace asks for it. It
+// lets whoever waits for a core go first, so that no reader waits for more than
+// one group of the scrub's; where no core is free, the scrub falls behind its
+// rate and not the readers.
 func (c *scrubber) charge(ctx context.Context, done *int64) func(n int) error {
 	return func(n int) error {
+		runtime.Gosched()
 		*done += int64(n)
 		c.bytes.Add(int64(n))
 		return c.pace.did(ctx, int64(n))
