@@ -305,7 +305,7 @@ func TestReaderAllocs(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Close()
-	}); n > 5 {
+	}); n > 10 {
 		t.Errorf("Section: %v allocations", n)
 	}
 }

@@ -5,15 +5,18 @@ import (
 	"io"
 )
 
-// Section streams a byte range of an object, proved group by group, from a
-// pooled buffer. It is not for concurrent use; Close gives the buffer back.
+// Section streams a byte range of an object, proved group by group, from pooled
+// buffers. While one group is used, the next one is read and proved, and no more
+// than that one: see [ahead]. It is not for concurrent use; Close ends the
+// reading and gives the buffers back.
 type Section struct {
-	walk *Walk
+	walk *Walk // the ahead's while there is one
 	src  Source
 	mem  []byte // the object itself where it lies in RAM, proved; then walk is not used
 	off  int64  // of the next byte
 	end  int64
 	buf  *[GroupSize]byte // nil before the first read and after Close
+	next *ahead           // nil: groups are read in their turn
 	rest []byte           // proved, of buf, not yet emitted
 	err  error
 }
@@ -79,8 +82,13 @@ func (s *Section) WriteTo(w io.Writer) (int64, error) {
 	}
 }
 
-// Close gives the buffer back. It is idempotent; reads after it fail.
+// Close ends the reading ahead, for which it waits, and gives the buffers back.
+// It is idempotent; reads after it fail.
 func (s *Section) Close() error {
+	if s.next != nil {
+		s.next.close()
+		s.next = nil
+	}
 	if s.buf != nil {
 		groupBuffers.Put(s.buf)
 		s.buf, s.rest = nil, nil
@@ -97,22 +105,42 @@ func (s *Section) fill() error {
 	if s.mem != nil {
 		return s.slice()
 	}
-	if s.buf == nil {
-		s.buf = groupBuffers.Get().(*[GroupSize]byte)
-	}
 	for len(s.rest) == 0 {
-		p, err := s.walk.Fill(s.src, s.buf[:])
+		p, err := s.group()
 		if err != nil {
 			s.err = err
 			return err
 		}
-		if !p.IsParent() {
-			from := max(s.off-p.Offset(), 0)
-			to := min(s.end-p.Offset(), int64(len(p.Data())))
-			s.rest = p.Data()[from:to]
-		}
+		from := max(s.off-p.Offset(), 0)
+		to := min(s.end-p.Offset(), int64(len(p.Data())))
+		s.rest = p.Data()[from:to]
 	}
 	return nil
+}
+
+// group returns the next group, good until the next call.
+func (s *Section) group() (Proved, error) {
+	if s.next != nil {
+		return s.next.group()
+	}
+	if s.buf == nil {
+		s.buf = groupBuffers.Get().(*[GroupSize]byte)
+	}
+	p, err := fillGroup(s.walk, s.src, s.buf)
+	if _, more := s.walk.Next(); err == nil && more {
+		s.next = newAhead(s.walk, s.src, s.buf)
+	}
+	return p, err
+}
+
+// fillGroup fills walk up to its next group, with that in buf.
+func fillGroup(walk *Walk, src Source, buf *[GroupSize]byte) (Proved, error) {
+	for {
+		p, err := walk.Fill(src, buf[:])
+		if err != nil || !p.IsParent() {
+			return p, err
+		}
+	}
 }
 
 // slice makes rest the next group of an object in RAM.
