@@ -6,7 +6,7 @@
 //   - add against read + hash + write, and against dd conv=fdatasync;
 //   - cold fetch of one large file between two processes over loopback TCP
 //     against the reference pipe (pread + hash → one libp2p stream → hash +
-//     write + fdatasync) and against a raw stream copy;
+//     write + fdatasync) and against a raw stream copy, and the same over QUIC;
 //   - add and cold fetch of ten thousand small files;
 //   - fetch of the large file from three providers that send 100 MB/s each, and
 //     what is fetched twice when the fetching node is killed half-way;
@@ -113,7 +113,7 @@ type part struct {
 
 var parts = []part{
 	{"start", []func(context.Context, *settings) ([]row, error){benchStart}},
-	{"large", []func(context.Context, *settings) ([]row, error){benchAdd, benchFetch}}, // fetch reads what add stored
+	{"large", []func(context.Context, *settings) ([]row, error){benchAdd, benchFetch, benchFetchQUIC}}, // fetch reads what add stored
 	{"files", []func(context.Context, *settings) ([]row, error){benchFiles}},
 	{"load", []func(context.Context, *settings) ([]row, error){benchLoad}},
 	{"sources", []func(context.Context, *settings) ([]row, error){benchSources}},

@@ -50,9 +50,19 @@ func startProcess(ctx context.Context, name string, args ...string) (*process, e
 	return nil, fmt.Errorf("%s %v ended before it was ready: %w", name, args, cmd.Wait())
 }
 
+// Where a node or a reference server listens: on loopback, on any port.
+const (
+	onTCP  = "/ip4/127.0.0.1/tcp/0"
+	onQUIC = "/ip4/127.0.0.1/udp/0/quic-v1"
+)
+
 // startNode starts a node on loopback TCP alone.
 func (s *settings) startNode(ctx context.Context, home string, bootstrap ...string) (*process, error) {
-	args := []string{"--home", home, "--log-level", "error", "run", "--profile", "testnet", "--listen", "/ip4/127.0.0.1/tcp/0"}
+	return s.startNodeOn(ctx, onTCP, home, bootstrap...)
+}
+
+func (s *settings) startNodeOn(ctx context.Context, listen, home string, bootstrap ...string) (*process, error) {
+	args := []string{"--home", home, "--log-level", "error", "run", "--profile", "testnet", "--listen", listen}
 	for _, b := range bootstrap {
 		args = append(args, "--bootstrap", b)
 	}

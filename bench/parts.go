@@ -93,93 +93,6 @@ func benchAdd(ctx context.Context, s *settings) ([]row, error) {
 func (s *settings) large() string    { return filepath.Join(s.dir, "large") }
 func (s *settings) provider() string { return filepath.Join(s.dir, "provider") }
 
-// benchFetch measures a cold fetch between two processes.
-func benchFetch(ctx context.Context, s *settings) ([]row, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	file, out := s.large(), filepath.Join(s.dir, "out")
-	added, err := run(ctx, s.allium, "--home", s.provider(), "add", "-q", file)
-	if err != nil {
-		return nil, err
-	}
-	key := strings.TrimSpace(added.out)
-	from, err := s.startNode(ctx, s.provider())
-	if err != nil {
-		return nil, err
-	}
-	pipe, err := startProcess(ctx, self, "reference-serve", file)
-	if err != nil {
-		return nil, err
-	}
-	var fetch, ref, raw, rss []float64
-	for range s.rounds {
-		wall, peak, err := s.fetchCold(ctx, from.addr, key)
-		if err != nil {
-			return nil, err
-		}
-		p, err := run(ctx, self, "reference-pull", pipe.addr, out)
-		if err != nil {
-			return nil, err
-		}
-		r, err := run(ctx, self, "reference-raw", pipe.addr)
-		if err != nil {
-			return nil, err
-		}
-		var pullSeconds, rawSeconds float64
-		if _, err := fmt.Sscan(p.out, &pullSeconds); err != nil {
-			return nil, err
-		}
-		if _, err := fmt.Sscan(r.out, &rawSeconds); err != nil {
-			return nil, err
-		}
-		mbps := float64(s.size) / 1e6
-		fetch, ref, raw, rss = append(fetch, mbps/wall), append(ref, mbps/pullSeconds), append(raw, mbps/rawSeconds), append(rss, mb(peak))
-		if err := os.Remove(out); err != nil {
-			return nil, err
-		}
-	}
-	if _, err := pipe.stop(); err != nil {
-		return nil, err
-	}
-	served, err := from.stop()
-	if err != nil {
-		return nil, err
-	}
-	return []row{
-		{what: "fetch: rate", unit: "MB/s", values: fetch},
-		{what: "fetch: reference pipe", unit: "MB/s", values: ref},
-		{what: "fetch: raw stream", unit: "MB/s", values: raw},
-		{what: "fetch ÷ reference pipe", unit: "×", target: "≥ 1.0", values: pairs(fetch, ref)},
-		{what: "fetch ÷ raw stream", unit: "×", target: "≥ 0.5", values: pairs(fetch, raw)},
-		{what: "fetch: peak RSS of the fetching node", unit: "MB", target: "≤ 120", values: rss},
-		{what: "fetch: peak RSS of the providing node", unit: "MB", target: "≤ 150", values: []float64{mb(served)}},
-	}, nil
-}
-
-// fetchCold starts a node with an empty store, fetches key and returns the
-// seconds of the command and the node's peak memory.
-func (s *settings) fetchCold(ctx context.Context, from, key string) (seconds float64, rss int64, err error) {
-	home := filepath.Join(s.dir, "fetcher")
-	if err := os.RemoveAll(home); err != nil {
-		return 0, 0, err
-	}
-	to, err := s.startNode(ctx, home, from)
-	if err != nil {
-		return 0, 0, err
-	}
-	if _, err := run(ctx, s.allium, "--home", home, "connect", from); err != nil {
-		return 0, 0, err
-	}
-	u, err := run(ctx, s.allium, "--home", home, "get", key, "--store-only")
-	if err != nil {
-		return 0, 0, err
-	}
-	rss, err = to.stop()
-	return u.wall.Seconds(), rss, err
-}
-
 // benchFiles measures a directory of small files.
 func benchFiles(ctx context.Context, s *settings) ([]row, error) {
 	dir, home := filepath.Join(s.dir, "small"), filepath.Join(s.dir, "smalladd")
@@ -200,11 +113,11 @@ func benchFiles(ctx context.Context, s *settings) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		wall, _, err := s.fetchCold(ctx, from.addr, strings.TrimSpace(added.out))
+		got, err := s.fetchCold(ctx, onTCP, from, strings.TrimSpace(added.out))
 		if err != nil {
 			return nil, err
 		}
-		fetch = append(fetch, float64(s.files)/wall)
+		fetch = append(fetch, float64(s.files)/got.seconds)
 		if _, err := from.stop(); err != nil {
 			return nil, err
 		}

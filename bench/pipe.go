@@ -34,8 +34,8 @@ func reference(ctx context.Context, args []string) error {
 	switch {
 	case len(args) == 3 && args[0] == "reference-copy":
 		return copyFile(args[1], args[2])
-	case len(args) == 2 && args[0] == "reference-serve":
-		return serve(ctx, args[1])
+	case len(args) == 3 && args[0] == "reference-serve":
+		return serve(ctx, args[1], args[2])
 	case len(args) == 3 && args[0] == "reference-pull":
 		return pull(ctx, args[1], args[2])
 	case len(args) == 2 && args[0] == "reference-raw":
@@ -90,15 +90,9 @@ func hashThrough(h *blake3.Hasher, w io.Writer, r io.Reader) error {
 	}
 }
 
-// newHost is a host as a testnet node has it, on loopback TCP.
-func newHost(ctx context.Context) (host.Host, error) {
-	h, _, err := buildHost(ctx, []string{"/ip4/127.0.0.1/tcp/0"})
-	return h, err
-}
-
 // serve sends the file, hashed, or as many bytes of nothing, to whoever asks.
-func serve(ctx context.Context, file string) error {
-	h, err := newHost(ctx)
+func serve(ctx context.Context, file, listen string) error {
+	h, _, err := buildHost(ctx, []string{listen})
 	if err != nil {
 		return err
 	}
@@ -155,7 +149,7 @@ func open(ctx context.Context, addr string, id protocol.ID) (host.Host, network.
 	if err != nil {
 		return nil, nil, err
 	}
-	h, err := newHost(ctx)
+	h, _, err := buildHost(ctx, []string{})
 	if err != nil {
 		return nil, nil, err
 	}

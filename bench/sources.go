@@ -91,12 +91,12 @@ func benchSources(ctx context.Context, s *settings) ([]row, error) {
 	rate := row{what: fmt.Sprintf("fetch from %d × %d MB/s: rate", sourcesNodes, sourcesRate), unit: "MB/s", target: "≥ 270"}
 	rss := row{what: "fetch from several: peak RSS of the fetching node", unit: "MB", target: "≤ 120"}
 	for range s.rounds {
-		wall, peak, err := s.fetchCold(ctx, nodes[0].addr, key)
+		got, err := s.fetchCold(ctx, onTCP, nodes[0], key)
 		if err != nil {
 			return nil, err
 		}
-		rate.values = append(rate.values, float64(s.size)/1e6/wall)
-		rss.values = append(rss.values, mb(peak))
+		rate.values = append(rate.values, float64(s.size)/1e6/got.seconds)
+		rss.values = append(rss.values, mb(got.rss))
 	}
 	return []row{rate, rss}, stopAll(nodes)
 }
