@@ -110,12 +110,18 @@ func (b *Builder) Build(ctx context.Context) (host.Host, error) {
 	return h, nil
 }
 
+// muxMessage is the longest yamux message in bytes: one frame with a group of
+// 64 KiB, its header and its parents. Were it 64 KiB, each such frame would go
+// out as a large message and one of some hundred bytes.
+const muxMessage = 72 << 10
+
 // options is the host but for what Build has to close when it fails.
 func (b *Builder) options() []libp2p.Option {
 	c := b.cfg
 	mux := *yamux.DefaultTransport
 	mux.InitialStreamWindowSize = uint32(c.MuxInitialWindow)
 	mux.MaxStreamWindowSize = uint32(c.MuxMaxWindow)
+	mux.MaxMessageSize = muxMessage
 
 	opts := []libp2p.Option{
 		libp2p.Identity(b.deps.Key),
