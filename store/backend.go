@@ -96,7 +96,9 @@ type backend interface {
 	// put stores a small object. It returns when the object is visible and
 	// durable, or, for a deferred put, when it is sure to be by the next flush
 	// that succeeds. isNew is false when a whole copy was there. p is not kept.
-	put(ctx context.Context, root b3.Root, p []byte, deferred bool) (isNew bool, err error)
+	// counted is called at most once, before put returns, when totals has begun
+	// to count p as pending.
+	put(ctx context.Context, root b3.Root, p []byte, deferred bool, counted func()) (isNew bool, err error)
 	// stage makes room for a large object. root may be zero when unknown.
 	stage(root b3.Root) (*staging, error)
 	// publish makes a staged object, which is complete, visible and durable
@@ -159,6 +161,8 @@ type backend interface {
 type totals struct {
 	objects, bytes, corrupt atomic.Int64
 	large, outboards        atomic.Int64 // bytes of large objects, and of their outboards
+
+	pendingObjects, pendingBytes atomic.Int64 // small ones on their way to a segment, not visible yet
 }
 
 func (t *totals) counters() [5]*atomic.Int64 {
@@ -179,6 +183,18 @@ func (t *totals) count(e entry, by int64) {
 		t.large.Add(by * e.size)
 		t.outboards.Add(by * b3.OutboardSize(e.size))
 	}
+}
+
+// pend counts an object that is on its way in, and settled those that are not
+// any more: visible, or not needed.
+func (t *totals) pend(size int64) {
+	t.pendingObjects.Add(1)
+	t.pendingBytes.Add(size)
+}
+
+func (t *totals) settled(n GCCount) {
+	t.pendingObjects.Add(-n.Objects)
+	t.pendingBytes.Add(-n.Bytes)
 }
 
 // next is the root after r in key order; ok is false after the last one.

@@ -12,6 +12,7 @@ type batch struct {
 	items []item
 	at    map[b3.Root]struct{} // the roots of items
 	taken int64                // bytes of the budget
+	load  GCCount              // that totals counts as pending
 
 	urgent bool    // somebody waits for ticket
 	ticket *ticket // of those who wait for this batch
@@ -56,6 +57,8 @@ func (b *batch) absorb(later *batch) {
 		}
 	}
 	b.taken += later.taken
+	b.load.Objects += later.load.Objects
+	b.load.Bytes += later.load.Bytes
 	b.urgent, b.ticket = later.urgent, later.ticket
 }
 
@@ -68,7 +71,7 @@ func (b *batch) seal(epoch uint64, added minute) {
 
 // reset empties b, keeping its memory, for the next use.
 func (b *batch) reset() {
-	b.buf, b.items, b.taken = b.buf[:0], b.items[:0], 0
+	b.buf, b.items, b.taken, b.load = b.buf[:0], b.items[:0], 0, GCCount{}
 	clear(b.at)
 	b.urgent, b.ticket = false, newTicket()
 }

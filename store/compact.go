@@ -16,15 +16,15 @@ import (
 )
 
 // compactor gives the space of removed objects back: it copies what is live out
-// of a sealed segment of which less than half is, through the writer, and
-// retires the file. It works on one segment at a time, and looks when it is
+// of a sealed segment of which less than half is, or three quarters when space is
+// short, through the writer, and retires the file. It works on one segment at a time, and looks when it is
 // told that one qualifies.
 type compactor struct {
 	s     *segments
 	log   *slog.Logger
 	rate  int64                  // bytes/s it may move
 	space func(need int64) error // no_space when there is none even for moves
-	short func() bool            // says that space is short: no pacing
+	short func() bool            // says that space is short: no pacing, and less is worth moving for
 
 	segments, copied, reclaimed atomic.Int64 // since the start
 }
@@ -51,7 +51,7 @@ func (c *compactor) serve(ctx context.Context) {
 		case <-again:
 		}
 		again = nil
-		for num := c.s.use.worst(); num != 0; num = c.s.use.worst() {
+		for num := c.s.use.worst(c.short()); num != 0; num = c.s.use.worst(c.short()) {
 			if err := c.compact(ctx, num); err != nil {
 				if ctx.Err() != nil {
 					return

@@ -25,7 +25,7 @@ type Config struct {
 	MemoryBytes  admission.Bytes `koanf:"memory_bytes" doc:"hard cap in bytes on what the memory backend holds, in blocks of 1 KiB; above it puts get no_space; the list of objects, about 100 bytes each, comes on top"`
 	ReserveBytes admission.Bytes `koanf:"reserve_bytes" doc:"bytes that writes leave free on the disk, so that the index can always be written; below it puts get no_space" disk:""`
 
-	MaxBytes   admission.Bytes `koanf:"max_bytes" doc:"most bytes that the store holds, outboards and partial objects included; what nothing pins is evicted, least recently used first, before it is reached; 0 is what the disk has beyond the reserve"`
+	MaxBytes   admission.Bytes `koanf:"max_bytes" doc:"most bytes that the store holds, outboards and partial objects included; what nothing pins is evicted, least recently used first, before it is reached; objects in a bucket count like those on the disk; 0 is what the disk has beyond the reserve, and no bound of what is in a bucket"`
 	MaxObjects int64           `koanf:"max_objects" doc:"most objects that the store holds; 0 is no bound"`
 	LowWater   float64         `koanf:"low_water" doc:"share of the bound at which an eviction ends; it begins half-way between this and the bound"`
 	GCDuty     float64         `koanf:"gc_duty" doc:"share of the time that a garbage collection works; it takes all of it while a put waits for room"`

@@ -144,8 +144,8 @@ func (d *disk) entries(root b3.Root, page []entry) ([]entry, error) {
 
 func (d *disk) read(e entry) ([]byte, error) { return d.segments.read(e) }
 
-func (d *disk) put(ctx context.Context, root b3.Root, p []byte, deferred bool) (bool, error) {
-	return d.segments.put(ctx, root, p, deferred)
+func (d *disk) put(ctx context.Context, root b3.Root, p []byte, deferred bool, counted func()) (bool, error) {
+	return d.segments.put(ctx, root, p, deferred, counted)
 }
 
 func (d *disk) stage(root b3.Root) (*staging, error) { return d.blobs.stage(root) }

@@ -106,6 +106,7 @@ type collector struct {
 	done     Runs                       // collections
 	waiting  int                        // writes that wait for room
 	last     GCReport                   // of the latest that looked at everything
+	ages     *histogram                 // of what it found evictable, nil when it removed all of it
 	lastErr  error                      // why the latest could not make room
 	notUntil time.Time                  // no eviction is tried before, it would be in vain
 }
@@ -241,6 +242,9 @@ func (g *collector) end(c *cycle, err error) {
 	}
 	if c.complete {
 		g.last = c.report
+		if !c.opt.All || !c.opt.Dry {
+			g.ages = c.ages
+		}
 	}
 	g.mu.Unlock()
 	g.moved()

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"math/bits"
 	"sync"
 
 	"allium/protocols/b3"
@@ -37,8 +36,9 @@ type cycle struct {
 	walk     walker
 	pace     pacer
 	report   GCReport
-	complete bool // every object was looked at
-	pin      Pin  // that is being followed
+	complete bool       // every object was looked at
+	ages     *histogram // of the first look of an eviction
+	pin      Pin        // that is being followed
 
 	mu     sync.Mutex
 	fresh  []b3.Root // trees to mark before the next batch
@@ -177,9 +177,11 @@ func (c *cycle) evict(ctx context.Context) error {
 		c.complete = true
 		need := c.s.bounds().excess(c.s.usage())
 		if count && !c.opt.All {
-			c.report.Need = need
+			c.report.Need = need.GCCount
+			c.report.Need.Bytes = max(need.Bytes, need.local)
+			c.ages = h
 		}
-		if need == (GCCount{}) || len(c.report.Damaged) > 0 {
+		if need == (amount{}) || len(c.report.Damaged) > 0 {
 			return nil
 		}
 		before := c.report.Classes[GCRemoved]
@@ -191,52 +193,4 @@ func (c *cycle) evict(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// histogram counts candidates by the age of their last use: exact up to two
-// hours, to 1.6 % beyond.
-type histogram struct {
-	now   minute
-	count [26*64 + 64]GCCount
-}
-
-func (h *histogram) bucket(used minute) int {
-	age := uint32(0)
-	if used < h.now {
-		age = uint32(h.now - used)
-	}
-	shift := max(bits.Len32(age)-7, 0)
-	return shift*64 + int(age>>shift)
-}
-
-// note counts a candidate and picks none.
-func (h *histogram) note(o candidate) bool {
-	h.count[h.bucket(o.used)].add(o.charge)
-	return false
-}
-
-// oldest picks those used least recently, until they make need.
-func (h *histogram) oldest(need GCCount) func(candidate) bool {
-	last := len(h.count)
-	for (need.Bytes > 0 || need.Objects > 0) && last > 0 {
-		last--
-		if n := h.count[last]; n.Bytes < need.Bytes || n.Objects < need.Objects {
-			need.Bytes -= n.Bytes
-			need.Objects -= n.Objects
-			continue
-		}
-		break
-	}
-	// Of those in the last bucket only as many as are needed.
-	return func(o candidate) bool {
-		switch b := h.bucket(o.used); {
-		case b > last:
-			return true
-		case b < last || need.Bytes <= 0 && need.Objects <= 0:
-			return false
-		}
-		need.Bytes -= o.charge
-		need.Objects--
-		return true
-	}
 }

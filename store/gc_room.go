@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,35 +28,6 @@ const (
 	growth = b3.GroupSize
 )
 
-// Space is how full the store is.
-type Space struct {
-	Used       GCCount // objects and bytes: outboards, partial objects and puts under way included
-	Max        GCCount // 0 is no bound; of bytes the smallest of max_bytes, the memory cap, and what the disk has beyond the reserve
-	Low        GCCount // where an eviction ends
-	Free       int64   // bytes free on the disk, −1 when it cannot tell
-	Reserve    int64   // bytes that stay free
-	Evictable  GCCount // that nothing held when the latest collection looked
-	Pinned     GCCount // that a pin held then
-	Full       bool    // puts are refused until enough was removed
-	FullReason string  // why, in a sentence
-}
-
-// bounds are the limits in force.
-type bounds struct {
-	hard    GCCount // no put may pass it
-	trigger GCCount // above it an eviction begins
-	low     GCCount // and ends here
-}
-
-// excess is what use has above the low-water mark.
-func (b bounds) excess(use GCCount) GCCount {
-	return GCCount{Objects: max(0, use.Objects-b.low.Objects), Bytes: max(0, use.Bytes-b.low.Bytes)}
-}
-
-func (b bounds) over(use GCCount) bool {
-	return use.Bytes > b.trigger.Bytes || use.Objects > b.trigger.Objects
-}
-
 // room is how full the store is and was when the disk was last asked.
 type room struct {
 	bytes   atomic.Int64 // of puts under way
@@ -66,94 +36,10 @@ type room struct {
 
 	mu       sync.Mutex
 	free     int64 // of the disk, −1 unknown
-	usedThen int64 // bytes used when free was read
+	coming   int64 // that the compactor is about to give back
+	usedThen int64 // bytes used on the disk when free was read
 	full     bool
 	reason   string
-}
-
-// usage is what is used now.
-func (s *Store) usage() GCCount {
-	t := s.backend.totals()
-	return GCCount{Objects: t.objects.Load() + s.room.objects.Load(), Bytes: t.bytes.Load() + s.partials.bytes.Load() + s.room.bytes.Load()}
-}
-
-// free is what the disk has left.
-func (d *disk) free() (int64, bool) {
-	u, err := d.fs.GetDiskUsage(d.cfg.Dir)
-	return int64(min(u.AvailBytes, math.MaxInt64)), err == nil
-}
-
-// poll asks the disk how much is free.
-func (s *Store) poll() {
-	free := int64(-1)
-	if d, ok := s.backend.(interface{ free() (int64, bool) }); ok {
-		if n, known := d.free(); known {
-			free = n
-		}
-	}
-	used := s.usage().Bytes
-	s.room.mu.Lock()
-	defer s.room.mu.Unlock()
-	s.room.free, s.room.usedThen = free, used
-}
-
-// bounds computes the limits from the configuration and the disk.
-func (s *Store) bounds() bounds {
-	s.room.mu.Lock()
-	free, then := s.room.free, s.room.usedThen
-	s.room.mu.Unlock()
-	none := GCCount{math.MaxInt64, math.MaxInt64}
-	b := bounds{none, none, none}
-	lower := func(hard, trigger, low *int64, limit int64, low2 float64) {
-		lowest := int64(float64(limit) * low2)
-		*hard, *trigger, *low = min(*hard, limit), min(*trigger, lowest+(limit-lowest)/2), min(*low, lowest)
-	}
-	for _, limit := range []int64{int64(s.cfg.MaxBytes), s.memoryCap()} {
-		if limit > 0 {
-			lower(&b.hard.Bytes, &b.trigger.Bytes, &b.low.Bytes, limit, s.cfg.LowWater)
-		}
-	}
-	if n := s.cfg.MaxObjects; n > 0 {
-		lower(&b.hard.Objects, &b.trigger.Objects, &b.low.Objects, n, s.cfg.LowWater)
-	}
-	if reserve := int64(s.cfg.ReserveBytes); free >= 0 {
-		b.hard.Bytes = min(b.hard.Bytes, max(0, then+free-reserve))
-		limit := max(0, then+free-2*reserve)
-		b.trigger.Bytes = min(b.trigger.Bytes, limit)
-		b.low.Bytes = min(b.low.Bytes, int64(float64(limit)*s.cfg.LowWater))
-	}
-	return b
-}
-
-// memoryCap is how many bytes of objects the memory backend can hold; 0 for
-// another backend. What the objects take beside them is left out: rounding, the
-// outboards, with as much again for those of puts under way, and objects that
-// are removed and still being read.
-func (s *Store) memoryCap() int64 {
-	if s.cfg.Backend != BackendMemory {
-		return 0
-	}
-	limit, ram, used := int64(s.cfg.MemoryBytes), s.RAM(), s.usage().Bytes
-	outboards := func(n int64) int64 { return n / (b3.GroupSize / b3.ParentSize) }
-	removed := max(0, ram.Used-ram.Wasted-used-outboards(used))
-	return max(1, limit-2*outboards(limit)-ram.Wasted-removed)
-}
-
-// Space says how full the store is. It does no I/O and works in every phase.
-func (s *Store) Space() Space {
-	b := s.bounds()
-	sp := Space{Used: s.usage(), Max: b.hard, Low: b.low, Reserve: int64(s.cfg.ReserveBytes)}
-	for _, n := range []*int64{&sp.Max.Bytes, &sp.Max.Objects, &sp.Low.Bytes, &sp.Low.Objects} {
-		if *n == math.MaxInt64 {
-			*n = 0
-		}
-	}
-	s.room.mu.Lock()
-	sp.Free, sp.Full, sp.FullReason = s.room.free, s.room.full, s.room.reason
-	s.room.mu.Unlock()
-	last := s.gc.latest()
-	sp.Evictable, sp.Pinned = last.Classes[GCCache], last.Classes[GCPinned]
-	return sp
 }
 
 func (g *collector) latest() GCReport {
@@ -164,14 +50,18 @@ func (g *collector) latest() GCReport {
 
 // take takes n within the bounds, or nothing.
 func (s *Store) take(n GCCount) bool {
-	s.room.bytes.Add(n.Bytes)
-	s.room.objects.Add(n.Objects)
-	use, b := s.usage(), s.bounds()
-	if use.Bytes <= b.hard.Bytes && use.Objects <= b.hard.Objects {
+	s.reserve(n)
+	if !s.usage().passes(s.bounds().hard) {
 		return true
 	}
 	s.give(n)
 	return false
+}
+
+// reserve takes n whatever the bounds say.
+func (s *Store) reserve(n GCCount) {
+	s.room.bytes.Add(n.Bytes)
+	s.room.objects.Add(n.Objects)
 }
 
 // give gives back what take took: it is counted with the objects now, or gone.
@@ -285,16 +175,16 @@ func (s *Store) fullError(n GCCount) error {
 	s.gc.mu.Lock()
 	lastErr := s.gc.lastErr
 	s.gc.mu.Unlock()
-	sp := s.Space()
+	sp, use, hard := s.Space(), s.usage(), s.bounds().hard
 	human := func(n int64) string { return admission.Bytes(n).Human() }
 	var what string
 	switch {
-	case sp.Max.Objects > 0 && sp.Used.Objects >= sp.Max.Objects:
+	case use.Objects+n.Objects > hard.Objects:
 		what = fmt.Sprintf("the store has %d objects, store.max_objects are %d", sp.Used.Objects, sp.Max.Objects)
-	case s.cfg.MaxBytes > 0 && sp.Max.Bytes == int64(s.cfg.MaxBytes):
-		what = fmt.Sprintf("the store holds %s of %s (store.max_bytes), and %s more are asked for", human(sp.Used.Bytes), human(sp.Max.Bytes), human(n.Bytes))
-	case s.memoryCap() > 0:
-		what = fmt.Sprintf("the store holds %s of %s (store.memory_bytes), and %s more are asked for", human(sp.Used.Bytes), human(sp.Max.Bytes), human(n.Bytes))
+	case s.memoryCap() > 0 && hard.Bytes < int64(s.cfg.MaxBytes), s.memoryCap() > 0 && s.cfg.MaxBytes == 0:
+		what = fmt.Sprintf("the store holds %s of %s (store.memory_bytes), and %s more are asked for", human(use.Bytes), human(hard.Bytes), human(n.Bytes))
+	case s.cfg.MaxBytes > 0 && use.local+n.Bytes <= hard.local:
+		what = fmt.Sprintf("the store holds %s of %s (store.max_bytes), and %s more are asked for", human(use.Bytes), human(hard.Bytes), human(n.Bytes))
 	default:
 		what = fmt.Sprintf("the disk is full: %s are free, %s of them reserved (store.reserve_bytes), and %s more are asked for", human(max(sp.Free, 0)), human(sp.Reserve), human(n.Bytes))
 	}
@@ -311,23 +201,24 @@ type growing struct {
 	s   *Store
 	r   io.Reader
 	got int64   // bytes read
+	may int64   // bytes that there is room for
 	has GCCount // taken
 }
 
 func (g *growing) Read(p []byte) (int, error) {
-	if g.got >= g.has.Bytes {
+	if g.got >= g.may {
 		if err := g.grow(); err != nil {
 			return 0, err
 		}
 	}
-	n, err := g.r.Read(p[:min(int64(len(p)), g.has.Bytes-g.got)])
+	n, err := g.r.Read(p[:min(int64(len(p)), g.may-g.got)])
 	g.got += int64(n)
 	return n, err
 }
 
 func (g *growing) grow() error {
-	more := GCCount{Bytes: growth}
-	if g.has.Objects == 0 {
+	more := GCCount{Bytes: partialCharge(growth)}
+	if g.may == 0 {
 		more.Objects = 1
 	}
 	if err := g.s.takeRoom(g.ctx, more); err != nil {
@@ -335,65 +226,9 @@ func (g *growing) grow() error {
 	}
 	g.has.Bytes += more.Bytes
 	g.has.Objects += more.Objects
+	g.may += growth
 	return nil
 }
 
-// done gives the room back.
+// done gives the room back: the object is counted where it is now, or gone.
 func (g *growing) done() { g.s.give(g.has) }
-
-// evictLoop keeps the store below its bounds until ctx is done.
-func (s *Store) evictLoop(ctx context.Context) {
-	tick := time.NewTicker(collectEvery)
-	defer tick.Stop()
-	for {
-		s.poll()
-		use, b := s.usage(), s.bounds()
-		s.judge(use, b)
-		if (b.over(use) || s.gc.hurried()) && !s.gc.vain() {
-			s.evictNow(ctx)
-		}
-		select {
-		case <-tick.C:
-		case <-s.gc.wake:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// evictNow runs one eviction and notes whether it was in vain.
-func (s *Store) evictNow(ctx context.Context) {
-	r, err := s.GC(ctx, GCOptions{})
-	s.poll()
-	use, b := s.usage(), s.bounds()
-	if err != nil || b.over(use) || r.Classes[GCRemoved].Objects == 0 {
-		s.gc.mu.Lock()
-		s.gc.notUntil = time.Now().Add(vainPause)
-		s.gc.mu.Unlock()
-		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrDraining) {
-			s.log.Warn("the store could not evict what is used least", "err", err)
-		}
-	}
-	s.judge(use, b)
-	if n := r.Classes[GCRemoved]; n.Objects > 0 {
-		s.log.Info("evicted what was used least recently", "objects", n.Objects, "bytes", n.Bytes, "took", r.Took.Round(time.Millisecond))
-	}
-}
-
-// judge decides whether writes are off: it shuts when there is no room and an
-// eviction made none, and opens at the low-water mark.
-func (s *Store) judge(use GCCount, b bounds) {
-	vain := s.gc.vain()
-	s.room.mu.Lock()
-	defer s.room.mu.Unlock()
-	m := &s.room
-	reserve := int64(s.cfg.ReserveBytes)
-	switch {
-	case m.free >= 0 && m.free < reserve:
-		m.full, m.reason = true, "the disk has less free than store.reserve_bytes; free disk space, or unpin what is not needed"
-	case vain && (use.Bytes >= b.trigger.Bytes || use.Objects >= b.trigger.Objects):
-		m.full, m.reason = true, "pins hold as much as the store may keep; unpin what is not needed, or raise store.max_bytes or store.max_objects"
-	case m.full && use.Bytes <= b.low.Bytes && use.Objects <= b.low.Objects && (m.free < 0 || m.free >= 2*reserve || reserve == 0):
-		m.full, m.reason = false, ""
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
@@ -12,6 +11,7 @@ import (
 type candidate struct {
 	entry
 	charge  int64 // bytes, outboard included
+	local   int64 // of them on the node's own disk
 	partial bool  // size is what is here of it
 }
 
@@ -55,7 +55,7 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 	}
 	for e, err := range c.s.entries(ctx) {
 		if err == nil {
-			err = take(candidate{entry: e, charge: e.size + b3.OutboardSize(e.size)})
+			err = take(candidate{entry: e, charge: charge(e.size), local: c.s.localCharge(e)})
 		}
 		if err != nil {
 			return err
@@ -63,7 +63,7 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 	}
 	for p, err := range c.s.Partials(ctx) {
 		if err == nil {
-			err = take(candidate{entry: entry{root: p.Root, size: p.Held, used: minuteOf(p.Used)}, charge: p.Held, partial: true})
+			err = take(candidate{entry: entry{root: p.Root, size: p.Held, used: minuteOf(p.Used)}, charge: partialCharge(p.Held), local: partialCharge(p.Held), partial: true})
 		}
 		if err != nil {
 			return err

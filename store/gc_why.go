@@ -24,6 +24,11 @@ type Why struct {
 	Leases   int       // readers, puts and downloads that use it now
 	Ingest   bool      // it is being downloaded
 	Held     bool      // an add or a fetch under way keeps it until its pin is set
+
+	// Cutoff is the last use, to the minute, down to which the next eviction
+	// removes what nothing holds, as the latest collection or plan saw it; zero
+	// when that is not known, or there is no bound.
+	Cutoff time.Time
 }
 
 // Kept reports whether a collection would leave the object.
@@ -38,7 +43,7 @@ func (s *Store) Why(ctx context.Context, root b3.Root) (Why, error) {
 		return Why{}, err
 	}
 	defer s.leave()
-	w := Why{Root: root, Leases: s.roots.count(root)}
+	w := Why{Root: root, Leases: s.roots.count(root), Cutoff: s.cutoff().time()}
 	s.mu.Lock()
 	_, w.Ingest = s.running[root]
 	s.mu.Unlock()
@@ -86,4 +91,25 @@ func (s *Store) whyHere(w *Why) error {
 	w.Used = used.time()
 	w.Held = w.Presence != Absent && s.touches.held(used)
 	return nil
+}
+
+// Next reports whether the next eviction removes the object, as far as is known.
+func (w Why) Next() bool {
+	return w.Presence != Absent && !w.Kept() && !w.Cutoff.IsZero() && !w.Used.After(w.Cutoff)
+}
+
+// cutoff is the last use down to which the next eviction removes; 0 is unknown.
+// An eviction begins at its mark at the latest, and ends at the low one.
+func (s *Store) cutoff() minute {
+	s.gc.mu.Lock()
+	h := s.gc.ages
+	s.gc.mu.Unlock()
+	b := s.bounds()
+	least, now := b.trigger.less(b.low), b.excess(s.usage())
+	need := amount{GCCount{max(least.Objects, now.Objects), max(least.Bytes, now.Bytes)}, max(least.local, now.local)}
+	if h == nil || !need.passes(amount{}) {
+		return 0
+	}
+	last, _ := h.reach(need)
+	return h.latest(max(last, 0))
 }

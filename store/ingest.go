@@ -163,9 +163,10 @@ func (in *Ingest) Write(item b3.Proved) error {
 	if err != nil || here {
 		return err
 	}
-	if err = p.s.waitRoom(nil, GCCount{Bytes: int64(len(item.Data()))}); err == nil {
+	room := GCCount{Bytes: partialCharge(int64(len(item.Data())))}
+	if err = p.s.waitRoom(nil, room); err == nil {
 		err = p.write(item)
-		p.s.give(GCCount{Bytes: int64(len(item.Data()))})
+		defer p.s.give(room)
 	}
 	p.endWrite(item, err)
 	if err != nil {

@@ -134,7 +134,7 @@ func (m *memory) openPair(e entry) (pair, error) {
 	return p.open(), nil
 }
 
-func (m *memory) put(_ context.Context, root b3.Root, p []byte, _ bool) (bool, error) {
+func (m *memory) put(_ context.Context, root b3.Root, p []byte, _ bool, _ func()) (bool, error) {
 	body, err := m.arena.Alloc(len(p))
 	if err != nil {
 		return false, memoryFull(m.arena, len(p))

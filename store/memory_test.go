@@ -35,7 +35,7 @@ func ramObject(seed uint64, n int) []byte {
 func (m *memory) store(p []byte) error {
 	root := b3.Sum(p)
 	if small(int64(len(p))) {
-		_, err := m.put(context.Background(), root, p, false)
+		_, err := m.put(context.Background(), root, p, false, func() {})
 		return err
 	}
 	st, err := m.stage(root)
@@ -200,7 +200,7 @@ func BenchmarkMemoryObjects(b *testing.B) {
 		p := make([]byte, size)
 		for i := range n {
 			p[0], p[1], p[2] = byte(i), byte(i>>8), byte(i>>16)
-			if _, err := m.put(context.Background(), b3.Sum(p), p, false); err != nil {
+			if _, err := m.put(context.Background(), b3.Sum(p), p, false, func() {}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -227,7 +227,7 @@ func TestMemoryEntries(t *testing.T) {
 		p := []byte{byte(i), byte(i >> 8)}
 		root := b3.Sum(p)
 		root[0] &= 1 // two full parts
-		if _, err := m.put(context.Background(), root, p, false); err != nil {
+		if _, err := m.put(context.Background(), root, p, false, func() {}); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, root)

@@ -344,7 +344,16 @@ func (p *partial) commit(ctx context.Context, deferred bool) (Info, error) {
 	p.mu.Lock()
 	p.users++ // the backend's
 	p.mu.Unlock()
-	info, err := p.s.commitLarge(ctx, p.root, p.size, p.st, deferred && !p.st.kept, p.unuse)
+	done := p.unuse
+	if deferred = deferred && !p.st.kept; deferred {
+		pending := GCCount{Objects: 1, Bytes: charge(p.size)}
+		defer p.s.reserve(pending) // from when the partial does not count until the object does
+		done = func() {
+			p.s.give(pending)
+			p.unuse()
+		}
+	}
+	info, err := p.s.commitLarge(ctx, p.root, p.size, p.st, deferred, done)
 	if err == nil || !p.st.kept {
 		p.retire()
 	}

@@ -106,8 +106,11 @@ func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, opt Put
 	if err := s.takeRoom(ctx, room); err != nil {
 		return info, err
 	}
-	defer s.give(room)
-	info.New, err = s.backend.put(ctx, root, p, opt.Deferred)
+	defer func() { s.give(room) }()
+	info.New, err = s.backend.put(ctx, root, p, opt.Deferred, func() {
+		s.give(room)
+		room = GCCount{}
+	})
 	if err == nil {
 		s.arrived(root, manifest.IsManifest(p))
 	}
@@ -143,12 +146,12 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 		r = count
 	}
 	room := &growing{ctx: ctx, s: s, r: r}
-	defer room.done()
 	if err := room.grow(); err != nil { // before the disk is touched
 		return Info{}, fmt.Errorf("store: put: %w", err)
 	}
 	st, err := s.stage(b3.Root{})
 	if err != nil {
+		room.done()
 		return Info{}, fmt.Errorf("store: put: %w", err)
 	}
 	root, size, err := s.receive(st, room)
@@ -159,9 +162,13 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 		count.settle(false)
 		s.discard(st)
 		st.close()
+		room.done()
 		return Info{}, err
 	}
-	info, err := s.commitLarge(ctx, root, size, st, opt.Deferred, st.close)
+	info, err := s.commitLarge(ctx, root, size, st, opt.Deferred, func() {
+		st.close()
+		room.done()
+	})
 	count.settle(err == nil && info.New)
 	if err != nil {
 		return Info{}, fmt.Errorf("store: put: %w", err)

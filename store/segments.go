@@ -71,9 +71,12 @@ const indexSyncBytes = 64 << 20
 // put appends p, which hashes to root and is not in the index, and waits for
 // the commit unless deferred. isNew is false when somebody else's put of it is
 // under way.
-func (s *segments) put(ctx context.Context, root b3.Root, p []byte, deferred bool) (isNew bool, err error) {
+func (s *segments) put(ctx context.Context, root b3.Root, p []byte, deferred bool, counted func()) (isNew bool, err error) {
 	for {
 		a := s.append(root, p, deferred)
+		if a.isNew {
+			counted()
+		}
 		if a.ripe {
 			s.wake()
 		}
@@ -123,6 +126,8 @@ func (s *segments) append(root b3.Root, p []byte, deferred bool) (a appended) {
 		}
 		b.add(root, p)
 		b.taken += int64(n)
+		b.load.add(int64(len(p)))
+		s.count.pend(int64(len(p)))
 		a.isNew = true
 	}
 	if !deferred || s.stalled {

@@ -25,12 +25,19 @@ type segmentUse struct {
 }
 
 // wasted reports whether less than half of the segment is needed.
-func (u segmentUse) wasted(oldest bool) bool {
-	live := u.live
-	if !oldest {
-		live += u.tombs
+func (u segmentUse) wasted(oldest bool) bool { return 2*u.needed(oldest) < u.size }
+
+// wastedBy is wasted, or when space is short whether a quarter of the segment is
+// not needed: to move the rest is dear, but less so than to evict more.
+func (u segmentUse) wastedBy(oldest, short bool) bool {
+	return u.wasted(oldest) || short && 4*u.needed(oldest) < 3*u.size
+}
+
+func (u segmentUse) needed(oldest bool) int64 {
+	if oldest {
+		return max(0, u.live)
 	}
-	return 2*live < u.size
+	return max(0, u.live) + u.tombs
 }
 
 // recordOf is the size of the record of e.
@@ -143,14 +150,27 @@ func (u *usage) get(num uint64) segmentUse {
 	return u.segs[num]
 }
 
+// wastedBytes is what the compaction of the segments that are wasted will give
+// back.
+func (u *usage) wastedBytes(short bool) (n int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for num, s := range u.segs {
+		if num != u.tail && s.wastedBy(num == u.low, short) {
+			n += s.size - s.needed(num == u.low)
+		}
+	}
+	return n
+}
+
 // worst is the sealed segment with the fewest live bytes of those that are
 // wasted, 0 for none.
-func (u *usage) worst() uint64 {
+func (u *usage) worst(short bool) uint64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	found := uint64(0)
 	for num, s := range u.segs {
-		if num == u.tail || !s.wasted(num == u.low) {
+		if num == u.tail || !s.wastedBy(num == u.low, short) {
 			continue
 		}
 		if best := u.segs[found]; found == 0 || s.live < best.live || s.live == best.live && num < found {

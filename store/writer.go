@@ -103,6 +103,7 @@ func (s *segments) settle(f flight, refused error, final bool, err error) {
 		s.stalled = refused != nil
 		if refused == nil {
 			s.budget.Release(b.taken)
+			s.count.settled(b.load)
 			b.reset()
 			s.spare = b
 		} else if !final {

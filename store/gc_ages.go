@@ -1,0 +1,61 @@
+package store
+
+import "math/bits"
+
+// histogram counts candidates by the age of their last use: exact up to two
+// hours, to 1.6 % beyond.
+type histogram struct {
+	now   minute
+	count [26*64 + 64]amount
+}
+
+func (h *histogram) bucket(used minute) int {
+	age := uint32(0)
+	if used < h.now {
+		age = uint32(h.now - used)
+	}
+	shift := max(bits.Len32(age)-7, 0)
+	return shift*64 + int(age>>shift)
+}
+
+// latest is the last minute of use that is counted in bucket b.
+func (h *histogram) latest(b int) minute {
+	shift := max(b/64-1, 0)
+	return h.now - min(h.now, minute(b-shift*64)<<shift)
+}
+
+// note counts a candidate and picks none.
+func (h *histogram) note(o candidate) bool {
+	h.count[h.bucket(o.used)].add(o)
+	return false
+}
+
+// reach is the bucket down to which candidates make need, and what it has to
+// give of it; −1 when all of them do not.
+func (h *histogram) reach(need amount) (last int, rest amount) {
+	for last = len(h.count) - 1; last >= 0; last-- {
+		if !need.passes(h.count[last]) {
+			break
+		}
+		need = need.less(h.count[last])
+	}
+	return last, need
+}
+
+// oldest picks those used least recently, until they make need.
+func (h *histogram) oldest(need amount) func(candidate) bool {
+	last, rest := h.reach(need)
+	// Of those in the last bucket only as many as are needed.
+	return func(o candidate) bool {
+		switch b := h.bucket(o.used); {
+		case b > last:
+			return true
+		case b < last || !rest.passes(amount{}):
+			return false
+		}
+		var n amount
+		n.add(o)
+		rest = rest.less(n)
+		return true
+	}
+}
