@@ -60,7 +60,7 @@ func (a *storeAPI) GCWhy(ctx context.Context, key string) (client.GCWhy, error) 
 	}
 	w := client.GCWhy{
 		Root: root, Kept: y.Kept(), Here: "no", Size: y.Size, Used: y.Used, Pins: []client.Pin{},
-		Leases: y.Leases, Ingest: y.Ingest, Held: y.Held,
+		Leases: y.Leases, Ingest: y.Ingest, Held: y.Held, Cutoff: y.Cutoff, Next: y.Next(),
 	}
 	switch {
 	case y.Corrupt:

@@ -140,6 +140,18 @@ func (a *app) gcWhyCommand() *cobra.Command {
 	}
 }
 
+// gcNext says whether an object of the cache goes next.
+func gcNext(w client.GCWhy) string {
+	if w.Cutoff.IsZero() {
+		return "what the next eviction removes is not known: there is no bound, or this node has not looked yet"
+	}
+	cutoff := strings.TrimSpace(gcUsed(w.Cutoff))
+	if w.Next {
+		return "the next eviction removes it, with what was " + cutoff + " or before"
+	}
+	return "the next eviction leaves it: it removes what was " + cutoff + " or before"
+}
+
 func gcWhyText(w client.GCWhy) string {
 	var lines []string
 	for _, p := range w.Pins {
@@ -171,7 +183,7 @@ func gcWhyText(w client.GCWhy) string {
 	case w.Here == "no":
 		lines = append(lines, "it is not here")
 	case !w.Kept:
-		lines = append(lines, "nothing holds it: it is cache, evicted when its space is needed and it is the least recently used")
+		lines = append(lines, "nothing holds it: it is cache, evicted when its space is needed and it is the least recently used", gcNext(w))
 	}
 	if w.Here != "no" {
 		lines = append(lines, fmt.Sprintf("%s here, %s%s", w.Here, node.HumanSize(w.Size), gcUsed(w.Used)))

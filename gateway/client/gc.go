@@ -93,6 +93,8 @@ type GCWhy struct {
 	Leases  int       `json:"leases"`            // readers and writers that use it
 	Ingest  bool      `json:"ingest"`            // it is being downloaded
 	Held    bool      `json:"held"`              // an add or a fetch under way keeps it until its pin is set
+	Cutoff  time.Time `json:"cutoff,omitzero"`   // the next eviction removes what was used then or before; zero when not known
+	Next    bool      `json:"next"`              // this object among it
 }
 
 // GC implements Store.
