@@ -42,17 +42,16 @@ type Content struct {
 	from groups
 	done func() // ends the work that begin admitted; nil for local objects
 
-	off  int64               // of the next byte
-	buf  *[b3.GroupSize]byte // pooled; nil when nothing is to be read
-	rest []byte              // of the current group, not yet handed out
+	off  int64  // of the next byte
+	rest []byte // of the current group, not yet handed out
 	err  error
 }
 
 // groups is where a Content reads.
 type groups interface {
-	// read returns group g, verified, in buf or in memory of its own that stays
-	// as it is until the next call.
-	read(ctx context.Context, g int64, buf []byte) ([]byte, error)
+	// read returns group g, verified, in memory that stays as it is until the
+	// next call.
+	read(ctx context.Context, g int64) ([]byte, error)
 	close()
 }
 
@@ -80,6 +79,9 @@ func (c *Content) begin(opt OpenOptions, size int64) (*Content, error) {
 	start, end, err := opt.within(c.root, size)
 	c.size, c.start, c.end, c.off = size, start, end, start
 	if err == nil && start < end {
+		if l, ok := c.from.(*localGroups); ok {
+			l.inOrder(start, end)
+		}
 		err = c.fill()
 	}
 	if err != nil {
@@ -138,11 +140,8 @@ func (c *Content) fill() error {
 	case c.off >= c.end:
 		return io.EOF
 	}
-	if c.buf == nil {
-		c.buf = groupBuffers.Get().(*[b3.GroupSize]byte)
-	}
 	g := c.off / b3.GroupSize
-	p, err := c.from.read(c.ctx, g, c.buf[:])
+	p, err := c.from.read(c.ctx, g)
 	if err != nil {
 		c.err = why(c.ctx, err)
 		return c.err
@@ -164,10 +163,6 @@ func (c *Content) Close() error {
 	if c.from != nil {
 		c.from.close()
 	}
-	if c.buf != nil {
-		groupBuffers.Put(c.buf)
-		c.buf = nil
-	}
 	if c.done != nil {
 		c.done()
 	}
@@ -175,17 +170,44 @@ func (c *Content) Close() error {
 }
 
 // localGroups reads an object of the store.
-type localGroups struct{ obj LocalObject }
+type localGroups struct {
+	obj     LocalObject
+	section *b3.Section         // reads in order, one group ahead; nil: any group may come next
+	buf     *[b3.GroupSize]byte // pooled; nil when nothing was read, or section does
+}
 
-func (l *localGroups) read(_ context.Context, g int64, buf []byte) ([]byte, error) {
-	p, err := l.obj.Reader().ReadGroup(g, buf)
+// inOrder says that what is read are the groups of bytes start to end, which are
+// all here, one after the other.
+func (l *localGroups) inOrder(start, end int64) {
+	last := (end-1)/b3.GroupSize + 1
+	l.section = l.obj.Reader().Section(start/b3.GroupSize*b3.GroupSize, last*b3.GroupSize)
+}
+
+func (l *localGroups) read(_ context.Context, g int64) (p []byte, err error) {
+	if l.section != nil {
+		p, err = l.section.Group()
+	} else {
+		if l.buf == nil {
+			l.buf = groupBuffers.Get().(*[b3.GroupSize]byte)
+		}
+		p, err = l.obj.Reader().ReadGroup(g, l.buf[:])
+	}
 	if err != nil {
 		return nil, l.obj.Failed(err)
 	}
 	return p, nil
 }
 
-func (l *localGroups) close() { _ = l.obj.Close() } // it was only read
+func (l *localGroups) close() {
+	if l.section != nil {
+		_ = l.section.Close() // always nil
+	}
+	if l.buf != nil {
+		groupBuffers.Put(l.buf)
+		l.buf = nil
+	}
+	_ = l.obj.Close() // it was only read
+}
 
 // transferGroups reads what a transfer brings.
 type transferGroups struct {
@@ -199,7 +221,7 @@ func (w *want) follow() (*transferGroups, error) {
 	t := w.t
 	obj, err := t.ingest.Open()
 	if err == nil {
-		return &transferGroups{w: w, obj: localGroups{obj}}, nil
+		return &transferGroups{w: w, obj: localGroups{obj: obj}}, nil
 	}
 	// Committed or given up: how the transfer ended decides.
 	select {
@@ -213,21 +235,21 @@ func (w *want) follow() (*transferGroups, error) {
 	if obj, err = t.r.local.Open(w.ctx, t.root); err != nil {
 		return nil, err
 	}
-	return &transferGroups{w: w, obj: localGroups{obj}}, nil
+	return &transferGroups{w: w, obj: localGroups{obj: obj}}, nil
 }
 
 // rereads is how often a group that the store found damaged is asked for again
 // before its reader gets the error.
 const rereads = 2
 
-func (s *transferGroups) read(_ context.Context, g int64, buf []byte) ([]byte, error) {
+func (s *transferGroups) read(_ context.Context, g int64) ([]byte, error) {
 	w := s.w
 	w.at(g)
 	for again := 0; ; again++ {
 		if err := w.wait(g); err != nil {
 			return nil, err
 		}
-		p, err := s.obj.read(w.ctx, g, buf)
+		p, err := s.obj.read(w.ctx, g)
 		if err == nil || again == rereads || w.ctx.Err() != nil || !w.t.lost(g) {
 			return p, err
 		}

@@ -115,7 +115,7 @@ func (r *Resolver) openLocal(ctx context.Context, root b3.Root, opt OpenOptions)
 	if err != nil {
 		return nil, err
 	}
-	c := &Content{root: root, source: SourceLocal, ctx: ctx, from: &localGroups{obj}}
+	c := &Content{root: root, source: SourceLocal, ctx: ctx, from: &localGroups{obj: obj}}
 	return c.begin(opt, obj.Size())
 }
 
@@ -132,7 +132,7 @@ func (r *Resolver) openRemote(ctx context.Context, root b3.Root, opt OpenOptions
 	if err == nil && c.from == nil { // it became local while we looked
 		var obj LocalObject
 		if obj, err = r.local.Open(work, root); err == nil {
-			c.source, c.from, size = SourceLocal, &localGroups{obj}, obj.Size()
+			c.source, c.from, size = SourceLocal, &localGroups{obj: obj}, obj.Size()
 		}
 	}
 	if err != nil {

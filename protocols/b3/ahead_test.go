@@ -53,6 +53,29 @@ func TestSectionOfOneGroup(t *testing.T) {
 	}
 }
 
+// TestSectionGroup gives the range group by group, after a Read what it left.
+func TestSectionGroup(t *testing.T) {
+	o := newObject(t, 3*GroupSize+9)
+	for name, r := range map[string]*Reader{"files": NewReader(o.root, o.size(), o.source()), "memory": o.memory(t).Reader()} {
+		s := r.Section(5, 3*GroupSize+4)
+		defer s.Close()
+		got := make([]byte, 2)
+		if _, err := io.ReadFull(s, got); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []int{GroupSize - 7, GroupSize, GroupSize, 4} {
+			p, err := s.Group()
+			if err != nil || len(p) != want {
+				t.Fatalf("%s: %d bytes, %v, want %d", name, len(p), err, want)
+			}
+			got = append(got, p...)
+		}
+		if p, err := s.Group(); !errors.Is(err, io.EOF) || p != nil || s.Len() != 0 || !bytes.Equal(got, o.data[5:3*GroupSize+4]) {
+			t.Errorf("%s: at the end: %d bytes, %v", name, len(p), err)
+		}
+	}
+}
+
 // TestSectionClose at any place ends the helper, and waits for its read.
 func TestSectionClose(t *testing.T) {
 	const n = 5

@@ -60,6 +60,18 @@ func (s *Section) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// Group returns what is left of the range in the group that comes next, or of
+// the one that a Read began: good until the next call, and io.EOF at the end.
+func (s *Section) Group() ([]byte, error) {
+	if err := s.fill(); err != nil {
+		return nil, err
+	}
+	p := s.rest
+	s.rest = nil
+	s.off += int64(len(p))
+	return p, nil
+}
+
 // WriteTo implements [io.WriterTo]: w gets one Write for every group, its proved
 // part of the range.
 func (s *Section) WriteTo(w io.Writer) (int64, error) {
