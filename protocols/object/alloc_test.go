@@ -15,28 +15,35 @@ type drain struct{ network.Stream }
 
 func (drain) Write(p []byte) (int, error) { return len(p), nil }
 
-// TestSendAllocs sends an object of many groups: in steady state a frame costs
-// no allocation.
+// TestSendAllocs sends objects of few and of many groups: a group costs no
+// allocation, a turn, which waits anew for its buffers, a few.
 func TestSendAllocs(t *testing.T) {
-	const groups = 512
+	const few, many, turns, ofTurn = 8, framesPerTurn - 4, 8, 12
 	p := newPair(t, streamtest.Options{}, DefaultConfig())
-	root := p.store.put(make([]byte, groups*b3.GroupSize))
 	st, _ := streamtest.Pipe(streamtest.Options{})
 	peer := p.server.peers.enter(clientID)
 	defer p.server.peers.leave(clientID)
 	in := &inbound{srv: p.server, out: newOutput(drain{st}, p.server.cfg, peer.egress, p.server.egress)}
 	in.out.limit(oap.MaxFrame)
-	req := &request{query: query{op: opGet, objs: []b3.Root{root}}}
-	allocs := testing.AllocsPerRun(5, func() {
-		if err := in.get(t.Context(), req); err != nil {
-			t.Fatal(err)
-		}
-		if err := in.out.flush(); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if allocs > groups/4 {
-		t.Errorf("%.0f allocations for %d frames", allocs, groups)
+	allocs := func(groups int) float64 {
+		root := p.store.put(make([]byte, groups*b3.GroupSize))
+		req := &request{query: query{op: opGet, objs: []b3.Root{root}}}
+		return testing.AllocsPerRun(10, func() {
+			if err := in.get(t.Context(), req); err != nil {
+				t.Fatal(err)
+			}
+			if err := in.out.flush(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	allocs(many)
+	short, long := allocs(few), allocs(many)
+	if long > short+1 { // a pool may be emptied on the way
+		t.Errorf("%.0f allocations for %d groups, %.0f for %d", short, few, long, many)
+	}
+	if all := allocs(turns * framesPerTurn); all > short+turns*ofTurn {
+		t.Errorf("%.0f allocations for %d turns, %.0f for %d groups", all, turns, short, few)
 	}
 }
 
