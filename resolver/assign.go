@@ -16,8 +16,6 @@ const (
 	minSpan   = 4
 	firstSpan = (1 << 20) / b3.GroupSize // of a peer whose pace is unknown
 	maxSpan   = (64 << 20) / b3.GroupSize
-	readSpan  = readAhead / 4 // at most, for a reader: so that several are in flight
-	readStep  = readAhead / 8 // what a reader has to come nearer for more to be asked for
 )
 
 // race asks for the proof of the size, and for the first groups with it, so that
@@ -154,7 +152,7 @@ func (s *schedule) give(p *provider, wants []*want, now time.Time) bool {
 		if !ok {
 			continue
 		}
-		ahead, most := int64(math.MaxInt64-1), min(n, readSpan)
+		ahead, most := int64(math.MaxInt64-1), min(n, w.span())
 		if w.whole {
 			most = min(n, s.share(p))
 		} else {
@@ -178,7 +176,7 @@ func (s *schedule) give(p *provider, wants []*want, now time.Time) bool {
 // request, while the reader has something else to read.
 func (w *want) short(r run, n int64) bool {
 	limit := w.limit()
-	return r.hi == limit && limit < w.hi && r.hi-r.lo < min(n, readStep) && r.lo > w.reader()
+	return r.hi == limit && limit < w.hi && r.hi-r.lo < min(n, w.step()) && r.lo > w.reader()
 }
 
 // next is the first run that w wants, that is not here, not asked for, and that
@@ -309,7 +307,7 @@ func (s *schedule) listen(wants []*want) (there bool) {
 		if ok && r.lo > pos {
 			at = r.lo
 		}
-		if near := r.lo + readStep - readAhead; limit < w.hi && near > pos {
+		if near := r.lo + w.step() - w.ahead; limit < w.hi && near > pos {
 			at = min(at, near)
 		}
 		if at < w.hi {

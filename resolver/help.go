@@ -37,7 +37,7 @@ func (s *schedule) canDouble(sp *span, p *provider) bool {
 func (s *schedule) double(sp *span, p *provider, now time.Time) bool {
 	next, hi := sp.next.Load(), sp.hi.Load()
 	most := (allDoubled+s.t.received.Load()/doubledPart)/b3.GroupSize - s.doubled
-	n := min(hi-next, s.size(p), readSpan, most)
+	n := min(hi-next, s.size(p), readAhead/4, most)
 	if n <= 0 || !s.allowed() {
 		return false
 	}

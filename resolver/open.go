@@ -16,6 +16,9 @@ type OpenOptions struct {
 	// Start, with ToEnd, counts from the end: -500 is the last 500 bytes. What
 	// lies past the end of the object is cut off. Start == End reads nothing.
 	Start, End int64
+	// Ahead is how many bytes may be asked for ahead of the reader, from 512 KiB
+	// to 64 MiB, which 0 stands for: with it a reader sets the pace of a fetch.
+	Ahead int64
 	Sources
 }
 
@@ -39,6 +42,14 @@ func (e *RangeError) Error() string {
 
 // Status is bad_range.
 func (e *RangeError) Status() status.Outcome { return status.BadRange }
+
+// ahead is Ahead in groups.
+func (o OpenOptions) ahead() int64 {
+	if o.Ahead == 0 {
+		return readAhead
+	}
+	return min(max(o.Ahead/b3.GroupSize, leastAhead), readAhead)
+}
 
 // empty reports whether no bytes are asked for.
 func (o OpenOptions) empty() bool { return o.Start == o.End }
@@ -71,7 +82,7 @@ func (o OpenOptions) within(root b3.Root, size int64) (start, end int64, err err
 
 // Open returns the bytes asked for, from the store or from peers. It returns
 // once the size is proved and the first group wanted is there, verified; what
-// follows is read as it arrives, and no more than 64 MiB ahead of the reader is
+// follows is read as it arrives, and no more than opt.Ahead ahead of the reader is
 // asked for. What arrives is kept in the store: an object of which all was read
 // is local, of another the store holds the parts.
 //

@@ -82,7 +82,7 @@ func (r *Resolver) transferOf(l *life, root b3.Root, from Sources, lookupID stri
 
 // board adds a user; nil when the transfer is ending.
 func (t *transfer) board(ctx context.Context, opt OpenOptions, whole bool) *want {
-	w := &want{t: t, opt: opt, whole: whole}
+	w := &want{t: t, opt: opt, whole: whole, ahead: opt.ahead()}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"testing"
@@ -365,40 +366,53 @@ func TestCutFetchIsKept(t *testing.T) {
 	})
 }
 
-// A slow reader pulls no more than the window; a fetch beside it knows no window.
+// A slow reader pulls no more than the window, its own or the usual one; a fetch
+// beside it knows no window.
 func TestWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		b := randomBlob(640, 2*readAhead*group)
-		w.net.peer("a", b).before = paced(100 * time.Microsecond)
-		w.has([]peer.ID{"a"}, b)
-		c, err := w.Open(t.Context(), b.root, Whole(Sources{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		buf := make([]byte, group)
-		for _, groups := range []int{1, 50, 300} {
-			for range groups {
-				if _, err := io.ReadFull(c, buf); err != nil {
-					t.Fatal(err)
-				}
+	for _, ahead := range []int64{readAhead, 200, leastAhead} {
+		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testWindow(t, ahead) })
+		})
+	}
+}
+
+func testWindow(t *testing.T, ahead int64) {
+	w := newWorld(t, nil)
+	b := randomBlob(640, 2*readAhead*group)
+	for _, id := range []peer.ID{"a", "b"} {
+		w.net.peer(id, b).before = paced(100 * time.Microsecond)
+	}
+	w.has([]peer.ID{"a", "b"}, b)
+	o := Whole(Sources{})
+	if ahead != readAhead {
+		o.Ahead = ahead * group
+	}
+	c, err := w.Open(t.Context(), b.root, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	buf := make([]byte, group)
+	for _, groups := range []int{1, 50, 300} {
+		for range groups {
+			if _, err := io.ReadFull(c, buf); err != nil {
+				t.Fatal(err)
 			}
-			time.Sleep(time.Minute)
-			asked := int64(w.asked(b, ""))
-			if pos := c.off / group; asked > pos+readAhead || asked < pos+readAhead-readStep-1 {
-				t.Errorf("%d groups were asked for, the reader is at %d", asked, pos)
-			}
 		}
-		if err := w.fetch(t, b); err != nil {
-			t.Fatal(err)
+		time.Sleep(time.Minute)
+		asked := int64(w.asked(b, ""))
+		if pos := c.off / group; asked > pos+ahead || asked < pos+ahead-ahead/8-1 {
+			t.Errorf("%d groups were asked for, the reader is at %d", asked, pos)
 		}
-		rest, err := io.ReadAll(c)
-		if err != nil || !bytes.Equal(rest, b.data[351*group:]) {
-			t.Errorf("%d bytes, %v", len(rest), err)
-		}
-		w.onlyOnce(t, b)
-	})
+	}
+	if err := w.fetch(t, b); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(c)
+	if err != nil || !bytes.Equal(rest, b.data[351*group:]) {
+		t.Errorf("%d bytes, %v", len(rest), err)
+	}
+	w.onlyOnce(t, b)
 }
 
 // A reader that waits for its own reader holds no place among the fetches.

@@ -7,17 +7,21 @@ import (
 	"allium/protocols/b3"
 )
 
-// readAhead is how many groups a reader may be ahead of (64 MiB): what lies
-// further on is asked for when it has come nearer, so that a slow reader of a
-// large object pulls no more than it reads.
-const readAhead = 1024
+// How many groups a reader may be ahead of: what lies further on is asked for
+// when it has come nearer, so that a slow reader of a large object pulls no more
+// than it reads.
+const (
+	readAhead  = 1024 // unless it says less
+	leastAhead = 8
+)
 
 // want is what one user of a transfer waits for. Its context ends with the
 // reason when it cannot be had.
 type want struct {
 	t      *transfer
 	opt    OpenOptions
-	whole  bool // all of the object, as fast as it comes: there is no reader to wait for
+	whole  bool  // all of the object, as fast as it comes: there is no reader to wait for
+	ahead  int64 // groups that may come before they are read
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
@@ -66,8 +70,15 @@ func (w *want) limit() int64 {
 	if w.whole {
 		return w.hi
 	}
-	return min(w.hi, w.reader()+readAhead)
+	return min(w.hi, w.reader()+w.ahead)
 }
+
+// span is how many groups a reader has asked for at once, at most: so that
+// several requests are in flight.
+func (w *want) span() int64 { return w.ahead / 4 }
+
+// step is what a reader has to come nearer for more to be asked for.
+func (w *want) step() int64 { return w.ahead / 8 }
 
 // at notes that the reader has come to group g.
 func (w *want) at(g int64) {
@@ -131,7 +142,7 @@ func (w *want) head(n int64) run {
 		return run{0, n}
 	}
 	r := run{lo: o.Start / b3.GroupSize}
-	r.hi = r.lo + min(n, readSpan)
+	r.hi = r.lo + min(n, w.span())
 	if o.End >= 0 {
 		r.hi = min(r.hi, (o.End-1)/b3.GroupSize+1)
 	}
