@@ -2,16 +2,19 @@ package node_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"allium/gateway/client"
+	"allium/node/config"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -120,6 +123,54 @@ func TestRottenBytesStay(t *testing.T) {
 				t.Errorf("get says %v", err)
 			}
 		})
+	}
+}
+
+// TestRepairIsPaced: of an object that is repaired no more comes than the rate
+// allows, though its provider could send it at once.
+func TestRepairIsPaced(t *testing.T) {
+	noLeaks(t)
+	a := start(t, nil)
+	b := start(t, func(c *config.Config) {
+		joining(a)(c)
+		c.Store.RepairRate = 4 << 20
+	})
+	const size, ahead = 10 << 20, 1 << 20 // store.repair_rate for a quarter of a second
+	root, _ := addBytes(t, a, 1, size)
+	awaitProvider(t, b, root.String())
+	if _, err := b.api.Fetch(t.Context(), root.String(), nil); err != nil {
+		t.Fatal(err)
+	}
+	rot(t, b, root, 3*b3.GroupSize)
+	repaired := make(chan error, 1)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		for v, err := range b.api.Verify(t.Context(), root.String(), client.VerifyOptions{Repair: true}) {
+			if err == nil && !v.Repaired {
+				err = fmt.Errorf("%+v", v)
+			}
+			repaired <- err
+			return
+		}
+	})
+	for {
+		came := metric(t, b, `resolver_received_bytes_total{type="range"`)
+		counted := metric(t, b, "repair_bytes_total") // later, so what came meanwhile does no harm
+		if came > counted+ahead+2*b3.GroupSize {
+			t.Fatalf("%d bytes came, and %d are paid for", came, counted)
+		}
+		select {
+		case err := <-repaired:
+			if err != nil {
+				t.Fatal(err)
+			}
+			if came == 0 || metric(t, b, "repair_bytes_total") < size {
+				t.Errorf("nothing was seen: %d came", came)
+			}
+			return
+		default:
+		}
 	}
 }
 

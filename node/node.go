@@ -118,7 +118,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if n.key, err = identity(home, cfg.Node.Amnesia); err != nil {
 		return nil, err
 	}
-	if n.repairs, err = newRepairs(cfg.Store.RepairRate, n.log, registry, n.limits); err != nil {
+	if n.repairs, err = newRepairs(cfg.Store.RepairRate, repairing(cfg), n.log, registry, n.limits); err != nil {
 		return nil, err
 	}
 	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{Log: n.log, Metrics: registry, Limits: n.limits, Damaged: n.repairs.damaged})

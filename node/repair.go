@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/node/config"
 	"allium/node/p2p"
 	"allium/node/supervise"
 	"allium/protocols/admission"
@@ -28,6 +29,7 @@ const (
 	repairQueue   = 256
 	repairWorkers = 2
 	repairBurst   = 1 << 20          // bytes that may come at once
+	repairAhead   = time.Second / 4  // what a repair may ask for ahead of its pace, at its rate
 	repairTick    = 10 * time.Minute // how often what was passed over is looked at again
 	repairUsed    = 7 * 24 * time.Hour
 	repairMinWait = time.Minute // after the first failure, doubled with each
@@ -40,8 +42,8 @@ type repairOps struct {
 	// wanted says whether an object is worth a repair.
 	wanted func(ctx context.Context, root b3.Root) (bool, error)
 	// fetch replaces an object by what a provider has. took waits until n more
-	// bytes may come.
-	fetch func(ctx context.Context, root b3.Root, took func(n int) error) error
+	// bytes may come, of which at most ahead were asked for before.
+	fetch func(ctx context.Context, root b3.Root, ahead int64, took func(n int) error) error
 	// corrupt yields what is marked.
 	corrupt func(ctx context.Context) iter.Seq2[b3.Root, error]
 }
@@ -53,7 +55,9 @@ type repairOps struct {
 type repairs struct {
 	log     *slog.Logger
 	queue   *admission.Queue[b3.Root]
-	rate    *admission.Rate // nil: repairs are off
+	off     bool            // nothing is repaired unless it is asked for by name
+	rate    *admission.Rate // nil: no bound
+	ahead   int64           // bytes that may come before they are paid for, at most; 0 when there is no rate
 	skipped *prometheus.CounterVec
 	objects *prometheus.CounterVec
 	bytes   prometheus.Counter
@@ -71,13 +75,15 @@ type failedRepair struct {
 	next time.Time
 }
 
-func newRepairs(bytesPerSecond admission.Bytes, log *slog.Logger, reg prometheus.Registerer, limits *admission.Registry) (*repairs, error) {
+// newRepairs returns repairs at that rate, 0 for none; without serve, and
+// without a rate, nothing is repaired but what is asked for by name.
+func newRepairs(bytesPerSecond admission.Bytes, serve bool, log *slog.Logger, reg prometheus.Registerer, limits *admission.Registry) (*repairs, error) {
 	failed, err := simplelru.NewLRU[b3.Root, failedRepair](repairFailed, nil)
 	if err != nil {
 		return nil, fmt.Errorf("node: repair: %w", err)
 	}
 	r := &repairs{
-		log: log, pending: map[b3.Root]struct{}{}, failed: failed,
+		log: log, off: !serve || bytesPerSecond == 0, pending: map[b3.Root]struct{}{}, failed: failed,
 		queue: admission.NewQueue[b3.Root](limits, admission.Spec{
 			Name: "repair", Path: "damaged objects → repair workers", Policy: "passed over and counted; looked at again within ten minutes",
 		}, repairQueue),
@@ -88,6 +94,7 @@ func newRepairs(bytesPerSecond admission.Bytes, log *slog.Logger, reg prometheus
 		waited:  prometheus.NewHistogram(prometheus.HistogramOpts{Name: "repair_wait_seconds", Help: "How long repairs waited for store.repair_rate.", Buckets: prometheus.ExponentialBuckets(.001, 4, 8)}),
 	}
 	if bytesPerSecond > 0 {
+		r.ahead = max(repairBurst, int64(repairAhead.Seconds()*float64(bytesPerSecond)))
 		r.rate = limits.NewRate(admission.Spec{
 			Name: "repair.bytes", Path: "providers → repairs (bytes per second)", Policy: "repairs wait",
 		}, float64(bytesPerSecond), repairBurst)
@@ -106,7 +113,7 @@ func (r *repairs) damaged(root b3.Root) {
 
 // accept queues root, or says why not; "" also when it is queued already.
 func (r *repairs) accept(root b3.Root) (why string) {
-	if r.rate == nil {
+	if r.off {
 		return "off"
 	}
 	r.mu.Lock()
@@ -136,12 +143,8 @@ func (r *repairs) forget(root b3.Root) {
 	delete(r.pending, root)
 }
 
-// run repairs until ctx ends.
+// run repairs until ctx ends. It is not called when repairs are off.
 func (r *repairs) run(ctx context.Context, ops repairOps) {
-	if r.rate == nil {
-		<-ctx.Done()
-		return
-	}
 	var wg sync.WaitGroup
 	for range repairWorkers {
 		wg.Go(func() {
@@ -217,9 +220,9 @@ func (r *repairs) repair(ctx context.Context, ops repairOps, root b3.Root) {
 func (r *repairs) fetch(ctx context.Context, ops repairOps, root b3.Root) error {
 	begun := time.Now()
 	defer func() { r.seconds.Add(time.Since(begun).Seconds()) }()
-	return ops.fetch(ctx, root, func(n int) error {
+	return ops.fetch(ctx, root, r.ahead, func(n int) error {
 		r.bytes.Add(float64(n))
-		if r.rate == nil { // asked for by name
+		if r.rate == nil {
 			return nil
 		}
 		begun := time.Now()
@@ -238,6 +241,12 @@ func (r *repairs) later(root b3.Root) time.Duration {
 	f.next = time.Now().Add(f.wait)
 	r.failed.Add(root, f)
 	return f.wait
+}
+
+// repairing reports whether a node fetches by itself what is damaged: a seed
+// keeps no content, and RAM does not rot.
+func repairing(cfg config.Config) bool {
+	return cfg.Node.Profile != p2p.Seed && cfg.Store.Backend != store.BackendMemory
 }
 
 // repairOps are the repairs of this node.
@@ -261,8 +270,10 @@ func (n *Node) repairOps() repairOps {
 }
 
 // refetch fetches an object that is damaged or missing, as fast as took lets it.
-func (n *Node) refetch(ctx context.Context, root b3.Root, took func(n int) error) error {
-	c, err := n.resolver.Open(ctx, root, resolver.Whole(resolver.Sources{}))
+func (n *Node) refetch(ctx context.Context, root b3.Root, ahead int64, took func(n int) error) error {
+	want := resolver.Whole(resolver.Sources{})
+	want.Ahead = ahead
+	c, err := n.resolver.Open(ctx, root, want)
 	if err != nil {
 		return err
 	}
@@ -285,7 +296,7 @@ func (n *Node) refetch(ctx context.Context, root b3.Root, took func(n int) error
 
 // startRepairs lets repairs begin: their providers are found from here on.
 func (n *Node) startRepairs(ctx context.Context) error {
-	if n.cfg.Node.Profile == p2p.Seed || n.cfg.Store.Backend == store.BackendMemory {
+	if n.repairs.off {
 		return nil
 	}
 	return n.services.Start(ctx, supervise.Service{Name: "repairs", Run: func(ctx context.Context, ready func()) error {

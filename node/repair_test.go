@@ -1,0 +1,389 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"allium/node/config"
+	"allium/node/p2p"
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store"
+)
+
+// rotten is a store with damaged objects, and a network that has them.
+type rotten struct {
+	mu       sync.Mutex
+	marked   []b3.Root
+	unwanted map[b3.Root]bool
+	size     int           // of each object
+	fail     error         // of each fetch
+	panics   bool          // of each fetch
+	hold     chan struct{} // if set, fetches wait for its end
+	fetched  map[b3.Root]int
+}
+
+func (r *rotten) ops() repairOps {
+	return repairOps{
+		wanted: func(_ context.Context, root b3.Root) (bool, error) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if !slices.Contains(r.marked, root) {
+				return false, status.Errorf(status.NotFound, "%s is gone", root)
+			}
+			return !r.unwanted[root], nil
+		},
+		fetch: func(ctx context.Context, root b3.Root, _ int64, took func(n int) error) error {
+			r.mu.Lock()
+			hold, fail, panics := r.hold, r.fail, r.panics
+			if r.fetched == nil {
+				r.fetched = map[b3.Root]int{}
+			}
+			r.fetched[root]++
+			r.mu.Unlock()
+			if panics {
+				panic("of a fetch")
+			}
+			if hold != nil {
+				select {
+				case <-hold:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			for left := r.size; left > 0 && fail == nil; left -= b3.GroupSize {
+				if err := took(min(left, b3.GroupSize)); err != nil {
+					return err
+				}
+			}
+			if fail == nil {
+				r.mu.Lock()
+				r.marked = slices.DeleteFunc(r.marked, func(o b3.Root) bool { return o == root })
+				r.mu.Unlock()
+			}
+			return fail
+		},
+		corrupt: func(context.Context) iter.Seq2[b3.Root, error] {
+			r.mu.Lock()
+			marked := slices.Clone(r.marked)
+			r.mu.Unlock()
+			return func(yield func(b3.Root, error) bool) {
+				for _, root := range marked {
+					if !yield(root, nil) {
+						return
+					}
+				}
+			}
+		},
+	}
+}
+
+// tries is how often an object was fetched.
+func (r *rotten) tries(root b3.Root) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fetched[root]
+}
+
+func (r *rotten) left() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.marked)
+}
+
+func numbered(n int) []b3.Root {
+	roots := make([]b3.Root, n)
+	for i := range roots {
+		binary.BigEndian.PutUint32(roots[i][:], uint32(i+1))
+	}
+	return roots
+}
+
+// mending are repairs at that rate, which run until the test ends when ops are
+// given.
+func mending(t *testing.T, rate admission.Bytes, world *rotten) *repairs {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	r, err := newRepairs(rate, true, slog.New(slog.DiscardHandler), reg, admission.NewRegistry(reg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if world != nil {
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { r.run(ctx, world.ops()) })
+		t.Cleanup(func() { cancel(); wg.Wait() })
+	}
+	return r
+}
+
+func skips(r *repairs, why string) int {
+	return int(testutil.ToFloat64(r.skipped.WithLabelValues(why)))
+}
+
+func outcomes(r *repairs, o status.Outcome) int {
+	return int(testutil.ToFloat64(r.objects.WithLabelValues(o.String())))
+}
+
+// TestRepairQueueIsFull: what there is no room for is counted, not waited for,
+// and found again by the planner.
+func TestRepairQueueIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const all = repairQueue + repairWorkers + 30
+		world := &rotten{size: 1000, hold: make(chan struct{})}
+		r := mending(t, 50<<20, world)
+		synctest.Wait() // it has planned, and found nothing
+		world.mu.Lock()
+		world.marked = numbered(all)
+		world.mu.Unlock()
+		for i, root := range numbered(all) {
+			r.damaged(root)
+			r.damaged(root) // is queued, if there is room, and then no second one
+			if i < repairWorkers {
+				synctest.Wait()
+			}
+		}
+		if n := skips(r, "full"); n != 2*30 {
+			t.Errorf("%d are counted", n)
+		}
+		r.mu.Lock()
+		pending := len(r.pending)
+		r.mu.Unlock()
+		if pending != repairQueue+repairWorkers {
+			t.Errorf("%d are pending", pending)
+		}
+		close(world.hold)
+		synctest.Wait()
+		if n := world.left(); n != 30 {
+			t.Errorf("%d are left", n)
+		}
+		time.Sleep(repairTick + time.Second)
+		if n := world.left(); n != 0 {
+			t.Errorf("after the planner has looked %d are left", n)
+		}
+		if n := outcomes(r, status.OK); n != all {
+			t.Errorf("%d were repaired", n)
+		}
+		for _, root := range numbered(all) {
+			if n := world.tries(root); n != 1 {
+				t.Fatalf("%s was fetched %d times", root, n)
+			}
+		}
+	})
+}
+
+// TestRepairBacksOff: after a failure, and after another, it takes longer until
+// the next try; a table of a fixed size remembers that.
+func TestRepairBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := numbered(1)[0]
+		world := &rotten{size: 1000, marked: numbered(1), fail: status.Errorf(status.Upstream, "nobody answers")}
+		r := mending(t, 50<<20, world)
+		synctest.Wait()
+		tries := 1
+		for wait := repairMinWait; wait < 2*repairMaxWait; wait *= 2 {
+			wait := min(wait, repairMaxWait)
+			if n := world.tries(root); n != tries {
+				t.Fatalf("after %s: %d tries", wait, n)
+			}
+			before := skips(r, "backoff")
+			r.damaged(root)
+			synctest.Wait()
+			if skips(r, "backoff") != before+1 || world.tries(root) != tries {
+				t.Fatalf("it is tried again at once after %d tries", tries)
+			}
+			// The planner looks every ten minutes, so it may be the one to try.
+			for world.tries(root) == tries {
+				time.Sleep(time.Minute)
+				r.damaged(root)
+				synctest.Wait()
+			}
+			tries++
+		}
+		if n := outcomes(r, status.Upstream); n != tries {
+			t.Errorf("%d failures are counted", n)
+		}
+		world.mu.Lock()
+		world.fail = nil
+		world.mu.Unlock()
+		time.Sleep(repairMaxWait + repairTick)
+		if n := world.left(); n != 0 {
+			t.Error("it is not repaired once it can be")
+		}
+		if n := r.failed.Len(); n != 0 {
+			t.Errorf("%d failures are remembered", n)
+		}
+		for _, root := range numbered(3 * repairFailed) {
+			r.later(root)
+		}
+		if n := r.failed.Len(); n != repairFailed {
+			t.Errorf("%d failures are remembered", n)
+		}
+	})
+}
+
+// TestRepairOfWhatNobodyWants: neither is it fetched, nor looked at again at once.
+func TestRepairOfWhatNobodyWants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		roots := numbered(3)
+		world := &rotten{size: 1000, marked: numbered(2), unwanted: map[b3.Root]bool{roots[0]: true}}
+		r := mending(t, 50<<20, world)
+		r.damaged(roots[2]) // removed meanwhile
+		synctest.Wait()
+		if world.tries(roots[0]) != 0 || world.tries(roots[1]) != 1 || world.tries(roots[2]) != 0 {
+			t.Errorf("fetched: %v", world.fetched)
+		}
+		if n := skips(r, "unwanted"); n != 1 {
+			t.Errorf("%d are counted", n)
+		}
+		r.damaged(roots[0])
+		if n := skips(r, "backoff"); n != 1 {
+			t.Errorf("%d are put off", n)
+		}
+		world.mu.Lock()
+		world.unwanted = nil // it was pinned, or used
+		world.mu.Unlock()
+		time.Sleep(repairTick + time.Second)
+		if n := world.tries(roots[0]); n != 1 {
+			t.Errorf("once it is wanted there are %d tries", n)
+		}
+	})
+}
+
+// TestRepairPanics: it ends that repair, and neither the worker nor the planner.
+func TestRepairPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		roots := numbered(2 * repairWorkers)
+		world := &rotten{size: 1000, marked: slices.Clone(roots), panics: true}
+		r := mending(t, 50<<20, world)
+		synctest.Wait()
+		for _, root := range roots {
+			if n := world.tries(root); n != 1 {
+				t.Errorf("%s was tried %d times", root, n)
+			}
+		}
+		world.mu.Lock()
+		world.panics = false
+		world.mu.Unlock()
+		time.Sleep(repairTick + time.Second)
+		if n := world.left(); n != 0 || len(r.pending) != 0 {
+			t.Errorf("%d are left, %d pending", n, len(r.pending))
+		}
+	})
+}
+
+// TestRepairPace: all repairs together keep to the rate.
+func TestRepairPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate, objects, size = 1 << 20, 6, 5 << 20
+		world := &rotten{size: size, marked: numbered(objects)}
+		begun := time.Now()
+		r := mending(t, rate, world)
+		for world.left() > 0 {
+			time.Sleep(10 * time.Millisecond)
+			got := testutil.ToFloat64(r.bytes) // counted before they are waited for
+			if most := rate*time.Since(begun).Seconds() + repairBurst + repairWorkers*b3.GroupSize; got > most {
+				t.Fatalf("%v bytes after %s", got, time.Since(begun))
+			}
+		}
+		if took, want := time.Since(begun), time.Duration(objects*size-repairBurst)*time.Second/rate; took < want || took > want+time.Second {
+			t.Errorf("it took %s, want %s", took, want)
+		}
+		if n := testutil.ToFloat64(r.bytes); n != objects*size {
+			t.Errorf("%v bytes are counted", n)
+		}
+	})
+}
+
+// TestRepairsAreOff: then what is damaged is counted and not kept, and what is
+// asked for by name is repaired nevertheless.
+func TestRepairsAreOff(t *testing.T) {
+	cfg := func(p p2p.Profile, change func(*store.Config)) config.Config {
+		c := config.Default(p)
+		if change != nil {
+			change(&c.Store)
+		}
+		return c
+	}
+	for name, c := range map[string]config.Config{
+		"no rate": cfg(p2p.Macronode, func(s *store.Config) { s.RepairRate = 0 }),
+		"in RAM":  cfg(p2p.Micronode, nil),
+		"memory":  cfg(p2p.Macronode, func(s *store.Config) { s.Backend = store.BackendMemory }),
+		"a seed":  cfg(p2p.Seed, nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, err := New(t.TempDir(), c, Deps{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, root := range numbered(2 * repairQueue) {
+				n.repairs.damaged(root)
+			}
+			if n := skips(n.repairs, "off"); n != 2*repairQueue {
+				t.Errorf("%d are counted", n)
+			}
+			if waiting, pending := n.repairs.queue.Len(), len(n.repairs.pending); waiting != 0 || pending != 0 {
+				t.Errorf("%d are queued, %d pending", waiting, pending)
+			}
+			if err := n.startRepairs(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if left := n.services.Stop(t.Context()); len(left) != 0 {
+				t.Error(left)
+			}
+			world := &rotten{size: 3 * b3.GroupSize, marked: numbered(1)}
+			if err := n.repairs.fetch(t.Context(), world.ops(), numbered(1)[0]); err != nil || world.left() != 0 {
+				t.Errorf("by name: %v", err)
+			}
+		})
+	}
+	n, err := New(t.TempDir(), cfg(p2p.Macronode, nil), Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.repairs.off {
+		t.Error("a node with a disk repairs nothing")
+	}
+}
+
+// TestRepairListFails: the planner says so, and tries again.
+func TestRepairListFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := &rotten{size: 1000, marked: numbered(1)}
+		ops := world.ops()
+		list, broken := ops.corrupt, true
+		ops.corrupt = func(ctx context.Context) iter.Seq2[b3.Root, error] {
+			if !broken {
+				return list(ctx)
+			}
+			return func(yield func(b3.Root, error) bool) { yield(b3.Root{}, io.ErrUnexpectedEOF) }
+		}
+		r := mending(t, 50<<20, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { r.run(ctx, ops) })
+		synctest.Wait()
+		if world.left() != 1 {
+			t.Error("it was repaired without being listed")
+		}
+		broken = false
+		time.Sleep(repairTick + time.Second)
+		if world.left() != 0 {
+			t.Error("it is not repaired")
+		}
+		cancel()
+		wg.Wait()
+	})
+}
