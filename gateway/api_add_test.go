@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"regexp"
+	"strings"
 	"testing"
 
 	"allium/gateway/client"
@@ -80,3 +82,22 @@ func TestAddFails(t *testing.T) {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// TestAmnesiaIsNoFault: what a node refuses because it keeps nothing, as every
+// add asks it, is no warning in its log; what fails is.
+func TestAmnesiaIsNoFault(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	for o, level := range map[status.Outcome]string{status.Amnesia: "DEBUG", status.NoSpace: "WARN"} {
+		n.node.get = func(context.Context, string) (*client.Stream, error) { return nil, status.Errorf(o, "refused") }
+		_, err := connectTo(t, n).Get(t.Context(), "x")
+		if status.Of(err) != o {
+			t.Fatal(err)
+		}
+		line := regexp.MustCompile(`(?m)^.*reason=` + o.String() + ` .*$`)
+		waitFor(t, func() bool { return line.MatchString(n.log.String()) })
+		if got := line.FindString(n.log.String()); !strings.Contains(got, "level="+level) {
+			t.Errorf("%s: %s", o, got)
+		}
+	}
+}

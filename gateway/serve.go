@@ -104,7 +104,7 @@ func (s *side) access(w *response, r *http.Request, name string, start time.Time
 	level := slog.LevelDebug
 	firstByte := w.first.Sub(start)
 	gone := w.failed != nil || status.Of(err) == status.Canceled
-	bad := w.status >= http.StatusInternalServerError && status.Of(err) != status.Draining || cut
+	bad := w.status >= http.StatusInternalServerError && !ordinary(err) || cut
 	slow := firstByte > s.g.cfg.SlowRequest && !s.patient
 	if !gone && (bad || slow) {
 		level = slog.LevelWarn
@@ -125,6 +125,13 @@ func (s *side) access(w *response, r *http.Request, name string, start time.Time
 		attrs = append(attrs, slog.String("reason", status.Of(err).String()), slog.String("err", err.Error()))
 	}
 	log.LogAttrs(r.Context(), level, "http request", attrs...)
+}
+
+// ordinary reports whether err is a 5xx that tells nobody of a fault: the node is
+// stopping, or was asked for what it is configured not to do.
+func ordinary(err error) bool {
+	o := status.Of(err)
+	return o == status.Draining || o == status.Amnesia
 }
 
 // corrID is the request's X-Corr-ID if it is a plain token of up to 64
