@@ -38,7 +38,7 @@ type Config struct {
 
 	HotBytes admission.Bytes `koanf:"hot_bytes" doc:"bytes of verified objects up to 256 KiB kept in RAM above the disk, 0 for none, else 1 MiB at least; the memory backend needs none" disk:""`
 
-	ScrubRate     admission.Bytes `koanf:"scrub_rate" doc:"bytes a second that the background check of all objects reads at most, 0 turns it off; the memory backend needs none" disk:""`
+	ScrubRate     admission.Bytes `koanf:"scrub_rate" doc:"bytes a second that the background check of all objects reads at most, 0 turns it off; the memory backend needs none, and the s3 backend checks what is in the directory, not what is in the bucket (allium verify --all does)" disk:""`
 	ScrubDuty     float64         `koanf:"scrub_duty" doc:"share of the time that the background check works at most, above 0 and up to 1" disk:""`
 	ScrubInterval time.Duration   `koanf:"scrub_interval" doc:"how often the background check begins anew, 1m at least" disk:""`
 	RepairRate    admission.Bytes `koanf:"repair_rate" doc:"bytes a second at which a node fetches damaged objects again at most, 0 turns it off" disk:""`
