@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -363,9 +364,10 @@ func TestRepairListFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		world := &rotten{size: 1000, marked: numbered(1)}
 		ops := world.ops()
-		list, broken := ops.corrupt, true
+		var works atomic.Bool
+		list := ops.corrupt
 		ops.corrupt = func(ctx context.Context) iter.Seq2[b3.Root, error] {
-			if !broken {
+			if works.Load() {
 				return list(ctx)
 			}
 			return func(yield func(b3.Root, error) bool) { yield(b3.Root{}, io.ErrUnexpectedEOF) }
@@ -378,7 +380,7 @@ func TestRepairListFails(t *testing.T) {
 		if world.left() != 1 {
 			t.Error("it was repaired without being listed")
 		}
-		broken = false
+		works.Store(true)
 		time.Sleep(repairTick + time.Second)
 		if world.left() != 0 {
 			t.Error("it is not repaired")
