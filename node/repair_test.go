@@ -134,6 +134,14 @@ func skips(r *repairs, why string) int {
 	return int(testutil.ToFloat64(r.skipped.WithLabelValues(why)))
 }
 
+// heldBy is how many objects are to be repaired, and of how many failures are
+// remembered.
+func heldBy(r *repairs) (pending, failed int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.pending), r.failed.Len()
+}
+
 func outcomes(r *repairs, o status.Outcome) int {
 	return int(testutil.ToFloat64(r.objects.WithLabelValues(o.String())))
 }
@@ -159,10 +167,7 @@ func TestRepairQueueIsFull(t *testing.T) {
 		if n := skips(r, "full"); n != 2*30 {
 			t.Errorf("%d are counted", n)
 		}
-		r.mu.Lock()
-		pending := len(r.pending)
-		r.mu.Unlock()
-		if pending != repairQueue+repairWorkers {
+		if pending, _ := heldBy(r); pending != repairQueue+repairWorkers {
 			t.Errorf("%d are pending", pending)
 		}
 		close(world.hold)
@@ -223,13 +228,13 @@ func TestRepairBacksOff(t *testing.T) {
 		if n := world.left(); n != 0 {
 			t.Error("it is not repaired once it can be")
 		}
-		if n := r.failed.Len(); n != 0 {
+		if _, n := heldBy(r); n != 0 {
 			t.Errorf("%d failures are remembered", n)
 		}
 		for _, root := range numbered(3 * repairFailed) {
 			r.later(root)
 		}
-		if n := r.failed.Len(); n != repairFailed {
+		if _, n := heldBy(r); n != repairFailed {
 			t.Errorf("%d failures are remembered", n)
 		}
 	})
@@ -279,8 +284,8 @@ func TestRepairPanics(t *testing.T) {
 		world.panics = false
 		world.mu.Unlock()
 		time.Sleep(repairTick + time.Second)
-		if n := world.left(); n != 0 || len(r.pending) != 0 {
-			t.Errorf("%d are left, %d pending", n, len(r.pending))
+		if pending, _ := heldBy(r); world.left() != 0 || pending != 0 {
+			t.Errorf("%d are left, %d pending", world.left(), pending)
 		}
 	})
 }
@@ -335,8 +340,8 @@ func TestRepairsAreOff(t *testing.T) {
 			if n := skips(n.repairs, "off"); n != 2*repairQueue {
 				t.Errorf("%d are counted", n)
 			}
-			if waiting, pending := n.repairs.queue.Len(), len(n.repairs.pending); waiting != 0 || pending != 0 {
-				t.Errorf("%d are queued, %d pending", waiting, pending)
+			if pending, _ := heldBy(n.repairs); n.repairs.queue.Len() != 0 || pending != 0 {
+				t.Errorf("%d are queued, %d pending", n.repairs.queue.Len(), pending)
 			}
 			if err := n.startRepairs(t.Context()); err != nil {
 				t.Error(err)
