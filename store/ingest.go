@@ -274,7 +274,8 @@ func (in *Ingest) Open() (*Object, error) {
 // Commit makes the object visible, and durable unless deferred. While a group
 // is missing, or the size is not proved, it is refused with precondition and the
 // ingest goes on. Any other error ends the ingest; what a checkpoint noted may
-// then be left for the next one.
+// then be left for the next one. All of a large object that a bucket could not
+// take is, unless deferred.
 func (in *Ingest) Commit(ctx context.Context, deferred bool) (Info, error) {
 	p := in.p
 	if err := in.finish(); err != nil {

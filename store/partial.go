@@ -326,12 +326,14 @@ func (p *partial) retire() {
 
 // commit publishes the object. What a checkpoint noted is brought up to date
 // first, and published durably at once, so that a crash leaves the whole object
-// or all that came. The caller holds the saving token.
+// or all that came. Where the bytes go to a bucket, which may be away, all is
+// noted before, so that what cannot be published now is kept. The caller holds
+// the saving token.
 func (p *partial) commit(ctx context.Context, deferred bool) (Info, error) {
 	if p.st == nil {
 		return p.s.commitSmall(ctx, p.root, p.buf, PutOptions{Deferred: deferred})
 	}
-	if p.st.kept {
+	if p.st.kept || !deferred && p.s.cfg.Backend == BackendS3 {
 		if !p.s.partials.enter() {
 			return Info{}, ErrDraining
 		}

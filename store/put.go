@@ -194,7 +194,8 @@ func (s *Store) receive(st *staging, r io.Reader) (b3.Root, int64, error) {
 }
 
 // commitLarge publishes a staged object, whose bytes hash to root, or discards
-// it when root is there already. It calls done once, when st's files are not
+// it when root is there already; a part that was noted and cannot be published
+// now stays. It calls done once, when st's files are not
 // needed any more: for a deferred object that is later.
 func (s *Store) commitLarge(ctx context.Context, root b3.Root, size int64, st *staging, deferred bool, done func()) (Info, error) {
 	info := Info{Root: root, Size: size}
@@ -210,7 +211,9 @@ func (s *Store) commitLarge(ctx context.Context, root b3.Root, size int64, st *s
 	defer s.leave()
 	there, err := s.settled(ctx, root)
 	if err != nil || there {
-		s.report("discard", s.backend.discard(st))
+		if there || !st.kept {
+			s.report("discard", s.backend.discard(st))
+		}
 		through()
 		return info, err
 	}
