@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"time"
 
 	"allium/node/p2p"
@@ -28,6 +29,15 @@ func (n *Node) spaceGate() Reading {
 	default:
 		r.Have, r.Need = max(0, sp.Max.Objects-sp.Used.Objects), sp.Max.Objects-sp.Low.Objects
 	}
+	return r
+}
+
+// bucketGate shuts while the bucket of the s3 backend is away: what is not here
+// can be neither read nor put.
+func (n *Node) bucketGate() Reading {
+	err := n.store.Stats().BucketErr
+	r := yesNo(err == nil, fmt.Sprintf("%v; what is on this machine is served: check the network, the service at store.s3.endpoint and docs/S3.md", err))
+	r.RetryAfter = 5 * time.Second
 	return r
 }
 

@@ -321,7 +321,7 @@ func (n *Node) has(ctx context.Context, root b3.Root) bool {
 
 // gates are the conditions of readiness, in the order they open.
 func (n *Node) gates() []Gate {
-	return []Gate{
+	gates := []Gate{
 		{Name: "started", Check: func() Reading {
 			return yesNo(n.started.Load(), "wait: the node is starting; its log says what it is waiting for")
 		}},
@@ -336,4 +336,8 @@ func (n *Node) gates() []Gate {
 		{Name: "bootstrap", Check: n.bootstrapGate},
 		{Name: "routing_table", Check: n.tableGate},
 	}
+	if n.cfg.Store.Backend == store.BackendS3 {
+		gates = append(gates, Gate{Name: "store_bucket", Check: n.bucketGate})
+	}
+	return gates
 }

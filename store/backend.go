@@ -80,6 +80,9 @@ type backend interface {
 	// serve runs the backend's goroutines. When ctx is done it writes what is
 	// queued, joins them and returns.
 	serve(ctx context.Context)
+	// refused has an error when the backend, which is open, finds that it must
+	// not go on.
+	refused() <-chan error
 	// close gives everything back. Nothing is called after it.
 	close() error
 
@@ -154,6 +157,8 @@ type backend interface {
 	usage() Usage
 	// failure is the sticky error of the write side, nil when it works.
 	failure() error
+	// away is why some objects cannot be read for now, nil when all can.
+	away() error
 }
 
 // totals counts visible objects. The embedded backend writes them down when it

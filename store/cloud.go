@@ -39,7 +39,11 @@ type cloud struct {
 	stop   context.CancelFunc
 	bucket bucket.Bucket
 	index  *index
+	isNew  bool // the directory does not have the name yet
+	vacant bool // the directory had no segments
 
+	joined  atomic.Bool   // we may use the bucket: it has us, and no one who must not
+	refused chan error    // one at most: why we may not
 	kick    chan struct{} // tells the goroutine to look
 	pending atomic.Int64  // removed objects that the bucket still has
 
@@ -48,7 +52,7 @@ type cloud struct {
 }
 
 func newCloud(cfg bucket.Config, meters *bucket.Meters, log *slog.Logger) *cloud {
-	return &cloud{cfg: cfg, meters: meters, log: log, kick: make(chan struct{}, 1), claims: map[b3.Root]chan struct{}{}}
+	return &cloud{cfg: cfg, meters: meters, log: log, kick: make(chan struct{}, 1), refused: make(chan error, 1), claims: map[b3.Root]chan struct{}{}}
 }
 
 // lastUpload is how long a store that closes waits for the bucket.
@@ -82,22 +86,23 @@ func parseCloudKey(kind, key string) (b3.Root, bool) {
 	return root, err == nil && cloudKey(kind, root) == key
 }
 
-// open finds out who we are in the bucket and enters us there.
+// open finds out who we are in the bucket and enters us there, unless the
+// bucket is away: then watch does.
 func (c *cloud) open(ctx context.Context, d *disk) error {
-	if err := c.dial(ctx, d); err != nil {
-		return err
+	err := c.dial(ctx, d)
+	if err == nil {
+		err = c.name(d)
 	}
-	isNew, err := c.name(d)
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.look(d)
 	}
-	if err := c.vacant(ctx, d); err != nil {
-		return err
+	if err == nil {
+		err = c.countRemoved()
 	}
-	if err := c.countRemoved(); err != nil {
-		return err
+	if err == nil {
+		err = c.begin(ctx, d)
 	}
-	return c.enter(ctx, d, isNew)
+	return err
 }
 
 // dial makes the client. It sends nothing.
@@ -117,15 +122,14 @@ func (c *cloud) close() {
 	}
 }
 
-// name is the configured name, the one of the directory, or a new one; isNew
-// says that the directory does not have it yet.
-func (c *cloud) name(d *disk) (isNew bool, err error) {
+// name is the configured name, the one of the directory, or a new one.
+func (c *cloud) name(d *disk) error {
 	kept, err := readNode(d)
 	switch {
 	case err != nil:
-		return false, err
+		return err
 	case kept != "" && c.cfg.Node != "" && kept != c.cfg.Node:
-		return false, status.Errorf(status.Conflict, "%s is the store of node %q in the bucket, and store.s3.node is %q; correct the setting, or use another directory", d.cfg.Dir, kept, c.cfg.Node)
+		return status.Errorf(status.Conflict, "%s is the store of node %q in the bucket, and store.s3.node is %q; correct the setting, or use another directory", d.cfg.Dir, kept, c.cfg.Node)
 	case kept != "":
 		c.node = kept
 	case c.cfg.Node != "":
@@ -133,13 +137,18 @@ func (c *cloud) name(d *disk) (isNew bool, err error) {
 	default:
 		c.node = strings.ToLower(rand.Text())
 	}
-	return kept == "", nil
+	c.isNew = kept == ""
+	return nil
 }
 
 // enter registers the node in the bucket, and keeps its name.
-func (c *cloud) enter(ctx context.Context, d *disk, isNew bool) error {
-	if err := c.register(ctx); err != nil || !isNew {
+func (c *cloud) enter(ctx context.Context, d *disk) error {
+	if err := c.register(ctx); err != nil {
 		return err
+	}
+	c.joined.Store(true)
+	if !c.isNew {
+		return nil
 	}
 	return d.writeFile(fileNode, []byte(nodeHead+c.node+"\n"))
 }
@@ -161,64 +170,6 @@ func readNode(d *disk) (string, error) {
 	return node, nil
 }
 
-// vacant refuses a store without segments under a name that has some in the
-// bucket: they would be overwritten.
-func (c *cloud) vacant(ctx context.Context, d *disk) error {
-	names, err := d.fs.List(d.path(dirSegments))
-	if err != nil {
-		return readError(err)
-	}
-	if there, err := c.allShipped(); err != nil || len(names) > 0 || len(there) > 0 {
-		return err
-	}
-	for item, err := range c.bucket.List(ctx, c.segmentPrefix()) {
-		if err != nil {
-			return err
-		}
-		return status.Errorf(status.Conflict, "the bucket holds the store of node %q (%s) and %s is empty; run `allium store rebuild`, or choose another store.s3.node", c.node, item.Key, d.cfg.Dir)
-	}
-	return nil
-}
-
-// register tells the other nodes of the bucket about this one. All share, or
-// there is one: otherwise a node would delete what others rely on.
-func (c *cloud) register(ctx context.Context) error {
-	mine, mark := cloudNodes+c.node, markOwn
-	if c.cfg.Shared {
-		mark = markShare
-	}
-	_, err := c.bucket.Stat(ctx, mine)
-	if err != nil && status.Of(err) != status.NotFound {
-		return err
-	}
-	isNew := err != nil
-	// First enter, then look, so that of two nodes that start at once one sees
-	// the other.
-	if err := c.bucket.Put(ctx, mine, strings.NewReader(mark), int64(len(mark)), false); err != nil {
-		return err
-	}
-	if err = c.alone(ctx, mine); err != nil && isNew {
-		if e := c.bucket.Delete(ctx, mine); e != nil {
-			c.log.Warn("the bucket keeps the mark of a node that did not start", "key", mine, "err", e)
-		}
-	}
-	return err
-}
-
-func (c *cloud) alone(ctx context.Context, mine string) error {
-	for item, err := range c.bucket.List(ctx, cloudNodes) {
-		switch {
-		case err != nil:
-			return err
-		case item.Key == mine, c.cfg.Shared && item.Size == int64(len(markShare)):
-			continue
-		}
-		other := strings.TrimPrefix(item.Key, cloudNodes)
-		return status.Errorf(status.Conflict, "node %q uses the bucket too, and not both share it; set store.s3.shared on every node of the bucket, or, if this node takes over from that one, set store.s3.node = %q and run `allium store rebuild`", other, other)
-	}
-	return nil
-}
-
 func (c *cloud) wake() {
 	select {
 	case c.kick <- struct{}{}:
@@ -238,7 +189,9 @@ func (c *cloud) serve(ctx context.Context, s *segments) {
 		case <-ctx.Done():
 			return
 		}
-		c.deleteRemoved(ctx)
+		if c.joined.Load() {
+			c.deleteRemoved(ctx)
+		}
 		c.shipAll(ctx, s)
 		again.Reset(c.cfg.ShipAfter)
 	}

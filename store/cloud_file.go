@@ -137,6 +137,9 @@ func (f *cloudFile) giveBack() {
 
 // fetch fills p. An object that is not there, or ends early, is damage.
 func (f *cloudFile) fetch(p []byte, off int64) error {
+	if err := f.c.here(); err != nil {
+		return err
+	}
 	err := f.c.bucket.ReadAt(f.c.ctx, f.key, p, off)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -19,6 +19,9 @@ import (
 // What is there under its name, put by another node or before, stays, unless
 // replace says that it is damaged, or its size is wrong.
 func (c *cloud) put(ctx context.Context, root b3.Root, size int64, p pair, replace bool) error {
+	if err := c.here(); err != nil {
+		return err
+	}
 	release, err := c.claim(ctx, root)
 	if err != nil {
 		return err

@@ -85,6 +85,9 @@ func (c *cloud) parseSegmentKey(key string) (num uint64, off int64, ok bool) {
 
 // ship brings the bucket up to what was committed when it began.
 func (c *cloud) ship(ctx context.Context, s *segments) error {
+	if err := c.here(); err != nil {
+		return err
+	}
 	there, err := c.allShipped()
 	if err != nil {
 		return err

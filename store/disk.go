@@ -75,6 +75,7 @@ func (d *disk) serve(ctx context.Context) {
 	others.Go(func() { d.compact.serve(ctx) })
 	if d.cloud != nil {
 		others.Go(func() { d.cloud.serve(ctx, d.segments) })
+		others.Go(func() { d.cloud.watch(ctx, d) })
 	}
 	<-ctx.Done()
 	others.Wait()

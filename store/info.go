@@ -38,6 +38,7 @@ type Stats struct {
 	Usage          Usage `json:"usage"`         // all zero but while the store is open
 	GC             Runs  `json:"gc"`
 	WriteErr       error `json:"-"` // why nothing more is written until a restart; nil when all is well
+	BucketErr      error `json:"-"` // why the bucket of the s3 backend cannot be used for now; nil when it can
 }
 
 // Usage is where the bytes of a store are. The counters begin with the process.
@@ -214,6 +215,7 @@ func (s *Store) Stats() Stats {
 	}
 	if wasOpen {
 		st.WriteErr = s.backend.failure()
+		st.BucketErr = s.backend.away()
 	}
 	if s.enter() == nil {
 		defer s.leave()

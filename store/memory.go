@@ -303,3 +303,7 @@ func (m *memory) usage() Usage {
 }
 
 func (m *memory) failure() error { return nil }
+
+func (m *memory) away() error { return nil }
+
+func (m *memory) refused() <-chan error { return nil }

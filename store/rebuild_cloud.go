@@ -17,17 +17,16 @@ func (r *rebuild) connect() (err error) {
 	if err := c.dial(r.ctx, r.d); err != nil {
 		return err
 	}
-	isNew, err := c.name(r.d)
-	if err != nil {
+	if err := c.name(r.d); err != nil {
 		return err
 	}
-	if isNew && c.cfg.Node == "" {
+	if c.isNew && c.cfg.Node == "" {
 		if c.node, err = r.lastNode(); err != nil {
 			return err
 		}
 	}
 	r.report.Node = c.node
-	if err := c.enter(r.ctx, r.d, isNew); err != nil {
+	if err := c.enter(r.ctx, r.d); err != nil {
 		return err
 	}
 	return r.fetchSegments()

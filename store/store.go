@@ -174,10 +174,17 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	}
 	wg.Go(func() { s.keepTouches(serving) })
 	wg.Go(func() { s.evictLoop(serving) })
-	wg.Go(func() { s.scrub.run(ctx) })
+	running, halt := context.WithCancel(ctx)
+	defer halt()
+	wg.Go(func() { s.scrub.run(running) })
 	ready()
-	<-ctx.Done()
-	return finish()
+	select {
+	case <-ctx.Done():
+		return finish()
+	case err := <-s.backend.refused():
+		halt()
+		return errors.Join(fmt.Errorf("store: %w", err), finish())
+	}
 }
 
 func (s *Store) advance(from, to phase) error {

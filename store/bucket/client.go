@@ -109,8 +109,11 @@ func (c *client) attempts(ctx context.Context, bytes int64, try func(ctx context
 			return nil
 		}
 		again, typed := c.failure(ctx, err)
-		if !again || n+1 == maxTries || unsupported(err) {
+		if !again || unsupported(err) {
 			return typed
+		}
+		if n+1 == maxTries {
+			return awayError{typed}
 		}
 		c.meters.retries.Inc()
 		if !pause(ctx, n) {

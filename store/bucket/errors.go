@@ -18,6 +18,19 @@ var (
 	errRange = status.Errorf(status.Upstream, "the bucket sent other bytes than were asked for: it does not know ranges; use another service")
 )
 
+// awayError is of a service that could not be reached, or could not do what it
+// was asked, in all tries.
+type awayError struct{ error }
+
+func (e awayError) Unwrap() error { return e.error }
+
+// Away reports whether err says that the bucket cannot be reached for now, and
+// nothing about what is in it or who may use it.
+func Away(err error) bool {
+	var away awayError
+	return errors.As(err, &away)
+}
+
 // failure gives the error of one try its outcome. again says whether another
 // try may go better.
 func (c *client) failure(ctx context.Context, err error) (again bool, typed error) {

@@ -1,6 +1,9 @@
 package bucket
 
 import (
+	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +22,9 @@ type Meters struct {
 	seconds  *prometheus.HistogramVec
 	retries  prometheus.Counter
 	shipped  prometheus.Gauge
+
+	trouble chan struct{}         // one token: the bucket was lost since somebody looked
+	away    atomic.Pointer[error] // of the last call that said whether the bucket is there
 }
 
 // NewMeters registers the gate and the metrics; reg may be nil.
@@ -46,9 +52,18 @@ func NewMeters(cfg Config, limits *admission.Registry, reg prometheus.Registerer
 		shipped: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "store_shipped_seconds", Help: "When all small objects were last in the bucket, in seconds since 1970; 0 before, and without a bucket.",
 		}),
+		trouble: make(chan struct{}, 1),
 	}
+	away := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "store_bucket_away", Help: "1 while the bucket cannot be reached, else 0.",
+	}, func() float64 {
+		if m.Away() != nil {
+			return 1
+		}
+		return 0
+	})
 	if reg != nil {
-		reg.MustRegister(m.requests, m.bytes, m.seconds, m.retries, m.shipped)
+		reg.MustRegister(m.requests, m.bytes, m.seconds, m.retries, m.shipped, away)
 	}
 	return m
 }
@@ -59,7 +74,34 @@ func (m *Meters) Ahead() *admission.Budget { return m.ahead }
 // Shipped notes that everything is in the bucket.
 func (m *Meters) Shipped() { m.shipped.SetToCurrentTime() }
 
+// Away is why the bucket cannot be reached, nil while it can.
+func (m *Meters) Away() error {
+	if p := m.away.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Lost notes that the bucket cannot be reached because of err.
+func (m *Meters) Lost(err error) {
+	m.away.Store(&err)
+	select {
+	case m.trouble <- struct{}{}:
+	default:
+	}
+}
+
+// Trouble has something when the bucket was lost since it was read last.
+func (m *Meters) Trouble() <-chan struct{} { return m.trouble }
+
 func (m *Meters) done(op string, start time.Time, err error) {
+	switch {
+	case Away(err):
+		m.Lost(err)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // of the caller
+	default:
+		m.away.Store(nil) // it answered
+	}
 	m.requests.WithLabelValues(op, status.Of(err).String()).Inc()
 	m.seconds.WithLabelValues(op).Observe(time.Since(start).Seconds())
 }
