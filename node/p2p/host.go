@@ -126,7 +126,7 @@ func (b *Builder) options() []libp2p.Option {
 	opts := []libp2p.Option{
 		libp2p.Identity(b.deps.Key),
 		libp2p.UserAgent("allium/" + b.deps.Version),
-		libp2p.Security(tls.ID, tls.New), // preferred: AES in hardware, and the muxer in the same round trip
+		libp2p.Security(tls.ID, newTLS), // preferred: AES in hardware, and the muxer in the same round trip
 		libp2p.Security(noise.ID, noise.New),
 		libp2p.Muxer(yamux.ID, &mux),
 		libp2p.Transport(tcp.NewTCPTransport),
