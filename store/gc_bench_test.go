@@ -22,6 +22,7 @@ import (
 func BenchmarkGC(b *testing.B) {
 	cfg := store.DefaultConfig()
 	cfg.Dir = b.TempDir()
+	cfg.HotBytes = 0 // every read is of the disk tier
 	s, _ := storetest.Start(b, cfg, store.Deps{})
 	const unit = 10_000
 	n := b.N * unit
