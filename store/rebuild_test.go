@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,6 +121,11 @@ func TestRebuildEmbedded(t *testing.T) {
 		case "no index":
 			if err := disk.RemoveAll("/store/index"); err != nil {
 				t.Fatal(err)
+			}
+			_, _, err := storetest.Try(t, tiny(), deps)
+			storetest.Want(t, err, status.Corrupt)
+			if !strings.Contains(err.Error(), "allium store rebuild") {
+				t.Errorf("without an index the store says %v", err)
 			}
 		case "no outboards":
 			h := b3.Sum(c.objects[6]).Hex()
