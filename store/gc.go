@@ -104,6 +104,7 @@ type collector struct {
 	removals map[chan struct{}]struct{} // closed when over
 	progress chan struct{}              // closed when something was removed or a collection ended
 	done     Runs                       // collections
+	short    bool                       // the latest could not remove what it had to
 	waiting  int                        // writes that wait for room
 	last     GCReport                   // of the latest that looked at everything
 	ages     *histogram                 // of what it found evictable, nil when it removed all of it
@@ -226,6 +227,12 @@ func (s *Store) collect(ctx context.Context, opt GCOptions) (GCReport, error) {
 	return c.report, err
 }
 
+// short reports whether less was removed than had to be.
+func (r *GCReport) short() bool {
+	n := r.Classes[GCRemoved]
+	return n.Objects < r.Need.Objects || n.Bytes < r.Need.Bytes
+}
+
 // hurried reports whether a write waits for room.
 func (g *collector) hurried() bool {
 	g.mu.Lock()
@@ -238,6 +245,7 @@ func (g *collector) end(c *cycle, err error) {
 	g.mu.Lock()
 	if !c.opt.Dry {
 		g.done = Runs{Ended: g.done.Ended + 1, LastEnd: time.Now(), LastTook: c.report.Took, LastRemoved: c.report.Classes[GCRemoved]}
+		g.short = err != nil || c.report.short()
 		g.lastErr = err
 	}
 	if c.complete {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"allium/protocols/b3"
+	"allium/store/arena"
 )
 
 // Space is how full the store is.
@@ -52,6 +53,12 @@ type bounds struct {
 func (b bounds) excess(use amount) amount {
 	n := use.less(b.low)
 	return amount{GCCount{max(0, n.Objects), max(0, n.Bytes)}, max(0, n.local)}
+}
+
+// fits reports whether there is room for n after an eviction.
+func (b bounds) fits(n GCCount) bool {
+	return (b.hard.Bytes == math.MaxInt64 || n.Bytes <= b.hard.Bytes-b.low.Bytes) &&
+		(b.hard.Objects == math.MaxInt64 || n.Objects <= b.hard.Objects-b.low.Objects)
 }
 
 func (b bounds) over(use amount) bool { return use.passes(b.trigger) }
@@ -148,6 +155,15 @@ func (s *Store) bounds() bounds {
 		b.low.local = int64(float64(limit) * s.cfg.LowWater)
 	}
 	return b
+}
+
+// taking is what a small object of n bytes takes while it is put: in RAM whole
+// blocks.
+func (s *Store) taking(n int64) int64 {
+	if s.cfg.Backend == BackendMemory {
+		return arena.Held(int(n))
+	}
+	return n
 }
 
 // memoryCap is how many bytes of objects the memory backend can hold; 0 for

@@ -31,7 +31,8 @@ func (s *Store) evictNow(ctx context.Context) {
 	r, err := s.GC(ctx, GCOptions{})
 	s.poll()
 	use, b := s.usage(), s.bounds()
-	if err != nil || b.over(use) || r.Classes[GCRemoved].Objects == 0 {
+	// Above the bound it may be only because puts went on.
+	if err != nil || r.short() || r.Classes[GCRemoved].Objects == 0 && s.squeezed() {
 		s.gc.mu.Lock()
 		s.gc.notUntil = time.Now().Add(vainPause)
 		s.gc.mu.Unlock()
@@ -43,6 +44,14 @@ func (s *Store) evictNow(ctx context.Context) {
 	if n := r.Classes[GCRemoved]; n.Objects > 0 {
 		s.log.Info("evicted what was used least recently", "objects", n.Objects, "bytes", n.Bytes, "took", r.Took.Round(time.Millisecond))
 	}
+}
+
+// squeezed reports whether the disk itself has little left. What was removed shows
+// there when segments have been compacted, and not at once.
+func (s *Store) squeezed() bool {
+	s.room.mu.Lock()
+	defer s.room.mu.Unlock()
+	return s.room.free >= 0 && s.room.free < 2*int64(s.cfg.ReserveBytes)
 }
 
 // judge decides whether writes are off: it shuts when there is no room and an

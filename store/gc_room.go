@@ -103,11 +103,12 @@ func (s *Store) waitRoom(gone <-chan struct{}, n GCCount) error {
 	timer := time.NewTimer(roomWait)
 	defer timer.Stop()
 	for {
-		moved, ended := s.gc.watch()
+		moved, ended, short := s.gc.watch()
 		if s.poll(); s.take(n) {
 			return nil
 		}
-		if ended >= enough { // one that began after this wait could not help
+		// One that began after this wait could not help, or none can.
+		if ended >= enough && (short || s.gc.vain() || !s.bounds().fits(n)) {
 			return s.fullError(n)
 		}
 		s.gc.kick()
@@ -140,12 +141,12 @@ func (g *collector) await() (enough int64, over func()) {
 	}
 }
 
-// watch returns what is closed at the next removal or end of a collection, and
-// how many have ended.
-func (g *collector) watch() (<-chan struct{}, int64) {
+// watch returns what is closed at the next removal or end of a collection, how
+// many have ended, and whether the latest could not remove what it had to.
+func (g *collector) watch() (moved <-chan struct{}, ended int64, short bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.progress, g.done.Ended
+	return g.progress, g.done.Ended, g.short
 }
 
 func (g *collector) kick() {

@@ -102,7 +102,7 @@ func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, opt Put
 	if err := opt.Charge.take(load{info.Size, 1}); err != nil {
 		return info, err
 	}
-	room := GCCount{Objects: 1, Bytes: info.Size}
+	room := GCCount{Objects: 1, Bytes: s.taking(info.Size)}
 	if err := s.takeRoom(ctx, room); err != nil {
 		return info, err
 	}
