@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
-	"sync"
 	"testing"
 
 	"allium/protocols/b3"
@@ -16,30 +15,6 @@ func embedded(dir string) store.Config {
 	cfg := store.DefaultConfig()
 	cfg.Dir = dir
 	return cfg
-}
-
-// BenchmarkPutDurable is the measure of notes and SPEC: 4 KiB objects, each
-// durable, 16 writers.
-func BenchmarkPutDurable(b *testing.B) {
-	s, _ := storetest.Start(b, embedded(b.TempDir()), store.Deps{})
-	const writers = 16
-	b.SetBytes(4 << 10)
-	b.ResetTimer()
-	var wg sync.WaitGroup
-	for w := range writers {
-		wg.Go(func() {
-			p := storetest.Bytes(uint64(w), 4<<10)
-			for i := w; i < b.N; i += writers {
-				binary.LittleEndian.PutUint64(p, uint64(i))
-				if _, err := s.PutBytes(b.Context(), p, store.PutOptions{}); err != nil {
-					b.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "puts/s")
 }
 
 func BenchmarkPutDeferred(b *testing.B) {
