@@ -27,6 +27,7 @@ const (
 	movePin                         // the same for a pin
 	moveTombstone                   // append again, when e.root is still gone and an older segment is there
 	moveUnpin                       // the same for pin.Label of pin.Root
+	sealTail                        // end the segment that is written, when that still is from and pays
 )
 
 // change is one order to the writer.
@@ -45,7 +46,7 @@ type change struct {
 // size is an upper bound of the bytes that c adds to the log.
 func (c *change) size() int64 {
 	switch c.kind {
-	case changeMark, changeTouch:
+	case changeMark, changeTouch, sealTail:
 		return 0
 	case changeFile, moveFile, moveObject:
 		return recordOf(c.e)
@@ -177,6 +178,8 @@ func (p *plan) change(c *change) (did bool, err error) {
 		return true, p.touch(c.used)
 	case moveObject, moveFile:
 		return p.move(c)
+	case sealTail:
+		return p.s.log.num == c.from && p.s.use.tailWasted(), nil
 	}
 	return p.carry(c)
 }

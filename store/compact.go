@@ -36,19 +36,29 @@ const (
 
 	firstRetry = time.Second
 	lastRetry  = 5 * time.Minute
+
+	sealShare = 8                // the garbage for which the segment being written is ended early, as a share of a segment
+	sealIdle  = 30 * time.Second // in which the segment grew by no more than an 8th of that; else it fills up by itself
 )
 
 // serve compacts until ctx is done. After an error, such as no_space, it waits
 // longer and longer, or until there is more to gain.
 func (c *compactor) serve(ctx context.Context) {
 	wait := firstRetry
-	var again <-chan time.Time
+	var again, idle <-chan time.Time
+	var then position
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.s.tidy:
 		case <-again:
+		case <-idle:
+			idle = nil
+			c.seal(then)
+		}
+		if idle == nil && c.s.use.tailWasted() {
+			then, idle = c.s.use.where(), time.After(sealIdle)
 		}
 		again = nil
 		for num := c.s.use.worst(c.short()); num != 0; num = c.s.use.worst(c.short()) {
@@ -64,6 +74,18 @@ func (c *compactor) serve(ctx context.Context) {
 			wait = firstRetry
 		}
 	}
+}
+
+// seal has the writer end the segment that it writes, when it has hardly grown
+// since then; if that is mostly garbage, it is compacted next. What is moved for
+// that is less than the garbage, and is not moved again before as much of it is
+// garbage: the segment that begins holds nothing else.
+func (c *compactor) seal(then position) {
+	now := c.s.use.where()
+	if now.seg == 0 || now.seg != then.seg || now.off-then.off > c.s.size/sealShare/sealShare {
+		return
+	}
+	_ = c.s.move([]*change{{kind: sealTail, from: now.seg}}) // what fails is sticky, or is tried again
 }
 
 // compact empties segment num and retires it.

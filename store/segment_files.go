@@ -166,7 +166,7 @@ func (s *segments) begin(num, epoch uint64, f vfs.File, end, size int64) {
 	s.log = tail{num: num, epoch: epoch, f: f, held: held, end: end}
 	s.files.keep(num, held)
 	s.zeros.begin(f, max(size, end), s.size)
-	s.use.begin(num, max(size, end))
+	s.use.begin(num, end, max(size, end), s.size/sealShare)
 }
 
 // seal ends the segment that was written. It stays open for reading where there

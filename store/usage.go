@@ -13,6 +13,9 @@ type usage struct {
 	segs   map[uint64]segmentUse
 	low    uint64 // the lowest number, 0 for none
 	tail   uint64 // the segment being written
+	end    int64  // of the records in it
+	least  int64  // bytes of garbage for which it is ended early
+	told   bool   // that it is wasted
 	spares int64  // bytes of segments kept to be used again
 	kept   int    // their number
 }
@@ -33,6 +36,7 @@ func (u segmentUse) wastedBy(oldest, short bool) bool {
 	return u.wasted(oldest) || short && 4*u.needed(oldest) < 3*u.size
 }
 
+// needed is the bytes of records that are needed.
 func (u segmentUse) needed(oldest bool) int64 {
 	if oldest {
 		return max(0, u.live)
@@ -63,8 +67,9 @@ func (u *usage) reset(segs map[uint64]segmentUse) {
 	u.settle()
 }
 
-// begin turns to a new segment that is written.
-func (u *usage) begin(num uint64, size int64) {
+// begin turns to a new segment that is written, of size bytes with records up to
+// end. It is ended early when least bytes of it, and half of it, are garbage.
+func (u *usage) begin(num uint64, end, size, least int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.segs == nil {
@@ -72,7 +77,7 @@ func (u *usage) begin(num uint64, size int64) {
 	}
 	s := u.segs[num]
 	s.size = size
-	u.segs[num], u.tail = s, num
+	u.segs[num], u.tail, u.end, u.least, u.told = s, num, end, least, false
 	u.settle()
 }
 
@@ -82,7 +87,7 @@ func (u *usage) seal(size int64) (wasted bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	num := u.tail
-	u.tail = 0
+	u.tail, u.end = 0, 0
 	s, ok := u.segs[num]
 	if !ok {
 		return false
@@ -100,7 +105,8 @@ type delta struct {
 }
 
 // apply adds deltas; end is where the segment being written ends now. It
-// reports whether a sealed segment is wasted.
+// reports whether a sealed segment is wasted, or the one being written for the
+// first time.
 func (u *usage) apply(ds []delta, end int64) (wasted bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -117,7 +123,39 @@ func (u *usage) apply(ds []delta, end int64) (wasted bool) {
 		u.segs[d.seg] = s
 		wasted = wasted || d.seg != u.tail && s.wasted(d.seg == u.low)
 	}
+	if u.tail != 0 {
+		u.end = max(u.end, end)
+	}
+	if !u.told && u.tailIs() {
+		u.told, wasted = true, true
+	}
 	return wasted
+}
+
+// tailIs reports whether it pays to end the segment being written: what is
+// garbage in it is more than what would be moved, and worth a new file. mu is
+// held.
+func (u *usage) tailIs() bool {
+	s, ok := u.segs[u.tail]
+	if !ok {
+		return false
+	}
+	s.size = u.end
+	oldest := u.tail == u.low
+	return s.wasted(oldest) && u.end-s.needed(oldest) >= u.least
+}
+
+func (u *usage) tailWasted() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.tailIs()
+}
+
+// where is the end of the log, of segment 0 when none is written.
+func (u *usage) where() position {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return position{u.tail, u.end}
 }
 
 // settle finds the lowest number. mu is held.

@@ -221,11 +221,13 @@ func (s *segments) enter(p *plan) error {
 	for _, e := range p.after {
 		s.count.add(e)
 	}
-	for _, c := range p.done {
-		c.did = true
-	}
 	if s.use.apply(p.deltas, s.log.end) {
 		nudge(s.tidy)
+	}
+	for _, c := range p.done {
+		if c.did = true; c.kind == sealTail { // alone in its flight
+			s.seal()
+		}
 	}
 	return nil
 }
