@@ -88,7 +88,7 @@ func TestWastedBytes(t *testing.T) {
 	t.Parallel()
 	var u usage
 	u.reset(map[uint64]segmentUse{1: {size: 100, live: 90}, 2: {size: 100, live: 50, tombs: 20}, 3: {size: 100, live: 40}, 4: {size: 100}})
-	u.begin(4, 100)
+	u.begin(4, 100, 100, 1<<40)
 	if n := u.wastedBytes(false); n != 60 {
 		t.Errorf("%d bytes come back, want 60", n)
 	}
