@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"sync/atomic"
-	"time"
 
 	"allium/protocols/b3"
 )
@@ -16,8 +15,8 @@ type entry struct {
 	corrupt bool // its bytes failed a check; not served until put again
 	seg     uint64
 	off     int64  // of the body in segment seg; embedded backend, small objects only
-	added   minute // when the object was stored; kept when its record moves
-	used    minute // its last use, filled by backend.entries only
+	added   second // when the object was stored; kept when its record moves
+	used    second // its last use, filled by backend.entries only
 }
 
 // sameAs reports whether e and o are one object that was stored once, wherever
@@ -28,11 +27,6 @@ func (e entry) sameAs(o entry) bool { return e.root == o.root && e.added == o.ad
 func (e entry) samePlace(o entry) bool {
 	return e.sameAs(o) && (!small(e.size) || e.seg == o.seg && e.off == o.off)
 }
-
-// minute is a time in minutes since the Unix epoch; 0 is unknown.
-type minute uint32
-
-func minuteOf(t time.Time) minute { return minute(t.Unix() / 60) }
 
 // small reports whether an object of that size is one group, kept whole.
 func small(size int64) bool { return size <= b3.GroupSize }
@@ -137,9 +131,9 @@ type backend interface {
 	removeAll(ctx context.Context, es []entry) error
 	// touch notes when objects were used last; a crash may forget it. One that is
 	// not there is passed over.
-	touch(used map[b3.Root]minute) error
+	touch(used map[b3.Root]second) error
 	// usedAt is the last use of e: when it was added, or touched later.
-	usedAt(e entry) (minute, error)
+	usedAt(e entry) (second, error)
 	// mark sets or clears an entry's corrupt flag.
 	mark(e entry, corrupt bool) error
 

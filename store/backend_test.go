@@ -117,14 +117,14 @@ func TestTouch(t *testing.T) {
 	withBackends(t, func(t *testing.T, s *Store) {
 		fillStore(t, s, 10)
 		es := listAll(t, s)
-		want := map[b3.Root]minute{es[0].root: es[0].added + 5, es[4].root: es[4].added + 7, es[9].root: es[9].added + 1}
+		want := map[b3.Root]second{es[0].root: es[0].added + 5, es[4].root: es[4].added + 7, es[9].root: es[9].added + 1}
 		absent := b3.Sum([]byte("never there"))
 		used := maps.Clone(want)
 		used[absent], used[es[7].root] = 1<<31, es[7].added-1
 		if err := s.backend.touch(used); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.backend.touch(map[b3.Root]minute{es[4].root: es[4].added + 6}); err != nil { // earlier
+		if err := s.backend.touch(map[b3.Root]second{es[4].root: es[4].added + 6}); err != nil { // earlier
 			t.Fatal(err)
 		}
 		check := func() {

@@ -63,7 +63,7 @@ func (b *batch) absorb(later *batch) {
 }
 
 // seal fills in the headers, for a segment of that epoch.
-func (b *batch) seal(epoch uint64, added minute) {
+func (b *batch) seal(epoch uint64, added second) {
 	for _, it := range b.items {
 		putRecordHeader(b.buf[it.off:], epoch, record{root: it.root, length: it.length, added: added})
 	}

@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/binary"
 	"errors"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -36,7 +35,7 @@ type change struct {
 	e    entry
 	pin  Pin
 	on   bool
-	used map[b3.Root]minute
+	used map[b3.Root]second
 	body []byte
 	from uint64 // segment of the record that moves
 
@@ -79,7 +78,7 @@ type plan struct {
 	s       *segments
 	b       *pebble.Batch
 	r       pebble.Reader // the index, with b where b can tell
-	now     minute
+	now     second
 	buf     []byte // records of changes
 	objects []byte // records of objects, behind them
 
@@ -91,7 +90,7 @@ type plan struct {
 // plan works out what f does. The changes come first, each seeing those before
 // it, as a replay of the log will.
 func (s *segments) plan(f flight) (*plan, error) {
-	p := &plan{s: s, r: s.index.db, now: minuteOf(time.Now()), buf: s.scratch[:0]}
+	p := &plan{s: s, r: s.index.db, now: s.clock.takeOff(), buf: s.scratch[:0]}
 	if f.changes == nil {
 		p.b = s.index.db.NewBatch()
 	} else {
@@ -265,7 +264,7 @@ func (p *plan) mark(c *change) (bool, error) {
 	return true, p.replace(old, now)
 }
 
-func (p *plan) touch(used map[b3.Root]minute) error {
+func (p *plan) touch(used map[b3.Root]second) error {
 	for root, at := range used {
 		e, ok, err := p.s.index.getFrom(p.r, root)
 		if err != nil {

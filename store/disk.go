@@ -22,6 +22,7 @@ type disk struct {
 	cfg    Config
 	fs     vfs.FS
 	log    *slog.Logger
+	clock  *clock
 	budget *admission.Budget
 	count  totals
 	cloud  *cloud // nil: everything is in the directory
@@ -34,9 +35,9 @@ type disk struct {
 	orders   *admission.Budget
 }
 
-func newDisk(cfg Config, deps Deps, meters *bucket.Meters) *disk {
+func newDisk(cfg Config, deps Deps, meters *bucket.Meters, clock *clock) *disk {
 	d := &disk{
-		cfg: cfg, fs: deps.FS, log: deps.Log,
+		cfg: cfg, fs: deps.FS, log: deps.Log, clock: clock,
 		budget: deps.Limits.NewBudget(admission.Spec{
 			Name: "store.commit", Path: "puts → the segment writer (bytes)", Policy: "wait for the commit under way",
 		}, int64(cfg.CommitBytes)),
@@ -190,9 +191,9 @@ func (d *disk) removeAll(_ context.Context, es []entry) error {
 	return nil
 }
 
-func (d *disk) touch(used map[b3.Root]minute) error {
+func (d *disk) touch(used map[b3.Root]second) error {
 	for chunk := range slices.Chunk(slices.Collect(maps.Keys(used)), touchChunk) {
-		c := &change{kind: changeTouch, used: make(map[b3.Root]minute, len(chunk))}
+		c := &change{kind: changeTouch, used: make(map[b3.Root]second, len(chunk))}
 		for _, root := range chunk {
 			c.used[root] = used[root]
 		}
@@ -203,7 +204,7 @@ func (d *disk) touch(used map[b3.Root]minute) error {
 	return nil
 }
 
-func (d *disk) usedAt(e entry) (minute, error) { return d.index.usedAt(e) }
+func (d *disk) usedAt(e entry) (second, error) { return d.index.usedAt(e) }
 
 func (d *disk) mark(e entry, corrupt bool) error {
 	return d.segments.do(&change{kind: changeMark, e: e, on: corrupt})

@@ -94,7 +94,8 @@ func (d *disk) recover() error {
 // makeParts makes what works on the index, which is open.
 func (d *disk) makeParts() {
 	d.segments = &segments{
-		fs: d.fs, dir: d.path(dirSegments), logger: d.log, index: d.index, count: &d.count, space: d.space,
+		clock: d.clock,
+		fs:    d.fs, dir: d.path(dirSegments), logger: d.log, index: d.index, count: &d.count, space: d.space,
 		budget: d.budget, most: int(d.cfg.CommitBytes / 2), orders: d.orders, size: int64(d.cfg.SegmentBytes),
 		current: newBatch(), queued: newChanges(), kick: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
 		zeros: zeroer{most: int64(d.cfg.ZeroAheadBytes)}, cloud: d.cloud,

@@ -41,7 +41,7 @@ const (
 type GCObject struct {
 	Root    b3.Root
 	Size    int64     // bytes
-	Used    time.Time // last, to the minute
+	Used    time.Time // last, to the second
 	Partial bool      // a download that was left half done; Size is what is here of it
 }
 

@@ -3,13 +3,13 @@ package store
 import "math/bits"
 
 // histogram counts candidates by the age of their last use: exact up to two
-// hours, to 1.6 % beyond.
+// minutes, to 1.6 % beyond.
 type histogram struct {
-	now   minute
+	now   second
 	count [26*64 + 64]amount
 }
 
-func (h *histogram) bucket(used minute) int {
+func (h *histogram) bucket(used second) int {
 	age := uint32(0)
 	if used < h.now {
 		age = uint32(h.now - used)
@@ -18,10 +18,10 @@ func (h *histogram) bucket(used minute) int {
 	return shift*64 + int(age>>shift)
 }
 
-// latest is the last minute of use that is counted in bucket b.
-func (h *histogram) latest(b int) minute {
+// latest is the last second of use that is counted in bucket b.
+func (h *histogram) latest(b int) second {
 	shift := max(b/64-1, 0)
-	return h.now - min(h.now, minute(b-shift*64)<<shift)
+	return h.now - min(h.now, second(b-shift*64)<<shift)
 }
 
 // note counts a candidate and picks none.

@@ -116,9 +116,12 @@ func (c *cycle) announce(root b3.Root) {
 // begin marks what was announced and then begins a removal that later pins wait
 // for.
 func (c *cycle) begin(ctx context.Context) (over func(), err error) {
+	again := c.absent
+	c.absent = nil
 	for {
 		c.mu.Lock()
-		fresh, remark := c.fresh, c.remark
+		fresh, remark := append(c.fresh, again...), c.remark
+		again = nil
 		if len(fresh) == 0 && !remark {
 			over = c.s.gc.removing()
 		}
@@ -142,8 +145,6 @@ func (c *cycle) begin(ctx context.Context) (over func(), err error) {
 // markFresh marks trees. One whose top is not visible yet, because its put was
 // deferred, is tried again before the next batch.
 func (c *cycle) markFresh(ctx context.Context, fresh []b3.Root) error {
-	fresh = append(fresh, c.absent...)
-	c.absent = nil
 	for _, root := range fresh {
 		c.pin = Pin{Root: root, Recursive: true}
 		if _, _, err := c.walk.walk(ctx, root); err != nil {
@@ -169,7 +170,7 @@ func (c *cycle) evict(ctx context.Context) error {
 		return nil
 	}
 	for pass := range maxPasses {
-		h := &histogram{now: minuteOf(c.s.touches.clock())}
+		h := &histogram{now: c.s.clock.stamp()}
 		count := pass == 0
 		if err := c.scan(ctx, count, h.note); err != nil {
 			return err

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"time"
 
 	"allium/protocols/status"
 )
@@ -17,13 +16,6 @@ type candidate struct {
 
 func (o candidate) object() GCObject {
 	return GCObject{Root: o.root, Size: o.size, Used: o.used.time(), Partial: o.partial}
-}
-
-func (m minute) time() time.Time {
-	if m == 0 {
-		return time.Time{}
-	}
-	return time.Unix(int64(m)*60, 0).UTC()
 }
 
 // scan looks at every object, a page at a time, and removes those that pick
@@ -63,7 +55,7 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 	}
 	for p, err := range c.s.Partials(ctx) {
 		if err == nil {
-			err = take(candidate{entry: entry{root: p.Root, size: p.Held, used: minuteOf(p.Used)}, charge: partialCharge(p.Held), local: partialCharge(p.Held), partial: true})
+			err = take(candidate{entry: entry{root: p.Root, size: p.Held, used: secondOf(p.Used)}, charge: partialCharge(p.Held), local: partialCharge(p.Held), partial: true})
 		}
 		if err != nil {
 			return err

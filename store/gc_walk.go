@@ -113,8 +113,16 @@ func (w *walker) enter(ctx context.Context, at Step) (Step, bool, error) {
 		w.damaged(append(w.way(), at))
 		return Step{}, false, nil
 	}
-	if err != nil || n == nil {
+	if err != nil {
 		return Step{}, false, err
+	}
+	if n == nil {
+		// It may arrive, deferred or fetched: whoever comes this way again looks
+		// again.
+		for _, l := range w.path {
+			delete(w.seen, l.Root)
+		}
+		return Step{}, false, nil
 	}
 	if len(w.seen) < maxSeen {
 		w.seen[at.Root] = struct{}{}

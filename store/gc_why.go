@@ -17,7 +17,7 @@ type Why struct {
 	Presence Presence
 	Corrupt  bool
 	Size     int64     // bytes that are here
-	Used     time.Time // last use, to the minute; zero when it is not here or unknown
+	Used     time.Time // last use, to the second; zero when it is not here or unknown
 	Pins     []Pin     // of its own, at most 64
 	Above    *Chain    // the first recursive pin found that holds it from above; nil: none
 	Unknown  error     // conflict: a directory below a pin is damaged, so there may be one
@@ -25,7 +25,7 @@ type Why struct {
 	Ingest   bool      // it is being downloaded
 	Held     bool      // an add or a fetch under way keeps it until its pin is set
 
-	// Cutoff is the last use, to the minute, down to which the next eviction
+	// Cutoff is the last use, to the second, down to which the next eviction
 	// removes what nothing holds, as the latest collection or plan saw it; zero
 	// when that is not known, or there is no bound.
 	Cutoff time.Time
@@ -75,7 +75,7 @@ func (s *Store) whyHere(w *Why) error {
 	if err != nil {
 		return err
 	}
-	var used minute
+	var used second
 	if ok {
 		w.Presence, w.Corrupt, w.Size = Complete, e.corrupt, e.size
 		noted := s.touches.usedAt(w.Root)
@@ -100,7 +100,7 @@ func (w Why) Next() bool {
 
 // cutoff is the last use down to which the next eviction removes; 0 is unknown.
 // An eviction begins at its mark at the latest, and ends at the low one.
-func (s *Store) cutoff() minute {
+func (s *Store) cutoff() second {
 	s.gc.mu.Lock()
 	h := s.gc.ages
 	s.gc.mu.Unlock()

@@ -11,8 +11,7 @@ import (
 // Hold keeps what is put, found by a put, answered by Keep or opened from now
 // on until release is called: no garbage collection removes it meanwhile. It is
 // for work of many objects whose pin comes last. Unlike a lease it costs the
-// same for any number of objects; what was used in the minute of its begin is
-// kept as well. release is idempotent. Holds live in RAM.
+// same for any number of objects. release is idempotent. Holds live in RAM.
 func (s *Store) Hold() (release func()) {
 	begun := s.touches.hold()
 	return sync.OnceFunc(func() { s.touches.unhold(begun) })

@@ -174,7 +174,7 @@ func (x *index) getFrom(r pebble.Reader, root b3.Root) (entry, bool, error) {
 }
 
 // usedAt is the last use of e.
-func (x *index) usedAt(e entry) (minute, error) {
+func (x *index) usedAt(e entry) (second, error) {
 	v, done, ok, err := x.read(rootKey(keyUse, e.root))
 	if !ok {
 		return e.added, err

@@ -99,18 +99,18 @@ func decodeEntry(root b3.Root, p []byte) (entry, error) {
 	if !ok || len(rest) != 0 {
 		return entry{}, bad
 	}
-	e.added, e.size, e.off = minute(added), int64(size), int64(off)
+	e.added, e.size, e.off = second(added), int64(size), int64(off)
 	return e, nil
 }
 
 // decodeUse reads the last use of an object, which is written as a uvarint.
-func decodeUse(p []byte) (minute, error) {
+func decodeUse(p []byte) (second, error) {
 	rest := p
 	var v uint64
 	if !uvarint(&rest, &v) || len(rest) != 0 || v > math.MaxUint32 {
 		return 0, fmt.Errorf("the index entry of a use is malformed: % x", clip(p))
 	}
-	return minute(v), nil
+	return second(v), nil
 }
 
 // uvarint takes a number, encoded in the only shortest way, off p.

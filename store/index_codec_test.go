@@ -19,7 +19,7 @@ func TestEntryCodec(t *testing.T) {
 			root:    b3.Sum([]byte("x")),
 			size:    rapid.OneOf(rapid.Int64Range(0, b3.GroupSize+1), rapid.Int64Range(0, b3.MaxSize)).Draw(t, "size"),
 			corrupt: rapid.Bool().Draw(t, "corrupt"),
-			added:   minute(rapid.Uint32().Draw(t, "added")),
+			added:   second(rapid.Uint32().Draw(t, "added")),
 		}
 		want.seg = rapid.Uint64().Draw(t, "seg")
 		if small(want.size) {

@@ -172,7 +172,7 @@ func (s *Store) Wanted(ctx context.Context, root b3.Root, within time.Duration) 
 	if err != nil {
 		return false, err
 	}
-	if used >= minuteOf(time.Now().Add(-within)) {
+	if used >= secondOf(time.Now().Add(-within)) {
 		return true, nil
 	}
 	pinned, _, err := s.Pinned(ctx, e.root)
@@ -180,7 +180,7 @@ func (s *Store) Wanted(ctx context.Context, root b3.Root, within time.Duration) 
 }
 
 // lastUse finds an object and when it was used last.
-func (s *Store) lastUse(ctx context.Context, root b3.Root) (entry, minute, error) {
+func (s *Store) lastUse(ctx context.Context, root b3.Root) (entry, second, error) {
 	if err := s.admit(ctx); err != nil {
 		return entry{}, 0, err
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -21,6 +20,7 @@ import (
 // a small object is copied while mu is held, a large one is counted.
 type memory struct {
 	limit int64
+	clock *clock
 	arena *arena.Arena // from open on
 	count totals
 
@@ -36,7 +36,7 @@ type memory struct {
 type memObject struct {
 	size        int64
 	body        arena.Extent // of a small object
-	added, used minute
+	added, used second
 	corrupt     bool
 }
 
@@ -44,8 +44,8 @@ func (o memObject) entry(root b3.Root) entry {
 	return entry{root: root, size: o.size, corrupt: o.corrupt, added: o.added, used: max(o.used, o.added)}
 }
 
-func newMemory(limit int64) *memory {
-	return &memory{limit: limit, large: map[b3.Root]ramPair{}, pinned: map[b3.Root]map[string]Pin{}, parts: map[b3.Root]*memPart{}}
+func newMemory(limit int64, clock *clock) *memory {
+	return &memory{limit: limit, clock: clock, large: map[b3.Root]ramPair{}, pinned: map[b3.Root]map[string]Pin{}, parts: map[b3.Root]*memPart{}}
 }
 
 func (m *memory) open(context.Context) (err error) {
@@ -146,7 +146,7 @@ func (m *memory) put(_ context.Context, root b3.Root, p []byte, _ bool, _ func()
 // insert makes o visible in place of a corrupt one, or gives it back when a
 // whole one is there. Of a large object p is the bytes, of which o gets a share.
 func (m *memory) insert(root b3.Root, o memObject, p ramPair) (isNew bool) {
-	o.added = minuteOf(time.Now())
+	o.added = m.clock.stamp()
 	m.mu.Lock()
 	part := &m.objects[root[0]]
 	if *part == nil {
@@ -224,7 +224,7 @@ func (m *memory) removeAll(_ context.Context, es []entry) error {
 	return nil
 }
 
-func (m *memory) touch(used map[b3.Root]minute) error {
+func (m *memory) touch(used map[b3.Root]second) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for root, at := range used {
@@ -236,7 +236,7 @@ func (m *memory) touch(used map[b3.Root]minute) error {
 	return nil
 }
 
-func (m *memory) usedAt(e entry) (minute, error) {
+func (m *memory) usedAt(e entry) (second, error) {
 	o, _ := m.lookup(e.root)
 	return max(o.used, e.added), nil
 }

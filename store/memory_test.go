@@ -17,7 +17,7 @@ import (
 
 func openMemory(t testing.TB, limit int64) *memory {
 	t.Helper()
-	m := newMemory(limit)
+	m := newMemory(limit, newClock(time.Now))
 	if err := m.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ type partial struct {
 	fresh int64              // bytes that came
 	since time.Time          // when the first of them, or of what changed, did
 	saved partialRecord      // what the backend has; zero when it has none
-	used  minute
+	used  second
 }
 
 func newSmallPartial(s *Store, root b3.Root, size int64) *partial {
@@ -59,7 +59,7 @@ func newSmallPartial(s *Store, root b3.Root, size int64) *partial {
 // newPartial has one user.
 func newPartial(s *Store, root b3.Root) *partial {
 	return &partial{
-		s: s, root: root, users: 1, dirty: map[int64]struct{}{}, used: minuteOf(time.Now()),
+		s: s, root: root, users: 1, dirty: map[int64]struct{}{}, used: s.clock.stamp(),
 		ready: make(chan struct{}), gone: make(chan struct{}), saving: make(chan struct{}, 1),
 	}
 }
@@ -106,7 +106,7 @@ func (p *partial) join() bool {
 		return false
 	}
 	p.users++
-	p.used = minuteOf(time.Now())
+	p.used = p.s.clock.stamp()
 	return true
 }
 

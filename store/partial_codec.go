@@ -13,7 +13,7 @@ type partialRecord struct {
 	root b3.Root
 	size int64 // of the object, proved
 	held int64 // bytes that are here
-	used minute
+	used second
 }
 
 // partialPage is one page of the bitmap of groups.
@@ -43,7 +43,7 @@ func decodePartial(root b3.Root, p []byte) (partialRecord, error) {
 	if !ok || size <= b3.GroupSize || size > b3.MaxSize || held > size || used > 1<<32-1 {
 		return partialRecord{}, fmt.Errorf("the index entry of a part of %s is malformed: % x", root, clip(p))
 	}
-	return partialRecord{root: root, size: int64(size), held: int64(held), used: minute(used)}, nil
+	return partialRecord{root: root, size: int64(size), held: int64(held), used: second(used)}, nil
 }
 
 // pageKey is the key of page n of root's bitmap.

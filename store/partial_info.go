@@ -19,7 +19,7 @@ type PartialInfo struct {
 }
 
 func (r partialRecord) info() PartialInfo {
-	return PartialInfo{Root: r.root, Size: r.size, Held: r.held, Used: time.Unix(int64(r.used)*60, 0).UTC()}
+	return PartialInfo{Root: r.root, Size: r.size, Held: r.held, Used: r.used.time()}
 }
 
 // Partial describes what is here of an object that is not whole: not_found when

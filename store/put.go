@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"time"
 
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -120,7 +119,7 @@ func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, opt Put
 // arrived notes the use of a root, which the caller leases, that was just put,
 // and tells the collection under way of one that may be a directory.
 func (s *Store) arrived(root b3.Root, directory bool) {
-	s.used(root, minuteOf(time.Now()))
+	s.used(root, s.clock.stamp())
 	if directory {
 		s.gc.arrived(root)
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -66,7 +67,7 @@ func Rebuild(ctx context.Context, cfg Config, deps Deps, progress func(RebuildPr
 		cfg.Dir = dir
 	}
 	r := &rebuild{
-		ctx: ctx, d: newDisk(cfg, deps, bucket.NewMeters(cfg.S3, deps.Limits, deps.Metrics)), tell: progress,
+		ctx: ctx, d: newDisk(cfg, deps, bucket.NewMeters(cfg.S3, deps.Limits, deps.Metrics), newClock(time.Now)), tell: progress,
 	}
 	err := r.run()
 	if e := r.d.release(); err == nil {

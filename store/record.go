@@ -15,7 +15,7 @@ const (
 	segmentHeaderSize = 32 // magic[16] epoch u64 zero u32 crc u32
 
 	recordMagic      = 0x31524c41 // "ALR1"
-	recordHeaderSize = 56         // magic u32, length u24, kind u8, epoch u64, root[32], minute u32, crc u32
+	recordHeaderSize = 56         // magic u32, length u24, kind u8, epoch u64, root[32], added u32, crc u32
 	maxRecordSize    = recordHeaderSize + b3.GroupSize
 )
 
@@ -62,7 +62,7 @@ type record struct {
 	kind   recordKind
 	root   b3.Root
 	length int    // of the body
-	added  minute // of an object
+	added  second // of an object
 }
 
 // size is the length of the record.
@@ -105,7 +105,7 @@ func parseRecordHeader(p []byte, epoch uint64) (r record, ok bool) {
 	n := binary.LittleEndian.Uint32(p[4:])
 	r = record{
 		kind: recordKind(n >> 24), root: b3.Root(p[16:48]), length: int(n & 0xffffff),
-		added: minute(binary.LittleEndian.Uint32(p[48:])),
+		added: second(binary.LittleEndian.Uint32(p[48:])),
 	}
 	if !r.kind.fits(r.length) || binary.LittleEndian.Uint64(p[8:]) != epoch {
 		return record{}, false

@@ -28,6 +28,7 @@ type segments struct {
 	fs     vfs.FS
 	dir    string
 	logger *slog.Logger
+	clock  *clock
 	index  *index
 	count  *totals
 	space  func(need int64) error // no_space when the disk is about to be full

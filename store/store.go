@@ -39,6 +39,7 @@ type Store struct {
 	tell    func(root b3.Root) // Deps.Damaged
 	backend backend
 	roots   *roots
+	clock   *clock
 	touches *touches
 	gc      *collector
 	quotas  *quotas
@@ -95,7 +96,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		log:     deps.Log,
 		tell:    deps.Damaged,
 		roots:   newRoots(),
-		touches: newTouches(time.Now),
+		clock:   newClock(time.Now),
 		gc:      newCollector(),
 		idle:    make(chan struct{}),
 		stop:    make(chan struct{}),
@@ -109,6 +110,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 			Name: "store.ingests", Path: "resolver → downloads being written", Policy: "wait, then busy",
 		}, cfg.Ingests, cfg.IngestsWait),
 	}
+	s.touches = newTouches(s.clock)
 	limits, err := parseQuotas(cfg.Quotas)
 	if err != nil {
 		return nil, err
@@ -120,9 +122,9 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	}, maxRoomWaits, 0)
 	meters := bucket.NewMeters(cfg.S3, deps.Limits, deps.Metrics)
 	if cfg.Backend == BackendMemory {
-		s.backend = newMemory(int64(cfg.MemoryBytes))
+		s.backend = newMemory(int64(cfg.MemoryBytes), s.clock)
 	} else {
-		s.backend = newDisk(cfg, deps, meters)
+		s.backend = newDisk(cfg, deps, meters, s.clock)
 		if s.hot, err = newHot(int64(cfg.HotBytes)); err != nil {
 			return nil, err
 		}

@@ -10,8 +10,8 @@ import (
 
 const (
 	// touchEvery is how much later a use must be than the one that is known to
-	// be noted, in minutes.
-	touchEvery = 10
+	// be noted, in seconds.
+	touchEvery = 600
 	// maxTouches is how many uses wait in RAM to be written down.
 	maxTouches = 16 << 10
 	// touchInterval is how often they are written down.
@@ -24,42 +24,36 @@ const (
 // A use is noted while its root is leased: what a removal, which excludes
 // leases, reads here is settled.
 type touches struct {
-	clock func() time.Time
+	clock *clock
 	full  chan struct{} // bound: 1; kicks the writer
 	turn  chan struct{} // bound: 1; held while uses are written down
 
 	mu      sync.Mutex
-	latest  minute             // of all times told: the clock may be set back
-	fresh   map[b3.Root]minute // to be written down
-	written map[b3.Root]minute // are being, or were the last time
-	holds   map[minute]int     // by when they began
-	oldest  minute             // hold; 0 for none
-	lost    minute             // when a use could not be noted last
+	fresh   map[b3.Root]second // to be written down
+	written map[b3.Root]second // are being, or were the last time
+	holds   map[second]int     // by when they began
+	oldest  second             // hold; 0 for none
+	newest  second             // hold: a use before it is noted again, for it may outlive the others
+	lost    second             // when a use could not be noted last
 	dropped int64
 }
 
-func newTouches(clock func() time.Time) *touches {
+func newTouches(clock *clock) *touches {
 	return &touches{
 		clock: clock, full: make(chan struct{}, 1), turn: make(chan struct{}, 1),
-		fresh: map[b3.Root]minute{}, written: map[b3.Root]minute{}, holds: map[minute]int{},
+		fresh: map[b3.Root]second{}, written: map[b3.Root]second{}, holds: map[second]int{},
 	}
-}
-
-// now is the time, which never runs backwards. mu is held.
-func (t *touches) now() minute {
-	t.latest = max(t.latest, minuteOf(t.clock()))
-	return t.latest
 }
 
 // note says that root is used now; known is a use that the backend knows of. It
 // takes no I/O. It reports whether the use is known from now on: with no room
 // left it is dropped, and every hold keeps everything then.
-func (t *touches) note(root b3.Root, known minute) bool {
+func (t *touches) note(root b3.Root, known second) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
+	now := t.clock.stamp()
 	known = max(known, t.fresh[root], t.written[root])
-	if known+touchEvery > now && known >= t.oldest {
+	if known+touchEvery > now && known >= t.newest {
 		return true
 	}
 	if _, ok := t.fresh[root]; !ok && len(t.fresh) >= maxTouches {
@@ -85,14 +79,14 @@ func (t *touches) kick() {
 
 // usedAt is the last use of root that was noted here, 0 for none. Whoever asks
 // the backend too asks it afterwards.
-func (t *touches) usedAt(root b3.Root) minute {
+func (t *touches) usedAt(root b3.Root) second {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return max(t.fresh[root], t.written[root])
 }
 
 // flush writes the uses down with write, one flush after the other.
-func (t *touches) flush(ctx context.Context, write func(map[b3.Root]minute) error) error {
+func (t *touches) flush(ctx context.Context, write func(map[b3.Root]second) error) error {
 	select {
 	case t.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -105,40 +99,42 @@ func (t *touches) flush(ctx context.Context, write func(map[b3.Root]minute) erro
 		t.mu.Unlock()
 		return nil
 	}
-	t.fresh, t.written = map[b3.Root]minute{}, uses // read by others, written by none
+	t.fresh, t.written = map[b3.Root]second{}, uses // read by others, written by none
 	t.mu.Unlock()
 	err := write(uses)
 	if err != nil {
 		t.mu.Lock()
-		t.lost = t.now()
+		t.lost = t.clock.stamp()
 		t.mu.Unlock()
 	}
 	return err
 }
 
 // hold begins a hold.
-func (t *touches) hold() (begun minute) {
+func (t *touches) hold() (begun second) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	begun = t.now()
+	begun = t.clock.begin()
 	t.holds[begun]++
-	if t.oldest == 0 { // else the others are older: the clock does not run backwards
+	if t.oldest == 0 || begun < t.oldest {
 		t.oldest = begun
 	}
+	t.newest = max(t.newest, begun)
 	return begun
 }
 
-func (t *touches) unhold(begun minute) {
+func (t *touches) unhold(begun second) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.holds[begun]--; t.holds[begun] == 0 {
 		delete(t.holds, begun)
 	}
-	t.oldest = 0
-	for m := range t.holds {
-		if t.oldest == 0 || m < t.oldest {
-			t.oldest = m
+	t.oldest, t.newest = 0, 0
+	for at := range t.holds {
+		if t.oldest == 0 || at < t.oldest {
+			t.oldest = at
 		}
+		t.newest = max(t.newest, at)
 	}
 }
 
@@ -150,14 +146,14 @@ func (t *touches) holding() bool {
 }
 
 // held reports whether a hold keeps an object that was used last at used.
-func (t *touches) held(used minute) bool {
+func (t *touches) held(used second) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.oldest > 0 && max(used, t.lost) >= t.oldest
 }
 
 // used notes that the object root, which the caller leases, is used now.
-func (s *Store) used(root b3.Root, known minute) bool {
+func (s *Store) used(root b3.Root, known second) bool {
 	if c := s.gc.cycle.Load(); c != nil {
 		c.young.add(root)
 	}
@@ -165,7 +161,7 @@ func (s *Store) used(root b3.Root, known minute) bool {
 }
 
 // usedOrWait is used for whoever may wait for the disk: it makes room.
-func (s *Store) usedOrWait(ctx context.Context, root b3.Root, known minute) error {
+func (s *Store) usedOrWait(ctx context.Context, root b3.Root, known second) error {
 	if s.used(root, known) {
 		return nil
 	}

@@ -145,6 +145,7 @@ func (s *segments) commit(f flight) (refused error, final bool, err error) {
 		}
 	}
 	p, err := s.plan(f)
+	defer s.clock.land()
 	if err != nil {
 		_ = p.b.Close() // of memory
 		return refused, false, err
