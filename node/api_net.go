@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -48,10 +47,6 @@ func newAPI(n *Node, objects gateway.Objects) *api {
 	return a
 }
 
-// fetchGrace is how long nothing of a fetched tree is evicted before its pin
-// comes.
-const fetchGrace = time.Minute
-
 // Fetch implements client.Node.
 func (a *api) Fetch(ctx context.Context, key string, progress client.ProgressFunc) (client.Fetched, error) {
 	root, err := a.root(ctx, key)
@@ -67,9 +62,7 @@ func (a *api) Fetch(ctx context.Context, key string, progress client.ProgressFun
 			progress(client.Progress{Bytes: p.Bytes, TotalBytes: p.BytesKnown, Resumed: p.Resumed, Objects: p.Objects, TotalObjects: p.ObjectsKnown})
 		}
 	}
-	// What was fetched stays for whoever asks for the pin next.
-	release := a.st.Hold()
-	defer time.AfterFunc(fetchGrace, release)
+	defer a.st.Hold()() // whoever pins it next finds it among what was used last
 	info, err := a.n.resolver.FetchTree(ctx, root, o)
 	if err != nil {
 		return client.Fetched{}, err
