@@ -17,9 +17,9 @@ func TestHistogram(t *testing.T) {
 		ages := rapid.SliceOfN(rapid.Uint32Range(0, 40_000_000), 1, 50).Draw(r, "ages")
 		var all []candidate
 		for _, age := range ages {
-			used := minute(0)
+			used := second(0)
 			if age < uint32(h.now) {
-				used = h.now - minute(age)
+				used = h.now - second(age)
 			}
 			n := rapid.Int64Range(0, 1000).Draw(r, "size")
 			all = append(all, candidate{entry: entry{used: used}, charge: n, local: n / 2})

@@ -22,7 +22,7 @@ const (
 	// collectEvery is how often the store looks how full it is.
 	collectEvery = 5 * time.Second
 	// vainPause is how long no eviction is tried after one that could not make
-	// enough room, unless a pin is removed.
+	// enough room, unless a pin or a hold is removed.
 	vainPause = 10 * time.Second
 	// growth is the step in which a stream of unknown length asks for room.
 	growth = b3.GroupSize

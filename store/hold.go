@@ -14,7 +14,10 @@ import (
 // same for any number of objects. release is idempotent. Holds live in RAM.
 func (s *Store) Hold() (release func()) {
 	begun := s.touches.hold()
-	return sync.OnceFunc(func() { s.touches.unhold(begun) })
+	return sync.OnceFunc(func() {
+		s.touches.unhold(begun)
+		s.gc.released()
+	})
 }
 
 // Keep is Has that counts as a use: what it says is here was used now, and stays

@@ -20,8 +20,6 @@ func TestHoldMakesRoom(t *testing.T) {
 		release := s.Hold()
 		p := storetest.Bytes(uint64(i), 5<<19)
 		if _, err := s.Put(t.Context(), bytes.NewReader(p), store.PutOptions{Deferred: true}); err != nil {
-			r, gerr := s.GC(t.Context(), store.GCOptions{All: true, Dry: true})
-			t.Logf("%v %v space %+v stats %+v", r.Classes, gerr, s.Space(), s.Stats())
 			t.Fatalf("put %d of 2.5 MiB into 8 MiB: %v", i, err)
 		}
 		if err := s.Flush(t.Context()); err != nil {
