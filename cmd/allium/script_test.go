@@ -3,11 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -110,6 +113,35 @@ func cmdNode(ts *testscript.TestScript, neg bool, args []string) {
 	if !ready {
 		_ = s.cmd.Wait()
 		ts.Fatalf("node %s ended before it was ready: %s", name, s.errs.String())
+	}
+	if slices.Contains(args, "--bootstrap") {
+		awaitBootstrap(ts, name)
+	}
+}
+
+// awaitBootstrap waits until a node knows a peer: it is ready to be asked before
+// that, and then says so.
+func awaitBootstrap(ts *testscript.TestScript, name string) {
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		res, err := http.Get(ts.Getenv(name+"_ADMIN") + "/readyz")
+		ts.Check(err)
+		body, err := io.ReadAll(res.Body)
+		ts.Check(errors.Join(err, res.Body.Close()))
+		var ready struct {
+			Gates []struct {
+				Name  string
+				Ready bool
+			}
+		}
+		ts.Check(json.Unmarshal(body, &ready))
+		for _, g := range ready.Gates {
+			if g.Name == "bootstrap" && g.Ready {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("node %s reached no seed: %s", name, body)
+		}
 	}
 }
 
