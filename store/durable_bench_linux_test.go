@@ -136,7 +136,7 @@ func written(b *testing.B, dir string) int64 {
 	if !ok {
 		return -1
 	}
-	dev := uint64(st.Dev)
+	dev := st.Dev
 	p, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/stat", unix.Major(dev), unix.Minor(dev)))
 	fields := strings.Fields(string(p))
 	if err != nil || len(fields) < 7 {
