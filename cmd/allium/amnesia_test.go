@@ -58,7 +58,10 @@ func TestAmnesiaWritesNothing(t *testing.T) {
 	}
 	allium(t, home, "pin", "add", fetchedLarge)
 	allium(t, home, "pin", "ls")
-	allium(t, home, "verify", "--all")
+	allium(t, home, "verify", "--all", "--repair")
+	allium(t, home, "stat", "--store")
+	allium(t, home, "diff", fetched, fetched)
+	allium(t, home, "gc", "plan")
 	allium(t, home, "ls", fetched)
 	allium(t, home, "pin", "rm", fetchedLarge)
 	allium(t, home, "pin", "rm", added)
@@ -69,6 +72,7 @@ func TestAmnesiaWritesNothing(t *testing.T) {
 		}
 		allium(t, home, "add", "-q", "--no-pin", spill)
 	}
+	allium(t, home, "gc", "run", "--all")
 	if version := allium(t, home, "id"); version == "" {
 		t.Error("the node does not say who it is")
 	}
