@@ -38,15 +38,13 @@ func sendStream(w *response, r *http.Request, s *client.Stream) (err error) {
 	if !r.ProtoAtLeast(1, 1) {
 		return errNoLength
 	}
-	head, err := asciiJSON(s.Object)
-	if err != nil {
-		return err
-	}
-	out := &streamWriter{w: w, head: head, tar: s.Kind == client.Directory}
+	out := &streamWriter{w: w, of: s}
 	_, err = io.CopyBuffer(out, s.Body, make([]byte, copyBytes))
+	if err == nil {
+		err = out.begin()
+	}
 	err = causeOf(r.Context(), err)
 	if err == nil {
-		out.begin()
 		w.Header().Set(client.HeaderStatus, client.StatusOK)
 		return nil
 	}
@@ -66,28 +64,34 @@ const copyBytes = 64 << 10
 
 // streamWriter sends the header with the first bytes.
 type streamWriter struct {
-	w    *response
-	head string
-	tar  bool
+	w  *response
+	of *client.Stream
 }
 
-func (s *streamWriter) begin() {
+func (s *streamWriter) begin() error {
 	if s.w.started() {
-		return
+		return nil
+	}
+	head, err := asciiJSON(s.of.Object)
+	if err != nil {
+		return err
 	}
 	h := s.w.Header()
-	h.Set(client.HeaderObject, s.head)
+	h.Set(client.HeaderObject, head)
 	h.Set("Trailer", client.HeaderStatus)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Type", "application/octet-stream")
-	if s.tar {
+	if s.of.Kind == client.Directory {
 		h.Set("Content-Type", "application/x-tar")
 	}
 	s.w.WriteHeader(http.StatusOK)
+	return nil
 }
 
 func (s *streamWriter) Write(p []byte) (int, error) {
-	s.begin()
+	if err := s.begin(); err != nil {
+		return 0, err
+	}
 	return s.w.Write(p)
 }
 

@@ -156,7 +156,7 @@ func (f foundObjects) Open(ctx context.Context, root b3.Root, o gateway.OpenOpti
 	if err != nil {
 		return nil, err
 	}
-	r.size = ahead.Size()
+	r.size, r.resumed = ahead.Size(), ahead.Resumed()
 	if !o.Whole {
 		return r, ahead.Close()
 	}
@@ -170,10 +170,14 @@ type remoteContent struct {
 	root     b3.Root
 	via      resolver.Sources
 	size     int64
+	resumed  int64
 	whole    *resolver.Content // opened ahead; nil once it is used
 }
 
 func (c *remoteContent) Size() int64 { return c.size }
+
+// Resumed implements resumer.
+func (c *remoteContent) Resumed() int64 { return c.resumed }
 
 // Close gives up what was opened and not used.
 func (c *remoteContent) Close() error {

@@ -28,10 +28,9 @@ func newAPI(n *Node, objects gateway.Objects) *api {
 	a := &api{n: n}
 	a.storeAPI = storeAPI{
 		st: n.store, objects: objects,
-		fetchTree: func(ctx context.Context, root b3.Root) error {
+		fetchTree: func(ctx context.Context, root b3.Root) (resolver.TreeInfo, error) {
 			defer n.store.Hold()()
-			_, err := n.resolver.FetchTree(ctx, root, resolver.FetchOptions{})
-			return err
+			return n.resolver.FetchTree(ctx, root, resolver.FetchOptions{})
 		},
 		fetchFile: func(ctx context.Context, root b3.Root) error {
 			_, err := n.resolver.Fetch(ctx, root, resolver.FetchOptions{})

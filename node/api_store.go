@@ -13,6 +13,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
+	"allium/resolver"
 	"allium/store"
 )
 
@@ -24,7 +25,7 @@ type storeAPI struct {
 	objects gateway.Objects
 	// fetchTree brings a whole directory into the store before it is read, many
 	// objects a request; nil when no node runs.
-	fetchTree func(context.Context, b3.Root) error
+	fetchTree func(context.Context, b3.Root) (resolver.TreeInfo, error)
 	// fetchFile brings one object into the store; nil when no node runs.
 	fetchFile func(context.Context, b3.Root) error
 	// repair fetches an object that is damaged or missing; nil when no node runs.
@@ -172,6 +173,9 @@ func (a *storeAPI) open(ctx context.Context, key string, whole bool) (client.Obj
 		return client.Object{}, nil, err
 	}
 	o.Size = c.Size()
+	if r, ok := c.(resumer); ok {
+		o.Resumed = r.Resumed()
+	}
 	if o.Kind == "" {
 		o.Kind, err = kindOfContent(ctx, c)
 	}
@@ -179,6 +183,11 @@ func (a *storeAPI) open(ctx context.Context, key string, whole bool) (client.Obj
 		return client.Object{}, nil, errors.Join(err, c.Close())
 	}
 	return o, c, nil
+}
+
+// resumer is a [gateway.Content] that goes on where an earlier fetch stopped.
+type resumer interface {
+	Resumed() int64 // bytes that it had left
 }
 
 // kindOfContent tells what a root is that no directory entry describes: it is
@@ -259,14 +268,20 @@ func (a *storeAPI) Get(ctx context.Context, key string) (*client.Stream, error) 
 	case o.Kind == client.File:
 		return stream(ctx, o, c, client.Range{End: -1})
 	}
-	return &client.Stream{Object: o, Body: newBody(ctx, func(ctx context.Context, w io.Writer) error {
+	s := &client.Stream{Object: o}
+	s.Body = newBody(ctx, func(ctx context.Context, w io.Writer) error {
 		if a.fetchTree != nil {
-			if err := a.fetchTree(ctx, o.Root); err != nil {
+			info, err := a.fetchTree(ctx, o.Root)
+			if err != nil {
 				return err
+			}
+			if s.Resumed += info.Resumed; s.Resumed > 0 {
+				s.TreeBytes = info.Bytes
 			}
 		}
 		return a.writeTree(ctx, w, o.Root)
-	}, c.Close)}, nil
+	}, c.Close)
+	return s, nil
 }
 
 // List implements client.Store.

@@ -37,7 +37,7 @@ func Extract(s *client.Stream, target string, o ExtractOptions, report client.Pr
 func extract(x *manifest.Extractor, s *client.Stream, report client.ProgressFunc) error {
 	body := &progressReader{r: s.Body, report: report}
 	if s.Kind == client.File {
-		body.p.TotalBytes = s.Size
+		body.p.TotalBytes, body.p.Resumed = s.Size, s.Resumed
 		return x.File("", s.Size, s.Executable, body)
 	}
 	tr := tar.NewReader(body)

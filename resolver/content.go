@@ -37,6 +37,7 @@ type Content struct {
 	end      int64
 	source   Source
 	lookupID string
+	resumed  int64
 
 	ctx  context.Context
 	from groups
@@ -71,6 +72,10 @@ func (c *Content) Source() Source { return c.source }
 
 // LookupID names the lookup in the log; empty for a local object.
 func (c *Content) LookupID() string { return c.lookupID }
+
+// Resumed is how many bytes of the object an earlier fetch, cut short, had left
+// when the one that Content reads began; 0 for a local object.
+func (c *Content) Resumed() int64 { return c.resumed }
 
 // begin cuts the range to the size and reads its first group, so that an object
 // that cannot be read fails before a byte of it was promised. It closes c when

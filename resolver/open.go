@@ -168,7 +168,7 @@ func (r *Resolver) findGroups(ctx context.Context, l *life, c *Content, opt Open
 		if err = rangeErr; err == nil {
 			var from *transferGroups
 			if from, err = w.follow(); err == nil {
-				c.from = from
+				c.from, c.resumed = from, w.t.resumed
 				return size, nil
 			}
 		}

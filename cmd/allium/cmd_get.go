@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -140,7 +141,7 @@ func (a *app) get(ctx context.Context, s client.Store, key string, o getOptions)
 		return err
 	}
 	finish()
-	human := fmt.Sprintf("%s %s", stream.Root, name)
+	human := fmt.Sprintf("%s %s%s", stream.Root, name, resumed(stream.Resumed, cmp.Or(stream.TreeBytes, stream.Size)))
 	if a.quiet {
 		human = ""
 	}

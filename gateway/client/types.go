@@ -55,9 +55,15 @@ type Object struct {
 	Size       int64   `json:"size"`           // bytes of the object; for a directory, of its manifest
 	Name       string  `json:"name,omitempty"` // last element of the key's path
 	Executable bool    `json:"executable,omitempty"`
+
+	// Bytes that an earlier fetch, cut short, had left: of Size, or of a directory
+	// with all that is below it, which TreeBytes then counts.
+	Resumed   int64 `json:"resumed,omitempty"`
+	TreeBytes int64 `json:"tree_bytes,omitempty"`
 }
 
-// Stream is an object being read. Body returns io.EOF only after the last
+// Stream is an object being read. What was resumed of a directory is set with
+// the first byte of Body. Body returns io.EOF only after the last
 // byte was verified and delivered; any other end is an error with an outcome.
 // A Body with a WriteTo method is copied with it. The caller closes Body.
 type Stream struct {
