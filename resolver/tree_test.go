@@ -156,8 +156,9 @@ func TestTreeOfAllKinds(t *testing.T) {
 	if info.Fetched != int64(len(distinct)) {
 		t.Errorf("fetched %d objects, there are %d", info.Fetched, len(distinct))
 	}
-	if w.finder.count() != 1 {
-		t.Errorf("%d lookups, want one for the root", w.finder.count())
+	// One for the root, and one for a large file whose provider is slow.
+	if n := w.finder.count(); n < 1 || n > 1+4 {
+		t.Errorf("%d lookups, want one for the root and at most one for each of 4 large files", n)
 	}
 	asked := map[b3.Root]int{}
 	for _, req := range w.net.requests("") {

@@ -281,6 +281,11 @@ func (p *partial) save() error {
 // due is how long until the next checkpoint; ok is false when there is nothing
 // to note.
 func (p *partial) due(now time.Time) (wait time.Duration, ok bool) {
+	select {
+	case <-p.ready:
+	default:
+		return 0, false // it is being loaded, by one goroutine and without the lock
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
