@@ -1,31 +1,43 @@
 // Package store keeps verified objects by address (SPEC §7): on disk, in the
-// format of FORMAT.md, or in RAM.
+// format of FORMAT.md, with their bytes in a bucket, or in RAM.
 //
 // A Store is shared logic over a small backend. The Store decides what may
-// happen: it hashes what comes in, proves what goes out, and knows pins, leases
-// and ingests. A backend keeps bytes and entries and decides when they are
-// durable. Objects of at most one group (64 KiB) are small: they are records
-// in append-only segments. Larger ones are a plain file and its outboard.
+// happen: it hashes what comes in, proves what goes out, and knows pins, leases,
+// holds, quotas and downloads. A backend keeps bytes and entries and decides
+// when they are durable. Objects of at most one group (64 KiB) are small: they
+// are records in append-only segments. Larger ones are a plain file and its
+// outboard, and a record that says so: the log and the files are the truth, the
+// index is made from them.
+//
+// Beside the requests a Store works on its own, each job in one goroutine that
+// Run owns: the writer of the log, compaction of segments that are mostly
+// garbage (compact.go), checkpoints of downloads (partials.go), eviction of what
+// was used least (gc*.go), the notes of last uses (touch.go), the scrub
+// (scrub.go), and what a bucket needs (cloud*.go).
 //
 // # Invariants
 //
 //   - An object is visible when, and only when, all its bytes are stored and
-//     hashed to its address. Partial and deferred objects are not visible.
+//     hashed to its address. Deferred objects are not visible; of a partial one
+//     the groups that are here can be read, and no other.
 //   - A put that returned without Deferred, and every put before a Flush that
 //     returned nil, survives kill -9 and power loss.
 //   - Bytes leave as b3.Proved, through a b3.Reader, or checked whole; an object
-//     that fails is marked corrupt, counted, and refused until it is put again.
-//   - What is pinned, leased, open or being written is never removed.
+//     that fails is marked corrupt, counted, told to Deps.Damaged, and refused
+//     until it is put again.
+//   - What is pinned, leased, open or being written is never removed, nor what
+//     was put or found since the oldest hold began.
 //   - No lock is held across I/O. Writes to the segments go through one writer,
 //     which commits what gathered while it wrote the previous batch.
 //
 // # One request, walked through
 //
 // PutBytes hashes 4 KiB, leases the address, finds it absent and appends it to
-// the batch that is being filled. The writer takes the batch, writes it at the
-// end of the active segment, calls fdatasync, enters the addresses and the new
-// end of the log (the watermark) in the index without sync, and wakes the
-// putters. After a crash the log is replayed from the last watermark that
+// the batch that is being filled, if there is room for it below max_bytes. The
+// writer takes the batch and the removals and pins that wait beside it, writes
+// them at the end of the active segment, calls fdatasync, enters them and the
+// new end of the log (the watermark) in the index without sync, and wakes those
+// who wait. After a crash the log is replayed from the last watermark that
 // reached the disk, so an acknowledged object is found again. Open looks the
 // address up, reads the record, hashes it and hands it out.
 package store

@@ -22,7 +22,7 @@ type GCOptions struct {
 type GCObject struct {
 	Root    b3.Root   `json:"root"`
 	Size    int64     `json:"size"`             // bytes
-	Used    time.Time `json:"used,omitzero"`    // last, to the minute
+	Used    time.Time `json:"used,omitzero"`    // last, to the second
 	Partial bool      `json:"partial,omitzero"` // a download left half done; Size is what is here of it
 }
 
@@ -85,7 +85,7 @@ type GCWhy struct {
 	Kept    bool      `json:"kept"`              // no collection removes it
 	Here    string    `json:"here"`              // "whole", "partly", "damaged" or "no"
 	Size    int64     `json:"size"`              // bytes that are here
-	Used    time.Time `json:"used,omitzero"`     // last, to the minute
+	Used    time.Time `json:"used,omitzero"`     // last, to the second
 	Pins    []Pin     `json:"pins"`              // of its own
 	Above   *Pin      `json:"above,omitempty"`   // a recursive pin that holds it
 	Path    []GCStep  `json:"path,omitempty"`    // from Above to the object
