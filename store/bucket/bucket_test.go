@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -309,6 +311,33 @@ func TestSlowServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	storetest.Want(t, b.ReadAt(ctx, "k", make([]byte, 3), 4), status.Timeout)
+}
+
+// TestRefusalCutOff: a server that has the object refuses the put before it has
+// read the bytes and closes the connection, so that the refusal is lost.
+func TestRefusalCutOff(t *testing.T) {
+	t.Parallel()
+	const size = 8 << 20 // more than the connection takes in
+	b := scripted(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			w.Header().Set("Last-Modified", time.Unix(1, 0).UTC().Format(http.TimeFormat))
+			w.Header().Set("Content-Length", strconv.Itoa(size))
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			err = errors.Join(conn.(*net.TCPConn).SetLinger(0), conn.Close())
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if err := b.Put(t.Context(), "there", bytes.NewReader(make([]byte, size)), size, true); !errors.Is(err, bucket.ErrExists) {
+		t.Fatalf("a put of what is there says %v", err)
+	}
+	if err := b.Put(t.Context(), "there", bytes.NewReader(make([]byte, size)), size, false); !bucket.Away(err) {
+		t.Fatalf("a put that has to be made says %v", err)
+	}
 }
 
 // TestUnconditionalServer: a server without If-None-Match is asked first.

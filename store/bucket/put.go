@@ -63,6 +63,13 @@ func (c *client) putWhole(ctx context.Context, key string, r io.ReaderAt, size i
 	if err != nil && ifAbsent && c.unconditional.Load() && !errors.Is(err, ErrExists) {
 		return c.putWhole(ctx, key, r, size, true) // which looks first
 	}
+	if ifAbsent && Away(err) {
+		// A server that refuses before it has read the bytes closes the
+		// connection, and the refusal may be lost with it.
+		if e := c.absent(ctx, key); errors.Is(e, ErrExists) {
+			return e
+		}
+	}
 	return err
 }
 
