@@ -33,7 +33,7 @@ var layers = map[string][]string{
 	"protocols/dht":         {"protocols/..."},
 	"protocols/dht/routing": {"protocols/admission", "protocols/kad"},
 	"protocols/dht/guard":   {"protocols/..."},
-	"protocols/dht/pace":    {},
+	"protocols/dht/pace":    {"protocols/admission"},
 	"protocols/dht/seeds":   {"protocols/dcbor", "protocols/dht/pace"},
 	"protocols/dht/sweep":   {"protocols/..."},
 

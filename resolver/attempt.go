@@ -3,11 +3,11 @@ package resolver
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/protocols/admission"
 	"allium/protocols/b3"
 	"allium/protocols/object"
 	"allium/protocols/status"
@@ -65,7 +65,7 @@ func (r *Resolver) overSources(ctx context.Context, src *sources, j job) error {
 			return j.tried.error(j.root, j.lookupID, src.failure())
 		}
 		r.m.retries.Inc()
-		if err := pause(ctx, try); err != nil {
+		if err := admission.Sleep(ctx, admission.Backoff(try)); err != nil {
 			return err
 		}
 	}
@@ -122,29 +122,6 @@ func worthRetrying(o status.Outcome, moved bool) bool {
 		return true
 	}
 	return false
-}
-
-// The back-off between rounds (SPEC §2).
-const (
-	backoffMin = 50 * time.Millisecond
-	backoffMax = 2 * time.Second
-)
-
-// backoff is the n-th pause, from 0.
-func backoff(n int) time.Duration {
-	d := backoffMin + rand.N(backoffMin+1)
-	return min(d<<min(n, 10), backoffMax)
-}
-
-func pause(ctx context.Context, n int) error {
-	t := time.NewTimer(backoff(n))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // get sends one request to one peer, in its turn, behind the peer's breaker and

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"allium/protocols/admission"
 	"allium/protocols/object"
 	"allium/protocols/status"
 )
@@ -73,7 +74,7 @@ func (s *schedule) failed(sp *span, moved bool) {
 		s.missed(sp)
 		return
 	case o == status.BreakerOpen && p.inflight > 0: // it is on probation, with as many requests as that allows
-		p.rest = time.Now().Add(backoff(0))
+		p.rest = time.Now().Add(admission.Backoff(0))
 		return
 	case !worthRetrying(o, moved) && !errors.Is(sp.gaveUp, errLate):
 		p.lost = true
@@ -91,7 +92,7 @@ func (s *schedule) retry(p *provider) {
 		return
 	}
 	s.r.m.retries.Inc()
-	p.rest = time.Now().Add(backoff(p.fails - 1))
+	p.rest = time.Now().Add(admission.Backoff(p.fails - 1))
 }
 
 // missed books that a provider does not have a span. When it may have another

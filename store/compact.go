@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"allium/protocols/admission"
 	"allium/protocols/b3"
 )
 
@@ -169,14 +170,7 @@ func (m *mover) pace(n int64) error {
 	if m.c.short() {
 		return m.ctx.Err()
 	}
-	t := time.NewTimer(time.Duration(float64(n) / float64(m.c.rate) * float64(time.Second)))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-m.ctx.Done():
-		return m.ctx.Err()
-	}
+	return admission.Sleep(m.ctx, time.Duration(float64(n)/float64(m.c.rate)*float64(time.Second)))
 }
 
 // look decides what becomes of one record.

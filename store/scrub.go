@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"allium/protocols/admission"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -92,7 +93,7 @@ func (c *scrubber) run(ctx context.Context) {
 		if !st.running {
 			wait = max(wait, st.due(c.s.cfg.ScrubInterval))
 		}
-		if rest(ctx, wait) != nil {
+		if admission.Sleep(ctx, wait) != nil {
 			return
 		}
 		if !st.running {
@@ -260,22 +261,7 @@ func (p *ratePacer) did(ctx context.Context, n int64) error {
 func (p *ratePacer) rest(ctx context.Context) error {
 	busy := time.Since(p.begun)
 	total := max(time.Duration(float64(p.bytes)/float64(p.rate)*float64(time.Second)), time.Duration(float64(busy)/p.duty))
-	err := rest(ctx, total-busy)
+	err := admission.Sleep(ctx, total-busy)
 	p.start()
 	return err
-}
-
-// rest waits for d, or returns ctx's error when that ends before.
-func rest(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -46,14 +46,7 @@ func (r *Rate) Wait(ctx context.Context, n int, most time.Duration) error {
 	if err != nil || wait <= 0 {
 		return err
 	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return Sleep(ctx, wait)
 }
 
 // reserve takes n tokens ahead of time, or none. It looks before it takes, for

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -15,14 +14,12 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"allium/protocols/admission"
 )
 
-// Tries of one request and the pauses between them (SPEC §2).
-const (
-	maxTries = 3
-	minPause = 50 * time.Millisecond
-	maxPause = 2 * time.Second
-)
+// maxTries is how often one request is tried (SPEC §2).
+const maxTries = 3
 
 // minRate is how many bytes a second a try must move to end in time.
 const minRate = 256 << 10
@@ -116,21 +113,9 @@ func (c *client) attempts(ctx context.Context, bytes int64, try func(ctx context
 			return awayError{typed}
 		}
 		c.meters.retries.Inc()
-		if !pause(ctx, n) {
+		if admission.Sleep(ctx, admission.Backoff(n)) != nil {
 			return typed
 		}
-	}
-}
-
-// pause waits before try n+2 and reports whether ctx let it.
-func pause(ctx context.Context, n int) bool {
-	t := time.NewTimer(min(maxPause, (minPause+rand.N(minPause))<<n))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

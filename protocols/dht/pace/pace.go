@@ -5,18 +5,13 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"allium/protocols/admission"
 )
 
 // Sleep waits for d and returns true, or false as soon as ctx ends.
 func Sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
+	return admission.Sleep(ctx, d) == nil && ctx.Err() == nil
 }
 
 // Jitter returns d ± 20 %, evenly: what a network would do in step spreads out.
