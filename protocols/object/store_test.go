@@ -27,7 +27,7 @@ type memObject struct {
 	source b3.Source
 	size   int64
 	part   []b3.Range // that is here; nil for all
-	failed []error    // what Failed was told
+	failed []error    // what Failed was told; guarded by store.mu
 }
 
 func newMemStore() *memStore {
@@ -93,6 +93,8 @@ func (o *memObject) Covers(start, end int64) bool {
 }
 
 func (o *memObject) Failed(err error) error {
+	o.store.mu.Lock()
+	defer o.store.mu.Unlock()
 	o.failed = append(o.failed, err)
 	return err
 }
