@@ -25,6 +25,8 @@ var layers = map[string][]string{
 	"protocols/admission":   {},
 	"protocols/kad":         {},
 	"protocols/dcbor":       {},
+	"protocols/envelope":    {},
+	"protocols/message":     {},
 	"protocols/manifest":    {},
 	"protocols/oap":         {},
 	"protocols/streamtest":  {},
@@ -34,7 +36,7 @@ var layers = map[string][]string{
 	"protocols/dht/routing": {"protocols/admission", "protocols/kad"},
 	"protocols/dht/guard":   {"protocols/..."},
 	"protocols/dht/pace":    {"protocols/admission"},
-	"protocols/dht/seeds":   {"protocols/dcbor", "protocols/dht/pace"},
+	"protocols/dht/seeds":   {"protocols/dcbor", "protocols/envelope", "protocols/dht/pace"},
 	"protocols/dht/sweep":   {"protocols/..."},
 
 	"store":           {"store/arena", "store/bucket", "protocols/manifest", "protocols/admission"},

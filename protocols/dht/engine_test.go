@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"allium/protocols/kad"
+	"allium/protocols/message"
 	"allium/protocols/status"
 )
 
@@ -44,7 +45,7 @@ func (w *world) ask(ctx context.Context, p peer.ID) (a answer, err error) {
 		ctx, cancel := context.WithTimeout(ctx, 1500*time.Millisecond)
 		defer cancel()
 		<-ctx.Done()
-		return a, callError(ctx, ctx.Err())
+		return a, message.Failure(ctx, ctx.Err())
 	}
 	for _, k := range w.knows[p] {
 		a.closer = append(a.closer, peer.AddrInfo{ID: k})

@@ -15,6 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"allium/protocols/admission"
+	"allium/protocols/message"
 	"allium/protocols/status"
 	"allium/protocols/streamtest"
 )
@@ -46,7 +47,7 @@ func TestFeedback(t *testing.T) {
 		defer net.Close()
 		var limits *admission.Registry
 		handlers := map[peer.ID]func(network.Stream){
-			"answers": func(s network.Stream) { _, _ = io.ReadAll(s); _ = writeMessage(s, nil); _ = s.Close() },
+			"answers": func(s network.Stream) { _, _ = io.ReadAll(s); _ = message.Write(s, nil); _ = s.Close() },
 			"silent":  func(s network.Stream) { time.Sleep(time.Minute); _ = s.Reset() },
 			"resets":  func(s network.Stream) { _ = s.Reset() },
 			"is full": func(s network.Stream) { _ = s.ResetWithError(network.StreamResourceLimitExceeded) },
@@ -113,7 +114,7 @@ func TestRefusedWhileAsking(t *testing.T) {
 		net := streamtest.NewNetwork(streamtest.Options{})
 		defer net.Close()
 		net.Host("is full").SetStreamHandler(KadID, func(s network.Stream) { _ = s.ResetWithError(network.StreamResourceLimitExceeded) })
-		net.Host("answers").SetStreamHandler(KadID, func(s network.Stream) { _ = writeMessage(s, nil); _ = s.Close() })
+		net.Host("answers").SetStreamHandler(KadID, func(s network.Stream) { _ = message.Write(s, nil); _ = s.Close() })
 		log := &tableLog{}
 		c := &caller{
 			host: unclosable{net.Host("me")}, timeout: time.Second, table: log,
@@ -144,7 +145,7 @@ func TestDialsAreBounded(t *testing.T) {
 		net := streamtest.NewNetwork(streamtest.Options{})
 		defer net.Close()
 		for _, p := range []peer.ID{"friend", "stranger"} {
-			net.Host(p).SetStreamHandler(KadID, func(s network.Stream) { _ = writeMessage(s, nil); _ = s.Close() })
+			net.Host(p).SetStreamHandler(KadID, func(s network.Stream) { _ = message.Write(s, nil); _ = s.Close() })
 		}
 		c := &caller{
 			host: net.Host("me"), timeout: time.Second, table: &tableLog{}, dials: gate,

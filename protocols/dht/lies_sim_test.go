@@ -18,6 +18,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/kad"
+	"allium/protocols/message"
 	"allium/protocols/status"
 )
 
@@ -25,7 +26,7 @@ import (
 func (sn *simNet) lie(i int, answer func(asking peer.ID, root b3.Root) response) {
 	sn.hosts[i].SetStreamHandler(ProviderID, func(s network.Stream) {
 		defer s.Close()
-		p, err := readMessage(bufio.NewReader(s), maxMessage)
+		p, err := message.Read(bufio.NewReader(s), maxMessage)
 		if err != nil {
 			return
 		}
@@ -42,7 +43,7 @@ func (sn *simNet) lie(i int, answer func(asking peer.ID, root b3.Root) response)
 			sn.t.Errorf("a lie of %d bytes, %v", len(raw), err)
 			return
 		}
-		_ = writeMessage(s, raw)
+		_ = message.Write(s, raw)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/dcbor"
+	"allium/protocols/envelope"
 )
 
 // The envelope of a provider record (OAP1 §11).
@@ -117,11 +118,15 @@ func seal(key crypto.PrivKey, r Record, addrs *peer.PeerRecord) (sealed, error) 
 }
 
 func sealEnvelope(r record.Record, key crypto.PrivKey) ([]byte, error) {
-	e, err := record.Seal(r, key)
+	payload, err := r.MarshalRecord()
 	if err != nil {
-		return nil, fmt.Errorf("dht: sign: %w", err)
+		return nil, fmt.Errorf("dht: record: %w", err)
 	}
-	return e.Marshal()
+	raw, err := envelope.Like(r).Seal(key, payload)
+	if err != nil {
+		return nil, fmt.Errorf("dht: %w", err)
+	}
+	return raw, nil
 }
 
 // openSealed verifies a record for root and its peer record, as of now. The
@@ -158,31 +163,17 @@ func openSealed(envelope, peerRecord []byte, root b3.Root, now time.Time) (seale
 // openEnvelope verifies an envelope of r's type, decodes its payload into r and
 // returns who signed it.
 func openEnvelope(raw []byte, r record.Record) (crypto.PubKey, error) {
-	payload := rawRecord{domain: r.Domain(), codec: r.Codec()}
-	e, err := record.ConsumeTypedEnvelope(raw, &payload)
+	payload, signer, err := envelope.Like(r).Open(raw)
 	switch {
-	case e == nil:
+	case errors.Is(err, envelope.ErrUnsigned):
 		return nil, refuse(Unsigned, err)
-	case !bytes.Equal(e.PayloadType, r.Codec()):
-		return nil, refuse(WrongType, fmt.Errorf("payload type %q", e.PayloadType))
+	case errors.Is(err, envelope.ErrType):
+		return nil, refuse(WrongType, err)
 	case err != nil:
 		return nil, refuse(BadSignature, err)
 	}
-	if err := r.UnmarshalRecord(payload.payload); err != nil {
+	if err := r.UnmarshalRecord(payload); err != nil {
 		return nil, refuse(Malformed, err)
 	}
-	return e.PublicKey, nil
+	return signer, nil
 }
-
-// rawRecord keeps a payload as it is, so that a bad signature and a bad payload
-// can be told apart.
-type rawRecord struct {
-	domain  string
-	codec   []byte
-	payload []byte
-}
-
-func (r *rawRecord) Domain() string                 { return r.domain }
-func (r *rawRecord) Codec() []byte                  { return r.codec }
-func (r *rawRecord) MarshalRecord() ([]byte, error) { return r.payload, nil }
-func (r *rawRecord) UnmarshalRecord(p []byte) error { r.payload = p; return nil }

@@ -3,18 +3,16 @@ package dht
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
-	"github.com/multiformats/go-varint"
 
 	"allium/protocols/admission"
+	"allium/protocols/message"
 	"allium/protocols/status"
 )
 
@@ -48,14 +46,14 @@ func (c *caller) call(ctx context.Context, p peer.ID, proto protocol.ID, q []byt
 	begun := time.Now()
 	err = c.stream(ctx, p, proto, func(s network.Stream) error {
 		asked := time.Now()
-		if err := writeMessage(s, q); err != nil {
+		if err := message.Write(s, q); err != nil {
 			return err
 		}
 		// A peer that has answered or refused by now may have stopped reading.
 		// Closing then fails, without its reason; reading tells what it said.
 		closed := s.CloseWrite()
 		var err error
-		answer, err = readMessage(bufio.NewReader(s), limit)
+		answer, err = message.Read(bufio.NewReader(s), limit)
 		rtt = time.Since(asked)
 		if err != nil {
 			return errors.Join(err, closed)
@@ -85,14 +83,14 @@ func (c *caller) stream(ctx context.Context, p peer.ID, proto protocol.ID, f fun
 	defer cancel()
 	s, err := c.open(ctx, p, proto)
 	if err != nil {
-		return callError(ctx, fmt.Errorf("dht: open a stream: %w", err))
+		return message.Failure(ctx, fmt.Errorf("dht: open a stream: %w", err))
 	}
 	// The context given to open covers the opening alone.
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
 	defer stop()
 	if err := f(s); err != nil {
 		_ = s.Reset()
-		return callError(ctx, fmt.Errorf("dht: %s: %w", proto, err))
+		return message.Failure(ctx, fmt.Errorf("dht: %s: %w", proto, err))
 	}
 	_ = s.Close()
 	return nil
@@ -109,51 +107,4 @@ func (c *caller) open(ctx context.Context, p peer.ID, proto protocol.ID) (networ
 		defer release()
 	}
 	return c.host.NewStream(ctx, p, proto)
-}
-
-// callError gives a failed call its outcome: what the peer refused it with, the
-// context's when it ended, the error's own when it has one, else that the peer
-// misbehaved or could not be reached.
-func callError(ctx context.Context, err error) error {
-	var reset *network.StreamError
-	if errors.As(err, &reset) && reset.Remote {
-		switch reset.ErrorCode {
-		case network.StreamResourceLimitExceeded:
-			return status.Errorf(status.Busy, "%w", err)
-		case network.StreamRateLimited:
-			return status.Errorf(status.RateLimit, "%w", err)
-		}
-	}
-	if cerr := ctx.Err(); cerr != nil {
-		return status.Errorf(status.Of(cerr), "%w", err)
-	}
-	if o := status.Of(err); o != status.Internal {
-		return err
-	}
-	return status.Errorf(status.Upstream, "%w", err)
-}
-
-// writeMessage writes a uvarint length and p in one Write.
-func writeMessage(w io.Writer, p []byte) error {
-	buf := make([]byte, 0, binary.MaxVarintLen32+len(p))
-	buf = binary.AppendUvarint(buf, uint64(len(p)))
-	_, err := w.Write(append(buf, p...))
-	return err
-}
-
-// readMessage reads a uvarint length, which it checks against limit before it
-// allocates, and that many bytes.
-func readMessage(r *bufio.Reader, limit int) ([]byte, error) {
-	n, err := varint.ReadUvarint(r)
-	if err != nil {
-		return nil, err
-	}
-	if n > uint64(limit) {
-		return nil, status.Errorf(status.FrameOversize, "a message of %d bytes, above %d", n, limit)
-	}
-	p := make([]byte, n)
-	if _, err := io.ReadFull(r, p); err != nil {
-		return nil, err
-	}
-	return p, nil
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/peerstore"
 	"google.golang.org/protobuf/proto"
+
+	"allium/protocols/message"
 )
 
 // kadSender carries kad-dht's messages. The library's own waits 10 s for an
@@ -46,7 +48,7 @@ func (k *kadSender) SendMessage(ctx context.Context, p peer.ID, msg *pb.Message)
 	if err != nil {
 		return err
 	}
-	return k.calls.stream(ctx, p, KadID, func(s network.Stream) error { return writeMessage(s, q) })
+	return k.calls.stream(ctx, p, KadID, func(s network.Stream) error { return message.Write(s, q) })
 }
 
 // OnDisconnect implements pb.MessageSenderWithDisconnect: no stream outlives

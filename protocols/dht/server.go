@@ -17,6 +17,7 @@ import (
 	"allium/protocols/admission"
 	"allium/protocols/b3"
 	"allium/protocols/dht/guard"
+	"allium/protocols/message"
 	"allium/protocols/status"
 )
 
@@ -59,7 +60,7 @@ func (v *server) handle(s network.Stream) {
 // exchange reads a request, serves it and writes the answer. An error means
 // that the stream is of no more use.
 func (v *server) exchange(ctx context.Context, from peer.ID, rw io.ReadWriter) error {
-	p, err := readMessage(bufio.NewReader(rw), maxMessage)
+	p, err := message.Read(bufio.NewReader(rw), maxMessage)
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (v *server) exchange(ctx context.Context, from peer.ID, rw io.ReadWriter) e
 	if err != nil {
 		return err
 	}
-	return writeMessage(rw, answer)
+	return message.Write(rw, answer)
 }
 
 // admit answers a request that there is room for, and the others with what

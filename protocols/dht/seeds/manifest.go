@@ -10,18 +10,16 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/record"
 
+	"allium/protocols/envelope"
 	"allium/protocols/status"
 )
 
-// The signed form: a libp2p envelope of this domain and payload type, in a PEM
-// block of this type.
-const (
-	envelopeDomain = "allium-seeds"
-	payloadType    = "/allium/seeds/1"
-	blockType      = "ALLIUM SEEDS"
-)
+// signed is the kind of a signed manifest, which stands in a PEM block of type
+// blockType.
+var signed = envelope.Of("seeds")
+
+const blockType = "ALLIUM SEEDS"
 
 // Manifest is a list of seeds as an authority signs it.
 type Manifest struct {
@@ -52,13 +50,9 @@ func Sign(key crypto.PrivKey, m Manifest) ([]byte, error) {
 	if err != nil {
 		return nil, status.Errorf(status.BadRequest, "seeds: the manifest cannot be signed: %w", err)
 	}
-	env, err := record.Seal(&envelopePayload{payload}, key)
+	raw, err := signed.Seal(key, payload)
 	if err != nil {
-		return nil, fmt.Errorf("seeds: sign: %w", err)
-	}
-	raw, err := env.Marshal()
-	if err != nil {
-		return nil, fmt.Errorf("seeds: sign: %w", err)
+		return nil, fmt.Errorf("seeds: %w", err)
 	}
 	if len(raw) > maxEnvelope {
 		return nil, status.Errorf(status.BodyCap, "seeds: a manifest of %d bytes is more than the %d that nodes read: list fewer seeds or addresses", len(raw), maxEnvelope)
@@ -103,21 +97,20 @@ func Verify(raw []byte) (Manifest, peer.ID, error) {
 	if err != nil {
 		return Manifest{}, "", err
 	}
-	var p envelopePayload
-	e, err := record.ConsumeTypedEnvelope(env, &p)
+	payload, key, err := signed.Open(env)
 	switch {
-	case e == nil:
+	case errors.Is(err, envelope.ErrUnsigned):
 		return Manifest{}, "", status.Errorf(status.BadSignature, "the seed manifest is not signed: %w", err)
-	case string(e.PayloadType) != payloadType:
-		return Manifest{}, "", status.Errorf(status.BadSignature, "what is signed is no seed manifest but %q", e.PayloadType)
+	case errors.Is(err, envelope.ErrType):
+		return Manifest{}, "", status.Errorf(status.BadSignature, "what is signed is no seed manifest: %w", err)
 	case err != nil:
 		return Manifest{}, "", status.Errorf(status.BadSignature, "the signature of the seed manifest does not hold: %w", err)
 	}
-	signer, err := peer.IDFromPublicKey(e.PublicKey)
+	signer, err := peer.IDFromPublicKey(key)
 	if err != nil {
 		return Manifest{}, "", status.Errorf(status.BadSignature, "the seed manifest's key has no peer id: %w", err)
 	}
-	m, err := decode(p.bytes)
+	m, err := decode(payload)
 	if err != nil {
 		return Manifest{}, "", status.Errorf(status.BadRequest, "the seed manifest is malformed: %w", err)
 	}
@@ -213,12 +206,3 @@ func checkLife(m Manifest, now time.Time) error {
 	}
 	return nil
 }
-
-// envelopePayload keeps a payload as it is, so that a bad signature and a bad
-// payload can be told apart. It implements [record.Record].
-type envelopePayload struct{ bytes []byte }
-
-func (*envelopePayload) Domain() string                   { return envelopeDomain }
-func (*envelopePayload) Codec() []byte                    { return []byte(payloadType) }
-func (p *envelopePayload) MarshalRecord() ([]byte, error) { return p.bytes, nil }
-func (p *envelopePayload) UnmarshalRecord(b []byte) error { p.bytes = b; return nil }

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/record"
 	ma "github.com/multiformats/go-multiaddr"
 	"pgregory.net/rapid"
 
+	"allium/protocols/envelope"
 	"allium/protocols/status"
 )
 
@@ -37,19 +37,24 @@ func sign(t testing.TB, m Manifest) []byte {
 	return text
 }
 
-// seal signs any payload as any type and puts it into the block.
-func seal(t testing.TB, r record.Record) []byte {
+// sealBytes signs any payload as kind k and puts it into the block.
+func sealBytes(t testing.TB, k envelope.Kind, payload []byte) []byte {
 	t.Helper()
 	key, _ := identity(t, authority)
-	env, err := record.Seal(r, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := env.Marshal()
+	raw, err := k.Seal(key, payload)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: raw})
+}
+
+func mustMarshal(t testing.TB, r *peer.PeerRecord) []byte {
+	t.Helper()
+	p, err := r.MarshalRecord()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 func sealPayload(t testing.TB, w wireManifest) []byte {
@@ -58,7 +63,7 @@ func sealPayload(t testing.TB, w wireManifest) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return seal(t, &envelopePayload{p})
+	return sealBytes(t, signed, p)
 }
 
 // TestManifestProperty: what is signed comes out as it went in, through mail
@@ -124,7 +129,7 @@ func TestOpenRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record := peer.PeerRecordFromAddrInfo(seedPeer)
+	other := peer.PeerRecordFromAddrInfo(seedPeer)
 	for name, c := range map[string]struct {
 		raw  []byte
 		want status.Outcome
@@ -141,9 +146,9 @@ func TestOpenRefuses(t *testing.T) {
 		"long inside":       {pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: make([]byte, maxEnvelope+1)}), status.BodyCap},
 		"no envelope":       {pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: payload}), status.BadSignature},
 		"nothing":           {pem.EncodeToMemory(&pem.Block{Type: blockType}), status.BadSignature},
-		"of something else": {seal(t, record), status.BadSignature},
-		"no cbor":           {seal(t, &envelopePayload{[]byte("x")}), status.BadRequest},
-		"not canonical":     {seal(t, &envelopePayload{append(bytes.Clone(payload[:1]), append([]byte{0x01, 0x18, 7}, payload[3:]...)...)}), status.BadRequest},
+		"of something else": {sealBytes(t, envelope.Like(other), mustMarshal(t, other)), status.BadSignature},
+		"no cbor":           {sealBytes(t, signed, []byte("x")), status.BadRequest},
+		"not canonical":     {sealBytes(t, signed, append(bytes.Clone(payload[:1]), append([]byte{0x01, 0x18, 7}, payload[3:]...)...)), status.BadRequest},
 		"no seeds":          {spoiled(func(w *wireManifest) { w.Seeds = nil }), status.BadRequest},
 		"too many seeds":    {spoiled(func(w *wireManifest) { w.Seeds = wireSeeds(t, maxSeeds+1, 1) }), status.BadRequest},
 		"a seed twice":      {spoiled(func(w *wireManifest) { w.Seeds[1] = w.Seeds[0] }), status.BadRequest},
