@@ -11,7 +11,7 @@ import (
 type verb struct {
 	method string
 	params []param // what the query may hold
-	body   bool    // a tar or addresses follow
+	body   bool    // a tar, addresses or JSON follow
 	serve  verbHandler
 }
 
@@ -83,7 +83,11 @@ var verbs = map[string]verb{
 	"ping": {method: http.MethodPost, params: []param{peerParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Pong, error) {
 		return n.Ping(ctx, q.text("peer"))
 	})},
-	"drain": {method: http.MethodPost, serve: serveAction(func(ctx context.Context, n Node, _ params) error { return n.Drain(ctx) })},
+	"faults": {method: http.MethodGet, serve: serveValue(func(ctx context.Context, n Node, _ params) (client.Faults, error) {
+		return n.Faults(ctx)
+	})},
+	"faults/set": {method: http.MethodPost, body: true, serve: (*Gateway).apiSetFaults},
+	"drain":      {method: http.MethodPost, serve: serveAction(func(ctx context.Context, n Node, _ params) error { return n.Drain(ctx) })},
 }
 
 // apiRoute finds a verb.

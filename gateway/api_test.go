@@ -102,6 +102,8 @@ func TestRoundTrip(t *testing.T) {
 		{"connect /ip4/1", fakePeer, func() (any, error) { return first(c.Connect(ctx, "/ip4/1")) }},
 		{"disconnect 12D4", nil, func() (any, error) { return nil, c.Disconnect(ctx, "12D4") }},
 		{"ping 12D4", fakePong, func() (any, error) { return first(c.Ping(ctx, "12D4")) }},
+		{"faults", fakeFaults, func() (any, error) { return first(c.Faults(ctx)) }},
+		{fmt.Sprintf("set faults %+v", fakeFaults), fakeFaults, func() (any, error) { return first(c.SetFaults(ctx, fakeFaults)) }},
 		{"drain", nil, func() (any, error) { return nil, c.Drain(ctx) }},
 	} {
 		got, err := v.call()

@@ -51,6 +51,10 @@ var (
 	fakeSeeds    = client.Seeds{Remembered: 3, Manifest: &client.SeedManifest{Seq: 1 << 60, Signer: "12D5", NotAfter: fakeTime, Error: "expired"}, Seeds: []client.Seed{
 		{ID: "12D6", Addrs: []string{"/ip4/127.0.0.1/tcp/3"}, Source: "manifest", Connected: true, LastSuccess: fakeTime, LastError: "refused", Tries: 2, NotAfter: fakeTime, Gave: []string{"12D7"}, GaveAt: fakeTime},
 	}}
+	fakeFaults = client.Faults{
+		Links:   []client.LinkFault{{Peer: "12D4", Addrs: []string{"/ip4/127.0.0.1/tcp/3"}, Cut: true, DelayMS: 50, JitterMS: 5, Loss: 0.25}},
+		Corrupt: true, FullDisk: true, ClockSkewMS: -1000, Rate: 1 << 20,
+	}
 	fakePong    = client.Pong{ID: "12D4", RTTMS: 0.25}
 	fakeFetched = client.Fetched{Root: fakeRoot, Kind: client.Directory, Objects: 3, Bytes: 9, New: 8}
 )
@@ -239,6 +243,14 @@ func (n *fakeNode) Disconnect(_ context.Context, peer string) error {
 
 func (n *fakeNode) Ping(_ context.Context, peer string) (client.Pong, error) {
 	return fakePong, n.call(peer, "ping %s", peer)
+}
+
+func (n *fakeNode) Faults(context.Context) (client.Faults, error) {
+	return fakeFaults, n.call("", "faults")
+}
+
+func (n *fakeNode) SetFaults(_ context.Context, f client.Faults) (client.Faults, error) {
+	return f, n.call("", "set faults %+v", f)
 }
 
 func (n *fakeNode) Drain(context.Context) error { return n.call("", "drain") }

@@ -74,6 +74,7 @@ type Node struct {
 	amnesia  *amnesia
 	store    *store.Store
 	repairs  *repairs
+	faults   *faults // nil unless it is a testnet
 	socket   string
 
 	drain    chan struct{} // closed by Drain
@@ -121,10 +122,12 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if n.repairs, err = newRepairs(cfg.Store.RepairRate, repairing(cfg), n.log, registry, n.limits); err != nil {
 		return nil, err
 	}
-	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{Log: n.log, Metrics: registry, Limits: n.limits, Damaged: n.repairs.damaged})
+	n.faults = newFaults(cfg, n.log, registry)
+	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{Log: n.log, Metrics: registry, Limits: n.limits, Damaged: n.repairs.damaged, FS: n.faults.disk()})
 	if err != nil {
 		return nil, err
 	}
+	n.faults.watches(n.store)
 	return n, nil
 }
 
@@ -198,7 +201,7 @@ func (n *Node) startSessions(ctx context.Context) (err error) {
 
 func (n *Node) startObjects(ctx context.Context) (err error) {
 	n.server, err = object.NewServer(n.cfg.Object, object.ServerDeps{
-		Host: n.host, Store: served{n.store}, MaxFrame: n.sessions.MaxFrame,
+		Host: n.faults.acceptor(n.host), Store: served{n.store}, MaxFrame: n.sessions.MaxFrame,
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {

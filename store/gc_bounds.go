@@ -113,6 +113,10 @@ func (d *disk) free() (free, coming int64, known bool) {
 	return int64(min(u.AvailBytes, math.MaxInt64)), coming, true
 }
 
+// LookAtDisk makes the store ask its disk now how much is free, as it otherwise
+// does every 5 seconds and before it refuses a write. It does not wait.
+func (s *Store) LookAtDisk() { s.gc.kick() }
+
 // poll asks the disk how much is free.
 func (s *Store) poll() {
 	free, coming := int64(-1), int64(0)

@@ -82,14 +82,14 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	}
 	if deps.FS == nil {
 		deps.FS = vfs.Default
-		if cfg.Backend != BackendMemory {
-			// Two ways to name one directory must not be two locks.
-			dir, err := filepath.Abs(cfg.Dir)
-			if err != nil {
-				return nil, fmt.Errorf("store.dir: %w", err)
-			}
-			cfg.Dir = dir
+	}
+	if cfg.Backend != BackendMemory && vfs.Root(deps.FS) == vfs.Default {
+		// Two ways to name one directory must not be two locks.
+		dir, err := filepath.Abs(cfg.Dir)
+		if err != nil {
+			return nil, fmt.Errorf("store.dir: %w", err)
 		}
+		cfg.Dir = dir
 	}
 	s := &Store{
 		cfg:     cfg,

@@ -10,8 +10,9 @@
 // # Wire
 //
 // Queries are GET, everything that changes something is POST. Parameters are
-// in the query string; the only request bodies are add's tar and the addresses
-// of keep and files, 32 bytes each. There are three kinds of answer, and a cut connection looks like a complete one in none:
+// in the query string; the only request bodies are add's tar, the addresses of
+// keep and files, 32 bytes each, and the JSON of faults/set. There are three
+// kinds of answer, and a cut connection looks like a complete one in none:
 //
 //   - JSON: one value with a Content-Length;
 //   - NDJSON ("application/x-ndjson"): lines of [Line]; the last one has ok or

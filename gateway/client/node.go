@@ -83,6 +83,12 @@ type Node interface {
 	// Ping measures one round trip to a peer, given by id or multiaddr.
 	Ping(ctx context.Context, peer string) (Pong, error)
 
+	// Faults says what the node does wrong on purpose.
+	Faults(ctx context.Context) (Faults, error)
+	// SetFaults replaces what the node does wrong on purpose, all of it, and
+	// returns what holds now. It is unsupported unless node.profile is testnet.
+	SetFaults(ctx context.Context, f Faults) (Faults, error)
+
 	// Drain begins the orderly shutdown of SPEC §10 and returns when it has
 	// begun.
 	Drain(ctx context.Context) error
