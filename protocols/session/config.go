@@ -14,13 +14,14 @@ type Config struct {
 	MaxInflight  int64           `koanf:"max_inflight" doc:"requests of one session being answered at once; the next is refused with busy"`
 	CreditWindow int64           `koanf:"credit_window" doc:"frames a peer that asks for credit may send unacknowledged"`
 
-	HandshakeTimeout time.Duration `koanf:"handshake_timeout" doc:"longest time from opening a session stream to the end of both HELLOs"`
-	ReadTimeout      time.Duration `koanf:"read_timeout" doc:"how long a stream may stand still inside a frame before it is reset"`
-	WriteTimeout     time.Duration `koanf:"write_timeout" doc:"how long a write may go without progress before the stream is reset"`
-	IdleTimeout      time.Duration `koanf:"idle_timeout" doc:"how long a session without requests stays open; pings do not count"`
-	RequestTimeout   time.Duration `koanf:"request_timeout" doc:"longest time a peer's request may take; its deadline_ms may shorten it; below idle_timeout"`
-	OpenTimeout      time.Duration `koanf:"open_timeout" doc:"longest time to open a session, dial included"`
-	PermitWait       time.Duration `koanf:"permit_wait" doc:"longest wait for a place among the requests in flight or in the egress queue; then busy"`
+	HandshakeTimeout time.Duration   `koanf:"handshake_timeout" doc:"longest time from opening a session stream to the end of both HELLOs"`
+	ReadTimeout      time.Duration   `koanf:"read_timeout" doc:"how long a stream may stand still inside a frame, beside the time that min_rate allows, before it is reset"`
+	WriteTimeout     time.Duration   `koanf:"write_timeout" doc:"how long a peer may take nothing of what is there for it, beside the time that min_rate allows, before the stream is reset"`
+	MinRate          admission.Bytes `koanf:"min_rate" doc:"bytes per second below which a peer that is inside a frame, or has frames to take, is reset"`
+	IdleTimeout      time.Duration   `koanf:"idle_timeout" doc:"how long a session without requests stays open; pings do not count"`
+	RequestTimeout   time.Duration   `koanf:"request_timeout" doc:"longest time a peer's request may take; its deadline_ms may shorten it; below idle_timeout"`
+	OpenTimeout      time.Duration   `koanf:"open_timeout" doc:"longest time to open a session, dial included"`
+	PermitWait       time.Duration   `koanf:"permit_wait" doc:"longest wait for a place among the requests in flight or in the egress queue; then busy"`
 
 	ControlRate     int64           `koanf:"control_rate" doc:"requests per second of one peer, with as many in a burst; the next is refused with busy"`
 	Ingress         int64           `koanf:"ingress" doc:"requests of all peers waiting for a worker; the next is refused with busy"`
@@ -41,6 +42,7 @@ func DefaultConfig() Config {
 		HandshakeTimeout: 3 * time.Second,
 		ReadTimeout:      5 * time.Second,
 		WriteTimeout:     5 * time.Second,
+		MinRate:          8 << 10,
 		IdleTimeout:      30 * time.Second,
 		RequestTimeout:   10 * time.Second,
 		OpenTimeout:      8 * time.Second,
@@ -76,6 +78,7 @@ func (c Config) Validate() error {
 		{"max_frame", int64(c.MaxFrame), oap.MinMaxFrame, oap.MaxFrame},
 		{"max_inflight", c.MaxInflight, 1, 4096},
 		{"credit_window", c.CreditWindow, 1, 1 << 20},
+		{"min_rate", int64(c.MinRate), 1, 1 << 40},
 		{"control_rate", c.ControlRate, 1, 1 << 20},
 		{"ingress", c.Ingress, 1, 1 << 20},
 		{"workers", c.Workers, 1, 1 << 16},

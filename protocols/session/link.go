@@ -36,6 +36,9 @@ type link struct {
 	finish context.CancelFunc
 	ended  atomic.Bool // dead is over and the stream closed or reset
 
+	reading pace // the reader's: from the first bytes of a frame to its last
+	writing pace // the writer's: while frames wait for the peer to take them
+
 	producers sync.WaitGroup // between enter and leave
 	idleAfter time.Duration
 	helloEnd  time.Time
@@ -88,6 +91,8 @@ func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stre
 		idleAfter: s.cfg.IdleTimeout,
 		since:     now,
 		flight:    map[uint64]*exchange{},
+		reading:   pace{patience: s.cfg.ReadTimeout, rate: int64(s.cfg.MinRate)},
+		writing:   pace{patience: s.cfg.WriteTimeout, rate: int64(s.cfg.MinRate)},
 	}
 	if opened {
 		// The opener gives up first, so that its next request does not cross
@@ -196,6 +201,9 @@ func (l *link) paid() {
 // write is the stream's only writer.
 func (l *link) write() {
 	for {
+		if l.queue.Len() == 0 {
+			l.writing.rest()
+		}
 		o, err := l.queue.Get(l.open)
 		if err != nil {
 			break
@@ -221,7 +229,7 @@ func (l *link) send(o *outgoing) bool {
 	}
 	if isTimeout(err) {
 		l.svc.m.timeouts.WithLabelValues("write").Inc()
-		err = status.Errorf(status.Timeout, "session: write: the peer takes nothing: %w", err)
+		err = status.Errorf(status.Timeout, "session: write: the peer takes nothing, or less than %s/s: %w", l.svc.cfg.MinRate, err)
 	}
 	l.fail(err)
 	return false

@@ -33,7 +33,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		panics:       counter("session_handler_panics_total", "Requests answered with internal because their handler panicked."),
 		expired:      counter("session_requests_expired_total", "Requests dropped unrun because their deadline passed while they waited."),
 		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "io_timeouts_total", Help: "Session streams reset because a read or a write made no progress.",
+			Name: "io_timeouts_total", Help: "Session streams reset because a read or a write made no progress, or less than session.min_rate.",
 		}, []string{"op"}),
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "frame_reject_total", Help: "Frames refused on session streams, by the reason of OAP1 section 3.",

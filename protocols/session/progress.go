@@ -18,6 +18,39 @@ func (deadlineError) Error() string { return "session: deadline passed" }
 // Timeout is what isTimeout looks for.
 func (deadlineError) Timeout() bool { return true }
 
+// pace bounds how long a peer may take over what it has begun to send, or has
+// to take: it may stand still for patience, and each byte buys the time that it
+// takes at rate, up to patience again. So a byte now and then does not keep a
+// frame, and what is held for it, for ever.
+type pace struct {
+	patience time.Duration
+	rate     int64     // bytes per second, ≥ 1
+	end      time.Time // when the patience ends; zero: nothing is owed
+}
+
+// until returns when the peer has been too slow; the clock starts when nothing
+// was owed before.
+func (p *pace) until(now time.Time) time.Time {
+	if p.end.IsZero() {
+		p.end = now.Add(p.patience)
+	}
+	return p.end
+}
+
+// earn counts n bytes, if the clock runs.
+func (p *pace) earn(n int) {
+	if n <= 0 || p.end.IsZero() {
+		return
+	}
+	p.end = p.end.Add(time.Duration(n) * time.Second / time.Duration(p.rate))
+	if most := time.Now().Add(p.patience); p.end.After(most) {
+		p.end = most
+	}
+}
+
+// rest stops the clock: the peer owes nothing.
+func (p *pace) rest() { p.end = time.Time{} }
+
 // timedReader is a link's stream with a deadline for each read.
 type timedReader struct{ l *link }
 
@@ -30,27 +63,29 @@ func (r timedReader) Read(p []byte) (int, error) {
 	if err := r.l.stream.SetReadDeadline(end); err != nil {
 		return 0, err
 	}
-	return r.l.stream.Read(p)
+	n, err := r.l.stream.Read(p)
+	r.l.reading.earn(n)
+	return n, err
 }
 
-// readEnd is until when the next read may wait: inside a frame for
-// ReadTimeout, between frames until the session is idle, before HELLO until the
-// end of the handshake.
+// readEnd is until when the next read may wait: inside a frame as long as the
+// peer keeps its pace, between frames until the session is idle, before HELLO
+// until the end of the handshake.
 func (l *link) readEnd(now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.ready {
 		return l.helloEnd
 	}
-	end := l.lastActive.Add(l.idleAfter)
-	if inside := now.Add(l.svc.cfg.ReadTimeout); l.in.Buffered() > 0 && inside.Before(end) {
-		end = inside
+	if l.in.Buffered() > 0 {
+		return l.reading.until(now)
 	}
-	return end
+	return l.lastActive.Add(l.idleAfter)
 }
 
 // next returns the next frame, or why the session ends.
 func (l *link) next() (oap.Frame, error) {
+	l.reading.rest()
 	for {
 		f, err := l.in.Next()
 		switch {
@@ -78,7 +113,7 @@ func (l *link) stalled(now time.Time) error {
 		return status.Errorf(status.Timeout, "session: no HELLO within %s", cfg.HandshakeTimeout)
 	case l.in.Buffered() > 0:
 		m.timeouts.WithLabelValues("read").Inc()
-		return status.Errorf(status.Timeout, "session: read: the peer stopped inside a frame")
+		return status.Errorf(status.Timeout, "session: read: the peer stopped inside a frame, or sends it slower than %s/s", cfg.MinRate)
 	case now.Before(l.lastActive.Add(l.idleAfter)):
 		return nil
 	case l.waiting():
@@ -100,21 +135,22 @@ func (l *link) waiting() bool {
 	return l.owed > 0
 }
 
-// writePiece bounds one write under one deadline, so that a slow stream that
-// makes progress is not taken for one that stands still.
+// writePiece bounds one write under one deadline, so that what a slow peer took
+// is seen before the next.
 const writePiece = 64 << 10
 
-// timedWriter is a link's stream with a deadline for each piece of a frame. A
-// write fails when a whole WriteTimeout brought nothing: between one and two of
-// them after the last byte.
+// timedWriter is a link's stream, written at the pace at which the peer must
+// take what is there for it.
 type timedWriter struct{ l *link }
 
 func (w timedWriter) Write(p []byte) (n int, err error) {
+	pace := &w.l.writing
 	for len(p) > 0 {
-		if err := w.l.stream.SetWriteDeadline(time.Now().Add(w.l.svc.cfg.WriteTimeout)); err != nil {
+		if err := w.l.stream.SetWriteDeadline(pace.until(time.Now())); err != nil {
 			return n, err
 		}
 		m, err := w.l.stream.Write(p[:min(len(p), writePiece)])
+		pace.earn(m)
 		n, p = n+m, p[m:]
 		if err != nil && (m == 0 || !isTimeout(err)) {
 			return n, err

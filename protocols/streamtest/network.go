@@ -62,6 +62,9 @@ func NewNetwork(o Options) *Network {
 	return &Network{opts: o, hosts: map[peer.ID]*Host{}, conns: map[[2]peer.ID]*Conn{}}
 }
 
+// Options are those of the network's streams.
+func (n *Network) Options() Options { return n.opts }
+
 // Host adds a host.
 func (n *Network) Host(id peer.ID) *Host {
 	n.mu.Lock()
