@@ -3,10 +3,11 @@
 // carries, so that `/limits`, the metrics and docs/reference/queues.md
 // show the same list.
 //
-// Four types cover what the node needs:
+// Five types cover what the node needs:
 //
 //   - [Gate]: N run, M wait in order, the rest get busy;
 //   - [Queue]: a bounded channel with a stated policy for when it is full;
+//   - [Lanes]: a bounded queue that is fair between keys, such as peers;
 //   - [Rate]: a token bucket;
 //   - [Budget]: permits for bytes.
 //

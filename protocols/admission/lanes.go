@@ -1,0 +1,185 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Overflow says who makes room in a queue that is full.
+type Overflow string
+
+// The policies of a full queue.
+const (
+	Reject     Overflow = "reject"      // the newcomer, if it already has its share; else the newest of who has most
+	DropOldest Overflow = "drop_oldest" // the oldest of who has most
+)
+
+// Validate refuses what is not a policy.
+func (o Overflow) Validate() error {
+	if o != Reject && o != DropOldest {
+		return fmt.Errorf("%q is not a policy: use %s or %s", string(o), Reject, DropOldest)
+	}
+	return nil
+}
+
+// Lanes is a bounded queue that is fair between keys: each has a lane of its
+// own, lanes are served in turn, and no lane runs more than its part of the
+// workers at once. Who has more waiting than others makes room when it is
+// full, so that one key can fill it but keep nobody out.
+type Lanes[K comparable, T any] struct {
+	m      *meter
+	policy Overflow
+
+	mu    sync.Mutex // only the schedule changes under it
+	rota  *rota[K, T]
+	idle  []*getter[T] // waiting in Get, the last one next: it is the warmest
+	spare []*getter[T] // as many as ever waited at once
+}
+
+// getter is a Get that waits.
+type getter[T any] struct{ item chan T } // capacity 1: who hands over never waits
+
+// Shed is an item that had to make room. Its owner answers with Err, which is
+// status.Busy with the estimated wait.
+type Shed[T any] struct {
+	Item T
+	Err  error
+}
+
+// NewLanes returns lanes for capacity items (≥ 1) waiting in all, of which
+// atOnce (≥ 1) of one key run at the same time.
+func NewLanes[K comparable, T any](r *Registry, s Spec, capacity, atOnce int, policy Overflow) *Lanes[K, T] {
+	q := &Lanes[K, T]{policy: policy, rota: newRota[K, T](capacity, max(1, atOnce))}
+	q.m = r.add(s, KindQueue, int64(capacity), func() int64 { return int64(q.Len()) })
+	return q
+}
+
+// TryPut adds an item to the lane of k. When the queue is full, either it is
+// refused with status.Busy or another item makes room, which the caller
+// answers: none is lost.
+func (q *Lanes[K, T]) TryPut(k K, v T) (*Shed[T], error) {
+	shed, waiting, ok := q.put(k, v)
+	if !ok {
+		return nil, q.m.refuse(waiting)
+	}
+	q.m.raise(waiting)
+	q.handOver()
+	if shed != nil {
+		shed.Err = q.m.refuse(waiting)
+	}
+	return shed, nil
+}
+
+// put returns what it shed and how many wait afterwards; false: v is not among
+// them.
+func (q *Lanes[K, T]) put(k K, v T) (shed *Shed[T], waiting int64, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.rota.full() {
+		if q.policy == Reject && !q.rota.shorter(k) {
+			return nil, int64(q.rota.waiting), false
+		}
+		shed = &Shed[T]{Item: q.rota.shed(q.policy == DropOldest)}
+	}
+	q.rota.put(k, v)
+	return shed, int64(q.rota.waiting), true
+}
+
+// Get waits for the next item; Done ends what it began. It returns ctx's error
+// when ctx ends first.
+func (q *Lanes[K, T]) Get(ctx context.Context) (T, error) {
+	v, g := q.next()
+	if g == nil {
+		q.m.drain.done(1, time.Now())
+		return v, nil
+	}
+	select {
+	case v = <-g.item:
+	case <-ctx.Done():
+		if q.leave(g) {
+			return v, ctx.Err()
+		}
+		v = <-g.item // handed over already
+	}
+	q.recycle(g)
+	return v, nil
+}
+
+// next returns an item, or the getter that waits for one.
+func (q *Lanes[K, T]) next() (v T, g *getter[T]) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if v, ok := q.rota.get(); ok {
+		return v, nil
+	}
+	if n := len(q.spare); n > 0 {
+		g, q.spare = q.spare[n-1], q.spare[:n-1]
+	} else {
+		g = &getter[T]{item: make(chan T, 1)}
+	}
+	q.idle = append(q.idle, g)
+	return v, g
+}
+
+// leave takes a getter out of the line; false: it is not in it any more.
+func (q *Lanes[K, T]) leave(g *getter[T]) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, o := range q.idle {
+		if o == g {
+			q.idle = append(q.idle[:i], q.idle[i+1:]...)
+			q.spare = append(q.spare, g)
+			return true
+		}
+	}
+	return false
+}
+
+func (q *Lanes[K, T]) recycle(g *getter[T]) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.spare = append(q.spare, g)
+}
+
+// Done says that an item of the lane of k, which Get returned, runs no more.
+func (q *Lanes[K, T]) Done(k K) {
+	q.mu.Lock()
+	q.rota.done(k)
+	q.mu.Unlock()
+	q.handOver()
+}
+
+// handOver gives what may be served to those who wait for it.
+func (q *Lanes[K, T]) handOver() {
+	for {
+		g, v, ok := q.pair()
+		if !ok {
+			return
+		}
+		g.item <- v
+		q.m.drain.done(1, time.Now())
+	}
+}
+
+func (q *Lanes[K, T]) pair() (g *getter[T], v T, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := len(q.idle)
+	if n == 0 {
+		return nil, v, false
+	}
+	if v, ok = q.rota.get(); !ok {
+		return nil, v, false
+	}
+	g, q.idle = q.idle[n-1], q.idle[:n-1]
+	return g, v, true
+}
+
+// Len is the number of items waiting.
+func (q *Lanes[K, T]) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.rota.waiting
+}

@@ -1,0 +1,200 @@
+package admission_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"allium/protocols/admission"
+	"allium/protocols/status"
+)
+
+// put fails the test unless the item is taken, and returns what made room.
+func put(t *testing.T, q *admission.Lanes[string, int], k string, v int) int {
+	t.Helper()
+	shed, err := q.TryPut(k, v)
+	if err != nil {
+		t.Fatalf("%s %d: %v", k, v, err)
+	}
+	if shed == nil {
+		return 0
+	}
+	wantLimit(t, shed.Err, status.Busy, "q")
+	return shed.Item
+}
+
+func wantGet(t *testing.T, q *admission.Lanes[string, int], want ...int) {
+	t.Helper()
+	for _, w := range want {
+		if v, err := q.Get(t.Context()); err != nil || v != w {
+			t.Errorf("got %d, %v; want %d", v, err, w)
+		}
+	}
+}
+
+// TestLanesMakeRoom: who has most makes room, by the policy; who has most
+// already is refused.
+func TestLanesMakeRoom(t *testing.T) {
+	for _, tc := range []struct {
+		policy        admission.Overflow
+		shed, refused int // what b's first item sheds; whether a's fifth is refused
+		order         []int
+	}{
+		{admission.Reject, 4, 1, []int{1, 10, 2, 3}},
+		{admission.DropOldest, 2, 0, []int{3, 10, 4, 5}},
+	} {
+		t.Run(string(tc.policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := admission.NewRegistry(nil)
+				q := admission.NewLanes[string, int](r, spec("q"), 4, 9, tc.policy)
+				for i := range 4 {
+					put(t, q, "a", i+1)
+				}
+				if tc.refused > 0 {
+					_, err := q.TryPut("a", 5)
+					if l := wantLimit(t, err, status.Busy, "q"); l.Current != 4 || l.Cap != 4 {
+						t.Errorf("%+v", l)
+					}
+				} else if got := put(t, q, "a", 5); got != 1 {
+					t.Errorf("%d made room for a's own", got)
+				}
+				if got := put(t, q, "b", 10); got != tc.shed {
+					t.Errorf("%d made room, want %d", got, tc.shed)
+				}
+				wantGet(t, q, tc.order...)
+				if i := r.Snapshot()[0]; i.Current != 0 || i.Peak != 4 || i.Rejected != 2 || i.Kind != admission.KindQueue {
+					t.Errorf("%+v", i)
+				}
+			})
+		})
+	}
+}
+
+// TestLanesAtOnce: one key does not hold all workers, and the next of its
+// items runs when one of them is done.
+func TestLanesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := admission.NewLanes[string, int](nil, spec("q"), 10, 2, admission.Reject)
+		for i := range 3 {
+			put(t, q, "a", i+1)
+		}
+		wantGet(t, q, 1, 2)
+		put(t, q, "b", 10)
+		wantGet(t, q, 10)
+		var wg sync.WaitGroup
+		got := 0
+		wg.Go(func() { got, _ = q.Get(t.Context()) })
+		synctest.Wait()
+		if got != 0 || q.Len() != 1 {
+			t.Errorf("got %d while two of a ran", got)
+		}
+		q.Done("b")
+		synctest.Wait()
+		q.Done("a")
+		wg.Wait()
+		if got != 3 {
+			t.Errorf("got %d", got)
+		}
+	})
+}
+
+// TestLanesGetEnds: a Get that its context ends takes nothing with it.
+func TestLanesGetEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := admission.NewLanes[string, int](nil, spec("q"), 10, 2, admission.Reject)
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := q.Get(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+			cancel()
+		}
+		put(t, q, "a", 1)
+		wantGet(t, q, 1)
+	})
+}
+
+// TestLanesLoseNothing: with producers and consumers that come and go, every
+// item is handed out, shed or refused, once.
+func TestLanesLoseNothing(t *testing.T) {
+	for _, policy := range []admission.Overflow{admission.Reject, admission.DropOldest} {
+		t.Run(string(policy), func(t *testing.T) {
+			const producers, each = 8, 500
+			q := admission.NewLanes[int, int](nil, spec("q"), 16, 2, policy)
+			var mu sync.Mutex
+			seen := map[int]int{}
+			see := func(v int) {
+				mu.Lock()
+				defer mu.Unlock()
+				seen[v]++
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var consumers, putting sync.WaitGroup
+			for range 4 {
+				consumers.Go(func() {
+					for ctx.Err() == nil {
+						short, stop := context.WithTimeout(ctx, 50*time.Microsecond)
+						if v, err := q.Get(short); err == nil {
+							see(v)
+							q.Done(v / each)
+						}
+						stop()
+					}
+				})
+			}
+			for p := range producers {
+				putting.Go(func() {
+					for i := range each {
+						shed, err := q.TryPut(p, p*each+i)
+						if err != nil {
+							see(p*each + i)
+						}
+						if shed != nil {
+							see(shed.Item)
+						}
+					}
+				})
+			}
+			putting.Wait()
+			cancel()
+			consumers.Wait()
+			for q.Len() > 0 { // nothing runs any more: every lane may be served
+				v, err := q.Get(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				see(v)
+				q.Done(v / each)
+			}
+			for v := range producers * each {
+				if seen[v] != 1 {
+					t.Fatalf("item %d was seen %d times", v, seen[v])
+				}
+			}
+		})
+	}
+}
+
+func TestOverflow(t *testing.T) {
+	for in, ok := range map[admission.Overflow]bool{"reject": true, "drop_oldest": true, "": false, "Reject": false} {
+		if err := in.Validate(); (err == nil) != ok {
+			t.Errorf("%q: %v", in, err)
+		}
+	}
+}
+
+func BenchmarkLanes(b *testing.B) {
+	q := admission.NewLanes[int, int](nil, spec("q"), 512, 32, admission.Reject)
+	b.ReportAllocs()
+	k := 0
+	for b.Loop() {
+		k = (k + 1) % 64
+		_, _ = q.TryPut(k, k)
+		v, _ := q.Get(b.Context())
+		q.Done(v)
+	}
+}
