@@ -23,9 +23,11 @@ type Config struct {
 	OpenTimeout      time.Duration   `koanf:"open_timeout" doc:"longest time to open a session, dial included"`
 	PermitWait       time.Duration   `koanf:"permit_wait" doc:"longest wait for a place among the requests in flight or in the egress queue; then busy"`
 
+	IngressPolicy admission.Overflow `koanf:"ingress_policy" doc:"who is told busy when ingress is full, always of the peer that has most waiting: reject, the newest; drop_oldest, the oldest"`
+
 	ControlRate     int64           `koanf:"control_rate" doc:"requests per second of one peer, with as many in a burst; the next is refused with busy"`
-	Ingress         int64           `koanf:"ingress" doc:"requests of all peers waiting for a worker; the next is refused with busy"`
-	Workers         int64           `koanf:"workers" doc:"requests of all peers being handled at once"`
+	Ingress         int64           `koanf:"ingress" doc:"requests of all peers waiting for a worker, which take turns by peer; what is over is refused with busy"`
+	Workers         int64           `koanf:"workers" doc:"requests of all peers being handled at once, at most half of them of one peer"`
 	EgressFrames    int64           `koanf:"egress_frames" doc:"frames of one peer promised or waiting to be written"`
 	PeerEgressBytes admission.Bytes `koanf:"peer_egress_bytes" doc:"bytes of one peer waiting to be written"`
 	EgressBytes     admission.Bytes `koanf:"egress_bytes" doc:"bytes of all peers waiting to be written"`
@@ -47,6 +49,8 @@ func DefaultConfig() Config {
 		RequestTimeout:   10 * time.Second,
 		OpenTimeout:      8 * time.Second,
 		PermitWait:       5 * time.Second,
+
+		IngressPolicy: admission.Reject,
 
 		ControlRate:     200,
 		Ingress:         512,
@@ -90,6 +94,9 @@ func (c Config) Validate() error {
 		if n.n < n.min || n.n > n.max {
 			return fmt.Errorf("session.%s is %d: must be between %d and %d", n.key, n.n, n.min, n.max)
 		}
+	}
+	if err := c.IngressPolicy.Validate(); err != nil {
+		return fmt.Errorf("session.ingress_policy: %w", err)
 	}
 	if c.RequestTimeout >= c.IdleTimeout {
 		return fmt.Errorf("session.request_timeout is %s: must be below idle_timeout, %s", c.RequestTimeout, c.IdleTimeout)

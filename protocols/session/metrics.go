@@ -16,6 +16,7 @@ type metrics struct {
 	handshakes   prometheus.Counter
 	backpressure prometheus.Counter
 	panics       prometheus.Counter
+	deaths       prometheus.Counter
 	expired      prometheus.Counter
 	timeouts     *prometheus.CounterVec // op
 	rejected     *prometheus.CounterVec // reason of OAP1 §3
@@ -31,6 +32,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		handshakes:   counter("handshake_timeouts_total", "Session streams reset because HELLO did not come in time."),
 		backpressure: counter("backpressure_events_total", "Waits for an egress or in-flight permit that ended without one."),
 		panics:       counter("session_handler_panics_total", "Requests answered with internal because their handler panicked."),
+		deaths:       counter("session_worker_deaths_total", "Workers of sessions that died; each answered its request with internal and was replaced."),
 		expired:      counter("session_requests_expired_total", "Requests dropped unrun because their deadline passed while they waited."),
 		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "io_timeouts_total", Help: "Session streams reset because a read or a write made no progress, or less than session.min_rate.",
@@ -42,7 +44,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.opened, m.closed, m.handshakes, m.backpressure, m.panics, m.expired, m.timeouts, m.rejected} {
+	for _, c := range []prometheus.Collector{m.opened, m.closed, m.handshakes, m.backpressure, m.panics, m.deaths, m.expired, m.timeouts, m.rejected} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

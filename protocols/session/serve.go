@@ -180,12 +180,16 @@ func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
 	}
 	s.inflight.add()
 	t := newTask(l, f, req, handle)
-	if err := s.ingress.TryPut(t); err != nil {
+	shed, err := s.ingress.TryPut(l.peer.id, t)
+	if err != nil {
 		t.cancel()
 		l.settle(f.CorrID)
 		l.paid()
 		l.leave()
 		return err
+	}
+	if shed != nil {
+		shed.Item.finish(Response{Err: shed.Err})
 	}
 	return nil
 }

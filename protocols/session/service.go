@@ -47,7 +47,8 @@ type Service struct {
 	m         *metrics
 	handlers  map[uint16]Handler
 
-	ingress    *admission.Queue[*task]
+	ingress    *admission.Lanes[peer.ID, *task]
+	workers    *pool
 	egress     *admission.Budget
 	places     *admission.Gate
 	rateFamily *admission.Family
@@ -85,13 +86,13 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{
+	s := &Service{
 		cfg: cfg, host: deps.Host, userAgent: deps.UserAgent, log: log, m: m, rates: rates,
 		handlers: map[uint16]Handler{},
 		peers:    map[peer.ID]*peerEntry{},
-		ingress: admission.NewQueue[*task](deps.Limits, admission.Spec{
-			Name: "session.ingress", Path: "stream reader → dispatcher", Policy: "reject: busy",
-		}, int(cfg.Ingress)),
+		ingress: admission.NewLanes[peer.ID, *task](deps.Limits, admission.Spec{
+			Name: "session.ingress", Path: "stream reader → dispatcher", Policy: "busy to who has most waiting: its newest (reject) or its oldest (drop_oldest)",
+		}, int(cfg.Ingress), int(cfg.Workers+1)/2, cfg.IngressPolicy),
 		egress: deps.Limits.NewBudget(admission.Spec{
 			Name: "session.egress", Path: "anyone → the streams' writers", Policy: "calls wait up to permit_wait, then busy; answers become busy",
 		}, int64(cfg.EgressBytes)),
@@ -101,7 +102,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		rateFamily: deps.Limits.NewFamily(admission.Spec{
 			Name: "session.control_rate", Path: "one peer → dispatcher", Policy: "reject: busy",
 		}, float64(cfg.ControlRate), int(cfg.ControlRate)),
-	}, nil
+	}
+	s.workers = &pool{want: int(cfg.Workers), work: s.work, died: s.workerDied}
+	return s, nil
 }
 
 // Handle registers the handler of an application protocol, before Run.
@@ -131,9 +134,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	workCtx, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWorkers()
 	var workers sync.WaitGroup
-	for range s.cfg.Workers {
-		workers.Go(func() { s.work(workCtx) })
-	}
+	workers.Go(func() { s.workers.run(workCtx) })
 	s.host.SetStreamHandler(ProtocolID, s.accept)
 	ready()
 

@@ -24,6 +24,9 @@ func newTask(l *link, f oap.Frame, req *Request, handle Handler) *task {
 	return t
 }
 
+// errBug answers a request whose handler panicked or ended its goroutine.
+var errBug = status.Errorf(status.Internal, "the request failed because of a bug in this node; it was logged there")
+
 // work runs tasks until ctx ends.
 func (s *Service) work(ctx context.Context) {
 	for {
@@ -35,19 +38,45 @@ func (s *Service) work(ctx context.Context) {
 	}
 }
 
-// run answers the request. One whose time passed in the queue is not handled.
+// workerDied notes the end of a worker that nobody asked to end.
+func (s *Service) workerDied(reason any, stack []byte) {
+	s.m.deaths.Inc()
+	s.log.Error("a worker died and is replaced", "panic", reason, "stack", string(stack))
+}
+
+// Workers returns how many workers are alive and how many there should be.
+// They differ while Run does not run, and between the death of a worker and its
+// replacement, 100 ms to 2 s later.
+func (s *Service) Workers() (alive, want int) { return int(s.workers.alive.Load()), s.workers.want }
+
+// run answers the request, also when the handler ends the goroutine. One whose
+// time passed in the queue is not handled.
 func (t *task) run() {
-	defer t.l.leave()
-	defer t.cancel()
-	var r Response
+	defer t.l.svc.ingress.Done(t.l.peer.id)
+	r := Response{Err: errBug}
+	defer func() { t.finish(r) }()
 	if t.ctx.Err() != nil {
 		t.l.svc.m.expired.Inc()
 		r.Err = status.Errorf(status.Timeout, "the deadline passed while the request waited")
-	} else {
-		r = t.call()
+		return
 	}
+	r = t.call()
+}
+
+// finish queues the answer; where making it panics (an error of the handler's
+// own type, say), one that says so.
+func (t *task) finish(r Response) {
+	defer t.l.leave()
+	defer t.cancel()
 	t.l.settle(t.head.CorrID)
+	answered := false
+	defer func() {
+		if !answered {
+			t.l.reply(oap.Frame{Header: t.head}, nil, errBug, true)
+		}
+	}()
 	t.l.reply(oap.Frame{Header: t.head}, r.Payload, r.Err, true)
+	answered = true
 }
 
 // call runs the handler; a panic is a bug that costs one request.
@@ -56,7 +85,7 @@ func (t *task) call() (r Response) {
 		if p := recover(); p != nil {
 			t.l.svc.m.panics.Inc()
 			t.l.svc.log.Error("request handler panicked", "proto", t.head.Proto, "op", t.req.Op, "panic", p, "stack", string(debug.Stack()))
-			r = Response{Err: status.Errorf(status.Internal, "the request failed because of a bug in this node; it was logged there")}
+			r = Response{Err: errBug}
 		}
 	}()
 	return t.handle(t.ctx, t.l.peer.id, t.req)
