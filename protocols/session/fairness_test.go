@@ -128,6 +128,9 @@ func TestFairness(t *testing.T) {
 			t.Run(fmt.Sprint(policy, " ", name), func(t *testing.T) {
 				c := crowd{honest: 31, interval: 20 * time.Millisecond, requests: 100, cost: 4 * time.Millisecond, config: session.DefaultConfig()}
 				// 8 workers at 4 ms do 2,000 requests a second; the honest ask 1,550, the flood 500.
+				if testing.Short() {
+					c.requests = 25
+				}
 				c.config.Workers, c.config.Ingress, c.config.ControlRate, c.config.IngressPolicy = 8, 24, rate, policy
 				var calm, flooded outcome
 				synctest.Test(t, func(t *testing.T) { calm = c.run(t, false) })
