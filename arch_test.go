@@ -32,6 +32,7 @@ var layers = map[string][]string{
 	"protocols/streamtest":  {},
 	"protocols/session":     {"protocols/..."},
 	"protocols/object":      {"protocols/..."},
+	"protocols/gossip":      {"protocols/admission"},
 	"protocols/dht":         {"protocols/..."},
 	"protocols/dht/routing": {"protocols/admission", "protocols/kad"},
 	"protocols/dht/guard":   {"protocols/..."},

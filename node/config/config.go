@@ -22,6 +22,7 @@ import (
 	"allium/gateway"
 	"allium/node/p2p"
 	"allium/protocols/dht"
+	"allium/protocols/gossip"
 	"allium/protocols/object"
 	"allium/protocols/session"
 	"allium/resolver"
@@ -42,6 +43,7 @@ type Config struct {
 	Session  session.Config      `koanf:"session"`
 	Object   object.Config       `koanf:"object"`
 	DHT      dht.Config          `koanf:"dht"`
+	Gossip   gossip.Config       `koanf:"gossip"`
 	Store    store.Config        `koanf:"store"`
 	Resolver resolver.Config     `koanf:"resolver"`
 	Gateway  gateway.Config      `koanf:"gateway"`
@@ -77,6 +79,7 @@ func Default(p Profile) Config {
 		Session:  session.DefaultConfig(),
 		Object:   object.DefaultConfig(),
 		DHT:      dht.DefaultConfig(),
+		Gossip:   gossip.DefaultConfig(),
 		Store:    store.DefaultConfig(),
 		Resolver: resolver.DefaultConfig(),
 		Gateway:  gateway.DefaultConfig(),
@@ -100,7 +103,7 @@ func Default(p Profile) Config {
 // Validate checks every part and names each key that is out of its bounds.
 func (c Config) Validate() error {
 	errs := []error{
-		c.Node.validate(), c.Listen.Validate(), c.Session.Validate(), c.Object.Validate(), c.DHT.Validate(),
+		c.Node.validate(), c.Listen.Validate(), c.Session.Validate(), c.Object.Validate(), c.DHT.Validate(), c.Gossip.Validate(),
 		c.Store.Validate(), c.Resolver.Validate(), c.Gateway.Validate(), c.Admin.Validate(), c.Log.validate(),
 	}
 	if c.Node.Profile != c.Listen.Profile {

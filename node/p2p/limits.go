@@ -34,6 +34,9 @@ func (c Config) streamLimits() []streamLimit {
 		// One stream per RPC: 1,024 in flight in the process (SPEC §2).
 		{"/allium/kad/1.0.0", 1024, 64, 2048 * small, 128 * small},
 		{"/allium/prov/1.0.0", 1024, 64, 2048 * small, 128 * small},
+		// One stream each way per connected peer, and one while it is replaced. No
+		// message is larger than what is reserved.
+		{"/allium/gossip/1.0.0", rcmgr.LimitVal(c.MaxConns), 2, 2 * small * rcmgr.LimitVal64(c.MaxConns), 4 * small},
 		{identify.ID, 256, 16, 512 * small, 32 * small},
 		{identify.IDPush, 256, 16, 512 * small, 32 * small},
 		{ping.ID, 64, 2, 128 * small, 4 * small},

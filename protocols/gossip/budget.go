@@ -1,0 +1,103 @@
+package gossip
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	pubsub "github.com/libp2p/go-libp2p-pubsub"
+	pb "github.com/libp2p/go-libp2p-pubsub/pb"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/admission"
+)
+
+// account is what is known of a peer beside pubsub's own score.
+type account struct {
+	frames *admission.Rate
+
+	mu       sync.Mutex
+	offences float64 // at the time at, halved every offenceHalfLife
+	at       time.Time
+}
+
+// offenceHalfLife is how fast offences are forgotten, like the invalid messages
+// that pubsub counts.
+const offenceHalfLife = 5 * time.Minute
+
+func (a *account) decayed(now time.Time) float64 {
+	return a.offences * math.Exp2(-now.Sub(a.at).Seconds()/offenceHalfLife.Seconds())
+}
+
+// offend notes something no honest node sends.
+func (a *account) offend(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.offences, a.at = a.decayed(now)+1, now
+}
+
+// penalty is the score of the offences, 0 or below.
+func (a *account) penalty(now time.Time) float64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.decayed(now)
+	return invalidWeight * n * n
+}
+
+func (s *Service) account(p peer.ID) *account {
+	if a, ok := s.peers.Get(p); ok {
+		return a
+	}
+	a := &account{frames: s.buckets.Bucket()}
+	if old, ok, _ := s.peers.PeekOrAdd(p, a); ok {
+		return old
+	}
+	return a
+}
+
+// inspect cuts from what a peer sent the messages that are not looked at any
+// further. It runs on pubsub's loop, before anything else does.
+func (s *Service) inspect(ctx context.Context, from peer.ID, rpc *pubsub.RPC) {
+	n := len(rpc.GetPublish())
+	if n == 0 {
+		return
+	}
+	s.m.rx.Add(float64(n))
+	a := s.account(from)
+	kept := rpc.Publish[:0]
+	for _, m := range rpc.Publish {
+		if reason := s.cut(ctx, a, m); reason != "" {
+			s.m.drop(reason, 1)
+			continue
+		}
+		kept = append(kept, m)
+	}
+	clear(rpc.Publish[len(kept):])
+	rpc.Publish = kept
+}
+
+// cut is why a message is dropped unseen, or empty.
+func (s *Service) cut(ctx context.Context, a *account, m *pb.Message) string {
+	if _, ok := s.topics[m.GetTopic()]; !ok {
+		a.offend(time.Now())
+		return dropTopic
+	}
+	size := len(m.GetData())
+	if size > MaxMessage {
+		a.offend(time.Now())
+		return dropOversize
+	}
+	if !take(ctx, a.frames, cost(size)) {
+		return dropBurst
+	}
+	if !take(ctx, s.total, cost(size)) {
+		return dropTotal
+	}
+	return ""
+}
+
+// take takes n tokens if they are there now; it does not wait.
+func take(ctx context.Context, r *admission.Rate, n int) bool {
+	return r.Wait(ctx, n, 0) == nil
+}

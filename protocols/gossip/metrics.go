@@ -1,0 +1,161 @@
+package gossip
+
+import (
+	pubsub "github.com/libp2p/go-libp2p-pubsub"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The reasons of gossip_dropped_total. The list is closed.
+const (
+	dropTopic     = "unknown_topic"  // of no topic this node has
+	dropOversize  = "oversize"       // more than MaxMessage
+	dropBurst     = "burst"          // beyond the budget of the peer
+	dropTotal     = "total"          // beyond the budget of all peers
+	dropGated     = "gated"          // the peer gater held its bringer off
+	dropUnsigned  = "unsigned"       // no signature
+	dropForged    = "bad_signature"  // a wrong one
+	dropSelf      = "self"           // said to be this node's own
+	dropQueue     = "validate_queue" // no room to wait for the signature check
+	dropThrottled = "validators"     // no place among the validators of its topic
+	dropRejected  = "rejected"       // by the validator, at its bringer's cost
+	dropIgnored   = "ignored"        // by the validator, at nobody's
+	dropSlow      = "undeliverable"  // no room between pubsub and the ingress queue
+	dropIngress   = "ingress"        // no room in the ingress queue
+	dropStopped   = "stopped"        // not handled or sent before the end
+	dropPeerQueue = "peer_queue"     // not sent: no room in the queue of the peer
+	dropPublish   = "publish"        // not sent: pubsub refused it
+	dropOther     = "other"          // pubsub has a reason this list has not
+)
+
+var dropReasons = []string{
+	dropTopic, dropOversize, dropBurst, dropTotal, dropGated, dropUnsigned, dropForged, dropSelf, dropQueue, dropThrottled,
+	dropRejected, dropIgnored, dropSlow, dropIngress, dropStopped, dropPeerQueue, dropPublish, dropOther,
+}
+
+// rejections are pubsub's reasons.
+var rejections = map[string]string{
+	pubsub.RejectMissingSignature:    dropUnsigned,
+	pubsub.RejectInvalidSignature:    dropForged,
+	pubsub.RejectSelfOrigin:          dropSelf,
+	pubsub.RejectValidationQueueFull: dropQueue,
+	pubsub.RejectValidationThrottled: dropThrottled,
+	pubsub.RejectValidationFailed:    dropRejected,
+	pubsub.RejectValidationIgnored:   dropIgnored,
+}
+
+// metrics of gossip. A frame is a message with its envelope.
+type metrics struct {
+	frames          *prometheus.CounterVec // dir
+	rx, tx          prometheus.Counter     // of frames
+	dropped         *prometheus.CounterVec // reason
+	refused         *prometheus.CounterVec // topic, outcome
+	duplicates      prometheus.Counter
+	delivered       prometheus.Counter
+	panics          prometheus.Counter
+	peers           *prometheus.GaugeVec // topic
+	validateSeconds prometheus.Histogram
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	m := &metrics{
+		frames: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gossip_frames_total", Help: "Gossip messages received from and sent to peers, copies included, by direction.",
+		}, []string{"dir"}),
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gossip_dropped_total", Help: "Gossip messages dropped, by reason; peer_queue and publish were to be sent, stopped may have been, the others were received.",
+		}, []string{"reason"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gossip_refused_total", Help: "Gossip messages that the validator of their topic did not accept, by its outcome.",
+		}, []string{"topic", "outcome"}),
+		duplicates: counter("gossip_duplicates_total", "Gossip messages received that had come before."),
+		delivered:  counter("gossip_delivered_total", "Gossip messages handed to the handler of their topic."),
+		panics:     counter("gossip_panics_total", "Gossip messages lost because a validator or handler panicked."),
+		peers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "gossip_peers", Help: "Peers that follow a topic and are connected.",
+		}, []string{"topic"}),
+		validateSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "gossip_validate_seconds", Help: "Time of the validator of a topic for one message.",
+			Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .01, .1},
+		}),
+	}
+	m.rx, m.tx = m.frames.WithLabelValues("rx"), m.frames.WithLabelValues("tx")
+	for _, reason := range dropReasons {
+		m.dropped.WithLabelValues(reason)
+	}
+	if reg == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{m.frames, m.dropped, m.refused, m.duplicates, m.delivered, m.panics, m.peers, m.validateSeconds} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) drop(reason string, n int) {
+	m.dropped.WithLabelValues(reason).Add(float64(n))
+}
+
+// tracer turns pubsub's events into metrics. Messages received are counted by
+// the inspector, before it cuts any.
+type tracer struct {
+	m   *metrics
+	got int // messages in the frame that pubsub's loop has before it
+}
+
+// RejectMessage implements pubsub.RawTracer.
+func (t *tracer) RejectMessage(_ *pubsub.Message, reason string) {
+	r, ok := rejections[reason]
+	if !ok {
+		r = dropOther
+	}
+	t.m.drop(r, 1)
+}
+
+// DuplicateMessage implements pubsub.RawTracer.
+func (t *tracer) DuplicateMessage(*pubsub.Message) { t.m.duplicates.Inc() }
+
+// UndeliverableMessage implements pubsub.RawTracer.
+func (t *tracer) UndeliverableMessage(*pubsub.Message) { t.m.drop(dropSlow, 1) }
+
+// SendRPC implements pubsub.RawTracer.
+func (t *tracer) SendRPC(rpc *pubsub.RPC, _ peer.ID) { t.m.tx.Add(float64(len(rpc.GetPublish()))) }
+
+// DropRPC implements pubsub.RawTracer.
+func (t *tracer) DropRPC(rpc *pubsub.RPC, _ peer.ID) { t.m.drop(dropPeerQueue, len(rpc.GetPublish())) }
+
+// RecvRPC implements pubsub.RawTracer.
+func (t *tracer) RecvRPC(rpc *pubsub.RPC) { t.got = len(rpc.GetPublish()) }
+
+// ThrottlePeer implements pubsub.RawTracer.
+func (t *tracer) ThrottlePeer(peer.ID) { t.m.drop(dropGated, t.got) }
+
+// ValidateMessage implements pubsub.RawTracer.
+func (*tracer) ValidateMessage(*pubsub.Message) {}
+
+// DeliverMessage implements pubsub.RawTracer.
+func (*tracer) DeliverMessage(*pubsub.Message) {}
+
+// OnNewOutboundStream implements pubsub.RawTracer.
+func (*tracer) OnNewOutboundStream(peer.ID, protocol.ID) {}
+
+// OnClosedOutboundStream implements pubsub.RawTracer.
+func (*tracer) OnClosedOutboundStream(peer.ID) {}
+
+// Join implements pubsub.RawTracer.
+func (*tracer) Join(string) {}
+
+// Leave implements pubsub.RawTracer.
+func (*tracer) Leave(string) {}
+
+// Graft implements pubsub.RawTracer.
+func (*tracer) Graft(peer.ID, string) {}
+
+// Prune implements pubsub.RawTracer.
+func (*tracer) Prune(peer.ID, string) {}

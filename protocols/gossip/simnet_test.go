@@ -1,0 +1,233 @@
+package gossip
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/x/simlibp2p"
+	"github.com/marcopolo/simnet"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/protocols/admission"
+)
+
+const (
+	testTopic = "/allium/1/test"
+	roundTrip = 50 * time.Millisecond
+)
+
+// simNet is a network of hosts in virtual time: use it in a synctest bubble.
+// Every host has an address of its own, and the way between any two of them
+// takes half a roundTrip.
+type simNet struct {
+	t     testing.TB
+	net   *simnet.Simnet
+	hosts []host.Host
+	side  sync.Map // address → side of a partition
+}
+
+func newSimNet(t testing.TB, n int) *simNet {
+	t.Helper()
+	sn := &simNet{t: t}
+	sn.net = &simnet.Simnet{Logger: slog.New(slog.DiscardHandler), LatencyFunc: func(p *simnet.Packet) time.Duration {
+		a, _ := sn.side.Load(p.From.String())
+		b, _ := sn.side.Load(p.To.String())
+		if a != b {
+			return 24 * time.Hour // lost
+		}
+		return roundTrip / 2
+	}}
+	for i := range n {
+		var seed [32]byte
+		binary.BigEndian.PutUint64(seed[:], uint64(i+1))
+		key, _, err := crypto.GenerateEd25519Key(rand.NewChaCha8(seed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		link := simnet.LinkSettings{BitsPerSecond: 100 * simlibp2p.OneMbps}
+		h, err := libp2p.New(libp2p.Identity(key), libp2p.ListenAddrStrings(fmt.Sprintf("/ip4/20.%d.0.1/udp/8000/quic-v1", i)),
+			simlibp2p.QUICSimnet(sn.net, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}), libp2p.DisableIdentifyAddressDiscovery(),
+			libp2p.DisableMetrics(), libp2p.ForceReachabilityPublic(), libp2p.ResourceManager(&network.NullResourceManager{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sn.hosts = append(sn.hosts, h)
+	}
+	sn.net.Start()
+	return sn
+}
+
+func (sn *simNet) close() {
+	time.Sleep(time.Second)
+	for _, h := range sn.hosts {
+		_ = h.Close()
+	}
+	sn.net.Close()
+}
+
+// split puts a host on a side of a partition; nil is where all begin.
+func (sn *simNet) split(i int, side any) {
+	ip, err := sn.hosts[i].Addrs()[0].ValueForProtocol(4)
+	if err != nil {
+		sn.t.Fatal(err)
+	}
+	sn.side.Store(net.JoinHostPort(ip, "8000"), side)
+}
+
+func (sn *simNet) connect(i, j int) {
+	sn.t.Helper()
+	err := sn.hosts[i].Connect(sn.t.Context(), peer.AddrInfo{ID: sn.hosts[j].ID(), Addrs: sn.hosts[j].Addrs()})
+	if err != nil {
+		sn.t.Fatal(err)
+	}
+}
+
+// weave connects each host to the next and to others, degree connections made
+// by each, the same in every run.
+func (sn *simNet) weave(degree int) {
+	sn.t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	n := len(sn.hosts)
+	for i := range n {
+		sn.connect(i, (i+1)%n)
+		for range degree - 1 {
+			if j := rng.IntN(n); j != i {
+				sn.connect(i, j)
+			}
+		}
+	}
+}
+
+// node is a service on a host and what came to it.
+type node struct {
+	*Service
+	host host.Host
+	reg  *prometheus.Registry
+	stop func()
+
+	mu  sync.Mutex
+	got map[string]time.Time // data → when
+	n   atomic.Int64         // handled, repetitions included
+}
+
+// has reports whether data came, and when.
+func (n *node) has(data string) (time.Time, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	at, ok := n.got[data]
+	return at, ok
+}
+
+// start runs a service on host h of the topic testTopic, which takes everything
+// unless change says otherwise.
+func start(t testing.TB, h host.Host, change func(*Config, *Topic)) *node {
+	t.Helper()
+	n := &node{host: h, reg: prometheus.NewRegistry(), got: map[string]time.Time{}}
+	cfg := DefaultConfig()
+	topic := Topic{
+		Name:     testTopic,
+		Validate: func(context.Context, peer.ID, []byte) error { return nil },
+		Handle: func(_ context.Context, m Message) {
+			n.n.Add(1)
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.got[string(m.Data)] = time.Now()
+		},
+	}
+	if change != nil {
+		change(&cfg, &topic)
+	}
+	var err error
+	n.Service, err = New(cfg, Deps{Host: h, Topics: []Topic{topic}, Metrics: n.reg, Limits: admission.NewRegistry(n.reg)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- n.Run(ctx, func() { close(ready) }) }()
+	select {
+	case <-ready:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	n.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+// startAll runs a service on every host.
+func (sn *simNet) startAll(change func(*Config, *Topic)) []*node {
+	sn.t.Helper()
+	nodes := make([]*node, len(sn.hosts))
+	for i, h := range sn.hosts {
+		nodes[i] = start(sn.t, h, change)
+	}
+	return nodes
+}
+
+func stopAll(nodes []*node) {
+	var wg sync.WaitGroup
+	for _, n := range nodes {
+		wg.Go(n.stop)
+	}
+	wg.Wait()
+}
+
+// value is a metric's value; label and its value narrow it down.
+func (n *node) value(t testing.TB, name string, label ...string) float64 {
+	t.Helper()
+	families, err := n.reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		var sum float64
+		for _, m := range f.GetMetric() {
+			match := len(label) == 0
+			for _, l := range m.GetLabel() {
+				match = match || l.GetName() == label[0] && l.GetValue() == label[1]
+			}
+			if match {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+		return sum
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+func (n *node) drops(t testing.TB, reason string) float64 {
+	return n.value(t, "gossip_dropped_total", "reason", reason)
+}
+
+// in runs f in virtual time on a network of n hosts.
+func in(t *testing.T, n int, f func(t *testing.T, sn *simNet)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		sn := newSimNet(t, n)
+		defer sn.close()
+		f(t, sn)
+	})
+}

@@ -1,0 +1,109 @@
+package gossip
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	pubsub "github.com/libp2p/go-libp2p-pubsub"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/status"
+)
+
+// validator is a topic's validator as pubsub calls it: in its pipeline, or on
+// the publisher for own messages.
+func (s *Service) validator(t Topic) pubsub.ValidatorEx {
+	return func(ctx context.Context, _ peer.ID, msg *pubsub.Message) pubsub.ValidationResult {
+		if _, ok := msg.ValidatorData.(approved); ok {
+			return pubsub.ValidationAccept
+		}
+		err := s.check(ctx, t, msg.GetFrom(), msg.GetData())
+		if err == nil {
+			return pubsub.ValidationAccept
+		}
+		outcome := status.Of(err)
+		s.m.refused.WithLabelValues(t.Name, outcome.String()).Inc()
+		if harmless(outcome) {
+			return pubsub.ValidationIgnore
+		}
+		return pubsub.ValidationReject
+	}
+}
+
+// harmless reports whether a refusal says nothing against whoever brought the
+// message.
+func harmless(o status.Outcome) bool {
+	switch o {
+	case status.Stale, status.Busy, status.RateLimit, status.Quota, status.Timeout, status.Canceled, status.Draining, status.NotReady:
+		return true
+	}
+	return false
+}
+
+// check runs a topic's validator. A panic is a bug of this node, so the message
+// is ignored.
+func (s *Service) check(ctx context.Context, t Topic, from peer.ID, data []byte) (err error) {
+	if !s.calls.enter() {
+		return status.Errorf(status.Draining, "gossip has stopped")
+	}
+	defer s.calls.leave()
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.ValidateTimeout)
+	defer cancel()
+	start := time.Now()
+	defer func() {
+		s.m.validateSeconds.Observe(time.Since(start).Seconds())
+		if p := recover(); p != nil {
+			s.m.panics.Inc()
+			s.log.Error("gossip validator panicked", "topic", t.Name, "panic", p, "stack", string(debug.Stack()))
+			err = status.Errorf(status.Busy, "the message could not be judged because of a bug in this node; it was logged")
+		}
+	}()
+	return t.Validate(ctx, from, data)
+}
+
+// calls counts calls into the topics' validators, which pubsub makes on
+// goroutines of its own, so that the last one can be waited for.
+type calls struct {
+	mu   sync.Mutex
+	on   bool
+	n    int
+	idle chan struct{} // closed by the last leave after close
+}
+
+func (c *calls) open() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.on, c.idle = true, make(chan struct{})
+}
+
+// enter reports whether a call may be made; leave follows it.
+func (c *calls) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.on {
+		c.n++
+	}
+	return c.on
+}
+
+func (c *calls) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n--; c.n == 0 && !c.on {
+		close(c.idle)
+	}
+}
+
+// close refuses further calls and waits for those being made.
+func (c *calls) close() {
+	c.mu.Lock()
+	c.on = false
+	if c.n == 0 {
+		close(c.idle)
+	}
+	idle := c.idle
+	c.mu.Unlock()
+	<-idle
+}
