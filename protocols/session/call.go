@@ -153,6 +153,8 @@ func (l *link) ask() error {
 		switch {
 		case f.Flags.IsAck():
 			err = l.svc.m.reject(l.ack(f))
+		case isHello(f):
+			err = l.svc.m.reject(errSecondHello)
 		case f.Flags.Has(oap.FlagResp):
 			err = l.answered(f)
 		case f.Flags.Has(oap.FlagReq):
@@ -196,9 +198,6 @@ func (l *link) abandon() {
 
 // unasked refuses a request from the side that answers (OAP1 §5).
 func (l *link) unasked(f oap.Frame) error {
-	if isHello(f) {
-		return l.svc.m.reject(oap.Refuse(oap.ReasonBadHello, "HELLO from the acceptor"))
-	}
 	if err := l.peer.permits.hold(l.dead); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,8 +110,12 @@ func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stre
 // run reads until the session ends and returns when nothing of it is left.
 func (l *link) run(read func() error) {
 	var writer sync.WaitGroup
-	writer.Go(l.write)
-	err := read()
+	writer.Go(func() {
+		if err := l.guarded(l.write); err != nil {
+			l.fail(err)
+		}
+	})
+	err := l.guarded(read)
 	if !graceful(err) {
 		l.fail(err)
 	}
@@ -132,6 +137,18 @@ func (l *link) run(read func() error) {
 	if wasReady {
 		l.svc.m.closed.Inc()
 	}
+}
+
+// guarded runs a reader or a writer; a panic is a bug that costs one session.
+func (l *link) guarded(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.svc.m.panics.Inc()
+			l.svc.log.Error("a session panicked", "panic", p, "stack", string(debug.Stack()))
+			err = status.Errorf(status.Internal, "session: it failed because of a bug in this node, which was logged; try again")
+		}
+	}()
+	return f()
 }
 
 // graceful reports whether a session that ends with err still sends what it
@@ -198,8 +215,8 @@ func (l *link) paid() {
 	l.svc.inflight.done()
 }
 
-// write is the stream's only writer.
-func (l *link) write() {
+// write is the stream's only writer. What it fails with it has told fail.
+func (l *link) write() error {
 	for {
 		if l.queue.Len() == 0 {
 			l.writing.rest()
@@ -209,21 +226,24 @@ func (l *link) write() {
 			break
 		}
 		if !l.send(o) {
-			return
+			return nil
 		}
 	}
 	for l.dead.Err() == nil {
 		o, ok := l.queue.TryGet()
 		if !ok || !l.send(o) {
-			return
+			break
 		}
 	}
+	return nil
 }
 
 // send writes one frame; false: the link failed.
 func (l *link) send(o *outgoing) bool {
-	err := l.out.Write(o.frame)
-	l.forget(o)
+	err := func() error {
+		defer l.forget(o) // whatever happens
+		return l.out.Write(o.frame)
+	}()
 	if err == nil {
 		return true
 	}

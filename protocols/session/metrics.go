@@ -31,7 +31,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		closed:       counter("session_close_total", "Sessions that ended after their HELLO succeeded."),
 		handshakes:   counter("handshake_timeouts_total", "Session streams reset because HELLO did not come in time."),
 		backpressure: counter("backpressure_events_total", "Waits for an egress or in-flight permit that ended without one."),
-		panics:       counter("session_handler_panics_total", "Requests answered with internal because their handler panicked."),
+		panics:       counter("session_handler_panics_total", "Panics of request handlers, readers and writers; each costs one request or one session."),
 		deaths:       counter("session_worker_deaths_total", "Workers of sessions that died; each answered its request with internal and was replaced."),
 		expired:      counter("session_requests_expired_total", "Requests dropped unrun because their deadline passed while they waited."),
 		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -109,7 +109,7 @@ func (s *Service) open(ctx context.Context, e *peerEntry, o *opening) {
 	}
 	defer s.detach(l)
 	l.run(func() error {
-		if err := l.greet(); err != nil {
+		if err := l.guarded(l.greet); err != nil { // whoever waits is told, whatever happens
 			fail(remoteError(err))
 			return err
 		}

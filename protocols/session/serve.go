@@ -32,6 +32,8 @@ func (l *link) serve() error {
 		switch {
 		case f.Flags.IsAck():
 			err = l.svc.m.reject(l.ack(f))
+		case isHello(f):
+			err = l.svc.m.reject(errSecondHello)
 		case f.Flags.Has(oap.FlagReq):
 			err = l.request(f)
 		case f.Flags.Has(oap.FlagEvent) && f.Proto != oap.ProtoControl:
@@ -73,17 +75,21 @@ func (l *link) welcome() error {
 	return nil
 }
 
-// isHello reports whether a frame is a HELLO of either side.
-func isHello(f oap.Frame) bool { return f.Proto == oap.ProtoControl && f.CorrID == 0 }
+// isHello reports whether a frame that is no ACK is a HELLO of either side.
+func isHello(f oap.Frame) bool {
+	return f.Proto == oap.ProtoControl && f.CorrID == 0 && !f.Flags.Has(oap.FlagEvent)
+}
+
+// errSecondHello refuses a HELLO of either side after the first.
+var errSecondHello = oap.Refuse(oap.ReasonBadHello, "HELLO is over")
 
 // request takes one REQ frame. The place of its answer in the egress queue is
 // taken first: a peer that does not read its answers is not read any more.
 func (l *link) request(f oap.Frame) error {
-	if err := l.peer.permits.hold(l.dead); err != nil {
+	if err := l.grant(f); err != nil { // before the answer, after which the corr_id is unknown
 		return err
 	}
-	if err := l.grant(f); err != nil { // before the answer, after which the corr_id is unknown
-		l.peer.permits.release(0)
+	if err := l.peer.permits.hold(l.dead); err != nil { // one permit at a time: two readers with one each would wait for ever
 		return err
 	}
 	err := l.svc.m.reject(l.admit(f))
@@ -111,13 +117,12 @@ func (l *link) admit(f oap.Frame) error {
 	if err := busy(l.peer.rate.Allow()); err != nil {
 		return err
 	}
-	if f.Proto == oap.ProtoControl {
-		return l.control(f)
-	}
 	handle := s.handlers[f.Proto]
 	switch {
 	case l.answering(f.CorrID):
 		return oap.Refuse(oap.ReasonDupCorr, "corr_id %d", f.CorrID)
+	case f.Proto == oap.ProtoControl:
+		return l.ping(f)
 	case handle == nil:
 		return oap.Refuse(oap.ReasonUnknownProto, "app_proto_id %d", f.Proto)
 	case !f.Flags.Has(whole):
@@ -141,12 +146,9 @@ func busy(err error) error {
 	return err
 }
 
-// control answers PING; HELLO is over.
-func (l *link) control(f oap.Frame) error {
-	switch {
-	case isHello(f):
-		return oap.Refuse(oap.ReasonBadHello, "a second HELLO")
-	case len(f.Payload) > maxPing:
+// ping answers PING.
+func (l *link) ping(f oap.Frame) error {
+	if len(f.Payload) > maxPing {
 		return status.Errorf(status.BadRequest, "PING of %d bytes, at most %d", len(f.Payload), maxPing)
 	}
 	l.reply(f, append([]byte(nil), f.Payload...), nil, false)

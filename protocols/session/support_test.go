@@ -38,7 +38,15 @@ type node struct {
 // start runs a service. prepare registers handlers; it may be nil.
 func start(t testing.TB, host *streamtest.Host, cfg session.Config, prepare func(*session.Service)) *node {
 	t.Helper()
-	n := &node{host: host, metrics: prometheus.NewRegistry()}
+	n := startOn(t, host, cfg, prepare)
+	n.host = host
+	return n
+}
+
+// startOn is start on any host.
+func startOn(t testing.TB, host session.Host, cfg session.Config, prepare func(*session.Service)) *node {
+	t.Helper()
+	n := &node{metrics: prometheus.NewRegistry()}
 	n.limits = admission.NewRegistry(n.metrics)
 	svc, err := session.New(cfg, session.Deps{
 		Host: host, UserAgent: "allium/test", Log: slog.New(slog.DiscardHandler), Metrics: n.metrics, Limits: n.limits,
