@@ -31,6 +31,16 @@ func (b *Budget) Acquire(ctx context.Context, n int64) error {
 	return nil
 }
 
+// Take takes n bytes if they are free now. Otherwise it counts no refusal: the
+// caller waits for them with Acquire.
+func (b *Budget) Take(n int64) bool {
+	if !b.s.TryAcquire(n) {
+		return false
+	}
+	b.m.take(n)
+	return true
+}
+
 // TryAcquire takes n bytes, or returns status.Busy when they are not free.
 func (b *Budget) TryAcquire(n int64) error {
 	if !b.s.TryAcquire(n) {

@@ -158,6 +158,34 @@ func TestOneWritePerFrame(t *testing.T) {
 	}
 }
 
+// TestFlushSendsTogether: frames that were added go out in one write, in
+// order; one that is refused is not among them and spoils nothing.
+func TestFlushSendsTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		frames := rapid.SliceOfN(genFrame(), 0, 8).Draw(t, "frames")
+		var out countWriter
+		w := oap.NewWriter(&out, oap.MaxFrame)
+		var want []byte
+		for _, f := range frames {
+			if err := w.Add(f); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Add(oap.Frame{}); err == nil {
+				t.Fatal("a frame that is neither request nor response nor event was added")
+			}
+			want, _ = oap.AppendFrame(want, f, oap.MaxFrame)
+		}
+		for range 2 { // the second has nothing to send
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(out.last, want) || out.calls > 1 || (out.calls == 0) != (len(frames) == 0) {
+			t.Fatalf("%d frames: %d bytes in %d writes, want %d", len(frames), len(out.last), out.calls, len(want))
+		}
+	})
+}
+
 func TestWriterRefuses(t *testing.T) {
 	req := oap.Header{Flags: oap.FlagReq | oap.FlagStart | oap.FlagEnd}
 	for name, tc := range map[string]struct {

@@ -5,12 +5,13 @@ import (
 	"io"
 )
 
-// Writer writes frames to a stream. It is not safe for concurrent use: exactly
+// Writer writes frames to a stream, each at once or several together. It is not safe for concurrent use: exactly
 // one goroutine writes to a stream (SPEC.md §5).
 type Writer struct {
 	w        io.Writer
 	maxFrame uint32
 	buf      buffer
+	n        int // bytes added and not yet flushed
 }
 
 // NewWriter returns a writer that refuses frames above maxFrame bytes (header
@@ -27,19 +28,40 @@ func (w *Writer) SetMaxFrame(n uint32) { w.maxFrame = min(n, MaxFrame) }
 // error is a *DecodeError. After any other error the stream is in an unknown
 // state and can only be reset.
 func (w *Writer) Write(f Frame) error {
+	if err := w.Add(f); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// Add puts f behind the frames that the next Flush sends. A frame that a reader
+// would refuse is not added: the error is a *DecodeError. The caller bounds
+// what it adds: with one frame at most MaxFrame bytes, with more 64 KiB in all.
+func (w *Writer) Add(f Frame) error {
 	n, err := f.seal(w.maxFrame)
 	if err != nil {
 		return err
 	}
-	if len(w.buf.b) < n {
-		w.buf.grow(n, nil)
+	if end := w.n + n; len(w.buf.b) < end {
+		w.buf.grow(end, w.buf.b[:w.n])
 	}
-	p := w.buf.b[:n]
+	p := w.buf.b[w.n : w.n+n]
 	f.put(p)
 	copy(p[HeaderSize:], f.Cap)
 	copy(p[HeaderSize+len(f.Cap):], f.Payload)
-	err = w.write(p)
+	w.n += n
+	return nil
+}
+
+// Flush sends what was added in one Write call of the stream. After an error
+// the stream is in an unknown state and can only be reset.
+func (w *Writer) Flush() error {
+	if w.n == 0 {
+		return nil
+	}
+	err := w.write(w.buf.b[:w.n])
 	w.buf.release()
+	w.n = 0
 	return err
 }
 

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/oap"
@@ -48,26 +50,50 @@ func BenchmarkCall(b *testing.B) {
 	})
 }
 
-// BenchmarkOpenSessions is what an idle session costs the side that accepted
-// it: memory and goroutines, the streams themselves not counted.
+// BenchmarkOpenSessions is what ten thousand idle sessions cost the side that
+// accepted them, each: memory and goroutines, the streams themselves and what
+// the dialling side holds not counted.
 func BenchmarkOpenSessions(b *testing.B) {
+	const sessions = 10_000
+	for b.Loop() {
+		openSessions(b, sessions)
+	}
+}
+
+func openSessions(b *testing.B, sessions int) {
 	net := streamtest.NewNetwork(streamtest.Options{})
 	defer net.Close()
-	server := start(b, net.Host("server"), session.DefaultConfig(), echo)
+	cfg := session.DefaultConfig()
+	cfg.IdleTimeout = time.Hour
+	server := start(b, net.Host("server"), cfg, echo)
 	defer server.stop()
-	memory := func() float64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return float64(m.HeapAlloc + m.StackInuse)
+	wires := make([]*wire, sessions)
+	held := net.Host("held") // takes streams and does nothing with them
+	held.SetStreamHandler(session.ProtocolID, func(s network.Stream) { _, _ = s.Read(make([]byte, 1)) })
+	open := func(to peer.ID, hello bool) (bytes, goroutines float64) {
+		before, n := memory(), runtime.NumGoroutine()
+		for i := range wires {
+			wires[i] = dial(b, net.Host(peer.ID(fmt.Sprint(to, i))), to)
+			if hello {
+				wires[i].hello()
+				wires[i].ask(1, `{"op":"x"}`)
+				wires[i].wantAnswer(1, 200, `{"op":"x"}`)
+			}
+		}
+		return (memory() - before) / float64(sessions), float64(runtime.NumGoroutine()-n) / float64(sessions)
 	}
-	before, goroutines := memory(), runtime.NumGoroutine()
-	n := 0
-	for b.Loop() {
-		dial(b, net.Host(peer.ID(fmt.Sprint("peer ", n))), "server").hello()
-		n++
-	}
-	b.StopTimer()
-	b.ReportMetric((memory()-before)/float64(n), "B/session")
-	b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/float64(n), "goroutines/session")
+	bare, one := open("held", false)
+	all, two := open("server", true)
+	b.ReportMetric(all-bare, "B/session")
+	b.ReportMetric(two-one+1, "goroutines/session")
+	runtime.KeepAlive(wires)
+}
+
+// memory is what the heap and the stacks of goroutines take after a collection.
+func memory() float64 {
+	runtime.GC()
+	runtime.GC() // what pools held goes with the second
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc + m.StackInuse)
 }

@@ -41,6 +41,9 @@ func (s *Service) Ping(ctx context.Context, p peer.ID) (time.Duration, error) {
 }
 
 func (s *Service) ask(ctx context.Context, p peer.ID, proto uint16, payload []byte, ping bool) ([]byte, error) {
+	if ctx.Err() != nil {
+		return nil, remoteError(context.Cause(ctx))
+	}
 	for again := true; ; again = false {
 		l, err := s.session(ctx, p)
 		if err != nil {
@@ -55,9 +58,7 @@ func (s *Service) ask(ctx context.Context, p peer.ID, proto uint16, payload []by
 
 // call sends one request over the link and waits for its answer.
 func (l *link) call(ctx context.Context, proto uint16, payload []byte, ping bool) ([]byte, error) {
-	ctx, done := l.within(ctx)
-	defer done()
-	if err := l.peer.permits.acquire(ctx, l.slots, 1); err != nil {
+	if err := l.peer.permits.acquire(ctx, l.dead, l.slots, 1); err != nil {
 		return nil, remoteError(err)
 	}
 	x, err := l.start(ctx, proto, payload, ping)
@@ -65,59 +66,65 @@ func (l *link) call(ctx context.Context, proto uint16, payload []byte, ping bool
 		l.slots.Release(1)
 		return nil, remoteError(err)
 	}
+	over := ctx
 	select {
 	case a := <-x.answer:
-		return a.payload, a.err
+		return l.take(x, a)
 	case <-ctx.Done():
+	case <-l.dead.Done():
+		over = l.dead
 	}
 	select {
 	case a := <-x.answer: // it came at the same time
-		return a.payload, a.err
+		return l.take(x, a)
 	default:
-		return nil, remoteError(context.Cause(ctx))
+		return nil, remoteError(context.Cause(over))
 	}
 }
 
-// within returns ctx, ended also when the link ends, with the link's cause.
-func (l *link) within(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.dead, func() { cancel(context.Cause(l.dead)) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
+// take returns what a call was answered.
+func (l *link) take(x *exchange, a answer) ([]byte, error) {
+	if a.last {
+		l.svc.exchanges.Put(x)
 	}
+	return a.payload, a.err
 }
 
 // start puts a request in flight and in the egress queue.
 func (l *link) start(ctx context.Context, proto uint16, payload []byte, ping bool) (*exchange, error) {
-	o := &outgoing{frame: oap.Frame{Header: oap.Header{Flags: whole, Proto: proto}}}
+	flags := whole
 	if !ping {
 		payload = withDeadline(ctx, payload)
 	}
 	if l.compress && len(payload) >= compressAbove {
 		if z, ok := oap.Compress(nil, payload, l.maxFrame.Load()); ok {
-			payload, o.frame.Flags = z, o.frame.Flags|oap.FlagComp
+			payload, flags = z, flags|oap.FlagComp
 		}
 	}
 	if most := int(l.maxFrame.Load()) - oap.HeaderSize; len(payload) > most {
 		return nil, status.Errorf(status.FrameOversize, "session: request of %d bytes, a frame to this peer holds %d", len(payload), most)
 	}
-	o.frame.Payload, o.charged = payload, int64(len(payload))
-	if err := l.peer.permits.frame(ctx); err != nil {
+	charged := int64(len(payload))
+	if err := l.peer.permits.frame(ctx, l.dead); err != nil {
 		return nil, err
 	}
-	if err := l.peer.permits.charge(ctx, o.charged); err != nil {
-		l.peer.permits.release(0)
+	if err := l.peer.permits.charge(ctx, l.dead, charged); err != nil {
+		l.peer.permits.release(1, 0)
 		return nil, err
 	}
-	x := &exchange{ping: ping, sent: 1, answer: make(chan answer, 1)}
+	x, again := l.svc.exchanges.Get().(*exchange)
+	if !again {
+		x = &exchange{answer: make(chan answer, 1)}
+	}
+	x.ping, x.sent, x.acked = ping, 1, 0
 	corr, err := l.register(x)
 	if err != nil {
-		l.peer.permits.release(o.charged)
+		l.peer.permits.release(1, charged)
 		return nil, err
 	}
 	defer l.leave()
-	o.frame.CorrID = corr
+	o := outgoingFrame(oap.Header{Flags: flags, Proto: proto, CorrID: corr})
+	o.frame.Payload, o.charged = payload, charged
 	l.put(o)
 	return x, nil
 }
@@ -191,9 +198,7 @@ func (l *link) abandon() {
 	clear(l.flight)
 	l.shut = true
 	l.mu.Unlock()
-	for range n {
-		l.svc.inflight.done()
-	}
+	l.svc.inflight.done(n)
 }
 
 // unasked refuses a request from the side that answers (OAP1 §5).
@@ -233,7 +238,7 @@ func (l *link) answered(f oap.Frame) error {
 		return nil
 	}
 	l.slots.Release(1)
-	l.svc.inflight.done()
+	l.svc.inflight.done(1)
 	return l.grant(f)
 }
 
@@ -249,5 +254,5 @@ func decodeAnswer(f oap.Frame) (answer, error) {
 	if !f.Flags.Has(oap.FlagEnd) {
 		return answer{err: status.Errorf(status.Upstream, "session: the peer answered in several frames, which sessions do not carry")}, nil
 	}
-	return answer{payload, oap.PayloadError(f.Code, payload)}, nil
+	return answer{payload: payload, err: oap.PayloadError(f.Code, payload), last: true}, nil
 }

@@ -5,24 +5,25 @@
 // Invariants:
 //
 //   - One goroutine reads a stream and one writes it. Readers never write: they
-//     queue frames for the writer.
+//     queue frames for the writer, which is started for a frame that finds none
+//     and ends when the queue is empty, so that an idle session has none.
 //   - A frame is queued only under a frame permit, taken before the frame
 //     exists, and bytes are charged to the peer and to the node. A reader that
 //     gets no permit reads no further, so a peer that does not read its answers
 //     stops its own stream and nobody else's.
 //   - A session ends once, for one reason. Refused frames reset it with 0xA100
-//   - index; a stop or a close loses nothing that was answered.
+//     plus the index; a stop or a close loses nothing that was answered.
 //   - No lock is held across I/O, a channel operation or a call-back. Lock
 //     order: Service.mu, link.mu, inflight.mu.
 //
 // One request, walked through: Call finds the session with the peer or opens
 // one, waits for one of the peer's max_inflight places and for egress permits,
-// and puts the request in flight. The writer sends it. At the other end the
-// reader takes a permit for the answer, checks rate, corr_id, protocol and
-// limits, and queues the request for a worker; the worker runs the handler
-// under the request's deadline and queues the answer under the permit. The
-// caller's reader finds the call by its corr_id and hands it the payload or the
-// error.
+// and puts the request in flight. The writer sends it, with whatever else is
+// queued by then. At the other end the reader takes a permit for the answer,
+// checks rate, corr_id, protocol and limits, and queues the request for a
+// worker; the worker runs the handler under the request's deadline and queues
+// the answer under the permit. The caller's reader finds the call by its
+// corr_id and hands it the payload or the error.
 //
 // Control frames are told apart by the header alone: app_proto_id 0 with
 // corr_id 0 is HELLO when it is a request or response and GOAWAY when it is an

@@ -22,9 +22,9 @@ func TestRealHosts(t *testing.T) {
 		t.Run(strings.Split(addr, "/")[3], func(t *testing.T) {
 			a, b := realHost(t, addr), realHost(t, addr)
 			a.Peerstore().AddAddrs(b.ID(), b.Addrs(), peerstore.PermanentAddrTTL)
-			client, stopClient := runOn(t, a, nil)
+			client, stopClient := runOn(t, a, session.DefaultConfig(), nil)
 			defer stopClient()
-			server, stopServer := runOn(t, b, echo)
+			server, stopServer := runOn(t, b, session.DefaultConfig(), echo)
 			defer stopServer()
 
 			var wg sync.WaitGroup
@@ -51,7 +51,7 @@ func TestRealHosts(t *testing.T) {
 	}
 }
 
-func realHost(t *testing.T, addr string) host.Host {
+func realHost(t testing.TB, addr string) host.Host {
 	t.Helper()
 	h, err := libp2p.New(libp2p.ListenAddrStrings(addr), libp2p.DisableRelay())
 	if err != nil {
@@ -62,9 +62,9 @@ func realHost(t *testing.T, addr string) host.Host {
 }
 
 // runOn runs a service on a host until stop.
-func runOn(t *testing.T, h host.Host, prepare func(*session.Service)) (s *session.Service, stop func()) {
+func runOn(t testing.TB, h host.Host, cfg session.Config, prepare func(*session.Service)) (s *session.Service, stop func()) {
 	t.Helper()
-	s, err := session.New(session.DefaultConfig(), session.Deps{Host: h, UserAgent: "allium/test"})
+	s, err := session.New(cfg, session.Deps{Host: h, UserAgent: "allium/test"})
 	if err != nil {
 		t.Fatal(err)
 	}

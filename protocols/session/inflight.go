@@ -19,9 +19,9 @@ func (i *inflight) add() {
 	i.n++
 }
 
-func (i *inflight) done() {
+func (i *inflight) done(n int) {
 	i.mu.Lock()
-	i.n--
+	i.n -= n
 	zero := i.zero
 	if i.n > 0 {
 		zero = nil

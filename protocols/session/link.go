@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -27,20 +28,20 @@ type link struct {
 	stream network.Stream
 	opened bool // by us: we ask and the peer answers; else the reverse
 
-	in    *oap.Reader                 // the reader's
-	out   *oap.Writer                 // the writer's
-	queue *admission.Queue[*outgoing] // to the writer
+	in      *oap.Reader // the reader's, as is
+	readBy  time.Time   // the read deadline of the stream
+	out     *oap.Writer // the writer's, as is
+	writeBy time.Time   // the write deadline of the stream
 
 	dead   context.Context // ends with the link; its cause is why
 	cancel context.CancelCauseFunc
-	open   context.Context // ends when nothing is queued any more: the writer sends what is left
-	finish context.CancelFunc
 	ended  atomic.Bool // dead is over and the stream closed or reset
 
 	reading pace // the reader's: from the first bytes of a frame to its last
 	writing pace // the writer's: while frames wait for the peer to take them
 
 	producers sync.WaitGroup // between enter and leave
+	writer    sync.WaitGroup // the goroutine of write, while there is one
 	idleAfter time.Duration
 	helloEnd  time.Time
 
@@ -58,7 +59,8 @@ type link struct {
 	lastActive time.Time            // last request or answer; pings do not count
 	flight     map[uint64]*exchange // requests not yet answered, by corr_id
 	lastCorr   uint64
-	owed       int // answers promised and not yet written
+	owed       int    // answers promised and not yet written
+	egress     egress // to the writer
 }
 
 // exchange is a request in flight.
@@ -73,13 +75,7 @@ type exchange struct {
 type answer struct {
 	payload []byte
 	err     error
-}
-
-// outgoing is a frame on its way to the writer.
-type outgoing struct {
-	frame   oap.Frame
-	charged int64 // bytes taken from the budgets
-	final   bool  // the answer to a request: what a drain waits for
+	last    bool // the exchange is out of flight: nobody but the call knows it any more
 }
 
 // newLink makes a link that is not running yet.
@@ -87,7 +83,6 @@ func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stre
 	now := time.Now()
 	l := &link{
 		svc: s, peer: e, stream: stream, opened: opened,
-		queue:     admission.NewQueue[*outgoing](nil, admission.Spec{Name: "session.egress_frames"}, int(s.cfg.EgressFrames)),
 		helloEnd:  now.Add(s.cfg.HandshakeTimeout),
 		idleAfter: s.cfg.IdleTimeout,
 		since:     now,
@@ -103,18 +98,11 @@ func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stre
 	l.in = oap.NewReader(timedReader{l}, oap.MinMaxFrame)
 	l.out = oap.NewWriter(timedWriter{l}, oap.MaxFrame)
 	l.dead, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx)) // fail ends it, nothing else
-	l.open, l.finish = context.WithCancel(l.dead)
 	return l
 }
 
 // run reads until the session ends and returns when nothing of it is left.
 func (l *link) run(read func() error) {
-	var writer sync.WaitGroup
-	writer.Go(func() {
-		if err := l.guarded(l.write); err != nil {
-			l.fail(err)
-		}
-	})
 	err := l.guarded(read)
 	if !graceful(err) {
 		l.fail(err)
@@ -124,16 +112,9 @@ func (l *link) run(read func() error) {
 	wasReady := l.ready
 	l.mu.Unlock()
 	l.producers.Wait()
-	l.finish()
-	writer.Wait()
+	l.writer.Wait()
 	l.fail(err)
-	for {
-		o, ok := l.queue.TryGet()
-		if !ok {
-			break
-		}
-		l.forget(o)
-	}
+	l.forget(l.egress.take(math.MaxInt))
 	if wasReady {
 		l.svc.m.closed.Inc()
 	}
@@ -191,70 +172,6 @@ func (l *link) enter() bool {
 
 func (l *link) leave() { l.producers.Done() }
 
-// put queues a frame whose permit is held.
-func (l *link) put(o *outgoing) {
-	if err := l.queue.TryPut(o); err != nil {
-		l.forget(o) // as many places as permits: not reached
-		l.fail(err)
-	}
-}
-
-// forget gives back what a frame held, sent or not.
-func (l *link) forget(o *outgoing) {
-	l.peer.permits.release(o.charged)
-	if o.final {
-		l.paid()
-	}
-}
-
-// paid ends what dispatch began.
-func (l *link) paid() {
-	l.mu.Lock()
-	l.owed--
-	l.mu.Unlock()
-	l.svc.inflight.done()
-}
-
-// write is the stream's only writer. What it fails with it has told fail.
-func (l *link) write() error {
-	for {
-		if l.queue.Len() == 0 {
-			l.writing.rest()
-		}
-		o, err := l.queue.Get(l.open)
-		if err != nil {
-			break
-		}
-		if !l.send(o) {
-			return nil
-		}
-	}
-	for l.dead.Err() == nil {
-		o, ok := l.queue.TryGet()
-		if !ok || !l.send(o) {
-			break
-		}
-	}
-	return nil
-}
-
-// send writes one frame; false: the link failed.
-func (l *link) send(o *outgoing) bool {
-	err := func() error {
-		defer l.forget(o) // whatever happens
-		return l.out.Write(o.frame)
-	}()
-	if err == nil {
-		return true
-	}
-	if isTimeout(err) {
-		l.svc.m.timeouts.WithLabelValues("write").Inc()
-		err = status.Errorf(status.Timeout, "session: write: the peer takes nothing, or less than %s/s: %w", l.svc.cfg.MinRate, err)
-	}
-	l.fail(err)
-	return false
-}
-
 // greeted makes the link usable after both HELLOs. maxInflight counts for what
 // we ask only.
 func (l *link) greeted(agent string, maxFrame uint32, maxInflight int64, compress bool) {
@@ -298,6 +215,9 @@ func (l *link) grant(f oap.Frame) error {
 	if err := l.peer.permits.hold(l.dead); err != nil {
 		return err
 	}
-	l.put(&outgoing{frame: oap.AckFrame(f.Header, 1)})
+	ack := oap.AckFrame(f.Header, 1)
+	o := outgoingFrame(ack.Header)
+	o.frame.Payload = ack.Payload
+	l.put(o)
 	return nil
 }

@@ -54,6 +54,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 
 // reject counts err if it is the refusal of a frame, and returns it.
 func (m *metrics) reject(err error) error {
+	if err == nil {
+		return nil
+	}
 	var de *oap.DecodeError
 	if errors.As(err, &de) {
 		m.rejected.WithLabelValues(de.Reason.String()).Inc()

@@ -132,10 +132,9 @@ func (l *link) greet() error {
 	if err := l.peer.permits.hold(l.dead); err != nil {
 		return err
 	}
-	l.put(&outgoing{frame: oap.Frame{
-		Header:  oap.Header{Flags: whole, Proto: oap.ProtoControl},
-		Payload: oap.HelloRequest{UA: l.svc.userAgent, Features: []string{"verified-range", oap.FeatureCompZstd}}.Encode(),
-	}})
+	o := outgoingFrame(oap.Header{Flags: whole, Proto: oap.ProtoControl})
+	o.frame.Payload = oap.HelloRequest{UA: l.svc.userAgent, Features: []string{"verified-range", oap.FeatureCompZstd}}.Encode()
+	l.put(o)
 	f, err := l.next()
 	if errors.Is(err, errEnded) {
 		err = status.Errorf(status.TransportDown, "session: the peer closed the stream instead of answering HELLO")

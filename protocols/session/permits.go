@@ -21,22 +21,27 @@ type permits struct {
 
 // hold takes a frame permit for a reader. It waits as long as it takes: the
 // writers that hold the permits get on or fail within write_timeout.
-func (p *permits) hold(ctx context.Context) error { return p.frames.Acquire(ctx, 1) }
+func (p *permits) hold(dead context.Context) error {
+	if p.frames.Take(1) {
+		return nil
+	}
+	return p.frames.Acquire(dead, 1)
+}
 
 // frame takes a frame permit for a call, waiting at most p.wait; then status
 // busy.
-func (p *permits) frame(ctx context.Context) error { return p.acquire(ctx, p.frames, 1) }
+func (p *permits) frame(ctx, dead context.Context) error { return p.acquire(ctx, dead, p.frames, 1) }
 
 // charge takes n bytes, waiting at most p.wait for each budget; then status
 // busy.
-func (p *permits) charge(ctx context.Context, n int64) error {
+func (p *permits) charge(ctx, dead context.Context, n int64) error {
 	if n == 0 {
 		return nil
 	}
-	if err := p.acquire(ctx, p.bytes, n); err != nil {
+	if err := p.acquire(ctx, dead, p.bytes, n); err != nil {
 		return err
 	}
-	if err := p.acquire(ctx, p.node, n); err != nil {
+	if err := p.acquire(ctx, dead, p.node, n); err != nil {
 		p.bytes.Release(n)
 		return err
 	}
@@ -58,27 +63,34 @@ func (p *permits) tryCharge(n int64) error {
 	return nil
 }
 
-// release gives a frame permit and n bytes back.
-func (p *permits) release(n int64) {
-	if n > 0 {
-		p.node.Release(n)
-		p.bytes.Release(n)
+// release gives frame permits and bytes back.
+func (p *permits) release(frames, bytes int64) {
+	if bytes > 0 {
+		p.node.Release(bytes)
+		p.bytes.Release(bytes)
 	}
-	p.frames.Release(1)
+	p.frames.Release(frames)
 }
 
-// acquire takes n of b, waiting until ctx's deadline and at most p.wait; then
-// status busy.
-func (p *permits) acquire(ctx context.Context, b *admission.Budget, n int64) error {
+// acquire takes n of b, waiting until ctx's deadline, the end of the session
+// and at most p.wait; then status busy.
+func (p *permits) acquire(ctx, dead context.Context, b *admission.Budget, n int64) error {
+	if b.Take(n) {
+		return nil
+	}
 	bounded, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
+	defer context.AfterFunc(dead, cancel)()
 	err := b.Acquire(bounded, n)
 	if err == nil || bounded.Err() == nil {
 		return err
 	}
 	p.m.backpressure.Inc()
+	if cause := context.Cause(dead); cause != nil {
+		return cause
+	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
-		return cause // the caller gave up or the session ended
+		return cause // the caller gave up
 	}
 	return b.TryAcquire(n) // types and counts the refusal
 }

@@ -51,21 +51,39 @@ func (p *pace) earn(n int) {
 // rest stops the clock: the peer owes nothing.
 func (p *pace) rest() { p.end = time.Time{} }
 
+// rearm is the part of the patience at the end of which a deadline is set anew,
+// so that none passes while bytes come in: yamux may lose the window update of
+// bytes that it hands out then.
+const rearm = 8
+
+// stale reports whether a deadline that is set must be set again to wait until
+// end. To set one costs a timer: one that comes too early is left, and the wait
+// begins again when it has passed.
+func stale(set, end, now time.Time, patience time.Duration) bool {
+	return set.After(end) || set.Sub(now) < patience/rearm
+}
+
 // timedReader is a link's stream with a deadline for each read.
 type timedReader struct{ l *link }
 
 func (r timedReader) Read(p []byte) (int, error) {
-	now := time.Now()
-	end := r.l.readEnd(now)
-	if !end.After(now) {
-		return 0, deadlineError{}
+	l, now := r.l, time.Now()
+	end := l.readEnd(now)
+	for end.After(now) {
+		if stale(l.readBy, end, now, l.reading.patience) {
+			if err := l.stream.SetReadDeadline(end); err != nil {
+				return 0, err
+			}
+			l.readBy = end
+		}
+		n, err := l.stream.Read(p)
+		l.reading.earn(n)
+		if n > 0 || !isTimeout(err) {
+			return n, err
+		}
+		now = time.Now()
 	}
-	if err := r.l.stream.SetReadDeadline(end); err != nil {
-		return 0, err
-	}
-	n, err := r.l.stream.Read(p)
-	r.l.reading.earn(n)
-	return n, err
+	return 0, deadlineError{}
 }
 
 // readEnd is until when the next read may wait: inside a frame as long as the
@@ -144,15 +162,23 @@ const writePiece = 64 << 10
 type timedWriter struct{ l *link }
 
 func (w timedWriter) Write(p []byte) (n int, err error) {
-	pace := &w.l.writing
+	l, pace := w.l, &w.l.writing
 	for len(p) > 0 {
-		if err := w.l.stream.SetWriteDeadline(pace.until(time.Now())); err != nil {
-			return n, err
+		now := time.Now()
+		end := pace.until(now)
+		if !end.After(now) {
+			return n, deadlineError{}
 		}
-		m, err := w.l.stream.Write(p[:min(len(p), writePiece)])
+		if stale(l.writeBy, end, now, pace.patience) {
+			if err := l.stream.SetWriteDeadline(end); err != nil {
+				return n, err
+			}
+			l.writeBy = end
+		}
+		m, err := l.stream.Write(p[:min(len(p), writePiece)])
 		pace.earn(m)
 		n, p = n+m, p[m:]
-		if err != nil && (m == 0 || !isTimeout(err)) {
+		if err != nil && !isTimeout(err) {
 			return n, err
 		}
 	}

@@ -64,13 +64,12 @@ func (l *link) welcome() error {
 		return err
 	}
 	cfg := &l.svc.cfg
-	l.put(&outgoing{frame: oap.Frame{
-		Header: oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: uint16(status.OK.Code()), Proto: oap.ProtoControl},
-		Payload: oap.HelloResponse{
-			MaxFrame: uint32(cfg.MaxFrame), MaxInflight: uint32(cfg.MaxInflight), CreditWindow: uint32(cfg.CreditWindow),
-			FlagsSupported: oap.FlagsKnown, Versions: []uint16{oap.Version}, Transports: []string{"quic-v1", "tcp"},
-		}.Encode(),
-	}})
+	o := outgoingFrame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: uint16(status.OK.Code()), Proto: oap.ProtoControl})
+	o.frame.Payload = oap.HelloResponse{
+		MaxFrame: uint32(cfg.MaxFrame), MaxInflight: uint32(cfg.MaxInflight), CreditWindow: uint32(cfg.CreditWindow),
+		FlagsSupported: oap.FlagsKnown, Versions: []uint16{oap.Version}, Transports: []string{"quic-v1", "tcp"},
+	}.Encode()
+	l.put(o)
 	l.greeted(h.UA, uint32(cfg.MaxFrame), 0, slices.Contains(h.Features, oap.FeatureCompZstd))
 	return nil
 }
@@ -97,7 +96,7 @@ func (l *link) request(f oap.Frame) error {
 		return nil
 	}
 	if resets(err) {
-		l.peer.permits.release(0)
+		l.peer.permits.release(1, 0)
 		return err
 	}
 	l.reply(f, nil, err, false)
@@ -139,6 +138,9 @@ func (l *link) admit(f oap.Frame) error {
 
 // busy turns the registry's rate_limit into the busy that SPEC §2 asks for.
 func busy(err error) error {
+	if err == nil {
+		return nil
+	}
 	var e *status.Error
 	if errors.As(err, &e) {
 		e.Outcome = status.Busy
@@ -186,7 +188,7 @@ func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
 	if err != nil {
 		t.cancel()
 		l.settle(f.CorrID)
-		l.paid()
+		l.paid(1)
 		l.leave()
 		return err
 	}
@@ -211,9 +213,8 @@ func (l *link) settle(corr uint64) {
 // Bytes that the budgets do not have now make the answer busy: a worker does
 // not wait for a peer that does not read.
 func (l *link) reply(f oap.Frame, payload []byte, err error, final bool) {
-	o := &outgoing{final: final, frame: oap.Frame{Header: oap.Header{
-		Flags: oap.FlagResp | oap.FlagEnd, Proto: f.Proto, CorrID: f.CorrID,
-	}}}
+	o := outgoingFrame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Proto: f.Proto, CorrID: f.CorrID})
+	o.final = final
 	if err == nil {
 		err = l.fill(o, payload)
 	}
@@ -254,8 +255,7 @@ func (l *link) goAway(d time.Duration) {
 	if l.maxFrame.Load() == 0 || l.peer.permits.frames.TryAcquire(1) != nil {
 		return
 	}
-	l.put(&outgoing{frame: oap.Frame{
-		Header:  oap.Header{Flags: oap.FlagEvent, Proto: oap.ProtoControl},
-		Payload: oap.GoAway{DrainMS: d.Milliseconds()}.Encode(),
-	}})
+	o := outgoingFrame(oap.Header{Flags: oap.FlagEvent, Proto: oap.ProtoControl})
+	o.frame.Payload = oap.GoAway{DrainMS: d.Milliseconds()}.Encode()
+	l.put(o)
 }

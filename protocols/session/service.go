@@ -54,6 +54,8 @@ type Service struct {
 	rateFamily *admission.Family
 	rates      *lru.Cache[peer.ID, *admission.Rate] // outlives the sessions, so that a new one brings no new burst
 
+	exchanges sync.Pool // *exchange: of calls that were answered, for the next ones
+
 	inflight inflight
 	draining atomic.Bool
 	wg       sync.WaitGroup // links and openings
