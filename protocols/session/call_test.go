@@ -60,6 +60,7 @@ func TestOpener(t *testing.T) {
 			if r.took != 3*time.Second || c.n.metric(t, "handshake_timeouts_total") != 1 {
 				t.Errorf("after %s", r.took)
 			}
+			synctest.Wait() // the call is told before the stream is reset
 			w.wantReset(0)
 		}},
 		{"HELLO is answered with something else", func(t *testing.T, c *calls, in <-chan *wire) {
