@@ -67,6 +67,19 @@ func (n *Node) bootstrapGate() Reading {
 	return r
 }
 
+// workersGate needs three quarters of the goroutines that answer the requests of
+// peers. One that dies is replaced within two seconds.
+func (n *Node) workersGate() Reading {
+	if !n.started.Load() {
+		return yesNo(true, "") // the gate before says so
+	}
+	alive, want := n.sessions.Workers()
+	return Reading{
+		Have: int64(alive), Need: int64(want) - int64(want)/4, RetryAfter: time.Second,
+		Fix: "workers of sessions died of a bug and are being replaced; the log says of which: report it with its stack",
+	}
+}
+
 // tableGate needs 60 % of what the buckets of the routing table can hold in a
 // network of the estimated size. A node that has no seeds is the first of its
 // network until somebody comes.

@@ -4,7 +4,7 @@
 // [New] checks the configuration and starts nothing. [Node.Run] starts, each
 // stage waiting for the one before:
 //
-//	store → amnesia → host → sessions → object server → records → DHT → resolver → repairs → gateway → ready
+//	store → amnesia → host → sessions → object server → records → DHT → resolver → repairs → pressure → gateway → ready
 //
 // and, when its context ends, a service fails for good or Drain is called:
 // readiness turns false, every service stops admitting (503 draining, GOAWAY),
@@ -70,6 +70,7 @@ type Node struct {
 	limits   *admission.Registry
 	services *supervise.Group
 	board    *Board
+	pressure *pressure
 	key      crypto.PrivKey
 	amnesia  *amnesia
 	store    *store.Store
@@ -111,6 +112,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		drain:    make(chan struct{}),
 	}
 	n.amnesia = newAmnesia(cfg, deps.Guard, deps.Log, registry)
+	n.pressure = newPressure(n.limits, registry)
 	n.board = NewBoard(n.gates()...)
 	var err error
 	if n.socket, err = client.SocketPath(home); err != nil {
@@ -152,7 +154,7 @@ func (n *Node) Run(ctx context.Context, ready func()) error {
 // start runs the stages in order and stops at the first that fails.
 func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
-		n.startStore, n.startAmnesia, n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startResolver, n.startRepairs, n.startGateway,
+		n.startStore, n.startAmnesia, n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startResolver, n.startRepairs, n.startPressure, n.startGateway,
 	} {
 		if err := stage(ctx); err != nil {
 			return err
@@ -257,6 +259,10 @@ func (n *Node) startResolver(ctx context.Context) (err error) {
 	return n.services.Start(ctx, supervise.Service{Name: "resolver", Run: n.resolver.Run})
 }
 
+func (n *Node) startPressure(ctx context.Context) error {
+	return n.services.Start(ctx, supervise.Service{Name: "pressure", Run: n.pressure.Run})
+}
+
 func (n *Node) startGateway(ctx context.Context) (err error) {
 	objects := foundObjects{local: localObjects{n.store}, resolver: n.resolver, noContent: n.cfg.Node.Profile == p2p.Seed}
 	version := ThisVersion()
@@ -338,6 +344,9 @@ func (n *Node) gates() []Gate {
 		{Name: "store_space", Scope: GatesWrites, Check: n.spaceGate},
 		{Name: "bootstrap", Check: n.bootstrapGate},
 		{Name: "routing_table", Check: n.tableGate},
+		{Name: "session_workers", Check: n.workersGate},
+		{Name: "pressure_writes", Scope: GatesWrites, Check: n.pressure.writes},
+		{Name: "pressure_reads", Check: n.pressure.reads},
 	}
 	if n.cfg.Store.Backend == store.BackendS3 {
 		gates = append(gates, Gate{Name: "store_bucket", Check: n.bucketGate})

@@ -60,6 +60,33 @@ func TestGateRunsNWaitsMRefusesTheRest(t *testing.T) {
 	})
 }
 
+// TestGateShowsItsLine: who watches the limits sees how many wait.
+func TestGateShowsItsLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := admission.NewRegistry(nil)
+		g := r.NewGate(spec("g"), 1, 3)
+		release, err := g.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if release, err := g.Acquire(t.Context()); err == nil {
+				release()
+			}
+		})
+		synctest.Wait()
+		if i := r.Snapshot()[0]; i.Current != 1 || i.Waiting != 1 || i.Room != 3 {
+			t.Errorf("%+v", i)
+		}
+		release()
+		wg.Wait()
+		if i := r.Snapshot()[0]; i.Current != 0 || i.Waiting != 0 {
+			t.Errorf("%+v", i)
+		}
+	})
+}
+
 func TestGateRefusesWhatCannotMakeItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := admission.NewRegistry(nil).NewGate(spec("g"), 1, 10)

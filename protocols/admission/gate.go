@@ -21,7 +21,16 @@ type Gate struct {
 
 // NewGate returns a gate for n running and m waiting requests. n ≥ 1, m ≥ 0.
 func (r *Registry) NewGate(s Spec, n, m int64) *Gate {
-	return &Gate{m: r.add(s, KindGate, n, nil), running: semaphore.NewWeighted(n), maxWait: m}
+	g := &Gate{m: newMeter(s, KindGate, n), running: semaphore.NewWeighted(n), maxWait: m}
+	g.m.line = g.line
+	r.list(g.m)
+	return g
+}
+
+func (g *Gate) line() (waiting, room int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.waiting, g.maxWait
 }
 
 // Acquire waits for a place. It returns status.Busy at once when M others wait

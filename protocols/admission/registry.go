@@ -34,6 +34,10 @@ type Info struct {
 	Rejected int64  `json:"rejected"`
 	Policy   string `json:"policy"` // what happens when it is full, for people
 	Path     string `json:"path"`   // producer → consumer
+
+	// Of a gate with a line: how many wait in it, and how many may.
+	Waiting int64 `json:"-"`
+	Room    int64 `json:"-"`
 }
 
 // Spec names a limit and documents it.
@@ -109,25 +113,35 @@ func (r *Registry) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// add makes the meter of a new limit. Two limits of one name or a capacity
-// below one are programming errors.
+// add makes the meter of a new limit and lists it.
 func (r *Registry) add(s Spec, kind Kind, capacity int64, depth func() int64) *meter {
+	m := newMeter(s, kind, capacity)
+	m.depth = depth
+	r.list(m)
+	return m
+}
+
+// newMeter makes a meter; a capacity below one is a programming error.
+func newMeter(s Spec, kind Kind, capacity int64) *meter {
 	if capacity < 1 {
 		panic(fmt.Sprintf("admission: %s: capacity %d < 1", s.Name, capacity))
 	}
-	m := &meter{spec: s, kind: kind, cap: capacity, depth: depth}
+	return &meter{spec: s, kind: kind, cap: capacity}
+}
+
+// list shows a limit from now on. Two of one name are a programming error.
+func (r *Registry) list(m *meter) {
 	if r == nil {
-		return m
+		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, l := range r.limits {
-		if l.spec.Name == s.Name {
-			panic(fmt.Sprintf("admission: %s is registered twice", s.Name))
+		if l.spec.Name == m.spec.Name {
+			panic(fmt.Sprintf("admission: %s is registered twice", m.spec.Name))
 		}
 	}
 	r.limits = append(r.limits, m)
-	return m
 }
 
 // meter counts for one limit.
@@ -137,7 +151,8 @@ type meter struct {
 	cap  int64
 
 	current, peak, rejected atomic.Int64
-	depth                   func() int64 // replaces current where the limit knows better (queues); else nil
+	depth                   func() int64          // replaces current where the limit knows better (queues); else nil
+	line                    func() (int64, int64) // of a gate: waiting and room; else nil
 	drain                   drainRate
 }
 
@@ -150,10 +165,14 @@ func (m *meter) now() int64 {
 }
 
 func (m *meter) info() Info {
-	return Info{
+	i := Info{
 		Name: m.spec.Name, Kind: m.kind, Capacity: m.cap, Current: m.now(), Peak: m.peak.Load(),
 		Rejected: m.rejected.Load(), Policy: m.spec.Policy, Path: m.spec.Path,
 	}
+	if m.line != nil {
+		i.Waiting, i.Room = m.line()
+	}
+	return i
 }
 
 // take adds n to current and raises the peak.
