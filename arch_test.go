@@ -56,7 +56,7 @@ var layers = map[string][]string{
 	"testnet":        {"node/...", "gateway/client", "protocols/manifest", "protocols/kad"},
 	"testnet/dhtsim": {"protocols/kad"},
 	"cmd/allium":     {"node/...", "testnet/...", "gateway/client"},
-	"bench":          {"node/p2p", "protocols/admission", "protocols/dht"},
+	"bench":          {"node/p2p", "protocols/admission", "protocols/dht", "protocols/oap", "protocols/session"},
 }
 
 // libp2pHosts are the import paths that only node/p2p and tests may use.

@@ -14,7 +14,12 @@
 //   - a node of default limits that 32 peers ask for peers and providers, at the
 //     rate it has to stand and at twice that;
 //   - the first byte, through a gateway, of an object that a peer has to which
-//     there is no connection.
+//     there is no connection;
+//   - a small request over a session against an echo over a raw stream, in turn,
+//     and as many as go;
+//   - a node with two thousand sessions: memory of each, requests refused, and
+//     whether it answers about its readiness meanwhile;
+//   - what one peer that asks ten times its rate costs 31 honest ones.
 //
 // `make bench` builds bin/allium and runs it; a part alone is
 //
@@ -36,6 +41,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"allium/protocols/admission"
 )
@@ -47,6 +53,7 @@ type settings struct {
 	size   int64
 	files  int
 	rounds int
+	hold   time.Duration // of many sessions
 }
 
 func main() {
@@ -70,14 +77,15 @@ func benchmark(ctx context.Context) (err error) {
 	flag.TextVar(&size, "size", size, "size of the large file")
 	flag.IntVar(&s.files, "files", 10_000, "how many files of 4 KiB")
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds of each measurement")
+	flag.DurationVar(&s.hold, "hold", time.Minute, "how long many sessions are held")
 	only := flag.String("only", "", "parts to measure, with commas between: "+partNames()+"; empty for all")
 	flag.Parse()
 	chosen, err := choose(*only)
 	if err != nil {
 		return err
 	}
-	if s.rounds < 1 || s.files < 1 || size < 1 {
-		return errors.New("-rounds, -files and -size must be at least 1")
+	if s.rounds < 1 || s.files < 1 || size < 1 || s.hold < time.Second {
+		return errors.New("-rounds, -files and -size must be at least 1, -hold at least 1s")
 	}
 	s.size = int64(size)
 	if s.allium, err = filepath.Abs(s.allium); err != nil {
@@ -119,6 +127,9 @@ var parts = []part{
 	{"sources", []func(context.Context, *settings) ([]row, error){benchSources}},
 	{"resume", []func(context.Context, *settings) ([]row, error){benchResume}},
 	{"first", []func(context.Context, *settings) ([]row, error){benchFirstByte}},
+	{"rpc", []func(context.Context, *settings) ([]row, error){benchRPC}},
+	{"sessions", []func(context.Context, *settings) ([]row, error){benchSessions}},
+	{"fair", []func(context.Context, *settings) ([]row, error){benchFair}},
 }
 
 func partNames() string {

@@ -17,11 +17,12 @@ type process struct {
 	addr  string        // the first it listens on
 	addrs []string      // all of them
 	gate  string        // URL of its gateway, if it is a node
+	admin string        // URL of its admin listener, if it has one
 	ready time.Duration // from its start
 }
 
 // startProcess starts a program that prints "listening on ADDR" lines, a node
-// also "gateway on URL", and then "ready".
+// also "gateway on URL" and "admin on URL", and then "ready".
 func startProcess(ctx context.Context, name string, args ...string) (*process, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.WaitDelay = time.Second
@@ -41,6 +42,9 @@ func startProcess(ctx context.Context, name string, args ...string) (*process, e
 		}
 		if a, ok := strings.CutPrefix(sc.Text(), "gateway on "); ok {
 			p.gate = a
+		}
+		if a, ok := strings.CutPrefix(sc.Text(), "admin on "); ok {
+			p.admin = a
 		}
 		if sc.Text() == "ready" && len(p.addrs) > 0 {
 			p.addr, p.ready = p.addrs[0], time.Since(begun)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -40,6 +41,16 @@ func reference(ctx context.Context, args []string) error {
 		return pull(ctx, args[1], args[2])
 	case len(args) == 2 && args[0] == "reference-raw":
 		return pullRaw(ctx, args[1])
+	case len(args) == 4 && args[0] == "reference-sessions":
+		rate, err := strconv.ParseInt(args[2], 10, 64)
+		if err != nil {
+			return err
+		}
+		work, err := strconv.Atoi(args[3])
+		if err != nil {
+			return err
+		}
+		return serveSessions(ctx, args[1], rate, work)
 	}
 	return errNotReference
 }

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"allium/protocols/session"
+	"allium/protocols/status"
+)
+
+// The load of fairness: peers that ask at a steady rate, each request when it
+// is due, and one that asks ten times as much.
+const (
+	fairPeers = 32  // the greedy one included
+	fairRate  = 100 // requests per second of an honest peer, half of what it may
+	fairTimes = 10  // so much more of the greedy one
+	fairWork  = 64  // KiB that the handler hashes for each request
+	fairWarm  = time.Second
+	fairFor   = 6 * time.Second
+)
+
+// benchFair measures what one greedy peer costs the honest ones.
+func benchFair(ctx context.Context, s *settings) (_ []row, err error) {
+	server, err := startSessions(ctx, onTCP, session.DefaultConfig().ControlRate, fairWork)
+	if err != nil {
+		return nil, err
+	}
+	var callers []*caller
+	defer func() {
+		for _, c := range callers {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	for range fairPeers {
+		h, _, err := buildHost(ctx, []string{})
+		if err != nil {
+			return nil, err
+		}
+		c, err := startCaller(ctx, h, server.addr, session.DefaultConfig())
+		if err != nil {
+			return nil, err
+		}
+		callers = append(callers, c)
+	}
+	var (
+		alone  = row{what: "fair: rate of an honest peer, alone", unit: "calls/s"}
+		beside = row{what: "fair: the same beside one at ten times it", unit: "calls/s"}
+		kept   = row{what: "fair: beside ÷ alone", unit: "×", target: "≥ 0.9"}
+		p50a   = row{what: "fair: p50, alone", unit: "ms"}
+		p50b   = row{what: "fair: p50, beside", unit: "ms"}
+		p99a   = row{what: "fair: p99, alone", unit: "ms"}
+		p99b   = row{what: "fair: p99, beside", unit: "ms"}
+		slower = row{what: "fair: p99, beside ÷ alone", unit: "×", target: "≤ 2"}
+		worst  = row{what: "fair: least of any honest peer, beside ÷ alone", unit: "×"}
+		greedy = row{what: "fair: what the greedy one is served", unit: "calls/s"}
+		other  = row{what: "fair: CPU of other programs meanwhile", unit: "% of cores"}
+	)
+	add := func(r *row, v float64) { r.values = append(r.values, v) }
+	honest := callers[1:]
+	for range s.rounds {
+		from, err := take(server)
+		if err != nil {
+			return nil, err
+		}
+		a := askAll(ctx, honest, nil)
+		b := askAll(ctx, honest, callers[0])
+		if a.answered == 0 || b.answered == 0 {
+			return nil, errors.Join(fmt.Errorf("the honest peers had %d and %d answers", a.answered, b.answered), a.err, b.err)
+		}
+		to, err := take(server)
+		if err != nil {
+			return nil, err
+		}
+		_, others := to.since(from)
+		add(&other, others)
+		of := fairFor.Seconds() * float64(len(honest))
+		add(&alone, float64(a.answered)/of)
+		add(&beside, float64(b.answered)/of)
+		add(&p50a, ms(quantile(a.took, 50)))
+		add(&p50b, ms(quantile(b.took, 50)))
+		add(&p99a, ms(quantile(a.took, 99)))
+		add(&p99b, ms(quantile(b.took, 99)))
+		add(&worst, float64(b.least)/float64(a.least))
+		add(&greedy, float64(b.greedy)/fairFor.Seconds())
+	}
+	kept.values, slower.values = pairs(beside.values, alone.values), pairs(p99b.values, p99a.values)
+	_, err = server.stop()
+	return []row{alone, beside, kept, worst, p50a, p50b, p99a, p99b, slower, greedy, other}, err
+}
+
+// asked is what came of the honest peers' requests, and of the greedy one's.
+type asked struct {
+	answered int             // of all honest peers
+	least    int             // of one of them
+	took     []time.Duration // from when a request was due, sorted
+	greedy   int
+	err      error // one that was not busy
+}
+
+// askAll lets the honest peers ask, and the greedy one beside them if there is
+// one.
+func askAll(ctx context.Context, honest []*caller, greedy *caller) (all asked) {
+	var (
+		mu      sync.Mutex
+		running sync.WaitGroup
+	)
+	all.least = -1
+	for i, c := range honest {
+		running.Go(func() {
+			// Spread over the interval, as peers are.
+			took, err := c.steady(ctx, fairRate, time.Duration(i)*time.Second/fairRate/time.Duration(len(honest)))
+			mu.Lock()
+			defer mu.Unlock()
+			all.answered += len(took)
+			if all.least < 0 || len(took) < all.least {
+				all.least = len(took)
+			}
+			all.took = append(all.took, took...)
+			all.err = errors.Join(all.err, err)
+		})
+	}
+	if greedy != nil {
+		running.Go(func() {
+			took, _ := greedy.steady(ctx, fairTimes*fairRate, 0) // what it is refused is its own
+			mu.Lock()
+			defer mu.Unlock()
+			all.greedy = len(took)
+		})
+	}
+	running.Wait()
+	slices.Sort(all.took)
+	return all
+}
+
+// steady asks at that rate, each request when it is due and whether the last
+// was answered or not, and returns how long those took that were answered. The
+// error is one that is not busy.
+func (c *caller) steady(ctx context.Context, rate int, offset time.Duration) (took []time.Duration, err error) {
+	var (
+		mu      sync.Mutex
+		running sync.WaitGroup
+		begun   = time.Now().Add(offset)
+	)
+	for i := range rate * int((fairWarm+fairFor)/time.Second) {
+		after := time.Duration(i) * time.Second / time.Duration(rate)
+		due := begun.Add(after)
+		time.Sleep(time.Until(due))
+		running.Go(func() {
+			failed := c.call(ctx)
+			late := time.Since(due)
+			if after < fairWarm {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch status.Of(failed) {
+			case status.OK:
+				took = append(took, late)
+			case status.Busy:
+			default:
+				err = failed
+			}
+		})
+	}
+	running.Wait()
+	return took, err
+}

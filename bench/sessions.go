@@ -1,0 +1,330 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/connmgr"
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
+	tls "github.com/libp2p/go-libp2p/p2p/security/tls"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	"golang.org/x/sync/errgroup"
+
+	"allium/protocols/oap"
+	"allium/protocols/session"
+	"allium/protocols/status"
+)
+
+// The load of many sessions.
+const (
+	manyPeers   = 2000
+	manyDials   = 16              // at once
+	manyEvery   = 4 * time.Second // one request of each session
+	manyWarm    = 10 * time.Second
+	probeEvery  = 100 * time.Millisecond
+	collections = 2 // of garbage before memory is read
+)
+
+// manyLimits lets a node of the testnet profile take so many peers, and keep
+// sessions on which nothing but pings and refused requests go.
+var manyLimits = map[string]string{
+	"ALLIUM_LISTEN__CONNS_LOW":     strconv.Itoa(2 * manyPeers),
+	"ALLIUM_LISTEN__CONNS_HIGH":    strconv.Itoa(3 * manyPeers),
+	"ALLIUM_LISTEN__MAX_CONNS":     strconv.Itoa(4 * manyPeers),
+	"ALLIUM_LISTEN__MAX_SESSIONS":  strconv.Itoa(4 * manyPeers),
+	"ALLIUM_LISTEN__MAX_MEMORY":    "8GiB", // that the transports promise, not that they take
+	"ALLIUM_SESSION__IDLE_TIMEOUT": "24h",
+}
+
+// benchSessions opens a session with a node from each of many identities over
+// loopback TCP, and lets each ask now and then. Of the requests, half are PING
+// and half of a protocol that the node does not serve: a whole way through the
+// session and back.
+func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
+	var (
+		many  = fmt.Sprintf("%d sessions: ", manyPeers)
+		conn  = row{what: many + "RSS of a connection", unit: "KB"}
+		rss   = row{what: many + "RSS of a session beyond it", unit: "KB", target: "≤ 40"}
+		live  = row{what: many + "live heap and stacks of a session", unit: "KB"}
+		gor   = row{what: many + "goroutines of a session", unit: ""}
+		grown = row{what: fmt.Sprintf("%sRSS after %s ÷ before", many, s.hold), unit: "×", target: "≤ 1.05"}
+		asked = row{what: many + "requests", unit: "/s"}
+		lost  = row{what: many + "rejected or lost", unit: "%", target: "< 1"}
+		p50   = row{what: many + "p50 of a request", unit: "ms"}
+		p99   = row{what: many + "p99 of a request", unit: "ms"}
+		fast  = row{what: many + "readyz, p99", unit: "ms", target: "< 30"}
+		slow  = row{what: many + "readyz, slowest", unit: "ms", target: "< 30"}
+		bad   = row{what: many + "readyz, not 200", unit: "answers", target: "0"}
+		busy  = row{what: many + "CPU of the node", unit: "% of cores"}
+		other = row{what: many + "CPU of other programs meanwhile", unit: "% of cores"}
+	)
+	add := func(r *row, v float64) { r.values = append(r.values, v) }
+	node, err := s.startRoomy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	empty, err := node.settled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	peers := make([]*caller, manyPeers)
+	defer func() { err = errors.Join(err, closeAll(peers)) }()
+	if err := startMany(ctx, peers, node.addr); err != nil {
+		return nil, err
+	}
+	connected, err := node.settled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := func(a, b, n float64) float64 { return (b - a) / n / 1e3 }
+	add(&conn, of(empty.rss, connected.rss, manyPeers))
+
+	// Warm up: the sessions open, and buffers and stacks get the size they need.
+	if w := askMany(ctx, node, peers, manyWarm); w.err != nil {
+		return nil, w.err
+	}
+	opened, err := node.settled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	add(&rss, of(connected.rss, opened.rss, manyPeers))
+	add(&live, of(connected.live, opened.live, manyPeers))
+	add(&gor, (opened.goroutines-connected.goroutines)/manyPeers)
+
+	from, err := take(node)
+	if err != nil {
+		return nil, err
+	}
+	r := askMany(ctx, node, peers, s.hold)
+	if r.err != nil {
+		return nil, r.err
+	}
+	to, err := take(node)
+	if err != nil {
+		return nil, err
+	}
+	after, err := node.settled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	add(&grown, after.rss/opened.rss)
+	add(&asked, float64(len(r.took)+r.lost)/s.hold.Seconds())
+	add(&lost, 100*float64(r.lost)/float64(len(r.took)+r.lost))
+	add(&p50, ms(quantile(r.took, 50)))
+	add(&p99, ms(quantile(r.took, 99)))
+	add(&fast, ms(quantile(r.probes, 99)))
+	add(&slow, ms(r.probes[len(r.probes)-1]))
+	add(&bad, float64(r.unready))
+	own, others := to.since(from)
+	add(&busy, own)
+	add(&other, others)
+	if _, err := node.stop(); err != nil {
+		return nil, err
+	}
+	return []row{conn, rss, live, gor, grown, asked, lost, p50, p99, fast, slow, bad, busy, other}, nil
+}
+
+// startRoomy starts a node with manyLimits, with a gateway and an admin
+// listener.
+func (s *settings) startRoomy(ctx context.Context) (_ *process, err error) {
+	for k, v := range manyLimits {
+		if err := os.Setenv(k, v); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, os.Unsetenv(k)) }()
+	}
+	return startProcess(ctx, s.allium, "--home", filepath.Join(s.dir, "many"), "--log-level", "error",
+		"run", "--profile", "testnet", "--listen", onTCP, "--gateway", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+}
+
+// startMany connects as many small hosts to the node, each with a service.
+func startMany(ctx context.Context, peers []*caller, addr string) error {
+	cfg := session.DefaultConfig()
+	cfg.Workers, cfg.IdleTimeout = 1, 24*time.Hour
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(manyDials)
+	for i := range peers {
+		g.Go(func() error {
+			h, err := smallHost()
+			if err != nil {
+				return err
+			}
+			// Not ctx: it ends with the group, and the services go on.
+			peers[i], err = startCaller(context.WithoutCancel(ctx), h, addr, cfg)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// smallHost is a host that only dials, over TCP.
+func smallHost() (host.Host, error) {
+	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return libp2p.New(libp2p.Identity(key), libp2p.NoListenAddrs, libp2p.DisableRelay(), libp2p.DisableMetrics(),
+		libp2p.DisableIdentifyAddressDiscovery(), libp2p.ResourceManager(&network.NullResourceManager{}),
+		libp2p.ConnectionManager(connmgr.NullConnMgr{}), libp2p.Security(tls.ID, tls.New),
+		libp2p.Muxer(yamux.ID, yamux.DefaultTransport), libp2p.Transport(tcp.NewTCPTransport))
+}
+
+func closeAll(peers []*caller) error {
+	var g errgroup.Group
+	g.SetLimit(manyDials)
+	for _, c := range peers {
+		if c != nil {
+			g.Go(c.close)
+		}
+	}
+	return g.Wait()
+}
+
+// manyAsked is what came of the requests of many sessions.
+type manyAsked struct {
+	took    []time.Duration // of those that were answered, sorted
+	lost    int             // the others
+	probes  []time.Duration // of readyz, sorted
+	unready int             // of them
+	err     error           // of a probe
+}
+
+// askMany lets each peer ask once in manyEvery, spread over it, for d, and
+// probes the node's readiness all the while.
+func askMany(ctx context.Context, node *process, peers []*caller, d time.Duration) (all manyAsked) {
+	var (
+		mu      sync.Mutex
+		running sync.WaitGroup
+		begun   = time.Now()
+	)
+	for i, c := range peers {
+		running.Go(func() {
+			offset := time.Duration(i) * manyEvery / time.Duration(len(peers))
+			for n := 0; ; n++ {
+				due := begun.Add(offset + time.Duration(n)*manyEvery)
+				if due.Sub(begun) >= d || ctx.Err() != nil {
+					return
+				}
+				time.Sleep(time.Until(due))
+				ok := c.askOnce(ctx, (i+n)%2 == 0)
+				took := time.Since(due)
+				mu.Lock()
+				if ok {
+					all.took = append(all.took, took)
+				} else {
+					all.lost++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	running.Go(func() {
+		client := http.Client{Timeout: 10 * time.Second}
+		defer client.CloseIdleConnections()
+		for time.Since(begun) < d && all.err == nil && ctx.Err() == nil {
+			sent := time.Now()
+			code, _, err := get(ctx, &client, node.gate+"/readyz")
+			all.probes, all.err = append(all.probes, time.Since(sent)), err
+			if code != http.StatusOK {
+				all.unready++
+			}
+			time.Sleep(probeEvery)
+		}
+	})
+	running.Wait()
+	slices.Sort(all.took)
+	slices.Sort(all.probes)
+	if all.err == nil && len(all.took) == 0 {
+		all.err = errors.New("no request was answered")
+	}
+	return all
+}
+
+// askOnce says whether the node answered: a PING, or a refusal that it does not
+// serve the protocol.
+func (c *caller) askOnce(ctx context.Context, ping bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if ping {
+		_, err := c.Ping(ctx, c.server)
+		return err == nil
+	}
+	_, err := c.Call(ctx, c.server, oap.ProtoRepair, smallRequest)
+	return status.Of(err) == status.BadFrame
+}
+
+func get(ctx context.Context, client *http.Client, url string) (code int, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+// footprint is what a node takes, in bytes.
+type footprint struct {
+	rss, live  float64 // live: of the heap and of stacks, after a collection
+	goroutines float64
+}
+
+// settled reads a node's memory after it has collected its garbage a few times,
+// which reading its metrics makes it do in the end.
+func (p *process) settled(ctx context.Context) (f footprint, err error) {
+	client := http.Client{Timeout: 10 * time.Second}
+	defer client.CloseIdleConnections()
+	var until float64
+	for {
+		_, page, err := get(ctx, &client, p.admin+"/metrics")
+		if err != nil {
+			return f, err
+		}
+		m := metrics(page)
+		cycles := m["go_gc_duration_seconds_count"]
+		if until == 0 {
+			until = cycles + collections
+		}
+		if cycles < until {
+			continue
+		}
+		// The target of the next collection is twice what was live at the last,
+		// stacks counted once: GOGC is 100.
+		stacks := m["go_memstats_stack_inuse_bytes"]
+		f = footprint{live: (m["go_memstats_next_gc_bytes"]-stacks)/2 + stacks, goroutines: m["go_goroutines"]}
+		rss, err := p.memory()
+		f.rss = float64(rss)
+		return f, err
+	}
+}
+
+// metrics are those without labels of a page.
+func metrics(page []byte) map[string]float64 {
+	m := map[string]float64{}
+	for line := range strings.Lines(string(page)) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if f, err := strconv.ParseFloat(value, 64); ok && err == nil {
+			m[name] = f
+		}
+	}
+	return m
+}
