@@ -36,8 +36,8 @@ type faults struct {
 	fullDisk atomic.Bool
 	skew     atomic.Int64 // nanoseconds
 
-	mu  sync.Mutex // of one change after the other
-	now client.Faults
+	mu    sync.Mutex // of one change after the other
+	state client.Faults
 }
 
 // faultKinds are the values of the label kind.
@@ -71,7 +71,7 @@ func (f *faults) get() client.Faults {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.now
+	return f.state
 }
 
 // set replaces what holds, or changes nothing.
@@ -85,8 +85,8 @@ func (f *faults) set(_ context.Context, v client.Faults) (client.Faults, error) 
 	if v.FullDisk && f.inRAM {
 		return client.Faults{}, status.Errorf(status.Unsupported, "faults: full_disk: this node's store is in RAM (store.backend = %q) and has no disk", store.BackendMemory)
 	}
-	if len(v.Links) > 0 || v.Rate > 0 || v.ClockSkewMS != 0 {
-		return client.Faults{}, status.Errorf(status.Unsupported, "faults: links, rate and clock_skew_ms are not there yet")
+	if len(v.Links) > 0 || v.Rate > 0 {
+		return client.Faults{}, status.Errorf(status.Unsupported, "faults: links and rate are not there yet")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,7 +96,7 @@ func (f *faults) set(_ context.Context, v client.Faults) (client.Faults, error) 
 	if f.fullDisk.Swap(v.FullDisk) != v.FullDisk {
 		f.poke()
 	}
-	f.now = v
+	f.state = v
 	f.tell(v)
 	return v, nil
 }
@@ -139,13 +139,13 @@ func countFaults(v client.Faults) map[string]int {
 	return n
 }
 
-// clock is the clock for what crosses the network with a date; nil is the true
-// one.
-func (f *faults) clock() func() time.Time {
+// now is the time by the clock for what crosses the network with a date: see
+// [client.Faults].
+func (f *faults) now() time.Time {
 	if f == nil {
-		return nil
+		return time.Now()
 	}
-	return func() time.Time { return time.Now().Add(time.Duration(f.skew.Load())) }
+	return time.Now().Add(time.Duration(f.skew.Load()))
 }
 
 // disk is the file system of the store; nil is the machine's.

@@ -17,6 +17,7 @@ import (
 	"allium/node"
 	"allium/node/config"
 	"allium/node/p2p"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
 )
@@ -240,5 +241,45 @@ func TestFullDiskOfRAM(t *testing.T) {
 	n := start(t, func(c *config.Config) { c.Store.Backend = store.BackendMemory })
 	if _, err := n.api.SetFaults(context.WithoutCancel(t.Context()), client.Faults{FullDisk: true}); status.Of(err) != status.Unsupported || !strings.Contains(err.Error(), "RAM") {
 		t.Error(err)
+	}
+}
+
+// TestClockSkew: what a node signs whose clock is wrong nobody takes, one way or
+// the other; with the clock set right again all is well.
+func TestClockSkew(t *testing.T) {
+	noLeaks(t)
+	seed := start(t, nil)
+	skewed, other := start(t, joining(seed)), start(t, joining(seed))
+	found := func(n *running, root b3.Root) bool {
+		for _, err := range n.api.FindProviders(t.Context(), root.String(), client.FindOptions{Limit: 1, Fresh: true}) {
+			if err == nil {
+				return true
+			}
+		}
+		return false
+	}
+	for i, skew := range []time.Duration{48 * time.Hour, -48 * time.Hour} {
+		set(t, skewed, client.Faults{ClockSkewMS: skew.Milliseconds()})
+		root, _ := addBytes(t, skewed, byte(20+i), 1000)
+		if got, err := skewed.api.Announce(t.Context(), root.String()); err == nil {
+			t.Errorf("%s: %d peers took the record", skew, got.Peers)
+		}
+		if found(other, root) {
+			t.Errorf("%s: found", skew)
+		}
+		// Nor does it believe the others.
+		right, _ := addBytes(t, other, byte(30+i), 1000)
+		awaitProvider(t, seed, right.String())
+		if found(skewed, right) {
+			t.Errorf("%s: it took a record that is dated right", skew)
+		}
+		set(t, skewed, client.Faults{})
+		if got, err := skewed.api.Announce(t.Context(), root.String()); err != nil || got.Peers == 0 {
+			t.Errorf("%s, healed: %+v, %v", skew, got, err)
+		}
+		awaitProvider(t, other, root.String())
+		if !found(skewed, right) {
+			t.Errorf("%s, healed: it finds nobody", skew)
+		}
 	}
 }

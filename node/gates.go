@@ -49,7 +49,7 @@ func (n *Node) bootstrapGate() Reading {
 		r.Need = int64(min(1, len(n.cfg.DHT.Seeds.Bootstrap)))
 		return r
 	}
-	now := time.Now()
+	now := n.faults.now()
 	for _, s := range n.dht.Seeds() {
 		if !s.NotAfter.IsZero() && s.NotAfter.Before(now) {
 			continue

@@ -43,7 +43,7 @@ func (s *Service) FindProviders(ctx context.Context, root b3.Root, o FindOptions
 		f := &finding{s: s, root: root, limit: o.Limit, records: map[string]struct{}{}, peers: map[peer.ID]struct{}{s.self: {}}}
 		var held []sealed
 		if !o.Fresh {
-			held = s.store.get(root, maxProviders, time.Now())
+			held = s.store.get(root, maxProviders, s.deps.Now())
 		}
 		for _, rec := range held {
 			if p, ok := f.take(rec, ""); ok && !yield(p, nil) {

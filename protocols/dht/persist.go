@@ -129,11 +129,11 @@ func (p *providerStore) look(slots []slot) map[slot]sealed {
 // What the datastore has and RAM has not, because its deletion was dropped, is
 // found and deleted within the hour.
 type persister struct {
-	d     ds.Batching
-	store *providerStore
-	open  func(ctx context.Context, envelope, peerRecord []byte, root b3.Root) (sealed, error)
-	count *prometheus.CounterVec // result
-	log   *slog.Logger
+	d      ds.Batching
+	store  *providerStore
+	verify *verifier
+	count  *prometheus.CounterVec // result
+	log    *slog.Logger
 
 	// Of run alone.
 	scan    query.Results // nil between two scans
@@ -148,7 +148,7 @@ type persister struct {
 // It is made before the store is used.
 func newPersister(d ds.Batching, store *providerStore, verify *verifier, reg prometheus.Registerer, log *slog.Logger) (*persister, error) {
 	w := &persister{
-		d: d, store: store, open: verify.open, log: log,
+		d: d, store: store, verify: verify, log: log,
 		count: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dht_records_persisted_total", Help: "Changes of provider records on disk: stored, deleted, dropped (too many waited), failed (tried again), and of those read at the start restored or refused."}, []string{"result"}),
 	}
 	if d == nil {
@@ -324,12 +324,12 @@ func (w *persister) restore(ctx context.Context, at slot, value []byte) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, verifyWait)
 	defer cancel()
-	rec, err := w.open(ctx, wire.Envelope, wire.PeerRecord, at.root)
+	rec, err := w.verify.open(ctx, wire.Envelope, wire.PeerRecord, at.root)
 	if err != nil {
 		return err
 	}
 	if rec.Provider != at.provider {
 		return refuse(WrongProvider, nil)
 	}
-	return w.store.restore(rec, time.Now())
+	return w.store.restore(rec, w.verify.now())
 }

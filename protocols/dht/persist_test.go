@@ -32,7 +32,7 @@ func inMemory() ds.Batching { return dssync.MutexWrap(ds.NewMapDatastore()) }
 
 // testVerifier has as many places as a test needs.
 func testVerifier() *verifier {
-	return &verifier{(*admission.Registry)(nil).NewGate(admission.Spec{Name: "verify"}, 4, 1024)}
+	return &verifier{time.Now, (*admission.Registry)(nil).NewGate(admission.Spec{Name: "verify"}, 4, 1024)}
 }
 
 // newPersisted is a store with room for total records that d keeps.

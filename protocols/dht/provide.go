@@ -48,7 +48,7 @@ func (s *Service) provide(ctx context.Context, root b3.Root) (n int, err error) 
 	}()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.PublishTimeout)
 	defer cancel()
-	rec, err := s.recent(root, time.Now())
+	rec, err := s.recent(root, s.deps.Now())
 	if err != nil {
 		return 0, err
 	}
@@ -99,16 +99,17 @@ func (s *Service) sign(root b3.Root, now time.Time) (sealed, error) {
 // put gives one peer our record for root: what the sweep sends. The record is
 // signed once for all peers that it goes to at about the same time.
 func (s *Service) put(ctx context.Context, p peer.ID, root b3.Root) error {
-	rec, err := s.recent(root, time.Now())
+	rec, err := s.recent(root, s.deps.Now())
 	if err != nil {
 		return err
 	}
 	return s.exchange.put(ctx, p, rec)
 }
 
-// recent returns a record signed in the last few minutes.
+// recent returns a record signed in the last few minutes. One that was signed
+// while the clock was ahead would be refused as future-dated, and is not used.
 func (s *Service) recent(root b3.Root, now time.Time) (sealed, error) {
-	if rec, ok := s.signed.Get(root); ok && rec.NotAfter.After(now.Add(s.cfg.RecordTTL-recordReuse)) {
+	if rec, ok := s.signed.Get(root); ok && rec.NotAfter.After(now.Add(s.cfg.RecordTTL-recordReuse)) && !rec.NotAfter.After(now.Add(s.cfg.RecordTTL+recordReuse)) {
 		return rec, nil
 	}
 	rec, err := s.sign(root, now)
@@ -134,7 +135,7 @@ func (s *Service) own(ctx context.Context, root b3.Root) (sealed, error) {
 		return sealed{}, err
 	}
 	defer release()
-	return s.recent(root, time.Now())
+	return s.recent(root, s.deps.Now())
 }
 
 // nextSeq is the time in milliseconds, and higher than every number before, so

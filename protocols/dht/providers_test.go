@@ -155,7 +155,7 @@ func TestExpiry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &Service{store: newProviderStore(20, 20, 20), m: m}
+		s := &Service{deps: Deps{Now: time.Now}, store: newProviderStore(20, 20, 20), m: m}
 		end := time.Now().Add(90 * time.Second)
 		if err := s.store.put(plain("a", root("x"), 1, end), time.Now()); err != nil {
 			t.Fatal(err)

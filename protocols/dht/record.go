@@ -147,7 +147,7 @@ func openSealed(envelope, peerRecord []byte, root b3.Root, now time.Time) (seale
 		return s, refuse(WrongKey, nil)
 	case s.NotAfter.Before(now):
 		return s, refuse(Expired, nil)
-	case s.NotAfter.After(now.Add(maxLifetime + clockSkew)):
+	case futureDated(s.Record, now):
 		return s, refuse(FutureDated, nil)
 	}
 	signer, err = openEnvelope(peerRecord, &s.addrs)
@@ -158,6 +158,11 @@ func openSealed(envelope, peerRecord []byte, root b3.Root, now time.Time) (seale
 		return s, refuse(BadPeerRecord, errors.New("of another peer"))
 	}
 	return s, nil
+}
+
+// futureDated reports whether r lives longer than records do.
+func futureDated(r Record, now time.Time) bool {
+	return r.NotAfter.After(now.Add(maxLifetime + clockSkew))
 }
 
 // openEnvelope verifies an envelope of r's type, decodes its payload into r and

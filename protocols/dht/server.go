@@ -121,8 +121,9 @@ func (v *server) serve(ctx context.Context, from peer.ID, p []byte) (r response,
 // published it yet, or no longer, answers with a record of its own: who asks
 // the right peer finds it at once.
 func (v *server) held(ctx context.Context, root b3.Root) []sealed {
-	held := v.store.get(root, maxProviders, time.Now())
-	if v.own == nil || slices.ContainsFunc(held, func(s sealed) bool { return s.Provider == v.self }) {
+	now := v.verify.now()
+	held := v.store.get(root, maxProviders, now)
+	if v.own == nil || slices.ContainsFunc(held, func(s sealed) bool { return s.Provider == v.self && !futureDated(s.Record, now) }) {
 		return held
 	}
 	own, err := v.own(ctx, root)
@@ -141,7 +142,7 @@ func (v *server) put(ctx context.Context, from peer.ID, q request, root b3.Root)
 	if s.Provider != from {
 		return refuse(WrongSender, nil)
 	}
-	return v.store.put(s, time.Now())
+	return v.store.put(s, v.verify.now())
 }
 
 // enter counts a stream in, unless the server has been closed.
@@ -167,7 +168,10 @@ func (v *server) close() {
 // verifier opens records with a bounded number of signature checks at one time
 // (two checks, about 0.2 ms, per record). The stream's own goroutine does the
 // work while it holds a place, so no connection's reader waits for it.
-type verifier struct{ gate *admission.Gate }
+type verifier struct {
+	now  func() time.Time
+	gate *admission.Gate
+}
 
 func (v *verifier) open(ctx context.Context, envelope, peerRecord []byte, root b3.Root) (sealed, error) {
 	release, err := v.gate.Acquire(ctx)
@@ -175,5 +179,5 @@ func (v *verifier) open(ctx context.Context, envelope, peerRecord []byte, root b
 		return sealed{}, fmt.Errorf("dht: verify: %w", err)
 	}
 	defer release()
-	return openSealed(envelope, peerRecord, root, time.Now())
+	return openSealed(envelope, peerRecord, root, v.now())
 }

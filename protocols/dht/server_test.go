@@ -47,7 +47,7 @@ func newBench(t *testing.T, cfg guard.Config) *bench {
 	var limits *admission.Registry
 	b := &bench{net: streamtest.NewNetwork(streamtest.Options{Latency: 10 * time.Millisecond}), at: newIdentity(t).id, me: newIdentity(t)}
 	b.server = &server{
-		store: newProviderStore(20, 100, 100), verify: &verifier{limits.NewGate(admission.Spec{Name: "v"}, 2, 2)},
+		store: newProviderStore(20, 100, 100), verify: &verifier{time.Now, limits.NewGate(admission.Spec{Name: "v"}, 2, 2)},
 		nearest: func(b3.Root, peer.ID) []peer.AddrInfo { return nil },
 		guard:   g, m: m, log: slog.New(slog.DiscardHandler), ctx: ctx,
 	}
@@ -349,7 +349,7 @@ func TestServerStops(t *testing.T) {
 // not verified but busy.
 func TestVerifierIsBounded(t *testing.T) {
 	var limits *admission.Registry
-	v := &verifier{limits.NewGate(admission.Spec{Name: "v"}, 1, 0)}
+	v := &verifier{time.Now, limits.NewGate(admission.Spec{Name: "v"}, 1, 0)}
 	release, err := v.gate.TryAcquire()
 	if err != nil {
 		t.Fatal(err)

@@ -53,6 +53,10 @@ type Deps struct {
 	Datastore ds.Batching
 	// SeedManifest reads the signed list of seeds; nil: there is none.
 	SeedManifest func() ([]byte, error)
+	// Now is the clock by which records are dated, and by which it is judged
+	// whether records and the seed manifest have expired; nil: time.Now. What is
+	// only measured or paced goes by time.Now.
+	Now func() time.Time
 
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered
@@ -108,6 +112,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Roots == nil {
 		deps.Roots = func() iter.Seq[b3.Root] { return func(func(b3.Root) bool) {} }
 	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
 	if !deps.Host.ID().MatchesPrivateKey(deps.Key) {
 		return nil, status.Errorf(status.BadRequest, "dht: the key is not the host's")
 	}
@@ -118,7 +125,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s := &Service{
 		cfg: cfg, deps: deps, self: deps.Host.ID(), m: m,
 		store: newProviderStore(cfg.MaxPerKey, cfg.MaxPerPeer, cfg.MaxRecords),
-		verify: &verifier{deps.Limits.NewGate(admission.Spec{
+		verify: &verifier{now: deps.Now, gate: deps.Limits.NewGate(admission.Spec{
 			Name: "dht.verify", Path: "provider exchange, lookups → signature checks", Policy: "waits within its deadline, then busy",
 		}, int64(runtime.GOMAXPROCS(0)), 1024)},
 		lookups: deps.Limits.NewGate(admission.Spec{
@@ -169,7 +176,7 @@ func (s *Service) newParts() (err error) {
 		Ask: func(ctx context.Context, p peer.ID) ([]peer.AddrInfo, error) {
 			return s.findNode(ctx, p, []byte(s.self))
 		},
-		Learned: s.learned, Peers: s.tableAddrs, Log: log, Metrics: reg,
+		Learned: s.learned, Peers: s.tableAddrs, Now: s.deps.Now, Log: log, Metrics: reg,
 	})
 	return err
 }
@@ -324,7 +331,7 @@ func (s *Service) addrs(p peer.ID) []ma.Multiaddr {
 func (s *Service) janitor(ctx context.Context) {
 	for i := 1; pace.Sleep(ctx, 5*time.Second); i++ {
 		if i%12 == 0 {
-			s.store.sweep(time.Now())
+			s.store.sweep(s.deps.Now())
 		}
 		s.m.records.Set(float64(s.store.len()))
 	}

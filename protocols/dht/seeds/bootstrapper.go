@@ -33,6 +33,8 @@ type Deps struct {
 	// Peers lists peers that answered lately: the routing table's. The first 64
 	// are remembered. nil: none are.
 	Peers func() []peer.AddrInfo
+	// Now is the clock by which a manifest expires; nil: time.Now.
+	Now func() time.Time
 
 	Datastore datastore.Datastore   // keeps what is to outlive the process; nil: in memory only
 	Log       *slog.Logger          // nil discards
@@ -129,6 +131,9 @@ func New(cfg Config, deps Deps) (*Bootstrapper, error) {
 	}
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
 	}
 	b := &Bootstrapper{deps: deps, log: deps.Log, stored: map[datastore.Key][]byte{}, state: map[peer.ID]seedState{}}
 	var err error

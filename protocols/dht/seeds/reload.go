@@ -37,7 +37,7 @@ func (b *Bootstrapper) reload(ctx context.Context) {
 	if b.deps.Manifest == nil {
 		return
 	}
-	now := time.Now()
+	now := b.deps.Now()
 	m, signer, err := b.read(ctx, now)
 	info := b.Manifest()
 	out := info.Signer != "" && !info.NotAfter.After(now) // the one in force has run out

@@ -77,7 +77,7 @@ func (b *Bootstrapper) round(ctx context.Context) (missing, held bool) {
 	d := newDials()
 	for _, i := range rand.Perm(len(list)) {
 		s := list[i]
-		if !s.usable(time.Now()) {
+		if !s.usable(b.deps.Now()) {
 			continue
 		}
 		if b.deps.Dialer.Connected(s.ID) {
@@ -97,7 +97,7 @@ func (b *Bootstrapper) round(ctx context.Context) (missing, held bool) {
 	for _, s := range list {
 		if b.deps.Dialer.Connected(s.ID) {
 			connected++
-		} else if s.usable(time.Now()) {
+		} else if s.usable(b.deps.Now()) {
 			missing = true
 		}
 	}
