@@ -3,13 +3,14 @@ package node
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/gateway/client"
@@ -31,6 +32,7 @@ type faults struct {
 	inRAM  bool
 	poke   func() // the store looks at its disk again
 	active *prometheus.GaugeVec
+	links  *p2p.Faults
 
 	corrupt  atomic.Bool
 	fullDisk atomic.Bool
@@ -49,7 +51,8 @@ func newFaults(cfg config.Config, log *slog.Logger, reg prometheus.Registerer) *
 		return nil
 	}
 	f := &faults{
-		log: log, inRAM: cfg.Store.Backend == store.BackendMemory, poke: func() {},
+		links: p2p.NewFaults(reg),
+		log:   log, inRAM: cfg.Store.Backend == store.BackendMemory, poke: func() {},
 		active: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "fault_active", Help: "Faults that a node of a testnet was told to have: links that are cut, delayed or lossy; 1 for rate, corrupt, full_disk, clock_skew. In other profiles there is no such metric.",
 		}, []string{"kind"}),
@@ -85,12 +88,13 @@ func (f *faults) set(_ context.Context, v client.Faults) (client.Faults, error) 
 	if v.FullDisk && f.inRAM {
 		return client.Faults{}, status.Errorf(status.Unsupported, "faults: full_disk: this node's store is in RAM (store.backend = %q) and has no disk", store.BackendMemory)
 	}
-	if len(v.Links) > 0 || v.Rate > 0 {
-		return client.Faults{}, status.Errorf(status.Unsupported, "faults: links and rate are not there yet")
+	links, err := linksOf(v.Links)
+	if err != nil {
+		return client.Faults{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	v.Links = slices.Clone(v.Links)
+	f.links.Set(links, v.Rate)
 	f.corrupt.Store(v.Corrupt)
 	f.skew.Store(int64(v.ClockSkew()))
 	if f.fullDisk.Swap(v.FullDisk) != v.FullDisk {
@@ -99,6 +103,26 @@ func (f *faults) set(_ context.Context, v client.Faults) (client.Faults, error) 
 	f.state = v
 	f.tell(v)
 	return v, nil
+}
+
+// linksOf is links as the host takes them.
+func linksOf(links []client.LinkFault) ([]p2p.Link, error) {
+	out := make([]p2p.Link, len(links))
+	for i, l := range links {
+		id, err := peer.Decode(l.Peer)
+		if err != nil {
+			return nil, status.Errorf(status.BadRequest, "faults: %q is not a peer id: %w", l.Peer, err)
+		}
+		out[i] = p2p.Link{Peer: id, Cut: l.Cut, Delay: l.Delay(), Jitter: l.Jitter(), Loss: l.Loss}
+		for _, s := range l.Addrs {
+			a, err := ma.NewMultiaddr(s)
+			if err != nil {
+				return nil, status.Errorf(status.BadRequest, "faults: %q of the link to %s is not a multiaddr: %w", s, l.Peer, err)
+			}
+			out[i].Addrs = append(out[i].Addrs, a)
+		}
+	}
+	return out, nil
 }
 
 // tell shows what holds.
@@ -154,6 +178,21 @@ func (f *faults) disk() vfs.FS {
 		return nil
 	}
 	return faultyDisk{vfs.Default, f}
+}
+
+// hostLinks are the faults of the host; nil where there are none.
+func (f *faults) hostLinks() *p2p.Faults {
+	if f == nil {
+		return nil
+	}
+	return f.links
+}
+
+// close waits for what the host's faults have left. The host was closed.
+func (f *faults) close() {
+	if f != nil {
+		f.links.Close()
+	}
 }
 
 // watches names the store whose disk it is.

@@ -175,11 +175,12 @@ func (n *Node) startHost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	builder, err := p2p.New(n.cfg.Listen, p2p.Deps{Key: n.key, PSK: psk, Version: ThisVersion().Version, Log: n.log, Metrics: n.registry})
+	builder, err := p2p.New(n.cfg.Listen, p2p.Deps{Key: n.key, PSK: psk, Version: ThisVersion().Version, Log: n.log, Metrics: n.registry, Faults: n.faults.hostLinks()})
 	if err != nil {
 		return err
 	}
 	return n.services.Start(ctx, supervise.Service{Name: "host", Fatal: true, Run: func(ctx context.Context, ready func()) error {
+		defer n.faults.close()
 		h, err := builder.Build(ctx)
 		if err != nil {
 			return err

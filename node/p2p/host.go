@@ -29,6 +29,7 @@ type Deps struct {
 	Version string                // of the program; identify says allium/<version>
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered. One per host: the library's names are fixed
+	Faults  *Faults               // of one host of a testnet, closed after it; nil: nothing is wrapped
 }
 
 // Builder builds hosts of one configuration.
@@ -50,6 +51,9 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 	}
 	if deps.PSK != nil && len(deps.PSK) != 32 {
 		return nil, status.Errorf(status.BadRequest, "p2p: the pre-shared key has %d bytes, it must have 32", len(deps.PSK))
+	}
+	if deps.Faults != nil && cfg.Profile != Testnet {
+		return nil, status.Errorf(status.BadRequest, "p2p: faults are for the profile %s alone, this is %s", Testnet, cfg.Profile)
 	}
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
@@ -126,11 +130,17 @@ func (b *Builder) options() []libp2p.Option {
 	opts := []libp2p.Option{
 		libp2p.Identity(b.deps.Key),
 		libp2p.UserAgent("allium/" + b.deps.Version),
-		libp2p.Security(tls.ID, newTLS), // preferred: AES in hardware, and the muxer in the same round trip
-		libp2p.Security(noise.ID, noise.New),
 		libp2p.Muxer(yamux.ID, &mux),
 		libp2p.Transport(tcp.NewTCPTransport),
 		libp2p.WithDialTimeout(c.DialTimeout),
+	}
+	if b.deps.Faults != nil {
+		opts = append(opts, b.deps.Faults.options(b.deps.Metrics)...)
+	} else {
+		opts = append(opts,
+			libp2p.Security(tls.ID, newTLS), // preferred: AES in hardware, and the muxer in the same round trip
+			libp2p.Security(noise.ID, noise.New),
+		)
 	}
 	if b.deps.PSK != nil {
 		opts = append(opts, libp2p.PrivateNetwork(b.deps.PSK))

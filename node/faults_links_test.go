@@ -1,0 +1,153 @@
+package node_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"allium/gateway/client"
+	"allium/node/config"
+	"allium/protocols/status"
+)
+
+// transports are the ways in which two nodes of a testnet meet.
+var transports = []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"}
+
+// over makes a node listen on one transport alone.
+func over(listen string, more ...func(*config.Config)) func(*config.Config) {
+	return func(c *config.Config) {
+		c.Listen.Listen = []string{listen}
+		c.Listen.DialTimeout = time.Second // what a dial into a cut takes
+		for _, f := range more {
+			f(c)
+		}
+	}
+}
+
+// to is a fault of the link to n.
+func to(n *running, l client.LinkFault) client.Faults {
+	l.Peer = n.ID().ID
+	return client.Faults{Links: []client.LinkFault{l}}
+}
+
+// ping pings for at most some time and returns the outcome.
+func ping(t *testing.T, from, n *running, most time.Duration) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), most)
+	defer cancel()
+	_, err := from.api.Ping(ctx, n.ID().ID)
+	return err
+}
+
+// TestCut: over a link that was cut at one end nothing passes either way; calls
+// end by their deadlines, and when it is healed they work, without a restart.
+func TestCut(t *testing.T) {
+	noLeaks(t)
+	for _, listen := range transports {
+		t.Run(strings.Split(listen, "/")[3], func(t *testing.T) {
+			t.Parallel()
+			a := start(t, over(listen))
+			b := start(t, over(listen, joining(a)))
+			root, _ := addBytes(t, b, 1, 200_000)
+			awaitProvider(t, a, root.String())
+			if err := ping(t, a, b, 10*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			set(t, a, to(b, client.LinkFault{Cut: true}))
+			if err := ping(t, a, b, 500*time.Millisecond); err == nil {
+				t.Error("a ping passed from where the link is cut")
+			}
+			if err := ping(t, b, a, 500*time.Millisecond); err == nil {
+				t.Error("a ping passed to where the link is cut")
+			}
+			if _, err := a.api.Fetch(t.Context(), root.String(), nil); err == nil || status.Of(err) == status.Internal {
+				t.Errorf("a fetch over a cut: %v", err)
+			}
+			if exposed(t, a, `fault_packets_total{kind="cut"} 0`) {
+				t.Error("what was cut is not counted")
+			}
+			set(t, a, client.Faults{})
+			wait(t, "the link is healed", func() bool {
+				return ping(t, a, b, 5*time.Second) == nil && ping(t, b, a, 5*time.Second) == nil
+			})
+			wait(t, "a fetch over it", func() bool {
+				_, err := a.api.Fetch(t.Context(), root.String(), nil)
+				return err == nil
+			})
+		})
+	}
+}
+
+// TestCutRefusesDials: a new connection into a cut, or out of it, ends by the
+// timeout of its dial and not before.
+func TestCutRefusesDials(t *testing.T) {
+	noLeaks(t)
+	for _, listen := range transports {
+		t.Run(strings.Split(listen, "/")[3], func(t *testing.T) {
+			t.Parallel()
+			a, b := start(t, over(listen)), start(t, over(listen))
+			set(t, a, to(b, client.LinkFault{Cut: true}))
+			for _, dial := range []struct{ from, to *running }{{a, b}, {b, a}} {
+				begun := time.Now()
+				_, err := dial.from.api.Connect(t.Context(), dial.to.ID().Addrs[0])
+				if dial.from == a && (status.Of(err) != status.TransportDown || time.Since(begun) < 900*time.Millisecond) {
+					t.Errorf("out of the cut: %v after %s", err, time.Since(begun))
+				}
+				if err == nil { // over TCP the one who dials may not know yet
+					err = ping(t, dial.from, dial.to, 500*time.Millisecond)
+				}
+				if err == nil {
+					t.Error("a connection passed the cut")
+				}
+			}
+			set(t, a, client.Faults{})
+			wait(t, "a dial after that", func() bool {
+				_, err := a.api.Connect(t.Context(), b.ID().Addrs[0])
+				return err == nil && ping(t, a, b, 5*time.Second) == nil
+			})
+		})
+	}
+}
+
+// TestBadLink: over a link that is slow and loses packets a transfer ends whole,
+// and both are seen to happen.
+func TestBadLink(t *testing.T) {
+	noLeaks(t)
+	for _, listen := range transports {
+		t.Run(strings.Split(listen, "/")[3], func(t *testing.T) {
+			t.Parallel()
+			a := start(t, over(listen))
+			b := start(t, over(listen, joining(a)))
+			root, _ := addBytes(t, b, 2, 300_000)
+			awaitProvider(t, a, root.String())
+			f := to(a, client.LinkFault{DelayMS: 5, JitterMS: 5, Loss: 0.02})
+			f.Rate = 4 << 20
+			set(t, b, f)
+			if _, err := a.api.Fetch(t.Context(), root.String(), nil); err != nil {
+				t.Fatal(err)
+			}
+			if metric(t, b, `fault_packets_total{kind="delay"}`) == 0 {
+				t.Error("nothing was delayed")
+			}
+			set(t, b, client.Faults{})
+			if err := ping(t, a, b, 10*time.Second); err != nil {
+				t.Errorf("healed: %v", err)
+			}
+		})
+	}
+}
+
+// TestWrongLinks: what is no link is refused, and changes nothing.
+func TestWrongLinks(t *testing.T) {
+	noLeaks(t)
+	n := start(t, nil)
+	for _, l := range []client.LinkFault{{}, {Peer: "x"}, {Peer: n.ID().ID, Addrs: []string{"x"}}, {Peer: n.ID().ID, DelayMS: 10_001}, {Peer: n.ID().ID, Loss: 1.5}} {
+		if _, err := n.api.SetFaults(t.Context(), client.Faults{Links: []client.LinkFault{l}}); status.Of(err) != status.BadRequest {
+			t.Errorf("%+v: %v", l, err)
+		}
+	}
+	if f, err := n.api.Faults(t.Context()); err != nil || len(f.Links) != 0 {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
