@@ -57,6 +57,12 @@ func identity(home string, amnesia bool) (crypto.PrivKey, error) {
 	return p2p.LoadOrCreateKey(name)
 }
 
+// GiveIdentity makes a home directory whose identity is key; one that has an
+// identity is fs.ErrExist.
+func GiveIdentity(home string, key crypto.PrivKey) error {
+	return p2p.StoreKey(filepath.Join(home, keyFile), key)
+}
+
 // swarmKey reads the pre-shared key of a private network; no file is no key.
 func swarmKey(name string) (pnet.PSK, error) {
 	if name == "" {

@@ -33,10 +33,23 @@ func LoadOrCreateKey(path string) (crypto.PrivKey, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
-	if err := createKey(path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("p2p: create the identity %s: %w", path, err)
+	key, _, err = crypto.GenerateEd25519Key(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	if err := StoreKey(path, key); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
 	}
 	return loadKey(path)
+}
+
+// StoreKey writes an identity where there is none, as LoadOrCreateKey does;
+// where there is one it is fs.ErrExist.
+func StoreKey(path string, key crypto.PrivKey) error {
+	if err := storeKey(path, key); err != nil {
+		return fmt.Errorf("p2p: create the identity %s: %w", path, err)
+	}
+	return nil
 }
 
 func loadKey(path string) (crypto.PrivKey, error) {
@@ -88,13 +101,9 @@ func decodeKey(raw []byte) (crypto.PrivKey, error) {
 	return key, nil
 }
 
-// createKey writes a new key beside path, makes it durable and gives it its
-// name; fs.ErrExist when somebody else was first.
-func createKey(path string) (err error) {
-	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
-	if err != nil {
-		return err
-	}
+// storeKey writes a key beside path, makes it durable and gives it its name;
+// fs.ErrExist when somebody else was first.
+func storeKey(path string, key crypto.PrivKey) (err error) {
 	pb, err := crypto.MarshalPrivateKey(key)
 	if err != nil {
 		return err
