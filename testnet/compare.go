@@ -94,18 +94,18 @@ func sameBytes(name string, a, b io.Reader) error {
 	for at := int64(0); ; {
 		na, ea := io.ReadFull(a, pa[:])
 		nb, eb := io.ReadFull(b, pb[:])
+		if ea != nil && !ended(ea) { // before what is missing because of it
+			return ea
+		}
+		if eb != nil && !ended(eb) {
+			return eb
+		}
 		if !bytes.Equal(pa[:na], pb[:nb]) {
 			return status.Errorf(status.Corrupt, "%s differs after byte %d", name, at)
 		}
 		at += int64(na)
 		if ended(ea) && ended(eb) {
 			return nil
-		}
-		if ea != nil && !ended(ea) {
-			return ea
-		}
-		if eb != nil && !ended(eb) {
-			return eb
 		}
 	}
 }

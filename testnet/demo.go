@@ -77,7 +77,7 @@ func demoFind(ctx context.Context, w io.Writer, from, to *Member, added client.A
 	defer cancel()
 	for {
 		for p, err := range to.API.Providers(ctx, added.Root.String(), 5) {
-			if err == nil && p.ID == from.ID.ID {
+			if err == nil && p.ID == from.ID().ID {
 				fmt.Fprintf(w, "found    %s as its provider, from %s through the DHT, %s after the add\n", from.Name, to.Name, round(time.Since(begun)))
 				return nil
 			}
@@ -125,7 +125,7 @@ func (n *Net) demoFetch(ctx context.Context, w io.Writer, to *Member, added clie
 
 // demoGateway reads a directory listing and a file as a browser would.
 func demoGateway(ctx context.Context, w io.Writer, m *Member, added client.Added, dir string) error {
-	base := m.ID.Gateway + "/b3/" + added.Root.String() + "/"
+	base := m.ID().Gateway + "/b3/" + added.Root.String() + "/"
 	file, err := firstFile(dir)
 	if err != nil {
 		return err

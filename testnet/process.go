@@ -21,11 +21,18 @@ import (
 const killAfter = 10 * time.Second
 
 // startProcess runs a node as a process of its own and waits until it says
-// ready. stop sends SIGTERM and waits for the exit.
-func startProcess(ctx context.Context, binary, home string, seed []string) (stop func(context.Context) error, err error) {
-	args := []string{"--home", home, "run", "--profile", "testnet"}
-	for _, s := range seed {
+// ready. To stop it is to send SIGTERM and wait for the exit, to kill it
+// SIGKILL.
+func startProcess(ctx context.Context, binary string, at place) (*running, error) {
+	args := []string{"--home", at.home, "run", "--profile", "testnet"}
+	for _, s := range at.seeds {
 		args = append(args, "--bootstrap", s)
+	}
+	for _, l := range at.listen {
+		args = append(args, "--listen", l)
+	}
+	if len(at.listen) > 0 {
+		args = append(args, "--gateway", at.gateway, "--admin", at.admin)
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), binary, args...) // it ends by stop, with a drain
 	tail := &tailWriter{}
@@ -51,20 +58,26 @@ func startProcess(ctx context.Context, binary, home string, seed []string) (stop
 			ended = fmt.Errorf("%w: %s", ended, tail)
 		}
 	})
-	stop = func(ctx context.Context) error {
+	r := &running{ended: done}
+	r.stop = func(context.Context) error {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
 		kill := time.AfterFunc(killAfter, func() { _ = cmd.Process.Kill() })
 		defer kill.Stop()
 		waiting.Wait()
 		return ended
 	}
+	r.kill = func(context.Context) error {
+		_ = cmd.Process.Kill() // it may have ended by itself
+		waiting.Wait()
+		return nil
+	}
 	select {
 	case <-ready:
-		return stop, nil
+		return r, nil
 	case <-done:
 		return nil, errors.Join(status.Errorf(status.Internal, "the process ended before it was ready"), ended)
 	case <-ctx.Done():
-		return nil, errors.Join(notReady(ctx), stop(ctx))
+		return nil, errors.Join(notReady(ctx), r.stop(ctx))
 	}
 }
 

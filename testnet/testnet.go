@@ -1,6 +1,7 @@
 // Package testnet runs a local network: N nodes of the testnet profile over
 // loopback, in one process or in one each, with homes in one temporary
-// directory and no fixed ports.
+// directory and no fixed ports. It breaks the network on demand, and plays
+// scenarios that say how it is to be broken and what must come true.
 //
 // [Up] starts the nodes one after the other, the first as everybody's seed, and
 // returns when each of them is ready. A [Member] is used through its local API,
@@ -10,6 +11,22 @@
 // [Demo] is the tour that `make testnet` runs: a real directory is added on one
 // node, found through the DHT by another, fetched, compared byte by byte, and
 // read through the gateway.
+//
+// A fault, walked through: [Net.Do] is given the step "loss 5% [1,2]"
+// (package script). It changes the [condition] that the network is wanted in,
+// works out what each node has to do wrong for that, and tells those for whom
+// it is something else than before, over their local API (client.SetFaults). A
+// node that refuses has all of them set back. A node that is started again is
+// told anew.
+//
+// [Play] plays a scenario file on a network of its own; a [Player] plays single
+// steps, for the control socket ([Control]) and with a [Recorder] behind it.
+//
+// # Invariants
+//
+// One verb runs at a time. Nothing waits without a bound: a step waits for what
+// it wants until its own, a file until its deadline. What was started has ended
+// when Down returns.
 package testnet
 
 import (
@@ -17,158 +34,139 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"allium/gateway/client"
-	"allium/node"
-	"allium/node/config"
-	"allium/node/p2p"
 	"allium/protocols/status"
+	"allium/testnet/script"
 )
 
 // Options describe a network.
 type Options struct {
 	N      int          // nodes, 1 to 200
 	Binary string       // runs one process of this program for each node; empty: all in this process
+	Seed   uint64       // of the identities and of generated content; 0: identities are new each time
 	Log    *slog.Logger // of nodes in this process; nil discards
 }
 
 // MaxNodes bounds a network: every node costs some 30 MiB.
-const MaxNodes = 200
-
-// Member is one node of the network.
-type Member struct {
-	Name string // "node 1" …
-	Home string
-	ID   client.ID
-	API  *client.Client
-
-	stop func(context.Context) error // drains the node and waits for its end
-}
+const MaxNodes = script.MaxNodes
 
 // Net is a running network.
 type Net struct {
 	Members []*Member
-	dir     string
+
+	dir  string
+	o    Options
+	lock *os.File      // held as long as the network lives
+	http *http.Client  // of readiness and metrics
+	verb chan struct{} // holds a token while a verb changes the network
+
+	// Of whoever holds the token.
+	want condition // what the network is to suffer
+
+	mu     sync.Mutex      // guards pushed, for who only reads it; the token's holder alone writes
+	pushed []client.Faults // what each member was told last, since it started
 }
 
-// readyWithin bounds the start of one node, on a machine with other work.
-const readyWithin = time.Minute
+// Bounds of what is done to one node.
+const (
+	readyWithin = time.Minute     // a start, on a machine with other work
+	askWithin   = 5 * time.Second // one question about its state
+)
 
 // Up starts a network. On error nothing is left of it.
 func Up(ctx context.Context, o Options) (_ *Net, err error) {
 	if o.N < 1 || o.N > MaxNodes {
 		return nil, status.Errorf(status.BadRequest, "a testnet of %d nodes: must be 1 to %d", o.N, MaxNodes)
 	}
-	dir, err := os.MkdirTemp("", "allium-testnet-")
+	dir, err := os.MkdirTemp("", dirPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("testnet: %w", err)
 	}
-	n := &Net{dir: dir}
+	n := &Net{
+		dir: dir, o: o, verb: make(chan struct{}, 1),
+		http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: askWithin},
+		want: condition{n: o.N}, pushed: make([]client.Faults, o.N),
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Down(context.WithoutCancel(ctx)))
 		}
 	}()
-	var seed []string
+	if n.lock, err = lockDir(dir); err != nil {
+		return nil, err
+	}
 	for i := range o.N {
-		m, err := start(ctx, o, fmt.Sprintf("node %d", i+1), filepath.Join(dir, fmt.Sprint(i+1)), seed)
+		m, err := n.member(i + 1)
 		if err != nil {
 			return nil, fmt.Errorf("testnet: node %d: %w", i+1, err)
 		}
-		n.Members = append(n.Members, m)
-		if i == 0 {
-			seed = m.ID.Addrs
+		if err := m.start(ctx, n.o, n.seedsFor(i+1)); err != nil {
+			return nil, fmt.Errorf("testnet: %s: %w", m.Name, err)
 		}
+		n.Members = append(n.Members, m)
 	}
 	return n, nil
 }
 
-// start starts one node and waits until it is ready.
-func start(ctx context.Context, o Options, name, home string, seed []string) (*Member, error) {
-	m := &Member{Name: name, Home: home}
-	socket, err := client.SocketPath(home)
+// member makes a node's home, with its identity if there is a seed.
+func (n *Net) member(number int) (*Member, error) {
+	m := &Member{Name: fmt.Sprintf("node %d", number), Number: number, Home: filepath.Join(n.dir, fmt.Sprint(number))}
+	socket, err := client.SocketPath(m.Home)
 	if err != nil {
 		return nil, err
 	}
 	if m.API, err = client.New(socket); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
-	defer cancel()
-	if o.Binary != "" {
-		m.stop, err = startProcess(ctx, o.Binary, home, seed)
-	} else {
-		m.stop, err = startInside(ctx, home, seed, o.Log)
+	if n.o.Seed == 0 {
+		return m, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	if m.ID, err = m.API.ID(ctx); err != nil {
-		return nil, errors.Join(err, m.stop(context.WithoutCancel(ctx)))
-	}
-	return m, nil
+	return m, giveIdentity(m.Home, n.o.Seed, number)
 }
 
-// startInside runs a node in this process.
-func startInside(ctx context.Context, home string, seed []string, log *slog.Logger) (stop func(context.Context) error, err error) {
-	cfg := config.Default(p2p.Testnet)
-	cfg.DHT.Seeds.Bootstrap = seed
-	nd, err := node.New(home, cfg, node.Deps{Log: log})
-	if err != nil {
-		return nil, err
+// seedsFor are the addresses a node starts from: of the first node, or, where
+// it is that one or the first does not run, of up to two others.
+func (n *Net) seedsFor(number int) []string {
+	var addrs []string
+	members := 0
+	for _, m := range n.Members {
+		if m.Number == number || !m.Running() {
+			continue
+		}
+		addrs = append(addrs, m.ID().Addrs...)
+		if members++; m.Number == 1 || members == 2 {
+			break
+		}
 	}
-	var (
-		running sync.WaitGroup
-		ended   error
-		done    = make(chan struct{})
-		ready   = make(chan struct{})
-	)
-	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	running.Go(func() {
-		defer close(done)
-		ended = nd.Run(run, func() { close(ready) })
-	})
-	stop = func(context.Context) error { // Run bounds its own end
-		cancel()
-		running.Wait()
-		return ended
-	}
-	select {
-	case <-ready:
-		return stop, nil
-	case <-done:
-		cancel()
-		return nil, ended
-	case <-ctx.Done():
-		return nil, errors.Join(notReady(ctx), stop(ctx))
-	}
+	return addrs
 }
 
-// notReady is why a node was given up: it took too long, or nobody waits.
-func notReady(ctx context.Context) error {
-	if err := ctx.Err(); errors.Is(err, context.Canceled) {
-		return err
-	}
-	return status.Errorf(status.Timeout, "not ready within %s", readyWithin)
-}
+// Dir is the directory of the network, with the homes below it.
+func (n *Net) Dir() string { return n.dir }
 
-// Down drains every node, all at once, waits for their end and removes the
-// homes.
+// Down drains every node that runs, all at once, waits for their end and
+// removes the homes.
 func (n *Net) Down(ctx context.Context) error {
-	errs := make([]error, len(n.Members))
+	errs := make([]error, len(n.Members), len(n.Members)+2)
 	var wg sync.WaitGroup
 	for i, m := range n.Members {
 		wg.Go(func() {
-			m.API.Close()
 			if err := m.stop(ctx); err != nil {
 				errs[i] = fmt.Errorf("testnet: %s: %w", m.Name, err)
 			}
 		})
 	}
 	wg.Wait()
-	return errors.Join(append(errs, os.RemoveAll(n.dir))...)
+	n.http.CloseIdleConnections()
+	errs = append(errs, os.RemoveAll(n.dir))
+	if n.lock != nil {
+		errs = append(errs, n.lock.Close())
+	}
+	return errors.Join(errs...)
 }

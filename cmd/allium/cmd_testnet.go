@@ -65,7 +65,7 @@ func (a *app) testnetUp(ctx context.Context, o testnet.Options, dir string, exit
 		return err
 	}
 	for _, m := range net.Members {
-		fmt.Fprintf(a.stdout, "%-8s %s  gateway %s  home %s\n", m.Name, m.ID.ID, m.ID.Gateway, m.Home)
+		fmt.Fprintf(a.stdout, "%-8s %s  gateway %s  home %s\n", m.Name, m.ID().ID, m.ID().Gateway, m.Home)
 	}
 	err = net.Demo(ctx, a.stdout, dir)
 	if err == nil && !exit {

@@ -1,0 +1,269 @@
+package testnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"allium/gateway/client"
+	"allium/protocols/status"
+	"allium/testnet/script"
+)
+
+// Said is what a verb did, in sentences.
+type Said []string
+
+// String joins them.
+func (s Said) String() string { return strings.Join(s, "; ") }
+
+// Kill ends nodes at once. A process gets SIGKILL. A node in this process has
+// its connections closed without a word, so that no peer hears that it leaves,
+// and is then stopped: unlike after SIGKILL, its store is closed in order.
+func (n *Net) Kill(ctx context.Context, nodes ...int) (Said, error) {
+	return n.Do(ctx, script.Step{Op: script.Kill, Nodes: nodes})
+}
+
+// Restart starts nodes with the homes and identities they had, and with the
+// ports, unless somebody took them meanwhile. It returns when they say that
+// they are ready and know their faults; one that runs is killed first.
+func (n *Net) Restart(ctx context.Context, nodes ...int) (Said, error) {
+	return n.Do(ctx, script.Step{Op: script.Restart, Nodes: nodes})
+}
+
+// Partition lets nothing pass between groups; of one alone, between it and all
+// others. It replaces the partition before it.
+func (n *Net) Partition(ctx context.Context, groups ...script.Nodes) (Said, error) {
+	return n.Do(ctx, script.Step{Op: script.Partition, Groups: groups, Off: len(groups) == 0})
+}
+
+// Heal undoes every fault, or those of some nodes and their links. It starts
+// nobody.
+func (n *Net) Heal(ctx context.Context, nodes ...int) (Said, error) {
+	return n.Do(ctx, script.Step{Op: script.Heal, Nodes: nodes})
+}
+
+// Latency delays what is sent over links, each way, by d ± jitter; 0 undoes it.
+func (n *Net) Latency(ctx context.Context, links script.Links, d, jitter time.Duration) (Said, error) {
+	return n.Do(ctx, script.Step{Op: script.Latency, Links: links, Delay: d, Jitter: jitter, Off: d == 0})
+}
+
+// Loss loses percent of the packets of links; 0 undoes it.
+func (n *Net) Loss(ctx context.Context, links script.Links, percent float64) (Said, error) {
+	return n.Do(ctx, script.Step{Op: script.Loss, Links: links, Percent: percent, Off: percent == 0})
+}
+
+// Slow bounds what a node sends, in bytes per second; 0 undoes it.
+func (n *Net) Slow(ctx context.Context, node int, rate int64) (Said, error) {
+	return n.Do(ctx, script.Step{Op: script.Slow, Nodes: script.Nodes{node}, Bytes: rate, Off: rate == 0})
+}
+
+// Corrupt makes a node lie about the objects that it serves.
+func (n *Net) Corrupt(ctx context.Context, node int) (Said, error) {
+	return n.Do(ctx, script.Step{Op: script.Corrupt, Nodes: script.Nodes{node}})
+}
+
+// FullDisk lets a node's store see no free byte.
+func (n *Net) FullDisk(ctx context.Context, node int) (Said, error) {
+	return n.Do(ctx, script.Step{Op: script.FullDisk, Nodes: script.Nodes{node}})
+}
+
+// ClockSkew sets a node's clock ahead, or behind if negative; 0 undoes it.
+func (n *Net) ClockSkew(ctx context.Context, node int, skew time.Duration) (Said, error) {
+	return n.Do(ctx, script.Step{Op: script.ClockSkew, Nodes: script.Nodes{node}, Skew: skew, Off: skew == 0})
+}
+
+// Do runs one verb of chaos and says what it did. One that fails half-way has
+// undone itself when Do returns, and the error says what could not be done.
+func (n *Net) Do(ctx context.Context, s script.Step) (Said, error) {
+	if err := script.CheckNodes(s, len(n.Members)); err != nil {
+		return nil, err
+	}
+	select {
+	case n.verb <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%s: another verb is at work: %w", s.Op, ctx.Err())
+	}
+	defer func() { <-n.verb }()
+	switch s.Op {
+	case script.Kill:
+		return n.kill(ctx, s.Nodes.In(len(n.Members)))
+	case script.Restart:
+		return n.restart(ctx, s.Nodes.In(len(n.Members)))
+	case script.Partition, script.Heal, script.Latency, script.Loss, script.Slow, script.Corrupt, script.FullDisk, script.ClockSkew:
+		if err := n.suffer(ctx, n.want.with(s)); err != nil {
+			return nil, err
+		}
+		return Said{said(s)}, nil
+	}
+	return nil, status.Errorf(status.BadRequest, "%s is no verb of chaos", s.Op)
+}
+
+func (n *Net) kill(ctx context.Context, nodes []int) (Said, error) {
+	for _, i := range nodes {
+		if m := n.Members[i-1]; !m.Running() {
+			return nil, down(m) // before anything has happened
+		}
+	}
+	errs := make([]error, len(nodes))
+	did := make(Said, len(nodes))
+	var wg sync.WaitGroup
+	for at, i := range nodes {
+		wg.Go(func() {
+			m := n.Members[i-1]
+			inside := n.o.Binary == ""
+			errs[at] = m.kill(ctx, inside)
+			did[at] = m.Name + " was killed"
+			if inside {
+				did[at] = m.Name + " was cut off and stopped (it has no process of its own to kill)"
+			}
+		})
+	}
+	wg.Wait()
+	for _, i := range nodes {
+		n.note(i, client.Faults{}) // it forgets them
+	}
+	return did, errors.Join(errs...)
+}
+
+func (n *Net) restart(ctx context.Context, nodes []int) (_ Said, err error) {
+	var started []int
+	defer func() {
+		if err == nil || len(started) == 0 {
+			return
+		}
+		_, undone := n.kill(context.WithoutCancel(ctx), started)
+		err = errors.Join(err, undone)
+	}()
+	var did Said
+	for _, i := range nodes {
+		m := n.Members[i-1]
+		if m.Running() {
+			if _, err := n.kill(ctx, []int{i}); err != nil {
+				return nil, err
+			}
+		} else {
+			_ = m.stop(ctx) // one that ended by itself: what it said is in Status
+			started = append(started, i)
+		}
+		n.note(i, client.Faults{})
+		before := m.ID()
+		if err := m.start(ctx, n.o, n.seedsFor(i)); err != nil {
+			return nil, fmt.Errorf("restart of %s: %w", m.Name, err)
+		}
+		where := "with its ports"
+		if !slices.Equal(before.Addrs, m.ID().Addrs) {
+			where = "on other ports, its own were taken"
+		}
+		did = append(did, m.Name+" runs again, "+where)
+	}
+	return did, n.suffer(ctx, n.want) // also others: its addresses may have changed
+}
+
+// suffer tells the nodes what is wanted of them now. On error they are told
+// what they were told before.
+func (n *Net) suffer(ctx context.Context, want condition) error {
+	before := slices.Clone(n.pushed)
+	err := n.push(ctx, func(i int, ids []client.ID) client.Faults { return want.of(i, ids) })
+	if err == nil {
+		n.want = want
+		return nil
+	}
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
+	defer cancel()
+	undone := n.push(back, func(i int, _ []client.ID) client.Faults { return before[i-1] })
+	if undone != nil {
+		undone = fmt.Errorf("and it could not be undone: %w", undone)
+	}
+	return errors.Join(err, undone)
+}
+
+// push tells every node that runs what it is to do wrong, where that has
+// changed, all at once.
+func (n *Net) push(ctx context.Context, of func(number int, ids []client.ID) client.Faults) error {
+	ids := n.ids()
+	errs := make([]error, len(n.Members))
+	var wg sync.WaitGroup
+	for i, m := range n.Members {
+		f := of(m.Number, ids)
+		if !m.Running() || reflect.DeepEqual(f, n.pushed[i]) {
+			continue
+		}
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, askWithin)
+			defer cancel()
+			if _, err := m.API.SetFaults(ctx, f); err != nil {
+				errs[i] = fmt.Errorf("%s takes no faults: %w", m.Name, err)
+				return
+			}
+			n.note(m.Number, f)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// note remembers what a node was told.
+func (n *Net) note(number int, f client.Faults) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pushed[number-1] = f
+}
+
+// ids are those of the nodes, in order.
+func (n *Net) ids() []client.ID {
+	ids := make([]client.ID, len(n.Members))
+	for i, m := range n.Members {
+		ids[i] = m.ID()
+	}
+	return ids
+}
+
+// said is what a verb of faults did.
+func said(s script.Step) string {
+	who := "node " + s.Nodes.String()
+	if len(s.Nodes) > 1 || s.Nodes.Max() == 0 {
+		who = "nodes " + s.Nodes.String()
+	}
+	links := "all links"
+	switch {
+	case len(s.Links.B) > 0:
+		links = "the links between " + s.Links.A.String() + " and " + s.Links.B.String()
+	case len(s.Links.A) > 0:
+		links = "the links of " + s.Links.A.String()
+	}
+	rest := strings.TrimPrefix(s.String(), string(s.Op)+" ")
+	switch {
+	case s.Op == script.Heal && len(s.Nodes) == 0:
+		return "every fault is undone"
+	case s.Op == script.Heal:
+		return "the faults of " + who + " and of its links are undone"
+	case s.Op == script.Partition && s.Off:
+		return "the partition is undone"
+	case s.Op == script.Partition && len(s.Groups) == 1:
+		return "nothing passes between " + rest + " and the others"
+	case s.Op == script.Partition:
+		return "nothing passes between " + rest
+	case s.Op == script.Latency && s.Off:
+		return links + " are as fast as before"
+	case s.Op == script.Latency:
+		return links + " take " + strings.TrimSuffix(rest, " "+s.Links.String()) + " longer, each way"
+	case s.Op == script.Loss && s.Off:
+		return links + " lose nothing more"
+	case s.Op == script.Loss:
+		return links + " lose " + strings.TrimSuffix(rest, " "+s.Links.String()) + " of the packets"
+	case s.Off:
+		return string(s.Op) + " of " + who + " is undone"
+	case s.Op == script.Slow:
+		return who + " sends at most " + strings.TrimPrefix(rest, s.Nodes.String()+" ")
+	case s.Op == script.Corrupt:
+		return who + " lies about what it serves"
+	case s.Op == script.FullDisk:
+		return who + " sees no free byte on its disk"
+	}
+	return who + " has its clock at " + strings.TrimPrefix(rest, s.Nodes.String()+" ")
+}

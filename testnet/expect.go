@@ -1,0 +1,205 @@
+package testnet
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"allium/gateway/client"
+	"allium/protocols/admission"
+	"allium/protocols/status"
+	"allium/testnet/script"
+)
+
+// pollEvery is the pause between two looks at what is expected.
+const pollEvery = 100 * time.Millisecond
+
+// expect waits until a condition holds on each of its nodes.
+func (p *Player) expect(ctx context.Context, s script.Step) (Said, error) {
+	within := s.Within
+	if within == 0 {
+		within = p.within
+	}
+	bounded, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var said Said
+	for _, i := range s.Nodes.In(len(p.net.Members)) {
+		m := p.net.Members[i-1]
+		seen := "nothing"
+		for {
+			now, holds, err := p.look(bounded, m, s)
+			switch {
+			case holds:
+				said = append(said, m.Name+": "+now)
+			case status.Of(err) == status.BadRequest:
+				return said, err
+			case err != nil && bounded.Err() == nil:
+				seen = err.Error()
+			case bounded.Err() == nil:
+				seen = now
+			}
+			if holds {
+				break
+			}
+			if admission.Sleep(bounded, pollEvery) != nil {
+				if ctx.Err() != nil {
+					return said, ctx.Err()
+				}
+				return said, &status.Error{
+					Outcome: status.Timeout, Err: errNever,
+					Message: fmt.Sprintf("%s within %s %v; last seen on %s: %s", s.Condition.Kind, within, errNever, m.Name, seen),
+				}
+			}
+		}
+	}
+	return said, nil
+}
+
+// look sees whether a condition holds on a node now, and says what it saw.
+func (p *Player) look(ctx context.Context, m *Member, s script.Step) (seen string, holds bool, err error) {
+	c := s.Condition
+	switch c.Kind {
+	case script.Ready, script.NotReady:
+		return p.lookReady(ctx, m, c)
+	case script.Peers:
+		peers, err := m.API.Peers(ctx)
+		return compared(c, "peers", float64(distinct(peers)), err)
+	case script.Metric:
+		page, err := p.net.page(ctx, m, "/metrics")
+		if err != nil {
+			return "", false, err
+		}
+		v, found := sumSeries(string(page), c)
+		if !found {
+			return "no series " + c.Series(), c.Holds(0), nil
+		}
+		return compared(c, c.Series(), v, nil)
+	}
+	root, err := p.root(s.Name)
+	if err != nil {
+		return "", false, err
+	}
+	if c.Kind == script.Providers {
+		n := 0
+		var failed error
+		for _, err := range m.API.Providers(ctx, root.String(), 32) {
+			if err != nil {
+				failed = err
+				break
+			}
+			n++
+		}
+		if status.Of(failed) == status.NotFound {
+			failed = nil
+		}
+		return compared(c, "providers", float64(n), failed)
+	}
+	st, err := m.API.Stat(ctx, root.String())
+	local := err == nil && st.Local
+	if o := status.Of(err); err != nil && (o == status.NotFound || o == status.Timeout) && ctx.Err() == nil {
+		err = nil // it is not here, and nobody told what it is
+	}
+	seen = s.Name + " is not whole here"
+	if local {
+		seen = s.Name + " is whole here"
+	}
+	return seen, err == nil && local == (c.Kind == script.Has), err
+}
+
+func compared(c script.Condition, what string, v float64, err error) (string, bool, error) {
+	return what + " " + strconv.FormatFloat(v, 'g', -1, 64), err == nil && c.Holds(v), err
+}
+
+func (p *Player) lookReady(ctx context.Context, m *Member, c script.Condition) (string, bool, error) {
+	want := c.Kind == script.Ready
+	if !m.Running() {
+		return "it does not run", !want && c.Gate == "", nil
+	}
+	r, err := p.net.Readiness(ctx, m)
+	if err != nil {
+		return "", !want && c.Gate == "" && ctx.Err() == nil, err
+	}
+	closed := closedGates(r)
+	seen := "ready"
+	if len(closed) > 0 {
+		seen = "not ready: " + strings.Join(closed, ", ")
+	}
+	if want {
+		return seen, len(closed) == 0, nil
+	}
+	if c.Gate == "" {
+		return seen, len(closed) > 0, nil
+	}
+	known := false
+	for _, g := range r.Gates {
+		if g.Name == c.Gate {
+			if known = true; !g.Ready {
+				return seen, true, nil
+			}
+		}
+	}
+	if !known {
+		return "", false, status.Errorf(status.BadRequest, "there is no gate %q; there are %s", c.Gate, gateNames(r))
+	}
+	return seen, false, nil
+}
+
+// closedGates are those that hold a node back, in order.
+func closedGates(r client.Readiness) []string {
+	closed := []string{}
+	for _, g := range r.Gates {
+		if !g.Ready {
+			closed = append(closed, g.Name)
+		}
+	}
+	return closed
+}
+
+func gateNames(r client.Readiness) string {
+	names := make([]string, len(r.Gates))
+	for i, g := range r.Gates {
+		names[i] = g.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// sumSeries adds up the series of a metrics page that have the condition's name
+// and at least its labels; found is false where there is none.
+func sumSeries(page string, c script.Condition) (sum float64, found bool) {
+	for line := range strings.SplitSeq(page, "\n") {
+		rest, ok := strings.CutPrefix(line, c.Metric)
+		if !ok || rest == "" {
+			continue
+		}
+		labels := ""
+		if rest[0] == '{' {
+			end := strings.LastIndexByte(rest, '}')
+			if end < 0 {
+				continue
+			}
+			labels, rest = ","+rest[1:end], rest[end+1:]
+		}
+		fields := strings.Fields(rest)
+		if rest == "" || rest[0] != ' ' || len(fields) == 0 || !hasLabels(labels, c.Labels) {
+			continue
+		}
+		if v, err := strconv.ParseFloat(fields[0], 64); err == nil {
+			sum, found = sum+v, true
+		}
+	}
+	return sum, found
+}
+
+// hasLabels reports whether the text of a series' labels, with a comma before
+// each, has all of want. A value with a quotation mark or a backslash cannot be
+// wanted, so that text is compared as it stands.
+func hasLabels(text string, want []script.Label) bool {
+	for _, l := range want {
+		if !strings.Contains(text+",", ","+l.Name+`="`+l.Value+`",`) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,261 @@
+package testnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"allium/gateway/client"
+	"allium/node"
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/testnet/script"
+)
+
+// Player plays steps on a network. Its methods may be called by several
+// goroutines, but what a step waits for is then what all of them did.
+type Player struct {
+	net    *Net
+	seed   uint64        // of content
+	within time.Duration // of a step that has none
+
+	mu       sync.Mutex // guards the maps
+	contents map[string]script.Step
+	roots    map[string]b3.Root
+}
+
+// NewPlayer returns a player on a network. A step that says nothing else waits
+// for what it wants for that long.
+func NewPlayer(n *Net, within time.Duration) *Player {
+	return &Player{net: n, seed: max(n.o.Seed, script.DefaultSeed), within: within, contents: map[string]script.Step{}, roots: map[string]b3.Root{}}
+}
+
+// Step plays one step to its end, whether or not it is to run in the
+// background, and says what came of it.
+func (p *Player) Step(ctx context.Context, s script.Step) (Said, error) {
+	if err := script.CheckNodes(s, len(p.net.Members)); err != nil {
+		return nil, err
+	}
+	switch s.Op {
+	case script.Add:
+		return p.add(ctx, s)
+	case script.Get, script.Pin, script.Unpin, script.Announce:
+		return p.onContent(ctx, s)
+	case script.GC:
+		return p.gc(ctx, s)
+	case script.Flood:
+		return p.flood(ctx, s)
+	case script.Expect:
+		return p.expect(ctx, s)
+	case script.Wait:
+		return nil, admission.Sleep(ctx, s.Time)
+	case script.Join:
+		return nil, nil // whoever started what runs in the background waits for it
+	}
+	return p.net.Do(ctx, s)
+}
+
+// member is the node that a step is about.
+func (p *Player) member(s script.Step) *Member { return p.net.Members[s.Nodes[0]-1] }
+
+// root is the address of content that was added under a name.
+func (p *Player) root(name string) (b3.Root, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	root, ok := p.roots[name]
+	if !ok {
+		return root, status.Errorf(status.BadRequest, "nothing is called %s yet; `add 1 %s tree 1MiB` adds it", name, name)
+	}
+	return root, nil
+}
+
+// name gives content its name, or says that it is another's.
+func (p *Player) name(s script.Step) (content, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := script.CheckContent(s, p.contents); err != nil {
+		return content{}, err
+	}
+	p.contents[s.Name] = s
+	return content{seed: p.seed, name: s.Name, tree: s.Tree, size: s.Bytes}, nil
+}
+
+func (p *Player) content(name string) content {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.contents[name]
+	return content{seed: p.seed, name: name, tree: s.Tree, size: s.Bytes}
+}
+
+func (p *Player) add(ctx context.Context, s script.Step) (Said, error) {
+	c, err := p.name(s)
+	if err != nil {
+		return nil, err
+	}
+	m := p.member(s)
+	return p.until(ctx, s, func(ctx context.Context) (Said, error) {
+		for added, err := range node.SendItems(ctx, m.API, c.items(), client.AddOptions{Label: "testnet"}, nil) {
+			if err != nil {
+				return nil, err
+			}
+			p.mu.Lock()
+			p.roots[s.Name] = added.Root
+			p.mu.Unlock()
+			return Said{fmt.Sprintf("%s is %s: %d files, %s, on %s", s.Name, added.Root, added.Files, node.HumanSize(added.Bytes), m.Name)}, nil
+		}
+		return nil, status.Errorf(status.Internal, "%s added nothing", m.Name)
+	})
+}
+
+// onContent plays a step about content that has been added.
+func (p *Player) onContent(ctx context.Context, s script.Step) (Said, error) {
+	root, err := p.root(s.Name)
+	if err != nil {
+		return nil, err
+	}
+	m, key := p.member(s), root.String()
+	switch s.Op {
+	case script.Get:
+		c := p.content(s.Name)
+		return p.until(ctx, s, func(ctx context.Context) (Said, error) { return get(ctx, m, key, c) })
+	case script.Announce:
+		return p.until(ctx, s, func(ctx context.Context) (Said, error) {
+			a, err := m.API.Announce(ctx, key)
+			return Said{fmt.Sprintf("%d peers took the record of %s", a.Peers, m.Name)}, err
+		})
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.within)
+	defer cancel()
+	if s.Op == script.Unpin {
+		return Said{m.Name + " keeps " + s.Name + " as cache"}, m.API.Unpin(ctx, key, "")
+	}
+	_, err = m.API.Pin(ctx, key, client.PinOptions{Recursive: true, Label: "testnet"})
+	return Said{m.Name + " keeps " + s.Name}, err
+}
+
+// get fetches content and reads all of it.
+func get(ctx context.Context, m *Member, key string, c content) (Said, error) {
+	f, err := m.API.Fetch(ctx, key, nil)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := m.API.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Body.Close()
+	if err := c.check(stream); err != nil {
+		return nil, err
+	}
+	return Said{fmt.Sprintf("%s has %s: %s of it from the network, every byte compared", m.Name, c.name, node.HumanSize(f.New))}, nil
+}
+
+func (p *Player) gc(ctx context.Context, s script.Step) (Said, error) {
+	var said Said
+	for _, i := range s.Nodes.In(len(p.net.Members)) {
+		m := p.net.Members[i-1]
+		ctx, cancel := context.WithTimeout(ctx, p.within)
+		_, err := m.API.GC(ctx, client.GCOptions{All: true, Fast: true}, nil, nil)
+		cancel()
+		if err != nil {
+			return said, fmt.Errorf("gc on %s: %w", m.Name, err)
+		}
+		said = append(said, m.Name+" removed what nothing holds")
+	}
+	return said, nil
+}
+
+// floodAtOnce is how many requests of a flood are out at one time.
+const floodAtOnce = 64
+
+// flood pings a node from another. A node that ends meanwhile ends it.
+func (p *Player) flood(ctx context.Context, s script.Step) (Said, error) {
+	from, to := p.member(s), p.net.Members[s.Target-1].ID().ID
+	if !from.Running() {
+		return nil, down(from)
+	}
+	var (
+		wg      sync.WaitGroup
+		mu      sync.Mutex // guards the rest
+		left    = s.Count
+		answers = map[status.Outcome]int{}
+	)
+	next := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		left--
+		return left >= 0
+	}
+	for range min(floodAtOnce, s.Count) {
+		wg.Go(func() {
+			for next() && ctx.Err() == nil && from.Running() {
+				ask, cancel := context.WithTimeout(ctx, askWithin)
+				_, err := from.API.Ping(ask, to)
+				cancel()
+				mu.Lock()
+				answers[status.Of(err)]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	said := fmt.Sprintf("%s pinged node %d:", from.Name, s.Target)
+	for _, o := range status.All() {
+		if answers[o] > 0 {
+			said += fmt.Sprintf(" %d %s", answers[o], o)
+		}
+	}
+	return Said{said}, ctx.Err()
+}
+
+// until tries until the outcome is the one that the step expects. What was
+// expected to fail and succeeds is an error at once: it would go on to.
+func (p *Player) until(ctx context.Context, s script.Step, try func(context.Context) (Said, error)) (Said, error) {
+	within := s.Within
+	if within == 0 {
+		within = p.within
+	}
+	bounded, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var last error
+	tries := 0
+	for {
+		said, err := try(bounded)
+		got := status.Of(err)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case got == s.Outcome && (err == nil || bounded.Err() == nil):
+			if err != nil {
+				said = Said{"as expected: " + err.Error()}
+			}
+			return said, nil
+		case err == nil:
+			return nil, status.Errorf(status.Conflict, "wanted %s, and it succeeded: %s", s.Outcome, said)
+		case got == status.BadRequest, got == status.Unsupported:
+			return nil, err // as wrong the next time
+		}
+		if bounded.Err() == nil {
+			last = err
+			tries++
+		}
+		if admission.Sleep(bounded, admission.Backoff(min(tries, 2))) == nil {
+			continue
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case last == nil && s.Outcome == status.Timeout:
+			return Said{fmt.Sprintf("as expected: no answer in %s", within)}, nil
+		case last == nil:
+			return nil, status.Errorf(status.Timeout, "wanted %s, and there was no answer in %s", s.Outcome, within)
+		}
+		return nil, fmt.Errorf("wanted %s within %s; the last of %d tries ended with %s: %w", s.Outcome, within, tries, status.Of(last), last)
+	}
+}
+
+// errNever is in the chain of an expectation that did not come true.
+var errNever = errors.New("it did not come true")

@@ -1,0 +1,149 @@
+package testnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"allium/protocols/admission"
+	"allium/protocols/status"
+	"allium/testnet/script"
+)
+
+// Recorder writes what happens on a network as a scenario that comes true
+// again: the steps, the pauses between them, which nodes are ready and not, and
+// how adds and gets ended. It is used by one goroutine.
+type Recorder struct {
+	net   *Net
+	w     io.Writer
+	last  time.Time      // the end of the last step
+	gates map[int]string // by node, the first closed gate, as written; "" is ready
+	steps int
+	err   error // of writing, the first
+}
+
+// What a recording waits for.
+const (
+	recordDeadline = 10 * time.Minute       // of the file
+	longestPause   = 5 * time.Second        // a longer one is written so: what follows is waited for anyway
+	shortestPause  = 100 * time.Millisecond // a shorter one is not written
+	settled        = time.Second            // a node's readiness counts when it is the same after that
+)
+
+// NewRecorder writes the head of a file. Every node of the network is ready.
+func NewRecorder(n *Net, like *script.File, w io.Writer) *Recorder {
+	head := *like
+	head.Deadline = max(head.Deadline, recordDeadline)
+	r := &Recorder{net: n, w: w, last: time.Now(), gates: map[int]string{}}
+	r.write(strings.TrimSuffix(head.Head(), "\n"))
+	return r
+}
+
+// Before writes what has happened since the last step: the pause, and which
+// nodes became ready or ceased to be.
+func (r *Recorder) Before(ctx context.Context) {
+	changed := r.changes(ctx)
+	if len(changed) > 0 && admission.Sleep(ctx, settled) == nil {
+		again := r.changes(ctx)
+		for i, gate := range changed {
+			if g, ok := again[i]; !ok || g != gate {
+				delete(changed, i)
+			}
+		}
+	}
+	if pause := min(time.Since(r.last), longestPause).Round(shortestPause); pause >= shortestPause {
+		r.step(script.Step{Op: script.Wait, Time: pause})
+	}
+	byGate := map[string]script.Nodes{}
+	var order []string
+	for i := 1; i <= len(r.net.Members); i++ {
+		if gate, ok := changed[i]; ok {
+			if byGate[gate] == nil {
+				order = append(order, gate)
+			}
+			byGate[gate] = append(byGate[gate], i)
+			r.gates[i] = gate
+		}
+	}
+	for _, gate := range order {
+		c := script.Condition{Kind: script.NotReady, Gate: gate}
+		if gate == "" {
+			c = script.Condition{Kind: script.Ready}
+		}
+		r.step(script.Step{Op: script.Expect, Nodes: byGate[gate], Condition: c})
+	}
+	r.last = time.Now()
+}
+
+// changes are the nodes whose readiness is not what is written, with the first
+// gate that is closed. Of those that do not run or answer nothing is known.
+func (r *Recorder) changes(ctx context.Context) map[int]string {
+	changed := map[int]string{}
+	for _, n := range r.net.Status(ctx).Nodes {
+		if !n.Running || n.Error != "" {
+			continue
+		}
+		gate := ""
+		if len(n.Closed) > 0 {
+			gate = n.Closed[0]
+		}
+		if gate != r.gates[n.Number] {
+			changed[n.Number] = gate
+		}
+	}
+	return changed
+}
+
+// Step writes a step that ended with err. An add or get that failed is written
+// as one that is expected to; what else failed has changed nothing, and is a
+// comment.
+func (r *Recorder) Step(s script.Step, err error) {
+	defer func() { r.last = time.Now() }()
+	outcome := status.Of(err)
+	switch {
+	case err == nil:
+	case (s.Op == script.Add || s.Op == script.Get) && s.Outcome == status.OK && outcome.Code() >= 400 &&
+		outcome != status.Canceled && outcome != status.BadRequest:
+		s.Outcome = outcome
+	default:
+		text, _, _ := strings.Cut(err.Error(), "\n")
+		r.write(fmt.Sprintf("# %s: %s", s, text))
+		return
+	}
+	r.step(s)
+	if s.Op == script.Restart { // what it was before says nothing
+		for _, i := range s.Nodes.In(len(r.net.Members)) {
+			r.gates[i] = ""
+			r.step(script.Step{Op: script.Expect, Nodes: script.Nodes{i}, Condition: script.Condition{Kind: script.Ready}})
+		}
+	}
+}
+
+// Close writes what has happened since the last step, and returns what could
+// not be written.
+func (r *Recorder) Close(ctx context.Context) error {
+	r.Before(ctx)
+	return r.err
+}
+
+func (r *Recorder) step(s script.Step) {
+	if r.steps++; r.steps > script.MaxSteps {
+		if r.err == nil {
+			r.err = status.Errorf(status.BodyCap, "the recording ends: a scenario has at most %d steps", script.MaxSteps)
+		}
+		return
+	}
+	r.write(s.String())
+}
+
+func (r *Recorder) write(line string) {
+	if r.err != nil {
+		return
+	}
+	if _, err := fmt.Fprintln(r.w, line); err != nil {
+		r.err = errors.Join(errors.New("testnet: the recording ends"), err)
+	}
+}
