@@ -13,7 +13,7 @@ import (
 	"allium/protocols/admission"
 )
 
-// account is what is known of a peer beside pubsub's own score.
+// account is what is known of a peer beside what pubsub knows.
 type account struct {
 	frames *admission.Rate
 
@@ -30,19 +30,18 @@ func (a *account) decayed(now time.Time) float64 {
 	return a.offences * math.Exp2(-now.Sub(a.at).Seconds()/offenceHalfLife.Seconds())
 }
 
-// offend notes something no honest node sends.
+// offend notes a message that no honest node sends.
 func (a *account) offend(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.offences, a.at = a.decayed(now)+1, now
 }
 
-// penalty is the score of the offences, 0 or below.
-func (a *account) penalty(now time.Time) float64 {
+// count is how many offences are not forgotten.
+func (a *account) count(now time.Time) float64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n := a.decayed(now)
-	return invalidWeight * n * n
+	return a.decayed(now)
 }
 
 func (s *Service) account(p peer.ID) *account {
@@ -65,6 +64,14 @@ func (s *Service) inspect(ctx context.Context, from peer.ID, rpc *pubsub.RPC) {
 	}
 	s.m.rx.Add(float64(n))
 	a := s.account(from)
+	_, low := (*s.graylist.Load())[from]
+	if low || a.count(time.Now()) > tolerated {
+		// pubsub would drop them too, unless it has no stream to the peer and so no
+		// score of it; and here they do not use up the budget of all.
+		s.m.drop(dropGraylist, n)
+		rpc.Publish = nil
+		return
+	}
 	kept := rpc.Publish[:0]
 	for _, m := range rpc.Publish {
 		if reason := s.cut(ctx, a, m); reason != "" {
@@ -82,6 +89,11 @@ func (s *Service) cut(ctx context.Context, a *account, m *pb.Message) string {
 	if _, ok := s.topics[m.GetTopic()]; !ok {
 		a.offend(time.Now())
 		return dropTopic
+	}
+	if string(m.GetFrom()) == string(s.host.ID()) {
+		// After a restart peers still bring what this node said before. pubsub would
+		// count that as lies of theirs.
+		return dropSelf
 	}
 	size := len(m.GetData())
 	if size > MaxMessage {

@@ -10,7 +10,7 @@ const MaxMessage = 64 << 10
 
 // frameBytes of a message count as one frame of a budget, or what is begun of
 // them: a budget of messages alone would let in 64 KiB for the price of one byte.
-const frameBytes = 4 << 10
+const frameBytes = 1 << 10
 
 // maxCost is what the largest message costs.
 const maxCost = MaxMessage / frameBytes
@@ -20,7 +20,7 @@ type Config struct {
 	RelayFanout  int64 `koanf:"relay_fanout" doc:"peers of each topic to which messages are relayed at once (the degree of the mesh); 2 to 32"`
 	FloodPublish bool  `koanf:"flood_publish" doc:"send own messages to every peer of the topic, not only to relay_fanout of them: faster, and peers that keep silent cannot hide this node; costs upload"`
 
-	BurstFrames int64         `koanf:"burst_frames" doc:"frames one peer may bring in a burst, and this node publish; a frame is a message, or each 4 KiB begun of a larger one; more are dropped; at least 16"`
+	BurstFrames int64         `koanf:"burst_frames" doc:"frames one peer may bring in a burst, and this node publish; a frame is a message, or each KiB begun of a larger one; more are dropped; at least 64, one largest message"`
 	PeerRate    int64         `koanf:"peer_rate" doc:"frames per second one peer may bring after its burst; more are dropped"`
 	TotalRate   int64         `koanf:"total_rate" doc:"frames per second that all peers together may bring, with as many in a burst; more are dropped; at least burst_frames"`
 	PublishRate int64         `koanf:"publish_rate" doc:"frames per second this node publishes after its burst; more wait, then get rate_limit"`

@@ -9,6 +9,7 @@ import (
 
 // The reasons of gossip_dropped_total. The list is closed.
 const (
+	dropGraylist  = "graylisted"     // its bringer's score is too low
 	dropTopic     = "unknown_topic"  // of no topic this node has
 	dropOversize  = "oversize"       // more than MaxMessage
 	dropBurst     = "burst"          // beyond the budget of the peer
@@ -30,7 +31,7 @@ const (
 )
 
 var dropReasons = []string{
-	dropTopic, dropOversize, dropBurst, dropTotal, dropGated, dropUnsigned, dropForged, dropSelf, dropQueue, dropThrottled,
+	dropGraylist, dropTopic, dropOversize, dropBurst, dropTotal, dropGated, dropUnsigned, dropForged, dropSelf, dropQueue, dropThrottled,
 	dropRejected, dropIgnored, dropSlow, dropIngress, dropStopped, dropPeerQueue, dropPublish, dropOther,
 }
 
@@ -55,6 +56,7 @@ type metrics struct {
 	delivered       prometheus.Counter
 	panics          prometheus.Counter
 	peers           *prometheus.GaugeVec // topic
+	standing        *prometheus.GaugeVec // standing
 	validateSeconds prometheus.Histogram
 }
 
@@ -78,6 +80,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		peers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gossip_peers", Help: "Peers that follow a topic and are connected.",
 		}, []string{"topic"}),
+		standing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "gossip_peer_standing", Help: "Peers by how gossip judges them: good, no_gossip, no_publish or graylisted; those that left count for ten minutes.",
+		}, []string{"standing"}),
 		validateSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "gossip_validate_seconds", Help: "Time of the validator of a topic for one message.",
 			Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .01, .1},
@@ -90,7 +95,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.frames, m.dropped, m.refused, m.duplicates, m.delivered, m.panics, m.peers, m.validateSeconds} {
+	for _, c := range []prometheus.Collector{m.frames, m.dropped, m.refused, m.duplicates, m.delivered, m.panics, m.peers, m.standing, m.validateSeconds} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -105,17 +110,22 @@ func (m *metrics) drop(reason string, n int) {
 // tracer turns pubsub's events into metrics. Messages received are counted by
 // the inspector, before it cuts any.
 type tracer struct {
-	m   *metrics
-	got int // messages in the frame that pubsub's loop has before it
+	m       *metrics
+	offence func(peer.ID)
+	got     int // messages in the frame that pubsub's loop has before it
 }
 
 // RejectMessage implements pubsub.RawTracer.
-func (t *tracer) RejectMessage(_ *pubsub.Message, reason string) {
+func (t *tracer) RejectMessage(msg *pubsub.Message, reason string) {
 	r, ok := rejections[reason]
 	if !ok {
 		r = dropOther
 	}
 	t.m.drop(r, 1)
+	switch r {
+	case dropUnsigned, dropForged, dropRejected:
+		t.offence(msg.ReceivedFrom)
+	}
 }
 
 // DuplicateMessage implements pubsub.RawTracer.

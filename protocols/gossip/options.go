@@ -36,15 +36,23 @@ const (
 	heartbeat = time.Second
 )
 
-// Scores (gossipsub v1.1). Weights are such that four refused messages within
-// minutes make a peer's messages be dropped unread, five if it did well before.
+// Scores (gossipsub v1.1). Weights are such that three or four refused messages
+// within minutes take a peer out of the mesh and from gossip, and then make what
+// it sends be dropped unread.
 const (
 	gossipScore   = -10 // below: no gossip to or from the peer
 	publishScore  = -50 // below: own messages are not sent to it
 	graylistScore = -75 // below: nothing it sends is read
 	noExchange    = 1e9 // no peer gets there: peers are found by the DHT alone
 
-	invalidWeight    = -5 // times the square of the refused messages
+	// Times the square of the refused messages, by pubsub's count and by our own:
+	// pubsub's knows who brought the same lie a moment later, ours knows peers to
+	// which pubsub has no stream, and what it was never shown.
+	invalidWeight = -2.5
+	// Nothing a peer sends is read while more offences than these are not
+	// forgotten: the fourth is the last.
+	tolerated = 3.5
+
 	behaviourWeight  = -5 // times the square of broken promises and floods of grafts …
 	behaviourFree    = 10 // … beyond these, which an overloaded honest node may reach
 	colocationWeight = -2 // times the square of the peers at one address …
@@ -90,9 +98,9 @@ func (s *Service) options(ctx context.Context) []pubsub.Option {
 			s.inspect(ctx, from, rpc)
 			return nil
 		}),
-		pubsub.WithPeerScore(s.score(), thresholds()),
+		pubsub.WithPeerScore(s.score(), thresholds()), pubsub.WithPeerScoreInspect(s.judge, judgeEvery),
 		pubsub.WithPeerGater(pubsub.DefaultPeerGaterParams()),
-		pubsub.WithRawTracer(&tracer{m: s.m}),
+		pubsub.WithRawTracer(&tracer{m: s.m, offence: func(p peer.ID) { s.account(p).offend(time.Now()) }}),
 	}
 }
 
@@ -143,7 +151,8 @@ func (s *Service) score() *pubsub.PeerScoreParams {
 			if !ok {
 				return 0
 			}
-			return a.penalty(time.Now())
+			n := a.count(time.Now())
+			return invalidWeight * n * n
 		},
 		AppSpecificWeight:           1,
 		IPColocationFactorWeight:    colocationWeight,
@@ -177,6 +186,33 @@ func (s *Service) score() *pubsub.PeerScoreParams {
 		}
 	}
 	return p
+}
+
+// judgeEvery is how old gossip_peer_standing and the graylist may be.
+const judgeEvery = 5 * time.Second
+
+// judge notes how pubsub scores the peers.
+func (s *Service) judge(scores map[peer.ID]float64) {
+	graylist := map[peer.ID]struct{}{}
+	var good, noGossip, noPublish int
+	now := time.Now()
+	for p, score := range scores {
+		a, ok := s.peers.Peek(p)
+		switch {
+		case score < graylistScore || ok && a.count(now) > tolerated:
+			graylist[p] = struct{}{}
+		case score < publishScore:
+			noPublish++
+		case score < gossipScore:
+			noGossip++
+		default:
+			good++
+		}
+	}
+	s.graylist.Store(&graylist)
+	for standing, n := range map[string]int{"good": good, "no_gossip": noGossip, "no_publish": noPublish, "graylisted": len(graylist)} {
+		s.m.standing.WithLabelValues(standing).Set(float64(n))
+	}
 }
 
 // halved is the decay of a counter that is halved in d.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
@@ -71,7 +72,8 @@ type Service struct {
 	buckets *admission.Family
 	peers   *lru.Cache[peer.ID, *account] // outlives connections, so that a new one brings no new burst
 
-	calls calls // of validators
+	graylist atomic.Pointer[map[peer.ID]struct{}] // replaced, never changed
+	calls    calls                                // of validators
 
 	mu    sync.Mutex
 	state state
@@ -101,6 +103,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{cfg: cfg, host: d.Host, log: log, topics: map[string]Topic{}}
+	s.graylist.Store(&map[peer.ID]struct{}{})
 	for _, t := range d.Topics {
 		if _, again := s.topics[t.Name]; again || t.Name == "" || t.Validate == nil || t.Handle == nil {
 			return nil, fmt.Errorf("gossip: topic %q needs a name of its own, Validate and Handle", t.Name)

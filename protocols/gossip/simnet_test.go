@@ -231,3 +231,37 @@ func in(t *testing.T, n int, f func(t *testing.T, sn *simNet)) {
 		f(t, sn)
 	})
 }
+
+// balance checks that every message a node received is accounted for, once
+// nothing is on its way any more.
+func (n *node) balance(t *testing.T) {
+	t.Helper()
+	sum := n.value(t, "gossip_duplicates_total") + n.value(t, "gossip_delivered_total")
+	for _, reason := range dropReasons {
+		switch reason {
+		case dropPeerQueue, dropPublish: // were to be sent
+		default:
+			sum += n.drops(t, reason)
+		}
+	}
+	if rx := n.value(t, "gossip_frames_total", "dir", "rx"); rx != sum {
+		t.Errorf("%g frames came, %g are accounted for", rx, sum)
+	}
+	if h := float64(n.n.Load()); h != n.value(t, "gossip_delivered_total") {
+		t.Errorf("%g were handled, %g counted", h, n.value(t, "gossip_delivered_total"))
+	}
+}
+
+// balanceAll checks each node, and that what was sent by one came to another.
+func balanceAll(t *testing.T, nodes []*node) {
+	t.Helper()
+	var tx, rx float64
+	for _, n := range nodes {
+		n.balance(t)
+		tx += n.value(t, "gossip_frames_total", "dir", "tx")
+		rx += n.value(t, "gossip_frames_total", "dir", "rx")
+	}
+	if tx != rx {
+		t.Errorf("%g frames were sent, %g came", tx, rx)
+	}
+}
