@@ -101,7 +101,7 @@ func TestHostile(t *testing.T) {
 					if heard != c.forgiven {
 						t.Errorf("heard afterwards: %t, want %t", heard, c.forgiven)
 					}
-					if low := victim.value(t, "gossip_peer_standing", "standing", "graylisted"); low > 0 && c.forgiven || low < 1 && !c.forgiven && listens {
+					if low := victim.value(t, "gossip_peer_standing", "standing", standGraylisted); low > 0 && c.forgiven || low < 1 && !c.forgiven && listens {
 						t.Errorf("%g peers are graylisted", low)
 					}
 					want := int64(0)
@@ -243,7 +243,11 @@ func TestFlood(t *testing.T) {
 		defer stopAll(nodes)
 		l := newLiar(t, sn.hosts[5], sn.hosts[0], true)
 		time.Sleep(3 * heartbeat)
-		const flood, honest = 4000, 10
+		flood := 4000
+		if testing.Short() {
+			flood = 1200
+		}
+		honest := flood / 400
 		began := time.Now()
 		for i := range flood / 20 {
 			var ms []*pb.Message
@@ -281,7 +285,7 @@ func TestFlood(t *testing.T) {
 		}
 		for _, n := range nodes {
 			n.balance(t)
-			if low := n.value(t, "gossip_peer_standing", "standing", "graylisted"); low != 0 {
+			if low := n.value(t, "gossip_peer_standing", "standing", standGraylisted); low != 0 {
 				t.Errorf("%g peers are graylisted", low)
 			}
 		}

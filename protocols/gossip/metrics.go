@@ -35,6 +35,16 @@ var dropReasons = []string{
 	dropRejected, dropIgnored, dropSlow, dropIngress, dropStopped, dropPeerQueue, dropPublish, dropOther,
 }
 
+// The values of gossip_peer_standing.
+const (
+	standGood       = "good"
+	standNoGossip   = "no_gossip"  // below gossipScore
+	standNoPublish  = "no_publish" // below publishScore
+	standGraylisted = "graylisted" // nothing it sends is read
+)
+
+var standings = []string{standGood, standNoGossip, standNoPublish, standGraylisted}
+
 // rejections are pubsub's reasons.
 var rejections = map[string]string{
 	pubsub.RejectMissingSignature:    dropUnsigned,
@@ -91,6 +101,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m.rx, m.tx = m.frames.WithLabelValues("rx"), m.frames.WithLabelValues("tx")
 	for _, reason := range dropReasons {
 		m.dropped.WithLabelValues(reason)
+	}
+	for _, standing := range standings {
+		m.standing.WithLabelValues(standing)
 	}
 	if reg == nil {
 		return m, nil

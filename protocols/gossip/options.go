@@ -194,24 +194,25 @@ const judgeEvery = 5 * time.Second
 // judge notes how pubsub scores the peers.
 func (s *Service) judge(scores map[peer.ID]float64) {
 	graylist := map[peer.ID]struct{}{}
-	var good, noGossip, noPublish int
+	count := map[string]int{}
 	now := time.Now()
 	for p, score := range scores {
 		a, ok := s.peers.Peek(p)
 		switch {
 		case score < graylistScore || ok && a.count(now) > tolerated:
 			graylist[p] = struct{}{}
+			count[standGraylisted]++
 		case score < publishScore:
-			noPublish++
+			count[standNoPublish]++
 		case score < gossipScore:
-			noGossip++
+			count[standNoGossip]++
 		default:
-			good++
+			count[standGood]++
 		}
 	}
 	s.graylist.Store(&graylist)
-	for standing, n := range map[string]int{"good": good, "no_gossip": noGossip, "no_publish": noPublish, "graylisted": len(graylist)} {
-		s.m.standing.WithLabelValues(standing).Set(float64(n))
+	for _, standing := range standings {
+		s.m.standing.WithLabelValues(standing).Set(float64(count[standing]))
 	}
 }
 

@@ -193,8 +193,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 
 // join takes part in a topic.
 func (s *Service) join(ps *pubsub.PubSub, name string) (*pubsub.Subscription, *pubsub.Topic, error) {
-	err := ps.RegisterTopicValidator(name, s.validator(s.topics[name]),
-		pubsub.WithValidatorTimeout(s.cfg.ValidateTimeout), pubsub.WithValidatorConcurrency(int(s.cfg.Validators)))
+	err := ps.RegisterTopicValidator(name, s.validator(s.topics[name]), pubsub.WithValidatorConcurrency(int(s.cfg.Validators)))
 	if err != nil {
 		return nil, nil, fmt.Errorf("gossip: %s: %w", name, err)
 	}

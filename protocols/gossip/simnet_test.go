@@ -133,8 +133,8 @@ func (n *node) has(data string) (time.Time, bool) {
 }
 
 // start runs a service on host h of the topic testTopic, which takes everything
-// unless change says otherwise.
-func start(t testing.TB, h host.Host, change func(*Config, *Topic)) *node {
+// unless change says otherwise, and of others.
+func start(t testing.TB, h host.Host, change func(*Config, *Topic), others ...Topic) *node {
 	t.Helper()
 	n := &node{host: h, reg: prometheus.NewRegistry(), got: map[string]time.Time{}}
 	cfg := DefaultConfig()
@@ -152,16 +152,24 @@ func start(t testing.TB, h host.Host, change func(*Config, *Topic)) *node {
 		change(&cfg, &topic)
 	}
 	var err error
-	n.Service, err = New(cfg, Deps{Host: h, Topics: []Topic{topic}, Metrics: n.reg, Limits: admission.NewRegistry(n.reg)})
+	n.Service, err = New(cfg, Deps{Host: h, Topics: append([]Topic{topic}, others...), Metrics: n.reg, Limits: admission.NewRegistry(n.reg)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.run(t)
+	return n
+}
+
+// run runs the service, which may have run before, until stop is called.
+func (n *node) run(t testing.TB) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() { done <- n.Run(ctx, func() { close(ready) }) }()
 	select {
 	case <-ready:
 	case err := <-done:
+		cancel()
 		t.Fatal(err)
 	}
 	n.stop = sync.OnceFunc(func() {
@@ -170,7 +178,6 @@ func start(t testing.TB, h host.Host, change func(*Config, *Topic)) *node {
 			t.Error(err)
 		}
 	})
-	return n
 }
 
 // startAll runs a service on every host.

@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -25,12 +26,15 @@ func (s *Service) validator(t Topic) pubsub.ValidatorEx {
 		}
 		outcome := status.Of(err)
 		s.m.refused.WithLabelValues(t.Name, outcome.String()).Inc()
-		if harmless(outcome) {
+		if harmless(outcome) || errors.Is(err, errPanicked) {
 			return pubsub.ValidationIgnore
 		}
 		return pubsub.ValidationReject
 	}
 }
+
+// errPanicked is a validator's panic.
+var errPanicked = status.Errorf(status.Internal, "the message could not be judged because of a bug in this node; it was logged")
 
 // harmless reports whether a refusal says nothing against whoever brought the
 // message.
@@ -57,7 +61,7 @@ func (s *Service) check(ctx context.Context, t Topic, from peer.ID, data []byte)
 		if p := recover(); p != nil {
 			s.m.panics.Inc()
 			s.log.Error("gossip validator panicked", "topic", t.Name, "panic", p, "stack", string(debug.Stack()))
-			err = status.Errorf(status.Busy, "the message could not be judged because of a bug in this node; it was logged")
+			err = errPanicked
 		}
 	}()
 	return t.Validate(ctx, from, data)

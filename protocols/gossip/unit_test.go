@@ -1,0 +1,213 @@
+package gossip
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	pubsub "github.com/libp2p/go-libp2p-pubsub"
+	pb "github.com/libp2p/go-libp2p-pubsub/pb"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+)
+
+func TestConfig(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for key, change := range map[string]func(*Config){
+		"relay_fanout":     func(c *Config) { c.RelayFanout = 1 },
+		"burst_frames":     func(c *Config) { c.BurstFrames = maxCost - 1 },
+		"peer_rate":        func(c *Config) { c.PeerRate = 0 },
+		"total_rate":       func(c *Config) { c.TotalRate = c.BurstFrames - 1 },
+		"publish_rate":     func(c *Config) { c.PublishRate = 0 },
+		"publish_wait":     func(c *Config) { c.PublishWait = 0 },
+		"publish_queue":    func(c *Config) { c.PublishQueue = 0 },
+		"peer_queue":       func(c *Config) { c.PeerQueue = 0 },
+		"validate_queue":   func(c *Config) { c.ValidateQueue = 1 << 20 },
+		"validators":       func(c *Config) { c.Validators = 0 },
+		"validate_timeout": func(c *Config) { c.ValidateTimeout = time.Hour },
+		"ingress":          func(c *Config) { c.Ingress = 0 },
+		"workers":          func(c *Config) { c.Workers = 0 },
+		"handle_timeout":   func(c *Config) { c.HandleTimeout = -1 },
+	} {
+		c := DefaultConfig()
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "gossip."+key+" ") {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
+// TestMesh: every degree that is allowed makes parameters that gossipsub takes.
+func TestMesh(t *testing.T) {
+	for d := int64(2); d <= 32; d++ {
+		c := DefaultConfig()
+		c.RelayFanout = d
+		p := c.mesh()
+		if p.D != int(d) || p.Dlo > p.D || p.Dlo < 1 || p.Dhi <= p.D || p.Dout >= p.Dlo || p.Dout*2 >= p.D && p.Dout > 0 || p.Dscore > p.Dhi {
+			t.Errorf("%d: D %d lo %d hi %d score %d out %d", d, p.D, p.Dlo, p.Dhi, p.Dscore, p.Dout)
+		}
+	}
+}
+
+// TestMessageID: the id covers topic, author and data, and nothing else.
+func TestMessageID(t *testing.T) {
+	type said struct{ topic, from, data string }
+	id := func(s said, seq, sig string) string {
+		return messageID(&pb.Message{Topic: &s.topic, From: []byte(s.from), Data: []byte(s.data), Seqno: []byte(seq), Signature: []byte(sig)})
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		part := rapid.StringMatching(`[ab]{0,3}`)
+		one := said{part.Draw(t, "topic"), part.Draw(t, "from"), part.Draw(t, "data")}
+		two := said{part.Draw(t, "topic"), part.Draw(t, "from"), part.Draw(t, "data")}
+		if a, b := id(one, "1", "x"), id(two, "2", "y"); (a == b) != (one == two) {
+			t.Fatalf("%v and %v: ids equal: %t", one, two, a == b)
+		}
+	})
+}
+
+func TestCost(t *testing.T) {
+	for size, want := range map[int]int{0: 1, 1: 1, frameBytes: 1, frameBytes + 1: 2, MaxMessage: maxCost} {
+		if got := cost(size); got != want {
+			t.Errorf("%d bytes cost %d, want %d", size, got, want)
+		}
+	}
+}
+
+// TestOffences: they add up and are forgotten by halves.
+func TestOffences(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	var a account
+	if a.count(now) != 0 {
+		t.Errorf("a new account has %g", a.count(now))
+	}
+	for range 4 {
+		a.offend(now)
+	}
+	for after, want := range map[time.Duration]float64{0: 4, offenceHalfLife: 2, 2 * offenceHalfLife: 1} {
+		if got := a.count(now.Add(after)); math.Abs(got-want) > 1e-9 {
+			t.Errorf("after %s: %g, want %g", after, got, want)
+		}
+	}
+	if a.count(now) <= tolerated || a.count(now.Add(offenceHalfLife)) > tolerated {
+		t.Error("the fourth offence is not the last, or is never forgotten")
+	}
+}
+
+// TestReasons: every reason of pubsub has one of ours, and none is the rest.
+func TestReasons(t *testing.T) {
+	known := map[string]bool{}
+	for _, r := range dropReasons {
+		if known[r] {
+			t.Errorf("%s is listed twice", r)
+		}
+		known[r] = true
+	}
+	for theirs, ours := range rejections {
+		if !known[ours] || ours == dropOther {
+			t.Errorf("%q is %q", theirs, ours)
+		}
+	}
+}
+
+// TestDemoted: nothing below an error gets past a logger for people.
+func TestDemoted(t *testing.T) {
+	var out strings.Builder
+	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelDebug} {
+		out.Reset()
+		log := slog.New(demoted{slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})}).With("a", 1).WithGroup("g")
+		log.Warn("a warning")
+		log.Error("an error")
+		if got := strings.Contains(out.String(), "a warning"); got != (level == slog.LevelDebug) {
+			t.Errorf("%s: the warning is logged: %t", level, got)
+		}
+		if strings.Contains(out.String(), "WARN") || !strings.Contains(out.String(), "level=ERROR") {
+			t.Errorf("%s: %s", level, out.String())
+		}
+	}
+}
+
+// TestCalls: close waits for the calls that were let in and lets none in after.
+func TestCalls(t *testing.T) {
+	var c calls
+	if c.enter() {
+		t.Error("entered before open")
+	}
+	for range 2 { // it can be opened again
+		c.open()
+		for range 2 {
+			if !c.enter() {
+				t.Fatal("not entered")
+			}
+		}
+		closed := make(chan struct{})
+		go func() { c.close(); close(closed) }()
+		c.leave()
+		select {
+		case <-closed:
+			t.Fatal("closed too soon")
+		default:
+		}
+		c.leave()
+		<-closed
+		if c.enter() {
+			t.Error("entered after close")
+		}
+	}
+}
+
+// bench is a service that runs nothing.
+func bench(t testing.TB) *Service {
+	t.Helper()
+	s, err := New(DefaultConfig(), Deps{Host: idHost{id: "victim"}, Topics: []Topic{{
+		Name:     testTopic,
+		Validate: func(context.Context, peer.ID, []byte) error { return nil },
+		Handle:   func(context.Context, Message) {},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// FuzzInspect: whatever a frame holds, what is kept of it is of a known topic,
+// small enough and within the budget, and the rest is counted.
+func FuzzInspect(f *testing.F) {
+	topic := testTopic
+	for _, rpc := range []*pb.RPC{
+		{}, {Publish: []*pb.Message{{}}},
+		{Publish: []*pb.Message{{Topic: &topic, Data: []byte("x")}, {Topic: &topic, From: []byte("victim")}}},
+		{Publish: []*pb.Message{{Topic: &topic, Data: make([]byte, 3*frameBytes)}}},
+	} {
+		data, err := proto.Marshal(rpc)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var rpc pubsub.RPC
+		if proto.Unmarshal(data, &rpc.RPC) != nil {
+			return
+		}
+		s := bench(t)
+		n, spent := len(rpc.Publish), 0
+		s.inspect(t.Context(), "liar", &rpc)
+		for _, m := range rpc.Publish {
+			if m.GetTopic() != testTopic || len(m.Data) > MaxMessage || string(m.From) == "victim" {
+				t.Errorf("kept %v", m)
+			}
+			spent += cost(len(m.Data))
+			messageID(m)
+		}
+		// A test may be held up between two messages for as long as it likes.
+		if most := float64(s.cfg.BurstFrames) + float64(n); float64(spent) > most && n < 1000 {
+			t.Errorf("kept %d frames of %d messages", spent, n)
+		}
+	})
+}
