@@ -6,7 +6,7 @@
 //
 //   - One goroutine reads a stream and one writes it. Readers never write: they
 //     queue frames for the writer, which is started for a frame that finds none
-//     and ends when the queue is empty, so that an idle session has none.
+//     and ends when none came for a second, so that an idle session has none.
 //   - A frame is queued only under a frame permit, taken before the frame
 //     exists, and bytes are charged to the peer and to the node. A reader that
 //     gets no permit reads no further, so a peer that does not read its answers

@@ -2,6 +2,7 @@ package session
 
 import (
 	"sync"
+	"time"
 
 	"allium/protocols/oap"
 	"allium/protocols/status"
@@ -27,11 +28,25 @@ func outgoingFrame(h oap.Header) *outgoing {
 }
 
 // egress is the queue of a link's writer. A frame that waits has a permit, so
-// there are at most egress_frames; an idle session holds nothing.
+// there are at most egress_frames; an idle session holds none.
 type egress struct {
 	first, last *outgoing
-	served      bool // there is a writer, or will be no more
+	writer      writerState
+	wake        chan struct{} // capacity 1, to a writer that rests; made with the first
 }
+
+// writerState says what the goroutine that writes a link's stream does.
+type writerState int
+
+const (
+	absent  writerState = iota // there is none: the next frame starts one
+	writing                    // it looks into the queue before it rests
+	resting                    // it waits for wake
+)
+
+// linger is how long a writer rests before it ends. A goroutine that is started
+// for every frame costs more than one that waits: its stack grows anew.
+const linger = time.Second
 
 // add appends a frame.
 func (e *egress) add(o *outgoing) {
@@ -60,21 +75,47 @@ func (e *egress) take(bytes int) (first *outgoing) {
 	return first
 }
 
-// put queues a frame whose permit is held, and starts the writer if there is
-// none.
+// put queues a frame whose permit is held and sees to it that a writer sends
+// it.
 func (l *link) put(o *outgoing) {
+	e := &l.egress
 	l.mu.Lock()
-	l.egress.add(o)
-	served := l.egress.served
-	l.egress.served = true
+	e.add(o)
+	was := e.writer
+	e.writer = writing
+	if e.wake == nil {
+		e.wake = make(chan struct{}, 1)
+	}
 	l.mu.Unlock()
-	if !served {
+	switch was {
+	case resting:
+		e.nudge()
+	case absent:
 		l.writer.Go(func() {
 			if err := l.guarded(l.write); err != nil {
 				l.fail(err)
 			}
 		})
 	}
+}
+
+// nudge ends the rest of the writer.
+func (e *egress) nudge() {
+	select {
+	case e.wake <- struct{}{}:
+	default: // it was nudged before and found something to do by itself
+	}
+}
+
+// dismiss waits for the writer, when nothing is queued any more.
+func (l *link) dismiss() {
+	l.mu.Lock()
+	rests := l.egress.writer == resting
+	l.mu.Unlock()
+	if rests {
+		l.egress.nudge()
+	}
+	l.writer.Wait()
 }
 
 // forget gives back what frames held, sent or not.
@@ -108,19 +149,40 @@ func (l *link) paid(n int) {
 	l.svc.inflight.done(n)
 }
 
-// write sends what is queued until nothing is. There is one at a time: it is
-// the stream's only writer. What it fails with it has told fail.
+// write sends what is queued until nothing is for a while, or nothing will be.
+// There is one at a time: it is the stream's only writer. What it fails with it
+// has told fail.
 func (l *link) write() error {
+	e, patience := &l.egress, time.NewTimer(linger)
+	defer patience.Stop()
+	tired := false
 	for !l.ended.Load() {
 		l.mu.Lock()
-		frames := l.egress.take(writePiece)
+		frames := e.take(writePiece)
 		if frames == nil {
-			l.egress.served = false
-			l.writing.rest() // before another writer may start
+			l.writing.rest() // the pace; before another writer may start
+			e.writer = resting
+			if tired || l.shut {
+				e.writer = absent
+			}
 		}
+		gone := e.writer == absent
 		l.mu.Unlock()
-		if frames == nil || !l.send(frames) {
+		if gone {
 			break
+		}
+		if frames != nil {
+			tired = false
+			if !l.send(frames) {
+				break
+			}
+			continue
+		}
+		patience.Reset(linger)
+		select {
+		case <-e.wake:
+		case <-patience.C:
+			tired = true
 		}
 	}
 	return nil

@@ -112,7 +112,7 @@ func (l *link) run(read func() error) {
 	wasReady := l.ready
 	l.mu.Unlock()
 	l.producers.Wait()
-	l.writer.Wait()
+	l.dismiss()
 	l.fail(err)
 	l.forget(l.egress.take(math.MaxInt))
 	if wasReady {
