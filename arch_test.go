@@ -33,6 +33,7 @@ var layers = map[string][]string{
 	"protocols/session":     {"protocols/..."},
 	"protocols/object":      {"protocols/..."},
 	"protocols/gossip":      {"protocols/admission"},
+	"protocols/announce":    {"protocols/..."},
 	"protocols/dht":         {"protocols/..."},
 	"protocols/dht/routing": {"protocols/admission", "protocols/kad"},
 	"protocols/dht/guard":   {"protocols/..."},

@@ -1,0 +1,486 @@
+package announce
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/admission"
+	"allium/protocols/dht/pace"
+	"allium/protocols/message"
+	"allium/protocols/status"
+)
+
+const (
+	syncTimeout = 10 * time.Second // for a whole comparison
+	stepTimeout = 5 * time.Second  // for a read or a write in it
+	syncTries   = 3                // peers asked, one after the other, until one compares
+	askers      = 4096             // peers of whom is remembered how often they ask, and when they were asked
+	declines    = 8192             // announcements that are remembered not to be wanted
+)
+
+// syncer compares what this node holds with its peers: it asks one after the
+// other, and is asked.
+type syncer struct {
+	s     *Service
+	gate  *admission.Gate
+	rates *admission.Family
+
+	wake     chan struct{} // something new came by gossip, or is this node's own
+	differed chan struct{} // a comparison that was served found a difference
+
+	declined *lru.Cache[id, struct{}] // there was no room, or they are old
+
+	rounds int                            // of run alone, like last
+	last   *lru.Cache[peer.ID, time.Time] // when a peer was asked
+
+	mu      sync.Mutex
+	rate    *lru.Cache[peer.ID, *admission.Rate]
+	closed  bool
+	streams sync.WaitGroup // added to while mu is held
+}
+
+func newSyncer(s *Service) (*syncer, error) {
+	const path = "peers → comparisons of announcements"
+	y := &syncer{
+		s: s, wake: make(chan struct{}, 1), differed: make(chan struct{}, 1), closed: true,
+		gate:  s.deps.Limits.NewGate(admission.Spec{Name: "announce.sync", Path: path, Policy: "reject busy"}, int64(s.cfg.SyncServed), 0),
+		rates: s.deps.Limits.NewFamily(admission.Spec{Name: "announce.sync_peer_rate", Path: path, Policy: "reject rate_limit"}, float64(s.cfg.SyncPeerRate), 4*s.cfg.SyncPeerRate),
+	}
+	var err error
+	if y.rate, err = lru.New[peer.ID, *admission.Rate](askers); err != nil {
+		return nil, err
+	}
+	if y.last, err = lru.New[peer.ID, time.Time](askers); err != nil {
+		return nil, err
+	}
+	y.declined, err = lru.New[id, struct{}](declines)
+	return y, err
+}
+
+// poke says that something new is here.
+func (y *syncer) poke() { signal(y.wake) }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// run compares now and then until ctx ends: a while after something new came by
+// gossip, at once again when a comparison found a difference, and from then on
+// ever more seldom.
+func (y *syncer) run(ctx context.Context) {
+	soon, quick := y.s.cfg.SyncSoon, y.s.cfg.SyncSoon/4
+	pause := soon
+	due := time.Now().Add(pace.Jitter(pause))
+	timer := time.NewTimer(time.Until(due))
+	defer timer.Stop()
+	for {
+		select {
+		case <-y.wake:
+			due, pause = earlier(due, time.Now().Add(pace.Jitter(soon))), min(pause, soon)
+		case <-y.differed:
+			due, pause = earlier(due, time.Now().Add(pace.Jitter(quick))), quick
+		case <-timer.C:
+			switch compared, differ := y.round(ctx); {
+			case differ:
+				pause = quick
+			case compared:
+				pause = min(2*pause, y.s.cfg.SyncInterval)
+			default: // nobody there, or nobody who would
+				pause = soon
+			}
+			due = time.Now().Add(pace.Jitter(pause))
+		case <-ctx.Done():
+			return
+		}
+		timer.Reset(time.Until(due))
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// round compares with one peer: did it, and did they differ?
+func (y *syncer) round(ctx context.Context) (compared, differ bool) {
+	peers := y.peers()
+	for _, p := range peers[:min(len(peers), syncTries)] {
+		start := time.Now()
+		y.last.Add(p, start)
+		differ, err := y.with(ctx, p)
+		if ctx.Err() != nil {
+			return false, false
+		}
+		y.s.m.synced(sideAsked, start, err)
+		if err == nil {
+			return true, differ
+		}
+		y.s.log.Debug("a comparison of announcements failed", "peer", p, "reason", status.Of(err), "err", err)
+	}
+	return false, false
+}
+
+// peers lists connected peers that compare, in an order of chance; but in every
+// other round the one comes first with whom it is longest ago. A new peer has its
+// turn soon then, and many new ones do not get all turns.
+func (y *syncer) peers() []peer.ID {
+	h := y.s.deps.Host
+	var peers []peer.ID
+	for _, p := range h.Network().Peers() {
+		if h.Network().Connectedness(p) != network.Connected {
+			continue
+		}
+		if got, err := h.Peerstore().SupportsProtocols(p, SyncID); err == nil && len(got) > 0 {
+			peers = append(peers, p)
+		}
+	}
+	rand.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
+	if y.rounds++; y.rounds%2 == 1 && len(peers) > 0 {
+		first := 0
+		for i, p := range peers {
+			if y.since(p).Before(y.since(peers[first])) {
+				first = i
+			}
+		}
+		peers[0], peers[first] = peers[first], peers[0]
+	}
+	return peers
+}
+
+// since is when p was asked last; zero when that is not known.
+func (y *syncer) since(p peer.ID) time.Time {
+	at, _ := y.last.Peek(p)
+	return at
+}
+
+// with compares with p, which is connected, and reports whether one side got
+// something.
+func (y *syncer) with(ctx context.Context, p peer.ID) (differ bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	s, err := y.s.deps.Host.NewStream(network.WithNoDial(ctx, "comparison of announcements"), p, SyncID)
+	if err != nil {
+		return false, message.Failure(ctx, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
+	defer stop()
+	if differ, err = y.ask(stepped{s}); err != nil {
+		_ = s.Reset()
+		return false, message.Failure(ctx, err)
+	}
+	_ = s.Close()
+	return differ, nil
+}
+
+// stepped is a stream with a deadline for each read and write.
+type stepped struct{ network.Stream }
+
+func (s stepped) Read(p []byte) (int, error) {
+	_ = s.SetReadDeadline(time.Now().Add(stepTimeout)) // where it fails the stream has ended
+	return s.Stream.Read(p)
+}
+
+func (s stepped) Write(p []byte) (int, error) {
+	_ = s.SetWriteDeadline(time.Now().Add(stepTimeout))
+	return s.Stream.Write(p)
+}
+
+// ask is the asking side of a comparison. differ is whether either side wanted
+// something of the other.
+func (y *syncer) ask(rw io.ReadWriter) (differ bool, err error) {
+	c := y.conversation(rw)
+	mine := newDigest(rand.Uint64(), y.s.memory.live(time.Now()))
+	if err := c.write(mine.offer()); err != nil {
+		return false, err
+	}
+	p, err := c.read()
+	if err != nil {
+		return false, err
+	}
+	a, err := decodeAnswer(p)
+	if err != nil || a.equal() {
+		return false, err
+	}
+	lacks, extra, err := mine.compare(a)
+	if err != nil {
+		return false, err
+	}
+	wants := y.wants(lacks)
+	first := batch{Last: true, Wants: joinIDs(wants), Has: joinIDs(extra[:min(len(extra), maxIDs)])}
+	if err := c.write(first); err != nil {
+		return false, err
+	}
+	theirs, err := c.receive(wants)
+	if err == nil && len(theirs.Wants) > 0 {
+		err = c.send(nil, splitIDs(theirs.Wants))
+	}
+	return c.moved > 0, err
+}
+
+// wants is what this side asks for of what it lacks.
+func (y *syncer) wants(lacks []id) []id {
+	var wants []id
+	for _, i := range lacks {
+		if len(wants) < maxWants && !y.declined.Contains(i) {
+			wants = append(wants, i)
+		}
+	}
+	return wants
+}
+
+// answer is the other side of a comparison that from asked for.
+func (y *syncer) answer(from peer.ID, rw io.ReadWriter) error {
+	c := y.conversation(rw)
+	p, err := c.read()
+	if err != nil {
+		return err
+	}
+	o, err := decodeOffer(p)
+	if err != nil {
+		return err
+	}
+	release, err := y.admit(from)
+	if err != nil {
+		return errors.Join(err, c.write(refusal(err)))
+	}
+	defer release()
+	a := newDigest(o.Salt, y.s.memory.live(time.Now())).answer(o, rand.IntN(buckets))
+	if err := c.write(a); err != nil || a.equal() {
+		return err
+	}
+	theirs, err := c.receive(nil)
+	if err != nil {
+		return err
+	}
+	wants := y.wants(y.s.memory.lacks(splitIDs(theirs.Has)))
+	err = c.send(wants, splitIDs(theirs.Wants))
+	if err == nil && len(wants) > 0 {
+		_, err = c.receive(wants)
+	}
+	if c.moved > 0 {
+		signal(y.differed)
+	}
+	return err
+}
+
+// admit lets a comparison in that from asks for, or refuses it with
+// status.RateLimit or Busy.
+func (y *syncer) admit(from peer.ID) (release func(), err error) {
+	y.mu.Lock()
+	r, ok := y.rate.Get(from)
+	if !ok {
+		r = y.rates.Bucket()
+		y.rate.Add(from, r)
+	}
+	y.mu.Unlock()
+	if err := r.Allow(); err != nil {
+		return nil, err
+	}
+	return y.gate.TryAcquire()
+}
+
+// serve answers comparisons until the returned function is called, after ctx
+// has ended.
+func (y *syncer) serve(ctx context.Context) (end func()) {
+	y.mu.Lock()
+	y.closed = false
+	y.mu.Unlock()
+	h := y.s.deps.Host
+	h.SetStreamHandler(SyncID, func(s network.Stream) { y.handle(ctx, s) })
+	return func() {
+		h.RemoveStreamHandler(SyncID)
+		y.mu.Lock()
+		y.closed = true
+		y.mu.Unlock()
+		y.streams.Wait()
+	}
+}
+
+// handle is the stream handler.
+func (y *syncer) handle(ctx context.Context, s network.Stream) {
+	if !y.enter() {
+		_ = s.ResetWithError(network.StreamShutdown)
+		return
+	}
+	defer y.streams.Done()
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
+	defer stop()
+	start := time.Now()
+	err := y.guard(func() error { return y.answer(s.Conn().RemotePeer(), stepped{s}) })
+	if err != nil {
+		err = message.Failure(ctx, err)
+	}
+	y.s.m.synced(sideServed, start, err)
+	switch status.Of(err) {
+	case status.OK, status.Busy, status.RateLimit: // the peer has been told
+		_ = s.Close()
+	default:
+		y.s.log.Log(ctx, slog.LevelDebug, "a comparison of announcements that a peer asked for failed", "peer", s.Conn().RemotePeer(), "err", err)
+		_ = s.Reset()
+	}
+}
+
+// guard makes a panic the failure of one comparison.
+func (y *syncer) guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			y.s.log.Error("a comparison of announcements panicked", "panic", p, "stack", string(debug.Stack()))
+			err = status.Errorf(status.Internal, "announce: panic")
+		}
+	}()
+	return f()
+}
+
+func (y *syncer) enter() bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.closed {
+		return false
+	}
+	y.streams.Add(1)
+	return true
+}
+
+// conversation is one side's messages.
+type conversation struct {
+	y     *syncer
+	w     io.Writer
+	r     *bufio.Reader
+	moved int // announcements that were sent, or came and were new
+}
+
+func (y *syncer) conversation(rw io.ReadWriter) *conversation {
+	return &conversation{y: y, w: rw, r: bufio.NewReader(rw)}
+}
+
+func (c *conversation) read() ([]byte, error) { return message.Read(c.r, maxMessage) }
+
+func (c *conversation) write(v any) error {
+	p, err := canonical.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return message.Write(c.w, p)
+}
+
+// send writes what this side wants and the announcements that the other wants, as
+// many as a comparison may bring, in messages of at most 64 KiB.
+func (c *conversation) send(wants, ids []id) error {
+	b, room := batch{Wants: joinIDs(wants)}, maxMessage-64-len(wants)*len(id{})
+	total := 0
+	for _, i := range ids[:min(len(ids), maxWants)] {
+		a := c.y.s.memory.get(i)
+		if a == nil {
+			continue
+		}
+		n := len(a.envelope) + 4
+		if total += n; total > maxBytes {
+			break
+		}
+		if n > room || len(b.Items) == maxItems {
+			if err := c.write(b); err != nil {
+				return err
+			}
+			b, room = batch{}, maxMessage-64
+		}
+		b.Items = append(b.Items, a.envelope)
+		room -= n
+		c.y.s.m.sent.Inc()
+		c.moved++
+	}
+	b.Last = true
+	return c.write(b)
+}
+
+// receive takes the announcements that are wanted until the last message, and
+// returns what the first one said.
+func (c *conversation) receive(wanted []id) (first batch, err error) {
+	asked := make(map[id]bool, len(wanted))
+	for _, i := range wanted {
+		asked[i] = true
+	}
+	total := 0
+	for n := 0; ; n++ {
+		p, err := c.read()
+		if err != nil {
+			return first, err
+		}
+		b, err := decodeBatch(p)
+		if err != nil {
+			return first, err
+		}
+		if n == 0 {
+			first = b
+		}
+		total += len(p)
+		// Only the first message may come without announcements.
+		if n > 0 && (len(b.Items) == 0 || len(b.Wants)+len(b.Has) > 0) || n == 0 && len(b.Items) == 0 && !b.Last || total > maxBytes+2*maxMessage {
+			return first, wrong(errors.New("more than a comparison brings"))
+		}
+		for _, raw := range b.Items {
+			if err := c.take(raw, asked); err != nil {
+				return first, err
+			}
+		}
+		if b.Last {
+			return first, nil
+		}
+	}
+}
+
+// take judges an announcement like one from gossip, but for who brings it. The
+// error is that of a peer that passes on what it must not; what is only late, or
+// for which there is no room, is no error.
+func (c *conversation) take(raw []byte, asked map[id]bool) error {
+	now := time.Now()
+	a, err := trust(raw, now)
+	if err == nil {
+		if !asked[a.id] {
+			return wrong(errors.New("an announcement that was not asked for"))
+		}
+		delete(asked, a.id)
+		err = c.keep(a, now)
+	}
+	if err == nil {
+		return nil
+	}
+	c.y.s.m.refuse(viaSync, err)
+	switch status.Of(err) {
+	case status.Stale, status.Quota:
+		if a != nil {
+			c.y.declined.Add(a.id, struct{}{})
+		}
+		return nil
+	}
+	return err
+}
+
+// keep verifies and remembers an announcement, unless it has come meanwhile.
+func (c *conversation) keep(a *announcement, now time.Time) error {
+	if here, err := c.y.s.memory.known(a, now); here || err != nil {
+		return err
+	}
+	if _, err := verify(a.envelope, now); err != nil {
+		return err
+	}
+	c.moved++
+	return c.y.s.keep(a, viaSync, now)
+}
