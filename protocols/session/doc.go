@@ -25,6 +25,11 @@
 // the answer under the permit. The caller's reader finds the call by its
 // corr_id and hands it the payload or the error.
 //
+// A session is opening, greeting, open, busy, going away, draining, closing or
+// ended. What each event does in each of these is a table that the tests run,
+// in states_test.go; of the code, link.ready, link.goneAway, link.shut and
+// link.ended are the steps, each taken once and never back.
+//
 // Control frames are told apart by the header alone: app_proto_id 0 with
 // corr_id 0 is HELLO when it is a request or response and GOAWAY when it is an
 // event; any other control request is PING. A session's requests and answers

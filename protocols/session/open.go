@@ -98,7 +98,7 @@ func (s *Service) open(ctx context.Context, e *peerEntry, o *opening) {
 	defer cancel()
 	stream, err := s.host.NewStream(opening, e.id, ProtocolID)
 	if err != nil {
-		fail(openError(opening, err))
+		fail(openError(ctx, opening, err))
 		return
 	}
 	l := s.attach(stream, true)
@@ -110,6 +110,9 @@ func (s *Service) open(ctx context.Context, e *peerEntry, o *opening) {
 	defer s.detach(l)
 	l.run(func() error {
 		if err := l.guarded(l.greet); err != nil { // whoever waits is told, whatever happens
+			if l.dead.Err() != nil { // the reader failed because the session had ended, not the reverse
+				err = context.Cause(l.dead)
+			}
 			fail(remoteError(err))
 			return err
 		}
@@ -119,9 +122,13 @@ func (s *Service) open(ctx context.Context, e *peerEntry, o *opening) {
 	})
 }
 
-// openError types the error of a stream that was not opened.
-func openError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+// openError types the error of a stream that was not opened under the context
+// opening, which ends with running.
+func openError(running, opening context.Context, err error) error {
+	switch {
+	case running.Err() != nil:
+		return errStopped
+	case opening.Err() != nil:
 		return status.Errorf(status.Timeout, "session: open: the peer was not reached in time: %w", err)
 	}
 	return status.Errorf(status.TransportDown, "session: open: the peer was not reached: %w", err)
