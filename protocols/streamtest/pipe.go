@@ -150,13 +150,23 @@ func (p *pipe) update(f func()) {
 	p.cond.Broadcast()
 }
 
-// set moves a deadline of the pipe.
+// clear takes a deadline away, with the timer that would keep the pipe.
+func (d *deadline) clear() {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+	*d = deadline{}
+}
+
+// set moves a deadline of the pipe. That of a side whose stream ended means
+// nothing any more.
 func (p *pipe) set(d *deadline, t time.Time) {
 	p.update(func() {
-		if d.timer != nil {
-			d.timer.Stop()
+		d.clear()
+		if d == &p.readEnd && p.readErr != nil || d == &p.writeEnd && p.writeErr != nil {
+			return
 		}
-		*d = deadline{at: t}
+		d.at = t
 		if !t.IsZero() {
 			d.timer = time.AfterFunc(time.Until(t), func() { p.update(func() {}) })
 		}
@@ -173,5 +183,7 @@ func (p *pipe) reset(code network.StreamErrorCode, byReader bool) {
 			p.writeErr = &network.StreamError{ErrorCode: code, Remote: byReader}
 		}
 		p.queue, p.held = nil, 0
+		p.readEnd.clear()
+		p.writeEnd.clear()
 	})
 }

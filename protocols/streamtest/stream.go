@@ -74,6 +74,7 @@ func (s *Stream) CloseWrite() error {
 		if s.out.writeErr == nil {
 			s.out.writeErr = errClosed
 		}
+		s.out.writeEnd.clear()
 	})
 	return nil
 }
@@ -85,6 +86,7 @@ func (s *Stream) CloseRead() error {
 		if s.in.readErr == nil {
 			s.in.readErr = errClosed
 		}
+		s.in.readEnd.clear()
 	})
 	return nil
 }
