@@ -263,6 +263,24 @@ func TestBudget(t *testing.T) {
 	})
 }
 
+func TestBudgetFamilyCountsTogetherLimitsApart(t *testing.T) {
+	reg := admission.NewRegistry(nil)
+	var a, b *admission.Budget
+	f := reg.NewBudgetFamily(spec("f"), 10, func() int64 { return max(a.Used(), b.Used()) })
+	a, b = f.Budget(), f.Budget()
+	if !a.Take(8) || !b.Take(9) {
+		t.Fatal("one budget took the other's bytes")
+	}
+	if l := wantLimit(t, a.TryAcquire(3), status.Busy, "f"); l.Current != 8 || l.Cap != 10 {
+		t.Errorf("limit %+v", l)
+	}
+	wantLimit(t, b.Refuse(1), status.Busy, "f")
+	b.Release(9)
+	if i := reg.Snapshot()[0]; i.Kind != admission.KindBudget || i.Capacity != 10 || i.Current != 8 || i.Peak != 9 || i.Rejected != 2 {
+		t.Errorf("%+v", i)
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	r := admission.NewRegistry(reg)

@@ -55,3 +55,28 @@ func (b *Budget) Release(n int64) {
 	b.m.give(n)
 	b.s.Release(n)
 }
+
+// Refuse counts the refusal of n bytes and returns it: status.Busy, with the
+// estimated wait. It is for what had bytes and has to make room.
+func (b *Budget) Refuse(n int64) error { return b.m.refuse(n) }
+
+// Used is how many bytes are taken.
+func (b *Budget) Used() int64 { return b.m.now() }
+
+// BudgetFamily is a set of budgets under one limit, one for each peer. It counts
+// refusals together; current and peak are those of the fullest budget. The
+// caller owns the budgets and bounds their number.
+type BudgetFamily struct{ m *meter }
+
+// NewBudgetFamily describes budgets of that many bytes (≥ 1) each, of which
+// fullest says how much the fullest has taken.
+func (r *Registry) NewBudgetFamily(s Spec, bytes int64, fullest func() int64) *BudgetFamily {
+	return &BudgetFamily{m: r.add(s, KindBudget, bytes, fullest)}
+}
+
+// Budget returns a new budget of which nothing is taken.
+func (f *BudgetFamily) Budget() *Budget {
+	m := newMeter(f.m.spec, f.m.kind, f.m.cap)
+	m.of = f.m
+	return &Budget{m: m, s: semaphore.NewWeighted(m.cap)}
+}

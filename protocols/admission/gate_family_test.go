@@ -3,6 +3,8 @@ package admission_test
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -62,6 +64,32 @@ func TestGateFamilyTellsTheFullest(t *testing.T) {
 			want := max(used[0], used[1], used[2], used[3])
 			if got := reg.Snapshot()[0].Current; got != want {
 				t.Fatalf("%v: the fullest is %d, told is %d", used, want, got)
+			}
+		}
+	})
+}
+
+// TestGateFamilyTellsTheWait: a refusal says when one place will be free, by
+// the pace of that gate alone.
+func TestGateFamilyTellsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := admission.NewRegistry(nil).NewGateFamily(spec("f"), 1)
+		slow, fast := f.Gate(), f.Gate()
+		for range 20 {
+			_ = slow.TryAcquire()
+			_ = fast.TryAcquire()
+			time.Sleep(time.Second)
+			fast.Release()
+			slow.Release()
+			for range 9 {
+				_ = fast.TryAcquire()
+				fast.Release()
+			}
+		}
+		for g, want := range map[*admission.FamilyGate]time.Duration{slow: time.Second, fast: 100 * time.Millisecond} {
+			_ = g.TryAcquire()
+			if l := wantLimit(t, g.TryAcquire(), status.Quota, "f"); l.RetryAfter < want*9/10 || l.RetryAfter > want*11/10 {
+				t.Errorf("told to wait %s, want about %s", l.RetryAfter, want)
 			}
 		}
 	})

@@ -154,6 +154,7 @@ type meter struct {
 	depth                   func() int64          // replaces current where the limit knows better (queues); else nil
 	line                    func() (int64, int64) // of a gate: waiting and room; else nil
 	drain                   drainRate
+	of                      *meter // of the family: counts the refusals and the peak too; else nil
 }
 
 // now is how much is in use.
@@ -180,6 +181,9 @@ func (m *meter) take(n int64) { m.raise(m.current.Add(n)) }
 
 // raise lifts the peak to now.
 func (m *meter) raise(now int64) {
+	if m.of != nil {
+		m.of.raise(now)
+	}
 	for {
 		p := m.peak.Load()
 		if now <= p || m.peak.CompareAndSwap(p, now) {
@@ -198,6 +202,9 @@ func (m *meter) give(n int64) {
 // before the caller, in the limit's unit.
 func (m *meter) refuse(waiting int64) error {
 	m.rejected.Add(1)
+	if m.of != nil {
+		m.of.rejected.Add(1)
+	}
 	return status.BusyError(status.Busy, status.Limit{Name: m.spec.Name, Current: m.now(), Cap: m.cap, RetryAfter: clampWait(m.drain.wait(waiting))})
 }
 

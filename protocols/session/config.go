@@ -25,13 +25,16 @@ type Config struct {
 
 	IngressPolicy admission.Overflow `koanf:"ingress_policy" doc:"who is told busy when ingress is full, always of the peer that has most waiting: reject, the newest; drop_oldest, the oldest"`
 
-	ControlRate     int64           `koanf:"control_rate" doc:"requests per second of one peer, with as many in a burst; the next is refused with busy"`
-	Ingress         int64           `koanf:"ingress" doc:"requests of all peers waiting for a worker, which take turns by peer; what is over is refused with busy"`
-	Workers         int64           `koanf:"workers" doc:"requests of all peers being handled at once, at most half of them of one peer"`
-	EgressFrames    int64           `koanf:"egress_frames" doc:"frames of one peer promised or waiting to be written"`
-	PeerEgressBytes admission.Bytes `koanf:"peer_egress_bytes" doc:"bytes of one peer waiting to be written"`
-	EgressBytes     admission.Bytes `koanf:"egress_bytes" doc:"bytes of all peers waiting to be written"`
-	Sessions        int64           `koanf:"sessions" doc:"sessions open at once, in all; the next is reset"`
+	ControlRate     int64              `koanf:"control_rate" doc:"requests per second of one peer, with as many in a burst; the next is refused with busy"`
+	Ingress         int64              `koanf:"ingress" doc:"requests of all peers waiting for a worker, which take turns by peer; what is over is refused with busy"`
+	Workers         int64              `koanf:"workers" doc:"requests of all peers being handled at once, at most half of them of one peer"`
+	EgressFrames    int64              `koanf:"egress_frames" doc:"frames of one peer promised or waiting to be written"`
+	PeerEgressBytes admission.Bytes    `koanf:"peer_egress_bytes" doc:"bytes of one peer waiting to be written"`
+	EgressPolicy    admission.Overflow `koanf:"egress_policy" doc:"what makes room in the egress queue of a peer: reject, nothing, so that calls wait up to permit_wait and then get busy; drop_oldest, the oldest that is not being written: a call, which gets busy at once, and for bytes also an answer, which becomes busy"`
+	EgressBytes     admission.Bytes    `koanf:"egress_bytes" doc:"bytes of all peers waiting to be written"`
+	Sessions        int64              `koanf:"sessions" doc:"sessions open at once, in all; the next is reset"`
+	PeerSessions    int64              `koanf:"peer_sessions" doc:"sessions that one peer may have opened at once; its oldest makes room for the next"`
+	Handshakes      int64              `koanf:"handshakes" doc:"sessions of peers that may wait for their HELLO at once; the next is reset"`
 }
 
 // DefaultConfig returns the limits of SPEC §2 (macronode).
@@ -58,7 +61,10 @@ func DefaultConfig() Config {
 		EgressFrames:    512,
 		PeerEgressBytes: 4 << 20,
 		EgressBytes:     64 << 20,
+		EgressPolicy:    admission.Reject,
 		Sessions:        16384,
+		PeerSessions:    4,
+		Handshakes:      1024,
 	}
 }
 
@@ -90,6 +96,8 @@ func (c Config) Validate() error {
 		{"peer_egress_bytes", int64(c.PeerEgressBytes), oap.MaxFrame, int64(c.EgressBytes)},
 		{"egress_bytes", int64(c.EgressBytes), oap.MaxFrame, 1 << 40},
 		{"sessions", c.Sessions, 1, 1 << 24},
+		{"peer_sessions", c.PeerSessions, 1, 1 << 10},
+		{"handshakes", c.Handshakes, 1, 1 << 24},
 	} {
 		if n.n < n.min || n.n > n.max {
 			return fmt.Errorf("session.%s is %d: must be between %d and %d", n.key, n.n, n.min, n.max)
@@ -97,6 +105,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.IngressPolicy.Validate(); err != nil {
 		return fmt.Errorf("session.ingress_policy: %w", err)
+	}
+	if err := c.EgressPolicy.Validate(); err != nil {
+		return fmt.Errorf("session.egress_policy: %w", err)
 	}
 	if c.RequestTimeout >= c.IdleTimeout {
 		return fmt.Errorf("session.request_timeout is %s: must be below idle_timeout, %s", c.RequestTimeout, c.IdleTimeout)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 
@@ -18,7 +19,7 @@ var (
 	errIdle       = errors.New("session: idle")
 	errGoneAway   = errors.New("session: the peer is going away and has answered everything")
 	errStopped    = status.Errorf(status.Draining, "session: this node is shutting down")
-	errSupplanted = status.Errorf(status.TransportDown, "session: the peer opened another session on the connection")
+	errSupplanted = status.Errorf(status.TransportDown, "session: the peer opened another session")
 
 	// errGone: the session ended before the peer saw the request, so that it
 	// may be sent again over another.
@@ -49,6 +50,10 @@ func resetCode(err error) network.StreamErrorCode {
 	return network.StreamNoError
 }
 
+// peerFull is when to ask a peer again that has no place for a session: it
+// frees one when another is idle.
+const peerFull = time.Second
+
 // remoteError says what a stream's error means for whoever asked over it.
 func remoteError(err error) error {
 	var se *network.StreamError
@@ -61,7 +66,9 @@ func remoteError(err error) error {
 		case network.StreamShutdown:
 			return status.Errorf(status.Draining, "session: the peer is shutting down; ask another: %w", err)
 		case network.StreamResourceLimitExceeded, network.StreamRateLimited:
-			return status.Errorf(status.Busy, "session: the peer takes no more sessions; try later: %w", err)
+			busy := status.Errorf(status.Busy, "session: the peer takes no more sessions; try later: %w", err)
+			busy.Limit = &status.Limit{Name: "session.sessions", RetryAfter: peerFull} // the peer's: it says no numbers
+			return busy
 		}
 	}
 	var s interface{ Status() status.Outcome }

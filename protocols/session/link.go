@@ -51,6 +51,8 @@ type link struct {
 	agent    string            // of an opener
 	slots    *admission.Budget // opened: requests the peer takes at once
 
+	places *admission.FamilyGate // accepted: requests of the peer being answered
+
 	mu         sync.Mutex // before inflight.mu; only fields and counters change under it
 	ready      bool       // both HELLOs are done
 	shut       bool       // enter fails
@@ -87,6 +89,7 @@ func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stre
 		idleAfter: s.cfg.IdleTimeout,
 		since:     now,
 		flight:    map[uint64]*exchange{},
+		places:    s.answering.Gate(),
 		reading:   pace{patience: s.cfg.ReadTimeout, rate: int64(s.cfg.MinRate)},
 		writing:   pace{patience: s.cfg.WriteTimeout, rate: int64(s.cfg.MinRate)},
 	}

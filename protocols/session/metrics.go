@@ -16,6 +16,7 @@ type metrics struct {
 	handshakes   prometheus.Counter
 	backpressure prometheus.Counter
 	panics       prometheus.Counter
+	supplanted   prometheus.Counter
 	deaths       prometheus.Counter
 	expired      prometheus.Counter
 	timeouts     *prometheus.CounterVec // op
@@ -32,6 +33,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		handshakes:   counter("handshake_timeouts_total", "Session streams reset because HELLO did not come in time."),
 		backpressure: counter("backpressure_events_total", "Waits for an egress or in-flight permit that ended without one."),
 		panics:       counter("session_handler_panics_total", "Panics of request handlers, readers and writers; each costs one request or one session."),
+		supplanted:   counter("session_supplanted_total", "Sessions of peers reset because the peer opened another over the same connection, or more than peer_sessions."),
 		deaths:       counter("session_worker_deaths_total", "Workers of sessions that died; each answered its request with internal and was replaced."),
 		expired:      counter("session_requests_expired_total", "Requests dropped unrun because their deadline passed while they waited."),
 		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -44,7 +46,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.opened, m.closed, m.handshakes, m.backpressure, m.panics, m.deaths, m.expired, m.timeouts, m.rejected} {
+	for _, c := range []prometheus.Collector{m.opened, m.closed, m.handshakes, m.backpressure, m.panics, m.supplanted, m.deaths, m.expired, m.timeouts, m.rejected} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

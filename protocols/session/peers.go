@@ -29,16 +29,13 @@ type peerEntry struct {
 func (s *Service) entry(p peer.ID) *peerEntry {
 	e := s.peers[p]
 	if e == nil {
-		var unlisted *admission.Registry // one limit for each peer: the node's are listed
 		rate, ok := s.rates.Get(p)
 		if !ok {
 			rate = s.rateFamily.Bucket()
 			s.rates.Add(p, rate)
 		}
 		e = &peerEntry{id: p, rate: rate, links: map[*link]string{}, permits: permits{
-			frames: unlisted.NewBudget(admission.Spec{Name: "session.egress_frames"}, s.cfg.EgressFrames),
-			bytes:  unlisted.NewBudget(admission.Spec{Name: "session.peer_egress_bytes"}, int64(s.cfg.PeerEgressBytes)),
-			node:   s.egress, wait: s.cfg.PermitWait, m: s.m,
+			frames: s.frames.Budget(), bytes: s.bytes.Budget(), node: s.egress, wait: s.cfg.PermitWait, m: s.m,
 		}}
 		s.peers[p] = e
 	}
@@ -55,7 +52,7 @@ func (s *Service) unref(e *peerEntry) {
 
 // attach makes the link of a stream and a place for it in the table; nil: the
 // service takes no sessions now. A peer has one session a connection and
-// direction: an older one is supplanted.
+// direction, and opens peer_sessions in all: older ones make room.
 func (s *Service) attach(stream network.Stream, opened bool) *link {
 	s.mu.Lock()
 	if s.running == nil || s.draining.Load() {
@@ -64,20 +61,33 @@ func (s *Service) attach(stream network.Stream, opened bool) *link {
 	}
 	e := s.entry(stream.Conn().RemotePeer())
 	l := s.newLink(s.running, e, stream, opened)
-	conn := stream.Conn().ID()
-	var older []*link
-	for o, c := range e.links {
-		if o.opened == opened && c == conn {
-			older = append(older, o)
-		}
-	}
-	e.links[l] = conn
+	older := e.supplanted(stream.Conn().ID(), opened, int(s.cfg.PeerSessions))
+	e.links[l] = stream.Conn().ID()
 	s.wg.Add(1)
 	s.mu.Unlock()
 	for _, o := range older {
+		s.m.supplanted.Inc()
 		o.fail(errSupplanted)
 	}
 	return l
+}
+
+// supplanted lists the sessions that make room for another of the connection:
+// one over it, and the oldest of more than most less one. The caller holds
+// Service.mu.
+func (e *peerEntry) supplanted(conn string, opened bool, most int) (older []*link) {
+	var others []*link
+	for o, c := range e.links {
+		switch {
+		case o.opened != opened || o.ended.Load():
+		case c == conn:
+			older = append(older, o)
+		case !opened: // those that this node opens it opens one after the other
+			others = append(others, o)
+		}
+	}
+	slices.SortFunc(others, func(a, b *link) int { return a.since.Compare(b.since) })
+	return append(older, others[:max(0, len(others)-most+1)]...)
 }
 
 // detach forgets a link that ended.
@@ -100,6 +110,19 @@ func (s *Service) links() []*link {
 		}
 	}
 	return all
+}
+
+// fullest returns a function that says how much of a budget the peer has taken
+// that has taken most of it.
+func (s *Service) fullest(of func(*permits) *admission.Budget) func() int64 {
+	return func() (most int64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, e := range s.peers {
+			most = max(most, of(&e.permits).Used())
+		}
+		return most
+	}
 }
 
 // MaxFrame is the largest frame to send to p on any stream of the connection,

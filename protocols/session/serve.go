@@ -19,11 +19,8 @@ const compressAbove = 1 << 10
 // whole are the flags of a request of one frame: the only kind on a session.
 const whole = oap.FlagReq | oap.FlagStart | oap.FlagEnd
 
-// serve is the acceptor's side: HELLO, then requests until the stream ends.
+// serve is the acceptor's side after HELLO: requests until the stream ends.
 func (l *link) serve() error {
-	if err := l.welcome(); err != nil {
-		return err
-	}
 	for {
 		f, err := l.next()
 		if err != nil {
@@ -136,7 +133,7 @@ func (l *link) admit(f oap.Frame) error {
 	return l.dispatch(f, req, handle)
 }
 
-// busy turns the registry's rate_limit into the busy that SPEC §2 asks for.
+// busy turns the registry's rate_limit and quota into the busy that SPEC §2 asks for.
 func busy(err error) error {
 	if err == nil {
 		return nil
@@ -167,21 +164,15 @@ func (l *link) answering(corr uint64) bool {
 // dispatch puts the request in flight and in the queue of the workers.
 func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
 	s := l.svc
+	if err := busy(l.places.TryAcquire()); err != nil {
+		return err
+	}
 	l.mu.Lock()
-	n := int64(len(l.flight))
-	full := n >= s.cfg.MaxInflight
-	if !full {
-		l.flight[f.CorrID] = &exchange{}
-		l.lastActive = time.Now()
-		l.producers.Add(1)
-		l.owed++
-	}
+	l.flight[f.CorrID] = &exchange{}
+	l.lastActive = time.Now()
+	l.producers.Add(1)
+	l.owed++
 	l.mu.Unlock()
-	if full {
-		return status.BusyError(status.Busy, status.Limit{
-			Name: "session.max_inflight", Current: n, Cap: s.cfg.MaxInflight, RetryAfter: minRetryAfter,
-		})
-	}
 	s.inflight.add()
 	t := newTask(l, f, req, handle)
 	shed, err := s.ingress.TryPut(l.peer.id, t)
@@ -198,15 +189,13 @@ func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
 	return nil
 }
 
-// minRetryAfter is the hint of a limit that frees itself with the next answer.
-const minRetryAfter = 100 * time.Millisecond
-
 // settle takes a request out of flight.
 func (l *link) settle(corr uint64) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	delete(l.flight, corr)
 	l.lastActive = time.Now()
+	l.mu.Unlock()
+	l.places.Release()
 }
 
 // reply queues the answer to f: payload, or err. The frame permit is held.

@@ -51,6 +51,10 @@ type Service struct {
 	workers    *pool
 	egress     *admission.Budget
 	places     *admission.Gate
+	handshakes *admission.Gate         // of peers: HELLOs under way
+	answering  *admission.GateFamily   // requests of one session
+	frames     *admission.BudgetFamily // of one peer
+	bytes      *admission.BudgetFamily // of one peer
 	rateFamily *admission.Family
 	rates      *lru.Cache[peer.ID, *admission.Rate] // outlives the sessions, so that a new one brings no new burst
 
@@ -105,6 +109,18 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Name: "session.control_rate", Path: "one peer → dispatcher", Policy: "reject: busy",
 		}, float64(cfg.ControlRate), int(cfg.ControlRate)),
 	}
+	s.handshakes = deps.Limits.NewGate(admission.Spec{
+		Name: "session.handshakes", Path: "peers → sessions before their HELLO", Policy: "stream reset",
+	}, cfg.Handshakes, 0)
+	s.answering = deps.Limits.NewGateFamily(admission.Spec{
+		Name: "session.max_inflight", Path: "one session → dispatcher", Policy: "reject: busy",
+	}, cfg.MaxInflight)
+	s.frames = deps.Limits.NewBudgetFamily(admission.Spec{
+		Name: "session.egress_frames", Path: "anyone → the writers of one peer (frames)", Policy: "calls wait up to permit_wait, then busy, or the oldest call is told busy (drop_oldest); readers wait",
+	}, cfg.EgressFrames, s.fullest(func(p *permits) *admission.Budget { return p.frames }))
+	s.bytes = deps.Limits.NewBudgetFamily(admission.Spec{
+		Name: "session.peer_egress_bytes", Path: "anyone → the writers of one peer (bytes)", Policy: "calls wait up to permit_wait, then busy, and answers become busy; the oldest first (drop_oldest)",
+	}, int64(cfg.PeerEgressBytes), s.fullest(func(p *permits) *admission.Budget { return p.bytes }))
 	s.workers = &pool{want: int(cfg.Workers), work: s.work, died: s.workerDied}
 	return s, nil
 }
@@ -156,6 +172,12 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 
 // accept runs a session that a peer opened, on the host's goroutine.
 func (s *Service) accept(stream network.Stream) {
+	greeted, err := s.handshakes.TryAcquire()
+	if err != nil {
+		_ = stream.ResetWithError(network.StreamResourceLimitExceeded)
+		return
+	}
+	defer greeted()
 	release, err := s.places.TryAcquire()
 	if err != nil {
 		_ = stream.ResetWithError(network.StreamResourceLimitExceeded)
@@ -168,7 +190,13 @@ func (s *Service) accept(stream network.Stream) {
 		return
 	}
 	defer s.detach(l)
-	l.run(l.serve)
+	l.run(func() error {
+		if err := l.welcome(); err != nil {
+			return err
+		}
+		greeted() // again below, which changes nothing
+		return l.serve()
+	})
 }
 
 // Drain tells every peer to go away within d, refuses new requests and calls
