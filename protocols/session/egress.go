@@ -11,8 +11,9 @@ import (
 // outgoing is a frame on its way to the writer.
 type outgoing struct {
 	frame   oap.Frame
-	charged int64 // bytes taken from the budgets
-	final   bool  // the answer to a request: what a drain waits for
+	charged int64  // bytes taken from the budgets
+	final   bool   // the answer to a request: what a drain waits for
+	age     uint64 // among the frames of the peer; 0 where nothing is dropped for its age
 
 	next *outgoing // behind it in the queue
 }
@@ -75,9 +76,25 @@ func (e *egress) take(bytes int) (first *outgoing) {
 	return first
 }
 
+// remove takes a frame out of the middle; before is the one before it, if any.
+func (e *egress) remove(before, o *outgoing) {
+	if before == nil {
+		e.first = o.next
+	} else {
+		before.next = o.next
+	}
+	if e.last == o {
+		e.last = before
+	}
+	o.next = nil
+}
+
 // put queues a frame whose permit is held and sees to it that a writer sends
 // it.
 func (l *link) put(o *outgoing) {
+	if l.peer.permits.makeRoom != nil {
+		o.age = l.peer.frames.Add(1)
+	}
 	e := &l.egress
 	l.mu.Lock()
 	e.add(o)

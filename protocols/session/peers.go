@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -18,6 +19,7 @@ type peerEntry struct {
 	id      peer.ID
 	permits permits
 	rate    *admission.Rate
+	frames  atomic.Uint64 // queued so far, where their age matters
 
 	// Guarded by Service.mu.
 	refs   int
@@ -37,6 +39,9 @@ func (s *Service) entry(p peer.ID) *peerEntry {
 		e = &peerEntry{id: p, rate: rate, links: map[*link]string{}, permits: permits{
 			frames: s.frames.Budget(), bytes: s.bytes.Budget(), node: s.egress, wait: s.cfg.PermitWait, m: s.m,
 		}}
+		if s.cfg.EgressPolicy == admission.DropOldest {
+			e.permits.makeRoom = func(b *admission.Budget, n int64) bool { return s.makeRoom(e, b, n) }
+		}
 		s.peers[p] = e
 	}
 	e.refs++

@@ -17,6 +17,20 @@ type permits struct {
 	node   *admission.Budget // payload bytes of all peers
 	wait   time.Duration
 	m      *metrics
+
+	// makeRoom drops the oldest of the peer's frames that frees some of a
+	// budget (egress_policy drop_oldest); nil: none is dropped.
+	makeRoom func(b *admission.Budget, n int64) bool
+}
+
+// take takes n of b if they are free or can be made so.
+func (p *permits) take(b *admission.Budget, n int64) bool {
+	for !b.Take(n) {
+		if p.makeRoom == nil || b == p.node || !p.makeRoom(b, n) {
+			return false
+		}
+	}
+	return true
 }
 
 // hold takes a frame permit for a reader. It waits as long as it takes: the
@@ -53,8 +67,8 @@ func (p *permits) tryCharge(n int64) error {
 	if n == 0 {
 		return nil
 	}
-	if err := p.bytes.TryAcquire(n); err != nil {
-		return err
+	if !p.take(p.bytes, n) {
+		return p.bytes.Refuse(n)
 	}
 	if err := p.node.TryAcquire(n); err != nil {
 		p.bytes.Release(n)
@@ -75,7 +89,7 @@ func (p *permits) release(frames, bytes int64) {
 // acquire takes n of b, waiting until ctx's deadline, the end of the session
 // and at most p.wait; then status busy.
 func (p *permits) acquire(ctx, dead context.Context, b *admission.Budget, n int64) error {
-	if b.Take(n) {
+	if p.take(b, n) {
 		return nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, p.wait)

@@ -94,6 +94,15 @@ func (n *Network) Disconnect(a, b peer.ID) {
 	}
 }
 
+// Beside makes the next stream between two hosts use another connection; the
+// streams of the one they have stay.
+func (n *Network) Beside(a, b peer.ID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.conns, [2]peer.ID{a, b})
+	delete(n.conns, [2]peer.ID{b, a})
+}
+
 // Close resets every stream and waits for the handlers.
 func (n *Network) Close() {
 	n.mu.Lock()
