@@ -58,7 +58,7 @@ func TestAllocations(t *testing.T) {
 }
 
 // TestMemoryFollowsArrival: what a header announces costs nothing until it
-// arrives, and a pause gives everything but the small buffer back.
+// arrives, and a pause gives everything but a tiny buffer back.
 func TestMemoryFollowsArrival(t *testing.T) {
 	large := encoded(t, MaxFrame-HeaderSize, 1)
 	for _, tc := range []struct{ arrived, holds int }{
@@ -81,7 +81,7 @@ func TestMemoryFollowsArrival(t *testing.T) {
 		p := make([]byte, HeaderSize)
 		h.put(p)
 		r := NewReader(bytes.NewReader(p), MaxFrame)
-		if _, err := r.Next(); err == nil || len(r.buf.b) != smallSize {
+		if _, err := r.Next(); err == nil || len(r.buf.b) != tinySize {
 			t.Errorf("len %d: %v, buffer of %d", claim, err, len(r.buf.b))
 		}
 	}
@@ -90,7 +90,7 @@ func TestMemoryFollowsArrival(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.full = false // as after a read that left nothing waiting
-	if _, err := r.Next(); !errors.Is(err, io.EOF) || len(r.buf.b) > smallSize {
+	if _, err := r.Next(); !errors.Is(err, io.EOF) || len(r.buf.b) > tinySize {
 		t.Errorf("after a pause: %v, buffer of %d", err, len(r.buf.b))
 	}
 	w := NewWriter(io.Discard, MaxFrame)

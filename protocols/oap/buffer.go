@@ -2,16 +2,18 @@ package oap
 
 import "sync"
 
-// Buffers come in three sizes, all pooled. A stream that waits for a frame
-// holds a small one, whatever its frames were before; the larger ones are
-// borrowed while a frame fills them.
+// Buffers come in four sizes, all pooled. A stream that waits for a frame holds
+// a tiny one, whatever its frames were before, which a request and most answers
+// fit into; the larger ones are borrowed while a frame fills them.
 const (
+	tinySize   = 512
 	smallSize  = 4 << 10
 	mediumSize = 72 << 10 // one 64 KiB group with its header, capability and parents
 	largeSize  = MaxFrame
 )
 
 var (
+	tinyPool   = sync.Pool{New: func() any { return new([tinySize]byte) }}
 	smallPool  = sync.Pool{New: func() any { return new([smallSize]byte) }}
 	mediumPool = sync.Pool{New: func() any { return new([mediumSize]byte) }}
 	largePool  = sync.Pool{New: func() any { return new([largeSize]byte) }}
@@ -25,6 +27,8 @@ type buffer struct{ b []byte }
 func (b *buffer) grow(n int, keep []byte) {
 	var next []byte
 	switch {
+	case n <= tinySize:
+		next = tinyPool.Get().(*[tinySize]byte)[:]
 	case n <= smallSize:
 		next = smallPool.Get().(*[smallSize]byte)[:]
 	case n <= mediumSize:
@@ -40,6 +44,8 @@ func (b *buffer) grow(n int, keep []byte) {
 // release empties the buffer. What it held may be overwritten at any time.
 func (b *buffer) release() {
 	switch len(b.b) {
+	case tinySize:
+		tinyPool.Put((*[tinySize]byte)(b.b))
 	case smallSize:
 		smallPool.Put((*[smallSize]byte)(b.b))
 	case mediumSize:

@@ -93,13 +93,15 @@ func (r *Reader) fill(n int) error {
 }
 
 // room makes room for at least one more byte of a frame of n. A buffer grows
-// to the next size when this frame fills it; a small one also when the stream
-// delivers faster than it holds.
+// to the next size when this frame fills it; a tiny or small one also when the
+// stream delivers faster than it holds.
 func (r *Reader) room(n int) {
 	held, size := r.end-r.start, len(r.buf.b)
 	switch {
 	case size == 0:
-		r.buf.grow(smallSize, nil)
+		r.buf.grow(tinySize, nil)
+	case size == tinySize && (r.full || r.start+n > size):
+		r.buf.grow(smallSize, r.buf.b[r.start:r.end])
 	case size == smallSize && r.full:
 		r.buf.grow(mediumSize, r.buf.b[r.start:r.end])
 	case held == size:
