@@ -11,6 +11,13 @@
 //     exists, and bytes are charged to the peer and to the node. A reader that
 //     gets no permit reads no further, so a peer that does not read its answers
 //     stops its own stream and nobody else's.
+//   - Requests wait for a worker in a lane of their peer. Lanes take turns, a
+//     peer runs on half of the workers at most, and who has most waiting makes
+//     room: a peer that floods hurts itself. A worker that dies is replaced.
+//   - What is full is told busy with the limit, how much of it is taken and the
+//     wait by its pace, and every request that was taken is answered, once.
+//   - Strangers hold little: so many sessions in their HELLO at once, so many of
+//     one peer, of which the oldest makes room.
 //   - A session ends once, for one reason. Refused frames reset it with 0xA100
 //     plus the index; a stop or a close loses nothing that was answered.
 //   - No lock is held across I/O, a channel operation or a call-back. Lock
@@ -20,8 +27,8 @@
 // one, waits for one of the peer's max_inflight places and for egress permits,
 // and puts the request in flight. The writer sends it, with whatever else is
 // queued by then. At the other end the reader takes a permit for the answer,
-// checks rate, corr_id, protocol and limits, and queues the request for a
-// worker; the worker runs the handler under the request's deadline and queues
+// checks rate, corr_id, protocol and limits, and queues the request in the lane
+// of the peer; a worker runs the handler under the request's deadline and queues
 // the answer under the permit. The caller's reader finds the call by its
 // corr_id and hands it the payload or the error.
 //

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -109,6 +110,13 @@ func TestSessionsAreBounded(t *testing.T) {
 		dial(t, net.Host("d"), "a").wantReset(network.StreamResourceLimitExceeded)
 		if _, err := n.Call(t.Context(), "d", oap.ProtoIndex, []byte(`{}`)); status.Of(err) != status.Busy {
 			t.Errorf("a call beyond the limit: %v", err)
+		}
+		other := start(t, net.Host("e"), session.DefaultConfig(), nil)
+		defer other.stop()
+		_, err := other.Call(t.Context(), "a", oap.ProtoIndex, []byte(`{}`))
+		var e *status.Error
+		if !errors.As(err, &e) || e.Outcome != status.Busy || e.Limit == nil || e.Limit.RetryAfter != time.Second {
+			t.Errorf("a call to a peer that takes no more sessions: %v", err)
 		}
 	})
 }

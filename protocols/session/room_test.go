@@ -18,16 +18,18 @@ import (
 	"allium/protocols/streamtest"
 )
 
-// large answers with as many bytes as the request says.
+// large answers with as many bytes as the request says, after as long as it says.
 func large(s *session.Service) {
 	s.Handle(oap.ProtoIndex, func(_ context.Context, _ peer.ID, r *session.Request) session.Response {
 		var q struct {
 			session.Envelope
 			Size int `json:"size"`
+			MS   int `json:"ms"`
 		}
 		if err := r.Decode(&q); err != nil {
 			return session.Response{Err: err}
 		}
+		time.Sleep(time.Duration(q.MS) * time.Millisecond)
 		return session.Response{Payload: []byte(strings.Repeat("z", q.Size))}
 	})
 }
