@@ -74,6 +74,8 @@ var lenient = map[string]leniency{
 	"dht.announce":   {flowing, "adding a large directory fills it; what does not fit is announced by the sweep"},
 	"dht.dials":      {flowing, "dials of strangers, which time out; who waits too long is passed over"},
 	"dht.route":      {flowing, "what lookups learn of peers; the deepest of many buckets counts, and what does not fit is learnt again"},
+	"gossip.ingress": {flowing, "hints from anybody, of which any may be lost"},
+	"gossip.publish": {flowing, "hints of this node, of which any may be lost"},
 	"repair":         {flowing, "the damage that one look finds fills it; the rest is found again within ten minutes"},
 	"resolver.trees": {flowing, "a few long downloads of directories fill its short line"},
 	"store.puts":     {writesOff, "who puts waits here, and reads pass by"},
