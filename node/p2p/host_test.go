@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/core/pnet"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -232,7 +233,12 @@ func TestNewRefusals(t *testing.T) {
 // TestProtocolLimitBites opens streams until the other side's limit for one
 // peer and protocol, on both transports.
 func TestProtocolLimitBites(t *testing.T) {
-	const id = "/allium/prov/1.0.0"
+	for _, id := range []protocol.ID{"/allium/prov/1.0.0", "/allium/gossip/1.0.0"} {
+		t.Run(string(id), func(t *testing.T) { testProtocolLimit(t, id) })
+	}
+}
+
+func testProtocolLimit(t *testing.T, id protocol.ID) {
 	for i, listen := range testnetConfig(t).Listen {
 		t.Run(listen, func(t *testing.T) {
 			c := testnetConfig(t)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	pb "github.com/libp2p/go-libp2p-pubsub/pb"
+
 	"allium/protocols/status"
 )
 
@@ -143,6 +145,44 @@ func TestIngressFull(t *testing.T) {
 			t.Errorf("%d handled and %g dropped, want 5 and 45", handled, dropped)
 		}
 		balanceAll(t, nodes)
+	})
+}
+
+// TestValidateQueueFull: messages that find no room before the signature check
+// are dropped and counted, a peer that brings little of use is then held off,
+// and when that is over all is as before.
+func TestValidateQueueFull(t *testing.T) {
+	in(t, 3, func(t *testing.T, sn *simNet) {
+		narrow := func(c *Config, topic *Topic) {
+			c.ValidateQueue, topic.Validate = 1, judge
+		}
+		nodes := []*node{start(t, sn.hosts[0], narrow), start(t, sn.hosts[1], narrow)}
+		defer stopAll(nodes)
+		victim := nodes[0]
+		sn.connect(0, 1)
+		l := newLiar(t, sn.hosts[2], sn.hosts[0], true)
+		time.Sleep(3 * heartbeat)
+		for i := range 40 { // in heaps, which the loop pushes faster than signatures are checked
+			var ms []*pb.Message
+			for j := range 40 {
+				ms = append(ms, l.message(testTopic, fmt.Appendf(nil, "stale %d of %d", j, i)))
+			}
+			l.publish(ms...)
+			time.Sleep(200 * time.Millisecond)
+		}
+		if full, gated := victim.drops(t, dropQueue), victim.drops(t, dropGated); full == 0 || gated == 0 {
+			t.Errorf("%g found no room, %g were held off", full, gated)
+		}
+		time.Sleep(2 * time.Minute) // pubsub's quiet time
+		if err := nodes[1].Publish(t.Context(), testTopic, []byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		l.publish(l.message(testTopic, []byte("hello from the third")))
+		time.Sleep(heartbeat)
+		if victim.n.Load() != 2 {
+			t.Errorf("%d of 2 messages were handled afterwards", victim.n.Load())
+		}
+		victim.balance(t)
 	})
 }
 

@@ -149,7 +149,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	}
 	h := newGuardedHost(s.host)
 	var group sync.WaitGroup
-	// What runs here outlives ctx by the goodbyes.
+	// Ended by the defer alone, after Publish has been told to refuse.
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.calls.open()
 	defer func() {
