@@ -41,6 +41,8 @@ func reference(ctx context.Context, args []string) error {
 		return pull(ctx, args[1], args[2])
 	case len(args) == 2 && args[0] == "reference-raw":
 		return pullRaw(ctx, args[1])
+	case len(args) == 1 && args[0] == "reference-http":
+		return serveBare(ctx)
 	case len(args) == 4 && args[0] == "reference-sessions":
 		rate, err := strconv.ParseInt(args[2], 10, 64)
 		if err != nil {

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
@@ -63,6 +66,7 @@ func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 		live  = row{what: many + "live heap and stacks of a session", unit: "KB"}
 		gor   = row{what: many + "goroutines of a session", unit: ""}
 		grown = row{what: fmt.Sprintf("%sRSS after %s ÷ before", many, s.hold), unit: "×", target: "≤ 1.05"}
+		still = row{what: many + "live memory after ÷ before", unit: "×", target: "≤ 1.05"}
 		asked = row{what: many + "requests", unit: "/s"}
 		lost  = row{what: many + "rejected or lost", unit: "%", target: "< 1"}
 		p50   = row{what: many + "p50 of a request", unit: "ms"}
@@ -70,11 +74,21 @@ func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 		fast  = row{what: many + "readyz, p99", unit: "ms", target: "< 30"}
 		slow  = row{what: many + "readyz, slowest", unit: "ms", target: "< 30"}
 		bad   = row{what: many + "readyz, not 200", unit: "answers", target: "0"}
+		bare9 = row{what: many + "a bare HTTP server, p99", unit: "ms"}
+		bare  = row{what: many + "a bare HTTP server, slowest", unit: "ms"}
 		busy  = row{what: many + "CPU of the node", unit: "% of cores"}
 		other = row{what: many + "CPU of other programs meanwhile", unit: "% of cores"}
 	)
 	add := func(r *row, v float64) { r.values = append(r.values, v) }
 	node, err := s.startRoomy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	plain, err := startProcess(ctx, self, "reference-http")
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +109,7 @@ func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 	add(&conn, of(empty.rss, connected.rss, manyPeers))
 
 	// Warm up: the sessions open, and buffers and stacks get the size they need.
-	if w := askMany(ctx, node, peers, manyWarm); w.err != nil {
+	if w := askMany(ctx, node, plain, peers, manyWarm); w.err != nil {
 		return nil, w.err
 	}
 	opened, err := node.settled(ctx)
@@ -110,7 +124,7 @@ func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := askMany(ctx, node, peers, s.hold)
+	r := askMany(ctx, node, plain, peers, s.hold)
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -123,6 +137,7 @@ func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 		return nil, err
 	}
 	add(&grown, after.rss/opened.rss)
+	add(&still, after.live/opened.live)
 	add(&asked, float64(len(r.took)+r.lost)/s.hold.Seconds())
 	add(&lost, 100*float64(r.lost)/float64(len(r.took)+r.lost))
 	add(&p50, ms(quantile(r.took, 50)))
@@ -130,13 +145,15 @@ func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 	add(&fast, ms(quantile(r.probes, 99)))
 	add(&slow, ms(r.probes[len(r.probes)-1]))
 	add(&bad, float64(r.unready))
+	add(&bare9, ms(quantile(r.bare, 99)))
+	add(&bare, ms(r.bare[len(r.bare)-1]))
 	own, others := to.since(from)
 	add(&busy, own)
 	add(&other, others)
-	if _, err := node.stop(); err != nil {
+	if err := stopAll([]*process{node, plain}); err != nil {
 		return nil, err
 	}
-	return []row{conn, rss, live, gor, grown, asked, lost, p50, p99, fast, slow, bad, busy, other}, nil
+	return []row{conn, rss, live, gor, grown, still, asked, lost, p50, p99, fast, slow, bad, bare9, bare, busy, other}, nil
 }
 
 // startRoomy starts a node with manyLimits, with a gateway and an admin
@@ -201,12 +218,14 @@ type manyAsked struct {
 	lost    int             // the others
 	probes  []time.Duration // of readyz, sorted
 	unready int             // of them
+	bare    []time.Duration // of the bare server meanwhile, sorted
 	err     error           // of a probe
 }
 
 // askMany lets each peer ask once in manyEvery, spread over it, for d, and
-// probes the node's readiness all the while.
-func askMany(ctx context.Context, node *process, peers []*caller, d time.Duration) (all manyAsked) {
+// probes the node's readiness all the while, and the bare server in turn: what
+// that is late by is the machine's.
+func askMany(ctx context.Context, node, bare *process, peers []*caller, d time.Duration) (all manyAsked) {
 	var (
 		mu      sync.Mutex
 		running sync.WaitGroup
@@ -239,16 +258,21 @@ func askMany(ctx context.Context, node *process, peers []*caller, d time.Duratio
 		for time.Since(begun) < d && all.err == nil && ctx.Err() == nil {
 			sent := time.Now()
 			code, _, err := get(ctx, &client, node.gate+"/readyz")
-			all.probes, all.err = append(all.probes, time.Since(sent)), err
+			all.probes = append(all.probes, time.Since(sent))
 			if code != http.StatusOK {
 				all.unready++
 			}
+			time.Sleep(probeEvery)
+			sent = time.Now()
+			_, _, failed := get(ctx, &client, bare.gate)
+			all.bare, all.err = append(all.bare, time.Since(sent)), errors.Join(err, failed)
 			time.Sleep(probeEvery)
 		}
 	})
 	running.Wait()
 	slices.Sort(all.took)
 	slices.Sort(all.probes)
+	slices.Sort(all.bare)
 	if all.err == nil && len(all.took) == 0 {
 		all.err = errors.New("no request was answered")
 	}
@@ -266,6 +290,24 @@ func (c *caller) askOnce(ctx context.Context, ping bool) bool {
 	}
 	_, err := c.Call(ctx, c.server, oap.ProtoRepair, smallRequest)
 	return status.Of(err) == status.BadFrame
+}
+
+// serveBare answers every HTTP request with 200.
+func serveBare(ctx context.Context) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer stop()
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("listening on %s\ngateway on http://%[1]s\nready\n", l.Addr())
+	s := http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), ReadHeaderTimeout: 5 * time.Second}
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }
 
 func get(ctx context.Context, client *http.Client, url string) (code int, body []byte, err error) {
