@@ -78,8 +78,11 @@ func (r timedReader) Read(p []byte) (int, error) {
 		}
 		n, err := l.stream.Read(p)
 		l.reading.earn(n)
-		if n > 0 || !isTimeout(err) {
+		switch {
+		case !isTimeout(err):
 			return n, err
+		case n > 0: // the deadline passed as the bytes came: they are what counts
+			return n, nil
 		}
 		now = time.Now()
 	}
