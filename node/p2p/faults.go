@@ -22,9 +22,9 @@ import (
 //
 // Over TCP the bytes of a connection are held up below its security; over QUIC
 // packets are dropped and held up by address, which Faults learns from dials and
-// connections. QUIC does without segmentation offload and ECN then. Nobody is
-// told of a cut: a dial to a peer that is cut off, or from it, ends by its
-// timeout.
+// connections. While there is a fault QUIC sends without segmentation offload
+// and ECN, outside of Linux always. Nobody is told of a cut: a dial to a peer
+// that is cut off, or from it, ends by its timeout.
 //
 // Invariants: what is held up is bounded, in bytes for each TCP connection and
 // in packets for each socket; a TCP connection keeps its order; Close ends every

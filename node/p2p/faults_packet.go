@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/net/ipv4"
 )
 
 const (
@@ -19,8 +21,7 @@ const (
 	maxRateLag = time.Second
 )
 
-// faultyPackets is a UDP socket that packets get lost in. It hides from quic-go
-// that it is one, whose batches would pass it by.
+// faultyPackets is a socket that packets get lost in.
 type faultyPackets struct {
 	net.PacketConn
 	f *Faults
@@ -240,11 +241,12 @@ func (c *faultyPackets) Close() error {
 	return c.PacketConn.Close()
 }
 
-// faultySocket is the socket that QUIC listens on and dials from. quic-go asks
-// it for large buffers and forbids fragments on it.
+// faultySocket is the UDP socket that QUIC listens on and dials from. quic-go
+// asks it for large buffers and forbids fragments on it.
 type faultySocket struct {
 	*faultyPackets
-	udp *net.UDPConn
+	udp   *net.UDPConn
+	batch *ipv4.PacketConn // the same, for many packets at a time
 }
 
 // SetReadBuffer is of [net.UDPConn].
@@ -262,5 +264,5 @@ func (f *Faults) listenUDP(network string, at *net.UDPAddr) (net.PacketConn, err
 	if err != nil {
 		return nil, err
 	}
-	return faultySocket{f.packets(c), c}, nil
+	return faultySocket{f.packets(c), c, ipv4.NewPacketConn(c)}, nil
 }
