@@ -3,6 +3,8 @@ package session_test
 import (
 	"fmt"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,9 +52,10 @@ func BenchmarkCall(b *testing.B) {
 	})
 }
 
-// BenchmarkOpenSessions is what ten thousand idle sessions cost the side that
+// BenchmarkOpenSessions is what ten thousand sessions cost the side that
 // accepted them, each: memory and goroutines, the streams themselves and what
-// the dialling side holds not counted.
+// the dialling side holds not counted; and what comes of three requests on
+// each, as fast as they go.
 func BenchmarkOpenSessions(b *testing.B) {
 	const sessions = 10_000
 	for b.Loop() {
@@ -67,26 +70,57 @@ func openSessions(b *testing.B, sessions int) {
 	cfg.IdleTimeout = time.Hour
 	server := start(b, net.Host("server"), cfg, echo)
 	defer server.stop()
-	wires := make([]*wire, sessions)
 	held := net.Host("held") // takes streams and does nothing with them
 	held.SetStreamHandler(session.ProtocolID, func(s network.Stream) { _, _ = s.Read(make([]byte, 1)) })
-	open := func(to peer.ID, hello bool) (bytes, goroutines float64) {
+	open := func(to peer.ID, hello bool) (wires []*wire, bytes, goroutines float64) {
 		before, n := memory(), runtime.NumGoroutine()
-		for i := range wires {
-			wires[i] = dial(b, net.Host(peer.ID(fmt.Sprint(to, i))), to)
+		for i := range sessions {
+			w := dial(b, net.Host(peer.ID(fmt.Sprint(to, i))), to)
+			wires = append(wires, w)
 			if hello {
-				wires[i].hello()
-				wires[i].ask(1, `{"op":"x"}`)
-				wires[i].wantAnswer(1, 200, `{"op":"x"}`)
+				w.hello()
+				w.ask(1, `{"op":"x"}`)
+				w.wantAnswer(1, 200, `{"op":"x"}`)
 			}
 		}
-		return (memory() - before) / float64(sessions), float64(runtime.NumGoroutine()-n) / float64(sessions)
+		return wires, (memory() - before) / float64(sessions), float64(runtime.NumGoroutine()-n) / float64(sessions)
 	}
-	bare, one := open("held", false)
-	all, two := open("server", true)
+	idle, bare, one := open("held", false)
+	wires, all, two := open("server", true)
+	before := memory()
+	begun := time.Now()
+	refused := askEach(wires, 3)
+	b.ReportMetric(float64(3*sessions)/time.Since(begun).Seconds(), "requests/s")
+	b.ReportMetric(100*float64(refused)/float64(3*sessions), "%refused")
+	b.ReportMetric((memory()-before)/float64(sessions), "B-grown/session")
 	b.ReportMetric(all-bare, "B/session")
 	b.ReportMetric(two-one+1, "goroutines/session")
-	runtime.KeepAlive(wires)
+	runtime.KeepAlive(idle)
+}
+
+// askEach asks n times on each session, on 64 at a time, and returns how many
+// requests were not answered with 200.
+func askEach(wires []*wire, n int) (refused int64) {
+	const atOnce = 64
+	var (
+		running sync.WaitGroup
+		bad     atomic.Int64
+	)
+	for i := range atOnce {
+		running.Go(func() {
+			for corr := range uint64(n) {
+				for j := i; j < len(wires); j += atOnce {
+					w := wires[j]
+					w.ask(corr+2, `{"op":"x"}`)
+					if f := w.recv(); f.Code != 200 || f.CorrID != corr+2 {
+						bad.Add(1)
+					}
+				}
+			}
+		})
+	}
+	running.Wait()
+	return bad.Load()
 }
 
 // memory is what the heap and the stacks of goroutines take after a collection.
