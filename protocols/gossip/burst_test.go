@@ -15,7 +15,7 @@ import (
 // size is how many messages a burst has and how many nodes it goes to.
 func size() (burst, crowd int) {
 	if testing.Short() {
-		return 300, 6
+		return 200, 4
 	}
 	return 1000, 20
 }

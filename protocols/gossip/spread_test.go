@@ -11,6 +11,9 @@ import (
 func TestSpread(t *testing.T) {
 	for _, flood := range []bool{true, false} {
 		t.Run(fmt.Sprintf("flood=%t", flood), func(t *testing.T) {
+			if testing.Short() && !flood {
+				t.Skip("measured in full runs")
+			}
 			in(t, 20, func(t *testing.T, sn *simNet) {
 				nodes := sn.startAll(func(c *Config, _ *Topic) { c.FloodPublish = flood })
 				defer stopAll(nodes)

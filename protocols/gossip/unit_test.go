@@ -6,11 +6,13 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	pb "github.com/libp2p/go-libp2p-pubsub/pb"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 )
@@ -195,19 +197,27 @@ func FuzzInspect(f *testing.F) {
 		if proto.Unmarshal(data, &rpc.RPC) != nil {
 			return
 		}
-		s := bench(t)
-		n, spent := len(rpc.Publish), 0
-		s.inspect(t.Context(), "liar", &rpc)
-		for _, m := range rpc.Publish {
-			if m.GetTopic() != testTopic || len(m.Data) > MaxMessage || string(m.From) == "victim" {
-				t.Errorf("kept %v", m)
+		synctest.Test(t, func(t *testing.T) { // in which no time passes, so nothing is refilled
+			s := bench(t)
+			n, spent := len(rpc.Publish), 0
+			s.inspect(t.Context(), "liar", &rpc)
+			for _, m := range rpc.Publish {
+				if m.GetTopic() != testTopic || len(m.Data) > MaxMessage || string(m.From) == "victim" {
+					t.Errorf("kept %v", m)
+				}
+				spent += cost(len(m.Data))
+				messageID(m)
 			}
-			spent += cost(len(m.Data))
-			messageID(m)
-		}
-		// A test may be held up between two messages for as long as it likes.
-		if most := float64(s.cfg.BurstFrames) + float64(n); float64(spent) > most && n < 1000 {
-			t.Errorf("kept %d frames of %d messages", spent, n)
-		}
+			if int64(spent) > s.cfg.BurstFrames {
+				t.Errorf("kept %d frames", spent)
+			}
+			var dropped float64
+			for _, reason := range dropReasons {
+				dropped += testutil.ToFloat64(s.m.dropped.WithLabelValues(reason))
+			}
+			if rx := testutil.ToFloat64(s.m.rx); rx != float64(n) || rx != dropped+float64(len(rpc.Publish)) {
+				t.Errorf("%g of %d counted, %g dropped, %d kept", rx, n, dropped, len(rpc.Publish))
+			}
+		})
 	})
 }
