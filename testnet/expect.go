@@ -9,6 +9,7 @@ import (
 
 	"allium/gateway/client"
 	"allium/protocols/admission"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/testnet/script"
 )
@@ -49,7 +50,7 @@ func (p *Player) expect(ctx context.Context, s script.Step) (Said, error) {
 				}
 				return said, &status.Error{
 					Outcome: status.Timeout, Err: errNever,
-					Message: fmt.Sprintf("%s within %s %v; last seen on %s: %s", s.Condition.Kind, within, errNever, m.Name, seen),
+					Message: fmt.Sprintf("%v within %s; last seen on %s: %s", errNever, within, m.Name, seen),
 				}
 			}
 		}
@@ -96,16 +97,15 @@ func (p *Player) look(ctx context.Context, m *Member, s script.Step) (seen strin
 		}
 		return compared(c, "providers", float64(n), failed)
 	}
-	st, err := m.API.Stat(ctx, root.String())
-	local := err == nil && st.Local
-	if o := status.Of(err); err != nil && (o == status.NotFound || o == status.Timeout) && ctx.Err() == nil {
-		err = nil // it is not here, and nobody told what it is
+	held, err := m.API.Keep(ctx, []b3.Root{root}) // unlike Stat it asks nobody else
+	if err != nil {
+		return "", false, err
 	}
 	seen = s.Name + " is not whole here"
-	if local {
+	if held[0] {
 		seen = s.Name + " is whole here"
 	}
-	return seen, err == nil && local == (c.Kind == script.Has), err
+	return seen, held[0] == (c.Kind == script.Has), nil
 }
 
 func compared(c script.Condition, what string, v float64, err error) (string, bool, error) {

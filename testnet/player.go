@@ -211,8 +211,8 @@ func (p *Player) flood(ctx context.Context, s script.Step) (Said, error) {
 	return Said{said}, ctx.Err()
 }
 
-// until tries until the outcome is the one that the step expects. What was
-// expected to fail and succeeds is an error at once: it would go on to.
+// until tries until a step ends as it is expected to. What is expected to fail
+// and succeeds is an error at once: it would go on to.
 func (p *Player) until(ctx context.Context, s script.Step, try func(context.Context) (Said, error)) (Said, error) {
 	within := s.Within
 	if within == 0 {
@@ -220,41 +220,40 @@ func (p *Player) until(ctx context.Context, s script.Step, try func(context.Cont
 	}
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	var last error
-	tries := 0
-	for {
+	var last error // that was not made by the end of the time
+	for tries := 0; ; tries++ {
 		said, err := try(bounded)
+		late := bounded.Err() != nil
 		got := status.Of(err)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case got == s.Outcome && (err == nil || bounded.Err() == nil):
-			if err != nil {
-				said = Said{"as expected: " + err.Error()}
-			}
-			return said, nil
+		case err == nil && s.Fails:
+			return nil, status.Errorf(status.Conflict, "wanted %s, and it succeeded: %s", wanted(s), said)
 		case err == nil:
-			return nil, status.Errorf(status.Conflict, "wanted %s, and it succeeded: %s", s.Outcome, said)
+			return said, nil
+		case late && s.Fails && last == nil && (s.Outcome == status.OK || s.Outcome == status.Timeout):
+			return Said{fmt.Sprintf("as expected: no answer in %s", within)}, nil
+		case late && last == nil:
+			return nil, status.Errorf(status.Timeout, "wanted %s, and there was no answer in %s", wanted(s), within)
+		case late:
+			return nil, fmt.Errorf("wanted %s within %s; the last of %d tries ended with %s: %w", wanted(s), within, tries, status.Of(last), last)
 		case got == status.BadRequest, got == status.Unsupported:
 			return nil, err // as wrong the next time
+		case s.Fails && (s.Outcome == status.OK || s.Outcome == got):
+			return Said{"as expected: " + err.Error()}, nil
 		}
-		if bounded.Err() == nil {
-			last = err
-			tries++
-		}
-		if admission.Sleep(bounded, admission.Backoff(min(tries, 2))) == nil {
-			continue
-		}
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case last == nil && s.Outcome == status.Timeout:
-			return Said{fmt.Sprintf("as expected: no answer in %s", within)}, nil
-		case last == nil:
-			return nil, status.Errorf(status.Timeout, "wanted %s, and there was no answer in %s", s.Outcome, within)
-		}
-		return nil, fmt.Errorf("wanted %s within %s; the last of %d tries ended with %s: %w", s.Outcome, within, tries, status.Of(last), last)
+		last = err
+		_ = admission.Sleep(bounded, admission.Backoff(min(tries, 2))) // the next try sees that it is over
 	}
+}
+
+// wanted is how a step is expected to end.
+func wanted(s script.Step) string {
+	if s.Fails && s.Outcome == status.OK {
+		return "a failure"
+	}
+	return s.Outcome.String()
 }
 
 // errNever is in the chain of an expectation that did not come true.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"time"
 
@@ -30,8 +31,16 @@ const (
 	recordDeadline = 10 * time.Minute       // of the file
 	longestPause   = 5 * time.Second        // a longer one is written so: what follows is waited for anyway
 	shortestPause  = 100 * time.Millisecond // a shorter one is not written
-	settled        = time.Second            // a node's readiness counts when it is the same after that
+	settled        = 5 * time.Second        // a node that is not ready counts when it is so for that long: others come and go by chance
+	recordWithin   = time.Minute            // of an expectation: pauses were left out
 )
+
+// byChance are the outcomes of which now one and now the other comes of the same:
+// how they are told apart is a matter of who gave up first.
+var byChance = map[status.Outcome]bool{
+	status.Timeout: true, status.TransportDown: true, status.Busy: true, status.BreakerOpen: true,
+	status.NotReady: true, status.Draining: true, status.HopExceeded: true,
+}
 
 // NewRecorder writes the head of a file. Every node of the network is ready.
 func NewRecorder(n *Net, like *script.File, w io.Writer) *Recorder {
@@ -46,13 +55,12 @@ func NewRecorder(n *Net, like *script.File, w io.Writer) *Recorder {
 // nodes became ready or ceased to be.
 func (r *Recorder) Before(ctx context.Context) {
 	changed := r.changes(ctx)
-	if len(changed) > 0 && admission.Sleep(ctx, settled) == nil {
+	for begun := time.Now(); unready(changed) && time.Since(begun) < settled && admission.Sleep(ctx, pollEvery) == nil; {
 		again := r.changes(ctx)
-		for i, gate := range changed {
-			if g, ok := again[i]; !ok || g != gate {
-				delete(changed, i)
-			}
-		}
+		maps.DeleteFunc(changed, func(i int, gate string) bool {
+			now, still := again[i]
+			return gate != "" && (!still || now != gate)
+		})
 	}
 	if pause := min(time.Since(r.last), longestPause).Round(shortestPause); pause >= shortestPause {
 		r.step(script.Step{Op: script.Wait, Time: pause})
@@ -73,9 +81,19 @@ func (r *Recorder) Before(ctx context.Context) {
 		if gate == "" {
 			c = script.Condition{Kind: script.Ready}
 		}
-		r.step(script.Step{Op: script.Expect, Nodes: byGate[gate], Condition: c})
+		r.step(script.Step{Op: script.Expect, Nodes: byGate[gate], Condition: c, Within: recordWithin})
 	}
 	r.last = time.Now()
+}
+
+// unready reports whether a node is among those that changed to not ready.
+func unready(changed map[int]string) bool {
+	for _, gate := range changed {
+		if gate != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // changes are the nodes whose readiness is not what is written, with the first
@@ -105,9 +123,12 @@ func (r *Recorder) Step(s script.Step, err error) {
 	outcome := status.Of(err)
 	switch {
 	case err == nil:
-	case (s.Op == script.Add || s.Op == script.Get) && s.Outcome == status.OK && outcome.Code() >= 400 &&
+	case (s.Op == script.Add || s.Op == script.Get) && !s.Fails && outcome.Code() >= 400 &&
 		outcome != status.Canceled && outcome != status.BadRequest:
-		s.Outcome = outcome
+		s.Fails = true
+		if !byChance[outcome] {
+			s.Outcome = outcome
+		}
 	default:
 		text, _, _ := strings.Cut(err.Error(), "\n")
 		r.write(fmt.Sprintf("# %s: %s", s, text))

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"allium/protocols/status"
 )
 
 // Parse reads one line, which must be a step. The error is an *[Error].
@@ -69,7 +67,7 @@ func (w *words) step() Step {
 	}
 	v.read(w, &s)
 	if not {
-		s.Outcome = w.outcome()
+		s.Fails, s.Outcome = true, w.outcome()
 	}
 	if at := w.peek(); v.within && w.take("within") {
 		s.Within = w.length("a time", MaxWait)
@@ -203,7 +201,7 @@ func CheckNodes(s Step, n int) error {
 // CheckContent refuses an add whose name stands for other content already.
 func CheckContent(s Step, contents map[string]Step) error {
 	if old, ok := contents[s.Name]; ok && (old.Tree != s.Tree || old.Bytes != s.Bytes) {
-		old.Nodes, old.Outcome, old.Within, old.Background = s.Nodes, status.OK, 0, false
+		old.Nodes, old.Fails, old.Within, old.Background = s.Nodes, false, 0, false
 		return &Error{Line: s.Line, Column: 1, Message: fmt.Sprintf("%s is other content already; write `%s`, or take another name", s.Name, old)}
 	}
 	return nil

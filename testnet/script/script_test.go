@@ -42,6 +42,7 @@ var canonical = map[string]string{
 	"! add 1 a file 1MiB no_space":           "",
 	"get 3 a within 10s":                     "",
 	"! get 3 a not_found within 1m30s &":     "",
+	"! get 3 a any":                          "",
 	"pin 3 a":                                "",
 	"unpin 3 a":                              "",
 	"gc all":                                 "",

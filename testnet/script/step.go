@@ -19,6 +19,7 @@ const (
 	MaxFile   = 64 << 10 // bytes of a file
 	MaxSteps  = 1000     // lines of a file that are steps
 	MaxDelay  = 10 * time.Second
+	MaxJitter = 5 * time.Second
 	MaxSize   = 256 << 20 // bytes of generated content
 	MaxFlood  = 100_000   // requests of one flood
 	MaxWait   = 10 * time.Minute
@@ -65,7 +66,8 @@ const (
 type Step struct {
 	Line       int // in its file; 0: it is from none
 	Op         Op
-	Outcome    status.Outcome // that add and get are expected to end with; OK unless the line began with "!"
+	Fails      bool           // the line began with "!": add or get is expected to fail
+	Outcome    status.Outcome // of Fails, how; OK: however
 	Nodes      Nodes          // that it is about; of a heal, empty means the whole network
 	Groups     []Nodes        // of a partition
 	Links      Links          // of latency and loss
@@ -85,6 +87,9 @@ type Step struct {
 	Condition  Condition     // of expect
 	Background bool          // the line ended with "&"
 }
+
+// anyOutcome is written where it does not matter how something fails.
+const anyOutcome = "any"
 
 // Kind is what an expectation is about.
 type Kind string
@@ -228,7 +233,7 @@ func (l Links) String() string {
 // String is the canonical line, without its number.
 func (s Step) String() string {
 	var b strings.Builder
-	if s.Outcome != status.OK {
+	if s.Fails {
 		b.WriteString("! ")
 	}
 	b.WriteString(string(s.Op))
@@ -239,8 +244,12 @@ func (s Step) String() string {
 			}
 		}
 	}
-	if s.Outcome != status.OK {
-		b.WriteString(" " + s.Outcome.String())
+	if s.Fails {
+		outcome := anyOutcome
+		if s.Outcome != status.OK {
+			outcome = s.Outcome.String()
+		}
+		b.WriteString(" " + outcome)
 	}
 	if s.Within > 0 {
 		b.WriteString(" within " + duration(s.Within))

@@ -96,7 +96,7 @@ var chaosVerbs = []Verb{
 				s.Delay = w.length("a delay", MaxDelay)
 				if n := w.peek(); strings.HasPrefix(n.text, "±") || strings.HasPrefix(n.text, "+-") {
 					w.next("")
-					s.Jitter = w.parseLength(strings.TrimPrefix(strings.TrimPrefix(n.text, "±"), "+-"), n.column, "a jitter", s.Delay)
+					s.Jitter = w.parseLength(strings.TrimPrefix(strings.TrimPrefix(n.text, "±"), "+-"), n.column, "a jitter", min(s.Delay, MaxJitter))
 				}
 			}
 			s.Links = w.links()

@@ -9,7 +9,7 @@ import (
 
 var contentVerbs = []Verb{
 	{
-		Op: Add, fails: true, within: true, Usage: "add NODE NAME tree|file SIZE · ! add NODE NAME tree|file SIZE OUTCOME",
+		Op: Add, fails: true, within: true, Usage: "add NODE NAME tree|file SIZE · ! add NODE NAME tree|file SIZE OUTCOME|any",
 		Doc:   "Add generated content on a node and call it NAME; the same name on another node is the same content.",
 		Shell: []string{"add 1 a tree 1MiB"},
 		read: func(w *words, s *Step) {
@@ -32,7 +32,7 @@ var contentVerbs = []Verb{
 		},
 	},
 	{
-		Op: Get, fails: true, within: true, Usage: "get NODE NAME [within TIME] · ! get NODE NAME OUTCOME [within TIME]",
+		Op: Get, fails: true, within: true, Usage: "get NODE NAME [within TIME] · ! get NODE NAME OUTCOME|any [within TIME]",
 		Doc:   "Fetch content on a node and compare every byte; it is tried until it succeeds or, with !, until it fails so.",
 		Shell: []string{"get 3 a within 10s", "! get 3 a not_found"},
 		read:  readContent, write: writeContent,
@@ -80,7 +80,7 @@ var flowVerbs = []Verb{
 	{
 		Op: Expect, within: true,
 		Usage: "expect ready NODES · expect not-ready NODES [GATE] · expect peers NODES >= N · expect providers NODE NAME >= N · expect metric NODES NAME{labels} >= N · expect has NODES NAME · expect lacks NODES NAME",
-		Doc:   "Wait until it is so, on each of the nodes; operators are >= <= > < == !=.",
+		Doc:   "Wait until it is so, on each of the nodes; operators are >= <= > < == !=. A node has content when the object of its address is whole in its store: of a tree, the directory.",
 		Shell: []string{"expect ready all", "expect not-ready 4 store_space within 5s", `expect metric 1 'rejected_total{reason="busy"} >= 1'`},
 		read:  readExpect, write: writeExpect,
 	},

@@ -215,7 +215,10 @@ func (w *words) name() string {
 }
 
 func (w *words) outcome() status.Outcome {
-	n := w.next("the outcome that is expected, such as not_found")
+	n := w.next("the outcome that is expected, such as not_found, or any")
+	if n.text == anyOutcome {
+		return status.OK
+	}
 	o, ok := status.Parse(n.text)
 	if !ok || o.Code() < 400 {
 		w.fail(n.column, "%q is not an outcome of something that fails; docs/reference/status.md lists them, such as not_found, timeout, no_space", n.text)
