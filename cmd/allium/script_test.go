@@ -46,6 +46,11 @@ func TestScripts(t *testing.T) {
 			env.Setenv("ALLIUM_HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("TMPDIR", env.WorkDir)
+			scenarios, err := filepath.Abs("../../testnet/testdata")
+			if err != nil {
+				return err
+			}
+			env.Setenv("SCENARIOS", scenarios)
 			nodes := &scriptNodes{running: map[string]*scriptNode{}}
 			env.Values[nodesKey{}] = nodes
 			env.Defer(nodes.killAll)

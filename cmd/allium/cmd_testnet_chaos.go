@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"allium/protocols/status"
+	"allium/testnet"
+	"allium/testnet/script"
+)
+
+func (a *app) testnetChaosCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "chaos VERB…",
+		Short: "Break the running network, or mend it",
+		Long: "Break the running network, or mend it. Flags stand before the verb.\n\n" +
+			verbHelp(func(v script.Verb) bool { return v.Chaos }) + "\n" +
+			"NODES are numbers such as 3, 1,2, 2-4 or all. A verb that fails half-way undoes itself.",
+		Example: chaosExamples(),
+		Args:    args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			line := strings.Join(words, " ")
+			s, err := script.Parse(line)
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(script.Verbs(), func(v script.Verb) bool { return v.Op == s.Op && v.Chaos }) {
+				return status.Errorf(status.BadRequest, "%s breaks nothing; write `allium testnet run %q`", s.Op, line)
+			}
+			return a.testnetSteps(cmd.Context(), dir, []string{line})
+		},
+		ValidArgsFunction: completeChaos(&dir),
+	}
+	netFlag(cmd, &dir)
+	cmd.Flags().SetInterspersed(false) // -1h is a skew
+	return cmd
+}
+
+func (a *app) testnetRunCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "run STEP… | -",
+		Short: "Play steps of scenarios on the running network",
+		Long: "Play steps on the running network, one after the other, each quoted as one\n" +
+			"argument, or those on standard input, a line each. Words without quotes are one\n" +
+			"step. The first that fails ends it. Beside the verbs of allium testnet chaos:\n\n" +
+			verbHelp(func(v script.Verb) bool { return !v.Chaos && !v.Head && v.Op != script.Join }),
+		Example: `  allium testnet run "add 1 a tree 1MiB" "get 3 a"
+  allium testnet run '! get 3 a not_found within 5s'
+  allium testnet run expect ready all`,
+		Args: args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, got []string) error {
+			lines := got
+			switch {
+			case len(got) == 1 && got[0] == "-":
+				var err error
+				if lines, err = readLines(a.stdin); err != nil {
+					return err
+				}
+			case !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, " ") }):
+				lines = []string{strings.Join(got, " ")}
+			}
+			if _, err := testnet.ParseSteps(lines); err != nil {
+				return err
+			}
+			return a.testnetSteps(cmd.Context(), dir, lines)
+		},
+	}
+	netFlag(cmd, &dir)
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+// readLines reads steps, without empty lines and comments.
+func readLines(r io.Reader) ([]string, error) {
+	var lines []string
+	sc := bufio.NewScanner(io.LimitReader(r, script.MaxFile))
+	for sc.Scan() {
+		if text := strings.TrimSpace(sc.Text()); text != "" && text[0] != '#' {
+			lines = append(lines, text)
+		}
+	}
+	if len(lines) == 0 && sc.Err() == nil {
+		return nil, status.Errorf(status.BadRequest, "there is no step on standard input")
+	}
+	return lines, sc.Err()
+}
+
+// testnetSteps plays lines on the running network and prints what came of each.
+func (a *app) testnetSteps(ctx context.Context, dir string, lines []string) error {
+	r, err := remote(dir)
+	if err != nil {
+		return err
+	}
+	return r.Run(ctx, lines, func(e testnet.Event) {
+		if e.Error == nil {
+			_ = a.printEvent(e)
+		}
+	})
+}
+
+// printEvent prints what a step came to.
+func (a *app) printEvent(e testnet.Event) error {
+	if a.json {
+		return a.print(e, "")
+	}
+	if a.quiet {
+		return nil
+	}
+	for _, said := range e.Said {
+		if _, err := fmt.Fprintln(a.stdout, said); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verbHelp lists verbs for the help of a command.
+func verbHelp(want func(script.Verb) bool) string {
+	var b strings.Builder
+	for _, v := range script.Verbs() {
+		if !want(v) {
+			continue
+		}
+		for form := range strings.SplitSeq(v.Usage, " · ") {
+			fmt.Fprintf(&b, "  %s\n", form)
+		}
+		fmt.Fprintf(&b, "      %s\n", v.Doc)
+	}
+	return b.String()
+}
+
+func chaosExamples() string {
+	var lines []string
+	for _, v := range script.Verbs() {
+		if v.Chaos {
+			for _, s := range v.Shell {
+				lines = append(lines, "  allium testnet chaos "+s)
+			}
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// completeWithin bounds how long a shell waits for the numbers of nodes.
+const completeWithin = time.Second
+
+// completeChaos offers verbs, then the numbers of nodes.
+func completeChaos(dir *string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, got []string, _ string) ([]string, cobra.ShellCompDirective) {
+		var offer []string
+		if len(got) == 0 {
+			for _, v := range script.Verbs() {
+				if v.Chaos {
+					offer = append(offer, string(v.Op)+"\t"+v.Doc)
+				}
+			}
+			return offer, cobra.ShellCompDirectiveNoFileComp
+		}
+		for _, v := range script.Verbs() {
+			if string(v.Op) != got[0] || !v.Chaos || len(got) > 1 || !strings.Contains(v.Usage, string(v.Op)+" NODES") && v.Op != script.Heal {
+				continue
+			}
+			r, err := remote(*dir)
+			if err != nil {
+				break
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
+			defer cancel()
+			s, err := r.Status(ctx)
+			if err != nil {
+				break
+			}
+			for _, n := range s.Nodes {
+				state := "runs"
+				if !n.Running {
+					state = "does not run"
+				}
+				offer = append(offer, strconv.Itoa(n.Number)+"\t"+state)
+			}
+		}
+		return offer, cobra.ShellCompDirectiveNoFileComp
+	}
+}
