@@ -117,8 +117,10 @@ func (l *link) start(ctx context.Context, proto uint16, payload []byte, ping boo
 		x = &exchange{answer: make(chan answer, 1)}
 	}
 	x.ping, x.sent, x.acked = ping, 1, 0
+	l.svc.inflight.add() // before register looks: a Drain counts this call or has it refused
 	corr, err := l.register(x)
 	if err != nil {
+		l.svc.inflight.done(1)
 		l.peer.permits.release(1, charged)
 		return nil, err
 	}
@@ -133,6 +135,9 @@ func (l *link) start(ctx context.Context, proto uint16, payload []byte, ping boo
 func (l *link) register(x *exchange) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.svc.draining.Load() {
+		return 0, errDraining
+	}
 	if l.goneAway {
 		return 0, status.Errorf(status.Draining, "session: the peer is shutting down; ask another")
 	}
@@ -145,7 +150,6 @@ func (l *link) register(x *exchange) (uint64, error) {
 		l.lastActive = time.Now()
 	}
 	l.producers.Add(1)
-	l.svc.inflight.add()
 	return l.lastCorr, nil
 }
 

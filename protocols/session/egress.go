@@ -135,8 +135,9 @@ func (l *link) dismiss() {
 	l.writer.Wait()
 }
 
-// forget gives back what frames held, sent or not.
-func (l *link) forget(first *outgoing) {
+// forget gives back what frames held. An answer that was not sent stays owed,
+// so that the stream is not closed as if nothing were missing.
+func (l *link) forget(first *outgoing, sent bool) {
 	var frames, bytes int64
 	finals := 0
 	for o := first; o != nil; {
@@ -153,8 +154,12 @@ func (l *link) forget(first *outgoing) {
 	if frames > 0 {
 		l.peer.permits.release(frames, bytes)
 	}
-	if finals > 0 {
+	switch {
+	case finals == 0:
+	case sent:
 		l.paid(finals)
+	default:
+		l.svc.inflight.done(finals)
 	}
 }
 
@@ -207,14 +212,17 @@ func (l *link) write() error {
 
 // send writes frames at once; false: the link failed.
 func (l *link) send(frames *outgoing) bool {
+	sent := false
 	err := func() error {
-		defer l.forget(frames) // whatever happens
+		defer func() { l.forget(frames, sent) }() // whatever happens
 		for o := frames; o != nil; o = o.next {
 			if err := l.out.Add(o.frame); err != nil {
 				return err
 			}
 		}
-		return l.out.Flush()
+		err := l.out.Flush()
+		sent = err == nil
+		return err
 	}()
 	if err == nil {
 		return true

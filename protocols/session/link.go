@@ -117,7 +117,7 @@ func (l *link) run(read func() error) {
 	l.producers.Wait()
 	l.dismiss()
 	l.fail(err)
-	l.forget(l.egress.take(math.MaxInt))
+	l.forget(l.egress.take(math.MaxInt), false)
 	if wasReady {
 		l.svc.m.closed.Inc()
 	}

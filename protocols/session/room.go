@@ -99,7 +99,7 @@ func (l *link) drop(b *admission.Budget, n int64) bool {
 	case x.answer <- answer{err: busy, last: true}:
 	default: // the peer answered what it had not seen
 	}
-	l.forget(o)
+	l.forget(o, false)
 	l.slots.Release(1)
 	l.svc.inflight.done(1)
 	return true

@@ -123,8 +123,6 @@ func (l *link) admit(f oap.Frame) error {
 		return oap.Refuse(oap.ReasonUnknownProto, "app_proto_id %d", f.Proto)
 	case !f.Flags.Has(whole):
 		return status.Errorf(status.BadRequest, "a request on a session is one frame, START and END; this one is %s", f.Flags)
-	case s.draining.Load():
-		return errDraining
 	}
 	req, err := decodeRequest(f, uint32(s.cfg.MaxFrame))
 	if err != nil {
@@ -164,7 +162,13 @@ func (l *link) answering(corr uint64) bool {
 // dispatch puts the request in flight and in the queue of the workers.
 func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
 	s := l.svc
+	s.inflight.add() // before the look: a Drain counts this request or has it refused
+	if s.draining.Load() {
+		s.inflight.done(1)
+		return errDraining
+	}
 	if err := busy(l.places.TryAcquire()); err != nil {
+		s.inflight.done(1)
 		return err
 	}
 	l.mu.Lock()
@@ -173,7 +177,6 @@ func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
 	l.producers.Add(1)
 	l.owed++
 	l.mu.Unlock()
-	s.inflight.add()
 	t := newTask(l, f, req, handle)
 	shed, err := s.ingress.TryPut(l.peer.id, t)
 	if err != nil {
