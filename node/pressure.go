@@ -151,7 +151,7 @@ func (p *pressure) Run(ctx context.Context, ready func()) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-every.C:
-			p.look(p.limits.Snapshot(), now)
+			p.look(p.limits.Lines(), now)
 		}
 	}
 }

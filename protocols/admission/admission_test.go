@@ -76,6 +76,10 @@ func TestGateShowsItsLine(t *testing.T) {
 			}
 		})
 		synctest.Wait()
+		r.NewRate(spec("no line"), 1, 1)
+		if lines := r.Lines(); len(lines) != 1 || lines[0] != r.Snapshot()[0] {
+			t.Errorf("%+v", lines)
+		}
 		if i := r.Snapshot()[0]; i.Current != 1 || i.Waiting != 1 || i.Room != 3 {
 			t.Errorf("%+v", i)
 		}

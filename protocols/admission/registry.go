@@ -90,6 +90,21 @@ func (r *Registry) Snapshot() []Info {
 	return infos
 }
 
+// Lines lists the queues and the gates with a line, in no order. It is cheaper
+// than Snapshot, for who looks often.
+func (r *Registry) Lines() []Info {
+	r.mu.Lock()
+	limits := slices.Clone(r.limits)
+	r.mu.Unlock()
+	var infos []Info
+	for _, m := range limits {
+		if m.kind == KindQueue || m.line != nil {
+			infos = append(infos, m.info())
+		}
+	}
+	return infos
+}
+
 // Describe implements prometheus.Collector.
 func (r *Registry) Describe(ch chan<- *prometheus.Desc) {
 	ch <- r.depth
