@@ -71,15 +71,16 @@ type leniency struct {
 // lenient are the queues and lines that say less about whether the node can
 // take more. All others may shut it to everything.
 var lenient = map[string]leniency{
-	"dht.announce":   {flowing, "adding a large directory fills it; what does not fit is announced by the sweep"},
-	"dht.dials":      {flowing, "dials of strangers, which time out; who waits too long is passed over"},
-	"dht.route":      {flowing, "what lookups learn of peers; the deepest of many buckets counts, and what does not fit is learnt again"},
-	"gossip.ingress": {flowing, "hints from anybody, of which any may be lost"},
-	"gossip.publish": {flowing, "hints of this node, of which any may be lost"},
-	"repair":         {flowing, "the damage that one look finds fills it; the rest is found again within ten minutes"},
-	"resolver.trees": {flowing, "a few long downloads of directories fill its short line"},
-	"store.puts":     {writesOff, "who puts waits here, and reads pass by"},
-	"store.ingests":  {writesOff, "downloads wait here, and what is in the store is read past them"},
+	"announce.publish": {flowing, "adding a large directory fills it; what does not fit is found through the DHT"},
+	"dht.announce":     {flowing, "adding a large directory fills it; what does not fit is announced by the sweep"},
+	"dht.dials":        {flowing, "dials of strangers, which time out; who waits too long is passed over"},
+	"dht.route":        {flowing, "what lookups learn of peers; the deepest of many buckets counts, and what does not fit is learnt again"},
+	"gossip.ingress":   {flowing, "hints from anybody, of which any may be lost"},
+	"gossip.publish":   {flowing, "hints of this node, of which any may be lost"},
+	"repair":           {flowing, "the damage that one look finds fills it; the rest is found again within ten minutes"},
+	"resolver.trees":   {flowing, "a few long downloads of directories fill its short line"},
+	"store.puts":       {writesOff, "who puts waits here, and reads pass by"},
+	"store.ingests":    {writesOff, "downloads wait here, and what is in the store is read past them"},
 }
 
 // queuePressure is one queue, or the line before a gate, and the state it is in.
