@@ -84,7 +84,19 @@ type Ingest interface {
 type Provider struct {
 	Addr     peer.AddrInfo
 	NotAfter time.Time // when its record expires; zero when unknown
+	Origin   Origin    // how it became known; set by the resolver
 }
+
+// Origin is how a peer that may have an object became known (SPEC §6).
+type Origin string
+
+// The origins, in the order in which they are asked.
+const (
+	OriginNamed  Origin = "named"  // by the caller
+	OriginServed Origin = "peer"   // it served the object, or the directory above it
+	OriginGossip Origin = "gossip" // it announced the object, or the directory
+	OriginDHT    Origin = "dht"
+)
 
 // ProviderFinder is the DHT. It yields providers as they are found, at most
 // limit, and returns when ctx ends. Their records are verified.
@@ -108,9 +120,13 @@ type Dialer interface {
 type Deps struct {
 	Local     Local
 	Providers ProviderFinder
-	Objects   ObjectClient
-	Dialer    Dialer
-	Self      peer.ID // never asked; empty when the node has no identity yet
+	// Hints lists who announced an object of late, at most 20, at once and from
+	// memory; nil: nobody. They are asked before the DHT is, whose lookup begins
+	// when they are not enough, or when they do not answer.
+	Hints   func(root b3.Root) []Provider
+	Objects ObjectClient
+	Dialer  Dialer
+	Self    peer.ID // never asked; empty when the node has no identity yet
 
 	Log     *slog.Logger
 	Metrics prometheus.Registerer

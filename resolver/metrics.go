@@ -16,7 +16,8 @@ type metrics struct {
 	retries       prometheus.Counter
 	failures      *prometheus.CounterVec // outcome
 
-	hedges *prometheus.CounterVec // result
+	hedges  *prometheus.CounterVec // result
+	sources *prometheus.CounterVec // origin
 
 	fetchBytes, rangeBytes, treeBytes, extraBytes prometheus.Counter
 }
@@ -53,11 +54,17 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "resolver_hedges_total", Help: "Requests that doubled a late one, by result: won (something came first from it), lost (nothing did), failed.",
 		}, []string{"result"}),
 	}
+	m.sources = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "resolver_sources_total", Help: "Peers drawn to be asked for objects, by how they became known: named (by the caller), peer (it served the object or its directory), gossip, dht.",
+	}, []string{"origin"})
+	for _, o := range []Origin{OriginNamed, OriginServed, OriginGossip, OriginDHT} {
+		m.sources.WithLabelValues(string(o))
+	}
 	for _, result := range []string{"won", "lost", "failed"} {
 		m.hedges.WithLabelValues(result)
 	}
 	if reg != nil {
-		reg.MustRegister(m.latency, m.deadlineHits, m.hits, m.misses, m.breakerOpened, retries, m.failures, m.hedges, bytes)
+		reg.MustRegister(m.latency, m.deadlineHits, m.hits, m.misses, m.breakerOpened, retries, m.failures, m.hedges, m.sources, bytes)
 	}
 	return m
 }

@@ -32,6 +32,7 @@ type Resolver struct {
 	m       *metrics
 	targets *targets
 	lookups *lookups
+	hints   func(b3.Root) []Provider
 
 	fetchGate, treeGate *admission.Gate
 
@@ -96,6 +97,9 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		trees:     map[b3.Root]chan struct{}{},
 	}
 	r.lookups = newLookups(cfg, d, m, r.guard)
+	if r.hints = d.Hints; r.hints == nil {
+		r.hints = func(b3.Root) []Provider { return nil }
+	}
 	if d.Metrics != nil {
 		d.Metrics.MustRegister(newBreakerStates(r.targets))
 		r.registerTransfers(d.Metrics)

@@ -10,21 +10,31 @@ import (
 )
 
 // sources is the list of peers to ask for an object, in the order of SPEC §6:
-// those the caller named, the one that served the parent, then whom the DHT
-// finds, for the parent first (few objects inside a directory are announced)
-// and at last for the object itself. The list grows while it is read, by any
-// number of goroutines; each peer appears once.
+// those the caller named, the one that served the parent, those that announced
+// the object or its parent, then whom the DHT finds, for the parent first (few
+// objects inside a directory are announced) and at last for the object itself.
+// The DHT is asked when somebody wants more than the others. The list grows while
+// it is read, by any number of goroutines; each peer appears once.
 type sources struct {
 	r    *Resolver
 	life *life
 
+	hinted []b3.Root // whose announcements count
+
 	mu    sync.Mutex
-	peers []peer.AddrInfo
+	peers []candidate
+	drawn int // of peers, that were handed out
 	seen  map[peer.ID]struct{}
 	keys  []b3.Root // whose providers have not been looked up yet
 	cur   *lookup   // the lookup being read
 	n     int       // providers of cur in peers or dropped as known
 	err   error     // why a lookup failed, for the error of the whole
+}
+
+// candidate is a peer to ask.
+type candidate struct {
+	peer.AddrInfo
+	origin Origin
 }
 
 // Sources names who may have an object, beside its own providers.
@@ -35,34 +45,45 @@ type Sources struct {
 
 // newSources lists the candidates for root. The caller closes it.
 func (r *Resolver) newSources(l *life, root b3.Root, from Sources) *sources {
-	s := &sources{r: r, life: l, seen: map[peer.ID]struct{}{}, keys: []b3.Root{root}}
-	s.add(from.Peers...)
+	s := &sources{r: r, life: l, seen: map[peer.ID]struct{}{}, keys: []b3.Root{root}, hinted: []b3.Root{root}}
+	s.add(OriginNamed, from.Peers...)
 	if !from.Via.IsZero() && from.Via != root {
-		s.keys = []b3.Root{from.Via, root}
+		s.keys, s.hinted = []b3.Root{from.Via, root}, []b3.Root{root, from.Via}
 		if p, ok := r.served.Get(from.Via); ok {
-			s.add(peer.AddrInfo{ID: p})
+			s.add(OriginServed, peer.AddrInfo{ID: p})
 		}
 	}
 	if p, ok := r.served.Get(root); ok {
-		s.add(peer.AddrInfo{ID: p})
+		s.add(OriginServed, peer.AddrInfo{ID: p})
 	}
+	s.add(OriginGossip, s.hints()...)
 	return s
 }
 
-// add appends peers that are not in the list yet.
-func (s *sources) add(peers ...peer.AddrInfo) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.addLocked(peers...)
+// hints is who announced the object or its parent until now.
+func (s *sources) hints() (peers []peer.AddrInfo) {
+	for _, root := range s.hinted {
+		for _, p := range s.r.hints(root) {
+			peers = append(peers, p.Addr)
+		}
+	}
+	return peers
 }
 
-func (s *sources) addLocked(peers ...peer.AddrInfo) {
+// add appends peers that are not in the list yet.
+func (s *sources) add(from Origin, peers ...peer.AddrInfo) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addLocked(from, peers...)
+}
+
+func (s *sources) addLocked(from Origin, peers ...peer.AddrInfo) {
 	for _, p := range peers {
 		if _, ok := s.seen[p.ID]; ok || p.ID == "" || p.ID == s.r.self {
 			continue
 		}
 		s.seen[p.ID] = struct{}{}
-		s.peers = append(s.peers, p)
+		s.peers = append(s.peers, candidate{p, from})
 	}
 }
 
@@ -98,7 +119,10 @@ func (s *sources) next(i int) (peer.AddrInfo, *lookup, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i < len(s.peers) {
-		return s.peers[i], nil, 0
+		for ; s.drawn <= i; s.drawn++ {
+			s.r.m.sources.WithLabelValues(string(s.peers[s.drawn].origin)).Inc()
+		}
+		return s.peers[i].AddrInfo, nil, 0
 	}
 	if s.cur == nil && len(s.keys) > 0 {
 		s.cur, s.n = s.r.lookups.join(s.life, s.keys[0], false), 0
@@ -107,15 +131,20 @@ func (s *sources) next(i int) (peer.AddrInfo, *lookup, int) {
 	return peer.AddrInfo{}, s.cur, s.n
 }
 
-// advance records what cur had at position n, unless another goroutine did.
+// advance records what cur had at position n, unless another goroutine did. When
+// a lookup has ended, who announced the object meanwhile counts too.
 func (s *sources) advance(cur *lookup, n int, found Provider, ok bool, err error) {
+	var late []peer.AddrInfo
+	if !ok {
+		late = s.hints()
+	}
 	s.mu.Lock()
 	if s.cur != cur || s.n != n {
 		s.mu.Unlock()
 		return
 	}
 	if ok {
-		s.addLocked(found.Addr)
+		s.addLocked(OriginDHT, found.Addr)
 		s.n++
 		s.mu.Unlock()
 		return
@@ -124,6 +153,7 @@ func (s *sources) advance(cur *lookup, n int, found Provider, ok bool, err error
 		s.err = err
 	}
 	s.cur = nil
+	s.addLocked(OriginGossip, late...)
 	s.mu.Unlock()
 	s.r.lookups.leave(cur)
 }

@@ -50,7 +50,7 @@ func (r *Resolver) join(ctx context.Context, l *life, root b3.Root, opt OpenOpti
 			if fresh {
 				l.wg.Go(func() { t.run(l.ctx) })
 			} else {
-				t.src.add(opt.Peers...)
+				t.src.add(OriginNamed, opt.Peers...)
 			}
 			return w, nil
 		}
