@@ -79,12 +79,14 @@ func (n *Node) below(ctx context.Context, root b3.Root, yield func(b3.Root) bool
 	})
 }
 
-// announce publishes a new pin at once, and what hangs below it if that is
-// announced too. What there is no room for comes with the next listing.
+// announce publishes a new pin at once, by gossip and to the DHT, and what hangs
+// below it if that is announced too. What there is no room for comes with the next listing.
 func (n *Node) announce(ctx context.Context, root b3.Root) {
+	n.tell(root)
 	err := n.dht.Announce(root)
 	if err == nil && n.cfg.DHT.Announce != dht.AnnounceRoots {
 		_ = n.below(ctx, root, func(r b3.Root) bool { // not a directory: there is nothing below it
+			n.tell(r)
 			err = n.dht.Announce(r)
 			return err == nil
 		})

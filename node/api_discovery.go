@@ -13,11 +13,13 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/gateway/client"
+	"allium/protocols/b3"
 	"allium/protocols/dht"
 	"allium/protocols/dht/routing"
 	"allium/protocols/kad"
 	"allium/protocols/session"
 	"allium/protocols/status"
+	"allium/resolver"
 )
 
 // Providers looked for when nobody says, and at most.
@@ -42,15 +44,44 @@ func (a *api) FindProviders(ctx context.Context, key string, o client.FindOption
 			find.Trace = &dht.Trace{}
 			defer func() { *o.Trace = traceOf(find.Trace) }() // once the loop below is over
 		}
-		for p, err := range a.n.dht.FindProviders(ctx, root, find) {
-			if !yield(client.Provider{ID: p.ID.String(), NotAfter: p.NotAfter, Addrs: texts(p.Addrs)}, err) || err != nil {
-				return
+		seen := map[peer.ID]bool{}
+		give := func(p peer.AddrInfo, notAfter time.Time, from resolver.Origin) (more bool) {
+			if seen[p.ID] {
+				return true
 			}
+			seen[p.ID] = true
+			v := client.Provider{ID: p.ID.String(), NotAfter: notAfter, Addrs: texts(p.Addrs), Source: string(from)}
+			return yield(v, nil) && len(seen) < find.Limit
 		}
-		if find.Trace != nil && find.Trace.End == "" {
-			find.Trace.End = kad.Satisfied.String() // by the records held here
+		if a.findProviders(ctx, root, find, give, yield) && find.Trace != nil && find.Trace.End == "" {
+			find.Trace.End = kad.Satisfied.String() // by what is held here
 		}
 	}
+}
+
+// findProviders gives who announced an object, unless fresh answers are asked
+// for, and then whom the DHT finds. ok is false when an error was the last thing
+// yielded.
+func (a *api) findProviders(ctx context.Context, root b3.Root, find dht.FindOptions,
+	give func(peer.AddrInfo, time.Time, resolver.Origin) bool, yield func(client.Provider, error) bool,
+) (ok bool) {
+	if !find.Fresh {
+		for _, h := range a.n.announces.Hints(root) {
+			if !give(h.AddrInfo, h.NotAfter, resolver.OriginGossip) {
+				return true
+			}
+		}
+	}
+	for p, err := range a.n.dht.FindProviders(ctx, root, find) {
+		if err != nil {
+			yield(client.Provider{}, err)
+			return false
+		}
+		if !give(p.AddrInfo, p.NotAfter, resolver.OriginDHT) {
+			return true
+		}
+	}
+	return true
 }
 
 func traceOf(t *dht.Trace) client.Trace {
@@ -73,6 +104,7 @@ func (a *api) Announce(ctx context.Context, key string) (client.Announced, error
 	if _, err := a.st.Stat(ctx, root); err != nil {
 		return client.Announced{}, err
 	}
+	a.n.tell(root)
 	n, err := a.n.dht.Provide(ctx, root)
 	if err != nil {
 		return client.Announced{}, err

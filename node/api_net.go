@@ -40,6 +40,7 @@ func newAPI(n *Node, objects gateway.Objects) *api {
 			return n.repairs.fetch(ctx, n.repairOps(), root)
 		},
 		pinned:    n.announce,
+		unpinned:  n.withdraw,
 		amnesia:   n.cfg.Store.Backend == store.BackendMemory,
 		noContent: n.cfg.Node.Profile == p2p.Seed,
 	}

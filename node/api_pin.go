@@ -49,8 +49,21 @@ func (a *storeAPI) Unpin(ctx context.Context, key, label string) error {
 		return err
 	}
 	if label != "" {
-		return a.st.Unpin(ctx, root, label)
+		err = a.st.Unpin(ctx, root, label)
+	} else {
+		err = a.unpinAll(ctx, root)
 	}
+	if err != nil || a.unpinned == nil {
+		return err
+	}
+	if left, err := a.pinsOf(ctx, root); err == nil && len(left) == 0 {
+		a.unpinned(ctx, root)
+	}
+	return nil
+}
+
+// unpinAll removes every pin of an object.
+func (a *storeAPI) unpinAll(ctx context.Context, root b3.Root) error {
 	pins, err := a.pinsOf(ctx, root)
 	if err != nil {
 		return err

@@ -32,6 +32,8 @@ type storeAPI struct {
 	repair func(context.Context, b3.Root) error
 	// pinned is told of every new pin; nil when no node runs.
 	pinned func(context.Context, b3.Root)
+	// unpinned is told of every object whose last pin was removed; may be nil.
+	unpinned func(context.Context, b3.Root)
 	// amnesia is set where the store is in RAM.
 	amnesia bool
 	// noContent is set on a seed.

@@ -4,7 +4,7 @@
 // [New] checks the configuration and starts nothing. [Node.Run] starts, each
 // stage waiting for the one before:
 //
-//	store → amnesia → host → sessions → object server → records → DHT → resolver → repairs → pressure → gateway → ready
+//	store → amnesia → host → sessions → object server → records → DHT → gossip → resolver → repairs → pressure → gateway → ready
 //
 // and, when its context ends, a service fails for good or Drain is called:
 // readiness turns false, every service stops admitting (503 draining, GOAWAY),
@@ -13,7 +13,7 @@
 //
 // One request, walked through: a browser asks the gateway for an object that
 // is not here. The gateway opens it through [foundObjects]; the store says
-// not_found; the resolver asks the DHT who provides it and the object client
+// not_found; the resolver asks who announced it, or the DHT, and the object client
 // for the bytes; each group is proved, written to the store and copied to the
 // browser while the next one is on its way.
 //
@@ -45,8 +45,10 @@ import (
 	"allium/node/p2p"
 	"allium/node/supervise"
 	"allium/protocols/admission"
+	"allium/protocols/announce"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
+	"allium/protocols/gossip"
 	"allium/protocols/object"
 	"allium/protocols/session"
 	"allium/protocols/status"
@@ -89,6 +91,10 @@ type Node struct {
 	objects  *object.Client
 	records  ds.Batching // nil: in RAM
 	dht      *dht.Service
+
+	gossip    *gossip.Service
+	announces *announce.Service
+
 	resolver *resolver.Resolver
 	gateway  *gateway.Gateway
 	started  atomic.Bool // all of the above are set
@@ -154,7 +160,7 @@ func (n *Node) Run(ctx context.Context, ready func()) error {
 // start runs the stages in order and stops at the first that fails.
 func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
-		n.startStore, n.startAmnesia, n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startResolver, n.startRepairs, n.startPressure, n.startGateway,
+		n.startStore, n.startAmnesia, n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startGossip, n.startResolver, n.startRepairs, n.startPressure, n.startGateway,
 	} {
 		if err := stage(ctx); err != nil {
 			return err
@@ -251,7 +257,7 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 
 func (n *Node) startResolver(ctx context.Context) (err error) {
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
-		Local: fetched{n.store}, Providers: finder{n.dht}, Objects: n.objects, Dialer: addressBook{n.host}, Self: n.host.ID(),
+		Local: fetched{n.store}, Providers: finder{n.dht}, Hints: n.hints, Objects: n.objects, Dialer: addressBook{n.host}, Self: n.host.ID(),
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {

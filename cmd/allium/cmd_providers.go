@@ -18,8 +18,9 @@ func (a *app) providersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "providers KEY",
 		Short: "Ask the network who has an object",
-		Long: `Ask the network who has an object, and list who signed a record that says so.
-That they have it shows only when it is fetched.
+		Long: `Ask the network who has an object, and list who signed a record that says so;
+first those who announced it by gossip of late. That they have it shows only when
+it is fetched.
 
 With --trace each question of the lookup follows, in the order sent: when, how
 long until its end (with the dial, where there was no connection: this is no
@@ -63,7 +64,7 @@ With --json the trace is the last value.`,
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.Limit, "limit", 0, "stop after that many, 1 to 32 (default: the node's own)")
-	f.BoolVar(&o.Fresh, "fresh", false, "leave out the records that the node holds: only what peers answer now counts")
+	f.BoolVar(&o.Fresh, "fresh", false, "leave out the records and announcements that the node holds: only what peers answer now counts")
 	f.BoolVar(&trace, "trace", false, "show each question that was sent, and why the lookup ended")
 	return cmd
 }
@@ -72,11 +73,15 @@ func (a *app) providerLines(p client.Provider) string {
 	if a.quiet {
 		return p.ID
 	}
-	return strings.Join(append([]string{p.ID}, p.Addrs...), "\n  ")
+	head := p.ID
+	if p.Source == "gossip" {
+		head += "  by gossip"
+	}
+	return strings.Join(append([]string{head}, p.Addrs...), "\n  ")
 }
 
 // traceLines is a trace for people. Of the providers found, those that no step
-// brought come from the records of the node.
+// brought come from the records or announcements of the node.
 func (a *app) traceLines(t client.Trace, found int) string {
 	const format = "%10s  %10s  %3s  %-52s  %-5s  %s\n"
 	var b strings.Builder
@@ -102,7 +107,7 @@ func (a *app) traceLines(t client.Trace, found int) string {
 	}
 	fmt.Fprintf(&b, "ended %s after %s: %s, %s, %s", t.End, ms(t.TookMS), plural(t.Hops, "hop"), plural(t.Probes, "probe"), plural(t.Hedges, "hedge"))
 	if found > 0 {
-		fmt.Fprintf(&b, "\n%s by records that this node holds; --fresh leaves them out", plural(found, "provider"))
+		fmt.Fprintf(&b, "\n%s by records or announcements that this node holds; --fresh leaves them out", plural(found, "provider"))
 	}
 	return b.String()
 }

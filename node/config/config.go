@@ -21,6 +21,7 @@ import (
 
 	"allium/gateway"
 	"allium/node/p2p"
+	"allium/protocols/announce"
 	"allium/protocols/dht"
 	"allium/protocols/gossip"
 	"allium/protocols/object"
@@ -44,6 +45,7 @@ type Config struct {
 	Object   object.Config       `koanf:"object"`
 	DHT      dht.Config          `koanf:"dht"`
 	Gossip   gossip.Config       `koanf:"gossip"`
+	Announce announce.Config     `koanf:"announce"`
 	Store    store.Config        `koanf:"store"`
 	Resolver resolver.Config     `koanf:"resolver"`
 	Gateway  gateway.Config      `koanf:"gateway"`
@@ -80,6 +82,7 @@ func Default(p Profile) Config {
 		Object:   object.DefaultConfig(),
 		DHT:      dht.DefaultConfig(),
 		Gossip:   gossip.DefaultConfig(),
+		Announce: announce.DefaultConfig(),
 		Store:    store.DefaultConfig(),
 		Resolver: resolver.DefaultConfig(),
 		Gateway:  gateway.DefaultConfig(),
@@ -103,7 +106,7 @@ func Default(p Profile) Config {
 // Validate checks every part and names each key that is out of its bounds.
 func (c Config) Validate() error {
 	errs := []error{
-		c.Node.validate(), c.Listen.Validate(), c.Session.Validate(), c.Object.Validate(), c.DHT.Validate(), c.Gossip.Validate(),
+		c.Node.validate(), c.Listen.Validate(), c.Session.Validate(), c.Object.Validate(), c.DHT.Validate(), c.Gossip.Validate(), c.Announce.Validate(),
 		c.Store.Validate(), c.Resolver.Validate(), c.Gateway.Validate(), c.Admin.Validate(), c.Log.validate(),
 	}
 	if c.Node.Profile != c.Listen.Profile {

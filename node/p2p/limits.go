@@ -33,6 +33,7 @@ func (c Config) streamLimits() []streamLimit {
 		{"/oap/1/object", 1024, 32, 64 * window, 8 * window},
 		// One stream per RPC: 1,024 in flight in the process (SPEC §2).
 		{"/allium/kad/1.0.0", 1024, 64, 2048 * small, 128 * small},
+		{"/allium/sync/1.0.0", 256, 4, 512 * small, 8 * small}, // one comparison per stream
 		{"/allium/prov/1.0.0", 1024, 64, 2048 * small, 128 * small},
 		// One stream each way per connected peer, and one while it is replaced. No
 		// message is larger than what is reserved.
