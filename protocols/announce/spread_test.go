@@ -29,7 +29,7 @@ func TestBurst(t *testing.T) {
 		change func(*Config, *gossip.Config)
 	}{
 		{"from all", nodes, nil},
-		{"from all, and most is dropped", nodes, func(_ *Config, g *gossip.Config) { g.Ingress, g.Workers, g.PeerRate, g.BurstFrames = 1, 1, 1, 16 }},
+		{"from all, and most is dropped", nodes, func(_ *Config, g *gossip.Config) { g.Ingress, g.Workers, g.PeerRate = 1, 1, 1 }},
 		{"from one, faster than it may publish", 1, func(_ *Config, g *gossip.Config) { g.PublishWait = time.Millisecond }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestPartition(t *testing.T) {
 func TestFullMemoriesAreQuiet(t *testing.T) {
 	in(t, 4, func(t *testing.T, sn *simNet) {
 		sn.start(3, func(c *Config, g *gossip.Config) {
-			c.MaxAnnouncements, g.PublishRate, g.BurstFrames = 80, 1, 16 // most is not published
+			c.MaxAnnouncements, g.PublishRate = 80, 1 // most is not published
 			g.PublishWait = time.Millisecond
 		})
 		for i := range 200 {
