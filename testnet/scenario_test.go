@@ -3,6 +3,7 @@ package testnet
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,9 @@ import (
 // parallel bounds the networks of the tests that are up at one time.
 var parallel = make(chan struct{}, 3) // bound: networks at one time
 
+// short are the scenarios that are played also when there is little time.
+var short = []string{"full-disk", "kill-restart", "liar-alone"}
+
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -19,8 +23,12 @@ func TestScenarios(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	for at, name := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
+		title := strings.TrimSuffix(filepath.Base(name), ".txt")
+		t.Run(title, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && !slices.Contains(short, title) {
+				t.Skip("short")
+			}
 			playFile(t, name, PlayOptions{Seed: uint64(100 + at)})
 		})
 	}
