@@ -264,7 +264,7 @@ func TestClockSkew(t *testing.T) {
 		if got, err := skewed.api.Announce(t.Context(), root.String()); err == nil {
 			t.Errorf("%s: %d peers took the record", skew, got.Peers)
 		}
-		if found(other, root) {
+		if _, ok := hint(t, other, root.String(), skewed.ID().ID); ok || found(other, root) {
 			t.Errorf("%s: found", skew)
 		}
 		// Nor does it believe the others.
@@ -278,6 +278,7 @@ func TestClockSkew(t *testing.T) {
 			t.Errorf("%s, healed: %+v, %v", skew, got, err)
 		}
 		awaitProvider(t, other, root.String())
+		await(t, "a hint", func() bool { _, ok := hint(t, other, root.String(), skewed.ID().ID); return ok })
 		if !found(skewed, right) {
 			t.Errorf("%s, healed: it finds nobody", skew)
 		}

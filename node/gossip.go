@@ -19,7 +19,7 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 		Host: n.host, Key: n.key, Publish: func(ctx context.Context, data []byte) error {
 			return n.gossip.Publish(ctx, announce.Topic, data)
 		},
-		Log: n.log, Metrics: n.registry, Limits: n.limits,
+		Now: n.faults.now, Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {
 		return err

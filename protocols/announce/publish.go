@@ -39,7 +39,7 @@ func (s *Service) publish(ctx context.Context) {
 		if !ok {
 			return
 		}
-		for _, a := range s.announcements(changes, time.Now()) {
+		for _, a := range s.announcements(changes, s.deps.Now()) {
 			s.send(ctx, a)
 		}
 	}
@@ -71,7 +71,10 @@ func (s *Service) announcements(changes map[b3.Root]bool, now time.Time) []*anno
 			for _, a := range mine {
 				replace[a.slot] = a
 			}
-		} else if !slices.ContainsFunc(mine, func(a *announcement) bool { return a.notAfter.Sub(now) > s.cfg.TTL/2 }) {
+		} else if !slices.ContainsFunc(mine, func(a *announcement) bool {
+			left := a.notAfter.Sub(now)
+			return left > s.cfg.TTL/2 && left <= s.cfg.TTL // more was dated by a clock that was ahead: nobody takes it
+		}) {
 			fresh = append(fresh, root)
 		}
 	}
@@ -105,7 +108,7 @@ func sorted(roots []b3.Root) []byte {
 func (s *Service) send(ctx context.Context, a *announcement) {
 	err := s.sign(a)
 	if err == nil {
-		_, err = s.memory.put(a, viaOwn, time.Now())
+		_, err = s.memory.put(a, viaOwn, s.deps.Now())
 	}
 	if err != nil {
 		s.m.refuse(viaOwn, err)

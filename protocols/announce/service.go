@@ -31,6 +31,10 @@ type Deps struct {
 	// with a deadline.
 	Publish func(ctx context.Context, data []byte) error
 
+	// Now is the clock by which announcements are dated and expire; nil:
+	// time.Now. What is only measured or paced goes by time.Now.
+	Now func() time.Time
+
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered
 	Limits  *admission.Registry   // nil: limits work and are listed nowhere
@@ -79,6 +83,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
 	s := &Service{cfg: cfg, deps: deps, self: deps.Host.ID(), log: deps.Log, memory: newMemory(cfg.MaxAnnouncements, int64(cfg.MaxBytes))}
 	var err error
 	if s.m, err = newMetrics(deps.Metrics, s.memory); err != nil {
@@ -103,7 +110,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	tasks.Go(func() { s.sync.run(ctx) })
 	tasks.Go(func() {
 		for pace.Sleep(ctx, sweepEvery) {
-			if s.memory.sweep(time.Now()) {
+			if s.memory.sweep(s.deps.Now()) {
 				s.sync.declined.Purge() // there is room again
 			}
 		}
@@ -128,7 +135,7 @@ func (s *Service) Withdraw(root b3.Root) error { return s.tell(root, true) }
 // Hints returns who announced root: at most 20, never this node, in an order of
 // chance. That they have it is their claim.
 func (s *Service) Hints(root b3.Root) []Hint {
-	found := s.memory.providers(root, s.self, maxHints, time.Now())
+	found := s.memory.providers(root, s.self, maxHints, s.deps.Now())
 	hints := make([]Hint, len(found))
 	for i, a := range found {
 		hints[i] = Hint{peer.AddrInfo{ID: a.provider, Addrs: a.addrs}, a.notAfter}
@@ -141,7 +148,7 @@ func (s *Service) Hints(root b3.Root) []Hint {
 // wrong one status.BodyCap, BadRequest, BadSignature or NotAllowed (from is not
 // the provider); status.Stale of one that is late.
 func (s *Service) Validate(_ context.Context, from peer.ID, data []byte) error {
-	err := s.validate(from, data, time.Now())
+	err := s.validate(from, data, s.deps.Now())
 	if err != nil {
 		s.m.refuse(viaGossip, err)
 	}
@@ -165,7 +172,7 @@ func (s *Service) validate(from peer.ID, data []byte, now time.Time) error {
 
 // Handle remembers an announcement that Validate has passed.
 func (s *Service) Handle(_ context.Context, data []byte) {
-	now := time.Now()
+	now := s.deps.Now()
 	a, err := trust(data, now)
 	if err == nil {
 		err = s.keep(a, viaGossip, now)
