@@ -30,6 +30,7 @@ var layers = map[string][]string{
 	"protocols/manifest":      {},
 	"protocols/oap":           {},
 	"protocols/streamtest":    {},
+	"protocols/scheduletest":  {},
 	"protocols/session":       {"protocols/..."},
 	"protocols/session/model": {"protocols/..."},
 	"protocols/object":        {"protocols/..."},
@@ -119,7 +120,7 @@ func check(pkg, name string, src []byte) (problems []string, documented bool, er
 		return nil, false, err
 	}
 	testFile := strings.HasSuffix(name, "_test.go")
-	test := testFile || strings.HasSuffix(pkg, "test") // storetest, streamtest: libraries of tests
+	test := testFile || strings.HasSuffix(pkg, "test") // storetest, streamtest, scheduletest: libraries of tests
 	say := func(at token.Pos, what string) {
 		problems = append(problems, fset.Position(at).String()+": "+what)
 	}
@@ -149,7 +150,7 @@ func check(pkg, name string, src []byte) (problems []string, documented bool, er
 func importable(own string, allowed []string, test bool) bool {
 	open := []string{"protocols/status", "protocols/b3"}
 	if test {
-		open = append(open, "protocols/streamtest", "store/storetest")
+		open = append(open, "protocols/streamtest", "protocols/scheduletest", "store/storetest")
 	}
 	return matches(own, open) || matches(own, allowed)
 }
