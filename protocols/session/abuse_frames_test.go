@@ -226,6 +226,21 @@ func TestCorrIDs(t *testing.T) {
 			w.ask(5, `{"op":"free"}`)
 			w.wantAnswer(5, 200, "free")
 		}},
+		{name: "more than the rate of one that is in flight", counts: map[string]float64{"frame_reject_total dup_corr": 3}, change: func(c *session.Config) {
+			c.ControlRate = 2
+		}, run: func(t *testing.T, r *rig) {
+			w := r.session()
+			w.send(repair(5), `{"op":"x","deadline_ms":300}`)
+			for range 3 { // not busy: the request was taken
+				w.send(repair(5), `{"op":"x"}`)
+				w.wantAnswer(5, 400, `"detail":"dup_corr"`)
+			}
+			w.wantAnswer(5, 504, "timeout")
+			w.ask(6, `{"op":"x"}`)
+			w.wantAnswer(6, 200, "x")
+			w.ask(7, `{"op":"x"}`)
+			w.wantAnswer(7, 429, `"limit":"session.control_rate"`)
+		}},
 		{name: "a PING with one that is in flight", counts: rejects(oap.ReasonDupCorr), run: func(t *testing.T, r *rig) {
 			w := r.session()
 			w.send(repair(5), `{"op":"x","deadline_ms":300}`)

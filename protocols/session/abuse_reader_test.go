@@ -175,6 +175,34 @@ func TestReaderDiesInHello(t *testing.T) {
 	})
 }
 
+// TestReaderDiesInARequest: the place that it had taken for the answer is free
+// again for the peer's other sessions.
+func TestReaderDiesInARequest(t *testing.T) {
+	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+		n := start(t, net.Host("a"), session.DefaultConfig(), echo)
+		defer n.stop()
+		other := dial(t, net.Host("b"), "a") // keeps what the peer has taken in the books
+		other.hello()
+		net.Beside("a", "b")
+		w := dial(t, net.Host("b"), "a")
+		w.hello()
+		synctest.Wait()
+		n.Unrate()
+		w.ask(1, `{"op":"x"}`)
+		w.wantReset(0)
+		synctest.Wait()
+		if got := len(n.Sessions()); got != 1 {
+			t.Errorf("%d sessions are open", got)
+		}
+		for _, l := range n.limits.Snapshot() {
+			if l.Name == "session.egress_frames" && l.Current != 0 {
+				t.Errorf("still held: %+v", l)
+			}
+		}
+		ended(t, n, 1)
+	})
+}
+
 // ended looks that the sessions of n end and leave nothing.
 func ended(t *testing.T, n *node, panics float64) {
 	t.Helper()

@@ -60,3 +60,13 @@ func (s *Service) Flight() []string {
 	slices.Sort(all)
 	return all
 }
+
+// Unrate takes the rates of the peers away, so that the reader of the next
+// request panics.
+func (s *Service) Unrate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.peers {
+		e.rate = nil
+	}
+}

@@ -88,15 +88,19 @@ func (l *link) request(f oap.Frame) error {
 	if err := l.peer.permits.hold(l.dead); err != nil { // one permit at a time: two readers with one each would wait for ever
 		return err
 	}
+	held := true
+	defer func() {
+		if held { // it resets, or a bug in decoding it panicked
+			l.peer.permits.release(1, 0)
+		}
+	}()
 	err := l.svc.m.reject(l.admit(f))
-	if err == nil {
-		return nil
-	}
-	if resets(err) {
-		l.peer.permits.release(1, 0)
+	if held = resets(err); held {
 		return err
 	}
-	l.reply(f, nil, err, false)
+	if err != nil {
+		l.reply(f, nil, err, false)
+	}
 	return nil
 }
 
@@ -110,13 +114,14 @@ func resets(err error) bool {
 // Unless it fails, the frame permit is used up.
 func (l *link) admit(f oap.Frame) error {
 	s := l.svc
+	if l.answering(f.CorrID) { // before the rate: busy would be about the request that was taken
+		return oap.Refuse(oap.ReasonDupCorr, "corr_id %d", f.CorrID)
+	}
 	if err := busy(l.peer.rate.Allow()); err != nil {
 		return err
 	}
 	handle := s.handlers[f.Proto]
 	switch {
-	case l.answering(f.CorrID):
-		return oap.Refuse(oap.ReasonDupCorr, "corr_id %d", f.CorrID)
 	case f.Proto == oap.ProtoControl:
 		return l.ping(f)
 	case handle == nil:
