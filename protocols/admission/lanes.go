@@ -25,8 +25,9 @@ func (o Overflow) Validate() error {
 }
 
 // Lanes is a bounded queue that is fair between keys: each has a lane of its
-// own, lanes are served in turn, and no lane runs more than its part of the
-// workers at once. Who has more waiting than others makes room when it is
+// own, who runs fewest is served next, in turn, and a lane runs one more only
+// while it runs fewer than workers are free: alone half of them, beside others
+// that do the same less and less, but never the last one twice. Who has more waiting than others makes room when it is
 // full, so that one key can fill it but keep nobody out.
 type Lanes[K comparable, T any] struct {
 	m      *meter
@@ -48,10 +49,10 @@ type Shed[T any] struct {
 	Err  error
 }
 
-// NewLanes returns lanes for capacity items (≥ 1) waiting in all, of which
-// atOnce (≥ 1) of one key run at the same time.
-func NewLanes[K comparable, T any](r *Registry, s Spec, capacity, atOnce int, policy Overflow) *Lanes[K, T] {
-	q := &Lanes[K, T]{policy: policy, rota: newRota[K, T](capacity, max(1, atOnce))}
+// NewLanes returns lanes for capacity items (≥ 1) waiting in all, and as many
+// workers (≥ 1) that Get them, each of one item at a time.
+func NewLanes[K comparable, T any](r *Registry, s Spec, capacity, workers int, policy Overflow) *Lanes[K, T] {
+	q := &Lanes[K, T]{policy: policy, rota: newRota[K, T](capacity, workers)}
 	q.m = r.add(s, KindQueue, int64(capacity), func() int64 { return int64(q.Len()) })
 	return q
 }
@@ -87,7 +88,7 @@ func (q *Lanes[K, T]) put(k K, v T) (shed *Shed[T], waiting int64, ok bool) {
 	return shed, int64(q.rota.waiting), true
 }
 
-// Get waits for the next item; Done ends what it began. It returns ctx's error
+// Get waits for the next item that may run; Done ends what it began. It returns ctx's error
 // when ctx ends first.
 func (q *Lanes[K, T]) Get(ctx context.Context) (T, error) {
 	v, g := q.next()

@@ -3,6 +3,7 @@ package admission_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -77,7 +78,7 @@ func TestLanesMakeRoom(t *testing.T) {
 // items runs when one of them is done.
 func TestLanesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := admission.NewLanes[string, int](nil, spec("q"), 10, 2, admission.Reject)
+		q := admission.NewLanes[string, int](nil, spec("q"), 10, 4, admission.Reject)
 		for i := range 3 {
 			put(t, q, "a", i+1)
 		}
@@ -98,6 +99,39 @@ func TestLanesAtOnce(t *testing.T) {
 		if got != 3 {
 			t.Errorf("got %d", got)
 		}
+	})
+}
+
+// TestLanesKeepWorkersFree: keys that keep all the workers they get leave half of
+// the free ones to the next, down to the last, which anybody gets who has none.
+func TestLanesKeepWorkersFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const workers = 64
+		q := admission.NewLanes[string, int](nil, spec("q"), 1000, workers, admission.Reject)
+		running := map[int]int{} // by key
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		var pool sync.WaitGroup
+		for range workers {
+			pool.Go(func() {
+				if k, err := q.Get(ctx); err == nil { // and never Done
+					mu.Lock()
+					defer mu.Unlock()
+					running[k]++
+				}
+			})
+		}
+		for k, want := range []int{32, 16, 8, 4, 2, 1, 1, 0} {
+			for range workers {
+				put(t, q, strconv.Itoa(k), k)
+			}
+			synctest.Wait()
+			if running[k] != want {
+				t.Errorf("key %d runs %d of its items, want %d", k, running[k], want)
+			}
+		}
+		cancel()
+		pool.Wait()
 	})
 }
 
@@ -123,7 +157,7 @@ func TestLanesLoseNothing(t *testing.T) {
 	for _, policy := range []admission.Overflow{admission.Reject, admission.DropOldest} {
 		t.Run(string(policy), func(t *testing.T) {
 			const producers, each = 8, 500
-			q := admission.NewLanes[int, int](nil, spec("q"), 16, 2, policy)
+			q := admission.NewLanes[int, int](nil, spec("q"), 16, 4, policy)
 			var mu sync.Mutex
 			seen := map[int]int{}
 			see := func(v int) {
@@ -188,7 +222,7 @@ func TestOverflow(t *testing.T) {
 }
 
 func BenchmarkLanes(b *testing.B) {
-	q := admission.NewLanes[int, int](nil, spec("q"), 512, 32, admission.Reject)
+	q := admission.NewLanes[int, int](nil, spec("q"), 512, 64, admission.Reject)
 	b.ReportAllocs()
 	k := 0
 	for b.Loop() {

@@ -4,16 +4,19 @@ package admission
 // and dropped when it is empty and nothing of it runs. It is the scheduling of
 // [Lanes] without its lock and its waiting.
 //
-// Invariants: items of a lane leave in the order they came; a lane that may be
-// served waits for at most one item of every other lane; no more than atOnce
-// items of a lane run at one time. Every method takes constant time.
+// Invariants: items of a lane leave in the order they came; a lane runs another
+// item only while it runs fewer than workers are free, so that some are left for
+// who comes next, whatever the others do; of those that may, who runs fewest is
+// next, and of these each in turn. No method takes longer when there are more
+// lanes.
 type rota[K comparable, T any] struct {
 	capacity int // items waiting in all lanes
-	atOnce   int // items of one lane running
+	workers  int // items of all lanes running
 
 	waiting int
+	running int
 	lanes   map[K]*lane[K, T]
-	turns   ring[K, T]   // lanes that may be served, the next one first
+	turns   []ring[K, T] // turns[n]: lanes with items that run n, the next one first
 	byLen   []ring[K, T] // byLen[n]: lanes with n+1 items; as long as the longest ever was
 	longest int          // of all lanes, in items
 }
@@ -23,7 +26,7 @@ type lane[K comparable, T any] struct {
 	key     K
 	items   deque[T]
 	running int
-	listed  bool // in turns
+	listed  bool // in turns[running]
 	hooks   [2]hook[K, T]
 }
 
@@ -36,8 +39,8 @@ const (
 	hookLen
 )
 
-func newRota[K comparable, T any](capacity, atOnce int) *rota[K, T] {
-	return &rota[K, T]{capacity: capacity, atOnce: atOnce, lanes: map[K]*lane[K, T]{}}
+func newRota[K comparable, T any](capacity, workers int) *rota[K, T] {
+	return &rota[K, T]{capacity: capacity, workers: workers, lanes: map[K]*lane[K, T]{}}
 }
 
 func (r *rota[K, T]) full() bool { return r.waiting == r.capacity }
@@ -53,26 +56,36 @@ func (r *rota[K, T]) put(k K, v T) {
 	r.list(l)
 }
 
-// get takes the oldest item of the lane whose turn it is; false: no lane may
-// be served. done ends what get began.
+// get takes the oldest item of the lane that is next; false: no lane may be
+// served. done ends what get began.
 func (r *rota[K, T]) get() (v T, ok bool) {
-	l := r.turns.first
-	if l == nil {
-		return v, false
+	free := r.workers - r.running
+	for n := 0; n < min(free, len(r.turns)); n++ {
+		l := r.turns[n].first
+		if l == nil {
+			continue
+		}
+		r.run(l, 1)
+		r.resize(l, func() { v = l.items.popFront() })
+		r.list(l)
+		return v, true
 	}
-	r.unlist(l)
-	l.running++
-	r.resize(l, func() { v = l.items.popFront() })
-	r.list(l)
-	return v, true
+	return v, false
 }
 
 // done says that an item of the lane of k runs no more.
 func (r *rota[K, T]) done(k K) {
 	l := r.lanes[k]
-	l.running--
+	r.run(l, -1)
 	r.list(l)
 	r.drop(l)
+}
+
+// run changes how many items of a lane run, which takes its turn from it.
+func (r *rota[K, T]) run(l *lane[K, T], n int) {
+	r.unlist(l)
+	l.running += n
+	r.running += n
 }
 
 // shed takes an item out of the longest lane: the newest, or the oldest. There
@@ -86,7 +99,7 @@ func (r *rota[K, T]) shed(oldest bool) (v T) {
 			v = l.items.popBack()
 		}
 	})
-	if l.items.n == 0 && l.listed {
+	if l.items.n == 0 {
 		r.unlist(l)
 	}
 	r.drop(l)
@@ -103,19 +116,25 @@ func (r *rota[K, T]) shorter(k K) bool {
 	return n+1 < r.longest
 }
 
-// list gives a lane its turn after all others, if it may be served and has
-// none yet.
+// list gives a lane its turn after all others that run as many, if it has items
+// and no turn yet.
 func (r *rota[K, T]) list(l *lane[K, T]) {
-	if l.listed || l.items.n == 0 || l.running >= r.atOnce {
+	if l.listed || l.items.n == 0 {
 		return
 	}
 	l.listed = true
-	r.turns.add(l, hookTurns)
+	for len(r.turns) <= l.running {
+		r.turns = append(r.turns, ring[K, T]{})
+	}
+	r.turns[l.running].add(l, hookTurns)
 }
 
+// unlist takes its turn from a lane that has one.
 func (r *rota[K, T]) unlist(l *lane[K, T]) {
-	l.listed = false
-	r.turns.remove(l, hookTurns)
+	if l.listed {
+		l.listed = false
+		r.turns[l.running].remove(l, hookTurns)
+	}
 }
 
 // drop forgets a lane that is of no use any more.

@@ -15,30 +15,38 @@ type rotaModel struct {
 	t        interface{ Fatalf(string, ...any) }
 	r        *rota[int, item]
 	capacity int
-	atOnce   int
+	workers  int
 
 	waiting map[int][]item
 	running map[int]int
 	next    map[int]int
-	ahead   map[int]map[int]int // of each lane that may be served: services of every other lane since
+	ahead   map[int]map[int]int // of each lane with items: services since of every other that ran as many
 	put, got, shed,
 	refused int
 }
 
-func newRotaModel(t interface{ Fatalf(string, ...any) }, capacity, atOnce int) *rotaModel {
+func newRotaModel(t interface{ Fatalf(string, ...any) }, capacity, workers int) *rotaModel {
 	return &rotaModel{
-		t: t, r: newRota[int, item](capacity, atOnce), capacity: capacity, atOnce: atOnce,
+		t: t, r: newRota[int, item](capacity, workers), capacity: capacity, workers: workers,
 		waiting: map[int][]item{}, running: map[int]int{}, next: map[int]int{}, ahead: map[int]map[int]int{},
 	}
 }
 
 func (m *rotaModel) mayBeServed(k int) bool {
-	return len(m.waiting[k]) > 0 && m.running[k] < m.atOnce
+	return len(m.waiting[k]) > 0 && m.running[k] < m.workers-m.busy()
+}
+
+// busy is how many workers run something.
+func (m *rotaModel) busy() (n int) {
+	for _, r := range m.running {
+		n += r
+	}
+	return n
 }
 
 // turn starts and ends the count of a lane that waits for its turn.
 func (m *rotaModel) turn(k int) {
-	if !m.mayBeServed(k) {
+	if len(m.waiting[k]) == 0 {
 		delete(m.ahead, k)
 	} else if m.ahead[k] == nil {
 		m.ahead[k] = map[int]int{}
@@ -102,15 +110,21 @@ func (m *rotaModel) doGet() {
 	if !m.mayBeServed(v.key) || m.waiting[v.key][0] != v {
 		m.t.Fatalf("got %v of %v, running %v", v, m.waiting, m.running)
 	}
+	delete(m.ahead, v.key) // it had its turn
+	for k, others := range m.ahead {
+		switch {
+		case m.running[k] < m.running[v.key]:
+			m.t.Fatalf("lane %d is served before %d, running %v", v.key, k, m.running)
+		case m.running[k] > m.running[v.key]:
+		case others[v.key] == 1:
+			m.t.Fatalf("lane %d waits, and lane %d was served twice", k, v.key)
+		default:
+			others[v.key]++
+		}
+	}
 	m.got++
 	m.waiting[v.key] = m.waiting[v.key][1:]
 	m.running[v.key]++
-	delete(m.ahead, v.key) // it had its turn
-	for k, others := range m.ahead {
-		if others[v.key]++; others[v.key] > 1 {
-			m.t.Fatalf("lane %d waits, and lane %d was served twice", k, v.key)
-		}
-	}
 	m.turn(v.key)
 }
 
@@ -120,6 +134,7 @@ func (m *rotaModel) doDone(k int) {
 	}
 	m.r.done(k)
 	m.running[k]--
+	delete(m.ahead, k) // it is the last of those that run as many
 	m.turn(k)
 }
 
@@ -168,8 +183,8 @@ func FuzzLanes(f *testing.F) {
 	f.Add(uint8(8), uint8(1), false, []byte("\x00\x00\x00\x00\x00\x00\x00\x00\x10\x20\x30\x40\x10\x20\x01\x01\x01\x01\x01"))
 	f.Add(uint8(1), uint8(1), false, []byte{0x00, 0x10, 0x01, 0x10, 0x01, 0x02, 0x12})
 	f.Add(uint8(5), uint8(5), true, []byte("\x00\x01\x00\x01\x00\x01\x02\x02\x02\x10\x11\x12"))
-	f.Fuzz(func(t *testing.T, capacity, atOnce uint8, dropOldest bool, steps []byte) {
-		m := newRotaModel(t, 1+int(capacity)%64, 1+int(atOnce)%8)
+	f.Fuzz(func(t *testing.T, capacity, workers uint8, dropOldest bool, steps []byte) {
+		m := newRotaModel(t, 1+int(capacity)%64, 1+int(workers)%12)
 		for _, step := range steps[:min(len(steps), 4096)] {
 			switch k := int(step >> 4); step & 3 {
 			case 0, 3:
@@ -187,7 +202,7 @@ func FuzzLanes(f *testing.F) {
 
 func TestRota(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := newRotaModel(t, rapid.IntRange(1, 40).Draw(t, "capacity"), rapid.IntRange(1, 6).Draw(t, "at once"))
+		m := newRotaModel(t, rapid.IntRange(1, 40).Draw(t, "capacity"), rapid.IntRange(1, 12).Draw(t, "workers"))
 		dropOldest := rapid.Bool().Draw(t, "drop oldest")
 		key := rapid.IntRange(0, 7)
 		t.Repeat(map[string]func(*rapid.T){

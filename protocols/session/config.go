@@ -27,7 +27,7 @@ type Config struct {
 
 	ControlRate     int64              `koanf:"control_rate" doc:"requests per second of one peer, with as many in a burst; the next is refused with busy"`
 	Ingress         int64              `koanf:"ingress" doc:"requests of all peers waiting for a worker, which take turns by peer; what is over is refused with busy"`
-	Workers         int64              `koanf:"workers" doc:"requests of all peers being handled at once, at most half of them of one peer"`
+	Workers         int64              `koanf:"workers" doc:"requests of all peers being handled at once; a peer gets one more while it has fewer than are free, so alone half of them"`
 	EgressFrames    int64              `koanf:"egress_frames" doc:"frames of one peer promised or waiting to be written"`
 	PeerEgressBytes admission.Bytes    `koanf:"peer_egress_bytes" doc:"bytes of one peer waiting to be written"`
 	EgressPolicy    admission.Overflow `koanf:"egress_policy" doc:"what makes room in the egress queue of a peer: reject, nothing, so that calls wait up to permit_wait and then get busy; drop_oldest, the oldest that is not being written: a call, which gets busy at once, and for bytes also an answer, which becomes busy"`

@@ -11,9 +11,10 @@
 //     exists, and bytes are charged to the peer and to the node. A reader that
 //     gets no permit reads no further, so a peer that does not read its answers
 //     stops its own stream and nobody else's.
-//   - Requests wait for a worker in a lane of their peer. Lanes take turns, a
-//     peer runs on half of the workers at most, and who has most waiting makes
-//     room: a peer that floods hurts itself. A worker that dies is replaced.
+//   - Requests wait for a worker in a lane of their peer. Who has fewest workers
+//     is next, nobody gets more of them than are left free, and who has most
+//     waiting makes room: a peer that floods hurts itself. A worker that dies is
+//     replaced.
 //   - What is full is told busy with the limit, how much of it is taken and the
 //     wait by its pace, and every request that was taken is answered, once.
 //   - Strangers hold little: so many sessions in their HELLO at once, so many of

@@ -150,6 +150,31 @@ func TestFairness(t *testing.T) {
 	}
 }
 
+// TestSlowPeersLeaveWorkers: peers whose requests take their ten seconds get
+// all the workers they can, and who asks one thing has its answer at once.
+func TestSlowPeersLeaveWorkers(t *testing.T) {
+	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+		cfg := session.DefaultConfig()
+		n := start(t, net.Host("a"), cfg, abused)
+		defer n.stop()
+		good := start(t, net.Host("good"), cfg, nil)
+		defer good.stop()
+		for _, slow := range evils {
+			w := dial(t, net.Host(slow), "a")
+			w.hello()
+			for corr := range uint64(cfg.MaxInflight) {
+				w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: corr}, `{"op":"x"}`)
+			}
+			synctest.Wait()
+			elapsed(t, 0, func() {
+				if _, err := good.Call(t.Context(), "a", oap.ProtoIndex, []byte(`{"op":"x"}`)); err != nil {
+					t.Errorf("beside %s: %v", slow, err)
+				}
+			})
+		}
+	})
+}
+
 // BenchmarkFairness is TestFairness by the clock: what the honest keep of
 // their rate, and their p99 over the unloaded one.
 func BenchmarkFairness(b *testing.B) {

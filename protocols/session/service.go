@@ -98,7 +98,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		peers:    map[peer.ID]*peerEntry{},
 		ingress: admission.NewLanes[peer.ID, *task](deps.Limits, admission.Spec{
 			Name: "session.ingress", Path: "stream reader → dispatcher", Policy: "busy to who has most waiting: its newest (reject) or its oldest (drop_oldest)",
-		}, int(cfg.Ingress), int(cfg.Workers+1)/2, cfg.IngressPolicy),
+		}, int(cfg.Ingress), int(cfg.Workers), cfg.IngressPolicy),
 		egress: deps.Limits.NewBudget(admission.Spec{
 			Name: "session.egress", Path: "anyone → the streams' writers", Policy: "calls wait up to permit_wait, then busy; answers become busy",
 		}, int64(cfg.EgressBytes)),
