@@ -31,7 +31,7 @@ type Config struct {
 	EgressFrames    int64              `koanf:"egress_frames" doc:"frames of one peer promised or waiting to be written"`
 	PeerEgressBytes admission.Bytes    `koanf:"peer_egress_bytes" doc:"bytes of one peer waiting to be written"`
 	EgressPolicy    admission.Overflow `koanf:"egress_policy" doc:"what makes room in the egress queue of a peer: reject, nothing, so that calls wait up to permit_wait and then get busy; drop_oldest, the oldest that is not being written: a call, which gets busy at once, and for bytes also an answer, which becomes busy"`
-	EgressBytes     admission.Bytes    `koanf:"egress_bytes" doc:"bytes of all peers waiting to be written"`
+	EgressBytes     admission.Bytes    `koanf:"egress_bytes" doc:"bytes of all peers waiting to be written; when they are short, who holds most makes room for who holds less: its oldest becomes busy"`
 	Sessions        int64              `koanf:"sessions" doc:"sessions open at once, in all; the next is reset"`
 	PeerSessions    int64              `koanf:"peer_sessions" doc:"sessions that one peer may have opened at once; its oldest makes room for the next"`
 	Handshakes      int64              `koanf:"handshakes" doc:"sessions of peers that may wait for their HELLO at once; the next is reset"`

@@ -10,7 +10,8 @@
 //   - A frame is queued only under a frame permit, taken before the frame
 //     exists, and bytes are charged to the peer and to the node. A reader that
 //     gets no permit reads no further, so a peer that does not read its answers
-//     stops its own stream and nobody else's.
+//     stops its own stream and nobody else's. When the bytes of the node are
+//     short, answers to the peer that holds most of them become busy.
 //   - Requests wait for a worker in a lane of their peer. Who has fewest workers
 //     is next, nobody gets more of them than are left free, and who has most
 //     waiting makes room: a peer that floods hurts itself. A worker that dies is

@@ -39,6 +39,7 @@ func (s *Service) entry(p peer.ID) *peerEntry {
 		e = &peerEntry{id: p, rate: rate, links: map[*link]string{}, permits: permits{
 			frames: s.frames.Budget(), bytes: s.bytes.Budget(), node: s.egress, wait: s.cfg.PermitWait, m: s.m,
 		}}
+		e.permits.outweigh = func(n int64) bool { return s.outweigh(e, n) }
 		if s.cfg.EgressPolicy == admission.DropOldest {
 			e.permits.makeRoom = func(b *admission.Budget, n int64) bool { return s.makeRoom(e, b, n) }
 		}

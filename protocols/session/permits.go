@@ -21,12 +21,20 @@ type permits struct {
 	// makeRoom drops the oldest of the peer's frames that frees some of a
 	// budget (egress_policy drop_oldest); nil: none is dropped.
 	makeRoom func(b *admission.Budget, n int64) bool
+
+	// outweigh drops frames of a peer that holds more of node than this one.
+	outweigh func(n int64) bool
 }
 
 // take takes n of b if they are free or can be made so.
 func (p *permits) take(b *admission.Budget, n int64) bool {
 	for !b.Take(n) {
-		if p.makeRoom == nil || b == p.node || !p.makeRoom(b, n) {
+		switch {
+		case b == p.node:
+			if !p.outweigh(n) {
+				return false
+			}
+		case p.makeRoom == nil || !p.makeRoom(b, n):
 			return false
 		}
 	}
@@ -70,9 +78,9 @@ func (p *permits) tryCharge(n int64) error {
 	if !p.take(p.bytes, n) {
 		return p.bytes.Refuse(n)
 	}
-	if err := p.node.TryAcquire(n); err != nil {
+	if !p.take(p.node, n) {
 		p.bytes.Release(n)
-		return err
+		return p.node.Refuse(n)
 	}
 	return nil
 }

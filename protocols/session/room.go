@@ -1,6 +1,9 @@
 package session
 
 import (
+	"cmp"
+	"slices"
+
 	"allium/protocols/admission"
 	"allium/protocols/oap"
 )
@@ -27,6 +30,37 @@ func (s *Service) makeRoom(e *peerEntry, b *admission.Budget, n int64) bool {
 		} // else the writer was faster
 	}
 }
+
+// outweigh frees some of the bytes of all peers, for n that e has been granted of
+// its own, by dropping what has waited longest for the peer that holds most of
+// them and more than e with the n; false: nobody does, or nothing may be dropped.
+// So peers that take little of what they ask for hurt each other first.
+func (s *Service) outweigh(e *peerEntry, n int64) bool {
+	type holder struct {
+		e    *peerEntry
+		used int64
+	}
+	var more []holder
+	least := max(e.permits.bytes.Used(), int64(s.cfg.EgressBytes)/maxHolders)
+	s.mu.Lock()
+	for _, o := range s.peers {
+		if used := o.permits.bytes.Used(); used > least {
+			more = append(more, holder{o, used})
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(more, func(a, b holder) int { return cmp.Compare(b.used, a.used) })
+	for _, h := range more {
+		if s.makeRoom(h.e, s.egress, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxHolders bounds how many peers outweigh looks at: those that hold so little
+// make no room.
+const maxHolders = 1024
 
 // linksWith lists the sessions with one peer.
 func (s *Service) linksWith(e *peerEntry) []*link {
@@ -59,7 +93,7 @@ func (l *link) droppable(b *admission.Budget) (before, o *outgoing) {
 		var frees bool
 		call := l.opened && o.frame.Flags.Has(oap.FlagReq) && l.flight[o.frame.CorrID] != nil
 		switch b {
-		case l.peer.permits.bytes:
+		case l.peer.permits.bytes, l.peer.permits.node:
 			frees = o.charged > 0 && (call || o.frame.Flags.Has(oap.FlagResp))
 		case l.peer.permits.frames, l.slots:
 			frees = call

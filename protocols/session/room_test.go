@@ -140,6 +140,49 @@ func TestEgressPolicyAnswers(t *testing.T) {
 	}
 }
 
+// TestEgressOfTheNode: peers that read nothing, and hold all the bytes there are
+// for all of them, make room for one that holds less, until it holds as much.
+func TestEgressOfTheNode(t *testing.T) {
+	for _, policy := range []admission.Overflow{admission.Reject, admission.DropOldest} {
+		t.Run(string(policy), func(t *testing.T) {
+			bubble(t, streamtest.Options{Window: 8 << 10}, func(t *testing.T, net *streamtest.Network) {
+				cfg := session.DefaultConfig()
+				cfg.EgressPolicy, cfg.PeerEgressBytes, cfg.EgressBytes = policy, 1<<20, 2<<20
+				n := start(t, net.Host("a"), cfg, large)
+				defer n.stop()
+				var wires []*wire
+				for i := range 3 { // the first two fill what there is
+					w := dial(t, net.Host(evils[i]), "a")
+					w.hello()
+					for corr := range uint64(3) {
+						w.ask(corr+1, `{"op":"x","size":300000}`)
+						synctest.Wait()
+					}
+					wires = append(wires, w)
+				}
+				for i, refused := range []uint64{2, 2, 3} { // what is being written stays; who has most asks in vain
+					for corr := range uint64(3) {
+						if corr+1 == refused {
+							wires[i].wantAnswer(corr+1, 429, `"limit":"session.egress"`)
+						} else {
+							wires[i].wantAnswer(corr+1, 200, "zzz")
+						}
+					}
+				}
+				synctest.Wait()
+				for _, l := range n.limits.Snapshot() {
+					if l.Current != 0 && l.Kind == admission.KindBudget {
+						t.Errorf("taken for ever: %+v", l)
+					}
+					if l.Name == "session.egress" && l.Rejected != 3 {
+						t.Errorf("%+v", l)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestSessionsOfOnePeer: over many connections a peer keeps its newest.
 func TestSessionsOfOnePeer(t *testing.T) {
 	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {

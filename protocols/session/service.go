@@ -100,7 +100,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Name: "session.ingress", Path: "stream reader → dispatcher", Policy: "busy to who has most waiting: its newest (reject) or its oldest (drop_oldest)",
 		}, int(cfg.Ingress), int(cfg.Workers), cfg.IngressPolicy),
 		egress: deps.Limits.NewBudget(admission.Spec{
-			Name: "session.egress", Path: "anyone → the streams' writers", Policy: "calls wait up to permit_wait, then busy; answers become busy",
+			Name: "session.egress", Path: "anyone → the streams' writers", Policy: "the oldest of the peer that holds most, if more than who asks, becomes busy; else calls wait up to permit_wait, then busy, and answers become busy",
 		}, int64(cfg.EgressBytes)),
 		places: deps.Limits.NewGate(admission.Spec{
 			Name: "session.sessions", Path: "peers and callers → sessions", Policy: "stream reset, call busy",
