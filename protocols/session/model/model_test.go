@@ -45,59 +45,56 @@ var (
 )
 
 // TestProperties: every property of both models holds in every shape, over
-// every state that there is.
+// every state that there is, and no step of a process is without use.
 func TestProperties(t *testing.T) {
 	needSpin(t)
 	for name, sizes := range shapes {
-		src := read(t, name)
-		for _, size := range sizes {
-			t.Run(name+" "+size, func(t *testing.T) {
-				t.Parallel()
-				v := compile(t, src, size, "-O1")
-				for _, p := range property.FindAllStringSubmatch(src, -1) {
+		v := verifiers(t, name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			unreached := map[string]int{}
+			for i, v := range v {
+				for _, p := range property.FindAllStringSubmatch(read(t, name), -1) {
 					start := time.Now()
-					r := v.check(t, p[1])
+					r := v.check(t, p[1], 0)
 					if r.violated {
 						t.Errorf("%s does not hold; `spin -t -p -g` shows why:\n%s", p[1], r.out)
 					}
-					t.Logf("%-14s %s states, %s", p[1], r.states, time.Since(start).Round(time.Millisecond))
+					t.Logf("%s: %-14s %s states, %s", sizes[i], p[1], r.states, time.Since(start).Round(time.Millisecond))
+					for _, line := range r.unreached() {
+						unreached[line]++
+					}
 				}
-			})
-		}
+			}
+			t.Log(unreached)
+		})
 	}
 }
 
 // TestGuards takes each guard away in turn: the property that it names fails.
 func TestGuards(t *testing.T) {
 	needSpin(t)
-	start := time.Now()
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	n := 0
-	for name, sizes := range shapes {
-		src := read(t, name)
-		for _, at := range guard.FindAllStringSubmatchIndex(src, -1) {
-			mutant := src[:at[1]-1] + "(true)" + src[closing(src, at[1]-1):]
-			which, breaks := src[at[2]:at[3]], src[at[4]:at[5]]
-			n++
-			group.Go(func() error {
-				for _, size := range sizes {
-					if compile(t, mutant, size, "-O0").check(t, breaks).violated {
-						return nil
-					}
+	for name := range shapes {
+		v := verifiers(t, name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start := time.Now()
+			guards := guard.FindAllStringSubmatch(read(t, name), -1)
+			for i, g := range guards {
+				broken := false
+				for _, v := range v {
+					broken = broken || v.check(t, g[2], i+1).violated
 				}
-				t.Errorf("%s: without the guard %s, %s still holds", name, which, breaks)
-				return nil
-			})
-		}
+				if !broken {
+					t.Errorf("without the guard %s, %s still holds", g[1], g[2])
+				}
+			}
+			if len(guards) == 0 {
+				t.Error("no guard found")
+			}
+			t.Logf("%d guards in %s", len(guards), time.Since(start).Round(time.Millisecond))
+		})
 	}
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	if n == 0 {
-		t.Fatal("no guard found")
-	}
-	t.Logf("%d guards in %s", n, time.Since(start).Round(time.Millisecond))
 }
 
 // TestGuardMarks: a mark that the pattern misses would be a guard untested.
