@@ -8,7 +8,7 @@
 // full queue, streams that fail and peers that say nothing, and the end of it
 // all: Service.Drain, then the end of Service.Run. Each names the Go functions
 // that its processes stand for, and each of its guards names the property that
-// fails without it: TestGuards takes the guards away one by one.
+// fails without it: TestModels takes the guards away one by one.
 //
 // The properties: no queue above its capacity and no permit too many; one
 // writer; no frame queued after the writer's end unless the peer is told; what
@@ -27,9 +27,12 @@
 // that asks, what drop_oldest drops from the egress, memory models (the race
 // detector has those), and whether libp2p's streams do what they say.
 //
+// The tests of protocols/session run the same two scenarios over the Go code
+// itself, in every order of fewer and larger steps (protocols/scheduletest).
+//
 // One check, walked through: the test writes a model to a temporary directory,
 // spin turns it into a C program, gcc compiles it, and the program searches all
-// states for one property at a time. To see the path to a failure: spin
+// states for one property at a time, with every guard and without each. To see the path to a failure: spin
 // -DREQUESTS=2 … -a pipeline.pml && gcc -o pan pan.c && ./pan -a -N
 // nothing_lost && spin -DREQUESTS=2 … -t -p -g pipeline.pml.
 package model
