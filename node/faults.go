@@ -108,11 +108,16 @@ func (f *faults) set(_ context.Context, v client.Faults) (client.Faults, error) 
 // linksOf is links as the host takes them.
 func linksOf(links []client.LinkFault) ([]p2p.Link, error) {
 	out := make([]p2p.Link, len(links))
+	named := map[peer.ID]string{} // one id can be written in two ways
 	for i, l := range links {
 		id, err := peer.Decode(l.Peer)
 		if err != nil {
 			return nil, status.Errorf(status.BadRequest, "faults: %q is not a peer id: %w", l.Peer, err)
 		}
+		if other, twice := named[id]; twice {
+			return nil, status.Errorf(status.BadRequest, "faults: %s and %s are one peer; make its two links one", other, l.Peer)
+		}
+		named[id] = l.Peer
 		out[i] = p2p.Link{Peer: id, Cut: l.Cut, Delay: l.Delay(), Jitter: l.Jitter(), Loss: l.Loss}
 		for _, s := range l.Addrs {
 			a, err := ma.NewMultiaddr(s)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"allium/gateway/client"
 	"allium/node/config"
 	"allium/protocols/status"
@@ -146,6 +148,14 @@ func TestWrongLinks(t *testing.T) {
 		if _, err := n.api.SetFaults(t.Context(), client.Faults{Links: []client.LinkFault{l}}); status.Of(err) != status.BadRequest {
 			t.Errorf("%+v: %v", l, err)
 		}
+	}
+	id, err := peer.Decode(n.ID().ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice := client.Faults{Links: []client.LinkFault{{Peer: id.String(), Cut: true}, {Peer: peer.ToCid(id).String()}}} // two spellings
+	if _, err := n.api.SetFaults(t.Context(), twice); status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "one peer") {
+		t.Errorf("two links to one peer: %v", err)
 	}
 	if f, err := n.api.Faults(t.Context()); err != nil || len(f.Links) != 0 {
 		t.Errorf("%+v, %v", f, err)

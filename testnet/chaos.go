@@ -141,19 +141,22 @@ func (n *Net) restart(ctx context.Context, nodes []int) (_ Said, err error) {
 	}()
 	var did Said
 	for _, i := range nodes {
-		m := n.Members[i-1]
+		m, down := n.Members[i-1], false
 		if m.Running() {
 			if _, err := n.kill(ctx, []int{i}); err != nil {
 				return nil, err
 			}
 		} else {
 			_ = m.stop(ctx) // one that ended by itself: what it said is in Status
-			started = append(started, i)
+			down = true
 		}
 		n.note(i, client.Faults{})
 		before := m.ID()
 		if err := m.start(ctx, n.o, n.seedsFor(i)); err != nil {
 			return nil, fmt.Errorf("restart of %s: %w", m.Name, err)
+		}
+		if down {
+			started = append(started, i)
 		}
 		where := "with its ports"
 		if !slices.Equal(before.Addrs, m.ID().Addrs) {

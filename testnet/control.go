@@ -55,7 +55,8 @@ func NewControl(n *Net, p *Player, r *Recorder) *Control {
 // Down is closed when somebody asked for the end of the network.
 func (c *Control) Down() <-chan struct{} { return c.down }
 
-// Run serves the socket until ctx ends.
+// Run serves the socket until ctx ends, and returns when nothing is played any
+// more. It is called once.
 func (c *Control) Run(ctx context.Context, ready func()) error {
 	path, err := client.SocketPath(c.net.dir)
 	if err != nil {
@@ -103,6 +104,7 @@ func (c *Control) Run(ctx context.Context, ready func()) error {
 		err = errors.Join(err, srv.Close())
 	}
 	serving.Wait()
+	c.turn <- struct{}{} // not given back: what was being played has ended, undone if need be, and nothing begins
 	if !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
 	}

@@ -58,6 +58,9 @@ func List() ([]Found, error) {
 
 // look sees whether somebody holds a directory's lock.
 func look(dir string) (Found, error) {
+	if !strings.HasPrefix(filepath.Base(dir), dirPrefix) { // other programs have files with that name too
+		return Found{}, fmt.Errorf("its name does not begin with %s", dirPrefix)
+	}
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
 	if err != nil {
 		return Found{}, err

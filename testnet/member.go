@@ -193,7 +193,7 @@ func startInside(ctx context.Context, at place, log *slog.Logger) (*running, err
 		return r, nil
 	case <-done:
 		cancel()
-		return nil, ended
+		return nil, errors.Join(status.Errorf(status.Internal, "the node ended before it was ready"), ended)
 	case <-ctx.Done():
 		return nil, errors.Join(notReady(ctx), r.stop(ctx))
 	}

@@ -147,6 +147,9 @@ func (r *Remote) strange(err error) error {
 // Clear removes what a dead network left: nodes with processes of their own
 // that are still running are told to drain, and the homes are removed.
 func Clear(ctx context.Context, dir string) (ended int, err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return 0, err
+	}
 	f, err := look(dir)
 	switch {
 	case err != nil:

@@ -115,6 +115,11 @@ func (p *play) all(ctx context.Context) error {
 			select {
 			case p.places <- struct{}{}:
 			case <-ctx.Done():
+				p.keep(s, ctx.Err())
+			}
+			if p.failed() {
+				cancel()
+				break
 			}
 			if p.record != nil {
 				p.record.Before(ctx)
@@ -152,12 +157,17 @@ func (p *play) step(ctx context.Context, s script.Step) error {
 	begun := time.Now()
 	said, err := p.player.Step(ctx, s)
 	p.events <- event(s, said, time.Since(begun), err)
+	p.keep(s, err)
+	return err
+}
+
+// keep keeps the error of a step for the end.
+func (p *play) keep(s script.Step, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil && (len(p.errs) == 0 || !errors.Is(err, context.Canceled)) { // of the others it is the end, not the cause
 		p.errs = append(p.errs, fmt.Errorf("%s:%d: %s: %w", p.file.Name, s.Line, s, err))
 	}
-	return err
 }
 
 // event is what a step came to.

@@ -163,7 +163,9 @@ func (f *Faults) learn(id peer.ID, addr ma.Multiaddr, proved bool) {
 		if len(f.seen) <= maxSeen {
 			break
 		}
-		delete(f.seen, old)
+		if old != at {
+			delete(f.seen, old)
+		}
 	}
 }
 

@@ -1,8 +1,10 @@
 package p2p
 
 import (
+	"encoding/binary"
 	"net"
 	"testing"
+	"unsafe"
 
 	"github.com/quic-go/quic-go"
 	"golang.org/x/net/ipv4"
@@ -31,9 +33,10 @@ func TestSegments(t *testing.T) {
 	from, at := open(), open()
 	to := at.LocalAddr().(*net.UDPAddr)
 	oob := make([]byte, unix.CmsgSpace(2)) // UDP_SEGMENT of 1,000 bytes
-	size, level, kind, segment := unix.CmsgLen(2), unix.IPPROTO_UDP, unix.UDP_SEGMENT, 1000
-	oob[0], oob[8], oob[12] = byte(size), byte(level), byte(kind)
-	oob[16], oob[17] = byte(segment), byte(segment>>8)
+	head := (*unix.Cmsghdr)(unsafe.Pointer(&oob[0]))
+	head.Level, head.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
+	head.SetLen(unix.CmsgLen(2))
+	binary.NativeEndian.PutUint16(oob[unix.CmsgLen(0):], 1000)
 
 	read := func() (all []int) {
 		ms := make([]ipv4.Message, 4)

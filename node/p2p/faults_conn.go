@@ -82,8 +82,8 @@ func (c *faultyConn) link(st *links) *Link {
 // connection too, waits until it is whole again.
 func (c *faultyConn) Read(p []byte) (int, error) {
 	for {
-		if !c.pass() {
-			return 0, c.gone(&c.reading)
+		if err := c.pass(); err != nil {
+			return 0, err
 		}
 		if len(c.kept) > 0 {
 			n := copy(p, c.kept)
@@ -105,34 +105,22 @@ func (c *faultyConn) Read(p []byte) (int, error) {
 	}
 }
 
-// pass waits while the link is cut; false: not any more, see gone.
-func (c *faultyConn) pass() bool {
+// pass waits while the link is cut; an error is why it waits no more.
+func (c *faultyConn) pass() error {
 	for {
 		st := c.f.state.Load()
 		if l := c.link(st); l == nil || !l.Cut {
-			return true
+			return nil
 		}
 		select {
 		case <-st.changed:
 		case <-c.reading.passed():
-			return false
+			return os.ErrDeadlineExceeded
 		case <-c.closed:
-			return false
+			return net.ErrClosed
 		case <-c.f.done:
-			return false
+			return net.ErrClosed
 		}
-	}
-}
-
-// gone is why a wait ended.
-func (c *faultyConn) gone(d *deadline) error {
-	select {
-	case <-c.closed:
-		return net.ErrClosed
-	case <-c.f.done:
-		return net.ErrClosed
-	case <-d.passed():
-		return os.ErrDeadlineExceeded
 	}
 }
 

@@ -105,8 +105,8 @@ func (s *faultySecurity) SecureInbound(ctx context.Context, insecure net.Conn, p
 	below.peer.Store(&id)
 	stop := context.AfterFunc(ctx, func() { _ = below.Close() })
 	defer stop()
-	if !below.pass() {
-		return nil, errors.Join(errCut, c.Close())
+	if err := below.pass(); err != nil {
+		return nil, errors.Join(errCut, err, c.Close())
 	}
 	return c, nil
 }

@@ -88,41 +88,49 @@ func (c *faultyPackets) ReadFrom(p []byte) (int, net.Addr, error) {
 // WriteTo implements [net.PacketConn]. A packet that is dropped was sent, for all
 // that its sender knows.
 func (c *faultyPackets) WriteTo(p []byte, to net.Addr) (int, error) {
-	st := c.f.state.Load()
-	if st.clean() {
-		return c.PacketConn.WriteTo(p, to)
+	for {
+		st := c.f.state.Load()
+		if st.clean() {
+			return c.PacketConn.WriteTo(p, to)
+		}
+		due, pass := c.judge(st, len(p), to)
+		switch {
+		case !pass:
+			return len(p), nil
+		case !due.After(time.Now()):
+			return c.PacketConn.WriteTo(p, to)
+		case c.hold(st, p, to, due):
+			return len(p), nil
+		}
 	}
+}
+
+// judge is when n bytes to an address may leave as things are; not pass is that
+// they are dropped.
+func (c *faultyPackets) judge(st *links, n int, to net.Addr) (due time.Time, pass bool) {
 	l := c.f.to(st, to)
 	now := time.Now()
-	due := now
+	due = now
 	switch {
 	case l == nil:
 	case l.Cut:
 		c.f.cut.Inc()
-		return len(p), nil
+		return due, false
 	case l.Loss > 0 && rand.Float64() < l.Loss:
 		c.f.lost.Inc()
-		return len(p), nil
+		return due, false
 	default:
 		due = now.Add(l.Delay + upTo(l.Jitter))
 	}
 	if st.rate != nil {
-		at, ok := st.rate.reserve(len(p), maxRateLag)
+		at, ok := st.rate.reserve(n, maxRateLag)
 		if !ok {
 			c.f.full.Inc()
-			return len(p), nil
+			return due, false
 		}
 		due = due.Add(at.Sub(now))
 	}
-	if !due.After(now) {
-		return c.PacketConn.WriteTo(p, to)
-	}
-	if !c.hold(p, to, due) {
-		c.f.full.Inc()
-		return len(p), nil
-	}
-	c.f.late.Inc()
-	return len(p), nil
+	return due, true
 }
 
 // upTo is a random time below d.
@@ -133,14 +141,21 @@ func upTo(d time.Duration) time.Duration {
 	return rand.N(d)
 }
 
-// hold keeps a packet until due, and until those before it have left; false: too
-// many are held.
-func (c *faultyPackets) hold(p []byte, to net.Addr, due time.Time) bool {
+// hold keeps a packet until due, and until those before it have left, or drops
+// it when too many are held. False: st, by which it is due, does not hold any
+// more. As that is asked under the lock, send lets go of all that was held
+// before a change when it sees the change.
+func (c *faultyPackets) hold(st *links, p []byte, to net.Addr, due time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.held) >= maxHeldPackets {
+	if c.f.state.Load() != st {
 		return false
 	}
+	if len(c.held) >= maxHeldPackets {
+		c.f.full.Inc()
+		return true
+	}
+	c.f.late.Inc()
 	if u, ok := to.(*net.UDPAddr); ok {
 		at := u.AddrPort()
 		if due.Before(c.last[at]) {
@@ -157,14 +172,14 @@ func (c *faultyPackets) hold(p []byte, to net.Addr, due time.Time) bool {
 		}
 	}
 	if !c.sending {
-		c.sending = c.f.run(c.send)
+		c.sending = c.f.run(func() { c.send(st) })
 	}
 	return true
 }
 
-// send sends what is held when it is due, and ends when nothing is.
-func (c *faultyPackets) send() {
-	then := c.f.state.Load()
+// send sends what is held when it is due, and ends when nothing is. The first of
+// it is due by then.
+func (c *faultyPackets) send(then *links) {
 	for {
 		c.mu.Lock()
 		if st := c.f.state.Load(); st != then {
@@ -173,7 +188,6 @@ func (c *faultyPackets) send() {
 		}
 		if len(c.held) == 0 {
 			c.sending = false
-			clear(c.last)
 			c.mu.Unlock()
 			return
 		}
@@ -186,12 +200,21 @@ func (c *faultyPackets) send() {
 			}
 			continue
 		}
-		next := heap.Pop(&c.held).(packet)
+		next := c.pop()
 		c.mu.Unlock()
 		if _, err := c.PacketConn.WriteTo(next.data, next.to); err != nil {
 			c.f.lost.Inc() // as a packet is lost: whoever sent it is not there to be told
 		}
 	}
+}
+
+// pop takes the first of held. mu is held.
+func (c *faultyPackets) pop() packet {
+	next := heap.Pop(&c.held).(packet)
+	if u, ok := next.to.(*net.UDPAddr); ok && !c.last[u.AddrPort()].After(next.due) {
+		delete(c.last, u.AddrPort()) // so that there are no more of them than of held
+	}
+	return next
 }
 
 // pause waits for the time, another first packet or other faults; false: the
@@ -233,6 +256,7 @@ func (c *faultyPackets) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.held, c.sending = nil, false
+	clear(c.last)
 }
 
 // Close implements [net.PacketConn].

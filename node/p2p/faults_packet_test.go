@@ -291,3 +291,58 @@ func TestLearn(t *testing.T) {
 	}
 	f.Close()
 }
+
+// TestPacketsOfAChange: a packet that is due by faults that hold no more is
+// judged anew, and neither held nor dropped by them.
+func TestPacketsOfAChange(t *testing.T) {
+	onSocket(t, func(t *testing.T, f *Faults, c *faultyPackets, s *socket) {
+		f.Set(toA(Link{Delay: 10 * time.Second}), 0)
+		then := f.state.Load()
+		f.Set(toA(Link{Delay: time.Millisecond}), 0)
+		if c.hold(then, []byte("late"), addrA, time.Now().Add(10*time.Second)) {
+			t.Error("held by a delay that is gone")
+		}
+		sendTo(t, c, 1, addrA)
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if got := s.numbers(addrA); !slices.Equal(got, []uint32{1}) {
+			t.Errorf("%v have left", got)
+		}
+	})
+}
+
+// TestPacketsRemembered: of addresses only those are remembered that a packet is
+// held for, also while there is always one.
+func TestPacketsRemembered(t *testing.T) {
+	onSocket(t, func(t *testing.T, f *Faults, c *faultyPackets, _ *socket) {
+		f.Set(toA(Link{Delay: time.Minute}), 4) // a packet each second
+		sendTo(t, c, 0, addrA)                  // held all the time
+		for i := range 20 {
+			sendTo(t, c, uint32(i), &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2000 + i})
+			time.Sleep(900 * time.Millisecond)
+			synctest.Wait()
+			c.mu.Lock()
+			held, remembered := len(c.held), len(c.last)
+			c.mu.Unlock()
+			if remembered > held {
+				t.Fatalf("%d packets are held, %d addresses remembered", held, remembered)
+			}
+		}
+	})
+}
+
+// TestLearnForgetsOthers: where there are too many addresses, the one that was
+// learnt last is not the one that is forgotten.
+func TestLearnForgetsOthers(t *testing.T) {
+	f := NewFaults(nil)
+	defer f.Close()
+	for i := range 4 * maxSeen {
+		f.learn(far, ma.StringCast("/ip4/127.0.0.1/udp/"+strconv.Itoa(1+i)+"/quic-v1"), true)
+		if at := (&net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1 + i}); f.seen[plain(at.AddrPort())] != far {
+			t.Fatalf("forgot %s at once", at)
+		}
+	}
+	if len(f.seen) != maxSeen {
+		t.Errorf("%d addresses", len(f.seen))
+	}
+}
