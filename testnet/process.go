@@ -22,9 +22,10 @@ const killAfter = 10 * time.Second
 
 // startProcess runs a node as a process of its own and waits until it says
 // ready. To stop it is to send SIGTERM and wait for the exit, to kill it
-// SIGKILL.
+// SIGKILL. It also drains when this process ends, however that ends, because
+// its standard input then does.
 func startProcess(ctx context.Context, binary string, at place) (*running, error) {
-	args := []string{"--home", at.home, "run", "--profile", "testnet"}
+	args := []string{"--home", at.home, "run", "--profile", "testnet", "--end-with-stdin"}
 	for _, s := range at.seeds {
 		args = append(args, "--bootstrap", s)
 	}
@@ -38,6 +39,10 @@ func startProcess(ctx context.Context, binary string, at place) (*running, error
 	tail := &tailWriter{}
 	cmd.Stderr = tail
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us; we drain them
+
+	if _, err := cmd.StdinPipe(); err != nil { // open until Wait
+		return nil, err
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

@@ -166,7 +166,13 @@ func Clear(ctx context.Context, dir string) (ended int, err error) {
 			ended++
 		}
 	}
-	return ended, os.RemoveAll(dir)
+	ctx, cancel := context.WithTimeout(ctx, killAfter)
+	defer cancel()
+	for { // what answers no more may still close its store
+		if err = os.RemoveAll(dir); err == nil || admission.Sleep(ctx, pollEvery) != nil {
+			return ended, err
+		}
+	}
 }
 
 // drainLeft ends the node of a home, if one still runs, and reports whether one

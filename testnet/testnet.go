@@ -51,6 +51,8 @@ type Options struct {
 	Binary string       // runs one process of this program for each node; empty: all in this process
 	Seed   uint64       // of the identities and of generated content; 0: identities are new each time
 	Log    *slog.Logger // of nodes in this process; nil discards
+
+	Started func(*Member) // is told each node when it is ready, in order; nil: nobody asks
 }
 
 // MaxNodes bounds a network: every node costs some 30 MiB.
@@ -108,6 +110,9 @@ func Up(ctx context.Context, o Options) (_ *Net, err error) {
 		}
 		if err := m.start(ctx, n.o, n.seedsFor(i+1)); err != nil {
 			return nil, fmt.Errorf("testnet: %s: %w", m.Name, err)
+		}
+		if o.Started != nil {
+			o.Started(m)
 		}
 		n.Members = append(n.Members, m)
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -54,6 +56,7 @@ type runFlags struct {
 	listen, bootstrap       []string
 	gateway, admin, profile string
 	amnesia                 bool
+	endWithStdin            bool // of no key: it is about this process
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -71,7 +74,13 @@ A home directory that does not exist yet is made, as "allium init" does.`,
   allium run --bootstrap /ip4/203.0.113.7/tcp/4901/p2p/12D3KooW…`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.runNode(cmd.Context(), f.keys(cmd))
+			ctx := cmd.Context()
+			if f.endWithStdin {
+				var ended func()
+				ctx, ended = whileStdin(ctx, a.stdin)
+				defer ended()
+			}
+			return a.runNode(ctx, f.keys(cmd))
 		},
 	}
 	fl := cmd.Flags()
@@ -81,7 +90,23 @@ A home directory that does not exist yet is made, as "allium init" does.`,
 	fl.StringVar(&f.admin, "admin", "", "loopback host:port of the admin listener; empty for none (admin.listen)")
 	fl.StringVar(&f.profile, "profile", "", fmt.Sprintf("one of %v (node.profile)", p2p.Profiles()))
 	fl.BoolVar(&f.amnesia, "amnesia", false, "keep everything in RAM and write nothing to disk (node.amnesia)")
+	fl.BoolVar(&f.endWithStdin, "end-with-stdin", false, "drain also when standard input ends, so that the node does not outlive the program that started it")
 	return cmd
+}
+
+// whileStdin returns a context that is done when r has ended. What is read
+// before that is dropped. ended waits for the reader.
+func whileStdin(ctx context.Context, r io.Reader) (_ context.Context, ended func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer cancel()
+		_, _ = io.Copy(io.Discard, interruptible{ctx, r}) // an error is an end too
+	})
+	return ctx, func() {
+		cancel()
+		reading.Wait()
+	}
 }
 
 // keys are the flags that were given, by configuration key.

@@ -92,14 +92,14 @@ func (a *app) testnetUp(ctx context.Context, f upFlags) (err error) {
 		}
 		defer func() { err = errors.Join(err, recording.Close()) }()
 	}
+	f.o.Started = func(m *testnet.Member) {
+		fmt.Fprintf(a.stdout, "%-8s %s  gateway %s  home %s\n", m.Name, m.ID().ID, m.ID().Gateway, m.Home)
+	}
 	net, err := testnet.Up(ctx, f.o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, net.Down(context.WithoutCancel(ctx))) }()
-	for _, m := range net.Members {
-		fmt.Fprintf(a.stdout, "%-8s %s  gateway %s  home %s\n", m.Name, m.ID().ID, m.ID().Gateway, m.Home)
-	}
 	var record *testnet.Recorder
 	if recording != nil {
 		if err := net.Formed(ctx); err != nil {
@@ -196,8 +196,8 @@ func (a *app) testnetDownCommand() *cobra.Command {
 		Use:   "down",
 		Short: "End the running network, or remove what a dead one left",
 		Long: `End the running network: its nodes are drained and its directory is removed. With
---net and the directory of a network whose process was killed, nodes that it left
-running are drained and the directory is removed.`,
+--net and the directory of a network whose process was killed, that directory is
+removed, once nodes that still run are drained.`,
 		Example: "  allium testnet down\n  allium testnet down --net /tmp/allium-testnet-3064054571",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -208,7 +208,11 @@ running are drained and the directory is removed.`,
 				if err != nil {
 					return err
 				}
-				return a.print(map[string]any{"dir": dir, "ended": ended}, fmt.Sprintf("removed %s; %d nodes were still running", dir, ended))
+				human := "removed " + dir
+				if ended > 0 {
+					human = fmt.Sprintf("%s; %d nodes were still running", human, ended)
+				}
+				return a.print(map[string]any{"dir": dir, "ended": ended}, human)
 			}
 			if err != nil {
 				return err

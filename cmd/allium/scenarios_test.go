@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"allium/testnet"
+)
+
+// scenariosAtOnce is how many networks of processes are up at one time.
+const scenariosAtOnce = 3
+
+// TestScenariosInProcesses plays every scenario of package testnet, whose own
+// tests play them in one process, with a process of this program for each node.
+func TestScenariosInProcesses(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("short")
+	}
+	binary, err := exec.LookPath("allium")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob("../../testnet/testdata/*.txt")
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	files, err := readScenarios(names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := make(chan struct{}, scenariosAtOnce) // bound: scenariosAtOnce
+	for at, f := range files {
+		t.Run(filepath.Base(f.Name), func(t *testing.T) {
+			t.Parallel()
+			places <- struct{}{}
+			defer func() { <-places }()
+			// Identities of its own, so that two networks that get each other's ports do
+			// not take the other for theirs.
+			o := testnet.PlayOptions{Binary: binary, Seed: uint64(300 + at)}
+			o.Report = func(e testnet.Event) { t.Logf("%7.0f ms  %s  %s", e.TookMS, e.Step, e.Said) }
+			if err := testnet.Play(t.Context(), f, o); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
