@@ -121,8 +121,8 @@ type Deps struct {
 	Local     Local
 	Providers ProviderFinder
 	// Hints lists who announced an object of late, at most 20, at once and from
-	// memory; nil: nobody. They are asked before the DHT is, whose lookup begins
-	// when they are not enough, or when they do not answer.
+	// memory; nil: nobody. Two are asked before the DHT is, whose lookup
+	// begins when they are not enough, or do not answer; the others after it.
 	Hints   func(root b3.Root) []Provider
 	Objects ObjectClient
 	Dialer  Dialer

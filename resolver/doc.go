@@ -37,9 +37,9 @@
 // One request, walked through: the gateway calls Open for an object the store
 // does not have. A transfer for that root starts under Run's context (or the one
 // that runs is joined). It asks its sources for a provider: the peers the
-// caller names, the peer that served the parent directory, those that
-// announced the object by gossip, then the DHT's answers as they arrive. The first provider whose breaker is closed gets one
-// request: the size proof and the first MiB wanted. With the proof the size is
+// caller names, the peer that served the parent directory, two that
+// announced the object by gossip, then the DHT's answers as they arrive. The
+// first provider whose breaker is closed gets one request: the size proof and the first MiB wanted. With the proof the size is
 // known and Open returns; each verified group goes to the store's ingest and from
 // there to the reader. 2 MiB or more are left, so a second and a third provider
 // are drawn and given spans. One stalls; 30 ms after its next group was due the

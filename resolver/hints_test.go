@@ -1,6 +1,7 @@
 package resolver
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -78,6 +79,51 @@ func TestWrongHint(t *testing.T) {
 			t.Fatal(err)
 		}
 		if w.drawn(OriginGossip) != 1 || w.drawn(OriginDHT) != 1 {
+			t.Errorf("%v of gossip, %v of the DHT", w.drawn(OriginGossip), w.drawn(OriginDHT))
+		}
+	})
+}
+
+// TestSilentHints: however many announce an object and do not answer, whom the
+// DHT finds has a place among those that are waited for.
+func TestSilentHints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, book := hinted(t)
+		b := randomBlob(67, 1000)
+		var liars []peer.ID
+		for i := range 20 {
+			id := peer.ID(fmt.Sprint("liar", i))
+			w.net.peer(id).latency = time.Hour
+			liars = append(liars, id)
+		}
+		book.tell(b.root, liars...)
+		w.net.peer("a", b)
+		w.has([]peer.ID{"a"}, b)
+		start := time.Now()
+		if err := w.fetch(t, b); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d > time.Second {
+			t.Errorf("they cost %s", d)
+		}
+	})
+}
+
+// TestManyHints: those that are not among the first are asked after the DHT.
+func TestManyHints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, book := hinted(t)
+		b := randomBlob(68, 1000)
+		for _, id := range []peer.ID{"x", "y", "z"} {
+			w.net.peer(id)
+		}
+		w.net.peer("a", b)
+		w.has([]peer.ID{"z"}, b)
+		book.tell(b.root, "x", "y", "a")
+		if err := w.fetch(t, b); err != nil {
+			t.Fatal(err)
+		}
+		if w.drawn(OriginGossip) != 3 || w.drawn(OriginDHT) != 1 {
 			t.Errorf("%v of gossip, %v of the DHT", w.drawn(OriginGossip), w.drawn(OriginDHT))
 		}
 	})

@@ -10,7 +10,7 @@ import (
 )
 
 // sources is the list of peers to ask for an object, in the order of SPEC §6:
-// those the caller named, the one that served the parent, those that announced
+// those the caller named, the one that served the parent, two that announced
 // the object or its parent, then whom the DHT finds, for the parent first (few
 // objects inside a directory are announced) and at last for the object itself.
 // The DHT is asked when somebody wants more than the others. The list grows while
@@ -56,9 +56,16 @@ func (r *Resolver) newSources(l *life, root b3.Root, from Sources) *sources {
 	if p, ok := r.served.Get(root); ok {
 		s.add(OriginServed, peer.AddrInfo{ID: p})
 	}
-	s.add(OriginGossip, s.hints()...)
+	told := s.hints()
+	s.add(OriginGossip, told[:min(len(told), firstHints)]...)
 	return s
 }
+
+// firstHints is how many of those that announced the object are asked before the
+// DHT is; the others have their turn when its lookup has ended. Whoever has a key
+// can announce anything, from as many addresses where nobody answers as it likes,
+// and may not have all the places among the providers that are waited for.
+const firstHints = 2
 
 // hints is who announced the object or its parent until now.
 func (s *sources) hints() (peers []peer.AddrInfo) {
@@ -132,7 +139,7 @@ func (s *sources) next(i int) (peer.AddrInfo, *lookup, int) {
 }
 
 // advance records what cur had at position n, unless another goroutine did. When
-// a lookup has ended, who announced the object meanwhile counts too.
+// a lookup has ended, the others who announced the object count too.
 func (s *sources) advance(cur *lookup, n int, found Provider, ok bool, err error) {
 	var late []peer.AddrInfo
 	if !ok {
