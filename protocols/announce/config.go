@@ -13,7 +13,7 @@ type Config struct {
 	Linger time.Duration `koanf:"linger" doc:"Time for which objects are gathered to be announced together; between 10 ms and 10 s."`
 	Queue  int           `koanf:"queue" doc:"Objects waiting to be announced or withdrawn; those beyond are found through the DHT alone; at least 1."`
 
-	MaxAnnouncements int             `koanf:"max_announcements" doc:"Announcements held, of up to 512 objects each; one provider has at most an eighth; between 8 and 1,000,000."`
+	MaxAnnouncements int             `koanf:"max_announcements" doc:"Announcements held, of up to 512 objects each; one provider has at most an eighth; between 8 and 262,144."`
 	MaxBytes         admission.Bytes `koanf:"max_bytes" doc:"Memory for announcements held, about; one provider has at most an eighth; at least 1MiB."`
 
 	SyncInterval time.Duration `koanf:"sync_interval" doc:"Most time between comparisons with a peer, ± 20 %, reached by doubling while they find no difference; between 100 ms and 1 h."`
@@ -38,7 +38,7 @@ func (c Config) Validate() error {
 		v, lo, top int64
 	}{
 		{"queue", int64(c.Queue), 1, 10_000_000},
-		{"max_announcements", int64(c.MaxAnnouncements), shareOf, 1_000_000},
+		{"max_announcements", int64(c.MaxAnnouncements), shareOf, mostHeld},
 		{"max_bytes", int64(c.MaxBytes), 1 << 20, 1 << 40},
 		{"sync_served", int64(c.SyncServed), 1, 10_000},
 		{"sync_peer_rate", int64(c.SyncPeerRate), 1, 10_000},

@@ -103,11 +103,13 @@ func (c *conversation) receive(wanted []id) (first batch, err error) {
 func (c *conversation) take(raw []byte, asked map[id]bool) error {
 	now := c.y.s.deps.Now()
 	a, err := trust(raw, now)
-	if err == nil {
+	if a != nil {
 		if !asked[a.id] {
 			return wrong(errors.New("an announcement that was not asked for"))
 		}
 		delete(asked, a.id)
+	}
+	if err == nil {
 		err = c.keep(a, now)
 	}
 	if err == nil {
@@ -115,10 +117,11 @@ func (c *conversation) take(raw []byte, asked map[id]bool) error {
 	}
 	c.y.s.m.refuse(viaSync, err)
 	switch status.Of(err) {
-	case status.Stale, status.Quota:
-		if a != nil {
-			c.y.declined.Add(a.id, struct{}{})
-		}
+	case status.Stale:
+		c.y.declined.Add(a.id, time.Now().Add(declineLate))
+		return nil
+	case status.Quota:
+		c.y.declined.Add(a.id, time.Time{})
 		return nil
 	}
 	return err

@@ -61,15 +61,20 @@ type holder struct {
 // shareOf is the part of all that one provider may have.
 const shareOf = 8
 
-// The memory that an announcement takes beside its envelope, and each object in
-// it: about.
+// The memory that an announcement takes beside its envelope, and each object and
+// each part of an address in it: about.
 const (
 	sizeOfOne  = 512
 	sizeOfRoot = 168
+	sizeOfPart = 64 // of an address: its bytes alone may be two
 )
 
 func (a *announcement) size() int64 {
-	return sizeOfOne + int64(len(a.envelope)) + sizeOfRoot*int64(a.count())
+	n := sizeOfOne + int64(len(a.envelope)) + sizeOfRoot*int64(a.count())
+	for _, addr := range a.addrs {
+		n += sizeOfPart * int64(len(addr))
+	}
+	return n
 }
 
 func newMemory(maxN int, maxBytes int64) *memory {

@@ -1,13 +1,17 @@
 package announce
 
 import (
+	"bytes"
 	"container/heap"
 	"maps"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
 	"pgregory.net/rapid"
 
 	"allium/protocols/b3"
@@ -134,6 +138,34 @@ func TestMemoryProperty(tt *testing.T) {
 			},
 		})
 	})
+}
+
+// TestAddressesAreCounted: addresses of many short parts, of which each takes a
+// structure, are paid for.
+func TestAddressesAreCounted(t *testing.T) {
+	a := fixedIdentity(t, 1).make(1, 1, time.Now().Add(time.Hour), root(1))
+	a.addrs = slices.Repeat([]ma.Multiaddr{ma.StringCast(strings.Repeat("/quic", 40))}, maxAddrs)
+	if err := a.seal(fixedIdentity(t, 1).key); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	const n = 200
+	kept := make([]*announcement, n)
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range kept {
+		var err error
+		if kept[i], err = verify(bytes.Clone(a.envelope), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	took := int64(after.HeapAlloc) - int64(before.HeapAlloc)
+	if counted := n * kept[0].size(); took > counted*3/2 {
+		t.Errorf("%d announcements take %d bytes, and are counted as %d", n, took, counted)
+	}
+	runtime.KeepAlive(kept)
 }
 
 // TestOneLiarDoesNotFlushTheOthers: who announces without end displaces itself

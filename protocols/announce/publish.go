@@ -90,7 +90,9 @@ func (s *Service) announcements(changes map[b3.Root]bool, now time.Time) []*anno
 				left = append(left, r)
 			}
 		})
-		out = append(out, &announcement{slot: a.slot, seq: s.nextSeq(now), notAfter: a.notAfter, roots: sorted(left)})
+		// The old one may be from before a restart, when the clock was ahead.
+		seq := max(s.nextSeq(now), a.seq+1)
+		out = append(out, &announcement{slot: a.slot, seq: seq, notAfter: a.notAfter, roots: sorted(left)})
 	}
 	return out
 }

@@ -121,7 +121,7 @@ func verify(raw []byte, now time.Time) (*announcement, error) {
 }
 
 // trust is verify without the signature: for what has been verified, or before
-// it is.
+// it is. With status.Stale it returns the announcement too.
 func trust(raw []byte, now time.Time) (*announcement, error) {
 	if err := bounded(raw); err != nil {
 		return nil, err
@@ -140,7 +140,8 @@ func bounded(raw []byte) error {
 	return nil
 }
 
-// read decodes a payload that signer signed, and judges it.
+// read decodes a payload that signer signed, and judges it. With status.Stale it
+// returns the announcement too.
 func read(raw, payload []byte, signer crypto.PubKey, now time.Time) (*announcement, error) {
 	a, err := decode(payload)
 	if err != nil {
@@ -151,9 +152,9 @@ func read(raw, payload []byte, signer crypto.PubKey, now time.Time) (*announceme
 	case !a.provider.MatchesPublicKey(signer):
 		return nil, status.Errorf(status.BadSignature, "announce: signed by another than the provider")
 	case !a.notAfter.After(now):
-		return nil, status.Errorf(status.Stale, "announce: expired")
+		return a, status.Errorf(status.Stale, "announce: expired")
 	case a.notAfter.After(now.Add(maxLifetime + clockSkew)):
-		return nil, status.Errorf(status.Stale, "announce: it would live for more than %s", maxLifetime)
+		return a, status.Errorf(status.Stale, "announce: it would live for more than %s", maxLifetime)
 	}
 	return a, nil
 }

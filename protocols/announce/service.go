@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
@@ -104,14 +105,19 @@ func New(cfg Config, deps Deps) (*Service, error) {
 // Run announces, compares and forgets until ctx ends. It runs once: after it,
 // Announce and Withdraw are refused with status.Draining.
 func (s *Service) Run(ctx context.Context, ready func()) error {
+	arrivals, err := s.deps.Host.EventBus().Subscribe(new(event.EvtPeerIdentificationCompleted))
+	if err != nil {
+		return fmt.Errorf("announce: listen for new peers: %w", err)
+	}
 	var tasks sync.WaitGroup
 	serving := s.sync.serve(ctx)
 	tasks.Go(func() { s.publish(ctx) })
 	tasks.Go(func() { s.sync.run(ctx) })
+	tasks.Go(func() { s.sync.watch(ctx, arrivals) })
 	tasks.Go(func() {
 		for pace.Sleep(ctx, sweepEvery) {
 			if s.memory.sweep(s.deps.Now()) {
-				s.sync.declined.Purge() // there is room again
+				s.sync.reconsider()
 			}
 		}
 	})

@@ -5,6 +5,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/host"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"allium/protocols/b3"
 	"allium/protocols/gossip"
 	"allium/protocols/status"
 )
@@ -158,9 +162,81 @@ func TestPartition(t *testing.T) {
 			sn.split(i, nil)
 		}
 		sn.connect(1, 4)
-		took := within(t, 30*time.Second, "all to know all", func() bool { return sn.missing(sn.nodes, 0, 60) == 0 })
+		took := within(t, 8*time.Second, "all to know all", func() bool { return sn.missing(sn.nodes, 0, 60) == 0 })
 		t.Logf("healed after %s", took)
 	})
+}
+
+// TestManyArrivals: peers that come and go without end make a node compare, but
+// not without end.
+func TestManyArrivals(t *testing.T) {
+	in(t, 3, func(t *testing.T, sn *simNet) {
+		sn.start(1, nil)
+		time.Sleep(time.Minute) // all is quiet
+		before := sn.value("announce_syncs_total", "side", "asked")
+		const long = time.Minute
+		for start := time.Now(); time.Since(start) < long; time.Sleep(400 * time.Millisecond) {
+			_ = sn.hosts[0].Network().ClosePeer(sn.hosts[1].ID())
+			sn.connect(0, 1)
+		}
+		cfg := DefaultConfig()
+		most := float64(len(sn.nodes)) * (float64(long/(arrivalGap*cfg.SyncSoon)) + 1)
+		n := sn.value("announce_syncs_total", "side", "asked") - before
+		if least := float64(len(sn.nodes)) * float64(long/cfg.SyncInterval); n < least || n > most*1.3 {
+			t.Errorf("%.0f comparisons in %s, want %.0f to %.0f", n, long, least, most)
+		}
+	})
+}
+
+// TestRestart: a node that comes back without a memory gets its own announcements
+// back from the others, and so can withdraw them.
+func TestRestart(t *testing.T) {
+	in(t, 3, func(t *testing.T, sn *simNet) {
+		sn.start(2, nil)
+		for i := range 10 {
+			if err := sn.nodes[0].Announce(root(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		within(t, 2*time.Second, "all hints", func() bool { return sn.missing(sn.nodes, 0, 10) == 0 })
+		sn.nodes[0].stop()
+		sn.nodes[0] = sn.run(0, nil)
+		a, b := sn.nodes[0], sn.nodes[1]
+		within(t, 5*time.Second, "its own to come back", func() bool { return sn.missing(sn.nodes[:1], 0, 10) == 0 })
+		if err := a.Withdraw(root(3)); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 2*time.Second, "withdrawn", func() bool { return !b.knows(3, a) })
+		if !b.knows(4, a) {
+			t.Error("more was withdrawn than asked for")
+		}
+	})
+}
+
+// TestWithdrawAfterTheClockWasAhead: what a node announced while its clock was
+// ahead can be withdrawn when it is right, and the node was restarted.
+func TestWithdrawAfterTheClockWasAhead(t *testing.T) {
+	me := fixedIdentity(t, 1)
+	s := newTested(t, me)
+	s.deps.Host = addressed{s.deps.Host}
+	ahead := time.Now().Add(time.Hour)
+	old := me.announce(t, 1, uint64(ahead.UnixMilli()), ahead.Add(time.Hour), roots(0, 2)...)
+	if err := s.keep(old, viaSync, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range s.announcements(map[b3.Root]bool{root(0): true}, time.Now()) {
+		s.send(t.Context(), a)
+	}
+	if n, hints, _ := s.memory.usage(); n != 1 || hints != 1 || s.memory.of(me.id, root(0), time.Now()) != nil {
+		t.Errorf("%d announcements of %d objects, want one of one", n, hints)
+	}
+}
+
+// addressed is a host that has an address.
+type addressed struct{ host.Host }
+
+func (addressed) Addrs() []ma.Multiaddr {
+	return []ma.Multiaddr{ma.StringCast("/ip4/192.0.2.1/tcp/4901")}
 }
 
 // TestFullMemoriesAreQuiet: nodes that hold as much as they may, and not the same,

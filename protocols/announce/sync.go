@@ -15,7 +15,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/admission"
-	"allium/protocols/dht/pace"
 	"allium/protocols/message"
 	"allium/protocols/status"
 )
@@ -26,6 +25,8 @@ const (
 	syncTries   = 3                // peers asked, one after the other, until one compares
 	askers      = 4096             // peers of whom is remembered how often they ask, and when they were asked
 	declines    = 8192             // announcements that are remembered not to be wanted
+	declineLate = 5 * time.Minute  // for which what is late is not asked for again: clocks may be set right
+	arrivalGap  = 4                // times sync_soon between the comparisons that new peers bring, at least
 )
 
 // syncer compares what this node holds with its peers: it asks one after the
@@ -38,7 +39,11 @@ type syncer struct {
 	wake     chan struct{} // something new came by gossip, or is this node's own
 	differed chan struct{} // a comparison that was served found a difference
 
-	declined *lru.Cache[id, struct{}] // there was no room, or they are old
+	arrived chan struct{} // a peer was connected that compares
+
+	// declined is what is not asked for: until that time, as it was late by this
+	// node's clock, or, with no time, as long as there is no room for more.
+	declined *lru.Cache[id, time.Time]
 
 	rounds int                            // of run alone, like last
 	last   *lru.Cache[peer.ID, time.Time] // when a peer was asked
@@ -52,7 +57,7 @@ type syncer struct {
 func newSyncer(s *Service) (*syncer, error) {
 	const path = "peers → comparisons of announcements"
 	y := &syncer{
-		s: s, wake: make(chan struct{}, 1), differed: make(chan struct{}, 1), closed: true,
+		s: s, wake: make(chan struct{}, 1), differed: make(chan struct{}, 1), arrived: make(chan struct{}, 1), closed: true,
 		gate:  s.deps.Limits.NewGate(admission.Spec{Name: "announce.sync", Path: path, Policy: "reject busy"}, int64(s.cfg.SyncServed), 0),
 		rates: s.deps.Limits.NewFamily(admission.Spec{Name: "announce.sync_peer_rate", Path: path, Policy: "reject rate_limit"}, float64(s.cfg.SyncPeerRate), 4*s.cfg.SyncPeerRate),
 	}
@@ -63,7 +68,7 @@ func newSyncer(s *Service) (*syncer, error) {
 	if y.last, err = lru.New[peer.ID, time.Time](askers); err != nil {
 		return nil, err
 	}
-	y.declined, err = lru.New[id, struct{}](declines)
+	y.declined, err = lru.New[id, time.Time](declines)
 	return y, err
 }
 
@@ -75,97 +80,6 @@ func signal(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
-}
-
-// run compares now and then until ctx ends: a while after something new came by
-// gossip, at once again when a comparison found a difference, and from then on
-// ever more seldom.
-func (y *syncer) run(ctx context.Context) {
-	soon, quick := y.s.cfg.SyncSoon, y.s.cfg.SyncSoon/4
-	pause := soon
-	due := time.Now().Add(pace.Jitter(pause))
-	timer := time.NewTimer(time.Until(due))
-	defer timer.Stop()
-	for {
-		select {
-		case <-y.wake:
-			due, pause = earlier(due, time.Now().Add(pace.Jitter(soon))), min(pause, soon)
-		case <-y.differed:
-			due, pause = earlier(due, time.Now().Add(pace.Jitter(quick))), quick
-		case <-timer.C:
-			switch compared, differ := y.round(ctx); {
-			case differ:
-				pause = quick
-			case compared:
-				pause = min(2*pause, y.s.cfg.SyncInterval)
-			default: // nobody there, or nobody who would
-				pause = soon
-			}
-			due = time.Now().Add(pace.Jitter(pause))
-		case <-ctx.Done():
-			return
-		}
-		timer.Reset(time.Until(due))
-	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-// round compares with one peer: did it, and did they differ?
-func (y *syncer) round(ctx context.Context) (compared, differ bool) {
-	peers := y.peers()
-	for _, p := range peers[:min(len(peers), syncTries)] {
-		start := time.Now()
-		y.last.Add(p, start)
-		differ, err := y.with(ctx, p)
-		if ctx.Err() != nil {
-			return false, false
-		}
-		y.s.m.synced(sideAsked, start, err)
-		if err == nil {
-			return true, differ
-		}
-		y.s.log.Debug("a comparison of announcements failed", "peer", p, "reason", status.Of(err), "err", err)
-	}
-	return false, false
-}
-
-// peers lists connected peers that compare, in an order of chance; but in every
-// other round the one comes first with whom it is longest ago. A new peer has its
-// turn soon then, and many new ones do not get all turns.
-func (y *syncer) peers() []peer.ID {
-	h := y.s.deps.Host
-	var peers []peer.ID
-	for _, p := range h.Network().Peers() {
-		if h.Network().Connectedness(p) != network.Connected {
-			continue
-		}
-		if got, err := h.Peerstore().SupportsProtocols(p, SyncID); err == nil && len(got) > 0 {
-			peers = append(peers, p)
-		}
-	}
-	rand.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
-	if y.rounds++; y.rounds%2 == 1 && len(peers) > 0 {
-		first := 0
-		for i, p := range peers {
-			if y.since(p).Before(y.since(peers[first])) {
-				first = i
-			}
-		}
-		peers[0], peers[first] = peers[first], peers[0]
-	}
-	return peers
-}
-
-// since is when p was asked last; zero when that is not known.
-func (y *syncer) since(p peer.ID) time.Time {
-	at, _ := y.last.Peek(p)
-	return at
 }
 
 // with compares with p, which is connected, and reports whether one side got
@@ -235,12 +149,25 @@ func (y *syncer) ask(rw io.ReadWriter) (differ bool, err error) {
 // wants is what this side asks for of what it lacks.
 func (y *syncer) wants(lacks []id) []id {
 	var wants []id
+	now := time.Now()
 	for _, i := range lacks {
-		if len(wants) < maxWants && !y.declined.Contains(i) {
+		if until, ok := y.declined.Get(i); ok && (until.IsZero() || now.Before(until)) {
+			continue
+		}
+		if len(wants) < maxWants {
 			wants = append(wants, i)
 		}
 	}
 	return wants
+}
+
+// reconsider forgets what was declined for want of room.
+func (y *syncer) reconsider() {
+	for _, i := range y.declined.Keys() {
+		if until, ok := y.declined.Peek(i); ok && until.IsZero() {
+			y.declined.Remove(i)
+		}
+	}
 }
 
 // answer is the other side of a comparison that from asked for.

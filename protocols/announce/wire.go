@@ -25,6 +25,10 @@ const (
 	maxReason  = 64       // bytes
 )
 
+// mostHeld is how many announcements can be compared: an answer has room for
+// every bucket then, so that each is named at some time.
+const mostHeld = buckets * maxIDs / 2
+
 // offer opens a comparison: what one side holds, in 256 numbers.
 type offer struct {
 	Salt   uint64 `cbor:"0,keyasint"`

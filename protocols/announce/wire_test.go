@@ -100,6 +100,19 @@ func TestAnswerKeepsToItsRoom(t *testing.T) {
 	}
 }
 
+// TestMostHeld: with as many announcements as may be held there is a bucket that
+// can be named.
+func TestMostHeld(t *testing.T) {
+	all := ids(0, mostHeld)
+	if a := newDigest(7, all).answer(newDigest(7, nil).offer(), 0); a.equal() {
+		t.Error("two that have nothing in common are told to be equal")
+	}
+	c := DefaultConfig()
+	if c.MaxAnnouncements = mostHeld + 1; c.Validate() == nil {
+		t.Error("more may be held than can be compared")
+	}
+}
+
 func TestDecodeRefusals(t *testing.T) {
 	enc := func(v any) []byte {
 		p, err := canonical.Marshal(v)
