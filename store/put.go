@@ -9,6 +9,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
+	"allium/protocols/status"
 )
 
 // PutOptions say what a put is held to.
@@ -106,14 +107,40 @@ func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, opt Put
 		return info, err
 	}
 	defer func() { s.give(room) }()
-	info.New, err = s.backend.put(ctx, root, p, opt.Deferred, func() {
-		s.give(room)
-		room = GCCount{}
-	})
+	put := func() error {
+		var err error
+		info.New, err = s.backend.put(ctx, root, p, opt.Deferred, func() {
+			s.give(room)
+			room = GCCount{}
+		})
+		return err
+	}
+	err = put()
+	for try := range ramTries {
+		if s.cfg.Backend != BackendMemory || status.Of(err) != status.NoSpace {
+			break
+		}
+		err = s.besideMore(ctx, room.Bytes<<(2*try), put)
+	}
 	if err == nil {
 		s.arrived(root, manifest.IsManifest(p))
 	}
 	return info, err
+}
+
+// ramTries is how often a small object is put again that found no block free
+// in RAM: the room that it was given is an estimate, too high by no more than
+// what others are about to put, and each time four times as much is made.
+const ramTries = 5
+
+// besideMore calls put while there is room for n bytes more.
+func (s *Store) besideMore(ctx context.Context, n int64, put func() error) error {
+	more := GCCount{Bytes: n}
+	if err := s.takeRoom(ctx, more); err != nil {
+		return err
+	}
+	defer s.give(more)
+	return put()
 }
 
 // arrived notes the use of a root, which the caller leases, that was just put,
