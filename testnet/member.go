@@ -204,7 +204,7 @@ func notReady(ctx context.Context) error {
 	if err := ctx.Err(); errors.Is(err, context.Canceled) {
 		return err
 	}
-	return status.Errorf(status.Timeout, "not ready within %s", readyWithin)
+	return status.Errorf(status.Timeout, "not ready in time, which is %s at most", readyWithin)
 }
 
 // giveIdentity writes the key that a node has in every network of that seed.

@@ -44,16 +44,17 @@ func Play(ctx context.Context, f *script.File, o PlayOptions) (err error) {
 	if o.Seed != 0 {
 		seed = o.Seed
 	}
+	ended := func(err error) error {
+		if ctx.Err() == nil && bounded.Err() != nil {
+			return errors.Join(status.Errorf(status.Timeout, "%s: not played within its deadline of %s", f.Name, f.Deadline), err)
+		}
+		return err
+	}
 	net, err := Up(bounded, Options{N: f.Nodes, Binary: o.Binary, Seed: seed, Log: o.Log})
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.Name, err)
+		return ended(fmt.Errorf("%s: %w", f.Name, err))
 	}
-	defer func() {
-		if ctx.Err() == nil && bounded.Err() != nil {
-			err = errors.Join(status.Errorf(status.Timeout, "%s: not played within its deadline of %s", f.Name, f.Deadline), err)
-		}
-		err = errors.Join(err, net.Down(context.WithoutCancel(ctx)))
-	}()
+	defer func() { err = errors.Join(ended(err), net.Down(context.WithoutCancel(ctx))) }()
 	if err := net.Formed(bounded); err != nil {
 		return fmt.Errorf("%s: %w", f.Name, err)
 	}
