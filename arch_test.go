@@ -31,6 +31,7 @@ var layers = map[string][]string{
 	"protocols/oap":           {},
 	"protocols/streamtest":    {},
 	"protocols/scheduletest":  {},
+	"protocols/timed":         {},
 	"protocols/session":       {"protocols/..."},
 	"protocols/session/model": {"protocols/..."},
 	"protocols/object":        {"protocols/..."},

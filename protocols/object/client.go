@@ -42,8 +42,10 @@ type Client struct {
 // only its End. All calls come from the goroutine that called Get. An error
 // aborts the request and is what Get returns; no call follows it.
 //
-// A sink that does not return for the peer's write timeout (5 s) makes the peer
-// give up.
+// A sink that does not return stops the stream: beyond what its window holds the
+// peer waits for its write timeout (5 s) and then gives up, and with nothing left
+// to send for its idle timeout (30 s). Whoever wants an object slowly asks for it
+// in ranges.
 type Sink interface {
 	// Begin starts object i of the request. size is a claim, in bytes, until an
 	// item says SizeProved.
@@ -90,7 +92,8 @@ func (c *Client) Close() error {
 //
 //   - corrupt: bytes that do not match the address;
 //   - upstream: an answer that breaks the protocol, or a stream that broke;
-//   - timeout: no byte for Config.ReadTimeout, or ctx's deadline;
+//   - timeout: no byte for Config.ReadTimeout, a frame slower than
+//     Config.MinRate, or ctx's deadline;
 //   - busy, draining and the like: the peer refused the request;
 //   - body_cap: an object that claims more than MaxSize;
 //   - bad_request, bad_range: req itself;

@@ -258,12 +258,12 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestSlowLink moves an object over a link that gives a byte at a time, with
-// more latency than any timeout allows for the whole.
+// TestSlowLink moves an object over a link that gives little at a time, just
+// above object.min_rate, and takes longer than any timeout for the whole.
 func TestSlowLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, streamtest.Options{Window: 4 << 10, MaxRead: 1000, Latency: time.Second}, DefaultConfig())
-		data := testData(3*b3.GroupSize/2, 1)
+		p := newPair(t, streamtest.Options{Window: 20 << 10, MaxRead: 1000, Latency: time.Second}, DefaultConfig())
+		data := testData(7*b3.GroupSize/2, 1)
 		root := p.store.put(data)
 		begin := time.Now()
 		c := newCollect(t, root)

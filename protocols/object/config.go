@@ -12,8 +12,9 @@ import (
 // Config bounds both sides of the protocol. Every field has a default.
 type Config struct {
 	// Both sides.
-	ReadTimeout  time.Duration `koanf:"read_timeout" doc:"how long a stream may stand still in the middle of a frame or of an answer before it is reset"`
-	WriteTimeout time.Duration `koanf:"write_timeout" doc:"how long a write may go without a byte taken by the peer before the stream is reset"`
+	ReadTimeout  time.Duration   `koanf:"read_timeout" doc:"how long a stream may stand still in the middle of a frame or of an answer, beside the time that min_rate allows, before it is reset"`
+	WriteTimeout time.Duration   `koanf:"write_timeout" doc:"how long a peer may take nothing of what is there for it, beside the time that min_rate allows, before the stream is reset"`
+	MinRate      admission.Bytes `koanf:"min_rate" doc:"bytes per second of one stream below which a peer that is inside a frame, or has an answer to take, is reset; time that the sender needs for itself, for its store or serve_rate, does not count"`
 
 	// Server.
 	IdleTimeout     time.Duration   `koanf:"idle_timeout" doc:"how long a served stream stays open with nothing asked on it"`
@@ -42,6 +43,7 @@ func DefaultConfig() Config {
 	return Config{
 		ReadTimeout:  5 * time.Second,
 		WriteTimeout: 5 * time.Second,
+		MinRate:      8 << 10,
 
 		IdleTimeout:     30 * time.Second,
 		PermitWait:      4 * time.Second, // so that a peer hears busy before its own 5 s are over
@@ -80,7 +82,7 @@ func (c Config) Validate() error {
 		n   int64
 		min int64
 	}{
-		{"inbound_streams", c.InboundStreams, 1}, {"pipeline", int64(c.Pipeline), 1}, {"peer_inflight", c.PeerInflight, 1},
+		{"min_rate", int64(c.MinRate), 1}, {"inbound_streams", c.InboundStreams, 1}, {"pipeline", int64(c.Pipeline), 1}, {"peer_inflight", c.PeerInflight, 1},
 		{"serving", c.Serving, 1}, {"serving_wait", c.ServingWait, 0}, {"frame_bytes", int64(c.FrameBytes), minFrameBytes},
 		{"egress_bytes", int64(c.EgressBytes), minEgress}, {"peer_egress_bytes", int64(c.PeerEgressBytes), minEgress},
 		{"serve_rate", int64(c.ServeRate), 0},

@@ -11,6 +11,8 @@
 //     the reader queued, in order; on the client it is the caller, and a stream
 //     belongs to one request at a time.
 //   - A stream whose answer did not come to its end is reset, never reused.
+//   - A peer inside a frame, or with an answer to take, keeps the pace of Config
+//     or loses the stream; time that a side needs for itself is not the peer's.
 //   - Buffers are charged to the egress budgets before they are taken, and a
 //     stream that waits, for a peer's question or for a budget, holds none.
 //

@@ -13,6 +13,7 @@ import (
 
 	"allium/protocols/oap"
 	"allium/protocols/status"
+	"allium/protocols/timed"
 )
 
 // inbound is one served stream: read in the goroutine of serve, written in the
@@ -47,7 +48,7 @@ func (s *Server) serve(run context.Context, st network.Stream) {
 		corr:  make(map[uint64]struct{}, s.cfg.Pipeline),
 	}
 	defer s.peers.leave(from)
-	in.out = newOutput(st, s.cfg, in.peer.egress, s.egress)
+	in.out = newOutput(st, &s.cfg, in.peer.egress, s.egress)
 
 	stop := resetWhenDone(ctx, st, network.StreamShutdown) // wakes both sides
 	var writer sync.WaitGroup
@@ -63,9 +64,11 @@ func (s *Server) serve(run context.Context, st network.Stream) {
 // cancel stopping the answer under way; at its orderly end the queue is still
 // answered.
 func (in *inbound) read(cancel context.CancelFunc) {
-	r := &requestReader{in: in, stall: stall{set: in.st.SetReadDeadline}}
+	cfg := &in.srv.cfg
+	r := &requestReader{in: in, timed: timed.NewReader(in.st, timed.NewPace(cfg.ReadTimeout, int64(cfg.MinRate)))}
 	r.frames = oap.NewReader(r, oap.MaxFrame)
 	for {
+		r.timed.Rest()
 		f, err := r.frames.Next()
 		if err == nil {
 			err = in.take(f)
@@ -76,14 +79,14 @@ func (in *inbound) read(cancel context.CancelFunc) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		in.srv.fail(in.st, err)
+		in.srv.fail(in.st, "read", err)
 		cancel()
 		return
 	}
 }
 
-// fail resets a stream because of err.
-func (s *Server) fail(st network.Stream, err error) {
+// fail resets a stream because of err, with which op ended.
+func (s *Server) fail(st network.Stream, op string, err error) {
 	code := network.StreamNoError
 	var bad *oap.DecodeError
 	switch {
@@ -97,7 +100,7 @@ func (s *Server) fail(st network.Stream, err error) {
 	case errors.Is(err, errPanicked):
 		code = codeInternal
 	case status.Of(err) == status.Timeout:
-		s.metrics.timeouts.WithLabelValues("serve").Inc()
+		s.metrics.timeouts.WithLabelValues(op).Inc()
 		code = codeTimeout
 	}
 	_ = st.ResetWithError(code)
@@ -107,44 +110,44 @@ func (s *Server) fail(st network.Stream, err error) {
 var errIdle = status.Errorf(status.Timeout, "object: the stream is idle")
 
 // requestReader reads with the patience that fits: the idle time between
-// frames, for ever while an answer is under way, the read time inside a frame.
+// frames, for ever while an answer is under way, and inside a frame as long as
+// the peer keeps its pace.
 type requestReader struct {
 	in     *inbound
-	stall  stall
+	timed  timed.Reader // its clock runs from the first bytes of a frame to its last
 	frames *oap.Reader
 }
 
 // Read implements [io.Reader].
 func (r *requestReader) Read(p []byte) (int, error) {
-	patience, late := r.in.srv.cfg.IdleTimeout, error(errIdle)
-	between := r.frames.Buffered() == 0
-	if !between {
-		patience = r.in.srv.cfg.ReadTimeout
-		late = timeoutError("read request", patience)
+	now := time.Now()
+	if r.frames.Buffered() == 0 {
+		return r.idle(p, now)
 	}
-	r.stall.start(patience)
-	for {
-		n, err := r.in.st.Read(p)
-		switch {
-		case n > 0 || !isTimeout(err):
-			return n, notTimeout(err)
-		case between && r.in.waiting.Load() > 0:
-			r.stall.start(patience)
-		default:
-			r.stall.progress(r.in.opened.Add(time.Duration(r.in.answered.Load())))
-			if !r.stall.again(n, err, patience) {
-				return 0, late
-			}
-		}
+	n, err := r.timed.ReadUntil(p, now, r.timed.Until(now))
+	if errors.Is(err, timed.ErrPassed) {
+		cfg := &r.in.srv.cfg
+		err = tooSlow("read request", cfg, cfg.ReadTimeout)
 	}
+	return n, err
 }
 
-// notTimeout drops the timeout that came with bytes.
-func notTimeout(err error) error {
-	if isTimeout(err) {
-		return nil
+// idle reads the first bytes of a frame.
+func (r *requestReader) idle(p []byte, now time.Time) (int, error) {
+	for since := now; ; now = time.Now() {
+		if r.in.waiting.Load() > 0 {
+			since = now
+		} else if last := r.in.opened.Add(time.Duration(r.in.answered.Load())); last.After(since) {
+			since = last
+		}
+		end := since.Add(r.in.srv.cfg.IdleTimeout)
+		if !end.After(now) {
+			return 0, errIdle
+		}
+		if n, err := r.timed.ReadUntil(p, now, end); !errors.Is(err, timed.ErrPassed) {
+			return n, err
+		}
 	}
-	return err
 }
 
 // take queues the request in f, or its refusal. A returned error ends the

@@ -36,7 +36,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "object_frame_reject_total", Help: "Frames refused on object streams, by the reason of OAP1.md §3.",
 		}, []string{"reason"})),
 		timeouts: share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "object_io_timeouts_total", Help: "Object streams reset because they made no progress.",
+			Name: "object_io_timeouts_total", Help: "Object streams reset because they made no progress, or less than object.min_rate, by what waited: read, a request; write, an answer; ask, the answer to our own.",
 		}, []string{"op"})),
 		streams: share(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "object_streams", Help: "Object streams open, idle ones included.",

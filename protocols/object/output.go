@@ -3,7 +3,6 @@ package object
 import (
 	"context"
 	"errors"
-	"io"
 	"sync"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"allium/protocols/admission"
 	"allium/protocols/oap"
+	"allium/protocols/timed"
 )
 
 // Sizes of the buffers that an answer is built in, in bytes.
@@ -34,29 +34,26 @@ const batchWait = 20 * time.Millisecond
 //
 // It belongs to the stream's one writer.
 type output struct {
-	st      network.Stream
-	timeout time.Duration
-	stall   stall
+	cfg   *Config
+	timed timed.Writer // its clock runs in write, and is paused between
 
 	peer, node *admission.Budget
-	wait       time.Duration // longest wait for the budgets
-	charge     int64         // bytes of the buffers of one frame
-	held       int64         // bytes charged to both: charge or 0
+	charge     int64 // bytes of the buffers of one frame
+	held       int64 // bytes charged to both: charge or 0
 
 	batch  *[batchBytes]byte // nil when empty
 	n      int               // bytes of batch in use
 	since  time.Time         // when the first of them came
 	frames *oap.Writer       // writes into this output
 
-	builder    *oap.Builder // of item frames; nil before the first answer
-	maxFrame   uint32       // what builder was made for
-	frameBytes uint32       // what it is made for at most
+	builder  *oap.Builder // of item frames; nil before the first answer
+	maxFrame uint32       // what builder was made for, at most Config.FrameBytes
 }
 
-func newOutput(st network.Stream, cfg Config, peer, node *admission.Budget) *output {
+func newOutput(st network.Stream, cfg *Config, peer, node *admission.Budget) *output {
 	o := &output{
-		st: st, timeout: cfg.WriteTimeout, stall: stall{set: st.SetWriteDeadline},
-		peer: peer, node: node, wait: cfg.PermitWait, frameBytes: uint32(cfg.FrameBytes), charge: batchBytes + oneGroup,
+		cfg: cfg, timed: timed.NewWriter(st, timed.NewPace(cfg.WriteTimeout, int64(cfg.MinRate))),
+		peer: peer, node: node, charge: batchBytes + oneGroup,
 	}
 	if cfg.FrameBytes > oneGroup {
 		o.charge = batchBytes + oap.MaxFrame
@@ -67,7 +64,7 @@ func newOutput(st network.Stream, cfg Config, peer, node *admission.Budget) *out
 
 // limit sets the largest frame, header included, of the answers that follow.
 func (o *output) limit(maxFrame uint32) {
-	maxFrame = min(maxFrame, o.frameBytes)
+	maxFrame = min(maxFrame, uint32(o.cfg.FrameBytes))
 	if o.builder == nil || maxFrame != o.maxFrame {
 		o.maxFrame, o.builder = maxFrame, oap.NewBuilder(maxFrame)
 	}
@@ -79,10 +76,10 @@ func (o *output) reserve(ctx context.Context) error {
 	if o.held > 0 {
 		return nil
 	}
-	if err := acquire(ctx, o.peer, o.charge, o.wait); err != nil {
+	if err := acquire(ctx, o.peer, o.charge, o.cfg.PermitWait); err != nil {
 		return err
 	}
-	if err := acquire(ctx, o.node, o.charge, o.wait); err != nil {
+	if err := acquire(ctx, o.node, o.charge, o.cfg.PermitWait); err != nil {
 		o.peer.Release(o.charge)
 		return err
 	}
@@ -160,13 +157,19 @@ func (o *output) writeBatch() error {
 	return err
 }
 
-// write writes p to the stream, for as long as it takes bytes.
+// write writes p to the stream at the pace at which the peer must take it. What
+// passes between writes, to find the next objects, for budgets and for a turn at
+// the serve rate, is not the peer's time.
 func (o *output) write(p []byte) (int, error) {
-	n, err := writeAll(o.st, &o.stall, p, o.timeout)
-	if err != nil {
-		return n, &streamError{err}
+	n, err := o.timed.Write(p)
+	o.timed.Pause(time.Now())
+	switch {
+	case err == nil:
+		return n, nil
+	case errors.Is(err, timed.ErrPassed):
+		err = tooSlow("write answer", o.cfg, o.cfg.WriteTimeout)
 	}
-	return n, nil
+	return n, &streamError{err}
 }
 
 // streamError is an error of the stream itself: nothing can be answered on it
@@ -179,24 +182,4 @@ func (e *streamError) Unwrap() error { return e.err }
 func isStreamError(err error) bool {
 	var s *streamError
 	return errors.As(err, &s)
-}
-
-// writeAll writes p, and fails when the peer takes no byte for d.
-func writeAll(st network.Stream, s *stall, p []byte, d time.Duration) (total int, err error) {
-	s.start(d)
-	for {
-		n, err := st.Write(p[total:])
-		total += n
-		switch {
-		case total == len(p):
-			return total, nil
-		case err == nil:
-			return total, io.ErrShortWrite
-		case s.again(n, err, d):
-		case isTimeout(err):
-			return total, timeoutError("write", d)
-		default:
-			return total, err
-		}
-	}
 }

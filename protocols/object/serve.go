@@ -30,7 +30,7 @@ func (in *inbound) write(run, ctx context.Context) {
 		if !failed {
 			if err := in.answer(ctx, req); err != nil {
 				failed = true
-				in.srv.fail(in.st, err)
+				in.srv.fail(in.st, "write", err)
 			}
 		}
 		if failed && req.release != nil && run.Err() != nil {

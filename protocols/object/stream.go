@@ -8,6 +8,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/oap"
+	"allium/protocols/timed"
 )
 
 // clientStream is one stream to a peer, used by one request after the other.
@@ -22,14 +23,16 @@ type clientStream struct {
 	got    int64  // bytes read since the latest request was sent
 	parked bool   // nothing is read: see park
 
-	reading, writing stall
-	timer            *time.Timer // while idle in the pool
+	reading timed.Reader // its clock runs from the first bytes of a frame to its last
+	writing timed.Writer
+	timer   *time.Timer // while idle in the pool
 }
 
 func newClientStream(id peer.ID, st network.Stream, cfg Config) *clientStream {
 	c := &clientStream{
 		Stream: st, peer: id, cfg: cfg,
-		reading: stall{set: st.SetReadDeadline}, writing: stall{set: st.SetWriteDeadline},
+		reading: timed.NewReader(st, timed.NewPace(cfg.ReadTimeout, int64(cfg.MinRate))),
+		writing: timed.NewWriter(st, timed.NewPace(cfg.WriteTimeout, int64(cfg.MinRate))),
 	}
 	c.frames = oap.NewReader(answerReader{c}, oap.MaxFrame)
 	c.writer = oap.NewWriter(queryWriter{c}, oap.MaxFrame)
@@ -49,6 +52,7 @@ func (c *clientStream) exchange(payload []byte, a answer) (done bool, err error)
 		return false, err
 	}
 	for {
+		c.reading.Rest()
 		f, err := c.frames.Next()
 		if err != nil {
 			return false, err
@@ -76,31 +80,37 @@ func (c *clientStream) park() bool {
 var errParked = errors.New("object: the stream is parked")
 
 // answerReader reads from the stream and fails when nothing comes for the read
-// timeout.
+// timeout, or what comes inside a frame is slower than the pace.
 type answerReader struct{ c *clientStream }
 
 func (r answerReader) Read(p []byte) (int, error) {
-	c, d := r.c, r.c.cfg.ReadTimeout
+	c := r.c
 	if c.parked {
 		return 0, errParked
 	}
-	c.reading.start(d)
-	for {
-		n, err := c.Stream.Read(p)
-		c.got += int64(n)
-		switch {
-		case n > 0 || !isTimeout(err):
-			return n, notTimeout(err)
-		case !c.reading.again(n, err, d):
-			return 0, timeoutError("read answer", d)
-		}
+	now := time.Now()
+	end := now.Add(c.cfg.ReadTimeout)
+	if c.frames.Buffered() > 0 {
+		end = c.reading.Until(now)
 	}
+	n, err := c.reading.ReadUntil(p, now, end)
+	c.got += int64(n)
+	if errors.Is(err, timed.ErrPassed) {
+		err = tooSlow("read answer", &c.cfg, c.cfg.ReadTimeout)
+	}
+	return n, err
 }
 
-// queryWriter writes to the stream and fails when the peer takes nothing for
-// the write timeout.
+// queryWriter writes to the stream and fails when the peer is too slow to take
+// it.
 type queryWriter struct{ c *clientStream }
 
 func (w queryWriter) Write(p []byte) (int, error) {
-	return writeAll(w.c.Stream, &w.c.writing, p, w.c.cfg.WriteTimeout)
+	c := w.c
+	c.writing.Rest()
+	n, err := c.writing.Write(p)
+	if errors.Is(err, timed.ErrPassed) {
+		err = tooSlow("write request", &c.cfg, c.cfg.WriteTimeout)
+	}
+	return n, err
 }

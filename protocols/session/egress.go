@@ -1,11 +1,13 @@
 package session
 
 import (
+	"errors"
 	"sync"
 	"time"
 
 	"allium/protocols/oap"
 	"allium/protocols/status"
+	"allium/protocols/timed"
 )
 
 // outgoing is a frame on its way to the writer.
@@ -180,9 +182,9 @@ func (l *link) write() error {
 	tired := false
 	for !l.ended.Load() {
 		l.mu.Lock()
-		frames := e.take(writePiece)
+		frames := e.take(timed.Piece)
 		if frames == nil {
-			l.writing.rest() // the pace; before another writer may start
+			l.writing.Rest() // before another writer may start
 			e.writer = resting
 			if tired || l.shut {
 				e.writer = absent
@@ -227,7 +229,7 @@ func (l *link) send(frames *outgoing) bool {
 	if err == nil {
 		return true
 	}
-	if isTimeout(err) {
+	if errors.Is(err, timed.ErrPassed) {
 		l.svc.m.timeouts.WithLabelValues("write").Inc()
 		err = status.Errorf(status.Timeout, "session: write: the peer takes nothing, or less than %s/s: %w", l.svc.cfg.MinRate, err)
 	}

@@ -29,13 +29,6 @@ var (
 // errDraining answers new requests during a drain.
 var errDraining = status.Errorf(status.Draining, "this node is shutting down; ask another")
 
-// isTimeout reports whether a stream's deadline passed. yamux's own timeout is
-// not os.ErrDeadlineExceeded.
-func isTimeout(err error) bool {
-	var t interface{ Timeout() bool }
-	return errors.As(err, &t) && t.Timeout()
-}
-
 // resetCode is what a stream that ends with err is reset with.
 func resetCode(err error) network.StreamErrorCode {
 	var de *oap.DecodeError
@@ -77,7 +70,7 @@ func remoteError(err error) error {
 		return err
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("session: %w", err)
-	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+	case errors.Is(err, context.DeadlineExceeded):
 		return status.Errorf(status.Timeout, "session: call: no answer in time: %w", err)
 	case graceful(err):
 		return errGone

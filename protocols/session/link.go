@@ -14,6 +14,7 @@ import (
 	"allium/protocols/admission"
 	"allium/protocols/oap"
 	"allium/protocols/status"
+	"allium/protocols/timed"
 )
 
 // link is one session stream, opened by us or by the peer.
@@ -28,17 +29,15 @@ type link struct {
 	stream network.Stream
 	opened bool // by us: we ask and the peer answers; else the reverse
 
-	in      *oap.Reader // the reader's, as is
-	readBy  time.Time   // the read deadline of the stream
-	out     *oap.Writer // the writer's, as is
-	writeBy time.Time   // the write deadline of the stream
+	in  *oap.Reader // the reader's
+	out *oap.Writer // the writer's
 
 	dead   context.Context // ends with the link; its cause is why
 	cancel context.CancelCauseFunc
 	ended  atomic.Bool // dead is over and the stream closed or reset
 
-	reading pace // the reader's: from the first bytes of a frame to its last
-	writing pace // the writer's: while frames wait for the peer to take them
+	reading timed.Reader // the reader's; its clock runs from the first bytes of a frame to its last
+	writing timed.Writer // the writer's; its clock runs while frames wait for the peer to take them
 
 	producers sync.WaitGroup // between enter and leave
 	writer    sync.WaitGroup // the goroutine of write, while there is one
@@ -90,8 +89,8 @@ func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stre
 		since:     now,
 		flight:    map[uint64]*exchange{},
 		places:    s.answering.Gate(),
-		reading:   pace{patience: s.cfg.ReadTimeout, rate: int64(s.cfg.MinRate)},
-		writing:   pace{patience: s.cfg.WriteTimeout, rate: int64(s.cfg.MinRate)},
+		reading:   timed.NewReader(stream, timed.NewPace(s.cfg.ReadTimeout, int64(s.cfg.MinRate))),
+		writing:   timed.NewWriter(stream, timed.NewPace(s.cfg.WriteTimeout, int64(s.cfg.MinRate))),
 	}
 	if opened {
 		// The opener gives up first, so that its next request does not cross
@@ -99,7 +98,7 @@ func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stre
 		l.idleAfter -= l.idleAfter / 4
 	}
 	l.in = oap.NewReader(timedReader{l}, oap.MinMaxFrame)
-	l.out = oap.NewWriter(timedWriter{l}, oap.MaxFrame)
+	l.out = oap.NewWriter(&l.writing, oap.MaxFrame)
 	l.dead, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx)) // fail ends it, nothing else
 	return l
 }
