@@ -89,7 +89,10 @@ func (in *inbound) read(cancel context.CancelFunc) {
 func (s *Server) fail(st network.Stream, op string, err error) {
 	code := network.StreamNoError
 	var bad *oap.DecodeError
+	var reset *network.StreamError
 	switch {
+	case errors.As(err, &reset) && !reset.Remote: // by the other half, with the code of its reason
+		return
 	case errors.Is(err, context.Canceled): // of the server's run; when of the stream's, it was reset before
 		code = network.StreamShutdown
 	case errors.Is(err, errIdle):
