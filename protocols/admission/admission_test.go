@@ -179,11 +179,13 @@ func TestQueuePolicies(t *testing.T) {
 
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := admission.NewRegistry(nil).NewRate(spec("r"), 10, 2)
-		for range 2 {
-			if err := r.Allow(); err != nil {
-				t.Fatal(err)
-			}
+		reg := admission.NewRegistry(nil)
+		r := reg.NewRate(spec("r"), 10, 2)
+		if err := r.Allow(); err != nil {
+			t.Fatal(err)
+		}
+		if !r.Take() || r.Take() || reg.Snapshot()[0].Rejected != 0 {
+			t.Error("Take does not take the second of two tokens alone, or counts a refusal")
 		}
 		l := wantLimit(t, r.Allow(), status.RateLimit, "r")
 		time.Sleep(l.RetryAfter)

@@ -38,6 +38,10 @@ func (r *Rate) Allow() error {
 	})
 }
 
+// Take takes a token if there is one. Otherwise it counts no refusal: the caller
+// waits for one with Wait.
+func (r *Rate) Take() bool { return r.l.Allow() }
+
 // Wait takes n tokens, at most the burst, and returns when they are there. When
 // that would take longer than most it takes none and returns status.RateLimit;
 // when ctx ends first they are lost.

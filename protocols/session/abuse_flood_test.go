@@ -117,14 +117,6 @@ func TestFloods(t *testing.T) {
 				t.Errorf("%d requests of 30 sessions in one moment were served, want 200", served)
 			}
 		}},
-		{name: "GOAWAY to an acceptor", run: func(t *testing.T, r *rig) {
-			w := r.session()
-			for range flood {
-				w.send(oap.Header{Flags: oap.FlagEvent}, `{"drain_ms":1}`)
-			}
-			w.ask(1, `{"op":"alive"}`)
-			w.wantAnswer(1, 200, "alive")
-		}},
 		{name: "GOAWAY to an opener, again and again", run: func(t *testing.T, r *rig) {
 			c := &calls{n: r.n}
 			res := c.go1(t.Context(), `{}`)
@@ -156,22 +148,6 @@ func TestFloods(t *testing.T) {
 			if o := status.Of(res.err); o != status.TransportDown && o != status.Draining || len(r.in) != 0 {
 				t.Errorf("%v, %d more sessions", res.err, len(r.in))
 			}
-		}},
-		{name: "events of protocols", counts: map[string]float64{"frame_reject_total unknown_proto": flood}, run: func(t *testing.T, r *rig) {
-			w := r.session()
-			for i := range flood {
-				w.send(oap.Header{Flags: oap.FlagEvent, Proto: uint16(1 + i%9), CorrID: uint64(i)}, `{"news":true}`)
-			}
-			w.ask(1, `{"op":"alive"}`)
-			w.wantAnswer(1, 200, "alive")
-		}},
-		{name: "answers nobody asked for", run: func(t *testing.T, r *rig) {
-			w := r.session()
-			for i := range flood {
-				w.send(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: 200, Proto: oap.ProtoIndex, CorrID: uint64(i)}, `{"news":true}`)
-			}
-			w.ask(1, `{"op":"alive"}`)
-			w.wantAnswer(1, 200, "alive")
 		}},
 		{name: "requests of protocols nobody serves", counts: map[string]float64{"frame_reject_total unknown_proto": 200}, run: func(t *testing.T, r *rig) {
 			w := r.session()

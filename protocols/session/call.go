@@ -161,19 +161,13 @@ func (l *link) ask() error {
 		if err != nil {
 			return err
 		}
-		switch {
-		case f.Flags.IsAck():
-			err = l.svc.m.reject(l.ack(f))
-		case isHello(f):
+		switch ack := f.Flags.IsAck(); {
+		case !ack && isHello(f):
 			err = l.svc.m.reject(errSecondHello)
-		case f.Flags.Has(oap.FlagResp):
+		case !ack && f.Flags.Has(oap.FlagResp):
 			err = l.answered(f)
-		case f.Flags.Has(oap.FlagReq):
-			err = l.unasked(f)
-		case f.Proto == oap.ProtoControl: // GOAWAY
-			l.mu.Lock()
-			l.goneAway = true
-			l.mu.Unlock()
+		default:
+			err = l.unanswering(f)
 		}
 		if err == nil {
 			err = l.leaving()
@@ -182,6 +176,24 @@ func (l *link) ask() error {
 			return err
 		}
 	}
+}
+
+// unanswering takes a frame that is no answer, in its turn.
+func (l *link) unanswering(f oap.Frame) error {
+	if err := l.toll(); err != nil {
+		return err
+	}
+	switch {
+	case f.Flags.IsAck():
+		return l.svc.m.reject(l.ack(f))
+	case f.Flags.Has(oap.FlagReq):
+		return l.unasked(f)
+	case f.Proto == oap.ProtoControl: // GOAWAY
+		l.mu.Lock()
+		l.goneAway = true
+		l.mu.Unlock()
+	}
+	return nil
 }
 
 // leaving ends a session whose peer is going away when nothing is in flight.
@@ -215,12 +227,8 @@ func (l *link) unasked(f oap.Frame) error {
 }
 
 // answered hands an answer to whoever waits for it. An answer to what is not
-// in flight is of no interest: its call may have ended.
+// in flight is of no interest, and not decoded: its call was given up.
 func (l *link) answered(f oap.Frame) error {
-	a, err := decodeAnswer(f)
-	if err != nil {
-		return l.svc.m.reject(err)
-	}
 	end := f.Flags.Has(oap.FlagEnd)
 	l.mu.Lock()
 	x := l.flight[f.CorrID]
@@ -232,31 +240,38 @@ func (l *link) answered(f oap.Frame) error {
 	}
 	l.mu.Unlock()
 	if x == nil {
-		return nil
+		return l.toll()
 	}
+	a, refused := decodeAnswer(f, end)
 	select {
 	case x.answer <- a:
 	default: // the first frame of several was the answer
 	}
 	if !end {
-		return nil
+		return l.toll()
 	}
 	l.slots.Release(1)
 	l.svc.inflight.done(1)
+	if refused {
+		return l.svc.m.reject(a.err)
+	}
 	return l.grant(f)
 }
 
-// decodeAnswer reads an answer; its error resets the stream.
-func decodeAnswer(f oap.Frame) (answer, error) {
-	payload := append([]byte(nil), f.Payload...)
+// decodeAnswer reads an answer, or says that the frame is refused: then the
+// stream is reset.
+func decodeAnswer(f oap.Frame, end bool) (a answer, refused bool) {
+	if !end {
+		return answer{err: status.Errorf(status.Upstream, "session: the peer answered in several frames, which sessions do not carry")}, false
+	}
+	var payload []byte
 	if f.Flags.Has(oap.FlagComp) {
 		var err error
 		if payload, err = oap.Inflate(nil, f.Payload, oap.MaxFrame); err != nil {
-			return answer{}, err
+			return answer{err: err, last: true}, true
 		}
+	} else {
+		payload = append([]byte(nil), f.Payload...)
 	}
-	if !f.Flags.Has(oap.FlagEnd) {
-		return answer{err: status.Errorf(status.Upstream, "session: the peer answered in several frames, which sessions do not carry")}, nil
-	}
-	return answer{payload: payload, err: oap.PayloadError(f.Code, payload), last: true}, nil
+	return answer{payload: payload, err: oap.PayloadError(f.Code, payload), last: true}, false
 }

@@ -25,7 +25,7 @@ type Config struct {
 
 	IngressPolicy admission.Overflow `koanf:"ingress_policy" doc:"who is told busy when ingress is full, always of the peer that has most waiting: reject, the newest; drop_oldest, the oldest"`
 
-	ControlRate     int64              `koanf:"control_rate" doc:"requests per second of one peer, with as many in a burst; the next is refused with busy"`
+	ControlRate     int64              `koanf:"control_rate" doc:"requests per second of one peer, with as many in a burst; the next is refused with busy. What waits for no answer (events, ACKs, answers nobody waits for) counts too; beyond the rate the session is not read until it has its turn"`
 	Ingress         int64              `koanf:"ingress" doc:"requests of all peers waiting for a worker, which take turns by peer; what is over is refused with busy"`
 	Workers         int64              `koanf:"workers" doc:"requests of all peers being handled at once; a peer gets one more while it has fewer than are free, so alone half of them"`
 	EgressFrames    int64              `koanf:"egress_frames" doc:"frames of one peer promised or waiting to be written"`

@@ -19,6 +19,7 @@ type metrics struct {
 	supplanted   prometheus.Counter
 	deaths       prometheus.Counter
 	expired      prometheus.Counter
+	paced        prometheus.Counter
 	timeouts     *prometheus.CounterVec // op
 	rejected     *prometheus.CounterVec // reason of OAP1 §3
 }
@@ -36,6 +37,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		supplanted:   counter("session_supplanted_total", "Sessions of peers reset because the peer opened another over the same connection, or more than peer_sessions."),
 		deaths:       counter("session_worker_deaths_total", "Workers of sessions that died; each answered its request with internal and was replaced."),
 		expired:      counter("session_requests_expired_total", "Requests dropped unrun because their deadline passed while they waited."),
+		paced:        counter("session_paced_frames_total", "Frames that wait for no answer (events, ACKs, answers nobody waits for) that came beyond session.control_rate; the session was read no further until they had their turn."),
 		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "io_timeouts_total", Help: "Session streams reset because a read or a write made no progress, or less than session.min_rate.",
 		}, []string{"op"}),
@@ -46,7 +48,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.opened, m.closed, m.handshakes, m.backpressure, m.panics, m.supplanted, m.deaths, m.expired, m.timeouts, m.rejected} {
+	for _, c := range []prometheus.Collector{m.opened, m.closed, m.handshakes, m.backpressure, m.panics, m.supplanted, m.deaths, m.expired, m.paced, m.timeouts, m.rejected} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

@@ -26,22 +26,45 @@ func (l *link) serve() error {
 		if err != nil {
 			return err
 		}
-		switch {
-		case f.Flags.IsAck():
-			err = l.svc.m.reject(l.ack(f))
-		case isHello(f):
+		switch ack := f.Flags.IsAck(); {
+		case !ack && isHello(f):
 			err = l.svc.m.reject(errSecondHello)
-		case f.Flags.Has(oap.FlagReq):
+		case !ack && f.Flags.Has(oap.FlagReq):
 			err = l.request(f)
-		case f.Flags.Has(oap.FlagEvent) && f.Proto != oap.ProtoControl:
-			_ = l.svc.m.reject(oap.Refuse(oap.ReasonUnknownProto, "event")) // one-way: counted, not answered
+		default:
+			err = l.unasking(f)
 		}
-		// What is left is GOAWAY, which asks nothing of the side that answers,
-		// and answers to what was never asked.
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// unasking takes a frame that is no request, in its turn.
+func (l *link) unasking(f oap.Frame) error {
+	if err := l.toll(); err != nil {
+		return err
+	}
+	switch {
+	case f.Flags.IsAck():
+		return l.svc.m.reject(l.ack(f))
+	case f.Flags.Has(oap.FlagEvent) && f.Proto != oap.ProtoControl:
+		_ = l.svc.m.reject(oap.Refuse(oap.ReasonUnknownProto, "event")) // one-way: counted, not answered
+	}
+	// What is left is GOAWAY, which asks nothing of the side that answers, and
+	// answers to what was never asked.
+	return nil
+}
+
+// toll charges the peer's rate for a frame that cannot be refused, for it waits
+// for no answer. Beyond the rate the session is read no further until there is a
+// token: sooner than the session would be idle, or it ends.
+func (l *link) toll() error {
+	if l.peer.rate.Take() {
+		return nil
+	}
+	l.svc.m.paced.Inc()
+	return l.peer.rate.Wait(l.dead, 1, l.idleAfter)
 }
 
 // welcome waits for the opener's HELLO and answers it.

@@ -106,7 +106,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Name: "session.sessions", Path: "peers and callers → sessions", Policy: "stream reset, call busy",
 		}, cfg.Sessions, 0),
 		rateFamily: deps.Limits.NewFamily(admission.Spec{
-			Name: "session.control_rate", Path: "one peer → dispatcher", Policy: "reject: busy",
+			Name: "session.control_rate", Path: "one peer → dispatcher", Policy: "reject: busy; what waits for no answer is not read until its turn",
 		}, float64(cfg.ControlRate), int(cfg.ControlRate)),
 	}
 	s.handshakes = deps.Limits.NewGate(admission.Spec{
