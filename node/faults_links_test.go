@@ -91,10 +91,9 @@ func TestCutRefusesDials(t *testing.T) {
 			a, b := start(t, over(listen)), start(t, over(listen))
 			set(t, a, to(b, client.LinkFault{Cut: true}))
 			for _, dial := range []struct{ from, to *running }{{a, b}, {b, a}} {
-				begun := time.Now()
 				_, err := dial.from.api.Connect(t.Context(), dial.to.ID().Addrs[0])
-				if dial.from == a && (status.Of(err) != status.TransportDown || time.Since(begun) < 900*time.Millisecond) {
-					t.Errorf("out of the cut: %v after %s", err, time.Since(begun))
+				if dial.from == a && (status.Of(err) != status.TransportDown || !strings.Contains(err.Error(), "deadline exceeded")) {
+					t.Errorf("out of the cut: %v", err)
 				}
 				if err == nil { // over TCP the one who dials may not know yet
 					err = ping(t, dial.from, dial.to, 500*time.Millisecond)

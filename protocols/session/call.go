@@ -82,11 +82,10 @@ func (l *link) call(ctx context.Context, proto uint16, payload []byte, ping bool
 	}
 }
 
-// take returns what a call was answered.
+// take returns what a call was answered. Who answered took the exchange out of
+// flight, so it may be used again.
 func (l *link) take(x *exchange, a answer) ([]byte, error) {
-	if a.last {
-		l.svc.exchanges.Put(x)
-	}
+	l.svc.exchanges.Put(x)
 	return a.payload, a.err
 }
 
@@ -232,7 +231,7 @@ func (l *link) answered(f oap.Frame) error {
 	end := f.Flags.Has(oap.FlagEnd)
 	l.mu.Lock()
 	x := l.flight[f.CorrID]
-	if x != nil && end {
+	if x != nil { // from here on nobody but the call and this knows it
 		delete(l.flight, f.CorrID)
 		if !x.ping {
 			l.lastActive = time.Now()
@@ -243,17 +242,14 @@ func (l *link) answered(f oap.Frame) error {
 		return l.toll()
 	}
 	a, refused := decodeAnswer(f, end)
-	select {
-	case x.answer <- a:
-	default: // the first frame of several was the answer
-	}
-	if !end {
-		return l.toll()
-	}
+	x.answer <- a // there is room: who takes an exchange out of flight answers it, once
 	l.slots.Release(1)
 	l.svc.inflight.done(1)
-	if refused {
+	switch {
+	case refused:
 		return l.svc.m.reject(a.err)
+	case !end:
+		return l.toll() // as what follows of it
 	}
 	return l.grant(f)
 }
@@ -268,10 +264,10 @@ func decodeAnswer(f oap.Frame, end bool) (a answer, refused bool) {
 	if f.Flags.Has(oap.FlagComp) {
 		var err error
 		if payload, err = oap.Inflate(nil, f.Payload, oap.MaxFrame); err != nil {
-			return answer{err: err, last: true}, true
+			return answer{err: err}, true
 		}
 	} else {
 		payload = append([]byte(nil), f.Payload...)
 	}
-	return answer{payload: payload, err: oap.PayloadError(f.Code, payload), last: true}, false
+	return answer{payload: payload, err: oap.PayloadError(f.Code, payload)}, false
 }

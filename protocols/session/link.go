@@ -76,7 +76,6 @@ type exchange struct {
 type answer struct {
 	payload []byte
 	err     error
-	last    bool // the exchange is out of flight: nobody but the call knows it any more
 }
 
 // newLink makes a link that is not running yet.

@@ -129,10 +129,7 @@ func (l *link) drop(b *admission.Budget, n int64) bool {
 	x := l.flight[o.frame.CorrID]
 	delete(l.flight, o.frame.CorrID)
 	l.mu.Unlock()
-	select {
-	case x.answer <- answer{err: busy, last: true}:
-	default: // the peer answered what it had not seen
-	}
+	x.answer <- answer{err: busy} // there is room: who takes an exchange out of flight answers it, once
 	l.forget(o, false)
 	l.slots.Release(1)
 	l.svc.inflight.done(1)
