@@ -1,7 +1,9 @@
 package session_test
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -54,8 +56,9 @@ func BenchmarkCall(b *testing.B) {
 
 // BenchmarkOpenSessions is what ten thousand sessions cost the side that
 // accepted them, each: memory and goroutines, the streams themselves and what
-// the dialling side holds not counted; and what comes of three requests on
-// each, as fast as they go.
+// the dialling side holds not counted; and what comes of requests on each, as
+// fast as they go, for a while (ALLIUM_TRAFFIC=10m): how many are refused, and
+// what the second half of them leaves behind.
 func BenchmarkOpenSessions(b *testing.B) {
 	const sessions = 10_000
 	for b.Loop() {
@@ -87,40 +90,54 @@ func openSessions(b *testing.B, sessions int) {
 	}
 	idle, bare, one := open("held", false)
 	wires, all, two := open("server", true)
-	before := memory()
 	begun := time.Now()
-	refused := askEach(wires, 3)
-	b.ReportMetric(float64(3*sessions)/time.Since(begun).Seconds(), "requests/s")
-	b.ReportMetric(100*float64(refused)/float64(3*sessions), "%refused")
+	asked, refused := askFor(wires, traffic(b)/2)
+	before := memory()
+	more, bad := askFor(wires, traffic(b)/2)
+	asked, refused = asked+more, refused+bad
+	b.ReportMetric(float64(asked)/time.Since(begun).Seconds(), "requests/s")
+	b.ReportMetric(100*float64(refused)/float64(asked), "%refused")
 	b.ReportMetric((memory()-before)/float64(sessions), "B-grown/session")
 	b.ReportMetric(all-bare, "B/session")
 	b.ReportMetric(two-one+1, "goroutines/session")
 	runtime.KeepAlive(idle)
 }
 
-// askEach asks n times on each session, on 64 at a time, and returns how many
-// requests were not answered with 200.
-func askEach(wires []*wire, n int) (refused int64) {
+// traffic is how long the sessions are asked.
+func traffic(b *testing.B) time.Duration {
+	d, err := time.ParseDuration(cmp.Or(os.Getenv("ALLIUM_TRAFFIC"), "500ms"))
+	if err != nil {
+		b.Fatal("ALLIUM_TRAFFIC: ", err)
+	}
+	return d
+}
+
+// askFor asks on one session after the other, on 64 at a time, for d at least,
+// and returns how many requests there were and how many of them were not
+// answered with 200.
+func askFor(wires []*wire, d time.Duration) (asked, refused int64) {
 	const atOnce = 64
 	var (
-		running sync.WaitGroup
-		bad     atomic.Int64
+		running  sync.WaitGroup
+		all, bad atomic.Int64
+		begun    = time.Now()
 	)
 	for i := range atOnce {
 		running.Go(func() {
-			for corr := range uint64(n) {
+			for corr := uint64(2); time.Since(begun) < d; corr++ {
 				for j := i; j < len(wires); j += atOnce {
 					w := wires[j]
-					w.ask(corr+2, `{"op":"x"}`)
-					if f := w.recv(); f.Code != 200 || f.CorrID != corr+2 {
+					w.ask(corr, `{"op":"x"}`)
+					if f := w.recv(); f.Code != 200 || f.CorrID != corr {
 						bad.Add(1)
 					}
+					all.Add(1)
 				}
 			}
 		})
 	}
 	running.Wait()
-	return bad.Load()
+	return all.Load(), bad.Load()
 }
 
 // memory is what the heap and the stacks of goroutines take after a collection.
