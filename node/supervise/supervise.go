@@ -220,9 +220,11 @@ func (g *Group) Err() error {
 }
 
 // Stop cancels the services one by one, the last started first, and waits for
-// each. When ctx ends before that is done, the rest is cancelled at once and
-// has one more second; whoever is then still running is returned by name and
-// counted in tasks_aborted_total. Stop twice is Stop once.
+// each. When ctx ends before that is done, the rest has one more second: all are
+// cancelled at once but for those that others hold on to (Fatal), which still
+// end after these, unless that takes three quarters of it. Whoever is then still
+// running is returned by name and counted in tasks_aborted_total. Stop twice is
+// Stop once.
 func (g *Group) Stop(ctx context.Context) (abandoned []string) {
 	deadline := ctx.Done()
 	for i := len(g.running) - 1; i >= 0 && ctx.Err() == nil; i-- {
@@ -233,14 +235,28 @@ func (g *Group) Stop(ctx context.Context) (abandoned []string) {
 		}
 	}
 	for _, r := range g.running {
-		r.cancel()
+		if !r.Fatal {
+			r.cancel()
+		}
 	}
-	grace := time.NewTimer(abortGrace)
+	turns, grace := time.NewTimer(abortGrace*3/4), time.NewTimer(abortGrace)
+	defer turns.Stop()
 	defer grace.Stop()
-	expired := false
+	late, expired := false, false
 	for i := len(g.running) - 1; i >= 0; i-- {
 		r := g.running[i]
-		if !expired {
+		r.cancel()
+		if !late {
+			select {
+			case <-r.done:
+			case <-turns.C:
+				late = true
+				for _, rest := range g.running[:i] {
+					rest.cancel()
+				}
+			}
+		}
+		if late && !expired {
 			select {
 			case <-r.done:
 			case <-grace.C:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -165,6 +166,56 @@ func TestStopReportsWhatDoesNotReturn(t *testing.T) {
 			t.Error("a stuck service kept the ones before it running")
 		}
 	})
+}
+
+// TestHeldOnToEndsAfterItsUsers: also after the deadline, what others hold on to
+// ends after them, unless one of them is stuck.
+func TestHeldOnToEndsAfterItsUsers(t *testing.T) {
+	for _, stuck := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			g := supervise.New(supervise.Deps{})
+			var (
+				mu     sync.Mutex
+				events []string
+			)
+			release := make(chan struct{})
+			slow := func(name string, takes time.Duration) func(context.Context, func()) error {
+				return func(ctx context.Context, ready func()) error {
+					ready()
+					<-ctx.Done()
+					time.Sleep(takes)
+					mu.Lock()
+					defer mu.Unlock()
+					events = append(events, name)
+					return nil
+				}
+			}
+			_ = g.Start(t.Context(), supervise.Service{Name: "records", Fatal: true, Run: slow("records", 0)})
+			_ = g.Start(t.Context(), supervise.Service{Name: "dht", Run: slow("dht", 300*time.Millisecond)})
+			_ = g.Start(t.Context(), supervise.Service{Name: "gateway", Run: func(ctx context.Context, ready func()) error {
+				ready()
+				<-ctx.Done()
+				if stuck {
+					<-release
+				}
+				return nil
+			}})
+			over, cancel := context.WithCancel(t.Context())
+			cancel()
+			begun := time.Now()
+			abandoned := g.Stop(over)
+			if took := time.Since(begun); took > time.Second || stuck != slices.Equal(abandoned, []string{"gateway"}) || !stuck && len(abandoned) > 0 {
+				t.Errorf("stuck %t: abandoned %v after %s", stuck, abandoned, took)
+			}
+			close(release)
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if want := []string{"dht", "records"}; !slices.Equal(events, want) {
+				t.Errorf("stuck %t: they ended as %v, want %v", stuck, events, want)
+			}
+		})
+	}
 }
 
 // late is a context that is looked at when all else has come to rest.
