@@ -25,6 +25,7 @@ var layers = map[string][]string{
 	"protocols/admission":     {},
 	"protocols/kad":           {},
 	"protocols/dcbor":         {},
+	"protocols/capability":    {"protocols/admission"},
 	"protocols/envelope":      {},
 	"protocols/message":       {},
 	"protocols/manifest":      {},
@@ -49,7 +50,7 @@ var layers = map[string][]string{
 	"store/bucket":    {"protocols/admission"},
 	"store/storetest": {"store", "store/bucket", "protocols/manifest", "protocols/admission"},
 	"resolver":        {"protocols/..."},
-	"gateway":         {"protocols/manifest", "protocols/admission", "gateway/..."},
+	"gateway":         {"protocols/manifest", "protocols/admission", "protocols/capability", "gateway/..."},
 	"gateway/client":  {},
 
 	"node":           {"protocols/...", "store", "resolver", "gateway/...", "node/..."},
@@ -60,7 +61,7 @@ var layers = map[string][]string{
 	"testnet":        {"node/...", "gateway/client", "protocols/manifest", "protocols/kad", "protocols/admission", "testnet/script"},
 	"testnet/script": {"protocols/admission"},
 	"testnet/dhtsim": {"protocols/kad"},
-	"cmd/allium":     {"node/...", "testnet/...", "gateway/client"},
+	"cmd/allium":     {"node/...", "testnet/...", "gateway/client", "protocols/capability"},
 	"bench":          {"node/p2p", "protocols/admission", "protocols/dht", "protocols/oap", "protocols/session"},
 }
 

@@ -68,11 +68,10 @@ func (c Config) Validate() error {
 
 // AdminConfig describes the admin listener and the Unix socket.
 type AdminConfig struct {
-	Listen    string   `koanf:"listen" doc:"loopback address of the admin listener, host:port; port 0 is any free one, empty is no admin listener"`
-	Hosts     []string `koanf:"hosts" doc:"names that requests to the admin listener may carry as Host, beside its own address and localhost"`
-	Mutations bool     `koanf:"mutations" doc:"whether POST is answered on the admin listener; until it asks for capabilities, every user of the machine could then change the node"`
-	Inflight  int64    `koanf:"inflight" doc:"API requests served at once on the admin listener and the socket; the next is refused with busy"`
-	Conns     int64    `koanf:"conns" doc:"open connections of the admin listener, and as many of the socket; the next is closed at once"`
+	Listen   string   `koanf:"listen" doc:"loopback address of the admin listener, host:port; port 0 is any free one, empty is no admin listener"`
+	Hosts    []string `koanf:"hosts" doc:"names that requests to the admin listener may carry as Host, beside its own address and localhost"`
+	Inflight int64    `koanf:"inflight" doc:"API requests served at once on the admin listener and the socket; the next is refused with busy"`
+	Conns    int64    `koanf:"conns" doc:"open connections of the admin listener, and as many of the socket; the next is closed at once"`
 }
 
 // DefaultAdminConfig returns the addresses of SPEC §9.
@@ -80,8 +79,8 @@ func DefaultAdminConfig() AdminConfig {
 	return AdminConfig{Listen: "127.0.0.1:9600", Inflight: 64, Conns: 256}
 }
 
-// Validate returns bad_request naming the first key that makes no sense. The
-// admin listener has no authentication of its own, so it is on loopback.
+// Validate returns bad_request naming the first key that makes no sense. What
+// is looked at on the admin listener needs no capability, so it is on loopback.
 func (c AdminConfig) Validate() error {
 	if c.Listen != "" {
 		host, _, err := net.SplitHostPort(c.Listen)

@@ -43,11 +43,12 @@ type Node = client.Node
 
 // Deps is what a Gateway works with. Objects, Node and Ready are needed.
 type Deps struct {
-	Objects Objects
-	Node    Node
-	Ready   func() client.Readiness // cheap, never waits
-	Version client.Version
-	Socket  string // path of the Unix socket (client.SocketPath); empty: none
+	Objects      Objects
+	Node         Node
+	Ready        func() client.Readiness // cheap, never waits
+	Version      client.Version
+	Capabilities Capabilities // nil: over TCP nothing can be changed
+	Socket       string       // path of the Unix socket (client.SocketPath); empty: none
 
 	Log      *slog.Logger          // nil discards
 	Metrics  prometheus.Registerer // nil: not registered

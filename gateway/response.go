@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"allium/protocols/capability"
 )
 
 // deadlineBytes is how much is written under one deadline.
@@ -24,6 +26,8 @@ type response struct {
 	failed error     // of the connection
 	addr   string    // 8 hex digits of the address asked for
 	head   bool      // a body is announced and not sent
+
+	grant capability.Grant // what the request's capability leaves it
 }
 
 func newResponse(w http.ResponseWriter, cfg Config, patient bool) *response {

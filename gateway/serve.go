@@ -46,7 +46,7 @@ func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 
 // answer admits the request and runs its handler; a panic is an error.
 func (s *side) answer(rt route, w *response, r *http.Request) (err error) {
-	leave, err := s.admit(rt, r)
+	leave, err := s.admit(rt, w, r)
 	if err != nil {
 		s.g.m.rejected.WithLabelValues(status.Of(err).String()).Inc()
 		if status.Of(err) == status.Method {

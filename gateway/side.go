@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"allium/protocols/admission"
+	"allium/protocols/b3"
+	"allium/protocols/capability"
 	"allium/protocols/status"
 )
 
@@ -23,14 +25,17 @@ type side struct {
 	guard    func(*http.Request) error // who may ask, by Host and origin
 	patient  bool                      // the client may stand still as long as it wants
 	discreet bool                      // what went wrong inside is not for its clients
+	trusted  bool                      // its clients need no capability: the kernel says who they are
 }
 
 // route is one page: its name in metrics and how it is served.
 type route struct {
 	name    string
 	methods []string
-	free    bool // waits for nothing: no gate, no rate, no drain
-	streams bool // takes a request body
+	free    bool          // waits for nothing: no gate, no rate, no drain
+	streams bool          // takes a request body
+	op      capability.Op // what the client must be allowed to do; empty: nothing
+	object  b3.Root       // what it does that to, where the path says
 	serve   handler
 }
 
@@ -55,22 +60,16 @@ func (g *Gateway) adminSide(l net.Listener, addr net.Addr) *side {
 		if err := knownHost(r, names); err != nil {
 			return err
 		}
-		if err := sameOrigin(r, csrf); err != nil {
-			return err
-		}
-		if r.Method == http.MethodPost && !g.admin.Mutations {
-			return status.Errorf(status.Unauthenticated, "the admin listener changes nothing without a capability; use the node's Unix socket (the allium command does)")
-		}
-		return nil
+		return sameOrigin(r, csrf)
 	}}
 }
 
 func (g *Gateway) socketSide(l net.Listener) *side {
-	return &side{g: g, listener: l, route: g.adminRoute, gate: g.api, guard: func(*http.Request) error { return nil }, patient: true}
+	return &side{g: g, listener: l, route: g.adminRoute, gate: g.api, guard: func(*http.Request) error { return nil }, patient: true, trusted: true}
 }
 
 // admit lets a request in, or says why not; leave is called when it is done.
-func (s *side) admit(rt route, r *http.Request) (leave func(), err error) {
+func (s *side) admit(rt route, w *response, r *http.Request) (leave func(), err error) {
 	if err := s.guard(r); err != nil {
 		return nil, err
 	}
@@ -98,6 +97,11 @@ func (s *side) admit(rt route, r *http.Request) (leave func(), err error) {
 			s.g.flight.leave()
 			return nil, err
 		}
+	}
+	if w.grant, err = s.authorize(rt, r); err != nil {
+		release()
+		s.g.flight.leave()
+		return nil, err
 	}
 	return func() { release(); s.g.flight.leave() }, nil
 }

@@ -183,7 +183,7 @@ func start(t testing.TB, opts ...option) *testNode {
 	}
 	n.socket = socket
 	n.Gateway, err = New(cfg, admin, Deps{
-		Objects: n.objects, Node: n.node, Ready: func() client.Readiness { return n.ready },
+		Objects: n.objects, Node: n.node, Capabilities: fakeCapabilities{}, Ready: func() client.Readiness { return n.ready },
 		Version: client.Version{Version: "v0", Commit: "c0", Go: "go1"}, Socket: socket,
 		Log:     slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Metrics: n.reg, Gatherer: n.reg, Limits: admission.NewRegistry(n.reg),

@@ -1,0 +1,42 @@
+package capability
+
+import (
+	"time"
+
+	"allium/protocols/b3"
+)
+
+// Op is what a request does; the caveat "op in …" lists them.
+type Op string
+
+// The operations that need a capability.
+const (
+	Put      Op = "put"      // store an object: PUT and POST /o, uploads, add
+	Fetch    Op = "fetch"    // bring an object into the store
+	Pin      Op = "pin"      // keep what is stored
+	Unpin    Op = "unpin"    // let it go
+	GC       Op = "gc"       // collect what nothing keeps
+	Repair   Op = "repair"   // verify, and fetch again what is damaged
+	Announce Op = "announce" // tell others what is here
+	Connect  Op = "connect"  // connections to peers
+	Faults   Op = "faults"   // what a node of a testnet does wrong
+	Reload   Op = "reload"   // read the node's files again
+	Drain    Op = "drain"    // stop the node
+)
+
+// Ask is a request as caveats see it.
+type Ask struct {
+	Op     Op
+	Object b3.Root // zero: it names none, so a caveat on objects refuses it
+	Name   string  // empty: it names none
+	Method string  // of HTTP, or the operation of an OAP request
+	Bytes  int64   // size of what is stored, −1 while it is unknown
+}
+
+// Grant is what a verified capability leaves its bearer.
+type Grant struct {
+	ID       string    // names the capability in logs: 32 hex digits
+	KeyID    uint32    // the root key that it was minted by
+	Expires  time.Time // never zero
+	MaxBytes int64     // most that this request may store; −1: no bound
+}
