@@ -3,114 +3,277 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"allium/gateway/client"
 	"allium/protocols/capability"
+	"allium/protocols/status"
 )
 
-// verb is one entry of the local API.
-type verb struct {
-	method string
-	params []param       // what the query may hold
-	op     capability.Op // what the client must be allowed to do; a query needs nothing
-	body   bool          // a tar, addresses or JSON follow
-	serve  verbHandler
-}
-
-type verbHandler func(g *Gateway, w *response, r *http.Request, q params) error
+// apiPath is where the verbs of the local API are.
+const apiPath = "/api/v1/"
 
 // The parameters that several verbs have.
 var (
-	keyParam   = param{"key", someText}
-	labelParam = param{"label", anyText}
-	peerParam  = param{"peer", someText}
+	keyParam   = param{name: "key", kind: someText, doc: "b3:… with or without a path below it"}
+	labelParam = param{name: "label", doc: "of the pin"}
+	peerParam  = param{name: "peer", kind: someText, doc: "a peer's id"}
 )
 
-// verbs is the local API (SPEC §11); what they do is said at [client.Node].
-var verbs = map[string]verb{
-	"add":   {method: http.MethodPost, op: capability.Put, params: []param{{"no_pin", boolean}, labelParam}, body: true, serve: (*Gateway).apiAdd},
-	"get":   {method: http.MethodGet, params: []param{keyParam}, serve: (*Gateway).apiGet},
-	"cat":   {method: http.MethodGet, params: []param{keyParam, {"start", integer}, {"end", integer}}, serve: (*Gateway).apiCat},
-	"fetch": {method: http.MethodPost, op: capability.Fetch, params: []param{keyParam}, serve: (*Gateway).apiFetch},
-	"ls": {method: http.MethodGet, params: []param{keyParam}, serve: func(g *Gateway, w *response, r *http.Request, q params) error {
-		return sendSeq(w, r, batched, g.deps.Node.List(r.Context(), q.text("key")))
-	}},
-	"diff": {method: http.MethodGet, params: []param{{"from", anyText}, {"to", anyText}}, serve: func(g *Gateway, w *response, r *http.Request, q params) error {
-		return sendSeq(w, r, batched, g.deps.Node.Diff(r.Context(), q.text("from"), q.text("to")))
-	}},
-	"keep":  {method: http.MethodPost, op: capability.Put, body: true, serve: (*Gateway).apiKeep},
-	"files": {method: http.MethodPost, op: capability.Fetch, body: true, serve: (*Gateway).apiFiles},
-	"stat": {method: http.MethodGet, params: []param{keyParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Stat, error) {
-		return n.Stat(ctx, q.text("key"))
-	})},
-	"store": {method: http.MethodGet, serve: serveValue(func(ctx context.Context, n Node, _ params) (client.StoreStat, error) {
-		return n.StatStore(ctx)
-	})},
-	"verify": {method: http.MethodPost, op: capability.Repair, params: []param{{"key", anyText}, {"repair", boolean}}, serve: func(g *Gateway, w *response, r *http.Request, q params) error {
-		return sendSeq(w, r, live, g.deps.Node.Verify(r.Context(), q.text("key"), client.VerifyOptions{Repair: q.flag("repair")}))
-	}},
-	"pin/add": {method: http.MethodPost, op: capability.Pin, params: []param{keyParam, {"recursive", boolean}, labelParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Pin, error) {
-		return n.Pin(ctx, q.text("key"), client.PinOptions{Recursive: q.flag("recursive"), Label: q.text("label")})
-	})},
-	"pin/rm": {method: http.MethodPost, op: capability.Unpin, params: []param{keyParam, labelParam}, serve: serveAction(func(ctx context.Context, n Node, q params) error {
-		return n.Unpin(ctx, q.text("key"), q.text("label"))
-	})},
-	"gc/run": {method: http.MethodPost, op: capability.GC, params: []param{{"all", boolean}, {"dry", boolean}, {"fast", boolean}, {"list", boolean}}, serve: (*Gateway).apiGC},
-	"gc/why": {method: http.MethodGet, params: []param{keyParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.GCWhy, error) {
-		return n.GCWhy(ctx, q.text("key"))
-	})},
-	"pin/ls": {method: http.MethodGet, serve: func(g *Gateway, w *response, r *http.Request, _ params) error {
-		return sendSeq(w, r, batched, g.deps.Node.Pins(r.Context()))
-	}},
-	"providers": {method: http.MethodGet, params: []param{keyParam, {"limit", integer}, {"fresh", boolean}, {"trace", boolean}}, serve: (*Gateway).apiProviders},
-	"announce": {method: http.MethodPost, op: capability.Announce, params: []param{keyParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Announced, error) {
-		return n.Announce(ctx, q.text("key"))
-	})},
-	"id": {method: http.MethodGet, serve: serveValue(func(ctx context.Context, n Node, _ params) (client.ID, error) { return n.ID(ctx) })},
-	"peers": {method: http.MethodGet, serve: serveValue(func(ctx context.Context, n Node, _ params) ([]client.Peer, error) {
-		peers, err := n.Peers(ctx)
-		return append([]client.Peer{}, peers...), err // [] and not null
-	})},
-	"seeds": {method: http.MethodGet, serve: serveValue(func(ctx context.Context, n Node, _ params) (client.Seeds, error) {
-		s, err := n.Seeds(ctx)
-		s.Seeds = append([]client.Seed{}, s.Seeds...) // [] and not null
-		return s, err
-	})},
-	"connect": {method: http.MethodPost, op: capability.Connect, params: []param{{"addr", someText}}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Peer, error) {
-		return n.Connect(ctx, q.text("addr"))
-	})},
-	"disconnect": {method: http.MethodPost, op: capability.Connect, params: []param{peerParam}, serve: serveAction(func(ctx context.Context, n Node, q params) error {
-		return n.Disconnect(ctx, q.text("peer"))
-	})},
-	"ping": {method: http.MethodPost, op: capability.Connect, params: []param{peerParam}, serve: serveValue(func(ctx context.Context, n Node, q params) (client.Pong, error) {
-		return n.Ping(ctx, q.text("peer"))
-	})},
-	"faults": {method: http.MethodGet, serve: serveValue(func(ctx context.Context, n Node, _ params) (client.Faults, error) {
-		return n.Faults(ctx)
-	})},
-	"faults/set": {method: http.MethodPost, op: capability.Faults, body: true, serve: (*Gateway).apiSetFaults},
-	"drain":      {method: http.MethodPost, op: capability.Drain, serve: serveAction(func(ctx context.Context, n Node, _ params) error { return n.Drain(ctx) })},
+// flagParam is one that is true or false, false where it is missing.
+func flagParam(name, doc string) param { return param{name: name, kind: boolean, doc: doc} }
+
+// apiFails is what a node may answer a verb with: what it is asked for may be
+// anywhere, and fail in any way.
+var apiFails = slices.DeleteFunc(status.All(), func(o status.Outcome) bool {
+	switch o {
+	case status.OK, status.Partial, status.NotModified, status.Method, status.BadFrame, status.FrameOversize:
+		return true
+	}
+	return false
+})
+
+// apiEndpoints is the local API (SPEC §11); what its verbs do is said at
+// [client.Node], and the id of each is the name of its method there.
+var apiEndpoints = verbs(
+	endpoint{
+		id: "Add", path: "add", methods: posting, op: capability.Put,
+		doc:     "Stores a tar stream: each entry at its top level is added.",
+		params:  []param{flagParam("no_pin", "leave what was added to the cache"), labelParam},
+		body:    []payload{{media: mediaTar}},
+		answers: lineAnswers[client.Added, struct{}]("what was added, each once it is durable"),
+		serve:   (*Gateway).apiAdd,
+	},
+	endpoint{
+		id: "Get", path: "get", methods: getting, params: []param{keyParam},
+		doc:     "A file's bytes, or a directory as a tar stream.",
+		answers: streamAnswers(mediaBytes, mediaTar), serve: (*Gateway).apiGet,
+	},
+	endpoint{
+		id: "Cat", path: "cat", methods: getting,
+		doc:     "A range of a file's bytes.",
+		params:  []param{keyParam, {name: "start", kind: integer, doc: "first byte"}, {name: "end", kind: integer, doc: "byte after the last; -1: to its end"}},
+		answers: streamAnswers(mediaBytes), serve: (*Gateway).apiCat,
+	},
+	endpoint{
+		id: "Fetch", path: "fetch", methods: posting, op: capability.Fetch, params: []param{keyParam},
+		doc:     "Brings an object, with everything below it, into the store.",
+		answers: lineAnswers[struct{}, client.Fetched]("progress, and what was fetched"), serve: (*Gateway).apiFetch,
+	},
+	endpoint{
+		id: "List", path: "ls", methods: getting, params: []param{keyParam},
+		doc:     "The entries of a directory in bytewise order of their names.",
+		answers: lineAnswers[client.Entry, struct{}]("the entries"),
+		serve: func(g *Gateway, w *response, r *http.Request, in input) error {
+			return sendSeq(w, r, batched, g.deps.Node.List(r.Context(), in.q.text("key")))
+		},
+	},
+	endpoint{
+		id: "Diff", path: "diff", methods: getting,
+		doc:     "The entries that are not the same in what two keys name.",
+		params:  []param{{name: "from", doc: "a key; empty: nothing"}, {name: "to", doc: "a key; empty: nothing"}},
+		answers: lineAnswers[client.Change, struct{}]("the entries that differ"),
+		serve: func(g *Gateway, w *response, r *http.Request, in input) error {
+			return sendSeq(w, r, batched, g.deps.Node.Diff(r.Context(), in.q.text("from"), in.q.text("to")))
+		},
+	},
+	endpoint{
+		id: "Keep", path: "keep", methods: posting, op: capability.Put,
+		doc:     "Says which objects the store holds whole, and keeps those as if they were used now.",
+		body:    []payload{{media: mediaBytes}},
+		more:    rootsDoc,
+		answers: value[[]bool]("for each address, in order"), serve: (*Gateway).apiKeep,
+	},
+	endpoint{
+		id: "Files", path: "files", methods: posting, op: capability.Fetch,
+		doc:     "Files as one tar stream, in the order asked for and named by their digests.",
+		body:    []payload{{media: mediaBytes}},
+		more:    rootsDoc,
+		answers: streamAnswers(mediaTar), serve: (*Gateway).apiFiles,
+	},
+	endpoint{
+		id: "Stat", path: "stat", methods: getting, params: []param{keyParam},
+		doc:     "Describes an object and what the node has of it.",
+		answers: value[client.Stat]("the object"),
+		serve: serveValue(func(ctx context.Context, n Node, q params) (client.Stat, error) {
+			return n.Stat(ctx, q.text("key"))
+		}),
+	},
+	endpoint{
+		id: "StatStore", path: "store", methods: getting,
+		doc:     "Says what the store holds, from counters.",
+		answers: value[client.StoreStat]("the store"),
+		serve: serveValue(func(ctx context.Context, n Node, _ params) (client.StoreStat, error) {
+			return n.StatStore(ctx)
+		}),
+	},
+	endpoint{
+		id: "Verify", path: "verify", methods: posting, op: capability.Repair,
+		doc:     "Reads objects again and proves them. A bad one is an item, not an error.",
+		params:  []param{{name: "key", doc: "what to verify; empty: every object in the store"}, flagParam("repair", "fetch what is damaged or missing again")},
+		answers: lineAnswers[client.Verified, struct{}]("the objects, as they are read"),
+		serve: func(g *Gateway, w *response, r *http.Request, in input) error {
+			return sendSeq(w, r, live, g.deps.Node.Verify(r.Context(), in.q.text("key"), client.VerifyOptions{Repair: in.q.flag("repair")}))
+		},
+	},
+	endpoint{
+		id: "Pin", path: "pin/add", methods: posting, op: capability.Pin,
+		doc:     "Keeps an object.",
+		params:  []param{keyParam, flagParam("recursive", "and what it leads to"), labelParam},
+		answers: value[client.Pin]("the pin"),
+		serve: serveValue(func(ctx context.Context, n Node, q params) (client.Pin, error) {
+			return n.Pin(ctx, q.text("key"), client.PinOptions{Recursive: q.flag("recursive"), Label: q.text("label")})
+		}),
+	},
+	endpoint{
+		id: "Unpin", path: "pin/rm", methods: posting, op: capability.Unpin,
+		doc:     "Removes the pin with that label, or all of the object's pins.",
+		params:  []param{keyParam, labelParam},
+		answers: value[struct{}]("done"),
+		serve: serveAction(func(ctx context.Context, n Node, q params) error {
+			return n.Unpin(ctx, q.text("key"), q.text("label"))
+		}),
+	},
+	endpoint{
+		id: "GC", path: "gc/run", methods: posting, op: capability.GC,
+		doc:     "Removes objects that nothing holds.",
+		params:  []param{flagParam("all", "everything that nothing holds, not only down to the low-water mark"), flagParam("dry", "remove nothing, say what would be"), flagParam("fast", "take no rests"), flagParam("list", "tell each object that is removed")},
+		answers: lineAnswers[client.GCObject, client.GCReport]("the objects, if they were asked for, progress, and what was done"),
+		serve:   (*Gateway).apiGC,
+	},
+	endpoint{
+		id: "GCWhy", path: "gc/why", methods: getting, params: []param{keyParam},
+		doc:     "Says what keeps an object.",
+		answers: value[client.GCWhy]("what holds it"),
+		serve: serveValue(func(ctx context.Context, n Node, q params) (client.GCWhy, error) {
+			return n.GCWhy(ctx, q.text("key"))
+		}),
+	},
+	endpoint{
+		id: "Pins", path: "pin/ls", methods: getting,
+		doc:     "The pins by address.",
+		answers: lineAnswers[client.Pin, struct{}]("the pins"),
+		serve: func(g *Gateway, w *response, r *http.Request, _ input) error {
+			return sendSeq(w, r, batched, g.deps.Node.Pins(r.Context()))
+		},
+	},
+	endpoint{
+		id: "FindProviders", path: "providers", methods: getting,
+		doc:     "Who says to have an object, as they are found.",
+		params:  []param{keyParam, {name: "limit", kind: integer, doc: "stop after that many, 1 to 32; 0: the node's default"}, flagParam("fresh", "only what peers answer now"), flagParam("trace", "end with how the lookup went")},
+		answers: lineAnswers[client.Provider, struct{}]("the providers"), serve: (*Gateway).apiProviders,
+	},
+	endpoint{
+		id: "Announce", path: "announce", methods: posting, op: capability.Announce, params: []param{keyParam},
+		doc:     "Tells the network that this node provides an object.",
+		answers: value[client.Announced]("who took the record"),
+		serve: serveValue(func(ctx context.Context, n Node, q params) (client.Announced, error) {
+			return n.Announce(ctx, q.text("key"))
+		}),
+	},
+	endpoint{
+		id: "ID", path: "id", methods: getting,
+		doc:     "Who the node is and where it listens.",
+		answers: value[client.ID]("the node"),
+		serve:   serveValue(func(ctx context.Context, n Node, _ params) (client.ID, error) { return n.ID(ctx) }),
+	},
+	endpoint{
+		id: "Peers", path: "peers", methods: getting,
+		doc:     "The connections.",
+		answers: value[[]client.Peer]("the connections"),
+		serve: serveValue(func(ctx context.Context, n Node, _ params) ([]client.Peer, error) {
+			peers, err := n.Peers(ctx)
+			return append([]client.Peer{}, peers...), err // [] and not null
+		}),
+	},
+	endpoint{
+		id: "Seeds", path: "seeds", methods: getting,
+		doc:     "The seeds, and what is known of the network without them.",
+		answers: value[client.Seeds]("the seeds"),
+		serve: serveValue(func(ctx context.Context, n Node, _ params) (client.Seeds, error) {
+			s, err := n.Seeds(ctx)
+			s.Seeds = append([]client.Seed{}, s.Seeds...) // [] and not null
+			return s, err
+		}),
+	},
+	endpoint{
+		id: "Connect", path: "connect", methods: posting, op: capability.Connect,
+		doc:     "Dials a peer.",
+		params:  []param{{name: "addr", kind: someText, doc: "a multiaddr with /p2p/ID"}},
+		answers: value[client.Peer]("the connection"),
+		serve: serveValue(func(ctx context.Context, n Node, q params) (client.Peer, error) {
+			return n.Connect(ctx, q.text("addr"))
+		}),
+	},
+	endpoint{
+		id: "Disconnect", path: "disconnect", methods: posting, op: capability.Connect, params: []param{peerParam},
+		doc:     "Closes every connection to a peer.",
+		answers: value[struct{}]("done"),
+		serve: serveAction(func(ctx context.Context, n Node, q params) error {
+			return n.Disconnect(ctx, q.text("peer"))
+		}),
+	},
+	endpoint{
+		id: "Ping", path: "ping", methods: posting, op: capability.Connect,
+		doc:     "Measures one round trip to a peer.",
+		params:  []param{{name: "peer", kind: someText, doc: "a peer's id or multiaddr"}},
+		answers: value[client.Pong]("the round trip"),
+		serve: serveValue(func(ctx context.Context, n Node, q params) (client.Pong, error) {
+			return n.Ping(ctx, q.text("peer"))
+		}),
+	},
+	endpoint{
+		id: "Faults", path: "faults", methods: getting,
+		doc:     "What a node of a testnet does wrong on purpose.",
+		answers: value[client.Faults]("its faults"),
+		serve: serveValue(func(ctx context.Context, n Node, _ params) (client.Faults, error) {
+			return n.Faults(ctx)
+		}),
+	},
+	endpoint{
+		id: "SetFaults", path: "faults/set", methods: posting, op: capability.Faults,
+		doc:     "Replaces what a node of a testnet does wrong on purpose, all of it.",
+		body:    []payload{jsonBody[client.Faults]()},
+		answers: value[client.Faults]("what holds now"), serve: (*Gateway).apiSetFaults,
+	},
+	endpoint{
+		id: "Drain", path: "drain", methods: posting, op: capability.Drain,
+		doc:     "Begins the orderly shutdown of the node.",
+		answers: value[struct{}]("it has begun"),
+		serve:   serveAction(func(ctx context.Context, n Node, _ params) error { return n.Drain(ctx) }),
+	},
+)
+
+// rootsDoc says what the body of Keep and Files is.
+const rootsDoc = "The body is 1 to 4,096 digests, 32 bytes each."
+
+// verbs completes the lines of the local API.
+func verbs(table ...endpoint) []endpoint {
+	for i := range table {
+		e := &table[i]
+		e.name, e.path, e.on, e.fails = "api/"+e.path, apiPath+e.path, onAdmin, apiFails
+	}
+	return table
 }
 
-// apiRoute finds a verb.
-func (g *Gateway) apiRoute(name string) route {
-	v, ok := verbs[name]
-	if !ok {
-		return route{}
+// lineAnswers is the answers of a verb that sends items.
+func lineAnswers[Item, Last any](doc string) []reply {
+	return []reply{{code: http.StatusOK, payload: linesBody[Item, Last](), headers: []string{"Cache-Control"}, doc: doc}}
+}
+
+// streamAnswers is the answers of a verb that sends bytes.
+func streamAnswers(media ...string) []reply {
+	var all []reply
+	for _, m := range media {
+		all = append(all, reply{code: http.StatusOK, payload: payload{media: m}, headers: []string{"Cache-Control", "Trailer", client.HeaderObject}, doc: "the bytes, and at their end the trailer " + client.HeaderStatus})
 	}
-	return route{name: "api/" + name, methods: []string{v.method}, streams: v.body, op: v.op, serve: func(w *response, r *http.Request) error {
-		q, err := parseParams(r.URL.RawQuery, v.params)
-		if err != nil {
-			return err
-		}
-		return v.serve(g, w, r, q)
-	}}
+	return all
 }
 
 // serveValue serves a verb that answers with one JSON value.
-func serveValue[T any](call func(context.Context, Node, params) (T, error)) verbHandler {
-	return func(g *Gateway, w *response, r *http.Request, q params) error {
-		v, err := call(r.Context(), g.deps.Node, q)
+func serveValue[T any](call func(context.Context, Node, params) (T, error)) handler {
+	return func(g *Gateway, w *response, r *http.Request, in input) error {
+		v, err := call(r.Context(), g.deps.Node, in.q)
 		if err != nil {
 			return causeOf(r.Context(), err)
 		}
@@ -119,6 +282,6 @@ func serveValue[T any](call func(context.Context, Node, params) (T, error)) verb
 }
 
 // serveAction serves a verb that has nothing to answer but {}.
-func serveAction(call func(context.Context, Node, params) error) verbHandler {
+func serveAction(call func(context.Context, Node, params) error) handler {
 	return serveValue(func(ctx context.Context, n Node, q params) (struct{}, error) { return struct{}{}, call(ctx, n, q) })
 }

@@ -12,7 +12,7 @@ import (
 // apiAdd stores a tar while it arrives and answers beside it. The header goes
 // out at once: a client that has it hears at once when the node goes away, also
 // while it waits for its own input.
-func (g *Gateway) apiAdd(w *response, r *http.Request, q params) error {
+func (g *Gateway) apiAdd(w *response, r *http.Request, in input) error {
 	if err := w.rc.EnableFullDuplex(); err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func (g *Gateway) apiAdd(w *response, r *http.Request, q params) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	o := client.AddOptions{NoPin: q.flag("no_pin"), Label: q.text("label")}
+	o := client.AddOptions{NoPin: in.q.flag("no_pin"), Label: in.q.text("label")}
 	_, err := g.follow(r.Context(), l, func(ctx context.Context, report client.ProgressFunc, item func(any) bool) (any, error) {
 		for added, err := range g.deps.Node.Add(ctx, r.Body, o, report) {
 			if err != nil {
@@ -54,9 +54,9 @@ func discard(w *response, r *http.Request) {
 }
 
 // apiFetch brings an object into the store.
-func (g *Gateway) apiFetch(w *response, r *http.Request, q params) error {
+func (g *Gateway) apiFetch(w *response, r *http.Request, in input) error {
 	l := &lines{w: w, r: r, flush: live}
 	return l.end(g.follow(r.Context(), l, func(ctx context.Context, report client.ProgressFunc, _ func(any) bool) (any, error) {
-		return g.deps.Node.Fetch(ctx, q.text("key"), report)
+		return g.deps.Node.Fetch(ctx, in.q.text("key"), report)
 	}))
 }

@@ -12,7 +12,7 @@ import (
 
 // apiSetFaults replaces what the node does wrong on purpose. A misspelt fault is
 // refused: it must not look like a healthy node.
-func (g *Gateway) apiSetFaults(w *response, r *http.Request, _ params) error {
+func (g *Gateway) apiSetFaults(w *response, r *http.Request, _ input) error {
 	f, err := readFaults(r)
 	if err != nil {
 		return err

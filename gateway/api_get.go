@@ -14,8 +14,8 @@ import (
 )
 
 // apiGet streams a file's bytes or a directory as tar.
-func (g *Gateway) apiGet(w *response, r *http.Request, q params) error {
-	s, err := g.deps.Node.Get(r.Context(), q.text("key"))
+func (g *Gateway) apiGet(w *response, r *http.Request, in input) error {
+	s, err := g.deps.Node.Get(r.Context(), in.q.text("key"))
 	if err != nil {
 		return causeOf(r.Context(), err)
 	}
@@ -23,8 +23,8 @@ func (g *Gateway) apiGet(w *response, r *http.Request, q params) error {
 }
 
 // apiCat streams a range of a file's bytes.
-func (g *Gateway) apiCat(w *response, r *http.Request, q params) error {
-	s, err := g.deps.Node.Cat(r.Context(), q.text("key"), client.Range{Start: q.integer("start", 0), End: q.integer("end", -1)})
+func (g *Gateway) apiCat(w *response, r *http.Request, in input) error {
+	s, err := g.deps.Node.Cat(r.Context(), in.q.text("key"), client.Range{Start: in.q.integer("start", 0), End: in.q.integer("end", -1)})
 	if err != nil {
 		return causeOf(r.Context(), err)
 	}

@@ -9,10 +9,12 @@ import (
 	"allium/protocols/status"
 )
 
-// param is a parameter that a verb knows.
+// param is a parameter that an endpoint knows.
 type param struct {
 	name string
 	kind paramKind
+	doc  string
+	of   []string // the values it may have; nil: any of its kind
 }
 
 type paramKind uint8
@@ -24,10 +26,10 @@ const (
 	integer            // 64 bits, signed
 )
 
-// params are a verb's parameters, checked.
+// params are the parameters of a request, checked.
 type params url.Values
 
-// parseParams reads a query. A parameter that the verb does not know, or that
+// parseParams reads a query. A parameter that the endpoint does not know, or that
 // comes twice, is refused: a misspelt one must not be ignored.
 func parseParams(query string, known []param) (params, error) {
 	q, err := url.ParseQuery(query)
@@ -44,6 +46,9 @@ func parseParams(query string, known []param) (params, error) {
 	}
 	for _, p := range known {
 		v := q.Get(p.name)
+		if v != "" && p.of != nil && !slices.Contains(p.of, v) {
+			return nil, status.Errorf(status.BadRequest, "parameter %s is %q, want one of %s", p.name, clip(v), strings.Join(p.of, ", "))
+		}
 		switch p.kind {
 		case someText:
 			if v == "" {

@@ -11,7 +11,7 @@ import (
 )
 
 // apiKeep says which objects the store holds.
-func (g *Gateway) apiKeep(w *response, r *http.Request, _ params) error {
+func (g *Gateway) apiKeep(w *response, r *http.Request, _ input) error {
 	roots, err := readRoots(r)
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func (g *Gateway) apiKeep(w *response, r *http.Request, _ params) error {
 }
 
 // apiFiles streams files as tar.
-func (g *Gateway) apiFiles(w *response, r *http.Request, _ params) error {
+func (g *Gateway) apiFiles(w *response, r *http.Request, _ input) error {
 	roots, err := readRoots(r)
 	if err != nil {
 		return err

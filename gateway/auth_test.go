@@ -26,24 +26,33 @@ func (fakeCapabilities) Verify(_ context.Context, token string, ask capability.A
 }
 
 // TestMutationsNeedCapabilities: over TCP nothing changes without one, and
-// every verb that is POST changes something.
+// every method that is neither GET nor HEAD changes something.
 func TestMutationsNeedCapabilities(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	for name, v := range verbs {
-		if (v.method == http.MethodPost) != (v.op != "") {
-			t.Errorf("%s is %s and needs %q", name, v.method, v.op)
+	for _, e := range endpoints {
+		changes := slices.ContainsFunc(e.methods, func(m string) bool {
+			return m != http.MethodGet && m != http.MethodHead && m != http.MethodOptions
+		})
+		if changes && e.op == "" {
+			t.Errorf("%s is %s and needs no capability", e.id, e.methods)
 		}
-		if v.op == "" {
+		if e.op == "" {
 			continue
 		}
-		page := n.Addrs().Admin + "/api/v1/" + name + "?key=x"
-		do(t, "POST", page).problem(t, status.Unauthenticated)
-		for _, bad := range []string{"Bearer", "Bearer ", "Basic may-all", "may-" + string(v.op), "Bearer nonsense"} {
-			do(t, "POST", page, "Authorization", bad).problem(t, status.Unauthenticated)
+		base := n.Addrs().Admin
+		if e.on&onAdmin == 0 {
+			base = n.Addrs().Gateway
 		}
-		do(t, "POST", page, "Authorization", "Bearer may-x", "Authorization", "Bearer may-"+string(v.op)).problem(t, status.Unauthenticated)
-		do(t, "POST", page, "Authorization", "Bearer may-nothing").problem(t, status.Forbidden)
+		page, _, _ := strings.Cut(base+e.path, "{")
+		for _, m := range e.methods {
+			do(t, m, page).problem(t, status.Unauthenticated)
+			for _, bad := range []string{"Bearer", "Bearer ", "Basic may-all", "may-" + string(e.op), "Bearer nonsense"} {
+				do(t, m, page, "Authorization", bad).problem(t, status.Unauthenticated)
+			}
+			do(t, m, page, "Authorization", "Bearer may-x", "Authorization", "Bearer may-"+string(e.op)).problem(t, status.Unauthenticated)
+			do(t, m, page, "Authorization", "Bearer may-nothing").problem(t, status.Forbidden)
+		}
 	}
 	if got := n.node.calls(); len(got) != 0 {
 		t.Errorf("the node was asked to %v", got)

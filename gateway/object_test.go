@@ -129,10 +129,10 @@ func TestObjectRefusals(t *testing.T) {
 			})
 		}
 	}
-	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "BREW"} {
+	for _, method := range []string{"POST", "DELETE", "PATCH", "BREW"} {
 		a := do(t, method, url)
 		a.problem(t, status.Method)
-		if allow := strings.Join(a.Header.Values("Allow"), " "); allow != "GET HEAD" {
+		if allow := strings.Join(a.Header.Values("Allow"), " "); !strings.HasPrefix(allow, "GET HEAD ") || !strings.HasSuffix(allow, "OPTIONS") {
 			t.Errorf("Allow: %q", allow)
 		}
 	}

@@ -2,54 +2,272 @@ package gateway
 
 import (
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
+
+	"allium/gateway/client"
+	"allium/protocols/b3"
+	"allium/protocols/capability"
+	"allium/protocols/status"
 )
 
-// publicRoute finds the page of an escaped path on the public listener. It is
-// not a ServeMux because that unescapes before it splits: here a segment is
-// unescaped alone, and "%2f" stays inside it.
-func (g *Gateway) publicRoute(path string) route {
-	switch path {
-	case "/":
-		return route{name: "landing", methods: reading, serve: g.landing}
-	case "/favicon.ico":
-		return route{name: "favicon", methods: reading, serve: favicon}
-	case "/b3", "/b3/":
-		return route{name: "open", methods: reading, serve: openKey}
-	}
-	if rest, ok := strings.CutPrefix(path, "/o/"); ok {
-		return route{name: "object", methods: reading, serve: func(w *response, r *http.Request) error { return g.object(w, r, rest) }}
-	}
-	if rest, ok := strings.CutPrefix(path, "/b3/"); ok {
-		return route{name: "browse", methods: reading, serve: func(w *response, r *http.Request) error { return g.browse(w, r, rest) }}
-	}
-	return g.health(path)
+// endpoints is the table of routes.
+var endpoints = slices.Concat(contentEndpoints, opsEndpoints, apiEndpoints)
+
+// contentEndpoints are the pages of the public listener.
+var contentEndpoints = []endpoint{
+	{
+		id: "landing", name: "landing", methods: reading, path: "/", on: onPublic, loose: true,
+		doc:     "The first page: what this is, whether it is ready, and a field to open an address with.",
+		answers: []reply{{code: http.StatusOK, payload: payload{media: mediaHTML}, headers: []string{"Cache-Control", "Content-Security-Policy"}, doc: "the page"}},
+		serve:   func(g *Gateway, w *response, r *http.Request, _ input) error { return g.landing(w, r) },
+	},
+	{
+		id: "favicon", name: "favicon", methods: reading, path: "/favicon.ico", on: onPublic, loose: true,
+		doc:     "The icon that browsers ask for.",
+		answers: []reply{{code: http.StatusOK, payload: payload{media: "image/svg+xml"}, headers: []string{"Cache-Control", "Content-Security-Policy"}, doc: "the icon"}},
+		serve:   func(_ *Gateway, w *response, r *http.Request, _ input) error { return favicon(w, r) },
+	},
+	openEndpoint("open", "/b3"), openEndpoint("openSlash", "/b3/"),
+	{
+		id: "getObject", name: "object", methods: reading, path: "/o/{b3}", on: onPublic, loose: true,
+		doc:     "The bytes of an object, each chunk group proved before it leaves.",
+		more:    "One range at a time. An address in uppercase digits is redirected. What is not here is looked for and fetched from peers, unless Cache-Control has only-if-cached.",
+		headers: contentHeaders,
+		answers: slices.Concat(contentAnswers, []reply{{code: http.StatusPermanentRedirect, headers: []string{"Location", "Cache-Control"}, doc: "the address in lowercase digits"}}),
+		fails:   contentFails,
+		serve:   func(g *Gateway, w *response, r *http.Request, in input) error { return g.object(w, r, in.rest) },
+	},
+	{
+		id: "browse", name: "browse", methods: reading, path: "/b3/{path}", on: onPublic, loose: true,
+		doc:     "A file, or a directory by its index.html or a listing: {path} is an address and a path below it.",
+		more:    "A directory without the slash at its end is redirected, and so is a symbolic link to what it names inside the tree.",
+		params:  []param{{name: "format", of: []string{"html", "json"}, doc: "a listing in that form, also where there is an index.html"}},
+		headers: append([]string{"Accept"}, contentHeaders...),
+		answers: slices.Concat(contentAnswers, []reply{
+			{code: http.StatusOK, payload: jsonBody[client.Listing](), headers: []string{"ETag", "Vary"}, doc: "a listing; its ETag is weak"},
+			{code: http.StatusOK, payload: payload{media: mediaHTML}, headers: []string{"ETag", "Vary"}, doc: "a listing; its ETag is weak"},
+			{code: http.StatusMovedPermanently, headers: []string{"Location", "Cache-Control"}, doc: "where the directory's slash or the link leads"},
+			{code: http.StatusPermanentRedirect, headers: []string{"Location", "Cache-Control"}, doc: "the address in lowercase digits"},
+		}),
+		fails: contentFails,
+		serve: func(g *Gateway, w *response, r *http.Request, in input) error { return g.browse(w, r, in.rest) },
+	},
 }
 
-// health finds the pages that every listener has.
-func (g *Gateway) health(path string) route {
-	switch path {
-	case "/healthz":
-		return route{name: "healthz", methods: reading, free: true, serve: healthz}
-	case "/readyz":
-		return route{name: "readyz", methods: reading, free: true, serve: g.readyz}
+// What every endpoint that serves an object's bytes has in common.
+var (
+	contentHeaders = []string{"Range", "If-Match", "If-None-Match", "If-Range", "Cache-Control", "Request-Timeout"}
+	contentAnswers = []reply{
+		{code: http.StatusOK, payload: payload{media: mediaAny}, headers: objectHeaders, doc: "the whole"},
+		{code: http.StatusPartialContent, payload: payload{media: mediaAny}, headers: append([]string{"Content-Range"}, objectHeaders...), doc: "the range"},
+		{code: http.StatusNotModified, headers: []string{"ETag", "Cache-Control", "Vary"}, doc: "the client has it"},
 	}
-	return route{}
+	objectHeaders = []string{"ETag", "Cache-Control", "Vary", "Accept-Ranges", "Content-Security-Policy", "Cross-Origin-Resource-Policy", "Content-Disposition"}
+	contentFails  = []status.Outcome{
+		status.BadAddress, status.NotAllowed, status.NotFound, status.Gone, status.Precondition, status.BadRange, status.Denied,
+		status.Corrupt, status.Upstream, status.BreakerOpen, status.NotReady, status.Amnesia, status.TransportDown, status.NoBootstrap,
+		status.Timeout, status.HopExceeded,
+	}
+)
+
+func openEndpoint(id, path string) endpoint {
+	return endpoint{
+		id: id, name: "open", methods: reading, path: path, on: onPublic, loose: true,
+		doc:     "Where the landing page's field leads: redirects to the page of an address.",
+		params:  []param{{name: "key", kind: someText, doc: "b3:… with or without a path below it"}},
+		answers: []reply{{code: http.StatusSeeOther, headers: []string{"Location", "Cache-Control"}, doc: "the page of that key"}},
+		fails:   []status.Outcome{status.BadAddress},
+		serve:   func(_ *Gateway, w *response, r *http.Request, _ input) error { return openKey(w, r) },
+	}
 }
 
-// adminRoute finds the page of an escaped path on the admin listener and the
-// socket.
-func (g *Gateway) adminRoute(path string) route {
-	switch path {
-	case "/metrics":
-		return route{name: "metrics", methods: reading, free: true, serve: g.metricsPage}
-	case "/version", "/api/v1/version":
-		return route{name: "version", methods: reading, free: true, serve: g.version}
-	case "/limits", "/api/v1/limits":
-		return route{name: "limits", methods: reading, free: true, serve: g.limits}
+// listeners' own pages, which wait for nothing.
+var opsEndpoints = []endpoint{
+	{
+		id: "healthz", name: "healthz", methods: reading, path: "/healthz", on: onEvery, free: true, loose: true,
+		doc:     "Says that the process runs: ok until it exits.",
+		answers: []reply{{code: http.StatusOK, payload: payload{media: mediaText}, headers: []string{"Cache-Control"}, doc: "ok"}},
+		serve:   func(_ *Gateway, w *response, r *http.Request, _ input) error { return healthz(w, r) },
+	},
+	{
+		id: "readyz", name: "readyz", methods: reading, path: "/readyz", on: onEvery, free: true, loose: true,
+		doc:     "The gates of readiness, in the order they open.",
+		answers: append(value[client.Readiness]("reads and writes are served"), reply{code: http.StatusServiceUnavailable, payload: jsonBody[client.Readiness](), headers: []string{"Cache-Control", "Retry-After", "X-Reason"}, doc: "some gate is shut"}),
+		serve:   func(g *Gateway, w *response, r *http.Request, _ input) error { return g.readyz(w, r) },
+	},
+	{
+		id: "metrics", name: "metrics", methods: reading, path: "/metrics", on: onAdmin, free: true, loose: true,
+		doc:     "Metrics for Prometheus, see metrics.md.",
+		answers: []reply{{code: http.StatusOK, payload: payload{media: "text/plain"}, doc: "the exposition"}},
+		serve:   func(g *Gateway, w *response, r *http.Request, _ input) error { return g.metricsPage(w, r) },
+	},
+	versionEndpoint("version", "/version"), versionEndpoint("apiVersion", "/api/v1/version"),
+	limitsEndpoint("limits", "/limits"), limitsEndpoint("apiLimits", "/api/v1/limits"),
+}
+
+func versionEndpoint(id, path string) endpoint {
+	return endpoint{
+		id: id, name: "version", methods: reading, path: path, on: onAdmin, free: true, loose: true,
+		doc: "Which program runs.", answers: value[client.Version]("the program"),
+		serve: func(g *Gateway, w *response, r *http.Request, _ input) error { return g.version(w, r) },
 	}
-	if name, ok := strings.CutPrefix(path, "/api/v1/"); ok {
-		return g.apiRoute(name)
+}
+
+func limitsEndpoint(id, path string) endpoint {
+	return endpoint{
+		id: id, name: "limits", methods: reading, path: path, on: onAdmin, free: true, loose: true,
+		doc: "Every bound of the node with what is in use of it.", answers: value[client.Limits]("the bounds"),
+		serve: func(g *Gateway, w *response, r *http.Request, _ input) error { return g.limits(w, r) },
 	}
-	return g.health(path)
+}
+
+// route is what the table says of one request.
+type route struct {
+	name    string        // of the path; empty: there is no such page
+	methods []string      // that the path answers
+	free    bool          // waits for nothing: no gate, no rate, no drain
+	streams bool          // takes a request body
+	op      capability.Op // what the client must be allowed to do; empty: nothing
+	object  b3.Root       // what it does that to, where the path says
+	serve   handler       // nil: there is no such page
+
+	of   *endpoint // nil where the path has no such method
+	rest string    // what stands for the path's "{…}", escaped
+}
+
+// answer runs the handler.
+func (rt route) answer(g *Gateway, w *response, r *http.Request) error {
+	in := input{rest: rt.rest}
+	switch {
+	case rt.of == nil:
+		rt.allow(w)
+	case !rt.of.loose:
+		var err error
+		if in.q, err = parseParams(r.URL.RawQuery, rt.of.params); err != nil {
+			return err
+		}
+	}
+	return rt.serve(g, w, r, in)
+}
+
+// allow tells the client which methods the path has.
+func (rt route) allow(w *response) {
+	for _, m := range rt.methods {
+		w.Header().Add("Allow", m)
+	}
+}
+
+// page is one path of a listener.
+type page struct {
+	prefix string // of the paths it stands for; empty: one path alone
+	route  route  // for the methods it does not have, OPTIONS among them
+	routes []route
+}
+
+// router finds the route of a request. It is not a ServeMux because that
+// unescapes before it splits: here a segment is unescaped alone, and "%2f" stays
+// inside it.
+type router struct {
+	exact    map[string]*page
+	prefixes []*page // longest first
+}
+
+// The routers of the listeners; built once, read-only.
+var (
+	publicRouter = newRouter(endpoints, onPublic)
+	adminRouter  = newRouter(endpoints, onAdmin)
+)
+
+func newRouter(table []endpoint, on listeners) *router {
+	rt := &router{exact: map[string]*page{}}
+	for i := range table {
+		e := &table[i]
+		if e.on&on == 0 {
+			continue
+		}
+		p := rt.page(e)
+		p.routes = append(p.routes, route{
+			name: e.name, free: e.free, streams: len(e.body) > 0, op: e.op, serve: e.serve, of: e,
+		})
+		p.route.methods = append(p.route.methods, e.methods...)
+	}
+	pages := slices.Clone(rt.prefixes)
+	for _, p := range rt.exact {
+		pages = append(pages, p)
+	}
+	for _, p := range pages {
+		if !slices.Contains(p.route.methods, http.MethodOptions) {
+			p.route.methods = append(p.route.methods, http.MethodOptions)
+		}
+		for i := range p.routes {
+			p.routes[i].methods = p.route.methods
+		}
+	}
+	slices.SortFunc(rt.prefixes, func(a, b *page) int { return len(b.prefix) - len(a.prefix) })
+	return rt
+}
+
+// page is the page of an endpoint's path, made on first use.
+func (rt *router) page(e *endpoint) *page {
+	prefix, _, open := strings.Cut(e.path, "{")
+	p := &page{route: route{name: e.name, free: true, serve: options}}
+	if !open {
+		if old := rt.exact[e.path]; old != nil {
+			return old
+		}
+		rt.exact[e.path] = p
+		return p
+	}
+	if i := slices.IndexFunc(rt.prefixes, func(p *page) bool { return p.prefix == prefix }); i >= 0 {
+		return rt.prefixes[i]
+	}
+	p.prefix = prefix
+	rt.prefixes = append(rt.prefixes, p)
+	return p
+}
+
+// route finds the route of an escaped path and a method. Where the path is
+// known and the method is not, the route's methods say what it has.
+func (rt *router) route(path, method string) route {
+	p, rest := rt.exact[path], ""
+	for i := 0; p == nil && i < len(rt.prefixes); i++ {
+		if below, ok := strings.CutPrefix(path, rt.prefixes[i].prefix); ok {
+			p, rest = rt.prefixes[i], below
+		}
+	}
+	if p == nil {
+		return route{}
+	}
+	for i := range p.routes {
+		found := &p.routes[i]
+		if !slices.Contains(found.of.methods, method) {
+			continue
+		}
+		made := *found
+		made.rest = rest
+		if made.op != "" && strings.HasSuffix(found.of.path, "{b3}") {
+			made.object = objectOf(rest)
+		}
+		return made
+	}
+	return p.route
+}
+
+// objectOf is the address that an escaped path ends with, zero where it is none:
+// the handler says what is wrong with it.
+func objectOf(rest string) b3.Root {
+	key, err := url.PathUnescape(rest)
+	if err != nil {
+		return b3.Root{}
+	}
+	root, _ := b3.Parse(key)
+	return root
+}
+
+// options says what a path answers.
+func options(_ *Gateway, w *response, _ *http.Request, _ input) error {
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }

@@ -17,7 +17,7 @@ import (
 // handler, and what is said of it afterwards.
 func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	g := s.g
-	rt := s.route(r.URL.EscapedPath())
+	rt := s.router.route(r.URL.EscapedPath(), r.Method)
 	name := rt.name
 	if rt.serve == nil {
 		name = "none"
@@ -50,9 +50,7 @@ func (s *side) answer(rt route, w *response, r *http.Request) (err error) {
 	if err != nil {
 		s.g.m.rejected.WithLabelValues(status.Of(err).String()).Inc()
 		if status.Of(err) == status.Method {
-			for _, m := range rt.methods {
-				w.Header().Add("Allow", m)
-			}
+			rt.allow(w)
 		}
 		if r.ContentLength != 0 {
 			// net/http would read on for a next request; whoever sends an unwanted
@@ -63,7 +61,7 @@ func (s *side) answer(rt route, w *response, r *http.Request) (err error) {
 		return err
 	}
 	defer leave()
-	return s.g.guarded(func() error { return rt.serve(w, r) })
+	return s.g.guarded(func() error { return rt.answer(s.g, w, r) })
 }
 
 // guarded runs f and turns a panic into an error, so that it never kills the

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"allium/protocols/admission"
-	"allium/protocols/b3"
-	"allium/protocols/capability"
 	"allium/protocols/status"
 )
 
@@ -19,7 +17,7 @@ type side struct {
 	listener net.Listener
 	server   *http.Server
 
-	route    func(escapedPath string) route
+	router   *router
 	gate     *admission.Gate
 	rate     *admission.Rate           // nil: none
 	guard    func(*http.Request) error // who may ask, by Host and origin
@@ -28,26 +26,8 @@ type side struct {
 	trusted  bool                      // its clients need no capability: the kernel says who they are
 }
 
-// route is one page: its name in metrics and how it is served.
-type route struct {
-	name    string
-	methods []string
-	free    bool          // waits for nothing: no gate, no rate, no drain
-	streams bool          // takes a request body
-	op      capability.Op // what the client must be allowed to do; empty: nothing
-	object  b3.Root       // what it does that to, where the path says
-	serve   handler
-}
-
-// handler answers a request. An error before the first byte becomes a problem,
-// a later one cuts the connection.
-type handler func(w *response, r *http.Request) error
-
-// reading are the methods of everything that is only looked at.
-var reading = []string{http.MethodGet, http.MethodHead}
-
 func (g *Gateway) publicSide(l net.Listener) *side {
-	return &side{g: g, listener: l, route: g.publicRoute, gate: g.inflight, rate: g.rate, guard: hasHost, discreet: true}
+	return &side{g: g, listener: l, router: publicRouter, gate: g.inflight, rate: g.rate, guard: hasHost, discreet: true}
 }
 
 func (g *Gateway) adminSide(l net.Listener, addr net.Addr) *side {
@@ -56,7 +36,7 @@ func (g *Gateway) adminSide(l net.Listener, addr net.Addr) *side {
 		names = append(names, ap.Addr().String())
 	}
 	csrf := http.NewCrossOriginProtection()
-	return &side{g: g, listener: l, route: g.adminRoute, gate: g.api, guard: func(r *http.Request) error {
+	return &side{g: g, listener: l, router: adminRouter, gate: g.api, guard: func(r *http.Request) error {
 		if err := knownHost(r, names); err != nil {
 			return err
 		}
@@ -65,7 +45,7 @@ func (g *Gateway) adminSide(l net.Listener, addr net.Addr) *side {
 }
 
 func (g *Gateway) socketSide(l net.Listener) *side {
-	return &side{g: g, listener: l, route: g.adminRoute, gate: g.api, guard: func(*http.Request) error { return nil }, patient: true, trusted: true}
+	return &side{g: g, listener: l, router: adminRouter, gate: g.api, guard: func(*http.Request) error { return nil }, patient: true, trusted: true}
 }
 
 // admit lets a request in, or says why not; leave is called when it is done.
@@ -77,7 +57,7 @@ func (s *side) admit(rt route, w *response, r *http.Request) (leave func(), err 
 	case rt.serve == nil:
 		return nil, status.Errorf(status.NotFound, "there is no page %s here", clip(r.URL.Path))
 	case !slices.Contains(rt.methods, r.Method):
-		return nil, status.Errorf(status.Method, "%s does not answer %s, only %s", rt.name, clip(r.Method), strings.Join(rt.methods, " and "))
+		return nil, status.Errorf(status.Method, "%s does not answer %s, only %s", rt.name, clip(r.Method), strings.Join(rt.methods, ", "))
 	case !rt.streams && r.ContentLength != 0:
 		return nil, status.Errorf(status.BodyCap, "%s takes no request body", rt.name)
 	case rt.free:

@@ -84,6 +84,13 @@ type Entry struct {
 	Target     string  `json:"target,omitempty"` // of a link
 }
 
+// Listing is a directory as the gateway lists it.
+type Listing struct {
+	Root    b3.Root `json:"root"`
+	Path    string  `json:"path"`    // below the address that was asked for
+	Entries []Entry `json:"entries"` // in bytewise order of their names
+}
+
 // Stat describes an object.
 type Stat struct {
 	Root    b3.Root `json:"root"`
