@@ -125,7 +125,7 @@ func (s *Store) poll() {
 			free, coming = n, more
 		}
 	}
-	used := s.usage().local
+	used := s.usage().local - s.room.unwritten.Load()
 	s.room.mu.Lock()
 	defer s.room.mu.Unlock()
 	s.room.free, s.room.coming, s.room.usedThen = free, coming, used

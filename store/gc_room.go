@@ -34,6 +34,8 @@ type room struct {
 	objects atomic.Int64 // being put
 	waits   *admission.Gate
 
+	unwritten atomic.Int64 // of bytes, those that the disk does not know of yet: promised to uploads
+
 	mu       sync.Mutex
 	free     int64 // of the disk, −1 unknown
 	coming   int64 // that the compactor is about to give back

@@ -17,6 +17,7 @@ type PutOptions struct {
 	Expect   b3.Root // other content is refused with bad_digest; zero takes any
 	Deferred bool    // acknowledged by the next Flush, not visible before it is durable
 	Charge   *Charge // counts what is new before it is written, and refuses with quota; may be nil
+	Size     int64   // bytes that are to come, as far as known: no_space or quota before the first of them is read; 0 is unknown
 }
 
 // Info describes one object.
@@ -40,6 +41,9 @@ func (s *Store) Put(ctx context.Context, r io.Reader, opt PutOptions) (Info, err
 		return Info{}, fmt.Errorf("store: put: %w", err)
 	}
 	defer release()
+	if err := s.fits(ctx, opt); err != nil {
+		return Info{}, fmt.Errorf("store: put: %w", err)
+	}
 	head := headBuffers.Get().(*[]byte)
 	defer headBuffers.Put(head)
 	r = &source{ctx: ctx, stop: s.stop, r: r}
@@ -51,6 +55,30 @@ func (s *Store) Put(ctx context.Context, r io.Reader, opt PutOptions) (Info, err
 		return s.putSmall(ctx, (*head)[:n], opt)
 	}
 	return s.putLarge(ctx, io.MultiReader(bytes.NewReader((*head)[:n]), r), opt)
+}
+
+// fits refuses what has no place as a whole. It takes nothing: others may be
+// faster, and then the put ends where there is no more room.
+func (s *Store) fits(ctx context.Context, opt PutOptions) error {
+	if opt.Size <= 0 {
+		return nil
+	}
+	if opt.Size > b3.MaxSize {
+		return status.Errorf(status.BodyCap, "%d bytes are more than an object may have", opt.Size)
+	}
+	if err := s.admit(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := opt.Charge.Fits(opt.Size); err != nil {
+		return err
+	}
+	room := GCCount{Objects: 1, Bytes: charge(opt.Size)}
+	if err := s.takeWhole(ctx, room); err != nil {
+		return err
+	}
+	s.giveWhole(room, room.Bytes)
+	return nil
 }
 
 // PutBytes is Put of p, which it does not keep.
