@@ -22,6 +22,7 @@ var layers = map[string][]string{
 
 	"protocols/status":        {},
 	"protocols/b3":            {},
+	"protocols/bao":           {},
 	"protocols/admission":     {},
 	"protocols/kad":           {},
 	"protocols/dcbor":         {},
@@ -50,8 +51,8 @@ var layers = map[string][]string{
 	"store/bucket":    {"protocols/admission"},
 	"store/storetest": {"store", "store/bucket", "protocols/manifest", "protocols/admission"},
 	"resolver":        {"protocols/..."},
-	"gateway":         {"protocols/manifest", "protocols/admission", "protocols/capability", "gateway/..."},
-	"gateway/client":  {},
+	"gateway":         {"protocols/manifest", "protocols/bao", "protocols/admission", "protocols/capability", "gateway/..."},
+	"gateway/client":  {"protocols/bao"},
 
 	"node":           {"protocols/...", "store", "resolver", "gateway/...", "node/..."},
 	"node/config":    {"protocols/...", "store", "resolver", "gateway", "node/p2p"},
