@@ -25,8 +25,15 @@ type Config struct {
 	HeaderBytes      admission.Bytes `koanf:"header_bytes" doc:"longest request header in bytes"`
 	FirstByteTimeout time.Duration   `koanf:"first_byte_timeout" doc:"how long content may take to be found, and to stand still while it arrives; then timeout"`
 	WriteTimeout     time.Duration   `koanf:"write_timeout" doc:"how long a client may take nothing, beside the time that min_rate allows"`
+	ReadTimeout      time.Duration   `koanf:"read_timeout" doc:"how long a client may send nothing of a request's body, beside the time that min_rate allows; then timeout"`
 	MinRate          admission.Bytes `koanf:"min_rate" doc:"bytes per second below which a client is cut off"`
 	SlowRequest      time.Duration   `koanf:"slow_request" doc:"time to the first byte from which a request is logged as slow"`
+
+	Uploads         int64           `koanf:"uploads" doc:"uploads read at once; the next is refused with busy"`
+	Decoders        int64           `koanf:"decoders" doc:"compressed uploads decoded at once, with up to 8 MiB of memory each; the next is refused with busy"`
+	DecompressRatio int64           `koanf:"decompress_ratio" doc:"how many times its size a compressed body may grow to, counted above 64 KiB; more is decompress_cap"`
+	DecompressBytes admission.Bytes `koanf:"decompress_bytes" doc:"most bytes that a compressed body decodes to where it is read whole into memory; more is decompress_cap"`
+	BodyBytes       admission.Bytes `koanf:"body_bytes" doc:"most bytes of a body that is read whole into memory, before it is decoded; more is body_cap"`
 }
 
 // DefaultConfig returns the limits of SPEC §2.
@@ -37,8 +44,10 @@ func DefaultConfig() Config {
 		Inflight: 512, Rate: 500, Burst: 1000, Conns: 4096, ConnsPerIP: 256,
 
 		HeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, HeaderBytes: 16 << 10,
-		FirstByteTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MinRate: 8 << 10,
+		FirstByteTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, MinRate: 8 << 10,
 		SlowRequest: 2 * time.Second,
+
+		Uploads: 64, Decoders: 16, DecompressRatio: 10, DecompressBytes: 10 << 20, BodyBytes: 1 << 20,
 	}
 }
 
@@ -56,8 +65,10 @@ func (c Config) Validate() error {
 		{"inflight", c.Inflight >= 1}, {"rate", c.Rate >= 1}, {"burst", c.Burst >= 1},
 		{"conns", c.Conns >= 1}, {"conns_per_ip", c.ConnsPerIP >= 1},
 		{"header_timeout", c.HeaderTimeout > 0}, {"idle_timeout", c.IdleTimeout > 0}, {"header_bytes", c.HeaderBytes >= 1<<10},
-		{"first_byte_timeout", c.FirstByteTimeout > 0}, {"write_timeout", c.WriteTimeout > 0}, {"min_rate", c.MinRate >= 1},
+		{"first_byte_timeout", c.FirstByteTimeout > 0}, {"write_timeout", c.WriteTimeout > 0}, {"read_timeout", c.ReadTimeout > 0}, {"min_rate", c.MinRate >= 1},
 		{"slow_request", c.SlowRequest > 0},
+		{"uploads", c.Uploads >= 1}, {"decoders", c.Decoders >= 1}, {"decompress_ratio", c.DecompressRatio >= 1},
+		{"decompress_bytes", c.DecompressBytes >= 1}, {"body_bytes", c.BodyBytes >= 1},
 	} {
 		if !k.ok {
 			return status.Errorf(status.BadRequest, "gateway.%s is too small; see `allium config show`", k.key)

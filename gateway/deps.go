@@ -48,6 +48,7 @@ type Deps struct {
 	Ready        func() client.Readiness // cheap, never waits
 	Version      client.Version
 	Capabilities Capabilities // nil: over TCP nothing can be changed
+	Uploads      Uploads      // nil: nothing can be uploaded but with the local API
 	Socket       string       // path of the Unix socket (client.SocketPath); empty: none
 
 	Log      *slog.Logger          // nil discards

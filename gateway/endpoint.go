@@ -27,6 +27,7 @@ type endpoint struct {
 	free    bool          // waits for nothing: no gate, no rate, no drain
 	op      capability.Op // what the client must be allowed to do; empty: nothing
 	params  []param       // of the query
+	upload  bool          // takes one of the places for uploads instead of one in flight
 	loose   bool          // other parameters are ignored, and these not checked: pages are asked for by browsers and caches
 	headers []string      // of the request, that change the answer: keys of headerDocs
 	body    []payload     // what may be sent, one for each media type; none: a body is refused

@@ -25,6 +25,8 @@ type Gateway struct {
 	inflight *admission.Gate // public
 	rate     *admission.Rate // public
 	api      *admission.Gate
+	uploads  *admission.Gate // public, in place of inflight
+	decoding *admission.Gate
 	conns    connLimits
 	flight   flight
 
@@ -64,6 +66,12 @@ func New(cfg Config, admin AdminConfig, d Deps) (*Gateway, error) {
 	g.api = d.Limits.NewGate(admission.Spec{
 		Name: "admin.inflight", Path: "admin listener and socket → handlers", Policy: "reject: 429 busy",
 	}, admin.Inflight, 0)
+	g.uploads = d.Limits.NewGate(admission.Spec{
+		Name: "gateway.uploads", Path: "public listener → uploads", Policy: "reject: 429 busy",
+	}, cfg.Uploads, 0)
+	g.decoding = d.Limits.NewGate(admission.Spec{
+		Name: "gateway.decoders", Path: "compressed uploads → decoders", Policy: "reject: 429 busy",
+	}, cfg.Decoders, 0)
 	g.conns = newConnLimits(cfg, admin, d.Limits)
 	return g, nil
 }

@@ -1,6 +1,10 @@
 package gateway
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/protocols/status"
+)
 
 // metrics are the gateway's, named as in SPEC §10. A route is one of the fixed
 // list in router.go and api.go, never a path.
@@ -8,6 +12,7 @@ type metrics struct {
 	latency  *prometheus.HistogramVec
 	inflight *prometheus.GaugeVec
 	rejected *prometheus.CounterVec
+	refused  *prometheus.CounterVec
 	panics   prometheus.Counter
 	cut      prometheus.Counter
 }
@@ -24,6 +29,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rejected_total", Help: "HTTP requests and connections refused before any work was done for them.",
 		}, []string{"reason"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "edge_rejects_total", Help: "HTTP requests refused by what they send: bodies that are too large, too slow or grow too much, and unwanted content.",
+		}, []string{"reason"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gateway_panics_total", Help: "Panics in HTTP handlers, answered as internal.",
 		}),
@@ -32,7 +40,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.latency, m.inflight, m.rejected, m.panics, m.cut)
+		reg.MustRegister(m.latency, m.inflight, m.rejected, m.refused, m.panics, m.cut)
 	}
 	return m
+}
+
+// refuse counts a request that was refused by what it sends.
+func (m *metrics) refuse(o status.Outcome) {
+	switch o {
+	case status.BodyCap, status.DecompressCap, status.Unsupported, status.BadDigest, status.BadRequest, status.Timeout, status.Amnesia, status.NotAllowed:
+		m.refused.WithLabelValues(o.String()).Inc()
+	}
 }

@@ -21,21 +21,34 @@ const contentPolicy = "sandbox allow-same-origin; default-src 'none'; img-src 's
 
 // object answers /o/{b3}: the bytes, whatever they are.
 func (g *Gateway) object(w *response, r *http.Request, rest string) error {
-	key, err := url.PathUnescape(rest)
-	if err != nil {
-		return status.Errorf(status.BadRequest, "the path is not well escaped: %w", err)
-	}
-	root, err := b3.Parse(key)
-	if err != nil {
-		if lower := strings.ToLower(key); lower != key {
-			if _, lowerErr := b3.Parse(lower); lowerErr == nil {
-				return redirect(w, r, http.StatusPermanentRedirect, "/o/"+lower)
-			}
-		}
+	root, lower, err := parseObject(rest)
+	switch {
+	case lower != "":
+		return redirect(w, r, http.StatusPermanentRedirect, "/o/"+lower)
+	case err != nil:
 		return err
 	}
 	w.addr = root.Hex()[:8]
 	return g.watch(w, r, func(b *body) error { return g.content(b, r, item{root: root, download: true}) })
+}
+
+// parseObject reads the address in an escaped path. Of one with uppercase
+// digits it gives what it should be instead.
+func parseObject(rest string) (root b3.Root, lower string, err error) {
+	key, err := url.PathUnescape(rest)
+	if err != nil {
+		return root, "", status.Errorf(status.BadRequest, "the path is not well escaped: %w", err)
+	}
+	root, err = b3.Parse(key)
+	if err == nil {
+		return root, "", nil
+	}
+	if l := strings.ToLower(key); l != key {
+		if _, lowerErr := b3.Parse(l); lowerErr == nil {
+			return root, l, nil
+		}
+	}
+	return root, "", err
 }
 
 // item is an object to serve and how it was named.

@@ -28,6 +28,7 @@ type response struct {
 	head   bool      // a body is announced and not sent
 
 	grant capability.Grant // what the request's capability leaves it
+	body  *requestBody     // of the request, once a handler began to read it
 }
 
 func newResponse(w http.ResponseWriter, cfg Config, patient bool) *response {

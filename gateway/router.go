@@ -13,7 +13,7 @@ import (
 )
 
 // endpoints is the table of routes.
-var endpoints = slices.Concat(contentEndpoints, opsEndpoints, apiEndpoints)
+var endpoints = slices.Concat(contentEndpoints, uploadEndpoints, opsEndpoints, apiEndpoints)
 
 // contentEndpoints are the pages of the public listener.
 var contentEndpoints = []endpoint{
@@ -129,6 +129,7 @@ type route struct {
 	methods []string      // that the path answers
 	free    bool          // waits for nothing: no gate, no rate, no drain
 	streams bool          // takes a request body
+	upload  bool          // takes one of the places for uploads instead of one in flight
 	op      capability.Op // what the client must be allowed to do; empty: nothing
 	object  b3.Root       // what it does that to, where the path says
 	serve   handler       // nil: there is no such page
@@ -189,7 +190,7 @@ func newRouter(table []endpoint, on listeners) *router {
 		}
 		p := rt.page(e)
 		p.routes = append(p.routes, route{
-			name: e.name, free: e.free, streams: len(e.body) > 0, op: e.op, serve: e.serve, of: e,
+			name: e.name, free: e.free, streams: len(e.body) > 0, upload: e.upload, op: e.op, serve: e.serve, of: e,
 		})
 		p.route.methods = append(p.route.methods, e.methods...)
 	}

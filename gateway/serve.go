@@ -52,16 +52,21 @@ func (s *side) answer(rt route, w *response, r *http.Request) (err error) {
 		if status.Of(err) == status.Method {
 			rt.allow(w)
 		}
-		if r.ContentLength != 0 {
-			// net/http would read on for a next request; whoever sends an unwanted
-			// body slowly is not worth the wait.
-			w.Header().Set("Connection", "close")
-			_ = w.rc.SetReadDeadline(time.Now().Add(s.g.cfg.WriteTimeout))
-		}
+		w.leaveBody(r)
 		return err
 	}
 	defer leave()
-	return s.g.guarded(func() error { return rt.answer(s.g, w, r) })
+	err = s.g.guarded(func() error { return rt.answer(s.g, w, r) })
+	if err == nil {
+		return nil
+	}
+	if rt.streams {
+		s.g.m.refuse(status.Of(err))
+	}
+	if !w.started() {
+		w.leaveBody(r)
+	}
+	return err
 }
 
 // guarded runs f and turns a panic into an error, so that it never kills the

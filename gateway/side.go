@@ -66,7 +66,11 @@ func (s *side) admit(rt route, w *response, r *http.Request) (leave func(), err 
 	if !s.g.flight.enter() {
 		return nil, status.Errorf(status.Draining, "the node is shutting down; ask again when it is back")
 	}
-	release, err := s.gate.TryAcquire()
+	gate := s.gate
+	if rt.upload {
+		gate = s.g.uploads // so that neither reads nor uploads take the places of the others
+	}
+	release, err := gate.TryAcquire()
 	if err != nil {
 		s.g.flight.leave()
 		return nil, err

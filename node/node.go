@@ -274,8 +274,9 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	objects := foundObjects{local: localObjects{n.store}, resolver: n.resolver, noContent: n.cfg.Node.Profile == p2p.Seed}
 	version := ThisVersion()
 	version.Amnesia = n.amnesia.mode(n.store.LockError())
+	api := newAPI(n, objects)
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
-		Objects: objects, Node: newAPI(n, objects), Ready: n.board.Report, Version: version, Socket: n.socket,
+		Objects: objects, Node: api, Uploads: uploads{api: &api.storeAPI, shut: n.pressure.writes}, Ready: n.board.Report, Version: version, Socket: n.socket,
 		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,
 	})
 	if err != nil {

@@ -1,0 +1,144 @@
+package gateway
+
+import (
+	"io"
+	"net/http"
+	"strings"
+
+	"allium/gateway/client"
+	"allium/protocols/b3"
+	"allium/protocols/capability"
+	"allium/protocols/status"
+)
+
+// putObject answers PUT /o/{b3}: the body is stored if it is the object of that
+// address. An object that is here whole is not read again.
+func (g *Gateway) putObject(w *response, r *http.Request, rest string, q params) error {
+	root, lower, err := parseObject(rest)
+	switch {
+	case lower != "":
+		w.leaveBody(r)
+		return redirect(w, r, http.StatusPermanentRedirect, "/o/"+lower)
+	case err != nil:
+		return err
+	}
+	w.addr = root.Hex()[:8]
+	o, err := g.uploadOptions(w, r, q, root)
+	if err != nil {
+		return err
+	}
+	if r.Header.Get("Content-Range") != "" { // RFC 9110 §14.4: the rest would look like the whole
+		return status.Errorf(status.BadRequest, "PUT takes the whole object, not a Content-Range of it; an upload in pieces begins with POST /u")
+	}
+	up := g.deps.Uploads
+	if match, none := r.Header.Values("If-Match"), r.Header.Values("If-None-Match"); len(match)+len(none) > 0 {
+		_, here, err := up.Present(r.Context(), root, UploadOptions{Length: -1})
+		if err != nil {
+			return causeOf(r.Context(), err)
+		}
+		if etag := etagOf(root); len(match) > 0 && !(here && listed(match, etag, true)) || here && len(none) > 0 && listed(none, etag, false) {
+			return status.Errorf(status.Precondition, "If-Match or If-None-Match does not hold for %s", root)
+		}
+	}
+	s, here, err := up.Present(r.Context(), root, o)
+	if err != nil {
+		return causeOf(r.Context(), err)
+	}
+	if !here {
+		if s, err = g.receive(w, r, o); err != nil {
+			return err
+		}
+	}
+	w.leaveBody(r)
+	return answerStored(w, r, s)
+}
+
+// postObject answers POST /o: the body is stored, and the answer has its
+// address.
+func (g *Gateway) postObject(w *response, r *http.Request, q params) error {
+	o, err := g.uploadOptions(w, r, q, b3.Root{})
+	if err != nil {
+		return err
+	}
+	s, err := g.receive(w, r, o)
+	if err != nil {
+		return err
+	}
+	w.addr = s.Root.Hex()[:8]
+	return answerStored(w, r, s)
+}
+
+// receive stores the body of a request.
+func (g *Gateway) receive(w *response, r *http.Request, o UploadOptions) (client.Stored, error) {
+	b := g.bodyOf(w, r)
+	defer b.end()
+	body, done, err := g.decode(r.Header, b, -1)
+	if err != nil {
+		return client.Stored{}, err
+	}
+	defer done()
+	s, err := g.deps.Uploads.Put(r.Context(), w.within(body), o)
+	return s, causeOf(r.Context(), err)
+}
+
+// within cuts a body at what the request's capability allows.
+func (w *response) within(body io.Reader) io.Reader {
+	most := w.grant.MaxBytes
+	if most < 0 {
+		return body
+	}
+	return &capped{r: body, left: most, most: most, name: "an object that this capability stores"}
+}
+
+// uploadOptions are what a request asks for, and may: pinning needs an
+// operation of its own in the capability. Who does not say whether to pin gets
+// what the capability allows.
+func (g *Gateway) uploadOptions(w *response, r *http.Request, q params, root b3.Root) (UploadOptions, error) {
+	o := UploadOptions{Length: bodyBytes(r), Expect: root, Label: q.text("label")}
+	if err := g.takesUploads(); err != nil {
+		return o, err
+	}
+	if e := r.Header.Get("Expect"); e != "" && !strings.EqualFold(e, "100-continue") {
+		return o, status.Errorf(status.BadRequest, "Expect: %s is not known here; leave it out", clip(e))
+	}
+	if err := w.allowsLength(o.Length); err != nil {
+		return o, err
+	}
+	pin := q.text("pin")
+	if pin == "false" {
+		if o.Label != "" {
+			return o, status.Errorf(status.BadRequest, "label is of a pin, and pin is false; leave one of the two out")
+		}
+		return o, nil
+	}
+	err := g.mayPin(w, r, o)
+	if pin == "" && o.Label == "" && status.Of(err) == status.Forbidden {
+		return o, nil
+	}
+	o.Pin = err == nil
+	return o, err
+}
+
+// mayPin asks whether the request's capability allows to pin as well. A client
+// that needs none may.
+func (g *Gateway) mayPin(w *response, r *http.Request, o UploadOptions) error {
+	if w.grant.Expires.IsZero() && w.grant.ID == "" {
+		return nil
+	}
+	token, err := bearer(r)
+	if err != nil {
+		return err
+	}
+	_, err = g.deps.Capabilities.Verify(r.Context(), token, capability.Ask{Op: capability.Pin, Object: o.Expect, Method: r.Method, Bytes: o.Length})
+	return err
+}
+
+// answerStored says which object it was.
+func answerStored(w *response, r *http.Request, s client.Stored) error {
+	code := http.StatusOK
+	if s.New {
+		code = http.StatusCreated
+	}
+	w.Header().Set("Location", "/o/"+s.Root.String())
+	return sendJSON(w, r, code, s)
+}

@@ -1,0 +1,163 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"allium/protocols/admission"
+	"allium/protocols/status"
+)
+
+// requestBody reads a request's body under deadlines that roll: who sends
+// nothing for ReadTimeout, or less than MinRate beside that, is cut off with
+// timeout. Only the time that is spent waiting for the client counts: what the
+// store takes is not its fault. The first Read answers "Expect: 100-continue",
+// so everything that can refuse comes before.
+//
+// It is one request's, and is read by one goroutine at a time.
+type requestBody struct {
+	w    *response
+	body io.Reader
+	stop func() // ends the watch over the request's context
+
+	patience time.Duration // 0: without end
+	minRate  int64         // bytes per second
+
+	mu  sync.Mutex // guards cut, and that the deadline of a cut stays
+	cut bool
+
+	n      int64         // read so far
+	window int64         // read in this window, at most deadlineBytes
+	waited time.Duration // in this window
+	eof    bool
+	err    error // what ended it, but io.EOF
+}
+
+// bodyOf begins to read the request's body, once for each request. The caller
+// ends it before it returns.
+func (g *Gateway) bodyOf(w *response, r *http.Request) *requestBody {
+	b := &requestBody{w: w, body: r.Body, patience: g.cfg.ReadTimeout, minRate: int64(g.cfg.MinRate)}
+	if w.patience == 0 {
+		b.patience = 0
+	}
+	w.body = b
+	_ = w.rc.SetWriteDeadline(time.Time{}) // it would end an upload that takes longer; the answer sets its own
+	watching := make(chan struct{})
+	unwatch := context.AfterFunc(r.Context(), func() { // a read of the socket does not look at the context
+		defer close(watching)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.cut = true
+		_ = w.rc.SetReadDeadline(past)
+	})
+	b.stop = sync.OnceFunc(func() {
+		if !unwatch() {
+			<-watching
+		}
+	})
+	return b
+}
+
+// past is a deadline that is over.
+var past = time.Unix(1, 0)
+
+// end is called when nothing more is read.
+func (b *requestBody) end() { b.stop() }
+
+// Read gives what arrived. Errors carry an outcome.
+func (b *requestBody) Read(p []byte) (int, error) {
+	switch {
+	case b.eof:
+		return 0, io.EOF
+	case b.err != nil:
+		return 0, b.err
+	case len(p) > deadlineBytes:
+		p = p[:deadlineBytes]
+	}
+	begun := time.Now()
+	b.deadline(begun.Add(b.patience))
+	n, err := b.body.Read(p)
+	b.deadline(time.Time{}) // nobody waits for the client while this is stored
+	b.n += int64(n)
+	if b.patience > 0 && err == nil && b.slow(int64(n), time.Since(begun)) {
+		err = b.late("arrives at less than " + admission.Bytes(b.minRate).Human() + " a second")
+	}
+	switch {
+	case err == io.EOF:
+		b.eof = true
+	case err != nil:
+		b.err = b.reason(err)
+		return 0, b.err
+	}
+	return n, err
+}
+
+// deadline sets when a read gives up, unless all of them have to.
+func (b *requestBody) deadline(t time.Time) {
+	if b.patience == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.cut {
+		_ = b.w.rc.SetReadDeadline(t) // what cannot have one does without
+	}
+}
+
+// slow counts n bytes that took so long, and reports whether the client has
+// used up what it may take for as many as this window has.
+func (b *requestBody) slow(n int64, took time.Duration) bool {
+	b.window += n
+	b.waited += took
+	late := b.waited > b.patience+time.Duration(float64(b.window)/float64(b.minRate)*float64(time.Second))
+	if b.window >= deadlineBytes { // what was fast once does not pay for being slow later
+		b.window, b.waited = 0, 0
+	}
+	return late
+}
+
+func (b *requestBody) late(how string) error {
+	return status.Errorf(status.Timeout, "upload: the body %s; send it again over a faster or steadier line, or in pieces (POST /u)", how)
+}
+
+// reason gives what ended a body its outcome.
+func (b *requestBody) reason(err error) error {
+	b.mu.Lock()
+	cut := b.cut
+	b.mu.Unlock()
+	var timeout net.Error
+	var carries interface{ Status() status.Outcome }
+	var conn *net.OpError
+	switch {
+	case errors.As(err, &carries):
+		return err
+	case cut:
+		return status.Errorf(status.Canceled, "upload: the request was given up: %w", err)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return b.late("stood still for " + b.patience.String())
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &conn), errors.Is(err, http.ErrBodyReadAfterClose):
+		return status.Errorf(status.Canceled, "upload: the client went away after %d bytes: %w", b.n, err)
+	}
+	return status.Errorf(status.BadRequest, "upload: the body is malformed: %w", err) // its chunks are
+}
+
+// leaveBody tells a client whose request is refused, or answered before its
+// end, that nothing more is read of it: net/http would read on for a next
+// request, and the rest may be gigabytes, or slow.
+func (w *response) leaveBody(r *http.Request) {
+	if r.ContentLength == 0 || w.body != nil && w.body.eof || r.ProtoMajor >= 2 { // of HTTP/2 the stream alone ends
+		return
+	}
+	w.Header().Set("Connection", "close")
+	if w.body == nil || w.body.err == nil {
+		_ = w.rc.SetReadDeadline(time.Now().Add(leaveFor))
+	}
+}
+
+// leaveFor bounds what net/http still reads of a body that is left.
+const leaveFor = time.Second
