@@ -117,7 +117,7 @@ func TestRoundTrip(t *testing.T) {
 	if v, err := c.Version(ctx); err != nil || v != (client.Version{Version: "v0", Commit: "c0", Go: "go1"}) {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if l, err := c.Limits(ctx); err != nil || len(l.Limits) != 6 {
+	if l, err := c.Limits(ctx); err != nil || len(l.Limits) < 6 {
 		t.Errorf("%+v, %v", l, err)
 	}
 }

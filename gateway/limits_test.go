@@ -204,6 +204,7 @@ func TestLimitsAreListed(t *testing.T) {
 	}
 	want := map[string]int64{
 		"gateway.inflight": 512, "gateway.rate": 500, "gateway.conns": 4096,
+		"gateway.uploads": 64, "gateway.decoders": 16,
 		"admin.inflight": 64, "admin.conns": 256, "admin.socket_conns": 256,
 	}
 	for _, l := range reg.Snapshot() {

@@ -63,13 +63,13 @@ func (u uploads) Put(ctx context.Context, r io.Reader, o gateway.UploadOptions) 
 		return client.Stored{}, err
 	}
 	defer u.api.st.Hold()() // until the pin is set
-	opt := store.PutOptions{Expect: o.Expect}
+	opt := store.PutOptions{Expect: o.Expect, Size: o.Length}
 	if o.Pin {
-		opt.Charge = u.api.st.Charge(o.Label)
-		defer opt.Charge.Release()
-		if err := opt.Charge.Fits(max(o.Length, 0)); err != nil {
+		if err := store.CheckLabel(o.Label); err != nil {
 			return client.Stored{}, err
 		}
+		opt.Charge = u.api.st.Charge(o.Label)
+		defer opt.Charge.Release()
 	}
 	info, err := u.api.st.Put(ctx, r, opt)
 	if err != nil {
@@ -81,23 +81,44 @@ func (u uploads) Put(ctx context.Context, r io.Reader, o gateway.UploadOptions) 
 	return client.Stored{Root: info.Root, Size: info.Size, New: info.New, Pinned: o.Pin}, err
 }
 
-// errPieces is the answer until the store takes uploads in pieces.
-var errPieces = status.Errorf(status.Unsupported, "uploads in pieces are not taken; use PUT or POST of /o")
-
 // New implements gateway.Uploads.
-func (u uploads) New(context.Context, gateway.UploadOptions) (gateway.Upload, error) {
-	return gateway.Upload{}, errPieces
+func (u uploads) New(ctx context.Context, o gateway.UploadOptions) (gateway.Upload, error) {
+	if err := u.admits(); err != nil {
+		return gateway.Upload{}, err
+	}
+	up, err := u.api.st.NewUpload(ctx, store.UploadOptions{Length: o.Length, Expect: o.Expect, Label: o.Label, Pin: o.Pin})
+	return u.told(up), err
 }
 
 // Upload implements gateway.Uploads.
-func (u uploads) Upload(context.Context, string) (gateway.Upload, error) {
-	return gateway.Upload{}, errPieces
+func (u uploads) Upload(ctx context.Context, id string) (gateway.Upload, error) {
+	up, err := u.api.st.Upload(ctx, id)
+	return u.told(up), err
 }
 
 // Append implements gateway.Uploads.
-func (u uploads) Append(context.Context, string, int64, io.Reader) (gateway.Upload, error) {
-	return gateway.Upload{}, errPieces
+func (u uploads) Append(ctx context.Context, id string, offset int64, r io.Reader) (gateway.Upload, error) {
+	if err := u.admits(); err != nil {
+		return gateway.Upload{}, err
+	}
+	up, err := u.api.st.AppendUpload(ctx, id, offset, r)
+	if err == nil && !up.Root.IsZero() && up.Pin && u.api.pinned != nil {
+		u.api.pinned(ctx, up.Root) // the store has pinned it itself
+	}
+	return u.told(up), err
 }
 
 // Remove implements gateway.Uploads.
-func (u uploads) Remove(context.Context, string) error { return errPieces }
+func (u uploads) Remove(ctx context.Context, id string) error { return u.api.st.RemoveUpload(ctx, id) }
+
+// told is an upload of the store as the gateway knows it.
+func (uploads) told(up store.Upload) gateway.Upload {
+	t := gateway.Upload{
+		ID: up.ID, Offset: up.Offset, Expires: up.Expires,
+		UploadOptions: gateway.UploadOptions{Length: up.Length, Expect: up.Expect, Pin: up.Pin, Label: up.Label},
+	}
+	if !up.Root.IsZero() {
+		t.Stored = &client.Stored{Root: up.Root, Size: up.Length, New: up.New, Pinned: up.Pin}
+	}
+	return t
+}

@@ -152,7 +152,7 @@ func decodePin(key, value []byte) (p Pin, seg uint64, err error) {
 		Root: b3.Root(key[1 : 1+b3.Size]), Label: string(key[1+b3.Size:]), Recursive: value[1] == flagRecursive,
 		Created: time.Unix(int64(binary.LittleEndian.Uint64(value[2:])), 0).UTC(),
 	}
-	if err := checkLabel(p.Label); err != nil {
+	if err := CheckLabel(p.Label); err != nil {
 		return Pin{}, 0, err
 	}
 	return p, seg, nil

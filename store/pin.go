@@ -36,7 +36,7 @@ const MaxLabel = 255
 // Pin returns nil stays, whatever a garbage collection was about to do. quota
 // says that the label holds as much as it may (Config.Quotas).
 func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
-	if err := checkLabel(opt.Label); err != nil {
+	if err := CheckLabel(opt.Label); err != nil {
 		return err
 	}
 	if err := s.admit(ctx); err != nil {
@@ -88,7 +88,8 @@ func (s *Store) Unpin(ctx context.Context, root b3.Root, label string) error {
 	return nil
 }
 
-func checkLabel(label string) error {
+// CheckLabel returns bad_request for what cannot be the label of a pin.
+func CheckLabel(label string) error {
 	if len(label) > MaxLabel {
 		return status.Errorf(status.BadRequest, "store: the label has %d bytes; the limit is %d", len(label), MaxLabel)
 	}

@@ -39,7 +39,7 @@ func parseQuota(s string) (quota, error) {
 	if !ok || err != nil || q.bytes < 1 {
 		return quota{}, fmt.Errorf("store.quotas has %q: want label=bytes or label=bytes/objects, such as photos=10GiB/100000", s)
 	}
-	if err := checkLabel(label); err != nil {
+	if err := CheckLabel(label); err != nil {
 		return quota{}, fmt.Errorf("store.quotas has %q: %w", s, err)
 	}
 	return q, nil

@@ -178,7 +178,7 @@ func (r record) pin(body []byte) (p Pin, ok bool) {
 		Root: r.root, Label: string(body[9 : len(body)-4]), Recursive: body[0] == flagRecursive,
 		Created: time.Unix(int64(binary.LittleEndian.Uint64(body[1:])), 0).UTC(),
 	}
-	return p, checkLabel(p.Label) == nil
+	return p, CheckLabel(p.Label) == nil
 }
 
 // unpin reads the body of a kindUnpin.
@@ -187,5 +187,5 @@ func (r record) unpin(body []byte) (label string, ok bool) {
 		return "", false
 	}
 	label = string(body[1 : len(body)-4])
-	return label, checkLabel(label) == nil
+	return label, CheckLabel(label) == nil
 }
