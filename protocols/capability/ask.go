@@ -1,6 +1,7 @@
 package capability
 
 import (
+	"slices"
 	"time"
 
 	"allium/protocols/b3"
@@ -11,6 +12,7 @@ type Op string
 
 // The operations that need a capability.
 const (
+	Get      Op = "get"      // read an object, where a node's policy asks who does
 	Put      Op = "put"      // store an object: PUT and POST /o, uploads, add
 	Fetch    Op = "fetch"    // bring an object into the store
 	Pin      Op = "pin"      // keep what is stored
@@ -24,11 +26,19 @@ const (
 	Drain    Op = "drain"    // stop the node
 )
 
+// Ops are all operations.
+func Ops() []Op {
+	return []Op{Get, Put, Fetch, Pin, Unpin, GC, Repair, Announce, Connect, Faults, Reload, Drain}
+}
+
+// Known reports whether o is one of Ops.
+func (o Op) Known() bool { return slices.Contains(Ops(), o) }
+
 // Ask is a request as caveats see it.
 type Ask struct {
 	Op     Op
 	Object b3.Root // zero: it names none, so a caveat on objects refuses it
-	Name   string  // empty: it names none
+	Name   string  // empty: it names none, so a caveat on names refuses it
 	Method string  // of HTTP, or the operation of an OAP request
 	Bytes  int64   // size of what is stored, −1 while it is unknown
 }

@@ -1,0 +1,198 @@
+package capability
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// Kind is what a caveat is about.
+type Kind string
+
+// The kinds of caveats. There are no others: one that is not known refuses the
+// capability, so a node never grants more than was meant.
+const (
+	KindOp     Kind = "op"     // op in get,put
+	KindObject Kind = "obj"    // obj ^= b3:12ab, a prefix of the printed address
+	KindName   Kind = "name"   // name ^= docs.
+	KindMethod Kind = "method" // method in GET,PUT
+	KindBytes  Kind = "bytes"  // bytes <= 10MiB, of one request
+	KindRate   Kind = "rate"   // rate <= 20, requests a second
+	KindExpiry Kind = "exp"    // exp < 2026-01-02T15:04:05Z
+	KindNode   Kind = "aud"    // aud = 12D3KooW…, the node it is for
+)
+
+// The relation that each kind is written with.
+var relations = map[Kind]string{
+	KindOp: "in", KindObject: "^=", KindName: "^=", KindMethod: "in",
+	KindBytes: "<=", KindRate: "<=", KindExpiry: "<", KindNode: "=",
+}
+
+// Bounds of a caveat.
+const (
+	maxCaveat = 1 << 10 // bytes of the text
+	maxWords  = 32      // of a list
+	maxWord   = 32      // bytes of one
+	maxName   = 255     // bytes of a prefix of a name
+	maxPeer   = 128     // bytes of a peer id
+	maxRate   = 1 << 20 // requests a second
+)
+
+// Caveat is one condition of a capability. The zero value is none. Two are the
+// same condition when they are ==.
+type Caveat struct {
+	kind Kind
+	text string // the words of a list, a prefix, a peer id
+	n    int64  // bytes, requests a second, seconds since 1970
+}
+
+// Kind is what c is about.
+func (c Caveat) Kind() Kind { return c.kind }
+
+// String writes c as [ParseCaveat] reads it.
+func (c Caveat) String() string {
+	if c.kind == "" {
+		return ""
+	}
+	value := c.text
+	switch c.kind {
+	case KindBytes:
+		value = admission.Bytes(c.n).String()
+	case KindRate:
+		value = strconv.FormatInt(c.n, 10)
+	case KindExpiry:
+		value = c.time().Format(time.RFC3339)
+	}
+	return string(c.kind) + " " + relations[c.kind] + " " + value
+}
+
+func (c Caveat) time() time.Time { return time.Unix(c.n, 0).UTC() }
+
+// ParseCaveat reads a caveat: its kind, relation and value with one space
+// between. What it does not know all of is bad_request.
+func ParseCaveat(s string) (Caveat, error) {
+	c, err := parseCaveat(s)
+	if err != nil {
+		return Caveat{}, status.Errorf(status.BadRequest, "%q is not a caveat: %w", clip(s), err)
+	}
+	return c, nil
+}
+
+func parseCaveat(s string) (Caveat, error) {
+	if len(s) > maxCaveat {
+		return Caveat{}, fmt.Errorf("it has %d bytes, at most %d", len(s), maxCaveat)
+	}
+	key, rest, _ := strings.Cut(s, " ")
+	relation, value, _ := strings.Cut(rest, " ")
+	c := Caveat{kind: Kind(key)}
+	want, ok := relations[c.kind]
+	if !ok {
+		return c, fmt.Errorf("there is no kind %q; op, obj, name, method, bytes, rate, exp and aud are known", clip(key))
+	}
+	if relation != want {
+		return c, fmt.Errorf("write it as %q", key+" "+want+" …")
+	}
+	var err error
+	switch c.kind {
+	case KindOp:
+		c.text, err = parseWords(value, isLower)
+	case KindMethod:
+		c.text, err = parseWords(value, isLetter)
+	case KindObject:
+		c.text, err = parsePrefix(value)
+	case KindName:
+		c.text, err = parseName(value)
+	case KindNode:
+		c.text, err = parsePeer(value)
+	case KindBytes:
+		c.n, err = parseSize(value)
+	case KindRate:
+		c.n, err = parseRate(value)
+	case KindExpiry:
+		c.n, err = parseTime(value)
+	}
+	return c, err
+}
+
+func isLower(r rune) bool  { return 'a' <= r && r <= 'z' }
+func isLetter(r rune) bool { return isLower(r) || 'A' <= r && r <= 'Z' }
+func isDigit(r rune) bool  { return '0' <= r && r <= '9' }
+
+// parseWords checks a list of words with nothing but commas between.
+func parseWords(s string, first func(rune) bool) (string, error) {
+	n := 0
+	for word := range strings.SplitSeq(s, ",") {
+		if n++; n > maxWords {
+			return "", fmt.Errorf("it lists more than %d", maxWords)
+		}
+		if word == "" || len(word) > maxWord || !first(rune(word[0])) ||
+			strings.ContainsFunc(word, func(r rune) bool { return !first(r) && !isDigit(r) && r != '-' && r != '_' && r != '.' }) {
+			return "", fmt.Errorf("%q is not a word for that list (words of ≤ %d letters, separated by commas alone)", clip(word), maxWord)
+		}
+	}
+	return s, nil
+}
+
+// parsePrefix checks the beginning of an address as it is printed.
+func parsePrefix(s string) (string, error) {
+	digits, ok := strings.CutPrefix(s, "b3:")
+	if !ok || len(digits) > 2*len(b3.Root{}) || strings.ContainsFunc(digits, func(r rune) bool { return !isDigit(r) && (r < 'a' || r > 'f') }) {
+		return "", fmt.Errorf("%q is not the beginning of an address (b3: and up to 64 lowercase hex digits)", clip(s))
+	}
+	return s, nil
+}
+
+func parseName(s string) (string, error) {
+	if s == "" || len(s) > maxName || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
+		return "", fmt.Errorf("%q is not the beginning of a name (1 to %d bytes of UTF-8 without spaces)", clip(s), maxName)
+	}
+	return s, nil
+}
+
+func parsePeer(s string) (string, error) {
+	if s == "" || len(s) > maxPeer || strings.ContainsFunc(s, func(r rune) bool { return !isLetter(r) && !isDigit(r) }) {
+		return "", fmt.Errorf("%q is not a peer id; `allium id` prints one", clip(s))
+	}
+	return s, nil
+}
+
+func parseSize(s string) (int64, error) {
+	n, err := admission.ParseBytes(s)
+	// ParseBytes is for people: it takes exponents and spaces too.
+	if err != nil || strings.ContainsFunc(s, func(r rune) bool { return !isDigit(r) && r != '.' && !strings.ContainsRune("kKMGTiB", r) }) {
+		return 0, fmt.Errorf("%q is not a size; write 512, 64KiB or 1.5GiB", clip(s))
+	}
+	return int64(n), nil
+}
+
+func parseRate(s string) (int64, error) {
+	n, err := strconv.ParseUint(s, 10, 32)
+	if err != nil || n < 1 || n > maxRate {
+		return 0, fmt.Errorf("%q is not a rate; write a number of requests a second, 1 to %d", clip(s), maxRate)
+	}
+	return int64(n), nil
+}
+
+func parseTime(s string) (int64, error) {
+	t, err := time.Parse(time.RFC3339, s)
+	if y := t.UTC().Year(); err != nil || t.Nanosecond() != 0 || y < 1970 || y > 9999 {
+		return 0, fmt.Errorf("%q is not a time; write 2026-01-02T15:04:05Z", clip(s))
+	}
+	return t.Unix(), nil
+}
+
+// clip bounds what an error repeats.
+func clip(s string) string {
+	const most = 80
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,229 @@
+package capability
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	macaroon "gopkg.in/macaroon.v2"
+
+	"allium/protocols/status"
+)
+
+// Bounds of a key ring.
+const (
+	maxKeys = 64
+	MaxRing = 16 << 10 // bytes of its text, far above what maxKeys have
+)
+
+// ringHead begins the text of a ring.
+const ringHead = "allium-capability-keys/1"
+
+const keySize = 32
+
+// Key is a root key without its secret.
+type Key struct {
+	ID      uint32    `json:"id"`
+	Created time.Time `json:"created"`
+	Current bool      `json:"current"` // new capabilities are minted by it
+}
+
+// rootKey is a key with its secret. That is behind a pointer so that printing
+// what holds the key does not print it.
+type rootKey struct {
+	id      uint32
+	created int64 // seconds since 1970
+	secret  *[keySize]byte
+}
+
+// Ring is a set of root keys. Nodes that have the same one take each other's
+// capabilities. It does not change: Rotate and Retire return another.
+//
+// Invariant: keys are in the order of their ids, and the last is the current
+// one, so an id is never used twice.
+type Ring struct{ keys []rootKey }
+
+// Keys lists the ring.
+func (r Ring) Keys() []Key {
+	keys := make([]Key, len(r.keys))
+	for i, k := range r.keys {
+		keys[i] = Key{ID: k.id, Created: time.Unix(k.created, 0).UTC(), Current: i == len(r.keys)-1}
+	}
+	return keys
+}
+
+// String says how many keys there are.
+func (r Ring) String() string { return fmt.Sprintf("%d root keys", len(r.keys)) }
+
+// find returns the secret of a key.
+func (r Ring) find(id uint32) (*[keySize]byte, bool) {
+	i, ok := slices.BinarySearchFunc(r.keys, id, func(k rootKey, id uint32) int { return cmp.Compare(k.id, id) })
+	if !ok {
+		return nil, false
+	}
+	return r.keys[i].secret, true
+}
+
+// Rotate returns the ring with a new current key beside the others, which still
+// verify what they minted.
+func (r Ring) Rotate(now time.Time) (Ring, error) {
+	k := rootKey{id: 1, created: now.Unix(), secret: new([keySize]byte)}
+	if n := len(r.keys); n > 0 {
+		k.id = r.keys[n-1].id + 1
+	}
+	if len(r.keys) >= maxKeys || k.id == 0 {
+		return Ring{}, status.Errorf(status.Conflict, "the ring has %d keys, at most %d; retire the oldest with `allium token key retire`", len(r.keys), maxKeys)
+	}
+	_, _ = rand.Read(k.secret[:]) // never fails
+	return Ring{append(slices.Clip(r.keys), k)}, nil
+}
+
+// Retire returns the ring without a key: what that minted is worth nothing
+// from then on. The current key has to be replaced first.
+func (r Ring) Retire(id uint32) (Ring, error) {
+	i := slices.IndexFunc(r.keys, func(k rootKey) bool { return k.id == id })
+	switch {
+	case i < 0:
+		return Ring{}, status.Errorf(status.NotFound, "the ring has no key %d; `allium token key ls` lists them", id)
+	case i == len(r.keys)-1:
+		return Ring{}, status.Errorf(status.Conflict, "key %d is the current one; make another with `allium token key rotate` first", id)
+	}
+	return Ring{slices.Delete(slices.Clone(r.keys), i, i+1)}, nil
+}
+
+// Text is the ring as its file has it: whoever reads it may do anything.
+func (r Ring) Text() []byte {
+	var b bytes.Buffer
+	b.WriteString(ringHead + "\n# Whoever reads this file may mint capabilities for every node that has it. The last key is the current one.\n")
+	for _, k := range r.keys {
+		fmt.Fprintf(&b, "%d %s %s\n", k.id, time.Unix(k.created, 0).UTC().Format(time.RFC3339), text.EncodeToString(k.secret[:]))
+	}
+	return b.Bytes()
+}
+
+// ParseRing reads what Text wrote. Errors name the line and never what is in it.
+func ParseRing(p []byte) (Ring, error) {
+	var r Ring
+	err := eachLine(p, ringHead, MaxRing, func(f []string) error {
+		if len(f) != 3 {
+			return fmt.Errorf("is not an id, a time and a key")
+		}
+		id, err := strconv.ParseUint(f[0], 10, 32)
+		if err != nil || id == 0 || len(r.keys) > 0 && uint32(id) <= r.keys[len(r.keys)-1].id {
+			return fmt.Errorf("does not begin with an id above the one before")
+		}
+		created, err := parseTime(f[1])
+		if err != nil {
+			return fmt.Errorf("has no time like 2026-01-02T15:04:05Z in the middle")
+		}
+		secret, err := text.DecodeString(f[2])
+		if err != nil || len(secret) != keySize {
+			return fmt.Errorf("does not end with a key of %d bytes", keySize)
+		}
+		if len(r.keys) == maxKeys {
+			return fmt.Errorf("is one key more than the %d that are allowed", maxKeys)
+		}
+		r.keys = append(r.keys, rootKey{id: uint32(id), created: created, secret: (*[keySize]byte)(secret)})
+		return nil
+	})
+	if err == nil && len(r.keys) == 0 {
+		err = fmt.Errorf("it holds no key")
+	}
+	if err != nil {
+		return Ring{}, status.Errorf(status.Corrupt, "not a key ring: %w", err)
+	}
+	return r, nil
+}
+
+// eachLine calls f with the fields of each line that is neither empty nor a
+// comment, after the first, which must be head.
+func eachLine(p []byte, head string, most int, f func(fields []string) error) error {
+	if len(p) > most {
+		return fmt.Errorf("it has more than %d bytes", most)
+	}
+	n := 0
+	for line := range strings.Lines(string(p)) {
+		line = strings.TrimSpace(line)
+		if n++; n == 1 {
+			if line != head {
+				return fmt.Errorf("its first line is not %q", head)
+			}
+			continue
+		}
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if err := f(strings.Fields(line)); err != nil {
+			return fmt.Errorf("line %d %w", n, err)
+		}
+	}
+	if n == 0 {
+		return fmt.Errorf("it is empty")
+	}
+	return nil
+}
+
+// Mint returns a new capability under the current key. It must have an expiry,
+// which is later than now.
+func (r Ring) Mint(now time.Time, caveats ...Caveat) (string, error) {
+	if len(r.keys) == 0 {
+		return "", status.Errorf(status.NotFound, "there is no root key to mint with")
+	}
+	expires := int64(math.MaxInt64)
+	for _, c := range caveats {
+		if c.kind == KindExpiry {
+			expires = min(expires, c.n)
+		}
+	}
+	switch {
+	case expires == math.MaxInt64:
+		return "", status.Errorf(status.BadRequest, "a capability must expire; add a caveat such as \"exp < 2026-01-02T15:04:05Z\"")
+	case expires <= now.Unix():
+		return "", status.Errorf(status.BadRequest, "the capability would have expired at %s", time.Unix(expires, 0).UTC().Format(time.RFC3339))
+	}
+	k := r.keys[len(r.keys)-1]
+	id := identity{kid: k.id, issued: now.Unix()}
+	_, _ = rand.Read(id.nonce[:]) // never fails
+	m, err := macaroon.New(k.secret[:], id.bytes(), "", macaroon.V2)
+	if err != nil {
+		return "", status.Errorf(status.Internal, "capability: %w", err)
+	}
+	for _, c := range caveats {
+		if err := m.AddFirstPartyCaveat([]byte(c.String())); err != nil {
+			return "", status.Errorf(status.Internal, "capability: %w", err)
+		}
+	}
+	return encode(m)
+}
+
+// Identify verifies the signature of a token and nothing else: that a key of
+// the ring minted it.
+func (r Ring) Identify(token string) (Info, error) {
+	t, err := decode(token)
+	if err != nil {
+		return Info{}, err
+	}
+	if _, err := r.verify(t); err != nil {
+		return Info{}, err
+	}
+	return Inspect(token)
+}
+
+// verify computes the chain of HMACs and returns the caveats.
+func (r Ring) verify(t *token) ([]string, error) {
+	key, ok := r.find(t.kid)
+	if !ok {
+		return nil, unauthenticated(UnknownKey, "the capability was minted by root key %d, which this node has not (any more); ask for a new one", t.kid)
+	}
+	caveats, err := t.m.VerifySignature(key[:], nil)
+	if err != nil {
+		return nil, unauthenticated(BadSignature, "the capability's signature is wrong: it was changed, or minted by another ring's key %d", t.kid)
+	}
+	return caveats, nil
+}

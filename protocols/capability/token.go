@@ -1,0 +1,155 @@
+package capability
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+
+	macaroon "gopkg.in/macaroon.v2"
+
+	"allium/protocols/status"
+)
+
+// Bounds of a token (SPEC §10, OAP1.md §7).
+const (
+	MaxToken   = 4 << 10 // bytes of the macaroon
+	MaxCaveats = 32
+)
+
+// text is how a token is written: base64url without padding, with the unused
+// bits of the last character zero, so that a token has one text.
+var text = base64.RawURLEncoding.Strict()
+
+// The id of a macaroon: 1 ‖ kid u32 ‖ nonce ‖ issued-at i64, big-endian, seconds.
+const (
+	idVersion = 1
+	nonceSize = 16
+	idSize    = 1 + 4 + nonceSize + 8
+)
+
+// nonce names a capability and all that was made of it by attenuation.
+type nonce [nonceSize]byte
+
+func (n nonce) String() string { return hex.EncodeToString(n[:]) }
+
+// identity is a macaroon's id.
+type identity struct {
+	kid    uint32
+	nonce  nonce
+	issued int64
+}
+
+func (i identity) bytes() []byte {
+	p := append(make([]byte, 0, idSize), idVersion)
+	p = binary.BigEndian.AppendUint32(p, i.kid)
+	p = append(p, i.nonce[:]...)
+	return binary.BigEndian.AppendUint64(p, uint64(i.issued))
+}
+
+// parseIdentity takes apart idSize bytes.
+func parseIdentity(p []byte) identity {
+	i := identity{kid: binary.BigEndian.Uint32(p[1:]), issued: int64(binary.BigEndian.Uint64(p[5+nonceSize:]))}
+	copy(i.nonce[:], p[5:])
+	return i
+}
+
+// token is a macaroon taken apart; nothing of it is verified.
+type token struct {
+	identity
+	m macaroon.Macaroon
+}
+
+// decode takes a token's text apart. It looks at the shape alone.
+func decode(s string) (*token, error) {
+	if len(s) > text.EncodedLen(MaxToken) {
+		return nil, malformed("it has more than %d bytes", MaxToken)
+	}
+	if strings.ContainsAny(s, "\r\n") { // the decoder passes over them
+		return nil, malformed("it has line breaks within")
+	}
+	raw, err := text.DecodeString(s)
+	if err != nil {
+		return nil, malformed("it is not base64url without padding")
+	}
+	if err := scan(raw); err != nil {
+		return nil, err
+	}
+	t := &token{}
+	if err := t.m.UnmarshalBinary(raw); err != nil {
+		return nil, malformed("it is not a macaroon of version 2")
+	}
+	t.identity = parseIdentity(raw[idStart:])
+	return t, nil
+}
+
+// Fields of a macaroon of version 2, each a type, a length and as many bytes.
+const (
+	fieldEnd       = 0 // without length
+	fieldID        = 2
+	fieldSignature = 6
+
+	idStart       = 3 // after the version, the type and the length
+	signatureSize = 32
+)
+
+// scan checks the encoding of a macaroon before anything is allocated for it:
+// an id of ours, caveats of nobody else, a signature, and the one shortest
+// form. The location, which no signature covers, is not among it.
+func scan(p []byte) error {
+	if len(p) < idStart+idSize+1 || p[0] != 2 || p[1] != fieldID || p[2] != idSize || p[idStart] != idVersion || p[idStart+idSize] != fieldEnd {
+		return malformed("it does not begin as one does")
+	}
+	p = p[idStart+idSize+1:]
+	caveats := 0
+	for ; len(p) > 0 && p[0] == fieldID; caveats++ {
+		size, n := binary.Uvarint(p[1:])
+		if n <= 0 || n > 1 && p[n] == 0 || size >= uint64(len(p)-1-n) || p[1+n+int(size)] != fieldEnd {
+			return malformed("caveat %d is cut, or one for a third party", caveats+1)
+		}
+		p = p[1+n+int(size)+1:]
+	}
+	if caveats > MaxCaveats {
+		return malformed("it has %d caveats, at most %d", caveats, MaxCaveats)
+	}
+	if len(p) != 3+signatureSize || p[0] != fieldEnd || p[1] != fieldSignature || p[2] != signatureSize {
+		return malformed("it does not end as one does")
+	}
+	return nil
+}
+
+func malformed(format string, args ...any) *status.Error {
+	err := unauthenticated(Malformed, format, args...)
+	err.Message = "this is not a capability: " + err.Message
+	return err
+}
+
+// encode writes a token's text.
+func encode(m *macaroon.Macaroon) (string, error) {
+	raw, err := m.MarshalBinary()
+	if err != nil {
+		return "", status.Errorf(status.Internal, "capability: %w", err)
+	}
+	if n := len(m.Caveats()); n > MaxCaveats {
+		return "", status.Errorf(status.BadRequest, "the capability would have %d caveats, at most %d", n, MaxCaveats)
+	}
+	if len(raw) > MaxToken {
+		return "", status.Errorf(status.BadRequest, "the capability would have %d bytes, at most %d", len(raw), MaxToken)
+	}
+	return text.EncodeToString(raw), nil
+}
+
+// Attenuate returns the token with more caveats, which all must hold beside
+// those that it has. It needs no key, and cannot tell whether the token is good.
+func Attenuate(token string, caveats ...Caveat) (string, error) {
+	t, err := decode(token)
+	if err != nil {
+		return "", err
+	}
+	for _, c := range caveats {
+		if err := t.m.AddFirstPartyCaveat([]byte(c.String())); err != nil {
+			return "", status.Errorf(status.Internal, "capability: %w", err)
+		}
+	}
+	return encode(&t.m)
+}
