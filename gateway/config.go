@@ -34,6 +34,9 @@ type Config struct {
 	DecompressRatio int64           `koanf:"decompress_ratio" doc:"how many times its size a compressed body may grow to, counted above 64 KiB; more is decompress_cap"`
 	DecompressBytes admission.Bytes `koanf:"decompress_bytes" doc:"most bytes that a compressed body decodes to where it is read whole into memory; more is decompress_cap"`
 	BodyBytes       admission.Bytes `koanf:"body_bytes" doc:"most bytes of a body that is read whole into memory, before it is decoded; more is body_cap"`
+
+	H2C bool      `koanf:"h2c" doc:"speak HTTP/2 without TLS to clients that begin with it, for a proxy that ends TLS before the node"`
+	TLS TLSConfig `koanf:"tls"`
 }
 
 // DefaultConfig returns the limits of SPEC §2.
@@ -48,6 +51,7 @@ func DefaultConfig() Config {
 		SlowRequest: 2 * time.Second,
 
 		Uploads: 64, Decoders: 16, DecompressRatio: 10, DecompressBytes: 10 << 20, BodyBytes: 1 << 20,
+		TLS: DefaultTLSConfig(),
 	}
 }
 
@@ -74,7 +78,7 @@ func (c Config) Validate() error {
 			return status.Errorf(status.BadRequest, "gateway.%s is too small; see `allium config show`", k.key)
 		}
 	}
-	return nil
+	return c.TLS.validate(c.Listen, c.H2C)
 }
 
 // AdminConfig describes the admin listener and the Unix socket.

@@ -50,6 +50,7 @@ type Deps struct {
 	Capabilities Capabilities // nil: over TCP nothing can be changed
 	Uploads      Uploads      // nil: nothing can be uploaded but with the local API
 	Socket       string       // path of the Unix socket (client.SocketPath); empty: none
+	ACMEDir      string       // where ACME keeps its account and certificates; empty: in RAM
 
 	Log      *slog.Logger          // nil discards
 	Metrics  prometheus.Registerer // nil: not registered

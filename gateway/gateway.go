@@ -29,6 +29,10 @@ type Gateway struct {
 	decoding *admission.Gate
 	conns    connLimits
 	flight   flight
+	handlers flight       // all of them, also of what waits for nothing
+	certs    certificates // nil: http
+
+	httpsPort int // that redirects lead to; set before anything is served
 
 	mu    sync.Mutex
 	addrs Addrs
@@ -36,9 +40,10 @@ type Gateway struct {
 
 // Addrs is where a Gateway listens; a listener it does not have is empty.
 type Addrs struct {
-	Gateway string // base URL, without a final slash
-	Admin   string // base URL, without a final slash
-	Socket  string // path of the Unix socket
+	Gateway  string // base URL, without a final slash
+	Redirect string // base URL, without a final slash
+	Admin    string // base URL, without a final slash
+	Socket   string // path of the Unix socket
 }
 
 // New returns a Gateway that does not listen yet.
@@ -56,7 +61,11 @@ func New(cfg Config, admin AdminConfig, d Deps) (*Gateway, error) {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
 	g := &Gateway{cfg: cfg, admin: admin, deps: d, log: d.Log, m: newMetrics(d.Metrics)}
-	g.flight.idle = make(chan struct{})
+	g.flight.idle, g.handlers.idle = make(chan struct{}), make(chan struct{})
+	var err error
+	if g.certs, err = newCertificates(cfg.TLS, d.ACMEDir, d.Log, g.m); err != nil {
+		return nil, err
+	}
 	g.inflight = d.Limits.NewGate(admission.Spec{
 		Name: "gateway.inflight", Path: "public listener → handlers", Policy: "reject: 429 busy",
 	}, cfg.Inflight, 0)
@@ -104,10 +113,15 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	requests, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	failed := make(chan error, 1)
 	var serving, conns sync.WaitGroup
+	upkeep, rest := context.WithCancel(ctx)
+	defer rest()
+	if g.certs != nil {
+		serving.Go(func() { g.certs.run(upkeep) })
+	}
 	for _, s := range sides {
 		s.server = g.newServer(requests, s, &conns)
 		serving.Go(func() {
-			if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.serve(); !errors.Is(err, http.ErrServerClosed) {
 				select {
 				case failed <- err:
 				default:
@@ -135,9 +149,19 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 			_ = s.server.Close()
 		}
 	}
+	rest()
 	serving.Wait()
 	conns.Wait()
+	<-g.handlers.close() // HTTP/2 runs them beside the connection's goroutine
 	return err
+}
+
+// serve accepts connections until the server is shut down.
+func (s *side) serve() error {
+	if s.tls != nil {
+		return s.server.ServeTLS(s.listener, "", "")
+	}
+	return s.server.Serve(s.listener)
 }
 
 // newServer serves one side. Every connection is counted in conns until its
@@ -151,11 +175,15 @@ func (g *Gateway) newServer(requests context.Context, s *side, conns *sync.WaitG
 		MaxHeaderBytes:               int(g.cfg.HeaderBytes),
 		ErrorLog:                     slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 		BaseContext:                  func(net.Listener) context.Context { return requests },
-		ConnState: func(_ net.Conn, st http.ConnState) {
+		TLSConfig:                    s.tls,
+		Protocols:                    s.protocols(),
+		HTTP2:                        g.http2Config(),
+		ConnState: func(c net.Conn, st http.ConnState) {
 			switch st {
 			case http.StateNew:
 				conns.Add(1)
 			case http.StateClosed, http.StateHijacked:
+				g.handshakeFailed(c)
 				conns.Done()
 			}
 		},

@@ -1,12 +1,15 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"allium/protocols/admission"
@@ -30,7 +33,19 @@ func (g *Gateway) listen(ctx context.Context) (sides []*side, err error) {
 			return sides, err
 		}
 		addrs.Gateway = baseURL(l.Addr())
+		if g.certs != nil {
+			addrs.Gateway = secureURL(g.certs, l.Addr())
+		}
 		sides = append(sides, g.publicSide(g.limit(l, g.conns.public, newIPCounts(g.cfg.ConnsPerIP))))
+	}
+	if g.cfg.TLS.RedirectListen != "" {
+		g.httpsPort = cmp.Or(g.cfg.TLS.RedirectPort, portOf(sides[0].listener.Addr()))
+		l, err := listenTCP(ctx, g.cfg.TLS.RedirectListen, "gateway.tls.redirect_listen")
+		if err != nil {
+			return sides, err
+		}
+		addrs.Redirect = baseURL(l.Addr())
+		sides = append(sides, g.redirectSide(g.limit(l, g.conns.redirect, newIPCounts(g.cfg.ConnsPerIP))))
 	}
 	if g.admin.Listen != "" {
 		l, err := listenTCP(ctx, g.admin.Listen, "admin.listen")
@@ -79,17 +94,21 @@ func listenTCP(ctx context.Context, addr, key string) (net.Listener, error) {
 }
 
 // connLimits bounds the connections of each listener.
-type connLimits struct{ public, admin, socket *admission.Gate }
+type connLimits struct{ public, redirect, admin, socket *admission.Gate }
 
 func newConnLimits(cfg Config, admin AdminConfig, r *admission.Registry) connLimits {
 	gate := func(name, from string, n int64) *admission.Gate {
 		return r.NewGate(admission.Spec{Name: name, Path: from + " → connections", Policy: "closed at once"}, n, 0)
 	}
-	return connLimits{
+	limits := connLimits{
 		public: gate("gateway.conns", "public listener", cfg.Conns),
 		admin:  gate("admin.conns", "admin listener", admin.Conns),
 		socket: gate("admin.socket_conns", "Unix socket", admin.Conns),
 	}
+	if cfg.TLS.RedirectListen != "" {
+		limits.redirect = gate("gateway.redirect_conns", "redirect listener", cfg.Conns)
+	}
+	return limits
 }
 
 // limited is a listener that closes what is over its bounds before anything is
@@ -146,6 +165,16 @@ func (l *limited) refuse(c net.Conn, reason string) {
 type conn struct {
 	net.Conn
 	release func()
+	late    atomic.Bool // a read ran into its deadline; of use while TLS shakes hands
+}
+
+// Read reads, and notes when the time for it is over.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.late.Store(true)
+	}
+	return n, err
 }
 
 // Close closes the connection.

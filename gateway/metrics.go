@@ -15,6 +15,11 @@ type metrics struct {
 	refused  *prometheus.CounterVec
 	panics   prometheus.Counter
 	cut      prometheus.Counter
+
+	handshakes   *prometheus.CounterVec
+	certUpdates  *prometheus.CounterVec
+	certNotAfter prometheus.Gauge
+	http2Errors  *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -38,9 +43,25 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		cut: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gateway_cut_total", Help: "Answers cut off because their content failed after the first byte.",
 		}),
+
+		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tls_handshakes_total", Help: "TLS handshakes of the public listener, by result: ok, failed or timeout.",
+		}, []string{"result"}),
+		certUpdates: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tls_certificate_updates_total", Help: "Certificates that were to replace another or none, read or got by ACME, by result: ok or failed.",
+		}, []string{"result"}),
+		certNotAfter: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tls_cert_not_after_seconds", Help: "When the first of the certificates in use ends, in seconds since 1970; 0 while there is none.",
+		}),
+		http2Errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "http2_errors_total", Help: "HTTP/2 streams and connections ended for an error, by its kind as Go names it.",
+		}, []string{"kind"}),
+	}
+	for _, result := range []string{"ok", "failed"} { // an alert sees the first one
+		m.certUpdates.WithLabelValues(result)
 	}
 	if reg != nil {
-		reg.MustRegister(m.latency, m.inflight, m.rejected, m.refused, m.panics, m.cut)
+		reg.MustRegister(m.latency, m.inflight, m.rejected, m.refused, m.panics, m.cut, m.handshakes, m.certUpdates, m.certNotAfter, m.http2Errors)
 	}
 	return m
 }

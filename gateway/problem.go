@@ -35,6 +35,9 @@ func problem(w *response, r *http.Request, err error, discreet bool) {
 	}
 	h.Set("X-Reason", rep.Reason)
 	h.Set("Cache-Control", "no-store")
+	if status.Of(err) == status.Draining {
+		h.Set("Connection", "close") // in HTTP/2: GOAWAY, and what is in flight finishes
+	}
 	if after := retryAfter(status.Of(err), rep); after > 0 {
 		h.Set("Retry-After", strconv.FormatInt(after, 10))
 	}

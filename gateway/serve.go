@@ -17,6 +17,10 @@ import (
 // handler, and what is said of it afterwards.
 func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	g := s.g
+	if !g.handlers.enter() {
+		panic(http.ErrAbortHandler) // of an HTTP/2 connection that was closed already
+	}
+	defer g.handlers.leave()
 	rt := s.router.route(r.URL.EscapedPath(), r.Method)
 	name := rt.name
 	if rt.serve == nil {
@@ -27,6 +31,9 @@ func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	h.Set("X-Corr-ID", corrID(r))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
+	if s.hsts != "" {
+		h.Set("Strict-Transport-Security", s.hsts)
+	}
 	w.arm(0) // a deadline of the connection's last request must not end this one
 
 	inflight := g.m.inflight.WithLabelValues(name)

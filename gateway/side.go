@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -24,10 +25,18 @@ type side struct {
 	patient  bool                      // the client may stand still as long as it wants
 	discreet bool                      // what went wrong inside is not for its clients
 	trusted  bool                      // its clients need no capability: the kernel says who they are
+
+	tls  *tls.Config // nil: none
+	hsts string      // Strict-Transport-Security of its answers; empty: none
+	h2c  bool        // speaks HTTP/2 without TLS
 }
 
 func (g *Gateway) publicSide(l net.Listener) *side {
-	return &side{g: g, listener: l, router: publicRouter, gate: g.inflight, rate: g.rate, guard: hasHost, discreet: true}
+	s := &side{g: g, listener: l, router: publicRouter, gate: g.inflight, rate: g.rate, guard: hasHost, discreet: true, h2c: g.cfg.H2C}
+	if g.certs != nil {
+		s.tls, s.hsts = tlsConfig(g.certs, g.m), g.cfg.TLS.hsts()
+	}
+	return s
 }
 
 func (g *Gateway) adminSide(l net.Listener, addr net.Addr) *side {

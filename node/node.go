@@ -276,7 +276,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	version.Amnesia = n.amnesia.mode(n.store.LockError())
 	api := newAPI(n, objects)
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
-		Objects: objects, Node: api, Uploads: uploads{api: &api.storeAPI, shut: n.pressure.writes}, Ready: n.board.Report, Version: version, Socket: n.socket,
+		Objects: objects, Node: api, Uploads: uploads{api: &api.storeAPI, shut: n.pressure.writes}, Ready: n.board.Report, Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
 		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,
 	})
 	if err != nil {
@@ -355,6 +355,9 @@ func (n *Node) gates() []Gate {
 		{Name: "session_workers", Check: n.workersGate},
 		{Name: "pressure_writes", Scope: GatesWrites, Check: n.pressure.writes},
 		{Name: "pressure_reads", Check: n.pressure.reads},
+	}
+	if n.cfg.Gateway.TLS.Enabled() {
+		gates = append(gates, Gate{Name: "tls_certificate", Check: n.certificateGate})
 	}
 	if n.cfg.Store.Backend == store.BackendS3 {
 		gates = append(gates, Gate{Name: "store_bucket", Check: n.bucketGate})

@@ -121,7 +121,7 @@ func TestEveryKeyIsDocumentedAndSettable(t *testing.T) {
 
 // normal makes empty and nil lists the same.
 func normal(c config.Config) config.Config {
-	for _, l := range []*[]string{&c.Listen.Relays, &c.DHT.Seeds.Bootstrap, &c.DHT.Seeds.SeedAuthorities, &c.Admin.Hosts, &c.Store.Quotas} {
+	for _, l := range []*[]string{&c.Listen.Relays, &c.DHT.Seeds.Bootstrap, &c.DHT.Seeds.SeedAuthorities, &c.Admin.Hosts, &c.Store.Quotas, &c.Gateway.TLS.ACMEDomains} {
 		if len(*l) == 0 {
 			*l = nil
 		}

@@ -1,0 +1,436 @@
+package gateway
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"allium/protocols/status"
+)
+
+// fetch reads a page over https.
+func fetch(t testing.TB, c *http.Client, method, url string, headers ...string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return answer{resp, string(body), err}
+}
+
+// TestTLS serves both versions of HTTP with HSTS on all answers, and says it
+// is https; the admin listener and the socket stay as they are.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	n := start(t, a.withTLS(t))
+	base := n.Addrs().Gateway
+	if !strings.HasPrefix(base, "https://node.test:") {
+		t.Errorf("the gateway is on %s", base)
+	}
+	root := n.objects.put([]byte("hello"))
+	for _, h2 := range []bool{false, true} {
+		c := a.https(t, n, h2)
+		got := fetch(t, c, "GET", base+"/o/"+root.String())
+		if got.body != "hello" || (got.ProtoMajor == 2) != h2 || got.TLS.Version != tls.VersionTLS13 {
+			t.Errorf("h2 %t: %s %s %q, TLS %x", h2, got.Proto, got.Status, got.body, got.TLS.Version)
+		}
+		for _, page := range []string{"/o/" + root.String(), "/healthz", "/nothing", "/"} {
+			if got := fetch(t, c, "GET", base+page); got.Header.Get("Strict-Transport-Security") != "max-age=31536000" {
+				t.Errorf("%s: HSTS %q", page, got.Header.Get("Strict-Transport-Security"))
+			}
+		}
+	}
+	admin := do(t, "GET", n.Addrs().Admin+"/version")
+	if admin.StatusCode != http.StatusOK || admin.Header.Get("Strict-Transport-Security") != "" {
+		t.Errorf("admin: %s %v", admin.Status, admin.Header)
+	}
+	if got := testutil.ToFloat64(n.m.handshakes.WithLabelValues("ok")); got != 2 {
+		t.Errorf("%v handshakes", got)
+	}
+	if got := testutil.ToFloat64(n.m.certNotAfter) - float64(time.Now().Unix()); got < 3000 || got > 3600 {
+		t.Errorf("the certificate ends in %v s", got)
+	}
+	// Who speaks http there is told so, and gets nothing.
+	resp, err := transport.RoundTrip(httpRequest(t, "http://"+address(t, base)+"/healthz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("http on https: %s", resp.Status)
+	}
+}
+
+func httpRequest(t testing.TB, url string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestHSTS(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]TLSConfig{
+		"":                              {HSTS: time.Hour},
+		"max-age=3600":                  {Cert: "c", HSTS: time.Hour},
+		"max-age=60; includeSubDomains": {ACMEDomains: []string{"x"}, HSTS: time.Minute, HSTSSubdomains: true},
+		"max-age=31536000":              {Cert: "c", HSTS: DefaultTLSConfig().HSTS},
+	} {
+		if got := c.hsts(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := (TLSConfig{Cert: "c"}).hsts(); got != "" {
+		t.Errorf("hsts 0 says %q", got)
+	}
+}
+
+// TestOldTLS: 1.1 is refused, 1.2 gets a suite with forward secrecy and AEAD.
+func TestOldTLS(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	n := start(t, a.withTLS(t))
+	old := &tls.Config{RootCAs: a.pool, ServerName: "node.test", MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	if c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), old); err == nil {
+		c.Close()
+		t.Error("TLS 1.1 is spoken")
+	}
+	weak := &tls.Config{RootCAs: a.pool, ServerName: "node.test", MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_RC4_128_SHA}}
+	if c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), weak); err == nil {
+		c.Close()
+		t.Error("a weak suite is spoken")
+	}
+	waitFor(t, func() bool { return testutil.ToFloat64(n.m.handshakes.WithLabelValues("failed")) == 2 })
+	c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: a.pool, ServerName: "node.test", MaxVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if s := tls.CipherSuiteName(c.ConnectionState().CipherSuite); !strings.HasPrefix(s, "TLS_ECDHE_") || strings.Contains(s, "CBC") {
+		t.Errorf("suite %s", s)
+	}
+}
+
+// TestSlowHandshake is cut and counted, and its place is free again.
+func TestSlowHandshake(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) { c.HeaderTimeout, c.ConnsPerIP = 50*time.Millisecond, 1 }))
+	c, err := net.Dial("tcp", address(t, n.Addrs().Gateway))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte{22, 3, 1, 1, 0}); err != nil { // the head of a record that never comes
+		t.Fatal(err)
+	}
+	if b, err := readAll(c); err != nil || b != "" {
+		t.Errorf("%q, %v", b, err)
+	}
+	waitFor(t, func() bool { return testutil.ToFloat64(n.m.handshakes.WithLabelValues("timeout")) == 1 })
+	waitFor(t, func() bool {
+		c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: a.pool, ServerName: "node.test"})
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+}
+
+// TestLimitBeforeHandshake: a connection over the bound is closed before a byte
+// of TLS.
+func TestLimitBeforeHandshake(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) { c.ConnsPerIP = 1 }))
+	_ = a.dialTLS(t, n, "h2")
+	if c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: a.pool, ServerName: "node.test"}); err == nil {
+		c.Close()
+		t.Error("a second connection")
+	}
+	if got := n.rejected("conns_per_ip"); got != 1 {
+		t.Errorf("%d rejected", got)
+	}
+	if got := testutil.CollectAndCount(n.m.handshakes); got != 1 {
+		t.Errorf("%d kinds of handshakes", got)
+	}
+}
+
+// TestSessionTickets: a client that comes again need not prove anything anew.
+func TestSessionTickets(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	n := start(t, a.withTLS(t))
+	cfg := &tls.Config{RootCAs: a.pool, ServerName: "node.test", ClientSessionCache: tls.NewLRUClientSessionCache(1)}
+	for i := range 2 {
+		c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The ticket comes with the first bytes that are read.
+		roundTrip(t, c, "GET /healthz HTTP/1.1\r\nHost: node.test\r\nConnection: close\r\n\r\n", "200 OK")
+		if c.ConnectionState().DidResume != (i == 1) {
+			t.Errorf("connection %d resumed: %t", i, i == 0)
+		}
+		c.Close()
+	}
+}
+
+// TestPairs: what cannot be used is refused, and the error says what to do.
+func TestPairs(t *testing.T) {
+	t.Parallel()
+	a, other := newAuthority(t), newAuthority(t)
+	until := time.Now().Add(time.Hour)
+	leaf, key := a.sign(t, leafFor(until, "node.test"))
+	nameless, namelessKey := a.sign(t, leafFor(until))
+	_, stranger := a.sign(t, leafFor(until, "node.test"))
+	for _, c := range []struct {
+		name    string
+		chain   []*x509.Certificate
+		key     crypto.Signer
+		mode    os.FileMode
+		outcome status.Outcome
+		says    string
+	}{
+		{"good", []*x509.Certificate{leaf}, key, 0o600, status.OK, ""},
+		{"for a group", []*x509.Certificate{leaf}, key, 0o640, status.OK, ""},
+		{"with its signer", []*x509.Certificate{leaf, a.cert}, key, 0o600, status.OK, ""},
+		{"of others' eyes", []*x509.Certificate{leaf}, key, 0o644, status.Forbidden, "chmod 600"},
+		{"of the group's hands", []*x509.Certificate{leaf}, key, 0o660, status.Forbidden, "chmod 600"},
+		{"another's key", []*x509.Certificate{leaf}, stranger, 0o600, status.BadRequest, "match"},
+		{"signer first", []*x509.Certificate{a.cert, leaf}, key, 0o600, status.BadRequest, "match"},
+		{"another's signer", []*x509.Certificate{leaf, other.cert}, key, 0o600, status.BadRequest, "put the node's own first"},
+		{"for nobody", []*x509.Certificate{nameless}, namelessKey, 0o600, status.BadRequest, "names no host"},
+		{"no certificate", nil, key, 0o600, status.BadRequest, "gateway.tls.cert"},
+	} {
+		dir := t.TempDir()
+		chain, private := pemOf(t, c.key, c.chain...)
+		write(t, dir+"/cert.pem", chain)
+		write(t, dir+"/key.pem", private)
+		if err := os.Chmod(dir+"/key.pem", c.mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := readPair(dir+"/cert.pem", dir+"/key.pem")
+		if status.Of(err) != c.outcome || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	cfg := DefaultConfig()
+	cfg.TLS.Cert, cfg.TLS.Key = t.TempDir()+"/none.pem", t.TempDir()+"/none.key"
+	if _, err := New(cfg, DefaultAdminConfig(), Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady}); status.Of(err) != status.BadRequest {
+		t.Errorf("no files: %v", err)
+	}
+}
+
+// TestCertificateReload: a new pair is taken over; a bad one, half of one or
+// none leaves the old and is said once.
+func TestCertificateReload(t *testing.T) {
+	t.Parallel()
+	a, dir := newAuthority(t), t.TempDir()
+	cert, key := a.pair(t, dir, time.Now().Add(time.Hour), "node.test")
+	var log bytes.Buffer
+	m := newMetrics(nil)
+	f, err := newCertFiles(TLSConfig{Cert: cert, Key: key}, slog.New(slog.NewTextHandler(&log, nil)), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := f.current.Load()
+	var step int64
+	look := func(ok, failed float64, want *tls.Certificate) {
+		t.Helper()
+		step++
+		at := time.Now().Add(time.Duration(step) * time.Second) // a file system's clock may be coarse
+		for _, name := range []string{cert, key} {
+			_ = os.Chtimes(name, at, at) // it may be gone
+		}
+		f.look()
+		f.look() // nothing changed
+		if got := f.current.Load(); want != nil && got != want {
+			t.Errorf("step %d: another certificate is in use", step)
+		}
+		if o, b := testutil.ToFloat64(m.certUpdates.WithLabelValues("ok")), testutil.ToFloat64(m.certUpdates.WithLabelValues("failed")); o != ok || b != failed {
+			t.Errorf("step %d: %v ok, %v failed, want %v and %v", step, o, b, ok, failed)
+		}
+	}
+	f.look()
+	_, other := a.sign(t, leafFor(time.Now().Add(time.Hour), "node.test"))
+	_, private := pemOf(t, other)
+	write(t, key, private)
+	look(0, 1, first) // a key of another certificate
+	write(t, key, nil)
+	look(0, 2, first)
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	look(0, 3, first)
+	a.pair(t, dir, time.Now().Add(-time.Hour), "node.test")
+	look(0, 4, first) // it ended
+	a.pair(t, dir, time.Now().Add(90*time.Minute), "other.test")
+	look(1, 4, nil)
+	if !f.covers("other.test") || f.covers("node.test") || f.ok() != nil {
+		t.Errorf("in use: %v, %v", f.current.Load().Leaf.DNSNames, f.ok())
+	}
+	if got := strings.Count(log.String(), "level=WARN"); got != 4 {
+		t.Errorf("%d warnings: %s", got, log.String())
+	}
+}
+
+// TestCertificateReloadServes: who connects after the change sees it.
+func TestCertificateReloadServes(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("waits for the node to look at the files")
+	}
+	a, dir := newAuthority(t), t.TempDir()
+	cert, key := a.pair(t, dir, time.Now().Add(time.Hour), "node.test")
+	n := start(t, func(c *Config, _ *AdminConfig) { c.TLS.Cert, c.TLS.Key = cert, key })
+	a.pair(t, dir, time.Now().Add(90*time.Minute), "node.test", "new.test")
+	waitFor(t, func() bool { return testutil.ToFloat64(n.m.certUpdates.WithLabelValues("ok")) == 1 })
+	if got := a.dialTLS(t, n).ConnectionState().PeerCertificates[0].DNSNames; len(got) != 2 {
+		t.Errorf("served: %v", got)
+	}
+}
+
+func TestExpiredCertificate(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	cert, key := a.pair(t, t.TempDir(), time.Now().Add(-time.Minute), "node.test")
+	n := start(t, func(c *Config, _ *AdminConfig) { c.TLS.Cert, c.TLS.Key = cert, key })
+	if err := n.CertificateError(); status.Of(err) != status.NotReady || !strings.Contains(err.Error(), "renew") {
+		t.Errorf("%v", err)
+	}
+	if !strings.Contains(n.log.String(), "renew") {
+		t.Error("nothing in the log")
+	}
+	if err := start(t).CertificateError(); err != nil {
+		t.Errorf("without TLS: %v", err)
+	}
+}
+
+// TestRedirect sends to the certificate's names and to nobody else's.
+func TestRedirect(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) { c.TLS.RedirectListen = "127.0.0.1:0" }))
+	base, to := n.Addrs().Redirect, n.Addrs().Gateway
+	_, port, _ := strings.Cut(strings.TrimPrefix(to, "https://"), ":")
+	for _, c := range []struct{ host, page, want string }{
+		{"node.test", "/", to + "/"},
+		{"node.test:80", "/o/b3:x?y=z&%20", to + "/o/b3:x?y=z&%20"},
+		{"NODE.test.", "/b3/a%2fb/", to + "/b3/a%2fb/"},
+		{"a.sites.test", "/", "https://a.sites.test:" + port + "/"},
+		{"node.test", "//evil.test/x", to + "//evil.test/x"},
+		{"evil.test", "/", ""},
+		{"node.test.evil.test", "/", ""},
+		{"a.b.sites.test", "/", ""},
+		{"node.test@evil.test", "/", ""},
+		{"node.test/evil", "/", ""},
+		{"127.0.0.1", "/", ""},
+	} {
+		got := do(t, "GET", base+c.page, "Host", c.host)
+		if c.want == "" {
+			if got.StatusCode != http.StatusBadRequest { // net/http's own answer to a Host that is none
+				got.problem(t, status.NotAllowed)
+			}
+			if got.Header.Get("Location") != "" {
+				t.Errorf("%s: %s", c.host, got.Header.Get("Location"))
+			}
+			continue
+		}
+		if got.StatusCode != http.StatusPermanentRedirect || got.Header.Get("Location") != c.want || got.Header.Get("Strict-Transport-Security") != "" {
+			t.Errorf("%s%s: %s %v", c.host, c.page, got.Status, got.Header)
+		}
+	}
+	do(t, "POST", base+"/o", "Host", "node.test").problem(t, status.Method)
+	do(t, "GET", base+"/.well-known/acme-challenge/x", "Host", "node.test").problem(t, status.NotFound)
+	for send, want := range map[string]string{
+		"GET / HTTP/1.1\r\nHost:\r\n\r\n":                           "400",
+		"GET / HTTP/1.0\r\n\r\n":                                    "403",
+		"GET http://evil.test/ HTTP/1.1\r\nHost: node.test\r\n\r\n": "403",
+		"OPTIONS * HTTP/1.1\r\nHost: node.test\r\n\r\n":             "404",
+		"CONNECT evil.test:443 HTTP/1.1\r\nHost: node.test\r\n\r\n": "404",
+	} {
+		c, err := net.Dial("tcp", address(t, base))
+		if err != nil {
+			t.Fatal(err)
+		}
+		roundTrip(t, c, send, want)
+		c.Close()
+	}
+	if p := hostPort("node.test", 443) + hostPort("::1", 443) + hostPort("::1", 1); p != "node.test[::1][::1]:1" {
+		t.Error(p)
+	}
+}
+
+// TestRedirectPort: where a router gives the port another number.
+func TestRedirectPort(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) { c.TLS.RedirectListen, c.TLS.RedirectPort = "127.0.0.1:0", 443 }))
+	if got := do(t, "GET", n.Addrs().Redirect+"/x", "Host", "node.test").Header.Get("Location"); got != "https://node.test/x" {
+		t.Error(got)
+	}
+}
+
+func TestTLSConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	acme := func(c *TLSConfig, domains ...string) { c.ACMEDomains, c.ACMEAcceptTOS = domains, true }
+	for name, c := range map[string]struct {
+		change func(*Config)
+		key    string
+	}{
+		"a certificate alone":     {func(c *Config) { c.TLS.Cert = "x" }, "cert and key"},
+		"a key alone":             {func(c *Config) { c.TLS.Key = "x" }, "cert and key"},
+		"both ways":               {func(c *Config) { c.TLS.Cert, c.TLS.Key = "x", "y"; acme(&c.TLS, "node.test") }, "one of the two"},
+		"no terms":                {func(c *Config) { c.TLS.ACMEDomains = []string{"node.test"} }, "acme_accept_tos"},
+		"a wildcard":              {func(c *Config) { acme(&c.TLS, "*.node.test") }, "acme_domains"},
+		"an address":              {func(c *Config) { acme(&c.TLS, "192.0.2.1") }, "acme_domains"},
+		"a path":                  {func(c *Config) { acme(&c.TLS, "../x.test") }, "acme_domains"},
+		"one label":               {func(c *Config) { acme(&c.TLS, "localhost") }, "acme_domains"},
+		"capitals":                {func(c *Config) { acme(&c.TLS, "Node.test") }, "acme_domains"},
+		"too many":                {func(c *Config) { acme(&c.TLS, make([]string, 33)...) }, "at most 32"},
+		"a plain directory":       {func(c *Config) { acme(&c.TLS, "node.test"); c.TLS.ACMEDirectory = "http://x" }, "acme_directory"},
+		"no address":              {func(c *Config) { acme(&c.TLS, "node.test"); c.TLS.ACMEEmail = "Me <me@x>" }, "acme_email"},
+		"a redirect to nowhere":   {func(c *Config) { c.TLS.RedirectListen = ":80" }, "redirect_listen"},
+		"a redirect without port": {func(c *Config) { acme(&c.TLS, "node.test"); c.TLS.RedirectListen = "x" }, "redirect_listen"},
+		"a bad redirect port":     {func(c *Config) { c.TLS.RedirectPort = 70000 }, "redirect_port"},
+		"no listener":             {func(c *Config) { acme(&c.TLS, "node.test"); c.Listen = "" }, "gateway.listen"},
+		"both kinds of h2":        {func(c *Config) { acme(&c.TLS, "node.test"); c.H2C = true }, "h2c"},
+		"negative HSTS":           {func(c *Config) { c.TLS.HSTS = -1 }, "hsts"},
+	} {
+		cfg := DefaultConfig()
+		c.change(&cfg)
+		if err := cfg.Validate(); status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), c.key) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	cfg := DefaultConfig()
+	acme(&cfg.TLS, "node.test", "xn--nde-sna.example.org")
+	cfg.TLS.ACMEEmail, cfg.TLS.RedirectListen = "me@example.org", ":80"
+	if err := cfg.Validate(); err != nil {
+		t.Error(err)
+	}
+}
