@@ -10,6 +10,7 @@ import (
 
 	"allium/gateway/client"
 	"allium/protocols/b3"
+	"allium/protocols/bao"
 )
 
 // provenObjects proves every group on its way out, as the store does.
@@ -28,6 +29,16 @@ func (p *provenObjects) Copy(_ context.Context, w io.Writer, start, end int64) e
 	s := b3.NewReader(p.root, int64(len(p.data)), src).Section(start, end)
 	defer s.Close()
 	_, err := s.WriteTo(w)
+	return err
+}
+
+func (p *provenObjects) Encode(_ context.Context, w io.Writer, start, end int64) error {
+	src := b3.FileSource(bytes.NewReader(p.data), bytes.NewReader(p.outboard), int64(len(p.data)))
+	e, err := bao.NewEncoder(p.root, int64(len(p.data)), b3.Range{Start: start, End: end}, src)
+	if err != nil {
+		return err
+	}
+	_, err = e.WriteTo(w)
 	return err
 }
 

@@ -35,6 +35,10 @@ type Content interface {
 	// most, so the first one need not wait for the last; w does not keep them.
 	// An error of w is returned as it is. Copy ends when ctx does.
 	Copy(ctx context.Context, w io.Writer, start, end int64) error
+	// Encode is Copy of the range's verified encoding, as protocols/bao makes it:
+	// each write ends with a chunk group, and the proof that leads to it comes
+	// before it. The range of an object that is not empty is not.
+	Encode(ctx context.Context, w io.Writer, start, end int64) error
 	io.Closer // ends what reads on for this Content
 }
 

@@ -19,7 +19,10 @@ import (
 // it gives the page nothing else.
 const contentPolicy = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'"
 
-// object answers /o/{b3}: the bytes, whatever they are.
+// immutable is the Cache-Control of what an address stands for.
+const immutable = "public, max-age=31536000, immutable"
+
+// object answers /o/{b3}: the bytes, whatever they are, or with their proof.
 func (g *Gateway) object(w *response, r *http.Request, rest string) error {
 	root, lower, err := parseObject(rest)
 	switch {
@@ -29,7 +32,16 @@ func (g *Gateway) object(w *response, r *http.Request, rest string) error {
 		return err
 	}
 	w.addr = root.Hex()[:8]
-	return g.watch(w, r, func(b *body) error { return g.content(b, r, item{root: root, download: true}) })
+	wants, negotiated, err := wantsBao(r)
+	if err != nil {
+		return err
+	}
+	return g.watch(w, r, func(b *body) error {
+		if wants {
+			return g.encoded(b, r, root, negotiated)
+		}
+		return g.content(b, r, item{root: root, download: true, provable: true})
+	})
 }
 
 // parseObject reads the address in an escaped path. Of one with uppercase
@@ -58,6 +70,7 @@ type item struct {
 	via      b3.Root // directory it was found in
 	download bool    // documents are offered for download, not opened
 	vary     string  // the header that chose it, if one did
+	provable bool    // the verified encoding is had in the same place, by Accept too
 }
 
 // content answers with an object's bytes: conditions, one range, and a header
@@ -148,10 +161,13 @@ func objectHeader(w *response, it item, contentType string) {
 func setValidators(w *response, it item) {
 	h := w.Header()
 	h.Set("ETag", etagOf(it.root))
-	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Cache-Control", immutable)
 	h.Set("Vary", "Accept-Encoding")
 	if it.vary != "" {
 		h.Add("Vary", it.vary)
+	}
+	if it.provable {
+		h["Link"], h["Vary"] = linkToBao, bytesOrBao
 	}
 }
 
@@ -210,7 +226,7 @@ func redirect(w *response, r *http.Request, code int, path string) error {
 	}
 	h := w.Header()
 	h.Set("Location", path)
-	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Cache-Control", immutable)
 	w.WriteHeader(code)
 	return nil
 }

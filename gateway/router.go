@@ -8,6 +8,7 @@ import (
 
 	"allium/gateway/client"
 	"allium/protocols/b3"
+	"allium/protocols/bao"
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
@@ -32,10 +33,14 @@ var contentEndpoints = []endpoint{
 	openEndpoint("open", "/b3"), openEndpoint("openSlash", "/b3/"),
 	{
 		id: "getObject", name: "object", methods: reading, path: "/o/{b3}", on: onPublic, loose: true,
-		doc:     "The bytes of an object, each chunk group proved before it leaves.",
-		more:    "One range at a time. An address in uppercase digits is redirected. What is not here is looked for and fetched from peers, unless Cache-Control has only-if-cached.",
-		headers: contentHeaders,
-		answers: slices.Concat(contentAnswers, []reply{{code: http.StatusPermanentRedirect, headers: []string{"Location", "Cache-Control"}, doc: "the address in lowercase digits"}}),
+		doc:  "The bytes of an object, each chunk group proved before it leaves.",
+		more: "One range at a time. An address in uppercase digits is redirected. What is not here is looked for and fetched from peers, unless Cache-Control has only-if-cached. With format=bao, or an Accept that names " + bao.MediaType + ", the answer is the verified encoding (docs/HTTP.md).",
+		params: []param{
+			{name: "format", of: []string{"bao"}, doc: "the verified encoding: the size, 8 bytes little-endian, and the tree's parents and chunk groups in pre-order"},
+			{name: "range", kind: someText, doc: "with format=bao: of that range of the object's bytes, first-last, first- or -count"},
+		},
+		headers: append([]string{"Accept"}, contentHeaders...),
+		answers: slices.Concat(contentAnswers, baoAnswers, []reply{{code: http.StatusPermanentRedirect, headers: []string{"Location", "Cache-Control"}, doc: "the address in lowercase digits"}}),
 		fails:   contentFails,
 		serve:   func(g *Gateway, w *response, r *http.Request, in input) error { return g.object(w, r, in.rest) },
 	},
@@ -64,7 +69,11 @@ var (
 		{code: http.StatusPartialContent, payload: payload{media: mediaAny}, headers: append([]string{"Content-Range"}, objectHeaders...), doc: "the range"},
 		{code: http.StatusNotModified, headers: []string{"ETag", "Cache-Control", "Vary"}, doc: "the client has it"},
 	}
-	objectHeaders = []string{"ETag", "Cache-Control", "Vary", "Accept-Ranges", "Content-Security-Policy", "Cross-Origin-Resource-Policy", "Content-Disposition"}
+	baoAnswers = []reply{
+		{code: http.StatusOK, payload: payload{media: bao.MediaType}, headers: []string{"ETag", "Cache-Control", "Vary", "Accept-Ranges", "Content-Location"}, doc: "the verified encoding, of a range where the query asks for one"},
+		{code: http.StatusPartialContent, payload: payload{media: bao.MediaType}, headers: []string{"Content-Range", "ETag", "Cache-Control", "Vary", "Accept-Ranges", "Content-Location"}, doc: "the verified encoding of the range in the header Range, which counts the object's bytes"},
+	}
+	objectHeaders = []string{"Link", "ETag", "Cache-Control", "Vary", "Accept-Ranges", "Content-Security-Policy", "Cross-Origin-Resource-Policy", "Content-Disposition"}
 	contentFails  = []status.Outcome{
 		status.BadAddress, status.NotAllowed, status.NotFound, status.Gone, status.Precondition, status.BadRange, status.Denied,
 		status.Corrupt, status.Upstream, status.BreakerOpen, status.NotReady, status.Amnesia, status.TransportDown, status.NoBootstrap,

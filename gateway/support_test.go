@@ -20,6 +20,7 @@ import (
 	"allium/gateway/client"
 	"allium/protocols/admission"
 	"allium/protocols/b3"
+	"allium/protocols/bao"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 )
@@ -102,6 +103,39 @@ func (c *fakeContent) Copy(ctx context.Context, w io.Writer, start, end int64) e
 		at = next
 	}
 	return nil
+}
+
+// Encode fails like Copy, at a group.
+func (c *fakeContent) Encode(ctx context.Context, w io.Writer, start, end int64) error {
+	var outboard bytes.Buffer
+	h := b3.NewHasher(&outboard, 1)
+	if _, err := h.Write(c.data); err != nil {
+		return err
+	}
+	root, size, err := h.Sum()
+	if err != nil {
+		return err
+	}
+	src := &fakeSource{Source: b3.FileSource(bytes.NewReader(c.data), bytes.NewReader(outboard.Bytes()), size), c: c, ctx: ctx}
+	e, err := bao.NewEncoder(root, size, b3.Range{Start: start, End: end}, src)
+	if err != nil {
+		return err
+	}
+	_, err = e.WriteTo(w)
+	return err
+}
+
+type fakeSource struct {
+	b3.Source
+	c   *fakeContent
+	ctx context.Context
+}
+
+func (s *fakeSource) ReadGroup(g int64, p []byte) (int, error) {
+	if err := s.c.Copy(s.ctx, io.Discard, g*b3.GroupSize, g*b3.GroupSize+int64(len(p))); err != nil {
+		return 0, err
+	}
+	return s.Source.ReadGroup(g, p)
 }
 
 // put makes a directory out of paths to contents; a content beginning with

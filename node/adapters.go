@@ -147,7 +147,7 @@ func (f foundObjects) Open(ctx context.Context, root b3.Root, o gateway.OpenOpti
 	case f.noContent:
 		return nil, errNoContent
 	}
-	r := &remoteContent{resolver: f.resolver, root: root, via: resolver.Sources{Via: o.Via}}
+	r := &remoteContent{resolver: f.resolver, store: f.local.st, root: root, via: resolver.Sources{Via: o.Via}}
 	want := resolver.OpenOptions{Sources: r.via} // no bytes: the size alone
 	if o.Whole {
 		want = resolver.Whole(r.via)
@@ -167,6 +167,7 @@ func (f foundObjects) Open(ctx context.Context, root b3.Root, o gateway.OpenOpti
 // remoteContent is an object that peers have.
 type remoteContent struct {
 	resolver *resolver.Resolver
+	store    *store.Store
 	root     b3.Root
 	via      resolver.Sources
 	size     int64
@@ -189,25 +190,31 @@ func (c *remoteContent) Close() error {
 
 // Copy writes bytes as they arrive, verified. They are kept.
 func (c *remoteContent) Copy(ctx context.Context, w io.Writer, start, end int64) error {
-	from := c.whole
-	c.whole = nil
-	if from != nil && (start != 0 || end != c.size) {
-		_ = from.Close()
-		from = nil
-	}
-	if from == nil {
-		o := resolver.OpenOptions{Start: start, End: end, Sources: c.via}
-		if start == 0 && end == c.size {
-			o.End = resolver.ToEnd
-		}
-		var err error
-		if from, err = c.resolver.Open(ctx, c.root, o); err != nil {
-			return err
-		}
+	from, err := c.reader(ctx, start, end)
+	if err != nil {
+		return err
 	}
 	defer from.Close()
 	readErr, writeErr := transfer(ctx, w, from)
 	return cmp.Or(writeErr, readErr)
+}
+
+// reader opens bytes [start, end), or takes what was opened ahead.
+func (c *remoteContent) reader(ctx context.Context, start, end int64) (*resolver.Content, error) {
+	from := c.whole
+	c.whole = nil
+	whole := start == 0 && end == c.size
+	if from != nil && whole {
+		return from, nil
+	}
+	if from != nil {
+		_ = from.Close()
+	}
+	o := resolver.OpenOptions{Start: start, End: end, Sources: c.via}
+	if whole {
+		o.End = resolver.ToEnd
+	}
+	return c.resolver.Open(ctx, c.root, o)
 }
 
 // ingest is a download as the resolver writes it.

@@ -14,6 +14,7 @@ import (
 	"allium/node/p2p"
 	"allium/node/supervise"
 	"allium/protocols/b3"
+	"allium/protocols/bao"
 	"allium/protocols/status"
 	"allium/store"
 )
@@ -99,6 +100,16 @@ func (c localContent) Copy(ctx context.Context, w io.Writer, start, end int64) e
 	s := c.o.Reader().Section(start, end)
 	defer s.Close()
 	readErr, writeErr := transfer(ctx, w, s)
+	return cmp.Or(writeErr, c.o.Failed(readErr))
+}
+
+// Encode is Copy with the proof; damage is told to the store as there.
+func (c localContent) Encode(ctx context.Context, w io.Writer, start, end int64) error {
+	e, err := bao.NewEncoder(c.o.Root(), c.o.Size(), b3.Range{Start: start, End: end}, c.o.Source())
+	if err != nil {
+		return err
+	}
+	readErr, writeErr := transfer(ctx, w, e)
 	return cmp.Or(writeErr, c.o.Failed(readErr))
 }
 
