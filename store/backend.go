@@ -61,6 +61,10 @@ type staging struct {
 	root   b3.Root
 	kept   bool  // save noted it: it is there after a restart
 	failed error // sticky: a sync failed, and what is on disk is unknown
+
+	// Of an upload.
+	owned   bool // what cannot be published stays, for its owner to try again
+	unnamed bool // its name is not durable
 }
 
 // backend keeps objects and pins. It is told only what Store has verified, and
@@ -120,6 +124,17 @@ type backend interface {
 	// dropPartial removes what save noted of root, and its files. Nobody uses
 	// them.
 	dropPartial(root b3.Root) error
+
+	// uploads returns what noteUpload noted of uploads, when the store opens.
+	uploads() ([]uploadRecord, error)
+	// openUpload opens the files of an upload, the data empty at offset 0, and
+	// with anew the outboard empty. Bytes that are gone are fs.ErrNotExist.
+	openUpload(rec uploadRecord, anew bool) (*staging, error)
+	// noteUpload makes the bytes of st durable, when it is not nil, and then
+	// notes rec, durably. Of one that is done the files go.
+	noteUpload(rec uploadRecord, st *staging) error
+	// dropUpload removes what noteUpload noted, and the files.
+	dropUpload(id uploadID) error
 
 	// flush returns when every deferred put and publish before it is visible
 	// and durable, or the error for which some are not.

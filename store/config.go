@@ -45,11 +45,14 @@ type Config struct {
 
 	Quotas []string `koanf:"quotas" doc:"what the pins of a label may lead to, label=bytes or label=bytes/objects; the label * is each other one, and the empty label pins without one. What an object counts does not depend on what else holds it. With quotas, opening the store reads the directories below its pins"`
 
-	Puts        int64 `koanf:"puts" doc:"streaming puts running at once, about 1 MiB of RAM each; further ones wait"`
-	PutsWait    int64 `koanf:"puts_wait" doc:"streaming puts waiting to run; the next gets busy"`
-	Ingests     int64 `koanf:"ingests" doc:"downloads being written at once, at most 64 KiB of RAM and two files each; further ones wait"`
-	IngestsWait int64 `koanf:"ingests_wait" doc:"downloads waiting to be written; the next gets busy"`
-	HashWorkers int   `koanf:"hash_workers" doc:"goroutines that hash one streaming put"`
+	Puts        int64         `koanf:"puts" doc:"streaming puts running at once, about 1 MiB of RAM each; further ones wait"`
+	PutsWait    int64         `koanf:"puts_wait" doc:"streaming puts waiting to run; the next gets busy"`
+	Ingests     int64         `koanf:"ingests" doc:"downloads being written at once, at most 64 KiB of RAM and two files each; further ones wait"`
+	IngestsWait int64         `koanf:"ingests_wait" doc:"downloads waiting to be written; the next gets busy"`
+	Uploads     int64         `koanf:"uploads" doc:"uploads in pieces (/u) that are not whole, running or not; the next one gets busy. Each has the room for all of its bytes from the start"`
+	UploadTTL   time.Duration `koanf:"upload_ttl" doc:"how long an upload is kept after its last bytes, over restarts, and what became of it after it is whole"`
+
+	HashWorkers int `koanf:"hash_workers" doc:"goroutines that hash one streaming put"`
 
 	S3 bucket.Config `koanf:"s3"`
 }
@@ -77,6 +80,8 @@ func DefaultConfig() Config {
 		Ingests:        256,
 		IngestsWait:    4096,
 		HashWorkers:    2,
+		Uploads:        256,
+		UploadTTL:      24 * time.Hour,
 		S3:             bucket.DefaultConfig(),
 	}
 }
@@ -135,6 +140,7 @@ func (c Config) Validate() error {
 		{"puts_wait", c.PutsWait, 0, 1 << 20},
 		{"ingests", c.Ingests, 1, 1 << 16},
 		{"ingests_wait", c.IngestsWait, 0, 1 << 20},
+		{"uploads", c.Uploads, 1, 1 << 16},
 		{"hash_workers", int64(c.HashWorkers), 1, 64},
 	} {
 		if n.n < n.min || n.n > n.max {
@@ -152,6 +158,9 @@ func (c Config) Validate() error {
 	}
 	if c.ScrubInterval < time.Minute {
 		return fmt.Errorf("store.scrub_interval is %s: must be 1m at least", c.ScrubInterval)
+	}
+	if c.UploadTTL < time.Second || c.UploadTTL > 10*365*24*time.Hour {
+		return fmt.Errorf("store.upload_ttl is %s: must be from 1s to 10 years", c.UploadTTL)
 	}
 	if c.HotBytes != 0 && c.HotBytes < hotMinBytes || c.HotBytes > 1<<40 {
 		return fmt.Errorf("store.hot_bytes is %d: must be 0 or from %d to %d", c.HotBytes, hotMinBytes, int64(1<<40))

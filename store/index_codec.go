@@ -17,6 +17,7 @@ const (
 	keyObject  = 'o' // root[32]
 	keyPin     = 'p' // root[32] label
 	keyPart    = 'd' // root[32], or root[32] page u64, big-endian: a download and the bitmap of its groups
+	keyUpload  = 'q' // id[16]
 	keyUse     = 'u' // root[32]
 	keyRemoved = 'x' // root[32]: removed, and to be deleted in the bucket
 	keyShipped = 's' // segment u64, big-endian: how much of it is in the bucket

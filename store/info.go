@@ -33,12 +33,13 @@ type Stats struct {
 	Hot     Hot    `json:"hot"`
 	Scrub   Scrub  `json:"scrub"`
 	// Of objects of which a part is here, in use or not.
-	PartialObjects int64 `json:"partial_objects"`
-	PartialBytes   int64 `json:"partial_bytes"` // that are here
-	Usage          Usage `json:"usage"`         // all zero but while the store is open
-	GC             Runs  `json:"gc"`
-	WriteErr       error `json:"-"` // why nothing more is written until a restart; nil when all is well
-	BucketErr      error `json:"-"` // why the bucket of the s3 backend cannot be used for now; nil when it can
+	PartialObjects int64   `json:"partial_objects"`
+	PartialBytes   int64   `json:"partial_bytes"` // that are here
+	Uploads        Uploads `json:"uploads"`
+	Usage          Usage   `json:"usage"` // all zero but while the store is open
+	GC             Runs    `json:"gc"`
+	WriteErr       error   `json:"-"` // why nothing more is written until a restart; nil when all is well
+	BucketErr      error   `json:"-"` // why the bucket of the s3 backend cannot be used for now; nil when it can
 }
 
 // Usage is where the bytes of a store are. The counters begin with the process.
@@ -72,6 +73,16 @@ type Hot struct {
 	Bytes   int64 `json:"bytes"`  // with what they cost beside their own
 	Hits    int64 `json:"hits"`   // opens that it answered
 	Misses  int64 `json:"misses"` // opens that it did not
+}
+
+// Uploads are the uploads in pieces. What became of them counts from the start
+// of the process.
+type Uploads struct {
+	Open    int64 `json:"open"`    // not whole
+	Bytes   int64 `json:"bytes"`   // of those, that are here
+	Whole   int64 `json:"whole"`   // became objects
+	Expired int64 `json:"expired"` // removed since nothing came for long
+	Dropped int64 `json:"dropped"` // removed otherwise: on demand, of other bytes than expected, or since the disk lost them
 }
 
 // Stat returns address and size of a visible object: not_found when it is not
@@ -205,6 +216,7 @@ func (s *Store) Stats() Stats {
 	st := Stats{Backend: s.cfg.Backend, Objects: t.objects.Load(), Bytes: t.bytes.Load(), Corrupt: t.corrupt.Load(), Leases: s.roots.leased(),
 		PartialObjects: s.partials.objects.Load(), PartialBytes: s.partials.bytes.Load(),
 	}
+	st.Uploads = s.uploads.stats()
 	s.mu.Lock()
 	st.Ingests = len(s.running)
 	wasOpen := s.phase >= opened

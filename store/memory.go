@@ -29,6 +29,8 @@ type memory struct {
 	large   map[b3.Root]ramPair        // the bytes of those above one group
 	pinned  map[b3.Root]map[string]Pin
 	parts   map[b3.Root]*memPart
+
+	incoming map[uploadID]ramPair // the bytes of uploads
 }
 
 // memObject has no pointer in it, nor has its key: the garbage collector passes
@@ -45,7 +47,7 @@ func (o memObject) entry(root b3.Root) entry {
 }
 
 func newMemory(limit int64, clock *clock) *memory {
-	return &memory{limit: limit, clock: clock, large: map[b3.Root]ramPair{}, pinned: map[b3.Root]map[string]Pin{}, parts: map[b3.Root]*memPart{}}
+	return &memory{limit: limit, clock: clock, large: map[b3.Root]ramPair{}, pinned: map[b3.Root]map[string]Pin{}, parts: map[b3.Root]*memPart{}, incoming: map[uploadID]ramPair{}}
 }
 
 func (m *memory) open(context.Context) (err error) {
@@ -61,7 +63,7 @@ func (m *memory) serve(ctx context.Context) { <-ctx.Done() }
 func (m *memory) close() error {
 	m.mu.Lock()
 	m.objects = [256]map[b3.Root]memObject{}
-	m.large, m.pinned, m.parts = nil, nil, nil
+	m.large, m.pinned, m.parts, m.incoming = nil, nil, nil, nil
 	m.mu.Unlock()
 	m.arena.Release()
 	return nil

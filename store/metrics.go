@@ -41,7 +41,14 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 			gauge("scrub_last_cycle_seconds", "How long the last whole cycle of the background check took.", func(s Stats) float64 { return s.Scrub.LastTook }),
 		)
 	}
+	for end, n := range s.uploads.ends {
+		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "store_uploads_total", Help: "Uploads in pieces that ended, by how: whole, expired, removed, bad_digest, lost (the disk lost their bytes).", ConstLabels: prometheus.Labels{"end": string(end)},
+		}, func() float64 { return float64(n.Load()) }))
+	}
 	reg.MustRegister(m.integrity,
+		gauge("store_uploads_open", "Uploads in pieces that are not whole.", func(s Stats) float64 { return float64(s.Uploads.Open) }),
+		gauge("store_upload_bytes", "Bytes of such uploads that are here.", func(s Stats) float64 { return float64(s.Uploads.Bytes) }),
 		counter("store_hot_hits_total", "Objects opened from RAM.", func(s Stats) float64 { return float64(s.Hot.Hits) }),
 		counter("store_hot_misses_total", "Objects looked for in RAM that were not there.", func(s Stats) float64 { return float64(s.Hot.Misses) }),
 		gauge("store_hot_bytes", "Bytes of verified objects in RAM.", func(s Stats) float64 { return float64(s.Hot.Bytes) }),

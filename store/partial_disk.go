@@ -142,13 +142,19 @@ func (b *blobs) settleParts() error {
 			return err
 		}
 	}
+	uploads, err := b.settleUploads()
+	if err != nil {
+		return err
+	}
 	names, err := b.fs.List(b.path(dirPart))
 	if err != nil {
 		return readError(err)
 	}
 	for _, name := range names {
 		var known bool
-		if root, err := b3.Parse("b3:" + strings.TrimSuffix(name, outboardSuffix)); err == nil {
+		if id, ok := parseUploadID(strings.TrimSuffix(name, outboardSuffix)); ok {
+			_, known = uploads[id]
+		} else if root, err := b3.Parse("b3:" + strings.TrimSuffix(name, outboardSuffix)); err == nil {
 			if _, known, err = b.index.part(root); err != nil {
 				return err
 			}

@@ -132,6 +132,7 @@ func (b *blobs) flush(ctx context.Context) error {
 func (b *blobs) end(p *publication) {
 	switch {
 	case p.fate == moved, p.fate == unmoved && p.st.kept: // or tried again by the next download
+	case p.st.owned && p.err != nil: // or by the next append
 	default:
 		if err := b.discard(p.st); err != nil {
 			b.logger.Warn("the files of a put stay until the next start", "root", p.root, "err", err)

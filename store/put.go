@@ -265,7 +265,7 @@ func (s *Store) commitLarge(ctx context.Context, root b3.Root, size int64, st *s
 	defer s.leave()
 	there, err := s.settled(ctx, root)
 	if err != nil || there {
-		if there || !st.kept {
+		if there || !st.kept && !st.owned {
 			s.report("discard", s.backend.discard(st))
 		}
 		through()

@@ -48,6 +48,7 @@ type Store struct {
 	scrub   *scrubber // nil: none
 	puts    *admission.Gate
 	ingests *admission.Gate
+	uploads *uploads
 
 	mu      sync.Mutex
 	phase   phase
@@ -111,6 +112,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		}, cfg.Ingests, cfg.IngestsWait),
 	}
 	s.touches = newTouches(s.clock)
+	s.uploads = newUploads(cfg.Uploads, deps.Limits)
 	limits, err := parseQuotas(cfg.Quotas)
 	if err != nil {
 		return nil, err
@@ -162,6 +164,7 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	finish := func() error {
 		s.drain()
 		s.partials.close()
+		s.uploads.close()
 		stop()
 		wg.Wait() // they write until they end
 		end()
@@ -174,7 +177,11 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	if err := s.weighAll(ctx); err != nil {
 		return errors.Join(err, finish())
 	}
+	if err := s.loadUploads(ctx); err != nil {
+		return errors.Join(err, finish())
+	}
 	wg.Go(func() { s.keepTouches(serving) })
+	wg.Go(func() { s.expireUploads(serving) })
 	wg.Go(func() { s.evictLoop(serving) })
 	running, halt := context.WithCancel(ctx)
 	defer halt()

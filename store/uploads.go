@@ -1,0 +1,345 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+const (
+	// maxWhole is how many uploads that are whole are remembered, and maxEnded
+	// of how many others it is known that they were.
+	maxWhole = 1024
+	maxEnded = 1024
+	// expireEvery is how often the janitor looks, and expirePause how long it
+	// rests between two removals.
+	expireEvery = 10 * time.Second
+	expirePause = 50 * time.Millisecond
+)
+
+// upload is an upload that is known. Whoever made it busy owns all but rec,
+// which it alone changes, under the table's lock.
+type upload struct {
+	rec  uploadRecord
+	busy bool // of the table
+
+	hashed    b3.Mark // how far the bytes are hashed; zero after a restart
+	charge    *Charge
+	room      GCCount // taken
+	unwritten int64   // of room: not on the disk yet
+}
+
+// uploadEnd is how an upload that is not whole ended, as the label of a metric.
+type uploadEnd string
+
+const (
+	uploadWhole     uploadEnd = "whole"
+	uploadExpired   uploadEnd = "expired"
+	uploadRemoved   uploadEnd = "removed"
+	uploadBadDigest uploadEnd = "bad_digest"
+	uploadLost      uploadEnd = "lost"
+)
+
+// uploads are the uploads, whole ones for a while. The backend has them too.
+type uploads struct {
+	most  int64
+	limit *admission.Usage
+	ends  map[uploadEnd]*atomic.Int64 // of those above; never written
+
+	mu    sync.Mutex
+	m     map[uploadID]*upload
+	open  int64 // of m, those that are not whole, and those about to be in it
+	ended ring
+
+	closed bool           // the backend takes no more
+	active sync.WaitGroup // of the backend, Add only while !closed
+}
+
+func newUploads(most int64, limits *admission.Registry) *uploads {
+	t := &uploads{most: most, m: map[uploadID]*upload{}, ends: map[uploadEnd]*atomic.Int64{}}
+	for _, end := range []uploadEnd{uploadWhole, uploadExpired, uploadRemoved, uploadBadDigest, uploadLost} {
+		t.ends[end] = new(atomic.Int64)
+	}
+	t.limit = limits.NewUsage(admission.Spec{
+		Name: "store.uploads", Path: "gateway /u → uploads that are not whole", Policy: "reject busy",
+	}, most, func() int64 { n, _ := t.count(); return n })
+	return t
+}
+
+// reserve makes room for one more upload, or returns busy.
+func (t *uploads) reserve() error {
+	t.mu.Lock()
+	full := t.open >= t.most
+	if !full {
+		t.open++
+	}
+	t.mu.Unlock()
+	if !full {
+		t.limit.Grown()
+		return nil
+	}
+	limit := t.limit.Refuse()
+	return &status.Error{Outcome: status.Busy, Limit: &limit, Message: fmt.Sprintf(
+		"%d uploads are not whole yet (store.uploads); end or remove one, or send the object in one piece", t.most)}
+}
+
+func (t *uploads) unreserve() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open--
+}
+
+// add enters u, for which reserve made room.
+func (t *uploads) add(u *upload) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.m[u.rec.id] = u
+}
+
+// get returns the state of an upload.
+func (t *uploads) get(id string) (uploadRecord, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u, err := t.find(id)
+	if err != nil {
+		return uploadRecord{}, err
+	}
+	return u.rec, nil
+}
+
+// find looks an upload up. mu is held.
+func (t *uploads) find(id string) (*upload, error) {
+	key, ok := parseUploadID(id)
+	u := t.m[key]
+	switch {
+	case !ok:
+	case u != nil && (u.busy || u.rec.expires > secondOf(time.Now())):
+		return u, nil
+	case u != nil, t.ended.has(key):
+		return nil, status.Errorf(status.Gone, "store: the upload expired or was removed; begin another")
+	}
+	return nil, status.Errorf(status.NotFound, "store: there is no such upload; begin one")
+}
+
+// begin makes the caller the one that may change an upload, until end.
+func (t *uploads) begin(id string) (*upload, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u, err := t.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if u.busy {
+		return nil, status.Errorf(status.Conflict, "store: an append to this upload runs; wait for it, or cut it")
+	}
+	u.busy = true
+	return u, nil
+}
+
+func (t *uploads) end(u *upload) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u.busy = false
+}
+
+// set notes what the backend has of u, which the caller holds.
+func (t *uploads) set(u *upload, rec uploadRecord) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if rec.done && !u.rec.done {
+		t.open--
+		t.ends[uploadWhole].Add(1)
+	}
+	u.rec = rec
+}
+
+// drop forgets u, which the caller holds.
+func (t *uploads) drop(u *upload, why uploadEnd) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.m, u.rec.id)
+	if !u.rec.done {
+		t.open--
+		t.ends[why].Add(1)
+	}
+	t.ended.add(u.rec.id)
+}
+
+// count is how many uploads are not whole, and how many bytes are here of them.
+func (t *uploads) count() (open, bytes int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, u := range t.m {
+		if !u.rec.done {
+			bytes += u.rec.offset
+		}
+	}
+	return t.open, bytes
+}
+
+// stats are the counters.
+func (t *uploads) stats() Uploads {
+	open, bytes := t.count()
+	n := func(end uploadEnd) int64 { return t.ends[end].Load() }
+	return Uploads{
+		Open: open, Bytes: bytes, Whole: n(uploadWhole), Expired: n(uploadExpired),
+		Dropped: n(uploadRemoved) + n(uploadBadDigest) + n(uploadLost),
+	}
+}
+
+// overdue makes the caller the one to remove an upload that expired, or the
+// whole one with the least time left when there are too many; nil for none.
+func (t *uploads) overdue(now second) *upload {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var next *upload
+	whole := 0
+	for _, u := range t.m {
+		if u.rec.done {
+			whole++
+		}
+		switch {
+		case u.busy:
+		case u.rec.expires <= now:
+			u.busy = true
+			return u
+		case u.rec.done && (next == nil || u.rec.expires < next.rec.expires):
+			next = u
+		}
+	}
+	if whole <= maxWhole || next == nil {
+		return nil
+	}
+	next.busy = true
+	return next
+}
+
+// enter admits one write to the backend that may outlive the store's other
+// operations by a little; leave ends it.
+func (t *uploads) enter() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	t.active.Add(1)
+	return true
+}
+
+func (t *uploads) leave() { t.active.Done() }
+
+// close admits no more: the backend is about to close.
+func (t *uploads) close() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.active.Wait()
+}
+
+// expireUploads removes what expired, until ctx is done.
+func (s *Store) expireUploads(ctx context.Context) {
+	tick := time.NewTicker(expireEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		s.expireNow(ctx)
+	}
+}
+
+// expireNow removes what expired, with a rest after each.
+func (s *Store) expireNow(ctx context.Context) {
+	for u := s.uploads.overdue(secondOf(time.Now())); u != nil; u = s.uploads.overdue(secondOf(time.Now())) {
+		err := s.dropUpload(u, uploadExpired)
+		s.uploads.end(u)
+		if err != nil {
+			s.report("remove an upload that expired", err)
+			return
+		}
+		select {
+		case <-time.After(expirePause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// loadUploads takes over what the backend has, when the store opens, and ends
+// what a crash cut off between publication and pin.
+func (s *Store) loadUploads(ctx context.Context) error {
+	recs, err := s.backend.uploads()
+	if err != nil {
+		return fmt.Errorf("store: read the uploads: %w", err)
+	}
+	for _, rec := range recs {
+		u := &upload{rec: rec}
+		s.uploads.add(u)
+		if rec.done {
+			continue
+		}
+		s.uploads.mu.Lock()
+		s.uploads.open++ // more than Config.Uploads, where that was lowered
+		s.uploads.mu.Unlock()
+		u.charge = s.Charge(rec.Label)
+		u.charge.force(load{rec.Length, 1})
+		u.room = GCCount{Objects: 1, Bytes: charge(rec.Length)}
+		u.unwritten = u.room.Bytes - rec.offset
+		s.reserve(u.room)
+		s.room.unwritten.Add(u.unwritten)
+		if rec.root.IsZero() {
+			continue
+		}
+		if e, ok, err := s.backend.get(rec.root); err == nil && ok && !e.corrupt {
+			if err := s.settleUpload(ctx, u, true); err != nil {
+				s.log.Warn("an upload that is whole could not be ended; its next append will", "err", err)
+			}
+		}
+	}
+	return nil
+}
+
+// force counts l whatever the quota says: it was counted before a restart.
+func (c *Charge) force(l load) {
+	if c == nil {
+		return
+	}
+	c.q.mu.Lock()
+	used := c.q.used[c.label]
+	used.add(l)
+	c.q.used[c.label] = used
+	c.q.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.took.add(l)
+}
+
+// ring are the latest maxEnded uploads that ended.
+type ring struct {
+	ids  [maxEnded]uploadID
+	next int
+	set  map[uploadID]struct{}
+}
+
+func (r *ring) add(id uploadID) {
+	if r.set == nil {
+		r.set = map[uploadID]struct{}{}
+	}
+	delete(r.set, r.ids[r.next])
+	r.ids[r.next] = id
+	r.set[id] = struct{}{}
+	r.next = (r.next + 1) % len(r.ids)
+}
+
+func (r *ring) has(id uploadID) bool {
+	_, ok := r.set[id]
+	return ok
+}
