@@ -3,12 +3,13 @@
 // carries, so that `/limits`, the metrics and docs/reference/queues.md
 // show the same list.
 //
-// Five types cover what the node needs:
+// Six types cover what the node needs:
 //
 //   - [Gate]: N run, M wait in order, the rest get busy;
 //   - [Queue]: a bounded channel with a stated policy for when it is full;
 //   - [Lanes]: a bounded queue that is fair between keys, such as peers;
 //   - [Rate]: a token bucket;
+//   - [Shares]: a token bucket, and places in flight, that are fair between keys;
 //   - [Budget]: permits for bytes.
 //
 // A [Family] is many rates under one limit, a [QueueFamily] many queues: one

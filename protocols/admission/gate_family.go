@@ -52,7 +52,7 @@ func (g *FamilyGate) TryAcquire() error {
 			return status.BusyError(status.Quota, status.Limit{Name: m.spec.Name, Current: used, Cap: m.cap, RetryAfter: clampWait(g.drain.wait(1))})
 		}
 		if g.used.CompareAndSwap(used, used+1) {
-			g.moved(used, used+1)
+			g.f.moved(used, used+1)
 			m.raise(used + 1)
 			return nil
 		}
@@ -62,16 +62,16 @@ func (g *FamilyGate) TryAcquire() error {
 // Release gives a place back.
 func (g *FamilyGate) Release() {
 	used := g.used.Add(-1)
-	g.moved(used+1, used)
+	g.f.moved(used+1, used)
 	g.drain.done(1, time.Now())
 }
 
-// moved counts the gate among those with as many places taken.
-func (g *FamilyGate) moved(from, to int64) {
+// moved counts a gate among those with as many places taken.
+func (f *GateFamily) moved(from, to int64) {
 	if to > 0 {
-		g.f.at[to-1].Add(1)
+		f.at[to-1].Add(1)
 	}
 	if from > 0 {
-		g.f.at[from-1].Add(-1)
+		f.at[from-1].Add(-1)
 	}
 }
