@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"allium/protocols/status"
@@ -20,21 +19,10 @@ type body struct {
 }
 
 // watch runs f under the watch over content: what is not there after
-// FirstByteTimeout, or stands still for as long, is timeout. Request-Timeout
-// (seconds) shortens the whole.
+// FirstByteTimeout, or stands still for as long, is timeout.
 func (g *Gateway) watch(w *response, r *http.Request, f func(*body) error) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	if s := r.Header.Get("Request-Timeout"); s != "" {
-		d, err := strconv.ParseFloat(s, 64)
-		if err != nil || !(d > 0) {
-			return status.Errorf(status.BadRequest, "Request-Timeout is %q, want seconds", clip(s))
-		}
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, time.Duration(min(d, 3600)*float64(time.Second)),
-			status.Errorf(status.Timeout, "content: it did not arrive within the Request-Timeout of %s s", clip(s)))
-		defer stop()
-	}
 	limit := g.cfg.FirstByteTimeout
 	stall := time.AfterFunc(limit, func() {
 		cancel(status.Errorf(status.Timeout, "content: nothing arrived for %s; try again, or ask `allium providers` who has it", limit))

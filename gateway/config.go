@@ -14,11 +14,13 @@ import (
 type Config struct {
 	Listen string `koanf:"listen" doc:"address of the public listener, host:port; port 0 is any free one, empty is no public listener"`
 
-	Inflight   int64   `koanf:"inflight" doc:"requests served at once; the next is refused with busy"`
-	Rate       float64 `koanf:"rate" doc:"requests per second; more are refused with rate_limit"`
-	Burst      int     `koanf:"burst" doc:"requests above the rate that may come at once"`
-	Conns      int64   `koanf:"conns" doc:"open connections of the public listener; the next is closed at once"`
-	ConnsPerIP int     `koanf:"conns_per_ip" doc:"open connections from one IPv4 address or IPv6 /64; the next is closed at once"`
+	Inflight       int64    `koanf:"inflight" doc:"requests served at once; the next is refused with busy"`
+	InflightPerIP  int64    `koanf:"inflight_per_ip" doc:"requests of one IPv4 address or IPv6 /64 served at once; the next is refused with busy; 0 is no limit"`
+	Rate           float64  `koanf:"rate" doc:"requests per second, of which each client that asks has an equal share and may use what others leave; more are refused with rate_limit; 0 is no limit"`
+	Burst          int      `koanf:"burst" doc:"requests above the rate that may come at once"`
+	Conns          int64    `koanf:"conns" doc:"open connections of the public listener; for the next, the one that waits longest is closed"`
+	ConnsPerIP     int      `koanf:"conns_per_ip" doc:"open connections from one IPv4 address or IPv6 /64; the next is closed at once; 0 is no limit"`
+	TrustedProxies []string `koanf:"trusted_proxies" doc:"addresses or CIDRs of proxies before this node, whose X-Forwarded-For, Forwarded and X-Forwarded-Proto say who asks; from others these headers are ignored"`
 
 	HeaderTimeout    time.Duration   `koanf:"header_timeout" doc:"how long a client may take to send a request header"`
 	IdleTimeout      time.Duration   `koanf:"idle_timeout" doc:"how long a connection stays open between requests"`
@@ -44,7 +46,7 @@ func DefaultConfig() Config {
 	return Config{
 		Listen: "127.0.0.1:8080",
 
-		Inflight: 512, Rate: 500, Burst: 1000, Conns: 4096, ConnsPerIP: 256,
+		Inflight: 512, InflightPerIP: 128, Rate: 500, Burst: 1000, Conns: 4096, ConnsPerIP: 256,
 
 		HeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, HeaderBytes: 16 << 10,
 		FirstByteTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, MinRate: 8 << 10,
@@ -66,8 +68,9 @@ func (c Config) Validate() error {
 		key string
 		ok  bool
 	}{
-		{"inflight", c.Inflight >= 1}, {"rate", c.Rate >= 1}, {"burst", c.Burst >= 1},
-		{"conns", c.Conns >= 1}, {"conns_per_ip", c.ConnsPerIP >= 1},
+		{"inflight", c.Inflight >= 1}, {"inflight_per_ip", c.InflightPerIP >= 0},
+		{"rate", c.Rate == 0 || c.Rate >= 1}, {"burst", c.Burst >= 1},
+		{"conns", c.Conns >= 1}, {"conns_per_ip", c.ConnsPerIP >= 0},
 		{"header_timeout", c.HeaderTimeout > 0}, {"idle_timeout", c.IdleTimeout > 0}, {"header_bytes", c.HeaderBytes >= 1<<10},
 		{"first_byte_timeout", c.FirstByteTimeout > 0}, {"write_timeout", c.WriteTimeout > 0}, {"read_timeout", c.ReadTimeout > 0}, {"min_rate", c.MinRate >= 1},
 		{"slow_request", c.SlowRequest > 0},
@@ -77,6 +80,9 @@ func (c Config) Validate() error {
 		if !k.ok {
 			return status.Errorf(status.BadRequest, "gateway.%s is too small; see `allium config show`", k.key)
 		}
+	}
+	if _, err := parseProxies(c.TrustedProxies); err != nil {
+		return err
 	}
 	return c.TLS.validate(c.Listen, c.H2C)
 }

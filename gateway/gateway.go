@@ -23,7 +23,8 @@ type Gateway struct {
 	m     *metrics
 
 	inflight *admission.Gate // public
-	rate     *admission.Rate // public
+	clients  *clients        // public
+	proxies  proxies
 	api      *admission.Gate
 	uploads  *admission.Gate // public, in place of inflight
 	decoding *admission.Gate
@@ -69,9 +70,8 @@ func New(cfg Config, admin AdminConfig, d Deps) (*Gateway, error) {
 	g.inflight = d.Limits.NewGate(admission.Spec{
 		Name: "gateway.inflight", Path: "public listener → handlers", Policy: "reject: 429 busy",
 	}, cfg.Inflight, 0)
-	g.rate = d.Limits.NewRate(admission.Spec{
-		Name: "gateway.rate", Path: "public listener → handlers", Policy: "reject: 429 rate_limit",
-	}, cfg.Rate, cfg.Burst)
+	g.clients = newClients(cfg, d.Limits)
+	g.proxies, _ = parseProxies(cfg.TrustedProxies) // Validate did
 	g.api = d.Limits.NewGate(admission.Spec{
 		Name: "admin.inflight", Path: "admin listener and socket → handlers", Policy: "reject: 429 busy",
 	}, admin.Inflight, 0)
@@ -175,6 +175,7 @@ func (g *Gateway) newServer(requests context.Context, s *side, conns *sync.WaitG
 		MaxHeaderBytes:               int(g.cfg.HeaderBytes),
 		ErrorLog:                     slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 		BaseContext:                  func(net.Listener) context.Context { return requests },
+		ConnContext:                  withConn,
 		TLSConfig:                    s.tls,
 		Protocols:                    s.protocols(),
 		HTTP2:                        g.http2Config(),

@@ -68,6 +68,8 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
+// TestConnectionLimits: what is over a bound is closed, while those within it
+// are in requests.
 func TestConnectionLimits(t *testing.T) {
 	t.Parallel()
 	for reason, limit := range map[string]option{
@@ -77,13 +79,18 @@ func TestConnectionLimits(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
 			n := start(t, limit)
+			gate := make(chan struct{})
+			slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
+			defer close(gate)
 			var held []net.Conn
 			for range 2 {
-				held = append(held, dialRaw(t, n))
+				c := dialRaw(t, n)
+				held = append(held, c)
+				if _, err := io.WriteString(c, "GET /o/"+slow.String()+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+					t.Fatal(err)
+				}
 			}
-			for _, c := range held { // both are served before the third asks
-				roundTrip(t, c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK")
-			}
+			waitFor(t, func() bool { return n.flight.count() == 2 })
 			if b := healthOver(n); b != "" {
 				t.Errorf("the third got %q", b)
 			}
@@ -118,13 +125,12 @@ func TestIPGroups(t *testing.T) {
 		"[2001:db8:1:2:ffff::]:1": "2001:db8:1:2::/64",
 		"[fe80::1%eth0]:1":        "fe80::/64",
 	} {
-		if got := ipGroup(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))).String(); got != want {
+		if got := groupOf(parseAddrPort(addr)).String(); got != want {
 			t.Errorf("%s: %s, want %s", addr, got, want)
 		}
 	}
 	c := newIPCounts(1)
-	a := net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[2001:db8::1]:1"))
-	b := net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[2001:db8::2]:1"))
+	a, b := groupOf(parseAddrPort("[2001:db8::1]:1")), groupOf(parseAddrPort("[2001:db8::2]:1"))
 	leave, ok := c.enter(a)
 	if _, again := c.enter(b); !ok || again {
 		t.Error("a /64 is not one")
@@ -152,7 +158,9 @@ func TestConfigIsChecked(t *testing.T) {
 	for name, change := range map[string]option{
 		"no port":        func(c *Config, _ *AdminConfig) { c.Listen = "127.0.0.1" },
 		"no inflight":    func(c *Config, _ *AdminConfig) { c.Inflight = 0 },
-		"no rate":        func(c *Config, _ *AdminConfig) { c.Rate = 0 },
+		"no rate":        func(c *Config, _ *AdminConfig) { c.Rate = -1 },
+		"less than none": func(c *Config, _ *AdminConfig) { c.InflightPerIP = -1 },
+		"no such proxy":  func(c *Config, _ *AdminConfig) { c.TrustedProxies = []string{"proxy.example.org"} },
 		"no burst":       func(c *Config, _ *AdminConfig) { c.Burst = 0 },
 		"no patience":    func(c *Config, _ *AdminConfig) { c.WriteTimeout = 0 },
 		"small header":   func(c *Config, _ *AdminConfig) { c.HeaderBytes = 10 },
@@ -203,7 +211,7 @@ func TestLimitsAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]int64{
-		"gateway.inflight": 512, "gateway.rate": 500, "gateway.conns": 4096,
+		"gateway.inflight": 512, "gateway.inflight_per_ip": 128, "gateway.rate": 500, "gateway.conns": 4096,
 		"gateway.uploads": 64, "gateway.decoders": 16,
 		"admin.inflight": 64, "admin.conns": 256, "admin.socket_conns": 256,
 	}

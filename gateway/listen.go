@@ -4,12 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"allium/protocols/admission"
@@ -36,7 +32,7 @@ func (g *Gateway) listen(ctx context.Context) (sides []*side, err error) {
 		if g.certs != nil {
 			addrs.Gateway = secureURL(g.certs, l.Addr())
 		}
-		sides = append(sides, g.publicSide(g.limit(l, g.conns.public, newIPCounts(g.cfg.ConnsPerIP))))
+		sides = append(sides, g.publicSide(g.limitPublic(l, g.conns.public)))
 	}
 	if g.cfg.TLS.RedirectListen != "" {
 		g.httpsPort = cmp.Or(g.cfg.TLS.RedirectPort, portOf(sides[0].listener.Addr()))
@@ -45,7 +41,7 @@ func (g *Gateway) listen(ctx context.Context) (sides []*side, err error) {
 			return sides, err
 		}
 		addrs.Redirect = baseURL(l.Addr())
-		sides = append(sides, g.redirectSide(g.limit(l, g.conns.redirect, newIPCounts(g.cfg.ConnsPerIP))))
+		sides = append(sides, g.redirectSide(g.limitPublic(l, g.conns.redirect)))
 	}
 	if g.admin.Listen != "" {
 		l, err := listenTCP(ctx, g.admin.Listen, "admin.listen")
@@ -53,7 +49,7 @@ func (g *Gateway) listen(ctx context.Context) (sides []*side, err error) {
 			return sides, err
 		}
 		addrs.Admin = baseURL(l.Addr())
-		sides = append(sides, g.adminSide(g.limit(l, g.conns.admin, nil), l.Addr()))
+		sides = append(sides, g.adminSide(g.limit(l, g.conns.admin), l.Addr()))
 	}
 	if g.deps.Socket != "" {
 		l, err := listenSocket(ctx, g.deps.Socket)
@@ -61,7 +57,7 @@ func (g *Gateway) listen(ctx context.Context) (sides []*side, err error) {
 			return sides, err
 		}
 		addrs.Socket = g.deps.Socket
-		sides = append(sides, g.socketSide(g.limit(l, g.conns.socket, nil)))
+		sides = append(sides, g.socketSide(g.limit(l, g.conns.socket)))
 	}
 	g.mu.Lock()
 	g.addrs = addrs
@@ -97,146 +93,17 @@ func listenTCP(ctx context.Context, addr, key string) (net.Listener, error) {
 type connLimits struct{ public, redirect, admin, socket *admission.Gate }
 
 func newConnLimits(cfg Config, admin AdminConfig, r *admission.Registry) connLimits {
-	gate := func(name, from string, n int64) *admission.Gate {
-		return r.NewGate(admission.Spec{Name: name, Path: from + " → connections", Policy: "closed at once"}, n, 0)
+	gate := func(name, from, policy string, n int64) *admission.Gate {
+		return r.NewGate(admission.Spec{Name: name, Path: from + " → connections", Policy: policy}, n, 0)
 	}
+	const closed = "closed at once"
 	limits := connLimits{
-		public: gate("gateway.conns", "public listener", cfg.Conns),
-		admin:  gate("admin.conns", "admin listener", admin.Conns),
-		socket: gate("admin.socket_conns", "Unix socket", admin.Conns),
+		public: gate("gateway.conns", "public listener", "the one that waits longest makes room; closed at once when all are in requests", cfg.Conns),
+		admin:  gate("admin.conns", "admin listener", closed, admin.Conns),
+		socket: gate("admin.socket_conns", "Unix socket", closed, admin.Conns),
 	}
 	if cfg.TLS.RedirectListen != "" {
-		limits.redirect = gate("gateway.redirect_conns", "redirect listener", cfg.Conns)
+		limits.redirect = gate("gateway.redirect_conns", "redirect listener", closed, cfg.Conns)
 	}
 	return limits
-}
-
-// limited is a listener that closes what is over its bounds before anything is
-// spent on it.
-type limited struct {
-	net.Listener
-	gate   *admission.Gate
-	perIP  *ipCounts // nil: not counted
-	reject func(reason string)
-}
-
-func (g *Gateway) limit(l net.Listener, gate *admission.Gate, perIP *ipCounts) net.Listener {
-	return &limited{Listener: l, gate: gate, perIP: perIP, reject: func(reason string) {
-		g.m.rejected.WithLabelValues(reason).Inc()
-	}}
-}
-
-// Accept returns the next connection within the bounds.
-func (l *limited) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if err := peerAllowed(c); err != nil {
-			l.refuse(c, "peer_uid")
-			continue
-		}
-		release, err := l.gate.TryAcquire()
-		if err != nil {
-			l.refuse(c, "conns")
-			continue
-		}
-		leave, ok := l.perIP.enter(c.RemoteAddr())
-		if !ok {
-			release()
-			l.refuse(c, "conns_per_ip")
-			continue
-		}
-		return &conn{Conn: c, release: sync.OnceFunc(func() { leave(); release() })}, nil
-	}
-}
-
-// refuse closes with a reset, which costs the least on both ends.
-func (l *limited) refuse(c net.Conn, reason string) {
-	l.reject(reason)
-	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	c.Close()
-}
-
-// conn gives its place back when it is closed.
-type conn struct {
-	net.Conn
-	release func()
-	late    atomic.Bool // a read ran into its deadline; of use while TLS shakes hands
-}
-
-// Read reads, and notes when the time for it is over.
-func (c *conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.late.Store(true)
-	}
-	return n, err
-}
-
-// Close closes the connection.
-func (c *conn) Close() error {
-	err := c.Conn.Close()
-	c.release()
-	return err
-}
-
-// CloseWrite lets net/http end a connection without a reset that would destroy
-// its last answer.
-func (c *conn) CloseWrite() error {
-	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return cw.CloseWrite()
-	}
-	return errors.ErrUnsupported
-}
-
-// ipCounts counts connections by IPv4 address or IPv6 /64. There are at most
-// as many entries as connections.
-type ipCounts struct {
-	max int
-	mu  sync.Mutex
-	n   map[netip.Prefix]int
-}
-
-func newIPCounts(most int) *ipCounts { return &ipCounts{max: most, n: map[netip.Prefix]int{}} }
-
-// enter counts a connection in. A nil ipCounts has no bound.
-func (c *ipCounts) enter(a net.Addr) (leave func(), ok bool) {
-	if c == nil {
-		return func() {}, true
-	}
-	p := ipGroup(a)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.n[p] >= c.max {
-		return nil, false
-	}
-	c.n[p]++
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.n[p]--; c.n[p] == 0 {
-			delete(c.n, p)
-		}
-	}, true
-}
-
-// ipGroup is what one subscriber can use: an IPv4 address or an IPv6 /64.
-func ipGroup(a net.Addr) netip.Prefix {
-	ap, err := netip.ParseAddrPort(a.String())
-	if err != nil {
-		return netip.Prefix{}
-	}
-	ip, bits := ap.Addr().Unmap().WithZone(""), 32
-	if ip.Is6() {
-		bits = 64
-	}
-	p, err := ip.Prefix(bits)
-	if err != nil {
-		panic(fmt.Sprintf("gateway: %s has no /%d", ip, bits)) // 32 and 64 are valid for their families
-	}
-	return p
 }

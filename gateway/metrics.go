@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/protocols/status"
@@ -13,6 +15,8 @@ type metrics struct {
 	inflight *prometheus.GaugeVec
 	rejected *prometheus.CounterVec
 	refused  *prometheus.CounterVec
+	timeouts *prometheus.CounterVec
+	expired  prometheus.Counter
 	panics   prometheus.Counter
 	cut      prometheus.Counter
 
@@ -20,6 +24,35 @@ type metrics struct {
 	certUpdates  *prometheus.CounterVec
 	certNotAfter prometheus.Gauge
 	http2Errors  *prometheus.CounterVec
+
+	routes map[string]*routeMetrics // by name; read-only
+}
+
+// routeMetrics are one route's, looked up once: WithLabelValues costs more than
+// all else that is counted of a request.
+type routeMetrics struct {
+	latency  prometheus.Observer
+	inflight prometheus.Gauge
+	made     atomic.Pointer[routeMetrics] // itself, from the first request
+}
+
+// noRoute is what requests count under that are for no page.
+const noRoute = "none"
+
+// route is what a route's requests are counted with. A route that nobody asked
+// for has no series.
+func (m *metrics) route(name string) *routeMetrics {
+	r := m.routes[name]
+	if r == nil {
+		r = m.routes[noRoute]
+		name = noRoute
+	}
+	if made := r.made.Load(); made != nil {
+		return made
+	}
+	made := &routeMetrics{latency: m.latency.WithLabelValues(name), inflight: m.inflight.WithLabelValues(name)}
+	r.made.Store(made) // two that do this store the same
+	return made
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -37,6 +70,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "edge_rejects_total", Help: "HTTP requests refused by what they send: bodies that are too large, too slow or grow too much, and unwanted content.",
 		}, []string{"reason"}),
+		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gateway_io_timeouts_total", Help: "Requests ended because the client sent its body (read) or took the answer (write) too slowly.",
+		}, []string{"op"}),
+		expired: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gateway_expired_total", Help: "Requests whose time was over before it was their turn to ask the network, and that were not begun.",
+		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gateway_panics_total", Help: "Panics in HTTP handlers, answered as internal.",
 		}),
@@ -60,8 +99,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	for _, result := range []string{"ok", "failed"} { // an alert sees the first one
 		m.certUpdates.WithLabelValues(result)
 	}
+	m.routes = map[string]*routeMetrics{noRoute: {}}
+	for _, rt := range []*router{publicRouter, adminRouter, redirectRouter} {
+		for _, p := range rt.pages() {
+			m.routes[p.route.name] = &routeMetrics{}
+		}
+	}
 	if reg != nil {
-		reg.MustRegister(m.latency, m.inflight, m.rejected, m.refused, m.panics, m.cut, m.handshakes, m.certUpdates, m.certNotAfter, m.http2Errors)
+		reg.MustRegister(m.latency, m.inflight, m.rejected, m.refused, m.timeouts, m.expired, m.panics, m.cut,
+			m.handshakes, m.certUpdates, m.certNotAfter, m.http2Errors)
 	}
 	return m
 }

@@ -122,6 +122,7 @@ func (b *requestBody) slow(n int64, took time.Duration) bool {
 }
 
 func (b *requestBody) late(how string) error {
+	b.w.m.timeouts.WithLabelValues("read").Inc()
 	return status.Errorf(status.Timeout, "upload: the body %s; send it again over a faster or steadier line, or in pieces (POST /u)", how)
 }
 

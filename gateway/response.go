@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"errors"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -17,6 +19,7 @@ type response struct {
 	http.ResponseWriter
 	rc *http.ResponseController
 
+	m        *metrics
 	patience time.Duration // 0: without end
 	minRate  int64         // bytes per second
 
@@ -29,11 +32,17 @@ type response struct {
 
 	grant capability.Grant // what the request's capability leaves it
 	body  *requestBody     // of the request, once a handler began to read it
+	from  origin           // who asks
+	share *clientShare     // the client's place in flight
+	corr  [1]string        // X-Corr-ID
 }
 
-func newResponse(w http.ResponseWriter, cfg Config, patient bool) *response {
-	rw := &response{ResponseWriter: w, rc: http.NewResponseController(w), patience: cfg.WriteTimeout, minRate: int64(cfg.MinRate)}
-	if patient {
+func (s *side) newResponse(w http.ResponseWriter) *response {
+	rw := &response{
+		ResponseWriter: w, rc: http.NewResponseController(w), m: s.g.m,
+		patience: s.g.cfg.WriteTimeout, minRate: int64(s.g.cfg.MinRate),
+	}
+	if s.patient {
 		rw.patience = 0
 	}
 	return rw
@@ -47,8 +56,20 @@ func (w *response) arm(n int) {
 	if w.patience == 0 {
 		return
 	}
-	allowed := time.Duration(float64(n) / float64(w.minRate) * float64(time.Second))
-	_ = w.rc.SetWriteDeadline(time.Now().Add(w.patience + allowed)) // what cannot have one does without
+	_ = w.rc.SetWriteDeadline(time.Now().Add(w.patience + w.timeFor(n))) // what cannot have one does without
+}
+
+// timeFor is how long n bytes take at min_rate.
+func (w *response) timeFor(n int) time.Duration {
+	return time.Duration(float64(n) / float64(w.minRate) * float64(time.Second))
+}
+
+// fail notes that the connection does not take the answer.
+func (w *response) fail(err error) {
+	if w.failed == nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		w.m.timeouts.WithLabelValues("write").Inc()
+	}
+	w.failed = err
 }
 
 // started reports whether the header was sent.
@@ -83,7 +104,7 @@ func (w *response) Write(p []byte) (n int, err error) {
 	}
 	w.bytes += int64(n)
 	if err != nil {
-		w.failed = err
+		w.fail(err)
 	}
 	return n, err
 }
@@ -93,7 +114,7 @@ func (w *response) Flush() error {
 	w.arm(0)
 	err := w.rc.Flush()
 	if err != nil {
-		w.failed = err
+		w.fail(err)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -203,11 +204,7 @@ func newRouter(table []endpoint, on listeners) *router {
 		})
 		p.route.methods = append(p.route.methods, e.methods...)
 	}
-	pages := slices.Clone(rt.prefixes)
-	for _, p := range rt.exact {
-		pages = append(pages, p)
-	}
-	for _, p := range pages {
+	for _, p := range rt.pages() {
 		if !slices.Contains(p.route.methods, http.MethodOptions) {
 			p.route.methods = append(p.route.methods, http.MethodOptions)
 		}
@@ -217,6 +214,11 @@ func newRouter(table []endpoint, on listeners) *router {
 	}
 	slices.SortFunc(rt.prefixes, func(a, b *page) int { return len(b.prefix) - len(a.prefix) })
 	return rt
+}
+
+// pages are all of them, in no order.
+func (rt *router) pages() []*page {
+	return slices.AppendSeq(slices.Clone(rt.prefixes), maps.Values(rt.exact))
 }
 
 // page is the page of an endpoint's path, made on first use.

@@ -2,12 +2,17 @@ package gateway
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"time"
 
 	"allium/protocols/status"
@@ -16,33 +21,44 @@ import (
 // ServeHTTP is the path of every request: correlation id, guard, gate, rate,
 // handler, and what is said of it afterwards.
 func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
-	g := s.g
-	if !g.handlers.enter() {
+	if !s.g.handlers.enter() {
 		panic(http.ErrAbortHandler) // of an HTTP/2 connection that was closed already
 	}
-	defer g.handlers.leave()
+	defer s.g.handlers.leave()
+	c := connOf(r)
+	if !c.begin() {
+		panic(http.ErrAbortHandler) // it made room for another
+	}
+	defer c.end()
 	rt := s.router.route(r.URL.EscapedPath(), r.Method)
 	name := rt.name
 	if rt.serve == nil {
-		name = "none"
+		name = noRoute
 	}
-	w := newResponse(hw, g.cfg, s.patient)
+	w := s.newResponse(hw)
+	w.from = s.g.proxies.originOf(r)
+	w.corr[0] = corrID(r)
 	h := w.Header()
-	h.Set("X-Corr-ID", corrID(r))
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
+	h["X-Corr-Id"] = w.corr[:]
+	h["X-Content-Type-Options"] = noSniff
+	h["Referrer-Policy"] = noReferrer
 	if s.hsts != "" {
 		h.Set("Strict-Transport-Security", s.hsts)
 	}
+	if len(r.TransferEncoding) > 0 && !s.trusted {
+		// Where a body ends may have been told twice, and net/http does not say so:
+		// what follows it is never taken for a request.
+		h["Connection"] = closing
+	}
 	w.arm(0) // a deadline of the connection's last request must not end this one
 
-	inflight := g.m.inflight.WithLabelValues(name)
-	inflight.Inc()
+	m := s.g.m.route(name)
+	m.inflight.Inc()
 	start := time.Now()
 	err := s.answer(rt, w, r)
-	inflight.Dec()
+	m.inflight.Dec()
 	took := time.Since(start)
-	g.m.latency.WithLabelValues(name).Observe(took.Seconds())
+	m.latency.Observe(took.Seconds())
 
 	cut := s.finish(w, r, err)
 	s.access(w, r, name, start, took, err, cut)
@@ -51,10 +67,16 @@ func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// Values of headers that every answer has; nobody changes them.
+var (
+	noSniff    = []string{"nosniff"}
+	noReferrer = []string{"no-referrer"}
+	closing    = []string{"close"}
+)
+
 // answer admits the request and runs its handler; a panic is an error.
 func (s *side) answer(rt route, w *response, r *http.Request) (err error) {
-	leave, err := s.admit(rt, w, r)
-	if err != nil {
+	if err := s.admit(rt, w, r); err != nil {
 		s.g.m.rejected.WithLabelValues(status.Of(err).String()).Inc()
 		if status.Of(err) == status.Method {
 			rt.allow(w)
@@ -62,8 +84,15 @@ func (s *side) answer(rt route, w *response, r *http.Request) (err error) {
 		w.leaveBody(r)
 		return err
 	}
-	defer leave()
-	err = s.g.guarded(func() error { return rt.answer(s.g, w, r) })
+	defer s.leave(rt, w)
+	r, stop, err := budget(rt, r)
+	if err == nil {
+		r, end := s.paced(rt, w, r)
+		err = s.g.guarded(func() error { return rt.answer(s.g, w, r) })
+		err = causeOf(r.Context(), err)
+		end()
+		stop()
+	}
 	if err == nil {
 		return nil
 	}
@@ -74,6 +103,34 @@ func (s *side) answer(rt route, w *response, r *http.Request) (err error) {
 		w.leaveBody(r)
 	}
 	return err
+}
+
+// paced makes a body that a handler reads by itself keep coming; uploads ask for
+// that when they begin to read. On a Unix socket it may wait for its own input.
+func (s *side) paced(rt route, w *response, r *http.Request) (*http.Request, func()) {
+	if !rt.streams || rt.upload || s.patient {
+		return r, func() {}
+	}
+	b := s.g.bodyOf(w, r)
+	read := *r // net/http looks at the body of its own request
+	read.Body = io.NopCloser(b)
+	return &read, b.end
+}
+
+// budget shortens a request's time to what its Request-Timeout (seconds) says.
+// It never makes it longer: the bounds of the node hold beside it.
+func budget(rt route, r *http.Request) (*http.Request, context.CancelFunc, error) {
+	values := r.Header["Request-Timeout"]
+	if len(values) == 0 || rt.free {
+		return r, func() {}, nil
+	}
+	d, err := strconv.ParseFloat(values[0], 64)
+	if err != nil || !(d > 0) || len(values) > 1 {
+		return r, nil, status.Errorf(status.BadRequest, "Request-Timeout is %q, want seconds", clip(strings.Join(values, ", ")))
+	}
+	ctx, stop := context.WithTimeoutCause(r.Context(), time.Duration(min(d, 3600)*float64(time.Second)),
+		status.Errorf(status.Timeout, "%s: it was not done within the Request-Timeout of %s s", rt.name, clip(values[0])))
+	return r.WithContext(ctx), stop, nil
 }
 
 // guarded runs f and turns a panic into an error, so that it never kills the
@@ -149,16 +206,23 @@ func ordinary(err error) bool {
 func corrID(r *http.Request) string {
 	id := r.Header.Get("X-Corr-ID")
 	if id == "" || len(id) > 64 {
-		return fmt.Sprintf("%016x", rand.Uint64())
+		return newCorrID()
 	}
 	for i := range len(id) {
 		switch c := id[i]; {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.':
 		default:
-			return fmt.Sprintf("%016x", rand.Uint64())
+			return newCorrID()
 		}
 	}
 	return id
+}
+
+func newCorrID() string {
+	var id [8]byte
+	binary.BigEndian.PutUint64(id[:], rand.Uint64())
+	var digits [16]byte
+	return string(hex.AppendEncode(digits[:0], id[:]))
 }
 
 // causeOf is why ctx ended, if it did, and err otherwise: a read that was

@@ -20,7 +20,7 @@ type side struct {
 
 	router   *router
 	gate     *admission.Gate
-	rate     *admission.Rate           // nil: none
+	clients  *clients                  // nil: clients are not told apart
 	guard    func(*http.Request) error // who may ask, by Host and origin
 	patient  bool                      // the client may stand still as long as it wants
 	discreet bool                      // what went wrong inside is not for its clients
@@ -32,7 +32,7 @@ type side struct {
 }
 
 func (g *Gateway) publicSide(l net.Listener) *side {
-	s := &side{g: g, listener: l, router: publicRouter, gate: g.inflight, rate: g.rate, guard: hasHost, discreet: true, h2c: g.cfg.H2C}
+	s := &side{g: g, listener: l, router: publicRouter, gate: g.inflight, clients: g.clients, guard: hasHost, discreet: true, h2c: g.cfg.H2C}
 	if g.certs != nil {
 		s.tls, s.hsts = tlsConfig(g.certs, g.m), g.cfg.TLS.hsts()
 	}
@@ -57,46 +57,63 @@ func (g *Gateway) socketSide(l net.Listener) *side {
 	return &side{g: g, listener: l, router: adminRouter, gate: g.api, guard: func(*http.Request) error { return nil }, patient: true, trusted: true}
 }
 
-// admit lets a request in, or says why not; leave is called when it is done.
-func (s *side) admit(rt route, w *response, r *http.Request) (leave func(), err error) {
+// admit lets a request in, or says why not. leave ends what it began.
+func (s *side) admit(rt route, w *response, r *http.Request) (err error) {
 	if err := s.guard(r); err != nil {
-		return nil, err
+		return err
 	}
 	switch {
 	case rt.serve == nil:
-		return nil, status.Errorf(status.NotFound, "there is no page %s here", clip(r.URL.Path))
+		return status.Errorf(status.NotFound, "there is no page %s here", clip(r.URL.Path))
 	case !slices.Contains(rt.methods, r.Method):
-		return nil, status.Errorf(status.Method, "%s does not answer %s, only %s", rt.name, clip(r.Method), strings.Join(rt.methods, ", "))
-	case !rt.streams && r.ContentLength != 0:
-		return nil, status.Errorf(status.BodyCap, "%s takes no request body", rt.name)
+		return status.Errorf(status.Method, "%s does not answer %s, only %s", rt.name, clip(r.Method), strings.Join(rt.methods, ", "))
 	case rt.free:
-		return func() {}, nil
+		return rt.bodyCap(r)
 	}
 	if !s.g.flight.enter() {
-		return nil, status.Errorf(status.Draining, "the node is shutting down; ask again when it is back")
+		return status.Errorf(status.Draining, "the node is shutting down; ask again when it is back")
 	}
-	gate := s.gate
-	if rt.upload {
-		gate = s.g.uploads // so that neither reads nor uploads take the places of the others
+	if err := s.places(rt).Enter(); err != nil {
+		s.g.flight.leave()
+		return err
 	}
-	release, err := gate.TryAcquire()
+	if w.share, err = s.clients.Enter(w.from.group); err == nil {
+		w.grant, err = s.authorize(rt, r)
+	}
+	if err == nil {
+		err = rt.bodyCap(r)
+	}
 	if err != nil {
-		s.g.flight.leave()
-		return nil, err
+		s.leave(rt, w)
 	}
-	if s.rate != nil {
-		if err := s.rate.Allow(); err != nil {
-			release()
-			s.g.flight.leave()
-			return nil, err
-		}
+	return err
+}
+
+// leave gives back what admit took.
+func (s *side) leave(rt route, w *response) {
+	if rt.free {
+		return
 	}
-	if w.grant, err = s.authorize(rt, r); err != nil {
-		release()
-		s.g.flight.leave()
-		return nil, err
+	w.share.Leave()
+	s.places(rt).Leave()
+	s.g.flight.leave()
+}
+
+// places are those that a route's requests take, so that neither reads nor
+// uploads take those of the others.
+func (s *side) places(rt route) *admission.Gate {
+	if rt.upload {
+		return s.g.uploads
 	}
-	return func() { release(); s.g.flight.leave() }, nil
+	return s.gate
+}
+
+// bodyCap refuses a body where there is nothing to do with it.
+func (rt route) bodyCap(r *http.Request) error {
+	if !rt.streams && r.ContentLength != 0 {
+		return status.Errorf(status.BodyCap, "%s takes no request body", rt.name)
+	}
+	return nil
 }
 
 // hasHost refuses an empty Host, which net/http lets pass.

@@ -76,9 +76,9 @@ func NewShares[K comparable](r *Registry, rate, each Spec, c SharesConfig) *Shar
 // Enter takes a place and a token for k. It returns status.Busy when k has all
 // of its places, and status.RateLimit with the time until there is a token for
 // it. Every success is matched by one Leave of what it returns, which is nil
-// where nothing is bounded.
+// where nothing is bounded, as by a nil Shares.
 func (s *Shares[K]) Enter(k K) (*Share[K], error) {
-	if s.rate == nil && s.each == nil {
+	if s == nil || s.rate == nil && s.each == nil {
 		return nil, nil
 	}
 	a, used, wait, ok := s.enter(k, time.Now())

@@ -53,10 +53,10 @@ func TestSharesAreFair(t *testing.T) {
 		honest, flood time.Duration // between requests
 		least         int           // of the flood
 	}{
-		"ten times its rate":      {time.Second * 32 / 500, time.Second * 32 / 5000, 250},
-		"ten times all of it":     {time.Second * 32 / 500, time.Second / 5000, 250},
-		"they leave half of it":   {time.Second * 64 / 500, time.Second / 5000, 4500},
-		"they ask now and then":   {3 * time.Second, time.Second / 5000, 9000},
+		"ten times its rate":    {time.Second * 32 / 500, time.Second * 32 / 5000, 250},
+		"ten times all of it":   {time.Second * 32 / 500, time.Second / 5000, 250},
+		"they leave half of it": {time.Second * 64 / 500, time.Second / 5000, 4500},
+		"they ask now and then": {3 * time.Second, time.Second / 5000, 9000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,204 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"allium/protocols/admission"
+)
+
+// limited is a listener that closes what is over its bounds before anything is
+// spent on it.
+type limited struct {
+	net.Listener
+	gate    *admission.Gate
+	perIP   *ipCounts // nil: not counted
+	exempt  proxies   // addresses that are not counted: many clients come from them
+	waiting *waiting  // nil: nobody makes room
+	reject  func(reason string)
+}
+
+func (g *Gateway) limit(l net.Listener, gate *admission.Gate) *limited {
+	return &limited{Listener: l, gate: gate, reject: func(reason string) {
+		g.m.rejected.WithLabelValues(reason).Inc()
+	}}
+}
+
+// limitPublic is limit for strangers: each has its share, and who only waits
+// makes room.
+func (g *Gateway) limitPublic(l net.Listener, gate *admission.Gate) *limited {
+	limited := g.limit(l, gate)
+	limited.perIP, limited.exempt, limited.waiting = newIPCounts(g.cfg.ConnsPerIP), g.proxies, &waiting{}
+	return limited
+}
+
+// Accept returns the next connection within the bounds.
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if err := peerAllowed(c); err != nil {
+			l.refuse(c, "peer_uid")
+			continue
+		}
+		peer := parseAddrPort(c.RemoteAddr().String())
+		perIP := l.perIP
+		if l.exempt.trust(peer) {
+			perIP = nil
+		}
+		leave, ok := perIP.enter(groupOf(peer))
+		if !ok {
+			l.refuse(c, "conns_per_ip")
+			continue
+		}
+		release, err := l.gate.TryAcquire()
+		if err != nil && l.makeRoom() {
+			release, err = l.gate.TryAcquire()
+		}
+		if err != nil {
+			leave()
+			l.refuse(c, "conns")
+			continue
+		}
+		k := &conn{Conn: c, peer: peer, of: l.waiting}
+		k.release = sync.OnceFunc(func() {
+			if k.of != nil {
+				k.of.drop(k)
+			}
+			leave()
+			release()
+		})
+		if k.of != nil {
+			k.of.add(k)
+		}
+		return k, nil
+	}
+}
+
+// makeRoom closes the connection that waits longest; false: there is none.
+func (l *limited) makeRoom() bool {
+	if l.waiting == nil {
+		return false
+	}
+	c, reason := l.waiting.choose()
+	if c == nil {
+		return false
+	}
+	l.reject(reason)
+	reset(c.Conn)
+	c.release()
+	return true
+}
+
+// refuse closes a connection before anything is spent on it.
+func (l *limited) refuse(c net.Conn, reason string) {
+	l.reject(reason)
+	reset(c)
+}
+
+// conn gives its place back when it is closed.
+type conn struct {
+	net.Conn
+	release func()
+	peer    netip.Addr  // zero on a Unix socket
+	of      *waiting    // nil: it never makes room
+	late    atomic.Bool // a read ran into its deadline; of use while TLS shakes hands
+	connState
+}
+
+// Read reads, and notes when the time for it is over.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.late.Store(true)
+	}
+	return n, err
+}
+
+// Close closes the connection.
+func (c *conn) Close() error {
+	err := c.Conn.Close()
+	c.release()
+	return err
+}
+
+// CloseWrite lets net/http end a connection without a reset that would destroy
+// its last answer.
+func (c *conn) CloseWrite() error {
+	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return cw.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// connKey is the key of a request's *conn in its context.
+type connKey struct{}
+
+// withConn lets requests find the connection that they came on, below TLS too.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = t.NetConn()
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// connOf is the connection that a request came on, nil where there is none.
+func connOf(r *http.Request) *conn {
+	c, _ := r.Context().Value(connKey{}).(*conn)
+	return c
+}
+
+// begin notes that the header of a request was read; false: the connection had
+// to make room.
+func (c *conn) begin() bool { return c == nil || c.of == nil || c.of.begin(c) }
+
+// end notes that a request is answered.
+func (c *conn) end() {
+	if c != nil && c.of != nil {
+		c.of.end(c)
+	}
+}
+
+// ipCounts counts what each IPv4 address or IPv6 /64 has. There are at most as
+// many entries as things counted.
+type ipCounts struct {
+	max int
+	mu  sync.Mutex
+	n   map[netip.Prefix]int
+}
+
+// newIPCounts counts up to most of each; 0: no bound.
+func newIPCounts(most int) *ipCounts {
+	if most == 0 {
+		return nil
+	}
+	return &ipCounts{max: most, n: map[netip.Prefix]int{}}
+}
+
+// enter counts one in. A nil ipCounts has no bound.
+func (c *ipCounts) enter(p netip.Prefix) (leave func(), ok bool) {
+	if c == nil {
+		return func() {}, true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n[p] >= c.max {
+		return nil, false
+	}
+	c.n[p]++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.n[p]--; c.n[p] == 0 {
+			delete(c.n, p)
+		}
+	}, true
+}
