@@ -30,7 +30,7 @@ func TestAddProgress(t *testing.T) {
 					return
 				}
 				progress(client.Progress{Bytes: i})
-				if !yield(client.Added{Name: string(buf)}, nil) {
+				if !yield(client.Added{Name: string(buf), Kind: client.File}, nil) {
 					return
 				}
 			}
@@ -66,7 +66,7 @@ func TestAddFails(t *testing.T) {
 	full := status.Errorf(status.NoSpace, "the disk is full")
 	for _, before := range []int{0, 2} {
 		n.node.add = func(context.Context, io.Reader, client.AddOptions, client.ProgressFunc) iter.Seq2[client.Added, error] {
-			return seq(full, make([]client.Added, min(before, 1))...)
+			return seq(full, []client.Added{{Kind: client.File}}[:min(before, 1)]...)
 		}
 		for range 20 { // the error must win every race with the upload
 			_, err := collect(c.Add(t.Context(), zeros{}, client.AddOptions{}, nil))

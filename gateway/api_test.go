@@ -76,7 +76,7 @@ func TestRoundTrip(t *testing.T) {
 		{"ls " + key, fakeEntries, func() (any, error) { return first(collect(c.List(ctx, key))) }},
 		{"diff " + key + " b3:x", fakeChanges, func() (any, error) { return first(collect(c.Diff(ctx, key, "b3:x"))) }},
 		{fmt.Sprintf("keep [%s %s]", fakeRoot, b3.Root{}), []bool{false, false}, func() (any, error) { return first(c.Keep(ctx, []b3.Root{fakeRoot, {}})) }},
-		{fmt.Sprintf("files [%s]", fakeRoot), []any{fakeObj, "hello"}, func() (any, error) { return read(c.Files(ctx, []b3.Root{fakeRoot})) }},
+		{fmt.Sprintf("files [%s]", fakeRoot), []any{fakeTar, "hello"}, func() (any, error) { return read(c.Files(ctx, []b3.Root{fakeRoot})) }},
 		{"stat " + key, fakeStat, func() (any, error) { return first(c.Stat(ctx, key)) }},
 		{"stat store", fakeStore, func() (any, error) { return first(c.StatStore(ctx)) }},
 		{"verify ", fakeChecked, func() (any, error) { return first(collect(c.Verify(ctx, "", client.VerifyOptions{}))) }},
@@ -320,7 +320,7 @@ func TestCancelPropagates(t *testing.T) {
 	n.node.add = func(ctx context.Context, _ io.Reader, _ client.AddOptions, _ client.ProgressFunc) iter.Seq2[client.Added, error] {
 		return func(yield func(client.Added, error) bool) {
 			defer close(stopped)
-			for yield(client.Added{Name: "again"}, nil) {
+			for yield(client.Added{Name: "again", Kind: client.File}, nil) {
 			}
 		}
 	}

@@ -24,13 +24,14 @@ type endpoint struct {
 	path string
 	on   listeners
 
-	free    bool          // waits for nothing: no gate, no rate, no drain
-	op      capability.Op // what the client must be allowed to do; empty: nothing
-	params  []param       // of the query
-	upload  bool          // takes one of the places for uploads instead of one in flight
-	loose   bool          // other parameters are ignored, and these not checked: pages are asked for by browsers and caches
-	headers []string      // of the request, that change the answer: keys of headerDocs
-	body    []payload     // what may be sent, one for each media type; none: a body is refused
+	free         bool          // waits for nothing: no gate, no rate, no drain
+	op           capability.Op // what the client must be allowed to do; empty: nothing
+	params       []param       // of the query
+	upload       bool          // takes one of the places for uploads instead of one in flight
+	loose        bool          // other parameters are ignored, and these not checked: pages are asked for by browsers and caches
+	headers      []string      // of the request, that change the answer: keys of headerDocs
+	bodyOptional bool          // it may be left out
+	body         []payload     // what may be sent, one for each media type; none: a body is refused
 
 	answers []reply          // to success
 	fails   []status.Outcome // beside those that every endpoint may have, see openapi.go
@@ -61,8 +62,9 @@ type handler func(g *Gateway, w *response, r *http.Request, in input) error
 
 // input is what the router took out of a request.
 type input struct {
-	rest string // what stands for the path's "{…}", escaped
-	q    params // checked; nil where the endpoint is loose
+	rest string    // what stands for the path's "{…}", escaped
+	q    params    // checked; nil where the endpoint is loose
+	on   listeners // whose request it is
 }
 
 // payload is a body of one media type.
@@ -82,14 +84,15 @@ type reply struct {
 
 // The media types that several endpoints use.
 const (
-	mediaJSON   = "application/json"
-	mediaLines  = "application/x-ndjson"
-	mediaText   = "text/plain; charset=utf-8"
-	mediaHTML   = "text/html; charset=utf-8"
-	mediaBytes  = "application/octet-stream"
-	mediaTar    = "application/x-tar"
-	mediaAny    = "*/*" // whatever the content is
-	mediaScript = "text/javascript; charset=utf-8"
+	mediaJSON    = "application/json"
+	mediaProblem = "application/problem+json"
+	mediaOpenAPI = "application/vnd.oai.openapi+json;version=3.1"
+	mediaLines   = "application/x-ndjson"
+	mediaText    = "text/plain; charset=utf-8"
+	mediaHTML    = "text/html; charset=utf-8"
+	mediaBytes   = "application/octet-stream"
+	mediaTar     = "application/x-tar"
+	mediaAny     = "*/*" // whatever the content is
 )
 
 // jsonBody is one JSON value.

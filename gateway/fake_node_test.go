@@ -31,6 +31,7 @@ var (
 	fakeRoot    = b3.Sum([]byte("fake"))
 	fakeTime    = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	fakeObj     = client.Object{Root: fakeRoot, Kind: client.File, Size: 5, Name: "naïve \U0001F9C5.txt", Executable: true}
+	fakeTar     = client.Object{Root: fakeRoot, Kind: client.Directory}
 	fakeEntries = []client.Entry{{Name: "a", Kind: client.File, Root: fakeRoot, Size: 3}, {Name: "été", Kind: client.Link, Target: "a"}}
 	fakeChanges = []client.Change{{Op: client.ChangedEntry, Path: "été/a", Old: &fakeEntries[0], New: &fakeEntries[1]}, {Op: client.AddedEntry, Path: "b", New: &fakeEntries[0]}}
 	fakeStat    = client.Stat{Root: fakeRoot, CID: fakeRoot.CID().String(), Kind: client.File, Size: 5, Groups: 1, Local: true, Pins: []client.Pin{fakePin}}
@@ -166,7 +167,9 @@ func (n *fakeNode) Keep(_ context.Context, roots []b3.Root) ([]bool, error) {
 }
 
 func (n *fakeNode) Files(_ context.Context, roots []b3.Root) (*client.Stream, error) {
-	return fakeStream("hello"), n.call("", "files %s", roots)
+	s := fakeStream("hello")
+	s.Object = fakeTar
+	return s, n.call("", "files %s", roots)
 }
 
 func (n *fakeNode) Pin(_ context.Context, key string, o client.PinOptions) (client.Pin, error) {

@@ -34,6 +34,8 @@ type Gateway struct {
 	certs    certificates // nil: http
 
 	httpsPort int // that redirects lead to; set before anything is served
+	openapi   map[listeners]func() served
+	watcher   func(*side) http.Handler // tests see there what is answered; nil: nobody does
 
 	mu    sync.Mutex
 	addrs Addrs
@@ -67,6 +69,7 @@ func New(cfg Config, admin AdminConfig, d Deps) (*Gateway, error) {
 	if g.certs, err = newCertificates(cfg.TLS, d.ACMEDir, d.Log, g.m); err != nil {
 		return nil, err
 	}
+	g.openapi = map[listeners]func() served{onPublic: newServed(onPublic), onAdmin: newServed(onEvery)}
 	g.inflight = d.Limits.NewGate(admission.Spec{
 		Name: "gateway.inflight", Path: "public listener → handlers", Policy: "reject: 429 busy",
 	}, cfg.Inflight, 0)
@@ -167,8 +170,12 @@ func (s *side) serve() error {
 // newServer serves one side. Every connection is counted in conns until its
 // goroutine ends.
 func (g *Gateway) newServer(requests context.Context, s *side, conns *sync.WaitGroup) *http.Server {
+	var handler http.Handler = s
+	if g.watcher != nil {
+		handler = g.watcher(s)
+	}
 	return &http.Server{
-		Handler:                      s,
+		Handler:                      handler,
 		DisableGeneralOptionsHandler: true, // its answers would pass by ours
 		ReadHeaderTimeout:            g.cfg.HeaderTimeout,
 		IdleTimeout:                  g.cfg.IdleTimeout,

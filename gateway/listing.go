@@ -74,10 +74,10 @@ func (g *Gateway) listing(b *body, r *http.Request, t target, dir b3.Root, forma
 	}
 	etag := fmt.Sprintf(`W/"%s.%s.%s"`, dir, format, pageVersion)
 	h := w.Header()
-	h["Vary"] = []string{"Accept-Encoding", "Accept"}
 	if outcome := evaluate(r, etag); outcome == status.Precondition {
 		return status.Errorf(status.Precondition, "If-Match does not hold %s", etag)
 	} else if outcome == status.NotModified {
+		h["Vary"] = []string{"Accept-Encoding", "Accept"}
 		h.Set("ETag", etag)
 		h.Set("Cache-Control", "no-cache")
 		w.WriteHeader(http.StatusNotModified)
@@ -91,6 +91,7 @@ func (g *Gateway) listing(b *body, r *http.Request, t target, dir b3.Root, forma
 	b.header = func([]byte) {
 		h.Set("Content-Type", contentType)
 		h.Set("Content-Security-Policy", pagePolicy)
+		h["Vary"] = []string{"Accept-Encoding", "Accept"}
 		h.Set("ETag", etag)
 		h.Set("Cache-Control", "no-cache")
 		w.WriteHeader(http.StatusOK)

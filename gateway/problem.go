@@ -38,10 +38,13 @@ func problem(w *response, r *http.Request, err error, discreet bool) {
 	if status.Of(err) == status.Draining {
 		h.Set("Connection", "close") // in HTTP/2: GOAWAY, and what is in flight finishes
 	}
+	if code == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer") // RFC 9110 §15.5.2
+	}
 	if after := retryAfter(status.Of(err), rep); after > 0 {
 		h.Set("Retry-After", strconv.FormatInt(after, 10))
 	}
-	_ = w.send(r, code, "application/problem+json", body) // the client is told; if it is gone there is nobody to tell
+	_ = w.send(r, code, mediaProblem, body) // the client is told; if it is gone there is nobody to tell
 }
 
 // retryAfter is the wait in whole seconds: the one the error carries, rounded

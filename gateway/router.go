@@ -15,7 +15,7 @@ import (
 )
 
 // endpoints is the table of routes.
-var endpoints = slices.Concat(contentEndpoints, uploadEndpoints, opsEndpoints, apiEndpoints)
+var endpoints = slices.Concat(contentEndpoints, uploadEndpoints, opsEndpoints, openapiEndpoints, apiEndpoints)
 
 // contentEndpoints are the pages of the public listener.
 var contentEndpoints = []endpoint{
@@ -48,9 +48,9 @@ var contentEndpoints = []endpoint{
 	{
 		id: "browse", name: "browse", methods: reading, path: "/b3/{path}", on: onPublic, loose: true,
 		doc:     "A file, or a directory by its index.html or a listing: {path} is an address and a path below it.",
-		more:    "A directory without the slash at its end is redirected, and so is a symbolic link to what it names inside the tree.",
+		more:    "A directory without the slash at its end is redirected, and so is a symbolic link to what it names inside the tree. `Accept: application/json` without text/html asks for a listing as JSON.",
 		params:  []param{{name: "format", of: []string{"html", "json"}, doc: "a listing in that form, also where there is an index.html"}},
-		headers: append([]string{"Accept"}, contentHeaders...),
+		headers: contentHeaders,
 		answers: slices.Concat(contentAnswers, []reply{
 			{code: http.StatusOK, payload: jsonBody[client.Listing](), headers: []string{"ETag", "Vary"}, doc: "a listing; its ETag is weak"},
 			{code: http.StatusOK, payload: payload{media: mediaHTML}, headers: []string{"ETag", "Vary"}, doc: "a listing; its ETag is weak"},
@@ -110,7 +110,7 @@ var opsEndpoints = []endpoint{
 	{
 		id: "metrics", name: "metrics", methods: reading, path: "/metrics", on: onAdmin, free: true, loose: true,
 		doc:     "Metrics for Prometheus, see metrics.md.",
-		answers: []reply{{code: http.StatusOK, payload: payload{media: "text/plain"}, doc: "the exposition"}},
+		answers: []reply{{code: http.StatusOK, payload: payload{media: "text/plain"}, headers: []string{"Vary"}, doc: "the exposition"}},
 		serve:   func(g *Gateway, w *response, r *http.Request, _ input) error { return g.metricsPage(w, r) },
 	},
 	versionEndpoint("version", "/version"), versionEndpoint("apiVersion", "/api/v1/version"),
@@ -146,11 +146,12 @@ type route struct {
 
 	of   *endpoint // nil where the path has no such method
 	rest string    // what stands for the path's "{…}", escaped
+	on   listeners // that the request came to
 }
 
 // answer runs the handler.
 func (rt route) answer(g *Gateway, w *response, r *http.Request) error {
-	in := input{rest: rt.rest}
+	in := input{rest: rt.rest, on: rt.on}
 	switch {
 	case rt.of == nil:
 		rt.allow(w)
@@ -200,7 +201,7 @@ func newRouter(table []endpoint, on listeners) *router {
 		}
 		p := rt.page(e)
 		p.routes = append(p.routes, route{
-			name: e.name, free: e.free, streams: len(e.body) > 0, upload: e.upload, op: e.op, serve: e.serve, of: e,
+			name: e.name, free: e.free, streams: len(e.body) > 0, upload: e.upload, op: e.op, serve: e.serve, of: e, on: on,
 		})
 		p.route.methods = append(p.route.methods, e.methods...)
 	}

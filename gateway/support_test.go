@@ -225,6 +225,7 @@ func start(t testing.TB, opts ...option) *testNode {
 	if err != nil {
 		t.Fatal(err)
 	}
+	contract := watchContract(t, n.Gateway)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ready, done := make(chan struct{}), make(chan struct{})
 	var runErr error
@@ -248,6 +249,7 @@ func start(t testing.TB, opts ...option) *testNode {
 		if err := n.stop(); err != nil {
 			t.Errorf("Run: %v", err)
 		}
+		contract.report(t)
 	})
 	return n
 }

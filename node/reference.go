@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/gateway"
 	"allium/node/config"
 	"allium/node/p2p"
 	"allium/protocols/admission"
@@ -49,6 +50,16 @@ func Reference(ctx context.Context) (limits []admission.Info, metrics []MetricIn
 		cancel()
 	})
 	return limits, metrics, err
+}
+
+// HTTPReference is what the gateway serves: as an OpenAPI document and as a page
+// without its heading.
+func HTTPReference() (openapi, page []byte, err error) {
+	if openapi, err = gateway.OpenAPI(); err != nil {
+		return nil, nil, err
+	}
+	page, err = gateway.HTTPPage()
+	return openapi, page, err
 }
 
 // descPattern reads a description's text: the library has no other way to its

@@ -78,6 +78,15 @@ func (a *app) reference(ctx context.Context, root *cobra.Command) (map[string][]
 		table(&b, "`"+m.Name+"`", strings.Join(m.Labels, ", "), m.Help)
 	}
 	pages["metrics.md"] = b.Bytes()
+
+	openapi, routes, err := node.HTTPReference()
+	if err != nil {
+		return nil, err
+	}
+	b = bytes.Buffer{}
+	heading(&b, "HTTP", "What the public and the admin listener answer; [openapi.json](openapi.json) says the same to programs, with every schema, and each listener serves its part of it as `/openapi.json`. What an error means is in [status.md](status.md), how to use it all in [HTTP.md](../HTTP.md).")
+	b.Write(routes)
+	pages["openapi.json"], pages["http.md"] = openapi, b.Bytes()
 	return pages, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -114,6 +115,11 @@ func dialError(err error, target string) error {
 // call sends one request and returns its answer, status 200. The caller closes
 // the body.
 func (c *Client) call(ctx context.Context, method, path string, q url.Values, body io.Reader) (*http.Response, error) {
+	return c.callWith(ctx, method, path, q, nil, body)
+}
+
+// callWith is call with headers.
+func (c *Client) callWith(ctx context.Context, method, path string, q url.Values, header http.Header, body io.Reader) (*http.Response, error) {
 	u := c.base + path
 	if len(q) > 0 {
 		u += "?" + q.Encode()
@@ -122,6 +128,7 @@ func (c *Client) call(ctx context.Context, method, path string, q url.Values, bo
 	if err != nil {
 		return nil, fmt.Errorf("client: %s: %w", path, err)
 	}
+	maps.Copy(req.Header, header)
 	req.Header.Set("TE", "trailers")
 	h := c.http
 	if body != nil && req.GetBody == nil {
@@ -177,8 +184,13 @@ func value[T any](ctx context.Context, c *Client, method, path string, q url.Val
 
 // send is value of a verb that takes a body.
 func send[T any](ctx context.Context, c *Client, method, path string, q url.Values, body io.Reader) (T, error) {
+	return sendWith[T](ctx, c, method, path, q, nil, body)
+}
+
+// sendWith is send with headers.
+func sendWith[T any](ctx context.Context, c *Client, method, path string, q url.Values, header http.Header, body io.Reader) (T, error) {
 	var v T
-	resp, err := c.call(ctx, method, path, q, body)
+	resp, err := c.callWith(ctx, method, path, q, header, body)
 	if err != nil {
 		return v, err
 	}
