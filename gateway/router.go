@@ -68,7 +68,7 @@ var (
 	contentAnswers = []reply{
 		{code: http.StatusOK, payload: payload{media: mediaAny}, headers: objectHeaders, doc: "the whole"},
 		{code: http.StatusPartialContent, payload: payload{media: mediaAny}, headers: append([]string{"Content-Range"}, objectHeaders...), doc: "the range"},
-		{code: http.StatusNotModified, headers: []string{"ETag", "Cache-Control", "Vary"}, doc: "the client has it"},
+		{code: http.StatusNotModified, headers: []string{"ETag", "Cache-Control", "Vary", "Link", "Accept-Ranges", "Content-Location"}, doc: "the client has it"},
 	}
 	baoAnswers = []reply{
 		{code: http.StatusOK, payload: payload{media: bao.MediaType}, headers: []string{"ETag", "Cache-Control", "Vary", "Accept-Ranges", "Content-Location"}, doc: "the verified encoding, of a range where the query asks for one"},
