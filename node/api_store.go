@@ -21,7 +21,7 @@ import (
 // open objects with: the store itself when no node runs, the resolver when one
 // does. It implements client.Store.
 type storeAPI struct {
-	st      *store.Store
+	st      *store.Store // nil behind a gateway, where only the methods of client.Reader work
 	objects gateway.Objects
 	// fetchTree brings a whole directory into the store before it is read, many
 	// objects a request; nil when no node runs.
@@ -322,6 +322,9 @@ func (a *storeAPI) Stat(ctx context.Context, key string) (client.Stat, error) {
 			}
 			st.Entries++
 		}
+	}
+	if a.st == nil {
+		return st, nil
 	}
 	switch _, err := a.st.Stat(ctx, o.Root); {
 	case err == nil:

@@ -104,7 +104,7 @@ func (a *storeAPI) writeEntry(ctx context.Context, tw *tar.Writer, name string, 
 	if e.Executable {
 		h.Mode = 0o755
 	}
-	c, err := a.objects.Open(ctx, e.Root, gateway.OpenOptions{})
+	c, err := a.objects.Open(ctx, e.Root, gateway.OpenOptions{Whole: true})
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ const (
 // Update brings the file or directory target to what key names: only what is
 // not the same on disk is asked for, many files a request, and written. Nothing
 // is written outside target.
-func Update(ctx context.Context, s client.Store, key, target string, o UpdateOptions, report client.ProgressFunc) (top client.Entry, stats UpdateStats, err error) {
+func Update(ctx context.Context, s client.Reader, key, target string, o UpdateOptions, report client.ProgressFunc) (top client.Entry, stats UpdateStats, err error) {
 	u := updating{s: s, report: report}
 	defer func() {
 		if u.up != nil {
@@ -68,7 +68,7 @@ func Update(ctx context.Context, s client.Store, key, target string, o UpdateOpt
 
 // updating is an update under way.
 type updating struct {
-	s      client.Store
+	s      client.Reader
 	up     *manifest.Updater
 	report client.ProgressFunc
 	needed []neededFile
@@ -140,7 +140,7 @@ func (u *updating) flush(ctx context.Context) error {
 }
 
 // updateFile brings one file to e, which key names.
-func updateFile(ctx context.Context, s client.Store, key string, e client.Entry, target string, report client.ProgressFunc) (UpdateStats, error) {
+func updateFile(ctx context.Context, s client.Reader, key string, e client.Entry, target string, report client.ProgressFunc) (UpdateStats, error) {
 	if info, err := os.Lstat(target); err == nil && info.Mode().IsRegular() && info.Size() == e.Size && (info.Mode()&0o111 != 0) == e.Executable {
 		root, err := hashFile(target)
 		if err == nil && root == e.Root {

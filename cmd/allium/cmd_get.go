@@ -27,6 +27,7 @@ type getOptions struct {
 
 func (a *app) getCommand() *cobra.Command {
 	var o getOptions
+	var through gatewayFlags
 	cmd := &cobra.Command{
 		Use:   "get KEY[/path]",
 		Short: "Fetch a file or directory and write it to disk",
@@ -37,21 +38,28 @@ is ever written outside it, whatever the directory says.
 --update brings an existing output to KEY: files that are the same on disk, by
 size and BLAKE3, are neither fetched nor written, others are replaced one by one,
 each at once. Names that KEY does not have stay, unless --delete is given. An
-update that was interrupted can be run again.`,
+update that was interrupted can be run again.
+
+With --gateway no node is needed: what that gateway sends is proved here, against
+KEY, and what does not prove is not written (exit code 65).`,
 		Example: `  allium get b3:… -o photos
   allium get b3:…/2026/beach.jpg
   allium get b3:… -o - | tar x     a directory as a tar stream
   allium get b3:… -o photos --update --delete
-  allium get b3:… --store-only     keep it in the store, write no file`,
+  allium get b3:… --store-only     keep it in the store, write no file
+  allium get b3:… --gateway https://gateway.example`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			if err := o.check(); err != nil {
 				return err
 			}
+			if o.storeOnly && through.url != "" {
+				return status.Errorf(status.BadRequest, "--store-only fetches into the own node's store; it cannot go with --gateway")
+			}
 			if o.storeOnly {
 				return a.fetch(cmd.Context(), arg[0])
 			}
-			return a.withStore(cmd.Context(), func(s client.Store) error {
+			return a.withReader(cmd.Context(), through, func(s client.Reader) error {
 				if o.update {
 					return a.update(cmd.Context(), s, arg[0], o)
 				}
@@ -59,6 +67,7 @@ update that was interrupted can be run again.`,
 			})
 		},
 	}
+	through.add(cmd, "fetch through")
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "file or directory to create; - is standard output (default: the name in KEY)")
 	f.BoolVar(&o.storeOnly, "store-only", false, "fetch into the store, durably, and write no file")
@@ -118,7 +127,7 @@ func resumed(held, total int64) string {
 }
 
 // get writes an object to disk, or to standard output.
-func (a *app) get(ctx context.Context, s client.Store, key string, o getOptions) error {
+func (a *app) get(ctx context.Context, s client.Reader, key string, o getOptions) error {
 	stream, err := s.Get(ctx, key)
 	if err != nil {
 		return err
@@ -149,7 +158,7 @@ func (a *app) get(ctx context.Context, s client.Store, key string, o getOptions)
 }
 
 // update brings what is on disk to an object.
-func (a *app) update(ctx context.Context, s client.Store, key string, o getOptions) error {
+func (a *app) update(ctx context.Context, s client.Reader, key string, o getOptions) error {
 	name := o.output
 	if name == "" {
 		addr, below, _ := strings.Cut(strings.TrimRight(key, "/"), "/")

@@ -14,19 +14,21 @@ import (
 
 func (a *app) catCommand() *cobra.Command {
 	r := client.Range{End: -1}
+	var through gatewayFlags
 	cmd := &cobra.Command{
 		Use:   "cat KEY[/path]",
 		Short: "Write a file's bytes to standard output",
 		Long: `Write a file's bytes to standard output. Every 64 KiB is proved against the
 address before it is written; if the transfer ends early, the exit code says so.`,
 		Example: `  allium cat b3:…
-  allium cat b3:…/docs/index.html --start 100 --end 200`,
+  allium cat b3:…/docs/index.html --start 100 --end 200
+  allium cat b3:… --gateway https://gateway.example`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			if r.End < -1 {
 				return status.Errorf(status.BadRange, "--end is %d, must be -1 or more", r.End)
 			}
-			return a.withStore(cmd.Context(), func(s client.Store) error {
+			return a.withReader(cmd.Context(), through, func(s client.Reader) error {
 				stream, err := s.Cat(cmd.Context(), arg[0], r)
 				if err != nil {
 					return err
@@ -37,19 +39,21 @@ address before it is written; if the transfer ends early, the exit code says so.
 			})
 		},
 	}
+	through.add(cmd, "read through")
 	cmd.Flags().Int64Var(&r.Start, "start", 0, "first byte")
 	cmd.Flags().Int64Var(&r.End, "end", -1, "byte after the last; -1 is the end of the file")
 	return cmd
 }
 
 func (a *app) lsCommand() *cobra.Command {
-	return &cobra.Command{
+	var through gatewayFlags
+	cmd := &cobra.Command{
 		Use:     "ls KEY[/path]",
 		Short:   "List a directory",
 		Example: "  allium ls b3:…\n  allium ls b3:…/docs --json",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			return a.withStore(cmd.Context(), func(s client.Store) error {
+			return a.withReader(cmd.Context(), through, func(s client.Reader) error {
 				for e, err := range s.List(cmd.Context(), arg[0]) {
 					if err != nil {
 						return err
@@ -62,6 +66,8 @@ func (a *app) lsCommand() *cobra.Command {
 			})
 		},
 	}
+	through.add(cmd, "read through")
+	return cmd
 }
 
 // entryLine is an entry for people: size, address, name; with -q the name.

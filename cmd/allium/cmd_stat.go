@@ -8,10 +8,12 @@ import (
 
 	"allium/gateway/client"
 	"allium/node"
+	"allium/protocols/status"
 )
 
 func (a *app) statCommand() *cobra.Command {
 	var whole bool
+	var through gatewayFlags
 	cmd := &cobra.Command{
 		Use:   "stat KEY[/path]",
 		Short: "Describe an object and what this node has of it, or the store",
@@ -26,23 +28,27 @@ holds and where its bytes are; that reads counters, not the objects.`,
 			return args(want)(cmd, got)
 		},
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			return a.withStore(cmd.Context(), func(s client.Store) error {
-				if whole {
+			switch {
+			case whole && through.url != "":
+				return status.Errorf(status.BadRequest, "--store is about the own store; it cannot go with --gateway")
+			case whole:
+				return a.withStore(cmd.Context(), func(s client.Store) error {
 					st, err := s.StatStore(cmd.Context())
 					if err != nil {
 						return err
 					}
 					return a.print(st, storeStatText(st))
-				}
-				return a.stat(cmd, s, arg[0])
-			})
+				})
+			}
+			return a.withReader(cmd.Context(), through, func(s client.Reader) error { return a.stat(cmd, s, arg[0]) })
 		},
 	}
+	through.add(cmd, "ask")
 	cmd.Flags().BoolVar(&whole, "store", false, "the store instead of an object")
 	return cmd
 }
 
-func (a *app) stat(cmd *cobra.Command, s client.Store, key string) error {
+func (a *app) stat(cmd *cobra.Command, s client.Reader, key string) error {
 	st, err := s.Stat(cmd.Context(), key)
 	if err != nil {
 		return err

@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 //	random FILE SIZE     write that many bytes that no compressor likes
 //	get URL [HEADER: V]  GET; status line, headers and body go to the file "response"
 //	root VAR FILE        set $VAR to the first b3: address in the file
+//	liar VAR HOW URL     set $VAR to a gateway that passes on what URL answers, changed: see liar_test.go
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -54,10 +55,11 @@ func TestScripts(t *testing.T) {
 			nodes := &scriptNodes{running: map[string]*scriptNode{}}
 			env.Values[nodesKey{}] = nodes
 			env.Defer(nodes.killAll)
+			env.Values[deferKey{}] = env.Defer
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "root": cmdRoot,
+			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "root": cmdRoot, "liar": cmdLiar,
 		},
 	})
 }

@@ -8,16 +8,12 @@ import (
 	"allium/protocols/b3"
 )
 
-// Store is the part of the API that needs no network. A key is
-// "b3:<hex>[/path]"; an error carries an outcome (status.Of).
+// Reader is what can be read, of a node or through a gateway, proved in either
+// case. A key is "b3:<hex>[/path]"; an error carries an outcome (status.Of).
 //
 // A sequence yields values as they come and at most one error, which ends it;
 // stopping early stops the work behind it.
-type Store interface {
-	// Add stores a tar stream. What stands at the top level of the tar is what
-	// is added: each gives one Added, in order, once it is durable and, unless
-	// o.NoPin, pinned. Names of the tar are never used as paths of the machine.
-	Add(ctx context.Context, tar io.Reader, o AddOptions, progress ProgressFunc) iter.Seq2[Added, error]
+type Reader interface {
 	// Get returns a file's bytes or a directory as a tar stream, verified.
 	Get(ctx context.Context, key string) (*Stream, error)
 	// Cat returns bytes [r.Start, r.End) of a file, verified.
@@ -29,15 +25,24 @@ type Store interface {
 	// nothing, so that everything is added or removed. Of directories only what
 	// differs is read, and of files nothing.
 	Diff(ctx context.Context, from, to string) iter.Seq2[Change, error]
-	// Keep says for each of 1 to MaxRoots objects whether the store holds it
-	// whole. What it holds is kept as if it were used now. A store in RAM, which
-	// keeps nothing for long, answers with amnesia.
-	Keep(ctx context.Context, roots []b3.Root) ([]bool, error)
 	// Files returns 1 to MaxRoots files as a tar stream, verified, in that order
 	// and named by their digests.
 	Files(ctx context.Context, roots []b3.Root) (*Stream, error)
 	// Stat describes an object and what this node has of it.
 	Stat(ctx context.Context, key string) (Stat, error)
+}
+
+// Store is the part of the API that needs no network.
+type Store interface {
+	Reader
+	// Add stores a tar stream. What stands at the top level of the tar is what
+	// is added: each gives one Added, in order, once it is durable and, unless
+	// o.NoPin, pinned. Names of the tar are never used as paths of the machine.
+	Add(ctx context.Context, tar io.Reader, o AddOptions, progress ProgressFunc) iter.Seq2[Added, error]
+	// Keep says for each of 1 to MaxRoots objects whether the store holds it
+	// whole. What it holds is kept as if it were used now. A store in RAM, which
+	// keeps nothing for long, answers with amnesia.
+	Keep(ctx context.Context, roots []b3.Root) ([]bool, error)
 	// Verify reads objects again and proves them; an empty key is every object
 	// in the store. A bad object is a value, not an error; with o.Repair it is
 	// fetched again first.
