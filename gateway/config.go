@@ -16,6 +16,9 @@ type Config struct {
 
 	Inflight       int64    `koanf:"inflight" doc:"requests served at once; the next is refused with busy"`
 	InflightPerIP  int64    `koanf:"inflight_per_ip" doc:"requests of one IPv4 address or IPv6 /64 served at once; the next is refused with busy; 0 is no limit"`
+	Misses         int64    `koanf:"misses" doc:"requests that ask the network at once for what is not here"`
+	MissesWaiting  int64    `koanf:"misses_waiting" doc:"requests that wait for one of them to end; the next is refused with busy"`
+	MissesPerIP    int      `koanf:"misses_per_ip" doc:"requests of one IPv4 address or IPv6 /64 that ask the network or wait for it; the next is refused with busy; 0 is no limit"`
 	Rate           float64  `koanf:"rate" doc:"requests per second, of which each client that asks has an equal share and may use what others leave; more are refused with rate_limit; 0 is no limit"`
 	Burst          int      `koanf:"burst" doc:"requests above the rate that may come at once"`
 	Conns          int64    `koanf:"conns" doc:"open connections of the public listener; for the next, the one that waits longest is closed"`
@@ -46,7 +49,7 @@ func DefaultConfig() Config {
 	return Config{
 		Listen: "127.0.0.1:8080",
 
-		Inflight: 512, InflightPerIP: 128, Rate: 500, Burst: 1000, Conns: 4096, ConnsPerIP: 256,
+		Inflight: 512, InflightPerIP: 128, Misses: 128, MissesWaiting: 512, MissesPerIP: 64, Rate: 500, Burst: 1000, Conns: 4096, ConnsPerIP: 256,
 
 		HeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, HeaderBytes: 16 << 10,
 		FirstByteTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, MinRate: 8 << 10,
@@ -69,6 +72,7 @@ func (c Config) Validate() error {
 		ok  bool
 	}{
 		{"inflight", c.Inflight >= 1}, {"inflight_per_ip", c.InflightPerIP >= 0},
+		{"misses", c.Misses >= 1}, {"misses_waiting", c.MissesWaiting >= 0}, {"misses_per_ip", c.MissesPerIP >= 0},
 		{"rate", c.Rate == 0 || c.Rate >= 1}, {"burst", c.Burst >= 1},
 		{"conns", c.Conns >= 1}, {"conns_per_ip", c.ConnsPerIP >= 0},
 		{"header_timeout", c.HeaderTimeout > 0}, {"idle_timeout", c.IdleTimeout > 0}, {"header_bytes", c.HeaderBytes >= 1<<10},

@@ -25,6 +25,7 @@ type Gateway struct {
 	inflight *admission.Gate // public
 	clients  *clients        // public
 	proxies  proxies
+	misses   misses // public
 	api      *admission.Gate
 	uploads  *admission.Gate // public, in place of inflight
 	decoding *admission.Gate
@@ -74,6 +75,7 @@ func New(cfg Config, admin AdminConfig, d Deps) (*Gateway, error) {
 		Name: "gateway.inflight", Path: "public listener → handlers", Policy: "reject: 429 busy",
 	}, cfg.Inflight, 0)
 	g.clients = newClients(cfg, d.Limits)
+	g.misses = newMisses(cfg, d.Limits)
 	g.proxies, _ = parseProxies(cfg.TrustedProxies) // Validate did
 	g.api = d.Limits.NewGate(admission.Spec{
 		Name: "admin.inflight", Path: "admin listener and socket → handlers", Policy: "reject: 429 busy",

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -175,16 +174,6 @@ func notModified(w *response, it item) error {
 	setValidators(w, it)
 	w.WriteHeader(http.StatusNotModified)
 	return nil
-}
-
-// open is Objects.Open with the request's wishes.
-func (g *Gateway) open(ctx context.Context, r *http.Request, root b3.Root, o OpenOptions) (Content, error) {
-	o.LocalOnly = onlyIfCached(r)
-	c, err := g.deps.Objects.Open(ctx, root, o)
-	if o.LocalOnly && status.Of(err) == status.NotFound {
-		return nil, status.Errorf(status.Precondition, "%s is not on this node, and only-if-cached keeps it from asking others", root)
-	}
-	return c, err
 }
 
 // onlyIfCached reports whether the client wants nothing to be fetched.

@@ -1,0 +1,391 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"allium/gateway/client"
+	"allium/protocols/admission"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// newTestGateway is a Gateway that listens nowhere.
+func newTestGateway(t testing.TB, objects Objects, opts ...option) *Gateway {
+	t.Helper()
+	cfg, admin := DefaultConfig(), DefaultAdminConfig()
+	for _, o := range opts {
+		o(&cfg, &admin)
+	}
+	g, err := New(cfg, admin, Deps{Objects: objects, Node: &fakeNode{}, Ready: nothingReady, Capabilities: fakeCapabilities{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// serve answers one request of a client without a socket.
+func serve(s *side, method, path, from string, body io.Reader, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(context.Background(), method, path, body)
+	r.RemoteAddr = from
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+			continue
+		}
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	rec := httptest.NewRecorder()
+	s.ServeHTTP(rec, r)
+	return rec
+}
+
+// TestOrderOfAdmission: of several errors that apply, the one of the earliest
+// step is told; each case mends one more.
+func TestOrderOfAdmission(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newTestGateway(t, &fakeObjects{}, func(c *Config, _ *AdminConfig) { c.Rate, c.Burst, c.Uploads = 1, 1, 1 })
+		s := g.publicSide(nil)
+		if err := g.uploads.Enter(); err != nil {
+			t.Fatal(err)
+		}
+		share, err := g.clients.Enter(groupOf(parseAddrPort("192.0.2.1:1")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		share.Leave() // and its token is spent
+		host, token, encoding := "", []string(nil), "x-unknown"
+		path := "/o/" + strings.Repeat("Z", 64)
+		for _, step := range []struct {
+			want status.Outcome
+			mend func()
+		}{
+			{status.BadRequest, func() { host = "x" }},
+			{status.Busy, func() { g.uploads.Leave() }},
+			{status.RateLimit, func() { time.Sleep(time.Second) }},
+			{status.Unauthenticated, func() { token = []string{"Authorization", "Bearer may-get"}; time.Sleep(time.Second) }},
+			{status.Forbidden, func() { token = []string{"Authorization", "Bearer may-put,pin"}; time.Sleep(time.Second) }},
+		} {
+			rec := serve(s, http.MethodPut, path, "192.0.2.1:1", strings.NewReader("body"), append(token, "Host", host, "Content-Encoding", encoding)...)
+			if got := rec.Header().Get("X-Reason"); got != step.want.String() {
+				t.Fatalf("%s, want %s: %s", got, step.want, rec.Body)
+			}
+			if rec.Header().Get("X-Corr-ID") == "" {
+				t.Errorf("%s has no X-Corr-ID", step.want)
+			}
+			step.mend()
+		}
+		// Everything before the handler is content now.
+		rec := serve(s, http.MethodPut, path, "192.0.2.1:1", strings.NewReader("body"), append(token, "Host", host, "Content-Encoding", encoding)...)
+		switch got := rec.Header().Get("X-Reason"); got {
+		case status.Busy.String(), status.RateLimit.String(), status.Unauthenticated.String(), status.Forbidden.String(), "":
+			t.Errorf("%d %s", rec.Code, got)
+		}
+		// The body cap is after the rate, so that it cannot be had for nothing.
+		time.Sleep(time.Second)
+		for _, want := range []status.Outcome{status.BodyCap, status.RateLimit} {
+			rec := serve(s, http.MethodGet, "/o/"+b3.Sum(nil).String(), "192.0.2.1:1", strings.NewReader("body"))
+			if got := rec.Header().Get("X-Reason"); got != want.String() {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+	})
+}
+
+// TestRetryAfter: the wait that a client is told is the one after which it gets
+// in, in milliseconds and in whole seconds rounded up.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		objects := &fakeObjects{}
+		root := objects.put([]byte("x"))
+		s := newTestGateway(t, objects, func(c *Config, _ *AdminConfig) { c.Rate, c.Burst = 1, 1 }).publicSide(nil)
+		get := func() *httptest.ResponseRecorder {
+			return serve(s, http.MethodGet, "/o/"+root.String(), "192.0.2.1:1", nil)
+		}
+		if rec := get(); rec.Code != http.StatusOK {
+			t.Fatal(rec.Code)
+		}
+		time.Sleep(300 * time.Millisecond)
+		rec := get()
+		var p client.Problem
+		if err := json.Unmarshal(rec.Body.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		if p.RetryAfterMS != 700 || rec.Header().Get("Retry-After") != "1" || rec.Code != http.StatusTooManyRequests {
+			t.Errorf("%d %+v, Retry-After %q", rec.Code, p, rec.Header().Get("Retry-After"))
+		}
+		time.Sleep(time.Duration(p.RetryAfterMS) * time.Millisecond)
+		if rec := get(); rec.Code != http.StatusOK {
+			t.Errorf("after the wait: %d", rec.Code)
+		}
+	})
+}
+
+// TestClientsAreFair: over HTTP as in admission.Shares: one client at ten times
+// the rate of the instance costs 31 others next to nothing.
+func TestClientsAreFair(t *testing.T) {
+	t.Parallel()
+	const honest, length = 31, 5 * time.Second
+	count := func(flood bool) (in [honest + 1]int) {
+		synctest.Test(t, func(t *testing.T) {
+			objects := &fakeObjects{}
+			root := objects.put([]byte("x"))
+			s := newTestGateway(t, objects).publicSide(nil)
+			ask := func(i int, every, length time.Duration) {
+				from := "192.0.2." + strconv.Itoa(i+1) + ":1"
+				for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(every) {
+					if serve(s, http.MethodGet, "/o/"+root.String(), from, nil).Code == http.StatusOK {
+						in[i]++
+					}
+				}
+			}
+			var wg sync.WaitGroup
+			if flood {
+				wg.Go(func() { ask(honest, time.Second/5000, length+time.Second) })
+				time.Sleep(time.Second)
+			}
+			for i := range honest {
+				wg.Go(func() {
+					time.Sleep(time.Duration(i) * 2 * time.Millisecond)
+					ask(i, time.Second*32/500, length)
+				})
+			}
+			wg.Wait()
+		})
+		return in
+	}
+	alone, beside := count(false), count(true)
+	for i := range honest {
+		if 10*beside[i] < 9*alone[i] {
+			t.Errorf("client %d: %d answers, %d alone", i, beside[i], alone[i])
+		}
+	}
+}
+
+// TestInflightPerClient: one client does not take the places of all.
+func TestInflightPerClient(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(c *Config, _ *AdminConfig) { c.InflightPerIP, c.TrustedProxies = 1, []string{"127.0.0.1"} })
+	gate := make(chan struct{})
+	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
+	fast := n.objects.put([]byte("fast"))
+	first := make(chan answer, 1)
+	go func() {
+		first <- do(t, "GET", n.Addrs().Gateway+"/o/"+slow.String(), "X-Forwarded-For", "192.0.2.1")
+	}()
+	waitFor(t, func() bool { return n.flight.count() == 1 })
+	p := do(t, "GET", n.Addrs().Gateway+"/o/"+fast.String(), "X-Forwarded-For", "192.0.2.1").problem(t, status.Busy)
+	if p.Limit != "gateway.inflight_per_ip" || p.Cap != 1 || p.Current != 1 {
+		t.Errorf("%+v", p)
+	}
+	if a := do(t, "GET", n.Addrs().Gateway+"/o/"+fast.String(), "X-Forwarded-For", "192.0.2.2"); a.body != "fast" {
+		t.Errorf("another client: %s", a.Status)
+	}
+	close(gate)
+	if a := <-first; a.body != "slow" {
+		t.Errorf("%s", a.Status)
+	}
+}
+
+// TestMisses: what is not here waits for its turn to be asked for, apart from
+// what is; whose time is over is not begun.
+func TestMisses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		objects := &fakeObjects{}
+		gate := make(chan struct{})
+		far := objects.add(&fakeObject{data: []byte("far"), remote: true, gate: gate})
+		other := objects.add(&fakeObject{data: []byte("other"), remote: true})
+		near := objects.put([]byte("near"))
+		g := newTestGateway(t, objects, func(c *Config, _ *AdminConfig) {
+			c.Misses, c.MissesWaiting, c.MissesPerIP, c.FirstByteTimeout = 1, 1, 2, time.Minute
+		})
+		s := g.publicSide(nil)
+		get := func(root b3.Root, from string, headers ...string) *httptest.ResponseRecorder {
+			return serve(s, http.MethodGet, "/o/"+root.String(), from, nil, headers...)
+		}
+		var wg sync.WaitGroup
+		codes := make([]int, 2)
+		wg.Go(func() { codes[0] = get(far, "192.0.2.1:1").Code })
+		synctest.Wait()
+		wg.Go(func() { codes[1] = get(other, "192.0.2.1:1").Code })
+		synctest.Wait()
+		for from, limit := range map[string]string{"192.0.2.1:1": "gateway.misses_per_ip", "192.0.2.2:1": "gateway.misses"} {
+			if rec := get(other, from); rec.Code != http.StatusTooManyRequests || !strings.Contains(rec.Body.String(), `"limit":"`+limit+`"`) {
+				t.Errorf("%s: %d %s", from, rec.Code, rec.Body)
+			}
+		}
+		if rec := get(near, "192.0.2.1:1"); rec.Code != http.StatusOK {
+			t.Errorf("a hit waited: %d", rec.Code)
+		}
+		if rec := get(other, "192.0.2.2:1", "Cache-Control", "only-if-cached"); rec.Code != http.StatusPreconditionFailed {
+			t.Errorf("only-if-cached: %d", rec.Code)
+		}
+		close(gate)
+		wg.Wait()
+		if codes[0] != 200 || codes[1] != 200 {
+			t.Errorf("%v", codes)
+		}
+
+		hold, err := g.misses.gate.TryAcquire()
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened := len(objects.opens)
+		begun := time.Now()
+		rec := get(other, "192.0.2.1:1", "Request-Timeout", "2.5")
+		if rec.Code != http.StatusGatewayTimeout || time.Since(begun) != 2500*time.Millisecond || !strings.Contains(rec.Body.String(), "object:") {
+			t.Errorf("%d after %s: %s", rec.Code, time.Since(begun), rec.Body)
+		}
+		if len(objects.opens) != opened+1 || testutil.ToFloat64(g.m.expired) != 1 {
+			t.Errorf("%d opens, %v expired", len(objects.opens)-opened, testutil.ToFloat64(g.m.expired))
+		}
+		hold()
+		if rec := get(other, "192.0.2.1:1"); rec.Code != http.StatusOK {
+			t.Errorf("afterwards: %d", rec.Code)
+		}
+	})
+}
+
+// TestRequestTimeoutIsEverywhere: it bounds the local API too, and names what
+// was not done.
+func TestRequestTimeoutIsEverywhere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newTestGateway(t, &fakeObjects{})
+		g.deps.Node.(*fakeNode).get = func(ctx context.Context, _ string) (*client.Stream, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		s := g.socketSide(nil)
+		begun := time.Now()
+		rec := serve(s, http.MethodGet, "/api/v1/get?key=x", "@", nil, "Request-Timeout", "1.5")
+		if rec.Code != http.StatusGatewayTimeout || time.Since(begun) != 1500*time.Millisecond || !strings.Contains(rec.Body.String(), "api/get:") {
+			t.Errorf("%d after %s: %s", rec.Code, time.Since(begun), rec.Body)
+		}
+		for _, bad := range []string{"0", "-1", "x", "NaN"} {
+			if rec := serve(s, http.MethodGet, "/api/v1/id", "@", nil, "Request-Timeout", bad); rec.Code != http.StatusBadRequest {
+				t.Errorf("%s: %d", bad, rec.Code)
+			}
+		}
+	})
+}
+
+// fill takes all places of a gate until the test ends.
+func fill(t *testing.T, g *admission.Gate) {
+	for g.Enter() == nil {
+		t.Cleanup(g.Leave)
+	}
+}
+
+// TestOpsAnswerWhenAllIsFull: every gate is held, the rate is used up, and the
+// listener holds as many connections as it may.
+func TestOpsAnswerWhenAllIsFull(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(c *Config, _ *AdminConfig) { c.Conns, c.ConnsPerIP = 8, 0 })
+	root := n.objects.put([]byte("x"))
+	for _, g := range []*admission.Gate{n.inflight, n.api, n.uploads, n.decoding, n.misses.gate} {
+		fill(t, g)
+	}
+	for range 32 {
+		do(t, "GET", n.Addrs().Gateway+"/o/"+root.String()).problem(t, status.Busy)
+		do(t, "GET", n.Addrs().Admin+"/api/v1/id").problem(t, status.Busy)
+	}
+	for range 8 {
+		if _, err := io.WriteString(dialRaw(t, n), "GET / HTTP/1.1\r\nX-Slow: "); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ops := []string{
+		n.Addrs().Gateway + "/healthz", n.Addrs().Gateway + "/readyz", n.Addrs().Admin + "/healthz", n.Addrs().Admin + "/readyz",
+		n.Addrs().Admin + "/metrics", n.Addrs().Admin + "/version", n.Addrs().Admin + "/limits",
+	}
+	for range 4 {
+		for _, page := range ops {
+			if a := do(t, "GET", page); a.StatusCode != http.StatusOK {
+				t.Errorf("%s: %s", page, a.Status)
+			}
+		}
+	}
+}
+
+// TestNoLimits: what is set to none is none, and is not listed.
+func TestNoLimits(t *testing.T) {
+	t.Parallel()
+	reg := admission.NewRegistry(nil)
+	objects := &fakeObjects{}
+	root := objects.put([]byte("x"))
+	cfg := DefaultConfig()
+	cfg.Rate, cfg.InflightPerIP, cfg.ConnsPerIP, cfg.MissesPerIP = 0, 0, 0, 0
+	g, err := New(cfg, DefaultAdminConfig(), Deps{Objects: objects, Node: &fakeNode{}, Ready: nothingReady, Limits: reg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range reg.Snapshot() {
+		if l.Name == "gateway.rate" || l.Name == "gateway.inflight_per_ip" {
+			t.Errorf("%+v", l)
+		}
+	}
+	s := g.publicSide(nil)
+	for i := range 3000 {
+		if rec := serve(s, http.MethodGet, "/o/"+root.String(), "192.0.2.1:1", nil); rec.Code != http.StatusOK {
+			t.Fatalf("request %d: %d", i, rec.Code)
+		}
+	}
+}
+
+// BenchmarkRefused is what a request costs that the rate refuses.
+func BenchmarkRefused(b *testing.B) {
+	g := newTestGateway(b, &fakeObjects{}, func(c *Config, _ *AdminConfig) { c.Rate, c.Burst = 1, 1 })
+	s := g.publicSide(nil)
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/o/"+b3.Sum(nil).String(), nil)
+	w := &discardResponse{h: http.Header{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		clear(w.h)
+		s.ServeHTTP(w, r)
+	}
+	if testutil.ToFloat64(g.m.rejected.WithLabelValues("rate_limit")) == 0 && b.N > 10 {
+		b.Fatal("nothing was refused")
+	}
+}
+
+// BenchmarkServed is the gateway's own part of a small GET, from RAM.
+func BenchmarkServed(b *testing.B) {
+	objects := &provenObjects{data: make([]byte, 4<<10)}
+	objects.root = b3.Sum(objects.data)
+	for name, o := range map[string]option{
+		"limits":    func(c *Config, _ *AdminConfig) { c.Rate, c.Burst = 1e9, 1<<30 },
+		"no limits": func(c *Config, _ *AdminConfig) { c.Rate, c.InflightPerIP = 0, 0 },
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := newTestGateway(b, objects, o).publicSide(nil)
+			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/o/"+objects.root.String(), nil)
+			w := &discardResponse{h: http.Header{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				clear(w.h)
+				s.ServeHTTP(w, r)
+			}
+		})
+	}
+}
+
+type discardResponse struct{ h http.Header }
+
+func (d *discardResponse) Header() http.Header         { return d.h }
+func (d *discardResponse) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discardResponse) WriteHeader(int)             {}
