@@ -3,8 +3,11 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
+	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
@@ -30,7 +33,25 @@ func (s *side) authorize(rt route, r *http.Request) (capability.Grant, error) {
 	if s.g.deps.Capabilities == nil {
 		return capability.Grant{}, status.Errorf(status.Forbidden, "this node has no keys to check capabilities with; make one with `allium token mint`")
 	}
-	return s.g.deps.Capabilities.Verify(r.Context(), token, capability.Ask{Op: rt.op, Object: rt.object, Method: r.Method, Bytes: bodyBytes(r)})
+	return s.g.deps.Capabilities.Verify(r.Context(), token, capability.Ask{Op: rt.op, Object: rt.acts(r), Method: r.Method, Bytes: bodyBytes(r)})
+}
+
+// acts is the object that a request acts on, by its path or its key. It is zero
+// where it names none or several, or what is at a path below one: a capability
+// for some objects does not allow that.
+func (rt route) acts(r *http.Request) b3.Root {
+	if !rt.object.IsZero() || rt.of == nil || !slices.ContainsFunc(rt.of.params, func(p param) bool { return p.name == keyParam.name }) {
+		return rt.object
+	}
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil || len(q[keyParam.name]) != 1 {
+		return b3.Root{}
+	}
+	root, err := b3.Parse(q.Get(keyParam.name))
+	if err != nil {
+		return b3.Root{} // the handler says what is wrong with it
+	}
+	return root
 }
 
 // bodyBytes is how much a request stores, as far as its header says: a body

@@ -129,7 +129,7 @@ func (g *Gateway) mayPin(w *response, r *http.Request, o UploadOptions) error {
 	if err != nil {
 		return err
 	}
-	_, err = g.deps.Capabilities.Verify(r.Context(), token, capability.Ask{Op: capability.Pin, Object: o.Expect, Method: r.Method, Bytes: o.Length})
+	_, err = g.deps.Capabilities.Verify(r.Context(), token, capability.Ask{Op: capability.Pin, Object: o.Expect, Method: r.Method, Bytes: o.Length, Again: true})
 	return err
 }
 

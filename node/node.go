@@ -4,7 +4,7 @@
 // [New] checks the configuration and starts nothing. [Node.Run] starts, each
 // stage waiting for the one before:
 //
-//	store → amnesia → host → sessions → object server → records → DHT → gossip → resolver → repairs → pressure → gateway → ready
+//	store → amnesia → host → sessions → object server → records → DHT → gossip → resolver → repairs → pressure → capabilities → gateway → ready
 //
 // and, when its context ends, a service fails for good or Drain is called:
 // readiness turns false, every service stops admitting (503 draining, GOAWAY),
@@ -80,6 +80,8 @@ type Node struct {
 	faults   *faults // nil unless it is a testnet
 	socket   string
 
+	capabilities *capabilities
+
 	drain    chan struct{} // closed by Drain
 	drainOne sync.Once
 	draining atomic.Bool
@@ -130,6 +132,9 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if n.repairs, err = newRepairs(cfg.Store.RepairRate, repairing(cfg), n.log, registry, n.limits); err != nil {
 		return nil, err
 	}
+	if n.capabilities, err = newCapabilities(home, n.key, n.log, registry, n.limits); err != nil {
+		return nil, err
+	}
 	n.faults = newFaults(cfg, n.log, registry)
 	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{Log: n.log, Metrics: registry, Limits: n.limits, Damaged: n.repairs.damaged, FS: n.faults.disk()})
 	if err != nil {
@@ -160,7 +165,7 @@ func (n *Node) Run(ctx context.Context, ready func()) error {
 // start runs the stages in order and stops at the first that fails.
 func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
-		n.startStore, n.startAmnesia, n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startGossip, n.startResolver, n.startRepairs, n.startPressure, n.startGateway,
+		n.startStore, n.startAmnesia, n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startGossip, n.startResolver, n.startRepairs, n.startPressure, n.startCapabilities, n.startGateway,
 	} {
 		if err := stage(ctx); err != nil {
 			return err
@@ -277,7 +282,8 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	api := newAPI(n, objects)
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
 		Objects: objects, Node: api, Uploads: uploads{api: &api.storeAPI, shut: n.pressure.writes}, Ready: n.board.Report, Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
-		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,
+		Capabilities: n.capabilities,
+		Log:          n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,
 	})
 	if err != nil {
 		return err

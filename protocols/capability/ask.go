@@ -41,6 +41,7 @@ type Ask struct {
 	Name   string  // empty: it names none, so a caveat on names refuses it
 	Method string  // of HTTP, or the operation of an OAP request
 	Bytes  int64   // size of what is stored, −1 while it is unknown
+	Again  bool    // one more thing that the same request wants: it takes nothing from the rate
 }
 
 // Grant is what a verified capability leaves its bearer.

@@ -79,7 +79,7 @@ func (v *Verifier) Verify(token string, ask Ask) (Grant, error) {
 	if g.Expires.IsZero() {
 		return Grant{}, forbidden(NoExpiry, "the capability has no expiry; add one with `allium token attenuate --expires`")
 	}
-	if paced {
+	if paced && !ask.Again {
 		if err := v.pace(now, t.nonce, caveats); err != nil {
 			return Grant{}, err
 		}
