@@ -25,7 +25,7 @@ func (g *Gateway) apiAdd(w *response, r *http.Request, in input) error {
 	}
 	o := client.AddOptions{NoPin: in.q.flag("no_pin"), Label: in.q.text("label")}
 	_, err := g.follow(r.Context(), l, func(ctx context.Context, report client.ProgressFunc, item func(any) bool) (any, error) {
-		for added, err := range g.deps.Node.Add(ctx, r.Body, o, report) {
+		for added, err := range g.deps.Node.Add(ctx, w.within(r.Body), o, report) {
 			if err != nil {
 				return nil, err
 			}

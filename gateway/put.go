@@ -87,7 +87,7 @@ func (w *response) within(body io.Reader) io.Reader {
 	if most < 0 {
 		return body
 	}
-	return &capped{r: body, left: most, most: most, name: "an object that this capability stores"}
+	return &capped{r: body, left: most, most: most, name: "what this capability stores in one request"}
 }
 
 // uploadOptions are what a request asks for, and may: pinning needs an
