@@ -64,6 +64,8 @@ tidy-check: ## Fail when go.mod or go.sum are not tidy
 	$(GO) mod tidy -diff
 	cd tools && $(GO) mod tidy -diff
 	cd tools/versitygw && $(GO) mod tidy -diff
+	cd tools/h2spec && $(GO) mod tidy -diff
+	cd tools/pebble && $(GO) mod tidy -diff
 
 .PHONY: testnet
 testnet: build ## Start a local network of 5 nodes, add a tree on one, fetch it on another
@@ -91,3 +93,10 @@ $(TOOLS)/benchstat: tools/go.mod
 # The S3 server of the tests, in a module of its own.
 $(TOOLS)/versitygw: tools/versitygw/go.mod
 	cd tools/versitygw && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ github.com/versity/versitygw/cmd/versitygw
+
+# The HTTP/2 suite and the ACME authority of the tests, each in a module of its own.
+$(TOOLS)/h2spec: tools/h2spec/go.mod
+	cd tools/h2spec && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ github.com/summerwind/h2spec/cmd/h2spec
+
+$(TOOLS)/pebble: tools/pebble/go.mod
+	cd tools/pebble && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ github.com/letsencrypt/pebble/v2/cmd/pebble

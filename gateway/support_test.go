@@ -204,6 +204,18 @@ type option func(*Config, *AdminConfig)
 // start runs a Gateway on loopback and a socket.
 func start(t testing.TB, opts ...option) *testNode {
 	t.Helper()
+	return startWith(t, hooks{}, opts...)
+}
+
+// hooks change what a Gateway is made of, and it itself before it runs.
+type hooks struct {
+	deps    func(*Deps)
+	gateway func(*Gateway)
+}
+
+// startWith is start with hooks.
+func startWith(t testing.TB, h hooks, opts ...option) *testNode {
+	t.Helper()
 	cfg, admin := DefaultConfig(), DefaultAdminConfig()
 	cfg.Listen, admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	for _, o := range opts {
@@ -216,16 +228,23 @@ func start(t testing.TB, opts ...option) *testNode {
 		t.Fatal(err)
 	}
 	n.socket = socket
-	n.Gateway, err = New(cfg, admin, Deps{
+	deps := Deps{
 		Objects: n.objects, Node: n.node, Capabilities: fakeCapabilities{}, Ready: func() client.Readiness { return n.ready },
 		Version: client.Version{Version: "v0", Commit: "c0", Go: "go1"}, Socket: socket,
 		Log:     slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Metrics: n.reg, Gatherer: n.reg, Limits: admission.NewRegistry(n.reg),
-	})
+	}
+	if h.deps != nil {
+		h.deps(&deps)
+	}
+	n.Gateway, err = New(cfg, admin, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
 	contract := watchContract(t, n.Gateway)
+	if h.gateway != nil {
+		h.gateway(n.Gateway)
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ready, done := make(chan struct{}), make(chan struct{})
 	var runErr error

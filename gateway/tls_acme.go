@@ -114,8 +114,8 @@ func (a *acmeCerts) run(ctx context.Context) {
 			pause += rand.N(pause / 4)
 			failures[next]++
 			due[next] = a.now().Add(pause)
-			a.m.certUpdates.WithLabelValues("failed").Inc()
 			a.log.Warn("no certificate from the ACME authority", "domain", next, "again_in", pause.Round(time.Second), "err", err)
+			a.m.certUpdates.WithLabelValues("failed").Inc()
 			continue
 		}
 		failures[next] = 0

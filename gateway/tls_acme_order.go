@@ -97,7 +97,12 @@ func (a *acmeCerts) prove(ctx context.Context, domain, kind string) (*acme.Order
 			return nil, err
 		}
 	}
-	return a.client.WaitOrder(ctx, order.URI)
+	proved, err := a.client.WaitOrder(ctx, order.URI)
+	if err != nil {
+		return nil, err
+	}
+	proved.URI = order.URI // an authority says it once
+	return proved, nil
 }
 
 // answer shows the proof for as long as the authority looks at it.
@@ -142,6 +147,13 @@ func (a *acmeCerts) finalize(ctx context.Context, domain string, order *acme.Ord
 		return nil, err
 	}
 	der, _, err := a.client.CreateOrderCert(ctx, order.FinalizeURL, csr, true)
+	if err != nil {
+		// An authority that takes its time need not say again where the order is,
+		// and then the library does not know where to wait.
+		if o, failed := a.client.WaitOrder(ctx, order.URI); failed == nil && o.Status == acme.StatusValid {
+			der, err = a.client.FetchCert(ctx, o.CertURL, true)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("finalize: %w", err)
 	}

@@ -1,0 +1,324 @@
+package gateway
+
+import (
+	"context"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/crypto/acme"
+	"golang.org/x/net/dns/dnsmessage"
+
+	"allium/protocols/status"
+)
+
+// pebble is an ACME authority of its own, for which every name is 127.0.0.1.
+type pebble struct {
+	directory string         // URL
+	ca        string         // PEM file of what signed its own https
+	roots     *x509.CertPool // of the certificates it gives
+}
+
+// freePort is a port that nobody listens on at this moment.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return portOf(l.Addr())
+}
+
+// startPebble runs the authority, which looks for proofs on two ports.
+func startPebble(t *testing.T, tlsPort, httpPort int) *pebble {
+	t.Helper()
+	program := tool(t, "pebble")
+	a, dir := newAuthority(t), t.TempDir()
+	cert, key := a.pair(t, dir, time.Now().Add(time.Hour), "127.0.0.1")
+	chain, _ := pemOf(t, a.key, a.cert)
+	ca := filepath.Join(dir, "ca.pem")
+	write(t, ca, chain)
+	listen, manage := "127.0.0.1:"+strconv.Itoa(freePort(t)), "127.0.0.1:"+strconv.Itoa(freePort(t))
+	cfg, err := json.Marshal(map[string]any{"pebble": map[string]any{
+		"listenAddress": listen, "managementListenAddress": manage, "certificate": cert, "privateKey": key,
+		"httpPort": httpPort, "tlsPort": tlsPort, "retryAfter": map[string]int{"authz": 1, "order": 1}, "keyAlgorithm": "ecdsa",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "config.json"), cfg)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	cmd := exec.CommandContext(ctx, program, "-config", filepath.Join(dir, "config.json"), "-dnsserver", loopbackDNS(t))
+	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0", "PEBBLE_AUTHZREUSE=0")
+	var log logBuffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait() // it was killed
+		if t.Failed() {
+			t.Logf("pebble: %s", log.String())
+		}
+	})
+	p := &pebble{directory: "https://" + listen + "/dir", ca: ca, roots: x509.NewCertPool()}
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool}, DisableKeepAlives: true}
+	for range 600 {
+		resp, err := tr.RoundTrip(httpRequest(t, "https://"+manage+"/roots/0"))
+		if err != nil {
+			time.Sleep(50 * time.Millisecond)
+			continue
+		}
+		raw, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || !p.roots.AppendCertsFromPEM(raw) {
+			t.Fatalf("pebble's root: %q, %v", raw, err)
+		}
+		return p
+	}
+	t.Fatalf("pebble does not answer: %s", log.String())
+	return nil
+}
+
+// loopbackDNS answers, over TCP, that every name is 127.0.0.1.
+func loopbackDNS(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return // closed
+			}
+			answerDNS(c)
+			c.Close()
+		}
+	})
+	t.Cleanup(func() { l.Close(); serving.Wait() })
+	return l.Addr().String()
+}
+
+// answerDNS answers the one question of a connection.
+func answerDNS(c net.Conn) {
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	var length [2]byte
+	if _, err := io.ReadFull(c, length[:]); err != nil {
+		return
+	}
+	question := make([]byte, binary.BigEndian.Uint16(length[:]))
+	var m dnsmessage.Message
+	if _, err := io.ReadFull(c, question); err != nil || m.Unpack(question) != nil || len(m.Questions) != 1 {
+		return
+	}
+	m.Response, m.Additionals = true, nil
+	if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
+		m.Answers = []dnsmessage.Resource{{
+			Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class},
+			Body:   &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}},
+		}}
+	}
+	answer, err := m.Pack()
+	if err != nil {
+		return
+	}
+	_, _ = c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)) // who asked asks again
+}
+
+// withACME lets a Gateway get its certificates from pebble.
+func (p *pebble) withACME(tlsPort, httpPort int, domains ...string) option {
+	return func(c *Config, _ *AdminConfig) {
+		c.Listen = "127.0.0.1:" + strconv.Itoa(tlsPort)
+		if httpPort != 0 {
+			c.TLS.RedirectListen = "127.0.0.1:" + strconv.Itoa(httpPort)
+		}
+		c.TLS.ACMEDomains, c.TLS.ACMEDirectory, c.TLS.ACMECA, c.TLS.ACMEAcceptTOS = domains, p.directory, p.ca, true
+		c.TLS.ACMEEmail = "me@example.org"
+	}
+}
+
+// served is the certificate that the Gateway shows for a name.
+func (p *pebble) served(t *testing.T, n *testNode, name string) *x509.Certificate {
+	t.Helper()
+	c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: p.roots, ServerName: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return c.ConnectionState().PeerCertificates[0]
+}
+
+// TestACME gets certificates by TLS-ALPN-01, keeps them over a restart, renews
+// them when their time comes, and gets them by HTTP-01 where the authority does
+// not reach the other.
+func TestACME(t *testing.T) {
+	t.Parallel()
+	tlsPort, httpPort := freePort(t), freePort(t)
+	p := startPebble(t, tlsPort, httpPort)
+	home := filepath.Join(t.TempDir(), "acme")
+	kept := hooks{deps: func(d *Deps) { d.ACMEDir = home }}
+	n := startWith(t, kept, p.withACME(tlsPort, 0, "node.test", "www.node.test"))
+	waitFor(t, func() bool {
+		if testutil.ToFloat64(n.m.certUpdates.WithLabelValues("failed")) > 0 {
+			t.Fatal(n.log.String())
+		}
+		return testutil.ToFloat64(n.m.certUpdates.WithLabelValues("ok")) == 2
+	})
+	first := p.served(t, n, "node.test")
+	p.served(t, n, "www.node.test")
+	if err := n.CertificateError(); err != nil {
+		t.Error(err)
+	}
+	for path, want := range map[string]os.FileMode{home: 0o700 | os.ModeDir, filepath.Join(home, "node.test"): 0o600, filepath.Join(home, acmeAccount): 0o600} {
+		if fi, err := os.Stat(path); err != nil || fi.Mode() != want {
+			t.Errorf("%s: %v, %v", path, fi.Mode(), err)
+		}
+	}
+	if _, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: p.roots, ServerName: "other.test"}); err == nil {
+		t.Error("a name that is not the node's has a certificate")
+	}
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	n = startWith(t, kept, p.withACME(tlsPort, 0, "node.test", "www.node.test"))
+	waitFor(t, func() bool { return n.CertificateError() == nil })
+	if again := p.served(t, n, "node.test"); !again.Equal(first) {
+		t.Error("another certificate after a restart")
+	}
+	if got := testutil.ToFloat64(n.m.certUpdates.WithLabelValues("ok")); got != 0 {
+		t.Errorf("%v certificates were got again", got)
+	}
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	// Two thirds of their time later, with the same account, and by HTTP-01: what
+	// speaks TLS is not where the authority looks.
+	later := time.Until(renewal(first)) + time.Minute
+	kept.gateway = func(g *Gateway) {
+		g.certs.(*acmeCerts).now = func() time.Time { return time.Now().Add(later) }
+	}
+	n = startWith(t, kept, p.withACME(freePort(t), httpPort, "node.test"))
+	waitFor(t, func() bool { return n.CertificateError() == nil })
+	waitFor(t, func() bool {
+		if testutil.ToFloat64(n.m.certUpdates.WithLabelValues("failed")) > 0 {
+			t.Fatal(n.log.String())
+		}
+		return testutil.ToFloat64(n.m.certUpdates.WithLabelValues("ok")) > 0
+	})
+	if again := p.served(t, n, "node.test"); again.Equal(first) {
+		t.Error("not renewed")
+	}
+	if got := do(t, "GET", n.Addrs().Redirect+acmePrefix+"x", "Host", "node.test"); got.StatusCode != http.StatusNotFound {
+		t.Errorf("a token that is none: %s", got.Status)
+	}
+}
+
+func TestACMEHandshakes(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultTLSConfig()
+	cfg.ACMEDomains = []string{"node.test", "www.node.test"}
+	a, err := newACMECerts(cfg, "", slog.New(slog.DiscardHandler), newMetrics(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.ok(); status.Of(err) != status.NotReady || !strings.Contains(err.Error(), "node.test") {
+		t.Errorf("%v", err)
+	}
+	cert, proof := &tls.Certificate{}, &tls.Certificate{}
+	a.certs["node.test"], a.alpn["www.node.test"] = cert, proof
+	for _, c := range []struct {
+		name   string
+		protos []string
+		want   *tls.Certificate
+	}{
+		{"node.test", []string{"h2", "http/1.1"}, cert},
+		{"NODE.test.", nil, cert},
+		{"", nil, cert}, // of who does not say: the first
+		{"www.node.test", nil, nil},
+		{"other.test", nil, nil},
+		{"www.node.test", []string{acme.ALPNProto}, proof},
+		{"node.test", []string{acme.ALPNProto}, nil},
+		{"www.node.test", []string{"h2", acme.ALPNProto}, nil},
+	} {
+		got, err := a.get(&tls.ClientHelloInfo{ServerName: c.name, SupportedProtos: c.protos})
+		if got != c.want || (err != nil) != (c.want == nil) || err != nil && !errors.Is(err, errNoCertificate) {
+			t.Errorf("%q %v: %v, %v", c.name, c.protos, got, err)
+		}
+	}
+}
+
+// TestACMECacheIsChecked: what is kept is used only if it still holds.
+func TestACMECacheIsChecked(t *testing.T) {
+	t.Parallel()
+	ca, dir := newAuthority(t), t.TempDir()
+	cfg := DefaultTLSConfig()
+	cfg.ACMEDomains = []string{"node.test"}
+	a, err := newACMECerts(cfg, dir, slog.New(slog.DiscardHandler), newMetrics(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := func(until time.Time, name string) {
+		leaf, key := ca.sign(t, leafFor(until, name))
+		chain, private := pemOf(t, key, leaf)
+		write(t, filepath.Join(dir, "node.test"), append(private, chain...))
+	}
+	if a.cached(t.Context(), "node.test") != nil {
+		t.Error("there is nothing")
+	}
+	keep(time.Now().Add(time.Hour), "node.test")
+	if a.cached(t.Context(), "node.test") == nil {
+		t.Error("a good one is not used")
+	}
+	keep(time.Now().Add(-time.Hour), "node.test")
+	if a.cached(t.Context(), "node.test") != nil {
+		t.Error("it ended")
+	}
+	keep(time.Now().Add(time.Hour), "other.test")
+	if a.cached(t.Context(), "node.test") != nil {
+		t.Error("it is another name's")
+	}
+	write(t, filepath.Join(dir, "node.test"), []byte("nonsense"))
+	if a.cached(t.Context(), "node.test") != nil {
+		t.Error("it is nonsense")
+	}
+	key, raw, err := newKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := parseKey(raw); err != nil || !again.Public().(interface{ Equal(crypto.PublicKey) bool }).Equal(key.Public()) {
+		t.Errorf("the account's key: %v", err)
+	}
+	for _, bad := range [][]byte{nil, []byte("x"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})} {
+		if _, err := parseKey(bad); err == nil {
+			t.Errorf("%q is a key", bad)
+		}
+	}
+	cfg.ACMECA = filepath.Join(dir, "node.test")
+	if _, err := newACMECerts(cfg, dir, nil, nil); status.Of(err) != status.BadRequest {
+		t.Errorf("acme_ca: %v", err)
+	}
+}
