@@ -329,7 +329,7 @@ func (h headerDoc) schema() schema {
 // headers are references to headers, which become components.
 func (d *document) headers(names ...string) map[string]docHeader {
 	refs := map[string]docHeader{}
-	for _, name := range slices.Concat(names, everyAnswer, tlsAnswer) {
+	for _, name := range slices.Concat(names, everyAnswer, tlsAnswer, corsAnswer) {
 		d.Components.Headers[name] = docHeader{Description: headerDocs[name].doc, Schema: headerDocs[name].schema()}
 		refs[name] = docHeader{Ref: "#/components/headers/" + name}
 	}

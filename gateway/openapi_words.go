@@ -34,34 +34,38 @@ var headerDocs = map[string]headerDoc{
 	"X-Corr-ID":     {doc: "Names the request in the node's log: a token of up to 64 characters from the client, or a new one.", pattern: "^[A-Za-z0-9._-]{1,64}$"},
 
 	// Of answers.
-	"Accept-Patch":                 {doc: "The media type of a piece."},
-	uploadExpires:                  {doc: "When an upload that is not continued is given up."},
-	"Accept-Ranges":                {doc: "`bytes`, and of an encoding `none`: its range is asked for in the query.", pattern: "^(bytes|none)$"},
-	"Allow":                        {doc: "The methods that the path has."},
-	"Content-Disposition":          {doc: "`attachment` for documents that a browser would run scripts of."},
-	"Content-Range":                {doc: "Which bytes of how many.", pattern: `^bytes (\d+-\d+|\*)/\d+$`},
-	"Content-Security-Policy":      {doc: "What a page may load."},
-	"Cross-Origin-Resource-Policy": {doc: "`same-site`."},
-	"ETag":                         {doc: "Of an object its address in quotes, strong; of a page that the node made a weak one."},
-	"Content-Location":             {doc: "Where this encoding of the object is."},
-	"Link":                         {doc: "Where the verified encoding of the object is."},
-	"Location":                     {doc: "Where it is."},
-	"Referrer-Policy":              {doc: "`no-referrer`.", pattern: "^no-referrer$"},
-	"Retry-After":                  {doc: "Seconds after which asking again can help.", pattern: `^\d+$`},
-	"Strict-Transport-Security":    {doc: "Over https: for how long a browser asks over https alone."},
-	"Trailer":                      {doc: "`" + client.HeaderStatus + "`: the trailer that says how the body ended, `ok` or JSON of a Report."},
-	"Vary":                         {doc: "The request headers that chose this answer."},
-	"WWW-Authenticate":             {doc: "`Bearer`."},
-	"X-Content-Type-Options":       {doc: "`nosniff`.", pattern: "^nosniff$"},
-	"X-Reason":                     {doc: "The outcome, see status.md.", pattern: "^[a-z_]+$"},
-	client.HeaderObject:            {doc: "JSON of the Object that is sent."},
+	"Accept-Patch":                  {doc: "The media type of a piece."},
+	uploadExpires:                   {doc: "When an upload that is not continued is given up."},
+	"Accept-Ranges":                 {doc: "`bytes`, and of an encoding `none`: its range is asked for in the query.", pattern: "^(bytes|none)$"},
+	"Access-Control-Allow-Origin":   {doc: "The page's origin, where the operator lets it read answers (`gateway.cors_origins`)."},
+	"Access-Control-Expose-Headers": {doc: "The headers that such a page may read."},
+	"Allow":                         {doc: "The methods that the path has."},
+	"Content-Disposition":           {doc: "`attachment` for documents that a browser would run scripts of."},
+	"Content-Range":                 {doc: "Which bytes of how many.", pattern: `^bytes (\d+-\d+|\*)/\d+$`},
+	"Content-Security-Policy":       {doc: "What a page may load."},
+	"Cross-Origin-Resource-Policy":  {doc: "`same-site`, and of the module `cross-origin`."},
+	"ETag":                          {doc: "Of an object its address in quotes, strong; of a page that the node made a weak one."},
+	"Content-Location":              {doc: "Where this encoding of the object is."},
+	"Link":                          {doc: "Where the verified encoding of the object is."},
+	"Location":                      {doc: "Where it is."},
+	"Referrer-Policy":               {doc: "`no-referrer`.", pattern: "^no-referrer$"},
+	"Retry-After":                   {doc: "Seconds after which asking again can help.", pattern: `^\d+$`},
+	"Strict-Transport-Security":     {doc: "Over https: for how long a browser asks over https alone."},
+	"Trailer":                       {doc: "`" + client.HeaderStatus + "`: the trailer that says how the body ended, `ok` or JSON of a Report."},
+	"Vary":                          {doc: "The request headers that chose this answer."},
+	"WWW-Authenticate":              {doc: "`Bearer`."},
+	"X-Content-Type-Options":        {doc: "`nosniff`.", pattern: "^nosniff$"},
+	"X-Reason":                      {doc: "The outcome, see status.md.", pattern: "^[a-z_]+$"},
+	client.HeaderObject:             {doc: "JSON of the Object that is sent."},
 }
 
 // everyAnswer are the headers that every answer has, tlsAnswer those that every
-// answer of a listener with TLS has.
+// answer of a listener with TLS has, corsAnswer those that answers to pages of
+// other origins have, where these may read them.
 var (
 	everyAnswer = []string{"X-Corr-ID", "X-Content-Type-Options", "Referrer-Policy"}
 	tlsAnswer   = []string{"Strict-Transport-Security"}
+	corsAnswer  = []string{"Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "Vary"}
 )
 
 // foreignWords describes the members of types that come from other packages.

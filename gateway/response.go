@@ -30,6 +30,9 @@ type response struct {
 	addr   string    // 8 hex digits of the address asked for
 	head   bool      // a body is announced and not sent
 
+	origins []string // whose pages may read the answer; see allowOrigin
+	origin  string   // whose page asks
+
 	grant capability.Grant // what the request's capability leaves it
 	body  *requestBody     // of the request, once a handler began to read it
 	from  origin           // who asks
@@ -87,6 +90,7 @@ func (w *response) WriteHeader(code int) {
 		return
 	}
 	w.status, w.first = code, time.Now()
+	allowOrigin(w.Header(), w.origins, w.origin)
 	w.arm(0)
 	w.ResponseWriter.WriteHeader(code)
 }

@@ -31,6 +31,17 @@ var contentEndpoints = []endpoint{
 		answers: []reply{{code: http.StatusOK, payload: payload{media: "image/svg+xml"}, headers: []string{"Cache-Control", "Content-Security-Policy"}, doc: "the icon"}},
 		serve:   func(_ *Gateway, w *response, r *http.Request, _ input) error { return favicon(w, r) },
 	},
+	{
+		id: "verifyModule", name: "module", methods: reading, path: "/verify.mjs", on: onPublic, loose: true,
+		doc:     "A JavaScript module that checks verified encodings in a browser (docs/HTTP.md).",
+		headers: []string{"If-Match", "If-None-Match"},
+		answers: []reply{
+			{code: http.StatusOK, payload: payload{media: "text/javascript; charset=utf-8"}, headers: []string{"ETag", "Cache-Control", "Cross-Origin-Resource-Policy"}, doc: "the module"},
+			{code: http.StatusNotModified, headers: []string{"ETag", "Cache-Control", "Cross-Origin-Resource-Policy"}, doc: "the client has it"},
+		},
+		fails: []status.Outcome{status.Precondition},
+		serve: func(_ *Gateway, w *response, r *http.Request, _ input) error { return module(w, r) },
+	},
 	openEndpoint("open", "/b3"), openEndpoint("openSlash", "/b3/"),
 	{
 		id: "getObject", name: "object", methods: reading, path: "/o/{b3}", on: onPublic, loose: true,

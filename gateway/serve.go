@@ -37,6 +37,9 @@ func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	}
 	w := s.newResponse(hw)
 	w.from = s.g.proxies.originOf(r)
+	if s.discreet {
+		w.origins, w.origin = s.g.cfg.CORSOrigins, r.Header.Get("Origin")
+	}
 	w.corr[0] = corrID(r)
 	h := w.Header()
 	h["X-Corr-Id"] = w.corr[:]
