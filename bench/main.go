@@ -19,6 +19,8 @@
 //     and as many as go;
 //   - a node with two thousand sessions: memory of each, requests refused, and
 //     whether it answers about its readiness meanwhile;
+//   - the gateway under wrk, beside a bare handler, ServeContent and nginx (the
+//     part http needs both programs);
 //   - what one peer that asks ten times its rate costs 31 honest ones.
 //
 // `make bench` builds bin/allium and runs it; a part alone is
@@ -129,6 +131,7 @@ var parts = []part{
 	{"first", []func(context.Context, *settings) ([]row, error){benchFirstByte}},
 	{"rpc", []func(context.Context, *settings) ([]row, error){benchRPC}},
 	{"sessions", []func(context.Context, *settings) ([]row, error){benchSessions}},
+	{"http", []func(context.Context, *settings) ([]row, error){benchHTTP}},
 	{"fair", []func(context.Context, *settings) ([]row, error){benchFair}},
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
@@ -42,7 +43,13 @@ func reference(ctx context.Context, args []string) error {
 	case len(args) == 2 && args[0] == "reference-raw":
 		return pullRaw(ctx, args[1])
 	case len(args) == 1 && args[0] == "reference-http":
-		return serveBare(ctx)
+		return serveBare(ctx, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	case len(args) == 2 && args[0] == "reference-http":
+		h, err := files(args[1])
+		if err != nil {
+			return err
+		}
+		return serveBare(ctx, h)
 	case len(args) == 4 && args[0] == "reference-sessions":
 		rate, err := strconv.ParseInt(args[2], 10, 64)
 		if err != nil {

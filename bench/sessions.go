@@ -313,8 +313,8 @@ func (c *caller) askOnce(ctx context.Context, ping bool) bool {
 	return status.Of(err) == status.BadFrame
 }
 
-// serveBare answers every HTTP request with 200.
-func serveBare(ctx context.Context) error {
+// serveBare serves h over HTTP and does nothing else.
+func serveBare(ctx context.Context, h http.Handler) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
 	var lc net.ListenConfig
@@ -323,7 +323,7 @@ func serveBare(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("listening on %s\ngateway on http://%[1]s\nready\n", l.Addr())
-	s := http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), ReadHeaderTimeout: 5 * time.Second}
+	s := http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -20,7 +20,7 @@ import (
 )
 
 // addBytes adds one file of random bytes.
-func addBytes(t *testing.T, n *running, seed byte, size int) (b3.Root, []byte) {
+func addBytes(t testing.TB, n *running, seed byte, size int) (b3.Root, []byte) {
 	t.Helper()
 	p := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(p) // never fails

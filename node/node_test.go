@@ -31,7 +31,7 @@ type running struct {
 }
 
 // start runs a node until the test, or stop, ends it.
-func start(t *testing.T, change func(*config.Config)) *running {
+func start(t testing.TB, change func(*config.Config)) *running {
 	t.Helper()
 	home := t.TempDir()
 	cfg := config.Default(p2p.Testnet)
@@ -89,7 +89,7 @@ func noLeaks(t *testing.T) {
 }
 
 // add adds files on a node and returns the address of each.
-func add(t *testing.T, n *running, paths ...string) []client.Added {
+func add(t testing.TB, n *running, paths ...string) []client.Added {
 	t.Helper()
 	r, w := io.Pipe()
 	go func() { _ = w.CloseWithError(node.WriteTar(w, node.DiskItems(paths...))) }()

@@ -18,8 +18,9 @@ type Object struct {
 	e      entry
 	src    b3.Source
 	reader *b3.Reader
-	files  func()   // gives up the files, nil for none
-	part   *partial // what it is a part of; nil for a whole object
+	files  func()      // gives up the files, nil for none
+	kept   *keptObject // whose files they are, nil for none
+	part   *partial    // what it is a part of; nil for a whole object
 	closed atomic.Bool
 }
 
@@ -32,6 +33,9 @@ func (s *Store) Open(ctx context.Context, root b3.Root) (*Object, error) {
 	defer s.leave()
 	s.roots.acquire(root)
 	o, wanted := s.openHot(root)
+	if o == nil && !wanted {
+		o = s.openKept(root)
+	}
 	if o == nil {
 		var err error
 		if o, err = s.open(root, wanted); err != nil {
@@ -68,6 +72,9 @@ func (s *Store) open(root b3.Root, wanted bool) (*Object, error) {
 			return nil, s.damaged(e, err)
 		}
 		return s.hotOpened(h), nil
+	}
+	if s.kept != nil && !small(e.size) {
+		return s.openAndKeep(e)
 	}
 	return s.openEntry(e)
 }
@@ -130,6 +137,9 @@ func (o *Object) Close() error {
 	if o.files != nil {
 		o.files()
 	}
+	if o.kept != nil {
+		o.s.kept.release(o.kept)
+	}
 	o.s.roots.release(o.e.root)
 	return nil
 }
@@ -161,11 +171,18 @@ func (s *Store) damaged(e entry, err error) error {
 	if s.roots.mark(e.root) {
 		defer s.roots.unmark(e.root)
 		s.report("mark corrupt", s.backend.mark(e, true))
-		s.hot.drop(e.root)
+		s.leaving(e.root)
 	}
 	s.log.Error("a stored object is damaged and is not served", "root", e.root, "reason", string(why))
 	s.tell(e.root)
 	return corrupt(e.root, why.Error())
+}
+
+// leaving forgets what RAM and open files have of an object that is being
+// removed or was marked.
+func (s *Store) leaving(root b3.Root) {
+	s.hot.drop(root)
+	s.kept.drop(root)
 }
 
 // pairSource is a large object. The files stay behind a named field, so that no

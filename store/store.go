@@ -45,6 +45,7 @@ type Store struct {
 	quotas  *quotas
 	room    room
 	hot     *hot      // nil: none
+	kept    *kept     // nil: none
 	scrub   *scrubber // nil: none
 	puts    *admission.Gate
 	ingests *admission.Gate
@@ -130,7 +131,12 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		if s.hot, err = newHot(int64(cfg.HotBytes)); err != nil {
 			return nil, err
 		}
-		s.roots.leaving = s.hot.drop
+		if cfg.Backend == BackendEmbedded { // a bucket's files come and go
+			if s.kept, err = newKept(deps.Limits); err != nil {
+				return nil, err
+			}
+		}
+		s.roots.leaving = s.leaving
 	}
 	s.scrub = newScrubber(s)
 	s.metrics = newMetrics(deps.Metrics, s)
@@ -163,6 +169,7 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	_ = s.advance(opening, opened)
 	finish := func() error {
 		s.drain()
+		s.kept.close()
 		s.partials.close()
 		s.uploads.close()
 		stop()

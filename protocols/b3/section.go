@@ -10,7 +10,8 @@ import (
 // than that one: see [ahead]. It is not for concurrent use; Close ends the
 // reading and gives the buffers back.
 type Section struct {
-	walk *Walk // the ahead's while there is one
+	r    *Reader // reads a short range, by what it has proved before; nil: walk does
+	walk *Walk   // the ahead's while there is one
 	src  Source
 	mem  []byte // the object itself where it lies in RAM, proved; then walk is not used
 	off  int64  // of the next byte
@@ -28,11 +29,16 @@ var errSectionClosed = errors.New("b3: the section is closed")
 // malformed range is bad_range at the first read.
 func (r *Reader) Section(start, end int64) *Section {
 	var walk *Walk
+	var short *Reader
 	var err error
-	if ranges := []Range{{start, end}}; r.proved == nil {
-		walk, err = NewWalk(r.root, r.size, ranges)
-	} else {
+	switch ranges := []Range{{start, end}}; {
+	case r.proved != nil:
 		_, err = spans(r.size, ranges)
+	case end >= 0 && end-start <= shortSection && end < r.size:
+		short = r
+		_, err = spans(r.size, ranges)
+	default:
+		walk, err = NewWalk(r.root, r.size, ranges)
 	}
 	if err != nil {
 		return &Section{err: err}
@@ -40,8 +46,13 @@ func (r *Reader) Section(start, end int64) *Section {
 	if end == -1 || end > r.size {
 		end = r.size
 	}
-	return &Section{walk: walk, src: r.src, mem: r.proved, off: start, end: end}
+	return &Section{r: short, walk: walk, src: r.src, mem: r.proved, off: start, end: end}
 }
+
+// shortSection is up to how many bytes a range inside an object is read group by
+// group, by the parents that the Reader has: a walk of its own would prove the
+// path from the root for each range.
+const shortSection = 4 * GroupSize
 
 // Len is the number of bytes not yet read.
 func (s *Section) Len() int64 { return max(0, s.end-s.off) }
@@ -117,6 +128,9 @@ func (s *Section) fill() error {
 	if s.mem != nil {
 		return s.slice()
 	}
+	if s.r != nil {
+		return s.short()
+	}
 	for len(s.rest) == 0 {
 		p, err := s.group()
 		if err != nil {
@@ -143,6 +157,27 @@ func (s *Section) group() (Proved, error) {
 		s.next = newAhead(s.walk, s.src, s.buf)
 	}
 	return p, err
+}
+
+// short makes rest the next group of a short range.
+func (s *Section) short() error {
+	if len(s.rest) > 0 {
+		return nil
+	}
+	if s.off >= s.end {
+		return io.EOF
+	}
+	if s.buf == nil {
+		s.buf = groupBuffers.Get().(*[GroupSize]byte)
+	}
+	g := s.off / GroupSize
+	data, err := s.r.ReadGroup(g, s.buf[:])
+	if err != nil {
+		s.err = err
+		return err
+	}
+	s.rest = data[s.off-g*GroupSize : min(s.end-g*GroupSize, int64(len(data)))]
+	return nil
 }
 
 // fillGroup fills walk up to its next group, with that in buf.

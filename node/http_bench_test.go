@@ -1,0 +1,77 @@
+package node_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"allium/node/config"
+)
+
+// BenchmarkGatewayGet is one GET of an object in the hot tier over a kept
+// connection of a real node. The client writes the same bytes and reads into
+// the same buffer, so that what is allocated is the node's.
+func BenchmarkGatewayGet(b *testing.B) {
+	for _, size := range []int{4 << 10, 64 << 10, 1 << 20} {
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			get := kept(b, size)
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				get()
+			}
+		})
+	}
+}
+
+// kept starts a node, puts an object of size bytes into it and returns what
+// asks for that over one connection.
+func kept(tb testing.TB, size int) (get func()) {
+	tb.Helper()
+	n := start(tb, func(c *config.Config) { c.Gateway.Rate, c.Gateway.Burst = 1e9, 1<<30 })
+	root, _ := addBytes(tb, n, 1, size)
+	c, err := net.Dial("tcp", strings.TrimPrefix(n.ID().Gateway, "http://"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { c.Close() })
+	request := []byte("GET /o/" + root.String() + " HTTP/1.1\r\nHost: " + c.RemoteAddr().String() + "\r\n\r\n")
+	buf := make([]byte, size+4<<10)
+	length := 0 // of an answer, which is the same each time
+	get = func() {
+		if _, err := c.Write(request); err != nil {
+			tb.Fatal(err)
+		}
+		got := 0
+		for length == 0 || got < length {
+			m, err := c.Read(buf[got:])
+			if err != nil {
+				tb.Fatal(err)
+			}
+			got += m
+			if head := bytes.Index(buf[:got], []byte("\r\n\r\n")); length == 0 && head > 0 {
+				length = head + 4 + size
+			}
+		}
+		if got != length || !bytes.HasPrefix(buf, []byte("HTTP/1.1 200 OK\r\n")) {
+			tb.Fatalf("%d bytes, want %d: %s", got, length, buf[:40])
+		}
+	}
+	for range 20 { // into the hot tier
+		get()
+	}
+	return get
+}
+
+// TestGatewayGetAllocations: an object in the hot tier costs few allocations,
+// those of net/http included.
+func TestGatewayGetAllocations(t *testing.T) {
+	const most = 25
+	get := kept(t, 4<<10)
+	if n := testing.AllocsPerRun(2000, get); n > most {
+		t.Errorf("%v allocations, want at most %d", n, most)
+	}
+}
+
