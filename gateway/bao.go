@@ -125,7 +125,7 @@ func (g *Gateway) encoded(b *body, r *http.Request, root b3.Root, negotiated boo
 	if err != nil {
 		return err
 	}
-	b.header = func([]byte) {
+	b.header = func(*body) {
 		e.validators(w)
 		h := w.Header()
 		h.Set("Content-Type", bao.MediaType)
@@ -140,7 +140,7 @@ func (g *Gateway) encoded(b *body, r *http.Request, root b3.Root, negotiated boo
 	}
 	if r.Method == http.MethodHead {
 		w.head = true
-		b.begin(nil)
+		b.begin()
 		return nil
 	}
 	return c.Encode(b.ctx, b, e.rng.start, e.rng.end)

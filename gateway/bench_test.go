@@ -21,6 +21,7 @@ type provenObjects struct {
 }
 
 func (p *provenObjects) Open(context.Context, b3.Root, OpenOptions) (Content, error) { return p, nil }
+func (p *provenObjects) Memory(b3.Root) []byte                                       { return nil }
 func (p *provenObjects) Size() int64                                                 { return int64(len(p.data)) }
 func (p *provenObjects) Close() error                                                { return nil }
 

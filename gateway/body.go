@@ -13,9 +13,18 @@ import (
 type body struct {
 	w      *response
 	ctx    context.Context // of the request, and ended by the watch
-	header func(first []byte)
-	stall  *time.Timer
+	header func(*body)
+	stall  *time.Timer // nil: nothing is waited for
 	limit  time.Duration
+
+	// What an object's header says.
+	item        item
+	etag        string
+	code        int
+	part        byteRange
+	size        int64  // of the object
+	contentType string // empty until the first bytes tell
+	kinds       *kinds // where to note it then; nil: content is of this program
 }
 
 // watch runs f under the watch over content: what is not there after
@@ -28,21 +37,36 @@ func (g *Gateway) watch(w *response, r *http.Request, f func(*body) error) error
 		cancel(status.Errorf(status.Timeout, "content: nothing arrived for %s; try again, or ask `allium providers` who has it", limit))
 	})
 	defer stall.Stop()
-	return causeOf(ctx, f(&body{w: w, ctx: ctx, stall: stall, limit: limit}))
+	b := &w.content
+	b.w, b.ctx, b.stall, b.limit = w, ctx, stall, limit
+	return causeOf(ctx, f(b))
 }
 
 // begin sends the header, once.
-func (b *body) begin(first []byte) {
+func (b *body) begin() {
 	if !b.w.started() {
-		b.header(first)
+		b.sniff(nil)
+		b.header(b)
 	}
+}
+
+// sniff lets the first bytes say what the content is, unless that is known.
+func (b *body) sniff(first []byte) {
+	if b.contentType != "" || b.kinds == nil {
+		return
+	}
+	b.contentType = http.DetectContentType(first)
+	b.kinds.add(b.item.root, b.contentType)
 }
 
 // Write sends verified bytes. The client's slowness does not count as the
 // content's.
 func (b *body) Write(p []byte) (int, error) {
-	b.stall.Stop()
-	defer b.stall.Reset(b.limit)
-	b.begin(p)
+	if b.stall != nil {
+		b.stall.Stop()
+		defer b.stall.Reset(b.limit)
+	}
+	b.sniff(p)
+	b.begin()
 	return b.w.Write(p)
 }

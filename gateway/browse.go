@@ -18,7 +18,7 @@ func (g *Gateway) browse(w *response, r *http.Request, rest string) error {
 	if err != nil {
 		return err
 	}
-	w.addr = t.root.Hex()[:8]
+	w.root = t.root
 	if t.fixed {
 		return redirect(w, r, http.StatusPermanentRedirect, t.url(t.slash))
 	}
@@ -42,7 +42,7 @@ func (g *Gateway) browseTarget(b *body, r *http.Request, t target) error {
 	case t.slash:
 		return status.Errorf(status.NotFound, "%q is a file; ask for it without the slash at the end", clip(t.path()))
 	}
-	return g.content(b, r, item{root: e.Root, name: path.Base("/" + t.path()), via: t.root})
+	return g.content(b, r, item{root: e.Root, name: path.Base("/" + t.path()), via: t.root}, g.deps.Objects.Memory(e.Root))
 }
 
 // find is the entry that t names. Of a bare address only its bytes can say

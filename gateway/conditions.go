@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/hex"
 	"net/http"
 	"strings"
 
@@ -9,7 +10,10 @@ import (
 )
 
 // etagOf is the strong validator of an object: its address (SPEC §9).
-func etagOf(root b3.Root) string { return `"` + root.String() + `"` }
+func etagOf(root b3.Root) string {
+	tag := make([]byte, 0, 2+len("b3:")+2*b3.Size)
+	return string(append(hex.AppendEncode(append(tag, `"b3:`...), root[:]), '"'))
+}
 
 // evaluate applies If-Match and If-None-Match (RFC 9110 §13.2.2) to a
 // representation that exists. The dates of the other two headers compare with

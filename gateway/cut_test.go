@@ -89,6 +89,8 @@ func TestShortContent(t *testing.T) {
 
 type shortObjects struct{}
 
+func (shortObjects) Memory(b3.Root) []byte { return nil }
+
 func (shortObjects) Open(context.Context, b3.Root, OpenOptions) (Content, error) {
 	return shortObjects{}, nil
 }

@@ -12,11 +12,20 @@ import (
 	"allium/protocols/b3"
 )
 
-// Objects opens content: local, in flight, or found and fetched from peers.
-type Objects interface {
+// Opener opens content: local, in flight, or found and fetched from peers.
+type Opener interface {
 	// Open returns as soon as the object's size is proved. An object that is
 	// not there is not_found; every error carries an outcome.
 	Open(ctx context.Context, root b3.Root, o OpenOptions) (Content, error)
+}
+
+// Objects is all the content that a gateway serves.
+type Objects interface {
+	Opener
+	// Memory returns the whole of an object, proved, where it lies in RAM, and nil
+	// otherwise; the empty object is nil too. It never waits. Nobody changes the
+	// bytes.
+	Memory(root b3.Root) []byte
 }
 
 // OpenOptions say how hard to look.

@@ -30,6 +30,7 @@ type Gateway struct {
 	uploads  *admission.Gate // public, in place of inflight
 	decoding *admission.Gate
 	conns    connLimits
+	kinds    *kinds
 	flight   flight
 	handlers flight       // all of them, also of what waits for nothing
 	certs    certificates // nil: http
@@ -87,6 +88,9 @@ func New(cfg Config, admin AdminConfig, d Deps) (*Gateway, error) {
 		Name: "gateway.decoders", Path: "compressed uploads → decoders", Policy: "reject: 429 busy",
 	}, cfg.Decoders, 0)
 	g.conns = newConnLimits(cfg, admin, d.Limits)
+	if g.kinds, err = newKinds(d.Limits); err != nil {
+		return nil, err
+	}
 	return g, nil
 }
 

@@ -28,7 +28,7 @@ func (g *Gateway) directory(b *body, r *http.Request, t target, dir b3.Root) err
 	if format == "" {
 		e, err := manifest.Lookup(b.ctx, g.getter(r, t.root), dir, "index.html")
 		if err == nil && e.Kind == manifest.File {
-			return g.content(b, r, item{root: e.Root, name: e.Name, via: t.root, vary: "Accept"})
+			return g.content(b, r, item{root: e.Root, name: e.Name, via: t.root, vary: "Accept"}, g.deps.Objects.Memory(e.Root))
 		}
 		if err != nil && status.Of(err) != status.NotFound {
 			return err
@@ -88,7 +88,7 @@ func (g *Gateway) listing(b *body, r *http.Request, t target, dir b3.Root, forma
 	if format == "html" {
 		page, contentType = newHTMLListing(t, dir), "text/html; charset=utf-8"
 	}
-	b.header = func([]byte) {
+	b.header = func(*body) {
 		h.Set("Content-Type", contentType)
 		h.Set("Content-Security-Policy", pagePolicy)
 		h["Vary"] = []string{"Accept-Encoding", "Accept"}
@@ -98,7 +98,7 @@ func (g *Gateway) listing(b *body, r *http.Request, t target, dir b3.Root, forma
 	}
 	if r.Method == http.MethodHead {
 		w.head = true
-		b.begin(nil)
+		b.begin()
 		return nil
 	}
 	out := bufio.NewWriterSize(b, 16<<10)

@@ -30,17 +30,21 @@ func (g *Gateway) object(w *response, r *http.Request, rest string) error {
 	case err != nil:
 		return err
 	}
-	w.addr = root.Hex()[:8]
+	w.root = root
 	wants, negotiated, err := wantsBao(r)
 	if err != nil {
 		return err
 	}
-	return g.watch(w, r, func(b *body) error {
-		if wants {
-			return g.encoded(b, r, root, negotiated)
-		}
-		return g.content(b, r, item{root: root, download: true, provable: true})
-	})
+	if wants {
+		return g.watch(w, r, func(b *body) error { return g.encoded(b, r, root, negotiated) })
+	}
+	it := item{root: root, download: true, provable: true}
+	if p := g.deps.Objects.Memory(root); p != nil { // nothing that could stand still
+		b := &w.content
+		b.w, b.ctx = w, r.Context()
+		return g.content(b, r, it, p)
+	}
+	return g.watch(w, r, func(b *body) error { return g.content(b, r, it, nil) })
 }
 
 // parseObject reads the address in an escaped path. Of one with uppercase
@@ -73,106 +77,142 @@ type item struct {
 }
 
 // content answers with an object's bytes: conditions, one range, and a header
-// that is sent with the first verified group.
-func (g *Gateway) content(b *body, r *http.Request, it item) error {
+// that is sent with the first verified group. memory is the object where it lies
+// in RAM; where it is nil, it is opened.
+func (g *Gateway) content(b *body, r *http.Request, it item, memory []byte) error {
 	w := b.w
-	if r.Header.Get("Service-Worker") != "" {
+	if len(r.Header["Service-Worker"]) > 0 {
 		return status.Errorf(status.NotAllowed, "content may not become a service worker")
 	}
-	etag := etagOf(it.root)
-	if knownFresh(r, etag) {
-		return notModified(w, it)
+	b.item, b.etag = it, etagOf(it.root)
+	if knownFresh(r, b.etag) {
+		return b.notModified()
 	}
-	whole := r.Method == http.MethodGet && r.Header.Get("Range") == ""
-	c, err := g.open(b.ctx, r, it.root, OpenOptions{Via: it.via, Whole: whole})
-	if err != nil {
-		return err
+	var c Content
+	b.size = int64(len(memory))
+	if memory == nil {
+		whole := r.Method == http.MethodGet && r.Header.Get("Range") == ""
+		var err error
+		if c, err = g.open(b.ctx, r, it.root, OpenOptions{Via: it.via, Whole: whole}); err != nil {
+			return err
+		}
+		defer c.Close()
+		b.size = c.Size()
 	}
-	defer c.Close()
-	switch evaluate(r, etag) {
+	switch evaluate(r, b.etag) {
 	case status.Precondition:
-		return status.Errorf(status.Precondition, "If-Match does not hold %s", etag)
+		return status.Errorf(status.Precondition, "If-Match does not hold %s", b.etag)
 	case status.NotModified:
-		return notModified(w, it)
+		return b.notModified()
 	}
-	code, rng := http.StatusOK, byteRange{0, c.Size()}
-	if rangeApplies(r, etag) {
-		part, ok, err := parseRange(strings.Join(r.Header.Values("Range"), ","), c.Size())
+	b.code, b.part = http.StatusOK, byteRange{0, b.size}
+	if ranges := r.Header["Range"]; len(ranges) > 0 && rangeApplies(r, b.etag) {
+		part, ok, err := parseRange(strings.Join(ranges, ","), b.size)
 		if err != nil {
-			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", c.Size()))
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", b.size))
 			w.Header().Set("Accept-Ranges", "bytes")
 			return err
 		}
 		if ok {
-			code, rng = http.StatusPartialContent, part
+			b.code, b.part = http.StatusPartialContent, part
 		}
 	}
-	contentType := typeOf(it.name)
-	tells := r.Method == http.MethodGet && rng.start == 0 && rng.end >= min(sniffLen, c.Size()) // its first write will
-	if contentType == "" && !tells {
-		if contentType, err = sniff(b, c); err != nil {
-			return err
-		}
-	}
-	b.header = func(first []byte) {
-		if contentType == "" {
-			contentType = http.DetectContentType(first)
-		}
-		objectHeader(w, it, contentType)
-		h := w.Header()
-		h.Set("Content-Length", strconv.FormatInt(rng.end-rng.start, 10))
-		if code == http.StatusPartialContent {
-			h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", rng.start, rng.end-1, c.Size()))
-		}
-		w.WriteHeader(code)
-	}
-	if r.Method == http.MethodHead {
-		w.head = true
-		b.begin(nil)
-		return nil
-	}
-	if err := c.Copy(b.ctx, b, rng.start, rng.end); err != nil {
+	if err := g.kind(b, r, c, memory); err != nil {
 		return err
 	}
-	b.begin(nil) // nothing was written of the empty object
+	b.header = (*body).objectHeader
+	if r.Method == http.MethodHead {
+		w.head = true
+		b.begin()
+		return nil
+	}
+	var err error
+	if memory != nil {
+		_, err = b.Write(memory[b.part.start:b.part.end])
+	} else {
+		err = c.Copy(b.ctx, b, b.part.start, b.part.end)
+	}
+	if err != nil {
+		return err
+	}
+	b.begin() // nothing was written of the empty object
 	return nil
 }
 
-// objectHeader sets what an object's answers have in common.
-func objectHeader(w *response, it item, contentType string) {
-	h := w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Accept-Ranges", "bytes")
-	h.Set("Content-Security-Policy", contentPolicy)
-	h.Set("Cross-Origin-Resource-Policy", "same-site")
-	if base, _, _ := strings.Cut(contentType, ";"); it.download && isDocument(contentType) || base == mimePDF {
+// kind finds the type of content: by name, or else by its first bytes, which
+// are read once.
+func (g *Gateway) kind(b *body, r *http.Request, c Content, memory []byte) error {
+	if b.contentType = typeOf(b.item.name); b.contentType != "" {
+		return nil
+	}
+	if b.contentType = g.kinds.get(b.item.root); b.contentType != "" {
+		return nil
+	}
+	b.kinds = g.kinds
+	first := min(sniffLen, b.size)
+	switch {
+	case memory != nil:
+		b.sniff(memory[:first])
+	case r.Method == http.MethodGet && b.part.start == 0 && b.part.end >= first: // its first write will tell
+	default:
+		var head headBuffer
+		if err := c.Copy(b.ctx, &head, 0, first); err != nil {
+			return err
+		}
+		b.sniff(head)
+	}
+	return nil
+}
+
+// objectHeader sends the header of an object's answer.
+func (b *body) objectHeader() {
+	h := b.w.Header()
+	h["Content-Type"] = b.w.value(b.contentType)
+	h["Accept-Ranges"] = unitBytes
+	h["Content-Security-Policy"] = policyOfContent
+	h["Cross-Origin-Resource-Policy"] = sameSite
+	if base, _, _ := strings.Cut(b.contentType, ";"); b.item.download && isDocument(b.contentType) || base == mimePDF {
 		// A sandbox keeps browsers' PDF viewers from working, so these go to disk.
-		name := it.name
+		name := b.item.name
 		if name == "" {
-			name = "b3-" + it.root.Hex()[:16]
+			name = "b3-" + b.item.root.Hex()[:16]
 		}
 		h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(name))
 	}
-	setValidators(w, it)
+	b.validators()
+	h["Content-Length"] = b.w.value(strconv.FormatInt(b.part.end-b.part.start, 10))
+	if b.code == http.StatusPartialContent {
+		h["Content-Range"] = b.w.value(fmt.Sprintf("bytes %d-%d/%d", b.part.start, b.part.end-1, b.size))
+	}
+	b.w.WriteHeader(b.code)
 }
 
-// setValidators sets what a 304 says too.
-func setValidators(w *response, it item) {
-	h := w.Header()
-	h.Set("ETag", etagOf(it.root))
-	h.Set("Cache-Control", immutable)
-	h.Set("Vary", "Accept-Encoding")
-	if it.vary != "" {
-		h.Add("Vary", it.vary)
+// Values of headers that are always the same. Nobody changes them: Add copies.
+var (
+	unitBytes       = []string{"bytes"}
+	policyOfContent = []string{contentPolicy}
+	sameSite        = []string{"same-site"}
+	forEver         = []string{immutable}
+	byEncoding      = []string{"Accept-Encoding"}
+)
+
+// validators sets what a 304 says too.
+func (b *body) validators() {
+	h := b.w.Header()
+	h["Etag"] = b.w.value(b.etag)
+	h["Cache-Control"] = forEver
+	h["Vary"] = byEncoding
+	if b.item.vary != "" {
+		h.Add("Vary", b.item.vary)
 	}
-	if it.provable {
+	if b.item.provable {
 		h["Link"], h["Vary"] = linkToBao, bytesOrBao
 	}
 }
 
-func notModified(w *response, it item) error {
-	setValidators(w, it)
-	w.WriteHeader(http.StatusNotModified)
+func (b *body) notModified() error {
+	b.validators()
+	b.w.WriteHeader(http.StatusNotModified)
 	return nil
 }
 
@@ -190,15 +230,6 @@ func onlyIfCached(r *http.Request) bool {
 
 // sniffLen is what http.DetectContentType looks at.
 const sniffLen int64 = 512
-
-// sniff lets the first bytes say what the content is.
-func sniff(b *body, c Content) (string, error) {
-	var head headBuffer
-	if err := c.Copy(b.ctx, &head, 0, min(sniffLen, c.Size())); err != nil {
-		return "", err
-	}
-	return http.DetectContentType(head), nil
-}
 
 // headBuffer keeps what is written to it.
 type headBuffer []byte

@@ -22,7 +22,7 @@ func (g *Gateway) putObject(w *response, r *http.Request, rest string, q params)
 	case err != nil:
 		return err
 	}
-	w.addr = root.Hex()[:8]
+	w.root = root
 	o, err := g.uploadOptions(w, r, q, root)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (g *Gateway) postObject(w *response, r *http.Request, q params) error {
 	if err != nil {
 		return err
 	}
-	w.addr = s.Root.Hex()[:8]
+	w.root = s.Root
 	return answerStored(w, r, s)
 }
 

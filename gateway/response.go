@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"allium/protocols/b3"
 	"allium/protocols/capability"
 )
 
@@ -27,11 +28,15 @@ type response struct {
 	first  time.Time // when
 	bytes  int64     // of the body so far
 	failed error     // of the connection
-	addr   string    // 8 hex digits of the address asked for
+	root   b3.Root   // the address asked for, zero for none
 	head   bool      // a body is announced and not sent
 
 	origins []string // whose pages may read the answer; see allowOrigin
 	origin  string   // whose page asks
+
+	content body      // what content is written to
+	values  [5]string // of headers
+	valued  int       // of values
 
 	grant capability.Grant // what the request's capability leaves it
 	body  *requestBody     // of the request, once a handler began to read it
@@ -53,6 +58,16 @@ func (s *side) newResponse(w http.ResponseWriter) *response {
 
 // Unwrap lets http.ResponseController find the connection.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// value is a header's value, without an allocation for the first few.
+func (w *response) value(s string) []string {
+	if w.valued == len(w.values) {
+		return []string{s}
+	}
+	w.values[w.valued] = s
+	w.valued++
+	return w.values[w.valued-1 : w.valued : w.valued]
+}
 
 // arm gives the next n bytes their deadline.
 func (w *response) arm(n int) {

@@ -188,8 +188,8 @@ func (s *side) access(w *response, r *http.Request, name string, start time.Time
 		slog.Int64("bytes", w.bytes), slog.Duration("took", took), slog.Duration("first_byte", firstByte),
 		slog.String("corr_id", w.Header().Get("X-Corr-ID")),
 	}
-	if w.addr != "" {
-		attrs = append(attrs, slog.String("b3", w.addr))
+	if !w.root.IsZero() {
+		attrs = append(attrs, slog.String("b3", w.root.Hex()[:8]))
 	}
 	if err != nil {
 		attrs = append(attrs, slog.String("reason", status.Of(err).String()), slog.String("err", err.Error()))

@@ -41,7 +41,7 @@ func (g *Gateway) beginUpload(w *response, r *http.Request, q params) error {
 		return err
 	}
 	if !root.IsZero() {
-		w.addr = root.Hex()[:8]
+		w.root = root
 		s, here, err := g.deps.Uploads.Present(r.Context(), root, o)
 		switch {
 		case err != nil:
@@ -115,7 +115,7 @@ func (g *Gateway) continueUpload(w *response, r *http.Request, id string) error 
 		return causeOf(r.Context(), err)
 	}
 	if u.Stored != nil {
-		w.addr = u.Stored.Root.Hex()[:8]
+		w.root = u.Stored.Root
 		return answerStored(w, r, *u.Stored)
 	}
 	w.WriteHeader(http.StatusNoContent)

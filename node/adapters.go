@@ -136,7 +136,7 @@ type foundObjects struct {
 	noContent bool // a seed fetches nothing
 }
 
-// Open implements gateway.Objects.
+// Open implements gateway.Opener.
 func (f foundObjects) Open(ctx context.Context, root b3.Root, o gateway.OpenOptions) (gateway.Content, error) {
 	c, err := f.local.Open(ctx, root, o)
 	switch out := status.Of(err); {
@@ -163,6 +163,9 @@ func (f foundObjects) Open(ctx context.Context, root b3.Root, o gateway.OpenOpti
 	r.whole = ahead
 	return r, nil
 }
+
+// Memory implements gateway.Objects.
+func (f foundObjects) Memory(root b3.Root) []byte { return f.local.Memory(root) }
 
 // remoteContent is an object that peers have.
 type remoteContent struct {

@@ -22,7 +22,7 @@ import (
 // does. It implements client.Store.
 type storeAPI struct {
 	st      *store.Store // nil behind a gateway, where only the methods of client.Reader work
-	objects gateway.Objects
+	objects gateway.Opener
 	// fetchTree brings a whole directory into the store before it is read, many
 	// objects a request; nil when no node runs.
 	fetchTree func(context.Context, b3.Root) (resolver.TreeInfo, error)

@@ -64,14 +64,3 @@ func kept(tb testing.TB, size int) (get func()) {
 	}
 	return get
 }
-
-// TestGatewayGetAllocations: an object in the hot tier costs few allocations,
-// those of net/http included.
-func TestGatewayGetAllocations(t *testing.T) {
-	const most = 25
-	get := kept(t, 4<<10)
-	if n := testing.AllocsPerRun(2000, get); n > most {
-		t.Errorf("%v allocations, want at most %d", n, most)
-	}
-}
-

@@ -67,7 +67,7 @@ func storeConfig(home string, c store.Config) store.Config {
 // localObjects opens what is in the store and nothing else.
 type localObjects struct{ st *store.Store }
 
-// Open implements gateway.Objects.
+// Open implements gateway.Opener.
 func (l localObjects) Open(ctx context.Context, root b3.Root, _ gateway.OpenOptions) (gateway.Content, error) {
 	o, err := l.st.Open(ctx, root)
 	if err != nil {
@@ -76,10 +76,13 @@ func (l localObjects) Open(ctx context.Context, root b3.Root, _ gateway.OpenOpti
 	return localContent{o}, nil
 }
 
+// Memory implements gateway.Objects.
+func (l localObjects) Memory(root b3.Root) []byte { return l.st.Memory(root) }
+
 // offlineObjects are localObjects that say what would help where one is missing.
 type offlineObjects struct{ localObjects }
 
-// Open implements gateway.Objects.
+// Open implements gateway.Opener.
 func (l offlineObjects) Open(ctx context.Context, root b3.Root, o gateway.OpenOptions) (gateway.Content, error) {
 	c, err := l.localObjects.Open(ctx, root, o)
 	if status.Of(err) == status.NotFound {

@@ -22,7 +22,7 @@ func ReadThrough(g *client.Gateway) client.Reader {
 // gatewayObjects opens what a gateway has.
 type gatewayObjects struct{ g *client.Gateway }
 
-// Open implements gateway.Objects. The size of an object that is opened whole is
+// Open implements gateway.Opener. The size of an object that is opened whole is
 // a claim until Copy has come to its end: a false one fails it. A small object is
 // here as soon as it is open.
 func (o gatewayObjects) Open(ctx context.Context, root b3.Root, opt gateway.OpenOptions) (gateway.Content, error) {

@@ -150,13 +150,18 @@ func closeAll(os []*keptObject) {
 	}
 }
 
-// openKept returns root if its files are open. The caller leases root.
-func (s *Store) openKept(root b3.Root) *Object {
+// openKept returns root if its files are open, unless it is wanted in the hot
+// tier and fits. The caller leases root.
+func (s *Store) openKept(root b3.Root, wanted bool) *Object {
 	if s.kept == nil || s.roots.removing(root) {
 		return nil
 	}
 	o := s.kept.get(root)
-	if o == nil {
+	switch {
+	case o == nil:
+		return nil
+	case wanted && o.e.size <= hotMaxObject:
+		s.kept.release(o)
 		return nil
 	}
 	return s.keptOpened(o)

@@ -33,8 +33,8 @@ func (s *Store) Open(ctx context.Context, root b3.Root) (*Object, error) {
 	defer s.leave()
 	s.roots.acquire(root)
 	o, wanted := s.openHot(root)
-	if o == nil && !wanted {
-		o = s.openKept(root)
+	if o == nil {
+		o = s.openKept(root, wanted)
 	}
 	if o == nil {
 		var err error

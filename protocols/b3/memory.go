@@ -48,6 +48,9 @@ func NewMemory(root Root, p, outboard []byte) (*Memory, error) {
 // Size is the object's size in bytes.
 func (m *Memory) Size() int64 { return int64(len(m.data)) }
 
+// Bytes is the whole object. Nobody changes it.
+func (m *Memory) Bytes() []byte { return m.data }
+
 // Reader reads the object.
 func (m *Memory) Reader() *Reader {
 	return &Reader{root: m.root, size: m.Size(), src: m, proved: m.data}
