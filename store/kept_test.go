@@ -39,7 +39,9 @@ func largeObjects(t *testing.T, s *Store, n int) (roots []b3.Root, data [][]byte
 // files, and who is pushed out while it is read can be read on.
 func TestKeptOpen(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, inMemory(), vfs.NewMem())
+	cfg := inMemory()
+	cfg.Dir = t.TempDir()
+	s := openStore(t, cfg, vfs.Default) // whose closed files say so
 	roots, data := largeObjects(t, s, keptOpen+2)
 	first, err := s.Open(t.Context(), roots[0])
 	if err != nil {
