@@ -210,6 +210,9 @@ type stuckObjects struct {
 	most    int
 }
 
+// Memory implements Objects.
+func (*stuckObjects) Memory(b3.Root) []byte { return nil }
+
 func (s *stuckObjects) Open(context.Context, b3.Root, OpenOptions) (Content, error) {
 	s.mu.Lock()
 	s.in++
