@@ -21,7 +21,11 @@
 //     whether it answers about its readiness meanwhile;
 //   - the gateway under wrk, beside a bare handler, ServeContent and nginx (the
 //     part http needs both programs);
-//   - what one peer that asks ten times its rate costs 31 honest ones.
+//   - what one peer that asks ten times its rate costs 31 honest ones;
+//   - a gateway that clients ask ten times its rate: how fast the answers are that
+//     they get, what is refused, and memory;
+//   - a gateway on which five thousand slow clients hold connections: how fast
+//     others are answered.
 //
 // `make bench` builds bin/allium and runs it; a part alone is
 //
@@ -55,7 +59,7 @@ type settings struct {
 	size   int64
 	files  int
 	rounds int
-	hold   time.Duration // of many sessions
+	hold   time.Duration // of many sessions, and of an overload
 }
 
 func main() {
@@ -79,7 +83,7 @@ func benchmark(ctx context.Context) (err error) {
 	flag.TextVar(&size, "size", size, "size of the large file")
 	flag.IntVar(&s.files, "files", 10_000, "how many files of 4 KiB")
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds of each measurement")
-	flag.DurationVar(&s.hold, "hold", time.Minute, "how long many sessions are held")
+	flag.DurationVar(&s.hold, "hold", time.Minute, "how long many sessions are held, and an overload lasts")
 	only := flag.String("only", "", "parts to measure, with commas between: "+partNames()+"; empty for all")
 	flag.Parse()
 	chosen, err := choose(*only)
@@ -133,6 +137,8 @@ var parts = []part{
 	{"sessions", []func(context.Context, *settings) ([]row, error){benchSessions}},
 	{"http", []func(context.Context, *settings) ([]row, error){benchHTTP}},
 	{"fair", []func(context.Context, *settings) ([]row, error){benchFair}},
+	{"overload", []func(context.Context, *settings) ([]row, error){benchOverload}},
+	{"slow", []func(context.Context, *settings) ([]row, error){benchSlow}},
 }
 
 func partNames() string {

@@ -389,3 +389,5 @@ type discardResponse struct{ h http.Header }
 func (d *discardResponse) Header() http.Header         { return d.h }
 func (d *discardResponse) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discardResponse) WriteHeader(int)             {}
+
+func (d *discardResponse) SetWriteDeadline(time.Time) error { return nil }

@@ -34,7 +34,7 @@ func (g *Gateway) limit(l net.Listener, gate *admission.Gate) *limited {
 // makes room.
 func (g *Gateway) limitPublic(l net.Listener, gate *admission.Gate) *limited {
 	limited := g.limit(l, gate)
-	limited.perIP, limited.exempt, limited.waiting = newIPCounts(g.cfg.ConnsPerIP), g.proxies, &waiting{}
+	limited.perIP, limited.exempt, limited.waiting = newIPCounts(g.cfg.ConnsPerIP), g.proxies, newWaiting()
 	return limited
 }
 
@@ -54,13 +54,14 @@ func (l *limited) Accept() (net.Conn, error) {
 		if l.exempt.trust(peer) {
 			perIP = nil
 		}
-		leave, ok := perIP.enter(groupOf(peer))
+		group := groupOf(peer)
+		leave, ok := perIP.enter(group)
 		if !ok {
 			l.refuse(c, "conns_per_ip")
 			continue
 		}
 		release, err := l.gate.TryAcquire()
-		if err != nil && l.makeRoom() {
+		if err != nil && l.makeRoom(group) {
 			release, err = l.gate.TryAcquire()
 		}
 		if err != nil {
@@ -68,7 +69,7 @@ func (l *limited) Accept() (net.Conn, error) {
 			l.refuse(c, "conns")
 			continue
 		}
-		k := &conn{Conn: c, peer: peer, of: l.waiting}
+		k := &conn{Conn: c, peer: peer, group: group, of: l.waiting}
 		k.release = sync.OnceFunc(func() {
 			if k.of != nil {
 				k.of.drop(k)
@@ -83,12 +84,13 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-// makeRoom closes the connection that waits longest; false: there is none.
-func (l *limited) makeRoom() bool {
+// makeRoom closes a connection that waits, for one more of a client; false: there
+// is none that has to.
+func (l *limited) makeRoom(client netip.Prefix) bool {
 	if l.waiting == nil {
 		return false
 	}
-	c, reason := l.waiting.choose()
+	c, reason := l.waiting.choose(client)
 	if c == nil {
 		return false
 	}
@@ -108,7 +110,8 @@ func (l *limited) refuse(c net.Conn, reason string) {
 type conn struct {
 	net.Conn
 	release func()
-	peer    netip.Addr  // zero on a Unix socket
+	peer    netip.Addr // zero on a Unix socket
+	group   netip.Prefix
 	of      *waiting    // nil: it never makes room
 	late    atomic.Bool // a read ran into its deadline; of use while TLS shakes hands
 	connState

@@ -98,7 +98,7 @@ func newConnLimits(cfg Config, admin AdminConfig, r *admission.Registry) connLim
 	}
 	const closed = "closed at once"
 	limits := connLimits{
-		public: gate("gateway.conns", "public listener", "the one that waits longest makes room; closed at once when all are in requests", cfg.Conns),
+		public: gate("gateway.conns", "public listener", "who has most and waits longest makes room; else closed at once", cfg.Conns),
 		admin:  gate("admin.conns", "admin listener", closed, admin.Conns),
 		socket: gate("admin.socket_conns", "Unix socket", closed, admin.Conns),
 	}

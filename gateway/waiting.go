@@ -2,18 +2,24 @@ package gateway
 
 import (
 	"net"
+	"net/netip"
 	"sync"
 )
 
 // waiting orders the connections of a listener that are in no request, so that
 // one of them can make room when it is full: who has sent no header yet first,
 // the oldest of them, then who is idle between requests longest. What slow
-// clients hold on to never keeps others out.
+// clients hold on to never keeps others out: who has more connections makes room
+// for who has fewer, and not the other way round, so that those who come back
+// at once when they are closed only cost an accept.
 type waiting struct {
 	mu    sync.Mutex
-	fresh connList // no request yet
-	idle  connList // between requests
+	each  map[netip.Prefix]int // connections of a client, in requests too
+	fresh connList             // no request yet
+	idle  connList             // between requests
 }
+
+func newWaiting() *waiting { return &waiting{each: map[netip.Prefix]int{}} }
 
 // connState is what a waiting knows of a connection; guarded by its mu.
 type connState struct {
@@ -28,6 +34,7 @@ type connState struct {
 func (w *waiting) add(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.each[c.group]++
 	w.fresh.push(c)
 }
 
@@ -58,28 +65,59 @@ func (w *waiting) end(c *conn) {
 func (w *waiting) drop(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.gone = true
-	c.list.remove(c)
+	w.forget(c)
 }
 
-// choose takes out the connection that has to make room; nil: all are in
-// requests.
-func (w *waiting) choose() (c *conn, reason string) {
+func (w *waiting) forget(c *conn) {
+	if c.gone {
+		return
+	}
+	c.gone = true
+	c.list.remove(c)
+	if w.each[c.group]--; w.each[c.group] == 0 {
+		delete(w.each, c.group)
+	}
+}
+
+// maxLook is how many connections are looked at for one that may make room.
+const maxLook = 64
+
+// choose takes out the connection that makes room for one more of a client;
+// nil: none has to.
+func (w *waiting) choose(client netip.Prefix) (c *conn, reason string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c, reason = w.fresh.last, "slow_evicted"
-	if c == nil {
-		c, reason = w.idle.last, "idle_evicted"
+	if c := w.fresh.oldest(func(c *conn) bool { return w.yields(c, client) }); c != nil {
+		w.forget(c)
+		return c, "slow_evicted"
 	}
-	if c != nil {
-		c.gone = true
-		c.list.remove(c)
+	if c := w.idle.oldest(func(c *conn) bool { return w.yields(c, client) }); c != nil {
+		w.forget(c)
+		return c, "idle_evicted"
 	}
-	return c, reason
+	return nil, ""
+}
+
+// yields reports whether c makes room for client: its own does, and that of who
+// has more even afterwards.
+func (w *waiting) yields(c *conn, client netip.Prefix) bool {
+	return c.group == client || w.each[c.group] > w.each[client]+1
 }
 
 // connList is a list of connections, the latest first.
 type connList struct{ first, last *conn }
+
+// oldest is the oldest of the list that may, among the first few.
+func (l *connList) oldest(may func(*conn) bool) *conn {
+	c := l.last
+	for i := 0; c != nil && i < maxLook; i++ {
+		if may(c) {
+			return c
+		}
+		c = c.prev
+	}
+	return nil
+}
 
 func (l *connList) push(c *conn) {
 	c.list, c.prev, c.next = l, nil, l.first

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -75,7 +76,7 @@ func connsOf(n *testNode) int {
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := &waiting{}
+		w := newWaiting()
 		var fresh, idle []*conn // the oldest first
 		running := map[*conn]int{}
 		without := func(l []*conn, c *conn) []*conn {
@@ -134,7 +135,7 @@ func TestWaiting(t *testing.T) {
 				}
 			},
 			"evict": func(*rapid.T) {
-				c, reason := w.choose()
+				c, reason := w.choose(netip.Prefix{})
 				switch {
 				case len(fresh) > 0:
 					if c != fresh[0] || reason != "slow_evicted" {
@@ -155,6 +156,40 @@ func TestWaiting(t *testing.T) {
 			},
 		})
 	})
+}
+
+// TestWhoHasMostMakesRoom: a client with one connection takes the place of one
+// with many, and one with many takes nobody's but its own.
+func TestWhoHasMostMakesRoom(t *testing.T) {
+	t.Parallel()
+	w := newWaiting()
+	client := func(i int) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 32) }
+	add := func(i int) *conn {
+		c := &conn{of: w, group: client(i)}
+		w.add(c)
+		return c
+	}
+	shy := add(1)
+	greedy := []*conn{add(2), add(2), add(2)}
+	if c, _ := w.choose(client(2)); c != greedy[0] {
+		t.Error("who has most did not take its own oldest")
+	}
+	if c, _ := w.choose(client(3)); c != greedy[1] {
+		t.Error("a newcomer did not take the place of who has most")
+	}
+	if c, _ := w.choose(client(3)); c != nil {
+		t.Error("it took the last of somebody")
+	}
+	if !shy.begin() {
+		t.Error("who has one made room")
+	}
+	shy.end()
+	w.drop(shy)
+	w.drop(greedy[2])
+	w.drop(greedy[0]) // as its connection is closed
+	if len(w.each) != 0 {
+		t.Errorf("%v are left", w.each)
+	}
 }
 
 // TestSmuggling: what could make two programs see two requests where there is

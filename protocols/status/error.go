@@ -60,6 +60,9 @@ func Of(err error) Outcome {
 	if err == nil {
 		return OK
 	}
+	if e, ok := err.(*Error); ok {
+		return e.Outcome // the same, for nothing: refusals must be cheap
+	}
 	var s interface{ Status() Outcome }
 	if errors.As(err, &s) {
 		return s.Status()
