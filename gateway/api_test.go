@@ -415,7 +415,7 @@ func TestRoots(t *testing.T) {
 	heard := len(n.node.calls())
 	for _, size := range []int{0, 1, b3.Size + 1, (client.MaxRoots + 1) * b3.Size, 1 << 20} {
 		r := httptest.NewRequest(http.MethodPost, "/api/v1/keep", bytes.NewReader(make([]byte, size)))
-		if roots, err := readRoots(r); status.Of(err) != status.BadRequest {
+		if roots, err := n.readRoots(r); status.Of(err) != status.BadRequest {
 			t.Errorf("%d bytes: %d addresses, %v", size, len(roots), err)
 		}
 	}

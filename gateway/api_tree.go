@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"errors"
-	"io"
 	"net/http"
 
 	"allium/gateway/client"
@@ -12,7 +10,7 @@ import (
 
 // apiKeep says which objects the store holds.
 func (g *Gateway) apiKeep(w *response, r *http.Request, _ input) error {
-	roots, err := readRoots(r)
+	roots, err := g.readRoots(r)
 	if err != nil {
 		return err
 	}
@@ -25,7 +23,7 @@ func (g *Gateway) apiKeep(w *response, r *http.Request, _ input) error {
 
 // apiFiles streams files as tar.
 func (g *Gateway) apiFiles(w *response, r *http.Request, _ input) error {
-	roots, err := readRoots(r)
+	roots, err := g.readRoots(r)
 	if err != nil {
 		return err
 	}
@@ -38,14 +36,13 @@ func (g *Gateway) apiFiles(w *response, r *http.Request, _ input) error {
 
 // readRoots reads a request body of digests: nothing of it is kept beyond
 // client.MaxRoots of them.
-func readRoots(r *http.Request) ([]b3.Root, error) {
-	p, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, client.MaxRoots*b3.Size))
-	var most *http.MaxBytesError
+func (g *Gateway) readRoots(r *http.Request) ([]b3.Root, error) {
+	p, err := g.readSmall(r, client.MaxRoots*b3.Size)
 	switch {
-	case errors.As(err, &most):
+	case status.Of(err) == status.BodyCap:
 		return nil, client.CheckRoots(client.MaxRoots + 1)
 	case err != nil:
-		return nil, causeOf(r.Context(), status.Errorf(status.BadRequest, "the addresses were cut: %w", err))
+		return nil, err
 	case len(p)%b3.Size != 0:
 		return nil, status.Errorf(status.BadRequest, "the addresses have %d bytes, which is no multiple of %d", len(p), b3.Size)
 	}

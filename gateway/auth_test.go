@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,10 +12,16 @@ import (
 	"allium/protocols/status"
 )
 
-// fakeCapabilities takes tokens that list the operations they allow.
+// fakeCapabilities takes tokens that list the operations they allow, and after
+// "<=" how many bytes.
 type fakeCapabilities struct{}
 
 func (fakeCapabilities) Verify(_ context.Context, token string, ask capability.Ask) (capability.Grant, error) {
+	token, limit, limited := strings.Cut(token, "<=")
+	most := int64(-1)
+	if limited {
+		most, _ = strconv.ParseInt(limit, 10, 64)
+	}
 	ops, ok := strings.CutPrefix(token, "may-")
 	switch {
 	case !ok:
@@ -22,7 +29,7 @@ func (fakeCapabilities) Verify(_ context.Context, token string, ask capability.A
 	case !slices.Contains(strings.Split(ops, ","), string(ask.Op)):
 		return capability.Grant{}, status.Errorf(status.Forbidden, "the capability does not allow %s", ask.Op)
 	}
-	return capability.Grant{ID: "00", MaxBytes: -1}, nil
+	return capability.Grant{ID: "00", MaxBytes: most}, nil
 }
 
 // TestMutationsNeedCapabilities: over TCP nothing changes without one, and

@@ -34,6 +34,7 @@ type endpoint struct {
 	body         []payload     // what may be sent, one for each media type; none: a body is refused
 
 	answers []reply          // to success
+	tells   []string         // headers that errors have too, where the handler knows them
 	fails   []status.Outcome // beside those that every endpoint may have, see openapi.go
 	doc     string           // one sentence
 	more    string           // what else a reader should know; may be empty

@@ -409,7 +409,10 @@ func (d *document) problems(op *docOperation, e *endpoint, problem schema) {
 	}
 	for code, reasons := range byCode {
 		name := strings.Join(append([]string{strconv.Itoa(code)}, reasons...), "-")
-		headers := []string{"X-Reason", "Cache-Control"}
+		headers := append([]string{"X-Reason", "Cache-Control"}, e.tells...)
+		if len(e.tells) > 0 {
+			name += "-" + e.id
+		}
 		for _, reason := range reasons {
 			if o, _ := status.Parse(reason); retryAfter(o, status.Report{}) > 0 || code == http.StatusTooManyRequests {
 				headers = append(headers, "Retry-After")

@@ -34,15 +34,17 @@ func (g *Gateway) putObject(w *response, r *http.Request, rest string, q params)
 	if match, none := r.Header.Values("If-Match"), r.Header.Values("If-None-Match"); len(match)+len(none) > 0 {
 		_, here, err := up.Present(r.Context(), root, UploadOptions{Length: -1})
 		if err != nil {
-			return causeOf(r.Context(), err)
+			return err
 		}
-		if etag := etagOf(root); len(match) > 0 && !(here && listed(match, etag, true)) || here && len(none) > 0 && listed(none, etag, false) {
+		etag := etagOf(root)
+		matches := here && listed(match, etag, true)
+		if len(match) > 0 && !matches || here && listed(none, etag, false) {
 			return status.Errorf(status.Precondition, "If-Match or If-None-Match does not hold for %s", root)
 		}
 	}
 	s, here, err := up.Present(r.Context(), root, o)
 	if err != nil {
-		return causeOf(r.Context(), err)
+		return err
 	}
 	if !here {
 		if s, err = g.receive(w, r, o); err != nil {
@@ -78,7 +80,7 @@ func (g *Gateway) receive(w *response, r *http.Request, o UploadOptions) (client
 	}
 	defer done()
 	s, err := g.deps.Uploads.Put(r.Context(), w.within(body), o)
-	return s, causeOf(r.Context(), err)
+	return s, err
 }
 
 // within cuts a body at what the request's capability allows.

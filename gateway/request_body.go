@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"allium/protocols/admission"
@@ -22,14 +23,13 @@ import (
 // It is one request's, and is read by one goroutine at a time.
 type requestBody struct {
 	w    *response
-	body io.Reader
+	r    *http.Request
 	stop func() // ends the watch over the request's context
 
 	patience time.Duration // 0: without end
 	minRate  int64         // bytes per second
 
-	mu  sync.Mutex // guards cut, and that the deadline of a cut stays
-	cut bool
+	cut atomic.Bool // the request has ended: no read waits any more
 
 	n      int64         // read so far
 	window int64         // read in this window, at most deadlineBytes
@@ -41,7 +41,7 @@ type requestBody struct {
 // bodyOf begins to read the request's body, once for each request. The caller
 // ends it before it returns.
 func (g *Gateway) bodyOf(w *response, r *http.Request) *requestBody {
-	b := &requestBody{w: w, body: r.Body, patience: g.cfg.ReadTimeout, minRate: int64(g.cfg.MinRate)}
+	b := &requestBody{w: w, r: r, patience: g.cfg.ReadTimeout, minRate: int64(g.cfg.MinRate)}
 	if w.patience == 0 {
 		b.patience = 0
 	}
@@ -50,9 +50,7 @@ func (g *Gateway) bodyOf(w *response, r *http.Request) *requestBody {
 	watching := make(chan struct{})
 	unwatch := context.AfterFunc(r.Context(), func() { // a read of the socket does not look at the context
 		defer close(watching)
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.cut = true
+		b.cut.Store(true)
 		_ = w.rc.SetReadDeadline(past)
 	})
 	b.stop = sync.OnceFunc(func() {
@@ -81,31 +79,34 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	begun := time.Now()
 	b.deadline(begun.Add(b.patience))
-	n, err := b.body.Read(p)
+	n, err := b.r.Body.Read(p)
 	b.deadline(time.Time{}) // nobody waits for the client while this is stored
 	b.n += int64(n)
 	if b.patience > 0 && err == nil && b.slow(int64(n), time.Since(begun)) {
 		err = b.late("arrives at less than " + admission.Bytes(b.minRate).Human() + " a second")
 	}
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		b.eof = true
 	case err != nil:
 		b.err = b.reason(err)
-		return 0, b.err
+		return n, b.err
 	}
 	return n, err
 }
 
-// deadline sets when a read gives up, unless all of them have to.
+// deadline sets when a read gives up.
 func (b *requestBody) deadline(t time.Time) {
-	if b.patience == 0 {
-		return
+	if b.patience > 0 {
+		b.setDeadline(t)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.cut {
-		_ = b.w.rc.SetReadDeadline(t) // what cannot have one does without
+}
+
+// setDeadline sets a deadline that does not come in the way of a cut.
+func (b *requestBody) setDeadline(t time.Time) {
+	_ = b.w.rc.SetReadDeadline(t) // what cannot have one does without
+	if b.cut.Load() {
+		_ = b.w.rc.SetReadDeadline(past)
 	}
 }
 
@@ -126,25 +127,33 @@ func (b *requestBody) late(how string) error {
 	return status.Errorf(status.Timeout, "upload: the body %s; send it again over a faster or steadier line, or in pieces (POST /u)", how)
 }
 
-// reason gives what ended a body its outcome.
+// reason gives what ended a body its outcome. net/http ends the request's
+// context after a failed read, so that tells nothing unless it says why.
 func (b *requestBody) reason(err error) error {
-	b.mu.Lock()
-	cut := b.cut
-	b.mu.Unlock()
-	var timeout net.Error
+	cause := context.Cause(b.r.Context())
 	var carries interface{ Status() status.Outcome }
+	var timeout net.Error
 	var conn *net.OpError
 	switch {
+	case errors.As(cause, &carries):
+		return cause
 	case errors.As(err, &carries):
 		return err
-	case cut:
-		return status.Errorf(status.Canceled, "upload: the request was given up: %w", err)
-	case errors.As(err, &timeout) && timeout.Timeout():
+	case errors.As(err, &timeout) && timeout.Timeout() && (cause == nil || b.r.ProtoMajor < 2):
 		return b.late("stood still for " + b.patience.String())
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &conn), errors.Is(err, http.ErrBodyReadAfterClose):
+	case cause != nil, errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &conn):
 		return status.Errorf(status.Canceled, "upload: the client went away after %d bytes: %w", b.n, err)
 	}
 	return status.Errorf(status.BadRequest, "upload: the body is malformed: %w", err) // its chunks are
+}
+
+// because is why a handler failed with err: what ended the request's body, if
+// something did, or the request.
+func (w *response) because(ctx context.Context, err error) error {
+	if err != nil && w.body != nil && w.body.err != nil {
+		return w.body.err
+	}
+	return causeOf(ctx, err)
 }
 
 // leaveBody tells a client whose request is refused, or answered before its
@@ -155,9 +164,11 @@ func (w *response) leaveBody(r *http.Request) {
 		return
 	}
 	w.Header().Set("Connection", "close")
-	if w.body == nil || w.body.err == nil {
-		_ = w.rc.SetReadDeadline(time.Now().Add(leaveFor))
+	if w.body != nil {
+		w.body.setDeadline(time.Now().Add(leaveFor))
+		return
 	}
+	_ = w.rc.SetReadDeadline(time.Now().Add(leaveFor))
 }
 
 // leaveFor bounds what net/http still reads of a body that is left.

@@ -92,7 +92,7 @@ func (s *side) answer(rt route, w *response, r *http.Request) (err error) {
 	if err == nil {
 		r, end := s.paced(rt, w, r)
 		err = s.g.guarded(func() error { return rt.answer(s.g, w, r) })
-		err = causeOf(r.Context(), err)
+		err = w.because(r.Context(), err)
 		end()
 		stop()
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -195,6 +196,7 @@ type testNode struct {
 	*Gateway
 	objects *fakeObjects
 	node    *fakeNode
+	sent    *fakeUploads
 	log     *logBuffer
 	reg     *prometheus.Registry
 	socket  string
@@ -225,6 +227,7 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 		o(&cfg, &admin)
 	}
 	n := &testNode{objects: &fakeObjects{}, node: &fakeNode{}, log: &logBuffer{}, reg: prometheus.NewRegistry()}
+	n.sent = &fakeUploads{objects: n.objects}
 	n.ready = client.Readiness{Ready: true, Reads: true, Writes: true, Gates: []client.Gate{{Name: "store", Ready: true, Have: 1, Need: 1}}}
 	socket, err := client.SocketPath(t.TempDir())
 	if err != nil {
@@ -232,7 +235,7 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 	}
 	n.socket = socket
 	deps := Deps{
-		Objects: n.objects, Node: n.node, Capabilities: fakeCapabilities{}, Ready: func() client.Readiness { return n.ready },
+		Objects: n.objects, Node: n.node, Uploads: n.sent, Capabilities: fakeCapabilities{}, Ready: func() client.Readiness { return n.ready },
 		Version: client.Version{Version: "v0", Commit: "c0", Go: "go1"}, Socket: socket,
 		Log:     slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Metrics: n.reg, Gatherer: n.reg, Limits: admission.NewRegistry(n.reg),
@@ -295,7 +298,7 @@ func (l *logBuffer) String() string {
 }
 
 // transport has no keep-alive, so a test leaves no goroutine behind.
-var transport = &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+var transport = &http.Transport{DisableKeepAlives: true, DisableCompression: true, ExpectContinueTimeout: time.Minute}
 
 // answer is a response that was read whole.
 type answer struct {

@@ -45,7 +45,7 @@ func (g *Gateway) beginUpload(w *response, r *http.Request, q params) error {
 		s, here, err := g.deps.Uploads.Present(r.Context(), root, o)
 		switch {
 		case err != nil:
-			return causeOf(r.Context(), err)
+			return err
 		case here && s.Size != length:
 			return status.Errorf(status.BadDigest, "%s has %d bytes, not the %d of %s", root, s.Size, length, uploadLength)
 		case here:
@@ -54,7 +54,7 @@ func (g *Gateway) beginUpload(w *response, r *http.Request, q params) error {
 	}
 	u, err := g.deps.Uploads.New(r.Context(), o)
 	if err != nil {
-		return causeOf(r.Context(), err)
+		return err
 	}
 	w.Header().Set("Location", "/u/"+u.ID)
 	u.describe(w.Header())
@@ -112,7 +112,7 @@ func (g *Gateway) continueUpload(w *response, r *http.Request, id string) error 
 		u.describe(w.Header())
 	}
 	if err != nil {
-		return causeOf(r.Context(), err)
+		return err
 	}
 	if u.Stored != nil {
 		w.root = u.Stored.Root
@@ -131,7 +131,7 @@ func (g *Gateway) removeUpload(w *response, r *http.Request, id string) error {
 		return err
 	}
 	if err := g.deps.Uploads.Remove(r.Context(), id); err != nil {
-		return causeOf(r.Context(), err)
+		return err
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusNoContent)
@@ -147,7 +147,7 @@ func (g *Gateway) upload(r *http.Request, id string) (Upload, error) {
 		return Upload{}, noUpload(id)
 	}
 	u, err := g.deps.Uploads.Upload(r.Context(), id)
-	return u, causeOf(r.Context(), err)
+	return u, err
 }
 
 func (g *Gateway) takesUploads() error {

@@ -73,8 +73,13 @@ var uploadEndpoints = []endpoint{
 		more:    "The last piece stores the whole, and its answer is the object.",
 		headers: []string{uploadOffset, "Content-Type"},
 		body:    []payload{{media: uploadMedia}},
-		answers: append([]reply{{code: http.StatusNoContent, headers: uploadHeaders, doc: "the piece is durable"}}, storedAnswers...),
-		fails:   append(putFails, status.NotFound, status.Gone, status.Conflict),
+		answers: []reply{
+			{code: http.StatusNoContent, headers: uploadHeaders, doc: "the piece is durable"},
+			{code: http.StatusCreated, payload: jsonBody[client.Stored](), headers: append([]string{"Location"}, uploadHeaders...), doc: "the object is stored"},
+			{code: http.StatusOK, payload: jsonBody[client.Stored](), headers: append([]string{"Location"}, uploadHeaders...), doc: "the object was here already"},
+		},
+		tells: []string{uploadOffset, uploadLength, uploadExpires},
+		fails: append(putFails, status.NotFound, status.Gone, status.Conflict),
 		serve: func(g *Gateway, w *response, r *http.Request, in input) error {
 			return g.continueUpload(w, r, in.rest)
 		},

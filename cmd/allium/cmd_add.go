@@ -23,6 +23,7 @@ func (a *app) addCommand() *cobra.Command {
 	var o client.AddOptions
 	var name string
 	var rehash bool
+	var through gatewayFlags
 	cmd := &cobra.Command{
 		Use:   "add PATH…",
 		Short: "Store files and directories and print their addresses",
@@ -36,16 +37,30 @@ device, inode, size, modification and change time, nothing is read or sent when
 the store still holds it; --rehash reads everything. What is known of files is
 in cache/add of the home directory; a node that keeps its store in RAM has none.
 
-"-" adds standard input as one file.`,
+"-" adds standard input as one file.
+
+With --gateway files are stored on another node, and need a capability that
+allows put, and pin unless --no-pin is there. Each goes up in pieces and is
+resumed where the connection was cut; its address is worked out here, and an
+answer that names another one is an error. Directories are added on a node.`,
 		Example: `  allium add ./photos
   allium add -q report.pdf
-  tar c ./src | allium add - --name src.tar`,
+  tar c ./src | allium add - --name src.tar
+  ALLIUM_TOKEN=… allium add --gateway https://host report.pdf`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			for i, p := range paths {
 				if p == "-" && len(paths) > 1 {
 					return status.Errorf(status.BadRequest, "- stands alone; argument %d of %d is standard input", i+1, len(paths))
 				}
+			}
+			g, err := through.open(a)
+			if err != nil {
+				return err
+			}
+			if g != nil {
+				defer g.Close()
+				return a.addThrough(cmd.Context(), g, paths, name, o)
 			}
 			items := node.DiskItems(paths...)
 			names := paths
@@ -79,6 +94,7 @@ in cache/add of the home directory; a node that keeps its store in RAM has none.
 	cmd.Flags().StringVar(&o.Label, "label", "", "label of the pins")
 	cmd.Flags().BoolVar(&rehash, "rehash", false, "read every file, also what is known from an earlier add")
 	cmd.Flags().StringVar(&name, "name", "stdin", "name of standard input")
+	through.add(cmd, "store files on")
 	return cmd
 }
 

@@ -18,7 +18,6 @@ const (
 	MaxFaultDelay = 10 * time.Second // of a link, and of its jitter
 	MaxFaultSkew  = 400 * 24 * time.Hour
 	MinFaultRate  = 1 << 10 // bytes per second
-	MaxFaultsBody = 1 << 20 // bytes of Faults as JSON
 )
 
 // Faults is what a node of a testnet does wrong on purpose. It is the whole

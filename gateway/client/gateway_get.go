@@ -189,11 +189,18 @@ func (d *Download) end() int64 {
 // is no sense in that or which came too often.
 func (d *Download) again(err error) error {
 	d.tries++
+	return pause(d.ctx, d.tries, 0, err)
+}
+
+// pause waits before a request is sent again that failed with err for the
+// tries-th time in a row, and as often as more says without counting that. It
+// returns err when there is no sense in that, or it came too often.
+func pause(ctx context.Context, tries, more int, err error) error {
 	retry := status.Of(err).Retry()
-	if d.tries >= maxTries || retry != status.RetryYes && retry != status.RetryAfter || d.ctx.Err() != nil {
+	if tries >= maxTries || retry != status.RetryYes && retry != status.RetryAfter || ctx.Err() != nil {
 		return err
 	}
-	wait := min((leastWait+rand.N(leastWait))<<d.tries, mostWait)
+	wait := min((leastWait+rand.N(leastWait))<<min(tries+more, 10), mostWait)
 	var s *status.Error
 	if errors.As(err, &s) && s.Limit != nil {
 		wait = min(max(wait, s.Limit.RetryAfter), mostWait)
@@ -203,8 +210,8 @@ func (d *Download) again(err error) error {
 	select {
 	case <-t.C:
 		return nil
-	case <-d.ctx.Done():
-		return context.Cause(d.ctx)
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

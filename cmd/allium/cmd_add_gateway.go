@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"allium/gateway/client"
+	"allium/protocols/status"
+)
+
+// addThrough uploads files, or standard input, through a gateway and prints a
+// line for each as add does.
+func (a *app) addThrough(ctx context.Context, g *client.Gateway, paths []string, name string, o client.AddOptions) error {
+	for _, p := range paths {
+		if p == "-" {
+			continue
+		}
+		info, err := os.Stat(p)
+		if err != nil {
+			return err
+		}
+		if info.IsDir() {
+			return status.Errorf(status.BadRequest, "%s is a directory, and a gateway takes files; add it on a node, or pack it first: tar c %s | allium add - --gateway URL", p, p)
+		}
+	}
+	for _, p := range paths {
+		if err := a.uploadFile(ctx, g, p, name, o); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// uploadFile uploads one file, or standard input, which is called name.
+func (a *app) uploadFile(ctx context.Context, g *client.Gateway, path, name string, o client.AddOptions) error {
+	report, finish := a.progress("uploading")
+	defer finish()
+	put := client.PutOptions{NoPin: o.NoPin, Label: o.Label, Progress: report}
+	var s client.Stored
+	var err error
+	if path == "-" {
+		path = name
+		s, err = g.Put(ctx, interruptible{ctx, a.stdin}, -1, put)
+	} else {
+		s, err = uploadFrom(ctx, g, path, put)
+	}
+	if err != nil {
+		return err
+	}
+	finish()
+	added := client.Added{Name: path, Root: s.Root, Kind: client.File, Files: 1, Bytes: s.Size, Hashed: 1}
+	if s.New {
+		added.New = s.Size
+	}
+	human := fmt.Sprintf("%s %s", s.Root, path)
+	if a.quiet {
+		human = s.Root.String()
+	}
+	return a.print(added, human)
+}
+
+func uploadFrom(ctx context.Context, g *client.Gateway, path string, o client.PutOptions) (client.Stored, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return client.Stored{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return client.Stored{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return client.Stored{}, status.Errorf(status.BadRequest, "it is no regular file, so it cannot be resumed; pipe it into allium add -")
+	}
+	return g.Upload(ctx, f, info.Size(), o)
+}
