@@ -60,7 +60,7 @@ func Of(err error) Outcome {
 	if err == nil {
 		return OK
 	}
-	if e, ok := err.(*Error); ok {
+	if e, ok := err.(*Error); ok { //nolint:errorlint // what wraps one comes below
 		return e.Outcome // the same, for nothing: refusals must be cheap
 	}
 	var s interface{ Status() Outcome }
