@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"allium/protocols/capability"
+	"allium/protocols/status"
+)
+
+// capabilityID is how logs name a capability.
+var capabilityID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+func (a *app) tokenRevokeCommand() *cobra.Command {
+	var key uint32
+	cmd := &cobra.Command{
+		Use:   "revoke TOKEN|ID|-",
+		Short: "End a capability before it expires",
+		Long: `End a capability, with all that was made of it by narrowing. It is named by
+itself or by its id, which logs show. A running node refuses it within a second.
+
+The list is capability.revoked in the home directory; nodes that share a key
+need the same list.`,
+		Example: `  allium token revoke - < token
+  allium token revoke 5d0f4e7d0c3c1f2a9b8e6d5c4b3a2910
+  allium token revoke --key 3`,
+		Args: args(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, arg []string) error {
+			byKey := cmd.Flags().Changed("key")
+			if byKey != (len(arg) == 0) || byKey && key == 0 {
+				return status.Errorf(status.BadRequest, "name one of a capability, its id, or the number of a key with --key")
+			}
+			c, err := a.capabilities()
+			if err != nil {
+				return err
+			}
+			what := capability.RevokeKey(key)
+			switch {
+			case byKey:
+			case capabilityID.MatchString(arg[0]):
+				what, err = capability.RevokeID(arg[0])
+			default:
+				what, err = a.revocationOf(arg[0])
+			}
+			if err != nil {
+				return err
+			}
+			if err := c.Revoke(cmd.Context(), what); err != nil {
+				return err
+			}
+			human := ""
+			if !a.quiet {
+				human = "revoked " + what.String()
+			}
+			return a.print(map[string]string{"revoked": what.String()}, human)
+		},
+	}
+	cmd.Flags().Uint32Var(&key, "key", 0, "everything that this root key minted")
+	return cmd
+}
+
+// revocationOf is the revocation of a capability that a key of the home
+// directory minted: the list is not for what anybody writes.
+func (a *app) revocationOf(arg string) (capability.Revocation, error) {
+	token, err := a.tokenArg(arg)
+	if err != nil {
+		return capability.Revocation{}, err
+	}
+	c, err := a.capabilities()
+	if err != nil {
+		return capability.Revocation{}, err
+	}
+	ring, err := c.Ring()
+	if err != nil {
+		return capability.Revocation{}, err
+	}
+	if _, err := ring.Identify(token); err != nil {
+		return capability.Revocation{}, badToken(err)
+	}
+	return capability.RevokeToken(token)
+}
+
+func (a *app) tokenKeyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "key",
+		Short: "List, rotate and retire the keys that capabilities are minted with",
+		Long: `The keys are in capability.keys in the home directory. Nodes that have the same
+file take each other's capabilities: copy it, privately, after each change.`,
+		Example: `  allium token key ls
+  allium token key rotate
+  allium token key retire 1`,
+	}
+	cmd.RunE = group
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "ls", Short: "List the keys, without their secrets", Example: "  allium token key ls --json", Args: args(cobra.NoArgs),
+			RunE: func(*cobra.Command, []string) error {
+				c, err := a.capabilities()
+				if err != nil {
+					return err
+				}
+				ring, err := c.Ring()
+				if err != nil {
+					return err
+				}
+				return a.printKeys(ring)
+			},
+		},
+		&cobra.Command{
+			Use: "rotate", Short: "Make a new key to mint with; the old ones still verify", Example: "  allium token key rotate", Args: args(cobra.NoArgs),
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				c, err := a.capabilities()
+				if err != nil {
+					return err
+				}
+				ring, err := c.Rotate(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.printKeys(ring)
+			},
+		},
+		&cobra.Command{
+			Use: "retire KID", Short: "Remove a key: what it minted is worth nothing from then on", Example: "  allium token key retire 1", Args: args(cobra.ExactArgs(1)),
+			RunE: func(cmd *cobra.Command, arg []string) error {
+				kid, err := strconv.ParseUint(arg[0], 10, 32)
+				if err != nil {
+					return status.Errorf(status.BadRequest, "%q is not the number of a key; `allium token key ls` lists them", arg[0])
+				}
+				c, err := a.capabilities()
+				if err != nil {
+					return err
+				}
+				ring, err := c.Retire(cmd.Context(), uint32(kid))
+				if err != nil {
+					return err
+				}
+				return a.printKeys(ring)
+			},
+		},
+	)
+	return cmd
+}
+
+// printKeys lists a ring.
+func (a *app) printKeys(r capability.Ring) error {
+	keys := r.Keys()
+	var lines []string
+	for _, k := range keys {
+		line := fmt.Sprintf("%d  made %s", k.ID, k.Created.Format(time.RFC3339))
+		if k.Current {
+			line += "  current"
+		}
+		lines = append(lines, line)
+	}
+	if len(keys) == 0 && !a.quiet {
+		lines = append(lines, "no keys; the first `allium token mint` makes one")
+	}
+	return a.print(map[string][]capability.Key{"keys": keys}, strings.Join(lines, "\n"))
+}
