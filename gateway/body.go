@@ -20,6 +20,7 @@ type body struct {
 	// What an object's header says.
 	item        item
 	etag        string
+	known       *kind // nil: it is not known yet
 	code        int
 	part        byteRange
 	size        int64  // of the object
@@ -56,7 +57,7 @@ func (b *body) sniff(first []byte) {
 		return
 	}
 	b.contentType = http.DetectContentType(first)
-	b.kinds.add(b.item.root, b.contentType)
+	b.kinds.add(b.item.root, b.etag, b.contentType, b.size)
 }
 
 // Write sends verified bytes. The client's slowness does not count as the

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -10,20 +11,27 @@ import (
 	"allium/protocols/b3"
 )
 
-// kindsKept is for how many objects a gateway remembers the type of their
-// content, about 100 bytes each.
+// kindsKept is for how many objects a gateway remembers their kind, about 300
+// bytes each.
 const kindsKept = 4096
+
+// kind is what the header of an object without a name says. It does not change.
+type kind struct {
+	contentType string
+	etag        string
+	length      string // of the whole
+}
 
 // kinds remembers what the first bytes of objects without a name said: a range
 // from the middle, or HEAD, would have to read and prove those first. An address
 // never changes its bytes, so an entry is never wrong.
 type kinds struct {
 	mu  sync.Mutex
-	lru *simplelru.LRU[b3.Root, string]
+	lru *simplelru.LRU[b3.Root, *kind]
 }
 
 func newKinds(limits *admission.Registry) (*kinds, error) {
-	lru, err := simplelru.NewLRU[b3.Root, string](kindsKept, nil)
+	lru, err := simplelru.NewLRU[b3.Root, *kind](kindsKept, nil)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: content types: %w", err)
 	}
@@ -38,16 +46,18 @@ func newKinds(limits *admission.Registry) (*kinds, error) {
 	return k, nil
 }
 
-// get is the type of root's content, empty where it is not known.
-func (k *kinds) get(root b3.Root) string {
+// get is root's kind, nil where it is not known.
+func (k *kinds) get(root b3.Root) *kind {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	t, _ := k.lru.Get(root)
-	return t
+	known, _ := k.lru.Get(root)
+	return known
 }
 
-func (k *kinds) add(root b3.Root, contentType string) {
+// add notes the type of root's content, of size bytes.
+func (k *kinds) add(root b3.Root, etag, contentType string, size int64) {
+	known := &kind{contentType: contentType, etag: etag, length: strconv.FormatInt(size, 10)}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.lru.Add(root, contentType)
+	k.lru.Add(root, known)
 }

@@ -84,7 +84,12 @@ func (g *Gateway) content(b *body, r *http.Request, it item, memory []byte) erro
 	if len(r.Header["Service-Worker"]) > 0 {
 		return status.Errorf(status.NotAllowed, "content may not become a service worker")
 	}
-	b.item, b.etag = it, etagOf(it.root)
+	b.item, b.known = it, g.kinds.get(it.root)
+	if b.known != nil {
+		b.etag = b.known.etag
+	} else {
+		b.etag = etagOf(it.root)
+	}
 	if knownFresh(r, b.etag) {
 		return b.notModified()
 	}
@@ -145,7 +150,8 @@ func (g *Gateway) kind(b *body, r *http.Request, c Content, memory []byte) error
 	if b.contentType = typeOf(b.item.name); b.contentType != "" {
 		return nil
 	}
-	if b.contentType = g.kinds.get(b.item.root); b.contentType != "" {
+	if b.known != nil {
+		b.contentType = b.known.contentType
 		return nil
 	}
 	b.kinds = g.kinds
@@ -180,7 +186,11 @@ func (b *body) objectHeader() {
 		h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(name))
 	}
 	b.validators()
-	h["Content-Length"] = b.w.value(strconv.FormatInt(b.part.end-b.part.start, 10))
+	if b.known != nil && b.code == http.StatusOK {
+		h["Content-Length"] = b.w.value(b.known.length)
+	} else {
+		h["Content-Length"] = b.w.value(strconv.FormatInt(b.part.end-b.part.start, 10))
+	}
 	if b.code == http.StatusPartialContent {
 		h["Content-Range"] = b.w.value(fmt.Sprintf("bytes %d-%d/%d", b.part.start, b.part.end-1, b.size))
 	}

@@ -47,6 +47,7 @@ func (g *Gateway) bodyOf(w *response, r *http.Request) *requestBody {
 	}
 	w.body = b
 	_ = w.rc.SetWriteDeadline(time.Time{}) // it would end an upload that takes longer; the answer sets its own
+	w.deadline = time.Time{}
 	watching := make(chan struct{})
 	unwatch := context.AfterFunc(r.Context(), func() { // a read of the socket does not look at the context
 		defer close(watching)

@@ -18,11 +18,12 @@ const deadlineBytes = 1 << 20
 // deadline, so that only a client that stands still is cut off.
 type response struct {
 	http.ResponseWriter
-	rc *http.ResponseController
+	rc http.ResponseController
 
 	m        *metrics
 	patience time.Duration // 0: without end
 	minRate  int64         // bytes per second
+	deadline time.Time     // of writes, as it was set last
 
 	status int       // 0 until the header was sent
 	first  time.Time // when
@@ -42,12 +43,12 @@ type response struct {
 	body  *requestBody     // of the request, once a handler began to read it
 	from  origin           // who asks
 	share *clientShare     // the client's place in flight
-	corr  [1]string        // X-Corr-ID
+	corr  string           // X-Corr-ID
 }
 
 func (s *side) newResponse(w http.ResponseWriter) *response {
 	rw := &response{
-		ResponseWriter: w, rc: http.NewResponseController(w), m: s.g.m,
+		ResponseWriter: w, rc: *http.NewResponseController(w), m: s.g.m,
 		patience: s.g.cfg.WriteTimeout, minRate: int64(s.g.cfg.MinRate),
 	}
 	if s.patient {
@@ -69,12 +70,18 @@ func (w *response) value(s string) []string {
 	return w.values[w.valued-1 : w.valued : w.valued]
 }
 
-// arm gives the next n bytes their deadline.
+// arm gives the next n bytes their deadline. Each one set gives an eighth more
+// patience than it has to, so that not every write has to set one.
 func (w *response) arm(n int) {
 	if w.patience == 0 {
 		return
 	}
-	_ = w.rc.SetWriteDeadline(time.Now().Add(w.patience + w.timeFor(n))) // what cannot have one does without
+	need := time.Now().Add(w.patience + w.timeFor(n))
+	if need.Before(w.deadline) {
+		return
+	}
+	w.deadline = need.Add(w.patience / 8)
+	_ = w.rc.SetWriteDeadline(w.deadline) // what cannot have one does without
 }
 
 // timeFor is how long n bytes take at min_rate.

@@ -40,9 +40,9 @@ func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	if s.discreet {
 		w.origins, w.origin = s.g.cfg.CORSOrigins, r.Header.Get("Origin")
 	}
-	w.corr[0] = corrID(r)
+	w.corr = corrID(r)
 	h := w.Header()
-	h["X-Corr-Id"] = w.corr[:]
+	h["X-Corr-Id"] = w.value(w.corr)
 	h["X-Content-Type-Options"] = noSniff
 	h["Referrer-Policy"] = noReferrer
 	if s.hsts != "" {
@@ -207,7 +207,11 @@ func ordinary(err error) bool {
 // corrID is the request's X-Corr-ID if it is a plain token of up to 64
 // characters, else a new one of 16 hex digits.
 func corrID(r *http.Request) string {
-	id := r.Header.Get("X-Corr-ID")
+	given := r.Header["X-Corr-Id"] // as net/http writes it
+	if len(given) == 0 {
+		return newCorrID()
+	}
+	id := given[0]
 	if id == "" || len(id) > 64 {
 		return newCorrID()
 	}

@@ -64,3 +64,16 @@ func kept(tb testing.TB, size int) (get func()) {
 	}
 	return get
 }
+
+// TestGatewayGetAllocations: an object in the hot tier costs few allocations,
+// the 21 that net/http makes for an answer of so many headers included.
+func TestGatewayGetAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector allocates too")
+	}
+	const most = 25
+	get := kept(t, 4<<10)
+	if n := testing.AllocsPerRun(2000, get); n > most {
+		t.Errorf("%v allocations, want at most %d", n, most)
+	}
+}
