@@ -36,6 +36,8 @@ func TestMain(m *testing.M) {
 //	flip FILE OFFSET     turn a bit of the file's byte
 //	random FILE SIZE     write that many bytes that no compressor likes
 //	get URL [HEADER: V]  GET; status line, headers and body go to the file "response"
+//	send METHOD PAGE FILE [HEADER: V]…  the same with FILE (- for nothing) as the body, the
+//	                     capability in the file "token", and $LOCATION for the answer's
 //	root VAR FILE        set $VAR to the first b3: address in the file
 //	liar VAR HOW URL     set $VAR to a gateway that passes on what URL answers, changed: see liar_test.go
 func TestScripts(t *testing.T) {
@@ -59,7 +61,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "root": cmdRoot, "liar": cmdLiar,
+			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "send": cmdSend, "root": cmdRoot, "liar": cmdLiar,
 		},
 	})
 }
@@ -218,7 +220,29 @@ func cmdGet(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	req, err := http.NewRequest(http.MethodGet, args[0], nil)
 	ts.Check(err)
-	for _, h := range args[1:] {
+	fetch(ts, req, args[1:])
+}
+
+func cmdSend(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: send METHOD URL FILE [HEADER: VALUE…]")
+	}
+	var body io.Reader
+	if args[2] != "-" {
+		body = strings.NewReader(ts.ReadFile(args[2]))
+	}
+	req, err := http.NewRequest(args[0], args[1], body)
+	ts.Check(err)
+	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile("token")))
+	resp := fetch(ts, req, args[3:])
+	if at := resp.Header.Get("Location"); at != "" {
+		ts.Setenv("LOCATION", at)
+	}
+}
+
+// fetch sends a request and keeps its answer in the files "response" and "body".
+func fetch(ts *testscript.TestScript, req *http.Request, headers []string) *http.Response {
+	for _, h := range headers {
 		k, v, _ := strings.Cut(h, ": ")
 		req.Header.Set(k, v)
 	}
@@ -240,6 +264,7 @@ func cmdGet(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(os.WriteFile(ts.MkAbs("response"), b.Bytes(), 0o644))
 	ts.Check(os.WriteFile(ts.MkAbs("body"), body, 0o644))
+	return resp
 }
 
 func cmdRoot(ts *testscript.TestScript, neg bool, args []string) {
