@@ -234,14 +234,13 @@ func cmdSend(ts *testscript.TestScript, neg bool, args []string) {
 	req, err := http.NewRequest(args[0], args[1], body)
 	ts.Check(err)
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile("token")))
-	resp := fetch(ts, req, args[3:])
-	if at := resp.Header.Get("Location"); at != "" {
+	if at := fetch(ts, req, args[3:]).Get("Location"); at != "" {
 		ts.Setenv("LOCATION", at)
 	}
 }
 
 // fetch sends a request and keeps its answer in the files "response" and "body".
-func fetch(ts *testscript.TestScript, req *http.Request, headers []string) *http.Response {
+func fetch(ts *testscript.TestScript, req *http.Request, headers []string) http.Header {
 	for _, h := range headers {
 		k, v, _ := strings.Cut(h, ": ")
 		req.Header.Set(k, v)
@@ -264,7 +263,7 @@ func fetch(ts *testscript.TestScript, req *http.Request, headers []string) *http
 	}
 	ts.Check(os.WriteFile(ts.MkAbs("response"), b.Bytes(), 0o644))
 	ts.Check(os.WriteFile(ts.MkAbs("body"), body, 0o644))
-	return resp
+	return resp.Header
 }
 
 func cmdRoot(ts *testscript.TestScript, neg bool, args []string) {
