@@ -178,7 +178,8 @@ func (c *contract) judge(s seen) (bad []string) {
 	if r.Ref != "" {
 		name := r.Ref[strings.LastIndexByte(r.Ref, '/')+1:]
 		r = c.doc.Components.Responses[name]
-		if !slices.Contains(strings.Split(name, "-")[1:], reason) {
+		reasons, _, _ := strings.Cut(name, ".")
+		if !slices.Contains(strings.Split(reasons, "-")[1:], reason) {
 			say("%s has no such reason: %q", op.ID, reason)
 		}
 	}

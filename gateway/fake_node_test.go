@@ -20,6 +20,7 @@ type fakeNode struct {
 	log []string
 
 	add   func(ctx context.Context, tar io.Reader, o client.AddOptions, progress client.ProgressFunc) iter.Seq2[client.Added, error]
+	pin   func(ctx context.Context, key string) (client.Pin, error)
 	get   func(ctx context.Context, key string) (*client.Stream, error)
 	fetch func(ctx context.Context, key string, progress client.ProgressFunc) (client.Fetched, error)
 }
@@ -56,8 +57,9 @@ var (
 		Links:   []client.LinkFault{{Peer: "12D4", Addrs: []string{"/ip4/127.0.0.1/tcp/3"}, Cut: true, DelayMS: 50, JitterMS: 5, Loss: 0.25}},
 		Corrupt: true, FullDisk: true, ClockSkewMS: -1000, Rate: 1 << 20,
 	}
-	fakePong    = client.Pong{ID: "12D4", RTTMS: 0.25}
-	fakeFetched = client.Fetched{Root: fakeRoot, Kind: client.Directory, Objects: 3, Bytes: 9, New: 8}
+	fakeReloaded = client.Reloaded{Files: []client.ReloadedFile{{Name: "denylist"}, {Name: "certificate", Error: &status.Report{Reason: "bad_request", Message: "it has ended"}}}}
+	fakePong     = client.Pong{ID: "12D4", RTTMS: 0.25}
+	fakeFetched  = client.Fetched{Root: fakeRoot, Kind: client.Directory, Objects: 3, Bytes: 9, New: 8}
 )
 
 // call logs a call. The key "fail" is an error with every member.
@@ -172,7 +174,10 @@ func (n *fakeNode) Files(_ context.Context, roots []b3.Root) (*client.Stream, er
 	return s, n.call("", "files %s", roots)
 }
 
-func (n *fakeNode) Pin(_ context.Context, key string, o client.PinOptions) (client.Pin, error) {
+func (n *fakeNode) Pin(ctx context.Context, key string, o client.PinOptions) (client.Pin, error) {
+	if n.pin != nil {
+		return n.pin(ctx, key)
+	}
 	return fakePin, n.call(key, "pin %s %+v", key, o)
 }
 
@@ -254,6 +259,10 @@ func (n *fakeNode) Faults(context.Context) (client.Faults, error) {
 
 func (n *fakeNode) SetFaults(_ context.Context, f client.Faults) (client.Faults, error) {
 	return f, n.call("", "set faults %+v", f)
+}
+
+func (n *fakeNode) Reload(context.Context) (client.Reloaded, error) {
+	return fakeReloaded, n.call("", "reload")
 }
 
 func (n *fakeNode) Drain(context.Context) error { return n.call("", "drain") }

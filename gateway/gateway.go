@@ -37,6 +37,7 @@ type Gateway struct {
 
 	httpsPort int // that redirects lead to; set before anything is served
 	openapi   map[listeners]func() served
+	once      *once
 	watcher   func(*side) http.Handler // tests see there what is answered; nil: nobody does
 
 	mu    sync.Mutex
@@ -71,6 +72,7 @@ func New(cfg Config, admin AdminConfig, d Deps) (*Gateway, error) {
 	if g.certs, err = newCertificates(cfg.TLS, d.ACMEDir, d.Log, g.m); err != nil {
 		return nil, err
 	}
+	g.once = newOnce(d.Limits)
 	g.openapi = map[listeners]func() served{onPublic: newServed(onPublic), onAdmin: newServed(onEvery)}
 	g.inflight = d.Limits.NewGate(admission.Spec{
 		Name: "gateway.inflight", Path: "public listener → handlers", Policy: "reject: 429 busy",

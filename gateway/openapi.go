@@ -410,8 +410,8 @@ func (d *document) problems(op *docOperation, e *endpoint, problem schema) {
 	for code, reasons := range byCode {
 		name := strings.Join(append([]string{strconv.Itoa(code)}, reasons...), "-")
 		headers := append([]string{"X-Reason", "Cache-Control"}, e.tells...)
-		if len(e.tells) > 0 {
-			name += "-" + e.id
+		for _, h := range e.tells {
+			name += "." + strings.ReplaceAll(h, "-", "")
 		}
 		for _, reason := range reasons {
 			if o, _ := status.Parse(reason); retryAfter(o, status.Report{}) > 0 || code == http.StatusTooManyRequests {
@@ -419,6 +419,8 @@ func (d *document) problems(op *docOperation, e *endpoint, problem schema) {
 			}
 		}
 		switch code {
+		case http.StatusConflict: // the first request with an Idempotency-Key still runs
+			headers = append(headers, "Retry-After")
 		case http.StatusUnauthorized:
 			headers = append(headers, "WWW-Authenticate")
 		case http.StatusRequestedRangeNotSatisfiable:

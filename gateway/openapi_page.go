@@ -86,7 +86,8 @@ func (d *document) describe(b *bytes.Buffer, op docOperation) {
 	for _, code := range slices.Sorted(maps.Keys(op.Responses)) {
 		r := op.Responses[code]
 		if r.Ref != "" {
-			_, reasons, _ := strings.Cut(r.Ref[strings.LastIndexByte(r.Ref, '/')+1:], "-")
+			name, _, _ := strings.Cut(r.Ref[strings.LastIndexByte(r.Ref, '/')+1:], ".")
+			_, reasons, _ := strings.Cut(name, "-")
 			errs = append(errs, code+" "+strings.ReplaceAll(reasons, "-", ", "))
 			continue
 		}

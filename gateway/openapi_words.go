@@ -17,6 +17,7 @@ type headerDoc struct {
 // headerDocs describes every header that an endpoint names.
 var headerDocs = map[string]headerDoc{
 	// Of requests.
+	"Idempotency-Key": {doc: "Up to 255 visible ASCII characters. The same request with the same key answers again what the first one did, for a day, as long as the node runs. Where the first one failed in a way that may pass, it is tried again.", pattern: "^[!-~]{1,255}$"},
 	"If-Match":        {doc: "412 unless one of the entity tags is the object's."},
 	"If-None-Match":   {doc: "304 when one of the entity tags is the object's."},
 	"If-Range":        {doc: "The range counts only if this is the object's entity tag."},
@@ -32,6 +33,8 @@ var headerDocs = map[string]headerDoc{
 	uploadOffset:    {doc: "Bytes of the upload that are durable.", pattern: `^\d+$`},
 	"Cache-Control": {doc: "In a request, `only-if-cached` asks for what is on this node alone. In an answer, how long it may be kept."},
 	"X-Corr-ID":     {doc: "Names the request in the node's log: a token of up to 64 characters from the client, or a new one.", pattern: "^[A-Za-z0-9._-]{1,64}$"},
+
+	"Idempotent-Replayed": {doc: "`true` on an answer that an earlier request with the same key got.", pattern: "^true$"},
 
 	// Of answers.
 	"Accept-Patch":                  {doc: "The media type of a piece."},

@@ -15,7 +15,7 @@ import (
 )
 
 // endpoints is the table of routes.
-var endpoints = slices.Concat(contentEndpoints, uploadEndpoints, opsEndpoints, openapiEndpoints, apiEndpoints)
+var endpoints = slices.Concat(contentEndpoints, uploadEndpoints, opsEndpoints, openapiEndpoints, adminEndpoints, apiEndpoints)
 
 // contentEndpoints are the pages of the public listener.
 var contentEndpoints = []endpoint{

@@ -310,7 +310,13 @@ type answer struct {
 // do sends a request; headers come as name, value pairs.
 func do(t testing.TB, method, url string, headers ...string) answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	return doBody(t, method, url, nil, headers...)
+}
+
+// doBody is do with a request body.
+func doBody(t testing.TB, method, url string, send io.Reader, headers ...string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, send)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,6 +81,7 @@ type Node struct {
 	socket   string
 
 	capabilities *capabilities
+	reloaders    *reloaders
 
 	drain    chan struct{} // closed by Drain
 	drainOne sync.Once
@@ -117,7 +118,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		registry: registry,
 		limits:   admission.NewRegistry(registry),
 		services: supervise.New(supervise.Deps{Log: deps.Log, Metrics: registry}),
-		drain:    make(chan struct{}),
+		drain:    make(chan struct{}), reloaders: newReloaders(),
 	}
 	n.amnesia = newAmnesia(cfg, deps.Guard, deps.Log, registry)
 	n.pressure = newPressure(n.limits, registry)

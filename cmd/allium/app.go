@@ -27,6 +27,8 @@ type app struct {
 	quiet      bool
 	logLevel   string
 	logFormat  string
+	api        string // admin listener of another machine's node, through a tunnel; empty: the home directory's
+	tokenFile  string
 
 	stdin       io.Reader
 	stdout, err io.Writer
@@ -59,6 +61,8 @@ contain: an address is "b3:" and the BLAKE3 hash that b3sum prints, and every
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "only what a script needs: no progress, no names")
 	f.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error")
 	f.StringVar(&a.logFormat, "log-format", "", "text or json")
+	f.StringVar(&a.api, "api", "", "http://host:port of the admin listener to talk to instead of the home directory's node: a tunnel to another machine's")
+	f.StringVar(&a.tokenFile, "token-file", "", "file with the capability that is shown to a node elsewhere, - for standard input (default $ALLIUM_TOKEN)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return status.Errorf(status.BadRequest, "%w; see `%s --help`", err, cmd.CommandPath())
 	})
@@ -66,7 +70,7 @@ contain: an address is "b3:" and the BLAKE3 hash that b3sum prints, and every
 		a.initCommand(), a.runCommand(), a.idCommand(), a.versionCommand(),
 		a.addCommand(), a.getCommand(), a.catCommand(), a.lsCommand(), a.statCommand(), a.diffCommand(), a.verifyCommand(), a.pinCommand(), a.storeCommand(), a.gcCommand(),
 		a.providersCommand(), a.announceCommand(),
-		a.peersCommand(), a.connectCommand(), a.disconnectCommand(), a.pingCommand(), a.seedsCommand(),
+		a.peersCommand(), a.connectCommand(), a.disconnectCommand(), a.pingCommand(), a.seedsCommand(), a.nodeCommand(),
 		a.tokenCommand(), a.configCommand(), a.testnetCommand(), a.simCommand(), a.docsCommand(),
 	)
 	for _, c := range root.Commands() {
@@ -154,9 +158,19 @@ func (a *app) load(flags map[string]any) (config.Loaded, string, error) {
 	return cfg, home, err
 }
 
-// node is the node of the home directory. Nothing is dialled yet: where none
-// runs, the first call says so (client.ErrNotRunning).
+// node is the node of the home directory, or the one at --api. Nothing is
+// dialled yet: where none runs, the first call says so (client.ErrNotRunning).
 func (a *app) node() (*client.Client, error) {
+	if a.api != "" {
+		if !strings.HasPrefix(a.api, "http://") && !strings.HasPrefix(a.api, "https://") {
+			return nil, status.Errorf(status.BadRequest, "--api is %q; write http://127.0.0.1:9600", a.api)
+		}
+		token, err := a.token(a.tokenFile)
+		if err != nil {
+			return nil, err
+		}
+		return client.NewWith(a.api, client.Options{Token: token})
+	}
 	home, err := a.homeDir()
 	if err != nil {
 		return nil, err
@@ -176,7 +190,7 @@ func (a *app) withStore(ctx context.Context, f func(client.Store) error) error {
 		return err
 	}
 	defer n.Close()
-	if err := f(n); !errors.Is(err, client.ErrNotRunning) {
+	if err := f(n); !errors.Is(err, client.ErrNotRunning) || a.api != "" {
 		return err
 	}
 	cfg, home, err := a.load(nil)

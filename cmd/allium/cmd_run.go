@@ -8,9 +8,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -149,6 +151,7 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 	if err != nil {
 		return err
 	}
+	defer reloadOnHangup(ctx, n)()
 	err = n.Run(ctx, func() {
 		id := n.ID()
 		lines := []string{"peer " + id.ID}
@@ -166,6 +169,30 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 		return fmt.Errorf("the node stopped: %w", err)
 	}
 	return err
+}
+
+// reloadOnHangup lets the node read its files again at each SIGHUP, until the
+// function that it returns is called.
+func reloadOnHangup(ctx context.Context, n *node.Node) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for {
+			select {
+			case <-hangups:
+				_, _ = n.Reload(ctx) // the log says what became of it
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		signal.Stop(hangups)
+		cancel()
+		watching.Wait()
+	}
 }
 
 // logger writes to standard error as the configuration says.

@@ -36,8 +36,10 @@ const dialTimeout = 5 * time.Second
 // Client speaks the local API. It is safe for concurrent use.
 type Client struct {
 	base string // without a final slash
-	http *http.Client
-	tr   *http.Transport
+
+	token string
+	http  *http.Client
+	tr    *http.Transport
 
 	// upload sends what cannot be sent twice. An idle connection may be closed
 	// while it is taken; then net/http begins again, but for such a body.
@@ -46,17 +48,27 @@ type Client struct {
 
 var _ Node = (*Client)(nil)
 
-// New returns a client of the node that listens on the Unix socket (see
+// Options of a client.
+type Options struct {
+	// Token is the capability that is shown with everything that changes
+	// something; over a Unix socket none is needed.
+	Token string
+}
+
+// New is NewWith without options.
+func New(target string) (*Client, error) { return NewWith(target, Options{}) }
+
+// NewWith returns a client of the node that listens on the Unix socket (see
 // SocketPath) or, if target begins with "http://" or "https://", on that
 // admin listener. Nothing is dialled yet.
-func New(target string) (*Client, error) {
+func NewWith(target string, o Options) (*Client, error) {
 	tr := &http.Transport{
 		// 64 KiB is one chunk group, what a node writes at a time.
 		ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
 		MaxIdleConns: 4, IdleConnTimeout: 30 * time.Second,
 		DisableCompression: true,
 	}
-	c := &Client{tr: tr, http: &http.Client{Transport: tr, CheckRedirect: refuseRedirect}}
+	c := &Client{token: o.Token, tr: tr, http: &http.Client{Transport: tr, CheckRedirect: refuseRedirect}}
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	if strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://") {
 		u, err := url.Parse(target)
@@ -130,6 +142,9 @@ func (c *Client) callWith(ctx context.Context, method, path string, q url.Values
 	}
 	maps.Copy(req.Header, header)
 	req.Header.Set("TE", "trailers")
+	if c.token != "" && method != http.MethodGet {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	h := c.http
 	if body != nil && req.GetBody == nil {
 		h = c.upload

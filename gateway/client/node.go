@@ -94,6 +94,9 @@ type Node interface {
 	// returns what holds now. It is unsupported unless node.profile is testnet.
 	SetFaults(ctx context.Context, f Faults) (Faults, error)
 
+	// Reload lets the node read its files again: what cannot be read leaves what
+	// was read of it before in force.
+	Reload(ctx context.Context) (Reloaded, error)
 	// Drain begins the orderly shutdown of SPEC §10 and returns when it has
 	// begun.
 	Drain(ctx context.Context) error

@@ -152,6 +152,9 @@ func (c *Client) Ping(ctx context.Context, peer string) (Pong, error) {
 	return value[Pong](ctx, c, http.MethodPost, api("ping"), query("peer", peer))
 }
 
+// Reload implements Node.
+func (c *Client) Reload(ctx context.Context) (Reloaded, error) { return c.Admin("").Reload(ctx) }
+
 // Drain implements Node.
 func (c *Client) Drain(ctx context.Context) error {
 	_, err := value[struct{}](ctx, c, http.MethodPost, api("drain"), nil)
