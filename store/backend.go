@@ -128,8 +128,9 @@ type backend interface {
 	// uploads returns what noteUpload noted of uploads, when the store opens.
 	uploads() ([]uploadRecord, error)
 	// openUpload opens the files of an upload, the data empty at offset 0, and
-	// with anew the outboard empty. Bytes that are gone are fs.ErrNotExist.
-	openUpload(rec uploadRecord, anew bool) (*staging, error)
+	// the outboard when nothing of it is needed: outboard is how many bytes
+	// are. Data that is gone is fs.ErrNotExist.
+	openUpload(rec uploadRecord, outboard int64) (*staging, error)
 	// noteUpload makes the bytes of st durable, when it is not nil, and then
 	// notes rec, durably. Of one that is done the files go.
 	noteUpload(rec uploadRecord, st *staging) error

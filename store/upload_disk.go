@@ -2,10 +2,10 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"allium/protocols/b3"
+	"allium/protocols/status"
 )
 
 // The embedded backend keeps the bytes of an upload as part/<id>, and its
@@ -15,8 +15,8 @@ import (
 
 func (d *disk) uploads() ([]uploadRecord, error) { return d.blobs.uploads() }
 
-func (d *disk) openUpload(rec uploadRecord, anew bool) (*staging, error) {
-	return d.blobs.openUpload(rec, anew)
+func (d *disk) openUpload(rec uploadRecord, outboard int64) (*staging, error) {
+	return d.blobs.openUpload(rec, outboard)
 }
 
 func (d *disk) noteUpload(rec uploadRecord, st *staging) error { return d.blobs.noteUpload(rec, st) }
@@ -38,7 +38,7 @@ func (b *blobs) uploads() ([]uploadRecord, error) {
 	return recs, err
 }
 
-func (b *blobs) openUpload(rec uploadRecord, anew bool) (*staging, error) {
+func (b *blobs) openUpload(rec uploadRecord, need int64) (*staging, error) {
 	if rec.offset < rec.Length {
 		if err := b.space(min(rec.Length-rec.offset, 2*b3.GroupSize)); err != nil {
 			return nil, err
@@ -46,19 +46,13 @@ func (b *blobs) openUpload(rec uploadRecord, anew bool) (*staging, error) {
 	}
 	name := b.uploadPath(rec.id)
 	st := &staging{owned: true, unnamed: rec.offset == 0, dataPath: name, outboardPath: name + outboardSuffix}
-	open := func(name string, fresh bool) (*stagedFile, error) {
-		if fresh {
-			return b.create(name)
-		}
-		return b.reopen(name)
-	}
-	data, err := open(st.dataPath, st.unnamed)
+	data, err := b.openGrowing(st.dataPath, rec.offset)
 	if err != nil {
 		return nil, err
 	}
-	outboard, err := open(st.outboardPath, anew)
+	outboard, err := b.openGrowing(st.outboardPath, need)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("the outboard of an upload: %v", err)
+		err = status.Errorf(status.Internal, "the outboard of an upload is gone; append again")
 	}
 	if err != nil {
 		_ = data.Close() // nothing was written to it
@@ -66,6 +60,26 @@ func (b *blobs) openUpload(rec uploadRecord, anew bool) (*staging, error) {
 	}
 	st.pair = pair{data: data, outboard: outboard}
 	return st, nil
+}
+
+// openGrowing opens a file that must have need bytes, or else makes it anew.
+func (b *blobs) openGrowing(name string, need int64) (*stagedFile, error) {
+	if need == 0 {
+		return b.create(name)
+	}
+	f, err := b.reopen(name) // which makes what is not there
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.f.Stat()
+	if err == nil && info.Size() < need {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written to it
+		return nil, err
+	}
+	return f, nil
 }
 
 // noteUpload syncs the bytes, their name with the first ones, and then writes to

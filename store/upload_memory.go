@@ -5,7 +5,7 @@ package store
 
 func (m *memory) uploads() ([]uploadRecord, error) { return nil, nil }
 
-func (m *memory) openUpload(rec uploadRecord, _ bool) (*staging, error) {
+func (m *memory) openUpload(rec uploadRecord, _ int64) (*staging, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p, ok := m.incoming[rec.id]

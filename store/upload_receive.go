@@ -31,7 +31,7 @@ func (a *appending) open() error {
 	}
 	defer a.s.uploads.leave()
 	rec := &a.u.rec
-	st, err := a.s.backend.openUpload(*rec, a.u.hashed.Size() == 0)
+	st, err := a.s.backend.openUpload(*rec, a.u.hashed.OutboardSize())
 	if errors.Is(err, fs.ErrNotExist) {
 		a.s.report("remove an upload whose bytes are lost", a.s.dropUpload(a.u, uploadLost))
 		return status.Errorf(status.Gone, "the disk has lost what was here of it; begin another")

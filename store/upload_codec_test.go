@@ -1,0 +1,66 @@
+package store
+
+import (
+	"bytes"
+	"testing"
+
+	"allium/protocols/b3"
+)
+
+// FuzzUpload: what the decoder takes, its encoder writes the same.
+func FuzzUpload(f *testing.F) {
+	for _, rec := range []uploadRecord{
+		{},
+		{UploadOptions: UploadOptions{Length: 100 << 30, Label: "photos/ä", Pin: true}, offset: 3 << 30, expires: 1<<32 - 1},
+		{UploadOptions: UploadOptions{Length: 5, Expect: b3.Root{1}}, offset: 5, root: b3.Root{1}},
+		{UploadOptions: UploadOptions{Length: b3.MaxSize, Expect: b3.Root{1}, Pin: true}, offset: b3.MaxSize, root: b3.Root{1}, done: true, isNew: true},
+	} {
+		f.Add(encodeUpload(rec))
+	}
+	f.Add([]byte{formUpload, 0, 1, 2, 0})                // more is here than there is
+	f.Add([]byte{formUpload, uploadDone, 1, 1, 0})       // without an address
+	f.Add([]byte{formUpload, uploadExpects, 1, 1, 0, 1}) // cut
+	f.Add(append([]byte{formUpload, uploadExpects, 1, 1, 0}, b3.Root{}.Hex()[:32]...))
+	f.Add([]byte{formUpload, 0x80, 1, 1, 0})
+	f.Add([]byte{formUpload, 0, 0x81, 0, 1, 0}) // longer than needed
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, p []byte) {
+		id := uploadID{1, 2, 3}
+		rec, err := decodeUpload(id, p)
+		if err != nil {
+			return
+		}
+		if rec.id != id || rec.offset < 0 || rec.offset > rec.Length || rec.Length > b3.MaxSize || rec.done && rec.root.IsZero() || !rec.root.IsZero() && rec.offset != rec.Length {
+			t.Fatalf("% x is %+v", p, rec)
+		}
+		if got := encodeUpload(rec); !bytes.Equal(got, p) {
+			t.Fatalf("% x is written % x", p, got)
+		}
+	})
+}
+
+// FuzzUploadID: what is taken for a name of an upload is one.
+func FuzzUploadID(f *testing.F) {
+	f.Add(newUploadID().String())
+	f.Add("ABCDEFabcdef00000000000000000000")
+	f.Add("../../../../../../../etc/passwd.")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, s string) {
+		if id, ok := parseUploadID(s); ok && id.String() != s {
+			t.Fatalf("%q is taken for %s", s, id)
+		}
+	})
+}
+
+// TestUploadIDs: no two are one, and each reads back.
+func TestUploadIDs(t *testing.T) {
+	t.Parallel()
+	seen := map[uploadID]bool{}
+	for range 1000 {
+		id := newUploadID()
+		if back, ok := parseUploadID(id.String()); !ok || back != id || seen[id] {
+			t.Fatalf("%s reads as %s, %t; seen: %t", id, back, ok, seen[id])
+		}
+		seen[id] = true
+	}
+}
