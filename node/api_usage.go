@@ -12,7 +12,8 @@ func (a *storeAPI) StatStore(context.Context) (client.StoreStat, error) {
 	u := st.Usage
 	s := client.StoreStat{
 		Backend: st.Backend, Objects: st.Objects, Bytes: st.Bytes, SmallBytes: st.Bytes - u.LargeBytes, LargeBytes: u.LargeBytes, OutboardBytes: u.OutboardBytes,
-		PartialObjects: st.PartialObjects, PartialBytes: st.PartialBytes, Corrupt: st.Corrupt, Leases: st.Leases, Ingests: st.Ingests,
+		PartialObjects: st.PartialObjects, PartialBytes: st.PartialBytes,
+		Uploads: st.Uploads.Open, UploadBytes: st.Uploads.Bytes, Corrupt: st.Corrupt, Leases: st.Leases, Ingests: st.Ingests,
 		Space: client.StoreSpace{
 			Used: client.GCCount(sp.Used), Max: client.GCCount(sp.Max), Low: client.GCCount(sp.Low), Free: sp.Free, Reserve: sp.Reserve,
 			Pinned: client.GCCount(sp.Pinned), Evictable: client.GCCount(sp.Evictable), Full: sp.Full, FullReason: sp.FullReason,

@@ -9,11 +9,15 @@
 // outboard, and a record that says so: the log and the files are the truth, the
 // index is made from them.
 //
+// An object comes whole (put.go), as proved groups of a known address
+// (ingest.go), or in pieces that are durable one by one (upload.go).
+//
 // Beside the requests a Store works on its own, each job in one goroutine that
 // Run owns: the writer of the log, compaction of segments that are mostly
 // garbage (compact.go), checkpoints of downloads (partials.go), eviction of what
-// was used least (gc*.go), the notes of last uses (touch.go), the scrub
-// (scrub.go), and what a bucket needs (cloud*.go).
+// was used least (gc*.go), the notes of last uses (touch.go), the end of uploads
+// that expired (uploads.go), the scrub (scrub.go), and what a bucket needs
+// (cloud*.go).
 //
 // # Invariants
 //

@@ -26,8 +26,9 @@ const (
 // upload is an upload that is known. Whoever made it busy owns all but rec,
 // which it alone changes, under the table's lock.
 type upload struct {
-	rec  uploadRecord
-	busy bool // of the table
+	rec    uploadRecord
+	busy   bool // of the table
+	ending bool // of the table: busy since the janitor removes it
 
 	hashed    b3.Mark // how far the bytes are hashed; zero after a restart
 	charge    *Charge
@@ -119,7 +120,7 @@ func (t *uploads) find(id string) (*upload, error) {
 	u := t.m[key]
 	switch {
 	case !ok:
-	case u != nil && (u.busy || u.rec.expires > secondOf(time.Now())):
+	case u != nil && !u.ending && (u.busy || u.rec.expires > secondOf(time.Now())):
 		return u, nil
 	case u != nil, t.ended.has(key):
 		return nil, status.Errorf(status.Gone, "store: the upload expired or was removed; begin another")
@@ -145,7 +146,7 @@ func (t *uploads) begin(id string) (*upload, error) {
 func (t *uploads) end(u *upload) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	u.busy = false
+	u.busy, u.ending = false, false
 }
 
 // set notes what the backend has of u, which the caller holds.
@@ -207,7 +208,7 @@ func (t *uploads) overdue(now second) *upload {
 		switch {
 		case u.busy:
 		case u.rec.expires <= now:
-			u.busy = true
+			u.busy, u.ending = true, true
 			return u
 		case u.rec.done && (next == nil || u.rec.expires < next.rec.expires):
 			next = u
@@ -216,7 +217,7 @@ func (t *uploads) overdue(now second) *upload {
 	if whole <= maxWhole || next == nil {
 		return nil
 	}
-	next.busy = true
+	next.busy, next.ending = true, true
 	return next
 }
 
@@ -265,9 +266,7 @@ func (s *Store) expireNow(ctx context.Context) {
 			s.report("remove an upload that expired", err)
 			return
 		}
-		select {
-		case <-time.After(expirePause):
-		case <-ctx.Done():
+		if admission.Sleep(ctx, expirePause) != nil {
 			return
 		}
 	}

@@ -86,6 +86,9 @@ func storeStatText(s client.StoreStat) string {
 	if s.PartialObjects > 0 {
 		line("partial", s.PartialObjects, s.PartialBytes, "")
 	}
+	if s.Uploads > 0 {
+		line("uploads", s.Uploads, s.UploadBytes, "  not whole yet")
+	}
 	size("outboards", s.OutboardBytes, "")
 	size("index", s.Index, "")
 	if g := s.Segments; g.Files > 0 {

@@ -17,6 +17,8 @@ type StoreStat struct {
 	OutboardBytes  int64  `json:"outboard_bytes"`  // of the trees beside large ones
 	PartialObjects int64  `json:"partial_objects"` // downloads under way or left half done
 	PartialBytes   int64  `json:"partial_bytes"`   // that are here of them
+	Uploads        int64  `json:"uploads"`         // in pieces, that are not whole
+	UploadBytes    int64  `json:"upload_bytes"`    // that are here of them
 	Corrupt        int64  `json:"corrupt"`         // objects that failed a check and are not served
 	Leases         int    `json:"leases"`          // addresses in use
 	Ingests        int    `json:"ingests"`         // downloads being written

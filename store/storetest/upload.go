@@ -55,7 +55,8 @@ func testUploadSizes(t *testing.T, s *store.Store) {
 				o.Expect = b3.Sum(p)
 			}
 			u := Begin(t, s, o)
-			at, now := 0, u
+			var at int
+			var now store.Upload
 			for cut := range 2 * pieces { // at boundaries, then anywhere
 				to := at + rng.IntN(size-at+1)
 				if cut%2 == 0 {
