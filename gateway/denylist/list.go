@@ -1,0 +1,213 @@
+package denylist
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// pollEvery is how often the files are looked at.
+const pollEvery = time.Second
+
+// Config names the files.
+type Config struct {
+	Files    []string // each has to be there
+	Optional string   // a file that need not be there; empty: none
+}
+
+// Deps is what a List works with. Each may be nil.
+type Deps struct {
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+}
+
+// List is what is denied now. Its methods may be called from any goroutine.
+type List struct {
+	cfg    Config
+	log    *slog.Logger
+	m      *metrics
+	now    atomic.Pointer[set]
+	asks   chan chan<- error // of Reload to Run
+	had    bool              // the optional file was there; Run's alone, like stamps
+	fresh  bool              // stamps do not tell whether they changed
+	stamps []stamp           // of the files as they were read last; Run's alone
+}
+
+// stamp is a file as it was when it was looked at; nil where there was none.
+type stamp = os.FileInfo
+
+// New reads the files and starts nothing. One that is missing, unless it is
+// optional, or has a line that is no entry is bad_request.
+func New(cfg Config, d Deps) (*List, error) {
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	l := &List{cfg: cfg, log: d.Log, m: newMetrics(d.Metrics), asks: make(chan chan<- error)}
+	l.settle(l.look())
+	s, err := l.read()
+	if err != nil {
+		return nil, err
+	}
+	l.now.Store(s)
+	l.m.entries.Set(float64(s.count()))
+	return l, nil
+}
+
+// Run looks at the files every second, and when Reload says so, until ctx is
+// done.
+func (l *List) Run(ctx context.Context, ready func()) error {
+	ready()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case ask := <-l.asks:
+			ask <- l.reload(l.look())
+		case <-tick.C:
+			if now := l.look(); l.fresh || !slices.EqualFunc(now, l.stamps, unchanged) {
+				_ = l.reload(now) // it was logged
+			}
+		}
+	}
+}
+
+// Reload reads the files again now. When one cannot be taken, the list before
+// stays in force and the error says why.
+func (l *List) Reload(ctx context.Context) error {
+	answer := make(chan error, 1)
+	select {
+	case l.asks <- answer:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return <-answer
+}
+
+func (l *List) reload(stamps []stamp) error {
+	l.settle(stamps)
+	s, err := l.read()
+	if err != nil {
+		l.m.reloads.WithLabelValues("failed").Inc()
+		l.log.Warn("the denylist is not read again; the one before stays in force", "err", err)
+		return err
+	}
+	before := l.now.Swap(s)
+	if s.equal(before) {
+		return nil
+	}
+	l.m.reloads.WithLabelValues("ok").Inc()
+	l.m.entries.Set(float64(s.count()))
+	l.log.Info("the denylist was read again", "entries", s.count(), "before", before.count())
+	return nil
+}
+
+// settle remembers how the files are that are about to be read. One that was
+// written just now may be written again with the same size and time.
+func (l *List) settle(stamps []stamp) {
+	l.stamps = stamps
+	l.fresh = slices.ContainsFunc(stamps, func(s stamp) bool { return s != nil && time.Since(s.ModTime()).Abs() < 2*pollEvery })
+}
+
+// look says how the files are now.
+func (l *List) look() []stamp {
+	var stamps []stamp
+	for _, name := range l.files() {
+		fi, err := os.Stat(name)
+		if err != nil {
+			fi = nil // reading it will say why
+		}
+		stamps = append(stamps, fi)
+	}
+	return stamps
+}
+
+func (l *List) files() []string {
+	if l.cfg.Optional == "" {
+		return l.cfg.Files
+	}
+	return append(slices.Clip(l.cfg.Files), l.cfg.Optional)
+}
+
+func unchanged(a, b stamp) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// read reads the files. The optional one may be missing until it was there once:
+// after that somebody is more likely replacing it.
+func (l *List) read() (*set, error) {
+	s := &set{}
+	for _, name := range l.files() {
+		f, err := os.Open(name)
+		if name == l.cfg.Optional && errors.Is(err, fs.ErrNotExist) && !l.had {
+			continue
+		}
+		if err != nil {
+			return nil, status.Errorf(status.BadRequest, "denylist: %w; to deny nothing, empty the file", err)
+		}
+		err = errors.Join(s.parse(name, f), f.Close())
+		if err != nil {
+			return nil, err
+		}
+		if name == l.cfg.Optional {
+			l.had = true
+		}
+	}
+	s.sort()
+	return s, nil
+}
+
+// At is the list as one part of the node asks it; where is a label of
+// denied_total.
+func (l *List) At(where string) View { return View{l: l, denied: l.m.denied.WithLabelValues(where)} }
+
+// View asks a List. Its methods neither wait nor do I/O. What they return is
+// denied, and does not say by which entry.
+type View struct {
+	l      *List
+	denied prometheus.Counter
+}
+
+// Object says whether an object is denied.
+func (v View) Object(root b3.Root) error {
+	if !v.l.now.Load().object(root) {
+		return nil
+	}
+	return v.deny(root.String())
+}
+
+// Path says whether root is denied, or what it has at a path or at one of the
+// directories on the way. The path has no slash at its ends; "" is root itself.
+func (v View) Path(root b3.Root, path string) error {
+	if !v.l.now.Load().path(root, path) {
+		return nil
+	}
+	return v.deny(root.String())
+}
+
+// Name says whether a name is denied.
+func (v View) Name(name string) error {
+	if !v.l.now.Load().name(name) {
+		return nil
+	}
+	return v.deny("this name")
+}
+
+func (v View) deny(what string) error {
+	v.denied.Inc()
+	return status.Errorf(status.Denied, "%s is denied: this node's operator does not let it be served, fetched or stored here", what)
+}

@@ -1,0 +1,139 @@
+package denylist
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/ipfs/go-cid"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// The bounds of a list, all of its files together.
+const (
+	MaxEntries = 1_000_000
+	MaxBytes   = 64 << 20
+	maxLine    = 4 << 10
+)
+
+// digest is an entry: of an object its address, of the others a hash.
+type digest = [32]byte
+
+// entryKind says what a digest is of.
+type entryKind uint8
+
+const (
+	object entryKind = iota
+	path             // BLAKE3 of "b3:<hex>/path"
+	name             // BLAKE3 of "name:<name>"
+	double           // SHA-256 of one of several spellings
+	kinds
+)
+
+func pathDigest(s string) digest { return b3.Sum([]byte(s)) }
+
+func nameDigest(n string) digest { return b3.Sum([]byte("name:" + n)) }
+
+// parseLine reads one line; ok is false where it holds no entry.
+func parseLine(line string) (kind entryKind, d digest, ok bool, err error) {
+	if !utf8.ValidString(line) {
+		return 0, d, false, errors.New("it is not UTF-8")
+	}
+	if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+		return 0, d, false, nil
+	}
+	if i := strings.IndexFunc(line, unicode.IsSpace); i >= 0 {
+		rest := strings.TrimSpace(line[i:])
+		if !strings.HasPrefix(rest, "#") {
+			return 0, d, false, errors.New("there is more than one word on it; a comment begins with #")
+		}
+		line = line[:i]
+	}
+	if sum, isDouble := strings.CutPrefix(line, "//"); isDouble {
+		raw, err := hex.DecodeString(sum)
+		if err != nil || len(raw) != len(d) {
+			return 0, d, false, errors.New("a double hash is // and 64 hex digits, a SHA-256")
+		}
+		return double, digest(raw), true, nil
+	}
+	if n, isName := strings.CutPrefix(line, "name:"); isName {
+		if n == "" || strings.ContainsAny(n, "/\x00") {
+			return 0, d, false, errors.New("a name is not empty and has no slash")
+		}
+		return name, nameDigest(n), true, nil
+	}
+	address, below, hasPath := strings.Cut(line, "/")
+	root, err := parseAddress(address)
+	if err != nil {
+		return 0, d, false, err
+	}
+	if below = strings.TrimSuffix(below, "/"); !hasPath || below == "" {
+		return object, digest(root), true, nil
+	}
+	if below == "." || !fs.ValidPath(below) || strings.ContainsAny(below, "\\\x00") {
+		return 0, d, false, errors.New("what follows the address is no path: it has empty parts, . or ..")
+	}
+	return path, pathDigest(root.String() + "/" + below), true, nil
+}
+
+// parseAddress reads an address in either of its forms.
+func parseAddress(s string) (b3.Root, error) {
+	if strings.HasPrefix(s, "b3:") {
+		return b3.Parse(s)
+	}
+	c, err := cid.Decode(s)
+	if err != nil {
+		return b3.Root{}, errors.New("it is no entry: want b3:…, a CID, name:… or //…")
+	}
+	return b3.FromCID(c)
+}
+
+// parse reads a file into s. A line that is no entry is bad_request with its
+// number and what is wrong with it.
+func (s *set) parse(file string, r io.Reader) error {
+	b := bufio.NewReaderSize(r, maxLine)
+	for n := 1; ; n++ {
+		line, err := b.ReadSlice('\n')
+		end := errors.Is(err, io.EOF)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			return status.Errorf(status.BadRequest, "denylist: line %d of %s has more than %d bytes", n, file, maxLine)
+		case err != nil && !end:
+			return status.Errorf(status.BadRequest, "denylist: %s cannot be read: %w", file, err)
+		}
+		kind, d, ok, err := parseLine(string(line))
+		if err != nil {
+			return status.Errorf(status.BadRequest, "denylist: line %d of %s: %w", n, file, err)
+		}
+		if s.bytes += int64(len(line)); s.bytes > MaxBytes {
+			return status.Errorf(status.BadRequest, "denylist: the files have more than %d MiB", MaxBytes>>20)
+		}
+		if ok {
+			if s.count() == MaxEntries {
+				return status.Errorf(status.BadRequest, "denylist: there are more than %d entries", MaxEntries)
+			}
+			s.of[kind] = append(s.of[kind], d)
+		}
+		if end {
+			return nil
+		}
+	}
+}
+
+// doubles are the spellings of an object, or of what is below it, that a double
+// hash may be of.
+func doubles(root b3.Root, below string) [2]digest {
+	plain := root.String()
+	if below != "" {
+		plain += "/" + below
+	}
+	return [2]digest{sha256.Sum256([]byte(plain)), sha256.Sum256([]byte(root.CID().String() + "/" + below))}
+}
