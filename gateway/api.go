@@ -92,7 +92,7 @@ var apiEndpoints = verbs(
 		answers: streamAnswers(mediaTar), serve: (*Gateway).apiFiles,
 	},
 	endpoint{
-		id: "Stat", path: "stat", methods: getting, params: []param{keyParam},
+		id: "Stat", path: "stat", methods: getting, own: true, params: []param{keyParam},
 		doc:     "Describes an object and what the node has of it.",
 		answers: value[client.Stat]("the object"),
 		serve: serveValue(func(ctx context.Context, n Node, q params) (client.Stat, error) {
@@ -108,7 +108,7 @@ var apiEndpoints = verbs(
 		}),
 	},
 	endpoint{
-		id: "Verify", path: "verify", methods: posting, op: capability.Repair,
+		id: "Verify", path: "verify", methods: posting, own: true, op: capability.Repair,
 		doc:     "Reads objects again and proves them. A bad one is an item, not an error.",
 		params:  []param{{name: "key", doc: "what to verify; empty: every object in the store"}, flagParam("repair", "fetch what is damaged or missing again")},
 		answers: lineAnswers[client.Verified, struct{}]("the objects, as they are read"),
@@ -126,7 +126,7 @@ var apiEndpoints = verbs(
 		}),
 	},
 	endpoint{
-		id: "Unpin", path: "pin/rm", methods: posting, op: capability.Unpin,
+		id: "Unpin", path: "pin/rm", methods: posting, own: true, op: capability.Unpin,
 		doc:     "Removes the pin with that label, or all of the object's pins.",
 		params:  []param{keyParam, labelParam},
 		answers: value[struct{}]("done"),
@@ -142,7 +142,7 @@ var apiEndpoints = verbs(
 		serve:   (*Gateway).apiGC,
 	},
 	endpoint{
-		id: "GCWhy", path: "gc/why", methods: getting, params: []param{keyParam},
+		id: "GCWhy", path: "gc/why", methods: getting, own: true, params: []param{keyParam},
 		doc:     "Says what keeps an object.",
 		answers: value[client.GCWhy]("what holds it"),
 		serve: serveValue(func(ctx context.Context, n Node, q params) (client.GCWhy, error) {

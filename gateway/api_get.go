@@ -55,6 +55,7 @@ func sendStream(w *response, r *http.Request, s *client.Stream) (err error) {
 	if jsonErr != nil {
 		return err
 	}
+	w.told = err
 	w.Header().Set(client.HeaderStatus, trailer)
 	return nil
 }

@@ -67,6 +67,9 @@ func (l *lines) item(v any) error {
 	if err != nil {
 		return fmt.Errorf("gateway: encode a line: %w", err)
 	}
+	if added, ok := v.(client.Added); ok {
+		l.w.root = added.Root
+	}
 	return l.send(client.Line{Item: p})
 }
 
@@ -76,6 +79,7 @@ func (l *lines) end(result any, err error) error {
 		if !l.w.started() || l.w.failed != nil {
 			return err
 		}
+		l.w.told = err
 		rep := status.ReportOf(err)
 		return l.send(client.Line{Error: &rep})
 	}

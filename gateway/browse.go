@@ -22,12 +22,18 @@ func (g *Gateway) browse(w *response, r *http.Request, rest string) error {
 	if t.fixed {
 		return redirect(w, r, http.StatusPermanentRedirect, t.url(t.slash))
 	}
+	if err := g.deniedPath(t.root, t.path()); err != nil {
+		return err
+	}
 	return g.watch(w, r, func(b *body) error { return g.browseTarget(b, r, t) })
 }
 
 func (g *Gateway) browseTarget(b *body, r *http.Request, t target) error {
 	e, err := g.find(b.ctx, r, t)
 	if err != nil {
+		return err
+	}
+	if err := g.denied(e.Root); err != nil && e.Kind != manifest.Link {
 		return err
 	}
 	switch {

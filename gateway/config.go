@@ -42,7 +42,10 @@ type Config struct {
 
 	CORSOrigins []string `koanf:"cors_origins" doc:"origins, such as https://app.example, whose pages may read what the public listener answers; * is every one, empty is none"`
 
-	H2C bool      `koanf:"h2c" doc:"speak HTTP/2 without TLS to clients that begin with it, for a proxy that ends TLS before the node"`
+	H2C bool `koanf:"h2c" doc:"speak HTTP/2 without TLS to clients that begin with it, for a proxy that ends TLS before the node"`
+
+	Denylist []string `koanf:"denylist" doc:"files of what is neither served, fetched, stored nor announced; a relative one lies below the home directory; none is denylist.txt there, if it exists"`
+
 	TLS TLSConfig `koanf:"tls"`
 }
 

@@ -22,10 +22,11 @@ type limited struct {
 	exempt  proxies   // addresses that are not counted: many clients come from them
 	waiting *waiting  // nil: nobody makes room
 	reject  func(reason string)
+	foreign func(error) // is told of another user's process at the socket
 }
 
 func (g *Gateway) limit(l net.Listener, gate *admission.Gate) *limited {
-	return &limited{Listener: l, gate: gate, reject: func(reason string) {
+	return &limited{Listener: l, gate: gate, foreign: g.refusedUser, reject: func(reason string) {
 		g.m.rejected.WithLabelValues(reason).Inc()
 	}}
 }
@@ -46,6 +47,7 @@ func (l *limited) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if err := peerAllowed(c); err != nil {
+			l.foreign(err)
 			l.refuse(c, "peer_uid")
 			continue
 		}

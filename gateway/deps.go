@@ -62,6 +62,8 @@ type Deps struct {
 	Version      client.Version
 	Capabilities Capabilities // nil: over TCP nothing can be changed
 	Uploads      Uploads      // nil: nothing can be uploaded but with the local API
+	Audit        Audit        // nil: nothing is recorded
+	Denylist     Denylist     // nil: nothing is denied
 	Socket       string       // path of the Unix socket (client.SocketPath); empty: none
 	ACMEDir      string       // where ACME keeps its account and certificates; empty: in RAM
 

@@ -32,6 +32,7 @@ type endpoint struct {
 	headers      []string      // of the request, that change the answer: keys of headerDocs
 	bodyOptional bool          // it may be left out
 	body         []payload     // what may be sent, one for each media type; none: a body is refused
+	own          bool          // looks after what is here, whatever that is: what is denied too
 
 	answers []reply          // to success
 	tells   []string         // headers that errors have too, where the handler knows them

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -9,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 
 	"allium/gateway/client"
@@ -28,6 +30,9 @@ func (g *Gateway) directory(b *body, r *http.Request, t target, dir b3.Root) err
 	if format == "" {
 		e, err := manifest.Lookup(b.ctx, g.getter(r, t.root), dir, "index.html")
 		if err == nil && e.Kind == manifest.File {
+			if err := cmp.Or(g.deniedPath(t.root, path.Join(t.path(), e.Name)), g.denied(e.Root)); err != nil {
+				return err
+			}
 			return g.content(b, r, item{root: e.Root, name: e.Name, via: t.root, vary: "Accept"}, g.deps.Objects.Memory(e.Root))
 		}
 		if err != nil && status.Of(err) != status.NotFound {

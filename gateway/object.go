@@ -31,6 +31,9 @@ func (g *Gateway) object(w *response, r *http.Request, rest string) error {
 		return err
 	}
 	w.root = root
+	if err := g.denied(root); err != nil {
+		return err
+	}
 	wants, negotiated, err := wantsBao(r)
 	if err != nil {
 		return err
@@ -78,7 +81,7 @@ type item struct {
 
 // content answers with an object's bytes: conditions, one range, and a header
 // that is sent with the first verified group. memory is the object where it lies
-// in RAM; where it is nil, it is opened.
+// in RAM; where it is nil, it is opened. Whoever calls has asked the denylist.
 func (g *Gateway) content(b *body, r *http.Request, it item, memory []byte) error {
 	w := b.w
 	if len(r.Header["Service-Worker"]) > 0 {

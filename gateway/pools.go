@@ -71,6 +71,9 @@ func (c missed) Close() error {
 // open opens an object that is here at once, and any other when the network may
 // be asked for it.
 func (g *Gateway) open(ctx context.Context, r *http.Request, root b3.Root, o OpenOptions) (Content, error) {
+	if err := g.denied(root); err != nil {
+		return nil, err
+	}
 	o.LocalOnly = true
 	c, err := g.deps.Objects.Open(ctx, root, o)
 	out := status.Of(err)

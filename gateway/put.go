@@ -100,6 +100,9 @@ func (g *Gateway) uploadOptions(w *response, r *http.Request, q params, root b3.
 	if err := g.takesUploads(); err != nil {
 		return o, err
 	}
+	if err := g.denied(root); err != nil {
+		return o, err
+	}
 	if e := r.Header.Get("Expect"); e != "" && !strings.EqualFold(e, "100-continue") {
 		return o, status.Errorf(status.BadRequest, "Expect: %s is not known here; leave it out", clip(e))
 	}
@@ -137,6 +140,7 @@ func (g *Gateway) mayPin(w *response, r *http.Request, o UploadOptions) error {
 
 // answerStored says which object it was.
 func answerStored(w *response, r *http.Request, s client.Stored) error {
+	w.root = s.Root
 	code := http.StatusOK
 	if s.New {
 		code = http.StatusCreated

@@ -44,6 +44,9 @@ type response struct {
 	from  origin           // who asks
 	share *clientShare     // the client's place in flight
 	corr  string           // X-Corr-ID
+
+	recorded uint64 // number of the mutation in the audit log
+	told     error  // that the client was told of in the body
 }
 
 func (s *side) newResponse(w http.ResponseWriter) *response {

@@ -171,6 +171,9 @@ func (rt route) answer(g *Gateway, w *response, r *http.Request) error {
 		if in.q, err = parseParams(r.URL.RawQuery, rt.of.params); err != nil {
 			return err
 		}
+		if err := g.deniedKeys(rt.of, in.q); err != nil {
+			return err
+		}
 	}
 	return rt.serve(g, w, r, in)
 }

@@ -65,6 +65,7 @@ func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 
 	cut := s.finish(w, r, err)
 	s.access(w, r, name, start, took, err, cut)
+	s.conclude(rt, w, r, err)
 	if cut {
 		panic(http.ErrAbortHandler) // the one way to end an answer so that it does not look whole
 	}
@@ -91,7 +92,9 @@ func (s *side) answer(rt route, w *response, r *http.Request) (err error) {
 	r, stop, err := budget(rt, r)
 	if err == nil {
 		r, end := s.paced(rt, w, r)
-		err = s.g.guarded(func() error { return rt.answer(s.g, w, r) })
+		if err = s.record(rt, w, r); err == nil {
+			err = s.g.guarded(func() error { return rt.answer(s.g, w, r) })
+		}
 		err = w.because(r.Context(), err)
 		end()
 		stop()

@@ -23,10 +23,16 @@ import (
 // side's interface over the other's type.
 
 // served is the store as the object server reads it.
-type served struct{ st *store.Store }
+type served struct {
+	st     *store.Store
+	denied func(b3.Root) error
+}
 
 // OpenObject implements object.Store.
 func (s served) OpenObject(ctx context.Context, root b3.Root) (object.Object, error) {
+	if err := s.denied(root); err != nil {
+		return nil, err
+	}
 	o, err := s.st.Open(ctx, root)
 	if status.Of(err) == status.NotFound || status.Of(err) == status.Corrupt {
 		if part, failure := s.st.OpenPartial(ctx, root); failure == nil {
@@ -47,7 +53,9 @@ func (s served) Presence(ctx context.Context, roots []b3.Root) ([]object.Presenc
 	}
 	answer := make([]object.Presence, len(has))
 	for i, p := range has {
-		answer[i] = object.Presence(p) // both are the values of OAP1.md §9
+		if answer[i] = object.Presence(p); p != store.Absent && s.denied(roots[i]) != nil { // both are the values of OAP1.md §9
+			answer[i] = object.Absent
+		}
 	}
 	return answer, nil
 }
@@ -133,11 +141,15 @@ func (a addressBook) AddAddrs(p peer.AddrInfo) { a.host.Peerstore().AddAddrs(p.I
 type foundObjects struct {
 	local     localObjects
 	resolver  *resolver.Resolver
+	denied    func(b3.Root) error
 	noContent bool // a seed fetches nothing
 }
 
 // Open implements gateway.Opener.
 func (f foundObjects) Open(ctx context.Context, root b3.Root, o gateway.OpenOptions) (gateway.Content, error) {
+	if err := f.denied(root); err != nil {
+		return nil, err
+	}
 	c, err := f.local.Open(ctx, root, o)
 	switch out := status.Of(err); {
 	case out != status.NotFound && out != status.Corrupt:

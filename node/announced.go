@@ -15,6 +15,7 @@ import (
 func (n *Node) announced(ctx context.Context) func() iter.Seq[b3.Root] {
 	return func() iter.Seq[b3.Root] {
 		return func(yield func(b3.Root) bool) {
+			yield = n.unlessDenied(yield)
 			var err error
 			if n.cfg.DHT.Announce == dht.AnnounceAll {
 				err = n.stored(ctx, yield)
@@ -82,14 +83,17 @@ func (n *Node) below(ctx context.Context, root b3.Root, yield func(b3.Root) bool
 // announce publishes a new pin at once, by gossip and to the DHT, and what hangs
 // below it if that is announced too. What there is no room for comes with the next listing.
 func (n *Node) announce(ctx context.Context, root b3.Root) {
+	if n.denylist.At("announce").Object(root) != nil {
+		return
+	}
 	n.tell(root)
 	err := n.dht.Announce(root)
 	if err == nil && n.cfg.DHT.Announce != dht.AnnounceRoots {
-		_ = n.below(ctx, root, func(r b3.Root) bool { // not a directory: there is nothing below it
+		_ = n.below(ctx, root, n.unlessDenied(func(r b3.Root) bool { // not a directory: there is nothing below it
 			n.tell(r)
 			err = n.dht.Announce(r)
 			return err == nil
-		})
+		}))
 	}
 	if err != nil {
 		n.log.Warn("a new pin is not announced as a whole before the next listing of what is announced", "root", root, "err", err)

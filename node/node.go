@@ -4,7 +4,7 @@
 // [New] checks the configuration and starts nothing. [Node.Run] starts, each
 // stage waiting for the one before:
 //
-//	store → amnesia → host → sessions → object server → records → DHT → gossip → resolver → repairs → pressure → capabilities → gateway → ready
+//	denylist → audit → store → amnesia → host → sessions → object server → records → DHT → gossip → resolver → repairs → pressure → capabilities → gateway → ready
 //
 // and, when its context ends, a service fails for good or Drain is called:
 // readiness turns false, every service stops admitting (503 draining, GOAWAY),
@@ -40,7 +40,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"allium/gateway"
+	"allium/gateway/audit"
 	"allium/gateway/client"
+	"allium/gateway/denylist"
 	"allium/node/config"
 	"allium/node/p2p"
 	"allium/node/supervise"
@@ -77,7 +79,9 @@ type Node struct {
 	amnesia  *amnesia
 	store    *store.Store
 	repairs  *repairs
-	faults   *faults // nil unless it is a testnet
+	denylist *denylist.List
+	audit    *audit.Log // nil: none
+	faults   *faults    // nil unless it is a testnet
 	socket   string
 
 	capabilities *capabilities
@@ -133,12 +137,18 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if n.repairs, err = newRepairs(cfg.Store.RepairRate, repairing(cfg), n.log, registry, n.limits); err != nil {
 		return nil, err
 	}
+	if n.denylist, err = n.newDenylist(); err != nil {
+		return nil, err
+	}
+	if n.audit, err = n.newAudit(); err != nil {
+		return nil, err
+	}
 	if n.capabilities, err = newCapabilities(home, n.key, n.log, registry, n.limits); err != nil {
 		return nil, err
 	}
 	n.reloaders.add(Reloader{Name: "capabilities", Reload: func(context.Context) error { return n.capabilities.Reload() }})
 	n.faults = newFaults(cfg, n.log, registry)
-	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{Log: n.log, Metrics: registry, Limits: n.limits, Damaged: n.repairs.damaged, FS: n.faults.disk()})
+	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{Log: n.log, Metrics: registry, Limits: n.limits, Damaged: n.repairs.damaged, Denied: n.denylist.At("store").Object, FS: n.faults.disk()})
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +177,7 @@ func (n *Node) Run(ctx context.Context, ready func()) error {
 // start runs the stages in order and stops at the first that fails.
 func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
-		n.startStore, n.startAmnesia, n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startGossip, n.startResolver, n.startRepairs, n.startPressure, n.startCapabilities, n.startGateway,
+		n.startDenylist, n.startAudit, n.startStore, n.startAmnesia, n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startGossip, n.startResolver, n.startRepairs, n.startPressure, n.startCapabilities, n.startGateway,
 	} {
 		if err := stage(ctx); err != nil {
 			return err
@@ -217,7 +227,7 @@ func (n *Node) startSessions(ctx context.Context) (err error) {
 
 func (n *Node) startObjects(ctx context.Context) (err error) {
 	n.server, err = object.NewServer(n.cfg.Object, object.ServerDeps{
-		Host: n.faults.acceptor(n.host), Store: served{n.store}, MaxFrame: n.sessions.MaxFrame,
+		Host: n.faults.acceptor(n.host), Store: served{n.store, n.denylist.At("peers").Object}, MaxFrame: n.sessions.MaxFrame,
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {
@@ -264,7 +274,7 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 
 func (n *Node) startResolver(ctx context.Context) (err error) {
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
-		Local: fetched{n.store}, Providers: finder{n.dht}, Hints: n.hints, Objects: n.objects, Dialer: addressBook{n.host}, Self: n.host.ID(),
+		Local: fetched{n.store}, Providers: finder{n.dht}, Hints: n.hints, Objects: n.objects, Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {
@@ -278,12 +288,12 @@ func (n *Node) startPressure(ctx context.Context) error {
 }
 
 func (n *Node) startGateway(ctx context.Context) (err error) {
-	objects := foundObjects{local: localObjects{n.store}, resolver: n.resolver, noContent: n.cfg.Node.Profile == p2p.Seed}
+	objects := foundObjects{local: localObjects{n.store}, resolver: n.resolver, denied: n.denylist.At("objects").Object, noContent: n.cfg.Node.Profile == p2p.Seed}
 	version := ThisVersion()
 	version.Amnesia = n.amnesia.mode(n.store.LockError())
 	api := newAPI(n, objects)
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
-		Objects: objects, Node: api, Uploads: uploads{api: &api.storeAPI, shut: n.pressure.writes}, Ready: n.board.Report, Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
+		Objects: objects, Node: api, Uploads: uploads{api: &api.storeAPI, shut: n.pressure.writes}, Ready: n.board.Report, Audit: n.audited(), Denylist: n.denylist.At("gateway"), Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
 		Capabilities: n.capabilities,
 		Log:          n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,
 	})
@@ -338,8 +348,11 @@ func (n *Node) ID() client.ID {
 	return id
 }
 
-// has says whether the store holds an object, whole.
+// has says whether the store holds an object, whole, that may be served.
 func (n *Node) has(ctx context.Context, root b3.Root) bool {
+	if n.denylist.At("announce").Object(root) != nil {
+		return false
+	}
 	_, err := n.store.Stat(ctx, root)
 	return err == nil
 }
@@ -358,6 +371,7 @@ func (n *Node) gates() []Gate {
 			return yesNo(err == nil, fmt.Sprintf("nothing more is written since: %v; repair the disk and restart the node", err))
 		}},
 		{Name: "store_space", Scope: GatesWrites, Check: n.spaceGate},
+		{Name: "audit", Scope: GatesWrites, Check: n.auditGate},
 		{Name: "bootstrap", Check: n.bootstrapGate},
 		{Name: "routing_table", Check: n.tableGate},
 		{Name: "session_workers", Check: n.workersGate},

@@ -44,7 +44,7 @@ func TestServesPart(t *testing.T) {
 	cfg.Dir = t.TempDir()
 	st, _ := storetest.Start(t, cfg, store.Deps{})
 	net := streamtest.NewNetwork(streamtest.Options{})
-	server, err := object.NewServer(object.DefaultConfig(), object.ServerDeps{Host: net.Host("server"), Store: served{st}})
+	server, err := object.NewServer(object.DefaultConfig(), object.ServerDeps{Host: net.Host("server"), Store: served{st, func(b3.Root) error { return nil }}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,7 +126,11 @@ type Deps struct {
 	Hints   func(root b3.Root) []Provider
 	Objects ObjectClient
 	Dialer  Dialer
-	Self    peer.ID // never asked; empty when the node has no identity yet
+	// Denied says why an object must not be fetched, nor read through the
+	// resolver; nil: everything may. It must not block.
+	Denied func(root b3.Root) error
+
+	Self peer.ID // never asked; empty when the node has no identity yet
 
 	Log     *slog.Logger
 	Metrics prometheus.Registerer

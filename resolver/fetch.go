@@ -48,6 +48,9 @@ const progressInterval = 100 * time.Millisecond
 // Errors carry the outcome of what the providers did (corrupt before upstream
 // before timeout before not_found), busy, or that of the store.
 func (r *Resolver) Fetch(ctx context.Context, root b3.Root, opt FetchOptions) (Info, error) {
+	if err := r.denied(root); err != nil {
+		return Info{}, err
+	}
 	begun := time.Now()
 	info, here := r.localInfo(ctx, root)
 	if !absent(here) {

@@ -93,6 +93,9 @@ func (r *Resolver) Open(ctx context.Context, root b3.Root, opt OpenOptions) (*Co
 	if err := opt.check(root); err != nil {
 		return nil, err
 	}
+	if err := r.denied(root); err != nil {
+		return nil, err
+	}
 	begun := time.Now()
 	c, err := r.openLocal(ctx, root, opt)
 	if absent(err) {

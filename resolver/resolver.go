@@ -33,6 +33,7 @@ type Resolver struct {
 	targets *targets
 	lookups *lookups
 	hints   func(b3.Root) []Provider
+	denied  func(b3.Root) error
 
 	fetchGate, treeGate *admission.Gate
 
@@ -95,6 +96,9 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		served:    served,
 		transfers: map[b3.Root]*transfer{},
 		trees:     map[b3.Root]chan struct{}{},
+	}
+	if r.denied = d.Denied; r.denied == nil {
+		r.denied = func(b3.Root) error { return nil }
 	}
 	r.lookups = newLookups(cfg, d, m, r.guard)
 	if r.hints = d.Hints; r.hints == nil {

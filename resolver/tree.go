@@ -41,6 +41,9 @@ type TreeInfo struct {
 // bad_request when a directory is malformed, which no provider can mend. The
 // counts in TreeInfo are right also then.
 func (r *Resolver) FetchTree(ctx context.Context, root b3.Root, opt FetchOptions) (TreeInfo, error) {
+	if err := r.denied(root); err != nil {
+		return TreeInfo{Root: root}, err
+	}
 	begun := time.Now()
 	work, l, done, err := r.begin(ctx)
 	if err != nil {

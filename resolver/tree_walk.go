@@ -196,6 +196,9 @@ func (t *tree) route(ctx context.Context, refs []manifest.Ref) error {
 			t.skip(ref.Size)
 			continue
 		}
+		if err := t.r.denied(ref.Root); err != nil {
+			return err
+		}
 		t.seen.Add(ref.Root, struct{}{})
 		fresh = append(fresh, ref)
 		roots = append(roots, ref.Root)

@@ -44,6 +44,9 @@ func (s *Store) Ingest(ctx context.Context, root b3.Root, size int64) (*Ingest, 
 	if size < 0 || size > b3.MaxSize {
 		return nil, status.Errorf(status.Upstream, "store: %s cannot have %d bytes", root, size)
 	}
+	if err := s.denied(root); err != nil {
+		return nil, err
+	}
 	if err := s.claim(root); err != nil {
 		return nil, err
 	}

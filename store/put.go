@@ -104,7 +104,7 @@ func (s *Store) Flush(ctx context.Context) error {
 
 func (s *Store) putSmall(ctx context.Context, p []byte, opt PutOptions) (Info, error) {
 	root := b3.Sum(p)
-	if err := opt.check(root); err != nil {
+	if err := s.allowed(root, opt); err != nil {
 		return Info{}, err
 	}
 	info, err := s.commitSmall(ctx, root, p, opt)
@@ -210,7 +210,7 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 	}
 	root, size, err := s.receive(st, room)
 	if err == nil {
-		err = opt.check(root)
+		err = s.allowed(root, opt)
 	}
 	if err != nil {
 		count.settle(false)
@@ -304,9 +304,10 @@ func (s *Store) report(op string, err error) {
 	}
 }
 
-func (o PutOptions) check(root b3.Root) error {
-	if !o.Expect.IsZero() && o.Expect != root {
-		return badDigest(o.Expect, root)
+// allowed says whether an object with that address may be stored.
+func (s *Store) allowed(root b3.Root, opt PutOptions) error {
+	if !opt.Expect.IsZero() && opt.Expect != root {
+		return badDigest(opt.Expect, root)
 	}
-	return nil
+	return s.denied(root)
 }

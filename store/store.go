@@ -27,6 +27,11 @@ type Deps struct {
 	// Damaged is told of an object whose stored bytes turned out to be wrong,
 	// after it was marked. It must not block.
 	Damaged func(root b3.Root)
+
+	// Denied says why an object must not be stored, before it is visible; nil
+	// takes all. It must not block. What is stored already stays, and is served by
+	// the store: that is for its callers to ask.
+	Denied func(root b3.Root) error
 }
 
 // Store is a set of verified objects. Its methods are safe for concurrent use.
@@ -36,7 +41,8 @@ type Store struct {
 	cfg     Config
 	log     *slog.Logger
 	metrics *metrics
-	tell    func(root b3.Root) // Deps.Damaged
+	tell    func(root b3.Root)       // Deps.Damaged
+	denied  func(root b3.Root) error // Deps.Denied
 	backend backend
 	roots   *roots
 	clock   *clock
@@ -82,6 +88,9 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	if deps.Damaged == nil {
 		deps.Damaged = func(b3.Root) {}
 	}
+	if deps.Denied == nil {
+		deps.Denied = func(b3.Root) error { return nil }
+	}
 	if deps.FS == nil {
 		deps.FS = vfs.Default
 	}
@@ -97,6 +106,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		cfg:     cfg,
 		log:     deps.Log,
 		tell:    deps.Damaged,
+		denied:  deps.Denied,
 		roots:   newRoots(),
 		clock:   newClock(time.Now),
 		gc:      newCollector(),

@@ -82,7 +82,7 @@ func (a *appending) sum() (b3.Root, error) {
 
 // check ends an upload that is not what it was to be.
 func (a *appending) check(root b3.Root) error {
-	err := PutOptions{Expect: a.u.rec.Expect}.check(root)
+	err := a.s.allowed(root, PutOptions{Expect: a.u.rec.Expect})
 	if err == nil {
 		return nil
 	}

@@ -33,6 +33,10 @@ var worksInRAM = map[string]string{
 	"gateway.tls.cert":       "the file is only read",
 	"gateway.tls.key":        "the file is only read",
 	"gateway.tls.acme_ca":    "the file is only read",
+	"gateway.denylist":       "the files are only read",
+	"store.uploads":          "bounds work, wherever the bytes go",
+	"store.upload_ttl":       "bounds what is kept, wherever that is",
+	"audit.enabled":          "its records are kept in RAM then",
 }
 
 // TestEveryKeyOfTheDiskIsTagged makes whoever adds a key decide.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"allium/gateway"
+	"allium/gateway/audit"
 	"allium/node/p2p"
 	"allium/protocols/announce"
 	"allium/protocols/dht"
@@ -50,6 +51,7 @@ type Config struct {
 	Resolver resolver.Config     `koanf:"resolver"`
 	Gateway  gateway.Config      `koanf:"gateway"`
 	Admin    gateway.AdminConfig `koanf:"admin"`
+	Audit    audit.Config        `koanf:"audit"`
 	Log      Log                 `koanf:"log"`
 }
 
@@ -87,6 +89,7 @@ func Default(p Profile) Config {
 		Resolver: resolver.DefaultConfig(),
 		Gateway:  gateway.DefaultConfig(),
 		Admin:    gateway.DefaultAdminConfig(),
+		Audit:    audit.DefaultConfig(),
 		Log:      Log{Level: "info", Format: "text"},
 	}
 	c.Store.Dir = "store" // below the home directory
@@ -107,7 +110,7 @@ func Default(p Profile) Config {
 func (c Config) Validate() error {
 	errs := []error{
 		c.Node.validate(), c.Listen.Validate(), c.Session.Validate(), c.Object.Validate(), c.DHT.Validate(), c.Gossip.Validate(), c.Announce.Validate(),
-		c.Store.Validate(), c.Resolver.Validate(), c.Gateway.Validate(), c.Admin.Validate(), c.Log.validate(),
+		c.Store.Validate(), c.Resolver.Validate(), c.Gateway.Validate(), c.Admin.Validate(), c.Audit.Validate(), c.Log.validate(),
 	}
 	if c.Node.Profile != c.Listen.Profile {
 		errs = append(errs, fmt.Errorf("node.profile is %q, the host's is %q", c.Node.Profile, c.Listen.Profile))

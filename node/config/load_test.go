@@ -121,11 +121,18 @@ func TestEveryKeyIsDocumentedAndSettable(t *testing.T) {
 
 // normal makes empty and nil lists the same.
 func normal(c config.Config) config.Config {
-	for _, l := range []*[]string{&c.Listen.Relays, &c.DHT.Seeds.Bootstrap, &c.DHT.Seeds.SeedAuthorities, &c.Admin.Hosts, &c.Store.Quotas, &c.Gateway.TLS.ACMEDomains} {
-		if len(*l) == 0 {
-			*l = nil
+	var walk func(v reflect.Value)
+	walk = func(v reflect.Value) {
+		switch {
+		case v.Kind() == reflect.Struct:
+			for i := range v.NumField() {
+				walk(v.Field(i))
+			}
+		case v.Kind() == reflect.Slice && v.Len() == 0 && v.CanSet():
+			v.SetZero()
 		}
 	}
+	walk(reflect.ValueOf(&c).Elem())
 	return c
 }
 

@@ -1,0 +1,42 @@
+package node
+
+import (
+	"context"
+	"path/filepath"
+
+	"allium/gateway/denylist"
+	"allium/node/supervise"
+	"allium/protocols/b3"
+)
+
+// denylistFile is the denylist below the home directory, where gateway.denylist
+// names no other.
+const denylistFile = "denylist.txt"
+
+// newDenylist reads the files of gateway.denylist; a relative one lies below
+// home.
+func (n *Node) newDenylist() (*denylist.List, error) {
+	var c denylist.Config
+	for _, name := range n.cfg.Gateway.Denylist {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(n.home, name)
+		}
+		c.Files = append(c.Files, name)
+	}
+	if len(c.Files) == 0 {
+		c.Optional = filepath.Join(n.home, denylistFile)
+	}
+	return denylist.New(c, denylist.Deps{Log: n.log, Metrics: n.registry})
+}
+
+// startDenylist lets the list follow its files. It comes before everything that
+// asks it.
+func (n *Node) startDenylist(ctx context.Context) error {
+	return n.services.Start(ctx, supervise.Service{Name: "denylist", Run: n.denylist.Run})
+}
+
+// unlessDenied yields what may be announced.
+func (n *Node) unlessDenied(yield func(b3.Root) bool) func(b3.Root) bool {
+	denied := n.denylist.At("announce").Object
+	return func(root b3.Root) bool { return denied(root) != nil || yield(root) }
+}
