@@ -66,7 +66,6 @@ func (g *Gateway) postObject(w *response, r *http.Request, q params) error {
 	if err != nil {
 		return err
 	}
-	w.root = s.Root
 	return answerStored(w, r, s)
 }
 

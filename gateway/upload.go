@@ -115,7 +115,6 @@ func (g *Gateway) continueUpload(w *response, r *http.Request, id string) error 
 		return err
 	}
 	if u.Stored != nil {
-		w.root = u.Stored.Root
 		return answerStored(w, r, *u.Stored)
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -71,7 +71,7 @@ contain: an address is "b3:" and the BLAKE3 hash that b3sum prints, and every
 		a.addCommand(), a.getCommand(), a.catCommand(), a.lsCommand(), a.statCommand(), a.diffCommand(), a.verifyCommand(), a.pinCommand(), a.storeCommand(), a.gcCommand(),
 		a.providersCommand(), a.announceCommand(),
 		a.peersCommand(), a.connectCommand(), a.disconnectCommand(), a.pingCommand(), a.seedsCommand(), a.nodeCommand(),
-		a.tokenCommand(), a.configCommand(), a.testnetCommand(), a.simCommand(), a.docsCommand(),
+		a.tokenCommand(), a.auditCommand(), a.configCommand(), a.testnetCommand(), a.simCommand(), a.docsCommand(),
 	)
 	for _, c := range root.Commands() {
 		if c.HasSubCommands() && c.RunE == nil {
