@@ -1,0 +1,135 @@
+package gateway
+
+import (
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"allium/gateway/client"
+	"allium/protocols/b3"
+)
+
+// TestEveryOperation asks each operation of the document once so that it
+// succeeds and once so that it is refused; that both are as described is judged
+// where the node answers. An operation that this test cannot make succeed fails
+// it.
+func TestEveryOperation(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	root := n.objects.put([]byte("there"))
+	put := []byte("to be put")
+	upload := "" // the path of the one that the operations of uploads work on, in the order of the table
+	for _, e := range endpoints {
+		for _, method := range e.methods {
+			base, path := n.Addrs().Admin, e.path
+			if e.on&onAdmin == 0 {
+				base = n.Addrs().Gateway
+			}
+			query, send, headers := "", "", []string{"Content-Type", "application/json", "TE", "trailers"}
+			for _, p := range e.params {
+				if p.kind == someText {
+					query = "?" + p.name + "=x"
+				}
+			}
+			if e.op != "" {
+				headers = append(headers, "Authorization", "Bearer may-pin,"+string(e.op))
+			}
+			switch e.id {
+			case "open", "openSlash":
+				query = "?key=" + root.String()
+			case "getObject", "browse":
+				path, _, _ = strings.Cut(path, "{")
+				path += root.String()
+				query = ""
+			case "putObject":
+				path, send = "/o/"+b3.Sum(put).String(), string(put)
+			case "postObject":
+				send = "posted"
+			case "beginUpload":
+				headers = append(headers, uploadLength, "5")
+			case "optionsUpload", "uploadState", "removeUpload":
+				path = upload
+			case "continueUpload":
+				path, send, headers = upload, "hel", append(headers, uploadOffset, "0")
+				headers[1] = uploadMedia
+			case "SetFaults":
+				send = "{}"
+			case "Keep", "Files":
+				send = string(root[:])
+			}
+			a := doBody(t, method, base+path+query, strings.NewReader(send), headers...)
+			if a.StatusCode >= http.StatusBadRequest {
+				t.Errorf("%s %s: %s %s", method, e.id, a.Status, a.body)
+			}
+			if e.id == "beginUpload" {
+				upload = a.Header.Get("Location")
+			}
+			// No capability, or a body where none is taken.
+			refused := doBody(t, method, base+path+query, strings.NewReader("unwanted"))
+			if refused.StatusCode < http.StatusBadRequest || refused.Header.Get("X-Reason") == "" {
+				t.Errorf("%s %s, to be refused: %s", method, e.id, refused.Status)
+			}
+		}
+	}
+}
+
+// TestClientCovers: package client has a method for every operation that is not
+// for browsers, and no operation of the API is missing here.
+func TestClientCovers(t *testing.T) {
+	t.Parallel()
+	node, admin, gateway := reflect.TypeFor[*client.Client](), reflect.TypeFor[client.Admin](), reflect.TypeFor[*client.Gateway]()
+	type method struct {
+		of   reflect.Type
+		name string
+	}
+	elsewhere := map[string]method{
+		"version": {node, "Version"}, "apiVersion": {node, "Version"}, "limits": {node, "Limits"}, "apiLimits": {node, "Limits"},
+		"getObject": {gateway, "Get"}, "getObjectHead": {gateway, "Stat"}, "putObject": {gateway, "Put"}, "postObject": {gateway, "Put"},
+		"beginUpload": {gateway, "Upload"}, "uploadState": {gateway, "Upload"}, "continueUpload": {gateway, "Upload"},
+	}
+	// Of these a program needs nothing that is not elsewhere, or has other clients:
+	// browsers, probes, Prometheus.
+	others := []string{
+		"landing", "favicon", "verifyModule", "open", "openSlash", "browse", "healthz", "readyz", "metrics", "openapi",
+		"optionsUploads", "optionsUpload", "removeUpload",
+	}
+	d, err := newDocument(endpoints, onEvery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for path, methods := range d.Paths {
+		for _, op := range methods {
+			known[op.ID] = true
+			m, ok := elsewhere[op.ID]
+			plain := strings.TrimSuffix(op.ID, "Head")
+			switch {
+			case ok:
+			case slices.Contains(others, plain):
+				continue
+			case elsewhere[plain].of != nil:
+				m = elsewhere[plain]
+			case strings.HasPrefix(op.ID, "Admin"):
+				m = method{admin, strings.TrimPrefix(op.ID, "Admin")}
+			default:
+				m = method{node, op.ID}
+			}
+			if _, ok := m.of.MethodByName(m.name); !ok {
+				t.Errorf("%s %s: %s has no method %s", op.ID, path, m.of, m.name)
+			}
+		}
+	}
+	for id := range maps.Keys(elsewhere) {
+		if !known[id] {
+			t.Errorf("%s is no operation any more", id)
+		}
+	}
+	for _, id := range others {
+		if !known[id] {
+			t.Errorf("%s is no operation any more", id)
+		}
+	}
+}
