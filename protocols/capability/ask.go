@@ -38,6 +38,7 @@ func (o Op) Known() bool { return slices.Contains(Ops(), o) }
 type Ask struct {
 	Op     Op
 	Object b3.Root // zero: it names none, so a caveat on objects refuses it
+	Later  bool    // which object shows later, and is asked about again before anything is done to it
 	Name   string  // empty: it names none, so a caveat on names refuses it
 	Method string  // of HTTP, or the operation of an OAP request
 	Bytes  int64   // size of what is stored, −1 while it is unknown

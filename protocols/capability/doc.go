@@ -16,4 +16,7 @@
 // is computed and compared in constant time, the id is looked up among what was
 // revoked, each caveat is parsed and held against the ask, and last a request
 // is taken from the bucket of each caveat on the rate. What is left is a [Grant].
+//
+// Peers show a macaroon as its bytes (OAP1.md §7); no request of theirs asks for
+// one yet, so Verify takes the text alone.
 package capability
