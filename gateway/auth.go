@@ -33,14 +33,57 @@ func (s *side) authorize(rt route, r *http.Request) (capability.Grant, error) {
 	if s.g.deps.Capabilities == nil {
 		return capability.Grant{}, status.Errorf(status.Forbidden, "this node has no keys to check capabilities with; make one with `allium token mint`")
 	}
-	return s.g.deps.Capabilities.Verify(r.Context(), token, capability.Ask{Op: rt.op, Object: rt.acts(r), Method: r.Method, Bytes: bodyBytes(r)})
+	object, later := rt.acts(r)
+	return s.g.deps.Capabilities.Verify(r.Context(), token, capability.Ask{Op: rt.op, Object: object, Later: later, Method: r.Method, Bytes: bodyBytes(r)})
 }
 
-// acts is the object that a request acts on, by its path or its key. It is zero
-// where it names none or several, or what is at a path below one: a capability
-// for some objects does not allow that.
-func (rt route) acts(r *http.Request) b3.Root {
-	if !rt.object.IsZero() || rt.of == nil || !slices.ContainsFunc(rt.of.params, func(p param) bool { return p.name == keyParam.name }) {
+// allows asks whether the request's capability allows one more thing. A client
+// that needs none may do it.
+func (g *Gateway) allows(w *response, r *http.Request, op capability.Op, object b3.Root, length int64) error {
+	if w.grant.ID == "" && w.grant.Expires.IsZero() {
+		return nil
+	}
+	token, err := bearer(r)
+	if err != nil {
+		return err
+	}
+	_, err = g.deps.Capabilities.Verify(r.Context(), token, capability.Ask{Op: op, Object: object, Method: r.Method, Bytes: length, Again: true})
+	return err
+}
+
+// acting is where the object is that a request acts on.
+type acting uint8
+
+const (
+	onNamed    acting = iota // in the path, or the parameter that is a key
+	onExpected               // in Upload-Expect
+	onUpload                 // the upload in the path knows it: Gateway.upload asks about it
+)
+
+// acts is the object that a request acts on. It is zero where the request names
+// none or several, or what is at a path below one: a capability for some objects
+// does not allow that. later is that the handler finds it, and asks about it.
+func (rt route) acts(r *http.Request) (object b3.Root, later bool) {
+	if rt.of == nil {
+		return rt.object, false
+	}
+	switch rt.of.acts {
+	case onExpected:
+		object, err := expectHeader(r.Header)
+		if err != nil {
+			return b3.Root{}, false // the handler says what is wrong with it
+		}
+		return object, false
+	case onUpload:
+		return b3.Root{}, true
+	default:
+		return rt.named(r), false
+	}
+}
+
+// named is the object in a request's path or its key.
+func (rt route) named(r *http.Request) b3.Root {
+	if !rt.object.IsZero() || !slices.ContainsFunc(rt.of.params, func(p param) bool { return p.name == keyParam.name }) {
 		return rt.object
 	}
 	q, err := url.ParseQuery(r.URL.RawQuery)

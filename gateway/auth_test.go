@@ -13,7 +13,7 @@ import (
 )
 
 // fakeCapabilities takes tokens that list the operations they allow, and after
-// "<=" how many bytes.
+// "<=" how many bytes; what is after "@" the object's address begins with.
 type fakeCapabilities struct{}
 
 func (fakeCapabilities) Verify(_ context.Context, token string, ask capability.Ask) (capability.Grant, error) {
@@ -22,12 +22,15 @@ func (fakeCapabilities) Verify(_ context.Context, token string, ask capability.A
 	if limited {
 		most, _ = strconv.ParseInt(limit, 10, 64)
 	}
+	token, prefix, _ := strings.Cut(token, "@")
 	ops, ok := strings.CutPrefix(token, "may-")
 	switch {
 	case !ok:
 		return capability.Grant{}, status.Errorf(status.Unauthenticated, "not a token of this test")
 	case !slices.Contains(strings.Split(ops, ","), string(ask.Op)):
 		return capability.Grant{}, status.Errorf(status.Forbidden, "the capability does not allow %s", ask.Op)
+	case prefix != "" && !ask.Later && (ask.Object.IsZero() || !strings.HasPrefix(ask.Object.String(), prefix)):
+		return capability.Grant{}, status.Errorf(status.Forbidden, "the capability is for %s, not for %s", prefix, ask.Object)
 	}
 	return capability.Grant{ID: "00", MaxBytes: most}, nil
 }

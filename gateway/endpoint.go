@@ -26,6 +26,7 @@ type endpoint struct {
 
 	free         bool          // waits for nothing: no gate, no rate, no drain
 	op           capability.Op // what the client must be allowed to do; empty: nothing
+	acts         acting        // where the object is that it does that to
 	params       []param       // of the query
 	upload       bool          // takes one of the places for uploads instead of one in flight
 	loose        bool          // other parameters are ignored, and these not checked: pages are asked for by browsers and caches

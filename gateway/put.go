@@ -115,26 +115,12 @@ func (g *Gateway) uploadOptions(w *response, r *http.Request, q params, root b3.
 		}
 		return o, nil
 	}
-	err := g.mayPin(w, r, o)
+	err := g.allows(w, r, capability.Pin, o.Expect, o.Length)
 	if pin == "" && o.Label == "" && status.Of(err) == status.Forbidden {
 		return o, nil
 	}
 	o.Pin = err == nil
 	return o, err
-}
-
-// mayPin asks whether the request's capability allows to pin as well. A client
-// that needs none may.
-func (g *Gateway) mayPin(w *response, r *http.Request, o UploadOptions) error {
-	if w.grant.Expires.IsZero() && w.grant.ID == "" {
-		return nil
-	}
-	token, err := bearer(r)
-	if err != nil {
-		return err
-	}
-	_, err = g.deps.Capabilities.Verify(r.Context(), token, capability.Ask{Op: capability.Pin, Object: o.Expect, Method: r.Method, Bytes: o.Length, Again: true})
-	return err
 }
 
 // answerStored says which object it was.

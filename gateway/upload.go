@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"allium/protocols/b3"
+	"allium/protocols/capability"
 	"allium/protocols/status"
 )
 
@@ -64,7 +65,7 @@ func (g *Gateway) beginUpload(w *response, r *http.Request, q params) error {
 
 // uploadState answers HEAD /u/{id}.
 func (g *Gateway) uploadState(w *response, r *http.Request, id string) error {
-	u, err := g.upload(r, id)
+	u, err := g.upload(w, r, id)
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (g *Gateway) continueUpload(w *response, r *http.Request, id string) error 
 	if name, err := encodingOf(r.Header); err != nil || name != "" {
 		return status.Errorf(status.Unsupported, "a piece of an upload is sent without Content-Encoding; PUT and POST of /o take gzip and zstd")
 	}
-	u, err := g.upload(r, id)
+	u, err := g.upload(w, r, id)
 	if err != nil {
 		return err
 	}
@@ -123,10 +124,7 @@ func (g *Gateway) continueUpload(w *response, r *http.Request, id string) error 
 
 // removeUpload answers DELETE /u/{id}.
 func (g *Gateway) removeUpload(w *response, r *http.Request, id string) error {
-	if !isUploadID(id) {
-		return noUpload(id)
-	}
-	if err := g.takesUploads(); err != nil {
+	if _, err := g.upload(w, r, id); err != nil {
 		return err
 	}
 	if err := g.deps.Uploads.Remove(r.Context(), id); err != nil {
@@ -137,8 +135,9 @@ func (g *Gateway) removeUpload(w *response, r *http.Request, id string) error {
 	return nil
 }
 
-// upload finds an upload by its id.
-func (g *Gateway) upload(r *http.Request, id string) (Upload, error) {
+// upload finds an upload by its id, and holds the request's capability against
+// the object that it is to be.
+func (g *Gateway) upload(w *response, r *http.Request, id string) (Upload, error) {
 	if err := g.takesUploads(); err != nil {
 		return Upload{}, err
 	}
@@ -146,6 +145,9 @@ func (g *Gateway) upload(r *http.Request, id string) (Upload, error) {
 		return Upload{}, noUpload(id)
 	}
 	u, err := g.deps.Uploads.Upload(r.Context(), id)
+	if err == nil {
+		err = g.allows(w, r, capability.Put, u.Expect, -1)
+	}
 	return u, err
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // uploadEndpoints are how objects get in. All but OPTIONS need a capability for
-// put; an id of an upload is unguessable, and with any such capability it is
-// enough.
+// put; an id of an upload is unguessable, and enough with any such capability
+// that is for the upload's object.
 var uploadEndpoints = []endpoint{
 	{
 		id: "putObject", name: "object", methods: []string{http.MethodPut}, path: "/o/{b3}", on: onPublic, op: capability.Put, upload: true,
@@ -36,9 +36,9 @@ var uploadEndpoints = []endpoint{
 		serve: func(g *Gateway, w *response, r *http.Request, in input) error { return g.postObject(w, r, in.q) },
 	},
 	{
-		id: "beginUpload", name: "uploads", methods: posting, path: "/u", on: onPublic, op: capability.Put,
+		id: "beginUpload", name: "uploads", methods: posting, path: "/u", on: onPublic, op: capability.Put, acts: onExpected,
 		doc:     "Begins an upload that comes in pieces and survives cut connections and restarts.",
-		more:    "Where Upload-Expect names an object that is here whole, that is the answer and there is no upload.",
+		more:    "Where Upload-Expect names an object that is here whole, that is the answer and there is no upload. A capability that is limited to objects needs Upload-Expect.",
 		params:  putParams,
 		headers: []string{uploadLength, uploadExpect},
 		answers: []reply{
@@ -61,14 +61,14 @@ var uploadEndpoints = []endpoint{
 		serve:   optionsUploads(http.MethodHead, http.MethodPatch, http.MethodDelete),
 	},
 	{
-		id: "uploadState", name: "upload", methods: []string{http.MethodHead}, path: "/u/{id}", on: onPublic, op: capability.Put,
+		id: "uploadState", name: "upload", methods: []string{http.MethodHead}, path: "/u/{id}", on: onPublic, op: capability.Put, acts: onUpload,
 		doc:     "How far an upload is.",
 		answers: []reply{{code: http.StatusOK, headers: append([]string{"Location"}, uploadHeaders...), doc: "Upload-Offset bytes are durable; Location is there once the whole is stored"}},
 		fails:   []status.Outcome{status.NotFound, status.Gone, status.Unsupported},
 		serve:   func(g *Gateway, w *response, r *http.Request, in input) error { return g.uploadState(w, r, in.rest) },
 	},
 	{
-		id: "continueUpload", name: "upload", methods: []string{http.MethodPatch}, path: "/u/{id}", on: onPublic, op: capability.Put, upload: true,
+		id: "continueUpload", name: "upload", methods: []string{http.MethodPatch}, path: "/u/{id}", on: onPublic, op: capability.Put, acts: onUpload, upload: true,
 		doc:     "Adds a piece at Upload-Offset. What arrives of one that is cut stays.",
 		more:    "The last piece stores the whole, and its answer is the object.",
 		headers: []string{uploadOffset, "Content-Type"},
@@ -85,7 +85,7 @@ var uploadEndpoints = []endpoint{
 		},
 	},
 	{
-		id: "removeUpload", name: "upload", methods: []string{http.MethodDelete}, path: "/u/{id}", on: onPublic, op: capability.Put,
+		id: "removeUpload", name: "upload", methods: []string{http.MethodDelete}, path: "/u/{id}", on: onPublic, op: capability.Put, acts: onUpload,
 		doc:     "Gives an upload up.",
 		answers: []reply{{code: http.StatusNoContent, headers: []string{"Cache-Control"}, doc: "it is gone"}},
 		fails:   []status.Outcome{status.NotFound, status.Gone, status.Conflict, status.Unsupported},

@@ -133,7 +133,7 @@ func TarItems(r io.Reader) Items {
 				return
 			}
 			if err != nil {
-				yield(Item{}, status.Errorf(status.BadRequest, "tar: %w", err))
+				yield(Item{}, tarError(err))
 				return
 			}
 			it := Item{Path: path.Clean(h.Name)}
@@ -183,7 +183,16 @@ type tarBody struct{ r io.Reader }
 func (b tarBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = status.Errorf(status.BadRequest, "tar: %w", err)
+		err = tarError(err)
 	}
 	return n, err
+}
+
+// tarError is bad_request, unless what the tar is read from said better: that
+// it is larger than it may be, or that its client went away.
+func tarError(err error) error {
+	if o := status.Of(err); o != status.Internal {
+		return status.Errorf(o, "tar: %w", err)
+	}
+	return status.Errorf(status.BadRequest, "tar: %w", err)
 }

@@ -2,7 +2,11 @@ package node_test
 
 import (
 	"bytes"
+	"context"
+	"fmt"
+	"io"
 	"testing"
+	"testing/iotest"
 
 	"allium/gateway/client"
 	"allium/node"
@@ -34,6 +38,50 @@ func TestCutTarIsBadRequest(t *testing.T) {
 			if status.Of(err) != status.BadRequest {
 				t.Errorf("cut after %d of %d bytes: got %v, %v", at, whole.Len(), added, err)
 			}
+		}
+	}
+}
+
+// TestTarSaysWhatItsStreamSays: what the carrier of a tar has to say of its end,
+// such as that it may not be larger, is what the sender is told, wherever in the
+// tar that is.
+func TestTarSaysWhatItsStreamSays(t *testing.T) {
+	t.Parallel()
+	var whole bytes.Buffer
+	if err := node.WriteTar(&whole, node.DiskItems(tree(t, 3))); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		carrier error
+		want    status.Outcome
+	}{
+		{status.Errorf(status.BodyCap, "the body is larger than 10 bytes"), status.BodyCap},
+		{fmt.Errorf("body: %w", context.Canceled), status.Canceled},
+		{io.ErrUnexpectedEOF, status.BadRequest},
+		{io.ErrClosedPipe, status.BadRequest},
+	} {
+		inHeader, inBody := 0, 0
+		for at := 0; at < whole.Len()-1024; at += 100 + whole.Len()/200 {
+			stream := io.MultiReader(bytes.NewReader(whole.Bytes()[:at]), iotest.ErrReader(c.carrier))
+			var got error
+			for it, err := range node.TarItems(stream) {
+				if got = err; err != nil {
+					inHeader++
+				} else if it.Body != nil {
+					if _, got = io.Copy(io.Discard, it.Body); got != nil {
+						inBody++
+					}
+				}
+				if got != nil {
+					break
+				}
+			}
+			if status.Of(got) != c.want {
+				t.Errorf("after %d of %d bytes, %v: got %v", at, whole.Len(), c.carrier, got)
+			}
+		}
+		if inHeader == 0 || inBody == 0 {
+			t.Errorf("%d in headers and %d in bodies", inHeader, inBody)
 		}
 	}
 }
