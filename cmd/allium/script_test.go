@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 //	get URL [HEADER: V]  GET; status line, headers and body go to the file "response"
 //	send METHOD PAGE FILE [HEADER: V]…  the same with FILE (- for nothing) as the body, the
 //	                     capability in the file "token", and $LOCATION for the answer's
+//	await CODE METHOD PAGE FILE  send, again and again until the answer has that status
 //	root VAR FILE        set $VAR to the first b3: address in the file
 //	liar VAR HOW URL     set $VAR to a gateway that passes on what URL answers, changed: see liar_test.go
 func TestScripts(t *testing.T) {
@@ -61,7 +62,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "send": cmdSend, "root": cmdRoot, "liar": cmdLiar,
+			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "send": cmdSend, "await": cmdAwait, "root": cmdRoot, "liar": cmdLiar,
 		},
 	})
 }
@@ -236,6 +237,22 @@ func cmdSend(ts *testscript.TestScript, neg bool, args []string) {
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile("token")))
 	if at := fetch(ts, req, args[3:]).Get("Location"); at != "" {
 		ts.Setenv("LOCATION", at)
+	}
+}
+
+func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 4 {
+		ts.Fatalf("usage: await CODE METHOD URL FILE [HEADER: VALUE…]")
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		cmdSend(ts, false, args[1:])
+		answer := ts.ReadFile("response")
+		if strings.HasPrefix(answer, args[0]+" ") {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("there was no %s, but %s", args[0], answer)
+		}
 	}
 }
 
