@@ -23,7 +23,7 @@ type Config struct {
 	Burst          int      `koanf:"burst" doc:"requests above the rate that may come at once"`
 	Conns          int64    `koanf:"conns" doc:"open connections of the public listener; for the next, the one that waits longest is closed"`
 	ConnsPerIP     int      `koanf:"conns_per_ip" doc:"open connections from one IPv4 address or IPv6 /64; the next is closed at once; 0 is no limit"`
-	TrustedProxies []string `koanf:"trusted_proxies" doc:"addresses or CIDRs of proxies before this node, whose X-Forwarded-For, Forwarded and X-Forwarded-Proto say who asks; from others these headers are ignored"`
+	TrustedProxies []string `koanf:"trusted_proxies" doc:"addresses or CIDRs of proxies before this node, whose X-Forwarded-For and Forwarded say who asks; from others these headers are ignored"`
 
 	HeaderTimeout    time.Duration   `koanf:"header_timeout" doc:"how long a client may take to send a request header"`
 	IdleTimeout      time.Duration   `koanf:"idle_timeout" doc:"how long a connection stays open between requests"`

@@ -33,9 +33,9 @@ func (g *Gateway) limit(l net.Listener, gate *admission.Gate) *limited {
 
 // limitPublic is limit for strangers: each has its share, and who only waits
 // makes room.
-func (g *Gateway) limitPublic(l net.Listener, gate *admission.Gate) *limited {
+func (g *Gateway) limitPublic(l net.Listener, gate *admission.Gate, perIP *ipCounts) *limited {
 	limited := g.limit(l, gate)
-	limited.perIP, limited.exempt, limited.waiting = newIPCounts(g.cfg.ConnsPerIP), g.proxies, newWaiting()
+	limited.perIP, limited.exempt, limited.waiting = perIP, g.proxies, newWaiting()
 	return limited
 }
 
@@ -57,8 +57,8 @@ func (l *limited) Accept() (net.Conn, error) {
 			perIP = nil
 		}
 		group := groupOf(peer)
-		leave, ok := perIP.enter(group)
-		if !ok {
+		leave, err := perIP.enter(group)
+		if err != nil {
 			l.refuse(c, "conns_per_ip")
 			continue
 		}
@@ -170,40 +170,4 @@ func (c *conn) end() {
 	if c != nil && c.of != nil {
 		c.of.end(c)
 	}
-}
-
-// ipCounts counts what each IPv4 address or IPv6 /64 has. There are at most as
-// many entries as things counted.
-type ipCounts struct {
-	max int
-	mu  sync.Mutex
-	n   map[netip.Prefix]int
-}
-
-// newIPCounts counts up to most of each; 0: no bound.
-func newIPCounts(most int) *ipCounts {
-	if most == 0 {
-		return nil
-	}
-	return &ipCounts{max: most, n: map[netip.Prefix]int{}}
-}
-
-// enter counts one in. A nil ipCounts has no bound.
-func (c *ipCounts) enter(p netip.Prefix) (leave func(), ok bool) {
-	if c == nil {
-		return func() {}, true
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.n[p] >= c.max {
-		return nil, false
-	}
-	c.n[p]++
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.n[p]--; c.n[p] == 0 {
-			delete(c.n, p)
-		}
-	}, true
 }

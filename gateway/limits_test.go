@@ -129,15 +129,19 @@ func TestIPGroups(t *testing.T) {
 			t.Errorf("%s: %s, want %s", addr, got, want)
 		}
 	}
-	c := newIPCounts(1)
+	limits := admission.NewRegistry(nil)
+	c := newIPCounts(limits, admission.Spec{Name: "each"}, 1)
 	a, b := groupOf(parseAddrPort("[2001:db8::1]:1")), groupOf(parseAddrPort("[2001:db8::2]:1"))
-	leave, ok := c.enter(a)
-	if _, again := c.enter(b); !ok || again {
-		t.Error("a /64 is not one")
+	leave, err := c.enter(a)
+	if _, again := c.enter(b); err != nil || status.Of(again) != status.Busy {
+		t.Errorf("a /64 is not one: %v, %v", err, again)
+	}
+	if s := limits.Snapshot(); s[0].Current != 1 || s[0].Rejected != 1 {
+		t.Errorf("%+v", s)
 	}
 	leave()
-	if len(c.n) != 0 {
-		t.Errorf("%d entries left", len(c.n))
+	if len(c.gates) != 0 || limits.Snapshot()[0].Current != 0 {
+		t.Errorf("%d entries left, %+v", len(c.gates), limits.Snapshot())
 	}
 }
 
@@ -212,6 +216,7 @@ func TestLimitsAreListed(t *testing.T) {
 	}
 	want := map[string]int64{
 		"gateway.inflight": 512, "gateway.inflight_per_ip": 128, "gateway.misses": 128, "gateway.rate": 500, "gateway.conns": 4096,
+		"gateway.misses_per_ip": 64, "gateway.conns_per_ip": 256,
 		"gateway.uploads": 64, "gateway.decoders": 16, "gateway.kinds": 4096,
 		"admin.inflight": 64, "admin.conns": 256, "admin.socket_conns": 256,
 		"admin.idempotency_keys": 1024,

@@ -32,7 +32,7 @@ func (g *Gateway) listen(ctx context.Context) (sides []*side, err error) {
 		if g.certs != nil {
 			addrs.Gateway = secureURL(g.certs, l.Addr())
 		}
-		sides = append(sides, g.publicSide(g.limitPublic(l, g.conns.public)))
+		sides = append(sides, g.publicSide(g.limitPublic(l, g.conns.public, g.conns.publicPerIP)))
 	}
 	if g.cfg.TLS.RedirectListen != "" {
 		g.httpsPort = cmp.Or(g.cfg.TLS.RedirectPort, portOf(sides[0].listener.Addr()))
@@ -41,7 +41,7 @@ func (g *Gateway) listen(ctx context.Context) (sides []*side, err error) {
 			return sides, err
 		}
 		addrs.Redirect = baseURL(l.Addr())
-		sides = append(sides, g.redirectSide(g.limitPublic(l, g.conns.redirect)))
+		sides = append(sides, g.redirectSide(g.limitPublic(l, g.conns.redirect, g.conns.redirectPerIP)))
 	}
 	if g.admin.Listen != "" {
 		l, err := listenTCP(ctx, g.admin.Listen, "admin.listen")
@@ -89,21 +89,31 @@ func listenTCP(ctx context.Context, addr, key string) (net.Listener, error) {
 	return l, nil
 }
 
-// connLimits bounds the connections of each listener.
-type connLimits struct{ public, redirect, admin, socket *admission.Gate }
+// connLimits bounds the connections of each listener, and of each client where
+// those are strangers.
+type connLimits struct {
+	public, redirect, admin, socket *admission.Gate
+	publicPerIP, redirectPerIP      *ipCounts
+}
 
 func newConnLimits(cfg Config, admin AdminConfig, r *admission.Registry) connLimits {
 	gate := func(name, from, policy string, n int64) *admission.Gate {
 		return r.NewGate(admission.Spec{Name: name, Path: from + " → connections", Policy: policy}, n, 0)
 	}
 	const closed = "closed at once"
+	perIP := func(name, from string) *ipCounts {
+		return newIPCounts(r, admission.Spec{Name: name, Path: from + " → connections", Policy: closed}, cfg.ConnsPerIP)
+	}
 	limits := connLimits{
 		public: gate("gateway.conns", "public listener", "who has most and waits longest makes room; else closed at once", cfg.Conns),
 		admin:  gate("admin.conns", "admin listener", closed, admin.Conns),
 		socket: gate("admin.socket_conns", "Unix socket", closed, admin.Conns),
+
+		publicPerIP: perIP("gateway.conns_per_ip", "public listener"),
 	}
 	if cfg.TLS.RedirectListen != "" {
 		limits.redirect = gate("gateway.redirect_conns", "redirect listener", closed, cfg.Conns)
+		limits.redirectPerIP = perIP("gateway.redirect_conns_per_ip", "redirect listener")
 	}
 	return limits
 }

@@ -23,17 +23,18 @@ func newMisses(cfg Config, r *admission.Registry) misses {
 		gate: r.NewGate(admission.Spec{
 			Name: "gateway.misses", Path: "handlers → network", Policy: "waits in line within its deadline, then reject: 429 busy",
 		}, cfg.Misses, cfg.MissesWaiting),
-		perIP: newIPCounts(cfg.MissesPerIP),
+		perIP: newIPCounts(r, admission.Spec{
+			Name: "gateway.misses_per_ip", Path: "handlers → network", Policy: "reject: 429 busy",
+		}, cfg.MissesPerIP),
 	}
 }
 
 // miss waits for a permit to ask the network, at most as long as content may
 // take to be found. What cannot make that is refused at once with busy.
 func (g *Gateway) miss(ctx context.Context, r *http.Request) (leave func(), err error) {
-	done, ok := g.misses.perIP.enter(g.proxies.originOf(r).group)
-	if !ok {
-		most := int64(g.misses.perIP.max)
-		return nil, status.BusyError(status.Busy, status.Limit{Name: "gateway.misses_per_ip", Current: most, Cap: most, RetryAfter: g.cfg.FirstByteTimeout / 5})
+	done, err := g.misses.perIP.enter(g.proxies.originOf(r).group)
+	if err != nil {
+		return nil, err
 	}
 	wait, cancel := context.WithTimeout(ctx, g.cfg.FirstByteTimeout)
 	defer cancel()

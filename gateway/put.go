@@ -21,6 +21,8 @@ func (g *Gateway) putObject(w *response, r *http.Request, rest string, q params)
 		return redirect(w, r, http.StatusPermanentRedirect, "/o/"+lower)
 	case err != nil:
 		return err
+	case root.IsZero(): // which everywhere below stands for any address
+		return noSuchBytes(root)
 	}
 	w.root = root
 	o, err := g.uploadOptions(w, r, q, root)
@@ -53,6 +55,11 @@ func (g *Gateway) putObject(w *response, r *http.Request, rest string, q params)
 	}
 	w.leaveBody(r)
 	return answerStored(w, r, s)
+}
+
+// noSuchBytes refuses an address that nobody knows bytes for.
+func noSuchBytes(root b3.Root) error {
+	return status.Errorf(status.BadDigest, "no bytes are known that hash to %s; an upload of any bytes is POST /o, or /u without %s", root, uploadExpect)
 }
 
 // postObject answers POST /o: the body is stored, and the answer has its

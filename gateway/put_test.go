@@ -75,6 +75,7 @@ func TestPut(t *testing.T) {
 	if label, ok := n.sent.pinned(b3.Sum(p)); !ok || label != "l x" {
 		t.Errorf("pinned %q %v", label, ok)
 	}
+	upload(t, "PUT", base+"/o/"+b3.Root{}.String(), bytes.NewReader([]byte("anything"))).problem(t, status.BadDigest)
 	upper := "b3:" + strings.ToUpper(b3.Sum(p).Hex())
 	if a := upload(t, "PUT", base+"/o/"+upper+"?pin=false", bytes.NewReader(p)); a.StatusCode != http.StatusPermanentRedirect || a.Header.Get("Location") != "/o/"+b3.Sum(p).String()+"?pin=false" {
 		t.Errorf("%s %v", a.Status, a.Header)

@@ -11,9 +11,8 @@ import (
 // origin is where a request comes from: the peer of its connection or, behind a
 // trusted proxy, whom that asks for.
 type origin struct {
-	addr   netip.Addr   // zero on a Unix socket
-	group  netip.Prefix // what limits are counted by
-	secure bool         // the client speaks TLS, with us or with the proxy
+	addr  netip.Addr   // zero on a Unix socket
+	group netip.Prefix // what limits are counted by
 }
 
 // maxHops is how many proxies a request may have come through.
@@ -47,12 +46,12 @@ func (p proxies) trust(a netip.Addr) bool {
 }
 
 // originOf is where a request comes from. Only what a trusted proxy says is
-// listened to, and of that the nearest: who asks may have sent the rest. Where X-Forwarded-For and
-// Forwarded do not name the same client, one of them went through the proxy
-// unseen, and neither counts.
+// listened to, and of that the nearest: who asks may have sent the rest. Where
+// X-Forwarded-For and Forwarded do not name the same client, one of them went
+// through the proxy unseen, and neither counts.
 func (p proxies) originOf(r *http.Request) origin {
 	peer := peerOf(r)
-	o := origin{addr: peer, secure: r.TLS != nil}
+	o := origin{addr: peer}
 	if len(p) > 0 && p.trust(peer) {
 		o = p.forwarded(r, o)
 	}
@@ -74,15 +73,6 @@ func (p proxies) forwarded(r *http.Request, o origin) origin {
 		o.addr = byXFF
 	case len(xff) == 0 || byXFF == byFwd:
 		o.addr = byFwd
-	}
-	proto := lastOf(r.Header.Values("X-Forwarded-Proto"))
-	if other := forwardedParam(lastOf(fwd), "proto"); proto == "" {
-		proto = other
-	} else if other != "" && !strings.EqualFold(proto, other) {
-		return o
-	}
-	if proto != "" {
-		o.secure = strings.EqualFold(proto, "https")
 	}
 	return o
 }
@@ -121,15 +111,6 @@ func forwardedParam(element, name string) string {
 		}
 	}
 	return ""
-}
-
-// lastOf is the last element of a list in headers: the nearest proxy's.
-func lastOf(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	last := values[len(values)-1]
-	return strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
 }
 
 // peerOf is the address at the other end of a request's connection.

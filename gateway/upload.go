@@ -204,7 +204,10 @@ func expectHeader(h http.Header) (root b3.Root, err error) {
 	case 0:
 		return root, nil
 	case 1:
-		return b3.Parse(textproto.TrimString(values[0]))
+		if root, err = b3.Parse(textproto.TrimString(values[0])); err == nil && root.IsZero() {
+			err = noSuchBytes(root)
+		}
+		return root, err
 	default:
 		return root, status.Errorf(status.BadRequest, "%s is there %d times", uploadExpect, len(values))
 	}

@@ -21,8 +21,9 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke TOKEN|ID|-",
 		Short: "End a capability before it expires",
-		Long: `End a capability, with all that was made of it by narrowing. It is named by
-itself or by its id, which logs show. A running node refuses it within a second.
+		Long: `End a capability, with all that was made of it by narrowing and all that it was
+made of: they have one id, which logs show. A running node refuses them within
+a second. To end one of several alone, mint each.
 
 The list is capability.revoked in the home directory; nodes that share a key
 need the same list.`,
