@@ -40,7 +40,7 @@ type Config struct {
 	DecompressBytes admission.Bytes `koanf:"decompress_bytes" doc:"most bytes that a compressed body decodes to where it is read whole into memory; more is decompress_cap"`
 	BodyBytes       admission.Bytes `koanf:"body_bytes" doc:"most bytes of a body that is read whole into memory, before it is decoded; more is body_cap"`
 
-	CORSOrigins []string `koanf:"cors_origins" doc:"origins, such as https://app.example, whose pages may read what the public listener answers; * is every one, empty is none"`
+	CORSOrigins []string `koanf:"cors_origins" doc:"origins, such as https://app.example.org, whose pages may read what the public listener answers; * is every one, empty is none"`
 
 	H2C bool `koanf:"h2c" doc:"speak HTTP/2 without TLS to clients that begin with it, for a proxy that ends TLS before the node"`
 

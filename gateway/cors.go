@@ -16,7 +16,7 @@ func checkOrigins(origins []string) error {
 	for _, o := range origins {
 		u, err := url.Parse(o)
 		if o != "*" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Scheme+"://"+u.Host != o) {
-			return status.Errorf(status.BadRequest, "gateway.cors_origins holds %q, want origins such as https://app.example, or *", o)
+			return status.Errorf(status.BadRequest, "gateway.cors_origins holds %q, want origins such as https://app.example.org, or *", o)
 		}
 	}
 	return nil

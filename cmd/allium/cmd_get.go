@@ -47,7 +47,7 @@ KEY, and what does not prove is not written (exit code 65).`,
   allium get b3:… -o - | tar x     a directory as a tar stream
   allium get b3:… -o photos --update --delete
   allium get b3:… --store-only     keep it in the store, write no file
-  allium get b3:… --gateway https://gateway.example`,
+  allium get b3:… --gateway https://gateway.example.org`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			if err := o.check(); err != nil {

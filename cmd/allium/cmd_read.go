@@ -22,7 +22,7 @@ func (a *app) catCommand() *cobra.Command {
 address before it is written; if the transfer ends early, the exit code says so.`,
 		Example: `  allium cat b3:…
   allium cat b3:…/docs/index.html --start 100 --end 200
-  allium cat b3:… --gateway https://gateway.example`,
+  allium cat b3:… --gateway https://gateway.example.org`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			if r.End < -1 {
