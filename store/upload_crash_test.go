@@ -13,7 +13,6 @@ import (
 	"testing/iotest"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -179,50 +178,6 @@ func uploadScript(t testing.TB, s *store.Store, l *uploadLedger) {
 // visible before its end, and all goes on.
 func TestCrashUpload(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewCrashableMem()
 	l := &uploadLedger{said: map[string]uploadPromise{}}
-	type crash struct {
-		fs *vfs.MemFS
-		l  *uploadLedger
-		at string
-	}
-	crashes := make(chan crash)
-	var wg sync.WaitGroup
-	n := 0
-	wg.Go(func() {
-		for c := range crashes {
-			n++
-			if err := c.l.check(t, c.fs); err != nil {
-				t.Errorf("crash before %s: %v", c.at, err)
-			}
-		}
-	})
-	var serial sync.Mutex
-	rng := rand.New(rand.NewPCG(5, 6))
-	injector := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind.ReadOrWrite() == errorfs.OpIsRead || op.Kind == errorfs.OpMkdirAll || op.Kind == errorfs.OpFileClose {
-			return nil
-		}
-		serial.Lock()
-		defer serial.Unlock()
-		at := fmt.Sprintf("op %d of %s", op.Kind, op.Path)
-		known := l.copy()
-		crashes <- crash{disk.CrashClone(vfs.CrashCloneCfg{}), known, at + ", nothing unsynced"}
-		crashes <- crash{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng}), known, at + ", half of the unsynced"}
-		return nil
-	})
-	s, stop := storetest.Start(t, tiny(), store.Deps{FS: errorfs.Wrap(disk, injector)})
-	uploadScript(t, s, l)
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
-	close(crashes)
-	wg.Wait()
-	if err := l.check(t, disk.CrashClone(vfs.CrashCloneCfg{})); err != nil {
-		t.Errorf("after an orderly stop: %v", err)
-	}
-	t.Logf("%d crashes", n)
-	if n < 200 {
-		t.Error("the script met too few crash points to mean anything")
-	}
+	crashEverywhere(t, rand.New(rand.NewPCG(5, 6)), l, func(s *store.Store) { uploadScript(t, s, l) })
 }
