@@ -89,6 +89,7 @@ func benchHTTP(ctx context.Context, s *settings) (rows []row, err error) {
 		speed := row{what: c.name + " ÷ " + c.against, unit: "×", target: c.target}
 		tail := row{what: c.name + ": p99 ÷ " + c.against, unit: "×", target: c.p99}
 		cpu := row{what: c.name + ": CPU", unit: "µs/request", target: c.cpu}
+		otherCPU := row{what: c.name + ": CPU of " + c.against, unit: "µs/request"}
 		rate := row{what: c.name + ": requests", unit: "/s"}
 		for i := range s.rounds + 1 { // the first warms both
 			ours, err := wrk(ctx, node, node.gate+"/o/"+addrs[name], script)
@@ -105,9 +106,13 @@ func benchHTTP(ctx context.Context, s *settings) (rows []row, err error) {
 			speed.values = append(speed.values, ours.rate/theirs.rate)
 			tail.values = append(tail.values, ours.p99.Seconds()/theirs.p99.Seconds())
 			cpu.values = append(cpu.values, ours.cpu.Seconds()*1e6)
+			otherCPU.values = append(otherCPU.values, theirs.cpu.Seconds()*1e6)
 			rate.values = append(rate.values, ours.rate)
 		}
 		rows = append(rows, speed, tail, cpu, rate)
+		if other == bare { // nginx works in processes of its own
+			rows = append(rows, otherCPU)
+		}
 	}
 	return rows, nil
 }

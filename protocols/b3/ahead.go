@@ -20,7 +20,7 @@ import (
 // many at a time as cores; a Section that gets none reads its groups in turn.
 type ahead struct {
 	walk  *Walk
-	src   Source
+	r     *Reader
 	bufs  [2]*[GroupSize]byte // the Section's, in use when this one starts, and the one to fill first
 	ready chan Proved         // not buffered; closed at the end, after err is set
 	stop  chan struct{}
@@ -33,13 +33,13 @@ var aheads atomic.Int64
 
 // newAhead goes on with walk, whose latest group is in used; nil when enough
 // others do. close gives back what it takes, but for used.
-func newAhead(walk *Walk, src Source, used *[GroupSize]byte) *ahead {
+func newAhead(walk *Walk, r *Reader, used *[GroupSize]byte) *ahead {
 	if aheads.Add(1) > int64(runtime.GOMAXPROCS(0)) {
 		aheads.Add(-1)
 		return nil
 	}
 	a := &ahead{
-		walk: walk, src: src, bufs: [2]*[GroupSize]byte{used, groupBuffers.Get().(*[GroupSize]byte)},
+		walk: walk, r: r, bufs: [2]*[GroupSize]byte{used, groupBuffers.Get().(*[GroupSize]byte)},
 		ready: make(chan Proved), stop: make(chan struct{}),
 	}
 	a.wg.Go(a.run)
@@ -51,7 +51,7 @@ func (a *ahead) run() {
 	defer close(a.ready)
 	for i := 1; ; i ^= 1 {
 		var p Proved
-		if p, a.err = fillGroup(a.walk, a.src, a.bufs[i]); a.err != nil {
+		if p, a.err = a.r.fillWhole(a.walk, a.bufs[i]); a.err != nil {
 			return
 		}
 		select {

@@ -68,39 +68,44 @@ func (r *Reader) ReadGroup(g int64, buf []byte) ([]byte, error) {
 	}
 	c := r.cursor()
 	c.walk.seek(g)
+	p, kept, err := r.fillGroup(&c.walk, &c.pair, buf[:cap(buf)])
+	if err != nil {
+		return nil, err
+	}
+	if kept {
+		c.walk.path = c.walk.path[:0] // so that what it holds goes into the tops
+	}
+	r.park(c)
+	return p.Data(), nil
+}
+
+// fillGroup fills walk up to its next group, with that in buf and the parents
+// before it in pair, but for those of the upper levels that were proved before.
+// kept reports that they will be from here on.
+func (r *Reader) fillGroup(walk *Walk, pair *[ParentSize]byte, buf []byte) (p Proved, kept bool, err error) {
 	t := r.tops.Load()
 	for read := 0; ; {
-		item, _ := c.walk.Next()
+		item, _ := walk.Next()
 		if !item.Parent {
-			p, err := c.walk.Fill(r.src, buf[:cap(buf)])
-			if err != nil {
-				return nil, err
-			}
-			if t == nil && read > 0 && r.keep(read) {
-				c.walk.path = c.walk.path[:0] // so that what it holds goes into the tops
-			}
-			r.park(c)
-			return p.Data(), nil
+			p, err = walk.Fill(r.src, buf)
+			return p, err == nil && t == nil && read > 0 && r.keep(read), err
 		}
-		if len(c.walk.path) >= topLevels {
-			if _, err := c.walk.Fill(r.src, c.pair[:]); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		slot := 0
-		if t != nil {
-			slot = c.walk.slot()
+		slot, top := 0, len(walk.path) < topLevels
+		if top && t != nil {
+			slot = walk.slot()
 			if cvs := t.get(slot); cvs != nil {
-				c.walk.assume(cvs)
+				walk.assume(cvs)
 				continue
 			}
 		}
-		if _, err := c.walk.Fill(r.src, c.pair[:]); err != nil {
-			return nil, err
+		if _, err = walk.Fill(r.src, pair[:]); err != nil {
+			return p, false, err
 		}
-		if read++; t != nil {
-			t.put(slot, &c.pair)
+		if top {
+			read++
+			if t != nil {
+				t.put(slot, pair)
+			}
 		}
 	}
 }

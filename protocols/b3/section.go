@@ -10,9 +10,8 @@ import (
 // than that one: see [ahead]. It is not for concurrent use; Close ends the
 // reading and gives the buffers back.
 type Section struct {
-	r    *Reader // reads a short range, by what it has proved before; nil: walk does
-	walk *Walk   // the ahead's while there is one
-	src  Source
+	r    *Reader
+	walk *Walk  // the ahead's while there is one; nil: a short range, which r reads by itself
 	mem  []byte // the object itself where it lies in RAM, proved; then walk is not used
 	off  int64  // of the next byte
 	end  int64
@@ -29,13 +28,11 @@ var errSectionClosed = errors.New("b3: the section is closed")
 // malformed range is bad_range at the first read.
 func (r *Reader) Section(start, end int64) *Section {
 	var walk *Walk
-	var short *Reader
 	var err error
 	switch ranges := []Range{{start, end}}; {
 	case r.proved != nil:
 		_, err = spans(r.size, ranges)
 	case end >= 0 && end-start <= shortSection && end < r.size:
-		short = r
 		_, err = spans(r.size, ranges)
 	default:
 		walk, err = NewWalk(r.root, r.size, ranges)
@@ -46,7 +43,7 @@ func (r *Reader) Section(start, end int64) *Section {
 	if end == -1 || end > r.size {
 		end = r.size
 	}
-	return &Section{r: short, walk: walk, src: r.src, mem: r.proved, off: start, end: end}
+	return &Section{r: r, walk: walk, mem: r.proved, off: start, end: end}
 }
 
 // shortSection is up to how many bytes a range inside an object is read group by
@@ -128,7 +125,7 @@ func (s *Section) fill() error {
 	if s.mem != nil {
 		return s.slice()
 	}
-	if s.r != nil {
+	if s.walk == nil {
 		return s.short()
 	}
 	for len(s.rest) == 0 {
@@ -152,9 +149,9 @@ func (s *Section) group() (Proved, error) {
 	if s.buf == nil {
 		s.buf = groupBuffers.Get().(*[GroupSize]byte)
 	}
-	p, err := fillGroup(s.walk, s.src, s.buf)
+	p, err := s.r.fillWhole(s.walk, s.buf)
 	if _, more := s.walk.Next(); err == nil && more {
-		s.next = newAhead(s.walk, s.src, s.buf)
+		s.next = newAhead(s.walk, s.r, s.buf)
 	}
 	return p, err
 }
@@ -180,14 +177,10 @@ func (s *Section) short() error {
 	return nil
 }
 
-// fillGroup fills walk up to its next group, with that in buf.
-func fillGroup(walk *Walk, src Source, buf *[GroupSize]byte) (Proved, error) {
-	for {
-		p, err := walk.Fill(src, buf[:])
-		if err != nil || !p.IsParent() {
-			return p, err
-		}
-	}
+// fillWhole is fillGroup into a buffer that does for parents too.
+func (r *Reader) fillWhole(walk *Walk, buf *[GroupSize]byte) (Proved, error) {
+	p, _, err := r.fillGroup(walk, (*[ParentSize]byte)(buf[:]), buf[:])
+	return p, err
 }
 
 // slice makes rest the next group of an object in RAM.
