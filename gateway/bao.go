@@ -34,27 +34,22 @@ func wantsBao(r *http.Request) (wants, negotiated bool, err error) {
 			return false, false, status.Errorf(status.BadRequest, "range goes with format=bao; for a part of the bytes send the header Range")
 		}
 	}
-	accept := r.Header["Accept"]
-	if len(accept) == 0 {
-		return false, false, nil
+	accept := strings.Join(r.Header["Accept"], ",")
+	if !strings.Contains(strings.ToLower(accept), bao.MediaType) {
+		return false, false, nil // most requests
 	}
 	named, other := 0.0, 0.0
-	for _, line := range accept {
-		if !strings.Contains(line, bao.MediaType) && named == 0 {
-			continue // most requests
+	for part := range strings.SplitSeq(accept, ",") {
+		t, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
 		}
-		for part := range strings.SplitSeq(line, ",") {
-			t, params, err := mime.ParseMediaType(part)
-			if err != nil {
-				continue
-			}
-			q := quality(params["q"])
-			switch t {
-			case bao.MediaType:
-				named = max(named, q)
-			case "*/*", "application/*", "application/octet-stream":
-				other = max(other, q)
-			}
+		q := quality(params["q"])
+		switch t {
+		case bao.MediaType:
+			named = max(named, q)
+		case "*/*", "application/*", "application/octet-stream":
+			other = max(other, q)
 		}
 	}
 	return named > 0 && named >= other, named > 0 && named >= other, nil

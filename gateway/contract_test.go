@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -131,7 +132,10 @@ func (c *contract) find(method, path string) (op docOperation, known bool) {
 			methods, longest = of, len(prefix)
 		}
 	}
-	return methods[strings.ToLower(method)], methods != nil
+	if method == strings.ToUpper(method) { // "get" is a method that nobody has
+		op = methods[strings.ToLower(method)]
+	}
+	return op, methods != nil
 }
 
 // seen is one request and what was answered.
@@ -276,7 +280,7 @@ func watchContract(t testing.TB, g *Gateway) *watched {
 		}
 		return http.HandlerFunc(func(hw http.ResponseWriter, r *http.Request) {
 			rec := &recording{ResponseWriter: hw}
-			path := r.URL.EscapedPath()
+			path := cmp.Or(r.URL.EscapedPath(), "/")
 			whole := false
 			defer func() {
 				if rec.status == 0 {

@@ -82,9 +82,14 @@ func openKey(w *response, r *http.Request) error {
 			t.names = append(t.names, name)
 		}
 	}
+	to := t.url(strings.HasSuffix(rest, "/"))
+	if _, err := parseTarget(strings.TrimPrefix(to, "/b3/")); err != nil {
+		return err // a browser would make something else of ".."
+	}
 	h := w.Header()
-	h.Set("Location", t.url(strings.HasSuffix(rest, "/")))
+	h.Set("Location", to)
 	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", "0") // of HEAD too
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
 }

@@ -46,18 +46,18 @@ func (g *Gateway) directory(b *body, r *http.Request, t target, dir b3.Root) err
 // listingFormat is what the client wants of a directory: "html" or "json" when
 // it says so, "" for whatever there is to see.
 func listingFormat(r *http.Request) (string, error) {
-	switch f := r.URL.Query().Get("format"); f {
-	case "html", "json":
+	formats := r.URL.Query()["format"]
+	switch f := strings.Join(formats, ","); {
+	case f == "html", f == "json":
 		return f, nil
-	case "":
-	default:
+	case f != "" || len(formats) > 1:
 		return "", status.Errorf(status.BadRequest, "format %q is not known; write html or json", clip(f))
 	}
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	json, html := false, false
 	for part := range strings.SplitSeq(accept, ",") {
 		t, params, err := mime.ParseMediaType(part)
-		if err != nil || params["q"] == "0" {
+		if err != nil || quality(params["q"]) == 0 {
 			continue
 		}
 		json = json || t == "application/json"

@@ -186,7 +186,7 @@ func (b *body) objectHeader() {
 		if name == "" {
 			name = "b3-" + b.item.root.Hex()[:16]
 		}
-		h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(name))
+		h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+strings.ReplaceAll(url.QueryEscape(name), "+", "%20")) // RFC 8187 §3.2.1
 	}
 	b.validators()
 	if b.known != nil && b.code == http.StatusOK {
@@ -255,11 +255,12 @@ func (h *headBuffer) Write(p []byte) (int, error) {
 // redirect sends the client elsewhere on this listener, with its query.
 func redirect(w *response, r *http.Request, code int, path string) error {
 	if r.URL.RawQuery != "" {
-		path += "?" + r.URL.RawQuery
+		path += "?" + escapeQuery(r.URL.RawQuery)
 	}
 	h := w.Header()
 	h.Set("Location", path)
 	h.Set("Cache-Control", immutable)
+	h.Set("Content-Length", "0") // of HEAD too
 	w.WriteHeader(code)
 	return nil
 }

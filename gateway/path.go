@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"io/fs"
 	"net/url"
 	"strings"
@@ -54,6 +55,24 @@ func parseTarget(escaped string) (target, error) {
 
 // path is the names joined, "" for the root.
 func (t target) path() string { return strings.Join(t.names, "/") }
+
+// escapeQuery escapes what a query may not hold (RFC 3986 §3.4) and leaves the
+// rest as it is: clients send more than they may, and a header must not.
+func escapeQuery(query string) string {
+	const may = "!$%&'()*+,-./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~"
+	if strings.Trim(query, may) == "" {
+		return query
+	}
+	var b strings.Builder
+	for i := range len(query) {
+		if c := query[i]; strings.IndexByte(may, c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
 
 // url is the target's own path, escaped.
 func (t target) url(slash bool) string {

@@ -102,7 +102,7 @@ func TestOddRequests(t *testing.T) {
 		"GET / HTTP/1.0\r\n\r\n":                                                                 "200",
 		"GET /o/" + root.String() + " HTTP/1.0\r\n\r\n":                                          "200",
 		"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n":                                                  "404",
-		"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n":                                                "404",
+		"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n":                                                "405",
 		"GET http://x/healthz HTTP/1.1\r\nHost: x\r\n\r\n":                                       "200",
 		"GET //healthz HTTP/1.1\r\nHost: x\r\n\r\n":                                              "404",
 		"GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n":                                                   "400",
@@ -126,7 +126,7 @@ func TestKeepAlive(t *testing.T) {
 	for range 3 {
 		roundTrip(t, c, "GET /o/"+root.String()+" HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK")
 		roundTrip(t, c, "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n", "404 Not Found")
-		roundTrip(t, c, "HEAD /o/"+root.String()+" HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "200 OK")
+		roundTrip(t, c, "HEAD /o/"+root.String()+" HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK")
 	}
 	passed := time.AfterFunc(150*time.Millisecond, func() { close(gate) }) // three deadlines later
 	defer passed.Stop()

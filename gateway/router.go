@@ -258,6 +258,9 @@ func (rt *router) page(e *endpoint) *page {
 // route finds the route of an escaped path and a method. Where the path is
 // known and the method is not, the route's methods say what it has.
 func (rt *router) route(path, method string) route {
+	if path == "" {
+		path = "/" // RFC 9110 §4.2.3: "GET http://host"; CONNECT has none either
+	}
 	p, rest := rt.exact[path], ""
 	for i := 0; p == nil && i < len(rt.prefixes); i++ {
 		if below, ok := strings.CutPrefix(path, rt.prefixes[i].prefix); ok {

@@ -48,9 +48,10 @@ func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	if s.hsts != "" {
 		h.Set("Strict-Transport-Security", s.hsts)
 	}
-	if len(r.TransferEncoding) > 0 && !s.trusted {
-		// Where a body ends may have been told twice, and net/http does not say so:
-		// what follows it is never taken for a request.
+	if len(r.TransferEncoding) > 0 && !s.trusted || !r.ProtoAtLeast(1, 1) {
+		// Where a body ends may have been told twice, or in HTTP/1.0 by a
+		// Transfer-Encoding that net/http passes over (RFC 9112 §6.1, §6.3), and it
+		// does not say so: what follows is never taken for a request.
 		h["Connection"] = closing
 	}
 	w.arm(0) // a deadline of the connection's last request must not end this one

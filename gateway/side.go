@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unicode"
 
 	"allium/protocols/admission"
 	"allium/protocols/status"
@@ -149,11 +150,24 @@ func sameOrigin(r *http.Request, csrf *http.CrossOriginProtection) error {
 	return status.Errorf(status.NotAllowed, "the admin listener does not answer requests that another site's page makes")
 }
 
-// clip bounds what an error repeats of a request.
+// clip bounds what an error repeats of a request, and leaves nothing in it that
+// a terminal or an editor would obey: the error is shown there.
 func clip(s string) string {
 	const most = 80
 	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
+		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}
-	return s
+	if !strings.ContainsFunc(s, obeyed) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if obeyed(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
 }
+
+// obeyed reports whether r is a control character, or another one that is not
+// simply seen.
+func obeyed(r rune) bool { return !unicode.IsPrint(r) }

@@ -38,7 +38,9 @@ func (g *Gateway) redirect(w *response, r *http.Request) error {
 		host = h
 	}
 	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
-	page := r.URL.RequestURI()
+	to := *r.URL
+	to.RawQuery = escapeQuery(to.RawQuery)
+	page := to.RequestURI()
 	if !g.certs.covers(host) || !strings.HasPrefix(page, "/") {
 		return status.Errorf(status.NotAllowed, "this node is not called %q; use the name of its certificate, with https", clip(r.Host))
 	}

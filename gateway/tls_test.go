@@ -370,7 +370,7 @@ func TestRedirect(t *testing.T) {
 		"GET / HTTP/1.0\r\n\r\n":                                    "403",
 		"GET http://evil.test/ HTTP/1.1\r\nHost: node.test\r\n\r\n": "403",
 		"OPTIONS * HTTP/1.1\r\nHost: node.test\r\n\r\n":             "404",
-		"CONNECT evil.test:443 HTTP/1.1\r\nHost: node.test\r\n\r\n": "404",
+		"CONNECT evil.test:443 HTTP/1.1\r\nHost: node.test\r\n\r\n": "405",
 	} {
 		c, err := net.Dial("tcp", address(t, base))
 		if err != nil {
