@@ -43,6 +43,9 @@ func rangeApplies(r *http.Request, etag string) bool {
 	return len(ir) == 0 || len(ir) == 1 && strings.TrimSpace(ir[0]) == etag && !strings.HasPrefix(etag, "W/")
 }
 
+// notInTags is what an entity tag cannot hold, beside its quotes (RFC 9110 §8.8.3).
+const notInTags = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f \x7f"
+
 // listed reports whether a list of entity tags holds etag. A strong comparison
 // finds no weak tags; "*" is every tag. What cannot be parsed ends the list.
 func listed(headers []string, etag string, strong bool) bool {
@@ -59,7 +62,7 @@ func listed(headers []string, etag string, strong bool) bool {
 			return false
 		}
 		end := strings.IndexByte(rest[1:], '"')
-		if end < 0 {
+		if end < 0 || strings.ContainsAny(rest[1:end+1], notInTags) {
 			return false
 		}
 		if tag := rest[:end+2]; tag == opaque && (!strong || !weak && !isWeak) {
