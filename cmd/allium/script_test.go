@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 //	signal NAME SIG      send TERM, INT or KILL to it and wait; TERM must end with 0
 //	flip FILE OFFSET     turn a bit of the file's byte
 //	random FILE SIZE     write that many bytes that no compressor likes
-//	get URL [HEADER: V]  GET; status line, headers and body go to the file "response"
+//	get URL [HEADER: V]  GET; status line, headers and body go to the file "response", the version of HTTP to "proto"; trusts $CA
+//	cert NAME…           write ca.pem, cert.pem and key.pem for names and addresses
 //	send METHOD PAGE FILE [HEADER: V]…  the same with FILE (- for nothing) as the body, the
 //	                     capability in the file "token", and $LOCATION for the answer's
 //	await CODE METHOD PAGE FILE  send, again and again until the answer has that status
@@ -62,7 +63,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "send": cmdSend, "await": cmdAwait, "root": cmdRoot, "liar": cmdLiar,
+			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "send": cmdSend, "await": cmdAwait, "root": cmdRoot, "liar": cmdLiar, "cert": cmdCert,
 		},
 	})
 }
@@ -264,6 +265,7 @@ func fetch(ts *testscript.TestScript, req *http.Request, headers []string) http.
 	}
 	client := &http.Client{
 		Timeout:       30 * time.Second,
+		Transport:     transportOf(ts),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := client.Do(req)
@@ -280,6 +282,7 @@ func fetch(ts *testscript.TestScript, req *http.Request, headers []string) http.
 	}
 	ts.Check(os.WriteFile(ts.MkAbs("response"), b.Bytes(), 0o644))
 	ts.Check(os.WriteFile(ts.MkAbs("body"), body, 0o644))
+	ts.Check(os.WriteFile(ts.MkAbs("proto"), []byte(resp.Proto+"\n"), 0o644))
 	return resp.Header
 }
 
