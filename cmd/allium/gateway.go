@@ -12,27 +12,25 @@ import (
 
 // gatewayFlags name a gateway to work through instead of the own node.
 type gatewayFlags struct {
-	url       string
-	ca        string
-	tokenFile string
+	url string
+	ca  string
 }
 
 // add defines the flags for a command that does what through a gateway.
 func (f *gatewayFlags) add(cmd *cobra.Command, what string) {
 	cmd.Flags().StringVar(&f.url, "gateway", "", what+" a gateway, https://host or http://127.0.0.1:8080, that need not be trusted")
 	cmd.Flags().StringVar(&f.ca, "gateway-ca", "", "with --gateway: PEM file of the CA of its certificate (default: the system's)")
-	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "with --gateway: file with a capability, - is standard input (default: $ALLIUM_TOKEN, if set)")
 }
 
 // open returns the gateway, nil where none is named.
 func (f *gatewayFlags) open(a *app) (*client.Gateway, error) {
 	if f.url == "" {
-		if f.ca != "" || f.tokenFile != "" {
-			return nil, status.Errorf(status.BadRequest, "--gateway-ca and --token-file go with --gateway; name one")
+		if f.ca != "" {
+			return nil, status.Errorf(status.BadRequest, "--gateway-ca goes with --gateway; name one")
 		}
 		return nil, nil
 	}
-	token, err := a.token(f.tokenFile)
+	token, err := a.token(a.tokenFile)
 	if err != nil {
 		return nil, err
 	}
