@@ -25,11 +25,11 @@ type Audit interface {
 
 // record writes down a mutation before it begins. A request that changes
 // nothing costs nothing.
-func (s *side) record(rt route, w *response, r *http.Request) (err error) {
-	if rt.op == "" || s.g.deps.Audit == nil || r.Method == http.MethodHead {
+func (s *side) record(rt route, w *response, r *http.Request) error {
+	if rt.op == "" || rt.of != nil && rt.of.records || s.g.deps.Audit == nil || r.Method == http.MethodHead {
 		return nil
 	}
-	e := s.event(rt, w, r)
+	e := eventOf(rt.name, w, r)
 	q := r.URL.Query()
 	e.Op, e.Label, e.Bytes = string(rt.op), q.Get("label"), max(0, r.ContentLength)
 	e.Name = cmp.Or(q.Get("addr"), q.Get("peer"))
@@ -37,7 +37,15 @@ func (s *side) record(rt route, w *response, r *http.Request) (err error) {
 	if !rt.object.IsZero() {
 		e.Object = rt.object.String()
 	}
-	w.recorded, err = s.g.deps.Audit.Mutation(r.Context(), e)
+	return s.g.record(w, r, e)
+}
+
+// record writes down a mutation; with an error it must not be done.
+func (g *Gateway) record(w *response, r *http.Request, e audit.Event) (err error) {
+	if g.deps.Audit == nil {
+		return nil
+	}
+	w.recorded, err = g.deps.Audit.Mutation(r.Context(), e)
 	return err
 }
 
@@ -52,7 +60,7 @@ func (s *side) conclude(rt route, w *response, r *http.Request, err error) {
 	o := status.Of(err)
 	switch {
 	case w.recorded != 0:
-		e := s.event(rt, w, r)
+		e := eventOf(rt.name, w, r)
 		e.Of, e.Outcome = w.recorded, o.String()
 		if w.body != nil {
 			e.Bytes = w.body.n
@@ -62,7 +70,7 @@ func (s *side) conclude(rt route, w *response, r *http.Request, err error) {
 		}
 		s.g.deps.Audit.Outcome(r.Context(), e)
 	case refusal(o):
-		e := s.event(rt, w, r)
+		e := eventOf(rt.name, w, r)
 		e.Op, e.Outcome, e.Detail = string(rt.op), o.String(), r.URL.EscapedPath()
 		s.g.deps.Audit.Refused(e)
 	}
@@ -78,11 +86,11 @@ func refusal(o status.Outcome) bool {
 	}
 }
 
-// event is what every record of a request holds.
-func (s *side) event(rt route, w *response, r *http.Request) audit.Event {
+// eventOf is what every record of a request holds.
+func eventOf(route string, w *response, r *http.Request) audit.Event {
 	return audit.Event{
 		Actor: cmp.Or(w.grant.ID, userOf(r)), Addr: addrOf(w, r),
-		Method: r.Method, Route: rt.name, CorrID: w.Header().Get("X-Corr-ID"),
+		Method: r.Method, Route: route, CorrID: w.corr,
 	}
 }
 

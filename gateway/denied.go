@@ -39,14 +39,20 @@ func (g *Gateway) deniedKeys(e *endpoint, q params) error {
 		return nil
 	}
 	for _, name := range [...]string{"key", "from", "to"} {
-		address, path, _ := strings.Cut(q.text(name), "/")
-		root, err := b3.Parse(address)
-		if err != nil {
-			continue
-		}
-		if err := g.deniedPath(root, strings.Trim(path, "/")); err != nil {
+		if err := g.deniedKey(q.text(name)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// deniedKey says whether a key, an address with or without a path below it, names
+// what is not to be served.
+func (g *Gateway) deniedKey(key string) error {
+	address, path, _ := strings.Cut(key, "/")
+	root, err := b3.Parse(address)
+	if err != nil {
+		return nil // the handler says what is wrong with it
+	}
+	return g.deniedPath(root, strings.Trim(path, "/"))
 }

@@ -33,6 +33,7 @@ type endpoint struct {
 	headers      []string      // of the request, that change the answer: keys of headerDocs
 	bodyOptional bool          // it may be left out
 	body         []payload     // what may be sent, one for each media type; none: a body is refused
+	records      bool          // writes to the audit log itself, once it knows what it is about
 	own          bool          // looks after what is here, whatever that is: what is denied too
 
 	answers []reply          // to success

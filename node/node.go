@@ -140,6 +140,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if n.denylist, err = n.newDenylist(); err != nil {
 		return nil, err
 	}
+	n.reloaders.add(Reloader{Name: "denylist", Reload: n.denylist.Reload})
 	if n.audit, err = n.newAudit(); err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	}
 	for end, n := range s.uploads.ends {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "store_uploads_total", Help: "Uploads in pieces that ended, by how: whole, expired, removed, bad_digest, lost (the disk lost their bytes).", ConstLabels: prometheus.Labels{"end": string(end)},
+			Name: "store_uploads_total", Help: "Uploads in pieces that ended, by how: whole, expired, removed, bad_digest, denied, lost (the disk lost their bytes).", ConstLabels: prometheus.Labels{"end": string(end)},
 		}, func() float64 { return float64(n.Load()) }))
 	}
 	reg.MustRegister(m.integrity,

@@ -40,6 +40,9 @@ func (s *Store) NewUpload(ctx context.Context, o UploadOptions) (Upload, error) 
 	if err := CheckLabel(o.Label); err != nil {
 		return Upload{}, err
 	}
+	if err := s.denied(o.Expect); err != nil {
+		return Upload{}, err
+	}
 	if err := s.admit(ctx); err != nil {
 		return Upload{}, err
 	}

@@ -87,9 +87,13 @@ func (a *appending) check(root b3.Root) error {
 		return nil
 	}
 	a.close()
+	end := uploadBadDigest
+	if status.Of(err) == status.Denied {
+		end = uploadDenied
+	}
 	if a.s.uploads.enter() {
 		defer a.s.uploads.leave()
-		a.s.report("remove an upload of other bytes", a.s.dropUpload(a.u, uploadBadDigest))
+		a.s.report("remove an upload that may not be stored", a.s.dropUpload(a.u, end))
 	}
 	return err
 }

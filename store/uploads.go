@@ -44,6 +44,7 @@ const (
 	uploadExpired   uploadEnd = "expired"
 	uploadRemoved   uploadEnd = "removed"
 	uploadBadDigest uploadEnd = "bad_digest"
+	uploadDenied    uploadEnd = "denied"
 	uploadLost      uploadEnd = "lost"
 )
 
@@ -64,7 +65,7 @@ type uploads struct {
 
 func newUploads(most int64, limits *admission.Registry) *uploads {
 	t := &uploads{most: most, m: map[uploadID]*upload{}, ends: map[uploadEnd]*atomic.Int64{}}
-	for _, end := range []uploadEnd{uploadWhole, uploadExpired, uploadRemoved, uploadBadDigest, uploadLost} {
+	for _, end := range []uploadEnd{uploadWhole, uploadExpired, uploadRemoved, uploadBadDigest, uploadDenied, uploadLost} {
 		t.ends[end] = new(atomic.Int64)
 	}
 	t.limit = limits.NewUsage(admission.Spec{
@@ -190,7 +191,7 @@ func (t *uploads) stats() Uploads {
 	n := func(end uploadEnd) int64 { return t.ends[end].Load() }
 	return Uploads{
 		Open: open, Bytes: bytes, Whole: n(uploadWhole), Expired: n(uploadExpired),
-		Dropped: n(uploadRemoved) + n(uploadBadDigest) + n(uploadLost),
+		Dropped: n(uploadRemoved) + n(uploadBadDigest) + n(uploadDenied) + n(uploadLost),
 	}
 }
 

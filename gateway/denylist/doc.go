@@ -6,7 +6,6 @@
 //	b3:<64 hex digits>          an object, under whatever name
 //	bafkr4i…                    the same, as a CID
 //	b3:<64 hex digits>/a/b      what a directory has at that path, and below it
-//	name:<name>                 a name
 //	//<64 hex digits>           any of these, without saying which: the SHA-256
 //	                            of the entry above, or of "<cid>/" and "<cid>/a/b"
 //	                            as lists of IPFS have it

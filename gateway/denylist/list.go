@@ -187,7 +187,7 @@ func (v View) Object(root b3.Root) error {
 	if !v.l.now.Load().object(root) {
 		return nil
 	}
-	return v.deny(root.String())
+	return v.deny(root)
 }
 
 // Path says whether root is denied, or what it has at a path or at one of the
@@ -196,18 +196,10 @@ func (v View) Path(root b3.Root, path string) error {
 	if !v.l.now.Load().path(root, path) {
 		return nil
 	}
-	return v.deny(root.String())
+	return v.deny(root)
 }
 
-// Name says whether a name is denied.
-func (v View) Name(name string) error {
-	if !v.l.now.Load().name(name) {
-		return nil
-	}
-	return v.deny("this name")
-}
-
-func (v View) deny(what string) error {
+func (v View) deny(root b3.Root) error {
 	v.denied.Inc()
-	return status.Errorf(status.Denied, "%s is denied: this node's operator does not let it be served, fetched or stored here", what)
+	return status.Errorf(status.Denied, "%s is denied: this node's operator does not let it be served, fetched or stored here", root)
 }

@@ -33,14 +33,11 @@ type entryKind uint8
 const (
 	object entryKind = iota
 	path             // BLAKE3 of "b3:<hex>/path"
-	name             // BLAKE3 of "name:<name>"
 	double           // SHA-256 of one of several spellings
 	kinds
 )
 
 func pathDigest(s string) digest { return b3.Sum([]byte(s)) }
-
-func nameDigest(n string) digest { return b3.Sum([]byte("name:" + n)) }
 
 // parseLine reads one line; ok is false where it holds no entry.
 func parseLine(line string) (kind entryKind, d digest, ok bool, err error) {
@@ -64,11 +61,8 @@ func parseLine(line string) (kind entryKind, d digest, ok bool, err error) {
 		}
 		return double, digest(raw), true, nil
 	}
-	if n, isName := strings.CutPrefix(line, "name:"); isName {
-		if n == "" || strings.ContainsAny(n, "/\x00") {
-			return 0, d, false, errors.New("a name is not empty and has no slash")
-		}
-		return name, nameDigest(n), true, nil
+	if strings.HasPrefix(line, "name:") {
+		return 0, d, false, errors.New("this node has no names yet, so it cannot deny one; deny the address, or remove the line")
 	}
 	address, below, hasPath := strings.Cut(line, "/")
 	root, err := parseAddress(address)
@@ -91,7 +85,7 @@ func parseAddress(s string) (b3.Root, error) {
 	}
 	c, err := cid.Decode(s)
 	if err != nil {
-		return b3.Root{}, errors.New("it is no entry: want b3:…, a CID, name:… or //…")
+		return b3.Root{}, errors.New("it is no entry: want b3:…, a CID or //…")
 	}
 	return b3.FromCID(c)
 }

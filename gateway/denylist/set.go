@@ -84,7 +84,3 @@ func (s *set) path(root b3.Root, p string) bool {
 	}
 	return false
 }
-
-func (s *set) name(n string) bool {
-	return s.has(name, nameDigest(n)) || len(s.of[double]) > 0 && s.has(double, sha256.Sum256([]byte("name:"+n)))
-}
