@@ -50,9 +50,8 @@ func (g *Gateway) deniedKeys(e *endpoint, q params) error {
 // what is not to be served.
 func (g *Gateway) deniedKey(key string) error {
 	address, path, _ := strings.Cut(key, "/")
-	root, err := b3.Parse(address)
-	if err != nil {
-		return nil // the handler says what is wrong with it
+	if root, err := b3.Parse(address); err == nil { // what else is wrong with it the handler says
+		return g.deniedPath(root, strings.Trim(path, "/"))
 	}
-	return g.deniedPath(root, strings.Trim(path, "/"))
+	return nil
 }

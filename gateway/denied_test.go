@@ -228,7 +228,7 @@ func TestDeniedWhileAsked(t *testing.T) {
 		wg.Go(func() {
 			for !done.Load() {
 				for _, page := range []string{good, bad} {
-					req, err := http.NewRequestWithContext(t.Context(), "GET", page, nil)
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page, nil)
 					if err != nil {
 						t.Error(err)
 						return

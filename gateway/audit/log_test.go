@@ -119,8 +119,8 @@ func TestAnyChangeShows(t *testing.T) {
 	})
 }
 
-// TestCrash cuts a log whose head file is behind at every byte of its tail: it
-// goes on, and verifies.
+// TestCrash cuts a log whose head file is behind at every byte of its last two
+// records: it goes on, and verifies.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	dir := written(t, DefaultConfig(), 3)
@@ -130,8 +130,13 @@ func TestCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bytes.SplitAfter(whole, []byte("\n"))
-	head := position{seq: 4, hash: hashOf(bytes.TrimSuffix(lines[3], []byte("\n")))}
-	for cut := len(bytes.Join(lines[:4], nil)); cut <= len(whole); cut += 7 {
+	step := 1
+	if testing.Short() {
+		step = 11
+	}
+	n := len(lines) - 3 // the last of lines is empty
+	head := position{seq: uint64(n), hash: hashOf(bytes.TrimSuffix(lines[n-1], []byte("\n")))}
+	for cut := len(bytes.Join(lines[:n], nil)); cut <= len(whole); cut += step {
 		if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700), os.WriteFile(name, whole[:cut], 0o600), writeHead(dir, head)); err != nil {
 			t.Fatal(err)
 		}
