@@ -89,12 +89,14 @@ func (r read) do(t *testing.T, c *http.Client, n *running, root b3.Root) (o outc
 	if r.start > 0 || r.end < damagedSize {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", r.start, r.end-1))
 	}
-	if o.resp, err = c.Do(req); err != nil {
+	resp, err := c.Do(req)
+	if err != nil {
 		t.Fatal(err)
 	}
-	defer o.resp.Body.Close()
-	var body io.Reader = o.resp.Body
-	if r.query != "" && o.resp.StatusCode < http.StatusBadRequest {
+	defer resp.Body.Close()
+	o.resp = resp
+	var body io.Reader = resp.Body
+	if r.query != "" && resp.StatusCode < http.StatusBadRequest {
 		body = bao.NewDecoder(root, b3.Range{Start: r.start, End: r.end}, body)
 	}
 	o.got, o.err = io.ReadAll(body)
