@@ -11,7 +11,7 @@ import (
 
 // Bounds of what is kept of requests with an Idempotency-Key.
 const (
-	onceKeys  = 1024 // keys; the one least recently used for a first time is forgotten
+	onceKeys  = 1024 // keys; the oldest is forgotten
 	onceFor   = 24 * time.Hour
 	onceBytes = 64 << 10 // of an answer; a longer one is not kept
 	onceKey   = 255      // characters of a key
