@@ -7,14 +7,26 @@ import (
 	"time"
 
 	"allium/gateway/client"
+	"allium/protocols/b3"
+	"allium/protocols/capability"
 )
 
 // apiAdd stores a tar while it arrives and answers beside it. The header goes
 // out at once: a client that has it hears at once when the node goes away, also
 // while it waits for its own input.
 func (g *Gateway) apiAdd(w *response, r *http.Request, in input) error {
+	o := client.AddOptions{NoPin: in.q.flag("no_pin"), Label: in.q.text("label")}
+	if !o.NoPin {
+		if err := g.allows(w, r, capability.Pin, b3.Root{}, -1); err != nil {
+			return err
+		}
+	}
 	if err := w.rc.EnableFullDuplex(); err != nil {
 		return err
+	}
+	if w.body != nil { // what may follow a tar is no request, and is not waited for
+		w.Header().Set("Connection", "close")
+		defer w.leaveBody(r)
 	}
 	l := &lines{w: w, r: r, flush: live}
 	if err := l.begin(); err != nil {
@@ -23,7 +35,6 @@ func (g *Gateway) apiAdd(w *response, r *http.Request, in input) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	o := client.AddOptions{NoPin: in.q.flag("no_pin"), Label: in.q.text("label")}
 	_, err := g.follow(r.Context(), l, func(ctx context.Context, report client.ProgressFunc, item func(any) bool) (any, error) {
 		for added, err := range g.deps.Node.Add(ctx, w.within(r.Body), o, report) {
 			if err != nil {
@@ -48,9 +59,15 @@ const discardFor = 5 * time.Second
 // discard reads what a client still sends after it was told of an error: if
 // the connection were closed under it, it would see that and not the error.
 func discard(w *response, r *http.Request) {
-	if w.rc.SetReadDeadline(time.Now().Add(discardFor)) == nil {
-		_, _ = io.Copy(io.Discard, r.Body) // until it stops, one way or the other
+	until, body := time.Now().Add(discardFor), r.Body
+	if w.rc.SetReadDeadline(until) != nil {
+		return
 	}
+	if b := w.body; b != nil { // whose reads would put it off
+		b.setDeadline(until)
+		body = b.r.Body
+	}
+	_, _ = io.Copy(io.Discard, body) // until it stops, one way or the other
 }
 
 // apiFetch brings an object into the store.

@@ -34,7 +34,15 @@ func (s *side) authorize(rt route, r *http.Request) (capability.Grant, error) {
 		return capability.Grant{}, status.Errorf(status.Forbidden, "this node has no keys to check capabilities with; make one with `allium token mint`")
 	}
 	object, later := rt.acts(r)
-	return s.g.deps.Capabilities.Verify(r.Context(), token, capability.Ask{Op: rt.op, Object: object, Later: later, Method: r.Method, Bytes: bodyBytes(r)})
+	var grant capability.Grant
+	err = s.g.guarded(func() (err error) {
+		grant, err = s.g.deps.Capabilities.Verify(r.Context(), token, capability.Ask{Op: rt.op, Object: object, Later: later, Method: r.Method, Bytes: bodyBytes(r)})
+		return err
+	})
+	if err == nil && rt.op == capability.Fetch && grant.MaxBytes >= 0 {
+		err = status.Errorf(status.Forbidden, "the capability stores up to %d bytes in one request, and how many are fetched shows at the end; ask for one without that bound", grant.MaxBytes)
+	}
+	return grant, err
 }
 
 // allows asks whether the request's capability allows one more thing. A client
@@ -100,7 +108,7 @@ func (rt route) named(r *http.Request) b3.Root {
 // bodyBytes is how much a request stores, as far as its header says: a body
 // that is encoded has another length than what it decodes to.
 func bodyBytes(r *http.Request) int64 {
-	if r.Header.Get("Content-Encoding") != "" {
+	if len(r.Header.Values("Content-Encoding")) > 0 {
 		return -1
 	}
 	return r.ContentLength

@@ -122,7 +122,7 @@ var (
 var apiTags = []docTag{
 	{"content", "Objects and directories, for anyone."},
 	{"upload", "Objects from outside."},
-	{"node", "The node's own pages, which wait for nothing."},
+	{"node", "The node's own pages; those that say how it is wait for nothing."},
 	{"admin", "What an operator changes: JSON in, JSON out, repeatable with an Idempotency-Key."},
 	{"api", "The local API, which the command line speaks. An answer in lines (`application/x-ndjson`) ends with `ok` or `error`; one that does not was cut."},
 }
@@ -132,7 +132,7 @@ func (e *endpoint) tag() string {
 	switch {
 	case strings.HasPrefix(e.path, "/admin/"):
 		return "admin"
-	case e.free:
+	case e.free, e.on == onEvery:
 		return "node"
 	case strings.HasPrefix(e.path, apiPath):
 		return "api"
@@ -504,7 +504,7 @@ func (g *Gateway) serveOpenAPI(w *response, r *http.Request, in input) error {
 
 // openapiEndpoints are where the document is; each listener has its own.
 var openapiEndpoints = []endpoint{{
-	id: "openapi", name: "openapi", methods: reading, path: "/openapi.json", on: onEvery, free: true, loose: true,
+	id: "openapi", name: "openapi", methods: reading, path: "/openapi.json", on: onEvery, loose: true,
 	doc:     "This document: what the listener serves. The admin listener's describes the public listener too.",
 	headers: []string{"If-Match", "If-None-Match"},
 	answers: []reply{

@@ -91,10 +91,16 @@ func (g *Gateway) open(ctx context.Context, r *http.Request, root b3.Root, o Ope
 	if err != nil {
 		return nil, err
 	}
+	opened := false
+	defer func() { // after a panic too
+		if !opened {
+			leave()
+		}
+	}()
 	o.LocalOnly = false
 	if c, err = g.deps.Objects.Open(ctx, root, o); err != nil {
-		leave()
 		return nil, err
 	}
+	opened = true
 	return missed{c, leave}, nil
 }

@@ -44,7 +44,9 @@ func (g *Gateway) putObject(w *response, r *http.Request, rest string, q params)
 			return status.Errorf(status.Precondition, "If-Match or If-None-Match does not hold for %s", root)
 		}
 	}
-	s, here, err := up.Present(r.Context(), root, o)
+	found := o
+	found.Length = -1 // nobody reads a body that is not needed
+	s, here, err := g.present(w, r, root, found)
 	if err != nil {
 		return err
 	}
@@ -60,6 +62,23 @@ func (g *Gateway) putObject(w *response, r *http.Request, rest string, q params)
 // noSuchBytes refuses an address that nobody knows bytes for.
 func noSuchBytes(root b3.Root) error {
 	return status.Errorf(status.BadDigest, "no bytes are known that hash to %s; an upload of any bytes is POST /o, or /u without %s", root, uploadExpect)
+}
+
+// present tells of an object that is here whole, and pins it as o says if it is
+// what the client says that it has, and may store.
+func (g *Gateway) present(w *response, r *http.Request, root b3.Root, o UploadOptions) (s client.Stored, here bool, err error) {
+	up := g.deps.Uploads
+	s, here, err = up.Present(r.Context(), root, UploadOptions{Length: o.Length})
+	switch {
+	case err != nil || !here:
+		return s, false, err
+	case o.Length >= 0 && o.Length != s.Size:
+		return s, false, status.Errorf(status.BadDigest, "%s has %d bytes, not the %d that are announced", root, s.Size, o.Length)
+	}
+	if err := w.allowsLength(s.Size); err != nil || !o.Pin {
+		return s, err == nil, err
+	}
+	return up.Present(r.Context(), root, o)
 }
 
 // postObject answers POST /o: the body is stored, and the answer has its

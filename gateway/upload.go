@@ -43,12 +43,9 @@ func (g *Gateway) beginUpload(w *response, r *http.Request, q params) error {
 	}
 	if !root.IsZero() {
 		w.root = root
-		s, here, err := g.deps.Uploads.Present(r.Context(), root, o)
-		switch {
+		switch s, here, err := g.present(w, r, root, o); {
 		case err != nil:
 			return err
-		case here && s.Size != length:
-			return status.Errorf(status.BadDigest, "%s has %d bytes, not the %d of %s", root, s.Size, length, uploadLength)
 		case here:
 			return answerStored(w, r, s)
 		}

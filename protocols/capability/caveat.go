@@ -23,7 +23,7 @@ const (
 	KindObject Kind = "obj"    // obj ^= b3:12ab, a prefix of the printed address
 	KindName   Kind = "name"   // name ^= docs.
 	KindMethod Kind = "method" // method in GET,PUT
-	KindBytes  Kind = "bytes"  // bytes <= 10MiB, of one request
+	KindBytes  Kind = "bytes"  // bytes <= 10MiB, stored by one request; not for fetch, whose size nobody says
 	KindRate   Kind = "rate"   // rate <= 20, requests a second
 	KindExpiry Kind = "exp"    // exp < 2026-01-02T15:04:05Z
 	KindNode   Kind = "aud"    // aud = 12D3KooW…, the node it is for

@@ -1,0 +1,112 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"allium/gateway/client"
+	"allium/protocols/status"
+)
+
+// timedConn is a client that goes on sending for an hour, if it is let.
+type timedConn struct {
+	http.ResponseWriter
+	deadline, end time.Time
+}
+
+func (c *timedConn) SetReadDeadline(t time.Time) error { c.deadline = t; return nil }
+
+func (c *timedConn) Read(p []byte) (int, error) {
+	time.Sleep(100 * time.Millisecond)
+	switch now := time.Now(); {
+	case !c.deadline.IsZero() && now.After(c.deadline):
+		return 0, os.ErrDeadlineExceeded
+	case now.After(c.end):
+		return 0, io.EOF
+	}
+	return len(p), nil
+}
+
+// TestDiscardEnds: who goes on sending after it was told of an error is cut off,
+// however fast it is, also where reads of its body set deadlines.
+func TestDiscardEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, paced := range []bool{false, true} {
+			begun := time.Now()
+			c := &timedConn{ResponseWriter: httptest.NewRecorder(), end: begun.Add(time.Hour)}
+			w := &response{ResponseWriter: c, rc: *http.NewResponseController(c), patience: 5 * time.Second}
+			r := httptest.NewRequest(http.MethodPost, "/api/v1/add", c)
+			read := *r
+			if paced {
+				w.body = &requestBody{w: w, r: r, patience: 5 * time.Second, minRate: 1}
+				read.Body = io.NopCloser(w.body)
+			}
+			discard(w, &read)
+			if took := time.Since(begun); took > discardFor+time.Second {
+				t.Errorf("paced %t: it was read for %s", paced, took)
+			}
+		}
+	})
+}
+
+// TestAddLeavesRest: what a client still owes of its body after the answer holds
+// no connection, and is no request.
+func TestAddLeavesRest(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.node.add = func(_ context.Context, tar io.Reader, _ client.AddOptions, _ client.ProgressFunc) iter.Seq2[client.Added, error] {
+		return func(yield func(client.Added, error) bool) {
+			if _, err := io.ReadFull(tar, make([]byte, 1)); err != nil {
+				yield(client.Added{}, err)
+			}
+		}
+	}
+	host := strings.TrimPrefix(n.Addrs().Admin, "http://")
+	c, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, "POST /api/v1/add HTTP/1.1\r\nHost: "+host+"\r\nAuthorization: Bearer may-put,pin\r\nContent-Length: 1000\r\n\r\nx"); err != nil {
+		t.Fatal(err)
+	}
+	said, err := readAll(c)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection stays open for the rest of a body")
+	}
+	if !strings.HasPrefix(said, "HTTP/1.1 200") || !strings.Contains(said, `"ok"`) || !strings.Contains(said, "Connection: close") {
+		t.Errorf("%v: %s", err, said)
+	}
+}
+
+// TestDocumentIsRated: the longest page of a listener is none of those that wait
+// for nothing.
+func TestDocumentIsRated(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(c *Config, _ *AdminConfig) { c.Rate, c.Burst = 1, 1 })
+	page := n.Addrs().Gateway + "/openapi.json"
+	refused := 0
+	for range 20 {
+		if a := do(t, "GET", page); a.StatusCode == http.StatusTooManyRequests {
+			a.problem(t, status.RateLimit)
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("it is sent at any rate")
+	}
+}
