@@ -111,7 +111,8 @@ type upload struct {
 	o     PutOptions
 	path  string // of the upload; empty before it is begun
 	at    int64  // bytes that the gateway has
-	tries int    // failures since at grew
+	most  int64  // that at ever was
+	tries int    // failures since most grew
 	held  int    // of them, that another piece is being written
 }
 
@@ -128,7 +129,7 @@ func (u *upload) run(ctx context.Context) (Stored, error) {
 		case done:
 			return s, nil
 		case err == nil:
-			u.tries, u.held = 0, 0
+			u.grown()
 			continue
 		case status.Of(err) == status.Conflict && u.path != "":
 			if u.held++; u.held <= maxHeld {
@@ -203,9 +204,16 @@ func (u *upload) look(ctx context.Context) {
 		return
 	}
 	_ = resp.Body.Close()
-	was := u.at
-	if u.offset(resp) == nil && u.at > was {
-		u.tries, u.held = 0, 0
+	if u.offset(resp) == nil {
+		u.grown()
+	}
+}
+
+// grown begins to count failures again if the gateway has more than it ever had:
+// one that begins again and again is not sent the same for ever.
+func (u *upload) grown() {
+	if u.at > u.most {
+		u.most, u.tries, u.held = u.at, 0, 0
 	}
 }
 
