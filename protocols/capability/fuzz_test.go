@@ -43,16 +43,8 @@ func FuzzToken(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := tok.macaroon()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if again, err := encode(m); err != nil || again != s {
+		if again, err := encode(&tok.m); err != nil || again != s {
 			t.Fatalf("%s was read and is written as %s, %v", s, again, err)
-		}
-		_, lerr := m.VerifySignature(r.keys[0].secret[:], nil)
-		if merr := r.verify(tok); tok.kid == 1 && (lerr == nil) != (merr == nil) {
-			t.Fatalf("the library says %v, and this package %v", lerr, merr)
 		}
 		if again, err := Inspect(more); aerr == nil && (err != nil || len(again.Caveats) != len(info.Caveats)+1 || again.ID != info.ID) {
 			t.Fatalf("%+v, %v", again, err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	macaroon "gopkg.in/macaroon.v2"
 )
 
 // Info is what a token says of itself. Whether that is true only a node knows
@@ -36,22 +38,22 @@ func Inspect(token string) (Info, error) {
 		return Info{}, err
 	}
 	i := Info{ID: t.nonce.String(), KeyID: t.kid, Issued: time.Unix(t.issued, 0).UTC(), MaxBytes: -1, Caveats: []string{}}
-	for _, c := range t.caveats() {
-		i.Caveats = append(i.Caveats, printable(c))
+	for _, raw := range t.m.Caveats() {
+		i.Caveats = append(i.Caveats, printable(string(raw.Id)))
 	}
-	i.fold(t.caveats())
+	i.fold(t.m.Caveats())
 	return i, nil
 }
 
 // fold brings the caveats of a kind to one.
-func (i *Info) fold(caveats []string) {
+func (i *Info) fold(caveats []macaroon.Caveat) {
 	nothing := func(format string, args ...any) {
 		if i.Nothing == "" {
 			i.Nothing = fmt.Sprintf(format, args...)
 		}
 	}
 	for _, raw := range caveats {
-		c, err := ParseCaveat(raw)
+		c, err := ParseCaveat(string(raw.Id))
 		if err != nil {
 			nothing("%v", err)
 			continue

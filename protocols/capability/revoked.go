@@ -60,8 +60,8 @@ func RevokeToken(token string) (Revocation, error) {
 	// What it was made of may live longer, and the caveats of that are among
 	// these: as long as the latest of them says, it is not longer.
 	until := int64(0)
-	for _, raw := range t.caveats() {
-		if c, err := parseCaveat(raw); err == nil && c.kind == KindExpiry {
+	for _, raw := range t.m.Caveats() {
+		if c, err := parseCaveat(string(raw.Id)); err == nil && c.kind == KindExpiry {
 			until = max(until, c.n)
 		}
 	}

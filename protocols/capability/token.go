@@ -57,23 +57,7 @@ func parseIdentity(p []byte) identity {
 // token is a macaroon taken apart; nothing of it is verified.
 type token struct {
 	identity
-	raw       []byte
-	text      string // raw, which the caveats are parts of
-	list      [MaxCaveats]string
-	n         int // of list
-	signature []byte
-}
-
-// caveats are the caveats as they are written.
-func (t *token) caveats() []string { return t.list[:t.n] }
-
-// macaroon is the token as one that can be added to.
-func (t *token) macaroon() (*macaroon.Macaroon, error) {
-	m := &macaroon.Macaroon{}
-	if err := m.UnmarshalBinary(t.raw); err != nil {
-		return nil, malformed("it is not a macaroon of version 2")
-	}
-	return m, nil
+	m macaroon.Macaroon
 }
 
 // decode takes a token's text apart. It looks at the shape alone.
@@ -88,10 +72,14 @@ func decode(s string) (*token, error) {
 	if err != nil {
 		return nil, malformed("it is not base64url without padding")
 	}
-	t := &token{raw: raw, text: string(raw)}
-	if err := t.scan(); err != nil {
+	if err := scan(raw); err != nil {
 		return nil, err
 	}
+	t := &token{}
+	if err := t.m.UnmarshalBinary(raw); err != nil {
+		return nil, malformed("it is not a macaroon of version 2")
+	}
+	t.identity = parseIdentity(raw[idStart:])
 	return t, nil
 }
 
@@ -105,33 +93,28 @@ const (
 	signatureSize = 32
 )
 
-// scan takes apart the encoding of a macaroon: an id of ours, caveats of nobody
-// else, a signature, and the one shortest form. The location, which no signature
-// covers, is not among it.
-func (t *token) scan() error {
-	p := t.raw
+// scan checks the encoding of a macaroon before anything is allocated for it:
+// an id of ours, caveats of nobody else, a signature, and the one shortest
+// form. The location, which no signature covers, is not among it.
+func scan(p []byte) error {
 	if len(p) < idStart+idSize+1 || p[0] != 2 || p[1] != fieldID || p[2] != idSize || p[idStart] != idVersion || p[idStart+idSize] != fieldEnd {
 		return malformed("it does not begin as one does")
 	}
-	t.identity = parseIdentity(p[idStart:])
-	at := idStart + idSize + 1
-	for ; at < len(p) && p[at] == fieldID; t.n++ {
-		at++
-		size, n := binary.Uvarint(p[at:])
-		if n <= 0 || n > 1 && p[at+n-1] == 0 || size >= uint64(len(p)-at-n) || p[at+n+int(size)] != fieldEnd {
-			return malformed("caveat %d is cut, or one for a third party", t.n+1)
+	p = p[idStart+idSize+1:]
+	caveats := 0
+	for ; len(p) > 0 && p[0] == fieldID; caveats++ {
+		size, n := binary.Uvarint(p[1:])
+		if n <= 0 || n > 1 && p[n] == 0 || size >= uint64(len(p)-1-n) || p[1+n+int(size)] != fieldEnd {
+			return malformed("caveat %d is cut, or one for a third party", caveats+1)
 		}
-		if t.n == MaxCaveats {
-			return malformed("it has more than %d caveats", MaxCaveats)
-		}
-		at += n
-		t.list[t.n] = t.text[at : at+int(size)]
-		at += int(size) + 1
+		p = p[1+n+int(size)+1:]
 	}
-	if p = p[at:]; len(p) != 3+signatureSize || p[0] != fieldEnd || p[1] != fieldSignature || p[2] != signatureSize {
+	if caveats > MaxCaveats {
+		return malformed("it has %d caveats, at most %d", caveats, MaxCaveats)
+	}
+	if len(p) != 3+signatureSize || p[0] != fieldEnd || p[1] != fieldSignature || p[2] != signatureSize {
 		return malformed("it does not end as one does")
 	}
-	t.signature = p[3:]
 	return nil
 }
 
@@ -163,14 +146,10 @@ func Attenuate(token string, caveats ...Caveat) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	m, err := t.macaroon()
-	if err != nil {
-		return "", err
-	}
 	for _, c := range caveats {
-		if err := m.AddFirstPartyCaveat([]byte(c.String())); err != nil {
+		if err := t.m.AddFirstPartyCaveat([]byte(c.String())); err != nil {
 			return "", status.Errorf(status.Internal, "capability: %w", err)
 		}
 	}
-	return encode(m)
+	return encode(&t.m)
 }

@@ -53,7 +53,8 @@ func (v *Verifier) Verify(token string, ask Ask) (Grant, error) {
 	if len(st.ring.keys) == 0 {
 		return Grant{}, unauthenticated(UnknownKey, "this node has no root key, so it takes no capability; `allium token mint` makes one")
 	}
-	if err := st.ring.verify(t); err != nil {
+	caveats, err := st.ring.verify(t)
+	if err != nil {
 		return Grant{}, err
 	}
 	now := v.now()
@@ -65,7 +66,7 @@ func (v *Verifier) Verify(token string, ask Ask) (Grant, error) {
 	}
 	g := Grant{ID: t.nonce.String(), KeyID: t.kid, MaxBytes: -1}
 	paced := false
-	for _, s := range t.caveats() {
+	for _, s := range caveats {
 		c, err := parseCaveat(s)
 		if err != nil {
 			return Grant{}, forbidden(UnknownCaveat, "the capability has a caveat that this node does not know, %q: %w", clip(s), err)
@@ -79,7 +80,7 @@ func (v *Verifier) Verify(token string, ask Ask) (Grant, error) {
 		return Grant{}, forbidden(NoExpiry, "the capability has no expiry; add one with `allium token attenuate --expires`")
 	}
 	if paced && !ask.Again {
-		if err := v.pace(now, t.nonce, t.caveats()); err != nil {
+		if err := v.pace(now, t.nonce, caveats); err != nil {
 			return Grant{}, err
 		}
 	}

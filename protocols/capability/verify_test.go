@@ -4,13 +4,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	macaroon "gopkg.in/macaroon.v2"
-	"pgregory.net/rapid"
 
 	"allium/protocols/status"
 )
@@ -487,29 +485,4 @@ func TestNoSecretShows(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestSignature: the signature is the library's, whatever the caveats' lengths.
-func TestSignature(t *testing.T) {
-	t.Parallel()
-	r := newRing(t)
-	rapid.Check(t, func(rt *rapid.T) {
-		lengths := rapid.SliceOfN(rapid.IntRange(0, 400), 0, 9).Draw(rt, "lengths")
-		var list []string
-		for _, n := range lengths {
-			list = append(list, strings.Repeat("x", n))
-		}
-		tok := &token{raw: raw(t, forge(t, r, goodID(), "", list...))}
-		tok.text = string(tok.raw)
-		if err := tok.scan(); err != nil || !slices.Equal(tok.caveats(), list) {
-			rt.Fatalf("%v, %q", err, tok.caveats())
-		}
-		if err := r.verify(tok); err != nil {
-			rt.Fatal(err)
-		}
-		tok.signature[rapid.IntRange(0, signatureSize-1).Draw(rt, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(rt, "bit")
-		if err := r.verify(tok); RefusalOf(err) != string(BadSignature) {
-			rt.Fatal(err)
-		}
-	})
 }
