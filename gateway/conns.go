@@ -73,9 +73,6 @@ func (l *limited) Accept() (net.Conn, error) {
 		}
 		k := &conn{Conn: c, peer: peer, group: group, of: l.waiting}
 		k.release = sync.OnceFunc(func() {
-			if k.of != nil {
-				k.of.drop(k)
-			}
 			leave()
 			release()
 		})
@@ -86,8 +83,8 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-// makeRoom closes a connection that waits, for one more of a client; false: there
-// is none that has to.
+// makeRoom ends a connection that waits, for one more of a client; false: there
+// is none that has to. Its place is free at once.
 func (l *limited) makeRoom(client netip.Prefix) bool {
 	if l.waiting == nil {
 		return false
@@ -97,7 +94,8 @@ func (l *limited) makeRoom(client netip.Prefix) bool {
 		return false
 	}
 	l.reject(reason)
-	reset(c.Conn)
+	c.ended.Store(true)
+	interrupt(c.Conn)
 	c.release()
 	return true
 }
@@ -116,12 +114,20 @@ type conn struct {
 	group   netip.Prefix
 	of      *waiting    // nil: it never makes room
 	late    atomic.Bool // a read ran into its deadline; of use while TLS shakes hands
+	ended   atomic.Bool // it has to make room: nothing is read any more
 	connState
 }
+
+// errMadeRoom is what net/http closes a connection for without an answer; the
+// end of input in the middle of a header it would answer.
+var errMadeRoom = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("the connection made room for another")}
 
 // Read reads, and notes when the time for it is over.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if c.ended.Load() {
+		return 0, errMadeRoom
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.late.Store(true)
 	}
@@ -131,6 +137,9 @@ func (c *conn) Read(p []byte) (int, error) {
 // Close closes the connection.
 func (c *conn) Close() error {
 	err := c.Conn.Close()
+	if c.of != nil {
+		c.of.drop(c)
+	}
 	c.release()
 	return err
 }

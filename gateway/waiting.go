@@ -17,6 +17,8 @@ type waiting struct {
 	each  map[netip.Prefix]int // connections of a client, in requests too
 	fresh connList             // no request yet
 	idle  connList             // between requests
+
+	leaving int // made room, and are not closed yet; at most maxLeaving
 }
 
 func newWaiting() *waiting { return &waiting{each: map[netip.Prefix]int{}} }
@@ -28,6 +30,7 @@ type connState struct {
 	requests   int  // being answered; more than one on HTTP/2
 	served     bool // had a request
 	gone       bool // closed, or chosen to make room
+	leaving    bool // chosen to make room, and not closed yet
 }
 
 // add lists a connection that was accepted.
@@ -61,10 +64,14 @@ func (w *waiting) end(c *conn) {
 	}
 }
 
-// drop forgets a connection that was closed.
+// drop forgets a connection that was closed. It may be called again.
 func (w *waiting) drop(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if c.leaving {
+		c.leaving = false
+		w.leaving--
+	}
 	w.forget(c)
 }
 
@@ -82,20 +89,34 @@ func (w *waiting) forget(c *conn) {
 // maxLook is how many connections are looked at for one that may make room.
 const maxLook = 64
 
+// maxLeaving is how many connections that made room may still be open, beside
+// those that the listener may have: each is closed by the goroutine that reads
+// it, when its turn comes. Half of them are for clients that have few
+// connections, so that a flood of others does not keep them out.
+const (
+	maxLeaving = 512
+	few        = 8
+)
+
 // choose takes out the connection that makes room for one more of a client;
-// nil: none has to.
+// nil: none has to, or too many are leaving already.
 func (w *waiting) choose(client netip.Prefix) (c *conn, reason string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c := w.fresh.oldest(func(c *conn) bool { return w.yields(c, client) }); c != nil {
-		w.forget(c)
-		return c, "slow_evicted"
+	if most := maxLeaving; w.leaving >= most || w.leaving >= most/2 && w.each[client] > few {
+		return nil, ""
 	}
-	if c := w.idle.oldest(func(c *conn) bool { return w.yields(c, client) }); c != nil {
-		w.forget(c)
-		return c, "idle_evicted"
+	may := func(c *conn) bool { return w.yields(c, client) }
+	if c, reason = w.fresh.oldest(may), "slow_evicted"; c == nil {
+		c, reason = w.idle.oldest(may), "idle_evicted"
 	}
-	return nil, ""
+	if c == nil {
+		return nil, ""
+	}
+	w.forget(c)
+	c.leaving = true
+	w.leaving++
+	return c, reason
 }
 
 // yields reports whether c makes room for client: its own does, and that of who
@@ -147,7 +168,20 @@ func (l *connList) remove(c *conn) {
 	c.list, c.prev, c.next = nil, nil, nil
 }
 
-// reset closes with a reset, which costs the least on both ends.
+// interrupt makes whoever reads c close it, with a reset, and waits for nobody:
+// Close would return only after the reader's goroutine had its turn, and when
+// thousands are ready to run nothing would be accepted meanwhile.
+func interrupt(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+		_ = tcp.CloseRead()
+		return
+	}
+	c.Close()
+}
+
+// reset closes a connection that nobody reads with a reset, which costs the
+// least on both ends.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

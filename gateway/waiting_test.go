@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"allium/protocols/admission"
 	"allium/protocols/b3"
 )
 
@@ -189,6 +190,86 @@ func TestWhoHasMostMakesRoom(t *testing.T) {
 	w.drop(greedy[0]) // as its connection is closed
 	if len(w.each) != 0 {
 		t.Errorf("%v are left", w.each)
+	}
+}
+
+// TestFewAreLeaving: connections that were told to make room and are not closed
+// yet are bounded, and half of the bound is for clients with few connections;
+// beyond it nobody makes room, until one of them is closed.
+func TestFewAreLeaving(t *testing.T) {
+	t.Parallel()
+	w := newWaiting()
+	greedy := netip.MustParsePrefix("192.0.2.1/32")
+	shy := netip.MustParsePrefix("192.0.2.2/32")
+	for range 2 * maxLeaving {
+		w.add(&conn{of: w, group: greedy})
+	}
+	var left []*conn
+	leave := func(client netip.Prefix) (n int) {
+		for c, _ := w.choose(client); c != nil; c, _ = w.choose(client) {
+			left = append(left, c)
+			n++
+		}
+		return n
+	}
+	if n := leave(greedy); n != maxLeaving/2 {
+		t.Errorf("%d are leaving for who has most, want half of %d", n, maxLeaving)
+	}
+	if n := leave(shy); n != maxLeaving/2 {
+		t.Errorf("%d are leaving for who has none, want the other half of %d", n, maxLeaving)
+	}
+	w.drop(left[0])
+	w.drop(left[0]) // as net/http closes twice
+	if n := leave(greedy); n != 0 {
+		t.Errorf("%d are leaving for who has most while less than half is free", n)
+	}
+	if n := leave(shy); n != 1 {
+		t.Errorf("%d are leaving after one was closed", n)
+	}
+}
+
+// TestAcceptLeavesClosingToTheReader: what makes room for the next is closed by
+// whoever reads it; until then it is counted, and Accept does not wait.
+func TestAcceptLeavesClosingToTheReader(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	raw, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	l := n.limitPublic(raw, n.deps.Limits.NewGate(admission.Spec{Name: "test.conns"}, 1, 0), nil)
+	accept := func() *conn {
+		peer, err := net.Dial("tcp", raw.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { peer.Close() })
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c.(*conn)
+	}
+	leaving := func() int {
+		l.waiting.mu.Lock()
+		defer l.waiting.mu.Unlock()
+		return l.waiting.leaving
+	}
+	first := accept()
+	accept()
+	if got := leaving(); got != 1 {
+		t.Errorf("%d are leaving, want the first", got)
+	}
+	if k, err := first.Read(make([]byte, 1)); k != 0 || !errors.Is(err, errMadeRoom) {
+		t.Errorf("the reader got %d bytes, %v", k, err)
+	}
+	if err := first.Close(); err != nil {
+		t.Errorf("the reader cannot close it: %v", err)
+	}
+	if got := leaving(); got != 0 {
+		t.Errorf("%d are leaving, want none", got)
 	}
 }
 
