@@ -21,17 +21,22 @@ type taken struct {
 
 // take reads how much the node, this program and the whole machine have used.
 func take(node *process) (t taken, err error) {
-	var own syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
+	if t.self, err = ownCPU(); err != nil {
 		return t, err
 	}
-	t.self = time.Duration(own.Utime.Nano() + own.Stime.Nano())
 	if t.node, err = node.cpu(); err != nil {
 		return t, err
 	}
 	t.machine, err = machineCPU()
 	t.at = time.Now()
 	return t, err
+}
+
+// ownCPU is what this program has used so far, user and system.
+func ownCPU() (time.Duration, error) {
+	var own syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &own)
+	return time.Duration(own.Utime.Nano() + own.Stime.Nano()), err
 }
 
 // since is what the node has used since from, and what all programs but the

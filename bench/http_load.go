@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
+	"runtime"
+	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -23,123 +20,44 @@ const (
 	httpClients = 32  // each on a connection that it keeps
 	httpWarm    = 3 * time.Second
 	httpBody    = 4 << 10
-
-	slowConns   = 5000
-	slowHosts   = 20 // addresses they come from: 250 each, within the bound of one
-	slowEvery   = 500 * time.Millisecond
-	slowFor     = 10 * time.Second
-	slowNormals = 8  // half of them on new connections
-	slowRate    = 20 // requests per second of each
 )
 
-// httpAnswers is what clients of a gateway got.
-type httpAnswers struct {
-	took    []time.Duration // of the requests answered with 200; sorted
-	refused int             // 429
-	bare    int             // of these, without Retry-After
-	failed  int
-}
-
-func (a httpAnswers) p99() float64 {
-	if len(a.took) == 0 {
-		return 0
-	}
-	return ms(a.took[len(a.took)*99/100])
-}
-
-// askGateway lets clients ask for one page, each every so often; keep says which
-// keep their connection.
-func askGateway(ctx context.Context, page string, clients int, every, length time.Duration, keep func(int) bool) httpAnswers {
-	ctx, cancel := context.WithTimeout(ctx, length)
-	defer cancel()
-	var mu sync.Mutex
-	var all httpAnswers
-	var wg sync.WaitGroup
-	for i := range clients {
-		wg.Go(func() {
-			tr := &http.Transport{DisableKeepAlives: !keep(i), DisableCompression: true}
-			defer tr.CloseIdleConnections()
-			var mine httpAnswers
-			tick := time.NewTicker(every)
-			defer tick.Stop()
-			for ctx.Err() == nil {
-				begun := time.Now()
-				code, after, err := getOnce(ctx, tr, page)
-				switch {
-				case ctx.Err() != nil:
-				case err != nil:
-					mine.failed++
-				case code == http.StatusOK:
-					mine.took = append(mine.took, time.Since(begun))
-				case code == http.StatusTooManyRequests:
-					mine.refused++
-					if after == "" {
-						mine.bare++
-					}
-				default:
-					mine.failed++
-				}
-				select {
-				case <-tick.C:
-				case <-ctx.Done():
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			all.took = append(all.took, mine.took...)
-			all.refused += mine.refused
-			all.bare += mine.bare
-			all.failed += mine.failed
-		})
-	}
-	wg.Wait()
-	slices.Sort(all.took)
-	return all
-}
-
-func getOnce(ctx context.Context, tr *http.Transport, page string) (code int, after string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
-	if err != nil {
-		return 0, "", err
-	}
-	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return resp.StatusCode, resp.Header.Get("Retry-After"), err
-}
-
-// startGateway starts a node with one small object and returns the object's page.
-func (s *settings) startGateway(ctx context.Context, name string) (p *process, page string, err error) {
+// startGateway starts a node with one small object and returns the object's page,
+// and a capability to upload.
+func (s *settings) startGateway(ctx context.Context, name string) (p *process, page, token string, err error) {
 	file, home := filepath.Join(s.dir, name+".bin"), filepath.Join(s.dir, name)
 	if err := randomFile(file, httpBody); err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
 	if _, err := run(ctx, s.allium, "--home", home, "init", "--profile", "testnet"); err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
 	added, err := run(ctx, s.allium, "--home", home, "add", "-q", file)
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
 	fields := strings.Fields(added.out)
 	if len(fields) == 0 {
-		return nil, "", fmt.Errorf("add printed nothing")
+		return nil, "", "", fmt.Errorf("add printed nothing")
+	}
+	minted, err := run(ctx, s.allium, "--home", home, "token", "mint", "-q", "--op", "put", "--expires", "24h")
+	if err != nil {
+		return nil, "", "", err
 	}
 	if p, err = s.startNode(ctx, home); err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
 	if p.gate == "" {
-		return nil, "", errors.New("the node has no gateway")
+		return nil, "", "", errors.New("the node has no gateway")
 	}
-	return p, p.gate + "/o/" + fields[0], nil
+	return p, p.gate + "/o/" + fields[0], strings.TrimSpace(minted.out), nil
 }
 
-// benchOverload asks ten times the rate for as long as -hold says.
+// benchOverload asks ten times the rate for as long as -hold says, and the same
+// of a bare handler, which refuses nothing, before and after: what it takes to
+// be answered there is what this machine and this program make of it.
 func benchOverload(ctx context.Context, s *settings) (_ []row, err error) {
-	p, page, err := s.startGateway(ctx, "overload")
+	p, page, _, err := s.startGateway(ctx, "overload")
 	if err != nil {
 		return nil, err
 	}
@@ -147,119 +65,127 @@ func benchOverload(ctx context.Context, s *settings) (_ []row, err error) {
 		_, stopErr := p.stop()
 		err = errors.Join(err, stopErr)
 	}()
-	always := func(int) bool { return true }
+	bare, err := s.startBare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		_, stopErr := bare.stop()
+		err = errors.Join(err, stopErr)
+	}()
 	every := time.Second * httpClients / (httpRate * httpTimes)
-	askGateway(ctx, page, httpClients, every, httpWarm, always)
+	ask := func(page string, length time.Duration) (httpAnswers, error) {
+		askers := make([]*asker, httpClients)
+		for i := range askers {
+			if askers[i], err = newAsker(page, nil, true); err != nil {
+				return httpAnswers{}, err
+			}
+		}
+		return askGateway(ctx, askers, every, length), nil
+	}
+	around := max(s.hold/4, time.Second)
+	var thin httpAnswers
+	other := func() error {
+		got, err := ask(bare.gate+"/", around)
+		thin.add(got)
+		return err
+	}
+	if _, err := ask(page, httpWarm); err != nil {
+		return nil, err
+	}
+	if err := other(); err != nil {
+		return nil, err
+	}
 	before, err := p.memory()
 	if err != nil {
 		return nil, err
 	}
-	got := askGateway(ctx, page, httpClients, every, s.hold, always)
+	from, err := take(p)
+	if err != nil {
+		return nil, err
+	}
+	counted, err := p.counters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	got, err := ask(page, s.hold)
+	if err != nil {
+		return nil, err
+	}
+	to, err := take(p)
+	if err != nil {
+		return nil, err
+	}
+	load, err := loadAverage()
+	if err != nil {
+		return nil, err
+	}
 	after, err := p.memory()
 	if err != nil {
 		return nil, err
 	}
-	all := len(got.took) + got.refused + got.failed
-	one := func(what, unit, target string, v float64) row {
-		return row{what: what, unit: unit, target: target, values: []float64{v}}
-	}
-	return []row{
-		one("overload: asked", "req/s", "≥ 5000", float64(all)/s.hold.Seconds()),
-		one("overload: accepted", "req/s", "500", float64(len(got.took))/s.hold.Seconds()),
-		one("overload: p99 of the accepted", "ms", "≤ 40", got.p99()),
-		one("overload: refused with 429", "%", "", 100*float64(got.refused)/float64(all)),
-		one("overload: of these without Retry-After", "", "0", float64(got.bare)),
-		one("overload: failed otherwise", "", "0", float64(got.failed)),
-		one("overload: RSS at the end ÷ after the warm-up", "×", "≤ 1.1", float64(after)/float64(before)),
-	}, nil
-}
-
-// benchSlow compares normal clients of an idle gateway with the same beside
-// thousands that send headers and bodies slowly, and come back when they are cut
-// off.
-func benchSlow(ctx context.Context, s *settings) (_ []row, err error) {
-	p, page, err := s.startGateway(ctx, "slow")
+	now, err := p.counters(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		_, stopErr := p.stop()
-		err = errors.Join(err, stopErr)
-	}()
-	half := func(i int) bool { return i%2 == 0 }
-	normal := func() httpAnswers {
-		return askGateway(ctx, page, slowNormals, time.Second/slowRate, slowFor, half)
+	if err := other(); err != nil {
+		return nil, err
 	}
-	normal() // warm
-	idle := normal()
-
-	attack, stop := context.WithCancel(ctx)
-	var slow sync.WaitGroup
-	var open, most atomic.Int64
-	for i := range slowConns {
-		slow.Go(func() {
-			for attack.Err() == nil {
-				holdSlowly(attack, strings.TrimPrefix(p.gate, "http://"), i, &open, &most)
-			}
-		})
+	if got.why != nil {
+		fmt.Printf("overload: one of the requests failed: %v\n", got.why)
 	}
-	select {
-	case <-time.After(httpWarm):
-	case <-ctx.Done():
-	}
-	beside := normal()
-	rss, memErr := p.memory()
-	stop()
-	slow.Wait()
-	if memErr != nil {
-		return nil, memErr
-	}
-	one := func(what, unit, target string, v float64) row {
-		return row{what: what, unit: unit, target: target, values: []float64{v}}
+	nodeCPU, others := to.since(from)
+	seconds := s.hold.Seconds()
+	collected := func(what string) float64 {
+		return now["go_gc_duration_seconds"+what] - counted["go_gc_duration_seconds"+what]
 	}
 	return []row{
-		one("slow: connections held at once", "", "", float64(most.Load())),
-		one("slow: p99 of normal clients, idle", "ms", "", idle.p99()),
-		one("slow: the same beside them", "ms", "", beside.p99()),
-		one("slow: beside ÷ idle", "×", "≤ 2", beside.p99()/idle.p99()),
-		one("slow: normal requests answered", "", "", float64(len(beside.took))),
-		one("slow: normal requests refused or failed", "", "0", float64(beside.refused+beside.failed)),
-		one("slow: RSS", "MB", "", mb(rss)),
+		single("overload: asked", "req/s", "≥ 5000", float64(got.all())/seconds),
+		single("overload: accepted", "req/s", "500", float64(len(got.took))/seconds),
+		single("overload: p99 of the accepted", "ms", "≤ 40", got.p99()),
+		single("overload: p99 of a bare handler, same rate", "ms", "", thin.p99()),
+		single("overload: accepted ÷ bare", "×", "", got.p99()/thin.p99()),
+		single("overload: p50 of the accepted", "ms", "", got.p50()),
+		single("overload: p50 of a bare handler, same rate", "ms", "", thin.p50()),
+		single("overload: the asker woke up late by (p99)", "ms", "", millis(got.late, 99)),
+		single("overload: refused with 429", "%", "", 100*float64(got.refused)/float64(got.all())),
+		single("overload: of these without Retry-After", "", "0", float64(got.bare)),
+		single("overload: failed otherwise", "", "0", float64(got.failed)),
+		single("overload: RSS at the end ÷ after the warm-up", "×", "≤ 1.1", float64(after)/float64(before)),
+		single("overload: CPU of the node", "% of cores", "", nodeCPU),
+		single("overload: CPU of the askers", "% of cores", "", percent(to.self-from.self, to.at.Sub(from.at))),
+		single("overload: CPU of other programs", "% of cores", "", others),
+		single("overload: collections of the node", "/s", "", collected("_count")/seconds),
+		single("overload: pauses of these", "ms/s", "", 1000*collected("_sum")/seconds),
+		single("overload: load average", "", "", load),
 	}, nil
 }
 
-// holdSlowly opens one connection and sends a byte now and then: every other one
-// of a header, the rest of a body, until it is cut off.
-func holdSlowly(ctx context.Context, addr string, i int, open, most *atomic.Int64) {
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%slowHosts))}, Timeout: time.Second}
-	c, err := d.DialContext(ctx, "tcp", addr)
-	tick := time.NewTicker(slowEvery)
-	defer tick.Stop()
-	if err == nil {
-		defer c.Close()
-		for n := open.Add(1); ; {
-			if m := most.Load(); n <= m || most.CompareAndSwap(m, n) {
-				break
-			}
-		}
-		defer open.Add(-1)
-		begin := "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "
-		if i%2 == 0 {
-			begin = "POST /o HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
-		}
-		_, err = io.WriteString(c, begin)
+func single(what, unit, target string, v float64) row {
+	return row{what: what, unit: unit, target: target, values: []float64{v}}
+}
+
+// percent is a share of all cores.
+func percent(used, of time.Duration) float64 {
+	return 100 * used.Seconds() / of.Seconds() / float64(runtime.NumCPU())
+}
+
+// startBare starts the bare handler of one page of the size of a gateway's.
+func (s *settings) startBare(ctx context.Context) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
 	}
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		if err != nil {
-			return
-		}
-		if _, err = c.Write([]byte("a")); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return
-		}
-	}
+	return startProcess(ctx, self, "reference-page", strconv.Itoa(httpBody))
+}
+
+// samePage is a handler that answers everything with size bytes.
+func samePage(size int) http.Handler {
+	body, length := make([]byte, size), strconv.Itoa(size)
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", "application/octet-stream")
+		h.Set("Content-Length", length)
+		_, _ = w.Write(body) // the client went away
+	})
 }

@@ -23,9 +23,9 @@
 //     part http needs both programs);
 //   - what one peer that asks ten times its rate costs 31 honest ones;
 //   - a gateway that clients ask ten times its rate: how fast the answers are that
-//     they get, what is refused, and memory;
-//   - a gateway on which five thousand slow clients hold connections: how fast
-//     others are answered.
+//     they get, beside those of a bare handler, what is refused, and memory;
+//   - a gateway, and a bare server, on which five thousand slow clients of a process
+//     of their own hold connections: how fast others are answered.
 //
 // `make bench` builds bin/allium and runs it; a part alone is
 //

@@ -44,6 +44,14 @@ func reference(ctx context.Context, args []string) error {
 		return pullRaw(ctx, args[1])
 	case len(args) == 1 && args[0] == "reference-http":
 		return serveBare(ctx, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	case len(args) == 2 && args[0] == "reference-page":
+		size, err := strconv.Atoi(args[1])
+		if err != nil {
+			return err
+		}
+		return serveBare(ctx, samePage(size))
+	case len(args) == 4 && args[0] == "slow-clients":
+		return slowClients(ctx, args[1], args[2], args[3])
 	case len(args) == 2 && args[0] == "reference-http":
 		h, err := files(args[1])
 		if err != nil {

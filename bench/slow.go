@@ -1,0 +1,230 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The normal clients beside an attack of slow ones. Each has an address of its
+// own and asks less than an equal share of the rate, so that none of them is
+// refused for what it does itself.
+const (
+	slowFor     = 10 * time.Second
+	slowWarm    = 12 * time.Second // until all have begun, and the first were cut off and are back
+	slowNormals = 8                // that keep their connection, and as many that do not
+	slowRate    = 10               // requests per second of each
+)
+
+// normals are the two kinds of normal clients.
+type normals struct{ kept, fresh httpAnswers }
+
+func (n *normals) add(m normals) {
+	n.kept.add(m.kept)
+	n.fresh.add(m.fresh)
+}
+
+// askNormally lets the normal clients ask for a page.
+func askNormally(ctx context.Context, page string, length time.Duration) (n normals, err error) {
+	every := time.Second / slowRate
+	askers := func(keep bool, host byte) ([]*asker, error) {
+		all := make([]*asker, slowNormals)
+		for i := range all {
+			if all[i], err = newAsker(page, net.IPv4(127, 0, host, byte(1+i)), keep); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	}
+	kept, err := askers(true, 1)
+	if err != nil {
+		return n, err
+	}
+	fresh, err := askers(false, 2)
+	if err != nil {
+		return n, err
+	}
+	var both sync.WaitGroup
+	both.Go(func() { n.fresh = askGateway(ctx, fresh, every, length) })
+	n.kept = askGateway(ctx, kept, every, length)
+	both.Wait()
+	return n, nil
+}
+
+// benchSlow compares normal clients of an idle gateway with the same beside
+// thousands that send headers and bodies slowly: such as come back slowly when
+// they are cut off, which is what the target is for, with headers and bodies and
+// with so many headers that the listener is full, and such as are back at once. A bare net/http server is attacked in the same way.
+func benchSlow(ctx context.Context, s *settings) (rows []row, err error) {
+	node, page, token, err := s.startGateway(ctx, "slow")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		_, stopErr := node.stop()
+		err = errors.Join(err, stopErr)
+	}()
+	bare, err := s.startBare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		_, stopErr := bare.stop()
+		err = errors.Join(err, stopErr)
+	}()
+	for _, c := range []struct {
+		what, come, target string
+		p                  *process
+		page               string
+	}{
+		{"slow", comeSlowly, "≤ 2", node, page},
+		{"slow, bare", comeSlowly, "", bare, bare.gate + "/"},
+		{"slow headers", justHeaders, "≤ 2", node, page},
+		{"slow flood", comeAtOnce, "", node, page},
+		{"slow flood, bare", comeAtOnce, "", bare, bare.gate + "/"},
+	} {
+		r, err := attack(ctx, c.p, c.what+": ", c.page, c.come, token, c.target)
+		if err != nil {
+			return rows, fmt.Errorf("%s: %w", c.what, err)
+		}
+		rows = append(rows, r...)
+	}
+	return rows, nil
+}
+
+// moment is what is counted at a moment of an attack.
+type moment struct {
+	taken
+	slow   slowCounts
+	node   map[string]float64
+	kernel map[string]int64
+}
+
+func (a *attackers) moment(ctx context.Context, p *process) (m moment, err error) {
+	if m.slow, err = a.counts(); err != nil {
+		return m, err
+	}
+	if p.admin != "" {
+		if m.node, err = p.counters(ctx); err != nil {
+			return m, err
+		}
+	}
+	if m.kernel, err = kernelTCP(); err != nil {
+		return m, err
+	}
+	m.taken, err = take(p)
+	return m, err
+}
+
+// attack measures normal clients of p alone, beside slow ones, and alone again.
+func attack(ctx context.Context, p *process, what, page, come, token, target string) (_ []row, err error) {
+	if _, err := askNormally(ctx, page, time.Second); err != nil { // warm
+		return nil, err
+	}
+	idle, err := askNormally(ctx, page, slowFor/2)
+	if err != nil {
+		return nil, err
+	}
+	slow, err := startAttackers(ctx, strings.TrimPrefix(p.gate, "http://"), come, token)
+	if err != nil {
+		return nil, err
+	}
+	from, to, beside, err := slow.beside(ctx, p, page)
+	if err = errors.Join(err, slow.stop()); err != nil {
+		return nil, err
+	}
+	rss, err := p.memory()
+	if err != nil {
+		return nil, err
+	}
+	load, err := loadAverage()
+	if err != nil {
+		return nil, err
+	}
+	if err := sleep(ctx, time.Second); err != nil { // their connections end
+		return nil, err
+	}
+	after, err := askNormally(ctx, page, slowFor/2)
+	if err != nil {
+		return nil, err
+	}
+	idle.add(after)
+
+	if why := cmp.Or(beside.kept.why, beside.fresh.why); why != nil {
+		fmt.Printf("%sone of the normal requests failed: %v\n", what, why)
+	}
+	length := to.at.Sub(from.at)
+	nodeCPU, others := to.since(from.taken)
+	slowCPU := percent(to.slow.CPU-from.slow.CPU, length)
+	each := func(n int64) float64 { return float64(n) / length.Seconds() }
+	line := func(name, unit, target string, v float64) row { return single(what+name, unit, target, v) }
+	rows := []row{
+		line("p99, kept connections, idle", "ms", "", idle.kept.p99()),
+		line("the same beside them", "ms", "", beside.kept.p99()),
+		line("beside ÷ idle", "×", target, beside.kept.p99()/idle.kept.p99()),
+		line("p99, a new connection each, idle", "ms", "", idle.fresh.p99()),
+		line("the same beside them", "ms", "", beside.fresh.p99()),
+		line("beside ÷ idle", "×", target, beside.fresh.p99()/idle.fresh.p99()),
+		line("p50, a new connection each, beside ÷ idle", "×", "", beside.fresh.p50()/idle.fresh.p50()),
+		line("normal requests", "", "", float64(beside.kept.all()+beside.fresh.all())),
+		line("of these answered", "", "", float64(len(beside.kept.took)+len(beside.fresh.took))),
+		line("of these refused with 429", "", "0", float64(beside.kept.refused+beside.fresh.refused)),
+		line("of these failed", "", "0", float64(beside.kept.failed+beside.fresh.failed)),
+		line("the asker woke up late by (p99)", "ms", "", millis(beside.kept.late, 99)),
+		line("connections open at the end", "", "", float64(to.slow.Open)),
+		line("connections begun", "/s", "", each(to.slow.Dialled-from.slow.Dialled)),
+		line("of these not established", "/s", "", each(to.slow.Failed-from.slow.Failed)),
+		line("cut without an answer", "/s", "", each(to.slow.Cut-from.slow.Cut)),
+	}
+	for _, status := range sortedKeys(to.slow.Answered) {
+		rows = append(rows, line(fmt.Sprintf("answered %d", status), "/s", "", each(to.slow.Answered[status]-from.slow.Answered[status])))
+	}
+	for _, name := range sortedKeys(to.node) {
+		if d := to.node[name] - from.node[name]; strings.HasPrefix(name, "rejected_total{") && d > 0 {
+			rows = append(rows, line(name, "/s", "", d/length.Seconds()))
+		}
+	}
+	if to.node != nil {
+		rows = append(rows, line("goroutines of the node", "", "", to.node["go_goroutines"]))
+	}
+	for _, name := range []string{"ListenOverflows", "ListenDrops", "TCPReqQFullDrop"} {
+		rows = append(rows, line(name, "", "0", float64(to.kernel[name]-from.kernel[name])))
+	}
+	return append(rows,
+		line("RSS", "MB", "", mb(rss)),
+		line("CPU of the server", "% of cores", "", nodeCPU),
+		line("CPU of the slow clients", "% of cores", "", slowCPU),
+		line("CPU of other programs", "% of cores", "", max(0, others-slowCPU)),
+		line("load average", "", "", load),
+	), nil
+}
+
+// beside measures normal clients while the attack goes on.
+func (a *attackers) beside(ctx context.Context, p *process, page string) (from, to moment, n normals, err error) {
+	if err = sleep(ctx, slowWarm); err != nil {
+		return from, to, n, err
+	}
+	if from, err = a.moment(ctx, p); err != nil {
+		return from, to, n, err
+	}
+	if n, err = askNormally(ctx, page, slowFor); err != nil {
+		return from, to, n, err
+	}
+	to, err = a.moment(ctx, p)
+	return from, to, n, err
+}
+
+func sortedKeys[K interface{ ~int | ~string }, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
