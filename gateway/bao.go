@@ -129,7 +129,7 @@ func (g *Gateway) encoded(b *body, r *http.Request, root b3.Root, negotiated boo
 		code := http.StatusOK
 		if e.header {
 			code = http.StatusPartialContent
-			h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", e.rng.start, e.rng.end-1, c.Size()))
+			h.Set("Content-Range", e.rng.of(c.Size()))
 		}
 		w.WriteHeader(code)
 	}
@@ -153,17 +153,18 @@ func (e *encoding) choose(r *http.Request, query []string, size int64) error {
 	default:
 		text = strings.Join(r.Header.Values("Range"), ",")
 	}
-	part, ok, err := parseRange(text, size)
-	if err != nil || !ok {
+	parts, err := parseRanges(nil, text, size, 1) // an encoding is of one range
+	if err != nil || len(parts) == 0 {
 		return err
 	}
+	part := &parts[0]
 	if len(query) == 0 {
-		if !rangeApplies(r, baoTag(e.root, &part)) {
+		if !rangeApplies(r, baoTag(e.root, part)) {
 			return nil
 		}
 		e.header = true
 	}
-	e.part, e.rng = &part, part
+	e.part, e.rng = part, *part
 	return nil
 }
 

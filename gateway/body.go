@@ -23,9 +23,11 @@ type body struct {
 	known       *kind // nil: it is not known yet
 	code        int
 	part        byteRange
-	size        int64  // of the object
-	contentType string // empty until the first bytes tell
-	kinds       *kinds // where to note it then; nil: content is of this program
+	one         [1]byteRange // what a single range is parsed into
+	parts       *parts       // nil: part is what is sent
+	size        int64        // of the object
+	contentType string       // empty until the first bytes tell
+	kinds       *kinds       // where to note it then; nil: content is of this program
 }
 
 // watch runs f under the watch over content: what is not there after

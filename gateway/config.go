@@ -34,6 +34,8 @@ type Config struct {
 	MinRate          admission.Bytes `koanf:"min_rate" doc:"bytes per second below which a client is cut off"`
 	SlowRequest      time.Duration   `koanf:"slow_request" doc:"time to the first byte from which a request is logged as slow"`
 
+	MultiRange int `koanf:"multi_range" doc:"most ranges of an object that one request may ask for, up to 32; more are bad_range; with 0 or 1 it is one"`
+
 	Uploads         int64           `koanf:"uploads" doc:"uploads read at once; the next is refused with busy"`
 	Decoders        int64           `koanf:"decoders" doc:"compressed uploads decoded at once, with up to 8 MiB of memory each; the next is refused with busy"`
 	DecompressRatio int64           `koanf:"decompress_ratio" doc:"how many times its size a compressed body may grow to, counted above 64 KiB; more is decompress_cap"`
@@ -89,6 +91,9 @@ func (c Config) Validate() error {
 		if !k.ok {
 			return status.Errorf(status.BadRequest, "gateway.%s is too small; see `allium config show`", k.key)
 		}
+	}
+	if c.MultiRange < 0 || c.MultiRange > mostRanges {
+		return status.Errorf(status.BadRequest, "gateway.multi_range is %d, want 0 to %d", c.MultiRange, mostRanges)
 	}
 	if _, err := parseProxies(c.TrustedProxies); err != nil {
 		return err

@@ -1,6 +1,10 @@
 package gateway
 
-import "testing"
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
 
 // ranged is the header of 206 to a part of {text}.
 const rangedOf13 = "Accept-Ranges: bytes | ETag: {text.tag} | Content-Type: text/plain; charset=utf-8 | Content-Range: bytes "
@@ -102,4 +106,73 @@ var rangeTable = []exchange{
 func TestConformanceRanges(t *testing.T) {
 	t.Parallel()
 	newWorld(t).conform(t, rangeTable)
+}
+
+// digits are {digits}: 1,000 bytes, of which the k-th says k modulo ten. A part
+// of it costs 96 bytes beside its own.
+var digits = strings.Repeat("0123456789", 100)
+
+// several is the header of 206 to several parts of {digits}.
+const several = "Content-Type: multipart/byteranges; boundary={boundary} | Content-Range: | Accept-Ranges: bytes | ETag: {digits.tag} | Cache-Control: " + immutable
+
+// of1000 is the header of 206 to one part of {digits}.
+const of1000 = "Content-Type: text/plain; charset=utf-8 | ETag: {digits.tag} | Content-Range: bytes "
+
+const noRangeOf1000 = "Content-Range: bytes */1000 | Accept-Ranges: bytes | ETag: | Content-Type: application/problem+json"
+
+// partsOf is a body with parts of {digits}, first and last byte of each.
+func partsOf(ranges ...int) string {
+	var b strings.Builder
+	b.WriteString("=")
+	for i := 0; i < len(ranges); i += 2 {
+		if i > 0 {
+			b.WriteString("\r\n")
+		}
+		fmt.Fprintf(&b, "--{boundary}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Range: bytes %d-%d/1000\r\n\r\n%s", ranges[i], ranges[i+1], digits[ranges[i]:ranges[i+1]+1])
+	}
+	return b.String() + "\r\n--{boundary}--\r\n"
+}
+
+// multiRangeTable is for a gateway that serves up to four ranges at once.
+var multiRangeTable = []exchange{
+	{rfc: "RFC 9110 §14.6", ask: "GET {digits}", with: []string{"Range: bytes=0-1,500-502"}, code: 206, want: several + " | Content-Length: 223", holds: partsOf(0, 1, 500, 502)},
+	{rfc: "RFC 9110 §14.6", ask: "GET {digits}", with: []string{"Range: bytes=0-0,300-300,600-600,-1"}, code: 206, want: several, holds: partsOf(0, 0, 300, 300, 600, 600, 999, 999)},
+	{rfc: "RFC 9110 §14.6: in a directory", ask: "GET {file}", with: []string{"Range: bytes=0-1,6-7"}, code: 206, want: "Content-Range: bytes 0-7/8 | ETag: {file.tag}", holds: "=read me\n"},
+	{rfc: "RFC 9110 §15.3.7.2: order", ask: "GET {digits}", with: []string{"Range: bytes=-2, 10-12, 500-"}, code: 206, want: several, holds: partsOf(500, 999, 10, 12)},
+	{rfc: "RFC 9110 §15.3.7.2: order", ask: "GET {digits}", with: []string{"Range: bytes=900-901,300-301,0-1"}, code: 206, want: several, holds: partsOf(900, 901, 300, 301, 0, 1)},
+	{rfc: "RFC 9110 §15.3.7.2: across groups", ask: "GET {big}", with: []string{"Range: bytes=65535-65536,196707-"}, code: 206, want: "Content-Type: multipart/byteranges; boundary={boundary} | Content-Range: | ETag: {big.tag}", holds: "~Content-Range: bytes 196707-196707/196708\r\n\r\n"},
+	{rfc: "RFC 9110 §15.3.7.2: overlap", ask: "GET {digits}", with: []string{"Range: bytes=0-9,5-14"}, code: 206, want: of1000 + "0-14/1000 | Content-Length: 15", holds: "=012345678901234"},
+	{rfc: "RFC 9110 §15.3.7.2: the same", ask: "GET {digits}", with: []string{"Range: bytes=5-6,5-6"}, code: 206, want: of1000 + "5-6/1000", holds: "=56"},
+	{rfc: "RFC 9110 §15.3.7.2: adjacent", ask: "GET {digits}", with: []string{"Range: bytes=2-3,0-1"}, code: 206, want: of1000 + "0-3/1000", holds: "=0123"},
+	{rfc: "RFC 9110 §15.3.7.2: less between than a part costs", ask: "GET {digits}", with: []string{"Range: bytes=0-1,97-98"}, code: 206, want: of1000 + "0-98/1000 | Content-Length: 99"},
+	{rfc: "RFC 9110 §15.3.7.2: as much between", ask: "GET {digits}", with: []string{"Range: bytes=0-1,98-98"}, code: 206, want: several, holds: partsOf(0, 1, 98, 98)},
+	{rfc: "RFC 9110 §15.3.7.2: one bridges two", ask: "GET {digits}", with: []string{"Range: bytes=0-9,800-801,200-209,10-199"}, code: 206, want: several, holds: partsOf(0, 209, 800, 801)},
+	{rfc: "RFC 9110 §15.3.7.2: one satisfiable", ask: "GET {digits}", with: []string{"Range: bytes=1000-,3-4"}, code: 206, want: of1000 + "3-4/1000 | Content-Length: 2", holds: "=34"},
+	{rfc: "RFC 9110 §15.3.7.2: some satisfiable", ask: "GET {digits}", with: []string{"Range: bytes=3-4,2000-3000,-0,800-800"}, code: 206, want: several, holds: partsOf(3, 4, 800, 800)},
+	{rfc: "RFC 9110 §14.1.2: clamped", ask: "GET {digits}", with: []string{"Range: bytes=0-0,999-99999999999999999999999"}, code: 206, want: several, holds: partsOf(0, 0, 999, 999)},
+	{rfc: "RFC 9110 §15.5.17: none satisfiable", ask: "GET {digits}", with: []string{"Range: bytes=1000-,2000-,-0"}, code: 416, reason: "bad_range", want: noRangeOf1000},
+	{rfc: "RFC 9110 §14.2: abuse, too many", ask: "GET {digits}", with: []string{"Range: bytes=0-0,200-200,400-400,600-600,800-800"}, code: 416, reason: "bad_range", want: noRangeOf1000},
+	{rfc: "RFC 9110 §14.2: abuse, too many that select nothing", ask: "GET {digits}", with: []string{"Range: bytes=0-0,1000-,1000-,1000-,1000-"}, code: 416, reason: "bad_range", want: noRangeOf1000},
+	{rfc: "RFC 9110 §14.2: abuse, more than there is", ask: "GET {digits}", with: []string{"Range: bytes=0-,0-"}, code: 416, reason: "bad_range", want: noRangeOf1000},
+	{rfc: "RFC 9110 §14.2: abuse, more than there is", ask: "GET {digits}", with: []string{"Range: bytes=0-999,5-5"}, code: 416, reason: "bad_range", want: noRangeOf1000},
+	{rfc: "RFC 9110 §14.2: all there is", ask: "GET {digits}", with: []string{"Range: bytes=500-,0-499"}, code: 206, want: of1000 + "0-999/1000", holds: "=" + digits},
+	{rfc: "RFC 9110 §14.2: one of them invalid", ask: "GET {digits}", with: []string{"Range: bytes=0-0,x"}, code: 416, reason: "bad_range", want: noRangeOf1000},
+	{rfc: "RFC 9110 §14.1.1: one of them backward", ask: "GET {digits}", with: []string{"Range: bytes=0-0,5-2"}, code: 416, reason: "bad_range", want: noRangeOf1000},
+	{rfc: "RFC 9110 §5.3: joined, which is no list of ranges", ask: "GET {digits}", with: []string{"Range: bytes=0-1", "Range: bytes=500-501"}, code: 416, reason: "bad_range", want: noRangeOf1000},
+	{rfc: "RFC 9110 §5.6.1: empty elements", ask: "GET {digits}", with: []string{"Range: bytes=, 0-0 ,,\t500-500 ,"}, code: 206, want: several, holds: partsOf(0, 0, 500, 500)},
+	{rfc: "RFC 9110 §14.2: unknown unit", ask: "GET {digits}", with: []string{"Range: items=0-0,500-500"}, code: 200, want: "Content-Range: | Content-Length: 1000", holds: "=" + digits},
+	{rfc: "RFC 9110 §14.1.2: all of nothing", ask: "GET {empty}", with: []string{"Range: bytes=0-0,-5"}, code: 200, want: "Content-Range: | Content-Length: 0", holds: "="},
+	{rfc: "RFC 9110 §15.5.17: of nothing", ask: "GET {empty}", with: []string{"Range: bytes=0-0,5-"}, code: 416, reason: "bad_range", want: "Content-Range: bytes */0"},
+	{rfc: "RFC 9110 §13.1.5: strong", ask: "GET {digits}", with: []string{"Range: bytes=0-0,500-500", "If-Range: {digits.tag}"}, code: 206, want: several, holds: partsOf(0, 0, 500, 500)},
+	{rfc: "RFC 9110 §13.1.5: weak", ask: "GET {digits}", with: []string{"Range: bytes=0-0,500-500", "If-Range: W/{digits.tag}"}, code: 200, want: "Content-Range: | Content-Type: text/plain; charset=utf-8", holds: "=" + digits},
+	{rfc: "RFC 9110 §13.2.2: fresh", ask: "GET {digits}", with: []string{"Range: bytes=0-0,500-500", "If-None-Match: {digits.tag}"}, code: 304, want: "Content-Type: | Content-Range: | ETag: {digits.tag}"},
+	{rfc: "RFC 9110 §13.2.2: failed", ask: "GET {digits}", with: []string{"Range: bytes=0-0,500-500", "If-Match: \"x\""}, code: 412, reason: "precondition", want: "Content-Range:"},
+	{rfc: "RFC 9110 §14.2: not a 404's", ask: "GET {none}", with: []string{"Range: bytes=0-0,500-500"}, code: 404, reason: "not_found", want: "Content-Range:"},
+	{rfc: "ADR 16: an encoding is of one", ask: "GET {digits}?format=bao", with: []string{"Range: bytes=0-0,500-500"}, code: 416, reason: "bad_range", want: "Content-Range: bytes */1000"},
+	{rfc: "ADR 16: an encoding is of one", ask: "GET {digits}?format=bao&range=0-0,500-500", code: 416, reason: "bad_range", want: "Content-Range: bytes */1000"},
+}
+
+func TestConformanceMultiRange(t *testing.T) {
+	t.Parallel()
+	newWorld(t, func(c *Config, _ *AdminConfig) { c.MultiRange = 4 }).conform(t, multiRangeTable)
 }

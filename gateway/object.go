@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -79,8 +80,8 @@ type item struct {
 	provable bool    // the verified encoding is had in the same place, by Accept too
 }
 
-// content answers with an object's bytes: conditions, one range, and a header
-// that is sent with the first verified group. memory is the object where it lies
+// content answers with an object's bytes: conditions, ranges, and a header that
+// is sent with the first verified group. memory is the object where it lies
 // in RAM; where it is nil, it is opened. Whoever calls has asked the denylist.
 func (g *Gateway) content(b *body, r *http.Request, it item, memory []byte) error {
 	w := b.w
@@ -114,19 +115,27 @@ func (g *Gateway) content(b *body, r *http.Request, it item, memory []byte) erro
 		return b.notModified()
 	}
 	b.code, b.part = http.StatusOK, byteRange{0, b.size}
+	var asked []byteRange
 	if ranges := r.Header["Range"]; len(ranges) > 0 && rangeApplies(r, b.etag) {
-		part, ok, err := parseRange(strings.Join(ranges, ","), b.size)
-		if err != nil {
+		var err error
+		if asked, err = parseRanges(b.one[:0], strings.Join(ranges, ","), b.size, g.cfg.MultiRange); err != nil {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", b.size))
 			w.Header().Set("Accept-Ranges", "bytes")
 			return err
 		}
-		if ok {
-			b.code, b.part = http.StatusPartialContent, part
+		switch len(asked) {
+		case 0:
+		case 1:
+			b.code, b.part = http.StatusPartialContent, asked[0]
+		default:
+			b.code, b.part = http.StatusPartialContent, byteRange{} // until the type tells how to split it
 		}
 	}
 	if err := g.kind(b, r, c, memory); err != nil {
 		return err
+	}
+	if len(asked) > 1 {
+		b.split(asked)
 	}
 	b.header = (*body).objectHeader
 	if r.Method == http.MethodHead {
@@ -134,17 +143,23 @@ func (g *Gateway) content(b *body, r *http.Request, it item, memory []byte) erro
 		b.begin()
 		return nil
 	}
-	var err error
-	if memory != nil {
-		_, err = b.Write(memory[b.part.start:b.part.end])
-	} else {
-		err = c.Copy(b.ctx, b, b.part.start, b.part.end)
+	if b.parts != nil {
+		return b.parts.send(c, memory)
 	}
-	if err != nil {
+	if err := b.copy(b, c, memory, b.part); err != nil {
 		return err
 	}
 	b.begin() // nothing was written of the empty object
 	return nil
+}
+
+// copy writes a part of the content, or of memory where that is not nil.
+func (b *body) copy(to io.Writer, c Content, memory []byte, p byteRange) error {
+	if memory == nil {
+		return c.Copy(b.ctx, to, p.start, p.end)
+	}
+	_, err := to.Write(memory[p.start:p.end])
+	return err
 }
 
 // kind finds the type of content: by name, or else by its first bytes, which
@@ -189,13 +204,16 @@ func (b *body) objectHeader() {
 		h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+strings.ReplaceAll(url.QueryEscape(name), "+", "%20")) // RFC 8187 §3.2.1
 	}
 	b.validators()
-	if b.known != nil && b.code == http.StatusOK {
-		h["Content-Length"] = b.w.value(b.known.length)
-	} else {
+	switch {
+	case b.parts != nil:
+		b.parts.header(h)
+	case b.code == http.StatusPartialContent:
 		h["Content-Length"] = b.w.value(strconv.FormatInt(b.part.end-b.part.start, 10))
-	}
-	if b.code == http.StatusPartialContent {
-		h["Content-Range"] = b.w.value(fmt.Sprintf("bytes %d-%d/%d", b.part.start, b.part.end-1, b.size))
+		h["Content-Range"] = b.w.value(b.part.of(b.size))
+	case b.known != nil:
+		h["Content-Length"] = b.w.value(b.known.length)
+	default:
+		h["Content-Length"] = b.w.value(strconv.FormatInt(b.size, 10))
 	}
 	b.w.WriteHeader(b.code)
 }

@@ -20,8 +20,8 @@ var headerDocs = map[string]headerDoc{
 	"Idempotency-Key": {doc: "Up to 255 visible ASCII characters. The same request with the same key answers again what the first one did, for a day, as long as the node runs. Where the first one failed in a way that may pass, it is tried again.", pattern: "^[!-~]{1,255}$"},
 	"If-Match":        {doc: "412 unless one of the entity tags is the object's."},
 	"If-None-Match":   {doc: "304 when one of the entity tags is the object's."},
-	"If-Range":        {doc: "The range counts only if this is the object's entity tag."},
-	"Range":           {doc: "One range of bytes."},
+	"If-Range":        {doc: "Range counts only if this is the object's entity tag."},
+	"Range":           {doc: "One range of bytes, or as many as the operator lets be asked for at once (`gateway.multi_range`)."},
 	"Request-Timeout": {doc: "Seconds; shortens how long the node tries."},
 
 	"Content-Encoding": {doc: "`gzip`, `zstd` or `identity`.", pattern: "^(gzip|zstd|identity)$"},

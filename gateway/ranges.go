@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"math"
 	"strings"
 
@@ -10,50 +11,80 @@ import (
 // byteRange is bytes [start, end) of a representation.
 type byteRange struct{ start, end int64 }
 
-// parseRange reads a Range header (RFC 9110 §14.2) against a representation of
-// size bytes. ok is false when there is no range to serve: the header is empty
-// or its unit is not bytes, which is ignored. Everything else that is not one
-// satisfiable range, several ranges included, is bad_range.
+// of is the Content-Range of it in size bytes.
+func (r byteRange) of(size int64) string {
+	return fmt.Sprintf("bytes %d-%d/%d", r.start, r.end-1, size)
+}
+
+// parseRanges reads a Range header (RFC 9110 §14.2) against a representation of
+// size bytes, and appends what it asks for to into, in its order. Ranges that
+// select nothing are left out where others do. Nothing is appended when there
+// is no range to serve: the header is empty or its unit is not bytes, which is
+// ignored. Everything else is bad_range: what is no range, what selects nothing,
+// more than most ranges (one is always allowed), and several that together are
+// longer than the representation.
 //
 // net/http's own parser is not used: it answers "bytes=-0" with 206, takes
 // units for case-sensitive, and refuses numbers over 63 bits instead of
 // clamping them.
-func parseRange(header string, size int64) (rng byteRange, ok bool, err error) {
+func parseRanges(into []byteRange, header string, size int64, most int) ([]byteRange, error) {
 	unit, set, found := strings.Cut(header, "=")
 	if !found || !strings.EqualFold(strings.TrimSpace(unit), "bytes") {
-		return byteRange{}, false, nil
+		return nil, nil
 	}
-	var spec string
-	for s := range strings.SplitSeq(set, ",") {
-		switch s = strings.Trim(s, " \t"); {
-		case s == "": // RFC 9110 §5.6.1 lets lists have empty elements
-		case spec != "":
-			return byteRange{}, false, status.Errorf(status.BadRange, "one range at a time, please: %q asks for several", clip(header))
+	ranges, asked, left, whole := into, 0, size, false
+	for spec := range strings.SplitSeq(set, ",") {
+		if spec = strings.Trim(spec, " \t"); spec == "" {
+			continue // RFC 9110 §5.6.1 lets lists have empty elements
+		}
+		switch asked++; {
+		case asked > 1 && most <= 1:
+			return nil, status.Errorf(status.BadRange, "one range at a time, please: %q asks for several", clip(header))
+		case asked > 1 && asked > most:
+			return nil, status.Errorf(status.BadRange, "%q asks for more than %d ranges; ask for the rest in another request", clip(header), most)
+		}
+		rng, all, err := parseSpec(spec, size)
+		switch n := rng.end - rng.start; {
+		case err != nil:
+			return nil, err
+		case n <= 0:
+			whole = whole || all
+		case n > left:
+			return nil, status.Errorf(status.BadRange, "the ranges of %q are longer together than the %d bytes there are; ask for the whole", clip(header), size)
 		default:
-			spec = s
+			left -= n
+			ranges = append(ranges, rng)
 		}
 	}
+	switch {
+	case asked == 0:
+		return nil, status.Errorf(status.BadRange, "%q is not a range; write bytes=first-last", clip(header))
+	case whole:
+		return nil, nil
+	case len(ranges) == len(into):
+		return nil, status.Errorf(status.BadRange, "%q selects nothing of %d bytes", clip(header), size)
+	}
+	return ranges, nil
+}
+
+// parseSpec reads one range and clamps it to size bytes. What selects nothing
+// does not start before it ends; whole says that it is all the same the whole of
+// nothing, which no Content-Range can say.
+func parseSpec(spec string, size int64) (rng byteRange, whole bool, err error) {
 	first, last, found := strings.Cut(spec, "-")
 	from, fromOK := parsePos(first)
 	to, toOK := parsePos(last)
 	switch {
 	case !found, !fromOK && first != "", !toOK && last != "", first == "" && last == "":
-		return byteRange{}, false, status.Errorf(status.BadRange, "%q is not a range; write bytes=first-last", clip(header))
-	case first == "" && size == 0 && to > 0:
-		return byteRange{}, false, nil // the whole of nothing, which no Content-Range can say
+		return byteRange{}, false, status.Errorf(status.BadRange, "%q is not a range; write bytes=first-last", clip(spec))
 	case first == "":
-		rng = byteRange{size - min(to, size), size}
+		return byteRange{size - min(to, size), size}, size == 0 && to > 0, nil
 	case last == "":
-		rng = byteRange{from, size}
+		return byteRange{from, size}, false, nil
 	case to < from:
-		return byteRange{}, false, status.Errorf(status.BadRange, "%q ends before it begins", clip(header))
-	default:
-		rng = byteRange{from, min(to, size-1) + 1} // size−1 first: to may be the largest number
+		return byteRange{}, false, status.Errorf(status.BadRange, "%q ends before it begins", clip(spec))
 	}
-	if rng.start >= rng.end {
-		return byteRange{}, false, status.Errorf(status.BadRange, "%q selects nothing of %d bytes", clip(header), size)
-	}
-	return rng, true, nil
+	return byteRange{from, min(to, size-1) + 1}, false, nil // size−1 first: to may be the largest number
 }
 
 // parsePos reads a run of digits; what does not fit 63 bits is clamped, because

@@ -46,7 +46,7 @@ var contentEndpoints = []endpoint{
 	{
 		id: "getObject", name: "object", methods: reading, path: "/o/{b3}", on: onPublic, loose: true,
 		doc:  "The bytes of an object, each chunk group proved before it leaves.",
-		more: "One range at a time. An address in uppercase digits is redirected. What is not here is looked for and fetched from peers, unless Cache-Control has only-if-cached. With format=bao, or an Accept that names " + bao.MediaType + ", the answer is the verified encoding (docs/HTTP.md).",
+		more: "One range at a time, unless the operator lets more be asked for (`gateway.multi_range`). An address in uppercase digits is redirected. What is not here is looked for and fetched from peers, unless Cache-Control has only-if-cached. With format=bao, or an Accept that names " + bao.MediaType + ", the answer is the verified encoding (docs/HTTP.md).",
 		params: []param{
 			{name: "format", of: []string{"bao"}, doc: "the verified encoding: the size, 8 bytes little-endian, and the tree's parents and chunk groups in pre-order"},
 			{name: "range", kind: someText, doc: "with format=bao: of that range of the object's bytes, first-last, first- or -count"},
@@ -79,6 +79,7 @@ var (
 	contentAnswers = []reply{
 		{code: http.StatusOK, payload: payload{media: mediaAny}, headers: objectHeaders, doc: "the whole"},
 		{code: http.StatusPartialContent, payload: payload{media: mediaAny}, headers: append([]string{"Content-Range"}, objectHeaders...), doc: "the range"},
+		{code: http.StatusPartialContent, payload: payload{media: mediaParts}, headers: objectHeaders, doc: "the ranges, each a part with its own Content-Range, where several are served"},
 		{code: http.StatusNotModified, headers: []string{"ETag", "Cache-Control", "Vary", "Link", "Accept-Ranges", "Content-Location"}, doc: "the client has it"},
 	}
 	baoAnswers = []reply{
