@@ -63,6 +63,7 @@ contain: an address is "b3:" and the BLAKE3 hash that b3sum prints, and every
 	f.StringVar(&a.logFormat, "log-format", "", "text or json")
 	f.StringVar(&a.api, "api", "", "http://host:port of the admin listener to talk to instead of the home directory's node: a tunnel to another machine's")
 	f.StringVar(&a.tokenFile, "token-file", "", "file with the capability that --api or --gateway is shown, - for standard input (default $ALLIUM_TOKEN)")
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.tokenFileUsed(cmd) }
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return status.Errorf(status.BadRequest, "%w; see `%s --help`", err, cmd.CommandPath())
 	})

@@ -22,6 +22,13 @@ func (f *gatewayFlags) add(cmd *cobra.Command, what string) {
 	cmd.Flags().StringVar(&f.ca, "gateway-ca", "", "with --gateway: PEM file of the CA of its certificate (default: the system's)")
 }
 
+// throughGateway reports whether a command that can was told to work through a
+// gateway; `run` has a --gateway of another kind.
+func throughGateway(cmd *cobra.Command) bool {
+	f := cmd.Flags().Lookup("gateway")
+	return f != nil && f.Value.String() != "" && cmd.Flags().Lookup("gateway-ca") != nil
+}
+
 // open returns the gateway, nil where none is named.
 func (f *gatewayFlags) open(a *app) (*client.Gateway, error) {
 	if f.url == "" {

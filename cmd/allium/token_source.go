@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"allium/protocols/status"
 )
 
@@ -54,6 +56,18 @@ func (a *app) token(file string) (string, error) {
 		return "", fmt.Errorf("--token-file: %w", err)
 	}
 	return neededToken(string(text), file)
+}
+
+// tokenFileUsed refuses --token-file where nobody is shown what is in it: what
+// was meant to go to another node would go, without it, to one's own.
+func (a *app) tokenFileUsed(cmd *cobra.Command) error {
+	if a.tokenFile == "" || a.api != "" {
+		return nil
+	}
+	if throughGateway(cmd) {
+		return nil
+	}
+	return status.Errorf(status.BadRequest, "--token-file goes with --api, or with --gateway where a command has it; name one: the socket of one's own node takes no capability")
 }
 
 // neededToken is cleanToken of what must not be empty.
