@@ -34,8 +34,8 @@ func (g *Gateway) apiFiles(w *response, r *http.Request, _ input) error {
 	return sendStream(w, r, s)
 }
 
-// readRoots reads a request body of digests: nothing of it is kept beyond
-// client.MaxRoots of them.
+// readRoots reads a request body of digests, none of which is denied: nothing of
+// it is kept beyond client.MaxRoots of them.
 func (g *Gateway) readRoots(r *http.Request) ([]b3.Root, error) {
 	p, err := g.readSmall(r, client.MaxRoots*b3.Size)
 	switch {
@@ -50,5 +50,13 @@ func (g *Gateway) readRoots(r *http.Request) ([]b3.Root, error) {
 	for i := range roots {
 		roots[i] = b3.Root(p[i*b3.Size:])
 	}
-	return roots, client.CheckRoots(len(roots))
+	if err := client.CheckRoots(len(roots)); err != nil {
+		return nil, err
+	}
+	for _, root := range roots {
+		if err := g.denied(root); err != nil {
+			return nil, err
+		}
+	}
+	return roots, nil
 }

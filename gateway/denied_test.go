@@ -152,6 +152,8 @@ func TestDeniedUnderEveryName(t *testing.T) {
 				request{"POST", admin + "/api/v1/pin/add?key=" + everyByte(key+"/x"), "Authorization", token, ""},
 				request{"POST", admin + "/api/v1/fetch?key=" + key, "Authorization", token, ""},
 				request{"POST", admin + "/api/v1/announce?key=" + key, "Authorization", token, ""},
+				request{"POST", admin + "/api/v1/files", "Authorization", token, string(other[:]) + string(bad[:])},
+				request{"POST", admin + "/api/v1/keep", "Authorization", token, string(other[:]) + string(bad[:])},
 				request{"GET", admin + "/api/v1/get?key=" + key, "", "", ""},
 				request{"GET", admin + "/api/v1/cat?key=" + dir.String() + "/path/x", "", "", ""},
 				request{"GET", admin + "/api/v1/ls?key=" + key, "", "", ""},
