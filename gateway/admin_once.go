@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 
 // Bounds of what is kept of requests with an Idempotency-Key.
 const (
-	onceKeys  = 1024 // keys; the oldest is forgotten
+	onceKeys  = 1024 // keys; the oldest whose request has ended is forgotten
 	onceFor   = 24 * time.Hour
 	onceBytes = 64 << 10 // of an answer; a longer one is not kept
 	onceKey   = 255      // characters of a key
@@ -43,7 +44,7 @@ type outcome struct {
 func newOnce(r *admission.Registry) *once {
 	o := &once{kept: map[onceID]*outcome{}}
 	o.limit = r.NewUsage(admission.Spec{
-		Name: "admin.idempotency_keys", Path: "admin listener → answers kept", Policy: "the oldest is forgotten",
+		Name: "admin.idempotency_keys", Path: "admin listener → answers kept", Policy: "the oldest whose request has ended is forgotten; while all run, busy",
 	}, onceKeys, o.size)
 	return o
 }
@@ -64,7 +65,11 @@ func (o *once) do(id onceID, asked b3.Root, f func() ([]byte, error)) (body []by
 	}
 	mine, old := o.begin(id, asked)
 	switch {
+	case mine != nil:
 	case old == nil:
+		full := o.limit.Refuse()
+		full.RetryAfter = time.Second
+		return nil, false, status.BusyError(status.Busy, full)
 	case old.asked != asked:
 		return nil, false, status.Errorf(status.Conflict, "this Idempotency-Key belongs to another request; use a new one for each")
 	case !old.done:
@@ -81,21 +86,30 @@ func (o *once) do(id onceID, asked b3.Root, f func() ([]byte, error)) (body []by
 	return body, false, err
 }
 
-// begin claims an id; old is a copy of who has it already.
+// begin claims an id; old is a copy of who has it already. A request that runs
+// keeps its place, or the same one could run beside it: while all do, both are nil.
 func (o *once) begin(id onceID, asked b3.Root) (mine, old *outcome) {
 	now := time.Now()
 	defer o.limit.Grown()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(o.line) > 0 && now.Sub(o.line[0].began) >= onceFor {
-		o.drop(0)
-	}
+	o.line = slices.DeleteFunc(o.line, func(at *outcome) bool {
+		over := at.done && now.Sub(at.began) >= onceFor
+		if over {
+			delete(o.kept, at.id)
+		}
+		return over
+	})
 	if had := o.kept[id]; had != nil {
 		was := *had
 		return nil, &was
 	}
 	if len(o.line) >= onceKeys {
-		o.drop(0)
+		oldest := slices.IndexFunc(o.line, func(at *outcome) bool { return at.done })
+		if oldest < 0 {
+			return nil, nil
+		}
+		o.drop(oldest)
 	}
 	mine = &outcome{id: id, asked: asked, began: now}
 	o.kept[id] = mine
@@ -107,16 +121,9 @@ func (o *once) begin(id onceID, asked b3.Root) (mine, old *outcome) {
 func (o *once) end(mine *outcome, body []byte, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.kept[mine.id] != mine {
-		return // its place was needed
-	}
 	if err != nil && status.Of(err).Retry() != status.RetryNever || status.Of(err) == status.Canceled || len(body) > onceBytes {
-		for i, at := range o.line {
-			if at == mine {
-				o.drop(i)
-				return
-			}
-		}
+		o.drop(slices.Index(o.line, mine))
+		return
 	}
 	mine.done, mine.body, mine.err = true, body, err
 }

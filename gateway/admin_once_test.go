@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,4 +122,47 @@ func TestOnceIsBounded(t *testing.T) {
 			t.Errorf("%s: %t", key, replayed)
 		}
 	}
+}
+
+// TestOnceKeepsWhatRuns: a request that runs keeps its key however many others
+// come and however long it takes; while all of them run the next is busy.
+func TestOnceKeepsWhatRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOnce(nil)
+		asked := b3.Sum(nil)
+		end := make(chan struct{})
+		var running sync.WaitGroup
+		id := func(i int) onceID { return onceID{"", fmt.Sprint(i)} }
+		run := func(i int) {
+			running.Go(func() {
+				_, _, _ = o.do(id(i), asked, func() ([]byte, error) { <-end; return []byte("first"), nil })
+			})
+		}
+		run(0)
+		synctest.Wait()
+		for i := range 2 * onceKeys {
+			_, _, _ = o.do(id(1+i), asked, func() ([]byte, error) { return nil, nil })
+		}
+		time.Sleep(2 * onceFor)
+		if _, _, err := o.do(id(0), asked, func() ([]byte, error) { t.Error("it runs twice"); return nil, nil }); status.Of(err) != status.Conflict {
+			t.Errorf("%v", err)
+		}
+		for i := range onceKeys - 1 {
+			run(1 + i)
+		}
+		synctest.Wait()
+		_, _, err := o.do(id(-1), asked, func() ([]byte, error) { t.Error("it has no place"); return nil, nil })
+		if l := status.ReportOf(err); status.Of(err) != status.Busy || l.RetryAfterMS == 0 || o.size() != onceKeys {
+			t.Errorf("%v, %d are kept", err, o.size())
+		}
+		close(end)
+		running.Wait()
+		if body, replayed, err := o.do(id(1), asked, nil); string(body) != "first" || !replayed || err != nil {
+			t.Errorf("%q, %t, %v", body, replayed, err)
+		}
+		if _, replayed, err := o.do(id(-1), asked, func() ([]byte, error) { return nil, nil }); replayed || err != nil {
+			t.Errorf("%t, %v", replayed, err)
+		}
+	})
 }
