@@ -67,6 +67,9 @@ func DefaultConfig() Config {
 	}
 }
 
+// maxPerIP bounds what one client may be allowed: each place takes 8 bytes.
+const maxPerIP = 1 << 20
+
 // Validate returns bad_request naming the first key that makes no sense.
 func (c Config) Validate() error {
 	if c.Listen != "" {
@@ -94,6 +97,14 @@ func (c Config) Validate() error {
 	}
 	if c.MultiRange < 0 || c.MultiRange > mostRanges {
 		return status.Errorf(status.BadRequest, "gateway.multi_range is %d, want 0 to %d", c.MultiRange, mostRanges)
+	}
+	for _, k := range []struct {
+		key string
+		n   int64
+	}{{"inflight_per_ip", c.InflightPerIP}, {"misses_per_ip", int64(c.MissesPerIP)}, {"conns_per_ip", int64(c.ConnsPerIP)}} {
+		if k.n > maxPerIP {
+			return status.Errorf(status.BadRequest, "gateway.%s is %d; at most %d can be counted, and 0 is no limit", k.key, k.n, maxPerIP)
+		}
 	}
 	if _, err := parseProxies(c.TrustedProxies); err != nil {
 		return err

@@ -160,19 +160,20 @@ func TestBaseURL(t *testing.T) {
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]option{
-		"no port":        func(c *Config, _ *AdminConfig) { c.Listen = "127.0.0.1" },
-		"no inflight":    func(c *Config, _ *AdminConfig) { c.Inflight = 0 },
-		"no rate":        func(c *Config, _ *AdminConfig) { c.Rate = -1 },
-		"less than none": func(c *Config, _ *AdminConfig) { c.InflightPerIP = -1 },
-		"no such proxy":  func(c *Config, _ *AdminConfig) { c.TrustedProxies = []string{"proxy.example.org"} },
-		"no burst":       func(c *Config, _ *AdminConfig) { c.Burst = 0 },
-		"no patience":    func(c *Config, _ *AdminConfig) { c.WriteTimeout = 0 },
-		"small header":   func(c *Config, _ *AdminConfig) { c.HeaderBytes = 10 },
-		"public admin":   func(_ *Config, a *AdminConfig) { a.Listen = "0.0.0.0:9600" },
-		"any admin":      func(_ *Config, a *AdminConfig) { a.Listen = ":9600" },
-		"admin by name":  func(_ *Config, a *AdminConfig) { a.Listen = "example.org:9600" },
-		"wild host":      func(_ *Config, a *AdminConfig) { a.Hosts = []string{"*"} },
-		"no admin conns": func(_ *Config, a *AdminConfig) { a.Conns = 0 },
+		"no port":                  func(c *Config, _ *AdminConfig) { c.Listen = "127.0.0.1" },
+		"no inflight":              func(c *Config, _ *AdminConfig) { c.Inflight = 0 },
+		"no rate":                  func(c *Config, _ *AdminConfig) { c.Rate = -1 },
+		"more than can be counted": func(c *Config, _ *AdminConfig) { c.ConnsPerIP = maxPerIP + 1 },
+		"less than none":           func(c *Config, _ *AdminConfig) { c.InflightPerIP = -1 },
+		"no such proxy":            func(c *Config, _ *AdminConfig) { c.TrustedProxies = []string{"proxy.example.org"} },
+		"no burst":                 func(c *Config, _ *AdminConfig) { c.Burst = 0 },
+		"no patience":              func(c *Config, _ *AdminConfig) { c.WriteTimeout = 0 },
+		"small header":             func(c *Config, _ *AdminConfig) { c.HeaderBytes = 10 },
+		"public admin":             func(_ *Config, a *AdminConfig) { a.Listen = "0.0.0.0:9600" },
+		"any admin":                func(_ *Config, a *AdminConfig) { a.Listen = ":9600" },
+		"admin by name":            func(_ *Config, a *AdminConfig) { a.Listen = "example.org:9600" },
+		"wild host":                func(_ *Config, a *AdminConfig) { a.Hosts = []string{"*"} },
+		"no admin conns":           func(_ *Config, a *AdminConfig) { a.Conns = 0 },
 	} {
 		cfg, admin := DefaultConfig(), DefaultAdminConfig()
 		change(&cfg, &admin)
