@@ -106,7 +106,7 @@ func TestAdminBodies(t *testing.T) {
 func TestAdminLongestBody(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	whole := `{"key":"x"}` + strings.Repeat(" ", maxJSONBody-len(`{"key":"x"}`))
+	whole := `{"key":"x"}` + strings.Repeat(" ", int(DefaultConfig().BodyBytes)-len(`{"key":"x"}`))
 	for body, want := range map[string]int{whole: http.StatusOK, whole + " ": http.StatusRequestEntityTooLarge} {
 		for _, known := range []bool{true, false} {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/admin/pin", strings.NewReader(body))

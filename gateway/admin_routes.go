@@ -1,13 +1,9 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 
 	"allium/gateway/client"
@@ -15,9 +11,6 @@ import (
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
-
-// maxJSONBody is the most that is read of a request body of JSON (SPEC §2).
-const maxJSONBody = 1 << 20
 
 // adminEndpoints are the mutations of SPEC §9: what the local API's verbs do,
 // with JSON in and out, for programs that may have to repeat themselves.
@@ -109,47 +102,6 @@ func mutation[Req, Res any](id, verb string, op capability.Op, doc, answer strin
 			return w.send(r, http.StatusOK, mediaJSON, body)
 		},
 	}
-}
-
-// readJSON reads a request body: one value, at most maxJSONBody, without members
-// that T does not have. No body is the zero value.
-func readJSON[T any](g *Gateway, w *response, r *http.Request) (raw []byte, v T, err error) {
-	if t := r.Header.Get("Content-Type"); t != "" {
-		if base, _, err := mime.ParseMediaType(t); err != nil || base != mediaJSON {
-			return nil, v, status.Errorf(status.Unsupported, "the body is %s; send application/json", clip(t))
-		}
-	}
-	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return nil, v, status.Errorf(status.Unsupported, "the body is encoded with %s; send it as it is", clip(e))
-	}
-	if r.ContentLength > maxJSONBody {
-		w.leaveBody(r)
-		return nil, v, status.Errorf(status.BodyCap, "the body has %d bytes; at most %d are read", r.ContentLength, maxJSONBody)
-	}
-	b := g.bodyOf(w, r)
-	defer b.end()
-	if raw, err = io.ReadAll(io.LimitReader(b, maxJSONBody+1)); err != nil {
-		return nil, v, err
-	}
-	if len(raw) > maxJSONBody {
-		w.leaveBody(r)
-		return nil, v, status.Errorf(status.BodyCap, "the body has more than %d bytes", maxJSONBody)
-	}
-	if len(raw) == 0 {
-		return raw, v, nil
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	err = d.Decode(&v)
-	if err == nil {
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("something follows the value")
-		}
-	}
-	if err != nil {
-		return nil, v, status.Errorf(status.BadRequest, "the body cannot be read: %w", err)
-	}
-	return raw, v, nil
 }
 
 // reindex announces one object, or each that is pinned.

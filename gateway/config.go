@@ -40,7 +40,7 @@ type Config struct {
 	Decoders        int64           `koanf:"decoders" doc:"compressed uploads decoded at once, with up to 8 MiB of memory each; the next is refused with busy"`
 	DecompressRatio int64           `koanf:"decompress_ratio" doc:"how many times its size a compressed body may grow to, counted above 64 KiB; more is decompress_cap"`
 	DecompressBytes admission.Bytes `koanf:"decompress_bytes" doc:"most bytes that a compressed body decodes to where it is read whole into memory; more is decompress_cap"`
-	BodyBytes       admission.Bytes `koanf:"body_bytes" doc:"most bytes of a body that is read whole into memory, before it is decoded; more is body_cap"`
+	BodyBytes       admission.Bytes `koanf:"body_bytes" doc:"most bytes of a body of JSON; more is body_cap"`
 
 	CORSOrigins []string `koanf:"cors_origins" doc:"origins, such as https://app.example.org, whose pages may read what the public listener answers; * is every one, empty is none"`
 

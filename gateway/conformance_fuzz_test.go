@@ -213,9 +213,9 @@ func FuzzJSON(f *testing.F) {
 		if encoding != "" {
 			r.Header.Set("Content-Encoding", encoding)
 		}
-		var v client.Faults
-		if err := g.readJSON(r, &v); err != nil {
-			if o := status.Of(err); !slices.Contains([]status.Outcome{status.BadRequest, status.BodyCap, status.DecompressCap, status.Unsupported}, o) {
+		_, v, err := readJSON[client.Faults](g, (&side{g: g}).newResponse(httptest.NewRecorder()), r)
+		if err != nil {
+			if o := status.Of(err); !slices.Contains([]status.Outcome{status.BadRequest, status.BodyCap, status.Unsupported}, o) {
 				t.Errorf("%s: %v", o, err)
 			}
 			return
@@ -227,9 +227,8 @@ func FuzzJSON(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var w client.Faults
 		r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(again))
-		if err := g.readJSON(r, &w); err != nil {
+		if _, _, err := readJSON[client.Faults](g, (&side{g: g}).newResponse(httptest.NewRecorder()), r); err != nil {
 			t.Errorf("%s: %v", again, err)
 		}
 	})

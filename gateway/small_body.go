@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 
 	"allium/protocols/admission"
@@ -30,23 +31,42 @@ func (g *Gateway) readSmall(r *http.Request, most int64) ([]byte, error) {
 	return p.Bytes(), nil
 }
 
-// readJSON reads a body of up to BodyBytes that is one JSON value. Members that v
-// has not got are refused: a misspelt one must not be ignored.
-func (g *Gateway) readJSON(r *http.Request, v any) error {
-	p, err := g.readSmall(r, int64(g.cfg.BodyBytes))
-	if err != nil {
-		return err
+// readJSON reads a request's body: one JSON value of at most BodyBytes, without
+// members that T does not have, because a misspelt one must not be ignored. No
+// body is the zero value.
+func readJSON[T any](g *Gateway, w *response, r *http.Request) (raw []byte, v T, err error) {
+	if t := r.Header.Get("Content-Type"); t != "" {
+		if base, _, err := mime.ParseMediaType(t); err != nil || base != mediaJSON {
+			return nil, v, status.Errorf(status.Unsupported, "the body is %s; send application/json", clip(t))
+		}
 	}
-	d := json.NewDecoder(bytes.NewReader(p))
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return nil, v, status.Errorf(status.Unsupported, "the body is encoded with %s; send it as it is", clip(e))
+	}
+	most := int64(g.cfg.BodyBytes)
+	if r.ContentLength > most {
+		w.leaveBody(r)
+		return nil, v, status.Errorf(status.BodyCap, "the body has %d bytes; at most %d are read", r.ContentLength, most)
+	}
+	b := g.bodyOf(w, r)
+	defer b.end()
+	if raw, err = io.ReadAll(&capped{r: b, left: most, most: most, name: "the body"}); err != nil {
+		w.leaveBody(r)
+		return nil, v, err
+	}
+	if len(raw) == 0 {
+		return raw, v, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	err = d.Decode(v)
+	err = d.Decode(&v)
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("something follows the value")
 		}
 	}
 	if err != nil {
-		return status.Errorf(status.BadRequest, "the body cannot be read: %w", err)
+		return nil, v, status.Errorf(status.BadRequest, "the body cannot be read: %w", err)
 	}
-	return nil
+	return raw, v, nil
 }
