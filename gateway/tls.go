@@ -123,6 +123,16 @@ func (g *Gateway) CertificateError() error {
 	return g.certs.ok()
 }
 
+// CertificateReload reads the files of the public listener's certificate again
+// while Run runs: what cannot be used leaves the one that is in use, and is the
+// error. It is nil where there are no such files.
+func (g *Gateway) CertificateReload() func(context.Context) error {
+	if f, ok := g.certs.(*certFiles); ok {
+		return f.reload
+	}
+	return nil
+}
+
 // inTime refuses a certificate that is not good at a time.
 func inTime(leaf *x509.Certificate, now time.Time) error {
 	switch {

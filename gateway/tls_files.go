@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +25,8 @@ type certFiles struct {
 	log       *slog.Logger
 	m         *metrics
 
-	seen    stamps // of the last try, good or bad
+	asked   chan chan<- error // to be read again now
+	seen    stamps            // of the last try, good or bad
 	current atomic.Pointer[tls.Certificate]
 }
 
@@ -34,7 +37,7 @@ type stamps [2]struct {
 }
 
 func newCertFiles(cfg TLSConfig, log *slog.Logger, m *metrics) (*certFiles, error) {
-	f := &certFiles{cert: cfg.Cert, key: cfg.Key, log: log, m: m}
+	f := &certFiles{cert: cfg.Cert, key: cfg.Key, log: log, m: m, asked: make(chan chan<- error)}
 	var err error
 	if f.seen, err = f.stamp(); err != nil {
 		return nil, err
@@ -93,14 +96,18 @@ func (f *certFiles) use(c *tls.Certificate) {
 // leave the certificate that is in use, with a warning each time they change.
 func (f *certFiles) look() {
 	now, err := f.stamp()
-	if err == nil && now == f.seen {
-		return
+	switch {
+	case err == nil && now == f.seen:
+	case err != nil && f.seen == (stamps{}): // gone, and that was said
+	default:
+		_ = f.read() // it says what is wrong
 	}
-	if err != nil && f.seen == (stamps{}) {
-		return // gone, and that was said
-	}
-	f.seen = now
-	if err != nil {
+}
+
+// read takes over the files as they are, or says why it cannot.
+func (f *certFiles) read() error {
+	var err error
+	if f.seen, err = f.stamp(); err != nil {
 		f.seen = stamps{}
 	}
 	var c *tls.Certificate
@@ -113,14 +120,18 @@ func (f *certFiles) look() {
 	if err != nil {
 		f.m.certUpdates.WithLabelValues("failed").Inc()
 		f.log.Warn("the new certificate cannot be used; the old one stays", "err", err)
-		return
+		return err
+	}
+	if slices.EqualFunc(c.Certificate, f.current.Load().Certificate, bytes.Equal) {
+		return nil
 	}
 	f.use(c)
 	f.m.certUpdates.WithLabelValues("ok").Inc()
 	f.log.Info("a new certificate is in use", "not_after", c.Leaf.NotAfter)
+	return nil
 }
 
-// run looks at the files every few seconds.
+// run looks at the files every few seconds, and reads them when it is asked to.
 func (f *certFiles) run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -130,7 +141,25 @@ func (f *certFiles) run(ctx context.Context) {
 			return
 		case <-tick.C:
 			f.look()
+		case answer := <-f.asked:
+			answer <- f.read()
 		}
+	}
+}
+
+// reload lets run read the files now, whether or not they changed.
+func (f *certFiles) reload(ctx context.Context) error {
+	answer := make(chan error, 1)
+	select {
+	case f.asked <- answer:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

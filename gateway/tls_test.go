@@ -313,6 +313,33 @@ func TestCertificateReloadServes(t *testing.T) {
 	}
 }
 
+// TestCertificateReloadAsked: what is asked for is in use when the answer comes,
+// and a bad one is an error each time, not only when it changes.
+func TestCertificateReloadAsked(t *testing.T) {
+	t.Parallel()
+	a, dir := newAuthority(t), t.TempDir()
+	cert, key := a.pair(t, dir, time.Now().Add(time.Hour), "node.test")
+	n := start(t, func(c *Config, _ *AdminConfig) { c.TLS.Cert, c.TLS.Key = cert, key })
+	reload := n.CertificateReload()
+	served := func() int { return len(a.dialTLS(t, n).ConnectionState().PeerCertificates[0].DNSNames) }
+	if err := reload(t.Context()); err != nil || served() != 1 {
+		t.Errorf("the same again: %v, %d names", err, served())
+	}
+	a.pair(t, dir, time.Now().Add(90*time.Minute), "node.test", "new.test")
+	if err := reload(t.Context()); err != nil || served() != 2 {
+		t.Errorf("a new one: %v, %d names", err, served())
+	}
+	write(t, key, nil)
+	for range 2 {
+		if err := reload(t.Context()); status.Of(err) != status.BadRequest || served() != 2 {
+			t.Errorf("a bad one: %v, %d names", err, served())
+		}
+	}
+	if start(t).CertificateReload() != nil {
+		t.Error("there is nothing to reload without files")
+	}
+}
+
 func TestExpiredCertificate(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)

@@ -11,6 +11,14 @@ func (n *Node) acmeDir() string {
 	return filepath.Join(n.home, "acme")
 }
 
+// reloadCertificate names the files of a certificate of the operator's own among
+// those that can be read again.
+func (n *Node) reloadCertificate() {
+	if reload := n.gateway.CertificateReload(); reload != nil {
+		n.reloaders.add(Reloader{Name: "certificate", Reload: reload})
+	}
+}
+
 // certificateGate is ready while the public listener can prove who it is.
 func (n *Node) certificateGate() Reading {
 	if !n.started.Load() {

@@ -301,6 +301,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	n.reloadCertificate()
 	return n.services.Start(ctx, supervise.Service{Name: "gateway", Run: n.gateway.Run})
 }
 
