@@ -2,10 +2,9 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,7 +20,6 @@ const (
 	retryEvery    = time.Second            // a log that failed is opened again
 	batchRecords  = 256                    // written at once
 	heldRecords   = 256                    // kept while the log cannot be written
-	recentRecords = 1024                   // kept in RAM for Recent
 )
 
 // Deps is what a Log works with. Each may be nil.
@@ -39,17 +37,17 @@ type Log struct {
 	m     *metrics
 	queue *admission.Queue[item]
 	quiet quiet
-	disk  *chain        // nil: in RAM only
+	disk  *chain        // nil: the node's log has the records, and the queue is nil too
 	done  chan struct{} // closed when Run has ended
 
-	mu     sync.Mutex
-	err    error // why nothing can be written now
-	recent []Record
+	told atomic.Uint64 // records in the node's log
+
+	mu  sync.Mutex
+	err error // why nothing can be written now
 
 	// Of the writer.
-	held  []item // what nobody waits for and could not be written
-	lost  uint64 // records that found no room in held
-	mem   position
+	held  []item    // what nobody waits for and could not be written
+	lost  uint64    // records that found no room in held
 	next  time.Time // when to try again
 	since time.Time // of the first record that is not durable yet; zero: none
 }
@@ -65,7 +63,8 @@ type answer struct {
 	err error
 }
 
-// New returns a Log in dir, or in RAM where dir is empty.
+// New returns a Log in dir. Where dir is empty, nothing is kept: each record is a
+// line of the node's log, without a chain, and nothing is refused for it.
 func New(cfg Config, dir string, d Deps) (*Log, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -74,13 +73,14 @@ func New(cfg Config, dir string, d Deps) (*Log, error) {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
 	l := &Log{cfg: cfg, log: d.Log, m: newMetrics(d.Metrics), done: make(chan struct{})}
+	l.quiet = newQuiet(cfg.Refusals, d.Limits)
+	if dir == "" {
+		return l, nil
+	}
+	l.disk = &chain{dir: dir, maxBytes: int64(cfg.MaxBytes), keep: cfg.Keep, open: openAppend}
 	l.queue = admission.NewQueue[item](d.Limits, admission.Spec{
 		Name: "audit.queue", Path: "HTTP requests → the audit log's writer", Policy: "a mutation waits 5 s, then busy; a refusal is counted only",
 	}, cfg.Queue)
-	l.quiet = newQuiet(cfg.Refusals, d.Limits)
-	if dir != "" {
-		l.disk = &chain{dir: dir, maxBytes: int64(cfg.MaxBytes), keep: cfg.Keep, open: openAppend}
-	}
 	return l, nil
 }
 
@@ -89,6 +89,9 @@ func New(cfg Config, dir string, d Deps) (*Log, error) {
 // where the disk is full, else not_ready.
 func (l *Log) Mutation(ctx context.Context, e Event) (seq uint64, err error) {
 	e.Kind = Mutation
+	if l.disk == nil {
+		return l.tell(e), nil
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, writeDeadline, status.Errorf(status.Timeout, "audit: the record of this was not written within %s, so it was not done; try again", writeDeadline))
 	defer cancel()
 	reply := make(chan answer, 1)
@@ -121,6 +124,10 @@ func (l *Log) refused(ctx context.Context, err error) error {
 // room in the queue for up to 5 s; a record that finds none is lost and counted.
 func (l *Log) Outcome(ctx context.Context, e Event) {
 	e.Kind = Outcome
+	if l.disk == nil {
+		l.tell(e)
+		return
+	}
 	if err := l.queue.Put(context.WithoutCancel(ctx), item{event: e}, writeDeadline); err != nil {
 		l.m.lost.Inc()
 		l.log.Error("how a mutation ended is not in the audit log", "of", e.Of, "outcome", e.Outcome, "corr_id", e.CorrID, "err", err)
@@ -134,6 +141,10 @@ func (l *Log) Refused(e Event) {
 		l.m.suppressed.Inc()
 		return
 	}
+	if l.disk == nil {
+		l.tell(e)
+		return
+	}
 	if l.queue.TryPut(item{event: e}) != nil {
 		l.quiet.count(e.Outcome)
 		l.m.suppressed.Inc()
@@ -145,270 +156,4 @@ func (l *Log) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
-}
-
-// Recent returns the last n records, of those that are kept in RAM (1,024).
-func (l *Log) Recent(n int) []Record {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]Record{}, l.recent[max(0, len(l.recent)-n):]...)
-}
-
-// Run writes until ctx is done, then what is queued, and a last record. It fails
-// when the log cannot be opened at all; one that cannot be written any more is
-// opened again every second.
-func (l *Log) Run(ctx context.Context, ready func()) error {
-	defer close(l.done)
-	if err := l.start(); err != nil {
-		return err
-	}
-	ready()
-	for ctx.Err() == nil {
-		l.step(ctx)
-	}
-	for l.queue.Len() > 0 {
-		l.write(l.take(nil))
-	}
-	l.write([]item{{event: Event{Kind: Stop}}})
-	l.settle()
-	if l.disk != nil {
-		l.disk.close()
-	}
-	return nil
-}
-
-// start opens the log and records that.
-func (l *Log) start() error {
-	events, err := l.open()
-	if err != nil {
-		return err
-	}
-	items := []item{{event: Event{Kind: Start}}}
-	for _, e := range events {
-		items = append(items, item{event: e})
-	}
-	l.write(items)
-	l.settle()
-	return l.Err()
-}
-
-// open opens the files and returns what to record of them.
-func (l *Log) open() ([]Event, error) {
-	if l.disk == nil {
-		return nil, nil
-	}
-	events, err := l.disk.recover()
-	for _, e := range events {
-		switch e.Kind {
-		case Damaged:
-			l.log.Error("the audit log is damaged; a new file is begun and says so", "dir", l.disk.dir, "what", e.Detail)
-		case Cut:
-			l.log.Warn("a record that a crash left unfinished was cut off the audit log", "bytes", e.Bytes)
-		}
-	}
-	return events, typed(err)
-}
-
-// step does what is due, and waits for records until something else is.
-func (l *Log) step(ctx context.Context) {
-	now := time.Now()
-	if l.Err() != nil && !now.Before(l.next) {
-		l.reopen()
-	}
-	l.report(now)
-	if !l.since.IsZero() && now.Sub(l.since) >= lazySync {
-		l.settle()
-	}
-	wait, cancel := context.WithDeadline(ctx, l.due(now))
-	first, err := l.queue.Get(wait)
-	cancel()
-	if err == nil {
-		l.write(l.take(&first))
-	}
-}
-
-// due is when the next step has something to do without a new record.
-func (l *Log) due(now time.Time) time.Time {
-	due := now.Add(reportEvery)
-	consider := func(at time.Time) {
-		if !at.IsZero() && at.Before(due) {
-			due = at
-		}
-	}
-	consider(l.quiet.due())
-	if l.Err() != nil {
-		consider(l.next)
-	} else if !l.since.IsZero() {
-		consider(l.since.Add(lazySync))
-	}
-	return due
-}
-
-// take collects a batch: what was held back, first and what is queued.
-func (l *Log) take(first *item) []item {
-	batch := l.held
-	l.held = nil
-	if first != nil {
-		batch = append(batch, *first)
-	}
-	for len(batch) < heldRecords+batchRecords {
-		it, ok := l.queue.TryGet()
-		if !ok {
-			break
-		}
-		batch = append(batch, it)
-	}
-	return batch
-}
-
-// report records how many refusals were left out of late.
-func (l *Log) report(now time.Time) {
-	var batch []item
-	for outcome, n := range l.quiet.take(now) {
-		batch = append(batch, item{event: Event{Kind: Suppressed, Outcome: outcome, Count: n}})
-	}
-	if len(batch) > 0 {
-		l.write(batch)
-	}
-}
-
-// write writes a batch and answers those that wait.
-func (l *Log) write(batch []item) {
-	if err := l.Err(); err != nil {
-		l.fail(batch, err)
-		return
-	}
-	events, wait := make([]Event, len(batch), len(batch)+1), false
-	for i, it := range batch {
-		events[i], wait = it.event, wait || it.answer != nil
-	}
-	if l.lost > 0 {
-		events = append(events, Event{Kind: Suppressed, Count: l.lost, Detail: "while the log could not be written"})
-	}
-	records, err := l.put(events, wait)
-	if err != nil {
-		l.fail(batch, typed(err))
-		return
-	}
-	l.lost = 0
-	l.m.records.Add(float64(len(records)))
-	l.keep(records)
-	for i, it := range batch {
-		if it.answer != nil {
-			it.answer <- answer{seq: records[i].Seq}
-		}
-	}
-	if wait {
-		l.settle()
-	} else if l.since.IsZero() {
-		l.since = time.Now()
-	}
-}
-
-// put gives events their place in the chain.
-func (l *Log) put(events []Event, durable bool) ([]Record, error) {
-	now := time.Now().UTC()
-	if l.disk == nil {
-		records := make([]Record, len(events))
-		for i, e := range events {
-			r := Record{Seq: l.mem.seq + 1, Time: now, Event: e.clipped(), Prev: l.mem.hash.Hex()}
-			line, err := r.line()
-			if err != nil {
-				return nil, err
-			}
-			l.mem = position{seq: r.Seq, hash: hashOf(line)}
-			records[i] = r
-		}
-		return records, nil
-	}
-	records, err := l.disk.append(now, events)
-	if err == nil && durable {
-		err = l.disk.sync()
-	}
-	return records, err
-}
-
-// settle makes what nobody waited for durable, and writes the head file.
-func (l *Log) settle() {
-	if l.disk == nil || l.Err() != nil {
-		return
-	}
-	l.since = time.Time{}
-	err := l.disk.sync()
-	if err == nil {
-		err = l.disk.mark()
-	}
-	if err != nil {
-		l.fail(nil, typed(err))
-	}
-}
-
-// fail refuses what waits and keeps the rest for later. Nothing is written
-// until the log was opened again: what is on the disk is not known.
-func (l *Log) fail(batch []item, err error) {
-	for _, it := range batch {
-		switch {
-		case it.answer != nil:
-			it.answer <- answer{err: err}
-		case len(l.held) < heldRecords:
-			l.held = append(l.held, it)
-		default:
-			l.lost++
-			l.m.lost.Inc()
-		}
-	}
-	if l.Err() == nil {
-		l.log.Error("the audit log cannot be written; mutations are refused until it can", "err", err)
-		l.next = time.Now().Add(retryEvery)
-	}
-	l.setErr(err)
-}
-
-// reopen tries again.
-func (l *Log) reopen() {
-	l.next = time.Now().Add(retryEvery)
-	events, err := l.open()
-	if err != nil {
-		l.setErr(err)
-		return
-	}
-	l.setErr(nil)
-	batch := make([]item, 0, len(events)+len(l.held))
-	for _, e := range events {
-		batch = append(batch, item{event: e})
-	}
-	l.write(append(batch, l.take(nil)...))
-	l.settle()
-	if l.Err() == nil {
-		l.log.Info("the audit log can be written again")
-	}
-}
-
-func (l *Log) setErr(err error) {
-	l.m.writable(err == nil)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.err = err
-}
-
-// keep remembers records for Recent.
-func (l *Log) keep(records []Record) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.recent = append(l.recent, records...)
-	if over := len(l.recent) - recentRecords; over > 0 {
-		l.recent = append(l.recent[:0], l.recent[over:]...)
-	}
-}
-
-// typed gives an error of the disk its outcome.
-func typed(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return status.Errorf(status.NoSpace, "%w; make room on the disk: nothing is changed without a record", err)
-	default:
-		return status.Errorf(status.NotReady, "%w; repair the disk below the audit log: nothing is changed without a record", err)
-	}
 }
