@@ -145,10 +145,12 @@ func awaitBootstrap(ts *testscript.TestScript, name string) {
 			}
 		}
 		ts.Check(json.Unmarshal(body, &ready))
+		joined := map[string]bool{}
 		for _, g := range ready.Gates {
-			if g.Name == "bootstrap" && g.Ready {
-				return
-			}
+			joined[g.Name] = g.Ready
+		}
+		if joined["bootstrap"] && joined["routing_table"] { // connected, and in the table that lookups begin with
+			return
 		}
 		if time.Now().After(end) {
 			ts.Fatalf("node %s reached no seed: %s", name, body)
