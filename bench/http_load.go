@@ -53,26 +53,41 @@ func (s *settings) startGateway(ctx context.Context, name string) (p *process, p
 	return p, p.gate + "/o/" + fields[0], strings.TrimSpace(minted.out), nil
 }
 
+// besideBare is a gateway and, to compare with, a bare net/http server.
+type besideBare struct {
+	node, bare *process
+	page       string // of an object that the gateway has
+	token      string // of a capability to store
+}
+
+// startBoth starts both, or neither.
+func (s *settings) startBoth(ctx context.Context, name string) (b besideBare, err error) {
+	if b.node, b.page, b.token, err = s.startGateway(ctx, name); err != nil {
+		return b, err
+	}
+	if b.bare, err = s.startBare(ctx); err != nil {
+		_, stopErr := b.node.stop()
+		return b, errors.Join(err, stopErr)
+	}
+	return b, nil
+}
+
+func (b besideBare) stop() error {
+	_, bareErr := b.bare.stop()
+	_, err := b.node.stop()
+	return errors.Join(err, bareErr)
+}
+
 // benchOverload asks ten times the rate for as long as -hold says, and the same
 // of a bare handler, which refuses nothing, before and after: what it takes to
 // be answered there is what this machine and this program make of it.
 func benchOverload(ctx context.Context, s *settings) (_ []row, err error) {
-	p, page, _, err := s.startGateway(ctx, "overload")
+	both, err := s.startBoth(ctx, "overload")
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		_, stopErr := p.stop()
-		err = errors.Join(err, stopErr)
-	}()
-	bare, err := s.startBare(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		_, stopErr := bare.stop()
-		err = errors.Join(err, stopErr)
-	}()
+	defer func() { err = errors.Join(err, both.stop()) }()
+	p, bare, page := both.node, both.bare, both.page
 	every := time.Second * httpClients / (httpRate * httpTimes)
 	ask := func(page string, length time.Duration) (httpAnswers, error) {
 		askers := make([]*asker, httpClients)

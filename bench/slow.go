@@ -60,24 +60,15 @@ func askNormally(ctx context.Context, page string, length time.Duration) (n norm
 // benchSlow compares normal clients of an idle gateway with the same beside
 // thousands that send headers and bodies slowly: such as come back slowly when
 // they are cut off, which is what the target is for, with headers and bodies and
-// with so many headers that the listener is full, and such as are back at once. A bare net/http server is attacked in the same way.
+// with so many headers that the listener is full, and such as are back at once. A
+// bare net/http server is attacked in the same way.
 func benchSlow(ctx context.Context, s *settings) (rows []row, err error) {
-	node, page, token, err := s.startGateway(ctx, "slow")
+	both, err := s.startBoth(ctx, "slow")
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		_, stopErr := node.stop()
-		err = errors.Join(err, stopErr)
-	}()
-	bare, err := s.startBare(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		_, stopErr := bare.stop()
-		err = errors.Join(err, stopErr)
-	}()
+	defer func() { err = errors.Join(err, both.stop()) }()
+	node, bare, page, token := both.node, both.bare, both.page, both.token
 	for _, c := range []struct {
 		what, come, target string
 		p                  *process
