@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net"
@@ -90,6 +91,25 @@ func TestAddLeavesRest(t *testing.T) {
 	}
 	if !strings.HasPrefix(said, "HTTP/1.1 200") || !strings.Contains(said, `"ok"`) || !strings.Contains(said, "Connection: close") {
 		t.Errorf("%v: %s", err, said)
+	}
+}
+
+// TestRefusalIsRead: a client that closes after this request, and sends all of it
+// before it reads, is told why it was refused. net/http would reset the
+// connection under it.
+func TestRefusalIsRead(t *testing.T) {
+	t.Parallel()
+	const length = 8 << 20 // more than the sockets hold
+	n := start(t)
+	for _, head := range []string{"HTTP/1.1\r\nConnection: close", "HTTP/1.0"} {
+		c := dialRaw(t, n)
+		send := fmt.Sprintf("POST /o %s\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", head, length) + strings.Repeat("x", length)
+		if _, err := io.WriteString(c, send); err != nil {
+			t.Errorf("%s: it could not send the rest: %v", head, err)
+		}
+		if said, err := readAll(c); err != nil || !strings.HasPrefix(said, head[:len("HTTP/1.x")]+" 401") {
+			t.Errorf("%s: %v: %.200s", head, err, said)
+		}
 	}
 }
 

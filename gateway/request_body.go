@@ -165,6 +165,7 @@ func (w *response) leaveBody(r *http.Request) {
 		return
 	}
 	w.Header().Set("Connection", "close")
+	w.left = r.Close
 	if w.body != nil {
 		w.body.setDeadline(time.Now().Add(leaveFor))
 		return
@@ -172,5 +173,15 @@ func (w *response) leaveBody(r *http.Request) {
 	_ = w.rc.SetReadDeadline(time.Now().Add(leaveFor))
 }
 
-// leaveFor bounds what net/http still reads of a body that is left.
+// leaveFor bounds what is still read of a body that is left.
 const leaveFor = time.Second
+
+// linger reads on for leaveFor where the client's header said that this is the
+// last request of its connection: net/http then closes at once, and the reset
+// that answers what is still on its way can destroy the answer (RFC 9112 §9.6).
+func (w *response) linger(r *http.Request) {
+	if !w.left || w.rc.Flush() != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, r.Body) // until it stops, one way or the other
+}

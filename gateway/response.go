@@ -41,6 +41,7 @@ type response struct {
 
 	grant capability.Grant // what the request's capability leaves it
 	body  *requestBody     // of the request, once a handler began to read it
+	left  bool             // the request's body, and net/http will not wait for its rest
 	from  origin           // who asks
 	share *clientShare     // the client's place in flight
 	corr  string           // X-Corr-ID
