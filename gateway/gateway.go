@@ -47,6 +47,7 @@ type Gateway struct {
 // Addrs is where a Gateway listens; a listener it does not have is empty.
 type Addrs struct {
 	Gateway  string // base URL, without a final slash
+	Local    string // the same by address, where Gateway has the name of a certificate; else empty
 	Redirect string // base URL, without a final slash
 	Admin    string // base URL, without a final slash
 	Socket   string // path of the Unix socket

@@ -30,7 +30,7 @@ func (g *Gateway) listen(ctx context.Context) (sides []*side, err error) {
 		}
 		addrs.Gateway = baseURL(l.Addr())
 		if g.certs != nil {
-			addrs.Gateway = secureURL(g.certs, l.Addr())
+			addrs.Gateway, addrs.Local = secureURLs(g.certs, l.Addr())
 		}
 		sides = append(sides, g.publicSide(g.limitPublic(l, g.conns.public, g.conns.publicPerIP)))
 	}

@@ -84,14 +84,16 @@ func (c TLSConfig) hsts() string {
 	return v
 }
 
-// secureURL is where others find the listener at a: by the name that its
-// certificate proves.
-func secureURL(certs certificates, a net.Addr) string {
+// secureURLs are where others find the listener at a, by the name that its
+// certificate proves, and where it is on this machine, which that name need not
+// lead to. Without a name they are one, and local is empty.
+func secureURLs(certs certificates, a net.Addr) (named, local string) {
+	local = strings.Replace(baseURL(a), "http://", "https://", 1)
 	name := certs.name()
 	if name == "" {
-		return strings.Replace(baseURL(a), "http://", "https://", 1)
+		return local, ""
 	}
-	return "https://" + hostPort(name, portOf(a))
+	return "https://" + hostPort(name, portOf(a)), local
 }
 
 // hostPort is the authority of an https URL.

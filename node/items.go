@@ -80,6 +80,7 @@ func walkDisk(name, rel string, info fs.FileInfo, yield func(Item, error) bool) 
 	if it.Kind != manifest.Directory {
 		return true
 	}
+	// The names of one directory are all in RAM: its manifest wants them in order.
 	entries, err := os.ReadDir(name)
 	if err != nil {
 		return yield(Item{}, diskError(err))

@@ -339,7 +339,7 @@ func (n *Node) Drain() { n.drainOne.Do(func() { close(n.drain) }) }
 // ID is who the node is and where it listens, once Run has called ready.
 func (n *Node) ID() client.ID {
 	at := n.gateway.Addrs()
-	id := client.ID{ID: n.host.ID().String(), Addrs: []string{}, Gateway: at.Gateway, Admin: at.Admin}
+	id := client.ID{ID: n.host.ID().String(), Addrs: []string{}, Gateway: at.Gateway, Admin: at.Admin, GatewayLocal: at.Local, Redirect: at.Redirect}
 	addrs, err := peer.AddrInfoToP2pAddrs(host.InfoFromHost(n.host))
 	if err != nil {
 		return id // the id is a host's, so it can be written

@@ -33,10 +33,12 @@ type app struct {
 	stdin       io.Reader
 	stdout, err io.Writer
 	terminal    bool // err is one, so progress may be drawn
+	columns     int  // of the terminal that stdout is; 0: it is none
 }
 
 func newApp() *app {
-	return &app{stdin: os.Stdin, stdout: os.Stdout, err: os.Stderr, terminal: term.IsTerminal(int(os.Stderr.Fd()))}
+	columns, _, _ := term.GetSize(int(os.Stdout.Fd())) // 0 with an error
+	return &app{stdin: os.Stdin, stdout: os.Stdout, err: os.Stderr, terminal: term.IsTerminal(int(os.Stderr.Fd())), columns: columns}
 }
 
 // command builds the tree of commands.
@@ -74,11 +76,13 @@ contain: an address is "b3:" and the BLAKE3 hash that b3sum prints, and every
 		a.peersCommand(), a.connectCommand(), a.disconnectCommand(), a.pingCommand(), a.seedsCommand(), a.nodeCommand(),
 		a.tokenCommand(), a.auditCommand(), a.configCommand(), a.testnetCommand(), a.simCommand(), a.docsCommand(),
 	)
-	for _, c := range root.Commands() {
+	walk(root, func(c *cobra.Command) {
 		if c.HasSubCommands() && c.RunE == nil {
-			c.RunE = group
+			c.RunE, c.Args = group, cobra.ArbitraryArgs
 		}
-	}
+	})
+	a.completions(root)
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate(), a.columns))
 	return root
 }
 
@@ -86,12 +90,35 @@ contain: an address is "b3:" and the BLAKE3 hash that b3sum prints, and every
 // that is none of them is an error.
 func group(cmd *cobra.Command, got []string) error {
 	if len(got) > 0 {
-		return status.Errorf(status.BadRequest, "unknown command %q for %q; see `%s --help`", got[0], cmd.CommandPath(), cmd.CommandPath())
+		return unknown(cmd, got[0])
 	}
 	return cmd.Help()
 }
 
-// args turns cobra's complaints about arguments into bad_request.
+// unknown is the error of a word that is no command below cmd.
+func unknown(cmd *cobra.Command, word string) error {
+	cmd.SuggestionsMinimumDistance = max(1, min(2, len(word)/2-1)) // letters that may be wrong
+	meant := ""
+	if like := cmd.SuggestionsFor(word); len(like) > 0 {
+		meant = "; did you mean " + strings.Join(like, " or ") + "?"
+	}
+	return status.Errorf(status.BadRequest, "unknown command %q for %q%s; see `%s --help`", word, cmd.CommandPath(), meant, cmd.CommandPath())
+}
+
+// noArgs is for commands that take none; cobra's own calls every argument an
+// unknown command.
+func noArgs(cmd *cobra.Command, got []string) error {
+	switch {
+	case len(got) == 0:
+		return nil
+	case cmd.HasSubCommands():
+		return unknown(cmd, got[0])
+	default:
+		return status.Errorf(status.BadRequest, "%s takes no arguments, and %q is one; see `%[1]s --help`", cmd.CommandPath(), got[0])
+	}
+}
+
+// args turns cobra's complaints about the number of arguments into bad_request.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, got []string) error {
 		if err := check(cmd, got); err != nil {
@@ -107,8 +134,8 @@ func (a *app) exit(err error) int {
 		return 0
 	}
 	o := status.Of(err)
-	if o == status.Internal && strings.HasPrefix(err.Error(), "unknown command") { // cobra has no type for it
-		o = status.BadRequest
+	if o == status.Unauthenticated && a.tokenFile == "" && os.Getenv(tokenEnv) == "" {
+		err = fmt.Errorf("%w; name a file that has one with --token-file, or set $%s", err, tokenEnv)
 	}
 	if a.json {
 		report := status.ReportOf(err)

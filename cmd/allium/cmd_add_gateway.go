@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
 	"allium/gateway/client"
+	"allium/protocols/capability"
 	"allium/protocols/status"
 )
 
@@ -26,6 +28,9 @@ func (a *app) addThrough(ctx context.Context, g *client.Gateway, paths []string,
 	}
 	for _, p := range paths {
 		if err := a.uploadFile(ctx, g, p, name, o); err != nil {
+			if e := (*status.Error)(nil); !o.NoPin && errors.As(err, &e) && e.Detail == string(capability.WrongOp) {
+				return fmt.Errorf("%s: %w; add pins what it stores, --no-pin leaves it to the cache", p, err)
+			}
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}

@@ -23,7 +23,7 @@ sets dht.alpha) over config.toml over the profile's defaults.`,
 		Example: `  allium config show
   allium config show --changed
   ALLIUM_LOG__LEVEL=debug allium config show --json`,
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cfg, _, err := a.load(nil)
 			if err != nil {
@@ -49,7 +49,7 @@ sets dht.alpha) over config.toml over the profile's defaults.`,
 		Use:     "check",
 		Short:   "Check the configuration; exit code 2 names what is wrong",
 		Example: "  allium config check --config new.toml",
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cfg, _, err := a.load(nil)
 			if err != nil {

@@ -34,7 +34,7 @@ func (a *app) gcPlanCommand() *cobra.Command {
 		Use:     "plan",
 		Short:   "Say what `gc run` would remove, and why the rest stays",
 		Example: "  allium gc plan\n  allium gc plan --all --list",
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gc(cmd, o, all) },
 	}
 	cmd.Flags().BoolVar(&o.All, "all", false, "everything that nothing holds, not only what the low-water mark asks for")
@@ -48,7 +48,7 @@ func (a *app) gcRunCommand() *cobra.Command {
 		Use:     "run",
 		Short:   "Evict down to the low-water mark, or everything that nothing holds",
 		Example: "  allium gc run\n  allium gc run --all --fast",
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gc(cmd, o, o.List) },
 	}
 	cmd.Flags().BoolVar(&o.All, "all", false, "everything that nothing holds, not only what the low-water mark asks for")

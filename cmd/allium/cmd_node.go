@@ -25,7 +25,7 @@ func (a *app) nodeCommand() *cobra.Command {
 those in flight finish within node.drain_deadline. The command returns when it
 has begun.`,
 			Example: "  allium node drain",
-			Args:    args(cobra.NoArgs),
+			Args:    noArgs,
 			RunE:    a.onNode(a.drainNode),
 		},
 		&cobra.Command{
@@ -36,7 +36,7 @@ capability keys, the denylist, as far as it has them. SIGHUP does the same. A
 file that cannot be read leaves what was read of it before in force; the command
 names it and fails.`,
 			Example: "  allium node reload\n  allium node reload --json",
-			Args:    args(cobra.NoArgs),
+			Args:    noArgs,
 			RunE:    a.onNode(a.reloadNode),
 		},
 	)

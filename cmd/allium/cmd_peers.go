@@ -29,7 +29,7 @@ func (a *app) idCommand() *cobra.Command {
 		Use:     "id",
 		Short:   "Show who the running node is and where it listens",
 		Example: "  allium id --json",
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE: a.onNode(func(ctx context.Context, n client.Node, _ []string) error {
 			id, err := n.ID(ctx)
 			if err != nil {
@@ -37,7 +37,11 @@ func (a *app) idCommand() *cobra.Command {
 			}
 			human := id.ID
 			if !a.quiet {
-				human = fmt.Sprintf("id       %s\nlisten   %s\ngateway  %s\nadmin    %s", id.ID, strings.Join(id.Addrs, "\n         "), id.Gateway, id.Admin)
+				gateway := id.Gateway
+				if id.GatewayLocal != "" {
+					gateway += "\n         " + id.GatewayLocal + " from its own machine"
+				}
+				human = fmt.Sprintf("id       %s\nlisten   %s\ngateway  %s\nadmin    %s", id.ID, strings.Join(id.Addrs, "\n         "), gateway, id.Admin)
 			}
 			return a.print(id, human)
 		}),
@@ -53,7 +57,7 @@ connection, bucket of the routing table, address, agent. A bucket is the number
 of leading bits that the peer's key has in common with the node's; a peer that
 does not answer lookups is in none.`,
 		Example: "  allium peers --json",
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE: a.onNode(func(ctx context.Context, n client.Node, _ []string) error {
 			peers, err := n.Peers(ctx)
 			if err != nil {

@@ -75,7 +75,7 @@ func (a *app) pinLsCommand() *cobra.Command {
 		Use:     "ls",
 		Short:   "List the pins",
 		Example: "  allium pin ls --json",
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withStore(cmd.Context(), func(s client.Store) error {
 				for p, err := range s.Pins(cmd.Context()) {

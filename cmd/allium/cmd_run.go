@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/gateway/client"
 	"allium/node"
 	"allium/node/config"
 	"allium/node/p2p"
@@ -28,7 +29,7 @@ func (a *app) initCommand() *cobra.Command {
 		Use:     "init",
 		Short:   "Make a home directory: configuration and identity",
 		Example: "  allium init\n  allium --home /srv/allium init --profile seed",
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			home, err := a.homeDir()
 			if err != nil {
@@ -42,7 +43,11 @@ func (a *app) initCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			human := fmt.Sprintf("%s\nconfiguration in %s; start the node with `allium run`", id, filepath.Join(home, config.FileName))
+			start := "allium run"
+			if a.home != "" {
+				start = "allium --home " + a.home + " run"
+			}
+			human := fmt.Sprintf("%s\nconfiguration in %s; start the node with `%s`", id, filepath.Join(home, config.FileName), start)
 			if a.quiet {
 				human = id.String()
 			}
@@ -68,13 +73,14 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run the node until it is told to stop",
 		Long: `Run the node in the foreground. It prints one line for each address it listens
 on, then "ready". SIGTERM or Ctrl-C drains it: no new requests, those in flight
-finish within node.drain_deadline; a second signal ends it at once.
+finish within node.drain_deadline; a second signal ends it at once. With --json
+one line says all of it once the node is ready, as "allium id --json" does.
 
 A home directory that does not exist yet is made, as "allium init" does.`,
 		Example: `  allium run
   allium run --listen /ip4/0.0.0.0/tcp/4901 --gateway 127.0.0.1:8080
   allium run --bootstrap /ip4/203.0.113.7/tcp/4901/p2p/12D3KooW…`,
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			if f.endWithStdin {
@@ -154,21 +160,29 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 	defer reloadOnHangup(ctx, n)()
 	err = n.Run(ctx, func() {
 		id := n.ID()
-		lines := []string{"peer " + id.ID}
-		for _, addr := range id.Addrs {
-			lines = append(lines, "listening on "+addr)
-		}
-		for _, l := range []struct{ what, addr string }{{"gateway", id.Gateway}, {"admin", id.Admin}} {
-			if l.addr != "" {
-				lines = append(lines, l.what+" on "+l.addr)
-			}
-		}
-		fmt.Fprintln(a.stdout, strings.Join(append(lines, "ready"), "\n"))
+		_ = a.print(id, readyLines(id)) // the node does not end with who reads this
 	})
 	if status.Of(err) == status.Internal {
 		return fmt.Errorf("the node stopped: %w", err)
 	}
 	return err
+}
+
+// readyLines is what run prints: who the node is, a line for each address that
+// it listens on, and that it is ready.
+func readyLines(id client.ID) string {
+	lines := []string{"peer " + id.ID}
+	for _, addr := range id.Addrs {
+		lines = append(lines, "listening on "+addr)
+	}
+	for _, l := range []struct{ what, addr string }{
+		{"gateway on", id.Gateway}, {"gateway from this machine", id.GatewayLocal}, {"redirect on", id.Redirect}, {"admin on", id.Admin},
+	} {
+		if l.addr != "" {
+			lines = append(lines, l.what+" "+l.addr)
+		}
+	}
+	return strings.Join(append(lines, "ready"), "\n")
 }
 
 // reloadOnHangup lets the node read its files again at each SIGHUP, until the

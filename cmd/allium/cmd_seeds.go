@@ -30,7 +30,7 @@ A new file takes effect within minutes, without a restart.`,
   allium seeds --json
   allium seeds sign --key authority/identity.key --days 90 -o seeds.pem /dns4/a.example/tcp/4901/p2p/12D3KooW…
   allium seeds inspect seeds.pem`,
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		RunE: a.onNode(func(ctx context.Context, n client.Node, _ []string) error {
 			list, err := n.Seeds(ctx)
 			if err != nil {

@@ -42,7 +42,7 @@ once after the hour, and success is measured for 300 s more.`,
 		Example: `  allium sim dht
   allium sim dht -n 10000 --lookups 100000 --churn 10%/h --dead 20% --seed 7
   allium sim dht -n 1000 --lookups 10000 -o hops.svg --json`,
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.simDHT(cmd.Context(), o, plot) },
 	}
 	f := cmd.Flags()

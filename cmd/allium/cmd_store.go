@@ -32,7 +32,7 @@ backend the directory may be lost too.
 No node may run. The old index stays until the new one is complete; a rebuild
 that was cut off is run again.`,
 		Example: "  allium store rebuild\n  allium --json store rebuild",
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, home, err := a.load(nil)
 			if err != nil {

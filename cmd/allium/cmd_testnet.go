@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -47,13 +48,16 @@ Needs no network; ports are whatever is free. While it is up, other terminals
 work on it with allium testnet chaos, run, status and down.
 
 With --record, what they do is written as a scenario, with what was seen, that
-comes true again; the demonstration is then left out.`,
+comes true again; the demonstration is then left out.
+
+With --json standard output is one line, what "testnet status --json" prints, as
+soon as the nodes run; the rest goes to standard error.`,
 		Example: `  allium testnet up
   allium testnet up -n 10 --processes
   allium testnet up -n 50 --seed 7 --no-demo
   allium testnet up --record mishap.txt
   allium testnet up --dir ./photos --exit`,
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.recording != "" && f.exit {
 				return status.Errorf(status.BadRequest, "--exit leaves no time to do what --record writes; give one of them")
@@ -92,14 +96,23 @@ func (a *app) testnetUp(ctx context.Context, f upFlags) (err error) {
 		}
 		defer func() { err = errors.Join(err, recording.Close()) }()
 	}
+	tell := a.stdout
+	if a.json {
+		tell = a.err
+	}
 	f.o.Started = func(m *testnet.Member) {
-		fmt.Fprintf(a.stdout, "%-8s %s  gateway %s  home %s\n", m.Name, m.ID().ID, m.ID().Gateway, m.Home)
+		fmt.Fprintf(tell, "%-8s %s  gateway %s  home %s\n", m.Name, m.ID().ID, m.ID().Gateway, m.Home)
 	}
 	net, err := testnet.Up(ctx, f.o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, net.Down(context.WithoutCancel(ctx))) }()
+	if a.json {
+		if err := a.print(net.Status(ctx), ""); err != nil {
+			return err
+		}
+	}
 	var record *testnet.Recorder
 	if recording != nil {
 		if err := net.Formed(ctx); err != nil {
@@ -108,11 +121,11 @@ func (a *app) testnetUp(ctx context.Context, f upFlags) (err error) {
 		record = testnet.NewRecorder(net, recordedAs(f.o), recording)
 		defer func() { err = errors.Join(err, record.Close(context.WithoutCancel(ctx))) }()
 	}
-	return a.testnetServe(ctx, net, record, func(ctx context.Context) error {
+	return testnetServe(ctx, tell, net, record, func(ctx context.Context) error {
 		if !demo {
 			return nil
 		}
-		return net.Demo(ctx, a.stdout, f.dir)
+		return net.Demo(ctx, tell, f.dir)
 	}, f.exit)
 }
 
@@ -122,8 +135,9 @@ func recordedAs(o testnet.Options) *script.File {
 }
 
 // testnetServe shows the network at work and keeps it up, with its control
-// socket, until the context ends or somebody asks for its end.
-func (a *app) testnetServe(ctx context.Context, net *testnet.Net, r *testnet.Recorder, demo func(context.Context) error, exit bool) error {
+// socket, until the context ends or somebody asks for its end. It tells what
+// can be done with it.
+func testnetServe(ctx context.Context, tell io.Writer, net *testnet.Net, r *testnet.Recorder, demo func(context.Context) error, exit bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	control := testnet.NewControl(net, testnet.NewPlayer(net, script.DefaultWithin), r)
@@ -149,7 +163,7 @@ func (a *app) testnetServe(ctx context.Context, net *testnet.Net, r *testnet.Rec
 	}
 	err := demo(ctx)
 	if err == nil && !exit && ctx.Err() == nil {
-		fmt.Fprintf(a.stdout, "\nThe network stays up until Ctrl-C or `allium testnet down`. Talk to a node with `allium --home HOME …`,\n"+
+		fmt.Fprintf(tell, "\nThe network stays up until Ctrl-C or `allium testnet down`. Talk to a node with `allium --home HOME …`,\n"+
 			"break things with `allium testnet chaos kill 2`. It is in %s\n", net.Dir())
 		<-ctx.Done()
 	}
@@ -169,7 +183,7 @@ func (a *app) testnetStatusCommand() *cobra.Command {
 		Use:     "status",
 		Short:   "Show the nodes of the running network and what they suffer",
 		Example: "  allium testnet status\n  allium testnet status --json | jq '.nodes[] | select(.ready | not)'",
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := remote(dir)
 			if err != nil {
@@ -199,7 +213,7 @@ func (a *app) testnetDownCommand() *cobra.Command {
 --net and the directory of a network whose process was killed, that directory is
 removed, once nodes that still run are drained.`,
 		Example: "  allium testnet down\n  allium testnet down --net /tmp/allium-testnet-3064054571",
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			r, err := remote(dir)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -150,9 +149,6 @@ func chaosExamples() string {
 	}
 	return strings.Join(lines, "\n")
 }
-
-// completeWithin bounds how long a shell waits for the numbers of nodes.
-const completeWithin = time.Second
 
 // completeChaos offers verbs, then the numbers of nodes.
 func completeChaos(dir *string) cobra.CompletionFunc {

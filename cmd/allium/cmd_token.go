@@ -157,7 +157,7 @@ node takes up at once.`,
 		Example: `  allium token mint --op put,pin --expires 24h
   allium token mint --op get,put --bytes 10MiB --rate 20 --aud self
   TOKEN=$(allium token mint --op drain --expires 5m)`,
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("op") {
 				return status.Errorf(status.BadRequest, "--op is missing: say what the capability allows, of %s, or all", opNames())

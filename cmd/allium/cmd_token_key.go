@@ -99,7 +99,7 @@ file take each other's capabilities: copy it, privately, after each change.`,
 	cmd.RunE = group
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "ls", Short: "List the keys, without their secrets", Example: "  allium token key ls --json", Args: args(cobra.NoArgs),
+			Use: "ls", Short: "List the keys, without their secrets", Example: "  allium token key ls --json", Args: noArgs,
 			RunE: func(*cobra.Command, []string) error {
 				c, err := a.capabilities()
 				if err != nil {
@@ -113,7 +113,7 @@ file take each other's capabilities: copy it, privately, after each change.`,
 			},
 		},
 		&cobra.Command{
-			Use: "rotate", Short: "Make a new key to mint with; the old ones still verify", Example: "  allium token key rotate", Args: args(cobra.NoArgs),
+			Use: "rotate", Short: "Make a new key to mint with; the old ones still verify", Example: "  allium token key rotate", Args: noArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				c, err := a.capabilities()
 				if err != nil {

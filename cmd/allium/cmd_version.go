@@ -13,7 +13,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Show version, commit and Go version",
 		Example: "  allium version --json",
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := node.ThisVersion()
 			human := fmt.Sprintf("allium %s\ncommit %s\ngo     %s", v.Version, v.Commit, v.Go)

@@ -114,10 +114,11 @@ func dialError(err error, target string) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return &status.Error{
-			Outcome: status.NotReady, Err: ErrNotRunning,
-			Message: fmt.Sprintf("no node is running at %s; start one with `allium run`", target),
+		fix := "start one with `allium run`"
+		if strings.Contains(target, "://") {
+			fix = "open the tunnel to its admin listener, or start it with `allium run`"
 		}
+		return &status.Error{Outcome: status.NotReady, Err: ErrNotRunning, Message: fmt.Sprintf("no node is running at %s; %s", target, fix)}
 	case errors.Is(err, fs.ErrPermission):
 		return status.Errorf(status.Forbidden, "the node at %s belongs to another user: %w", target, err)
 	}

@@ -184,6 +184,9 @@ func (g *Gateway) failure(ctx context.Context, err error) error {
 		err = u.Err
 	}
 	var cert *tls.CertificateVerificationError
+	if name := (x509.HostnameError{}); errors.As(err, &name) && len(name.Certificate.DNSNames) > 0 {
+		return status.Errorf(status.Upstream, "%s has a certificate for %s; ask it by that name: %w", g.base.Host, printable(strings.Join(name.Certificate.DNSNames, ", ")), err)
+	}
 	if errors.As(err, &cert) {
 		return status.Errorf(status.Upstream, "%s cannot show that it is %s; if its CA is a private one, name its file: %w", g.base.Host, g.base.Hostname(), err)
 	}

@@ -197,6 +197,9 @@ type ID struct {
 	Addrs   []string `json:"addrs"`
 	Gateway string   `json:"gateway"`
 	Admin   string   `json:"admin"`
+
+	GatewayLocal string `json:"gateway_local,omitempty"` // the gateway by address, where Gateway has its certificate's name
+	Redirect     string `json:"redirect,omitempty"`      // the listener that sends browsers to https
 }
 
 // Peer is a connection.

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"allium/gateway/client"
+	"allium/node/p2p"
+)
+
+// What a shell completes asks the running node, for this long at most and for
+// so many words.
+const (
+	completeWithin = time.Second
+	completeMost   = 200
+)
+
+// completions lets a shell complete what each command takes, by the words of its
+// usage line: pinned addresses, connected peers, files, or nothing.
+func (a *app) completions(root *cobra.Command) {
+	values := func(words ...string) cobra.CompletionFunc {
+		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+	}
+	profiles := make([]string, 0, 4)
+	for _, p := range p2p.Profiles() {
+		profiles = append(profiles, string(p))
+	}
+	for flag, complete := range map[string]cobra.CompletionFunc{
+		"profile": values(profiles...), "log-level": values("debug", "info", "warn", "error"), "log-format": values("text", "json"),
+	} {
+		walk(root, func(c *cobra.Command) {
+			if c.LocalNonPersistentFlags().Lookup(flag) != nil || c == root && c.PersistentFlags().Lookup(flag) != nil {
+				_ = c.RegisterFlagCompletionFunc(flag, complete) // fails only for flags that are not there, or done
+			}
+		})
+	}
+	walk(root, func(c *cobra.Command) {
+		_, takes, _ := strings.Cut(c.Use, " ")
+		switch {
+		case c.ValidArgsFunction != nil:
+		case strings.Contains(takes, "KEY"):
+			c.ValidArgsFunction = a.completePinned
+		case strings.Contains(takes, "PEER"):
+			c.ValidArgsFunction = a.completePeers
+		case strings.Contains(takes, "PATH"), strings.Contains(takes, "FILE"), strings.Contains(takes, "DIR"):
+		default:
+			c.ValidArgsFunction = cobra.NoFileCompletions
+		}
+	})
+}
+
+func walk(c *cobra.Command, visit func(*cobra.Command)) {
+	visit(c)
+	for _, sub := range c.Commands() {
+		walk(sub, visit)
+	}
+}
+
+// completePinned offers the pinned addresses, each with its label.
+func (a *app) completePinned(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(cmd, func(ctx context.Context, n client.Node, offer func(string)) error {
+		for p, err := range n.Pins(ctx) {
+			if err != nil {
+				return err
+			}
+			if root := p.Root.String(); strings.HasPrefix(root, prefix) {
+				offer(root + "\t" + pinLine(p))
+			}
+		}
+		return nil
+	})
+}
+
+// completePeers offers the connected peers.
+func (a *app) completePeers(cmd *cobra.Command, got []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(cmd, func(ctx context.Context, n client.Node, offer func(string)) error {
+		if len(got) > 0 {
+			return nil
+		}
+		peers, err := n.Peers(ctx)
+		for _, p := range peers {
+			if strings.HasPrefix(p.ID, prefix) {
+				offer(p.ID + "\t" + p.Addr)
+			}
+		}
+		return err
+	})
+}
+
+// complete collects what ask offers. Without a node there is nothing to offer.
+func (a *app) complete(cmd *cobra.Command, ask func(ctx context.Context, n client.Node, offer func(string)) error) (words []string, _ cobra.ShellCompDirective) {
+	if a.tokenFile == "-" {
+		return nil, cobra.ShellCompDirectiveNoFileComp // the shell's standard input is not to be read
+	}
+	n, err := a.node()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer n.Close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
+	defer cancel()
+	_ = ask(ctx, n, func(word string) {
+		if len(words) < completeMost {
+			words = append(words, word)
+		} else {
+			cancel()
+		}
+	})
+	return words, cobra.ShellCompDirectiveNoFileComp
+}
+
+// helpWidth is how wide the list of flags is for a terminal of so many columns:
+// what is not a terminal (0) gets one line for each.
+func helpWidth(columns int) int {
+	if columns <= 0 {
+		return 0
+	}
+	return min(max(columns, 40), 100)
+}
+
+// usageTemplate is cobra's, with the flags wrapped.
+func usageTemplate(cobras string, width int) string {
+	return strings.ReplaceAll(cobras, ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpWidth(width)))
+}
