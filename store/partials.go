@@ -25,10 +25,10 @@ type partials struct {
 
 	kick chan struct{} // wakes the checkpoint clock
 
-	mu     sync.Mutex
-	m      map[b3.Root]*partial
-	closed bool           // the backend takes no more
-	active sync.WaitGroup // of the backend, Add only while !closed
+	mu sync.Mutex
+	m  map[b3.Root]*partial
+
+	writers
 }
 
 func newPartials() *partials {
@@ -141,20 +141,6 @@ func (t *partials) hold(root b3.Root) *partial {
 	return nil
 }
 
-// enter admits one write to the backend that outlives the store's other
-// operations by a little; leave ends it.
-func (t *partials) enter() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return false
-	}
-	t.active.Add(1)
-	return true
-}
-
-func (t *partials) leave() { t.active.Done() }
-
 // alert wakes the checkpoint clock.
 func (t *partials) alert() {
 	select {
@@ -203,10 +189,7 @@ func (t *partials) saveDue(now time.Time) (wait time.Duration, ok bool) {
 // close notes everything and admits no more: the backend is about to close.
 func (t *partials) close() {
 	t.save(t.all())
-	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
-	t.active.Wait()
+	t.writers.close()
 }
 
 // save notes what came of each, a few at a time, so that their syncs share the

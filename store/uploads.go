@@ -59,8 +59,7 @@ type uploads struct {
 	open  int64 // of m, those that are not whole, and those about to be in it
 	ended ring
 
-	closed bool           // the backend takes no more
-	active sync.WaitGroup // of the backend, Add only while !closed
+	writers
 }
 
 func newUploads(most int64, limits *admission.Registry) *uploads {
@@ -220,28 +219,6 @@ func (t *uploads) overdue(now second) *upload {
 	}
 	next.busy, next.ending = true, true
 	return next
-}
-
-// enter admits one write to the backend that may outlive the store's other
-// operations by a little; leave ends it.
-func (t *uploads) enter() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return false
-	}
-	t.active.Add(1)
-	return true
-}
-
-func (t *uploads) leave() { t.active.Done() }
-
-// close admits no more: the backend is about to close.
-func (t *uploads) close() {
-	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
-	t.active.Wait()
 }
 
 // expireUploads removes what expired, until ctx is done.
