@@ -2,7 +2,6 @@ package capability
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -245,76 +244,6 @@ func TestOneEncoding(t *testing.T) {
 		if _, err := v.Verify(loose, put()); RefusalOf(err) != string(Malformed) {
 			t.Errorf("bits that are not used: %v", err)
 		}
-	}
-}
-
-// TestRate: a capability has so many requests a second, whatever is made of it.
-func TestRate(t *testing.T) {
-	t.Parallel()
-	v, r, c := newVerifier(t)
-	token := mint(t, r, inAnHour, "rate <= 3", "op in put")
-	child := func(s string) string {
-		s, err := Attenuate(token, caveats(t, s)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	use := func(token string, want int) {
-		t.Helper()
-		done := 0
-		for range 10 {
-			_, err := v.Verify(token, put())
-			if err == nil {
-				done++
-				continue
-			}
-			var e *status.Error
-			if !errors.As(err, &e) || e.Outcome != status.RateLimit || e.Limit == nil || e.Limit.Cap < 1 || e.Limit.RetryAfter <= 0 || e.Detail != string(TooOften) {
-				t.Fatalf("%#v", err)
-			}
-		}
-		if done != want {
-			t.Errorf("%d requests were let in, want %d", done, want)
-		}
-	}
-	get := put()
-	get.Op = GC
-	for range 10 { // what is refused takes nothing
-		if _, err := v.Verify(token, get); status.Of(err) != status.Forbidden {
-			t.Fatal(err)
-		}
-	}
-	use(token, 3)
-	use(child("rate <= 100"), 0) // of the same bucket
-	use(child("bytes <= 5KB"), 0)
-	use(mint(t, r, inAnHour, "rate <= 3", "op in put"), 3) // another capability
-	c.now = c.now.Add(time.Second)
-	use(child("rate <= 1"), 1) // takes from both; the second is refused after it took from the first
-	c.now = c.now.Add(time.Second)
-	use(token, 3)
-	use(mint(t, r, inAnHour), 10)
-}
-
-// TestRateRoom: buckets that are in use are not given up for new ones.
-func TestRateRoom(t *testing.T) {
-	t.Parallel()
-	r := newRates(nil)
-	key := func(i int) bucketKey { return bucketKey{path: uint64(i), rate: 1} }
-	for i := range maxBuckets {
-		if err := r.take(start, key(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	err := r.take(start.Add(bucketIdle-1), key(maxBuckets))
-	if status.Of(err) != status.RateLimit || r.len() != maxBuckets {
-		t.Errorf("%v with %d buckets", err, r.len())
-	}
-	if err := r.take(start.Add(bucketIdle/2), key(0)); err == nil {
-		t.Error("a bucket was forgotten while it was in use")
-	}
-	if err := r.take(start.Add(2*bucketIdle), key(maxBuckets)); err != nil || r.len() != maxBuckets {
-		t.Errorf("%v with %d buckets", err, r.len())
 	}
 }
 
