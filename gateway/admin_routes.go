@@ -16,19 +16,19 @@ import (
 // with JSON in and out, for programs that may have to repeat themselves.
 var adminEndpoints = []endpoint{
 	mutation("AdminPin", "pin", capability.Pin, "Keeps an object.", "the pin",
-		func(r client.PinRequest) subject { return subject{key: r.Key, label: r.Label} },
+		func(r *client.PinRequest) subject { return subject{key: r.Key, label: &r.Label} },
 		func(ctx context.Context, n Node, r client.PinRequest) (client.Pin, error) {
 			return n.Pin(ctx, r.Key, client.PinOptions{Recursive: r.Recursive, Label: r.Label})
 		}),
 	mutation("AdminUnpin", "unpin", capability.Unpin, "Removes the pin with that label, or all of the object's pins.", "done",
-		func(r client.UnpinRequest) subject { return subject{key: r.Key, label: r.Label, own: true} },
+		func(r *client.UnpinRequest) subject { return subject{key: r.Key, label: &r.Label, own: true} },
 		func(ctx context.Context, n Node, r client.UnpinRequest) (struct{}, error) {
 			return struct{}{}, n.Unpin(ctx, r.Key, r.Label)
 		}),
 	mutation("AdminReindex", "reindex", capability.Announce, "Tells the network again what this node provides: one object, or everything that is pinned.", "what was announced",
-		func(r client.ReindexRequest) subject { return subject{key: r.Key} }, reindex),
+		func(r *client.ReindexRequest) subject { return subject{key: r.Key} }, reindex),
 	mutation("AdminRepair", "repair", capability.Repair, "Reads an object or the whole store again, proves it, and fetches what is damaged or missing.", "what was found and mended",
-		func(r client.RepairRequest) subject { return subject{key: r.Key, own: true} }, repair),
+		func(r *client.RepairRequest) subject { return subject{key: r.Key, own: true} }, repair),
 	mutation("AdminGC", "gc", capability.GC, "Removes objects that nothing holds.", "what was done", noSubject,
 		func(ctx context.Context, n Node, r client.GCRequest) (client.GCReport, error) {
 			return n.GC(ctx, client.GCOptions{All: r.All, Dry: r.Dry, Fast: r.Fast}, func(client.Progress) {}, func(client.GCObject) error { return nil })
@@ -45,15 +45,16 @@ var adminEndpoints = []endpoint{
 
 // subject is what a mutation with JSON acts on.
 type subject struct {
-	key, label string
-	own        bool // as of an endpoint
+	key   string
+	label *string // of the pin, in the request; nil: it is about no pin
+	own   bool    // as of an endpoint
 }
 
-func noSubject[Req any](Req) subject { return subject{} }
+func noSubject[Req any](*Req) subject { return subject{} }
 
 // mutation is a line of the table that takes JSON, none being {}, and answers
 // with JSON.
-func mutation[Req, Res any](id, verb string, op capability.Op, doc, answer string, about func(Req) subject, call func(context.Context, Node, Req) (Res, error)) endpoint {
+func mutation[Req, Res any](id, verb string, op capability.Op, doc, answer string, about func(*Req) subject, call func(context.Context, Node, Req) (Res, error)) endpoint {
 	answers := value[Res](answer)
 	answers[0].headers = append(answers[0].headers, "Idempotent-Replayed")
 	return endpoint{
@@ -69,16 +70,23 @@ func mutation[Req, Res any](id, verb string, op capability.Op, doc, answer strin
 			if err != nil {
 				return err
 			}
-			of := about(req)
+			of, label := about(&req), ""
+			if of.label != nil {
+				if err := g.allows(w, r, capability.Ask{Op: op, Label: *of.label}); err != nil {
+					return err
+				}
+				label = w.label(*of.label)
+				*of.label = label
+			}
 			if !of.own {
 				if err := g.deniedKey(of.key); err != nil {
 					return err
 				}
 			}
-			asked := b3.Sum(append([]byte(r.Method+" "+r.URL.EscapedPath()+"\n"), raw...))
+			asked := b3.Sum(append([]byte(r.Method+" "+r.URL.EscapedPath()+"\n"+label+"\n"), raw...))
 			body, replayed, err := g.once.do(id, asked, func() ([]byte, error) {
 				e := eventOf("admin/"+verb, w, r)
-				e.Op, e.Object, e.Label = string(op), of.key, of.label
+				e.Op, e.Object, e.Label = string(op), of.key, label
 				if err := g.record(w, r, e); err != nil {
 					return nil, err
 				}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 
 	"allium/gateway/client"
@@ -16,8 +17,10 @@ const apiPath = "/api/v1/"
 // The parameters that several verbs have.
 var (
 	keyParam   = param{name: "key", kind: someText, doc: "b3:… with or without a path below it"}
-	labelParam = param{name: "label", doc: "of the pin"}
+	labelParam = param{name: "label", doc: "of the pin; none is the one that the capability is bound to, if it is"}
 	peerParam  = param{name: "peer", kind: someText, doc: "a peer's id"}
+
+	recursiveParam = flagParam("recursive", "and what it leads to")
 )
 
 // flagParam is one that is true or false, false where it is missing.
@@ -42,7 +45,7 @@ var apiEndpoints = verbs(
 		params:  []param{flagParam("no_pin", "leave what was added to the cache"), labelParam},
 		body:    []payload{{media: mediaTar}},
 		answers: lineAnswers[client.Added, struct{}]("what was added, each once it is durable"),
-		serve:   (*Gateway).apiAdd,
+		serve:   labelled((*Gateway).apiAdd),
 	},
 	endpoint{
 		id: "Get", path: "get", methods: getting, params: []param{keyParam},
@@ -56,7 +59,7 @@ var apiEndpoints = verbs(
 		answers: streamAnswers(mediaBytes), serve: (*Gateway).apiCat,
 	},
 	endpoint{
-		id: "Fetch", path: "fetch", methods: posting, op: capability.Fetch, params: []param{keyParam},
+		id: "Fetch", path: "fetch", methods: posting, op: capability.Fetch, acts: onTree, params: []param{keyParam},
 		doc:     "Brings an object, with everything below it, into the store.",
 		answers: lineAnswers[struct{}, client.Fetched]("progress, and what was fetched"), serve: (*Gateway).apiFetch,
 	},
@@ -108,7 +111,7 @@ var apiEndpoints = verbs(
 		}),
 	},
 	endpoint{
-		id: "Verify", path: "verify", methods: posting, own: true, op: capability.Repair,
+		id: "Verify", path: "verify", methods: posting, own: true, op: capability.Repair, acts: onTree,
 		doc:     "Reads objects again and proves them. A bad one is an item, not an error.",
 		params:  []param{{name: "key", doc: "what to verify; empty: every object in the store"}, flagParam("repair", "fetch what is damaged or missing again")},
 		answers: lineAnswers[client.Verified, struct{}]("the objects, as they are read"),
@@ -117,22 +120,22 @@ var apiEndpoints = verbs(
 		},
 	},
 	endpoint{
-		id: "Pin", path: "pin/add", methods: posting, op: capability.Pin,
+		id: "Pin", path: "pin/add", methods: posting, op: capability.Pin, acts: onTree,
 		doc:     "Keeps an object.",
-		params:  []param{keyParam, flagParam("recursive", "and what it leads to"), labelParam},
+		params:  []param{keyParam, recursiveParam, labelParam},
 		answers: value[client.Pin]("the pin"),
-		serve: serveValue(func(ctx context.Context, n Node, q params) (client.Pin, error) {
+		serve: labelled(serveValue(func(ctx context.Context, n Node, q params) (client.Pin, error) {
 			return n.Pin(ctx, q.text("key"), client.PinOptions{Recursive: q.flag("recursive"), Label: q.text("label")})
-		}),
+		})),
 	},
 	endpoint{
 		id: "Unpin", path: "pin/rm", methods: posting, own: true, op: capability.Unpin,
 		doc:     "Removes the pin with that label, or all of the object's pins.",
 		params:  []param{keyParam, labelParam},
 		answers: value[struct{}]("done"),
-		serve: serveAction(func(ctx context.Context, n Node, q params) error {
+		serve: labelled(serveAction(func(ctx context.Context, n Node, q params) error {
 			return n.Unpin(ctx, q.text("key"), q.text("label"))
-		}),
+		})),
 	},
 	endpoint{
 		id: "GC", path: "gc/run", methods: posting, op: capability.GC,
@@ -268,6 +271,14 @@ func streamAnswers(media ...string) []reply {
 		all = append(all, reply{code: http.StatusOK, payload: payload{media: m}, headers: []string{"Cache-Control", "Trailer", client.HeaderObject}, doc: "the bytes, and at their end the trailer " + client.HeaderStatus})
 	}
 	return all
+}
+
+// labelled serves a verb with the label that its pin gets.
+func labelled(serve handler) handler {
+	return func(g *Gateway, w *response, r *http.Request, in input) error {
+		url.Values(in.q).Set(labelParam.name, w.label(in.q.text(labelParam.name)))
+		return serve(g, w, r, in)
+	}
 }
 
 // serveValue serves a verb that answers with one JSON value.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"allium/gateway/client"
-	"allium/protocols/b3"
 	"allium/protocols/capability"
 )
 
@@ -17,7 +16,7 @@ import (
 func (g *Gateway) apiAdd(w *response, r *http.Request, in input) error {
 	o := client.AddOptions{NoPin: in.q.flag("no_pin"), Label: in.q.text("label")}
 	if !o.NoPin {
-		if err := g.allows(w, r, capability.Pin, b3.Root{}, -1); err != nil {
+		if err := g.allows(w, r, capability.Ask{Op: capability.Pin, Label: o.Label, Bytes: -1}); err != nil {
 			return err
 		}
 	}

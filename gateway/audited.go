@@ -31,7 +31,10 @@ func (s *side) record(rt route, w *response, r *http.Request) error {
 	}
 	e := eventOf(rt.name, w, r)
 	q := r.URL.Query()
-	e.Op, e.Label, e.Bytes = string(rt.op), q.Get("label"), max(0, r.ContentLength)
+	e.Op, e.Bytes = string(rt.op), max(0, r.ContentLength)
+	if rt.of != nil && rt.of.has(labelParam) {
+		e.Label = w.label(q.Get(labelParam.name))
+	}
 	e.Name = cmp.Or(q.Get("addr"), q.Get("peer"))
 	e.Object = q.Get("key")
 	if !rt.object.IsZero() {
@@ -89,7 +92,7 @@ func refusal(o status.Outcome) bool {
 // eventOf is what every record of a request holds.
 func eventOf(route string, w *response, r *http.Request) audit.Event {
 	return audit.Event{
-		Actor: cmp.Or(w.grant.ID, userOf(r)), Addr: addrOf(w, r),
+		Actor: cmp.Or(w.grant.ID, userOf(r)), Branch: w.grant.Branch, Addr: addrOf(w, r),
 		Method: r.Method, Route: route, CorrID: w.corr,
 	}
 }

@@ -1,10 +1,10 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"allium/protocols/b3"
@@ -33,10 +33,9 @@ func (s *side) authorize(rt route, r *http.Request) (capability.Grant, error) {
 	if s.g.deps.Capabilities == nil {
 		return capability.Grant{}, status.Errorf(status.Forbidden, "this node has no keys to check capabilities with; make one with `allium token mint`")
 	}
-	object, later := rt.acts(r)
 	var grant capability.Grant
 	err = s.g.guarded(func() (err error) {
-		grant, err = s.g.deps.Capabilities.Verify(r.Context(), token, capability.Ask{Op: rt.op, Object: object, Later: later, Method: r.Method, Bytes: bodyBytes(r)})
+		grant, err = s.g.deps.Capabilities.Verify(r.Context(), token, rt.ask(r))
 		return err
 	})
 	if err == nil && rt.op == capability.Fetch && grant.MaxBytes >= 0 {
@@ -47,7 +46,7 @@ func (s *side) authorize(rt route, r *http.Request) (capability.Grant, error) {
 
 // allows asks whether the request's capability allows one more thing. A client
 // that needs none may do it.
-func (g *Gateway) allows(w *response, r *http.Request, op capability.Op, object b3.Root, length int64) error {
+func (g *Gateway) allows(w *response, r *http.Request, ask capability.Ask) error {
 	if w.grant.ID == "" && w.grant.Expires.IsZero() {
 		return nil
 	}
@@ -55,54 +54,54 @@ func (g *Gateway) allows(w *response, r *http.Request, op capability.Op, object 
 	if err != nil {
 		return err
 	}
-	_, err = g.deps.Capabilities.Verify(r.Context(), token, capability.Ask{Op: op, Object: object, Method: r.Method, Bytes: length, Again: true})
+	ask.Method, ask.Again = r.Method, true
+	_, err = g.deps.Capabilities.Verify(r.Context(), token, ask)
 	return err
 }
+
+// label is that of a pin that a request makes or removes: what it asks for, or
+// else what its capability is bound to.
+func (w *response) label(asked string) string { return cmp.Or(asked, w.grant.Label) }
 
 // acting is where the object is that a request acts on.
 type acting uint8
 
 const (
 	onNamed    acting = iota // in the path, or the parameter that is a key
+	onTree                   // the same, and what that leads to; where there is a parameter "recursive", if that is true
 	onExpected               // in Upload-Expect
 	onUpload                 // the upload in the path knows it: Gateway.upload asks about it
 )
 
-// acts is the object that a request acts on. It is zero where the request names
-// none or several, or what is at a path below one: a capability for some objects
-// does not allow that. later is that the handler finds it, and asks about it.
-func (rt route) acts(r *http.Request) (object b3.Root, later bool) {
+// ask is what a request wants, as far as its header says. The object is zero
+// where it names none or several, or what is at a path below one: a capability
+// for some objects does not allow that. What is wrong with a parameter or header
+// the handler says.
+func (rt route) ask(r *http.Request) capability.Ask {
+	ask := capability.Ask{Op: rt.op, Object: rt.object, Method: r.Method, Bytes: bodyBytes(r)}
 	if rt.of == nil {
-		return rt.object, false
+		return ask
+	}
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if rt.of.has(labelParam) {
+		ask.Label = q.Get(labelParam.name)
 	}
 	switch rt.of.acts {
 	case onExpected:
-		object, err := expectHeader(r.Header)
-		if err != nil {
-			return b3.Root{}, false // the handler says what is wrong with it
+		if object, err := expectHeader(r.Header); err == nil {
+			ask.Object = object
 		}
-		return object, false
 	case onUpload:
-		return b3.Root{}, true
-	default:
-		return rt.named(r), false
+		ask.Later = true
+	case onNamed, onTree:
+		if err == nil && rt.of.has(keyParam) && len(q[keyParam.name]) == 1 {
+			if object, err := b3.Parse(q.Get(keyParam.name)); err == nil {
+				ask.Object = object
+			}
+		}
+		ask.Below = rt.of.acts == onTree && (!rt.of.has(recursiveParam) || q.Get(recursiveParam.name) == "true")
 	}
-}
-
-// named is the object in a request's path or its key.
-func (rt route) named(r *http.Request) b3.Root {
-	if !rt.object.IsZero() || !slices.ContainsFunc(rt.of.params, func(p param) bool { return p.name == keyParam.name }) {
-		return rt.object
-	}
-	q, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil || len(q[keyParam.name]) != 1 {
-		return b3.Root{}
-	}
-	root, err := b3.Parse(q.Get(keyParam.name))
-	if err != nil {
-		return b3.Root{} // the handler says what is wrong with it
-	}
-	return root
+	return ask
 }
 
 // bodyBytes is how much a request stores, as far as its header says: a body

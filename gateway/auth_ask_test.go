@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"allium/protocols/b3"
+	"allium/protocols/capability"
 	"allium/protocols/status"
 )
 
@@ -18,26 +19,40 @@ func TestWhatIsActedOn(t *testing.T) {
 	root := b3.Sum([]byte("x"))
 	a := root.String()
 	id := strings.Repeat("0f", 16)
+	one, tree := capability.Ask{Object: root}, capability.Ask{Object: root, Below: true}
+	none, later := capability.Ask{}, capability.Ask{Later: true}
+	labelled := capability.Ask{Object: root, Label: "my photos"}
 	for _, c := range []struct {
 		method, target string
-		want           b3.Root
+		want           capability.Ask
 	}{
-		{"PUT", "/o/" + a, root},
-		{"PUT", "/o/" + a[:20], b3.Root{}},
-		{"POST", "/o", b3.Root{}},
-		{"HEAD", "/u/" + id, b3.Root{}},
-		{"PATCH", "/u/" + id, b3.Root{}},
-		{"DELETE", "/u/" + id, b3.Root{}},
-		{"POST", "/api/v1/pin/add?key=" + a, root},
-		{"POST", "/api/v1/pin/add?recursive=true&key=b3%3A" + a[3:], root},
-		{"POST", "/api/v1/pin/rm?key=" + a, root},
-		{"POST", "/api/v1/verify?key=" + a, root},
-		{"POST", "/api/v1/verify", b3.Root{}},
-		{"POST", "/api/v1/pin/add?key=" + a + "/below", b3.Root{}},
-		{"POST", "/api/v1/pin/add?key=" + a + "&key=" + a, b3.Root{}},
-		{"POST", "/api/v1/pin/add?key=" + a + "&x=%zz", b3.Root{}},
-		{"POST", "/api/v1/pin/add?key=name", b3.Root{}},
-		{"POST", "/api/v1/gc/run?key=" + a, b3.Root{}},
+		{"PUT", "/o/" + a, one},
+		{"PUT", "/o/" + a[:20], none},
+		{"PUT", "/o/" + a + "?label=my+photos", labelled},
+		{"POST", "/o", none},
+		{"POST", "/o?label=x", capability.Ask{Label: "x"}},
+		{"POST", "/u?label=x", capability.Ask{Label: "x"}},
+		{"HEAD", "/u/" + id, later},
+		{"PATCH", "/u/" + id, later},
+		{"DELETE", "/u/" + id, later},
+		{"POST", "/api/v1/add?label=x", capability.Ask{Label: "x"}},
+		{"POST", "/api/v1/pin/add?key=" + a, one},
+		{"POST", "/api/v1/pin/add?recursive=true&key=b3%3A" + a[3:], tree},
+		{"POST", "/api/v1/pin/add?recursiv%65=tru%65&key=" + a, tree},
+		{"POST", "/api/v1/pin/add?recursive=false&key=" + a, one},
+		{"POST", "/api/v1/pin/add?label=my%20photos&key=" + a, labelled},
+		{"POST", "/api/v1/pin/rm?key=" + a, one},
+		{"POST", "/api/v1/pin/rm?label=my+photos&key=" + a, labelled},
+		{"POST", "/api/v1/announce?key=" + a, one},
+		{"POST", "/api/v1/fetch?key=" + a, tree},
+		{"POST", "/api/v1/verify?key=" + a, tree},
+		{"POST", "/api/v1/verify", capability.Ask{Below: true}},
+		{"POST", "/api/v1/pin/add?key=" + a + "/below", none},
+		{"POST", "/api/v1/pin/add?key=" + a + "&key=" + a, none},
+		{"POST", "/api/v1/pin/add?key=" + a + "&x=%zz", none},
+		{"POST", "/api/v1/pin/add?key=name", none},
+		{"POST", "/api/v1/gc/run?label=x&key=" + a, none},
+		{"POST", "/admin/pin?recursive=true&label=x&key=" + a, none},
 	} {
 		r := httptest.NewRequest(c.method, c.target, nil)
 		router := adminRouter
@@ -48,8 +63,9 @@ func TestWhatIsActedOn(t *testing.T) {
 		if rt.op == "" {
 			t.Errorf("%s %s needs no capability", c.method, c.target)
 		}
-		if got, later := rt.acts(r); got != c.want || later != strings.HasPrefix(c.target, "/u/") {
-			t.Errorf("%s %s acts on %s, want %s; later: %v", c.method, c.target, got, c.want, later)
+		c.want.Op, c.want.Method, c.want.Bytes = rt.op, c.method, r.ContentLength
+		if got := rt.ask(r); got != c.want {
+			t.Errorf("%s %s asks for %+v, want %+v", c.method, c.target, got, c.want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"reflect"
+	"slices"
 
 	"allium/protocols/capability"
 	"allium/protocols/status"
@@ -42,6 +43,11 @@ type endpoint struct {
 	doc     string           // one sentence
 	more    string           // what else a reader should know; may be empty
 	serve   handler
+}
+
+// has reports whether an endpoint takes a parameter of that name.
+func (e *endpoint) has(p param) bool {
+	return slices.ContainsFunc(e.params, func(known param) bool { return known.name == p.name })
 }
 
 // listeners is where an endpoint is served.

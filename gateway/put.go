@@ -141,11 +141,11 @@ func (g *Gateway) uploadOptions(w *response, r *http.Request, q params, root b3.
 		}
 		return o, nil
 	}
-	err := g.allows(w, r, capability.Pin, o.Expect, o.Length)
+	err := g.allows(w, r, capability.Ask{Op: capability.Pin, Object: o.Expect, Label: o.Label, Bytes: o.Length})
 	if pin == "" && o.Label == "" && status.Of(err) == status.Forbidden {
 		return o, nil
 	}
-	o.Pin = err == nil
+	o.Pin, o.Label = err == nil, w.label(o.Label)
 	return o, err
 }
 

@@ -133,7 +133,7 @@ func (g *Gateway) removeUpload(w *response, r *http.Request, id string) error {
 }
 
 // upload finds an upload by its id, and holds the request's capability against
-// the object that it is to be.
+// the object that it is to be and the label that it gets.
 func (g *Gateway) upload(w *response, r *http.Request, id string) (Upload, error) {
 	if err := g.takesUploads(); err != nil {
 		return Upload{}, err
@@ -143,7 +143,7 @@ func (g *Gateway) upload(w *response, r *http.Request, id string) (Upload, error
 	}
 	u, err := g.deps.Uploads.Upload(r.Context(), id)
 	if err == nil {
-		err = g.allows(w, r, capability.Put, u.Expect, -1)
+		err = g.allows(w, r, capability.Ask{Op: capability.Put, Object: u.Expect, Label: u.Label, Bytes: -1})
 	}
 	return u, err
 }

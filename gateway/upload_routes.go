@@ -97,7 +97,7 @@ var uploadEndpoints = []endpoint{
 var (
 	putParams = []param{
 		{name: "pin", kind: boolean, doc: "keep the object; without it, what the capability allows"},
-		{name: "label", kind: anyText, doc: "label of the pin, whose quota the object counts against"},
+		{name: "label", kind: anyText, doc: "label of the pin, whose quota the object counts against; none is the one that the capability is bound to, if it is"},
 	}
 	storedAnswers = []reply{
 		{code: http.StatusCreated, payload: jsonBody[client.Stored](), headers: []string{"Location", "Cache-Control"}, doc: "the object is stored"},

@@ -48,9 +48,9 @@ func (a *app) capabilities() (node.Capabilities, error) {
 
 // caveatFlags are the flags that narrow a capability.
 type caveatFlags struct {
-	op, method                     []string
-	obj, name, bytes, expires, aud string
-	rate                           int64
+	op, method                            []string
+	obj, name, bytes, expires, aud, label string
+	rate                                  int64
 }
 
 func (f *caveatFlags) add(cmd *cobra.Command) {
@@ -62,6 +62,7 @@ func (f *caveatFlags) add(cmd *cobra.Command) {
 	fl.StringSliceVar(&f.method, "method", nil, "only these HTTP methods")
 	fl.StringVar(&f.bytes, "bytes", "", "at most so many bytes in one request (10MiB)")
 	fl.Int64Var(&f.rate, "rate", 0, "at most so many requests a second")
+	fl.StringVar(&f.label, "label", "", "only pins with this label, which is also what they get that ask for none")
 	fl.StringVar(&f.aud, "aud", "", "only this node: a peer id, or self for the one of the home directory")
 }
 
@@ -98,7 +99,7 @@ func (f *caveatFlags) caveats(cmd *cobra.Command, c node.Capabilities, now time.
 	}
 	for _, v := range []struct{ flag, text string }{
 		{"obj", "obj ^= " + f.obj}, {"name", "name ^= " + f.name}, {"method", "method in " + strings.Join(f.method, ",")},
-		{"bytes", "bytes <= " + f.bytes}, {"rate", "rate <= " + strconv.FormatInt(f.rate, 10)},
+		{"bytes", "bytes <= " + f.bytes}, {"rate", "rate <= " + strconv.FormatInt(f.rate, 10)}, {"label", "label = " + f.label},
 	} {
 		if given(v.flag) {
 			texts = append(texts, v.text)
@@ -156,6 +157,7 @@ with and without a running node; the first one makes the key, which a running
 node takes up at once.`,
 		Example: `  allium token mint --op put,pin --expires 24h
   allium token mint --op get,put --bytes 10MiB --rate 20 --aud self
+  allium token mint --op put,pin,unpin --label photos
   TOKEN=$(allium token mint --op drain --expires 5m)`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -224,7 +226,7 @@ for: whether the capability is good shows when it is used.`,
 				return err
 			}
 			if len(caveats) == 0 {
-				return status.Errorf(status.BadRequest, "say how to narrow it: --op, --expires, --obj, --name, --method, --bytes, --rate or --aud")
+				return status.Errorf(status.BadRequest, "say how to narrow it: --op, --expires, --obj, --name, --method, --bytes, --rate, --label or --aud")
 			}
 			if token, err = capability.Attenuate(token, caveats...); err != nil {
 				return badToken(err)
@@ -287,6 +289,7 @@ func tokenLines(i capability.Info, now time.Time) string {
 		}
 	}
 	line("id", i.ID)
+	line("branch", i.Branch)
 	line("key", strconv.FormatUint(uint64(i.KeyID), 10))
 	line("issued", i.Issued.Format(time.RFC3339))
 	if !i.Expires.IsZero() {
@@ -310,6 +313,7 @@ func tokenLines(i capability.Info, now time.Time) string {
 	if i.Rate > 0 {
 		line("rate", fmt.Sprintf("at most %d requests a second", i.Rate))
 	}
+	line("label", i.Label)
 	line("node", i.Node)
 	for n, c := range i.Caveats {
 		line(fmt.Sprintf("caveat %d", n+1), c)

@@ -13,28 +13,35 @@ import (
 	"allium/protocols/status"
 )
 
-// capabilityID is how logs name a capability.
+// capabilityID is how logs name a capability, or a branch of one.
 var capabilityID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 func (a *app) tokenRevokeCommand() *cobra.Command {
 	var key uint32
+	var branch bool
 	cmd := &cobra.Command{
-		Use:   "revoke TOKEN|ID|-",
+		Use:   "revoke TOKEN|ID|BRANCH|-",
 		Short: "End a capability before it expires",
 		Long: `End a capability, with all that was made of it by narrowing and all that it was
 made of: they have one id, which logs show. A running node refuses them within
-a second. To end one of several alone, mint each.
+a second.
+
+With --branch this one ends, with all that was made of it, and what it was made
+of stays good. Narrowed by the same words it is the same one: give what you hand
+to several people a name each, by an expiry that differs by a second, say. "allium
+token inspect" and the audit log show what a branch is called.
 
 The list is capability.revoked in the home directory; nodes that share a key
 need the same list.`,
 		Example: `  allium token revoke - < token
   allium token revoke 5d0f4e7d0c3c1f2a9b8e6d5c4b3a2910
+  allium token revoke --branch - < smaller
   allium token revoke --key 3`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			byKey := cmd.Flags().Changed("key")
-			if byKey != (len(arg) == 0) || byKey && key == 0 {
-				return status.Errorf(status.BadRequest, "name one of a capability, its id, or the number of a key with --key")
+			if byKey != (len(arg) == 0) || byKey && (key == 0 || branch) {
+				return status.Errorf(status.BadRequest, "name one of a capability, its id, its branch with --branch, or the number of a key with --key")
 			}
 			c, err := a.capabilities()
 			if err != nil {
@@ -43,10 +50,12 @@ need the same list.`,
 			what := capability.RevokeKey(key)
 			switch {
 			case byKey:
+			case capabilityID.MatchString(arg[0]) && branch:
+				what, err = capability.RevokeBranchID(arg[0])
 			case capabilityID.MatchString(arg[0]):
 				what, err = capability.RevokeID(arg[0])
 			default:
-				what, err = a.revocationOf(arg[0])
+				what, err = a.revocationOf(arg[0], branch)
 			}
 			if err != nil {
 				return err
@@ -61,13 +70,14 @@ need the same list.`,
 			return a.print(map[string]string{"revoked": what.String()}, human)
 		},
 	}
+	cmd.Flags().BoolVar(&branch, "branch", false, "only this one and what was made of it, not what it was made of")
 	cmd.Flags().Uint32Var(&key, "key", 0, "everything that this root key minted")
 	return cmd
 }
 
 // revocationOf is the revocation of a capability that a key of the home
 // directory minted: the list is not for what anybody writes.
-func (a *app) revocationOf(arg string) (capability.Revocation, error) {
+func (a *app) revocationOf(arg string, branch bool) (capability.Revocation, error) {
 	token, err := a.tokenArg(arg)
 	if err != nil {
 		return capability.Revocation{}, err
@@ -82,6 +92,9 @@ func (a *app) revocationOf(arg string) (capability.Revocation, error) {
 	}
 	if _, err := ring.Identify(token); err != nil {
 		return capability.Revocation{}, badToken(err)
+	}
+	if branch {
+		return capability.RevokeBranch(token)
 	}
 	return capability.RevokeToken(token)
 }

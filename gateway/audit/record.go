@@ -39,8 +39,9 @@ func (k Kind) known() bool {
 // bytes.
 type Event struct {
 	Kind    Kind   `json:"kind"`
-	Actor   string `json:"actor,omitempty"` // id of the capability, or "uid:1000" of the Unix socket
-	Addr    string `json:"addr,omitempty"`  // of the client, whole
+	Actor   string `json:"actor,omitempty"`  // id of the capability, or "uid:1000" of the Unix socket
+	Branch  string `json:"branch,omitempty"` // of the capability, as it was shown
+	Addr    string `json:"addr,omitempty"`   // of the client, whole
 	Method  string `json:"method,omitempty"`
 	Route   string `json:"route,omitempty"`
 	Op      string `json:"op,omitempty"` // of the capability that it takes
@@ -79,7 +80,7 @@ func clip(s string) string {
 
 // clipped is e within its bounds.
 func (e Event) clipped() Event {
-	for _, s := range []*string{&e.Actor, &e.Addr, &e.Method, &e.Route, &e.Op, &e.Object, &e.Name, &e.Label, &e.Outcome, &e.CorrID, &e.Detail} {
+	for _, s := range []*string{&e.Actor, &e.Branch, &e.Addr, &e.Method, &e.Route, &e.Op, &e.Object, &e.Name, &e.Label, &e.Outcome, &e.CorrID, &e.Detail} {
 		*s = clip(*s)
 	}
 	return e

@@ -39,7 +39,9 @@ type Ask struct {
 	Op     Op
 	Object b3.Root // zero: it names none, so a caveat on objects refuses it
 	Later  bool    // which object shows later, and is asked about again before anything is done to it
+	Below  bool    // what the object leads to, too: a caveat on objects must then name it whole
 	Name   string  // empty: it names none, so a caveat on names refuses it
+	Label  string  // of the pin that it makes or removes; empty: it makes none, or leaves that to the grant
 	Method string  // of HTTP, or the operation of an OAP request
 	Bytes  int64   // size of what is stored, −1 while it is unknown
 	Again  bool    // one more thing that the same request wants: it takes nothing from the rate
@@ -47,8 +49,10 @@ type Ask struct {
 
 // Grant is what a verified capability leaves its bearer.
 type Grant struct {
-	ID       string    // names the capability in logs: 32 hex digits
+	ID       string    // names the capability in logs, with all that was made of it: 32 hex digits
+	Branch   string    // names it as it was shown, with all that is made of that: 32 hex digits
 	KeyID    uint32    // the root key that it was minted by
 	Expires  time.Time // never zero
 	MaxBytes int64     // most that this request may store; −1: no bound
+	Label    string    // that pins have; empty: any
 }

@@ -27,12 +27,13 @@ const (
 	KindRate   Kind = "rate"   // rate <= 20, requests a second
 	KindExpiry Kind = "exp"    // exp < 2026-01-02T15:04:05Z
 	KindNode   Kind = "aud"    // aud = 12D3KooW…, the node it is for
+	KindLabel  Kind = "label"  // label = photos, of the pins that it makes and removes
 )
 
 // The relation that each kind is written with.
 var relations = map[Kind]string{
 	KindOp: "in", KindObject: "^=", KindName: "^=", KindMethod: "in",
-	KindBytes: "<=", KindRate: "<=", KindExpiry: "<", KindNode: "=",
+	KindBytes: "<=", KindRate: "<=", KindExpiry: "<", KindNode: "=", KindLabel: "=",
 }
 
 // Bounds of a caveat.
@@ -42,6 +43,7 @@ const (
 	maxWord   = 32      // bytes of one
 	maxName   = 255     // bytes of a prefix of a name
 	maxPeer   = 128     // bytes of a peer id
+	maxLabel  = 255     // bytes of a pin's label, as in the store
 	maxRate   = 1 << 20 // requests a second
 )
 
@@ -49,7 +51,7 @@ const (
 // same condition when they are ==.
 type Caveat struct {
 	kind Kind
-	text string // the words of a list, a prefix, a peer id
+	text string // the words of a list, a prefix, a peer id, a label
 	n    int64  // bytes, requests a second, seconds since 1970
 }
 
@@ -94,7 +96,7 @@ func parseCaveat(s string) (Caveat, error) {
 	c := Caveat{kind: Kind(key)}
 	want, ok := relations[c.kind]
 	if !ok {
-		return c, fmt.Errorf("there is no kind %q; op, obj, name, method, bytes, rate, exp and aud are known", clip(key))
+		return c, fmt.Errorf("there is no kind %q; op, obj, name, method, bytes, rate, exp, aud and label are known", clip(key))
 	}
 	if relation != want {
 		return c, fmt.Errorf("write it as %q", key+" "+want+" …")
@@ -111,6 +113,8 @@ func parseCaveat(s string) (Caveat, error) {
 		c.text, err = parseName(value)
 	case KindNode:
 		c.text, err = parsePeer(value)
+	case KindLabel:
+		c.text, err = parseLabel(value)
 	case KindBytes:
 		c.n, err = parseSize(value)
 	case KindRate:
@@ -140,10 +144,13 @@ func parseWords(s string, first func(rune) bool) (string, error) {
 	return s, nil
 }
 
+// wholeAddress is the length of an address as it is printed.
+const wholeAddress = len("b3:") + 2*len(b3.Root{})
+
 // parsePrefix checks the beginning of an address as it is printed.
 func parsePrefix(s string) (string, error) {
 	digits, ok := strings.CutPrefix(s, "b3:")
-	if !ok || len(digits) > 2*len(b3.Root{}) || strings.ContainsFunc(digits, func(r rune) bool { return !isDigit(r) && (r < 'a' || r > 'f') }) {
+	if !ok || len(s) > wholeAddress || strings.ContainsFunc(digits, func(r rune) bool { return !isDigit(r) && (r < 'a' || r > 'f') }) {
 		return "", fmt.Errorf("%q is not the beginning of an address (b3: and up to 64 lowercase hex digits)", clip(s))
 	}
 	return s, nil
@@ -159,6 +166,13 @@ func parseName(s string) (string, error) {
 func parsePeer(s string) (string, error) {
 	if s == "" || len(s) > maxPeer || strings.ContainsFunc(s, func(r rune) bool { return !isLetter(r) && !isDigit(r) }) {
 		return "", fmt.Errorf("%q is not a peer id; `allium id` prints one", clip(s))
+	}
+	return s, nil
+}
+
+func parseLabel(s string) (string, error) {
+	if s == "" || len(s) > maxLabel || !utf8.ValidString(s) || strings.TrimSpace(s) != s || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return "", fmt.Errorf("%q is not a label (1 to %d bytes of printable UTF-8 without spaces around it)", clip(s), maxLabel)
 	}
 	return s, nil
 }

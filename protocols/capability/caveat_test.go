@@ -32,6 +32,9 @@ func TestCaveatText(t *testing.T) {
 		"exp < 2026-01-02T15:04:05+02:00": "exp < 2026-01-02T13:04:05Z",
 		"exp < 9999-12-31T23:59:59Z":      "",
 		"aud = 12D3KooWQYV9dGMFoRzNStwpXztXaBUjtPqi6aU76ZgUriHhKust": "",
+		"label = photos":                           "",
+		"label = my photos, böhm = 1":              "",
+		"label = " + strings.Repeat("x", maxLabel): "",
 	} {
 		c, err := ParseCaveat(in)
 		if want == "" {
@@ -53,6 +56,7 @@ func TestCaveatText(t *testing.T) {
 		"bytes <= ", "bytes <= -1", "bytes <= 1e9", "bytes <= 0x10", "bytes <= inf", "bytes <= NaN", "bytes <= 1 MiB", "bytes <= MiB", "bytes <= +5", "bytes <= 9223372036854775808", "bytes < 5",
 		"rate <= 0", "rate <= -1", "rate <= 1.5", "rate <= 10/s", "rate <= 1048577", "rate <= 99999999999999999999",
 		"exp < ", "exp < 2026-01-02", "exp < 2026-01-02T15:04:05", "exp < 2026-01-02T15:04:05.5Z", "exp < 1969-12-31T23:59:59Z", "exp < 0000-01-01T00:00:00Z", "exp <= 2026-01-02T15:04:05Z", "exp < 1767366245",
+		"label = ", "label", "label =photos", "label =  photos", "label = photos ", "label ^= photos", "label = a\tb", "label = a\u00a0", "label = a\xff", "label = " + strings.Repeat("x", maxLabel+1),
 		"aud = ", "aud = a b", "aud = a/b", "aud = " + strings.Repeat("x", maxPeer+1), "time < 2026-01-02T15:04:05Z", "op in get\x00", strings.Repeat("x", maxCaveat+1),
 	} {
 		if c, err := ParseCaveat(in); status.Of(err) != status.BadRequest || c != (Caveat{}) {
@@ -84,6 +88,8 @@ func TestInspect(t *testing.T) {
 		{[]string{"bytes <= 5", "bytes <= 9"}, func(i *Info) { i.MaxBytes = 5 }, ""},
 		{[]string{"bytes <= 0"}, func(i *Info) { i.MaxBytes = 0 }, ""},
 		{[]string{"rate <= 9", "rate <= 5"}, func(i *Info) { i.Rate = 5 }, ""},
+		{[]string{"label = a", "label = a"}, func(i *Info) { i.Label = "a" }, ""},
+		{[]string{"label = a", "label = b"}, func(i *Info) { i.Label = "b" }, "label = b"},
 		{[]string{"aud = a", "aud = a"}, func(i *Info) { i.Node = "a" }, ""},
 		{[]string{"aud = a", "aud = b"}, func(i *Info) { i.Node = "b" }, "aud = b"},
 		{[]string{"exp < 2026-03-01T12:00:01Z"}, func(i *Info) { i.Expires = caveat(t, "exp < 2026-03-01T12:00:01Z").time() }, ""},
@@ -92,7 +98,7 @@ func TestInspect(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := Info{ID: got.ID, KeyID: 1, Issued: start, Expires: caveat(t, inAnHour).time(), MaxBytes: -1, Caveats: append([]string{inAnHour}, c.caveats...)}
+		want := Info{ID: got.ID, Branch: got.Branch, KeyID: 1, Issued: start, Expires: caveat(t, inAnHour).time(), MaxBytes: -1, Caveats: append([]string{inAnHour}, c.caveats...)}
 		c.want(&want)
 		if (got.Nothing != "") != (c.nothing != "") || !strings.Contains(got.Nothing, c.nothing) {
 			t.Errorf("%v: nothing because %q, want %q", c.caveats, got.Nothing, c.nothing)

@@ -13,8 +13,8 @@
 // One request, walked through: the gateway hands the text of Authorization to
 // Verify with an [Ask]. The token is taken apart (≤ 4 KiB, ≤ 32 caveats, one
 // encoding), the root key is found by the id's key number, the chain of HMACs
-// is computed and compared in constant time, the id is looked up among what was
-// revoked, each caveat is parsed and held against the ask, and last a request
+// is computed and compared in constant time, the id and the branch after each
+// caveat are looked up among what was revoked, each caveat is parsed and held against the ask, and last a request
 // is taken from the bucket of each caveat on the rate. What is left is a [Grant].
 //
 // Peers show a macaroon as its bytes (OAP1.md §7); no request of theirs asks for

@@ -59,7 +59,7 @@ func TestRingText(t *testing.T) {
 func TestRevocationsText(t *testing.T) {
 	t.Parallel()
 	list := Revocations{}
-	for _, add := range []Revocation{{id: nonce{1}, until: start.Add(time.Hour).Unix()}, {id: nonce{2}, until: forever}, RevokeKey(7)} {
+	for _, add := range []Revocation{{id: nonce{1}, until: start.Add(time.Hour).Unix()}, {id: nonce{2}, until: forever}, RevokeKey(7), {id: nonce{3}, branch: true, until: forever}} {
 		var err error
 		if list, err = list.Revoke(start, add); err != nil {
 			t.Fatal(err)
@@ -67,14 +67,14 @@ func TestRevocationsText(t *testing.T) {
 	}
 	good := list.Text()
 	again, err := ParseRevocations(good)
-	if err != nil || !bytes.Equal(again.Text(), good) || again.Len() != 3 || !again.has(identity{nonce: nonce{2}}) || !again.has(identity{kid: 7}) || again.has(identity{kid: 8}) {
+	if err != nil || !bytes.Equal(again.Text(), good) || again.Len() != 4 || again.has(identity{nonce: nonce{3}}) || !again.hasBranch(nonce{3}) || again.hasBranch(nonce{2}) || !again.has(identity{nonce: nonce{2}}) || !again.has(identity{kid: 7}) || again.has(identity{kid: 8}) {
 		t.Fatalf("%s, %v", again.Text(), err)
 	}
 	head := revokedHead + "\n"
 	id := strings.Repeat("ab", nonceSize)
 	for name, text := range map[string]string{
 		"empty": "", "another head": "x\n", "no time": head + "id " + id, "short id": head + "id " + id[2:] + " forever", "capitals": head + "id " + strings.ToUpper(id) + " forever",
-		"no hex": head + "id " + strings.Repeat("xy", nonceSize) + " forever", "another kind": head + "name " + id + " forever", "no number": head + "key x forever", "key 0": head + "key 0 forever",
+		"no hex": head + "id " + strings.Repeat("xy", nonceSize) + " forever", "short branch": head + "branch " + id[2:] + " forever", "another kind": head + "name " + id + " forever", "no number": head + "key x forever", "key 0": head + "key 0 forever",
 		"another time": head + "key 1 tomorrow", "too many": head + manyIDs(maxRevoked+1), "too long": head + strings.Repeat("#\n", MaxRevoked),
 	} {
 		if _, err := ParseRevocations([]byte(text)); status.Of(err) != status.Corrupt {
@@ -95,12 +95,16 @@ func TestRevocationsText(t *testing.T) {
 		t.Errorf("what is in it already: %v", err)
 	}
 	for _, bad := range []string{"", id[1:], strings.ToUpper(id), id + "00"} {
-		if _, err := RevokeID(bad); status.Of(err) != status.BadRequest {
-			t.Errorf("%q: %v", bad, err)
+		for _, by := range []func(string) (Revocation, error){RevokeID, RevokeBranchID} {
+			if _, err := by(bad); status.Of(err) != status.BadRequest {
+				t.Errorf("%q: %v", bad, err)
+			}
 		}
 	}
-	if _, err := RevokeToken("nonsense"); RefusalOf(err) != string(Malformed) {
-		t.Error(err)
+	for _, by := range []func(string) (Revocation, error){RevokeToken, RevokeBranch} {
+		if _, err := by("nonsense"); RefusalOf(err) != string(Malformed) {
+			t.Error(err)
+		}
 	}
 }
 

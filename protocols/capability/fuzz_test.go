@@ -54,7 +54,7 @@ func FuzzToken(f *testing.F) {
 
 // FuzzCaveat: a caveat that is read is written in a form that is read the same.
 func FuzzCaveat(f *testing.F) {
-	for _, s := range []string{"op in get,put", "obj ^= b3:0af", "name ^= docs.", "method in GET", "bytes <= 1.5GiB", "rate <= 20", inAnHour, "aud = 12D3KooW", "op in", "x = y"} {
+	for _, s := range []string{"op in get,put", "obj ^= b3:0af", "name ^= docs.", "method in GET", "bytes <= 1.5GiB", "rate <= 20", inAnHour, "aud = 12D3KooW", "label = my photos", "op in", "x = y"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -75,7 +75,7 @@ func FuzzCaveat(f *testing.F) {
 // FuzzFiles: the same for the files.
 func FuzzFiles(f *testing.F) {
 	f.Add([]byte(ringHead + "\n1 2026-01-01T00:00:00Z " + strings.Repeat("A", 43) + "\n"))
-	f.Add([]byte(revokedHead + "\nid 00112233445566778899aabbccddeeff 2026-01-01T00:00:00Z\nkey 4 forever\n"))
+	f.Add([]byte(revokedHead + "\nid 00112233445566778899aabbccddeeff 2026-01-01T00:00:00Z\nbranch 00112233445566778899aabbccddeeff forever\nkey 4 forever\n"))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		if r, err := ParseRing(p); err == nil {
 			if again, err := ParseRing(r.Text()); err != nil || string(again.Text()) != string(r.Text()) {

@@ -14,18 +14,20 @@ import (
 // Info is what a token says of itself. Whether that is true only a node knows
 // that has the key.
 type Info struct {
-	ID       string    `json:"id"`     // 32 hex digits
-	KeyID    uint32    `json:"key_id"` // of the root key
+	ID       string    `json:"id"`               // 32 hex digits, of all that was made of the same
+	Branch   string    `json:"branch,omitempty"` // 32 hex digits, of this one and all that is made of it
+	KeyID    uint32    `json:"key_id"`           // of the root key
 	Issued   time.Time `json:"issued"`
 	Expires  time.Time `json:"expires,omitzero"` // zero: never, so every node refuses it
 	Ops      []string  `json:"ops,omitempty"`    // none: any
 	Object   string    `json:"obj,omitempty"`    // how the address must begin
 	Name     string    `json:"name,omitempty"`   // how the name must begin
 	Methods  []string  `json:"methods,omitempty"`
-	MaxBytes int64     `json:"max_bytes"`      // of one request; −1: no bound
-	Rate     int64     `json:"rate,omitempty"` // requests a second; 0: no bound
-	Node     string    `json:"aud,omitempty"`  // the node it is for; empty: any that has the key
-	Caveats  []string  `json:"caveats"`        // in their order; the above is what they come to
+	MaxBytes int64     `json:"max_bytes"`       // of one request; −1: no bound
+	Rate     int64     `json:"rate,omitempty"`  // requests a second; 0: no bound
+	Node     string    `json:"aud,omitempty"`   // the node it is for; empty: any that has the key
+	Label    string    `json:"label,omitempty"` // of the pins that it makes and removes; empty: any
+	Caveats  []string  `json:"caveats"`         // in their order; the above is what they come to
 
 	// Nothing says why no request at all can be allowed by it.
 	Nothing string `json:"allows_nothing,omitempty"`
@@ -38,6 +40,9 @@ func Inspect(token string) (Info, error) {
 		return Info{}, err
 	}
 	i := Info{ID: t.nonce.String(), KeyID: t.kid, Issued: time.Unix(t.issued, 0).UTC(), MaxBytes: -1, Caveats: []string{}}
+	if names := t.branches(); len(names) > 0 {
+		i.Branch = names[len(names)-1].String()
+	}
 	for _, raw := range t.m.Caveats() {
 		i.Caveats = append(i.Caveats, printable(string(raw.Id)))
 	}
@@ -71,6 +76,9 @@ func (i *Info) fold(caveats []macaroon.Caveat) {
 		case KindNode:
 			ok = i.Node == "" || i.Node == c.text
 			i.Node = c.text
+		case KindLabel:
+			ok = i.Label == "" || i.Label == c.text
+			i.Label = c.text
 		case KindBytes:
 			if i.MaxBytes < 0 || c.n < i.MaxBytes {
 				i.MaxBytes = c.n

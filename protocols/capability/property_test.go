@@ -19,7 +19,7 @@ func anyCaveat() *rapid.Generator[Caveat] {
 			return strings.Join(rapid.SliceOfN(rapid.SampledFrom(of), 1, 3).Draw(t, "words"), ",")
 		}
 		var s string
-		switch rapid.SampledFrom([]Kind{KindOp, KindObject, KindName, KindMethod, KindBytes, KindRate, KindExpiry, KindNode}).Draw(t, "kind") {
+		switch rapid.SampledFrom([]Kind{KindOp, KindObject, KindName, KindMethod, KindBytes, KindRate, KindExpiry, KindNode, KindLabel}).Draw(t, "kind") {
 		case KindOp:
 			s = "op in " + words("get", "put", "pin")
 		case KindMethod:
@@ -28,6 +28,8 @@ func anyCaveat() *rapid.Generator[Caveat] {
 			s = "obj ^= " + object.String()[:rapid.IntRange(3, 67).Draw(t, "digits")]
 		case KindName:
 			s = "name ^= " + "docs.example"[:rapid.IntRange(1, 12).Draw(t, "letters")]
+		case KindLabel:
+			s = "label = " + rapid.SampledFrom([]string{"photos", "photos", "docs"}).Draw(t, "label")
 		case KindBytes:
 			s = fmt.Sprintf("bytes <= %d", rapid.Int64Range(0, 1<<20).Draw(t, "bytes"))
 		case KindRate:
@@ -50,7 +52,8 @@ func anyAsk() *rapid.Generator[Ask] {
 		return Ask{
 			Op: rapid.SampledFrom([]Op{Get, Put, Pin}).Draw(t, "op"), Object: rapid.SampledFrom([]b3.Root{{}, object, b3.Sum(nil)}).Draw(t, "object"),
 			Name: rapid.SampledFrom([]string{"", "docs.example", "doc"}).Draw(t, "name"), Method: rapid.SampledFrom([]string{"GET", "PUT"}).Draw(t, "method"),
-			Bytes: rapid.Int64Range(-1, 1<<20).Draw(t, "size"),
+			Bytes: rapid.Int64Range(-1, 1<<20).Draw(t, "size"), Below: rapid.Bool().Draw(t, "below"),
+			Label: rapid.SampledFrom([]string{"", "photos", "docs"}).Draw(t, "asked label"),
 		}
 	})
 }
@@ -94,7 +97,7 @@ func TestAttenuationNarrows(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the child may what its parent may not: %v", err)
 		}
-		if wide.ID != narrow.ID || narrow.Expires.After(wide.Expires) || wide.MaxBytes >= 0 && (narrow.MaxBytes < 0 || narrow.MaxBytes > wide.MaxBytes) {
+		if wide.ID != narrow.ID || narrow.Expires.After(wide.Expires) || wide.MaxBytes >= 0 && (narrow.MaxBytes < 0 || narrow.MaxBytes > wide.MaxBytes) || wide.Label != "" && narrow.Label != wide.Label {
 			t.Fatalf("%+v is wider than %+v", narrow, wide)
 		}
 	})

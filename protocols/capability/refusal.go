@@ -27,6 +27,7 @@ const (
 	WrongMethod   Refusal = "caveat_method"
 	TooManyBytes  Refusal = "caveat_bytes"
 	WrongNode     Refusal = "caveat_aud"
+	WrongLabel    Refusal = "caveat_label"
 )
 
 // TooOften is a request over the caveat's rate: rate_limit.
@@ -36,7 +37,7 @@ const TooOften Refusal = "caveat_rate"
 func Refusals() []Refusal {
 	return []Refusal{
 		Malformed, UnknownKey, BadSignature, Future, Revoked, Expired,
-		NoExpiry, UnknownCaveat, WrongOp, WrongObject, WrongName, WrongMethod, TooManyBytes, WrongNode, TooOften,
+		NoExpiry, UnknownCaveat, WrongOp, WrongObject, WrongName, WrongMethod, TooManyBytes, WrongNode, WrongLabel, TooOften,
 	}
 }
 

@@ -1,6 +1,7 @@
 package capability
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
@@ -58,6 +59,22 @@ func parseIdentity(p []byte) identity {
 type token struct {
 	identity
 	m macaroon.Macaroon
+}
+
+// branches names the capability as it was after each of its caveats. What is
+// made of it by attenuation has the same names and more after them: the names
+// are of the id and the caveats in their order, and so is the signature.
+func (t *token) branches() []nonce {
+	caveats := t.m.Caveats()
+	names := make([]nonce, len(caveats))
+	at := sha256.Sum256(t.bytes())
+	var p []byte
+	for i, c := range caveats {
+		p = append(append(p[:0], at[:]...), c.Id...)
+		at = sha256.Sum256(p)
+		names[i] = nonce(at[:nonceSize])
+	}
+	return names
 }
 
 // decode takes a token's text apart. It looks at the shape alone.

@@ -2,6 +2,7 @@ package capability
 
 import (
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -65,6 +66,13 @@ func (v *Verifier) Verify(token string, ask Ask) (Grant, error) {
 		return Grant{}, unauthenticated(Revoked, "the capability %s is revoked; ask for a new one", t.nonce)
 	}
 	g := Grant{ID: t.nonce.String(), KeyID: t.kid, MaxBytes: -1}
+	branches := t.branches()
+	if i := slices.IndexFunc(branches, st.revoked.hasBranch); i >= 0 {
+		return Grant{}, unauthenticated(Revoked, "the branch %s of the capability %s is revoked; ask for a new one", branches[i], t.nonce)
+	}
+	if n := len(branches); n > 0 {
+		g.Branch = branches[n-1].String()
+	}
 	paced := false
 	for _, s := range caveats {
 		c, err := parseCaveat(s)
@@ -108,6 +116,11 @@ func (v *Verifier) holds(c Caveat, now time.Time, ask Ask, g *Grant) error {
 		if !strings.HasPrefix(ask.Object.String(), c.text) {
 			return forbidden(WrongObject, "the capability is for objects that begin with %s, not for %s", c.text, ask.Object)
 		}
+		// A whole address settles what it leads to. Below the beginning of one
+		// there may be anything: whoever looks for it finds such a directory.
+		if ask.Below && len(c.text) < wholeAddress {
+			return forbidden(WrongObject, "the capability is for objects that begin with %s, and what %s leads to may begin with anything; this needs one that names the whole address", c.text, ask.Object)
+		}
 	case KindName:
 		if ask.Name == "" || !strings.HasPrefix(ask.Name, c.text) {
 			return forbidden(WrongName, "the capability is for names that begin with %q, not for %q", c.text, clip(ask.Name))
@@ -130,6 +143,14 @@ func (v *Verifier) holds(c Caveat, now time.Time, ask Ask, g *Grant) error {
 		if c.text != v.self {
 			return forbidden(WrongNode, "the capability is for the node %s; this is %s", c.text, v.self)
 		}
+	case KindLabel:
+		if g.Label != "" && g.Label != c.text {
+			return forbidden(WrongLabel, "the capability is bound to the labels %q and %q at once, so it allows nothing", g.Label, c.text)
+		}
+		if ask.Label != "" && ask.Label != c.text {
+			return forbidden(WrongLabel, "the capability is for pins with the label %q, not %q; ask for that label, or for none and get it", c.text, clip(ask.Label))
+		}
+		g.Label = c.text
 	case KindRate: // last of all, in pace: a request that is refused takes nothing
 	}
 	return nil

@@ -49,6 +49,20 @@ func TestCaveats(t *testing.T) {
 		{[]string{"aud = " + self}, put(), ""},
 		{[]string{"aud = 12D3KooWOther"}, put(), WrongNode},
 		{[]string{"aud = " + self, "aud = 12D3KooWOther"}, put(), WrongNode},
+		{[]string{"obj ^= " + hex}, below(), ""},
+		{[]string{"obj ^= " + hex[:66]}, below(), WrongObject},
+		{[]string{"obj ^= b3:"}, below(), WrongObject},
+		{[]string{"obj ^= b3:", "obj ^= " + hex}, below(), WrongObject},
+		{[]string{"op in pin"}, below(), ""},
+		{[]string{"label = photos"}, put(), ""},
+		{[]string{"label = photos"}, labelled("photos"), ""},
+		{[]string{"label = photos"}, labelled("photo"), WrongLabel},
+		{[]string{"label = photos"}, labelled("Photos"), WrongLabel},
+		{[]string{"label = photos", "label = photos"}, labelled("photos"), ""},
+		{[]string{"label = photos", "label = docs"}, labelled("photos"), WrongLabel},
+		{[]string{"label = photos", "label = docs"}, put(), WrongLabel},
+		{[]string{"label = photos"}, bare, ""},
+		{nil, labelled("photos"), ""},
 		{[]string{"rate <= 5"}, put(), ""},
 		{[]string{"exp < " + start.Add(-time.Second).Format(time.RFC3339)}, put(), Expired},
 		{[]string{"exp < " + start.Format(time.RFC3339)}, put(), Expired},
@@ -82,7 +96,7 @@ func TestGrant(t *testing.T) {
 	t.Parallel()
 	v, r, _ := newVerifier(t)
 	soon := start.Add(time.Minute)
-	token := mint(t, r, inAnHour, "exp < "+soon.Format(time.RFC3339), "bytes <= 1MiB", "bytes <= 2MiB")
+	token := mint(t, r, inAnHour, "exp < "+soon.Format(time.RFC3339), "bytes <= 1MiB", "bytes <= 2MiB", "label = photos")
 	info, err := Inspect(token)
 	if err != nil {
 		t.Fatal(err)
@@ -90,10 +104,10 @@ func TestGrant(t *testing.T) {
 	ask := put()
 	ask.Bytes = -1 // not known yet
 	g, err := v.Verify(token, ask)
-	if err != nil || g.ID != info.ID || g.KeyID != 1 || !g.Expires.Equal(soon) || g.MaxBytes != 1<<20 {
+	if want := (Grant{ID: info.ID, Branch: info.Branch, KeyID: 1, Expires: soon, MaxBytes: 1 << 20, Label: "photos"}); err != nil || g != want || len(g.Branch) != 32 {
 		t.Errorf("%+v, %v", g, err)
 	}
-	if g, err := v.Verify(mint(t, r, inAnHour), put()); err != nil || g.MaxBytes != -1 {
+	if g, err := v.Verify(mint(t, r, inAnHour), put()); err != nil || g.MaxBytes != -1 || g.Label != "" {
 		t.Errorf("%+v, %v", g, err)
 	}
 }
