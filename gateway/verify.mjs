@@ -180,7 +180,8 @@ function resolve({ start = 0, end }, size) {
  * verify takes the encoding of a range of the object root as a ReadableStream
  * and returns a ReadableStream of the range's bytes, one proved group at a time.
  * It fails with a VerifyError before the first byte that is not proved. end is
- * exclusive; a start below 0 counts from the end.
+ * exclusive; a start below 0 counts from the end, as claimed: such bytes are
+ * the last ones only if the stream ends without an error.
  */
 export function verify(root, encoded, range = {}) {
   return new ReadableStream(source(root, encoded, range), { highWaterMark: 0 });

@@ -46,8 +46,8 @@ type Download struct {
 }
 
 // Get asks for bytes [r.Start, r.End) of an object. An r.End of −1 is the
-// object's end, and with it an r.Start below 0 counts from there; what lies past
-// the end is cut off. It returns when an encoding begins to arrive; ctx governs
+// object's end, and with it an r.Start below 0 counts from there, as the gateway
+// claims until the size is proved; what lies past the end is cut off. It returns when an encoding begins to arrive; ctx governs
 // the Download until it is closed.
 func (g *Gateway) Get(ctx context.Context, root b3.Root, r Range) (*Download, error) {
 	if r.End < -1 || r.End >= 0 && (r.Start < 0 || r.Start >= r.End) {

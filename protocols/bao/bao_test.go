@@ -2,6 +2,7 @@ package bao
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"testing"
@@ -148,6 +149,34 @@ func TestRanges(t *testing.T) {
 	})
 }
 
+// returned is what the object has where d says that p is from. Of a range that
+// counts from the end that place is a claim until the size is proved.
+func (o *object) returned(asked b3.Range, p []byte, d *Decoder) []byte {
+	if from := d.Offset() - int64(len(p)); asked.Start < 0 && len(p) > 0 && !d.SizeProved() {
+		return o.data[from:]
+	}
+	return o.want(asked)
+}
+
+// TestClaimedStart: a range that counts from the end of another size is an error,
+// and what was returned before are bytes of the object all the same.
+func TestClaimedStart(t *testing.T) {
+	t.Parallel()
+	o := newObject(t, 4*b3.GroupSize+17)
+	asked, size := b3.Range{Start: -30, End: -1}, int64(len(o.data))
+	for _, claim := range []int64{size - 16, size - 1, size + 1, size + 10} {
+		enc := o.encode(t, b3.Range{Start: size - 30, End: size})
+		binary.LittleEndian.PutUint64(enc, uint64(claim))
+		p, d, err := decode(o.root, asked, bytes.NewReader(enc))
+		if !errors.Is(err, b3.ErrCorrupt) || d.SizeProved() {
+			t.Errorf("a claim of %d for %d: proved %t, %v", claim, size, d.SizeProved(), err)
+		}
+		if from := d.Offset() - int64(len(p)); len(p) == 0 || from != claim-30 || !bytes.HasPrefix(o.data[from:], p) {
+			t.Errorf("a claim of %d for %d: %d bytes from %d on", claim, size, len(p), from)
+		}
+	}
+}
+
 // TestDamage is a property: whatever is done to an encoding, no wrong byte is
 // returned, and its end is an error.
 func TestDamage(t *testing.T) {
@@ -175,8 +204,8 @@ func TestDamage(t *testing.T) {
 		case 4:
 			copy(bad, []byte{byte(rapid.IntRange(0, 255).Draw(t, "claim")), byte(rapid.IntRange(0, 255).Draw(t, "claim")), byte(rapid.IntRange(0, 9).Draw(t, "claim"))})
 		}
-		p, _, err := decode(o.root, asked, bytes.NewReader(bad))
-		if !bytes.HasPrefix(o.want(asked), p) {
+		p, d, err := decode(o.root, asked, bytes.NewReader(bad))
+		if !bytes.HasPrefix(o.returned(asked, p, d), p) {
 			t.Fatalf("%v: wrong bytes were returned", asked)
 		}
 		// Where the range does not reach the end, another claim may be as good:

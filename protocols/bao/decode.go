@@ -40,7 +40,8 @@ var errClosed = errors.New("bao: the decoder is closed")
 
 // NewDecoder returns a Decoder of the encoding of r of the object root that src
 // holds. r is what was asked for: a Start below 0, with End −1, counts from the
-// end of the object. Nothing is read yet.
+// end of the object, which is a claim: use such bytes when the size is proved.
+// Nothing is read yet.
 func NewDecoder(root b3.Root, r b3.Range, src io.Reader) *Decoder {
 	return &Decoder{root: root, r: r, src: src}
 }

@@ -14,7 +14,10 @@
 //     the last byte of the range and the exact end of the encoding.
 //   - The size at the front is a claim until the last group is proved; nothing
 //     is allocated in proportion to it. Where the range depends on the size (it
-//     reaches to or beyond the end), that group is part of the range.
+//     reaches to or beyond the end), that group is part of the range. One that
+//     counts from the end begins where the claim puts it: with a wrong one, what
+//     is returned before the error are proved bytes of another place, which
+//     [Decoder.Offset] names.
 //
 // One request, walked through: a client wants bytes 100,000–200,000. The gateway
 // takes the length of the encoding from [Len], and its Encoder walks: size, the
