@@ -69,7 +69,7 @@ func TestGCRaces(t *testing.T) {
 	backends(t, func(t *testing.T, cfg store.Config) {
 		s, _ := storetest.Start(t, cfg, store.Deps{})
 		ctx := t.Context()
-		rounds := 60
+		rounds := 30
 		if testing.Short() {
 			rounds = 15
 		}

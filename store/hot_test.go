@@ -268,10 +268,7 @@ func TestHotRaces(t *testing.T) {
 			})
 		}
 	}
-	rounds := 150
-	if testing.Short() {
-		rounds = 60
-	}
+	const rounds = 60
 	var writers sync.WaitGroup
 	for _, p := range objects {
 		writers.Go(func() {
