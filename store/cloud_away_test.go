@@ -131,11 +131,11 @@ func TestS3StartAway(t *testing.T) {
 	}
 
 	g.Start(t)
-	eventually(t, "the bucket is not found again", func() bool { return s.Stats().BucketErr == nil })
+	until(t, "the bucket found again", func() bool { return s.Stats().BucketErr == nil })
 	storetest.Holds(t, s, large)
 	storetest.Put(t, s, storetest.Bytes(5, 4*b3.GroupSize))
 	gone(t, g.Path(cfg.S3, largeKey("o", removed)))
-	eventually(t, "a small object does not reach the bucket", func() bool {
+	until(t, "a small object in the bucket", func() bool {
 		names, _ := filepath.Glob(g.Path(cfg.S3, "s/n/*"))
 		for _, name := range names {
 			if p, _ := os.ReadFile(name); bytes.Contains(p, later) {
@@ -154,7 +154,7 @@ func TestS3StartAway(t *testing.T) {
 	storetest.Want(t, err, status.Upstream)
 	storetest.Want(t, s.Stats().BucketErr, status.Upstream)
 	g.Start(t)
-	eventually(t, "the bucket is not found again", func() bool { return s.Stats().BucketErr == nil })
+	until(t, "the bucket found again", func() bool { return s.Stats().BucketErr == nil })
 	storetest.Holds(t, s, large)
 }
 
@@ -174,7 +174,7 @@ func TestS3RefusedLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.Start(t)
-	eventually(t, "the store goes on beside another", func() bool {
+	until(t, "the end beside another node", func() bool {
 		_, err := s.Stat(t.Context(), b3.Sum(nil))
 		return status.Of(err) == status.Draining
 	})

@@ -162,7 +162,7 @@ func TestS3ServerGone(t *testing.T) {
 // gone waits until the bucket has no such object.
 func gone(t *testing.T, path string) {
 	t.Helper()
-	eventually(t, "the bucket still has "+path, func() bool {
+	until(t, "a bucket without "+path, func() bool {
 		_, err := os.Stat(path)
 		return os.IsNotExist(err)
 	})
@@ -270,18 +270,6 @@ func TestS3Nodes(t *testing.T) {
 	refused("no keys", cloudy(t.TempDir(), keyless), status.Unauthenticated, "store.s3.credentials_file")
 }
 
-// eventually waits until done is true.
-func eventually(t *testing.T, otherwise string, done func() bool) {
-	t.Helper()
-	for range 2000 {
-		if done() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatal(otherwise)
-}
-
 // TestS3Ship: small objects are in the bucket soon after they are here, whole
 // segments once they are sealed.
 func TestS3Ship(t *testing.T) {
@@ -307,7 +295,7 @@ func TestS3Ship(t *testing.T) {
 	for i := range 3 {
 		p := storetest.Bytes(uint64(i), 3000)
 		storetest.Put(t, s, p)
-		eventually(t, "a small object does not reach the bucket", func() bool {
+		until(t, "a small object in the bucket", func() bool {
 			all, _, _ := shipped()
 			return bytes.Contains(all, p)
 		})

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,7 +26,8 @@ type S3 struct {
 	addr, dir, keys string
 	serial          atomic.Int64
 	cmd             *exec.Cmd
-	out             *bytes.Buffer
+	running         sync.WaitGroup // of cmd's end
+	out             *bytes.Buffer  // what cmd says, to be read when it has ended
 }
 
 const (
@@ -42,16 +44,18 @@ func StartS3(t testing.TB) *S3 {
 	if err := os.Mkdir(filepath.Join(g.dir, s3Bucket), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.addr = l.Addr().String()
-	g.Endpoint = "http://" + g.addr
-	_ = l.Close() // it was only asked for a free port
-	g.Start(t)
 	t.Cleanup(g.Kill)
-	return g
+	for range 20 {
+		// A port of its own for as long as the test lives, also while it does not
+		// run: none of those that a system gives to who asks for any.
+		g.addr = fmt.Sprintf("127.0.0.1:%d", 15_000+rand.IntN(15_000))
+		if g.start(t) {
+			g.Endpoint = "http://" + g.addr
+			return g
+		}
+	}
+	t.Fatalf("versitygw does not start: %s", g.out)
+	return nil
 }
 
 // keyFile writes the server's keys.
@@ -95,35 +99,58 @@ func versitygw(t testing.TB) string {
 // Start starts the server again after Kill, on the same address and directory.
 func (g *S3) Start(t testing.TB) {
 	t.Helper()
+	if !g.start(t) {
+		t.Fatalf("versitygw does not start again: %s", g.out)
+	}
+}
+
+// start starts the server and waits until it answers. It reports whether the
+// server could have its address.
+func (g *S3) start(t testing.TB) bool {
+	t.Helper()
 	g.out = &bytes.Buffer{}
 	g.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), versitygw(t), "--port", g.addr, "posix", g.dir)
 	g.cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+s3Access, "ROOT_SECRET_KEY="+s3Secret)
 	g.cmd.Stdout, g.cmd.Stderr = g.out, g.out
 	if err := g.cmd.Start(); err != nil {
+		g.cmd = nil
 		t.Fatal(err)
 	}
-	client := http.Client{Timeout: time.Second}
+	ended, cmd := make(chan struct{}), g.cmd
+	g.running.Go(func() {
+		defer close(ended)
+		_ = cmd.Wait() // it was killed, or says why in out
+	})
+	client := http.Client{Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
-	for range 600 {
-		ask, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.Endpoint, nil)
+	for range 1200 { // a minute at least
+		select {
+		case <-ended:
+			g.cmd = nil
+			return false
+		case <-time.After(50 * time.Millisecond): // until it listens
+		}
+		ask, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+g.addr, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if answer, err := client.Do(ask); err == nil {
 			_ = answer.Body.Close()
-			return
+			if answer.Header.Get("Server") == "VERSITYGW" { // not who has the port while this one finds that out
+				return true
+			}
 		}
-		time.Sleep(50 * time.Millisecond) // until it listens
 	}
 	g.Kill()
 	t.Fatalf("versitygw does not answer: %s", g.out)
+	return false
 }
 
 // Kill ends the server as a crash would.
 func (g *S3) Kill() {
 	if g.cmd != nil {
 		_ = g.cmd.Process.Kill()
-		_ = g.cmd.Wait()
+		g.running.Wait()
 		g.cmd = nil
 	}
 }
@@ -133,7 +160,7 @@ func (g *S3) Config() bucket.Config {
 	cfg := bucket.DefaultConfig()
 	cfg.URL = fmt.Sprintf("s3://%s/test/%d", s3Bucket, g.serial.Add(1))
 	cfg.Endpoint, cfg.CredentialsFile = g.Endpoint, g.keys
-	cfg.Timeout = 5 * time.Second
+	cfg.Timeout = 30 * time.Second // on a machine with other work
 	return cfg
 }
 
