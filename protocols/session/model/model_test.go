@@ -193,7 +193,7 @@ func (v verifier) check(t *testing.T, property string, without int) result {
 }
 
 func run(t *testing.T, dir string, env []string, name string, args ...string) string {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // seconds, where nothing else runs
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
