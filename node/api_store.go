@@ -23,6 +23,9 @@ import (
 type storeAPI struct {
 	st      *store.Store // nil behind a gateway, where only the methods of client.Reader work
 	objects gateway.Opener
+	// ahead reads the files of a directory before their turn; nil where each is
+	// near, or comes with the directory.
+	ahead *ahead
 	// fetchTree brings a whole directory into the store before it is read, many
 	// objects a request; nil when no node runs.
 	fetchTree func(context.Context, b3.Root) (resolver.TreeInfo, error)

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"allium/gateway"
 	"allium/gateway/client"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -111,8 +110,15 @@ func (a *storeAPI) Files(ctx context.Context, roots []b3.Root) (*client.Stream, 
 			return err
 		}
 		tw := tar.NewWriter(w)
+		each := func(r early) error { return a.writeFile(ctx, tw, r) }
+		if a.ahead != nil {
+			if err := a.ahead.files(ctx, roots, each); err != nil {
+				return err
+			}
+			return tw.Close()
+		}
 		for _, root := range roots {
-			if err := a.writeFile(ctx, tw, root); err != nil {
+			if err := each(early{entry: manifest.Entry{Root: root}}); err != nil {
 				return err
 			}
 		}
@@ -140,13 +146,13 @@ func (a *storeAPI) fetchMissing(ctx context.Context, roots []b3.Root) error {
 	return g.Wait()
 }
 
-func (a *storeAPI) writeFile(ctx context.Context, tw *tar.Writer, root b3.Root) error {
-	c, err := a.objects.Open(ctx, root, gateway.OpenOptions{Whole: true})
+func (a *storeAPI) writeFile(ctx context.Context, tw *tar.Writer, r early) error {
+	c, err := a.openFile(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if err := tw.WriteHeader(&tar.Header{Name: root.Hex(), Typeflag: tar.TypeReg, Mode: 0o644, Size: c.Size(), Format: tar.FormatPAX}); err != nil {
+	if err := tw.WriteHeader(&tar.Header{Name: r.entry.Root.Hex(), Typeflag: tar.TypeReg, Mode: 0o644, Size: c.Size(), Format: tar.FormatPAX}); err != nil {
 		return err
 	}
 	return c.Copy(ctx, tw, 0, c.Size())

@@ -6,7 +6,6 @@ import (
 	"io"
 	"sync"
 
-	"allium/gateway"
 	"allium/node/supervise"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -81,16 +80,23 @@ func (a *storeAPI) writeTree(ctx context.Context, w io.Writer, root b3.Root) err
 	if err := tw.WriteHeader(&tar.Header{Name: "./", Typeflag: tar.TypeDir, Mode: 0o755, Format: tar.FormatPAX}); err != nil {
 		return err
 	}
-	err := manifest.Walk(ctx, a.getter(), root, func(path string, e manifest.Entry) error {
-		return a.writeEntry(ctx, tw, path, e)
-	})
+	each := func(r early) error { return a.writeEntry(ctx, tw, r) }
+	var err error
+	if a.ahead != nil {
+		err = a.ahead.walk(ctx, a.getter(), root, each)
+	} else {
+		err = manifest.Walk(ctx, a.getter(), root, func(path string, e manifest.Entry) error {
+			return each(early{path: path, entry: e})
+		})
+	}
 	if err != nil {
 		return err
 	}
 	return tw.Close()
 }
 
-func (a *storeAPI) writeEntry(ctx context.Context, tw *tar.Writer, name string, e manifest.Entry) error {
+func (a *storeAPI) writeEntry(ctx context.Context, tw *tar.Writer, r early) error {
+	name, e := r.path, r.entry
 	h := &tar.Header{Name: name, Mode: 0o644, Format: tar.FormatPAX}
 	switch e.Kind {
 	case manifest.Directory:
@@ -104,7 +110,7 @@ func (a *storeAPI) writeEntry(ctx context.Context, tw *tar.Writer, name string, 
 	if e.Executable {
 		h.Mode = 0o755
 	}
-	c, err := a.objects.Open(ctx, e.Root, gateway.OpenOptions{Whole: true})
+	c, err := a.openFile(ctx, r)
 	if err != nil {
 		return err
 	}

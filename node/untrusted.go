@@ -14,9 +14,10 @@ import (
 
 // ReadThrough reads files and directories through a gateway that need not be
 // trusted: every chunk group of every object is proved here, manifests too, so
-// that what a key names is what comes or nothing does. Nothing is kept.
+// that what a key names is what comes or nothing does. The small files of a
+// directory are asked for several at once. Nothing is kept.
 func ReadThrough(g *client.Gateway) client.Reader {
-	return &storeAPI{objects: gatewayObjects{g}}
+	return &storeAPI{objects: gatewayObjects{g}, ahead: newAhead(gatewayObjects{g})}
 }
 
 // gatewayObjects opens what a gateway has.

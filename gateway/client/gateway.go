@@ -27,6 +27,10 @@ const (
 	stallTimeout  = 30 * time.Second // between two reads of a body
 )
 
+// GatewayConns is how many requests a Gateway sends at once without dialling
+// anew for each.
+const GatewayConns = 16
+
 // maxRedirects is how often a request follows a permanent redirect.
 const maxRedirects = 2
 
@@ -81,7 +85,7 @@ func NewGateway(base string, o GatewayOptions) (*Gateway, error) {
 		DialContext:     (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		TLSClientConfig: cfg, TLSHandshakeTimeout: dialTimeout, ForceAttemptHTTP2: true,
 		ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
-		MaxIdleConns: 4, IdleConnTimeout: 30 * time.Second,
+		MaxIdleConns: GatewayConns, MaxIdleConnsPerHost: GatewayConns, IdleConnTimeout: 30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 		DisableCompression:     true, // an encoding of an encoding proves nothing sooner
 	}
