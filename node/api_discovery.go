@@ -31,7 +31,7 @@ const (
 // FindProviders implements client.Node.
 func (a *api) FindProviders(ctx context.Context, key string, o client.FindOptions) iter.Seq2[client.Provider, error] {
 	return func(yield func(client.Provider, error) bool) {
-		root, err := a.root(ctx, key)
+		root, err := a.allowed(ctx, key, "providers")
 		if err == nil && (o.Limit < 0 || o.Limit > providersMax) {
 			err = status.Errorf(status.BadRequest, "limit is %d, must be 1 to %d", o.Limit, providersMax)
 		}
@@ -57,6 +57,16 @@ func (a *api) FindProviders(ctx context.Context, key string, o client.FindOption
 			find.Trace.End = kad.Satisfied.String() // by what is held here
 		}
 	}
+}
+
+// allowed is root of what a key names unless that is denied: what is asked for by
+// its address the gateway has judged, not what lies at a path.
+func (a *api) allowed(ctx context.Context, key, where string) (b3.Root, error) {
+	root, err := a.root(ctx, key)
+	if err == nil {
+		err = a.n.denylist.At(where).Object(root)
+	}
+	return root, err
 }
 
 // findProviders gives who announced an object, unless fresh answers are asked
@@ -97,7 +107,7 @@ func traceOf(t *dht.Trace) client.Trace {
 
 // Announce implements client.Node. What is not in the store is not announced.
 func (a *api) Announce(ctx context.Context, key string) (client.Announced, error) {
-	root, err := a.root(ctx, key)
+	root, err := a.allowed(ctx, key, "announce")
 	if err != nil {
 		return client.Announced{}, err
 	}

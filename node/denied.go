@@ -35,6 +35,9 @@ func (n *Node) startDenylist(ctx context.Context) error {
 	return n.services.Start(ctx, supervise.Service{Name: "denylist", Run: n.denylist.Run})
 }
 
+// deniedKey says whether peers are not to be told who has an object.
+func (n *Node) deniedKey(root b3.Root) bool { return n.denylist.At("dht").Object(root) != nil }
+
 // unlessDenied yields what may be announced.
 func (n *Node) unlessDenied(yield func(b3.Root) bool) func(b3.Root) bool {
 	denied := n.denylist.At("announce").Object

@@ -264,7 +264,7 @@ func (n *Node) startRecords(ctx context.Context) error {
 
 func (n *Node) startDHT(ctx context.Context) (err error) {
 	n.dht, err = dht.New(n.cfg.DHT, dht.Deps{
-		Host: n.host, Key: n.key, Roots: n.announced(context.WithoutCancel(ctx)), Has: n.has, Datastore: n.records, SeedManifest: n.seedManifest(), Now: n.faults.now,
+		Host: n.host, Key: n.key, Roots: n.announced(context.WithoutCancel(ctx)), Has: n.has, Denied: n.deniedKey, Datastore: n.records, SeedManifest: n.seedManifest(), Now: n.faults.now,
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {

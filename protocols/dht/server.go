@@ -27,6 +27,7 @@ type server struct {
 	verify  *verifier
 	self    peer.ID
 	own     func(ctx context.Context, root b3.Root) (sealed, error) // a new record of this node; an error when it has not the object; may be nil
+	denied  func(root b3.Root) bool                                 // nil: nothing is
 	nearest func(root b3.Root, asking peer.ID) []peer.AddrInfo
 	guard   *guard.Guard
 	m       *metrics
@@ -119,8 +120,11 @@ func (v *server) serve(ctx context.Context, from peer.ID, p []byte) (r response,
 
 // held returns the records for root. A node that has the object and has not
 // published it yet, or no longer, answers with a record of its own: who asks
-// the right peer finds it at once.
+// the right peer finds it at once. Of an object that is denied there are none.
 func (v *server) held(ctx context.Context, root b3.Root) []sealed {
+	if v.denied != nil && v.denied(root) {
+		return nil
+	}
 	now := v.verify.now()
 	held := v.store.get(root, maxProviders, now)
 	if v.own == nil || slices.ContainsFunc(held, func(s sealed) bool { return s.Provider == v.self && !futureDated(s.Record, now) }) {

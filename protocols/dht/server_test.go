@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,6 +88,42 @@ func TestPutAndGet(t *testing.T) {
 		}
 		if c := r.closer(); len(c) != 1 || c[0].ID != closer.id {
 			t.Errorf("closer is %v", c)
+		}
+	})
+}
+
+// TestDenied: nobody is told who has what is denied, this node included. Closer
+// peers are told as ever, and so is what is known once it is denied no more.
+func TestDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.DefaultConfig())
+		defer b.stop()
+		var denied atomic.Bool
+		denied.Store(true)
+		b.server.denied = func(r b3.Root) bool { return denied.Load() && r == root("x") }
+		closer, self := newIdentity(t), newIdentity(t)
+		b.server.nearest = func(b3.Root, peer.ID) []peer.AddrInfo {
+			return []peer.AddrInfo{{ID: closer.id, Addrs: closer.peerRecord().Addrs}}
+		}
+		b.server.self = self.id
+		b.server.own = func(_ context.Context, r b3.Root) (sealed, error) {
+			return self.seal(t, r, 1, time.Now().Add(time.Hour)), nil
+		}
+		for _, key := range []string{"x", "y"} {
+			if err := b.ask.put(t.Context(), b.at, b.me.seal(t, root(key), 1, time.Now().Add(time.Hour))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range []struct {
+			key    string
+			denied bool
+			want   int
+		}{{"x", true, 0}, {"y", true, 2}, {"x", false, 2}} {
+			denied.Store(c.denied)
+			r, err := b.ask.get(t.Context(), b.at, root(c.key))
+			if err != nil || len(r.Providers) != c.want || len(r.closer()) != 1 {
+				t.Errorf("%s, denied %t: %d providers, %d closer peers, %v", c.key, c.denied, len(r.Providers), len(r.closer()), err)
+			}
 		}
 	})
 }

@@ -47,6 +47,11 @@ type Deps struct {
 	// Has says whether this node can serve an object: when asked for it, it then
 	// names itself, announced or not. It is cheap; nil: never.
 	Has func(context.Context, b3.Root) bool
+	// Denied says whether an object is not to be pointed at: who asks for its
+	// providers is told of closer peers alone, as by a node that knows none. What
+	// is published here of it is kept as ever, for the day that it is denied no
+	// more. It neither waits nor does I/O; nil: nothing is.
+	Denied func(b3.Root) bool
 	// Datastore keeps records, the republish cycle and what is known of seeds
 	// over a restart; nil: all of it is in memory. It is closed by the caller
 	// after Run has returned.
@@ -251,6 +256,7 @@ func (s *Service) serve(ctx context.Context) *running {
 	if s.deps.Has != nil {
 		r.server.own = s.own
 	}
+	r.server.denied = s.deps.Denied
 	s.setRunning(r)
 	s.deps.Host.SetStreamHandler(ProviderID, r.server.handle)
 	return r
