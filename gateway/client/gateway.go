@@ -21,10 +21,12 @@ import (
 	"allium/protocols/status"
 )
 
-// Deadlines of a Gateway. A body that stands still for stallTimeout is cut.
+// Deadlines of a Gateway. A body that stands still for stallTimeout is cut, and so
+// is one that drips: no chunk group of which was proved for proofTimeout.
 const (
 	headerTimeout = 30 * time.Second // to the header of an answer to a request without a body
 	stallTimeout  = 30 * time.Second // between two reads of a body
+	proofTimeout  = 2 * time.Minute  // for 64 KiB and what proves them: some 550 bytes a second
 )
 
 // GatewayConns is how many requests a Gateway sends at once without dialling

@@ -41,7 +41,8 @@ type Download struct {
 	resp  *http.Response
 	dec   *bao.Decoder
 	stall *time.Timer
-	tries int // in a row that brought nothing
+	due   time.Time // when something has to be proved again
+	tries int       // in a row that brought nothing
 	err   error
 }
 
@@ -116,9 +117,9 @@ type writing struct {
 func (w *writing) Write(p []byte) (int, error) {
 	w.d.stall.Stop() // whoever takes the bytes may take its time
 	n, err := w.w.Write(p)
-	w.d.stall.Reset(stallTimeout)
 	w.n += int64(n)
 	w.d.took(n)
+	w.d.stall.Reset(stallTimeout)
 	w.err = err
 	return n, err
 }
@@ -128,6 +129,7 @@ func (d *Download) took(n int) {
 	if n > 0 {
 		d.r.Start += int64(n)
 		d.tries = 0
+		d.due = time.Now().Add(proofTimeout)
 	}
 	d.proved = d.proved || d.dec.SizeProved()
 }
@@ -230,9 +232,10 @@ func (d *Download) open() error {
 	resp.Body = &endingBody{resp.Body, cancel}
 	d.resp = resp
 	d.stall = time.AfterFunc(stallTimeout, func() {
-		cancel(status.Errorf(status.Timeout, "nothing arrived for %s", stallTimeout))
+		cancel(status.Errorf(status.Timeout, "nothing arrived for %s, or nothing that could be proved for %s", stallTimeout, proofTimeout))
 	})
-	d.dec = bao.NewDecoder(d.root, b3.Range(d.r), &stalling{resp.Body, d.stall})
+	d.due = time.Now().Add(proofTimeout)
+	d.dec = bao.NewDecoder(d.root, b3.Range(d.r), &stalling{resp.Body, d})
 	size, err := d.begin(ctx)
 	if err != nil {
 		d.hangUp()
@@ -277,16 +280,16 @@ func rangeText(r Range) string {
 	return s + "-" + strconv.FormatInt(r.End-1, 10)
 }
 
-// stalling puts the end off while bytes arrive.
+// stalling puts the end off while bytes arrive, until something is due.
 type stalling struct {
 	r io.Reader
-	t *time.Timer
+	d *Download
 }
 
 func (s *stalling) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
 	if n > 0 {
-		s.t.Reset(stallTimeout)
+		s.d.stall.Reset(max(0, min(stallTimeout, time.Until(s.d.due))))
 	}
 	return n, err
 }
