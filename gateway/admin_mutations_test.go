@@ -73,7 +73,14 @@ func TestAdminBodies(t *testing.T) {
 		want                status.Outcome
 	}{
 		"an unknown member":  {`{"key":"x","keys":"y"}`, "", "", status.BadRequest},
-		"another case":       {`{"Key":7}`, "", "", status.BadRequest},
+		"another case":       {`{"Key":"x"}`, "", "", status.BadRequest},
+		"a folded case":      {`{"\u212aey":"x"}`, "", "", status.BadRequest},
+		"a member twice":     {`{"key":"y","key":"x"}`, "", "", status.BadRequest},
+		"one in two cases":   {`{"key":"y","KEY":"x"}`, "", "", status.BadRequest},
+		"one escaped":        {`{"key":"y","\u006bey":"x"}`, "", "", status.BadRequest},
+		"another type":       {`{"key":7}`, "", "", status.BadRequest},
+		"not UTF-8":          {"{\"key\":\"x\",\"label\":\"\xff\"}", "", "", status.BadRequest},
+		"null":               {`null`, "", "", status.BadRequest},
 		"two values":         {`{"key":"x"}{}`, "", "", status.BadRequest},
 		"half a value":       {`{"key":"x"`, "", "", status.BadRequest},
 		"a list":             {`[]`, "", "", status.BadRequest},

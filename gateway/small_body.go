@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
 
 	"allium/protocols/admission"
 	"allium/protocols/status"
@@ -31,9 +32,9 @@ func (g *Gateway) readSmall(r *http.Request, most int64) ([]byte, error) {
 	return p.Bytes(), nil
 }
 
-// readJSON reads a request's body: one JSON value of at most BodyBytes, without
-// members that T does not have, because a misspelt one must not be ignored. No
-// body is the zero value.
+// readJSON reads a request's body: one JSON object of at most BodyBytes that has
+// the members of T, a struct, at most once each and no others, because a
+// misspelt one must not be ignored. No body is the zero value.
 func readJSON[T any](g *Gateway, w *response, r *http.Request) (raw []byte, v T, err error) {
 	if t := r.Header.Get("Content-Type"); t != "" {
 		if base, _, err := mime.ParseMediaType(t); err != nil || base != mediaJSON {
@@ -64,6 +65,9 @@ func readJSON[T any](g *Gateway, w *response, r *http.Request) (raw []byte, v T,
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("something follows the value")
 		}
+	}
+	if err == nil {
+		err = checkMembers(raw, reflect.TypeFor[T]())
 	}
 	if err != nil {
 		return nil, v, status.Errorf(status.BadRequest, "the body cannot be read: %w", err)
