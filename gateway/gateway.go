@@ -29,6 +29,7 @@ type Gateway struct {
 	api      *admission.Gate
 	uploads  *admission.Gate // public, in place of inflight
 	decoding *admission.Gate
+	lingers  *admission.Gate
 	conns    connLimits
 	kinds    *kinds
 	flight   flight
@@ -90,6 +91,9 @@ func New(cfg Config, admin AdminConfig, d Deps) (*Gateway, error) {
 	g.decoding = d.Limits.NewGate(admission.Spec{
 		Name: "gateway.decoders", Path: "compressed uploads → decoders", Policy: "reject: 429 busy",
 	}, cfg.Decoders, 0)
+	g.lingers = d.Limits.NewGate(admission.Spec{
+		Name: "gateway.lingering", Path: "HTTP/2 uploads that are refused → streams still open", Policy: "reset at once",
+	}, leftStreams, 0)
 	g.conns = newConnLimits(cfg, admin, d.Limits)
 	if g.kinds, err = newKinds(d.Limits); err != nil {
 		return nil, err

@@ -218,7 +218,7 @@ func TestLimitsAreListed(t *testing.T) {
 	want := map[string]int64{
 		"gateway.inflight": 512, "gateway.inflight_per_ip": 128, "gateway.misses": 128, "gateway.rate": 500, "gateway.conns": 4096,
 		"gateway.misses_per_ip": 64, "gateway.conns_per_ip": 256,
-		"gateway.uploads": 64, "gateway.decoders": 16, "gateway.kinds": 4096,
+		"gateway.uploads": 64, "gateway.decoders": 16, "gateway.lingering": leftStreams, "gateway.kinds": 4096,
 		"admin.inflight": 64, "admin.conns": 256, "admin.socket_conns": 256,
 		"admin.idempotency_keys": 1024,
 	}

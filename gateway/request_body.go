@@ -161,7 +161,10 @@ func (w *response) because(ctx context.Context, err error) error {
 // end, that nothing more is read of it: net/http would read on for a next
 // request, and the rest may be gigabytes, or slow.
 func (w *response) leaveBody(r *http.Request) {
-	if r.ContentLength == 0 || w.body != nil && w.body.eof || r.ProtoMajor >= 2 { // of HTTP/2 the stream alone ends
+	if r.ContentLength == 0 || w.body != nil && w.body.eof {
+		return
+	}
+	if w.left = r.ProtoMajor >= 2; w.left { // the stream alone ends
 		return
 	}
 	w.Header().Set("Connection", "close")
@@ -173,15 +176,44 @@ func (w *response) leaveBody(r *http.Request) {
 	_ = w.rc.SetReadDeadline(time.Now().Add(leaveFor))
 }
 
-// leaveFor bounds what is still read of a body that is left.
-const leaveFor = time.Second
+const (
+	leaveFor       = time.Second            // bounds what is still read of a body that is left
+	leaveStreamFor = 500 * time.Millisecond // the same on HTTP/2; net/http waits as long before it resets a connection
+	leftStreams    = 256                    // streams that are kept open so; of more, each is reset at once
+)
 
-// linger reads on for leaveFor where the client's header said that this is the
-// last request of its connection: net/http then closes at once, and the reset
-// that answers what is still on its way can destroy the answer (RFC 9112 §9.6).
-func (w *response) linger(r *http.Request) {
-	if !w.left || w.rc.Flush() != nil {
+// linger keeps what is still on its way of a body that is left from destroying
+// the answer. Where the client's header said that this is the last request of
+// its connection, net/http closes at once, and the reset that answers the rest
+// can overtake the answer (RFC 9112 §9.6): it is read on for leaveFor. A stream of
+// HTTP/2 is reset as soon as its handler returns, and there are clients, curl
+// among them, that throw away what they have not looked at by then. After an
+// answer that makes them stop it stays open until the body has ended, or for
+// leaveStreamFor.
+func (g *Gateway) linger(w *response, r *http.Request) {
+	switch {
+	case !w.left || w.rc.Flush() != nil:
+	case r.ProtoMajor < 2:
+		_, _ = io.Copy(io.Discard, r.Body) // until it stops, one way or the other
+	case w.status >= http.StatusMultipleChoices: // after others they would not stop
+		g.lingerStream(w, r)
+	}
+}
+
+func (g *Gateway) lingerStream(w *response, r *http.Request) {
+	release, err := g.lingers.TryAcquire()
+	if err != nil {
 		return
 	}
-	_, _ = io.Copy(io.Discard, r.Body) // until it stops, one way or the other
+	defer release()
+	over := time.NewTimer(leaveStreamFor)
+	defer over.Stop()
+	_ = w.rc.SetReadDeadline(time.Now().Add(leaveStreamFor))
+	if _, err := io.Copy(io.Discard, r.Body); err == nil {
+		return
+	}
+	select { // a body that stood still before cannot be read any more
+	case <-over.C:
+	case <-r.Context().Done():
+	}
 }

@@ -70,7 +70,7 @@ func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	if cut {
 		panic(http.ErrAbortHandler) // the one way to end an answer so that it does not look whole
 	}
-	w.linger(r)
+	s.g.linger(w, r)
 }
 
 // Values of headers that every answer has; nobody changes them.
