@@ -70,6 +70,9 @@ func (b *body) Write(p []byte) (int, error) {
 		defer b.stall.Reset(b.limit)
 	}
 	b.sniff(p)
+	if b.part.end-b.part.start == int64(len(p)) {
+		b.w.whole(len(p))
+	}
 	b.begin()
 	return b.w.Write(p)
 }

@@ -115,6 +115,7 @@ type conn struct {
 	of      *waiting    // nil: it never makes room
 	late    atomic.Bool // a read ran into its deadline; of use while TLS shakes hands
 	ended   atomic.Bool // it has to make room: nothing is read any more
+	joined  joined      // of what is written
 	connState
 }
 

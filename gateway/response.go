@@ -43,6 +43,7 @@ type response struct {
 	body  *requestBody     // of the request, once a handler began to read it
 	left  bool             // the request's body, and net/http will not wait for its rest
 	from  origin           // who asks
+	conn  *conn            // whose writes can be joined, else nil
 	share *clientShare     // the client's place in flight
 	corr  string           // X-Corr-ID
 
@@ -154,11 +155,12 @@ func (w *response) send(r *http.Request, code int, contentType string, body []by
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.head = r.Method == http.MethodHead
-	w.WriteHeader(code)
-	if w.head {
+	if w.head = r.Method == http.MethodHead; w.head {
+		w.WriteHeader(code)
 		return nil
 	}
+	w.whole(len(body))
+	w.WriteHeader(code)
 	_, err := w.Write(body)
 	return err
 }

@@ -40,6 +40,7 @@ func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	if s.discreet {
 		w.origins, w.origin = s.g.cfg.CORSOrigins, r.Header.Get("Origin")
 	}
+	w.conn = c.joins(r)
 	w.corr = corrID(r)
 	h := w.Header()
 	h["X-Corr-Id"] = w.value(w.corr)

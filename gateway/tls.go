@@ -130,7 +130,7 @@ func (g *Gateway) CertificateError() error {
 // error. It is nil where there are no such files.
 func (g *Gateway) CertificateReload() func(context.Context) error {
 	if f, ok := g.certs.(*certFiles); ok {
-		return f.reload
+		return f.files.Reload
 	}
 	return nil
 }

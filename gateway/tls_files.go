@@ -5,13 +5,13 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"allium/protocols/followed"
 	"allium/protocols/status"
 )
 
@@ -19,34 +19,23 @@ import (
 const lookEvery = 2 * time.Second
 
 // certFiles is a certificate of the operator's own, read again when its files
-// change. run is the only one that reads them after newCertFiles.
+// change.
 type certFiles struct {
 	cert, key string
 	log       *slog.Logger
 	m         *metrics
 
-	asked   chan chan<- error // to be read again now
-	seen    stamps            // of the last try, good or bad
-	current atomic.Pointer[tls.Certificate]
-}
-
-// stamps tell whether one of the two files is another than it was.
-type stamps [2]struct {
-	at   time.Time
-	size int64
+	files   *followed.Files
+	current atomic.Pointer[tls.Certificate] // nil until the files were read for the first time
 }
 
 func newCertFiles(cfg TLSConfig, log *slog.Logger, m *metrics) (*certFiles, error) {
-	f := &certFiles{cert: cfg.Cert, key: cfg.Key, log: log, m: m, asked: make(chan chan<- error)}
+	f := &certFiles{cert: cfg.Cert, key: cfg.Key, log: log, m: m}
 	var err error
-	if f.seen, err = f.stamp(); err != nil {
-		return nil, err
-	}
-	c, err := readPair(f.cert, f.key)
+	f.files, err = followed.New(followed.Config{Files: []string{f.cert, f.key}, Every: lookEvery, Read: f.read, Failed: f.failed})
 	if err != nil {
 		return nil, err
 	}
-	f.use(c)
 	if err := f.ok(); err != nil {
 		log.Warn("gateway.tls.cert is of no use to browsers", "err", err)
 	}
@@ -76,92 +65,38 @@ func readPair(cert, key string) (*tls.Certificate, error) {
 	return &c, nil
 }
 
-func (f *certFiles) stamp() (s stamps, err error) {
-	for i, name := range []string{f.cert, f.key} {
-		var fi fs.FileInfo
-		if fi, err = os.Stat(name); err != nil {
-			return s, status.Errorf(status.BadRequest, "gateway.tls: %w", err)
-		}
-		s[i].at, s[i].size = fi.ModTime(), fi.Size()
-	}
-	return s, nil
-}
-
-func (f *certFiles) use(c *tls.Certificate) {
-	f.current.Store(c)
-	f.m.certNotAfter.Set(float64(c.Leaf.NotAfter.Unix()))
-}
-
-// look takes over the files if they changed since the last time. Bad ones
-// leave the certificate that is in use, with a warning each time they change.
-func (f *certFiles) look() {
-	now, err := f.stamp()
-	switch {
-	case err == nil && now == f.seen:
-	case err != nil && f.seen == (stamps{}): // gone, and that was said
-	default:
-		_ = f.read() // it says what is wrong
-	}
-}
-
-// read takes over the files as they are, or says why it cannot.
+// read takes over the files as they are, or says why it cannot. One that ended
+// is better than none.
 func (f *certFiles) read() error {
-	var err error
-	if f.seen, err = f.stamp(); err != nil {
-		f.seen = stamps{}
-	}
-	var c *tls.Certificate
-	if err == nil {
-		c, err = readPair(f.cert, f.key)
-	}
-	if err == nil {
-		err = inTime(c.Leaf, time.Now())
-	}
+	c, err := readPair(f.cert, f.key)
 	if err != nil {
-		f.m.certUpdates.WithLabelValues("failed").Inc()
-		f.log.Warn("the new certificate cannot be used; the old one stays", "err", err)
 		return err
 	}
-	if slices.EqualFunc(c.Certificate, f.current.Load().Certificate, bytes.Equal) {
-		return nil
+	before := f.current.Load()
+	if before != nil {
+		if err := inTime(c.Leaf, time.Now()); err != nil {
+			return err
+		}
+		if slices.EqualFunc(c.Certificate, before.Certificate, bytes.Equal) {
+			return nil
+		}
 	}
-	f.use(c)
-	f.m.certUpdates.WithLabelValues("ok").Inc()
-	f.log.Info("a new certificate is in use", "not_after", c.Leaf.NotAfter)
+	f.current.Store(c)
+	f.m.certNotAfter.Set(float64(c.Leaf.NotAfter.Unix()))
+	if before != nil {
+		f.m.certUpdates.WithLabelValues("ok").Inc()
+		f.log.Info("a new certificate is in use", "not_after", c.Leaf.NotAfter)
+	}
 	return nil
 }
 
-// run looks at the files every few seconds, and reads them when it is asked to.
-func (f *certFiles) run(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			f.look()
-		case answer := <-f.asked:
-			answer <- f.read()
-		}
-	}
+func (f *certFiles) failed(err error) {
+	f.m.certUpdates.WithLabelValues("failed").Inc()
+	f.log.Warn("the new certificate cannot be used; the old one stays", "err", err)
 }
 
-// reload lets run read the files now, whether or not they changed.
-func (f *certFiles) reload(ctx context.Context) error {
-	answer := make(chan error, 1)
-	select {
-	case f.asked <- answer:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+// run looks at the files every few seconds, and reads them when it is asked to.
+func (f *certFiles) run(ctx context.Context) { _ = f.files.Run(ctx, func() {}) } // nil, always
 
 func (f *certFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) { return f.current.Load(), nil }
 

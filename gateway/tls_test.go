@@ -1,7 +1,7 @@
 package gateway
 
 import (
-	"bytes"
+	"context"
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -248,53 +250,67 @@ func TestPairs(t *testing.T) {
 // none leaves the old and is said once.
 func TestCertificateReload(t *testing.T) {
 	t.Parallel()
-	a, dir := newAuthority(t), t.TempDir()
-	cert, key := a.pair(t, dir, time.Now().Add(time.Hour), "node.test")
-	var log bytes.Buffer
-	m := newMetrics(nil)
-	f, err := newCertFiles(TLSConfig{Cert: cert, Key: key}, slog.New(slog.NewTextHandler(&log, nil)), m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := f.current.Load()
-	var step int64
-	look := func(ok, failed float64, want *tls.Certificate) {
-		t.Helper()
-		step++
-		at := time.Now().Add(time.Duration(step) * time.Second) // a file system's clock may be coarse
-		for _, name := range []string{cert, key} {
-			_ = os.Chtimes(name, at, at) // it may be gone
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAuthority(t)
+		cert, key := a.pair(t, dir, time.Now().Add(time.Hour), "node.test")
+		var log logBuffer
+		m := newMetrics(nil)
+		f, err := newCertFiles(TLSConfig{Cert: cert, Key: key}, slog.New(slog.NewTextHandler(&log, nil)), m)
+		if err != nil {
+			t.Fatal(err)
 		}
-		f.look()
-		f.look() // nothing changed
-		if got := f.current.Load(); want != nil && got != want {
-			t.Errorf("step %d: another certificate is in use", step)
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		defer run.Wait()
+		defer cancel()
+		run.Go(func() { f.run(ctx) })
+		first := f.current.Load()
+		look := func(what string, ok, failed float64, want *tls.Certificate) {
+			t.Helper()
+			for _, name := range []string{cert, key} {
+				_ = os.Chtimes(name, time.Now(), time.Now()) // it may be gone
+			}
+			time.Sleep(5 * lookEvery)
+			synctest.Wait()
+			if got := f.current.Load(); want != nil && got != want {
+				t.Errorf("%s: another certificate is in use", what)
+			}
+			if o, b := testutil.ToFloat64(m.certUpdates.WithLabelValues("ok")), testutil.ToFloat64(m.certUpdates.WithLabelValues("failed")); o != ok || b != failed {
+				t.Errorf("%s: %v ok, %v failed, want %v and %v", what, o, b, ok, failed)
+			}
 		}
-		if o, b := testutil.ToFloat64(m.certUpdates.WithLabelValues("ok")), testutil.ToFloat64(m.certUpdates.WithLabelValues("failed")); o != ok || b != failed {
-			t.Errorf("step %d: %v ok, %v failed, want %v and %v", step, o, b, ok, failed)
+		look("the same", 0, 0, first)
+		_, other := a.sign(t, leafFor(time.Now().Add(time.Hour), "node.test"))
+		_, private := pemOf(t, other)
+		write(t, key, private)
+		look("a key of another certificate", 0, 1, first)
+		write(t, key, nil)
+		look("no key in the file", 0, 2, first)
+		if err := os.Remove(key); err != nil {
+			t.Fatal(err)
 		}
-	}
-	f.look()
-	_, other := a.sign(t, leafFor(time.Now().Add(time.Hour), "node.test"))
-	_, private := pemOf(t, other)
-	write(t, key, private)
-	look(0, 1, first) // a key of another certificate
-	write(t, key, nil)
-	look(0, 2, first)
-	if err := os.Remove(key); err != nil {
-		t.Fatal(err)
-	}
-	look(0, 3, first)
-	a.pair(t, dir, time.Now().Add(-time.Hour), "node.test")
-	look(0, 4, first) // it ended
-	a.pair(t, dir, time.Now().Add(90*time.Minute), "other.test")
-	look(1, 4, nil)
-	if !f.covers("other.test") || f.covers("node.test") || f.ok() != nil {
-		t.Errorf("in use: %v, %v", f.current.Load().Leaf.DNSNames, f.ok())
-	}
-	if got := strings.Count(log.String(), "level=WARN"); got != 4 {
-		t.Errorf("%d warnings: %s", got, log.String())
-	}
+		look("no file", 0, 3, first)
+		a.pair(t, dir, time.Now().Add(-time.Hour), "node.test")
+		look("it ended", 0, 4, first)
+		a.pair(t, dir, time.Now().Add(90*time.Minute), "other.test")
+		look("a good one", 1, 4, nil)
+		if !f.covers("other.test") || f.covers("node.test") || f.ok() != nil {
+			t.Errorf("in use: %v, %v", f.current.Load().Leaf.DNSNames, f.ok())
+		}
+		a.pair(t, dir, time.Now().Add(90*time.Minute), "third.test")
+		if err := os.Chmod(key, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		look("a key that others can read", 1, 5, nil)
+		if err := os.Chmod(key, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		look("a key that they cannot read any more", 2, 5, nil)
+		if got := strings.Count(log.String(), "level=WARN"); got != 5 {
+			t.Errorf("%d warnings: %s", got, log.String())
+		}
+	})
 }
 
 // TestCertificateReloadServes: who connects after the change sees it.

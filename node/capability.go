@@ -2,12 +2,9 @@ package node
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
@@ -17,7 +14,9 @@ import (
 	"allium/gateway"
 	"allium/node/supervise"
 	"allium/protocols/admission"
+	"allium/protocols/b3"
 	"allium/protocols/capability"
+	"allium/protocols/followed"
 )
 
 // ringEvery is how often a node looks whether the files of capabilities are
@@ -38,10 +37,8 @@ type capabilities struct {
 	log      *slog.Logger
 	m        capabilityMetrics
 
-	reading atomic.Bool // who sets it owns seen
-	seen    [2]fs.FileInfo
-	hurried atomic.Int64 // when a token last asked for a look, in nanoseconds since start
-	start   time.Time
+	followed *followed.Files
+	read     b3.Root // of both files as they were read last; of who reads alone
 }
 
 var _ gateway.Capabilities = (*capabilities)(nil)
@@ -54,17 +51,26 @@ func newCapabilities(home string, identity crypto.PrivKey, log *slog.Logger, reg
 		return nil, err
 	}
 	c := &capabilities{
-		files: OpenCapabilities(home), verifier: capability.NewVerifier(self.String(), nil, limits), log: log, m: newCapabilityMetrics(reg), start: time.Now(),
+		files: OpenCapabilities(home), verifier: capability.NewVerifier(self.String(), nil, limits), log: log, m: newCapabilityMetrics(reg),
 	}
-	c.hurried.Store(-int64(ringHurry))
-	_, err = c.look(true)
-	return c, err
+	c.followed, err = followed.New(followed.Config{
+		Files: []string{filepath.Join(home, ringFile), filepath.Join(home, revokedFile)},
+		Every: ringEvery, Hurry: ringHurry, Read: c.take, Failed: c.failed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
-// Verify implements gateway.Capabilities.
-func (c *capabilities) Verify(_ context.Context, token string, ask capability.Ask) (capability.Grant, error) {
+// Verify implements gateway.Capabilities. A token with a key that the node has
+// not waits until the files were looked at, for ringEvery at the most.
+func (c *capabilities) Verify(ctx context.Context, token string, ask capability.Ask) (capability.Grant, error) {
 	g, err := c.verifier.Verify(token, ask)
-	if capability.RefusalOf(err) == string(capability.UnknownKey) && c.hurry() {
+	if capability.RefusalOf(err) == string(capability.UnknownKey) {
+		look, cancel := context.WithTimeout(ctx, ringEvery)
+		_ = c.followed.Look(look) // what is wrong with the files was logged
+		cancel()
 		g, err = c.verifier.Verify(token, ask)
 	}
 	if err == nil || !ask.Again {
@@ -73,64 +79,17 @@ func (c *capabilities) Verify(_ context.Context, token string, ask capability.As
 	return g, err
 }
 
-// hurry looks at the files now, if nobody did a moment ago, and reports whether
-// they changed.
-func (c *capabilities) hurry() bool {
-	now, last := int64(time.Since(c.start)), c.hurried.Load()
-	if now-last < int64(ringHurry) || !c.hurried.CompareAndSwap(last, now) {
-		return false
-	}
-	changed, err := c.look(false)
-	return changed && err == nil
-}
-
-// Reload looks at the files now. Its error says what is wrong with them; what was
-// read before stays in force.
-func (c *capabilities) Reload() error {
-	_, err := c.look(true)
-	return err
-}
+// Reload lets Run read the files now. Its error says what is wrong with them;
+// what was read before stays in force.
+func (c *capabilities) Reload(ctx context.Context) error { return c.followed.Reload(ctx) }
 
 // Run follows the files until ctx ends.
 func (c *capabilities) Run(ctx context.Context, ready func()) error {
-	tick := time.NewTicker(ringEvery)
-	defer tick.Stop()
-	ready()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			_, _ = c.look(false) // it has logged and counted what is wrong
-		}
-	}
+	return c.followed.Run(ctx, ready)
 }
 
-// look reads the files if they are not those that were read last, or in any
-// case. While somebody else reads them it does nothing.
-func (c *capabilities) look(anyway bool) (changed bool, err error) {
-	if !c.reading.CompareAndSwap(false, true) {
-		return false, nil
-	}
-	defer c.reading.Store(false)
-	now, err := c.stat()
-	if !anyway && same(now[0], c.seen[0]) && same(now[1], c.seen[1]) {
-		return false, nil
-	}
-	c.seen = now // before they are read: what changes meanwhile is seen next time
-	if err == nil {
-		err = c.read()
-	}
-	if err != nil {
-		c.m.reloads.WithLabelValues("failed").Inc()
-		c.log.Warn("capabilities were not read again; what was read before stays in force", "err", err)
-		return false, err
-	}
-	c.m.reloads.WithLabelValues("ok").Inc()
-	return true, nil
-}
-
-func (c *capabilities) read() error {
+// take takes over the files as they are, or says why it cannot.
+func (c *capabilities) take() error {
 	ring, err := c.files.Ring()
 	if err != nil {
 		return err
@@ -140,33 +99,21 @@ func (c *capabilities) read() error {
 		return err
 	}
 	c.verifier.Set(ring, revoked)
+	c.m.reloads.WithLabelValues("ok").Inc()
 	c.m.keys.Set(float64(len(ring.Keys())))
 	c.m.revoked.Set(float64(revoked.Len()))
-	if len(ring.Keys()) > 0 {
-		c.log.Info("capabilities read", "keys", len(ring.Keys()), "revoked", revoked.Len())
+	if read := b3.Sum(slices.Concat(ring.Text(), revoked.Text())); read != c.read {
+		c.read = read
+		if len(ring.Keys()) > 0 {
+			c.log.Info("capabilities read", "keys", len(ring.Keys()), "revoked", revoked.Len())
+		}
 	}
 	return nil
 }
 
-// stat describes both files; nil for one that is not there.
-func (c *capabilities) stat() (infos [2]fs.FileInfo, err error) {
-	for i, name := range []string{ringFile, revokedFile} {
-		info, serr := os.Stat(filepath.Join(c.files.home, name))
-		if serr == nil {
-			infos[i] = info
-		} else if !errors.Is(serr, fs.ErrNotExist) {
-			err = serr
-		}
-	}
-	return infos, err
-}
-
-// same reports whether a file is as it was; permissions matter, too.
-func same(a, b fs.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
+func (c *capabilities) failed(err error) {
+	c.m.reloads.WithLabelValues("failed").Inc()
+	c.log.Warn("capabilities were not read again; what was read before stays in force", "err", err)
 }
 
 func (n *Node) startCapabilities(ctx context.Context) error {

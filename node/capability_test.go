@@ -188,131 +188,139 @@ func TestCapabilityFilesRefused(t *testing.T) {
 	}
 }
 
-// TestCapabilityReload: a running node takes up what changes, at once where a
-// token asks for a key it has not, and keeps what it has when a file is bad.
+// running follows the files until stop.
+func (c *capabilities) running(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ready := make(chan struct{})
+	var run sync.WaitGroup
+	run.Go(func() {
+		if err := c.Run(ctx, func() { close(ready) }); err != nil {
+			t.Error(err)
+		}
+	})
+	<-ready
+	return func() { cancel(); run.Wait() }
+}
+
+// TestCapabilityReload: a running node takes up what changes, and keeps what it
+// has when a file is bad, which it says once.
 func TestCapabilityReload(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	c, log := verifierOf(t, home)
-	first := mintIn(t, home)
-	if got := c.refusal(t, first); got != "ok" {
-		t.Fatalf("a capability that was just minted is %s", got)
-	}
-	what, err := capability.RevokeToken(first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.files.Revoke(t.Context(), what); err != nil {
-		t.Fatal(err)
-	}
-	if changed, err := c.look(false); !changed || err != nil {
-		t.Fatalf("%v, %v", changed, err)
-	}
-	if got := c.refusal(t, first); got != string(capability.Revoked) {
-		t.Errorf("what was revoked is %s", got)
-	}
-	second := mintIn(t, home)
-	if changed, err := c.look(false); changed || err != nil {
-		t.Errorf("nothing changed: %v, %v", changed, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c, log := verifierOf(t, home)
+		stop := c.running(t)
+		poll := func() { time.Sleep(ringEvery); synctest.Wait() }
+		is := func(token, want, when string) {
+			t.Helper()
+			if got := c.refusal(t, token); got != want {
+				t.Errorf("%s it is %s, want %s", when, got, want)
+			}
+		}
+		first := mintIn(t, home)
+		is(first, "ok", "just minted")
+		what, err := capability.RevokeToken(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.files.Revoke(t.Context(), what); err != nil {
+			t.Fatal(err)
+		}
+		poll()
+		is(first, string(capability.Revoked), "revoked")
+		second := mintIn(t, home)
 
-	ring := filepath.Join(home, ringFile)
-	good, err := os.ReadFile(ring)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(ring, []byte("nonsense\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	log.Reset()
-	if _, err := c.look(false); status.Of(err) != status.Corrupt {
-		t.Errorf("%v", err)
-	}
-	if changed, err := c.look(false); changed || err != nil {
-		t.Errorf("the same bad file again: %v, %v", changed, err)
-	}
-	if err := c.Reload(); status.Of(err) != status.Corrupt {
-		t.Errorf("%v", err)
-	}
-	if n := bytes.Count(log.Bytes(), []byte("level=WARN")); n != 2 {
-		t.Errorf("%d warnings: %s", n, log)
-	}
-	if got := c.refusal(t, second); got != "ok" {
-		t.Errorf("with a bad file in place, a good capability is %s", got)
-	}
-	if got := c.refusal(t, first); got != string(capability.Revoked) {
-		t.Errorf("with a bad file in place, what was revoked is %s", got)
-	}
-	if err := os.WriteFile(ring, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Reload(); err != nil {
-		t.Error(err)
-	}
-	if err := os.Remove(ring); err != nil {
-		t.Fatal(err)
-	}
-	if changed, err := c.look(false); !changed || err != nil {
-		t.Errorf("%v, %v", changed, err)
-	}
-	if got := c.refusal(t, second); got != string(capability.UnknownKey) {
-		t.Errorf("without a ring it is %s", got)
-	}
-	for result, want := range map[string]float64{"ok": 4, "failed": 2} {
-		if got := testutil.ToFloat64(c.m.reloads.WithLabelValues(result)); got < want {
-			t.Errorf("%v reloads are %s, want %v at least", got, result, want)
+		ring := filepath.Join(home, ringFile)
+		good, err := os.ReadFile(ring)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if got := testutil.ToFloat64(c.m.checks.WithLabelValues(string(capability.Revoked))); got != 2 {
-		t.Errorf("%v checks found it revoked", got)
-	}
-	for _, token := range []string{first, second} {
-		if bytes.Contains(log.Bytes(), []byte(token[40:])) {
-			t.Error("the log has a token")
+		if err := os.WriteFile(ring, []byte("nonsense\n"), 0o600); err != nil {
+			t.Fatal(err)
 		}
-	}
+		for range 5 {
+			poll()
+		}
+		if err := c.Reload(t.Context()); status.Of(err) != status.Corrupt {
+			t.Errorf("%v", err)
+		}
+		is(second, "ok", "with a bad ring")
+		is(first, string(capability.Revoked), "with a bad ring, revoked before,")
+		if err := os.WriteFile(ring, good, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Reload(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := os.Remove(ring); err != nil {
+			t.Fatal(err)
+		}
+		poll()
+		is(second, string(capability.UnknownKey), "without a ring")
+		stop()
+
+		if n := bytes.Count(log.Bytes(), []byte("level=WARN")); n != 2 {
+			t.Errorf("%d warnings: %s", n, log)
+		}
+		for _, token := range []string{first, second} {
+			if bytes.Contains(log.Bytes(), []byte(token[40:])) {
+				t.Error("the log has a token")
+			}
+		}
+		if got := testutil.ToFloat64(c.m.reloads.WithLabelValues("ok")); got != 5 {
+			t.Errorf("%v reads were ok: want the first, the new ring, the revocation, the reload and the missing ring", got)
+		}
+		if got := testutil.ToFloat64(c.m.reloads.WithLabelValues("failed")); got != 2 {
+			t.Errorf("%v reads failed: want the poll and the reload", got)
+		}
+		if got := testutil.ToFloat64(c.m.checks.WithLabelValues(string(capability.Revoked))); got != 2 {
+			t.Errorf("%v checks found it revoked", got)
+		}
+	})
 }
 
-// TestCapabilityHurry: strangers cannot make the node read its files again and
-// again, and the poll sees a change.
+// TestCapabilityHurry: what was just minted is good for all that show it at
+// once; strangers cannot make the node read its files again and again; and the
+// poll sees a change.
 func TestCapabilityHurry(t *testing.T) {
 	t.Parallel()
 	home, elsewhere := t.TempDir(), t.TempDir()
 	stranger := mintIn(t, elsewhere)
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := verifierOf(t, home)
-		if !c.hurryable() || c.refusal(t, stranger) != string(capability.UnknownKey) || c.hurryable() {
-			t.Error("the first token did not make the node look, or the second would again")
+		defer c.running(t)()
+		unknown := string(capability.UnknownKey)
+		if got := c.refusal(t, stranger); got != unknown {
+			t.Errorf("a stranger's is %s", got)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var run sync.WaitGroup
-		ready := make(chan struct{})
-		run.Go(func() {
-			if err := c.Run(ctx, func() { close(ready) }); err != nil {
-				t.Error(err)
-			}
-		})
-		<-ready
 		token := mintIn(t, home)
-		c.hurried.Store(int64(time.Since(c.start))) // somebody looked just now
-		if got := c.refusal(t, token); got != string(capability.UnknownKey) {
-			t.Errorf("it is %s before anybody looked", got)
+		if got := c.refusal(t, token); got != unknown {
+			t.Errorf("it is %s though somebody looked just now", got)
 		}
-		time.Sleep(ringEvery)
+		time.Sleep(ringHurry)
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if got := c.refusal(t, token); got != "ok" {
+					t.Errorf("just minted it is %s", got)
+				}
+			})
+		}
+		all.Wait()
+		if _, err := c.files.Rotate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		next := mintIn(t, home)
+		if got := c.refusal(t, next); got != unknown {
+			t.Errorf("of the next key it is %s though somebody looked just now", got)
+		}
+		time.Sleep(ringEvery - ringHurry) // the poll, and no hurry since
 		synctest.Wait()
-		c.hurried.Store(int64(time.Since(c.start)))
-		if got := c.refusal(t, token); got != "ok" {
-			t.Errorf("after a poll it is %s", got)
+		if got := testutil.ToFloat64(c.m.keys); got != 2 {
+			t.Errorf("after a poll there are %v keys", got)
 		}
-		cancel()
-		run.Wait()
 	})
-}
-
-// hurryable reports whether a token that asks for an unknown key would make c
-// look now.
-func (c *capabilities) hurryable() bool {
-	return int64(time.Since(c.start))-c.hurried.Load() >= int64(ringHurry)
 }
 
 // TestAudience: "self" is the home's own node, and everything else a peer id.

@@ -147,7 +147,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if n.capabilities, err = newCapabilities(home, n.key, n.log, registry, n.limits); err != nil {
 		return nil, err
 	}
-	n.reloaders.add(Reloader{Name: "capabilities", Reload: func(context.Context) error { return n.capabilities.Reload() }})
+	n.reloaders.add(Reloader{Name: "capabilities", Reload: n.capabilities.Reload})
 	n.faults = newFaults(cfg, n.log, registry)
 	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{Log: n.log, Metrics: registry, Limits: n.limits, Damaged: n.repairs.damaged, Denied: n.denylist.At("store").Object, FS: n.faults.disk()})
 	if err != nil {

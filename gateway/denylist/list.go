@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/protocols/b3"
+	"allium/protocols/followed"
 	"allium/protocols/status"
 )
 
@@ -33,18 +34,13 @@ type Deps struct {
 
 // List is what is denied now. Its methods may be called from any goroutine.
 type List struct {
-	cfg    Config
-	log    *slog.Logger
-	m      *metrics
-	now    atomic.Pointer[set]
-	asks   chan chan<- error // of Reload to Run
-	had    bool              // the optional file was there; Run's alone, like stamps
-	fresh  bool              // stamps do not tell whether they changed
-	stamps []stamp           // of the files as they were read last; Run's alone
+	cfg   Config
+	log   *slog.Logger
+	m     *metrics
+	now   atomic.Pointer[set] // nil until the files were read for the first time
+	had   bool                // the optional file was there; of who reads alone
+	files *followed.Files
 }
-
-// stamp is a file as it was when it was looked at; nil where there was none.
-type stamp = os.FileInfo
 
 // New reads the files and starts nothing. One that is missing, unless it is
 // optional, or has a line that is no entry is bad_request.
@@ -52,106 +48,57 @@ func New(cfg Config, d Deps) (*List, error) {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &List{cfg: cfg, log: d.Log, m: newMetrics(d.Metrics), asks: make(chan chan<- error)}
-	l.settle(l.look())
-	s, err := l.read()
+	l := &List{cfg: cfg, log: d.Log, m: newMetrics(d.Metrics)}
+	var err error
+	l.files, err = followed.New(followed.Config{Files: l.names(), Every: pollEvery, Read: l.read, Failed: l.failed})
 	if err != nil {
 		return nil, err
 	}
-	l.now.Store(s)
-	l.m.entries.Set(float64(s.count()))
 	return l, nil
 }
 
-// Run looks at the files every second, and when Reload says so, until ctx is
-// done.
-func (l *List) Run(ctx context.Context, ready func()) error {
-	ready()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case ask := <-l.asks:
-			ask <- l.reload(l.look())
-		case <-tick.C:
-			if now := l.look(); l.fresh || !slices.EqualFunc(now, l.stamps, unchanged) {
-				_ = l.reload(now) // it was logged
-			}
-		}
-	}
-}
+// Run follows the files until ctx is done.
+func (l *List) Run(ctx context.Context, ready func()) error { return l.files.Run(ctx, ready) }
 
-// Reload reads the files again now. When one cannot be taken, the list before
-// stays in force and the error says why.
-func (l *List) Reload(ctx context.Context) error {
-	answer := make(chan error, 1)
-	select {
-	case l.asks <- answer:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	return <-answer
-}
+// Reload lets Run read the files again now. When one cannot be taken, the list
+// before stays in force and the error says why.
+func (l *List) Reload(ctx context.Context) error { return l.files.Reload(ctx) }
 
-func (l *List) reload(stamps []stamp) error {
-	l.settle(stamps)
-	s, err := l.read()
+// read takes over the files as they are, or says why it cannot.
+func (l *List) read() error {
+	s, err := l.parse()
 	if err != nil {
-		l.m.reloads.WithLabelValues("failed").Inc()
-		l.log.Warn("the denylist is not read again; the one before stays in force", "err", err)
 		return err
 	}
 	before := l.now.Swap(s)
-	if s.equal(before) {
+	if before != nil && s.equal(before) {
 		return nil
 	}
-	l.m.reloads.WithLabelValues("ok").Inc()
 	l.m.entries.Set(float64(s.count()))
-	l.log.Info("the denylist was read again", "entries", s.count(), "before", before.count())
+	if before != nil {
+		l.m.reloads.WithLabelValues("ok").Inc()
+		l.log.Info("the denylist was read again", "entries", s.count(), "before", before.count())
+	}
 	return nil
 }
 
-// settle remembers how the files are that are about to be read. One that was
-// written just now may be written again with the same size and time.
-func (l *List) settle(stamps []stamp) {
-	l.stamps = stamps
-	l.fresh = slices.ContainsFunc(stamps, func(s stamp) bool { return s != nil && time.Since(s.ModTime()).Abs() < 2*pollEvery })
+func (l *List) failed(err error) {
+	l.m.reloads.WithLabelValues("failed").Inc()
+	l.log.Warn("the denylist is not read again; the one before stays in force", "err", err)
 }
 
-// look says how the files are now.
-func (l *List) look() []stamp {
-	var stamps []stamp
-	for _, name := range l.files() {
-		fi, err := os.Stat(name)
-		if err != nil {
-			fi = nil // reading it will say why
-		}
-		stamps = append(stamps, fi)
-	}
-	return stamps
-}
-
-func (l *List) files() []string {
+func (l *List) names() []string {
 	if l.cfg.Optional == "" {
 		return l.cfg.Files
 	}
 	return append(slices.Clip(l.cfg.Files), l.cfg.Optional)
 }
 
-func unchanged(a, b stamp) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
-}
-
-// read reads the files. The optional one may be missing until it was there once:
+// parse reads the files. The optional one may be missing until it was there once:
 // after that somebody is more likely replacing it.
-func (l *List) read() (*set, error) {
+func (l *List) parse() (*set, error) {
 	s := &set{}
-	for _, name := range l.files() {
+	for _, name := range l.names() {
 		f, err := os.Open(name)
 		if name == l.cfg.Optional && errors.Is(err, fs.ErrNotExist) && !l.had {
 			continue
