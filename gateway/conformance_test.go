@@ -198,8 +198,8 @@ func send(t *testing.T, addr, method, raw string) (g got) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(time.Minute)) // a hang is a failure
-	_, _ = io.WriteString(c, raw)                  // who refuses early does not read on
+	_ = c.SetDeadline(time.Now().Add(patience)) // a hang is a failure
+	_, _ = io.WriteString(c, raw)               // who refuses early does not read on
 	in := bufio.NewReader(c)
 	if _, err = in.Peek(1); err == nil {
 		if g, err = final(in, method); err != nil {

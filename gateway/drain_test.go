@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"allium/gateway/client"
 	"allium/protocols/status"
@@ -69,7 +70,7 @@ func TestDrain(t *testing.T) {
 // TestRunDrains: the end of Run's context lets what is in flight finish.
 func TestRunDrains(t *testing.T) {
 	t.Parallel()
-	n := start(t)
+	n := startWith(t, hooks{gateway: patiently})
 	gate := make(chan struct{})
 	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
 	first := make(chan answer, 1)
@@ -93,10 +94,8 @@ func TestRunDrains(t *testing.T) {
 // TestRunAborts: what does not finish is cut, and Run returns all the same.
 func TestRunAborts(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("waits for the drain's deadline")
-	}
-	n := start(t)
+	// The one says why it ends, the other cannot: it is over only after that time.
+	n := startWith(t, hooks{gateway: func(g *Gateway) { g.grace = grace{drain: 100 * time.Millisecond, abort: 5 * time.Second} }})
 	never := n.objects.add(&fakeObject{data: []byte("never"), gate: make(chan struct{})})
 	n.node.add = func(ctx context.Context, tar io.Reader, _ client.AddOptions, _ client.ProgressFunc) iter.Seq2[client.Added, error] {
 		return func(yield func(client.Added, error) bool) {
@@ -105,8 +104,6 @@ func TestRunAborts(t *testing.T) {
 		}
 	}
 	first := make(chan answer, 1)
-	// Longer than the drain, so that its own timeout is not what ends it.
-	n.Gateway.cfg.FirstByteTimeout = 1 << 40
 	go func() { first <- do(t, "GET", n.Addrs().Gateway+"/o/"+never.String()) }()
 	c, err := client.New(n.socket)
 	if err != nil {

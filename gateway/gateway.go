@@ -40,6 +40,7 @@ type Gateway struct {
 	openapi   map[listeners]func() served
 	once      *once
 	watcher   func(*side) http.Handler // tests see there what is answered; nil: nobody does
+	grace     grace
 
 	mu    sync.Mutex
 	addrs Addrs
@@ -68,7 +69,7 @@ func New(cfg Config, admin AdminConfig, d Deps) (*Gateway, error) {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{cfg: cfg, admin: admin, deps: d, log: d.Log, m: newMetrics(d.Metrics)}
+	g := &Gateway{cfg: cfg, admin: admin, deps: d, log: d.Log, m: newMetrics(d.Metrics), grace: defaultGrace()}
 	g.flight.idle, g.handlers.idle = make(chan struct{}), make(chan struct{})
 	var err error
 	if g.certs, err = newCertificates(cfg.TLS, d.ACMEDir, d.Log, g.m); err != nil {
@@ -108,13 +109,17 @@ func (g *Gateway) Addrs() Addrs {
 	return g.addrs
 }
 
-// abortGrace is how long aborted requests have to end their answers themselves
-// before their connections are closed under them: well within the second that
-// SPEC §10 gives the whole node.
-const abortGrace = 250 * time.Millisecond
+// grace is how long requests have at the end of Run.
+type grace struct {
+	// drain is how long Run drains when nobody called Drain before.
+	drain time.Duration
+	// abort is how long aborted requests have to end their answers themselves
+	// before their connections are closed under them: well within the second that
+	// SPEC §10 gives the whole node.
+	abort time.Duration
+}
 
-// drainGrace is how long Run drains when nobody called Drain before.
-const drainGrace = 3 * time.Second
+func defaultGrace() grace { return grace{drain: 3 * time.Second, abort: 250 * time.Millisecond} }
 
 // Run listens until ctx is done. Unless Drain was called before, it first lets
 // requests in flight finish for up to 3 s; then it closes every connection. It
@@ -149,7 +154,7 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	select {
 	case <-ctx.Done():
 		if !g.flight.draining() {
-			drain, cancel := context.WithTimeout(requests, drainGrace)
+			drain, cancel := context.WithTimeout(requests, g.grace.drain)
 			_ = g.Drain(drain) // what is left is aborted below
 			cancel()
 		}
@@ -158,7 +163,7 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	}
 
 	abort(status.Errorf(status.Draining, "the node is shutting down; ask again when it is back"))
-	shutdown, cancel := context.WithTimeout(context.WithoutCancel(requests), abortGrace)
+	shutdown, cancel := context.WithTimeout(context.WithoutCancel(requests), g.grace.abort)
 	defer cancel()
 	for _, s := range sides {
 		if s.server.Shutdown(shutdown) != nil {

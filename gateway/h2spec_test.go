@@ -47,7 +47,7 @@ func h2specFailures(t *testing.T, addr, path string, cases ...string) (failed ma
 		t.Fatal(err)
 	}
 	report := filepath.Join(t.TempDir(), "report.xml")
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, tool(t, "h2spec"), append(cases, "-h", host, "-p", port, "-t", "-k", "-P", path, "-o", "1", "-j", report, "-S")...).CombinedOutput()
 	raw, readErr := os.ReadFile(report) // h2spec fails for a failed case too
@@ -106,15 +106,18 @@ func TestH2Spec(t *testing.T) {
 		if theirs[c] {
 			continue
 		}
-		// What h2spec sees of a connection's end depends on who was faster, so one
-		// failure is none yet.
+		// What h2spec sees of a connection's end depends on who was faster, and what it
+		// sees in a second on the machine, so one failure is none yet, nor are ten where
+		// net/http fails as well.
 		const tries = 10
 		again := 0
-		for range tries {
+		for ; again < tries; again++ {
 			if failed, _ := h2specFailures(t, address(t, n.Addrs().Gateway), "/o/"+root.String(), c); len(failed) == 0 {
 				break
 			}
-			again++
+			if failed, _ := h2specFailures(t, bare.Listener.Addr().String(), "/", c); len(failed) > 0 {
+				break
+			}
 		}
 		t.Logf("%s failed again %d times", c, again)
 		if again == tries {

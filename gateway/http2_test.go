@@ -151,12 +151,12 @@ func TestH2Cut(t *testing.T) {
 	}
 }
 
-// TestH2StreamThatStandsStill is cut after its deadline; the streams beside it
-// go on.
+// TestH2StreamThatStandsStill is cut after its deadline; the streams beside it,
+// which have the same, go on.
 func TestH2StreamThatStandsStill(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) { c.WriteTimeout, c.MinRate = 300*time.Millisecond, 1<<40 }))
+	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) { c.WriteTimeout, c.MinRate = 2*time.Second, 1<<40 }))
 	big, small := n.objects.put(make([]byte, 1<<20)), n.objects.put([]byte("small"))
 	h := a.dialH2(t, n)
 	h.must(h.get(1, "/o/"+big.String())) // and never a WINDOW_UPDATE of it
@@ -177,7 +177,7 @@ func TestH2StreamThatStandsStill(t *testing.T) {
 func TestH2Drain(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	n := start(t, a.withTLS(t))
+	n := startWith(t, hooks{gateway: patiently}, a.withTLS(t))
 	gate := make(chan struct{})
 	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
 	h := a.dialH2(t, n)

@@ -79,7 +79,7 @@ func TestAddLeavesRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(c, "POST /api/v1/add HTTP/1.1\r\nHost: "+host+"\r\nAuthorization: Bearer may-put,pin\r\nContent-Length: 1000\r\n\r\nx"); err != nil {
@@ -119,14 +119,11 @@ func TestDocumentIsRated(t *testing.T) {
 	t.Parallel()
 	n := start(t, func(c *Config, _ *AdminConfig) { c.Rate, c.Burst = 1, 1 })
 	page := n.Addrs().Gateway + "/openapi.json"
-	refused := 0
-	for range 20 {
+	for range 1000 { // until a second has more than one of them
 		if a := do(t, "GET", page); a.StatusCode == http.StatusTooManyRequests {
 			a.problem(t, status.RateLimit)
-			refused++
+			return
 		}
 	}
-	if refused == 0 {
-		t.Error("it is sent at any rate")
-	}
+	t.Error("it is sent at any rate")
 }

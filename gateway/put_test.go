@@ -22,7 +22,9 @@ import (
 // upload sends a body; headers come as name, value pairs.
 func upload(t testing.TB, method, url string, body io.Reader, headers ...string) answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +297,7 @@ func TestSlowBody(t *testing.T) {
 // node stops.
 func TestDrainCutsUploads(t *testing.T) {
 	t.Parallel()
-	n := start(t)
+	n := startWith(t, hooks{gateway: patiently})
 	n.sent.reading = make(chan struct{}, 1)
 	c := dialRaw(t, n)
 	_, _ = io.WriteString(c, "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put\r\nContent-Length: 100\r\n\r\nhello")

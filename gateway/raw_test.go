@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +23,7 @@ func dialRaw(t testing.TB, n *testNode) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
 	return c
 }
 
@@ -54,11 +54,17 @@ func roundTrip(t testing.TB, c net.Conn, send, want string) {
 	}
 }
 
-// waitFor yields until a condition holds that other goroutines bring about.
+// patience is how long a test waits for what is bound to come: a hang is a
+// failure, and a busy machine is none.
+const patience = 2 * time.Minute
+
+// waitFor waits until a condition holds that other goroutines bring about.
 func waitFor(t testing.TB, cond func() bool) {
 	t.Helper()
-	for t.Context().Err() == nil && !cond() {
-		runtime.Gosched()
+	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it does not come, for %s", patience)
+		}
 	}
 }
 
@@ -118,7 +124,7 @@ func TestOddRequests(t *testing.T) {
 // the deadline of one does not reach the next.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.WriteTimeout = 50 * time.Millisecond })
+	n := start(t, func(c *Config, _ *AdminConfig) { c.WriteTimeout = 2 * time.Second })
 	root := n.objects.put([]byte("hello"))
 	gate := make(chan struct{})
 	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
@@ -128,15 +134,16 @@ func TestKeepAlive(t *testing.T) {
 		roundTrip(t, c, "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n", "404 Not Found")
 		roundTrip(t, c, "HEAD /o/"+root.String()+" HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK")
 	}
-	passed := time.AfterFunc(150*time.Millisecond, func() { close(gate) }) // three deadlines later
+	passed := time.AfterFunc(5*time.Second, func() { close(gate) }) // two deadlines later
 	defer passed.Stop()
 	roundTrip(t, c, "GET /o/"+slow.String()+" HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK")
 }
 
-// TestReaderThatStandsStill is cut off; its place is free again.
+// TestReaderThatStandsStill is cut off; its place is free again. The others have
+// the same deadline, so it is a long one.
 func TestReaderThatStandsStill(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.WriteTimeout, c.MinRate, c.Inflight = 50*time.Millisecond, 1<<40, 1 })
+	n := start(t, func(c *Config, _ *AdminConfig) { c.WriteTimeout, c.MinRate, c.Inflight = 2*time.Second, 1<<40, 1 })
 	root := n.objects.put(make([]byte, 64<<20)) // more than the sockets buffer
 	c := dialRaw(t, n)
 	if _, err := io.WriteString(c, "GET /o/"+root.String()+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {

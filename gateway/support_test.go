@@ -191,6 +191,9 @@ func (f *fakeObjects) dir(t testing.TB, files map[string]string) (b3.Root, int64
 	return root, size
 }
 
+// patiently gives requests all the time that a busy machine may take to end.
+func patiently(g *Gateway) { g.grace = grace{drain: patience, abort: patience} }
+
 // testNode is a Gateway that runs for the length of a test.
 type testNode struct {
 	*Gateway
@@ -223,6 +226,8 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 	t.Helper()
 	cfg, admin := DefaultConfig(), DefaultAdminConfig()
 	cfg.Listen, admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	// What a test does not set must not end its requests on a busy machine.
+	cfg.HeaderTimeout, cfg.FirstByteTimeout, cfg.WriteTimeout, cfg.ReadTimeout = time.Minute, time.Minute, time.Minute, time.Minute
 	for _, o := range opts {
 		o(&cfg, &admin)
 	}
@@ -316,7 +321,9 @@ func do(t testing.TB, method, url string, headers ...string) answer {
 // doBody is do with a request body.
 func doBody(t testing.TB, method, url string, send io.Reader, headers ...string) answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, send)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	req, err := http.NewRequestWithContext(ctx, method, url, send)
 	if err != nil {
 		t.Fatal(err)
 	}

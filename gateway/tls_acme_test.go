@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -36,15 +37,24 @@ type pebble struct {
 	roots     *x509.CertPool // of the certificates it gives
 }
 
-// freePort is a port that nobody listens on at this moment.
+var portsGiven sync.Map
+
+// freePort is a port that nobody listens on. It is below those that systems
+// give out by themselves, so that no other test gets it meanwhile.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := 10_000 + rand.N(20_000)
+		if _, given := portsGiven.LoadOrStore(port, true); given {
+			continue
+		}
+		if l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return portOf(l.Addr())
+	t.Fatal("no port is free")
+	return 0
 }
 
 // startPebble runs the authority, which looks for proofs on two ports.
@@ -82,7 +92,7 @@ func startPebble(t *testing.T, tlsPort, httpPort int) *pebble {
 	})
 	p := &pebble{directory: "https://" + listen + "/dir", ca: ca, roots: x509.NewCertPool()}
 	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool}, DisableKeepAlives: true}
-	for range 600 {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		resp, err := tr.RoundTrip(httpRequest(t, "https://"+manage+"/roots/0"))
 		if err != nil {
 			time.Sleep(50 * time.Millisecond)
@@ -123,7 +133,7 @@ func loopbackDNS(t *testing.T) string {
 
 // answerDNS answers the one question of a connection.
 func answerDNS(c net.Conn) {
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	var length [2]byte
 	if _, err := io.ReadFull(c, length[:]); err != nil {
 		return

@@ -153,5 +153,6 @@ func (a *authority) dialTLS(t testing.TB, n *testNode, protos ...string) *tls.Co
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
 	return c
 }
