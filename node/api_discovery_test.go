@@ -3,7 +3,6 @@ package node_test
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"allium/gateway/client"
 	"allium/protocols/status"
@@ -69,14 +68,11 @@ func TestPeersHaveBuckets(t *testing.T) {
 	noLeaks(t)
 	seed := start(t, nil)
 	a := start(t, joining(seed))
-	for t.Context().Err() == nil {
+	await(t, "a bucket", func() bool {
 		peers, err := a.api.Peers(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(peers) > 0 && peers[0].ID == seed.ID().ID && peers[0].Bucket != nil && *peers[0].Bucket >= 0 && *peers[0].Bucket < 32 && peers[0].RTTMS > 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return len(peers) > 0 && peers[0].ID == seed.ID().ID && peers[0].Bucket != nil && *peers[0].Bucket >= 0 && *peers[0].Bucket < 32 && peers[0].RTTMS > 0
+	})
 }

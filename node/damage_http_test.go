@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"allium/node/config"
 	"allium/protocols/b3"
@@ -224,12 +223,7 @@ func TestDamageIsMended(t *testing.T) {
 		d.flip(t, b, root)
 		c := reader(t, h2)
 		all.check(t, d, all.do(t, c, b, root), p, h2)
-		for metric(t, b, `repair_objects_total{outcome="ok"}`) == repaired {
-			if t.Context().Err() != nil {
-				t.Fatal("it is not mended")
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+		await(t, "its repair", func() bool { return metric(t, b, `repair_objects_total{outcome="ok"}`) != repaired })
 		if o := all.do(t, c, b, root); o.err != nil || o.resp.StatusCode != http.StatusOK || !bytes.Equal(o.got, p) {
 			t.Errorf("%s: afterwards %s, %d bytes, %v", d.name, o.resp.Status, len(o.got), o.err)
 		}
@@ -245,11 +239,12 @@ func TestDamageUnderTheHotTier(t *testing.T) {
 	noLeaks(t)
 	n := start(t, nil)
 	root, p := addBytes(t, n, 250, 100_000)
-	for metric(t, n, "store_hot_hits_total") == 0 {
+	await(t, "it to be in RAM", func() bool {
 		if code, _, got, err := fetchHTTP(t, n, root); code != http.StatusOK || err != nil || !bytes.Equal(got, p) {
 			t.Fatalf("%d, %d bytes, %v", code, len(got), err)
 		}
-	}
+		return metric(t, n, "store_hot_hits_total") > 0
+	})
 	damage{at: 1000}.flip(t, n, root)
 	for range 3 {
 		if code, _, got, err := fetchHTTP(t, n, root); code != http.StatusOK || err != nil || !bytes.Equal(got, p) {

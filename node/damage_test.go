@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"allium/gateway/client"
 	"allium/node/config"
@@ -191,12 +190,7 @@ func TestRepair(t *testing.T) {
 		if _, _, got, err := fetchHTTP(t, b, root); err == nil || !bytes.HasPrefix(p, got) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
-		for metric(t, b, "repair_objects_total{outcome=\"ok\"}") == 0 {
-			if t.Context().Err() != nil {
-				t.Fatal("it is not repaired")
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+		await(t, "its repair", func() bool { return metric(t, b, "repair_objects_total{outcome=\"ok\"}") > 0 })
 		if n := metric(t, b, "store_corrupt_objects"); n != 0 {
 			t.Errorf("%d objects are marked", n)
 		}

@@ -16,7 +16,7 @@ import (
 func TestEncodesWhatPeersHave(t *testing.T) {
 	noLeaks(t)
 	const size = 5<<20 + 77
-	asker, _, key := provided(t, 1, size)
+	asker, _, key := provided(t, 1, size, "8MB")
 	root, err := b3.Parse(key)
 	if err != nil {
 		t.Fatal(err)

@@ -30,17 +30,6 @@ func set(t *testing.T, n *running, f client.Faults) {
 	}
 }
 
-// wait asks until there is what is waited for.
-func wait(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for !is() {
-		if t.Context().Err() != nil {
-			t.Fatalf("never: %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
 // TestFaultsAreForTestnets: other profiles refuse them, and have nothing of them.
 func TestFaultsAreForTestnets(t *testing.T) {
 	noLeaks(t)
@@ -139,7 +128,7 @@ func TestLiarIsFound(t *testing.T) {
 	if _, got := addBytes(t, honest, 7, 300_000); !bytes.Equal(got, want) {
 		t.Fatal("another object")
 	}
-	wait(t, "the honest provider is found", func() bool {
+	await(t, "the honest provider is found", func() bool {
 		_, err = asker.api.Fetch(t.Context(), root.String(), nil)
 		return err == nil
 	})
@@ -166,7 +155,7 @@ func TestLiarHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 	set(t, liar, client.Faults{})
-	wait(t, "an honest answer", func() bool {
+	await(t, "an honest answer", func() bool {
 		_, err := asker.api.Fetch(t.Context(), root.String(), nil)
 		return err == nil
 	})
@@ -208,7 +197,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		return false
 	}
-	wait(t, "the gate store_space shuts", shut)
+	await(t, "the gate store_space shuts", shut)
 	code, _, got, err := fetchHTTP(t, n, root)
 	if code != http.StatusOK || err != nil || !bytes.Equal(got, want) {
 		t.Errorf("a read beside a full disk: %d, %v", code, err)
@@ -217,7 +206,7 @@ func TestFullDisk(t *testing.T) {
 	if err := addErr(t, n, 50_000); err != nil {
 		t.Errorf("an add after that: %v", err)
 	}
-	wait(t, "the gate store_space opens", func() bool { return !shut() })
+	await(t, "the gate store_space opens", func() bool { return !shut() })
 }
 
 // ready reads /readyz.

@@ -21,16 +21,6 @@ func hint(t *testing.T, n *running, root, of string) (found client.Provider, ok 
 	return found, false
 }
 
-// await waits until ok.
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for start := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > 30*time.Second {
-			t.Fatalf("not within 30s: %s", what)
-		}
-	}
-}
-
 // TestFoundByGossip: what one node adds another fetches without a lookup, over a
 // third; what is unpinned is no hint any more, and a node that starts later learns
 // of what is.

@@ -122,18 +122,32 @@ func tree(t *testing.T, n int) string {
 	return dir
 }
 
+// patience is how long a test waits for what is bound to come: a hang is a
+// failure, and a busy machine is none.
+const patience = 2 * time.Minute
+
+// await waits until ok.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
 // awaitProvider waits until n finds a provider of the address: announcing runs
 // behind the add.
 func awaitProvider(t *testing.T, n *running, root string) {
 	t.Helper()
-	for t.Context().Err() == nil {
+	await(t, "a provider of "+root, func() bool {
 		for _, err := range n.api.FindProviders(t.Context(), root, client.FindOptions{Limit: 1}) {
 			if err == nil {
-				return
+				return true
 			}
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return false
+	})
 }
 
 // TestTwoStrangersMeet is the whole path in one process: A and B know only the
@@ -259,9 +273,7 @@ func TestDrainEndsTheNode(t *testing.T) {
 	if err := a.api.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for a.api.Drain(t.Context()) == nil { // until the socket is gone
-		time.Sleep(time.Millisecond)
-	}
+	await(t, "the end of the socket", func() bool { return a.api.Drain(t.Context()) != nil })
 	if err := a.stop(); err != nil {
 		t.Error(err)
 	}

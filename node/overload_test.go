@@ -32,7 +32,7 @@ import (
 // told busy, and when it ends nothing of it is left.
 func TestOverload(t *testing.T) {
 	noLeaks(t)
-	a := start(t, func(c *config.Config) { c.Object.WriteTimeout, c.Session.WriteTimeout = time.Second, time.Second })
+	a := start(t, func(c *config.Config) { c.Object.WriteTimeout, c.Session.WriteTimeout = 5*time.Second, 5*time.Second })
 	b := start(t, joining(a))
 	dir := t.TempDir()
 	var roots []string
@@ -100,22 +100,18 @@ func TestOverload(t *testing.T) {
 	if err := b.stop(); err != nil {
 		t.Error(err)
 	}
-	for t.Context().Err() == nil {
+	await(t, "that nothing of it is held", func() bool {
 		limits, err := a.api.Limits(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		held := ""
 		for _, l := range limits.Limits {
 			if (strings.HasPrefix(l.Name, "session.") || strings.HasPrefix(l.Name, "object.")) && l.Current != 0 {
-				held += fmt.Sprintf(" %s %d", l.Name, l.Current)
+				return false
 			}
 		}
-		if held == "" {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return true
+	})
 	if n := metric(t, a, "session_handler_panics_total") + metric(t, a, "session_worker_deaths_total"); n != 0 {
 		t.Errorf("%d panics", n)
 	}
@@ -164,9 +160,7 @@ func (f *flood) stop() {
 // await waits until both kinds of requests were refused.
 func (f *flood) await(t *testing.T) {
 	t.Helper()
-	for t.Context().Err() == nil && (f.busyPings.Load() == 0 || f.busyGets.Load() == 0) {
-		time.Sleep(time.Millisecond)
-	}
+	await(t, "refusals of both kinds", func() bool { return f.busyPings.Load() > 0 && f.busyGets.Load() > 0 })
 }
 
 // streams runs with a stream of a protocol again and again, as each ends.

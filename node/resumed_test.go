@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"allium/gateway/client"
 	"allium/node"
@@ -18,7 +17,7 @@ import (
 func TestGetSaysWhatWasResumed(t *testing.T) {
 	noLeaks(t)
 	const size = 8 << 20
-	asker, providers, file := provided(t, 1, size)
+	asker, providers, file := provided(t, 1, size, "2MB") // slow enough to be cut short
 	dir := t.TempDir()
 	data := make([]byte, size)
 	for i := range data {
@@ -80,7 +79,5 @@ func TestGetSaysWhatWasResumed(t *testing.T) {
 // awaitNoTransfer waits until n fetches nothing, and keeps open no fetch.
 func awaitNoTransfer(t *testing.T, n *running) {
 	t.Helper()
-	for metric(t, n, `resolver_transfers{state="all"}`) > 0 {
-		time.Sleep(10 * time.Millisecond)
-	}
+	await(t, "the end of all transfers", func() bool { return metric(t, n, `resolver_transfers{state="all"}`) == 0 })
 }

@@ -91,7 +91,7 @@ func securePair(t *testing.T) (ours, theirs sec.SecureConn, below *counted) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
 	var theirErr error
@@ -157,7 +157,7 @@ func TestGatherConcurrentWriters(t *testing.T) {
 			}
 		})
 	}
-	if err := theirs.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := theirs.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]byte, writers/2*each*(large+short))

@@ -61,7 +61,7 @@ func build(t testing.TB, c Config, d Deps) host.Host {
 }
 
 func timeout(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -261,7 +261,7 @@ func testProtocolLimit(t *testing.T, id protocol.ID) {
 				if err != nil {
 					return err
 				}
-				_ = s.SetDeadline(time.Now().Add(10 * time.Second))
+				_ = s.SetDeadline(time.Now().Add(time.Minute))
 				if _, err := s.Write([]byte{1}); err != nil {
 					return err
 				}
