@@ -191,7 +191,7 @@ var (
 func writesOf(t *testing.T, trace string) []call {
 	t.Helper()
 	var text string
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		p, err := os.ReadFile(trace)
 		if err != nil {
 			t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"allium/protocols/b3"
 )
@@ -71,6 +70,7 @@ func TestTermInMidUpload(t *testing.T) {
 		t.Error(err)
 	}
 	feed.Close()
+	hearsDraining(t, gateway)
 	if a := <-kept; a.code != http.StatusCreated {
 		t.Errorf("who went on: %d, %v", a.code, a.err)
 	}
@@ -100,7 +100,7 @@ func awaitUploads(t *testing.T, home string, n int64) {
 	if err := json.Unmarshal(out, &id); err != nil {
 		t.Fatal(err)
 	}
-	for t.Context().Err() == nil {
+	await(t, "the uploads", func() bool {
 		resp, err := http.Get(id.Admin + "/limits")
 		if err != nil {
 			t.Fatal(err)
@@ -118,9 +118,9 @@ func awaitUploads(t *testing.T, home string, n int64) {
 		}
 		for _, l := range page.Limits {
 			if l.Name == "gateway.uploads" && l.Current == n {
-				return
+				return true
 			}
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return false
+	})
 }

@@ -27,6 +27,10 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// patience is how long a test waits for what is bound to come: a hang is a
+// failure, and a busy machine is none.
+const patience = 2 * time.Minute
+
 // TestScripts runs testdata/script/*.txt: real processes of this program, each
 // node with a home below $WORK. Beside testscript's own commands there are
 //
@@ -133,7 +137,7 @@ func cmdNode(ts *testscript.TestScript, neg bool, args []string) {
 // awaitBootstrap waits until a node knows a peer: it is ready to be asked before
 // that, and then says so.
 func awaitBootstrap(ts *testscript.TestScript, name string) {
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		res, err := http.Get(ts.Getenv(name+"_ADMIN") + "/readyz")
 		ts.Check(err)
 		body, err := io.ReadAll(res.Body)
@@ -247,7 +251,7 @@ func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 {
 		ts.Fatalf("usage: await CODE METHOD URL FILE [HEADER: VALUE…]")
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		cmdSend(ts, false, args[1:])
 		answer := ts.ReadFile("response")
 		if strings.HasPrefix(answer, args[0]+" ") {
@@ -266,7 +270,7 @@ func fetch(ts *testscript.TestScript, req *http.Request, headers []string) http.
 		req.Header.Set(k, v)
 	}
 	client := &http.Client{
-		Timeout:       30 * time.Second,
+		Timeout:       patience,
 		Transport:     transportOf(ts),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
