@@ -7,6 +7,8 @@ COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 LDFLAGS     := -s -w -X allium/node.version=$(VERSION) -X allium/node.commit=$(COMMIT)
 TOOLS       := bin/tools
 FUZZTIME    ?= 5s
+# Of one package. On a busy machine the longest take more than go's ten minutes.
+TESTTIMEOUT ?= 30m
 BENCHTIME   ?= 1s
 BENCHCOUNT  ?= 3
 # Packages where goroutines meet; the race detector pays for itself there.
@@ -24,11 +26,11 @@ build: ## Build bin/allium, one static binary
 
 .PHONY: test
 test: ## Run every test that needs nothing but Go
-	$(GO) test ./...
+	$(GO) test -timeout $(TESTTIMEOUT) ./...
 
 .PHONY: race
 race: ## Run the race detector where goroutines meet
-	$(GO) test -race -short $(RACE)
+	$(GO) test -race -short -timeout $(TESTTIMEOUT) $(RACE)
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint ## Vet and lint
