@@ -1,6 +1,9 @@
 package store_test
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,13 +46,32 @@ func TestCompaction(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewCrashableMem()
 	l := newLedger()
-	cuts := cutPower(t, disk, l, 3)
-	if testing.Short() {
-		cuts.every = 16
+	type crash struct {
+		fs *vfs.MemFS
+		l  *ledger
+		at string
 	}
+	var mu sync.Mutex
+	var crashes []crash
+	rng := rand.New(rand.NewPCG(3, 4))
+	on := false
+	injector := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsRead || op.Kind == errorfs.OpMkdirAll || op.Kind == errorfs.OpFileClose {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if on && len(crashes) < 400 {
+			at, known := fmt.Sprintf("op %d of %s", op.Kind, op.Path), l.copy()
+			for _, percent := range []int{0, 50} {
+				crashes = append(crashes, crash{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}), known, at})
+			}
+		}
+		return nil
+	})
 	cfg := tiny()
 	cfg.CompactRate = 1 << 40
-	s, stop := storetest.Start(t, cfg, store.Deps{FS: errorfs.Wrap(disk, errorfs.InjectorFunc(cuts.before))})
+	s, stop := storetest.Start(t, cfg, store.Deps{FS: errorfs.Wrap(disk, injector)})
 	const n = 60
 	content := func(i int) []byte { return storetest.Bytes(uint64(i), 30_000+i) }
 	for i := range n {
@@ -62,7 +84,9 @@ func TestCompaction(t *testing.T) {
 	}
 	l.pin(kept, present)
 	full := segmentBytes(t, disk)
-	cuts.on.Store(true)
+	mu.Lock()
+	on = true
+	mu.Unlock()
 	for i := range n {
 		if i%10 == 0 {
 			continue
@@ -77,7 +101,9 @@ func TestCompaction(t *testing.T) {
 		u := s.Stats().Usage
 		return u.Compactions > 0 && u.SegmentBytes <= 4*int64(cfg.SegmentBytes) && segmentBytes(t, disk) <= 4*int64(cfg.SegmentBytes)
 	})
-	cuts.on.Store(false)
+	mu.Lock()
+	on = false
+	mu.Unlock()
 	if err := l.check(t, s); err != nil {
 		t.Error(err)
 	}
@@ -89,14 +115,22 @@ func TestCompaction(t *testing.T) {
 	if err := l.check(t, s); err != nil {
 		t.Error(err)
 	}
-	after, u := segmentBytes(t, disk), s.Stats().Usage
+	u := s.Stats().Usage
+	t.Logf("%d bytes became %d; %+v; %d crashes", full, segmentBytes(t, disk), u, len(crashes))
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	crashes, _ := cuts.end()
-	t.Logf("%d bytes became %d; %+v; %d crashes", full, after, u, crashes)
-	if crashes < 100 {
-		t.Errorf("only %d crashes", crashes)
+	if len(crashes) < 100 {
+		t.Errorf("only %d crashes", len(crashes))
+	}
+	for i, c := range crashes {
+		if testing.Short() && i%16 != 0 {
+			continue
+		}
+		if err := reopen(t, c.fs, c.l); err != nil {
+			t.Errorf("crash before %s: %v", c.at, err)
+		}
+		crashes[i] = crash{} // it was looked at
 	}
 	if err := reopen(t, disk.CrashClone(vfs.CrashCloneCfg{}), l); err != nil {
 		t.Errorf("after an orderly stop: %v", err)

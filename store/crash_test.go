@@ -11,7 +11,6 @@ import (
 	"path"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -218,88 +217,49 @@ func ingest(t testing.TB, s *store.Store, l *ledger, p []byte) []byte {
 	return p
 }
 
-// powerCuts takes the power away before every write, sync, rename and unlink on a
-// disk, with a random half of the unsynced data on it, and before every sync with
-// none of it, and opens what is left. The disk waits for that, so that there are
-// never more than a few copies of it.
-type powerCuts struct {
-	disk   *vfs.MemFS
-	l      *ledger // of what is acknowledged, kept by the test
-	on     atomic.Bool
-	every  int // of so many cuts one is looked at
-	images chan image
-	checks sync.WaitGroup
-
-	serial sync.Mutex // one operation at a time
-	rng    *rand.Rand
-	n      int // cuts
-
-	objects int // looked at in all images; of checks
-}
-
-// image is what was left of a disk.
-type image struct {
-	fs *vfs.MemFS
-	l  *ledger
-	at string
-}
-
-func cutPower(t *testing.T, disk *vfs.MemFS, l *ledger, seed uint64) *powerCuts {
-	c := &powerCuts{disk: disk, l: l, every: 1, images: make(chan image), rng: rand.New(rand.NewPCG(seed, seed+1))}
-	c.checks.Go(func() {
-		for i := range c.images {
-			if err := reopen(t, i.fs, i.l); err != nil {
-				t.Errorf("crash before %s: %v", i.at, err)
-			}
-			c.objects += len(i.l.objects)
-		}
-	})
-	return c
-}
-
-// before is an injector of faults that does the cuts.
-func (c *powerCuts) before(op errorfs.Op) error {
-	if !c.on.Load() || op.Kind.ReadOrWrite() == errorfs.OpIsRead || op.Kind == errorfs.OpMkdirAll || op.Kind == errorfs.OpFileClose {
-		return nil
-	}
-	c.serial.Lock()
-	defer c.serial.Unlock()
-	at := fmt.Sprintf("op %d of %s", op.Kind, op.Path)
-	known := c.l.copy()
-	if op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData {
-		// What is synced was the same since the last sync, and most is
-		// acknowledged now.
-		c.cut(vfs.CrashCloneCfg{}, known, at+", nothing unsynced")
-	}
-	c.cut(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: c.rng}, known, at+", half of the unsynced")
-	return nil
-}
-
-func (c *powerCuts) cut(cfg vfs.CrashCloneCfg, known *ledger, at string) {
-	if c.n++; c.n%c.every == 0 {
-		c.images <- image{c.disk.CrashClone(cfg), known, at}
-	}
-}
-
-// end waits for the last check and returns how many cuts there were, and how
-// many objects were looked at after them. Nothing uses the disk any more.
-func (c *powerCuts) end() (cuts, objects int) {
-	close(c.images)
-	c.checks.Wait()
-	return c.n, c.objects
-}
-
-// TestCrash takes the power away at every step of the script.
+// TestCrash takes the power away before every write, sync, rename and unlink of
+// the script, with a random half of the unsynced data on disk, and before every
+// sync with none of it, and opens what is left.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewCrashableMem()
 	l := newLedger()
-	cuts := cutPower(t, disk, l, 1)
-	if testing.Short() {
-		cuts.every = 4
+	type crash struct {
+		fs *vfs.MemFS
+		l  *ledger
+		at string
 	}
-	cuts.on.Store(true)
-	s, stop := storetest.Start(t, tiny(), store.Deps{FS: errorfs.Wrap(disk, errorfs.InjectorFunc(cuts.before))})
+	crashes := make(chan crash)
+	var wg sync.WaitGroup
+	var survived, n int
+	wg.Go(func() {
+		for c := range crashes {
+			n++
+			if err := reopen(t, c.fs, c.l); err != nil {
+				t.Errorf("crash before %s: %v", c.at, err)
+			}
+			survived += len(c.l.objects)
+		}
+	})
+	var serial sync.Mutex
+	rng := rand.New(rand.NewPCG(1, 2))
+	injector := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsRead || op.Kind == errorfs.OpMkdirAll || op.Kind == errorfs.OpFileClose {
+			return nil
+		}
+		serial.Lock()
+		defer serial.Unlock()
+		at := fmt.Sprintf("op %d of %s", op.Kind, op.Path)
+		known := l.copy()
+		if op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData {
+			// What is synced was the same since the last sync, and most is
+			// acknowledged now.
+			crashes <- crash{disk.CrashClone(vfs.CrashCloneCfg{}), known, at + ", nothing unsynced"}
+		}
+		crashes <- crash{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng}), known, at + ", half of the unsynced"}
+		return nil
+	})
+	s, stop := storetest.Start(t, tiny(), store.Deps{FS: errorfs.Wrap(disk, injector)})
 	script(t, s, l)
 	if err := l.check(t, s); err != nil {
 		t.Error(err)
@@ -307,7 +267,8 @@ func TestCrash(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	n, survived := cuts.end()
+	close(crashes)
+	wg.Wait()
 	if err := reopen(t, disk.CrashClone(vfs.CrashCloneCfg{}), l); err != nil {
 		t.Errorf("after an orderly stop: %v", err)
 	}
