@@ -138,6 +138,7 @@ var parts = []part{
 	{"http", []func(context.Context, *settings) ([]row, error){benchHTTP}},
 	{"fair", []func(context.Context, *settings) ([]row, error){benchFair}},
 	{"overload", []func(context.Context, *settings) ([]row, error){benchOverload}},
+	{"ops", []func(context.Context, *settings) ([]row, error){benchOps}},
 	{"slow", []func(context.Context, *settings) ([]row, error){benchSlow}},
 }
 

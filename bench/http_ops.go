@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What hashes while operations are asked for.
+const (
+	opsDownloads = 400
+	opsObject    = 64 << 20
+	opsFor       = 10 * time.Second
+	opsEvery     = 50 * time.Millisecond
+	opsAskers    = 2
+)
+
+// benchOps measures how soon a node says that it lives, over new connections,
+// with nothing else to do and while hundreds of downloads are hashed at once.
+func benchOps(ctx context.Context, s *settings) (_ []row, err error) {
+	if _, err := exec.LookPath("wrk"); err != nil {
+		fmt.Println("operations beside downloads: not measured, as it needs the program wrk")
+		return nil, nil
+	}
+	file, home := filepath.Join(s.dir, "ops.bin"), filepath.Join(s.dir, "ops")
+	if err := randomFile(file, opsObject); err != nil {
+		return nil, err
+	}
+	if err := unlimited(home); err != nil {
+		return nil, err
+	}
+	added, err := run(ctx, s.allium, "--home", home, "add", "-q", file)
+	if err != nil {
+		return nil, err
+	}
+	node, err := s.startNode(ctx, home)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		_, stopped := node.stop()
+		err = errors.Join(err, stopped)
+	}()
+	ask := func(length time.Duration) (httpAnswers, error) {
+		askers := make([]*asker, opsAskers)
+		for i := range askers {
+			if askers[i], err = newAsker(node.gate+"/healthz", nil, false); err != nil {
+				return httpAnswers{}, err
+			}
+		}
+		return askGateway(ctx, askers, opsEvery, length), nil
+	}
+	idle, err := ask(opsFor / 2)
+	if err != nil {
+		return nil, err
+	}
+	downloads := make(chan error, 1) // bound: one program's end
+	load := opsFor + 4*time.Second
+	go func() {
+		_, err := run(ctx, "wrk", "-t"+strconv.Itoa(httpThreads), "-c"+strconv.Itoa(opsDownloads), "-d"+load.String(), "--timeout", "60s",
+			node.gate+"/o/"+strings.TrimSpace(added.out))
+		downloads <- err
+	}()
+	time.Sleep(2 * time.Second) // they have begun
+	busy, err := ask(opsFor)
+	if err := errors.Join(err, <-downloads); err != nil {
+		return nil, err
+	}
+	average, err := loadAverage()
+	if err != nil {
+		return nil, err
+	}
+	const what = "operations: /healthz"
+	return []row{
+		single(what+", idle: p99", "ms", "", idle.p99()),
+		single(what+fmt.Sprintf(" beside %d downloads: p50", opsDownloads), "ms", "≤ 10", busy.p50()),
+		single("operations: the same, p99", "ms", "", busy.p99()),
+		single("operations: the asker woke up late by (p99)", "ms", "", millis(busy.late, 99)),
+		single("operations: failed", "", "0", float64(busy.failed+idle.failed)),
+		single("operations: load average", "", "", average),
+	}, nil
+}
