@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -59,16 +60,17 @@ func benchOps(ctx context.Context, s *settings) (_ []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	downloads := make(chan error, 1) // bound: one program's end
+	var wrk sync.WaitGroup
+	var failed error
 	load := opsFor + 4*time.Second
-	go func() {
-		_, err := run(ctx, "wrk", "-t"+strconv.Itoa(httpThreads), "-c"+strconv.Itoa(opsDownloads), "-d"+load.String(), "--timeout", "60s",
+	wrk.Go(func() {
+		_, failed = run(ctx, "wrk", "-t"+strconv.Itoa(httpThreads), "-c"+strconv.Itoa(opsDownloads), "-d"+load.String(), "--timeout", "60s",
 			node.gate+"/o/"+strings.TrimSpace(added.out))
-		downloads <- err
-	}()
+	})
 	time.Sleep(2 * time.Second) // they have begun
 	busy, err := ask(opsFor)
-	if err := errors.Join(err, <-downloads); err != nil {
+	wrk.Wait()
+	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
 	average, err := loadAverage()
