@@ -105,11 +105,9 @@ func (b *Builder) Build(ctx context.Context) (host.Host, error) {
 	}
 	// Listening comes after: a host that cannot listen from the start is not
 	// closed by the library, and one of several addresses is enough for it.
-	for _, a := range b.listen {
-		if err := h.Network().Listen(a); err != nil {
-			_ = h.Close()
-			return nil, status.Errorf(status.TransportDown, "p2p: cannot listen on %s: %w; stop the program that uses the port, or change listen.addrs", a, err)
-		}
+	if err := listenOn(ctx, h, b.listen); err != nil {
+		_ = h.Close()
+		return nil, err
 	}
 	return h, nil
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -155,9 +157,17 @@ func TestPortInUse(t *testing.T) {
 	}
 	defer l.Close()
 	taken := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", l.Addr().(*net.TCPAddr).Port)
+	const free = "/ip4/127.0.0.1/udp/0/quic-v1"
+	of := map[string]string{} // where another node listens, by transport
+	for _, a := range build(t, testnetConfig(t), Deps{}).Addrs() {
+		of[map[bool]string{true: "quic", false: "tcp"}[isQUIC(a)]] = a.String()
+	}
 	for name, listen := range map[string][]string{
-		"alone":       {taken},
-		"and another": {"/ip4/127.0.0.1/udp/0/quic-v1", taken},
+		"alone":                        {taken},
+		"and another":                  {free, taken},
+		"of another node":              {of["tcp"]},
+		"of another node, and another": {free, of["tcp"]},
+		"of another node, QUIC":        {"/ip4/127.0.0.1/tcp/0", of["quic"]},
 	} {
 		c := testnetConfig(t)
 		c.Listen = listen
@@ -165,10 +175,58 @@ func TestPortInUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h, err := b.Build(t.Context()); status.Of(err) != status.TransportDown {
+		h, err := b.Build(t.Context())
+		if err == nil {
+			_ = h.Close()
+		}
+		if status.Of(err) != status.TransportDown || !strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) || !strings.Contains(err.Error(), "cannot listen on "+listen[len(listen)-1]) {
 			t.Errorf("%s: got %v, %v", name, h, err)
 		}
 	}
+}
+
+// TestOverlappingAddresses: those of one node are not in each other's way, and
+// the port is free again for a node after it.
+func TestOverlappingAddresses(t *testing.T) {
+	for tries := 0; ; tries++ {
+		err := overlap(t)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) || tries == 9 { // else somebody else got the port
+			t.Fatal(err)
+		}
+	}
+}
+
+// overlap runs two hosts, one after the other, that listen on one port twice.
+func overlap(t *testing.T) error {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	addr := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", l.Addr().(*net.TCPAddr).Port)
+	if err := l.Close(); err != nil {
+		return err
+	}
+	c := testnetConfig(t)
+	c.Listen = []string{addr, addr}
+	other := build(t, testnetConfig(t), Deps{})
+	for range 2 {
+		b, err := New(c, Deps{Key: newKey(t)})
+		if err != nil {
+			return err
+		}
+		h, err := b.Build(t.Context())
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(other.Connect(timeout(t), peer.AddrInfo{ID: h.ID(), Addrs: h.Addrs()}), h.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func TestListenNowhere(t *testing.T) {
