@@ -76,6 +76,7 @@ contain: an address is "b3:" and the BLAKE3 hash that b3sum prints, and every
 		a.peersCommand(), a.connectCommand(), a.disconnectCommand(), a.pingCommand(), a.seedsCommand(), a.nodeCommand(),
 		a.tokenCommand(), a.auditCommand(), a.configCommand(), a.testnetCommand(), a.simCommand(), a.docsCommand(),
 	)
+	cobraCommands(root)
 	walk(root, func(c *cobra.Command) {
 		if c.HasSubCommands() && c.RunE == nil {
 			c.RunE, c.Args = group, cobra.ArbitraryArgs
@@ -84,6 +85,28 @@ contain: an address is "b3:" and the BLAKE3 hash that b3sum prints, and every
 	a.completions(root)
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate(), a.columns))
 	return root
+}
+
+// cobraCommands adds the commands that cobra would add later, with what they
+// lack: help refuses words that are no command, completion has an example.
+func cobraCommands(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(_ *cobra.Command, words []string) error {
+				if about, rest, err := root.Find(words); err != nil || len(rest) > 0 {
+					return unknown(about, rest[0])
+				}
+				return nil
+			}
+		case "completion":
+			c.Example = `  source <(allium completion bash)      for this shell
+  allium completion fish | source
+  allium completion zsh > "${fpath[1]}/_allium"`
+		}
+	}
 }
 
 // group is what a command does that only holds others: its help, but a word

@@ -280,6 +280,39 @@ whoever made it may have written anything.`,
 	}
 }
 
+// span is a time for people, rounded: 30 days, 1 day 4 hours, 59 minutes, 5
+// seconds.
+func span(d time.Duration) string {
+	units := []struct {
+		of   time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}}
+	for i, u := range units { // what is below a tenth goes
+		if d >= 10*u.of || i == len(units)-1 {
+			d = d.Round(u.of)
+			break
+		}
+		if d >= u.of {
+			d = d.Round(units[i+1].of)
+			break
+		}
+	}
+	for i, u := range units {
+		n := d / u.of
+		if n == 0 {
+			continue
+		}
+		text := plural(int(n), u.name)
+		if i+1 < len(units) && n < 10 {
+			if m := (d % u.of) / units[i+1].of; m > 0 {
+				text += " " + plural(int(m), units[i+1].name)
+			}
+		}
+		return text
+	}
+	return "less than a second"
+}
+
 // tokenLines is a capability for people, as of now.
 func tokenLines(i capability.Info, now time.Time) string {
 	var b strings.Builder
@@ -293,9 +326,9 @@ func tokenLines(i capability.Info, now time.Time) string {
 	line("key", strconv.FormatUint(uint64(i.KeyID), 10))
 	line("issued", i.Issued.Format(time.RFC3339))
 	if !i.Expires.IsZero() {
-		when := "in " + i.Expires.Sub(now).Round(time.Second).String()
-		if !i.Expires.After(now) {
-			when = "expired"
+		when := "expired"
+		if i.Expires.After(now) {
+			when = "in " + span(i.Expires.Sub(now))
 		}
 		line("expires", i.Expires.Format(time.RFC3339)+", "+when)
 	}
