@@ -45,6 +45,13 @@ func newCertificates(cfg TLSConfig, acmeDir string, log *slog.Logger, m *metrics
 	}
 }
 
+// CheckFiles reads the files that the configuration names as [New] does. Its
+// error is what New would return.
+func (c TLSConfig) CheckFiles() error {
+	_, err := newCertificates(c, "", slog.New(slog.DiscardHandler), newMetrics(nil))
+	return err
+}
+
 // tlsConfig is TLS 1.2 and later with the suites that Go ranks; the server adds
 // what it speaks to NextProtos.
 func tlsConfig(certs certificates, m *metrics) *tls.Config {

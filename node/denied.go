@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 
+	"allium/gateway"
 	"allium/gateway/denylist"
 	"allium/node/supervise"
 	"allium/protocols/b3"
@@ -13,20 +14,19 @@ import (
 // names no other.
 const denylistFile = "denylist.txt"
 
-// newDenylist reads the files of gateway.denylist; a relative one lies below
+// denylistConfig names the files of gateway.denylist; a relative one lies below
 // home.
-func (n *Node) newDenylist() (*denylist.List, error) {
-	var c denylist.Config
-	for _, name := range n.cfg.Gateway.Denylist {
+func denylistConfig(home string, cfg gateway.Config) (c denylist.Config) {
+	for _, name := range cfg.Denylist {
 		if !filepath.IsAbs(name) {
-			name = filepath.Join(n.home, name)
+			name = filepath.Join(home, name)
 		}
 		c.Files = append(c.Files, name)
 	}
 	if len(c.Files) == 0 {
-		c.Optional = filepath.Join(n.home, denylistFile)
+		c.Optional = filepath.Join(home, denylistFile)
 	}
-	return denylist.New(c, denylist.Deps{Log: n.log, Metrics: n.registry})
+	return c
 }
 
 // startDenylist lets the list follow its files. It comes before everything that

@@ -137,7 +137,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if n.repairs, err = newRepairs(cfg.Store.RepairRate, repairing(cfg), n.log, registry, n.limits); err != nil {
 		return nil, err
 	}
-	if n.denylist, err = n.newDenylist(); err != nil {
+	if n.denylist, err = denylist.New(denylistConfig(home, cfg.Gateway), denylist.Deps{Log: n.log, Metrics: registry}); err != nil {
 		return nil, err
 	}
 	n.reloaders.add(Reloader{Name: "denylist", Reload: n.denylist.Reload})

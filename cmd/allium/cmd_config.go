@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/node"
 	"allium/node/config"
 )
 
@@ -46,13 +47,19 @@ sets dht.alpha) over config.toml over the profile's defaults.`,
 	}
 	show.Flags().BoolVar(&all, "changed", false, "only what is not at its default")
 	check := &cobra.Command{
-		Use:     "check",
-		Short:   "Check the configuration; exit code 2 names what is wrong",
+		Use:   "check",
+		Short: "Check the configuration and the files that it names; the error is what run would say",
+		Long: `Check the configuration and the files that "allium run" reads at its start: the
+identity, the denylist, the capabilities' files, the key of a private network,
+the certificate. Nothing is started or changed.`,
 		Example: "  allium config check --config new.toml",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			cfg, _, err := a.load(nil)
+			cfg, home, err := a.load(nil)
 			if err != nil {
+				return err
+			}
+			if err := node.Check(home, cfg.Config); err != nil {
 				return err
 			}
 			from := cfg.File

@@ -29,7 +29,7 @@ const maxKeyFile = 4 << 10
 // status.Forbidden, one that holds something else is status.Corrupt. Both name
 // the file and the remedy.
 func LoadOrCreateKey(path string) (crypto.PrivKey, error) {
-	key, err := loadKey(path)
+	key, err := LoadKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
@@ -40,7 +40,7 @@ func LoadOrCreateKey(path string) (crypto.PrivKey, error) {
 	if err := StoreKey(path, key); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	return loadKey(path)
+	return LoadKey(path)
 }
 
 // StoreKey writes an identity where there is none, as LoadOrCreateKey does;
@@ -52,7 +52,8 @@ func StoreKey(path string, key crypto.PrivKey) error {
 	return nil
 }
 
-func loadKey(path string) (crypto.PrivKey, error) {
+// LoadKey is LoadOrCreateKey where there has to be a key; none is fs.ErrNotExist.
+func LoadKey(path string) (crypto.PrivKey, error) {
 	info, err := os.Stat(path) // before opening: a pipe would block
 	if err != nil {
 		return nil, fmt.Errorf("p2p: open the identity: %w", err)
