@@ -180,7 +180,7 @@ func (s *side) access(w *response, r *http.Request, name string, start time.Time
 	level := slog.LevelDebug
 	firstByte := w.first.Sub(start)
 	gone := w.failed != nil || status.Of(err) == status.Canceled
-	bad := w.status >= http.StatusInternalServerError && !ordinary(err) || cut
+	bad := w.status >= http.StatusInternalServerError && err != nil && !ordinary(err) || cut // no error: readyz says no
 	slow := firstByte > s.g.cfg.SlowRequest && !s.patient
 	if !gone && (bad || slow) {
 		level = slog.LevelWarn
