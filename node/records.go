@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -21,6 +22,9 @@ const (
 )
 
 func openRecords(dir string) (ds.Batching, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil { // the database would let others read it
+		return nil, err
+	}
 	d, err := pebbleds.NewDatastore(dir, pebbleds.WithCacheSize(recordsCache), pebbleds.WithPebbleOpts(&pebble.Options{
 		FormatMajorVersion: pebble.FormatValueSeparation,
 		MemTableSize:       recordsMemTable,

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -67,10 +66,7 @@ func (r *reloaders) run(ctx context.Context) (client.Reloaded, error) {
 func (r Reloader) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, reloadDeadline, status.Errorf(status.Timeout, "reload: %s was not read within %s", r.Name, reloadDeadline))
 	defer cancel()
-	if err := r.Reload(ctx); err != nil {
-		return fmt.Errorf("%s: %w", r.Name, err)
-	}
-	return nil
+	return r.Reload(ctx) // which names the file
 }
 
 // Reload reads the node's files again: SIGHUP and /admin/reload.
