@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
@@ -205,46 +206,49 @@ func running(t testing.TB, cfg Config) (l *List, stop func()) {
 func TestFollowsItsFiles(t *testing.T) {
 	t.Parallel()
 	one, two := listed(t, bad.String()), listed(t)
-	l, stop := running(t, Config{Files: []string{one, two}})
-	defer stop()
-	v := l.At("test")
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	var done atomic.Bool
-	defer done.Store(true)
-	for range 4 {
-		wg.Go(func() {
-			for !done.Load() {
-				if v.Object(bad) == nil || v.Path(bad, "a") == nil {
-					t.Error("what is on every list was allowed")
-					return
+	synctest.Test(t, func(t *testing.T) {
+		l, stop := running(t, Config{Files: []string{one, two}})
+		defer stop()
+		v := l.At("test")
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		for range 4 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					if v.Object(bad) == nil || v.Path(bad, "a") == nil {
+						t.Error("what is on every list was allowed")
+						return
+					}
+					time.Sleep(pollEvery / 10) // also at the moment of each poll
 				}
+			})
+		}
+		// Another file in its place, with the same size and time.
+		fi, err := os.Stat(two)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			next := two + ".new"
+			want := b3.Sum(fmt.Append(nil, i))
+			if err := os.WriteFile(next, []byte(want.String()), 0o600); err != nil {
+				t.Fatal(err)
 			}
-		})
-	}
-	// Another file in its place, with the same size and time.
-	fi, err := os.Stat(two)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 {
-		next := two + ".new"
-		want := b3.Sum(fmt.Append(nil, i))
-		if err := os.WriteFile(next, []byte(want.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(next, fi.ModTime(), fi.ModTime()); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(next, two); err != nil {
-			t.Fatal(err)
-		}
-		for v.Object(want) == nil {
-			if t.Context().Err() != nil {
-				t.Fatal("it was not read")
+			if err := os.Chtimes(next, fi.ModTime(), fi.ModTime()); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(next, two); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(pollEvery)
+			synctest.Wait()
+			if v.Object(want) == nil {
+				t.Error("it was not read")
 			}
 		}
-	}
+	})
 }
 
 // FuzzLine: a line is an entry, none, or an error with words; what is an entry
