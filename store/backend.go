@@ -180,23 +180,42 @@ type totals struct {
 	pendingObjects, pendingBytes atomic.Int64 // small ones on their way to a segment, not visible yet
 }
 
+// counters are in the order in which they are written down.
 func (t *totals) counters() [5]*atomic.Int64 {
 	return [...]*atomic.Int64{&t.objects, &t.bytes, &t.corrupt, &t.large, &t.outboards}
 }
 
-func (t *totals) add(e entry) { t.count(e, 1) }
+func (t *totals) add(e entry) { t.replace(nil, []entry{e}) }
 
-func (t *totals) sub(e entry) { t.count(e, -1) }
+func (t *totals) sub(e entry) { t.replace([]entry{e}, nil) }
 
-func (t *totals) count(e entry, by int64) {
-	t.objects.Add(by)
-	t.bytes.Add(by * e.size)
+// replace counts before out and after in. Each counter goes from the old sum to
+// the new one at once: what was only moved is never missing from it.
+func (t *totals) replace(before, after []entry) {
+	var by [5]int64
+	for _, e := range before {
+		e.count(&by, -1)
+	}
+	for _, e := range after {
+		e.count(&by, 1)
+	}
+	for i, c := range t.counters() {
+		if by[i] != 0 {
+			c.Add(by[i])
+		}
+	}
+}
+
+// count adds e to the sums of counters, times n.
+func (e entry) count(sums *[5]int64, n int64) {
+	sums[0] += n
+	sums[1] += n * e.size
 	if e.corrupt {
-		t.corrupt.Add(by)
+		sums[2] += n
 	}
 	if !small(e.size) {
-		t.large.Add(by * e.size)
-		t.outboards.Add(by * b3.OutboardSize(e.size))
+		sums[3] += n * e.size
+		sums[4] += n * b3.OutboardSize(e.size)
 	}
 }
 

@@ -162,9 +162,10 @@ func (m *memory) insert(root b3.Root, o memObject, p ramPair) (isNew bool) {
 	}
 	oldPair := m.large[root]
 	if ok {
-		m.count.sub(old.entry(root))
+		m.count.replace([]entry{old.entry(root)}, []entry{o.entry(root)})
+	} else {
+		m.count.add(o.entry(root))
 	}
-	m.count.add(o.entry(root))
 	(*part)[root] = o
 	if !small(o.size) {
 		p.retain()
@@ -250,9 +251,9 @@ func (m *memory) mark(e entry, corrupt bool) error {
 	if !ok || o.corrupt == corrupt {
 		return nil
 	}
-	m.count.sub(o.entry(e.root))
+	old := o.entry(e.root)
 	o.corrupt = corrupt
-	m.count.add(o.entry(e.root))
+	m.count.replace([]entry{old}, []entry{o.entry(e.root)})
 	m.objects[e.root[0]][e.root] = o
 	return nil
 }

@@ -216,12 +216,7 @@ func (s *segments) enter(p *plan) error {
 	if sync {
 		s.unsynced = 0
 	}
-	for _, e := range p.before {
-		s.count.sub(e)
-	}
-	for _, e := range p.after {
-		s.count.add(e)
-	}
+	s.count.replace(p.before, p.after)
 	if s.use.apply(p.deltas, s.log.end) {
 		nudge(s.tidy)
 	}
