@@ -211,6 +211,10 @@ func (c *churn) check(hour int) {
 			c.t.Fatalf("hour %d: %s: %v", hour, root, err)
 		}
 	}
+	synctest.Wait()
+	if err := c.s.CheckUsage(); err != nil {
+		c.t.Fatalf("hour %d: %v", hour, err)
+	}
 	st := c.s.Stats()
 	if st.Objects != objects || st.Bytes != bytes || st.Leases != 0 {
 		c.t.Fatalf("hour %d: %d objects of %d bytes are listed, and stats say %+v", hour, objects, bytes, st)

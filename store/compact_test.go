@@ -54,19 +54,26 @@ func TestCompaction(t *testing.T) {
 	var mu sync.Mutex
 	var crashes []crash
 	rng := rand.New(rand.NewPCG(3, 4))
-	on := false
+	on, points := false, 0
 	injector := errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsRead || op.Kind == errorfs.OpMkdirAll || op.Kind == errorfs.OpFileClose {
 			return nil
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if on && len(crashes) < 400 {
-			at, known := fmt.Sprintf("op %d of %s", op.Kind, op.Path), l.copy()
-			for _, percent := range []int{0, 50} {
-				crashes = append(crashes, crash{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}), known, at})
-			}
+		if !on || points == 200 {
+			return nil
 		}
+		points++
+		look, nothing := crashPoint(points, op)
+		if !look {
+			return nil
+		}
+		at, known := fmt.Sprintf("op %d of %s", op.Kind, op.Path), l.copy()
+		if nothing {
+			crashes = append(crashes, crash{disk.CrashClone(vfs.CrashCloneCfg{}), known, at + ", nothing unsynced"})
+		}
+		crashes = append(crashes, crash{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng}), known, at + ", half of the unsynced"})
 		return nil
 	})
 	cfg := tiny()
@@ -120,13 +127,10 @@ func TestCompaction(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	if len(crashes) < 100 {
-		t.Errorf("only %d crashes", len(crashes))
+	if points < 50 {
+		t.Errorf("only %d crash points", points)
 	}
 	for i, c := range crashes {
-		if testing.Short() && i%16 != 0 {
-			continue
-		}
 		if err := reopen(t, c.fs, c.l); err != nil {
 			t.Errorf("crash before %s: %v", c.at, err)
 		}

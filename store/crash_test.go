@@ -231,7 +231,7 @@ func TestCrash(t *testing.T) {
 	}
 	crashes := make(chan crash)
 	var wg sync.WaitGroup
-	var survived, n int
+	var survived, n, points int
 	wg.Go(func() {
 		for c := range crashes {
 			n++
@@ -249,11 +249,13 @@ func TestCrash(t *testing.T) {
 		}
 		serial.Lock()
 		defer serial.Unlock()
-		at := fmt.Sprintf("op %d of %s", op.Kind, op.Path)
-		known := l.copy()
-		if op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData {
-			// What is synced was the same since the last sync, and most is
-			// acknowledged now.
+		points++
+		look, nothing := crashPoint(points, op)
+		if !look {
+			return nil
+		}
+		at, known := fmt.Sprintf("op %d of %s", op.Kind, op.Path), l.copy()
+		if nothing {
 			crashes <- crash{disk.CrashClone(vfs.CrashCloneCfg{}), known, at + ", nothing unsynced"}
 		}
 		crashes <- crash{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng}), known, at + ", half of the unsynced"}
@@ -272,8 +274,8 @@ func TestCrash(t *testing.T) {
 	if err := reopen(t, disk.CrashClone(vfs.CrashCloneCfg{}), l); err != nil {
 		t.Errorf("after an orderly stop: %v", err)
 	}
-	t.Logf("%d crashes, %d objects looked at", n, survived)
-	if n < 200 || survived < 1000 {
+	t.Logf("%d crashes at %d points, %d objects looked at", n, points, survived)
+	if points < 200 || survived < 10*n {
 		t.Error("the script met too few crash points to mean anything")
 	}
 }

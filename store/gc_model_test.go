@@ -219,6 +219,9 @@ func (m *gcModel) check() {
 		parts.Objects++
 		parts.Bytes += part.Held
 	}
+	if err := m.s.CheckUsage(); err != nil {
+		m.r.Fatal(err)
+	}
 	st, sp := m.s.Stats(), m.s.Space()
 	if sum != (store.GCCount{Objects: st.Objects, Bytes: st.Bytes}) || parts != (store.GCCount{Objects: st.PartialObjects, Bytes: st.PartialBytes}) {
 		m.r.Fatalf("listed are %+v and %+v partial, stats say %+v", sum, parts, st)

@@ -92,7 +92,11 @@ func TestReplay(t *testing.T) {
 	hole := append(bytes.Clone(whole), make([]byte, record+777)...)
 	check("a stale record behind", append(hole, recordOf(t, stale)...), everything)
 	check("an old record behind", append(bytes.Clone(whole), whole[ends[2]:ends[3]-1]...), everything)
-	for cut := 0; cut <= len(whole); cut += 37 {
+	step := 37
+	if testing.Short() {
+		step *= 5
+	}
+	for cut := 0; cut <= len(whole); cut += step {
 		check("cut", whole[:cut], func(i int) bool { return cut >= ends[i+1] })
 		torn := append(bytes.Clone(whole[:cut]), make([]byte, len(whole)-cut)...)
 		// Where the cut fell on zeros of the original, more is whole.
@@ -136,6 +140,9 @@ func read(t *testing.T, fs vfs.FS, name string) []byte {
 
 // TestAllocations bounds what the path of a small put costs.
 func TestAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector allocates too")
+	}
 	p := storetest.Bytes(1, 4096)
 	i := 0
 	s, _ := storetest.Start(t, embedded(t.TempDir()), store.Deps{})
