@@ -13,6 +13,19 @@ import (
 // dropped behind the reader, and its bytes are the file's.
 func TestPassingLeavesThePageCache(t *testing.T) {
 	t.Parallel()
+	var kept []int64
+	for range 10 { // a page that somebody looks at in that moment, the kernel may keep
+		if kept = passing(t); len(kept) == 0 {
+			return
+		}
+	}
+	t.Errorf("the pages at %d are cached and should not be, or the other way round", kept)
+}
+
+// passing reads a file in passing, and returns where the page cache then has not
+// what it should.
+func passing(t *testing.T) (wrong []int64) {
+	t.Helper()
 	const groups = 3*passingWindow + 5
 	p := bytes.Repeat([]byte("passing by"), groups*b3.GroupSize/10+1)[:groups*b3.GroupSize]
 	f, err := os.Create(filepath.Join(t.TempDir(), "data"))
@@ -49,8 +62,9 @@ func TestPassingLeavesThePageCache(t *testing.T) {
 	for i, want := range []bool{false, true, false, false} {
 		for _, at := range []int64{0, b3.GroupSize} {
 			if off := int64(i)*window + at; pageCached(f, off) != want {
-				t.Errorf("the page at %d is cached: %t, want %t", off, !want, want)
+				wrong = append(wrong, off)
 			}
 		}
 	}
+	return wrong
 }
