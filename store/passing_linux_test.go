@@ -13,18 +13,26 @@ import (
 // dropped behind the reader, and its bytes are the file's.
 func TestPassingLeavesThePageCache(t *testing.T) {
 	t.Parallel()
-	var kept []int64
+	var wrong []int64
+	tried := false
 	for range 10 { // a page that somebody looks at in that moment, the kernel may keep
-		if kept = passing(t); len(kept) == 0 {
+		at, ok := passing(t)
+		if ok && len(at) == 0 {
 			return
 		}
+		if ok {
+			wrong, tried = at, true
+		}
 	}
-	t.Errorf("the pages at %d are cached and should not be, or the other way round", kept)
+	if !tried {
+		t.Skip("this file system is the page cache, or keeps it")
+	}
+	t.Errorf("the pages at %d are cached and should not be, or the other way round", wrong)
 }
 
 // passing reads a file in passing, and returns where the page cache then has not
-// what it should.
-func passing(t *testing.T) (wrong []int64) {
+// what it should; false: nothing could be dropped to begin with.
+func passing(t *testing.T) (wrong []int64, ok bool) {
 	t.Helper()
 	const groups = 3*passingWindow + 5
 	p := bytes.Repeat([]byte("passing by"), groups*b3.GroupSize/10+1)[:groups*b3.GroupSize]
@@ -43,7 +51,7 @@ func passing(t *testing.T) (wrong []int64) {
 	dropPages(f, 0, int64(len(p)))
 	noReadAhead(f)
 	if pageCached(f, int64(len(p)-b3.GroupSize)) { // to look is to ask for, so the place is not one that is looked at below
-		t.Skip("this file system is the page cache, or keeps it")
+		return nil, false
 	}
 	if _, err := f.ReadAt(make([]byte, window), window); err != nil { // the second window, by another reader
 		t.Fatal(err)
@@ -66,5 +74,5 @@ func passing(t *testing.T) (wrong []int64) {
 			}
 		}
 	}
-	return wrong
+	return wrong, true
 }
