@@ -33,6 +33,7 @@ var layers = map[string][]string{
 	"protocols/manifest":      {},
 	"protocols/oap":           {},
 	"protocols/streamtest":    {},
+	"protocols/runtest":       {},
 	"protocols/scheduletest":  {},
 	"protocols/timed":         {},
 	"protocols/session":       {"protocols/..."},
@@ -126,7 +127,7 @@ func check(pkg, name string, src []byte) (problems []string, documented bool, er
 		return nil, false, err
 	}
 	testFile := strings.HasSuffix(name, "_test.go")
-	test := testFile || strings.HasSuffix(pkg, "test") // storetest, streamtest, scheduletest: libraries of tests
+	test := testFile || strings.HasSuffix(pkg, "test") // storetest, streamtest, runtest, scheduletest: libraries of tests
 	say := func(at token.Pos, what string) {
 		problems = append(problems, fset.Position(at).String()+": "+what)
 	}
@@ -156,7 +157,7 @@ func check(pkg, name string, src []byte) (problems []string, documented bool, er
 func importable(own string, allowed []string, test bool) bool {
 	open := []string{"protocols/status", "protocols/b3"}
 	if test {
-		open = append(open, "protocols/streamtest", "protocols/scheduletest", "store/storetest")
+		open = append(open, "protocols/streamtest", "protocols/runtest", "protocols/scheduletest", "store/storetest")
 	}
 	return matches(own, open) || matches(own, allowed)
 }

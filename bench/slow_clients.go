@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"allium/protocols/admission"
 )
 
 // The slow clients of an attack.
@@ -116,7 +118,7 @@ type slowClient struct {
 func (c *slowClient) run(ctx context.Context, first time.Duration, atOnce bool) {
 	const least, most = time.Second, 8 * time.Second
 	back := least
-	for wait := first; sleep(ctx, wait) == nil; {
+	for wait := first; admission.Sleep(ctx, wait) == nil; {
 		stood := c.hold(ctx)
 		switch {
 		case atOnce:
@@ -167,18 +169,6 @@ func (c *slowClient) hold(ctx context.Context) (stood bool) {
 		c.t.cut.Add(1)
 	}
 	return stood
-}
-
-// sleep waits for d, or returns why it did not.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // attackers are slow clients in a process of their own, so that neither the

@@ -12,6 +12,7 @@ import (
 	"allium/gateway/audit"
 	"allium/gateway/client"
 	"allium/protocols/b3"
+	"allium/protocols/runtest"
 	"allium/protocols/status"
 )
 
@@ -235,15 +236,7 @@ func TestAuditLogOfAGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	ready := make(chan struct{})
-	wg.Go(func() {
-		if err := log.Run(ctx, func() { close(ready) }); err != nil {
-			t.Error(err)
-		}
-	})
-	<-ready
+	stop := runtest.Start(t, log.Run)
 	n := startWith(t, hooks{deps: func(d *Deps) { d.Audit = log }})
 	var asked sync.WaitGroup
 	for range 4 {
@@ -259,8 +252,7 @@ func TestAuditLogOfAGateway(t *testing.T) {
 		}
 	})
 	asked.Wait()
-	cancel()
-	wg.Wait()
+	stop()
 	counts := map[audit.Kind]int{}
 	rep, err := audit.Verify(t.Context(), []string{dir}, audit.VerifyOptions{Record: func(r audit.Record) error { counts[r.Kind]++; return nil }})
 	if err != nil || counts[audit.Mutation] != 20 || counts[audit.Outcome] != 20 || counts[audit.Refusal] < 1 {

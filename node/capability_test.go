@@ -2,7 +2,6 @@ package node
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"allium/protocols/capability"
+	"allium/protocols/runtest"
 	"allium/protocols/status"
 )
 
@@ -191,16 +191,7 @@ func TestCapabilityFilesRefused(t *testing.T) {
 // running follows the files until stop.
 func (c *capabilities) running(t *testing.T) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ready := make(chan struct{})
-	var run sync.WaitGroup
-	run.Go(func() {
-		if err := c.Run(ctx, func() { close(ready) }); err != nil {
-			t.Error(err)
-		}
-	})
-	<-ready
-	return func() { cancel(); run.Wait() }
+	return runtest.Start(t, c.Run)
 }
 
 // TestCapabilityReload: a running node takes up what changes, and keeps what it

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"allium/protocols/b3"
+	"allium/protocols/runtest"
 	"allium/protocols/status"
 )
 
@@ -27,16 +28,7 @@ func running(t testing.TB, cfg Config, dir string) (l *Log, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ready := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := l.Run(ctx, func() { close(ready) }); err != nil {
-			t.Error(err)
-		}
-	})
-	<-ready
-	return l, sync.OnceFunc(func() { cancel(); wg.Wait() })
+	return l, runtest.Start(t, l.Run)
 }
 
 // written is the directory of a log with n mutations and their outcomes.

@@ -2,14 +2,14 @@ package audit
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"log/slog"
 	"reflect"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"allium/protocols/runtest"
 )
 
 // TestTells: without a directory each record is a line of the node's log with all
@@ -22,31 +22,22 @@ func TestTells(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		ready := make(chan struct{})
-		wg.Go(func() {
-			if err := l.Run(ctx, func() { close(ready) }); err != nil {
-				t.Error(err)
-			}
-		})
-		<-ready
+		stop := runtest.Start(t, l.Run)
 		full := Event{
 			Actor: "uid:1", Addr: "192.0.2.1:9", Method: "PUT", Route: "o", Op: "put", Object: "b3:x", Name: "n", Label: "l", Outcome: "ok",
 			Bytes: 7, Count: 8, Of: 9, CorrID: "c", Detail: "é<\n",
 		}
-		seq, err := l.Mutation(ctx, full)
+		seq, err := l.Mutation(t.Context(), full)
 		if err != nil || seq != 2 || l.Err() != nil {
 			t.Errorf("%d, %v, %v", seq, err, l.Err())
 		}
-		l.Outcome(ctx, Event{Of: seq, Outcome: "ok"})
+		l.Outcome(t.Context(), Event{Of: seq, Outcome: "ok"})
 		for range 1000 {
 			l.Refused(Event{Outcome: "forbidden"})
 		}
 		time.Sleep(2 * reportEvery)
 		synctest.Wait()
-		cancel()
-		wg.Wait()
+		stop()
 
 		kinds := map[Kind]int{}
 		var told, left uint64

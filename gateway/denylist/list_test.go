@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"allium/protocols/b3"
+	"allium/protocols/runtest"
 	"allium/protocols/status"
 )
 
@@ -190,16 +191,7 @@ func running(t testing.TB, cfg Config) (l *List, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ready := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := l.Run(ctx, func() { close(ready) }); err != nil {
-			t.Error(err)
-		}
-	})
-	<-ready
-	return l, func() { cancel(); wg.Wait() }
+	return l, runtest.Start(t, l.Run)
 }
 
 // TestFollowsItsFiles without being asked, while others ask it.

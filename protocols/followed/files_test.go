@@ -13,6 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"allium/protocols/runtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -120,16 +122,7 @@ func follow(t *testing.T, name string) *reader {
 // run runs r until stop.
 func (r *reader) run(t *testing.T) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ready := make(chan struct{})
-	var all sync.WaitGroup
-	all.Go(func() {
-		if err := r.Run(ctx, func() { close(ready) }); err != nil {
-			t.Error(err)
-		}
-	})
-	<-ready
-	return func() { cancel(); all.Wait() }
+	return runtest.Start(t, r.Run)
 }
 
 // bubble runs test with a reader that runs.

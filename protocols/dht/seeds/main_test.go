@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"allium/protocols/dht/pace"
+	"allium/protocols/runtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -179,16 +180,5 @@ func begin(t *testing.T, cfg Config, deps Deps) running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	ready := make(chan struct{})
-	wg.Go(func() {
-		if err := b.Run(ctx, func() { close(ready) }); err != nil {
-			t.Error(err)
-		}
-	})
-	<-ready
-	stop := sync.OnceFunc(func() { cancel(); wg.Wait() })
-	t.Cleanup(stop)
-	return running{b, stop}
+	return running{b, runtest.Start(t, b.Run)}
 }
