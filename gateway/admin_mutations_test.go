@@ -149,9 +149,9 @@ func TestIdempotencyKey(t *testing.T) {
 	if a := ask("/admin/pin", `{"key":"fail"}`, "busy"); a.Header.Get("Idempotent-Replayed") != "" {
 		t.Error("busy was kept")
 	}
-	n.node.pin = func(context.Context, string) (client.Pin, error) {
+	n.node.pin.set(func(context.Context, string) (client.Pin, error) {
 		return client.Pin{}, status.Errorf(status.BadAddress, "no address")
-	}
+	})
 	ask("/admin/pin", `{"key":"z"}`, "bad").problem(t, status.BadAddress)
 	a := ask("/admin/pin", `{"key":"z"}`, "bad")
 	a.problem(t, status.BadAddress)

@@ -55,14 +55,14 @@ func TestReadyz(t *testing.T) {
 	t.Parallel()
 	n := start(t, func(c *Config, _ *AdminConfig) { c.SlowRequest = time.Hour })
 	for _, base := range []string{n.Addrs().Gateway, n.Addrs().Admin} {
-		n.ready = client.Readiness{Ready: true, Reads: true, Writes: true}
+		n.ready.set(client.Readiness{Ready: true, Reads: true, Writes: true})
 		if a := do(t, "GET", base+"/readyz"); a.StatusCode != http.StatusOK || a.body != `{"ready":true,"reads":true,"writes":true,"gates":[]}`+"\n" || a.Header.Get("Retry-After") != "" {
 			t.Errorf("%s %q", a.Status, a.body)
 		}
-		n.ready = client.Readiness{Reads: true, Gates: []client.Gate{
+		n.ready.set(client.Readiness{Reads: true, Gates: []client.Gate{
 			{Name: "store", Ready: true, Have: 1, Need: 1},
 			{Name: "seeds", Have: 1, Need: 3, RetryAfter: 5, Fix: "check listen.bootstrap"},
-		}}
+		}})
 		a := do(t, "GET", base+"/readyz")
 		want := `{"ready":false,"reads":true,"writes":false,"gates":[{"name":"store","ready":true,"have":1,"need":1,"retry_after":0},` +
 			`{"name":"seeds","ready":false,"have":1,"need":3,"retry_after":5,"fix":"check listen.bootstrap"}]}` + "\n"

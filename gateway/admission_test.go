@@ -266,10 +266,10 @@ func TestRequestTimeoutIsEverywhere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newTestGateway(t, &fakeObjects{})
-		g.deps.Node.(*fakeNode).get = func(ctx context.Context, _ string) (*client.Stream, error) {
+		g.deps.Node.(*fakeNode).get.set(func(ctx context.Context, _ string) (*client.Stream, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}
+		})
 		s := g.socketSide(nil)
 		begun := time.Now()
 		rec := serve(s, http.MethodGet, "/api/v1/get?key=x", "@", nil, "Request-Timeout", "1.5")

@@ -19,7 +19,7 @@ func TestAddProgress(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	c := connectTo(t, n)
-	n.node.add = func(ctx context.Context, tar io.Reader, _ client.AddOptions, progress client.ProgressFunc) iter.Seq2[client.Added, error] {
+	n.node.add.set(func(ctx context.Context, tar io.Reader, _ client.AddOptions, progress client.ProgressFunc) iter.Seq2[client.Added, error] {
 		return func(yield func(client.Added, error) bool) {
 			buf := make([]byte, 1)
 			for i := int64(1); ; i++ {
@@ -35,7 +35,7 @@ func TestAddProgress(t *testing.T) {
 				}
 			}
 		}
-	}
+	})
 	upload, w := io.Pipe()
 	progress := make(chan client.Progress, 100)
 	items, stop := iter.Pull2(c.Add(t.Context(), upload, client.AddOptions{}, func(p client.Progress) { progress <- p }))
@@ -65,9 +65,9 @@ func TestAddFails(t *testing.T) {
 	c := connectTo(t, n)
 	full := status.Errorf(status.NoSpace, "the disk is full")
 	for _, before := range []int{0, 2} {
-		n.node.add = func(context.Context, io.Reader, client.AddOptions, client.ProgressFunc) iter.Seq2[client.Added, error] {
+		n.node.add.set(func(context.Context, io.Reader, client.AddOptions, client.ProgressFunc) iter.Seq2[client.Added, error] {
 			return seq(full, []client.Added{{Kind: client.File}}[:min(before, 1)]...)
-		}
+		})
 		for range 20 { // the error must win every race with the upload
 			_, err := collect(c.Add(t.Context(), zeros{}, client.AddOptions{}, nil))
 			if status.Of(err) != status.NoSpace {
@@ -89,7 +89,7 @@ func TestAmnesiaIsNoFault(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	for o, level := range map[status.Outcome]string{status.Amnesia: "DEBUG", status.NoSpace: "WARN"} {
-		n.node.get = func(context.Context, string) (*client.Stream, error) { return nil, status.Errorf(o, "refused") }
+		n.node.get.set(func(context.Context, string) (*client.Stream, error) { return nil, status.Errorf(o, "refused") })
 		_, err := connectTo(t, n).Get(t.Context(), "x")
 		if status.Of(err) != o {
 			t.Fatal(err)

@@ -158,9 +158,9 @@ func TestErrorsRoundTrip(t *testing.T) {
 func TestOwnErrorsAreTold(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	n.node.get = func(context.Context, string) (*client.Stream, error) {
+	n.node.get.set(func(context.Context, string) (*client.Stream, error) {
 		return nil, errors.New("open index: permission denied")
-	}
+	})
 	_, err := connectTo(t, n).Get(t.Context(), "x")
 	if status.Of(err) != status.Internal || !strings.Contains(err.Error(), "open index: permission denied") {
 		t.Errorf("%v", err)
@@ -190,7 +190,7 @@ func TestStreamCut(t *testing.T) {
 	c := connectTo(t, n)
 	bad := status.Errorf(status.Corrupt, "b3:…: group 7 is damaged")
 	long := strings.Repeat("x", 32<<10) // more than is buffered before the header leaves
-	n.node.get = func(_ context.Context, key string) (*client.Stream, error) {
+	n.node.get.set(func(_ context.Context, key string) (*client.Stream, error) {
 		s := fakeStream("hello")
 		switch key {
 		case "late":
@@ -203,7 +203,7 @@ func TestStreamCut(t *testing.T) {
 			s.Body = io.NopCloser(io.MultiReader(&oneRead{"hel"}, failing{nil}))
 		}
 		return s, nil
-	}
+	})
 	for key, want := range map[string]struct {
 		body string
 		out  status.Outcome
@@ -252,7 +252,7 @@ func TestFetchProgress(t *testing.T) {
 	n := start(t)
 	c := connectTo(t, n)
 	heard := make(chan struct{})
-	n.node.fetch = func(ctx context.Context, _ string, progress client.ProgressFunc) (client.Fetched, error) {
+	n.node.fetch.set(func(ctx context.Context, _ string, progress client.ProgressFunc) (client.Fetched, error) {
 		done := make(chan struct{})
 		for range 4 {
 			go func() {
@@ -271,7 +271,7 @@ func TestFetchProgress(t *testing.T) {
 			<-done
 		}
 		return fakeFetched, nil
-	}
+	})
 	once := false
 	got, err := c.Fetch(t.Context(), "x", func(p client.Progress) {
 		if p.TotalBytes != 9 || p.Path != "a/b" {
@@ -300,10 +300,10 @@ func TestCancelPropagates(t *testing.T) {
 		ended <- context.Cause(ctx)
 		return ctx.Err()
 	}
-	n.node.fetch = func(ctx context.Context, _ string, _ client.ProgressFunc) (client.Fetched, error) {
+	n.node.fetch.set(func(ctx context.Context, _ string, _ client.ProgressFunc) (client.Fetched, error) {
 		return client.Fetched{}, wait(ctx)
-	}
-	n.node.get = func(ctx context.Context, _ string) (*client.Stream, error) { return nil, wait(ctx) }
+	})
+	n.node.get.set(func(ctx context.Context, _ string) (*client.Stream, error) { return nil, wait(ctx) })
 	for name, call := range map[string]func(context.Context) error{
 		"fetch": func(ctx context.Context) error { _, err := c.Fetch(ctx, "x", nil); return err },
 		"get":   func(ctx context.Context) error { _, err := c.Get(ctx, "x"); return err },
@@ -317,13 +317,13 @@ func TestCancelPropagates(t *testing.T) {
 	}
 	// Stopping a sequence early stops what makes it.
 	stopped := make(chan struct{})
-	n.node.add = func(ctx context.Context, _ io.Reader, _ client.AddOptions, _ client.ProgressFunc) iter.Seq2[client.Added, error] {
+	n.node.add.set(func(ctx context.Context, _ io.Reader, _ client.AddOptions, _ client.ProgressFunc) iter.Seq2[client.Added, error] {
 		return func(yield func(client.Added, error) bool) {
 			defer close(stopped)
 			for yield(client.Added{Name: "again", Kind: client.File}, nil) {
 			}
 		}
-	}
+	})
 	for range c.Add(t.Context(), zeros{}, client.AddOptions{}, nil) {
 		break
 	}
@@ -335,7 +335,7 @@ func TestAPIPanic(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	c := connectTo(t, n)
-	n.node.fetch = func(context.Context, string, client.ProgressFunc) (client.Fetched, error) { panic("boom") }
+	n.node.fetch.set(func(context.Context, string, client.ProgressFunc) (client.Fetched, error) { panic("boom") })
 	if _, err := c.Fetch(t.Context(), "x", nil); status.Of(err) != status.Internal {
 		t.Errorf("%v", err)
 	}
@@ -350,11 +350,11 @@ func TestAPILimit(t *testing.T) {
 	n := start(t, func(_ *Config, a *AdminConfig) { a.Inflight = 1 })
 	c := connectTo(t, n)
 	entered, leave := make(chan struct{}), make(chan struct{})
-	n.node.get = func(context.Context, string) (*client.Stream, error) {
+	n.node.get.set(func(context.Context, string) (*client.Stream, error) {
 		close(entered)
 		<-leave
 		return fakeStream("hello"), nil
-	}
+	})
 	done := make(chan error, 1)
 	go func() { _, err := read(c.Get(t.Context(), "x")); done <- err }()
 	<-entered
@@ -381,11 +381,11 @@ func TestLargeStream(t *testing.T) {
 	n := start(t)
 	c := connectTo(t, n)
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
-	n.node.get = func(context.Context, string) (*client.Stream, error) {
+	n.node.get.set(func(context.Context, string) (*client.Stream, error) {
 		s := fakeStream("")
 		s.Body = io.NopCloser(bytes.NewReader(data))
 		return s, nil
-	}
+	})
 	s, err := c.Get(t.Context(), "x")
 	if err != nil {
 		t.Fatal(err)

@@ -164,7 +164,6 @@ func TestEncodingConditions(t *testing.T) {
 	data := patterned(2 * b3.GroupSize)
 	root := n.objects.put(data)
 	url := n.Addrs().Gateway + "/o/" + root.String() + "?format=bao"
-	before := len(n.objects.opens)
 	for name, c := range map[string]struct {
 		url     string
 		headers []string
@@ -181,7 +180,7 @@ func TestEncodingConditions(t *testing.T) {
 			t.Errorf("%s: %s %v", name, a.Status, a.Header)
 		}
 	}
-	if len(n.objects.opens) != before {
+	if len(n.objects.opened()) != 0 {
 		t.Error("an object was opened for a client that has it")
 	}
 	part := baoTag(root, &byteRange{0, 5})

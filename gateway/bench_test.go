@@ -87,11 +87,11 @@ func BenchmarkStream(b *testing.B) {
 	n := start(b)
 	c := connectTo(b, n)
 	data := make([]byte, 64<<20)
-	n.node.get = func(context.Context, string) (*client.Stream, error) {
+	n.node.get.set(func(context.Context, string) (*client.Stream, error) {
 		s := fakeStream("")
 		s.Body = io.NopCloser(bytes.NewReader(data))
 		return s, nil
-	}
+	})
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
 		s, err := c.Get(b.Context(), "x")

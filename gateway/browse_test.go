@@ -307,7 +307,7 @@ func TestVia(t *testing.T) {
 	n := start(t)
 	root := n.objects.tree(t, site)
 	do(t, "GET", n.Addrs().Gateway+"/b3/"+root.String()+"/docs/deep/a.go")
-	opens := n.objects.opens
+	opens := n.objects.opened()
 	if len(opens) < 4 || !opens[0].Via.IsZero() {
 		t.Fatalf("%+v", opens)
 	}
@@ -316,9 +316,8 @@ func TestVia(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	}
-	n.objects.opens = nil
 	do(t, "GET", n.Addrs().Gateway+"/o/"+root.String(), "Range", "bytes=0-1")
-	if o := n.objects.opens; len(o) != 1 || o[0].Whole {
+	if o := n.objects.opened(); len(o) != 1 || o[0].Whole {
 		t.Errorf("for a range: %+v", o)
 	}
 }
@@ -330,7 +329,7 @@ func TestLanding(t *testing.T) {
 	if a := do(t, "GET", base+"/"); !strings.Contains(a.body, "This node is ready.") || a.Header.Get("Content-Security-Policy") != pagePolicy {
 		t.Errorf("%s %s", a.Status, a.body)
 	}
-	n.ready = client.Readiness{Gates: []client.Gate{{Name: "seeds", Have: 1, Need: 3, Fix: "give --bootstrap <a seed>"}}}
+	n.ready.set(client.Readiness{Gates: []client.Gate{{Name: "seeds", Have: 1, Need: 3, Fix: "give --bootstrap <a seed>"}}})
 	if a := do(t, "GET", base+"/"); !strings.Contains(a.body, "seeds: 1 of 3; give --bootstrap &lt;a seed&gt;") {
 		t.Errorf("%s %s", a.Status, a.body)
 	}

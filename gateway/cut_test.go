@@ -71,8 +71,7 @@ func TestLateFailure(t *testing.T) {
 // TestShortContent: a Content that ends early without an error is caught.
 func TestShortContent(t *testing.T) {
 	t.Parallel()
-	n := start(t)
-	n.Gateway.deps.Objects = shortObjects{}
+	n := startWith(t, hooks{deps: func(d *Deps) { d.Objects = shortObjects{} }})
 	c := dialRaw(t, n)
 	if _, err := io.WriteString(c, "GET /o/"+b3.Sum(nil).String()+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)

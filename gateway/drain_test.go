@@ -97,12 +97,12 @@ func TestRunAborts(t *testing.T) {
 	// The one says why it ends, the other cannot: it is over only after that time.
 	n := startWith(t, hooks{gateway: func(g *Gateway) { g.grace = grace{drain: 100 * time.Millisecond, abort: 5 * time.Second} }})
 	never := n.objects.add(&fakeObject{data: []byte("never"), gate: make(chan struct{})})
-	n.node.add = func(ctx context.Context, tar io.Reader, _ client.AddOptions, _ client.ProgressFunc) iter.Seq2[client.Added, error] {
+	n.node.add.set(func(ctx context.Context, tar io.Reader, _ client.AddOptions, _ client.ProgressFunc) iter.Seq2[client.Added, error] {
 		return func(yield func(client.Added, error) bool) {
 			_, err := io.Copy(io.Discard, tar)
 			yield(client.Added{}, err)
 		}
-	}
+	})
 	first := make(chan answer, 1)
 	go func() { first <- do(t, "GET", n.Addrs().Gateway+"/o/"+never.String()) }()
 	c, err := client.New(n.socket)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"allium/gateway/client"
@@ -19,10 +20,23 @@ type fakeNode struct {
 	mu  sync.Mutex
 	log []string
 
-	add   func(ctx context.Context, tar io.Reader, o client.AddOptions, progress client.ProgressFunc) iter.Seq2[client.Added, error]
-	pin   func(ctx context.Context, key string) (client.Pin, error)
-	get   func(ctx context.Context, key string) (*client.Stream, error)
-	fetch func(ctx context.Context, key string, progress client.ProgressFunc) (client.Fetched, error)
+	add   hook[func(ctx context.Context, tar io.Reader, o client.AddOptions, progress client.ProgressFunc) iter.Seq2[client.Added, error]]
+	pin   hook[func(ctx context.Context, key string) (client.Pin, error)]
+	get   hook[func(ctx context.Context, key string) (*client.Stream, error)]
+	fetch hook[func(ctx context.Context, key string, progress client.ProgressFunc) (client.Fetched, error)]
+}
+
+// hook is what a test sets while its node answers; the zero T before. That an
+// answer came over a socket orders nothing in Go's memory model.
+type hook[T any] struct{ v atomic.Pointer[T] }
+
+func (h *hook[T]) set(v T) { h.v.Store(&v) }
+
+func (h *hook[T]) get() (v T) {
+	if p := h.v.Load(); p != nil {
+		v = *p
+	}
+	return v
 }
 
 var _ Node = (*fakeNode)(nil)
@@ -101,8 +115,8 @@ func seq[T any](err error, values ...T) iter.Seq2[T, error] {
 }
 
 func (n *fakeNode) Add(ctx context.Context, tar io.Reader, o client.AddOptions, progress client.ProgressFunc) iter.Seq2[client.Added, error] {
-	if n.add != nil {
-		return n.add(ctx, tar, o, progress)
+	if f := n.add.get(); f != nil {
+		return f(ctx, tar, o, progress)
 	}
 	return func(yield func(client.Added, error) bool) {
 		p, err := io.ReadAll(tar)
@@ -118,8 +132,8 @@ func (n *fakeNode) Add(ctx context.Context, tar io.Reader, o client.AddOptions, 
 }
 
 func (n *fakeNode) Get(ctx context.Context, key string) (*client.Stream, error) {
-	if n.get != nil {
-		return n.get(ctx, key)
+	if f := n.get.get(); f != nil {
+		return f(ctx, key)
 	}
 	return fakeStream("hello"), n.call(key, "get %s", key)
 }
@@ -175,8 +189,8 @@ func (n *fakeNode) Files(_ context.Context, roots []b3.Root) (*client.Stream, er
 }
 
 func (n *fakeNode) Pin(ctx context.Context, key string, o client.PinOptions) (client.Pin, error) {
-	if n.pin != nil {
-		return n.pin(ctx, key)
+	if f := n.pin.get(); f != nil {
+		return f(ctx, key)
 	}
 	return fakePin, n.call(key, "pin %s %+v", key, o)
 }
@@ -206,8 +220,8 @@ func (n *fakeNode) Pins(context.Context) iter.Seq2[client.Pin, error] {
 }
 
 func (n *fakeNode) Fetch(ctx context.Context, key string, progress client.ProgressFunc) (client.Fetched, error) {
-	if n.fetch != nil {
-		return n.fetch(ctx, key, progress)
+	if f := n.fetch.get(); f != nil {
+		return f(ctx, key, progress)
 	}
 	return fakeFetched, n.call(key, "fetch %s", key)
 }

@@ -18,10 +18,10 @@ type fakeUploads struct {
 	objects *fakeObjects
 
 	mu      sync.Mutex
-	full    int64         // no_space above so many bytes, where the length is known; 0: never
-	refuse  error         // what everything answers
-	reading chan struct{} // is told of each Put and Append that begins to read; may be nil
-	read    int64         // bytes of bodies
+	full    hook[int64]         // no_space above so many bytes, where the length is known; 0: never
+	refuse  error               // what everything answers
+	reading hook[chan struct{}] // is told of each Put and Append that begins to read; may be nil
+	read    int64               // bytes of bodies
 	pins    map[string]string
 	open    map[string]*Upload
 	data    map[string]*bytes.Buffer
@@ -57,7 +57,7 @@ func (f *fakeUploads) fits(o UploadOptions) error {
 	if f.refuse != nil {
 		return f.refuse
 	}
-	if f.full > 0 && o.Length > f.full {
+	if full := f.full.get(); full > 0 && o.Length > full {
 		return status.Errorf(status.NoSpace, "%d bytes are too many", o.Length)
 	}
 	return nil
@@ -78,8 +78,8 @@ func (b fakeBody) Read(p []byte) (int, error) {
 }
 
 func (f *fakeUploads) begin() {
-	if f.reading != nil {
-		f.reading <- struct{}{}
+	if c := f.reading.get(); c != nil {
+		c <- struct{}{}
 	}
 }
 
@@ -156,18 +156,18 @@ func (f *fakeUploads) Append(_ context.Context, id string, offset int64, r io.Re
 		f.mu.Unlock()
 		return Upload{}, err
 	case f.busy[id] || u.Offset != offset:
+		now := *u
 		f.mu.Unlock()
-		return *u, status.Errorf(status.Conflict, "upload %s is elsewhere", id)
+		return now, status.Errorf(status.Conflict, "upload %s is elsewhere", id)
 	}
 	f.busy[id] = true
-	data := f.data[id]
+	data, left := f.data[id], u.Length-offset
 	f.mu.Unlock()
 	f.begin()
-	left := u.Length - offset
 	n, err := io.Copy(data, io.LimitReader(fakeBody{f, r}, left))
 	if err == nil && n == left {
 		if extra, _ := io.ReadAll(io.LimitReader(r, 1)); len(extra) > 0 {
-			err = status.Errorf(status.BodyCap, "more than %d bytes", u.Length)
+			err = status.Errorf(status.BodyCap, "more than %d bytes", offset+left)
 		}
 	}
 	f.mu.Lock()

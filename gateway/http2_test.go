@@ -230,10 +230,9 @@ func (s *stuckObjects) Open(context.Context, b3.Root, OpenOptions) (Content, err
 func TestH2RapidReset(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	n := start(t, a.withTLS(t))
 	stuck := &stuckObjects{release: make(chan struct{})}
+	n := startWith(t, hooks{deps: func(d *Deps) { d.Objects = stuck }}, a.withTLS(t))
 	t.Cleanup(func() { close(stuck.release) })
-	n.Gateway.deps.Objects = stuck
 	h := a.dialH2(t, n)
 	path, sent := "/o/"+b3.Sum(nil).String(), 0
 	sentAway := n.m.http2Errors.WithLabelValues("conn_ENHANCE_YOUR_CALM_too_many_early_resets")

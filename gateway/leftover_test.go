@@ -66,13 +66,13 @@ func TestDiscardEnds(t *testing.T) {
 func TestAddLeavesRest(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	n.node.add = func(_ context.Context, tar io.Reader, _ client.AddOptions, _ client.ProgressFunc) iter.Seq2[client.Added, error] {
+	n.node.add.set(func(_ context.Context, tar io.Reader, _ client.AddOptions, _ client.ProgressFunc) iter.Seq2[client.Added, error] {
 		return func(yield func(client.Added, error) bool) {
 			if _, err := io.ReadFull(tar, make([]byte, 1)); err != nil {
 				yield(client.Added{}, err)
 			}
 		}
-	}
+	})
 	host := strings.TrimPrefix(n.Addrs().Admin, "http://")
 	c, err := net.Dial("tcp", host)
 	if err != nil {

@@ -191,8 +191,8 @@ func TestKnownFreshIsNotLookedFor(t *testing.T) {
 	n := start(t)
 	nowhere := b3.Sum([]byte("nowhere"))
 	a := do(t, "GET", n.Addrs().Gateway+"/o/"+nowhere.String(), "If-None-Match", etagOf(nowhere))
-	if a.StatusCode != http.StatusNotModified || len(n.objects.opens) != 0 {
-		t.Errorf("%s after %d opens", a.Status, len(n.objects.opens))
+	if opens := n.objects.opened(); a.StatusCode != http.StatusNotModified || len(opens) != 0 {
+		t.Errorf("%s after %d opens", a.Status, len(opens))
 	}
 	a = do(t, "GET", n.Addrs().Gateway+"/o/"+nowhere.String(), "If-None-Match", "*")
 	a.problem(t, status.NotFound)

@@ -123,7 +123,7 @@ func TestPutEncoded(t *testing.T) {
 func TestRefusedUnread(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	n.sent.full = 1 << 40
+	n.sent.full.set(1 << 40)
 	root := n.objects.put([]byte("here"))
 	absent := b3.Sum([]byte("absent"))
 	id := "00000000000000000000000000000000"
@@ -298,10 +298,11 @@ func TestSlowBody(t *testing.T) {
 func TestDrainCutsUploads(t *testing.T) {
 	t.Parallel()
 	n := startWith(t, hooks{gateway: patiently})
-	n.sent.reading = make(chan struct{}, 1)
+	reading := make(chan struct{}, 1)
+	n.sent.reading.set(reading)
 	c := dialRaw(t, n)
 	_, _ = io.WriteString(c, "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put\r\nContent-Length: 100\r\n\r\nhello")
-	<-n.sent.reading
+	<-reading
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := n.Drain(over); status.Of(err) != status.Timeout {

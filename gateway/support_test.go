@@ -45,6 +45,15 @@ type fakeObject struct {
 	panics bool
 }
 
+// opened is how objects were opened since the last call.
+func (f *fakeObjects) opened() []OpenOptions {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	opens := f.opens
+	f.opens = nil
+	return opens
+}
+
 func (f *fakeObjects) put(data []byte) b3.Root { return f.add(&fakeObject{data: data}) }
 
 func (f *fakeObjects) add(o *fakeObject) b3.Root {
@@ -203,7 +212,7 @@ type testNode struct {
 	log     *logBuffer
 	reg     *prometheus.Registry
 	socket  string
-	ready   client.Readiness
+	ready   hook[client.Readiness]
 	stop    func() error // ends Run and returns what it did
 }
 
@@ -233,14 +242,14 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 	}
 	n := &testNode{objects: &fakeObjects{}, node: &fakeNode{}, log: &logBuffer{}, reg: prometheus.NewRegistry()}
 	n.sent = &fakeUploads{objects: n.objects}
-	n.ready = client.Readiness{Ready: true, Reads: true, Writes: true, Gates: []client.Gate{{Name: "store", Ready: true, Have: 1, Need: 1}}}
+	n.ready.set(client.Readiness{Ready: true, Reads: true, Writes: true, Gates: []client.Gate{{Name: "store", Ready: true, Have: 1, Need: 1}}})
 	socket, err := client.SocketPath(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.socket = socket
 	deps := Deps{
-		Objects: n.objects, Node: n.node, Uploads: n.sent, Capabilities: fakeCapabilities{}, Ready: func() client.Readiness { return n.ready },
+		Objects: n.objects, Node: n.node, Uploads: n.sent, Capabilities: fakeCapabilities{}, Ready: n.ready.get,
 		Version: client.Version{Version: "v0", Commit: "c0", Go: "go1"}, Socket: socket,
 		Log:     slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Metrics: n.reg, Gatherer: n.reg, Limits: admission.NewRegistry(n.reg),

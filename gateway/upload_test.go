@@ -190,12 +190,13 @@ func FuzzUploadHeaders(f *testing.F) {
 func TestTwoWriters(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	n.sent.reading = make(chan struct{}, 1)
+	reading := make(chan struct{}, 1)
+	n.sent.reading.set(reading)
 	page := begin(t, n, 10, "")
 	body, more := io.Pipe()
 	first := make(chan answer, 1)
 	go func() { first <- piece(t, page, 0, body) }()
-	<-n.sent.reading
+	<-reading
 	piece(t, page, 0, strings.NewReader("second")).problem(t, status.Conflict)
 	_, _ = fmt.Fprint(more, "first")
 	more.Close()
