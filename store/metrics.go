@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/protocols/b3"
 )
 
 // metrics are the store's counters; the rest is read from Stats when asked.
@@ -47,6 +49,9 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		}, func() float64 { return float64(n.Load()) }))
 	}
 	reg.MustRegister(m.integrity,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "hash_wait_seconds", Help: "How long the last groups that were read waited to be hashed, a moving mean; above 0.006 one core is kept from hashing, for other requests.",
+		}, func() float64 { return b3.HashWait().Seconds() }),
 		gauge("store_uploads_open", "Uploads in pieces that are not whole.", func(s Stats) float64 { return float64(s.Uploads.Open) }),
 		gauge("store_upload_bytes", "Bytes of such uploads that are here.", func(s Stats) float64 { return float64(s.Uploads.Bytes) }),
 		counter("store_hot_hits_total", "Objects opened from RAM.", func(s Stats) float64 { return float64(s.Hot.Hits) }),

@@ -132,7 +132,7 @@ func (w *Walk) Accept(p []byte) (Proved, error) {
 		}
 		w.path = append(w.path, parent{w.lo, w.hi, *cvs})
 	} else {
-		if groupCVInTurn(p, w.lo, isRoot) != w.want {
+		if hashing.groupCV(p, w.lo, isRoot) != w.want {
 			return Proved{}, w.fail("%s is wrong", w.next)
 		}
 		w.sizeProved = w.sizeProved || w.hi == w.groups
