@@ -120,11 +120,11 @@ func TestServeRate(t *testing.T) {
 func TestServeRateRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
-		cfg.ServeRate = 64 << 10
+		const askers = 40
+		cfg.ServeRate, cfg.PeerInflight = 64<<10, askers
 		p := newPair(t, streamtest.Options{}, cfg)
 		defer p.stop()
 		root := p.store.put(testData(b3.GroupSize, 1))
-		const askers = 40
 		askedAll := make([]*asker, askers)
 		for i := range askedAll {
 			askedAll[i] = p.ask(t)
