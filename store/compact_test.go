@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -46,17 +45,12 @@ func TestCompaction(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewCrashableMem()
 	l := newLedger()
-	type crash struct {
-		fs *vfs.MemFS
-		l  *ledger
-		at string
-	}
 	var mu sync.Mutex
-	var crashes []crash
+	var crashes []crash[*ledger]
 	rng := rand.New(rand.NewPCG(3, 4))
 	on, points := false, 0
 	injector := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind.ReadOrWrite() == errorfs.OpIsRead || op.Kind == errorfs.OpMkdirAll || op.Kind == errorfs.OpFileClose {
+		if !changesDisk(op) {
 			return nil
 		}
 		mu.Lock()
@@ -65,15 +59,7 @@ func TestCompaction(t *testing.T) {
 			return nil
 		}
 		points++
-		look, nothing := crashPoint(points, op)
-		if !look {
-			return nil
-		}
-		at, known := fmt.Sprintf("op %d of %s", op.Kind, op.Path), l.copy()
-		if nothing {
-			crashes = append(crashes, crash{disk.CrashClone(vfs.CrashCloneCfg{}), known, at + ", nothing unsynced"})
-		}
-		crashes = append(crashes, crash{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng}), known, at + ", half of the unsynced"})
+		crashes = append(crashes, crashesBefore(disk, rng, points, op, l)...)
 		return nil
 	})
 	cfg := tiny()
@@ -134,7 +120,7 @@ func TestCompaction(t *testing.T) {
 		if err := reopen(t, c.fs, c.l); err != nil {
 			t.Errorf("crash before %s: %v", c.at, err)
 		}
-		crashes[i] = crash{} // it was looked at
+		crashes[i] = crash[*ledger]{} // it was looked at
 	}
 	if err := reopen(t, disk.CrashClone(vfs.CrashCloneCfg{}), l); err != nil {
 		t.Errorf("after an orderly stop: %v", err)

@@ -19,15 +19,36 @@ type crashLedger[L any] interface {
 	check(t testing.TB, disk vfs.FS) error // opens what is on disk
 }
 
-// crashPoint says whether to crash before op, the nth one, with half of what was
-// not synced on disk, and whether with nothing of it too. That was the same
-// since the last sync, so it is looked at before a sync, when most is
-// acknowledged. Short runs look at each 8th point, and at both there.
-func crashPoint(n int, op errorfs.Op) (look, nothing bool) {
+// crash is a disk as a crash leaves it, and what was acknowledged by then.
+type crash[L any] struct {
+	fs *vfs.MemFS
+	l  L
+	at string
+}
+
+// changesDisk reports whether op changes what a crash leaves, so that one before
+// it is worth a look.
+func changesDisk(op errorfs.Op) bool {
+	return op.Kind.ReadOrWrite() != errorfs.OpIsRead && op.Kind != errorfs.OpMkdirAll && op.Kind != errorfs.OpFileClose
+}
+
+// crashesBefore are the crashes to look at before op, the nth that changes disk:
+// with half of what was not synced there, and where that differs with nothing of
+// it. That was the same since the last sync, so it is looked at before a sync,
+// when most is acknowledged. Short runs look at each 8th point, and at both there.
+func crashesBefore[L interface{ copy() L }](disk *vfs.MemFS, rng *rand.Rand, n int, op errorfs.Op, l L) (all []crash[L]) {
+	nothing := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
 	if testing.Short() {
-		return n%8 == 0, true
+		if n%8 != 0 {
+			return nil
+		}
+		nothing = true
 	}
-	return true, op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
+	at, known := fmt.Sprintf("op %d of %s", op.Kind, op.Path), l.copy()
+	if nothing {
+		all = append(all, crash[L]{disk.CrashClone(vfs.CrashCloneCfg{}), known, at + ", nothing unsynced"})
+	}
+	return append(all, crash[L]{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng}), known, at + ", half of the unsynced"})
 }
 
 // crashEverywhere takes the power away before every write, sync, rename and
@@ -37,12 +58,7 @@ func crashPoint(n int, op errorfs.Op) (look, nothing bool) {
 func crashEverywhere[L crashLedger[L]](t *testing.T, rng *rand.Rand, l L, script func(*store.Store)) {
 	t.Helper()
 	disk := vfs.NewCrashableMem()
-	type crash struct {
-		fs *vfs.MemFS
-		l  L
-		at string
-	}
-	crashes := make(chan crash)
+	crashes := make(chan crash[L])
 	var wg sync.WaitGroup
 	n, points := 0, 0
 	wg.Go(func() {
@@ -55,21 +71,15 @@ func crashEverywhere[L crashLedger[L]](t *testing.T, rng *rand.Rand, l L, script
 	})
 	var serial sync.Mutex
 	injector := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind.ReadOrWrite() == errorfs.OpIsRead || op.Kind == errorfs.OpMkdirAll || op.Kind == errorfs.OpFileClose {
+		if !changesDisk(op) {
 			return nil
 		}
 		serial.Lock()
 		defer serial.Unlock()
 		points++
-		look, nothing := crashPoint(points, op)
-		if !look {
-			return nil
+		for _, c := range crashesBefore(disk, rng, points, op, l) {
+			crashes <- c
 		}
-		at, known := fmt.Sprintf("op %d of %s", op.Kind, op.Path), l.copy()
-		if nothing {
-			crashes <- crash{disk.CrashClone(vfs.CrashCloneCfg{}), known, at + ", nothing unsynced"}
-		}
-		crashes <- crash{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng}), known, at + ", half of the unsynced"}
 		return nil
 	})
 	s, stop := storetest.Start(t, tiny(), store.Deps{FS: errorfs.Wrap(disk, injector)})

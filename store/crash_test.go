@@ -224,12 +224,7 @@ func TestCrash(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewCrashableMem()
 	l := newLedger()
-	type crash struct {
-		fs *vfs.MemFS
-		l  *ledger
-		at string
-	}
-	crashes := make(chan crash)
+	crashes := make(chan crash[*ledger])
 	var wg sync.WaitGroup
 	var survived, n, points int
 	wg.Go(func() {
@@ -244,21 +239,15 @@ func TestCrash(t *testing.T) {
 	var serial sync.Mutex
 	rng := rand.New(rand.NewPCG(1, 2))
 	injector := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind.ReadOrWrite() == errorfs.OpIsRead || op.Kind == errorfs.OpMkdirAll || op.Kind == errorfs.OpFileClose {
+		if !changesDisk(op) {
 			return nil
 		}
 		serial.Lock()
 		defer serial.Unlock()
 		points++
-		look, nothing := crashPoint(points, op)
-		if !look {
-			return nil
+		for _, c := range crashesBefore(disk, rng, points, op, l) {
+			crashes <- c
 		}
-		at, known := fmt.Sprintf("op %d of %s", op.Kind, op.Path), l.copy()
-		if nothing {
-			crashes <- crash{disk.CrashClone(vfs.CrashCloneCfg{}), known, at + ", nothing unsynced"}
-		}
-		crashes <- crash{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng}), known, at + ", half of the unsynced"}
 		return nil
 	})
 	s, stop := storetest.Start(t, tiny(), store.Deps{FS: errorfs.Wrap(disk, injector)})
