@@ -16,10 +16,11 @@ import (
 // from hashing: the others queue where the scheduler does not see them, and that
 // core comes to look at the network all the time (SPEC §2). Beside hundreds of
 // downloads this costs a fifth of the bytes per second on two cores, and less on
-// more.
+// more. A single core is never kept from hashing: readers that hand each other
+// the turn would then keep it from everyone else, for seconds.
 type turns struct {
 	all  chan struct{} // a place for each core
-	few  chan struct{} // the same but for one
+	few  chan struct{} // the same but for one; nil on a single core
 	wait atomic.Int64  // of a group, a moving mean in nanoseconds
 }
 
@@ -30,10 +31,11 @@ const crowded = 6 * time.Millisecond
 const waitWeight = 32
 
 func newTurns(cores int) *turns {
-	return &turns{
-		all: make(chan struct{}, cores),           // bound: the cores
-		few: make(chan struct{}, max(1, cores-1)), // bound: the cores but one
+	t := &turns{all: make(chan struct{}, cores)} // bound: the cores
+	if cores > 1 {
+		t.few = make(chan struct{}, cores-1) // bound: the cores but one
 	}
+	return t
 }
 
 // hashing has the turns of the process.
@@ -47,7 +49,7 @@ func (t *turns) mean() time.Duration { return time.Duration(t.wait.Load()) }
 // groupCV is the function groupCV when it is this group's turn.
 func (t *turns) groupCV(p []byte, index int64, root bool) [Size]byte {
 	begun := time.Now()
-	if t.mean() > crowded {
+	if t.few != nil && t.mean() > crowded {
 		t.few <- struct{}{}
 		defer func() { <-t.few }()
 	} else {
