@@ -12,7 +12,7 @@ TESTTIMEOUT ?= 30m
 BENCHTIME   ?= 1s
 BENCHCOUNT  ?= 3
 # Packages where goroutines meet; the race detector pays for itself there.
-RACE        := ./protocols/... ./store/... ./resolver/... ./gateway/... ./node/... ./testnet/...
+RACE        := ./internal/... ./protocols/... ./store/... ./resolver/... ./gateway/... ./node/... ./testnet/...
 
 .DEFAULT_GOAL := help
 
@@ -33,9 +33,18 @@ race: ## Run the race detector where goroutines meet
 	$(GO) test -race -short -timeout $(TESTTIMEOUT) $(RACE)
 
 .PHONY: lint
-lint: $(TOOLS)/golangci-lint ## Vet and lint
+lint: $(TOOLS)/golangci-lint vuln ## Vet, lint and look for known vulnerabilities
 	$(GO) vet ./...
 	$(TOOLS)/golangci-lint run ./...
+	@cd tools/depguard && bad=$$(find . -name bad.go | wc -l) && \
+	  found=$$(../../$(TOOLS)/golangci-lint run --config ../../.golangci.yml --enable-only depguard ./... | grep -c 'bad.go.*(depguard)'); \
+	  echo "depguard finds $$found of $$bad forbidden imports in tools/depguard"; [ "$$found" -eq "$$bad" ]
+
+.PHONY: vuln
+vuln: $(TOOLS)/govulncheck ## Look for known vulnerabilities in what the binary calls
+	@out=$$($(TOOLS)/govulncheck ./cmd/allium 2>&1); code=$$?; echo "$$out"; \
+	  if [ $$code -eq 1 ] && echo "$$out" | grep -q '^govulncheck: fetching vulnerabilities'; then \
+	    echo "vuln: not checked, as the database of vulnerabilities cannot be reached"; else exit $$code; fi
 
 .PHONY: fuzz-smoke
 fuzz-smoke: ## Run every fuzz target for FUZZTIME (5s)
@@ -46,10 +55,14 @@ fuzz-smoke: ## Run every fuzz target for FUZZTIME (5s)
 
 .PHONY: bench
 bench: build ## Run benchmarks, simulations, the reference pipe and 25 crash rounds
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./protocols/... ./store/... ./resolver/... ./gateway/... ./testnet/...
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./internal/... ./protocols/... ./store/... ./resolver/... ./gateway/... ./testnet/...
 	ALLIUM_CRASH_ROUNDS=25 $(GO) test -run 'Crash' -count 1 -v ./store/
-	ALLIUM_SIM_HOSTS=200 $(GO) test -run 'TestHedging|TestReadyInALargeNetwork' -count 1 -timeout 60m -v ./protocols/dht/
+	ALLIUM_SIM_HOSTS=200 $(GO) test -run 'TestHedging|TestReadyInALargeNetwork|TestSybils' -count 1 -timeout 60m -v ./protocols/dht/
 	$(GO) run ./bench -allium bin/allium
+
+.PHONY: torture
+torture: ## Damage every byte that may be damaged, and crash 1,000 times (an hour or more)
+	ALLIUM_TORTURE=1 ALLIUM_CRASH_ROUNDS=1000 $(GO) test -count 1 -timeout 6h -v -run 'Torture|Crash|Damage' ./store/... ./node/... ./gateway/... ./protocols/capability/...
 
 .PHONY: docs
 docs: ## Write docs/reference, and the hash kernel, from their sources
@@ -89,6 +102,9 @@ clean: ## Remove bin/
 $(TOOLS)/golangci-lint: tools/go.mod
 	cd tools && $(GO) build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+$(TOOLS)/govulncheck: tools/go.mod
+	cd tools && $(GO) build -o ../$@ golang.org/x/vuln/cmd/govulncheck
+
 $(TOOLS)/benchstat: tools/go.mod
 	cd tools && $(GO) build -o ../$@ golang.org/x/perf/cmd/benchstat
 
@@ -102,3 +118,8 @@ $(TOOLS)/h2spec: tools/h2spec/go.mod
 
 $(TOOLS)/pebble: tools/pebble/go.mod
 	cd tools/pebble && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../$@ github.com/letsencrypt/pebble/v2/cmd/pebble
+
+# The accessibility rules of the browser tests. They are one script: npm gets it, and package-lock.json has its digest.
+$(TOOLS)/axe.min.js: tools/axe/package-lock.json
+	npm ci --prefix tools/axe --ignore-scripts --no-audit --no-fund --silent
+	mkdir -p $(TOOLS) && cp tools/axe/node_modules/axe-core/axe.min.js $@

@@ -8,66 +8,154 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// layers lists every package of the module and the module's own packages it
-// may import ("x/..." means x and everything below). A package that is not
-// listed is an error: adding one is a decision. protocols/status and
-// protocols/b3 are open to all and not repeated.
+// layers lists every package of the module and which of the module's own
+// packages its code may import. A package that is not listed is an error: adding
+// one is a decision. protocols/status, protocols/b3 and internal/* are open to
+// all and not repeated, but internal/testkit, which only tests import, and that
+// internal/* itself imports only internal/* and protocols/status.
 var layers = map[string][]string{
 	".": {},
 
-	"protocols/status":        {},
-	"protocols/b3":            {},
-	"protocols/bao":           {},
-	"protocols/admission":     {},
+	"protocols/status":     {},
+	"protocols/b3":         {},
+	"protocols/bao":        {},
+	"protocols/capability": {},
+	"protocols/delimited":  {},
+	"protocols/dht": {
+		"protocols/delimited", "protocols/dht/guard", "protocols/dht/routing", "protocols/dht/seeds", "protocols/dht/sweep",
+		"protocols/kad", "protocols/record",
+	},
+	"protocols/dht/guard":     {},
+	"protocols/dht/routing":   {"protocols/kad"},
+	"protocols/dht/seeds":     {"protocols/record"},
+	"protocols/dht/sweep":     {"protocols/kad"},
+	"protocols/gossip":        {},
+	"protocols/hints":         {"protocols/delimited", "protocols/record"},
+	"protocols/inbound":       {},
 	"protocols/kad":           {},
-	"protocols/dcbor":         {},
-	"protocols/capability":    {"protocols/admission"},
-	"protocols/envelope":      {},
-	"protocols/followed":      {},
-	"protocols/message":       {},
 	"protocols/manifest":      {},
 	"protocols/oap":           {},
-	"protocols/streamtest":    {},
-	"protocols/runtest":       {},
-	"protocols/scheduletest":  {},
-	"protocols/timed":         {},
-	"protocols/session":       {"protocols/..."},
-	"protocols/session/model": {"protocols/..."},
-	"protocols/object":        {"protocols/..."},
-	"protocols/gossip":        {"protocols/admission"},
-	"protocols/announce":      {"protocols/..."},
-	"protocols/dht":           {"protocols/..."},
-	"protocols/dht/routing":   {"protocols/admission", "protocols/kad"},
-	"protocols/dht/guard":     {"protocols/..."},
-	"protocols/dht/pace":      {"protocols/admission"},
-	"protocols/dht/seeds":     {"protocols/dcbor", "protocols/envelope", "protocols/dht/pace"},
-	"protocols/dht/sweep":     {"protocols/..."},
+	"protocols/object":        {"protocols/inbound", "protocols/oap"},
+	"protocols/record":        {},
+	"protocols/session":       {"protocols/inbound", "protocols/oap"},
+	"protocols/session/model": {},
 
-	"store":            {"store/arena", "store/bucket", "protocols/manifest", "protocols/admission"},
-	"store/arena":      {},
-	"store/bucket":     {"protocols/admission"},
-	"store/storetest":  {"store", "store/bucket", "protocols/manifest", "protocols/admission"},
-	"resolver":         {"protocols/..."},
-	"gateway":          {"protocols/manifest", "protocols/bao", "protocols/admission", "protocols/capability", "protocols/followed", "gateway/..."},
-	"gateway/client":   {"protocols/bao"},
-	"gateway/audit":    {"protocols/admission"},
-	"gateway/denylist": {"protocols/followed"},
+	"internal/ballast":        {},
+	"internal/deadline":       {},
+	"internal/filewatch":      {},
+	"internal/ipgroup":        {},
+	"internal/jitter":         {},
+	"internal/latch":          {},
+	"internal/limits":         {},
+	"internal/linked":         {},
+	"internal/pebbledb":       {},
+	"internal/printable":      {},
+	"internal/testkit":        {},
+	"internal/testkit/simnet": {},
 
-	"node":           {"protocols/...", "store", "resolver", "gateway/...", "node/..."},
-	"node/config":    {"protocols/...", "store", "resolver", "gateway", "gateway/audit", "node/p2p"},
-	"node/supervise": {},
-	"node/addcache":  {},
-	"node/p2p":       {"protocols/admission"},
-	"testnet":        {"node/...", "gateway/client", "protocols/manifest", "protocols/kad", "protocols/admission", "testnet/script"},
-	"testnet/script": {"protocols/admission"},
-	"testnet/dhtsim": {"protocols/kad"},
-	"cmd/allium":     {"node/...", "testnet/...", "gateway/client", "protocols/capability"},
-	"bench":          {"node/p2p", "protocols/admission", "protocols/dht", "protocols/oap", "protocols/session"},
+	"store": {
+		"protocols/manifest", "store/arena", "store/bucket", "store/cache", "store/damage", "store/disk", "store/fsys", "store/memory",
+		"store/meta", "store/partial", "store/segment", "store/upload",
+	},
+	"store/arena":     {},
+	"store/bucket":    {},
+	"store/cache":     {"store/meta"},
+	"store/damage":    {"store/fsys", "store/meta"},
+	"store/disk":      {"store/bucket", "store/damage", "store/fsys", "store/index", "store/meta", "store/partial", "store/segment", "store/upload"},
+	"store/fsys":      {"store/meta"},
+	"store/index":     {"store/meta"},
+	"store/memory":    {"store/arena", "store/damage", "store/meta", "store/partial", "store/upload"},
+	"store/meta":      {},
+	"store/partial":   {"store/meta"},
+	"store/segment":   {"store/damage", "store/fsys", "store/index", "store/meta"},
+	"store/storetest": {"protocols/manifest", "store", "store/bucket"},
+	"store/upload":    {"store/meta"},
+
+	"resolver":           {"resolver/providers", "resolver/transfer", "resolver/tree"},
+	"resolver/providers": {"protocols/oap", "protocols/object"},
+	"resolver/schedule":  {},
+	"resolver/transfer":  {"protocols/object", "resolver/providers", "resolver/schedule"},
+	"resolver/tree":      {"protocols/manifest", "protocols/object", "resolver/providers", "resolver/transfer"},
+
+	"gateway": {
+		"gateway/admin", "gateway/api", "gateway/audit", "gateway/certs", "gateway/content", "gateway/exchange", "gateway/openapi",
+		"gateway/upload", "protocols/capability",
+	},
+	"gateway/admin":           {"gateway/api", "gateway/exchange", "protocols/capability"},
+	"gateway/api":             {},
+	"gateway/audit":           {},
+	"gateway/certs":           {},
+	"gateway/certs/certstest": {},
+	"gateway/client":          {"gateway/api"},
+	"gateway/content":         {"gateway/api", "gateway/exchange", "protocols/bao", "protocols/manifest"},
+	"gateway/denylist":        {},
+	"gateway/exchange":        {"gateway/api", "gateway/audit", "protocols/capability"},
+	"gateway/openapi":         {"gateway/api", "gateway/exchange"},
+	"gateway/upload":          {"gateway/api", "gateway/exchange", "protocols/capability"},
+	"gateway/verified":        {"gateway/api", "protocols/bao"},
+
+	"node": {
+		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "node/amnesia", "node/capabilities", "node/clock", "node/config",
+		"node/fault", "node/home", "node/localapi", "node/objects", "node/p2p", "node/publish", "node/readiness", "node/records",
+		"node/repair", "node/supervise", "protocols/dht", "protocols/dht/seeds", "protocols/gossip", "protocols/hints",
+		"protocols/inbound", "protocols/object", "protocols/session", "resolver", "store",
+	},
+	"node/amnesia":      {"node/config"},
+	"node/capabilities": {"gateway", "node/home", "protocols/capability"},
+	"node/clock":        {"protocols/session"},
+	"node/config": {
+		"gateway", "gateway/audit", "node/p2p", "protocols/dht", "protocols/gossip", "protocols/hints", "protocols/object",
+		"protocols/session", "resolver", "store",
+	},
+	"node/fault": {"gateway/api", "protocols/oap", "protocols/object"},
+	"node/home":  {"node/config", "node/p2p"},
+	"node/localapi": {
+		"gateway", "gateway/api", "gateway/verified", "node/objects", "node/supervise", "node/tree", "protocols/dht",
+		"protocols/dht/routing", "protocols/hints", "protocols/kad", "protocols/manifest", "protocols/session", "resolver", "store",
+	},
+	"node/objects":       {"gateway", "gateway/api", "gateway/verified", "protocols/bao", "protocols/manifest", "resolver", "store"},
+	"node/p2p":           {},
+	"node/publish":       {"node/objects", "protocols/dht", "protocols/hints", "protocols/manifest", "store"},
+	"node/readiness":     {"gateway/api"},
+	"node/records":       {},
+	"node/repair":        {"resolver", "store"},
+	"node/supervise":     {},
+	"node/tree":          {"gateway/api", "node/supervise", "node/tree/addcache", "node/tree/extract", "protocols/manifest"},
+	"node/tree/addcache": {},
+	"node/tree/extract":  {"protocols/manifest"},
+
+	"testnet": {
+		"gateway/api", "gateway/client", "node", "node/config", "node/home", "node/p2p", "node/tree", "protocols/manifest",
+		"testnet/script",
+	},
+	"testnet/dhtsim":   {"protocols/kad"},
+	"testnet/fetchsim": {"resolver/providers", "resolver/schedule"},
+	"testnet/script":   {},
+	"cmd/allium": {
+		"gateway/api", "gateway/client", "gateway/verified", "node", "node/amnesia", "node/capabilities", "node/config", "node/home",
+		"node/localapi", "node/p2p", "node/tree", "node/tree/addcache", "protocols/capability", "testnet", "testnet/dhtsim",
+		"testnet/fetchsim", "testnet/script",
+	},
+	"bench": {"gateway/api", "gateway/client", "node/p2p", "protocols/dht", "protocols/oap", "protocols/session"},
+}
+
+// inTests lists what the tests of a package may import beyond that. internal/testkit
+// and store/storetest are open to all tests.
+var inTests = map[string][]string{
+	"gateway":          {"gateway/certs/certstest", "gateway/client", "gateway/denylist", "gateway/verified", "protocols/bao", "protocols/manifest"},
+	"gateway/certs":    {"gateway/certs/certstest"},
+	"node":             {"gateway/client", "node/tree", "node/tree/addcache", "protocols/bao", "protocols/manifest", "protocols/oap"},
+	"node/amnesia":     {"node/p2p"},
+	"protocols/hints":  {"protocols/gossip"},
+	"protocols/object": {"protocols/session"},
+	"resolver":         {"protocols/manifest", "protocols/object"},
+	"store":            {"store/index"},
 }
 
 // libp2pHosts are the import paths that only node/p2p and tests may use.
@@ -79,7 +167,7 @@ var libp2pHosts = []string{
 
 func TestArchitecture(t *testing.T) {
 	t.Parallel()
-	comments := map[string]bool{}
+	comments, used := map[string]bool{}, map[string]bool{}
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -98,7 +186,7 @@ func TestArchitecture(t *testing.T) {
 			return err
 		}
 		pkg := path.Dir(filepath.ToSlash(name))
-		problems, documented, err := check(pkg, name, src)
+		problems, documented, err := check(pkg, name, src, used)
 		if err != nil {
 			return err
 		}
@@ -116,18 +204,28 @@ func TestArchitecture(t *testing.T) {
 			t.Errorf("%s: no package comment", pkg)
 		}
 	}
+	for _, table := range []map[string][]string{layers, inTests} {
+		for pkg, edges := range table {
+			for _, own := range edges {
+				if !used[pkg+" "+own] {
+					t.Errorf("%s does not import %s: take it out of the table", pkg, own)
+				}
+			}
+		}
+	}
 }
 
-// check returns what is wrong with one file, and whether it carries the
-// package comment.
-func check(pkg, name string, src []byte) (problems []string, documented bool, err error) {
+// check returns what is wrong with one file, and whether it carries the package
+// comment. It notes in used which own packages the file imports ("importer
+// imported").
+func check(pkg, name string, src []byte, used map[string]bool) (problems []string, documented bool, err error) {
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, name, src, parser.ParseComments)
 	if err != nil {
 		return nil, false, err
 	}
 	testFile := strings.HasSuffix(name, "_test.go")
-	test := testFile || strings.HasSuffix(pkg, "test") // storetest, streamtest, runtest, scheduletest: libraries of tests
+	test := testFile || pkg == "store/storetest" || strings.HasPrefix(pkg, "internal/testkit") // libraries of tests
 	say := func(at token.Pos, what string) {
 		problems = append(problems, fset.Position(at).String()+": "+what)
 	}
@@ -140,8 +238,11 @@ func check(pkg, name string, src []byte) (problems []string, documented bool, er
 		if err != nil {
 			return nil, false, err
 		}
-		if own, ok := strings.CutPrefix(p, "allium/"); ok && own != pkg && !importable(own, allowed, test) {
-			say(spec.Pos(), pkg+" may not import "+own)
+		if own, ok := strings.CutPrefix(p, "allium/"); ok && own != pkg {
+			used[pkg+" "+own] = true
+			if !importable(pkg, own, allowed, test) {
+				say(spec.Pos(), pkg+" may not import "+own)
+			}
 		}
 		if !test && pkg != "node/p2p" && pkg != "bench" && matches(p, libp2pHosts) {
 			say(spec.Pos(), "only node/p2p builds libp2p hosts, "+pkg+" may not import "+p)
@@ -153,13 +254,19 @@ func check(pkg, name string, src []byte) (problems []string, documented bool, er
 	return problems, f.Doc != nil && !testFile, nil
 }
 
-// importable applies the layer table; tests may also use the test packages.
-func importable(own string, allowed []string, test bool) bool {
-	open := []string{"protocols/status", "protocols/b3"}
-	if test {
-		open = append(open, "protocols/streamtest", "protocols/runtest", "protocols/scheduletest", "store/storetest")
+// importable applies the layer table.
+func importable(pkg, own string, allowed []string, test bool) bool {
+	if strings.HasPrefix(own, "internal/testkit") || own == "store/storetest" {
+		return test
 	}
-	return matches(own, open) || matches(own, allowed)
+	internal := func(p string) bool { return strings.HasPrefix(p, "internal/") }
+	switch {
+	case own == "protocols/status" || internal(own) || slices.Contains(allowed, own):
+		return true
+	case own == "protocols/b3" && !internal(pkg):
+		return true
+	}
+	return test && slices.Contains(inTests[pkg], own)
 }
 
 // matches reports whether p is one of the patterns or, for "x/...", below it.
@@ -182,7 +289,7 @@ func checkCode(pkg string, fset *token.FileSet, f *ast.File, say func(token.Pos,
 			}
 		}
 	}
-	groups, limits := 0, 0
+	groups, registry := 0, 0
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt:
@@ -197,7 +304,7 @@ func checkCode(pkg string, fset *token.FileSet, f *ast.File, say func(token.Pos,
 			}
 		case *ast.SelectorExpr:
 			if n.Sel.Name == "SetLimit" {
-				limits++
+				registry++
 			}
 		case *ast.CallExpr:
 			switch {
@@ -205,13 +312,13 @@ func checkCode(pkg string, fset *token.FileSet, f *ast.File, say func(token.Pos,
 				say(n.Pos(), "a context out of nowhere: take the caller's")
 			case isSelector(n.Fun, "errgroup", "WithContext"):
 				groups++
-			case pkg != "protocols/admission" && bufferedChan(n) && !bounds[fset.Position(n.Pos()).Line]:
+			case pkg != "internal/limits" && bufferedChan(n) && !bounds[fset.Position(n.Pos()).Line]:
 				say(n.Pos(), "a buffered channel that does not say what bounds it (// bound: …)")
 			}
 		}
 		return true
 	})
-	if groups > limits {
+	if groups > registry {
 		say(f.Package, "an errgroup without SetLimit")
 	}
 }
@@ -249,7 +356,7 @@ func TestArchitectureBites(t *testing.T) {
 		"does not say what bounds": "var c = make(chan int, 8)",
 		"an errgroup without":      "import \"golang.org/x/sync/errgroup\"\nvar g errgroup.Group",
 	} {
-		problems, _, err := check("store", "store/x.go", []byte("package store\n"+src+"\n"))
+		problems, _, err := check("store", "store/x.go", []byte("package store\n"+src+"\n"), map[string]bool{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,11 +364,11 @@ func TestArchitectureBites(t *testing.T) {
 			t.Errorf("%q gave %q, want %q", src, problems, want)
 		}
 	}
-	if problems, _, _ := check("nowhere", "nowhere/x.go", []byte("package nowhere\n")); len(problems) != 1 {
+	if problems, _, _ := check("nowhere", "nowhere/x.go", []byte("package nowhere\n"), map[string]bool{}); len(problems) != 1 {
 		t.Errorf("an unlisted package passes: %q", problems)
 	}
 	for _, src := range []string{"var c = make(chan int, 8) // bound: eight", "var c = make(chan int, 1)", "func f() { defer func() {}() }"} {
-		if problems, _, _ := check("store", "store/x.go", []byte("package store\n"+src+"\n")); len(problems) != 0 {
+		if problems, _, _ := check("store", "store/x.go", []byte("package store\n"+src+"\n"), map[string]bool{}); len(problems) != 0 {
 			t.Errorf("%q gave %q", src, problems)
 		}
 	}

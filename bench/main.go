@@ -11,6 +11,8 @@
 //   - fetch of the large file from three providers that send 100 MB/s each, and
 //     what is fetched twice when the fetching node is killed half-way;
 //   - start and idle memory of a node;
+//   - what three nodes hold under mixed work, in the third and the fourth quarter
+//     of the time (an hour is -only soak -hold 1h);
 //   - a node of default limits that 32 peers ask for peers and providers, at the
 //     rate it has to stand and at twice that;
 //   - the first byte, through a gateway, of an object that a peer has to which
@@ -49,7 +51,7 @@ import (
 	"strings"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 )
 
 // settings of one run.
@@ -77,13 +79,13 @@ func main() {
 
 func benchmark(ctx context.Context) (err error) {
 	s := settings{}
-	size := admission.Bytes(1 << 30)
+	size := limits.Bytes(1 << 30)
 	flag.StringVar(&s.allium, "allium", "bin/allium", "the binary to measure")
 	flag.StringVar(&s.dir, "dir", "", "directory on the disk to measure (default: the temporary directory)")
 	flag.TextVar(&size, "size", size, "size of the large file")
 	flag.IntVar(&s.files, "files", 10_000, "how many files of 4 KiB")
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds of each measurement")
-	flag.DurationVar(&s.hold, "hold", time.Minute, "how long many sessions are held, and an overload lasts")
+	flag.DurationVar(&s.hold, "hold", time.Minute, "how long many sessions are held, an overload lasts, and a soak")
 	only := flag.String("only", "", "parts to measure, with commas between: "+partNames()+"; empty for all")
 	flag.Parse()
 	chosen, err := choose(*only)
@@ -129,6 +131,7 @@ var parts = []part{
 	{"start", []func(context.Context, *settings) ([]row, error){benchStart}},
 	{"large", []func(context.Context, *settings) ([]row, error){benchAdd, benchFetch, benchFetchQUIC}}, // fetch reads what add stored
 	{"files", []func(context.Context, *settings) ([]row, error){benchFiles}},
+	{"soak", []func(context.Context, *settings) ([]row, error){benchSoak}},
 	{"load", []func(context.Context, *settings) ([]row, error){benchLoad}},
 	{"sources", []func(context.Context, *settings) ([]row, error){benchSources}},
 	{"resume", []func(context.Context, *settings) ([]row, error){benchResume}},

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 )
 
 // The normal clients beside an attack of slow ones. Each has an address of its
@@ -140,7 +140,7 @@ func attack(ctx context.Context, p *process, what, page, come, token, target str
 	if err != nil {
 		return nil, err
 	}
-	if err := admission.Sleep(ctx, time.Second); err != nil { // their connections end
+	if err := limits.Sleep(ctx, time.Second); err != nil { // their connections end
 		return nil, err
 	}
 	after, err := askNormally(ctx, page, slowFor/2)
@@ -200,7 +200,7 @@ func attack(ctx context.Context, p *process, what, page, come, token, target str
 
 // beside measures normal clients while the attack goes on.
 func (a *attackers) beside(ctx context.Context, p *process, page string) (from, to moment, n normals, err error) {
-	if err = admission.Sleep(ctx, slowWarm); err != nil {
+	if err = limits.Sleep(ctx, slowWarm); err != nil {
 		return from, to, n, err
 	}
 	if from, err = a.moment(ctx, p); err != nil {

@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 )
 
 // The slow clients of an attack.
@@ -118,7 +118,7 @@ type slowClient struct {
 func (c *slowClient) run(ctx context.Context, first time.Duration, atOnce bool) {
 	const least, most = time.Second, 8 * time.Second
 	back := least
-	for wait := first; admission.Sleep(ctx, wait) == nil; {
+	for wait := first; limits.Sleep(ctx, wait) == nil; {
 		stood := c.hold(ctx)
 		switch {
 		case atOnce:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"allium/gateway/api"
 	"allium/gateway/client"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -36,14 +37,14 @@ func TestAdminMutations(t *testing.T) {
 			call  func() (any, error)
 		}{
 			{"pin " + key + " {Recursive:true Label:y}", fakePin, func() (any, error) {
-				return first(a.Pin(ctx, client.PinRequest{Key: key, Recursive: true, Label: "y"}))
+				return first(a.Pin(ctx, api.PinRequest{Key: key, Recursive: true, Label: "y"}))
 			}},
-			{"unpin " + key + " y", nil, func() (any, error) { return nil, a.Unpin(ctx, client.UnpinRequest{Key: key, Label: "y"}) }},
-			{"announce " + key, client.Reindexed{Objects: 1}, func() (any, error) { return first(a.Reindex(ctx, client.ReindexRequest{Key: key})) }},
-			{"announce " + fakeRoot.String(), client.Reindexed{Objects: 1}, func() (any, error) { return first(a.Reindex(ctx, client.ReindexRequest{})) }},
-			{"verify ", client.Repaired{Objects: 2, Bytes: 11, Bad: 1, Roots: []b3.Root{fakeRoot}}, func() (any, error) { return first(a.Repair(ctx, client.RepairRequest{})) }},
+			{"unpin " + key + " y", nil, func() (any, error) { return nil, a.Unpin(ctx, api.UnpinRequest{Key: key, Label: "y"}) }},
+			{"announce " + key, api.Reindexed{Objects: 1}, func() (any, error) { return first(a.Reindex(ctx, api.ReindexRequest{Key: key})) }},
+			{"announce " + fakeRoot.String(), api.Reindexed{Objects: 1}, func() (any, error) { return first(a.Reindex(ctx, api.ReindexRequest{})) }},
+			{"verify ", api.Repaired{Objects: 2, Bytes: 11, Bad: 1, Roots: []b3.Root{fakeRoot}}, func() (any, error) { return first(a.Repair(ctx, api.RepairRequest{})) }},
 			{"gc {All:true Dry:true Fast:true List:false}", fakeGC, func() (any, error) {
-				return first(a.GC(ctx, client.GCRequest{All: true, Dry: true, Fast: true}))
+				return first(a.GC(ctx, api.GCRequest{All: true, Dry: true, Fast: true}))
 			}},
 			{"reload", fakeReloaded, func() (any, error) { return first(c.Reload(ctx)) }},
 			{"drain", nil, func() (any, error) { return nil, a.Drain(ctx) }},
@@ -87,7 +88,7 @@ func TestAdminBodies(t *testing.T) {
 		"another media type": {`key=x`, "Content-Type", "application/x-www-form-urlencoded", status.Unsupported},
 		"an encoding":        {`{}`, "Content-Encoding", "gzip", status.Unsupported},
 		"an empty key":       {`{}`, "Idempotency-Key", "", status.BadRequest},
-		"a long key":         {`{}`, "Idempotency-Key", strings.Repeat("k", onceKey+1), status.BadRequest},
+		"a long key":         {`{}`, "Idempotency-Key", strings.Repeat("k", 256), status.BadRequest},
 		"a key with a space": {`{}`, "Idempotency-Key", "a b", status.BadRequest},
 		"a key not ASCII":    {`{}`, "Idempotency-Key", "é", status.BadRequest},
 	} {
@@ -149,8 +150,8 @@ func TestIdempotencyKey(t *testing.T) {
 	if a := ask("/admin/pin", `{"key":"fail"}`, "busy"); a.Header.Get("Idempotent-Replayed") != "" {
 		t.Error("busy was kept")
 	}
-	n.node.pin.set(func(context.Context, string) (client.Pin, error) {
-		return client.Pin{}, status.Errorf(status.BadAddress, "no address")
+	n.node.pin.set(func(context.Context, string) (api.Pin, error) {
+		return api.Pin{}, status.Errorf(status.BadAddress, "no address")
 	})
 	ask("/admin/pin", `{"key":"z"}`, "bad").problem(t, status.BadAddress)
 	a := ask("/admin/pin", `{"key":"z"}`, "bad")

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/protocols/status"
 )
 
@@ -34,7 +34,7 @@ func TestAdminPages(t *testing.T) {
 			t.Errorf("no %s in %s", want, metrics)
 		}
 	}
-	var limits client.Limits
+	var limits api.Limits
 	if err := json.Unmarshal([]byte(do(t, "GET", base+"/limits").body), &limits); err != nil || len(limits.Limits) < 6 {
 		t.Errorf("%+v, %v", limits, err)
 	}
@@ -55,16 +55,16 @@ func TestReadyz(t *testing.T) {
 	t.Parallel()
 	n := start(t, func(c *Config, _ *AdminConfig) { c.SlowRequest = time.Hour })
 	for _, base := range []string{n.Addrs().Gateway, n.Addrs().Admin} {
-		n.ready.set(client.Readiness{Ready: true, Reads: true, Writes: true})
-		if a := do(t, "GET", base+"/readyz"); a.StatusCode != http.StatusOK || a.body != `{"ready":true,"reads":true,"writes":true,"gates":[]}`+"\n" || a.Header.Get("Retry-After") != "" {
+		n.ready.set(api.Readiness{Ready: true, Reads: true, Writes: true, Network: true})
+		if a := do(t, "GET", base+"/readyz"); a.StatusCode != http.StatusOK || a.body != `{"ready":true,"reads":true,"writes":true,"network":true,"gates":[]}`+"\n" || a.Header.Get("Retry-After") != "" {
 			t.Errorf("%s %q", a.Status, a.body)
 		}
-		n.ready.set(client.Readiness{Reads: true, Gates: []client.Gate{
+		n.ready.set(api.Readiness{Reads: true, Gates: []api.Gate{
 			{Name: "store", Ready: true, Have: 1, Need: 1},
 			{Name: "seeds", Have: 1, Need: 3, RetryAfter: 5, Fix: "check listen.bootstrap"},
 		}})
 		a := do(t, "GET", base+"/readyz")
-		want := `{"ready":false,"reads":true,"writes":false,"gates":[{"name":"store","ready":true,"have":1,"need":1,"retry_after":0},` +
+		want := `{"ready":false,"reads":true,"writes":false,"network":false,"gates":[{"name":"store","ready":true,"have":1,"need":1,"retry_after":0},` +
 			`{"name":"seeds","ready":false,"have":1,"need":3,"retry_after":5,"fix":"check listen.bootstrap"}]}` + "\n"
 		if a.StatusCode != http.StatusServiceUnavailable || a.body != want || a.Header.Get("Retry-After") != "5" || a.Header.Get("X-Reason") != "not_ready" {
 			t.Errorf("%s %q %v", a.Status, a.body, a.Header)

@@ -13,22 +13,24 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"allium/gateway/client"
-	"allium/protocols/admission"
+	"allium/gateway/api"
+	"allium/gateway/content"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
 // newTestGateway is a Gateway that listens nowhere.
-func newTestGateway(t testing.TB, objects Objects, opts ...option) *Gateway {
+func newTestGateway(t testing.TB, objects content.Objects, opts ...option) *Gateway {
 	t.Helper()
 	cfg, admin := DefaultConfig(), DefaultAdminConfig()
 	for _, o := range opts {
 		o(&cfg, &admin)
 	}
-	g, err := New(cfg, admin, Deps{Objects: objects, Node: &fakeNode{}, Ready: nothingReady, Capabilities: fakeCapabilities{}})
+	g, err := New(cfg, admin, Deps{Objects: objects, Node: &fakeNode{}, Ready: nothingReady, Capabilities: fakeCapabilities{}, Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +122,7 @@ func TestRetryAfter(t *testing.T) {
 		}
 		time.Sleep(300 * time.Millisecond)
 		rec := get()
-		var p client.Problem
+		var p api.Problem
 		if err := json.Unmarshal(rec.Body.Bytes(), &p); err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +136,7 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// TestClientsAreFair: over HTTP as in admission.Shares: one client at ten times
+// TestClientsAreFair: over HTTP as in limits.Shares: one client at ten times
 // the rate of the instance costs 31 others next to nothing.
 func TestClientsAreFair(t *testing.T) {
 	t.Parallel()
@@ -186,7 +188,7 @@ func TestInflightPerClient(t *testing.T) {
 	go func() {
 		first <- do(t, "GET", n.Addrs().Gateway+"/o/"+slow.String(), "X-Forwarded-For", "192.0.2.1")
 	}()
-	waitFor(t, func() bool { return n.flight.count() == 1 })
+	waitFor(t, func() bool { return n.flight.Inside() == 1 })
 	p := do(t, "GET", n.Addrs().Gateway+"/o/"+fast.String(), "X-Forwarded-For", "192.0.2.1").problem(t, status.Busy)
 	if p.Limit != "gateway.inflight_per_ip" || p.Cap != 1 || p.Current != 1 {
 		t.Errorf("%+v", p)
@@ -218,10 +220,12 @@ func TestMisses(t *testing.T) {
 			return serve(s, http.MethodGet, "/o/"+root.String(), from, nil, headers...)
 		}
 		var wg sync.WaitGroup
-		codes := make([]int, 2)
+		codes := make([]int, 3)
 		wg.Go(func() { codes[0] = get(far, "192.0.2.1:1").Code })
 		synctest.Wait()
 		wg.Go(func() { codes[1] = get(other, "192.0.2.1:1").Code })
+		synctest.Wait()
+		wg.Go(func() { codes[2] = get(other, "192.0.2.1:1").Code }) // waits for one of its client's places
 		synctest.Wait()
 		for from, limit := range map[string]string{"192.0.2.1:1": "gateway.misses_per_ip", "192.0.2.2:1": "gateway.misses"} {
 			if rec := get(other, from); rec.Code != http.StatusTooManyRequests || !strings.Contains(rec.Body.String(), `"limit":"`+limit+`"`) {
@@ -236,28 +240,127 @@ func TestMisses(t *testing.T) {
 		}
 		close(gate)
 		wg.Wait()
-		if codes[0] != 200 || codes[1] != 200 {
+		if codes[0] != 200 || codes[1] != 200 { // the third may come to the gate before the second has left its line
 			t.Errorf("%v", codes)
 		}
 
-		hold, err := g.misses.gate.TryAcquire()
-		if err != nil {
-			t.Fatal(err)
-		}
+		held := make(chan struct{})
+		slow := objects.add(&fakeObject{data: []byte("slow"), remote: true, gate: held})
+		wg.Go(func() { get(slow, "192.0.2.3:1") })
+		synctest.Wait()
 		opened := len(objects.opens)
 		begun := time.Now()
 		rec := get(other, "192.0.2.1:1", "Request-Timeout", "2.5")
 		if rec.Code != http.StatusGatewayTimeout || time.Since(begun) != 2500*time.Millisecond || !strings.Contains(rec.Body.String(), "object:") {
 			t.Errorf("%d after %s: %s", rec.Code, time.Since(begun), rec.Body)
 		}
-		if len(objects.opens) != opened+1 || testutil.ToFloat64(g.m.expired) != 1 {
-			t.Errorf("%d opens, %v expired", len(objects.opens)-opened, testutil.ToFloat64(g.m.expired))
+		if len(objects.opens) != opened+1 || counterOf(t, g.deps.Metrics.(*prometheus.Registry), "gateway_expired_total") != 1 {
+			t.Errorf("%d opens, %v expired", len(objects.opens)-opened, counterOf(t, g.deps.Metrics.(*prometheus.Registry), "gateway_expired_total"))
 		}
-		hold()
+		close(held)
+		wg.Wait()
 		if rec := get(other, "192.0.2.1:1"); rec.Code != http.StatusOK {
 			t.Errorf("afterwards: %d", rec.Code)
 		}
 	})
+}
+
+// TestMissesQueueForTheirClient: what one client asks for beyond its places waits
+// for one of them, and those of others are not behind it.
+func TestMissesQueueForTheirClient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		objects := &fakeObjects{}
+		gate := make(chan struct{})
+		far := objects.add(&fakeObject{data: []byte("far"), remote: true, gate: gate})
+		near := objects.add(&fakeObject{data: []byte("near"), remote: true})
+		g := newTestGateway(t, objects, func(c *Config, _ *AdminConfig) { c.FirstByteTimeout = time.Minute })
+		s := g.publicSide(nil)
+		codes := make([]int, 100)
+		var wg sync.WaitGroup
+		for i := range codes {
+			wg.Go(func() {
+				codes[i] = serve(s, http.MethodGet, "/o/"+far.String(), "192.0.2.1:1", nil).Code
+			})
+		}
+		synctest.Wait()
+		if rec := serve(s, http.MethodGet, "/o/"+near.String(), "192.0.2.2:1", nil); rec.Code != http.StatusOK {
+			t.Errorf("another client: %d", rec.Code)
+		}
+		// Who does not want to wait any more leaves the line.
+		if rec := serve(s, http.MethodGet, "/o/"+far.String(), "192.0.2.1:1", nil, "Request-Timeout", "1"); rec.Code != http.StatusGatewayTimeout {
+			t.Errorf("one that gives up: %d", rec.Code)
+		}
+		close(gate)
+		wg.Wait()
+		for i, code := range codes {
+			if code != http.StatusOK {
+				t.Errorf("request %d: %d", i, code)
+			}
+		}
+		for _, l := range g.deps.Limits.Snapshot() {
+			if l.Name == "gateway.misses_per_ip" && l.Current != 0 {
+				t.Errorf("a client still has %d places", l.Current)
+			}
+		}
+	})
+}
+
+// TestMissesLeaveHitsTheirPlaces: requests that ask the network, or wait for their
+// turn to, take none of the places of requests being decided, so that what is here
+// is had beside as many of them as clients may have.
+func TestMissesLeaveHitsTheirPlaces(t *testing.T) {
+	t.Parallel()
+	d := DefaultConfig()
+	for name, c := range map[string]struct {
+		clients, each int   // that ask for what is not here
+		inflight      int64 // places
+	}{
+		"one client's 100 streams":        {1, 100, 10},
+		"clients at the limits of a node": {5, int(d.InflightPerIP), d.Inflight},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				objects := &fakeObjects{}
+				gate := make(chan struct{})
+				far := objects.add(&fakeObject{data: []byte("far"), remote: true, gate: gate})
+				near := objects.put([]byte("near"))
+				g := newTestGateway(t, objects, func(cfg *Config, _ *AdminConfig) {
+					cfg.Inflight, cfg.Rate, cfg.FirstByteTimeout = c.inflight, 0, time.Minute
+				})
+				s := g.publicSide(nil)
+				codes := make([]int, c.clients*c.each)
+				var wg sync.WaitGroup
+				for i := range codes {
+					if i%int(c.inflight) == 0 {
+						synctest.Wait() // those before are not being decided any more
+					}
+					from := "192.0.2." + strconv.Itoa(1+i/c.each) + ":1"
+					wg.Go(func() { codes[i] = serve(s, http.MethodGet, "/o/"+far.String(), from, nil).Code })
+				}
+				synctest.Wait()
+				if rec := serve(s, http.MethodGet, "/o/"+near.String(), "192.0.2.200:1", nil); rec.Code != http.StatusOK {
+					t.Errorf("what is here: %d %s", rec.Code, rec.Body)
+				}
+				close(gate)
+				wg.Wait()
+				for i, code := range codes {
+					if code != http.StatusOK {
+						t.Fatalf("request %d of %d: %d", i, len(codes), code)
+					}
+				}
+				for range c.inflight { // each place is given back once
+					if err := g.inflight.Enter(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := g.inflight.Enter(); err == nil {
+					t.Error("a place was given back twice")
+				}
+			})
+		})
+	}
 }
 
 // TestRequestTimeoutIsEverywhere: it bounds the local API too, and names what
@@ -266,7 +369,7 @@ func TestRequestTimeoutIsEverywhere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newTestGateway(t, &fakeObjects{})
-		g.deps.Node.(*fakeNode).get.set(func(ctx context.Context, _ string) (*client.Stream, error) {
+		g.deps.Node.(*fakeNode).get.set(func(ctx context.Context, _ string) (*api.Stream, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
@@ -285,7 +388,7 @@ func TestRequestTimeoutIsEverywhere(t *testing.T) {
 }
 
 // fill takes all places of a gate until the test ends.
-func fill(t *testing.T, g *admission.Gate) {
+func fill(t *testing.T, g *limits.Gate) {
 	for g.Enter() == nil {
 		t.Cleanup(g.Leave)
 	}
@@ -297,7 +400,7 @@ func TestOpsAnswerWhenAllIsFull(t *testing.T) {
 	t.Parallel()
 	n := start(t, func(c *Config, _ *AdminConfig) { c.Conns, c.ConnsPerIP = 8, 0 })
 	root := n.objects.put([]byte("x"))
-	for _, g := range []*admission.Gate{n.inflight, n.api, n.uploads, n.decoding, n.misses.gate} {
+	for _, g := range []*limits.Gate{n.inflight, n.api, n.uploads} {
 		fill(t, g)
 	}
 	for range 32 {
@@ -325,7 +428,7 @@ func TestOpsAnswerWhenAllIsFull(t *testing.T) {
 // TestNoLimits: what is set to none is none, and is not listed.
 func TestNoLimits(t *testing.T) {
 	t.Parallel()
-	reg := admission.NewRegistry(nil)
+	reg := limits.NewRegistry(nil)
 	objects := &fakeObjects{}
 	root := objects.put([]byte("x"))
 	cfg := DefaultConfig()

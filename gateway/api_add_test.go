@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/protocols/status"
 )
 
@@ -19,26 +19,26 @@ func TestAddProgress(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	c := connectTo(t, n)
-	n.node.add.set(func(ctx context.Context, tar io.Reader, _ client.AddOptions, progress client.ProgressFunc) iter.Seq2[client.Added, error] {
-		return func(yield func(client.Added, error) bool) {
+	n.node.add.set(func(ctx context.Context, tar io.Reader, _ api.AddOptions, progress api.ProgressFunc) iter.Seq2[api.Added, error] {
+		return func(yield func(api.Added, error) bool) {
 			buf := make([]byte, 1)
 			for i := int64(1); ; i++ {
 				if _, err := io.ReadFull(tar, buf); err != nil {
 					if !errors.Is(err, io.EOF) {
-						yield(client.Added{}, err)
+						yield(api.Added{}, err)
 					}
 					return
 				}
-				progress(client.Progress{Bytes: i})
-				if !yield(client.Added{Name: string(buf), Kind: client.File}, nil) {
+				progress(api.Progress{Bytes: i})
+				if !yield(api.Added{Name: string(buf), Kind: api.File}, nil) {
 					return
 				}
 			}
 		}
 	})
 	upload, w := io.Pipe()
-	progress := make(chan client.Progress, 100)
-	items, stop := iter.Pull2(c.Add(t.Context(), upload, client.AddOptions{}, func(p client.Progress) { progress <- p }))
+	progress := make(chan api.Progress, 100)
+	items, stop := iter.Pull2(c.Add(t.Context(), upload, api.AddOptions{}, func(p api.Progress) { progress <- p }))
 	defer stop()
 	for i := range 3 {
 		name := fmt.Sprint(i)
@@ -65,17 +65,17 @@ func TestAddFails(t *testing.T) {
 	c := connectTo(t, n)
 	full := status.Errorf(status.NoSpace, "the disk is full")
 	for _, before := range []int{0, 2} {
-		n.node.add.set(func(context.Context, io.Reader, client.AddOptions, client.ProgressFunc) iter.Seq2[client.Added, error] {
-			return seq(full, []client.Added{{Kind: client.File}}[:min(before, 1)]...)
+		n.node.add.set(func(context.Context, io.Reader, api.AddOptions, api.ProgressFunc) iter.Seq2[api.Added, error] {
+			return seq(full, []api.Added{{Kind: api.File}}[:min(before, 1)]...)
 		})
 		for range 20 { // the error must win every race with the upload
-			_, err := collect(c.Add(t.Context(), zeros{}, client.AddOptions{}, nil))
+			_, err := collect(c.Add(t.Context(), zeros{}, api.AddOptions{}, nil))
 			if status.Of(err) != status.NoSpace {
 				t.Fatalf("after %d items: %v", before, err)
 			}
 		}
 	}
-	waitFor(t, func() bool { return n.flight.count() == 0 })
+	waitFor(t, func() bool { return n.flight.Inside() == 0 })
 }
 
 // zeros has no end.
@@ -89,7 +89,7 @@ func TestAmnesiaIsNoFault(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	for o, level := range map[status.Outcome]string{status.Amnesia: "DEBUG", status.NoSpace: "WARN"} {
-		n.node.get.set(func(context.Context, string) (*client.Stream, error) { return nil, status.Errorf(o, "refused") })
+		n.node.get.set(func(context.Context, string) (*api.Stream, error) { return nil, status.Errorf(o, "refused") })
 		_, err := connectTo(t, n).Get(t.Context(), "x")
 		if status.Of(err) != o {
 			t.Fatal(err)

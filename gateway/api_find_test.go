@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/protocols/status"
 )
 
@@ -19,8 +19,8 @@ func TestTrace(t *testing.T) {
 		found int
 		out   status.Outcome
 	}{"x": {1, status.OK}, "nobody": {0, status.OK}, "fail": {0, status.Busy}} {
-		var trace client.Trace
-		found, err := collect(c.FindProviders(t.Context(), key, client.FindOptions{Trace: &trace}))
+		var trace api.Trace
+		found, err := collect(c.FindProviders(t.Context(), key, api.FindOptions{Trace: &trace}))
 		if len(found) != want.found || status.Of(err) != want.out || !reflect.DeepEqual(trace, fakeTrace) {
 			t.Errorf("%s: %v, %v, %+v", key, found, err, trace)
 		}

@@ -8,12 +8,12 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"allium/gateway/api"
 	"allium/gateway/client"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -43,7 +43,7 @@ func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 }
 
 // read is a stream as it comes out.
-func read(s *client.Stream, err error) (any, error) {
+func read(s *api.Stream, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -67,11 +67,12 @@ func TestRoundTrip(t *testing.T) {
 		want  any
 		call  func() (any, error)
 	}{
-		{`add "the tar" {NoPin:true Label:x}`, []client.Added{{Name: "a", Root: fakeRoot, Kind: client.File, Files: 1, Bytes: 7}}, func() (any, error) {
-			return first(collect(c.Add(ctx, strings.NewReader("the tar"), client.AddOptions{NoPin: true, Label: "x"}, nil)))
+		{`add "the tar" {NoPin:true Label:x OnBadEntry:skip Ordered:true}`, []api.Added{{Name: "a", Root: fakeRoot, Kind: api.File, Files: 1, Bytes: 7}}, func() (any, error) {
+			o := api.AddOptions{NoPin: true, Label: "x", OnBadEntry: api.SkipBadEntries, Ordered: true}
+			return first(collect(c.Add(ctx, strings.NewReader("the tar"), o, nil)))
 		}},
 		{"get " + key, []any{fakeObj, "hello"}, func() (any, error) { return read(c.Get(ctx, key)) }},
-		{"cat " + key + " 3--1", []any{fakeObj, "hello"}, func() (any, error) { return read(c.Cat(ctx, key, client.Range{Start: 3, End: -1})) }},
+		{"cat " + key + " 3--1", []any{fakeObj, "hello"}, func() (any, error) { return read(c.Cat(ctx, key, api.Range{Start: 3, End: -1})) }},
 		{"fetch " + key, fakeFetched, func() (any, error) { return first(c.Fetch(ctx, key, nil)) }},
 		{"ls " + key, fakeEntries, func() (any, error) { return first(collect(c.List(ctx, key))) }},
 		{"diff " + key + " b3:x", fakeChanges, func() (any, error) { return first(collect(c.Diff(ctx, key, "b3:x"))) }},
@@ -79,25 +80,27 @@ func TestRoundTrip(t *testing.T) {
 		{fmt.Sprintf("files [%s]", fakeRoot), []any{fakeTar, "hello"}, func() (any, error) { return read(c.Files(ctx, []b3.Root{fakeRoot})) }},
 		{"stat " + key, fakeStat, func() (any, error) { return first(c.Stat(ctx, key)) }},
 		{"stat store", fakeStore, func() (any, error) { return first(c.StatStore(ctx)) }},
-		{"verify ", fakeChecked, func() (any, error) { return first(collect(c.Verify(ctx, "", client.VerifyOptions{}))) }},
+		{"damage", fakeDamage, func() (any, error) { return first(c.Damage(ctx)) }},
+		{"accept damage", fakeDamage, func() (any, error) { return first(c.AcceptDamage(ctx)) }},
+		{"verify ", fakeChecked, func() (any, error) { return first(collect(c.Verify(ctx, "", api.VerifyOptions{}))) }},
 		{"pin " + key + " {Recursive:true Label:y}", fakePin, func() (any, error) {
-			return first(c.Pin(ctx, key, client.PinOptions{Recursive: true, Label: "y"}))
+			return first(c.Pin(ctx, key, api.PinOptions{Recursive: true, Label: "y"}))
 		}},
 		{"unpin " + key + " y", nil, func() (any, error) { return nil, c.Unpin(ctx, key, "y") }},
-		{"gc {All:true Dry:true Fast:false List:true}", []any{fakeGC, []client.GCObject{fakeGone}}, func() (any, error) {
-			var gone []client.GCObject
-			r, err := c.GC(ctx, client.GCOptions{All: true, Dry: true, List: true}, nil, func(v client.GCObject) error { gone = append(gone, v); return nil })
+		{"gc {All:true Dry:true Fast:false List:true}", []any{fakeGC, []api.GCObject{fakeGone}}, func() (any, error) {
+			var gone []api.GCObject
+			r, err := c.GC(ctx, api.GCOptions{All: true, Dry: true, List: true}, nil, func(v api.GCObject) error { gone = append(gone, v); return nil })
 			return []any{r, gone}, err
 		}},
 		{"why " + key, fakeWhy, func() (any, error) { return first(c.GCWhy(ctx, key)) }},
-		{"pins", []client.Pin{fakePin}, func() (any, error) { return first(collect(c.Pins(ctx))) }},
-		{"providers " + key + " 5 fresh false trace false", []client.Provider{fakeProvider}, func() (any, error) { return first(collect(c.Providers(ctx, key, 5))) }},
-		{"providers " + key + " 32 fresh true trace false", []client.Provider{fakeProvider}, func() (any, error) {
-			return first(collect(c.FindProviders(ctx, key, client.FindOptions{Limit: 1000, Fresh: true})))
+		{"pins", []api.Pin{fakePin}, func() (any, error) { return first(collect(c.Pins(ctx))) }},
+		{"providers " + key + " 5 fresh false trace false", []api.Provider{fakeProvider}, func() (any, error) { return first(collect(c.Providers(ctx, key, 5))) }},
+		{"providers " + key + " 32 fresh true trace false", []api.Provider{fakeProvider}, func() (any, error) {
+			return first(collect(c.FindProviders(ctx, key, api.FindOptions{Limit: 1000, Fresh: true})))
 		}},
-		{"announce " + key, client.Announced{Root: fakeRoot, Peers: 4}, func() (any, error) { return first(c.Announce(ctx, key)) }},
+		{"announce " + key, api.Announced{Root: fakeRoot, Peers: 4}, func() (any, error) { return first(c.Announce(ctx, key)) }},
 		{"id", fakeID, func() (any, error) { return first(c.ID(ctx)) }},
-		{"peers", []client.Peer{fakePeer}, func() (any, error) { return first(c.Peers(ctx)) }},
+		{"peers", []api.Peer{fakePeer}, func() (any, error) { return first(c.Peers(ctx)) }},
 		{"seeds", fakeSeeds, func() (any, error) { return first(c.Seeds(ctx)) }},
 		{"connect /ip4/1", fakePeer, func() (any, error) { return first(c.Connect(ctx, "/ip4/1")) }},
 		{"disconnect 12D4", nil, func() (any, error) { return nil, c.Disconnect(ctx, "12D4") }},
@@ -114,7 +117,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("heard %q, want %q", calls[len(calls)-1], v.heard)
 		}
 	}
-	if v, err := c.Version(ctx); err != nil || v != (client.Version{Version: "v0", Commit: "c0", Go: "go1"}) {
+	if v, err := c.Version(ctx); err != nil || v != (api.Version{Version: "v0", Commit: "c0", Go: "go1"}) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if l, err := c.Limits(ctx); err != nil || len(l.Limits) < 6 {
@@ -134,13 +137,13 @@ func TestErrorsRoundTrip(t *testing.T) {
 		"get":  func() (int, error) { _, err := c.Get(ctx, "fail"); return 0, err },
 		"ls":   func() (int, error) { got, err := collect(c.List(ctx, "fail")); return len(got) - 1, err },
 		"add": func() (int, error) {
-			got, err := collect(c.Add(ctx, strings.NewReader("x"), client.AddOptions{Label: "fail"}, nil))
+			got, err := collect(c.Add(ctx, strings.NewReader("x"), api.AddOptions{Label: "fail"}, nil))
 			return len(got) - 1, err
 		},
 		"fetch": func() (int, error) { _, err := c.Fetch(ctx, "fail", nil); return 0, err },
 		"unpin": func() (int, error) { return 0, c.Unpin(ctx, "fail", "") },
 		"verify": func() (int, error) {
-			got, err := collect(c.Verify(ctx, "fail", client.VerifyOptions{Repair: true}))
+			got, err := collect(c.Verify(ctx, "fail", api.VerifyOptions{Repair: true}))
 			return len(got) - 1, err
 		},
 	} {
@@ -158,7 +161,7 @@ func TestErrorsRoundTrip(t *testing.T) {
 func TestOwnErrorsAreTold(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	n.node.get.set(func(context.Context, string) (*client.Stream, error) {
+	n.node.get.set(func(context.Context, string) (*api.Stream, error) {
 		return nil, errors.New("open index: permission denied")
 	})
 	_, err := connectTo(t, n).Get(t.Context(), "x")
@@ -190,7 +193,7 @@ func TestStreamCut(t *testing.T) {
 	c := connectTo(t, n)
 	bad := status.Errorf(status.Corrupt, "b3:…: group 7 is damaged")
 	long := strings.Repeat("x", 32<<10) // more than is buffered before the header leaves
-	n.node.get.set(func(_ context.Context, key string) (*client.Stream, error) {
+	n.node.get.set(func(_ context.Context, key string) (*api.Stream, error) {
 		s := fakeStream("hello")
 		switch key {
 		case "late":
@@ -231,7 +234,7 @@ func TestStreamCut(t *testing.T) {
 	if a := do(t, "GET", n.Addrs().Admin+"/api/v1/get?key=late"); a.err == nil || a.body != long {
 		t.Errorf("without trailers: %d bytes, %v", len(a.body), a.err)
 	}
-	if a := do(t, "GET", n.Addrs().Admin+"/api/v1/get?key=whole"); a.err != nil || a.body != "hello" || a.Trailer.Get(client.HeaderStatus) != client.StatusOK {
+	if a := do(t, "GET", n.Addrs().Admin+"/api/v1/get?key=whole"); a.err != nil || a.body != "hello" || a.Trailer.Get(api.HeaderStatus) != api.StatusOK {
 		t.Errorf("without trailers: %q, %v, %v", a.body, a.err, a.Trailer)
 	}
 }
@@ -252,7 +255,7 @@ func TestFetchProgress(t *testing.T) {
 	n := start(t)
 	c := connectTo(t, n)
 	heard := make(chan struct{})
-	n.node.fetch.set(func(ctx context.Context, _ string, progress client.ProgressFunc) (client.Fetched, error) {
+	n.node.fetch.set(func(ctx context.Context, _ string, progress api.ProgressFunc) (api.Fetched, error) {
 		done := make(chan struct{})
 		for range 4 {
 			go func() {
@@ -262,7 +265,7 @@ func TestFetchProgress(t *testing.T) {
 						done <- struct{}{}
 						return
 					default:
-						progress(client.Progress{Bytes: i, TotalBytes: 9, Path: "a/b"})
+						progress(api.Progress{Bytes: i, TotalBytes: 9, Path: "a/b"})
 					}
 				}
 			}()
@@ -273,7 +276,7 @@ func TestFetchProgress(t *testing.T) {
 		return fakeFetched, nil
 	})
 	once := false
-	got, err := c.Fetch(t.Context(), "x", func(p client.Progress) {
+	got, err := c.Fetch(t.Context(), "x", func(p api.Progress) {
 		if p.TotalBytes != 9 || p.Path != "a/b" {
 			t.Errorf("%+v", p)
 		}
@@ -300,10 +303,10 @@ func TestCancelPropagates(t *testing.T) {
 		ended <- context.Cause(ctx)
 		return ctx.Err()
 	}
-	n.node.fetch.set(func(ctx context.Context, _ string, _ client.ProgressFunc) (client.Fetched, error) {
-		return client.Fetched{}, wait(ctx)
+	n.node.fetch.set(func(ctx context.Context, _ string, _ api.ProgressFunc) (api.Fetched, error) {
+		return api.Fetched{}, wait(ctx)
 	})
-	n.node.get.set(func(ctx context.Context, _ string) (*client.Stream, error) { return nil, wait(ctx) })
+	n.node.get.set(func(ctx context.Context, _ string) (*api.Stream, error) { return nil, wait(ctx) })
 	for name, call := range map[string]func(context.Context) error{
 		"fetch": func(ctx context.Context) error { _, err := c.Fetch(ctx, "x", nil); return err },
 		"get":   func(ctx context.Context) error { _, err := c.Get(ctx, "x"); return err },
@@ -317,14 +320,14 @@ func TestCancelPropagates(t *testing.T) {
 	}
 	// Stopping a sequence early stops what makes it.
 	stopped := make(chan struct{})
-	n.node.add.set(func(ctx context.Context, _ io.Reader, _ client.AddOptions, _ client.ProgressFunc) iter.Seq2[client.Added, error] {
-		return func(yield func(client.Added, error) bool) {
+	n.node.add.set(func(ctx context.Context, _ io.Reader, _ api.AddOptions, _ api.ProgressFunc) iter.Seq2[api.Added, error] {
+		return func(yield func(api.Added, error) bool) {
 			defer close(stopped)
-			for yield(client.Added{Name: "again", Kind: client.File}, nil) {
+			for yield(api.Added{Name: "again", Kind: api.File}, nil) {
 			}
 		}
 	})
-	for range c.Add(t.Context(), zeros{}, client.AddOptions{}, nil) {
+	for range c.Add(t.Context(), zeros{}, api.AddOptions{}, nil) {
 		break
 	}
 	<-stopped
@@ -335,7 +338,7 @@ func TestAPIPanic(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	c := connectTo(t, n)
-	n.node.fetch.set(func(context.Context, string, client.ProgressFunc) (client.Fetched, error) { panic("boom") })
+	n.node.fetch.set(func(context.Context, string, api.ProgressFunc) (api.Fetched, error) { panic("boom") })
 	if _, err := c.Fetch(t.Context(), "x", nil); status.Of(err) != status.Internal {
 		t.Errorf("%v", err)
 	}
@@ -350,7 +353,7 @@ func TestAPILimit(t *testing.T) {
 	n := start(t, func(_ *Config, a *AdminConfig) { a.Inflight = 1 })
 	c := connectTo(t, n)
 	entered, leave := make(chan struct{}), make(chan struct{})
-	n.node.get.set(func(context.Context, string) (*client.Stream, error) {
+	n.node.get.set(func(context.Context, string) (*api.Stream, error) {
 		close(entered)
 		<-leave
 		return fakeStream("hello"), nil
@@ -381,7 +384,7 @@ func TestLargeStream(t *testing.T) {
 	n := start(t)
 	c := connectTo(t, n)
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
-	n.node.get.set(func(context.Context, string) (*client.Stream, error) {
+	n.node.get.set(func(context.Context, string) (*api.Stream, error) {
 		s := fakeStream("")
 		s.Body = io.NopCloser(bytes.NewReader(data))
 		return s, nil
@@ -401,7 +404,7 @@ func TestRoots(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	c := connectTo(t, n)
-	for _, roots := range []int{0, client.MaxRoots + 1} {
+	for _, roots := range []int{0, api.MaxRoots + 1} {
 		if _, err := c.Keep(t.Context(), make([]b3.Root, roots)); status.Of(err) != status.BadRequest {
 			t.Errorf("%d addresses: %v", roots, err)
 		}
@@ -409,15 +412,12 @@ func TestRoots(t *testing.T) {
 			t.Errorf("%d addresses: %v", roots, err)
 		}
 	}
-	if have, err := c.Keep(t.Context(), make([]b3.Root, client.MaxRoots)); err != nil || len(have) != client.MaxRoots {
+	if have, err := c.Keep(t.Context(), make([]b3.Root, api.MaxRoots)); err != nil || len(have) != api.MaxRoots {
 		t.Errorf("%d, %v", len(have), err)
 	}
 	heard := len(n.node.calls())
-	for _, size := range []int{0, 1, b3.Size + 1, (client.MaxRoots + 1) * b3.Size, 1 << 20} {
-		r := httptest.NewRequest(http.MethodPost, "/api/v1/keep", bytes.NewReader(make([]byte, size)))
-		if roots, err := n.readRoots(r); status.Of(err) != status.BadRequest {
-			t.Errorf("%d bytes: %d addresses, %v", size, len(roots), err)
-		}
+	for _, size := range []int{0, 1, b3.Size + 1, (api.MaxRoots + 1) * b3.Size, 1 << 20} {
+		sendBody(t, http.MethodPost, n.Addrs().Admin+"/api/v1/keep", bytes.NewReader(make([]byte, size)), "Authorization", "Bearer may-put").problem(t, status.BadRequest)
 	}
 	if len(n.node.calls()) != heard {
 		t.Error("the node was asked")

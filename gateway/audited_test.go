@@ -9,10 +9,11 @@ import (
 	"sync"
 	"testing"
 
+	"allium/gateway/api"
 	"allium/gateway/audit"
 	"allium/gateway/client"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
-	"allium/protocols/runtest"
 	"allium/protocols/status"
 )
 
@@ -92,6 +93,7 @@ func TestMutationsAreRecorded(t *testing.T) {
 		{"POST", admin + "/api/v1/pin/add?key=" + key + "&label=x", "", "pin", key, "x", status.OK, 0},
 		{"POST", admin + "/api/v1/pin/add?key=fail", "", "pin", "fail", "", status.Busy, 0},
 		{"POST", admin + "/api/v1/gc/run", "", "gc", "", "", status.OK, 0},
+		{"POST", admin + "/api/v1/store/damage/accept", "", "repair", "", "", status.OK, 0},
 		{"POST", admin + "/admin/pin", `{"key":"` + key + `","label":"y"}`, "pin", key, "y", status.OK, -1},
 		{"POST", admin + "/admin/unpin", `{"key":"fail"}`, "unpin", "fail", "", status.Busy, -1},
 		{"POST", admin + "/admin/reload", "", "reload", "", "", status.OK, 0},
@@ -150,7 +152,7 @@ func TestSocketUserIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Pin(t.Context(), fakeRoot.String(), client.PinOptions{}); err != nil {
+	if _, err := c.Pin(t.Context(), fakeRoot.String(), api.PinOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	events, _ := log.take()
@@ -190,6 +192,22 @@ func TestNothingIsDoneWithoutRecord(t *testing.T) {
 	log.fail(nil)
 	if a := post(t, admin+"/admin/pin", `{"key":"x"}`, "Authorization", "Bearer may-pin", "Idempotency-Key", "k"); a.StatusCode != http.StatusOK {
 		t.Errorf("afterwards: %s", a.Status)
+	}
+}
+
+// TestLooksAreNotRecorded: what only looks works where nothing can be recorded.
+func TestLooksAreNotRecorded(t *testing.T) {
+	t.Parallel()
+	n, log := audited(t)
+	log.fail(status.Errorf(status.NotReady, "audit: it cannot be written"))
+	for target, want := range map[string]int{
+		"verify": http.StatusOK, "verify?repair=false": http.StatusOK, "gc/run?dry=true": http.StatusOK, "gc/run?dry=true&all=true": http.StatusOK,
+		"verify?repair=true": status.NotReady.Code(), "gc/run?dry=false": status.NotReady.Code(),
+	} {
+		a := doBody(t, "POST", n.Addrs().Admin+"/api/v1/"+target, nil, "Authorization", "Bearer may-repair,gc")
+		if events, _ := log.take(); a.StatusCode != want || len(events) != 0 {
+			t.Errorf("%s: %s %s, want %d; %+v", target, a.Status, a.body, want, events)
+		}
 	}
 }
 
@@ -236,7 +254,7 @@ func TestAuditLogOfAGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := runtest.Start(t, log.Run)
+	stop := testkit.Start(t, log.Run)
 	n := startWith(t, hooks{deps: func(d *Deps) { d.Audit = log }})
 	var asked sync.WaitGroup
 	for range 4 {

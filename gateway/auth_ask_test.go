@@ -52,6 +52,7 @@ func TestWhatIsActedOn(t *testing.T) {
 		{"POST", "/api/v1/pin/add?key=" + a + "&x=%zz", none},
 		{"POST", "/api/v1/pin/add?key=name", none},
 		{"POST", "/api/v1/gc/run?label=x&key=" + a, none},
+		{"POST", "/api/v1/store/damage/accept?key=" + a, none},
 		{"POST", "/admin/pin?recursive=true&label=x&key=" + a, none},
 	} {
 		r := httptest.NewRequest(c.method, c.target, nil)
@@ -100,21 +101,21 @@ func TestUploadOfAllowedObject(t *testing.T) {
 		nil,
 		{"Upload-Expect", b3.Sum([]byte("another")).String()},
 	} {
-		upload(t, "POST", gateway+"/u", nil, append(append(expect, length...), may...)...).problem(t, status.Forbidden)
+		sendBody(t, "POST", gateway+"/u", nil, append(append(expect, length...), may...)...).problem(t, status.Forbidden)
 	}
-	if a := upload(t, "POST", gateway+"/u", nil, append(may, "Upload-Length", "1000", "Upload-Expect", "b3:x")...); a.StatusCode < 400 {
+	if a := sendBody(t, "POST", gateway+"/u", nil, append(may, "Upload-Length", "1000", "Upload-Expect", "b3:x")...); a.StatusCode < 400 {
 		t.Errorf("%s", a.Status)
 	}
-	upload(t, "POST", gateway+"/o", bytes.NewReader(p), may...).problem(t, status.Forbidden)
+	sendBody(t, "POST", gateway+"/o", bytes.NewReader(p), may...).problem(t, status.Forbidden)
 
 	for _, expect := range [][]string{nil, {"Upload-Expect", b3.Sum([]byte("another")).String()}} {
 		page := begin(t, n, len(p), "", expect...) // by somebody who may
-		if a := upload(t, "HEAD", page, nil, may...); a.StatusCode != http.StatusForbidden {
+		if a := sendBody(t, "HEAD", page, nil, may...); a.StatusCode != http.StatusForbidden {
 			t.Errorf("%s", a.Status)
 		}
 		piece(t, page, 0, bytes.NewReader(p[:10]), may...).problem(t, status.Forbidden)
-		upload(t, "DELETE", page, nil, may...).problem(t, status.Forbidden)
-		if a := upload(t, "HEAD", page, nil); a.StatusCode != http.StatusOK {
+		sendBody(t, "DELETE", page, nil, may...).problem(t, status.Forbidden)
+		if a := sendBody(t, "HEAD", page, nil); a.StatusCode != http.StatusOK {
 			t.Errorf("%s", a.Status)
 		} else {
 			a.offset(t, 0, len(p))
@@ -129,7 +130,7 @@ func TestUploadOfAllowedObject(t *testing.T) {
 		t.Fatalf("%s %s", a.Status, a.body)
 	}
 	page = begin(t, n, 5, "", append(may, "Upload-Expect", strings.Replace(root.String(), root.String()[60:], "0000000", 1))...)
-	if a := upload(t, "DELETE", page, nil, may...); a.StatusCode != http.StatusNoContent {
+	if a := sendBody(t, "DELETE", page, nil, may...); a.StatusCode != http.StatusNoContent {
 		t.Errorf("%s %s", a.Status, a.body)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"allium/gateway/content"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/status"
@@ -54,15 +55,15 @@ func TestPresentIsHeldToBounds(t *testing.T) {
 	root := n.objects.put(noise(1000))
 	page := base + "/o/" + root.String()
 	begin := []string{"Upload-Expect", root.String(), "Upload-Length"}
-	upload(t, "POST", base+"/u", nil, append(begin, "5")...).problem(t, status.BadDigest)
-	upload(t, "PUT", page, strings.NewReader("12345"), "Authorization", "Bearer may-put,pin<=999").problem(t, status.Forbidden)
+	sendBody(t, "POST", base+"/u", nil, append(begin, "5")...).problem(t, status.BadDigest)
+	sendBody(t, "PUT", page, strings.NewReader("12345"), "Authorization", "Bearer may-put,pin<=999").problem(t, status.Forbidden)
 	unknown := func() io.Reader { return io.MultiReader(strings.NewReader("of any length")) }
-	upload(t, "PUT", page, unknown(), "Authorization", "Bearer may-put,pin<=999").problem(t, status.Forbidden)
-	upload(t, "PUT", page, unknown(), "Authorization", "Bearer may-put,pin<=999", "Content-Encoding", "gzip").problem(t, status.Forbidden)
+	sendBody(t, "PUT", page, unknown(), "Authorization", "Bearer may-put,pin<=999").problem(t, status.Forbidden)
+	sendBody(t, "PUT", page, unknown(), "Authorization", "Bearer may-put,pin<=999", "Content-Encoding", "gzip").problem(t, status.Forbidden)
 	if label, ok := n.sent.pinned(root); ok {
 		t.Errorf("it is pinned as %q", label)
 	}
-	if a := upload(t, "PUT", page, unknown(), "Authorization", "Bearer may-put,pin<=1000"); a.StatusCode != http.StatusOK {
+	if a := sendBody(t, "PUT", page, unknown(), "Authorization", "Bearer may-put,pin<=1000"); a.StatusCode != http.StatusOK {
 		t.Errorf("%s %s", a.Status, a.body)
 	}
 	if _, ok := n.sent.pinned(root); !ok {
@@ -73,7 +74,7 @@ func TestPresentIsHeldToBounds(t *testing.T) {
 // panicking opens nothing of the network's, and verifies nothing.
 type panicking struct{ fakeObjects }
 
-func (p *panicking) Open(ctx context.Context, root b3.Root, o OpenOptions) (Content, error) {
+func (p *panicking) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (content.Content, error) {
 	if !o.LocalOnly {
 		panic("boom")
 	}
@@ -95,5 +96,5 @@ func TestPanicGivesBack(t *testing.T) {
 		do(t, "GET", n.Addrs().Gateway+"/o/"+fakeRoot.String()).problem(t, status.Internal)
 		doBody(t, "POST", n.Addrs().Gateway+"/o", strings.NewReader("x"), "Authorization", "Bearer may-put").problem(t, status.Internal)
 	}
-	waitFor(t, func() bool { return n.flight.count() == 0 })
+	waitFor(t, func() bool { return n.flight.Inside() == 0 })
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"allium/gateway/audit"
+	"allium/gateway/exchange"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/status"
@@ -66,16 +67,16 @@ func TestLabelIsBound(t *testing.T) {
 	bound, free := caps.mint(t, "label = photos"), caps.mint(t)
 	covered := map[string]bool{"putObject": true, "postObject": true, "beginUpload": true} // below
 	for _, c := range []struct {
-		id, target, body, with string // body: of JSON, with LABEL where the label goes
+		ID, target, body, with string // body: of JSON, with LABEL where the label goes
 		heard                  func(label string) string
 	}{
 		{"Pin", "/api/v1/pin/add?key=" + key, "", "&label=", func(l string) string { return "pin " + key + " {Recursive:false Label:" + l + "}" }},
 		{"Unpin", "/api/v1/pin/rm?key=" + key, "", "&label=", func(l string) string { return "unpin " + key + " " + l }},
-		{"Add", "/api/v1/add?no_pin=false", "", "&label=", func(l string) string { return `add "" {NoPin:false Label:` + l + "}" }},
+		{"Add", "/api/v1/add?no_pin=false", "", "&label=", func(l string) string { return `add "" {NoPin:false Label:` + l + " OnBadEntry: Ordered:false}" }},
 		{"AdminPin", "/admin/pin", `{"key":"` + key + `"LABEL}`, "", func(l string) string { return "pin " + key + " {Recursive:false Label:" + l + "}" }},
 		{"AdminUnpin", "/admin/unpin", `{"key":"` + key + `"LABEL}`, "", func(l string) string { return "unpin " + key + " " + l }},
 	} {
-		covered[c.id] = true
+		covered[c.ID] = true
 		ask := func(label string, token []string) answer {
 			t.Helper()
 			target, body := c.target, strings.Replace(c.body, "LABEL", "", 1)
@@ -92,7 +93,7 @@ func TestLabelIsBound(t *testing.T) {
 		a := ask("docs", bound)
 		a.problem(t, status.Forbidden)
 		if got := n.node.calls()[before:]; len(got) != 0 || !strings.Contains(a.body, "caveat_label") || !strings.Contains(a.body, `photos`) {
-			t.Errorf("%s: it was refused with %s, and %v done", c.id, a.body, got)
+			t.Errorf("%s: it was refused with %s, and %v done", c.ID, a.body, got)
 		}
 		for _, v := range []struct {
 			asked string
@@ -100,27 +101,27 @@ func TestLabelIsBound(t *testing.T) {
 			want  string
 		}{{"", bound, "photos"}, {"photos", bound, "photos"}, {"", free, ""}, {"docs", free, "docs"}} {
 			if a := ask(v.asked, v.token); a.StatusCode != http.StatusOK {
-				t.Errorf("%s with the label %q: %s %s", c.id, v.asked, a.Status, a.body)
+				t.Errorf("%s with the label %q: %s %s", c.ID, v.asked, a.Status, a.body)
 			}
 			got := n.node.calls()
 			if want := c.heard(v.want); got[len(got)-1] != want {
-				t.Errorf("%s with the label %q: the node heard %q, want %q", c.id, v.asked, got[len(got)-1], want)
+				t.Errorf("%s with the label %q: the node heard %q, want %q", c.ID, v.asked, got[len(got)-1], want)
 			}
 			if events, _ := log.take(); len(events) != 2 || events[0].Label != v.want || len(events[0].Branch) != 32 || events[0].Kind != audit.Mutation {
-				t.Errorf("%s with the label %q: %+v", c.id, v.asked, events)
+				t.Errorf("%s with the label %q: %+v", c.ID, v.asked, events)
 			}
 		}
 	}
-	for _, e := range endpoints {
-		named := e.has(labelParam)
-		for _, p := range e.body {
-			if p.of != nil && p.of.Kind() == reflect.Struct {
-				_, member := p.of.FieldByName("Label")
+	for _, e := range routes() {
+		named := e.Has(exchange.LabelParam)
+		for _, p := range e.Body {
+			if p.Of != nil && p.Of.Kind() == reflect.Struct {
+				_, member := p.Of.FieldByName("Label")
 				named = named || member
 			}
 		}
-		if named != covered[e.id] {
-			t.Errorf("%s has a label: %v, and is tried: %v", e.id, named, covered[e.id])
+		if named != covered[e.ID] {
+			t.Errorf("%s has a label: %v, and is tried: %v", e.ID, named, covered[e.ID])
 		}
 	}
 }
@@ -154,13 +155,13 @@ func TestLabelOfUploadIsBound(t *testing.T) {
 	} {
 		for way, send := range map[string]func(p []byte, root b3.Root) answer{
 			"PUT": func(p []byte, root b3.Root) answer {
-				return upload(t, "PUT", base+"/o/"+root.String()+c.query, bytes.NewReader(p), c.token...)
+				return sendBody(t, "PUT", base+"/o/"+root.String()+c.query, bytes.NewReader(p), c.token...)
 			},
 			"POST": func(p []byte, _ b3.Root) answer {
-				return upload(t, "POST", base+"/o"+c.query, bytes.NewReader(p), c.token...)
+				return sendBody(t, "POST", base+"/o"+c.query, bytes.NewReader(p), c.token...)
 			},
 			"pieces": func(p []byte, _ b3.Root) answer {
-				a := upload(t, "POST", base+"/u"+c.query, nil, append([]string{"Upload-Length", "100"}, c.token...)...)
+				a := sendBody(t, "POST", base+"/u"+c.query, nil, append([]string{"Upload-Length", "100"}, c.token...)...)
 				if a.StatusCode != http.StatusCreated {
 					return a
 				}
@@ -185,7 +186,7 @@ func TestLabelOfUploadIsBound(t *testing.T) {
 				continue
 			}
 			// What is here already is pinned in the same way.
-			upload(t, "PUT", base+"/o/"+root.String()+"?label=docs", bytes.NewReader(p), bound...).problem(t, status.Forbidden)
+			sendBody(t, "PUT", base+"/o/"+root.String()+"?label=docs", bytes.NewReader(p), bound...).problem(t, status.Forbidden)
 			if a := send(p, root); a.StatusCode != http.StatusOK {
 				t.Errorf("again %q: %s", c.query, a.Status)
 			}
@@ -197,12 +198,12 @@ func TestLabelOfUploadIsBound(t *testing.T) {
 
 	// An upload under another label is somebody else's.
 	theirs := begin(t, n, 100, "?label=docs", free...)
-	if a := upload(t, "HEAD", theirs, nil, bound...); a.StatusCode != http.StatusForbidden {
+	if a := sendBody(t, "HEAD", theirs, nil, bound...); a.StatusCode != http.StatusForbidden {
 		t.Errorf("%s", a.Status)
 	}
 	piece(t, theirs, 0, bytes.NewReader(noise(100)), bound...).problem(t, status.Forbidden)
-	upload(t, "DELETE", theirs, nil, bound...).problem(t, status.Forbidden)
-	if a := upload(t, "DELETE", theirs, nil, free...); a.StatusCode != http.StatusNoContent {
+	sendBody(t, "DELETE", theirs, nil, bound...).problem(t, status.Forbidden)
+	if a := sendBody(t, "DELETE", theirs, nil, free...); a.StatusCode != http.StatusNoContent {
 		t.Errorf("%s %s", a.Status, a.body)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"allium/gateway/exchange"
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
@@ -40,27 +41,27 @@ func (fakeCapabilities) Verify(_ context.Context, token string, ask capability.A
 func TestMutationsNeedCapabilities(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	for _, e := range endpoints {
-		changes := slices.ContainsFunc(e.methods, func(m string) bool {
+	for _, e := range routes() {
+		changes := slices.ContainsFunc(e.Methods, func(m string) bool {
 			return m != http.MethodGet && m != http.MethodHead && m != http.MethodOptions
 		})
-		if changes && e.op == "" {
-			t.Errorf("%s is %s and needs no capability", e.id, e.methods)
+		if changes && e.Op == "" {
+			t.Errorf("%s is %s and needs no capability", e.ID, e.Methods)
 		}
-		if e.op == "" {
+		if e.Op == "" {
 			continue
 		}
 		base := n.Addrs().Admin
-		if e.on&onAdmin == 0 {
+		if e.On&exchange.OnAdmin == 0 {
 			base = n.Addrs().Gateway
 		}
-		page, _, _ := strings.Cut(base+e.path, "{")
-		for _, m := range e.methods {
+		page, _, _ := strings.Cut(base+e.Path, "{")
+		for _, m := range e.Methods {
 			do(t, m, page).problem(t, status.Unauthenticated)
-			for _, bad := range []string{"Bearer", "Bearer ", "Basic may-all", "may-" + string(e.op), "Bearer nonsense"} {
+			for _, bad := range []string{"Bearer", "Bearer ", "Basic may-all", "may-" + string(e.Op), "Bearer nonsense"} {
 				do(t, m, page, "Authorization", bad).problem(t, status.Unauthenticated)
 			}
-			do(t, m, page, "Authorization", "Bearer may-x", "Authorization", "Bearer may-"+string(e.op)).problem(t, status.Unauthenticated)
+			do(t, m, page, "Authorization", "Bearer may-x", "Authorization", "Bearer may-"+string(e.Op)).problem(t, status.Unauthenticated)
 			do(t, m, page, "Authorization", "Bearer may-nothing").problem(t, status.Forbidden)
 		}
 	}

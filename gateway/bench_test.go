@@ -8,7 +8,8 @@ import (
 	"net/http"
 	"testing"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
+	"allium/gateway/content"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
 )
@@ -20,10 +21,12 @@ type provenObjects struct {
 	outboard []byte
 }
 
-func (p *provenObjects) Open(context.Context, b3.Root, OpenOptions) (Content, error) { return p, nil }
-func (p *provenObjects) Memory(b3.Root) []byte                                       { return nil }
-func (p *provenObjects) Size() int64                                                 { return int64(len(p.data)) }
-func (p *provenObjects) Close() error                                                { return nil }
+func (p *provenObjects) Open(context.Context, b3.Root, content.OpenOptions) (content.Content, error) {
+	return p, nil
+}
+func (p *provenObjects) Memory(b3.Root) []byte { return nil }
+func (p *provenObjects) Size() int64           { return int64(len(p.data)) }
+func (p *provenObjects) Close() error          { return nil }
 
 func (p *provenObjects) Copy(_ context.Context, w io.Writer, start, end int64) error {
 	src := b3.FileSource(bytes.NewReader(p.data), bytes.NewReader(p.outboard), int64(len(p.data)))
@@ -47,7 +50,6 @@ func (p *provenObjects) Encode(_ context.Context, w io.Writer, start, end int64)
 func BenchmarkObject(b *testing.B) {
 	for _, size := range []int{1 << 10, 64 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
-			n := start(b, func(c *Config, _ *AdminConfig) { c.Rate, c.Burst = 1e9, 1<<30 })
 			data := bytes.Repeat([]byte("allium"), size/6+1)[:size]
 			var outboard bytes.Buffer
 			h := b3.NewHasher(&outboard, 1)
@@ -58,7 +60,8 @@ func BenchmarkObject(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			n.Gateway.deps.Objects = &provenObjects{root, data, outboard.Bytes()}
+			proven := func(d *Deps) { d.Objects = &provenObjects{root, data, outboard.Bytes()} }
+			n := startWith(b, hooks{deps: proven}, func(c *Config, _ *AdminConfig) { c.Rate, c.Burst = 1e9, 1<<30 })
 			tr := &http.Transport{}
 			defer tr.CloseIdleConnections()
 			req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, n.Addrs().Gateway+"/o/"+root.String(), nil)
@@ -87,7 +90,7 @@ func BenchmarkStream(b *testing.B) {
 	n := start(b)
 	c := connectTo(b, n)
 	data := make([]byte, 64<<20)
-	n.node.get.set(func(context.Context, string) (*client.Stream, error) {
+	n.node.get.set(func(context.Context, string) (*api.Stream, error) {
 		s := fakeStream("")
 		s.Body = io.NopCloser(bytes.NewReader(data))
 		return s, nil

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
+	"allium/gateway/exchange"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -89,7 +90,7 @@ func TestBrowse(t *testing.T) {
 		"/..%2fetc":                    status.BadRequest,
 		"/%2e%2e/x":                    status.BadRequest,
 		"/docs/%2e%2e":                 status.BadRequest,
-		"/docs%5cindex.html":           status.BadRequest,
+		"/docs%5cindex.html":           status.NotFound,
 		"/readme.txt%00":               status.BadRequest,
 		"/docs//index.html":            status.BadRequest,
 		"/docs%2findex.html":           status.BadRequest,
@@ -105,9 +106,13 @@ func TestContentHeadersInAPath(t *testing.T) {
 	n := start(t)
 	root := n.objects.tree(t, site)
 	base := n.Addrs().Gateway + "/b3/" + root.String()
-	for path, attachment := range map[string]bool{"/docs/": false, "/logo.svg": false, "/paper.pdf": true, "/readme.txt": false} {
+	for path, attachment := range map[string]bool{"/docs/": false, "/logo.svg": false, "/paper.pdf": false, "/readme.txt": false} {
 		a := do(t, "GET", base+path)
-		if got := a.Header.Get("Content-Security-Policy"); got != contentPolicy {
+		want := contentPolicy
+		if path == "/paper.pdf" {
+			want = documentPolicy
+		}
+		if got := a.Header.Get("Content-Security-Policy"); got != want {
 			t.Errorf("%s: policy %q", path, got)
 		}
 		if got := a.Header.Get("Content-Disposition"); strings.HasPrefix(got, "attachment") != attachment {
@@ -119,7 +124,7 @@ func TestContentHeadersInAPath(t *testing.T) {
 	}
 	// A file's validator is its own address, so it holds wherever the file is.
 	file := b3.Sum([]byte(site["readme.txt"]))
-	if a := do(t, "GET", base+"/readme.txt", "If-None-Match", etagOf(file)); a.StatusCode != http.StatusNotModified {
+	if a := do(t, "GET", base+"/readme.txt", "If-None-Match", exchange.ETag(file)); a.StatusCode != http.StatusNotModified {
 		t.Errorf("the file's own tag: %s", a.Status)
 	}
 	if a := do(t, "GET", base+"/readme.txt", "Range", "bytes=0-3"); a.StatusCode != http.StatusPartialContent || a.body != "read" {
@@ -167,7 +172,7 @@ func TestListingJSON(t *testing.T) {
 		var page struct {
 			Root    b3.Root
 			Path    string
-			Entries []client.Entry
+			Entries []api.Entry
 		}
 		if err := json.Unmarshal([]byte(a.body), &page); err != nil {
 			t.Fatalf("%v: %s", err, a.body)
@@ -175,17 +180,17 @@ func TestListingJSON(t *testing.T) {
 		if page.Root != root || page.Path != "" || !slices.Contains(a.Header.Values("Vary"), "Accept") {
 			t.Errorf("%+v, Vary %q", page, a.Header.Values("Vary"))
 		}
-		got := map[string]client.Entry{}
+		got := map[string]api.Entry{}
 		for _, e := range page.Entries {
 			got[e.Name] = e
 		}
-		if e := got["readme.txt"]; e.Kind != client.File || e.Size != 8 || e.Root != b3.Sum([]byte(site["readme.txt"])) {
+		if e := got["readme.txt"]; e.Kind != api.File || e.Size != 8 || e.Root != b3.Sum([]byte(site["readme.txt"])) {
 			t.Errorf("%+v", e)
 		}
-		if e := got["docs"]; e.Kind != client.Directory || e.Root.IsZero() {
+		if e := got["docs"]; e.Kind != api.Directory || e.Root.IsZero() {
 			t.Errorf("%+v", e)
 		}
-		if e := got["up"]; e.Kind != client.Link || e.Target != "../etc/passwd" || !e.Root.IsZero() {
+		if e := got["up"]; e.Kind != api.Link || e.Target != "../etc/passwd" || !e.Root.IsZero() {
 			t.Errorf("%+v", e)
 		}
 		if !got["run.sh"].Executable || len(got) != 12 {
@@ -292,7 +297,7 @@ func TestLargeListing(t *testing.T) {
 	if a := do(t, "GET", base); strings.Count(a.body, "<tr>") != many+1 || !strings.HasSuffix(a.body, "</html>\n") {
 		t.Errorf("%d rows", strings.Count(a.body, "<tr>")-1)
 	}
-	var page struct{ Entries []client.Entry }
+	var page struct{ Entries []api.Entry }
 	if err := json.Unmarshal([]byte(do(t, "GET", base+"?format=json").body), &page); err != nil || len(page.Entries) != many {
 		t.Errorf("%d entries, %v", len(page.Entries), err)
 	}
@@ -326,10 +331,10 @@ func TestLanding(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	base := n.Addrs().Gateway
-	if a := do(t, "GET", base+"/"); !strings.Contains(a.body, "This node is ready.") || a.Header.Get("Content-Security-Policy") != pagePolicy {
+	if a := do(t, "GET", base+"/"); !strings.Contains(a.body, "This node is ready.") || a.Header.Get("Content-Security-Policy") != exchange.PagePolicy {
 		t.Errorf("%s %s", a.Status, a.body)
 	}
-	n.ready.set(client.Readiness{Gates: []client.Gate{{Name: "seeds", Have: 1, Need: 3, Fix: "give --bootstrap <a seed>"}}})
+	n.ready.set(api.Readiness{Gates: []api.Gate{{Name: "seeds", Have: 1, Need: 3, Fix: "give --bootstrap <a seed>"}}})
 	if a := do(t, "GET", base+"/"); !strings.Contains(a.body, "seeds: 1 of 3; give --bootstrap &lt;a seed&gt;") {
 		t.Errorf("%s %s", a.Status, a.body)
 	}

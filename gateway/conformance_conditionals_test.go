@@ -3,10 +3,10 @@ package gateway
 import "testing"
 
 // fresh is the header of a 304 (RFC 9110 §15.4.5).
-const freshText = "ETag: {text.tag} | Cache-Control: public, max-age=31536000, immutable | Vary: Accept-Encoding, Accept | Content-Type: | Content-Length: | Content-Range:"
+const freshText = "ETag: {text.tag} | Cache-Control: public, max-age=31536000, immutable | Vary: Accept | Content-Type: | Content-Length: | Content-Range:"
 
 // conditionTable is RFC 9110 §13.
-var conditionTable = []exchange{
+var conditionTable = []asked{
 	{rfc: "RFC 9110 §13.1.2", ask: "GET {text}", with: []string{"If-None-Match: {text.tag}"}, code: 304, want: freshText, holds: "="},
 	{rfc: "RFC 9110 §13.1.2: weakly", ask: "GET {text}", with: []string{"If-None-Match: W/{text.tag}"}, code: 304, want: freshText},
 	{rfc: "RFC 9110 §13.1.2: any", ask: "GET {text}", with: []string{"If-None-Match: *"}, code: 304, want: freshText},

@@ -2,113 +2,18 @@ package gateway
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
+	"allium/gateway/exchange"
 	"allium/protocols/b3"
-	"allium/protocols/bao"
-	"allium/protocols/status"
 )
-
-var (
-	rangeForm = regexp.MustCompile(`(?i)^\s*bytes\s*=(.*)$`)
-	partForm  = regexp.MustCompile(`^(?:([0-9]+)-([0-9]*)|-([0-9]+))$`)
-)
-
-// referenceRanges is what RFC 9110 §14 says of a Range header, by regular
-// expressions and numbers of any length: ranges in the words of parsed.
-func referenceRanges(header string, size int64, most int) string {
-	m := rangeForm.FindStringSubmatch(header)
-	if m == nil {
-		return "none"
-	}
-	var specs []string
-	for _, p := range strings.Split(m[1], ",") {
-		if p = strings.Trim(p, " \t"); p != "" {
-			specs = append(specs, p)
-		}
-	}
-	if len(specs) == 0 || len(specs) > max(most, 1) {
-		return "bad"
-	}
-	number := func(s string) *big.Int { n, _ := new(big.Int).SetString(s, 10); return n }
-	whole, one, sum := big.NewInt(size), big.NewInt(1), new(big.Int)
-	var of []string
-	all := false
-	for _, spec := range specs {
-		m := partForm.FindStringSubmatch(spec)
-		if m == nil {
-			return "bad"
-		}
-		from, to := new(big.Int), new(big.Int).Sub(whole, one)
-		switch {
-		case m[3] != "":
-			count := number(m[3])
-			all = all || size == 0 && count.Sign() > 0
-			if count.Cmp(whole) < 0 {
-				from.Sub(whole, count)
-			}
-		case m[2] == "":
-			from = number(m[1])
-		default:
-			from = number(m[1])
-			last := number(m[2])
-			if last.Cmp(from) < 0 {
-				return "bad"
-			}
-			if last.Cmp(to) < 0 {
-				to = last
-			}
-		}
-		if to.Cmp(from) >= 0 {
-			end := new(big.Int).Add(to, one)
-			sum.Add(sum, new(big.Int).Sub(end, from))
-			of = append(of, from.String()+"-"+end.String())
-		}
-	}
-	switch {
-	case sum.Cmp(whole) > 0:
-		return "bad"
-	case all:
-		return "none"
-	case len(of) == 0:
-		return "bad"
-	}
-	return strings.Join(of, " ")
-}
-
-func FuzzRangeReference(f *testing.F) {
-	for _, e := range append(rangeTable, multiRangeTable...) {
-		for _, line := range e.with {
-			if v, ok := strings.CutPrefix(line, "Range:"); ok {
-				f.Add(strings.TrimSpace(v), int64(13), 0)
-				f.Add(strings.TrimSpace(v), int64(1000), 4)
-			}
-		}
-	}
-	f.Add("bytes=-5", int64(0), 0)
-	f.Add("bytes=0-0,-5", int64(0), 2)
-	f.Add("bytes=9223372036854775806-", int64(1<<63-1), 0)
-	f.Add("bytes=0-,0-", int64(1<<63-1), 2)
-	f.Fuzz(func(t *testing.T, header string, size int64, most int) {
-		if size < 0 || strings.Contains(header, "\n") { // which "." does not match, and no header has
-			return
-		}
-		if got, want := parsed(header, size, most), referenceRanges(header, size, most); got != want {
-			t.Errorf("%q of %d, at most %d: %s, want %s", header, size, most, got, want)
-		}
-	})
-}
 
 // FuzzConditions compares with http.ServeContent.
 func FuzzConditions(f *testing.F) {
@@ -132,7 +37,7 @@ func FuzzConditions(f *testing.F) {
 		rec := httptest.NewRecorder()
 		rec.Header().Set("ETag", etag)
 		http.ServeContent(rec, r, "", time.Time{}, strings.NewReader("hello"))
-		got := evaluate(r, etag).Code()
+		got := exchange.Evaluate(r, etag).Code()
 		want := rec.Code
 		if want == http.StatusPartialContent {
 			want = http.StatusOK
@@ -140,96 +45,11 @@ func FuzzConditions(f *testing.F) {
 		if got != want {
 			t.Errorf("If-Match: %q, If-None-Match: %q: %d, net/http says %d", im, inm, got, rec.Code)
 		}
-		if rangeApplies(r, etag) && rec.Code == http.StatusOK {
+		if exchange.RangeApplies(r, etag) && rec.Code == http.StatusOK {
 			t.Errorf("If-Range: %q lets a range stand, and net/http does not", ir)
 		}
-		if knownFresh(r, etag) && got != http.StatusNotModified {
+		if exchange.KnownFresh(r, etag) && got != http.StatusNotModified {
 			t.Errorf("%q, %q: known to be fresh, but %d", im, inm, got)
-		}
-	})
-}
-
-// FuzzAccept: what is negotiated depends neither on letter case nor on how a
-// list is spread over lines, and the encoding is never sent to who has not
-// named it.
-func FuzzAccept(f *testing.F) {
-	for _, e := range encodingTable {
-		for _, line := range e.with {
-			if v, ok := strings.CutPrefix(line, "Accept: "); ok {
-				f.Add(strings.ReplaceAll(v, "{bao}", bao.MediaType), 3)
-			}
-		}
-	}
-	f.Add(`text/html;q="0,5", `+bao.MediaType, 1)
-	f.Fuzz(func(t *testing.T, accept string, at int) {
-		decide := func(lines ...string) string {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-			r.Header["Accept"] = lines
-			wants, negotiated, err := wantsBao(r)
-			listing, listErr := listingFormat(r)
-			if err != nil || listErr != nil || wants != negotiated || listing != "" && listing != "json" {
-				t.Fatalf("%q: %t %t %v, %q %v", lines, wants, negotiated, err, listing, listErr)
-			}
-			if wants && !strings.Contains(strings.ToLower(strings.Join(lines, ",")), bao.MediaType) {
-				t.Fatalf("%q: nobody asked for the encoding", lines)
-			}
-			if wants {
-				return "bao " + listing
-			}
-			return listing
-		}
-		whole := decide(accept)
-		for _, c := range []byte(accept) {
-			if c >= 0x80 {
-				return // letters that are not ASCII have other rules
-			}
-		}
-		if got := decide(strings.ToUpper(accept)); got != whole {
-			t.Errorf("%q: %q, in capitals %q", accept, whole, got)
-		}
-		if parts := strings.Split(accept, ","); len(parts) > 1 {
-			at = 1 + int(uint(at)%uint(len(parts)-1))
-			if got := decide(strings.Join(parts[:at], ","), strings.Join(parts[at:], ",")); got != whole {
-				t.Errorf("%q: %q, in two lines %q", accept, whole, got)
-			}
-		}
-	})
-}
-
-// FuzzJSON: a body that is read is what it says, and one that is not is the
-// client's mistake.
-func FuzzJSON(f *testing.F) {
-	for _, s := range []string{
-		`{}`, `{"corrupt":true}`, `{"corrupt":true}x`, `{"corupt":true}`, `{"links":[{"peer":"12D4","delay_ms":50,"loss":0.25}]}`, `{"rate":1e99}`, `[]`, `null`, "", "\xef\xbb\xbf{}",
-		`{"clock_skew_ms":-9223372036854775808}`, strings.Repeat("[", 20_000), `{"corrupt":true,"corrupt":false}`, string(gzipped(f, []byte(`{"corrupt":true}`))),
-	} {
-		for _, encoding := range []string{"", "gzip", "zstd", "gzip, gzip"} {
-			f.Add([]byte(s), encoding)
-		}
-	}
-	g := decoding()
-	f.Fuzz(func(t *testing.T, body []byte, encoding string) {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(body))
-		if encoding != "" {
-			r.Header.Set("Content-Encoding", encoding)
-		}
-		_, v, err := readJSON[client.Faults](g, (&side{g: g}).newResponse(httptest.NewRecorder()), r)
-		if err != nil {
-			if o := status.Of(err); !slices.Contains([]status.Outcome{status.BadRequest, status.BodyCap, status.Unsupported}, o) {
-				t.Errorf("%s: %v", o, err)
-			}
-			return
-		}
-		if err := v.Validate(); err != nil && status.Of(err) != status.BadRequest {
-			t.Errorf("%+v: %v", v, err)
-		}
-		again, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(again))
-		if _, _, err := readJSON[client.Faults](g, (&side{g: g}).newResponse(httptest.NewRecorder()), r); err != nil {
-			t.Errorf("%s: %v", again, err)
 		}
 	})
 }
@@ -273,8 +93,8 @@ func (m *maze) ask(t *testing.T, target string) {
 	body := rec.Body.String()
 	switch code := rec.Code; {
 	case code >= http.StatusBadRequest:
-		var p client.Problem
-		if err := json.Unmarshal([]byte(body), &p); err != nil || strings.ContainsFunc(p.Detail, obeyed) || code >= http.StatusInternalServerError {
+		var p api.Problem
+		if err := json.Unmarshal([]byte(body), &p); err != nil || strings.ContainsFunc(p.Detail, unprintable) || code >= http.StatusInternalServerError {
 			t.Errorf("%q: %d %q (%v)", target, code, body, err)
 		}
 	case code >= http.StatusMultipleChoices:

@@ -7,7 +7,7 @@ import (
 
 // pathTable is RFC 3986 against what a path must not reach. Where a target is
 // not what the table can write, it is made of its name in pathOf.
-var pathTable = []exchange{
+var pathTable = []asked{
 	{rfc: "RFC 3986 §2.1: escaped colon", ask: "GET /o/b3%3A{text.hex}", code: 200, holds: "=" + helloText},
 	{rfc: "RFC 3986 §2.1: escaped digits", ask: "GET /b3/b3%3a{dir.b3}", code: 400, reason: "bad_address"},
 	{rfc: "SPEC §1: lowercase", ask: "GET /o/b3:{text.HEX}", code: 308, want: "Location: {text}"},
@@ -28,15 +28,15 @@ var pathTable = []exchange{
 	{rfc: "RFC 3986 §5.2.4: not removed here", ask: "GET {dir}/docs/../readme.txt", code: 400, reason: "bad_request"},
 	{rfc: "RFC 3986 §5.2.4", ask: "GET {dir}/..", code: 400, reason: "bad_request"},
 	{rfc: "RFC 3986 §5.2.4", ask: "GET {dir}/../../healthz", code: 400, reason: "bad_request"},
-	{rfc: "RFC 3986 §5.2.4", ask: "GET {dir}/./readme.txt", code: 400, reason: "bad_request"},
+	{rfc: "RFC 3986 §5.2.4", ask: "GET {dir}/./readme.txt", code: 308, want: "Location: {dir}/readme.txt"},
 	{rfc: "RFC 3986 §6.2.2.2", ask: "GET {dir}/%2e%2e/", code: 400, reason: "bad_request"},
 	{rfc: "RFC 3986 §6.2.2.2", ask: "GET {dir}/%2E%2e%2fetc/passwd", code: 400, reason: "bad_request"},
 	{rfc: "RFC 3986 §6.2.2.2", ask: "GET {dir}/.%2e/", code: 400, reason: "bad_request"},
-	{rfc: "RFC 3986 §6.2.2.2", ask: "GET {dir}/%2e/readme.txt", code: 400, reason: "bad_request"},
+	{rfc: "RFC 3986 §6.2.2.2", ask: "GET {dir}/%2e/readme.txt", code: 308, want: "Location: {dir}/readme.txt"},
 	{rfc: "RFC 3986 §2.2: a slash within", ask: "GET {dir}/..%2freadme.txt", code: 400, reason: "bad_request"},
 	{rfc: "RFC 3986 §2.2: a slash within", ask: "GET {dir}/docs%2findex.html", code: 400, reason: "bad_request"},
-	{rfc: "no backslash", ask: "GET {dir}/..%5c..%5cetc", code: 400, reason: "bad_request"},
-	{rfc: "no backslash", ask: `GET {dir}/docs\index.html`, code: 400, reason: "bad_request"},
+	{rfc: "a backslash is of a name", ask: "GET {dir}/..%5c..%5cetc", code: 404, reason: "not_found"},
+	{rfc: "no backslash", ask: `GET {dir}/docs\index.html`, code: 404, reason: "not_found"},
 	{rfc: "no NUL", ask: "GET {dir}/readme.txt%00.html", code: 400, reason: "bad_request"},
 	{rfc: "RFC 3986 §2.4: unescaped once", ask: "GET {dir}/%252e%252e/", code: 404, reason: "not_found"},
 	{rfc: "RFC 3986 §2.4: unescaped once", ask: "GET {dir}/%252e%252e%252fetc", code: 404, reason: "not_found"},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"allium/gateway/exchange"
 )
 
 // ranged is the header of 206 to a part of {text}.
@@ -13,9 +15,8 @@ const rangedOf13 = "Accept-Ranges: bytes | ETag: {text.tag} | Content-Type: text
 const noRangeOf13 = "Content-Range: bytes */13 | Accept-Ranges: bytes | ETag: | Last-Modified:"
 
 // rangeTable is RFC 9110 §14. What may be ignored or refused is refused: a
-// client that wrote nonsense hears of it. HEAD with Range answers like GET,
-// which §14.2 leaves open to be ignored.
-var rangeTable = []exchange{
+// client that wrote nonsense hears of it. HEAD ignores Range (§14.2).
+var rangeTable = []asked{
 	{rfc: "RFC 9110 §14.1.2", ask: "GET {text}", with: []string{"Range: bytes=0-4"}, code: 206, want: rangedOf13 + "0-4/13 | Content-Length: 5", holds: "=hello"},
 	{rfc: "RFC 9110 §14.1.2", ask: "GET {text}", with: []string{"Range: bytes=0-0"}, code: 206, want: rangedOf13 + "0-0/13", holds: "=h"},
 	{rfc: "RFC 9110 §14.1.2", ask: "GET {text}", with: []string{"Range: bytes=12-12"}, code: 206, want: rangedOf13 + "12-12/13", holds: "=\n"},
@@ -113,7 +114,7 @@ func TestConformanceRanges(t *testing.T) {
 var digits = strings.Repeat("0123456789", 100)
 
 // several is the header of 206 to several parts of {digits}.
-const several = "Content-Type: multipart/byteranges; boundary={boundary} | Content-Range: | Accept-Ranges: bytes | ETag: {digits.tag} | Cache-Control: " + immutable
+const several = "Content-Type: multipart/byteranges; boundary={boundary} | Content-Range: | Accept-Ranges: bytes | ETag: {digits.tag} | Cache-Control: " + exchange.Immutable
 
 // of1000 is the header of 206 to one part of {digits}.
 const of1000 = "Content-Type: text/plain; charset=utf-8 | ETag: {digits.tag} | Content-Range: bytes "
@@ -134,7 +135,7 @@ func partsOf(ranges ...int) string {
 }
 
 // multiRangeTable is for a gateway that serves up to four ranges at once.
-var multiRangeTable = []exchange{
+var multiRangeTable = []asked{
 	{rfc: "RFC 9110 §14.6", ask: "GET {digits}", with: []string{"Range: bytes=0-1,500-502"}, code: 206, want: several + " | Content-Length: 223", holds: partsOf(0, 1, 500, 502)},
 	{rfc: "RFC 9110 §14.6", ask: "GET {digits}", with: []string{"Range: bytes=0-0,300-300,600-600,-1"}, code: 206, want: several, holds: partsOf(0, 0, 300, 300, 600, 600, 999, 999)},
 	{rfc: "RFC 9110 §14.6: in a directory", ask: "GET {file}", with: []string{"Range: bytes=0-1,6-7"}, code: 206, want: "Content-Range: bytes 0-7/8 | ETag: {file.tag}", holds: "=read me\n"},

@@ -10,33 +10,37 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 )
 
 // limited is a listener that closes what is over its bounds before anything is
 // spent on it.
 type limited struct {
 	net.Listener
-	gate    *admission.Gate
-	perIP   *ipCounts // nil: not counted
-	exempt  proxies   // addresses that are not counted: many clients come from them
-	waiting *waiting  // nil: nobody makes room
-	reject  func(reason string)
-	foreign func(error) // is told of another user's process at the socket
+	gate      *limits.Gate
+	perIP     *limits.KeyedGate[netip.Prefix] // nil: not counted
+	exempt    proxies                         // addresses that are not counted: many clients come from them
+	waiting   *waiting                        // nil: nobody makes room
+	reject    func(reason string)
+	pace      paceLimits
+	idle      time.Duration // how long a connection may be between requests
+	transfers []*transfers  // whose connections make room where none waits
+	foreign   func(error)   // is told of another user's process at the socket
 }
 
-func (g *Gateway) limit(l net.Listener, gate *admission.Gate) *limited {
-	return &limited{Listener: l, gate: gate, foreign: g.refusedUser, reject: func(reason string) {
+func (g *Gateway) limit(l net.Listener, gate *limits.Gate) *limited {
+	return &limited{Listener: l, gate: gate, pace: paceLimits{g.cfg.WriteTimeout, int64(g.cfg.MinRate)}, idle: g.cfg.IdleTimeout, foreign: g.refusedUser, reject: func(reason string) {
 		g.m.rejected.WithLabelValues(reason).Inc()
 	}}
 }
 
 // limitPublic is limit for strangers: each has its share, and who only waits
 // makes room.
-func (g *Gateway) limitPublic(l net.Listener, gate *admission.Gate, perIP *ipCounts) *limited {
+func (g *Gateway) limitPublic(l net.Listener, gate *limits.Gate, perIP *limits.KeyedGate[netip.Prefix]) *limited {
 	limited := g.limit(l, gate)
-	limited.perIP, limited.exempt, limited.waiting = perIP, g.proxies, newWaiting()
+	limited.perIP, limited.exempt, limited.waiting, limited.transfers = perIP, g.proxies, newWaiting(), []*transfers{g.transfers, g.listings}
 	return limited
 }
 
@@ -58,7 +62,7 @@ func (l *limited) Accept() (net.Conn, error) {
 			perIP = nil
 		}
 		group := groupOf(peer)
-		leave, err := perIP.enter(group)
+		leave, err := perIP.Enter(group)
 		if err != nil {
 			l.refuse(c, "conns_per_ip")
 			continue
@@ -72,13 +76,14 @@ func (l *limited) Accept() (net.Conn, error) {
 			l.refuse(c, "conns")
 			continue
 		}
-		k := &conn{Conn: c, peer: peer, group: group, of: l.waiting}
+		k := &conn{Conn: c, peer: peer, group: group, Of: l.waiting}
+		k.pace.start(c, l.pace, l.idle)
 		k.release = sync.OnceFunc(func() {
 			leave()
 			release()
 		})
-		if k.of != nil {
-			k.of.add(k)
+		if k.Of != nil {
+			k.Of.add(k)
 		}
 		return k, nil
 	}
@@ -92,13 +97,35 @@ func (l *limited) makeRoom(client netip.Prefix) bool {
 	}
 	c, reason := l.waiting.choose(client)
 	if c == nil {
-		return false
+		if c = l.slowest(client); c == nil {
+			return false
+		}
+		reason = "transfer_evicted"
+		c.endWrites()
 	}
 	l.reject(reason)
 	c.ended.Store(true)
 	interrupt(c.Conn)
 	c.release()
 	return true
+}
+
+// slowest takes out the connection of the slowest transfer of a client that has
+// more connections than client, where every connection is in a request; nil:
+// none has to make room.
+func (l *limited) slowest(client netip.Prefix) *conn {
+	weigh := l.waiting.excess(client)
+	if weigh == nil {
+		return nil
+	}
+	for _, ts := range l.transfers {
+		var found [maxLook]*transfer
+		t := slowest(found[:ts.candidates(found[:], weigh)])
+		if t != nil && t.conn != nil && l.waiting.leave(t.conn) {
+			return t.conn
+		}
+	}
+	return nil
 }
 
 // refuse closes a connection before anything is spent on it.
@@ -113,10 +140,11 @@ type conn struct {
 	release func()
 	peer    netip.Addr // zero on a Unix socket
 	group   netip.Prefix
-	of      *waiting    // nil: it never makes room
+	Of      *waiting    // nil: it never makes room
 	late    atomic.Bool // a read ran into its deadline; of use while TLS shakes hands
 	ended   atomic.Bool // it has to make room: nothing is read any more
 	joined  joined      // of what is written
+	pace    pace        // of whoever takes it
 	reads   uint        // so far; one goroutine reads at a time
 	connState
 }
@@ -149,8 +177,8 @@ func (c *conn) Read(p []byte) (int, error) {
 // Close closes the connection.
 func (c *conn) Close() error {
 	err := c.Conn.Close()
-	if c.of != nil {
-		c.of.drop(c)
+	if c.Of != nil {
+		c.Of.drop(c)
 	}
 	c.release()
 	return err
@@ -184,11 +212,11 @@ func connOf(r *http.Request) *conn {
 
 // begin notes that the header of a request was read; false: the connection had
 // to make room.
-func (c *conn) begin() bool { return c == nil || c.of == nil || c.of.begin(c) }
+func (c *conn) begin() bool { return c == nil || c.Of == nil || c.Of.begin(c) }
 
 // end notes that a request is answered.
 func (c *conn) end() {
-	if c != nil && c.of != nil {
-		c.of.end(c)
+	if c != nil && c.Of != nil {
+		c.Of.end(c)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"allium/gateway/content"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -90,7 +91,7 @@ type shortObjects struct{}
 
 func (shortObjects) Memory(b3.Root) []byte { return nil }
 
-func (shortObjects) Open(context.Context, b3.Root, OpenOptions) (Content, error) {
+func (shortObjects) Open(context.Context, b3.Root, content.OpenOptions) (content.Content, error) {
 	return shortObjects{}, nil
 }
 func (shortObjects) Size() int64  { return 10 }
@@ -134,7 +135,7 @@ func TestPanicIsInternal(t *testing.T) {
 	for range 2 { // the node lives on
 		do(t, "GET", n.Addrs().Gateway+"/o/"+root.String()).problem(t, status.Internal)
 	}
-	if got := testutil.ToFloat64(n.m.panics); got != 2 {
+	if got := counterOf(t, n.reg, "gateway_panics_total"); got != 2 {
 		t.Errorf("%v panics", got)
 	}
 	if log := n.log.String(); !strings.Contains(log, "boom") || !strings.Contains(log, "fakeContent") {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"allium/gateway/content"
 	"allium/gateway/denylist"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -45,7 +46,7 @@ func (w *seenObjects) lookups(of b3.Root) (n int) {
 	return n
 }
 
-func (w *seenObjects) Open(ctx context.Context, root b3.Root, o OpenOptions) (Content, error) {
+func (w *seenObjects) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (content.Content, error) {
 	w.see(root)
 	return w.fakeObjects.Open(ctx, root, o)
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"mime"
+	"net/url"
 	"testing"
 )
 
@@ -15,12 +16,11 @@ func TestDispositionNames(t *testing.T) {
 	for _, name := range names {
 		files[name] = "%PDF-1.7"
 	}
-	dir := target{root: n.objects.tree(t, files)}
+	dir := n.Addrs().Gateway + "/b3/" + n.objects.tree(t, files).String() + "/"
 	for _, name := range names {
-		dir.names = []string{name}
-		a := do(t, "GET", n.Addrs().Gateway+dir.url(false))
+		a := do(t, "GET", dir+url.PathEscape(name))
 		how, params, err := mime.ParseMediaType(a.Header.Get("Content-Disposition"))
-		if err != nil || how != "attachment" || params["filename"] != name {
+		if err != nil || how != "inline" || params["filename"] != name {
 			t.Errorf("%q: %s, %q: %q, %v", name, a.Status, a.Header.Get("Content-Disposition"), params["filename"], err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"allium/gateway/api"
 	"allium/gateway/client"
 	"allium/protocols/status"
 )
@@ -27,7 +28,7 @@ func TestDrain(t *testing.T) {
 	roundTrip(t, kept, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK")
 	first := make(chan answer, 1)
 	go func() { first <- do(t, "GET", n.Addrs().Gateway+"/o/"+slow.String()) }()
-	waitFor(t, func() bool { return n.flight.count() == 1 })
+	waitFor(t, func() bool { return n.flight.Inside() == 1 })
 
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -45,7 +46,7 @@ func TestDrain(t *testing.T) {
 	}
 	for _, base := range []string{n.Addrs().Gateway, n.Addrs().Admin} {
 		a := do(t, "GET", base+"/readyz")
-		var page client.Readiness
+		var page api.Readiness
 		if err := json.Unmarshal([]byte(a.body), &page); err != nil {
 			t.Fatal(err)
 		}
@@ -75,10 +76,10 @@ func TestRunDrains(t *testing.T) {
 	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
 	first := make(chan answer, 1)
 	go func() { first <- do(t, "GET", n.Addrs().Gateway+"/o/"+slow.String()) }()
-	waitFor(t, func() bool { return n.flight.count() == 1 })
+	waitFor(t, func() bool { return n.flight.Inside() == 1 })
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.stop() }()
-	waitFor(t, func() bool { return n.flight.draining() })
+	waitFor(t, func() bool { return n.flight.Closed() })
 	close(gate)
 	if a := <-first; a.body != "slow" {
 		t.Errorf("%s %q", a.Status, a.body)
@@ -97,10 +98,10 @@ func TestRunAborts(t *testing.T) {
 	// The one says why it ends, the other cannot: it is over only after that time.
 	n := startWith(t, hooks{gateway: func(g *Gateway) { g.grace = grace{drain: 100 * time.Millisecond, abort: 5 * time.Second} }})
 	never := n.objects.add(&fakeObject{data: []byte("never"), gate: make(chan struct{})})
-	n.node.add.set(func(ctx context.Context, tar io.Reader, _ client.AddOptions, _ client.ProgressFunc) iter.Seq2[client.Added, error] {
-		return func(yield func(client.Added, error) bool) {
+	n.node.add.set(func(ctx context.Context, tar io.Reader, _ api.AddOptions, _ api.ProgressFunc) iter.Seq2[api.Added, error] {
+		return func(yield func(api.Added, error) bool) {
 			_, err := io.Copy(io.Discard, tar)
-			yield(client.Added{}, err)
+			yield(api.Added{}, err)
 		}
 	})
 	first := make(chan answer, 1)
@@ -114,11 +115,11 @@ func TestRunAborts(t *testing.T) {
 	defer w.Close()
 	second := make(chan error, 1)
 	go func() {
-		for _, err := range c.Add(t.Context(), upload, client.AddOptions{}, nil) {
+		for _, err := range c.Add(t.Context(), upload, api.AddOptions{}, nil) {
 			second <- err
 		}
 	}()
-	waitFor(t, func() bool { return n.flight.count() == 2 })
+	waitFor(t, func() bool { return n.flight.Inside() == 2 })
 	if err := n.stop(); err != nil {
 		t.Error(err)
 	}

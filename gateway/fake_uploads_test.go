@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -38,17 +38,17 @@ func (f *fakeUploads) pin(root b3.Root, o UploadOptions) {
 	}
 }
 
-func (f *fakeUploads) Present(_ context.Context, root b3.Root, o UploadOptions) (client.Stored, bool, error) {
+func (f *fakeUploads) Present(_ context.Context, root b3.Root, o UploadOptions) (api.Stored, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.objects.mu.Lock()
 	defer f.objects.mu.Unlock()
 	obj, ok := f.objects.m[root]
 	if !ok || f.refuse != nil {
-		return client.Stored{}, false, f.refuse
+		return api.Stored{}, false, f.refuse
 	}
 	f.pin(root, o)
-	return client.Stored{Root: root, Size: int64(len(obj.data)), Pinned: o.Pin}, true, nil
+	return api.Stored{Root: root, Size: int64(len(obj.data)), Pinned: o.Pin}, true, nil
 }
 
 func (f *fakeUploads) fits(o UploadOptions) error {
@@ -57,7 +57,7 @@ func (f *fakeUploads) fits(o UploadOptions) error {
 	if f.refuse != nil {
 		return f.refuse
 	}
-	if full := f.full.get(); full > 0 && o.Length > full {
+	if full := f.full.Get(); full > 0 && o.Length > full {
 		return status.Errorf(status.NoSpace, "%d bytes are too many", o.Length)
 	}
 	return nil
@@ -78,27 +78,27 @@ func (b fakeBody) Read(p []byte) (int, error) {
 }
 
 func (f *fakeUploads) begin() {
-	if c := f.reading.get(); c != nil {
+	if c := f.reading.Get(); c != nil {
 		c <- struct{}{}
 	}
 }
 
-func (f *fakeUploads) Put(_ context.Context, r io.Reader, o UploadOptions) (client.Stored, error) {
+func (f *fakeUploads) Put(_ context.Context, r io.Reader, o UploadOptions) (api.Stored, error) {
 	if err := f.fits(o); err != nil {
-		return client.Stored{}, err
+		return api.Stored{}, err
 	}
 	f.begin()
 	p, err := io.ReadAll(fakeBody{f, r})
 	if err != nil {
-		return client.Stored{}, fmt.Errorf("store: put: %w", err)
+		return api.Stored{}, fmt.Errorf("store: put: %w", err)
 	}
 	return f.commit(p, o)
 }
 
-func (f *fakeUploads) commit(p []byte, o UploadOptions) (client.Stored, error) {
+func (f *fakeUploads) commit(p []byte, o UploadOptions) (api.Stored, error) {
 	root := b3.Sum(p)
 	if !o.Expect.IsZero() && root != o.Expect {
-		return client.Stored{}, status.Errorf(status.BadDigest, "the bytes are %s, not %s", root, o.Expect)
+		return api.Stored{}, status.Errorf(status.BadDigest, "the bytes are %s, not %s", root, o.Expect)
 	}
 	f.objects.mu.Lock()
 	_, here := f.objects.m[root]
@@ -107,7 +107,7 @@ func (f *fakeUploads) commit(p []byte, o UploadOptions) (client.Stored, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.pin(root, o)
-	return client.Stored{Root: root, Size: int64(len(p)), New: !here, Pinned: o.Pin}, nil
+	return api.Stored{Root: root, Size: int64(len(p)), New: !here, Pinned: o.Pin}, nil
 }
 
 func (f *fakeUploads) New(_ context.Context, o UploadOptions) (Upload, error) {
@@ -117,7 +117,7 @@ func (f *fakeUploads) New(_ context.Context, o UploadOptions) (Upload, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.n++
-	u := &Upload{ID: fmt.Sprintf("%032x", f.n), UploadOptions: o, Expires: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)}
+	u := &Upload{ID: fmt.Sprintf("%032x", f.n), Options: o, Expires: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)}
 	if f.open == nil {
 		f.open, f.data, f.busy = map[string]*Upload{}, map[string]*bytes.Buffer{}, map[string]bool{}
 	}
@@ -177,7 +177,7 @@ func (f *fakeUploads) Append(_ context.Context, id string, offset int64, r io.Re
 	if err != nil || u.Offset < u.Length || u.Stored != nil {
 		return *u, err
 	}
-	o, p := u.UploadOptions, bytes.Clone(data.Bytes())
+	o, p := u.Options, bytes.Clone(data.Bytes())
 	f.mu.Unlock()
 	s, err := f.commit(p, o)
 	f.mu.Lock()

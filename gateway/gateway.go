@@ -10,7 +10,15 @@ import (
 	"sync"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/gateway/admin"
+	"allium/gateway/api"
+	"allium/gateway/certs"
+	"allium/gateway/content"
+	"allium/gateway/exchange"
+	"allium/gateway/openapi"
+	"allium/gateway/upload"
+	"allium/internal/latch"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -22,25 +30,28 @@ type Gateway struct {
 	log   *slog.Logger
 	m     *metrics
 
-	inflight *admission.Gate // public
-	clients  *clients        // public
-	proxies  proxies
-	misses   misses // public
-	api      *admission.Gate
-	uploads  *admission.Gate // public, in place of inflight
-	decoding *admission.Gate
-	lingers  *admission.Gate
-	conns    connLimits
-	kinds    *kinds
-	flight   flight
-	handlers flight       // all of them, also of what waits for nothing
-	certs    certificates // nil: http
+	inflight  *limits.Gate // public
+	clients   *clients     // public
+	transfers *transfers   // public, but for listings
+	listings  *transfers   // public
+	proxies   proxies
+	api       *limits.Gate
+	uploads   *limits.Gate // public, in place of inflight
+	lingers   *limits.Gate
+	conns     connLimits
+	flight    latch.Latch  // requests being answered
+	handlers  latch.Latch  // all of them, also of what waits for nothing
+	certs     certs.Source // nil: http
 
 	httpsPort int // that redirects lead to; set before anything is served
-	openapi   map[listeners]func() served
-	once      *once
-	watcher   func(*side) http.Handler // tests see there what is answered; nil: nobody does
-	grace     grace
+	handling  handlers
+	bodies    *exchange.Bodies
+	guard     *exchange.Guard
+
+	publicRouter, adminRouter, redirectRouter *router
+
+	watcher func(*side) http.Handler // tests see there what is answered; nil: nobody does
+	grace   grace
 
 	mu    sync.Mutex
 	addrs Addrs
@@ -69,37 +80,71 @@ func New(cfg Config, admin AdminConfig, d Deps) (*Gateway, error) {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{cfg: cfg, admin: admin, deps: d, log: d.Log, m: newMetrics(d.Metrics), grace: defaultGrace()}
-	g.flight.idle, g.handlers.idle = make(chan struct{}), make(chan struct{})
-	var err error
-	if g.certs, err = newCertificates(cfg.TLS, d.ACMEDir, d.Log, g.m); err != nil {
+	if d.Denylist == nil {
+		d.Denylist = exchange.NothingDenied{}
+	}
+	g := &Gateway{cfg: cfg, admin: admin, deps: d, log: d.Log, grace: defaultGrace()}
+	if err := g.compose(); err != nil {
 		return nil, err
 	}
-	g.once = newOnce(d.Limits)
-	g.openapi = map[listeners]func() served{onPublic: newServed(onPublic), onAdmin: newServed(onEvery)}
-	g.inflight = d.Limits.NewGate(admission.Spec{
+	g.m = newMetrics(d.Metrics, g.publicRouter, g.adminRouter, g.redirectRouter)
+	var err error
+	if g.certs, err = certs.New(cfg.TLS, certs.Deps{ACMEDir: d.ACMEDir, Now: d.Now, Log: d.Log, Metrics: d.Metrics}); err != nil {
+		return nil, err
+	}
+	g.inflight = d.Limits.NewGate(limits.Spec{
 		Name: "gateway.inflight", Path: "public listener → handlers", Policy: "reject: 429 busy",
 	}, cfg.Inflight, 0)
 	g.clients = newClients(cfg, d.Limits)
-	g.misses = newMisses(cfg, d.Limits)
+	evicted := func() { g.m.rejected.WithLabelValues("transfer_evicted").Inc() }
+	g.transfers = newTransfers(d.Limits, "gateway.transfers", cfg.Transfers, evicted)
+	g.listings = newTransfers(d.Limits, "gateway.listings", listings, evicted)
 	g.proxies, _ = parseProxies(cfg.TrustedProxies) // Validate did
-	g.api = d.Limits.NewGate(admission.Spec{
+	g.api = d.Limits.NewGate(limits.Spec{
 		Name: "admin.inflight", Path: "admin listener and socket → handlers", Policy: "reject: 429 busy",
 	}, admin.Inflight, 0)
-	g.uploads = d.Limits.NewGate(admission.Spec{
+	g.uploads = d.Limits.NewGate(limits.Spec{
 		Name: "gateway.uploads", Path: "public listener → uploads", Policy: "reject: 429 busy",
 	}, cfg.Uploads, 0)
-	g.decoding = d.Limits.NewGate(admission.Spec{
-		Name: "gateway.decoders", Path: "compressed uploads → decoders", Policy: "reject: 429 busy",
-	}, cfg.Decoders, 0)
-	g.lingers = d.Limits.NewGate(admission.Spec{
+	g.lingers = d.Limits.NewGate(limits.Spec{
 		Name: "gateway.lingering", Path: "HTTP/2 uploads that are refused → streams still open", Policy: "reset at once",
 	}, leftStreams, 0)
 	g.conns = newConnLimits(cfg, admin, d.Limits)
-	if g.kinds, err = newKinds(d.Limits); err != nil {
-		return nil, err
-	}
 	return g, nil
+}
+
+// compose makes the handlers, and the routers of the listeners from their routes.
+func (g *Gateway) compose() (err error) {
+	cfg, d := g.cfg, g.deps
+	g.guard = exchange.NewGuard(d.Log, d.Metrics)
+	g.bodies = exchange.NewBodies(exchange.BodyConfig{
+		ReadTimeout: cfg.ReadTimeout, MinRate: cfg.MinRate,
+		Decoders: cfg.Decoders, DecompressRatio: cfg.DecompressRatio, DecompressBytes: cfg.DecompressBytes, BodyBytes: cfg.BodyBytes,
+	}, d.Limits)
+	h := handlers{
+		uploads: upload.New(d.Uploads, d.Denylist, g.bodies),
+		admin: admin.New(admin.Deps{
+			Node: d.Node, Ready: g.readiness, Version: d.Version, Denylist: d.Denylist, Bodies: g.bodies, Guard: g.guard,
+			Gatherer: d.Gatherer, Limits: d.Limits,
+		}),
+		openapi: &openapi.Handlers{},
+	}
+	h.content, err = content.New(content.Config{
+		FirstByteTimeout: cfg.FirstByteTimeout, MultiRange: cfg.MultiRange,
+		Misses: cfg.Misses, MissesWaiting: cfg.MissesWaiting, MissesPerIP: cfg.MissesPerIP,
+	}, content.Deps{
+		Objects: d.Objects, Denylist: d.Denylist, Version: d.Version.Version, Metrics: d.Metrics, Limits: d.Limits,
+		Ready: func() api.Readiness { page, _ := g.readiness(); return page },
+	})
+	if err != nil {
+		return err
+	}
+	table := h.table()
+	h.openapi.Describe(table)
+	g.handling = h
+	g.publicRouter, g.adminRouter = newRouter(table, exchange.OnPublic), newRouter(table, exchange.OnAdmin)
+	g.redirectRouter = newRouter(g.redirectRoutes(), onRedirect)
+	return nil
 }
 
 // Addrs is where the Gateway listens, from when Run called ready.
@@ -137,7 +182,7 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	upkeep, rest := context.WithCancel(ctx)
 	defer rest()
 	if g.certs != nil {
-		serving.Go(func() { g.certs.run(upkeep) })
+		serving.Go(func() { g.certs.Run(upkeep) })
 	}
 	for _, s := range sides {
 		s.server = g.newServer(requests, s, &conns)
@@ -153,7 +198,7 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	ready()
 	select {
 	case <-ctx.Done():
-		if !g.flight.draining() {
+		if !g.flight.Closed() {
 			drain, cancel := context.WithTimeout(requests, g.grace.drain)
 			_ = g.Drain(drain) // what is left is aborted below
 			cancel()
@@ -173,7 +218,7 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	rest()
 	serving.Wait()
 	conns.Wait()
-	<-g.handlers.close() // HTTP/2 runs them beside the connection's goroutine
+	g.handlers.Wait() // HTTP/2 runs them beside the connection's goroutine
 	return err
 }
 
@@ -221,66 +266,8 @@ func (g *Gateway) newServer(requests context.Context, s *side, conns *sync.WaitG
 // when the last request in flight has ended, or with ctx's error. It does not
 // close listeners; that is for the end of Run. It may be called again.
 func (g *Gateway) Drain(ctx context.Context) error {
-	select {
-	case <-g.flight.close():
-		return nil
-	case <-ctx.Done():
-		return status.Errorf(status.Timeout, "gateway: %d requests are still in flight: %w", g.flight.count(), context.Cause(ctx))
+	if left := g.flight.Drain(ctx); left > 0 {
+		return status.Errorf(status.Timeout, "gateway: %d requests are still in flight: %w", left, context.Cause(ctx))
 	}
-}
-
-// flight counts the requests being answered and admits none once closed.
-type flight struct {
-	mu     sync.Mutex
-	n      int
-	closed bool
-	idle   chan struct{} // closed when closed and n is 0
-}
-
-// enter counts a request in, or returns false.
-func (f *flight) enter() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return false
-	}
-	f.n++
-	return true
-}
-
-// leave counts a request out.
-func (f *flight) leave() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.n--
-	f.settle()
-}
-
-// close admits no more; the channel closes when the last request has left.
-func (f *flight) close() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.closed {
-		f.closed = true
-		f.settle()
-	}
-	return f.idle
-}
-
-func (f *flight) settle() {
-	if f.closed && f.n == 0 {
-		close(f.idle)
-	}
-}
-
-func (f *flight) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.n
-}
-
-func (f *flight) draining() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.closed
+	return nil
 }

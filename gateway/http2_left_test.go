@@ -60,7 +60,7 @@ func TestH2EarlyAnswer(t *testing.T) {
 			open = n.lingering().current == 1
 		}
 		_ = h.f.WriteData(stream, true, []byte(rest)) // it may be closed
-		h.must(h.get(stream+2, "/healthz"))           // comes after a reset of the other
+		h.must(h.Get(stream+2, "/healthz"))           // comes after a reset of the other
 		h.until(all, func(all map[uint32]*heard) bool {
 			s, next := all[stream], all[stream+2]
 			return s.ended && next != nil && next.ended

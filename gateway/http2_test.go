@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"allium/gateway/content"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -66,7 +67,7 @@ func (h *rawH2) header(path string) []byte {
 	return h.buf.Bytes()
 }
 
-func (h *rawH2) get(stream uint32, path string) error {
+func (h *rawH2) Get(stream uint32, path string) error {
 	return h.f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: h.header(path), EndHeaders: true, EndStream: true})
 }
 
@@ -122,14 +123,14 @@ func TestH2Cut(t *testing.T) {
 	data := bytes.Repeat([]byte("abcdefgh"), 3*b3.GroupSize/8)
 	root := n.objects.add(&fakeObject{data: data, failAt: 3000, err: status.Errorf(status.Corrupt, "damaged")})
 	h := a.dialH2(t, n)
-	h.must(h.get(1, "/o/"+root.String()))
+	h.must(h.Get(1, "/o/"+root.String()))
 	all := map[uint32]*heard{1: {}}
 	h.until(all, func(m map[uint32]*heard) bool { return m[1].wasCut || m[1].ended })
 	if s := all[1]; s.ended || s.reset != http2.ErrCodeInternal || s.status != "" && !bytes.HasPrefix(data, s.body) {
 		t.Errorf("%s, %d bytes, ended %t, reset %v", s.status, len(s.body), s.ended, s.reset)
 	}
 	// The connection goes on.
-	h.must(h.get(3, "/healthz"))
+	h.must(h.Get(3, "/healthz"))
 	h.until(all, func(m map[uint32]*heard) bool { return m[3] != nil && m[3].ended })
 
 	// A listing has no length: its end alone says that it is whole.
@@ -159,16 +160,16 @@ func TestH2StreamThatStandsStill(t *testing.T) {
 	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) { c.WriteTimeout, c.MinRate = 2*time.Second, 1<<40 }))
 	big, small := n.objects.put(make([]byte, 1<<20)), n.objects.put([]byte("small"))
 	h := a.dialH2(t, n)
-	h.must(h.get(1, "/o/"+big.String())) // and never a WINDOW_UPDATE of it
+	h.must(h.Get(1, "/o/"+big.String())) // and never a WINDOW_UPDATE of it
 	all := map[uint32]*heard{1: {}}
 	h.until(all, func(m map[uint32]*heard) bool { return len(m[1].body) > 60<<10 })
-	h.must(h.get(3, "/o/"+small.String()))
+	h.must(h.Get(3, "/o/"+small.String()))
 	h.until(all, func(m map[uint32]*heard) bool { return m[1].wasCut && m[3] != nil && m[3].ended })
 	if all[1].ended || len(all[1].body) > 64<<10 || string(all[3].body) != "small" {
 		t.Errorf("the slow one: ended %t with %d bytes; the other: %q", all[1].ended, len(all[1].body), all[3].body)
 	}
-	waitFor(t, func() bool { return n.flight.count() == 0 })
-	h.must(h.get(5, "/o/"+small.String()))
+	waitFor(t, func() bool { return n.flight.Inside() == 0 })
+	h.must(h.Get(5, "/o/"+small.String()))
 	h.until(all, func(m map[uint32]*heard) bool { return m[5] != nil && m[5].ended })
 }
 
@@ -181,12 +182,12 @@ func TestH2Drain(t *testing.T) {
 	gate := make(chan struct{})
 	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
 	h := a.dialH2(t, n)
-	h.must(h.get(1, "/o/"+slow.String()))
-	waitFor(t, func() bool { return n.flight.count() == 1 })
+	h.must(h.Get(1, "/o/"+slow.String()))
+	waitFor(t, func() bool { return n.flight.Inside() == 1 })
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.stop() }()
-	waitFor(t, n.flight.draining)
-	h.must(h.get(3, "/o/"+slow.String()))
+	waitFor(t, n.flight.Closed)
+	h.must(h.Get(3, "/o/"+slow.String()))
 	all := map[uint32]*heard{1: {}}
 	h.until(all, func(m map[uint32]*heard) bool { return m[0] != nil && m[0].goAway && m[3] != nil && m[3].ended })
 	if all[3].status != "503" || all[0].reset != http2.ErrCodeNo {
@@ -213,7 +214,7 @@ type stuckObjects struct {
 // Memory implements Objects.
 func (*stuckObjects) Memory(b3.Root) []byte { return nil }
 
-func (s *stuckObjects) Open(context.Context, b3.Root, OpenOptions) (Content, error) {
+func (s *stuckObjects) Open(context.Context, b3.Root, content.OpenOptions) (content.Content, error) {
 	s.mu.Lock()
 	s.in++
 	s.most = max(s.most, s.in)
@@ -238,7 +239,7 @@ func TestH2RapidReset(t *testing.T) {
 	sentAway := n.m.http2Errors.WithLabelValues("conn_ENHANCE_YOUR_CALM_too_many_early_resets")
 	var err error
 	for id := uint32(1); err == nil && sent < 20_000 && testutil.ToFloat64(sentAway) == 0; id += 2 {
-		if err = h.get(id, path); err == nil {
+		if err = h.Get(id, path); err == nil {
 			err = h.f.WriteRSTStream(id, http2.ErrCodeCancel)
 		}
 		sent++
@@ -293,10 +294,10 @@ func TestH2CountsStreams(t *testing.T) {
 	gate := make(chan struct{})
 	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
 	h := a.dialH2(t, n)
-	h.must(h.get(1, "/o/"+slow.String()))
-	h.must(h.get(3, "/o/"+slow.String()))
-	waitFor(t, func() bool { return n.flight.count() == 2 })
-	h.must(h.get(5, "/o/"+slow.String()))
+	h.must(h.Get(1, "/o/"+slow.String()))
+	h.must(h.Get(3, "/o/"+slow.String()))
+	waitFor(t, func() bool { return n.flight.Inside() == 2 })
+	h.must(h.Get(5, "/o/"+slow.String()))
 	all := map[uint32]*heard{}
 	h.until(all, func(m map[uint32]*heard) bool { return m[5] != nil && m[5].ended })
 	close(gate)

@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 )
 
@@ -47,27 +49,60 @@ func (j *joined) hold(p []byte) bool {
 	return true
 }
 
-// write sends what is held and p; it returns how much of p was sent.
-func (j *joined) write(to net.Conn, p []byte) (int, error) {
-	held := j.held
-	j.held = nil
-	j.vec = [2][]byte{held.b[:held.n], p}
+// write sends what is held and p; it returns how much of p was sent, and sent is
+// how much of both. What a deadline kept from being sent is sent by resume.
+func (j *joined) write(to net.Conn, p []byte) (n int, sent int64, err error) {
+	j.vec = [2][]byte{j.held.b[:j.held.n], p}
 	j.send = j.vec[:]
-	n, err := j.send.WriteTo(to)
-	n -= int64(held.n)
-	heldPool.Put(held)
-	return int(max(n, 0)), err
+	return j.resume(to)
 }
 
-// Write sends p, or holds it until the next write; see whole.
-func (c *conn) Write(p []byte) (int, error) {
+// resume sends what is left; see write.
+func (j *joined) resume(to net.Conn) (n int, sent int64, err error) {
+	before := j.left()
+	sent, err = j.send.WriteTo(to)
+	if len(j.send) < 2 || err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		heldPool.Put(j.held) // nothing of it is left to be sent
+		j.held = nil
+	}
+	return before - j.left(), sent, err
+}
+
+// left returns how much of what was given to write is not sent.
+func (j *joined) left() int {
+	if len(j.send) == 0 {
+		return 0
+	}
+	return len(j.send[len(j.send)-1])
+}
+
+// send is one try of Write.
+func (c *conn) send(p []byte) (n int, err error) {
 	switch {
 	case c.joined.held != nil:
-		return c.joined.write(c.Conn, p)
+		var sent int64
+		n, sent, err = c.joined.write(c.Conn, p)
+		c.pace.written.Add(sent)
+		return n, err
 	case c.joined.hold(p):
 		return len(p), nil
 	}
-	return c.Conn.Write(p)
+	n, err = c.Conn.Write(p)
+	c.pace.written.Add(int64(n))
+	return n, err
+}
+
+// resume is another try, of the rest.
+func (c *conn) resume(p []byte) (n int, err error) {
+	if c.joined.held != nil { // some of that was not sent
+		var sent int64
+		n, sent, err = c.joined.resume(c.Conn)
+		c.pace.written.Add(sent)
+		return n, err
+	}
+	n, err = c.Conn.Write(p)
+	c.pace.written.Add(int64(n))
+	return n, err
 }
 
 // joins is the connection if writes of its answers can be joined: of HTTP/2 and
@@ -77,12 +112,4 @@ func (c *conn) joins(r *http.Request) *conn {
 		return nil
 	}
 	return c
-}
-
-// whole tells that the answer's body is the next Write, of n bytes: what net/http
-// sends of it first can wait for the rest.
-func (w *response) whole(n int) {
-	if w.conn != nil && !w.started() {
-		w.conn.joined.body = int64(n)
-	}
 }

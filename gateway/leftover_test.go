@@ -8,68 +8,24 @@ import (
 	"iter"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/protocols/status"
 )
-
-// timedConn is a client that goes on sending for an hour, if it is let.
-type timedConn struct {
-	http.ResponseWriter
-	deadline, end time.Time
-}
-
-func (c *timedConn) SetReadDeadline(t time.Time) error { c.deadline = t; return nil }
-
-func (c *timedConn) Read(p []byte) (int, error) {
-	time.Sleep(100 * time.Millisecond)
-	switch now := time.Now(); {
-	case !c.deadline.IsZero() && now.After(c.deadline):
-		return 0, os.ErrDeadlineExceeded
-	case now.After(c.end):
-		return 0, io.EOF
-	}
-	return len(p), nil
-}
-
-// TestDiscardEnds: who goes on sending after it was told of an error is cut off,
-// however fast it is, also where reads of its body set deadlines.
-func TestDiscardEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		for _, paced := range []bool{false, true} {
-			begun := time.Now()
-			c := &timedConn{ResponseWriter: httptest.NewRecorder(), end: begun.Add(time.Hour)}
-			w := &response{ResponseWriter: c, rc: *http.NewResponseController(c), patience: 5 * time.Second}
-			r := httptest.NewRequest(http.MethodPost, "/api/v1/add", c)
-			read := *r
-			if paced {
-				w.body = &requestBody{w: w, r: r, patience: 5 * time.Second, minRate: 1}
-				read.Body = io.NopCloser(w.body)
-			}
-			discard(w, &read)
-			if took := time.Since(begun); took > discardFor+time.Second {
-				t.Errorf("paced %t: it was read for %s", paced, took)
-			}
-		}
-	})
-}
 
 // TestAddLeavesRest: what a client still owes of its body after the answer holds
 // no connection, and is no request.
 func TestAddLeavesRest(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	n.node.add.set(func(_ context.Context, tar io.Reader, _ client.AddOptions, _ client.ProgressFunc) iter.Seq2[client.Added, error] {
-		return func(yield func(client.Added, error) bool) {
+	n.node.add.set(func(_ context.Context, tar io.Reader, _ api.AddOptions, _ api.ProgressFunc) iter.Seq2[api.Added, error] {
+		return func(yield func(api.Added, error) bool) {
 			if _, err := io.ReadFull(tar, make([]byte, 1)); err != nil {
-				yield(client.Added{}, err)
+				yield(api.Added{}, err)
 			}
 		}
 	})

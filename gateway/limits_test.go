@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"allium/gateway/client"
-	"allium/protocols/admission"
+	"allium/gateway/api"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
-func nothingReady() client.Readiness { return client.Readiness{} }
+func nothingReady() api.Readiness { return api.Readiness{} }
 
 func TestInflightLimit(t *testing.T) {
 	t.Parallel()
@@ -91,7 +91,7 @@ func TestConnectionLimits(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			waitFor(t, func() bool { return n.flight.count() == 2 })
+			waitFor(t, func() bool { return n.flight.Inside() == 2 })
 			if b := healthOver(n); b != "" {
 				t.Errorf("the third got %q", b)
 			}
@@ -116,35 +116,6 @@ func healthOver(n *testNode) string {
 	_, _ = io.WriteString(c, "GET /healthz HTTP/1.0\r\n\r\n")
 	b, _ := io.ReadAll(c)
 	return string(b)
-}
-
-func TestIPGroups(t *testing.T) {
-	t.Parallel()
-	for addr, want := range map[string]string{
-		"192.0.2.7:1":             "192.0.2.7/32",
-		"[::ffff:192.0.2.7]:1":    "192.0.2.7/32",
-		"[2001:db8:1:2:3::4]:1":   "2001:db8:1:2::/64",
-		"[2001:db8:1:2:ffff::]:1": "2001:db8:1:2::/64",
-		"[fe80::1%eth0]:1":        "fe80::/64",
-	} {
-		if got := groupOf(parseAddrPort(addr)).String(); got != want {
-			t.Errorf("%s: %s, want %s", addr, got, want)
-		}
-	}
-	limits := admission.NewRegistry(nil)
-	c := newIPCounts(limits, admission.Spec{Name: "each"}, 1)
-	a, b := groupOf(parseAddrPort("[2001:db8::1]:1")), groupOf(parseAddrPort("[2001:db8::2]:1"))
-	leave, err := c.enter(a)
-	if _, again := c.enter(b); err != nil || status.Of(again) != status.Busy {
-		t.Errorf("a /64 is not one: %v, %v", err, again)
-	}
-	if s := limits.Snapshot(); s[0].Current != 1 || s[0].Rejected != 1 {
-		t.Errorf("%+v", s)
-	}
-	leave()
-	if len(c.gates) != 0 || limits.Snapshot()[0].Current != 0 {
-		t.Errorf("%d entries left, %+v", len(c.gates), limits.Snapshot())
-	}
 }
 
 func TestBaseURL(t *testing.T) {
@@ -212,14 +183,14 @@ func TestPortInUse(t *testing.T) {
 
 func TestLimitsAreListed(t *testing.T) {
 	t.Parallel()
-	reg := admission.NewRegistry(nil)
+	reg := limits.NewRegistry(nil)
 	_, err := New(DefaultConfig(), DefaultAdminConfig(), Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady, Limits: reg})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]int64{
 		"gateway.inflight": 512, "gateway.inflight_per_ip": 128, "gateway.misses": 128, "gateway.rate": 500, "gateway.conns": 4096,
-		"gateway.misses_per_ip": 64, "gateway.conns_per_ip": 256,
+		"gateway.misses_per_ip": 64, "gateway.transfers": 4096, "gateway.listings": listings, "gateway.encoders": 16, "gateway.misses_per_ip_waiting": 512, "gateway.conns_per_ip": 256,
 		"gateway.uploads": 64, "gateway.decoders": 16, "gateway.lingering": leftStreams, "gateway.kinds": 4096,
 		"admin.inflight": 64, "admin.conns": 256, "admin.socket_conns": 256,
 		"admin.idempotency_keys": 1024,
@@ -232,5 +203,21 @@ func TestLimitsAreListed(t *testing.T) {
 	}
 	if len(want) != 0 {
 		t.Errorf("not listed: %v", want)
+	}
+}
+
+// TestIPGroups: an IPv4 address and an IPv6 /64 are one client.
+func TestIPGroups(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]string{
+		"192.0.2.7:1":             "192.0.2.7/32",
+		"[::ffff:192.0.2.7]:1":    "192.0.2.7/32",
+		"[2001:db8:1:2:3::4]:1":   "2001:db8:1:2::/64",
+		"[2001:db8:1:2:ffff::]:1": "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:1":        "fe80::/64",
+	} {
+		if got := groupOf(parseAddrPort(addr)).String(); got != want {
+			t.Errorf("%s: %s, want %s", addr, got, want)
+		}
 	}
 }

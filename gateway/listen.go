@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"syscall"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -92,19 +92,19 @@ func listenTCP(ctx context.Context, addr, key string) (net.Listener, error) {
 // connLimits bounds the connections of each listener, and of each client where
 // those are strangers.
 type connLimits struct {
-	public, redirect, admin, socket *admission.Gate
-	publicPerIP, redirectPerIP      *ipCounts
+	public, redirect, admin, socket *limits.Gate
+	publicPerIP, redirectPerIP      *limits.KeyedGate[netip.Prefix]
 }
 
-func newConnLimits(cfg Config, admin AdminConfig, r *admission.Registry) connLimits {
-	gate := func(name, from, policy string, n int64) *admission.Gate {
-		return r.NewGate(admission.Spec{Name: name, Path: from + " → connections", Policy: policy}, n, 0)
+func newConnLimits(cfg Config, admin AdminConfig, r *limits.Registry) connLimits {
+	gate := func(name, from, policy string, n int64) *limits.Gate {
+		return r.NewGate(limits.Spec{Name: name, Path: from + " → connections", Policy: policy}, n, 0)
 	}
 	const closed = "closed at once"
-	perIP := func(name, from string) *ipCounts {
-		return newIPCounts(r, admission.Spec{Name: name, Path: from + " → connections", Policy: closed}, cfg.ConnsPerIP)
+	perIP := func(name, from string) *limits.KeyedGate[netip.Prefix] {
+		return limits.NewKeyedGate[netip.Prefix](r, limits.Spec{Name: name, Path: from + " → connections", Policy: closed}, cfg.ConnsPerIP)
 	}
-	limits := connLimits{
+	registry := connLimits{
 		public: gate("gateway.conns", "public listener", "who has most and waits longest makes room; else closed at once", cfg.Conns),
 		admin:  gate("admin.conns", "admin listener", closed, admin.Conns),
 		socket: gate("admin.socket_conns", "Unix socket", closed, admin.Conns),
@@ -112,8 +112,8 @@ func newConnLimits(cfg Config, admin AdminConfig, r *admission.Registry) connLim
 		publicPerIP: perIP("gateway.conns_per_ip", "public listener"),
 	}
 	if cfg.TLS.RedirectListen != "" {
-		limits.redirect = gate("gateway.redirect_conns", "redirect listener", closed, cfg.Conns)
-		limits.redirectPerIP = perIP("gateway.redirect_conns_per_ip", "redirect listener")
+		registry.redirect = gate("gateway.redirect_conns", "redirect listener", closed, cfg.Conns)
+		registry.redirectPerIP = perIP("gateway.redirect_conns_per_ip", "redirect listener")
 	}
-	return limits
+	return registry
 }

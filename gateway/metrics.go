@@ -16,14 +16,10 @@ type metrics struct {
 	rejected *prometheus.CounterVec
 	refused  *prometheus.CounterVec
 	timeouts *prometheus.CounterVec
-	expired  prometheus.Counter
-	panics   prometheus.Counter
 	cut      prometheus.Counter
 
-	handshakes   *prometheus.CounterVec
-	certUpdates  *prometheus.CounterVec
-	certNotAfter prometheus.Gauge
-	http2Errors  *prometheus.CounterVec
+	handshakes  *prometheus.CounterVec
+	http2Errors *prometheus.CounterVec
 
 	routes map[string]*routeMetrics // by name; read-only
 }
@@ -55,7 +51,7 @@ func (m *metrics) route(name string) *routeMetrics {
 	return made
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
+func newMetrics(reg prometheus.Registerer, routers ...*router) *metrics {
 	m := &metrics{
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "request_latency_seconds", Help: "Time from a request's header to the end of its answer.",
@@ -73,12 +69,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gateway_io_timeouts_total", Help: "Requests ended because the client sent its body (read) or took the answer (write) too slowly.",
 		}, []string{"op"}),
-		expired: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gateway_expired_total", Help: "Requests whose time was over before it was their turn to ask the network, and that were not begun.",
-		}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gateway_panics_total", Help: "Panics in HTTP handlers, answered as internal.",
-		}),
 		cut: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gateway_cut_total", Help: "Answers cut off because their content failed after the first byte.",
 		}),
@@ -86,28 +76,19 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tls_handshakes_total", Help: "TLS handshakes of the public listener, by result: ok, failed or timeout.",
 		}, []string{"result"}),
-		certUpdates: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tls_certificate_updates_total", Help: "Certificates that were to replace another or none, read or got by ACME, by result: ok or failed.",
-		}, []string{"result"}),
-		certNotAfter: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tls_cert_not_after_seconds", Help: "When the first of the certificates in use ends, in seconds since 1970; 0 while there is none.",
-		}),
 		http2Errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "http2_errors_total", Help: "HTTP/2 streams and connections ended for an error, by its kind as Go names it.",
 		}, []string{"kind"}),
 	}
-	for _, result := range []string{"ok", "failed"} { // an alert sees the first one
-		m.certUpdates.WithLabelValues(result)
-	}
 	m.routes = map[string]*routeMetrics{noRoute: {}}
-	for _, rt := range []*router{publicRouter, adminRouter, redirectRouter} {
+	for _, rt := range routers {
 		for _, p := range rt.pages() {
 			m.routes[p.route.name] = &routeMetrics{}
 		}
 	}
 	if reg != nil {
-		reg.MustRegister(m.latency, m.inflight, m.rejected, m.refused, m.timeouts, m.expired, m.panics, m.cut,
-			m.handshakes, m.certUpdates, m.certNotAfter, m.http2Errors)
+		reg.MustRegister(m.latency, m.inflight, m.rejected, m.refused, m.timeouts, m.cut,
+			m.handshakes, m.http2Errors)
 	}
 	return m
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"allium/gateway/exchange"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -33,7 +34,7 @@ func TestObject(t *testing.T) {
 			"ETag": etag, "Content-Length": "13", "Accept-Ranges": "bytes", "Cache-Control": "public, max-age=31536000, immutable",
 			"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
 			"Content-Security-Policy": contentPolicy, "Cross-Origin-Resource-Policy": "same-site",
-			"Last-Modified": "", "Vary": "Accept-Encoding", "Content-Disposition": "", "Access-Control-Allow-Origin": "", "Content-Encoding": "",
+			"Last-Modified": "", "Vary": "Accept", "Content-Disposition": "", "Access-Control-Allow-Origin": "", "Content-Encoding": "",
 		}},
 		{"escaped colon", base + "/o/b3%3A" + root.Hex(), nil, 200, text, nil},
 		{"several groups", base + "/o/" + bigRoot.String(), nil, 200, string(big), nil},
@@ -66,6 +67,9 @@ func TestObject(t *testing.T) {
 		{"suffix of nothing", base + "/o/" + empty.String(), []string{"Range", "bytes=-5"}, 200, "", nil},
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			if method == http.MethodHead && c.code == http.StatusPartialContent {
+				continue // HEAD ignores Range
+			}
 			a := do(t, method, c.url, c.headers...)
 			body := c.body
 			if method == http.MethodHead {
@@ -107,7 +111,7 @@ func TestObjectRefusals(t *testing.T) {
 		{"admin pages are elsewhere", base + "/metrics", nil, status.NotFound},
 		{"the API is elsewhere", base + "/api/v1/id", nil, status.NotFound},
 		{"match", url, []string{"If-Match", `"x"`}, status.Precondition},
-		{"match, weakly", url, []string{"If-Match", "W/" + etagOf(root)}, status.Precondition},
+		{"match, weakly", url, []string{"If-Match", "W/" + exchange.ETag(root)}, status.Precondition},
 		{"only if cached", base + "/o/" + remote.String(), []string{"Cache-Control", "max-age=0, Only-If-Cached"}, status.Precondition},
 		{"service worker", url, []string{"Service-Worker", "script"}, status.NotAllowed},
 		{"range beyond", url, []string{"Range", "bytes=5-"}, status.BadRange},
@@ -120,6 +124,9 @@ func TestObjectRefusals(t *testing.T) {
 		{"no timeout at all", url, []string{"Request-Timeout", "NaN"}, status.BadRequest},
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			if method == http.MethodHead && c.want == status.BadRange {
+				continue // HEAD ignores Range
+			}
 			t.Run(c.name+" "+method, func(t *testing.T) {
 				a := do(t, method, c.url, c.headers...)
 				a.problem(t, c.want)
@@ -190,7 +197,7 @@ func TestKnownFreshIsNotLookedFor(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	nowhere := b3.Sum([]byte("nowhere"))
-	a := do(t, "GET", n.Addrs().Gateway+"/o/"+nowhere.String(), "If-None-Match", etagOf(nowhere))
+	a := do(t, "GET", n.Addrs().Gateway+"/o/"+nowhere.String(), "If-None-Match", exchange.ETag(nowhere))
 	if opens := n.objects.opened(); a.StatusCode != http.StatusNotModified || len(opens) != 0 {
 		t.Errorf("%s after %d opens", a.Status, len(opens))
 	}

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"allium/gateway/exchange"
+	"allium/gateway/openapi"
+
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
@@ -17,12 +20,12 @@ import (
 // left without a description.
 func TestOpenAPIIsValid(t *testing.T) {
 	t.Parallel()
-	for name, on := range map[string]listeners{"public": onPublic, "admin": onAdmin, "all": onEvery} {
-		raw, err := openapiOf(on)
+	for name, on := range map[string]exchange.Listeners{"public": exchange.OnPublic, "admin": exchange.OnAdmin, "all": exchange.OnEvery} {
+		raw, err := openapi.JSON(routes(), on)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := openapiOf(on)
+		again, err := openapi.JSON(routes(), on)
 		if err != nil || !bytes.Equal(raw, again) {
 			t.Errorf("%s: two documents differ (%v)", name, err)
 		}
@@ -36,7 +39,7 @@ func TestOpenAPIIsValid(t *testing.T) {
 		if err := doc.Validate(t.Context(), openapi3.EnableSchemaFormatValidation(), openapi3.EnableExamplesValidation()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		var d document
+		var d openapi.Document
 		if err := json.Unmarshal(raw, &d); err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +50,7 @@ func TestOpenAPIIsValid(t *testing.T) {
 }
 
 // lint is what a valid document may still leave out.
-func lint(d *document, raw string) (problems []string) {
+func lint(d *openapi.Document, raw string) (problems []string) {
 	say := func(parts ...string) { problems = append(problems, strings.Join(parts, " ")) }
 	ids := map[string]bool{}
 	for path, methods := range d.Paths {
@@ -118,7 +121,7 @@ func TestHeaderDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range headerDocs {
+	for name := range openapi.HeaderDocs {
 		if name != "Allow" && !strings.Contains(string(raw), "/"+name+`"`) {
 			t.Errorf("no endpoint has %s", name)
 		}
@@ -128,16 +131,16 @@ func TestHeaderDocs(t *testing.T) {
 // TestLint: the lint finds what it looks for.
 func TestLint(t *testing.T) {
 	t.Parallel()
-	d, err := newDocument(endpoints, onEvery)
+	d, err := openapi.New(routes(), exchange.OnEvery)
 	if err != nil {
 		t.Fatal(err)
 	}
 	op := d.Paths["/healthz"]["get"]
-	op.ID, op.Summary, op.Responses = "readyz", "", map[string]docResponse{"400": {}}
-	op.Parameters = []docParameter{{Name: "x"}}
+	op.ID, op.Summary, op.Responses = "readyz", "", map[string]openapi.Response{"400": {}}
+	op.Parameters = []openapi.Parameter{{Name: "x"}}
 	d.Paths["/healthz"]["get"] = op
-	d.Components.Schemas["Nothing"] = schema{}
-	d.Components.Headers["X-Nothing"] = docHeader{}
+	d.Components.Schemas["Nothing"] = openapi.Schema{}
+	d.Components.Headers["X-Nothing"] = openapi.Header{}
 	got := strings.Join(lint(d, ""), "\n")
 	for _, want := range []string{
 		"readyz is not the only one", "no summary", "400 has no description", "nothing succeeds", "parameter x", "Nothing is used nowhere",
@@ -154,13 +157,13 @@ func TestLint(t *testing.T) {
 func TestOpenAPIIsServed(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	for base, on := range map[string]listeners{n.Addrs().Gateway: onPublic, n.Addrs().Admin: onEvery} {
-		want, err := openapiOf(on)
+	for base, on := range map[string]exchange.Listeners{n.Addrs().Gateway: exchange.OnPublic, n.Addrs().Admin: exchange.OnEvery} {
+		want, err := openapi.JSON(routes(), on)
 		if err != nil {
 			t.Fatal(err)
 		}
 		a := do(t, "GET", base+"/openapi.json")
-		if a.StatusCode != http.StatusOK || a.body != string(want) || a.Header.Get("Content-Type") != mediaOpenAPI {
+		if a.StatusCode != http.StatusOK || a.body != string(want) || a.Header.Get("Content-Type") != exchange.MediaOpenAPI {
 			t.Errorf("%s: %d bytes of %s", a.Status, len(a.body), a.Header.Get("Content-Type"))
 		}
 		etag := a.Header.Get("ETag")
@@ -202,18 +205,18 @@ func TestContractJudges(t *testing.T) {
 		"another status":      {seen{"GET", "/version", 202, js, nil, true}, "no such status"},
 		"another header":      {seen{"GET", "/version", 200, head("Content-Type", "application/json", "Server", "x"), []byte(`{"version":"v","commit":"c","go":"g"}`), true}, "no header Server"},
 		"another media type":  {seen{"GET", "/version", 200, head("Content-Type", "text/html"), nil, true}, "answers no text/html"},
-		"another reason":      {seen{"GET", "/version", 500, head("Content-Type", mediaProblem, "X-Reason", "no_space"), nil, true}, "no such reason"},
+		"another reason":      {seen{"GET", "/version", 500, head("Content-Type", exchange.MediaProblem, "X-Reason", "no_space"), nil, true}, "no such reason"},
 		"no correlation id":   {seen{"GET", "/version", 200, http.Header{}, nil, false}, "no X-Corr-ID"},
 		"a wrong header":      {seen{"GET", "/version", 200, head("Content-Type", "application/json", "X-Corr-ID", "a b"), nil, false}, "does not match"},
 		"an unknown page":     {seen{"GET", "/nothing", 200, js, nil, true}, "no such operation"},
 		"a page without why":  {seen{"GET", "/nothing", 404, js, nil, true}, "no X-Reason"},
-		"a bad line":          {seen{"GET", "/api/v1/ls", 200, head("Content-Type", mediaLines), []byte("{\"ok\":{}}\n{\"news\":1}\n"), true}, "news"},
-		"a line of two":       {seen{"GET", "/api/v1/ls", 200, head("Content-Type", mediaLines), []byte("{\"ok\":{},\"error\":{\"reason\":\"busy\",\"message\":\"x\"}}\n"), true}, "oneOf"},
-		"good lines":          {seen{"GET", "/api/v1/ls", 200, head("Content-Type", mediaLines), []byte("{\"item\":{\"name\":\"a\",\"kind\":\"file\",\"size\":1}}\n{\"ok\":{}}\n"), true}, ""},
-		"an unknown outcome":  {seen{"GET", "/api/v1/ls", 200, head("Content-Type", mediaLines), []byte("{\"error\":{\"reason\":\"moonphase\",\"message\":\"x\"}}\n"), true}, "moonphase"},
-		"cut, and so unknown": {seen{"GET", "/api/v1/ls", 200, head("Content-Type", mediaLines), nil, false}, ""},
+		"a bad line":          {seen{"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines), []byte("{\"ok\":{}}\n{\"news\":1}\n"), true}, "news"},
+		"a line of two":       {seen{"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines), []byte("{\"ok\":{},\"error\":{\"reason\":\"busy\",\"message\":\"x\"}}\n"), true}, "oneOf"},
+		"good lines":          {seen{"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines), []byte("{\"item\":{\"name\":\"a\",\"kind\":\"file\",\"size\":1}}\n{\"ok\":{}}\n"), true}, ""},
+		"an unknown outcome":  {seen{"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines), []byte("{\"error\":{\"reason\":\"moonphase\",\"message\":\"x\"}}\n"), true}, "moonphase"},
+		"cut, and so unknown": {seen{"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines), nil, false}, ""},
 	} {
-		got := strings.Join(all[onAdmin].judge(c.seen), "\n")
+		got := strings.Join(all[exchange.OnAdmin].judge(c.seen), "\n")
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"allium/gateway/client"
+	"allium/gateway/exchange"
+	"allium/gateway/openapi"
+	"allium/gateway/verified"
 	"allium/protocols/b3"
 )
 
@@ -22,22 +25,22 @@ func TestEveryOperation(t *testing.T) {
 	root := n.objects.put([]byte("there"))
 	put := []byte("to be put")
 	upload := "" // the path of the one that the operations of uploads work on, in the order of the table
-	for _, e := range endpoints {
-		for _, method := range e.methods {
-			base, path := n.Addrs().Admin, e.path
-			if e.on&onAdmin == 0 {
+	for _, e := range routes() {
+		for _, method := range e.Methods {
+			base, path := n.Addrs().Admin, e.Path
+			if e.On&exchange.OnAdmin == 0 {
 				base = n.Addrs().Gateway
 			}
 			query, send, headers := "", "", []string{"Content-Type", "application/json", "TE", "trailers"}
-			for _, p := range e.params {
-				if p.kind == someText {
-					query = "?" + p.name + "=x"
+			for _, p := range e.Params {
+				if p.Kind == exchange.TextParam {
+					query = "?" + p.Name + "=x"
 				}
 			}
-			if e.op != "" {
-				headers = append(headers, "Authorization", "Bearer may-pin,"+string(e.op))
+			if e.Op != "" {
+				headers = append(headers, "Authorization", "Bearer may-pin,"+string(e.Op))
 			}
-			switch e.id {
+			switch e.ID {
 			case "open", "openSlash":
 				query = "?key=" + root.String()
 			case "getObject", "browse":
@@ -49,12 +52,12 @@ func TestEveryOperation(t *testing.T) {
 			case "postObject":
 				send = "posted"
 			case "beginUpload":
-				headers = append(headers, uploadLength, "5")
+				headers = append(headers, "Upload-Length", "5")
 			case "optionsUpload", "uploadState", "removeUpload":
 				path = upload
 			case "continueUpload":
-				path, send, headers = upload, "hel", append(headers, uploadOffset, "0")
-				headers[1] = uploadMedia
+				path, send, headers = upload, "hel", append(headers, "Upload-Offset", "0")
+				headers[1] = "application/offset+octet-stream"
 			case "SetFaults":
 				send = "{}"
 			case "Keep", "Files":
@@ -62,15 +65,15 @@ func TestEveryOperation(t *testing.T) {
 			}
 			a := doBody(t, method, base+path+query, strings.NewReader(send), headers...)
 			if a.StatusCode >= http.StatusBadRequest {
-				t.Errorf("%s %s: %s %s", method, e.id, a.Status, a.body)
+				t.Errorf("%s %s: %s %s", method, e.ID, a.Status, a.body)
 			}
-			if e.id == "beginUpload" {
+			if e.ID == "beginUpload" {
 				upload = a.Header.Get("Location")
 			}
 			// No capability, or a body where none is taken.
 			refused := doBody(t, method, base+path+query, strings.NewReader("unwanted"))
 			if refused.StatusCode < http.StatusBadRequest || refused.Header.Get("X-Reason") == "" {
-				t.Errorf("%s %s, to be refused: %s", method, e.id, refused.Status)
+				t.Errorf("%s %s, to be refused: %s", method, e.ID, refused.Status)
 			}
 		}
 	}
@@ -80,9 +83,9 @@ func TestEveryOperation(t *testing.T) {
 // for browsers, and no operation of the API is missing here.
 func TestClientCovers(t *testing.T) {
 	t.Parallel()
-	node, admin, gateway := reflect.TypeFor[*client.Client](), reflect.TypeFor[client.Admin](), reflect.TypeFor[*client.Gateway]()
+	node, admin, gateway := reflect.TypeFor[*client.Client](), reflect.TypeFor[client.Admin](), reflect.TypeFor[*verified.Gateway]()
 	type method struct {
-		of   reflect.Type
+		Of   reflect.Type
 		name string
 	}
 	elsewhere := map[string]method{
@@ -96,7 +99,7 @@ func TestClientCovers(t *testing.T) {
 		"landing", "favicon", "verifyModule", "open", "openSlash", "browse", "healthz", "readyz", "metrics", "openapi",
 		"optionsUploads", "optionsUpload", "removeUpload",
 	}
-	d, err := newDocument(endpoints, onEvery)
+	d, err := openapi.New(routes(), exchange.OnEvery)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,15 +113,15 @@ func TestClientCovers(t *testing.T) {
 			case ok:
 			case slices.Contains(others, plain):
 				continue
-			case elsewhere[plain].of != nil:
+			case elsewhere[plain].Of != nil:
 				m = elsewhere[plain]
 			case strings.HasPrefix(op.ID, "Admin"):
 				m = method{admin, strings.TrimPrefix(op.ID, "Admin")}
 			default:
 				m = method{node, op.ID}
 			}
-			if _, ok := m.of.MethodByName(m.name); !ok {
-				t.Errorf("%s %s: %s has no method %s", op.ID, path, m.of, m.name)
+			if _, ok := m.Of.MethodByName(m.name); !ok {
+				t.Errorf("%s %s: %s has no method %s", op.ID, path, m.Of, m.name)
 			}
 		}
 	}

@@ -14,13 +14,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
-// upload sends a body; headers come as name, value pairs.
-func upload(t testing.TB, method, url string, body io.Reader, headers ...string) answer {
+// sendBody sends a body; headers come as name, value pairs.
+func sendBody(t testing.TB, method, url string, body io.Reader, headers ...string) answer {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
@@ -42,9 +42,9 @@ func upload(t testing.TB, method, url string, body io.Reader, headers ...string)
 }
 
 // stored checks that an answer is about an object that was stored.
-func (a answer) stored(t testing.TB, code int, want client.Stored) {
+func (a answer) stored(t testing.TB, code int, want api.Stored) {
 	t.Helper()
-	var got client.Stored
+	var got api.Stored
 	if err := json.Unmarshal([]byte(a.body), &got); err != nil || got != want || a.StatusCode != code ||
 		a.Header.Get("Location") != "/o/"+want.Root.String() || a.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%s %s %v, want %d %+v", a.Status, a.body, a.Header, code, want)
@@ -59,27 +59,27 @@ func TestPut(t *testing.T) {
 		p := noise(size)
 		root := b3.Sum(p)
 		page := base + "/o/" + root.String()
-		want := client.Stored{Root: root, Size: int64(size), New: true, Pinned: true}
-		upload(t, "PUT", page, bytes.NewReader(p)).stored(t, http.StatusCreated, want)
+		want := api.Stored{Root: root, Size: int64(size), New: true, Pinned: true}
+		sendBody(t, "PUT", page, bytes.NewReader(p)).stored(t, http.StatusCreated, want)
 		read := n.sent.wasRead()
 		want.New = false
-		upload(t, "PUT", page, bytes.NewReader(p), "Expect", "100-continue").stored(t, http.StatusOK, want)
+		sendBody(t, "PUT", page, bytes.NewReader(p), "Expect", "100-continue").stored(t, http.StatusOK, want)
 		if n.sent.wasRead() != read {
 			t.Errorf("%d bytes were read again", size)
 		}
-		upload(t, "POST", base+"/o", bytes.NewReader(p)).stored(t, http.StatusOK, want)
+		sendBody(t, "POST", base+"/o", bytes.NewReader(p)).stored(t, http.StatusOK, want)
 		if a := do(t, "GET", page); a.StatusCode != http.StatusOK || a.body != string(p) {
 			t.Errorf("%d bytes: %s", size, a.Status)
 		}
 	}
 	p := []byte("by post, in chunks")
-	upload(t, "POST", base+"/o?label=l%20x", io.MultiReader(bytes.NewReader(p)), "Content-Type", "text/html", "Trailer", "X-Nothing").stored(t, http.StatusCreated, client.Stored{Root: b3.Sum(p), Size: int64(len(p)), New: true, Pinned: true})
+	sendBody(t, "POST", base+"/o?label=l%20x", io.MultiReader(bytes.NewReader(p)), "Content-Type", "text/html", "Trailer", "X-Nothing").stored(t, http.StatusCreated, api.Stored{Root: b3.Sum(p), Size: int64(len(p)), New: true, Pinned: true})
 	if label, ok := n.sent.pinned(b3.Sum(p)); !ok || label != "l x" {
 		t.Errorf("pinned %q %v", label, ok)
 	}
-	upload(t, "PUT", base+"/o/"+b3.Root{}.String(), bytes.NewReader([]byte("anything"))).problem(t, status.BadDigest)
+	sendBody(t, "PUT", base+"/o/"+b3.Root{}.String(), bytes.NewReader([]byte("anything"))).problem(t, status.BadDigest)
 	upper := "b3:" + strings.ToUpper(b3.Sum(p).Hex())
-	if a := upload(t, "PUT", base+"/o/"+upper+"?pin=false", bytes.NewReader(p)); a.StatusCode != http.StatusPermanentRedirect || a.Header.Get("Location") != "/o/"+b3.Sum(p).String()+"?pin=false" {
+	if a := sendBody(t, "PUT", base+"/o/"+upper+"?pin=false", bytes.NewReader(p)); a.StatusCode != http.StatusPermanentRedirect || a.Header.Get("Location") != "/o/"+b3.Sum(p).String()+"?pin=false" {
 		t.Errorf("%s %v", a.Status, a.Header)
 	}
 }
@@ -103,16 +103,16 @@ func TestPutEncoded(t *testing.T) {
 		if c.method == "PUT" {
 			page += "/" + b3.Sum(c.plain).String()
 		}
-		upload(t, c.method, page, bytes.NewReader(c.body), "Content-Encoding", c.encoding).stored(t, http.StatusCreated,
-			client.Stored{Root: b3.Sum(c.plain), Size: int64(len(c.plain)), New: true, Pinned: true})
+		sendBody(t, c.method, page, bytes.NewReader(c.body), "Content-Encoding", c.encoding).stored(t, http.StatusCreated,
+			api.Stored{Root: b3.Sum(c.plain), Size: int64(len(c.plain)), New: true, Pinned: true})
 		if i > 3 {
 			continue
 		}
 		// An encoded body's length says nothing of the object's.
-		upload(t, "POST", base+"/o", bytes.NewReader(c.body), "Content-Encoding", c.encoding, "Authorization", fmt.Sprint("Bearer may-put<=", len(c.plain)-1)).problem(t, status.BodyCap)
+		sendBody(t, "POST", base+"/o", bytes.NewReader(c.body), "Content-Encoding", c.encoding, "Authorization", fmt.Sprint("Bearer may-put<=", len(c.plain)-1)).problem(t, status.BodyCap)
 	}
-	upload(t, "POST", base+"/o", bytes.NewReader(gzipped(t, make([]byte, 10<<20))), "Content-Encoding", "gzip").problem(t, status.DecompressCap)
-	upload(t, "POST", base+"/o", strings.NewReader("no gzip"), "Content-Encoding", "gzip").problem(t, status.BadRequest)
+	sendBody(t, "POST", base+"/o", bytes.NewReader(gzipped(t, make([]byte, 10<<20))), "Content-Encoding", "gzip").problem(t, status.DecompressCap)
+	sendBody(t, "POST", base+"/o", strings.NewReader("no gzip"), "Content-Encoding", "gzip").problem(t, status.BadRequest)
 	if got := testutil.ToFloat64(n.m.refused.WithLabelValues("decompress_cap")); got != 1 {
 		t.Errorf("%v refused as decompress_cap", got)
 	}
@@ -223,11 +223,11 @@ func TestStreamIsCut(t *testing.T) {
 	base := n.Addrs().Gateway
 	p := noise(100_000)
 	body := func() io.Reader { return io.MultiReader(bytes.NewReader(p)) } // without a length
-	upload(t, "POST", base+"/o", body(), "Authorization", "Bearer may-put<=99999").problem(t, status.BodyCap)
-	upload(t, "PUT", base+"/o/"+b3.Sum([]byte("other")).String(), body()).problem(t, status.BadDigest)
-	upload(t, "PUT", base+"/o/"+b3.Sum([]byte("other")).String(), bytes.NewReader(p)).problem(t, status.BadDigest)
+	sendBody(t, "POST", base+"/o", body(), "Authorization", "Bearer may-put<=99999").problem(t, status.BodyCap)
+	sendBody(t, "PUT", base+"/o/"+b3.Sum([]byte("other")).String(), body()).problem(t, status.BadDigest)
+	sendBody(t, "PUT", base+"/o/"+b3.Sum([]byte("other")).String(), bytes.NewReader(p)).problem(t, status.BadDigest)
 	do(t, "GET", base+"/o/"+b3.Sum(p).String()).problem(t, status.NotFound)
-	upload(t, "POST", base+"/o", body(), "Authorization", "Bearer may-put<=100000").stored(t, http.StatusCreated, client.Stored{Root: b3.Sum(p), Size: 100_000, New: true})
+	sendBody(t, "POST", base+"/o", body(), "Authorization", "Bearer may-put<=100000").stored(t, http.StatusCreated, api.Stored{Root: b3.Sum(p), Size: 100_000, New: true})
 }
 
 // TestUploadIsCut: a client that goes away leaves nothing, and the place it had.
@@ -238,12 +238,12 @@ func TestUploadIsCut(t *testing.T) {
 		c := dialRaw(t, n)
 		_, _ = io.WriteString(c, "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put\r\n"+head)
 		waitFor(t, func() bool { return n.sent.wasRead() >= 5 })
-		upload(t, "POST", n.Addrs().Gateway+"/o", strings.NewReader("x")).problem(t, status.Busy)
+		sendBody(t, "POST", n.Addrs().Gateway+"/o", strings.NewReader("x")).problem(t, status.Busy)
 		if a := do(t, "GET", n.Addrs().Gateway+"/"); a.StatusCode != http.StatusOK {
 			t.Errorf("a read waits for uploads: %s", a.Status)
 		}
 		c.Close()
-		waitFor(t, func() bool { return n.flight.count() == 0 })
+		waitFor(t, func() bool { return n.flight.Inside() == 0 })
 		n.sent.mu.Lock()
 		n.sent.read = 0
 		n.sent.mu.Unlock()
@@ -287,7 +287,7 @@ func TestSlowBody(t *testing.T) {
 			_, _ = io.WriteString(trickle, "x")
 		}
 	}
-	waitFor(t, func() bool { return n.flight.count() == 0 })
+	waitFor(t, func() bool { return n.flight.Inside() == 0 })
 	if got := testutil.ToFloat64(n.m.refused.WithLabelValues("timeout")); got != 2 {
 		t.Errorf("%v refused as timeout", got)
 	}
@@ -336,7 +336,7 @@ func TestUploadRefusals(t *testing.T) {
 			if path != "/u" {
 				body = strings.NewReader("hello")
 			}
-			upload(t, method, base+path, body, "Upload-Length", "5").problem(t, want)
+			sendBody(t, method, base+path, body, "Upload-Length", "5").problem(t, want)
 		}
 	}
 }

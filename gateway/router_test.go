@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"allium/gateway/exchange"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/status"
@@ -16,31 +17,31 @@ func TestTable(t *testing.T) {
 	t.Parallel()
 	ids, names := map[string]bool{}, map[string]string{}
 	type place struct{ method, path string }
-	taken := map[place]listeners{}
-	for _, e := range endpoints {
-		if e.id == "" || ids[e.id] {
-			t.Errorf("%s: the id %q is empty or not the only one", e.path, e.id)
+	taken := map[place]exchange.Listeners{}
+	for _, e := range routes() {
+		if e.ID == "" || ids[e.ID] {
+			t.Errorf("%s: the id %q is empty or not the only one", e.Path, e.ID)
 		}
-		ids[e.id] = true
-		if e.name == "" || e.doc == "" || !strings.HasSuffix(e.doc, ".") || e.serve == nil || e.on == 0 || len(e.methods) == 0 || len(e.answers) == 0 {
-			t.Errorf("%s: something is missing of its line", e.id)
+		ids[e.ID] = true
+		if e.Name == "" || e.Doc == "" || !strings.HasSuffix(e.Doc, ".") || e.Serve == nil || e.On == 0 || len(e.Methods) == 0 || len(e.Answers) == 0 {
+			t.Errorf("%s: something is missing of its line", e.ID)
 		}
-		if i := strings.IndexByte(e.path, '{'); i >= 0 && (!strings.HasSuffix(e.path, "}") || e.path[i-1] != '/') {
-			t.Errorf("%s: {…} is not the end of %s", e.id, e.path)
+		if i := strings.IndexByte(e.Path, '{'); i >= 0 && (!strings.HasSuffix(e.Path, "}") || e.Path[i-1] != '/') {
+			t.Errorf("%s: {…} is not the end of %s", e.ID, e.Path)
 		}
-		if old, ok := names[e.path]; ok && old != e.name {
-			t.Errorf("%s is called %s and %s", e.path, old, e.name)
+		if old, ok := names[e.Path]; ok && old != e.Name {
+			t.Errorf("%s is called %s and %s", e.Path, old, e.Name)
 		}
-		names[e.path] = e.name
-		for _, m := range e.methods {
-			if taken[place{m, e.path}]&e.on != 0 {
-				t.Errorf("%s %s has two lines", m, e.path)
+		names[e.Path] = e.Name
+		for _, m := range e.Methods {
+			if taken[place{m, e.Path}]&e.On != 0 {
+				t.Errorf("%s %s has two lines", m, e.Path)
 			}
-			taken[place{m, e.path}] |= e.on
+			taken[place{m, e.Path}] |= e.On
 		}
-		for _, p := range e.params {
-			if p.name == "" || p.doc == "" {
-				t.Errorf("%s: the parameter %q has no name or no sentence", e.id, p.name)
+		for _, p := range e.Params {
+			if p.Name == "" || p.Doc == "" {
+				t.Errorf("%s: the parameter %q has no name or no sentence", e.ID, p.Name)
 			}
 		}
 	}
@@ -49,17 +50,17 @@ func TestTable(t *testing.T) {
 // TestRouter: paths are matched escaped, the longest prefix wins, and a method
 // that a path does not have finds the path.
 func TestRouter(t *testing.T) { // not parallel: it counts allocations
-	serve := func(*Gateway, *response, *http.Request, input) error { return nil }
-	rt := newRouter([]endpoint{
-		{id: "get", name: "o", path: "/o/{b3}", methods: reading, on: onPublic, serve: serve},
-		{id: "put", name: "o", path: "/o/{b3}", methods: []string{"PUT"}, on: onPublic, op: capability.Put, serve: serve},
-		{id: "below", name: "below", path: "/o/x/{rest}", methods: getting, on: onPublic, serve: serve},
-		{id: "one", name: "one", path: "/o", methods: []string{"POST", "OPTIONS"}, on: onEvery, serve: serve},
-		{id: "admin", name: "admin", path: "/admin", methods: posting, on: onAdmin, serve: serve},
-	}, onPublic)
+	serve := func(*exchange.Response, *http.Request, exchange.Input) error { return nil }
+	rt := newRouter([]exchange.Endpoint{
+		{ID: "get", Name: "o", Path: "/o/{b3}", Methods: exchange.Reading, On: exchange.OnPublic, Serve: serve},
+		{ID: "put", Name: "o", Path: "/o/{b3}", Methods: []string{"PUT"}, On: exchange.OnPublic, Op: capability.Put, Serve: serve},
+		{ID: "below", Name: "below", Path: "/o/x/{rest}", Methods: exchange.Getting, On: exchange.OnPublic, Serve: serve},
+		{ID: "one", Name: "one", Path: "/o", Methods: []string{"POST", "OPTIONS"}, On: exchange.OnEvery, Serve: serve},
+		{ID: "admin", Name: "admin", Path: "/admin", Methods: exchange.Posting, On: exchange.OnAdmin, Serve: serve},
+	}, exchange.OnPublic)
 	root := b3.Sum([]byte("x"))
 	for _, c := range []struct {
-		method, path, id, name, rest string
+		method, path, ID, name, rest string
 		object                       b3.Root
 	}{
 		{"GET", "/o/abc", "get", "o", "abc", b3.Root{}},
@@ -79,10 +80,10 @@ func TestRouter(t *testing.T) { // not parallel: it counts allocations
 	} {
 		got := rt.route(c.path, c.method)
 		id := ""
-		if got.of != nil {
-			id = got.of.id
+		if got.Of != nil {
+			id = got.Of.ID
 		}
-		if id != c.id || got.name != c.name || got.rest != c.rest || got.object != c.object || (got.serve == nil) != (c.name == "") {
+		if id != c.ID || got.name != c.name || got.rest != c.rest || got.object != c.object || (got.serve == nil) != (c.name == "") {
 			t.Errorf("%s %s: %s of %s with %q, %s", c.method, c.path, id, got.name, got.rest, got.object)
 		}
 	}
@@ -104,23 +105,23 @@ func TestRouter(t *testing.T) { // not parallel: it counts allocations
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	for _, e := range endpoints {
-		if slices.Contains(e.methods, http.MethodOptions) {
+	for _, e := range routes() {
+		if slices.Contains(e.Methods, http.MethodOptions) {
 			continue // it has an answer of its own
 		}
-		for on, base := range map[listeners]string{onPublic: n.Addrs().Gateway, onAdmin: n.Addrs().Admin} {
-			path, _, _ := strings.Cut(e.path, "{")
+		for on, base := range map[exchange.Listeners]string{exchange.OnPublic: n.Addrs().Gateway, exchange.OnAdmin: n.Addrs().Admin} {
+			path, _, _ := strings.Cut(e.Path, "{")
 			a := do(t, "OPTIONS", base+path)
-			if e.on&on == 0 {
+			if e.On&on == 0 {
 				continue // another page may be there
 			}
 			allow := a.Header.Values("Allow")
 			if a.StatusCode != http.StatusNoContent || a.body != "" || !slices.Contains(allow, "OPTIONS") {
-				t.Errorf("%s: %s %q %s", e.id, a.Status, a.body, allow)
+				t.Errorf("%s: %s %q %s", e.ID, a.Status, a.body, allow)
 			}
-			for _, m := range e.methods {
+			for _, m := range e.Methods {
 				if !slices.Contains(allow, m) {
-					t.Errorf("%s: %s is not among %s", e.id, m, allow)
+					t.Errorf("%s: %s is not among %s", e.ID, m, allow)
 				}
 			}
 		}

@@ -4,27 +4,25 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
 
+	"allium/gateway/exchange"
 	"allium/protocols/status"
 )
 
 // ServeHTTP is the path of every request: correlation id, guard, gate, rate,
 // handler, and what is said of it afterwards.
 func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
-	if !s.g.handlers.enter() {
+	if !s.g.handlers.Enter() {
 		panic(http.ErrAbortHandler) // of an HTTP/2 connection that was closed already
 	}
-	defer s.g.handlers.leave()
+	defer s.g.handlers.Leave()
 	c := connOf(r)
 	if !c.begin() {
 		panic(http.ErrAbortHandler) // it made room for another
@@ -35,15 +33,16 @@ func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	if rt.serve == nil {
 		name = noRoute
 	}
-	w := s.newResponse(hw)
-	w.from = s.g.proxies.originOf(r)
+	w := s.newDelivery(hw, r)
+	w.From = s.g.proxies.originOf(r)
 	if s.discreet {
-		w.origins, w.origin = s.g.cfg.CORSOrigins, r.Header.Get("Origin")
+		w.origins, w.asking = s.g.cfg.CORSOrigins, r.Header.Get("Origin")
 	}
 	w.conn = c.joins(r)
-	w.corr = corrID(r)
+	w.CorrID = corrID(r)
+	w.Page = s.discreet && (rt.page || rt.serve == nil)
 	h := w.Header()
-	h["X-Corr-Id"] = w.value(w.corr)
+	h["X-Corr-Id"] = w.HeaderValue(w.CorrID)
 	h["X-Content-Type-Options"] = noSniff
 	h["Referrer-Policy"] = noReferrer
 	if s.hsts != "" {
@@ -55,6 +54,8 @@ func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 		// does not say so: what follows is never taken for a request.
 		h["Connection"] = closing
 	}
+	w.judged(c)
+	defer w.stream.stop()
 	w.arm(0) // a deadline of the connection's last request must not end this one
 
 	m := s.g.m.route(name)
@@ -65,7 +66,7 @@ func (s *side) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	took := time.Since(start)
 	m.latency.Observe(took.Seconds())
 
-	cut := s.finish(w, r, err)
+	cut := s.finish(w, r, err) || w.evicted
 	s.access(w, r, name, start, took, err, cut)
 	s.conclude(rt, w, r, err)
 	if cut {
@@ -82,13 +83,13 @@ var (
 )
 
 // answer admits the request and runs its handler; a panic is an error.
-func (s *side) answer(rt route, w *response, r *http.Request) (err error) {
+func (s *side) answer(rt route, w *delivery, r *http.Request) (err error) {
 	if err := s.admit(rt, w, r); err != nil {
 		s.g.m.rejected.WithLabelValues(status.Of(err).String()).Inc()
 		if status.Of(err) == status.Method {
-			rt.allow(w)
+			rt.allow(w.Header())
 		}
-		w.leaveBody(r)
+		w.LeaveBody(r)
 		return err
 	}
 	defer s.leave(rt, w)
@@ -96,9 +97,9 @@ func (s *side) answer(rt route, w *response, r *http.Request) (err error) {
 	if err == nil {
 		r, end := s.paced(rt, w, r)
 		if err = s.record(rt, w, r); err == nil {
-			err = s.g.guarded(func() error { return rt.answer(s.g, w, r) })
+			err = s.g.guard.Run(func() error { return rt.answer(&w.Response, r) })
 		}
-		err = w.because(r.Context(), err)
+		err = w.Because(r.Context(), err)
 		end()
 		stop()
 	}
@@ -108,22 +109,22 @@ func (s *side) answer(rt route, w *response, r *http.Request) (err error) {
 	if rt.streams {
 		s.g.m.refuse(status.Of(err))
 	}
-	if !w.started() {
-		w.leaveBody(r)
+	if !w.Started() {
+		w.LeaveBody(r)
 	}
 	return err
 }
 
 // paced makes a body that a handler reads by itself keep coming; uploads ask for
 // that when they begin to read. On a Unix socket it may wait for its own input.
-func (s *side) paced(rt route, w *response, r *http.Request) (*http.Request, func()) {
+func (s *side) paced(rt route, w *delivery, r *http.Request) (*http.Request, func()) {
 	if !rt.streams || rt.upload || s.patient {
 		return r, func() {}
 	}
-	b := s.g.bodyOf(w, r)
+	b := s.g.bodies.Open(&w.Response, r)
 	read := *r // net/http looks at the body of its own request
 	read.Body = io.NopCloser(b)
-	return &read, b.end
+	return &read, b.End
 }
 
 // budget shortens a request's time to what its Request-Timeout (seconds) says.
@@ -135,39 +136,24 @@ func budget(rt route, r *http.Request) (*http.Request, context.CancelFunc, error
 	}
 	d, err := strconv.ParseFloat(values[0], 64)
 	if err != nil || !(d > 0) || len(values) > 1 {
-		return r, nil, status.Errorf(status.BadRequest, "Request-Timeout is %q, want seconds", clip(strings.Join(values, ", ")))
+		return r, nil, status.Errorf(status.BadRequest, "Request-Timeout is %q, want seconds", exchange.Clip(strings.Join(values, ", ")))
 	}
 	ctx, stop := context.WithTimeoutCause(r.Context(), time.Duration(min(d, 3600)*float64(time.Second)),
-		status.Errorf(status.Timeout, "%s: it was not done within the Request-Timeout of %s s", rt.name, clip(values[0])))
+		status.Errorf(status.Timeout, "%s: it was not done within the Request-Timeout of %s s", rt.name, exchange.Clip(values[0])))
 	return r.WithContext(ctx), stop, nil
-}
-
-// guarded runs f and turns a panic into an error, so that it never kills the
-// node. It is logged with its stack here, where the stack still is.
-func (g *Gateway) guarded(f func() error) (err error) {
-	defer func() {
-		v := recover()
-		if v == nil {
-			return
-		}
-		g.m.panics.Inc()
-		g.log.Error("panic in a handler", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-		err = status.Errorf(status.Internal, "a handler panicked: %v", v)
-	}()
-	return f()
 }
 
 // finish answers an error that came before the first byte, and reports whether
 // the connection has to be cut because it came later.
-func (s *side) finish(w *response, r *http.Request, err error) (cut bool) {
+func (s *side) finish(w *delivery, r *http.Request, err error) (cut bool) {
 	if err == nil {
-		return w.short()
+		return w.Short()
 	}
-	if !w.started() {
-		problem(w, r, err, s.discreet)
+	if !w.Started() {
+		w.Problem(r, err, s.discreet)
 		return false
 	}
-	if w.failed == nil && status.Of(err) != status.Canceled {
+	if w.Failed == nil && status.Of(err) != status.Canceled {
 		s.g.m.cut.Inc()
 	}
 	return true
@@ -176,11 +162,11 @@ func (s *side) finish(w *response, r *http.Request, err error) (cut bool) {
 // access logs a request: failures, and slow starts where nobody is patient, as
 // warnings, the rest for debugging. Addresses are logged by 8 digits, paths and
 // peers not at all.
-func (s *side) access(w *response, r *http.Request, name string, start time.Time, took time.Duration, err error, cut bool) {
+func (s *side) access(w *delivery, r *http.Request, name string, start time.Time, took time.Duration, err error, cut bool) {
 	level := slog.LevelDebug
-	firstByte := w.first.Sub(start)
-	gone := w.failed != nil || status.Of(err) == status.Canceled
-	bad := w.status >= http.StatusInternalServerError && err != nil && !ordinary(err) || cut // no error: readyz says no
+	firstByte := w.First.Sub(start)
+	gone := w.Failed != nil || status.Of(err) == status.Canceled
+	bad := w.Status >= http.StatusInternalServerError && err != nil && !ordinary(err) || cut // no error: readyz says no
 	slow := firstByte > s.g.cfg.SlowRequest && !s.patient
 	if !gone && (bad || slow) {
 		level = slog.LevelWarn
@@ -190,12 +176,12 @@ func (s *side) access(w *response, r *http.Request, name string, start time.Time
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("route", name), slog.String("method", clip(r.Method)), slog.Int("status", w.status),
-		slog.Int64("bytes", w.bytes), slog.Duration("took", took), slog.Duration("first_byte", firstByte),
+		slog.String("route", name), slog.String("method", exchange.Clip(r.Method)), slog.Int("status", w.Status),
+		slog.Int64("bytes", w.Bytes), slog.Duration("took", took), slog.Duration("first_byte", firstByte),
 		slog.String("corr_id", w.Header().Get("X-Corr-ID")),
 	}
-	if !w.root.IsZero() {
-		attrs = append(attrs, slog.String("b3", w.root.Hex()[:8]))
+	if !w.Root.IsZero() {
+		attrs = append(attrs, slog.String("b3", w.Root.Hex()[:8]))
 	}
 	if err != nil {
 		attrs = append(attrs, slog.String("reason", status.Of(err).String()), slog.String("err", err.Error()))
@@ -236,13 +222,4 @@ func newCorrID() string {
 	binary.BigEndian.PutUint64(id[:], rand.Uint64())
 	var digits [16]byte
 	return string(hex.AppendEncode(digits[:0], id[:]))
-}
-
-// causeOf is why ctx ended, if it did, and err otherwise: a read that was
-// interrupted says only that it was.
-func causeOf(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) && status.Of(err) != status.Corrupt {
-		return cause
-	}
-	return err
 }

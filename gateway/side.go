@@ -7,9 +7,9 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"unicode"
 
-	"allium/protocols/admission"
+	"allium/gateway/exchange"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -19,13 +19,14 @@ type side struct {
 	listener net.Listener
 	server   *http.Server
 
-	router   *router
-	gate     *admission.Gate
-	clients  *clients                  // nil: clients are not told apart
-	guard    func(*http.Request) error // who may ask, by Host and origin
-	patient  bool                      // the client may stand still as long as it wants
-	discreet bool                      // what went wrong inside is not for its clients
-	trusted  bool                      // its clients need no capability: the kernel says who they are
+	router    *router
+	gate      *limits.Gate
+	clients   *clients                  // nil: clients are not told apart
+	transfers *transfers                // nil: bodies under way are requests in flight
+	guard     func(*http.Request) error // who may ask, by Host and origin
+	patient   bool                      // the client may stand still as long as it wants
+	discreet  bool                      // what went wrong inside is not for its clients
+	trusted   bool                      // its clients need no capability: the kernel says who they are
 
 	tls  *tls.Config // nil: none
 	hsts string      // Strict-Transport-Security of its answers; empty: none
@@ -33,9 +34,9 @@ type side struct {
 }
 
 func (g *Gateway) publicSide(l net.Listener) *side {
-	s := &side{g: g, listener: l, router: publicRouter, gate: g.inflight, clients: g.clients, guard: hasHost, discreet: true, h2c: g.cfg.H2C}
+	s := &side{g: g, listener: l, router: g.publicRouter, gate: g.inflight, clients: g.clients, transfers: g.transfers, guard: hasHost, discreet: true, h2c: g.cfg.H2C}
 	if g.certs != nil {
-		s.tls, s.hsts = tlsConfig(g.certs, g.m), g.cfg.TLS.hsts()
+		s.tls, s.hsts = tlsConfig(g.certs, g.m), g.cfg.TLS.StrictTransportSecurity()
 	}
 	return s
 }
@@ -46,7 +47,7 @@ func (g *Gateway) adminSide(l net.Listener, addr net.Addr) *side {
 		names = append(names, ap.Addr().String())
 	}
 	csrf := http.NewCrossOriginProtection()
-	return &side{g: g, listener: l, router: adminRouter, gate: g.api, guard: func(r *http.Request) error {
+	return &side{g: g, listener: l, router: g.adminRouter, gate: g.api, guard: func(r *http.Request) error {
 		if err := knownHost(r, names); err != nil {
 			return err
 		}
@@ -55,54 +56,64 @@ func (g *Gateway) adminSide(l net.Listener, addr net.Addr) *side {
 }
 
 func (g *Gateway) socketSide(l net.Listener) *side {
-	return &side{g: g, listener: l, router: adminRouter, gate: g.api, guard: func(*http.Request) error { return nil }, patient: true, trusted: true}
+	return &side{g: g, listener: l, router: g.adminRouter, gate: g.api, guard: func(*http.Request) error { return nil }, patient: true, trusted: true}
 }
 
 // admit lets a request in, or says why not. leave ends what it began.
-func (s *side) admit(rt route, w *response, r *http.Request) (err error) {
+func (s *side) admit(rt route, w *delivery, r *http.Request) (err error) {
 	if err := s.guard(r); err != nil {
 		return err
 	}
 	switch {
 	case rt.serve == nil:
-		return status.Errorf(status.NotFound, "there is no page %s here", clip(r.URL.Path))
+		return status.Errorf(status.NotFound, "there is no page %s here", exchange.Clip(r.URL.Path))
 	case !slices.Contains(rt.methods, r.Method):
-		return status.Errorf(status.Method, "%s does not answer %s, only %s", rt.name, clip(r.Method), strings.Join(rt.methods, ", "))
+		return status.Errorf(status.Method, "%s does not answer %s, only %s", rt.name, exchange.Clip(r.Method), strings.Join(rt.methods, ", "))
 	case rt.free:
 		return rt.bodyCap(r)
 	}
-	if !s.g.flight.enter() {
+	if !s.g.flight.Enter() {
 		return status.Errorf(status.Draining, "the node is shutting down; ask again when it is back")
 	}
-	if err := s.places(rt).Enter(); err != nil {
-		s.g.flight.leave()
+	places := s.places(rt)
+	if err := places.Enter(); err != nil {
+		s.g.flight.Leave()
 		return err
 	}
-	if w.share, err = s.clients.Enter(w.from.group); err == nil {
-		w.grant, err = s.authorize(rt, r)
+	w.place = places
+	if w.share, err = s.clients.Enter(w.From.Group); err == nil {
+		w.Grant, err = s.authorize(rt, r)
 	}
 	if err == nil {
 		err = rt.bodyCap(r)
 	}
 	if err != nil {
 		s.leave(rt, w)
+	} else if s.transfers != nil && !rt.upload {
+		w.transfers, w.listings = s.transfers, s.g.listings
 	}
 	return err
 }
 
 // leave gives back what admit took.
-func (s *side) leave(rt route, w *response) {
+func (s *side) leave(rt route, w *delivery) {
 	if rt.free {
 		return
 	}
-	w.share.Leave()
-	s.places(rt).Leave()
-	s.g.flight.leave()
+	counted := w.transfers
+	w.transfers = nil // a problem that is still to be said has no place to exchange
+	if w.transfer.begun {
+		w.evicted = !counted.end(&w.transfer)
+	} else {
+		w.share.Leave()
+		w.leavePlace()
+	}
+	s.g.flight.Leave()
 }
 
 // places are those that a route's requests take, so that neither reads nor
 // uploads take those of the others.
-func (s *side) places(rt route) *admission.Gate {
+func (s *side) places(rt route) *limits.Gate {
 	if rt.upload {
 		return s.g.uploads
 	}
@@ -136,7 +147,7 @@ func knownHost(r *http.Request, names []string) error {
 	if slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, host) }) {
 		return nil
 	}
-	return status.Errorf(status.NotAllowed, "the admin listener is not called %q; use its address, or add the name to admin.hosts", clip(r.Host))
+	return status.Errorf(status.NotAllowed, "the admin listener is not called %q; use its address, or add the name to admin.hosts", exchange.Clip(r.Host))
 }
 
 // sameOrigin refuses what a browser sends on behalf of another site, also when
@@ -149,25 +160,3 @@ func sameOrigin(r *http.Request, csrf *http.CrossOriginProtection) error {
 	}
 	return status.Errorf(status.NotAllowed, "the admin listener does not answer requests that another site's page makes")
 }
-
-// clip bounds what an error repeats of a request, and leaves nothing in it that
-// a terminal or an editor would obey: the error is shown there.
-func clip(s string) string {
-	const most = 80
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	if !strings.ContainsFunc(s, obeyed) {
-		return s
-	}
-	return strings.Map(func(r rune) rune {
-		if obeyed(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
-}
-
-// obeyed reports whether r is a control character, or another one that is not
-// simply seen.
-func obeyed(r rune) bool { return !unicode.IsPrint(r) }

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/protocols/status"
 )
 
@@ -22,7 +22,7 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("gateway: make the socket's directory: %w", err)
 	}
-	if err := client.CheckSocketDir(dir); err != nil {
+	if err := api.CheckSocketDir(dir); err != nil {
 		return nil, err
 	}
 	if err := removeStale(ctx, path); err != nil {

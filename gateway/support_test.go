@@ -16,10 +16,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 
-	"allium/gateway/client"
-	"allium/protocols/admission"
+	"allium/gateway/api"
+	"allium/gateway/content"
+	"allium/gateway/exchange"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
 	"allium/protocols/manifest"
@@ -32,7 +35,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fakeObjects struct {
 	mu    sync.Mutex
 	m     map[b3.Root]*fakeObject
-	opens []OpenOptions
+	opens []content.OpenOptions
 }
 
 // fakeObject is one object and how it misbehaves.
@@ -46,7 +49,7 @@ type fakeObject struct {
 }
 
 // opened is how objects were opened since the last call.
-func (f *fakeObjects) opened() []OpenOptions {
+func (f *fakeObjects) opened() []content.OpenOptions {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	opens := f.opens
@@ -67,7 +70,7 @@ func (f *fakeObjects) add(o *fakeObject) b3.Root {
 	return root
 }
 
-func (f *fakeObjects) Open(ctx context.Context, root b3.Root, o OpenOptions) (Content, error) {
+func (f *fakeObjects) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (content.Content, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.opens = append(f.opens, o)
@@ -212,7 +215,7 @@ type testNode struct {
 	log     *logBuffer
 	reg     *prometheus.Registry
 	socket  string
-	ready   hook[client.Readiness]
+	ready   hook[api.Readiness]
 	stop    func() error // ends Run and returns what it did
 }
 
@@ -242,17 +245,17 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 	}
 	n := &testNode{objects: &fakeObjects{}, node: &fakeNode{}, log: &logBuffer{}, reg: prometheus.NewRegistry()}
 	n.sent = &fakeUploads{objects: n.objects}
-	n.ready.set(client.Readiness{Ready: true, Reads: true, Writes: true, Gates: []client.Gate{{Name: "store", Ready: true, Have: 1, Need: 1}}})
-	socket, err := client.SocketPath(t.TempDir())
+	n.ready.set(api.Readiness{Ready: true, Reads: true, Writes: true, Network: true, Gates: []api.Gate{{Name: "store", Ready: true, Have: 1, Need: 1}}})
+	socket, err := api.SocketPath(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.socket = socket
 	deps := Deps{
-		Objects: n.objects, Node: n.node, Uploads: n.sent, Capabilities: fakeCapabilities{}, Ready: n.ready.get,
-		Version: client.Version{Version: "v0", Commit: "c0", Go: "go1"}, Socket: socket,
+		Objects: n.objects, Node: n.node, Uploads: n.sent, Capabilities: fakeCapabilities{}, Ready: n.ready.Get,
+		Version: api.Version{Version: "v0", Commit: "c0", Go: "go1"}, Socket: socket,
 		Log:     slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Metrics: n.reg, Gatherer: n.reg, Limits: admission.NewRegistry(n.reg),
+		Metrics: n.reg, Gatherer: n.reg, Limits: limits.NewRegistry(n.reg),
 	}
 	if h.deps != nil {
 		h.deps(&deps)
@@ -353,9 +356,9 @@ func doBody(t testing.TB, method, url string, send io.Reader, headers ...string)
 }
 
 // problem checks that an answer is the problem of an outcome, with its headers.
-func (a answer) problem(t testing.TB, want status.Outcome) client.Problem {
+func (a answer) problem(t testing.TB, want status.Outcome) api.Problem {
 	t.Helper()
-	var p client.Problem
+	var p api.Problem
 	if a.err != nil || a.StatusCode != want.Code() {
 		t.Fatalf("got %s (%v) %s, want %s", a.Status, a.err, a.body, want)
 	}
@@ -389,3 +392,39 @@ func (a answer) problem(t testing.TB, want status.Outcome) client.Problem {
 func (n *testNode) rejected(reason string) int {
 	return int(testutil.ToFloat64(n.m.rejected.WithLabelValues(reason)))
 }
+
+// The routers of the listeners, with nothing behind them.
+var (
+	publicRouter = newRouter(routes(), exchange.OnPublic)
+	adminRouter  = newRouter(routes(), exchange.OnAdmin)
+)
+
+// counterOf returns the value of a counter or gauge whose labels have these values.
+func counterOf(t testing.TB, reg *prometheus.Registry, name string, values ...string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if slices.EqualFunc(m.GetLabel(), values, func(l *dto.LabelPair, v string) bool { return l.GetValue() == v }) {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	t.Fatalf("there is no %s of %q", name, values)
+	return 0
+}
+
+// The policies of content, and of PDF files in a directory.
+const (
+	contentPolicy  = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; media-src 'self'; font-src 'self'; style-src 'self' 'unsafe-inline'"
+	documentPolicy = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'"
+)
+
+// baoTag is the validator of an encoding, of the whole or of "=first-last".
+func baoTag(root b3.Root, part string) string { return `"` + root.String() + ";bao" + part + `"` }

@@ -2,15 +2,11 @@ package gateway
 
 import (
 	"context"
-	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
 	"encoding/json"
-	"encoding/pem"
-	"errors"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -18,16 +14,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-	"golang.org/x/crypto/acme"
-	"golang.org/x/net/dns/dnsmessage"
+	"allium/gateway/certs/certstest"
 
-	"allium/protocols/status"
+	"golang.org/x/net/dns/dnsmessage"
 )
 
 // pebble is an ACME authority of its own, for which every name is 127.0.0.1.
@@ -62,10 +55,10 @@ func startPebble(t *testing.T, tlsPort, httpPort int) *pebble {
 	t.Helper()
 	program := tool(t, "pebble")
 	a, dir := newAuthority(t), t.TempDir()
-	cert, key := a.pair(t, dir, time.Now().Add(time.Hour), "127.0.0.1")
-	chain, _ := pemOf(t, a.key, a.cert)
+	cert, key := a.Pair(t, dir, time.Now().Add(time.Hour), "127.0.0.1")
+	chain, _ := certstest.PEM(t, a.Key, a.Cert)
 	ca := filepath.Join(dir, "ca.pem")
-	write(t, ca, chain)
+	certstest.Write(t, ca, chain)
 	listen, manage := "127.0.0.1:"+strconv.Itoa(freePort(t)), "127.0.0.1:"+strconv.Itoa(freePort(t))
 	cfg, err := json.Marshal(map[string]any{"pebble": map[string]any{
 		"listenAddress": listen, "managementListenAddress": manage, "certificate": cert, "privateKey": key,
@@ -74,7 +67,7 @@ func startPebble(t *testing.T, tlsPort, httpPort int) *pebble {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "config.json"), cfg)
+	certstest.Write(t, filepath.Join(dir, "config.json"), cfg)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	cmd := exec.CommandContext(ctx, program, "-config", filepath.Join(dir, "config.json"), "-dnsserver", loopbackDNS(t))
 	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0", "PEBBLE_AUTHZREUSE=0")
@@ -91,7 +84,7 @@ func startPebble(t *testing.T, tlsPort, httpPort int) *pebble {
 		}
 	})
 	p := &pebble{directory: "https://" + listen + "/dir", ca: ca, roots: x509.NewCertPool()}
-	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool}, DisableKeepAlives: true}
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.Pool}, DisableKeepAlives: true}
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		resp, err := tr.RoundTrip(httpRequest(t, "https://"+manage+"/roots/0"))
 		if err != nil {
@@ -191,17 +184,17 @@ func TestACME(t *testing.T) {
 	kept := hooks{deps: func(d *Deps) { d.ACMEDir = home }}
 	n := startWith(t, kept, p.withACME(tlsPort, 0, "node.test", "www.node.test"))
 	waitFor(t, func() bool {
-		if testutil.ToFloat64(n.m.certUpdates.WithLabelValues("failed")) > 0 {
+		if counterOf(t, n.reg, "tls_certificate_updates_total", "failed") > 0 {
 			t.Fatal(n.log.String())
 		}
-		return testutil.ToFloat64(n.m.certUpdates.WithLabelValues("ok")) == 2
+		return counterOf(t, n.reg, "tls_certificate_updates_total", "ok") == 2
 	})
 	first := p.served(t, n, "node.test")
 	p.served(t, n, "www.node.test")
 	if err := n.CertificateError(); err != nil {
 		t.Error(err)
 	}
-	for path, want := range map[string]os.FileMode{home: 0o700 | os.ModeDir, filepath.Join(home, "node.test"): 0o600, filepath.Join(home, acmeAccount): 0o600} {
+	for path, want := range map[string]os.FileMode{home: 0o700 | os.ModeDir, filepath.Join(home, "node.test"): 0o600, filepath.Join(home, "acme_account.key"): 0o600} {
 		if fi, err := os.Stat(path); err != nil || fi.Mode() != want {
 			t.Errorf("%s: %v, %v", path, fi.Mode(), err)
 		}
@@ -218,7 +211,7 @@ func TestACME(t *testing.T) {
 	if again := p.served(t, n, "node.test"); !again.Equal(first) {
 		t.Error("another certificate after a restart")
 	}
-	if got := testutil.ToFloat64(n.m.certUpdates.WithLabelValues("ok")); got != 0 {
+	if got := counterOf(t, n.reg, "tls_certificate_updates_total", "ok"); got != 0 {
 		t.Errorf("%v certificates were got again", got)
 	}
 	if err := n.stop(); err != nil {
@@ -227,108 +220,24 @@ func TestACME(t *testing.T) {
 
 	// Two thirds of their time later, with the same account, and by HTTP-01: what
 	// speaks TLS is not where the authority looks.
-	later := time.Until(renewal(first)) + time.Minute
-	kept.gateway = func(g *Gateway) {
-		g.certs.(*acmeCerts).now = func() time.Time { return time.Now().Add(later) }
+	later := time.Until(first.NotAfter.Add(-first.NotAfter.Sub(first.NotBefore)/3)) + time.Minute
+	keeps := kept.deps
+	kept.deps = func(d *Deps) {
+		keeps(d)
+		d.Now = func() time.Time { return time.Now().Add(later) }
 	}
 	n = startWith(t, kept, p.withACME(freePort(t), httpPort, "node.test"))
 	waitFor(t, func() bool { return n.CertificateError() == nil })
 	waitFor(t, func() bool {
-		if testutil.ToFloat64(n.m.certUpdates.WithLabelValues("failed")) > 0 {
+		if counterOf(t, n.reg, "tls_certificate_updates_total", "failed") > 0 {
 			t.Fatal(n.log.String())
 		}
-		return testutil.ToFloat64(n.m.certUpdates.WithLabelValues("ok")) > 0
+		return counterOf(t, n.reg, "tls_certificate_updates_total", "ok") > 0
 	})
 	if again := p.served(t, n, "node.test"); again.Equal(first) {
 		t.Error("not renewed")
 	}
-	if got := do(t, "GET", n.Addrs().Redirect+acmePrefix+"x", "Host", "node.test"); got.StatusCode != http.StatusNotFound {
+	if got := do(t, "GET", n.Addrs().Redirect+"/.well-known/acme-challenge/x", "Host", "node.test"); got.StatusCode != http.StatusNotFound {
 		t.Errorf("a token that is none: %s", got.Status)
-	}
-}
-
-func TestACMEHandshakes(t *testing.T) {
-	t.Parallel()
-	cfg := DefaultTLSConfig()
-	cfg.ACMEDomains = []string{"node.test", "www.node.test"}
-	a, err := newACMECerts(cfg, "", slog.New(slog.DiscardHandler), newMetrics(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.ok(); status.Of(err) != status.NotReady || !strings.Contains(err.Error(), "node.test") {
-		t.Errorf("%v", err)
-	}
-	cert, proof := &tls.Certificate{}, &tls.Certificate{}
-	a.certs["node.test"], a.alpn["www.node.test"] = cert, proof
-	for _, c := range []struct {
-		name   string
-		protos []string
-		want   *tls.Certificate
-	}{
-		{"node.test", []string{"h2", "http/1.1"}, cert},
-		{"NODE.test.", nil, cert},
-		{"", nil, cert}, // of who does not say: the first
-		{"www.node.test", nil, nil},
-		{"other.test", nil, nil},
-		{"www.node.test", []string{acme.ALPNProto}, proof},
-		{"node.test", []string{acme.ALPNProto}, nil},
-		{"www.node.test", []string{"h2", acme.ALPNProto}, nil},
-	} {
-		got, err := a.get(&tls.ClientHelloInfo{ServerName: c.name, SupportedProtos: c.protos})
-		if got != c.want || (err != nil) != (c.want == nil) || err != nil && !errors.Is(err, errNoCertificate) {
-			t.Errorf("%q %v: %v, %v", c.name, c.protos, got, err)
-		}
-	}
-}
-
-// TestACMECacheIsChecked: what is kept is used only if it still holds.
-func TestACMECacheIsChecked(t *testing.T) {
-	t.Parallel()
-	ca, dir := newAuthority(t), t.TempDir()
-	cfg := DefaultTLSConfig()
-	cfg.ACMEDomains = []string{"node.test"}
-	a, err := newACMECerts(cfg, dir, slog.New(slog.DiscardHandler), newMetrics(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	keep := func(until time.Time, name string) {
-		leaf, key := ca.sign(t, leafFor(until, name))
-		chain, private := pemOf(t, key, leaf)
-		write(t, filepath.Join(dir, "node.test"), append(private, chain...))
-	}
-	if a.cached(t.Context(), "node.test") != nil {
-		t.Error("there is nothing")
-	}
-	keep(time.Now().Add(time.Hour), "node.test")
-	if a.cached(t.Context(), "node.test") == nil {
-		t.Error("a good one is not used")
-	}
-	keep(time.Now().Add(-time.Hour), "node.test")
-	if a.cached(t.Context(), "node.test") != nil {
-		t.Error("it ended")
-	}
-	keep(time.Now().Add(time.Hour), "other.test")
-	if a.cached(t.Context(), "node.test") != nil {
-		t.Error("it is another name's")
-	}
-	write(t, filepath.Join(dir, "node.test"), []byte("nonsense"))
-	if a.cached(t.Context(), "node.test") != nil {
-		t.Error("it is nonsense")
-	}
-	key, raw, err := newKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err := parseKey(raw); err != nil || !again.Public().(interface{ Equal(crypto.PublicKey) bool }).Equal(key.Public()) {
-		t.Errorf("the account's key: %v", err)
-	}
-	for _, bad := range [][]byte{nil, []byte("x"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})} {
-		if _, err := parseKey(bad); err == nil {
-			t.Errorf("%q is a key", bad)
-		}
-	}
-	cfg.ACMECA = filepath.Join(dir, "node.test")
-	if _, err := newACMECerts(cfg, dir, nil, nil); status.Of(err) != status.BadRequest {
-		t.Errorf("acme_ca: %v", err)
 	}
 }

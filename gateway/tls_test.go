@@ -2,22 +2,18 @@ package gateway
 
 import (
 	"context"
-	"crypto"
 	"crypto/tls"
-	"crypto/x509"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"allium/gateway/certs"
+	"allium/gateway/certs/certstest"
 	"allium/protocols/status"
 )
 
@@ -70,7 +66,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("admin: %s %v", admin.Status, admin.Header)
 	}
 	waitFor(t, func() bool { return testutil.ToFloat64(n.m.handshakes.WithLabelValues("ok")) == 2 })
-	if got := testutil.ToFloat64(n.m.certNotAfter) - float64(time.Now().Unix()); got < 3000 || got > 3600 {
+	if got := counterOf(t, n.reg, "tls_cert_not_after_seconds") - float64(time.Now().Unix()); got < 3000 || got > 3600 {
 		t.Errorf("the certificate ends in %v s", got)
 	}
 	// Who speaks http there is told so, and gets nothing.
@@ -95,17 +91,17 @@ func httpRequest(t testing.TB, url string) *http.Request {
 
 func TestHSTS(t *testing.T) {
 	t.Parallel()
-	for want, c := range map[string]TLSConfig{
+	for want, c := range map[string]certs.Config{
 		"":                              {HSTS: time.Hour},
 		"max-age=3600":                  {Cert: "c", HSTS: time.Hour},
 		"max-age=60; includeSubDomains": {ACMEDomains: []string{"x"}, HSTS: time.Minute, HSTSSubdomains: true},
-		"max-age=31536000":              {Cert: "c", HSTS: DefaultTLSConfig().HSTS},
+		"max-age=31536000":              {Cert: "c", HSTS: certs.DefaultConfig().HSTS},
 	} {
-		if got := c.hsts(); got != want {
+		if got := c.StrictTransportSecurity(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := (TLSConfig{Cert: "c"}).hsts(); got != "" {
+	if got := (certs.Config{Cert: "c"}).StrictTransportSecurity(); got != "" {
 		t.Errorf("hsts 0 says %q", got)
 	}
 }
@@ -115,18 +111,18 @@ func TestOldTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	n := start(t, a.withTLS(t))
-	old := &tls.Config{RootCAs: a.pool, ServerName: "node.test", MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	old := &tls.Config{RootCAs: a.Pool, ServerName: "node.test", MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
 	if c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), old); err == nil {
 		c.Close()
 		t.Error("TLS 1.1 is spoken")
 	}
-	weak := &tls.Config{RootCAs: a.pool, ServerName: "node.test", MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_RC4_128_SHA}}
+	weak := &tls.Config{RootCAs: a.Pool, ServerName: "node.test", MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_RC4_128_SHA}}
 	if c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), weak); err == nil {
 		c.Close()
 		t.Error("a weak suite is spoken")
 	}
 	waitFor(t, func() bool { return testutil.ToFloat64(n.m.handshakes.WithLabelValues("failed")) == 2 })
-	c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: a.pool, ServerName: "node.test", MaxVersion: tls.VersionTLS12})
+	c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: a.Pool, ServerName: "node.test", MaxVersion: tls.VersionTLS12})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +150,7 @@ func TestSlowHandshake(t *testing.T) {
 	}
 	waitFor(t, func() bool { return testutil.ToFloat64(n.m.handshakes.WithLabelValues("timeout")) == 1 })
 	waitFor(t, func() bool {
-		c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: a.pool, ServerName: "node.test"})
+		c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: a.Pool, ServerName: "node.test"})
 		if err == nil {
 			c.Close()
 		}
@@ -169,7 +165,7 @@ func TestLimitBeforeHandshake(t *testing.T) {
 	a := newAuthority(t)
 	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) { c.ConnsPerIP = 1 }))
 	_ = a.dialTLS(t, n, "h2")
-	if c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: a.pool, ServerName: "node.test"}); err == nil {
+	if c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: a.Pool, ServerName: "node.test"}); err == nil {
 		c.Close()
 		t.Error("a second connection")
 	}
@@ -187,7 +183,7 @@ func TestSessionTickets(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	n := start(t, a.withTLS(t))
-	cfg := &tls.Config{RootCAs: a.pool, ServerName: "node.test", ClientSessionCache: tls.NewLRUClientSessionCache(1)}
+	cfg := &tls.Config{RootCAs: a.Pool, ServerName: "node.test", ClientSessionCache: tls.NewLRUClientSessionCache(1)}
 	for i := range 2 {
 		c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), cfg)
 		if err != nil {
@@ -202,119 +198,6 @@ func TestSessionTickets(t *testing.T) {
 	}
 }
 
-// TestPairs: what cannot be used is refused, and the error says what to do.
-func TestPairs(t *testing.T) {
-	t.Parallel()
-	a, other := newAuthority(t), newAuthority(t)
-	until := time.Now().Add(time.Hour)
-	leaf, key := a.sign(t, leafFor(until, "node.test"))
-	nameless, namelessKey := a.sign(t, leafFor(until))
-	_, stranger := a.sign(t, leafFor(until, "node.test"))
-	for _, c := range []struct {
-		name    string
-		chain   []*x509.Certificate
-		key     crypto.Signer
-		mode    os.FileMode
-		outcome status.Outcome
-		says    string
-	}{
-		{"good", []*x509.Certificate{leaf}, key, 0o600, status.OK, ""},
-		{"for a group", []*x509.Certificate{leaf}, key, 0o640, status.OK, ""},
-		{"with its signer", []*x509.Certificate{leaf, a.cert}, key, 0o600, status.OK, ""},
-		{"of others' eyes", []*x509.Certificate{leaf}, key, 0o644, status.Forbidden, "chmod 600"},
-		{"of the group's hands", []*x509.Certificate{leaf}, key, 0o660, status.Forbidden, "chmod 600"},
-		{"another's key", []*x509.Certificate{leaf}, stranger, 0o600, status.BadRequest, "match"},
-		{"signer first", []*x509.Certificate{a.cert, leaf}, key, 0o600, status.BadRequest, "match"},
-		{"another's signer", []*x509.Certificate{leaf, other.cert}, key, 0o600, status.BadRequest, "put the node's own first"},
-		{"for nobody", []*x509.Certificate{nameless}, namelessKey, 0o600, status.BadRequest, "names no host"},
-		{"no certificate", nil, key, 0o600, status.BadRequest, "gateway.tls.cert"},
-	} {
-		dir := t.TempDir()
-		chain, private := pemOf(t, c.key, c.chain...)
-		write(t, dir+"/cert.pem", chain)
-		write(t, dir+"/key.pem", private)
-		if err := os.Chmod(dir+"/key.pem", c.mode); err != nil {
-			t.Fatal(err)
-		}
-		_, err := readPair(dir+"/cert.pem", dir+"/key.pem")
-		if status.Of(err) != c.outcome || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v", c.name, err)
-		}
-	}
-	cfg := DefaultConfig()
-	cfg.TLS.Cert, cfg.TLS.Key = t.TempDir()+"/none.pem", t.TempDir()+"/none.key"
-	if _, err := New(cfg, DefaultAdminConfig(), Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady}); status.Of(err) != status.BadRequest {
-		t.Errorf("no files: %v", err)
-	}
-}
-
-// TestCertificateReload: a new pair is taken over; a bad one, half of one or
-// none leaves the old and is said once.
-func TestCertificateReload(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		a := newAuthority(t)
-		cert, key := a.pair(t, dir, time.Now().Add(time.Hour), "node.test")
-		var log logBuffer
-		m := newMetrics(nil)
-		f, err := newCertFiles(TLSConfig{Cert: cert, Key: key}, slog.New(slog.NewTextHandler(&log, nil)), m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var run sync.WaitGroup
-		defer run.Wait()
-		defer cancel()
-		run.Go(func() { f.run(ctx) })
-		first := f.current.Load()
-		look := func(what string, ok, failed float64, want *tls.Certificate) {
-			t.Helper()
-			for _, name := range []string{cert, key} {
-				_ = os.Chtimes(name, time.Now(), time.Now()) // it may be gone
-			}
-			time.Sleep(5 * lookEvery)
-			synctest.Wait()
-			if got := f.current.Load(); want != nil && got != want {
-				t.Errorf("%s: another certificate is in use", what)
-			}
-			if o, b := testutil.ToFloat64(m.certUpdates.WithLabelValues("ok")), testutil.ToFloat64(m.certUpdates.WithLabelValues("failed")); o != ok || b != failed {
-				t.Errorf("%s: %v ok, %v failed, want %v and %v", what, o, b, ok, failed)
-			}
-		}
-		look("the same", 0, 0, first)
-		_, other := a.sign(t, leafFor(time.Now().Add(time.Hour), "node.test"))
-		_, private := pemOf(t, other)
-		write(t, key, private)
-		look("a key of another certificate", 0, 1, first)
-		write(t, key, nil)
-		look("no key in the file", 0, 2, first)
-		if err := os.Remove(key); err != nil {
-			t.Fatal(err)
-		}
-		look("no file", 0, 3, first)
-		a.pair(t, dir, time.Now().Add(-time.Hour), "node.test")
-		look("it ended", 0, 4, first)
-		a.pair(t, dir, time.Now().Add(90*time.Minute), "other.test")
-		look("a good one", 1, 4, nil)
-		if !f.covers("other.test") || f.covers("node.test") || f.ok() != nil {
-			t.Errorf("in use: %v, %v", f.current.Load().Leaf.DNSNames, f.ok())
-		}
-		a.pair(t, dir, time.Now().Add(90*time.Minute), "third.test")
-		if err := os.Chmod(key, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		look("a key that others can read", 1, 5, nil)
-		if err := os.Chmod(key, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		look("a key that they cannot read any more", 2, 5, nil)
-		if got := strings.Count(log.String(), "level=WARN"); got != 5 {
-			t.Errorf("%d warnings: %s", got, log.String())
-		}
-	})
-}
-
 // TestCertificateReloadServes: who connects after the change sees it.
 func TestCertificateReloadServes(t *testing.T) {
 	t.Parallel()
@@ -322,10 +205,10 @@ func TestCertificateReloadServes(t *testing.T) {
 		t.Skip("waits for the node to look at the files")
 	}
 	a, dir := newAuthority(t), t.TempDir()
-	cert, key := a.pair(t, dir, time.Now().Add(time.Hour), "node.test")
+	cert, key := a.Pair(t, dir, time.Now().Add(time.Hour), "node.test")
 	n := start(t, func(c *Config, _ *AdminConfig) { c.TLS.Cert, c.TLS.Key = cert, key })
-	a.pair(t, dir, time.Now().Add(90*time.Minute), "node.test", "new.test")
-	waitFor(t, func() bool { return testutil.ToFloat64(n.m.certUpdates.WithLabelValues("ok")) == 1 })
+	a.Pair(t, dir, time.Now().Add(90*time.Minute), "node.test", "new.test")
+	waitFor(t, func() bool { return counterOf(t, n.reg, "tls_certificate_updates_total", "ok") == 1 })
 	if got := a.dialTLS(t, n).ConnectionState().PeerCertificates[0].DNSNames; len(got) != 2 {
 		t.Errorf("served: %v", got)
 	}
@@ -336,18 +219,18 @@ func TestCertificateReloadServes(t *testing.T) {
 func TestCertificateReloadAsked(t *testing.T) {
 	t.Parallel()
 	a, dir := newAuthority(t), t.TempDir()
-	cert, key := a.pair(t, dir, time.Now().Add(time.Hour), "node.test")
+	cert, key := a.Pair(t, dir, time.Now().Add(time.Hour), "node.test")
 	n := start(t, func(c *Config, _ *AdminConfig) { c.TLS.Cert, c.TLS.Key = cert, key })
 	reload := n.CertificateReload()
 	served := func() int { return len(a.dialTLS(t, n).ConnectionState().PeerCertificates[0].DNSNames) }
 	if err := reload(t.Context()); err != nil || served() != 1 {
 		t.Errorf("the same again: %v, %d names", err, served())
 	}
-	a.pair(t, dir, time.Now().Add(90*time.Minute), "node.test", "new.test")
+	a.Pair(t, dir, time.Now().Add(90*time.Minute), "node.test", "new.test")
 	if err := reload(t.Context()); err != nil || served() != 2 {
 		t.Errorf("a new one: %v, %d names", err, served())
 	}
-	write(t, key, nil)
+	certstest.Write(t, key, nil)
 	for range 2 {
 		if err := reload(t.Context()); status.Of(err) != status.BadRequest || served() != 2 {
 			t.Errorf("a bad one: %v, %d names", err, served())
@@ -361,7 +244,7 @@ func TestCertificateReloadAsked(t *testing.T) {
 func TestExpiredCertificate(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	cert, key := a.pair(t, t.TempDir(), time.Now().Add(-time.Minute), "node.test")
+	cert, key := a.Pair(t, t.TempDir(), time.Now().Add(-time.Minute), "node.test")
 	n := start(t, func(c *Config, _ *AdminConfig) { c.TLS.Cert, c.TLS.Key = cert, key })
 	if err := n.CertificateError(); status.Of(err) != status.NotReady || !strings.Contains(err.Error(), "renew") {
 		t.Errorf("%v", err)
@@ -414,7 +297,7 @@ func TestRedirect(t *testing.T) {
 		"GET / HTTP/1.1\r\nHost:\r\n\r\n":                           "400",
 		"GET / HTTP/1.0\r\n\r\n":                                    "403",
 		"GET http://evil.test/ HTTP/1.1\r\nHost: node.test\r\n\r\n": "403",
-		"OPTIONS * HTTP/1.1\r\nHost: node.test\r\n\r\n":             "404",
+		"OPTIONS * HTTP/1.1\r\nHost: node.test\r\n\r\n":             "200",
 		"CONNECT evil.test:443 HTTP/1.1\r\nHost: node.test\r\n\r\n": "405",
 	} {
 		c, err := net.Dial("tcp", address(t, base))
@@ -441,7 +324,7 @@ func TestRedirectPort(t *testing.T) {
 
 func TestTLSConfigIsChecked(t *testing.T) {
 	t.Parallel()
-	acme := func(c *TLSConfig, domains ...string) { c.ACMEDomains, c.ACMEAcceptTOS = domains, true }
+	acme := func(c *certs.Config, domains ...string) { c.ACMEDomains, c.ACMEAcceptTOS = domains, true }
 	for name, c := range map[string]struct {
 		change func(*Config)
 		key    string
@@ -476,5 +359,15 @@ func TestTLSConfigIsChecked(t *testing.T) {
 	cfg.TLS.ACMEEmail, cfg.TLS.RedirectListen = "me@example.org", ":80"
 	if err := cfg.Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNoPair: a Gateway whose certificate is not there is not made.
+func TestNoPair(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	cfg.TLS.Cert, cfg.TLS.Key = t.TempDir()+"/none.pem", t.TempDir()+"/none.key"
+	if _, err := New(cfg, DefaultAdminConfig(), Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady}); status.Of(err) != status.BadRequest {
+		t.Errorf("no files: %v", err)
 	}
 }

@@ -5,15 +5,9 @@ import (
 	"net/netip"
 	"strings"
 
+	"allium/gateway/exchange"
 	"allium/protocols/status"
 )
-
-// origin is where a request comes from: the peer of its connection or, behind a
-// trusted proxy, whom that asks for.
-type origin struct {
-	addr  netip.Addr   // zero on a Unix socket
-	group netip.Prefix // what limits are counted by
-}
 
 // maxHops is how many proxies a request may have come through.
 const maxHops = 16
@@ -49,30 +43,30 @@ func (p proxies) trust(a netip.Addr) bool {
 // listened to, and of that the nearest: who asks may have sent the rest. Where
 // X-Forwarded-For and Forwarded do not name the same client, one of them went
 // through the proxy unseen, and neither counts.
-func (p proxies) originOf(r *http.Request) origin {
+func (p proxies) originOf(r *http.Request) exchange.Origin {
 	peer := peerOf(r)
-	o := origin{addr: peer}
+	o := exchange.Origin{Addr: peer}
 	if len(p) > 0 && p.trust(peer) {
 		o = p.forwarded(r, o)
 	}
-	o.group = groupOf(o.addr)
+	o.Group = groupOf(o.Addr)
 	return o
 }
 
-func (p proxies) forwarded(r *http.Request, o origin) origin {
+func (p proxies) forwarded(r *http.Request, o exchange.Origin) exchange.Origin {
 	xff, fwd := r.Header.Values("X-Forwarded-For"), r.Header.Values("Forwarded")
-	byXFF, byFwd := o.addr, o.addr
+	byXFF, byFwd := o.Addr, o.Addr
 	if len(xff) > 0 {
-		byXFF = p.walk(o.addr, strings.Join(xff, ","), func(hop string) string { return hop })
+		byXFF = p.walk(o.Addr, strings.Join(xff, ","), func(hop string) string { return hop })
 	}
 	if len(fwd) > 0 {
-		byFwd = p.walk(o.addr, strings.Join(fwd, ","), func(hop string) string { return forwardedParam(hop, "for") })
+		byFwd = p.walk(o.Addr, strings.Join(fwd, ","), func(hop string) string { return forwardedParam(hop, "for") })
 	}
 	switch {
 	case len(fwd) == 0:
-		o.addr = byXFF
+		o.Addr = byXFF
 	case len(xff) == 0 || byXFF == byFwd:
-		o.addr = byFwd
+		o.Addr = byFwd
 	}
 	return o
 }

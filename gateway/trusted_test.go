@@ -43,11 +43,11 @@ func TestOrigin(t *testing.T) {
 		for i := 0; i < len(c.headers); i += 2 {
 			r.Header.Add(c.headers[i], c.headers[i+1])
 		}
-		if o := trusted.originOf(r); o.group.String() != c.want {
-			t.Errorf("%s: %s, want %s", name, o.group, c.want)
+		if o := trusted.originOf(r); o.Group.String() != c.want {
+			t.Errorf("%s: %s, want %s", name, o.Group, c.want)
 		}
-		if o := proxies(nil).originOf(r); o.group != groupOf(parseAddrPort(c.peer)) {
-			t.Errorf("%s: %s without trusted proxies", name, o.group)
+		if o := proxies(nil).originOf(r); o.Group != groupOf(parseAddrPort(c.peer)) {
+			t.Errorf("%s: %s without trusted proxies", name, o.Group)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func FuzzOrigin(f *testing.F) {
 		r.RemoteAddr = "10.1.1.1:1"
 		r.Header.Add("X-Forwarded-For", xff)
 		r.Header.Add("Forwarded", fwd)
-		if o := trusted.originOf(r); !o.group.IsValid() || o.addr.Zone() != "" {
+		if o := trusted.originOf(r); !o.Group.IsValid() || o.Addr.Zone() != "" {
 			t.Fatalf("%+v", o)
 		}
 	})

@@ -15,15 +15,16 @@ import (
 
 	"pgregory.net/rapid"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
+	"allium/gateway/verified"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
 // through returns a client of a gateway.
-func through(t testing.TB, base, token string) *client.Gateway {
+func through(t testing.TB, base, token string) *verified.Gateway {
 	t.Helper()
-	g, err := client.NewGateway(base, client.GatewayOptions{Token: token})
+	g, err := verified.New(base, verified.Options{Token: token})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,20 +38,20 @@ func TestClientUploads(t *testing.T) {
 	g := through(t, n.Addrs().Gateway, "may-put,pin")
 	for _, size := range []int{0, 1, 64<<10 + 1, 1 << 20} {
 		p := noise(size)
-		want := client.Stored{Root: b3.Sum(p), Size: int64(size), New: true, Pinned: true}
-		var last client.Progress
-		s, err := g.Upload(t.Context(), bytes.NewReader(p), int64(size), client.PutOptions{Label: "l", Progress: func(p client.Progress) { last = p }})
+		want := api.Stored{Root: b3.Sum(p), Size: int64(size), New: true, Pinned: true}
+		var last api.Progress
+		s, err := g.Upload(t.Context(), bytes.NewReader(p), int64(size), verified.PutOptions{Label: "l", Progress: func(p api.Progress) { last = p }})
 		if err != nil || s != want || last.Bytes != int64(size) || last.TotalBytes != int64(size) {
 			t.Errorf("%d bytes: %+v, %v, %+v", size, s, err, last)
 		}
 		read := n.sent.wasRead()
 		want.New = false
-		if s, err := g.Upload(t.Context(), bytes.NewReader(p), int64(size), client.PutOptions{}); err != nil || s != want || n.sent.wasRead() != read {
+		if s, err := g.Upload(t.Context(), bytes.NewReader(p), int64(size), verified.PutOptions{}); err != nil || s != want || n.sent.wasRead() != read {
 			t.Errorf("%d bytes again: %+v, %v", size, s, err)
 		}
 		want.Pinned = false
 		for _, length := range []int64{int64(size), -1} {
-			if s, err := g.Put(t.Context(), iotest.OneByteReader(bytes.NewReader(p[:min(size, 1000)])), min(length, 1000), client.PutOptions{NoPin: true}); err != nil || size < 1000 && s != want {
+			if s, err := g.Put(t.Context(), iotest.OneByteReader(bytes.NewReader(p[:min(size, 1000)])), min(length, 1000), verified.PutOptions{NoPin: true}); err != nil || size < 1000 && s != want {
 				t.Errorf("%d bytes: %+v, %v", size, s, err)
 			}
 		}
@@ -66,27 +67,27 @@ func TestClientUploadFails(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	p := noise(100_000)
-	if _, err := through(t, n.Addrs().Gateway, "may-put").Upload(t.Context(), bytes.NewReader(p), 100_000, client.PutOptions{}); status.Of(err) != status.Forbidden {
+	if _, err := through(t, n.Addrs().Gateway, "may-put").Upload(t.Context(), bytes.NewReader(p), 100_000, verified.PutOptions{}); status.Of(err) != status.Forbidden {
 		t.Errorf("%v", err)
 	}
-	if _, err := through(t, n.Addrs().Gateway, "").Put(t.Context(), bytes.NewReader(p), 100_000, client.PutOptions{}); status.Of(err) != status.Unauthenticated {
+	if _, err := through(t, n.Addrs().Gateway, "").Put(t.Context(), bytes.NewReader(p), 100_000, verified.PutOptions{}); status.Of(err) != status.Unauthenticated {
 		t.Errorf("%v", err)
 	}
 	g := through(t, n.Addrs().Gateway, "may-put,pin")
 	broken := errors.New("the disk is broken")
-	if _, err := g.Put(t.Context(), io.MultiReader(bytes.NewReader(p), iotest.ErrReader(broken)), -1, client.PutOptions{}); !errors.Is(err, broken) {
+	if _, err := g.Put(t.Context(), io.MultiReader(bytes.NewReader(p), iotest.ErrReader(broken)), -1, verified.PutOptions{}); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
-	if _, err := g.Upload(t.Context(), bytes.NewReader(p), 100_001, client.PutOptions{}); status.Of(err) != status.Conflict {
+	if _, err := g.Upload(t.Context(), bytes.NewReader(p), 100_001, verified.PutOptions{}); status.Of(err) != status.Conflict {
 		t.Errorf("%v", err)
 	}
 	changing := &changing{p: bytes.Clone(p)}
-	if _, err := g.Upload(t.Context(), changing, 100_000, client.PutOptions{}); status.Of(err) != status.BadDigest {
+	if _, err := g.Upload(t.Context(), changing, 100_000, verified.PutOptions{}); status.Of(err) != status.BadDigest {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := g.Upload(ctx, bytes.NewReader(p), 100_000, client.PutOptions{}); status.Of(err) != status.Canceled {
+	if _, err := g.Upload(ctx, bytes.NewReader(p), 100_000, verified.PutOptions{}); status.Of(err) != status.Canceled {
 		t.Errorf("%v", err)
 	}
 	n.sent.mu.Lock()
@@ -129,10 +130,10 @@ func TestClientChecksAnswers(t *testing.T) {
 			_, _ = io.WriteString(w, answer)
 		}))
 		g := through(t, s.URL, "")
-		if got, err := g.Put(t.Context(), strings.NewReader("hello"), 5, client.PutOptions{}); status.Of(err) != status.Upstream {
+		if got, err := g.Put(t.Context(), strings.NewReader("hello"), 5, verified.PutOptions{}); status.Of(err) != status.Upstream {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
-		if got, err := g.Upload(t.Context(), strings.NewReader("hello"), 5, client.PutOptions{}); status.Of(err) != status.Upstream {
+		if got, err := g.Upload(t.Context(), strings.NewReader("hello"), 5, verified.PutOptions{}); status.Of(err) != status.Upstream {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		g.Close()
@@ -203,12 +204,12 @@ func TestClientResumes(t *testing.T) {
 		c := newCutter(rt, to, cuts)
 		defer c.wg.Wait()
 		defer c.l.Close()
-		g, err := client.NewGateway("http://"+c.l.Addr().String(), client.GatewayOptions{Token: "may-put,pin"})
+		g, err := verified.New("http://"+c.l.Addr().String(), verified.Options{Token: "may-put,pin"})
 		if err != nil {
 			rt.Fatal(err)
 		}
 		defer g.Close()
-		s, err := g.Upload(t.Context(), bytes.NewReader(p), int64(len(p)), client.PutOptions{})
+		s, err := g.Upload(t.Context(), bytes.NewReader(p), int64(len(p)), verified.PutOptions{})
 		if err != nil || s.Root != b3.Sum(p) || s.Size != int64(len(p)) {
 			rt.Fatalf("%+v, %v", s, err)
 		}

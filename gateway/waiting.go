@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"sync"
+
+	"allium/internal/linked"
 )
 
 // waiting orders the connections of a listener that are in no request, so that
@@ -15,8 +18,8 @@ import (
 type waiting struct {
 	mu    sync.Mutex
 	each  map[netip.Prefix]int // connections of a client, in requests too
-	fresh connList             // no request yet
-	idle  connList             // between requests
+	fresh linked.List[conn]    // no request yet
+	idle  linked.List[conn]    // between requests
 
 	leaving int // made room, and are not closed yet; at most maxLeaving
 }
@@ -25,12 +28,12 @@ func newWaiting() *waiting { return &waiting{each: map[netip.Prefix]int{}} }
 
 // connState is what a waiting knows of a connection; guarded by its mu.
 type connState struct {
-	list       *connList // nil: in none
-	prev, next *conn
-	requests   int  // being answered; more than one on HTTP/2
-	served     bool // had a request
-	gone       bool // closed, or chosen to make room
-	leaving    bool // chosen to make room, and not closed yet
+	list     *linked.List[conn] // nil: in none
+	node     linked.Node[conn]
+	requests int  // being answered; more than one on HTTP/2
+	served   bool // had a request
+	gone     bool // closed, or chosen to make room
+	leaving  bool // chosen to make room, and not closed yet
 }
 
 // add lists a connection that was accepted.
@@ -38,7 +41,7 @@ func (w *waiting) add(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.each[c.group]++
-	w.fresh.push(c)
+	c.enter(&w.fresh)
 }
 
 // begin notes that the header of a request of c was read; false: c had to make
@@ -49,7 +52,7 @@ func (w *waiting) begin(c *conn) bool {
 	if c.gone {
 		return false
 	}
-	c.list.remove(c)
+	c.unlist()
 	c.requests++
 	c.served = true
 	return true
@@ -60,7 +63,7 @@ func (w *waiting) end(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c.requests--; c.requests == 0 && !c.gone {
-		w.idle.push(c)
+		c.enter(&w.idle)
 	}
 }
 
@@ -80,7 +83,7 @@ func (w *waiting) forget(c *conn) {
 		return
 	}
 	c.gone = true
-	c.list.remove(c)
+	c.unlist()
 	if w.each[c.group]--; w.each[c.group] == 0 {
 		delete(w.each, c.group)
 	}
@@ -107,8 +110,8 @@ func (w *waiting) choose(client netip.Prefix) (c *conn, reason string) {
 		return nil, ""
 	}
 	may := func(c *conn) bool { return w.yields(c, client) }
-	if c, reason = w.fresh.oldest(may), "slow_evicted"; c == nil {
-		c, reason = w.idle.oldest(may), "idle_evicted"
+	if c, reason = oldest(&w.fresh, may), "slow_evicted"; c == nil {
+		c, reason = oldest(&w.idle, may), "idle_evicted"
 	}
 	if c == nil {
 		return nil, ""
@@ -125,47 +128,59 @@ func (w *waiting) yields(c *conn, client netip.Prefix) bool {
 	return c.group == client || w.each[c.group] > w.each[client]+1
 }
 
-// connList is a list of connections, the latest first.
-type connList struct{ first, last *conn }
+// excess weighs the clients that have more connections than client even when one
+// changes hands: by how many. It is nil for a client that has not few.
+func (w *waiting) excess(client netip.Prefix) func(group netip.Prefix, n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	own := w.each[client] + 1
+	if own > few {
+		return nil
+	}
+	each := maps.Clone(w.each)
+	return func(group netip.Prefix, _ int) int { return max(0, each[group]-own) }
+}
+
+// leave takes out c, which is in a request, to make room; false: it is gone, or
+// too many are leaving already.
+func (w *waiting) leave(c *conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c.gone || w.leaving >= maxLeaving {
+		return false
+	}
+	w.forget(c)
+	c.leaving = true
+	w.leaving++
+	return true
+}
 
 // oldest is the oldest of the list that may, among the first few.
-func (l *connList) oldest(may func(*conn) bool) *conn {
-	c := l.last
-	for i := 0; c != nil && i < maxLook; i++ {
+func oldest(l *linked.List[conn], may func(*conn) bool) *conn {
+	looked := 0
+	for c := range l.FromOldest {
 		if may(c) {
 			return c
 		}
-		c = c.prev
+		if looked++; looked == maxLook {
+			break
+		}
 	}
 	return nil
 }
 
-func (l *connList) push(c *conn) {
-	c.list, c.prev, c.next = l, nil, l.first
-	if l.first == nil {
-		l.last = c
-	} else {
-		l.first.prev = c
-	}
-	l.first = c
+// enter makes c, which is in no list, the latest of l.
+func (c *conn) enter(l *linked.List[conn]) {
+	c.list = l
+	l.Push(&c.node, c)
 }
 
-// remove takes c out of l, which may be nil: then it is in no list.
-func (l *connList) remove(c *conn) {
-	if l == nil {
-		return
+// unlist takes c out of its list, if it is in one.
+func (c *conn) unlist() {
+	if c.list != nil {
+		c.list.Remove(&c.node)
+		c.list = nil
 	}
-	if c.prev == nil {
-		l.first = c.next
-	} else {
-		c.prev.next = c.next
-	}
-	if c.next == nil {
-		l.last = c.prev
-	} else {
-		c.next.prev = c.prev
-	}
-	c.list, c.prev, c.next = nil, nil, nil
 }
 
 // interrupt makes whoever reads c close it, with a reset, and waits for nobody:

@@ -13,7 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 )
 
@@ -28,7 +28,7 @@ func TestSlowOnesMakeRoom(t *testing.T) {
 	if _, err := io.WriteString(busy, "GET /o/"+slow.String()+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool { return n.flight.count() == 1 })
+	waitFor(t, func() bool { return n.flight.Inside() == 1 })
 	var held []net.Conn
 	for range 2 {
 		c := dialRaw(t, n)
@@ -98,7 +98,7 @@ func TestWaiting(t *testing.T) {
 		var busy []*conn
 		t.Repeat(map[string]func(*rapid.T){
 			"accept": func(*rapid.T) {
-				c := &conn{of: w}
+				c := &conn{Of: w}
 				w.add(c)
 				fresh = append(fresh, c)
 			},
@@ -166,7 +166,7 @@ func TestWhoHasMostMakesRoom(t *testing.T) {
 	w := newWaiting()
 	client := func(i int) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 32) }
 	add := func(i int) *conn {
-		c := &conn{of: w, group: client(i)}
+		c := &conn{Of: w, group: client(i)}
 		w.add(c)
 		return c
 	}
@@ -202,7 +202,7 @@ func TestFewAreLeaving(t *testing.T) {
 	greedy := netip.MustParsePrefix("192.0.2.1/32")
 	shy := netip.MustParsePrefix("192.0.2.2/32")
 	for range 2 * maxLeaving {
-		w.add(&conn{of: w, group: greedy})
+		w.add(&conn{Of: w, group: greedy})
 	}
 	var left []*conn
 	leave := func(client netip.Prefix) (n int) {
@@ -238,7 +238,7 @@ func TestAcceptLeavesClosingToTheReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer raw.Close()
-	l := n.limitPublic(raw, n.deps.Limits.NewGate(admission.Spec{Name: "test.conns"}, 1, 0), nil)
+	l := n.limitPublic(raw, n.deps.Limits.NewGate(limits.Spec{Name: "test.conns"}, 1, 0), nil)
 	accept := func() *conn {
 		peer, err := net.Dial("tcp", raw.Addr().String())
 		if err != nil {

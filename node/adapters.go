@@ -1,16 +1,13 @@
 package node
 
 import (
-	"cmp"
 	"context"
-	"io"
 	"iter"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/gateway"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
 	"allium/protocols/object"
@@ -134,103 +131,8 @@ type addressBook struct{ host host.Host }
 // connection confirms it.
 const bookTTL = 10 * time.Minute
 
-// AddAddrs implements resolver.Dialer.
+// AddAddrs implements providers.Dialer.
 func (a addressBook) AddAddrs(p peer.AddrInfo) { a.host.Peerstore().AddAddrs(p.ID, p.Addrs, bookTTL) }
-
-// foundObjects opens objects wherever they are: in the store, or with peers.
-type foundObjects struct {
-	local     localObjects
-	resolver  *resolver.Resolver
-	denied    func(b3.Root) error
-	noContent bool // a seed fetches nothing
-}
-
-// Open implements gateway.Opener.
-func (f foundObjects) Open(ctx context.Context, root b3.Root, o gateway.OpenOptions) (gateway.Content, error) {
-	if err := f.denied(root); err != nil {
-		return nil, err
-	}
-	c, err := f.local.Open(ctx, root, o)
-	switch out := status.Of(err); {
-	case out != status.NotFound && out != status.Corrupt:
-		return c, err
-	case o.LocalOnly:
-		return nil, err
-	case f.noContent:
-		return nil, errNoContent
-	}
-	r := &remoteContent{resolver: f.resolver, store: f.local.st, root: root, via: resolver.Sources{Via: o.Via}}
-	want := resolver.OpenOptions{Sources: r.via} // no bytes: the size alone
-	if o.Whole {
-		want = resolver.Whole(r.via)
-	}
-	ahead, err := f.resolver.Open(ctx, root, want)
-	if err != nil {
-		return nil, err
-	}
-	r.size, r.resumed = ahead.Size(), ahead.Resumed()
-	if !o.Whole {
-		return r, ahead.Close()
-	}
-	r.whole = ahead
-	return r, nil
-}
-
-// Memory implements gateway.Objects.
-func (f foundObjects) Memory(root b3.Root) []byte { return f.local.Memory(root) }
-
-// remoteContent is an object that peers have.
-type remoteContent struct {
-	resolver *resolver.Resolver
-	store    *store.Store
-	root     b3.Root
-	via      resolver.Sources
-	size     int64
-	resumed  int64
-	whole    *resolver.Content // opened ahead; nil once it is used
-}
-
-func (c *remoteContent) Size() int64 { return c.size }
-
-// Resumed implements resumer.
-func (c *remoteContent) Resumed() int64 { return c.resumed }
-
-// Close gives up what was opened and not used.
-func (c *remoteContent) Close() error {
-	if c.whole != nil {
-		return c.whole.Close()
-	}
-	return nil
-}
-
-// Copy writes bytes as they arrive, verified. They are kept.
-func (c *remoteContent) Copy(ctx context.Context, w io.Writer, start, end int64) error {
-	from, err := c.reader(ctx, start, end)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	readErr, writeErr := transfer(ctx, w, from)
-	return cmp.Or(writeErr, readErr)
-}
-
-// reader opens bytes [start, end), or takes what was opened ahead.
-func (c *remoteContent) reader(ctx context.Context, start, end int64) (*resolver.Content, error) {
-	from := c.whole
-	c.whole = nil
-	whole := start == 0 && end == c.size
-	if from != nil && whole {
-		return from, nil
-	}
-	if from != nil {
-		_ = from.Close()
-	}
-	o := resolver.OpenOptions{Start: start, End: end, Sources: c.via}
-	if whole {
-		o.End = resolver.ToEnd
-	}
-	return c.resolver.Open(ctx, c.root, o)
-}
 
 // ingest is a download as the resolver writes it.
 type ingest struct{ *store.Ingest }

@@ -4,7 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
+	"allium/internal/testkit"
 	"allium/protocols/status"
 )
 
@@ -14,14 +15,14 @@ func TestTracedLookup(t *testing.T) {
 	noLeaks(t)
 	seed := start(t, nil)
 	a, b := start(t, joining(seed)), start(t, joining(seed))
-	root := add(t, a, tree(t, 1))[0].Root.String()
+	root := add(t, a, newTree(t, 1))[0].Root.String()
 	awaitProvider(t, b, root)
 	if _, err := a.api.Announce(t.Context(), root); err != nil { // returns when the others hold the record
 		t.Fatal(err)
 	}
 
-	var trace client.Trace
-	for p, err := range b.api.FindProviders(t.Context(), root, client.FindOptions{Limit: 1, Fresh: true, Trace: &trace}) {
+	var trace api.Trace
+	for p, err := range b.api.FindProviders(t.Context(), root, api.FindOptions{Limit: 1, Fresh: true, Trace: &trace}) {
 		if err != nil || p.ID != a.ID().ID || len(p.Addrs) == 0 {
 			t.Errorf("%+v, %v", p, err)
 		}
@@ -29,21 +30,21 @@ func TestTracedLookup(t *testing.T) {
 	if trace.End != "satisfied" || trace.Hops < 1 || trace.Probes != len(trace.Steps) || trace.TookMS <= 0 {
 		t.Errorf("%+v", trace)
 	}
-	brought := slices.IndexFunc(trace.Steps, func(s client.Step) bool { return s.Providers == 1 && s.Outcome == "ok" && s.TookMS > 0 })
+	brought := slices.IndexFunc(trace.Steps, func(s api.Step) bool { return s.Providers == 1 && s.Outcome == "ok" && s.TookMS > 0 })
 	if brought < 0 || !slices.Contains([]string{seed.ID().ID, a.ID().ID}, trace.Steps[brought].Peer) {
 		t.Errorf("nobody brought it: %+v", trace.Steps)
 	}
 
-	var none client.Trace
-	if got := lookup(t, a, "b3:00", client.FindOptions{Trace: &none}); got != status.BadAddress || none.End != "" {
+	var none api.Trace
+	if got := lookup(t, a, "b3:00", api.FindOptions{Trace: &none}); got != status.BadAddress || none.End != "" {
 		t.Errorf("a bad key: %v, %+v", got, none)
 	}
 	alone := start(t, nil)
-	if got := lookup(t, alone, root, client.FindOptions{Trace: &trace}); got != status.NoBootstrap || trace.End != "no_peers" || trace.Steps == nil {
+	if got := lookup(t, alone, root, api.FindOptions{Trace: &trace}); got != status.NoBootstrap || trace.End != "no_peers" || trace.Steps == nil {
 		t.Errorf("alone: %v, %+v", got, trace)
 	}
 
-	for p, err := range seed.api.FindProviders(t.Context(), root, client.FindOptions{Limit: 1, Trace: &trace}) {
+	for p, err := range seed.api.FindProviders(t.Context(), root, api.FindOptions{Limit: 1, Trace: &trace}) {
 		if err != nil || p.ID != a.ID().ID {
 			t.Errorf("%+v, %v", p, err)
 		}
@@ -54,7 +55,7 @@ func TestTracedLookup(t *testing.T) {
 }
 
 // lookup is the outcome of looking for providers.
-func lookup(t *testing.T, n *running, key string, o client.FindOptions) status.Outcome {
+func lookup(t *testing.T, n *running, key string, o api.FindOptions) status.Outcome {
 	t.Helper()
 	var last error
 	for _, err := range n.api.FindProviders(t.Context(), key, o) {
@@ -68,7 +69,7 @@ func TestPeersHaveBuckets(t *testing.T) {
 	noLeaks(t)
 	seed := start(t, nil)
 	a := start(t, joining(seed))
-	await(t, "a bucket", func() bool {
+	testkit.Eventually(t, "a bucket", func() bool {
 		peers, err := a.api.Peers(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -2,24 +2,27 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
+	homedir "allium/node/home"
+
 	"allium/gateway"
 	"allium/gateway/audit"
+	"allium/node/readiness"
 	"allium/node/supervise"
 )
-
-// AuditDir is the directory of the audit log below a home directory.
-const AuditDir = "audit"
 
 // newAudit returns the audit log, nil where there is to be none.
 func (n *Node) newAudit() (*audit.Log, error) {
 	if !n.cfg.Audit.Enabled {
 		return nil, nil
 	}
-	dir := filepath.Join(n.home, AuditDir)
+	dir := filepath.Join(n.home, homedir.AuditDir)
 	if n.cfg.Node.Amnesia {
 		dir = ""
 	}
@@ -32,7 +35,19 @@ func (n *Node) startAudit(ctx context.Context) error {
 	if n.audit == nil {
 		return nil
 	}
+	n.missedAudit()
 	return n.services.Start(ctx, supervise.Service{Name: "audit", Run: n.audit.Run, Fatal: true})
+}
+
+// missedAudit tells of an audit log that is gone, or was only now asked for.
+func (n *Node) missedAudit() {
+	if n.cfg.Node.Amnesia {
+		return
+	}
+	_, none := os.Stat(filepath.Join(n.home, homedir.AuditDir))
+	if _, err := os.Stat(filepath.Join(n.home, homedir.RecordsDir)); err == nil && errors.Is(none, fs.ErrNotExist) {
+		n.log.Warn("a node has run in this home directory, and there is no audit log: unless audit.enabled was only now set, somebody removed it. A new one is begun", "dir", filepath.Join(n.home, homedir.AuditDir))
+	}
 }
 
 // audited is the audit log as the gateway has it.
@@ -45,12 +60,12 @@ func (n *Node) audited() gateway.Audit {
 
 // auditGate shuts while the audit log cannot be written: nothing is changed
 // without a record.
-func (n *Node) auditGate() Reading {
+func (n *Node) auditGate() readiness.Reading {
 	if n.audit == nil {
-		return yesNo(true, "")
+		return readiness.YesNo(true, "")
 	}
 	err := n.audit.Err()
-	r := yesNo(err == nil, fmt.Sprintf("%v", err))
+	r := readiness.YesNo(err == nil, fmt.Sprintf("%v", err))
 	r.RetryAfter = time.Second
 	return r
 }

@@ -1,6 +1,10 @@
 package node
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"allium/node/readiness"
+)
 
 // acmeDir is where the gateway's ACME keeps its account and certificates; with
 // amnesia they end with the process.
@@ -20,12 +24,12 @@ func (n *Node) reloadCertificate() {
 }
 
 // certificateGate is ready while the public listener can prove who it is.
-func (n *Node) certificateGate() Reading {
+func (n *Node) certificateGate() readiness.Reading {
 	if !n.started.Load() {
-		return Reading{Need: 1, Fix: "wait: the node is starting"}
+		return readiness.Reading{Need: 1, Fix: "wait: the node is starting"}
 	}
 	if err := n.gateway.CertificateError(); err != nil {
-		return Reading{Need: 1, Fix: err.Error()}
+		return readiness.Reading{Need: 1, Fix: err.Error()}
 	}
-	return Reading{Have: 1, Need: 1}
+	return readiness.Reading{Have: 1, Need: 1}
 }

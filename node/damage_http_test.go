@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"allium/internal/testkit"
 	"allium/node/config"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
@@ -223,7 +224,7 @@ func TestDamageIsMended(t *testing.T) {
 		d.flip(t, b, root)
 		c := reader(t, h2)
 		all.check(t, d, all.do(t, c, b, root), p, h2)
-		await(t, "its repair", func() bool { return metric(t, b, `repair_objects_total{outcome="ok"}`) != repaired })
+		testkit.Eventually(t, "its repair", func() bool { return metric(t, b, `repair_objects_total{outcome="ok"}`) != repaired })
 		if o := all.do(t, c, b, root); o.err != nil || o.resp.StatusCode != http.StatusOK || !bytes.Equal(o.got, p) {
 			t.Errorf("%s: afterwards %s, %d bytes, %v", d.name, o.resp.Status, len(o.got), o.err)
 		}
@@ -239,7 +240,7 @@ func TestDamageUnderTheHotTier(t *testing.T) {
 	noLeaks(t)
 	n := start(t, nil)
 	root, p := addBytes(t, n, 250, 100_000)
-	await(t, "it to be in RAM", func() bool {
+	testkit.Eventually(t, "it to be in RAM", func() bool {
 		if code, _, got, err := fetchHTTP(t, n, root); code != http.StatusOK || err != nil || !bytes.Equal(got, p) {
 			t.Fatalf("%d, %d bytes, %v", code, len(got), err)
 		}

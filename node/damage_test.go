@@ -12,7 +12,8 @@ import (
 	"sync"
 	"testing"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
+	"allium/internal/testkit"
 	"allium/node/config"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -100,7 +101,7 @@ func TestRottenBytesStay(t *testing.T) {
 			if s, err := b.api.Stat(t.Context(), root.String()); err == nil && s.Local {
 				t.Error("it was kept")
 			}
-			for v, err := range a.api.Verify(t.Context(), root.String(), client.VerifyOptions{}) {
+			for v, err := range a.api.Verify(t.Context(), root.String(), api.VerifyOptions{}) {
 				if err != nil || v.Error == nil {
 					t.Errorf("%+v, %v", v, err)
 				}
@@ -145,7 +146,7 @@ func TestRepairIsPaced(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() {
-		for v, err := range b.api.Verify(t.Context(), root.String(), client.VerifyOptions{Repair: true}) {
+		for v, err := range b.api.Verify(t.Context(), root.String(), api.VerifyOptions{Repair: true}) {
 			if err == nil && !v.Repaired {
 				err = fmt.Errorf("%+v", v)
 			}
@@ -190,7 +191,7 @@ func TestRepair(t *testing.T) {
 		if _, _, got, err := fetchHTTP(t, b, root); err == nil || !bytes.HasPrefix(p, got) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
-		await(t, "its repair", func() bool { return metric(t, b, "repair_objects_total{outcome=\"ok\"}") > 0 })
+		testkit.Eventually(t, "its repair", func() bool { return metric(t, b, "repair_objects_total{outcome=\"ok\"}") > 0 })
 		if n := metric(t, b, "store_corrupt_objects"); n != 0 {
 			t.Errorf("%d objects are marked", n)
 		}
@@ -204,8 +205,8 @@ func TestRepair(t *testing.T) {
 	t.Run("on being asked for", func(t *testing.T) {
 		good, _ := addBytes(t, b, 2, 1000)
 		rot(t, b, root, 5*b3.GroupSize)
-		var seen []client.Verified
-		for v, err := range b.api.Verify(t.Context(), "", client.VerifyOptions{Repair: true}) {
+		var seen []api.Verified
+		for v, err := range b.api.Verify(t.Context(), "", api.VerifyOptions{Repair: true}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -227,7 +228,7 @@ func TestRepair(t *testing.T) {
 		alone, _ := addBytes(t, b, 3, size)
 		rot(t, b, alone, 9)
 		var failed *status.Report
-		for v, err := range b.api.Verify(t.Context(), alone.String(), client.VerifyOptions{Repair: true}) {
+		for v, err := range b.api.Verify(t.Context(), alone.String(), api.VerifyOptions{Repair: true}) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -37,9 +37,3 @@ func (n *Node) startDenylist(ctx context.Context) error {
 
 // deniedKey says whether peers are not to be told who has an object.
 func (n *Node) deniedKey(root b3.Root) bool { return n.denylist.At("dht").Object(root) != nil }
-
-// unlessDenied yields what may be announced.
-func (n *Node) unlessDenied(yield func(b3.Root) bool) func(b3.Root) bool {
-	denied := n.denylist.At("announce").Object
-	return func(root b3.Root) bool { return denied(root) != nil || yield(root) }
-}

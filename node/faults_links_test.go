@@ -8,7 +8,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
+	"allium/internal/testkit"
 	"allium/node/config"
 	"allium/protocols/status"
 )
@@ -28,9 +29,9 @@ func over(listen string, more ...func(*config.Config)) func(*config.Config) {
 }
 
 // to is a fault of the link to n.
-func to(n *running, l client.LinkFault) client.Faults {
+func to(n *running, l api.LinkFault) api.Faults {
 	l.Peer = n.ID().ID
-	return client.Faults{Links: []client.LinkFault{l}}
+	return api.Faults{Links: []api.LinkFault{l}}
 }
 
 // ping pings for at most some time and returns the outcome.
@@ -56,7 +57,7 @@ func TestCut(t *testing.T) {
 			if err := ping(t, a, b, patience); err != nil {
 				t.Fatal(err)
 			}
-			set(t, a, to(b, client.LinkFault{Cut: true}))
+			set(t, a, to(b, api.LinkFault{Cut: true}))
 			if err := ping(t, a, b, 500*time.Millisecond); err == nil {
 				t.Error("a ping passed from where the link is cut")
 			}
@@ -66,15 +67,15 @@ func TestCut(t *testing.T) {
 			if _, err := a.api.Fetch(t.Context(), root.String(), nil); err == nil || status.Of(err) == status.Internal {
 				t.Errorf("a fetch over a cut: %v", err)
 			}
-			await(t, "something to be cut, and counted", func() bool {
+			testkit.Eventually(t, "something to be cut, and counted", func() bool {
 				_ = ping(t, b, a, time.Second)
 				return !exposed(t, a, `fault_packets_total{kind="cut"} 0`)
 			})
-			set(t, a, client.Faults{})
-			await(t, "the link is healed", func() bool {
+			set(t, a, api.Faults{})
+			testkit.Eventually(t, "the link is healed", func() bool {
 				return ping(t, a, b, 5*time.Second) == nil && ping(t, b, a, 5*time.Second) == nil
 			})
-			await(t, "a fetch over it", func() bool {
+			testkit.Eventually(t, "a fetch over it", func() bool {
 				_, err := a.api.Fetch(t.Context(), root.String(), nil)
 				return err == nil
 			})
@@ -90,7 +91,7 @@ func TestCutRefusesDials(t *testing.T) {
 		t.Run(strings.Split(listen, "/")[3], func(t *testing.T) {
 			t.Parallel()
 			a, b := start(t, over(listen)), start(t, over(listen))
-			set(t, a, to(b, client.LinkFault{Cut: true}))
+			set(t, a, to(b, api.LinkFault{Cut: true}))
 			for _, dial := range []struct{ from, to *running }{{a, b}, {b, a}} {
 				_, err := dial.from.api.Connect(t.Context(), dial.to.ID().Addrs[0])
 				if dial.from == a && (status.Of(err) != status.TransportDown || !strings.Contains(err.Error(), "deadline exceeded")) {
@@ -103,8 +104,8 @@ func TestCutRefusesDials(t *testing.T) {
 					t.Error("a connection passed the cut")
 				}
 			}
-			set(t, a, client.Faults{})
-			await(t, "a dial after that", func() bool {
+			set(t, a, api.Faults{})
+			testkit.Eventually(t, "a dial after that", func() bool {
 				_, err := a.api.Connect(t.Context(), b.ID().Addrs[0])
 				return err == nil && ping(t, a, b, 5*time.Second) == nil
 			})
@@ -123,7 +124,7 @@ func TestBadLink(t *testing.T) {
 			b := start(t, over(listen, joining(a)))
 			root, _ := addBytes(t, b, 2, 300_000)
 			awaitProvider(t, a, root.String())
-			f := to(a, client.LinkFault{DelayMS: 5, JitterMS: 5, Loss: 0.02})
+			f := to(a, api.LinkFault{DelayMS: 5, JitterMS: 5, Loss: 0.02})
 			f.Rate = 4 << 20
 			set(t, b, f)
 			if _, err := a.api.Fetch(t.Context(), root.String(), nil); err != nil {
@@ -132,7 +133,7 @@ func TestBadLink(t *testing.T) {
 			if metric(t, b, `fault_packets_total{kind="delay"}`) == 0 {
 				t.Error("nothing was delayed")
 			}
-			set(t, b, client.Faults{})
+			set(t, b, api.Faults{})
 			if err := ping(t, a, b, patience); err != nil {
 				t.Errorf("healed: %v", err)
 			}
@@ -144,8 +145,8 @@ func TestBadLink(t *testing.T) {
 func TestWrongLinks(t *testing.T) {
 	noLeaks(t)
 	n := start(t, nil)
-	for _, l := range []client.LinkFault{{}, {Peer: "x"}, {Peer: n.ID().ID, Addrs: []string{"x"}}, {Peer: n.ID().ID, DelayMS: 10_001}, {Peer: n.ID().ID, Loss: 1.5}} {
-		if _, err := n.api.SetFaults(t.Context(), client.Faults{Links: []client.LinkFault{l}}); status.Of(err) != status.BadRequest {
+	for _, l := range []api.LinkFault{{}, {Peer: "x"}, {Peer: n.ID().ID, Addrs: []string{"x"}}, {Peer: n.ID().ID, DelayMS: 10_001}, {Peer: n.ID().ID, Loss: 1.5}} {
+		if _, err := n.api.SetFaults(t.Context(), api.Faults{Links: []api.LinkFault{l}}); status.Of(err) != status.BadRequest {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
@@ -153,7 +154,7 @@ func TestWrongLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	twice := client.Faults{Links: []client.LinkFault{{Peer: id.String(), Cut: true}, {Peer: peer.ToCid(id).String()}}} // two spellings
+	twice := api.Faults{Links: []api.LinkFault{{Peer: id.String(), Cut: true}, {Peer: peer.ToCid(id).String()}}} // two spellings
 	if _, err := n.api.SetFaults(t.Context(), twice); status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "one peer") {
 		t.Errorf("two links to one peer: %v", err)
 	}

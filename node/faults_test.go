@@ -13,17 +13,18 @@ import (
 	"testing"
 	"time"
 
-	"allium/gateway/client"
-	"allium/node"
+	"allium/gateway/api"
+	"allium/internal/testkit"
 	"allium/node/config"
 	"allium/node/p2p"
+	"allium/node/tree"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
 )
 
 // set gives a node faults.
-func set(t *testing.T, n *running, f client.Faults) {
+func set(t *testing.T, n *running, f api.Faults) {
 	t.Helper()
 	if _, err := n.api.SetFaults(t.Context(), f); err != nil {
 		t.Fatal(err)
@@ -38,7 +39,7 @@ func TestFaultsAreForTestnets(t *testing.T) {
 		c.Listen.Listen, c.Listen.PortMap = []string{"/ip4/127.0.0.1/tcp/0"}, false
 		c.Gateway.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	})
-	for _, f := range []client.Faults{{}, {Corrupt: true}} {
+	for _, f := range []api.Faults{{}, {Corrupt: true}} {
 		if _, err := n.api.SetFaults(t.Context(), f); status.Of(err) != status.Unsupported {
 			t.Errorf("%+v: %v", f, err)
 		}
@@ -71,7 +72,7 @@ func exposed(t *testing.T, n *running, prefix string) bool {
 func TestFaultsAreShown(t *testing.T) {
 	noLeaks(t)
 	n := start(t, nil)
-	want := client.Faults{Corrupt: true, FullDisk: true}
+	want := api.Faults{Corrupt: true, FullDisk: true}
 	got, err := n.api.SetFaults(t.Context(), want)
 	if err != nil || !got.Corrupt || !got.FullDisk {
 		t.Fatalf("%+v, %v", got, err)
@@ -80,13 +81,13 @@ func TestFaultsAreShown(t *testing.T) {
 		t.Error("not in the metric")
 	}
 	// What is refused changes nothing.
-	if _, err := n.api.SetFaults(t.Context(), client.Faults{Rate: 1}); status.Of(err) != status.BadRequest {
+	if _, err := n.api.SetFaults(t.Context(), api.Faults{Rate: 1}); status.Of(err) != status.BadRequest {
 		t.Error(err)
 	}
 	if f, err := n.api.Faults(t.Context()); err != nil || !f.Corrupt || !f.FullDisk {
 		t.Errorf("%+v, %v", f, err)
 	}
-	set(t, n, client.Faults{})
+	set(t, n, api.Faults{})
 	if metric(t, n, "fault_active") != 0 {
 		t.Error("healed, and still in the metric")
 	}
@@ -119,7 +120,7 @@ func TestLiarIsFound(t *testing.T) {
 	seed := start(t, nil)
 	liar, honest, asker := start(t, joining(seed)), start(t, joining(seed)), start(t, joining(seed))
 	root, want := addBytes(t, liar, 7, 300_000)
-	set(t, liar, client.Faults{Corrupt: true})
+	set(t, liar, api.Faults{Corrupt: true})
 	awaitProvider(t, asker, root.String())
 	_, err := asker.api.Fetch(t.Context(), root.String(), nil)
 	if status.Of(err) != status.Corrupt {
@@ -128,7 +129,7 @@ func TestLiarIsFound(t *testing.T) {
 	if _, got := addBytes(t, honest, 7, 300_000); !bytes.Equal(got, want) {
 		t.Fatal("another object")
 	}
-	await(t, "the honest provider is found", func() bool {
+	testkit.Eventually(t, "the honest provider is found", func() bool {
 		_, err = asker.api.Fetch(t.Context(), root.String(), nil)
 		return err == nil
 	})
@@ -149,13 +150,13 @@ func TestLiarHeals(t *testing.T) {
 	liar := start(t, nil)
 	asker := start(t, joining(liar))
 	root, _ := addBytes(t, liar, 9, 200_000)
-	set(t, liar, client.Faults{Corrupt: true})
+	set(t, liar, api.Faults{Corrupt: true})
 	awaitProvider(t, asker, root.String())
 	if _, err := asker.api.Fetch(t.Context(), root.String(), nil); status.Of(err) != status.Corrupt {
 		t.Fatal(err)
 	}
-	set(t, liar, client.Faults{})
-	await(t, "an honest answer", func() bool {
+	set(t, liar, api.Faults{})
+	testkit.Eventually(t, "an honest answer", func() bool {
 		_, err := asker.api.Fetch(t.Context(), root.String(), nil)
 		return err == nil
 	})
@@ -169,9 +170,9 @@ func addErr(t *testing.T, n *running, size int) error {
 		t.Fatal(err)
 	}
 	r, w := io.Pipe()
-	go func() { _ = w.CloseWithError(node.WriteTar(w, node.DiskItems(name))) }()
+	go func() { _ = w.CloseWithError(tree.WriteTar(w, tree.DiskItems(name))) }()
 	defer r.Close()
-	return last(n.api.Add(t.Context(), r, client.AddOptions{}, nil))
+	return last(n.api.Add(t.Context(), r, api.AddOptions{}, nil))
 }
 
 func last[T any](seq iter.Seq2[T, error]) (err error) {
@@ -185,7 +186,7 @@ func TestFullDisk(t *testing.T) {
 	noLeaks(t)
 	n := start(t, nil)
 	root, want := addBytes(t, n, 3, 100_000) // pinned
-	set(t, n, client.Faults{FullDisk: true})
+	set(t, n, api.Faults{FullDisk: true})
 	if err := addErr(t, n, 50_000); status.Of(err) != status.NoSpace {
 		t.Errorf("an add to a full disk: %v", err)
 	}
@@ -197,20 +198,20 @@ func TestFullDisk(t *testing.T) {
 		}
 		return false
 	}
-	await(t, "the gate store_space shuts", shut)
+	testkit.Eventually(t, "the gate store_space shuts", shut)
 	code, _, got, err := fetchHTTP(t, n, root)
 	if code != http.StatusOK || err != nil || !bytes.Equal(got, want) {
 		t.Errorf("a read beside a full disk: %d, %v", code, err)
 	}
-	set(t, n, client.Faults{})
+	set(t, n, api.Faults{})
 	if err := addErr(t, n, 50_000); err != nil {
 		t.Errorf("an add after that: %v", err)
 	}
-	await(t, "the gate store_space opens", func() bool { return !shut() })
+	testkit.Eventually(t, "the gate store_space opens", func() bool { return !shut() })
 }
 
 // ready reads /readyz.
-func ready(t *testing.T, n *running) (r client.Readiness) {
+func ready(t *testing.T, n *running) (r api.Readiness) {
 	t.Helper()
 	resp, err := http.Get(n.ID().Admin + "/readyz")
 	if err != nil {
@@ -228,7 +229,7 @@ func ready(t *testing.T, n *running) (r client.Readiness) {
 func TestFullDiskOfRAM(t *testing.T) {
 	noLeaks(t)
 	n := start(t, func(c *config.Config) { c.Store.Backend = store.BackendMemory })
-	if _, err := n.api.SetFaults(context.WithoutCancel(t.Context()), client.Faults{FullDisk: true}); status.Of(err) != status.Unsupported || !strings.Contains(err.Error(), "RAM") {
+	if _, err := n.api.SetFaults(context.WithoutCancel(t.Context()), api.Faults{FullDisk: true}); status.Of(err) != status.Unsupported || !strings.Contains(err.Error(), "RAM") {
 		t.Error(err)
 	}
 }
@@ -240,7 +241,7 @@ func TestClockSkew(t *testing.T) {
 	seed := start(t, nil)
 	skewed, other := start(t, joining(seed)), start(t, joining(seed))
 	found := func(n *running, root b3.Root) bool {
-		for _, err := range n.api.FindProviders(t.Context(), root.String(), client.FindOptions{Limit: 1, Fresh: true}) {
+		for _, err := range n.api.FindProviders(t.Context(), root.String(), api.FindOptions{Limit: 1, Fresh: true}) {
 			if err == nil {
 				return true
 			}
@@ -248,7 +249,7 @@ func TestClockSkew(t *testing.T) {
 		return false
 	}
 	for i, skew := range []time.Duration{48 * time.Hour, -48 * time.Hour} {
-		set(t, skewed, client.Faults{ClockSkewMS: skew.Milliseconds()})
+		set(t, skewed, api.Faults{ClockSkewMS: skew.Milliseconds()})
 		root, _ := addBytes(t, skewed, byte(20+i), 1000)
 		if got, err := skewed.api.Announce(t.Context(), root.String()); err == nil {
 			t.Errorf("%s: %d peers took the record", skew, got.Peers)
@@ -262,12 +263,12 @@ func TestClockSkew(t *testing.T) {
 		if found(skewed, right) {
 			t.Errorf("%s: it took a record that is dated right", skew)
 		}
-		set(t, skewed, client.Faults{})
+		set(t, skewed, api.Faults{})
 		if got, err := skewed.api.Announce(t.Context(), root.String()); err != nil || got.Peers == 0 {
 			t.Errorf("%s, healed: %+v, %v", skew, got, err)
 		}
 		awaitProvider(t, other, root.String())
-		await(t, "a hint", func() bool { _, ok := hint(t, other, root.String(), skewed.ID().ID); return ok })
+		testkit.Eventually(t, "a hint", func() bool { _, ok := hint(t, other, root.String(), skewed.ID().ID); return ok })
 		if !found(skewed, right) {
 			t.Errorf("%s, healed: it finds nobody", skew)
 		}

@@ -1,10 +1,20 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/node/clock"
 	"allium/node/p2p"
+	"allium/node/readiness"
+	"allium/node/supervise"
+	"allium/protocols/dht/seeds"
+	"allium/protocols/session"
+	"allium/store"
 )
 
 // Seeds that must be reachable (SPEC §5).
@@ -13,43 +23,82 @@ const (
 	seedsNeededTestnet = 1
 )
 
-// spaceGate shuts when puts are refused for want of room, and opens when
-// enough was removed or unpinned. It counts the bytes that are free, or those
-// below the bound.
-func (n *Node) spaceGate() Reading {
+// gates are the conditions of readiness, in the order they open.
+func (n *Node) gates() []readiness.Gate {
+	gates := []readiness.Gate{
+		{Name: "started", Check: func() readiness.Reading {
+			return readiness.YesNo(n.started.Load(), "wait: the node is starting; its log says what it is waiting for")
+		}},
+		{Name: "accepting", Check: func() readiness.Reading {
+			return readiness.YesNo(!n.draining.Load(), "the node is stopping; use another, or wait until it is back")
+		}},
+		{Name: "store_writes", Scope: readiness.Writes, Check: func() readiness.Reading {
+			err := n.store.Stats().WriteErr
+			return readiness.YesNo(err == nil, fmt.Sprintf("nothing more is written since: %v; repair the disk and restart the node", err))
+		}},
+		{Name: "store_integrity", Scope: readiness.Writes, Check: func() readiness.Reading {
+			err := n.store.Integrity()
+			return readiness.YesNo(err == nil, fmt.Sprint(err))
+		}},
+		{Name: "store_space", Scope: readiness.Writes, Check: n.spaceGate},
+		{Name: "audit", Scope: readiness.Writes, Check: n.auditGate},
+		{Name: "descriptors", Check: n.descriptorsGate},
+		{Name: "bootstrap", Scope: readiness.Network, Check: n.bootstrapGate},
+		{Name: "routing_table", Scope: readiness.Network, Check: n.tableGate},
+		{Name: "clock", Scope: readiness.Writes, Check: n.clockGate},
+		{Name: "seed_manifest", Scope: readiness.Network, Check: n.manifestGate},
+		{Name: "session_workers", Check: n.workersGate},
+		{Name: "identity", Scope: readiness.Nothing, Check: n.twin.gate},
+		{Name: "records", Scope: readiness.Nothing, Check: n.recordsGate},
+		{Name: "pressure_writes", Scope: readiness.Writes, Check: n.pressure.Writes},
+		{Name: "pressure_reads", Check: n.pressure.Reads},
+	}
+	if n.cfg.Gateway.TLS.Enabled() {
+		gates = append(gates, readiness.Gate{Name: "tls_certificate", Check: n.certificateGate})
+	}
+	if n.cfg.Store.Backend == store.BackendS3 {
+		gates = append(gates, readiness.Gate{Name: "store_bucket", Check: n.bucketGate})
+	}
+	return gates
+}
+
+// spaceGate shuts when puts are refused for want of room, and opens when they
+// are taken again. It counts the bytes that are free, or the bytes or objects
+// that fit below the bound.
+func (n *Node) spaceGate() readiness.Reading {
 	sp := n.store.Space()
-	r := Reading{Fix: sp.FullReason, RetryAfter: 5 * time.Second}
+	r := readiness.Reading{Fix: sp.FullReason, RetryAfter: 5 * time.Second}
 	switch {
 	case !sp.Full:
-		return yesNo(true, "")
-	case sp.Free >= 0 && sp.Free < 2*sp.Reserve:
-		r.Have, r.Need = sp.Free, 2*sp.Reserve
-	case sp.Used.Bytes > sp.Low.Bytes:
-		r.Have, r.Need = max(0, sp.Max.Bytes-sp.Used.Bytes), sp.Max.Bytes-sp.Low.Bytes
-	default:
-		r.Have, r.Need = max(0, sp.Max.Objects-sp.Used.Objects), sp.Max.Objects-sp.Low.Objects
+		return readiness.YesNo(true, "")
+	case sp.Free >= 0 && sp.Free < sp.Reserve+sp.Again:
+		r.Have, r.Need = sp.Free, sp.Reserve+sp.Again
+	case sp.Max.Bytes > 0 && sp.Max.Bytes-sp.Used.Bytes < sp.Again:
+		r.Have, r.Need = max(0, sp.Max.Bytes-sp.Used.Bytes), sp.Again
+	default: // of objects; or it was full a moment ago, and looks again within 5 s
+		r.Need = 1
 	}
 	return r
 }
 
 // bucketGate shuts while the bucket of the s3 backend is away: what is not here
 // can be neither read nor put.
-func (n *Node) bucketGate() Reading {
+func (n *Node) bucketGate() readiness.Reading {
 	err := n.store.Stats().BucketErr
-	r := yesNo(err == nil, fmt.Sprintf("%v; what is on this machine is served: check the network, the service at store.s3.endpoint and docs/S3.md", err))
+	r := readiness.YesNo(err == nil, fmt.Sprintf("%v; what is on this machine is served: check the network, the service at store.s3.endpoint and docs/S3.md", err))
 	r.RetryAfter = 5 * time.Second
 	return r
 }
 
 // bootstrapGate needs 3 seeds of those that may be dialled, or all where there
 // are fewer; 1 in a testnet. The first node of a network has none and needs none.
-func (n *Node) bootstrapGate() Reading {
-	r := Reading{Fix: "none of the seeds answers, or too few; `allium seeds` shows them: check the network, dht.bootstrap and dht.seed_manifest", RetryAfter: 5 * time.Second}
+func (n *Node) bootstrapGate() readiness.Reading {
+	r := readiness.Reading{Fix: "none of the seeds answers, or too few; `allium seeds` shows them: check the network, dht.bootstrap and dht.seed_manifest", RetryAfter: 5 * time.Second}
 	if !n.started.Load() {
 		r.Need = int64(min(1, len(n.cfg.DHT.Seeds.Bootstrap)))
 		return r
 	}
-	now := n.faults.now()
+	now := n.now()
 	for _, s := range n.dht.Seeds() {
 		if !s.NotAfter.IsZero() && s.NotAfter.Before(now) {
 			continue
@@ -67,14 +116,67 @@ func (n *Node) bootstrapGate() Reading {
 	return r
 }
 
+// manifestGate shuts while the file of the seed manifest does not count, be it
+// rejected or expired, also where an older manifest is still in force.
+func (n *Node) manifestGate() readiness.Reading {
+	if !n.started.Load() || n.cfg.DHT.Seeds.SeedManifest == "" {
+		return readiness.YesNo(true, "") // the gate before says so
+	}
+	err := n.dht.SeedManifest().Err
+	r := readiness.YesNo(err == "", err+": `allium seeds inspect` shows the file, dht.seed_authorities who may sign it")
+	r.RetryAfter = 5 * time.Second
+	return r
+}
+
+// clockGate shuts while this machine's clock is known to be wrong. It counts
+// seconds: those of the limit that are left.
+func (n *Node) clockGate() readiness.Reading {
+	s := n.clock.State()
+	if !s.Wrong() {
+		return readiness.YesNo(true, "")
+	}
+	r := readiness.Reading{Have: int64((clock.Limit - s.Offset.Abs()) / time.Second), Need: 0, RetryAfter: 10 * time.Second}
+	r.Have = min(r.Have, -1)
+	side := "ahead of"
+	if s.Offset < 0 {
+		side = "behind"
+	}
+	r.Fix = fmt.Sprintf("this machine's clock is %s %s %d groups of peers: set it (timedatectl, chrony); until then nothing is announced, and nothing deleted for its age", s.Offset.Abs().Round(time.Second), side, s.Voices)
+	return r
+}
+
+// newClock makes the watch over the clock.
+func (n *Node) newClock() error {
+	configured, err := seeds.ParseAddrs(n.cfg.DHT.Seeds.Bootstrap)
+	if err != nil {
+		return err
+	}
+	var ids []peer.ID
+	for _, s := range configured {
+		ids = append(ids, s.ID)
+	}
+	n.clock = clock.New(clock.Deps{
+		Conns: func() []network.Conn { return n.host.Network().Conns() },
+		Ask: func(ctx context.Context, p peer.ID) (session.Clock, bool, error) {
+			return n.sessions.Clock(ctx, p)
+		},
+		Seeds: ids, Now: func() time.Time { return n.now() }, Log: n.log, Metrics: n.registry,
+	})
+	return nil
+}
+
+func (n *Node) startClock(ctx context.Context) error {
+	return n.services.Start(ctx, supervise.Service{Name: "clock", Run: n.clock.Run})
+}
+
 // workersGate needs three quarters of the goroutines that answer the requests of
 // peers. One that dies is replaced within two seconds.
-func (n *Node) workersGate() Reading {
+func (n *Node) workersGate() readiness.Reading {
 	if !n.started.Load() {
-		return yesNo(true, "") // the gate before says so
+		return readiness.YesNo(true, "") // the gate before says so
 	}
 	alive, want := n.sessions.Workers()
-	return Reading{
+	return readiness.Reading{
 		Have: int64(alive), Need: int64(want) - int64(want)/4, RetryAfter: time.Second,
 		Fix: "workers of sessions died of a bug and are being replaced; the log says of which: report it with its stack",
 	}
@@ -83,8 +185,8 @@ func (n *Node) workersGate() Reading {
 // tableGate needs 60 % of what the buckets of the routing table can hold in a
 // network of the estimated size. A node that has no seeds is the first of its
 // network until somebody comes.
-func (n *Node) tableGate() Reading {
-	r := Reading{Fix: "too few peers speak the DHT with this node yet; wait, or `allium connect` to one", RetryAfter: 5 * time.Second}
+func (n *Node) tableGate() readiness.Reading {
+	r := readiness.Reading{Fix: "too few peers speak the DHT with this node yet; wait, or `allium connect` to one", RetryAfter: 5 * time.Second}
 	if !n.started.Load() {
 		r.Need = int64(min(1, len(n.cfg.DHT.Seeds.Bootstrap)))
 		return r
@@ -94,4 +196,12 @@ func (n *Node) tableGate() Reading {
 		r.Have, r.Need = int64(have), int64(need)
 	}
 	return r
+}
+
+func (n *Node) startReadiness(ctx context.Context) error {
+	return n.services.Start(ctx, supervise.Service{Name: "readiness", Run: func(ctx context.Context, ready func()) error {
+		ready()
+		readiness.Log(ctx, n.log, n.board.Report, n.draining.Load)
+		return nil
+	}})
 }

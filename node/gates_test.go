@@ -10,17 +10,18 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
+	"allium/internal/testkit"
+	"allium/node/readiness"
 	"allium/protocols/oap"
 	"allium/protocols/session"
-	"allium/protocols/streamtest"
 )
 
 // TestHalfOfTheWorkersDie: readiness says so, with what to do, and is back
 // within a second (SPEC §4).
 func TestHalfOfTheWorkersDie(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		net := streamtest.NewNetwork(streamtest.Options{})
+		net := testkit.NewNetwork(testkit.Options{})
 		defer net.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -47,10 +48,10 @@ func TestHalfOfTheWorkersDie(t *testing.T) {
 		})
 		asking := service("b", func(context.Context, peer.ID, *session.Request) session.Response { return session.Response{} })
 
-		n := &Node{sessions: served}
+		n := &Node{overlay: overlay{sessions: served}}
 		n.started.Store(true)
-		b := NewBoard(Gate{Name: "session_workers", Check: n.workersGate})
-		gate := func() client.Gate {
+		b := readiness.NewBoard(readiness.Gate{Name: "session_workers", Check: n.workersGate})
+		gate := func() api.Gate {
 			synctest.Wait()
 			return b.Report().Gates[0]
 		}

@@ -6,14 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
+	"allium/internal/testkit"
 	"allium/node/config"
 )
 
 // hint returns the hint of a provider that n has of an object, if it has.
-func hint(t *testing.T, n *running, root, of string) (found client.Provider, ok bool) {
+func hint(t *testing.T, n *running, root, of string) (found api.Provider, ok bool) {
 	t.Helper()
-	for p, err := range n.api.FindProviders(t.Context(), root, client.FindOptions{Limit: 20}) {
+	for p, err := range n.api.FindProviders(t.Context(), root, api.FindOptions{Limit: 20}) {
 		if err == nil && p.ID == of && p.Source == "gossip" {
 			return p, true
 		}
@@ -34,19 +35,19 @@ func TestFoundByGossip(t *testing.T) {
 		c.DHT.FindTimeout, c.Resolver.Deadline = 10*time.Millisecond, time.Nanosecond
 	}
 	b := start(t, useless)
-	dir := tree(t, 3)
+	dir := newTree(t, 3)
 	root := add(t, a, dir)[0].Root.String()
 	gone := filepath.Join(t.TempDir(), "gone")
 	if err := os.WriteFile(gone, []byte("pinned for a moment"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	moment := add(t, a, gone)[0].Root.String()
-	await(t, "hints", func() bool {
+	testkit.Eventually(t, "hints", func() bool {
 		p, ok := hint(t, b, root, a.ID().ID)
 		_, also := hint(t, b, moment, a.ID().ID)
 		return ok && also && len(p.Addrs) > 0 && time.Until(p.NotAfter) > time.Minute
 	})
-	if f, err := b.api.Fetch(t.Context(), root, nil); err != nil || f.Kind != client.Directory {
+	if f, err := b.api.Fetch(t.Context(), root, nil); err != nil || f.Kind != api.Directory {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	if n := metric(t, b, `resolver_sources_total{origin="gossip"}`); n == 0 {
@@ -59,13 +60,13 @@ func TestFoundByGossip(t *testing.T) {
 	if err := a.api.Unpin(t.Context(), moment, ""); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the hint to go", func() bool { _, ok := hint(t, b, moment, a.ID().ID); return !ok })
+	testkit.Eventually(t, "the hint to go", func() bool { _, ok := hint(t, b, moment, a.ID().ID); return !ok })
 	if _, ok := hint(t, b, root, a.ID().ID); !ok {
 		t.Error("another hint went with it")
 	}
 
 	c := start(t, joining(seed))
-	await(t, "a latecomer's hint", func() bool { _, ok := hint(t, c, root, a.ID().ID); return ok })
+	testkit.Eventually(t, "a latecomer's hint", func() bool { _, ok := hint(t, c, root, a.ID().ID); return ok })
 	if _, ok := hint(t, c, moment, a.ID().ID); ok {
 		t.Error("a latecomer learned what was withdrawn")
 	}

@@ -11,11 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/node"
-	"allium/node/addcache"
 	"allium/node/config"
 	"allium/node/p2p"
+	"allium/node/tree"
+	"allium/node/tree/addcache"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -35,9 +36,9 @@ func openCache(t *testing.T) *addcache.Cache {
 	return c
 }
 
-func one(t *testing.T, seq iter.Seq2[client.Added, error]) client.Added {
+func one(t *testing.T, seq iter.Seq2[api.Added, error]) api.Added {
 	t.Helper()
-	var all []client.Added
+	var all []api.Added
 	for a, err := range seq {
 		if err != nil {
 			t.Fatal(err)
@@ -87,12 +88,12 @@ func TestUnchangedIsNotRead(t *testing.T) {
 		}
 	})
 	running := start(t, nil)
-	for name, add := range map[string]func(node.Items) iter.Seq2[client.Added, error]{
-		"offline": func(items node.Items) iter.Seq2[client.Added, error] {
-			return off.AddItems(t.Context(), items, client.AddOptions{}, nil)
+	for name, add := range map[string]func(tree.Items) iter.Seq2[api.Added, error]{
+		"offline": func(items tree.Items) iter.Seq2[api.Added, error] {
+			return off.AddItems(t.Context(), items, api.AddOptions{}, nil)
 		},
-		"node": func(items node.Items) iter.Seq2[client.Added, error] {
-			return node.SendItems(t.Context(), running.api, items, client.AddOptions{}, nil)
+		"node": func(items tree.Items) iter.Seq2[api.Added, error] {
+			return tree.SendItems(t.Context(), running.api, items, api.AddOptions{}, nil)
 		},
 	} {
 		cache := openCache(t)
@@ -108,7 +109,7 @@ func TestUnchangedIsNotRead(t *testing.T) {
 			{func() {}, n, 0, true},
 		} {
 			step.change()
-			added := one(t, add(node.KnownItems(node.DiskItems(dir), cache, step.rehash)))
+			added := one(t, add(tree.CachedItems(tree.DiskItems(dir), cache, step.rehash)))
 			if added.Hashed != int64(step.hashed) || added.Reused != int64(step.reused) || added.Files != int64(n) {
 				t.Fatalf("%s, add %d: %+v", name, i, added)
 			}
@@ -142,7 +143,7 @@ func replace(t *testing.T, name, salt string) {
 
 // forgetful is a node that loses what it said it holds.
 type forgetful struct {
-	client.Store
+	api.Store
 	keeps int
 }
 
@@ -156,13 +157,13 @@ func (f *forgetful) Keep(_ context.Context, roots []b3.Root) ([]bool, error) {
 func TestLostReference(t *testing.T) {
 	t.Parallel()
 	cache := openCache(t)
-	first, second := tree(t, 30), manyFiles(t, 50)
+	first, second := newTree(t, 30), manyFiles(t, 50)
 	off, err := node.OpenOffline(t.Context(), t.TempDir(), config.Default(p2p.Testnet))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want []client.Added
-	for a, err := range off.AddItems(t.Context(), node.KnownItems(node.DiskItems(first, second), cache, false), client.AddOptions{}, nil) {
+	var want []api.Added
+	for a, err := range off.AddItems(t.Context(), tree.CachedItems(tree.DiskItems(first, second), cache, false), api.AddOptions{}, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,14 +173,14 @@ func TestLostReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := start(t, nil)
-	for _, err := range node.SendItems(t.Context(), n.api, node.DiskItems(first), client.AddOptions{}, nil) {
+	for _, err := range tree.SendItems(t.Context(), n.api, tree.DiskItems(first), api.AddOptions{}, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	f := &forgetful{Store: n.api}
 	i := 0
-	for a, err := range node.SendItems(t.Context(), f, node.KnownItems(node.DiskItems(first, second), cache, false), client.AddOptions{}, nil) {
+	for a, err := range tree.SendItems(t.Context(), f, tree.CachedItems(tree.DiskItems(first, second), cache, false), api.AddOptions{}, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,21 +198,21 @@ func TestLostReference(t *testing.T) {
 func TestFalseReference(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)
-	items := func(root b3.Root) node.Items {
-		return func(yield func(node.Item, error) bool) { yield(node.Item{Path: "f", Root: root}, nil) }
+	items := func(root b3.Root) tree.Items {
+		return func(yield func(tree.Item, error) bool) { yield(tree.Item{Path: "f", Root: root}, nil) }
 	}
 	r := strings.NewReader(tarOfReference(t, items(b3.Sum([]byte("nothing")))))
-	for _, err := range n.api.Add(t.Context(), r, client.AddOptions{}, nil) {
+	for _, err := range n.api.Add(t.Context(), r, api.AddOptions{}, nil) {
 		if status.Of(err) != status.Conflict {
 			t.Errorf("%v", err)
 		}
 	}
 }
 
-func tarOfReference(t *testing.T, items node.Items) string {
+func tarOfReference(t *testing.T, items tree.Items) string {
 	t.Helper()
 	var b strings.Builder
-	if err := node.WriteTar(&b, items); err != nil {
+	if err := tree.WriteTar(&b, items); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -20,7 +20,7 @@ func TestGatewaySendsSeveralRanges(t *testing.T) {
 	four := func(c *config.Config) { c.Gateway.MultiRange = 4 }
 	a := start(t, four)
 	b := start(t, func(c *config.Config) { four(c); joining(a)(c) })
-	dir := tree(t, 3)
+	dir := newTree(t, 3)
 	added := add(t, a, dir)[0]
 	awaitProvider(t, b, added.Root.String())
 	data, err := os.ReadFile(filepath.Join(dir, "large"))

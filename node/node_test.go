@@ -15,10 +15,13 @@ import (
 
 	"go.uber.org/goleak"
 
+	"allium/gateway/api"
 	"allium/gateway/client"
+	"allium/internal/testkit"
 	"allium/node"
 	"allium/node/config"
 	"allium/node/p2p"
+	"allium/node/tree"
 	"allium/protocols/status"
 )
 
@@ -33,7 +36,12 @@ type running struct {
 // start runs a node until the test, or stop, ends it.
 func start(t testing.TB, change func(*config.Config)) *running {
 	t.Helper()
-	home := t.TempDir()
+	return startAt(t, t.TempDir(), change)
+}
+
+// startAt is start with a home that there may have been before.
+func startAt(t testing.TB, home string, change func(*config.Config)) *running {
+	t.Helper()
 	cfg := config.Default(p2p.Testnet)
 	if change != nil {
 		change(&cfg)
@@ -65,7 +73,7 @@ func start(t testing.TB, change func(*config.Config)) *running {
 	case <-done:
 		t.Fatalf("the node did not start: %v", ended)
 	}
-	socket, err := client.SocketPath(home)
+	socket, err := api.SocketPath(home)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,12 +97,12 @@ func noLeaks(t *testing.T) {
 }
 
 // add adds files on a node and returns the address of each.
-func add(t testing.TB, n *running, paths ...string) []client.Added {
+func add(t testing.TB, n *running, paths ...string) []api.Added {
 	t.Helper()
 	r, w := io.Pipe()
-	go func() { _ = w.CloseWithError(node.WriteTar(w, node.DiskItems(paths...))) }()
-	var all []client.Added
-	for a, err := range n.api.Add(t.Context(), r, client.AddOptions{}, nil) {
+	go func() { _ = w.CloseWithError(tree.WriteTar(w, tree.DiskItems(paths...))) }()
+	var all []api.Added
+	for a, err := range n.api.Add(t.Context(), r, api.AddOptions{}, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,8 +111,8 @@ func add(t testing.TB, n *running, paths ...string) []client.Added {
 	return all
 }
 
-// tree writes a directory of n small files and a large one.
-func tree(t *testing.T, n int) string {
+// newTree writes a directory of n small files and a large one.
+func newTree(t *testing.T, n int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "tree")
 	for i := range n {
@@ -126,22 +134,12 @@ func tree(t *testing.T, n int) string {
 // failure, and a busy machine is none.
 const patience = 2 * time.Minute
 
-// await waits until ok.
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", patience, what)
-		}
-	}
-}
-
 // awaitProvider waits until n finds a provider of the address: announcing runs
 // behind the add.
 func awaitProvider(t *testing.T, n *running, root string) {
 	t.Helper()
-	await(t, "a provider of "+root, func() bool {
-		for _, err := range n.api.FindProviders(t.Context(), root, client.FindOptions{Limit: 1}) {
+	testkit.Eventually(t, "a provider of "+root, func() bool {
+		for _, err := range n.api.FindProviders(t.Context(), root, api.FindOptions{Limit: 1}) {
 			if err == nil {
 				return true
 			}
@@ -156,7 +154,7 @@ func TestTwoStrangersMeet(t *testing.T) {
 	noLeaks(t)
 	seed := start(t, nil)
 	a, b := start(t, joining(seed)), start(t, joining(seed))
-	dir := tree(t, 300)
+	dir := newTree(t, 300)
 	added := add(t, a, dir)[0]
 	awaitProvider(t, b, added.Root.String())
 
@@ -165,7 +163,7 @@ func TestTwoStrangersMeet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Kind != client.Directory || f.Objects < 301 {
+	if f.Kind != api.Directory || f.Objects < 301 {
 		t.Errorf("fetched %+v", f)
 	}
 	if asked := metric(t, a, `object_request_latency_seconds_count{op="get",side="server"}`) - requests; asked < 1 || asked > 30 {
@@ -177,7 +175,7 @@ func TestTwoStrangersMeet(t *testing.T) {
 	}
 	defer s.Body.Close()
 	out := filepath.Join(t.TempDir(), "out")
-	if err := node.Extract(s, out, node.ExtractOptions{}, nil); err != nil {
+	if err := tree.Extract(s, out, tree.ExtractOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"large", "d00/f001", "d14/f299"} {
@@ -218,7 +216,7 @@ func TestGatewayStreamsWhatPeersHave(t *testing.T) {
 	noLeaks(t)
 	a := start(t, nil)
 	b := start(t, joining(a))
-	dir := tree(t, 3)
+	dir := newTree(t, 3)
 	added := add(t, a, dir)[0]
 	awaitProvider(t, b, added.Root.String())
 	want, _ := os.ReadFile(filepath.Join(dir, "large"))
@@ -273,7 +271,7 @@ func TestDrainEndsTheNode(t *testing.T) {
 	if err := a.api.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the end of the socket", func() bool { return a.api.Drain(t.Context()) != nil })
+	testkit.Eventually(t, "the end of the socket", func() bool { return a.api.Drain(t.Context()) != nil })
 	if err := a.stop(); err != nil {
 		t.Error(err)
 	}
@@ -288,7 +286,7 @@ func TestMemoryNodeLeavesNothing(t *testing.T) {
 		c.Listen.Listen, c.Listen.PortMap = []string{"/ip4/127.0.0.1/tcp/0"}, false
 		c.Node.Amnesia, c.Store.Backend = true, "memory"
 	})
-	add(t, a, tree(t, 5))
+	add(t, a, newTree(t, 5))
 	entries, err := os.ReadDir(a.home)
 	if err != nil {
 		t.Fatal(err)

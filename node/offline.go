@@ -1,33 +1,30 @@
 package node
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 
-	"allium/gateway"
+	homedir "allium/node/home"
+
 	"allium/node/config"
+	"allium/node/localapi"
 	"allium/node/p2p"
 	"allium/node/supervise"
-	"allium/protocols/b3"
-	"allium/protocols/bao"
 	"allium/protocols/status"
 	"allium/store"
 )
 
 // Offline is the store of a home directory that no node runs: the commands
-// that need no network work on it directly. It implements client.Store.
+// that need no network work on it directly. It implements api.Store.
 type Offline struct {
-	storeAPI
+	*localapi.Store
 	services *supervise.Group
 	ctx      context.Context
+	unlock   func() // of the home directory
 }
 
-// OpenOffline opens the store below home. Another process on the same store is busy; a configuration without a store on disk is amnesia.
+// OpenOffline opens the store below home, which nobody else can use until Close. Another process that uses it is busy; a configuration without a store on disk is amnesia.
 func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline, error) {
 	if cfg.Store.Backend == store.BackendMemory {
 		return nil, status.Errorf(status.Amnesia, "this node keeps its store in RAM, and it does not run; start it with `allium run`")
@@ -38,12 +35,18 @@ func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline,
 	if err != nil {
 		return nil, err
 	}
+	unlock, err := homedir.Lock(home)
+	if err != nil {
+		return nil, err
+	}
 	o := &Offline{
-		storeAPI: storeAPI{st: st, objects: offlineObjects{localObjects{st}}, noContent: cfg.Node.Profile == p2p.Seed},
+		unlock:   unlock,
+		Store:    localapi.NewStore(st, apiConfig(home, cfg)),
 		services: supervise.New(supervise.Deps{}),
 		ctx:      context.WithoutCancel(ctx),
 	}
-	if err := o.services.Start(ctx, supervise.Service{Name: "store", Run: st.Run, Fatal: true}); err != nil {
+	if err := o.services.Start(ctx, supervise.Service{Name: "store", Run: st.Run, Fatal: true, Progress: st.Recovered}); err != nil {
+		unlock()
 		return nil, err
 	}
 	return o, nil
@@ -51,8 +54,17 @@ func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline,
 
 // Close finishes what was begun and closes the store.
 func (o *Offline) Close() error {
+	defer o.unlock()
 	o.services.Stop(o.ctx) // the store only finishes what it has admitted
 	return o.services.Err()
+}
+
+// apiConfig says what kind of node the local API is of.
+func apiConfig(home string, cfg config.Config) localapi.Config {
+	return localapi.Config{
+		SpoolDir: spoolDir(home, cfg.Store), InRAM: cfg.Store.Backend == store.BackendMemory,
+		Seed: cfg.Node.Profile == p2p.Seed, SeedManifest: cfg.DHT.Seeds.SeedManifest != "",
+	}
 }
 
 // storeConfig makes the store's directory absolute: a relative one lies below
@@ -64,88 +76,11 @@ func storeConfig(home string, c store.Config) store.Config {
 	return c
 }
 
-// localObjects opens what is in the store and nothing else.
-type localObjects struct{ st *store.Store }
-
-// Open implements gateway.Opener.
-func (l localObjects) Open(ctx context.Context, root b3.Root, _ gateway.OpenOptions) (gateway.Content, error) {
-	o, err := l.st.Open(ctx, root)
-	if err != nil {
-		return nil, err
+// spoolDir is where an add may keep a file that has no name; "" where nothing
+// goes to disk.
+func spoolDir(home string, c store.Config) string {
+	if c.Backend == store.BackendMemory {
+		return ""
 	}
-	return localContent{o}, nil
+	return filepath.Join(storeConfig(home, c).Dir, "tmp")
 }
-
-// Memory implements gateway.Objects.
-func (l localObjects) Memory(root b3.Root) []byte { return l.st.Memory(root) }
-
-// offlineObjects are localObjects that say what would help where one is missing.
-type offlineObjects struct{ localObjects }
-
-// Open implements gateway.Opener.
-func (l offlineObjects) Open(ctx context.Context, root b3.Root, o gateway.OpenOptions) (gateway.Content, error) {
-	c, err := l.localObjects.Open(ctx, root, o)
-	if status.Of(err) == status.NotFound {
-		return nil, status.Errorf(status.NotFound, "%s is not in the store, and no node runs that could fetch it; start one with `allium run`", root)
-	}
-	return c, err
-}
-
-// localContent is a stored object as the gateway reads it.
-type localContent struct{ o *store.Object }
-
-func (c localContent) Size() int64  { return c.o.Size() }
-func (c localContent) Close() error { return c.o.Close() }
-
-// Copy writes verified bytes; a damaged group ends it before a byte of it is
-// written, and the object is not served again.
-func (c localContent) Copy(ctx context.Context, w io.Writer, start, end int64) error {
-	s := c.o.Reader().Section(start, end)
-	defer s.Close()
-	readErr, writeErr := transfer(ctx, w, s)
-	return cmp.Or(writeErr, c.o.Failed(readErr))
-}
-
-// Encode is Copy with the proof; damage is told to the store as there.
-func (c localContent) Encode(ctx context.Context, w io.Writer, start, end int64) error {
-	e, err := bao.NewEncoder(c.o.Root(), c.o.Size(), b3.Range{Start: start, End: end}, c.o.Source())
-	if err != nil {
-		return err
-	}
-	readErr, writeErr := transfer(ctx, w, e)
-	return cmp.Or(writeErr, c.o.Failed(readErr))
-}
-
-// transfer copies from to w until ctx ends. It returns what went wrong with the
-// source apart from what went wrong with the destination, which the end of ctx
-// counts as; at most one of the two is not nil.
-func transfer(ctx context.Context, w io.Writer, from io.WriterTo) (readErr, writeErr error) {
-	_, err := from.WriteTo(writerCtx{ctx, w})
-	var we writeError
-	if errors.As(err, &we) {
-		return nil, we.err
-	}
-	return err, nil
-}
-
-// writerCtx ends a copy when its context does, and marks the errors of the
-// destination so that they are not taken for the store's.
-type writerCtx struct {
-	ctx context.Context
-	w   io.Writer
-}
-
-func (w writerCtx) Write(p []byte) (int, error) {
-	if err := w.ctx.Err(); err != nil {
-		return 0, writeError{err}
-	}
-	n, err := w.w.Write(p)
-	if err != nil {
-		return n, writeError{err}
-	}
-	return n, nil
-}
-
-type writeError struct{ err error }
-
-func (e writeError) Error() string { return fmt.Sprintf("write: %v", e.err) }

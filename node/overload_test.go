@@ -20,6 +20,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"allium/internal/testkit"
 	"allium/node/config"
 	"allium/protocols/oap"
 	"allium/protocols/object"
@@ -100,7 +101,7 @@ func TestOverload(t *testing.T) {
 	if err := b.stop(); err != nil {
 		t.Error(err)
 	}
-	await(t, "that nothing of it is held", func() bool {
+	testkit.Eventually(t, "that nothing of it is held", func() bool {
 		limits, err := a.api.Limits(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -160,7 +161,7 @@ func (f *flood) stop() {
 // await waits until both kinds of requests were refused.
 func (f *flood) await(t *testing.T) {
 	t.Helper()
-	await(t, "refusals of both kinds", func() bool { return f.busyPings.Load() > 0 && f.busyGets.Load() > 0 })
+	testkit.Eventually(t, "refusals of both kinds", func() bool { return f.busyPings.Load() > 0 && f.busyGets.Load() > 0 })
 }
 
 // streams runs with a stream of a protocol again and again, as each ends.

@@ -5,10 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/node"
 	"allium/node/config"
 	"allium/node/p2p"
+	"allium/node/tree"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 )
@@ -22,19 +23,19 @@ func TestPanicEndsTheAddAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer off.Close()
-	for what, items := range map[string]node.Items{
-		"the walk": func(func(node.Item, error) bool) { panic("walk") },
-		"a worker": func(yield func(node.Item, error) bool) {
-			yield(node.Item{Path: "x", Kind: manifest.File, Open: func() (io.ReadCloser, error) { panic("open") }}, nil)
+	for what, items := range map[string]tree.Items{
+		"the walk": func(func(tree.Item, error) bool) { panic("walk") },
+		"a worker": func(yield func(tree.Item, error) bool) {
+			yield(tree.Item{Path: "x", Kind: manifest.File, Open: func() (io.ReadCloser, error) { panic("open") }}, nil)
 		},
 	} {
-		for _, err := range off.AddItems(t.Context(), items, client.AddOptions{}, nil) {
+		for _, err := range off.AddItems(t.Context(), items, api.AddOptions{}, nil) {
 			if status.Of(err) != status.Internal || !strings.Contains(err.Error(), "panic") {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
 	}
-	for _, err := range off.AddItems(t.Context(), node.DiskItems(tree(t, 1)), client.AddOptions{}, nil) {
+	for _, err := range off.AddItems(t.Context(), tree.DiskItems(newTree(t, 1)), api.AddOptions{}, nil) {
 		if err != nil {
 			t.Errorf("afterwards: %v", err)
 		}

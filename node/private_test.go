@@ -11,7 +11,7 @@ import (
 func TestHomeIsPrivate(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)
-	add(t, n, tree(t, 3))
+	add(t, n, newTree(t, 3))
 	if err := n.stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 
+	homedir "allium/node/home"
+
 	"allium/node/config"
 	"allium/store"
 )
@@ -16,5 +18,10 @@ type RebuildProgress = store.RebuildProgress
 // RebuildStore makes the index of the store below home anew, while no node runs
 // on it: then it is busy.
 func RebuildStore(ctx context.Context, home string, cfg config.Config, progress func(RebuildProgress)) (RebuildReport, error) {
+	unlock, err := homedir.Lock(home)
+	if err != nil {
+		return RebuildReport{}, err
+	}
+	defer unlock()
 	return store.Rebuild(ctx, storeConfig(home, cfg.Store), store.Deps{}, progress)
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"maps"
 	"os"
 	"regexp"
 	"runtime"
@@ -13,9 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/gateway"
+	"allium/internal/limits"
 	"allium/node/config"
 	"allium/node/p2p"
-	"allium/protocols/admission"
+	"allium/protocols/dht"
 )
 
 // MetricInfo is one metric of a node.
@@ -25,31 +27,38 @@ type MetricInfo struct {
 	Help   string
 }
 
-// referenceCores is the machine whose numbers the reference shows, where a
-// limit depends on the machine.
-const referenceCores = 2
+// RecordRefusals lists why a node refuses provider records that peers put.
+func RecordRefusals() []dht.RefusalInfo { return dht.Refusals() }
+
+// The machine whose numbers the reference shows, where a limit depends on it.
+const (
+	referenceCores  = 2
+	referenceMemory = 4 << 30 // bytes
+)
 
 // Reference starts a node with the default limits on loopback, in a temporary
 // directory, and lists its limits and metrics: docs/reference is written from
 // what a node really has.
-func Reference(ctx context.Context) (limits []admission.Info, metrics []MetricInfo, err error) {
+func Reference(ctx context.Context) (registry []limits.Info, metrics []MetricInfo, err error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(referenceCores))
 	home, err := os.MkdirTemp("", "allium-reference-")
 	if err != nil {
 		return nil, nil, err
 	}
 	defer os.RemoveAll(home)
-	n, err := New(home, config.Default(p2p.Testnet), Deps{})
+	cfg := config.Default(p2p.Testnet)
+	cfg.Listen.MaxMemory = referenceMemory / 4
+	n, err := New(home, cfg, Deps{})
 	if err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	err = n.Run(ctx, func() {
-		limits, metrics = n.limits.Snapshot(), describe(n.registry)
+		registry, metrics = n.limits.Snapshot(), describe(n.registry)
 		cancel()
 	})
-	return limits, metrics, err
+	return registry, metrics, err
 }
 
 // HTTPReference is what the gateway serves: as an OpenAPI document and as a page
@@ -64,10 +73,14 @@ func HTTPReference() (openapi, page []byte, err error) {
 
 // descPattern reads a description's text: the library has no other way to its
 // name.
-var descPattern = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), .*variableLabels: \{(.*)\}\}$`)
+var descPattern = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), .*constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 
-// describe lists the metrics of this program by name. Those of the Go runtime
-// and of libp2p are documented by their own projects.
+// constLabel is a constant label of a description's text.
+var constLabel = regexp.MustCompile(`([a-z_]+)="(?:[^"\\]|\\.)*"`)
+
+// describe lists the metrics of this program by name, each once though
+// several may differ in constant labels. Those of the Go runtime and of libp2p are
+// documented by their own projects.
 func describe(r *prometheus.Registry) []MetricInfo {
 	descs := make(chan *prometheus.Desc)
 	var sending sync.WaitGroup
@@ -76,7 +89,7 @@ func describe(r *prometheus.Registry) []MetricInfo {
 		r.Describe(descs)
 	})
 	defer sending.Wait()
-	var infos []MetricInfo
+	infos := map[string]MetricInfo{}
 	for d := range descs {
 		m := descPattern.FindStringSubmatch(d.String())
 		if m == nil {
@@ -87,14 +100,16 @@ func describe(r *prometheus.Registry) []MetricInfo {
 		if err1 != nil || err2 != nil || foreign(name) {
 			continue
 		}
-		info := MetricInfo{Name: name, Help: help}
-		if m[3] != "" {
-			info.Labels = strings.Split(m[3], ",")
+		var labels []string
+		for _, l := range constLabel.FindAllStringSubmatch(m[3], -1) {
+			labels = append(labels, l[1])
 		}
-		infos = append(infos, info)
+		if m[4] != "" {
+			labels = append(labels, strings.Split(m[4], ",")...)
+		}
+		infos[name] = MetricInfo{Name: name, Labels: labels, Help: help}
 	}
-	slices.SortFunc(infos, func(a, b MetricInfo) int { return strings.Compare(a.Name, b.Name) })
-	return infos
+	return slices.SortedFunc(maps.Values(infos), func(a, b MetricInfo) int { return strings.Compare(a.Name, b.Name) })
 }
 
 func foreign(name string) bool {

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/protocols/status"
 )
 
@@ -38,22 +38,22 @@ func (r *reloaders) add(of Reloader) {
 }
 
 // run reads every file again, also after one failed.
-func (r *reloaders) run(ctx context.Context) (client.Reloaded, error) {
+func (r *reloaders) run(ctx context.Context) (api.Reloaded, error) {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	case <-ctx.Done():
-		return client.Reloaded{}, context.Cause(ctx)
+		return api.Reloaded{}, context.Cause(ctx)
 	}
 	r.mu.Lock()
 	all := r.all[:len(r.all):len(r.all)]
 	r.mu.Unlock()
-	done := client.Reloaded{Files: []client.ReloadedFile{}}
+	done := api.Reloaded{Files: []api.ReloadedFile{}}
 	for _, of := range all {
 		if err := context.Cause(ctx); err != nil {
 			return done, err
 		}
-		file := client.ReloadedFile{Name: of.Name}
+		file := api.ReloadedFile{Name: of.Name}
 		if err := of.run(ctx); err != nil {
 			rep := status.ReportOf(err)
 			file.Error = &rep
@@ -70,7 +70,7 @@ func (r Reloader) run(ctx context.Context) error {
 }
 
 // Reload reads the node's files again: SIGHUP and /admin/reload.
-func (n *Node) Reload(ctx context.Context) (client.Reloaded, error) {
+func (n *Node) Reload(ctx context.Context) (api.Reloaded, error) {
 	done, err := n.reloaders.run(ctx)
 	for _, f := range done.Files {
 		if f.Error != nil {
@@ -81,6 +81,3 @@ func (n *Node) Reload(ctx context.Context) (client.Reloaded, error) {
 	}
 	return done, err
 }
-
-// Reload implements client.Node.
-func (a *api) Reload(ctx context.Context) (client.Reloaded, error) { return a.n.Reload(ctx) }

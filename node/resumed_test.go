@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"allium/gateway/client"
-	"allium/node"
+	"allium/gateway/api"
+	"allium/internal/testkit"
+	"allium/node/tree"
 	"allium/protocols/b3"
 )
 
@@ -26,13 +27,13 @@ func TestGetSaysWhatWasResumed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "large"), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tree := add(t, providers[0], dir)[0].Root.String()
-	if _, err := providers[0].api.Announce(t.Context(), tree); err != nil {
+	many := add(t, providers[0], dir)[0].Root.String()
+	if _, err := providers[0].api.Announce(t.Context(), many); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{file, tree} {
+	for _, key := range []string{file, many} {
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := asker.api.Fetch(ctx, key, func(p client.Progress) {
+		_, err := asker.api.Fetch(ctx, key, func(p api.Progress) {
 			if p.Bytes > size/4 {
 				cancel()
 			}
@@ -47,13 +48,13 @@ func TestGetSaysWhatWasResumed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = node.Extract(s, filepath.Join(t.TempDir(), "out"), node.ExtractOptions{}, nil)
+		err = tree.Extract(s, filepath.Join(t.TempDir(), "out"), tree.ExtractOptions{}, nil)
 		_ = s.Body.Close()
 		if err != nil {
 			t.Fatal(err)
 		}
 		whole := s.Size
-		if s.Kind == client.Directory {
+		if s.Kind == api.Directory {
 			whole = s.TreeBytes
 		}
 		if s.Resumed < size/4 || s.Resumed >= size || whole < size || whole > size+b3.GroupSize {
@@ -79,5 +80,5 @@ func TestGetSaysWhatWasResumed(t *testing.T) {
 // awaitNoTransfer waits until n fetches nothing, and keeps open no fetch.
 func awaitNoTransfer(t *testing.T, n *running) {
 	t.Helper()
-	await(t, "the end of all transfers", func() bool { return metric(t, n, `resolver_transfers{state="all"}`) == 0 })
+	testkit.Eventually(t, "the end of all transfers", func() bool { return metric(t, n, `resolver_transfers{state="all"}`) == 0 })
 }

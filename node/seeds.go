@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	homedir "allium/node/home"
+
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/node/p2p"
@@ -42,7 +44,7 @@ func SignSeeds(key string, addrs []string, seq uint64, notAfter time.Time) ([]by
 		return nil, SignedSeeds{}, err
 	}
 	if _, err := os.Stat(key); errors.Is(err, fs.ErrNotExist) {
-		return nil, SignedSeeds{}, status.Errorf(status.BadRequest, "there is no key in %s; `allium --home DIR init` makes one in DIR/%s", key, keyFile)
+		return nil, SignedSeeds{}, status.Errorf(status.BadRequest, "there is no key in %s; `allium --home DIR init` makes one in DIR/%s", key, homedir.KeyFile)
 	}
 	private, err := p2p.LoadOrCreateKey(key)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	homedir "allium/node/home"
+
 	"allium/node/p2p"
 	"allium/protocols/status"
 )
@@ -17,7 +19,7 @@ import (
 func TestSignAndInspectSeeds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	key, file := filepath.Join(dir, keyFile), filepath.Join(dir, "seeds.pem")
+	key, file := filepath.Join(dir, homedir.KeyFile), filepath.Join(dir, "seeds.pem")
 	if _, _, err := SignSeeds(key, nil, 1, time.Now()); status.Of(err) != status.BadRequest {
 		t.Errorf("without a key: %v", err)
 	}

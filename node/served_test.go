@@ -7,10 +7,10 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/object"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 	"allium/store"
 	"allium/store/storetest"
 )
@@ -43,7 +43,7 @@ func TestServesPart(t *testing.T) {
 	cfg := store.DefaultConfig()
 	cfg.Dir = t.TempDir()
 	st, _ := storetest.Start(t, cfg, store.Deps{})
-	net := streamtest.NewNetwork(streamtest.Options{})
+	net := testkit.NewNetwork(testkit.Options{})
 	server, err := object.NewServer(object.DefaultConfig(), object.ServerDeps{Host: net.Host("server"), Store: served{st, func(b3.Root) error { return nil }}})
 	if err != nil {
 		t.Fatal(err)

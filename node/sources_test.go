@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/node/config"
 )
 
@@ -68,7 +68,7 @@ func TestProviderIsKilled(t *testing.T) {
 	var kill sync.Once
 	var stopped sync.WaitGroup
 	defer stopped.Wait()
-	f, err := asker.api.Fetch(t.Context(), key, func(p client.Progress) {
+	f, err := asker.api.Fetch(t.Context(), key, func(p api.Progress) {
 		if p.Bytes > size/4 {
 			kill.Do(func() {
 				stopped.Go(func() {

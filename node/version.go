@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 )
 
 // version and commit are set by the linker (see the Makefile); a plain
@@ -15,8 +15,8 @@ var (
 )
 
 // ThisVersion is the running binary's version.
-func ThisVersion() client.Version {
-	v := client.Version{Version: version, Commit: commit, Go: runtime.Version()}
+func ThisVersion() api.Version {
+	v := api.Version{Version: version, Commit: commit, Go: runtime.Version()}
 	if info, ok := debug.ReadBuildInfo(); ok && v.Version == "" {
 		v.Version = info.Main.Version
 		for _, s := range info.Settings {

@@ -3,6 +3,10 @@ package resolver
 import (
 	"fmt"
 	"time"
+
+	"allium/resolver/providers"
+	"allium/resolver/transfer"
+	"allium/resolver/tree"
 )
 
 // Config bounds the resolver. The defaults are SPEC §2's.
@@ -97,4 +101,27 @@ func (c Config) Validate() error {
 		}
 	}
 	return nil
+}
+
+// providers is what bounds the finding and asking of peers.
+func (c Config) providers() providers.Config {
+	return providers.Config{
+		Deadline: c.Deadline, StallTimeout: c.StallTimeout,
+		PeerRequests: c.PeerRequests, PeerRequestsWaiting: c.FetchesWaiting,
+		CacheEntries: c.CacheEntries, PositiveTTL: c.PositiveTTL, NegativeTTL: c.NegativeTTL, Lookups: c.Lookups,
+		BreakerPeers: c.BreakerPeers, BreakerWindow: c.BreakerWindow, BreakerMinCalls: c.BreakerMinCalls,
+		BreakerErrors: c.BreakerErrors, BreakerCooldown: c.BreakerCooldown, BreakerProbes: c.BreakerProbes,
+	}
+}
+
+// transfers is what bounds the fetching of objects.
+func (c Config) transfers() transfer.Config {
+	return transfer.Config{
+		Tries: c.Tries, ProvidersPerObject: c.ProvidersPerObject, Fetches: c.Fetches, FetchesWaiting: c.FetchesWaiting,
+	}
+}
+
+// trees is what bounds the fetching of directories.
+func (c Config) trees() tree.Config {
+	return tree.Config{Trees: c.Trees, Requests: c.TreeRequests, Large: c.TreeLarge, Tries: c.Tries}
 }

@@ -1,13 +1,12 @@
 package resolver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
-	"sync"
 
 	"allium/protocols/b3"
+	"allium/resolver/transfer"
 )
 
 // Source says where bytes came from.
@@ -50,13 +49,11 @@ type Content struct {
 
 // groups is where a Content reads.
 type groups interface {
-	// read returns group g, verified, in memory that stays as it is until the
+	// Read returns group g, verified, in memory that stays as it is until the
 	// next call.
-	read(ctx context.Context, g int64) ([]byte, error)
-	close()
+	Read(g int64) ([]byte, error)
+	Close()
 }
-
-var groupBuffers = sync.Pool{New: func() any { return new([b3.GroupSize]byte) }}
 
 // Root is the object's address.
 func (c *Content) Root() b3.Root { return c.root }
@@ -81,7 +78,7 @@ func (c *Content) Resumed() int64 { return c.resumed }
 // that cannot be read fails before a byte of it was promised. It closes c when
 // it fails.
 func (c *Content) begin(opt OpenOptions, size int64) (*Content, error) {
-	start, end, err := opt.within(c.root, size)
+	start, end, err := opt.Within(c.root, size)
 	c.size, c.start, c.end, c.off = size, start, end, start
 	if err == nil && start < end {
 		if l, ok := c.from.(*localGroups); ok {
@@ -146,7 +143,7 @@ func (c *Content) fill() error {
 		return io.EOF
 	}
 	g := c.off / b3.GroupSize
-	p, err := c.from.read(c.ctx, g)
+	p, err := c.from.Read(g)
 	if err != nil {
 		c.err = why(c.ctx, err)
 		return c.err
@@ -166,7 +163,7 @@ func (c *Content) Close() error {
 	}
 	c.err, c.rest = errClosed, nil
 	if c.from != nil {
-		c.from.close()
+		c.from.Close()
 	}
 	if c.done != nil {
 		c.done()
@@ -174,108 +171,33 @@ func (c *Content) Close() error {
 	return nil
 }
 
-// localGroups reads an object of the store.
+// localGroups reads an object of the store, or a range of it, in order and one
+// group ahead.
 type localGroups struct {
-	obj     LocalObject
-	section *b3.Section         // reads in order, one group ahead; nil: any group may come next
-	buf     *[b3.GroupSize]byte // pooled; nil when nothing was read, or section does
+	obj     transfer.Object
+	section *b3.Section // nil: no bytes are wanted
 }
 
-// inOrder says that what is read are the groups of bytes start to end, which are
-// all here, one after the other.
+// inOrder announces that the groups of bytes start to end will be read, one after
+// the other.
 func (l *localGroups) inOrder(start, end int64) {
 	last := (end-1)/b3.GroupSize + 1
 	l.section = l.obj.Reader().Section(start/b3.GroupSize*b3.GroupSize, last*b3.GroupSize)
 }
 
-func (l *localGroups) read(_ context.Context, g int64) (p []byte, err error) {
-	if l.section != nil {
-		p, err = l.section.Group()
-	} else {
-		if l.buf == nil {
-			l.buf = groupBuffers.Get().(*[b3.GroupSize]byte)
-		}
-		p, err = l.obj.Reader().ReadGroup(g, l.buf[:])
-	}
+// Read implements groups.
+func (l *localGroups) Read(int64) ([]byte, error) {
+	p, err := l.section.Group()
 	if err != nil {
 		return nil, l.obj.Failed(err)
 	}
 	return p, nil
 }
 
-func (l *localGroups) close() {
+// Close implements groups.
+func (l *localGroups) Close() {
 	if l.section != nil {
 		_ = l.section.Close() // always nil
 	}
-	if l.buf != nil {
-		groupBuffers.Put(l.buf)
-		l.buf = nil
-	}
 	_ = l.obj.Close() // it was only read
-}
-
-// transferGroups reads what a transfer brings.
-type transferGroups struct {
-	w   *want
-	obj localGroups
-}
-
-// follow opens what the transfer, whose size is known, has brought. It takes the
-// want over when it succeeds.
-func (w *want) follow() (*transferGroups, error) {
-	t := w.t
-	obj, err := t.ingest.Open()
-	if err == nil {
-		return &transferGroups{w: w, obj: localGroups{obj: obj}}, nil
-	}
-	// Committed or given up: how the transfer ended decides.
-	select {
-	case <-t.done:
-	case <-w.ctx.Done():
-		return nil, w.why(nil)
-	}
-	if t.err != nil {
-		return nil, t.err
-	}
-	if obj, err = t.r.local.Open(w.ctx, t.root); err != nil {
-		return nil, err
-	}
-	return &transferGroups{w: w, obj: localGroups{obj: obj}}, nil
-}
-
-// rereads is how often a group that the store found damaged is asked for again
-// before its reader gets the error.
-const rereads = 2
-
-func (s *transferGroups) read(_ context.Context, g int64) ([]byte, error) {
-	w := s.w
-	w.at(g)
-	for again := 0; ; again++ {
-		if err := w.wait(g); err != nil {
-			return nil, err
-		}
-		p, err := s.obj.read(w.ctx, g)
-		if err == nil || again == rereads || w.ctx.Err() != nil || !w.t.lost(g) {
-			return p, err
-		}
-	}
-}
-
-// wait waits for group g.
-func (w *want) wait(g int64) error {
-	err := w.t.ingest.Wait(w.ctx, g)
-	if err == nil || w.ctx.Err() != nil {
-		return w.why(err)
-	}
-	select { // the ingest ended, and the transfer says why
-	case <-w.t.done:
-		return cmp.Or(w.t.err, err)
-	case <-w.ctx.Done():
-		return w.why(err)
-	}
-}
-
-func (s *transferGroups) close() {
-	s.obj.close()
-	s.w.leave()
 }

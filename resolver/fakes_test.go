@@ -13,12 +13,26 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/object"
 	"allium/protocols/status"
+)
+
+// Numbers of the parts that the tests of the whole rely on.
+const (
+	usualSpans  = 2
+	allDoubled  = 4 << 20
+	doubledPart = 16
+	lateAfter   = 30 * time.Millisecond
+	unmeasured  = 250 * time.Millisecond
+	linger      = 2 * time.Second
+	readAhead   = 1024 // groups
+	maxBatched  = 1 << 20
+	firstSpan   = (1 << 20) / b3.GroupSize
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -693,6 +707,28 @@ type world struct {
 	net    *fakeNet
 	finder *fakeFinder
 	stop   func() // ends Run and waits for it
+
+	metrics prometheus.Gatherer
+}
+
+// counter reads a counter, or a gauge; label is the value of its only label.
+func (w *world) counter(t testing.TB, name string, label ...string) float64 {
+	t.Helper()
+	families, err := w.metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if len(label) == 0 || m.GetLabel()[0].GetValue() == label[0] {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return 0
 }
 
 // newWorld starts a resolver; inside a synctest bubble, or outside. change may
@@ -700,9 +736,12 @@ type world struct {
 func newWorld(t testing.TB, change func(*Config, *Deps)) *world {
 	t.Helper()
 	w := &world{local: newFakeLocal(), net: newFakeNet(), finder: &fakeFinder{who: map[b3.Root][]peer.ID{}}}
-	cfg, deps := DefaultConfig(), Deps{Local: w.local, Providers: w.finder, Objects: w.net, Dialer: w.net, Self: "self"}
+	cfg, deps := DefaultConfig(), Deps{Local: w.local, Providers: w.finder, Objects: w.net, Dialer: w.net, Self: "self", Metrics: prometheus.NewRegistry()}
 	if change != nil {
 		change(&cfg, &deps)
+	}
+	if g, ok := deps.Metrics.(prometheus.Gatherer); ok {
+		w.metrics = g
 	}
 	r, err := New(cfg, deps)
 	if err != nil {
@@ -737,20 +776,14 @@ func (w *world) check(t testing.TB) {
 	if n := len(w.local.ingests); n > 0 {
 		t.Errorf("%d ingests are left", n)
 	}
-	if n := len(w.transfers); n > 0 {
-		t.Errorf("%d transfers are left", n)
+	if n := w.counter(t, "resolver_transfers", "all"); n > 0 {
+		t.Errorf("%v transfers are left", n)
 	}
-	if n := w.lingering.Load(); n != 0 {
-		t.Errorf("%d transfers linger", n)
+	if n := w.counter(t, "resolver_transfers", "lingering"); n != 0 {
+		t.Errorf("%v transfers linger", n)
 	}
 	if w.local.aborted > 0 {
 		t.Error("what was verified was thrown away")
-	}
-	if n := len(w.trees); n > 0 {
-		t.Errorf("%d turns are left", n)
-	}
-	if n := len(w.lookups.active); n > 0 {
-		t.Errorf("%d lookups are left", n)
 	}
 }
 

@@ -6,24 +6,18 @@ import (
 	"time"
 
 	"allium/protocols/b3"
-	"allium/protocols/status"
+	"allium/resolver/providers"
+	"allium/resolver/transfer"
+	"allium/resolver/tree"
 )
 
-// FetchOptions say who may have an object and who wants to see it arrive.
+// FetchOptions name the peers that may have an object, and a function that hears
+// of its progress.
 type FetchOptions struct {
 	Sources
 	// Progress is called now and then while the fetch runs, and once at its end,
 	// by the goroutine that called Fetch or FetchTree. It must not block.
 	Progress func(Progress)
-}
-
-// Progress is how far a fetch has come. The totals are what is known so far;
-// they grow while a directory is being read.
-type Progress struct {
-	Objects, ObjectsKnown int64 // stored or found to be local, of how many
-	Bytes, BytesKnown     int64
-	Resumed               int64 // of Bytes, left by an earlier fetch that was cut short
-	Peers                 int   // that sent something
 }
 
 // Info is a fetched object.
@@ -37,8 +31,8 @@ type Info struct {
 	LookupID string // empty when the object was local
 }
 
-// progressInterval is the time between two calls of Progress.
-const progressInterval = 100 * time.Millisecond
+// TreeInfo is what FetchTree did.
+type TreeInfo = tree.Info
 
 // Fetch brings the object root into the store; when it returns nil the object
 // is durable. It joins a fetch that runs already. When its ctx ends before,
@@ -53,7 +47,7 @@ func (r *Resolver) Fetch(ctx context.Context, root b3.Root, opt FetchOptions) (I
 	}
 	begun := time.Now()
 	info, here := r.localInfo(ctx, root)
-	if !absent(here) {
+	if !transfer.Absent(here) {
 		return info, here
 	}
 	work, l, done, err := r.begin(ctx)
@@ -61,22 +55,22 @@ func (r *Resolver) Fetch(ctx context.Context, root b3.Root, opt FetchOptions) (I
 		return Info{}, err
 	}
 	defer done()
-	w, err := r.join(work, l, root, Whole(opt.Sources), true, newLookupID())
+	w, err := r.transfers.JoinWhole(work, l, root, opt.Sources, newLookupID())
 	if err != nil {
 		return Info{}, why(work, err)
 	}
-	defer w.leave()
-	if err := w.land(opt.Progress); err != nil {
-		return Info{}, unmended(here, why(work, err))
+	defer w.Leave()
+	size, err := w.Wait(opt.Progress)
+	if err != nil {
+		return Info{}, transfer.Unmended(here, why(work, err))
 	}
 	r.m.observe("fetch", begun)
-	t := w.t
-	if t.ingest == nil { // it had become local
+	if size < 0 { // it had become local
 		return r.localInfo(ctx, root)
 	}
 	return Info{
-		Root: root, Size: t.size, Source: SourcePeer, Resumed: t.resumed, Peers: len(t.senders()),
-		Duration: time.Since(begun), LookupID: t.lookupID,
+		Root: root, Size: size, Source: SourcePeer, Resumed: w.Resumed(), Peers: len(w.Senders()),
+		Duration: time.Since(begun), LookupID: w.LookupID(),
 	}, nil
 }
 
@@ -89,48 +83,44 @@ func (r *Resolver) localInfo(ctx context.Context, root b3.Root) (Info, error) {
 	return info, obj.Close()
 }
 
-// land waits until the whole object is stored.
-func (w *want) land(report func(Progress)) error {
-	var tick <-chan time.Time
-	if report != nil {
-		t := time.NewTicker(progressInterval)
-		defer t.Stop()
-		tick = t.C
-	}
-	for {
-		select {
-		case <-tick:
-			report(w.t.progress())
-		case <-w.t.done:
-			if w.t.err == nil && report != nil {
-				p := w.t.progress()
-				p.Objects = 1
-				report(p)
-			}
-			return w.t.err
-		case <-w.ctx.Done():
-			return w.why(nil)
-		}
-	}
-}
-
-func (t *transfer) progress() Progress {
-	p := Progress{ObjectsKnown: 1, Peers: len(t.senders())}
-	select {
-	case <-t.known:
-		p.Bytes, p.BytesKnown, p.Resumed = t.resumed+t.received.Load(), t.size, t.resumed
-	default:
-	}
-	return p
-}
-
-// errDraining is the cause of work that Run's end cancelled.
-var errDraining = status.Errorf(status.Draining, "resolver: the node is stopping; ask another")
-
 // why tells work that Run's end cancelled from work whose caller left.
 func why(work context.Context, err error) error {
-	if err != nil && work.Err() != nil && errors.Is(context.Cause(work), errDraining) {
-		return errDraining
+	if err != nil && work.Err() != nil && errors.Is(context.Cause(work), providers.ErrDraining) {
+		return providers.ErrDraining
 	}
 	return err
+}
+
+// FetchTree brings the directory root and everything below it into the store.
+// When it returns nil all of it is durable. A root that is no directory is
+// fetched as the one object it is.
+//
+// Small objects come up to 256 in one request, large files one by one, several
+// of each at a time, while directories are still being read. Local objects are
+// not asked for. Memory is bounded whatever the tree. A fetch that was cut
+// short goes on where it was when it is called again: what has arrived stays,
+// and the root is stored last, so that an unfinished tree is never taken for a
+// whole one. Keeping it is the caller's business: it should pin the root, or
+// hold a lease from before the call. Two fetches of one root take turns.
+//
+// Errors are those of Fetch, for the first object that could not be had;
+// bad_request when a directory is malformed, which no provider can mend. The
+// counts in TreeInfo are right also then.
+func (r *Resolver) FetchTree(ctx context.Context, root b3.Root, opt FetchOptions) (TreeInfo, error) {
+	if err := r.denied(root); err != nil {
+		return TreeInfo{Root: root}, err
+	}
+	begun := time.Now()
+	work, l, done, err := r.begin(ctx)
+	if err != nil {
+		return TreeInfo{Root: root}, err
+	}
+	defer done()
+	info, err := r.trees.Fetch(work, l, root, tree.Options{Sources: opt.Sources, LookupID: newLookupID(), Progress: opt.Progress})
+	info.Duration = time.Since(begun)
+	if err != nil {
+		return info, why(work, err)
+	}
+	r.m.observe("tree", begun)
+	return info, nil
 }

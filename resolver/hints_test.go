@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -45,8 +44,8 @@ func hinted(t testing.TB) (*world, *hintBook) {
 	return newWorld(t, func(_ *Config, d *Deps) { d.Hints = book.hints }), book
 }
 
-func (w *world) drawn(o Origin) float64 {
-	return testutil.ToFloat64(w.m.sources.WithLabelValues(string(o)))
+func (w *world) drawn(t testing.TB, o Origin) float64 {
+	return w.counter(t, "resolver_sources_total", string(o))
 }
 
 // TestHintsComeFirst: with a hint that holds, a fetch asks the DHT nothing.
@@ -60,8 +59,8 @@ func TestHintsComeFirst(t *testing.T) {
 		if err := w.fetch(t, b); err != nil {
 			t.Fatal(err)
 		}
-		if n := w.finder.count(); n != 0 || w.drawn(OriginGossip) != 1 || w.drawn(OriginDHT) != 0 {
-			t.Errorf("%d lookups; %v of gossip, %v of the DHT", n, w.drawn(OriginGossip), w.drawn(OriginDHT))
+		if n := w.finder.count(); n != 0 || w.drawn(t, OriginGossip) != 1 || w.drawn(t, OriginDHT) != 0 {
+			t.Errorf("%d lookups; %v of gossip, %v of the DHT", n, w.drawn(t, OriginGossip), w.drawn(t, OriginDHT))
 		}
 	})
 }
@@ -78,8 +77,8 @@ func TestWrongHint(t *testing.T) {
 		if err := w.fetch(t, b); err != nil {
 			t.Fatal(err)
 		}
-		if w.drawn(OriginGossip) != 1 || w.drawn(OriginDHT) != 1 {
-			t.Errorf("%v of gossip, %v of the DHT", w.drawn(OriginGossip), w.drawn(OriginDHT))
+		if w.drawn(t, OriginGossip) != 1 || w.drawn(t, OriginDHT) != 1 {
+			t.Errorf("%v of gossip, %v of the DHT", w.drawn(t, OriginGossip), w.drawn(t, OriginDHT))
 		}
 	})
 }
@@ -123,8 +122,8 @@ func TestManyHints(t *testing.T) {
 		if err := w.fetch(t, b); err != nil {
 			t.Fatal(err)
 		}
-		if w.drawn(OriginGossip) != 3 || w.drawn(OriginDHT) != 1 {
-			t.Errorf("%v of gossip, %v of the DHT", w.drawn(OriginGossip), w.drawn(OriginDHT))
+		if w.drawn(t, OriginGossip) != 3 || w.drawn(t, OriginDHT) != 1 {
+			t.Errorf("%v of gossip, %v of the DHT", w.drawn(t, OriginGossip), w.drawn(t, OriginDHT))
 		}
 	})
 }

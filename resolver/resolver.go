@@ -6,51 +6,33 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2"
-	"github.com/libp2p/go-libp2p/core/peer"
-
-	"allium/protocols/admission"
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/resolver/providers"
+	"allium/resolver/transfer"
+	"allium/resolver/tree"
 )
 
 // Resolver fetches objects. Its methods may be called from any goroutine while
 // Run runs; before they return status.NotReady, and status.Draining after it.
 type Resolver struct {
-	cfg     Config
-	local   Local
-	objects ObjectClient
-	dialer  Dialer
-	self    peer.ID
-	log     *slog.Logger
-	m       *metrics
-	targets *targets
-	lookups *lookups
-	hints   func(b3.Root) []Provider
-	denied  func(b3.Root) error
+	cfg    Config
+	local  Local
+	m      *metrics
+	pool   *providers.Pool
+	denied func(b3.Root) error
 
-	fetchGate, treeGate *admission.Gate
-
-	served *lru.Cache[b3.Root, peer.ID] // who served a root last: first choice for what lies below it
+	transfers *transfer.Set
+	trees     *tree.Fetcher
 
 	run atomic.Pointer[life]
-
-	lingering atomic.Int64 // transfers that nobody waits for
-
-	mu        sync.Mutex
-	transfers map[b3.Root]*transfer
-	trees     map[b3.Root]chan struct{} // closed when the tree fetch that put it there ends
 }
-
-// servedRemembered is how many roots it is remembered of who served them, at
-// under 100 bytes each.
-const servedRemembered = 4096
 
 // life is one Run: work starts under its context and is counted by its group.
 type life struct {
@@ -79,35 +61,27 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	served, err := lru.New[b3.Root, peer.ID](servedRemembered)
+	m := newMetrics(d.Metrics)
+	pool, err := providers.New(cfg.providers(), providers.Deps{
+		Finder: d.Providers, Hints: d.Hints, Client: d.Objects, Dialer: d.Dialer, Self: d.Self,
+		Log: d.Log, Metrics: d.Metrics, Latency: m.latency, Limits: d.Limits,
+	})
 	if err != nil {
 		return nil, err
 	}
-	m := newMetrics(d.Metrics)
 	r := &Resolver{
-		cfg: cfg, local: d.Local, objects: d.Objects, dialer: d.Dialer, self: d.Self, log: d.Log, m: m,
-		targets: newTargets(cfg, m.breakerOpened.Inc),
-		fetchGate: d.Limits.NewGate(admission.Spec{
-			Name: "resolver.fetches", Path: "gateway, sessions → fetches", Policy: "resolver.fetches_waiting wait, the rest are refused with busy",
-		}, cfg.Fetches, cfg.FetchesWaiting),
-		treeGate: d.Limits.NewGate(admission.Spec{
-			Name: "resolver.trees", Path: "gateway, commands → directory fetches", Policy: "as many wait, the rest are refused with busy",
-		}, cfg.Trees, cfg.Trees),
-		served:    served,
-		transfers: map[b3.Root]*transfer{},
-		trees:     map[b3.Root]chan struct{}{},
+		cfg: cfg, local: d.Local, m: m, pool: pool,
+		transfers: transfer.New(cfg.transfers(), transfer.Deps{
+			Local: d.Local, Pool: pool, Metrics: d.Metrics, Limits: d.Limits, Received: m.received,
+		}),
 	}
 	if r.denied = d.Denied; r.denied == nil {
 		r.denied = func(b3.Root) error { return nil }
 	}
-	r.lookups = newLookups(cfg, d, m, r.guard)
-	if r.hints = d.Hints; r.hints == nil {
-		r.hints = func(b3.Root) []Provider { return nil }
-	}
-	if d.Metrics != nil {
-		d.Metrics.MustRegister(newBreakerStates(r.targets))
-		r.registerTransfers(d.Metrics)
-	}
+	r.trees = tree.New(cfg.trees(), tree.Deps{
+		Local: d.Local, Pool: pool, Transfers: r.transfers, Denied: r.denied,
+		Received: m.received.WithLabelValues("tree"), Limits: d.Limits,
+	})
 	return r, nil
 }
 
@@ -124,7 +98,7 @@ func (r *Resolver) Run(ctx context.Context, ready func()) error {
 	for {
 		select {
 		case now := <-tick.C:
-			r.lookups.sweep(now)
+			r.pool.Sweep(now)
 		case <-ctx.Done():
 			l.end()
 			return nil
@@ -139,7 +113,7 @@ func (r *Resolver) admit() (l *life, err error) {
 	case l == nil:
 		return nil, status.Errorf(status.NotReady, "resolver: it has not started; try again in a moment")
 	case !l.enter():
-		return nil, errDraining
+		return nil, providers.ErrDraining
 	}
 	return l, nil
 }
@@ -157,7 +131,7 @@ func (r *Resolver) begin(ctx context.Context) (work context.Context, l *life, do
 // bind returns ctx, to end also with the life.
 func (l *life) bind(ctx context.Context) (work context.Context, end func()) {
 	work, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.ctx, func() { cancel(errDraining) })
+	stop := context.AfterFunc(l.ctx, func() { cancel(providers.ErrDraining) })
 	return work, func() { stop(); cancel(nil) }
 }
 
@@ -170,6 +144,19 @@ func (l *life) enter() bool {
 		return false
 	}
 	l.wg.Add(1)
+	return true
+}
+
+// Context implements providers.Tasks.
+func (l *life) Context() context.Context { return l.ctx }
+
+// Go implements providers.Tasks.
+func (l *life) Go(f func()) bool {
+	if !l.enter() {
+		return false
+	}
+	l.wg.Go(f)
+	l.wg.Done()
 	return true
 }
 
@@ -187,16 +174,24 @@ func (l *life) over() bool {
 	return l.ended
 }
 
-// guard turns a panic of f into an error: a bug in one fetch does not take the
-// node down.
-func (r *Resolver) guard(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.log.Error("a fetch panicked", "panic", p, "stack", string(debug.Stack()))
-			err = final(status.Errorf(status.Internal, "resolver: a bug ended the fetch; please report it with the log of this node: %v", p))
+// Providers yields who says it has the object: first, unless opt.Fresh, who
+// announced it, at once, then whom the DHT finds, as they are found, for at most
+// Config.Deadline. Each peer comes once. The sequence ends with an error when the search failed: a
+// timeout, or the DHT's own. Nobody having the object is an empty sequence.
+func (r *Resolver) Providers(ctx context.Context, root b3.Root, opt ProvidersOptions) iter.Seq2[Provider, error] {
+	return func(yield func(Provider, error) bool) {
+		work, l, done, err := r.begin(ctx)
+		if err != nil {
+			yield(Provider{}, err)
+			return
 		}
-	}()
-	return f()
+		defer done()
+		for p, err := range r.pool.Find(work, l, root, opt) {
+			if !yield(p, why(work, err)) {
+				return
+			}
+		}
+	}
 }
 
 // newLookupID returns 16 random hex digits to find a request by in the log.

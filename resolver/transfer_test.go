@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -50,32 +48,9 @@ func TestProvidersShareTheWork(t *testing.T) {
 				t.Errorf("%d requests in flight to %s", n, id)
 			}
 		}
-		if extra := testutil.ToFloat64(w.m.extraBytes); extra > allDoubled+1200*group/doubledPart {
+		if extra := w.counter(t, "resolver_received_bytes_total", "extra"); extra > allDoubled+1200*group/doubledPart {
 			t.Errorf("%v bytes came twice", extra)
 		}
-	})
-}
-
-// One provider alone is kept as busy as by one request for everything, with few
-// requests.
-func TestOneProviderIsNeverIdle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		b := randomBlob(601, 2000*group)
-		p := w.net.peer("a", b)
-		p.before, p.latency = paced(500*time.Microsecond), 20*time.Millisecond
-		w.has([]peer.ID{"a"}, b)
-		begun := time.Now()
-		if err := w.fetch(t, b); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(begun); took > 1050*time.Millisecond {
-			t.Errorf("took %s, one request needs 1.02s", took)
-		}
-		if n := len(w.net.requests("")); n > 12 {
-			t.Errorf("%d requests", n)
-		}
-		w.onlyOnce(t, b)
 	})
 }
 
@@ -137,7 +112,7 @@ func TestLateRequestIsDoubled(t *testing.T) {
 		if d := ended.Sub(stalled); d <= 0 || d > 500*time.Millisecond {
 			t.Errorf("the late request ended %s after it stalled", d)
 		}
-		if n := testutil.ToFloat64(w.m.hedges.WithLabelValues("won")); n < 1 {
+		if n := w.counter(t, "resolver_hedges_total", "won"); n < 1 {
 			t.Errorf("%v hedges won", n)
 		}
 	})
@@ -168,7 +143,7 @@ func TestSilentPeer(t *testing.T) {
 				t.Errorf("object %d took %s, want %s", i, d, want)
 			}
 		}
-		if n := testutil.ToFloat64(w.m.breakerOpened); n != 1 {
+		if n := w.counter(t, "breaker_open_total"); n != 1 {
 			t.Errorf("the breaker opened %v times", n)
 		}
 	})
@@ -198,7 +173,7 @@ func TestLiarIsDropped(t *testing.T) {
 		if n := len(w.net.requests("liar")); n > usualSpans {
 			t.Errorf("%d requests to the liar", n)
 		}
-		if n := testutil.ToFloat64(w.m.failures.WithLabelValues("corrupt")); lied.IsZero() || n < 1 {
+		if n := w.counter(t, "resolver_provider_failures_total", "corrupt"); lied.IsZero() || n < 1 {
 			t.Errorf("%v lies were found", n)
 		}
 	})
@@ -248,7 +223,7 @@ func TestProviderDies(t *testing.T) {
 // noneTwice checks that nothing came that was here.
 func (w *world) noneTwice(t testing.TB) {
 	t.Helper()
-	if n := testutil.ToFloat64(w.m.extraBytes); n > 0 {
+	if n := w.counter(t, "resolver_received_bytes_total", "extra"); n > 0 {
 		t.Errorf("%v bytes came twice", n)
 	}
 }
@@ -366,27 +341,21 @@ func TestCutFetchIsKept(t *testing.T) {
 	})
 }
 
-// A slow reader pulls no more than the window, its own or the usual one; a fetch
-// beside it knows no window.
+// A slow reader pulls no more than its window; a fetch beside it knows no window.
 func TestWindow(t *testing.T) {
-	for _, ahead := range []int64{readAhead, 200, leastAhead} {
-		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { testWindow(t, ahead) })
-		})
-	}
+	synctest.Test(t, testWindow)
 }
 
-func testWindow(t *testing.T, ahead int64) {
+func testWindow(t *testing.T) {
+	const ahead = 200
 	w := newWorld(t, nil)
-	b := randomBlob(640, 2*readAhead*group)
+	b := randomBlob(640, 900*group)
 	for _, id := range []peer.ID{"a", "b"} {
 		w.net.peer(id, b).before = paced(100 * time.Microsecond)
 	}
 	w.has([]peer.ID{"a", "b"}, b)
 	o := Whole(Sources{})
-	if ahead != readAhead {
-		o.Ahead = ahead * group
-	}
+	o.Ahead = ahead * group
 	c, err := w.Open(t.Context(), b.root, o)
 	if err != nil {
 		t.Fatal(err)
@@ -526,32 +495,4 @@ func TestUnwantedRequestsEnd(t *testing.T) {
 			t.Errorf("%d lookups, %d ends", w.finder.count(), kept)
 		}
 	})
-}
-
-// What is asked for, and what a provider does not have, is not asked for.
-func TestFreeRuns(t *testing.T) {
-	s := &schedule{t: &transfer{}}
-	for _, r := range []run{{40, 50}, {10, 20}, {20, 30}} {
-		sp := &span{}
-		sp.next.Store(r.lo)
-		sp.hi.Store(r.hi)
-		s.spans = append(s.spans, sp)
-	}
-	p := &provider{lacks: []run{{32, 34}}}
-	for _, tc := range []struct{ in, out run }{
-		{run{0, 100}, run{0, 10}},
-		{run{10, 100}, run{30, 32}},
-		{run{15, 100}, run{30, 32}},
-		{run{31, 33}, run{31, 32}},
-		{run{32, 100}, run{34, 40}},
-		{run{41, 50}, run{50, 50}},
-		{run{50, 60}, run{50, 60}},
-	} {
-		if got := tc.in.without(s.taken(p)); got != tc.out {
-			t.Errorf("of %v %v is free, want %v", tc.in, got, tc.out)
-		}
-	}
-	if got := (run{31, 100}).without(s.taken(nil)); got != (run{31, 40}) {
-		t.Errorf("for all: %v", got)
-	}
 }

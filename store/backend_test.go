@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"allium/protocols/b3"
+	"allium/store/meta"
 )
 
 // withBackends runs a test on the backend of a store that is open, for each
@@ -38,18 +39,18 @@ func openStore(t *testing.T, cfg Config, fs vfs.FS) *Store {
 }
 
 // listAll returns every entry of s's backend, in pages of a few.
-func listAll(t *testing.T, s *Store) []entry {
+func listAll(t *testing.T, s *Store) []meta.Entry {
 	t.Helper()
-	var all []entry
-	page := make([]entry, 0, 3)
+	var all []meta.Entry
+	page := make([]meta.Entry, 0, 3)
 	for root, more := (b3.Root{}), true; more; {
-		es, err := s.backend.entries(root, page)
+		es, err := s.backend.Entries(root, page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, es...)
 		if more = len(es) == cap(page); more {
-			root, more = next(es[len(es)-1].root)
+			root, more = meta.NextRoot(es[len(es)-1].Root)
 		}
 	}
 	return all
@@ -82,17 +83,17 @@ func TestRemoveAll(t *testing.T) {
 			t.Fatalf("%d entries, want %d", len(es), len(roots))
 		}
 		for _, e := range es {
-			if e.added == 0 || e.used != e.added {
+			if e.Added == 0 || e.Used != e.Added {
 				t.Fatalf("%+v was added at no time, or not used then", e)
 			}
 		}
 		changed := es[3]
-		changed.added--
-		absent := entry{root: b3.Sum([]byte("never there")), size: 11}
-		if err := s.backend.removeAll(t.Context(), append([]entry{changed, absent}, es[5:]...)); err != nil {
+		changed.Added--
+		absent := meta.Entry{Root: b3.Sum([]byte("never there")), Size: 11}
+		if err := s.backend.RemoveAll(t.Context(), append([]meta.Entry{changed, absent}, es[5:]...)); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.backend.removeAll(t.Context(), es[5:8]); err != nil { // gone already
+		if err := s.backend.RemoveAll(t.Context(), es[5:8]); err != nil { // gone already
 			t.Fatal(err)
 		}
 		left := listAll(t, s)
@@ -101,12 +102,12 @@ func TestRemoveAll(t *testing.T) {
 		}
 		var size int64
 		for _, e := range left {
-			size += e.size
+			size += e.Size
 		}
 		if st := s.Stats(); st.Objects != 5 || st.Bytes != size {
 			t.Errorf("stats say %+v, want 5 objects of %d bytes", st, size)
 		}
-		if err := s.backend.removeAll(t.Context(), nil); err != nil {
+		if err := s.backend.RemoveAll(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -117,34 +118,34 @@ func TestTouch(t *testing.T) {
 	withBackends(t, func(t *testing.T, s *Store) {
 		fillStore(t, s, 10)
 		es := listAll(t, s)
-		want := map[b3.Root]second{es[0].root: es[0].added + 5, es[4].root: es[4].added + 7, es[9].root: es[9].added + 1}
+		want := map[b3.Root]meta.Second{es[0].Root: es[0].Added + 5, es[4].Root: es[4].Added + 7, es[9].Root: es[9].Added + 1}
 		absent := b3.Sum([]byte("never there"))
 		used := maps.Clone(want)
-		used[absent], used[es[7].root] = 1<<31, es[7].added-1
-		if err := s.backend.touch(used); err != nil {
+		used[absent], used[es[7].Root] = 1<<31, es[7].Added-1
+		if err := s.backend.Touch(used); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.backend.touch(map[b3.Root]second{es[4].root: es[4].added + 6}); err != nil { // earlier
+		if err := s.backend.Touch(map[b3.Root]meta.Second{es[4].Root: es[4].Added + 6}); err != nil { // earlier
 			t.Fatal(err)
 		}
 		check := func() {
 			t.Helper()
 			for _, e := range listAll(t, s) {
-				at, err := s.backend.usedAt(e)
+				at, err := s.backend.UsedAt(e)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if last := max(e.added, want[e.root]); e.used != last || at != last {
-					t.Fatalf("%s: used %d and %d, want %d", e.root, e.used, at, last)
+				if last := max(e.Added, want[e.Root]); e.Used != last || at != last {
+					t.Fatalf("%s: used %d and %d, want %d", e.Root, e.Used, at, last)
 				}
 			}
 		}
 		check()
 		// A use goes with its object.
-		if err := s.backend.removeAll(t.Context(), es[4:5]); err != nil {
+		if err := s.backend.RemoveAll(t.Context(), es[4:5]); err != nil {
 			t.Fatal(err)
 		}
-		delete(want, es[4].root)
+		delete(want, es[4].Root)
 		fillStore(t, s, 10)
 		check()
 	})

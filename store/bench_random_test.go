@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"allium/protocols/b3"
+	"allium/store/meta"
 )
 
 // BenchmarkRandomGroups reads verified groups at random from an object of
@@ -34,7 +35,7 @@ func BenchmarkRandomGroups(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := b3.NewReader(root, size, pairSource{pair{data: data, outboard: outboard}, size})
+	r := b3.NewReader(root, size, meta.PairSource{Pair: meta.Pair{Data: data, Outboard: outboard}, Size: size})
 	b.SetBytes(b3.GroupSize)
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/store/arena"
 	"allium/store/bucket"
+	"allium/store/cache"
+	"allium/store/meta"
+	"allium/store/segment"
 )
 
 // The backends.
@@ -22,26 +25,26 @@ type Config struct {
 	Backend string `koanf:"backend" doc:"where objects live: embedded (files), s3 (a bucket; index and outboards are files) or memory (RAM, nothing survives)" disk:"memory"`
 	Dir     string `koanf:"dir" doc:"directory of the embedded and the s3 backend, below the home directory when it is relative; created when it does not exist" disk:""`
 
-	MemoryBytes  admission.Bytes `koanf:"memory_bytes" doc:"hard cap in bytes on what the memory backend holds, in blocks of 1 KiB; above it puts get no_space; the list of objects, about 100 bytes each, comes on top"`
-	ReserveBytes admission.Bytes `koanf:"reserve_bytes" doc:"bytes that writes leave free on the disk, so that the index can always be written; below it puts get no_space" disk:""`
+	MemoryBytes  limits.Bytes `koanf:"memory_bytes" doc:"hard cap in bytes on what the memory backend holds, in blocks of 1 KiB; above it puts get no_space; the list of objects, about 100 bytes each, comes on top"`
+	ReserveBytes limits.Bytes `koanf:"reserve_bytes" doc:"bytes that writes leave free on the disk, so that the index can always be written; below it puts get no_space" disk:""`
 
-	MaxBytes   admission.Bytes `koanf:"max_bytes" doc:"most bytes that the store holds, outboards and partial objects included; what nothing pins is evicted, least recently used first, before it is reached; objects in a bucket count like those on the disk; 0 is what the disk has beyond the reserve, and no bound of what is in a bucket"`
-	MaxObjects int64           `koanf:"max_objects" doc:"most objects that the store holds; 0 is no bound"`
-	LowWater   float64         `koanf:"low_water" doc:"share of the bound at which an eviction ends; it begins half-way between this and the bound"`
-	GCDuty     float64         `koanf:"gc_duty" doc:"share of the time that a garbage collection works; it takes all of it while a put waits for room"`
+	MaxBytes   limits.Bytes `koanf:"max_bytes" doc:"most bytes that the store holds, outboards and partial objects included; what nothing pins is evicted, least recently used first, before it is reached; objects in a bucket count like those on the disk; 0 is what the disk has beyond the reserve, and no bound of what is in a bucket"`
+	MaxObjects int64        `koanf:"max_objects" doc:"most objects that the store holds; 0 is no bound"`
+	LowWater   float64      `koanf:"low_water" doc:"share of the bound at which an eviction ends; it begins half-way between this and the bound"`
+	GCDuty     float64      `koanf:"gc_duty" doc:"share of the time that a garbage collection works; it takes all of it while a put waits for room"`
 
-	SegmentBytes   admission.Bytes `koanf:"segment_bytes" doc:"size in bytes at which the segment of small objects is closed and the next begun" disk:""`
-	ZeroAheadBytes admission.Bytes `koanf:"zero_ahead_bytes" doc:"most bytes written as zeros ahead of the end of the segment, so that commits need no metadata; 0 turns it off" disk:""`
-	CommitBytes    admission.Bytes `koanf:"commit_bytes" doc:"bytes of small objects waiting for a commit; further puts wait" disk:""`
-	CompactRate    admission.Bytes `koanf:"compact_rate" doc:"bytes a second that the compaction of segments moves at most; when space is short it does not wait" disk:""`
-	IndexCache     admission.Bytes `koanf:"index_cache" doc:"bytes of the index kept in RAM beside its write buffer" disk:""`
+	SegmentBytes   limits.Bytes `koanf:"segment_bytes" doc:"size in bytes at which the segment of small objects is closed and the next begun" disk:""`
+	ZeroAheadBytes limits.Bytes `koanf:"zero_ahead_bytes" doc:"most bytes written as zeros ahead of the end of the segment, so that commits need no metadata; 0 turns it off" disk:""`
+	CommitBytes    limits.Bytes `koanf:"commit_bytes" doc:"bytes of small objects waiting for a commit; further puts wait" disk:""`
+	CompactRate    limits.Bytes `koanf:"compact_rate" doc:"bytes a second that the compaction of segments moves at most; when space is short it does not wait" disk:""`
+	IndexCache     limits.Bytes `koanf:"index_cache" doc:"bytes of the index kept in RAM beside its write buffer" disk:""`
 
-	HotBytes admission.Bytes `koanf:"hot_bytes" doc:"bytes of verified objects up to 256 KiB kept in RAM above the disk, 0 for none, else 1 MiB at least; the memory backend needs none" disk:""`
+	HotBytes limits.Bytes `koanf:"hot_bytes" doc:"bytes of verified objects up to 256 KiB kept in RAM above the disk, 0 for none, else 1 MiB at least; the memory backend needs none" disk:""`
 
-	ScrubRate     admission.Bytes `koanf:"scrub_rate" doc:"bytes a second that the background check of all objects reads at most, 0 turns it off; the memory backend needs none, and the s3 backend checks what is in the directory, not what is in the bucket (allium verify --all does)" disk:""`
-	ScrubDuty     float64         `koanf:"scrub_duty" doc:"share of the time that the background check works at most, above 0 and up to 1" disk:""`
-	ScrubInterval time.Duration   `koanf:"scrub_interval" doc:"how often the background check begins anew, 1m at least" disk:""`
-	RepairRate    admission.Bytes `koanf:"repair_rate" doc:"bytes a second at which a node fetches damaged objects again at most, 0 turns it off" disk:""`
+	ScrubRate     limits.Bytes  `koanf:"scrub_rate" doc:"bytes a second that the background check of all objects reads at most, 0 turns it off; the memory backend needs none, and the s3 backend checks what is in the directory, not what is in the bucket (allium verify --all does)" disk:""`
+	ScrubDuty     float64       `koanf:"scrub_duty" doc:"share of the time that the background check works at most, above 0 and up to 1" disk:""`
+	ScrubInterval time.Duration `koanf:"scrub_interval" doc:"how often the background check begins anew, 1m at least" disk:""`
+	RepairRate    limits.Bytes  `koanf:"repair_rate" doc:"bytes a second at which a node fetches damaged objects again at most, 0 turns it off" disk:""`
 
 	Quotas []string `koanf:"quotas" doc:"what the pins of a label may lead to, label=bytes or label=bytes/objects; the label * is each other one, and the empty label pins without one. What an object counts does not depend on what else holds it. With quotas, opening the store reads the directories below its pins"`
 
@@ -88,10 +91,7 @@ func DefaultConfig() Config {
 
 // minCommitBytes has room for a batch that is being written and one of the
 // largest record beside it.
-const minCommitBytes = 4 * maxRecordSize
-
-// maxSegmentBytes keeps offsets in a segment far from where int64 ends.
-const maxSegmentBytes = 1 << 40
+const minCommitBytes = 4 * segment.MaxRecordSize
 
 // Validate reports the first field that is out of its bounds.
 func (c Config) Validate() error {
@@ -131,7 +131,7 @@ func (c Config) Validate() error {
 		{"reserve_bytes", int64(c.ReserveBytes), 0, 1 << 62},
 		{"max_bytes", int64(c.MaxBytes), 0, 1 << 62},
 		{"max_objects", c.MaxObjects, 0, 1 << 48},
-		{"segment_bytes", int64(c.SegmentBytes), 2 * int64(c.CommitBytes), maxSegmentBytes}, // a batch, half of commit_bytes, is never split over two
+		{"segment_bytes", int64(c.SegmentBytes), 2 * int64(c.CommitBytes), meta.MaxSegmentBytes}, // a batch, half of commit_bytes, is never split over two
 		{"zero_ahead_bytes", int64(c.ZeroAheadBytes), 0, int64(c.SegmentBytes)},
 		{"commit_bytes", int64(c.CommitBytes), minCommitBytes, 1 << 30},
 		{"compact_rate", int64(c.CompactRate), 64 << 10, 1 << 40},
@@ -162,8 +162,8 @@ func (c Config) Validate() error {
 	if c.UploadTTL < time.Second || c.UploadTTL > 10*365*24*time.Hour {
 		return fmt.Errorf("store.upload_ttl is %s: must be from 1s to 10 years", c.UploadTTL)
 	}
-	if c.HotBytes != 0 && c.HotBytes < hotMinBytes || c.HotBytes > 1<<40 {
-		return fmt.Errorf("store.hot_bytes is %d: must be 0 or from %d to %d", c.HotBytes, hotMinBytes, int64(1<<40))
+	if c.HotBytes != 0 && c.HotBytes < cache.MinBytes || c.HotBytes > 1<<40 {
+		return fmt.Errorf("store.hot_bytes is %d: must be 0 or from %d to %d", c.HotBytes, cache.MinBytes, int64(1<<40))
 	}
 	return nil
 }

@@ -84,6 +84,9 @@ func (l *ledger) check(t testing.TB, s *store.Store) error {
 			return fmt.Errorf("%s of %d bytes: state %d, but open says %w", root, len(l.bytes[root]), want, err)
 		}
 	}
+	if open, _ := s.OpenDamage(); open > 0 {
+		return fmt.Errorf("what a crash leaves is taken for damage: %+v", s.Damage())
+	}
 	pins := map[b3.Root]bool{}
 	for p, err := range s.Pins(ctx) {
 		if err != nil {
@@ -96,6 +99,7 @@ func (l *ledger) check(t testing.TB, s *store.Store) error {
 			return fmt.Errorf("pin of %s: state %d, listed %t", root, want, pins[root])
 		}
 	}
+	<-s.Adopted() // what a crash left between a rename and its record becomes an object meanwhile
 	var n, size int64
 	for root, err := range s.VerifyAll(ctx) {
 		if err != nil {
@@ -276,6 +280,12 @@ func reopen(t testing.TB, disk vfs.FS, l *ledger) error {
 		return fmt.Errorf("does not open: %w", err)
 	}
 	defer func() { _ = stop() }()
+	<-s.Adopted()
+	for _, d := range s.Damage() {
+		if d.Kind == store.DamageFile || d.Kind == store.DamageNote {
+			return fmt.Errorf("the debris of a crash is taken for damage: %+v", d)
+		}
+	}
 	if err := l.check(t, s); err != nil {
 		return err
 	}
@@ -306,6 +316,7 @@ func reopen(t testing.TB, disk vfs.FS, l *ledger) error {
 
 // tidy reports files that belong to no object.
 func tidy(disk vfs.FS, s *store.Store) error {
+	<-s.Adopted() // what the start finds in obj/ is looked at behind it
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	want := map[string]bool{}
@@ -326,6 +337,9 @@ func tidy(disk vfs.FS, s *store.Store) error {
 			return err
 		}
 		for _, name := range names {
+			if dir == "part" && (strings.HasSuffix(name, ".up") || strings.HasSuffix(name, ".gone")) {
+				continue // of an upload that is whole, or about to go
+			}
 			if !want[name] {
 				return fmt.Errorf("%s/%s belongs to no object", dir, name)
 			}

@@ -1,6 +1,9 @@
 package store
 
-import "allium/protocols/b3"
+import (
+	"allium/protocols/b3"
+	"allium/store/meta"
+)
 
 // maxMoves bounds how often one read follows a record that compaction moves.
 const maxMoves = 8
@@ -9,24 +12,24 @@ const maxMoves = 8
 // its record since e was looked up, and the file may hold others by now: then it
 // is read where it is now, and e says where that was. Only what is wrong at its
 // current place is damage.
-func (s *Store) readCurrent(e *entry) (*b3.Memory, error) {
+func (s *Store) readCurrent(e *meta.Entry) (*b3.Memory, error) {
 	for moves := 0; ; moves++ {
 		mem, err := s.readAt(*e)
 		if err == nil || moves == maxMoves {
 			return mem, err
 		}
-		now, ok, lost := s.backend.get(e.root)
-		if lost != nil || !ok || now.samePlace(*e) {
+		now, ok, lost := s.backend.Get(e.Root)
+		if lost != nil || !ok || now.SamePlace(*e) {
 			return nil, err
 		}
 		*e = now
 	}
 }
 
-func (s *Store) readAt(e entry) (*b3.Memory, error) {
-	p, err := s.backend.read(e)
+func (s *Store) readAt(e meta.Entry) (*b3.Memory, error) {
+	p, err := s.backend.Read(e)
 	if err != nil {
 		return nil, err
 	}
-	return b3.NewMemory(e.root, p, nil)
+	return b3.NewMemory(e.Root, p, nil)
 }

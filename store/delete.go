@@ -6,6 +6,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 // Delete removes an object, durably. It is refused with conflict while the
@@ -21,7 +22,7 @@ func (s *Store) Delete(ctx context.Context, root b3.Root) error {
 		return err
 	}
 	defer over()
-	e, ok, err := s.backend.get(root)
+	e, ok, err := s.backend.Get(root)
 	if err != nil {
 		return fmt.Errorf("store: delete %s: %w", root, err)
 	}
@@ -36,7 +37,7 @@ func (s *Store) Delete(ctx context.Context, root b3.Root) error {
 	if by != nil {
 		return status.Errorf(status.Conflict, "store: %s is kept by a pin (%s); remove the pin first", root, describe(by.Pin))
 	}
-	if err := s.removeAll(ctx, []entry{e}); err != nil {
+	if err := s.removeAll(ctx, []meta.Entry{e}); err != nil {
 		return fmt.Errorf("store: delete %s: %w", root, err)
 	}
 	return nil

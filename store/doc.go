@@ -1,23 +1,23 @@
 // Package store keeps verified objects by address (SPEC §7): on disk, in the
 // format of FORMAT.md, with their bytes in a bucket, or in RAM.
 //
-// A Store is shared logic over a small backend. The Store decides what may
-// happen: it hashes what comes in, proves what goes out, and knows pins, leases,
-// holds, quotas and downloads. A backend keeps bytes and entries and decides
-// when they are durable. Objects of at most one group (64 KiB) are small: they
-// are records in append-only segments. Larger ones are a plain file and its
-// outboard, and a record that says so: the log and the files are the truth, the
-// index is made from them.
+// A Store is shared logic over a backend: package disk, whose large objects may
+// be in a bucket, or package memory. The Store decides what may happen: it hashes
+// what comes in, proves what goes out, and knows pins, leases, holds, quotas and
+// downloads. A backend keeps bytes and entries and decides when they are durable.
+// Objects of at most one group (64 KiB) are small: they are records in append-only
+// segments. Larger ones are a plain file and its outboard, and a record that says
+// so: the log and the files are the truth, the index is made from them.
 //
 // An object comes whole (put.go), as proved groups of a known address
 // (ingest.go), or in pieces that are durable one by one (upload.go).
 //
 // Beside the requests a Store works on its own, each job in one goroutine that
-// Run owns: the writer of the log, compaction of segments that are mostly
-// garbage (compact.go), checkpoints of downloads (partials.go), eviction of what
-// was used least (gc*.go), the notes of last uses (touch.go), the end of uploads
-// that expired (uploads.go), the scrub (scrub.go), and what a bucket needs
-// (cloud*.go).
+// Run owns: the writer of the log and compaction of segments that are mostly
+// garbage (package segment), checkpoints of downloads (partials.go), eviction of
+// what was used least (gc*.go), the notes of last uses (touch.go), the end of
+// uploads that expired (uploads.go), the scrub (scrub.go), and what a bucket needs
+// (package disk).
 //
 // # Invariants
 //

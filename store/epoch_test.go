@@ -16,14 +16,16 @@ import (
 	"allium/store/storetest"
 )
 
-// forgedTombstone is a whole record that removes root, of that epoch.
-func forgedTombstone(epoch uint64, root b3.Root) []byte {
-	p := make([]byte, 56)
-	copy(p, "ALR1")
+// forgedTombstone is a whole record at offset at of a segment of that epoch, in
+// a batch later than any, that removes root.
+func forgedTombstone(epoch uint64, at int64, root b3.Root) []byte {
+	p := make([]byte, 68)
+	copy(p, "ALR3")
 	binary.LittleEndian.PutUint32(p[4:], 2<<24)
 	binary.LittleEndian.PutUint64(p[8:], epoch)
-	copy(p[16:], root[:])
-	binary.LittleEndian.PutUint32(p[52:], crc32.Checksum(p[:52], crc32.MakeTable(crc32.Castagnoli)))
+	binary.LittleEndian.PutUint64(p[16:], 1<<40)
+	copy(p[32:], root[:])
+	binary.LittleEndian.PutUint32(p[64:], crc32.Checksum(p[:64], crc32.MakeTable(crc32.Castagnoli))^uint32(at))
 	return p
 }
 
@@ -58,20 +60,25 @@ func TestForgedRecords(t *testing.T) {
 	storetest.Put(t, s, victim)
 	epoch := epochOf(t, disk, lastSegment(t, disk))
 	guesses := []uint64{epoch, epoch + 1, epoch - 1, 0, 1, 2, 3, ^uint64(0)}
-	var forged [][]byte
-	for _, e := range guesses {
-		forged = append(forged, forgedTombstone(e, b3.Sum(victim)))
-	}
 	var baits []b3.Root
 	for i := range 40 {
 		// The tombstones of one guess fill a body, so that some begins at each
-		// 56th byte; the guesses take turns.
-		body := bytes.Repeat(forged[i%len(forged)], 900)
-		body = append(body, byte(i))
+		// 68th byte; the guesses take turns. Each is made for the place where it
+		// will be, which nobody can know but this test.
+		var body []byte
+		at := int64(64 + 68)
+		if name := lastSegment(t, disk); i > 0 {
+			log := read(t, disk, name)
+			at = int64(len(bytes.TrimRight(log, "\x00"))) + 68
+		}
+		for range 900 {
+			body = append(body, forgedTombstone(guesses[i%len(guesses)], at+int64(len(body)), b3.Sum(victim))...)
+		}
+		body = append(body, byte(i+1))
 		baits = append(baits, b3.Sum(body))
 		storetest.Put(t, s, body)
 		if i%8 == 7 { // the file that is filled now has another epoch
-			forged[0] = forgedTombstone(epochOf(t, disk, lastSegment(t, disk)), b3.Sum(victim))
+			guesses[0] = epochOf(t, disk, lastSegment(t, disk))
 		}
 	}
 	for _, root := range baits {
@@ -85,12 +92,12 @@ func TestForgedRecords(t *testing.T) {
 		storetest.Put(t, s, storetest.Bytes(uint64(100+i), 60_000))
 	}
 	name := lastSegment(t, disk)
-	if n := bytes.Count(read(t, disk, name), []byte("ALR1")); n < 500 {
+	if n := bytes.Count(read(t, disk, name), []byte("ALR3")); n < 500 {
 		t.Fatalf("the file was not used before: it holds %d records", n)
 	}
 	want := s.Stats().Objects
 	var lastBody []byte
-	for i := range 56 { // so that the log ends at each place in a record
+	for i := range 68 { // so that the log ends at each place in a record
 		lastBody = storetest.Bytes(uint64(1000+i), 1000+i)
 		storetest.Put(t, s, lastBody)
 		want++
@@ -112,7 +119,7 @@ func TestForgedRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteAt(forgedTombstone(epochOf(t, clone, name), b3.Sum(victim)), int64(at)); err != nil {
+	if _, err := f.WriteAt(forgedTombstone(epochOf(t, clone, name), int64(at), b3.Sum(victim)), int64(at)); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {

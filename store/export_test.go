@@ -1,8 +1,21 @@
 package store
 
 import (
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"context"
 	"fmt"
+
+	"allium/protocols/b3"
+	"allium/store/disk"
+	"allium/store/fsys"
+	"allium/store/index"
+	"allium/store/meta"
+	"allium/store/segment"
 )
 
 // ScrubNow runs a cycle of the background check and returns what it saw.
@@ -17,26 +30,38 @@ func (s *Store) ScrubNow(ctx context.Context) (Scrub, error) {
 
 // CheckUsage compares what a store of files, in which nothing goes on, believes
 // of its segments with what its index says.
-func (s *Store) CheckUsage() error {
-	d := s.backend.(*disk)
-	live := map[uint64]int64{}
-	err := d.index.eachEntry(func(e entry) error { live[e.seg] += recordOf(e); return nil })
+func (s *Store) CheckUsage() error { return s.backend.(*disk.Backend).Log().CheckUse() }
+
+// Adopted is closed when the files that the start found in obj/, and that no
+// record names, were looked at.
+func (s *Store) Adopted() <-chan struct{} { return s.backend.(*disk.Backend).Adopted() }
+
+// ForgetClose makes a store that was closed in order look as if it was not.
+func ForgetClose(t testing.TB, fs vfs.FS, dir string) {
+	t.Helper()
+	x, err := index.Open(index.Options{FS: fs, Dir: fs.PathJoin(dir, fsys.DirIndex), Cache: 1 << 20, Files: 64, Log: slog.New(slog.DiscardHandler)})
 	if err == nil {
-		err = d.index.eachPin(func(p Pin, seg uint64) error { live[seg] += pinRecordSize(p.Label); return nil })
+		err = errors.Join(x.DropClean(), x.Close())
 	}
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	segs, sum := d.segments.use.snapshot(), Usage{}
-	for num, u := range segs {
-		if u.live != live[num] {
-			return fmt.Errorf("segment %s: %d bytes are counted as live, the index needs %d", segmentName(num), u.live, live[num])
-		}
-		sum.SegmentLiveBytes += u.live + u.tombs
-		delete(live, num)
-	}
-	if told := d.usage(); len(live) > 0 || told.Segments != len(segs) || told.SegmentLiveBytes != sum.SegmentLiveBytes {
-		return fmt.Errorf("the index names segments that are not counted: %v; told is %+v of %+v", live, told, segs)
-	}
-	return nil
 }
+
+// SpoilIndex notes what a close does of an index that failed.
+func (s *Store) SpoilIndex() { s.backend.(*disk.Backend).NoteIndexDamage(errors.New("spoiled")) }
+
+// AddDamage notes damage.
+func (s *Store) AddDamage(d meta.Damage) { s.backend.Damages().Add(d) }
+
+// Lose removes an object whatever holds it, as damage does.
+func (s *Store) Lose(ctx context.Context, root b3.Root) error {
+	e, ok, err := s.backend.Get(root)
+	if err != nil || !ok {
+		return fmt.Errorf("%s is not here: %w", root, err)
+	}
+	return s.backend.RemoveAll(ctx, []meta.Entry{e})
+}
+
+// RecordHeaderSize is the length of a record's header.
+const RecordHeaderSize = segment.MaxRecordSize - b3.GroupSize

@@ -9,6 +9,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 // GCOptions say what a collection does.
@@ -45,17 +46,13 @@ type GCObject struct {
 	Partial bool      // a download that was left half done; Size is what is here of it
 }
 
-// GCCount is a number of objects and their bytes, outboards included.
-type GCCount struct{ Objects, Bytes int64 }
-
-func (c *GCCount) add(bytes int64) { c.Objects++; c.Bytes += bytes }
-
-// GCDamage is a directory below a recursive pin that cannot be read: what it
-// names is unknown, so nothing is removed.
+// GCDamage is a directory below a recursive pin that cannot be read, or a pinned
+// object that is lost: what it names is unknown, so nothing is removed.
 type GCDamage struct {
-	Pin  Pin
-	Node b3.Root
-	Path string // from the pin to the node, of names
+	Pin    meta.Pin
+	Node   b3.Root
+	Path   string // from the pin to the node, of names
+	Absent bool   // Node is the pinned object itself, and it is not here
 }
 
 // maxDamages bounds what a report lists.
@@ -63,12 +60,13 @@ const maxDamages = 16
 
 // GCReport is what a collection did, or would do.
 type GCReport struct {
-	Classes map[Class]GCCount // GCRemoved: in a dry run what would be
-	Seen    GCCount           // what was looked at
-	Before  Space             // as it began
-	Need    GCCount           // to be removed for the low-water mark; 0 when below, and of All
-	Nodes   int64             // directories read below pins
-	Damaged []GCDamage        // why nothing was removed; at most 16
+	Classes map[Class]meta.Count // GCRemoved: in a dry run what would be
+	Seen    meta.Count           // what was looked at
+	Before  Space                // as it began
+	Need    meta.Count           // to be removed for the low-water mark; 0 when below, and of All
+	Nodes   int64                // directories read below pins
+	Damaged []GCDamage           // why nothing was removed; at most 16
+	Open    int                  // open damage of the store (Store.Damage), another reason why nothing was removed
 	Took    time.Duration
 }
 
@@ -77,6 +75,9 @@ func (d GCDamage) String() string {
 	where := d.Pin.Root.String()
 	if d.Path != "" {
 		where += "/" + d.Path
+	}
+	if d.Absent {
+		return fmt.Sprintf("%s is pinned (%s) and lost, so what it keeps is unknown; fetch it again or remove the pin", d.Node, describe(d.Pin))
 	}
 	return fmt.Sprintf("the directory %s (%s, %s) is damaged, so what it keeps is unknown; fetch it again or remove the pin", d.Node, where, describe(d.Pin))
 }
@@ -88,10 +89,25 @@ func (d GCDamage) err(root b3.Root) error {
 
 // Err is conflict when damage kept the collection from removing anything.
 func (r GCReport) Err() error {
-	if len(r.Damaged) == 0 {
+	if !r.Blocked() {
 		return nil
 	}
-	return status.Errorf(status.Conflict, "nothing was removed: %s", r.Damaged[0])
+	return status.Errorf(status.Conflict, "nothing was removed: %s", r.Reason())
+}
+
+// Blocked reports whether damage keeps the collection from removing anything.
+func (r GCReport) Blocked() bool { return r.Open > 0 || len(r.Damaged) > 0 }
+
+// Reason says which damage keeps the collection from removing anything, and
+// what to do; "" where none does.
+func (r GCReport) Reason() string {
+	switch {
+	case r.Open > 0:
+		return blockedBy(r.Open)
+	case len(r.Damaged) > 0:
+		return r.Damaged[0].String()
+	}
+	return ""
 }
 
 // collector is what collections share. One runs at a time.
@@ -190,7 +206,7 @@ func (s *Store) GC(ctx context.Context, opt GCOptions) (GCReport, error) {
 	case <-ctx.Done():
 		return GCReport{}, ctx.Err()
 	case <-s.stop:
-		return GCReport{}, ErrDraining
+		return GCReport{}, meta.ErrDraining
 	}
 	defer func() { <-s.gc.slot }()
 	return s.collect(ctx, opt)
@@ -199,7 +215,7 @@ func (s *Store) GC(ctx context.Context, opt GCOptions) (GCReport, error) {
 // collect runs one collection. The slot is held.
 func (s *Store) collect(ctx context.Context, opt GCOptions) (GCReport, error) {
 	begun := time.Now()
-	roots := s.backend.totals().objects.Load()
+	roots := s.backend.Totals().Objects.Load()
 	roots += roots/4 + 1024 // may come while it runs
 	c := &cycle{
 		s: s, opt: opt, marks: newFilter(roots), young: newFilter(roots),
@@ -208,8 +224,9 @@ func (s *Store) collect(ctx context.Context, opt GCOptions) (GCReport, error) {
 	if opt.Fast {
 		c.pace.duty = 1
 	}
-	c.report.Classes = map[Class]GCCount{}
+	c.report.Classes = map[Class]meta.Count{}
 	c.report.Before = s.Space()
+	c.report.Open, _ = s.OpenDamage()
 	c.walk = walker{s: s, pause: c.pace.rest, visit: c.mark, damaged: c.damage}
 	s.gc.cycle.Store(c)
 	err := c.run(ctx)

@@ -1,15 +1,19 @@
 package store
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"allium/store/meta"
+)
 
 // histogram counts candidates by the age of their last use: exact up to two
 // minutes, to 1.6 % beyond.
 type histogram struct {
-	now   second
+	now   meta.Second
 	count [26*64 + 64]amount
 }
 
-func (h *histogram) bucket(used second) int {
+func (h *histogram) bucket(used meta.Second) int {
 	age := uint32(0)
 	if used < h.now {
 		age = uint32(h.now - used)
@@ -19,14 +23,14 @@ func (h *histogram) bucket(used second) int {
 }
 
 // latest is the last second of use that is counted in bucket b.
-func (h *histogram) latest(b int) second {
+func (h *histogram) latest(b int) meta.Second {
 	shift := max(b/64-1, 0)
-	return h.now - min(h.now, second(b-shift*64)<<shift)
+	return h.now - min(h.now, meta.Second(b-shift*64)<<shift)
 }
 
 // note counts a candidate and picks none.
 func (h *histogram) note(o candidate) bool {
-	h.count[h.bucket(o.used)].add(o)
+	h.count[h.bucket(o.Used)].add(o)
 	return false
 }
 
@@ -47,7 +51,7 @@ func (h *histogram) oldest(need amount) func(candidate) bool {
 	last, rest := h.reach(need)
 	// Of those in the last bucket only as many as are needed.
 	return func(o candidate) bool {
-		switch b := h.bucket(o.used); {
+		switch b := h.bucket(o.Used); {
 		case b > last:
 			return true
 		case b < last || !rest.passes(amount{}):

@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"allium/store/meta"
+
 	"pgregory.net/rapid"
 )
 
@@ -17,23 +19,23 @@ func TestHistogram(t *testing.T) {
 		ages := rapid.SliceOfN(rapid.Uint32Range(0, 40_000_000), 1, 50).Draw(r, "ages")
 		var all []candidate
 		for _, age := range ages {
-			used := second(0)
+			used := meta.Second(0)
 			if age < uint32(h.now) {
-				used = h.now - second(age)
+				used = h.now - meta.Second(age)
 			}
 			n := rapid.Int64Range(0, 1000).Draw(r, "size")
-			all = append(all, candidate{entry: entry{used: used}, charge: n, local: n / 2})
+			all = append(all, candidate{Entry: meta.Entry{Used: used}, charge: n, local: n / 2})
 			h.note(all[len(all)-1])
 			if b := h.bucket(used); h.latest(b) < used || h.bucket(h.latest(b)) != b {
 				r.Fatalf("used %d is in bucket %d, which ends at %d", used, b, h.latest(b))
 			}
 		}
-		need := amount{GCCount{rapid.Int64Range(0, 60).Draw(r, "objects"), rapid.Int64Range(0, 30_000).Draw(r, "bytes")}, rapid.Int64Range(0, 15_000).Draw(r, "local")}
+		need := amount{meta.Count{Objects: rapid.Int64Range(0, 60).Draw(r, "objects"), Bytes: rapid.Int64Range(0, 30_000).Draw(r, "bytes")}, rapid.Int64Range(0, 15_000).Draw(r, "local")}
 		pick := h.oldest(need)
 		var got amount
 		picked, left := len(h.count), []int{}
 		for _, o := range all {
-			b := h.bucket(o.used)
+			b := h.bucket(o.Used)
 			if !pick(o) {
 				left = append(left, b)
 				continue
@@ -81,25 +83,4 @@ func TestPacer(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestWastedBytes: what compaction gives back, more of it when space is short.
-func TestWastedBytes(t *testing.T) {
-	t.Parallel()
-	var u usage
-	u.reset(map[uint64]segmentUse{1: {size: 100, live: 90}, 2: {size: 100, live: 50, tombs: 20}, 3: {size: 100, live: 40}, 4: {size: 100}})
-	u.begin(4, 100, 100, 1<<40)
-	if n := u.wastedBytes(false); n != 60 {
-		t.Errorf("%d bytes come back, want 60", n)
-	}
-	if n := u.wastedBytes(true); n != 90 {
-		t.Errorf("%d bytes come back when space is short, want 90", n)
-	}
-	if num := u.worst(true); num != 3 {
-		t.Errorf("segment %d is the worst, want 3", num)
-	}
-	u.retire(3)
-	if a, b := u.worst(false), u.worst(true); a != 0 || b != 2 {
-		t.Errorf("segments %d and %d are the worst, want none and 2", a, b)
-	}
 }

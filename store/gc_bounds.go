@@ -5,36 +5,38 @@ import (
 
 	"allium/protocols/b3"
 	"allium/store/arena"
+	"allium/store/meta"
 )
 
 // Space is how full the store is.
 type Space struct {
-	Used       GCCount // objects and bytes: outboards, partial objects and puts under way included
-	Max        GCCount // 0 is no bound; of bytes the smallest of max_bytes, the memory cap, and what the disk has beyond the reserve
-	Low        GCCount // where an eviction ends
-	Free       int64   // bytes free on the disk, −1 when it cannot tell
-	Reserve    int64   // bytes that stay free
-	Evictable  GCCount // that nothing held when the latest collection looked
-	Pinned     GCCount // that a pin held then
-	Full       bool    // puts are refused until enough was removed
-	FullReason string  // why, in a sentence
+	Used       meta.Count // objects and bytes: outboards, partial objects and puts under way included
+	Max        meta.Count // 0 is no bound; of bytes the smallest of max_bytes, the memory cap, and what the disk has beyond the reserve
+	Low        meta.Count // where an eviction ends
+	Free       int64      // bytes free on the disk, the ballast among them, −1 when it cannot tell
+	Reserve    int64      // bytes that stay free
+	Evictable  meta.Count // that nothing held when the latest collection looked
+	Pinned     meta.Count // that a pin held then
+	Again      int64      // bytes that must fit before a full store takes puts again
+	Full       bool       // puts are refused until enough was removed
+	FullReason string     // why, in a sentence
 }
 
 // amount is what the store holds, or a bound of it. The bytes of large objects
 // in a bucket are not local.
 type amount struct {
-	GCCount
+	meta.Count
 	local int64 // bytes on the node's own disk
 }
 
 func (a *amount) add(o candidate) {
-	a.GCCount.add(o.charge)
+	a.Count.Add(o.charge)
 	a.local += o.local
 }
 
 // less is a without b.
 func (a amount) less(b amount) amount {
-	return amount{GCCount{a.Objects - b.Objects, a.Bytes - b.Bytes}, a.local - b.local}
+	return amount{meta.Count{Objects: a.Objects - b.Objects, Bytes: a.Bytes - b.Bytes}, a.local - b.local}
 }
 
 // passes reports whether a is above b in any way.
@@ -52,11 +54,11 @@ type bounds struct {
 // excess is what use has above the low-water mark.
 func (b bounds) excess(use amount) amount {
 	n := use.less(b.low)
-	return amount{GCCount{max(0, n.Objects), max(0, n.Bytes)}, max(0, n.local)}
+	return amount{meta.Count{Objects: max(0, n.Objects), Bytes: max(0, n.Bytes)}, max(0, n.local)}
 }
 
 // fits reports whether there is room for n after an eviction.
-func (b bounds) fits(n GCCount) bool {
+func (b bounds) fits(n meta.Count) bool {
 	return (b.hard.Bytes == math.MaxInt64 || n.Bytes <= b.hard.Bytes-b.low.Bytes) &&
 		(b.hard.Objects == math.MaxInt64 || n.Objects <= b.hard.Objects-b.low.Objects)
 }
@@ -65,15 +67,15 @@ func (b bounds) over(use amount) bool { return use.passes(b.trigger) }
 
 // usage is what is used now: a deferred object counts from its put on.
 func (s *Store) usage() amount {
-	t := s.backend.totals()
+	t := s.backend.Totals()
 	partial := s.partials.bytes.Load()
-	n := amount{GCCount: GCCount{
-		Objects: t.objects.Load() + t.pendingObjects.Load() + s.room.objects.Load(),
-		Bytes:   t.bytes.Load() + t.outboards.Load() + t.pendingBytes.Load() + partialCharge(partial) + s.room.bytes.Load(),
+	n := amount{Count: meta.Count{
+		Objects: t.Objects.Load() + t.PendingObjects.Load() + s.room.objects.Load(),
+		Bytes:   t.Bytes.Load() + t.OutboardBytes.Load() + t.PendingBytes.Load() + partialCharge(partial) + s.room.bytes.Load(),
 	}}
 	n.local = n.Bytes
 	if s.cfg.Backend == BackendS3 {
-		n.local -= t.large.Load()
+		n.local -= t.LargeBytes.Load()
 	}
 	return n
 }
@@ -92,25 +94,11 @@ func outboardShare(n int64) int64 {
 }
 
 // localCharge is the part of e's charge that is on the node's own disk.
-func (s *Store) localCharge(e entry) int64 {
-	if s.cfg.Backend == BackendS3 && !small(e.size) {
-		return b3.OutboardSize(e.size)
+func (s *Store) localCharge(e meta.Entry) int64 {
+	if s.cfg.Backend == BackendS3 && !meta.Small(e.Size) {
+		return b3.OutboardSize(e.Size)
 	}
-	return charge(e.size)
-}
-
-// free is what the disk has left, and what the compactor is about to give back
-// of it. When that is needed the compactor is told.
-func (d *disk) free() (free, coming int64, known bool) {
-	u, err := d.fs.GetDiskUsage(d.cfg.Dir)
-	if err != nil {
-		return -1, 0, false
-	}
-	short := d.compact.short()
-	if coming = d.segments.use.wastedBytes(short); short && coming > 0 {
-		nudge(d.segments.tidy)
-	}
-	return int64(min(u.AvailBytes, math.MaxInt64)), coming, true
+	return charge(e.Size)
 }
 
 // LookAtDisk makes the store ask its disk now how much is free, as it otherwise
@@ -120,8 +108,8 @@ func (s *Store) LookAtDisk() { s.gc.kick() }
 // poll asks the disk how much is free.
 func (s *Store) poll() {
 	free, coming := int64(-1), int64(0)
-	if d, ok := s.backend.(interface{ free() (int64, int64, bool) }); ok {
-		if n, more, known := d.free(); known {
+	if d, ok := s.backend.(freer); ok {
+		if n, more, known := d.Free(); known {
 			free, coming = n, more
 		}
 	}
@@ -138,7 +126,7 @@ func (s *Store) bounds() bounds {
 	s.room.mu.Lock()
 	free, coming, then := s.room.free, s.room.coming, s.room.usedThen
 	s.room.mu.Unlock()
-	none := amount{GCCount{math.MaxInt64, math.MaxInt64}, math.MaxInt64}
+	none := amount{meta.Count{Objects: math.MaxInt64, Bytes: math.MaxInt64}, math.MaxInt64}
 	b := bounds{none, none, none}
 	lower := func(hard, trigger, low *int64, limit int64) {
 		lowest := int64(float64(limit) * s.cfg.LowWater)
@@ -189,7 +177,7 @@ func (s *Store) Space() Space {
 	if s.cfg.Backend != BackendS3 { // all bytes are local
 		b.hard.Bytes, b.low.Bytes = min(b.hard.Bytes, b.hard.local), min(b.low.Bytes, b.low.local)
 	}
-	sp := Space{Used: s.usage().GCCount, Max: b.hard.GCCount, Low: b.low.GCCount, Reserve: int64(s.cfg.ReserveBytes)}
+	sp := Space{Used: s.usage().Count, Max: b.hard.Count, Low: b.low.Count, Reserve: int64(s.cfg.ReserveBytes), Again: b.again()}
 	for _, n := range []*int64{&sp.Max.Bytes, &sp.Max.Objects, &sp.Low.Bytes, &sp.Low.Objects} {
 		if *n == math.MaxInt64 {
 			*n = 0

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"allium/protocols/b3"
+	"allium/store/meta"
 )
 
 const (
@@ -38,7 +39,7 @@ type cycle struct {
 	report   GCReport
 	complete bool       // every object was looked at
 	ages     *histogram // of the first look of an eviction
-	pin      Pin        // that is being followed
+	pin      meta.Pin   // that is being followed
 
 	mu     sync.Mutex
 	fresh  []b3.Root // trees to mark before the next batch
@@ -69,19 +70,40 @@ func (c *cycle) mark(root b3.Root) bool {
 	return false
 }
 
-func (c *cycle) damage(path []Step) {
+func (c *cycle) damage(path []Step) { c.note(damageAt(c.pin, path)) }
+
+func (c *cycle) note(d GCDamage) {
 	if len(c.report.Damaged) < maxDamages {
-		c.report.Damaged = append(c.report.Damaged, GCDamage{Pin: c.pin, Node: path[len(path)-1].Root, Path: Path(path)})
+		c.report.Damaged = append(c.report.Damaged, d)
 	}
+}
+
+// damageAt is the damage of the last node of path, which begins at a pin.
+func damageAt(p meta.Pin, path []Step) GCDamage {
+	return GCDamage{Pin: p, Node: path[len(path)-1].Root, Path: Path(path)}
 }
 
 // markPins marks what every pin holds.
 func (c *cycle) markPins(ctx context.Context) error {
+	at := 0
 	for p, err := range c.s.Pins(ctx) {
 		if err != nil {
 			return err
 		}
 		c.marks.add(p.Root)
+		if at++; at%meta.PageSize == 0 {
+			if err := c.pace.rest(ctx); err != nil {
+				return err
+			}
+		}
+		lost, err := c.s.lost(ctx, p)
+		if err != nil {
+			return err
+		}
+		if lost {
+			c.note(GCDamage{Pin: p, Node: p.Root, Absent: true})
+			continue
+		}
 		if !p.Recursive {
 			continue
 		}
@@ -146,7 +168,7 @@ func (c *cycle) begin(ctx context.Context) (over func(), err error) {
 // deferred, is tried again before the next batch.
 func (c *cycle) markFresh(ctx context.Context, fresh []b3.Root) error {
 	for _, root := range fresh {
-		c.pin = Pin{Root: root, Recursive: true}
+		c.pin = meta.Pin{Root: root, Recursive: true}
 		if _, _, err := c.walk.walk(ctx, root); err != nil {
 			return err
 		}
@@ -161,7 +183,7 @@ func (c *cycle) markFresh(ctx context.Context, fresh []b3.Root) error {
 
 // evict chooses what goes and removes it.
 func (c *cycle) evict(ctx context.Context) error {
-	if c.opt.All && len(c.report.Damaged) == 0 {
+	if c.opt.All && !c.report.Blocked() {
 		everything := func(candidate) bool { return true }
 		if err := c.scan(ctx, true, everything); err != nil {
 			return err
@@ -170,7 +192,7 @@ func (c *cycle) evict(ctx context.Context) error {
 		return nil
 	}
 	for pass := range maxPasses {
-		h := &histogram{now: c.s.clock.stamp()}
+		h := &histogram{now: c.s.clock.Stamp()}
 		count := pass == 0
 		if err := c.scan(ctx, count, h.note); err != nil {
 			return err
@@ -178,11 +200,11 @@ func (c *cycle) evict(ctx context.Context) error {
 		c.complete = true
 		need := c.s.bounds().excess(c.s.usage())
 		if count && !c.opt.All {
-			c.report.Need = need.GCCount
+			c.report.Need = need.Count
 			c.report.Need.Bytes = max(need.Bytes, need.local)
 			c.ages = h
 		}
-		if need == (amount{}) || len(c.report.Damaged) > 0 {
+		if need == (amount{}) || c.report.Blocked() {
 			return nil
 		}
 		before := c.report.Classes[GCRemoved]

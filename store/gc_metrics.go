@@ -18,7 +18,7 @@ type gcMetrics struct {
 
 func newGCMetrics(reg prometheus.Registerer, s *Store) *gcMetrics {
 	m := &gcMetrics{
-		cycles:         prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gc_cycles_total", Help: "Garbage collections by outcome; conflict: a damaged directory below a pin kept it from removing anything."}, []string{"result"}),
+		cycles:         prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gc_cycles_total", Help: "Garbage collections by outcome; conflict: damage of the store, or of a directory below a pin, kept it from removing anything."}, []string{"result"}),
 		removedObjects: prometheus.NewCounter(prometheus.CounterOpts{Name: "gc_removed_objects_total", Help: "Objects that collections removed."}),
 		removedBytes:   prometheus.NewCounter(prometheus.CounterOpts{Name: "gc_removed_bytes_total", Help: "Bytes of objects that collections removed."}),
 		marked:         prometheus.NewGauge(prometheus.GaugeOpts{Name: "gc_marked", Help: "Directories below pins that the latest collection read."}),

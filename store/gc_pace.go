@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"allium/store/meta"
 )
 
 // slice is how long a collection works before it rests.
@@ -43,7 +45,7 @@ func (p *pacer) rest(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-p.stop:
-		return ErrDraining
+		return meta.ErrDraining
 	}
 	p.since = time.Now()
 	return nil

@@ -9,9 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 const (
@@ -32,7 +33,7 @@ const (
 type room struct {
 	bytes   atomic.Int64 // of puts under way
 	objects atomic.Int64 // being put
-	waits   *admission.Gate
+	waits   *limits.Gate
 
 	unwritten atomic.Int64 // of bytes, those that the disk does not know of yet: promised to uploads
 
@@ -51,7 +52,7 @@ func (g *collector) latest() GCReport {
 }
 
 // take takes n within the bounds, or nothing.
-func (s *Store) take(n GCCount) bool {
+func (s *Store) take(n meta.Count) bool {
 	s.reserve(n)
 	if !s.usage().passes(s.bounds().hard) {
 		return true
@@ -61,20 +62,20 @@ func (s *Store) take(n GCCount) bool {
 }
 
 // reserve takes n whatever the bounds say.
-func (s *Store) reserve(n GCCount) {
+func (s *Store) reserve(n meta.Count) {
 	s.room.bytes.Add(n.Bytes)
 	s.room.objects.Add(n.Objects)
 }
 
 // give gives back what take took: it is counted with the objects now, or gone.
-func (s *Store) give(n GCCount) {
+func (s *Store) give(n meta.Count) {
 	s.room.bytes.Add(-n.Bytes)
 	s.room.objects.Add(-n.Objects)
 }
 
 // takeRoom takes n, at once or after an eviction that it asks for and waits
 // for, 5 s at most. Otherwise it is no_space, before anything was written.
-func (s *Store) takeRoom(ctx context.Context, n GCCount) error {
+func (s *Store) takeRoom(ctx context.Context, n meta.Count) error {
 	if err := s.waitRoom(ctx.Done(), n); !errors.Is(err, errGone) {
 		return err
 	}
@@ -85,14 +86,17 @@ func (s *Store) takeRoom(ctx context.Context, n GCCount) error {
 var errGone = errors.New("gone")
 
 // waitRoom is takeRoom until gone is closed.
-func (s *Store) waitRoom(gone <-chan struct{}, n GCCount) error {
+func (s *Store) waitRoom(gone <-chan struct{}, n meta.Count) error {
 	if s.take(n) {
 		return nil
 	}
 	if s.poll(); s.take(n) {
 		return nil
 	}
-	if s.gc.vain() {
+	if err := s.backend.Failure(); err != nil {
+		return err // nothing is evicted either
+	}
+	if s.inVain() {
 		return s.fullError(n)
 	}
 	release, err := s.room.waits.TryAcquire()
@@ -110,7 +114,7 @@ func (s *Store) waitRoom(gone <-chan struct{}, n GCCount) error {
 			return nil
 		}
 		// One that began after this wait could not help, or none can.
-		if ended >= enough && (short || s.gc.vain() || !s.bounds().fits(n)) {
+		if ended >= enough && (short || s.inVain() || !s.bounds().fits(n)) {
 			return s.fullError(n)
 		}
 		s.gc.kick()
@@ -121,7 +125,7 @@ func (s *Store) waitRoom(gone <-chan struct{}, n GCCount) error {
 		case <-gone:
 			return errGone
 		case <-s.stop:
-			return ErrDraining
+			return meta.ErrDraining
 		}
 	}
 }
@@ -173,13 +177,13 @@ func (g *collector) released() {
 }
 
 // fullError is the refusal of n more bytes, with what could be done.
-func (s *Store) fullError(n GCCount) error {
+func (s *Store) fullError(n meta.Count) error {
 	s.metrics.gc.refused.Inc()
 	s.gc.mu.Lock()
 	lastErr := s.gc.lastErr
 	s.gc.mu.Unlock()
 	sp, use, hard := s.Space(), s.usage(), s.bounds().hard
-	human := func(n int64) string { return admission.Bytes(n).Human() }
+	human := func(n int64) string { return limits.Bytes(n).Human() }
 	var what string
 	switch {
 	case use.Objects+n.Objects > hard.Objects:
@@ -189,10 +193,12 @@ func (s *Store) fullError(n GCCount) error {
 	case s.cfg.MaxBytes > 0 && use.local+n.Bytes <= hard.local:
 		what = fmt.Sprintf("the store holds %s of %s (store.max_bytes), and %s more are asked for", human(use.Bytes), human(hard.Bytes), human(n.Bytes))
 	default:
-		what = fmt.Sprintf("the disk is full: %s are free, %s of them reserved (store.reserve_bytes), and %s more are asked for", human(max(sp.Free, 0)), human(sp.Reserve), human(n.Bytes))
+		what = fmt.Sprintf("the disk is full: %s are free, %s stay reserved (store.reserve_bytes), and %s more are asked for", human(max(sp.Free, 0)), human(sp.Reserve), human(n.Bytes))
 	}
 	fix := "unpin what you do not need, `allium gc plan` shows what holds what"
-	if lastErr != nil && status.Of(lastErr) == status.Conflict {
+	if open, _ := s.OpenDamage(); open > 0 {
+		fix = "nothing is evicted: " + blockedBy(open)
+	} else if lastErr != nil && status.Of(lastErr) == status.Conflict {
 		fix = lastErr.Error()
 	}
 	return status.Errorf(status.NoSpace, "store: %s; %s are pinned, %s could be evicted; %s", what, human(sp.Pinned.Bytes), human(sp.Evictable.Bytes), fix)
@@ -203,9 +209,9 @@ type growing struct {
 	ctx context.Context
 	s   *Store
 	r   io.Reader
-	got int64   // bytes read
-	may int64   // bytes that there is room for
-	has GCCount // taken
+	got int64      // bytes read
+	may int64      // bytes that there is room for
+	has meta.Count // taken
 }
 
 func (g *growing) Read(p []byte) (int, error) {
@@ -220,7 +226,7 @@ func (g *growing) Read(p []byte) (int, error) {
 }
 
 func (g *growing) grow() error {
-	more := GCCount{Bytes: partialCharge(growth)}
+	more := meta.Count{Bytes: partialCharge(growth)}
 	if g.may == 0 {
 		more.Objects = 1
 	}

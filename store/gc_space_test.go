@@ -9,7 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -25,7 +25,7 @@ type smallDisk struct {
 
 func (d smallDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	used := int64(0)
-	for _, dir := range []string{"seg", "index", "tmp", "part"} {
+	for _, dir := range []string{"seg", "index", "tmp", "part", "ballast"} {
 		used += d.used(path.Join("/store", dir))
 	}
 	return vfs.DiskUsage{AvailBytes: uint64(max(0, d.total-used)), TotalBytes: uint64(d.total), UsedBytes: uint64(used)}, nil
@@ -84,8 +84,8 @@ func TestEvictionByFreeDisk(t *testing.T) {
 	})
 }
 
-// TestFullHysteresis: writes go off below the reserve, and on at twice of it.
-func TestFullHysteresis(t *testing.T) {
+// TestFullAgrees: the store is full when it refuses puts, and only then.
+func TestFullAgrees(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := tiny()
@@ -95,11 +95,16 @@ func TestFullHysteresis(t *testing.T) {
 		for i, test := range []struct {
 			free uint64
 			full bool
-		}{{8 * reserve, false}, {reserve + reserve/2, false}, {reserve / 2, true}, {reserve + reserve/2, true}, {8 * reserve, false}} {
-			disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: test.free, TotalBytes: 1 << 40})
+		}{{8 * reserve, false}, {reserve + reserve/2, false}, {reserve / 2, true}, {reserve + reserve/2, false}, {reserve - 1, true}, {reserve + 100_000, true}, {8 * reserve, false}} {
+			ballast := uint64(s.Stats().Usage.BallastBytes) // a part of what is free
+			disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: test.free - ballast, TotalBytes: 1 << 40})
 			time.Sleep(time.Minute)
 			if sp := s.Space(); sp.Full != test.full || sp.Full != (sp.FullReason != "") {
 				t.Errorf("step %d with %d free: %+v", i, test.free, sp)
+			}
+			_, err := s.PutBytes(t.Context(), storetest.Bytes(uint64(100+i), 2*b3.GroupSize), store.PutOptions{})
+			if refused := status.Of(err) == status.NoSpace; refused != test.full {
+				t.Errorf("step %d with %d free: full is %t, and a put says %v", i, test.free, test.full, err)
 			}
 		}
 		storetest.Put(t, s, smallPut)
@@ -157,7 +162,7 @@ func TestDeferredCounts(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{2000, b3.GroupSize + 1} {
 		cfg := tiny()
-		cfg.MaxBytes = admission.Bytes(10 * size)
+		cfg.MaxBytes = limits.Bytes(10 * size)
 		s, _ := storetest.Start(t, cfg, store.Deps{FS: vfs.NewMem()})
 		accepted := int64(0)
 		for i := range 20 {

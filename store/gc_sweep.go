@@ -4,18 +4,19 @@ import (
 	"context"
 
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 // candidate is an object that nothing was seen to hold.
 type candidate struct {
-	entry
+	meta.Entry
 	charge  int64 // bytes, outboard included
 	local   int64 // of them on the node's own disk
 	partial bool  // size is what is here of it
 }
 
 func (o candidate) object() GCObject {
-	return GCObject{Root: o.root, Size: o.size, Used: o.used.time(), Partial: o.partial}
+	return GCObject{Root: o.Root, Size: o.Size, Used: o.Used.Time(), Partial: o.partial}
 }
 
 // scan looks at every object, a page at a time, and removes those that pick
@@ -24,7 +25,7 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 	batch := make([]candidate, 0, maxBatch)
 	at := 0
 	take := func(o candidate) error {
-		if at++; at%pageSize == 0 {
+		if at++; at%meta.PageSize == 0 {
 			if err := c.pace.rest(ctx); err != nil {
 				return err
 			}
@@ -32,7 +33,7 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 		}
 		class := c.classify(o)
 		if count {
-			c.report.Seen.add(o.charge)
+			c.report.Seen.Add(o.charge)
 			c.move(o, "", class)
 		}
 		if class != GCCache || !pick(o) {
@@ -47,7 +48,7 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 	}
 	for e, err := range c.s.entries(ctx) {
 		if err == nil {
-			err = take(candidate{entry: e, charge: charge(e.size), local: c.s.localCharge(e)})
+			err = take(candidate{Entry: e, charge: charge(e.Size), local: c.s.localCharge(e)})
 		}
 		if err != nil {
 			return err
@@ -55,7 +56,7 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 	}
 	for p, err := range c.s.Partials(ctx) {
 		if err == nil {
-			err = take(candidate{entry: entry{root: p.Root, size: p.Held, used: secondOf(p.Used)}, charge: partialCharge(p.Held), local: partialCharge(p.Held), partial: true})
+			err = take(candidate{Entry: meta.Entry{Root: p.Root, Size: p.Held, Used: meta.SecondOf(p.Used)}, charge: partialCharge(p.Held), local: partialCharge(p.Held), partial: true})
 		}
 		if err != nil {
 			return err
@@ -68,13 +69,13 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 // later use.
 func (c *cycle) classify(o candidate) Class {
 	switch {
-	case c.marks.has(o.root):
+	case c.marks.has(o.Root):
 		return GCPinned
-	case c.s.roots.inUse(o.root):
+	case c.s.roots.inUse(o.Root):
 		return GCLeased
-	case c.young.has(o.root):
+	case c.young.has(o.Root):
 		return GCRecent
-	case c.s.touches.held(max(o.used, c.s.touches.usedAt(o.root))):
+	case c.s.touches.held(max(o.Used, c.s.touches.usedAt(o.Root))):
 		return GCHeld
 	}
 	return GCCache
@@ -83,10 +84,10 @@ func (c *cycle) classify(o candidate) Class {
 // move counts o in another class.
 func (c *cycle) move(o candidate, from, to Class) {
 	if n := c.report.Classes[from]; from != "" {
-		c.report.Classes[from] = GCCount{n.Objects - 1, n.Bytes - o.charge}
+		c.report.Classes[from] = meta.Count{Objects: n.Objects - 1, Bytes: n.Bytes - o.charge}
 	}
 	n := c.report.Classes[to]
-	n.add(o.charge)
+	n.Add(o.charge)
 	c.report.Classes[to] = n
 }
 
@@ -104,7 +105,8 @@ func (c *cycle) remove(ctx context.Context, batch []candidate) error {
 			return err
 		}
 		defer over()
-		if len(c.report.Damaged) > 0 { // below a pin that came meanwhile
+		c.report.Open, _ = c.s.OpenDamage()
+		if c.report.Blocked() { // below a pin that came meanwhile, or found meanwhile
 			return nil
 		}
 		if batch, err = c.removeUnheld(ctx, batch); err != nil {
@@ -130,7 +132,7 @@ func (c *cycle) removeUnheld(ctx context.Context, batch []candidate) (gone []can
 		return nil, err
 	}
 	defer s.leave()
-	var es []entry
+	var es []meta.Entry
 	var out []candidate
 	for _, o := range batch {
 		if o.partial {
@@ -141,12 +143,7 @@ func (c *cycle) removeUnheld(ctx context.Context, batch []candidate) (gone []can
 			}
 			continue
 		}
-		over, err := s.roots.remove(o.root)
-		if err != nil {
-			c.move(o, GCCache, GCLeased)
-			continue
-		}
-		defer over() // of the batch
+		// What is held is not registered: while it is, it looks as if it were gone.
 		class, err := c.lastLook(o)
 		if err != nil {
 			return nil, err
@@ -155,13 +152,27 @@ func (c *cycle) removeUnheld(ctx context.Context, batch []candidate) (gone []can
 			c.move(o, GCCache, class)
 			continue
 		}
-		es, out = append(es, o.entry), append(out, o)
+		over, err := s.roots.remove(o.Root)
+		if err != nil {
+			c.move(o, GCCache, GCLeased)
+			continue
+		}
+		if class, err = c.lastLook(o); err != nil || class != GCCache {
+			over()
+			if err != nil {
+				return nil, err
+			}
+			c.move(o, GCCache, class)
+			continue
+		}
+		defer over() // of the batch
+		es, out = append(es, o.Entry), append(out, o)
 	}
 	if err := s.removeAll(ctx, es); err != nil {
 		return nil, err
 	}
 	for _, o := range out {
-		if _, still, err := s.backend.get(o.root); err != nil {
+		if _, still, err := s.backend.Get(o.Root); err != nil {
 			return gone, err
 		} else if !still { // else it has moved: the next pass has its new place
 			gone = append(gone, o)
@@ -176,7 +187,7 @@ func (c *cycle) removePartial(ctx context.Context, o candidate) (bool, error) {
 		c.move(o, GCCache, class)
 		return false, nil
 	}
-	err := c.s.RemovePartial(ctx, o.root)
+	err := c.s.RemovePartial(ctx, o.Root)
 	switch status.Of(err) {
 	case status.OK:
 		return true, nil
@@ -189,19 +200,19 @@ func (c *cycle) removePartial(ctx context.Context, o candidate) (bool, error) {
 	return false, err
 }
 
-// lastLook is classify of an object whose removal is registered: what it finds
-// cannot change.
+// lastLook is classify with what the backend knows. Of an object whose removal is
+// registered, what it finds cannot change.
 func (c *cycle) lastLook(o candidate) (Class, error) {
 	switch {
-	case c.marks.has(o.root):
+	case c.marks.has(o.Root):
 		return GCPinned, nil
-	case c.young.has(o.root):
+	case c.young.has(o.Root):
 		return GCRecent, nil
 	case !c.s.touches.holding():
 		return GCCache, nil
 	}
-	used := max(o.used, c.s.touches.usedAt(o.root))
-	at, err := c.s.backend.usedAt(o.entry)
+	used := max(o.Used, c.s.touches.usedAt(o.Root))
+	at, err := c.s.backend.UsedAt(o.Entry)
 	if err == nil && c.s.touches.held(max(used, at)) {
 		return GCHeld, nil
 	}
@@ -209,9 +220,9 @@ func (c *cycle) lastLook(o candidate) (Class, error) {
 }
 
 // removeAll removes objects whose removal is registered.
-func (s *Store) removeAll(ctx context.Context, es []entry) error {
+func (s *Store) removeAll(ctx context.Context, es []meta.Entry) error {
 	if len(es) == 0 {
 		return nil
 	}
-	return s.backend.removeAll(ctx, es)
+	return s.backend.RemoveAll(ctx, es)
 }

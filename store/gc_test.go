@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -228,7 +228,7 @@ func TestGCEviction(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := store.DefaultConfig()
 				cfg.Backend, cfg.LowWater = store.BackendMemory, 0.5
-				cfg.MaxBytes, cfg.MaxObjects = admission.Bytes(test.maxBytes), test.maxCount
+				cfg.MaxBytes, cfg.MaxObjects = limits.Bytes(test.maxBytes), test.maxCount
 				s, _ := storetest.Start(t, cfg, store.Deps{})
 				var roots []b3.Root
 				for i := range 70 {

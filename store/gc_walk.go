@@ -47,6 +47,11 @@ type walker struct {
 	visit   func(b3.Root) (stop bool)   // what a node names, and the tops
 	damaged func(path []Step)           // a node that cannot be read; the walk goes on
 
+	// May be nil: absent is told of a node that is not here, which is looked for
+	// once more then, and file of each file that a node names.
+	absent func(path []Step)
+	file   func(node, at Step)
+
 	seen    map[b3.Root]struct{}
 	path    []level
 	pending int
@@ -109,6 +114,9 @@ func (w *walker) enter(ctx context.Context, at Step) (Step, bool, error) {
 		return Step{}, false, status.Errorf(status.Conflict, "store: more than %d directories are below recursive pins; remove some of the pins", maxWalk)
 	}
 	n, err := w.s.node(ctx, at.Root)
+	if n == nil && err == nil && w.absent != nil {
+		n, err = w.again(ctx, at)
+	}
 	if errors.Is(err, errDamagedNode) {
 		w.damaged(append(w.way(), at))
 		return Step{}, false, nil
@@ -133,6 +141,9 @@ func (w *walker) enter(ctx context.Context, at Step) (Step, bool, error) {
 			w.path = append(w.path, l)
 			return ref.Step, true, nil
 		}
+		if !ref.manifest && w.file != nil {
+			w.file(at, ref.Step)
+		}
 		if _, ok := w.seen[ref.Root]; ref.manifest && !ok {
 			l.left = append(l.left, ref.Step)
 		}
@@ -142,6 +153,21 @@ func (w *walker) enter(ctx context.Context, at Step) (Step, bool, error) {
 		return Step{}, false, status.Errorf(status.Conflict, "store: %s is too deep and wide a tree: more than %d directories wait to be read; remove its pin", w.path[0].Root, maxPending)
 	}
 	return Step{}, false, nil
+}
+
+// again tells of a node that is not here and looks for it once more. A file is
+// none.
+func (w *walker) again(ctx context.Context, at Step) (*manifest.Node, error) {
+	if err := w.s.admit(ctx); err != nil {
+		return nil, err
+	}
+	_, here, err := w.s.backend.Get(at.Root)
+	w.s.leave()
+	if here || err != nil {
+		return nil, err
+	}
+	w.absent(append(w.way(), at))
+	return w.s.node(ctx, at.Root)
 }
 
 // reference is what a node names.
@@ -176,11 +202,11 @@ func (s *Store) node(ctx context.Context, root b3.Root) (*manifest.Node, error) 
 	defer s.leave()
 	s.roots.acquire(root)
 	e, ok, err := s.find(root)
-	if err != nil || !ok || e.size > manifest.MaxNode || e.size < int64(len(manifest.Magic)) {
+	if err != nil || !ok || e.Size > manifest.MaxNode || e.Size < int64(len(manifest.Magic)) {
 		s.roots.release(root)
 		return nil, err
 	}
-	if e.corrupt {
+	if e.Corrupt {
 		s.roots.release(root)
 		return nil, errDamagedNode
 	}
@@ -190,7 +216,7 @@ func (s *Store) node(ctx context.Context, root b3.Root) (*manifest.Node, error) 
 		return nil, nodeError(err)
 	}
 	defer o.Close()
-	p := make([]byte, e.size)
+	p := make([]byte, e.Size)
 	if _, err := o.Reader().ReadAt(p, 0); err != nil && !errors.Is(err, io.EOF) {
 		if status.Of(err) == status.Corrupt {
 			err = s.damaged(e, err)

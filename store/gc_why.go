@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"allium/protocols/b3"
+	"allium/store/meta"
 )
 
 // maxWhyPins bounds the pins that a Why lists.
@@ -16,14 +17,14 @@ type Why struct {
 	Root     b3.Root
 	Presence Presence
 	Corrupt  bool
-	Size     int64     // bytes that are here
-	Used     time.Time // last use, to the second; zero when it is not here or unknown
-	Pins     []Pin     // of its own, at most 64
-	Above    *Chain    // the first recursive pin found that holds it from above; nil: none
-	Unknown  error     // conflict: a directory below a pin is damaged, so there may be one
-	Leases   int       // readers, puts and downloads that use it now
-	Ingest   bool      // it is being downloaded
-	Held     bool      // an add or a fetch under way keeps it until its pin is set
+	Size     int64      // bytes that are here
+	Used     time.Time  // last use, to the second; zero when it is not here or unknown
+	Pins     []meta.Pin // of its own, at most 64
+	Above    *Chain     // the first recursive pin found that holds it from above; nil: none
+	Unknown  error      // conflict: a directory below a pin is damaged, so there may be one
+	Leases   int        // readers, puts and downloads that use it now
+	Ingest   bool       // it is being downloaded
+	Held     bool       // an add or a fetch under way keeps it until its pin is set
 
 	// Cutoff is the last use, to the second, down to which the next eviction
 	// removes what nothing holds, as the latest collection or plan saw it; zero
@@ -43,14 +44,14 @@ func (s *Store) Why(ctx context.Context, root b3.Root) (Why, error) {
 		return Why{}, err
 	}
 	defer s.leave()
-	w := Why{Root: root, Leases: s.roots.count(root), Cutoff: s.cutoff().time()}
+	w := Why{Root: root, Leases: s.roots.count(root), Cutoff: s.cutoff().Time()}
 	s.mu.Lock()
 	_, w.Ingest = s.running[root]
 	s.mu.Unlock()
 	if err := s.whyHere(&w); err != nil {
 		return Why{}, fmt.Errorf("store: why %s: %w", root, err)
 	}
-	page, err := s.backend.pins(root, "", make([]Pin, 0, maxWhyPins))
+	page, err := s.backend.Pins(root, "", make([]meta.Pin, 0, maxWhyPins))
 	if err != nil {
 		return Why{}, fmt.Errorf("store: why %s: %w", root, err)
 	}
@@ -75,20 +76,20 @@ func (s *Store) whyHere(w *Why) error {
 	if err != nil {
 		return err
 	}
-	var used second
+	var used meta.Second
 	if ok {
-		w.Presence, w.Corrupt, w.Size = Complete, e.corrupt, e.size
+		w.Presence, w.Corrupt, w.Size = Complete, e.Corrupt, e.Size
 		noted := s.touches.usedAt(w.Root)
-		if used, err = s.backend.usedAt(e); err != nil {
+		if used, err = s.backend.UsedAt(e); err != nil {
 			return err
 		}
 		used = max(used, noted)
 	} else if rec, ok, err := s.partial(w.Root); err != nil {
 		return err
 	} else if ok {
-		w.Presence, w.Size, used = PartlyHere, rec.held, rec.used
+		w.Presence, w.Size, used = PartlyHere, rec.Held, rec.Used
 	}
-	w.Used = used.time()
+	w.Used = used.Time()
 	w.Held = w.Presence != Absent && s.touches.held(used)
 	return nil
 }
@@ -100,13 +101,13 @@ func (w Why) Next() bool {
 
 // cutoff is the last use down to which the next eviction removes; 0 is unknown.
 // An eviction begins at its mark at the latest, and ends at the low one.
-func (s *Store) cutoff() second {
+func (s *Store) cutoff() meta.Second {
 	s.gc.mu.Lock()
 	h := s.gc.ages
 	s.gc.mu.Unlock()
 	b := s.bounds()
 	least, now := b.trigger.less(b.low), b.excess(s.usage())
-	need := amount{GCCount{max(least.Objects, now.Objects), max(least.Bytes, now.Bytes)}, max(least.local, now.local)}
+	need := amount{meta.Count{Objects: max(least.Objects, now.Objects), Bytes: max(least.Bytes, now.Bytes)}, max(least.local, now.local)}
 	if h == nil || !need.passes(amount{}) {
 		return 0
 	}

@@ -41,8 +41,8 @@ func (s *Store) keep(ctx context.Context, root b3.Root) (Presence, error) {
 	s.roots.acquire(root)
 	defer s.roots.release(root)
 	e, ok, err := s.find(root)
-	if err == nil && ok && !e.corrupt {
-		return Complete, s.usedOrWait(ctx, root, e.added)
+	if err == nil && ok && !e.Corrupt {
+		return Complete, s.usedOrWait(ctx, root, e.Added)
 	}
 	if err == nil {
 		_, ok, err = s.partial(root)

@@ -7,6 +7,10 @@ import (
 	"time"
 
 	"allium/protocols/b3"
+	"allium/store/cache"
+	"allium/store/disk"
+	"allium/store/fsys"
+	"allium/store/meta"
 )
 
 // Presence says whether a store can serve an object.
@@ -19,44 +23,26 @@ const (
 	PartlyHere
 )
 
-// pageSize is how many entries a listing holds at a time.
-const pageSize = 256
-
 // Stats are counters, kept in RAM.
 type Stats struct {
-	Backend string `json:"backend"` // of the configuration
-	Objects int64  `json:"objects"`
-	Bytes   int64  `json:"bytes"`   // of objects, outboards and overhead left out
-	Corrupt int64  `json:"corrupt"` // objects that failed a check and wait for a new copy
-	Leases  int    `json:"leases"`  // addresses in use
-	Ingests int    `json:"ingests"` // downloads being written
-	Hot     Hot    `json:"hot"`
-	Scrub   Scrub  `json:"scrub"`
+	Backend string      `json:"backend"` // of the configuration
+	Objects int64       `json:"objects"`
+	Bytes   int64       `json:"bytes"`   // of objects, outboards and overhead left out
+	Corrupt int64       `json:"corrupt"` // objects that failed a check and wait for a new copy
+	Leases  int         `json:"leases"`  // addresses in use
+	Ingests int         `json:"ingests"` // downloads being written
+	Hot     cache.Stats `json:"hot"`
+	Scrub   Scrub       `json:"scrub"`
 	// Of objects of which a part is here, in use or not.
-	PartialObjects int64   `json:"partial_objects"`
-	PartialBytes   int64   `json:"partial_bytes"` // that are here
-	Uploads        Uploads `json:"uploads"`
-	Usage          Usage   `json:"usage"` // all zero but while the store is open
-	GC             Runs    `json:"gc"`
-	WriteErr       error   `json:"-"` // why nothing more is written until a restart; nil when all is well
-	BucketErr      error   `json:"-"` // why the bucket of the s3 backend cannot be used for now; nil when it can
-}
-
-// Usage is where the bytes of a store are. The counters begin with the process.
-type Usage struct {
-	Segments         int   `json:"segments"`           // files of small objects, spare ones left out
-	Spares           int   `json:"spares"`             // files of retired segments, kept to be used again
-	SpareBytes       int64 `json:"spare_bytes"`        // of those
-	SegmentBytes     int64 `json:"segment_bytes"`      // of those files and the spare ones
-	SegmentLiveBytes int64 `json:"segment_live_bytes"` // of records in them that are needed
-	LargeBytes       int64 `json:"large_bytes"`        // of objects in files of their own
-	OutboardBytes    int64 `json:"outboard_bytes"`     // beside those
-	IndexBytes       int64 `json:"index_bytes"`        // of the index on disk
-	FreeBytes        int64 `json:"free_bytes"`         // that the disk has left, store.reserve_bytes among them; 0 where it cannot tell
-
-	Compactions    int64 `json:"compactions"`     // segments that were compacted
-	CompactedBytes int64 `json:"compacted_bytes"` // that were copied for that
-	ReclaimedBytes int64 `json:"reclaimed_bytes"` // that were given back by it
+	PartialObjects int64            `json:"partial_objects"`
+	PartialBytes   int64            `json:"partial_bytes"` // that are here
+	PartialWaits   int64            `json:"partial_waits"` // writes that waited until what came before was noted
+	Uploads        Uploads          `json:"uploads"`
+	Usage          meta.Usage       `json:"usage"` // all zero but while the store is open
+	GC             Runs             `json:"gc"`
+	Files          fsys.Descriptors `json:"files"`
+	WriteErr       error            `json:"-"` // why nothing more is written until a restart; nil when all is well
+	BucketErr      error            `json:"-"` // why the bucket of the s3 backend cannot be used for now; nil when it can
 }
 
 // Runs are the garbage collections since the start, dry ones left out.
@@ -64,15 +50,7 @@ type Runs struct {
 	Ended       int64         `json:"ended"`
 	LastEnd     time.Time     `json:"last_end,omitzero"` // of the last one; zero: there was none
 	LastTook    time.Duration `json:"last_took"`
-	LastRemoved GCCount       `json:"last_removed"`
-}
-
-// Hot is the tier of verified objects in RAM, all zero without one.
-type Hot struct {
-	Objects int64 `json:"objects"`
-	Bytes   int64 `json:"bytes"`  // with what they cost beside their own
-	Hits    int64 `json:"hits"`   // opens that it answered
-	Misses  int64 `json:"misses"` // opens that it did not
+	LastRemoved meta.Count    `json:"last_removed"`
 }
 
 // Uploads are the uploads in pieces. What became of them counts from the start
@@ -98,13 +76,13 @@ func (s *Store) Stat(ctx context.Context, root b3.Root) (Info, error) {
 		return Info{}, fmt.Errorf("store: stat %s: %w", root, err)
 	case !ok:
 		return Info{}, notFound(root)
-	case e.corrupt:
+	case e.Corrupt:
 		return Info{}, corrupt(root, "it failed a check before")
 	}
-	return e.info(), nil
+	return infoOf(e), nil
 }
 
-func (e entry) info() Info { return Info{Root: e.root, Size: e.size, Corrupt: e.corrupt} }
+func infoOf(e meta.Entry) Info { return Info{Root: e.Root, Size: e.Size, Corrupt: e.Corrupt} }
 
 // Has answers for each of roots, in order, whether it can be served.
 func (s *Store) Has(ctx context.Context, roots []b3.Root) ([]Presence, error) {
@@ -118,7 +96,7 @@ func (s *Store) Has(ctx context.Context, roots []b3.Root) ([]Presence, error) {
 		if err != nil {
 			return nil, fmt.Errorf("store: look up %s: %w", root, err)
 		}
-		if ok && !e.corrupt {
+		if ok && !e.Corrupt {
 			answers[i] = Complete
 			continue
 		}
@@ -139,21 +117,21 @@ func (s *Store) Has(ctx context.Context, roots []b3.Root) ([]Presence, error) {
 func (s *Store) List(ctx context.Context) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		for e, err := range s.entries(ctx) {
-			if !yield(e.info(), err) {
+			if !yield(infoOf(e), err) {
 				return
 			}
 		}
 	}
 }
 
-func (s *Store) entries(ctx context.Context) iter.Seq2[entry, error] {
-	return func(yield func(entry, error) bool) {
+func (s *Store) entries(ctx context.Context) iter.Seq2[meta.Entry, error] {
+	return func(yield func(meta.Entry, error) bool) {
 		var from b3.Root
-		buf := make([]entry, 0, pageSize)
+		buf := make([]meta.Entry, 0, meta.PageSize)
 		for more := true; more; {
 			page, err := s.entryPage(ctx, from, buf)
 			if err != nil {
-				yield(entry{}, fmt.Errorf("store: list: %w", err))
+				yield(meta.Entry{}, fmt.Errorf("store: list: %w", err))
 				return
 			}
 			for _, e := range page {
@@ -162,18 +140,18 @@ func (s *Store) entries(ctx context.Context) iter.Seq2[entry, error] {
 				}
 			}
 			if more = len(page) == cap(buf); more {
-				from, more = next(page[len(page)-1].root)
+				from, more = meta.NextRoot(page[len(page)-1].Root)
 			}
 		}
 	}
 }
 
-func (s *Store) entryPage(ctx context.Context, from b3.Root, buf []entry) ([]entry, error) {
+func (s *Store) entryPage(ctx context.Context, from b3.Root, buf []meta.Entry) ([]meta.Entry, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	return s.backend.entries(from, buf)
+	return s.backend.Entries(from, buf)
 }
 
 // Wanted says whether an object, damaged or not, was used within a time or is
@@ -183,17 +161,17 @@ func (s *Store) Wanted(ctx context.Context, root b3.Root, within time.Duration) 
 	if err != nil {
 		return false, err
 	}
-	if used >= secondOf(time.Now().Add(-within)) {
+	if used >= meta.SecondOf(time.Now().Add(-within)) {
 		return true, nil
 	}
-	pinned, _, err := s.Pinned(ctx, e.root)
+	pinned, _, err := s.Pinned(ctx, e.Root)
 	return pinned, err
 }
 
 // lastUse finds an object and when it was used last.
-func (s *Store) lastUse(ctx context.Context, root b3.Root) (entry, second, error) {
+func (s *Store) lastUse(ctx context.Context, root b3.Root) (meta.Entry, meta.Second, error) {
 	if err := s.admit(ctx); err != nil {
-		return entry{}, 0, err
+		return meta.Entry{}, 0, err
 	}
 	defer s.leave()
 	e, ok, err := s.find(root)
@@ -203,7 +181,7 @@ func (s *Store) lastUse(ctx context.Context, root b3.Root) (entry, second, error
 	if !ok {
 		return e, 0, notFound(root)
 	}
-	used, err := s.backend.usedAt(e)
+	used, err := s.backend.UsedAt(e)
 	if err != nil {
 		return e, 0, fmt.Errorf("store: look up %s: %w", root, err)
 	}
@@ -212,26 +190,27 @@ func (s *Store) lastUse(ctx context.Context, root b3.Root) (entry, second, error
 
 // Stats returns the counters. It reads no file and works in every phase.
 func (s *Store) Stats() Stats {
-	t := s.backend.totals()
-	st := Stats{Backend: s.cfg.Backend, Objects: t.objects.Load(), Bytes: t.bytes.Load(), Corrupt: t.corrupt.Load(), Leases: s.roots.leased(),
-		PartialObjects: s.partials.objects.Load(), PartialBytes: s.partials.bytes.Load(),
+	t := s.backend.Totals()
+	st := Stats{Backend: s.cfg.Backend, Objects: t.Objects.Load(), Bytes: t.Bytes.Load(), Corrupt: t.Corrupt.Load(), Leases: s.roots.leased(),
+		PartialObjects: s.partials.objects.Load(), PartialBytes: s.partials.bytes.Load(), PartialWaits: s.partials.waits.Load(),
 	}
 	st.Uploads = s.uploads.stats()
+	if d, ok := s.backend.(*disk.Backend); ok {
+		st.Files = d.Descriptors()
+	}
 	s.mu.Lock()
 	st.Ingests = len(s.running)
 	wasOpen := s.phase >= opened
 	s.mu.Unlock()
 	st.Scrub, st.GC = s.scrub.stats(), s.gc.runs()
-	if h := s.hot; h != nil {
-		st.Hot = Hot{Objects: h.objects.Load(), Bytes: h.bytes.Load(), Hits: h.hits.Load(), Misses: h.misses.Load()}
-	}
+	st.Hot = s.ramCache.Stats()
 	if wasOpen {
-		st.WriteErr = s.backend.failure()
-		st.BucketErr = s.backend.away()
+		st.WriteErr = s.backend.Failure()
+		st.BucketErr = s.backend.Away()
 	}
 	if s.enter() == nil {
 		defer s.leave()
-		st.Usage = s.backend.usage()
+		st.Usage = s.backend.Usage()
 	}
 	return st
 }

@@ -6,6 +6,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 // Ingest is a download of an object whose address is known: proved items go in,
@@ -17,7 +18,7 @@ import (
 // is noted durably about every checkpointBytes or checkpointAge, so that a
 // later ingest goes on from there, whatever ended this one but Abort.
 type Ingest struct {
-	p      *partial
+	p      *partialObject
 	permit func() // gives back the place
 
 	// Guarded by p.mu.
@@ -79,7 +80,7 @@ func (s *Store) begin(ctx context.Context, root b3.Root, size int64) (*Ingest, e
 	if err != nil {
 		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
 	}
-	room := GCCount{Objects: 1, Bytes: min(size, b3.GroupSize)} // to begin with
+	room := meta.Count{Objects: 1, Bytes: min(size, b3.GroupSize)} // to begin with
 	if err := s.takeRoom(ctx, room); err != nil {
 		permit()
 		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
@@ -96,12 +97,12 @@ func (s *Store) begin(ctx context.Context, root b3.Root, size int64) (*Ingest, e
 }
 
 // partialFor is what an ingest writes to.
-func (s *Store) partialFor(ctx context.Context, root b3.Root, size int64) (*partial, error) {
+func (s *Store) partialFor(ctx context.Context, root b3.Root, size int64) (*partialObject, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	if small(size) {
+	if meta.Small(size) {
 		return newSmallPartial(s, root, size), nil
 	}
 	p, err := s.partials.use(ctx, s, root, size)
@@ -130,7 +131,7 @@ func (in *Ingest) Size() (size int64, proved bool) {
 func (in *Ingest) Has(g int64) bool {
 	in.p.mu.Lock()
 	defer in.p.mu.Unlock()
-	return in.p.groups.has(g)
+	return in.p.groups.Has(g)
 }
 
 // Missing is the first run of groups [lo, hi) of [from, to) that are not here;
@@ -139,8 +140,8 @@ func (in *Ingest) Missing(from, to int64) (lo, hi int64) {
 	from, to = max(from, 0), min(to, b3.Groups(in.p.size))
 	in.p.mu.Lock()
 	defer in.p.mu.Unlock()
-	lo = in.p.groups.hole(from, max(from, to))
-	return lo, in.p.groups.member(lo, max(lo, to))
+	lo = in.p.groups.Hole(from, max(from, to))
+	return lo, in.p.groups.Member(lo, max(lo, to))
 }
 
 // Held is how many bytes of the object are here.
@@ -152,8 +153,9 @@ func (in *Ingest) Held() int64 {
 
 // Write stores one proved item of this object, walked with this size; another
 // one is bad_request. Items may come twice and from any number of goroutines;
-// the parents that a walk gives before a group are written before it. no_space
-// leaves the ingest as it was.
+// the parents that a walk gives before a group are written before it. A group
+// waits while checkpointMost bytes are not noted. no_space leaves the ingest as
+// it was.
 func (in *Ingest) Write(item b3.Proved) error {
 	p := in.p
 	if !item.Valid() || item.Root() != p.root || item.Size() != p.size {
@@ -162,11 +164,16 @@ func (in *Ingest) Write(item b3.Proved) error {
 	if err := p.s.stopping(); err != nil {
 		return err
 	}
-	here, err := in.startWrite(item)
-	if err != nil || here {
+	start, err := in.startWrite(item)
+	for ; err == nil && start == writeFull; start, err = in.startWrite(item) {
+		if err := p.relieve(int64(len(item.Data()))); err != nil {
+			return fmt.Errorf("store: ingest %s: %w", p.root, err)
+		}
+	}
+	if err != nil || start == writeHere {
 		return err
 	}
-	room := GCCount{Bytes: partialCharge(int64(len(item.Data())))}
+	room := meta.Count{Bytes: partialCharge(int64(len(item.Data())))}
 	if err = p.s.waitRoom(nil, room); err == nil {
 		err = p.write(item)
 		defer p.s.give(room)
@@ -178,23 +185,30 @@ func (in *Ingest) Write(item b3.Proved) error {
 	return nil
 }
 
-// startWrite admits one write, or reports that item is here already.
-func (in *Ingest) startWrite(item b3.Proved) (here bool, err error) {
+// startWrite admits one write.
+func (in *Ingest) startWrite(item b3.Proved) (writeStart, error) {
 	p := in.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := in.over(); err != nil {
-		return false, err
+		return 0, err
 	}
 	if p.broken != nil {
-		return false, fmt.Errorf("store: ingest %s: %w", p.root, p.broken)
+		return 0, fmt.Errorf("store: ingest %s: %w", p.root, p.broken)
 	}
-	if !item.IsParent() && p.groups.has(item.Group()) {
+	if !item.IsParent() && p.groups.Has(item.Group()) {
 		p.prove(item)
-		return true, nil
+		return writeHere, nil
+	}
+	if !item.IsParent() {
+		n := int64(len(item.Data()))
+		if p.full(n) {
+			return writeFull, nil
+		}
+		p.coming += n
 	}
 	p.writing++
-	return false, nil
+	return writeBegun, nil
 }
 
 // over returns why the ingest ended, nil while it runs. p.mu is held.
@@ -231,7 +245,7 @@ func (in *Ingest) Wait(ctx context.Context, g int64) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-in.p.s.stop:
-			return ErrDraining
+			return meta.ErrDraining
 		}
 	}
 }
@@ -245,7 +259,7 @@ func (in *Ingest) poll(g int64) (<-chan struct{}, error) {
 	switch {
 	case in.state == aborted:
 		return nil, in.err
-	case p.groups.has(g):
+	case p.groups.Has(g):
 		return nil, nil
 	case in.state != receiving:
 		return nil, in.over()
@@ -304,10 +318,10 @@ func (in *Ingest) finish() error {
 		p.mu.Unlock()
 		return err
 	}
-	if groups := b3.Groups(p.size); p.groups.count() < groups || !p.proved {
+	if groups := b3.Groups(p.size); p.groups.Count() < groups || !p.proved {
 		defer p.mu.Unlock()
 		return status.Errorf(status.Precondition, "store: ingest %s: %d of %d groups have arrived, size proved: %t",
-			p.root, p.groups.count(), groups, p.proved)
+			p.root, p.groups.Count(), groups, p.proved)
 	}
 	in.state = committing
 	p.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 // inMemory configures a store on disk whose disk is a map.
@@ -42,7 +43,7 @@ func TestKeptOpen(t *testing.T) {
 	cfg := inMemory()
 	cfg.Dir = t.TempDir()
 	s := openStore(t, cfg, vfs.Default) // whose closed files say so
-	roots, data := largeObjects(t, s, keptOpen+2)
+	roots, data := largeObjects(t, s, defaultOpenFiles.objects+2)
 	first, err := s.Open(t.Context(), roots[0])
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +52,7 @@ func TestKeptOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.kept == nil || first.kept != again.kept {
+	if first.opened == nil || first.opened != again.opened {
 		t.Error("the second reader opened the files again")
 	}
 	for _, root := range roots[1:] {
@@ -61,11 +62,12 @@ func TestKeptOpen(t *testing.T) {
 		}
 		o.Close()
 	}
-	if n := s.kept.held.Len(); n != keptOpen {
-		t.Errorf("%d are kept, want %d", n, keptOpen)
+	if n := s.openFiles.Len(); n != defaultOpenFiles.objects {
+		t.Errorf("%d are kept, want %d", n, defaultOpenFiles.objects)
 	}
-	if first.kept.held {
+	if o := s.openFiles.Get(roots[0]); o != nil {
 		t.Error("the least recently used is still held")
+		s.openFiles.Release(o)
 	}
 	again.Close()
 	got := make([]byte, 100)
@@ -73,7 +75,7 @@ func TestKeptOpen(t *testing.T) {
 		t.Errorf("the one that was pushed out: %v", err)
 	}
 	first.Close()
-	if _, err := first.src.(pairSource).p.data.ReadAt(got, 0); err == nil {
+	if _, err := first.src.(meta.PairSource).Pair.Data.ReadAt(got, 0); err == nil {
 		t.Error("its files are still open")
 	}
 }
@@ -119,8 +121,8 @@ func TestKeptAreDropped(t *testing.T) {
 			t.Errorf("damaged: %v", err)
 		}
 	}
-	if s.kept.held.Len() != 0 {
-		t.Errorf("%d are kept", s.kept.held.Len())
+	if s.openFiles.Len() != 0 {
+		t.Errorf("%d are kept", s.openFiles.Len())
 	}
 	if _, err := s.PutBytes(t.Context(), data[1], PutOptions{}); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -23,6 +24,10 @@ const (
 	killedDir   = "ALLIUM_CRASH_DIR"
 	killedRound = "ALLIUM_CRASH_ROUND"
 )
+
+// killsOfStore is how many kills a store suffers before the next one is begun:
+// each round reads all that is in it.
+const killsOfStore = 50
 
 // killRounds is how often TestCrashKill kills; `make bench` asks for 25.
 func killRounds(t *testing.T) int {
@@ -46,10 +51,13 @@ func TestCrashKill(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	dir := t.TempDir()
-	l := newLedger()
+	var dir string
+	var l *ledger
 	rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	for round := range killRounds(t) {
+		if round%killsOfStore == 0 {
+			dir, l = filepath.Join(t.TempDir(), strconv.Itoa(round)), newLedger()
+		}
 		lines := killOne(t, dir, l, round, 50+rng.IntN(1500))
 		s, stop := storetest.Start(t, embedded(dir), store.Deps{})
 		if err := l.check(t, s); err != nil {

@@ -1,6 +1,9 @@
 package store
 
-import "allium/store/arena"
+import (
+	"allium/store/arena"
+	"allium/store/memory"
+)
 
 // RAM is what the memory backend holds, in bytes: Limit is the cap, Used what
 // is taken of it, Wasted how much of that is rounding, Touched at most what the
@@ -29,8 +32,8 @@ func (s *Store) arena() *arena.Arena {
 	s.mu.Lock()
 	wasOpen := s.phase >= opened
 	s.mu.Unlock()
-	if m, ok := s.backend.(*memory); ok && wasOpen {
-		return m.arena
+	if m, ok := s.backend.(*memory.Backend); ok && wasOpen {
+		return m.Arena()
 	}
 	return nil
 }

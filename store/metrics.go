@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/protocols/b3"
+	"allium/store/damage"
 )
 
 // metrics are the store's counters; the rest is read from Stats when asked.
@@ -43,6 +44,7 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 			gauge("scrub_last_cycle_seconds", "How long the last whole cycle of the background check took.", func(s Stats) float64 { return s.Scrub.LastTook }),
 		)
 	}
+	damage.Register(reg, s.backend.Damages())
 	for end, n := range s.uploads.ends {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "store_uploads_total", Help: "Uploads in pieces that ended, by how: whole, expired, removed, bad_digest, denied, lost (the disk lost their bytes).", ConstLabels: prometheus.Labels{"end": string(end)},
@@ -65,12 +67,18 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		ram("store_ram_touched_bytes", "RAM that the memory backend has of the system, at most.", func(r RAM) int64 { return r.Touched }),
 		gauge("store_partial_objects", "Objects of which a part is here.", func(s Stats) float64 { return float64(s.PartialObjects) }),
 		gauge("store_partial_bytes", "Bytes of such objects that are here.", func(s Stats) float64 { return float64(s.PartialBytes) }),
+		counter("store_partial_waits_total", "Writes of downloads that waited until what came before was noted durably.", func(s Stats) float64 { return float64(s.PartialWaits) }),
 		gauge("store_segment_bytes", "Bytes of segment files, spare ones among them.", func(s Stats) float64 { return float64(s.Usage.SegmentBytes) }),
 		gauge("store_segment_live_bytes", "Bytes of records in segments that are needed.", func(s Stats) float64 { return float64(s.Usage.SegmentLiveBytes) }),
+		gauge("store_ballast_bytes", "Bytes that the store holds on its disk for removals when the disk is full; less than a fourth of store.reserve_bytes (4 MiB at least, 16 MiB at most) when they were used up, or there was never room.", func(s Stats) float64 { return float64(s.Usage.BallastBytes) }),
 		gauge("store_index_bytes", "Bytes of the index on disk.", func(s Stats) float64 { return float64(s.Usage.IndexBytes) }),
+		gauge("store_quarantine_files", "Files that nothing accounts for, in quarantine/: look through them and delete what is not needed.", func(s Stats) float64 { return float64(s.Usage.QuarantineFiles) }),
+		gauge("store_quarantine_bytes", "Bytes of those files.", func(s Stats) float64 { return float64(s.Usage.QuarantineBytes) }),
 		counter("store_compactions_total", "Segments that were compacted.", func(s Stats) float64 { return float64(s.Usage.Compactions) }),
 		counter("store_compacted_bytes_total", "Bytes that compaction copied.", func(s Stats) float64 { return float64(s.Usage.CompactedBytes) }),
 		counter("store_reclaimed_bytes_total", "Bytes that compaction gave back.", func(s Stats) float64 { return float64(s.Usage.ReclaimedBytes) }),
+		counter("store_files_shed_total", "Files that the store kept open for speed and closed as the process had no file descriptor left.", func(s Stats) float64 { return float64(s.Files.Shed) }),
+		counter("store_files_refused_total", "Files of the store that could not be opened as the process had no file descriptor left; each was answered with busy.", func(s Stats) float64 { return float64(s.Files.Refused) }),
 		gauge("store_write_failed", "1 when the write side failed and waits for a restart.", func(s Stats) float64 {
 			if s.WriteErr != nil {
 				return 1

@@ -8,6 +8,8 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/cache"
+	"allium/store/meta"
 )
 
 // Object is an open object. It holds a lease until Close, so it stays readable
@@ -15,12 +17,12 @@ import (
 // under way at Close.
 type Object struct {
 	s      *Store
-	e      entry
+	e      meta.Entry
 	src    b3.Source
 	reader *b3.Reader
-	files  func()      // gives up the files, nil for none
-	kept   *keptObject // whose files they are, nil for none
-	part   *partial    // what it is a part of; nil for a whole object
+	files  func()         // gives up the files, nil for none
+	opened *cache.Opened  // whose files they are, nil for none
+	part   *partialObject // what it is a part of; nil for a whole object
 	closed atomic.Bool
 }
 
@@ -43,7 +45,7 @@ func (s *Store) Open(ctx context.Context, root b3.Root) (*Object, error) {
 			return nil, err
 		}
 	}
-	s.used(root, o.e.added)
+	s.used(root, o.e.Added)
 	return o, nil
 }
 
@@ -64,47 +66,47 @@ func (s *Store) open(root b3.Root, wanted bool) (*Object, error) {
 		return nil, fmt.Errorf("store: open %s: %w", root, err)
 	case !ok:
 		return nil, notFound(root)
-	case e.corrupt:
+	case e.Corrupt:
 		return nil, corrupt(root, "it failed a check before")
-	case wanted && e.size <= hotMaxObject:
+	case wanted && e.Size <= cache.MaxObject:
 		h, err := s.warm(&e)
 		if err != nil {
 			return nil, s.damaged(e, err)
 		}
 		return s.hotOpened(h), nil
 	}
-	if s.kept != nil && !small(e.size) {
+	if s.openFiles != nil && !meta.Small(e.Size) {
 		return s.openAndKeep(e)
 	}
 	return s.openEntry(e)
 }
 
 // openEntry opens e whatever its flag says.
-func (s *Store) openEntry(e entry) (*Object, error) {
-	if small(e.size) {
+func (s *Store) openEntry(e meta.Entry) (*Object, error) {
+	if meta.Small(e.Size) {
 		mem, err := s.load(&e)
 		if err != nil {
 			return nil, s.damaged(e, err)
 		}
 		return &Object{s: s, e: e, src: mem, reader: mem.Reader()}, nil
 	}
-	p, err := s.backend.openPair(e)
+	p, err := s.backend.OpenPair(e)
 	if err != nil {
 		return nil, s.damaged(e, err)
 	}
-	return newObject(s, e, pairSource{p, e.size}, p.close), nil
+	return newObject(s, e, meta.PairSource{Pair: p, Size: e.Size}, p.Close), nil
 }
 
-func newObject(s *Store, e entry, src b3.Source, files func()) *Object {
-	return &Object{s: s, e: e, src: src, reader: b3.NewReader(e.root, e.size, src), files: files}
+func newObject(s *Store, e meta.Entry, src b3.Source, files func()) *Object {
+	return &Object{s: s, e: e, src: src, reader: b3.NewReader(e.Root, e.Size, src), files: files}
 }
 
 // Root is the object's address.
-func (o *Object) Root() b3.Root { return o.e.root }
+func (o *Object) Root() b3.Root { return o.e.Root }
 
 // Size is the object's size in bytes; of an ingest that is still running, the
 // size that was claimed.
-func (o *Object) Size() int64 { return o.e.size }
+func (o *Object) Size() int64 { return o.e.Size }
 
 // Source is the object's raw storage: whoever reads it verifies.
 func (o *Object) Source() b3.Source { return o.src }
@@ -137,72 +139,42 @@ func (o *Object) Close() error {
 	if o.files != nil {
 		o.files()
 	}
-	if o.kept != nil {
-		o.s.kept.release(o.kept)
+	if o.opened != nil {
+		o.s.openFiles.Release(o.opened)
 	}
-	o.s.roots.release(o.e.root)
+	o.s.roots.release(o.e.Root)
 	return nil
 }
-
-// damage is what is wrong with stored bytes, as the label of a metric.
-type damage string
-
-func (d damage) Error() string { return "reason: " + string(d) }
-
-// Status is corrupt.
-func (d damage) Status() status.Outcome { return status.Corrupt }
 
 // damaged turns an error of reading e, which the caller leases, into the one
 // for the user. Damage is counted and e is marked, so that the next put
 // replaces it. A disk that cannot read is counted and not marked: it may yet.
-func (s *Store) damaged(e entry, err error) error {
-	var why damage
+func (s *Store) damaged(e meta.Entry, err error) error {
+	var why meta.Defect
 	switch {
 	case errors.As(err, &why):
 	case errors.Is(err, b3.ErrCorrupt):
 		why = "digest"
 	case status.Of(err) == status.Corrupt:
 		s.metrics.integrity.WithLabelValues("io").Inc()
-		return fmt.Errorf("store: read %s: %w", e.root, err)
+		return fmt.Errorf("store: read %s: %w", e.Root, err)
 	default:
-		return fmt.Errorf("store: read %s: %w", e.root, err)
+		return fmt.Errorf("store: read %s: %w", e.Root, err)
 	}
 	s.metrics.integrity.WithLabelValues(string(why)).Inc()
-	if s.roots.mark(e.root) {
-		defer s.roots.unmark(e.root)
-		s.report("mark corrupt", s.backend.mark(e, true))
-		s.leaving(e.root)
+	if s.roots.mark(e.Root) {
+		defer s.roots.unmark(e.Root)
+		s.report("mark corrupt", s.backend.Mark(e, true))
+		s.leaving(e.Root)
 	}
-	s.log.Error("a stored object is damaged and is not served", "root", e.root, "reason", string(why))
-	s.tell(e.root)
-	return corrupt(e.root, why.Error())
+	s.log.Error("a stored object is damaged and is not served", "root", e.Root, "reason", string(why))
+	s.tell(e.Root)
+	return corrupt(e.Root, why.Error())
 }
 
 // leaving forgets what RAM and open files have of an object that is being
 // removed or was marked.
 func (s *Store) leaving(root b3.Root) {
-	s.hot.drop(root)
-	s.kept.drop(root)
-}
-
-// pairSource is a large object. The files stay behind a named field, so that no
-// sendfile can pass the verification by.
-type pairSource struct {
-	p    pair
-	size int64
-}
-
-// ReadGroup implements b3.Source.
-func (f pairSource) ReadGroup(g int64, p []byte) (int, error) {
-	at := g * b3.GroupSize
-	n, err := f.p.data.ReadAt(p[:min(int64(len(p)), f.size-at)], at)
-	return n, readError(err)
-}
-
-// ReadParent implements b3.Source.
-func (f pairSource) ReadParent(node int64, p *[b3.ParentSize]byte) error {
-	if n, err := f.p.outboard.ReadAt(p[:], node*b3.ParentSize); n < len(p) {
-		return readError(err)
-	}
-	return nil
+	s.ramCache.Drop(root)
+	s.openFiles.Drop(root)
 }

@@ -9,6 +9,8 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
+	"allium/store/partial"
 )
 
 // partial is an object that is not whole, as its users share it: at most one
@@ -18,13 +20,13 @@ import (
 // above it were written. What is proved and noted by a checkpoint outlives the
 // process; a bitmap that is older than the files costs a refetch, never bad
 // bytes, for every read proves what it returns.
-type partial struct {
+type partialObject struct {
 	s    *Store
 	root b3.Root
 	size int64 // as claimed, until proved
 
-	st  *staging // nil for a small object
-	buf []byte   // of a small object
+	st  *meta.Staging // nil for a small object
+	buf []byte        // of a small object
 
 	ready  chan struct{} // closed when the fields above are set, or gone is closed
 	gone   chan struct{} // closed when the table holds it no more
@@ -35,21 +37,23 @@ type partial struct {
 	writing int
 	idle    chan struct{} // closed when writing is 0; nil while nobody waits
 	changed chan struct{} // closed when a group arrives or the ingest ends; nil while nobody waits
-	groups  bitmap
+	groups  partial.Bitmap
 	held    int64 // bytes of groups
 	proved  bool  // size
 	broken  error // a sync failed: nothing more is taken or saved
 	over    bool  // committed or forgotten: nothing of it is saved, and nobody joins
 
 	// Since the last checkpoint.
-	dirty map[int64]struct{} // pages of groups that changed
-	fresh int64              // bytes that came
-	since time.Time          // when the first of them, or of what changed, did
-	saved partialRecord      // what the backend has; zero when it has none
-	used  second
+	dirty  map[int64]struct{} // pages of groups that changed
+	fresh  int64              // bytes that came
+	noting int64              // bytes that a checkpoint under way notes
+	coming int64              // bytes that are being written
+	since  time.Time          // when the first of them, or of what changed, did
+	saved  partial.Record     // what the backend has; zero when it has none
+	used   meta.Second
 }
 
-func newSmallPartial(s *Store, root b3.Root, size int64) *partial {
+func newSmallPartial(s *Store, root b3.Root, size int64) *partialObject {
 	p := newPartial(s, root)
 	p.size, p.buf = size, make([]byte, size)
 	close(p.ready)
@@ -57,36 +61,42 @@ func newSmallPartial(s *Store, root b3.Root, size int64) *partial {
 }
 
 // newPartial has one user.
-func newPartial(s *Store, root b3.Root) *partial {
-	return &partial{
-		s: s, root: root, users: 1, dirty: map[int64]struct{}{}, used: s.clock.stamp(),
+func newPartial(s *Store, root b3.Root) *partialObject {
+	return &partialObject{
+		s: s, root: root, users: 1, dirty: map[int64]struct{}{}, used: s.clock.Stamp(),
 		ready: make(chan struct{}), gone: make(chan struct{}), saving: make(chan struct{}, 1),
 	}
 }
 
 // load takes over what the backend has of root, or else, with a size ≥ 0, makes
 // room for a download of that claimed size.
-func (p *partial) load(size int64) error {
-	st, rec, pages, err := p.s.backend.resume(p.root)
+func (p *partialObject) load(size int64) error {
+	st, rec, pages, err := p.s.backend.Resume(p.root)
 	switch {
 	case err != nil:
 		return err
+	case st == nil && rec.Size > 0: // it is lost
+		p.s.partials.objects.Add(-1)
+		p.s.partials.bytes.Add(-rec.Held)
+		if size < 0 {
+			return noPartial(p.root)
+		}
 	case st != nil:
-		p.st, p.size, p.proved, p.saved = st, rec.size, true, rec
-		groups := b3.Groups(rec.size)
+		p.st, p.size, p.proved, p.saved = st, rec.Size, true, rec
+		groups := b3.Groups(rec.Size)
 		for _, page := range pages {
-			p.groups.put(page.n, page.bits, groups)
+			p.groups.Put(page.Number, page.Bits, groups)
 		}
-		p.held = p.groups.count() * b3.GroupSize
-		if p.groups.has(groups - 1) {
-			p.held -= groups*b3.GroupSize - rec.size
+		p.held = p.groups.Count() * b3.GroupSize
+		if p.groups.Has(groups - 1) {
+			p.held -= groups*b3.GroupSize - rec.Size
 		}
-		p.s.partials.bytes.Add(p.held - rec.held)
+		p.s.partials.bytes.Add(p.held - rec.Held)
 		return nil
 	case size < 0:
 		return noPartial(p.root)
 	}
-	if p.st, err = p.s.backend.stage(p.root); err != nil {
+	if p.st, err = p.s.backend.Stage(p.root); err != nil {
 		return err
 	}
 	p.size = size
@@ -99,19 +109,19 @@ func noPartial(root b3.Root) error {
 }
 
 // join adds a user, unless the partial is on its way out.
-func (p *partial) join() bool {
+func (p *partialObject) join() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.users == 0 || p.over {
 		return false
 	}
 	p.users++
-	p.used = p.s.clock.stamp()
+	p.used = p.s.clock.Stamp()
 	return true
 }
 
 // unuse gives up the files; the last one notes what changed and closes them.
-func (p *partial) unuse() {
+func (p *partialObject) unuse() {
 	p.mu.Lock()
 	p.users--
 	last := p.users == 0
@@ -124,40 +134,43 @@ func (p *partial) unuse() {
 		p.checkpoint()
 		p.unload()
 	}
-	p.st.close()
+	p.st.Close()
 	p.s.partials.remove(p)
 }
 
 // unload leaves the partial as the backend has it; without users.
-func (p *partial) unload() {
-	if !p.st.kept {
+func (p *partialObject) unload() {
+	if !p.st.Kept {
 		p.forget()
 		return
 	}
-	p.s.partials.bytes.Add(p.saved.held - p.held)
+	p.s.partials.bytes.Add(p.saved.Held - p.held)
 }
 
 // write puts the bytes of item in their place. Readers look at a place only
 // after endWrite has noted it.
-func (p *partial) write(item b3.Proved) (err error) {
+func (p *partialObject) write(item b3.Proved) (err error) {
 	switch {
 	case p.st == nil:
 		p.mu.Lock()
 		copy(p.buf, item.Data())
 		p.mu.Unlock()
 	case item.IsParent():
-		_, err = p.st.outboard.WriteAt(item.Data(), item.Node()*b3.ParentSize)
+		_, err = p.st.Outboard.WriteAt(item.Data(), item.Node()*b3.ParentSize)
 	default:
-		_, err = p.st.data.WriteAt(item.Data(), item.Offset())
+		_, err = p.st.Data.WriteAt(item.Data(), item.Offset())
 	}
 	return err
 }
 
 // endWrite notes what a write brought, nothing when it failed.
-func (p *partial) endWrite(item b3.Proved, err error) {
+func (p *partialObject) endWrite(item b3.Proved, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.writing--
+	if !item.IsParent() {
+		p.coming -= int64(len(item.Data()))
+	}
 	if p.writing == 0 && p.idle != nil {
 		close(p.idle)
 		p.idle = nil
@@ -166,7 +179,7 @@ func (p *partial) endWrite(item b3.Proved, err error) {
 		return
 	}
 	p.prove(item)
-	if item.IsParent() || !p.groups.add(item.Group()) {
+	if item.IsParent() || !p.groups.Add(item.Group()) {
 		return
 	}
 	n := int64(len(item.Data()))
@@ -179,7 +192,7 @@ func (p *partial) endWrite(item b3.Proved, err error) {
 }
 
 // prove notes that the size is a fact when item says so. mu is held.
-func (p *partial) prove(item b3.Proved) {
+func (p *partialObject) prove(item b3.Proved) {
 	if p.proved || !item.SizeProved() {
 		return
 	}
@@ -189,11 +202,11 @@ func (p *partial) prove(item b3.Proved) {
 
 // note remembers that group g changed, with n bytes to be made durable, and
 // tells the checkpoint clock when that matters to it. mu is held.
-func (p *partial) note(g, n int64) {
+func (p *partialObject) note(g, n int64) {
 	if len(p.dirty) == 0 {
 		p.since = time.Now()
 	}
-	p.dirty[g/pageBits] = struct{}{}
+	p.dirty[g/partial.PageBits] = struct{}{}
 	before := p.fresh
 	p.fresh += n
 	if before == 0 || before < checkpointBytes && p.fresh >= checkpointBytes {
@@ -203,7 +216,7 @@ func (p *partial) note(g, n int64) {
 
 // awaitWrites returns when no write is under way. No more begin: the caller
 // changed the ingest's state. Writes take as long as the disk.
-func (p *partial) awaitWrites() {
+func (p *partialObject) awaitWrites() {
 	p.mu.Lock()
 	if p.writing == 0 {
 		p.mu.Unlock()
@@ -218,7 +231,7 @@ func (p *partial) awaitWrites() {
 }
 
 // wake tells those who wait. mu is held.
-func (p *partial) wake() {
+func (p *partialObject) wake() {
 	if p.changed != nil {
 		close(p.changed)
 		p.changed = nil
@@ -231,7 +244,7 @@ const usedStep = 10
 
 // checkpoint is save for one who is not in a hurry to know: an error is logged,
 // and what it concerns stays to be saved.
-func (p *partial) checkpoint() {
+func (p *partialObject) checkpoint() {
 	if !p.s.partials.enter() {
 		return // the store is closing, and saved everything
 	}
@@ -246,32 +259,33 @@ func (p *partial) checkpoint() {
 
 // save makes what arrived durable and has the backend note it. The caller holds
 // the saving token and keeps the files open.
-func (p *partial) save() error {
+func (p *partialObject) save() error {
 	p.mu.Lock()
-	rec := partialRecord{root: p.root, size: p.size, held: p.held, used: p.used}
-	if p.over || !p.proved || p.broken != nil || len(p.dirty) == 0 && (!p.st.kept || rec.used < p.saved.used+usedStep) {
+	rec := partial.Record{Root: p.root, Size: p.size, Held: p.held, Used: p.used}
+	if p.over || !p.proved || p.broken != nil || len(p.dirty) == 0 && (!p.st.Kept || rec.Used < p.saved.Used+usedStep) {
 		defer p.mu.Unlock()
 		return p.broken
 	}
-	pages := make([]partialPage, 0, len(p.dirty))
+	pages := make([]partial.Page, 0, len(p.dirty))
 	for n := range p.dirty {
-		pages = append(pages, partialPage{n, p.groups.page(n)})
+		pages = append(pages, partial.Page{Number: n, Bits: p.groups.Page(n)})
 	}
 	fresh := p.fresh
 	clear(p.dirty)
-	p.fresh = 0
+	p.fresh, p.noting = 0, fresh
 	p.mu.Unlock()
-	slices.SortFunc(pages, func(a, b partialPage) int { return cmp.Compare(a.n, b.n) })
-	err := p.s.backend.save(p.st, rec, pages)
+	slices.SortFunc(pages, func(a, b partial.Page) int { return cmp.Compare(a.Number, b.Number) })
+	err := p.s.backend.Save(p.st, rec, pages)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.noting = 0
 	if err != nil {
 		for _, page := range pages {
-			p.dirty[page.n] = struct{}{}
+			p.dirty[page.Number] = struct{}{}
 		}
 		p.fresh += fresh
 		p.since = time.Now()
-		p.broken = p.st.failed
+		p.broken = p.st.Failed
 		return err
 	}
 	p.saved = rec
@@ -280,7 +294,7 @@ func (p *partial) save() error {
 
 // due is how long until the next checkpoint; ok is false when there is nothing
 // to note.
-func (p *partial) due(now time.Time) (wait time.Duration, ok bool) {
+func (p *partialObject) due(now time.Time) (wait time.Duration, ok bool) {
 	select {
 	case <-p.ready:
 	default:
@@ -291,27 +305,27 @@ func (p *partial) due(now time.Time) (wait time.Duration, ok bool) {
 	switch {
 	case p.over || !p.proved || p.broken != nil || len(p.dirty) == 0:
 		return 0, false
-	case p.fresh >= checkpointBytes && now.Sub(p.since) >= checkpointRetry:
-		return 0, true
+	case p.fresh >= checkpointBytes:
+		return max(0, checkpointRetry-now.Sub(p.since)), true
 	}
 	return max(0, checkpointAge-now.Sub(p.since)), true
 }
 
 // worthKeeping reports whether a later ingest has any use for what is here.
-func (p *partial) worthKeeping() bool {
+func (p *partialObject) worthKeeping() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.st != nil && p.proved && p.held > 0
 }
 
 // forget removes what arrived. Readers keep what they have open.
-func (p *partial) forget() {
+func (p *partialObject) forget() {
 	if p.st == nil {
 		return
 	}
 	p.saving <- struct{}{} // held to unlink two files
 	if p.s.partials.enter() {
-		p.s.report("discard", p.s.backend.discard(p.st))
+		p.s.report("discard", p.s.backend.Discard(p.st))
 		p.s.partials.leave()
 	}
 	p.retire()
@@ -319,7 +333,7 @@ func (p *partial) forget() {
 }
 
 // retire takes the partial out of the table: it is committed, or forgotten.
-func (p *partial) retire() {
+func (p *partialObject) retire() {
 	p.mu.Lock()
 	p.over = true
 	held := p.held
@@ -334,13 +348,13 @@ func (p *partial) retire() {
 // or all that came. Where the bytes go to a bucket, which may be away, all is
 // noted before, so that what cannot be published now is kept. The caller holds
 // the saving token.
-func (p *partial) commit(ctx context.Context, deferred bool) (Info, error) {
+func (p *partialObject) commit(ctx context.Context, deferred bool) (Info, error) {
 	if p.st == nil {
 		return p.s.commitSmall(ctx, p.root, p.buf, PutOptions{Deferred: deferred})
 	}
-	if p.st.kept || !deferred && p.s.cfg.Backend == BackendS3 {
+	if p.st.Kept || !deferred && p.s.cfg.Backend == BackendS3 {
 		if !p.s.partials.enter() {
-			return Info{}, ErrDraining
+			return Info{}, meta.ErrDraining
 		}
 		err := p.save()
 		p.s.partials.leave()
@@ -352,8 +366,8 @@ func (p *partial) commit(ctx context.Context, deferred bool) (Info, error) {
 	p.users++ // the backend's
 	p.mu.Unlock()
 	done := p.unuse
-	if deferred = deferred && !p.st.kept; deferred {
-		pending := GCCount{Objects: 1, Bytes: charge(p.size)}
+	if deferred = deferred && !p.st.Kept; deferred {
+		pending := meta.Count{Objects: 1, Bytes: charge(p.size)}
 		defer p.s.reserve(pending) // from when the partial does not count until the object does
 		done = func() {
 			p.s.give(pending)
@@ -361,7 +375,7 @@ func (p *partial) commit(ctx context.Context, deferred bool) (Info, error) {
 		}
 	}
 	info, err := p.s.commitLarge(ctx, p.root, p.size, p.st, deferred, done)
-	if err == nil || !p.st.kept {
+	if err == nil || !p.st.Kept {
 		p.retire()
 	}
 	return info, err

@@ -52,6 +52,10 @@ func (l *partLedger) check(t testing.TB, disk vfs.FS) error {
 		return fmt.Errorf("does not open: %w", err)
 	}
 	defer func() { _ = stop() }()
+	<-s.Adopted()
+	if all := s.Damage(); len(all) > 0 {
+		return fmt.Errorf("the debris of a crash is taken for damage: %+v", all)
+	}
 	var sum, n int64
 	for root, said := range l.said {
 		p := l.bytes[root]

@@ -81,8 +81,9 @@ func TestPartialFaults(t *testing.T) {
 	}
 }
 
-// TestStrayParts: what only the index or only part/ knows goes at the next
-// start, and what a publication had moved comes back.
+// TestStrayParts: what nothing accounts for, and what is left of a download that
+// lost a file, is put aside at the next start, and what a publication had moved
+// comes back.
 func TestStrayParts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -125,8 +126,19 @@ func TestStrayParts(t *testing.T) {
 			t.Errorf("part %d: %d bytes, %v", i, held, err)
 		}
 	}
-	names, err := os.ReadDir(path.Join(dir, "part"))
-	if err != nil || len(names) != 4 {
-		t.Errorf("part/ holds %v, %v", names, err)
+	for name, want := range map[string]int{"part": 6, "quarantine": 4} {
+		names, err := os.ReadDir(path.Join(dir, name))
+		if err != nil || len(names) != want {
+			t.Errorf("%s/ holds %v, %v", name, names, err)
+		}
+	}
+	if all := s.Damage(); len(all) != 3 {
+		t.Errorf("the damage is %+v", all)
+	}
+	if open, _ := s.OpenDamage(); open != 0 {
+		t.Errorf("%d are open; nothing that was promised is lost", open)
+	}
+	if u := s.Stats().Usage; u.QuarantineFiles != 4 || u.QuarantineBytes < 2*group {
+		t.Errorf("usage is %+v", u)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
+	"allium/store/partial"
 )
 
 // PartialInfo describes an object of which a part is here.
@@ -18,8 +20,9 @@ type PartialInfo struct {
 	Used time.Time // last use, in whole minutes
 }
 
-func (r partialRecord) info() PartialInfo {
-	return PartialInfo{Root: r.root, Size: r.size, Held: r.held, Used: r.used.time()}
+// partialInfo is what callers see of r.
+func partialInfo(r partial.Record) PartialInfo {
+	return PartialInfo{Root: r.Root, Size: r.Size, Held: r.Held, Used: r.Used.Time()}
 }
 
 // Partial describes what is here of an object that is not whole: not_found when
@@ -36,13 +39,13 @@ func (s *Store) Partial(ctx context.Context, root b3.Root) (PartialInfo, error) 
 	case !ok:
 		return PartialInfo{}, noPartial(root)
 	}
-	return rec.info(), nil
+	return partialInfo(rec), nil
 }
 
 // partial looks up what is here of root, in use or not.
-func (s *Store) partial(root b3.Root) (partialRecord, bool, error) {
+func (s *Store) partial(root b3.Root) (partial.Record, bool, error) {
 	if s.partials.objects.Load() == 0 {
-		return partialRecord{}, false, nil
+		return partial.Record{}, false, nil
 	}
 	if p := s.partials.hold(root); p != nil {
 		defer p.unuse()
@@ -50,16 +53,16 @@ func (s *Store) partial(root b3.Root) (partialRecord, bool, error) {
 		return rec, ok, nil
 	}
 	if s.roots.removing(root) {
-		return partialRecord{}, false, nil
+		return partial.Record{}, false, nil
 	}
-	return s.backend.partial(root)
+	return s.backend.Partial(root)
 }
 
 // record is what a checkpoint would note now; ok is false for nothing.
-func (p *partial) record() (rec partialRecord, ok bool) {
+func (p *partialObject) record() (rec partial.Record, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return partialRecord{root: p.root, size: p.size, held: p.held, used: p.used}, p.proved && p.held > 0 && !p.over
+	return partial.Record{Root: p.root, Size: p.size, Held: p.held, Used: p.used}, p.proved && p.held > 0 && !p.over
 }
 
 // OpenPartial opens what is here of an object that is not whole, proved again on
@@ -93,7 +96,7 @@ func (s *Store) OpenPartial(ctx context.Context, root b3.Root) (*Object, error) 
 func (s *Store) Partials(ctx context.Context) iter.Seq2[PartialInfo, error] {
 	return func(yield func(PartialInfo, error) bool) {
 		var from b3.Root
-		buf := make([]partialRecord, 0, pageSize)
+		buf := make([]partial.Record, 0, meta.PageSize)
 		for more := true; more; {
 			page, err := s.partialPage(ctx, from, buf)
 			if err != nil {
@@ -101,25 +104,25 @@ func (s *Store) Partials(ctx context.Context) iter.Seq2[PartialInfo, error] {
 				return
 			}
 			for _, rec := range page {
-				if !yield(rec.info(), nil) {
+				if !yield(partialInfo(rec), nil) {
 					return
 				}
 			}
 			if more = len(page) == cap(buf); more {
-				from, more = next(page[len(page)-1].root)
+				from, more = meta.NextRoot(page[len(page)-1].Root)
 			}
 		}
 	}
 }
 
-func (s *Store) partialPage(ctx context.Context, from b3.Root, buf []partialRecord) ([]partialRecord, error) {
+func (s *Store) partialPage(ctx context.Context, from b3.Root, buf []partial.Record) ([]partial.Record, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	page, err := s.backend.partials(from, buf)
+	page, err := s.backend.Partials(from, buf)
 	for i, rec := range page {
-		if p := s.partials.hold(rec.root); p != nil {
+		if p := s.partials.hold(rec.Root); p != nil {
 			if now, ok := p.record(); ok {
 				page[i] = now
 			}
@@ -141,18 +144,18 @@ func (s *Store) RemovePartial(ctx context.Context, root b3.Root) error {
 		return err
 	}
 	defer over()
-	rec, ok, err := s.backend.partial(root)
+	rec, ok, err := s.backend.Partial(root)
 	if err == nil && !ok {
 		return noPartial(root)
 	}
 	if err == nil {
-		err = s.backend.dropPartial(root)
+		err = s.backend.DropPartial(root)
 	}
 	if err != nil {
 		return fmt.Errorf("store: remove what is here of %s: %w", root, err)
 	}
 	s.partials.objects.Add(-1)
-	s.partials.bytes.Add(-rec.held)
+	s.partials.bytes.Add(-rec.Held)
 	return nil
 }
 

@@ -5,29 +5,30 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 // object opens p for a reader, who took the use and the lease for it.
-func (p *partial) object() *Object {
-	o := newObject(p.s, entry{root: p.root, size: p.size}, partialSource{p}, p.unuse)
+func (p *partialObject) object() *Object {
+	o := newObject(p.s, meta.Entry{Root: p.root, Size: p.size}, partialSource{p}, p.unuse)
 	o.part = p
 	return o
 }
 
 // covers reports whether bytes [start, end) are all here.
-func (p *partial) covers(start, end int64) bool {
+func (p *partialObject) covers(start, end int64) bool {
 	if start < 0 || end > p.size || start > end {
 		return false
 	}
 	lo, hi := start/b3.GroupSize, (end+b3.GroupSize-1)/b3.GroupSize
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.groups.hole(lo, hi) == hi || lo >= hi
+	return p.groups.Hole(lo, hi) == hi || lo >= hi
 }
 
 // partialSource is an object that is arriving. Only what endWrite has noted is
 // read: a hole of a sparse file is nobody's byte.
-type partialSource struct{ p *partial }
+type partialSource struct{ p *partialObject }
 
 var errNotArrived = errors.New("it has not arrived yet")
 
@@ -35,7 +36,7 @@ var errNotArrived = errors.New("it has not arrived yet")
 func (f partialSource) ReadGroup(g int64, buf []byte) (int, error) {
 	p := f.p
 	p.mu.Lock()
-	there := p.groups.has(g)
+	there := p.groups.Has(g)
 	n := 0
 	if there && p.st == nil {
 		n = copy(buf, p.buf)
@@ -47,7 +48,7 @@ func (f partialSource) ReadGroup(g int64, buf []byte) (int, error) {
 	case p.st == nil:
 		return n, nil
 	}
-	return pairSource{p.st.pair, p.size}.ReadGroup(g, buf)
+	return meta.PairSource{Pair: p.st.Pair, Size: p.size}.ReadGroup(g, buf)
 }
 
 // ReadParent implements b3.Source. A parent was written before the first group
@@ -56,17 +57,17 @@ func (f partialSource) ReadParent(node int64, buf *[b3.ParentSize]byte) error {
 	p := f.p
 	lo, hi := b3.NodeGroups(node, b3.Groups(p.size))
 	p.mu.Lock()
-	there := p.groups.member(lo, hi) < hi
+	there := p.groups.Member(lo, hi) < hi
 	p.mu.Unlock()
 	if !there {
 		return status.Errorf(status.NotFound, "store: parent %d of %s: %w", node, p.root, errNotArrived)
 	}
-	return pairSource{p.st.pair, p.size}.ReadParent(node, buf)
+	return meta.PairSource{Pair: p.st.Pair, Size: p.size}.ReadParent(node, buf)
 }
 
 // failed is [Object.Failed] for a part of an object: a group that is said to be
 // here and cannot be proved is dropped, counted, and fetched again.
-func (p *partial) failed(err error) error {
+func (p *partialObject) failed(err error) error {
 	var at *b3.GroupError
 	if err == nil || status.Of(err) != status.Corrupt || !errors.As(err, &at) {
 		return err
@@ -76,7 +77,7 @@ func (p *partial) failed(err error) error {
 		p.mu.Unlock()
 		return p.becameWhole(err)
 	}
-	dropped := p.groups.remove(at.Group)
+	dropped := p.groups.Remove(at.Group)
 	if dropped {
 		n := min(b3.GroupSize, p.size-at.Group*b3.GroupSize)
 		p.held -= n
@@ -92,7 +93,7 @@ func (p *partial) failed(err error) error {
 
 // becameWhole is for a reader that opened the object while it arrived: what is
 // damaged is the object now, if it is there.
-func (p *partial) becameWhole(err error) error {
+func (p *partialObject) becameWhole(err error) error {
 	if p.s.enter() != nil {
 		return err
 	}
@@ -110,5 +111,5 @@ func (o *Object) Covers(start, end int64) bool {
 	if o.part != nil {
 		return o.part.covers(start, end)
 	}
-	return 0 <= start && start <= end && end <= o.e.size
+	return 0 <= start && start <= end && end <= o.e.Size
 }

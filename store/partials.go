@@ -9,11 +9,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"allium/protocols/b3"
+	"allium/store/meta"
+	"allium/store/partial"
 )
 
-// When what arrived is noted: about as much as a crash costs.
+// When what arrived is noted. A crash costs at most checkpointMost of a
+// download, at any rate.
 const (
-	checkpointBytes = 32 << 20 // so that 64 MiB are not passed while one is written
+	checkpointBytes = 32 << 20 // so that writers seldom wait while one is written
+	checkpointMost  = 64 << 20 // of one object that are not noted: a write beyond that waits
 	checkpointAge   = 5 * time.Second
 	checkpointRetry = 100 * time.Millisecond // between two of one object, however fast it comes
 )
@@ -22,34 +26,35 @@ const (
 // What nobody uses is in the backend alone, its files closed.
 type partials struct {
 	objects, bytes atomic.Int64 // of large objects that are not whole, in use or not
+	waits          atomic.Int64 // writes that waited for a checkpoint
 
 	kick chan struct{} // wakes the checkpoint clock
 
 	mu sync.Mutex
-	m  map[b3.Root]*partial
+	m  map[b3.Root]*partialObject
 
 	writers
 }
 
 func newPartials() *partials {
-	return &partials{m: map[b3.Root]*partial{}, kick: make(chan struct{}, 1)}
+	return &partials{m: map[b3.Root]*partialObject{}, kick: make(chan struct{}, 1)}
 }
 
 // count takes the counters from the backend, which was just opened.
 func (t *partials) count(b backend) error {
-	page := make([]partialRecord, 0, pageSize)
+	page := make([]partial.Record, 0, meta.PageSize)
 	var from b3.Root
 	for more := true; more; {
-		found, err := b.partials(from, page)
+		found, err := b.Partials(from, page)
 		if err != nil {
 			return err
 		}
 		for _, rec := range found {
 			t.objects.Add(1)
-			t.bytes.Add(rec.held)
+			t.bytes.Add(rec.Held)
 		}
 		if more = len(found) == cap(page); more {
-			from, more = next(found[len(found)-1].root)
+			from, more = meta.NextRoot(found[len(found)-1].Root)
 		}
 	}
 	return nil
@@ -58,7 +63,7 @@ func (t *partials) count(b backend) error {
 // use returns the partial of root with one more user: the one that is in use,
 // or what the backend has, or, for a size ≥ 0, a new one of that claimed size.
 // The caller leases root and was admitted.
-func (t *partials) use(ctx context.Context, s *Store, root b3.Root, size int64) (*partial, error) {
+func (t *partials) use(ctx context.Context, s *Store, root b3.Root, size int64) (*partialObject, error) {
 	if err := s.roots.settle(ctx, root); err != nil {
 		return nil, err
 	}
@@ -89,7 +94,7 @@ func (t *partials) use(ctx context.Context, s *Store, root b3.Root, size int64) 
 }
 
 // load fills p, which the table holds for its first user.
-func (t *partials) load(p *partial, size int64) error {
+func (t *partials) load(p *partialObject, size int64) error {
 	err := p.load(size)
 	if err != nil {
 		p.mu.Lock()
@@ -102,7 +107,7 @@ func (t *partials) load(p *partial, size int64) error {
 }
 
 // remove takes p out of the table. It is idempotent.
-func (t *partials) remove(p *partial) {
+func (t *partials) remove(p *partialObject) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.m[p.root] == p {
@@ -112,10 +117,10 @@ func (t *partials) remove(p *partial) {
 }
 
 // all are the partials in use now.
-func (t *partials) all() []*partial {
+func (t *partials) all() []*partialObject {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := make([]*partial, 0, len(t.m))
+	all := make([]*partialObject, 0, len(t.m))
 	for _, p := range t.m {
 		all = append(all, p)
 	}
@@ -124,7 +129,7 @@ func (t *partials) all() []*partial {
 
 // hold returns the partial of root with one more user when it is in use, nil
 // else.
-func (t *partials) hold(root b3.Root) *partial {
+func (t *partials) hold(root b3.Root) *partialObject {
 	t.mu.Lock()
 	p := t.m[root]
 	t.mu.Unlock()
@@ -170,7 +175,7 @@ func (t *partials) serve(ctx context.Context) {
 // nothing is under way.
 func (t *partials) saveDue(now time.Time) (wait time.Duration, ok bool) {
 	wait = checkpointAge
-	var due []*partial
+	var due []*partialObject
 	for _, p := range t.all() {
 		d, waits := p.due(now)
 		switch {
@@ -187,14 +192,14 @@ func (t *partials) saveDue(now time.Time) (wait time.Duration, ok bool) {
 }
 
 // close notes everything and admits no more: the backend is about to close.
-func (t *partials) close() {
+func (t *partials) Close() {
 	t.save(t.all())
-	t.writers.close()
+	t.writers.Close()
 }
 
 // save notes what came of each, a few at a time, so that their syncs share the
 // disk's journal.
-func (t *partials) save(each []*partial) {
+func (t *partials) save(each []*partialObject) {
 	var g errgroup.Group
 	g.SetLimit(4)
 	for _, p := range each {

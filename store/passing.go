@@ -1,6 +1,9 @@
 package store
 
-import "allium/protocols/b3"
+import (
+	"allium/protocols/b3"
+	"allium/store/meta"
+)
 
 // passingWindow is how many groups are read ahead and given up together (1 MiB).
 const passingWindow = 16
@@ -10,14 +13,14 @@ const passingWindow = 16
 // reader, so that a scrub does not push out what others read. It belongs to one
 // goroutine.
 type passingSource struct {
-	pairSource
+	meta.PairSource
 	at   int64 // first group of the window
 	cold bool  // the window was not cached when the reader came to it
 }
 
-func newPassingSource(p pair, size int64) *passingSource {
-	noReadAhead(p.data) // it would make the windows to come look cached
-	return &passingSource{pairSource: pairSource{p: p, size: size}, at: -passingWindow}
+func newPassingSource(p meta.Pair, size int64) *passingSource {
+	noReadAhead(p.Data) // it would make the windows to come look cached
+	return &passingSource{PairSource: meta.PairSource{Pair: p, Size: size}, at: -passingWindow}
 }
 
 // ReadGroup implements b3.Source.
@@ -25,15 +28,15 @@ func (f *passingSource) ReadGroup(g int64, p []byte) (int, error) {
 	if g < f.at || g >= f.at+passingWindow {
 		f.leave()
 		f.at = g
-		f.cold = !pageCached(f.p.data, g*b3.GroupSize)
+		f.cold = !pageCached(f.Pair.Data, g*b3.GroupSize)
 	}
-	return f.pairSource.ReadGroup(g, p)
+	return f.PairSource.ReadGroup(g, p)
 }
 
 // leave gives up the window.
 func (f *passingSource) leave() {
 	if f.cold {
-		dropPages(f.p.data, f.at*b3.GroupSize, passingWindow*b3.GroupSize)
+		dropPages(f.Pair.Data, f.at*b3.GroupSize, passingWindow*b3.GroupSize)
 		f.cold = false
 	}
 }

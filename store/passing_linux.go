@@ -3,12 +3,14 @@ package store
 import (
 	"errors"
 
+	"allium/store/meta"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/sys/unix"
 )
 
 // descriptor is the file's number; false when it has none.
-func descriptor(f file) (int, bool) {
+func descriptor(f meta.File) (int, bool) {
 	d, ok := f.(interface{ Fd() uintptr })
 	if !ok || d.Fd() == vfs.InvalidFd {
 		return 0, false
@@ -17,7 +19,7 @@ func descriptor(f file) (int, bool) {
 }
 
 // noReadAhead keeps the kernel from reading more of f than it is asked for.
-func noReadAhead(f file) {
+func noReadAhead(f meta.File) {
 	if fd, ok := descriptor(f); ok {
 		_ = unix.Fadvise(fd, 0, 0, unix.FADV_RANDOM) // advice
 	}
@@ -25,7 +27,7 @@ func noReadAhead(f file) {
 
 // pageCached reports whether the byte at off is in the page cache; true where
 // that is not known.
-func pageCached(f file, off int64) bool {
+func pageCached(f meta.File, off int64) bool {
 	fd, ok := descriptor(f)
 	if !ok {
 		return true
@@ -36,7 +38,7 @@ func pageCached(f file, off int64) bool {
 }
 
 // dropPages lets the page cache forget n bytes of f from off on.
-func dropPages(f file, off, n int64) {
+func dropPages(f meta.File, off, n int64) {
 	if fd, ok := descriptor(f); ok {
 		_ = unix.Fadvise(fd, off, n, unix.FADV_DONTNEED) // advice
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"allium/protocols/b3"
+	"allium/store/meta"
 )
 
 // TestPassingLeavesThePageCache: what was cached before stays, what was not is
@@ -56,7 +57,7 @@ func passing(t *testing.T) (wrong []int64, ok bool) {
 	if _, err := f.ReadAt(make([]byte, window), window); err != nil { // the second window, by another reader
 		t.Fatal(err)
 	}
-	src := newPassingSource(pair{data: f}, int64(len(p)))
+	src := newPassingSource(meta.Pair{Data: f}, int64(len(p)))
 	buf := make([]byte, b3.GroupSize)
 	for g := range int64(groups) {
 		if n, err := src.ReadGroup(g, buf); n != len(buf) || err != nil {

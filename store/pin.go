@@ -5,20 +5,11 @@ import (
 	"fmt"
 	"iter"
 	"time"
-	"unicode/utf8"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
-
-// Pin keeps an object from being removed. An object has at most one pin for
-// each label.
-type Pin struct {
-	Root      b3.Root
-	Label     string // ≤ MaxLabel bytes of UTF-8, without control characters; may be empty
-	Recursive bool   // keeps what the directory Root names as well
-	Created   time.Time
-}
 
 // PinOptions say how a pin holds.
 type PinOptions struct {
@@ -27,16 +18,13 @@ type PinOptions struct {
 	Charge    *Charge // of the add that the pin ends, whose count becomes the pin's; may be nil
 }
 
-// MaxLabel is the length of a pin's label in bytes.
-const MaxLabel = 255
-
 // Pin adds a pin, or replaces the one with the same label, durably. The object
 // must be there: not_found tells to fetch it first. A recursive pin holds
 // whatever is below root as it arrives; root may be a file. What was there when
 // Pin returns nil stays, whatever a garbage collection was about to do. quota
 // says that the label holds as much as it may (Config.Quotas).
 func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
-	if err := CheckLabel(opt.Label); err != nil {
+	if err := meta.CheckLabel(opt.Label); err != nil {
 		return err
 	}
 	if err := s.admit(ctx); err != nil {
@@ -48,18 +36,18 @@ func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
 	if err := s.roots.settle(ctx, root); err != nil {
 		return err
 	}
-	e, ok, err := s.backend.get(root)
+	e, ok, err := s.backend.Get(root)
 	if err != nil {
 		return fmt.Errorf("store: pin %s: %w", root, err)
 	}
 	if !ok {
 		return notFound(root)
 	}
-	p := Pin{Root: root, Label: opt.Label, Recursive: opt.Recursive, Created: time.Now().UTC().Truncate(time.Second)}
-	if err := s.setPin(ctx, p, e.size, opt.Charge); err != nil {
+	p := meta.Pin{Root: root, Label: opt.Label, Recursive: opt.Recursive, Created: time.Now().UTC().Truncate(time.Second)}
+	if err := s.setPin(ctx, p, e.Size, opt.Charge); err != nil {
 		return fmt.Errorf("store: pin %s: %w", root, err)
 	}
-	s.used(root, e.added)
+	s.used(root, e.Added)
 	if !opt.Recursive {
 		return nil
 	}
@@ -88,33 +76,17 @@ func (s *Store) Unpin(ctx context.Context, root b3.Root, label string) error {
 	return nil
 }
 
-// CheckLabel returns bad_request for what cannot be the label of a pin.
-func CheckLabel(label string) error {
-	if len(label) > MaxLabel {
-		return status.Errorf(status.BadRequest, "store: the label has %d bytes; the limit is %d", len(label), MaxLabel)
-	}
-	if !utf8.ValidString(label) {
-		return status.Errorf(status.BadRequest, "store: the label %q is not UTF-8", label)
-	}
-	for _, r := range label {
-		if r < ' ' || r == 0x7f {
-			return status.Errorf(status.BadRequest, "store: the label %q has a control character", label)
-		}
-	}
-	return nil
-}
-
 // Pins yields the pins in order of address and label, a page at a time. An
 // error ends it.
-func (s *Store) Pins(ctx context.Context) iter.Seq2[Pin, error] {
-	return func(yield func(Pin, error) bool) {
+func (s *Store) Pins(ctx context.Context) iter.Seq2[meta.Pin, error] {
+	return func(yield func(meta.Pin, error) bool) {
 		var from b3.Root
 		var label string
-		buf := make([]Pin, 0, pageSize)
+		buf := make([]meta.Pin, 0, meta.PageSize)
 		for {
 			page, err := s.pinPage(ctx, from, label, buf)
 			if err != nil {
-				yield(Pin{}, fmt.Errorf("store: list pins: %w", err))
+				yield(meta.Pin{}, fmt.Errorf("store: list pins: %w", err))
 				return
 			}
 			for _, p := range page {
@@ -131,18 +103,18 @@ func (s *Store) Pins(ctx context.Context) iter.Seq2[Pin, error] {
 	}
 }
 
-func (s *Store) pinPage(ctx context.Context, from b3.Root, label string, buf []Pin) ([]Pin, error) {
+func (s *Store) pinPage(ctx context.Context, from b3.Root, label string, buf []meta.Pin) ([]meta.Pin, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	return s.backend.pins(from, label, buf)
+	return s.backend.Pins(from, label, buf)
 }
 
 // Pinned reports whether a pin keeps root, and which: its own, or a recursive
 // one above it. It reads the directories below recursive pins until it finds
-// root. While one of them is damaged, what it names is unknown: conflict, unless
-// a pin is found.
+// root. While one of them is damaged or lost, what it names is unknown: conflict,
+// unless a pin is found.
 func (s *Store) Pinned(ctx context.Context, root b3.Root) (pinned bool, why string, err error) {
 	if err := s.admit(ctx); err != nil {
 		return false, "", err
@@ -157,13 +129,13 @@ func (s *Store) Pinned(ctx context.Context, root b3.Root) (pinned bool, why stri
 
 // Chain is how a pin holds an object.
 type Chain struct {
-	Pin   Pin
+	Pin   meta.Pin
 	Steps []Step // from the pin's root to the object, both included
 }
 
 // holder returns the first pin found that holds root, nil for none.
 func (s *Store) holder(ctx context.Context, root b3.Root) (*Chain, error) {
-	own, err := s.backend.pins(root, "", make([]Pin, 0, 1))
+	own, err := s.backend.Pins(root, "", make([]meta.Pin, 0, 1))
 	if err != nil {
 		return nil, err
 	}
@@ -180,13 +152,14 @@ func (s *Store) holder(ctx context.Context, root b3.Root) (*Chain, error) {
 // above returns the first recursive pin found that holds root from above, and
 // the first damage met on the way.
 func (s *Store) above(ctx context.Context, root b3.Root) (_ *Chain, bad *GCDamage, err error) {
-	var pin Pin
+	var pin meta.Pin
 	w := walker{
 		s: s, pause: func(ctx context.Context) error { return alive(ctx, s.stop) },
 		visit: func(r b3.Root) bool { return r == root },
 		damaged: func(path []Step) {
 			if bad == nil {
-				bad = &GCDamage{Pin: pin, Node: path[len(path)-1].Root, Path: Path(path)}
+				d := damageAt(pin, path)
+				bad = &d
 			}
 		},
 	}
@@ -198,6 +171,14 @@ func (s *Store) above(ctx context.Context, root b3.Root) (_ *Chain, bad *GCDamag
 			continue
 		}
 		pin = p
+		if lost, err := s.lost(ctx, p); err != nil {
+			return nil, nil, err
+		} else if lost {
+			if bad == nil {
+				bad = &GCDamage{Pin: p, Node: p.Root, Absent: true}
+			}
+			continue
+		}
 		steps, found, err := w.walk(ctx, p.Root)
 		if err != nil {
 			return nil, nil, err
@@ -209,7 +190,7 @@ func (s *Store) above(ctx context.Context, root b3.Root) (_ *Chain, bad *GCDamag
 	return nil, bad, nil
 }
 
-func describe(p Pin) string {
+func describe(p meta.Pin) string {
 	kind := "pinned"
 	if p.Recursive {
 		kind = "pinned recursively"

@@ -10,6 +10,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 // PutOptions say what a put is held to.
@@ -73,7 +74,7 @@ func (s *Store) fits(ctx context.Context, opt PutOptions) error {
 	if err := opt.Charge.Fits(opt.Size); err != nil {
 		return err
 	}
-	room := GCCount{Objects: 1, Bytes: charge(opt.Size)}
+	room := meta.Count{Objects: 1, Bytes: charge(opt.Size)}
 	if err := s.takeWhole(ctx, room); err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (s *Store) fits(ctx context.Context, opt PutOptions) error {
 
 // PutBytes is Put of p, which it does not keep.
 func (s *Store) PutBytes(ctx context.Context, p []byte, opt PutOptions) (Info, error) {
-	if small(int64(len(p))) {
+	if meta.Small(int64(len(p))) {
 		return s.putSmall(ctx, p, opt)
 	}
 	return s.Put(ctx, bytes.NewReader(p), opt)
@@ -96,7 +97,7 @@ func (s *Store) Flush(ctx context.Context) error {
 		return err
 	}
 	defer s.leave()
-	if err := s.backend.flush(ctx); err != nil {
+	if err := s.backend.Flush(ctx); err != nil {
 		return fmt.Errorf("store: flush: %w", err)
 	}
 	return nil
@@ -130,16 +131,16 @@ func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, opt Put
 	if err := opt.Charge.take(load{info.Size, 1}); err != nil {
 		return info, err
 	}
-	room := GCCount{Objects: 1, Bytes: s.taking(info.Size)}
+	room := meta.Count{Objects: 1, Bytes: s.taking(info.Size)}
 	if err := s.takeRoom(ctx, room); err != nil {
 		return info, err
 	}
 	defer func() { s.give(room) }()
 	put := func() error {
 		var err error
-		info.New, err = s.backend.put(ctx, root, p, opt.Deferred, func() {
+		info.New, err = s.backend.Put(ctx, root, p, opt.Deferred, func() {
 			s.give(room)
-			room = GCCount{}
+			room = meta.Count{}
 		})
 		return err
 	}
@@ -163,7 +164,7 @@ const ramTries = 5
 
 // besideMore calls put while there is room for n bytes more.
 func (s *Store) besideMore(ctx context.Context, n int64, put func() error) error {
-	more := GCCount{Bytes: n}
+	more := meta.Count{Bytes: n}
 	if err := s.takeRoom(ctx, more); err != nil {
 		return err
 	}
@@ -174,10 +175,19 @@ func (s *Store) besideMore(ctx context.Context, n int64, put func() error) error
 // arrived notes the use of a root, which the caller leases, that was just put,
 // and tells the collection under way of one that may be a directory.
 func (s *Store) arrived(root b3.Root, directory bool) {
-	s.used(root, s.clock.stamp())
+	s.used(root, s.clock.Stamp())
 	if directory {
 		s.gc.arrived(root)
 	}
+}
+
+// found is told of an object that the backend found whole among its files, and
+// made visible.
+func (s *Store) found(ctx context.Context, root b3.Root, size int64) {
+	s.roots.acquire(root)
+	s.arrived(root, size <= manifest.MaxNode)
+	s.roots.release(root)
+	s.outgrown(ctx, root)
 }
 
 // settled reports whether root, which the caller leases, is there and whole.
@@ -186,11 +196,11 @@ func (s *Store) settled(ctx context.Context, root b3.Root) (bool, error) {
 	if err := s.roots.settle(ctx, root); err != nil {
 		return false, err
 	}
-	e, ok, err := s.backend.get(root)
-	if err != nil || !ok || e.corrupt {
+	e, ok, err := s.backend.Get(root)
+	if err != nil || !ok || e.Corrupt {
 		return false, err
 	}
-	return true, s.usedOrWait(ctx, root, e.added)
+	return true, s.usedOrWait(ctx, root, e.Added)
 }
 
 // putLarge streams r, which holds more than one group, into a staged object.
@@ -215,12 +225,12 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 	if err != nil {
 		count.settle(false)
 		s.discard(st)
-		st.close()
+		st.Close()
 		room.done()
 		return Info{}, err
 	}
 	info, err := s.commitLarge(ctx, root, size, st, opt.Deferred, func() {
-		st.close()
+		st.Close()
 		room.done()
 	})
 	count.settle(err == nil && info.New)
@@ -232,9 +242,9 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 }
 
 // receive writes r to st as it hashes it.
-func (s *Store) receive(st *staging, r io.Reader) (b3.Root, int64, error) {
-	data := &appender{f: st.data}
-	h := b3.NewHasher(&appender{f: st.outboard}, s.cfg.HashWorkers)
+func (s *Store) receive(st *meta.Staging, r io.Reader) (b3.Root, int64, error) {
+	data := &meta.Appender{F: st.Data}
+	h := b3.NewHasher(&meta.Appender{F: st.Outboard}, s.cfg.HashWorkers)
 	_, err := h.ReadFrom(io.TeeReader(filling{r}, data))
 	if err != nil {
 		h.Reset(nil) // joins its goroutines
@@ -251,7 +261,7 @@ func (s *Store) receive(st *staging, r io.Reader) (b3.Root, int64, error) {
 // it when root is there already; a part that was noted and cannot be published
 // now stays. It calls done once, when st's files are not
 // needed any more: for a deferred object that is later.
-func (s *Store) commitLarge(ctx context.Context, root b3.Root, size int64, st *staging, deferred bool, done func()) (Info, error) {
+func (s *Store) commitLarge(ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func()) (Info, error) {
 	info := Info{Root: root, Size: size}
 	s.roots.acquire(root)
 	through := func() {
@@ -265,13 +275,13 @@ func (s *Store) commitLarge(ctx context.Context, root b3.Root, size int64, st *s
 	defer s.leave()
 	there, err := s.settled(ctx, root)
 	if err != nil || there {
-		if there || !st.kept && !st.owned {
-			s.report("discard", s.backend.discard(st))
+		if there || !st.Kept && !st.Owned {
+			s.report("discard", s.backend.Discard(st))
 		}
 		through()
 		return info, err
 	}
-	info.New, err = s.backend.publish(ctx, root, size, st, deferred, func() {
+	info.New, err = s.backend.Publish(ctx, root, size, st, deferred, func() {
 		s.arrived(root, size <= manifest.MaxNode)
 		through()
 	})
@@ -279,22 +289,22 @@ func (s *Store) commitLarge(ctx context.Context, root b3.Root, size int64, st *s
 }
 
 // stage makes room for a large object.
-func (s *Store) stage(root b3.Root) (*staging, error) {
+func (s *Store) stage(root b3.Root) (*meta.Staging, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	return s.backend.stage(root)
+	return s.backend.Stage(root)
 }
 
 // discard removes what st holds. On the way down that is left to the next
 // start, which may be another process that owns the names by then.
-func (s *Store) discard(st *staging) {
+func (s *Store) discard(st *meta.Staging) {
 	if s.enter() != nil {
 		return
 	}
 	defer s.leave()
-	s.report("discard", s.backend.discard(st))
+	s.report("discard", s.backend.Discard(st))
 }
 
 // report logs an error that no caller can act on.

@@ -10,9 +10,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 // otherLabels is the label of a quota that each label without one of its own
@@ -27,9 +28,9 @@ type quota struct {
 
 // parseQuota reads "label=bytes[/objects]".
 func parseQuota(s string) (quota, error) {
-	label, limits, ok := strings.Cut(s, "=")
-	size, count, counted := strings.Cut(limits, "/")
-	bytes, err := admission.ParseBytes(size)
+	label, registry, ok := strings.Cut(s, "=")
+	size, count, counted := strings.Cut(registry, "/")
+	bytes, err := limits.ParseBytes(size)
 	q := quota{label: label, bytes: int64(bytes)}
 	if counted && err == nil {
 		if q.objects, err = strconv.ParseInt(count, 10, 64); err == nil && q.objects < 1 {
@@ -39,7 +40,7 @@ func parseQuota(s string) (quota, error) {
 	if !ok || err != nil || q.bytes < 1 {
 		return quota{}, fmt.Errorf("store.quotas has %q: want label=bytes or label=bytes/objects, such as photos=10GiB/100000", s)
 	}
-	if err := CheckLabel(label); err != nil {
+	if err := meta.CheckLabel(label); err != nil {
 		return quota{}, fmt.Errorf("store.quotas has %q: %w", s, err)
 	}
 	return q, nil
@@ -83,33 +84,33 @@ type pinKeyed struct {
 // Its maps hold an entry for each pin and each label that has a quota.
 type quotas struct {
 	limits map[string]quota
-	shown  map[string][2]*admission.Usage // bytes and objects, nil: not bounded; none for "*"
-	reject *prometheus.CounterVec         // kind
-	turn   chan struct{}                  // one token: who holds it sets or drops a pin
+	shown  map[string][2]*limits.Usage // bytes and objects, nil: not bounded; none for "*"
+	reject *prometheus.CounterVec      // kind
+	turn   chan struct{}               // one token: who holds it sets or drops a pin
 
 	mu   sync.Mutex
 	used map[string]load // by label, with what charges hold
 	pins map[pinKeyed]load
 }
 
-func newQuotas(limits map[string]quota, deps Deps) *quotas {
-	q := &quotas{limits: limits, shown: map[string][2]*admission.Usage{}, turn: make(chan struct{}, 1), used: map[string]load{}, pins: map[pinKeyed]load{}}
+func newQuotas(registry map[string]quota, deps Deps) *quotas {
+	q := &quotas{limits: registry, shown: map[string][2]*limits.Usage{}, turn: make(chan struct{}, 1), used: map[string]load{}, pins: map[pinKeyed]load{}}
 	q.reject = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "store_quota_reject_total", Help: "Adds and pins refused since their label holds as much as it may, by what ran out: bytes or objects.",
 	}, []string{"kind"})
 	if deps.Metrics != nil {
 		deps.Metrics.MustRegister(q.reject)
 	}
-	for label, l := range limits {
+	for label, l := range registry {
 		if label == otherLabels {
 			continue
 		}
 		name := "store.quota." + strconv.Quote(label)
-		u := [2]*admission.Usage{}
-		u[0] = deps.Limits.NewUsage(admission.Spec{Name: name, Path: "add, pin → what the label's pins lead to (bytes)", Policy: "reject quota"},
+		u := [2]*limits.Usage{}
+		u[0] = deps.Limits.NewUsage(limits.Spec{Name: name, Path: "add, pin → what the label's pins lead to (bytes)", Policy: "reject quota"},
 			l.bytes, func() int64 { return q.usage(label).bytes })
 		if l.objects > 0 {
-			u[1] = deps.Limits.NewUsage(admission.Spec{Name: name + ".objects", Path: "add, pin → what the label's pins lead to", Policy: "reject quota"},
+			u[1] = deps.Limits.NewUsage(limits.Spec{Name: name + ".objects", Path: "add, pin → what the label's pins lead to", Policy: "reject quota"},
 				l.objects, func() int64 { return q.usage(label).objects })
 		}
 		q.shown[label] = u
@@ -167,7 +168,7 @@ func (q *quotas) replace(label string, less, more load) error {
 	}
 	q.reject.WithLabelValues(kind).Inc()
 	limit := status.Limit{Name: "store.quota." + strconv.Quote(otherLabels), Current: was.bytes, Cap: l.bytes}
-	have, most := admission.Bytes(was.bytes).Human(), admission.Bytes(l.bytes).Human()
+	have, most := limits.Bytes(was.bytes).Human(), limits.Bytes(l.bytes).Human()
 	u := shown[0]
 	if kind == "objects" {
 		u = shown[1]
@@ -298,10 +299,10 @@ func (c *Charge) stored() {
 
 // setPin sets a pin whose content is weighed, if its label has a quota, in place
 // of what charge holds and what the pin it replaces counted.
-func (s *Store) setPin(ctx context.Context, p Pin, size int64, charge *Charge) error {
+func (s *Store) setPin(ctx context.Context, p meta.Pin, size int64, charge *Charge) error {
 	q := s.quotas
 	if len(q.limits) == 0 {
-		return s.backend.setPin(p)
+		return s.backend.SetPin(p)
 	}
 	now, err := s.weigh(ctx, p, size)
 	if err != nil {
@@ -323,7 +324,7 @@ func (s *Store) setPin(ctx context.Context, p Pin, size int64, charge *Charge) e
 		return err
 	}
 	charge.forget()
-	if err := s.backend.setPin(p); err != nil {
+	if err := s.backend.SetPin(p); err != nil {
 		_ = q.replace(p.Label, now, old) // it was counted before
 		return err
 	}
@@ -354,7 +355,7 @@ func (s *Store) dropPin(ctx context.Context, root b3.Root, label string) (bool, 
 		return false, ctx.Err()
 	}
 	defer func() { <-q.turn }()
-	ok, err := s.backend.dropPin(root, label)
+	ok, err := s.backend.DropPin(root, label)
 	if err != nil || !ok {
 		return ok, err
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -34,8 +34,8 @@ func TestQuotaConfig(t *testing.T) {
 	}
 }
 
-// limits are the quotas as they are shown.
-func limits(r *admission.Registry) map[string]int64 {
+// quotas returns the bytes that each quota has left, as /limits shows them.
+func quotas(r *limits.Registry) map[string]int64 {
 	m := map[string]int64{}
 	for _, l := range r.Snapshot() {
 		if name, ok := strings.CutPrefix(l.Name, "store.quota."); ok {
@@ -51,7 +51,7 @@ func TestQuota(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, cfg store.Config) {
 		cfg.Quotas = []string{"a=300KiB/5", "=1MiB", "*=100KiB"}
-		reg := admission.NewRegistry(nil)
+		reg := limits.NewRegistry(nil)
 		s, stop := storetest.Start(t, cfg, store.Deps{Limits: reg})
 		ctx := t.Context()
 		put := func(label string, p []byte) (b3.Root, *store.Charge, error) {
@@ -110,7 +110,7 @@ func TestQuota(t *testing.T) {
 		check := func(what string) {
 			t.Helper()
 			for name, n := range want {
-				if got := limits(reg)[name]; got != n {
+				if got := quotas(reg)[name]; got != n {
 					t.Errorf("%s: %s holds %d, want %d", what, name, got, n)
 				}
 			}
@@ -120,7 +120,7 @@ func TestQuota(t *testing.T) {
 			if err := stop(); err != nil {
 				t.Fatal(err)
 			}
-			reg = admission.NewRegistry(nil)
+			reg = limits.NewRegistry(nil)
 			s, stop = storetest.Start(t, cfg, store.Deps{Limits: reg})
 			check("after a restart")
 		}
@@ -142,7 +142,7 @@ func TestQuotaOfTrees(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, cfg store.Config) {
 		cfg.Quotas = []string{"a=100KiB"}
-		reg := admission.NewRegistry(nil)
+		reg := limits.NewRegistry(nil)
 		s, stop := storetest.Start(t, cfg, store.Deps{Limits: reg})
 		defer stop()
 		one := storetest.Put(t, s, storetest.Bytes(1, 50<<10))
@@ -152,7 +152,7 @@ func TestQuotaOfTrees(t *testing.T) {
 		if err := s.Pin(t.Context(), small, store.PinOptions{Label: "a", Recursive: true}); err != nil {
 			t.Fatal(err)
 		}
-		held := limits(reg)[`"a"`]
+		held := quotas(reg)[`"a"`]
 		if err := s.Pin(t.Context(), top, store.PinOptions{Label: "a", Recursive: true}); status.Of(err) != status.Quota {
 			t.Errorf("%v, want quota", err)
 		}
@@ -162,7 +162,7 @@ func TestQuotaOfTrees(t *testing.T) {
 		if err := s.Unpin(t.Context(), top, "a"); err != nil {
 			t.Fatal(err)
 		}
-		if got := limits(reg)[`"a"`]; got != held {
+		if got := quotas(reg)[`"a"`]; got != held {
 			t.Errorf("%d, want %d", got, held)
 		}
 	})
@@ -173,7 +173,7 @@ func TestQuotaTogether(t *testing.T) {
 	t.Parallel()
 	cfg := store.DefaultConfig()
 	cfg.Backend, cfg.Quotas = store.BackendMemory, []string{"a=1MiB"}
-	reg := admission.NewRegistry(nil)
+	reg := limits.NewRegistry(nil)
 	s, stop := storetest.Start(t, cfg, store.Deps{Limits: reg})
 	defer stop()
 	var adding sync.WaitGroup
@@ -195,7 +195,7 @@ func TestQuotaTogether(t *testing.T) {
 					}
 				}
 				c.Release()
-				if n := limits(reg)[`"a"`]; n > 1<<20 || n < 0 {
+				if n := quotas(reg)[`"a"`]; n > 1<<20 || n < 0 {
 					t.Errorf("%d bytes are held", n)
 				}
 			}
@@ -213,7 +213,7 @@ func TestQuotaTogether(t *testing.T) {
 		}
 		sum += info.Size
 	}
-	if n := limits(reg)[`"a"`]; n != sum {
+	if n := quotas(reg)[`"a"`]; n != sum {
 		t.Errorf("%d bytes are counted, the pins hold %d", n, sum)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 // maxWeighed is how many directories below one pin are read to weigh it.
@@ -16,7 +17,7 @@ const maxWeighed = 1 << 20
 // with a quota: the object alone, or all below it, each directory once. What is
 // not here yet counts by what its directory says of it. More than 1,048,576
 // directories are conflict.
-func (s *Store) weigh(ctx context.Context, p Pin, size int64) (load, error) {
+func (s *Store) weigh(ctx context.Context, p meta.Pin, size int64) (load, error) {
 	sum := load{bytes: size, objects: 1}
 	if _, ok := s.quotas.of(p.Label); !ok || !p.Recursive {
 		return sum, nil
@@ -70,10 +71,10 @@ func (s *Store) weighAll(ctx context.Context) error {
 		if _, ok := q.of(p.Label); !ok {
 			continue
 		}
-		e, ok, err := s.backend.get(p.Root)
+		e, ok, err := s.backend.Get(p.Root)
 		if err == nil && ok {
 			var l load
-			if l, err = s.weigh(ctx, p, e.size); err == nil {
+			if l, err = s.weigh(ctx, p, e.Size); err == nil {
 				q.count(pinKeyed{p.Root, p.Label}, l)
 			}
 		}

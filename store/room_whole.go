@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"math"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 // wholeWait is how long takeWhole waits in all.
@@ -16,7 +17,7 @@ const wholeWait = 3 * roomWait
 // it takes a part, so that the next eviction goes that much further, and so on.
 // What never fits is refused before anything is evicted for it. All of it counts
 // as unwritten, of which the disk knows nothing yet; giveWhole gives it back.
-func (s *Store) takeWhole(ctx context.Context, n GCCount) error {
+func (s *Store) takeWhole(ctx context.Context, n meta.Count) error {
 	s.poll() // what the disk had a few seconds ago may be gone
 	b := s.bounds()
 	if n.Bytes > min(b.hard.Bytes, b.hard.local) {
@@ -25,9 +26,9 @@ func (s *Store) takeWhole(ctx context.Context, n GCCount) error {
 	limited, over := context.WithTimeout(ctx, wholeWait)
 	defer over()
 	step := b.step()
-	var taken GCCount
+	var taken meta.Count
 	for taken != n {
-		more := GCCount{Objects: n.Objects - taken.Objects, Bytes: min(step, n.Bytes-taken.Bytes)}
+		more := meta.Count{Objects: n.Objects - taken.Objects, Bytes: min(step, n.Bytes-taken.Bytes)}
 		if err := s.takeRoom(limited, more); err != nil {
 			s.giveWhole(taken, taken.Bytes)
 			switch {
@@ -36,7 +37,7 @@ func (s *Store) takeWhole(ctx context.Context, n GCCount) error {
 			case limited.Err() != nil:
 				return s.fullError(n)
 			case status.Of(err) == status.NoSpace:
-				return fmt.Errorf("%s are needed as a whole: %w", admission.Bytes(n.Bytes).Human(), err)
+				return fmt.Errorf("%s are needed as a whole: %w", limits.Bytes(n.Bytes).Human(), err)
 			}
 			return err
 		}
@@ -49,7 +50,7 @@ func (s *Store) takeWhole(ctx context.Context, n GCCount) error {
 
 // giveWhole gives back what takeWhole took, of which unwritten bytes are not on
 // the disk.
-func (s *Store) giveWhole(n GCCount, unwritten int64) {
+func (s *Store) giveWhole(n meta.Count, unwritten int64) {
 	s.room.unwritten.Add(-unwritten)
 	s.give(n)
 }

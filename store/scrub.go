@@ -7,9 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 // What a scrub does at a time.
@@ -38,8 +39,8 @@ type Scrub struct {
 
 // scrubPlace is where the position of a scrub outlives the process.
 type scrubPlace interface {
-	scrubState() ([]byte, error)
-	setScrubState(v []byte) error
+	ScrubState() ([]byte, error)
+	SetScrubState(v []byte) error
 }
 
 // scrubber reads every object again, in order of address and at its own pace,
@@ -93,7 +94,7 @@ func (c *scrubber) run(ctx context.Context) {
 		if !st.running {
 			wait = max(wait, st.due(c.s.cfg.ScrubInterval))
 		}
-		if admission.Sleep(ctx, wait) != nil {
+		if limits.Sleep(ctx, wait) != nil {
 			return
 		}
 		if !st.running {
@@ -119,7 +120,7 @@ func (c *scrubber) run(ctx context.Context) {
 // cycle goes on from st to the last object. An error is of the index.
 func (c *scrubber) cycle(ctx context.Context, st *scrubState) error {
 	c.pace.start()
-	page := make([]entry, 0, pageSize)
+	page := make([]meta.Entry, 0, meta.PageSize)
 	saved, since := time.Now(), 0
 	for more := true; more; {
 		found, err := c.s.entryPage(ctx, st.next, page)
@@ -134,7 +135,7 @@ func (c *scrubber) cycle(ctx context.Context, st *scrubState) error {
 			if err := look(ctx, st, e); err != nil {
 				return err
 			}
-			st.next, more = next(e.root)
+			st.next, more = meta.NextRoot(e.Root)
 			c.show(*st)
 			if since++; since >= scrubSaveObjects || time.Since(saved) >= scrubSaveEvery {
 				c.save(*st)
@@ -153,19 +154,23 @@ func (c *scrubber) cycle(ctx context.Context, st *scrubState) error {
 
 // passes reports whether e is none of the scrub's business: bytes in a bucket
 // are paid for by the read, and whoever keeps them checks them.
-func (c *scrubber) passes(e entry) bool { return c.s.cfg.Backend == BackendS3 && !small(e.size) }
+func (c *scrubber) passes(e meta.Entry) bool {
+	return c.s.cfg.Backend == BackendS3 && !meta.Small(e.Size)
+}
 
 // pass leaves an object out. Its error is ctx's.
-func (c *scrubber) pass(ctx context.Context, _ *scrubState, _ entry) error { return c.pace.did(ctx, 0) }
+func (c *scrubber) pass(ctx context.Context, _ *scrubState, _ meta.Entry) error {
+	return c.pace.did(ctx, 0)
+}
 
 // check proves one object and counts it. Its error is ctx's.
-func (c *scrubber) check(ctx context.Context, st *scrubState, e entry) error {
+func (c *scrubber) check(ctx context.Context, st *scrubState, e meta.Entry) error {
 	var done int64
 	err := c.prove(ctx, e, &done)
 	if err != nil && ctx.Err() == nil {
 		// Deleted, moved or replaced meanwhile, or damaged indeed.
 		done = 0
-		err = c.s.verify(ctx, e.root, c.buf, c.charge(ctx, &done))
+		err = c.s.verify(ctx, e.Root, c.buf, c.charge(ctx, &done))
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -183,30 +188,30 @@ func (c *scrubber) check(ctx context.Context, st *scrubState, e entry) error {
 	}
 	c.objects.Add(1)
 	st.objects++
-	st.bytes += e.size
+	st.bytes += e.Size
 	return nil
 }
 
 // prove reads e, without a lease.
-func (c *scrubber) prove(ctx context.Context, e entry, done *int64) error {
-	if e.corrupt { // whether it still is has to be seen under a lease
-		return damage("digest")
+func (c *scrubber) prove(ctx context.Context, e meta.Entry, done *int64) error {
+	if e.Corrupt { // whether it still is has to be seen under a lease
+		return meta.Defect("digest")
 	}
 	charge := c.charge(ctx, done)
-	if small(e.size) {
+	if meta.Small(e.Size) {
 		if _, err := c.s.load(&e); err != nil {
 			return err
 		}
-		return charge(int(e.size))
+		return charge(int(e.Size))
 	}
-	p, err := c.s.backend.openPair(e)
+	p, err := c.s.backend.OpenPair(e)
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	src := newPassingSource(p, e.size)
+	defer p.Close()
+	src := newPassingSource(p, e.Size)
 	defer src.leave()
-	return prove(e.root, e.size, src, c.buf, charge)
+	return prove(e.Root, e.Size, src, c.buf, charge)
 }
 
 // charge counts bytes as they are read, and rests where the pace asks for it. It
@@ -230,7 +235,7 @@ func (c *scrubber) show(st scrubState) {
 
 // save notes where the scrub is. A crash may forget the latest note.
 func (c *scrubber) save(st scrubState) {
-	if err := c.place.setScrubState(st.encode()); err != nil {
+	if err := c.place.SetScrubState(st.encode()); err != nil {
 		c.s.log.Warn("where the scrub is could not be noted", "err", err)
 	}
 }
@@ -261,7 +266,7 @@ func (p *ratePacer) did(ctx context.Context, n int64) error {
 func (p *ratePacer) rest(ctx context.Context) error {
 	busy := time.Since(p.begun)
 	total := max(time.Duration(float64(p.bytes)/float64(p.rate)*float64(time.Second)), time.Duration(float64(busy)/p.duty))
-	err := admission.Sleep(ctx, total-busy)
+	err := limits.Sleep(ctx, total-busy)
 	p.start()
 	return err
 }

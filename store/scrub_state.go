@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"allium/protocols/b3"
+	"allium/store/meta"
 )
 
 // scrubState is a scrub's position: what FORMAT.md has under `m` `s`.
@@ -55,8 +56,6 @@ func (st *scrubState) shown() Scrub {
 	return s
 }
 
-var keyScrub = []byte{keyMeta, 's'} // scrubState
-
 const (
 	formScrub      = 1
 	scrubStateSize = 2 + b3.Size + 7*8
@@ -78,14 +77,14 @@ func (st *scrubState) encode() []byte {
 // decodeScrub is the inverse of encode.
 func decodeScrub(p []byte) (st scrubState, err error) {
 	if len(p) != scrubStateSize || p[0] != formScrub || p[1] > 1 {
-		return st, fmt.Errorf("the position of the scrub is malformed: % x", clip(p))
+		return st, fmt.Errorf("the position of the scrub is malformed: % x", meta.Clip(p))
 	}
 	st.running = p[1] == 1
 	st.next = b3.Root(p[2:])
 	var n [7]int64
 	for i := range n {
 		if n[i] = int64(binary.LittleEndian.Uint64(p[2+b3.Size+8*i:])); n[i] < 0 {
-			return scrubState{}, fmt.Errorf("the position of the scrub is malformed: % x", clip(p))
+			return scrubState{}, fmt.Errorf("the position of the scrub is malformed: % x", meta.Clip(p))
 		}
 	}
 	st.started, st.objects, st.bytes, st.bad = fromSeconds(n[0]), n[1], n[2], n[3]
@@ -110,22 +109,9 @@ func fromSeconds(n int64) time.Time {
 
 // loadScrub reads the position; a zero one when there is none.
 func loadScrub(place scrubPlace) (scrubState, error) {
-	v, err := place.scrubState()
+	v, err := place.ScrubState()
 	if err != nil || v == nil {
 		return scrubState{}, err
 	}
 	return decodeScrub(v)
 }
-
-// scrubState implements scrubPlace.
-func (d *disk) scrubState() ([]byte, error) {
-	v, done, ok, err := d.index.read(keyScrub)
-	if !ok {
-		return nil, err
-	}
-	defer done.Close()
-	return append([]byte(nil), v...), nil
-}
-
-// setScrubState implements scrubPlace.
-func (d *disk) setScrubState(v []byte) error { return d.index.set(keyScrub, v, false) }

@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -24,7 +24,7 @@ import (
 // scrubbing is a configuration with a scrub of that rate and share of the time.
 func scrubbing(rate int64, duty float64) store.Config {
 	cfg := tiny()
-	cfg.ScrubRate, cfg.ScrubDuty = admission.Bytes(rate), duty
+	cfg.ScrubRate, cfg.ScrubDuty = limits.Bytes(rate), duty
 	return cfg
 }
 
@@ -200,7 +200,7 @@ func TestScrubFinds(t *testing.T) {
 		for _, p := range [][]byte{small, large, unread, good} {
 			storetest.Put(t, s, p)
 		}
-		flipByte(t, disk, "/store/seg/0000000000000001.seg", 200)
+		flipByte(t, disk, "/store/seg/0000000000000001.seg", 400)
 		name := b3.Sum(large).Hex()
 		flipByte(t, disk, "/store/obj/"+name[:2]+"/"+name, 3*b3.GroupSize+17)
 		f.on.Store(true)

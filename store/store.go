@@ -7,22 +7,31 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/store/bucket"
+	"allium/store/cache"
+	"allium/store/disk"
+	"allium/store/memory"
+	"allium/store/meta"
 )
 
 // Deps are what a Store uses of its node. Every field may be nil.
 type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
-	Limits  *admission.Registry
+	Limits  *limits.Registry
 	FS      vfs.FS // the file system of the embedded and the s3 backend; nil is the machine's
+
+	// Files is how many file descriptors the caches of open files may take
+	// together, between MinOpenFiles and MaxOpenFiles; 0 is MaxOpenFiles.
+	Files int
 
 	// Damaged is told of an object whose stored bytes turned out to be wrong,
 	// after it was marked. It must not block.
@@ -32,6 +41,10 @@ type Deps struct {
 	// takes all. It must not block. What is stored already stays, and is served by
 	// the store: that is for its callers to ask.
 	Denied func(root b3.Root) error
+
+	// MayExpire reports whether this machine's clock is right, so that uploads
+	// which have expired may be removed; nil: always. It must not block.
+	MayExpire func() bool
 }
 
 // Store is a set of verified objects. Its methods are safe for concurrent use.
@@ -43,19 +56,23 @@ type Store struct {
 	metrics *metrics
 	tell    func(root b3.Root)       // Deps.Damaged
 	denied  func(root b3.Root) error // Deps.Denied
-	backend backend
-	roots   *roots
-	clock   *clock
-	touches *touches
-	gc      *collector
-	quotas  *quotas
-	room    room
-	hot     *hot      // nil: none
-	kept    *kept     // nil: none
-	scrub   *scrubber // nil: none
-	puts    *admission.Gate
-	ingests *admission.Gate
-	uploads *uploads
+
+	mayExpire func() bool // Deps.MayExpire
+	backend   backend
+	roots     *roots
+	clock     *meta.Clock
+	touches   *touches
+	gc        *collector
+	quotas    *quotas
+	room      room
+	ramCache  *cache.RAM       // nil: none
+	openFiles *cache.OpenFiles // nil: none
+	scrub     *scrubber        // nil: none
+	puts      *limits.Gate
+	ingests   *limits.Gate
+	uploads   *uploads
+
+	promising chan struct{} // bound: 1; held by the walk over what pins promise
 
 	mu      sync.Mutex
 	phase   phase
@@ -65,6 +82,8 @@ type Store struct {
 	running map[b3.Root]struct{} // ingests
 
 	partials *partials
+
+	recovered atomic.Int64 // records and objects that opening has looked at
 }
 
 // phase is where a Store is in its life; it only moves forward.
@@ -88,6 +107,9 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	if deps.Damaged == nil {
 		deps.Damaged = func(b3.Root) {}
 	}
+	if deps.MayExpire == nil {
+		deps.MayExpire = func() bool { return true }
+	}
 	if deps.Denied == nil {
 		deps.Denied = func(b3.Root) error { return nil }
 	}
@@ -103,46 +125,49 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		cfg.Dir = dir
 	}
 	s := &Store{
-		cfg:     cfg,
-		log:     deps.Log,
-		tell:    deps.Damaged,
-		denied:  deps.Denied,
-		roots:   newRoots(),
-		clock:   newClock(time.Now),
-		gc:      newCollector(),
-		idle:    make(chan struct{}),
-		stop:    make(chan struct{}),
-		running: map[b3.Root]struct{}{},
+		cfg:       cfg,
+		log:       deps.Log,
+		tell:      deps.Damaged,
+		denied:    deps.Denied,
+		mayExpire: deps.MayExpire,
+		roots:     newRoots(),
+		clock:     meta.NewClock(time.Now),
+		gc:        newCollector(),
+		idle:      make(chan struct{}),
+		stop:      make(chan struct{}),
+		running:   map[b3.Root]struct{}{}, promising: make(chan struct{}, 1), // bound: 1, the walk under way
 
 		partials: newPartials(),
-		puts: deps.Limits.NewGate(admission.Spec{
+		puts: deps.Limits.NewGate(limits.Spec{
 			Name: "store.puts", Path: "gateway, add → streaming puts", Policy: "wait, then busy",
 		}, cfg.Puts, cfg.PutsWait),
-		ingests: deps.Limits.NewGate(admission.Spec{
+		ingests: deps.Limits.NewGate(limits.Spec{
 			Name: "store.ingests", Path: "resolver → downloads being written", Policy: "wait, then busy",
 		}, cfg.Ingests, cfg.IngestsWait),
 	}
 	s.touches = newTouches(s.clock)
-	s.uploads = newUploads(cfg.Uploads, deps.Limits)
-	limits, err := parseQuotas(cfg.Quotas)
+	s.uploads = newUploads(cfg.Uploads, deps.MayExpire, deps.Limits)
+	registry, err := parseQuotas(cfg.Quotas)
 	if err != nil {
 		return nil, err
 	}
-	s.quotas = newQuotas(limits, deps)
+	s.quotas = newQuotas(registry, deps)
 	s.room.free = -1
-	s.room.waits = deps.Limits.NewGate(admission.Spec{
+	s.room.waits = deps.Limits.NewGate(limits.Spec{
 		Name: "store.room", Path: "puts and downloads → waiting for an eviction to make room", Policy: "no_space",
 	}, maxRoomWaits, 0)
 	meters := bucket.NewMeters(cfg.S3, deps.Limits, deps.Metrics)
 	if cfg.Backend == BackendMemory {
-		s.backend = newMemory(int64(cfg.MemoryBytes), s.clock)
+		s.backend = memory.New(int64(cfg.MemoryBytes), s.clock)
 	} else {
-		s.backend = newDisk(cfg, deps, meters, s.clock)
-		if s.hot, err = newHot(int64(cfg.HotBytes)); err != nil {
+		o := onDisk(cfg, deps, meters, s.clock)
+		o.Recovered, o.Arrived, o.Shed = &s.recovered, s.found, s.shed
+		s.backend = disk.New(o)
+		if s.ramCache, err = cache.NewRAM(int64(cfg.HotBytes)); err != nil {
 			return nil, err
 		}
 		if cfg.Backend == BackendEmbedded { // a bucket's files come and go
-			if s.kept, err = newKept(deps.Limits); err != nil {
+			if s.openFiles, err = cache.NewOpenFiles(openFilesOf(deps.Files).objects, deps.Limits); err != nil {
 				return nil, err
 			}
 		}
@@ -153,6 +178,21 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	return s, nil
 }
 
+// onDisk says how the embedded and the s3 backend work.
+func onDisk(cfg Config, deps Deps, meters *bucket.Meters, clock *meta.Clock) disk.Options {
+	files := openFilesOf(deps.Files)
+	o := disk.Options{
+		Dir: cfg.Dir, FS: deps.FS, ReserveBytes: cfg.ReserveBytes, SegmentBytes: cfg.SegmentBytes, ZeroAheadBytes: cfg.ZeroAheadBytes,
+		CommitBytes: cfg.CommitBytes, CompactRate: cfg.CompactRate, IndexCache: cfg.IndexCache, HashWorkers: cfg.HashWorkers,
+		SegmentFiles: files.segments, IndexFiles: files.index, Meters: meters,
+		Log: deps.Log, Clock: clock, Limits: deps.Limits, Denied: deps.Denied,
+	}
+	if cfg.Backend == BackendS3 {
+		o.Bucket = &cfg.S3
+	}
+	return o
+}
+
 // Run opens the store, calls ready and serves until ctx is done. Then it lets
 // the operations that were admitted finish, writes what is queued and closes
 // the files. An error before ready says why the store cannot be opened:
@@ -161,11 +201,11 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	if err := s.advance(created, opening); err != nil {
 		return err
 	}
-	if err := s.backend.open(ctx); err != nil {
+	if err := s.backend.Open(ctx); err != nil {
 		return fmt.Errorf("store: open: %w", err)
 	}
 	if err := s.partials.count(s.backend); err != nil {
-		_ = s.backend.close() // err says more
+		_ = s.backend.Close() // err says more
 		return fmt.Errorf("store: open: %w", err)
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -173,20 +213,20 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	writing, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	var backend, wg sync.WaitGroup
-	backend.Go(func() { s.backend.serve(writing) })
+	backend.Go(func() { s.backend.Serve(writing) })
 	wg.Go(func() { s.partials.serve(serving) })
 	// This cannot fail: only Run moves the phase.
 	_ = s.advance(opening, opened)
 	finish := func() error {
 		s.drain()
-		s.kept.close()
-		s.partials.close()
-		s.uploads.close()
+		s.openFiles.Close()
+		s.partials.Close()
+		s.uploads.Close()
 		stop()
 		wg.Wait() // they write until they end
 		end()
 		backend.Wait()
-		if err := s.backend.close(); err != nil {
+		if err := s.backend.Close(); err != nil {
 			return fmt.Errorf("store: close: %w", err)
 		}
 		return nil
@@ -197,17 +237,20 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	if err := s.loadUploads(ctx); err != nil {
 		return errors.Join(err, finish())
 	}
-	wg.Go(func() { s.keepTouches(serving) })
-	wg.Go(func() { s.expireUploads(serving) })
-	wg.Go(func() { s.evictLoop(serving) })
 	running, halt := context.WithCancel(ctx)
 	defer halt()
-	wg.Go(func() { s.scrub.run(running) })
+	if d, ok := s.backend.(*disk.Backend); !ok || !d.Frozen() { // else nothing is written
+		wg.Go(func() { s.keepTouches(serving) })
+		wg.Go(func() { s.expireUploads(serving) })
+		wg.Go(func() { s.evictLoop(serving) })
+		wg.Go(func() { s.scrub.run(running) })
+	}
+	s.backend.Ready()
 	ready()
 	select {
 	case <-ctx.Done():
 		return finish()
-	case err := <-s.backend.refused():
+	case err := <-s.backend.Refused():
 		halt()
 		return errors.Join(fmt.Errorf("store: %w", err), finish())
 	}
@@ -245,7 +288,7 @@ func (s *Store) enter() error {
 		s.active++
 		return nil
 	case draining:
-		return ErrDraining
+		return meta.ErrDraining
 	}
 	return ErrNotReady
 }
@@ -264,7 +307,7 @@ func (s *Store) leave() {
 func (s *Store) stopping() error {
 	select {
 	case <-s.stop:
-		return ErrDraining
+		return meta.ErrDraining
 	default:
 		return nil
 	}
@@ -272,9 +315,33 @@ func (s *Store) stopping() error {
 
 // find returns the entry of a visible object. Whoever holds a lease on root and
 // is answered keeps the object: a removal that was under way is seen here.
-func (s *Store) find(root b3.Root) (entry, bool, error) {
+func (s *Store) find(root b3.Root) (meta.Entry, bool, error) {
 	if s.roots.removing(root) {
-		return entry{}, false, nil
+		return meta.Entry{}, false, nil
 	}
-	return s.backend.get(root)
+	return s.backend.Get(root)
 }
+
+// Damage lists what recoveries and checks found that is not what was written,
+// oldest first. The memory backend has none.
+func (s *Store) Damage() []meta.Damage { return s.backend.Damages().All() }
+
+// OpenDamage reports how much damage is open, and of how much of it nobody can
+// tell which records were lost.
+func (s *Store) OpenDamage() (open, unknown int) { return s.backend.Damages().Open() }
+
+// AcceptDamage ends all open damage: the caller accepts that what is lost is
+// lost. It returns what was open.
+func (s *Store) AcceptDamage(ctx context.Context) ([]meta.Damage, error) {
+	if err := s.admit(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	accepted, err := s.backend.Damages().Accept()
+	s.gc.released()
+	return accepted, err
+}
+
+// Recovered is how many records and objects a recovery that runs has looked at. It
+// grows while Run opens the store.
+func (s *Store) Recovered() int64 { return s.recovered.Load() }

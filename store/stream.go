@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+
+	"allium/store/meta"
 )
 
 // source is a caller's reader that ends with its context and with the store.
@@ -24,7 +26,7 @@ func (s *source) Read(p []byte) (int, error) {
 func alive(ctx context.Context, stop <-chan struct{}) error {
 	select {
 	case <-stop:
-		return ErrDraining
+		return meta.ErrDraining
 	case <-ctx.Done():
 		return ctx.Err()
 	default:
@@ -66,16 +68,4 @@ func (f filling) Read(p []byte) (int, error) {
 		return n, io.EOF
 	}
 	return n, nil
-}
-
-// appender writes to a file from its start on.
-type appender struct {
-	f   io.WriterAt
-	off int64
-}
-
-func (a *appender) Write(p []byte) (int, error) {
-	n, err := a.f.WriteAt(p, a.off)
-	a.off += int64(n)
-	return n, err
 }

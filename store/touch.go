@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"allium/protocols/b3"
+	"allium/store/meta"
 )
 
 const (
@@ -24,34 +25,34 @@ const (
 // A use is noted while its root is leased: what a removal, which excludes
 // leases, reads here is settled.
 type touches struct {
-	clock *clock
+	clock *meta.Clock
 	full  chan struct{} // bound: 1; kicks the writer
 	turn  chan struct{} // bound: 1; held while uses are written down
 
 	mu      sync.Mutex
-	fresh   map[b3.Root]second // to be written down
-	written map[b3.Root]second // are being, or were the last time
-	holds   map[second]int     // by when they began
-	oldest  second             // hold; 0 for none
-	newest  second             // hold: a use before it is noted again, for it may outlive the others
-	lost    second             // when a use could not be noted last
+	fresh   map[b3.Root]meta.Second // to be written down
+	written map[b3.Root]meta.Second // are being, or were the last time
+	holds   map[meta.Second]int     // by when they began
+	oldest  meta.Second             // hold; 0 for none
+	newest  meta.Second             // hold: a use before it is noted again, for it may outlive the others
+	lost    meta.Second             // when a use could not be noted last
 	dropped int64
 }
 
-func newTouches(clock *clock) *touches {
+func newTouches(clock *meta.Clock) *touches {
 	return &touches{
 		clock: clock, full: make(chan struct{}, 1), turn: make(chan struct{}, 1),
-		fresh: map[b3.Root]second{}, written: map[b3.Root]second{}, holds: map[second]int{},
+		fresh: map[b3.Root]meta.Second{}, written: map[b3.Root]meta.Second{}, holds: map[meta.Second]int{},
 	}
 }
 
 // note says that root is used now; known is a use that the backend knows of. It
 // takes no I/O. It reports whether the use is known from now on: with no room
 // left it is dropped, and every hold keeps everything then.
-func (t *touches) note(root b3.Root, known second) bool {
+func (t *touches) note(root b3.Root, known meta.Second) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.clock.stamp()
+	now := t.clock.Stamp()
 	known = max(known, t.fresh[root], t.written[root])
 	if known+touchEvery > now && known >= t.newest {
 		return true
@@ -79,14 +80,14 @@ func (t *touches) kick() {
 
 // usedAt is the last use of root that was noted here, 0 for none. Whoever asks
 // the backend too asks it afterwards.
-func (t *touches) usedAt(root b3.Root) second {
+func (t *touches) usedAt(root b3.Root) meta.Second {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return max(t.fresh[root], t.written[root])
 }
 
 // flush writes the uses down with write, one flush after the other.
-func (t *touches) flush(ctx context.Context, write func(map[b3.Root]second) error) error {
+func (t *touches) flush(ctx context.Context, write func(map[b3.Root]meta.Second) error) error {
 	select {
 	case t.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -99,22 +100,22 @@ func (t *touches) flush(ctx context.Context, write func(map[b3.Root]second) erro
 		t.mu.Unlock()
 		return nil
 	}
-	t.fresh, t.written = map[b3.Root]second{}, uses // read by others, written by none
+	t.fresh, t.written = map[b3.Root]meta.Second{}, uses // read by others, written by none
 	t.mu.Unlock()
 	err := write(uses)
 	if err != nil {
 		t.mu.Lock()
-		t.lost = t.clock.stamp()
+		t.lost = t.clock.Stamp()
 		t.mu.Unlock()
 	}
 	return err
 }
 
 // hold begins a hold.
-func (t *touches) hold() (begun second) {
+func (t *touches) hold() (begun meta.Second) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	begun = t.clock.begin()
+	begun = t.clock.BeginHold()
 	t.holds[begun]++
 	if t.oldest == 0 || begun < t.oldest {
 		t.oldest = begun
@@ -123,7 +124,7 @@ func (t *touches) hold() (begun second) {
 	return begun
 }
 
-func (t *touches) unhold(begun second) {
+func (t *touches) unhold(begun meta.Second) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.holds[begun]--; t.holds[begun] == 0 {
@@ -146,14 +147,14 @@ func (t *touches) holding() bool {
 }
 
 // held reports whether a hold keeps an object that was used last at used.
-func (t *touches) held(used second) bool {
+func (t *touches) held(used meta.Second) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.oldest > 0 && max(used, t.lost) >= t.oldest
 }
 
 // used notes that the object root, which the caller leases, is used now.
-func (s *Store) used(root b3.Root, known second) bool {
+func (s *Store) used(root b3.Root, known meta.Second) bool {
 	if c := s.gc.cycle.Load(); c != nil {
 		c.young.add(root)
 	}
@@ -161,7 +162,7 @@ func (s *Store) used(root b3.Root, known second) bool {
 }
 
 // usedOrWait is used for whoever may wait for the disk: it makes room.
-func (s *Store) usedOrWait(ctx context.Context, root b3.Root, known second) error {
+func (s *Store) usedOrWait(ctx context.Context, root b3.Root, known meta.Second) error {
 	if s.used(root, known) {
 		return nil
 	}
@@ -172,7 +173,7 @@ func (s *Store) usedOrWait(ctx context.Context, root b3.Root, known second) erro
 	return nil
 }
 
-func (s *Store) flushTouches(ctx context.Context) error { return s.touches.flush(ctx, s.backend.touch) }
+func (s *Store) flushTouches(ctx context.Context) error { return s.touches.flush(ctx, s.backend.Touch) }
 
 // keepTouches writes uses down once a minute, and when there are many, until
 // ctx is done.

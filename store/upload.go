@@ -8,15 +8,9 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
+	"allium/store/upload"
 )
-
-// UploadOptions say what an upload is to become.
-type UploadOptions struct {
-	Length int64   // bytes that the whole has; it does not change
-	Expect b3.Root // address that the whole must have; zero takes any
-	Label  string  // whose quota it counts against, and that of its pin
-	Pin    bool    // pin the object, not recursively, unless the label pins it already
-}
 
 // Upload is what is known of an upload; a copy.
 type Upload struct {
@@ -33,11 +27,11 @@ type Upload struct {
 // or it is no_space or quota; Config.Uploads are open at a time, the next is
 // busy. It ends when it is whole, with RemoveUpload, or Config.UploadTTL after
 // the last bytes came.
-func (s *Store) NewUpload(ctx context.Context, o UploadOptions) (Upload, error) {
+func (s *Store) NewUpload(ctx context.Context, o upload.Options) (Upload, error) {
 	if o.Length < 0 || o.Length > b3.MaxSize {
 		return Upload{}, status.Errorf(status.BadRequest, "store: an object cannot have %d bytes", o.Length)
 	}
-	if err := CheckLabel(o.Label); err != nil {
+	if err := meta.CheckLabel(o.Label); err != nil {
 		return Upload{}, err
 	}
 	if err := s.denied(o.Expect); err != nil {
@@ -51,16 +45,16 @@ func (s *Store) NewUpload(ctx context.Context, o UploadOptions) (Upload, error) 
 	if err != nil {
 		return Upload{}, fmt.Errorf("store: upload: %w", err)
 	}
-	return u.info(), nil
+	return uploadInfo(u), nil
 }
 
 // newUpload takes what the upload needs, and gives it back when it fails.
-func (s *Store) newUpload(ctx context.Context, o UploadOptions) (_ uploadRecord, err error) {
+func (s *Store) newUpload(ctx context.Context, o upload.Options) (_ upload.Record, err error) {
 	t := s.uploads
 	if err := t.reserve(); err != nil {
-		return uploadRecord{}, err
+		return upload.Record{}, err
 	}
-	u := &upload{rec: uploadRecord{UploadOptions: o, id: newUploadID(), expires: s.uploadExpiry()}, charge: s.Charge(o.Label)}
+	u := &uploadState{rec: upload.Record{Options: o, ID: upload.NewID(), Expires: s.uploadExpiry()}, charge: s.Charge(o.Label)}
 	defer func() {
 		if err != nil {
 			s.giveUpload(u)
@@ -68,15 +62,15 @@ func (s *Store) newUpload(ctx context.Context, o UploadOptions) (_ uploadRecord,
 		}
 	}()
 	if err := u.charge.take(load{o.Length, 1}); err != nil {
-		return uploadRecord{}, err
+		return upload.Record{}, err
 	}
-	room := GCCount{Objects: 1, Bytes: charge(o.Length)}
+	room := meta.Count{Objects: 1, Bytes: charge(o.Length)}
 	if err := s.takeWhole(ctx, room); err != nil {
-		return uploadRecord{}, err
+		return upload.Record{}, err
 	}
 	u.room, u.unwritten = room, room.Bytes
-	if err := s.backend.noteUpload(u.rec, nil); err != nil {
-		return uploadRecord{}, err
+	if err := s.backend.NoteUpload(u.rec, nil); err != nil {
+		return upload.Record{}, err
 	}
 	t.add(u)
 	return u.rec, nil
@@ -91,7 +85,7 @@ func (s *Store) Upload(ctx context.Context, id string) (Upload, error) {
 	}
 	defer s.leave()
 	u, err := s.uploads.get(id)
-	return u.info(), err
+	return uploadInfo(u), err
 }
 
 // AppendUpload adds what r gives, to its end, behind the first offset bytes,
@@ -111,19 +105,19 @@ func (s *Store) AppendUpload(ctx context.Context, id string, offset int64, r io.
 	u, err := s.uploads.begin(id)
 	if err != nil {
 		rec, _ := s.uploads.get(id) // of one that is busy
-		return rec.info(), err
+		return uploadInfo(rec), err
 	}
 	defer s.uploads.end(u)
 	err = s.appendTo(ctx, u, offset, r)
 	if err != nil {
 		err = fmt.Errorf("store: upload: %w", err)
 	}
-	return u.rec.info(), err
+	return uploadInfo(u.rec), err
 }
 
-func (s *Store) appendTo(ctx context.Context, u *upload, offset int64, r io.Reader) error {
-	if offset != u.rec.offset {
-		return status.Errorf(status.Conflict, "%d bytes are here, not %d; go on from there", u.rec.offset, offset)
+func (s *Store) appendTo(ctx context.Context, u *uploadState, offset int64, r io.Reader) error {
+	if offset != u.rec.Offset {
+		return status.Errorf(status.Conflict, "%d bytes are here, not %d; go on from there", u.rec.Offset, offset)
 	}
 	release, err := s.puts.Acquire(ctx)
 	if err != nil {
@@ -131,15 +125,15 @@ func (s *Store) appendTo(ctx context.Context, u *upload, offset int64, r io.Read
 	}
 	defer release()
 	r = &source{ctx: ctx, stop: s.stop, r: r}
-	if u.rec.done {
+	if u.rec.Done {
 		return atEnd(r, u.rec.Length)
 	}
 	a := &appending{ctx: ctx, s: s, u: u}
-	defer a.close()
+	defer a.Close()
 	if err := a.receive(r); err != nil {
 		return err
 	}
-	if u.rec.offset < u.rec.Length {
+	if u.rec.Offset < u.rec.Length {
 		return nil
 	}
 	if err := atEnd(r, u.rec.Length); err != nil {
@@ -168,8 +162,8 @@ func (s *Store) RemoveUpload(ctx context.Context, id string) error {
 }
 
 // dropUpload removes an upload, which the caller holds.
-func (s *Store) dropUpload(u *upload, why uploadEnd) error {
-	if err := s.backend.dropUpload(u.rec.id); err != nil {
+func (s *Store) dropUpload(u *uploadState, why uploadEnd) error {
+	if err := s.backend.DropUpload(u.rec.ID); err != nil {
 		return err
 	}
 	s.giveUpload(u)
@@ -178,11 +172,11 @@ func (s *Store) dropUpload(u *upload, why uploadEnd) error {
 }
 
 // giveUpload gives back the room and the quota that were taken for u, once.
-func (s *Store) giveUpload(u *upload) {
+func (s *Store) giveUpload(u *uploadState) {
 	u.charge.Release()
 	s.giveWhole(u.room, u.unwritten)
-	u.room, u.unwritten = GCCount{}, 0
+	u.room, u.unwritten = meta.Count{}, 0
 }
 
 // uploadExpiry is when an upload of which bytes came now ends.
-func (s *Store) uploadExpiry() second { return secondOf(time.Now().Add(s.cfg.UploadTTL)) }
+func (s *Store) uploadExpiry() meta.Second { return meta.SecondOf(time.Now().Add(s.cfg.UploadTTL)) }

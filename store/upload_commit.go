@@ -7,6 +7,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 // commit makes the object visible, all of whose bytes are durable, and notes it.
@@ -16,7 +17,7 @@ func (a *appending) commit() error {
 		return err
 	}
 	u := a.u
-	if small(u.rec.Length) {
+	if meta.Small(u.rec.Length) {
 		return a.commitSmall()
 	}
 	root, err := a.sum()
@@ -28,17 +29,17 @@ func (a *appending) commit() error {
 	}
 	a.s.roots.acquire(root) // until it is pinned
 	defer a.s.roots.release(root)
-	if u.rec.root != root {
+	if u.rec.Root != root {
 		// A crash may find the files under their new names.
 		rec := u.rec
-		rec.root = root
+		rec.Root = root
 		if err := a.note(rec, nil); err != nil {
 			return err
 		}
 	}
 	st := a.st
 	a.st = nil
-	info, err := a.s.commitLarge(a.ctx, root, u.rec.Length, st, false, st.close)
+	info, err := a.s.commitLarge(a.ctx, root, u.rec.Length, st, false, st.Close)
 	if err != nil {
 		u.hashed = b3.Mark{} // the outboard may be anywhere
 		return err
@@ -49,8 +50,8 @@ func (a *appending) commit() error {
 
 func (a *appending) commitSmall() error {
 	p := make([]byte, a.u.rec.Length)
-	if _, err := io.ReadFull(io.NewSectionReader(a.st.data, 0, int64(len(p))), p); err != nil {
-		return readError(err)
+	if _, err := io.ReadFull(io.NewSectionReader(a.st.Data, 0, int64(len(p))), p); err != nil {
+		return meta.ReadError(err)
 	}
 	root := b3.Sum(p)
 	if err := a.check(root); err != nil {
@@ -63,7 +64,7 @@ func (a *appending) commitSmall() error {
 		return err
 	}
 	rec := a.u.rec
-	rec.root = root
+	rec.Root = root
 	a.s.uploads.set(a.u, rec)
 	return a.settle(info.New)
 }
@@ -86,7 +87,7 @@ func (a *appending) check(root b3.Root) error {
 	if err == nil {
 		return nil
 	}
-	a.close()
+	a.Close()
 	end := uploadBadDigest
 	if status.Of(err) == status.Denied {
 		end = uploadDenied
@@ -101,9 +102,9 @@ func (a *appending) check(root b3.Root) error {
 // settle ends the upload of an object that is visible now, whatever the
 // caller's context says.
 func (a *appending) settle(isNew bool) error {
-	a.close()
+	a.Close()
 	if !a.s.uploads.enter() {
-		return ErrDraining
+		return meta.ErrDraining
 	}
 	defer a.s.uploads.leave()
 	return a.s.settleUpload(context.WithoutCancel(a.ctx), a.u, isNew)
@@ -111,15 +112,15 @@ func (a *appending) settle(isNew bool) error {
 
 // settleUpload pins the object of an upload, gives back what was taken for it,
 // and notes that it is done.
-func (s *Store) settleUpload(ctx context.Context, u *upload, isNew bool) error {
+func (s *Store) settleUpload(ctx context.Context, u *uploadState, isNew bool) error {
 	rec := u.rec
 	if rec.Pin {
 		if err := s.pinUpload(ctx, u); err != nil {
-			return fmt.Errorf("%s is here, but not pinned: %w", rec.root, err)
+			return fmt.Errorf("%s is here, but not pinned: %w", rec.Root, err)
 		}
 	}
-	rec.done, rec.isNew, rec.expires = true, isNew, s.uploadExpiry()
-	if err := s.backend.noteUpload(rec, nil); err != nil {
+	rec.Done, rec.IsNew, rec.Expires = true, isNew, s.uploadExpiry()
+	if err := s.backend.NoteUpload(rec, nil); err != nil {
 		return err
 	}
 	s.giveUpload(u)
@@ -129,9 +130,9 @@ func (s *Store) settleUpload(ctx context.Context, u *upload, isNew bool) error {
 
 // pinUpload pins an upload's object, and makes what it counts the pin's. A pin
 // that the label has already stays what it is: it may be recursive.
-func (s *Store) pinUpload(ctx context.Context, u *upload) error {
-	root, label := u.rec.root, u.rec.Label
-	own, err := s.backend.pins(root, label, make([]Pin, 0, 1))
+func (s *Store) pinUpload(ctx context.Context, u *uploadState) error {
+	root, label := u.rec.Root, u.rec.Label
+	own, err := s.backend.Pins(root, label, make([]meta.Pin, 0, 1))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/iotest"
@@ -59,6 +60,10 @@ func (l *uploadLedger) check(t testing.TB, disk vfs.FS) error {
 		return fmt.Errorf("does not open: %w", err)
 	}
 	defer func() { _ = stop() }()
+	<-s.Adopted()
+	if all := s.Damage(); len(all) > 0 {
+		return fmt.Errorf("the debris of a crash is taken for damage: %+v", all)
+	}
 	for _, id := range slices.Sorted(maps.Keys(l.said)) {
 		if err := l.said[id].check(t, s, id); err != nil {
 			return fmt.Errorf("upload of %d bytes: %w", len(l.said[id].p), err)
@@ -118,6 +123,7 @@ func tidyUploads(disk vfs.FS, s *store.Store) error {
 	if err != nil {
 		return err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ".up") || strings.HasSuffix(name, ".gone") })
 	if open := s.Stats().Uploads.Open; int64(len(names)) > 2*open {
 		return fmt.Errorf("part/ holds %v of %d uploads", names, open)
 	}

@@ -9,15 +9,17 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
+	"allium/store/upload"
 )
 
 // appending is one append to an upload, which it holds.
 type appending struct {
 	ctx context.Context // of the call
 	s   *Store
-	u   *upload
-	st  *staging   // nil before open and after close
-	h   *b3.Hasher // nil for a small object, which is hashed at the end
+	u   *uploadState
+	st  *meta.Staging // nil before open and after close
+	h   *b3.Hasher    // nil for a small object, which is hashed at the end
 }
 
 // open opens the upload's files. Bytes that are gone, which is the disk's doing,
@@ -27,11 +29,11 @@ func (a *appending) open() error {
 		return nil
 	}
 	if !a.s.uploads.enter() {
-		return ErrDraining
+		return meta.ErrDraining
 	}
 	defer a.s.uploads.leave()
 	rec := &a.u.rec
-	st, err := a.s.backend.openUpload(*rec, a.u.hashed.OutboardSize())
+	st, err := a.s.backend.OpenUpload(*rec, a.u.hashed.OutboardSize())
 	if errors.Is(err, fs.ErrNotExist) {
 		a.s.report("remove an upload whose bytes are lost", a.s.dropUpload(a.u, uploadLost))
 		return status.Errorf(status.Gone, "the disk has lost what was here of it; begin another")
@@ -41,31 +43,31 @@ func (a *appending) open() error {
 		return err
 	}
 	a.st = st
-	if !small(rec.Length) {
+	if !meta.Small(rec.Length) {
 		a.h = b3.NewHasher(nil, a.s.cfg.HashWorkers)
 	}
 	return nil
 }
 
 // close gives the files up. What is to stay was synced.
-func (a *appending) close() {
+func (a *appending) Close() {
 	if a.h != nil {
 		a.h.Reset(nil) // joins its goroutines
 		a.h = nil
 	}
 	if a.st != nil {
-		a.st.close()
+		a.st.Close()
 		a.st = nil
 	}
 }
 
 // receive takes in what r gives, to its end or the upload's.
 func (a *appending) receive(r io.Reader) error {
-	for a.u.rec.offset < a.u.rec.Length {
+	for a.u.rec.Offset < a.u.rec.Length {
 		if err := a.open(); err != nil {
 			return err
 		}
-		part := &portion{r: r, left: min(a.u.rec.Length-a.u.rec.offset, checkpointBytes), until: time.Now().Add(checkpointAge)}
+		part := &portion{r: r, left: min(a.u.rec.Length-a.u.rec.Offset, checkpointBytes), until: time.Now().Add(checkpointAge)}
 		if err := a.take(part); err != nil {
 			return err
 		}
@@ -80,8 +82,8 @@ func (a *appending) receive(r io.Reader) error {
 // came before part failed is noted too; what the disk did not take is not.
 func (a *appending) take(part *portion) error {
 	defer a.count(0)
-	at := a.u.rec.offset
-	data := &uploadWriter{a: a, appender: appender{f: a.st.data, off: at}}
+	at := a.u.rec.Offset
+	data := &uploadWriter{a: a, Appender: meta.Appender{F: a.st.Data, Off: at}}
 	r := io.TeeReader(filling{part}, data)
 	var err error
 	if a.h == nil {
@@ -99,12 +101,12 @@ func (a *appending) take(part *portion) error {
 	if data.err != nil {
 		return data.err
 	}
-	if data.off == at {
+	if data.Off == at {
 		a.u.hashed = mark
 		return err
 	}
 	rec := a.u.rec
-	rec.offset, rec.expires = data.off, a.s.uploadExpiry()
+	rec.Offset, rec.Expires = data.Off, a.s.uploadExpiry()
 	if e := a.note(rec, a.st); e != nil {
 		return e
 	}
@@ -115,27 +117,27 @@ func (a *appending) take(part *portion) error {
 // hash brings the hasher up to the first n bytes, which are in the file: after
 // a restart all of them, else at most one group.
 func (a *appending) hash(n int64) error {
-	a.h.Resume(&uploadWriter{a: a, appender: appender{f: a.st.outboard, off: a.u.hashed.OutboardSize()}}, a.u.hashed)
+	a.h.Resume(&uploadWriter{a: a, Appender: meta.Appender{F: a.st.Outboard, Off: a.u.hashed.OutboardSize()}}, a.u.hashed)
 	from := a.u.hashed.Size()
 	if from == n {
 		return nil
 	}
-	stored := io.NewSectionReader(a.st.data, from, n-from)
+	stored := io.NewSectionReader(a.st.Data, from, n-from)
 	got, err := a.h.ReadFrom(&source{ctx: a.ctx, stop: a.s.stop, r: stored})
 	if err == nil && got < n-from {
 		err = io.ErrUnexpectedEOF
 	}
-	return readError(err)
+	return meta.ReadError(err)
 }
 
 // note makes what st has durable, when it is not nil, and then has the backend
 // note rec. After a sync that failed nothing is known of the outboard.
-func (a *appending) note(rec uploadRecord, st *staging) error {
+func (a *appending) note(rec upload.Record, st *meta.Staging) error {
 	if !a.s.uploads.enter() {
-		return ErrDraining
+		return meta.ErrDraining
 	}
 	defer a.s.uploads.leave()
-	if err := a.s.backend.noteUpload(rec, st); err != nil {
+	if err := a.s.backend.NoteUpload(rec, st); err != nil {
 		a.u.hashed = b3.Mark{}
 		return err
 	}
@@ -146,10 +148,10 @@ func (a *appending) note(rec uploadRecord, st *staging) error {
 // count notes how much of the room that was taken is on the disk: the bytes that
 // are durable and n more.
 func (a *appending) count(n int64) {
-	if a.u.room == (GCCount{}) {
+	if a.u.room == (meta.Count{}) {
 		return // given back
 	}
-	left := a.u.room.Bytes - a.u.rec.offset - n
+	left := a.u.room.Bytes - a.u.rec.Offset - n
 	a.s.room.unwritten.Add(left - a.u.unwritten)
 	a.u.unwritten = left
 }
@@ -157,21 +159,21 @@ func (a *appending) count(n int64) {
 // uploadWriter writes to a file of an upload, while the store is open: after
 // that the next process may be at it.
 type uploadWriter struct {
-	appender
+	meta.Appender
 	a   *appending
 	err error
 }
 
 func (w *uploadWriter) Write(p []byte) (int, error) {
 	if !w.a.s.uploads.enter() {
-		w.err = ErrDraining
+		w.err = meta.ErrDraining
 		return 0, w.err
 	}
 	defer w.a.s.uploads.leave()
-	n, err := w.appender.Write(p)
+	n, err := w.Appender.Write(p)
 	w.err = err
-	if w.f == w.a.st.data {
-		w.a.count(w.off - w.a.u.rec.offset)
+	if w.F == w.a.st.Data {
+		w.a.count(w.Off - w.a.u.rec.Offset)
 	}
 	return n, err
 }

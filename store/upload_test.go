@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
+	"strings"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -13,7 +15,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -59,12 +61,12 @@ func TestUploadRestart(t *testing.T) {
 		if err := damage(path.Join(dir, "part", u.ID)); err != nil {
 			t.Fatal(err)
 		}
-		reg := admission.NewRegistry(nil)
+		reg := limits.NewRegistry(nil)
 		s, stop = storetest.Start(t, cfg, store.Deps{Limits: reg})
 		if now := s.Space().Used; now != used {
 			t.Errorf("%+v is used after a restart, %+v was before", now, used)
 		}
-		if n := limits(reg)[`"up"`]; n != int64(len(p)) {
+		if n := quotas(reg)[`"up"`]; n != int64(len(p)) {
 			t.Errorf("%d bytes count against the quota, want %d", n, len(p))
 		}
 		if now, err := s.Upload(t.Context(), u.ID); err != nil || now.Offset != int64(at) || now.UploadOptions != u.UploadOptions {
@@ -83,13 +85,16 @@ func TestUploadRestart(t *testing.T) {
 		t.Errorf("%t, %q, %v", pinned, why, err)
 	}
 	storetest.WantUploads(t, s, 0, 0)
-	if names, err := os.ReadDir(path.Join(dir, "part")); err != nil || len(names) != 0 {
-		t.Errorf("part/ holds %v, %v", names, err)
+	names, err := os.ReadDir(path.Join(dir, "part"))
+	for _, name := range names {
+		if path.Ext(name.Name()) != ".up" { // notes of those that are whole
+			t.Errorf("part/ holds %v, %v", names, err)
+		}
 	}
 }
 
-// TestUploadStray: bytes without a record go at the next start, and so does a
-// record whose bytes are gone, then or while the store is open.
+// TestUploadStray: bytes without a note, and an upload whose bytes are gone, are
+// told at the next start, and nobody goes on with them.
 func TestUploadStray(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -122,14 +127,19 @@ func TestUploadStray(t *testing.T) {
 		_, err := s.Upload(t.Context(), us[i].ID)
 		storetest.Want(t, err, want)
 	}
-	if names, err := os.ReadDir(path.Join(dir, "part")); err != nil || len(names) != 2 {
-		t.Errorf("part/ holds %v, %v", names, err)
+	for name, want := range map[string]int{"part": 3, "quarantine": 5} {
+		if names, err := os.ReadDir(path.Join(dir, name)); err != nil || len(names) != want {
+			t.Errorf("%s/ holds %v, %v", name, names, err)
+		}
+	}
+	if open, unknown := s.OpenDamage(); open != 3 || unknown != 0 {
+		t.Errorf("the damage is %+v", s.Damage())
 	}
 	storetest.Append(t, s, us[2], p, 2*group, len(p))
 	storetest.Holds(t, s, p)
 }
 
-// TestUploadRebuild: an index that is made anew has no uploads; their bytes go.
+// TestUploadRebuild: an upload outlives an index that is made anew.
 func TestUploadRebuild(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -144,11 +154,9 @@ func TestUploadRebuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, _ = storetest.Start(t, embedded(dir), store.Deps{})
-	_, err := s.Upload(t.Context(), u.ID)
-	storetest.Want(t, err, status.NotFound)
-	if names, err := os.ReadDir(path.Join(dir, "part")); err != nil || len(names) != 0 {
-		t.Errorf("part/ holds %v, %v", names, err)
-	}
+	storetest.WantUploads(t, s, 1, 2*group)
+	storetest.Append(t, s, u, p, 2*group, len(p))
+	storetest.Holds(t, s, p)
 }
 
 // TestUploadBounds: so many at a time, in the room and the quota that there are,
@@ -157,15 +165,15 @@ func TestUploadBounds(t *testing.T) {
 	t.Parallel()
 	backends(t, func(t *testing.T, cfg store.Config) {
 		cfg.Uploads, cfg.MaxBytes, cfg.Quotas = 3, 4<<20, []string{"a=1MiB/2"}
-		reg := admission.NewRegistry(nil)
+		reg := limits.NewRegistry(nil)
 		s, stop := storetest.Start(t, cfg, store.Deps{Limits: reg})
 		defer stop()
 		refused := func(o store.UploadOptions, want status.Outcome) {
 			t.Helper()
-			before, quota := s.Space().Used, limits(reg)[`"a"`]
+			before, quota := s.Space().Used, quotas(reg)[`"a"`]
 			_, err := s.NewUpload(t.Context(), o)
 			storetest.Want(t, err, want)
-			if now := s.Space().Used; now.Objects > before.Objects || limits(reg)[`"a"`] != quota {
+			if now := s.Space().Used; now.Objects > before.Objects || quotas(reg)[`"a"`] != quota {
 				t.Errorf("%+v is used after a refusal, %+v was", now, before)
 			}
 		}
@@ -197,12 +205,12 @@ func TestUploadBounds(t *testing.T) {
 		for _, u := range []store.Upload{one, two} {
 			storetest.Append(t, s, u, p[:100], 0, 100)
 		}
-		if n := limits(reg)[`"a"`]; n != 0 {
+		if n := quotas(reg)[`"a"`]; n != 0 {
 			t.Errorf("%d bytes of what is not pinned count against the quota", n)
 		}
 		pinned := storetest.Begin(t, s, store.UploadOptions{Length: 200, Label: "a", Pin: true})
 		storetest.Append(t, s, pinned, p[:200], 0, 200)
-		if n := limits(reg)[`"a"`]; n != 200 {
+		if n := quotas(reg)[`"a"`]; n != 200 {
 			t.Errorf("%d bytes count against the quota, want 200", n)
 		}
 		storetest.WantUploads(t, s, 0, 0)
@@ -251,7 +259,9 @@ func TestUploadExpires(t *testing.T) {
 					t.Errorf("%+v is used, %+v was", used, before)
 				}
 				if kind == store.BackendEmbedded {
-					if names, err := disk.List("/store/part"); err != nil || len(names) != 0 {
+					names, err := disk.List("/store/part")
+					names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ".gone") })
+					if err != nil || len(names) != 0 {
 						t.Errorf("part/ holds %v, %v", names, err)
 					}
 				}

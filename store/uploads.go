@@ -7,9 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/meta"
+	"allium/store/upload"
 )
 
 const (
@@ -25,15 +27,15 @@ const (
 
 // upload is an upload that is known. Whoever made it busy owns all but rec,
 // which it alone changes, under the table's lock.
-type upload struct {
-	rec    uploadRecord
+type uploadState struct {
+	rec    upload.Record
 	busy   bool // of the table
 	ending bool // of the table: busy since the janitor removes it
 
 	hashed    b3.Mark // how far the bytes are hashed; zero after a restart
 	charge    *Charge
-	room      GCCount // taken
-	unwritten int64   // of room: not on the disk yet
+	room      meta.Count // taken
+	unwritten int64      // of room: not on the disk yet
 }
 
 // uploadEnd is how an upload that is not whole ended, as the label of a metric.
@@ -50,24 +52,25 @@ const (
 
 // uploads are the uploads, whole ones for a while. The backend has them too.
 type uploads struct {
-	most  int64
-	limit *admission.Usage
-	ends  map[uploadEnd]*atomic.Int64 // of those above; never written
+	most      int64
+	mayExpire func() bool // the clock is right
+	limit     *limits.Usage
+	ends      map[uploadEnd]*atomic.Int64 // of those above; never written
 
 	mu    sync.Mutex
-	m     map[uploadID]*upload
+	m     map[upload.ID]*uploadState
 	open  int64 // of m, those that are not whole, and those about to be in it
 	ended ring
 
 	writers
 }
 
-func newUploads(most int64, limits *admission.Registry) *uploads {
-	t := &uploads{most: most, m: map[uploadID]*upload{}, ends: map[uploadEnd]*atomic.Int64{}}
+func newUploads(most int64, mayExpire func() bool, registry *limits.Registry) *uploads {
+	t := &uploads{most: most, mayExpire: mayExpire, m: map[upload.ID]*uploadState{}, ends: map[uploadEnd]*atomic.Int64{}}
 	for _, end := range []uploadEnd{uploadWhole, uploadExpired, uploadRemoved, uploadBadDigest, uploadDenied, uploadLost} {
 		t.ends[end] = new(atomic.Int64)
 	}
-	t.limit = limits.NewUsage(admission.Spec{
+	t.limit = registry.NewUsage(limits.Spec{
 		Name: "store.uploads", Path: "gateway /u → uploads that are not whole", Policy: "reject busy",
 	}, most, func() int64 { n, _ := t.count(); return n })
 	return t
@@ -97,30 +100,30 @@ func (t *uploads) unreserve() {
 }
 
 // add enters u, for which reserve made room.
-func (t *uploads) add(u *upload) {
+func (t *uploads) add(u *uploadState) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.m[u.rec.id] = u
+	t.m[u.rec.ID] = u
 }
 
 // get returns the state of an upload.
-func (t *uploads) get(id string) (uploadRecord, error) {
+func (t *uploads) get(id string) (upload.Record, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u, err := t.find(id)
 	if err != nil {
-		return uploadRecord{}, err
+		return upload.Record{}, err
 	}
 	return u.rec, nil
 }
 
 // find looks an upload up. mu is held.
-func (t *uploads) find(id string) (*upload, error) {
-	key, ok := parseUploadID(id)
+func (t *uploads) find(id string) (*uploadState, error) {
+	key, ok := upload.ParseID(id)
 	u := t.m[key]
 	switch {
 	case !ok:
-	case u != nil && !u.ending && (u.busy || u.rec.expires > secondOf(time.Now())):
+	case u != nil && !u.ending && (u.busy || u.rec.Expires > meta.SecondOf(time.Now()) || !t.mayExpire()):
 		return u, nil
 	case u != nil, t.ended.has(key):
 		return nil, status.Errorf(status.Gone, "store: the upload expired or was removed; begin another")
@@ -129,7 +132,7 @@ func (t *uploads) find(id string) (*upload, error) {
 }
 
 // begin makes the caller the one that may change an upload, until end.
-func (t *uploads) begin(id string) (*upload, error) {
+func (t *uploads) begin(id string) (*uploadState, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u, err := t.find(id)
@@ -143,17 +146,17 @@ func (t *uploads) begin(id string) (*upload, error) {
 	return u, nil
 }
 
-func (t *uploads) end(u *upload) {
+func (t *uploads) end(u *uploadState) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u.busy, u.ending = false, false
 }
 
 // set notes what the backend has of u, which the caller holds.
-func (t *uploads) set(u *upload, rec uploadRecord) {
+func (t *uploads) set(u *uploadState, rec upload.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if rec.done && !u.rec.done {
+	if rec.Done && !u.rec.Done {
 		t.open--
 		t.ends[uploadWhole].Add(1)
 	}
@@ -161,15 +164,15 @@ func (t *uploads) set(u *upload, rec uploadRecord) {
 }
 
 // drop forgets u, which the caller holds.
-func (t *uploads) drop(u *upload, why uploadEnd) {
+func (t *uploads) drop(u *uploadState, why uploadEnd) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.m, u.rec.id)
-	if !u.rec.done {
+	delete(t.m, u.rec.ID)
+	if !u.rec.Done {
 		t.open--
 		t.ends[why].Add(1)
 	}
-	t.ended.add(u.rec.id)
+	t.ended.add(u.rec.ID)
 }
 
 // count is how many uploads are not whole, and how many bytes are here of them.
@@ -177,8 +180,8 @@ func (t *uploads) count() (open, bytes int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, u := range t.m {
-		if !u.rec.done {
-			bytes += u.rec.offset
+		if !u.rec.Done {
+			bytes += u.rec.Offset
 		}
 	}
 	return t.open, bytes
@@ -196,21 +199,21 @@ func (t *uploads) stats() Uploads {
 
 // overdue makes the caller the one to remove an upload that expired, or the
 // whole one with the least time left when there are too many; nil for none.
-func (t *uploads) overdue(now second) *upload {
+func (t *uploads) overdue(now meta.Second) *uploadState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var next *upload
+	var next *uploadState
 	whole := 0
 	for _, u := range t.m {
-		if u.rec.done {
+		if u.rec.Done {
 			whole++
 		}
 		switch {
 		case u.busy:
-		case u.rec.expires <= now:
+		case u.rec.Expires <= now:
 			u.busy, u.ending = true, true
 			return u
-		case u.rec.done && (next == nil || u.rec.expires < next.rec.expires):
+		case u.rec.Done && (next == nil || u.rec.Expires < next.rec.Expires):
 			next = u
 		}
 	}
@@ -231,20 +234,22 @@ func (s *Store) expireUploads(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		s.expireNow(ctx)
+		if s.mayExpire() {
+			s.expireNow(ctx)
+		}
 	}
 }
 
 // expireNow removes what expired, with a rest after each.
 func (s *Store) expireNow(ctx context.Context) {
-	for u := s.uploads.overdue(secondOf(time.Now())); u != nil; u = s.uploads.overdue(secondOf(time.Now())) {
+	for u := s.uploads.overdue(meta.SecondOf(time.Now())); u != nil; u = s.uploads.overdue(meta.SecondOf(time.Now())) {
 		err := s.dropUpload(u, uploadExpired)
 		s.uploads.end(u)
 		if err != nil {
 			s.report("remove an upload that expired", err)
 			return
 		}
-		if admission.Sleep(ctx, expirePause) != nil {
+		if limits.Sleep(ctx, expirePause) != nil {
 			return
 		}
 	}
@@ -253,14 +258,14 @@ func (s *Store) expireNow(ctx context.Context) {
 // loadUploads takes over what the backend has, when the store opens, and ends
 // what a crash cut off between publication and pin.
 func (s *Store) loadUploads(ctx context.Context) error {
-	recs, err := s.backend.uploads()
+	recs, err := s.backend.Uploads()
 	if err != nil {
 		return fmt.Errorf("store: read the uploads: %w", err)
 	}
 	for _, rec := range recs {
-		u := &upload{rec: rec}
+		u := &uploadState{rec: rec}
 		s.uploads.add(u)
-		if rec.done {
+		if rec.Done {
 			continue
 		}
 		s.uploads.mu.Lock()
@@ -268,14 +273,14 @@ func (s *Store) loadUploads(ctx context.Context) error {
 		s.uploads.mu.Unlock()
 		u.charge = s.Charge(rec.Label)
 		u.charge.force(load{rec.Length, 1})
-		u.room = GCCount{Objects: 1, Bytes: charge(rec.Length)}
-		u.unwritten = u.room.Bytes - rec.offset
+		u.room = meta.Count{Objects: 1, Bytes: charge(rec.Length)}
+		u.unwritten = u.room.Bytes - rec.Offset
 		s.reserve(u.room)
 		s.room.unwritten.Add(u.unwritten)
-		if rec.root.IsZero() {
+		if rec.Root.IsZero() {
 			continue
 		}
-		if e, ok, err := s.backend.get(rec.root); err == nil && ok && !e.corrupt {
+		if e, ok, err := s.backend.Get(rec.Root); err == nil && ok && !e.Corrupt {
 			if err := s.settleUpload(ctx, u, true); err != nil {
 				s.log.Warn("an upload that is whole could not be ended; its next append will", "err", err)
 			}
@@ -301,14 +306,14 @@ func (c *Charge) force(l load) {
 
 // ring are the latest maxEnded uploads that ended.
 type ring struct {
-	ids  [maxEnded]uploadID
+	ids  [maxEnded]upload.ID
 	next int
-	set  map[uploadID]struct{}
+	set  map[upload.ID]struct{}
 }
 
-func (r *ring) add(id uploadID) {
+func (r *ring) add(id upload.ID) {
 	if r.set == nil {
-		r.set = map[uploadID]struct{}{}
+		r.set = map[upload.ID]struct{}{}
 	}
 	delete(r.set, r.ids[r.next])
 	r.ids[r.next] = id
@@ -316,7 +321,7 @@ func (r *ring) add(id uploadID) {
 	r.next = (r.next + 1) % len(r.ids)
 }
 
-func (r *ring) has(id uploadID) bool {
+func (r *ring) has(id upload.ID) bool {
 	_, ok := r.set[id]
 	return ok
 }

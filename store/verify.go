@@ -34,14 +34,14 @@ func (s *Store) verify(ctx context.Context, root b3.Root, buf []byte, did func(n
 	if err := prove(o.Root(), o.Size(), o.src, buf, did); err != nil {
 		return o.Failed(err)
 	}
-	if !o.e.corrupt {
+	if !o.e.Corrupt {
 		return nil
 	}
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.leave()
-	return s.backend.mark(o.e, false)
+	return s.backend.Mark(o.e, false)
 }
 
 // openDamaged is open for objects that are marked corrupt too.
@@ -80,13 +80,13 @@ func (s *Store) VerifyAll(ctx context.Context) iter.Seq2[b3.Root, error] {
 	return func(yield func(b3.Root, error) bool) {
 		for e, err := range s.entries(ctx) {
 			if err == nil {
-				err = s.Verify(ctx, e.root)
+				err = s.Verify(ctx, e.Root)
 			}
 			if ctx.Err() != nil {
 				yield(b3.Root{}, ctx.Err())
 				return
 			}
-			if !yield(e.root, err) {
+			if !yield(e.Root, err) {
 				return
 			}
 		}

@@ -25,7 +25,7 @@ func (w *writers) enter() bool {
 func (w *writers) leave() { w.active.Done() }
 
 // close admits no more, and waits for those that were.
-func (w *writers) close() {
+func (w *writers) Close() {
 	w.entry.Lock()
 	w.closed = true
 	w.entry.Unlock()

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/protocols/status"
 	"allium/testnet/script"
 )
@@ -125,7 +125,7 @@ func (n *Net) kill(ctx context.Context, nodes []int) (Said, error) {
 	}
 	wg.Wait()
 	for _, i := range nodes {
-		n.note(i, client.Faults{}) // it forgets them
+		n.note(i, api.Faults{}) // it forgets them
 	}
 	return did, errors.Join(errs...)
 }
@@ -150,7 +150,7 @@ func (n *Net) restart(ctx context.Context, nodes []int) (_ Said, err error) {
 			_ = m.stop(ctx) // one that ended by itself: what it said is in Status
 			down = true
 		}
-		n.note(i, client.Faults{})
+		n.note(i, api.Faults{})
 		before := m.ID()
 		if err := m.start(ctx, n.o, n.seedsFor(i)); err != nil {
 			return nil, fmt.Errorf("restart of %s: %w", m.Name, err)
@@ -171,14 +171,14 @@ func (n *Net) restart(ctx context.Context, nodes []int) (_ Said, err error) {
 // what they were told before.
 func (n *Net) suffer(ctx context.Context, want condition) error {
 	before := slices.Clone(n.pushed)
-	err := n.push(ctx, func(i int, ids []client.ID) client.Faults { return want.of(i, ids) })
+	err := n.push(ctx, func(i int, ids []api.ID) api.Faults { return want.of(i, ids) })
 	if err == nil {
 		n.want = want
 		return nil
 	}
 	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
 	defer cancel()
-	undone := n.push(back, func(i int, _ []client.ID) client.Faults { return before[i-1] })
+	undone := n.push(back, func(i int, _ []api.ID) api.Faults { return before[i-1] })
 	if undone != nil {
 		undone = fmt.Errorf("and it could not be undone: %w", undone)
 	}
@@ -187,7 +187,7 @@ func (n *Net) suffer(ctx context.Context, want condition) error {
 
 // push tells every node that runs what it is to do wrong, where that has
 // changed, all at once.
-func (n *Net) push(ctx context.Context, of func(number int, ids []client.ID) client.Faults) error {
+func (n *Net) push(ctx context.Context, of func(number int, ids []api.ID) api.Faults) error {
 	ids := n.ids()
 	errs := make([]error, len(n.Members))
 	var wg sync.WaitGroup
@@ -211,15 +211,15 @@ func (n *Net) push(ctx context.Context, of func(number int, ids []client.ID) cli
 }
 
 // note remembers what a node was told.
-func (n *Net) note(number int, f client.Faults) {
+func (n *Net) note(number int, f api.Faults) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.pushed[number-1] = f
 }
 
 // ids are those of the nodes, in order.
-func (n *Net) ids() []client.ID {
-	ids := make([]client.ID, len(n.Members))
+func (n *Net) ids() []api.ID {
+	ids := make([]api.ID, len(n.Members))
 	for i, m := range n.Members {
 		ids[i] = m.ID()
 	}

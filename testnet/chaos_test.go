@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"allium/gateway/api"
 	"allium/gateway/client"
 	"allium/protocols/status"
 	"allium/testnet/script"
@@ -94,7 +95,7 @@ func TestVerbs(t *testing.T) {
 	if _, err := net.Heal(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if f, err := net.Members[1].API.Faults(ctx); err != nil || !reflect.DeepEqual(f, client.Faults{}) {
+	if f, err := net.Members[1].API.Faults(ctx); err != nil || !reflect.DeepEqual(f, api.Faults{}) {
 		t.Errorf("after heal node 2 knows %+v, %v", f, err)
 	}
 }
@@ -107,7 +108,7 @@ func refusing(t *testing.T, m *Member) (undo func()) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusUnsupportedMediaType)
-		_ = json.NewEncoder(w).Encode(client.Problem{Reason: "unsupported", Detail: "not a testnet"})
+		_ = json.NewEncoder(w).Encode(api.Problem{Reason: "unsupported", Detail: "not a testnet"})
 	}))
 	api, err := client.New(srv.URL)
 	if err != nil {

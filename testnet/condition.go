@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"allium/gateway/client"
-	"allium/protocols/admission"
+	"allium/gateway/api"
+	"allium/internal/limits"
 	"allium/testnet/script"
 )
 
@@ -127,8 +127,8 @@ func separated(groups []script.Nodes, l link) bool {
 
 // of is what node number has to do wrong. ids are those of the nodes, in order;
 // to one that never started there is nothing to do.
-func (c condition) of(number int, ids []client.ID) client.Faults {
-	f := client.Faults{
+func (c condition) of(number int, ids []api.ID) api.Faults {
+	f := api.Faults{
 		Corrupt: c.lies[number], FullDisk: c.full[number],
 		ClockSkewMS: c.skews[number].Milliseconds(), Rate: c.rates[number],
 	}
@@ -137,7 +137,7 @@ func (c condition) of(number int, ids []client.ID) client.Faults {
 		if !ok || i+1 == number || id.ID == "" {
 			continue
 		}
-		f.Links = append(f.Links, client.LinkFault{
+		f.Links = append(f.Links, api.LinkFault{
 			Peer: id.ID, Addrs: id.Addrs, Cut: st.cut,
 			DelayMS:  (st.delay - st.jitter).Milliseconds(), // a node is told the least and how much more
 			JitterMS: (2 * st.jitter).Milliseconds(),
@@ -148,7 +148,7 @@ func (c condition) of(number int, ids []client.ID) client.Faults {
 }
 
 // describe says in words what a node does wrong; ids are those of the nodes.
-func describe(f client.Faults, ids []client.ID) []string {
+func describe(f api.Faults, ids []api.ID) []string {
 	said := []string{}
 	number := map[string]int{}
 	for i, id := range ids {
@@ -168,7 +168,7 @@ func describe(f client.Faults, ids []client.ID) []string {
 		said = append(said, w+" "+numbers(links[w]))
 	}
 	if f.Rate > 0 {
-		said = append(said, "sends at most "+admission.Bytes(f.Rate).String()+"/s")
+		said = append(said, "sends at most "+limits.Bytes(f.Rate).String()+"/s")
 	}
 	if f.Corrupt {
 		said = append(said, "lies")
@@ -182,7 +182,7 @@ func describe(f client.Faults, ids []client.ID) []string {
 	return said
 }
 
-func describeLink(l client.LinkFault) []string {
+func describeLink(l api.LinkFault) []string {
 	var said []string
 	if l.Cut {
 		said = append(said, "is cut from")

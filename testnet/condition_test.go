@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/testnet/script"
 )
 
-func idsOf(n int) []client.ID {
-	ids := make([]client.ID, n)
+func idsOf(n int) []api.ID {
+	ids := make([]api.ID, n)
 	for i := range ids {
-		ids[i] = client.ID{ID: fmt.Sprint("peer", i+1), Addrs: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", i+1)}}
+		ids[i] = api.ID{ID: fmt.Sprint("peer", i+1), Addrs: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", i+1)}}
 	}
 	return ids
 }
@@ -99,7 +99,7 @@ func TestFaultsAreTaken(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if f := c.of(1, make([]client.ID, 5)); len(f.Links) != 0 {
+	if f := c.of(1, make([]api.ID, 5)); len(f.Links) != 0 {
 		t.Errorf("links to nodes that never started: %+v", f.Links)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"path"
 	"time"
 
-	"allium/gateway/client"
-	"allium/node"
+	"allium/gateway/api"
+	"allium/node/tree"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 )
@@ -68,10 +68,10 @@ func (c content) open(p part) io.Reader {
 }
 
 // items is what is added.
-func (c content) items() node.Items {
-	return func(yield func(node.Item, error) bool) {
+func (c content) items() tree.Items {
+	return func(yield func(tree.Item, error) bool) {
 		file := func(p part, at string) bool {
-			return yield(node.Item{Path: at, Kind: manifest.File, Open: func() (io.ReadCloser, error) {
+			return yield(tree.Item{Path: at, Kind: manifest.File, Open: func() (io.ReadCloser, error) {
 				return generated{c.open(p), p}, nil
 			}}, nil)
 		}
@@ -79,13 +79,13 @@ func (c content) items() node.Items {
 			file(c.parts()[0], c.name)
 			return
 		}
-		if !yield(node.Item{Path: c.name, Kind: manifest.Directory}, nil) {
+		if !yield(tree.Item{Path: c.name, Kind: manifest.Directory}, nil) {
 			return
 		}
 		dir := ""
 		for _, p := range c.parts() {
 			if d := path.Dir(p.path); d != dir {
-				if dir = d; !yield(node.Item{Path: path.Join(c.name, dir), Kind: manifest.Directory}, nil) {
+				if dir = d; !yield(tree.Item{Path: path.Join(c.name, dir), Kind: manifest.Directory}, nil) {
 					return
 				}
 			}
@@ -97,7 +97,7 @@ func (c content) items() node.Items {
 }
 
 // check compares what a node gave, byte by byte, with what it should be.
-func (c content) check(s *client.Stream) error {
+func (c content) check(s *api.Stream) error {
 	parts := c.parts()
 	if !c.tree {
 		return sameBytes(c.name, c.open(parts[0]), s.Body)

@@ -9,14 +9,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/protocols/status"
 	"allium/testnet/script"
 )
 
 // stream is content as a node gives it, with one byte flipped at a place, -1:
 // none.
-func stream(t *testing.T, c content, flip int) *client.Stream {
+func stream(t *testing.T, c content, flip int) *api.Stream {
 	t.Helper()
 	var b bytes.Buffer
 	tw := tar.NewWriter(&b)
@@ -42,7 +42,7 @@ func stream(t *testing.T, c content, flip int) *client.Stream {
 			t.Fatal(err)
 		}
 	}
-	return &client.Stream{Body: io.NopCloser(&b)}
+	return &api.Stream{Body: io.NopCloser(&b)}
 }
 
 func TestContent(t *testing.T) {

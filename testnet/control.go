@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/protocols/status"
 	"allium/testnet/script"
 )
@@ -58,14 +58,14 @@ func (c *Control) Down() <-chan struct{} { return c.down }
 // Run serves the socket until ctx ends, and returns when nothing is played any
 // more. It is called once.
 func (c *Control) Run(ctx context.Context, ready func()) error {
-	path, err := client.SocketPath(c.net.dir)
+	path, err := api.SocketPath(c.net.dir)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("testnet: %w", err)
 	}
-	if err := client.CheckSocketDir(filepath.Dir(path)); err != nil {
+	if err := api.CheckSocketDir(filepath.Dir(path)); err != nil {
 		return err
 	}
 	var lc net.ListenConfig
@@ -157,7 +157,7 @@ func (c *Control) play(w http.ResponseWriter, r *http.Request, rc *http.Response
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	send := func(l client.Line) error {
+	send := func(l api.Line) error {
 		if err := rc.SetWriteDeadline(time.Now().Add(controlWrite)); err != nil {
 			return err
 		}
@@ -169,16 +169,16 @@ func (c *Control) play(w http.ResponseWriter, r *http.Request, rc *http.Response
 	for _, s := range steps {
 		e, err := c.step(r.Context(), s)
 		item, jerr := json.Marshal(e)
-		if jerr != nil || send(client.Line{Item: item}) != nil {
+		if jerr != nil || send(api.Line{Item: item}) != nil {
 			return // nobody listens any more
 		}
 		if err != nil {
 			report := status.ReportOf(err)
-			_ = send(client.Line{Error: &report}) // the last line; whoever does not get it knows
+			_ = send(api.Line{Error: &report}) // the last line; whoever does not get it knows
 			return
 		}
 	}
-	_ = send(client.Line{OK: json.RawMessage("{}")})
+	_ = send(api.Line{OK: json.RawMessage("{}")})
 }
 
 // step plays one step and records it.

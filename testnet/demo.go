@@ -12,8 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"allium/gateway/client"
-	"allium/node"
+	"allium/gateway/api"
+	"allium/internal/limits"
+	"allium/node/tree"
 	"allium/protocols/status"
 )
 
@@ -55,23 +56,23 @@ func (n *Net) Demo(ctx context.Context, w io.Writer, dir string) error {
 	return demoGateway(ctx, w, to, added, dir)
 }
 
-func demoAdd(ctx context.Context, w io.Writer, m *Member, dir string) (client.Added, error) {
+func demoAdd(ctx context.Context, w io.Writer, m *Member, dir string) (api.Added, error) {
 	begun := time.Now()
-	for added, err := range node.SendItems(ctx, m.API, node.DiskItems(dir), client.AddOptions{Label: "demo"}, nil) {
+	for added, err := range tree.SendItems(ctx, m.API, tree.DiskItems(dir), api.AddOptions{Label: "demo"}, nil) {
 		if err != nil {
-			return client.Added{}, fmt.Errorf("add %s on %s: %w", dir, m.Name, err)
+			return api.Added{}, fmt.Errorf("add %s on %s: %w", dir, m.Name, err)
 		}
 		took := time.Since(begun)
 		fmt.Fprintf(w, "added    %s on %s: %d files, %s in %s (%s)\n         %s\n",
-			dir, m.Name, added.Files, node.HumanSize(added.Bytes), round(took), rates(added.Files, added.Bytes, took), added.Root)
+			dir, m.Name, added.Files, limits.Bytes(added.Bytes).Human(), round(took), rates(added.Files, added.Bytes, took), added.Root)
 		return added, nil
 	}
-	return client.Added{}, status.Errorf(status.Internal, "%s added nothing", m.Name)
+	return api.Added{}, status.Errorf(status.Internal, "%s added nothing", m.Name)
 }
 
 // demoFind waits until the DHT leads one node to the other: the announcement
 // runs in the background of the add.
-func demoFind(ctx context.Context, w io.Writer, from, to *Member, added client.Added) error {
+func demoFind(ctx context.Context, w io.Writer, from, to *Member, added api.Added) error {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -90,7 +91,7 @@ func demoFind(ctx context.Context, w io.Writer, from, to *Member, added client.A
 	}
 }
 
-func (n *Net) demoFetch(ctx context.Context, w io.Writer, to *Member, added client.Added, dir string) error {
+func (n *Net) demoFetch(ctx context.Context, w io.Writer, to *Member, added api.Added, dir string) error {
 	begun := time.Now()
 	f, err := to.API.Fetch(ctx, added.Root.String(), nil)
 	if err != nil {
@@ -98,7 +99,7 @@ func (n *Net) demoFetch(ctx context.Context, w io.Writer, to *Member, added clie
 	}
 	took := time.Since(begun)
 	fmt.Fprintf(w, "fetched  it on %s: %d objects, %s in %s (%s), every 64 KiB proved\n",
-		to.Name, f.Objects, node.HumanSize(f.New), round(took), rates(f.Objects, f.New, took))
+		to.Name, f.Objects, limits.Bytes(f.New).Human(), round(took), rates(f.Objects, f.New, took))
 
 	begun = time.Now()
 	copies, err := os.MkdirTemp(n.dir, "copy-")
@@ -111,7 +112,7 @@ func (n *Net) demoFetch(ctx context.Context, w io.Writer, to *Member, added clie
 		return fmt.Errorf("get from %s: %w", to.Name, err)
 	}
 	defer s.Body.Close()
-	if err := node.Extract(s, out, node.ExtractOptions{}, nil); err != nil {
+	if err := tree.Extract(s, out, tree.ExtractOptions{}, nil); err != nil {
 		return fmt.Errorf("get from %s: %w", to.Name, err)
 	}
 	fmt.Fprintf(w, "written  to disk in %s\n", round(time.Since(begun)))
@@ -124,7 +125,7 @@ func (n *Net) demoFetch(ctx context.Context, w io.Writer, to *Member, added clie
 }
 
 // demoGateway reads a directory listing and a file as a browser would.
-func demoGateway(ctx context.Context, w io.Writer, m *Member, added client.Added, dir string) error {
+func demoGateway(ctx context.Context, w io.Writer, m *Member, added api.Added, dir string) error {
 	base := m.ID().Gateway + "/b3/" + added.Root.String() + "/"
 	file, err := firstFile(dir)
 	if err != nil {
@@ -142,13 +143,17 @@ func demoGateway(ctx context.Context, w io.Writer, m *Member, added client.Added
 	return nil
 }
 
+// pageTimeout bounds one page of the demonstration, its body included.
+const pageTimeout = time.Minute
+
 // checkPage gets a page; with local its body is that file's.
 func checkPage(ctx context.Context, page, local string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	client := http.Client{Timeout: pageTimeout}
+	resp, err := client.Do(req)
 	if err != nil {
 		return err
 	}
@@ -175,5 +180,5 @@ func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
 func rates(things, bytes int64, d time.Duration) string {
 	s := d.Seconds()
-	return fmt.Sprintf("%.0f/s, %s/s", float64(things)/s, node.HumanSize(int64(float64(bytes)/s)))
+	return fmt.Sprintf("%.0f/s, %s/s", float64(things)/s, limits.Bytes(int64(float64(bytes)/s)).Human())
 }

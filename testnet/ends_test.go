@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/protocols/status"
 	"allium/testnet/script"
 )
@@ -46,7 +46,7 @@ func TestPlayEndsWhileItIsFull(t *testing.T) {
 func TestControlWaitsForItsRun(t *testing.T) {
 	n := &Net{dir: t.TempDir()}
 	c := NewControl(n, NewPlayer(n, time.Second), nil)
-	socket, err := client.SocketPath(n.dir)
+	socket, err := api.SocketPath(n.dir)
 	if err != nil {
 		t.Fatal(err)
 	}

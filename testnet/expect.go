@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"allium/gateway/client"
-	"allium/protocols/admission"
+	"allium/gateway/api"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/testnet/script"
@@ -44,7 +44,7 @@ func (p *Player) expect(ctx context.Context, s script.Step) (Said, error) {
 			if holds {
 				break
 			}
-			if admission.Sleep(bounded, pollEvery) != nil {
+			if limits.Sleep(bounded, pollEvery) != nil {
 				if ctx.Err() != nil {
 					return said, ctx.Err()
 				}
@@ -147,7 +147,7 @@ func (p *Player) lookReady(ctx context.Context, m *Member, c script.Condition) (
 }
 
 // closedGates are those that hold a node back, in order.
-func closedGates(r client.Readiness) []string {
+func closedGates(r api.Readiness) []string {
 	closed := []string{}
 	for _, g := range r.Gates {
 		if !g.Ready {
@@ -157,7 +157,7 @@ func closedGates(r client.Readiness) []string {
 	return closed
 }
 
-func gateNames(r client.Readiness) string {
+func gateNames(r api.Readiness) string {
 	names := make([]string, len(r.Gates))
 	for i, g := range r.Gates {
 		names[i] = g.Name

@@ -13,8 +13,11 @@ import (
 	"strings"
 	"sync"
 
+	homedir "allium/node/home"
+
 	"github.com/libp2p/go-libp2p/core/crypto"
 
+	"allium/gateway/api"
 	"allium/gateway/client"
 	"allium/node"
 	"allium/node/config"
@@ -30,7 +33,7 @@ type Member struct {
 	API    *client.Client // also after a restart
 
 	mu  sync.Mutex // guards the rest
-	id  client.ID
+	id  api.ID
 	run *running // nil: it was killed or has not started
 }
 
@@ -43,7 +46,7 @@ type running struct {
 
 // ID is who the node is and where it listens; of one that was killed, where it
 // did.
-func (m *Member) ID() client.ID {
+func (m *Member) ID() api.ID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.id
@@ -214,12 +217,12 @@ func giveIdentity(home string, seed uint64, number int) error {
 	if err != nil {
 		return err
 	}
-	return node.GiveIdentity(home, key)
+	return homedir.Give(home, key)
 }
 
 // Readiness is /readyz of a node.
-func (n *Net) Readiness(ctx context.Context, m *Member) (client.Readiness, error) {
-	var r client.Readiness
+func (n *Net) Readiness(ctx context.Context, m *Member) (api.Readiness, error) {
+	var r api.Readiness
 	page, err := n.page(ctx, m, "/readyz")
 	if err != nil {
 		return r, err

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"allium/gateway/client"
-	"allium/node"
-	"allium/protocols/admission"
+	"allium/gateway/api"
+	"allium/internal/limits"
+	"allium/node/tree"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/testnet/script"
@@ -51,7 +51,7 @@ func (p *Player) Step(ctx context.Context, s script.Step) (Said, error) {
 	case script.Expect:
 		return p.expect(ctx, s)
 	case script.Wait:
-		return nil, admission.Sleep(ctx, s.Time)
+		return nil, limits.Sleep(ctx, s.Time)
 	case script.Join:
 		return nil, nil // whoever started what runs in the background waits for it
 	}
@@ -97,14 +97,14 @@ func (p *Player) add(ctx context.Context, s script.Step) (Said, error) {
 	}
 	m := p.member(s)
 	return p.until(ctx, s, func(ctx context.Context) (Said, error) {
-		for added, err := range node.SendItems(ctx, m.API, c.items(), client.AddOptions{Label: "testnet"}, nil) {
+		for added, err := range tree.SendItems(ctx, m.API, c.items(), api.AddOptions{Label: "testnet"}, nil) {
 			if err != nil {
 				return nil, err
 			}
 			p.mu.Lock()
 			p.roots[s.Name] = added.Root
 			p.mu.Unlock()
-			return Said{fmt.Sprintf("%s is %s: %d files, %s, on %s", s.Name, added.Root, added.Files, node.HumanSize(added.Bytes), m.Name)}, nil
+			return Said{fmt.Sprintf("%s is %s: %d files, %s, on %s", s.Name, added.Root, added.Files, limits.Bytes(added.Bytes).Human(), m.Name)}, nil
 		}
 		return nil, status.Errorf(status.Internal, "%s added nothing", m.Name)
 	})
@@ -132,7 +132,7 @@ func (p *Player) onContent(ctx context.Context, s script.Step) (Said, error) {
 	if s.Op == script.Unpin {
 		return Said{m.Name + " keeps " + s.Name + " as cache"}, m.API.Unpin(ctx, key, "")
 	}
-	_, err = m.API.Pin(ctx, key, client.PinOptions{Recursive: true, Label: "testnet"})
+	_, err = m.API.Pin(ctx, key, api.PinOptions{Recursive: true, Label: "testnet"})
 	return Said{m.Name + " keeps " + s.Name}, err
 }
 
@@ -150,7 +150,7 @@ func get(ctx context.Context, m *Member, key string, c content) (Said, error) {
 	if err := c.check(stream); err != nil {
 		return nil, err
 	}
-	return Said{fmt.Sprintf("%s has %s: %s of it from the network, every byte compared", m.Name, c.name, node.HumanSize(f.New))}, nil
+	return Said{fmt.Sprintf("%s has %s: %s of it from the network, every byte compared", m.Name, c.name, limits.Bytes(f.New).Human())}, nil
 }
 
 func (p *Player) gc(ctx context.Context, s script.Step) (Said, error) {
@@ -158,7 +158,7 @@ func (p *Player) gc(ctx context.Context, s script.Step) (Said, error) {
 	for _, i := range s.Nodes.In(len(p.net.Members)) {
 		m := p.net.Members[i-1]
 		ctx, cancel := context.WithTimeout(ctx, p.within)
-		_, err := m.API.GC(ctx, client.GCOptions{All: true, Fast: true}, nil, nil)
+		_, err := m.API.GC(ctx, api.GCOptions{All: true, Fast: true}, nil, nil)
 		cancel()
 		if err != nil {
 			return said, fmt.Errorf("gc on %s: %w", m.Name, err)
@@ -244,7 +244,7 @@ func (p *Player) until(ctx context.Context, s script.Step, try func(context.Cont
 			return Said{"as expected: " + err.Error()}, nil
 		}
 		last = err
-		_ = admission.Sleep(bounded, admission.Backoff(min(tries, 2))) // the next try sees that it is over
+		_ = limits.Sleep(bounded, limits.Backoff(min(tries, 2))) // the next try sees that it is over
 	}
 }
 

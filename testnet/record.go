@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 	"allium/testnet/script"
 )
@@ -55,7 +55,7 @@ func NewRecorder(n *Net, like *script.File, w io.Writer) *Recorder {
 // nodes became ready or ceased to be.
 func (r *Recorder) Before(ctx context.Context) {
 	changed := r.changes(ctx)
-	for begun := time.Now(); unready(changed) && time.Since(begun) < settled && admission.Sleep(ctx, pollEvery) == nil; {
+	for begun := time.Now(); unready(changed) && time.Since(begun) < settled && limits.Sleep(ctx, pollEvery) == nil; {
 		again := r.changes(ctx)
 		maps.DeleteFunc(changed, func(i int, gate string) bool {
 			now, still := again[i]

@@ -13,8 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"allium/gateway/api"
 	"allium/gateway/client"
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -30,7 +31,7 @@ const maxAnswer = 1 << 20
 // Dial returns the network in a directory that Find has found. Nothing is
 // dialled yet.
 func Dial(dir string) (*Remote, error) {
-	path, err := client.SocketPath(dir)
+	path, err := api.SocketPath(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ func Dial(dir string) (*Remote, error) {
 	return &Remote{Dir: dir, http: &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			if err := client.CheckSocketDir(filepath.Dir(path)); err != nil {
+			if err := api.CheckSocketDir(filepath.Dir(path)); err != nil {
 				return nil, err
 			}
 			return d.DialContext(ctx, "unix", path)
@@ -57,7 +58,7 @@ func (r *Remote) Run(ctx context.Context, lines []string, report func(Event)) er
 	sc := bufio.NewScanner(body)
 	sc.Buffer(nil, maxAnswer)
 	for sc.Scan() {
-		var l client.Line
+		var l api.Line
 		if err := json.Unmarshal(sc.Bytes(), &l); err != nil {
 			return r.strange(err)
 		}
@@ -112,7 +113,7 @@ func (r *Remote) Down(ctx context.Context) error {
 		if errors.Is(err, os.ErrNotExist) || err == nil && !f.Alive {
 			return nil
 		}
-		if admission.Sleep(ctx, pollEvery) != nil {
+		if limits.Sleep(ctx, pollEvery) != nil {
 			return status.Errorf(status.Timeout, "the network in %s does not end; kill the process that runs it", r.Dir)
 		}
 	}
@@ -169,7 +170,7 @@ func Clear(ctx context.Context, dir string) (ended int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, killAfter)
 	defer cancel()
 	for { // what answers no more may still close its store
-		if err = os.RemoveAll(dir); err == nil || admission.Sleep(ctx, pollEvery) != nil {
+		if err = os.RemoveAll(dir); err == nil || limits.Sleep(ctx, pollEvery) != nil {
 			return ended, err
 		}
 	}
@@ -178,7 +179,7 @@ func Clear(ctx context.Context, dir string) (ended int, err error) {
 // drainLeft ends the node of a home, if one still runs, and reports whether one
 // did.
 func drainLeft(ctx context.Context, home string) bool {
-	socket, err := client.SocketPath(home)
+	socket, err := api.SocketPath(home)
 	if err != nil {
 		return false
 	}
@@ -193,7 +194,7 @@ func drainLeft(ctx context.Context, home string) bool {
 		return false
 	}
 	for { // until nobody answers, so that it writes nothing after its home is gone
-		if _, err := c.Version(ctx); err != nil || admission.Sleep(ctx, 50*time.Millisecond) != nil {
+		if _, err := c.Version(ctx); err != nil || limits.Sleep(ctx, 50*time.Millisecond) != nil {
 			return true
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 )
 
 // Status is how a network is.
@@ -78,7 +78,7 @@ func (n *Net) nodeStatus(ctx context.Context, m *Member) NodeStatus {
 }
 
 // distinct counts the peers of connections: one may have two.
-func distinct(conns []client.Peer) int {
+func distinct(conns []api.Peer) int {
 	ids := map[string]bool{}
 	for _, c := range conns {
 		ids[c.ID] = true

@@ -40,6 +40,7 @@ import (
 	"sync"
 	"time"
 
+	"allium/gateway/api"
 	"allium/gateway/client"
 	"allium/protocols/status"
 	"allium/testnet/script"
@@ -71,8 +72,8 @@ type Net struct {
 	// Of whoever holds the token.
 	want condition // what the network is to suffer
 
-	mu     sync.Mutex      // guards pushed, for who only reads it; the token's holder alone writes
-	pushed []client.Faults // what each member was told last, since it started
+	mu     sync.Mutex   // guards pushed, for who only reads it; the token's holder alone writes
+	pushed []api.Faults // what each member was told last, since it started
 }
 
 // Bounds of what is done to one node.
@@ -93,7 +94,7 @@ func Up(ctx context.Context, o Options) (_ *Net, err error) {
 	n := &Net{
 		dir: dir, o: o, verb: make(chan struct{}, 1),
 		http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: askWithin},
-		want: condition{n: o.N}, pushed: make([]client.Faults, o.N),
+		want: condition{n: o.N}, pushed: make([]api.Faults, o.N),
 	}
 	defer func() {
 		if err != nil {
@@ -122,7 +123,7 @@ func Up(ctx context.Context, o Options) (_ *Net, err error) {
 // member makes a node's home, with its identity if there is a seed.
 func (n *Net) member(number int) (*Member, error) {
 	m := &Member{Name: fmt.Sprintf("node %d", number), Number: number, Home: filepath.Join(n.dir, fmt.Sprint(number))}
-	socket, err := client.SocketPath(m.Home)
+	socket, err := api.SocketPath(m.Home)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"allium/gateway/api"
 	"allium/gateway/client"
+	"allium/internal/printable"
 	"allium/node"
 	"allium/node/config"
 	"allium/protocols/status"
@@ -156,7 +159,7 @@ func (a *app) exit(err error) int {
 	if err == nil {
 		return 0
 	}
-	o := status.Of(err)
+	o := outcomeOf(err)
 	if o == status.Unauthenticated && a.tokenFile == "" && os.Getenv(tokenEnv) == "" {
 		err = fmt.Errorf("%w; name a file that has one with --token-file, or set $%s", err, tokenEnv)
 	}
@@ -165,9 +168,19 @@ func (a *app) exit(err error) int {
 		report.Reason = o.String()
 		_ = json.NewEncoder(a.err).Encode(report)
 	} else {
-		fmt.Fprintf(a.err, "allium: %v\n", err)
+		fmt.Fprintf(a.err, "allium: %s\n", printable.Text(err.Error()))
 	}
 	return o.Exit()
+}
+
+// outcomeOf is [status.Of], but that a file which this user may not open is
+// forbidden: to a command, unlike to a node, files belong to whoever runs it.
+func outcomeOf(err error) status.Outcome {
+	var typed interface{ Status() status.Outcome }
+	if !errors.As(err, &typed) && errors.Is(err, fs.ErrPermission) {
+		return status.Forbidden
+	}
+	return status.Of(err)
 }
 
 // homeDir is the node's directory.
@@ -226,7 +239,7 @@ func (a *app) node() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	socket, err := client.SocketPath(home)
+	socket, err := api.SocketPath(home)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +248,7 @@ func (a *app) node() (*client.Client, error) {
 
 // withStore runs f on the running node or, when none runs, on its store. f
 // must not have had an effect when it returns client.ErrNotRunning.
-func (a *app) withStore(ctx context.Context, f func(client.Store) error) error {
+func (a *app) withStore(ctx context.Context, f func(api.Store) error) error {
 	n, err := a.node()
 	if err != nil {
 		return err
@@ -255,7 +268,8 @@ func (a *app) withStore(ctx context.Context, f func(client.Store) error) error {
 	return errors.Join(f(off), off.Close())
 }
 
-// print writes one result: as JSON, or as the line that human makes.
+// print writes one result: as JSON, or as the line that human makes, in which
+// what a terminal would act on is escaped; names go through printable.Name before.
 func (a *app) print(v any, human string) error {
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(v)
@@ -263,6 +277,6 @@ func (a *app) print(v any, human string) error {
 	if human == "" {
 		return nil
 	}
-	_, err := fmt.Fprintln(a.stdout, human)
+	_, err := fmt.Fprintln(a.stdout, printable.Text(human))
 	return err
 }

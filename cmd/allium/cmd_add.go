@@ -8,21 +8,26 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"allium/gateway/api"
 	"allium/gateway/client"
+	"allium/internal/printable"
 	"allium/node"
-	"allium/node/addcache"
+	"allium/node/tree"
+	"allium/node/tree/addcache"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
 func (a *app) addCommand() *cobra.Command {
-	var o client.AddOptions
+	var o api.AddOptions
 	var name string
 	var rehash bool
+	var onBad string
 	var through gatewayFlags
 	cmd := &cobra.Command{
 		Use:   "add PATH…",
@@ -37,6 +42,15 @@ device, inode, size, modification and change time, nothing is read or sent when
 the store still holds it; --rehash reads everything. What is known of files is
 in cache/add of the home directory; a node that keeps its store in RAM has none.
 
+Names and link targets are stored in Unicode normal form C; what that changes is
+listed. Bad entries of a directory are those that no directory can hold or get
+would refuse: names that are no UTF-8 or become one, files that cannot be read,
+sockets, pipes and devices, links that are absolute or lead out of the directory.
+They are looked for before anything is stored. With --on-bad-entry=refuse they
+are listed, the first 100, and nothing is stored (exit code 2); with skip they
+are left out and listed, on standard error and in --json as "notes", and the exit
+code is 0 when all else was stored.
+
 "-" adds standard input as one file.
 
 With --gateway files are stored on another node, and need a capability that
@@ -45,6 +59,7 @@ resumed where the connection was cut; its address is worked out here, and an
 answer that names another one is an error. Directories are added on a node.`,
 		Example: `  allium add ./photos
   allium add -q report.pdf
+  allium add ./old-disk --on-bad-entry=skip
   tar c ./src | allium add - --name src.tar
   ALLIUM_TOKEN=… allium add --gateway https://host report.pdf`,
 		Args: args(cobra.MinimumNArgs(1)),
@@ -54,6 +69,10 @@ answer that names another one is an error. Directories are added on a node.`,
 					return status.Errorf(status.BadRequest, "- stands alone; argument %d of %d is standard input", i+1, len(paths))
 				}
 			}
+			var err error
+			if o.OnBadEntry, err = api.ParseOnBadEntry(onBad); err != nil {
+				return fmt.Errorf("--on-bad-entry: %w", err)
+			}
 			g, err := through.open(a)
 			if err != nil {
 				return err
@@ -62,7 +81,6 @@ answer that names another one is an error. Directories are added on a node.`,
 				defer g.Close()
 				return a.addThrough(cmd.Context(), g, paths, name, o)
 			}
-			items := node.DiskItems(paths...)
 			names := paths
 			fromStdin := paths[0] == "-"
 			if fromStdin {
@@ -71,20 +89,27 @@ answer that names another one is an error. Directories are added on a node.`,
 					return err
 				}
 				defer remove()
-				items, names = node.DiskItems(spooled), []string{name}
+				paths, names = []string{spooled}, []string{name}
 			}
-			return a.withStore(cmd.Context(), func(s client.Store) (err error) {
+			disk := tree.NewDisk(paths, o.OnBadEntry)
+			notes, err := disk.Check(cmd.Context())
+			if err != nil {
+				return err
+			}
+			a.tellNotes(notes)
+			items := disk.Items()
+			return a.withStore(cmd.Context(), func(s api.Store) (err error) {
 				if fromStdin {
-					return a.add(cmd.Context(), s, items, names, o)
+					return a.add(cmd.Context(), s, items, names, notes, o)
 				}
 				cache, err := a.addCache(cmd.Context(), s)
 				if err != nil {
 					return err
 				}
 				if cache == nil {
-					return a.add(cmd.Context(), s, items, names, o)
+					return a.add(cmd.Context(), s, items, names, notes, o)
 				}
-				err = a.add(cmd.Context(), s, node.KnownItems(items, cache, rehash), names, o)
+				err = a.add(cmd.Context(), s, tree.CachedItems(items, cache, rehash), names, notes, o)
 				_ = cache.Close() // the add is done; what the cache has lost is read again
 				return err
 			})
@@ -94,6 +119,8 @@ answer that names another one is an error. Directories are added on a node.`,
 	cmd.Flags().StringVar(&o.Label, "label", "", "label of the pins")
 	cmd.Flags().BoolVar(&rehash, "rehash", false, "read every file, also what is known from an earlier add")
 	cmd.Flags().StringVar(&name, "name", "stdin", "name of standard input")
+	cmd.Flags().StringVar(&onBad, "on-bad-entry", string(api.RefuseBadEntries), "what becomes of entries that cannot be added: refuse (nothing is added) or skip")
+	_ = cmd.RegisterFlagCompletionFunc("on-bad-entry", cobra.FixedCompletions([]string{string(api.RefuseBadEntries), string(api.SkipBadEntries)}, cobra.ShellCompDirectiveNoFileComp)) // it fails for a flag that is not there
 	through.add(cmd, "store files on")
 	return cmd
 }
@@ -105,7 +132,7 @@ const addCacheDir = "cache/add"
 // addCache opens what is known of files that were added. It is nil, and
 // everything is read, where the store keeps nothing (amnesia), another add has it
 // open, or it cannot be opened: it only saves time.
-func (a *app) addCache(ctx context.Context, s client.Store) (*addcache.Cache, error) {
+func (a *app) addCache(ctx context.Context, s api.Store) (*addcache.Cache, error) {
 	if _, err := s.Keep(ctx, []b3.Root{{}}); err != nil {
 		if errors.Is(err, client.ErrNotRunning) || ctx.Err() != nil {
 			return nil, err
@@ -123,8 +150,37 @@ func (a *app) addCache(ctx context.Context, s client.Store) (*addcache.Cache, er
 	return cache, nil
 }
 
+// tellNotes says what an add is about to leave out or rename; with --json its
+// answer says it.
+func (a *app) tellNotes(n *api.AddNotes) {
+	if n == nil || a.json {
+		return
+	}
+	var b strings.Builder
+	more := func(all int64, listed int) {
+		if rest := all - int64(listed); rest > 0 {
+			fmt.Fprintf(&b, "  and %d more\n", rest)
+		}
+	}
+	if n.RenamedCount > 0 {
+		fmt.Fprintf(&b, "allium: brought to Unicode normal form C, %d:\n", n.RenamedCount)
+		for _, e := range n.Renamed {
+			fmt.Fprintf(&b, "  %s as %s\n", printable.Name(e.Path), printable.Name(e.As))
+		}
+		more(n.RenamedCount, len(n.Renamed))
+	}
+	if n.SkippedCount > 0 {
+		fmt.Fprintf(&b, "allium: left out, so that what is added is partial, %d:\n", n.SkippedCount)
+		for _, e := range n.Skipped {
+			fmt.Fprintf(&b, "  %s: %s\n", e.Path, printable.Text(e.Reason))
+		}
+		more(n.SkippedCount, len(n.Skipped))
+	}
+	_, _ = io.WriteString(a.err, b.String())
+}
+
 // add stores items and prints a line for each of names.
-func (a *app) add(ctx context.Context, s client.Store, items node.Items, names []string, o client.AddOptions) error {
+func (a *app) add(ctx context.Context, s api.Store, items tree.Items, names []string, notes *api.AddNotes, o api.AddOptions) error {
 	report, finish := a.progress("adding")
 	defer finish()
 	i := 0
@@ -132,7 +188,10 @@ func (a *app) add(ctx context.Context, s client.Store, items node.Items, names [
 		if err != nil {
 			return err
 		}
-		human := fmt.Sprintf("%s %s", added.Root, names[i])
+		if notes != nil {
+			added.Notes, notes = notes, nil
+		}
+		human := fmt.Sprintf("%s %s", added.Root, printable.Name(names[i]))
 		if a.quiet {
 			human = added.Root.String()
 		}
@@ -147,11 +206,11 @@ func (a *app) add(ctx context.Context, s client.Store, items node.Items, names [
 
 // addItems hands items to a store of this process directly and to a node as a
 // tar stream.
-func addItems(ctx context.Context, s client.Store, items node.Items, o client.AddOptions, report client.ProgressFunc) iter.Seq2[client.Added, error] {
+func addItems(ctx context.Context, s api.Store, items tree.Items, o api.AddOptions, report api.ProgressFunc) iter.Seq2[api.Added, error] {
 	if off, ok := s.(*node.Offline); ok {
 		return off.AddItems(ctx, items, o, report)
 	}
-	return node.SendItems(ctx, s, items, o, report)
+	return tree.SendItems(ctx, s, items, o, report)
 }
 
 // spool keeps standard input in a file of that name, which remove deletes: a

@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"os"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
+	"allium/gateway/verified"
+	"allium/internal/printable"
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
 
 // addThrough uploads files, or standard input, through a gateway and prints a
 // line for each as add does.
-func (a *app) addThrough(ctx context.Context, g *client.Gateway, paths []string, name string, o client.AddOptions) error {
+func (a *app) addThrough(ctx context.Context, g *verified.Gateway, paths []string, name string, o api.AddOptions) error {
 	for _, p := range paths {
 		if p == "-" {
 			continue
@@ -38,11 +40,11 @@ func (a *app) addThrough(ctx context.Context, g *client.Gateway, paths []string,
 }
 
 // uploadFile uploads one file, or standard input, which is called name.
-func (a *app) uploadFile(ctx context.Context, g *client.Gateway, path, name string, o client.AddOptions) error {
+func (a *app) uploadFile(ctx context.Context, g *verified.Gateway, path, name string, o api.AddOptions) error {
 	report, finish := a.progress("uploading")
 	defer finish()
-	put := client.PutOptions{NoPin: o.NoPin, Label: o.Label, Progress: report}
-	var s client.Stored
+	put := verified.PutOptions{NoPin: o.NoPin, Label: o.Label, Progress: report}
+	var s api.Stored
 	var err error
 	if path == "-" {
 		path = name
@@ -54,29 +56,29 @@ func (a *app) uploadFile(ctx context.Context, g *client.Gateway, path, name stri
 		return err
 	}
 	finish()
-	added := client.Added{Name: path, Root: s.Root, Kind: client.File, Files: 1, Bytes: s.Size, Hashed: 1}
+	added := api.Added{Name: path, Root: s.Root, Kind: api.File, Files: 1, Bytes: s.Size, Hashed: 1}
 	if s.New {
 		added.New = s.Size
 	}
-	human := fmt.Sprintf("%s %s", s.Root, path)
+	human := fmt.Sprintf("%s %s", s.Root, printable.Name(path))
 	if a.quiet {
 		human = s.Root.String()
 	}
 	return a.print(added, human)
 }
 
-func uploadFrom(ctx context.Context, g *client.Gateway, path string, o client.PutOptions) (client.Stored, error) {
+func uploadFrom(ctx context.Context, g *verified.Gateway, path string, o verified.PutOptions) (api.Stored, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return client.Stored{}, err
+		return api.Stored{}, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return client.Stored{}, err
+		return api.Stored{}, err
 	}
 	if !info.Mode().IsRegular() {
-		return client.Stored{}, status.Errorf(status.BadRequest, "it is no regular file, so it cannot be resumed; pipe it into allium add -")
+		return api.Stored{}, status.Errorf(status.BadRequest, "it is no regular file, so it cannot be resumed; pipe it into allium add -")
 	}
 	return g.Upload(ctx, f, info.Size(), o)
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"time"
 
+	homedir "allium/node/home"
+
 	"github.com/spf13/cobra"
 
 	"allium/node"
@@ -39,7 +41,7 @@ give it to --head later, and that shows too.`,
 				if err != nil {
 					return err
 				}
-				paths = []string{filepath.Join(home, node.AuditDir)}
+				paths = []string{filepath.Join(home, homedir.AuditDir)}
 			}
 			rep, err := node.VerifyAudit(cmd.Context(), paths, head)
 			if err != nil {

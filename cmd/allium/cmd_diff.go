@@ -6,8 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/gateway/client"
-	"allium/node"
+	"allium/gateway/api"
+	"allium/internal/limits"
+	"allium/internal/printable"
 	"allium/protocols/status"
 )
 
@@ -38,7 +39,7 @@ they do.`,
 					return status.Errorf(status.BadRequest, "key %d is empty; write b3:<hex>[/path]", i+1)
 				}
 			}
-			return a.withStore(cmd.Context(), func(s client.Store) error {
+			return a.withStore(cmd.Context(), func(s api.Store) error {
 				return a.diff(cmd.Context(), s, keys[0], keys[1], o)
 			})
 		},
@@ -57,11 +58,11 @@ type diffStat struct {
 	RemovedBytes int64 `json:"removed_bytes"` // of files removed, and of changed ones as they were
 }
 
-func (s *diffStat) count(c client.Change) {
+func (s *diffStat) count(c api.Change) {
 	switch c.Op {
-	case client.AddedEntry:
+	case api.AddedEntry:
 		s.Added++
-	case client.RemovedEntry:
+	case api.RemovedEntry:
 		s.Removed++
 	default:
 		s.Changed++
@@ -70,15 +71,15 @@ func (s *diffStat) count(c client.Change) {
 	s.RemovedBytes += fileBytes(c.Old)
 }
 
-func fileBytes(e *client.Entry) int64 {
-	if e == nil || e.Kind != client.File {
+func fileBytes(e *api.Entry) int64 {
+	if e == nil || e.Kind != api.File {
 		return 0
 	}
 	return e.Size
 }
 
 // diff prints what differs from one key to another.
-func (a *app) diff(ctx context.Context, s client.Store, from, to string, o diffOptions) error {
+func (a *app) diff(ctx context.Context, s api.Store, from, to string, o diffOptions) error {
 	var sum diffStat
 	for c, err := range s.Diff(ctx, from, to) {
 		if err != nil {
@@ -93,7 +94,7 @@ func (a *app) diff(ctx context.Context, s client.Store, from, to string, o diffO
 		}
 	}
 	if o.stat {
-		human := fmt.Sprintf("%d added (%s), %d removed (%s), %d changed", sum.Added, node.HumanSize(sum.AddedBytes), sum.Removed, node.HumanSize(sum.RemovedBytes), sum.Changed)
+		human := fmt.Sprintf("%d added (%s), %d removed (%s), %d changed", sum.Added, limits.Bytes(sum.AddedBytes).Human(), sum.Removed, limits.Bytes(sum.RemovedBytes).Human(), sum.Changed)
 		if err := a.print(sum, human); err != nil {
 			return err
 		}
@@ -105,27 +106,27 @@ func (a *app) diff(ctx context.Context, s client.Store, from, to string, o diffO
 }
 
 // changeLine is a change for people; with -q without sizes.
-func (a *app) changeLine(c client.Change) string {
+func (a *app) changeLine(c api.Change) string {
 	e := c.New
 	sign := "+"
 	switch c.Op {
-	case client.RemovedEntry:
+	case api.RemovedEntry:
 		sign, e = "-", c.Old
-	case client.ChangedEntry:
+	case api.ChangedEntry:
 		sign = "M"
 	}
-	path := c.Path
+	path := printable.Name(c.Path)
 	if path == "" {
 		path = "."
 	}
-	if e.Kind == client.Directory {
+	if e.Kind == api.Directory {
 		path += "/"
 	}
 	if a.quiet {
 		return sign + " " + path
 	}
 	how := describeEntry(e)
-	if c.Op == client.ChangedEntry {
+	if c.Op == api.ChangedEntry {
 		how = howChanged(c.Old, c.New)
 	}
 	if how == "" {
@@ -135,27 +136,27 @@ func (a *app) changeLine(c client.Change) string {
 }
 
 // describeEntry is what there is to say of an entry beside its name.
-func describeEntry(e *client.Entry) string {
+func describeEntry(e *api.Entry) string {
 	switch e.Kind {
-	case client.File:
-		return node.HumanSize(e.Size)
-	case client.Link:
+	case api.File:
+		return limits.Bytes(e.Size).Human()
+	case api.Link:
 		return "-> " + e.Target
 	}
 	return ""
 }
 
 // howChanged says what is not the same in two entries of one name.
-func howChanged(old, next *client.Entry) string {
+func howChanged(old, next *api.Entry) string {
 	switch {
 	case old.Kind != next.Kind:
 		return fmt.Sprintf("%s -> %s", old.Kind, next.Kind)
-	case old.Kind == client.Link:
+	case old.Kind == api.Link:
 		return fmt.Sprintf("-> %s, was -> %s", next.Target, old.Target)
 	}
 	how := ""
 	if old.Root != next.Root || old.Size != next.Size {
-		how = fmt.Sprintf("%s -> %s", node.HumanSize(old.Size), node.HumanSize(next.Size))
+		how = fmt.Sprintf("%s -> %s", limits.Bytes(old.Size).Human(), limits.Bytes(next.Size).Human())
 	}
 	if old.Executable != next.Executable {
 		if how != "" {

@@ -113,6 +113,11 @@ func statusPage() []byte {
 	for _, o := range status.All() {
 		table(&b, "`"+o.String()+"`", fmt.Sprint(o.Code()), fmt.Sprint(o.Exit()), o.Retry().String())
 	}
+	fmt.Fprint(&b, "\n## Refused provider records\n\nWhy a node refuses a record that a peer puts (`protocols/oap/SPEC.md`, §13.14): the reason of its answer, with the code of the outcome, and the label of `dht_record_rejected_total`.\n")
+	table(&b, "reason", "outcome", "code", "what is wrong")
+	for _, r := range node.RecordRefusals() {
+		table(&b, "`"+string(r.Refusal)+"`", "`"+r.Outcome.String()+"`", fmt.Sprint(r.Outcome.Code()), r.Doc)
+	}
 	return b.Bytes()
 }
 

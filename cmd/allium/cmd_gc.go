@@ -7,8 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/gateway/client"
-	"allium/node"
+	"allium/gateway/api"
+	"allium/internal/limits"
+	"allium/internal/printable"
 )
 
 func (a *app) gcCommand() *cobra.Command {
@@ -28,7 +29,7 @@ func (a *app) gcCommand() *cobra.Command {
 const gcExamples = 10
 
 func (a *app) gcPlanCommand() *cobra.Command {
-	o := client.GCOptions{Dry: true, Fast: true, List: true}
+	o := api.GCOptions{Dry: true, Fast: true, List: true}
 	var all bool
 	cmd := &cobra.Command{
 		Use:     "plan",
@@ -43,7 +44,7 @@ func (a *app) gcPlanCommand() *cobra.Command {
 }
 
 func (a *app) gcRunCommand() *cobra.Command {
-	o := client.GCOptions{}
+	o := api.GCOptions{}
 	cmd := &cobra.Command{
 		Use:     "run",
 		Short:   "Evict down to the low-water mark, or everything that nothing holds",
@@ -58,16 +59,16 @@ func (a *app) gcRunCommand() *cobra.Command {
 }
 
 // gc runs a collection and prints objects, all or some, and the report.
-func (a *app) gc(cmd *cobra.Command, o client.GCOptions, all bool) error {
-	return a.withStore(cmd.Context(), func(s client.Store) error {
+func (a *app) gc(cmd *cobra.Command, o api.GCOptions, all bool) error {
+	return a.withStore(cmd.Context(), func(s api.Store) error {
 		report, finish := a.progress("collecting")
 		defer finish()
 		shown := 0
-		r, err := s.GC(cmd.Context(), o, report, func(v client.GCObject) error {
+		r, err := s.GC(cmd.Context(), o, report, func(v api.GCObject) error {
 			if shown++; !all && shown > gcExamples {
 				return nil
 			}
-			return a.print(v, v.Root.String()+"  "+node.HumanSize(v.Size)+gcUsed(v.Used))
+			return a.print(v, v.Root.String()+"  "+limits.Bytes(v.Size).Human()+gcUsed(v.Used))
 		})
 		if err != nil {
 			return err
@@ -93,7 +94,7 @@ var gcReasons = map[string]string{
 	"cache": "nothing holds them, their space is not needed", "removed": "nothing held them",
 }
 
-func gcSummary(r client.GCReport, more bool) string {
+func gcSummary(r api.GCReport, more bool) string {
 	var b strings.Builder
 	if more {
 		b.WriteString("… --list shows all\n")
@@ -107,14 +108,19 @@ func gcSummary(r client.GCReport, more bool) string {
 		if r.Dry && name == "removed" {
 			name, why = "would go", "nothing holds them"
 		}
-		fmt.Fprintf(&b, "%-9s %8d objects %11s  %s\n", name, c.Objects, node.HumanSize(c.Bytes), why)
+		fmt.Fprintf(&b, "%-9s %8d objects %11s  %s\n", name, c.Objects, limits.Bytes(c.Bytes).Human(), why)
+	}
+	if r.Blocked != "" {
+		fmt.Fprintf(&b, "nothing can be removed: %s\n", r.Blocked)
 	}
 	for _, d := range r.Damaged {
-		fmt.Fprintf(&b, "nothing can be removed: %s\n", d.Fix)
+		if d.Fix != r.Blocked {
+			fmt.Fprintf(&b, "nothing can be removed: %s\n", d.Fix)
+		}
 	}
-	fmt.Fprintf(&b, "used      %8d objects %11s", r.Used.Objects, node.HumanSize(r.Used.Bytes))
+	fmt.Fprintf(&b, "used      %8d objects %11s", r.Used.Objects, limits.Bytes(r.Used.Bytes).Human())
 	if r.Max.Bytes > 0 {
-		fmt.Fprintf(&b, " of %s; evictions end at %s", node.HumanSize(r.Max.Bytes), node.HumanSize(r.Low.Bytes))
+		fmt.Fprintf(&b, " of %s; evictions end at %s", limits.Bytes(r.Max.Bytes).Human(), limits.Bytes(r.Low.Bytes).Human())
 	}
 	if r.Max.Objects > 0 {
 		fmt.Fprintf(&b, "; %d objects at most, evictions end at %d", r.Max.Objects, r.Low.Objects)
@@ -129,7 +135,7 @@ func (a *app) gcWhyCommand() *cobra.Command {
 		Example: "  allium gc why b3:…",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			return a.withStore(cmd.Context(), func(s client.Store) error {
+			return a.withStore(cmd.Context(), func(s api.Store) error {
 				w, err := s.GCWhy(cmd.Context(), arg[0])
 				if err != nil {
 					return err
@@ -141,7 +147,7 @@ func (a *app) gcWhyCommand() *cobra.Command {
 }
 
 // gcNext says whether an object of the cache goes next.
-func gcNext(w client.GCWhy) string {
+func gcNext(w api.GCWhy) string {
 	if w.Cutoff.IsZero() {
 		return "what the next eviction removes is not known: there is no bound, or this node has not looked yet"
 	}
@@ -152,7 +158,7 @@ func gcNext(w client.GCWhy) string {
 	return "the next eviction leaves it: it removes what was " + cutoff + " or before"
 }
 
-func gcWhyText(w client.GCWhy) string {
+func gcWhyText(w api.GCWhy) string {
 	var lines []string
 	for _, p := range w.Pins {
 		lines = append(lines, "pinned: "+pinLine(p))
@@ -160,7 +166,7 @@ func gcWhyText(w client.GCWhy) string {
 	if w.Above != nil {
 		lines = append(lines, fmt.Sprintf("below the pin of %s: %s", w.Above.Root, pinLine(*w.Above)))
 		for i, st := range w.Path {
-			name := st.Name
+			name := printable.Name(st.Name)
 			if name == "" {
 				name = "."
 			}
@@ -186,7 +192,7 @@ func gcWhyText(w client.GCWhy) string {
 		lines = append(lines, "nothing holds it: it is cache, evicted when its space is needed and it is the least recently used", gcNext(w))
 	}
 	if w.Here != "no" {
-		lines = append(lines, fmt.Sprintf("%s here, %s%s", w.Here, node.HumanSize(w.Size), gcUsed(w.Used)))
+		lines = append(lines, fmt.Sprintf("%s here, %s%s", w.Here, limits.Bytes(w.Size).Human(), gcUsed(w.Used)))
 	}
 	return strings.Join(lines, "\n")
 }

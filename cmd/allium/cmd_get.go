@@ -10,8 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/gateway/client"
-	"allium/node"
+	"allium/gateway/api"
+	"allium/internal/limits"
+	"allium/internal/printable"
+	"allium/node/tree"
 	"allium/protocols/status"
 )
 
@@ -33,11 +35,13 @@ func (a *app) getCommand() *cobra.Command {
 		Short: "Fetch a file or directory and write it to disk",
 		Long: `Fetch a file or directory and write it to disk. Every 64 KiB is proved before
 it is written. The output appears under its name only when it is whole; nothing
-is ever written outside it, whatever the directory says.
+is ever written outside it, whatever the directory says. Until then it is called
+.NAME.allium-XXXXXXXX and locked; what a get that was killed left under such a name
+is removed by the next one in that directory.
 
 --update brings an existing output to KEY: files that are the same on disk, by
 size and BLAKE3, are neither fetched nor written, others are replaced one by one,
-each at once. Names that KEY does not have stay, unless --delete is given. An
+each at once, and keep their permissions but for the executable bit. Names that KEY does not have stay, unless --delete is given. An
 update that was interrupted can be run again.
 
 With --gateway no node is needed: what that gateway sends is proved here, against
@@ -59,7 +63,7 @@ KEY, and what does not prove is not written (exit code 65).`,
 			if o.storeOnly {
 				return a.fetch(cmd.Context(), arg[0])
 			}
-			return a.withReader(cmd.Context(), through, func(s client.Reader) error {
+			return a.withReader(cmd.Context(), through, func(s api.Reader) error {
 				if o.update {
 					return a.update(cmd.Context(), s, arg[0], o)
 				}
@@ -91,10 +95,10 @@ func (o getOptions) check() error {
 
 // fetched is the result of get.
 type fetched struct {
-	client.Object
+	api.Object
 	Output string `json:"output"`
 
-	Updated *node.UpdateStats `json:"updated,omitempty"` // of --update
+	Updated *tree.UpdateStats `json:"updated,omitempty"` // of --update
 }
 
 // fetch brings an object into the node's store.
@@ -123,11 +127,11 @@ func resumed(held, total int64) string {
 	if held == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", resumed at %s of %s", node.HumanSize(held), node.HumanSize(total))
+	return fmt.Sprintf(", resumed at %s of %s", limits.Bytes(held).Human(), limits.Bytes(total).Human())
 }
 
 // get writes an object to disk, or to standard output.
-func (a *app) get(ctx context.Context, s client.Reader, key string, o getOptions) error {
+func (a *app) get(ctx context.Context, s api.Reader, key string, o getOptions) error {
 	stream, err := s.Get(ctx, key)
 	if err != nil {
 		return err
@@ -146,11 +150,11 @@ func (a *app) get(ctx context.Context, s client.Reader, key string, o getOptions
 	}
 	report, finish := a.progress("fetching " + name)
 	defer finish()
-	if err := node.Extract(stream, name, node.ExtractOptions{Overwrite: o.overwrite, AllowCaseCollisions: o.anyCase}, report); err != nil {
+	if err := tree.Extract(stream, name, tree.ExtractOptions{Overwrite: o.overwrite, AllowCaseCollisions: o.anyCase}, report); err != nil {
 		return err
 	}
 	finish()
-	human := fmt.Sprintf("%s %s%s", stream.Root, name, resumed(stream.Resumed, cmp.Or(stream.TreeBytes, stream.Size)))
+	human := fmt.Sprintf("%s %s%s", stream.Root, printable.Name(name), resumed(stream.Resumed, cmp.Or(stream.TreeBytes, stream.Size)))
 	if a.quiet {
 		human = ""
 	}
@@ -158,7 +162,7 @@ func (a *app) get(ctx context.Context, s client.Reader, key string, o getOptions
 }
 
 // update brings what is on disk to an object.
-func (a *app) update(ctx context.Context, s client.Reader, key string, o getOptions) error {
+func (a *app) update(ctx context.Context, s api.Reader, key string, o getOptions) error {
 	name := o.output
 	if name == "" {
 		addr, below, _ := strings.Cut(strings.TrimRight(key, "/"), "/")
@@ -169,15 +173,15 @@ func (a *app) update(ctx context.Context, s client.Reader, key string, o getOpti
 	}
 	report, finish := a.progress("updating " + name)
 	defer finish()
-	top, stats, err := node.Update(ctx, s, key, name, node.UpdateOptions{Delete: o.delete, AllowCaseCollisions: o.anyCase}, report)
+	top, stats, err := tree.Update(ctx, s, key, name, tree.UpdateOptions{Delete: o.delete, AllowCaseCollisions: o.anyCase}, report)
 	if err != nil {
 		return err
 	}
 	finish()
-	human := fmt.Sprintf("%s %s: %d kept, %d written (%s), %d removed", top.Root, name, stats.Kept, stats.Written, node.HumanSize(stats.Bytes), stats.Removed)
+	human := fmt.Sprintf("%s %s: %d kept, %d written (%s), %d removed", top.Root, printable.Name(name), stats.Kept, stats.Written, limits.Bytes(stats.Bytes).Human(), stats.Removed)
 	if a.quiet {
 		human = ""
 	}
-	got := client.Object{Root: top.Root, Kind: top.Kind, Size: top.Size, Name: top.Name, Executable: top.Executable}
+	got := api.Object{Root: top.Root, Kind: top.Kind, Size: top.Size, Name: top.Name, Executable: top.Executable}
 	return a.print(fetched{Object: got, Output: name, Updated: &stats}, human)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 )
 
 func (a *app) nodeCommand() *cobra.Command {
@@ -43,14 +43,14 @@ names it and fails.`,
 	return cmd
 }
 
-func (a *app) drainNode(ctx context.Context, n client.Node, _ []string) error {
+func (a *app) drainNode(ctx context.Context, n api.Node, _ []string) error {
 	if err := n.Drain(ctx); err != nil {
 		return err
 	}
 	return a.print(struct{}{}, a.loud("draining"))
 }
 
-func (a *app) reloadNode(ctx context.Context, n client.Node, _ []string) error {
+func (a *app) reloadNode(ctx context.Context, n api.Node, _ []string) error {
 	done, err := n.Reload(ctx)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (a *app) loud(text string) string {
 }
 
 // reloadLines says what became of each file.
-func reloadLines(done client.Reloaded) string {
+func reloadLines(done api.Reloaded) string {
 	if len(done.Files) == 0 {
 		return "this node has no file that it could read again"
 	}

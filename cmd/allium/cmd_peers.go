@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/protocols/status"
 )
 
 // onNode is a command that needs a running node.
-func (a *app) onNode(f func(ctx context.Context, n client.Node, arg []string) error) func(*cobra.Command, []string) error {
+func (a *app) onNode(f func(ctx context.Context, n api.Node, arg []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, arg []string) error {
 		n, err := a.node()
 		if err != nil {
@@ -30,7 +30,7 @@ func (a *app) idCommand() *cobra.Command {
 		Short:   "Show who the running node is and where it listens",
 		Example: "  allium id --json",
 		Args:    noArgs,
-		RunE: a.onNode(func(ctx context.Context, n client.Node, _ []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
 			id, err := n.ID(ctx)
 			if err != nil {
 				return err
@@ -58,7 +58,7 @@ of leading bits that the peer's key has in common with the node's; a peer that
 does not answer lookups is in none.`,
 		Example: "  allium peers --json",
 		Args:    noArgs,
-		RunE: a.onNode(func(ctx context.Context, n client.Node, _ []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
 			peers, err := n.Peers(ctx)
 			if err != nil {
 				return err
@@ -73,7 +73,7 @@ does not answer lookups is in none.`,
 	}
 }
 
-func (a *app) peerLine(p client.Peer) string {
+func (a *app) peerLine(p api.Peer) string {
 	if a.quiet {
 		return p.ID
 	}
@@ -95,7 +95,7 @@ func (a *app) connectCommand() *cobra.Command {
 		Short:   "Connect to a peer",
 		Example: "  allium connect /ip4/203.0.113.7/tcp/4901/p2p/12D3KooW…",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n client.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			p, err := n.Connect(ctx, arg[0])
 			if err != nil {
 				return err
@@ -111,7 +111,7 @@ func (a *app) disconnectCommand() *cobra.Command {
 		Short:   "Close the connections to a peer",
 		Example: "  allium disconnect 12D3KooW…",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n client.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			return n.Disconnect(ctx, arg[0])
 		}),
 	}
@@ -124,7 +124,7 @@ func (a *app) pingCommand() *cobra.Command {
 		Short:   "Measure round trips to a peer over its OAP session",
 		Example: "  allium ping 12D3KooW… -n 3",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n client.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			if count < 1 || count > 1000 {
 				return status.Errorf(status.BadRequest, "--count is %d, must be 1 to 1000", count)
 			}
@@ -157,7 +157,7 @@ func (a *app) announceCommand() *cobra.Command {
 		Short:   "Tell the network that this node has an object",
 		Example: "  allium announce b3:…",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n client.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			done, err := n.Announce(ctx, arg[0])
 			if err != nil {
 				return err

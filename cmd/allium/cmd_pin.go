@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 )
 
 func (a *app) pinCommand() *cobra.Command {
@@ -31,8 +31,8 @@ func (a *app) pinAddCommand() *cobra.Command {
   allium pin add b3:… --label backups`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			return a.withStore(cmd.Context(), func(s client.Store) error {
-				if n, ok := s.(client.Node); ok {
+			return a.withStore(cmd.Context(), func(s api.Store) error {
+				if n, ok := s.(api.Node); ok {
 					report, finish := a.progress("fetching")
 					defer finish()
 					if _, err := n.Fetch(cmd.Context(), arg[0], report); err != nil {
@@ -40,7 +40,7 @@ func (a *app) pinAddCommand() *cobra.Command {
 					}
 					finish()
 				}
-				p, err := s.Pin(cmd.Context(), arg[0], client.PinOptions{Recursive: !direct, Label: label})
+				p, err := s.Pin(cmd.Context(), arg[0], api.PinOptions{Recursive: !direct, Label: label})
 				if err != nil {
 					return err
 				}
@@ -61,7 +61,7 @@ func (a *app) pinRmCommand() *cobra.Command {
 		Example: "  allium pin rm b3:…\n  allium pin rm b3:… --label backups",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			return a.withStore(cmd.Context(), func(s client.Store) error {
+			return a.withStore(cmd.Context(), func(s api.Store) error {
 				return s.Unpin(cmd.Context(), arg[0], label)
 			})
 		},
@@ -77,7 +77,7 @@ func (a *app) pinLsCommand() *cobra.Command {
 		Example: "  allium pin ls --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withStore(cmd.Context(), func(s client.Store) error {
+			return a.withStore(cmd.Context(), func(s api.Store) error {
 				for p, err := range s.Pins(cmd.Context()) {
 					if err != nil {
 						return err
@@ -96,7 +96,7 @@ func (a *app) pinLsCommand() *cobra.Command {
 	}
 }
 
-func (a *app) pinResult(verb string, p client.Pin) string {
+func (a *app) pinResult(verb string, p api.Pin) string {
 	if a.quiet {
 		return p.Root.String()
 	}
@@ -104,7 +104,7 @@ func (a *app) pinResult(verb string, p client.Pin) string {
 }
 
 // pinLine is a pin without its address.
-func pinLine(p client.Pin) string {
+func pinLine(p api.Pin) string {
 	s := "direct"
 	if p.Recursive {
 		s = "recursive"

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/protocols/status"
 )
 
 func (a *app) providersCommand() *cobra.Command {
-	var o client.FindOptions
+	var o api.FindOptions
 	var trace bool
 	cmd := &cobra.Command{
 		Use:   "providers KEY",
@@ -37,9 +37,9 @@ With --json the trace is the last value.`,
 		Example: `  allium providers b3:… --limit 5
   allium providers b3:… --fresh --trace`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: a.onNode(func(ctx context.Context, n client.Node, arg []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			if trace {
-				o.Trace = &client.Trace{}
+				o.Trace = &api.Trace{}
 			}
 			found := 0
 			var failed error
@@ -69,7 +69,7 @@ With --json the trace is the last value.`,
 	return cmd
 }
 
-func (a *app) providerLines(p client.Provider) string {
+func (a *app) providerLines(p api.Provider) string {
 	if a.quiet {
 		return p.ID
 	}
@@ -82,7 +82,7 @@ func (a *app) providerLines(p client.Provider) string {
 
 // traceLines is a trace for people. Of the providers found, those that no step
 // brought come from the records or announcements of the node.
-func (a *app) traceLines(t client.Trace, found int) string {
+func (a *app) traceLines(t api.Trace, found int) string {
 	const format = "%10s  %10s  %3s  %-52s  %-5s  %s\n"
 	var b strings.Builder
 	if !a.quiet && found > 0 {

@@ -7,13 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/gateway/client"
-	"allium/node"
+	"allium/gateway/api"
+	"allium/internal/limits"
+	"allium/internal/printable"
 	"allium/protocols/status"
 )
 
 func (a *app) catCommand() *cobra.Command {
-	r := client.Range{End: -1}
+	r := api.Range{End: -1}
 	var through gatewayFlags
 	cmd := &cobra.Command{
 		Use:   "cat KEY[/path]",
@@ -28,7 +29,7 @@ address before it is written; if the transfer ends early, the exit code says so.
 			if r.End < -1 {
 				return status.Errorf(status.BadRange, "--end is %d, must be -1 or more", r.End)
 			}
-			return a.withReader(cmd.Context(), through, func(s client.Reader) error {
+			return a.withReader(cmd.Context(), through, func(s api.Reader) error {
 				stream, err := s.Cat(cmd.Context(), arg[0], r)
 				if err != nil {
 					return err
@@ -53,7 +54,7 @@ func (a *app) lsCommand() *cobra.Command {
 		Example: "  allium ls b3:…\n  allium ls b3:…/docs --json",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
-			return a.withReader(cmd.Context(), through, func(s client.Reader) error {
+			return a.withReader(cmd.Context(), through, func(s api.Reader) error {
 				for e, err := range s.List(cmd.Context(), arg[0]) {
 					if err != nil {
 						return err
@@ -71,22 +72,22 @@ func (a *app) lsCommand() *cobra.Command {
 }
 
 // entryLine is an entry for people: size, address, name; with -q the name.
-func (a *app) entryLine(e client.Entry) string {
-	name := e.Name
-	switch e.Kind {
-	case client.Directory:
-		name += "/"
-	case client.Link:
-		name += " -> " + e.Target
-	}
+func (a *app) entryLine(e api.Entry) string {
+	name := printable.Name(e.Name)
 	if a.quiet {
-		return e.Name
+		return name
+	}
+	switch e.Kind {
+	case api.Directory:
+		name += "/"
+	case api.Link:
+		name += " -> " + printable.Name(e.Target)
 	}
 	size, root := "-", strings.Repeat(" ", len("b3:")+64)
-	if e.Kind == client.File {
-		size = node.HumanSize(e.Size)
+	if e.Kind == api.File {
+		size = limits.Bytes(e.Size).Human()
 	}
-	if e.Kind != client.Link {
+	if e.Kind != api.Link {
 		root = e.Root.String()
 	}
 	return fmt.Sprintf("%10s  %s  %s", size, root, name)
@@ -94,14 +95,18 @@ func (a *app) entryLine(e client.Entry) string {
 
 func (a *app) verifyCommand() *cobra.Command {
 	var all bool
-	var o client.VerifyOptions
+	var o api.VerifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify [KEY]",
 		Short: "Read objects again and prove every byte",
 		Long: `Read an object, everything below a directory, or all there is, from the disk and
 prove every 64 KiB group against its address. What is damaged or missing is
 named, and the exit code is 65. With --repair the running node first fetches it
-again from whoever has it, and the exit code is 65 only if something stays bad.`,
+again from whoever has it, and the exit code is 65 only if something stays bad.
+
+With --all the pins are followed too: what one of them leads to and is absent is
+named with the way to it, and a node that runs fetches it. Open damage of the
+store is told as well (see allium store damage --help).`,
 		Example: "  allium verify b3:…\n  allium verify --all\n  allium verify --all --repair",
 		Args: func(cmd *cobra.Command, got []string) error {
 			want := cobra.ExactArgs(1)
@@ -115,7 +120,7 @@ again from whoever has it, and the exit code is 65 only if something stays bad.`
 			if !all {
 				key = arg[0]
 			}
-			return a.withStore(cmd.Context(), func(s client.Store) error {
+			return a.withStore(cmd.Context(), func(s api.Store) error {
 				return a.verify(cmd.Context(), s, key, o)
 			})
 		},

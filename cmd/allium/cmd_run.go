@@ -14,9 +14,12 @@ import (
 	"sync"
 	"syscall"
 
+	"allium/node/amnesia"
+	homedir "allium/node/home"
+
 	"github.com/spf13/cobra"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/node"
 	"allium/node/config"
 	"allium/node/p2p"
@@ -39,7 +42,7 @@ func (a *app) initCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			id, err := node.Init(home, cfg)
+			id, err := homedir.Init(home, cfg)
 			if err != nil {
 				return err
 			}
@@ -145,13 +148,13 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 		if err != nil {
 			return err
 		}
-		if _, err := node.Init(home, fresh); err != nil {
+		if _, err := homedir.Init(home, fresh); err != nil {
 			return err
 		}
 	}
 	deps := node.Deps{Log: a.logger(cfg.Log)}
 	if cfg.Node.Amnesia {
-		deps.Guard = node.GuardProcess()
+		deps.Guard = amnesia.GuardProcess()
 	}
 	n, err := node.New(home, cfg.Config, deps)
 	if err != nil {
@@ -170,7 +173,7 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 
 // readyLines is what run prints: who the node is, a line for each address that
 // it listens on, and that it is ready.
-func readyLines(id client.ID) string {
+func readyLines(id api.ID) string {
 	lines := []string{"peer " + id.ID}
 	for _, addr := range id.Addrs {
 		lines = append(lines, "listening on "+addr)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/node"
 	"allium/protocols/status"
 )
@@ -31,7 +31,7 @@ A new file takes effect within minutes, without a restart.`,
   allium seeds sign --key authority/identity.key --days 90 -o seeds.pem /dns4/a.example/tcp/4901/p2p/12D3KooW…
   allium seeds inspect seeds.pem`,
 		Args: noArgs,
-		RunE: a.onNode(func(ctx context.Context, n client.Node, _ []string) error {
+		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
 			list, err := n.Seeds(ctx)
 			if err != nil {
 				return err
@@ -44,7 +44,7 @@ A new file takes effect within minutes, without a restart.`,
 }
 
 // seedLines is the list for people, as of now.
-func (a *app) seedLines(list client.Seeds, now time.Time) string {
+func (a *app) seedLines(list api.Seeds, now time.Time) string {
 	const format = "%-52s  %-8s  %-9s  %-14s  %-10s  %s\n"
 	var b strings.Builder
 	if !a.quiet && len(list.Seeds) > 0 {

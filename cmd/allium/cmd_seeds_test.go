@@ -7,19 +7,19 @@ import (
 	"testing"
 	"time"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 )
 
 // TestSeedLines shows what a testnet's seeds do not have: a manifest, its end,
 // errors, and remembered peers.
 func TestSeedLines(t *testing.T) {
 	now := time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC)
-	list := client.Seeds{
-		Seeds: []client.Seed{
+	list := api.Seeds{
+		Seeds: []api.Seed{
 			{ID: "12D3A", Source: "manifest", Connected: true, LastSuccess: now.Add(-90 * time.Second), NotAfter: now.Add(48 * time.Hour), Gave: []string{"x", "y"}, GaveAt: now},
 			{ID: "12D3B", Source: "manifest", LastError: "dial:\n  * refused", Tries: 4, NotAfter: now},
 		},
-		Manifest:   &client.SeedManifest{Seq: 9, Signer: "12D3S", NotAfter: now, Error: "it expired"},
+		Manifest:   &api.SeedManifest{Seq: 9, Signer: "12D3S", NotAfter: now, Error: "it expired"},
 		Remembered: 17,
 	}
 	var fields []string

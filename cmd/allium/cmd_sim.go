@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/protocols/status"
 	"allium/testnet/dhtsim"
 )
@@ -19,9 +19,9 @@ func (a *app) simCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "sim",
 		Short:   "Simulate large networks",
-		Example: "  allium sim dht -n 10000",
+		Example: "  allium sim dht -n 10000\n  allium sim fetch --providers 200",
 	}
-	cmd.AddCommand(a.simDHTCommand())
+	cmd.AddCommand(a.simDHTCommand(), a.simFetchCommand())
 	return cmd
 }
 
@@ -65,7 +65,7 @@ func (a *app) simDHT(ctx context.Context, o dhtsim.Options, plot string) (err er
 	}
 	report, finish := a.bar("simulating", false)
 	if report != nil {
-		o.Progress = func(done, total int) { report(client.Progress{Bytes: int64(done), TotalBytes: int64(total)}) }
+		o.Progress = func(done, total int) { report(api.Progress{Bytes: int64(done), TotalBytes: int64(total)}) }
 	}
 	r, err := dhtsim.Run(ctx, o)
 	finish()

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/gateway/client"
-	"allium/node"
+	"allium/gateway/api"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -32,7 +32,7 @@ holds and where its bytes are; that reads counters, not the objects.`,
 			case whole && through.url != "":
 				return status.Errorf(status.BadRequest, "--store is about the own store; it cannot go with --gateway")
 			case whole:
-				return a.withStore(cmd.Context(), func(s client.Store) error {
+				return a.withStore(cmd.Context(), func(s api.Store) error {
 					st, err := s.StatStore(cmd.Context())
 					if err != nil {
 						return err
@@ -40,7 +40,7 @@ holds and where its bytes are; that reads counters, not the objects.`,
 					return a.print(st, storeStatText(st))
 				})
 			}
-			return a.withReader(cmd.Context(), through, func(s client.Reader) error { return a.stat(cmd, s, arg[0]) })
+			return a.withReader(cmd.Context(), through, func(s api.Reader) error { return a.stat(cmd, s, arg[0]) })
 		},
 	}
 	through.add(cmd, "ask")
@@ -48,15 +48,15 @@ holds and where its bytes are; that reads counters, not the objects.`,
 	return cmd
 }
 
-func (a *app) stat(cmd *cobra.Command, s client.Reader, key string) error {
+func (a *app) stat(cmd *cobra.Command, s api.Reader, key string) error {
 	st, err := s.Stat(cmd.Context(), key)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "address  %s\ncid      %s\nkind     %s\nsize     %d (%s, %d groups of 64 KiB)\n",
-		st.Root, st.CID, st.Kind, st.Size, node.HumanSize(st.Size), st.Groups)
-	if st.Kind == client.Directory {
+		st.Root, st.CID, st.Kind, st.Size, limits.Bytes(st.Size).Human(), st.Groups)
+	if st.Kind == api.Directory {
 		fmt.Fprintf(&b, "entries  %d\n", st.Entries)
 	}
 	fmt.Fprintf(&b, "local    %t", st.Local)
@@ -70,16 +70,16 @@ func (a *app) stat(cmd *cobra.Command, s client.Reader, key string) error {
 }
 
 // storeStatText is a table; what is zero and says nothing by that is left out.
-func storeStatText(s client.StoreStat) string {
+func storeStatText(s api.StoreStat) string {
 	var b strings.Builder
 	line := func(name string, n int64, bytes int64, more string) {
-		fmt.Fprintf(&b, "\n%-11s %10d %11s%s", name, n, node.HumanSize(bytes), more)
+		fmt.Fprintf(&b, "\n%-11s %10d %11s%s", name, n, limits.Bytes(bytes).Human(), more)
 	}
 	size := func(name string, bytes int64, more string) {
-		fmt.Fprintf(&b, "\n%-11s %10s %11s%s", name, "", node.HumanSize(bytes), more)
+		fmt.Fprintf(&b, "\n%-11s %10s %11s%s", name, "", limits.Bytes(bytes).Human(), more)
 	}
 	fmt.Fprintf(&b, "backend     %10s", s.Backend)
-	line("objects", s.Objects, s.Bytes, fmt.Sprintf("  %s small, %s large", node.HumanSize(s.SmallBytes), node.HumanSize(s.LargeBytes)))
+	line("objects", s.Objects, s.Bytes, fmt.Sprintf("  %s small, %s large", limits.Bytes(s.SmallBytes).Human(), limits.Bytes(s.LargeBytes).Human()))
 	if s.Corrupt > 0 {
 		fmt.Fprintf(&b, "\n%-11s %10d              `allium verify --all --repair` fetches them again", "damaged", s.Corrupt)
 	}
@@ -92,17 +92,17 @@ func storeStatText(s client.StoreStat) string {
 	size("outboards", s.OutboardBytes, "")
 	size("index", s.Index, "")
 	if g := s.Segments; g.Files > 0 {
-		line("segments", int64(g.Files), g.Bytes, "  "+node.HumanSize(g.LiveBytes)+" needed")
+		line("segments", int64(g.Files), g.Bytes, "  "+limits.Bytes(g.LiveBytes).Human()+" needed")
 		line("spares", int64(g.Spares), g.SpareBytes, "")
 		if g.Compactions > 0 {
-			line("compacted", g.Compactions, g.CompactedBytes, "  copied, "+node.HumanSize(g.ReclaimedBytes)+" given back")
+			line("compacted", g.Compactions, g.CompactedBytes, "  copied, "+limits.Bytes(g.ReclaimedBytes).Human()+" given back")
 		}
 	}
 	line("used", s.Space.Used.Objects, s.Space.Used.Bytes, storeBounds(s.Space))
 	if s.Space.Free >= 0 {
-		size("free", s.Space.Free, "  "+node.HumanSize(s.Space.Reserve)+" of it stay free")
+		size("free", s.Space.Free, "  "+limits.Bytes(s.Space.Reserve).Human()+" of it stay free")
 	}
-	if s.Hot != (client.HotTier{}) {
+	if s.Hot != (api.HotTier{}) {
 		line("hot", s.Hot.Objects, s.Hot.Bytes, fmt.Sprintf("  %d hits, %d misses", s.Hot.Hits, s.Hot.Misses))
 	}
 	if s.Leases > 0 || s.Ingests > 0 {
@@ -123,10 +123,10 @@ func storeStatText(s client.StoreStat) string {
 	return b.String()
 }
 
-func storeBounds(sp client.StoreSpace) string {
+func storeBounds(sp api.StoreSpace) string {
 	text := ""
 	if sp.Max.Bytes > 0 {
-		text += "  of " + node.HumanSize(sp.Max.Bytes)
+		text += "  of " + limits.Bytes(sp.Max.Bytes).Human()
 	}
 	if sp.Max.Objects > 0 {
 		text += fmt.Sprintf("  of %d objects", sp.Max.Objects)

@@ -5,17 +5,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
+	"allium/internal/limits"
 	"allium/node"
 )
 
 func (a *app) storeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "store",
-		Short:   "Mend the store of a node that does not run",
-		Example: "  allium store rebuild",
+		Short:   "List the damage of the store, or make its index anew",
+		Example: "  allium store damage\n  allium store rebuild",
 	}
-	cmd.AddCommand(a.storeRebuildCommand())
+	cmd.AddCommand(a.storeDamageCommand(), a.storeRebuildCommand())
 	return cmd
 }
 
@@ -42,14 +43,14 @@ that was cut off is run again.`,
 			defer finish()
 			r, err := node.RebuildStore(cmd.Context(), home, cfg.Config, func(p node.RebuildProgress) {
 				if report != nil {
-					report(client.Progress{Objects: p.Objects, Bytes: p.Bytes})
+					report(api.Progress{Objects: p.Objects, Bytes: p.Bytes})
 				}
 			})
 			if err != nil {
 				return err
 			}
 			finish()
-			human := fmt.Sprintf("%d objects, %s and %d pins from %d segments", r.Objects, node.HumanSize(r.Bytes), r.Pins, r.Segments)
+			human := fmt.Sprintf("%d objects, %s and %d pins from %d segments", r.Objects, limits.Bytes(r.Bytes).Human(), r.Pins, r.Segments)
 			if r.Adopted > 0 {
 				human += fmt.Sprintf("; %d that no segment names", r.Adopted)
 			}

@@ -8,7 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/node"
+	"allium/internal/limits"
+	"allium/node/capabilities"
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
@@ -41,9 +42,9 @@ input, not in an argument that the list of processes shows.`,
 }
 
 // capabilities are those of the home directory.
-func (a *app) capabilities() (node.Capabilities, error) {
+func (a *app) capabilities() (capabilities.Files, error) {
 	home, err := a.homeDir()
-	return node.OpenCapabilities(home), err
+	return capabilities.Open(home), err
 }
 
 // caveatFlags are the flags that narrow a capability.
@@ -75,7 +76,7 @@ func opNames() string {
 }
 
 // caveats are the flags that were given as caveats, the expiry first.
-func (f *caveatFlags) caveats(cmd *cobra.Command, c node.Capabilities, now time.Time) ([]capability.Caveat, error) {
+func (f *caveatFlags) caveats(cmd *cobra.Command, c capabilities.Files, now time.Time) ([]capability.Caveat, error) {
 	var texts []string
 	given := cmd.Flags().Changed
 	if given("expires") {
@@ -341,7 +342,7 @@ func tokenLines(i capability.Info, now time.Time) string {
 	line("names", i.Name)
 	line("methods", strings.Join(i.Methods, ", "))
 	if i.MaxBytes >= 0 {
-		line("bytes", "at most "+node.HumanSize(i.MaxBytes)+" in one request")
+		line("bytes", "at most "+limits.Bytes(i.MaxBytes).Human()+" in one request")
 	}
 	if i.Rate > 0 {
 		line("rate", fmt.Sprintf("at most %d requests a second", i.Rate))

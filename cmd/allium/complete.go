@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
 	"allium/node/p2p"
 )
 
@@ -62,7 +62,7 @@ func walk(c *cobra.Command, visit func(*cobra.Command)) {
 
 // completePinned offers the pinned addresses, each with its label.
 func (a *app) completePinned(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(cmd, func(ctx context.Context, n client.Node, offer func(string)) error {
+	return a.complete(cmd, func(ctx context.Context, n api.Node, offer func(string)) error {
 		for p, err := range n.Pins(ctx) {
 			if err != nil {
 				return err
@@ -77,7 +77,7 @@ func (a *app) completePinned(cmd *cobra.Command, _ []string, prefix string) ([]s
 
 // completePeers offers the connected peers.
 func (a *app) completePeers(cmd *cobra.Command, got []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(cmd, func(ctx context.Context, n client.Node, offer func(string)) error {
+	return a.complete(cmd, func(ctx context.Context, n api.Node, offer func(string)) error {
 		if len(got) > 0 {
 			return nil
 		}
@@ -92,7 +92,7 @@ func (a *app) completePeers(cmd *cobra.Command, got []string, prefix string) ([]
 }
 
 // complete collects what ask offers. Without a node there is nothing to offer.
-func (a *app) complete(cmd *cobra.Command, ask func(ctx context.Context, n client.Node, offer func(string)) error) (words []string, _ cobra.ShellCompDirective) {
+func (a *app) complete(cmd *cobra.Command, ask func(ctx context.Context, n api.Node, offer func(string)) error) (words []string, _ cobra.ShellCompDirective) {
 	if a.tokenFile == "-" {
 		return nil, cobra.ShellCompDirectiveNoFileComp // the shell's standard input is not to be read
 	}

@@ -13,7 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
+
+	"allium/internal/testkit"
 )
 
 // TestTermInMidTransfer sends SIGTERM to a node while two clients read a large
@@ -84,7 +85,7 @@ func openHalf(t *testing.T, url string) io.Reader {
 // awaitDraining asks until the node says that it drains.
 func awaitDraining(t *testing.T, gateway string) {
 	t.Helper()
-	await(t, "the drain", func() bool {
+	testkit.Eventually(t, "the drain", func() bool {
 		resp, err := http.Get(gateway + "/readyz")
 		if err != nil {
 			t.Fatal(err)
@@ -105,24 +106,15 @@ func hearsDraining(t *testing.T, gateway string) {
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("healthz is %s while draining", resp.Status)
 	}
-	resp, err = http.Get(gateway + "/o/b3:" + strings.Repeat("0", 64))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("X-Reason") != "draining" {
-		t.Errorf("a new request hears %s, %s", resp.Status, resp.Header.Get("X-Reason"))
-	}
-}
-
-// await waits until ok.
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", patience, what)
+	// Readiness turns false a moment before the listeners stop admitting.
+	testkit.Eventually(t, "a new request that hears of the drain", func() bool {
+		resp, err := http.Get(gateway + "/o/b3:" + strings.Repeat("0", 64))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("X-Reason") == "draining"
+	})
 }
 
 // startNode starts `allium run` and returns it with its gateway's address.

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 )
 
@@ -100,7 +101,7 @@ func awaitUploads(t *testing.T, home string, n int64) {
 	if err := json.Unmarshal(out, &id); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the uploads", func() bool {
+	testkit.Eventually(t, "the uploads", func() bool {
 		resp, err := http.Get(id.Admin + "/limits")
 		if err != nil {
 			t.Fatal(err)

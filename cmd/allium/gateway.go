@@ -5,8 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"allium/gateway/client"
-	"allium/node"
+	"allium/gateway/api"
+	"allium/gateway/verified"
+	"allium/node/localapi"
 	"allium/protocols/status"
 )
 
@@ -30,7 +31,7 @@ func throughGateway(cmd *cobra.Command) bool {
 }
 
 // open returns the gateway, nil where none is named.
-func (f *gatewayFlags) open(a *app) (*client.Gateway, error) {
+func (f *gatewayFlags) open(a *app) (*verified.Gateway, error) {
 	if f.url == "" {
 		if f.ca != "" {
 			return nil, status.Errorf(status.BadRequest, "--gateway-ca goes with --gateway; name one")
@@ -41,19 +42,19 @@ func (f *gatewayFlags) open(a *app) (*client.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.NewGateway(f.url, client.GatewayOptions{Token: token, CA: f.ca})
+	return verified.New(f.url, verified.Options{Token: token, CA: f.ca})
 }
 
 // withReader runs do on the gateway that f names or, where it names none, on the
 // node or its store.
-func (a *app) withReader(ctx context.Context, f gatewayFlags, do func(client.Reader) error) error {
+func (a *app) withReader(ctx context.Context, f gatewayFlags, do func(api.Reader) error) error {
 	g, err := f.open(a)
 	if err != nil {
 		return err
 	}
 	if g == nil {
-		return a.withStore(ctx, func(s client.Store) error { return do(s) })
+		return a.withStore(ctx, func(s api.Store) error { return do(s) })
 	}
 	defer g.Close()
-	return do(node.ReadThrough(g))
+	return do(localapi.NewGateway(g))
 }

@@ -29,6 +29,9 @@ func run(args []string) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // the next signal has its usual effect
 
+	// node/p2p says the same through the logger.
+	_ = os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
+
 	app := newApp()
 	cmd := app.command()
 	cmd.SetArgs(args)

@@ -6,7 +6,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"allium/gateway/client"
+	"allium/gateway/api"
+	"allium/internal/printable"
 )
 
 // Progress is drawn for what takes longer than this, and no oftener than that.
@@ -18,10 +19,10 @@ const (
 // progress returns a function to report progress with and one to call at the
 // end. On a terminal a bar appears once the work has taken a second; in a pipe
 // or with -q nothing is ever drawn.
-func (a *app) progress(what string) (client.ProgressFunc, func()) { return a.bar(what, true) }
+func (a *app) progress(what string) (api.ProgressFunc, func()) { return a.bar(what, true) }
 
 // bar is progress of what is counted, in bytes or not.
-func (a *app) bar(what string, bytes bool) (client.ProgressFunc, func()) {
+func (a *app) bar(what string, bytes bool) (api.ProgressFunc, func()) {
 	if !a.terminal || a.quiet || a.json {
 		return nil, func() {}
 	}
@@ -32,7 +33,7 @@ func (a *app) bar(what string, bytes bool) (client.ProgressFunc, func()) {
 		total int64
 		told  int64 // bytes that were said to be resumed
 	)
-	report := func(p client.Progress) {
+	report := func(p api.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
 		now := time.Now()
@@ -45,7 +46,7 @@ func (a *app) bar(what string, bytes bool) (client.ProgressFunc, func()) {
 			max = -1 // a spinner with a rate
 		}
 		if bar == nil {
-			bar = progressbar.NewOptions64(max, progressbar.OptionSetWriter(a.err), progressbar.OptionSetDescription(what),
+			bar = progressbar.NewOptions64(max, progressbar.OptionSetWriter(a.err), progressbar.OptionSetDescription(printable.Name(what)),
 				progressbar.OptionShowBytes(bytes), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
 			total = max
 		}
@@ -55,7 +56,7 @@ func (a *app) bar(what string, bytes bool) (client.ProgressFunc, func()) {
 		}
 		if p.Resumed != told {
 			told = p.Resumed
-			bar.Describe(what + resumed(p.Resumed, p.TotalBytes))
+			bar.Describe(printable.Name(what) + resumed(p.Resumed, p.TotalBytes))
 		}
 		_ = bar.Set64(p.Bytes)
 	}

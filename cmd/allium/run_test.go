@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"allium/gateway/api"
 	"allium/gateway/client"
 )
 
@@ -30,7 +31,7 @@ func TestRunJSON(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var said client.ID
+	var said api.ID
 	read := json.NewDecoder(stdout)
 	if err := read.Decode(&said); err != nil || said.ID == "" || len(said.Addrs) == 0 || said.Gateway == "" || said.Admin == "" {
 		t.Errorf("it said %+v, %v", said, err)

@@ -38,6 +38,7 @@ const patience = 2 * time.Minute
 //	                     $NAME_ID, $NAME_GATEWAY and $NAME_ADMIN
 //	signal NAME SIG      send TERM, INT or KILL to it and wait; TERM must end with 0
 //	flip FILE OFFSET     turn a bit of the file's byte
+//	home ARCHIVE DIR     unpack testdata/ARCHIVE, a home of an earlier version
 //	random FILE SIZE     write that many bytes that no compressor likes
 //	get URL [HEADER: V]  GET; status line, headers and body go to the file "response", the version of HTTP to "proto"; trusts $CA
 //	cert NAME…           write ca.pem, cert.pem and key.pem for names and addresses
@@ -67,7 +68,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "send": cmdSend, "await": cmdAwait, "root": cmdRoot, "liar": cmdLiar, "cert": cmdCert,
+			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "send": cmdSend, "await": cmdAwait, "root": cmdRoot, "liar": cmdLiar, "cert": cmdCert, "home": cmdHome,
 		},
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"allium/internal/ballast"
 	"allium/protocols/status"
 )
 
@@ -25,6 +26,7 @@ type chain struct {
 	maxBytes int64
 	keep     int
 	open     func(name string) (file, error)
+	ballast  *ballast.Ballast // space for the records of what gives space back
 
 	f      file
 	number int   // of the file
@@ -32,6 +34,30 @@ type chain struct {
 	at     position
 	headed position // what the head file says
 	dirty  bool     // written and not synced
+}
+
+// The ballast of a log: room for some thousands of records. It is made when the
+// disk has that much beside it.
+const (
+	ballastDir  = "ballast"
+	ballastSize = 4 << 20
+	ballastKeep = 16 << 20
+)
+
+// sparing runs op again after each file of the ballast that is removed for it,
+// while it finds no space.
+func (c *chain) sparing(op func() error) error {
+	err := op()
+	for full(err) && c.ballast.Release() {
+		err = op()
+	}
+	return err
+}
+
+// full reports whether err says that the disk has no space left.
+func full(err error) bool {
+	o, ok := status.System(err)
+	return ok && o == status.NoSpace
 }
 
 func openAppend(name string) (file, error) {
@@ -235,7 +261,7 @@ func (c *chain) mark() error {
 	if c.headed == c.at || c.dirty {
 		return nil
 	}
-	if err := writeHead(c.dir, c.at); err != nil {
+	if err := c.sparing(func() error { return writeHead(c.dir, c.at) }); err != nil {
 		return fmt.Errorf("audit: write the head file: %w", err)
 	}
 	c.headed = c.at

@@ -1,17 +1,17 @@
 package audit
 
 import (
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
 // Config bounds the audit log.
 type Config struct {
-	Enabled  bool            `koanf:"enabled" doc:"write a hash-chained log of mutations and refusals below the home directory, audit/; with amnesia each record is a line of the node's log instead"`
-	MaxBytes admission.Bytes `koanf:"max_bytes" disk:"" doc:"size of a file of the audit log, above which the next one is begun"`
-	Keep     int             `koanf:"keep" disk:"" doc:"files of the audit log that are kept; the oldest is removed when there are more"`
-	Queue    int             `koanf:"queue" doc:"records that wait to be written; a mutation that finds no room is refused with busy"`
-	Refusals float64         `koanf:"refusals" doc:"refusals a second that are recorded of each outcome; the others are counted in one record"`
+	Enabled  bool         `koanf:"enabled" doc:"write a hash-chained log of mutations and refusals below the home directory, audit/; with amnesia each record is a line of the node's log instead"`
+	MaxBytes limits.Bytes `koanf:"max_bytes" disk:"" doc:"size of a file of the audit log, above which the next one is begun"`
+	Keep     int          `koanf:"keep" disk:"" doc:"files of the audit log that are kept; the oldest is removed when there are more"`
+	Queue    int          `koanf:"queue" doc:"records that wait to be written; a mutation that finds no room is refused with busy"`
+	Refusals float64      `koanf:"refusals" doc:"refusals a second that are recorded of each outcome; the others are counted in one record"`
 }
 
 // DefaultConfig keeps up to 1 GiB.

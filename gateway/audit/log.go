@@ -3,13 +3,15 @@ package audit
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/protocols/admission"
+	"allium/internal/ballast"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -18,6 +20,7 @@ const (
 	lazySync      = 250 * time.Millisecond // what nobody waits for is durable after
 	reportEvery   = 10 * time.Second       // suppressed refusals are counted
 	retryEvery    = time.Second            // a log that failed is opened again
+	refillEvery   = 10 * time.Second       // the ballast is made whole again, if there is room
 	batchRecords  = 256                    // written at once
 	heldRecords   = 256                    // kept while the log cannot be written
 )
@@ -26,7 +29,7 @@ const (
 type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
-	Limits  *admission.Registry
+	Limits  *limits.Registry
 }
 
 // Log is the audit log. Its methods may be called from any goroutine; what
@@ -35,7 +38,7 @@ type Log struct {
 	cfg   Config
 	log   *slog.Logger
 	m     *metrics
-	queue *admission.Queue[item]
+	queue *limits.Queue[item]
 	quiet quiet
 	disk  *chain        // nil: the node's log has the records, and the queue is nil too
 	done  chan struct{} // closed when Run has ended
@@ -46,10 +49,11 @@ type Log struct {
 	err error // why nothing can be written now
 
 	// Of the writer.
-	held  []item    // what nobody waits for and could not be written
-	lost  uint64    // records that found no room in held
-	next  time.Time // when to try again
-	since time.Time // of the first record that is not durable yet; zero: none
+	held   []item    // what nobody waits for and could not be written
+	lost   uint64    // records that found no room in held
+	next   time.Time // when to try again
+	refill time.Time // when to look at the ballast
+	since  time.Time // of the first record that is not durable yet; zero: none
 }
 
 // item is an event to write, and who waits until it is durable.
@@ -77,8 +81,8 @@ func New(cfg Config, dir string, d Deps) (*Log, error) {
 	if dir == "" {
 		return l, nil
 	}
-	l.disk = &chain{dir: dir, maxBytes: int64(cfg.MaxBytes), keep: cfg.Keep, open: openAppend}
-	l.queue = admission.NewQueue[item](d.Limits, admission.Spec{
+	l.disk = &chain{dir: dir, maxBytes: int64(cfg.MaxBytes), keep: cfg.Keep, open: openAppend, ballast: ballast.New(nil, filepath.Join(dir, ballastDir), ballastSize)}
+	l.queue = limits.NewQueue[item](d.Limits, limits.Spec{
 		Name: "audit.queue", Path: "HTTP requests → the audit log's writer", Policy: "a mutation waits 5 s, then busy; a refusal is counted only",
 	}, cfg.Queue)
 	return l, nil
@@ -86,7 +90,8 @@ func New(cfg Config, dir string, d Deps) (*Log, error) {
 
 // Mutation records what is about to be done and returns the record's number
 // when it is durable. With an error it must not be done: busy, timeout, no_space
-// where the disk is full, else not_ready.
+// where the disk is full, else not_ready. The records of events with Frees find
+// room on a full disk while the ballast of the log lasts.
 func (l *Log) Mutation(ctx context.Context, e Event) (seq uint64, err error) {
 	e.Kind = Mutation
 	if l.disk == nil {

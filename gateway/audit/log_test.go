@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
-	"allium/protocols/runtest"
 	"allium/protocols/status"
 )
 
@@ -28,7 +28,7 @@ func running(t testing.TB, cfg Config, dir string) (l *Log, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l, runtest.Start(t, l.Run)
+	return l, testkit.Start(t, l.Run)
 }
 
 // written is the directory of a log with n mutations and their outcomes.

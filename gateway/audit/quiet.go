@@ -4,25 +4,25 @@ import (
 	"sync"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 )
 
 // quiet bounds how many refusals are recorded, by outcome: a flood of one kind
 // does not hide another. There are as many entries as outcomes.
 type quiet struct {
-	family *admission.Family
+	family *limits.Family
 	mu     *sync.Mutex
 	of     map[string]*refusals
 }
 
 type refusals struct {
-	rate  *admission.Rate
+	rate  *limits.Rate
 	left  uint64    // out since they were last counted
 	since time.Time // the first of them
 }
 
-func newQuiet(perSecond float64, r *admission.Registry) quiet {
-	return quiet{mu: &sync.Mutex{}, of: map[string]*refusals{}, family: r.NewFamily(admission.Spec{
+func newQuiet(perSecond float64, r *limits.Registry) quiet {
+	return quiet{mu: &sync.Mutex{}, of: map[string]*refusals{}, family: r.NewFamily(limits.Spec{
 		Name: "audit.refusals", Path: "refused requests → the audit log", Policy: "counted, not recorded",
 	}, perSecond, int(perSecond))}
 }

@@ -54,6 +54,11 @@ type Event struct {
 	Of      uint64 `json:"of,omitempty"`
 	CorrID  string `json:"corr_id,omitempty"`
 	Detail  string `json:"detail,omitempty"`
+
+	// Frees says that what is recorded gives space back or ends the node: its
+	// record finds room on a full disk, where others are refused. It is not
+	// written.
+	Frees bool `json:"-"`
 }
 
 // Record is one line of a log.

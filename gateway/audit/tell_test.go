@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"allium/protocols/runtest"
+	"allium/internal/testkit"
 )
 
 // TestTells: without a directory each record is a line of the node's log with all
@@ -22,7 +22,7 @@ func TestTells(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stop := runtest.Start(t, l.Run)
+		stop := testkit.Start(t, l.Run)
 		full := Event{
 			Actor: "uid:1", Addr: "192.0.2.1:9", Method: "PUT", Route: "o", Op: "put", Object: "b3:x", Name: "n", Label: "l", Outcome: "ok",
 			Bytes: 7, Count: 8, Of: 9, CorrID: "c", Detail: "é<\n",

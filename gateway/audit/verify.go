@@ -149,6 +149,9 @@ func (v *verifier) file(name string, last bool, passed func()) error {
 		v.rep.Half = max(0, fi.Size()-size)
 		return nil
 	}
+	if err == nil && size == 0 && !last {
+		return status.Errorf(status.Corrupt, "audit: %s is empty, and there are files after it: its records were removed", name)
+	}
 	return err
 }
 

@@ -3,24 +3,23 @@ package audit
 import (
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 	"time"
 
 	"allium/protocols/status"
 )
 
-// Run writes until ctx is done, then what is queued, and a last record. It fails
-// when the log cannot be opened at all; one that cannot be written any more is
-// opened again every second.
+// Run writes until ctx is done, then what is queued, and a last record. No disk
+// makes it fail: a log that cannot be opened or written is tried again every
+// second, and until then mutations are refused.
 func (l *Log) Run(ctx context.Context, ready func()) error {
 	defer close(l.done)
 	if l.disk == nil {
 		l.runTelling(ctx, ready)
 		return nil
 	}
-	if err := l.start(); err != nil {
-		return err
-	}
+	l.start()
 	ready()
 	for ctx.Err() == nil {
 		l.step(ctx)
@@ -28,34 +27,58 @@ func (l *Log) Run(ctx context.Context, ready func()) error {
 	for l.queue.Len() > 0 {
 		l.write(l.take(nil))
 	}
-	l.write([]item{{event: Event{Kind: Stop}}})
+	l.write([]item{{event: Event{Kind: Stop, Frees: true}}})
 	l.settle()
 	l.disk.close()
 	return nil
 }
 
-// start opens the log and records that.
-func (l *Log) start() error {
+// start opens the log and records that. What cannot be written now is held.
+func (l *Log) start() {
+	l.disk.ballast.Load()
+	items := []item{{event: Event{Kind: Start, Frees: true}}}
 	events, err := l.open()
 	if err != nil {
-		return err
+		l.fail(items, err)
+		return
 	}
-	items := []item{{event: Event{Kind: Start}}}
 	for _, e := range events {
 		items = append(items, item{event: e})
 	}
 	l.write(items)
 	l.settle()
-	return l.Err()
+	l.fillBallast()
+}
+
+// unwritable reports whether err says that the disk takes no writes, which
+// passes.
+func unwritable(err error) bool {
+	o, ok := status.System(err)
+	return ok && (o == status.NoSpace || errors.Is(err, syscall.EROFS))
+}
+
+// fillBallast makes the ballast whole, if there is room.
+func (l *Log) fillBallast() {
+	for more := true; more; {
+		var err error
+		if more, err = l.disk.ballast.Fill(ballastKeep); err != nil && !unwritable(err) {
+			l.log.Warn("the ballast of the audit log cannot be made; on a full disk deletions may be refused", "err", err)
+		}
+	}
 }
 
 // open opens the files and returns what to record of them.
 func (l *Log) open() ([]Event, error) {
-	events, err := l.disk.recover()
+	var events []Event
+	err := l.disk.sparing(func() (err error) {
+		events, err = l.disk.recover()
+		return err
+	})
 	for _, e := range events {
 		switch e.Kind {
 		case Damaged:
-			l.log.Error("the audit log is damaged; a new file is begun and says so", "dir", l.disk.dir, "what", e.Detail)
+			l.m.damaged.Inc()
+			l.log.Error("the audit log is damaged: records were changed or are missing. Nothing in it was touched; a new file is begun and says so. `allium audit verify` shows where", "dir", l.disk.dir, "what", e.Detail)
 		case Cut:
 			l.log.Warn("a record that a crash left unfinished was cut off the audit log", "bytes", e.Bytes)
 		}
@@ -70,6 +93,10 @@ func (l *Log) step(ctx context.Context) {
 		l.reopen()
 	}
 	l.report(now)
+	if l.Err() == nil && !now.Before(l.refill) {
+		l.refill = now.Add(refillEvery)
+		l.fillBallast()
+	}
 	if !l.since.IsZero() && now.Sub(l.since) >= lazySync {
 		l.settle()
 	}
@@ -128,6 +155,10 @@ func (l *Log) report(now time.Time) {
 
 // write writes a batch and answers those that wait.
 func (l *Log) write(batch []item) {
+	frees := slices.ContainsFunc(batch, func(it item) bool { return it.event.Frees })
+	if err := l.Err(); frees && status.Of(err) == status.NoSpace {
+		batch = append(l.opened(), batch...)
+	}
 	if err := l.Err(); err != nil {
 		l.fail(batch, err)
 		return
@@ -139,7 +170,7 @@ func (l *Log) write(batch []item) {
 	if l.lost > 0 {
 		events = append(events, Event{Kind: Suppressed, Count: l.lost, Detail: "while the log could not be written"})
 	}
-	records, err := l.put(events, wait)
+	records, err := l.put(events, wait, frees)
 	if err != nil {
 		l.fail(batch, typed(err))
 		return
@@ -158,10 +189,21 @@ func (l *Log) write(batch []item) {
 	}
 }
 
-// put gives events their place in the chain.
-func (l *Log) put(events []Event, durable bool) ([]Record, error) {
+// put gives events their place in the chain. With spare, which is for what gives
+// space back, they may use the ballast up: the log is opened again for each try,
+// as a part of a record may be in it.
+func (l *Log) put(events []Event, durable, spare bool) ([]Record, error) {
 	now := time.Now().UTC()
 	records, err := l.disk.append(now, events)
+	for spare && full(err) && l.disk.ballast.Release() {
+		var found []Event
+		if found, err = l.open(); err == nil {
+			records, err = l.disk.append(now, append(found, events...))
+		}
+		if err == nil {
+			records = records[len(found):]
+		}
+	}
 	if err == nil && durable {
 		err = l.disk.sync()
 	}
@@ -186,6 +228,11 @@ func (l *Log) settle() {
 // fail refuses what waits and keeps the rest for later. Nothing is written
 // until the log was opened again: what is on the disk is not known.
 func (l *Log) fail(batch []item, err error) {
+	if l.Err() == nil {
+		l.log.Error("the audit log cannot be written; mutations are refused until it can", "err", err)
+		l.next = time.Now().Add(retryEvery)
+	}
+	l.setErr(err) // before anybody is told
 	for _, it := range batch {
 		switch {
 		case it.answer != nil:
@@ -197,25 +244,24 @@ func (l *Log) fail(batch []item, err error) {
 			l.m.lost.Inc()
 		}
 	}
-	if l.Err() == nil {
-		l.log.Error("the audit log cannot be written; mutations are refused until it can", "err", err)
-		l.next = time.Now().Add(retryEvery)
-	}
+}
+
+// opened opens the log again and returns what there is to record of that.
+func (l *Log) opened() (batch []item) {
+	l.next = time.Now().Add(retryEvery)
+	events, err := l.open()
 	l.setErr(err)
+	for _, e := range events {
+		batch = append(batch, item{event: e})
+	}
+	return batch
 }
 
 // reopen tries again.
 func (l *Log) reopen() {
-	l.next = time.Now().Add(retryEvery)
-	events, err := l.open()
-	if err != nil {
-		l.setErr(err)
+	batch := l.opened()
+	if l.Err() != nil {
 		return
-	}
-	l.setErr(nil)
-	batch := make([]item, 0, len(events)+len(l.held))
-	for _, e := range events {
-		batch = append(batch, item{event: e})
 	}
 	l.write(append(batch, l.take(nil)...))
 	l.settle()
@@ -236,8 +282,10 @@ func typed(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case status.Of(err) == status.NoSpace:
 		return status.Errorf(status.NoSpace, "%w; make room on the disk: nothing is changed without a record", err)
+	case status.Of(err) == status.Busy:
+		return status.Errorf(status.Busy, "%w; try again: nothing is changed without a record", err)
 	default:
 		return status.Errorf(status.NotReady, "%w; repair the disk below the audit log: nothing is changed without a record", err)
 	}

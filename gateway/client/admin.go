@@ -6,80 +6,9 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"allium/protocols/b3"
+	"allium/gateway/api"
 	"allium/protocols/status"
 )
-
-// PinRequest is the body of /admin/pin.
-type PinRequest struct {
-	Key       string `json:"key"` // b3:… with or without a path below it
-	Recursive bool   `json:"recursive,omitempty"`
-	Label     string `json:"label,omitempty"`
-}
-
-// UnpinRequest is the body of /admin/unpin.
-type UnpinRequest struct {
-	Key   string `json:"key"`             // b3:… with or without a path below it
-	Label string `json:"label,omitempty"` // empty: all of the object's pins
-}
-
-// ReindexRequest is the body of /admin/reindex.
-type ReindexRequest struct {
-	Key string `json:"key,omitempty"` // what is announced again; empty: everything that is pinned
-}
-
-// Reindexed is what /admin/reindex did.
-type Reindexed struct {
-	Objects int64          `json:"objects"`         // that were announced
-	Failed  int64          `json:"failed"`          // that nobody took
-	Error   *status.Report `json:"error,omitempty"` // of the first that failed
-}
-
-// RepairRequest is the body of /admin/repair.
-type RepairRequest struct {
-	Key string `json:"key,omitempty"` // what is proved; empty: every object in the store
-}
-
-// Repaired is what /admin/repair did.
-type Repaired struct {
-	Objects  int64     `json:"objects"`   // that were read again
-	Bytes    int64     `json:"bytes"`     // of them
-	Repaired int64     `json:"repaired"`  // of them that were damaged or missing and are whole again
-	Bad      int64     `json:"bad"`       // of them that could not be mended
-	Roots    []b3.Root `json:"bad_roots"` // the first MaxBadRoots of those
-}
-
-// MaxBadRoots is how many addresses Repaired lists.
-const MaxBadRoots = 100
-
-// GCRequest is the body of /admin/gc.
-type GCRequest struct {
-	All  bool `json:"all,omitempty"`  // everything that nothing holds, not only down to the low-water mark
-	Dry  bool `json:"dry,omitempty"`  // remove nothing, say what would be
-	Fast bool `json:"fast,omitempty"` // take no rests
-}
-
-// Reloaded says what became of the files that a node reads again: of each by
-// name. A file that cannot be read leaves what was read of it before in force.
-type Reloaded struct {
-	Files []ReloadedFile `json:"files"`
-}
-
-// ReloadedFile is one of them.
-type ReloadedFile struct {
-	Name  string         `json:"name"`            // "denylist", "capabilities", "certificate"
-	Error *status.Report `json:"error,omitempty"` // nil: it was read
-}
-
-// Failed is the first failure as an error, nil if all were read.
-func (r Reloaded) Failed() error {
-	for _, f := range r.Files {
-		if f.Error != nil {
-			return f.Error.Err(status.Internal.Code())
-		}
-	}
-	return nil
-}
 
 // Admin calls a mutation of the admin listener; a key that is not empty makes it
 // safe to repeat for a day: the same call answers again what it did.
@@ -92,34 +21,34 @@ type Admin struct {
 func (c *Client) Admin(key string) Admin { return Admin{c: c, key: key} }
 
 // Pin keeps an object.
-func (a Admin) Pin(ctx context.Context, r PinRequest) (Pin, error) {
-	return admin[Pin](ctx, a, "pin", r)
+func (a Admin) Pin(ctx context.Context, r api.PinRequest) (api.Pin, error) {
+	return admin[api.Pin](ctx, a, "pin", r)
 }
 
 // Unpin removes an object's pins.
-func (a Admin) Unpin(ctx context.Context, r UnpinRequest) error {
+func (a Admin) Unpin(ctx context.Context, r api.UnpinRequest) error {
 	_, err := admin[struct{}](ctx, a, "unpin", r)
 	return err
 }
 
 // Reindex announces again what is pinned, or one object.
-func (a Admin) Reindex(ctx context.Context, r ReindexRequest) (Reindexed, error) {
-	return admin[Reindexed](ctx, a, "reindex", r)
+func (a Admin) Reindex(ctx context.Context, r api.ReindexRequest) (api.Reindexed, error) {
+	return admin[api.Reindexed](ctx, a, "reindex", r)
 }
 
 // Repair reads objects again and fetches what is damaged or missing.
-func (a Admin) Repair(ctx context.Context, r RepairRequest) (Repaired, error) {
-	return admin[Repaired](ctx, a, "repair", r)
+func (a Admin) Repair(ctx context.Context, r api.RepairRequest) (api.Repaired, error) {
+	return admin[api.Repaired](ctx, a, "repair", r)
 }
 
 // GC removes objects that nothing holds.
-func (a Admin) GC(ctx context.Context, r GCRequest) (GCReport, error) {
-	return admin[GCReport](ctx, a, "gc", r)
+func (a Admin) GC(ctx context.Context, r api.GCRequest) (api.GCReport, error) {
+	return admin[api.GCReport](ctx, a, "gc", r)
 }
 
 // Reload lets the node read its files again.
-func (a Admin) Reload(ctx context.Context) (Reloaded, error) {
-	return admin[Reloaded](ctx, a, "reload", struct{}{})
+func (a Admin) Reload(ctx context.Context) (api.Reloaded, error) {
+	return admin[api.Reloaded](ctx, a, "reload", struct{}{})
 }
 
 // Drain begins the orderly shutdown.

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"allium/gateway/api"
 	"allium/protocols/status"
 )
 
@@ -46,7 +47,7 @@ type Client struct {
 	upload *http.Client
 }
 
-var _ Node = (*Client)(nil)
+var _ api.Node = (*Client)(nil)
 
 // Options of a client.
 type Options struct {
@@ -85,7 +86,7 @@ func NewWith(target string, o Options) (*Client, error) {
 	}
 	c.base = "http://allium"
 	tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-		if err := CheckSocketDir(filepath.Dir(target)); err != nil {
+		if err := api.CheckSocketDir(filepath.Dir(target)); err != nil {
 			return nil, dialError(err, target)
 		}
 		conn, err := dialer.DialContext(ctx, "unix", target)
@@ -186,7 +187,7 @@ func problemOf(resp *http.Response, path string) error {
 	if err != nil {
 		return status.Errorf(status.TransportDown, "the node's answer to %s was cut: %w", verb(path), err)
 	}
-	var p Problem
+	var p api.Problem
 	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); t != "application/problem+json" || json.Unmarshal(raw, &p) != nil {
 		return status.Errorf(status.Upstream, "what answered %s with %s is not an allium node", verb(path), resp.Status)
 	}

@@ -1,11 +1,5 @@
-// Package client is a node's local API (SPEC §11): its types, the interface a
-// node answers with, and the client the command line speaks through.
-//
-// [Node] is the API as Go. The gateway serves it over a Unix socket and the
-// admin listener as /api/v1/<verb>; [Client] implements the same interface on
-// the other side of the wire, so a command is written once and runs against a
-// node in its own process, over the socket, or (for [Store]) against a store
-// that no node runs.
+// Package client speaks a node's local API (SPEC §11): it implements the interface
+// of package api over a Unix socket or the admin listener.
 //
 // # Wire
 //
@@ -15,7 +9,7 @@
 // kinds of answer, and a cut connection looks like a complete one in none:
 //
 //   - JSON: one value with a Content-Length;
-//   - NDJSON ("application/x-ndjson"): lines of [Line]; the last one has ok or
+//   - NDJSON ("application/x-ndjson"): lines of [api.Line]; the last one has ok or
 //     error, and an answer without such a line was cut;
 //   - bytes (get, cat): a chunked body described by the header X-Allium-Object
 //     and ended by the trailer X-Allium-Status: "ok", or a report. A caller
@@ -28,7 +22,7 @@
 // # One request, walked through
 //
 // `allium get b3:…` calls Client.Get. The client dials the socket of
-// [SocketPath] (after checking that its directory is the user's own), sends
+// [api.SocketPath] (after checking that its directory is the user's own), sends
 // GET /api/v1/get?key=b3:… and returns as soon as the header X-Allium-Object
 // is there. The command copies Body to its output; at the end Body.Read sees
 // the trailer and returns io.EOF, or the error that ended the transfer.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"allium/gateway/api"
 	"allium/protocols/status"
 )
 
@@ -18,8 +19,8 @@ type request struct {
 	method, path string
 	query        url.Values
 	body         io.Reader
-	progress     ProgressFunc
-	trace        *Trace // where the answer's goes; nil: none was asked for
+	progress     api.ProgressFunc
+	trace        *api.Trace // where the answer's goes; nil: none was asked for
 }
 
 // lines calls the verb and gives every item to item, every progress to
@@ -36,7 +37,7 @@ func (c *Client) lines(ctx context.Context, r request, item func(json.RawMessage
 	sc := bufio.NewScanner(resp.Body)
 	sc.Buffer(make([]byte, 0, 16<<10), maxLine)
 	for sc.Scan() {
-		var l Line
+		var l api.Line
 		if err := json.Unmarshal(sc.Bytes(), &l); err != nil {
 			return nil, status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w", verb(r.path), err)
 		}
@@ -88,13 +89,13 @@ func sequence[T any](ctx context.Context, c *Client, r request) iter.Seq2[T, err
 }
 
 // stream calls a verb whose answer is bytes.
-func (c *Client) stream(ctx context.Context, method, path string, q url.Values, send io.Reader) (*Stream, error) {
+func (c *Client) stream(ctx context.Context, method, path string, q url.Values, send io.Reader) (*api.Stream, error) {
 	resp, err := c.call(ctx, method, path, q, send)
 	if err != nil {
 		return nil, err
 	}
-	s := &Stream{Body: &body{ctx: ctx, resp: resp, path: path}}
-	if err := json.Unmarshal([]byte(resp.Header.Get(HeaderObject)), &s.Object); err != nil {
+	s := &api.Stream{Body: &body{ctx: ctx, resp: resp, path: path}}
+	if err := json.Unmarshal([]byte(resp.Header.Get(api.HeaderObject)), &s.Object); err != nil {
 		return nil, errors.Join(
 			status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w", verb(path), err),
 			resp.Body.Close())
@@ -118,8 +119,8 @@ func (b *body) Read(p []byte) (int, error) {
 	case err != io.EOF:
 		return n, callError(b.ctx, b.path, err)
 	}
-	switch st := b.resp.Trailer.Get(HeaderStatus); st {
-	case StatusOK:
+	switch st := b.resp.Trailer.Get(api.HeaderStatus); st {
+	case api.StatusOK:
 		return n, io.EOF
 	case "":
 		return n, callError(b.ctx, b.path, io.ErrUnexpectedEOF)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,11 +11,13 @@ import (
 	"net/url"
 	"strconv"
 
+	"allium/gateway/api"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
-// api is the path of a verb.
-func api(verb string) string { return "/api/v1/" + verb }
+// verbPath is the path of a verb.
+func verbPath(verb string) string { return "/api/v1/" + verb }
 
 // query makes parameters of name, value pairs and leaves out empty values.
 func query(pairs ...string) url.Values {
@@ -36,59 +39,59 @@ func flag(b bool) string {
 
 // Add implements Store. The tar may still be read for a moment after the
 // sequence ended with an error; its reader must not be used again.
-func (c *Client) Add(ctx context.Context, tar io.Reader, o AddOptions, progress ProgressFunc) iter.Seq2[Added, error] {
-	return sequence[Added](ctx, c, request{
-		method: http.MethodPost, path: api("add"), body: io.NopCloser(tar), progress: progress,
-		query: query("no_pin", flag(o.NoPin), "label", o.Label),
+func (c *Client) Add(ctx context.Context, tar io.Reader, o api.AddOptions, progress api.ProgressFunc) iter.Seq2[api.Added, error] {
+	return sequence[api.Added](ctx, c, request{
+		method: http.MethodPost, path: verbPath("add"), body: io.NopCloser(tar), progress: progress,
+		query: query("no_pin", flag(o.NoPin), "label", o.Label, "on_bad_entry", string(o.OnBadEntry), "ordered", flag(o.Ordered)),
 	})
 }
 
 // Get implements Store.
-func (c *Client) Get(ctx context.Context, key string) (*Stream, error) {
-	return c.stream(ctx, http.MethodGet, api("get"), query("key", key), nil)
+func (c *Client) Get(ctx context.Context, key string) (*api.Stream, error) {
+	return c.stream(ctx, http.MethodGet, verbPath("get"), query("key", key), nil)
 }
 
 // Cat implements Store.
-func (c *Client) Cat(ctx context.Context, key string, r Range) (*Stream, error) {
-	return c.stream(ctx, http.MethodGet, api("cat"), query("key", key,
+func (c *Client) Cat(ctx context.Context, key string, r api.Range) (*api.Stream, error) {
+	return c.stream(ctx, http.MethodGet, verbPath("cat"), query("key", key,
 		"start", strconv.FormatInt(r.Start, 10), "end", strconv.FormatInt(r.End, 10)), nil)
 }
 
 // List implements Store.
-func (c *Client) List(ctx context.Context, key string) iter.Seq2[Entry, error] {
-	return sequence[Entry](ctx, c, request{method: http.MethodGet, path: api("ls"), query: query("key", key)})
+func (c *Client) List(ctx context.Context, key string) iter.Seq2[api.Entry, error] {
+	return sequence[api.Entry](ctx, c, request{method: http.MethodGet, path: verbPath("ls"), query: query("key", key)})
 }
 
 // Stat implements Store.
-func (c *Client) Stat(ctx context.Context, key string) (Stat, error) {
-	return value[Stat](ctx, c, http.MethodGet, api("stat"), query("key", key))
+func (c *Client) Stat(ctx context.Context, key string) (api.Stat, error) {
+	return value[api.Stat](ctx, c, http.MethodGet, verbPath("stat"), query("key", key))
 }
 
 // Verify implements Store.
-func (c *Client) Verify(ctx context.Context, key string, o VerifyOptions) iter.Seq2[Verified, error] {
-	return sequence[Verified](ctx, c, request{method: http.MethodPost, path: api("verify"), query: query("key", key, "repair", flag(o.Repair))})
+func (c *Client) Verify(ctx context.Context, key string, o api.VerifyOptions) iter.Seq2[api.Verified, error] {
+	return sequence[api.Verified](ctx, c, request{method: http.MethodPost, path: verbPath("verify"), query: query("key", key, "repair", flag(o.Repair))})
 }
 
 // Pin implements Store.
-func (c *Client) Pin(ctx context.Context, key string, o PinOptions) (Pin, error) {
-	return value[Pin](ctx, c, http.MethodPost, api("pin/add"), query("key", key, "recursive", flag(o.Recursive), "label", o.Label))
+func (c *Client) Pin(ctx context.Context, key string, o api.PinOptions) (api.Pin, error) {
+	return value[api.Pin](ctx, c, http.MethodPost, verbPath("pin/add"), query("key", key, "recursive", flag(o.Recursive), "label", o.Label))
 }
 
 // Unpin implements Store.
 func (c *Client) Unpin(ctx context.Context, key, label string) error {
-	_, err := value[struct{}](ctx, c, http.MethodPost, api("pin/rm"), query("key", key, "label", label))
+	_, err := value[struct{}](ctx, c, http.MethodPost, verbPath("pin/rm"), query("key", key, "label", label))
 	return err
 }
 
 // Pins implements Store.
-func (c *Client) Pins(ctx context.Context) iter.Seq2[Pin, error] {
-	return sequence[Pin](ctx, c, request{method: http.MethodGet, path: api("pin/ls")})
+func (c *Client) Pins(ctx context.Context) iter.Seq2[api.Pin, error] {
+	return sequence[api.Pin](ctx, c, request{method: http.MethodGet, path: verbPath("pin/ls")})
 }
 
 // Fetch implements Node.
-func (c *Client) Fetch(ctx context.Context, key string, progress ProgressFunc) (Fetched, error) {
-	var f Fetched
-	ok, err := c.lines(ctx, request{method: http.MethodPost, path: api("fetch"), query: query("key", key), progress: progress},
+func (c *Client) Fetch(ctx context.Context, key string, progress api.ProgressFunc) (api.Fetched, error) {
+	var f api.Fetched
+	ok, err := c.lines(ctx, request{method: http.MethodPost, path: verbPath("fetch"), query: query("key", key), progress: progress},
 		func(json.RawMessage) error { return errors.New("an item in a fetch") })
 	if err != nil {
 		return f, err
@@ -100,74 +103,169 @@ func (c *Client) Fetch(ctx context.Context, key string, progress ProgressFunc) (
 }
 
 // FindProviders implements Node.
-func (c *Client) FindProviders(ctx context.Context, key string, o FindOptions) iter.Seq2[Provider, error] {
+func (c *Client) FindProviders(ctx context.Context, key string, o api.FindOptions) iter.Seq2[api.Provider, error] {
 	n := ""
 	if o.Limit > 0 {
 		n = strconv.Itoa(o.Limit)
 	}
-	return sequence[Provider](ctx, c, request{
-		method: http.MethodGet, path: api("providers"), trace: o.Trace,
+	return sequence[api.Provider](ctx, c, request{
+		method: http.MethodGet, path: verbPath("providers"), trace: o.Trace,
 		query: query("key", key, "limit", n, "fresh", flag(o.Fresh), "trace", flag(o.Trace != nil)),
 	})
 }
 
 // Providers is FindProviders with nothing but a limit.
-func (c *Client) Providers(ctx context.Context, key string, limit int) iter.Seq2[Provider, error] {
-	return c.FindProviders(ctx, key, FindOptions{Limit: limit})
+func (c *Client) Providers(ctx context.Context, key string, limit int) iter.Seq2[api.Provider, error] {
+	return c.FindProviders(ctx, key, api.FindOptions{Limit: limit})
 }
 
 // Announce implements Node.
-func (c *Client) Announce(ctx context.Context, key string) (Announced, error) {
-	return value[Announced](ctx, c, http.MethodPost, api("announce"), query("key", key))
+func (c *Client) Announce(ctx context.Context, key string) (api.Announced, error) {
+	return value[api.Announced](ctx, c, http.MethodPost, verbPath("announce"), query("key", key))
 }
 
 // ID implements Node.
-func (c *Client) ID(ctx context.Context) (ID, error) {
-	return value[ID](ctx, c, http.MethodGet, api("id"), nil)
+func (c *Client) ID(ctx context.Context) (api.ID, error) {
+	return value[api.ID](ctx, c, http.MethodGet, verbPath("id"), nil)
 }
 
 // Peers implements Node.
-func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
-	return value[[]Peer](ctx, c, http.MethodGet, api("peers"), nil)
+func (c *Client) Peers(ctx context.Context) ([]api.Peer, error) {
+	return value[[]api.Peer](ctx, c, http.MethodGet, verbPath("peers"), nil)
 }
 
 // Seeds implements Node.
-func (c *Client) Seeds(ctx context.Context) (Seeds, error) {
-	return value[Seeds](ctx, c, http.MethodGet, api("seeds"), nil)
+func (c *Client) Seeds(ctx context.Context) (api.Seeds, error) {
+	return value[api.Seeds](ctx, c, http.MethodGet, verbPath("seeds"), nil)
 }
 
 // Connect implements Node.
-func (c *Client) Connect(ctx context.Context, addr string) (Peer, error) {
-	return value[Peer](ctx, c, http.MethodPost, api("connect"), query("addr", addr))
+func (c *Client) Connect(ctx context.Context, addr string) (api.Peer, error) {
+	return value[api.Peer](ctx, c, http.MethodPost, verbPath("connect"), query("addr", addr))
 }
 
 // Disconnect implements Node.
 func (c *Client) Disconnect(ctx context.Context, peer string) error {
-	_, err := value[struct{}](ctx, c, http.MethodPost, api("disconnect"), query("peer", peer))
+	_, err := value[struct{}](ctx, c, http.MethodPost, verbPath("disconnect"), query("peer", peer))
 	return err
 }
 
 // Ping implements Node.
-func (c *Client) Ping(ctx context.Context, peer string) (Pong, error) {
-	return value[Pong](ctx, c, http.MethodPost, api("ping"), query("peer", peer))
+func (c *Client) Ping(ctx context.Context, peer string) (api.Pong, error) {
+	return value[api.Pong](ctx, c, http.MethodPost, verbPath("ping"), query("peer", peer))
 }
 
 // Reload implements Node.
-func (c *Client) Reload(ctx context.Context) (Reloaded, error) { return c.Admin("").Reload(ctx) }
+func (c *Client) Reload(ctx context.Context) (api.Reloaded, error) { return c.Admin("").Reload(ctx) }
 
 // Drain implements Node.
 func (c *Client) Drain(ctx context.Context) error {
-	_, err := value[struct{}](ctx, c, http.MethodPost, api("drain"), nil)
+	_, err := value[struct{}](ctx, c, http.MethodPost, verbPath("drain"), nil)
 	return err
 }
 
 // Version is the version of the node that answers, which need not be the
 // command's.
-func (c *Client) Version(ctx context.Context) (Version, error) {
-	return value[Version](ctx, c, http.MethodGet, api("version"), nil)
+func (c *Client) Version(ctx context.Context) (api.Version, error) {
+	return value[api.Version](ctx, c, http.MethodGet, verbPath("version"), nil)
 }
 
 // Limits lists the node's bounds.
-func (c *Client) Limits(ctx context.Context) (Limits, error) {
-	return value[Limits](ctx, c, http.MethodGet, api("limits"), nil)
+func (c *Client) Limits(ctx context.Context) (api.Limits, error) {
+	return value[api.Limits](ctx, c, http.MethodGet, verbPath("limits"), nil)
+}
+
+// GC implements Store.
+func (c *Client) GC(ctx context.Context, o api.GCOptions, progress api.ProgressFunc, removed func(api.GCObject) error) (api.GCReport, error) {
+	var r api.GCReport
+	ok, err := c.lines(ctx, request{
+		method: http.MethodPost, path: verbPath("gc/run"), progress: progress,
+		query: query("all", flag(o.All), "dry", flag(o.Dry), "fast", flag(o.Fast), "list", flag(o.List)),
+	}, func(raw json.RawMessage) error {
+		var v api.GCObject
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return status.Errorf(status.Upstream, "the node's answer to gc/run is not what this version of allium expects: %w", err)
+		}
+		return removed(v)
+	})
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(ok, &r); err != nil {
+		return r, status.Errorf(status.Upstream, "the node's answer to gc/run is not what this version of allium expects: %w", err)
+	}
+	return r, nil
+}
+
+// GCWhy implements Store.
+func (c *Client) GCWhy(ctx context.Context, key string) (api.GCWhy, error) {
+	return value[api.GCWhy](ctx, c, http.MethodGet, verbPath("gc/why"), query("key", key))
+}
+
+// Damage implements Store.
+func (c *Client) Damage(ctx context.Context) (api.DamageReport, error) {
+	return value[api.DamageReport](ctx, c, http.MethodGet, verbPath("store/damage"), nil)
+}
+
+// AcceptDamage implements Store.
+func (c *Client) AcceptDamage(ctx context.Context) (api.DamageReport, error) {
+	return value[api.DamageReport](ctx, c, http.MethodPost, verbPath("store/damage/accept"), nil)
+}
+
+// StatStore implements Store.
+func (c *Client) StatStore(ctx context.Context) (api.StoreStat, error) {
+	return value[api.StoreStat](ctx, c, http.MethodGet, verbPath("store"), nil)
+}
+
+// Faults implements Node.
+func (c *Client) Faults(ctx context.Context) (api.Faults, error) {
+	return value[api.Faults](ctx, c, http.MethodGet, verbPath("faults"), nil)
+}
+
+// SetFaults implements Node.
+func (c *Client) SetFaults(ctx context.Context, f api.Faults) (api.Faults, error) {
+	body, err := json.Marshal(f)
+	if err != nil {
+		return api.Faults{}, status.Errorf(status.BadRequest, "faults: %w", err) // a loss that is no number
+	}
+	return send[api.Faults](ctx, c, http.MethodPost, verbPath("faults/set"), nil, bytes.NewReader(body))
+}
+
+// Diff implements Store.
+func (c *Client) Diff(ctx context.Context, from, to string) iter.Seq2[api.Change, error] {
+	return sequence[api.Change](ctx, c, request{method: http.MethodGet, path: verbPath("diff"), query: query("from", from, "to", to)})
+}
+
+// Keep implements Store.
+func (c *Client) Keep(ctx context.Context, roots []b3.Root) ([]bool, error) {
+	body, err := rootsBody(roots)
+	if err != nil {
+		return nil, err
+	}
+	have, err := send[[]bool](ctx, c, http.MethodPost, verbPath("keep"), nil, body)
+	if err == nil && len(have) != len(roots) {
+		err = status.Errorf(status.Upstream, "the node answered keep for %d addresses of %d", len(have), len(roots))
+	}
+	return have, err
+}
+
+// Files implements Store.
+func (c *Client) Files(ctx context.Context, roots []b3.Root) (*api.Stream, error) {
+	body, err := rootsBody(roots)
+	if err != nil {
+		return nil, err
+	}
+	return c.stream(ctx, http.MethodPost, verbPath("files"), nil, body)
+}
+
+// rootsBody is the request body of Keep and Files: the digests, 32 bytes each.
+func rootsBody(roots []b3.Root) (io.Reader, error) {
+	if err := api.CheckRoots(len(roots)); err != nil {
+		return nil, err
+	}
+	p := make([]byte, 0, len(roots)*b3.Size)
+	for _, r := range roots {
+		p = append(p, r[:]...)
+	}
+	return bytes.NewReader(p), nil
 }

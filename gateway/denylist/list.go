@@ -12,8 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/filewatch"
 	"allium/protocols/b3"
-	"allium/protocols/followed"
 	"allium/protocols/status"
 )
 
@@ -39,7 +39,7 @@ type List struct {
 	m     *metrics
 	now   atomic.Pointer[set] // nil until the files were read for the first time
 	had   bool                // the optional file was there; of who reads alone
-	files *followed.Files
+	files *filewatch.Files
 }
 
 // New reads the files and starts nothing. One that is missing, unless it is
@@ -50,7 +50,7 @@ func New(cfg Config, d Deps) (*List, error) {
 	}
 	l := &List{cfg: cfg, log: d.Log, m: newMetrics(d.Metrics)}
 	var err error
-	l.files, err = followed.New(followed.Config{Files: l.names(), Every: pollEvery, Read: l.read, Failed: l.failed})
+	l.files, err = filewatch.New(filewatch.Config{Files: l.names(), Every: pollEvery, Read: l.read, Failed: l.failed})
 	if err != nil {
 		return nil, err
 	}

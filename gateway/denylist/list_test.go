@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
-	"allium/protocols/runtest"
 	"allium/protocols/status"
 )
 
@@ -191,7 +191,7 @@ func running(t testing.TB, cfg Config) (l *List, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l, runtest.Start(t, l.Run)
+	return l, testkit.Start(t, l.Run)
 }
 
 // TestFollowsItsFiles without being asked, while others ask it.

@@ -22,9 +22,9 @@ import (
 	"allium/gateway"
 	"allium/gateway/audit"
 	"allium/node/p2p"
-	"allium/protocols/announce"
 	"allium/protocols/dht"
 	"allium/protocols/gossip"
+	"allium/protocols/hints"
 	"allium/protocols/object"
 	"allium/protocols/session"
 	"allium/resolver"
@@ -46,7 +46,7 @@ type Config struct {
 	Object   object.Config       `koanf:"object"`
 	DHT      dht.Config          `koanf:"dht"`
 	Gossip   gossip.Config       `koanf:"gossip"`
-	Announce announce.Config     `koanf:"announce"`
+	Announce hints.Config        `koanf:"announce"`
 	Store    store.Config        `koanf:"store"`
 	Resolver resolver.Config     `koanf:"resolver"`
 	Gateway  gateway.Config      `koanf:"gateway"`
@@ -84,7 +84,7 @@ func Default(p Profile) Config {
 		Object:   object.DefaultConfig(),
 		DHT:      dht.DefaultConfig(),
 		Gossip:   gossip.DefaultConfig(),
-		Announce: announce.DefaultConfig(),
+		Announce: hints.DefaultConfig(),
 		Store:    store.DefaultConfig(),
 		Resolver: resolver.DefaultConfig(),
 		Gateway:  gateway.DefaultConfig(),

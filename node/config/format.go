@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 )
 
 // format writes a value as it would stand in the file, without quotes.
@@ -42,7 +42,7 @@ func typeName(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return "duration"
-	case reflect.TypeFor[admission.Bytes]():
+	case reflect.TypeFor[limits.Bytes]():
 		return "size"
 	}
 	switch t.Kind() {

@@ -171,8 +171,17 @@ func fromEnv(env []string) map[string]any {
 	return values
 }
 
-// suggest names the known key nearest to an unknown one, if one is near.
+// removed says of keys that are no longer there what happens instead.
+var removed = map[string]string{
+	"session.ingress_policy": "the newest request of the peer with most waiting is always the one told busy",
+}
+
+// suggest says why a removed key is gone, or names the known key nearest to an
+// unknown one, if one is near.
 func suggest(key string) string {
+	if now, ok := removed[key]; ok {
+		return "; it was removed, take it out: " + now
+	}
 	best, dist := "", 4
 	for _, k := range Keys() {
 		if d := distance(key, k.Name); d < dist {
@@ -231,6 +240,24 @@ type Value struct {
 	Key
 	Value  string `json:"value"`
 	Source Source `json:"source"`
+}
+
+// Explained is all that there is to say of a key.
+type Explained struct {
+	Value
+	Env string `json:"env"` // the variable that sets it
+	Hot bool   `json:"hot"` // a reload applies it; else it takes a restart
+}
+
+// Explain says what there is to say of the key name. An unknown one is
+// bad_request, with the nearest key that is known.
+func (l Loaded) Explain(name string) (Explained, error) {
+	for _, v := range l.Values() {
+		if v.Name == name {
+			return Explained{Value: v, Env: envPrefix + strings.ToUpper(strings.ReplaceAll(name, ".", "__"))}, nil
+		}
+	}
+	return Explained{}, status.Errorf(status.BadRequest, "config: unknown key %q%s", name, suggest(name))
 }
 
 // Values lists every key with its value and origin.

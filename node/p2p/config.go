@@ -9,7 +9,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -20,17 +20,17 @@ type Config struct {
 	Listen  []string `koanf:"addrs" doc:"Multiaddrs to listen on, /ip4|ip6/…/tcp/PORT or /ip4|ip6/…/udp/PORT/quic-v1; port 0 means any free one; an empty list means to listen nowhere."`
 	Relays  []string `koanf:"relays" doc:"Multiaddrs with /p2p/ID of relays through which a node without a public address can be reached; at most 16."`
 
-	ConnsLow         int             `koanf:"conns_low" doc:"Connections kept when idle ones are trimmed; at least 1."`
-	ConnsHigh        int             `koanf:"conns_high" doc:"Connections above which idle ones are trimmed down to conns_low; at least conns_low."`
-	ConnGrace        time.Duration   `koanf:"conn_grace" doc:"Age below which a connection is not trimmed; at least 1 s."`
-	MaxConns         int             `koanf:"max_conns" doc:"Connections at one time, dials included, after which new ones are refused; at least conns_high."`
-	MaxConnsPerIP    int             `koanf:"max_conns_per_ip" doc:"Connections at one time with one IPv4 address or IPv6 /56, loopback exempt; at least 1."`
-	NewConnsPerIP    float64         `koanf:"new_conns_per_ip" doc:"New inbound connections per second from one IPv4 address or IPv6 /56, loopback exempt, with a burst of twice max_conns_per_ip; more than 0."`
-	MaxSessions      int             `koanf:"max_sessions" doc:"OAP session streams at one time in each direction; at least 1."`
-	MaxMemory        admission.Bytes `koanf:"max_memory" doc:"Bytes of buffers the transports may promise to peers; 0 means a quarter of the machine's memory, and at least 256 MiB."`
-	DialTimeout      time.Duration   `koanf:"dial_timeout" doc:"Time for one dial, handshake included; between 100 ms and 60 s."`
-	MuxInitialWindow admission.Bytes `koanf:"mux_initial_window" doc:"Bytes a new yamux stream may receive before it is read; between 256 KiB and mux_max_window."`
-	MuxMaxWindow     admission.Bytes `koanf:"mux_max_window" doc:"Bytes to which the window of a yamux stream may grow; at most 16 MiB."`
+	ConnsLow         int           `koanf:"conns_low" doc:"Connections kept when idle ones are trimmed; at least 1."`
+	ConnsHigh        int           `koanf:"conns_high" doc:"Connections above which idle ones are trimmed down to conns_low; at least conns_low."`
+	ConnGrace        time.Duration `koanf:"conn_grace" doc:"Age below which a connection is not trimmed; at least 1 s."`
+	MaxConns         int           `koanf:"max_conns" doc:"Connections at one time, dials included, after which new ones are refused; at least conns_high."`
+	MaxConnsPerIP    int           `koanf:"max_conns_per_ip" doc:"Connections at one time with one IPv4 address or IPv6 /56, loopback exempt; at least 1."`
+	NewConnsPerIP    float64       `koanf:"new_conns_per_ip" doc:"New inbound connections per second from one IPv4 address or IPv6 /56, loopback exempt, with a burst of twice max_conns_per_ip; more than 0."`
+	MaxSessions      int           `koanf:"max_sessions" doc:"OAP session streams at one time in each direction; at least 1."`
+	MaxMemory        limits.Bytes  `koanf:"max_memory" doc:"Bytes of buffers for what peers send: three quarters for what the transports may promise, a quarter for frames that are not complete; 0 means a quarter of the machine's memory, and at least 256 MiB."`
+	DialTimeout      time.Duration `koanf:"dial_timeout" doc:"Time for one dial, handshake included; between 100 ms and 60 s."`
+	MuxInitialWindow limits.Bytes  `koanf:"mux_initial_window" doc:"Bytes a new yamux stream may receive before it is read; between 256 KiB and mux_max_window."`
+	MuxMaxWindow     limits.Bytes  `koanf:"mux_max_window" doc:"Bytes to which the window of a yamux stream may grow; at most 16 MiB."`
 
 	PortMap   bool `koanf:"port_map" doc:"Whether to ask the router for a port mapping by UPnP or NAT-PMP."`
 	HolePunch bool `koanf:"hole_punch" doc:"Whether to turn relayed connections into direct ones by hole punching."`
@@ -127,4 +127,10 @@ func parseListen(s string) (ma.Multiaddr, error) {
 func isQUIC(a ma.Multiaddr) bool {
 	_, err := a.ValueForProtocol(ma.P_QUIC_V1)
 	return err == nil
+}
+
+// IsQUIC reports whether a listen address is well-formed and of QUIC.
+func IsQUIC(listen string) bool {
+	a, err := parseListen(listen)
+	return err == nil && isQUIC(a)
 }

@@ -1,202 +1,145 @@
 package p2p
 
 import (
+	"context"
+	"errors"
 	"net"
-	"net/netip"
-	"sync"
-	"sync/atomic"
-	"time"
 
+	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/control"
+	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/core/sec"
+	"github.com/libp2p/go-libp2p/p2p/net/upgrader"
+	"github.com/libp2p/go-libp2p/p2p/security/noise"
+	tls "github.com/libp2p/go-libp2p/p2p/security/tls"
+	"github.com/libp2p/go-libp2p/p2p/transport/quicreuse"
 	ma "github.com/multiformats/go-multiaddr"
-	manet "github.com/multiformats/go-multiaddr/net"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/quic-go/quic-go"
+	"go.uber.org/fx"
 )
 
-// Faults makes the links of one host bad, for testnets: a host that is built
-// with it can be told, at any time, to cut, delay or lose what passes between it
-// and a peer, and how much it may send. Connections that are there and new ones
-// follow.
-//
-// Over TCP the bytes of a connection are held up below its security; over QUIC
-// packets are dropped and held up by address, which Faults learns from dials and
-// connections. While there is a fault QUIC sends without segmentation offload
-// and ECN, outside of Linux always. Nobody is told of a cut: a dial to a peer
-// that is cut off, or from it, ends by its timeout.
-//
-// Invariants: what is held up is bounded, in bytes for each TCP connection and
-// in packets for each socket; a TCP connection keeps its order; Close ends every
-// wait.
-type Faults struct {
-	state atomic.Pointer[links] // replaced, never changed
-	packs *prometheus.CounterVec
-	cut   prometheus.Counter // of packs, like those below
-	lost  prometheus.Counter
-	full  prometheus.Counter
-	late  prometheus.Counter
-
-	mu     sync.Mutex
-	seen   map[netip.AddrPort]peer.ID // at most maxSeen UDP addresses, by who is there
-	closed bool
-	done   chan struct{}
-	wg     sync.WaitGroup // of what sends what was held up; Add only while !closed
+// Faults makes the links of one host bad, for testnets (package node/fault).
+type Faults interface {
+	// Conn wraps a TCP connection to a peer, below its security; "" is not known
+	// yet. Then prove is told who it is, and returns when the peer is not cut off,
+	// or with an error.
+	Conn(c net.Conn, id peer.ID) (faulty net.Conn, prove func(peer.ID) error)
+	// ListenUDP opens a socket for QUIC.
+	ListenUDP(network string, at *net.UDPAddr) (net.PacketConn, error)
+	// Learn is told who is at an address, as an address book says or as a
+	// connection has proved.
+	Learn(id peer.ID, addr ma.Multiaddr, proved bool)
+	// Cut reports whether a peer is cut off.
+	Cut(id peer.ID) bool
 }
 
-// maxSeen bounds the addresses that are remembered; of more some are forgotten.
-const maxSeen = 4096
+// faultyHost gives Faults their places in a host.
+type faultyHost struct{ f Faults }
 
-// Link is what happens to what passes between the host and one peer. Delay and
-// loss are of what the host sends.
-type Link struct {
-	Peer   peer.ID
-	Addrs  []ma.Multiaddr // where the peer listens, beside what the host finds out
-	Cut    bool           // nothing passes, either way
-	Delay  time.Duration  // one way
-	Jitter time.Duration  // at most this much more
-	Loss   float64        // of packets, 0 to 1; TCP sends a lost one again
-}
-
-// links is what holds at one time.
-type links struct {
-	peers   map[peer.ID]*Link
-	addrs   map[netip.AddrPort]*Link
-	rate    *shaper       // nil: no bound
-	changed chan struct{} // closed when something else holds
-}
-
-// clean reports whether there is no fault at all.
-func (l *links) clean() bool { return len(l.peers) == 0 && l.rate == nil }
-
-// NewFaults returns the faults of a host that has none yet. Without reg its
-// metrics are not registered.
-func NewFaults(reg prometheus.Registerer) *Faults {
-	f := &Faults{
-		seen: map[netip.AddrPort]peer.ID{}, done: make(chan struct{}),
-		packs: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fault_packets_total", Help: "Packets, and pieces of TCP streams, that a node of a testnet did something to on purpose: cut, loss (dropped; over TCP late by a retransmission), full (dropped, too many were held up), delay (held up).",
-		}, []string{"kind"}),
+// options are those places; metrics is nil where the host has none.
+func (f faultyHost) options(metrics prometheus.Registerer) []libp2p.Option {
+	return []libp2p.Option{
+		libp2p.Security(tls.ID, f.newTLS),
+		libp2p.Security(noise.ID, f.newNoise),
+		libp2p.ConnectionGater(gater(f)),
+		libp2p.QUICReuse(f.newQUICReuse(metrics)),
 	}
-	f.cut, f.lost = f.packs.WithLabelValues("cut"), f.packs.WithLabelValues("loss")
-	f.full, f.late = f.packs.WithLabelValues("full"), f.packs.WithLabelValues("delay")
-	if reg != nil {
-		reg.MustRegister(f.packs)
-	}
-	f.state.Store(&links{changed: make(chan struct{})})
-	return f
 }
 
-// Set replaces what holds. rate is in bytes per second of all that is sent, 0 is
-// no bound. What is held up under a fault that is gone leaves at once.
-func (f *Faults) Set(faulty []Link, rate int64) {
-	next := &links{peers: map[peer.ID]*Link{}, addrs: map[netip.AddrPort]*Link{}, changed: make(chan struct{})}
-	for _, l := range faulty {
-		next.peers[l.Peer] = &l
-		for _, a := range l.Addrs {
-			if at, ok := udpAddr(a); ok {
-				next.addrs[at] = &l
-			}
+// newQUICReuse is the library's constructor of what shares QUIC's sockets, with
+// sockets of ours.
+func (f faultyHost) newQUICReuse(metrics prometheus.Registerer) any {
+	return func(reset quic.StatelessResetKey, token quic.TokenGeneratorKey, rm network.ResourceManager, life fx.Lifecycle) (*quicreuse.ConnManager, error) {
+		opts := []quicreuse.Option{
+			quicreuse.OverrideListenUDP(f.f.ListenUDP),
+			quicreuse.ConnContext(func(ctx context.Context, c *quic.ClientInfo) (context.Context, error) {
+				addr, err := quicreuse.ToQuicMultiaddr(c.RemoteAddr, quic.Version1)
+				if err != nil {
+					addr = nil // the resource manager decides about one without
+				}
+				scope, err := rm.OpenConnection(network.DirInbound, false, addr)
+				if err != nil {
+					return ctx, err
+				}
+				ctx = network.WithConnManagementScope(ctx, scope)
+				context.AfterFunc(ctx, scope.Done)
+				return ctx, nil
+			}),
+			quicreuse.VerifySourceAddress(rm.VerifySourceAddress),
 		}
-	}
-	if rate > 0 {
-		next.rate = &shaper{rate: rate}
-	}
-	close(f.state.Swap(next).changed)
-}
-
-// Close ends what is left of the host's connections and waits for it. It is
-// called after the host was closed.
-func (f *Faults) Close() {
-	f.mu.Lock()
-	if !f.closed {
-		f.closed = true
-		close(f.done)
-	}
-	f.mu.Unlock()
-	f.wg.Wait()
-}
-
-// run runs send beside its caller, unless Close was called.
-func (f *Faults) run(send func()) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.closed {
-		f.wg.Go(send)
-	}
-	return !f.closed
-}
-
-// to is the link to a UDP address; nil: it is as it should be.
-func (f *Faults) to(st *links, addr net.Addr) *Link {
-	if len(st.peers) == 0 {
-		return nil
-	}
-	u, ok := addr.(*net.UDPAddr)
-	if !ok {
-		return nil
-	}
-	at := plain(u.AddrPort())
-	if l := st.addrs[at]; l != nil {
-		return l
-	}
-	f.mu.Lock()
-	id := f.seen[at]
-	f.mu.Unlock()
-	return st.peers[id]
-}
-
-// learn remembers who is at an address, if it is one of QUIC. What a connection
-// has proved goes over what an address book says.
-func (f *Faults) learn(id peer.ID, addr ma.Multiaddr, proved bool) {
-	at, ok := udpAddr(addr)
-	if !ok {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, known := f.seen[at]; known && !proved {
-		return
-	}
-	f.seen[at] = id
-	for old := range f.seen {
-		if len(f.seen) <= maxSeen {
-			break
+		if metrics != nil {
+			opts = append(opts, quicreuse.EnableMetrics(metrics))
 		}
-		if old != at {
-			delete(f.seen, old)
+		m, err := quicreuse.NewConnManager(reset, token, opts...)
+		if err != nil {
+			return nil, err
 		}
+		life.Append(fx.StopHook(m.Close))
+		return m, nil
 	}
 }
 
-func udpAddr(a ma.Multiaddr) (netip.AddrPort, bool) {
-	if !isQUIC(a) {
-		return netip.AddrPort{}, false
-	}
-	transport, _ := peer.SplitAddr(a)
-	n, err := manet.ToNetAddr(transport.Decapsulate(quicOnly))
-	u, ok := n.(*net.UDPAddr)
-	if err != nil || !ok {
-		return netip.AddrPort{}, false
-	}
-	return plain(u.AddrPort()), true
+func (f faultyHost) newTLS(id protocol.ID, key crypto.PrivKey, muxers []upgrader.StreamMuxer) (*faultySecurity, error) {
+	t, err := newTLS(id, key, muxers)
+	return &faultySecurity{t, f.f}, err
 }
 
-var quicOnly = ma.StringCast("/quic-v1")
+func (f faultyHost) newNoise(id protocol.ID, key crypto.PrivKey, muxers []upgrader.StreamMuxer) (*faultySecurity, error) {
+	t, err := noise.New(id, key, muxers)
+	return &faultySecurity{t, f.f}, err
+}
 
-// plain makes the two ways to write an IPv4 address one.
-func plain(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
+// faultySecurity puts a faulty connection below the security of a TCP connection,
+// where the peer is known.
+type faultySecurity struct {
+	sec.SecureTransport
+	f Faults
+}
 
-// gater is asked by the host about connections: so Faults learns addresses. It
+// SecureOutbound implements [sec.SecureTransport]. To a peer that is cut off it
+// lasts until ctx ends.
+func (s *faultySecurity) SecureOutbound(ctx context.Context, insecure net.Conn, p peer.ID) (sec.SecureConn, error) {
+	below, _ := s.f.Conn(insecure, p)
+	c, err := s.SecureTransport.SecureOutbound(ctx, below, p)
+	if err != nil {
+		_ = below.Close()
+	}
+	return c, err
+}
+
+// SecureInbound implements [sec.SecureTransport]. The handshake tells who it is;
+// for one that is cut off it then lasts until the link is whole, or ctx ends.
+func (s *faultySecurity) SecureInbound(ctx context.Context, insecure net.Conn, p peer.ID) (sec.SecureConn, error) {
+	below, prove := s.f.Conn(insecure, p)
+	c, err := s.SecureTransport.SecureInbound(ctx, below, p)
+	if err != nil {
+		_ = below.Close()
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = below.Close() })
+	defer stop()
+	if err := prove(c.RemotePeer()); err != nil {
+		return nil, errors.Join(errCut, err, c.Close())
+	}
+	return c, nil
+}
+
+var errCut = errors.New("p2p: the peer is cut off by a fault of this testnet node")
+
+// gater is asked by the host about connections: so Faults learn addresses. It
 // lets all dials pass: those that are cut off end by their timeouts.
-type gater struct{ f *Faults }
+type gater struct{ f Faults }
 
 // InterceptPeerDial implements connmgr.ConnectionGater.
 func (gater) InterceptPeerDial(peer.ID) bool { return true }
 
 // InterceptAddrDial implements connmgr.ConnectionGater.
 func (g gater) InterceptAddrDial(id peer.ID, addr ma.Multiaddr) bool {
-	g.f.learn(id, addr, false)
+	g.f.Learn(id, addr, false)
 	return true
 }
 
@@ -208,50 +151,9 @@ func (gater) InterceptAccept(network.ConnMultiaddrs) bool { return true }
 // here; the packet that would tell it is cut off already.
 func (g gater) InterceptSecured(_ network.Direction, id peer.ID, at network.ConnMultiaddrs) bool {
 	addr := at.RemoteMultiaddr()
-	g.f.learn(id, addr, true)
-	l := g.f.state.Load().peers[id]
-	return l == nil || !l.Cut || !isQUIC(addr)
+	g.f.Learn(id, addr, true)
+	return !isQUIC(addr) || !g.f.Cut(id)
 }
 
 // InterceptUpgraded implements connmgr.ConnectionGater.
 func (gater) InterceptUpgraded(network.Conn) (bool, control.DisconnectReason) { return true, 0 }
-
-// shaper is a rate that many senders share in the order in which they come.
-type shaper struct {
-	rate int64 // bytes per second
-
-	mu   sync.Mutex
-	next time.Time // when all that was let through before is out
-}
-
-// reserve returns when n more bytes may leave; not ok is that it would be later
-// than in most, and then nothing is reserved.
-func (s *shaper) reserve(n int, most time.Duration) (at time.Time, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	at = s.next
-	if at.Before(now) {
-		at = now
-	}
-	if at.Sub(now) > most {
-		return at, false
-	}
-	s.next = at.Add(time.Duration(float64(n) / float64(s.rate) * float64(time.Second)))
-	return at, true
-}
-
-// sleep returns at the time, or when early is closed; false when an end is.
-func sleep(at time.Time, early, end, otherEnd <-chan struct{}) bool {
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-early:
-	case <-end:
-		return false
-	case <-otherEnd:
-		return false
-	}
-	return true
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/crypto"
@@ -19,6 +20,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -28,8 +30,9 @@ type Deps struct {
 	PSK     pnet.PSK              // 32 bytes for a private network; nil for the public one
 	Version string                // of the program; identify says allium/<version>
 	Log     *slog.Logger          // nil discards
+	Limits  *limits.Registry      // nil: limits work and are listed nowhere
 	Metrics prometheus.Registerer // nil: not registered. One per host: the library's names are fixed
-	Faults  *Faults               // of one host of a testnet, closed after it; nil: nothing is wrapped
+	Faults  Faults                // of one host of a testnet, closed after it; nil: nothing is wrapped
 }
 
 // Builder builds hosts of one configuration.
@@ -37,7 +40,9 @@ type Builder struct {
 	cfg    Config
 	deps   Deps
 	listen []ma.Multiaddr
+	unused []ma.Multiaddr // QUIC addresses of a private network
 	relays []peer.AddrInfo
+	shares *connShares
 }
 
 // New checks the configuration and starts nothing. A wrong configuration is
@@ -62,7 +67,7 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 	if err != nil {
 		return nil, err // unreachable: Validate has parsed them
 	}
-	b := &Builder{cfg: cfg, deps: deps, relays: relays}
+	b := &Builder{cfg: cfg, deps: deps, relays: relays, shares: newConnShares(cfg, deps.Limits)}
 	for _, s := range cfg.Listen {
 		a, err := parseListen(s)
 		if err != nil {
@@ -70,6 +75,7 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 		}
 		// QUIC has no room for a pre-shared key.
 		if deps.PSK != nil && isQUIC(a) {
+			b.unused = append(b.unused, a)
 			continue
 		}
 		b.listen = append(b.listen, a)
@@ -80,15 +86,48 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 	return b, nil
 }
 
+// Unused returns the addresses of the configuration on which the host does not
+// listen: those of QUIC in a private network, which needs TCP.
+func (b *Builder) Unused() []ma.Multiaddr { return slices.Clone(b.unused) }
+
+// Transports returns the names of the transports on which a host listens, as
+// HELLO tells peers (OAP1 §13.15), sorted.
+func Transports(h host.Host) []string {
+	names := []string{}
+	for _, a := range h.Network().ListenAddresses() {
+		name := ""
+		for _, c := range a {
+			switch c.Code() {
+			case ma.P_TCP, ma.P_QUIC_V1, ma.P_WS, ma.P_WSS, ma.P_WEBTRANSPORT, ma.P_WEBRTC_DIRECT:
+				name = c.Protocol().Name // the last one counts: WebTransport runs over QUIC
+			case ma.P_CIRCUIT:
+				name = ""
+			}
+		}
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Wait returns when no connection is being closed any more. The caller of Build
+// calls it after it has closed the host.
+func (b *Builder) Wait() { b.shares.closers.Wait() }
+
 // Build starts a host and returns once it listens on every address asked for;
 // status.TransportDown names one it could not get. The caller closes the
-// host. The first Build of the process decides where the library logs.
+// host, then calls Wait. The first Build of the process decides where the library logs.
 func (b *Builder) Build(ctx context.Context) (host.Host, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	bridgeLogs(ctx, b.deps.Log)
-	rm, err := b.cfg.newResourceManager(b.deps.Metrics != nil)
+	if len(b.unused) > 0 {
+		b.deps.Log.Warn("this node does not listen on the QUIC addresses of listen.addrs: a private network needs TCP", "addrs", fmt.Sprint(b.unused))
+	}
+	rm, err := b.cfg.newResourceManager(b.deps.Metrics != nil, b.shares)
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +142,7 @@ func (b *Builder) Build(ctx context.Context) (host.Host, error) {
 		_ = rm.Close()
 		return nil, fmt.Errorf("p2p: start the host: %w", err)
 	}
+	b.shares.keepRoom(h, max(1, int64(b.cfg.MaxConns/reserveOf)))
 	// Listening comes after: a host that cannot listen from the start is not
 	// closed by the library, and one of several addresses is enough for it.
 	if err := listenOn(ctx, h, b.listen); err != nil {
@@ -133,7 +173,7 @@ func (b *Builder) options() []libp2p.Option {
 		libp2p.WithDialTimeout(c.DialTimeout),
 	}
 	if b.deps.Faults != nil {
-		opts = append(opts, b.deps.Faults.options(b.deps.Metrics)...)
+		opts = append(opts, faultyHost{b.deps.Faults}.options(b.deps.Metrics)...)
 	} else {
 		opts = append(opts,
 			libp2p.Security(tls.ID, newTLS), // preferred: AES in hardware, and the muxer in the same round trip

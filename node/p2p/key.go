@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
@@ -74,7 +75,7 @@ func LoadKey(path string) (crypto.PrivKey, error) {
 		return nil, fmt.Errorf("p2p: read the identity %s: %w", path, err)
 	}
 	key, err := decodeKey(raw)
-	if err != nil {
+	if err != nil { // also with a key, which is not to be used
 		return nil, status.Errorf(status.Corrupt, "p2p: %s does not hold an identity: %w; restore it from a backup, or move it away to get a new identity", path, err)
 	}
 	return key, nil
@@ -88,7 +89,7 @@ func decodeKey(raw []byte) (crypto.PrivKey, error) {
 	if len(raw) == 0 {
 		return nil, errors.New("it is empty")
 	}
-	pb, err := base64.StdEncoding.DecodeString(string(raw))
+	pb, err := base64.StdEncoding.Strict().DecodeString(string(raw))
 	if err != nil {
 		return nil, errors.New("not base64")
 	}
@@ -99,7 +100,28 @@ func decodeKey(raw []byte) (crypto.PrivKey, error) {
 	if key.Type() != crypto.Ed25519 {
 		return nil, fmt.Errorf("a key of type %s, not Ed25519", key.Type())
 	}
-	return key, nil
+	return key, wholeKey(key, pb)
+}
+
+// wholeKey reports whether key is as it was written. Its public half, which is
+// in the file too, is derived from the secret and compared: with another one the
+// node would run, and nobody could prove to have reached it.
+func wholeKey(key crypto.PrivKey, pb []byte) error {
+	secret, err := key.Raw()
+	if err != nil {
+		return err
+	}
+	if len(secret) != ed25519.PrivateKeySize || !bytes.Equal(ed25519.NewKeyFromSeed(secret[:ed25519.SeedSize]), secret) {
+		return errors.New("its public half does not belong to its secret one: it is damaged")
+	}
+	again, err := crypto.MarshalPrivateKey(key)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(again, pb) {
+		return errors.New("it is not as it was written: it is damaged")
+	}
+	return nil
 }
 
 // storeKey writes a key beside path, makes it durable and gives it its name;

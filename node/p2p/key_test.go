@@ -1,9 +1,11 @@
 package p2p
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +60,56 @@ func TestKeyCreatedByMany(t *testing.T) {
 		if !k.Equals(keys[0]) {
 			t.Fatal("two callers got different keys")
 		}
+	}
+}
+
+// TestKeyDamage flips every bit of a key's file, replaces every byte, and cuts
+// it anywhere: each is refused, naming the file and the way out, or gives the
+// same key.
+func TestKeyDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	key, err := LoadOrCreateKey(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := 0
+	try := func(what string, p []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, p, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := LoadOrCreateKey(path)
+		switch {
+		case err == nil && !got.Equals(key):
+			t.Errorf("%s gives another key", what)
+		case err == nil:
+			accepted++
+		case status.Of(err) != status.Corrupt || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "restore it from a backup"):
+			t.Errorf("%s: %v", what, err)
+		}
+		if now, _ := os.ReadFile(path); !bytes.Equal(now, p) {
+			t.Errorf("%s: the file was changed", what)
+		}
+	}
+	for at := range whole {
+		for _, other := range []byte{0, '\n', ' ', '=', 'A', whole[at] + 1} {
+			p := bytes.Clone(whole)
+			p[at] = other
+			try(fmt.Sprintf("byte %d as %q", at, other), p)
+		}
+		for bit := range 8 {
+			p := bytes.Clone(whole)
+			p[at] ^= 1 << bit
+			try(fmt.Sprintf("bit %d of byte %d", bit, at), p)
+		}
+		try(fmt.Sprintf("cut after %d bytes", at), whole[:at])
+	}
+	if accepted > 2*len(whole) { // the byte that it was, and white space at the end
+		t.Errorf("%d changes were taken", accepted)
 	}
 }
 

@@ -46,18 +46,23 @@ func (c Config) streamLimits() []streamLimit {
 
 // newResourceManager makes the manager that every connection and stream asks
 // for a place. What is not set here has the library's limits for the machine.
-func (c Config) newResourceManager(metrics bool) (network.ResourceManager, error) {
+func (c Config) newResourceManager(metrics bool, shares *connShares) (network.ResourceManager, error) {
 	defaults := rcmgr.DefaultLimits
 	libp2p.SetDefaultServiceLimits(&defaults)
 
 	conns := rcmgr.LimitVal(c.MaxConns)
 	sessions := rcmgr.LimitVal(c.MaxSessions)
+	dialing := max(64, c.handshakes())
 	streams := 2*sessions + 8*conns + 4096
 	limits := rcmgr.PartialLimitConfig{
 		System: rcmgr.ResourceLimits{
 			Conns: conns, ConnsInbound: conns, ConnsOutbound: conns,
 			Streams: streams, StreamsInbound: streams, StreamsOutbound: streams,
-			Memory: rcmgr.LimitVal64(c.memory()),
+			Memory: rcmgr.LimitVal64(c.memory() - c.InboundMemory()),
+		},
+		// A handshake takes as long as the other side likes, up to a timeout.
+		Transient: rcmgr.ResourceLimits{
+			Conns: rcmgr.LimitVal(c.handshakes() + dialing), ConnsInbound: rcmgr.LimitVal(c.handshakes()), ConnsOutbound: rcmgr.LimitVal(dialing),
 		},
 		Protocol:     map[protocol.ID]rcmgr.ResourceLimits{},
 		ProtocolPeer: map[protocol.ID]rcmgr.ResourceLimits{},
@@ -82,8 +87,12 @@ func (c Config) newResourceManager(metrics bool) (network.ResourceManager, error
 	if err != nil {
 		return nil, fmt.Errorf("p2p: resource manager: %w", err)
 	}
-	return rm, nil
+	return &sharedManager{rm, shares}, nil
 }
+
+// InboundMemory is the part of MaxMemory, a quarter of it, that frames of peers
+// may take which are not complete. The transports' buffers have the rest.
+func (c Config) InboundMemory() int64 { return c.memory() / 4 }
 
 // memory is MaxMemory, or its default for this machine.
 func (c Config) memory() int64 {

@@ -3,7 +3,6 @@ package p2p
 import (
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 )
 
@@ -14,10 +13,9 @@ const wantUDPBuffer = 7 << 20
 var udpOnce sync.Once
 
 // warnUDPBuffers says once per process when the kernel gives UDP sockets small
-// buffers. quic-go says the same past our logger, so it is told not to.
+// buffers. quic-go says the same past our logger, which cmd/allium turns off.
 func warnUDPBuffers(l *slog.Logger) {
 	udpOnce.Do(func() {
-		_ = os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
 		conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		if err != nil {
 			return // listening will say what is wrong

@@ -49,8 +49,12 @@ type Service struct {
 	// what others hold on to (the store, the host) and for what must not be
 	// retried (a store that failed its own integrity check).
 	Fatal bool
-	// StartTimeout bounds the wait for ready; 0 means 30 s.
+	// StartTimeout bounds the wait for ready; 0 means 30 s. With Progress it is
+	// how long nothing may move.
 	StartTimeout time.Duration
+	// Progress is a number that grows while the service starts and has much to do,
+	// such as a recovery. It may be nil. It is called while Run runs.
+	Progress func() int64
 }
 
 // Deps is what a group reports to. Both may be nil.
@@ -116,27 +120,57 @@ func (g *Group) Start(ctx context.Context, s Service) error {
 		first = g.run(own, r)
 	})
 	g.spawned.WithLabelValues(s.Name).Inc()
-	timeout := time.NewTimer(s.StartTimeout)
-	defer timeout.Stop()
-	var cause error
-	select {
-	case <-r.ready:
+	cause := g.wait(ctx, r)
+	switch {
+	case cause == nil:
 		g.running = append(g.running, r)
 		return nil
-	case <-r.done:
+	case errors.Is(cause, errEnded):
 		cancel()
 		if first == nil { // it was ready and failed for good before this goroutine saw the one or the other
 			first = g.Err()
 		}
 		return fmt.Errorf("start %s: %w", s.Name, first)
-	case <-timeout.C:
-		cause = status.Errorf(status.Timeout, "not ready after %s", s.StartTimeout)
-	case <-ctx.Done():
-		cause = ctx.Err()
 	}
 	cancel()
 	wg.Wait()
 	return fmt.Errorf("start %s: %w", s.Name, cause)
+}
+
+// errEnded says that a service ended before it was ready.
+var errEnded = errors.New("ended before it was ready")
+
+// sayAfter is how often the log is told of a start that takes long.
+const sayAfter = 5 * time.Second
+
+// wait returns nil when r is ready, and else why it is not. While the progress of
+// r moves it goes on.
+func (g *Group) wait(ctx context.Context, r *runner) error {
+	begun := time.Now()
+	tick := time.NewTicker(min(sayAfter, r.StartTimeout))
+	defer tick.Stop()
+	var last int64
+	moved := begun
+	for {
+		select {
+		case <-r.ready:
+			return nil
+		case <-r.done:
+			return errEnded
+		case <-ctx.Done():
+			return ctx.Err()
+		case now := <-tick.C:
+			if r.Progress != nil {
+				if at := r.Progress(); at != last {
+					last, moved = at, now
+					g.log.Info("a service is starting and has much to do", "task", r.Name, "done", at, "after", now.Sub(begun).Round(time.Second))
+				}
+			}
+			if now.Sub(moved) >= r.StartTimeout {
+				return status.Errorf(status.Timeout, "not ready after %s", now.Sub(begun).Round(time.Second))
+			}
+		}
+	}
 }
 
 // run keeps one service running until ctx is done. It returns the error of a

@@ -71,6 +71,41 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
+// TestStartThatProgresses: a recovery may take as long as it moves, and no longer
+// than the timeout when it does not.
+func TestStartThatProgresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := supervise.New(supervise.Deps{})
+		var done atomic.Int64
+		slow := func(steps int) func(context.Context, func()) error {
+			return func(ctx context.Context, ready func()) error {
+				for range steps {
+					select {
+					case <-time.After(20 * time.Second):
+						done.Add(1)
+					case <-ctx.Done():
+						return nil
+					}
+				}
+				if steps == 30 {
+					ready()
+				}
+				<-ctx.Done()
+				return nil
+			}
+		}
+		if err := g.Start(t.Context(), supervise.Service{Name: "ten minutes", Run: slow(30), Progress: done.Load}); err != nil {
+			t.Error(err)
+		}
+		begun := time.Now()
+		err := g.Start(t.Context(), supervise.Service{Name: "stuck", Run: slow(5), Progress: done.Load})
+		if status.Of(err) != status.Timeout || time.Since(begun) < 130*time.Second || time.Since(begun) > 140*time.Second {
+			t.Errorf("after %s: %v", time.Since(begun), err)
+		}
+		g.Stop(t.Context())
+	})
+}
+
 func TestRestartsFiveTimesInAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := supervise.New(supervise.Deps{})

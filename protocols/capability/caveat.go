@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -66,7 +66,7 @@ func (c Caveat) String() string {
 	value := c.text
 	switch c.kind {
 	case KindBytes:
-		value = admission.Bytes(c.n).String()
+		value = limits.Bytes(c.n).String()
 	case KindRate:
 		value = strconv.FormatInt(c.n, 10)
 	case KindExpiry:
@@ -178,7 +178,7 @@ func parseLabel(s string) (string, error) {
 }
 
 func parseSize(s string) (int64, error) {
-	n, err := admission.ParseBytes(s)
+	n, err := limits.ParseBytes(s)
 	// ParseBytes is for people: it takes exponents and spaces too.
 	if err != nil || strings.ContainsFunc(s, func(r rune) bool { return !isDigit(r) && r != '.' && !strings.ContainsRune("kKMGTiB", r) }) {
 		return 0, fmt.Errorf("%q is not a size; write 512, 64KiB or 1.5GiB", clip(s))

@@ -23,12 +23,12 @@ func TestRingText(t *testing.T) {
 		t.Fatalf("%v, %v", again, err)
 	}
 	lines := strings.SplitAfter(string(good), "\n")
-	head, one, two := lines[0], lines[2], lines[3]
+	head, one, two := ringHead+"1\n", lines[2], lines[3]
 	secret := strings.Fields(one)[2]
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":          {"", "empty"},
 		"no head":        {one, "first line"},
-		"another":        {"allium-capability-keys/2\n" + one, "first line"},
+		"another":        {"allium-capability-keys/3\n" + one, "first line"},
 		"no key":         {head, "no key"},
 		"out of order":   {head + two + one, "line 3"},
 		"twice":          {head + one + one, "line 3"},
@@ -55,6 +55,65 @@ func TestRingText(t *testing.T) {
 	}
 }
 
+// TestFileDamage flips every bit of both files, replaces every byte, and cuts
+// them anywhere: each is refused, or changes nothing of what they say.
+func TestFileDamage(t *testing.T) {
+	t.Parallel()
+	ring, err := newRing(t).Rotate(start.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring = ring.Revoking()
+	list := Revocations{}
+	for _, add := range []Revocation{{id: nonce{1}, until: start.Add(time.Hour).Unix()}, RevokeKey(7), {id: nonce{3}, branch: true, until: forever}} {
+		if list, err = list.Revoke(start, add); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		whole []byte
+		again func([]byte) ([]byte, error)
+	}{
+		"ring":    {ring.Text(), func(p []byte) ([]byte, error) { r, err := ParseRing(p); return r.Text(), err }},
+		"revoked": {list.Text(), func(p []byte) ([]byte, error) { r, err := ParseRevocations(p); return r.Text(), err }},
+	} {
+		if again, err := c.again(c.whole); err != nil || !bytes.Equal(again, c.whole) {
+			t.Fatalf("%s: %q, %v", name, again, err)
+		}
+		taken := 0
+		try := func(what string, at int, p []byte) {
+			t.Helper()
+			again, err := c.again(p)
+			switch {
+			case err != nil && status.Of(err) != status.Corrupt:
+				t.Errorf("%s: %s %d: %v", name, what, at, err)
+			case err == nil && !bytes.Equal(again, c.whole):
+				t.Errorf("%s: %s %d is taken, and says something else", name, what, at)
+			case err == nil:
+				taken++
+			}
+		}
+		for at := range c.whole {
+			for bit := range 8 {
+				p := bytes.Clone(c.whole)
+				p[at] ^= 1 << bit
+				try("bit of byte", at, p)
+			}
+			for _, other := range []byte{0, '\n', ' ', '#', '1'} {
+				p := bytes.Clone(c.whole)
+				if p[at] != other {
+					p[at] = other
+					try("another byte", at, p)
+				}
+			}
+			try("cut", at, c.whole[:at])
+		}
+		if taken > 2 { // the version alone
+			t.Errorf("%s: %d changes are taken", name, taken)
+		}
+	}
+}
+
 // TestRevocationsText: the same for what is revoked; and its bound.
 func TestRevocationsText(t *testing.T) {
 	t.Parallel()
@@ -70,7 +129,7 @@ func TestRevocationsText(t *testing.T) {
 	if err != nil || !bytes.Equal(again.Text(), good) || again.Len() != 4 || again.has(identity{nonce: nonce{3}}) || !again.hasBranch(nonce{3}) || again.hasBranch(nonce{2}) || !again.has(identity{nonce: nonce{2}}) || !again.has(identity{kid: 7}) || again.has(identity{kid: 8}) {
 		t.Fatalf("%s, %v", again.Text(), err)
 	}
-	head := revokedHead + "\n"
+	head := revokedHead + "1\n"
 	id := strings.Repeat("ab", nonceSize)
 	for name, text := range map[string]string{
 		"empty": "", "another head": "x\n", "no time": head + "id " + id, "short id": head + "id " + id[2:] + " forever", "capitals": head + "id " + strings.ToUpper(id) + " forever",

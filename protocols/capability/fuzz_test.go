@@ -13,7 +13,7 @@ import (
 // FuzzToken: whatever comes in as a token, Verify, Inspect and Attenuate agree on whether
 // it is one, none panics, and none that the ring did not mint is let in.
 func FuzzToken(f *testing.F) {
-	r, err := ParseRing([]byte(ringHead + "\n1 2026-01-01T00:00:00Z " + strings.Repeat("A", 43) + "\n"))
+	r, err := ParseRing([]byte(ringHead + "1\n1 2026-01-01T00:00:00Z " + strings.Repeat("A", 43) + "\n"))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -74,8 +74,8 @@ func FuzzCaveat(f *testing.F) {
 
 // FuzzFiles: the same for the files.
 func FuzzFiles(f *testing.F) {
-	f.Add([]byte(ringHead + "\n1 2026-01-01T00:00:00Z " + strings.Repeat("A", 43) + "\n"))
-	f.Add([]byte(revokedHead + "\nid 00112233445566778899aabbccddeeff 2026-01-01T00:00:00Z\nbranch 00112233445566778899aabbccddeeff forever\nkey 4 forever\n"))
+	f.Add([]byte(ringHead + "1\n1 2026-01-01T00:00:00Z " + strings.Repeat("A", 43) + "\n"))
+	f.Add([]byte(revokedHead + "1\nid 00112233445566778899aabbccddeeff 2026-01-01T00:00:00Z\nbranch 00112233445566778899aabbccddeeff forever\nkey 4 forever\n"))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		if r, err := ParseRing(p); err == nil {
 			if again, err := ParseRing(r.Text()); err != nil || string(again.Text()) != string(r.Text()) {

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -41,26 +41,26 @@ type bucket struct {
 // rates enforces the caveats on the rate.
 type rates struct {
 	seed  maphash.Seed
-	usage *admission.Usage
-	each  *admission.Usage
+	usage *limits.Usage
+	each  *limits.Usage
 
 	mu      sync.Mutex
 	buckets *simplelru.LRU[bucketKey, *bucket]
 	of      map[nonce]int64 // how many each capability has
 }
 
-func newRates(limits *admission.Registry) *rates {
+func newRates(registry *limits.Registry) *rates {
 	r := &rates{seed: maphash.MakeSeed(), of: map[nonce]int64{}}
 	lru, err := simplelru.NewLRU(maxBuckets+1, r.forget) // never full: bucket refuses first
 	if err != nil {
 		panic(err) // the size is positive
 	}
 	r.buckets = lru
-	r.usage = limits.NewUsage(admission.Spec{
+	r.usage = registry.NewUsage(limits.Spec{
 		Name: "capability.rates", Path: "requests with a capability → its rate",
 		Policy: "rate_limit; a bucket of a capability that was not used for a second makes room",
 	}, maxBuckets, r.len)
-	r.each = limits.NewUsage(admission.Spec{
+	r.each = registry.NewUsage(limits.Spec{
 		Name: "capability.rates_each", Path: "requests with one capability, or what is made of it → its rates",
 		Policy: "rate_limit; a bucket that was not used for a second makes room",
 	}, maxEach, r.most)
@@ -105,7 +105,7 @@ func tooOften(l status.Limit) error {
 }
 
 // bucket finds or makes a bucket, or says which bound leaves no room for one.
-func (r *rates) bucket(now time.Time, key bucketKey) (l *rate.Limiter, full *admission.Usage) {
+func (r *rates) bucket(now time.Time, key bucketKey) (l *rate.Limiter, full *limits.Usage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b, ok := r.buckets.Get(key)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -82,8 +82,8 @@ func TestRateRoom(t *testing.T) {
 func TestRateRoomOfEach(t *testing.T) {
 	t.Parallel()
 	v, r, c := newVerifier(t)
-	limits := admission.NewRegistry(nil)
-	v.rates = newRates(limits)
+	registry := limits.NewRegistry(nil)
+	v.rates = newRates(registry)
 	greedy, other := mint(t, r, inAnHour), mint(t, r, inAnHour, "rate <= 1")
 	child := func(i int) string {
 		s, err := Attenuate(greedy, caveats(t, fmt.Sprintf("bytes <= 10%03d", i), "rate <= 1")...)
@@ -106,7 +106,7 @@ func TestRateRoomOfEach(t *testing.T) {
 			t.Errorf("it was in the way of others: %v", err)
 		}
 	}
-	for _, l := range limits.Snapshot() {
+	for _, l := range registry.Snapshot() {
 		if want := map[string]int64{"capability.rates_each": 3}[l.Name]; l.Rejected != want {
 			t.Errorf("%s: %d refusals were counted, want %d", l.Name, l.Rejected, want)
 		}

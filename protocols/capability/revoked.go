@@ -20,7 +20,7 @@ const (
 )
 
 // revokedHead begins the text of a list of what is revoked.
-const revokedHead = "allium-capability-revoked/1"
+const revokedHead = "allium-capability-revoked/"
 
 // forever is the end of what never expires.
 const forever = int64(1)<<62 - 1
@@ -178,13 +178,13 @@ func (r Revocations) Revoke(now time.Time, add Revocation) (Revocations, error) 
 // Text is the list as its file has it.
 func (r Revocations) Text() []byte {
 	var b bytes.Buffer
-	b.WriteString(revokedHead + "\n# An id, a branch, or a key, its name or number, and until when the line is needed.\n")
+	b.WriteString(revokedHead + "2\n# An id, a branch, or a key, its name or number, and until when the line is needed.\n")
 	for _, kid := range slices.Sorted(maps.Keys(r.keys)) {
 		fmt.Fprintf(&b, "key %d %s\n", kid, untilText(r.keys[kid]))
 	}
 	writeNames(&b, "id", r.ids)
 	writeNames(&b, "branch", r.branches)
-	return b.Bytes()
+	return withSum(b.Bytes())
 }
 
 func writeNames(b *bytes.Buffer, kind string, names map[nonce]int64) {

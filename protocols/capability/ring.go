@@ -13,6 +13,7 @@ import (
 
 	macaroon "gopkg.in/macaroon.v2"
 
+	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
@@ -23,7 +24,11 @@ const (
 )
 
 // ringHead begins the text of a ring.
-const ringHead = "allium-capability-keys/1"
+const ringHead = "allium-capability-keys/"
+
+// revokesLine says in a ring that something was revoked with it, so that the
+// list of that has to be beside it.
+const revokesLine = "revoked"
 
 const keySize = 32
 
@@ -47,7 +52,17 @@ type rootKey struct {
 //
 // Invariant: keys are in the order of their ids, and the last is the current
 // one, so an id is never used twice.
-type Ring struct{ keys []rootKey }
+type Ring struct {
+	keys    []rootKey
+	revokes bool
+}
+
+// Revokes reports whether something was revoked with the ring, so that the list
+// of what is must not be missing.
+func (r Ring) Revokes() bool { return r.revokes }
+
+// Revoking returns the ring with the note that something was revoked.
+func (r Ring) Revoking() Ring { return Ring{r.keys, true} }
 
 // Keys lists the ring.
 func (r Ring) Keys() []Key {
@@ -81,7 +96,7 @@ func (r Ring) Rotate(now time.Time) (Ring, error) {
 		return Ring{}, status.Errorf(status.Conflict, "the ring has %d keys, at most %d; retire the oldest with `allium token key retire`", len(r.keys), maxKeys)
 	}
 	_, _ = rand.Read(k.secret[:]) // never fails
-	return Ring{append(slices.Clip(r.keys), k)}, nil
+	return Ring{append(slices.Clip(r.keys), k), r.revokes}, nil
 }
 
 // Retire returns the ring without a key: what that minted is worth nothing
@@ -94,23 +109,30 @@ func (r Ring) Retire(id uint32) (Ring, error) {
 	case i == len(r.keys)-1:
 		return Ring{}, status.Errorf(status.Conflict, "key %d is the current one; make another with `allium token key rotate` first", id)
 	}
-	return Ring{slices.Delete(slices.Clone(r.keys), i, i+1)}, nil
+	return Ring{slices.Delete(slices.Clone(r.keys), i, i+1), r.revokes}, nil
 }
 
 // Text is the ring as its file has it: whoever reads it may do anything.
 func (r Ring) Text() []byte {
 	var b bytes.Buffer
-	b.WriteString(ringHead + "\n# Whoever reads this file may mint capabilities for every node that has it. The last key is the current one.\n")
+	b.WriteString(ringHead + "2\n# Whoever reads this file may mint capabilities for every node that has it. The last key is the current one.\n")
 	for _, k := range r.keys {
 		fmt.Fprintf(&b, "%d %s %s\n", k.id, time.Unix(k.created, 0).UTC().Format(time.RFC3339), text.EncodeToString(k.secret[:]))
 	}
-	return b.Bytes()
+	if r.revokes {
+		b.WriteString(revokesLine + "\n")
+	}
+	return withSum(b.Bytes())
 }
 
 // ParseRing reads what Text wrote. Errors name the line and never what is in it.
 func ParseRing(p []byte) (Ring, error) {
 	var r Ring
 	err := eachLine(p, ringHead, MaxRing, func(f []string) error {
+		if len(f) == 1 && f[0] == revokesLine && !r.revokes {
+			r.revokes = true
+			return nil
+		}
 		if len(f) != 3 {
 			return fmt.Errorf("is not an id, a time and a key")
 		}
@@ -141,8 +163,25 @@ func ParseRing(p []byte) (Ring, error) {
 	return r, nil
 }
 
+// sumMark begins the last line of a text of version 2: the BLAKE3 hash of all
+// before it. A text without all of its lines, or with another byte in one, is
+// refused. One of version 1, as earlier nodes and people write it, has none.
+const sumMark = "# blake3 "
+
+// withSum appends the line.
+func withSum(p []byte) []byte { return fmt.Appendf(p, "%s%s\n", sumMark, b3.Sum(p).Hex()) }
+
+// checkSum reports whether a text ends with the hash of what is before that.
+func checkSum(p []byte) error {
+	at := bytes.LastIndex(p, []byte("\n"+sumMark)) + 1
+	if at == 0 || !bytes.Equal(withSum(bytes.Clone(p[:at])), p) {
+		return fmt.Errorf("it is not as it was written: a byte was changed or the end is missing")
+	}
+	return nil
+}
+
 // eachLine calls f with the fields of each line that is neither empty nor a
-// comment, after the first, which must be head.
+// comment, after the first, which must be head and the version 1 or 2.
 func eachLine(p []byte, head string, most int, f func(fields []string) error) error {
 	if len(p) > most {
 		return fmt.Errorf("it has more than %d bytes", most)
@@ -151,8 +190,12 @@ func eachLine(p []byte, head string, most int, f func(fields []string) error) er
 	for line := range strings.Lines(string(p)) {
 		line = strings.TrimSpace(line)
 		if n++; n == 1 {
-			if line != head {
-				return fmt.Errorf("its first line is not %q", head)
+			if line == head+"2" {
+				if err := checkSum(p); err != nil {
+					return err
+				}
+			} else if line != head+"1" {
+				return fmt.Errorf("its first line is neither %q nor %q", head+"1", head+"2")
 			}
 			continue
 		}

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -31,11 +31,11 @@ type state struct {
 
 // NewVerifier returns a verifier of the node with that peer id, without a key.
 // A nil clock is time.Now.
-func NewVerifier(self string, now func() time.Time, limits *admission.Registry) *Verifier {
+func NewVerifier(self string, now func() time.Time, registry *limits.Registry) *Verifier {
 	if now == nil {
 		now = time.Now
 	}
-	v := &Verifier{self: self, now: now, rates: newRates(limits)}
+	v := &Verifier{self: self, now: now, rates: newRates(registry)}
 	v.state.Store(&state{})
 	return v
 }

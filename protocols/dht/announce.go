@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/jitter"
+	"allium/internal/limits"
 	"allium/protocols/b3"
-	"allium/protocols/dht/pace"
 	"allium/protocols/status"
 )
 
@@ -20,8 +20,9 @@ type announcer struct {
 	publish  func(context.Context, b3.Root) (int, error)
 	done     func(context.Context, b3.Root) error // takes what was published
 	peers    func() int
+	held     func() bool // nothing is published now
 	parallel int
-	queue    *admission.Queue[b3.Root]
+	queue    *limits.Queue[b3.Root]
 	m        *metrics
 	log      *slog.Logger
 
@@ -38,8 +39,8 @@ const (
 
 func newAnnouncer(cfg Config, deps Deps, m *metrics, publish func(context.Context, b3.Root) (int, error), done func(context.Context, b3.Root) error, peers func() int) *announcer {
 	return &announcer{
-		publish: publish, done: done, peers: peers, parallel: cfg.Announcers, m: m, log: deps.Log, failed: make(map[b3.Root]int),
-		queue: admission.NewQueue[b3.Root](deps.Limits, admission.Spec{
+		publish: publish, done: done, peers: peers, held: deps.ClockWrong, parallel: cfg.Announcers, m: m, log: deps.Log, failed: make(map[b3.Root]int),
+		queue: limits.NewQueue[b3.Root](deps.Limits, limits.Spec{
 			Name: "dht.announce", Path: "add, pin → announcer", Policy: "reject busy; the sweep has it later",
 		}, cfg.AnnounceQueue),
 	}
@@ -71,7 +72,7 @@ func (a *announcer) work(ctx context.Context) {
 
 // retry queues again what has failed.
 func (a *announcer) retry(ctx context.Context) {
-	for pace.Sleep(ctx, pace.Jitter(retryEvery)) {
+	for jitter.Sleep(ctx, jitter.Spread(retryEvery)) {
 		for _, root := range a.failures() {
 			if a.add(root) != nil {
 				break // the queue is full: next time
@@ -122,11 +123,11 @@ func (a *announcer) failures() []b3.Root {
 	return roots
 }
 
-// awaitPeers returns once a peer is known, or false when ctx ends: publishing
-// to an empty table fails at once.
+// awaitPeers returns once a peer is known and nothing holds publishing, or false
+// when ctx ends: publishing to an empty table fails at once.
 func (a *announcer) awaitPeers(ctx context.Context) bool {
-	for a.peers() == 0 {
-		if !pace.Sleep(ctx, peersPoll) {
+	for a.peers() == 0 || a.held != nil && a.held() {
+		if !jitter.Sleep(ctx, peersPoll) {
 			return false
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"allium/internal/jitter"
 	"allium/protocols/b3"
-	"allium/protocols/dht/pace"
 	"allium/protocols/status"
 )
 
@@ -36,7 +36,7 @@ func (p *publisher) publish(ctx context.Context, r b3.Root) (int, error) {
 	p.now++
 	p.max = max(p.max, p.now)
 	p.mu.Unlock()
-	ok := pace.Sleep(ctx, p.takes)
+	ok := jitter.Sleep(ctx, p.takes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.now--
@@ -130,6 +130,42 @@ func TestAnnounceWaitsForPeers(t *testing.T) {
 			t.Errorf("%d were published", p.published())
 		}
 	})
+}
+
+// TestAnnounceWaitsForTheClock: nothing is published by a clock that is wrong, and
+// all that is queued once it is set.
+func TestAnnounceWaitsForTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p publisher
+		var wrong atomic.Bool
+		a := startAnnouncer(t, &p, 2)
+		a.held = wrong.Load
+		wrong.Store(true)
+		p.peers.Store(1)
+		for i := range 2 {
+			if err := a.add(root(string(rune('a' + i)))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Hour)
+		if p.published() != 0 {
+			t.Error("published by a wrong clock")
+		}
+		wrong.Store(false)
+		time.Sleep(time.Second)
+		if p.published() != 2 {
+			t.Errorf("%d were published", p.published())
+		}
+	})
+}
+
+// TestNothingIsSignedByAWrongClock: neither for the announcer, nor for the sweep,
+// nor for who asks.
+func TestNothingIsSignedByAWrongClock(t *testing.T) {
+	s := &Service{deps: Deps{ClockWrong: func() bool { return true }}}
+	if _, err := s.recent(root("a"), time.Now()); status.Of(err) != status.NotReady {
+		t.Errorf("signed: %v", err)
+	}
 }
 
 // TestAnnounceHandsOver: a bounded number at one time, and each is handed to the

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
+	"allium/internal/testkit"
 	"allium/protocols/status"
 )
 
@@ -34,7 +35,7 @@ func (n *node) open() (open int) {
 func TestCancelledOnLoopback(t *testing.T) {
 	nodes := startNetwork(t, 6)
 	for _, x := range nodes {
-		eventually(t, "a full table", func() bool { return x.TableSize() == len(nodes)-1 })
+		testkit.Eventually(t, "a full table", func() bool { return x.TableSize() == len(nodes)-1 })
 	}
 	const longest = 40 * time.Millisecond // that a caller waits
 	for _, x := range nodes[4:] {
@@ -55,7 +56,7 @@ func TestCancelledOnLoopback(t *testing.T) {
 		}
 		return open
 	}
-	eventually(t, "no stream before", func() bool { return streams() == 0 })
+	testkit.Eventually(t, "no stream before", func() bool { return streams() == 0 })
 	before := goleak.IgnoreCurrent()
 
 	lookups := 1000
@@ -106,9 +107,9 @@ func TestCancelledOnLoopback(t *testing.T) {
 	if cut < lookups/20 || whole < lookups/20 {
 		t.Errorf("%d of %d lookups were cut off: nothing was put to the test", cut, lookups)
 	}
-	eventually(t, "no stream left", func() bool { return streams() == 0 })
+	testkit.Eventually(t, "no stream left", func() bool { return streams() == 0 })
 	var left error
-	eventually(t, "no goroutine left", func() bool {
+	testkit.Eventually(t, "no goroutine left", func() bool {
 		left = goleak.Find(before)
 		return left == nil
 	})

@@ -1,6 +1,6 @@
 package dht
 
-import "allium/protocols/dcbor"
+import "allium/protocols/record"
 
 // canonical is the form of the exchange and of records.
-var canonical = dcbor.New(max(maxProviders, maxCloser))
+var canonical = record.NewCodec(max(maxProviders, maxCloser))

@@ -141,7 +141,7 @@ func TestPartition(t *testing.T) {
 		roots, owner := publish(t, services, n)
 
 		for i := range halves[1] {
-			sn.side.Store(sn.socket(n/2+i), "other")
+			sn.Split(n/2+i, "other")
 		}
 		// held says whether the half has a record that s can ask for.
 		held := func(half []*Service, s *Service, r b3.Root) bool {
@@ -194,7 +194,7 @@ func TestPartition(t *testing.T) {
 		}
 
 		for i := range halves[1] {
-			sn.side.Delete(sn.socket(n/2 + i))
+			sn.Split(n/2+i, nil)
 		}
 		// The last tier is 5 min ± 20 %, and a dial into the rest of the outage may fail.
 		took := within(t, time.Hour, "everybody finds the other half", func() bool {

@@ -37,9 +37,9 @@ type Config struct {
 	RecordTTL time.Duration `koanf:"record_ttl" doc:"Life of the records this node signs; between 1 min and 24 h."`
 	Republish time.Duration `koanf:"republish" doc:"Time after which records are published again, ± 10 %; between 30 s and record_ttl."`
 
-	MaxPerKey  int `koanf:"max_per_key" doc:"Records held for one object; between 1 and 20, as many as an answer carries."`
+	MaxPerKey  int `koanf:"max_per_key" doc:"Records held for one object, of which no IP group may keep more than others want; between 1 and 20, as many as an answer carries."`
 	MaxPerPeer int `koanf:"max_per_peer" doc:"Records held of one provider; between 1 and max_records."`
-	MaxRecords int `koanf:"max_records" doc:"Records held in all, about 350 bytes each; at least 1."`
+	MaxRecords int `koanf:"max_records" doc:"Records held in all, about 500 bytes each; when it is reached, the IP group with most gives way to those with fewer; at least 1."`
 
 	Announce Announce `koanf:"announce" doc:"What this node announces: roots (pinned objects), pinned (and all that pinned directories name) or all (every object it holds)."`
 

@@ -4,7 +4,7 @@
 //
 // go-libp2p-kad-dht provides the wire format of routing, its server side and a
 // table of its own, with its refresh, to answer from; its provider and value
-// stores are off. A provider record is a libp2p envelope signed by the provider
+// stores are off, and GET_PROVIDERS is answered from the records held here. A provider record is a libp2p envelope signed by the provider
 // over {multihash, peer id, seq, not_after}; the provider's addresses travel
 // beside it as a signed libp2p peer record.
 //
@@ -18,6 +18,9 @@
 //   - everything a stranger can fill is bounded: message and record sizes,
 //     records per key, per peer and in all, requests in flight and per second,
 //     signatures verified at one time, probes and hops of a lookup;
+//   - room is shared out by the IP group of the connection that a record came
+//     over, for identities cost nothing; what is here stays, and a provider that
+//     was dialled back has a place in each key;
 //   - nobody waits for a loser: what a lookup no longer needs is reset.
 //
 // The parts, each a package below this one: routing is the table of the peers

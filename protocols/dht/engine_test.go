@@ -14,8 +14,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
 
+	"allium/protocols/delimited"
 	"allium/protocols/kad"
-	"allium/protocols/message"
 	"allium/protocols/status"
 )
 
@@ -45,7 +45,7 @@ func (w *world) ask(ctx context.Context, p peer.ID) (a answer, err error) {
 		ctx, cancel := context.WithTimeout(ctx, 1500*time.Millisecond)
 		defer cancel()
 		<-ctx.Done()
-		return a, message.Failure(ctx, ctx.Err())
+		return a, delimited.Failure(ctx, ctx.Err())
 	}
 	for _, k := range w.knows[p] {
 		a.closer = append(a.closer, peer.AddrInfo{ID: k})

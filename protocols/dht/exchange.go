@@ -9,7 +9,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/protocols/b3"
-	"allium/protocols/dcbor"
+	"allium/protocols/record"
 	"allium/protocols/status"
 )
 
@@ -59,7 +59,7 @@ func decodeRequest(p []byte) (q request, root b3.Root, err error) {
 	}
 	root, err = b3.FromMultihash(q.Key)
 	if err == nil && !bytes.Equal(root.Multihash(), q.Key) {
-		err = dcbor.ErrNotCanonical
+		err = record.ErrNotCanonical
 	}
 	if err != nil {
 		return q, root, status.Errorf(status.BadAddress, "dht: request key: %w", err)
@@ -163,12 +163,8 @@ func errorResponse(err error) response {
 func getResponse(held []sealed, closer []peer.AddrInfo) response {
 	r := response{Code: uint64(status.OK.Code())}
 	room := maxMessage - 64 // the message around the two lists
-	for _, s := range held[:min(len(held), maxProviders)] {
-		size := len(s.envelope) + len(s.peerRecord) + 8
-		if size > room-maxMessage/4 {
-			break
-		}
-		room -= size
+	for _, s := range fair(held[:min(len(held), maxProviders)], room-maxMessage/4) {
+		room -= s.size()
 		r.Providers = append(r.Providers, wireProvider{Envelope: s.envelope, PeerRecord: s.peerRecord})
 	}
 	for _, info := range closer[:min(len(closer), maxCloser)] {

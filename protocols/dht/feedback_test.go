@@ -14,10 +14,10 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
-	"allium/protocols/admission"
-	"allium/protocols/message"
+	"allium/internal/limits"
+	"allium/internal/testkit"
+	"allium/protocols/delimited"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // tableLog is what the routing table hears.
@@ -43,11 +43,11 @@ func (l *tableLog) Failed(_ context.Context, p peer.ID) {
 // failure; a refusal is not a failure, and neither is a call that was given up.
 func TestFeedback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		net := streamtest.NewNetwork(streamtest.Options{Latency: 10 * time.Millisecond})
+		net := testkit.NewNetwork(testkit.Options{Latency: 10 * time.Millisecond})
 		defer net.Close()
-		var limits *admission.Registry
+		var registry *limits.Registry
 		handlers := map[peer.ID]func(network.Stream){
-			"answers": func(s network.Stream) { _, _ = io.ReadAll(s); _ = message.Write(s, nil); _ = s.Close() },
+			"answers": func(s network.Stream) { _, _ = io.ReadAll(s); _ = delimited.Write(s, nil); _ = s.Close() },
 			"silent":  func(s network.Stream) { time.Sleep(time.Minute); _ = s.Reset() },
 			"resets":  func(s network.Stream) { _ = s.Reset() },
 			"is full": func(s network.Stream) { _ = s.ResetWithError(network.StreamResourceLimitExceeded) },
@@ -63,7 +63,7 @@ func TestFeedback(t *testing.T) {
 		log := &tableLog{}
 		c := &caller{
 			host: net.Host("me"), timeout: 1500 * time.Millisecond, table: log,
-			connected: func(peer.ID) bool { return false }, dials: limits.NewGate(admission.Spec{Name: "d"}, 1, 1),
+			connected: func(peer.ID) bool { return false }, dials: registry.NewGate(limits.Spec{Name: "d"}, 1, 1),
 		}
 		for _, tc := range []struct {
 			p     peer.ID
@@ -111,10 +111,10 @@ func (unclosableStream) CloseWrite() error { return errors.New("close called for
 // question is still being finished gets through, and so does an answer.
 func TestRefusedWhileAsking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		net := streamtest.NewNetwork(streamtest.Options{})
+		net := testkit.NewNetwork(testkit.Options{})
 		defer net.Close()
 		net.Host("is full").SetStreamHandler(KadID, func(s network.Stream) { _ = s.ResetWithError(network.StreamResourceLimitExceeded) })
-		net.Host("answers").SetStreamHandler(KadID, func(s network.Stream) { _ = message.Write(s, nil); _ = s.Close() })
+		net.Host("answers").SetStreamHandler(KadID, func(s network.Stream) { _ = delimited.Write(s, nil); _ = s.Close() })
 		log := &tableLog{}
 		c := &caller{
 			host: unclosable{net.Host("me")}, timeout: time.Second, table: log,
@@ -136,16 +136,16 @@ func TestRefusedWhileAsking(t *testing.T) {
 // not.
 func TestDialsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var limits *admission.Registry
-		gate := limits.NewGate(admission.Spec{Name: "d"}, 1, 1)
+		var registry *limits.Registry
+		gate := registry.NewGate(limits.Spec{Name: "d"}, 1, 1)
 		release, err := gate.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		net := streamtest.NewNetwork(streamtest.Options{})
+		net := testkit.NewNetwork(testkit.Options{})
 		defer net.Close()
 		for _, p := range []peer.ID{"friend", "stranger"} {
-			net.Host(p).SetStreamHandler(KadID, func(s network.Stream) { _ = message.Write(s, nil); _ = s.Close() })
+			net.Host(p).SetStreamHandler(KadID, func(s network.Stream) { _ = delimited.Write(s, nil); _ = s.Close() })
 		}
 		c := &caller{
 			host: net.Host("me"), timeout: time.Second, table: &tableLog{}, dials: gate,

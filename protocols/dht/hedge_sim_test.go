@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -44,10 +45,13 @@ func (m *measured) String() string {
 }
 
 // scenario is a network in which a share of the hosts are black holes: they
-// accept every stream and never answer.
+// accept every stream and never answer. Of the hosts the last ones may be Sybils,
+// whose addresses are those of a few networks.
 type scenario struct {
 	hosts, seekers, objects, lookups int
 	holes                            float64
+	sybils, sybilNets                int
+	change                           func(*Config) // nil: nothing
 }
 
 // place is one host of a scenario: what a node serves and asks with, without
@@ -61,14 +65,20 @@ type place struct {
 // after a while, up to k random peers in each bucket, with the round trips it
 // would have measured.
 func (sc scenario) build(t testing.TB, newKad func(*Service) (*kaddht.IpfsDHT, error)) (sn *simNet, places []place, stop func()) {
-	sn = newSimNet(t, sc.hosts)
+	sn = newSimNet(t, sc.hosts-sc.sybils)
+	for i := range sc.sybils {
+		sn.add(func(identity) net.IP { return net.IPv4(66, byte(i%sc.sybilNets), byte(1+i/sc.sybilNets), 1) })
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var tables sync.WaitGroup
 	rng := rand.New(rand.NewPCG(5, 6))
-	for i, h := range sn.hosts {
+	for i, h := range sn.Hosts {
 		cfg := DefaultConfig()
 		cfg.Server = true
 		cfg.Guard.PeerRate, cfg.Guard.Rate = 1e6, 1e6
+		if sc.change != nil {
+			sc.change(&cfg)
+		}
 		s, err := New(cfg, Deps{Host: h, Key: sn.ids[i].key})
 		if err != nil {
 			t.Fatal(err)
@@ -83,18 +93,21 @@ func (sc scenario) build(t testing.TB, newKad func(*Service) (*kaddht.IpfsDHT, e
 			t.Fatal(err)
 		}
 		s.serve(ctx)
+		if sc.sybils > 0 {
+			tables.Go(func() { s.back.run(ctx) })
+		}
 		places = append(places, p)
 	}
 	for i, p := range places {
 		buckets := map[int]int{}
 		for _, j := range rng.Perm(sc.hosts) {
-			q := sn.hosts[j].ID()
+			q := sn.Hosts[j].ID()
 			b := kad.Hash([]byte(p.self)).CommonPrefix(kad.Hash([]byte(q)))
 			if buckets[b]++; i == j || buckets[b] > p.cfg.K {
 				continue
 			}
-			sn.hosts[i].Peerstore().AddAddrs(q, sn.hosts[j].Addrs(), peerstore.PermanentAddrTTL)
-			p.table.Seen(ctx, q, rtt(sn.socket(i), sn.socket(j)))
+			sn.Hosts[i].Peerstore().AddAddrs(q, sn.Hosts[j].Addrs(), peerstore.PermanentAddrTTL)
+			p.table.Seen(ctx, q, rtt(sn.Socket(i), sn.Socket(j)))
 			if _, err := p.kad.RoutingTable().TryAddPeer(q, true, false); err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +141,7 @@ func (sc scenario) publish(t testing.TB, sn *simNet, places []place, provide fun
 	}
 	seekers = healthy[:sc.seekers]
 	for _, s := range seekers {
-		for _, h := range sn.hosts {
+		for _, h := range sn.Hosts {
 			if err := s.deps.Host.Connect(t.Context(), *host.InfoFromHost(h)); h.ID() != s.self && err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +234,7 @@ func (p *providerStore) forget(r b3.Root) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.keys[r]) > 0 {
-		p.drop(r, 0)
+		p.drop(p.keys[r][0])
 	}
 }
 

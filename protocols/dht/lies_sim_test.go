@@ -17,16 +17,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"allium/protocols/b3"
+	"allium/protocols/delimited"
 	"allium/protocols/kad"
-	"allium/protocols/message"
 	"allium/protocols/status"
 )
 
 // lie makes host i answer every get with what answer makes up, and take every put.
 func (sn *simNet) lie(i int, answer func(asking peer.ID, root b3.Root) response) {
-	sn.hosts[i].SetStreamHandler(ProviderID, func(s network.Stream) {
+	sn.Hosts[i].SetStreamHandler(ProviderID, func(s network.Stream) {
 		defer s.Close()
-		p, err := message.Read(bufio.NewReader(s), maxMessage)
+		p, err := delimited.Read(bufio.NewReader(s), maxMessage)
 		if err != nil {
 			return
 		}
@@ -43,7 +43,7 @@ func (sn *simNet) lie(i int, answer func(asking peer.ID, root b3.Root) response)
 			sn.t.Errorf("a lie of %d bytes, %v", len(raw), err)
 			return
 		}
-		_ = message.Write(s, raw)
+		_ = delimited.Write(s, raw)
 	})
 }
 
@@ -238,12 +238,12 @@ func TestEclipse(t *testing.T) {
 				b := self.CommonPrefix(kad.Hash([]byte(me.id)))
 				bucket[me.id] = b
 				if drawn[b]++; drawn[b]%10 < 3 {
-					return net.IPv4(byte(60+len(sn.hosts)), 1, 0, 1)
+					return net.IPv4(byte(60+len(sn.Hosts)), 1, 0, 1)
 				}
 				evil[me.id] = true
-				return net.IPv4(45, 66, byte(len(sn.hosts)), 1)
+				return net.IPv4(45, 66, byte(len(sn.Hosts)), 1)
 			})
-			d, err := kaddht.New(sn.hosts[i], kaddht.ProtocolPrefix(Prefix), kaddht.Mode(kaddht.ModeServer), kaddht.DisableAutoRefresh(), kaddht.DisableProviders(), kaddht.DisableValues())
+			d, err := kaddht.New(sn.Hosts[i], kaddht.ProtocolPrefix(Prefix), kaddht.Mode(kaddht.ModeServer), kaddht.DisableAutoRefresh(), kaddht.DisableProviders(), kaddht.DisableValues())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -257,7 +257,7 @@ func TestEclipse(t *testing.T) {
 		}
 		for _, group := range [][]int{first, last} {
 			for _, i := range group {
-				if err := sn.hosts[i].Connect(t.Context(), peer.AddrInfo{ID: sn.ids[0].id, Addrs: sn.hosts[0].Addrs()}); err != nil {
+				if err := sn.Hosts[i].Connect(t.Context(), peer.AddrInfo{ID: sn.ids[0].id, Addrs: sn.Hosts[0].Addrs()}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -18,6 +18,7 @@ type metrics struct {
 	rejected      *prometheus.CounterVec   // reason
 	served        *prometheus.CounterVec   // op, outcome
 	announced     *prometheus.CounterVec   // result
+	dialbacks     *prometheus.CounterVec   // result
 
 	hedges, hedgesCanceled prometheus.Counter
 	records                prometheus.Gauge
@@ -42,6 +43,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		rejected:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dht_record_rejected_total", Help: "Provider records refused, by reason."}, []string{"reason"}),
 		served:        prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dht_served_total", Help: "Requests of the provider exchange answered, by outcome."}, []string{"op", "outcome"}),
 		announced:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dht_announced_total", Help: "Objects announced when they were added, pinned or asked for, by result."}, []string{"result"}),
+		dialbacks:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dht_dialback_total", Help: "Providers dialled back to see whether they can be reached, by result: reached, unreached, dropped (too many waited)."}, []string{"result"}),
 
 		hedges:         prometheus.NewCounter(prometheus.CounterOpts{Name: "hedge_spawned_total", Help: "Probes of lookups sent in place of a late one."}),
 		hedgesCanceled: prometheus.NewCounter(prometheus.CounterOpts{Name: "hedge_canceled_total", Help: "Hedges whose answer was not needed any more."}),
@@ -51,7 +53,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.lookupSeconds, m.lookupHops, m.lookupProbes, m.rpcSeconds, m.rejected, m.served, m.announced, m.hedges, m.hedgesCanceled, m.records, m.network} {
+	for _, c := range []prometheus.Collector{m.lookupSeconds, m.lookupHops, m.lookupProbes, m.rpcSeconds, m.rejected, m.served, m.announced, m.dialbacks, m.hedges, m.hedgesCanceled, m.records, m.network} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

@@ -54,3 +54,19 @@ func (s *Service) findNode(ctx context.Context, p peer.ID, key []byte) ([]peer.A
 	}
 	return infos, nil
 }
+
+// nearest is what a get is told of closer peers: the k closest to the key that
+// are in the table, but for who asks.
+func (s *Service) nearest(key []byte, asking peer.ID) []peer.AddrInfo {
+	near := s.table.Nearest(kad.Hash(key), s.cfg.K+1)
+	infos := make([]peer.AddrInfo, 0, len(near))
+	for _, p := range near {
+		if p.ID == asking || len(infos) == s.cfg.K {
+			continue
+		}
+		if info := s.deps.Host.Peerstore().PeerInfo(p.ID); len(info.Addrs) > 0 {
+			infos = append(infos, info)
+		}
+	}
+	return infos
+}

@@ -2,30 +2,46 @@ package dht
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
 	ds "github.com/ipfs/go-datastore"
+	"github.com/ipfs/go-datastore/namespace"
 	"github.com/ipfs/go-datastore/query"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/internal/ipgroup"
 	"allium/protocols/b3"
+	"allium/protocols/status"
 )
 
 // Bounds and paces of persistence.
 const (
 	flushEvery   = time.Second
-	flushTimeout = 5 * time.Second // of the last flush
-	scanStep     = 512             // persisted records read between two flushes, each verified in about 0.25 ms
-	lookStep     = 256             // records looked up at one time under the store's lock
-	verifyWait   = time.Second     // for a place at the verifier; then at the next step
+	flushTimeout = 5 * time.Second  // of the last flush
+	fullPause    = 30 * time.Second // after a flush that found no room; what is deleted makes some
+	scanStep     = 512              // persisted records read between two flushes, each verified in about 0.25 ms
+	rewriteStep  = 4 << 10          // records written again between two flushes
+	lookStep     = 256              // records looked up at one time under the store's lock
+	verifyWait   = time.Second      // for a place at the verifier; then at the next step
 	tidyEvery    = time.Hour
 	maxDirty     = 16 << 10 // changes waiting, about 2 MiB
 )
+
+// RecordsSpace is the namespace of the provider records of peers in the
+// datastore.
+const RecordsSpace = "records"
+
+// space is a part of the datastore of its own; nil without one.
+func (s *Service) space(name string) ds.Batching {
+	if s.deps.Datastore == nil {
+		return nil
+	}
+	return namespace.Wrap(s.deps.Datastore, ds.NewKey(name))
+}
 
 // slot is where a record is: there is one per object and provider.
 type slot struct {
@@ -105,6 +121,19 @@ func (p *providerStore) touch(slots ...slot) {
 	}
 }
 
+// slots lists where records are.
+func (p *providerStore) slots() []slot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]slot, 0, p.n)
+	for root, held := range p.keys {
+		for _, h := range held {
+			all = append(all, slot{root, h.provider})
+		}
+	}
+	return all
+}
+
 // look returns the records that slots hold.
 func (p *providerStore) look(slots []slot) map[slot]sealed {
 	p.mu.Lock()
@@ -113,11 +142,44 @@ func (p *providerStore) look(slots []slot) map[slot]sealed {
 	for _, s := range slots {
 		for _, h := range p.keys[s.root] {
 			if h.provider == s.provider {
-				found[s] = p.sealed(s.root, h)
+				found[s] = p.sealed(h)
 			}
 		}
 	}
 	return found
+}
+
+// storedRecord is a record in the datastore.
+type storedRecord struct {
+	_          struct{} `cbor:",toarray"`
+	Envelope   []byte
+	PeerRecord []byte
+	Group      []byte // source.group
+	Reached    bool
+
+	old bool // written by a version that kept neither Group nor Reached
+}
+
+func parseStored(value []byte) (storedRecord, error) {
+	var r storedRecord
+	err := canonical.Unmarshal(value, &r)
+	if err == nil {
+		return r, nil
+	}
+	var bare wireProvider
+	if canonical.Unmarshal(value, &bare) == nil {
+		return storedRecord{Envelope: bare.Envelope, PeerRecord: bare.PeerRecord, old: true}, nil
+	}
+	return r, err
+}
+
+// claimed is the group of the addresses that a record's provider signed, where
+// it is not known what it came from.
+func claimed(s sealed) string {
+	if groups := ipgroup.All(s.addrs.Addrs); len(groups) > 0 {
+		return string(groups[0])
+	}
+	return ipgroup.Key(exempt, s.Provider)
 }
 
 // persister keeps a copy of the records in a datastore, for the next start.
@@ -127,28 +189,40 @@ func (p *providerStore) look(slots []slot) map[slot]sealed {
 // second, and never half of a batch. Answers come from RAM. At the start the
 // records are read back in the background, each verified like a stranger's.
 // What the datastore has and RAM has not, because its deletion was dropped, is
-// found and deleted within the hour.
+// found and deleted within the hour. What was refused while the clock may have
+// been wrong stays on disk, and is read again when the clock is right. Into a datastore that was renewed all of
+// them are written again, after what it has was read.
 type persister struct {
-	d      ds.Batching
-	store  *providerStore
-	verify *verifier
-	count  *prometheus.CounterVec // result
-	log    *slog.Logger
+	mayExpire func() bool // the clock is right
+
+	d       ds.Batching
+	store   *providerStore
+	verify  *verifier
+	renewed func() uint64
+	count   *prometheus.CounterVec // result
+	log     *slog.Logger
 
 	// Of run alone.
 	scan    query.Results // nil between two scans
 	entry   *query.Entry  // of the scan; it waits for the verifier
+	again   bool          // the scan reads the records, not the keys alone
 	loaded  bool          // the first scan is over
+	kept    bool          // records were left on disk, not in RAM, as the clock may have been wrong
 	next    time.Time     // of the next scan
 	failing bool          // since the last success
+	pause   time.Time     // no flush before then
+	seen    uint64        // of renewed
+	rewrite []slot        // to be written again
 }
 
 // newPersister returns a persister of store's records in d, which is its alone
 // and is closed by the caller after run has returned. A nil d persists nothing.
 // It is made before the store is used.
-func newPersister(d ds.Batching, store *providerStore, verify *verifier, reg prometheus.Registerer, log *slog.Logger) (*persister, error) {
+func newPersister(d ds.Batching, store *providerStore, verify *verifier, renewed func() uint64, reg prometheus.Registerer, log *slog.Logger) (*persister, error) {
 	w := &persister{
-		d: d, store: store, verify: verify, log: log,
+		mayExpire: func() bool { return true },
+
+		d: d, store: store, verify: verify, renewed: renewed, log: log,
 		count: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dht_records_persisted_total", Help: "Changes of provider records on disk: stored, deleted, dropped (too many waited), failed (tried again), and of those read at the start restored or refused."}, []string{"result"}),
 	}
 	if d == nil {
@@ -166,13 +240,17 @@ func (w *persister) run(ctx context.Context) {
 	if w.d == nil {
 		return
 	}
+	w.seen = w.renewed()
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
+		w.renew()
 		w.step(ctx)
 		select {
 		case <-tick.C:
-			w.flush(ctx)
+			if !time.Now().Before(w.pause) {
+				w.flush(ctx)
+			}
 		case <-ctx.Done():
 		}
 	}
@@ -182,8 +260,22 @@ func (w *persister) run(ctx context.Context) {
 	w.flush(ctx)
 }
 
+// renew begins anew with a datastore that is another one, and has some of the
+// records written to it.
+func (w *persister) renew() {
+	if n := w.renewed(); n != w.seen {
+		w.seen = n
+		w.endScan()
+		w.loaded, w.next, w.pause = false, time.Time{}, time.Time{}
+		w.rewrite = w.store.slots()
+	}
+	n := min(len(w.rewrite), rewriteStep)
+	w.store.touch(w.rewrite[:n]...)
+	w.rewrite = w.rewrite[n:]
+}
+
 // flush writes what has changed. What cannot be written waits for the next
-// flush.
+// flush, which comes later when there is no room.
 func (w *persister) flush(ctx context.Context) {
 	changed, dropped := w.store.takeDirty()
 	w.count.WithLabelValues("dropped").Add(float64(dropped))
@@ -198,6 +290,9 @@ func (w *persister) flush(ctx context.Context) {
 			w.log.Warn("provider records cannot be stored: those taken from now on are lost at a restart until their providers publish them again. See that the disk has room and is writable", "error", err)
 		}
 		w.failing = true
+		if status.Of(err) == status.NoSpace {
+			w.pause = time.Now().Add(fullPause)
+		}
 		return
 	}
 	w.failing = false
@@ -218,7 +313,7 @@ func (w *persister) write(ctx context.Context, changed []slot) (stored int, err 
 			rec, ok := held[s]
 			if !ok {
 				err = batch.Delete(ctx, s.key())
-			} else if value, merr := canonical.Marshal(wireProvider{Envelope: rec.envelope, PeerRecord: rec.peerRecord}); merr != nil {
+			} else if value, merr := canonical.Marshal(storedRecord{Envelope: rec.envelope, PeerRecord: rec.peerRecord, Group: []byte(rec.group), Reached: rec.reached}); merr != nil {
 				err = merr
 			} else {
 				err = batch.Put(ctx, s.key(), value)
@@ -234,102 +329,4 @@ func (w *persister) write(ctx context.Context, changed []slot) (stored int, err 
 		return 0, err
 	}
 	return stored, w.d.Sync(ctx, ds.NewKey("/"))
-}
-
-// step reads on, if it is time: first all records, then every hour the keys.
-func (w *persister) step(ctx context.Context) {
-	if w.scan == nil {
-		if time.Now().Before(w.next) {
-			return
-		}
-		scan, err := w.d.Query(ctx, query.Query{KeysOnly: w.loaded})
-		if err != nil {
-			w.failed(err)
-			return
-		}
-		w.scan = scan
-	}
-	start := time.Now()
-	for n := 0; n < scanStep && time.Since(start) < flushEvery/2; n++ {
-		if w.entry == nil {
-			r, more := w.scan.NextSync()
-			if !more {
-				w.endScan()
-				w.loaded, w.next = true, time.Now().Add(tidyEvery)
-				return
-			}
-			if r.Error != nil {
-				w.failed(r.Error)
-				return
-			}
-			w.entry = &r.Entry
-		}
-		if !w.read(ctx, *w.entry) {
-			return
-		}
-		w.entry = nil
-	}
-}
-
-// failed ends a scan that cannot go on; it begins anew in a minute.
-func (w *persister) failed(err error) {
-	w.endScan()
-	w.next = time.Now().Add(time.Minute)
-	w.log.Warn("stored provider records cannot be read", "error", err)
-}
-
-func (w *persister) endScan() {
-	if w.scan != nil {
-		_ = w.scan.Close() // of what was only read
-	}
-	w.scan, w.entry = nil, nil
-}
-
-// read takes one entry of the datastore, or reports that it could not now.
-func (w *persister) read(ctx context.Context, e query.Entry) bool {
-	at, err := parseSlot(e.Key)
-	if err != nil {
-		if err := w.d.Delete(ctx, ds.RawKey(e.Key)); err != nil {
-			w.log.Warn("a key that is no record's cannot be deleted", "error", err)
-		}
-		w.count.WithLabelValues("refused").Inc()
-		return true
-	}
-	if w.loaded {
-		if len(w.store.look([]slot{at})) == 0 {
-			w.store.touch(at)
-		}
-		return true
-	}
-	err = w.restore(ctx, at, e.Value)
-	var refused *RecordError
-	switch {
-	case err == nil:
-		w.count.WithLabelValues("restored").Inc()
-	case errors.As(err, &refused):
-		// Deleted, or written anew when RAM has taken another one meanwhile.
-		w.store.touch(at)
-		w.count.WithLabelValues("refused").Inc()
-	default:
-		return false // the verifier has no place
-	}
-	return true
-}
-
-// restore verifies a persisted record and gives it to the store.
-func (w *persister) restore(ctx context.Context, at slot, value []byte) error {
-	var wire wireProvider
-	if err := canonical.Unmarshal(value, &wire); err != nil {
-		return refuse(Malformed, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, verifyWait)
-	defer cancel()
-	rec, err := w.verify.open(ctx, wire.Envelope, wire.PeerRecord, at.root)
-	if err != nil {
-		return err
-	}
-	if rec.Provider != at.provider {
-		return refuse(WrongProvider, nil)
-	}
-	return w.store.restore(rec, w.verify.now())
 }

@@ -24,22 +24,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"pgregory.net/rapid"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/status"
 )
 
 func inMemory() ds.Batching { return dssync.MutexWrap(ds.NewMapDatastore()) }
 
 // testVerifier has as many places as a test needs.
 func testVerifier() *verifier {
-	return &verifier{time.Now, (*admission.Registry)(nil).NewGate(admission.Spec{Name: "verify"}, 4, 1024)}
+	return &verifier{time.Now, (*limits.Registry)(nil).NewGate(limits.Spec{Name: "verify"}, 4, 1024), nil}
 }
 
 // newPersisted is a store with room for total records that d keeps.
 func newPersisted(t testing.TB, d ds.Batching, total int) (*providerStore, *persister) {
 	t.Helper()
 	p := newProviderStore(20, total, total)
-	w, err := newPersister(d, p, testVerifier(), nil, slog.New(slog.DiscardHandler))
+	w, err := newPersister(d, p, testVerifier(), func() uint64 { return 0 }, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,6 +361,68 @@ func TestPersistDiskFull(t *testing.T) {
 	})
 }
 
+// fullDS has no room for what is put, and counts what is deleted.
+type fullDS struct {
+	ds.Batching
+	full    atomic.Bool
+	deletes atomic.Int64
+}
+
+func (f *fullDS) Batch(ctx context.Context) (ds.Batch, error) {
+	b, err := f.Batching.Batch(ctx)
+	return &fullBatch{Batch: b, of: f}, err
+}
+
+type fullBatch struct {
+	ds.Batch
+	of      *fullDS
+	refused bool
+}
+
+func (b *fullBatch) Put(ctx context.Context, k ds.Key, value []byte) error {
+	if b.refused = b.of.full.Load(); b.refused {
+		return nil
+	}
+	return b.Batch.Put(ctx, k, value)
+}
+
+func (b *fullBatch) Delete(ctx context.Context, k ds.Key) error {
+	b.of.deletes.Add(1)
+	return b.Batch.Delete(ctx, k)
+}
+
+func (b *fullBatch) Commit(ctx context.Context) error {
+	if err := b.Batch.Commit(ctx); err != nil || !b.refused {
+		return err
+	}
+	return status.Errorf(status.NoSpace, "the records have reached their bound")
+}
+
+// TestPersistNoRoom: a datastore that has reached its bound is not written to
+// every second; when it has room again, what waited is written.
+func TestPersistNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		me, d := newIdentity(t), &fullDS{Batching: inMemory()}
+		d.full.Store(true)
+		p, w := newPersisted(t, d, 10)
+		stop := inBackground(t, w)
+		defer stop()
+		if err := p.put(me.seal(t, root("x"), 1, time.Now().Add(time.Hour)), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		p.touch(slot{root("gone"), me.id})
+		time.Sleep(5 * time.Minute)
+		if n := d.deletes.Load(); n == 0 || n > 10 {
+			t.Errorf("one record was deleted %d times in five minutes", n)
+		}
+		d.full.Store(false)
+		time.Sleep(time.Minute)
+		if got := len(entries(t, d)); got != 1 {
+			t.Errorf("%d records on disk when there is room", got)
+		}
+	})
+}
+
 // TestPersistNothing: without a datastore there is nothing to do or to keep.
 func TestPersistNothing(t *testing.T) {
 	p, w := newPersisted(t, nil, 10)
@@ -455,7 +518,7 @@ func TestPersistCrash(t *testing.T) {
 		}
 		p.mu.Lock()
 		for r := range p.keys { // some are dropped
-			p.drop(r, 0)
+			p.drop(p.keys[r][0])
 			break
 		}
 		p.mu.Unlock()

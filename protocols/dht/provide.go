@@ -109,6 +109,9 @@ func (s *Service) put(ctx context.Context, p peer.ID, root b3.Root) error {
 // recent returns a record signed in the last few minutes. One that was signed
 // while the clock was ahead would be refused as future-dated, and is not used.
 func (s *Service) recent(root b3.Root, now time.Time) (sealed, error) {
+	if s.deps.ClockWrong() {
+		return sealed{}, errClock
+	}
 	if rec, ok := s.signed.Get(root); ok && rec.NotAfter.After(now.Add(s.cfg.RecordTTL-recordReuse)) && !rec.NotAfter.After(now.Add(s.cfg.RecordTTL+recordReuse)) {
 		return rec, nil
 	}
@@ -120,6 +123,9 @@ func (s *Service) recent(root b3.Root, now time.Time) (sealed, error) {
 	_ = s.store.put(rec, now) // only room can be lacking here, and then the others have the record
 	return rec, nil
 }
+
+// errClock is the refusal to sign by a clock that is wrong.
+var errClock = status.Errorf(status.NotReady, "this machine's clock is wrong, so nothing is signed: set it")
 
 // errNotHere is the answer of own for an object that this node has not got.
 var errNotHere = status.Errorf(status.NotFound, "dht: this node has not got the object")

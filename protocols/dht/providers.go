@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"container/list"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -13,28 +14,55 @@ import (
 
 // providerStore holds verified records in RAM.
 //
+// Who may have a record here costs an attacker nothing but an identity, so room
+// is shared out by the IP group that a record came from (see source), and what
+// is here stays:
+//
+//   - A full key gives a place to a record of a group that has fewer of them, and
+//     the group with most loses its newest. Of equal groups none gives way.
+//   - One place of a key is for a provider that was reached at its own address:
+//     the first such record finds room, and keeps it.
+//   - A full store does the same over all keys.
+//
+// No record counts for longer than maxLifetime from when it came, whatever it
+// says. This node's own records give way to none.
+//
 // Invariants: len(records of a key) ≤ perKey, records of one provider ≤
 // perPeer, records in all ≤ total; of a provider and a key there is one record,
-// the one with the highest seq; peers[p] exists while p has a record. A peer
-// record is held once per provider, so all of a provider's records get the
-// addresses of the newest. dirty, if there is one, has every slot that was
-// written or dropped since it was last taken.
+// the one with the highest seq; peers[p] and groups[g] exist while they have a
+// record. A peer record is held once per provider, so all of a provider's
+// records get the addresses of the newest. dirty, if there is one, has every
+// slot that was written or dropped since it was last taken.
 type providerStore struct {
 	perKey, perPeer, total int
 
-	mu    sync.Mutex
-	dirty *dirtySet // nil: nothing is persisted
-	keys  map[b3.Root][]held
-	peers map[peer.ID]*heldPeer
-	n     int
+	mayExpire func() bool // the clock is right, so that what has expired makes room; called without mu
+
+	mu     sync.Mutex
+	dirty  *dirtySet           // nil: nothing is persisted
+	keys   map[b3.Root][]*held // oldest first
+	peers  map[peer.ID]*heldPeer
+	groups map[string]*heldGroup
+	most   byRecords // groups but for this node's own
+	n      int
+	swept  time.Time // when expired records were last dropped to make room
 }
 
-// held is one record without what its key and its provider's entry say.
+// source is where a record came from.
+type source struct {
+	group   string // what shares are counted by, see ipgroup.Key; empty: this node itself
+	reached bool   // the provider was reached at its own address
+}
+
+// held is one record without what its provider's entry says.
 type held struct {
+	source
+	root     b3.Root
 	provider peer.ID
 	seq      uint64
-	notAfter time.Time
+	notAfter time.Time // at most maxLifetime after the record came
 	envelope []byte
+	at       *list.Element // in its group
 }
 
 type heldPeer struct {
@@ -47,19 +75,21 @@ type heldPeer struct {
 func newProviderStore(perKey, perPeer, total int) *providerStore {
 	return &providerStore{
 		perKey: perKey, perPeer: perPeer, total: total,
-		keys:  make(map[b3.Root][]held),
-		peers: make(map[peer.ID]*heldPeer),
+		mayExpire: func() bool { return true },
+
+		keys:   make(map[b3.Root][]*held),
+		peers:  make(map[peer.ID]*heldPeer),
+		groups: make(map[string]*heldGroup),
 	}
 }
 
 // put keeps a verified record. It refuses an older one than it holds (Stale)
-// and one for which there is no room (Full). A key that is full gives up the
-// record that expires first, if that is before the new one does: a provider
-// that is alive renews, one that is gone does not.
+// and one for which there is no room (Full).
 func (p *providerStore) put(s sealed, now time.Time) error {
+	expire := p.mayExpire()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.keep(s, now); err != nil {
+	if err := p.keep(s, now, expire); err != nil {
 		return err
 	}
 	p.dirty.add(slot{s.Root, s.Provider})
@@ -68,48 +98,79 @@ func (p *providerStore) put(s sealed, now time.Time) error {
 
 // restore is put for a record that is persisted already.
 func (p *providerStore) restore(s sealed, now time.Time) error {
+	expire := p.mayExpire()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.keep(s, now)
+	return p.keep(s, now, expire)
 }
 
-func (p *providerStore) keep(s sealed, now time.Time) error {
-	hs := p.keys[s.Root]
-	h := held{provider: s.Provider, seq: s.Seq, notAfter: s.NotAfter, envelope: s.envelope}
-	if i := slices.IndexFunc(hs, func(h held) bool { return h.provider == s.Provider }); i >= 0 {
-		if s.Seq < hs[i].seq {
+// keep is put. What has expired makes room first, if it may be dropped.
+func (p *providerStore) keep(s sealed, now time.Time, expire bool) error {
+	h := &held{source: s.source, root: s.Root, provider: s.Provider, seq: s.Seq, notAfter: clampLife(s.NotAfter, now), envelope: s.envelope}
+	for i, old := range p.keys[s.Root] {
+		if old.provider != s.Provider {
+			continue
+		}
+		if s.Seq < old.seq {
 			return refuse(Stale, nil)
 		}
-		hs[i] = h
+		h.reached = h.reached || old.reached && h.group == old.group
+		if h.group == old.group {
+			h.at, old.at.Value = old.at, h
+		} else {
+			p.leave(old)
+			p.join(h)
+		}
+		p.keys[s.Root][i] = h
 		p.learn(s)
 		return nil
 	}
 	if e := p.peers[s.Provider]; e != nil && e.n >= p.perPeer {
 		return refuse(Full, nil)
 	}
-	if len(hs) >= p.perKey {
-		first := 0
-		for i := range hs {
-			if hs[i].notAfter.Before(hs[first].notAfter) {
-				first = i
-			}
-		}
-		if !hs[first].notAfter.Before(s.NotAfter) {
-			return refuse(Full, nil)
-		}
-		p.drop(s.Root, first)
-		hs = p.keys[s.Root]
-	} else if p.n >= p.total {
-		if p.sweepLocked(now); p.n >= p.total {
-			return refuse(Full, nil)
-		}
-		hs = p.keys[s.Root]
+	if expire && len(p.keys[s.Root]) >= p.perKey {
+		p.expire(s.Root, now)
 	}
-	p.keys[s.Root] = append(hs, h)
+	if hs := p.keys[s.Root]; len(hs) >= p.perKey {
+		out := yielding(hs, h.source)
+		if out == nil {
+			return refuse(Full, nil)
+		}
+		p.drop(out)
+	} else if p.n >= p.total && !p.makeRoom(h.group, now, expire) {
+		return refuse(Full, nil)
+	}
+	p.keys[s.Root] = append(p.keys[s.Root], h)
 	p.n++
+	p.join(h)
 	p.learn(s)
 	p.peers[s.Provider].n++
 	return nil
+}
+
+// clampLife is when a record that ends then counts as expired.
+func clampLife(notAfter, now time.Time) time.Time {
+	if latest := now.Add(maxLifetime); notAfter.After(latest) {
+		return latest
+	}
+	return notAfter
+}
+
+// reached says that a provider was reached at its own address, for the records
+// of it that came from that group.
+func (p *providerStore) reached(id peer.ID, group string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.groups[group]
+	if g == nil {
+		return
+	}
+	for e := g.records.Front(); e != nil; e = e.Next() {
+		if h := e.Value.(*held); h.provider == id && !h.reached {
+			h.reached = true
+			p.dirty.add(slot{h.root, id})
+		}
+	}
 }
 
 // learn keeps the provider's newest addresses.
@@ -139,17 +200,17 @@ func (p *providerStore) get(root b3.Root, limit int, now time.Time) []sealed {
 		if h.notAfter.Before(now) {
 			continue
 		}
-		out = append(out, p.sealed(root, h))
+		out = append(out, p.sealed(h))
 	}
 	return out
 }
 
 // sealed puts a record together.
-func (p *providerStore) sealed(root b3.Root, h held) sealed {
+func (p *providerStore) sealed(h *held) sealed {
 	e := p.peers[h.provider]
 	return sealed{
-		Record:   Record{Root: root, Provider: h.provider, Seq: h.seq, NotAfter: h.notAfter},
-		envelope: h.envelope, addrs: e.addrs, peerRecord: e.signed,
+		Record:   Record{Root: h.root, Provider: h.provider, Seq: h.seq, NotAfter: h.notAfter},
+		envelope: h.envelope, addrs: e.addrs, peerRecord: e.signed, source: h.source,
 	}
 }
 
@@ -161,29 +222,38 @@ func (p *providerStore) sweep(now time.Time) {
 }
 
 func (p *providerStore) sweepLocked(now time.Time) {
-	for root, hs := range p.keys {
-		for i := len(hs) - 1; i >= 0; i-- {
-			if hs[i].notAfter.Before(now) {
-				p.drop(root, i)
-				hs = p.keys[root]
-			}
+	for root := range p.keys {
+		p.expire(root, now)
+	}
+}
+
+// expire drops what has expired of a key.
+func (p *providerStore) expire(root b3.Root, now time.Time) {
+	hs := p.keys[root]
+	for i := len(hs) - 1; i >= 0; i-- {
+		if hs[i].notAfter.Before(now) {
+			p.drop(hs[i])
+			hs = p.keys[root]
 		}
 	}
 }
 
-// drop removes the i-th record of root.
-func (p *providerStore) drop(root b3.Root, i int) {
-	hs := p.keys[root]
-	p.dirty.add(slot{root, hs[i].provider})
-	e := p.peers[hs[i].provider]
+// drop removes a record.
+func (p *providerStore) drop(h *held) {
+	p.dirty.add(slot{h.root, h.provider})
+	p.leave(h)
+	e := p.peers[h.provider]
 	if e.n--; e.n == 0 {
-		delete(p.peers, hs[i].provider)
+		delete(p.peers, h.provider)
 	}
-	if p.n--; len(hs) == 1 {
-		delete(p.keys, root)
+	p.n--
+	hs := p.keys[h.root]
+	if len(hs) == 1 {
+		delete(p.keys, h.root)
 		return
 	}
-	p.keys[root] = slices.Delete(hs, i, i+1)
+	i := slices.Index(hs, h)
+	p.keys[h.root] = slices.Delete(hs, i, i+1)
 }
 
 // len is the number of records.

@@ -1,8 +1,9 @@
 package dht
 
 import (
-	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,21 +14,15 @@ import (
 	"allium/protocols/b3"
 )
 
-// plain is a record as the store sees it; the store verifies nothing.
+// plain is a record as the store sees it, from an address that is in no group;
+// the store verifies nothing.
 func plain(provider peer.ID, r b3.Root, seq uint64, notAfter time.Time) sealed {
 	return sealed{
 		Record:   Record{Root: r, Provider: provider, Seq: seq, NotAfter: notAfter},
+		source:   source{group: "peer " + string(provider)},
 		addrs:    peer.PeerRecord{PeerID: provider, Seq: seq},
 		envelope: fmt.Appendf(nil, "%s %s %d", provider, r, seq), peerRecord: fmt.Appendf(nil, "%s %d", provider, seq),
 	}
-}
-
-func refusalOf(err error) Refusal {
-	var re *RecordError
-	if errors.As(err, &re) {
-		return re.Refusal
-	}
-	return ""
 }
 
 func TestStoreReplacesAndRefuses(t *testing.T) {
@@ -49,22 +44,22 @@ func TestStoreReplacesAndRefuses(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	put("", "b", "x", 1, hour.Add(time.Minute))
-	put(Full, "c", "x", 1, hour)                // nobody expires before it
-	put("", "c", "x", 1, hour.Add(time.Second)) // a does
-	if got := p.get(root("x"), 9, now); len(got) != 2 || got[0].Provider == "a" || got[1].Provider == "a" {
-		t.Fatalf("got %+v", got)
-	}
+	put(Full, "c", "x", 1, hour.Add(time.Hour)) // who lives longer pushes nobody out
 	put("", "b", "y", 1, hour)
 	put("", "b", "z", 1, hour)
 	put(Full, "b", "w", 1, hour) // perPeer
-	put(Full, "d", "w", 1, hour) // total
-	put("", "b", "x", 2, hour)   // renewing is not limited
+	put("", "d", "w", 1, hour)   // total: b has most, and loses its newest
+	put(Full, "d", "v", 1, hour) // b has no more than d would have
+	if got := p.get(root("z"), 9, now); len(got) != 0 {
+		t.Fatalf("got %+v", got)
+	}
+	put("", "b", "x", 2, hour) // renewing is not limited
 	if got := p.len(); got != 4 {
 		t.Fatalf("%d records", got)
 	}
 	// Room is made of what has expired.
 	now = hour.Add(2 * time.Minute)
-	put("", "d", "w", 1, now.Add(time.Hour))
+	put("", "d", "v", 1, now.Add(time.Hour))
 	if got := p.len(); got != 1 {
 		t.Fatalf("%d records are left", got)
 	}
@@ -105,7 +100,9 @@ func TestStoreInvariants(t *testing.T) {
 				s := slot{root(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "key"))), peer.ID(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "provider")))}
 				seq := rapid.Uint64Range(0, 5).Draw(t, "seq")
 				end := now.Add(time.Duration(rapid.IntRange(0, 200).Draw(t, "life")) * time.Second)
-				if p.put(plain(s.provider, s.key, seq, end), now) == nil {
+				rec := plain(s.provider, s.key, seq, end)
+				rec.source = source{rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "group"), rapid.Bool().Draw(t, "reached")}
+				if p.put(rec, now) == nil {
 					model[s] = seq
 				}
 			}
@@ -135,6 +132,21 @@ func TestStoreInvariants(t *testing.T) {
 			if count != p.n || count > total {
 				t.Fatalf("%d records, the count is %d of %d", count, p.n, total)
 			}
+			inGroups := 0
+			for name, g := range p.groups {
+				if g.records.Len() == 0 || g.at >= 0 && p.most[g.at] != g {
+					t.Fatalf("group %s has %d records and place %d", name, g.records.Len(), g.at)
+				}
+				for e := g.records.Front(); e != nil; e = e.Next() {
+					if h := e.Value.(*held); h.group != name || h.at != e || !slices.Contains(p.keys[h.root], h) {
+						t.Fatalf("group %s has %+v", name, h)
+					}
+					inGroups++
+				}
+			}
+			if inGroups != count {
+				t.Fatalf("%d records are in groups, of %d", inGroups, count)
+			}
 			if len(peers) != len(p.peers) {
 				t.Fatalf("%d providers are remembered, %d have records", len(p.peers), len(peers))
 			}
@@ -155,7 +167,8 @@ func TestExpiry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &Service{deps: Deps{Now: time.Now}, store: newProviderStore(20, 20, 20), m: m}
+		var doubtful atomic.Bool
+		s := &Service{deps: Deps{Now: time.Now, MayExpire: func() bool { return !doubtful.Load() }}, store: newProviderStore(20, 20, 20), m: m}
 		end := time.Now().Add(90 * time.Second)
 		if err := s.store.put(plain("a", root("x"), 1, end), time.Now()); err != nil {
 			t.Fatal(err)
@@ -172,6 +185,12 @@ func TestExpiry(t *testing.T) {
 		if s.store.len() != 1 {
 			t.Error("the janitor runs all the time")
 		}
+		doubtful.Store(true)
+		time.Sleep(time.Hour)
+		if s.store.len() != 1 {
+			t.Error("deleted by a clock that may be wrong")
+		}
+		doubtful.Store(false)
 		time.Sleep(time.Minute)
 		if s.store.len() != 0 {
 			t.Error("the janitor left it")

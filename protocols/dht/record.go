@@ -9,11 +9,10 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/record"
+	libp2precord "github.com/libp2p/go-libp2p/core/record"
 
 	"allium/protocols/b3"
-	"allium/protocols/dcbor"
-	"allium/protocols/envelope"
+	"allium/protocols/record"
 )
 
 // The envelope of a provider record (OAP1 §11).
@@ -37,13 +36,13 @@ type wireRecord struct {
 	NotAfter  uint64 `cbor:"4,keyasint"`
 }
 
-// Domain implements [record.Record].
+// Domain implements [libp2precord.Record].
 func (*Record) Domain() string { return recordDomain }
 
-// Codec implements [record.Record].
+// Codec implements [libp2precord.Record].
 func (*Record) Codec() []byte { return recordType }
 
-// MarshalRecord implements [record.Record].
+// MarshalRecord implements [libp2precord.Record].
 func (r *Record) MarshalRecord() ([]byte, error) {
 	if r.NotAfter.Unix() < 0 {
 		return nil, errors.New("not_after is before 1970")
@@ -56,7 +55,7 @@ func (r *Record) MarshalRecord() ([]byte, error) {
 	})
 }
 
-// UnmarshalRecord implements [record.Record]. It accepts the one deterministic
+// UnmarshalRecord implements [libp2precord.Record]. It accepts the one deterministic
 // form of a payload.
 func (r *Record) UnmarshalRecord(p []byte) error {
 	var w wireRecord
@@ -68,7 +67,7 @@ func (r *Record) UnmarshalRecord(p []byte) error {
 		return err
 	}
 	if !bytes.Equal(root.Multihash(), w.Multihash) {
-		return dcbor.ErrNotCanonical
+		return record.ErrNotCanonical
 	}
 	id, err := peerID(w.Provider)
 	if err != nil {
@@ -92,6 +91,7 @@ func peerID(p []byte) (peer.ID, error) {
 // sealed is a verified record in the form it travels in.
 type sealed struct {
 	Record
+	source
 	addrs      peer.PeerRecord
 	envelope   []byte
 	peerRecord []byte
@@ -117,20 +117,21 @@ func seal(key crypto.PrivKey, r Record, addrs *peer.PeerRecord) (sealed, error) 
 	}
 }
 
-func sealEnvelope(r record.Record, key crypto.PrivKey) ([]byte, error) {
+func sealEnvelope(r libp2precord.Record, key crypto.PrivKey) ([]byte, error) {
 	payload, err := r.MarshalRecord()
 	if err != nil {
 		return nil, fmt.Errorf("dht: record: %w", err)
 	}
-	raw, err := envelope.Like(r).Seal(key, payload)
+	raw, err := record.KindLike(r).Seal(key, payload)
 	if err != nil {
 		return nil, fmt.Errorf("dht: %w", err)
 	}
 	return raw, nil
 }
 
-// openSealed verifies a record for root and its peer record, as of now. The
-// error is a *[RecordError].
+// openSealed verifies a record for root and its peer record, as of now. NotAfter
+// is at most maxLifetime from now, whatever the record says. The error is a
+// *[RecordError].
 func openSealed(envelope, peerRecord []byte, root b3.Root, now time.Time) (sealed, error) {
 	s := sealed{envelope: envelope, peerRecord: peerRecord}
 	if len(envelope) > maxEnvelope || len(peerRecord) > maxPeerRecord {
@@ -150,6 +151,7 @@ func openSealed(envelope, peerRecord []byte, root b3.Root, now time.Time) (seale
 	case futureDated(s.Record, now):
 		return s, refuse(FutureDated, nil)
 	}
+	s.NotAfter = clampLife(s.NotAfter, now)
 	signer, err = openEnvelope(peerRecord, &s.addrs)
 	if err != nil {
 		return s, refuse(BadPeerRecord, err)
@@ -167,12 +169,12 @@ func futureDated(r Record, now time.Time) bool {
 
 // openEnvelope verifies an envelope of r's type, decodes its payload into r and
 // returns who signed it.
-func openEnvelope(raw []byte, r record.Record) (crypto.PubKey, error) {
-	payload, signer, err := envelope.Like(r).Open(raw)
+func openEnvelope(raw []byte, r libp2precord.Record) (crypto.PubKey, error) {
+	payload, signer, err := record.KindLike(r).Open(raw)
 	switch {
-	case errors.Is(err, envelope.ErrUnsigned):
+	case errors.Is(err, record.ErrUnsigned):
 		return nil, refuse(Unsigned, err)
-	case errors.Is(err, envelope.ErrType):
+	case errors.Is(err, record.ErrType):
 		return nil, refuse(WrongType, err)
 	case err != nil:
 		return nil, refuse(BadSignature, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
-	"allium/protocols/dht/pace"
+	"allium/internal/jitter"
 	"allium/protocols/kad"
 )
 
@@ -40,14 +40,14 @@ func (s *Service) refresh(ctx context.Context, kad *kaddht.IpfsDHT) {
 		} else {
 			soon = refreshSoon
 		}
-		s.rest(ctx, pace.Jitter(wait))
+		s.rest(ctx, jitter.Spread(wait))
 	}
 }
 
 // rest waits for d, or until the table is empty although there are connections.
 func (s *Service) rest(ctx context.Context, d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
-		if !pace.Sleep(ctx, min(refreshLook, time.Until(end))) || s.table.Size() == 0 && len(s.connected()) > 0 {
+		if !jitter.Sleep(ctx, min(refreshLook, time.Until(end))) || s.table.Size() == 0 && len(s.connected()) > 0 {
 			return
 		}
 	}
@@ -61,7 +61,7 @@ func (s *Service) awaitAnyone(ctx context.Context, kad *kaddht.IpfsDHT) bool {
 		if tries%4 == 3 && len(s.deps.Host.Network().Peers()) > 0 {
 			_ = kad.Bootstrap(ctx) // only asks for it, and always returns nil
 		}
-		if !pace.Sleep(ctx, refreshPoll) {
+		if !jitter.Sleep(ctx, refreshPoll) {
 			return false
 		}
 	}

@@ -1,6 +1,10 @@
 package dht
 
-import "allium/protocols/status"
+import (
+	"errors"
+
+	"allium/protocols/status"
+)
 
 // Refusal says why a provider record was refused. The list is closed: it is
 // the reason of an answer on the wire and the label of
@@ -24,21 +28,41 @@ const (
 	Full          Refusal = "full"  // no room for another record
 )
 
-// refusals lists every Refusal with its outcome (SPEC §3).
-var refusals = map[Refusal]status.Outcome{
-	Oversize:      status.BodyCap,
-	Unsigned:      status.BadSignature,
-	WrongType:     status.BadSignature,
-	BadSignature:  status.BadSignature,
-	Malformed:     status.BadRequest,
-	WrongProvider: status.BadSignature,
-	WrongKey:      status.BadRequest,
-	WrongSender:   status.NotAllowed,
-	Expired:       status.Stale,
-	FutureDated:   status.Stale,
-	BadPeerRecord: status.BadSignature,
-	Stale:         status.Stale,
-	Full:          status.Quota,
+// RefusalInfo is what the reference says of a Refusal.
+type RefusalInfo struct {
+	Refusal Refusal
+	Outcome status.Outcome
+	Doc     string
+}
+
+// Refusals lists every Refusal in the order in which a record is checked.
+func Refusals() []RefusalInfo {
+	return []RefusalInfo{
+		{Oversize, status.BodyCap, "the envelope or the peer record is above its bound"},
+		{Unsigned, status.BadSignature, "it is not an envelope"},
+		{WrongType, status.BadSignature, "the envelope is one of something else"},
+		{BadSignature, status.BadSignature, "the signature does not verify"},
+		{Malformed, status.BadRequest, "it is not the deterministic CBOR of a provider record"},
+		{WrongProvider, status.BadSignature, "it is signed by another key than the provider's"},
+		{WrongKey, status.BadRequest, "it is for another object than the request"},
+		{WrongSender, status.NotAllowed, "another peer than the provider put it"},
+		{Expired, status.Stale, "its time is over"},
+		{FutureDated, status.Stale, "it ends more than 24 h, and 2 minutes for clocks that differ, from now"},
+		{BadPeerRecord, status.BadSignature, "the peer record is not the provider's, or does not verify"},
+		{Stale, status.Stale, "a newer record of the provider is held"},
+		{Full, status.Quota, "there is no room for another one of the provider, or of the IP group that the sender's connection is in"},
+	}
+}
+
+// refusals is the outcome of every Refusal (SPEC §3).
+var refusals = outcomes(Refusals())
+
+func outcomes(all []RefusalInfo) map[Refusal]status.Outcome {
+	m := make(map[Refusal]status.Outcome, len(all))
+	for _, r := range all {
+		m[r.Refusal] = r.Outcome
+	}
+	return m
 }
 
 // RecordError is a refused provider record.
@@ -62,3 +86,12 @@ func (e *RecordError) Unwrap() error { return e.Err }
 func (e *RecordError) Status() status.Outcome { return refusals[e.Refusal] }
 
 func refuse(r Refusal, err error) error { return &RecordError{Refusal: r, Err: err} }
+
+// refusalOf is the reason for which err refuses a record; empty for another error.
+func refusalOf(err error) Refusal {
+	var re *RecordError
+	if errors.As(err, &re) {
+		return re.Refusal
+	}
+	return ""
+}

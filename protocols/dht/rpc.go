@@ -11,8 +11,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
-	"allium/protocols/admission"
-	"allium/protocols/message"
+	"allium/internal/limits"
+	"allium/protocols/delimited"
 	"allium/protocols/status"
 )
 
@@ -26,7 +26,7 @@ type caller struct {
 	table   feedback
 
 	connected func(peer.ID) bool
-	dials     *admission.Gate // calls to peers that are not
+	dials     *limits.Gate // calls to peers that are not
 }
 
 // streamOpener is what a caller needs of a host.
@@ -46,14 +46,14 @@ func (c *caller) call(ctx context.Context, p peer.ID, proto protocol.ID, q []byt
 	begun := time.Now()
 	err = c.stream(ctx, p, proto, func(s network.Stream) error {
 		asked := time.Now()
-		if err := message.Write(s, q); err != nil {
+		if err := delimited.Write(s, q); err != nil {
 			return err
 		}
 		// A peer that has answered or refused by now may have stopped reading.
 		// Closing then fails, without its reason; reading tells what it said.
 		closed := s.CloseWrite()
 		var err error
-		answer, err = message.Read(bufio.NewReader(s), limit)
+		answer, err = delimited.Read(bufio.NewReader(s), limit)
 		rtt = time.Since(asked)
 		if err != nil {
 			return errors.Join(err, closed)
@@ -83,14 +83,14 @@ func (c *caller) stream(ctx context.Context, p peer.ID, proto protocol.ID, f fun
 	defer cancel()
 	s, err := c.open(ctx, p, proto)
 	if err != nil {
-		return message.Failure(ctx, fmt.Errorf("dht: open a stream: %w", err))
+		return delimited.Failure(ctx, fmt.Errorf("dht: open a stream: %w", err))
 	}
 	// The context given to open covers the opening alone.
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
 	defer stop()
 	if err := f(s); err != nil {
 		_ = s.Reset()
-		return message.Failure(ctx, fmt.Errorf("dht: %s: %w", proto, err))
+		return delimited.Failure(ctx, fmt.Errorf("dht: %s: %w", proto, err))
 	}
 	_ = s.Close()
 	return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peerstore"
 	"google.golang.org/protobuf/proto"
 
-	"allium/protocols/message"
+	"allium/protocols/delimited"
 )
 
 // kadSender carries kad-dht's messages. The library's own waits 10 s for an
@@ -48,7 +48,7 @@ func (k *kadSender) SendMessage(ctx context.Context, p peer.ID, msg *pb.Message)
 	if err != nil {
 		return err
 	}
-	return k.calls.stream(ctx, p, KadID, func(s network.Stream) error { return message.Write(s, q) })
+	return k.calls.stream(ctx, p, KadID, func(s network.Stream) error { return delimited.Write(s, q) })
 }
 
 // OnDisconnect implements pb.MessageSenderWithDisconnect: no stream outlives

@@ -8,16 +8,17 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/protocols/admission"
+	"allium/internal/ipgroup"
+	"allium/internal/latch"
+	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/delimited"
 	"allium/protocols/dht/guard"
-	"allium/protocols/message"
 	"allium/protocols/status"
 )
 
@@ -28,30 +29,35 @@ type server struct {
 	self    peer.ID
 	own     func(ctx context.Context, root b3.Root) (sealed, error) // a new record of this node; an error when it has not the object; may be nil
 	denied  func(root b3.Root) bool                                 // nil: nothing is
-	nearest func(root b3.Root, asking peer.ID) []peer.AddrInfo
+	nearest func(key []byte, asking peer.ID) []peer.AddrInfo
+	back    *dialback
 	guard   *guard.Guard
 	m       *metrics
 	log     *slog.Logger
 
 	ctx context.Context // ends when the service stops
 
-	mu      sync.Mutex
-	closed  bool
-	streams sync.WaitGroup
+	streams latch.Latch
 }
 
 // handle is the stream handler. It returns when the exchange is over.
 func (v *server) handle(s network.Stream) {
-	if !v.enter() {
+	if !v.streams.Enter() {
 		_ = s.ResetWithError(network.StreamShutdown)
 		return
 	}
-	defer v.streams.Done()
+	defer v.streams.Leave()
+	free, err := v.guard.Stream(ipgroup.Of(s.Conn().RemoteMultiaddr()))
+	if err != nil {
+		_ = s.ResetWithError(network.StreamResourceLimitExceeded)
+		return
+	}
+	defer free()
 	ctx, cancel := context.WithTimeout(v.ctx, serveTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
 	defer stop()
-	if err := v.exchange(ctx, s.Conn().RemotePeer(), s); err != nil {
+	if err := v.exchange(ctx, s.Conn(), s); err != nil {
 		_ = s.Reset()
 		return
 	}
@@ -60,8 +66,8 @@ func (v *server) handle(s network.Stream) {
 
 // exchange reads a request, serves it and writes the answer. An error means
 // that the stream is of no more use.
-func (v *server) exchange(ctx context.Context, from peer.ID, rw io.ReadWriter) error {
-	p, err := message.Read(bufio.NewReader(rw), maxMessage)
+func (v *server) exchange(ctx context.Context, from network.Conn, rw io.ReadWriter) error {
+	p, err := delimited.Read(bufio.NewReader(rw), maxMessage)
 	if err != nil {
 		return err
 	}
@@ -71,13 +77,13 @@ func (v *server) exchange(ctx context.Context, from peer.ID, rw io.ReadWriter) e
 	if err != nil {
 		return err
 	}
-	return message.Write(rw, answer)
+	return delimited.Write(rw, answer)
 }
 
 // admit answers a request that there is room for, and the others with what
 // they ran into.
-func (v *server) admit(ctx context.Context, from peer.ID, p []byte) (r response, op string) {
-	release, err := v.guard.Admit(ctx, from, len(p))
+func (v *server) admit(ctx context.Context, from network.Conn, p []byte) (r response, op string) {
+	release, err := v.guard.Admit(ctx, from.RemotePeer(), ipgroup.Of(from.RemoteMultiaddr()), len(p))
 	if err != nil {
 		return errorResponse(err), opUnknown
 	}
@@ -95,7 +101,7 @@ const opUnknown = "unknown"
 
 // serve answers one request. op is a bounded label. A panic is a bug and costs
 // this request alone.
-func (v *server) serve(ctx context.Context, from peer.ID, p []byte) (r response, op string) {
+func (v *server) serve(ctx context.Context, from network.Conn, p []byte) (r response, op string) {
 	op = opUnknown
 	defer func() {
 		if e := recover(); e != nil {
@@ -109,7 +115,7 @@ func (v *server) serve(ctx context.Context, from peer.ID, p []byte) (r response,
 		return errorResponse(err), op
 	}
 	if q.Op == opGet {
-		return getResponse(v.held(ctx, root), v.nearest(root, from)), "get"
+		return getResponse(v.held(ctx, root), v.nearest(root.Multihash(), from.RemotePeer())), "get"
 	}
 	if err := v.put(ctx, from, q, root); err != nil {
 		v.m.refused(err)
@@ -138,43 +144,33 @@ func (v *server) held(ctx context.Context, root b3.Root) []sealed {
 }
 
 // put stores the record of a request after it has been verified.
-func (v *server) put(ctx context.Context, from peer.ID, q request, root b3.Root) error {
+func (v *server) put(ctx context.Context, from network.Conn, q request, root b3.Root) error {
 	s, err := v.verify.open(ctx, q.Envelope, q.PeerRecord, root)
 	if err != nil {
 		return err
 	}
-	if s.Provider != from {
+	if s.Provider != from.RemotePeer() {
 		return refuse(WrongSender, nil)
 	}
-	return v.store.put(s, v.verify.now())
-}
-
-// enter counts a stream in, unless the server has been closed.
-func (v *server) enter() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.closed {
-		return false
+	s.source = v.back.sourceOf(from)
+	err = v.store.put(s, v.verify.now())
+	if err == nil || refusalOf(err) == Full {
+		v.back.later(s, from.RemoteMultiaddr())
 	}
-	v.streams.Add(1)
-	return true
+	return err
 }
 
 // close waits for the streams being served; the context given to the server
 // has ended, so they end too.
-func (v *server) close() {
-	v.mu.Lock()
-	v.closed = true
-	v.mu.Unlock()
-	v.streams.Wait()
-}
+func (v *server) close() { v.streams.Wait() }
 
 // verifier opens records with a bounded number of signature checks at one time
 // (two checks, about 0.2 ms, per record). The stream's own goroutine does the
 // work while it holds a place, so no connection's reader waits for it.
 type verifier struct {
 	now  func() time.Time
-	gate *admission.Gate
+	gate *limits.Gate
+	saw  func(sealed) // is told of every good record; nil: nobody is
 }
 
 func (v *verifier) open(ctx context.Context, envelope, peerRecord []byte, root b3.Root) (sealed, error) {
@@ -183,5 +179,9 @@ func (v *verifier) open(ctx context.Context, envelope, peerRecord []byte, root b
 		return sealed{}, fmt.Errorf("dht: verify: %w", err)
 	}
 	defer release()
-	return openSealed(envelope, peerRecord, root, v.now())
+	rec, err := openSealed(envelope, peerRecord, root, v.now())
+	if err == nil && v.saw != nil {
+		v.saw(rec)
+	}
+	return rec, err
 }

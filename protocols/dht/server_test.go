@@ -17,16 +17,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/dht/guard"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // bench is a server and an asker on an in-memory network.
 type bench struct {
-	net    *streamtest.Network
+	net    *testkit.Network
 	server *server
 	at     peer.ID // the server
 	me     identity
@@ -45,11 +45,16 @@ func newBench(t *testing.T, cfg guard.Config) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var limits *admission.Registry
-	b := &bench{net: streamtest.NewNetwork(streamtest.Options{Latency: 10 * time.Millisecond}), at: newIdentity(t).id, me: newIdentity(t)}
+	var registry *limits.Registry
+	b := &bench{net: testkit.NewNetwork(testkit.Options{Latency: 10 * time.Millisecond}), at: newIdentity(t).id, me: newIdentity(t)}
+	store := newProviderStore(20, 100, 100)
+	back, err := newDialback(nil, store, time.Now, m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	b.server = &server{
-		store: newProviderStore(20, 100, 100), verify: &verifier{time.Now, limits.NewGate(admission.Spec{Name: "v"}, 2, 2)},
-		nearest: func(b3.Root, peer.ID) []peer.AddrInfo { return nil },
+		store: store, back: back, verify: &verifier{time.Now, registry.NewGate(limits.Spec{Name: "v"}, 2, 2), nil},
+		nearest: func([]byte, peer.ID) []peer.AddrInfo { return nil },
 		guard:   g, m: m, log: slog.New(slog.DiscardHandler), ctx: ctx,
 	}
 	b.net.Host(b.at).SetStreamHandler(ProviderID, b.server.handle)
@@ -69,9 +74,9 @@ func TestPutAndGet(t *testing.T) {
 		b := newBench(t, guard.DefaultConfig())
 		defer b.stop()
 		closer := newIdentity(t)
-		b.server.nearest = func(r b3.Root, asking peer.ID) []peer.AddrInfo {
-			if r != root("x") || asking != b.me.id {
-				t.Errorf("nearest(%s, %s)", r, asking)
+		b.server.nearest = func(key []byte, asking peer.ID) []peer.AddrInfo {
+			if !bytes.Equal(key, root("x").Multihash()) || asking != b.me.id {
+				t.Errorf("nearest(%x, %s)", key, asking)
 			}
 			return []peer.AddrInfo{{ID: closer.id, Addrs: closer.peerRecord().Addrs}}
 		}
@@ -102,7 +107,7 @@ func TestDenied(t *testing.T) {
 		denied.Store(true)
 		b.server.denied = func(r b3.Root) bool { return denied.Load() && r == root("x") }
 		closer, self := newIdentity(t), newIdentity(t)
-		b.server.nearest = func(b3.Root, peer.ID) []peer.AddrInfo {
+		b.server.nearest = func([]byte, peer.ID) []peer.AddrInfo {
 			return []peer.AddrInfo{{ID: closer.id, Addrs: closer.peerRecord().Addrs}}
 		}
 		b.server.self = self.id
@@ -313,7 +318,7 @@ func TestServerLimits(t *testing.T) {
 				tc.change(&cfg)
 				b := newBench(t, cfg)
 				defer b.stop()
-				b.server.nearest = func(b3.Root, peer.ID) []peer.AddrInfo { time.Sleep(60 * time.Millisecond); return nil }
+				b.server.nearest = func([]byte, peer.ID) []peer.AddrInfo { time.Sleep(60 * time.Millisecond); return nil }
 				outcomes := make(chan status.Outcome, 3) // bound: requests
 				for range 3 {
 					go func() {
@@ -343,7 +348,7 @@ func TestServerPanic(t *testing.T) {
 		b := newBench(t, guard.DefaultConfig())
 		defer b.stop()
 		bug := true
-		b.server.nearest = func(b3.Root, peer.ID) []peer.AddrInfo {
+		b.server.nearest = func([]byte, peer.ID) []peer.AddrInfo {
 			if bug {
 				bug = false
 				panic("bug")
@@ -385,8 +390,8 @@ func TestServerStops(t *testing.T) {
 // TestVerifierIsBounded: with its places taken and its line full, a record is
 // not verified but busy.
 func TestVerifierIsBounded(t *testing.T) {
-	var limits *admission.Registry
-	v := &verifier{time.Now, limits.NewGate(admission.Spec{Name: "v"}, 1, 0)}
+	var registry *limits.Registry
+	v := &verifier{time.Now, registry.NewGate(limits.Spec{Name: "v"}, 1, 0), nil}
 	release, err := v.gate.TryAcquire()
 	if err != nil {
 		t.Fatal(err)

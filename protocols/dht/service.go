@@ -13,7 +13,6 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	ds "github.com/ipfs/go-datastore"
-	"github.com/ipfs/go-datastore/namespace"
 	kaddht "github.com/libp2p/go-libp2p-kad-dht"
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
 	"github.com/libp2p/go-libp2p/core/crypto"
@@ -25,14 +24,13 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/protocols/admission"
+	"allium/internal/jitter"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/dht/guard"
-	"allium/protocols/dht/pace"
 	"allium/protocols/dht/routing"
 	"allium/protocols/dht/seeds"
 	"allium/protocols/dht/sweep"
-	"allium/protocols/kad"
 	"allium/protocols/status"
 )
 
@@ -56,16 +54,29 @@ type Deps struct {
 	// over a restart; nil: all of it is in memory. It is closed by the caller
 	// after Run has returned.
 	Datastore ds.Batching
+	// Renewed counts how often Datastore was replaced by one that has nothing of
+	// what was written before: all is then written again. nil: never.
+	Renewed func() uint64
+	// Elsewhere is told of a record that was signed with Key and not by this
+	// service: another process runs with the same identity. It must not wait.
+	// nil: nobody is told.
+	Elsewhere func(signed time.Time, addrs []ma.Multiaddr)
 	// SeedManifest reads the signed list of seeds; nil: there is none.
 	SeedManifest func() ([]byte, error)
 	// Now is the clock by which records are dated, and by which it is judged
 	// whether records and the seed manifest have expired; nil: time.Now. What is
 	// only measured or paced goes by time.Now.
 	Now func() time.Time
+	// ClockWrong reports whether that clock is known to be wrong: then nothing is
+	// signed or published, and what is queued waits; nil: never.
+	ClockWrong func() bool
+	// MayExpire reports whether the clock is right, so that what has expired may
+	// be deleted; nil: always.
+	MayExpire func() bool
 
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered
-	Limits  *admission.Registry   // nil: limits work and are listed nowhere
+	Limits  *limits.Registry      // nil: limits work and are listed nowhere
 }
 
 // Service is the node's part in discovery.
@@ -78,9 +89,10 @@ type Service struct {
 	table     *routing.Table
 	guard     *guard.Guard
 	store     *providerStore
+	back      *dialback
 	persist   *persister
 	verify    *verifier
-	lookups   *admission.Gate
+	lookups   *limits.Gate
 	calls     *caller
 	kadSender *kadSender
 	exchange  *exchanger
@@ -88,8 +100,9 @@ type Service struct {
 	sweep     *sweep.Sweep
 	boot      *seeds.Bootstrapper
 	signed    *lru.Cache[b3.Root, sealed] // our own records of late
-	seq       atomic.Uint64               // highest sequence number given out
-	size      atomic.Int64                // estimated servers in the network; 0: not known yet
+	began     time.Time
+	seq       atomic.Uint64 // highest sequence number given out
+	size      atomic.Int64  // estimated servers in the network; 0: not known yet
 
 	mu  sync.Mutex
 	run *running // nil unless Run is between ready and its end
@@ -120,6 +133,15 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
+	if deps.Renewed == nil {
+		deps.Renewed = func() uint64 { return 0 }
+	}
+	if deps.ClockWrong == nil {
+		deps.ClockWrong = func() bool { return false }
+	}
+	if deps.MayExpire == nil {
+		deps.MayExpire = func() bool { return true }
+	}
 	if !deps.Host.ID().MatchesPrivateKey(deps.Key) {
 		return nil, status.Errorf(status.BadRequest, "dht: the key is not the host's")
 	}
@@ -130,13 +152,15 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s := &Service{
 		cfg: cfg, deps: deps, self: deps.Host.ID(), m: m,
 		store: newProviderStore(cfg.MaxPerKey, cfg.MaxPerPeer, cfg.MaxRecords),
-		verify: &verifier{now: deps.Now, gate: deps.Limits.NewGate(admission.Spec{
+		verify: &verifier{now: deps.Now, gate: deps.Limits.NewGate(limits.Spec{
 			Name: "dht.verify", Path: "provider exchange, lookups → signature checks", Policy: "waits within its deadline, then busy",
 		}, int64(runtime.GOMAXPROCS(0)), 1024)},
-		lookups: deps.Limits.NewGate(admission.Spec{
+		lookups: deps.Limits.NewGate(limits.Spec{
 			Name: "dht.lookups", Path: "resolver, API, announcer, sweep → lookups", Policy: "512 wait within their deadline, then busy",
 		}, int64(cfg.Lookups), waitingLookups),
 	}
+	s.began = deps.Now()
+	s.verify.saw = s.sawOwn
 	if err := s.newParts(); err != nil {
 		return nil, err
 	}
@@ -145,53 +169,49 @@ func New(cfg Config, deps Deps) (*Service, error) {
 
 // newParts makes what the service is made of. None of it starts anything.
 func (s *Service) newParts() (err error) {
-	h, log, reg, limits := s.deps.Host, s.deps.Log, s.deps.Metrics, s.deps.Limits
+	h, log, reg, registry := s.deps.Host, s.deps.Log, s.deps.Metrics, s.deps.Limits
 	s.table, err = routing.New(s.cfg.routing(), routing.Deps{
-		Self: s.self, Addrs: s.addrs, Connected: s.isConnected, Log: log, Metrics: reg, Limits: limits,
+		Self: s.self, Addrs: s.addrs, Connected: s.isConnected, Log: log, Metrics: reg, Limits: registry,
 	})
 	if err != nil {
 		return err
 	}
-	if s.guard, err = guard.New(s.cfg.Guard, guard.Deps{Log: log, Metrics: reg, Limits: limits}); err != nil {
+	if s.guard, err = guard.New(s.cfg.Guard, guard.Deps{Log: log, Metrics: reg, Limits: registry}); err != nil {
 		return err
 	}
 	s.calls = &caller{
 		host: eager{h.Network()}, timeout: s.cfg.RPCTimeout, table: s.table, connected: s.isConnected,
-		dials: limits.NewGate(admission.Spec{
+		dials: registry.NewGate(limits.Spec{
 			Name: "dht.dials", Path: "lookups → dials of strangers", Policy: "wait within their deadline, then busy",
 		}, int64(s.cfg.Dials), waitingDials),
+	}
+	if s.back, err = newDialback(dialer(h.Network()), s.store, s.deps.Now, s.m, registry); err != nil {
+		return err
 	}
 	if s.signed, err = lru.New[b3.Root, sealed](recordCache); err != nil {
 		return err
 	}
 	s.kadSender = &kadSender{calls: s.calls, latency: h.Peerstore(), m: s.m}
 	s.exchange = &exchanger{calls: s.calls, m: s.m}
-	if s.persist, err = newPersister(s.space("records"), s.store, s.verify, reg, log); err != nil {
+	if s.persist, err = newPersister(s.space(RecordsSpace), s.store, s.verify, s.deps.Renewed, reg, log); err != nil {
 		return fmt.Errorf("dht: metrics: %w", err)
 	}
+	s.persist.mayExpire, s.store.mayExpire = s.deps.MayExpire, s.deps.MayExpire
 	s.sweep, err = sweep.New(s.cfg.sweep(), sweep.Deps{
-		Self: s.self, Router: s, Put: s.put, Addrs: h.Addrs, Datastore: s.space("sweep"), Roots: s.deps.Roots, Log: log, Metrics: reg,
+		Self: s.self, Router: s, Put: s.put, Addrs: h.Addrs, Datastore: s.space("sweep"), Renewed: s.deps.Renewed, Roots: s.deps.Roots, Log: log, Metrics: reg,
 	})
 	if err != nil {
 		return err
 	}
 	s.announces = newAnnouncer(s.cfg, s.deps, s.m, s.provide, func(ctx context.Context, root b3.Root) error { return s.sweep.Add(ctx, root) }, s.TableSize)
 	s.boot, err = seeds.New(s.cfg.Seeds, seeds.Deps{
-		Self: s.self, Dialer: seeds.HostDialer(h), Manifest: s.deps.SeedManifest, Datastore: s.space("seeds"),
+		Self: s.self, Dialer: seeds.HostDialer(h), Manifest: s.deps.SeedManifest, Datastore: s.space("seeds"), Renewed: s.deps.Renewed,
 		Ask: func(ctx context.Context, p peer.ID) ([]peer.AddrInfo, error) {
 			return s.findNode(ctx, p, []byte(s.self))
 		},
 		Learned: s.learned, Peers: s.tableAddrs, Now: s.deps.Now, Log: log, Metrics: reg,
 	})
 	return err
-}
-
-// space is a part of the datastore of its own; nil without one.
-func (s *Service) space(name string) ds.Batching {
-	if s.deps.Datastore == nil {
-		return nil
-	}
-	return namespace.Wrap(s.deps.Datastore, ds.NewKey(name))
 }
 
 // Run joins the network and serves it until ctx ends, or until a part of it
@@ -225,6 +245,7 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 	r := s.serve(ctx)
 	tasks.Go(func() { s.janitor(ctx) })
 	tasks.Go(func() { s.persist.run(ctx) })
+	tasks.Go(func() { s.back.run(ctx) })
 	tasks.Go(func() { s.refresh(ctx, kad) })
 	tasks.Go(func() { s.announces.run(ctx) })
 	part(&tasks, ctx, s.boot.Run)
@@ -252,7 +273,7 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 func (s *Service) serve(ctx context.Context) *running {
 	r := &running{ctx: ctx}
 	r.engine = &engine{self: s.self, table: s.table, connected: s.connected, know: s.know, isConnected: s.isConnected, fixed: s.cfg.HedgeFixed, tasks: &r.lookups, m: s.m}
-	r.server = &server{store: s.store, verify: s.verify, guard: s.guard, nearest: s.nearest, self: s.self, m: s.m, log: s.deps.Log, ctx: ctx}
+	r.server = &server{store: s.store, verify: s.verify, back: s.back, guard: s.guard, nearest: s.nearest, self: s.self, m: s.m, log: s.deps.Log, ctx: ctx}
 	if s.deps.Has != nil {
 		r.server.own = s.own
 	}
@@ -263,13 +284,14 @@ func (s *Service) serve(ctx context.Context) *running {
 }
 
 // newKad starts kad-dht. Its provider and value stores are off: records have
-// the exchange of OAP1 §11, and an unbounded value store is for nobody.
+// the exchange of OAP1 §11, from which GET_PROVIDERS is answered too, and an
+// unbounded value store is for nobody.
 func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
 	mode := kaddht.ModeAutoServer // in a network without public addresses nobody would be a server otherwise
 	if s.cfg.Server {
 		mode = kaddht.ModeServer
 	}
-	return kaddht.New(s.guard.Host(s.deps.Host, KadID, maxMessage),
+	return kaddht.New(&kadHost{Host: s.guard.Host(s.deps.Host, KadID, maxMessage), answer: s.kadProviders},
 		kaddht.ProtocolPrefix(Prefix),
 		kaddht.Mode(mode),
 		kaddht.BucketSize(s.cfg.K),
@@ -280,22 +302,6 @@ func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
 			return s.kadSender
 		}),
 	)
-}
-
-// nearest is what a get is told of closer peers: the k closest to the key that
-// are in the table, but for who asks.
-func (s *Service) nearest(root b3.Root, asking peer.ID) []peer.AddrInfo {
-	near := s.table.Nearest(kad.Hash(root.Multihash()), s.cfg.K+1)
-	infos := make([]peer.AddrInfo, 0, len(near))
-	for _, p := range near {
-		if p.ID == asking || len(infos) == s.cfg.K {
-			continue
-		}
-		if info := s.deps.Host.Peerstore().PeerInfo(p.ID); len(info.Addrs) > 0 {
-			infos = append(infos, info)
-		}
-	}
-	return infos
 }
 
 // know remembers the addresses of a peer heard of, for a dial that follows.
@@ -335,8 +341,8 @@ func (s *Service) addrs(p peer.ID) []ma.Multiaddr {
 
 // janitor drops expired records every minute, and counts them more often.
 func (s *Service) janitor(ctx context.Context) {
-	for i := 1; pace.Sleep(ctx, 5*time.Second); i++ {
-		if i%12 == 0 {
+	for i := 1; jitter.Sleep(ctx, 5*time.Second); i++ {
+		if i%12 == 0 && s.deps.MayExpire() {
 			s.store.sweep(s.deps.Now())
 		}
 		s.m.records.Set(float64(s.store.len()))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -15,30 +14,27 @@ import (
 	"testing"
 	"time"
 
+	"allium/internal/testkit/simnet"
+
 	"github.com/libp2p/go-libp2p"
-	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/net/conngater"
-	"github.com/libp2p/go-libp2p/x/simlibp2p"
-	"github.com/marcopolo/simnet"
 )
 
 // simNet is a network of hosts in virtual time: use it in a synctest bubble.
 // Every host has a /16 of its own. Each pair of hosts has a round-trip time of its own, lognormal with the
 // median medianRTT, the same in every run.
 type simNet struct {
-	t     testing.TB
-	net   *simnet.Simnet
-	hosts []host.Host
-	ids   []identity
+	*simnet.Net
+	t   testing.TB
+	ids []identity
 
 	dials []*dialCount // by each host
 
 	done chan struct{} // closed by close
 	cut  sync.Map      // addresses nothing reaches any more
-	side sync.Map      // address → side of a partition
 	loss atomic.Int64  // percent of packets that are lost
 }
 
@@ -60,24 +56,21 @@ func newSimNet(t testing.TB, n int) *simNet {
 	sn := &simNet{t: t, done: make(chan struct{})}
 	var mu sync.Mutex
 	lossy := rand.New(rand.NewPCG(1, 1))
-	sn.net = &simnet.Simnet{Logger: slog.New(slog.DiscardHandler), LatencyFunc: func(p *simnet.Packet) time.Duration {
-		from, to := p.From.String(), p.To.String()
+	sn.Net = simnet.New(t, func(from, to string) time.Duration {
 		_, cutFrom := sn.cut.Load(from)
 		_, cutTo := sn.cut.Load(to)
-		a, _ := sn.side.Load(from)
-		b, _ := sn.side.Load(to)
 		mu.Lock()
 		lost := lossy.Int64N(100) < sn.loss.Load()
 		mu.Unlock()
-		if cutFrom || cutTo || a != b || lost {
-			return 24 * time.Hour
+		if cutFrom || cutTo || lost {
+			return simnet.Lost
 		}
 		return rtt(from, to) / 2
-	}}
+	})
 	for range n {
 		sn.add(nil)
 	}
-	sn.net.Start()
+	sn.Start()
 	return sn
 }
 
@@ -86,7 +79,7 @@ func newSimNet(t testing.TB, n int) *simNet {
 // hosts that share one do not all get into a routing table.
 func (sn *simNet) add(at func(identity) net.IP) int {
 	sn.t.Helper()
-	i := len(sn.hosts)
+	i := len(sn.Hosts)
 	var seed [32]byte
 	binary.BigEndian.PutUint64(seed[:], uint64(i))
 	me := identityFrom(sn.t, rand.NewChaCha8(seed))
@@ -94,19 +87,13 @@ func (sn *simNet) add(at func(identity) net.IP) int {
 	if at != nil {
 		ip = at(me)
 	}
-	link := simnet.LinkSettings{BitsPerSecond: 100 * simlibp2p.OneMbps}
 	gater, err := conngater.NewBasicConnectionGater(nil)
 	if err != nil {
 		sn.t.Fatal(err)
 	}
 	dials := &dialCount{BasicConnectionGater: gater}
-	h, err := libp2p.New(libp2p.ConnectionGater(dials), libp2p.Identity(me.key), libp2p.ListenAddrStrings(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1", ip)),
-		simlibp2p.QUICSimnet(sn.net, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}), libp2p.DisableIdentifyAddressDiscovery(),
-		libp2p.DisableMetrics(), libp2p.ForceReachabilityPublic(), libp2p.ResourceManager(&network.NullResourceManager{}))
-	if err != nil {
-		sn.t.Fatal(err)
-	}
-	sn.hosts, sn.ids, sn.dials = append(sn.hosts, h), append(sn.ids, me), append(sn.dials, dials)
+	sn.Add(me.key, ip.String(), libp2p.ConnectionGater(dials))
+	sn.ids, sn.dials = append(sn.ids, me), append(sn.dials, dials)
 	return i
 }
 
@@ -121,37 +108,24 @@ func (d *dialCount) InterceptPeerDial(peer.ID) bool { d.Add(1); return true }
 
 func (sn *simNet) close() {
 	close(sn.done)
-	time.Sleep(time.Second)
-	for _, h := range sn.hosts {
-		_ = h.Close()
-	}
-	sn.net.Close()
+	sn.Close()
 }
 
 // addr is the multiaddr of a host with its id.
 func (sn *simNet) addr(i int) string {
-	return fmt.Sprintf("%s/p2p/%s", sn.hosts[i].Addrs()[0], sn.hosts[i].ID())
-}
-
-// socket is the address of a host as packets carry it.
-func (sn *simNet) socket(i int) string {
-	ip, err := sn.hosts[i].Addrs()[0].ValueForProtocol(4)
-	if err != nil {
-		sn.t.Fatal(err)
-	}
-	return net.JoinHostPort(ip, "8000")
+	return fmt.Sprintf("%s/p2p/%s", sn.Hosts[i].Addrs()[0], sn.Hosts[i].ID())
 }
 
 // vanish cuts a host off without a word.
-func (sn *simNet) vanish(i int) { sn.cut.Store(sn.socket(i), true) }
+func (sn *simNet) vanish(i int) { sn.cut.Store(sn.Socket(i), true) }
 
 // back undoes vanish.
-func (sn *simNet) back(i int) { sn.cut.Delete(sn.socket(i)) }
+func (sn *simNet) back(i int) { sn.cut.Delete(sn.Socket(i)) }
 
 // hole makes a host accept every stream of the DHT and never answer.
 func (sn *simNet) hole(i int) {
 	for _, id := range []protocol.ID{KadID, ProviderID} {
-		sn.hosts[i].SetStreamHandler(id, func(s network.Stream) {
+		sn.Hosts[i].SetStreamHandler(id, func(s network.Stream) {
 			_, _ = io.Copy(io.Discard, s)
 			select { // the other side gives up by a reset, which nobody is told while nothing is read
 			case <-sn.done:
@@ -165,7 +139,7 @@ func (sn *simNet) hole(i int) {
 // start runs a service on host i; the returned function stops it.
 func (sn *simNet) start(i int, change func(*Config, *Deps)) (*Service, func()) {
 	sn.t.Helper()
-	cfg, deps := DefaultConfig(), Deps{Host: sn.hosts[i], Key: sn.ids[i].key}
+	cfg, deps := DefaultConfig(), Deps{Host: sn.Hosts[i], Key: sn.ids[i].key}
 	cfg.Server = true
 	if i > 0 {
 		cfg.Seeds.Bootstrap = []string{sn.addr(0)}
@@ -192,7 +166,7 @@ func (sn *simNet) start(i int, change func(*Config, *Deps)) (*Service, func()) {
 // startAll runs a service on every host.
 func (sn *simNet) startAll(change func(*Config, *Deps)) (services []*Service, stop func()) {
 	var stops []func()
-	for i := range sn.hosts {
+	for i := range sn.Hosts {
 		s, stop := sn.start(i, change)
 		services, stops = append(services, s), append(stops, stop)
 	}

@@ -26,7 +26,7 @@ func BenchmarkMessage(b *testing.B) {
 	cfg := DefaultConfig()
 	cfg.BurstFrames, cfg.TotalRate, cfg.PeerRate = 1<<16, 1<<20, 1<<16
 	s := bench(b)
-	s.calls.open()
+	s.calls.Open()
 	m := &pb.Message{Topic: &topic, From: []byte("author"), Data: make([]byte, 512)}
 	validate := s.validator(s.topics[testTopic])
 	ctx := context.Background()

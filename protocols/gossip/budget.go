@@ -10,12 +10,12 @@ import (
 	pb "github.com/libp2p/go-libp2p-pubsub/pb"
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 )
 
 // account is what is known of a peer beside what pubsub knows.
 type account struct {
-	frames *admission.Rate
+	frames *limits.Rate
 
 	mu       sync.Mutex
 	offences float64 // at the time at, halved every offenceHalfLife
@@ -110,6 +110,6 @@ func (s *Service) cut(ctx context.Context, a *account, m *pb.Message) string {
 }
 
 // take takes n tokens if they are there now; it does not wait.
-func take(ctx context.Context, r *admission.Rate, n int) bool {
+func take(ctx context.Context, r *limits.Rate, n int) bool {
 	return r.Wait(ctx, n, 0) == nil
 }

@@ -114,7 +114,7 @@ func TestBurstAtOnce(t *testing.T) {
 // neither the relay nor the publisher.
 func TestIngressFull(t *testing.T) {
 	in(t, 3, func(t *testing.T, sn *simNet) {
-		slow := start(t, sn.hosts[0], func(c *Config, topic *Topic) {
+		slow := start(t, sn.Hosts[0], func(c *Config, topic *Topic) {
 			c.Ingress, c.Workers, c.HandleTimeout = 4, 1, time.Minute
 			handle := topic.Handle
 			topic.Handle = func(ctx context.Context, m Message) {
@@ -125,10 +125,10 @@ func TestIngressFull(t *testing.T) {
 				handle(ctx, m)
 			}
 		})
-		nodes := []*node{slow, start(t, sn.hosts[1], nil), start(t, sn.hosts[2], nil)}
+		nodes := []*node{slow, start(t, sn.Hosts[1], nil), start(t, sn.Hosts[2], nil)}
 		defer stopAll(nodes)
-		sn.connect(0, 1) // 1 and 2 hear each other through the slow one alone
-		sn.connect(0, 2)
+		sn.Connect(0, 1) // 1 and 2 hear each other through the slow one alone
+		sn.Connect(0, 2)
 		time.Sleep(3 * heartbeat)
 		for i := range 50 {
 			if err := nodes[1].Publish(t.Context(), testTopic, fmt.Appendf(nil, "message %d", i)); err != nil {
@@ -156,11 +156,11 @@ func TestValidateQueueFull(t *testing.T) {
 		narrow := func(c *Config, topic *Topic) {
 			c.ValidateQueue, topic.Validate = 1, judge
 		}
-		nodes := []*node{start(t, sn.hosts[0], narrow), start(t, sn.hosts[1], narrow)}
+		nodes := []*node{start(t, sn.Hosts[0], narrow), start(t, sn.Hosts[1], narrow)}
 		defer stopAll(nodes)
 		victim := nodes[0]
-		sn.connect(0, 1)
-		l := newLiar(t, sn.hosts[2], sn.hosts[0], true)
+		sn.Connect(0, 1)
+		l := newLiar(t, sn.Hosts[2], sn.Hosts[0], true)
 		time.Sleep(3 * heartbeat)
 		for i := range 40 { // in heaps, which the loop pushes faster than signatures are checked
 			var ms []*pb.Message
@@ -209,7 +209,7 @@ func TestPartition(t *testing.T) {
 			return count
 		}
 		for i := range 10 {
-			sn.split(i, "away")
+			sn.Split(i, "away")
 		}
 		time.Sleep(time.Minute) // connections over the split die
 		say(0, "from one side")
@@ -219,10 +219,10 @@ func TestPartition(t *testing.T) {
 			t.Errorf("%d and %d heard their side, want 9", a, b)
 		}
 		for i := range 10 {
-			sn.split(i, nil)
+			sn.Split(i, nil)
 		}
 		for i := range 10 { // in a node, discovery does this
-			sn.connect(i, i+10)
+			sn.Connect(i, i+10)
 		}
 		time.Sleep(5 * heartbeat)
 		say(3, "healed")

@@ -7,7 +7,7 @@ import (
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 )
 
 // subscriptionQueue is how many messages of a topic wait between pubsub's loop
@@ -21,7 +21,7 @@ func (s *Service) collect(ctx context.Context, sub *pubsub.Subscription) {
 		if err != nil {
 			return
 		}
-		if s.ingress.TryPut(Message{Topic: sub.Topic(), From: m.GetFrom(), Data: m.GetData()}) != nil {
+		if s.ingress.TryPut(Message{Topic: sub.Topic(), From: m.GetFrom(), Via: m.ReceivedFrom, Data: m.GetData()}) != nil {
 			s.m.drop(dropIngress, 1)
 		}
 	}
@@ -61,7 +61,7 @@ func (s *Service) sample(ctx context.Context, ps *pubsub.PubSub) {
 		for _, name := range s.names {
 			s.m.peers.WithLabelValues(name).Set(float64(len(ps.ListPeers(name))))
 		}
-		if admission.Sleep(ctx, sampleEvery) != nil {
+		if limits.Sleep(ctx, sampleEvery) != nil {
 			return
 		}
 	}

@@ -78,11 +78,11 @@ func TestHostile(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, listens=%t", c.name, listens), func(t *testing.T) {
 				in(t, 3, func(t *testing.T, sn *simNet) {
 					judged := func(_ *Config, topic *Topic) { topic.Validate = judge }
-					nodes := []*node{start(t, sn.hosts[0], judged), start(t, sn.hosts[1], judged)}
+					nodes := []*node{start(t, sn.Hosts[0], judged), start(t, sn.Hosts[1], judged)}
 					defer stopAll(nodes)
 					victim := nodes[0]
-					sn.connect(0, 1)
-					l := newLiar(t, sn.hosts[2], sn.hosts[0], listens)
+					sn.Connect(0, 1)
+					l := newLiar(t, sn.Hosts[2], sn.Hosts[0], listens)
 					time.Sleep(3 * heartbeat)
 
 					const lies = 8
@@ -157,7 +157,7 @@ func otherPeer(t *testing.T) peer.ID {
 // does not keep the true message from anybody.
 func TestStolenMessage(t *testing.T) {
 	in(t, 3, func(t *testing.T, sn *simNet) {
-		author := sn.hosts[1].ID()
+		author := sn.Hosts[1].ID()
 		own := func(_ *Config, topic *Topic) {
 			topic.Validate = func(_ context.Context, from peer.ID, _ []byte) error {
 				if from != author {
@@ -166,10 +166,10 @@ func TestStolenMessage(t *testing.T) {
 				return nil
 			}
 		}
-		nodes := []*node{start(t, sn.hosts[0], own), start(t, sn.hosts[1], own)}
+		nodes := []*node{start(t, sn.Hosts[0], own), start(t, sn.Hosts[1], own)}
 		defer stopAll(nodes)
-		sn.connect(0, 1)
-		l := newLiar(t, sn.hosts[2], sn.hosts[0], true)
+		sn.Connect(0, 1)
+		l := newLiar(t, sn.Hosts[2], sn.Hosts[0], true)
 		time.Sleep(3 * heartbeat)
 		l.publish(l.message(testTopic, []byte("mine")))
 		time.Sleep(heartbeat)
@@ -202,10 +202,10 @@ func TestHugeFrame(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, 3, func(t *testing.T, sn *simNet) {
-				nodes := []*node{start(t, sn.hosts[0], nil), start(t, sn.hosts[1], nil)}
+				nodes := []*node{start(t, sn.Hosts[0], nil), start(t, sn.Hosts[1], nil)}
 				defer stopAll(nodes)
-				sn.connect(0, 1)
-				l := newLiar(t, sn.hosts[2], sn.hosts[0], true)
+				sn.Connect(0, 1)
+				l := newLiar(t, sn.Hosts[2], sn.Hosts[0], true)
 				time.Sleep(3 * heartbeat)
 				at := time.Now()
 				_ = l.stream.SetDeadline(at.Add(time.Minute))
@@ -235,13 +235,13 @@ func TestFlood(t *testing.T) {
 	in(t, 6, func(t *testing.T, sn *simNet) {
 		var nodes []*node
 		for i := range 5 {
-			nodes = append(nodes, start(t, sn.hosts[i], nil))
+			nodes = append(nodes, start(t, sn.Hosts[i], nil))
 			for j := range i {
-				sn.connect(i, j)
+				sn.Connect(i, j)
 			}
 		}
 		defer stopAll(nodes)
-		l := newLiar(t, sn.hosts[5], sn.hosts[0], true)
+		l := newLiar(t, sn.Hosts[5], sn.Hosts[0], true)
 		time.Sleep(3 * heartbeat)
 		flood := 4000
 		if testing.Short() {

@@ -17,7 +17,7 @@ import (
 // TestPublishRefused is every refusal of Publish that needs no traffic.
 func TestPublishRefused(t *testing.T) {
 	in(t, 1, func(t *testing.T, sn *simNet) {
-		fresh, err := New(DefaultConfig(), Deps{Host: sn.hosts[0], Topics: []Topic{{
+		fresh, err := New(DefaultConfig(), Deps{Host: sn.Hosts[0], Topics: []Topic{{
 			Name: testTopic, Validate: judge, Handle: func(context.Context, Message) {},
 		}}})
 		if err != nil {
@@ -26,7 +26,7 @@ func TestPublishRefused(t *testing.T) {
 		if o := status.Of(fresh.Publish(t.Context(), testTopic, nil)); o != status.NotReady {
 			t.Errorf("before Run: %s", o)
 		}
-		n := start(t, sn.hosts[0], func(_ *Config, topic *Topic) { topic.Validate = judge })
+		n := start(t, sn.Hosts[0], func(_ *Config, topic *Topic) { topic.Validate = judge })
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
 		for _, c := range []struct {
@@ -69,18 +69,18 @@ func TestSlowValidator(t *testing.T) {
 		const stuck = "/allium/1/stuck"
 		never := func(context.Context, Message) { t.Error("handled") }
 		nodes := []*node{
-			start(t, sn.hosts[0], func(c *Config, _ *Topic) { c.Validators, c.ValidateTimeout = 8, time.Second }, Topic{
+			start(t, sn.Hosts[0], func(c *Config, _ *Topic) { c.Validators, c.ValidateTimeout = 8, time.Second }, Topic{
 				Name: stuck, Handle: never, Validate: func(ctx context.Context, _ peer.ID, _ []byte) error {
 					<-ctx.Done()
 					return ctx.Err()
 				},
 			}),
-			start(t, sn.hosts[1], nil, Topic{
+			start(t, sn.Hosts[1], nil, Topic{
 				Name: stuck, Handle: never, Validate: func(context.Context, peer.ID, []byte) error { return nil },
 			}),
 		}
 		defer stopAll(nodes)
-		sn.connect(0, 1)
+		sn.Connect(0, 1)
 		time.Sleep(3 * heartbeat)
 		const count = 20
 		for i := range count {
@@ -109,7 +109,7 @@ func TestSlowValidator(t *testing.T) {
 // TestHandlerPanics: a handler that panics costs its message.
 func TestHandlerPanics(t *testing.T) {
 	in(t, 2, func(t *testing.T, sn *simNet) {
-		nodes := []*node{start(t, sn.hosts[0], nil), start(t, sn.hosts[1], func(c *Config, topic *Topic) {
+		nodes := []*node{start(t, sn.Hosts[0], nil), start(t, sn.Hosts[1], func(c *Config, topic *Topic) {
 			c.Workers = 1
 			handle := topic.Handle
 			topic.Handle = func(ctx context.Context, m Message) {
@@ -120,7 +120,7 @@ func TestHandlerPanics(t *testing.T) {
 			}
 		})}
 		defer stopAll(nodes)
-		sn.connect(0, 1)
+		sn.Connect(0, 1)
 		time.Sleep(3 * heartbeat)
 		for _, data := range []string{"panic", "after"} {
 			if err := nodes[0].Publish(t.Context(), testTopic, []byte(data)); err != nil {
@@ -140,8 +140,8 @@ func TestHandlerPanics(t *testing.T) {
 func TestStopInBurst(t *testing.T) {
 	in(t, 5, func(t *testing.T, sn *simNet) {
 		var nodes []*node
-		down := make([]atomic.Bool, len(sn.hosts))
-		for i, h := range sn.hosts {
+		down := make([]atomic.Bool, len(sn.Hosts))
+		for i, h := range sn.Hosts {
 			nodes = append(nodes, start(t, h, func(_ *Config, topic *Topic) {
 				handle, validate := topic.Handle, topic.Validate
 				topic.Handle = func(ctx context.Context, m Message) {
@@ -158,7 +158,7 @@ func TestStopInBurst(t *testing.T) {
 				}
 			}))
 			for j := range i {
-				sn.connect(i, j)
+				sn.Connect(i, j)
 			}
 		}
 		defer stopAll(nodes)

@@ -15,7 +15,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/protocols/admission"
+	"allium/internal/latch"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -44,6 +45,7 @@ type Topic struct {
 type Message struct {
 	Topic string
 	From  peer.ID // who signed it, not who relayed it
+	Via   peer.ID // the connected peer that brought it first
 	Data  []byte  // shared with the relay: must not be changed
 }
 
@@ -53,7 +55,7 @@ type Deps struct {
 	Topics  []Topic
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
-	Limits  *admission.Registry
+	Limits  *limits.Registry
 }
 
 // Service is a node's part in gossip. Its methods are safe for concurrent use.
@@ -65,15 +67,15 @@ type Service struct {
 	topics map[string]Topic
 	names  []string // of topics, in the order given
 
-	outbox  *admission.Queue[publication]
-	ingress *admission.Queue[Message]
-	publish *admission.Rate
-	total   *admission.Rate
-	buckets *admission.Family
+	outbox  *limits.Queue[publication]
+	ingress *limits.Queue[Message]
+	publish *limits.Rate
+	total   *limits.Rate
+	buckets *limits.Family
 	peers   *lru.Cache[peer.ID, *account] // outlives connections, so that a new one brings no new burst
 
 	graylist atomic.Pointer[map[peer.ID]struct{}] // replaced, never changed
-	calls    calls                                // of validators
+	calls    latch.Latch                          // of validators, which pubsub calls on goroutines of its own
 
 	mu    sync.Mutex
 	state state
@@ -103,6 +105,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{cfg: cfg, host: d.Host, log: log, topics: map[string]Topic{}}
+	s.calls.Close() // until Run
 	s.graylist.Store(&map[peer.ID]struct{}{})
 	for _, t := range d.Topics {
 		if _, again := s.topics[t.Name]; again || t.Name == "" || t.Validate == nil || t.Handle == nil {
@@ -118,19 +121,19 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if s.m, err = newMetrics(d.Metrics); err != nil {
 		return nil, fmt.Errorf("gossip: metrics: %w", err)
 	}
-	s.outbox = admission.NewQueue[publication](d.Limits, admission.Spec{
+	s.outbox = limits.NewQueue[publication](d.Limits, limits.Spec{
 		Name: "gossip.publish", Path: "publications → publisher", Policy: "reject: busy",
 	}, int(cfg.PublishQueue))
-	s.ingress = admission.NewQueue[Message](d.Limits, admission.Spec{
+	s.ingress = limits.NewQueue[Message](d.Limits, limits.Spec{
 		Name: "gossip.ingress", Path: "pubsub → gossip workers", Policy: "drop newest",
 	}, int(cfg.Ingress))
-	s.publish = d.Limits.NewRate(admission.Spec{
+	s.publish = d.Limits.NewRate(limits.Spec{
 		Name: "gossip.publish_rate", Path: "publications → publisher", Policy: "waits up to publish_wait, then rate_limit",
 	}, float64(cfg.PublishRate), int(cfg.BurstFrames))
-	s.total = d.Limits.NewRate(admission.Spec{
+	s.total = d.Limits.NewRate(limits.Spec{
 		Name: "gossip.total_rate", Path: "all peers → pubsub", Policy: "drop newest",
 	}, float64(cfg.TotalRate), int(cfg.TotalRate))
-	s.buckets = d.Limits.NewFamily(admission.Spec{
+	s.buckets = d.Limits.NewFamily(limits.Spec{
 		Name: "gossip.peer_rate", Path: "one peer → pubsub", Policy: "drop newest",
 	}, float64(cfg.PeerRate), int(cfg.BurstFrames))
 	return s, nil
@@ -151,14 +154,14 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	var group sync.WaitGroup
 	// Ended by the defer alone, after Publish has been told to refuse.
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s.calls.open()
+	s.calls.Open()
 	defer func() {
 		s.mu.Lock()
 		s.state = stopped
 		s.mu.Unlock()
 		cancel()
 		h.close()
-		s.calls.close()
+		s.calls.Wait()
 		group.Wait()
 		for { // what nobody will handle any more
 			if _, ok := s.ingress.TryGet(); !ok {

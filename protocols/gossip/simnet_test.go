@@ -4,25 +4,21 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
+	"allium/internal/testkit/simnet"
+
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/x/simlibp2p"
-	"github.com/marcopolo/simnet"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 )
 
 const (
@@ -34,23 +30,13 @@ const (
 // Every host has an address of its own, and the way between any two of them
 // takes half a roundTrip.
 type simNet struct {
-	t     testing.TB
-	net   *simnet.Simnet
-	hosts []host.Host
-	side  sync.Map // address → side of a partition
+	*simnet.Net
+	t testing.TB
 }
 
 func newSimNet(t testing.TB, n int) *simNet {
 	t.Helper()
-	sn := &simNet{t: t}
-	sn.net = &simnet.Simnet{Logger: slog.New(slog.DiscardHandler), LatencyFunc: func(p *simnet.Packet) time.Duration {
-		a, _ := sn.side.Load(p.From.String())
-		b, _ := sn.side.Load(p.To.String())
-		if a != b {
-			return 24 * time.Hour // lost
-		}
-		return roundTrip / 2
-	}}
+	sn := &simNet{simnet.New(t, func(string, string) time.Duration { return roundTrip / 2 }), t}
 	for i := range n {
 		var seed [32]byte
 		binary.BigEndian.PutUint64(seed[:], uint64(i+1))
@@ -58,42 +44,10 @@ func newSimNet(t testing.TB, n int) *simNet {
 		if err != nil {
 			t.Fatal(err)
 		}
-		link := simnet.LinkSettings{BitsPerSecond: 100 * simlibp2p.OneMbps}
-		h, err := libp2p.New(libp2p.Identity(key), libp2p.ListenAddrStrings(fmt.Sprintf("/ip4/20.%d.0.1/udp/8000/quic-v1", i)),
-			simlibp2p.QUICSimnet(sn.net, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}), libp2p.DisableIdentifyAddressDiscovery(),
-			libp2p.DisableMetrics(), libp2p.ForceReachabilityPublic(), libp2p.ResourceManager(&network.NullResourceManager{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		sn.hosts = append(sn.hosts, h)
+		sn.Add(key, fmt.Sprintf("20.%d.0.1", i))
 	}
-	sn.net.Start()
+	sn.Start()
 	return sn
-}
-
-func (sn *simNet) close() {
-	time.Sleep(time.Second)
-	for _, h := range sn.hosts {
-		_ = h.Close()
-	}
-	sn.net.Close()
-}
-
-// split puts a host on a side of a partition; nil is where all begin.
-func (sn *simNet) split(i int, side any) {
-	ip, err := sn.hosts[i].Addrs()[0].ValueForProtocol(4)
-	if err != nil {
-		sn.t.Fatal(err)
-	}
-	sn.side.Store(net.JoinHostPort(ip, "8000"), side)
-}
-
-func (sn *simNet) connect(i, j int) {
-	sn.t.Helper()
-	err := sn.hosts[i].Connect(sn.t.Context(), peer.AddrInfo{ID: sn.hosts[j].ID(), Addrs: sn.hosts[j].Addrs()})
-	if err != nil {
-		sn.t.Fatal(err)
-	}
 }
 
 // weave connects each host to the next and to others, degree connections made
@@ -101,12 +55,12 @@ func (sn *simNet) connect(i, j int) {
 func (sn *simNet) weave(degree int) {
 	sn.t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
-	n := len(sn.hosts)
+	n := len(sn.Hosts)
 	for i := range n {
-		sn.connect(i, (i+1)%n)
+		sn.Connect(i, (i+1)%n)
 		for range degree - 1 {
 			if j := rng.IntN(n); j != i {
-				sn.connect(i, j)
+				sn.Connect(i, j)
 			}
 		}
 	}
@@ -152,7 +106,7 @@ func start(t testing.TB, h host.Host, change func(*Config, *Topic), others ...To
 		change(&cfg, &topic)
 	}
 	var err error
-	n.Service, err = New(cfg, Deps{Host: h, Topics: append([]Topic{topic}, others...), Metrics: n.reg, Limits: admission.NewRegistry(n.reg)})
+	n.Service, err = New(cfg, Deps{Host: h, Topics: append([]Topic{topic}, others...), Metrics: n.reg, Limits: limits.NewRegistry(n.reg)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,8 +137,8 @@ func (n *node) run(t testing.TB) {
 // startAll runs a service on every host.
 func (sn *simNet) startAll(change func(*Config, *Topic)) []*node {
 	sn.t.Helper()
-	nodes := make([]*node, len(sn.hosts))
-	for i, h := range sn.hosts {
+	nodes := make([]*node, len(sn.Hosts))
+	for i, h := range sn.Hosts {
 		nodes[i] = start(sn.t, h, change)
 	}
 	return nodes
@@ -234,7 +188,7 @@ func in(t *testing.T, n int, f func(t *testing.T, sn *simNet)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		sn := newSimNet(t, n)
-		defer sn.close()
+		defer sn.Close()
 		f(t, sn)
 	})
 }

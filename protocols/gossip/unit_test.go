@@ -134,35 +134,6 @@ func TestDemoted(t *testing.T) {
 	}
 }
 
-// TestCalls: close waits for the calls that were let in and lets none in after.
-func TestCalls(t *testing.T) {
-	var c calls
-	if c.enter() {
-		t.Error("entered before open")
-	}
-	for range 2 { // it can be opened again
-		c.open()
-		for range 2 {
-			if !c.enter() {
-				t.Fatal("not entered")
-			}
-		}
-		closed := make(chan struct{})
-		go func() { c.close(); close(closed) }()
-		c.leave()
-		select {
-		case <-closed:
-			t.Fatal("closed too soon")
-		default:
-		}
-		c.leave()
-		<-closed
-		if c.enter() {
-			t.Error("entered after close")
-		}
-	}
-}
-
 // bench is a service that runs nothing.
 func bench(t testing.TB) *Service {
 	t.Helper()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
@@ -49,10 +48,10 @@ func harmless(o status.Outcome) bool {
 // check runs a topic's validator. A panic is a bug of this node, so the message
 // is ignored.
 func (s *Service) check(ctx context.Context, t Topic, from peer.ID, data []byte) (err error) {
-	if !s.calls.enter() {
+	if !s.calls.Enter() {
 		return status.Errorf(status.Draining, "gossip has stopped")
 	}
-	defer s.calls.leave()
+	defer s.calls.Leave()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ValidateTimeout)
 	defer cancel()
 	start := time.Now()
@@ -65,49 +64,4 @@ func (s *Service) check(ctx context.Context, t Topic, from peer.ID, data []byte)
 		}
 	}()
 	return t.Validate(ctx, from, data)
-}
-
-// calls counts calls into the topics' validators, which pubsub makes on
-// goroutines of its own, so that the last one can be waited for.
-type calls struct {
-	mu   sync.Mutex
-	on   bool
-	n    int
-	idle chan struct{} // closed by the last leave after close
-}
-
-func (c *calls) open() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.on, c.idle = true, make(chan struct{})
-}
-
-// enter reports whether a call may be made; leave follows it.
-func (c *calls) enter() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.on {
-		c.n++
-	}
-	return c.on
-}
-
-func (c *calls) leave() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.n--; c.n == 0 && !c.on {
-		close(c.idle)
-	}
-}
-
-// close refuses further calls and waits for those being made.
-func (c *calls) close() {
-	c.mu.Lock()
-	c.on = false
-	if c.n == 0 {
-		close(c.idle)
-	}
-	idle := c.idle
-	c.mu.Unlock()
-	<-idle
 }

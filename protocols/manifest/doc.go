@@ -1,5 +1,4 @@
-// Package manifest holds directories: how they are written, read and put back
-// on disk (SPEC §1, OAP1.md §11; the format itself is in FORMAT.md).
+// Package manifest holds directories: how they are written and read (SPEC §1, OAP1.md §11; the format itself is in FORMAT.md).
 //
 // A directory is an object like any other. Its bytes are the magic line and
 // deterministic CBOR; a large directory is a tree of such objects, index nodes
@@ -13,17 +12,13 @@
 //   - A node has one encoding; [Decode] refuses every other.
 //   - What an entry is comes from its parent, never from its content.
 //   - A walk ends and holds a bounded number of bytes, whatever the nodes say.
-//   - An [Extractor] writes inside its target only, and its target appears
-//     complete or not at all.
 //
-// The package does no I/O but an Extractor's: it reads objects with a [Getter]
+// The package does no I/O: it reads objects with a [Getter]
 // that has verified them and writes them with a [Putter].
 //
-// One directory, walked through: package node lists a directory on disk, puts
+// One directory, walked through: package node/tree lists a directory on disk, puts
 // every file and calls [Builder.Add] for each name; the builder hands finished
 // nodes to its Putter and Close returns the address. Elsewhere a command calls
 // [Lookup] with that address and a path, which reads one node per level, and
-// [Walk] with the directory found; it hands every entry to an [Extractor], which
-// writes beside the target, and [Extractor.Commit] creates the links and renames
-// the whole into place.
+// [Walk] with the directory found, and node/tree/extract writes every entry.
 package manifest

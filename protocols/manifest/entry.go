@@ -79,7 +79,7 @@ func nameProblem(name string) string {
 }
 
 // targetProblem says why target cannot be a link's, "" when it can. A directory
-// may record a target that leads anywhere; [Extractor] decides what it writes.
+// may record a target that leads anywhere; what is extracted is decided elsewhere ([LinkProblem]).
 func targetProblem(target string) string {
 	switch {
 	case target == "":

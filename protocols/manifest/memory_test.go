@@ -158,34 +158,6 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// BenchmarkExtract1k writes a thousand files of 4 KiB.
-func BenchmarkExtract1k(b *testing.B) {
-	o := objects{}
-	content := string(make([]byte, 4<<10))
-	o[b3.Sum([]byte(content))] = []byte(content)
-	var entries []Entry
-	for i := range 1000 {
-		entries = append(entries, fileEntry(fmt.Sprintf("%04d", i), content))
-	}
-	root, _ := build(b, o.put, standard, entries)
-	dir, i := b.TempDir(), 0
-	b.ReportAllocs()
-	for b.Loop() {
-		i++
-		x, err := Begin(fmt.Sprintf("%s/%d", dir, i), ExtractOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := extract(b.Context(), x, o.get, o.content, root); err != nil {
-			b.Fatal(err)
-		}
-		if err := x.Commit(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.N)*1e3/b.Elapsed().Seconds(), "files/s")
-}
-
 func tenThousand() []Entry {
 	entries := make([]Entry, 10_000)
 	for i := range entries {

@@ -6,7 +6,7 @@ import (
 	"allium/protocols/b3"
 )
 
-// Bounds of one tree, for [Walk] and [Extractor] alike.
+// Bounds of one tree, for [Walk] and an extraction alike.
 const (
 	maxPath    = 4096 // bytes of the path of an entry from the root of the tree
 	maxNesting = 255  // directories inside each other, the root included

@@ -66,7 +66,9 @@ func TestMemoryFollowsArrival(t *testing.T) {
 		{smallSize - 1, smallSize},
 		{smallSize + 1, mediumSize},
 		{mediumSize - 1, mediumSize},
-		{mediumSize + 1, largeSize},
+		{mediumSize + 1, bigSize},
+		{bigSize - 1, bigSize},
+		{bigSize + 1, largeSize},
 		{MaxFrame - 1, largeSize},
 	} {
 		r := NewReader(bytes.NewReader(large[:tc.arrived]), MaxFrame)

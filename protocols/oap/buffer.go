@@ -2,20 +2,32 @@ package oap
 
 import "sync"
 
-// Buffers come in four sizes, all pooled. A stream that waits for a frame holds
+// Buffers come in five sizes, all pooled. A stream that waits for a frame holds
 // a tiny one, whatever its frames were before, which a request and most answers
 // fit into; the larger ones are borrowed while a frame fills them.
 const (
 	tinySize   = 512
 	smallSize  = 4 << 10
 	mediumSize = 72 << 10 // one 64 KiB group with its header, capability and parents
+	bigSize    = 288 << 10
 	largeSize  = MaxFrame
 )
+
+// sizeFor is the least size of a buffer for n ≤ largeSize bytes.
+func sizeFor(n int) int {
+	for _, size := range [...]int{tinySize, smallSize, mediumSize, bigSize} {
+		if n <= size {
+			return size
+		}
+	}
+	return largeSize
+}
 
 var (
 	tinyPool   = sync.Pool{New: func() any { return new([tinySize]byte) }}
 	smallPool  = sync.Pool{New: func() any { return new([smallSize]byte) }}
 	mediumPool = sync.Pool{New: func() any { return new([mediumSize]byte) }}
+	bigPool    = sync.Pool{New: func() any { return new([bigSize]byte) }}
 	largePool  = sync.Pool{New: func() any { return new([largeSize]byte) }}
 )
 
@@ -26,13 +38,15 @@ type buffer struct{ b []byte }
 // than the present one, and copies keep to its start.
 func (b *buffer) grow(n int, keep []byte) {
 	var next []byte
-	switch {
-	case n <= tinySize:
+	switch sizeFor(n) {
+	case tinySize:
 		next = tinyPool.Get().(*[tinySize]byte)[:]
-	case n <= smallSize:
+	case smallSize:
 		next = smallPool.Get().(*[smallSize]byte)[:]
-	case n <= mediumSize:
+	case mediumSize:
 		next = mediumPool.Get().(*[mediumSize]byte)[:]
+	case bigSize:
+		next = bigPool.Get().(*[bigSize]byte)[:]
 	default:
 		next = largePool.Get().(*[largeSize]byte)[:]
 	}
@@ -50,6 +64,8 @@ func (b *buffer) release() {
 		smallPool.Put((*[smallSize]byte)(b.b))
 	case mediumSize:
 		mediumPool.Put((*[mediumSize]byte)(b.b))
+	case bigSize:
+		bigPool.Put((*[bigSize]byte)(b.b))
 	case largeSize:
 		largePool.Put((*[largeSize]byte)(b.b))
 	}

@@ -27,6 +27,9 @@ func genFrame() *rapid.Generator[oap.Frame] {
 			f.Cap = rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "cap")
 		}
 		f.Payload = bytes.Repeat(rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "payload"), rapid.SampledFrom([]int{1, 1, 1, 300, 5000}).Draw(t, "times"))
+		if f.Flags.Has(oap.FlagReq) {
+			f.Payload = f.Payload[:min(len(f.Payload), oap.MaxJSON)]
+		}
 		return f
 	})
 }
@@ -193,6 +196,8 @@ func TestWriterRefuses(t *testing.T) {
 		want oap.Reason
 	}{
 		"payload too long":  {oap.Frame{Header: req, Payload: make([]byte, oap.MinMaxFrame)}, oap.ReasonFrameOversize},
+		"request too long":  {oap.Frame{Header: req, Payload: make([]byte, oap.MaxJSON+1)}, oap.ReasonFrameOversize},
+		"answer too long":   {oap.Frame{Header: oap.Header{Flags: oap.FlagResp}, Payload: make([]byte, oap.MinMaxFrame)}, oap.ReasonFrameOversize},
 		"far too long":      {oap.Frame{Header: req, Payload: make([]byte, oap.MaxFrame+1)}, oap.ReasonFrameOversize},
 		"capability":        {oap.Frame{Header: req, Cap: make([]byte, oap.MaxCap+1)}, oap.ReasonFrameOversize},
 		"no kind":           {oap.Frame{}, oap.ReasonBadFlags},
@@ -207,7 +212,7 @@ func TestWriterRefuses(t *testing.T) {
 		}
 	}
 	b := oap.NewBuilder(oap.MaxFrame)
-	b.Reset(req)
+	b.Reset(oap.Header{Flags: oap.FlagResp})
 	b.Next(b.Room())
 	b.Commit(b.Room())
 	var cw countWriter

@@ -28,6 +28,10 @@ var (
 	codecs  = min(runtime.GOMAXPROCS(0), 4)
 	decoder = newDecoder()
 	encoder = newEncoder()
+
+	// inflating holds a place for each call of Inflate, so that no more of them
+	// than there are decoders have taken memory.
+	inflating = make(chan struct{}, codecs) // bound: codecs; further calls wait for one to end
 )
 
 func newDecoder() *zstd.Decoder {
@@ -49,11 +53,22 @@ func newEncoder() *zstd.Encoder {
 	return e
 }
 
+// Inflated returns the payload of a frame: what [Inflate] makes of it under
+// FlagComp, else the payload itself, which the reader's buffer holds.
+func (f Frame) Inflated(maxFrame uint32) ([]byte, error) {
+	if !f.Flags.Has(FlagComp) {
+		return f.Payload, nil
+	}
+	return Inflate(nil, f.Payload, maxFrame)
+}
+
 // Inflate returns the payload of a FlagComp frame, decompressed into dst's
 // array when it is large enough. A payload that is not zstd or breaks the
 // bounds of SPEC.md §2 is a *DecodeError inflate_bound; no more memory than the
 // bound is used to find out.
 func Inflate(dst, payload []byte, maxFrame uint32) ([]byte, error) {
+	inflating <- struct{}{}
+	defer func() { <-inflating }()
 	limit := inflateLimit(len(payload), maxFrame)
 	var h zstd.Header
 	if err := h.Decode(payload); err != nil {

@@ -12,8 +12,10 @@ const FeatureCompZstd = "comp-zstd"
 
 // HelloRequest is the opener's HELLO (SPEC.md §5).
 type HelloRequest struct {
-	UA       string   `json:"ua"`       // name/version, for people; ≤ 256 bytes
-	Features []string `json:"features"` // unknown ones change nothing
+	UA       string   `json:"ua"`                  // name/version, for people; ≤ 256 bytes
+	Features []string `json:"features"`            // unknown ones change nothing
+	MaxFrame uint32   `json:"max_frame,omitempty"` // the opener's own limit in bytes, MinMaxFrame – MaxFrame; 0: not said
+	Now      int64    `json:"now,omitempty"`       // the opener's clock, unix ms; 0: not said
 }
 
 // HelloResponse is the acceptor's HELLO (SPEC.md §5).
@@ -23,7 +25,8 @@ type HelloResponse struct {
 	CreditWindow   uint32   `json:"credit_window"`   // frames unacknowledged under FlagAckReq, ≥ 1
 	FlagsSupported Flags    `json:"flags_supported"` // bit set
 	Versions       []uint16 `json:"versions"`        // contains Version
-	Transports     []string `json:"transports"`      // for people
+	Transports     []string `json:"transports"`      // those that listen; for people
+	Now            int64    `json:"now,omitempty"`   // the acceptor's clock, unix ms; 0: not said
 }
 
 // GoAway is the payload of EVENT GOAWAY: no new requests, those in flight
@@ -44,6 +47,9 @@ func DecodeHelloRequest(p []byte) (HelloRequest, error) {
 	}
 	if len(h.UA) > maxUA {
 		return HelloRequest{}, refuse(ReasonBadHello, "ua of %d bytes, at most %d", len(h.UA), maxUA)
+	}
+	if h.MaxFrame != 0 && (h.MaxFrame < MinMaxFrame || h.MaxFrame > MaxFrame) {
+		return HelloRequest{}, refuse(ReasonBadHello, "max_frame %d, want %d – %d", h.MaxFrame, MinMaxFrame, MaxFrame)
 	}
 	return h, nil
 }

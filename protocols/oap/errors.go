@@ -40,15 +40,6 @@ var reasonMeaning = [reasons]string{
 	"the corr_id is already in flight",
 }
 
-// Reasons lists the closed list in its order.
-func Reasons() []Reason {
-	all := make([]Reason, reasons)
-	for i := range all {
-		all[i] = Reason(i)
-	}
-	return all
-}
-
 // String is the label of SPEC.md §3.
 func (r Reason) String() string {
 	if r >= reasons {

@@ -50,11 +50,7 @@ func TestErrorPayloadRoundTrip(t *testing.T) {
 		}
 		code, payload := oap.ErrorPayload(fmt.Errorf("get: %w", status.Errorf(o, "what happened")))
 		err := oap.PayloadError(code, payload)
-		want := o.Code()
-		if o == status.Unsupported {
-			want = 400 // SPEC.md §3
-		}
-		if status.Of(err) != o || int(code) != want || err.Error() != "get: what happened" {
+		if status.Of(err) != o || int(code) != o.Code() || err.Error() != "get: what happened" {
 			t.Errorf("%s: code %d, %v (%s)", o, code, err, status.Of(err))
 		}
 	}

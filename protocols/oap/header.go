@@ -11,7 +11,7 @@ const (
 	HeaderSize  = 38        // the fixed header
 	MaxFrame    = 1 << 20   // the largest frame, header included
 	MinMaxFrame = 128 << 10 // the lowest max_frame that HELLO may negotiate
-	MaxCap      = 4 << 10   // the largest capability; checked by whoever verifies it
+	MaxCap      = 4 << 10   // the largest capability
 )
 
 // Version is the protocol version in every header.
@@ -121,6 +121,8 @@ func (h *Header) check(maxFrame uint32) error {
 		return refuse(ReasonFrameUndersize, "len %d, cap_len %d", h.Len, h.CapLen)
 	case h.Len > maxFrame:
 		return refuse(ReasonFrameOversize, "len %d, max_frame %d", h.Len, maxFrame)
+	case h.Flags.Has(FlagReq) && (h.CapLen > MaxCap || h.Len-HeaderSize-uint32(h.CapLen) > MaxJSON):
+		return refuse(ReasonFrameOversize, "a request of %d bytes and a capability of %d, at most %d and %d", h.Len-HeaderSize-uint32(h.CapLen), h.CapLen, MaxJSON, MaxCap)
 	case h.Ver != Version:
 		return refuse(ReasonBadVersion, "ver %d", h.Ver)
 	case !h.Flags.valid():

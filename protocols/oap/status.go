@@ -18,9 +18,6 @@ func ErrorPayload(err error) (code uint16, payload []byte) {
 	if err == nil {
 		return code, nil
 	}
-	if o == status.Unsupported {
-		code = uint16(status.BadRequest.Code()) // SPEC.md §3: an unknown op is 400, not HTTP's 415
-	}
 	r := status.ReportOf(err)
 	if len(r.Message) > maxMessage {
 		r.Message = r.Message[:maxMessage]
@@ -43,5 +40,15 @@ func PayloadError(code uint16, payload []byte) error {
 	if o, ok := status.Parse(r.Reason); ok && o.Success() {
 		r.Reason = "" // an error is not a success, whatever it calls itself
 	}
-	return r.Err(int(code))
+	return &Told{r.Err(int(code))}
 }
+
+// Told is an error that a peer told of, as against one that was met here: its
+// outcome is the peer's, and says nothing of this node.
+type Told struct{ Err error }
+
+// Error is what the peer said.
+func (t *Told) Error() string { return t.Err.Error() }
+
+// Unwrap gives the error with its outcome.
+func (t *Told) Unwrap() error { return t.Err }

@@ -87,19 +87,6 @@ func (w *Writer) write(p []byte) error {
 	return err
 }
 
-// AppendFrame appends f as it goes over the wire. The same refusals as
-// [Writer.Write].
-func AppendFrame(dst []byte, f Frame, maxFrame uint32) ([]byte, error) {
-	if _, err := f.seal(min(maxFrame, MaxFrame)); err != nil {
-		return dst, err
-	}
-	var h [HeaderSize]byte
-	f.put(h[:])
-	dst = append(dst, h[:]...)
-	dst = append(dst, f.Cap...)
-	return append(dst, f.Payload...), nil
-}
-
 // seal sets the fields that follow from the parts, checks the header and
 // returns the length of the frame.
 func (f *Frame) seal(maxFrame uint32) (int, error) {

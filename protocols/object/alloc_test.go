@@ -5,9 +5,9 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/oap"
-	"allium/protocols/streamtest"
 )
 
 // drain is a stream that takes everything.
@@ -19,11 +19,11 @@ func (drain) Write(p []byte) (int, error) { return len(p), nil }
 // allocation, a turn, which waits anew for its buffers, a few.
 func TestSendAllocs(t *testing.T) {
 	const few, many, turns, ofTurn = 8, framesPerTurn - 4, 8, 12
-	p := newPair(t, streamtest.Options{}, DefaultConfig())
-	st, _ := streamtest.Pipe(streamtest.Options{})
+	p := newPair(t, testkit.Options{}, DefaultConfig())
+	st, _ := testkit.Pipe(testkit.Options{})
 	peer := p.server.peers.enter(clientID)
 	defer p.server.peers.leave(clientID)
-	in := &inbound{srv: p.server, out: newOutput(drain{st}, &p.server.cfg, peer.egress, p.server.egress)}
+	in := &served{srv: p.server, out: newOutput(drain{st}, &p.server.cfg, peer.egress, p.server.egress)}
 	in.out.limit(oap.MaxFrame)
 	allocs := func(groups int) float64 {
 		root := p.store.put(make([]byte, groups*b3.GroupSize))

@@ -30,14 +30,15 @@ type getAnswer struct {
 
 	i     int      // the object being answered
 	begun bool     // its START was accepted
+	size  int64    // what its START claims
 	proof *b3.Walk // its size proof, until that is complete
 	walk  *b3.Walk // its items
 }
 
 func (a *getAnswer) frame(f oap.Frame) (done bool, err error) {
 	switch {
-	case f.Flags&^(oap.FlagResp|oap.FlagStart|oap.FlagEnd) != 0:
-		err = violation("flags %#04x on an answer", uint16(f.Flags))
+	case f.Flags&^(oap.FlagResp|oap.FlagStart|oap.FlagEnd|oap.FlagComp) != 0:
+		err = violation("flags %s on an answer", f.Flags)
 	case f.Code != 0 && f.Flags.Has(oap.FlagStart):
 		err = violation("a status starts an object")
 	case f.Code != 0:
@@ -46,6 +47,8 @@ func (a *getAnswer) frame(f oap.Frame) (done bool, err error) {
 		err = violation("the answer ends without a status")
 	case f.Flags.Has(oap.FlagStart):
 		err = a.start(f)
+	case f.Flags.Has(oap.FlagComp):
+		err = violation("items are compressed")
 	case a.begun:
 		err = a.items(f.Payload)
 	default:
@@ -91,7 +94,7 @@ func (a *getAnswer) start(f oap.Frame) error {
 	if a.walk, err = b3.NewWalk(root, w.Size, a.req.Ranges); err != nil {
 		return err
 	}
-	a.proof = nil
+	a.size, a.proof = w.Size, nil
 	if a.req.SizeProof {
 		if a.proof, err = b3.NewSizeProof(root, w.Size); err != nil {
 			return err
@@ -170,11 +173,33 @@ func (a *getAnswer) complete(f oap.Frame, inTurn bool) error {
 		return violation("object %d of %d ends the answer out of turn", a.i+1, len(a.req.Objs))
 	case len(f.Payload) > 0:
 		return violation("status ok with a payload")
-	case a.proof != nil:
+	}
+	if err := a.empty(); err != nil {
+		return err
+	}
+	if a.proof != nil {
 		return violation("status ok without the size proof")
 	}
 	if item, more := a.walk.Next(); more {
 		return violation("status ok, but %s and what follows are missing", item)
+	}
+	return nil
+}
+
+// empty takes the one item of the empty object where no frame carried it
+// (OAP1.md §13.5).
+func (a *getAnswer) empty() error {
+	for a.size == 0 {
+		walk := a.walk
+		if a.proof != nil {
+			walk = a.proof
+		}
+		if _, more := walk.Next(); !more {
+			return nil
+		}
+		if err := a.items(nil); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -187,8 +212,8 @@ type haveAnswer struct {
 func (a *haveAnswer) frame(f oap.Frame) (done bool, err error) {
 	const must = oap.FlagResp | oap.FlagEnd
 	switch {
-	case f.Flags&^oap.FlagStart != must:
-		return false, violation("flags %#04x on an answer", uint16(f.Flags))
+	case f.Flags&^(oap.FlagStart|oap.FlagComp) != must:
+		return false, violation("flags %s on an answer", f.Flags)
 	case f.Code != codeOf(status.OK):
 		return true, remoteError(f)
 	case len(f.Payload) != len(a.present):

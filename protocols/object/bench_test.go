@@ -15,7 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/oap"
 )
@@ -31,7 +31,7 @@ func BenchmarkBulk(b *testing.B) {
 	for _, frame := range []int64{oneGroup, oap.MaxFrame} {
 		b.Run(fmt.Sprintf("frame=%dKiB", frame>>10), func(b *testing.B) {
 			cfg := DefaultConfig()
-			cfg.FrameBytes = admission.Bytes(frame)
+			cfg.FrameBytes = limits.Bytes(frame)
 			benchBulk(b, cfg)
 		})
 	}

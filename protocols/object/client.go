@@ -11,8 +11,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/inbound"
 	"allium/protocols/oap"
 	"allium/protocols/status"
 )
@@ -25,16 +26,21 @@ type Opener interface {
 // ClientDeps is what a [Client] works with. Host is required.
 type ClientDeps struct {
 	Host Opener
+	// MaxFrame is the max_frame negotiated on a connection, in bytes; nil:
+	// oap.MaxFrame.
+	MaxFrame func(network.Conn) uint32
 
 	Metrics prometheus.Registerer // nil: not registered
-	Limits  *admission.Registry   // nil: limits work and are listed nowhere
+	Limits  *limits.Registry      // nil: limits work and are listed nowhere
+	Inbound *inbound.Memory       // of frames that are not complete; nil: not bounded
 }
 
 // Client asks peers for objects. It is safe for concurrent use.
 type Client struct {
-	cfg     Config
-	metrics *metrics
-	pool    *pool
+	cfg      Config
+	maxFrame func(network.Conn) uint32
+	metrics  *metrics
+	pool     *pool
 }
 
 // Sink takes the answer to a get: for each object in request order Begin, then
@@ -75,8 +81,11 @@ func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 	if deps.Host == nil {
 		return nil, errors.New("object: a client needs a host")
 	}
+	if deps.MaxFrame == nil {
+		deps.MaxFrame = func(network.Conn) uint32 { return oap.MaxFrame }
+	}
 	m := newMetrics(deps.Metrics)
-	return &Client{cfg: cfg, metrics: m, pool: newPool(cfg, deps, m)}, nil
+	return &Client{cfg: cfg, maxFrame: deps.MaxFrame, metrics: m, pool: newPool(cfg, deps, m)}, nil
 }
 
 // Close closes the idle streams and refuses new requests. Requests in flight go
@@ -123,18 +132,12 @@ func (c *Client) Get(ctx context.Context, p peer.ID, req GetRequest, sink Sink) 
 	return err
 }
 
-// haveBatch is how many addresses fit the bound on a JSON payload.
-const haveBatch = 896
-
-// Have asks which of objs p has, at most MaxHave. The answer is in their order
-// and is not verified.
+// Have asks which of objs p has, MaxHave in each request. The answer is in their
+// order and is not verified.
 func (c *Client) Have(ctx context.Context, p peer.ID, objs []b3.Root) ([]Presence, error) {
-	if len(objs) > MaxHave {
-		return nil, status.Errorf(status.BadRequest, "object: have of %d objects, at most %d", len(objs), MaxHave)
-	}
 	present := make([]Presence, len(objs))
-	for at := 0; at < len(objs); at += haveBatch {
-		to := min(at+haveBatch, len(objs))
+	for at := 0; at < len(objs); at += MaxHave {
+		to := min(at+MaxHave, len(objs))
 		w := wireHave{common: newCommon(ctx, opHave), Objs: objs[at:to]}
 		if err := c.ask(ctx, p, opHave, w, &haveAnswer{present: present[at:to]}); err != nil {
 			return nil, err
@@ -204,7 +207,7 @@ func (c *Client) run(ctx context.Context, st *clientStream, payload []byte, a an
 			c.pool.drop(st, codeInternal)
 		}
 	}()
-	done, err := st.exchange(payload, a)
+	done, err := st.exchange(ctx, payload, c.maxFrame(st.Conn()), a)
 	returned = true
 	switch reset := stop(); {
 	case done && !reset:
@@ -227,11 +230,13 @@ func (c *Client) failed(ctx context.Context, st *clientStream, err error) error 
 		code = codeCanceled
 	case ctx.Err() != nil:
 		code, err = codeCanceled, ctxError(ctx, err)
+	case st.memory.Evicted() != nil:
+		code, err = codeCanceled, st.memory.Evicted()
 	case errors.As(err, &bad):
 		c.metrics.rejected.WithLabelValues(bad.Reason.String()).Inc()
 		code = network.StreamErrorCode(bad.StreamErrorCode())
 		err = status.Errorf(status.Upstream, "object: the peer's frame is refused: %w", err)
-	case o == status.BodyCap: // not wanted
+	case o == status.BodyCap, o == status.Busy: // not wanted, or no bytes for it here
 		code = codeCanceled
 	case o == status.Corrupt:
 		code = codeCorrupt

@@ -14,16 +14,16 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"pgregory.net/rapid"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/oap"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // TestRanges gets any ranges of objects of any size, with and without a size
 // proof: exactly the groups that they touch arrive.
 func TestRanges(t *testing.T) {
-	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	p := newPair(t, testkit.Options{}, DefaultConfig())
 	rapid.Check(t, func(rt *rapid.T) {
 		size := int64(rapid.IntRange(0, 12*b3.GroupSize).Draw(rt, "size"))
 		data := testData(int(size), 9)
@@ -78,7 +78,7 @@ func TestRanges(t *testing.T) {
 
 // TestSizeProofAlone asks for nothing but the size, as HEAD does.
 func TestSizeProofAlone(t *testing.T) {
-	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	p := newPair(t, testkit.Options{}, DefaultConfig())
 	const size = 100*b3.GroupSize + 17
 	root := p.store.put(testData(size, 1))
 	c := newCollect(t, root)
@@ -92,7 +92,7 @@ func TestSizeProofAlone(t *testing.T) {
 }
 
 func TestBadGet(t *testing.T) {
-	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	p := newPair(t, testkit.Options{}, DefaultConfig())
 	objs := make([]b3.Root, MaxGet+1)
 	for _, tc := range []struct {
 		req  GetRequest
@@ -115,7 +115,7 @@ func TestBadGet(t *testing.T) {
 // TestMaxSize refuses an object that says it is larger than wanted, before a
 // byte of it is used.
 func TestMaxSize(t *testing.T) {
-	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	p := newPair(t, testkit.Options{}, DefaultConfig())
 	root := p.store.put(testData(1001, 1))
 	for limit, want := range map[int64]status.Outcome{1000: status.BodyCap, 1001: status.OK, 0: status.OK} {
 		c := newCollect(t, root)
@@ -128,7 +128,7 @@ func TestMaxSize(t *testing.T) {
 
 // TestSinkError gives the sink's own error back, as it was, and resets.
 func TestSinkError(t *testing.T) {
-	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	p := newPair(t, testkit.Options{}, DefaultConfig())
 	root := p.store.put(testData(5*b3.GroupSize, 1))
 	c := newCollect(t, root)
 	c.fail = io.ErrClosedPipe
@@ -143,7 +143,7 @@ func TestSinkError(t *testing.T) {
 // TestSinkNested returns from a sink the refusal of another peer: this peer's
 // answer is not over for it.
 func TestSinkNested(t *testing.T) {
-	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	p := newPair(t, testkit.Options{}, DefaultConfig())
 	root := p.store.put(testData(5*b3.GroupSize, 1))
 	p.net.Host("busy").SetStreamHandler(ProtocolID, func(st network.Stream) {
 		if _, err := oap.NewReader(st, oap.MaxFrame).Next(); err != nil {
@@ -163,7 +163,7 @@ func TestSinkNested(t *testing.T) {
 
 // TestSinkPanic lets a sink panic: the stream is not kept, the permits are free.
 func TestSinkPanic(t *testing.T) {
-	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	p := newPair(t, testkit.Options{}, DefaultConfig())
 	root := p.store.put(testData(5*b3.GroupSize, 1))
 	func() {
 		defer func() { _ = recover() }()
@@ -178,7 +178,7 @@ func TestSinkPanic(t *testing.T) {
 // TestCancel gives up in the middle of an answer: both sides are free at once.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, streamtest.Options{Window: 64 << 10, Latency: 50 * time.Millisecond}, DefaultConfig())
+		p := newPair(t, testkit.Options{Window: 64 << 10, Latency: 50 * time.Millisecond}, DefaultConfig())
 		root := p.store.put(testData(50*b3.GroupSize, 1))
 		ctx, cancel := context.WithCancel(t.Context())
 		c := newCollect(t, root)
@@ -214,7 +214,7 @@ func (h *hooked) Item(i int, p b3.Proved) error {
 func TestNoStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
-		p := newPair(t, streamtest.Options{}, cfg)
+		p := newPair(t, testkit.Options{}, cfg)
 		root := p.store.put(testData(10, 1))
 		if err := p.get(t, "nobody", root); status.Of(err) != status.TransportDown {
 			t.Errorf("nobody there: %v", err)
@@ -243,7 +243,7 @@ func (silent) NewStream(ctx context.Context, _ peer.ID, _ ...protocol.ID) (netwo
 
 // TestClosed asks a closed client.
 func TestClosed(t *testing.T) {
-	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	p := newPair(t, testkit.Options{}, DefaultConfig())
 	root := p.store.put(testData(10, 1))
 	if err := p.get(t, serverID, root); err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestClosed(t *testing.T) {
 // above object.min_rate, and takes longer than any timeout for the whole.
 func TestSlowLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, streamtest.Options{Window: 20 << 10, MaxRead: 1000, Latency: time.Second}, DefaultConfig())
+		p := newPair(t, testkit.Options{Window: 20 << 10, MaxRead: 1000, Latency: time.Second}, DefaultConfig())
 		data := testData(7*b3.GroupSize/2, 1)
 		root := p.store.put(data)
 		begin := time.Now()

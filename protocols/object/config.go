@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/oap"
 )
@@ -12,23 +12,23 @@ import (
 // Config bounds both sides of the protocol. Every field has a default.
 type Config struct {
 	// Both sides.
-	ReadTimeout  time.Duration   `koanf:"read_timeout" doc:"how long a stream may stand still in the middle of a frame or of an answer, beside the time that min_rate allows, before it is reset"`
-	WriteTimeout time.Duration   `koanf:"write_timeout" doc:"how long a peer may take nothing of what is there for it, beside the time that min_rate allows, before the stream is reset"`
-	MinRate      admission.Bytes `koanf:"min_rate" doc:"bytes per second of one stream below which a peer that is inside a frame, or has an answer to take, is reset; time that the sender needs for itself, for its store or serve_rate, does not count"`
+	ReadTimeout  time.Duration `koanf:"read_timeout" doc:"how long a stream may stand still in the middle of a frame or of an answer, beside the time that min_rate allows, before it is reset"`
+	WriteTimeout time.Duration `koanf:"write_timeout" doc:"how long a peer may take nothing of what is there for it, beside the time that min_rate allows, before the stream is reset"`
+	MinRate      limits.Bytes  `koanf:"min_rate" doc:"bytes per second of one stream below which a peer that is inside a frame, or has an answer to take, is reset; time that the sender needs for itself, for its store or serve_rate, does not count"`
 
 	// Server.
-	IdleTimeout     time.Duration   `koanf:"idle_timeout" doc:"how long a served stream stays open with nothing asked on it"`
-	PermitWait      time.Duration   `koanf:"permit_wait" doc:"longest wait for a serving permit or for egress bytes; then busy"`
-	InboundStreams  int64           `koanf:"inbound_streams" doc:"streams served at once, in all; the next is reset"`
-	Pipeline        int             `koanf:"pipeline" doc:"requests of one stream waiting to be served; the stream is not read while they are that many"`
-	PeerInflight    int64           `koanf:"peer_inflight" doc:"requests of one peer waiting or being served, over all its streams; the next is refused with busy"`
-	Serving         int64           `koanf:"serving" doc:"requests being served at once, in all"`
-	ServingWait     int64           `koanf:"serving_wait" doc:"requests waiting for a serving permit, in all; the next is refused with busy"`
-	FrameBytes      admission.Bytes `koanf:"frame_bytes" doc:"longest frame of an answer in bytes, header included; above 72 KiB it holds several groups in a buffer of 1 MiB"`
-	EgressBytes     admission.Bytes `koanf:"egress_bytes" doc:"bytes of such buffers in use at once, in all"`
-	PeerEgressBytes admission.Bytes `koanf:"peer_egress_bytes" doc:"bytes of such buffers in use at once for one peer"`
+	IdleTimeout     time.Duration `koanf:"idle_timeout" doc:"how long a served stream stays open with nothing asked on it"`
+	PermitWait      time.Duration `koanf:"permit_wait" doc:"longest wait for a serving permit or for egress bytes; then busy"`
+	InboundStreams  int64         `koanf:"inbound_streams" doc:"streams served at once, in all; the next is reset"`
+	Pipeline        int           `koanf:"pipeline" doc:"requests of one stream waiting to be served; the stream is not read while they are that many"`
+	PeerInflight    int64         `koanf:"peer_inflight" doc:"requests of one peer waiting or being served, over all its streams; the next is refused with busy"`
+	Serving         int64         `koanf:"serving" doc:"requests being served at once, in all"`
+	ServingWait     int64         `koanf:"serving_wait" doc:"requests waiting for a serving permit, in all; the next is refused with busy"`
+	FrameBytes      limits.Bytes  `koanf:"frame_bytes" doc:"longest frame of an answer in bytes, header included; above 72 KiB it holds several groups in a buffer of 1 MiB"`
+	EgressBytes     limits.Bytes  `koanf:"egress_bytes" doc:"bytes of such buffers in use at once, in all"`
+	PeerEgressBytes limits.Bytes  `koanf:"peer_egress_bytes" doc:"bytes of such buffers in use at once for one peer"`
 
-	ServeRate admission.Bytes `koanf:"serve_rate" doc:"bytes of objects sent per second, to all peers together; 0 is as many as the network takes. What would wait longer than permit_wait for its turn is refused with rate_limit"`
+	ServeRate limits.Bytes `koanf:"serve_rate" doc:"bytes of objects sent per second, to all peers together; 0 is as many as the network takes. What would wait longer than permit_wait for its turn is refused with rate_limit"`
 
 	// Client.
 	OpenTimeout    time.Duration `koanf:"open_timeout" doc:"longest wait for a new stream, dial included"`

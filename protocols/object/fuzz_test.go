@@ -20,7 +20,8 @@ func FuzzAnswer(f *testing.F) {
 	missing := b3.Sum([]byte("missing"))
 	wire := func(frames []oap.Frame) (p []byte) {
 		for _, fr := range frames {
-			p, _ = oap.AppendFrame(p, fr, oap.MaxFrame)
+			raw, _ := EncodeFrame(fr)
+			p = append(p, raw...)
 		}
 		return p
 	}

@@ -11,19 +11,21 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/deadline"
+	"allium/internal/ipgroup"
 	"allium/protocols/oap"
 	"allium/protocols/status"
-	"allium/protocols/timed"
 )
 
-// inbound is one served stream: read in the goroutine of serve, written in the
+// served is one served stream: read in the goroutine of serve, written in the
 // one of write, joined by a queue.
-type inbound struct {
-	srv  *Server
-	st   network.Stream
-	from peer.ID
-	peer *servedPeer
-	out  *output // the writer's
+type served struct {
+	srv   *Server
+	st    network.Stream
+	from  peer.ID
+	group ipgroup.Group // of the connection; empty: none
+	peer  *servedPeer
+	out   *output // the writer's
 
 	queue    chan *request
 	waiting  atomic.Int64 // requests read and not yet answered
@@ -38,12 +40,12 @@ type inbound struct {
 
 // serve reads requests until the stream ends, and returns when they are
 // answered and the writer is gone.
-func (s *Server) serve(run context.Context, st network.Stream) {
+func (s *Server) serve(run context.Context, st network.Stream, group ipgroup.Group) {
 	ctx, cancel := context.WithCancel(run)
 	defer cancel()
 	from := st.Conn().RemotePeer()
-	in := &inbound{
-		srv: s, st: st, from: from, peer: s.peers.enter(from), opened: time.Now(),
+	in := &served{
+		srv: s, st: st, from: from, group: group, peer: s.peers.enter(from), opened: time.Now(),
 		queue: make(chan *request, s.cfg.Pipeline), // bound: Config.Pipeline; when full the stream is not read
 		corr:  make(map[uint64]struct{}, s.cfg.Pipeline),
 	}
@@ -53,7 +55,7 @@ func (s *Server) serve(run context.Context, st network.Stream) {
 	stop := resetWhenDone(ctx, st, network.StreamShutdown) // wakes both sides
 	var writer sync.WaitGroup
 	writer.Go(func() { in.write(run, ctx) })
-	in.read(cancel)
+	in.read(ctx, cancel)
 	close(in.queue)
 	writer.Wait()
 	stop()
@@ -63,12 +65,18 @@ func (s *Server) serve(run context.Context, st network.Stream) {
 // read decodes requests into the queue. When the stream failed it resets it,
 // cancel stopping the answer under way; at its orderly end the queue is still
 // answered.
-func (in *inbound) read(cancel context.CancelFunc) {
+func (in *served) read(ctx context.Context, cancel context.CancelFunc) {
 	cfg := &in.srv.cfg
-	r := &requestReader{in: in, timed: timed.NewReader(in.st, timed.NewPace(cfg.ReadTimeout, int64(cfg.MinRate)))}
+	r := &requestReader{in: in, timed: deadline.NewReader(in.st, deadline.NewMinRate(cfg.ReadTimeout, int64(cfg.MinRate)))}
 	r.frames = oap.NewReader(r, oap.MaxFrame)
+	r.frames.SetCheck(startsRequest)
+	memory := in.srv.deps.Inbound.Open(ctx, in.st.Conn(), func(err error) { in.srv.fail(in.st, "read", err) }, r.timed.Pause)
+	r.frames.SetMemory(memory)
+	defer memory.Close()
+	defer r.frames.Release()
 	for {
 		r.timed.Rest()
+		r.frames.SetMaxFrame(in.srv.deps.MaxFrame(in.st.Conn()))
 		f, err := r.frames.Next()
 		if err == nil {
 			err = in.take(f)
@@ -83,6 +91,18 @@ func (in *inbound) read(cancel context.CancelFunc) {
 		cancel()
 		return
 	}
+}
+
+// startsRequest refuses what is no request by its header, before the rest of the
+// frame is read (OAP1.md §13.13).
+func startsRequest(h oap.Header) error {
+	switch {
+	case h.Flags.IsAck():
+		return oap.Refuse(oap.ReasonCreditViolation, "nothing was sent with ACK_REQ")
+	case !h.Flags.Has(oap.FlagReq | oap.FlagStart):
+		return oap.Refuse(oap.ReasonBadFlags, "flags %s where a request starts", h.Flags)
+	}
+	return nil
 }
 
 // fail resets a stream because of err, with which op ended.
@@ -102,6 +122,8 @@ func (s *Server) fail(st network.Stream, op string, err error) {
 		code = network.StreamErrorCode(bad.StreamErrorCode())
 	case errors.Is(err, errPanicked):
 		code = codeInternal
+	case status.Of(err) == status.Busy: // no bytes for a frame, or it made room
+		code = network.StreamResourceLimitExceeded
 	case status.Of(err) == status.Timeout:
 		s.metrics.timeouts.WithLabelValues(op).Inc()
 		code = codeTimeout
@@ -116,8 +138,8 @@ var errIdle = status.Errorf(status.Timeout, "object: the stream is idle")
 // frames, for ever while an answer is under way, and inside a frame as long as
 // the peer keeps its pace.
 type requestReader struct {
-	in     *inbound
-	timed  timed.Reader // its clock runs from the first bytes of a frame to its last
+	in     *served
+	timed  deadline.Reader // its clock runs from the first bytes of a frame to its last
 	frames *oap.Reader
 }
 
@@ -128,7 +150,7 @@ func (r *requestReader) Read(p []byte) (int, error) {
 		return r.idle(p, now)
 	}
 	n, err := r.timed.ReadUntil(p, now, r.timed.Until(now))
-	if errors.Is(err, timed.ErrPassed) {
+	if errors.Is(err, deadline.ErrPassed) {
 		cfg := &r.in.srv.cfg
 		err = tooSlow("read request", cfg, cfg.ReadTimeout)
 	}
@@ -147,7 +169,7 @@ func (r *requestReader) idle(p []byte, now time.Time) (int, error) {
 		if !end.After(now) {
 			return 0, errIdle
 		}
-		if n, err := r.timed.ReadUntil(p, now, end); !errors.Is(err, timed.ErrPassed) {
+		if n, err := r.timed.ReadUntil(p, now, end); !errors.Is(err, deadline.ErrPassed) {
 			return n, err
 		}
 	}
@@ -155,13 +177,11 @@ func (r *requestReader) idle(p []byte, now time.Time) (int, error) {
 
 // take queues the request in f, or its refusal. A returned error ends the
 // stream.
-func (in *inbound) take(f oap.Frame) error {
+func (in *served) take(f oap.Frame) error {
 	const whole = oap.FlagReq | oap.FlagStart | oap.FlagEnd
-	switch {
-	case f.Flags.IsAck():
-		return oap.Refuse(oap.ReasonCreditViolation, "nothing was sent with ACK_REQ")
-	case !f.Flags.Has(oap.FlagReq | oap.FlagStart):
-		return oap.Refuse(oap.ReasonBadFlags, "flags %#04x where a request starts", uint16(f.Flags))
+	payload, err := f.Inflated(in.srv.deps.MaxFrame(in.st.Conn()))
+	if err != nil {
+		return err
 	}
 	req := &request{corr: f.CorrID, received: time.Now()}
 	in.mu.Lock()
@@ -177,11 +197,9 @@ func (in *inbound) take(f oap.Frame) error {
 	case f.Proto != oap.ProtoObject:
 		req.refusal = in.refuse(oap.ReasonUnknownProto, "app_proto_id %d", f.Proto)
 	case f.Flags&^(whole|oap.FlagComp) != 0:
-		req.refusal = status.Errorf(status.Unsupported, "object: flags %#04x on a request", uint16(f.Flags))
+		req.refusal = status.Errorf(status.Unsupported, "object: flags %s on a request", f.Flags)
 	default:
-		if err := in.decode(req, f); err != nil {
-			return err
-		}
+		in.decode(req, f, payload)
 	}
 	if req.refusal == nil {
 		req.release, req.refusal = in.admit()
@@ -195,39 +213,46 @@ func (in *inbound) take(f oap.Frame) error {
 }
 
 // refuse counts a frame that is answered rather than fatal.
-func (in *inbound) refuse(r oap.Reason, format string, args ...any) error {
+func (in *served) refuse(r oap.Reason, format string, args ...any) error {
 	in.srv.metrics.rejected.WithLabelValues(r.String()).Inc()
 	return oap.Refuse(r, format, args...)
 }
 
-// decode fills req from the frame, or its refusal; the error ends the stream.
-func (in *inbound) decode(req *request, f oap.Frame) error {
-	p := f.Payload
-	if f.Flags.Has(oap.FlagComp) {
-		var err error
-		if p, err = oap.Inflate(nil, p, oap.MaxFrame); err != nil {
-			return err
-		}
-	}
-	req.query, req.refusal = decodeQuery(p)
+// decode fills req from the frame and its payload, or its refusal.
+func (in *served) decode(req *request, f oap.Frame, payload []byte) {
+	req.query, req.refusal = decodeQuery(payload)
 	if req.refusal == nil && !f.Flags.Has(oap.FlagEnd) {
 		req.refusal = status.Errorf(status.BadRequest, "object: a %s is one frame", req.op)
 	}
-	return nil
 }
 
 // admit takes the places that a request needs before it may wait.
-func (in *inbound) admit() (release func(), err error) {
+func (in *served) admit() (release func(), err error) {
 	leave, err := in.peer.inflight.TryAcquire()
 	if err != nil {
 		return nil, err
 	}
+	if err := in.srv.asking.Enter(in.group); err != nil {
+		leave()
+		return nil, busy(err)
+	}
 	if err := in.srv.admit(); err != nil {
+		in.srv.asking.Leave(in.group)
 		leave()
 		return nil, err
 	}
 	return func() {
+		in.srv.asking.Leave(in.group)
 		leave()
 		in.srv.done()
 	}, nil
+}
+
+// busy turns a limit's quota into the busy that SPEC §2 asks for.
+func busy(err error) error {
+	var e *status.Error
+	if errors.As(err, &e) {
+		e.Outcome = status.Busy
+	}
+	return err
 }

@@ -11,10 +11,10 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/oap"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // honest returns the frames that answer a get of these objects, one group to a
@@ -60,7 +60,7 @@ func honest(t testing.TB, corr uint64, ranges []b3.Range, proof bool, objects ..
 
 // answerWith makes the host of the server answer the first request on each
 // stream with these frames and then wait for the client.
-func answerWith(t testing.TB, h *streamtest.Host, frames []oap.Frame) (codes *[]network.StreamErrorCode) {
+func answerWith(t testing.TB, h *testkit.Host, frames []oap.Frame) (codes *[]network.StreamErrorCode) {
 	codes = new([]network.StreamErrorCode)
 	h.SetStreamHandler(ProtocolID, func(st network.Stream) {
 		r := oap.NewReader(st, oap.MaxFrame)
@@ -68,7 +68,7 @@ func answerWith(t testing.TB, h *streamtest.Host, frames []oap.Frame) (codes *[]
 			t.Errorf("read request: %v", err)
 		}
 		for _, f := range frames {
-			raw, err := oap.AppendFrame(nil, f, oap.MaxFrame)
+			raw, err := EncodeFrame(f)
 			if err != nil {
 				raw = f.Payload // bytes as they are: not a frame
 			}
@@ -175,7 +175,7 @@ func TestLiars(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				net := streamtest.NewNetwork(streamtest.Options{})
+				net := testkit.NewNetwork(testkit.Options{})
 				codes := answerWith(t, net.Host(serverID), tc.lie(honest(t, 1, nil, tc.proof, data)))
 				client, err := NewClient(DefaultConfig(), ClientDeps{Host: net.Host(clientID)})
 				if err != nil {

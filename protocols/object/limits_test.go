@@ -11,10 +11,10 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/oap"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // TestPeerInflight fills the places of one peer: the next request is busy with
@@ -23,7 +23,7 @@ func TestPeerInflight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.PeerInflight = 3
-		p := newPair(t, streamtest.Options{}, cfg)
+		p := newPair(t, testkit.Options{}, cfg)
 		p.store.gate = make(chan struct{})
 		root := p.store.put(testData(10, 1))
 		a := p.ask(t)
@@ -57,7 +57,7 @@ func TestServingBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.Serving = 1
-		p := newPair(t, streamtest.Options{}, cfg)
+		p := newPair(t, testkit.Options{}, cfg)
 		p.store.gate = make(chan struct{})
 		root := p.store.put(testData(10, 1))
 		holder := p.ask(t)
@@ -90,7 +90,7 @@ func TestServingBusy(t *testing.T) {
 // TestDeadline gives a request less time than its store takes.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, streamtest.Options{}, DefaultConfig())
+		p := newPair(t, testkit.Options{}, DefaultConfig())
 		p.store.gate = make(chan struct{})
 		defer close(p.store.gate)
 		root := p.store.put(testData(10, 1))
@@ -107,7 +107,7 @@ func TestDeadline(t *testing.T) {
 func TestStreamsBound(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.InboundStreams = 2
-	p := newPair(t, streamtest.Options{}, cfg)
+	p := newPair(t, testkit.Options{}, cfg)
 	root := p.store.put(testData(10, 1))
 	for range 2 {
 		a := p.ask(t)
@@ -128,7 +128,7 @@ func TestStreamsBound(t *testing.T) {
 // old one its answer.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, streamtest.Options{}, DefaultConfig())
+		p := newPair(t, testkit.Options{}, DefaultConfig())
 		p.store.gate = make(chan struct{})
 		root := p.store.put(testData(10, 1))
 		a, b := p.ask(t), p.ask(t)
@@ -162,7 +162,7 @@ func TestDrain(t *testing.T) {
 // with its context, and the end of Run counts what it cut off.
 func TestDrainDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, streamtest.Options{}, DefaultConfig())
+		p := newPair(t, testkit.Options{}, DefaultConfig())
 		p.store.gate = make(chan struct{})
 		root := p.store.put(testData(10, 1))
 		a := p.ask(t)
@@ -189,7 +189,7 @@ func TestDrainDeadline(t *testing.T) {
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
-		p := newPair(t, streamtest.Options{}, cfg)
+		p := newPair(t, testkit.Options{}, cfg)
 		root := p.store.put(testData(10, 1))
 		a := p.ask(t)
 		a.want(1, getOf(root))
@@ -223,7 +223,7 @@ func TestIdle(t *testing.T) {
 func TestReaderStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
-		p := newPair(t, streamtest.Options{Window: 64 << 10}, cfg)
+		p := newPair(t, testkit.Options{Window: 64 << 10}, cfg)
 		root := p.store.put(testData(10*b3.GroupSize, 1))
 		a := p.ask(t)
 		a.want(1, getOf(root))
@@ -254,7 +254,7 @@ func TestReaderStops(t *testing.T) {
 // each: the peer sees each of them soon after it was found.
 func TestSlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, streamtest.Options{}, DefaultConfig())
+		p := newPair(t, testkit.Options{}, DefaultConfig())
 		p.server.deps.Store = slow{p.store}
 		var objs []b3.Root
 		for i := range 10 {
@@ -276,7 +276,7 @@ func (s slow) OpenObject(ctx context.Context, root b3.Root) (Object, error) {
 // TestClientGone resets a stream in the middle of an answer.
 func TestClientGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, streamtest.Options{Window: 64 << 10}, DefaultConfig())
+		p := newPair(t, testkit.Options{Window: 64 << 10}, DefaultConfig())
 		root := p.store.put(testData(10*b3.GroupSize, 1))
 		a := p.ask(t)
 		a.want(1, getOf(root))
@@ -296,9 +296,7 @@ func idle(t testing.TB, s *Server) {
 	} else {
 		s.egress.Release(int64(s.cfg.EgressBytes))
 	}
-	s.mu.Lock()
-	inflight := s.inflight
-	s.mu.Unlock()
+	inflight := s.requests.Inside()
 	s.peers.mu.Lock()
 	peers := len(s.peers.m)
 	s.peers.mu.Unlock()

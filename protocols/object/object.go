@@ -14,8 +14,8 @@ const ProtocolID = protocol.ID("/oap/1/object")
 
 // Bounds of OAP1.md §9.
 const (
-	MaxGet  = 256  // objects of one get
-	MaxHave = 1024 // objects of one have
+	MaxGet  = 256 // objects of one get
+	MaxHave = 896 // objects of one have
 )
 
 // MaxObject is the largest size, in bytes, that an object may claim: what a

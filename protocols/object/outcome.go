@@ -9,14 +9,8 @@ import (
 	"allium/protocols/status"
 )
 
-// codeOf is the wire code of an outcome: that of the table, but an unknown
-// operation is 400 (OAP1.md §3).
-func codeOf(o status.Outcome) uint16 {
-	if o == status.Unsupported {
-		o = status.BadRequest
-	}
-	return uint16(o.Code())
-}
+// codeOf is the wire code of an outcome (OAP1.md §8).
+func codeOf(o status.Outcome) uint16 { return uint16(o.Code()) }
 
 // report is an error as a peer may see it: what goes on inside the node stays
 // there.

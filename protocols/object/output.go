@@ -8,9 +8,9 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
-	"allium/protocols/admission"
+	"allium/internal/deadline"
+	"allium/internal/limits"
 	"allium/protocols/oap"
-	"allium/protocols/timed"
 )
 
 // Sizes of the buffers that an answer is built in, in bytes.
@@ -35,9 +35,9 @@ const batchWait = 20 * time.Millisecond
 // It belongs to the stream's one writer.
 type output struct {
 	cfg   *Config
-	timed timed.Writer // its clock runs in write, and is paused between
+	timed deadline.Writer // its clock runs in write, and is paused between
 
-	peer, node *admission.Budget
+	peer, node *limits.Budget
 	charge     int64 // bytes of the buffers of one frame
 	held       int64 // bytes charged to both: charge or 0
 
@@ -50,9 +50,9 @@ type output struct {
 	maxFrame uint32       // what builder was made for, at most Config.FrameBytes
 }
 
-func newOutput(st network.Stream, cfg *Config, peer, node *admission.Budget) *output {
+func newOutput(st network.Stream, cfg *Config, peer, node *limits.Budget) *output {
 	o := &output{
-		cfg: cfg, timed: timed.NewWriter(st, timed.NewPace(cfg.WriteTimeout, int64(cfg.MinRate))),
+		cfg: cfg, timed: deadline.NewWriter(st, deadline.NewMinRate(cfg.WriteTimeout, int64(cfg.MinRate))),
 		peer: peer, node: node, charge: batchBytes + oneGroup,
 	}
 	if cfg.FrameBytes > oneGroup {
@@ -88,7 +88,7 @@ func (o *output) reserve(ctx context.Context) error {
 }
 
 // acquire is Budget.Acquire with a bound on the wait and a typed refusal.
-func acquire(ctx context.Context, b *admission.Budget, n int64, wait time.Duration) error {
+func acquire(ctx context.Context, b *limits.Budget, n int64, wait time.Duration) error {
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	err := b.Acquire(waiting, n)
@@ -166,7 +166,7 @@ func (o *output) write(p []byte) (int, error) {
 	switch {
 	case err == nil:
 		return n, nil
-	case errors.Is(err, timed.ErrPassed):
+	case errors.Is(err, deadline.ErrPassed):
 		err = tooSlow("write answer", o.cfg, o.cfg.WriteTimeout)
 	}
 	return n, &streamError{err}

@@ -8,14 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // TestPartial asks for what a partial object has, and for what it has not.
 func TestPartial(t *testing.T) {
-	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	p := newPair(t, testkit.Options{}, DefaultConfig())
 	const size = 6*b3.GroupSize + 10
 	root := p.store.put(testData(size, 1))
 	whole := p.store.put(testData(100, 2))
@@ -67,7 +67,7 @@ func TestPartial(t *testing.T) {
 
 // TestFailedIsTold: the object whose bytes are damaged learns of it.
 func TestFailedIsTold(t *testing.T) {
-	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	p := newPair(t, testkit.Options{}, DefaultConfig())
 	root := p.store.put(testData(3*b3.GroupSize, 1))
 	o := p.store.get(root)
 	o.source = patched{o.source, 1, make([]byte, b3.GroupSize)}
@@ -95,7 +95,7 @@ func TestServeRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.ServeRate = 1 << 20 // the burst is 1 MiB too
-		p := newPair(t, streamtest.Options{}, cfg)
+		p := newPair(t, testkit.Options{}, cfg)
 		defer p.stop()
 		root := p.store.put(testData(5<<20, 1))
 		begin := time.Now()
@@ -122,7 +122,7 @@ func TestServeRateRefuses(t *testing.T) {
 		cfg := DefaultConfig()
 		const askers = 40
 		cfg.ServeRate, cfg.PeerInflight = 64<<10, askers
-		p := newPair(t, streamtest.Options{}, cfg)
+		p := newPair(t, testkit.Options{}, cfg)
 		defer p.stop()
 		root := p.store.put(testData(b3.GroupSize, 1))
 		askedAll := make([]*asker, askers)

@@ -9,7 +9,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
+	"allium/protocols/inbound"
 	"allium/protocols/status"
 )
 
@@ -24,7 +25,8 @@ type pool struct {
 	cfg     Config
 	host    Opener
 	metrics *metrics
-	total   *admission.Gate
+	inbound *inbound.Memory
+	total   *limits.Gate
 	timers  sync.WaitGroup // armed timers of idle streams
 
 	mu     sync.Mutex
@@ -37,14 +39,14 @@ type pool struct {
 // askedPeer bounds the requests in flight to one peer. Its gate is not in the
 // registry: there is one for each peer.
 type askedPeer struct {
-	gate  *admission.Gate
+	gate  *limits.Gate
 	users int // guarded by pool.mu
 }
 
 func newPool(cfg Config, deps ClientDeps, m *metrics) *pool {
 	return &pool{
-		cfg: cfg, host: deps.Host, metrics: m, asked: map[peer.ID]*askedPeer{},
-		total: deps.Limits.NewGate(admission.Spec{
+		cfg: cfg, host: deps.Host, metrics: m, inbound: deps.Inbound, asked: map[peer.ID]*askedPeer{},
+		total: deps.Limits.NewGate(limits.Spec{
 			Name: "object.client_streams", Path: "resolver → object streams to peers", Policy: "wait, then busy",
 		}, cfg.Streams, cfg.StreamsWait),
 	}
@@ -82,8 +84,8 @@ func (p *pool) join(id peer.ID) (*askedPeer, error) {
 	}
 	ap := p.asked[id]
 	if ap == nil {
-		var unlisted *admission.Registry
-		ap = &askedPeer{gate: unlisted.NewGate(admission.Spec{Name: "object.streams_per_peer"}, p.cfg.StreamsPerPeer, p.cfg.StreamsWait)}
+		var unlisted *limits.Registry
+		ap = &askedPeer{gate: unlisted.NewGate(limits.Spec{Name: "object.streams_per_peer"}, p.cfg.StreamsPerPeer, p.cfg.StreamsWait)}
 		p.asked[id] = ap
 	}
 	ap.users++
@@ -156,7 +158,7 @@ func (p *pool) open(ctx context.Context, id peer.ID) (*clientStream, error) {
 		return nil, status.Errorf(status.TransportDown, "object: cannot open a stream: %w", err)
 	}
 	p.metrics.outbound.Inc()
-	return newClientStream(id, st, p.cfg), nil
+	return newClientStream(ctx, id, st, p.cfg, p.inbound), nil
 }
 
 func (p *pool) gone() {
@@ -167,7 +169,7 @@ func (p *pool) gone() {
 
 // drop resets a stream that is not in the pool.
 func (p *pool) drop(st *clientStream, code network.StreamErrorCode) {
-	_ = st.ResetWithError(code)
+	st.discard(code)
 	p.metrics.outbound.Dec()
 	p.gone()
 }

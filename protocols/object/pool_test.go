@@ -12,15 +12,15 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/oap"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // counting opens streams and counts them.
 type counting struct {
-	*streamtest.Host
+	*testkit.Host
 	mu      sync.Mutex
 	opened  int
 	streams []network.Stream
@@ -56,7 +56,7 @@ func (p *pair) get(t testing.TB, to peer.ID, roots ...b3.Root) error {
 func TestReuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
-		p := newPair(t, streamtest.Options{}, cfg)
+		p := newPair(t, testkit.Options{}, cfg)
 		o := withCounting(t, p, cfg)
 		root := p.store.put(testData(3*b3.GroupSize, 1))
 		for range 5 {
@@ -84,7 +84,7 @@ func TestDeadReuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.StreamIdle = time.Hour // longer than the server's patience
-		p := newPair(t, streamtest.Options{}, cfg)
+		p := newPair(t, testkit.Options{}, cfg)
 		o := withCounting(t, p, cfg)
 		root := p.store.put(testData(10, 1))
 		if err := p.get(t, serverID, root); err != nil {
@@ -112,7 +112,7 @@ func TestDeadReuse(t *testing.T) {
 // what was proved is with the sink, and nobody asks again on his own.
 func TestNoRetryAfterBytes(t *testing.T) {
 	data := testData(3*b3.GroupSize, 1)
-	net := streamtest.NewNetwork(streamtest.Options{})
+	net := testkit.NewNetwork(testkit.Options{})
 	defer net.Close()
 	net.Host(serverID).SetStreamHandler(ProtocolID, func(st network.Stream) {
 		r := oap.NewReader(st, oap.MaxFrame)
@@ -158,7 +158,7 @@ func TestStreamsPerPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.StreamsPerPeer = 3
-		p := newPair(t, streamtest.Options{}, cfg)
+		p := newPair(t, testkit.Options{}, cfg)
 		o := withCounting(t, p, cfg)
 		p.store.gate = make(chan struct{})
 		root := p.store.put(testData(10, 1))
@@ -193,7 +193,7 @@ func TestStreamsPerPeer(t *testing.T) {
 func TestStreamsInAll(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Streams = 2
-	p := newPair(t, streamtest.Options{}, cfg)
+	p := newPair(t, testkit.Options{}, cfg)
 	o := withCounting(t, p, cfg)
 	root := p.store.put(testData(10, 1))
 	servers := []peer.ID{serverID}

@@ -8,14 +8,14 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/testkit"
 	"allium/protocols/b3"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // pair is a server and a client on an in-memory network.
 type pair struct {
-	net    *streamtest.Network
+	net    *testkit.Network
 	store  *memStore
 	server *Server
 	client *Client
@@ -28,9 +28,9 @@ const (
 )
 
 // newPair starts a server; it and the client are gone when the test ends.
-func newPair(t testing.TB, o streamtest.Options, cfg Config) *pair {
+func newPair(t testing.TB, o testkit.Options, cfg Config) *pair {
 	t.Helper()
-	p := &pair{net: streamtest.NewNetwork(o), store: newMemStore()}
+	p := &pair{net: testkit.NewNetwork(o), store: newMemStore()}
 	var err error
 	p.server, err = NewServer(cfg, ServerDeps{Host: p.net.Host(serverID), Store: p.store})
 	if err != nil {
@@ -67,7 +67,7 @@ func newPair(t testing.TB, o streamtest.Options, cfg Config) *pair {
 }
 
 func TestRoundTripSizes(t *testing.T) {
-	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	p := newPair(t, testkit.Options{}, DefaultConfig())
 	for _, size := range []int{0, 1, 4096, b3.GroupSize - 1, b3.GroupSize, b3.GroupSize + 1, 2 * b3.GroupSize, 7*b3.GroupSize + 5, 40*b3.GroupSize - 1} {
 		for _, proof := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d/%v", size, proof), func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestRoundTripSizes(t *testing.T) {
 }
 
 func TestBatchWithMissing(t *testing.T) {
-	p := newPair(t, streamtest.Options{}, DefaultConfig())
+	p := newPair(t, testkit.Options{}, DefaultConfig())
 	var objs []b3.Root
 	for i := range MaxGet {
 		data := testData(100+i, uint64(i))

@@ -23,7 +23,7 @@ type request struct {
 // write answers what is queued, in order; it is the one goroutine that writes
 // to the stream. When the stream fails it resets it and empties the queue.
 // ctx ends with the stream, run with the server.
-func (in *inbound) write(run, ctx context.Context) {
+func (in *served) write(run, ctx context.Context) {
 	defer in.out.release()
 	failed := false
 	for req := range in.queue {
@@ -40,7 +40,7 @@ func (in *inbound) write(run, ctx context.Context) {
 	}
 }
 
-func (in *inbound) finish(req *request) {
+func (in *served) finish(req *request) {
 	in.answered.Store(int64(time.Since(in.opened)))
 	in.waiting.Add(-1)
 	if req.release != nil {
@@ -49,8 +49,8 @@ func (in *inbound) finish(req *request) {
 }
 
 // answer writes the whole answer to req. The error is the stream's.
-func (in *inbound) answer(ctx context.Context, req *request) error {
-	in.out.limit(in.srv.deps.MaxFrame(in.from))
+func (in *served) answer(ctx context.Context, req *request) error {
+	in.out.limit(in.srv.deps.MaxFrame(in.st.Conn()))
 	if err := in.serve(ctx, req); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (in *inbound) answer(ctx context.Context, req *request) error {
 }
 
 // serve runs req, or its refusal, under a serving permit.
-func (in *inbound) serve(ctx context.Context, req *request) (err error) {
+func (in *served) serve(ctx context.Context, req *request) (err error) {
 	if req.refusal != nil {
 		return in.end(ctx, req, req.refusal)
 	}
@@ -96,7 +96,7 @@ func (in *inbound) serve(ctx context.Context, req *request) (err error) {
 var errPanicked = status.Errorf(status.Internal, "object: the request panicked")
 
 // permit waits for a place among the requests being served.
-func (in *inbound) permit(ctx context.Context) (func(), error) {
+func (in *served) permit(ctx context.Context) (func(), error) {
 	waiting, cancel := context.WithTimeout(ctx, in.srv.cfg.PermitWait)
 	defer cancel()
 	release, err := in.srv.serving.Acquire(waiting)
@@ -107,7 +107,7 @@ func (in *inbound) permit(ctx context.Context) (func(), error) {
 }
 
 // get answers the objects in request order (OAP1.md §9).
-func (in *inbound) get(ctx context.Context, req *request) error {
+func (in *served) get(ctx context.Context, req *request) error {
 	for i, root := range req.objs {
 		last := i == len(req.objs)-1
 		err := in.object(ctx, req, root)
@@ -144,7 +144,7 @@ func (in *inbound) get(ctx context.Context, req *request) error {
 }
 
 // have answers one byte for each object.
-func (in *inbound) have(ctx context.Context, req *request) error {
+func (in *served) have(ctx context.Context, req *request) error {
 	present, err := in.srv.deps.Store.Presence(ctx, req.objs)
 	if err == nil && len(present) != len(req.objs) {
 		err = fmt.Errorf("object: the store answered for %d of %d objects", len(present), len(req.objs))
@@ -171,7 +171,7 @@ func (in *inbound) have(ctx context.Context, req *request) error {
 
 // end answers RESP|END with err. When the stream is over, for which ctx is
 // cancelled, there is nobody to answer.
-func (in *inbound) end(ctx context.Context, req *request, err error) error {
+func (in *served) end(ctx context.Context, req *request, err error) error {
 	if ctx.Err() == context.Canceled {
 		return &streamError{ctx.Err()}
 	}
@@ -181,7 +181,7 @@ func (in *inbound) end(ctx context.Context, req *request, err error) error {
 }
 
 // note counts the outcome of a have or of one object of a get.
-func (in *inbound) note(req *request, o status.Outcome) {
+func (in *served) note(req *request, o status.Outcome) {
 	op := req.op
 	if op == "" {
 		op = "none"

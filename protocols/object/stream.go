@@ -1,14 +1,16 @@
 package object
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/deadline"
+	"allium/protocols/inbound"
 	"allium/protocols/oap"
-	"allium/protocols/timed"
 )
 
 // clientStream is one stream to a peer, used by one request after the other.
@@ -18,32 +20,50 @@ type clientStream struct {
 	cfg  Config
 
 	frames *oap.Reader
+	memory *inbound.Buffer // of frames
 	writer *oap.Writer
 	corr   uint64 // of the latest request
 	got    int64  // bytes read since the latest request was sent
 	parked bool   // nothing is read: see park
 
-	reading timed.Reader // its clock runs from the first bytes of a frame to its last
-	writing timed.Writer
+	reading deadline.Reader // its clock runs from the first bytes of a frame to its last
+	writing deadline.Writer
 	timer   *time.Timer // while idle in the pool
 }
 
-func newClientStream(id peer.ID, st network.Stream, cfg Config) *clientStream {
+func newClientStream(ctx context.Context, id peer.ID, st network.Stream, cfg Config, memory *inbound.Memory) *clientStream {
 	c := &clientStream{
 		Stream: st, peer: id, cfg: cfg,
-		reading: timed.NewReader(st, timed.NewPace(cfg.ReadTimeout, int64(cfg.MinRate))),
-		writing: timed.NewWriter(st, timed.NewPace(cfg.WriteTimeout, int64(cfg.MinRate))),
+		reading: deadline.NewReader(st, deadline.NewMinRate(cfg.ReadTimeout, int64(cfg.MinRate))),
+		writing: deadline.NewWriter(st, deadline.NewMinRate(cfg.WriteTimeout, int64(cfg.MinRate))),
 	}
 	c.frames = oap.NewReader(answerReader{c}, oap.MaxFrame)
+	c.frames.SetCheck(c.answers)
+	c.memory = memory.Open(ctx, st.Conn(), func(error) { _ = st.ResetWithError(network.StreamResourceLimitExceeded) }, c.reading.Pause)
+	c.frames.SetMemory(c.memory)
 	c.writer = oap.NewWriter(queryWriter{c}, oap.MaxFrame)
 	return c
 }
 
-// exchange sends a request and gives the frames of its answer to a, up to its
+// answers refuses a frame that is no answer to the latest request by its header,
+// before the rest of it is read.
+func (c *clientStream) answers(h oap.Header) error {
+	switch {
+	case h.Proto != oap.ProtoObject || h.CorrID != c.corr:
+		return violation("a frame of app_proto_id %d, corr_id %d answers corr_id %d", h.Proto, h.CorrID, c.corr)
+	case !h.Flags.Has(oap.FlagResp) || h.Flags.IsAck():
+		return violation("flags %s on an answer", h.Flags)
+	}
+	return nil
+}
+
+// exchange sends a request of at most maxFrame bytes a frame and gives the frames of its answer to a, up to its
 // last one or the first error. done reports whether it was the last one.
-func (c *clientStream) exchange(payload []byte, a answer) (done bool, err error) {
+func (c *clientStream) exchange(ctx context.Context, payload []byte, maxFrame uint32, a answer) (done bool, err error) {
 	c.corr++
 	c.got, c.parked = 0, false
+	c.frames.SetMaxFrame(maxFrame)
+	c.memory.During(ctx)
 	err = c.writer.Write(oap.Frame{
 		Header:  oap.Header{Flags: oap.FlagReq | oap.FlagStart | oap.FlagEnd, Proto: oap.ProtoObject, CorrID: c.corr},
 		Payload: payload,
@@ -57,13 +77,20 @@ func (c *clientStream) exchange(payload []byte, a answer) (done bool, err error)
 		if err != nil {
 			return false, err
 		}
-		if f.Proto != oap.ProtoObject || f.CorrID != c.corr {
-			return false, violation("a frame of app_proto_id %d, corr_id %d answers corr_id %d", f.Proto, f.CorrID, c.corr)
+		if f.Payload, err = f.Inflated(maxFrame); err != nil {
+			return false, err
 		}
 		if done, err := a.frame(f); done || err != nil {
 			return done, err
 		}
 	}
+}
+
+// discard resets the stream and gives back what its frames held.
+func (c *clientStream) discard(code network.StreamErrorCode) {
+	_ = c.ResetWithError(code)
+	c.frames.Release()
+	c.memory.Close()
 }
 
 // park makes the stream cheap to keep and reports whether it is fit for another
@@ -95,7 +122,7 @@ func (r answerReader) Read(p []byte) (int, error) {
 	}
 	n, err := c.reading.ReadUntil(p, now, end)
 	c.got += int64(n)
-	if errors.Is(err, timed.ErrPassed) {
+	if errors.Is(err, deadline.ErrPassed) {
 		err = tooSlow("read answer", &c.cfg, c.cfg.ReadTimeout)
 	}
 	return n, err
@@ -109,7 +136,7 @@ func (w queryWriter) Write(p []byte) (int, error) {
 	c := w.c
 	c.writing.Rest()
 	n, err := c.writing.Write(p)
-	if errors.Is(err, timed.ErrPassed) {
+	if errors.Is(err, deadline.ErrPassed) {
 		err = tooSlow("write request", &c.cfg, c.cfg.WriteTimeout)
 	}
 	return n, err

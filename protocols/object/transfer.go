@@ -11,7 +11,7 @@ import (
 
 // object answers one object of a get but for its status, which is what it
 // returns (or a *streamError).
-func (in *inbound) object(ctx context.Context, req *request, root b3.Root) error {
+func (in *served) object(ctx context.Context, req *request, root b3.Root) error {
 	obj, err := in.srv.deps.Store.OpenObject(ctx, root)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func covered(obj Object, req *request, root b3.Root) error {
 // into the frame and count as part of it only once they are verified: nothing
 // unverified leaves. The frame before a bad item still goes out, for what is in
 // it is good.
-func (in *inbound) items(ctx context.Context, req *request, src b3.Source, walk *b3.Walk) error {
+func (in *served) items(ctx context.Context, req *request, src b3.Source, walk *b3.Walk) error {
 	out := in.out
 	header := respond(req.corr, 0, 0, nil).Header
 	item, ok := walk.Next()

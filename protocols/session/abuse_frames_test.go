@@ -10,16 +10,16 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // TestByteAtATime: two nodes talk over streams that carry one byte at a time,
 // each way.
 func TestByteAtATime(t *testing.T) {
-	bubble(t, streamtest.Options{Window: 1, MaxRead: 1}, func(t *testing.T, net *streamtest.Network) {
+	bubble(t, testkit.Options{Window: 1, MaxRead: 1}, func(t *testing.T, net *testkit.Network) {
 		a, b := start(t, net.Host("a"), session.DefaultConfig(), echo), start(t, net.Host("b"), session.DefaultConfig(), echo)
 		defer a.stop()
 		defer b.stop()
@@ -115,18 +115,17 @@ func TestCaps(t *testing.T) {
 	spaces := func(n int) string { return "{}" + strings.Repeat(" ", n-2) }
 	low := func(c *session.Config) { c.MaxFrame = oap.MinMaxFrame }
 	index := oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: 1}
-	over := func(limit uint32, sent int) attack {
+	over := func(limit uint32, flags oap.Flags, sent int) attack {
 		return attack{counts: rejects(oap.ReasonFrameOversize), run: func(_ *testing.T, r *rig) {
 			w := r.session()
-			_, _ = w.stream.Write(lying(limit+1, 1, whole, oap.ProtoIndex, 0, 1, spaces(sent)))
+			_, _ = w.stream.Write(lying(limit+1, 1, flags, oap.ProtoIndex, 0, 1, spaces(sent)))
 			w.wantReset(reset(oap.ReasonFrameOversize))
 		}}
 	}
-	at := func(limit int) attack {
+	ignored := func(limit int) attack { // what nobody asked for, taken whole
 		return attack{run: func(_ *testing.T, r *rig) {
 			w := r.session()
-			_, _ = w.stream.Write(lying(uint32(limit), 1, whole, oap.ProtoIndex, 0, 1, spaces(limit-oap.HeaderSize)))
-			w.wantAnswer(1, 400, "JSON payload of") // taken whole, and too much JSON
+			_, _ = w.stream.Write(lying(uint32(limit), 1, oap.FlagResp|oap.FlagEnd, oap.ProtoIndex, 0, 1, spaces(limit-oap.HeaderSize)))
 			w.ask(2, `{"op":"alive"}`)
 			w.wantAnswer(2, 200, "alive")
 		}}
@@ -134,11 +133,32 @@ func TestCaps(t *testing.T) {
 	named := func(name string, a attack) attack { a.name = name; return a }
 	lowered := func(a attack) attack { a.change = low; return a }
 	attacks(t, []attack{
-		named("1 MiB", at(oap.MaxFrame)),
-		named("1 MiB and one", over(oap.MaxFrame, oap.MaxFrame+1-oap.HeaderSize)),
-		named("1 MiB and one, of which the header comes", over(oap.MaxFrame, 2)),
-		named("128 KiB where that was negotiated", lowered(at(oap.MinMaxFrame))),
-		named("128 KiB and one where that was negotiated", lowered(over(oap.MinMaxFrame, oap.MinMaxFrame+1-oap.HeaderSize))),
+		{name: "a request of 64 KiB", run: func(_ *testing.T, r *rig) {
+			w := r.session()
+			_, _ = w.stream.Write(lying(oap.HeaderSize+oap.MaxJSON, 1, whole, oap.ProtoIndex, 0, 1, spaces(oap.MaxJSON)))
+			w.wantAnswer(1, 200, "{}")
+		}},
+		named("a request of 64 KiB and one", over(oap.HeaderSize+oap.MaxJSON, whole, oap.MaxJSON+1)),
+		named("a request of 64 KiB and one, of which the header comes", over(oap.HeaderSize+oap.MaxJSON, whole, 2)),
+		named("the same of a protocol nobody serves", attack{counts: rejects(oap.ReasonFrameOversize), run: func(_ *testing.T, r *rig) {
+			w := r.session()
+			_, _ = w.stream.Write(lying(oap.HeaderSize+oap.MaxJSON+1, 1, whole, 999, 0, 1, ""))
+			w.wantReset(reset(oap.ReasonFrameOversize))
+		}}),
+		named("1 MiB", ignored(oap.MaxFrame)),
+		named("1 MiB and one", over(oap.MaxFrame, oap.FlagResp|oap.FlagEnd, oap.MaxFrame+1-oap.HeaderSize)),
+		named("1 MiB and one, of which the header comes", over(oap.MaxFrame, oap.FlagResp|oap.FlagEnd, 2)),
+		named("128 KiB where that was negotiated", lowered(ignored(oap.MinMaxFrame))),
+		named("128 KiB and one where that was negotiated", lowered(over(oap.MinMaxFrame, oap.FlagResp|oap.FlagEnd, oap.MinMaxFrame+1-oap.HeaderSize))),
+		named("128 KiB and one where the opener asked for that", attack{counts: rejects(oap.ReasonFrameOversize), run: func(t *testing.T, r *rig) {
+			w := r.dial()
+			w.send(oap.Header{Flags: whole}, `{"ua":"wire/1","features":[],"max_frame":131072}`)
+			if h, err := oap.DecodeHelloResponse(w.recv().Payload); err != nil || h.MaxFrame != oap.MinMaxFrame {
+				t.Errorf("%+v, %v", h, err)
+			}
+			_, _ = w.stream.Write(lying(oap.MinMaxFrame+1, 1, oap.FlagResp|oap.FlagEnd, oap.ProtoIndex, 0, 1, ""))
+			w.wantReset(reset(oap.ReasonFrameOversize))
+		}}),
 		{name: "an answer above what was negotiated", counts: rejects(oap.ReasonFrameOversize), run: func(t *testing.T, r *rig) {
 			c := &calls{n: r.n}
 			res := c.go1(t.Context(), `{}`)
@@ -166,17 +186,30 @@ func TestCaps(t *testing.T) {
 			_, _ = w.stream.Write(frame(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: 1}, strings.Repeat("c", oap.MaxCap), `{"op":"cap"}`))
 			w.wantAnswer(1, 200, strings.Repeat("c", oap.MaxCap))
 		}},
-		{name: "a capability of 4 KiB and one", run: func(t *testing.T, r *rig) {
+		{name: "a capability of 4 KiB and one", counts: rejects(oap.ReasonFrameOversize), run: func(t *testing.T, r *rig) {
 			w := r.session()
-			_, _ = w.stream.Write(lying(oap.HeaderSize+oap.MaxCap+1+2, 1, whole, oap.ProtoIndex, oap.MaxCap+1, 1, strings.Repeat("c", oap.MaxCap+1)+"{}"))
-			w.wantAnswer(1, 403, "forbidden")
+			_, _ = w.stream.Write(lying(oap.HeaderSize+oap.MaxCap+1+2, 1, whole, oap.ProtoIndex, oap.MaxCap+1, 1, ""))
+			w.wantReset(reset(oap.ReasonFrameOversize))
 		}},
-		{name: "a capability of 64 KiB, of a request that is not answered yet", run: func(t *testing.T, r *rig) {
+		{name: "a frame that is not zstd, of a protocol nobody serves", counts: rejects(oap.ReasonInflateBound), run: func(t *testing.T, r *rig) {
 			w := r.session()
-			w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: 2}, `{"op":"x","deadline_ms":100}`)
-			_, _ = w.stream.Write(lying(oap.HeaderSize+65535+2, 1, whole, oap.ProtoIndex, 65535, 1, strings.Repeat("c", 65535)+"{}"))
-			w.wantAnswer(1, 403, "forbidden")
-			w.wantAnswer(2, 504, "timeout")
+			w.send(oap.Header{Flags: whole | oap.FlagComp, Proto: 999, CorrID: 1}, "{}")
+			w.wantReset(reset(oap.ReasonInflateBound))
+		}},
+		{name: "an event that is not zstd", counts: rejects(oap.ReasonInflateBound), run: func(t *testing.T, r *rig) {
+			w := r.session()
+			w.send(oap.Header{Flags: oap.FlagEvent | oap.FlagStart | oap.FlagEnd | oap.FlagComp}, "{}")
+			w.wantReset(reset(oap.ReasonInflateBound))
+		}},
+		{name: "an answer nobody waits for that is not zstd", counts: rejects(oap.ReasonInflateBound), run: func(t *testing.T, r *rig) {
+			w := r.session()
+			w.send(oap.Header{Flags: oap.FlagResp | oap.FlagEnd | oap.FlagComp, Proto: oap.ProtoIndex, CorrID: 7}, "{}")
+			w.wantReset(reset(oap.ReasonInflateBound))
+		}},
+		{name: "a ping that is no whole request", run: func(t *testing.T, r *rig) {
+			w := r.session()
+			w.send(oap.Header{Flags: oap.FlagReq | oap.FlagStart, CorrID: 1}, "x")
+			w.wantAnswer(1, 400, "bad_request")
 		}},
 		{name: "64 KiB of JSON from a few bytes", run: func(t *testing.T, r *rig) {
 			w := r.session()
@@ -351,7 +384,7 @@ func TestCredit(t *testing.T) {
 				w.wantAnswer(corr+1, 200, "x")
 			}
 		}},
-		{name: "credit that nobody reads", opts: streamtest.Options{Window: 256}, counts: map[string]float64{"io_timeouts_total write": 1}, run: func(t *testing.T, r *rig) {
+		{name: "credit that nobody reads", opts: testkit.Options{Window: 256}, counts: map[string]float64{"io_timeouts_total write": 1}, run: func(t *testing.T, r *rig) {
 			w := r.session()
 			_ = w.stream.SetWriteDeadline(time.Now().Add(4 * time.Second))
 			for corr := range uint64(5000) {

@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
-	"allium/protocols/streamtest"
 )
 
 // script is a conversation as bytes: each step is one byte that says what
@@ -32,7 +32,7 @@ var (
 	fuzzFlags    = []oap.Flags{whole, whole | oap.FlagAckReq, whole | oap.FlagComp, oap.FlagReq, oap.FlagReq | oap.FlagStart, asAnswer, oap.FlagResp, oap.FlagEvent, oap.FlagEvent | oap.FlagResp, whole | oap.FlagAppE2E}
 	fuzzPayloads = []string{
 		``, `{}`, `{"op":"x","deadline_ms":200}`, `{"op":"x"}`, `{"op":"cap"}`, `{"op":"dance"}`, `{"op":"y","deadline_ms":-1}`, `{"drain_ms":1}`, `x`,
-		"\x00\x00\x00\x00\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x01", "\x28\xb5\x2f\xfd\x00\x00\x01\x00\x00", noise(65), noise(70_000),
+		"\x00\x00\x00\x00\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x01", "\x28\xb5\x2f\xfd\x00\x00\x01\x00\x00", noise(65), noise(60_000),
 	}
 )
 
@@ -47,7 +47,7 @@ func (s *script) step(t *testing.T, w *wire) bool {
 	case 1, 2: // frames that a reader takes
 		how := s.next()
 		h := oap.Header{Flags: fuzzFlags[int(how>>4)%len(fuzzFlags)], Proto: uint16(how & 7 % 5), CorrID: uint64(op >> 5)}
-		p, err := oap.AppendFrame(nil, oap.Frame{Header: h, Payload: []byte(fuzzPayloads[int(s.next())%len(fuzzPayloads)])}, oap.MaxFrame)
+		p, err := encode(oap.Frame{Header: h, Payload: []byte(fuzzPayloads[int(s.next())%len(fuzzPayloads)])})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,8 +95,8 @@ func FuzzSession(f *testing.F) {
 		if len(conversation) > 400 {
 			return
 		}
-		opts := streamtest.Options{Window: []int{256 << 10, 300}[how&1], MaxRead: []int{0, 1}[how>>1&1]}
-		bubble(t, opts, func(t *testing.T, net *streamtest.Network) {
+		opts := testkit.Options{Window: []int{256 << 10, 300}[how&1], MaxRead: []int{0, 1}[how>>1&1]}
+		bubble(t, opts, func(t *testing.T, net *testkit.Network) {
 			cfg := session.DefaultConfig()
 			cfg.MaxInflight, cfg.EgressFrames, cfg.ControlRate = 4, 4, 20
 			n := start(t, net.Host("a"), cfg, abused)

@@ -13,16 +13,16 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // faultyHost is a host whose session streams can be made to fail under their
 // reader or their writer.
 type faultyHost struct {
-	*streamtest.Host
+	*testkit.Host
 	fault atomic.Pointer[fault]
 }
 
@@ -83,7 +83,7 @@ func TestReaderDies(t *testing.T) {
 		{"a write panics", fault{write: boom}, 1, 0, false, status.Internal},
 	} {
 		t.Run("acceptor: "+tc.name, func(t *testing.T) {
-			bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+			bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 				host := &faultyHost{Host: net.Host("a")}
 				n := startOn(t, host, session.DefaultConfig(), abused)
 				defer n.stop()
@@ -108,7 +108,7 @@ func TestReaderDies(t *testing.T) {
 			})
 		})
 		t.Run("opener: "+tc.name, func(t *testing.T) {
-			bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+			bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 				in := accepting(t, net.Host("b"))
 				host := &faultyHost{Host: net.Host("a")}
 				c := &calls{n: startOn(t, host, session.DefaultConfig(), nil)}
@@ -155,7 +155,7 @@ func TestReaderDies(t *testing.T) {
 
 // TestReaderDiesInHello: callers that wait for the session are told.
 func TestReaderDiesInHello(t *testing.T) {
-	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+	bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 		in := accepting(t, net.Host("b"))
 		host := &faultyHost{Host: net.Host("a")}
 		c := &calls{n: startOn(t, host, session.DefaultConfig(), nil)}
@@ -178,7 +178,7 @@ func TestReaderDiesInHello(t *testing.T) {
 // TestReaderDiesInARequest: the place that it had taken for the answer is free
 // again for the peer's other sessions.
 func TestReaderDiesInARequest(t *testing.T) {
-	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+	bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 		n := start(t, net.Host("a"), session.DefaultConfig(), echo)
 		defer n.stop()
 		other := dial(t, net.Host("b"), "a") // keeps what the peer has taken in the books

@@ -13,16 +13,16 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
-	"allium/protocols/streamtest"
 )
 
 // attack is one peer that misbehaves towards the node "a" while an honest one,
 // the node "good", goes on.
 type attack struct {
 	name   string
-	opts   streamtest.Options
+	opts   testkit.Options
 	change func(*session.Config)
 	run    func(t *testing.T, r *rig)
 	counts map[string]float64 // "metric" or "metric label" to what the attack adds to it
@@ -34,11 +34,11 @@ var counted = []string{"frame_reject_total", "io_timeouts_total", "handshake_tim
 // rig is what an attack works with.
 type rig struct {
 	t    *testing.T
-	net  *streamtest.Network
+	net  *testkit.Network
 	n    *node // under attack
 	good *node
-	evil *streamtest.Host // "b"
-	in   <-chan *wire     // session streams that the node opens to "b"
+	evil *testkit.Host // "b"
+	in   <-chan *wire  // session streams that the node opens to "b"
 }
 
 // attacks runs each attack, and after it looks that the honest peer was never
@@ -47,7 +47,7 @@ func attacks(t *testing.T, all []attack) {
 	t.Helper()
 	for _, a := range all {
 		t.Run(a.name, func(t *testing.T) {
-			bubble(t, a.opts, func(t *testing.T, net *streamtest.Network) {
+			bubble(t, a.opts, func(t *testing.T, net *testkit.Network) {
 				cfg := session.DefaultConfig()
 				if a.change != nil {
 					a.change(&cfg)
@@ -118,7 +118,7 @@ func (r *rig) honest() {
 	}
 }
 
-func (r *rig) opts() streamtest.Options { return r.net.Options() }
+func (r *rig) opts() testkit.Options { return r.net.Options() }
 
 // gone looks that the sessions end by themselves and give everything back.
 func (r *rig) gone() {
@@ -163,15 +163,15 @@ func (r *rig) count(want map[string]float64) {
 }
 
 // accepting makes the session streams to a host come to the test.
-func accepting(t testing.TB, h *streamtest.Host) <-chan *wire {
+func accepting(t testing.TB, h *testkit.Host) <-chan *wire {
 	wires := make(chan *wire, 64) // bound: openings of one test
-	h.SetStreamHandler(session.ProtocolID, func(s network.Stream) { wires <- newWire(t, s.(*streamtest.Stream)) })
+	h.SetStreamHandler(session.ProtocolID, func(s network.Stream) { wires <- newWire(t, s.(*testkit.Stream)) })
 	return wires
 }
 
 // frame is the bytes of a frame, whatever a writer would say of it.
 func frame(h oap.Header, cap, payload string) []byte {
-	p, err := oap.AppendFrame(nil, oap.Frame{Header: h, Cap: []byte(cap), Payload: []byte(payload)}, oap.MaxFrame)
+	p, err := encode(oap.Frame{Header: h, Cap: []byte(cap), Payload: []byte(payload)})
 	if err != nil {
 		panic(err)
 	}

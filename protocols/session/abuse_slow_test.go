@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // almost is a pause that the 5 s of read and write timeout allow.
@@ -19,7 +19,8 @@ const almost = 4900 * time.Millisecond
 // TestSlowWriters: a peer that is inside a frame keeps up or is reset; one that
 // is between frames has its idle time.
 func TestSlowWriters(t *testing.T) {
-	large := frame(oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: 1}, "", strings.Repeat(" ", oap.MaxFrame-oap.HeaderSize))
+	large := frame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Proto: oap.ProtoIndex, CorrID: 1}, "", strings.Repeat(" ", oap.MaxFrame-oap.HeaderSize))
+	most := frame(oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: 1}, "", strings.Repeat(" ", oap.MaxJSON))
 	small := frame(oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: 1}, "", `{"op":"x"}`)
 	read := map[string]float64{"io_timeouts_total read": 1}
 	attacks(t, []attack{
@@ -49,12 +50,12 @@ func TestSlowWriters(t *testing.T) {
 			within(t, 9*time.Second, 12*time.Second, func() { w.trickle(large, 4<<10, time.Second) })
 			w.wantReset(0)
 		}},
-		{name: "1 MiB at the rate that is asked for", run: func(t *testing.T, r *rig) {
+		{name: "64 KiB at the rate that is asked for", run: func(t *testing.T, r *rig) {
 			w := r.session()
-			if n := w.trickle(large, 8<<10, time.Second); n != oap.MaxFrame {
+			if n := w.trickle(most, 8<<10, time.Second); n != oap.HeaderSize+oap.MaxJSON {
 				t.Errorf("%d bytes were taken", n)
 			}
-			w.wantAnswer(1, 400, "bad_request") // JSON ends at 64 KiB
+			w.wantAnswer(1, 400, "bad_request") // spaces are no JSON
 		}},
 		{name: "an honest one that is slow: half a frame, 4.9 s, the rest", run: func(t *testing.T, r *rig) {
 			w := r.session()
@@ -112,7 +113,7 @@ func TestSlowWriters(t *testing.T) {
 // what was promised to it is given back.
 func TestSlowReaders(t *testing.T) {
 	write := map[string]float64{"io_timeouts_total write": 1}
-	narrow := streamtest.Options{Window: 512}
+	narrow := testkit.Options{Window: 512}
 	ask := func(w *wire, times int) {
 		for i := range times {
 			w.send(oap.Header{Flags: whole, Proto: oap.ProtoObject, CorrID: uint64(i + 1)}, `{"op":"x"}`)
@@ -150,7 +151,7 @@ func TestSlowReaders(t *testing.T) {
 				t.Error(err)
 			}
 		}},
-		{name: "at the rate that is asked for", opts: streamtest.Options{Window: 8 << 10}, run: func(t *testing.T, r *rig) {
+		{name: "at the rate that is asked for", opts: testkit.Options{Window: 8 << 10}, run: func(t *testing.T, r *rig) {
 			w := r.session()
 			ask(w, 16)
 			_ = w.stream.CloseWrite()

@@ -13,15 +13,15 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
-	"allium/protocols/streamtest"
 )
 
 // BenchmarkCall is a small request and its answer over one session in memory;
 // parallel callers share it.
 func BenchmarkCall(b *testing.B) {
-	net := streamtest.NewNetwork(streamtest.Options{})
+	net := testkit.NewNetwork(testkit.Options{})
 	defer net.Close()
 	cfg := session.DefaultConfig()
 	cfg.ControlRate = 1 << 20
@@ -67,7 +67,7 @@ func BenchmarkOpenSessions(b *testing.B) {
 }
 
 func openSessions(b *testing.B, sessions int) {
-	net := streamtest.NewNetwork(streamtest.Options{})
+	net := testkit.NewNetwork(testkit.Options{})
 	defer net.Close()
 	cfg := session.DefaultConfig()
 	cfg.IdleTimeout = time.Hour

@@ -95,13 +95,13 @@ func (l *link) start(ctx context.Context, proto uint16, payload []byte, ping boo
 	if !ping {
 		payload = withDeadline(ctx, payload)
 	}
+	if len(payload) > oap.MaxJSON {
+		return nil, status.Errorf(status.FrameOversize, "session: request of %d bytes, at most %d", len(payload), oap.MaxJSON)
+	}
 	if l.compress && len(payload) >= compressAbove {
 		if z, ok := oap.Compress(nil, payload, l.maxFrame.Load()); ok {
 			payload, flags = z, flags|oap.FlagComp
 		}
-	}
-	if most := int(l.maxFrame.Load()) - oap.HeaderSize; len(payload) > most {
-		return nil, status.Errorf(status.FrameOversize, "session: request of %d bytes, a frame to this peer holds %d", len(payload), most)
 	}
 	charged := int64(len(payload))
 	if err := l.peer.permits.frame(ctx, l.dead); err != nil {
@@ -182,6 +182,9 @@ func (l *link) unanswering(f oap.Frame) error {
 	if err := l.toll(); err != nil {
 		return err
 	}
+	if err := l.inflates(f); err != nil {
+		return err
+	}
 	switch {
 	case f.Flags.IsAck():
 		return l.svc.m.reject(l.ack(f))
@@ -226,7 +229,7 @@ func (l *link) unasked(f oap.Frame) error {
 }
 
 // answered hands an answer to whoever waits for it. An answer to what is not
-// in flight is of no interest, and not decoded: its call was given up.
+// in flight is of no interest: its call was given up.
 func (l *link) answered(f oap.Frame) error {
 	end := f.Flags.Has(oap.FlagEnd)
 	l.mu.Lock()
@@ -239,9 +242,12 @@ func (l *link) answered(f oap.Frame) error {
 	}
 	l.mu.Unlock()
 	if x == nil {
-		return l.toll()
+		if err := l.toll(); err != nil {
+			return err
+		}
+		return l.inflates(f)
 	}
-	a, refused := decodeAnswer(f, end)
+	a, refused := decodeAnswer(f, end, l.maxFrame.Load())
 	x.answer <- a // there is room: who takes an exchange out of flight answers it, once
 	l.slots.Release(1)
 	l.svc.inflight.done(1)
@@ -256,18 +262,16 @@ func (l *link) answered(f oap.Frame) error {
 
 // decodeAnswer reads an answer, or says that the frame is refused: then the
 // stream is reset.
-func decodeAnswer(f oap.Frame, end bool) (a answer, refused bool) {
+func decodeAnswer(f oap.Frame, end bool, maxFrame uint32) (a answer, refused bool) {
+	payload, err := f.Inflated(maxFrame)
+	if err != nil {
+		return answer{err: err}, true
+	}
 	if !end {
 		return answer{err: status.Errorf(status.Upstream, "session: the peer answered in several frames, which sessions do not carry")}, false
 	}
-	var payload []byte
-	if f.Flags.Has(oap.FlagComp) {
-		var err error
-		if payload, err = oap.Inflate(nil, f.Payload, oap.MaxFrame); err != nil {
-			return answer{err: err}, true
-		}
-	} else {
-		payload = append([]byte(nil), f.Payload...)
+	if !f.Flags.Has(oap.FlagComp) {
+		payload = append([]byte(nil), payload...)
 	}
 	return answer{payload: payload, err: oap.PayloadError(f.Code, payload)}, false
 }

@@ -10,10 +10,10 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // TestOpener is the opener's state machine against an acceptor that does what
@@ -36,7 +36,7 @@ func TestOpener(t *testing.T) {
 			w.answer(f.CorrID, 200, "yes")
 			c.wg.Wait()
 			r.want(t, status.OK, "yes")
-			if i := c.n.Sessions(); len(i) != 1 || i[0].Dir != network.DirOutbound || i[0].MaxFrame != 262144 || c.n.MaxFrame("b") != 262144 || c.n.MaxFrame("c") != oap.MaxFrame {
+			if i := c.n.Sessions(); len(i) != 1 || i[0].Dir != network.DirOutbound || i[0].MaxFrame != 262144 || c.n.MaxFrame(c.n.host.Conn("b")) != 262144 || c.n.MaxFrame(c.n.host.Conn("c")) != oap.MaxFrame {
 				t.Errorf("%+v", i)
 			}
 		}},
@@ -254,7 +254,7 @@ func TestOpener(t *testing.T) {
 			w := <-in
 			w.greet(1)
 			c.wg.Wait()
-			r.want(t, status.FrameOversize, "262106")
+			r.want(t, status.FrameOversize, "65536")
 		}},
 		{"idle", func(t *testing.T, c *calls, in <-chan *wire) {
 			c.go1(t.Context(), `{}`)
@@ -313,7 +313,7 @@ func TestOpener(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+			bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 				in := acceptor(t, net, "b")
 				c := &calls{n: start(t, net.Host("a"), session.DefaultConfig(), nil)}
 				tc.run(t, c, in)
@@ -328,7 +328,7 @@ func TestOpener(t *testing.T) {
 }
 
 func TestNobodyThere(t *testing.T) {
-	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+	bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 		c := &calls{n: start(t, net.Host("a"), session.DefaultConfig(), nil)}
 		defer c.n.stop()
 		c.go1(t.Context(), `{}`).want(t, status.TransportDown, "not reached")

@@ -12,17 +12,17 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // acceptor makes a host whose session streams come to the test.
-func acceptor(t testing.TB, net *streamtest.Network, id peer.ID) <-chan *wire {
+func acceptor(t testing.TB, net *testkit.Network, id peer.ID) <-chan *wire {
 	wires := make(chan *wire, 8)
 	net.Host(id).SetStreamHandler(session.ProtocolID, func(s network.Stream) {
-		wires <- newWire(t, s.(*streamtest.Stream))
+		wires <- newWire(t, s.(*testkit.Stream))
 	})
 	return wires
 }

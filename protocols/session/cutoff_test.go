@@ -7,19 +7,19 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
-	"allium/protocols/streamtest"
 )
 
 // greetedLink is a link that nobody runs, its HELLO done, and the peer's end of
 // its stream.
-func greetedLink(t *testing.T, opened bool) (*link, *streamtest.Stream) {
+func greetedLink(t *testing.T, opened bool) (*link, *testkit.Stream) {
 	t.Helper()
-	s, err := New(DefaultConfig(), Deps{Host: streamtest.NewNetwork(streamtest.Options{}).Host("a")})
+	s, err := New(DefaultConfig(), Deps{Host: testkit.NewNetwork(testkit.Options{}).Host("a")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, other := streamtest.Pipe(streamtest.Options{})
+	stream, other := testkit.Pipe(testkit.Options{})
 	s.mu.Lock()
 	l := s.newLink(t.Context(), s.entry("b"), stream, opened)
 	s.mu.Unlock()

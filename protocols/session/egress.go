@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"allium/internal/deadline"
 	"allium/protocols/oap"
 	"allium/protocols/status"
-	"allium/protocols/timed"
 )
 
 // outgoing is a frame on its way to the writer.
@@ -182,7 +182,7 @@ func (l *link) write() error {
 	tired := false
 	for !l.ended.Load() {
 		l.mu.Lock()
-		frames := e.take(timed.Piece)
+		frames := e.take(deadline.Piece)
 		if frames == nil {
 			l.writing.Rest() // before another writer may start
 			e.writer = resting
@@ -229,7 +229,7 @@ func (l *link) send(frames *outgoing) bool {
 	if err == nil {
 		return true
 	}
-	if errors.Is(err, timed.ErrPassed) {
+	if errors.Is(err, deadline.ErrPassed) {
 		l.svc.m.timeouts.WithLabelValues("write").Inc()
 		err = status.Errorf(status.Timeout, "session: write: the peer takes nothing, or less than %s/s: %w", l.svc.cfg.MinRate, err)
 	}

@@ -39,6 +39,8 @@ func resetCode(err error) network.StreamErrorCode {
 		return network.StreamShutdown
 	case errors.Is(err, errSupplanted):
 		return network.StreamSupplanted
+	case status.Of(err) == status.Busy: // it made room for others
+		return network.StreamResourceLimitExceeded
 	}
 	return network.StreamNoError
 }

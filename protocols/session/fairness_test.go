@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -12,10 +11,9 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/protocols/admission"
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
-	"allium/protocols/streamtest"
 )
 
 // crowd is peers that ask one node: honest ones, each at its rate, and perhaps
@@ -38,7 +36,7 @@ type outcome struct {
 
 // run measures the crowd, with a flood or without.
 func (c crowd) run(t testing.TB, flood bool) outcome {
-	net := streamtest.NewNetwork(streamtest.Options{})
+	net := testkit.NewNetwork(testkit.Options{})
 	defer net.Close()
 	server := start(t, net.Host("server"), c.config, func(s *session.Service) {
 		s.Handle(oap.ProtoIndex, func(context.Context, peer.ID, *session.Request) session.Response {
@@ -123,37 +121,35 @@ func (c crowd) run(t testing.TB, flood bool) outcome {
 // ones keep 90 % of their rate and twice their p99 (SPEC §4), whether what
 // holds the flood back is its own rate or, without that, only the lanes.
 func TestFairness(t *testing.T) {
-	for _, policy := range []admission.Overflow{admission.Reject, admission.DropOldest} {
-		for name, rate := range map[string]int64{"rate": 50, "lanes": 1 << 20} {
-			t.Run(fmt.Sprint(policy, " ", name), func(t *testing.T) {
-				c := crowd{honest: 31, interval: 20 * time.Millisecond, requests: 100, cost: 4 * time.Millisecond, config: session.DefaultConfig()}
-				// 8 workers at 4 ms do 2,000 requests a second; the honest ask 1,550, the flood 500.
-				if testing.Short() {
-					c.requests = 25
-				}
-				c.config.Workers, c.config.Ingress, c.config.ControlRate, c.config.IngressPolicy = 8, 24, rate, policy
-				var calm, flooded outcome
-				synctest.Test(t, func(t *testing.T) { calm = c.run(t, false) })
-				synctest.Test(t, func(t *testing.T) { flooded = c.run(t, true) })
-				t.Logf("calm %+v, flooded %+v", calm, flooded)
-				if calm.answered != c.honest*c.requests {
-					t.Errorf("without a flood %d of %d are answered", calm.answered, c.honest*c.requests)
-				}
-				if flooded.rate < 0.9*calm.rate || flooded.p99 > 2*calm.p99 {
-					t.Errorf("%.0f/s and p99 %s with a flood; without %.0f/s and %s", flooded.rate, flooded.p99, calm.rate, calm.p99)
-				}
-				if flooded.refused == 0 {
-					t.Error("the flood was not refused anything")
-				}
-			})
-		}
+	for name, rate := range map[string]int64{"rate": 50, "lanes": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			c := crowd{honest: 31, interval: 20 * time.Millisecond, requests: 100, cost: 4 * time.Millisecond, config: session.DefaultConfig()}
+			// 8 workers at 4 ms do 2,000 requests a second; the honest ask 1,550, the flood 500.
+			if testing.Short() {
+				c.requests = 25
+			}
+			c.config.Workers, c.config.Ingress, c.config.ControlRate = 8, 24, rate
+			var calm, flooded outcome
+			synctest.Test(t, func(t *testing.T) { calm = c.run(t, false) })
+			synctest.Test(t, func(t *testing.T) { flooded = c.run(t, true) })
+			t.Logf("calm %+v, flooded %+v", calm, flooded)
+			if calm.answered != c.honest*c.requests {
+				t.Errorf("without a flood %d of %d are answered", calm.answered, c.honest*c.requests)
+			}
+			if flooded.rate < 0.9*calm.rate || flooded.p99 > 2*calm.p99 {
+				t.Errorf("%.0f/s and p99 %s with a flood; without %.0f/s and %s", flooded.rate, flooded.p99, calm.rate, calm.p99)
+			}
+			if flooded.refused == 0 {
+				t.Error("the flood was not refused anything")
+			}
+		})
 	}
 }
 
 // TestSlowPeersLeaveWorkers: peers whose requests take their ten seconds get
 // all the workers they can, and who asks one thing has its answer at once.
 func TestSlowPeersLeaveWorkers(t *testing.T) {
-	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+	bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 		cfg := session.DefaultConfig()
 		n := start(t, net.Host("a"), cfg, abused)
 		defer n.stop()

@@ -6,22 +6,21 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // mover is a host that can move to another network, so that what a network
 // remembers of its streams does not count.
 type mover struct {
-	*streamtest.Host
+	*testkit.Host
 	handle network.StreamHandler
 }
 
@@ -30,7 +29,7 @@ func (m *mover) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
 	m.Host.SetStreamHandler(id, f)
 }
 
-func (m *mover) move(h *streamtest.Host) {
+func (m *mover) move(h *testkit.Host) {
 	m.Host = h
 	h.SetStreamHandler(session.ProtocolID, m.handle)
 }
@@ -45,16 +44,6 @@ func held() int64 {
 	return int64(m.HeapObjects)
 }
 
-// eventually waits until ok, for a minute at most.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(what)
-		}
-	}
-}
-
 // TestNothingGrows: sessions that come and go, however they end, and what is
 // asked on them leave nothing behind.
 func TestNothingGrows(t *testing.T) {
@@ -63,7 +52,7 @@ func TestNothingGrows(t *testing.T) {
 	if testing.Short() {
 		rounds = 20
 	}
-	h := &mover{Host: streamtest.NewNetwork(streamtest.Options{}).Host("server")}
+	h := &mover{Host: testkit.NewNetwork(testkit.Options{}).Host("server")}
 	cfg := session.DefaultConfig()
 	cfg.ControlRate = 1 << 20
 	svc, err := session.New(cfg, session.Deps{Host: h})
@@ -73,7 +62,7 @@ func TestNothingGrows(t *testing.T) {
 	echo(svc)
 	defer run(t, svc)()
 	round := func() {
-		net := streamtest.NewNetwork(streamtest.Options{})
+		net := testkit.NewNetwork(testkit.Options{})
 		defer net.Close()
 		h.move(net.Host("server"))
 		var wg sync.WaitGroup
@@ -88,7 +77,7 @@ func TestNothingGrows(t *testing.T) {
 			}
 		}
 		other.stop()
-		eventually(t, "sessions are left", func() bool { return svc.Entries() == 0 })
+		testkit.Eventually(t, "sessions are left", func() bool { return svc.Entries() == 0 })
 	}
 	for range 4 {
 		round()
@@ -97,7 +86,7 @@ func TestNothingGrows(t *testing.T) {
 	for range rounds {
 		round()
 	}
-	eventually(t, "goroutines are left", func() bool { return runtime.NumGoroutine() <= goroutines })
+	testkit.Eventually(t, "goroutines are left", func() bool { return runtime.NumGoroutine() <= goroutines })
 	// One object left by each session would be peers × rounds.
 	if more := held() - objects; more > int64(peers*rounds/2) {
 		t.Errorf("%d objects more after %d sessions and %d requests", more, (peers+1)*rounds, (peers+1)*rounds*asks)
@@ -105,7 +94,7 @@ func TestNothingGrows(t *testing.T) {
 }
 
 // visit opens a session, asks, and ends it in one of several ways.
-func visit(t *testing.T, h *streamtest.Host, i, asks int) {
+func visit(t *testing.T, h *testkit.Host, i, asks int) {
 	w := dial(t, h, "server")
 	if i%6 == 5 { // half a HELLO
 		_, _ = w.stream.Write(make([]byte, 3))
@@ -138,7 +127,7 @@ func TestASessionDoesNotGrow(t *testing.T) {
 	if testing.Short() {
 		asks = 1000
 	}
-	net := streamtest.NewNetwork(streamtest.Options{})
+	net := testkit.NewNetwork(testkit.Options{})
 	defer net.Close()
 	cfg := session.DefaultConfig()
 	cfg.ControlRate = 1 << 20
@@ -178,10 +167,10 @@ func TestASessionDoesNotGrow(t *testing.T) {
 		return len(client.Sessions()) == 1 && len(server.Sessions()) == 1
 	}
 	ask(1000)
-	eventually(t, "the session is not quiet", quiet)
+	testkit.Eventually(t, "the session is not quiet", quiet)
 	objects := held()
 	ask(asks)
-	eventually(t, "the session is not quiet", quiet)
+	testkit.Eventually(t, "the session is not quiet", quiet)
 	// One object left by each request would be as many as were asked.
 	if more := held() - objects; more > int64(asks/10) {
 		t.Errorf("%d objects more after %d requests", more, asks)

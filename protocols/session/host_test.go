@@ -16,7 +16,7 @@ import (
 )
 
 // TestRealHosts runs sessions over libp2p's own streams, whose deadlines,
-// closes and resets are not streamtest's.
+// closes and resets are not testkit's.
 func TestRealHosts(t *testing.T) {
 	for _, addr := range []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"} {
 		t.Run(strings.Split(addr, "/")[3], func(t *testing.T) {

@@ -11,16 +11,16 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // TestSlowReaderHurtsOnlyItself: a peer that asks and does not read its
 // answers is reset; another is served all the while.
 func TestSlowReaderHurtsOnlyItself(t *testing.T) {
-	bubble(t, streamtest.Options{Window: 8 << 10}, func(t *testing.T, net *streamtest.Network) {
+	bubble(t, testkit.Options{Window: 8 << 10}, func(t *testing.T, net *testkit.Network) {
 		cfg := session.DefaultConfig()
 		cfg.ControlRate = 1 << 20
 		big := strings.Repeat("z", 60<<10)
@@ -65,7 +65,7 @@ func TestSlowReaderHurtsOnlyItself(t *testing.T) {
 // TestWorkersAndIngress: when every worker is busy and the queue is full the
 // next request is refused; what expires in the queue is not run.
 func TestWorkersAndIngress(t *testing.T) {
-	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+	bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 		cfg := session.DefaultConfig()
 		cfg.Workers, cfg.Ingress = 1, 2
 		runs := 0
@@ -99,7 +99,7 @@ func TestWorkersAndIngress(t *testing.T) {
 
 // TestSessionsAreBounded: one more than Sessions is reset.
 func TestSessionsAreBounded(t *testing.T) {
-	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+	bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 		cfg := session.DefaultConfig()
 		cfg.Sessions = 2
 		n := start(t, net.Host("a"), cfg, echo)

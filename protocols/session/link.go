@@ -11,10 +11,12 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
-	"allium/protocols/admission"
+	"allium/internal/deadline"
+	"allium/internal/ipgroup"
+	"allium/internal/limits"
+	"allium/protocols/inbound"
 	"allium/protocols/oap"
 	"allium/protocols/status"
-	"allium/protocols/timed"
 )
 
 // link is one session stream, opened by us or by the peer.
@@ -29,15 +31,16 @@ type link struct {
 	stream network.Stream
 	opened bool // by us: we ask and the peer answers; else the reverse
 
-	in  *oap.Reader // the reader's
-	out *oap.Writer // the writer's
+	in     *oap.Reader     // the reader's
+	memory *inbound.Buffer // of in
+	out    *oap.Writer     // the writer's
 
 	dead   context.Context // ends with the link; its cause is why
 	cancel context.CancelCauseFunc
 	ended  atomic.Bool // dead is over and the stream closed or reset
 
-	reading timed.Reader // the reader's; its clock runs from the first bytes of a frame to its last
-	writing timed.Writer // the writer's; its clock runs while frames wait for the peer to take them
+	reading deadline.Reader // the reader's; its clock runs from the first bytes of a frame to its last
+	writing deadline.Writer // the writer's; its clock runs while frames wait for the peer to take them
 
 	producers sync.WaitGroup // between enter and leave
 	writer    sync.WaitGroup // the goroutine of write, while there is one
@@ -45,12 +48,15 @@ type link struct {
 	helloEnd  time.Time
 
 	// Set by greeted, before anyone asks or is asked.
-	maxFrame atomic.Uint32     // negotiated; 0 before HELLO
-	compress bool              // the peer takes FlagComp
-	agent    string            // of an opener
-	slots    *admission.Budget // opened: requests the peer takes at once
+	maxFrame atomic.Uint32  // negotiated; 0 before HELLO
+	compress bool           // the peer takes FlagComp
+	clock    Clock          // opened: of the peer, if its HELLO said
+	agent    string         // of an opener
+	slots    *limits.Budget // opened: requests the peer takes at once
 
-	places *admission.FamilyGate // accepted: requests of the peer being answered
+	places    *limits.FamilyGate // accepted: requests of the peer being answered
+	group     ipgroup.Group      // of the connection; empty: none
+	groupRate *limits.Rate       // of all links of the group; nil: none
 
 	mu         sync.Mutex // before inflight.mu; only fields and counters change under it
 	ready      bool       // both HELLOs are done
@@ -88,8 +94,11 @@ func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stre
 		since:     now,
 		flight:    map[uint64]*exchange{},
 		places:    s.answering.Gate(),
-		reading:   timed.NewReader(stream, timed.NewPace(s.cfg.ReadTimeout, int64(s.cfg.MinRate))),
-		writing:   timed.NewWriter(stream, timed.NewPace(s.cfg.WriteTimeout, int64(s.cfg.MinRate))),
+		reading:   deadline.NewReader(stream, deadline.NewMinRate(s.cfg.ReadTimeout, int64(s.cfg.MinRate))),
+		writing:   deadline.NewWriter(stream, deadline.NewMinRate(s.cfg.WriteTimeout, int64(s.cfg.MinRate))),
+	}
+	if l.group = ipgroup.Of(stream.Conn().RemoteMultiaddr()); l.group != "" {
+		l.groupRate = s.rateOf(l.group)
 	}
 	if opened {
 		// The opener gives up first, so that its next request does not cross
@@ -99,6 +108,8 @@ func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stre
 	l.in = oap.NewReader(timedReader{l}, oap.MinMaxFrame)
 	l.out = oap.NewWriter(&l.writing, oap.MaxFrame)
 	l.dead, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx)) // fail ends it, nothing else
+	l.memory = s.inbound.Open(l.dead, stream.Conn(), l.fail, l.reading.Pause)
+	l.in.SetMemory(l.memory)
 	return l
 }
 
@@ -112,6 +123,8 @@ func (l *link) run(read func() error) {
 	l.shut = true
 	wasReady := l.ready
 	l.mu.Unlock()
+	l.in.Release()
+	l.memory.Close()
 	l.producers.Wait()
 	l.dismiss()
 	l.fail(err)
@@ -179,9 +192,10 @@ func (l *link) greeted(agent string, maxFrame uint32, maxInflight int64, compres
 	l.in.SetMaxFrame(maxFrame)
 	l.agent, l.compress = agent, compress
 	if l.opened {
-		l.slots = (*admission.Registry)(nil).NewBudget(admission.Spec{Name: "session.max_inflight"}, maxInflight)
+		l.slots = (*limits.Registry)(nil).NewBudget(limits.Spec{Name: "session.max_inflight"}, maxInflight)
 	}
 	l.maxFrame.Store(maxFrame)
+	l.svc.agree(l.stream.Conn(), maxFrame)
 	l.mu.Lock()
 	l.ready, l.lastActive = true, time.Now()
 	l.mu.Unlock()

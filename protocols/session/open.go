@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -29,6 +30,22 @@ func (o *opening) over() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.shut
+}
+
+// Clock is what a peer's HELLO said of its clock.
+type Clock struct {
+	At   time.Time // when its HELLO came, by this node's clock
+	Then time.Time // what the peer's clock said at that moment, half the round trip included
+}
+
+// Clock opens a session with p if there is none, and returns what p's HELLO said
+// of its clock; false: nothing. It does not keep the session open.
+func (s *Service) Clock(ctx context.Context, p peer.ID) (Clock, bool, error) {
+	l, err := s.session(ctx, p)
+	if err != nil {
+		return Clock{}, false, err
+	}
+	return l.clock, !l.clock.At.IsZero(), nil
 }
 
 // session returns a usable session with p, opening one if there is none.
@@ -88,12 +105,11 @@ func (s *Service) open(ctx context.Context, e *peerEntry, o *opening) {
 		s.forgetOpening(e, o)
 		close(o.done)
 	}
-	release, err := s.places.TryAcquire()
-	if err != nil {
+	if err := s.places.Enter(""); err != nil { // not an IP group's: this node opens it
 		fail(err)
 		return
 	}
-	defer release()
+	defer s.places.Leave("")
 	opening, cancel := context.WithTimeout(network.WithAllowLimitedConn(ctx, "allium session"), s.cfg.OpenTimeout)
 	defer cancel()
 	stream, err := s.host.NewStream(opening, e.id, ProtocolID)
@@ -140,7 +156,9 @@ func (l *link) greet() error {
 		return err
 	}
 	o := outgoingFrame(oap.Header{Flags: whole, Proto: oap.ProtoControl})
-	o.frame.Payload = oap.HelloRequest{UA: l.svc.userAgent, Features: []string{"verified-range", oap.FeatureCompZstd}}.Encode()
+	o.frame.Payload = oap.HelloRequest{UA: l.svc.userAgent, Features: []string{"verified-range", oap.FeatureCompZstd},
+		MaxFrame: uint32(l.svc.cfg.MaxFrame), Now: l.svc.now().UnixMilli()}.Encode()
+	sent := time.Now()
 	l.put(o)
 	f, err := l.next()
 	if errors.Is(err, errEnded) {
@@ -152,6 +170,9 @@ func (l *link) greet() error {
 	if !isHello(f) || !f.Flags.Has(oap.FlagResp|oap.FlagEnd) {
 		return l.svc.m.reject(oap.Refuse(oap.ReasonBadHello, "the first frame is %s of app_proto_id %d", f.Flags, f.Proto))
 	}
+	if err := l.inflates(f); err != nil {
+		return err
+	}
 	if err := oap.PayloadError(f.Code, f.Payload); err != nil {
 		return err
 	}
@@ -159,6 +180,10 @@ func (l *link) greet() error {
 	if err != nil {
 		return l.svc.m.reject(err)
 	}
-	l.greeted("", h.MaxFrame, min(int64(h.MaxInflight), l.svc.cfg.MaxInflight), h.FlagsSupported.Has(oap.FlagComp))
+	if h.Now != 0 {
+		got := time.Now()
+		l.clock = Clock{At: got, Then: time.UnixMilli(h.Now).Add(got.Sub(sent) / 2)}
+	}
+	l.greeted("", min(h.MaxFrame, uint32(l.svc.cfg.MaxFrame)), min(int64(h.MaxInflight), l.svc.cfg.MaxInflight), h.FlagsSupported.Has(oap.FlagComp))
 	return nil
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/protocols/admission"
+	"allium/internal/ipgroup"
+	"allium/internal/limits"
 	"allium/protocols/oap"
 )
 
@@ -18,7 +19,7 @@ import (
 type peerEntry struct {
 	id      peer.ID
 	permits permits
-	rate    *admission.Rate
+	rate    *limits.Rate
 	frames  atomic.Uint64 // queued so far, where their age matters
 
 	// Guarded by Service.mu.
@@ -40,13 +41,23 @@ func (s *Service) entry(p peer.ID) *peerEntry {
 			frames: s.frames.Budget(), bytes: s.bytes.Budget(), node: s.egress, wait: s.cfg.PermitWait, m: s.m,
 		}}
 		e.permits.outweigh = func(n int64) bool { return s.outweigh(e, n) }
-		if s.cfg.EgressPolicy == admission.DropOldest {
-			e.permits.makeRoom = func(b *admission.Budget, n int64) bool { return s.makeRoom(e, b, n) }
+		if s.cfg.EgressPolicy == DropOldest {
+			e.permits.makeRoom = func(b *limits.Budget, n int64) bool { return s.makeRoom(e, b, n) }
 		}
 		s.peers[p] = e
 	}
 	e.refs++
 	return e
+}
+
+// rateOf returns the rate of an IP group. The caller holds s.mu.
+func (s *Service) rateOf(g ipgroup.Group) *limits.Rate {
+	rate, ok := s.groupRates.Get(g)
+	if !ok {
+		rate = s.groupRate.Bucket()
+		s.groupRates.Add(g, rate)
+	}
+	return rate
 }
 
 // unref drops a reference. The caller holds s.mu.
@@ -120,7 +131,7 @@ func (s *Service) links() []*link {
 
 // fullest returns a function that says how much of a budget the peer has taken
 // that has taken most of it.
-func (s *Service) fullest(of func(*permits) *admission.Budget) func() int64 {
+func (s *Service) fullest(of func(*permits) *limits.Budget) func() int64 {
 	return func() (most int64) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -131,20 +142,23 @@ func (s *Service) fullest(of func(*permits) *admission.Budget) func() int64 {
 	}
 }
 
-// MaxFrame is the largest frame to send to p on any stream of the connection,
-// in bytes, header included: what HELLO negotiated, else oap.MaxFrame.
-func (s *Service) MaxFrame(p peer.ID) uint32 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	least := uint32(oap.MaxFrame)
-	if e := s.peers[p]; e != nil {
-		for l := range e.links {
-			if n := l.maxFrame.Load(); n > 0 {
-				least = min(least, n)
-			}
-		}
+// MaxFrame is the largest frame that either side sends on any stream of the
+// connection, in bytes, header included: what HELLO negotiated, else oap.MaxFrame.
+func (s *Service) MaxFrame(c network.Conn) uint32 {
+	if n, ok := s.lowered.Get(c.ID()); ok {
+		return n
 	}
-	return least
+	return oap.MaxFrame
+}
+
+// agree notes what a HELLO negotiated, for as long as the connection may live. Of
+// the values of two sessions, which may be opened at once, the smaller one holds.
+func (s *Service) agree(c network.Conn, maxFrame uint32) {
+	s.agreeing.Lock()
+	defer s.agreeing.Unlock()
+	if before := s.MaxFrame(c); maxFrame < before {
+		s.lowered.Add(c.ID(), maxFrame)
+	}
 }
 
 // Info is one session as it is shown to people.

@@ -5,29 +5,29 @@ import (
 	"errors"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 )
 
 // permits bound what is promised to one peer over all its sessions: a frame
 // permit is taken before there is a frame, so that a queue of as many places
 // always has room for it, and bytes are charged when it is queued.
 type permits struct {
-	frames *admission.Budget // frames of the peer
-	bytes  *admission.Budget // payload bytes of the peer
-	node   *admission.Budget // payload bytes of all peers
+	frames *limits.Budget // frames of the peer
+	bytes  *limits.Budget // payload bytes of the peer
+	node   *limits.Budget // payload bytes of all peers
 	wait   time.Duration
 	m      *metrics
 
 	// makeRoom drops the oldest of the peer's frames that frees some of a
 	// budget (egress_policy drop_oldest); nil: none is dropped.
-	makeRoom func(b *admission.Budget, n int64) bool
+	makeRoom func(b *limits.Budget, n int64) bool
 
 	// outweigh drops frames of a peer that holds more of node than this one.
 	outweigh func(n int64) bool
 }
 
 // take takes n of b if they are free or can be made so.
-func (p *permits) take(b *admission.Budget, n int64) bool {
+func (p *permits) take(b *limits.Budget, n int64) bool {
 	for !b.Take(n) {
 		switch {
 		case b == p.node:
@@ -96,7 +96,7 @@ func (p *permits) release(frames, bytes int64) {
 
 // acquire takes n of b, waiting until ctx's deadline, the end of the session
 // and at most p.wait; then status busy.
-func (p *permits) acquire(ctx, dead context.Context, b *admission.Budget, n int64) error {
+func (p *permits) acquire(ctx, dead context.Context, b *limits.Budget, n int64) error {
 	if p.take(b, n) {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"allium/protocols/admission"
-	"allium/protocols/scheduletest"
+	"allium/internal/limits"
+	"allium/internal/testkit"
 	"allium/protocols/status"
 )
 
@@ -20,45 +20,45 @@ import (
 type bound struct {
 	name    string
 	patient bool // it waits until its context ends; else permit_wait at most
-	make    func(t *testing.T, places int64) (take func(ctx context.Context) (give func(), err error), limits *admission.Registry)
+	make    func(t *testing.T, places int64) (take func(ctx context.Context) (give func(), err error), registry *limits.Registry)
 }
 
 var bounds = []bound{
-	{"Budget", true, func(_ *testing.T, places int64) (func(context.Context) (func(), error), *admission.Registry) {
-		limits := admission.NewRegistry(nil)
-		b := limits.NewBudget(admission.Spec{Name: "b"}, places)
-		return func(ctx context.Context) (func(), error) { return func() { b.Release(1) }, b.Acquire(ctx, 1) }, limits
+	{"Budget", true, func(_ *testing.T, places int64) (func(context.Context) (func(), error), *limits.Registry) {
+		registry := limits.NewRegistry(nil)
+		b := registry.NewBudget(limits.Spec{Name: "b"}, places)
+		return func(ctx context.Context) (func(), error) { return func() { b.Release(1) }, b.Acquire(ctx, 1) }, registry
 	}},
-	{"Gate", true, func(_ *testing.T, places int64) (func(context.Context) (func(), error), *admission.Registry) {
-		limits := admission.NewRegistry(nil)
-		g := limits.NewGate(admission.Spec{Name: "g"}, places, 4)
+	{"Gate", true, func(_ *testing.T, places int64) (func(context.Context) (func(), error), *limits.Registry) {
+		registry := limits.NewRegistry(nil)
+		g := registry.NewGate(limits.Spec{Name: "g"}, places, 4)
 		return func(ctx context.Context) (func(), error) {
 			give, err := g.Acquire(ctx)
 			return func() { give(); give() }, err // the second changes nothing
-		}, limits
+		}, registry
 	}},
-	{"permits.hold", true, func(t *testing.T, places int64) (func(context.Context) (func(), error), *admission.Registry) {
-		p, limits := permitsOf(t, places)
-		return func(dead context.Context) (func(), error) { return func() { p.release(1, 0) }, p.hold(dead) }, limits
+	{"permits.hold", true, func(t *testing.T, places int64) (func(context.Context) (func(), error), *limits.Registry) {
+		p, registry := permitsOf(t, places)
+		return func(dead context.Context) (func(), error) { return func() { p.release(1, 0) }, p.hold(dead) }, registry
 	}},
-	{"permits.frame", false, func(t *testing.T, places int64) (func(context.Context) (func(), error), *admission.Registry) {
-		p, limits := permitsOf(t, places)
+	{"permits.frame", false, func(t *testing.T, places int64) (func(context.Context) (func(), error), *limits.Registry) {
+		p, registry := permitsOf(t, places)
 		return func(ctx context.Context) (func(), error) {
 			return func() { p.release(1, 0) }, p.frame(ctx, t.Context())
-		}, limits
+		}, registry
 	}},
 }
 
 // permitsOf are those of a peer that may have so many frames.
-func permitsOf(t *testing.T, places int64) (*permits, *admission.Registry) {
+func permitsOf(t *testing.T, places int64) (*permits, *limits.Registry) {
 	m, err := newMetrics(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, limits := &permits{wait: time.Second, m: m}, admission.NewRegistry(nil)
-	family := limits.NewBudgetFamily(admission.Spec{Name: "f"}, places, func() int64 { return p.frames.Used() })
+	p, registry := &permits{wait: time.Second, m: m}, limits.NewRegistry(nil)
+	family := registry.NewBudgetFamily(limits.Spec{Name: "f"}, places, func() int64 { return p.frames.Used() })
 	p.frames = family.Budget()
-	return p, limits
+	return p, registry
 }
 
 // takers is how many want a place, each once.
@@ -101,7 +101,7 @@ type contest struct {
 	places int64
 	takers []*taker
 	take   func(ctx context.Context) (func(), error)
-	limits *admission.Registry
+	limits *limits.Registry
 	asked  int
 	over   bool // permit_wait passed
 	bad    string
@@ -145,8 +145,8 @@ func TestPermitsInEveryOrderFindsBugs(t *testing.T) {
 	}
 }
 
-func contests(t *testing.T, b bound, places int64, bad string) (scheduletest.Found, error) {
-	return scheduletest.Explore(func(o *scheduletest.Order) (err error) {
+func contests(t *testing.T, b bound, places int64, bad string) (testkit.Found, error) {
+	return testkit.Explore(func(o *testkit.Order) (err error) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &contest{places: places, bad: bad}
 			c.take, c.limits = b.make(t, places)
@@ -167,7 +167,7 @@ func contests(t *testing.T, b bound, places int64, bad string) (scheduletest.Fou
 	})
 }
 
-func (c *contest) run(t *testing.T, o *scheduletest.Order, patient bool) error {
+func (c *contest) run(t *testing.T, o *testkit.Order, patient bool) error {
 	for {
 		synctest.Wait()
 		if err := c.look(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 )
 
 // pool keeps a number of goroutines running. One that dies — what it ran
@@ -35,7 +35,7 @@ func (p *pool) run(ctx context.Context) {
 
 // worker is the life of one worker, of which deaths died in its place.
 func (p *pool) worker(ctx context.Context, deaths int) {
-	if deaths > 0 && admission.Sleep(ctx, admission.Backoff(deaths)) != nil {
+	if deaths > 0 && limits.Sleep(ctx, limits.Backoff(deaths)) != nil {
 		return
 	}
 	p.alive.Add(1)

@@ -5,9 +5,9 @@ import (
 	"io"
 	"time"
 
+	"allium/internal/deadline"
 	"allium/protocols/oap"
 	"allium/protocols/status"
-	"allium/protocols/timed"
 )
 
 // timedReader is a link's stream with a deadline for each read.
@@ -43,7 +43,7 @@ func (l *link) next() (oap.Frame, error) {
 			return f, nil
 		case err == io.EOF: //nolint:errorlint // a wrapped EOF is a stream that failed
 			return f, errEnded
-		case !errors.Is(err, timed.ErrPassed):
+		case !errors.Is(err, deadline.ErrPassed):
 			return f, l.svc.m.reject(err)
 		}
 		if err := l.stalled(time.Now()); err != nil {

@@ -45,27 +45,12 @@ type Response struct {
 // session ends. A panic is answered with internal.
 type Handler func(ctx context.Context, from peer.ID, req *Request) Response
 
-// UnknownOp is what a handler answers to an op that it does not have.
-func UnknownOp(op string) Response {
-	return Response{Err: status.Errorf(status.Unsupported, "unknown op %q", op)}
-}
-
-// decodeRequest makes the request of a frame; the frame's buffer may be reused
-// after it. A *oap.DecodeError resets the stream, any other error is answered.
-func decodeRequest(f oap.Frame, maxFrame uint32) (*Request, error) {
-	if len(f.Cap) > oap.MaxCap {
-		return nil, status.Errorf(status.Forbidden, "a capability of %d bytes, at most %d", len(f.Cap), oap.MaxCap)
-	}
-	req := &Request{Tenant: f.Tenant, Cap: append([]byte(nil), f.Cap...)}
-	if f.Flags.Has(oap.FlagComp) {
-		var err error
-		if req.Payload, err = oap.Inflate(nil, f.Payload, maxFrame); err != nil {
-			return nil, err
-		}
-	} else if len(f.Payload) <= oap.MaxJSON { // a longer one is refused below, uncopied
-		req.Payload = append([]byte(nil), f.Payload...)
-	} else {
-		req.Payload = f.Payload
+// decodeRequest makes the request of a frame and its payload; the frame's buffer
+// may be reused after it.
+func decodeRequest(f oap.Frame, payload []byte) (*Request, error) {
+	req := &Request{Tenant: f.Tenant, Cap: append([]byte(nil), f.Cap...), Payload: payload}
+	if len(payload) <= oap.MaxJSON && !f.Flags.Has(oap.FlagComp) { // a longer one is refused below, uncopied
+		req.Payload = append([]byte(nil), payload...)
 	}
 	if err := oap.DecodeJSON(req.Payload, &req.Envelope, true); err != nil {
 		return nil, err

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/oap"
 )
 
@@ -13,7 +13,7 @@ import (
 // call that is dropped is told busy; an answer keeps its place and becomes
 // busy, so that whoever asked learns it. What is being written, HELLO, ACK and
 // GOAWAY stay.
-func (s *Service) makeRoom(e *peerEntry, b *admission.Budget, n int64) bool {
+func (s *Service) makeRoom(e *peerEntry, b *limits.Budget, n int64) bool {
 	for {
 		var oldest *link
 		least := uint64(0)
@@ -74,7 +74,7 @@ func (s *Service) linksWith(e *peerEntry) []*link {
 }
 
 // oldest is the age of the first frame in the queue that frees some of b.
-func (l *link) oldest(b *admission.Budget) (age uint64, ok bool) {
+func (l *link) oldest(b *limits.Budget) (age uint64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, o := l.droppable(b); o != nil {
@@ -85,7 +85,7 @@ func (l *link) oldest(b *admission.Budget) (age uint64, ok bool) {
 
 // droppable finds the first frame in the queue that frees some of b, and the
 // one before it. The caller holds l.mu.
-func (l *link) droppable(b *admission.Budget) (before, o *outgoing) {
+func (l *link) droppable(b *limits.Budget) (before, o *outgoing) {
 	if !l.ready {
 		return nil, nil
 	}
@@ -107,7 +107,7 @@ func (l *link) droppable(b *admission.Budget) (before, o *outgoing) {
 
 // drop drops the first frame in the queue that frees some of b; false: there is
 // none any more.
-func (l *link) drop(b *admission.Budget, n int64) bool {
+func (l *link) drop(b *limits.Budget, n int64) bool {
 	l.mu.Lock()
 	before, o := l.droppable(b)
 	if o == nil {

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,11 +12,11 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // large answers with as many bytes as the request says, after as long as it says.
@@ -40,19 +41,19 @@ func large(s *session.Service) {
 func TestEgressPolicyCalls(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		policy  admission.Overflow
+		policy  session.Overflow
 		frames  bool // what is short: places among the frames, or in flight
 		refused int
 		limit   string
 		after   time.Duration
 	}{
-		{"in flight, reject", admission.Reject, false, 3, "session.max_inflight", 2 * time.Second},
-		{"in flight, drop_oldest", admission.DropOldest, false, 2, "session.max_inflight", 0},
-		{"frames, reject", admission.Reject, true, 3, "session.egress_frames", 2 * time.Second},
-		{"frames, drop_oldest", admission.DropOldest, true, 2, "session.egress_frames", 0},
+		{"in flight, reject", session.Reject, false, 3, "session.max_inflight", 2 * time.Second},
+		{"in flight, drop_oldest", session.DropOldest, false, 2, "session.max_inflight", 0},
+		{"frames, reject", session.Reject, true, 3, "session.egress_frames", 2 * time.Second},
+		{"frames, drop_oldest", session.DropOldest, true, 2, "session.egress_frames", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			bubble(t, streamtest.Options{Window: 8 << 10}, func(t *testing.T, net *streamtest.Network) {
+			bubble(t, testkit.Options{Window: 8 << 10}, func(t *testing.T, net *testkit.Network) {
 				cfg := session.DefaultConfig()
 				cfg.EgressPolicy, cfg.PermitWait = tc.policy, 2*time.Second
 				cfg.MaxInflight, cfg.EgressFrames = 2, 64
@@ -69,7 +70,7 @@ func TestEgressPolicyCalls(t *testing.T) {
 				}
 				in := acceptor(t, net, "b")
 				c := &calls{n: n}
-				body := `{"op":"x","text":"` + strings.Repeat("y", 100_000) + `"}` // fills the window
+				body := `{"op":"x","text":"` + hex.EncodeToString([]byte(noise(32_700))) + `"}` // fills the window
 				results := []*result{nil, c.go1(t.Context(), body)}
 				w := <-in
 				w.greet(32)
@@ -103,9 +104,9 @@ func TestEgressPolicyCalls(t *testing.T) {
 // becomes busy, or the oldest that is not being written; every request has its
 // answer.
 func TestEgressPolicyAnswers(t *testing.T) {
-	for policy, refused := range map[admission.Overflow]uint64{admission.Reject: 4, admission.DropOldest: 2} {
+	for policy, refused := range map[session.Overflow]uint64{session.Reject: 4, session.DropOldest: 2} {
 		t.Run(string(policy), func(t *testing.T) {
-			bubble(t, streamtest.Options{Window: 8 << 10}, func(t *testing.T, net *streamtest.Network) {
+			bubble(t, testkit.Options{Window: 8 << 10}, func(t *testing.T, net *testkit.Network) {
 				cfg := session.DefaultConfig()
 				cfg.EgressPolicy, cfg.PeerEgressBytes = policy, 1<<20
 				n := start(t, net.Host("a"), cfg, large)
@@ -143,9 +144,9 @@ func TestEgressPolicyAnswers(t *testing.T) {
 // TestEgressOfTheNode: peers that read nothing, and hold all the bytes there are
 // for all of them, make room for one that holds less, until it holds as much.
 func TestEgressOfTheNode(t *testing.T) {
-	for _, policy := range []admission.Overflow{admission.Reject, admission.DropOldest} {
+	for _, policy := range []session.Overflow{session.Reject, session.DropOldest} {
 		t.Run(string(policy), func(t *testing.T) {
-			bubble(t, streamtest.Options{Window: 8 << 10}, func(t *testing.T, net *streamtest.Network) {
+			bubble(t, testkit.Options{Window: 8 << 10}, func(t *testing.T, net *testkit.Network) {
 				cfg := session.DefaultConfig()
 				cfg.EgressPolicy, cfg.PeerEgressBytes, cfg.EgressBytes = policy, 1<<20, 2<<20
 				n := start(t, net.Host("a"), cfg, large)
@@ -171,7 +172,7 @@ func TestEgressOfTheNode(t *testing.T) {
 				}
 				synctest.Wait()
 				for _, l := range n.limits.Snapshot() {
-					if l.Current != 0 && l.Kind == admission.KindBudget {
+					if l.Current != 0 && l.Kind == limits.KindBudget {
 						t.Errorf("taken for ever: %+v", l)
 					}
 					if l.Name == "session.egress" && l.Rejected != 3 {
@@ -185,7 +186,7 @@ func TestEgressOfTheNode(t *testing.T) {
 
 // TestSessionsOfOnePeer: over many connections a peer keeps its newest.
 func TestSessionsOfOnePeer(t *testing.T) {
-	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+	bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 		cfg := session.DefaultConfig()
 		cfg.PeerSessions = 2
 		n := start(t, net.Host("a"), cfg, echo)
@@ -218,7 +219,7 @@ func TestSessionsOfOnePeer(t *testing.T) {
 // TestHandshakesAreBounded: who says nothing keeps out others that have not
 // said HELLO, and nobody who has.
 func TestHandshakesAreBounded(t *testing.T) {
-	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+	bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 		cfg := session.DefaultConfig()
 		cfg.Handshakes = 2
 		n := start(t, net.Host("a"), cfg, echo)

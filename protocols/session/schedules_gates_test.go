@@ -12,8 +12,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
-	"allium/protocols/streamtest"
 )
 
 // gates hold goroutines at named points until the test lets them on.
@@ -65,7 +65,7 @@ func (g *gates) open() {
 // gatedHost is a host of which every accepted stream stops after what it read
 // and before what it writes.
 type gatedHost struct {
-	*streamtest.Host
+	*testkit.Host
 	s *scenario
 }
 

@@ -14,10 +14,9 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
-	"allium/protocols/scheduletest"
 	"allium/protocols/session"
-	"allium/protocols/streamtest"
 )
 
 // shape is the bound of a search: who takes part and what may happen.
@@ -89,10 +88,10 @@ type scenario struct {
 }
 
 // explore searches a shape.
-func explore(t *testing.T, sh shape, merge bool, end func(s *scenario)) (scheduletest.Found, error) {
-	return scheduletest.Explore(func(o *scheduletest.Order) (err error) {
+func explore(t *testing.T, sh shape, merge bool, end func(s *scenario)) (testkit.Found, error) {
+	return testkit.Explore(func(o *testkit.Order) (err error) {
 		synctest.Test(t, func(t *testing.T) {
-			net := streamtest.NewNetwork(streamtest.Options{})
+			net := testkit.NewNetwork(testkit.Options{})
 			defer net.Close()
 			s := begin(t, sh, net)
 			defer s.wg.Wait()
@@ -112,7 +111,7 @@ func explore(t *testing.T, sh shape, merge bool, end func(s *scenario)) (schedul
 }
 
 // begin starts a node and sessions with it, whose HELLO is done.
-func begin(t *testing.T, sh shape, net *streamtest.Network) *scenario {
+func begin(t *testing.T, sh shape, net *testkit.Network) *scenario {
 	s := &scenario{shape: sh, never: make(chan struct{}), handled: map[string]bool{}, flight: map[string]bool{}, did: map[string]bool{}}
 	s.gates.held = map[string]chan struct{}{}
 	cfg := session.DefaultConfig()
@@ -199,7 +198,7 @@ func (s *scenario) stop() {
 
 // run does one action after the other until none is left; false: what follows
 // was explored before.
-func (s *scenario) run(t *testing.T, o *scheduletest.Order, merge bool) (over bool, err error) {
+func (s *scenario) run(t *testing.T, o *testkit.Order, merge bool) (over bool, err error) {
 	for {
 		synctest.Wait()
 		if err := s.look(); err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"allium/protocols/scheduletest"
+	"allium/internal/testkit"
 )
 
 // TestSchedules runs a node in every order of what may happen to it: each peer
@@ -78,7 +78,7 @@ func TestSchedulesLeaveNothingOut(t *testing.T) {
 	for _, sh := range shapes {
 		t.Run(sh.name(), func(t *testing.T) {
 			t.Parallel()
-			search := func(merge bool) (scheduletest.Found, map[string]bool) {
+			search := func(merge bool) (testkit.Found, map[string]bool) {
 				ends := map[string]bool{}
 				f, err := explore(t, sh, merge, func(s *scenario) {
 					ends[s.outcome()] = true

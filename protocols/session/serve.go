@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"allium/internal/limits"
 	"allium/protocols/oap"
 	"allium/protocols/status"
 )
@@ -45,6 +46,9 @@ func (l *link) unasking(f oap.Frame) error {
 	if err := l.toll(); err != nil {
 		return err
 	}
+	if err := l.inflates(f); err != nil {
+		return err
+	}
 	switch {
 	case f.Flags.IsAck():
 		return l.svc.m.reject(l.ack(f))
@@ -56,15 +60,31 @@ func (l *link) unasking(f oap.Frame) error {
 	return nil
 }
 
-// toll charges the peer's rate for a frame that cannot be refused, for it waits
+// toll charges the rates of the peer and its IP group for a frame that cannot be refused, for it waits
 // for no answer. Beyond the rate the session is read no further until there is a
 // token: sooner than the session would be idle, or it ends.
 func (l *link) toll() error {
-	if l.peer.rate.Take() {
+	if err := l.pay(l.peer.rate); err != nil || l.groupRate == nil {
+		return err
+	}
+	return l.pay(l.groupRate)
+}
+
+// pay waits for a token.
+func (l *link) pay(rate *limits.Rate) error {
+	if rate.Take() {
 		return nil
 	}
 	l.svc.m.paced.Inc()
-	return l.peer.rate.Wait(l.dead, 1, l.idleAfter)
+	return rate.Wait(l.dead, 1, l.idleAfter)
+}
+
+// rated takes a token of the peer and of its IP group, or returns busy.
+func (l *link) rated() error {
+	if err := busy(l.peer.rate.Allow()); err != nil || l.groupRate == nil {
+		return err
+	}
+	return busy(l.groupRate.Allow())
 }
 
 // welcome waits for the opener's HELLO and answers it.
@@ -76,7 +96,10 @@ func (l *link) welcome() error {
 	if !isHello(f) || !f.Flags.Has(whole) {
 		return l.svc.m.reject(oap.Refuse(oap.ReasonBadHello, "the first frame is %s of app_proto_id %d", f.Flags, f.Proto))
 	}
-	h, err := oap.DecodeHelloRequest(f.Payload)
+	if err := l.inflates(f); err != nil {
+		return err
+	}
+	h, err := oap.DecodeHelloRequest(f.Payload) // compressed it is none: nothing is agreed yet
 	if err != nil {
 		return l.svc.m.reject(err)
 	}
@@ -84,14 +107,29 @@ func (l *link) welcome() error {
 		return err
 	}
 	cfg := &l.svc.cfg
+	maxFrame := uint32(cfg.MaxFrame)
+	if h.MaxFrame != 0 {
+		maxFrame = min(maxFrame, h.MaxFrame)
+	}
 	o := outgoingFrame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: uint16(status.OK.Code()), Proto: oap.ProtoControl})
 	o.frame.Payload = oap.HelloResponse{
-		MaxFrame: uint32(cfg.MaxFrame), MaxInflight: uint32(cfg.MaxInflight), CreditWindow: uint32(cfg.CreditWindow),
-		FlagsSupported: oap.FlagsKnown, Versions: []uint16{oap.Version}, Transports: []string{"quic-v1", "tcp"},
+		MaxFrame: maxFrame, MaxInflight: uint32(cfg.MaxInflight), CreditWindow: uint32(cfg.CreditWindow),
+		FlagsSupported: oap.FlagsKnown, Versions: []uint16{oap.Version}, Transports: l.svc.listening(), Now: l.svc.now().UnixMilli(),
 	}.Encode()
+	l.svc.agree(l.stream.Conn(), maxFrame) // before the opener can ask for objects by it
 	l.put(o)
-	l.greeted(h.UA, uint32(cfg.MaxFrame), 0, slices.Contains(h.Features, oap.FeatureCompZstd))
+	l.greeted(h.UA, maxFrame, 0, slices.Contains(h.Features, oap.FeatureCompZstd))
 	return nil
+}
+
+// inflates refuses a frame that is not answered when its payload is damaged.
+func (l *link) inflates(f oap.Frame) error {
+	maxFrame := l.maxFrame.Load()
+	if maxFrame == 0 { // before HELLO
+		maxFrame = oap.MinMaxFrame
+	}
+	_, err := f.Inflated(maxFrame)
+	return l.svc.m.reject(err)
 }
 
 // isHello reports whether a frame that is no ACK is a HELLO of either side.
@@ -137,22 +175,29 @@ func resets(err error) bool {
 // Unless it fails, the frame permit is used up.
 func (l *link) admit(f oap.Frame) error {
 	s := l.svc
-	if l.answering(f.CorrID) { // before the rate: busy would be about the request that was taken
-		return oap.Refuse(oap.ReasonDupCorr, "corr_id %d", f.CorrID)
+	dup := l.answering(f.CorrID)
+	if !dup { // busy would be about the request that was taken
+		if err := l.rated(); err != nil {
+			return err
+		}
 	}
-	if err := busy(l.peer.rate.Allow()); err != nil {
+	payload, err := f.Inflated(l.maxFrame.Load())
+	if err != nil {
 		return err
+	}
+	if dup {
+		return oap.Refuse(oap.ReasonDupCorr, "corr_id %d", f.CorrID)
 	}
 	handle := s.handlers[f.Proto]
 	switch {
-	case f.Proto == oap.ProtoControl:
-		return l.ping(f)
-	case handle == nil:
+	case f.Proto == oap.ProtoControl && f.Flags.Has(whole):
+		return l.ping(f, payload)
+	case handle == nil && f.Proto != oap.ProtoControl:
 		return oap.Refuse(oap.ReasonUnknownProto, "app_proto_id %d", f.Proto)
 	case !f.Flags.Has(whole):
 		return status.Errorf(status.BadRequest, "a request on a session is one frame, START and END; this one is %s", f.Flags)
 	}
-	req, err := decodeRequest(f, uint32(s.cfg.MaxFrame))
+	req, err := decodeRequest(f, payload)
 	if err != nil {
 		return err
 	}
@@ -172,11 +217,11 @@ func busy(err error) error {
 }
 
 // ping answers PING.
-func (l *link) ping(f oap.Frame) error {
-	if len(f.Payload) > maxPing {
-		return status.Errorf(status.BadRequest, "PING of %d bytes, at most %d", len(f.Payload), maxPing)
+func (l *link) ping(f oap.Frame, payload []byte) error {
+	if len(payload) > maxPing {
+		return status.Errorf(status.BadRequest, "PING of %d bytes, at most %d", len(payload), maxPing)
 	}
-	l.reply(f, append([]byte(nil), f.Payload...), nil, false)
+	l.reply(f, append([]byte(nil), payload...), nil, false)
 	return nil
 }
 
@@ -206,27 +251,18 @@ func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
 	l.owed++
 	l.mu.Unlock()
 	t := newTask(l, f, req, handle)
-	shed, err := s.ingress.TryPut(l.peer.id, t)
+	shed, err := s.ingress.TryPutAt(l.peer.id, t, t.place)
 	if err != nil {
 		t.cancel()
-		l.settle(f.CorrID)
+		t.settle()
 		l.paid(1)
 		l.leave()
-		return err
+		return busy(err)
 	}
 	if shed != nil {
 		shed.Item.finish(Response{Err: shed.Err})
 	}
 	return nil
-}
-
-// settle takes a request out of flight.
-func (l *link) settle(corr uint64) {
-	l.mu.Lock()
-	delete(l.flight, corr)
-	l.lastActive = time.Now()
-	l.mu.Unlock()
-	l.places.Release()
 }
 
 // reply queues the answer to f: payload, or err. The frame permit is held.
@@ -275,7 +311,7 @@ func (l *link) goAway(d time.Duration) {
 	if l.maxFrame.Load() == 0 || l.peer.permits.frames.TryAcquire(1) != nil {
 		return
 	}
-	o := outgoingFrame(oap.Header{Flags: oap.FlagEvent, Proto: oap.ProtoControl})
+	o := outgoingFrame(oap.Header{Flags: oap.FlagEvent | oap.FlagStart | oap.FlagEnd, Proto: oap.ProtoControl})
 	o.frame.Payload = oap.GoAway{DrainMS: d.Milliseconds()}.Encode()
 	l.put(o)
 }

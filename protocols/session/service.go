@@ -15,7 +15,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/protocols/admission"
+	"allium/internal/ipgroup"
+	"allium/internal/limits"
+	"allium/protocols/inbound"
 	"allium/protocols/oap"
 )
 
@@ -35,7 +37,12 @@ type Deps struct {
 	UserAgent string // name/version, shown to peers
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer
-	Limits    *admission.Registry
+	Limits    *limits.Registry
+	Inbound   *inbound.Memory // of frames that are not complete; nil: not bounded
+	// Transports returns what the host listens on, as HELLO tells it; nil: nothing.
+	Transports func() []string
+	// Now is the clock that HELLO tells peers; nil: time.Now.
+	Now func() time.Time
 }
 
 // Service runs the sessions of a node. Its methods are safe for concurrent use.
@@ -43,20 +50,29 @@ type Service struct {
 	cfg       Config
 	host      Host
 	userAgent string
+	inbound   *inbound.Memory
+	listening func() []string
+	now       func() time.Time
 	log       *slog.Logger
 	m         *metrics
 	handlers  map[uint16]Handler
 
-	ingress    *admission.Lanes[peer.ID, *task]
+	ingress    *limits.Lanes[peer.ID, *task]
 	workers    *pool
-	egress     *admission.Budget
-	places     *admission.Gate
-	handshakes *admission.Gate         // of peers: HELLOs under way
-	answering  *admission.GateFamily   // requests of one session
-	frames     *admission.BudgetFamily // of one peer
-	bytes      *admission.BudgetFamily // of one peer
-	rateFamily *admission.Family
-	rates      *lru.Cache[peer.ID, *admission.Rate] // outlives the sessions, so that a new one brings no new burst
+	egress     *limits.Budget
+	places     *limits.Portions[ipgroup.Group]
+	handshakes *limits.Portions[ipgroup.Group] // of peers: HELLOs under way
+	asking     *limits.Portions[ipgroup.Group] // requests of all peers in flight
+	answering  *limits.GateFamily              // requests of one session
+	frames     *limits.BudgetFamily            // of one peer
+	bytes      *limits.BudgetFamily            // of one peer
+	rateFamily *limits.Family
+	rates      *lru.Cache[peer.ID, *limits.Rate] // outlives the sessions, so that a new one brings no new burst
+	groupRate  *limits.Family
+	groupRates *lru.Cache[ipgroup.Group, *limits.Rate] // so that a new identity brings none
+
+	agreeing sync.Mutex                 // for what changes lowered
+	lowered  *lru.Cache[string, uint32] // max_frame by id of the connection, where it is below oap.MaxFrame; outlives the sessions
 
 	exchanges sync.Pool // *exchange: of calls that were answered, for the next ones
 
@@ -69,8 +85,19 @@ type Service struct {
 	peers   map[peer.ID]*peerEntry
 }
 
-// ratedPeers bounds the buckets kept for peers, most recent first.
+// ratedPeers bounds the buckets kept for peers, and the connections whose
+// max_frame is remembered, most recent first.
 const ratedPeers = 16384
+
+const (
+	// groupPart bounds what one IP group has of the sessions, the handshakes and the
+	// requests in flight: one more only while it has fewer than that part of those
+	// free.
+	groupPart = 4
+
+	// groupRates is how many peers' rates one IP group has together.
+	groupRates = 8
+)
 
 // New returns a service that runs nothing yet.
 func New(cfg Config, deps Deps) (*Service, error) {
@@ -84,7 +111,15 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("session: metrics: %w", err)
 	}
-	rates, err := lru.New[peer.ID, *admission.Rate](ratedPeers)
+	rates, err := lru.New[peer.ID, *limits.Rate](ratedPeers)
+	if err != nil {
+		return nil, fmt.Errorf("session: %w", err)
+	}
+	groups, err := lru.New[ipgroup.Group, *limits.Rate](ratedPeers)
+	if err != nil {
+		return nil, fmt.Errorf("session: %w", err)
+	}
+	lowered, err := lru.New[string, uint32](ratedPeers)
 	if err != nil {
 		return nil, fmt.Errorf("session: %w", err)
 	}
@@ -92,35 +127,48 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	if deps.Transports == nil {
+		deps.Transports = func() []string { return nil }
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
 	s := &Service{
-		cfg: cfg, host: deps.Host, userAgent: deps.UserAgent, log: log, m: m, rates: rates,
+		inbound: deps.Inbound, listening: deps.Transports, now: deps.Now,
+		cfg: cfg, host: deps.Host, userAgent: deps.UserAgent, log: log, m: m, rates: rates, groupRates: groups, lowered: lowered,
 		handlers: map[uint16]Handler{},
 		peers:    map[peer.ID]*peerEntry{},
-		ingress: admission.NewLanes[peer.ID, *task](deps.Limits, admission.Spec{
-			Name: "session.ingress", Path: "stream reader → dispatcher", Policy: "busy to who has most waiting: its newest (reject) or its oldest (drop_oldest)",
-		}, int(cfg.Ingress), int(cfg.Workers), cfg.IngressPolicy),
-		egress: deps.Limits.NewBudget(admission.Spec{
+		ingress: limits.NewLanes[peer.ID, *task](deps.Limits, limits.Spec{
+			Name: "session.ingress", Path: "stream reader → dispatcher", Policy: "busy to the newest of the peer that has most waiting, or to the newcomer if that has as many",
+		}, int(cfg.Ingress), int(cfg.Workers)),
+		egress: deps.Limits.NewBudget(limits.Spec{
 			Name: "session.egress", Path: "anyone → the streams' writers", Policy: "the oldest of the peer that holds most, if more than who asks, becomes busy; else calls wait up to permit_wait, then busy, and answers become busy",
 		}, int64(cfg.EgressBytes)),
-		places: deps.Limits.NewGate(admission.Spec{
-			Name: "session.sessions", Path: "peers and callers → sessions", Policy: "stream reset, call busy",
-		}, cfg.Sessions, 0),
-		rateFamily: deps.Limits.NewFamily(admission.Spec{
+		places: limits.NewPortions[ipgroup.Group](deps.Limits, limits.Spec{
+			Name: "session.sessions", Path: "peers and callers → sessions", Policy: "stream reset, call busy; one IP group opens a quarter of those free at most",
+		}, cfg.Sessions, groupPart),
+		rateFamily: deps.Limits.NewFamily(limits.Spec{
 			Name: "session.control_rate", Path: "one peer → dispatcher", Policy: "reject: busy; what waits for no answer is not read until its turn",
 		}, float64(cfg.ControlRate), int(cfg.ControlRate)),
 	}
-	s.handshakes = deps.Limits.NewGate(admission.Spec{
-		Name: "session.handshakes", Path: "peers → sessions before their HELLO", Policy: "stream reset",
-	}, cfg.Handshakes, 0)
-	s.answering = deps.Limits.NewGateFamily(admission.Spec{
+	s.handshakes = limits.NewPortions[ipgroup.Group](deps.Limits, limits.Spec{
+		Name: "session.handshakes", Path: "peers → sessions before their HELLO", Policy: "stream reset; one IP group has a quarter of those free at most",
+	}, cfg.Handshakes, groupPart)
+	s.asking = limits.NewPortions[ipgroup.Group](deps.Limits, limits.Spec{
+		Name: "session.asking", Path: "stream reader → dispatcher (requests in flight of all)", Policy: "busy to an IP group that has a quarter of what is free; else see session.ingress",
+	}, cfg.Ingress+cfg.Workers, groupPart)
+	s.groupRate = deps.Limits.NewFamily(limits.Spec{
+		Name: "session.group_rate", Path: "one IP group → dispatcher", Policy: "reject: busy; what waits for no answer is not read until its turn",
+	}, groupRates*float64(cfg.ControlRate), groupRates*int(cfg.ControlRate))
+	s.answering = deps.Limits.NewGateFamily(limits.Spec{
 		Name: "session.max_inflight", Path: "one session → dispatcher", Policy: "reject: busy",
 	}, cfg.MaxInflight)
-	s.frames = deps.Limits.NewBudgetFamily(admission.Spec{
+	s.frames = deps.Limits.NewBudgetFamily(limits.Spec{
 		Name: "session.egress_frames", Path: "anyone → the writers of one peer (frames)", Policy: "calls wait up to permit_wait, then busy, or the oldest call is told busy (drop_oldest); readers wait",
-	}, cfg.EgressFrames, s.fullest(func(p *permits) *admission.Budget { return p.frames }))
-	s.bytes = deps.Limits.NewBudgetFamily(admission.Spec{
+	}, cfg.EgressFrames, s.fullest(func(p *permits) *limits.Budget { return p.frames }))
+	s.bytes = deps.Limits.NewBudgetFamily(limits.Spec{
 		Name: "session.peer_egress_bytes", Path: "anyone → the writers of one peer (bytes)", Policy: "calls wait up to permit_wait, then busy, and answers become busy; the oldest first (drop_oldest)",
-	}, int64(cfg.PeerEgressBytes), s.fullest(func(p *permits) *admission.Budget { return p.bytes }))
+	}, int64(cfg.PeerEgressBytes), s.fullest(func(p *permits) *limits.Budget { return p.bytes }))
 	s.workers = &pool{want: int(cfg.Workers), work: s.work, died: s.workerDied}
 	return s, nil
 }
@@ -172,18 +220,18 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 
 // accept runs a session that a peer opened, on the host's goroutine.
 func (s *Service) accept(stream network.Stream) {
-	greeted, err := s.handshakes.TryAcquire()
-	if err != nil {
+	group := ipgroup.Of(stream.Conn().RemoteMultiaddr())
+	if s.handshakes.Enter(group) != nil {
 		_ = stream.ResetWithError(network.StreamResourceLimitExceeded)
 		return
 	}
+	greeted := sync.OnceFunc(func() { s.handshakes.Leave(group) })
 	defer greeted()
-	release, err := s.places.TryAcquire()
-	if err != nil {
+	if s.places.Enter(group) != nil {
 		_ = stream.ResetWithError(network.StreamResourceLimitExceeded)
 		return
 	}
-	defer release()
+	defer s.places.Leave(group)
 	l := s.attach(stream, false)
 	if l == nil {
 		_ = stream.ResetWithError(network.StreamShutdown)

@@ -9,19 +9,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // TestTwoNodes: calls both ways, each over one session that its caller opened,
 // however many ask at once.
 func TestTwoNodes(t *testing.T) {
-	bubble(t, streamtest.Options{Latency: 10 * time.Millisecond}, func(t *testing.T, net *streamtest.Network) {
+	bubble(t, testkit.Options{Latency: 10 * time.Millisecond}, func(t *testing.T, net *testkit.Network) {
 		a, b := start(t, net.Host("a"), session.DefaultConfig(), echo), start(t, net.Host("b"), session.DefaultConfig(), echo)
 		defer a.stop()
 		defer b.stop()
@@ -56,7 +57,7 @@ func TestTwoNodes(t *testing.T) {
 
 // TestLowerMaxFrame: what one side announces binds both.
 func TestLowerMaxFrame(t *testing.T) {
-	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+	bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 		low := session.DefaultConfig()
 		low.MaxFrame = oap.MinMaxFrame
 		a := start(t, net.Host("a"), session.DefaultConfig(), nil)
@@ -78,8 +79,8 @@ func TestLowerMaxFrame(t *testing.T) {
 		if p, err := ask(`{"op":"x","size":64}`); err != nil || len(p) != 64 {
 			t.Fatal(len(p), err)
 		}
-		if a.MaxFrame("b") != oap.MinMaxFrame || b.MaxFrame("a") != oap.MinMaxFrame {
-			t.Errorf("%d and %d", a.MaxFrame("b"), b.MaxFrame("a"))
+		if a.MaxFrame(a.host.Conn("b")) != oap.MinMaxFrame || b.MaxFrame(b.host.Conn("a")) != oap.MinMaxFrame {
+			t.Errorf("%d and %d", a.MaxFrame(a.host.Conn("b")), b.MaxFrame(b.host.Conn("a")))
 		}
 		if p, err := ask(`{"op":"x","size":65536}`); err != nil || len(p) != 65536 { // compressed
 			t.Error(len(p), err)
@@ -93,6 +94,52 @@ func TestLowerMaxFrame(t *testing.T) {
 	})
 }
 
+// TestHelloBothWaysAtOnce: two nodes that open a session with each other at the same
+// time have one in each direction, and the smaller max_frame holds for both and
+// stays when the sessions are over.
+func TestHelloBothWaysAtOnce(t *testing.T) {
+	for name, o := range map[string]testkit.Options{"near": {}, "far": {Latency: 50 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, o, func(t *testing.T, net *testkit.Network) {
+				low := session.DefaultConfig()
+				low.MaxFrame = oap.MinMaxFrame
+				a, b := start(t, net.Host("a"), session.DefaultConfig(), echo), start(t, net.Host("b"), low, echo)
+				defer a.stop()
+				defer b.stop()
+				sizes := func(when string) {
+					if x, y := a.MaxFrame(a.host.Conn("b")), b.MaxFrame(b.host.Conn("a")); x != oap.MinMaxFrame || y != oap.MinMaxFrame {
+						t.Errorf("%s: max_frame is %d and %d", when, x, y)
+					}
+				}
+				var wg sync.WaitGroup
+				for from, to := range map[*node]peer.ID{a: "b", b: "a"} {
+					wg.Go(func() {
+						if _, err := from.Call(t.Context(), to, oap.ProtoIndex, []byte(`{"op":"x"}`)); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+				sizes("both are open")
+				for _, n := range []*node{a, b} {
+					dirs := map[network.Direction]int{}
+					for _, i := range n.Sessions() {
+						dirs[i.Dir]++
+					}
+					if len(dirs) != 2 || dirs[network.DirInbound] != 1 || dirs[network.DirOutbound] != 1 {
+						t.Errorf("sessions by direction: %v", dirs)
+					}
+				}
+				time.Sleep(time.Hour)
+				if n := len(a.Sessions()) + len(b.Sessions()); n != 0 {
+					t.Errorf("%d sessions are left", n)
+				}
+				sizes("they are over")
+			})
+		})
+	}
+}
+
 // TestDrain: GOAWAY goes out, new requests are refused, those in flight finish
 // or are counted.
 func TestDrain(t *testing.T) {
@@ -100,7 +147,7 @@ func TestDrain(t *testing.T) {
 		works, drain time.Duration
 		unfinished   int
 	}{{time.Second, 3 * time.Second, 0}, {5 * time.Second, 3 * time.Second, 1}} {
-		bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+		bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 			n := start(t, net.Host("a"), session.DefaultConfig(), func(s *session.Service) {
 				s.Handle(oap.ProtoIndex, func(ctx context.Context, _ peer.ID, _ *session.Request) session.Response {
 					select {
@@ -121,7 +168,7 @@ func TestDrain(t *testing.T) {
 			wg.Go(func() {
 				elapsed(t, min(tc.works, tc.drain), func() { unfinished = n.Drain(ctx, tc.drain) })
 			})
-			if f := w.recv(); f.Flags != oap.FlagEvent || f.Proto != oap.ProtoControl || string(f.Payload) != `{"drain_ms":3000}` {
+			if f := w.recv(); f.Flags != oap.FlagEvent|oap.FlagStart|oap.FlagEnd || f.CorrID != 0 || f.Proto != oap.ProtoControl || string(f.Payload) != `{"drain_ms":3000}` {
 				t.Fatalf("%+v %s", f.Header, f.Payload)
 			}
 			w.ask(2, `{"op":"x"}`)
@@ -148,7 +195,7 @@ func TestDrain(t *testing.T) {
 // TestStopWithAnswersUnsent: a stop that cuts an answer off says so: a clean
 // end would make the peer ask again.
 func TestStopWithAnswersUnsent(t *testing.T) {
-	bubble(t, streamtest.Options{Window: 1 << 10}, func(t *testing.T, net *streamtest.Network) {
+	bubble(t, testkit.Options{Window: 1 << 10}, func(t *testing.T, net *testkit.Network) {
 		n := start(t, net.Host("a"), session.DefaultConfig(), func(s *session.Service) {
 			s.Handle(oap.ProtoIndex, func(context.Context, peer.ID, *session.Request) session.Response {
 				return session.Response{Payload: make([]byte, 60<<10)}
@@ -165,7 +212,7 @@ func TestStopWithAnswersUnsent(t *testing.T) {
 
 // TestRunAgain: a service that was stopped runs again, and never twice.
 func TestRunAgain(t *testing.T) {
-	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+	bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 		a, b := start(t, net.Host("a"), session.DefaultConfig(), echo), start(t, net.Host("b"), session.DefaultConfig(), nil)
 		defer b.stop()
 		if err := a.Run(t.Context(), func() { t.Error("ready") }); err == nil {
@@ -200,14 +247,14 @@ func TestRunAgain(t *testing.T) {
 // their own answer, and nothing is left in flight.
 func TestFaults(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		opts := streamtest.Options{
+		opts := testkit.Options{
 			Latency:  time.Duration(rapid.IntRange(0, 2000).Draw(rt, "latency ms")) * time.Millisecond,
 			Window:   rapid.SampledFrom([]int{64, 4096, 256 << 10}).Draw(rt, "window"),
 			MaxRead:  rapid.SampledFrom([]int{0, 1, 100}).Draw(rt, "max read"),
 			CutAfter: rapid.SampledFrom([]int64{0, 10, 150, 1000, 5000}).Draw(rt, "cut after"),
 		}
 		cut := time.Duration(rapid.IntRange(0, 9000).Draw(rt, "disconnect after ms")) * time.Millisecond
-		bubble(t, opts, func(t *testing.T, net *streamtest.Network) {
+		bubble(t, opts, func(t *testing.T, net *testkit.Network) {
 			cfg := session.DefaultConfig()
 			a, b := start(t, net.Host("a"), cfg, nil), start(t, net.Host("b"), cfg, func(s *session.Service) {
 				s.Handle(oap.ProtoIndex, func(ctx context.Context, _ peer.ID, r *session.Request) session.Response {
@@ -269,7 +316,7 @@ func TestConfig(t *testing.T) {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "session."+name) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := session.New(c, session.Deps{Host: &streamtest.Host{}}); err == nil {
+		if _, err := session.New(c, session.Deps{Host: &testkit.Host{}}); err == nil {
 			t.Errorf("%s: New took it", name)
 		}
 	}

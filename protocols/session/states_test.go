@@ -16,10 +16,10 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // The states of a session. A service that answers knows the first table's, one
@@ -142,7 +142,7 @@ func TestStates(t *testing.T) {
 			for _, event := range events {
 				want := strings.Join(strings.Fields(cells[[2]string{state, event}]), " ")
 				t.Run(side.name+" "+state+": "+event, func(t *testing.T) {
-					bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+					bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 						m := newMachine(t, net)
 						defer m.end()
 						side.enter(m, state)
@@ -172,10 +172,10 @@ func TestStates(t *testing.T) {
 // machine is a service in a state, and the peer across from it.
 type machine struct {
 	t      *testing.T
-	net    *streamtest.Network
+	net    *testkit.Network
 	n      *node
 	host   *dialHost
-	peer   *streamtest.Host
+	peer   *testkit.Host
 	in     <-chan *wire
 	w      *wire // the stream under test; nil: there is none
 	corr   uint64
@@ -190,7 +190,7 @@ type machine struct {
 
 // dialHost is a host whose dials wait until they are let through.
 type dialHost struct {
-	*streamtest.Host
+	*testkit.Host
 	closed chan struct{} // dials wait while it is open; nil: they do not
 	refuse error
 }
@@ -209,7 +209,7 @@ func (h *dialHost) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID)
 	return h.Host.NewStream(ctx, p, ids...)
 }
 
-func newMachine(t *testing.T, net *streamtest.Network) *machine {
+func newMachine(t *testing.T, net *testkit.Network) *machine {
 	m := &machine{t: t, net: net, host: &dialHost{Host: net.Host("a")}, peer: net.Host("b"), corr: 1}
 	m.n = startOn(t, m.host, session.DefaultConfig(), abused)
 	m.in = accepting(t, m.peer)

@@ -17,10 +17,10 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
-	"allium/protocols/streamtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,15 +28,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // node is a service that runs, on a host of a test network.
 type node struct {
 	*session.Service
-	host    *streamtest.Host
-	other   *streamtest.Host // of the peer under test, where there is one
+	host    *testkit.Host
+	other   *testkit.Host // of the peer under test, where there is one
 	metrics *prometheus.Registry
-	limits  *admission.Registry
+	limits  *limits.Registry
 	stop    func() // ends Run and waits for it
 }
 
 // start runs a service. prepare registers handlers; it may be nil.
-func start(t testing.TB, host *streamtest.Host, cfg session.Config, prepare func(*session.Service)) *node {
+func start(t testing.TB, host *testkit.Host, cfg session.Config, prepare func(*session.Service)) *node {
 	t.Helper()
 	n := startOn(t, host, cfg, prepare)
 	n.host = host
@@ -47,7 +47,7 @@ func start(t testing.TB, host *streamtest.Host, cfg session.Config, prepare func
 func startOn(t testing.TB, host session.Host, cfg session.Config, prepare func(*session.Service)) *node {
 	t.Helper()
 	n := &node{metrics: prometheus.NewRegistry()}
-	n.limits = admission.NewRegistry(n.metrics)
+	n.limits = limits.NewRegistry(n.metrics)
 	svc, err := session.New(cfg, session.Deps{
 		Host: host, UserAgent: "allium/test", Log: slog.New(slog.DiscardHandler), Metrics: n.metrics, Limits: n.limits,
 	})
@@ -123,23 +123,23 @@ func echo(s *session.Service) {
 // wire is a peer without a service: it writes what a test tells it to.
 type wire struct {
 	t      testing.TB
-	stream *streamtest.Stream
+	stream *testkit.Stream
 	r      *oap.Reader
 	w      *oap.Writer
 }
 
-func newWire(t testing.TB, s *streamtest.Stream) *wire {
+func newWire(t testing.TB, s *testkit.Stream) *wire {
 	return &wire{t: t, stream: s, r: oap.NewReader(s, oap.MaxFrame), w: oap.NewWriter(s, oap.MaxFrame)}
 }
 
 // dial opens a session stream to a node.
-func dial(t testing.TB, h *streamtest.Host, p peer.ID) *wire {
+func dial(t testing.TB, h *testkit.Host, p peer.ID) *wire {
 	t.Helper()
 	s, err := h.NewStream(t.Context(), p, session.ProtocolID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newWire(t, s.(*streamtest.Stream))
+	return newWire(t, s.(*testkit.Stream))
 }
 
 const whole = oap.FlagReq | oap.FlagStart | oap.FlagEnd
@@ -208,10 +208,10 @@ func (w *wire) wantClose() {
 func reset(r oap.Reason) network.StreamErrorCode { return network.StreamErrorCode(r.StreamErrorCode()) }
 
 // bubble runs f in a synctest bubble with a network that is closed after it.
-func bubble(t *testing.T, o streamtest.Options, f func(t *testing.T, n *streamtest.Network)) {
+func bubble(t *testing.T, o testkit.Options, f func(t *testing.T, n *testkit.Network)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		n := streamtest.NewNetwork(o)
+		n := testkit.NewNetwork(o)
 		defer n.Close()
 		f(t, n)
 	})

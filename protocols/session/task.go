@@ -3,7 +3,10 @@ package session
 import (
 	"context"
 	"runtime/debug"
+	"time"
 
+	"allium/internal/ipgroup"
+	"allium/internal/limits"
 	"allium/protocols/oap"
 	"allium/protocols/status"
 )
@@ -16,10 +19,11 @@ type task struct {
 	handle Handler
 	ctx    context.Context
 	cancel context.CancelFunc
+	place  *limits.Place[ipgroup.Group] // of asking; taken while it is in the queue or runs
 }
 
 func newTask(l *link, f oap.Frame, req *Request, handle Handler) *task {
-	t := &task{l: l, head: f.Header, req: req, handle: handle}
+	t := &task{l: l, head: f.Header, req: req, handle: handle, place: l.svc.asking.Place(l.group)}
 	t.ctx, t.cancel = context.WithTimeout(l.dead, req.budget(l.svc.cfg.RequestTimeout))
 	return t
 }
@@ -68,7 +72,7 @@ func (t *task) run() {
 func (t *task) finish(r Response) {
 	defer t.l.leave()
 	defer t.cancel()
-	t.l.settle(t.head.CorrID)
+	t.settle()
 	answered := false
 	defer func() {
 		if !answered {
@@ -77,6 +81,17 @@ func (t *task) finish(r Response) {
 	}()
 	t.l.reply(oap.Frame{Header: t.head}, r.Payload, r.Err, true)
 	answered = true
+}
+
+// settle takes the request out of flight.
+func (t *task) settle() {
+	l := t.l
+	l.mu.Lock()
+	delete(l.flight, t.head.CorrID)
+	l.lastActive = time.Now()
+	l.mu.Unlock()
+	t.place.Leave()
+	l.places.Release()
 }
 
 // call runs the handler; a panic is a bug that costs one request.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 // refusal receives the answer to corr, which is not a success.
@@ -33,7 +33,7 @@ func TestEveryBusyTellsTheWait(t *testing.T) {
 	for _, tc := range []struct {
 		limit   string
 		change  func(*session.Config)
-		provoke func(t *testing.T, net *streamtest.Network, n *node, w *wire) error
+		provoke func(t *testing.T, net *testkit.Network, n *node, w *wire) error
 		current int64
 		cap     int64
 		wait    time.Duration
@@ -41,7 +41,7 @@ func TestEveryBusyTellsTheWait(t *testing.T) {
 		{
 			limit: "session.control_rate", current: 2, cap: 2, wait: 500 * time.Millisecond, // until there is a token
 			change: func(c *session.Config) { c.ControlRate = 2 },
-			provoke: func(_ *testing.T, _ *streamtest.Network, _ *node, w *wire) error {
+			provoke: func(_ *testing.T, _ *testkit.Network, _ *node, w *wire) error {
 				for corr := range uint64(3) {
 					w.ask(corr+1, `{"op":"x"}`)
 				}
@@ -51,7 +51,7 @@ func TestEveryBusyTellsTheWait(t *testing.T) {
 		{
 			limit: "session.ingress", current: 4, cap: 4, wait: 4 * 200 * time.Millisecond, // four before it, five a second
 			change: func(c *session.Config) { c.Workers, c.Ingress = 1, 4 },
-			provoke: func(_ *testing.T, _ *streamtest.Network, _ *node, w *wire) error {
+			provoke: func(_ *testing.T, _ *testkit.Network, _ *node, w *wire) error {
 				for corr := range uint64(paced) {
 					w.ask(corr+1, `{"op":"sleep","ms":200}`)
 					w.wantAnswer(corr+1, 200, "")
@@ -66,7 +66,7 @@ func TestEveryBusyTellsTheWait(t *testing.T) {
 		{
 			limit: "session.max_inflight", current: 1, cap: 1, wait: 300 * time.Millisecond,
 			change: func(c *session.Config) { c.MaxInflight = 1 },
-			provoke: func(_ *testing.T, _ *streamtest.Network, _ *node, w *wire) error {
+			provoke: func(_ *testing.T, _ *testkit.Network, _ *node, w *wire) error {
 				for corr := range uint64(paced) {
 					w.ask(corr+1, `{"op":"sleep","ms":300}`)
 					w.wantAnswer(corr+1, 200, "")
@@ -79,7 +79,7 @@ func TestEveryBusyTellsTheWait(t *testing.T) {
 		{
 			limit: "session.peer_egress_bytes", current: 900_000, cap: 1 << 20, wait: time.Second, // 300 kB a second
 			change: func(c *session.Config) { c.PeerEgressBytes = 1 << 20 },
-			provoke: func(_ *testing.T, _ *streamtest.Network, _ *node, w *wire) error {
+			provoke: func(_ *testing.T, _ *testkit.Network, _ *node, w *wire) error {
 				for corr := range uint64(paced) {
 					w.ask(corr+1, `{"op":"sleep","ms":1000,"size":300000}`)
 					w.wantAnswer(corr+1, 200, "")
@@ -94,7 +94,7 @@ func TestEveryBusyTellsTheWait(t *testing.T) {
 		{
 			limit: "session.egress", current: 900_000, cap: 1 << 20, wait: time.Second,
 			change: func(c *session.Config) { c.PeerEgressBytes, c.EgressBytes = 1<<20, 1<<20 },
-			provoke: func(t *testing.T, net *streamtest.Network, _ *node, w *wire) error {
+			provoke: func(t *testing.T, net *testkit.Network, _ *node, w *wire) error {
 				for corr := range uint64(paced) {
 					w.ask(corr+1, `{"op":"sleep","ms":1000,"size":300000}`)
 					w.wantAnswer(corr+1, 200, "")
@@ -112,7 +112,7 @@ func TestEveryBusyTellsTheWait(t *testing.T) {
 		{
 			limit: "session.sessions", current: 2, cap: 2, wait: time.Second,
 			change: func(c *session.Config) { c.Sessions = 2 },
-			provoke: func(t *testing.T, net *streamtest.Network, n *node, _ *wire) error {
+			provoke: func(t *testing.T, net *testkit.Network, n *node, _ *wire) error {
 				for i := range paced { // one comes and goes a second
 					o := dial(t, net.Host(peer.ID(fmt.Sprint("c", i))), "a")
 					o.hello()
@@ -127,7 +127,7 @@ func TestEveryBusyTellsTheWait(t *testing.T) {
 		},
 	} {
 		t.Run(tc.limit, func(t *testing.T) {
-			bubble(t, streamtest.Options{Window: 8 << 10}, func(t *testing.T, net *streamtest.Network) {
+			bubble(t, testkit.Options{Window: 8 << 10}, func(t *testing.T, net *testkit.Network) {
 				cfg := session.DefaultConfig()
 				cfg.ControlRate, cfg.IdleTimeout = 1<<20, time.Hour
 				tc.change(&cfg)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/testkit"
 	"allium/protocols/oap"
 	"allium/protocols/session"
-	"allium/protocols/streamtest"
 )
 
 // lethal ends the worker's goroutine when it is told to.
@@ -38,7 +38,7 @@ func (badError) Error() string { panic("no text") }
 func TestWorkersAreReplaced(t *testing.T) {
 	for _, op := range []string{"exit", "late"} {
 		t.Run(op, func(t *testing.T) {
-			bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+			bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 				cfg := session.DefaultConfig()
 				cfg.Workers = 8
 				n := start(t, net.Host("a"), cfg, lethal)
@@ -76,7 +76,7 @@ func TestWorkersAreReplaced(t *testing.T) {
 // TestWorkersThatKeepDying: the pauses grow to two seconds, and are short
 // again for who lived.
 func TestWorkersThatKeepDying(t *testing.T) {
-	bubble(t, streamtest.Options{}, func(t *testing.T, net *streamtest.Network) {
+	bubble(t, testkit.Options{}, func(t *testing.T, net *testkit.Network) {
 		cfg := session.DefaultConfig()
 		cfg.Workers = 1
 		n := start(t, net.Host("a"), cfg, lethal)

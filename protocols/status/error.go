@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"syscall"
 	"time"
 )
 
@@ -54,8 +52,8 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) Status() Outcome { return e.Outcome }
 
 // Of walks err's chain to its outcome: the first error with a Status method
-// decides; then cancellation, deadlines and the operating system's own errors.
-// nil is OK, anything unknown is internal.
+// decides; then cancellation, deadlines and the operating system's own errors
+// (see [System]). nil is OK, anything unknown is internal.
 func Of(err error) Outcome {
 	if err == nil {
 		return OK
@@ -74,12 +72,9 @@ func Of(err error) Outcome {
 		return Canceled
 	case errors.As(err, &t) && t.Timeout():
 		return Timeout
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return NoSpace
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return Forbidden
 	}
-	return Internal
+	o, _ := System(err)
+	return o
 }
 
 // Report is an error on the wire: the payload of an OAP error (OAP1.md §8),

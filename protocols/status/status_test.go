@@ -66,8 +66,8 @@ func TestOf(t *testing.T) {
 		{fmt.Errorf("a: %w", context.DeadlineExceeded), status.Timeout},
 		{fmt.Errorf("a: %w", os.ErrDeadlineExceeded), status.Timeout},
 		{&os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, status.NoSpace},
-		{&os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, status.Forbidden},
-		{&os.PathError{Op: "open", Path: "x", Err: syscall.EROFS}, status.Forbidden},
+		{&os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, status.NotReady},
+		{&os.PathError{Op: "open", Path: "x", Err: syscall.EROFS}, status.NotReady},
 		{status.Errorf(status.Corrupt, "group 3: %w", context.Canceled), status.Corrupt},
 	} {
 		if got := status.Of(tc.err); got != tc.want {

@@ -15,7 +15,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 )
 
 // maxTries is how often one request is tried (SPEC §2).
@@ -113,7 +113,7 @@ func (c *client) attempts(ctx context.Context, bytes int64, try func(ctx context
 			return awayError{typed}
 		}
 		c.meters.retries.Inc()
-		if admission.Sleep(ctx, admission.Backoff(n)) != nil {
+		if limits.Sleep(ctx, limits.Backoff(n)) != nil {
 			return typed
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 )
 
 // Config is where the bucket is, and what is kept of it here.
@@ -23,8 +23,8 @@ type Config struct {
 	Requests     int64         `koanf:"requests" doc:"requests to the bucket at once; further ones wait" disk:""`
 	RequestsWait int64         `koanf:"requests_wait" doc:"requests waiting to be sent to the bucket; the next gets busy" disk:""`
 
-	ShipAfter time.Duration   `koanf:"ship_after" doc:"longest time until a small object, which is durable here at once, is in the bucket too" disk:""`
-	ReadAhead admission.Bytes `koanf:"read_ahead" doc:"bytes of RAM for reading ahead of those who read large objects in order; when it is used up they read without" disk:""`
+	ShipAfter time.Duration `koanf:"ship_after" doc:"longest time until a small object, which is durable here at once, is in the bucket too" disk:""`
+	ReadAhead limits.Bytes  `koanf:"read_ahead" doc:"bytes of RAM for reading ahead of those who read large objects in order; when it is used up they read without" disk:""`
 }
 
 // DefaultConfig is AWS; the bucket is left to the operator.

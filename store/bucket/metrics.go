@@ -8,15 +8,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
 // Meters bound and count requests to a bucket. A node makes them once, whether
 // it has a bucket or not, so that its limits and metrics are always the same.
 type Meters struct {
-	gate     *admission.Gate
-	ahead    *admission.Budget
+	gate     *limits.Gate
+	ahead    *limits.Budget
 	requests *prometheus.CounterVec // op, outcome
 	bytes    *prometheus.CounterVec // dir
 	seconds  *prometheus.HistogramVec
@@ -28,12 +28,12 @@ type Meters struct {
 }
 
 // NewMeters registers the gate and the metrics; reg may be nil.
-func NewMeters(cfg Config, limits *admission.Registry, reg prometheus.Registerer) *Meters {
+func NewMeters(cfg Config, registry *limits.Registry, reg prometheus.Registerer) *Meters {
 	m := &Meters{
-		gate: limits.NewGate(admission.Spec{
+		gate: registry.NewGate(limits.Spec{
 			Name: "store.bucket", Path: "store → requests to the bucket (s3 backend)", Policy: "wait, then busy",
 		}, cfg.Requests, cfg.RequestsWait),
-		ahead: limits.NewBudget(admission.Spec{
+		ahead: registry.NewBudget(limits.Spec{
 			Name: "store.read_ahead", Path: "bucket → readers of large objects (bytes)", Policy: "read without reading ahead",
 		}, max(int64(cfg.ReadAhead), 1)),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -69,7 +69,7 @@ func NewMeters(cfg Config, limits *admission.Registry, reg prometheus.Registerer
 }
 
 // Ahead is the budget for reading ahead, in bytes.
-func (m *Meters) Ahead() *admission.Budget { return m.ahead }
+func (m *Meters) Ahead() *limits.Budget { return m.ahead }
 
 // Shipped notes that everything is in the bucket.
 func (m *Meters) Shipped() { m.shipped.SetToCurrentTime() }

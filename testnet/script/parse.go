@@ -83,7 +83,7 @@ func (w *words) step() Step {
 // alike names the verb that begins most like a word, or all of them.
 func alike(got string) string {
 	best, most := "", 0
-	for _, v := range table {
+	for _, v := range Verbs() {
 		n := 0
 		for n < len(got) && n < len(v.Op) && got[n] == v.Op[n] {
 			n++

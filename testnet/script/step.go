@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -272,7 +272,7 @@ func duration(d time.Duration) string {
 	return s
 }
 
-func size(n int64) string { return admission.Bytes(n).String() }
+func size(n int64) string { return limits.Bytes(n).String() }
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 

@@ -22,11 +22,13 @@ type Verb struct {
 	write  func(Step) []string // the words after the verb
 }
 
-// Verbs lists the language in the order of its documentation.
-func Verbs() []Verb { return slices.Clone(table) }
+// Verbs returns the language in the order of its documentation.
+func Verbs() []Verb {
+	return slices.Concat(chaosVerbs(), contentVerbs(), flowVerbs(), headVerbs())
+}
 
 func find(op Op) (Verb, bool) {
-	for _, v := range table {
+	for _, v := range Verbs() {
 		if v.Op == op {
 			return v, true
 		}
@@ -41,117 +43,112 @@ func offOr(s Step, words ...string) []string {
 	return words
 }
 
-// table is filled by init: its verbs look themselves up.
-var table []Verb
-
-func init() {
-	table = slices.Concat(chaosVerbs, contentVerbs, flowVerbs, headVerbs)
-}
-
-var chaosVerbs = []Verb{
-	{
-		Op: Kill, Chaos: true, Usage: "kill NODES",
-		Doc:   "End nodes at once: SIGKILL of a process; in one process their connections are cut first, so that nobody hears a goodbye, and then they stop.",
-		Shell: []string{"kill 3", "kill 2,4"},
-		read:  func(w *words, s *Step) { s.Nodes = w.nodes() },
-		write: func(s Step) []string { return []string{s.Nodes.String()} },
-	},
-	{
-		Op: Restart, Chaos: true, Usage: "restart NODES",
-		Doc:   "Start nodes again, with their homes, identities and, if these are still free, ports; one that runs is killed first. Undoes kill.",
-		Shell: []string{"restart 3"},
-		read:  func(w *words, s *Step) { s.Nodes = w.nodes() },
-		write: func(s Step) []string { return []string{s.Nodes.String()} },
-	},
-	{
-		Op: Partition, Chaos: true, Usage: "partition NODES | NODES [| NODES…] · partition NODES · partition off",
-		Doc:   "Let nothing pass between the groups, silently; one group alone is cut off from everybody else, and with more a node in none of them keeps its links. In a shell, / does for |.",
-		Shell: []string{"partition '1,2 | 3-5'", "partition 4"},
-		read:  readPartition,
-		write: func(s Step) []string {
-			groups := make([]string, len(s.Groups))
-			for i, g := range s.Groups {
-				groups[i] = g.String()
-			}
-			return offOr(s, strings.Join(groups, " | "))
+func chaosVerbs() []Verb {
+	return []Verb{
+		{
+			Op: Kill, Chaos: true, Usage: "kill NODES",
+			Doc:   "End nodes at once: SIGKILL of a process; in one process their connections are cut first, so that nobody hears a goodbye, and then they stop.",
+			Shell: []string{"kill 3", "kill 2,4"},
+			read:  func(w *words, s *Step) { s.Nodes = w.nodes() },
+			write: func(s Step) []string { return []string{s.Nodes.String()} },
 		},
-	},
-	{
-		Op: Heal, Chaos: true, Usage: "heal [NODES]",
-		Doc:   "Undo every fault, or those of some nodes and of their links; the nodes that were killed stay so.",
-		Shell: []string{"heal", "heal 3"},
-		read: func(w *words, s *Step) {
-			if len(w.list) > 0 {
-				s.Nodes = w.nodes()
-			}
+		{
+			Op: Restart, Chaos: true, Usage: "restart NODES",
+			Doc:   "Start nodes again, with their homes, identities and, if these are still free, ports; one that runs is killed first. Undoes kill.",
+			Shell: []string{"restart 3"},
+			read:  func(w *words, s *Step) { s.Nodes = w.nodes() },
+			write: func(s Step) []string { return []string{s.Nodes.String()} },
 		},
-		write: func(s Step) []string { return []string{s.Nodes.String()} },
-	},
-	{
-		Op: Latency, Chaos: true, Usage: "latency DELAY [±JITTER] [[NODES]] · latency off [[NODES]]",
-		Doc:   "Delay what is sent over links, each way: [2-4] are the links of these nodes, [1:3,4] those between two sets, none all.",
-		Shell: []string{"latency 50ms", "latency 50ms ±10ms '[2-4]'", "latency off '[3]'"},
-		read: func(w *words, s *Step) {
-			if s.Off = w.take("off"); !s.Off {
-				s.Delay = w.length("a delay", MaxDelay)
-				if n := w.peek(); strings.HasPrefix(n.text, "±") || strings.HasPrefix(n.text, "+-") {
-					w.next("")
-					s.Jitter = w.parseLength(strings.TrimPrefix(strings.TrimPrefix(n.text, "±"), "+-"), n.column, "a jitter", min(s.Delay, MaxJitter))
+		{
+			Op: Partition, Chaos: true, Usage: "partition NODES | NODES [| NODES…] · partition NODES · partition off",
+			Doc:   "Let nothing pass between the groups, silently; one group alone is cut off from everybody else, and with more a node in none of them keeps its links. In a shell, / does for |.",
+			Shell: []string{"partition '1,2 | 3-5'", "partition 4"},
+			read:  readPartition,
+			write: func(s Step) []string {
+				groups := make([]string, len(s.Groups))
+				for i, g := range s.Groups {
+					groups[i] = g.String()
 				}
-			}
-			s.Links = w.links()
+				return offOr(s, strings.Join(groups, " | "))
+			},
 		},
-		write: func(s Step) []string {
-			jitter := ""
-			if s.Jitter > 0 {
-				jitter = "±" + duration(s.Jitter)
-			}
-			return append(offOr(s, duration(s.Delay), jitter), s.Links.String())
+		{
+			Op: Heal, Chaos: true, Usage: "heal [NODES]",
+			Doc:   "Undo every fault, or those of some nodes and of their links; the nodes that were killed stay so.",
+			Shell: []string{"heal", "heal 3"},
+			read: func(w *words, s *Step) {
+				if len(w.list) > 0 {
+					s.Nodes = w.nodes()
+				}
+			},
+			write: func(s Step) []string { return []string{s.Nodes.String()} },
 		},
-	},
-	{
-		Op: Loss, Chaos: true, Usage: "loss PERCENT% [[NODES]] · loss off [[NODES]]",
-		Doc:   "Lose that share of the packets of links; over TCP, which sends them again, each costs a wait.",
-		Shell: []string{"loss 5% '[1,2]'", "loss off"},
-		read:  readLoss,
-		write: func(s Step) []string {
-			return append(offOr(s, number(s.Percent)+"%"), s.Links.String())
+		{
+			Op: Latency, Chaos: true, Usage: "latency DELAY [±JITTER] [[NODES]] · latency off [[NODES]]",
+			Doc:   "Delay what is sent over links, each way: [2-4] are the links of these nodes, [1:3,4] those between two sets, none all.",
+			Shell: []string{"latency 50ms", "latency 50ms ±10ms '[2-4]'", "latency off '[3]'"},
+			read: func(w *words, s *Step) {
+				if s.Off = w.take("off"); !s.Off {
+					s.Delay = w.length("a delay", MaxDelay)
+					if n := w.peek(); strings.HasPrefix(n.text, "±") || strings.HasPrefix(n.text, "+-") {
+						w.next("")
+						s.Jitter = w.parseLength(strings.TrimPrefix(strings.TrimPrefix(n.text, "±"), "+-"), n.column, "a jitter", min(s.Delay, MaxJitter))
+					}
+				}
+				s.Links = w.links()
+			},
+			write: func(s Step) []string {
+				jitter := ""
+				if s.Jitter > 0 {
+					jitter = "±" + duration(s.Jitter)
+				}
+				return append(offOr(s, duration(s.Delay), jitter), s.Links.String())
+			},
 		},
-	},
-	{
-		Op: Slow, Chaos: true, Usage: "slow NODES RATE/s · slow NODES off",
-		Doc:   "Bound what nodes send, to all peers together.",
-		Shell: []string{"slow 3 256KiB/s", "slow 3 off"},
-		read:  readSlow,
-		write: func(s Step) []string {
-			return append([]string{s.Nodes.String()}, offOr(s, size(s.Bytes)+"/s")...)
+		{
+			Op: Loss, Chaos: true, Usage: "loss PERCENT% [[NODES]] · loss off [[NODES]]",
+			Doc:   "Lose that share of the packets of links; over TCP, which sends them again, each costs a wait.",
+			Shell: []string{"loss 5% '[1,2]'", "loss off"},
+			read:  readLoss,
+			write: func(s Step) []string {
+				return append(offOr(s, number(s.Percent)+"%"), s.Links.String())
+			},
 		},
-	},
-	{
-		Op: Corrupt, Chaos: true, Usage: "corrupt NODES [off]",
-		Doc:   "Let nodes lie: a byte of the objects that they serve is flipped.",
-		Shell: []string{"corrupt 2"},
-		read:  readSwitch, write: writeSwitch,
-	},
-	{
-		Op: FullDisk, Chaos: true, Usage: "full-disk NODES [off]",
-		Doc:   "Let the stores of nodes see a disk without a free byte.",
-		Shell: []string{"full-disk 4", "full-disk 4 off"},
-		read:  readSwitch, write: writeSwitch,
-	},
-	{
-		Op: ClockSkew, Chaos: true, Usage: "clock-skew NODES ±TIME · clock-skew NODES off",
-		Doc:   "Let the clocks of nodes be ahead (+) or behind (-), where they judge what others signed and sign themselves.",
-		Shell: []string{"clock-skew 5 +48h", "clock-skew 5 off"},
-		read:  readSkew,
-		write: func(s Step) []string {
-			sign := "+"
-			if s.Skew < 0 {
-				sign = ""
-			}
-			return append([]string{s.Nodes.String()}, offOr(s, sign+duration(s.Skew))...)
+		{
+			Op: Slow, Chaos: true, Usage: "slow NODES RATE/s · slow NODES off",
+			Doc:   "Bound what nodes send, to all peers together.",
+			Shell: []string{"slow 3 256KiB/s", "slow 3 off"},
+			read:  readSlow,
+			write: func(s Step) []string {
+				return append([]string{s.Nodes.String()}, offOr(s, size(s.Bytes)+"/s")...)
+			},
 		},
-	},
+		{
+			Op: Corrupt, Chaos: true, Usage: "corrupt NODES [off]",
+			Doc:   "Let nodes lie: a byte of the objects that they serve is flipped.",
+			Shell: []string{"corrupt 2"},
+			read:  readSwitch, write: writeSwitch,
+		},
+		{
+			Op: FullDisk, Chaos: true, Usage: "full-disk NODES [off]",
+			Doc:   "Let the stores of nodes see a disk without a free byte.",
+			Shell: []string{"full-disk 4", "full-disk 4 off"},
+			read:  readSwitch, write: writeSwitch,
+		},
+		{
+			Op: ClockSkew, Chaos: true, Usage: "clock-skew NODES ±TIME · clock-skew NODES off",
+			Doc:   "Let the clocks of nodes be ahead (+) or behind (-), where they judge what others signed and sign themselves.",
+			Shell: []string{"clock-skew 5 +48h", "clock-skew 5 off"},
+			read:  readSkew,
+			write: func(s Step) []string {
+				sign := "+"
+				if s.Skew < 0 {
+					sign = ""
+				}
+				return append([]string{s.Nodes.String()}, offOr(s, sign+duration(s.Skew))...)
+			},
+		},
+	}
 }
 
 func readPartition(w *words, s *Step) {

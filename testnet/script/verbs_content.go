@@ -7,95 +7,99 @@ import (
 	"time"
 )
 
-var contentVerbs = []Verb{
-	{
-		Op: Add, fails: true, within: true, Usage: "add NODE NAME tree|file SIZE · ! add NODE NAME tree|file SIZE OUTCOME|any",
-		Doc:   "Add generated content on a node and call it NAME; the same name on another node is the same content.",
-		Shell: []string{"add 1 a tree 1MiB"},
-		read: func(w *words, s *Step) {
-			s.Nodes, s.Name = w.node(), w.name()
-			switch n := w.next("tree or file"); n.text {
-			case "tree":
-				s.Tree = true
-			case "file":
-			default:
-				w.fail(n.column, "%q is not a kind of content; expected tree or file", n.text)
-			}
-			s.Bytes = w.bytes("a size", 1, MaxSize)
+func contentVerbs() []Verb {
+	return []Verb{
+		{
+			Op: Add, fails: true, within: true, Usage: "add NODE NAME tree|file SIZE · ! add NODE NAME tree|file SIZE OUTCOME|any",
+			Doc:   "Add generated content on a node and call it NAME; the same name on another node is the same content.",
+			Shell: []string{"add 1 a tree 1MiB"},
+			read: func(w *words, s *Step) {
+				s.Nodes, s.Name = w.node(), w.name()
+				switch n := w.next("tree or file"); n.text {
+				case "tree":
+					s.Tree = true
+				case "file":
+				default:
+					w.fail(n.column, "%q is not a kind of content; expected tree or file", n.text)
+				}
+				s.Bytes = w.bytes("a size", 1, MaxSize)
+			},
+			write: func(s Step) []string {
+				kind := "file"
+				if s.Tree {
+					kind = "tree"
+				}
+				return []string{s.Nodes.String(), s.Name, kind, size(s.Bytes)}
+			},
 		},
-		write: func(s Step) []string {
-			kind := "file"
-			if s.Tree {
-				kind = "tree"
-			}
-			return []string{s.Nodes.String(), s.Name, kind, size(s.Bytes)}
+		{
+			Op: Get, fails: true, within: true, Usage: "get NODE NAME [within TIME] · ! get NODE NAME OUTCOME|any [within TIME]",
+			Doc:   "Fetch content on a node and compare every byte; it is tried until it succeeds or, with !, until it fails so.",
+			Shell: []string{"get 3 a within 10s", "! get 3 a not_found"},
+			read:  readContent, write: writeContent,
 		},
-	},
-	{
-		Op: Get, fails: true, within: true, Usage: "get NODE NAME [within TIME] · ! get NODE NAME OUTCOME|any [within TIME]",
-		Doc:   "Fetch content on a node and compare every byte; it is tried until it succeeds or, with !, until it fails so.",
-		Shell: []string{"get 3 a within 10s", "! get 3 a not_found"},
-		read:  readContent, write: writeContent,
-	},
-	{
-		Op: Pin, Usage: "pin NODE NAME", Doc: "Pin content on a node, with what it leads to.",
-		Shell: []string{"pin 3 a"}, read: readContent, write: writeContent,
-	},
-	{
-		Op: Unpin, Usage: "unpin NODE NAME", Doc: "Remove a node's pins of content: with those of add, it is cache.",
-		Shell: []string{"unpin 1 a"}, read: readContent, write: writeContent,
-	},
-	{
-		Op: GC, Usage: "gc NODES", Doc: "Remove what nothing holds, all of it.",
-		Shell: []string{"gc 3"},
-		read:  func(w *words, s *Step) { s.Nodes = w.nodes() },
-		write: func(s Step) []string { return []string{s.Nodes.String()} },
-	},
-	{
-		Op: Announce, within: true, Usage: "announce NODE NAME", Doc: "Tell the network that a node provides content.",
-		Shell: []string{"announce 3 a"}, read: readContent, write: writeContent,
-	},
-	{
-		Op: Flood, Usage: "flood NODE TARGET REQUESTS", Doc: "Send that many pings from a node to another, 64 at a time, as fast as it can; those that are refused or not answered count as sent.",
-		Shell: []string{"flood 4 1 5000 &"},
-		read: func(w *words, s *Step) {
-			s.Nodes = w.node()
-			at := w.peek().column
-			if s.Target = w.node()[0]; s.Target == s.Nodes[0] {
-				w.fail(at, "a node does not flood itself; name another")
-			}
-			s.Count = w.whole("a number of requests", MaxFlood)
+		{
+			Op: Pin, Usage: "pin NODE NAME", Doc: "Pin content on a node, with what it leads to.",
+			Shell: []string{"pin 3 a"}, read: readContent, write: writeContent,
 		},
-		write: func(s Step) []string {
-			return []string{s.Nodes.String(), strconv.Itoa(s.Target), strconv.Itoa(s.Count)}
+		{
+			Op: Unpin, Usage: "unpin NODE NAME", Doc: "Remove a node's pins of content: with those of add, it is cache.",
+			Shell: []string{"unpin 1 a"}, read: readContent, write: writeContent,
 		},
-	},
+		{
+			Op: GC, Usage: "gc NODES", Doc: "Remove what nothing holds, all of it.",
+			Shell: []string{"gc 3"},
+			read:  func(w *words, s *Step) { s.Nodes = w.nodes() },
+			write: func(s Step) []string { return []string{s.Nodes.String()} },
+		},
+		{
+			Op: Announce, within: true, Usage: "announce NODE NAME", Doc: "Tell the network that a node provides content.",
+			Shell: []string{"announce 3 a"}, read: readContent, write: writeContent,
+		},
+		{
+			Op: Flood, Usage: "flood NODE TARGET REQUESTS", Doc: "Send that many pings from a node to another, 64 at a time, as fast as it can; those that are refused or not answered count as sent.",
+			Shell: []string{"flood 4 1 5000 &"},
+			read: func(w *words, s *Step) {
+				s.Nodes = w.node()
+				at := w.peek().column
+				if s.Target = w.node()[0]; s.Target == s.Nodes[0] {
+					w.fail(at, "a node does not flood itself; name another")
+				}
+				s.Count = w.whole("a number of requests", MaxFlood)
+			},
+			write: func(s Step) []string {
+				return []string{s.Nodes.String(), strconv.Itoa(s.Target), strconv.Itoa(s.Count)}
+			},
+		},
+	}
 }
 
 func readContent(w *words, s *Step) { s.Nodes, s.Name = w.node(), w.name() }
 
 func writeContent(s Step) []string { return []string{s.Nodes.String(), s.Name} }
 
-var flowVerbs = []Verb{
-	{
-		Op: Expect, within: true,
-		Usage: "expect ready NODES · expect not-ready NODES [GATE] · expect peers NODES >= N · expect providers NODE NAME >= N · expect metric NODES NAME{labels} >= N · expect has NODES NAME · expect lacks NODES NAME",
-		Doc:   "Wait until it is so, on each of the nodes; operators are >= <= > < == !=. A node has content when the object of its address is whole in its store: of a tree, the directory.",
-		Shell: []string{"expect ready all", "expect not-ready 4 store_space within 5s", `expect metric 1 'rejected_total{reason="busy"} >= 1'`},
-		read:  readExpect, write: writeExpect,
-	},
-	{
-		Op: Wait, Usage: "wait TIME", Doc: "Do nothing for a while.",
-		Shell: []string{"wait 2s"},
-		read:  func(w *words, s *Step) { s.Time = w.length("a time", MaxWait) },
-		write: func(s Step) []string { return []string{duration(s.Time)} },
-	},
-	{
-		Op: Join, Usage: "join", Doc: "Wait for the steps that a final & sent into the background; the end of a file does so too.",
-		Shell: []string{"join"},
-		read:  func(*words, *Step) {},
-		write: func(Step) []string { return nil },
-	},
+func flowVerbs() []Verb {
+	return []Verb{
+		{
+			Op: Expect, within: true,
+			Usage: "expect ready NODES · expect not-ready NODES [GATE] · expect peers NODES >= N · expect providers NODE NAME >= N · expect metric NODES NAME{labels} >= N · expect has NODES NAME · expect lacks NODES NAME",
+			Doc:   "Wait until it is so, on each of the nodes; operators are >= <= > < == !=. A node has content when the object of its address is whole in its store: of a tree, the directory.",
+			Shell: []string{"expect ready all", "expect not-ready 4 store_space within 5s", `expect metric 1 'rejected_total{reason="busy"} >= 1'`},
+			read:  readExpect, write: writeExpect,
+		},
+		{
+			Op: Wait, Usage: "wait TIME", Doc: "Do nothing for a while.",
+			Shell: []string{"wait 2s"},
+			read:  func(w *words, s *Step) { s.Time = w.length("a time", MaxWait) },
+			write: func(s Step) []string { return []string{duration(s.Time)} },
+		},
+		{
+			Op: Join, Usage: "join", Doc: "Wait for the steps that a final & sent into the background; the end of a file does so too.",
+			Shell: []string{"join"},
+			read:  func(*words, *Step) {},
+			write: func(Step) []string { return nil },
+		},
+	}
 }
 
 func readExpect(w *words, s *Step) {
@@ -149,40 +153,42 @@ func writeExpect(s Step) []string {
 	return out
 }
 
-var headVerbs = []Verb{
-	{
-		Op: SetNodes, Head: true, Usage: "nodes N", Doc: "How many nodes the network has; every file says so.",
-		read:  func(w *words, s *Step) { s.Count = w.whole("a number of nodes", MaxNodes) },
-		write: func(s Step) []string { return []string{strconv.Itoa(s.Count)} },
-	},
-	{
-		Op: SetSeed, Head: true, Usage: "seed N", Doc: "Of the identities of the nodes and the generated content (default 1).",
-		read: func(w *words, s *Step) {
-			n := w.next("a number")
-			v, err := strconv.ParseUint(n.text, 10, 64)
-			if err != nil {
-				w.fail(n.column, "%q is not a seed; expected a number from 0 to 2^64 - 1", n.text)
-			}
-			s.Seed = v
+func headVerbs() []Verb {
+	return []Verb{
+		{
+			Op: SetNodes, Head: true, Usage: "nodes N", Doc: "How many nodes the network has; every file says so.",
+			read:  func(w *words, s *Step) { s.Count = w.whole("a number of nodes", MaxNodes) },
+			write: func(s Step) []string { return []string{strconv.Itoa(s.Count)} },
 		},
-		write: func(s Step) []string { return []string{strconv.FormatUint(s.Seed, 10)} },
-	},
-	{
-		Op: SetDeadline, Head: true, Usage: "deadline TIME", Doc: "Bounds the whole file, the start of the network included (default 3m, at most 1h).",
-		read:  func(w *words, s *Step) { s.Time = w.length("a time", time.Hour) },
-		write: func(s Step) []string { return []string{duration(s.Time)} },
-	},
-	{
-		Op: SetWithin, Head: true, Usage: "within TIME", Doc: "How long a step without a time of its own waits for what it wants (default 30s).",
-		read:  func(w *words, s *Step) { s.Time = w.length("a time", MaxWait) },
-		write: func(s Step) []string { return []string{duration(s.Time)} },
-	},
+		{
+			Op: SetSeed, Head: true, Usage: "seed N", Doc: "Of the identities of the nodes and the generated content (default 1).",
+			read: func(w *words, s *Step) {
+				n := w.next("a number")
+				v, err := strconv.ParseUint(n.text, 10, 64)
+				if err != nil {
+					w.fail(n.column, "%q is not a seed; expected a number from 0 to 2^64 - 1", n.text)
+				}
+				s.Seed = v
+			},
+			write: func(s Step) []string { return []string{strconv.FormatUint(s.Seed, 10)} },
+		},
+		{
+			Op: SetDeadline, Head: true, Usage: "deadline TIME", Doc: "Bounds the whole file, the start of the network included (default 3m, at most 1h).",
+			read:  func(w *words, s *Step) { s.Time = w.length("a time", time.Hour) },
+			write: func(s Step) []string { return []string{duration(s.Time)} },
+		},
+		{
+			Op: SetWithin, Head: true, Usage: "within TIME", Doc: "How long a step without a time of its own waits for what it wants (default 30s).",
+			read:  func(w *words, s *Step) { s.Time = w.length("a time", MaxWait) },
+			write: func(s Step) []string { return []string{duration(s.Time)} },
+		},
+	}
 }
 
 // verbList names the verbs that a line may begin with.
 func verbList(head bool) string {
 	var names []string
-	for _, v := range table {
+	for _, v := range Verbs() {
 		if v.Head == head {
 			names = append(names, string(v.Op))
 		}

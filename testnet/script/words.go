@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -185,7 +185,7 @@ func (w *words) parseLength(text string, column int, what string, most time.Dura
 
 func (w *words) bytes(what string, least, most int64) int64 {
 	n := w.next(what + " such as 64KiB")
-	b, err := admission.ParseBytes(n.text)
+	b, err := limits.ParseBytes(n.text)
 	switch {
 	case err != nil:
 		w.fail(n.column, "%q is not %s; write it as 64KiB or 1MiB", n.text, what)

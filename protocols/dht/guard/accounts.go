@@ -6,13 +6,13 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 )
 
 // account is what one peer has used of its allowance.
 type account struct {
-	inflight *admission.FamilyGate
-	rate     *admission.Rate
+	inflight *limits.FamilyGate
+	rate     *limits.Rate
 	users    int // requests between use and done; guarded by accounts.mu
 }
 
@@ -21,15 +21,15 @@ type account struct {
 // Invariants: there is one account of a peer at a time; one with users is in
 // open, whatever recent forgets. So open is bounded by the requests in flight.
 type accounts struct {
-	inflight *admission.GateFamily
-	rate     *admission.Family
+	inflight *limits.GateFamily
+	rate     *limits.Family
 
 	mu     sync.Mutex
 	open   map[peer.ID]*account
 	recent *simplelru.LRU[peer.ID, *account]
 }
 
-func newAccounts(inflight *admission.GateFamily, rate *admission.Family) (*accounts, error) {
+func newAccounts(inflight *limits.GateFamily, rate *limits.Family) (*accounts, error) {
 	recent, err := simplelru.NewLRU[peer.ID, *account](maxAccounts, nil)
 	if err != nil {
 		return nil, err

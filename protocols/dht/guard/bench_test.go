@@ -6,7 +6,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -47,8 +47,8 @@ func BenchmarkMessage(b *testing.B) {
 	b.Run("bare", func(b *testing.B) { exchange(b, &endless{fixedStream{piece: 1 << 20}, msg}) })
 	b.Run("guarded", func(b *testing.B) {
 		g := newTested(b, nil)
-		g.accounts.rate = g.limits.NewFamily(admission.Spec{Name: "bench.peer_rate"}, 1e12, 1e9)
-		g.rate = g.limits.NewRate(admission.Spec{Name: "bench.rate"}, 1e12, 1e9)
+		g.accounts.rate = g.limits.NewFamily(limits.Spec{Name: "bench.peer_rate"}, 1e12, 1e9)
+		g.rate = limits.NewShares[string](g.limits, limits.Spec{Name: "bench.rate"}, limits.Spec{}, limits.SharesConfig{PerSecond: 1e12, Burst: 1e9})
 		s := newStream(&endless{fixedStream{piece: 1 << 20}, msg}, g.Guard, maxMessage)
 		s.ctx = b.Context()
 		defer s.finish()
@@ -61,7 +61,7 @@ func BenchmarkRefuse(b *testing.B) {
 	g := newTested(b, func(c *Config) { c.PeerRate = 1 })
 	b.ReportAllocs()
 	for b.Loop() {
-		if release, err := g.Admit(b.Context(), "loud", 40); err == nil {
+		if release, err := g.Admit(b.Context(), "loud", "", 40); err == nil {
 			release()
 		} else if status.Of(err) != status.RateLimit {
 			b.Fatal(err)

@@ -3,19 +3,19 @@ package guard
 import (
 	"runtime"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
 // Config bounds the requests that a node answers for discovery.
 type Config struct {
-	Rate         int             `koanf:"rate" doc:"Requests per second of all peers, with a burst of as many; at least 1."`
-	Inflight     int             `koanf:"inflight" doc:"Requests in flight of all peers, from their length until their answer is sent; at least 1."`
-	Bytes        admission.Bytes `koanf:"bytes" doc:"Bytes of requests in flight; less than the longest request (16KiB) refuses it always."`
-	PeerRate     int             `koanf:"peer_rate" doc:"Requests per second of one peer, with a burst of as many; at least 1."`
-	PeerInflight int             `koanf:"peer_inflight" doc:"Requests in flight of one peer; at least 1."`
-	Workers      int             `koanf:"workers" doc:"Requests being worked on at one time; 0: four per processor."`
-	Queue        int             `koanf:"queue" doc:"Requests waiting to be worked on; the next is refused with busy."`
+	Rate         int          `koanf:"rate" doc:"Requests per second of all peers, with a burst of as many; at least 1."`
+	Inflight     int          `koanf:"inflight" doc:"Requests in flight of all peers, from their length until their answer is sent; at least 1."`
+	Bytes        limits.Bytes `koanf:"bytes" doc:"Bytes of requests in flight; less than the longest request (16KiB) refuses it always."`
+	PeerRate     int          `koanf:"peer_rate" doc:"Requests per second of one peer, with a burst of as many; at least 1."`
+	PeerInflight int          `koanf:"peer_inflight" doc:"Requests in flight of one peer; at least 1."`
+	Workers      int          `koanf:"workers" doc:"Requests being worked on at one time; 0: four per processor."`
+	Queue        int          `koanf:"queue" doc:"Requests waiting to be worked on; the next is refused with busy."`
 }
 
 // DefaultConfig returns the numbers of SPEC §2.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
 	"github.com/multiformats/go-varint"
 
 	"allium/protocols/status"
@@ -24,7 +25,8 @@ type fixedStream struct {
 
 type fixedConn struct{ network.Conn }
 
-func (fixedConn) RemotePeer() peer.ID { return "asker" }
+func (fixedConn) RemotePeer() peer.ID           { return "asker" }
+func (fixedConn) RemoteMultiaddr() ma.Multiaddr { return nil }
 
 func (s *fixedStream) Read(p []byte) (int, error) {
 	if len(s.in) == 0 {

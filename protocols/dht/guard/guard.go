@@ -10,7 +10,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/protocols/admission"
+	"allium/internal/ipgroup"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -18,7 +19,7 @@ import (
 type Deps struct {
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered
-	Limits  *admission.Registry   // nil: limits work and are listed nowhere
+	Limits  *limits.Registry      // nil: limits work and are listed nowhere
 }
 
 // Guard admits requests. One serves the whole node; its methods may be called
@@ -28,11 +29,11 @@ type Guard struct {
 	log *slog.Logger
 
 	accounts *accounts
-	inflight *admission.Gate
-	bytes    *admission.Budget
-	rate     *admission.Rate
-	work     *admission.Gate
-	streams  *admission.Gate
+	inflight *limits.Portions[ipgroup.Group]
+	bytes    *limits.Budget
+	rate     *limits.Shares[string] // by group, or by peer where it is in none
+	work     *limits.Gate
+	streams  *limits.Portions[ipgroup.Group]
 
 	mu  sync.Mutex
 	run *run // nil unless Run runs and its context has not ended
@@ -51,8 +52,8 @@ func New(cfg Config, deps Deps) (*Guard, error) {
 		return nil, fmt.Errorf("dht: guard: metrics: %w", err)
 	}
 	const path = "routing streams, provider exchange → request"
-	spec := func(name, policy string) admission.Spec {
-		return admission.Spec{Name: name, Path: path, Policy: policy}
+	spec := func(name, policy string) limits.Spec {
+		return limits.Spec{Name: name, Path: path, Policy: policy}
 	}
 	accounts, err := newAccounts(
 		deps.Limits.NewGateFamily(spec("dht.peer_inflight", "reject quota; a routing stream is reset with a code"), int64(cfg.PeerInflight)),
@@ -62,31 +63,44 @@ func New(cfg Config, deps Deps) (*Guard, error) {
 	}
 	return &Guard{
 		m: m, log: deps.Log, accounts: accounts,
-		inflight: deps.Limits.NewGate(spec("dht.inflight", "reject busy; a routing stream is reset with a code"), int64(cfg.Inflight), 0),
+		inflight: limits.NewPortions[ipgroup.Group](deps.Limits, spec("dht.inflight", "reject busy, and quota to an IP group that has a quarter of the free places; a routing stream is reset with a code"), int64(cfg.Inflight), groupPart),
 		bytes:    deps.Limits.NewBudget(spec("dht.bytes", "reject busy; a routing stream is reset with a code"), int64(cfg.Bytes)),
-		rate:     deps.Limits.NewRate(spec("dht.rate", "reject rate_limit; a routing stream is reset with a code"), float64(cfg.Rate), cfg.Rate),
-		work: deps.Limits.NewGate(admission.Spec{
+		rate: limits.NewShares[string](deps.Limits, spec("dht.rate", "reject rate_limit, first to IP groups that ask more than others; a routing stream is reset with a code"), limits.Spec{},
+			limits.SharesConfig{PerSecond: float64(cfg.Rate), Burst: cfg.Rate}),
+		work: deps.Limits.NewGate(limits.Spec{
 			Name: "dht.work", Path: "routing streams, provider exchange → lookup workers",
 			Policy: fmt.Sprintf("%d wait within their deadline, the rest get busy", cfg.Queue),
 		}, cfg.workers(), int64(cfg.Queue)),
-		streams: deps.Limits.NewGate(admission.Spec{
-			Name: "dht.streams", Path: "routing streams → their handlers", Policy: "the stream is reset with a code",
-		}, maxStreams, 0),
+		streams: limits.NewPortions[ipgroup.Group](deps.Limits, limits.Spec{
+			Name: "dht.streams", Path: "routing streams, provider exchange → their handlers", Policy: "the stream is reset with a code; one IP group has a quarter of the free places at most",
+		}, maxStreams, groupPart),
 	}, nil
 }
 
+// Stream takes a place for a stream of a peer in that IP group (empty: it is in
+// none), from its beginning, and never waits. It refuses with status.Quota or
+// Busy; the caller then resets the stream. The caller calls release when the
+// stream is over.
+func (g *Guard) Stream(group ipgroup.Group) (release func(), err error) {
+	if err := g.streams.Enter(group); err != nil {
+		return nil, g.m.refuseIn(kindStreams, kindGroupStreams, err)
+	}
+	return sync.OnceFunc(func() { g.streams.Leave(group) }), nil
+}
+
 // Admit lets a request of p in that occupies so many bytes (≥ 0) while it is in
-// flight, and never waits. It refuses with status.Quota (p has too many in
-// flight), RateLimit (of p, or of all) or Busy (in flight or bytes, of all), and
-// with ctx's outcome when ctx has ended. A refused request costs p a token at
-// most, and the others nothing. The caller calls release when the request is
-// over; a second call changes nothing.
-func (g *Guard) Admit(ctx context.Context, p peer.ID, bytes int) (release func(), err error) {
+// flight, and never waits. group is the IP group of p's connection, empty when it
+// is in none. Admit refuses with status.Quota (p has too many in flight, or its
+// group), RateLimit (of p, of its group, or of all) or Busy (in flight or bytes,
+// of all), and with ctx's outcome when ctx has ended. A refused request costs p a
+// token at most, and the others nothing. The caller calls release when the
+// request is over; a second call changes nothing.
+func (g *Guard) Admit(ctx context.Context, p peer.ID, group ipgroup.Group, bytes int) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, status.Errorf(status.Of(err), "dht: admit a request: %w", err)
 	}
 	a := g.accounts.use(p)
-	leave, err := g.enter(a, int64(bytes))
+	leave, err := g.enter(a, p, group, int64(bytes))
 	if err != nil {
 		g.accounts.done(p, a)
 		return nil, err
@@ -98,7 +112,7 @@ func (g *Guard) Admit(ctx context.Context, p peer.ID, bytes int) (release func()
 }
 
 // enter takes what a request takes, the tokens of all peers last.
-func (g *Guard) enter(a *account, bytes int64) (leave func(), err error) {
+func (g *Guard) enter(a *account, p peer.ID, group ipgroup.Group, bytes int64) (leave func(), err error) {
 	if err := a.inflight.TryAcquire(); err != nil {
 		return nil, g.m.refuse(kindPeerInflight, err)
 	}
@@ -106,26 +120,35 @@ func (g *Guard) enter(a *account, bytes int64) (leave func(), err error) {
 		a.inflight.Release()
 		return nil, g.m.refuse(kindPeerRate, err)
 	}
-	place, err := g.inflight.TryAcquire()
-	if err != nil {
+	if err := g.inflight.Enter(group); err != nil {
 		a.inflight.Release()
-		return nil, g.m.refuse(kindInflight, err)
+		return nil, g.m.refuseIn(kindInflight, kindGroupInflight, err)
 	}
 	if err := g.bytes.TryAcquire(bytes); err != nil {
-		place()
+		g.inflight.Leave(group)
 		a.inflight.Release()
 		return nil, g.m.refuse(kindBytes, err)
 	}
 	leave = func() {
 		g.bytes.Release(bytes)
-		place()
+		g.inflight.Leave(group)
 		a.inflight.Release()
 	}
-	if err := g.rate.Allow(); err != nil {
+	share, err := g.rate.Enter(rateKey(p, group))
+	if err != nil {
 		leave()
 		return nil, g.m.refuse(kindRate, err)
 	}
+	share.Leave() // the token is used up; places are counted by inflight
 	return leave, nil
+}
+
+// rateKey is what a share of the rate is for: a new identity has none of its own.
+func rateKey(p peer.ID, group ipgroup.Group) string {
+	if group == "" {
+		return "peer " + string(p)
+	}
+	return string(group)
 }
 
 // Work waits for a worker's place, at most 100 ms: who asks is better served by

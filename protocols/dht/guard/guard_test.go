@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -79,7 +79,7 @@ func TestAdmitAtTheCapAndOver(t *testing.T) {
 				g := newTested(t, tc.change)
 				var held []func()
 				ask := func(i int) error {
-					release, err := g.Admit(t.Context(), peer.ID(fmt.Sprint(i%tc.peers)), 100)
+					release, err := g.Admit(t.Context(), peer.ID(fmt.Sprint(i%tc.peers)), "", 100)
 					if err == nil {
 						held = append(held, release)
 					}
@@ -117,7 +117,7 @@ func TestAdmitOfAnEndedContext(t *testing.T) {
 	g := newTested(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := g.Admit(ctx, "p", 1); status.Of(err) != status.Canceled {
+	if _, err := g.Admit(ctx, "p", "", 1); status.Of(err) != status.Canceled {
 		t.Errorf("got %v", err)
 	}
 	g.wantFree(t)
@@ -130,7 +130,7 @@ func TestLoudPeerLeavesTheOthersTheirShare(t *testing.T) {
 		g := newTested(t, func(c *Config) { c.Rate, c.PeerRate, c.Inflight, c.PeerInflight = 100, 10, 20, 5 })
 		loud, refused := 0, 0
 		for range 10_000 {
-			release, err := g.Admit(t.Context(), "loud", 50)
+			release, err := g.Admit(t.Context(), "loud", "", 50)
 			if err != nil {
 				refused++
 				continue
@@ -145,8 +145,8 @@ func TestLoudPeerLeavesTheOthersTheirShare(t *testing.T) {
 		if loud != 5 || refused != 9_995 {
 			t.Errorf("of the loud peer %d were admitted and %d refused", loud, refused)
 		}
-		for i := range 90 { // all tokens that are the others'
-			release, err := g.Admit(t.Context(), peer.ID(fmt.Sprint(i/9)), 50)
+		for i := range 70 { // all tokens that are the others', but for the reserve
+			release, err := g.Admit(t.Context(), peer.ID(fmt.Sprint(i/7)), "", 50)
 			if err != nil {
 				t.Fatalf("request %d of the others: %v", i+1, err)
 			}
@@ -162,29 +162,29 @@ func TestBusyAccountSurvivesEviction(t *testing.T) {
 		g := newTested(t, func(c *Config) { c.PeerInflight, c.PeerRate, c.Rate = 1, 3, 1_000_000 })
 		flood := func() {
 			for i := range maxAccounts + 1 {
-				release, err := g.Admit(t.Context(), peer.ID(fmt.Sprint("other ", i)), 1)
+				release, err := g.Admit(t.Context(), peer.ID(fmt.Sprint("other ", i)), "", 1)
 				if err != nil {
 					t.Fatal(err)
 				}
 				release()
 			}
 		}
-		release, err := g.Admit(t.Context(), "p", 1)
+		release, err := g.Admit(t.Context(), "p", "", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		flood()
-		_, err = g.Admit(t.Context(), "p", 1)
+		_, err = g.Admit(t.Context(), "p", "", 1)
 		wantRefused(t, err, status.Quota, "dht.peer_inflight")
 		release()
 		for range 2 { // the account went back among the others with the tokens it had left
-			release, err := g.Admit(t.Context(), "p", 1)
+			release, err := g.Admit(t.Context(), "p", "", 1)
 			if err != nil {
 				t.Fatal(err)
 			}
 			release()
 		}
-		_, err = g.Admit(t.Context(), "p", 1)
+		_, err = g.Admit(t.Context(), "p", "", 1)
 		wantRefused(t, err, status.RateLimit, "dht.peer_rate")
 		flood()
 		if n := g.accounts.recent.Len(); n != maxAccounts {
@@ -204,8 +204,8 @@ func TestAdmitKeepsItsBooks(t *testing.T) {
 			Rate: 1_000_000, PeerRate: 1_000_000, Bytes: 1000, Workers: 1,
 			Inflight: rapid.IntRange(1, 8).Draw(t, "inflight"), PeerInflight: rapid.IntRange(1, 4).Draw(t, "peer inflight"),
 		}
-		limits := admission.NewRegistry(nil)
-		g, err := New(cfg, Deps{Limits: limits})
+		registry := limits.NewRegistry(nil)
+		g, err := New(cfg, Deps{Limits: registry})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestAdmitKeepsItsBooks(t *testing.T) {
 				case len(open) == cfg.Inflight, bytes > 1000:
 					want = status.Busy
 				}
-				if r.release, err = g.Admit(t.Context(), r.p, r.bytes); status.Of(err) != want {
+				if r.release, err = g.Admit(t.Context(), r.p, "", r.bytes); status.Of(err) != want {
 					t.Fatalf("got %v, want %s", err, want)
 				}
 				if err == nil {
@@ -248,7 +248,7 @@ func TestAdmitKeepsItsBooks(t *testing.T) {
 				bytes += o.bytes
 				peers[o.p] = true
 			}
-			for _, l := range limits.Snapshot() {
+			for _, l := range registry.Snapshot() {
 				if l.Name == "dht.inflight" && l.Current != int64(len(open)) || l.Name == "dht.bytes" && l.Current != int64(bytes) {
 					t.Fatalf("%+v with %d requests of %d bytes", l, len(open), bytes)
 				}
@@ -266,7 +266,7 @@ func TestAdmitConcurrently(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for j := range 300 {
-				release, err := g.Admit(t.Context(), peer.ID(fmt.Sprint((i+j)%3)), 10)
+				release, err := g.Admit(t.Context(), peer.ID(fmt.Sprint((i+j)%3)), "", 10)
 				if err == nil {
 					release()
 				}

@@ -6,6 +6,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"allium/internal/ipgroup"
 )
 
 // Host returns h with the guard in front of the stream handler that is set for
@@ -38,9 +40,8 @@ func (h *guarded) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
 // serve runs a handler behind the guard, on the goroutine that the host made
 // for the stream.
 func (g *Guard) serve(raw network.Stream, handle network.StreamHandler, maxMessage int) {
-	free, err := g.streams.TryAcquire()
+	free, err := g.Stream(ipgroup.Of(raw.Conn().RemoteMultiaddr()))
 	if err != nil { // the code says it
-		g.m.count(kindStreams)
 		_ = raw.ResetWithError(network.StreamResourceLimitExceeded)
 		return
 	}

@@ -125,7 +125,7 @@ func TestKadBehindTheGuard(t *testing.T) {
 			})
 			t.Run("in flight", func(t *testing.T) {
 				g, server, asker := askKad(t, listen, func(c *Config) { c.Inflight = 1 })
-				release, err := g.Admit(t.Context(), "other", 1)
+				release, err := g.Admit(t.Context(), "other", "", 1)
 				if err != nil {
 					t.Fatal(err)
 				}

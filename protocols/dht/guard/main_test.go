@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -23,7 +23,7 @@ const maxMessage = 16 << 10
 // tested is a guard with its list of limits.
 type tested struct {
 	*Guard
-	limits *admission.Registry
+	limits *limits.Registry
 }
 
 // newTested returns a guard with the default limits but for what change does.
@@ -33,16 +33,16 @@ func newTested(t testing.TB, change func(*Config)) *tested {
 	if change != nil {
 		change(&cfg)
 	}
-	limits := admission.NewRegistry(nil)
-	g, err := New(cfg, Deps{Metrics: prometheus.NewPedanticRegistry(), Limits: limits})
+	registry := limits.NewRegistry(nil)
+	g, err := New(cfg, Deps{Metrics: prometheus.NewPedanticRegistry(), Limits: registry})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &tested{g, limits}
+	return &tested{g, registry}
 }
 
 // limit is the limit of that name.
-func (g *tested) limit(t testing.TB, name string) admission.Info {
+func (g *tested) limit(t testing.TB, name string) limits.Info {
 	t.Helper()
 	for _, l := range g.limits.Snapshot() {
 		if l.Name == name {
@@ -50,7 +50,7 @@ func (g *tested) limit(t testing.TB, name string) admission.Info {
 		}
 	}
 	t.Fatalf("no limit %s", name)
-	return admission.Info{}
+	return limits.Info{}
 }
 
 // wantFree checks that nothing is taken of any limit.

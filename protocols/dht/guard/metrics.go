@@ -1,6 +1,10 @@
 package guard
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/protocols/status"
+)
 
 // kind is a label of quota_reject_total: the limit that refused.
 type kind string
@@ -14,6 +18,9 @@ const (
 	kindWork         kind = "work"
 	kindMessage      kind = "message" // longer than the protocol allows, or no length at all
 	kindStreams      kind = "streams"
+
+	kindGroupInflight kind = "group_inflight"
+	kindGroupStreams  kind = "group_streams"
 )
 
 type metrics struct {
@@ -47,4 +54,13 @@ func (m *metrics) count(k kind) { m.rejected.WithLabelValues(string(k)).Inc() }
 func (m *metrics) refuse(k kind, err error) error {
 	m.count(k)
 	return err
+}
+
+// refuseIn is refuse for a limit of which an IP group has a part: what the group
+// is refused for having its part is counted apart, as its own fault.
+func (m *metrics) refuseIn(all, group kind, err error) error {
+	if status.Of(err) == status.Quota {
+		return m.refuse(group, err)
+	}
+	return m.refuse(all, err)
 }

@@ -16,8 +16,13 @@ const (
 	drainTimeout = time.Second
 
 	// maxStreams bounds the streams being served, idle ones included; the next
-	// is reset. How many of them one peer has is for the resource manager.
-	maxStreams = 4096
+	// is reset. How many of them one peer has is for the resource manager, which
+	// lets in as many of each protocol.
+	maxStreams = 1024
+
+	// groupPart bounds what one IP group has of the requests in flight and of the
+	// streams: one more only while it has fewer than that part of those free.
+	groupPart = 4
 
 	// maxAccounts bounds the peers remembered without a request in flight,
 	// about 300 bytes each. One forgotten starts again with a full bucket.

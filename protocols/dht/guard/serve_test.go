@@ -15,14 +15,14 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/multiformats/go-varint"
 
-	"allium/protocols/streamtest"
+	"allium/internal/testkit"
 )
 
-// testHost gives a streamtest.Host to who wants a host.Host: the guard uses
+// testHost gives a testkit.Host to who wants a host.Host: the guard uses
 // SetStreamHandler alone.
 type testHost struct {
 	host.Host
-	h *streamtest.Host
+	h *testkit.Host
 }
 
 func (h testHost) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
@@ -32,14 +32,14 @@ func (h testHost) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
 // served is a guard with a handler behind it and a network to ask it over.
 type served struct {
 	*tested
-	net  *streamtest.Network
+	net  *testkit.Network
 	stop func() error // of the guard; idempotent
 }
 
 // serveTested starts a guard in a synctest bubble.
-func serveTested(t *testing.T, o streamtest.Options, change func(*Config), handle network.StreamHandler) *served {
+func serveTested(t *testing.T, o testkit.Options, change func(*Config), handle network.StreamHandler) *served {
 	t.Helper()
-	s := &served{tested: newTested(t, change), net: streamtest.NewNetwork(o)}
+	s := &served{tested: newTested(t, change), net: testkit.NewNetwork(o)}
 	s.Host(testHost{h: s.net.Host("server")}, "/kad", maxMessage).SetStreamHandler("/kad", handle)
 	s.start(t)
 	t.Cleanup(func() {

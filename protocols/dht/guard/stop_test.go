@@ -12,13 +12,13 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/testkit"
 	"allium/protocols/status"
-	"allium/protocols/streamtest"
 )
 
 func TestStopEndsStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{Window: 64}, nil, echoAfter(100*time.Millisecond))
+		srv := serveTested(t, testkit.Options{Window: 64}, nil, echoAfter(100*time.Millisecond))
 		idle, half, busy := srv.open(t, "a"), srv.open(t, "b"), srv.open(t, "c")
 		_, _ = half.Write(frame([]byte("hello"))[:3])
 		_, _ = busy.Write(append(frame([]byte("hello")), frame([]byte("again"))...))
@@ -37,6 +37,7 @@ func TestStopEndsStreams(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 		wantReset(t, srv.open(t, "d"), network.StreamShutdown)
+		synctest.Wait() // its handler gives its place back
 		srv.wantFree(t)
 
 		srv.start(t) // a service that is restarted runs its guard again
@@ -50,7 +51,7 @@ func TestStopEndsStreams(t *testing.T) {
 
 func TestStopDoesNotWaitForAPeerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{Window: 64}, nil, func(s network.Stream) {
+		srv := serveTested(t, testkit.Options{Window: 64}, nil, func(s network.Stream) {
 			_, _ = readFrame(s)
 			_, _ = s.Write(make([]byte, 1000))
 			_ = s.Reset()
@@ -73,7 +74,7 @@ func TestStopDoesNotWaitForAPeerThatDoesNotRead(t *testing.T) {
 // finished either.
 func TestStopEndsTheWaitForAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{}, func(c *Config) { c.Workers = 1 }, echo)
+		srv := serveTested(t, testkit.Options{}, func(c *Config) { c.Workers = 1 }, echo)
 		release, err := srv.Work(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +93,7 @@ func TestStopEndsTheWaitForAWorker(t *testing.T) {
 
 func TestRunIsOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{}, nil, echo)
+		srv := serveTested(t, testkit.Options{}, nil, echo)
 		err := srv.Run(t.Context(), func() { t.Error("ready") })
 		if status.Of(err) != status.Conflict {
 			t.Errorf("got %v", err)
@@ -103,7 +104,7 @@ func TestRunIsOneAtATime(t *testing.T) {
 // TestManyStreamsAtOnce runs the whole path from many peers, with stops between.
 func TestManyStreamsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{Latency: time.Millisecond}, func(c *Config) { c.Workers, c.Queue, c.Inflight = 2, 4, 8 }, echoAfter(time.Millisecond))
+		srv := serveTested(t, testkit.Options{Latency: time.Millisecond}, func(c *Config) { c.Workers, c.Queue, c.Inflight = 2, 4, 8 }, echoAfter(time.Millisecond))
 		for round := range 3 {
 			var wg sync.WaitGroup
 			for i := range 20 {

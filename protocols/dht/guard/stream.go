@@ -12,6 +12,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"allium/internal/ipgroup"
 	"allium/protocols/status"
 )
 
@@ -22,6 +23,8 @@ type stream struct {
 	g   *Guard
 	ctx context.Context // the run's; set before the handler starts
 	max int             // bytes of a message
+
+	group ipgroup.Group // of the connection
 
 	// The handler's goroutine's alone.
 	in        prefix
@@ -39,7 +42,7 @@ type stream struct {
 }
 
 func newStream(raw network.Stream, g *Guard, maxMessage int) *stream {
-	s := &stream{Stream: raw, g: g, max: maxMessage}
+	s := &stream{Stream: raw, g: g, max: maxMessage, group: ipgroup.Of(raw.Conn().RemoteMultiaddr())}
 	s.in = prefix{src: raw, started: func() error { return raw.SetReadDeadline(time.Now().Add(ioTimeout)) }}
 	return s
 }
@@ -87,7 +90,7 @@ func (s *stream) receive() error {
 	}
 	var head [binary.MaxVarintLen64]byte
 	length := binary.PutUvarint(head[:], uint64(n))
-	if s.admitted, err = s.g.Admit(s.ctx, s.Conn().RemotePeer(), length+n); err != nil {
+	if s.admitted, err = s.g.Admit(s.ctx, s.Conn().RemotePeer(), s.group, length+n); err != nil {
 		return err
 	}
 	msg := s.buf.get(length + n)

@@ -14,11 +14,11 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"allium/protocols/streamtest"
+	"allium/internal/testkit"
 )
 
 func TestMessagesPass(t *testing.T) {
-	for name, o := range map[string]streamtest.Options{
+	for name, o := range map[string]testkit.Options{
 		"in one segment": {}, "a byte at a time": {MaxRead: 1}, "with latency": {Latency: 40 * time.Millisecond, MaxRead: 7},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestMessagesPass(t *testing.T) {
 // not have been admitted.
 func TestReadStaysWithinAMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{}, nil, func(s network.Stream) {
+		srv := serveTested(t, testkit.Options{}, nil, func(s network.Stream) {
 			for _, want := range []int{4, 1, 6} {
 				if n, err := s.Read(make([]byte, 100)); n != want || err != nil {
 					t.Errorf("read %d bytes, %v; want %d", n, err, want)
@@ -62,7 +62,7 @@ func TestReadStaysWithinAMessage(t *testing.T) {
 
 func TestRefusedMessagesResetWithACode(t *testing.T) {
 	hold := func(p peer.ID) func(*served) (func(), error) {
-		return func(srv *served) (func(), error) { return srv.Admit(context.Background(), p, 500) }
+		return func(srv *served) (func(), error) { return srv.Admit(context.Background(), p, "", 500) }
 	}
 	work := func(srv *served) (func(), error) { return srv.Work(context.Background()) }
 	small := frame([]byte("hello"))
@@ -89,7 +89,7 @@ func TestRefusedMessagesResetWithACode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := serveTested(t, streamtest.Options{}, tc.change, func(s network.Stream) {
+				srv := serveTested(t, testkit.Options{}, tc.change, func(s network.Stream) {
 					if msg, err := readFrame(s); err == nil {
 						t.Errorf("the handler was given %d bytes", len(msg))
 					}
@@ -130,7 +130,7 @@ func TestRefusedMessagesResetWithACode(t *testing.T) {
 // and the guard nothing.
 func TestTooLongIsRefusedBeforeAnythingIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{}, nil, echo)
+		srv := serveTested(t, testkit.Options{}, nil, echo)
 		s := srv.open(t, "asker")
 		_, _ = s.Write(frame(make([]byte, maxMessage+1))[:3]) // the length alone
 		wantReset(t, s, network.StreamProtocolViolation)
@@ -144,7 +144,7 @@ func TestStalledMessageIsReset(t *testing.T) {
 	for name, part := range map[string][]byte{"within the length": {0xff}, "after the length": {5}, "within the message": frame([]byte("hello"))[:4]} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := serveTested(t, streamtest.Options{}, func(c *Config) { c.Workers, c.Queue = 1, 0 }, echo)
+				srv := serveTested(t, testkit.Options{}, func(c *Config) { c.Workers, c.Queue = 1, 0 }, echo)
 				s := srv.open(t, "asker")
 				_, _ = s.Write(frame([]byte("first")))
 				if _, err := readFrame(s); err != nil {
@@ -175,7 +175,7 @@ func TestTrickleDoesNotExtendTheTime(t *testing.T) {
 	for name, in := range map[string][]byte{"message": frame([]byte("hello world")), "length": bytes.Repeat([]byte{0xff}, 8)} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := serveTested(t, streamtest.Options{}, nil, echo)
+				srv := serveTested(t, testkit.Options{}, nil, echo)
 				s := srv.open(t, "asker")
 				start := time.Now()
 				for _, b := range in {
@@ -197,7 +197,7 @@ func TestTrickleDoesNotExtendTheTime(t *testing.T) {
 // message was read, and after an answer was written.
 func TestDeadlineOfOneMessageIsNotTheNexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{}, nil, echoAfter(3*time.Second))
+		srv := serveTested(t, testkit.Options{}, nil, echoAfter(3*time.Second))
 		s := srv.open(t, "asker")
 		for range 3 {
 			_, _ = s.Write(frame([]byte("hello")))
@@ -212,7 +212,7 @@ func TestDeadlineOfOneMessageIsNotTheNexts(t *testing.T) {
 // TestAnswerThatNobodyReadsIsReset, and meanwhile holds no worker.
 func TestAnswerThatNobodyReadsIsReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{Window: 64}, func(c *Config) { c.Workers, c.Queue = 1, 0 }, func(s network.Stream) {
+		srv := serveTested(t, testkit.Options{Window: 64}, func(c *Config) { c.Workers, c.Queue = 1, 0 }, func(s network.Stream) {
 			if _, err := readFrame(s); err != nil {
 				t.Error(err)
 			}
@@ -267,7 +267,7 @@ func TestEveryWayOutGivesBackOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := serveTested(t, streamtest.Options{}, func(c *Config) {
+				srv := serveTested(t, testkit.Options{}, func(c *Config) {
 					c.PeerInflight, c.Inflight, c.Bytes, c.Workers, c.Queue = 1, 1, 100, 1, 0
 				}, tc.handle)
 				for range 3 {
@@ -290,7 +290,7 @@ func TestEveryWayOutGivesBackOnce(t *testing.T) {
 
 func TestPanicCostsItsStreamAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{}, nil, func(s network.Stream) {
+		srv := serveTested(t, testkit.Options{}, nil, func(s network.Stream) {
 			if msg, _ := readFrame(s); string(msg) == "bug" {
 				panic("bug")
 			}
@@ -313,7 +313,7 @@ func TestPanicCostsItsStreamAlone(t *testing.T) {
 // TestMessagesOfOnePeerShareItsAllowance: many streams give no more.
 func TestMessagesOfOnePeerShareItsAllowance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{}, func(c *Config) { c.PeerRate = 5 }, echo)
+		srv := serveTested(t, testkit.Options{}, func(c *Config) { c.PeerRate = 5 }, echo)
 		var answered strings.Builder
 		for i := range 10 {
 			s := srv.open(t, "loud")
@@ -338,7 +338,7 @@ func TestMessagesOfOnePeerShareItsAllowance(t *testing.T) {
 
 func TestStreamsAtTheCapAndOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{}, nil, echo)
+		srv := serveTested(t, testkit.Options{}, nil, echo)
 		for range maxStreams {
 			srv.open(t, "asker")
 		}
@@ -353,7 +353,7 @@ func TestStreamsAtTheCapAndOver(t *testing.T) {
 
 func TestOtherProtocolsPassThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, streamtest.Options{}, nil, echo)
+		srv := serveTested(t, testkit.Options{}, nil, echo)
 		srv.Host(testHost{h: srv.net.Host("server")}, "/kad", maxMessage).SetStreamHandler("/other", func(s network.Stream) {
 			if _, ok := s.(*stream); ok {
 				t.Error("guarded")

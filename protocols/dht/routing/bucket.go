@@ -7,16 +7,17 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/protocols/admission"
+	"allium/internal/ipgroup"
+	"allium/internal/limits"
 	"allium/protocols/kad"
 )
 
 // bucket is the peers of one common prefix length. Only its writer calls
 // publish, and what it publishes it does not change.
 type bucket struct {
-	entries atomic.Pointer[[]*entry]                 // longest in the table first; nil: none
-	queue   atomic.Pointer[admission.Queue[*update]] // nil while no writer drains it
-	made    *admission.Queue[*update]                // of Table.mu; kept for the next Run
+	entries atomic.Pointer[[]*entry]              // longest in the table first; nil: none
+	queue   atomic.Pointer[limits.Queue[*update]] // nil while no writer drains it
+	made    *limits.Queue[*update]                // of Table.mu; kept for the next Run
 }
 
 // entry is a peer of the table. Its counters are written by the writer of its
@@ -25,10 +26,10 @@ type entry struct {
 	kad.Peer[peer.ID]
 	added time.Duration // since the table's epoch, as all times here
 
-	groups atomic.Pointer[[]Group] // the slice never changes
-	seen   atomic.Int64            // time of the last answer
-	rtt    atomic.Int64            // mean of a kad.RTT
-	fails  atomic.Int32            // in a row
+	groups atomic.Pointer[[]ipgroup.Group] // the slice never changes
+	seen   atomic.Int64                    // time of the last answer
+	rtt    atomic.Int64                    // mean of a kad.RTT
+	fails  atomic.Int32                    // in a row
 
 	// For the writer.
 	failed  time.Duration // time of the last failure
@@ -101,7 +102,7 @@ func (t *Table) admit(b *bucket, u *update) {
 		t.refuse(u.ID, noAddress)
 		return
 	}
-	groups := groupsOf(addrs)
+	groups := ipgroup.All(addrs)
 	if t.crowded(entries, groups, out) {
 		t.refuse(u.ID, diversity)
 		return
@@ -125,7 +126,7 @@ func (t *Table) refresh(b *bucket, e *entry, u *update) {
 	if len(addrs) == 0 {
 		return // it answered: the addresses are forgotten, not others
 	}
-	groups := groupsOf(addrs)
+	groups := ipgroup.All(addrs)
 	switch {
 	case slices.Equal(groups, *e.groups.Load()):
 	case t.crowded(b.load(), groups, e):
@@ -166,8 +167,8 @@ func (t *Table) yielding(entries []*entry, at time.Duration) *entry {
 
 // crowded reports whether one of the groups has its share of the entries, those
 // but for except.
-func (t *Table) crowded(entries []*entry, groups []Group, except *entry) bool {
-	return slices.ContainsFunc(groups, func(g Group) bool {
+func (t *Table) crowded(entries []*entry, groups []ipgroup.Group, except *entry) bool {
+	return slices.ContainsFunc(groups, func(g ipgroup.Group) bool {
 		n := 0
 		for _, e := range entries {
 			if e != except && slices.Contains(*e.groups.Load(), g) {

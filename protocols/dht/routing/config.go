@@ -8,7 +8,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -53,7 +53,7 @@ type Deps struct {
 
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered
-	Limits  *admission.Registry   // nil: the queues work and are listed nowhere
+	Limits  *limits.Registry      // nil: the queues work and are listed nowhere
 }
 
 // The bounds that are not configured.
@@ -63,6 +63,5 @@ const (
 	sendTimeout  = 100 * time.Millisecond // wait for room in that queue (SPEC §2)
 	maxK         = 256                    // entries of a bucket
 	maxFails     = 3                      // in a row, of a connected peer; then it goes
-	maxGroups    = 16                     // kept of one peer
 	regroupAfter = time.Minute            // how long the groups of an entry hold before its addresses are looked at again
 )

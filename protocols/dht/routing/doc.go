@@ -12,7 +12,7 @@
 //     for the counters of its entries (last seen, round trip, failures);
 //   - a bucket has at most K entries, each peer once and in the one bucket of
 //     its key, and never the node itself;
-//   - at most floor(GroupShare × K) of them, at least one, share a [Group]:
+//   - at most floor(GroupShare × K) of them, at least one, share a [ipgroup.Group]:
 //     who holds one network of addresses cannot take over a bucket;
 //   - no call waits longer than 100 ms, and what it then drops is counted;
 //   - nothing is added that did not answer, and old peers that still answer are

@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/ipgroup"
 	"allium/protocols/kad"
 )
 
@@ -16,10 +17,10 @@ type Entry struct {
 	ID     peer.ID
 	Bucket int // bits its key has in common with the node's, at most 31
 	Added  time.Time
-	Seen   time.Time     // its last answer
-	RTT    time.Duration // moving average; 0: unknown
-	Fails  int           // in a row, since Seen
-	Groups []Group       // none: all its addresses are of local networks
+	Seen   time.Time       // its last answer
+	RTT    time.Duration   // moving average; 0: unknown
+	Fails  int             // in a row, since Seen
+	Groups []ipgroup.Group // none: all its addresses are of local networks
 }
 
 // Nearest returns up to n peers, the nearest to target first. It never waits.

@@ -10,6 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
 
+	"allium/internal/ipgroup"
 	"allium/protocols/kad"
 )
 
@@ -29,7 +30,7 @@ func keyNear(from kad.Key, bits int, rest uint64) kad.Key {
 // put adds an entry of that key, of which there need be no peer.
 func (t *Table) put(key kad.Key) kad.Peer[peer.ID] {
 	e := &entry{Peer: kad.Peer[peer.ID]{ID: peer.ID(fmt.Sprintf("%x", key[:8])), Key: key}}
-	e.groups.Store(new([]Group))
+	e.groups.Store(new([]ipgroup.Group))
 	t.bucketOf(key).publish(nil, e)
 	return e.Peer
 }

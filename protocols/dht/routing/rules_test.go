@@ -10,6 +10,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"pgregory.net/rapid"
+
+	"allium/internal/ipgroup"
 )
 
 func (t *Table) refusals(why refusal) int {
@@ -84,7 +86,7 @@ func invariants(t failer, table *Table) {
 	t.Helper()
 	once := map[peer.ID]bool{}
 	for i := range table.buckets {
-		groups := map[Group]int{}
+		groups := map[ipgroup.Group]int{}
 		entries := table.buckets[i].load()
 		if len(entries) > table.cfg.K {
 			t.Fatalf("bucket %d has %d", i, len(entries))
@@ -203,7 +205,7 @@ func TestFailed(t *testing.T) {
 // group, in any order, some of the time to places that became free.
 func TestEclipse(t *testing.T) {
 	t.Parallel()
-	const from = Group("8.8.0.0/16")
+	const from = ipgroup.Group("8.8.0.0/16")
 	ids := idsIn(0, 400)
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 0))
@@ -289,7 +291,7 @@ func TestNoAddress(t *testing.T) {
 	table.answer(0, "p")
 	w.place("p") // forgotten, which is not a reason to let a peer go that answers
 	table.answer(time.Hour, "p")
-	if e := table.Entries(); len(e) != 1 || !slices.Equal(e[0].Groups, []Group{"8.8.0.0/16"}) {
+	if e := table.Entries(); len(e) != 1 || !slices.Equal(e[0].Groups, []ipgroup.Group{"8.8.0.0/16"}) {
 		t.Errorf("%+v", e)
 	}
 }
@@ -322,7 +324,7 @@ func TestRegroup(t *testing.T) {
 	w.place(ids[0], "/ip4/8.8.8.8/tcp/1")
 	table.answer(2*regroupAfter-1, ids[0])
 	for _, e := range table.Entries() {
-		if !slices.Equal(e.Groups, []Group{"9.9.0.0/16"}) {
+		if !slices.Equal(e.Groups, []ipgroup.Group{"9.9.0.0/16"}) {
 			t.Errorf("%+v", e)
 		}
 	}

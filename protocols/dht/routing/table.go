@@ -10,7 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/kad"
 	"allium/protocols/status"
 )
@@ -25,7 +25,7 @@ type Table struct {
 	groupCap int
 	epoch    time.Time
 	m        *metrics
-	queues   *admission.QueueFamily[*update]
+	queues   *limits.QueueFamily[*update]
 	buckets  [bucketCount]bucket
 
 	busy    atomic.Bool // Run has not returned
@@ -50,7 +50,7 @@ func New(cfg Config, deps Deps) (*Table, error) {
 	if t.m, err = newMetrics(deps.Metrics, t); err != nil {
 		return nil, fmt.Errorf("routing: metrics: %w", err)
 	}
-	t.queues = admission.NewQueueFamily[*update](deps.Limits, admission.Spec{
+	t.queues = limits.NewQueueFamily[*update](deps.Limits, limits.Spec{
 		Name: "dht.route", Path: "lookups → the bucket's single writer", Policy: "each bucket: wait ≤ 100 ms, then drop and count",
 	}, queueSize)
 	return t, nil
@@ -85,7 +85,7 @@ func (t *Table) close() {
 
 // open returns the queue of b with its writer started, or nil when the table
 // does not run.
-func (t *Table) open(b *bucket) *admission.Queue[*update] {
+func (t *Table) open(b *bucket) *limits.Queue[*update] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if q := b.queue.Load(); q != nil || t.running == nil {
@@ -101,7 +101,7 @@ func (t *Table) open(b *bucket) *admission.Queue[*update] {
 }
 
 // write is the one writer of b.
-func (t *Table) write(ctx context.Context, b *bucket, q *admission.Queue[*update]) {
+func (t *Table) write(ctx context.Context, b *bucket, q *limits.Queue[*update]) {
 	for {
 		u, err := q.Get(ctx)
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"allium/protocols/admission"
+	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -124,10 +124,10 @@ func TestFullQueue(t *testing.T) {
 			}
 			return addrs(p)
 		}
-		deps.Limits = admission.NewRegistry(nil)
+		deps.Limits = limits.NewRegistry(nil)
 		table := newTable(t, Config{K: 256, GroupShare: 0.4, StaleAfter: time.Hour}, deps)
 		start(t, table)
-		if i := deps.Limits.Snapshot()[0]; i.Name != "dht.route" || i.Kind != admission.KindQueue || i.Capacity != 1024 || i.Current != 0 {
+		if i := deps.Limits.Snapshot()[0]; i.Name != "dht.route" || i.Kind != limits.KindQueue || i.Capacity != 1024 || i.Current != 0 {
 			t.Errorf("%+v", i)
 		}
 		begin := time.Now()

@@ -37,6 +37,7 @@ type Deps struct {
 	Now func() time.Time
 
 	Datastore datastore.Datastore   // keeps what is to outlive the process; nil: in memory only
+	Renewed   func() uint64         // how often Datastore was replaced by one without what was written before; nil: never
 	Log       *slog.Logger          // nil discards
 	Metrics   prometheus.Registerer // nil: not registered
 }
@@ -86,6 +87,7 @@ type Bootstrapper struct {
 	stored    map[datastore.Key][]byte // what the datastore holds
 	mark      mark
 	unwritten bool         // the last write failed
+	renewed   uint64       // of Datastore, when it was written to last
 	told      ManifestInfo // what was logged last: the same is not said twice
 
 	mu       sync.Mutex

@@ -10,12 +10,12 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
-	"allium/protocols/dcbor"
+	"allium/protocols/record"
 )
 
 // canonical is the form of manifests and of what is stored. The longest array is the
 // tries of seeds of both sources.
-var canonical = dcbor.New(2 * maxSeeds)
+var canonical = record.NewCodec(2 * maxSeeds)
 
 // parseID parses the binary form of a peer id.
 func parseID(p []byte) (peer.ID, error) {

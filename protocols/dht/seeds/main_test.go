@@ -15,8 +15,8 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"go.uber.org/goleak"
 
-	"allium/protocols/dht/pace"
-	"allium/protocols/runtest"
+	"allium/internal/jitter"
+	"allium/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -98,7 +98,7 @@ func (d *fakeDialer) Connect(ctx context.Context, info peer.AddrInfo) error {
 	d.most = max(d.most, d.running)
 	d.mu.Unlock()
 	if !up {
-		pace.Sleep(ctx, d.takes)
+		jitter.Sleep(ctx, d.takes)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,5 +180,5 @@ func begin(t *testing.T, cfg Config, deps Deps) running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return running{b, runtest.Start(t, b.Run)}
+	return running{b, testkit.Start(t, b.Run)}
 }

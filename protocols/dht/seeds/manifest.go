@@ -11,13 +11,13 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/protocols/envelope"
+	"allium/protocols/record"
 	"allium/protocols/status"
 )
 
 // signed is the kind of a signed manifest, which stands in a PEM block of type
 // blockType.
-var signed = envelope.Of("seeds")
+var signed = record.KindOf("seeds")
 
 const blockType = "ALLIUM SEEDS"
 
@@ -99,9 +99,9 @@ func Verify(raw []byte) (Manifest, peer.ID, error) {
 	}
 	payload, key, err := signed.Open(env)
 	switch {
-	case errors.Is(err, envelope.ErrUnsigned):
+	case errors.Is(err, record.ErrUnsigned):
 		return Manifest{}, "", status.Errorf(status.BadSignature, "the seed manifest is not signed: %w", err)
-	case errors.Is(err, envelope.ErrType):
+	case errors.Is(err, record.ErrType):
 		return Manifest{}, "", status.Errorf(status.BadSignature, "what is signed is no seed manifest: %w", err)
 	case err != nil:
 		return Manifest{}, "", status.Errorf(status.BadSignature, "the signature of the seed manifest does not hold: %w", err)

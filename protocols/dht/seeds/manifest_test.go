@@ -13,7 +13,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"pgregory.net/rapid"
 
-	"allium/protocols/envelope"
+	"allium/protocols/record"
 	"allium/protocols/status"
 )
 
@@ -38,7 +38,7 @@ func sign(t testing.TB, m Manifest) []byte {
 }
 
 // sealBytes signs any payload as kind k and puts it into the block.
-func sealBytes(t testing.TB, k envelope.Kind, payload []byte) []byte {
+func sealBytes(t testing.TB, k record.Kind, payload []byte) []byte {
 	t.Helper()
 	key, _ := identity(t, authority)
 	raw, err := k.Seal(key, payload)
@@ -146,7 +146,7 @@ func TestOpenRefuses(t *testing.T) {
 		"long inside":       {pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: make([]byte, maxEnvelope+1)}), status.BodyCap},
 		"no envelope":       {pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: payload}), status.BadSignature},
 		"nothing":           {pem.EncodeToMemory(&pem.Block{Type: blockType}), status.BadSignature},
-		"of something else": {sealBytes(t, envelope.Like(other), mustMarshal(t, other)), status.BadSignature},
+		"of something else": {sealBytes(t, record.KindLike(other), mustMarshal(t, other)), status.BadSignature},
 		"no cbor":           {sealBytes(t, signed, []byte("x")), status.BadRequest},
 		"not canonical":     {sealBytes(t, signed, append(bytes.Clone(payload[:1]), append([]byte{0x01, 0x18, 7}, payload[3:]...)...)), status.BadRequest},
 		"no seeds":          {spoiled(func(w *wireManifest) { w.Seeds = nil }), status.BadRequest},

@@ -9,7 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
-	"allium/protocols/dht/pace"
+	"allium/internal/jitter"
 )
 
 // loop goes from round to round until ctx ends.
@@ -22,19 +22,19 @@ func (b *Bootstrapper) loop(ctx context.Context) {
 		}
 	})
 	defer stop()
-	save := time.NewTimer(pace.Jitter(saveEvery))
+	save := time.NewTimer(jitter.Spread(saveEvery))
 	defer save.Stop()
 
 	tier := 0
 	next := func() time.Duration { // the wait of the present tier; the following one is longer
-		wait := pace.Jitter(tiers[tier])
+		wait := jitter.Spread(tiers[tier])
 		tier = min(tier+1, len(tiers)-1)
 		return wait
 	}
 	var up time.Time // since when there is somebody to hold on to; zero: nobody
 	for {
 		missing, held := b.round(ctx)
-		wait := pace.Jitter(tiers[len(tiers)-1])
+		wait := jitter.Spread(tiers[len(tiers)-1])
 		if missing {
 			wait = next()
 		}
@@ -49,7 +49,7 @@ func (b *Bootstrapper) loop(ctx context.Context) {
 			case <-save.C:
 				b.remember(time.Now())
 				b.store(ctx)
-				save.Reset(pace.Jitter(saveEvery))
+				save.Reset(jitter.Spread(saveEvery))
 			case <-lost:
 				b.forgetConnections()
 				if up.IsZero() || b.held() {
@@ -195,7 +195,7 @@ func newDials() *dials {
 // start calls dial as soon as there is room and time has passed since the dial
 // before; false: ctx has ended.
 func (d *dials) start(ctx context.Context, dial func()) bool {
-	if d.begun && !pace.Sleep(ctx, pace.Jitter(dialSpace)) {
+	if d.begun && !jitter.Sleep(ctx, jitter.Spread(dialSpace)) {
 		return false
 	}
 	d.begun = true

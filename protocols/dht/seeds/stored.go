@@ -231,6 +231,7 @@ func (b *Bootstrapper) store(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+	b.renew(ctx)
 	b.mu.Lock()
 	tries, terr := encodeTries(b.list, b.state)
 	b.mu.Unlock()
@@ -248,6 +249,28 @@ func (b *Bootstrapper) store(ctx context.Context) {
 	if !b.unwritten {
 		b.unwritten = true
 		b.log.Warn("what is known of the network is not stored: a restart would begin with the seeds alone", "error", err)
+	}
+}
+
+// renew has everything written again to a datastore that is another one. What
+// that has of the manifest still counts when it is higher.
+func (b *Bootstrapper) renew(ctx context.Context) {
+	if b.deps.Renewed == nil {
+		return
+	}
+	n := b.deps.Renewed()
+	if n == b.renewed {
+		return
+	}
+	b.renewed = n
+	clear(b.stored)
+	p, err := b.fetch(ctx, markKey)
+	if err != nil || p == nil {
+		return // it is written over
+	}
+	own := b.mark
+	if b.takeMark(p) == nil && own.signer != "" && own.seq >= b.mark.seq {
+		b.mark = own
 	}
 }
 

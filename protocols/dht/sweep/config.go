@@ -57,6 +57,7 @@ type Deps struct {
 	// memory, nothing is resumed; reading a region then costs a walk over all
 	// roots.
 	Datastore ds.Batching
+	Renewed   func() uint64 // how often Datastore was replaced by one without what was written before; nil: never
 
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered

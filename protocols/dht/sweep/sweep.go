@@ -17,6 +17,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/multiformats/go-multihash"
 
+	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -36,6 +37,9 @@ const (
 	putsEach    = 10               // PUTs of a root at one time
 	statsWait   = 5 * time.Second  // for the keystore, which does one thing at a time
 	closeWait   = 10 * time.Second // for the last write
+	renewEvery  = 10 * time.Second // it is looked whether the datastore is another one
+	retryFirst  = time.Second      // what the datastore refused is tried again, then after twice as long
+	retryMost   = time.Minute
 )
 
 // Places in the datastore.
@@ -55,6 +59,7 @@ type Sweep struct {
 	due   dueTable
 	added atomic.Bool // since the keystore was last replaced
 	last  listing     // Run's alone
+	seen  uint64      // Run's alone: Renewed when it was listed last
 
 	mu  sync.Mutex
 	run *running // nil unless Run is between ready and its end
@@ -86,40 +91,70 @@ func New(cfg Config, deps Deps) (*Sweep, error) {
 	return s, nil
 }
 
-// Run sweeps until ctx ends. ready is called once roots can be added; the first
-// listing and the network come after.
-func (s *Sweep) Run(ctx context.Context, ready func()) (err error) {
-	r, err := s.open(ctx)
-	if err != nil {
+// Run sweeps until ctx ends. ready is called once roots can be added, or the
+// datastore has refused for the first time; the first listing and the network
+// come after. What the datastore refuses is tried again, so no disk makes Run
+// fail.
+func (s *Sweep) Run(ctx context.Context, ready func()) error {
+	ready = sync.OnceFunc(ready)
+	var r *running
+	opened := s.until(ctx, "open", func() (err error) {
+		defer ready()
+		r, err = s.open(ctx)
 		return err
+	})
+	if !opened {
+		return nil
 	}
+	s.setRunning(r)
 	defer func() {
 		s.setRunning(nil)
-		if cerr := s.close(ctx, r); err == nil {
-			err = cerr
+		if err := s.close(ctx, r); err != nil {
+			s.log.Warn("the sweep's state was not stored: the next start lists again what is announced", "error", err)
 		}
 	}()
-	s.setRunning(r)
-	ready()
 
 	// The library starts with the keys as they are now: what was dropped while
 	// the node was off is not published, what was added then is.
-	if err := s.list(ctx, r); err != nil {
-		if ctx.Err() != nil {
-			return nil
+	listed := s.until(ctx, "list", func() error { return s.list(ctx, r) })
+	if !listed || !s.until(ctx, "start", func() error {
+		lib, err := s.start(ctx, r)
+		if err == nil {
+			r.lib.Store(lib)
 		}
 		return err
+	}) {
+		return nil
 	}
-	lib, err := s.start(ctx, r)
-	if err != nil {
-		return err
-	}
-	r.lib.Store(lib)
 	var tasks sync.WaitGroup
 	tasks.Go(func() { s.watch(ctx, r) })
 	tasks.Go(func() { s.tend(ctx, r) })
 	tasks.Wait()
 	return nil
+}
+
+// until does something until it succeeds, and reports false when ctx ended first.
+func (s *Sweep) until(ctx context.Context, what string, do func() error) bool {
+	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+		err := do()
+		if err == nil || ctx.Err() != nil {
+			return err == nil
+		}
+		if wait == retryFirst {
+			s.log.Warn("the sweep cannot go on and tries again: until then nothing is published before it expires. See that the disk has room and is writable", "step", what, "error", err)
+		}
+		if limits.Sleep(ctx, wait) != nil {
+			return false
+		}
+	}
+}
+
+// renewedTimes is how often the datastore was replaced.
+func (s *Sweep) renewedTimes() uint64 {
+	if s.deps.Renewed == nil {
+		return 0
+	}
+	return s.deps.Renewed()
 }
 
 // open reads the state of the last run.

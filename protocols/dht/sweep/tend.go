@@ -32,6 +32,10 @@ func (l *listing) add(root b3.Root) {
 // has changed.
 func (s *Sweep) list(ctx context.Context, r *running) error {
 	added := s.added.Swap(false)
+	if n := s.renewedTimes(); n != s.seen {
+		s.seen, added = n, true
+		s.due.again()
+	}
 	now := time.Now()
 	seen := listing{done: true}
 	s.due.begin()
@@ -94,24 +98,31 @@ func (s *Sweep) reset(ctx context.Context, r *running) (listing, error) {
 	return got, nil
 }
 
-// tend lists again every hour and publishes what is due and was left out.
+// tend lists again every hour, and when the datastore is another one, and publishes what is due and was left out.
 func (s *Sweep) tend(ctx context.Context, r *running) {
 	list, heal := time.NewTicker(listEvery), time.NewTicker(healEvery)
 	defer list.Stop()
 	defer heal.Stop()
-	for {
+	renew := time.NewTicker(renewEvery)
+	defer renew.Stop()
+	for failing := false; ; {
 		var err error
 		select {
 		case <-ctx.Done():
 			return
 		case <-list.C:
 			err = s.list(ctx, r)
+		case <-renew.C:
+			if s.renewedTimes() != s.seen || !s.last.done {
+				err = s.list(ctx, r)
+			}
 		case <-heal.C:
 			err = s.heal(ctx, r)
 		}
-		if err != nil && ctx.Err() == nil {
+		if err != nil && !failing && ctx.Err() == nil {
 			s.log.Warn("the sweep goes on with the objects it knows", "error", err)
 		}
+		failing = err != nil
 	}
 }
 

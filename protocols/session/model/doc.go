@@ -28,7 +28,7 @@
 // detector has those), and whether libp2p's streams do what they say.
 //
 // The tests of protocols/session run the same two scenarios over the Go code
-// itself, in every order of fewer and larger steps (protocols/scheduletest).
+// itself, in every order of fewer and larger steps (internal/testkit).
 //
 // One check, walked through: the test writes a model to a temporary directory,
 // spin turns it into a C program, gcc compiles it, and the program searches all

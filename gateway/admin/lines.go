@@ -1,0 +1,164 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"allium/gateway/api"
+	"allium/gateway/exchange"
+	"allium/protocols/status"
+)
+
+// lines writes an NDJSON answer (see package client). Nothing is sent before
+// the first line, so an early error is still a problem.
+type lines struct {
+	w     *exchange.Response
+	r     *http.Request
+	flush flushing
+}
+
+// flushing says when lines leave.
+type flushing bool
+
+const (
+	live    flushing = true  // each at once: they come as they are found
+	batched flushing = false // when a buffer is full: they are all there
+)
+
+// begin sends the header, once.
+func (l *lines) begin() error {
+	if l.w.Started() {
+		return nil
+	}
+	if !l.r.ProtoAtLeast(1, 1) {
+		return errNoLength
+	}
+	l.w.Header().Set("Content-Type", "application/x-ndjson")
+	l.w.Header().Set("Cache-Control", "no-store")
+	l.w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// send writes one line.
+func (l *lines) send(line api.Line) error {
+	if err := l.begin(); err != nil {
+		return err
+	}
+	p, err := json.Marshal(line)
+	if err != nil {
+		return fmt.Errorf("gateway: encode a line: %w", err)
+	}
+	if _, err := l.w.Write(append(p, '\n')); err != nil {
+		return err
+	}
+	if l.flush == live {
+		return l.w.Flush()
+	}
+	return nil
+}
+
+func (l *lines) item(v any) error {
+	p, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("gateway: encode a line: %w", err)
+	}
+	if added, ok := v.(api.Added); ok {
+		l.w.Root = added.Root
+	}
+	return l.send(api.Line{Item: p})
+}
+
+// end writes the last line: result, or err if there were lines before it.
+func (l *lines) end(result any, err error) error {
+	if err != nil {
+		if !l.w.Started() || l.w.Failed != nil {
+			return err
+		}
+		l.w.Told = err
+		rep := status.ReportOf(err)
+		return l.send(api.Line{Error: &rep})
+	}
+	p, err := json.Marshal(result)
+	if err != nil {
+		return fmt.Errorf("gateway: encode a line: %w", err)
+	}
+	return l.send(api.Line{OK: p})
+}
+
+// sendSeq answers with a sequence.
+func sendSeq[T any](w *exchange.Response, r *http.Request, f flushing, seq iter.Seq2[T, error]) error {
+	l := lines{w: w, r: r, flush: f}
+	err := sendItems(&l, seq)
+	return l.end(struct{}{}, err)
+}
+
+// sendItems sends a sequence and returns the error that ended it.
+func sendItems[T any](l *lines, seq iter.Seq2[T, error]) error {
+	for v, err := range seq {
+		if err == nil {
+			err = l.item(v)
+		}
+		if err != nil {
+			return exchange.CauseOf(l.r.Context(), err)
+		}
+	}
+	return nil
+}
+
+// progressEvery is how often a client hears of progress.
+const progressEvery = 200 * time.Millisecond
+
+// follow runs work beside the handler, which alone writes to the client: items
+// as they come and the latest progress now and then, so that work may report
+// from any goroutine at any rate. It returns when work has.
+func (g *Handlers) follow(ctx context.Context, l *lines, work func(ctx context.Context, report api.ProgressFunc, item func(any) bool) (result any, err error)) (any, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var latest atomic.Pointer[api.Progress]
+	report := func(p api.Progress) { latest.Store(&p) }
+	items := make(chan any)
+	item := func(v any) bool {
+		select {
+		case items <- v:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	var result any
+	var err error
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(done)
+		err = g.guard.Run(func() (err error) {
+			result, err = work(ctx, report, item)
+			return err
+		})
+	})
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		var sent error
+		select {
+		case <-done:
+			wg.Wait()
+			return result, exchange.CauseOf(ctx, err)
+		case v := <-items:
+			sent = l.item(v)
+		case <-tick.C:
+			if p := latest.Swap(nil); p != nil {
+				sent = l.send(api.Line{Progress: p})
+			}
+		}
+		if sent != nil {
+			cancel(sent) // and wait for work to notice
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"net/http"
+
+	"allium/gateway/api"
+	"allium/gateway/exchange"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// apiKeep says which objects the store holds.
+func (g *Handlers) apiKeep(w *exchange.Response, r *http.Request, _ exchange.Input) error {
+	roots, err := g.readRoots(r)
+	if err != nil {
+		return err
+	}
+	have, err := g.node.Keep(r.Context(), roots)
+	if err != nil {
+		return exchange.CauseOf(r.Context(), err)
+	}
+	return w.SendJSON(r, http.StatusOK, have)
+}
+
+// apiFiles streams files as tar.
+func (g *Handlers) apiFiles(w *exchange.Response, r *http.Request, _ exchange.Input) error {
+	roots, err := g.readRoots(r)
+	if err != nil {
+		return err
+	}
+	s, err := g.node.Files(r.Context(), roots)
+	if err != nil {
+		return exchange.CauseOf(r.Context(), err)
+	}
+	return sendStream(w, r, s)
+}
+
+// readRoots reads a request body of digests, none of which is denied: nothing of
+// it is kept beyond api.MaxRoots of them.
+func (g *Handlers) readRoots(r *http.Request) ([]b3.Root, error) {
+	p, err := g.bodies.ReadSmall(r, api.MaxRoots*b3.Size)
+	switch {
+	case status.Of(err) == status.BodyCap:
+		return nil, api.CheckRoots(api.MaxRoots + 1)
+	case err != nil:
+		return nil, err
+	case len(p)%b3.Size != 0:
+		return nil, status.Errorf(status.BadRequest, "the addresses have %d bytes, which is no multiple of %d", len(p), b3.Size)
+	}
+	roots := make([]b3.Root, len(p)/b3.Size)
+	for i := range roots {
+		roots[i] = b3.Root(p[i*b3.Size:])
+	}
+	if err := api.CheckRoots(len(roots)); err != nil {
+		return nil, err
+	}
+	for _, root := range roots {
+		if err := g.denylist.Object(root); err != nil {
+			return nil, err
+		}
+	}
+	return roots, nil
+}

@@ -1,0 +1,133 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"allium/gateway/api"
+	"allium/gateway/exchange"
+	"allium/protocols/status"
+)
+
+// apiGet streams a file's bytes or a directory as tar.
+func (g *Handlers) apiGet(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	s, err := g.node.Get(r.Context(), in.Query.Text("key"))
+	if err != nil {
+		return exchange.CauseOf(r.Context(), err)
+	}
+	return sendStream(w, r, s)
+}
+
+// apiCat streams a range of a file's bytes.
+func (g *Handlers) apiCat(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	s, err := g.node.Cat(r.Context(), in.Query.Text("key"), api.Range{Start: in.Query.Int("start", 0), End: in.Query.Int("end", -1)})
+	if err != nil {
+		return exchange.CauseOf(r.Context(), err)
+	}
+	return sendStream(w, r, s)
+}
+
+// sendStream answers with bytes whose end is marked (see package client). The
+// header waits for the first of them.
+func sendStream(w *exchange.Response, r *http.Request, s *api.Stream) (err error) {
+	defer s.Body.Close()
+	if !r.ProtoAtLeast(1, 1) {
+		return errNoLength
+	}
+	out := &streamWriter{w: w, Of: s}
+	_, err = io.CopyBuffer(out, s.Body, make([]byte, copyBytes))
+	if err == nil {
+		err = out.begin()
+	}
+	err = exchange.CauseOf(r.Context(), err)
+	if err == nil {
+		w.Header().Set(api.HeaderStatus, api.StatusOK)
+		return nil
+	}
+	if !w.Started() || w.Failed != nil || !wantsTrailers(r) {
+		return err
+	}
+	trailer, jsonErr := asciiJSON(status.ReportOf(err))
+	if jsonErr != nil {
+		return err
+	}
+	w.Told = err
+	w.Header().Set(api.HeaderStatus, trailer)
+	return nil
+}
+
+// copyBytes is what is read of a stream at a time: one chunk group.
+const copyBytes = 64 << 10
+
+// streamWriter sends the header with the first bytes.
+type streamWriter struct {
+	w  *exchange.Response
+	Of *api.Stream
+}
+
+func (s *streamWriter) begin() error {
+	if s.w.Started() {
+		return nil
+	}
+	head, err := asciiJSON(s.Of.Object)
+	if err != nil {
+		return err
+	}
+	h := s.w.Header()
+	h.Set(api.HeaderObject, head)
+	h.Set("Trailer", api.HeaderStatus)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Type", "application/octet-stream")
+	if s.Of.Kind == api.Directory {
+		h.Set("Content-Type", "application/x-tar")
+	}
+	s.w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+func (s *streamWriter) Write(p []byte) (int, error) {
+	if err := s.begin(); err != nil {
+		return 0, err
+	}
+	return s.w.Write(p)
+}
+
+// wantsTrailers reports whether the client said that it reads trailers, which
+// it must to learn that a body ended in an error.
+func wantsTrailers(r *http.Request) bool {
+	for _, v := range r.Header.Values("TE") {
+		for t := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(t), "trailers") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// asciiJSON is JSON that may stand in a header: what is not ASCII is escaped.
+func asciiJSON(v any) (string, error) {
+	p, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("gateway: encode a header: %w", err)
+	}
+	var b strings.Builder
+	for _, c := range string(p) {
+		if c < utf8.RuneSelf {
+			b.WriteRune(c)
+			continue
+		}
+		for _, u := range utf16.AppendRune(nil, c) {
+			fmt.Fprintf(&b, `\u%04x`, u)
+		}
+	}
+	return b.String(), nil
+}
+
+// errNoLength is for clients that could not tell a cut answer from a whole one.
+var errNoLength = status.Errorf(status.BadRequest, "this answer has no known length, which needs HTTP/1.1")

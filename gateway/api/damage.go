@@ -1,0 +1,28 @@
+package api
+
+import (
+	"time"
+
+	"allium/protocols/b3"
+)
+
+// Damage is one place in the store that is not what was written there.
+type Damage struct {
+	Kind   string    `json:"kind"`            // log, body, file, note, index or format
+	State  string    `json:"state"`           // "open" (something may be lost), "mended" (nothing was), "repaired" (it is back, from peers) or "accepted"
+	File   string    `json:"file"`            // below the store's directory
+	Offset int64     `json:"offset"`          // of the first damaged byte
+	Length int64     `json:"length"`          // bytes; 0 where that has no meaning
+	Left   int64     `json:"left"`            // bytes of records that are lost and of which nobody knows whose they were
+	Roots  []b3.Root `json:"roots,omitempty"` // objects that are known to be affected, the first 16
+	Cause  string    `json:"reason"`
+	Found  time.Time `json:"found"`
+	Ended  time.Time `json:"ended,omitzero"` // when it was no longer open
+}
+
+// DamageReport is the damage of a store.
+type DamageReport struct {
+	Open    int      `json:"open"`    // findings that are open: nothing is evicted
+	Unknown int      `json:"unknown"` // of them those of which nobody can tell what was lost: nothing is added, uploaded or pinned
+	Damage  []Damage `json:"damage"`  // oldest first
+}

@@ -1,0 +1,99 @@
+package api
+
+import (
+	"fmt"
+	"time"
+
+	"allium/protocols/status"
+)
+
+// Bounds of Faults.
+const (
+	MaxFaultLinks = 256              // links with a fault
+	MaxFaultAddrs = 16               // addresses of one link
+	MaxFaultDelay = 10 * time.Second // of a link, and of its jitter
+	MaxFaultSkew  = 400 * 24 * time.Hour
+	MinFaultRate  = 1 << 10 // bytes per second
+)
+
+// Faults is what a node of a testnet does wrong on purpose. It is the whole
+// state: setting it replaces what was set before, and the zero value heals
+// everything. A node that is started again has none.
+type Faults struct {
+	Links []LinkFault `json:"links,omitempty"` // at most MaxFaultLinks, one for each peer
+
+	// Corrupt makes the node a liar: in every object that it serves to peers one
+	// bit is wrong. What it stores, and serves to its own user, is not touched.
+	Corrupt bool `json:"corrupt,omitempty"`
+	// FullDisk lets the store see no free byte on its disk. A store in RAM has
+	// none, and refuses it.
+	FullDisk bool `json:"full_disk,omitempty"`
+	// ClockSkewMS is added to the clock by which the node dates what it signs and
+	// judges whether what others signed has expired: provider records,
+	// announcements, seed manifests. Durations, deadlines, certificates, the
+	// store's times and the log go by the true clock.
+	ClockSkewMS int64 `json:"clock_skew_ms,omitempty"`
+	// Rate bounds what the node sends to all peers together, bytes per second, at
+	// least MinFaultRate; 0 is no bound.
+	Rate int64 `json:"rate,omitempty"`
+}
+
+// LinkFault is what a node does to the packets to and from one peer. Delay and
+// loss are of what it sends; both ends have to be told for a link that is slow
+// in both directions. A cut at one end is a cut.
+type LinkFault struct {
+	Peer string `json:"peer"` // its id
+	// Addrs are the multiaddrs where the peer listens, with /p2p/ID or without:
+	// QUIC knows packets by address. Those that the node knows itself need not be
+	// named. At most MaxFaultAddrs.
+	Addrs    []string `json:"addrs,omitempty"`
+	Cut      bool     `json:"cut,omitempty"`       // nothing passes, either way, and nobody is told
+	DelayMS  int64    `json:"delay_ms,omitempty"`  // one way
+	JitterMS int64    `json:"jitter_ms,omitempty"` // each packet is late by up to this much more
+	Loss     float64  `json:"loss,omitempty"`      // of packets, 0 to 1; over TCP a lost one is sent again 200 ms later
+}
+
+// Delay is DelayMS.
+func (l LinkFault) Delay() time.Duration { return time.Duration(l.DelayMS) * time.Millisecond }
+
+// Jitter is JitterMS.
+func (l LinkFault) Jitter() time.Duration { return time.Duration(l.JitterMS) * time.Millisecond }
+
+// ClockSkew is ClockSkewMS.
+func (f Faults) ClockSkew() time.Duration { return time.Duration(f.ClockSkewMS) * time.Millisecond }
+
+// Validate returns status.BadRequest with what is out of its bounds. It does not
+// parse ids and addresses.
+func (f Faults) Validate() error {
+	bad := func(format string, args ...any) error {
+		return status.Errorf(status.BadRequest, "faults: %s", fmt.Sprintf(format, args...))
+	}
+	const delay, skew = int64(MaxFaultDelay / time.Millisecond), int64(MaxFaultSkew / time.Millisecond)
+	switch {
+	case len(f.Links) > MaxFaultLinks:
+		return bad("%d links; at most %d", len(f.Links), MaxFaultLinks)
+	case f.ClockSkewMS < -skew || f.ClockSkewMS > skew:
+		return bad("clock_skew_ms is %d, must be -%d to %d", f.ClockSkewMS, skew, skew)
+	case f.Rate != 0 && f.Rate < MinFaultRate:
+		return bad("rate is %d, must be at least %d bytes/s, or 0 for no bound", f.Rate, MinFaultRate)
+	}
+	seen := map[string]bool{}
+	for _, l := range f.Links {
+		switch {
+		case l.Peer == "":
+			return bad("a link has no peer")
+		case seen[l.Peer]:
+			return bad("two links to %s", l.Peer)
+		case len(l.Addrs) > MaxFaultAddrs:
+			return bad("the link to %s has %d addresses; at most %d", l.Peer, len(l.Addrs), MaxFaultAddrs)
+		case l.DelayMS < 0 || l.DelayMS > delay:
+			return bad("delay_ms of the link to %s is %d, must be 0 to %d", l.Peer, l.DelayMS, delay)
+		case l.JitterMS < 0 || l.JitterMS > delay:
+			return bad("jitter_ms of the link to %s is %d, must be 0 to %d", l.Peer, l.JitterMS, delay)
+		case !(l.Loss >= 0 && l.Loss <= 1): // so that NaN is wrong too
+			return bad("loss of the link to %s is %v, must be 0 to 1", l.Peer, l.Loss)
+		}
+		seen[l.Peer] = true
+	}
+	return nil
+}

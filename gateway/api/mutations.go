@@ -1,0 +1,77 @@
+package api
+
+import (
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// PinRequest is the body of /admin/pin.
+type PinRequest struct {
+	Key       string `json:"key"` // b3:… with or without a path below it
+	Recursive bool   `json:"recursive,omitempty"`
+	Label     string `json:"label,omitempty"`
+}
+
+// UnpinRequest is the body of /admin/unpin.
+type UnpinRequest struct {
+	Key   string `json:"key"`             // b3:… with or without a path below it
+	Label string `json:"label,omitempty"` // empty: all of the object's pins
+}
+
+// ReindexRequest is the body of /admin/reindex.
+type ReindexRequest struct {
+	Key string `json:"key,omitempty"` // what is announced again; empty: everything that is pinned
+}
+
+// Reindexed is what /admin/reindex did.
+type Reindexed struct {
+	Objects int64          `json:"objects"`         // that were announced
+	Failed  int64          `json:"failed"`          // that nobody took
+	Error   *status.Report `json:"error,omitempty"` // of the first that failed
+}
+
+// RepairRequest is the body of /admin/repair.
+type RepairRequest struct {
+	Key string `json:"key,omitempty"` // what is proved; empty: every object in the store
+}
+
+// Repaired is what /admin/repair did.
+type Repaired struct {
+	Objects  int64     `json:"objects"`   // that were read again
+	Bytes    int64     `json:"bytes"`     // of them
+	Repaired int64     `json:"repaired"`  // of them that were damaged or missing and are whole again
+	Bad      int64     `json:"bad"`       // of them that could not be mended
+	Roots    []b3.Root `json:"bad_roots"` // the first MaxBadRoots of those
+}
+
+// MaxBadRoots is how many addresses Repaired lists.
+const MaxBadRoots = 100
+
+// GCRequest is the body of /admin/gc.
+type GCRequest struct {
+	All  bool `json:"all,omitempty"`  // everything that nothing holds, not only down to the low-water mark
+	Dry  bool `json:"dry,omitempty"`  // remove nothing, say what would be
+	Fast bool `json:"fast,omitempty"` // take no rests
+}
+
+// Reloaded says what became of the files that a node reads again: of each by
+// name. A file that cannot be read leaves what was read of it before in force.
+type Reloaded struct {
+	Files []ReloadedFile `json:"files"`
+}
+
+// ReloadedFile is one of them.
+type ReloadedFile struct {
+	Name  string         `json:"name"`            // "denylist", "capabilities", "certificate"
+	Error *status.Report `json:"error,omitempty"` // nil: it was read
+}
+
+// Failed is the first failure as an error, nil if all were read.
+func (r Reloaded) Failed() error {
+	for _, f := range r.Files {
+		if f.Error != nil {
+			return f.Error.Err(status.Internal.Code())
+		}
+	}
+	return nil
+}

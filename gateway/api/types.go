@@ -1,0 +1,400 @@
+package api
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// Kind is what an address stands for.
+type Kind string
+
+// The kinds of entries (SPEC §1).
+const (
+	File      Kind = "file"
+	Directory Kind = "directory"
+	Link      Kind = "link" // a symbolic link; it has no object of its own
+)
+
+// Progress says how far a request has come. A total of 0 is not known yet.
+type Progress struct {
+	Bytes        int64  `json:"bytes"`
+	TotalBytes   int64  `json:"total_bytes,omitempty"`
+	Resumed      int64  `json:"resumed,omitempty"` // of Bytes, left by an earlier request that was cut short
+	Objects      int64  `json:"objects"`
+	TotalObjects int64  `json:"total_objects,omitempty"`
+	Path         string `json:"path,omitempty"` // what is being worked on
+}
+
+// AddOptions modify Add.
+type AddOptions struct {
+	NoPin bool   // leave what was added to the cache
+	Label string // of the pins
+
+	OnBadEntry OnBadEntry
+	// Ordered says that the tar has its entries in the order of a directory and
+	// nothing twice. It is then added while it arrives, tree by tree; names at the
+	// top may come again. Another tar is sorted first, of which a part may go to
+	// disk.
+	Ordered bool
+}
+
+// OnBadEntry is what an add does with an entry that no directory can hold, or
+// that get would refuse.
+type OnBadEntry string
+
+// The choices; the empty one is to refuse.
+const (
+	RefuseBadEntries OnBadEntry = "refuse" // nothing is added
+	SkipBadEntries   OnBadEntry = "skip"   // they are left out, and listed
+)
+
+// ParseOnBadEntry is the choice that s names.
+func ParseOnBadEntry(s string) (OnBadEntry, error) {
+	switch o := OnBadEntry(s); o {
+	case "", RefuseBadEntries, SkipBadEntries:
+		return o, nil
+	}
+	return "", status.Errorf(status.BadRequest, "%q is no choice for bad entries; write refuse or skip", s)
+}
+
+// MaxNotes is how many entries of each kind AddNotes name; the others are
+// counted.
+const MaxNotes = 100
+
+// AddNotes name the entries that were left out of what was added, and those
+// that were added under another name. A directory that was left out stands for
+// all below it.
+type AddNotes struct {
+	Skipped      []BadEntry     `json:"skipped,omitempty"`
+	SkippedCount int64          `json:"skipped_count"` // of all of them
+	Renamed      []RenamedEntry `json:"renamed,omitempty"`
+	RenamedCount int64          `json:"renamed_count"` // of all of them
+}
+
+// BadEntry is an entry that cannot be added.
+type BadEntry struct {
+	Path   string `json:"path"` // slash-separated; bytes that are no UTF-8 are written \xff
+	Reason string `json:"reason"`
+}
+
+// RenamedEntry is an entry whose name, or link target, was brought to Unicode
+// normal form C.
+type RenamedEntry struct {
+	Path string `json:"path"` // as it was
+	As   string `json:"as"`   // the name or the target
+}
+
+// Added is one top-level entry of what was added.
+type Added struct {
+	Name  string  `json:"name"` // as in the tar
+	Root  b3.Root `json:"root"`
+	Kind  Kind    `json:"kind"`
+	Files int64   `json:"files"` // files at and below it
+	Bytes int64   `json:"bytes"` // their content
+	New   int64   `json:"new"`   // bytes of it that the store did not have
+
+	Hashed int64 `json:"hashed"` // files that were read
+	Reused int64 `json:"reused"` // files that were known from an earlier add, and not read
+
+	Notes *AddNotes `json:"notes,omitempty"` // of the whole add, with the first that was added
+}
+
+// Object heads a stream of bytes.
+type Object struct {
+	Root       b3.Root `json:"root"`
+	Kind       Kind    `json:"kind"`           // Directory: the stream is a tar
+	Size       int64   `json:"size"`           // bytes of the object; for a directory, of its manifest
+	Name       string  `json:"name,omitempty"` // last element of the key's path
+	Executable bool    `json:"executable,omitempty"`
+
+	// Bytes that an earlier fetch, cut short, had left: of Size, or of a directory
+	// with all that is below it, which TreeBytes then counts.
+	Resumed   int64 `json:"resumed,omitempty"`
+	TreeBytes int64 `json:"tree_bytes,omitempty"`
+}
+
+// Stream is an object being read. What was resumed of a directory is set with
+// the first byte of Body. Body returns io.EOF only after the last
+// byte was verified and delivered; any other end is an error with an outcome.
+// A Body with a WriteTo method is copied with it. The caller closes Body.
+type Stream struct {
+	Object
+	Body io.ReadCloser
+}
+
+// Range is bytes [Start, End) of an object; End −1 is its end.
+type Range struct{ Start, End int64 }
+
+// Entry is one line of a directory.
+type Entry struct {
+	Name       string  `json:"name"`
+	Kind       Kind    `json:"kind"`
+	Root       b3.Root `json:"root,omitzero"` // zero for a link
+	Size       int64   `json:"size"`          // bytes of the object; for a directory, of its manifest
+	Executable bool    `json:"executable,omitempty"`
+	Target     string  `json:"target,omitempty"` // of a link
+}
+
+// Listing is a directory as the gateway lists it.
+type Listing struct {
+	Root    b3.Root `json:"root"`
+	Path    string  `json:"path"`    // below the address that was asked for
+	Entries []Entry `json:"entries"` // in bytewise order of their names
+}
+
+// Stat describes an object.
+type Stat struct {
+	Root    b3.Root `json:"root"`
+	CID     string  `json:"cid"`
+	Kind    Kind    `json:"kind"`
+	Size    int64   `json:"size"`    // bytes of the object
+	Groups  int64   `json:"groups"`  // chunk groups of 64 KiB
+	Local   bool    `json:"local"`   // the whole object is in the store
+	Entries int64   `json:"entries"` // of a directory
+	Pins    []Pin   `json:"pins"`
+}
+
+// VerifyOptions modify Verify.
+type VerifyOptions struct {
+	Repair bool // fetch what is damaged or missing again; a node has to run
+}
+
+// Verified is one object that was read again.
+type Verified struct {
+	Root     b3.Root        `json:"root"`
+	Size     int64          `json:"size"`
+	Repaired bool           `json:"repaired,omitempty"` // it was damaged or missing, and was fetched again
+	Error    *status.Report `json:"error,omitempty"`    // nil: every byte was proved
+
+	// Of a check of the whole store, about an object that a pin promises and that
+	// is absent or damaged.
+	Pin   *Pin   `json:"pin,omitempty"`
+	Path  string `json:"path,omitempty"`  // from the pin to the object; empty for the pinned object itself
+	Again bool   `json:"again,omitempty"` // the object was told of before; this says who promises it
+}
+
+// PinOptions modify Pin.
+type PinOptions struct {
+	Recursive bool
+	Label     string
+}
+
+// Pin keeps an object in the store.
+type Pin struct {
+	Root      b3.Root   `json:"root"`
+	Recursive bool      `json:"recursive"`
+	Label     string    `json:"label,omitempty"`
+	Since     time.Time `json:"since,omitzero"`
+}
+
+// Fetched is what Fetch brought.
+type Fetched struct {
+	Root    b3.Root `json:"root"`
+	Kind    Kind    `json:"kind"`
+	Objects int64   `json:"objects"`
+	Bytes   int64   `json:"bytes"`
+	New     int64   `json:"new"`               // bytes that came from the network
+	Resumed int64   `json:"resumed,omitempty"` // bytes that an earlier fetch, cut short, had left
+}
+
+// Provider is a peer that signed a record saying it has an object.
+type Provider struct {
+	ID       string    `json:"id"`
+	Addrs    []string  `json:"addrs"`
+	NotAfter time.Time `json:"not_after,omitzero"`
+	Source   string    `json:"source,omitempty"` // how its statement came here: gossip or dht
+}
+
+// FindOptions modify FindProviders.
+type FindOptions struct {
+	Limit int    // stop after that many, 1 to 32; 0: the node's default
+	Fresh bool   // leave out the records and announcements that the node itself holds: only what peers answer now counts
+	Trace *Trace // is filled by the time the sequence ends, see Trace; nil: nobody asks
+}
+
+// Trace is how one lookup of providers went. A lookup that never began, since
+// its key was wrong for example, leaves it empty.
+type Trace struct {
+	// End is why it ended: satisfied (the limit was reached), converged (the
+	// closest peers that answer have been asked), hop_exceeded, probe_exceeded,
+	// timed_out, no_peers (nobody is known), canceled.
+	End    string  `json:"end"`
+	Hops   int     `json:"hops"`    // of the last answer that counted; 0: none did
+	Probes int     `json:"probes"`  // sent, hedges included
+	Hedges int     `json:"hedges"`  // of them in place of a late one
+	TookMS float64 `json:"took_ms"` // the whole lookup
+	Steps  []Step  `json:"steps"`   // the probes in the order sent, at most 128
+}
+
+// Step is one probe of a lookup: a question to one peer.
+type Step struct {
+	Peer    string  `json:"peer"`
+	Hop     int     `json:"hop"`      // 1: from the node's own routing table; n+1: named by a peer of hop n
+	Hedge   bool    `json:"hedge"`    // sent in place of a late probe
+	StartMS float64 `json:"start_ms"` // since the start of the lookup
+	TookMS  float64 `json:"took_ms"`  // until the answer, the failure or the cancel, with the dial where there was no connection; no round-trip time
+
+	// Outcome is ok; timeout (no answer in time); late (given up, its place was
+	// needed for another); canceled (the lookup ended first); or what the call
+	// failed with (SPEC §3).
+	Outcome   string `json:"outcome"`
+	Closer    int    `json:"closer"`    // peers it named
+	Providers int    `json:"providers"` // providers it brought that nobody had before
+}
+
+// Announced says who took the record.
+type Announced struct {
+	Root  b3.Root `json:"root"`
+	Peers int     `json:"peers"` // that acknowledged it
+}
+
+// ID is who a node is and where it listens (SPEC §11).
+type ID struct {
+	ID      string   `json:"id"`
+	Addrs   []string `json:"addrs"`
+	Gateway string   `json:"gateway"`
+	Admin   string   `json:"admin"`
+
+	GatewayLocal string `json:"gateway_local,omitempty"` // the gateway by address, where Gateway has its certificate's name
+	Redirect     string `json:"redirect,omitempty"`      // the listener that sends browsers to https
+}
+
+// Peer is a connection.
+type Peer struct {
+	ID        string  `json:"id"`
+	Addr      string  `json:"addr"`
+	Transport string  `json:"transport"`
+	Direction string  `json:"direction"`        // "in" or "out"
+	Bucket    *int    `json:"bucket"`           // of the routing table; nil: it is not in the table
+	Agent     string  `json:"agent,omitempty"`  // as it said in HELLO
+	AgeMS     int64   `json:"age_ms"`           // of the connection
+	RTTMS     float64 `json:"rtt_ms,omitempty"` // 0: not measured
+	Streams   int     `json:"streams"`
+}
+
+// Seeds is what a node has to find the network with (SPEC §5).
+type Seeds struct {
+	Seeds      []Seed        `json:"seeds"`
+	Manifest   *SeedManifest `json:"manifest,omitempty"` // nil: none is configured
+	Remembered int           `json:"remembered"`         // peers that are dialled when no seed answers
+}
+
+// Seed is one seed and how it does.
+type Seed struct {
+	ID          string    `json:"id"`
+	Addrs       []string  `json:"addrs"`
+	Source      string    `json:"source"` // "config" or "manifest"
+	Connected   bool      `json:"connected"`
+	LastSuccess time.Time `json:"last_success,omitzero"` // of a dial; zero: never
+	LastError   string    `json:"last_error,omitempty"`  // of the last dial
+	Tries       int       `json:"tries"`                 // dials since the last success
+	NotAfter    time.Time `json:"not_after,omitzero"`    // later it is not dialled; zero: no end
+	Gave        []string  `json:"gave"`                  // the peers of its last answer
+	GaveAt      time.Time `json:"gave_at,omitzero"`      // zero: it has not answered
+}
+
+// SeedManifest is the signed list in force, and what is wrong.
+type SeedManifest struct {
+	Seq      uint64    `json:"seq"`              // 0: no manifest was accepted
+	Signer   string    `json:"signer,omitempty"` // peer id
+	NotAfter time.Time `json:"not_after,omitzero"`
+	Error    string    `json:"error,omitempty"` // why the file does not count, or that the manifest has expired
+}
+
+// Pong is one round trip.
+type Pong struct {
+	ID    string  `json:"id"`
+	RTTMS float64 `json:"rtt_ms"`
+}
+
+// Version says which program runs.
+type Version struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Go      string `json:"go"`
+	Amnesia string `json:"amnesia,omitempty"` // "memory locked" or "memory not locked"; empty when the node writes to disk
+}
+
+// Limits is every bound of the node with what is in use of it (SPEC §11).
+type Limits struct {
+	Limits []Limit `json:"limits"`
+}
+
+// Limit is one bound.
+type Limit struct {
+	Name     string `json:"name"`
+	Kind     string `json:"kind"` // gate, queue, rate or budget
+	Capacity int64  `json:"capacity"`
+	Current  int64  `json:"current"`
+	Peak     int64  `json:"peak"`
+	Rejected int64  `json:"rejected"`
+	Policy   string `json:"policy"` // what happens when it is full
+	Path     string `json:"path"`   // producer → consumer
+}
+
+// Readiness is /readyz (SPEC §10).
+type Readiness struct {
+	Ready   bool   `json:"ready"`   // reads, writes and network
+	Reads   bool   `json:"reads"`   // what is here is served
+	Writes  bool   `json:"writes"`  // more is stored
+	Network bool   `json:"network"` // others are found, and find this node
+	Gates   []Gate `json:"gates"`   // in the order they are passed
+}
+
+// Gate is one condition of readiness.
+type Gate struct {
+	Name       string    `json:"name"`
+	Ready      bool      `json:"ready"`
+	Have       int64     `json:"have"`
+	Need       int64     `json:"need"`
+	Since      time.Time `json:"since,omitzero"` // of the last change
+	RetryAfter int64     `json:"retry_after"`    // seconds; 0 when ready
+	Fix        string    `json:"fix,omitempty"`  // what to do, in a sentence
+}
+
+// Problem is an error answer: RFC 9457 with the members of SPEC §3.
+type Problem struct {
+	Type     string `json:"type"`  // "urn:allium:problem:<reason>"
+	Title    string `json:"title"` // the reason in words
+	Status   int    `json:"status"`
+	Detail   string `json:"detail"`             // what happened and what to do
+	Instance string `json:"instance,omitempty"` // "urn:allium:request:<corr id>"
+
+	Reason       string `json:"reason"`          // the outcome
+	Label        string `json:"label,omitempty"` // a narrower label (status.Report's detail)
+	Limit        string `json:"limit,omitempty"`
+	Current      int64  `json:"current,omitempty"`
+	Cap          int64  `json:"cap,omitempty"`
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+	LookupID     string `json:"lookup_id,omitempty"`
+}
+
+// Report is the problem as the report it was made of.
+func (p Problem) Report() status.Report {
+	return status.Report{
+		Reason: p.Reason, Message: p.Detail, Detail: p.Label, Limit: p.Limit, Current: p.Current, Cap: p.Cap,
+		RetryAfterMS: p.RetryAfterMS, LookupID: p.LookupID,
+	}
+}
+
+// Line is one line of an NDJSON answer. One member is set; ok or error is the
+// last line, and an answer that ends before it was cut. A trace, where one was
+// asked for, is the line before that.
+type Line struct {
+	Progress *Progress       `json:"progress,omitempty"`
+	Item     json.RawMessage `json:"item,omitempty"`
+	Trace    *Trace          `json:"trace,omitempty"`
+	OK       json.RawMessage `json:"ok,omitempty"` // the result, {} if there is none
+	Error    *status.Report  `json:"error,omitempty"`
+}
+
+// The headers of the API.
+const (
+	HeaderObject = "X-Allium-Object" // JSON of Object, on get and cat
+	HeaderStatus = "X-Allium-Status" // trailer of get and cat: "ok" or JSON of a status.Report
+	StatusOK     = "ok"              // the value of HeaderStatus after the last byte
+)

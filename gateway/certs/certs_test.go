@@ -1,0 +1,237 @@
+package certs
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/crypto/acme"
+
+	"allium/gateway/certs/certstest"
+	"allium/protocols/status"
+)
+
+func TestACMEHandshakes(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	cfg.ACMEDomains = []string{"node.test", "www.node.test"}
+	a, err := newACMECerts(cfg, Deps{Log: slog.New(slog.DiscardHandler)}, newMetrics(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Check(); status.Of(err) != status.NotReady || !strings.Contains(err.Error(), "node.test") {
+		t.Errorf("%v", err)
+	}
+	cert, proof := &tls.Certificate{}, &tls.Certificate{}
+	a.certs["node.test"], a.alpn["www.node.test"] = cert, proof
+	for _, c := range []struct {
+		name   string
+		protos []string
+		want   *tls.Certificate
+	}{
+		{"node.test", []string{"h2", "http/1.1"}, cert},
+		{"NODE.test.", nil, cert},
+		{"", nil, cert}, // of who does not say: the first
+		{"www.node.test", nil, nil},
+		{"other.test", nil, nil},
+		{"www.node.test", []string{acme.ALPNProto}, proof},
+		{"node.test", []string{acme.ALPNProto}, nil},
+		{"www.node.test", []string{"h2", acme.ALPNProto}, nil},
+	} {
+		got, err := a.Get(&tls.ClientHelloInfo{ServerName: c.name, SupportedProtos: c.protos})
+		if got != c.want || (err != nil) != (c.want == nil) || err != nil && !errors.Is(err, errNoCertificate) {
+			t.Errorf("%q %v: %v, %v", c.name, c.protos, got, err)
+		}
+	}
+}
+
+// TestACMECacheIsChecked: what is kept is used only if it still holds.
+func TestACMECacheIsChecked(t *testing.T) {
+	t.Parallel()
+	ca, dir := certstest.New(t), t.TempDir()
+	cfg := DefaultConfig()
+	cfg.ACMEDomains = []string{"node.test"}
+	a, err := newACMECerts(cfg, Deps{ACMEDir: dir, Log: slog.New(slog.DiscardHandler)}, newMetrics(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := func(until time.Time, name string) {
+		leaf, key := ca.Sign(t, certstest.Leaf(until, name))
+		chain, private := certstest.PEM(t, key, leaf)
+		certstest.Write(t, filepath.Join(dir, "node.test"), append(private, chain...))
+	}
+	if a.cached(t.Context(), "node.test") != nil {
+		t.Error("there is nothing")
+	}
+	keep(time.Now().Add(time.Hour), "node.test")
+	if a.cached(t.Context(), "node.test") == nil {
+		t.Error("a good one is not used")
+	}
+	keep(time.Now().Add(-time.Hour), "node.test")
+	if a.cached(t.Context(), "node.test") != nil {
+		t.Error("it ended")
+	}
+	keep(time.Now().Add(time.Hour), "other.test")
+	if a.cached(t.Context(), "node.test") != nil {
+		t.Error("it is another name's")
+	}
+	certstest.Write(t, filepath.Join(dir, "node.test"), []byte("nonsense"))
+	if a.cached(t.Context(), "node.test") != nil {
+		t.Error("it is nonsense")
+	}
+	key, raw, err := newKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := parseKey(raw); err != nil || !again.Public().(interface{ Equal(crypto.PublicKey) bool }).Equal(key.Public()) {
+		t.Errorf("the account's key: %v", err)
+	}
+	for _, bad := range [][]byte{nil, []byte("x"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})} {
+		if _, err := parseKey(bad); err == nil {
+			t.Errorf("%q is a key", bad)
+		}
+	}
+	cfg.ACMECA = filepath.Join(dir, "node.test")
+	if _, err := newACMECerts(cfg, Deps{ACMEDir: dir}, nil); status.Of(err) != status.BadRequest {
+		t.Errorf("acme_ca: %v", err)
+	}
+}
+
+// TestCertificateReload: a new pair is taken over; a bad one, half of one or
+// none leaves the old and is said once.
+func TestCertificateReload(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		a := certstest.New(t)
+		cert, key := a.Pair(t, dir, time.Now().Add(time.Hour), "node.test")
+		var log logBuffer
+		m := newMetrics(nil)
+		f, err := newCertFiles(Config{Cert: cert, Key: key}, slog.New(slog.NewTextHandler(&log, nil)), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		defer run.Wait()
+		defer cancel()
+		run.Go(func() { f.Run(ctx) })
+		first := f.current.Load()
+		look := func(what string, ok, failed float64, want *tls.Certificate) {
+			t.Helper()
+			for _, name := range []string{cert, key} {
+				_ = os.Chtimes(name, time.Now(), time.Now()) // it may be gone
+			}
+			time.Sleep(5 * lookEvery)
+			synctest.Wait()
+			if got := f.current.Load(); want != nil && got != want {
+				t.Errorf("%s: another certificate is in use", what)
+			}
+			if o, b := testutil.ToFloat64(m.certUpdates.WithLabelValues("ok")), testutil.ToFloat64(m.certUpdates.WithLabelValues("failed")); o != ok || b != failed {
+				t.Errorf("%s: %v ok, %v failed, want %v and %v", what, o, b, ok, failed)
+			}
+		}
+		look("the same", 0, 0, first)
+		_, other := a.Sign(t, certstest.Leaf(time.Now().Add(time.Hour), "node.test"))
+		_, private := certstest.PEM(t, other)
+		certstest.Write(t, key, private)
+		look("a key of another certificate", 0, 1, first)
+		certstest.Write(t, key, nil)
+		look("no key in the file", 0, 2, first)
+		if err := os.Remove(key); err != nil {
+			t.Fatal(err)
+		}
+		look("no file", 0, 3, first)
+		a.Pair(t, dir, time.Now().Add(-time.Hour), "node.test")
+		look("it ended", 0, 4, first)
+		a.Pair(t, dir, time.Now().Add(90*time.Minute), "other.test")
+		look("a good one", 1, 4, nil)
+		if !f.Covers("other.test") || f.Covers("node.test") || f.Check() != nil {
+			t.Errorf("in use: %v, %v", f.current.Load().Leaf.DNSNames, f.Check())
+		}
+		a.Pair(t, dir, time.Now().Add(90*time.Minute), "third.test")
+		if err := os.Chmod(key, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		look("a key that others can read", 1, 5, nil)
+		if err := os.Chmod(key, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		look("a key that they cannot read any more", 2, 5, nil)
+		if got := strings.Count(log.String(), "level=WARN"); got != 5 {
+			t.Errorf("%d warnings: %s", got, log.String())
+		}
+	})
+}
+
+// TestPairs: what cannot be used is refused, and the error says what to do.
+func TestPairs(t *testing.T) {
+	t.Parallel()
+	a, other := certstest.New(t), certstest.New(t)
+	until := time.Now().Add(time.Hour)
+	leaf, key := a.Sign(t, certstest.Leaf(until, "node.test"))
+	nameless, namelessKey := a.Sign(t, certstest.Leaf(until))
+	_, stranger := a.Sign(t, certstest.Leaf(until, "node.test"))
+	for _, c := range []struct {
+		name    string
+		chain   []*x509.Certificate
+		key     crypto.Signer
+		mode    os.FileMode
+		outcome status.Outcome
+		says    string
+	}{
+		{"good", []*x509.Certificate{leaf}, key, 0o600, status.OK, ""},
+		{"for a group", []*x509.Certificate{leaf}, key, 0o640, status.OK, ""},
+		{"with its signer", []*x509.Certificate{leaf, a.Cert}, key, 0o600, status.OK, ""},
+		{"of others' eyes", []*x509.Certificate{leaf}, key, 0o644, status.Forbidden, "chmod 600"},
+		{"of the group's hands", []*x509.Certificate{leaf}, key, 0o660, status.Forbidden, "chmod 600"},
+		{"another's key", []*x509.Certificate{leaf}, stranger, 0o600, status.BadRequest, "match"},
+		{"signer first", []*x509.Certificate{a.Cert, leaf}, key, 0o600, status.BadRequest, "match"},
+		{"another's signer", []*x509.Certificate{leaf, other.Cert}, key, 0o600, status.BadRequest, "put the node's own first"},
+		{"for nobody", []*x509.Certificate{nameless}, namelessKey, 0o600, status.BadRequest, "names no host"},
+		{"no certificate", nil, key, 0o600, status.BadRequest, "gateway.tls.cert"},
+	} {
+		dir := t.TempDir()
+		chain, private := certstest.PEM(t, c.key, c.chain...)
+		certstest.Write(t, dir+"/cert.pem", chain)
+		certstest.Write(t, dir+"/key.pem", private)
+		if err := os.Chmod(dir+"/key.pem", c.mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := readPair(dir+"/cert.pem", dir+"/key.pem")
+		if status.Of(err) != c.outcome || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// logBuffer is a log that several goroutines write.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

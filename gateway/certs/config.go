@@ -1,0 +1,114 @@
+package certs
+
+import (
+	"net"
+	"net/mail"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/acme/autocert"
+
+	"allium/protocols/status"
+)
+
+// Config makes the public listener speak https: with a certificate of one's own,
+// or with those that an ACME authority gives. With neither it speaks http.
+type Config struct {
+	Cert string `koanf:"cert" doc:"PEM file of the public listener's certificate and those that lead to the authority; read again when it changes; empty is http, or ACME"`
+	Key  string `koanf:"key" doc:"PEM file of the certificate's private key, which others on the machine must not be able to read"`
+
+	ACMEDomains   []string `koanf:"acme_domains" doc:"names that certificates are got for by ACME, one each; the first is the one shown"`
+	ACMEEmail     string   `koanf:"acme_email" doc:"address that the ACME authority writes to; empty is none"`
+	ACMEDirectory string   `koanf:"acme_directory" doc:"URL that ACME begins with at the authority"`
+	ACMECA        string   `koanf:"acme_ca" doc:"PEM file of the authority behind a private ACME directory's own https; empty is the system's"`
+	ACMEAcceptTOS bool     `koanf:"acme_accept_tos" doc:"accept the ACME authority's terms of service; nothing is asked of it without"`
+
+	RedirectListen string `koanf:"redirect_listen" doc:"address of a plain http listener, host:port, that sends browsers to https and answers HTTP-01 of ACME; empty is none"`
+	RedirectPort   int    `koanf:"redirect_port" doc:"port that redirects name, where others reach gateway.listen at another than its own; 0 is its own"`
+
+	HSTS           time.Duration `koanf:"hsts" doc:"how long browsers shall use https alone (Strict-Transport-Security), from each answer over https; 0 does not say so"`
+	HSTSSubdomains bool          `koanf:"hsts_subdomains" doc:"say so for all names below the host's too"`
+}
+
+// maxACMEDomains bounds what one node orders: authorities limit it as well.
+const maxACMEDomains = 32
+
+// DefaultConfig returns http, and what holds when a certificate is named.
+func DefaultConfig() Config {
+	return Config{ACMEDirectory: autocert.DefaultACMEDirectory, HSTS: 365 * 24 * time.Hour}
+}
+
+// Enabled reports whether the public listener speaks https.
+func (c Config) Enabled() bool { return c.Cert != "" || c.Key != "" || len(c.ACMEDomains) > 0 }
+
+// Validate returns bad_request naming the first key that makes no sense beside
+// the rest of the gateway's.
+func (c Config) Validate(listen string, h2c bool) error {
+	bad := func(format string, args ...any) error {
+		return status.Errorf(status.BadRequest, "gateway.tls."+format, args...)
+	}
+	switch acme := len(c.ACMEDomains) > 0; {
+	case c.HSTS < 0:
+		return bad("hsts is negative; 0 is none")
+	case c.RedirectPort < 0 || c.RedirectPort > 65535:
+		return bad("redirect_port is %d, want a port, or 0 for that of gateway.listen", c.RedirectPort)
+	case !c.Enabled() && c.RedirectListen != "":
+		return bad("redirect_listen sends to https, but there is none; set gateway.tls.cert and key, or acme_domains")
+	case !c.Enabled():
+		return nil
+	case listen == "":
+		return bad("cert or acme_domains is set, but gateway.listen is empty; set it to an address such as 0.0.0.0:443")
+	case h2c:
+		return status.Errorf(status.BadRequest, "gateway.h2c is for http behind a proxy; with gateway.tls browsers get HTTP/2 anyway, so remove it")
+	case acme && (c.Cert != "" || c.Key != ""):
+		return bad("cert and acme_domains are both set; keep one of the two")
+	case !acme && (c.Cert == "" || c.Key == ""):
+		return bad("cert and key belong together; set both")
+	}
+	if c.RedirectListen != "" {
+		if _, _, err := net.SplitHostPort(c.RedirectListen); err != nil {
+			return bad("redirect_listen is %q, want host:port such as 0.0.0.0:80: %w", c.RedirectListen, err)
+		}
+	}
+	if len(c.ACMEDomains) > 0 {
+		return c.validateACME(bad)
+	}
+	return nil
+}
+
+func (c Config) validateACME(bad func(string, ...any) error) error {
+	if !c.ACMEAcceptTOS {
+		return bad("acme_accept_tos must be true to get certificates from %s; read its terms first", c.ACMEDirectory)
+	}
+	if len(c.ACMEDomains) > maxACMEDomains {
+		return bad("acme_domains holds %d names, at most %d", len(c.ACMEDomains), maxACMEDomains)
+	}
+	for _, d := range c.ACMEDomains {
+		if !domainName(d) {
+			return bad("acme_domains holds %q, want lower-case names such as node.example.org (xn--… for others than ASCII), no address and no *", d)
+		}
+	}
+	if u, err := url.Parse(c.ACMEDirectory); err != nil || u.Scheme != "https" || u.Host == "" {
+		return bad("acme_directory is %q, want an https URL", c.ACMEDirectory)
+	}
+	if c.ACMEEmail != "" {
+		if a, err := mail.ParseAddress(c.ACMEEmail); err != nil || a.Address != c.ACMEEmail {
+			return bad("acme_email is %q, want an address such as you@example.org", c.ACMEEmail)
+		}
+	}
+	return nil
+}
+
+// domainName reports whether s is a name that an authority would sign: two
+// labels or more, lower-case ASCII, the last one not a number.
+func domainName(s string) bool {
+	labels := strings.Split(s, ".")
+	for _, l := range labels {
+		if l == "" || len(l) > 63 || strings.Trim(l, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || l[0] == '-' || l[len(l)-1] == '-' {
+			return false
+		}
+	}
+	last := labels[len(labels)-1]
+	return len(labels) > 1 && len(s) <= 253 && strings.Trim(last, "0123456789") != ""
+}

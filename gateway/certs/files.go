@@ -1,0 +1,119 @@
+package certs
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"allium/internal/filewatch"
+	"allium/protocols/status"
+)
+
+// lookEvery is how often the files of a certificate are looked at.
+const lookEvery = 2 * time.Second
+
+// certFiles is a certificate of the operator's own, read again when its files
+// change.
+type certFiles struct {
+	cert, key string
+	log       *slog.Logger
+	m         *metrics
+
+	files   *filewatch.Files
+	current atomic.Pointer[tls.Certificate] // nil until the files were read for the first time
+}
+
+func newCertFiles(cfg Config, log *slog.Logger, m *metrics) (*certFiles, error) {
+	f := &certFiles{cert: cfg.Cert, key: cfg.Key, log: log, m: m}
+	var err error
+	f.files, err = filewatch.New(filewatch.Config{Files: []string{f.cert, f.key}, Every: lookEvery, Read: f.read, Failed: f.failed})
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Check(); err != nil {
+		log.Warn("gateway.tls.cert is of no use to browsers", "err", err)
+	}
+	return f, nil
+}
+
+// readPair reads a certificate with its key and refuses what browsers would
+// not believe, or what others may have copied.
+func readPair(cert, key string) (*tls.Certificate, error) {
+	fi, err := os.Stat(key)
+	if err != nil {
+		return nil, status.Errorf(status.BadRequest, "gateway.tls.key: %w", err)
+	}
+	if mode := fi.Mode().Perm(); mode&0o027 != 0 {
+		return nil, status.Errorf(status.Forbidden, "gateway.tls.key: %s can be read by others, or changed by its group (mode %04o); run `chmod 600 %s`", key, mode, key)
+	}
+	c, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return nil, status.Errorf(status.BadRequest, "gateway.tls.cert and key: %w", err)
+	}
+	if err := checkChain(c.Certificate); err != nil {
+		return nil, fmt.Errorf("gateway.tls.cert: %s: %w", cert, err)
+	}
+	if len(c.Leaf.DNSNames) == 0 && len(c.Leaf.IPAddresses) == 0 {
+		return nil, status.Errorf(status.BadRequest, "gateway.tls.cert: %s names no host (subject alternative name), so no browser accepts it", cert)
+	}
+	return &c, nil
+}
+
+// read takes over the files as they are, or says why it cannot. One that ended
+// is better than none.
+func (f *certFiles) read() error {
+	c, err := readPair(f.cert, f.key)
+	if err != nil {
+		return err
+	}
+	before := f.current.Load()
+	if before != nil {
+		if err := inTime(c.Leaf, time.Now()); err != nil {
+			return err
+		}
+		if slices.EqualFunc(c.Certificate, before.Certificate, bytes.Equal) {
+			return nil
+		}
+	}
+	f.current.Store(c)
+	f.m.certNotAfter.Set(float64(c.Leaf.NotAfter.Unix()))
+	if before != nil {
+		f.m.certUpdates.WithLabelValues("ok").Inc()
+		f.log.Info("a new certificate is in use", "not_after", c.Leaf.NotAfter)
+	}
+	return nil
+}
+
+func (f *certFiles) failed(err error) {
+	f.m.certUpdates.WithLabelValues("failed").Inc()
+	f.log.Warn("the new certificate cannot be used; the old one stays", "err", err)
+}
+
+// Run looks at the files every few seconds, and reads them when it is asked to.
+func (f *certFiles) Run(ctx context.Context) { _ = f.files.Run(ctx, func() {}) } // nil, always
+
+func (f *certFiles) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) { return f.current.Load(), nil }
+
+func (f *certFiles) Covers(host string) bool {
+	return f.current.Load().Leaf.VerifyHostname(host) == nil
+}
+
+func (f *certFiles) Name() string {
+	for _, n := range f.current.Load().Leaf.DNSNames {
+		if n != "" && n[0] != '*' {
+			return n
+		}
+	}
+	return ""
+}
+
+func (f *certFiles) Check() error { return inTime(f.current.Load().Leaf, time.Now()) }
+
+// Reload reads the files again; what cannot be used leaves the one that is in use.
+func (f *certFiles) Reload(ctx context.Context) error { return f.files.Reload(ctx) }

@@ -1,0 +1,80 @@
+package content
+
+import (
+	"bytes"
+	_ "embed" // the pages, their style and their icon
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+
+	"allium/gateway/api"
+	"allium/gateway/exchange"
+	"allium/protocols/b3"
+)
+
+//go:embed icon.svg
+var iconSource []byte
+
+// landing is the first page: what this is, whether it is ready, and a field to
+// open an address with.
+func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
+	page := g.ready()
+	var waiting []api.Gate
+	for _, gate := range page.Gates {
+		if !gate.Ready {
+			waiting = append(waiting, gate)
+		}
+	}
+	var out bytes.Buffer
+	err := exchange.PageTemplates.ExecuteTemplate(&out, "landing", struct {
+		Style   template.CSS
+		Ready   bool
+		Waiting []api.Gate
+		Version string
+	}{exchange.PageStyle, page.Ready, waiting, g.version})
+	if err != nil {
+		return fmt.Errorf("gateway: landing page: %w", err)
+	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", exchange.PagePolicy)
+	h.Set("Cache-Control", "no-store")
+	return w.Send(r, http.StatusOK, "text/html; charset=utf-8", out.Bytes())
+}
+
+// openKey answers the landing page's field, /b3?key=b3:…[/path]: it redirects to
+// the page of that key.
+func openKey(w *exchange.Response, r *http.Request) error {
+	key := strings.TrimSpace(r.URL.Query().Get("key"))
+	key = strings.TrimPrefix(key, "/b3/")
+	r.URL.RawQuery = ""
+	address, rest, _ := strings.Cut(key, "/")
+	root, err := b3.Parse(strings.ToLower(address))
+	if err != nil {
+		return err
+	}
+	t := target{root: root}
+	for name := range strings.SplitSeq(strings.Trim(rest, "/"), "/") {
+		if name != "" {
+			t.names = append(t.names, name)
+		}
+	}
+	to := t.url(strings.HasSuffix(rest, "/"))
+	if _, err := parseTarget(strings.TrimPrefix(to, "/b3/")); err != nil {
+		return err // a browser would make something else of ".."
+	}
+	h := w.Header()
+	h.Set("Location", to)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", "0") // of HEAD too
+	w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
+// favicon is the icon that browsers ask for.
+func favicon(w *exchange.Response, r *http.Request) error {
+	h := w.Header()
+	h.Set("Cache-Control", "public, max-age=86400")
+	h.Set("Content-Security-Policy", "default-src 'none'")
+	return w.Send(r, http.StatusOK, "image/svg+xml", iconSource)
+}

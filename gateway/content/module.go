@@ -1,0 +1,34 @@
+package content
+
+import (
+	_ "embed"
+	"net/http"
+
+	"allium/gateway/exchange"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// verifyModule checks verified encodings in a browser (docs/HTTP.md).
+//
+//go:embed verify.mjs
+var verifyModule []byte
+
+var verifyModuleTag = `"` + b3.Sum(verifyModule).Hex()[:32] + `"`
+
+// module answers /verify.mjs. It changes with the program, so it is revalidated
+// once a day.
+func module(w *exchange.Response, r *http.Request) error {
+	h := w.Header()
+	h.Set("ETag", verifyModuleTag)
+	h.Set("Cache-Control", "public, max-age=86400")
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	switch exchange.Evaluate(r, verifyModuleTag) {
+	case status.Precondition:
+		return status.Errorf(status.Precondition, "If-Match does not hold %s", verifyModuleTag)
+	case status.NotModified:
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return w.Send(r, http.StatusOK, "text/javascript; charset=utf-8", verifyModule)
+}

@@ -1,0 +1,83 @@
+package exchange
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"allium/protocols/status"
+)
+
+// TestConditions compares with http.ServeContent, whose conditions are right.
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	const etag = `"b3:aa"`
+	lists := []string{
+		"", "*", `"b3:aa"`, `W/"b3:aa"`, `"b3:bb"`, `"b3:bb", "b3:aa"`, `"b3:bb" , W/"b3:aa"`, `"x","y"`,
+		`b3:aa`, `"b3:aa`, `,`, `, "b3:aa"`, `""`, `"", "b3:aa"`, `W/*`, ` "b3:aa" `, `"b3:bb" "b3:aa"`, `"b3:bb"x, "b3:aa"`,
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		for _, im := range lists {
+			for _, inm := range lists {
+				for _, ir := range []string{"", etag, `W/"b3:aa"`, `"b3:bb"`, "Tue, 01 Jan 2030 00:00:00 GMT", "*"} {
+					r := httptest.NewRequest(method, "/", nil)
+					r.Header.Set("Range", "bytes=1-2")
+					for name, v := range map[string]string{"If-Match": im, "If-None-Match": inm, "If-Range": ir} {
+						if v != "" {
+							r.Header.Set(name, v)
+						}
+					}
+					rec := httptest.NewRecorder()
+					rec.Header().Set("ETag", etag)
+					http.ServeContent(rec, r, "", time.Time{}, strings.NewReader("hello"))
+
+					got := Evaluate(r, etag).Code()
+					if got == http.StatusOK && RangeApplies(r, etag) {
+						got = http.StatusPartialContent
+					}
+					if got != rec.Code {
+						t.Errorf("%s If-Match: %s | If-None-Match: %s | If-Range: %s: %d, net/http says %d", method, im, inm, ir, got, rec.Code)
+					}
+					if KnownFresh(r, etag) && got != http.StatusNotModified {
+						t.Errorf("If-Match: %s | If-None-Match: %s: known to be fresh, but %d", im, inm, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestConditionsOfAWeakTag(t *testing.T) {
+	t.Parallel()
+	const etag = `W/"page"`
+	for _, c := range []struct {
+		name, value string
+		want        status.Outcome
+	}{
+		{"If-None-Match", `W/"page"`, status.NotModified},
+		{"If-None-Match", `"page"`, status.NotModified},
+		{"If-None-Match", `"other"`, status.OK},
+		{"If-Match", `W/"page"`, status.Precondition},
+		{"If-Match", `"page"`, status.Precondition},
+		{"If-Match", `*`, status.OK},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set(c.name, c.value)
+		if got := Evaluate(r, etag); got != c.want {
+			t.Errorf("%s: %s: %s, want %s", c.name, c.value, got, c.want)
+		}
+	}
+}
+
+func FuzzListed(f *testing.F) {
+	f.Add(`"a", W/"b"`, `"a"`, true)
+	f.Add(`*`, `W/"a"`, false)
+	f.Add(`"unclosed`, `"a"`, false)
+	f.Fuzz(func(t *testing.T, list, etag string, strong bool) {
+		if strong && Listed([]string{list}, etag, true) && !Listed([]string{list}, etag, false) {
+			t.Errorf("%q lists %q strongly, not weakly", list, etag)
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package exchange
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+
+	"allium/internal/limits"
+	"allium/protocols/status"
+)
+
+// ReadSmall reads a body that is held in memory as a whole: at most most bytes
+// as they come, else body_cap, and DecompressBytes as they decode to, else
+// decompress_cap. A body that says it is longer is not begun.
+func (l *Bodies) ReadSmall(r *http.Request, most int64) ([]byte, error) {
+	if r.ContentLength > most {
+		return nil, status.Errorf(status.BodyCap, "the body has %d bytes; %s is all that it may", r.ContentLength, limits.Bytes(most).Human())
+	}
+	body, done, err := l.Decode(r.Header, &capped{r: r.Body, left: most, most: most, name: "the body"}, int64(l.cfg.DecompressBytes))
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	var p bytes.Buffer
+	if _, err := p.ReadFrom(body); err != nil {
+		return nil, err
+	}
+	return p.Bytes(), nil
+}
+
+// ReadJSON reads a request's body: one JSON object of at most BodyBytes that has
+// the members of T, a struct, at most once each and no others, because a
+// misspelt one must not be ignored. No body is the zero value.
+func ReadJSON[T any](l *Bodies, w *Response, r *http.Request) (raw []byte, v T, err error) {
+	if t := r.Header.Get("Content-Type"); t != "" {
+		if base, _, err := mime.ParseMediaType(t); err != nil || base != MediaJSON {
+			return nil, v, status.Errorf(status.Unsupported, "the body is %s; send application/json", Clip(t))
+		}
+	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return nil, v, status.Errorf(status.Unsupported, "the body is encoded with %s; send it as it is", Clip(e))
+	}
+	most := int64(l.cfg.BodyBytes)
+	if r.ContentLength > most {
+		w.LeaveBody(r)
+		return nil, v, status.Errorf(status.BodyCap, "the body has %d bytes; at most %d are read", r.ContentLength, most)
+	}
+	b := l.Open(w, r)
+	defer b.End()
+	if raw, err = io.ReadAll(&capped{r: b, left: most, most: most, name: "the body"}); err != nil {
+		w.LeaveBody(r)
+		return nil, v, err
+	}
+	if len(raw) == 0 {
+		return raw, v, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	err = d.Decode(&v)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("something follows the value")
+		}
+	}
+	if err == nil {
+		err = checkMembers(raw, reflect.TypeFor[T]())
+	}
+	if err != nil {
+		return nil, v, status.Errorf(status.BadRequest, "the body cannot be read: %w", err)
+	}
+	return raw, v, nil
+}

@@ -1,0 +1,52 @@
+package exchange
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"allium/gateway/api"
+	"allium/protocols/status"
+)
+
+// FuzzJSON: a body that is read is what it says, and one that is not is the
+// client's mistake.
+func FuzzJSON(f *testing.F) {
+	for _, s := range []string{
+		`{}`, `{"corrupt":true}`, `{"corrupt":true}x`, `{"corupt":true}`, `{"links":[{"peer":"12D4","delay_ms":50,"loss":0.25}]}`, `{"rate":1e99}`, `[]`, `null`, "", "\xef\xbb\xbf{}",
+		`{"clock_skew_ms":-9223372036854775808}`, strings.Repeat("[", 20_000), `{"corrupt":true,"corrupt":false}`, string(gzipped(f, []byte(`{"corrupt":true}`))),
+	} {
+		for _, encoding := range []string{"", "gzip", "zstd", "gzip, gzip"} {
+			f.Add([]byte(s), encoding)
+		}
+	}
+	g := decoding()
+	f.Fuzz(func(t *testing.T, body []byte, encoding string) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(body))
+		if encoding != "" {
+			r.Header.Set("Content-Encoding", encoding)
+		}
+		_, v, err := ReadJSON[api.Faults](g, newPlain(httptest.NewRecorder()), r)
+		if err != nil {
+			if o := status.Of(err); !slices.Contains([]status.Outcome{status.BadRequest, status.BodyCap, status.Unsupported}, o) {
+				t.Errorf("%s: %v", o, err)
+			}
+			return
+		}
+		if err := v.Validate(); err != nil && status.Of(err) != status.BadRequest {
+			t.Errorf("%+v: %v", v, err)
+		}
+		again, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(again))
+		if _, _, err := ReadJSON[api.Faults](g, newPlain(httptest.NewRecorder()), r); err != nil {
+			t.Errorf("%s: %v", again, err)
+		}
+	})
+}

@@ -1,0 +1,27 @@
+package exchange
+
+import (
+	"net/http"
+	"time"
+)
+
+// plain is a Transport without bounds.
+type plain struct{ http.ResponseWriter }
+
+func (p plain) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+func (p plain) Flush() error                { return http.NewResponseController(p.ResponseWriter).Flush() }
+func (p plain) SetWriteDeadline(at time.Time) error {
+	return http.NewResponseController(p.ResponseWriter).SetWriteDeadline(at)
+}
+func (plain) Whole(int)          {}
+func (plain) Underway(int) error { return nil }
+func (plain) Undecided()         {}
+func (plain) ReadTimedOut()      {}
+func (plain) User() string       { return "" }
+
+// newPlain returns an answer that w gets.
+func newPlain(w http.ResponseWriter) *Response {
+	r := &Response{}
+	r.Begin(plain{w})
+	return r
+}

@@ -1,0 +1,36 @@
+package exchange
+
+import (
+	"bytes"
+	"html/template"
+	"net/http"
+	"strings"
+
+	"allium/gateway/api"
+)
+
+// wantsPage reports whether a client would rather see an error as a page than as
+// a problem: it names text/html, and nothing in JSON that it likes better.
+func wantsPage(r *http.Request) bool {
+	page, problem := 0.0, 0.0
+	for t, q := range Accepted(r) {
+		switch t {
+		case "text/html":
+			page = max(page, q)
+		case MediaProblem, MediaJSON:
+			problem = max(problem, q)
+		}
+	}
+	return page > 0 && page >= problem
+}
+
+// problemPage is a problem for people.
+func problemPage(p api.Problem) ([]byte, error) {
+	var out bytes.Buffer
+	err := PageTemplates.ExecuteTemplate(&out, "problem", struct {
+		Style template.CSS
+		api.Problem
+		Request string
+	}{PageStyle, p, strings.TrimPrefix(p.Instance, "urn:allium:request:")})
+	return out.Bytes(), err
+}

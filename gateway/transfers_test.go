@@ -1,0 +1,323 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"allium/protocols/b3"
+)
+
+// clientFrom is a client with an address of its own on loopback.
+func clientFrom(t testing.TB, n *testNode, host byte) *http.Client {
+	t.Helper()
+	tr := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, host)}}
+		return d.DialContext(ctx, "tcp", address(t, n.Addrs().Gateway))
+	}}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr}
+}
+
+// slowReader asks from an address for an object, and reads nothing of it.
+func slowReader(t testing.TB, n *testNode, host byte, root b3.Root) *net.TCPConn {
+	t.Helper()
+	return slowReaderOf(t, n, host, "/o/"+root.String()+" HTTP/1.1")
+}
+
+// slowReaderOf is slowReader for another path, in a version of HTTP.
+func slowReaderOf(t testing.TB, n *testNode, host byte, path string) *net.TCPConn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, host)}}
+	c, err := d.DialContext(t.Context(), "tcp", address(t, n.Addrs().Gateway))
+	if err != nil {
+		t.Skipf("this system has no other address on loopback: %v", err)
+	}
+	t.Cleanup(func() { c.Close() })
+	tcp := c.(*net.TCPConn)
+	if _, err := io.WriteString(c, "GET "+path+"\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	return tcp
+}
+
+// count is how many transfers a client has on loopback.
+func (ts *transfers) count(host byte) int {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	l := ts.each[groupOf(netip.AddrFrom4([4]byte{127, 0, 0, host}))]
+	return l.Len()
+}
+
+// TestTransfersMakeRoom: a new client finds a place where all are taken, and the
+// client that has most pays for it.
+func TestTransfersMakeRoom(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(c *Config, _ *AdminConfig) { c.Inflight, c.InflightPerIP, c.Transfers = 2, 1, 6 })
+	big := n.objects.put(make([]byte, 64<<20))
+	for host, places := range []int{2: 4, 3: 2} {
+		for i := range places {
+			slowReader(t, n, byte(host), big)
+			waitFor(t, func() bool { return n.transfers.count(byte(host)) == i+1 })
+		}
+	}
+	slowReader(t, n, 4, big)
+	waitFor(t, func() bool { return n.transfers.count(4) == 1 })
+	if a, b := n.transfers.count(2), n.transfers.count(3); a != 3 || b != 2 || n.rejected("transfer_evicted") != 1 {
+		t.Errorf("%d and %d are left, %d made room", a, b, n.rejected("transfer_evicted"))
+	}
+	// Who has most is the one to pay, also for itself.
+	slowReader(t, n, 2, big)
+	waitFor(t, func() bool { return n.rejected("transfer_evicted") == 2 })
+	waitFor(t, func() bool { return n.transfers.count(2) == 3 && n.flight.Inside() == 6 })
+	if b, c := n.transfers.count(3), n.transfers.count(4); b != 2 || c != 1 {
+		t.Errorf("%d and %d are left of the others", b, c)
+	}
+}
+
+// wideTree is a directory whose listing is longer than what the system buffers.
+func wideTree(t testing.TB, n *testNode) (path string, small b3.Root) {
+	t.Helper()
+	many := map[string]string{}
+	for i := range 4000 {
+		many[fmt.Sprintf("%s%d", strings.Repeat("y", 100), i)] = "same"
+	}
+	return "/b3/" + n.objects.tree(t, many).String() + "/", n.objects.put([]byte("small"))
+}
+
+// TestListingsMakeRoom: listings hold memory for their clients, so fewer of them
+// are under way than of other answers, and each makes room as those do.
+func TestListingsMakeRoom(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.listings.gate = newTransfers(nil, "gateway.listings", 2, func() {}).gate
+	dir, _ := wideTree(t, n)
+	slowReaderOf(t, n, 2, dir+"?format=html HTTP/1.1")
+	waitFor(t, func() bool { return n.listings.count(2) == 1 })
+	slowReaderOf(t, n, 2, dir+"?format=json HTTP/1.0")
+	waitFor(t, func() bool { return n.listings.count(2) == 2 })
+	slowReaderOf(t, n, 3, dir+"?format=html HTTP/1.1")
+	waitFor(t, func() bool { return n.listings.count(3) == 1 && n.flight.Inside() == 2 })
+	if n.listings.count(2) != 1 || n.rejected("transfer_evicted") != 1 {
+		t.Errorf("%d are left, %d made room", n.listings.count(2), n.rejected("transfer_evicted"))
+	}
+}
+
+// TestConnectionsInListingsMakeRoom: as those in other transfers do.
+func TestConnectionsInListingsMakeRoom(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(c *Config, _ *AdminConfig) { c.Conns = 2 })
+	dir, small := wideTree(t, n)
+	for i := range 2 {
+		slowReaderOf(t, n, 2, dir+"?format=html HTTP/1.1")
+		waitFor(t, func() bool { return n.listings.count(2) == i+1 })
+	}
+	resp, err := clientFrom(t, n, 3).Get(n.Addrs().Gateway + "/o/" + small.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Error(resp.Status)
+	}
+}
+
+// TestSlowestMakesRoom: of one client's transfers the one that gets least is
+// cut, with a reset, and the others go on.
+func TestSlowestMakesRoom(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(c *Config, _ *AdminConfig) { c.Transfers = 3 })
+	big := n.objects.put(make([]byte, 64<<20))
+	var readers []*net.TCPConn
+	for i := range 3 {
+		readers = append(readers, slowReader(t, n, 2, big))
+		waitFor(t, func() bool { return n.transfers.count(2) == i+1 })
+	}
+	for i, r := range readers { // all but the second read some megabytes
+		if i != 1 {
+			if _, err := io.CopyN(io.Discard, r, 8<<20); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	slowReader(t, n, 3, big)
+	waitFor(t, func() bool { return n.transfers.count(3) == 1 })
+	if _, err := io.Copy(io.Discard, readers[1]); err == nil {
+		t.Error("the slowest was not cut")
+	}
+	for _, i := range []int{0, 2} {
+		if _, err := io.CopyN(io.Discard, readers[i], 8<<20); err != nil {
+			t.Errorf("reader %d: %v", i, err)
+		}
+	}
+}
+
+// TestConnectionsInTransfersMakeRoom: where every connection is in a request, one
+// of a client that has many is closed for a client that has few.
+func TestConnectionsInTransfersMakeRoom(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(c *Config, _ *AdminConfig) { c.Conns = 4 })
+	big, small := n.objects.put(make([]byte, 64<<20)), n.objects.put([]byte("small"))
+	for i := range 4 {
+		slowReader(t, n, 2, big)
+		waitFor(t, func() bool { return n.transfers.count(2) == i+1 })
+	}
+	resp, err := clientFrom(t, n, 3).Get(n.Addrs().Gateway + "/o/" + small.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	waitFor(t, func() bool { return n.transfers.count(2) == 3 })
+	if resp.StatusCode != http.StatusOK || n.rejected("transfer_evicted") != 1 {
+		t.Errorf("%s, %d made room", resp.Status, n.rejected("transfer_evicted"))
+	}
+}
+
+// TestH2TransferMakesRoom: of an HTTP/2 connection one stream is reset where the
+// client takes the others.
+func TestH2TransferMakesRoom(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) { c.Transfers = 2 }))
+	big, small := n.objects.put(make([]byte, 1<<20)), n.objects.put([]byte("small"))
+	h := a.dialH2(t, n)
+	all := map[uint32]*heard{1: {}, 3: {}, 5: {}}
+	for _, s := range []uint32{1, 3, 5} { // 64 KiB of each fit its window
+		h.must(h.Get(s, "/o/"+big.String()))
+		h.until(all, func(m map[uint32]*heard) bool { return len(m[s].body) > 60<<10 })
+	}
+	h.until(all, func(m map[uint32]*heard) bool { return m[1].wasCut || m[3].wasCut })
+	h.must(h.Get(7, "/o/"+small.String()))
+	h.until(all, func(m map[uint32]*heard) bool { return m[7] != nil && m[7].ended })
+	if all[1].wasCut == all[3].wasCut || all[5].wasCut {
+		t.Errorf("cut: %t, %t, %t", all[1].wasCut, all[3].wasCut, all[5].wasCut)
+	}
+	if got := n.transfers.count(1); got != 2 {
+		t.Errorf("%d transfers", got)
+	}
+}
+
+// TestH2MakesRoomBeforeReading: bytes that the client has not acknowledged yet
+// are no reason to cut more than one stream.
+func TestH2MakesRoomBeforeReading(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) { c.Transfers = 2 }))
+	big := n.objects.put(make([]byte, 1<<20))
+	h := a.dialH2(t, n)
+	h.must(h.c.(*tls.Conn).NetConn().(*net.TCPConn).SetReadBuffer(16 << 10))
+	for i, s := range []uint32{1, 3} {
+		h.must(h.Get(s, "/o/"+big.String()))
+		waitFor(t, func() bool { return n.transfers.count(1) == i+1 })
+	}
+	h.must(h.Get(5, "/o/"+big.String()))
+	waitFor(t, func() bool { return n.rejected("transfer_evicted") == 1 })
+	all := map[uint32]*heard{1: {}, 3: {}, 5: {}}
+	h.until(all, func(m map[uint32]*heard) bool {
+		return (m[1].wasCut || m[3].wasCut) && len(m[5].body) > 60<<10
+	})
+	if all[1].wasCut == all[3].wasCut || all[5].wasCut {
+		t.Errorf("cut: %t, %t, %t", all[1].wasCut, all[3].wasCut, all[5].wasCut)
+	}
+}
+
+// TestH2TakesNoReset: a connection that takes nothing, the reset of its stream
+// included, is closed, and not only when it is too slow.
+func TestH2TakesNoReset(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) { c.Transfers, c.WriteTimeout, c.MinRate = 1, 2*time.Second, 1 }))
+	big := n.objects.put(make([]byte, 64<<20))
+	h := a.dialH2(t, n)
+	h.must(h.f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30}))
+	h.must(h.Get(1, "/o/"+big.String()))
+	waitFor(t, func() bool { return n.transfers.count(1) == 1 })
+	page := n.objects.put(make([]byte, 60<<10))
+	another := a.dialH2(t, n)
+	another.must(another.Get(1, "/o/"+page.String()))
+	another.until(map[uint32]*heard{1: {}}, func(m map[uint32]*heard) bool { return m[1].ended })
+	if got := n.rejected("transfer_evicted"); got != 1 {
+		t.Errorf("%d made room", got)
+	}
+	waitFor(t, func() bool { return n.flight.Inside() == 0 })
+}
+
+// TestBesideSlowReaders: five addresses with 550 slow readers, at the limits of a
+// node, leave a sixth what it asks for. It reports how long that takes.
+func TestBesideSlowReaders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes some seconds")
+	}
+	n := start(t, func(c *Config, _ *AdminConfig) { c.WriteTimeout, c.Rate = 5*time.Second, 5000 })
+	big, page := n.objects.put(make([]byte, 64<<20)), n.objects.put(make([]byte, 4<<10))
+	const hosts, each, requests = 5, 110, 500
+	for i := range hosts * each {
+		slowReader(t, n, byte(2+i%hosts), big)
+	}
+	waitFor(t, func() bool {
+		sum := 0
+		for h := range hosts {
+			sum += n.transfers.count(byte(2 + h))
+		}
+		return sum == hosts*each
+	})
+	client := clientFrom(t, n, 100)
+	took, failed := make([]time.Duration, 0, requests), ""
+	for range requests {
+		begun := time.Now()
+		resp, err := client.Get(n.Addrs().Gateway + "/o/" + page.String())
+		if err != nil {
+			failed = err.Error()
+			continue
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK {
+			failed = fmt.Sprint(resp.Status, err)
+			continue
+		}
+		took = append(took, time.Since(begun))
+	}
+	if len(took) < requests*99/100 {
+		t.Errorf("%d of %d requests were answered; one was not: %s", len(took), requests, failed)
+	}
+	slices.Sort(took)
+	t.Logf("%d of %d; p50 %s, p99 %s", len(took), requests, took[len(took)/2], took[len(took)*99/100])
+}
+
+// TestTransfersAreCounted: whatever ends first, each place is given back once.
+func TestTransfersAreCounted(t *testing.T) {
+	t.Parallel()
+	ts := newTransfers(nil, "gateway.transfers", 8, func() {})
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for range 500 {
+				x := &transfer{group: groupOf(netip.AddrFrom4([4]byte{10, 0, 0, byte(i % 3)})), began: time.Now()}
+				if ts.begin(x) == nil {
+					ts.end(x)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for range 8 {
+		if err := ts.gate.Enter(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(ts.each) != 0 || ts.gate.Enter() == nil {
+		t.Errorf("%d clients are left", len(ts.each))
+	}
+}

@@ -1,0 +1,165 @@
+package testkit
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+)
+
+// Options shape a stream, the same in both directions. The zero value is a
+// fast stream with a window of 256 KiB.
+type Options struct {
+	Latency  time.Duration // from a write to its first possible read
+	Window   int           // bytes written and not yet read before Write blocks; 0: 256 KiB
+	MaxRead  int           // most bytes that one Read returns; 0: no limit, 1: a byte at a time
+	CutAfter int64         // bytes per direction after which everything vanishes; 0: never
+}
+
+// errClosed is what reads and writes of a closed end give.
+var errClosed = errors.New("testkit: stream closed")
+
+var streamIDs atomic.Int64
+
+// Stream is one end of a stream. It implements network.Stream.
+type Stream struct {
+	id      string
+	proto   atomic.Pointer[protocol.ID]
+	conn    *Conn
+	in, out *pipe
+	resets  *sync.Mutex // of both ends
+	dir     network.Direction
+}
+
+var _ network.Stream = (*Stream)(nil)
+
+// Pipe returns the two ends of a stream between two peers, a being the opener.
+func Pipe(o Options) (a, b *Stream) {
+	ca, cb := newConns(peer.ID("a"), peer.ID("b"))
+	return openStream(o, ca, cb, "")
+}
+
+func openStream(o Options, ca, cb *Conn, proto protocol.ID) (a, b *Stream) {
+	if o.Window == 0 {
+		o.Window = 256 << 10
+	}
+	there, back := newPipe(o), newPipe(o)
+	id := fmt.Sprint("stream-", streamIDs.Add(1))
+	resets := new(sync.Mutex)
+	a = &Stream{id: id, conn: ca, in: back, out: there, resets: resets, dir: network.DirOutbound}
+	b = &Stream{id: id, conn: cb, in: there, out: back, resets: resets, dir: network.DirInbound}
+	a.proto.Store(&proto)
+	b.proto.Store(&proto)
+	return a, b
+}
+
+// Read implements network.Stream.
+func (s *Stream) Read(p []byte) (int, error) { return s.in.read(p) }
+
+// Write implements network.Stream.
+func (s *Stream) Write(p []byte) (int, error) { return s.out.write(p) }
+
+// Close closes both directions of this end; the other end reads what was
+// written, then io.EOF.
+func (s *Stream) Close() error {
+	return errors.Join(s.CloseWrite(), s.CloseRead())
+}
+
+// CloseWrite implements network.Stream.
+func (s *Stream) CloseWrite() error {
+	s.out.update(func() {
+		s.out.eof = true
+		if s.out.writeErr == nil {
+			s.out.writeErr = errClosed
+		}
+		s.out.writeEnd.clear()
+	})
+	return nil
+}
+
+// CloseRead implements network.Stream; what the other end writes vanishes.
+func (s *Stream) CloseRead() error {
+	s.in.update(func() {
+		s.in.deaf = true
+		if s.in.readErr == nil {
+			s.in.readErr = errClosed
+		}
+		s.in.readEnd.clear()
+	})
+	return nil
+}
+
+// Reset implements network.Stream.
+func (s *Stream) Reset() error { return s.ResetWithError(0) }
+
+// ResetWithError implements network.Stream: unread data is gone at both ends,
+// at once whatever the latency.
+func (s *Stream) ResetWithError(code network.StreamErrorCode) error {
+	s.resets.Lock() // whoever the first half wakes does not overtake the second with another code
+	defer s.resets.Unlock()
+	s.in.reset(code, true)
+	s.out.reset(code, false)
+	return nil
+}
+
+// Cut makes what this end writes from now on vanish: the other end sees
+// silence, and this end's window fills.
+func (s *Stream) Cut() { s.out.update(func() { s.out.cut = true }) }
+
+// Written is how many bytes this end wrote.
+func (s *Stream) Written() int64 {
+	s.out.mu.Lock()
+	defer s.out.mu.Unlock()
+	return s.out.sent
+}
+
+// Err is the error that reads of this end give now, without reading: nil while
+// the stream lives, a *network.StreamError after a reset.
+func (s *Stream) Err() error {
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	return s.in.readErr
+}
+
+// SetDeadline implements network.Stream.
+func (s *Stream) SetDeadline(t time.Time) error {
+	return errors.Join(s.SetReadDeadline(t), s.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements network.Stream.
+func (s *Stream) SetReadDeadline(t time.Time) error {
+	s.in.set(&s.in.readEnd, t)
+	return nil
+}
+
+// SetWriteDeadline implements network.Stream.
+func (s *Stream) SetWriteDeadline(t time.Time) error {
+	s.out.set(&s.out.writeEnd, t)
+	return nil
+}
+
+// ID implements network.Stream; both ends have the same.
+func (s *Stream) ID() string { return s.id }
+
+// Protocol implements network.Stream.
+func (s *Stream) Protocol() protocol.ID { return *s.proto.Load() }
+
+// SetProtocol implements network.Stream.
+func (s *Stream) SetProtocol(id protocol.ID) error {
+	s.proto.Store(&id)
+	return nil
+}
+
+// Stat implements network.Stream.
+func (s *Stream) Stat() network.Stats { return network.Stats{Direction: s.dir} }
+
+// Conn implements network.Stream.
+func (s *Stream) Conn() network.Conn { return s.conn }
+
+// Scope implements network.Stream.
+func (s *Stream) Scope() network.StreamScope { return &network.NullScope{} }

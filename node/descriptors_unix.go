@@ -1,0 +1,19 @@
+//go:build unix
+
+package node
+
+import (
+	"math"
+
+	"golang.org/x/sys/unix"
+)
+
+// fileLimit is how many descriptors this process may have open, 0 when the
+// system does not tell. The runtime has raised the soft limit to the hard one.
+func fileLimit() int64 {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return int64(min(uint64(limit.Cur), math.MaxInt64)) //nolint:unconvert // it is signed on some systems
+}

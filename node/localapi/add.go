@@ -1,0 +1,111 @@
+package localapi
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"allium/gateway/api"
+	"allium/node/objects"
+	"allium/node/tree"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store"
+)
+
+// Add implements api.Store.
+func (a *stored) Add(ctx context.Context, tar io.Reader, o api.AddOptions, progress api.ProgressFunc) iter.Seq2[api.Added, error] {
+	if o.Ordered {
+		return a.AddItems(ctx, tree.TarItems(tar), o, progress)
+	}
+	return a.add(o, func(st tree.Store, each func(context.Context, api.Added) error) error {
+		return a.tars.Add(ctx, st, tar, o.OnBadEntry, progress, each)
+	})
+}
+
+// AddItems is Add of items of this process, in the order of Items.
+func (a *stored) AddItems(ctx context.Context, items tree.Items, o api.AddOptions, progress api.ProgressFunc) iter.Seq2[api.Added, error] {
+	return a.add(o, func(st tree.Store, each func(context.Context, api.Added) error) error {
+		return tree.Add(ctx, st, items, progress, each)
+	})
+}
+
+// add yields the trees that run adds, each pinned as o says.
+func (a *stored) add(o api.AddOptions, run func(tree.Store, func(context.Context, api.Added) error) error) iter.Seq2[api.Added, error] {
+	return func(yield func(api.Added, error) bool) {
+		if a.cfg.Seed {
+			yield(api.Added{}, objects.ErrSeed)
+			return
+		}
+		if err := a.st.Integrity(); err != nil {
+			yield(api.Added{}, err)
+			return
+		}
+		defer a.st.Hold()() // what is stored or found, until the pins are set
+		var charge *store.Charge
+		if !o.NoPin {
+			charge = a.st.Charge(o.Label)
+			defer charge.Release()
+		}
+		stopped := false
+		err := run(treeStore{a.st, charge}, func(ctx context.Context, added api.Added) error {
+			if !o.NoPin {
+				if err := a.pin(ctx, added.Root, store.PinOptions{Recursive: added.Kind == api.Directory, Label: o.Label, Charge: charge}); err != nil {
+					return err
+				}
+			}
+			if !yield(added, nil) {
+				stopped = true
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil && !stopped {
+			yield(api.Added{}, err)
+		}
+	}
+}
+
+// treeStore is the store as an add writes it.
+type treeStore struct {
+	st     *store.Store
+	charge *store.Charge // counts what is new; may be nil
+}
+
+// Find implements tree.Store.
+func (t treeStore) Find(ctx context.Context, root b3.Root) (tree.Object, bool, error) {
+	has, err := t.st.Keep(ctx, []b3.Root{root})
+	if err != nil {
+		return tree.Object{}, false, err
+	}
+	info, err := t.st.Stat(ctx, root)
+	switch out := status.Of(err); {
+	case out == status.NotFound || out == status.Corrupt:
+		return tree.Object{}, false, nil
+	case err != nil:
+		return tree.Object{}, false, err
+	}
+	return treeObject(info), has[0] == store.Complete, nil
+}
+
+// Fits implements tree.Store.
+func (t treeStore) Fits(size int64) error { return t.charge.Fits(size) }
+
+// Put implements tree.Store.
+func (t treeStore) Put(ctx context.Context, r io.Reader) (tree.Object, error) {
+	info, err := t.st.Put(ctx, r, store.PutOptions{Deferred: true, Charge: t.charge})
+	return treeObject(info), err
+}
+
+// PutBytes implements tree.Store.
+func (t treeStore) PutBytes(ctx context.Context, p []byte) (tree.Object, error) {
+	info, err := t.st.PutBytes(ctx, p, store.PutOptions{Deferred: true, Charge: t.charge})
+	return treeObject(info), err
+}
+
+// Flush implements tree.Store.
+func (t treeStore) Flush(ctx context.Context) error { return t.st.Flush(ctx) }
+
+func treeObject(i store.Info) tree.Object {
+	return tree.Object{Root: i.Root, Size: i.Size, New: i.New}
+}

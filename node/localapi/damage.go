@@ -1,0 +1,39 @@
+package localapi
+
+import (
+	"context"
+
+	"allium/gateway/api"
+	"allium/store"
+)
+
+// Damage implements api.Store. What came back since the last look is no
+// longer open.
+func (a *stored) Damage(ctx context.Context) (api.DamageReport, error) {
+	if _, err := a.st.SettleDamage(ctx, false); err != nil {
+		return api.DamageReport{}, err
+	}
+	return damageReport(a.st, a.st.Damage()), nil
+}
+
+// AcceptDamage implements api.Store.
+func (a *stored) AcceptDamage(ctx context.Context) (api.DamageReport, error) {
+	accepted, err := a.st.AcceptDamage(ctx)
+	if err != nil {
+		return api.DamageReport{}, err
+	}
+	return damageReport(a.st, accepted), nil
+}
+
+// damageReport says what is open, and lists.
+func damageReport(st *store.Store, list []store.Damage) api.DamageReport {
+	r := api.DamageReport{Damage: []api.Damage{}}
+	r.Open, r.Unknown = st.OpenDamage()
+	for _, d := range list {
+		r.Damage = append(r.Damage, api.Damage{
+			Kind: string(d.Kind), State: string(d.State), File: d.File, Offset: d.Offset, Length: d.Length,
+			Left: d.Left, Roots: d.Roots, Cause: d.Reason, Found: d.Found, Ended: d.Ended,
+		})
+	}
+	return r
+}

@@ -1,0 +1,75 @@
+package localapi
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"allium/gateway/api"
+	"allium/node/objects"
+	"allium/protocols/manifest"
+)
+
+// Diff implements api.Reader.
+func (a *reader) Diff(ctx context.Context, from, to string) iter.Seq2[api.Change, error] {
+	return func(yield func(api.Change, error) bool) {
+		err := func() error {
+			old, err := a.named(ctx, from)
+			if err != nil {
+				return err
+			}
+			next, err := a.named(ctx, to)
+			if err != nil {
+				return err
+			}
+			return manifest.Diff(ctx, objects.Manifests(a.source), old, next, func(path string, prev, next *manifest.Entry) error {
+				if !yield(changeOf(path, prev, next), nil) {
+					return errStopped
+				}
+				return nil
+			})
+		}()
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(api.Change{}, err)
+		}
+	}
+}
+
+// named is what a key stands for; nothing for the empty key.
+func (a *reader) named(ctx context.Context, key string) (manifest.Entry, error) {
+	if key == "" {
+		return manifest.Entry{}, nil
+	}
+	root, path, err := split(key)
+	if err != nil {
+		return manifest.Entry{}, err
+	}
+	if path != "" {
+		return manifest.Lookup(ctx, objects.Manifests(a.source), root, path)
+	}
+	o, err := a.resolve(ctx, key)
+	e := manifest.Entry{Kind: manifest.File, Root: o.Root, Size: o.Size}
+	if o.Kind == api.Directory {
+		e.Kind = manifest.Directory
+	}
+	return e, err
+}
+
+func changeOf(path string, prev, next *manifest.Entry) api.Change {
+	c := api.Change{Op: api.ChangedEntry, Path: path}
+	if prev == nil {
+		c.Op = api.AddedEntry
+	} else {
+		c.Old = new(entryOf(*prev))
+	}
+	if next == nil {
+		c.Op = api.RemovedEntry
+	} else {
+		c.New = new(entryOf(*next))
+	}
+	return c
+}
+
+func entryOf(e manifest.Entry) api.Entry {
+	return api.Entry{Name: e.Name, Kind: kindOf(e.Kind), Root: e.Root, Size: e.Size, Executable: e.Executable, Target: e.Target}
+}

@@ -1,0 +1,213 @@
+package localapi
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"allium/gateway/api"
+	"allium/protocols/b3"
+	"allium/protocols/dht"
+	"allium/protocols/dht/routing"
+	"allium/protocols/kad"
+	"allium/protocols/session"
+	"allium/protocols/status"
+	"allium/resolver"
+)
+
+// Providers looked for when nobody says, and at most.
+const (
+	providersDefault = 5
+	providersMax     = 32
+)
+
+// FindProviders implements api.Node.
+func (a *Node) FindProviders(ctx context.Context, key string, o api.FindOptions) iter.Seq2[api.Provider, error] {
+	return func(yield func(api.Provider, error) bool) {
+		root, err := a.allowed(ctx, key, "providers")
+		if err == nil && (o.Limit < 0 || o.Limit > providersMax) {
+			err = status.Errorf(status.BadRequest, "limit is %d, must be 1 to %d", o.Limit, providersMax)
+		}
+		if err != nil {
+			yield(api.Provider{}, err)
+			return
+		}
+		find := dht.FindOptions{Limit: cmp.Or(o.Limit, providersDefault), Fresh: o.Fresh}
+		if o.Trace != nil {
+			find.Trace = &dht.Trace{}
+			defer func() { *o.Trace = traceOf(find.Trace) }() // once the loop below is over
+		}
+		seen := map[peer.ID]bool{}
+		give := func(p peer.AddrInfo, notAfter time.Time, from resolver.Origin) (more bool) {
+			if seen[p.ID] {
+				return true
+			}
+			seen[p.ID] = true
+			v := api.Provider{ID: p.ID.String(), NotAfter: notAfter, Addrs: texts(p.Addrs), Source: string(from)}
+			return yield(v, nil) && len(seen) < find.Limit
+		}
+		if a.findProviders(ctx, root, find, give, yield) && find.Trace != nil && find.Trace.End == "" {
+			find.Trace.End = kad.Satisfied.String() // by what is held here
+		}
+	}
+}
+
+// allowed is root of what a key names unless that is denied: what is asked for by
+// its address the gateway has judged, not what lies at a path.
+func (a *Node) allowed(ctx context.Context, key, where string) (b3.Root, error) {
+	root, err := a.root(ctx, key)
+	if err == nil {
+		err = a.deps.Denied(where, root)
+	}
+	return root, err
+}
+
+// findProviders gives who announced an object, unless fresh answers are asked
+// for, and then whom the DHT finds. ok is false when an error was the last thing
+// yielded.
+func (a *Node) findProviders(ctx context.Context, root b3.Root, find dht.FindOptions,
+	give func(peer.AddrInfo, time.Time, resolver.Origin) bool, yield func(api.Provider, error) bool,
+) (ok bool) {
+	if !find.Fresh {
+		for _, h := range a.deps.Hints.Hints(root) {
+			if !give(h.AddrInfo, h.NotAfter, resolver.OriginGossip) {
+				return true
+			}
+		}
+	}
+	for p, err := range a.deps.DHT.FindProviders(ctx, root, find) {
+		if err != nil {
+			yield(api.Provider{}, err)
+			return false
+		}
+		if !give(p.AddrInfo, p.NotAfter, resolver.OriginDHT) {
+			return true
+		}
+	}
+	return true
+}
+
+func traceOf(t *dht.Trace) api.Trace {
+	v := api.Trace{End: t.End, Hops: t.Hops, Probes: t.Probes, Hedges: t.Hedges, TookMS: milliseconds(t.Took), Steps: make([]api.Step, len(t.Steps))}
+	for i, s := range t.Steps {
+		v.Steps[i] = api.Step{
+			Peer: s.Peer.String(), Hop: s.Hop, Hedge: s.Hedge, StartMS: milliseconds(s.Start), TookMS: milliseconds(s.Took),
+			Outcome: s.Outcome, Closer: s.Closer, Providers: s.Providers,
+		}
+	}
+	return v
+}
+
+// Announce implements api.Node. What is not in the store is not announced.
+func (a *Node) Announce(ctx context.Context, key string) (api.Announced, error) {
+	root, err := a.allowed(ctx, key, "announce")
+	if err != nil {
+		return api.Announced{}, err
+	}
+	if _, err := a.st.Stat(ctx, root); err != nil {
+		return api.Announced{}, err
+	}
+	a.deps.Announce.Tell(root)
+	n, err := a.deps.DHT.Provide(ctx, root)
+	if err != nil {
+		return api.Announced{}, err
+	}
+	return api.Announced{Root: root, Peers: n}, nil
+}
+
+// Peers implements api.Node.
+func (a *Node) Peers(context.Context) ([]api.Peer, error) {
+	agents := map[peer.ID]session.Info{}
+	for _, s := range a.deps.Sessions.Sessions() {
+		agents[s.Peer] = s
+	}
+	table := a.table()
+	peers := []api.Peer{}
+	for _, c := range a.deps.Host.Network().Conns() {
+		peers = append(peers, a.describe(c, agents[c.RemotePeer()].Agent, table))
+	}
+	slices.SortFunc(peers, func(a, b api.Peer) int { return strings.Compare(a.ID, b.ID) })
+	return peers, nil
+}
+
+// Seeds implements api.Node.
+func (a *Node) Seeds(context.Context) (api.Seeds, error) {
+	list := api.Seeds{Remembered: a.deps.DHT.RememberedPeers()}
+	for _, s := range a.deps.DHT.Seeds() {
+		v := api.Seed{
+			ID: s.ID.String(), Addrs: texts(s.Addrs), Source: string(s.Source), Connected: s.Connected,
+			LastSuccess: s.LastSuccess, LastError: s.LastError, Tries: s.Tries, NotAfter: s.NotAfter, Gave: texts(s.Gave), GaveAt: s.GaveAt,
+		}
+		list.Seeds = append(list.Seeds, v)
+	}
+	if a.cfg.SeedManifest {
+		m := a.deps.DHT.SeedManifest()
+		list.Manifest = &api.SeedManifest{Seq: m.Seq, NotAfter: m.NotAfter, Error: m.Err}
+		if m.Signer != "" {
+			list.Manifest.Signer = m.Signer.String()
+		}
+	}
+	return list, nil
+}
+
+// table is the routing table by peer.
+func (a *Node) table() map[peer.ID]routing.Entry {
+	entries := map[peer.ID]routing.Entry{}
+	for _, e := range a.deps.DHT.Table() {
+		entries[e.ID] = e
+	}
+	return entries
+}
+
+// describe is one connection.
+func (a *Node) describe(c network.Conn, agent string, table map[peer.ID]routing.Entry) api.Peer {
+	p := api.Peer{
+		ID: c.RemotePeer().String(), Addr: c.RemoteMultiaddr().String(), Transport: transportOf(c.RemoteMultiaddr()),
+		Direction: "in", Agent: agent, AgeMS: time.Since(c.Stat().Opened).Milliseconds(), Streams: c.Stat().NumStreams,
+	}
+	if c.Stat().Direction == network.DirOutbound {
+		p.Direction = "out"
+	}
+	if p.Agent == "" { // no session yet: what identify heard
+		if v, err := a.deps.Host.Peerstore().Get(c.RemotePeer(), "AgentVersion"); err == nil {
+			p.Agent, _ = v.(string)
+		}
+	}
+	entry, ok := table[c.RemotePeer()]
+	if ok {
+		p.Bucket = &entry.Bucket
+	}
+	p.RTTMS = milliseconds(cmp.Or(a.deps.Host.Peerstore().LatencyEWMA(c.RemotePeer()), entry.RTT))
+	return p
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func transportOf(a ma.Multiaddr) string {
+	for _, t := range []struct {
+		code int
+		name string
+	}{{ma.P_CIRCUIT, "relay"}, {ma.P_QUIC_V1, "quic"}, {ma.P_TCP, "tcp"}} {
+		if _, err := a.ValueForProtocol(t.code); err == nil {
+			return t.name
+		}
+	}
+	return "other"
+}
+
+// texts is each value as it is written; never nil.
+func texts[T fmt.Stringer](values []T) []string {
+	all := make([]string, len(values))
+	for i, v := range values {
+		all[i] = v.String()
+	}
+	return all
+}

@@ -1,0 +1,131 @@
+package localapi
+
+import (
+	"context"
+
+	"github.com/libp2p/go-libp2p/core/host"
+
+	"allium/gateway"
+	"allium/gateway/api"
+	"allium/internal/limits"
+	"allium/node/objects"
+	"allium/node/tree"
+	"allium/protocols/b3"
+	"allium/protocols/dht"
+	"allium/protocols/hints"
+	"allium/protocols/session"
+	"allium/resolver"
+	"allium/store"
+)
+
+// Deps is what the API of a running node speaks to.
+type Deps struct {
+	Store    *store.Store
+	Objects  gateway.Opener // in the store, or with peers
+	Resolver *resolver.Resolver
+	Repairs  Repairs
+	Announce Announcer
+	Host     host.Host
+	Sessions *session.Service
+	DHT      *dht.Service
+	Hints    *hints.Service
+	Denied   func(where string, root b3.Root) error // by the denylist, asked for at a place it counts
+	Control  Control
+	Limits   *limits.Registry
+}
+
+// Repairs fetch again what is damaged or missing.
+type Repairs interface {
+	// Fetch fetches an object now.
+	Fetch(ctx context.Context, root b3.Root) error
+	// Lost takes what a pin promises and is not whole here to be fetched later. It
+	// does not wait.
+	Lost(l store.Lost)
+}
+
+// Announcer tells the network what this node has.
+type Announcer interface {
+	// Announce publishes a new pin, and Withdraw takes back what was announced of an
+	// object whose last pin was removed.
+	Announce(ctx context.Context, root b3.Root)
+	Withdraw(ctx context.Context, root b3.Root)
+	// Tell announces one object by gossip alone.
+	Tell(root b3.Root)
+}
+
+// Control is the node as its operator handles it; see [api.Node].
+type Control interface {
+	ID() api.ID
+	Drain()
+	Reload(ctx context.Context) (api.Reloaded, error)
+	Faults() api.Faults
+	SetFaults(f api.Faults) (api.Faults, error)
+}
+
+// Node is the API of a running node. It implements api.Node.
+type Node struct {
+	stored
+	deps Deps
+}
+
+var _ api.Node = (*Node)(nil)
+
+// NewNode returns the API of a node whose parts all run.
+func NewNode(cfg Config, deps Deps) *Node {
+	return &Node{deps: deps, stored: stored{
+		reader: reader{fetching{inTurn{deps.Objects}, deps.Store, deps.Resolver}},
+		cfg:    cfg, st: deps.Store, tars: tree.NewTarAdder(cfg.SpoolDir, deps.Limits), around: running{deps},
+	}}
+}
+
+// running surrounds a store with a running node.
+type running struct{ deps Deps }
+
+func (running) repairs() error { return nil }
+
+func (r running) repair(ctx context.Context, root b3.Root) error {
+	return r.deps.Repairs.Fetch(ctx, root)
+}
+
+func (r running) lost(l store.Lost) { r.deps.Repairs.Lost(l) }
+
+func (r running) pinned(ctx context.Context, root b3.Root) { r.deps.Announce.Announce(ctx, root) }
+
+// Unpin implements api.Store. What nothing pins any more is announced no more.
+func (a *Node) Unpin(ctx context.Context, key, label string) error {
+	root, err := a.unpin(ctx, key, label)
+	if err != nil {
+		return err
+	}
+	if left, err := a.pinsOf(ctx, root); err == nil && len(left) == 0 {
+		a.deps.Announce.Withdraw(ctx, root)
+	}
+	return nil
+}
+
+// Fetch implements api.Node.
+func (a *Node) Fetch(ctx context.Context, key string, progress api.ProgressFunc) (api.Fetched, error) {
+	root, err := a.root(ctx, key)
+	if err != nil {
+		return api.Fetched{}, err
+	}
+	if a.cfg.Seed {
+		return api.Fetched{}, objects.ErrSeed
+	}
+	o := resolver.FetchOptions{}
+	if progress != nil {
+		o.Progress = func(p resolver.Progress) {
+			progress(api.Progress{Bytes: p.Bytes, TotalBytes: p.BytesKnown, Resumed: p.Resumed, Objects: p.Objects, TotalObjects: p.ObjectsKnown})
+		}
+	}
+	defer a.st.Hold()() // whoever pins it next finds it among what was used last
+	info, err := a.deps.Resolver.FetchTree(ctx, root, o)
+	if err != nil {
+		return api.Fetched{}, err
+	}
+	f := api.Fetched{Root: root, Kind: api.File, Objects: info.Objects, Bytes: info.Bytes, New: info.FetchedBytes, Resumed: info.Resumed}
+	if info.Directory {
+		f.Kind = api.Directory
+	}
+	return f, nil
+}

@@ -1,0 +1,108 @@
+package localapi
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"allium/gateway/api"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store"
+)
+
+// Pin implements api.Store.
+func (a *stored) Pin(ctx context.Context, key string, o api.PinOptions) (api.Pin, error) {
+	root, err := a.root(ctx, key)
+	if err != nil {
+		return api.Pin{}, err
+	}
+	if err := a.pin(ctx, root, store.PinOptions{Recursive: o.Recursive, Label: o.Label}); err != nil {
+		return api.Pin{}, err
+	}
+	pins, err := a.pinsOf(ctx, root)
+	if err != nil {
+		return api.Pin{}, err
+	}
+	for _, p := range pins {
+		if p.Label == o.Label {
+			return p, nil
+		}
+	}
+	return api.Pin{}, status.Errorf(status.Conflict, "the pin of %s was removed while it was made", root)
+}
+
+func (a *stored) pin(ctx context.Context, root b3.Root, o store.PinOptions) error {
+	if err := a.st.Integrity(); err != nil {
+		return err
+	}
+	if err := a.st.Pin(ctx, root, o); err != nil {
+		return err
+	}
+	a.around.pinned(ctx, root)
+	return nil
+}
+
+// Unpin implements api.Store.
+func (a *stored) Unpin(ctx context.Context, key, label string) error {
+	_, err := a.unpin(ctx, key, label)
+	return err
+}
+
+// unpin is Unpin that returns what key names.
+func (a *stored) unpin(ctx context.Context, key, label string) (b3.Root, error) {
+	root, err := a.root(ctx, key)
+	if err != nil {
+		return root, err
+	}
+	if label != "" {
+		return root, a.st.Unpin(ctx, root, label)
+	}
+	return root, a.unpinAll(ctx, root)
+}
+
+// unpinAll removes every pin of an object.
+func (a *stored) unpinAll(ctx context.Context, root b3.Root) error {
+	pins, err := a.pinsOf(ctx, root)
+	if err != nil {
+		return err
+	}
+	if len(pins) == 0 {
+		return status.Errorf(status.NotFound, "%s is not pinned; `allium pin ls` lists what is", root)
+	}
+	for _, p := range pins {
+		if err := a.st.Unpin(ctx, root, p.Label); err != nil {
+			return fmt.Errorf("label %q: %w", p.Label, err)
+		}
+	}
+	return nil
+}
+
+// pinsOf lists the pins of one object.
+func (a *stored) pinsOf(ctx context.Context, root b3.Root) ([]api.Pin, error) {
+	pins := []api.Pin{}
+	for p, err := range a.st.Pins(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if p.Root == root {
+			pins = append(pins, pinOf(p))
+		}
+	}
+	return pins, nil
+}
+
+// Pins implements api.Store.
+func (a *stored) Pins(ctx context.Context) iter.Seq2[api.Pin, error] {
+	return func(yield func(api.Pin, error) bool) {
+		for p, err := range a.st.Pins(ctx) {
+			if !yield(pinOf(p), err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func pinOf(p store.Pin) api.Pin {
+	return api.Pin{Root: p.Root, Recursive: p.Recursive, Label: p.Label, Since: p.Created}
+}

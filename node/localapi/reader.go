@@ -1,0 +1,225 @@
+package localapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"strings"
+
+	"allium/gateway"
+	"allium/gateway/api"
+	"allium/node/objects"
+	"allium/protocols/b3"
+	"allium/protocols/manifest"
+	"allium/protocols/status"
+)
+
+// reader answers what reads objects by their keys. It implements api.Reader.
+type reader struct{ source source }
+
+var _ api.Reader = (*reader)(nil)
+
+// split parses a key "b3:<hex>[/path]".
+func split(key string) (root b3.Root, path string, err error) {
+	addr, path, _ := strings.Cut(key, "/")
+	root, err = b3.Parse(addr)
+	return root, strings.Trim(path, "/"), err
+}
+
+// resolve finds what a key names.
+func (a *reader) resolve(ctx context.Context, key string) (api.Object, error) {
+	o, c, err := a.open(ctx, key, false)
+	if c != nil {
+		_ = c.Close()
+	}
+	return o, err
+}
+
+// root is the address that a key names; only a path needs looking up.
+func (a *reader) root(ctx context.Context, key string) (b3.Root, error) {
+	root, path, err := split(key)
+	if err != nil || path == "" {
+		return root, err
+	}
+	e, err := manifest.Lookup(ctx, objects.Manifests(a.source), root, path)
+	if err == nil && e.Kind == manifest.Link {
+		err = linkError(key)
+	}
+	return e.Root, err
+}
+
+// open finds and opens what a key names, of which the caller wants the whole or
+// a part. The content of a link is nil; any other is closed by the caller.
+func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, gateway.Content, error) {
+	root, path, err := split(key)
+	if err != nil {
+		return api.Object{}, nil, err
+	}
+	o := api.Object{Root: root}
+	via := b3.Root{}
+	if path != "" {
+		e, err := manifest.Lookup(ctx, objects.Manifests(a.source), root, path)
+		if err != nil {
+			return api.Object{}, nil, err
+		}
+		o = api.Object{Root: e.Root, Kind: kindOf(e.Kind), Size: e.Size, Name: e.Name, Executable: e.Executable}
+		via = root
+	}
+	if o.Kind == api.Link {
+		return o, nil, nil
+	}
+	c, err := a.source.Open(ctx, o.Root, gateway.OpenOptions{Via: via, Whole: whole})
+	if err != nil {
+		return api.Object{}, nil, err
+	}
+	o.Size = c.Size()
+	if r, ok := c.(resumer); ok {
+		o.Resumed = r.Resumed()
+	}
+	if o.Kind == "" {
+		o.Kind, err = kindOfContent(ctx, c)
+	}
+	if err != nil {
+		return api.Object{}, nil, errors.Join(err, c.Close())
+	}
+	return o, c, nil
+}
+
+// resumer is a [gateway.Content] that goes on where an earlier fetch stopped.
+type resumer interface {
+	Resumed() int64 // bytes that it had left
+}
+
+// kindOfContent tells what a root is that no directory entry describes: it is
+// a directory only when magic and decoding agree (SPEC §1).
+func kindOfContent(ctx context.Context, c gateway.Content) (api.Kind, error) {
+	if c.Size() > manifest.MaxNode {
+		return api.File, nil
+	}
+	var head bytes.Buffer
+	if err := c.Copy(ctx, &head, 0, min(c.Size(), int64(len(manifest.Magic)))); err != nil {
+		return "", err
+	}
+	if !manifest.IsManifest(head.Bytes()) {
+		return api.File, nil
+	}
+	var whole bytes.Buffer
+	if err := c.Copy(ctx, &whole, 0, c.Size()); err != nil {
+		return "", err
+	}
+	if _, err := manifest.Decode(whole.Bytes()); err == nil {
+		return api.Directory, nil
+	}
+	return api.File, nil
+}
+
+func linkError(key string) error {
+	return status.Errorf(status.BadRequest, "%s is a link; name what it points to", key)
+}
+
+func kindOf(k manifest.EntryKind) api.Kind {
+	switch k {
+	case manifest.Directory:
+		return api.Directory
+	case manifest.Link:
+		return api.Link
+	}
+	return api.File
+}
+
+// Cat implements api.Reader.
+func (a *reader) Cat(ctx context.Context, key string, r api.Range) (*api.Stream, error) {
+	o, c, err := a.open(ctx, key, r.Start == 0 && r.End < 0)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.Kind == api.Link:
+		return nil, linkError(key)
+	case o.Kind == api.Directory:
+		err := status.Errorf(status.BadRequest, "%s is a directory; use `allium get` or `allium ls`", key)
+		return nil, errors.Join(err, c.Close())
+	}
+	return stream(ctx, o, c, r)
+}
+
+// stream reads bytes [r.Start, r.End) of c, which it closes in the end.
+func stream(ctx context.Context, o api.Object, c gateway.Content, r api.Range) (*api.Stream, error) {
+	end := c.Size()
+	if r.End >= 0 {
+		end = min(r.End, end)
+	}
+	if r.Start < 0 || r.Start > end {
+		err := status.Errorf(status.BadRange, "bytes %d to %d are not within the %d bytes of %s", r.Start, r.End, c.Size(), o.Root)
+		return nil, errors.Join(err, c.Close())
+	}
+	return &api.Stream{Object: o, Body: newBody(ctx, func(ctx context.Context, w io.Writer) error {
+		return c.Copy(ctx, w, r.Start, end)
+	}, c.Close)}, nil
+}
+
+// Get implements api.Reader.
+func (a *reader) Get(ctx context.Context, key string) (*api.Stream, error) {
+	o, c, err := a.open(ctx, key, true)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.Kind == api.Link:
+		return nil, linkError(key)
+	case o.Kind == api.File:
+		return stream(ctx, o, c, api.Range{End: -1})
+	}
+	s := &api.Stream{Object: o}
+	s.Body = newBody(ctx, func(ctx context.Context, w io.Writer) error {
+		resumed, bytes, err := a.source.fetchTree(ctx, o.Root)
+		if err != nil {
+			return err
+		}
+		if s.Resumed += resumed; s.Resumed > 0 {
+			s.TreeBytes = bytes
+		}
+		return a.writeTree(ctx, w, o.Root)
+	}, c.Close)
+	return s, nil
+}
+
+// List implements api.Reader.
+func (a *reader) List(ctx context.Context, key string) iter.Seq2[api.Entry, error] {
+	return func(yield func(api.Entry, error) bool) {
+		o, err := a.resolve(ctx, key)
+		if err == nil && o.Kind != api.Directory {
+			err = status.Errorf(status.BadRequest, "%s is a %s, not a directory; use `allium cat` or `allium stat`", key, o.Kind)
+		}
+		if err != nil {
+			yield(api.Entry{}, err)
+			return
+		}
+		for e, err := range manifest.Entries(ctx, objects.Manifests(a.source), o.Root) {
+			if !yield(entryOf(e), err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Stat implements api.Reader.
+func (a *reader) Stat(ctx context.Context, key string) (api.Stat, error) {
+	o, err := a.resolve(ctx, key)
+	if err != nil {
+		return api.Stat{}, err
+	}
+	if o.Kind == api.Link {
+		return api.Stat{}, linkError(key)
+	}
+	st := api.Stat{Root: o.Root, CID: o.Root.CID().String(), Kind: o.Kind, Size: o.Size, Groups: b3.Groups(o.Size)}
+	if o.Kind == api.Directory {
+		for _, err := range manifest.Entries(ctx, objects.Manifests(a.source), o.Root) {
+			if err != nil {
+				return api.Stat{}, err
+			}
+			st.Entries++
+		}
+	}
+	return st, nil
+}

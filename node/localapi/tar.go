@@ -1,0 +1,84 @@
+package localapi
+
+import (
+	"archive/tar"
+	"context"
+	"io"
+
+	"allium/gateway/api"
+	"allium/protocols/b3"
+	"allium/protocols/manifest"
+	"allium/protocols/status"
+)
+
+// Files implements api.Reader.
+func (a *reader) Files(ctx context.Context, roots []b3.Root) (*api.Stream, error) {
+	if err := api.CheckRoots(len(roots)); err != nil {
+		return nil, err
+	}
+	o := api.Object{Root: roots[0], Kind: api.Directory}
+	return &api.Stream{Object: o, Body: newBody(ctx, func(ctx context.Context, w io.Writer) error {
+		if err := a.source.fetchFiles(ctx, roots); err != nil {
+			return err
+		}
+		tw := tar.NewWriter(w)
+		if err := a.source.files(ctx, roots, func(r early) error { return a.writeFile(ctx, tw, r) }); err != nil {
+			return err
+		}
+		return tw.Close()
+	}, nil)}, nil
+}
+
+func (a *reader) writeFile(ctx context.Context, tw *tar.Writer, r early) error {
+	c, err := a.source.openFile(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := tw.WriteHeader(&tar.Header{Name: r.entry.Root.Hex(), Typeflag: tar.TypeReg, Mode: 0o644, Size: c.Size(), Format: tar.FormatPAX}); err != nil {
+		return err
+	}
+	return c.Copy(ctx, tw, 0, c.Size())
+}
+
+// writeTree writes the directory root as a tar stream whose first entry is
+// "./", the directory itself.
+func (a *reader) writeTree(ctx context.Context, w io.Writer, root b3.Root) error {
+	tw := tar.NewWriter(w)
+	if err := tw.WriteHeader(&tar.Header{Name: "./", Typeflag: tar.TypeDir, Mode: 0o755, Format: tar.FormatPAX}); err != nil {
+		return err
+	}
+	if err := a.source.walk(ctx, root, func(r early) error { return a.writeEntry(ctx, tw, r) }); err != nil {
+		return err
+	}
+	return tw.Close()
+}
+
+func (a *reader) writeEntry(ctx context.Context, tw *tar.Writer, r early) error {
+	name, e := r.path, r.entry
+	h := &tar.Header{Name: name, Mode: 0o644, Format: tar.FormatPAX}
+	switch e.Kind {
+	case manifest.Directory:
+		h.Typeflag, h.Name, h.Mode = tar.TypeDir, name+"/", 0o755
+		return tw.WriteHeader(h)
+	case manifest.Link:
+		h.Typeflag, h.Linkname = tar.TypeSymlink, e.Target
+		return tw.WriteHeader(h)
+	}
+	h.Typeflag, h.Size = tar.TypeReg, e.Size
+	if e.Executable {
+		h.Mode = 0o755
+	}
+	c, err := a.source.openFile(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if c.Size() != e.Size { // what a manifest says of sizes is its author's claim
+		return status.Errorf(status.Corrupt, "%s: the directory says %d bytes, %s has %d", name, e.Size, e.Root, c.Size())
+	}
+	if err := tw.WriteHeader(h); err != nil {
+		return err
+	}
+	return c.Copy(ctx, tw, 0, c.Size())
+}

@@ -1,0 +1,129 @@
+package localapi
+
+import (
+	"context"
+	"io"
+
+	"allium/gateway"
+	"allium/gateway/api"
+	"allium/node/objects"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store"
+)
+
+// Uploads is the store of a node as its gateway writes it. It implements
+// gateway.Uploads.
+type Uploads struct {
+	api *stored
+	// shut returns why the node takes nothing now, nil when it does.
+	shut func() error
+}
+
+var _ gateway.Uploads = Uploads{}
+
+// Uploads returns the node's store as its gateway writes it; shut returns why the
+// node takes nothing now, nil when it does.
+func (a *Node) Uploads(shut func() error) Uploads { return Uploads{api: &a.stored, shut: shut} }
+
+// admits refuses what the node cannot or does not want to store now.
+func (u Uploads) admits() error {
+	if u.api.cfg.Seed {
+		return objects.ErrSeed
+	}
+	if err := u.api.st.Integrity(); err != nil {
+		return err
+	}
+	return u.shut()
+}
+
+// Present implements gateway.Uploads.
+func (u Uploads) Present(ctx context.Context, root b3.Root, o gateway.UploadOptions) (api.Stored, bool, error) {
+	if u.api.cfg.Seed {
+		return api.Stored{}, false, objects.ErrSeed
+	}
+	defer u.api.st.Hold()() // until the pin is set
+	has, err := u.api.st.Keep(ctx, []b3.Root{root})
+	if err != nil || has[0] != store.Complete {
+		return api.Stored{}, false, err
+	}
+	info, err := u.api.st.Stat(ctx, root)
+	switch status.Of(err) {
+	case status.OK:
+	case status.NotFound, status.Corrupt:
+		return api.Stored{}, false, nil
+	default:
+		return api.Stored{}, false, err
+	}
+	s := api.Stored{Root: root, Size: info.Size, Pinned: o.Pin}
+	if o.Pin {
+		err = u.api.pin(ctx, root, store.PinOptions{Label: o.Label})
+	}
+	return s, err == nil, err
+}
+
+// Put implements gateway.Uploads.
+func (u Uploads) Put(ctx context.Context, r io.Reader, o gateway.UploadOptions) (api.Stored, error) {
+	if err := u.admits(); err != nil {
+		return api.Stored{}, err
+	}
+	defer u.api.st.Hold()() // until the pin is set
+	opt := store.PutOptions{Expect: o.Expect, Size: o.Length}
+	if o.Pin {
+		if err := store.CheckLabel(o.Label); err != nil {
+			return api.Stored{}, err
+		}
+		opt.Charge = u.api.st.Charge(o.Label)
+		defer opt.Charge.Release()
+	}
+	info, err := u.api.st.Put(ctx, r, opt)
+	if err != nil {
+		return api.Stored{}, err
+	}
+	if o.Pin {
+		err = u.api.pin(ctx, info.Root, store.PinOptions{Label: o.Label, Charge: opt.Charge})
+	}
+	return api.Stored{Root: info.Root, Size: info.Size, New: info.New, Pinned: o.Pin}, err
+}
+
+// New implements gateway.Uploads.
+func (u Uploads) New(ctx context.Context, o gateway.UploadOptions) (gateway.Upload, error) {
+	if err := u.admits(); err != nil {
+		return gateway.Upload{}, err
+	}
+	up, err := u.api.st.NewUpload(ctx, store.UploadOptions{Length: o.Length, Expect: o.Expect, Label: o.Label, Pin: o.Pin})
+	return u.told(up), err
+}
+
+// Upload implements gateway.Uploads.
+func (u Uploads) Upload(ctx context.Context, id string) (gateway.Upload, error) {
+	up, err := u.api.st.Upload(ctx, id)
+	return u.told(up), err
+}
+
+// Append implements gateway.Uploads.
+func (u Uploads) Append(ctx context.Context, id string, offset int64, r io.Reader) (gateway.Upload, error) {
+	if err := u.admits(); err != nil {
+		return gateway.Upload{}, err
+	}
+	up, err := u.api.st.AppendUpload(ctx, id, offset, r)
+	if err == nil && !up.Root.IsZero() && up.Pin {
+		u.api.around.pinned(ctx, up.Root) // the store has pinned it itself
+	}
+	return u.told(up), err
+}
+
+// Remove implements gateway.Uploads.
+func (u Uploads) Remove(ctx context.Context, id string) error { return u.api.st.RemoveUpload(ctx, id) }
+
+// told is an upload of the store as the gateway knows it.
+func (Uploads) told(up store.Upload) gateway.Upload {
+	t := gateway.Upload{
+		ID: up.ID, Offset: up.Offset, Expires: up.Expires,
+		Options: gateway.UploadOptions{Length: up.Length, Expect: up.Expect, Pin: up.Pin, Label: up.Label},
+	}
+	if !up.Root.IsZero() {
+		t.Stored = &api.Stored{Root: up.Root, Size: up.Length, New: up.New, Pinned: up.Pin}
+	}
+	return t
+}

@@ -1,0 +1,109 @@
+package records
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"allium/protocols/b3"
+)
+
+// cleanFile lists the files of a database that was closed in order, so that the
+// next start sees that one is gone or another: Pebble itself takes a list of its
+// tables that was cut for a shorter one, and none at all for a new database. The
+// last line is the hash of the others. A database that is open has no such file.
+const cleanFile = "clean"
+
+// listing is what the clean file of dir would be now.
+func listing(fs vfs.FS, dir string) ([]byte, error) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	var b bytes.Buffer
+	for _, name := range names {
+		if name == cleanFile || name == "LOCK" || strings.HasPrefix(name, "OPTIONS-") || strings.HasSuffix(name, ".log") {
+			continue
+		}
+		path := fs.PathJoin(dir, name)
+		info, err := fs.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		hash := "-" // tables have checksums of their own
+		if !strings.HasSuffix(name, ".sst") {
+			if hash, err = hashFile(fs, path); err != nil {
+				return nil, err
+			}
+		}
+		fmt.Fprintf(&b, "%s %d %s\n", name, info.Size(), hash)
+	}
+	fmt.Fprintln(&b, b3.Sum(b.Bytes()).Hex())
+	return b.Bytes(), nil
+}
+
+func hashFile(fs vfs.FS, path string) (string, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := b3.NewHasher(nil, 1)
+	if _, err := h.ReadFrom(f); err != nil {
+		return "", err
+	}
+	root, _, err := h.Sum()
+	return root.Hex(), err
+}
+
+// writeClean writes the clean file of a database that is closed.
+func writeClean(fs vfs.FS, dir string) error {
+	list, err := listing(fs, dir)
+	if err != nil {
+		return err
+	}
+	f, err := fs.Create(fs.PathJoin(dir, cleanFile), "records-clean")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(list)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// checkClean compares the files of dir with its clean file, which it removes. A
+// clean file that is damaged itself says nothing.
+func checkClean(fs vfs.FS, dir string) (damage, err error) {
+	path := fs.PathJoin(dir, cleanFile)
+	f, err := fs.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	was, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	now, err := listing(fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := fs.Remove(path); err != nil {
+		return nil, err
+	}
+	lines := bytes.SplitAfter(was, []byte("\n"))
+	whole := len(lines) >= 2 && len(lines[len(lines)-1]) == 0 &&
+		string(lines[len(lines)-2]) == b3.Sum(bytes.Join(lines[:len(lines)-2], nil)).Hex()+"\n"
+	if whole && !bytes.Equal(was, now) {
+		return errors.New("its files are not those that were there when it was closed"), nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,189 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"allium/gateway"
+	homedir "allium/node/home"
+	"allium/node/localapi"
+	"allium/node/objects"
+	"allium/node/p2p"
+	"allium/node/records"
+	"allium/node/supervise"
+	"allium/protocols/dht"
+	"allium/protocols/object"
+	"allium/protocols/session"
+	"allium/resolver"
+)
+
+// start runs the stages in order and stops at the first that fails.
+func (n *Node) start(ctx context.Context) error {
+	for _, stage := range []func(context.Context) error{
+		n.startLock, n.startDenylist, n.startAudit, n.startStore, n.startAmnesia, n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startClock, n.startGossip, n.startResolver, n.startRepairs, n.startPressure, n.startCapabilities, n.startGateway, n.startReadiness,
+	} {
+		if err := stage(ctx); err != nil {
+			return err
+		}
+		if err := n.services.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) startStore(ctx context.Context) error {
+	return n.services.Start(ctx, supervise.Service{Name: "store", Run: n.store.Run, Fatal: true, Progress: n.store.Recovered})
+}
+
+func (n *Node) startHost(ctx context.Context) error {
+	psk, err := homedir.SwarmKey(n.cfg.Node.SwarmKey)
+	if err != nil {
+		return err
+	}
+	deps := p2p.Deps{Key: n.key, PSK: psk, Version: ThisVersion().Version, Log: n.log, Limits: n.limits, Metrics: n.registry}
+	if n.faults != nil {
+		deps.Faults = n.faults.Links()
+	}
+	builder, err := p2p.New(n.cfg.Listen, deps)
+	if err != nil {
+		return err
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "host", Fatal: true, Run: func(ctx context.Context, ready func()) error {
+		if n.faults != nil {
+			defer n.faults.Close()
+		}
+		h, err := builder.Build(ctx)
+		if err != nil {
+			return err
+		}
+		n.host = h
+		defer builder.Wait() // after the host is closed
+		ready()
+		<-ctx.Done()
+		return h.Close()
+	}})
+}
+
+func (n *Node) startSessions(ctx context.Context) (err error) {
+	n.sessions, err = session.New(n.cfg.Session, session.Deps{
+		Host: n.host, UserAgent: "allium/" + ThisVersion().Version, Log: n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
+		Transports: func() []string { return p2p.Transports(n.host) }, Now: n.now,
+	})
+	if err != nil {
+		return err
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "sessions", Run: n.sessions.Run, Fatal: true})
+}
+
+func (n *Node) startObjects(ctx context.Context) (err error) {
+	acceptor := object.Acceptor(n.host)
+	if n.faults != nil {
+		acceptor = n.faults.Acceptor(acceptor)
+	}
+	n.server, err = object.NewServer(n.cfg.Object, object.ServerDeps{
+		Host: acceptor, Store: served{n.store, n.denylist.At("peers").Object}, MaxFrame: n.sessions.MaxFrame,
+		Log: n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
+	})
+	if err != nil {
+		return err
+	}
+	n.objects, err = object.NewClient(n.cfg.Object, object.ClientDeps{
+		Host: n.host, MaxFrame: n.sessions.MaxFrame, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
+	})
+	if err != nil {
+		return err
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "objects", Fatal: true, Run: func(ctx context.Context, ready func()) error {
+		err := n.server.Run(ctx, ready)
+		return errors.Join(err, n.objects.Close())
+	}})
+}
+
+// startRecords opens what discovery keeps over a restart: provider records, the
+// republish cycle, what is known of seeds. With amnesia it stays in RAM.
+func (n *Node) startRecords(ctx context.Context) error {
+	if n.cfg.Node.Amnesia {
+		return nil
+	}
+	n.records = records.New(records.Config{Dir: filepath.Join(n.home, homedir.RecordsDir), Peers: "/" + dht.RecordsSpace + "/"}, records.Deps{Log: n.log, Metrics: n.registry})
+	return n.services.Start(ctx, supervise.Service{Name: "records", Run: n.records.Run})
+}
+
+func (n *Node) startDHT(ctx context.Context) (err error) {
+	deps := dht.Deps{
+		Host: n.host, Key: n.key, Roots: n.publisher.Roots(context.WithoutCancel(ctx)), Has: n.publisher.Has, Denied: n.deniedKey, Elsewhere: n.twin.saw, SeedManifest: n.seedManifest(), Now: n.now,
+		ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire,
+		Log: n.log, Metrics: n.registry, Limits: n.limits,
+	}
+	if n.records != nil {
+		deps.Datastore, deps.Renewed = n.records, n.records.Renewed
+	}
+	if n.dht, err = dht.New(n.cfg.DHT, deps); err != nil {
+		return err
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "dht", Run: n.dht.Run})
+}
+
+func (n *Node) startResolver(ctx context.Context) (err error) {
+	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
+		Local: fetched{n.store}, Providers: finder{n.dht}, Hints: n.hints, Objects: n.objects, Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
+		Log: n.log, Metrics: n.registry, Limits: n.limits,
+	})
+	if err != nil {
+		return err
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "resolver", Run: n.resolver.Run})
+}
+
+func (n *Node) startPressure(ctx context.Context) error {
+	return n.services.Start(ctx, supervise.Service{Name: "pressure", Run: n.pressure.Run})
+}
+
+func (n *Node) startGateway(ctx context.Context) (err error) {
+	objects := objects.Found{Local: objects.Local{Store: n.store}, Resolver: n.resolver, Denied: n.denylist.At("objects").Object, Seed: n.cfg.Node.Profile == p2p.Seed}
+	version := ThisVersion()
+	version.Amnesia = n.amnesia.Mode(n.store.LockError())
+	api := localapi.NewNode(apiConfig(n.home, n.cfg), localapi.Deps{
+		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Announce: n.publisher,
+		Host: n.host, Sessions: n.sessions, DHT: n.dht, Hints: n.announces, Denied: n.denied, Control: control{n}, Limits: n.limits,
+	})
+	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
+		Objects: objects, Node: api, Uploads: api.Uploads(n.pressure.Refusal), Ready: n.board.Report, Audit: n.audited(), Denylist: n.denylist.At("gateway"), Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
+		Capabilities: n.capabilities,
+		Log:          n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,
+	})
+	if err != nil {
+		return err
+	}
+	n.reloadCertificate()
+	return n.services.Start(ctx, supervise.Service{Name: "gateway", Run: n.gateway.Run})
+}
+
+// startLock is the first stage of a node that writes anything.
+func (n *Node) startLock(context.Context) error {
+	if n.cfg.Node.Amnesia {
+		return nil
+	}
+	unlock, err := homedir.Lock(n.home)
+	if err == nil {
+		n.unlock = unlock
+	}
+	return err
+}
+
+func (n *Node) startCapabilities(ctx context.Context) error {
+	return n.services.Start(ctx, supervise.Service{Name: "capabilities", Run: n.capabilities.Run})
+}
+
+// startAmnesia is a stage after the store's, whose memory it looks at.
+func (n *Node) startAmnesia(ctx context.Context) error {
+	if err := n.amnesia.Settle(n.store.LockError()); err != nil {
+		return err
+	}
+	if !n.amnesia.Needed() {
+		return nil
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "amnesia", Run: n.amnesia.Run})
+}

@@ -1,0 +1,254 @@
+package extract
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"allium/protocols/manifest"
+	"allium/protocols/status"
+)
+
+// File writes a file of exactly size bytes from r, with the permissions 0644,
+// or 0755 when executable (less the umask). A reader that gives another number
+// of bytes is refused (corrupt).
+func (x *Extractor) File(path string, size int64, executable bool, r io.Reader) error {
+	return x.do(path, manifest.File, func(dir *os.Root, name string) error {
+		replaces := ""
+		if path == "" && x.opts.KeepMode {
+			replaces = x.base
+		}
+		f, keep, err := createBeside(dir, name, replaces, executable)
+		if err != nil {
+			return err
+		}
+		x.begun = true
+		if path == "" {
+			err = x.hold()
+		}
+		if err == nil {
+			err = x.fill(f, size, r)
+		}
+		if err == nil {
+			err = keep()
+		}
+		if err == nil && x.opts.Sync {
+			err = f.Sync()
+		}
+		return errors.Join(err, f.Close())
+	})
+}
+
+// Dir creates a directory with the permissions 0755 (less the umask); entries
+// below it may follow.
+func (x *Extractor) Dir(path string) error {
+	return x.do(path, manifest.Directory, func(parent *os.Root, name string) error {
+		if len(x.stack) == manifest.MaxNesting {
+			return refuse(path, "more than %d directories inside each other", manifest.MaxNesting)
+		}
+		if err := parent.Mkdir(name, 0o755); err != nil {
+			return err
+		}
+		x.begun = true
+		if path == "" {
+			if err := x.hold(); err != nil {
+				return err
+			}
+		}
+		dir, err := parent.OpenRoot(name)
+		if err != nil {
+			return err
+		}
+		x.stack = append(x.stack, &openDir{path: path, dir: dir})
+		return nil
+	})
+}
+
+// Symlink records a link that Commit creates. A target that could lead out of
+// the extraction is refused: an absolute one, one with more ".." than there
+// are directories above the link, and one with ".." after a name, because that
+// name could be a link too.
+func (x *Extractor) Symlink(path, target string) error {
+	return x.do(path, manifest.Link, func(*os.Root, string) error {
+		if err := linkProblem(path, target); err != nil {
+			return err
+		}
+		if x.pending += len(path) + len(target); x.pending > manifest.MaxLinkBytes {
+			return &manifest.EntryError{Entry: path, Reason: "too many links in one tree", Outcome: status.BodyCap}
+		}
+		x.links = append(x.links, pendingLink{path: path, target: target})
+		return nil
+	})
+}
+
+// do runs one entry: it finds the open directory that the path names, checks
+// the name, and calls create with both. Errors are sticky.
+func (x *Extractor) do(path string, kind manifest.EntryKind, create func(dir *os.Root, name string) error) error {
+	if x.err != nil {
+		return x.err
+	}
+	dir, name, err := x.place(path, kind)
+	if err == nil {
+		err = create(dir, name)
+	}
+	if err != nil {
+		x.err = x.entryError(path, err)
+	}
+	return x.err
+}
+
+// entryError names the entry in an error of the operating system or a reader.
+func (x *Extractor) entryError(path string, err error) error {
+	if path == "" {
+		path = x.target
+	}
+	var e *manifest.EntryError
+	switch {
+	case errors.As(err, &e):
+		return err
+	case errors.Is(err, fs.ErrExist):
+		return &manifest.EntryError{Entry: path, Reason: "the name is there already", Outcome: status.Conflict, Err: err}
+	}
+	return targetError(path, err)
+}
+
+// place returns the directory that an entry goes to and its name there. It
+// leaves the directories that the entry is not in.
+func (x *Extractor) place(path string, kind manifest.EntryKind) (*os.Root, string, error) {
+	if path == "" {
+		return x.placeTarget(kind)
+	}
+	if len(path) > manifest.MaxPath {
+		return nil, "", refuse(path, "the path has %d bytes, the limit is %d", len(path), manifest.MaxPath)
+	}
+	above, name := "", path
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		above, name = path[:i], path[i+1:]
+		if above == "" {
+			return nil, "", refuse(path, "the path is absolute")
+		}
+	}
+	if reason := manifest.NameProblem(name); reason != "" {
+		return nil, "", refuse(path, "%s", reason)
+	}
+	i := len(x.stack) - 1
+	for i >= 0 && x.stack[i].path != above {
+		i--
+	}
+	if i < 0 {
+		return nil, "", refuse(path, "%q is not a directory that is being extracted", above)
+	}
+	if err := x.leave(i + 1); err != nil {
+		return nil, "", err
+	}
+	d := x.stack[i]
+	if !x.opts.AllowCaseCollisions {
+		other, err := x.collision(d, name)
+		if err != nil {
+			return nil, "", err
+		}
+		if other == name {
+			return nil, "", refuse(path, "the name is there twice")
+		}
+		if other != "" {
+			return nil, "", &manifest.EntryError{Entry: path, Outcome: status.Conflict, Reason: fmt.Sprintf(
+				"the same name as %q where case is ignored: both are extracted only when case collisions are allowed", other)}
+		}
+	}
+	return d.dir, name, nil
+}
+
+// placeTarget is place for the target itself.
+func (x *Extractor) placeTarget(kind manifest.EntryKind) (*os.Root, string, error) {
+	switch {
+	case x.begun:
+		return nil, "", refuse(x.target, "the target is there already")
+	case kind == manifest.Link:
+		return nil, "", refuse(x.target, "a link alone cannot be extracted")
+	case kind == manifest.Directory:
+		if err := x.checkTarget(false); err != nil {
+			return nil, "", err
+		}
+	}
+	x.kind = kind
+	return x.parent, x.tmp, nil
+}
+
+// leave closes the open directories from the n-th on.
+func (x *Extractor) leave(n int) error {
+	for len(x.stack) > n {
+		d := x.stack[len(x.stack)-1]
+		x.stack = x.stack[:len(x.stack)-1]
+		var err error
+		if x.opts.Sync {
+			err = syncDir(d.dir, ".")
+		}
+		if err := errors.Join(err, d.dir.Close()); err != nil {
+			return x.entryError(d.path, err)
+		}
+	}
+	return nil
+}
+
+// createLinks makes the links, after everything else is there: no directory
+// takes an entry after this, so nothing is written through a link.
+func (x *Extractor) createLinks() error {
+	if len(x.links) == 0 {
+		return nil
+	}
+	if err := x.leave(1); err != nil {
+		return err
+	}
+	root := x.stack[0].dir
+	for i, l := range x.links {
+		if err := root.Symlink(l.target, l.path); err != nil {
+			return x.entryError(l.path, err)
+		}
+		if dir := parentOf(l.path); x.opts.Sync && (i+1 == len(x.links) || parentOf(x.links[i+1].path) != dir) {
+			if err := syncDir(root, dir); err != nil {
+				return x.entryError(l.path, err)
+			}
+		}
+	}
+	return nil
+}
+
+// parentOf is the directory of an entry, as os.Root names it.
+func parentOf(path string) string {
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		return path[:i]
+	}
+	return "."
+}
+
+// fill copies exactly size bytes from r to f.
+func (x *Extractor) fill(f *os.File, size int64, r io.Reader) error {
+	if x.copyBuf == nil {
+		x.copyBuf = make([]byte, 64<<10)
+	}
+	w := &exactWriter{w: f, left: size}
+	_, err := io.CopyBuffer(w, r, x.copyBuf)
+	if err == nil && w.left > 0 {
+		err = status.Errorf(status.Corrupt, "the content ends %d bytes short of its size", w.left)
+	}
+	return err
+}
+
+// exactWriter refuses what exceeds the size of a file. It hides f's ReadFrom,
+// so that a reader's own WriteTo decides how bytes move.
+type exactWriter struct {
+	w    io.Writer
+	left int64
+}
+
+func (w *exactWriter) Write(p []byte) (int, error) {
+	if int64(len(p)) > w.left {
+		return 0, status.Errorf(status.Corrupt, "the content is longer than its size")
+	}
+	n, err := w.w.Write(p)
+	w.left -= int64(n)
+	return n, err
+}

@@ -1,0 +1,269 @@
+package extract
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/zeebo/blake3"
+
+	"allium/protocols/b3"
+	"allium/protocols/manifest"
+	"allium/protocols/status"
+)
+
+// UpdateOptions are the choices of an update; the zero value is the safe one.
+type UpdateOptions struct {
+	Delete              bool // what the directory does not name is removed, and a directory gives way to a file
+	AllowCaseCollisions bool // one directory may hold names that differ in case or normalisation only
+}
+
+// UpdateStats counts what an update did.
+type UpdateStats struct {
+	Kept    int64 `json:"kept"`    // files and links left alone
+	Written int64 `json:"written"` // files and links replaced or made
+	Removed int64 `json:"removed"` // names removed, each with what was below it
+	Bytes   int64 `json:"bytes"`   // of the files written
+}
+
+// Updater brings an existing directory to what a manifest says, writing only
+// what differs. A file counts as the same when its size and the BLAKE3 of its
+// bytes on disk are; one that is not is written beside its name and renamed over
+// it. So each name is whole at any time, old or new, and an update that was cut
+// short can be run again; what it may leave is ".<name>.allium-XXXXXXXX", which
+// the next one removes.
+//
+// [Updater.Entry] takes the entries in the order of a walk, the directory itself
+// first; [Updater.File] the contents that Entry asked for, at any later time;
+// [Updater.Finish] makes the links and ends it. No name leads outside the target:
+// links on the way are not followed but replaced. It is not safe for concurrent
+// use. Pair every BeginUpdate with a deferred Close.
+type Updater struct {
+	opts   UpdateOptions
+	target string
+	root   *os.Root
+	stack  []*updateDir
+	pendingLinks
+	fold  *folder
+	buf   []byte
+	hash  *blake3.Hasher
+	stats UpdateStats
+
+	last     *os.Root // of the directory that a file was written to last
+	lastPath string
+}
+
+// updateDir is a directory that still takes entries.
+type updateDir struct {
+	path   string
+	dir    *os.Root
+	named  map[uint64]struct{} // hashes of its names; nil unless others are removed
+	folded map[uint64]struct{} // hashes of the names as they are where case is ignored
+}
+
+// BeginUpdate prepares to bring target to a directory. It makes target where
+// there is nothing; what is no directory there is conflict.
+func BeginUpdate(target string, opts UpdateOptions) (*Updater, error) {
+	info, err := os.Lstat(target)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = os.Mkdir(target, 0o755)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, status.Errorf(status.NotFound, "manifest: cannot extract to %q: create the directory %q first: %w", target, filepath.Dir(target), err)
+		}
+	case err == nil && !info.IsDir():
+		return nil, status.Errorf(status.Conflict, "manifest: %q exists and is no directory: remove it, or extract to another name", target)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("manifest: update %q: %w", target, err)
+	}
+	root, err := os.OpenRoot(target)
+	if err != nil {
+		return nil, fmt.Errorf("manifest: update %q: %w", target, err)
+	}
+	return &Updater{opts: opts, target: target, root: root, fold: newFolder(), buf: make([]byte, 64<<10), hash: blake3.New()}, nil
+}
+
+// Stats counts what was done so far.
+func (u *Updater) Stats() UpdateStats { return u.stats }
+
+// Entry compares one entry with what is on disk, and makes it where that needs
+// no content. need reports whether File must be called for it.
+func (u *Updater) Entry(path string, e manifest.Entry) (need bool, err error) {
+	need, err = u.entry(path, e)
+	return need, u.wrap(path, err)
+}
+
+func (u *Updater) entry(path string, e manifest.Entry) (need bool, err error) {
+	if path == "" {
+		if e.Kind != manifest.Directory {
+			return false, refuse(u.target, "a %s cannot take the place of a directory", e.Kind)
+		}
+		dir, err := u.root.OpenRoot(".")
+		if err != nil {
+			return false, err
+		}
+		u.descend("", dir)
+		return false, nil
+	}
+	above, name := parentOf(path), path[strings.LastIndexByte(path, '/')+1:]
+	if above == "." {
+		above = ""
+	}
+	for len(u.stack) > 0 && u.stack[len(u.stack)-1].path != above {
+		if err := u.leave(); err != nil {
+			return false, err
+		}
+	}
+	if len(u.stack) == 0 || len(path) > manifest.MaxPath || path[0] == '/' {
+		return false, refuse(path, "out of order, absolute, or a path of more than %d bytes", manifest.MaxPath)
+	}
+	if reason := manifest.NameProblem(name); reason != "" {
+		return false, refuse(path, "%s", reason)
+	}
+	d := u.stack[len(u.stack)-1]
+	if err := u.note(d, path, name); err != nil {
+		return false, err
+	}
+	info, err := d.dir.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		info, err = nil, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if info != nil && info.IsDir() && e.Kind != manifest.Directory && !u.opts.Delete {
+		return false, &manifest.EntryError{Entry: path, Reason: fmt.Sprintf("a directory is in the way of a %s: it is removed only with --delete", e.Kind), Outcome: status.Conflict}
+	}
+	switch e.Kind {
+	case manifest.Directory:
+		return false, u.directory(d.dir, path, name, info)
+	case manifest.Link:
+		return false, u.link(d.dir, path, name, e.Target, info)
+	}
+	return u.file(d.dir, path, name, e, info)
+}
+
+// note enters a name among those of its directory.
+func (u *Updater) note(d *updateDir, path, name string) error {
+	if d.named != nil {
+		d.named[maphash.String(u.fold.seed, name)] = struct{}{}
+	}
+	if d.folded == nil {
+		return nil
+	}
+	h := maphash.String(u.fold.seed, u.fold.fold(name))
+	if _, hit := d.folded[h]; hit {
+		return &manifest.EntryError{Entry: path, Outcome: status.Conflict, Reason: "the same name as another where case is ignored: both are extracted only when case collisions are allowed"}
+	}
+	d.folded[h] = struct{}{}
+	return nil
+}
+
+func (u *Updater) descend(path string, dir *os.Root) {
+	sweep(dir)
+	d := &updateDir{path: path, dir: dir}
+	if u.opts.Delete {
+		d.named = map[uint64]struct{}{}
+	}
+	if !u.opts.AllowCaseCollisions {
+		d.folded = map[uint64]struct{}{}
+	}
+	u.stack = append(u.stack, d)
+}
+
+func (u *Updater) directory(in *os.Root, path, name string, info fs.FileInfo) error {
+	if len(u.stack) == manifest.MaxNesting {
+		return refuse(path, "more than %d directories inside each other", manifest.MaxNesting)
+	}
+	if info != nil && !info.IsDir() {
+		if err := in.Remove(name); err != nil {
+			return err
+		}
+		u.stats.Removed++
+		info = nil
+	}
+	if info == nil {
+		if err := in.Mkdir(name, 0o755); err != nil {
+			return err
+		}
+	}
+	dir, err := in.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	u.descend(path, dir)
+	return nil
+}
+
+func (u *Updater) link(in *os.Root, path, name, target string, info fs.FileInfo) error {
+	if err := linkProblem(path, target); err != nil {
+		return err
+	}
+	if info != nil && info.Mode()&fs.ModeSymlink != 0 {
+		if was, err := in.Readlink(name); err == nil && was == target {
+			u.stats.Kept++
+			return nil
+		}
+	}
+	if u.pending += len(path) + len(target); u.pending > manifest.MaxLinkBytes {
+		return &manifest.EntryError{Entry: path, Reason: "too many links in one tree", Outcome: status.BodyCap}
+	}
+	u.links = append(u.links, pendingLink{path: path, target: target})
+	return nil
+}
+
+// file compares a file. One of which only the executable bit differs is copied
+// from itself: its permissions may be another name's, too.
+func (u *Updater) file(in *os.Root, path, name string, e manifest.Entry, info fs.FileInfo) (need bool, err error) {
+	if info == nil || !info.Mode().IsRegular() || info.Size() != e.Size {
+		return true, nil
+	}
+	f, err := in.Open(name)
+	if err != nil {
+		return errors.Is(err, fs.ErrPermission), ignore(err, fs.ErrPermission)
+	}
+	defer f.Close()
+	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
+		return true, err
+	}
+	u.hash.Reset()
+	if _, err := io.CopyBuffer(u.hash, struct{ io.Reader }{f}, u.buf); err != nil {
+		return false, err
+	}
+	if b3.Root(u.hash.Sum(nil)) != e.Root {
+		return true, nil
+	}
+	if (info.Mode()&0o111 != 0) == e.Executable {
+		u.stats.Kept++
+		return false, nil
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
+	return false, u.write(in, path, name, e, f)
+}
+
+func ignore(err, what error) error {
+	if errors.Is(err, what) {
+		return nil
+	}
+	return err
+}
+
+// wrap names the entry in an error.
+func (u *Updater) wrap(path string, err error) error {
+	var e *manifest.EntryError
+	if err == nil || errors.As(err, &e) {
+		return err
+	}
+	if path == "" {
+		path = u.target
+	}
+	return targetError(path, err)
+}

@@ -1,0 +1,254 @@
+package extract
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"allium/protocols/b3"
+	"allium/protocols/manifest"
+	"allium/protocols/status"
+)
+
+// File writes the content of an entry that Entry asked for. r gives exactly
+// e.Size bytes that hash to e.Root: anything else is corrupt, and what was there
+// stays.
+func (u *Updater) File(path string, e manifest.Entry, r io.Reader) error {
+	in, name, err := u.parent(path)
+	if err == nil {
+		err = u.write(in, path, name, e, r)
+	}
+	return u.wrap(path, err)
+}
+
+// parent opens the directory that path is in, element by element, so that a
+// link that came to be there is not followed.
+func (u *Updater) parent(path string) (*os.Root, string, error) {
+	above, name := "", path
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		above, name = path[:i], path[i+1:]
+	}
+	if above == "" {
+		return u.root, name, nil
+	}
+	if u.last != nil && u.lastPath == above {
+		return u.last, name, nil
+	}
+	u.forget()
+	at := u.root
+	for part := range strings.SplitSeq(above, "/") {
+		next, err := openBelow(at, part)
+		if at != u.root {
+			err = errors.Join(err, at.Close())
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		at = next
+	}
+	u.last, u.lastPath = at, above
+	return at, name, nil
+}
+
+func openBelow(at *os.Root, name string) (*os.Root, error) {
+	info, err := at.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, status.Errorf(status.Conflict, "%q is no directory any more", name)
+	}
+	return at.OpenRoot(name)
+}
+
+func (u *Updater) forget() {
+	if u.last != nil {
+		_ = u.last.Close() // nothing was written to it
+		u.last = nil
+	}
+}
+
+// write puts a file in place of what is at name.
+func (u *Updater) write(in *os.Root, path, name string, e manifest.Entry, r io.Reader) (err error) {
+	tmp := tempName(name)
+	f, keep, err := createBeside(in, tmp, name, e.Executable)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, ignore(in.Remove(tmp), fs.ErrNotExist))
+		}
+	}()
+	held, err := lockTemp(in, tmp)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if held != nil {
+		defer held.Close() // after the rename
+	}
+	u.hash.Reset()
+	w := &exactWriter{w: io.MultiWriter(f, u.hash), left: e.Size}
+	_, err = io.CopyBuffer(w, struct{ io.Reader }{r}, u.buf)
+	if err == nil && (w.left > 0 || b3.Root(u.hash.Sum(nil)) != e.Root) {
+		err = status.Errorf(status.Corrupt, "the content is not that of %s", e.Root)
+	}
+	if err == nil {
+		err = keep()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := u.replace(in, path, tmp, name); err != nil {
+		return err
+	}
+	u.stats.Written++
+	u.stats.Bytes += e.Size
+	return nil
+}
+
+// createBeside creates tmp to replace name, nothing when that is "", with the permissions 0644, or 0755
+// when executable (less the umask). Where name is a file, keep gives tmp its
+// permissions before it takes its place: the executable bit alone is the
+// directory's.
+func createBeside(in *os.Root, tmp, name string, executable bool) (f *os.File, keep func() error, err error) {
+	mode := fs.FileMode(0o644)
+	if executable {
+		mode = 0o755
+	}
+	keep = func() error { return nil }
+	if name == "" {
+		f, err = in.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		return f, keep, err
+	}
+	if info, err := in.Lstat(name); err == nil && info.Mode().IsRegular() {
+		kept := keptMode(info.Mode(), executable)
+		mode = 0o600 // what others may not read they do not read meanwhile
+		keep = func() error { return f.Chmod(kept) }
+	}
+	f, err = in.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	return f, keep, err
+}
+
+// keptMode is what becomes of the permissions of a file: who may read a file
+// that becomes executable may execute it.
+func keptMode(was fs.FileMode, executable bool) fs.FileMode {
+	perm := was.Perm()
+	switch {
+	case !executable:
+		return perm &^ 0o111
+	case perm&0o111 != 0:
+		return perm
+	}
+	return perm | perm&0o444>>2
+}
+
+// replace renames tmp to name. A directory there gives way only when removing
+// was asked for.
+func (u *Updater) replace(in *os.Root, path, tmp, name string) error {
+	info, err := in.Lstat(name)
+	if err == nil && info.IsDir() {
+		if !u.opts.Delete {
+			return &manifest.EntryError{Entry: path, Reason: "a directory is in the way: it is removed only with --delete", Outcome: status.Conflict}
+		}
+		if err := in.RemoveAll(name); err != nil {
+			return err
+		}
+		u.stats.Removed++
+	}
+	return in.Rename(tmp, name)
+}
+
+// Finish leaves the directories, removes what is not named where that was asked
+// for, and makes the links. Every File was called before.
+func (u *Updater) Finish() error {
+	for len(u.stack) > 0 {
+		if err := u.leave(); err != nil {
+			return err
+		}
+	}
+	for _, l := range u.links {
+		in, name, err := u.parent(l.path)
+		if err == nil {
+			err = u.symlink(in, l, name)
+		}
+		if err != nil {
+			return u.wrap(l.path, err)
+		}
+	}
+	return nil
+}
+
+func (u *Updater) symlink(in *os.Root, l pendingLink, name string) error {
+	tmp := tempName(name)
+	if err := in.Symlink(l.target, tmp); err != nil {
+		return err
+	}
+	if err := u.replace(in, l.path, tmp, name); err != nil {
+		return errors.Join(err, in.Remove(tmp))
+	}
+	u.stats.Written++
+	return nil
+}
+
+// Close gives up what the updater holds open.
+func (u *Updater) Close() error {
+	var errs []error
+	for _, d := range u.stack {
+		errs = append(errs, d.dir.Close())
+	}
+	u.stack = nil
+	u.forget()
+	return errors.Join(append(errs, u.root.Close())...)
+}
+
+// leave ends the innermost directory.
+func (u *Updater) leave() error {
+	d := u.stack[len(u.stack)-1]
+	u.stack = u.stack[:len(u.stack)-1]
+	var err error
+	if d.named != nil {
+		err = u.prune(d)
+	}
+	return u.wrap(d.path, errors.Join(err, d.dir.Close()))
+}
+
+// pruneNames is how many names are removed between two readings of a directory.
+const pruneNames = 4096
+
+// prune removes the names of d that no entry had.
+func (u *Updater) prune(d *updateDir) error {
+	for {
+		extra, err := u.unnamed(d)
+		if err != nil || len(extra) == 0 {
+			return err
+		}
+		for _, name := range extra {
+			if err := d.dir.RemoveAll(name); err != nil {
+				return fmt.Errorf("remove %q: %w", name, err)
+			}
+			u.stats.Removed++
+		}
+	}
+}
+
+func (u *Updater) unnamed(d *updateDir) (extra []string, err error) {
+	f, err := d.dir.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	for err == nil && len(extra) < pruneNames {
+		var names []string
+		names, err = f.Readdirnames(256)
+		for _, name := range names {
+			if _, ok := d.named[maphash.String(u.fold.seed, name)]; !ok {
+				extra = append(extra, name)
+			}
+		}
+	}
+	return extra, errors.Join(ignore(err, io.EOF), f.Close())
+}

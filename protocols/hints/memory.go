@@ -1,0 +1,400 @@
+package hints
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// via is how an announcement came here.
+type via string
+
+const (
+	viaOwn    via = "own"
+	viaGossip via = "gossip"
+	viaSync   via = "sync"
+)
+
+// memory holds announcements, verified ones only.
+//
+// Invariants: of a slot there is one announcement, the newest that came. All
+// together are at most maxN and maxBytes, those of one provider that came from
+// one origin at most a shareOf-th of each, at least one. Where that would be
+// broken, the provider that goes beyond its share loses its oldest, and when all
+// is full, the provider with the most bytes of the origin with the most does.
+// Origins are the IP groups of the peers that bring announcements: a provider
+// with few is not pushed out by one with many, nor by many identities that one
+// network brings. What comes by sync takes only room that is free: others would
+// bring back again and again what was dropped.
+type memory struct {
+	maxN     int
+	maxBytes int64
+
+	mu      sync.Mutex
+	slots   map[slot]*held
+	ids     map[id]*held
+	roots   map[b3.Root][]*held
+	holders map[holderKey]*holder
+	origins map[string]*origin
+	most    originsByBytes
+	bytes   int64
+	hints   int // roots of all
+}
+
+type held struct {
+	*announcement
+	from *holder
+}
+
+// holderKey is a provider and where its announcements came from.
+type holderKey struct {
+	origin   string
+	provider peer.ID
+}
+
+// holder is what is held of one provider from one origin.
+type holder struct {
+	holderKey
+	of    *origin
+	bytes int64
+	held  []*held // oldest first
+	at    int     // in origin.most
+}
+
+// origin is what is held of what one IP group brought.
+type origin struct {
+	name  string
+	bytes int64
+	most  byBytes
+	at    int // in memory.most
+}
+
+// shareOf is the part of all that one provider may have.
+const shareOf = 8
+
+// The memory that an announcement takes beside its envelope, and each object and
+// each part of an address in it: about.
+const (
+	sizeOfOne  = 512
+	sizeOfRoot = 168
+	sizeOfPart = 64 // of an address: its bytes alone may be two
+)
+
+func (a *announcement) size() int64 {
+	n := sizeOfOne + int64(len(a.envelope)) + sizeOfRoot*int64(a.count())
+	for _, addr := range a.addrs {
+		n += sizeOfPart * int64(len(addr))
+	}
+	return n
+}
+
+func newMemory(maxN int, maxBytes int64) *memory {
+	return &memory{
+		maxN: maxN, maxBytes: maxBytes,
+		slots: map[slot]*held{}, ids: map[id]*held{}, roots: map[b3.Root][]*held{}, holders: map[holderKey]*holder{}, origins: map[string]*origin{},
+	}
+}
+
+// put keeps a. fresh is false when it is here already. The errors are
+// status.Stale (a newer one of its slot is here, or it has expired) and
+// status.Quota (there is no room for it).
+func (m *memory) put(a *announcement, from via, now time.Time) (fresh bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.judge(a, now); err != nil {
+		return false, err
+	}
+	old := m.slots[a.slot]
+	if old != nil && old.id == a.id {
+		return false, nil
+	}
+	if from == viaSync && !m.room(a, old) {
+		return false, errFull
+	}
+	if old != nil {
+		m.drop(old)
+	}
+	h := m.add(a)
+	for m.beyond(h.from) {
+		m.drop(h.from.held[0])
+	}
+	for m.bytes > m.maxBytes || len(m.slots) > m.maxN {
+		m.drop(m.most[0].most[0].held[0])
+	}
+	if m.slots[a.slot] != h {
+		return false, errFull
+	}
+	return true, nil
+}
+
+var errFull = status.Errorf(status.Quota, "announce: no room for another announcement of this provider")
+
+// known reports whether a would be refused or is here: a look before a is
+// verified.
+func (m *memory) known(a *announcement, now time.Time) (here bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.judge(a, now); err != nil {
+		return false, err
+	}
+	return m.ids[a.id] != nil, nil
+}
+
+// judge says whether a is too old to be held.
+func (m *memory) judge(a *announcement, now time.Time) error {
+	if !a.notAfter.After(now) {
+		return status.Errorf(status.Stale, "announce: expired")
+	}
+	if old := m.slots[a.slot]; old != nil && old.id != a.id && old.newer(a) {
+		return status.Errorf(status.Stale, "announce: replaced by a newer one")
+	}
+	return nil
+}
+
+// room reports whether a can be added in place of old, which may be nil,
+// without anything being dropped.
+func (m *memory) room(a *announcement, old *held) bool {
+	bytes, n, mine, mineN := a.size(), 1, a.size(), 1
+	if h := m.holders[a.holder()]; h != nil {
+		mine, mineN = mine+h.bytes, mineN+len(h.held)
+	}
+	if old != nil {
+		bytes, n = bytes-old.size(), 0
+		if old.from.holderKey == a.holder() {
+			mine, mineN = mine-old.size(), mineN-1
+		}
+	}
+	return m.bytes+bytes <= m.maxBytes && len(m.slots)+n <= m.maxN && (mineN == 1 || m.within(mine, mineN))
+}
+
+// beyond reports whether a provider has more than its share.
+func (m *memory) beyond(h *holder) bool { return len(h.held) > 1 && !m.within(h.bytes, len(h.held)) }
+
+func (m *memory) within(bytes int64, n int) bool {
+	return bytes <= m.maxBytes/shareOf && n <= max(m.maxN/shareOf, 1)
+}
+
+// holder is whose share a counts in.
+func (a *announcement) holder() holderKey { return holderKey{a.origin, a.provider} }
+
+// holderOf returns a's holder, made when there is none.
+func (m *memory) holderOf(a *announcement) *holder {
+	if of := m.holders[a.holder()]; of != nil {
+		return of
+	}
+	from := m.origins[a.origin]
+	if from == nil {
+		from = &origin{name: a.origin}
+		m.origins[a.origin] = from
+		heap.Push(&m.most, from)
+	}
+	of := &holder{holderKey: a.holder(), of: from}
+	m.holders[a.holder()] = of
+	heap.Push(&from.most, of)
+	return of
+}
+
+// count adds n bytes to what is held of a holder and keeps the order.
+func (m *memory) count(of *holder, n int64) {
+	of.bytes += n
+	of.of.bytes += n
+	heap.Fix(&of.of.most, of.at)
+	heap.Fix(&m.most, of.of.at)
+}
+
+func (m *memory) add(a *announcement) *held {
+	of := m.holderOf(a)
+	h := &held{announcement: a, from: of}
+	of.held = append(of.held, h)
+	m.count(of, a.size())
+	m.slots[a.slot], m.ids[a.id] = h, h
+	a.each(func(r b3.Root) { m.roots[r] = append(m.roots[r], h) })
+	m.bytes += a.size()
+	m.hints += a.count()
+	return h
+}
+
+func (m *memory) drop(h *held) {
+	delete(m.slots, h.slot)
+	delete(m.ids, h.id)
+	h.each(func(r b3.Root) {
+		hs := m.roots[r]
+		if i := slices.Index(hs, h); len(hs) > 1 {
+			m.roots[r] = slices.Delete(hs, i, i+1)
+		} else {
+			delete(m.roots, r)
+		}
+	})
+	m.bytes -= h.size()
+	m.hints -= h.count()
+	of := h.from
+	m.count(of, -h.size())
+	i := slices.Index(of.held, h)
+	if of.held = slices.Delete(of.held, i, i+1); len(of.held) > 0 {
+		return
+	}
+	heap.Remove(&of.of.most, of.at)
+	delete(m.holders, of.holderKey)
+	if len(of.of.most) == 0 {
+		heap.Remove(&m.most, of.of.at)
+		delete(m.origins, of.of.name)
+	}
+}
+
+// providers returns at most limit announcements that have root, of different
+// providers other than self, in an order of chance.
+func (m *memory) providers(root b3.Root, self peer.ID, limit int, now time.Time) []*announcement {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	hs := m.roots[root]
+	if len(hs) == 0 {
+		return nil
+	}
+	var out []*announcement
+	start := rand.IntN(len(hs))
+	for i := 0; i < len(hs) && len(out) < limit; i++ {
+		h := hs[(start+i)%len(hs)]
+		dup := slices.ContainsFunc(out, func(a *announcement) bool { return a.provider == h.provider })
+		if !dup && h.provider != self && h.notAfter.After(now) {
+			out = append(out, h.announcement)
+		}
+	}
+	return out
+}
+
+// of returns the announcements of provider that have root.
+func (m *memory) of(provider peer.ID, root b3.Root, now time.Time) []*announcement {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []*announcement
+	for _, h := range m.roots[root] {
+		if h.provider == provider && h.notAfter.After(now) {
+			out = append(out, h.announcement)
+		}
+	}
+	return out
+}
+
+// get returns an announcement by its id; nil when it is not here.
+func (m *memory) get(i id) *announcement {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if h := m.ids[i]; h != nil {
+		return h.announcement
+	}
+	return nil
+}
+
+// lacks is what of ids is not here.
+func (m *memory) lacks(ids []id) (out []id) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, i := range ids {
+		if m.ids[i] == nil {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// live lists what has not expired.
+func (m *memory) live(now time.Time) []id {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]id, 0, len(m.ids))
+	for i, h := range m.ids {
+		if h.notAfter.After(now) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// sweep drops what has expired, and reports whether there was any.
+func (m *memory) sweep(now time.Time) (some bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, h := range m.slots {
+		if !h.notAfter.After(now) {
+			m.drop(h)
+			some = true
+		}
+	}
+	return some
+}
+
+// usage is how much is held: announcements, objects in them, bytes.
+func (m *memory) usage() (n, hints int, bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.slots), m.hints, m.bytes
+}
+
+// byBytes is a heap of holders, the one with the most bytes first.
+type byBytes []*holder
+
+// Len implements heap.Interface.
+func (b byBytes) Len() int { return len(b) }
+
+// Less implements heap.Interface.
+func (b byBytes) Less(i, j int) bool { return b[i].bytes > b[j].bytes }
+
+// Swap implements heap.Interface.
+func (b byBytes) Swap(i, j int) {
+	b[i], b[j] = b[j], b[i]
+	b[i].at, b[j].at = i, j
+}
+
+// Push implements heap.Interface.
+func (b *byBytes) Push(x any) {
+	h := x.(*holder)
+	h.at = len(*b)
+	*b = append(*b, h)
+}
+
+// Pop implements heap.Interface.
+func (b *byBytes) Pop() any {
+	last := len(*b) - 1
+	h := (*b)[last]
+	(*b)[last] = nil
+	*b = (*b)[:last]
+	return h
+}
+
+// originsByBytes is a heap of origins, the one with the most bytes first.
+type originsByBytes []*origin
+
+// Len implements heap.Interface.
+func (b originsByBytes) Len() int { return len(b) }
+
+// Less implements heap.Interface.
+func (b originsByBytes) Less(i, j int) bool { return b[i].bytes > b[j].bytes }
+
+// Swap implements heap.Interface.
+func (b originsByBytes) Swap(i, j int) {
+	b[i], b[j] = b[j], b[i]
+	b[i].at, b[j].at = i, j
+}
+
+// Push implements heap.Interface.
+func (b *originsByBytes) Push(x any) {
+	o := x.(*origin)
+	o.at = len(*b)
+	*b = append(*b, o)
+}
+
+// Pop implements heap.Interface.
+func (b *originsByBytes) Pop() any {
+	last := len(*b) - 1
+	o := (*b)[last]
+	(*b)[last] = nil
+	*b = (*b)[:last]
+	return o
+}

@@ -1,0 +1,234 @@
+package hints
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/event"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/ipgroup"
+	"allium/internal/jitter"
+	"allium/internal/limits"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// Topic is the gossip topic of announcements (SPEC §4).
+const Topic = "/allium/1/announce"
+
+// Deps is what announcements need from the node.
+type Deps struct {
+	Host host.Host      // closed by the caller after Run has returned
+	Key  crypto.PrivKey // Host's key; signs announcements
+
+	// Publish hands data to gossip under Topic. It is called by one goroutine,
+	// with a deadline.
+	Publish func(ctx context.Context, data []byte) error
+
+	// Now is the clock by which announcements are dated and expire; nil:
+	// time.Now. What is only measured or paced goes by time.Now.
+	Now func() time.Time
+	// ClockWrong reports whether that clock is known to be wrong: then nothing is
+	// signed, and what is queued waits; nil: never.
+	ClockWrong func() bool
+	// MayExpire reports whether the clock is right, so that what has expired may
+	// be dropped; nil: always.
+	MayExpire func() bool
+
+	Log     *slog.Logger          // nil discards
+	Metrics prometheus.Registerer // nil: not registered
+	Limits  *limits.Registry      // nil: limits work and are listed nowhere
+}
+
+// Service announces what this node has and remembers what others announce.
+type Service struct {
+	cfg  Config
+	deps Deps
+	self peer.ID
+	log  *slog.Logger
+	m    *metrics
+
+	memory *memory
+	usage  *limits.Usage
+	queue  *limits.Queue[change]
+	sync   *syncer
+	seq    uint64 // highest given out; of the publisher
+	ended  atomic.Bool
+}
+
+// Hint is a provider that announced an object.
+type Hint struct {
+	peer.AddrInfo           // as the provider signed them
+	NotAfter      time.Time // end of the announcement's life
+}
+
+// maxHints bounds one answer: the k of the DHT.
+const maxHints = 20
+
+// sweepEvery is how often what has expired is dropped. It is left out of every
+// answer at once.
+const sweepEvery = 10 * time.Second
+
+// New checks the configuration and starts nothing.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Host == nil || deps.Key == nil || deps.Publish == nil {
+		return nil, status.Errorf(status.BadRequest, "announce: a host, its key and a way to publish are needed")
+	}
+	if !deps.Host.ID().MatchesPrivateKey(deps.Key) {
+		return nil, status.Errorf(status.BadRequest, "announce: the key is not the host's")
+	}
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	if deps.ClockWrong == nil {
+		deps.ClockWrong = func() bool { return false }
+	}
+	if deps.MayExpire == nil {
+		deps.MayExpire = func() bool { return true }
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	s := &Service{cfg: cfg, deps: deps, self: deps.Host.ID(), log: deps.Log, memory: newMemory(cfg.MaxAnnouncements, int64(cfg.MaxBytes))}
+	var err error
+	if s.m, err = newMetrics(deps.Metrics, s.memory); err != nil {
+		return nil, fmt.Errorf("announce: metrics: %w", err)
+	}
+	s.queue = limits.NewQueue[change](deps.Limits, queueSpec, cfg.Queue)
+	s.usage = deps.Limits.NewUsage(limits.Spec{
+		Name: "announce.held", Path: "gossip, comparisons → hints", Policy: "who has most loses the oldest; comparisons bring no more",
+	}, int64(cfg.MaxBytes), func() int64 { _, _, bytes := s.memory.usage(); return bytes })
+	if s.sync, err = newSyncer(s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Run announces, compares and forgets until ctx ends. It runs once: after it,
+// Announce and Withdraw are refused with status.Draining.
+func (s *Service) Run(ctx context.Context, ready func()) error {
+	arrivals, err := s.deps.Host.EventBus().Subscribe(new(event.EvtPeerIdentificationCompleted))
+	if err != nil {
+		return fmt.Errorf("announce: listen for new peers: %w", err)
+	}
+	var tasks sync.WaitGroup
+	serving := s.sync.serve(ctx)
+	tasks.Go(func() { s.publish(ctx) })
+	tasks.Go(func() { s.sync.run(ctx) })
+	tasks.Go(func() { s.sync.watch(ctx, arrivals) })
+	tasks.Go(func() { s.forget(ctx) })
+	ready()
+	<-ctx.Done()
+	s.ended.Store(true)
+	tasks.Wait()
+	serving()
+	return nil
+}
+
+// forget drops what has expired until ctx ends, while the clock is right.
+func (s *Service) forget(ctx context.Context) {
+	for jitter.Sleep(ctx, sweepEvery) {
+		if s.deps.MayExpire() && s.memory.sweep(s.deps.Now()) {
+			s.sync.reconsider()
+		}
+	}
+}
+
+// Announce tells the network that this node has root: together with what else
+// is announced within Config.Linger, in the background, once. It does not wait;
+// status.Busy means that too much waits, status.Draining that the node stops.
+func (s *Service) Announce(root b3.Root) error { return s.tell(root, false) }
+
+// Withdraw replaces the announcements that name root, if there are any, with
+// such as do not. Errors as Announce.
+func (s *Service) Withdraw(root b3.Root) error { return s.tell(root, true) }
+
+// Hints returns who announced root: at most 20, never this node, in an order of
+// chance. That they have it is their claim.
+func (s *Service) Hints(root b3.Root) []Hint {
+	found := s.memory.providers(root, s.self, maxHints, s.deps.Now())
+	hints := make([]Hint, len(found))
+	for i, a := range found {
+		hints[i] = Hint{peer.AddrInfo{ID: a.provider, Addrs: a.addrs}, a.notAfter}
+	}
+	return hints
+}
+
+// Validate judges an announcement that gossip brought, signed by from, in well
+// under 1 ms. The errors are those of a message that must not spread: of a
+// wrong one status.BodyCap, BadRequest, BadSignature or NotAllowed (from is not
+// the provider); status.Stale of one that is late.
+func (s *Service) Validate(_ context.Context, from peer.ID, data []byte) error {
+	err := s.validate(from, data, s.deps.Now())
+	if err != nil {
+		s.m.refuse(viaGossip, err)
+	}
+	return err
+}
+
+func (s *Service) validate(from peer.ID, data []byte, now time.Time) error {
+	a, err := trust(data, now)
+	if err != nil {
+		return err
+	}
+	if a.provider != from {
+		return status.Errorf(status.NotAllowed, "announce: by another than the provider")
+	}
+	if here, err := s.memory.known(a, now); here || err != nil {
+		return err
+	}
+	_, err = verify(data, now)
+	return err
+}
+
+// Handle remembers an announcement that Validate has passed and that the connected
+// peer via has brought.
+func (s *Service) Handle(_ context.Context, via peer.ID, data []byte) {
+	now := s.deps.Now()
+	a, err := trust(data, now)
+	if err == nil {
+		a.origin = s.originOf(via)
+		err = s.keep(a, viaGossip, now)
+	}
+	if err != nil {
+		s.m.refuse(viaGossip, err)
+	}
+}
+
+// originOf is what the announcements count by that p brings: the IP group of its
+// connection, or p itself where that is in none.
+func (s *Service) originOf(p peer.ID) string {
+	for _, c := range s.deps.Host.Network().ConnsToPeer(p) {
+		return ipgroup.Key(c.RemoteMultiaddr(), p)
+	}
+	return ipgroup.Key(unconnected, p)
+}
+
+// unconnected stands for the address of a peer that has left meanwhile.
+var unconnected = ma.StringCast("/ip4/127.0.0.1")
+
+// keep remembers a verified announcement. When gossip brought a new one, it may
+// have dropped others: a comparison follows soon.
+func (s *Service) keep(a *announcement, from via, now time.Time) error {
+	fresh, err := s.memory.put(a, from, now)
+	if fresh {
+		s.m.accepted.WithLabelValues(string(from)).Inc()
+		s.usage.Grown()
+		if from == viaGossip {
+			s.sync.poke()
+		}
+	}
+	return err
+}

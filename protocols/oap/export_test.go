@@ -1,0 +1,23 @@
+package oap
+
+// AppendFrame appends f as it goes over the wire. The same refusals as
+// [Writer.Write].
+func AppendFrame(dst []byte, f Frame, maxFrame uint32) ([]byte, error) {
+	if _, err := f.seal(min(maxFrame, MaxFrame)); err != nil {
+		return dst, err
+	}
+	var h [HeaderSize]byte
+	f.put(h[:])
+	dst = append(dst, h[:]...)
+	dst = append(dst, f.Cap...)
+	return append(dst, f.Payload...), nil
+}
+
+// Reasons lists the closed list in its order.
+func Reasons() []Reason {
+	all := make([]Reason, reasons)
+	for i := range all {
+		all[i] = Reason(i)
+	}
+	return all
+}

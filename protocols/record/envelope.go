@@ -1,0 +1,91 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	libp2precord "github.com/libp2p/go-libp2p/core/record"
+)
+
+// Kind is a kind of signed payload.
+type Kind struct {
+	domain string
+	codec  []byte
+}
+
+// KindOf returns the kind with that name in OAP1 §11.
+func KindOf(name string) Kind {
+	return Kind{domain: "allium-" + name, codec: []byte("/allium/" + name + "/1")}
+}
+
+// KindLike returns the kind of one of libp2p's own records.
+func KindLike(r libp2precord.Record) Kind { return Kind{domain: r.Domain(), codec: r.Codec()} }
+
+// What is wrong with an envelope.
+var (
+	ErrUnsigned  = errors.New("not a signed envelope")
+	ErrType      = errors.New("an envelope of something else")
+	ErrSignature = errors.New("the signature does not hold")
+)
+
+// Seal returns the payload signed with key.
+func (k Kind) Seal(key crypto.PrivKey, payload []byte) ([]byte, error) {
+	e, err := libp2precord.Seal(&content{k, payload}, key)
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	return e.Marshal()
+}
+
+// Open verifies an envelope of this kind and returns its payload and the key
+// that signed it. The error is ErrUnsigned, ErrType or ErrSignature.
+func (k Kind) Open(raw []byte) (payload []byte, signer crypto.PubKey, err error) {
+	c := content{kind: k}
+	e, err := libp2precord.ConsumeTypedEnvelope(raw, &c)
+	switch {
+	case e == nil:
+		return nil, nil, fmt.Errorf("%w: %w", ErrUnsigned, err)
+	case !bytes.Equal(e.PayloadType, k.codec):
+		return nil, nil, fmt.Errorf("%w: payload type %q", ErrType, clip(e.PayloadType))
+	case err != nil:
+		return nil, nil, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
+	return c.payload, e.PublicKey, nil
+}
+
+// Peek is Open without the signature: for what has been verified before, or
+// may turn out not to be worth it.
+func (k Kind) Peek(raw []byte) (payload []byte, claimed crypto.PubKey, err error) {
+	e, err := libp2precord.UnmarshalEnvelope(raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrUnsigned, err)
+	}
+	if !bytes.Equal(e.PayloadType, k.codec) {
+		return nil, nil, fmt.Errorf("%w: payload type %q", ErrType, clip(e.PayloadType))
+	}
+	return e.RawPayload, e.PublicKey, nil
+}
+
+// clip keeps a stranger's words short in an error.
+func clip(p []byte) []byte { return p[:min(len(p), 64)] }
+
+// content keeps a payload as it is, so that a bad signature and a bad payload
+// can be told apart.
+type content struct {
+	kind    Kind
+	payload []byte
+}
+
+// Domain implements [libp2precord.Record].
+func (c *content) Domain() string { return c.kind.domain }
+
+// Codec implements [libp2precord.Record].
+func (c *content) Codec() []byte { return c.kind.codec }
+
+// MarshalRecord implements [libp2precord.Record].
+func (c *content) MarshalRecord() ([]byte, error) { return c.payload, nil }
+
+// UnmarshalRecord implements [libp2precord.Record].
+func (c *content) UnmarshalRecord(p []byte) error { c.payload = p; return nil }

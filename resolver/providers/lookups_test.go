@@ -1,0 +1,211 @@
+package providers
+
+import (
+	"context"
+	"encoding/binary"
+	"iter"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// rootOf is the root of some object.
+func rootOf(i uint64) b3.Root { return b3.Sum(binary.BigEndian.AppendUint64(nil, i)) }
+
+// fakeFinder knows who has what.
+type fakeFinder struct {
+	mu    sync.Mutex
+	who   map[b3.Root][]peer.ID
+	delay time.Duration // before each
+	hang  bool          // never ends by itself
+	calls int
+}
+
+func (f *fakeFinder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[Provider, error] {
+	return func(yield func(Provider, error) bool) {
+		f.mu.Lock()
+		f.calls++
+		who, delay := slices.Clone(f.who[root]), f.delay
+		f.mu.Unlock()
+		for _, p := range who {
+			time.Sleep(delay)
+			if !yield(Provider{Addr: peer.AddrInfo{ID: p}}, nil) {
+				return
+			}
+		}
+		if f.hang {
+			<-ctx.Done()
+		}
+	}
+}
+
+func (f *fakeFinder) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls
+}
+
+// testTasks lets goroutines start until the test ends.
+type testTasks struct {
+	ctx context.Context
+	wg  sync.WaitGroup
+}
+
+func (t *testTasks) Context() context.Context { return t.ctx }
+
+func (t *testTasks) Go(f func()) bool {
+	t.wg.Go(f)
+	return true
+}
+
+// fixture is a pool with a finder that knows who has what.
+type fixture struct {
+	*Pool
+	finder *fakeFinder
+	tasks  *testTasks
+}
+
+// newFixture makes one; change may be nil.
+func newFixture(t *testing.T, change func(*Config)) *fixture {
+	t.Helper()
+	cfg := testConfig()
+	if change != nil {
+		change(&cfg)
+	}
+	w := &fixture{finder: &fakeFinder{who: map[b3.Root][]peer.ID{}}}
+	var err error
+	if w.Pool, err = New(cfg, Deps{Finder: w.finder}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.tasks = &testTasks{ctx: ctx}
+	t.Cleanup(func() {
+		cancel()
+		w.tasks.wg.Wait()
+		if n := len(w.lookups.active); n > 0 {
+			t.Errorf("%d lookups are left", n)
+		}
+	})
+	return w
+}
+
+// find collects what Find yields.
+func (w *fixture) find(t *testing.T, root b3.Root, opt FindOptions) (ids []peer.ID, err error) {
+	t.Helper()
+	for p, e := range w.Find(t.Context(), w.tasks, root, opt) {
+		if e != nil {
+			return ids, e
+		}
+		ids = append(ids, p.Addr.ID)
+	}
+	return ids, nil
+}
+
+func TestLookupsAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, nil)
+		known, unknown := rootOf(40), rootOf(41)
+		w.finder.who[known] = []peer.ID{"a", "b"}
+		look := func(b b3.Root, opt FindOptions, found, calls int) {
+			t.Helper()
+			ids, err := w.find(t, b, opt)
+			if err != nil || len(ids) != found {
+				t.Errorf("found %v, %v", ids, err)
+			}
+			if n := w.finder.count(); n != calls {
+				t.Errorf("%d lookups so far, want %d", n, calls)
+			}
+		}
+		look(known, FindOptions{}, 2, 1)
+		look(known, FindOptions{Limit: 1}, 1, 1)
+		look(unknown, FindOptions{}, 0, 2)
+		look(unknown, FindOptions{}, 0, 2)
+		time.Sleep(w.cfg.NegativeTTL)
+		look(unknown, FindOptions{}, 0, 3)
+		look(known, FindOptions{}, 2, 3)
+		look(known, FindOptions{Fresh: true}, 2, 4)
+		time.Sleep(w.cfg.PositiveTTL)
+		look(known, FindOptions{}, 2, 5)
+		if h, m := testutil.ToFloat64(w.m.hits), testutil.ToFloat64(w.m.misses); h != 3 || m != 5 {
+			t.Errorf("%v hits, %v misses; want 3 and 5", h, m)
+		}
+		time.Sleep(3 * w.cfg.PositiveTTL)
+		w.Sweep(time.Now())
+		w.lookups.mu.Lock()
+		defer w.lookups.mu.Unlock()
+		if n := w.lookups.cache.Len(); n != 0 {
+			t.Errorf("%d expired lookups are still held", n)
+		}
+	})
+}
+
+func TestLookupsAreBounded(t *testing.T) {
+	w := newFixture(t, func(c *Config) { c.CacheEntries = 5 })
+	for i := range uint64(50) {
+		if _, err := w.find(t, rootOf(i), FindOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := w.lookups.cache.Len(); n != 5 {
+		t.Errorf("%d lookups are held, want 5", n)
+	}
+	many := rootOf(1000)
+	for i := range 100 {
+		w.finder.who[many] = append(w.finder.who[many], peer.ID(rune('A'+i)))
+	}
+	if ids, err := w.find(t, many, FindOptions{Limit: 1000}); err != nil || len(ids) != maxProviders {
+		t.Errorf("%d providers, %v", len(ids), err)
+	}
+}
+
+func TestOneLookupForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, nil)
+		b := rootOf(42)
+		w.finder.delay = 100 * time.Millisecond
+		w.finder.who[b] = []peer.ID{"a", "b", "c"}
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				if ids, err := w.find(t, b, FindOptions{}); err != nil || len(ids) != 3 {
+					t.Errorf("%v, %v", ids, err)
+				}
+			})
+		}
+		wg.Wait()
+		if n := w.finder.count(); n != 1 {
+			t.Errorf("%d lookups", n)
+		}
+	})
+}
+
+func TestTooManyLookups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, func(c *Config) { c.Lookups = 1 })
+		w.finder.hang = true
+		var wg sync.WaitGroup
+		outcomes := make([]status.Outcome, 520)
+		for i := range outcomes {
+			wg.Go(func() {
+				_, err := w.find(t, rootOf(uint64(i)), FindOptions{})
+				outcomes[i] = status.Of(err)
+			})
+		}
+		wg.Wait()
+		n := map[status.Outcome]int{}
+		for _, o := range outcomes {
+			n[o]++
+		}
+		if n[status.Busy] != 520-513 || n[status.Timeout] != 513 {
+			t.Errorf("got %v", n)
+		}
+	})
+}

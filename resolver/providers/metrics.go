@@ -1,0 +1,81 @@
+package providers
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sony/gobreaker/v2"
+)
+
+// metrics are named as in SPEC §10.
+type metrics struct {
+	latency       prometheus.ObserverVec // nil: not recorded
+	deadlineHits  prometheus.Counter
+	hits, misses  prometheus.Counter
+	breakerOpened prometheus.Counter
+	retries       prometheus.Counter
+	failures      *prometheus.CounterVec // outcome
+	sources       *prometheus.CounterVec // origin
+}
+
+func newMetrics(reg prometheus.Registerer, latency prometheus.ObserverVec) *metrics {
+	retries := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "backoff_retries_total", Help: "Times something was tried again after a pause; fetch: all providers of an object.",
+	}, []string{"op"})
+	m := &metrics{
+		latency: latency,
+		deadlineHits: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "resolve_deadline_hit_total", Help: "Provider lookups that found nobody within resolver.deadline.",
+		}),
+		hits:   prometheus.NewCounter(prometheus.CounterOpts{Name: "index_cache_hits_total", Help: "Provider lookups answered from the cache or joined in flight."}),
+		misses: prometheus.NewCounter(prometheus.CounterOpts{Name: "index_cache_misses_total", Help: "Provider lookups that asked the network."}),
+		breakerOpened: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "breaker_open_total", Help: "Times a peer's breaker opened.",
+		}),
+		retries: retries.WithLabelValues("fetch"),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "resolver_provider_failures_total", Help: "Requests to providers that failed, by outcome.",
+		}, []string{"outcome"}),
+		sources: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "resolver_sources_total", Help: "Peers drawn to be asked for objects, by how they became known: named (by the caller), peer (it served the object or its directory), gossip, dht.",
+		}, []string{"origin"}),
+	}
+	for _, o := range []Origin{OriginNamed, OriginServed, OriginGossip, OriginDHT} {
+		m.sources.WithLabelValues(string(o))
+	}
+	if reg != nil {
+		reg.MustRegister(m.deadlineHits, m.hits, m.misses, m.breakerOpened, retries, m.failures, m.sources)
+	}
+	return m
+}
+
+// lookedUp records how long a lookup took that began at start.
+func (m *metrics) lookedUp(start time.Time) {
+	if m.latency != nil {
+		m.latency.With(prometheus.Labels{"type": "providers"}).Observe(time.Since(start).Seconds())
+	}
+}
+
+// breakerStates collects breaker_targets{state} when it is asked for.
+type breakerStates struct {
+	desc  *prometheus.Desc
+	peers *peers
+}
+
+func newBreakerStates(p *peers) breakerStates {
+	return breakerStates{
+		desc:  prometheus.NewDesc("breaker_targets", "Peers with a breaker, by its state.", []string{"state"}, nil),
+		peers: p,
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c breakerStates) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+// Collect implements prometheus.Collector.
+func (c breakerStates) Collect(ch chan<- prometheus.Metric) {
+	n := c.peers.states()
+	for _, s := range []gobreaker.State{gobreaker.StateClosed, gobreaker.StateHalfOpen, gobreaker.StateOpen} {
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n[s]), s.String())
+	}
+}

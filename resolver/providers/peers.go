@@ -1,0 +1,137 @@
+package providers
+
+import (
+	"context"
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/sony/gobreaker/v2"
+
+	"allium/internal/limits"
+	"allium/protocols/status"
+)
+
+// peers is what is known of the peers it asks, in a bounded table:
+// a circuit breaker each (SPEC §2: a peer that failed more than half of at least
+// five requests within ten seconds is left alone for five seconds, then has to
+// answer two probes), its measured pace, and a gate, so that requests wait their turn here, where
+// waiting is not taken for the peer's silence.
+type peers struct {
+	cfg      Config
+	settings gobreaker.Settings
+
+	mu    sync.Mutex // guards table; never held while a request runs
+	table *simplelru.LRU[peer.ID, *asked]
+}
+
+type asked struct {
+	Pace
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	gate    *limits.Gate // not in the registry: there is one for each peer
+}
+
+// breakerBuckets divides the window: failures leave it in steps of a tenth.
+const breakerBuckets = 10
+
+func newPeers(cfg Config, opened func()) *peers {
+	table, err := simplelru.NewLRU[peer.ID, *asked](cfg.BreakerPeers, nil)
+	if err != nil {
+		panic(err) // only for a size below one, which Validate refuses
+	}
+	return &peers{
+		cfg:   cfg,
+		table: table,
+		settings: gobreaker.Settings{
+			MaxRequests:  uint32(cfg.BreakerProbes),
+			Interval:     cfg.BreakerWindow,
+			BucketPeriod: cfg.BreakerWindow / breakerBuckets,
+			Timeout:      cfg.BreakerCooldown,
+			ReadyToTrip: func(c gobreaker.Counts) bool {
+				calls := c.TotalSuccesses + c.TotalFailures
+				return calls >= uint32(cfg.BreakerMinCalls) && float64(c.TotalFailures) > cfg.BreakerErrors*float64(calls)
+			},
+			OnStateChange: func(_ string, _, to gobreaker.State) {
+				if to == gobreaker.StateOpen {
+					opened()
+				}
+			},
+			IsSuccessful: func(err error) bool { return blame(err) == blameless },
+			IsExcluded:   func(err error) bool { return blame(err) == irrelevant },
+		},
+	}
+}
+
+// enter waits until p may be asked and returns the function that ends the
+// request with its outcome. It is status.BreakerOpen when p is to be left alone,
+// and busy when too many wait for p.
+func (t *peers) enter(ctx context.Context, p peer.ID) (done func(error), err error) {
+	to := t.get(p)
+	leave, err := to.gate.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	judge, err := to.breaker.Allow()
+	if err != nil {
+		leave()
+		return nil, &status.Error{
+			Outcome: status.BreakerOpen,
+			Message: "the peer failed too often; it is asked again after a pause",
+			Limit:   &status.Limit{Name: "resolver.breaker", RetryAfter: t.cfg.BreakerCooldown},
+			Err:     err,
+		}
+	}
+	return func(err error) { judge(err); leave() }, nil
+}
+
+func (t *peers) get(p peer.ID) *asked {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	to, ok := t.table.Get(p)
+	if !ok {
+		var unlisted *limits.Registry
+		to = &asked{
+			breaker: gobreaker.NewTwoStepCircuitBreaker[struct{}](t.settings),
+			gate:    unlisted.NewGate(limits.Spec{Name: "resolver.peer_requests"}, t.cfg.PeerRequests, t.cfg.PeerRequestsWaiting),
+		}
+		t.table.Add(p, to)
+	}
+	return to
+}
+
+// states counts the breakers by state.
+func (t *peers) states() map[gobreaker.State]int {
+	t.mu.Lock()
+	all := t.table.Values()
+	t.mu.Unlock()
+	n := map[gobreaker.State]int{}
+	for _, to := range all {
+		n[to.breaker.State()]++
+	}
+	return n
+}
+
+// What an outcome says about the peer that gave it.
+type verdict uint8
+
+const (
+	blameless  verdict = iota // it answered as it should, if only with "not found"
+	guilty                    // it failed, stalled or lied
+	irrelevant                // we stopped, it was no fault of the peer, or the peer was merely busy
+)
+
+// blame judges a peer by the error of a request to it.
+func blame(err error) verdict {
+	if IsFinal(err) {
+		return irrelevant
+	}
+	switch o := status.Of(err); o {
+	case status.OK, status.NotFound, status.Gone, status.Denied, status.Forbidden, status.NotAllowed, status.Unauthenticated:
+		return blameless
+	case status.Canceled, status.Draining, status.NotReady, status.BreakerOpen,
+		status.Busy, status.RateLimit, status.Quota:
+		return irrelevant
+	default:
+		return guilty
+	}
+}

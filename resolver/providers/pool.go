@@ -1,0 +1,149 @@
+package providers
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/limits"
+	"allium/protocols/b3"
+)
+
+// Config bounds a [Pool]. The resolver's configuration documents the fields.
+type Config struct {
+	Deadline     time.Duration // of a lookup
+	StallTimeout time.Duration // of a request
+
+	PeerRequests        int64 // in flight to one peer
+	PeerRequestsWaiting int64 // beyond them; further ones are refused with busy
+
+	CacheEntries             int // lookups remembered
+	PositiveTTL, NegativeTTL time.Duration
+	Lookups                  int64 // running at the same time
+
+	BreakerPeers    int
+	BreakerWindow   time.Duration
+	BreakerMinCalls int
+	BreakerErrors   float64
+	BreakerCooldown time.Duration
+	BreakerProbes   int
+}
+
+// Deps are what a [Pool] works with. Hints, Log, Metrics and Limits may be nil.
+type Deps struct {
+	Finder Finder
+	Hints  func(root b3.Root) []Provider // who announced an object of late, at once and from memory
+	Client Client
+	Dialer Dialer
+	Self   peer.ID // never asked
+
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+	Latency prometheus.ObserverVec // by type; nil: not recorded
+	Limits  *limits.Registry
+}
+
+// Pool is all that is known of the peers that may have objects. Its methods may
+// be called from any goroutine.
+type Pool struct {
+	cfg     Config
+	client  Client
+	dialer  Dialer
+	self    peer.ID
+	log     *slog.Logger
+	m       *metrics
+	peers   *peers
+	lookups *lookups
+	hints   func(b3.Root) []Provider
+	served  *lru.Cache[b3.Root, peer.ID] // who served a root last: first choice for what lies below it
+}
+
+// servedRemembered is how many roots it is remembered of who served them, at
+// under 100 bytes each.
+const servedRemembered = 4096
+
+// New returns a pool. It starts nothing.
+func New(cfg Config, d Deps) (*Pool, error) {
+	served, err := lru.New[b3.Root, peer.ID](servedRemembered)
+	if err != nil {
+		return nil, err
+	}
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	m := newMetrics(d.Metrics, d.Latency)
+	p := &Pool{
+		cfg: cfg, client: d.Client, dialer: d.Dialer, self: d.Self, log: d.Log, m: m,
+		peers: newPeers(cfg, m.breakerOpened.Inc), hints: d.Hints, served: served,
+	}
+	if p.hints == nil {
+		p.hints = func(b3.Root) []Provider { return nil }
+	}
+	p.lookups = newLookups(cfg, d, m, p.Guard)
+	if d.Metrics != nil {
+		d.Metrics.MustRegister(newBreakerStates(p.peers))
+	}
+	return p, nil
+}
+
+// Sweep forgets the lookups that have expired.
+func (p *Pool) Sweep(now time.Time) { p.lookups.sweep(now) }
+
+// Served notes that a peer sent something of root.
+func (p *Pool) Served(root b3.Root, by peer.ID) { p.served.Add(root, by) }
+
+// Pace returns the measured pace of a peer, which all transfers share.
+func (p *Pool) Pace(id peer.ID) *Pace { return &p.peers.get(id).Pace }
+
+// FindOptions say how to look for providers.
+type FindOptions struct {
+	Limit int  // at most so many, up to 20; 0 means 20
+	Fresh bool // ask the network even when the answer is remembered
+}
+
+// Find yields who says it has the object: first, unless opt.Fresh, who announced
+// it, at once, then whom the DHT finds, as they are found, for at most
+// Config.Deadline. Each peer comes once. The sequence ends with an error when the
+// search failed: a timeout, or the DHT's own. Nobody having the object is an
+// empty sequence.
+func (p *Pool) Find(ctx context.Context, tasks Tasks, root b3.Root, opt FindOptions) iter.Seq2[Provider, error] {
+	return func(yield func(Provider, error) bool) {
+		limit := opt.Limit
+		if limit <= 0 || limit > maxProviders {
+			limit = maxProviders
+		}
+		seen := map[peer.ID]bool{}
+		give := func(p Provider, from Origin) (more bool) {
+			if seen[p.Addr.ID] {
+				return true
+			}
+			seen[p.Addr.ID] = true
+			p.Origin = from
+			return yield(p, nil) && len(seen) < limit
+		}
+		if !opt.Fresh {
+			for _, p := range p.hints(root) {
+				if !give(p, OriginGossip) {
+					return
+				}
+			}
+		}
+		s := p.lookups.join(tasks, root, opt.Fresh)
+		defer p.lookups.leave(s)
+		for i := 0; ; i++ {
+			p, ok, err := s.at(ctx, i)
+			if err != nil {
+				yield(Provider{}, err)
+				return
+			}
+			if !ok || !give(p, OriginDHT) {
+				return
+			}
+		}
+	}
+}

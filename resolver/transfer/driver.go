@@ -1,0 +1,309 @@
+package transfer
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"allium/internal/limits"
+	"allium/protocols/object"
+	"allium/protocols/status"
+	"allium/resolver/providers"
+	"allium/resolver/schedule"
+)
+
+// driver does what the schedule of one transfer says. The goroutine of the
+// transfer runs it and alone touches its fields; requests run in goroutines of
+// their own and come back through channels.
+type driver struct {
+	t     *transfer
+	set   *Set
+	work  context.Context
+	wg    sync.WaitGroup
+	m     *schedule.Machine
+	begun time.Time
+
+	ended   chan *span
+	proofs  chan int64 // sizes that were proved
+	need    chan struct{}
+	found   chan found
+	heard   chan heard
+	granted chan grant
+
+	permit   func()             // held while requests are in flight
+	unask    context.CancelFunc // ends the wait for the permit; nil while there is none
+	asks     int                // for the permit, until now
+	spans    []*span            // in flight
+	peers    []*provider        // by schedule.ProviderID
+	waiters  []*Waiter          // that the machine knows of
+	attempts providers.Attempts
+	until    time.Time // of the time without users; zero while there are some
+}
+
+// The bounds of a transfer that nobody waits for.
+const (
+	linger       = 2 * time.Second // it stays open so long for the next range
+	maxLingering = 64              // transfers that are kept open so
+)
+
+// never is longer than any wait.
+const never = 1000 * time.Hour
+
+func newDriver(t *transfer) *driver {
+	return &driver{
+		t: t, set: t.s, begun: time.Now(),
+		m: schedule.New(schedule.Config{
+			Providers: t.s.cfg.ProvidersPerObject, Tries: t.s.cfg.Tries, Backoff: limits.Backoff,
+		}),
+		ended: make(chan *span), proofs: make(chan int64), need: make(chan struct{}), found: make(chan found),
+		heard: make(chan heard), granted: make(chan grant),
+	}
+}
+
+// run returns nil when the object is whole, errQuit when nobody waits for it,
+// and otherwise the reason why it cannot be had. No request is in flight then.
+func (d *driver) run(ctx context.Context) error {
+	work, cancel := context.WithCancel(ctx)
+	d.work = work
+	defer func() {
+		cancel()
+		d.wg.Wait()
+		d.release()
+		d.busy()
+	}()
+	d.wg.Go(d.recruit)
+	if d.t.ingest != nil {
+		d.m.Sized(d.t.size, d.t.ingest)
+	}
+	timer := time.NewTimer(never)
+	defer timer.Stop()
+	for {
+		wait, done, err := d.advance()
+		if done || err != nil {
+			return err
+		}
+		timer.Reset(wait)
+		select {
+		case sp := <-d.ended:
+			if err = d.took(sp); err != nil && d.m.Complete() {
+				err = nil // it does not matter any more
+			}
+		case size := <-d.proofs:
+			err = d.proved(size)
+		case f := <-d.found:
+			d.take(f)
+		case h := <-d.heard:
+			if h.err != nil {
+				d.attempts.Note(d.peers[h.by].id, h.err)
+			}
+			d.m.Heard(h.by, h.err == nil && h.have == object.Partial)
+		case g := <-d.granted:
+			err = d.grant(g)
+		case <-d.t.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (d *driver) now() time.Duration { return time.Since(d.begun) }
+
+// advance tells the machine what has happened, does what it says, and returns how
+// long nothing is to be done unless something happens. done says that the object
+// is whole.
+func (d *driver) advance() (wait time.Duration, done bool, err error) {
+	d.tell()
+	now := d.now()
+	for _, a := range d.m.Advance(now) {
+		switch a.Kind {
+		case schedule.Done:
+			return 0, true, nil
+		case schedule.GiveUp:
+			return 0, false, d.error()
+		default:
+			d.do(a)
+		}
+	}
+	if len(d.waiters) == 0 && len(d.spans) == 0 && !d.m.Complete() {
+		return d.idle()
+	}
+	if len(d.waiters) > 0 {
+		d.busy()
+	}
+	if at, ok := d.m.Wake(); ok {
+		return at - now, false, nil
+	}
+	return never, false, nil
+}
+
+// tell gives the machine what changes without an event.
+func (d *driver) tell() {
+	users := d.t.users()
+	for _, w := range d.waiters {
+		if !slices.Contains(users, w) {
+			d.m.Leave(w.id)
+		}
+	}
+	for _, w := range users {
+		if !slices.Contains(d.waiters, w) {
+			d.m.Join(w.id, w.want())
+		}
+		d.m.Read(w.id, w.pos.Load())
+	}
+	d.waiters = users
+	if d.t.reread.Swap(false) {
+		d.m.Lost()
+	}
+	for _, sp := range d.spans {
+		d.m.Progress(sp.id, sp.progress())
+	}
+	for i, p := range d.peers {
+		rate, rtt := p.pace.Measured()
+		d.m.Pace(schedule.ProviderID(i), rate, rtt)
+	}
+	d.m.Known(d.t.src.Count())
+}
+
+// do carries an action out.
+func (d *driver) do(a schedule.Action) {
+	switch a.Kind {
+	case schedule.Ask:
+		d.start(a)
+	case schedule.Cancel:
+		d.span(a.Request).giveUp(reasons[a.Why])
+	case schedule.Trim:
+		d.span(a.Request).hi.Store(a.At)
+	case schedule.Notify:
+		sp := d.span(a.Request)
+		sp.notify.Store(a.At)
+		if sp.next.Load() >= a.At {
+			d.t.wakeDriver()
+		}
+	case schedule.Follow:
+		if d.waiter(a.Waiter).followTo(a.At) {
+			d.t.wakeDriver()
+		}
+	case schedule.Fail:
+		d.waiter(a.Waiter).fail(d.error())
+	case schedule.Find:
+		select {
+		case d.need <- struct{}{}:
+		case <-d.work.Done():
+		}
+	case schedule.Question:
+		d.question(a.Provider)
+	case schedule.Acquire:
+		d.acquire()
+	case schedule.Release:
+		d.release()
+	}
+}
+
+func (d *driver) span(id schedule.RequestID) *span {
+	return d.spans[slices.IndexFunc(d.spans, func(sp *span) bool { return sp.id == id })]
+}
+
+func (d *driver) waiter(id schedule.WaiterID) *Waiter {
+	return d.waiters[slices.IndexFunc(d.waiters, func(w *Waiter) bool { return w.id == id })]
+}
+
+// idle ends the transfer when nobody came back for a while, or nothing is known
+// yet.
+func (d *driver) idle() (wait time.Duration, done bool, err error) {
+	now := time.Now()
+	if d.until.IsZero() {
+		d.until = now
+		if d.t.ingest != nil && d.set.lingering.Add(1) <= maxLingering {
+			d.until = now.Add(linger)
+		}
+	}
+	if wait := d.until.Sub(now); wait > 0 {
+		return wait, false, nil
+	}
+	if d.t.close() {
+		return 0, false, errQuit
+	}
+	return never, false, nil // somebody came, and the wake-up is on its way
+}
+
+// busy ends the time without users.
+func (d *driver) busy() {
+	if !d.until.IsZero() && d.t.ingest != nil {
+		d.set.lingering.Add(-1)
+	}
+	d.until = time.Time{}
+}
+
+// start sends a request.
+func (d *driver) start(a schedule.Action) {
+	sp := &span{
+		t: d.t, id: a.Request, p: d.peers[a.Provider], run: a.Run, proof: a.Proof, asked: time.Now(),
+	}
+	sp.next.Store(a.Run.Lo)
+	sp.hi.Store(a.Run.Hi)
+	ctx, cancel := context.WithCancelCause(d.work)
+	sp.cancel = cancel
+	d.spans = append(d.spans, sp)
+	d.wg.Go(func() {
+		defer cancel(nil)
+		if err := d.set.pool.Guard(func() error { sp.fetch(ctx, d.proofs); return nil }); err != nil {
+			sp.err = err
+		}
+		select {
+		case d.ended <- sp:
+		case <-d.work.Done():
+		}
+	})
+}
+
+// took accounts for a request that ended. Its error is one that no other provider
+// can mend.
+func (d *driver) took(sp *span) error {
+	d.spans = slices.DeleteFunc(d.spans, func(o *span) bool { return o == sp })
+	moved := sp.fresh+sp.extra > 0
+	if moved {
+		d.set.pool.Served(d.t.root, sp.p.id)
+	}
+	final := sp.err != nil && (providers.IsFinal(sp.err) || d.work.Err() != nil)
+	res := schedule.Result{Fresh: sp.fresh, Extra: sp.extra}
+	if !final {
+		res.Outcome = status.Of(sp.err)
+		res.Again = providers.WorthRetrying(res.Outcome, moved)
+	}
+	d.m.Progress(sp.id, sp.progress())
+	v := d.m.Ended(d.now(), sp.id, res)
+	d.set.m.hedge(v.Hedge)
+	if v.Fault {
+		d.set.pool.Failed(d.t.root, sp.p.id, d.t.lookupID, sp.err)
+		d.attempts.Note(sp.p.id, sp.err)
+	}
+	if v.Retry {
+		d.set.pool.Retried()
+	}
+	if final {
+		return sp.err
+	}
+	return nil
+}
+
+// proved opens the ingest when the size became a fact.
+func (d *driver) proved(size int64) error {
+	if d.t.ingest != nil {
+		return nil
+	}
+	if err := d.t.begin(d.work, size); err != nil {
+		return err
+	}
+	d.m.Sized(size, d.t.ingest)
+	return nil
+}
+
+// error says what became of the providers.
+func (d *driver) error() error {
+	return d.attempts.Error(d.t.root, d.t.lookupID, d.t.src.Failure())
+}

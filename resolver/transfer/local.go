@@ -1,0 +1,85 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+)
+
+// Local is the node's own store, as transfers need it. Errors carry an outcome
+// of protocols/status.
+type Local interface {
+	// Open returns a complete object; status.NotFound when it is not here.
+	Open(ctx context.Context, root b3.Root) (Object, error)
+	// Has reports, for each of at most 1,024 roots, whether it is here, complete.
+	Has(ctx context.Context, roots []b3.Root) ([]bool, error)
+	// Partial returns the proved size of an object that is here in part; ok is
+	// false when nothing of it is.
+	Partial(ctx context.Context, root b3.Root) (size int64, ok bool, err error)
+	// Ingest begins to store the object root, whose size is proved, or goes on
+	// with what is here of it. There is at most one ingest of a root at a time.
+	Ingest(ctx context.Context, root b3.Root, size int64) (Ingest, error)
+	// Lease keeps objects, present or still to come, from being deleted until
+	// release is called.
+	Lease(roots ...b3.Root) (release func())
+}
+
+// Object is an open object, or one that is arriving. It stays readable
+// until Close.
+type Object interface {
+	Size() int64
+	// Reader reads the object, verified. It is not used after Close.
+	Reader() *b3.Reader
+	// Failed takes the error of a read, so that the store learns of damage, and
+	// returns the one to show.
+	Failed(err error) error
+	Close() error
+}
+
+// Ingest is an object being stored. Commit, Suspend and Abort are called by one
+// goroutine, after the last Write; the others by any.
+type Ingest interface {
+	// Write stores a verified parent or group, in any order and more than once. A
+	// group comes after the parents above it.
+	Write(p b3.Proved) error
+	// Has reports whether group g is here.
+	Has(g int64) bool
+	// Missing returns the first run of groups in [from, to) that are not here;
+	// lo == hi when all are.
+	Missing(from, to int64) (lo, hi int64)
+	// Held is how many bytes are here.
+	Held() int64
+	// Wait returns when group g can be read, or with the reason why it never
+	// will be: the end of the ingest, or ctx's.
+	Wait(ctx context.Context, g int64) error
+	// Open returns the object as far as it has arrived. It stays readable after
+	// Commit; after Commit Open itself may fail.
+	Open() (Object, error)
+	// Commit makes the object whole and durable. It fails unless every group was
+	// written.
+	Commit(ctx context.Context) error
+	// Suspend ends the ingest and keeps what arrived for the next one. It does
+	// nothing after Commit, Abort or another Suspend.
+	Suspend()
+	// Abort ends the ingest and forgets what arrived. It does nothing after
+	// Commit, Suspend or another Abort.
+	Abort(err error)
+}
+
+// Absent reports whether err says that the object has to be fetched: a damaged
+// one is as good as none, and replaced.
+func Absent(err error) bool {
+	o := status.Of(err)
+	return o == status.NotFound || o == status.Corrupt
+}
+
+// Unmended returns what to say when fetching failed: that the local copy is
+// damaged, if it is, matters more than that nobody has another.
+func Unmended(here, fetch error) error {
+	if fetch == nil || status.Of(here) != status.Corrupt {
+		return fetch
+	}
+	return fmt.Errorf("%w; fetching it again failed: %w", here, fetch)
+}

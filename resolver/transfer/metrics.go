@@ -1,0 +1,62 @@
+package transfer
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/resolver/schedule"
+)
+
+// metrics are named as in SPEC §10.
+type metrics struct {
+	hedges *prometheus.CounterVec // result
+
+	fetchBytes, rangeBytes, extraBytes prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer, received *prometheus.CounterVec) *metrics {
+	m := &metrics{
+		fetchBytes: received.WithLabelValues("fetch"),
+		rangeBytes: received.WithLabelValues("range"),
+		extraBytes: received.WithLabelValues("extra"),
+		hedges: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "resolver_hedges_total", Help: "Requests that doubled a late one, by result: won (something came first from it), lost (nothing did), failed.",
+		}, []string{"result"}),
+	}
+	for _, result := range []string{"won", "lost", "failed"} {
+		m.hedges.WithLabelValues(result)
+	}
+	if reg != nil {
+		reg.MustRegister(m.hedges)
+	}
+	return m
+}
+
+// hedge counts a request that doubled another.
+func (m *metrics) hedge(h schedule.Hedge) {
+	switch h {
+	case schedule.HedgeWon:
+		m.hedges.WithLabelValues("won").Inc()
+	case schedule.HedgeLost:
+		m.hedges.WithLabelValues("lost").Inc()
+	case schedule.HedgeFailed:
+		m.hedges.WithLabelValues("failed").Inc()
+	case schedule.NoHedge:
+	}
+}
+
+// register adds the gauge of what is being fetched.
+func (s *Set) register(reg prometheus.Registerer) {
+	count := func() float64 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return float64(len(s.transfers))
+	}
+	for state, f := range map[string]func() float64{
+		"all": count, "lingering": func() float64 { return float64(min(s.lingering.Load(), maxLingering)) },
+	} {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "resolver_transfers", Help: "Objects that are being fetched (all), and those of them that nobody waits for, open for the next range (lingering).",
+			ConstLabels: prometheus.Labels{"state": state},
+		}, f))
+	}
+}

@@ -1,0 +1,58 @@
+package transfer
+
+import "context"
+
+// grant is the answer of the gate of fetches to one of driver.asks.
+type grant struct {
+	ask     int
+	release func()
+	err     error
+}
+
+// acquire waits for a place among the fetches.
+func (d *driver) acquire() {
+	var ctx context.Context
+	ctx, d.unask = context.WithCancel(d.work)
+	d.asks++
+	ask := d.asks
+	d.wg.Go(func() {
+		release, err := d.set.gate.Acquire(ctx)
+		select {
+		case d.granted <- grant{ask, release, err}:
+		case <-ctx.Done():
+			if err == nil {
+				release()
+			}
+		}
+	})
+}
+
+// grant takes the place, unless it is not wanted any more.
+func (d *driver) grant(g grant) error {
+	if d.unask == nil || g.ask != d.asks {
+		if g.err == nil {
+			g.release()
+		}
+		return nil
+	}
+	d.unask()
+	d.unask = nil
+	if g.err != nil {
+		return g.err
+	}
+	d.permit = g.release
+	d.m.Granted()
+	return nil
+}
+
+// release gives the place among the fetches back.
+func (d *driver) release() {
+	if d.unask != nil {
+		d.unask()
+		d.unask = nil
+	}
+	if d.permit != nil {
+		d.permit()
+		d.permit = nil
+	}
+}

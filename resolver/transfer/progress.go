@@ -1,0 +1,55 @@
+package transfer
+
+import "time"
+
+// Progress is how far a fetch has come. The totals are what is known so far;
+// they grow while a directory is being read.
+type Progress struct {
+	Objects, ObjectsKnown int64 // stored or found to be local, of how many
+	Bytes, BytesKnown     int64
+	Resumed               int64 // of Bytes, left by an earlier fetch that was cut short
+	Peers                 int   // that sent something
+}
+
+// ProgressInterval is the time between two reports of progress.
+const ProgressInterval = 100 * time.Millisecond
+
+// Wait waits until the whole object is stored and returns its size; −1 when the
+// object turned out to be local. report, which may be nil, is called now and
+// then, and at the end, by the goroutine that called Wait.
+func (w *Waiter) Wait(report func(Progress)) (size int64, err error) {
+	var tick <-chan time.Time
+	if report != nil {
+		t := time.NewTicker(ProgressInterval)
+		defer t.Stop()
+		tick = t.C
+	}
+	for {
+		select {
+		case <-tick:
+			report(w.t.progress())
+		case <-w.t.done:
+			if w.t.err == nil && report != nil {
+				p := w.t.progress()
+				p.Objects = 1
+				report(p)
+			}
+			if w.t.err != nil || w.t.ingest == nil {
+				return -1, w.t.err
+			}
+			return w.t.size, nil
+		case <-w.ctx.Done():
+			return -1, w.why(nil)
+		}
+	}
+}
+
+func (t *transfer) progress() Progress {
+	p := Progress{ObjectsKnown: 1, Peers: len(t.senders())}
+	select {
+	case <-t.known:
+		p.Bytes, p.BytesKnown, p.Resumed = t.resumed+t.received.Load(), t.size, t.resumed
+	default:
+	}
+	return p
+}

@@ -1,0 +1,75 @@
+package transfer
+
+import (
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/object"
+	"allium/resolver/providers"
+	"allium/resolver/schedule"
+)
+
+// provider is a peer that may have the object.
+type provider struct {
+	id   peer.ID
+	pace *providers.Pace
+}
+
+// found is what a source turned out to be.
+type found struct {
+	peer peer.AddrInfo
+	ok   bool
+}
+
+// heard is how much of the object a provider says it has.
+type heard struct {
+	by   schedule.ProviderID
+	have object.Presence
+	err  error
+}
+
+// recruit brings one more source whenever it is asked to.
+func (d *driver) recruit() {
+	for i := 0; ; {
+		select {
+		case <-d.need:
+		case <-d.work.Done():
+			return
+		}
+		p, ok, err := d.t.src.At(d.work, i)
+		if err != nil { // the work is over
+			return
+		}
+		if ok {
+			i++
+		}
+		select {
+		case d.found <- found{p, ok}:
+		case <-d.work.Done():
+			return
+		}
+	}
+}
+
+// take takes a source in.
+func (d *driver) take(f found) {
+	if !f.ok {
+		d.m.NoneFound()
+		return
+	}
+	d.set.pool.AddAddrs(f.peer)
+	d.peers = append(d.peers, &provider{id: f.peer.ID, pace: d.set.pool.Pace(f.peer.ID)})
+	d.m.Found()
+}
+
+// question asks a provider how much of the object it has.
+func (d *driver) question(id schedule.ProviderID) {
+	by := d.peers[id].id
+	d.wg.Go(func() {
+		h := heard{by: id}
+		h.have, h.err = d.set.pool.Have(d.work, by, d.t.root)
+		select {
+		case d.heard <- h:
+		case <-d.work.Done():
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package transfer
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/limits"
+	"allium/protocols/b3"
+	"allium/resolver/providers"
+)
+
+// Config bounds transfers. The resolver's configuration documents the fields.
+type Config struct {
+	Tries              int   // how often a provider that brings nothing is asked
+	ProvidersPerObject int   // asked at the same time
+	Fetches            int64 // transfers with requests in flight
+	FetchesWaiting     int64 // beyond them; further ones are refused with busy
+}
+
+// Deps are what transfers work with. Metrics and Limits may be nil.
+type Deps struct {
+	Local Local
+	Pool  *providers.Pool
+
+	Metrics prometheus.Registerer
+	Limits  *limits.Registry
+	// Received counts the verified bytes of peers, by what they were for: fetch
+	// (whole objects), range, extra (bytes that were here already).
+	Received *prometheus.CounterVec
+}
+
+// Set is the transfers under way, one for each object. Its methods may be called
+// from any goroutine.
+type Set struct {
+	cfg   Config
+	local Local
+	pool  *providers.Pool
+	m     *metrics
+	gate  *limits.Gate
+
+	lingering atomic.Int64 // transfers that nobody waits for
+
+	mu        sync.Mutex
+	transfers map[b3.Root]*transfer
+}
+
+// New returns an empty set. It starts nothing.
+func New(cfg Config, d Deps) *Set {
+	s := &Set{
+		cfg: cfg, local: d.Local, pool: d.Pool, m: newMetrics(d.Metrics, d.Received),
+		gate: d.Limits.NewGate(limits.Spec{
+			Name: "resolver.fetches", Path: "gateway, sessions → fetches", Policy: "resolver.fetches_waiting wait, the rest are refused with busy",
+		}, cfg.Fetches, cfg.FetchesWaiting),
+		transfers: map[b3.Root]*transfer{},
+	}
+	if d.Metrics != nil {
+		s.register(d.Metrics)
+	}
+	return s
+}
+
+// Join takes part in the transfer of root, for the bytes that opt names, and
+// starts one as one of tasks when there is none. The caller calls Leave once.
+func (s *Set) Join(ctx context.Context, tasks providers.Tasks, root b3.Root, opt Options, lookupID string) (*Waiter, error) {
+	return s.join(ctx, tasks, root, opt, false, lookupID)
+}
+
+// JoinWhole takes part like Join, for all of the object as fast as it comes.
+func (s *Set) JoinWhole(ctx context.Context, tasks providers.Tasks, root b3.Root, from providers.Sources, lookupID string) (*Waiter, error) {
+	return s.join(ctx, tasks, root, Whole(from), true, lookupID)
+}
+
+// join takes part in the transfer of root and starts one when there is none. The
+// caller calls Leave once.
+func (s *Set) join(ctx context.Context, tasks providers.Tasks, root b3.Root, opt Options, whole bool, lookupID string) (*Waiter, error) {
+	for {
+		t, fresh := s.transferOf(tasks, root, opt.Sources, lookupID)
+		if w := t.board(ctx, opt, whole); w != nil {
+			if fresh {
+				if !tasks.Go(func() { t.run(tasks.Context()) }) {
+					t.run(tasks.Context()) // which has ended
+				}
+			} else {
+				t.src.Add(opt.Peers...)
+			}
+			return w, nil
+		}
+		// It is ending; the next one goes on where it stopped.
+		select {
+		case <-t.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// transferOf returns the transfer of root, fresh when it has to be run.
+func (s *Set) transferOf(tasks providers.Tasks, root b3.Root, from providers.Sources, lookupID string) (t *transfer, fresh bool) {
+	src := s.pool.Candidates(tasks, root, from)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.transfers[root]; t != nil {
+		return t, false
+	}
+	t = &transfer{
+		s: s, root: root, lookupID: lookupID, src: src,
+		known: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{}),
+		by: map[peer.ID]struct{}{},
+	}
+	s.transfers[root] = t
+	return t, true
+}

@@ -1,0 +1,220 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"allium/protocols/b3"
+	"allium/protocols/object"
+	"allium/protocols/status"
+	"allium/resolver/providers"
+	"allium/resolver/schedule"
+)
+
+// span is one request: a run of groups, from one provider.
+//
+// Invariant: the groups [run.Lo, next) are here. The worker that runs the request
+// advances next; the driver may lower hi, and the worker then ends the request
+// there.
+type span struct {
+	t     *transfer
+	id    schedule.RequestID
+	p     *provider
+	run   schedule.Run
+	proof bool // the proof of the size comes first
+
+	next   atomic.Int64
+	hi     atomic.Int64
+	notify atomic.Int64 // the group at which the schedule wants to be woken
+
+	asked time.Time
+	sent  atomic.Int64 // when the request went out, in nanoseconds after asked; 0: it has not
+	first atomic.Int64 // when the first item came, likewise
+	alive atomic.Int64 // when the latest group came, likewise
+
+	cancel context.CancelCauseFunc
+
+	fresh int64 // groups that were not here; the worker's until it ended
+	extra int64 // groups that were
+	err   error
+}
+
+// errEnough ends a request whose other groups are not needed.
+var errEnough = providers.Final(status.Errorf(status.Canceled, "resolver: the rest of the span comes from elsewhere"))
+
+// reasons are the causes of canceled requests.
+var reasons = map[schedule.Why]error{
+	schedule.Late:      status.Errorf(status.Timeout, "another provider was faster"),
+	schedule.Overtaken: status.Errorf(status.Canceled, "another provider was faster"),
+	schedule.Unwanted:  status.Errorf(status.Canceled, "nobody waits for it any more"),
+}
+
+// giveUp ends the request.
+func (sp *span) giveUp(why error) { sp.cancel(why) }
+
+// progress is what came of the request until now.
+func (sp *span) progress() schedule.Progress {
+	return schedule.Progress{
+		Next: sp.next.Load(), Sent: time.Duration(sp.sent.Load()),
+		First: time.Duration(sp.first.Load()), Alive: time.Duration(sp.alive.Load()),
+	}
+}
+
+func (sp *span) since() int64 { return max(1, int64(time.Since(sp.asked))) }
+
+// request is what the span asks for.
+func (sp *span) request() object.GetRequest {
+	req := object.GetRequest{Objs: []b3.Root{sp.t.root}, SizeProof: sp.proof}
+	r := b3.Range{Start: sp.run.Lo * b3.GroupSize, End: sp.run.Hi * b3.GroupSize}
+	if !sp.proof {
+		r.End = min(r.End, sp.t.size)
+	}
+	req.Ranges = []b3.Range{r}
+	return req
+}
+
+// fetch runs the request. Only then are fresh, extra and err for the schedule.
+func (sp *span) fetch(ctx context.Context, proofs chan<- int64) {
+	k := &spanSink{sp: sp, ctx: ctx, proofs: proofs, proving: sp.proof}
+	err := sp.t.s.pool.Get(ctx, sp.p.id, sp.request(), k, func() { sp.sent.Store(sp.since()) })
+	switch {
+	case errors.Is(err, errEnough):
+		err = nil
+	case err == nil:
+		err = k.end
+	}
+	if sp.fresh+sp.extra > 0 {
+		sp.t.sent(sp.p.id)
+	}
+	sp.p.pace.Delivered(sp.fresh+sp.extra-1, time.Duration(sp.alive.Load()-sp.first.Load()))
+	sp.err = err
+}
+
+// spanSink takes the answer to one request.
+type spanSink struct {
+	sp      *span
+	ctx     context.Context
+	proofs  chan<- int64 // sizes that were proved, to the schedule
+	proving bool         // items are those of the size proof
+	spine   []b3.Proved  // its parents
+	end     error        // what the peer said of the object
+}
+
+// Begin implements object.Sink. The size is a claim; it only has to agree with
+// one that was proved.
+func (k *spanSink) Begin(_ int, size int64) error {
+	select {
+	case <-k.sp.t.known:
+		return k.sized(size)
+	default:
+		return nil
+	}
+}
+
+func (k *spanSink) sized(size int64) error {
+	if size != k.sp.t.size {
+		return status.Errorf(status.Corrupt, "%d bytes are claimed, %d were proved", size, k.sp.t.size)
+	}
+	return nil
+}
+
+// Item implements object.Sink.
+func (k *spanSink) Item(_ int, p b3.Proved) error {
+	sp := k.sp
+	if sp.first.Load() == 0 {
+		now := sp.since()
+		sp.first.Store(now)
+		sp.alive.Store(now)
+		sp.p.pace.Answered(time.Duration(now - sp.sent.Load()))
+	}
+	switch {
+	case k.proving:
+		return k.prove(p)
+	case p.IsParent():
+		return providers.Final(sp.t.ingest.Write(p))
+	}
+	next := sp.next.Load()
+	if p.Group() != next || next >= sp.run.Hi {
+		return status.Errorf(status.Upstream, "group %d came in place of %d", p.Group(), next)
+	}
+	if err := k.store(p); err != nil {
+		return err
+	}
+	next++
+	sp.alive.Store(sp.since())
+	sp.next.Store(next)
+	if next == sp.notify.Load() {
+		sp.t.wakeDriver()
+	}
+	if next >= sp.hi.Load() && next < sp.run.Hi && next < sp.t.groups() {
+		return errEnough
+	}
+	return nil
+}
+
+// store writes a group that is not here yet.
+func (k *spanSink) store(p b3.Proved) error {
+	t := k.sp.t
+	if t.ingest.Has(p.Group()) {
+		k.sp.extra++
+		t.s.m.extraBytes.Add(float64(len(p.Data())))
+		return nil
+	}
+	if err := t.ingest.Write(p); err != nil {
+		return providers.Final(err)
+	}
+	k.sp.fresh++
+	t.got(len(p.Data()))
+	return nil
+}
+
+// prove takes the items of the size proof. Its last one, the last group, makes
+// the size a fact and the ingest possible; then they are stored.
+func (k *spanSink) prove(p b3.Proved) error {
+	if !p.SizeProved() {
+		k.spine = append(k.spine, p.Clone())
+		return nil
+	}
+	t := k.sp.t
+	select {
+	case <-t.known:
+	case k.proofs <- p.Size():
+	case <-k.ctx.Done():
+		return k.ctx.Err()
+	}
+	select {
+	case <-t.known:
+	case <-k.ctx.Done():
+		select {
+		case <-t.known: // then the group is not lost
+		default:
+			return k.ctx.Err()
+		}
+	}
+	if err := k.sized(p.Size()); err != nil {
+		return err
+	}
+	for _, parent := range k.spine {
+		if err := t.ingest.Write(parent); err != nil {
+			return providers.Final(err)
+		}
+	}
+	k.proving, k.spine = false, nil
+	if t.ingest.Has(p.Group()) {
+		return nil
+	}
+	if err := t.ingest.Write(p); err != nil {
+		return providers.Final(err)
+	}
+	t.got(len(p.Data()))
+	t.sent(k.sp.p.id)
+	return nil
+}
+
+// End implements object.Sink.
+func (k *spanSink) End(_ int, err error) error {
+	k.end = err
+	return nil
+}

@@ -1,0 +1,205 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/resolver/providers"
+	"allium/resolver/schedule"
+)
+
+// transfer fetches an object for all its waiters: all of it, ranges, or both. It runs under Run's context. When its last user
+// leaves it asks for nothing more, lingers for those who come back, and then
+// keeps in the store what has arrived.
+type transfer struct {
+	s        *Set
+	root     b3.Root
+	lookupID string
+	src      *providers.Candidates
+
+	known   chan struct{} // closed once size, ingest and resumed are set
+	size    int64         // proved
+	ingest  Ingest
+	resumed int64 // bytes that were here at the start
+
+	wake chan struct{} // one is enough: the schedule looks at everything
+	done chan struct{} // closed when it is over; err is set before
+	err  error
+
+	received atomic.Int64 // verified bytes that were not here yet
+	bulk     atomic.Int64 // waiters for the whole object
+	reread   atomic.Bool  // a group that was here is gone
+
+	mu      sync.Mutex
+	closed  bool // nobody may join any more
+	joined  int  // waiters, until now
+	waiters []*Waiter
+	by      map[peer.ID]struct{} // who sent something
+}
+
+// board adds a user; nil when the transfer is ending.
+func (t *transfer) board(ctx context.Context, opt Options, whole bool) *Waiter {
+	w := &Waiter{t: t, opt: opt, whole: whole}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil
+	}
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
+	t.joined++
+	w.id = schedule.WaiterID(t.joined)
+	t.waiters = append(t.waiters, w)
+	if whole {
+		t.bulk.Add(1)
+	}
+	t.wakeDriver()
+	return w
+}
+
+// part removes a user.
+func (t *transfer) part(w *Waiter) {
+	t.mu.Lock()
+	if i := slices.Index(t.waiters, w); i >= 0 {
+		t.waiters = slices.Delete(t.waiters, i, i+1)
+		if w.whole {
+			t.bulk.Add(-1)
+		}
+	}
+	t.mu.Unlock()
+	t.wakeDriver()
+}
+
+// users returns those who wait.
+func (t *transfer) users() []*Waiter {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.waiters)
+}
+
+// close lets nobody in any more, unless somebody is.
+func (t *transfer) close() (closed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = t.closed || len(t.waiters) == 0
+	return t.closed
+}
+
+// wakeDriver makes the schedule look again.
+func (t *transfer) wakeDriver() {
+	select {
+	case t.wake <- struct{}{}:
+	default: // it will look
+	}
+}
+
+// errQuit ends a transfer that nobody waits for.
+var errQuit = errors.New("resolver: nobody waits for the object any more")
+
+func (t *transfer) run(ctx context.Context) {
+	err := t.s.pool.Guard(func() error { return t.fetch(ctx) })
+	if err != nil && ctx.Err() != nil {
+		err = providers.ErrDraining
+	}
+	t.mu.Lock()
+	t.closed = true
+	waiters := slices.Clone(t.waiters)
+	t.mu.Unlock()
+	if err != nil && t.ingest != nil {
+		t.ingest.Suspend()
+	}
+	t.src.Close()
+	t.s.mu.Lock()
+	delete(t.s.transfers, t.root)
+	t.s.mu.Unlock()
+	t.err = err
+	if err != nil {
+		for _, w := range waiters {
+			w.cancel(err)
+		}
+	}
+	close(t.done)
+}
+
+// fetch gets what is wanted, unless the object turns out to be local, and
+// commits the object when it is whole.
+func (t *transfer) fetch(ctx context.Context) error {
+	defer t.s.local.Lease(t.root)()
+	// One that ended between the caller's look and its joining.
+	here, err := t.s.local.Has(ctx, []b3.Root{t.root})
+	if err != nil || here[0] {
+		return err
+	}
+	size, ok, err := t.s.local.Partial(ctx, t.root)
+	if err != nil {
+		return err
+	}
+	if ok {
+		if err := t.begin(ctx, size); err != nil {
+			return err
+		}
+	}
+	d := newDriver(t)
+	if err := d.run(ctx); err != nil && !d.m.Complete() {
+		return err
+	}
+	return t.ingest.Commit(ctx)
+}
+
+// begin opens the ingest: the size is proved.
+func (t *transfer) begin(ctx context.Context, size int64) error {
+	ingest, err := t.s.local.Ingest(ctx, t.root, size)
+	if err != nil {
+		return providers.Final(err)
+	}
+	t.size, t.ingest, t.resumed = size, ingest, ingest.Held()
+	close(t.known)
+	return nil
+}
+
+// groups is how many there are. The size is known.
+func (t *transfer) groups() int64 { return b3.Groups(t.size) }
+
+// sent notes that p sent something.
+func (t *transfer) sent(p peer.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.by[p] = struct{}{}
+}
+
+// senders returns who sent something.
+func (t *transfer) senders() []peer.ID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ids := make([]peer.ID, 0, len(t.by))
+	for p := range t.by {
+		ids = append(ids, p)
+	}
+	return ids
+}
+
+// got counts verified bytes that are new.
+func (t *transfer) got(n int) {
+	t.received.Add(int64(n))
+	if t.bulk.Load() > 0 {
+		t.s.m.fetchBytes.Add(float64(n))
+	} else {
+		t.s.m.rangeBytes.Add(float64(n))
+	}
+}
+
+// lost reports whether group g, which was here, is so no more: the store found
+// it damaged. It is then asked for again.
+func (t *transfer) lost(g int64) bool {
+	if t.ingest.Has(g) {
+		return false
+	}
+	t.reread.Store(true)
+	t.wakeDriver()
+	return true
+}

@@ -1,0 +1,180 @@
+package tree
+
+import (
+	"context"
+	"slices"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/protocols/manifest"
+	"allium/protocols/object"
+	"allium/protocols/status"
+	"allium/resolver/providers"
+	"allium/resolver/transfer"
+)
+
+// batch is objects of a tree that are asked for in one request.
+type batch struct {
+	t    *tree
+	refs []manifest.Ref
+	done []bool // by place in refs
+	left int
+	dirs []cursor // the directories among them, as they came
+}
+
+// fetch gets all objects: from the tree's sources, and what those do not have
+// from the objects' own providers.
+func (b *batch) fetch(ctx context.Context) error {
+	rest := job{tried: &providers.Attempts{}, lost: map[peer.ID]bool{}}
+	err := b.fetchFrom(ctx, b.t.src, rest)
+	for err != nil && !providers.IsFinal(err) && ctx.Err() == nil {
+		// A provider of the first missing object may have the others.
+		first, left := b.first(), b.left
+		src := b.t.f.pool.Candidates(b.t.tasks, first.Root, providers.Sources{Peers: b.t.from.Peers, Via: b.t.root})
+		err = b.fetchFrom(ctx, src, rest)
+		src.Close()
+		if b.left == left {
+			return err
+		}
+	}
+	return err
+}
+
+func (b *batch) fetchFrom(ctx context.Context, src *providers.Candidates, j job) error {
+	j.root, j.lookupID, j.attempt = b.first().Root, b.t.lookupID, b.attempt
+	return b.t.f.overSources(ctx, src, j)
+}
+
+// first is the first object that is missing.
+func (b *batch) first() manifest.Ref { return b.refs[slices.Index(b.done, false)] }
+
+// attempt asks p for what is missing.
+func (b *batch) attempt(ctx context.Context, p peer.ID) (progress bool, err error) {
+	before := b.left
+	s := &batchSink{b: b, ctx: ctx}
+	var roots []b3.Root
+	for i, ref := range b.refs {
+		if !b.done[i] {
+			s.places = append(s.places, i)
+			roots = append(roots, ref.Root)
+		}
+	}
+	err = b.t.f.pool.Get(ctx, p, object.GetRequest{Objs: roots}, s, func() {})
+	if b.left < before {
+		b.t.sent(p)
+	}
+	switch {
+	case b.left == 0:
+		return true, nil
+	case err == nil && s.end != nil:
+		err = s.end
+	case err == nil:
+		err = status.Errorf(status.Upstream, "the answer ended early")
+	}
+	return b.left < before, err
+}
+
+// store takes one whole object, verified.
+func (b *batch) store(ctx context.Context, i int, p []byte) error {
+	ref := b.refs[i]
+	var dir *manifest.Node
+	if ref.Manifest {
+		var err error
+		if dir, err = manifest.Decode(p); err != nil {
+			return providers.Final(malformed(ref.Root, err))
+		}
+	}
+	if err := b.t.f.local.Put(ctx, ref.Root, p); err != nil {
+		return providers.Final(err)
+	}
+	if dir != nil {
+		b.dirs = append(b.dirs, cursor{root: ref.Root, refs: dir.Refs()})
+	}
+	b.done[i] = true
+	b.left--
+	b.t.got(ref.Size)
+	return nil
+}
+
+func malformed(root b3.Root, err error) error {
+	return status.Errorf(status.BadRequest, "resolver: %s is named as a directory and is none: %w", root, err)
+}
+
+// batchSink takes the answer to a batch. An object of one group is stored from
+// the client's buffer, a larger one (≤ maxBatched) is put together in memory.
+type batchSink struct {
+	b      *batch
+	ctx    context.Context
+	places []int // in batch.refs, of the objects asked for
+	buf    []byte
+	end    error // why an object is missing
+}
+
+// Begin implements object.Sink. It refuses an object whose size differs from the
+// one in its directory, whichever is wrong: memory and batches are planned by it.
+func (s *batchSink) Begin(i int, size int64) error {
+	ref := s.b.refs[s.places[i]]
+	if size != ref.Size {
+		return status.Errorf(status.Corrupt, "%s is said to have %d bytes, its directory says %d", ref.Root, size, ref.Size)
+	}
+	s.buf = s.buf[:0]
+	return nil
+}
+
+// Item implements object.Sink.
+func (s *batchSink) Item(i int, p b3.Proved) error {
+	if p.IsParent() {
+		return nil
+	}
+	whole := p.Data()
+	s.b.t.f.received.Add(float64(len(whole)))
+	place := s.places[i]
+	if s.b.refs[place].Size > b3.GroupSize {
+		s.buf = append(s.buf, whole...)
+		whole = s.buf
+	}
+	if int64(len(whole)) < s.b.refs[place].Size {
+		return nil
+	}
+	return s.b.store(s.ctx, place, whole)
+}
+
+// End implements object.Sink.
+func (s *batchSink) End(_ int, err error) error {
+	if err != nil {
+		s.end = err
+	}
+	return nil
+}
+
+// fetchLarge fetches a file by itself.
+func (t *tree) fetchLarge(ctx context.Context, ref manifest.Ref) error {
+	from := providers.Sources{Peers: t.from.Peers, Via: t.root}
+	w, err := t.f.transfers.JoinWhole(ctx, t.tasks, ref.Root, from, t.lookupID)
+	if err != nil {
+		return err
+	}
+	defer w.Leave()
+	size, err := w.Size()
+	if err != nil {
+		return err
+	}
+	if size >= 0 && size != ref.Size {
+		return status.Errorf(status.BadRequest, "resolver: %s has %d bytes, its directory says %d", ref.Root, size, ref.Size)
+	}
+	var seen int64
+	_, err = w.Wait(func(p transfer.Progress) {
+		t.bytes.Add(p.Bytes - seen)
+		seen = p.Bytes
+	})
+	if err != nil {
+		return err
+	}
+	t.objects.Add(1)
+	t.bytes.Add(ref.Size - seen)
+	if size >= 0 { // else it had become local
+		t.arrived(w, size)
+	}
+	return nil
+}

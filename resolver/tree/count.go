@@ -1,0 +1,75 @@
+package tree
+
+import (
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/resolver/transfer"
+)
+
+// found counts an object that the tree names.
+func (t *tree) found(size int64) {
+	t.known++
+	t.knownBytes += size
+}
+
+// skip counts an object that need not be fetched.
+func (t *tree) skip(size int64) {
+	t.skipped++
+	t.objects.Add(1)
+	t.bytes.Add(size)
+}
+
+// got counts an object that came from a peer. Workers call it too.
+func (t *tree) got(size int64) {
+	t.objects.Add(1)
+	t.bytes.Add(size)
+	t.fetched.Add(1)
+	t.fetchedBytes.Add(size)
+}
+
+// arrived counts an object that its own transfer brought. Workers call it too.
+func (t *tree) arrived(w *transfer.Waiter, size int64) {
+	t.fetched.Add(1)
+	t.fetchedBytes.Add(size - w.Resumed())
+	t.resumed.Add(w.Resumed())
+	for _, p := range w.Senders() {
+		t.sent(p)
+	}
+}
+
+// sent notes that p sent something. Workers call it too.
+func (t *tree) sent(p peer.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.peers == nil {
+		t.peers = map[peer.ID]struct{}{}
+	}
+	t.peers[p] = struct{}{}
+}
+
+func (t *tree) peerCount() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.peers)
+}
+
+// tell reports progress.
+func (t *tree) tell() {
+	if t.report == nil {
+		return
+	}
+	t.report(transfer.Progress{
+		Objects: t.objects.Load(), ObjectsKnown: t.known,
+		Bytes: t.bytes.Load(), BytesKnown: t.knownBytes,
+		Resumed: t.resumed.Load(), Peers: t.peerCount(),
+	})
+}
+
+func (t *tree) info() Info {
+	return Info{
+		Root: t.root, Directory: !t.file, LookupID: t.lookupID,
+		Objects: t.known, Bytes: t.knownBytes,
+		Fetched: t.fetched.Load(), FetchedBytes: t.fetchedBytes.Load(),
+		Resumed: t.resumed.Load(), Skipped: t.skipped, Peers: t.peerCount(),
+	}
+}

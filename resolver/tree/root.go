@@ -1,0 +1,79 @@
+package tree
+
+import (
+	"context"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/protocols/manifest"
+	"allium/protocols/object"
+	"allium/protocols/status"
+	"allium/resolver/providers"
+)
+
+// rootSink takes a root of unknown size and kind, in memory when it is no larger
+// than a manifest.
+type rootSink struct {
+	buf    []byte
+	size   int64
+	proved bool
+	end    error
+}
+
+// errLarge stops an answer that is too large to be a manifest.
+var errLarge = status.Errorf(status.BodyCap, "resolver: too large for a directory")
+
+// Begin implements object.Sink.
+func (s *rootSink) Begin(int, int64) error {
+	s.buf, s.proved = []byte{}, false
+	return nil
+}
+
+// Item implements object.Sink.
+func (s *rootSink) Item(_ int, p b3.Proved) error {
+	switch {
+	case p.IsParent():
+	case s.proved:
+		s.buf = append(s.buf, p.Data()...)
+	case p.SizeProved():
+		s.size, s.proved = p.Size(), true
+		if s.size > manifest.MaxNode {
+			return providers.Final(errLarge)
+		}
+	}
+	return nil
+}
+
+// End implements object.Sink.
+func (s *rootSink) End(_ int, err error) error {
+	s.end = err
+	return nil
+}
+
+// askRoot gets the root from a peer; nil when it is larger than a manifest.
+func (t *tree) askRoot(ctx context.Context) (root []byte, err error) {
+	err = t.f.overSources(ctx, t.src, job{
+		root: t.root, lookupID: t.lookupID, tried: &providers.Attempts{}, lost: map[peer.ID]bool{},
+		attempt: func(ctx context.Context, p peer.ID) (bool, error) {
+			s := &rootSink{}
+			err := t.f.pool.Get(ctx, p, object.GetRequest{Objs: []b3.Root{t.root}, SizeProof: true}, s, func() {})
+			switch {
+			case s.proved && int64(len(s.buf)) == s.size:
+				root = s.buf
+				t.sent(p)
+				t.f.pool.Served(t.root, p)
+				return true, nil
+			case err == nil && s.end != nil:
+				err = s.end
+			case err == nil:
+				err = status.Errorf(status.Upstream, "the answer ended early")
+			}
+			return false, err
+		},
+	})
+	if providers.IsFinal(err) && status.Of(err) == status.BodyCap {
+		return nil, nil
+	}
+	return root, err
+}

@@ -1,0 +1,318 @@
+package tree
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/protocols/manifest"
+	"allium/protocols/object"
+	"allium/protocols/status"
+	"allium/resolver/providers"
+	"allium/resolver/transfer"
+)
+
+// The bounds of one tree fetch. Together with Config.Requests they bound
+// its memory: some 100 MiB for the worst of trees, a tenth of that for ordinary
+// ones.
+const (
+	maxBatchBytes = 8 << 20 // of objects asked for in one request
+	maxBatched    = 1 << 20 // larger files are fetched by themselves
+	minBatch      = 64      // objects for which an idle worker does not wait for more
+
+	routed      = 256     // refs looked up in the store at once
+	dirsWaiting = 1024    // directories found and not yet fetched
+	refsHeld    = 65_536  // entries of directories being read; beyond, they are read again later
+	dirRequests = 2       // for directories, in flight while there are files to ask for
+	seenObjects = 1 << 16 // objects remembered so as not to ask twice
+)
+
+// tree is one Fetch. The goroutine that called it runs schedule, which
+// alone touches what is not marked as shared; workers get what they need by
+// value and answer through results.
+//
+// It walks depth first, as far as what it waits for lets it: cursors and dirs
+// are stacks. Files found on the way gather in batches.
+type tree struct {
+	f        *Fetcher
+	tasks    providers.Tasks
+	root     b3.Root
+	from     providers.Sources
+	src      *providers.Candidates // shared
+	lookupID string
+	report   func(transfer.Progress)
+	seen     *simplelru.LRU[b3.Root, struct{}]
+
+	file        bool   // the root is no directory
+	rootBytes   []byte // nil when too large for one
+	rootFetched bool
+
+	cursors []cursor
+	held    int // refs in cursors
+	dirs    []manifest.Ref
+	batch   []manifest.Ref // being filled
+	batched int64          // bytes of batch
+	ready   [][]manifest.Ref
+	large   []manifest.Ref
+
+	known, knownBytes int64
+	skipped           int64
+
+	requests, dirsAsked, largeAsked int // in flight
+	wg                              sync.WaitGroup
+	results                         chan result
+
+	// Shared.
+	objects, bytes        atomic.Int64 // stored or local
+	fetched, fetchedBytes atomic.Int64
+	resumed               atomic.Int64
+	mu                    sync.Mutex
+	peers                 map[peer.ID]struct{}
+}
+
+// cursor is a directory being read: its refs from pos on have not been looked
+// at. Without refs it is read again from the store.
+type cursor struct {
+	root b3.Root
+	refs []manifest.Ref
+	pos  int
+}
+
+// result is what a worker brings back.
+type result struct {
+	kind work
+	dirs []cursor // directories that were fetched
+	err  error
+}
+
+// work is what a worker does.
+type work uint8
+
+const (
+	fetchFiles work = iota
+	fetchDirs
+	fetchLarge
+)
+
+// schedule reads the tree and keeps the workers busy until all is done.
+func (t *tree) schedule(ctx context.Context, root *manifest.Node) error {
+	t.push(cursor{root: t.root, refs: root.Refs()})
+	tick := time.NewTicker(transfer.ProgressInterval)
+	defer tick.Stop()
+	for {
+		if err := t.expand(ctx); err != nil {
+			return err
+		}
+		t.dispatch(ctx)
+		if t.requests+t.largeAsked == 0 {
+			return nil
+		}
+		select {
+		case res := <-t.results:
+			if err := t.take(res); err != nil {
+				return err
+			}
+		case <-tick.C:
+			t.tell()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// expand looks at entries until there is enough to do.
+func (t *tree) expand(ctx context.Context) error {
+	for len(t.cursors) > 0 && len(t.ready) < 2*t.f.cfg.Requests && len(t.large) < routed && len(t.dirs) < dirsWaiting {
+		top := len(t.cursors) - 1
+		c := t.cursors[top]
+		if c.refs == nil {
+			refs, err := t.reread(ctx, c.root)
+			if err != nil {
+				return err
+			}
+			c.refs = refs
+			t.held += len(refs)
+		}
+		refs := c.refs[c.pos:min(c.pos+routed, len(c.refs))]
+		c.pos += len(refs)
+		t.cursors[top] = c
+		if c.pos == len(c.refs) {
+			t.held -= len(c.refs)
+			t.cursors = t.cursors[:top]
+		}
+		if err := t.route(ctx, refs); err != nil {
+			return err
+		}
+	}
+	if len(t.cursors)+len(t.dirs)+t.dirsAsked == 0 {
+		t.closeBatch() // there will be no more
+	}
+	return nil
+}
+
+// push adds a directory to be read. When too many entries are held, those of
+// the directories that are read last are let go.
+func (t *tree) push(c cursor) {
+	t.cursors = append(t.cursors, c)
+	t.held += len(c.refs)
+	for i := 0; t.held > refsHeld && i < len(t.cursors)-1; i++ {
+		t.held -= len(t.cursors[i].refs)
+		t.cursors[i].refs = nil
+	}
+}
+
+// reread returns the entries of a directory that is local, or was put.
+func (t *tree) reread(ctx context.Context, root b3.Root) ([]manifest.Ref, error) {
+	p := t.rootBytes
+	if root != t.root {
+		var err error
+		p, _, err = t.readLocal(ctx, root)
+		if status.Of(err) == status.NotFound { // put, not yet visible
+			if err = t.f.local.Flush(ctx); err == nil {
+				p, _, err = t.readLocal(ctx, root)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	node, err := manifest.Decode(p)
+	if err != nil {
+		return nil, malformed(root, err)
+	}
+	return node.Refs(), nil
+}
+
+// route sends each ref where it belongs.
+func (t *tree) route(ctx context.Context, refs []manifest.Ref) error {
+	fresh := make([]manifest.Ref, 0, len(refs))
+	roots := make([]b3.Root, 0, len(refs))
+	for _, ref := range refs {
+		t.found(ref.Size)
+		if _, ok := t.seen.Get(ref.Root); ok {
+			t.skip(ref.Size)
+			continue
+		}
+		if err := t.f.denied(ref.Root); err != nil {
+			return err
+		}
+		t.seen.Add(ref.Root, struct{}{})
+		fresh = append(fresh, ref)
+		roots = append(roots, ref.Root)
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	here, err := t.f.local.Has(ctx, roots)
+	if err != nil {
+		return err
+	}
+	for i, ref := range fresh {
+		switch {
+		case here[i]:
+			t.skip(ref.Size)
+			if ref.Manifest {
+				t.push(cursor{root: ref.Root})
+			}
+		case ref.Manifest:
+			t.dirs = append(t.dirs, ref)
+		case ref.Size > maxBatched:
+			t.large = append(t.large, ref)
+		default:
+			if len(t.batch) == object.MaxGet || t.batched+ref.Size > maxBatchBytes {
+				t.closeBatch()
+			}
+			t.batch = append(t.batch, ref)
+			t.batched += ref.Size
+		}
+	}
+	return nil
+}
+
+func (t *tree) closeBatch() {
+	if len(t.batch) > 0 {
+		t.ready = append(t.ready, t.batch)
+		t.batch, t.batched = nil, 0
+	}
+}
+
+// dispatch starts what may be in flight: directories first, for they lead to
+// more work, but few at a time while there are files, so that each request
+// brings many.
+func (t *tree) dispatch(ctx context.Context) {
+	for t.requests < t.f.cfg.Requests {
+		files := len(t.ready) > 0 || len(t.batch) >= minBatch
+		switch {
+		case len(t.dirs) > 0 && (!files || t.dirsAsked < dirRequests):
+			t.dirsAsked++
+			t.start(ctx, fetchDirs, t.popDirs())
+		case files:
+			if len(t.ready) == 0 {
+				t.closeBatch()
+			}
+			refs := t.ready[0]
+			t.ready = t.ready[1:]
+			t.start(ctx, fetchFiles, refs)
+		default:
+			t.dispatchLarge(ctx)
+			return
+		}
+	}
+	t.dispatchLarge(ctx)
+}
+
+func (t *tree) dispatchLarge(ctx context.Context) {
+	for t.largeAsked < t.f.cfg.Large && len(t.large) > 0 {
+		top := len(t.large) - 1
+		ref := t.large[top]
+		t.large = t.large[:top]
+		t.largeAsked++
+		t.wg.Go(func() {
+			err := t.f.pool.Guard(func() error { return t.fetchLarge(ctx, ref) })
+			t.results <- result{kind: fetchLarge, err: err}
+		})
+	}
+}
+
+// start gives refs to a worker.
+func (t *tree) start(ctx context.Context, kind work, refs []manifest.Ref) {
+	t.requests++
+	b := &batch{t: t, refs: refs, done: make([]bool, len(refs)), left: len(refs)}
+	t.wg.Go(func() {
+		err := t.f.pool.Guard(func() error { return b.fetch(ctx) })
+		t.results <- result{kind: kind, dirs: b.dirs, err: err}
+	})
+}
+
+// popDirs takes as many directories from the top as one request may ask for.
+func (t *tree) popDirs() []manifest.Ref {
+	from, bytes := len(t.dirs), int64(0)
+	for from > 0 && len(t.dirs)-from < object.MaxGet && bytes+t.dirs[from-1].Size <= maxBatchBytes {
+		from--
+		bytes += t.dirs[from].Size
+	}
+	refs := append([]manifest.Ref(nil), t.dirs[from:]...)
+	t.dirs = t.dirs[:from]
+	return refs
+}
+
+// take books what a worker brought.
+func (t *tree) take(res result) error {
+	if res.kind == fetchLarge {
+		t.largeAsked--
+	} else {
+		t.requests--
+	}
+	if res.kind == fetchDirs {
+		t.dirsAsked--
+	}
+	for _, c := range res.dirs {
+		t.push(c)
+	}
+	return res.err
+}

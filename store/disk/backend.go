@@ -1,0 +1,401 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"allium/internal/ballast"
+	"allium/internal/limits"
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store/bucket"
+	"allium/store/damage"
+	"allium/store/fsys"
+	"allium/store/index"
+	"allium/store/meta"
+	"allium/store/segment"
+)
+
+// Backend is the embedded backend: files in one directory, as FORMAT.md has it.
+// Small objects are in segments, large ones in blobs; the index knows both.
+type Backend struct {
+	cfg     Options
+	raw     vfs.FS // below fs
+	fs      *fsys.Sparing
+	frozen  error // why the store is only read; nil: it is written too
+	ballast *ballast.Ballast
+	log     *slog.Logger
+	clock   *meta.Clock
+	budget  *limits.Budget
+	count   meta.Totals
+	cloud   *cloud // nil: everything is in the directory
+
+	lock      io.Closer
+	damage    *damage.List
+	aside     *damage.Quarantine
+	opened    chan struct{}                                       // closed when the store is ready
+	denied    func(root b3.Root) error                            // why an object must not be stored; may be nil
+	arrived   func(ctx context.Context, root b3.Root, size int64) // told of objects that were found; may be nil
+	recovered *atomic.Int64                                       // what opening has looked at
+	badFormat string                                              // what is wrong with FORMAT, where it could be told
+	index     *index.Index
+	segments  *segment.Log
+	blobs     *blobs
+	compact   *segment.Compactor
+	orders    *limits.Budget
+}
+
+// Options say what a backend works on.
+type Options struct {
+	Dir string
+	FS  vfs.FS
+
+	ReserveBytes   limits.Bytes // that writes leave free on the disk
+	SegmentBytes   limits.Bytes // at which a segment is closed
+	ZeroAheadBytes limits.Bytes // most bytes of zeros ahead of the end of the log
+	CommitBytes    limits.Bytes // of small objects that wait for a commit; a batch is half of it
+	CompactRate    limits.Bytes // bytes a second that compaction moves at most
+	IndexCache     limits.Bytes // bytes of the index kept in RAM
+	HashWorkers    int          // goroutines that hash one object in a rebuild
+
+	SegmentFiles, IndexFiles int // files that are kept open
+
+	Bucket *bucket.Config // nil: everything is in the directory
+	Meters *bucket.Meters // of the bucket
+
+	Log    *slog.Logger
+	Clock  *meta.Clock
+	Limits *limits.Registry
+
+	Denied    func(root b3.Root) error                            // why an object must not be stored; may be nil
+	Arrived   func(ctx context.Context, root b3.Root, size int64) // told of objects that were found; may be nil
+	Shed      func() (closed int)                                 // closes files that are kept open only for speed; may be nil
+	Recovered *atomic.Int64                                       // counts what opening has looked at; may be nil
+}
+
+// New returns a backend, which Open opens.
+func New(o Options) *Backend {
+	last := fsys.NewBallast(o.FS, o.Dir, ballastSize(int64(o.ReserveBytes)))
+	d := &Backend{
+		cfg: o, recovered: o.Recovered, arrived: o.Arrived, denied: o.Denied,
+		ballast: last.Ballast, raw: o.FS, fs: fsys.NewSparing(last), log: o.Log, clock: o.Clock, opened: make(chan struct{}),
+		budget: o.Limits.NewBudget(limits.Spec{
+			Name: "store.commit", Path: "puts → the segment writer (bytes)", Policy: "wait for the commit under way",
+		}, int64(o.CommitBytes)),
+		orders: o.Limits.NewBudget(limits.Spec{
+			Name: "store.changes", Path: "removals, pins, large objects → the segment writer (bytes)", Policy: "wait for the commit under way",
+		}, int64(o.CommitBytes)),
+	}
+	if d.recovered == nil {
+		d.recovered = new(atomic.Int64)
+	}
+	if o.Shed != nil {
+		d.fs.Shed = o.Shed
+	}
+	d.damage = damage.NewList(d.fs, o.Dir, o.Log, time.Now)
+	d.aside = damage.NewQuarantine(d.fs, o.Dir, o.Log, d.damage)
+	if o.Bucket != nil {
+		d.cloud = newCloud(*o.Bucket, o.Meters, o.Log)
+	}
+	return d
+}
+
+// Frozen reports whether the store is only read, as its disk takes no writes.
+func (d *Backend) Frozen() bool { return d.frozen != nil }
+
+// Descriptors returns what became of the demand for file descriptors.
+func (d *Backend) Descriptors() fsys.Descriptors { return d.fs.Stats() }
+
+// Shed closes the segments that nobody reads right now, and returns how many. The
+// backend is open.
+func (d *Backend) Shed() int { return d.segments.Shed() }
+
+// Segments returns the numbers of the segments on disk, ascending.
+func (d *Backend) Segments() ([]uint64, error) { return d.segments.List() }
+
+// CheckSegment reads one segment up to where it ended when the check began, and
+// notes what cannot be read.
+func (d *Backend) CheckSegment(ctx context.Context, num uint64) error {
+	return d.segments.Check(ctx, num)
+}
+
+// Log returns the log, from Open on. It is for tests.
+func (d *Backend) Log() *segment.Log { return d.segments }
+
+// Adopted is closed when the files that the start found in obj/, and that no
+// record names, were looked at.
+func (d *Backend) Adopted() <-chan struct{} { return d.blobs.adopted }
+
+func (d *Backend) path(elem ...string) string {
+	return d.fs.PathJoin(append([]string{d.cfg.Dir}, elem...)...)
+}
+
+// space refuses a write that would leave less than the reserve free, of which
+// the ballast is a part. File systems that cannot tell are taken at their word.
+func (d *Backend) space(need int64) error { return d.spaceBut(int64(d.cfg.ReserveBytes), need) }
+
+func (d *Backend) spaceBut(reserve, need int64) error {
+	if d.frozen != nil {
+		return d.frozen
+	}
+	if u, err := d.fs.GetDiskUsage(d.cfg.Dir); err == nil {
+		if left := int64(u.AvailBytes) + d.held() - reserve; left < need {
+			return meta.NoSpace("the disk is full (store.reserve_bytes are kept free)", max(0, left), need)
+		}
+	}
+	return nil
+}
+
+// Serve implements the backend of a store.
+func (d *Backend) Serve(ctx context.Context) {
+	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var writer, others sync.WaitGroup
+	writer.Go(func() { d.segments.Serve(writing) })
+	if d.frozen == nil {
+		others.Go(func() { d.compact.Serve(ctx) })
+		others.Go(func() { d.blobs.forgetLoop(ctx) })
+		others.Go(func() { d.adoptAll(ctx) })
+		others.Go(func() { d.keepBallast(ctx) })
+	}
+	if d.cloud != nil {
+		others.Go(func() { d.cloud.serve(ctx, d.segments) })
+		others.Go(func() { d.cloud.watch(ctx, d) })
+	}
+	<-ctx.Done()
+	others.Wait()
+	// What fails is sticky, and close returns it; nobody was told of the rest.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastUpload)
+	defer cancel()
+	_ = d.blobs.flush(last)
+	_ = d.blobs.forgetRemoved() // or the next start unlinks
+	stop()
+	writer.Wait()
+	if d.cloud != nil {
+		d.cloud.shipAll(last, d.segments)
+	}
+}
+
+// Ready implements the backend of a store.
+func (d *Backend) Ready() { close(d.opened) }
+
+// Close implements the backend of a store.
+func (d *Backend) Close() error {
+	if d.frozen != nil {
+		return d.release()
+	}
+	if failed := d.index.Damage(); failed != nil {
+		d.NoteIndexDamage(failed)
+	}
+	err := d.blobs.Close()
+	if e := d.Failure(); err == nil {
+		err = e
+	}
+	if summary, ok := d.segments.Summary(); ok && err == nil {
+		err = d.index.SetClean(summary)
+		if status.Of(err) == status.NoSpace {
+			d.log.Warn("the disk is full; the next start reads the end of the log again", "err", err)
+			err = nil
+		}
+	}
+	if e := d.release(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// NoteIndexDamage has the next start make the index anew. The time is part of the
+// finding: an index may be damaged again, long after it was mended.
+func (d *Backend) NoteIndexDamage(why error) {
+	d.damage.Add(meta.Damage{Kind: meta.DamageIndex, State: meta.DamageOpen, File: fsys.DirIndex, Offset: d.damage.Now().UnixNano(), Reason: why.Error()})
+}
+
+// release gives back what open acquired, as far as it came.
+func (d *Backend) release() error {
+	var errs []error
+	if d.segments != nil {
+		d.segments.Close()
+	}
+	if d.cloud != nil {
+		d.cloud.Close()
+	}
+	if d.index != nil {
+		errs = append(errs, d.index.Close())
+	}
+	if d.lock != nil {
+		errs = append(errs, d.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Get implements the backend of a store.
+func (d *Backend) Get(root b3.Root) (meta.Entry, bool, error) {
+	e, ok, err := d.index.Get(root)
+	if ok {
+		err = d.segments.Uncertain(root)
+	}
+	return e, ok && err == nil, err
+}
+
+// Entries implements the backend of a store.
+func (d *Backend) Entries(root b3.Root, page []meta.Entry) ([]meta.Entry, error) {
+	first := len(page)
+	err := d.index.Entries(root, func(e meta.Entry) bool {
+		e.Used = e.Added
+		page = append(page, e)
+		return len(page) < cap(page)
+	})
+	if err != nil || len(page) == first {
+		return page, err
+	}
+	return page, d.index.Uses(page[first:])
+}
+
+// Read implements the backend of a store.
+func (d *Backend) Read(e meta.Entry) ([]byte, error) { return d.segments.Read(e) }
+
+// Put implements the backend of a store.
+func (d *Backend) Put(ctx context.Context, root b3.Root, p []byte, deferred bool, counted func()) (bool, error) {
+	return d.segments.Put(ctx, root, p, deferred, counted)
+}
+
+// Stage implements the backend of a store.
+func (d *Backend) Stage(root b3.Root) (*meta.Staging, error) { return d.blobs.stage(root) }
+
+// OpenPair implements the backend of a store.
+func (d *Backend) OpenPair(e meta.Entry) (meta.Pair, error) { return d.blobs.open(e) }
+
+// Publish implements the backend of a store.
+func (d *Backend) Publish(ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func()) (bool, error) {
+	return d.blobs.publish(ctx, &publication{root: root, size: size, st: st, done: done}, deferred)
+}
+
+// Discard implements the backend of a store.
+func (d *Backend) Discard(st *meta.Staging) error { return d.blobs.discard(st) }
+
+// Flush implements the backend of a store.
+func (d *Backend) Flush(ctx context.Context) error {
+	if err := d.segments.Flush(ctx); err != nil {
+		return err
+	}
+	return d.blobs.flush(ctx)
+}
+
+// RemoveAll does not stop waiting when the context ends: whether the object will
+// be gone must be known before somebody may put it again.
+func (d *Backend) RemoveAll(_ context.Context, es []meta.Entry) error {
+	if len(es) == 0 {
+		return nil
+	}
+	removed, err := d.segments.Remove(es)
+	if err != nil {
+		return err
+	}
+	large := 0
+	for _, e := range removed {
+		if !meta.Small(e.Size) {
+			d.blobs.remove(e.Root)
+			large++
+		}
+	}
+	if d.cloud != nil {
+		d.cloud.removed(large)
+	}
+	return nil
+}
+
+// Touch implements the backend of a store.
+func (d *Backend) Touch(used map[b3.Root]meta.Second) error {
+	if d.frozen != nil {
+		return nil //nolint:nilerr // a use is a hint for evictions, of which there are none
+	}
+	return d.segments.Touch(used)
+}
+
+// UsedAt implements the backend of a store.
+func (d *Backend) UsedAt(e meta.Entry) (meta.Second, error) { return d.index.UsedAt(e) }
+
+// Mark implements the backend of a store.
+func (d *Backend) Mark(e meta.Entry, corrupt bool) error {
+	return d.segments.Mark(e, corrupt)
+}
+
+// SetPin implements the backend of a store.
+func (d *Backend) SetPin(p meta.Pin) error { return d.segments.SetPin(p) }
+
+// DropPin implements the backend of a store.
+func (d *Backend) DropPin(root b3.Root, label string) (bool, error) {
+	return d.segments.DropPin(root, label)
+}
+
+// Pins implements the backend of a store.
+func (d *Backend) Pins(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error) {
+	err := d.index.Pins(root, label, func(p meta.Pin, _ uint64) bool {
+		page = append(page, p)
+		return len(page) < cap(page)
+	})
+	return page, err
+}
+
+// Totals implements the backend of a store.
+func (d *Backend) Totals() *meta.Totals { return &d.count }
+
+// Usage implements the backend of a store.
+func (d *Backend) Usage() meta.Usage {
+	u := meta.Usage{
+		LargeBytes: d.count.LargeBytes.Load(), OutboardBytes: d.count.OutboardBytes.Load(),
+	}
+	u.Compactions, u.CompactedBytes, u.ReclaimedBytes = d.compact.Stats()
+	log := d.segments.Usage()
+	u.Segments, u.Spares, u.SpareBytes, u.SegmentBytes, u.SegmentLiveBytes = log.Segments, log.Spares, log.SpareBytes, log.Bytes, log.LiveBytes
+	u.QuarantineFiles, u.QuarantineBytes = d.aside.Held()
+	u.BallastBytes = d.ballast.Held()
+	u.IndexBytes = d.index.DiskBytes()
+	if du, err := d.fs.GetDiskUsage(d.cfg.Dir); err == nil {
+		u.FreeBytes = int64(du.AvailBytes) + d.held()
+	}
+	return u
+}
+
+// Failure implements the backend of a store.
+func (d *Backend) Failure() error {
+	if d.frozen != nil {
+		return d.frozen
+	}
+	for _, failure := range []func() error{d.index.Failure, d.segments.Failure, d.blobs.failure} {
+		if err := failure(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Damages implements the backend of a store.
+func (d *Backend) Damages() *damage.List { return d.damage }
+
+// Free is what the disk has left, the ballast among it, and what the compactor is about to give back
+// of it. When that is needed the compactor is told.
+func (d *Backend) Free() (free, coming int64, known bool) {
+	u, err := d.fs.GetDiskUsage(d.cfg.Dir)
+	if err != nil {
+		return -1, 0, false
+	}
+	coming = d.compact.Coming()
+	return int64(min(u.AvailBytes, math.MaxInt64-maxBallast)) + d.held(), coming, true
+}
+
+// ScrubState implements scrubPlace.
+func (d *Backend) ScrubState() ([]byte, error) {
+	return d.index.Scrub()
+}
+
+// SetScrubState implements scrubPlace.
+func (d *Backend) SetScrubState(v []byte) error { return d.index.SetScrub(v) }

@@ -1,0 +1,174 @@
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"allium/protocols/status"
+	"allium/store/damage"
+	"allium/store/fsys"
+	"allium/store/meta"
+	"allium/store/segment"
+)
+
+// formatVersion is the version that this program writes, and the newest that it
+// reads.
+const formatVersion = segment.Version
+
+// formatNotes is the first version that keeps what is known of downloads and
+// uploads in notes beside their files.
+const formatNotes = 3
+
+// formatHead is the first line of FORMAT; the second is "format " and the
+// version.
+const formatHead = "allium store\n"
+
+func formatText(version int) []byte { return fmt.Appendf(nil, "%sformat %d\n", formatHead, version) }
+
+// parseFormat reads FORMAT.
+func parseFormat(p []byte) (version int, err error) {
+	line, ok := bytes.CutPrefix(p, []byte(formatHead))
+	if ok {
+		digits := bytes.TrimSuffix(bytes.TrimPrefix(line, []byte("format ")), []byte("\n"))
+		version, err = strconv.Atoi(string(digits))
+		ok = err == nil && version > 0 && bytes.Equal(formatText(version), p)
+	}
+	if !ok {
+		return 0, status.Errorf(status.Corrupt, "%s is not the version of an allium store: %.80q", fsys.FileFormat, p)
+	}
+	return version, nil
+}
+
+// checkFormat reads the version of the store, 0 when there is none yet. A file
+// that is damaged or missing is told from the segments: their headers say the
+// version too.
+func (d *Backend) checkFormat() (version int, err error) {
+	p, err := fsys.ReadFile(d.fs, d.path(fsys.FileFormat))
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
+		return 0, meta.ReadError(err)
+	}
+	if !missing {
+		if version, err = parseFormat(p); err == nil && version <= formatVersion {
+			return version, nil
+		}
+	}
+	written, e := d.versionOfSegments()
+	if e != nil {
+		return 0, e
+	}
+	switch {
+	case written > 0:
+		d.badFormat = fmt.Sprintf("FORMAT is damaged or missing (%.40q); the segments are of format %d", p, written)
+		return written, nil
+	case missing:
+		return 0, d.checkVacant()
+	case err != nil:
+		return 0, err
+	}
+	return 0, status.Errorf(status.Unsupported, "%s has format %d and this program knows formats up to %d; use a newer allium: %w", d.cfg.Dir, version, formatVersion, ErrVersion)
+}
+
+// versionOfSegments is the format that the segments have, 0 where there are none or
+// one of them is of a newer format. A program of a newer format begins a segment
+// of its own before it writes anything else.
+func (d *Backend) versionOfSegments() (version int, err error) {
+	dir := d.path(fsys.DirSegments)
+	names, err := d.fs.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, meta.ReadError(err)
+	}
+	for _, name := range names {
+		if _, ok := segment.ParseFileName(name); !ok {
+			continue
+		}
+		f, err := d.fs.Open(d.fs.PathJoin(dir, name))
+		if err != nil {
+			return 0, meta.ReadError(err)
+		}
+		v, newer, err := segment.VersionOf(f)
+		_ = f.Close() // was only read
+		if err != nil || newer {
+			return 0, err
+		}
+		version = max(version, v)
+	}
+	return version, nil
+}
+
+// checkVacant refuses a directory without FORMAT that holds anything but the
+// beginnings of a store.
+func (d *Backend) checkVacant() error {
+	names, err := d.fs.List(d.cfg.Dir)
+	if err != nil {
+		return meta.ReadError(err)
+	}
+	for _, name := range names {
+		switch name {
+		case fsys.FileLock, segment.FileTail, damage.FileList, fsys.DirIndex, fsys.DirSegments, fsys.DirObjects, fsys.DirPart, fsys.DirTemp, fsys.DirQuarantine, fsys.DirBallast:
+		default:
+			return status.Errorf(status.Conflict, "%s is not a store and holds %q; choose an empty directory", d.cfg.Dir, name)
+		}
+	}
+	dirs := []string{d.path(fsys.DirSegments)}
+	for i := range 256 {
+		dirs = append(dirs, d.objectDir(i))
+	}
+	for _, dir := range dirs {
+		names, err := d.fs.List(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return meta.ReadError(err)
+		}
+		if len(names) > 0 {
+			return status.Errorf(status.Corrupt, "%s holds objects but its %s file is missing; restore the file from a copy", d.cfg.Dir, fsys.FileFormat)
+		}
+	}
+	return nil
+}
+
+// objectDir is the directory of the objects whose address starts with byte i.
+func (d *Backend) objectDir(i int) string { return d.path(fsys.DirObjects, fmt.Sprintf("%02x", i)) }
+
+// makeLayout creates the directories, durably. An index without FORMAT is the
+// rest of a creation that was cut off: nothing was acknowledged.
+func (d *Backend) makeLayout() error {
+	if err := d.fs.RemoveAll(d.path(fsys.DirIndex)); err != nil {
+		return meta.WriteError("remove a directory", err)
+	}
+	dirs := []string{d.path(fsys.DirIndex), d.path(fsys.DirSegments), d.path(fsys.DirPart), d.path(fsys.DirTemp)}
+	for i := range 256 {
+		dirs = append(dirs, d.objectDir(i))
+	}
+	for _, dir := range dirs {
+		if err := d.fs.MkdirAll(dir, 0o700); err != nil {
+			return meta.WriteError("create a directory", err)
+		}
+	}
+	if err := fsys.SyncDir(d.fs, d.path(fsys.DirObjects)); err != nil {
+		return err
+	}
+	return fsys.SyncDir(d.fs, d.cfg.Dir)
+}
+
+// lockDir keeps other processes, and other Stores of this one, out of dir.
+func lockDir(f vfs.FS, dir string) (io.Closer, error) {
+	lock, err := f.Lock(f.PathJoin(dir, fsys.FileLock))
+	var notOpened *fs.PathError
+	switch {
+	case err == nil:
+		return lock, nil
+	case errors.As(err, &notOpened), errors.Is(err, syscall.ENOSPC):
+		return nil, meta.WriteError("lock "+dir, err)
+	}
+	return nil, status.Errorf(status.Busy, "%s is locked: stop the node that runs on it, or let it do the work: %w (%v)", dir, ErrLocked, err)
+}

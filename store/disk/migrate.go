@@ -1,0 +1,117 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"allium/protocols/b3"
+	"allium/store/fsys"
+	"allium/store/meta"
+	"allium/store/partial"
+	"allium/store/upload"
+)
+
+// fileUnnoted is in part/ from before FORMAT says version 3 until the notes are
+// written: files without a note were left by a crash.
+const fileUnnoted = "unnoted"
+
+// markUnnoted makes fileUnnoted, durably.
+func markUnnoted(f vfs.FS, dir string) error {
+	h, err := f.Create(f.PathJoin(dir, fileUnnoted), vfs.WriteCategoryUnspecified)
+	if err == nil {
+		err = h.Close()
+	}
+	if err != nil {
+		return meta.WriteError("write "+fileUnnoted, err)
+	}
+	return fsys.SyncDir(f, dir)
+}
+
+// clearUnnoted removes fileUnnoted, durably, before an index is given up: what it
+// noted is lost with it, so files without a note are no longer known to be what a
+// crash left.
+func (d *Backend) clearUnnoted() error {
+	err := d.fs.Remove(d.path(fsys.DirPart, fileUnnoted))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return meta.WriteError("remove "+fileUnnoted, err)
+	}
+	return fsys.SyncDir(d.fs, d.path(fsys.DirPart))
+}
+
+// migrateNotes writes what a format before 3 kept of downloads and uploads in
+// the index as notes beside their files, and then removes it there. After a
+// crash it is done again.
+func (b *blobs) migrateNotes() error {
+	parts, err := b.migrateParts()
+	if err != nil {
+		return err
+	}
+	uploads, err := b.migrateUploads()
+	if err != nil || !parts && !uploads {
+		return err
+	}
+	if err := b.syncPart(); err != nil {
+		return err
+	}
+	return b.index.DropOldNotes()
+}
+
+// migrateParts writes the notes of downloads, one at a time.
+func (b *blobs) migrateParts() (found bool, err error) {
+	var rec partial.Record
+	var pages []partial.Page
+	write := func() error {
+		if rec.Size == 0 {
+			return nil
+		}
+		_, err := b.makePart(rec, pages)
+		rec, pages = partial.Record{}, nil
+		return err
+	}
+	record := func(root b3.Root, v []byte) error {
+		if err := write(); err != nil {
+			return err
+		}
+		now, err := partial.DecodeRecord(root, v)
+		if err != nil {
+			b.notice(b.partPath(root), meta.Damage{Kind: meta.DamageNote, Roots: []b3.Root{root}, Reason: lostNote})
+			return nil //nolint:nilerr // it is noted as damage
+		}
+		rec = now
+		return nil
+	}
+	bits := func(root b3.Root, n uint64, v []byte) {
+		page, err := partial.DecodePage(n, v)
+		if err == nil && rec.Size > 0 && root == rec.Root && page.Number <= (b3.Groups(rec.Size)-1)/partial.PageBits {
+			pages = append(pages, page)
+		} // what is not a page costs what it said to be here
+	}
+	if found, err = b.index.EachOldPart(record, bits); err == nil {
+		err = write()
+	}
+	return found, err
+}
+
+func (b *blobs) migrateUploads() (found bool, err error) {
+	return b.index.EachOldUpload(func(id, v []byte) error {
+		err := errors.New("the key is malformed")
+		var rec upload.Record
+		if len(id) == len(upload.ID{}) {
+			rec, err = upload.Decode(upload.ID(id), v)
+		}
+		if err != nil {
+			b.aside.Note(meta.Damage{Kind: meta.DamageNote, State: meta.DamageOpen, File: fsys.DirIndex, Reason: fmt.Sprintf(
+				"what was noted of an upload cannot be read: %v", err)})
+			return nil
+		}
+		p := append(slices.Clone(rec.ID[:]), upload.Encode(rec)...)
+		return b.makeNote(b.uploadPath(rec.ID)+uploadSuffix, noteUpload, p, nil)
+	})
+}

@@ -1,0 +1,273 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"allium/protocols/status"
+	"allium/store/fsys"
+	"allium/store/index"
+	"allium/store/meta"
+	"allium/store/segment"
+)
+
+// openAt locks the directory, creates or checks what is in it, and recovers.
+func (d *Backend) openAt(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			_ = d.release() // err says more
+		}
+	}()
+	d.ballast.Load()
+	if err := fsys.MakeDir(d.fs, d.cfg.Dir); err != nil {
+		return err
+	}
+	if _, err := d.checkFormat(); err != nil {
+		return err // before LOCK is created in a directory that is not ours
+	}
+	if d.lock, err = lockDir(d.fs, d.cfg.Dir); err != nil {
+		return err
+	}
+	version, err := d.checkFormat()
+	if err != nil {
+		return err
+	}
+	fresh := version == 0
+	if fresh {
+		err = d.makeLayout()
+	} else {
+		err = d.bringForward(version)
+	}
+	if err != nil {
+		return err
+	}
+	if err := d.loadDamage(); err != nil {
+		return err
+	}
+	anew, err := d.openIndex(fresh)
+	if err != nil {
+		return err
+	}
+	if fresh {
+		if err := d.index.SetWhole(true); err != nil {
+			return err
+		}
+		if err := fsys.ReplaceFile(d.fs, d.cfg.Dir, fsys.FileFormat, formatText(formatVersion)); err != nil {
+			return err
+		}
+	}
+	if d.cloud == nil {
+		err = d.notEmbedded()
+	} else {
+		err = d.cloud.open(ctx, d)
+	}
+	if err != nil {
+		return err
+	}
+	if anew {
+		if err := d.bringSegments(ctx); err != nil {
+			return err
+		}
+	} else if err := d.bringMissing(ctx); err != nil {
+		return err
+	}
+	err = d.recover(ctx, anew)
+	if anew || !index.Damaged(err) {
+		return err
+	}
+	// What the index says of the log cannot be read: the log says it anew.
+	if err := d.renewIndex(err); err != nil {
+		return err
+	}
+	if d.cloud != nil {
+		d.cloud.index = d.index
+	}
+	if err := d.bringSegments(ctx); err != nil {
+		return err
+	}
+	return d.recover(ctx, true)
+}
+
+// bringForward makes FORMAT say this version. What is there is valid in it; recover
+// completes it.
+func (d *Backend) bringForward(version int) error {
+	if version >= formatVersion && d.badFormat == "" {
+		return nil
+	}
+	if version < formatNotes {
+		if err := markUnnoted(d.fs, d.path(fsys.DirPart)); err != nil {
+			return err
+		}
+	}
+	return fsys.ReplaceFile(d.fs, d.cfg.Dir, fsys.FileFormat, formatText(formatVersion))
+}
+
+// loadDamage reads what is known of damage, and notes that of FORMAT.
+func (d *Backend) loadDamage() error {
+	if err := d.damage.Load(); err != nil {
+		return err
+	}
+	if err := d.aside.Load(); err != nil {
+		return err
+	}
+	if d.badFormat != "" {
+		d.damage.Add(meta.Damage{Kind: meta.DamageFormat, State: meta.DamageMended, File: fsys.FileFormat, Offset: d.damage.Now().UnixNano(), Reason: d.badFormat})
+	}
+	return nil
+}
+
+// openIndex opens the index, or makes a new one when it is damaged or missing:
+// all it says is in the log, or can be found again.
+func (d *Backend) openIndex(fresh bool) (anew bool, err error) {
+	for _, x := range d.damage.All() {
+		if x.Kind == meta.DamageIndex && x.State == meta.DamageOpen { // found while the store ran
+			return true, d.renewIndex(errors.New(x.Reason))
+		}
+	}
+	d.index, err = d.indexIn(d.path(fsys.DirIndex), fresh)
+	if err == nil {
+		return false, nil
+	}
+	if _, ok := status.System(err); ok {
+		return false, indexError(d.path(fsys.DirIndex), err)
+	}
+	return true, d.renewIndex(err)
+}
+
+// renewIndex sets the index aside, as index.damaged, and makes an empty one. why
+// says what was wrong.
+func (d *Backend) renewIndex(why error) error {
+	if d.index != nil {
+		d.index.Abandon()
+		d.index = nil
+	}
+	if err := d.clearUnnoted(); err != nil {
+		return err
+	}
+	dir, aside := d.path(fsys.DirIndex), d.path(fsys.DirDamagedIndex)
+	if err := d.fs.RemoveAll(aside); err != nil {
+		return meta.WriteError("remove a damaged index", err)
+	}
+	if err := d.fs.Rename(dir, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return meta.WriteError("set the index aside", err)
+	}
+	if err := fsys.SyncDir(d.fs, d.cfg.Dir); err != nil {
+		return err
+	}
+	var err error
+	if d.index, err = d.indexIn(dir, true); err != nil {
+		return indexError(dir, err)
+	}
+	if err := d.index.SetWhole(false); err != nil {
+		return err
+	}
+	reason := fmt.Sprintf("the index is made anew from the log: %v", why)
+	n, err := d.damage.Update(func(x *meta.Damage) bool {
+		if x.Kind != meta.DamageIndex || x.State != meta.DamageOpen {
+			return false
+		}
+		x.State = meta.DamageMended
+		return true
+	})
+	if err == nil && n == 0 {
+		d.damage.Add(meta.Damage{Kind: meta.DamageIndex, State: meta.DamageMended, File: fsys.DirIndex, Offset: d.damage.Now().UnixNano(), Reason: reason})
+	}
+	return err
+}
+
+// bringSegments fetches the segments that are only in the bucket, and notes in a
+// new index what the bucket has.
+func (d *Backend) bringSegments(ctx context.Context) error {
+	if d.cloud == nil {
+		return nil
+	}
+	return (&rebuild{ctx: ctx, d: d}).fetchSegments()
+}
+
+// recover brings files and index together.
+func (d *Backend) recover(ctx context.Context, anew bool) error {
+	d.makeParts()
+	d.count.Clear()
+	clean, err := d.wasClean()
+	if err != nil {
+		return err
+	}
+	if err := fsys.EmptyDir(d.fs, d.path(fsys.DirTemp)); err != nil {
+		return err
+	}
+	if err := d.segments.Recover(ctx, clean, anew, nil); err != nil {
+		return err
+	}
+	if err := d.blobs.settleParts(clean); err != nil {
+		return err
+	}
+	if err := d.blobs.unlinkRemoved(); err != nil {
+		return err
+	}
+	pending, err := d.index.Orphans()
+	if err != nil {
+		return err
+	}
+	if !clean || pending {
+		if err := d.blobs.findOrphans(); err != nil {
+			return err
+		}
+	}
+	if !clean {
+		if err := d.segments.Recount(); err != nil {
+			return err
+		}
+	}
+	if err := d.index.DropClean(); err != nil { // one of an older format too
+		return err
+	}
+	return d.segments.Finish()
+}
+
+// makeParts makes what works on the index, which is open.
+func (d *Backend) makeParts() {
+	o := segment.Options{
+		FS: d.fs, Dir: d.cfg.Dir, Log: d.log, Clock: d.clock, Index: d.index, Totals: &d.count, Damage: d.damage,
+		Space: d.space, SetAside: d.aside.Put, Batches: d.budget, Changes: d.orders, Batch: int(d.cfg.CommitBytes / 2),
+		SegmentBytes: int64(d.cfg.SegmentBytes), OpenFiles: d.cfg.SegmentFiles, ZeroAhead: int64(d.cfg.ZeroAheadBytes), Recovered: d.recovered,
+	}
+	if d.cloud != nil {
+		o.Bucket = d.cloud
+	}
+	d.segments = segment.New(o)
+	d.blobs = newBlobs(d)
+	d.compact = segment.NewCompactor(d.segments, segment.CompactOptions{
+		Log: d.log, Rate: int64(d.cfg.CompactRate),
+		Space: func(need int64) error { return d.spaceBut(int64(d.cfg.ReserveBytes)/2, need) },
+		Short: func() bool { return d.space(int64(d.cfg.SegmentBytes)) != nil },
+	})
+}
+
+// wasClean reports whether the store was closed in order, and then takes over
+// the counters.
+func (d *Backend) wasClean() (bool, error) {
+	if _, known, err := d.index.Segments(); !known {
+		if err == nil { // before format 3, or the index is new
+			err = d.index.DropClean() // before the log says otherwise: a crash on the way would find it again
+		}
+		return false, err
+	}
+	v, ok, err := d.index.Clean()
+	if ok {
+		err = d.segments.Resume(v)
+	}
+	return ok && err == nil, err
+}
+
+// indexError says what to do about an index that does not open.
+func indexError(dir string, err error) error {
+	if e := meta.MachineError("open the index in "+dir, err); e != nil {
+		return e
+	}
+	if status.Of(err) != status.Internal {
+		return fmt.Errorf("the index in %s: %w", dir, err)
+	}
+	return status.Errorf(status.Corrupt, "the index in %s cannot be opened: %w; nothing was changed; make it anew with `allium store rebuild`", dir, err)
+}

@@ -1,0 +1,156 @@
+package index
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+
+	"allium/protocols/b3"
+	"allium/store/meta"
+)
+
+// Keys of the index start with one of these bytes; FORMAT.md lists them.
+const (
+	keyMeta    = 'm' // name
+	keyObject  = 'o' // root[32]
+	keyPin     = 'p' // root[32] label
+	keyPart    = 'd' // root[32], or root[32] page u64, big-endian: a download and the bitmap of its groups
+	keyUpload  = 'q' // id[16]
+	keyUse     = 'u' // root[32]
+	keyRemoved = 'x' // root[32]: removed, and to be deleted in the bucket
+	keyGone    = 'y' // root[32]: removed, and its files are to be unlinked
+	keyShipped = 's' // segment u64, big-endian: how much of it is in the bucket
+)
+
+var (
+	keyWatermark = []byte{keyMeta, 'w'} // segment u64, offset u64, batch u64: the log is in the index up to there
+	keySegments  = []byte{keyMeta, 'g'} // the segments that the log consists of, as of the watermark
+	keyOrphans   = []byte{keyMeta, 'o'} // there while files in obj/ that no record names were not looked at
+	keyClean     = []byte{keyMeta, 'd'} // there when the store was closed in order: counters
+	keyWhole     = []byte{keyMeta, 'f'} // there when the log has a record for every large object and pin
+	keyScrub     = []byte{keyMeta, 's'} // where the background check is
+)
+
+// Values of objects and pins start with a byte of form, then one of flags.
+const (
+	formOldRecord = 1 // formRecord without added, of format 1
+	formOldFile   = 2 // formFile without added, of format 1
+	formRecord    = 3 // in a segment: added, size, segment, offset of the body
+	formFile      = 4 // in obj/: added, size, segment of its record
+	formOldPin    = 1 // formPin without segment, of format 1: created i64
+	formPin       = 2 // created i64, segment of its record
+
+	flagCorrupt   = 1 // of an object
+	flagRecursive = 1 // of a pin
+)
+
+func rootKey(kind byte, root b3.Root) []byte {
+	return append(append(make([]byte, 0, 1+b3.Size), kind), root[:]...)
+}
+
+func pinKey(root b3.Root, label string) []byte {
+	k := make([]byte, 0, 1+b3.Size+len(label))
+	return append(append(append(k, keyPin), root[:]...), label...)
+}
+
+// maxEntrySize is the length of the longest value of an object.
+const maxEntrySize = 2 + 4*10
+
+// appendEntry encodes e as the value of its key.
+func appendEntry(p []byte, e meta.Entry) []byte {
+	form, flags := byte(formRecord), byte(0)
+	if !meta.Small(e.Size) {
+		form = formFile
+	}
+	if e.Corrupt {
+		flags = flagCorrupt
+	}
+	p = binary.AppendUvarint(append(p, form, flags), uint64(e.Added))
+	p = binary.AppendUvarint(p, uint64(e.Size))
+	p = binary.AppendUvarint(p, e.Seg)
+	if form == formFile {
+		return p
+	}
+	return binary.AppendUvarint(p, uint64(e.Off))
+}
+
+// decodeEntry is the inverse of appendEntry. It takes the values of format 1 as
+// well, and nothing else.
+func decodeEntry(root b3.Root, p []byte) (meta.Entry, error) {
+	bad := fmt.Errorf("the index entry of %s %w: % x", root, ErrMalformed, meta.Clip(p))
+	if len(p) < 2 || p[1]&^flagCorrupt != 0 {
+		return meta.Entry{}, bad
+	}
+	form, rest := p[0], p[2:]
+	e := meta.Entry{Root: root, Corrupt: p[1] == flagCorrupt}
+	var added, size, off uint64
+	ok := true
+	if form == formRecord || form == formFile {
+		ok = meta.Uvarint(&rest, &added) && added <= math.MaxUint32
+	}
+	ok = ok && meta.Uvarint(&rest, &size)
+	switch form {
+	case formFile:
+		ok = ok && size > b3.GroupSize && size <= b3.MaxSize && meta.Uvarint(&rest, &e.Seg)
+	case formOldFile:
+		ok = ok && size > b3.GroupSize && size <= b3.MaxSize
+	case formRecord, formOldRecord:
+		ok = ok && size <= b3.GroupSize && meta.Uvarint(&rest, &e.Seg) && meta.Uvarint(&rest, &off) && off <= meta.MaxSegmentBytes
+	default:
+		ok = false
+	}
+	if !ok || len(rest) != 0 {
+		return meta.Entry{}, bad
+	}
+	e.Added, e.Size, e.Off = meta.Second(added), int64(size), int64(off)
+	return e, nil
+}
+
+// decodeUse reads the last use of an object, which is written as a uvarint.
+func decodeUse(p []byte) (meta.Second, error) {
+	rest := p
+	var v uint64
+	if !meta.Uvarint(&rest, &v) || len(rest) != 0 || v > math.MaxUint32 {
+		return 0, fmt.Errorf("the index entry of a use %w: % x", ErrMalformed, meta.Clip(p))
+	}
+	return meta.Second(v), nil
+}
+
+// pinValue encodes the value of p's key; seg is where its record is.
+func pinValue(p meta.Pin, seg uint64) []byte {
+	var flags byte
+	if p.Recursive {
+		flags = flagRecursive
+	}
+	b := binary.LittleEndian.AppendUint64([]byte{formPin, flags}, uint64(p.Created.Unix()))
+	return binary.AppendUvarint(b, seg)
+}
+
+// decodePin reads a pin's key and value; seg is 0 where no record is known. It
+// takes the values of format 1 as well.
+func decodePin(key, value []byte) (p meta.Pin, seg uint64, err error) {
+	ok := len(key) >= 1+b3.Size && key[0] == keyPin && len(value) >= 10 && value[1]&^flagRecursive == 0
+	if ok {
+		rest := value[10:]
+		ok = value[0] == formOldPin || value[0] == formPin && meta.Uvarint(&rest, &seg)
+		ok = ok && len(rest) == 0
+	}
+	if !ok {
+		return meta.Pin{}, 0, fmt.Errorf("the index entry of a pin %w: % x = % x", ErrMalformed, meta.Clip(key), meta.Clip(value))
+	}
+	p = meta.Pin{
+		Root: b3.Root(key[1 : 1+b3.Size]), Label: string(key[1+b3.Size:]), Recursive: value[1] == flagRecursive,
+		Created: time.Unix(int64(binary.LittleEndian.Uint64(value[2:])), 0).UTC(),
+	}
+	if err := meta.CheckLabel(p.Label); err != nil {
+		return meta.Pin{}, 0, err
+	}
+	return p, seg, nil
+}
+
+// Position is a place in the log of segments.
+type Position struct {
+	Seg uint64
+	Off int64
+}

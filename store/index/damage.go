@@ -1,0 +1,27 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"allium/internal/pebbledb"
+)
+
+// Damaged reports whether an error says that the index is not readable as it
+// is. A disk that has no space, or refuses, is no damage.
+func Damaged(err error) bool {
+	var errno syscall.Errno
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	case errors.Is(err, pebble.ErrDBDoesNotExist), pebble.IsCorruptionError(err), pebbledb.Damaged(err), errors.Is(err, ErrMalformed):
+		return true
+	case errors.As(err, &errno):
+		return errno == syscall.EIO
+	}
+	return errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,46 @@
+package memory
+
+import (
+	"allium/store/meta"
+	"allium/store/upload"
+)
+
+// The memory backend keeps a share of the bytes of an upload; what is noted of
+// it is the Store's to remember.
+
+// Uploads implements the backend of a store.
+func (m *Backend) Uploads() ([]upload.Record, error) { return nil, nil }
+
+// OpenUpload implements the backend of a store.
+func (m *Backend) OpenUpload(rec upload.Record, _ int64) (*meta.Staging, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, ok := m.incoming[rec.ID]
+	if !ok {
+		p = newRAMPair(m.arena) // one share is its file's
+		p.retain()
+		m.incoming[rec.ID] = p
+		return &meta.Staging{Owned: true, Pair: p.pair()}, nil
+	}
+	return &meta.Staging{Owned: true, Pair: p.open()}, nil
+}
+
+// NoteUpload implements the backend of a store.
+func (m *Backend) NoteUpload(rec upload.Record, _ *meta.Staging) error {
+	if rec.Done {
+		return m.DropUpload(rec.ID)
+	}
+	return nil
+}
+
+// DropUpload implements the backend of a store.
+func (m *Backend) DropUpload(id upload.ID) error {
+	m.mu.Lock()
+	p, ok := m.incoming[id]
+	delete(m.incoming, id)
+	m.mu.Unlock()
+	if ok {
+		p.release() // zeroing takes its time
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package partial
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"allium/protocols/b3"
+	"allium/store/meta"
+)
+
+// Record is what a checkpoint notes of a partial object beside the
+// bitmap of its groups.
+type Record struct {
+	Root b3.Root
+	Size int64 // of the object, proved
+	Held int64 // bytes that are here
+	Used meta.Second
+}
+
+// Page is one page of the bitmap of groups.
+type Page struct {
+	Number int64 // the page's number: its first group is n × pageBits
+	Bits   Bits
+}
+
+const formPart = 1 // size, held, used
+
+// EncodeRecord encodes rec as the value of its key.
+func EncodeRecord(rec Record) []byte {
+	b := binary.AppendUvarint([]byte{formPart}, uint64(rec.Size))
+	b = binary.AppendUvarint(b, uint64(rec.Held))
+	return binary.AppendUvarint(b, uint64(rec.Used))
+}
+
+// DecodeRecord is the inverse of encodePartial. It takes nothing else.
+func DecodeRecord(root b3.Root, p []byte) (Record, error) {
+	rest := p
+	var size, held, used uint64
+	ok := len(p) > 0 && p[0] == formPart
+	if ok {
+		rest = p[1:]
+		ok = meta.Uvarint(&rest, &size) && meta.Uvarint(&rest, &held) && meta.Uvarint(&rest, &used) && len(rest) == 0
+	}
+	if !ok || size <= b3.GroupSize || size > b3.MaxSize || held > size || used > 1<<32-1 {
+		return Record{}, fmt.Errorf("the index entry of a part of %s is malformed: % x", root, meta.Clip(p))
+	}
+	return Record{Root: root, Size: int64(size), Held: int64(held), Used: meta.Second(used)}, nil
+}
+
+// EncodeBits encodes a page of a bitmap.
+func EncodeBits(bits *Bits) []byte {
+	b := make([]byte, 0, 8*len(bits))
+	for _, word := range bits {
+		b = binary.LittleEndian.AppendUint64(b, word)
+	}
+	return b
+}
+
+// DecodePage reads page n of a bitmap.
+func DecodePage(n uint64, value []byte) (Page, error) {
+	var page Page
+	if len(value) != 8*len(page.Bits) {
+		return page, fmt.Errorf("the index entry of a bitmap is malformed: %d = % x", n, meta.Clip(value))
+	}
+	if n > b3.MaxSize/b3.GroupSize/PageBits {
+		return page, fmt.Errorf("the index has page %d of a bitmap", n)
+	}
+	page.Number = int64(n)
+	for i := range page.Bits {
+		page.Bits[i] = binary.LittleEndian.Uint64(value[8*i:])
+	}
+	return page, nil
+}

@@ -1,0 +1,51 @@
+package partial
+
+import (
+	"bytes"
+	"testing"
+
+	"allium/protocols/b3"
+	"allium/store/meta"
+)
+
+// FuzzPartial and FuzzPage: what a decoder takes, its encoder writes the same.
+func FuzzPartial(f *testing.F) {
+	f.Add(EncodeRecord(Record{Size: 100 << 30, Held: 3 * b3.GroupSize, Used: 29_000_000}))
+	f.Add(EncodeRecord(Record{Size: b3.MaxSize, Held: b3.MaxSize, Used: 1<<32 - 1}))
+	f.Add([]byte{formPart, 0x80, 0x80, 8, 1, 0}) // longer than needed
+	f.Add([]byte{formPart, 100, 1, 1})           // small
+	f.Add([]byte{formPart})
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, p []byte) {
+		rec, err := DecodeRecord(b3.Root{}, p)
+		if err != nil {
+			return
+		}
+		if meta.Small(rec.Size) || rec.Size > b3.MaxSize || rec.Held < 0 || rec.Held > rec.Size {
+			t.Fatalf("% x is %+v", p, rec)
+		}
+		if got := EncodeRecord(rec); !bytes.Equal(got, p) {
+			t.Fatalf("% x is written % x", p, got)
+		}
+	})
+}
+
+func FuzzPage(f *testing.F) {
+	page := Bits{0: 1, 5: ^uint64(0), 63: 1 << 63}
+	f.Add(uint64(0), EncodeBits(&page))
+	f.Add(uint64(b3.MaxSize/b3.GroupSize/PageBits), EncodeBits(&page))
+	f.Add(^uint64(0), EncodeBits(&page))
+	f.Add(uint64(7), []byte{1})
+	f.Fuzz(func(t *testing.T, n uint64, v []byte) {
+		page, err := DecodePage(n, v)
+		if err != nil {
+			return
+		}
+		if uint64(page.Number) != n {
+			t.Fatalf("page %d is taken for %d", n, page.Number)
+		}
+		if got := EncodeBits(&page.Bits); !bytes.Equal(got, v) {
+			t.Fatal("the page is written otherwise")
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package segment
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"syscall"
+
+	"allium/store/fsys"
+	"allium/store/meta"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// sizes returns the segments of the log with the sizes of their files, those that
+// are missing among them.
+func (s *Log) sizes() (map[uint64]figures, error) {
+	nums, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	set, _, err := s.index.Segments()
+	if err != nil {
+		return nil, err
+	}
+	segs := map[uint64]figures{}
+	for num, end := range set {
+		segs[num] = figures{end: end}
+	}
+	for _, num := range nums {
+		info, err := s.fs.Stat(s.path(num))
+		if err != nil {
+			return nil, meta.ReadError(err)
+		}
+		segs[num] = figures{size: info.Size(), end: set[num]}
+	}
+	return segs, nil
+}
+
+// List returns the numbers of the segments on disk, ascending.
+func (s *Log) List() ([]uint64, error) {
+	names, err := s.fs.List(s.dir)
+	if err != nil {
+		return nil, meta.ReadError(err)
+	}
+	var nums []uint64
+	for _, name := range names {
+		if num, ok := ParseFileName(name); ok {
+			nums = append(nums, num)
+		}
+	}
+	slices.Sort(nums)
+	return nums, nil
+}
+
+// Name is a segment's file below the store's directory.
+func (s *Log) Name(num uint64) string { return fsys.DirSegments + "/" + FileName(num) }
+
+// Lost notes that something of a segment is gone, and has the compactor copy what
+// the index needs of it, and mark what cannot be read.
+func (s *Log) Lost(num uint64, d meta.Damage) {
+	s.damage.Add(d)
+	s.hurt.add(num)
+}
+
+// stray notes a segment that is not part of the log: it was restored from a copy,
+// or belongs to another store. It is left where it is, and not read.
+func (s *Log) stray(num uint64) {
+	s.damage.Add(meta.Damage{Kind: meta.DamageFile, State: meta.DamageMended, File: s.Name(num), Reason: "the segment is not part of the log any more; it is left alone: remove it, or rebuild the index to read it"})
+}
+
+// patient reads a file of which the disk cannot read parts: those are bytes that
+// are no record, a page at a time.
+type patient struct{ vfs.File }
+
+// unreadable is what a page holds that the disk cannot read.
+const (
+	unreadable     = 0xa5
+	unreadablePage = 4096
+)
+
+// ReadAt implements [io.ReaderAt].
+func (f patient) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(p, off)
+	if !errors.Is(err, syscall.EIO) {
+		return n, err
+	}
+	for n = 0; n < len(p); {
+		page := p[n:min(len(p), n+unreadablePage-int((off+int64(n))%unreadablePage))]
+		m, err := f.File.ReadAt(page, off+int64(n))
+		if errors.Is(err, syscall.EIO) {
+			for i := range page {
+				page[i] = unreadable
+			}
+			m, err = len(page), nil
+		}
+		if n += m; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+var _ io.ReaderAt = patient{}

@@ -1,0 +1,127 @@
+package upload
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+
+	"allium/protocols/b3"
+	"allium/store/meta"
+)
+
+// Options say what an upload is to become.
+type Options struct {
+	Length int64   // bytes that the whole has; it does not change
+	Expect b3.Root // address that the whole must have; zero takes any
+	Label  string  // whose quota it counts against, and that of its pin
+	Pin    bool    // pin the object, not recursively, unless the label pins it already
+}
+
+// ID names an upload. It is random: whoever knows it may go on with it.
+type ID [16]byte
+
+// NewID returns a name that nobody can guess.
+func NewID() (id ID) {
+	_, _ = rand.Read(id[:]) // never fails
+	return id
+}
+
+// String is the name in hex, as callers and files have it.
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// ParseID is the inverse of String.
+func ParseID(s string) (id ID, ok bool) {
+	if len(s) != hex.EncodedLen(len(id)) {
+		return id, false
+	}
+	_, err := hex.Decode(id[:], []byte(s))
+	return id, err == nil && id.String() == s
+}
+
+// Record is what the backend notes of an upload beside its bytes.
+type Record struct {
+	Options
+	ID      ID
+	Offset  int64 // bytes that are durable
+	Expires meta.Second
+	Root    b3.Root // set before the object is published
+	Done    bool    // published and pinned
+	IsNew   bool    // of one that is done
+}
+
+const formUpload = 1 // flags, length, offset, expires, expect and root where flagged, label
+
+// Flags of an upload.
+const (
+	uploadPins = 1 << iota
+	uploadExpects
+	uploadHasRoot
+	uploadDone
+	uploadNew
+
+	uploadFlags = uploadNew<<1 - 1
+)
+
+// Encode encodes rec as the value of its key.
+func Encode(rec Record) []byte {
+	flags := byte(0)
+	for _, f := range []struct {
+		on  bool
+		bit byte
+	}{
+		{rec.Pin, uploadPins}, {!rec.Expect.IsZero(), uploadExpects}, {!rec.Root.IsZero(), uploadHasRoot},
+		{rec.Done, uploadDone}, {rec.IsNew, uploadNew},
+	} {
+		if f.on {
+			flags |= f.bit
+		}
+	}
+	b := binary.AppendUvarint([]byte{formUpload, flags}, uint64(rec.Length))
+	b = binary.AppendUvarint(b, uint64(rec.Offset))
+	b = binary.AppendUvarint(b, uint64(rec.Expires))
+	if flags&uploadExpects != 0 {
+		b = append(b, rec.Expect[:]...)
+	}
+	if flags&uploadHasRoot != 0 {
+		b = append(b, rec.Root[:]...)
+	}
+	return append(b, rec.Label...)
+}
+
+// Decode is the inverse of encodeUpload. It takes nothing else.
+func Decode(id ID, p []byte) (Record, error) {
+	bad := fmt.Errorf("the index entry of an upload is malformed: % x", meta.Clip(p))
+	if len(p) < 2 || p[0] != formUpload || p[1]&^uploadFlags != 0 {
+		return Record{}, bad
+	}
+	flags, rest := p[1], p[2:]
+	var length, offset, expires uint64
+	if !meta.Uvarint(&rest, &length) || !meta.Uvarint(&rest, &offset) || !meta.Uvarint(&rest, &expires) {
+		return Record{}, bad
+	}
+	rec := Record{ID: id, Expires: meta.Second(expires), Done: flags&uploadDone != 0, IsNew: flags&uploadNew != 0}
+	rec.Length, rec.Offset, rec.Pin = int64(length), int64(offset), flags&uploadPins != 0
+	for _, f := range []struct {
+		bit  byte
+		root *b3.Root
+	}{{uploadExpects, &rec.Expect}, {uploadHasRoot, &rec.Root}} {
+		if flags&f.bit == 0 {
+			continue
+		}
+		if len(rest) < b3.Size {
+			return Record{}, bad
+		}
+		*f.root, rest = b3.Root(rest[:b3.Size]), rest[b3.Size:]
+		if f.root.IsZero() {
+			return Record{}, bad
+		}
+	}
+	rec.Label = string(rest)
+	whole := !rec.Root.IsZero()
+	if length > b3.MaxSize || offset > length || expires > 1<<32-1 || meta.CheckLabel(rec.Label) != nil ||
+		whole && offset != length || rec.Done && !whole || rec.IsNew && !rec.Done {
+		return Record{}, bad
+	}
+	return rec, nil
+}

@@ -1,0 +1,3 @@
+package gateway
+
+import _ "allium/resolver" // forbidden

@@ -1,0 +1,3 @@
+package content
+
+import _ "allium/store" // forbidden

@@ -1,0 +1,2 @@
+// Package content is a fixture.
+package content

@@ -1,0 +1,2 @@
+// Package gateway is a fixture.
+package gateway

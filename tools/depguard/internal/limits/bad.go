@@ -1,0 +1,3 @@
+package limits
+
+import _ "allium/protocols/oap" // forbidden

@@ -1,0 +1,2 @@
+// Package limits is a fixture.
+package limits

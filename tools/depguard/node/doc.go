@@ -1,0 +1,2 @@
+// Package node is a fixture.
+package node

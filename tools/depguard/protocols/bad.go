@@ -1,0 +1,3 @@
+package protocols
+
+import _ "allium/node" // forbidden

@@ -1,0 +1,2 @@
+// Package protocols is a fixture.
+package protocols

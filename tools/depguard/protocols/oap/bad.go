@@ -1,0 +1,3 @@
+package oap
+
+import _ "allium/store" // forbidden

@@ -1,0 +1,2 @@
+// Package oap is a fixture.
+package oap

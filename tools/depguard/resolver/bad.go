@@ -1,0 +1,3 @@
+package resolver
+
+import _ "allium/node" // forbidden

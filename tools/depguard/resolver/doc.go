@@ -1,0 +1,2 @@
+// Package resolver is a fixture.
+package resolver

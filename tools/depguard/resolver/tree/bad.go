@@ -1,0 +1,3 @@
+package tree
+
+import _ "allium/store" // forbidden

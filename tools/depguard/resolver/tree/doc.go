@@ -1,0 +1,2 @@
+// Package tree is a fixture.
+package tree

@@ -1,0 +1,3 @@
+package store
+
+import _ "allium/gateway" // forbidden

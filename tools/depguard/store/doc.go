@@ -1,0 +1,2 @@
+// Package store is a fixture.
+package store

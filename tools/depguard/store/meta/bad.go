@@ -1,0 +1,3 @@
+package meta
+
+import _ "allium/resolver" // forbidden

@@ -1,0 +1,2 @@
+// Package meta is a fixture.
+package meta
