@@ -38,7 +38,7 @@ func (p *provenObjects) Copy(_ context.Context, w io.Writer, start, end int64) e
 
 func (p *provenObjects) Encode(_ context.Context, w io.Writer, start, end int64) error {
 	src := b3.FileSource(bytes.NewReader(p.data), bytes.NewReader(p.outboard), int64(len(p.data)))
-	e, err := bao.NewEncoder(p.root, int64(len(p.data)), b3.Range{Start: start, End: end}, src)
+	e, err := bao.NewEncoder(b3.NewReader(p.root, int64(len(p.data)), src), b3.Range{Start: start, End: end})
 	if err != nil {
 		return err
 	}

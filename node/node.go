@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"runtime/pprof"
 	"sync"
 	"sync/atomic"
@@ -56,6 +57,7 @@ import (
 	"allium/node/records"
 	"allium/node/repair"
 	"allium/node/supervise"
+	"allium/protocols/b3"
 	"allium/protocols/dht"
 	"allium/protocols/gossip"
 	"allium/protocols/hints"
@@ -70,6 +72,7 @@ import (
 // Deps is what a node gets from its process.
 type Deps struct {
 	Log   *slog.Logger   // nil discards
+	Hash  *b3.HashQueue  // of the process, which all its nodes share; nil: one of the node's own
 	Guard *amnesia.Guard // of a process that is this node alone; nil leaves the process as it is
 }
 
@@ -90,6 +93,7 @@ type base struct {
 
 	registry *prometheus.Registry
 	limits   *limits.Registry
+	hash     *b3.HashQueue
 	inbound  *inbound.Memory // of frames that are not complete
 	services *supervise.Group
 
@@ -146,16 +150,22 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
+	if deps.Hash == nil {
+		deps.Hash = b3.NewHashQueue(runtime.GOMAXPROCS(0))
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	n := &Node{
 		base: base{
-			home: home, cfg: cfg, log: deps.Log, registry: registry, limits: limits.NewRegistry(registry),
+			home: home, cfg: cfg, log: deps.Log, registry: registry, limits: limits.NewRegistry(registry), hash: deps.Hash,
 			services: supervise.New(supervise.Deps{Log: deps.Log, Metrics: registry}),
 		},
 		parts: parts{reloaders: newReloaders()},
 		phase: phase{drain: make(chan struct{}), unlock: func() {}},
 	}
+	n.limits.NewUsage(limits.Spec{
+		Name: "b3.hashing", Path: "reads, checks, transfers → groups being hashed", Policy: "waits",
+	}, int64(n.hash.Cores()), func() int64 { return int64(n.hash.InUse()) })
 	n.inbound = inbound.New(n.limits, cfg.Listen.InboundMemory())
 	n.amnesia = amnesia.New(cfg, deps.Guard, deps.Log, registry)
 	n.twin = newElsewhere(deps.Log, registry)
@@ -190,7 +200,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{Files: files, Log: n.log, Metrics: registry, Limits: n.limits, Damaged: n.repairs.Damaged, Denied: n.denylist.At("store").Object, FS: disk, MayExpire: n.clock.MayExpire})
+	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{Files: files, Hash: n.hash, Log: n.log, Metrics: registry, Limits: n.limits, Damaged: n.repairs.Damaged, Denied: n.denylist.At("store").Object, FS: disk, MayExpire: n.clock.MayExpire})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"path/filepath"
 
 	homedir "allium/node/home"
@@ -11,6 +12,7 @@ import (
 	"allium/node/localapi"
 	"allium/node/p2p"
 	"allium/node/supervise"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
 )
@@ -31,7 +33,7 @@ func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline,
 	}
 	c := storeConfig(home, cfg.Store)
 	c.ScrubRate = 0 // what is not there for long does not look after itself
-	st, err := store.New(c, store.Deps{Log: slog.New(slog.DiscardHandler)})
+	st, err := store.New(c, store.Deps{Log: slog.New(slog.DiscardHandler), Hash: b3.NewHashQueue(runtime.GOMAXPROCS(0))})
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"allium/internal/limits"
 	"allium/node/config"
 	"allium/node/p2p"
+	"allium/protocols/b3"
 	"allium/protocols/dht"
 )
 
@@ -40,7 +40,6 @@ const (
 // directory, and lists its limits and metrics: docs/reference is written from
 // what a node really has.
 func Reference(ctx context.Context) (registry []limits.Info, metrics []MetricInfo, err error) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(referenceCores))
 	home, err := os.MkdirTemp("", "allium-reference-")
 	if err != nil {
 		return nil, nil, err
@@ -48,7 +47,7 @@ func Reference(ctx context.Context) (registry []limits.Info, metrics []MetricInf
 	defer os.RemoveAll(home)
 	cfg := config.Default(p2p.Testnet)
 	cfg.Listen.MaxMemory = referenceMemory / 4
-	n, err := New(home, cfg, Deps{})
+	n, err := New(home, cfg, Deps{Hash: b3.NewHashQueue(referenceCores)})
 	if err != nil {
 		return nil, nil, err
 	}

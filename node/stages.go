@@ -90,7 +90,7 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 		return err
 	}
 	n.objects, err = object.NewClient(n.cfg.Object, object.ClientDeps{
-		Host: n.host, MaxFrame: n.sessions.MaxFrame, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
+		Host: n.host, MaxFrame: n.sessions.MaxFrame, Hash: n.hash, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
 	})
 	if err != nil {
 		return err
@@ -113,6 +113,7 @@ func (n *Node) startRecords(ctx context.Context) error {
 
 func (n *Node) startDHT(ctx context.Context) (err error) {
 	deps := dht.Deps{
+		Cores: n.hash.Cores(),
 		Host: n.host, Key: n.key, Roots: n.publisher.Roots(context.WithoutCancel(ctx)), Has: n.publisher.Has, Denied: n.deniedKey, Elsewhere: n.twin.saw, SeedManifest: n.seedManifest(), Now: n.now,
 		ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire,
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
@@ -142,7 +143,7 @@ func (n *Node) startPressure(ctx context.Context) error {
 }
 
 func (n *Node) startGateway(ctx context.Context) (err error) {
-	objects := objects.Found{Local: objects.Local{Store: n.store}, Resolver: n.resolver, Denied: n.denylist.At("objects").Object, Seed: n.cfg.Node.Profile == p2p.Seed}
+	objects := objects.Found{Local: objects.Local{Store: n.store}, Resolver: n.resolver, Hash: n.hash, Denied: n.denylist.At("objects").Object, Seed: n.cfg.Node.Profile == p2p.Seed}
 	version := ThisVersion()
 	version.Amnesia = n.amnesia.Mode(n.store.LockError())
 	api := localapi.NewNode(apiConfig(n.home, n.cfg), localapi.Deps{

@@ -31,5 +31,5 @@ func (s *Store) readAt(e meta.Entry) (*b3.Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b3.NewMemory(e.Root, p, nil)
+	return s.hash.Memory(e.Root, p, nil)
 }

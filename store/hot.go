@@ -39,7 +39,7 @@ func (s *Store) load(e *meta.Entry) (*b3.Memory, error) {
 	if err := meta.ReadFull(p.Outboard, outboard); err != nil {
 		return nil, err
 	}
-	return b3.NewMemory(e.Root, data, outboard)
+	return s.hash.Memory(e.Root, data, outboard)
 }
 
 // openHot returns root from the hot tier, nil when it is not there. The caller

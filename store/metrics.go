@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/protocols/b3"
 	"allium/store/damage"
 )
 
@@ -53,7 +52,7 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	reg.MustRegister(m.integrity,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "hash_wait_seconds", Help: "How long the last groups that were read waited to be hashed, a moving mean; above 0.006 one of several cores is kept from hashing, for other requests.",
-		}, func() float64 { return b3.HashWait().Seconds() }),
+		}, func() float64 { return s.hash.Wait().Seconds() }),
 		gauge("store_uploads_open", "Uploads in pieces that are not whole.", func(s Stats) float64 { return float64(s.Uploads.Open) }),
 		gauge("store_upload_bytes", "Bytes of such uploads that are here.", func(s Stats) float64 { return float64(s.Uploads.Bytes) }),
 		counter("store_hot_hits_total", "Objects opened from RAM.", func(s Stats) float64 { return float64(s.Hot.Hits) }),

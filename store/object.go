@@ -98,7 +98,7 @@ func (s *Store) openEntry(e meta.Entry) (*Object, error) {
 }
 
 func newObject(s *Store, e meta.Entry, src b3.Source, files func()) *Object {
-	return &Object{s: s, e: e, src: src, reader: b3.NewReader(e.Root, e.Size, src), files: files}
+	return &Object{s: s, e: e, src: src, reader: s.hash.Reader(e.Root, e.Size, src), files: files}
 }
 
 // Root is the object's address.

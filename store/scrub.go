@@ -211,7 +211,7 @@ func (c *scrubber) prove(ctx context.Context, e meta.Entry, done *int64) error {
 	defer p.Close()
 	src := newPassingSource(p, e.Size)
 	defer src.leave()
-	return prove(e.Root, e.Size, src, c.buf, charge)
+	return prove(c.s.hash, e.Root, e.Size, src, c.buf, charge)
 }
 
 // charge counts bytes as they are read, and rests where the pace asks for it. It

@@ -27,7 +27,8 @@ type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Limits  *limits.Registry
-	FS      vfs.FS // the file system of the embedded and the s3 backend; nil is the machine's
+	Hash    *b3.HashQueue // that the groups of reads and checks pass; nil: none
+	FS      vfs.FS        // the file system of the embedded and the s3 backend; nil is the machine's
 
 	// Files is how many file descriptors the caches of open files may take
 	// together, between MinOpenFiles and MaxOpenFiles; 0 is MaxOpenFiles.
@@ -53,6 +54,7 @@ type Deps struct {
 type Store struct {
 	cfg     Config
 	log     *slog.Logger
+	hash    *b3.HashQueue // nil: none
 	metrics *metrics
 	tell    func(root b3.Root)       // Deps.Damaged
 	denied  func(root b3.Root) error // Deps.Denied
@@ -127,6 +129,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	s := &Store{
 		cfg:       cfg,
 		log:       deps.Log,
+		hash:      deps.Hash,
 		tell:      deps.Damaged,
 		denied:    deps.Denied,
 		mayExpire: deps.MayExpire,
@@ -167,7 +170,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 			return nil, err
 		}
 		if cfg.Backend == BackendEmbedded { // a bucket's files come and go
-			if s.openFiles, err = cache.NewOpenFiles(openFilesOf(deps.Files).objects, deps.Limits); err != nil {
+			if s.openFiles, err = cache.NewOpenFiles(openFilesOf(deps.Files).objects, deps.Hash, deps.Limits); err != nil {
 				return nil, err
 			}
 		}

@@ -31,7 +31,7 @@ func (s *Store) verify(ctx context.Context, root b3.Root, buf []byte, did func(n
 		return err
 	}
 	defer o.Close()
-	if err := prove(o.Root(), o.Size(), o.src, buf, did); err != nil {
+	if err := prove(s.hash, o.Root(), o.Size(), o.src, buf, did); err != nil {
 		return o.Failed(err)
 	}
 	if !o.e.Corrupt {
@@ -58,8 +58,8 @@ func (s *Store) openDamaged(root b3.Root) (*Object, error) {
 
 // prove walks the whole tree of an object. did is told of each item; its error
 // ends the walk.
-func prove(root b3.Root, size int64, src b3.Source, buf []byte, did func(n int) error) error {
-	w, err := b3.NewWalk(root, size, nil)
+func prove(hash *b3.HashQueue, root b3.Root, size int64, src b3.Source, buf []byte, did func(n int) error) error {
+	w, err := hash.Walk(root, size, nil)
 	if err != nil {
 		return err
 	}

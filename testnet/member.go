@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -157,17 +156,17 @@ func launch(ctx context.Context, o Options, at place) (*running, error) {
 	if o.Binary != "" {
 		return startProcess(ctx, o.Binary, at)
 	}
-	return startInside(ctx, at, o.Log)
+	return startInside(ctx, at, o)
 }
 
 // startInside runs a node in this process.
-func startInside(ctx context.Context, at place, log *slog.Logger) (*running, error) {
+func startInside(ctx context.Context, at place, o Options) (*running, error) {
 	cfg := config.Default(p2p.Testnet)
 	cfg.DHT.Seeds.Bootstrap = at.seeds
 	if len(at.listen) > 0 {
 		cfg.Listen.Listen, cfg.Gateway.Listen, cfg.Admin.Listen = at.listen, at.gateway, at.admin
 	}
-	nd, err := node.New(at.home, cfg, node.Deps{Log: log})
+	nd, err := node.New(at.home, cfg, node.Deps{Log: o.Log, Hash: o.hash})
 	if err != nil {
 		return nil, err
 	}

@@ -37,11 +37,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
 	"allium/gateway/api"
 	"allium/gateway/client"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/testnet/script"
 )
@@ -54,6 +56,8 @@ type Options struct {
 	Log    *slog.Logger // of nodes in this process; nil discards
 
 	Started func(*Member) // is told each node when it is ready, in order; nil: nobody asks
+
+	hash *b3.HashQueue // of the nodes in this process
 }
 
 // MaxNodes bounds a network: every node costs some 30 MiB.
@@ -87,6 +91,7 @@ func Up(ctx context.Context, o Options) (_ *Net, err error) {
 	if o.N < 1 || o.N > MaxNodes {
 		return nil, status.Errorf(status.BadRequest, "a testnet of %d nodes: must be 1 to %d", o.N, MaxNodes)
 	}
+	o.hash = b3.NewHashQueue(runtime.GOMAXPROCS(0))
 	dir, err := os.MkdirTemp("", dirPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("testnet: %w", err)

@@ -44,7 +44,7 @@ func (e *encodings) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := b3.NewHasher(&outboard, 1)
 	_, _ = h.Write(e.data)
 	_, _, _ = h.Sum()
-	encoder, err := bao.NewEncoder(e.root, size, rng, b3.FileSource(bytes.NewReader(e.data), bytes.NewReader(outboard.Bytes()), size))
+	encoder, err := bao.NewEncoder(b3.NewReader(e.root, size, b3.FileSource(bytes.NewReader(e.data), bytes.NewReader(outboard.Bytes()), size)), rng)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

@@ -27,7 +27,7 @@ func (c *remoteContent) Encode(ctx context.Context, w io.Writer, start, end int6
 	defer from.Close()
 	src := &arriving{ctx: ctx, st: c.store, root: c.root, size: c.size, from: from, next: first / b3.GroupSize}
 	defer src.close()
-	e, err := bao.NewEncoder(c.root, c.size, b3.Range{Start: start, End: end}, src)
+	e, err := bao.NewEncoder(c.hash.Reader(c.root, c.size, src), b3.Range{Start: start, End: end})
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type Found struct {
 	Local    Local
 	Resolver *resolver.Resolver
 	Denied   func(b3.Root) error
+	Hash     *b3.HashQueue // that the groups of encodings pass; nil: none
 	Seed     bool // it fetches nothing
 }
 
@@ -37,7 +38,7 @@ func (f Found) Open(ctx context.Context, root b3.Root, o gateway.OpenOptions) (g
 	case f.Seed:
 		return nil, ErrSeed
 	}
-	r := &remoteContent{resolver: f.Resolver, store: f.Local.Store, root: root, via: resolver.Sources{Via: o.Via}}
+	r := &remoteContent{resolver: f.Resolver, store: f.Local.Store, hash: f.Hash, root: root, via: resolver.Sources{Via: o.Via}}
 	want := resolver.OpenOptions{Sources: r.via} // no bytes: the size alone
 	if o.Whole {
 		want = resolver.Whole(r.via)
@@ -61,6 +62,7 @@ func (f Found) Memory(root b3.Root) []byte { return f.Local.Memory(root) }
 type remoteContent struct {
 	resolver *resolver.Resolver
 	store    *store.Store
+	hash     *b3.HashQueue
 	root     b3.Root
 	via      resolver.Sources
 	size     int64

@@ -51,7 +51,7 @@ func (c localContent) Copy(ctx context.Context, w io.Writer, start, end int64) e
 
 // Encode is Copy with the proof; damage is told to the store as there.
 func (c localContent) Encode(ctx context.Context, w io.Writer, start, end int64) error {
-	e, err := bao.NewEncoder(c.o.Root(), c.o.Size(), b3.Range{Start: start, End: end}, c.o.Source())
+	e, err := bao.NewEncoder(c.o.Reader(), b3.Range{Start: start, End: end})
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,6 @@
 package b3
 
-import (
-	"runtime"
-	"sync"
-	"sync/atomic"
-)
+import "sync"
 
 // ahead reads and proves the next group of a Section while the one before it is
 // used, so that a disk, the hashing and whoever takes the bytes work at the same
@@ -16,8 +12,9 @@ import (
 // own reading ahead of files read in order, which asking for pages early does
 // not improve on.
 //
-// A helper pays where a core has nothing else to do, so there are at most as
-// many at a time as cores; a Section that gets none reads its groups in turn.
+// Reading ahead pays where a core has nothing else to do, so the [HashQueue]
+// bounds it to as many sections at a time as cores; the others read their groups
+// in turn.
 type ahead struct {
 	walk  *Walk
 	r     *Reader
@@ -28,14 +25,10 @@ type ahead struct {
 	wg    sync.WaitGroup
 }
 
-// aheads counts helpers that run.
-var aheads atomic.Int64
-
 // newAhead goes on with walk, whose latest group is in used; nil when enough
 // others do. close gives back what it takes, but for used.
 func newAhead(walk *Walk, r *Reader, used *[GroupSize]byte) *ahead {
-	if aheads.Add(1) > int64(runtime.GOMAXPROCS(0)) {
-		aheads.Add(-1)
+	if !r.queue.beginAhead() {
 		return nil
 	}
 	a := &ahead{
@@ -47,7 +40,7 @@ func newAhead(walk *Walk, r *Reader, used *[GroupSize]byte) *ahead {
 }
 
 func (a *ahead) run() {
-	defer aheads.Add(-1)
+	defer a.r.queue.endAhead()
 	defer close(a.ready)
 	for i := 1; ; i ^= 1 {
 		var p Proved

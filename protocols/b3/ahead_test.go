@@ -18,7 +18,8 @@ func TestSectionReadsOneAhead(t *testing.T) {
 	o := newObject(t, n*GroupSize)
 	synctest.Test(t, func(t *testing.T) {
 		src := &countingSource{Source: o.source()}
-		s := NewReader(o.root, o.size(), src).Section(0, -1)
+		queue := NewHashQueue(2)
+		s := queue.Reader(o.root, o.size(), src).Section(0, -1)
 		defer s.Close()
 		var got bytes.Buffer
 		used := int64(0)
@@ -33,7 +34,7 @@ func TestSectionReadsOneAhead(t *testing.T) {
 		if err != nil || used != n || !bytes.Equal(got.Bytes(), o.data) {
 			t.Error(used, err)
 		}
-		if running := aheads.Load(); running != 0 {
+		if running := queue.ahead.Load(); running != 0 {
 			t.Errorf("%d helpers run after the end", running)
 		}
 	})
@@ -82,15 +83,16 @@ func TestSectionClose(t *testing.T) {
 	o := newObject(t, n*GroupSize)
 	for upto := range n {
 		src := &slowSource{Source: o.source()}
-		s := NewReader(o.root, o.size(), src).Section(0, -1)
+		queue := NewHashQueue(2)
+		s := queue.Reader(o.root, o.size(), src).Section(0, -1)
 		if _, err := io.ReadFull(s, make([]byte, upto*GroupSize+1)); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if src.reading.Load() != 0 || aheads.Load() != 0 {
-			t.Fatalf("after %d groups: %d reads and %d helpers run on", upto, src.reading.Load(), aheads.Load())
+		if src.reading.Load() != 0 || queue.ahead.Load() != 0 {
+			t.Fatalf("after %d groups: %d reads and %d helpers run on", upto, src.reading.Load(), queue.ahead.Load())
 		}
 		if _, err := s.Read(make([]byte, 1)); !errors.Is(err, errSectionClosed) {
 			t.Fatal(err)
@@ -119,7 +121,7 @@ func TestSectionAheadFails(t *testing.T) {
 	for bad := range int64(n) {
 		o := newObject(t, n*GroupSize)
 		o.data[bad*GroupSize+600] ^= 1
-		s := NewReader(o.root, o.size(), o.source()).Section(0, -1)
+		s := NewHashQueue(1).Reader(o.root, o.size(), o.source()).Section(0, -1)
 		var got bytes.Buffer
 		at, err := s.WriteTo(&got)
 		var ge *GroupError
@@ -142,8 +144,10 @@ func TestSectionsAtOnce(t *testing.T) {
 	const n = 8
 	o := newObject(t, n*GroupSize+77)
 	src := o.source()
-	r := NewReader(o.root, o.size(), src)
-	sections := make([]*Section, runtime.GOMAXPROCS(0)+3)
+	const cores = 3
+	queue := NewHashQueue(cores)
+	r := queue.Reader(o.root, o.size(), src)
+	sections := make([]*Section, cores+3)
 	helped := 0
 	for i := range sections { // all are held after their first group
 		sections[i] = r.Section(0, -1)
@@ -155,8 +159,8 @@ func TestSectionsAtOnce(t *testing.T) {
 			helped++
 		}
 	}
-	if helped != runtime.GOMAXPROCS(0) {
-		t.Errorf("%d helpers on %d cores", helped, runtime.GOMAXPROCS(0))
+	if helped != cores {
+		t.Errorf("%d helpers on %d cores", helped, cores)
 	}
 	var wg sync.WaitGroup
 	for _, s := range sections {
@@ -168,7 +172,7 @@ func TestSectionsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if running := aheads.Load(); running != 0 {
+	if running := queue.ahead.Load(); running != 0 {
 		t.Errorf("%d helpers run after the end", running)
 	}
 }

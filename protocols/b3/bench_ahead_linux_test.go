@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -31,7 +32,8 @@ func BenchmarkAhead(b *testing.B) {
 	if err := data.Sync(); err != nil { // what is dirty cannot be dropped
 		b.Fatal(err)
 	}
-	r := NewReader(root, size, FileSource(data, out, size))
+	queue := NewHashQueue(runtime.GOMAXPROCS(0))
+	r := queue.Reader(root, size, FileSource(data, out, size))
 	for _, cold := range []bool{false, true} {
 		for _, to := range []string{"nowhere", "tcp"} {
 			b.Run(fmt.Sprintf("cold=%t/to=%s", cold, to), func(b *testing.B) {
@@ -48,7 +50,7 @@ func BenchmarkAhead(b *testing.B) {
 						}
 						begun, used := time.Now(), cpuTime(b)
 						if ahead == 0 {
-							aheads.Add(1 << 20) // as if there were as many as there may be
+							queue.ahead.Add(1 << 20) // as if there were as many as there may be
 						}
 						s := r.Section(0, -1)
 						if _, err := s.WriteTo(w); err != nil {
@@ -56,7 +58,7 @@ func BenchmarkAhead(b *testing.B) {
 						}
 						s.Close()
 						if ahead == 0 {
-							aheads.Add(-1 << 20)
+							queue.ahead.Add(-1 << 20)
 						}
 						took[ahead] += time.Since(begun)
 						cpu[ahead] += cpuTime(b) - used

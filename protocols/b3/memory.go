@@ -17,8 +17,13 @@ type Memory struct {
 
 // NewMemory proves that p is the object root, whole, and outboard its tree, nil
 // for one group. It takes both over: nobody changes them from here on. An error
-// wraps ErrCorrupt.
+// wraps ErrCorrupt. Its groups pass no [HashQueue].
 func NewMemory(root Root, p, outboard []byte) (*Memory, error) {
+	return (*HashQueue)(nil).Memory(root, p, outboard)
+}
+
+// Memory is [NewMemory] whose groups pass the queue.
+func (q *HashQueue) Memory(root Root, p, outboard []byte) (*Memory, error) {
 	m := &Memory{root: root, data: p, outboard: outboard}
 	if int64(len(outboard)) != OutboardSize(m.Size()) {
 		return nil, fmt.Errorf("b3: %s: an outboard of %d bytes, want %d: %w", root, len(outboard), OutboardSize(m.Size()), ErrCorrupt)
@@ -29,7 +34,7 @@ func NewMemory(root Root, p, outboard []byte) (*Memory, error) {
 		}
 		return m, nil
 	}
-	w, err := NewWalk(root, m.Size(), nil)
+	w, err := q.Walk(root, m.Size(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -19,10 +19,11 @@ var groupBuffers = sync.Pool{New: func() any { return new([GroupSize]byte) }}
 // The Source stays behind a named field, here and in [Section]: a reader that
 // embedded a file would let sendfile pass its bytes by.
 type Reader struct {
-	root Root
-	size int64
-	src  Source
-	last atomic.Pointer[cursor] // parked between calls, for its proved path
+	root  Root
+	size  int64
+	src   Source
+	queue *HashQueue             // nil: none
+	last  atomic.Pointer[cursor] // parked between calls, for its proved path
 
 	// tops is nil until reads have proved more parents of the upper levels than
 	// there are, so some of them again: one pass over the object needs none.
@@ -44,9 +45,10 @@ type cursor struct {
 var cursors = sync.Pool{New: func() any { return new(cursor) }}
 
 // NewReader returns a Reader of the object root, of size bytes, in src. The size
-// is a claim like the bytes: reads of the last group fail when it is false.
+// is a claim like the bytes: reads of the last group fail when it is false. Its
+// groups pass no [HashQueue].
 func NewReader(root Root, size int64, src Source) *Reader {
-	return &Reader{root: root, size: size, src: src}
+	return (*HashQueue)(nil).Reader(root, size, src)
 }
 
 // Root is the object's address.
@@ -54,6 +56,16 @@ func (r *Reader) Root() Root { return r.root }
 
 // Size is the size that the Reader was given.
 func (r *Reader) Size() int64 { return r.size }
+
+// Walk returns the walk over ranges of the object, as [NewWalk] does.
+func (r *Reader) Walk(ranges []Range) (*Walk, error) { return r.queue.Walk(r.root, r.size, ranges) }
+
+// SizeProof returns the walk that proves the size and no more, as [NewSizeProof]
+// does.
+func (r *Reader) SizeProof() (*Walk, error) { return r.queue.SizeProof(r.root, r.size) }
+
+// Fill is [Walk.Fill] from what the Reader reads.
+func (r *Reader) Fill(w *Walk, buf []byte) (Proved, error) { return w.Fill(r.src, buf) }
 
 // ReadGroup reads and proves group g. The result is the front of buf, whose
 // capacity must do for the group; GroupSize always does. Parents that the
@@ -115,7 +127,7 @@ func (r *Reader) cursor() *cursor {
 	c := r.last.Swap(nil)
 	if c == nil { // a concurrent call has it
 		c = cursors.Get().(*cursor)
-		c.walk = Walk{root: r.root, size: r.size, groups: Groups(r.size), path: c.walk.path[:0]}
+		c.walk = Walk{root: r.root, size: r.size, groups: Groups(r.size), path: c.walk.path[:0], queue: r.queue}
 	}
 	return c
 }

@@ -35,7 +35,7 @@ func (r *Reader) Section(start, end int64) *Section {
 	case end >= 0 && end-start <= shortSection && end < r.size:
 		_, err = spans(r.size, ranges)
 	default:
-		walk, err = NewWalk(r.root, r.size, ranges)
+		walk, err = r.Walk(ranges)
 	}
 	if err != nil {
 		return &Section{err: err}

@@ -43,8 +43,9 @@ type Walk struct {
 	root   Root
 	size   int64
 	groups int64
-	spans  []span  // what is left to prove; the first one's lo is next
-	single [1]span // room for a seek
+	queue  *HashQueue // nil: none
+	spans  []span     // what is left to prove; the first one's lo is next
+	single [1]span    // room for a seek
 
 	// path holds proved parents: each covers the next one, and together they
 	// lead from the root towards the latest item.
@@ -132,7 +133,7 @@ func (w *Walk) Accept(p []byte) (Proved, error) {
 		}
 		w.path = append(w.path, parent{w.lo, w.hi, *cvs})
 	} else {
-		if hashing.groupCV(p, w.lo, isRoot) != w.want {
+		if w.queue.groupCV(p, w.lo, isRoot) != w.want {
 			return Proved{}, w.fail("%s is wrong", w.next)
 		}
 		w.sizeProved = w.sizeProved || w.hi == w.groups

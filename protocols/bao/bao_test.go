@@ -49,7 +49,7 @@ func newObject(t interface{ Fatal(...any) }, n int) *object {
 }
 
 func (o *object) encode(t interface{ Fatal(...any) }, r b3.Range) []byte {
-	e, err := NewEncoder(o.root, int64(len(o.data)), r, o.src)
+	e, err := NewEncoder(b3.NewReader(o.root, int64(len(o.data)), o.src), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestSourceIsWrong(t *testing.T) {
 	good := o.encode(t, b3.Range{End: -1})
 	for _, at := range []int{0, 2*b3.GroupSize + 9, len(o.data) - 1} {
 		o.data[at] ^= 4
-		e, err := NewEncoder(o.root, int64(len(o.data)), b3.Range{End: -1}, o.src)
+		e, err := NewEncoder(b3.NewReader(o.root, int64(len(o.data)), o.src), b3.Range{End: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +308,7 @@ func TestSourceIsWrong(t *testing.T) {
 		}
 		o.data[at] ^= 4
 	}
-	e, err := NewEncoder(o.root, int64(len(o.data)), b3.Range{End: -1}, o.src)
+	e, err := NewEncoder(b3.NewReader(o.root, int64(len(o.data)), o.src), b3.Range{End: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestSourceIsWrong(t *testing.T) {
 	if _, err := e.WriteTo(failing{full}); !errors.Is(err, full) {
 		t.Errorf("a writer that fails: %v", err)
 	}
-	if _, err := NewEncoder(o.root, -1, b3.Range{End: -1}, o.src); status.Of(err) != status.Upstream {
+	if _, err := NewEncoder(b3.NewReader(o.root, -1, o.src), b3.Range{End: -1}); status.Of(err) != status.Upstream {
 		t.Errorf("a negative size: %v", err)
 	}
 	if _, err := Len(10, b3.Range{Start: 5, End: 3}); status.Of(err) != status.BadRange {
@@ -389,7 +389,7 @@ func BenchmarkEncode(b *testing.B) {
 	o := newObject(b, 64*b3.GroupSize)
 	b.SetBytes(int64(len(o.data)))
 	for b.Loop() {
-		e, err := NewEncoder(o.root, int64(len(o.data)), b3.Range{End: -1}, o.src)
+		e, err := NewEncoder(b3.NewReader(o.root, int64(len(o.data)), o.src), b3.Range{End: -1})
 		if err != nil {
 			b.Fatal(err)
 		}

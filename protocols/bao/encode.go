@@ -33,17 +33,17 @@ func Len(size int64, r b3.Range) (int64, error) {
 // Encoder writes the encoding of a range of one object.
 type Encoder struct {
 	walk *b3.Walk
-	src  b3.Source
+	from *b3.Reader
 }
 
-// NewEncoder returns the Encoder of r of the object root, of size bytes, in src.
-// Errors are those of [Len]. Neither the size nor what src holds is trusted.
-func NewEncoder(root b3.Root, size int64, r b3.Range, src b3.Source) (*Encoder, error) {
-	walk, err := b3.NewWalk(root, size, []b3.Range{whole(r, size)})
+// NewEncoder returns the Encoder of r of the object that from reads. Errors are
+// those of [Len]. Neither the size nor the bytes that from reads are trusted.
+func NewEncoder(from *b3.Reader, r b3.Range) (*Encoder, error) {
+	walk, err := from.Walk([]b3.Range{whole(r, from.Size())})
 	if err != nil {
 		return nil, err
 	}
-	return &Encoder{walk: walk, src: src}, nil
+	return &Encoder{walk: walk, from: from}, nil
 }
 
 // WriteTo implements [io.WriterTo]: each write ends with a group, and everything
@@ -56,7 +56,7 @@ func (e *Encoder) WriteTo(w io.Writer) (total int64, err error) {
 	for filled := headerSize; ; {
 		item, more := e.walk.Next()
 		if more {
-			if _, err := e.walk.Fill(e.src, buf[filled:]); err != nil {
+			if _, err := e.from.Fill(e.walk, buf[filled:]); err != nil {
 				return total, err
 			}
 			filled += item.Len

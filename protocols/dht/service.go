@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,6 +74,8 @@ type Deps struct {
 	// MayExpire reports whether the clock is right, so that what has expired may
 	// be deleted; nil: always.
 	MayExpire func() bool
+	// Cores is how many signatures are checked at one time; 0: GOMAXPROCS.
+	Cores int
 
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered
@@ -139,6 +142,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.ClockWrong == nil {
 		deps.ClockWrong = func() bool { return false }
 	}
+	deps.Cores = cmp.Or(deps.Cores, runtime.GOMAXPROCS(0))
 	if deps.MayExpire == nil {
 		deps.MayExpire = func() bool { return true }
 	}
@@ -154,7 +158,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		store: newProviderStore(cfg.MaxPerKey, cfg.MaxPerPeer, cfg.MaxRecords),
 		verify: &verifier{now: deps.Now, gate: deps.Limits.NewGate(limits.Spec{
 			Name: "dht.verify", Path: "provider exchange, lookups → signature checks", Policy: "waits within its deadline, then busy",
-		}, int64(runtime.GOMAXPROCS(0)), 1024)},
+		}, int64(deps.Cores), 1024)},
 		lookups: deps.Limits.NewGate(limits.Spec{
 			Name: "dht.lookups", Path: "resolver, API, announcer, sweep → lookups", Policy: "512 wait within their deadline, then busy",
 		}, int64(cfg.Lookups), waitingLookups),
@@ -176,7 +180,7 @@ func (s *Service) newParts() (err error) {
 	if err != nil {
 		return err
 	}
-	if s.guard, err = guard.New(s.cfg.Guard, guard.Deps{Log: log, Metrics: reg, Limits: registry}); err != nil {
+	if s.guard, err = guard.New(s.cfg.Guard, guard.Deps{Log: log, Metrics: reg, Limits: registry, Cores: s.deps.Cores}); err != nil {
 		return err
 	}
 	s.calls = &caller{

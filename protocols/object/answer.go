@@ -26,6 +26,7 @@ type answer interface {
 type getAnswer struct {
 	req   *GetRequest
 	sink  Sink
+	hash  *b3.HashQueue // nil: none
 	count func(n int) // of verified bytes
 
 	i     int      // the object being answered
@@ -91,12 +92,12 @@ func (a *getAnswer) start(f oap.Frame) error {
 		return status.Errorf(status.BodyCap, "object: the peer says that %s has %d bytes, at most %d are wanted", root, w.Size, a.req.MaxSize)
 	}
 	var err error
-	if a.walk, err = b3.NewWalk(root, w.Size, a.req.Ranges); err != nil {
+	if a.walk, err = a.hash.Walk(root, w.Size, a.req.Ranges); err != nil {
 		return err
 	}
 	a.size, a.proof = w.Size, nil
 	if a.req.SizeProof {
-		if a.proof, err = b3.NewSizeProof(root, w.Size); err != nil {
+		if a.proof, err = a.hash.SizeProof(root, w.Size); err != nil {
 			return err
 		}
 	}

@@ -30,6 +30,7 @@ type ClientDeps struct {
 	// oap.MaxFrame.
 	MaxFrame func(network.Conn) uint32
 
+	Hash    *b3.HashQueue         // that groups pass; nil: none
 	Metrics prometheus.Registerer // nil: not registered
 	Limits  *limits.Registry      // nil: limits work and are listed nowhere
 	Inbound *inbound.Memory       // of frames that are not complete; nil: not bounded
@@ -38,6 +39,7 @@ type ClientDeps struct {
 // Client asks peers for objects. It is safe for concurrent use.
 type Client struct {
 	cfg      Config
+	hash     *b3.HashQueue // nil: none
 	maxFrame func(network.Conn) uint32
 	metrics  *metrics
 	pool     *pool
@@ -85,7 +87,7 @@ func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 		deps.MaxFrame = func(network.Conn) uint32 { return oap.MaxFrame }
 	}
 	m := newMetrics(deps.Metrics)
-	return &Client{cfg: cfg, maxFrame: deps.MaxFrame, metrics: m, pool: newPool(cfg, deps, m)}, nil
+	return &Client{cfg: cfg, hash: deps.Hash, maxFrame: deps.MaxFrame, metrics: m, pool: newPool(cfg, deps, m)}, nil
 }
 
 // Close closes the idle streams and refuses new requests. Requests in flight go
@@ -123,7 +125,7 @@ func (c *Client) Get(ctx context.Context, p peer.ID, req GetRequest, sink Sink) 
 	for _, r := range req.Ranges {
 		w.Ranges = append(w.Ranges, [2]int64{r.Start, r.End})
 	}
-	a := &getAnswer{req: &req, sink: sink, count: func(n int) { c.metrics.bytesIn.Add(float64(n)) }}
+	a := &getAnswer{req: &req, sink: sink, hash: c.hash, count: func(n int) { c.metrics.bytesIn.Add(float64(n)) }}
 	err := a.fail(c.ask(ctx, p, opGet, w, a))
 	var own *sinkError
 	if errors.As(err, &own) {

@@ -63,7 +63,8 @@ type Object interface {
 	Size() int64
 	// Covers reports whether bytes [start, end) are here.
 	Covers(start, end int64) bool
-	Source() b3.Source
+	// Reader reads the object, verified. It is not used after Close.
+	Reader() *b3.Reader
 	// Failed takes the error of a transfer, so that the store learns of damage,
 	// and returns the one to answer.
 	Failed(err error) error

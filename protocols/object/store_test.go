@@ -24,6 +24,7 @@ type memStore struct {
 
 type memObject struct {
 	store  *memStore
+	root   b3.Root
 	source b3.Source
 	size   int64
 	part   []b3.Range // that is here; nil for all
@@ -45,7 +46,7 @@ func (s *memStore) put(data []byte) b3.Root {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	size := int64(len(data))
-	s.objects[root] = &memObject{store: s, source: b3.FileSource(bytes.NewReader(data), bytes.NewReader(outboard.Bytes()), size), size: size}
+	s.objects[root] = &memObject{store: s, root: root, source: b3.FileSource(bytes.NewReader(data), bytes.NewReader(outboard.Bytes()), size), size: size}
 	return root
 }
 
@@ -85,8 +86,8 @@ func (s *memStore) Presence(_ context.Context, roots []b3.Root) ([]Presence, err
 	return present, nil
 }
 
-func (o *memObject) Size() int64       { return o.size }
-func (o *memObject) Source() b3.Source { return o.source }
+func (o *memObject) Size() int64        { return o.size }
+func (o *memObject) Reader() *b3.Reader { return b3.NewReader(o.root, o.size, o.source) }
 
 func (o *memObject) Covers(start, end int64) bool {
 	return o.part == nil || slices.ContainsFunc(o.part, func(r b3.Range) bool { return r.Start <= start && end <= r.End })

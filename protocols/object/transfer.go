@@ -21,11 +21,11 @@ func (in *served) object(ctx context.Context, req *request, root b3.Root) error 
 			in.srv.log.Warn("object: cannot close", "obj", root, "err", err)
 		}
 	}()
-	size := obj.Size()
+	reader, size := obj.Reader(), obj.Size()
 	if size > MaxObject {
 		return status.Errorf(status.Internal, "object: %s has %d bytes, more than the protocol can say", root, size)
 	}
-	walk, err := b3.NewWalk(root, size, req.ranges)
+	walk, err := reader.Walk(req.ranges)
 	if err != nil {
 		return err
 	}
@@ -40,15 +40,15 @@ func (in *served) object(ctx context.Context, req *request, root b3.Root) error 
 		return err
 	}
 	if req.sizeProof {
-		proof, err := b3.NewSizeProof(root, size)
+		proof, err := reader.SizeProof()
 		if err != nil {
 			return err
 		}
-		if err := in.items(ctx, req, obj.Source(), proof); err != nil {
+		if err := in.items(ctx, req, reader, proof); err != nil {
 			return failed(obj, err)
 		}
 	}
-	return failed(obj, in.items(ctx, req, obj.Source(), walk))
+	return failed(obj, in.items(ctx, req, reader, walk))
 }
 
 // failed tells obj of an error of a transfer, unless it is the stream's.
@@ -85,7 +85,7 @@ func covered(obj Object, req *request, root b3.Root) error {
 // into the frame and count as part of it only once they are verified: nothing
 // unverified leaves. The frame before a bad item still goes out, for what is in
 // it is good.
-func (in *served) items(ctx context.Context, req *request, src b3.Source, walk *b3.Walk) error {
+func (in *served) items(ctx context.Context, req *request, from *b3.Reader, walk *b3.Walk) error {
 	out := in.out
 	header := respond(req.corr, 0, 0, nil).Header
 	item, ok := walk.Next()
@@ -106,7 +106,7 @@ func (in *served) items(ctx context.Context, req *request, src b3.Source, walk *
 		var bad error
 		taken := 0
 		for ok && item.Len <= b.Room() {
-			if _, bad = walk.Fill(src, b.Next(item.Len)); bad != nil {
+			if _, bad = from.Fill(walk, b.Next(item.Len)); bad != nil {
 				break
 			}
 			b.Commit(item.Len)

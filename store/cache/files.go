@@ -20,6 +20,7 @@ import (
 // being dropped. It holds no lease: who removes or marks an object drops it.
 type OpenFiles struct {
 	most int
+	hash *b3.HashQueue // nil: none
 
 	mu     sync.Mutex
 	held   *simplelru.LRU[b3.Root, *Opened]
@@ -37,13 +38,14 @@ type Opened struct {
 	held bool // guarded by OpenFiles.mu
 }
 
-// NewOpenFiles returns a cache of that many objects, listed in registry.
-func NewOpenFiles(most int, registry *limits.Registry) (*OpenFiles, error) {
+// NewOpenFiles returns a cache of that many objects, listed in registry. The groups
+// that are read of them pass hash.
+func NewOpenFiles(most int, hash *b3.HashQueue, registry *limits.Registry) (*OpenFiles, error) {
 	lru, err := simplelru.NewLRU[b3.Root, *Opened](most+1, nil)
 	if err != nil {
 		return nil, fmt.Errorf("store: kept objects: %w", err)
 	}
-	k := &OpenFiles{most: most, held: lru}
+	k := &OpenFiles{most: most, hash: hash, held: lru}
 	registry.NewUsage(limits.Spec{
 		Name: "store.kept_open", Path: "reads of large objects → files that stay open", Policy: "least recently used are closed",
 	}, int64(most), func() int64 { return int64(k.Len()) })
@@ -71,7 +73,7 @@ func (k *OpenFiles) Get(root b3.Root) *Opened {
 // replaced.
 func (k *OpenFiles) Add(e meta.Entry, p meta.Pair) *Opened {
 	src := meta.PairSource{Pair: p, Size: e.Size}
-	o := &Opened{Entry: e, Src: src, Reader: b3.NewReader(e.Root, e.Size, src), uses: 1}
+	o := &Opened{Entry: e, Src: src, Reader: k.hash.Reader(e.Root, e.Size, src), uses: 1}
 	k.mu.Lock()
 	var idle []*Opened
 	if !k.closed {

@@ -1,8 +1,6 @@
 package guard
 
 import (
-	"runtime"
-
 	"allium/internal/limits"
 	"allium/protocols/status"
 )
@@ -47,9 +45,9 @@ func (c Config) Validate() error {
 // workers is how many requests are worked on at one time. The work is a look
 // at the routing table, or a record to verify or to sign: more than a few for
 // each processor only wait for each other.
-func (c Config) workers() int64 {
+func (c Config) workers(cores int) int64 {
 	if c.Workers > 0 {
 		return int64(c.Workers)
 	}
-	return 4 * int64(runtime.GOMAXPROCS(0))
+	return 4 * int64(cores)
 }

@@ -1,10 +1,12 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -20,6 +22,7 @@ type Deps struct {
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered
 	Limits  *limits.Registry      // nil: limits work and are listed nowhere
+	Cores   int                   // of the machine; 0: GOMAXPROCS
 }
 
 // Guard admits requests. One serves the whole node; its methods may be called
@@ -70,7 +73,7 @@ func New(cfg Config, deps Deps) (*Guard, error) {
 		work: deps.Limits.NewGate(limits.Spec{
 			Name: "dht.work", Path: "routing streams, provider exchange → lookup workers",
 			Policy: fmt.Sprintf("%d wait within their deadline, the rest get busy", cfg.Queue),
-		}, cfg.workers(), int64(cfg.Queue)),
+		}, cfg.workers(cmp.Or(deps.Cores, runtime.GOMAXPROCS(0))), int64(cfg.Queue)),
 		streams: limits.NewPortions[ipgroup.Group](deps.Limits, limits.Spec{
 			Name: "dht.streams", Path: "routing streams, provider exchange → their handlers", Policy: "the stream is reset with a code; one IP group has a quarter of the free places at most",
 		}, maxStreams, groupPart),

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestTurns: groups are hashed by as many at a time as there are places, in a
+// TestHashQueue: groups are hashed by as many at a time as there are places, in a
 // crowd by one fewer, and all of them in the end.
-func TestTurns(t *testing.T) {
+func TestHashQueue(t *testing.T) {
 	t.Parallel()
 	p := make([]byte, GroupSize)
 	want := groupCV(p, 3, false)
@@ -23,11 +23,11 @@ func TestTurns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			turns := newTurns(c.cores)
-			turns.wait.Store(int64(c.wait))
-			places := turns.all
+			queue := NewHashQueue(c.cores)
+			queue.wait.Store(int64(c.wait))
+			places := queue.all
 			if c.wait > crowded && c.cores > 1 {
-				places = turns.few
+				places = queue.few
 			}
 			for range c.held {
 				places <- struct{}{}
@@ -38,7 +38,7 @@ func TestTurns(t *testing.T) {
 			for range readers {
 				go func() {
 					started <- struct{}{}
-					done <- turns.groupCV(p, 3, false)
+					done <- queue.groupCV(p, 3, false)
 				}()
 				<-started
 			}
@@ -56,7 +56,7 @@ func TestTurns(t *testing.T) {
 					t.Errorf("%x, want %x", cv, want)
 				}
 			}
-			if len(turns.all)+len(turns.few) != 0 {
+			if len(queue.all)+len(queue.few) != 0 {
 				t.Error("a place is taken for ever")
 			}
 		})
@@ -67,9 +67,9 @@ func TestTurns(t *testing.T) {
 // short ones give it back.
 func TestCrowded(t *testing.T) {
 	t.Parallel()
-	turns := newTurns(2)
-	turns.waited(100 * time.Millisecond)
-	if turns.mean() > crowded {
+	queue := NewHashQueue(2)
+	queue.waited(100 * time.Millisecond)
+	if queue.Wait() > crowded {
 		t.Error("one wait was enough")
 	}
 	for _, c := range []struct {
@@ -77,13 +77,13 @@ func TestCrowded(t *testing.T) {
 		crowded bool
 	}{{3 * crowded, true}, {crowded / 2, false}, {0, false}} {
 		n := 0
-		for ; turns.mean() > crowded != c.crowded && n < 1000; n++ {
-			turns.waited(c.wait)
+		for ; queue.Wait() > crowded != c.crowded && n < 1000; n++ {
+			queue.waited(c.wait)
 		}
 		for range 1000 {
-			turns.waited(c.wait)
+			queue.waited(c.wait)
 		}
-		if now := turns.mean(); now > crowded != c.crowded || n > 2*waitWeight {
+		if now := queue.Wait(); now > crowded != c.crowded || n > 2*waitWeight {
 			t.Errorf("waits of %s: %s after %d", c.wait, now, n)
 		}
 	}
