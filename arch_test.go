@@ -77,8 +77,8 @@ var layers = map[string][]string{
 	"store/storetest": {"protocols/manifest", "store", "store/bucket"},
 	"store/upload":    {"store/meta"},
 
-	"resolver":           {"resolver/providers", "resolver/transfer", "resolver/tree"},
-	"resolver/providers": {"protocols/oap", "protocols/object"},
+	"resolver":           {"protocols/record", "resolver/providers", "resolver/transfer", "resolver/tree"},
+	"resolver/providers": {"protocols/oap", "protocols/object", "protocols/record"},
 	"resolver/schedule":  {},
 	"resolver/transfer":  {"protocols/object", "resolver/providers", "resolver/schedule"},
 	"resolver/tree":      {"protocols/manifest", "protocols/object", "resolver/providers", "resolver/transfer"},
@@ -104,7 +104,7 @@ var layers = map[string][]string{
 		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "node/amnesia", "node/capabilities", "node/clock", "node/config",
 		"node/fault", "node/home", "node/localapi", "node/objects", "node/p2p", "node/publish", "node/readiness", "node/records",
 		"node/repair", "node/supervise", "protocols/dht", "protocols/dht/seeds", "protocols/gossip", "protocols/hints",
-		"protocols/inbound", "protocols/object", "protocols/session", "resolver", "store",
+		"protocols/inbound", "protocols/object", "protocols/record", "protocols/session", "resolver", "store",
 	},
 	"node/amnesia":      {"node/config"},
 	"node/capabilities": {"gateway", "node/home", "protocols/capability"},
@@ -117,7 +117,7 @@ var layers = map[string][]string{
 	"node/home":  {"node/config", "node/p2p"},
 	"node/localapi": {
 		"gateway", "gateway/api", "gateway/verified", "node/objects", "node/supervise", "node/tree", "protocols/dht",
-		"protocols/dht/routing", "protocols/hints", "protocols/kad", "protocols/manifest", "protocols/session", "resolver", "store",
+		"protocols/dht/routing", "protocols/hints", "protocols/kad", "protocols/manifest", "protocols/record", "protocols/session", "resolver", "store",
 	},
 	"node/objects":       {"gateway", "gateway/api", "gateway/verified", "protocols/bao", "protocols/manifest", "resolver", "store"},
 	"node/p2p":           {},

@@ -11,6 +11,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/dht"
 	"allium/protocols/object"
+	"allium/protocols/record"
 	"allium/protocols/status"
 	"allium/resolver"
 	"allium/store"
@@ -43,25 +44,24 @@ func (s served) OpenObject(ctx context.Context, root b3.Root) (object.Object, er
 }
 
 // Presence implements object.Store.
-func (s served) Presence(ctx context.Context, roots []b3.Root) ([]object.Presence, error) {
+func (s served) Presence(ctx context.Context, roots []b3.Root) ([]b3.Presence, error) {
 	has, err := s.st.Has(ctx, roots)
 	if err != nil {
 		return nil, err
 	}
-	answer := make([]object.Presence, len(has))
 	for i, p := range has {
-		if answer[i] = object.Presence(p); p != store.Absent && s.denied(roots[i]) != nil { // both are the values of OAP1.md §9
-			answer[i] = object.Absent
+		if p != b3.Absent && s.denied(roots[i]) != nil {
+			has[i] = b3.Absent
 		}
 	}
-	return answer, nil
+	return has, nil
 }
 
 // fetched is the store as the resolver writes it.
 type fetched struct{ st *store.Store }
 
 // Open implements resolver.Local.
-func (f fetched) Open(ctx context.Context, root b3.Root) (resolver.LocalObject, error) {
+func (f fetched) Open(ctx context.Context, root b3.Root) (b3.Object, error) {
 	o, err := f.st.Open(ctx, root)
 	if err != nil {
 		return nil, err
@@ -113,15 +113,9 @@ func (f fetched) Lease(roots ...b3.Root) (release func()) { return f.st.Lease(ro
 // finder is the DHT as the resolver asks it.
 type finder struct{ dht *dht.Service }
 
-// FindProviders implements resolver.ProviderFinder.
-func (f finder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[resolver.Provider, error] {
-	return func(yield func(resolver.Provider, error) bool) {
-		for p, err := range f.dht.FindProviders(ctx, root, dht.FindOptions{Limit: limit}) {
-			if !yield(resolver.Provider{Addr: p.AddrInfo, NotAfter: p.NotAfter}, err) {
-				return
-			}
-		}
-	}
+// FindProviders implements providers.Finder.
+func (f finder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[record.Provider, error] {
+	return f.dht.FindProviders(ctx, root, dht.FindOptions{Limit: limit})
 }
 
 // addressBook lets the resolver say how a peer can be reached.
@@ -138,7 +132,7 @@ func (a addressBook) AddAddrs(p peer.AddrInfo) { a.host.Peerstore().AddAddrs(p.I
 type ingest struct{ *store.Ingest }
 
 // Open implements resolver.Ingest.
-func (i ingest) Open() (resolver.LocalObject, error) {
+func (i ingest) Open() (b3.Object, error) {
 	o, err := i.Ingest.Open()
 	if err != nil {
 		return nil, err

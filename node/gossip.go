@@ -4,10 +4,8 @@ import (
 	"context"
 
 	"allium/node/supervise"
-	"allium/protocols/b3"
 	"allium/protocols/gossip"
 	"allium/protocols/hints"
-	"allium/resolver"
 )
 
 // startGossip starts gossip and what is said by it: new pins. A seed takes part
@@ -37,14 +35,4 @@ func (n *Node) startGossip(ctx context.Context) (err error) {
 		return err
 	}
 	return n.services.Start(ctx, supervise.Service{Name: "announcements", Run: n.announces.Run})
-}
-
-// hints is who announced an object, as the resolver asks.
-func (n *Node) hints(root b3.Root) []resolver.Provider {
-	found := n.announces.Hints(root)
-	providers := make([]resolver.Provider, len(found))
-	for i, h := range found {
-		providers[i] = resolver.Provider{Addr: h.AddrInfo, NotAfter: h.NotAfter}
-	}
-	return providers
 }

@@ -3,8 +3,8 @@ package node
 import (
 	"context"
 	"log/slog"
-	"runtime"
 	"path/filepath"
+	"runtime"
 
 	homedir "allium/node/home"
 

@@ -80,10 +80,10 @@ func TestServesPart(t *testing.T) {
 		}
 		return r.bytes
 	}
-	has := func(want object.Presence) {
+	has := func(want b3.Presence) {
 		t.Helper()
 		present, err := client.Have(t.Context(), peer.ID("server"), []b3.Root{root})
-		if err != nil || !slices.Equal(present, []object.Presence{want}) {
+		if err != nil || !slices.Equal(present, []b3.Presence{want}) {
 			t.Fatalf("have says %v, %v; want %s", present, err, want)
 		}
 	}
@@ -96,24 +96,24 @@ func TestServesPart(t *testing.T) {
 		}
 	}
 
-	has(object.Absent)
+	has(b3.Absent)
 	ask(status.NotFound, false, b3.Range{Start: 0, End: 1})
 	in, err := st.Ingest(t.Context(), root, size)
 	if err != nil {
 		t.Fatal(err)
 	}
 	write(in, b3.Range{Start: 3 * group, End: 6 * group})
-	has(object.Absent) // its size is a claim
+	has(b3.Absent) // its size is a claim
 	ask(status.NotFound, false, b3.Range{Start: 3 * group, End: 4 * group})
 	write(in, b3.Range{Start: size - 1, End: size})
-	has(object.Partial)
+	has(b3.Partial)
 	if n := ask(status.OK, true, b3.Range{Start: 3*group + 1, End: 5 * group}); n != 2*group+7 {
 		t.Errorf("%d bytes came", n)
 	}
 	ask(status.NotFound, false, b3.Range{Start: 2 * group, End: 5 * group})
 	ask(status.NotFound, false)
 	in.Suspend()
-	has(object.Partial)
+	has(b3.Partial)
 	ask(status.OK, true, b3.Range{Start: 3 * group, End: 6 * group})
 	if in, err = st.Ingest(t.Context(), root, size); err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestServesPart(t *testing.T) {
 	if _, err := in.Commit(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	has(object.Complete)
+	has(b3.Complete)
 	if n := ask(status.OK, false); n != size {
 		t.Errorf("%d of %d bytes came", n, size)
 	}

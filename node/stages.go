@@ -114,7 +114,7 @@ func (n *Node) startRecords(ctx context.Context) error {
 func (n *Node) startDHT(ctx context.Context) (err error) {
 	deps := dht.Deps{
 		Cores: n.hash.Cores(),
-		Host: n.host, Key: n.key, Roots: n.publisher.Roots(context.WithoutCancel(ctx)), Has: n.publisher.Has, Denied: n.deniedKey, Elsewhere: n.twin.saw, SeedManifest: n.seedManifest(), Now: n.now,
+		Host:  n.host, Key: n.key, Roots: n.publisher.Roots(context.WithoutCancel(ctx)), Has: n.publisher.Has, Denied: n.deniedKey, Elsewhere: n.twin.saw, SeedManifest: n.seedManifest(), Now: n.now,
 		ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire,
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
 	}
@@ -129,7 +129,7 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 
 func (n *Node) startResolver(ctx context.Context) (err error) {
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
-		Local: fetched{n.store}, Providers: finder{n.dht}, Hints: n.hints, Objects: n.objects, Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
+		Local: fetched{n.store}, Providers: finder{n.dht}, Hints: n.announces.Hints, Objects: n.objects, Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"allium/protocols/b3"
-	"allium/resolver/transfer"
 )
 
 // Source says where bytes came from.
@@ -174,7 +173,7 @@ func (c *Content) Close() error {
 // localGroups reads an object of the store, or a range of it, in order and one
 // group ahead.
 type localGroups struct {
-	obj     transfer.Object
+	obj     b3.Object
 	section *b3.Section // nil: no bytes are wanted
 }
 

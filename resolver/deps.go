@@ -9,6 +9,7 @@ import (
 
 	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/record"
 	"allium/resolver/providers"
 	"allium/resolver/transfer"
 )
@@ -26,8 +27,6 @@ type Local interface {
 
 // What the resolver needs of the store and says of transfers.
 type (
-	// LocalObject is an open object of the store, or one that is arriving.
-	LocalObject = transfer.Object
 	// Ingest is an object being stored.
 	Ingest = transfer.Ingest
 	// OpenOptions say which bytes of an object are wanted and who may have them.
@@ -47,9 +46,9 @@ func Whole(from Sources) OpenOptions { return transfer.Whole(from) }
 // What the resolver says of providers.
 type (
 	// Provider is a peer that says it has an object.
-	Provider = providers.Provider
+	Provider = record.Provider
 	// Origin is how a peer that may have an object became known.
-	Origin = providers.Origin
+	Origin = record.Origin
 	// Sources names who may have an object, beside its own providers.
 	Sources = providers.Sources
 	// ProvidersOptions say how to look for providers.
@@ -58,10 +57,10 @@ type (
 
 // The origins, in the order in which they are asked.
 const (
-	OriginNamed  = providers.OriginNamed
-	OriginServed = providers.OriginServed
-	OriginGossip = providers.OriginGossip
-	OriginDHT    = providers.OriginDHT
+	OriginNamed  = record.OriginNamed
+	OriginServed = record.OriginServed
+	OriginGossip = record.OriginGossip
+	OriginDHT    = record.OriginDHT
 )
 
 // Deps are what the resolver works with. Log, Metrics and Limits may be nil.

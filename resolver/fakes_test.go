@@ -121,7 +121,7 @@ func (l *fakeLocal) has(root b3.Root) bool {
 	return l.objects[root] != nil && !l.damaged[root]
 }
 
-func (l *fakeLocal) Open(_ context.Context, root b3.Root) (LocalObject, error) {
+func (l *fakeLocal) Open(_ context.Context, root b3.Root) (b3.Object, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.objects[root]
@@ -364,7 +364,7 @@ func (in *fakeIngest) Wait(ctx context.Context, g int64) error {
 	}
 }
 
-func (in *fakeIngest) Open() (LocalObject, error) {
+func (in *fakeIngest) Open() (b3.Object, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.over {
@@ -536,21 +536,21 @@ func (n *fakeNet) Get(ctx context.Context, id peer.ID, req object.GetRequest, si
 	return nil
 }
 
-func (n *fakeNet) Have(_ context.Context, id peer.ID, roots []b3.Root) ([]object.Presence, error) {
+func (n *fakeNet) Have(_ context.Context, id peer.ID, roots []b3.Root) ([]b3.Presence, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := n.peers[id]
 	if p == nil {
 		return nil, status.Errorf(status.TransportDown, "fake: cannot reach %s", id)
 	}
-	have := make([]object.Presence, len(roots))
+	have := make([]b3.Presence, len(roots))
 	for i, root := range roots {
 		switch {
 		case p.objects[root] == nil:
 		case p.part != nil:
-			have[i] = object.Partial
+			have[i] = b3.Partial
 		default:
-			have[i] = object.Complete
+			have[i] = b3.Complete
 		}
 	}
 	return have, nil
@@ -680,7 +680,7 @@ func (f *fakeFinder) FindProviders(ctx context.Context, root b3.Root, limit int)
 			case <-ctx.Done():
 				return
 			}
-			if !yield(Provider{Addr: peer.AddrInfo{ID: p}}, nil) {
+			if !yield(Provider{AddrInfo: peer.AddrInfo{ID: p}}, nil) {
 				return
 			}
 		}

@@ -33,7 +33,7 @@ func (h *hintBook) hints(root b3.Root) (out []Provider) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range h.who[root] {
-		out = append(out, Provider{Addr: peer.AddrInfo{ID: p}})
+		out = append(out, Provider{AddrInfo: peer.AddrInfo{ID: p}})
 	}
 	return out
 }
@@ -185,7 +185,7 @@ func TestProvidersSayWhereFrom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, string(p.Addr.ID)+" "+string(p.Origin))
+			got = append(got, string(p.ID)+" "+string(p.Origin))
 		}
 		return got
 	}

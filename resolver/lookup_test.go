@@ -21,7 +21,7 @@ func (w *world) providers(t *testing.T, b *blob, opt ProvidersOptions) (ids []pe
 		if e != nil {
 			return ids, e
 		}
-		ids = append(ids, p.Addr.ID)
+		ids = append(ids, p.ID)
 	}
 	return ids, nil
 }

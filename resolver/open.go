@@ -56,7 +56,7 @@ func (r *Resolver) openRemote(ctx context.Context, root b3.Root, opt OpenOptions
 	c := &Content{root: root, source: SourcePeer, ctx: work, lookupID: newLookupID(), done: end}
 	size, err := r.findGroups(work, l, c, opt)
 	if err == nil && c.from == nil { // it became local while we looked
-		var obj transfer.Object
+		var obj b3.Object
 		if obj, err = r.local.Open(work, root); err == nil {
 			c.source, c.from, size = SourceLocal, &localGroups{obj: obj}, obj.Size()
 		}

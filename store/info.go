@@ -13,14 +13,14 @@ import (
 	"allium/store/meta"
 )
 
-// Presence says whether a store can serve an object.
-type Presence uint8
+// Presence says how much of an object is here.
+type Presence = b3.Presence
 
-// The answers of Has, with the values of OAP1.md §9.
+// How much of an object is here.
 const (
-	Absent Presence = iota
-	Complete
-	PartlyHere
+	Absent     = b3.Absent
+	Complete   = b3.Complete
+	PartlyHere = b3.Partial
 )
 
 // Stats are counters, kept in RAM.

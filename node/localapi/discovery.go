@@ -18,9 +18,9 @@ import (
 	"allium/protocols/dht"
 	"allium/protocols/dht/routing"
 	"allium/protocols/kad"
+	"allium/protocols/record"
 	"allium/protocols/session"
 	"allium/protocols/status"
-	"allium/resolver"
 )
 
 // Providers looked for when nobody says, and at most.
@@ -46,12 +46,12 @@ func (a *Node) FindProviders(ctx context.Context, key string, o api.FindOptions)
 			defer func() { *o.Trace = traceOf(find.Trace) }() // once the loop below is over
 		}
 		seen := map[peer.ID]bool{}
-		give := func(p peer.AddrInfo, notAfter time.Time, from resolver.Origin) (more bool) {
+		give := func(p record.Provider) (more bool) {
 			if seen[p.ID] {
 				return true
 			}
 			seen[p.ID] = true
-			v := api.Provider{ID: p.ID.String(), NotAfter: notAfter, Addrs: texts(p.Addrs), Source: string(from)}
+			v := api.Provider{ID: p.ID.String(), NotAfter: p.NotAfter, Addrs: texts(p.Addrs), Source: string(p.Origin)}
 			return yield(v, nil) && len(seen) < find.Limit
 		}
 		if a.findProviders(ctx, root, find, give, yield) && find.Trace != nil && find.Trace.End == "" {
@@ -74,11 +74,11 @@ func (a *Node) allowed(ctx context.Context, key, where string) (b3.Root, error) 
 // for, and then whom the DHT finds. ok is false when an error was the last thing
 // yielded.
 func (a *Node) findProviders(ctx context.Context, root b3.Root, find dht.FindOptions,
-	give func(peer.AddrInfo, time.Time, resolver.Origin) bool, yield func(api.Provider, error) bool,
+	give func(record.Provider) bool, yield func(api.Provider, error) bool,
 ) (ok bool) {
 	if !find.Fresh {
 		for _, h := range a.deps.Hints.Hints(root) {
-			if !give(h.AddrInfo, h.NotAfter, resolver.OriginGossip) {
+			if !give(h) {
 				return true
 			}
 		}
@@ -88,7 +88,7 @@ func (a *Node) findProviders(ctx context.Context, root b3.Root, find dht.FindOpt
 			yield(api.Provider{}, err)
 			return false
 		}
-		if !give(p.AddrInfo, p.NotAfter, resolver.OriginDHT) {
+		if !give(p) {
 			return true
 		}
 	}

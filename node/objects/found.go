@@ -21,7 +21,7 @@ type Found struct {
 	Resolver *resolver.Resolver
 	Denied   func(b3.Root) error
 	Hash     *b3.HashQueue // that the groups of encodings pass; nil: none
-	Seed     bool // it fetches nothing
+	Seed     bool          // it fetches nothing
 }
 
 // Open implements gateway.Opener.

@@ -10,6 +10,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/protocols/kad"
+	"allium/protocols/record"
 	"allium/protocols/status"
 )
 
@@ -45,8 +46,8 @@ type search struct {
 	cfg    kad.Config
 	quorum kad.Quorum
 	ask    askFunc
-	found  func(context.Context, Provider) // takes what answers bring, in order; nil: they bring nothing
-	trace  *Trace                          // may be nil
+	found  func(context.Context, record.Provider) // takes what answers bring, in order; nil: they bring nothing
+	trace  *Trace                                 // may be nil
 }
 
 // askFunc asks one peer. It is called from several goroutines.
@@ -55,7 +56,7 @@ type askFunc func(ctx context.Context, p peer.ID) (answer, error)
 // answer is what one peer said.
 type answer struct {
 	closer    []peer.AddrInfo
-	providers []Provider // verified, and new to the lookup
+	providers []record.Provider // verified, and new to the lookup
 }
 
 // errNoPeers is returned when nobody is known.

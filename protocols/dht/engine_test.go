@@ -16,6 +16,7 @@ import (
 
 	"allium/protocols/delimited"
 	"allium/protocols/kad"
+	"allium/protocols/record"
 	"allium/protocols/status"
 )
 
@@ -51,7 +52,7 @@ func (w *world) ask(ctx context.Context, p peer.ID) (a answer, err error) {
 		a.closer = append(a.closer, peer.AddrInfo{ID: k})
 	}
 	if w.has[p] {
-		a.providers = []Provider{{Via: p}}
+		a.providers = []record.Provider{{Via: p}}
 	}
 	return a, nil
 }
@@ -89,7 +90,7 @@ func ids(from, to int) (ps []peer.ID) {
 }
 
 // lookup runs a lookup in w and waits for its last probe.
-func (w *world) lookup(ctx context.Context, t testing.TB, key string, cfg kad.Config, quorum kad.Quorum) (kad.Result[peer.ID], *Trace, []Provider, error) {
+func (w *world) lookup(ctx context.Context, t testing.TB, key string, cfg kad.Config, quorum kad.Quorum) (kad.Result[peer.ID], *Trace, []record.Provider, error) {
 	t.Helper()
 	m, err := newMetrics(nil)
 	if err != nil {
@@ -98,11 +99,11 @@ func (w *world) lookup(ctx context.Context, t testing.TB, key string, cfg kad.Co
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	trace := &Trace{}
-	var found []Provider
+	var found []record.Provider
 	e := &engine{self: "me", table: w, connected: func() []peer.ID { return w.friends }, know: func(peer.AddrInfo) {}, isConnected: func(peer.ID) bool { return false }, tasks: &tasks, m: m}
 	r, err := e.run(ctx, search{
 		op: opFind, key: []byte(key), cfg: cfg, quorum: quorum, ask: w.ask, trace: trace,
-		found: func(_ context.Context, p Provider) { found = append(found, p) },
+		found: func(_ context.Context, p record.Provider) { found = append(found, p) },
 	})
 	return r, trace, found, err
 }

@@ -5,21 +5,13 @@ import (
 	"fmt"
 	"iter"
 	"sync"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
 	"allium/protocols/kad"
+	"allium/protocols/record"
 )
-
-// Provider is a peer that says, with a verified record, that it has an object.
-type Provider struct {
-	peer.AddrInfo           // as the provider signed them; already in the host's peerstore
-	Seq           uint64    // of the record
-	NotAfter      time.Time // end of the record's life
-	Via           peer.ID   // the peer that held the record; empty: this node
-}
 
 // FindOptions are how to look for providers.
 type FindOptions struct {
@@ -38,8 +30,8 @@ type FindOptions struct {
 // when no peer is known, timeout, hop_exceeded, canceled, not_ready, busy when
 // too many lookups run. A lookup that asked all it should yields no error, even
 // when it found nobody.
-func (s *Service) FindProviders(ctx context.Context, root b3.Root, o FindOptions) iter.Seq2[Provider, error] {
-	return func(yield func(Provider, error) bool) {
+func (s *Service) FindProviders(ctx context.Context, root b3.Root, o FindOptions) iter.Seq2[record.Provider, error] {
+	return func(yield func(record.Provider, error) bool) {
 		f := &finding{s: s, root: root, limit: o.Limit, records: map[string]struct{}{}, peers: map[peer.ID]struct{}{s.self: {}}}
 		var held []sealed
 		if !o.Fresh {
@@ -55,16 +47,16 @@ func (s *Service) FindProviders(ctx context.Context, root b3.Root, o FindOptions
 		}
 		r, ctx, end, err := s.begin(ctx)
 		if err != nil {
-			yield(Provider{}, f.fail(err))
+			yield(record.Provider{}, f.fail(err))
 			return
 		}
-		found := make(chan Provider, maxProviders) // bound: as many as one answer holds
+		found := make(chan record.Provider, maxProviders) // bound: as many as one answer holds
 		var walk sync.WaitGroup
 		walk.Go(func() {
 			defer close(found)
 			_, err = r.engine.run(ctx, search{
 				op: opFind, key: root.Multihash(), cfg: s.cfg.find(), quorum: f.quorum(), ask: f.ask, trace: o.Trace,
-				found: func(ctx context.Context, p Provider) {
+				found: func(ctx context.Context, p record.Provider) {
 					select {
 					case found <- p:
 					case <-ctx.Done():
@@ -81,7 +73,7 @@ func (s *Service) FindProviders(ctx context.Context, root b3.Root, o FindOptions
 			}
 		}
 		if err != nil { // written before the channel was closed
-			yield(Provider{}, f.fail(err))
+			yield(record.Provider{}, f.fail(err))
 		}
 	}
 }
@@ -143,7 +135,7 @@ func (f *finding) first(envelope []byte) bool {
 
 // take turns a verified record into a provider, unless that peer has been found
 // already or there are enough.
-func (f *finding) take(rec sealed, via peer.ID) (p Provider, ok bool) {
+func (f *finding) take(rec sealed, via peer.ID) (p record.Provider, ok bool) {
 	f.mu.Lock()
 	_, dup := f.peers[rec.Provider]
 	if ok = !dup && !f.fullLocked(); ok {
@@ -155,7 +147,7 @@ func (f *finding) take(rec sealed, via peer.ID) (p Provider, ok bool) {
 	}
 	info := peer.AddrInfo{ID: rec.Provider, Addrs: rec.addrs.Addrs}
 	f.s.deps.Host.Peerstore().AddAddrs(info.ID, info.Addrs, addressTTL)
-	return Provider{AddrInfo: info, Seq: rec.Seq, NotAfter: rec.NotAfter, Via: via}, true
+	return record.Provider{AddrInfo: info, Origin: record.OriginDHT, Seq: rec.Seq, NotAfter: rec.NotAfter, Via: via}, true
 }
 
 // full reports whether there are enough.

@@ -19,6 +19,7 @@ import (
 	"allium/internal/limits"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
+	"allium/protocols/record"
 	"allium/protocols/status"
 )
 
@@ -82,7 +83,7 @@ func startNetwork(t *testing.T, n int) []*node {
 	return nodes
 }
 
-func collect(seq iter.Seq2[Provider, error]) (ps []Provider, err error) {
+func collect(seq iter.Seq2[record.Provider, error]) (ps []record.Provider, err error) {
 	for p, e := range seq {
 		if e != nil {
 			return ps, e

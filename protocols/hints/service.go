@@ -19,6 +19,7 @@ import (
 	"allium/internal/jitter"
 	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/record"
 	"allium/protocols/status"
 )
 
@@ -63,12 +64,6 @@ type Service struct {
 	sync   *syncer
 	seq    uint64 // highest given out; of the publisher
 	ended  atomic.Bool
-}
-
-// Hint is a provider that announced an object.
-type Hint struct {
-	peer.AddrInfo           // as the provider signed them
-	NotAfter      time.Time // end of the announcement's life
 }
 
 // maxHints bounds one answer: the k of the DHT.
@@ -157,11 +152,11 @@ func (s *Service) Withdraw(root b3.Root) error { return s.tell(root, true) }
 
 // Hints returns who announced root: at most 20, never this node, in an order of
 // chance. That they have it is their claim.
-func (s *Service) Hints(root b3.Root) []Hint {
+func (s *Service) Hints(root b3.Root) []record.Provider {
 	found := s.memory.providers(root, s.self, maxHints, s.deps.Now())
-	hints := make([]Hint, len(found))
+	hints := make([]record.Provider, len(found))
 	for i, a := range found {
-		hints[i] = Hint{peer.AddrInfo{ID: a.provider, Addrs: a.addrs}, a.notAfter}
+		hints[i] = record.Provider{AddrInfo: peer.AddrInfo{ID: a.provider, Addrs: a.addrs}, Origin: record.OriginGossip, NotAfter: a.notAfter}
 	}
 	return hints
 }

@@ -27,7 +27,7 @@ type getAnswer struct {
 	req   *GetRequest
 	sink  Sink
 	hash  *b3.HashQueue // nil: none
-	count func(n int) // of verified bytes
+	count func(n int)   // of verified bytes
 
 	i     int      // the object being answered
 	begun bool     // its START was accepted
@@ -207,7 +207,7 @@ func (a *getAnswer) empty() error {
 
 // haveAnswer is the answer to a have.
 type haveAnswer struct {
-	present []Presence // filled in
+	present []b3.Presence // filled in
 }
 
 func (a *haveAnswer) frame(f oap.Frame) (done bool, err error) {
@@ -221,7 +221,7 @@ func (a *haveAnswer) frame(f oap.Frame) (done bool, err error) {
 		return false, violation("presence of %d objects, want %d", len(f.Payload), len(a.present))
 	}
 	for i, b := range f.Payload {
-		if a.present[i] = Presence(b); a.present[i] > Partial {
+		if a.present[i] = b3.Presence(b); a.present[i] > b3.Partial {
 			return false, violation("presence %d", b)
 		}
 	}

@@ -136,8 +136,8 @@ func (c *Client) Get(ctx context.Context, p peer.ID, req GetRequest, sink Sink) 
 
 // Have asks which of objs p has, MaxHave in each request. The answer is in their
 // order and is not verified.
-func (c *Client) Have(ctx context.Context, p peer.ID, objs []b3.Root) ([]Presence, error) {
-	present := make([]Presence, len(objs))
+func (c *Client) Have(ctx context.Context, p peer.ID, objs []b3.Root) ([]b3.Presence, error) {
+	present := make([]b3.Presence, len(objs))
 	for at := 0; at < len(objs); at += MaxHave {
 		to := min(at+MaxHave, len(objs))
 		w := wireHave{common: newCommon(ctx, opHave), Objs: objs[at:to]}

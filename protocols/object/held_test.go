@@ -294,6 +294,6 @@ func (nothing) OpenObject(context.Context, b3.Root) (object.Object, error) {
 	return nil, status.Errorf(status.NotFound, "nothing is here")
 }
 
-func (nothing) Presence(_ context.Context, roots []b3.Root) ([]object.Presence, error) {
-	return make([]object.Presence, len(roots)), nil
+func (nothing) Presence(_ context.Context, roots []b3.Root) ([]b3.Presence, error) {
+	return make([]b3.Presence, len(roots)), nil
 }

@@ -113,7 +113,7 @@ func testLoopback(t *testing.T, transport string) {
 		}
 	}
 	present, err := l.client.Have(t.Context(), l.to.ID(), append(objs, b3.Root{1}))
-	if err != nil || present[0] != Complete || present[len(objs)] != Absent {
+	if err != nil || present[0] != b3.Complete || present[len(objs)] != b3.Absent {
 		t.Errorf("%v, %v", present, err)
 	}
 	if n := l.client.open(); n != 1 {

@@ -32,43 +32,12 @@ const (
 	codeInternal                                         // a bug on our side
 )
 
-// Presence says how much of an object a store holds; its values go over the
-// wire.
-type Presence uint8
-
-// The answers of have (OAP1.md §9).
-const (
-	Absent Presence = iota
-	Complete
-	Partial
-)
-
-// String is the lower-case name.
-func (p Presence) String() string {
-	switch p {
-	case Absent:
-		return "absent"
-	case Complete:
-		return "complete"
-	case Partial:
-		return "partial"
-	}
-	return "unknown"
-}
-
-// Object is an open local object, whole or in part. Its bytes are raw: the
-// server verifies every item before it leaves.
+// Object is an open local object, whole or in part. The server proves every item
+// before it leaves.
 type Object interface {
-	// Size is the size of the whole object in bytes; it is proved.
-	Size() int64
+	b3.Object
 	// Covers reports whether bytes [start, end) are here.
 	Covers(start, end int64) bool
-	// Reader reads the object, verified. It is not used after Close.
-	Reader() *b3.Reader
-	// Failed takes the error of a transfer, so that the store learns of damage,
-	// and returns the one to answer.
-	Failed(err error) error
-	Close() error
 }
 
 // Store is what a [Server] serves from. Its errors carry a status; one without
@@ -77,5 +46,5 @@ type Store interface {
 	// OpenObject returns status not_found when nothing of the object is there.
 	OpenObject(ctx context.Context, root b3.Root) (Object, error)
 	// Presence answers for each of roots, in order.
-	Presence(ctx context.Context, roots []b3.Root) ([]Presence, error)
+	Presence(ctx context.Context, roots []b3.Root) ([]b3.Presence, error)
 }

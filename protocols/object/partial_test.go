@@ -57,7 +57,7 @@ func TestPartial(t *testing.T) {
 		t.Errorf("%v, %v", err, c.errs)
 	}
 	present, err := p.client.Have(t.Context(), serverID, []b3.Root{root, whole, {1}})
-	if err != nil || !slices.Equal(present, []Presence{Partial, Complete, Absent}) {
+	if err != nil || !slices.Equal(present, []b3.Presence{b3.Partial, b3.Complete, b3.Absent}) {
 		t.Errorf("have says %v, %v", present, err)
 	}
 	if p.store.open.Load() != 0 {

@@ -346,7 +346,7 @@ func (failing) OpenObject(context.Context, b3.Root) (Object, error) {
 	return nil, errors.New("open /secret/path: permission denied")
 }
 
-func (failing) Presence(context.Context, []b3.Root) ([]Presence, error) {
+func (failing) Presence(context.Context, []b3.Root) ([]b3.Presence, error) {
 	return nil, errors.New("open /secret/path: permission denied")
 }
 
@@ -367,7 +367,7 @@ func TestPanic(t *testing.T) {
 
 type panicking struct{ *memStore }
 
-func (panicking) Presence(context.Context, []b3.Root) ([]Presence, error) { panic("a bug") }
+func (panicking) Presence(context.Context, []b3.Root) ([]b3.Presence, error) { panic("a bug") }
 
 // TestHave asks for more objects than one payload holds.
 func TestHave(t *testing.T) {
@@ -384,7 +384,7 @@ func TestHave(t *testing.T) {
 		t.Fatal(len(present), err)
 	}
 	for i, have := range present {
-		if (have == Complete) != (i%3 == 0) {
+		if (have == b3.Complete) != (i%3 == 0) {
 			t.Errorf("object %d is %s", i, have)
 		}
 	}

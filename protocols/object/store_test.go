@@ -72,15 +72,15 @@ func (s *memStore) OpenObject(ctx context.Context, root b3.Root) (Object, error)
 	return o, nil
 }
 
-func (s *memStore) Presence(_ context.Context, roots []b3.Root) ([]Presence, error) {
-	present := make([]Presence, len(roots))
+func (s *memStore) Presence(_ context.Context, roots []b3.Root) ([]b3.Presence, error) {
+	present := make([]b3.Presence, len(roots))
 	for i, r := range roots {
 		switch o := s.get(r); {
 		case o == nil:
 		case o.part != nil:
-			present[i] = Partial
+			present[i] = b3.Partial
 		default:
-			present[i] = Complete
+			present[i] = b3.Complete
 		}
 	}
 	return present, nil

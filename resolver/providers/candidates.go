@@ -7,6 +7,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
+	"allium/protocols/record"
 )
 
 // Candidates is the list of peers to ask for an object, in the order of SPEC §6:
@@ -34,24 +35,24 @@ type Candidates struct {
 // candidate is a peer to ask.
 type candidate struct {
 	peer.AddrInfo
-	origin Origin
+	origin record.Origin
 }
 
 // Candidates lists the candidates for root. The caller closes the list.
 func (p *Pool) Candidates(tasks Tasks, root b3.Root, from Sources) *Candidates {
 	s := &Candidates{p: p, tasks: tasks, seen: map[peer.ID]struct{}{}, keys: []b3.Root{root}, hinted: []b3.Root{root}}
-	s.add(OriginNamed, from.Peers...)
+	s.add(record.OriginNamed, from.Peers...)
 	if !from.Via.IsZero() && from.Via != root {
 		s.keys, s.hinted = []b3.Root{from.Via, root}, []b3.Root{root, from.Via}
 		if by, ok := p.served.Get(from.Via); ok {
-			s.add(OriginServed, peer.AddrInfo{ID: by})
+			s.add(record.OriginServed, peer.AddrInfo{ID: by})
 		}
 	}
 	if by, ok := p.served.Get(root); ok {
-		s.add(OriginServed, peer.AddrInfo{ID: by})
+		s.add(record.OriginServed, peer.AddrInfo{ID: by})
 	}
 	told := s.hints()
-	s.add(OriginGossip, told[:min(len(told), firstHints)]...)
+	s.add(record.OriginGossip, told[:min(len(told), firstHints)]...)
 	return s
 }
 
@@ -65,23 +66,23 @@ const firstHints = 2
 func (s *Candidates) hints() (peers []peer.AddrInfo) {
 	for _, root := range s.hinted {
 		for _, p := range s.p.hints(root) {
-			peers = append(peers, p.Addr)
+			peers = append(peers, p.AddrInfo)
 		}
 	}
 	return peers
 }
 
 // Add appends peers that the caller names and that are not in the list yet.
-func (s *Candidates) Add(peers ...peer.AddrInfo) { s.add(OriginNamed, peers...) }
+func (s *Candidates) Add(peers ...peer.AddrInfo) { s.add(record.OriginNamed, peers...) }
 
 // add appends peers that are not in the list yet.
-func (s *Candidates) add(from Origin, peers ...peer.AddrInfo) {
+func (s *Candidates) add(from record.Origin, peers ...peer.AddrInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.addLocked(from, peers...)
 }
 
-func (s *Candidates) addLocked(from Origin, peers ...peer.AddrInfo) {
+func (s *Candidates) addLocked(from record.Origin, peers ...peer.AddrInfo) {
 	for _, p := range peers {
 		if _, ok := s.seen[p.ID]; ok || p.ID == "" || p.ID == s.p.self {
 			continue
@@ -137,7 +138,7 @@ func (s *Candidates) next(i int) (peer.AddrInfo, *lookup, int) {
 
 // advance records what cur had at position n, unless another goroutine did. When
 // a lookup has ended, the others who announced the object count too.
-func (s *Candidates) advance(cur *lookup, n int, found Provider, ok bool, err error) {
+func (s *Candidates) advance(cur *lookup, n int, found record.Provider, ok bool, err error) {
 	var late []peer.AddrInfo
 	if !ok {
 		late = s.hints()
@@ -148,7 +149,7 @@ func (s *Candidates) advance(cur *lookup, n int, found Provider, ok bool, err er
 		return
 	}
 	if ok {
-		s.addLocked(OriginDHT, found.Addr)
+		s.addLocked(record.OriginDHT, found.AddrInfo)
 		s.n++
 		s.mu.Unlock()
 		return
@@ -157,7 +158,7 @@ func (s *Candidates) advance(cur *lookup, n int, found Provider, ok bool, err er
 		s.err = err
 	}
 	s.cur = nil
-	s.addLocked(OriginGossip, late...)
+	s.addLocked(record.OriginGossip, late...)
 	s.mu.Unlock()
 	s.p.lookups.leave(cur)
 }

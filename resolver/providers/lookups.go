@@ -10,6 +10,7 @@ import (
 
 	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/record"
 	"allium/protocols/status"
 )
 
@@ -38,7 +39,7 @@ type lookup struct {
 	users  int // guarded by lookups.mu; at zero the search is cancelled
 
 	mu      sync.Mutex
-	found   []Provider
+	found   []record.Provider
 	changed chan struct{} // closed and replaced when found or ended change
 	ended   bool
 	err     error     // why it ended, nil when it went through
@@ -183,7 +184,7 @@ func (l *lookups) sweep(now time.Time) {
 }
 
 // add appends a provider and returns how many there are.
-func (s *lookup) add(p Provider) int {
+func (s *lookup) add(p record.Provider) int {
 	s.mu.Lock()
 	s.found = append(s.found, p)
 	n := len(s.found)
@@ -211,7 +212,7 @@ func (s *lookup) count() int {
 
 // at waits for the i-th provider. ok is false when the search ended before it
 // found so many; err is then the search's, or ctx's.
-func (s *lookup) at(ctx context.Context, i int) (p Provider, ok bool, err error) {
+func (s *lookup) at(ctx context.Context, i int) (p record.Provider, ok bool, err error) {
 	for {
 		s.mu.Lock()
 		changed, ended, serr := s.changed, s.ended, s.err
@@ -223,12 +224,12 @@ func (s *lookup) at(ctx context.Context, i int) (p Provider, ok bool, err error)
 		case ok:
 			return p, true, nil
 		case ended:
-			return Provider{}, false, serr
+			return record.Provider{}, false, serr
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return Provider{}, false, ctx.Err()
+			return record.Provider{}, false, ctx.Err()
 		}
 	}
 }

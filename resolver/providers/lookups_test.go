@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"allium/protocols/b3"
+	"allium/protocols/record"
 	"allium/protocols/status"
 )
 
@@ -29,15 +30,15 @@ type fakeFinder struct {
 	calls int
 }
 
-func (f *fakeFinder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[Provider, error] {
-	return func(yield func(Provider, error) bool) {
+func (f *fakeFinder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[record.Provider, error] {
+	return func(yield func(record.Provider, error) bool) {
 		f.mu.Lock()
 		f.calls++
 		who, delay := slices.Clone(f.who[root]), f.delay
 		f.mu.Unlock()
 		for _, p := range who {
 			time.Sleep(delay)
-			if !yield(Provider{Addr: peer.AddrInfo{ID: p}}, nil) {
+			if !yield(record.Provider{AddrInfo: peer.AddrInfo{ID: p}}, nil) {
 				return
 			}
 		}
@@ -104,7 +105,7 @@ func (w *fixture) find(t *testing.T, root b3.Root, opt FindOptions) (ids []peer.
 		if e != nil {
 			return ids, e
 		}
-		ids = append(ids, p.Addr.ID)
+		ids = append(ids, p.ID)
 	}
 	return ids, nil
 }

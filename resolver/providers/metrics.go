@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
+
+	"allium/protocols/record"
 )
 
 // metrics are named as in SPEC §10.
@@ -40,7 +42,7 @@ func newMetrics(reg prometheus.Registerer, latency prometheus.ObserverVec) *metr
 			Name: "resolver_sources_total", Help: "Peers drawn to be asked for objects, by how they became known: named (by the caller), peer (it served the object or its directory), gossip, dht.",
 		}, []string{"origin"}),
 	}
-	for _, o := range []Origin{OriginNamed, OriginServed, OriginGossip, OriginDHT} {
+	for _, o := range []record.Origin{record.OriginNamed, record.OriginServed, record.OriginGossip, record.OriginDHT} {
 		m.sources.WithLabelValues(string(o))
 	}
 	if reg != nil {

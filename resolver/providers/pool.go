@@ -12,6 +12,7 @@ import (
 
 	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/record"
 )
 
 // Config bounds a [Pool]. The resolver's configuration documents the fields.
@@ -37,7 +38,7 @@ type Config struct {
 // Deps are what a [Pool] works with. Hints, Log, Metrics and Limits may be nil.
 type Deps struct {
 	Finder Finder
-	Hints  func(root b3.Root) []Provider // who announced an object of late, at once and from memory
+	Hints  func(root b3.Root) []record.Provider // who announced an object of late, at once and from memory
 	Client Client
 	Dialer Dialer
 	Self   peer.ID // never asked
@@ -59,7 +60,7 @@ type Pool struct {
 	m       *metrics
 	peers   *peers
 	lookups *lookups
-	hints   func(b3.Root) []Provider
+	hints   func(b3.Root) []record.Provider
 	served  *lru.Cache[b3.Root, peer.ID] // who served a root last: first choice for what lies below it
 }
 
@@ -82,7 +83,7 @@ func New(cfg Config, d Deps) (*Pool, error) {
 		peers: newPeers(cfg, m.breakerOpened.Inc), hints: d.Hints, served: served,
 	}
 	if p.hints == nil {
-		p.hints = func(b3.Root) []Provider { return nil }
+		p.hints = func(b3.Root) []record.Provider { return nil }
 	}
 	p.lookups = newLookups(cfg, d, m, p.Guard)
 	if d.Metrics != nil {
@@ -111,24 +112,24 @@ type FindOptions struct {
 // Config.Deadline. Each peer comes once. The sequence ends with an error when the
 // search failed: a timeout, or the DHT's own. Nobody having the object is an
 // empty sequence.
-func (p *Pool) Find(ctx context.Context, tasks Tasks, root b3.Root, opt FindOptions) iter.Seq2[Provider, error] {
-	return func(yield func(Provider, error) bool) {
+func (p *Pool) Find(ctx context.Context, tasks Tasks, root b3.Root, opt FindOptions) iter.Seq2[record.Provider, error] {
+	return func(yield func(record.Provider, error) bool) {
 		limit := opt.Limit
 		if limit <= 0 || limit > maxProviders {
 			limit = maxProviders
 		}
 		seen := map[peer.ID]bool{}
-		give := func(p Provider, from Origin) (more bool) {
-			if seen[p.Addr.ID] {
+		give := func(p record.Provider, from record.Origin) (more bool) {
+			if seen[p.ID] {
 				return true
 			}
-			seen[p.Addr.ID] = true
+			seen[p.ID] = true
 			p.Origin = from
 			return yield(p, nil) && len(seen) < limit
 		}
 		if !opt.Fresh {
 			for _, p := range p.hints(root) {
-				if !give(p, OriginGossip) {
+				if !give(p, record.OriginGossip) {
 					return
 				}
 			}
@@ -138,10 +139,10 @@ func (p *Pool) Find(ctx context.Context, tasks Tasks, root b3.Root, opt FindOpti
 		for i := 0; ; i++ {
 			p, ok, err := s.at(ctx, i)
 			if err != nil {
-				yield(Provider{}, err)
+				yield(record.Provider{}, err)
 				return
 			}
-			if !ok || !give(p, OriginDHT) {
+			if !ok || !give(p, record.OriginDHT) {
 				return
 			}
 		}

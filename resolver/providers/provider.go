@@ -3,30 +3,12 @@ package providers
 import (
 	"context"
 	"iter"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
 	"allium/protocols/object"
-)
-
-// Provider is a peer that says it has an object.
-type Provider struct {
-	Addr     peer.AddrInfo
-	NotAfter time.Time // when its record expires; zero when unknown
-	Origin   Origin    // how it became known; set by the resolver
-}
-
-// Origin is how a peer that may have an object became known (SPEC §6).
-type Origin string
-
-// The origins, in the order in which they are asked.
-const (
-	OriginNamed  Origin = "named"  // by the caller
-	OriginServed Origin = "peer"   // it served the object, or the directory above it
-	OriginGossip Origin = "gossip" // it announced the object, or the directory
-	OriginDHT    Origin = "dht"
+	"allium/protocols/record"
 )
 
 // Sources names who may have an object, beside its own providers.
@@ -38,14 +20,14 @@ type Sources struct {
 // Finder is the DHT. It yields providers as they are found, at most limit, and
 // returns when ctx ends. Their records are verified.
 type Finder interface {
-	FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[Provider, error]
+	FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[record.Provider, error]
 }
 
 // Client is the client of the object protocol (OAP1.md §9).
 type Client interface {
 	Get(ctx context.Context, p peer.ID, req object.GetRequest, sink object.Sink) error
 	// Have asks which of at most 1,024 objects p has. The answer is a claim.
-	Have(ctx context.Context, p peer.ID, roots []b3.Root) ([]object.Presence, error)
+	Have(ctx context.Context, p peer.ID, roots []b3.Root) ([]b3.Presence, error)
 }
 
 // Dialer learns how to reach a peer before the client opens a stream to it.

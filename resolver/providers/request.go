@@ -60,12 +60,12 @@ func (p *Pool) Get(ctx context.Context, id peer.ID, req object.GetRequest, sink 
 }
 
 // Have asks a peer how much it has of root.
-func (p *Pool) Have(ctx context.Context, id peer.ID, root b3.Root) (object.Presence, error) {
+func (p *Pool) Have(ctx context.Context, id peer.ID, root b3.Root) (b3.Presence, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.StallTimeout)
 	defer cancel()
 	got, err := p.client.Have(ctx, id, []b3.Root{root})
 	if err != nil {
-		return object.Absent, err
+		return b3.Absent, err
 	}
 	return got[0], nil
 }

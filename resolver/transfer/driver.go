@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"allium/internal/limits"
-	"allium/protocols/object"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver/providers"
 	"allium/resolver/schedule"
@@ -97,7 +97,7 @@ func (d *driver) run(ctx context.Context) error {
 			if h.err != nil {
 				d.attempts.Note(d.peers[h.by].id, h.err)
 			}
-			d.m.Heard(h.by, h.err == nil && h.have == object.Partial)
+			d.m.Heard(h.by, h.err == nil && h.have == b3.Partial)
 		case g := <-d.granted:
 			err = d.grant(g)
 		case <-d.t.wake:

@@ -12,7 +12,7 @@ import (
 // of protocols/status.
 type Local interface {
 	// Open returns a complete object; status.NotFound when it is not here.
-	Open(ctx context.Context, root b3.Root) (Object, error)
+	Open(ctx context.Context, root b3.Root) (b3.Object, error)
 	// Has reports, for each of at most 1,024 roots, whether it is here, complete.
 	Has(ctx context.Context, roots []b3.Root) ([]bool, error)
 	// Partial returns the proved size of an object that is here in part; ok is
@@ -24,18 +24,6 @@ type Local interface {
 	// Lease keeps objects, present or still to come, from being deleted until
 	// release is called.
 	Lease(roots ...b3.Root) (release func())
-}
-
-// Object is an open object, or one that is arriving. It stays readable
-// until Close.
-type Object interface {
-	Size() int64
-	// Reader reads the object, verified. It is not used after Close.
-	Reader() *b3.Reader
-	// Failed takes the error of a read, so that the store learns of damage, and
-	// returns the one to show.
-	Failed(err error) error
-	Close() error
 }
 
 // Ingest is an object being stored. Commit, Suspend and Abort are called by one
@@ -56,7 +44,7 @@ type Ingest interface {
 	Wait(ctx context.Context, g int64) error
 	// Open returns the object as far as it has arrived. It stays readable after
 	// Commit; after Commit Open itself may fail.
-	Open() (Object, error)
+	Open() (b3.Object, error)
 	// Commit makes the object whole and durable. It fails unless every group was
 	// written.
 	Commit(ctx context.Context) error

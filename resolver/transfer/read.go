@@ -13,7 +13,7 @@ var groupBuffers = sync.Pool{New: func() any { return new([b3.GroupSize]byte) }}
 // goroutine.
 type Reader struct {
 	w   *Waiter
-	obj Object
+	obj b3.Object
 	buf *[b3.GroupSize]byte // pooled; nil when nothing was read
 }
 

@@ -3,7 +3,7 @@ package transfer
 import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/protocols/object"
+	"allium/protocols/b3"
 	"allium/resolver/providers"
 	"allium/resolver/schedule"
 )
@@ -23,7 +23,7 @@ type found struct {
 // heard is how much of the object a provider says it has.
 type heard struct {
 	by   schedule.ProviderID
-	have object.Presence
+	have b3.Presence
 	err  error
 }
 

@@ -42,7 +42,7 @@ type Config struct {
 // Local is the node's own store, as trees need it.
 type Local interface {
 	// Open returns a complete object; status.NotFound when it is not here.
-	Open(ctx context.Context, root b3.Root) (transfer.Object, error)
+	Open(ctx context.Context, root b3.Root) (b3.Object, error)
 	// Has reports, for each of at most 1,024 roots, whether it is here, complete.
 	Has(ctx context.Context, roots []b3.Root) ([]bool, error)
 	// Put stores the object root, whose bytes are p, and does not keep p. It is

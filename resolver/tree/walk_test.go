@@ -8,7 +8,6 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
-	"allium/resolver/transfer"
 )
 
 // pendingStore holds one object, which it shows after a flush.
@@ -19,7 +18,7 @@ type pendingStore struct {
 	flushed bool
 }
 
-func (s *pendingStore) Open(_ context.Context, root b3.Root) (transfer.Object, error) {
+func (s *pendingStore) Open(_ context.Context, root b3.Root) (b3.Object, error) {
 	if root != s.root || !s.flushed {
 		return nil, status.Errorf(status.NotFound, "not here")
 	}
