@@ -51,7 +51,7 @@ func (r *Resolver) openRemote(ctx context.Context, root b3.Root, opt OpenOptions
 	if err != nil {
 		return nil, err
 	}
-	defer l.wg.Done()
+	defer l.work.Leave()
 	work, end := l.bind(ctx) // until the content is closed
 	c := &Content{root: root, source: SourcePeer, ctx: work, lookupID: newLookupID(), done: end}
 	size, err := r.findGroups(work, l, c, opt)

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"allium/internal/latch"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver/providers"
@@ -34,13 +34,10 @@ type Resolver struct {
 	run atomic.Pointer[life]
 }
 
-// life is one Run: work starts under its context and is counted by its group.
+// life is one Run: work starts under its context, and Run waits for it.
 type life struct {
-	ctx context.Context
-	wg  sync.WaitGroup
-
-	mu    sync.Mutex
-	ended bool // no more work starts; guards wg against an Add beside Wait
+	ctx  context.Context
+	work latch.Latch
 }
 
 // New returns a resolver. It starts nothing.
@@ -89,7 +86,7 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 // what is in flight and returns nil after the last goroutine. It can run again.
 func (r *Resolver) Run(ctx context.Context, ready func()) error {
 	l := &life{ctx: ctx}
-	if old := r.run.Load(); old != nil && !old.over() || !r.run.CompareAndSwap(old, l) {
+	if old := r.run.Load(); old != nil && !old.work.Closed() || !r.run.CompareAndSwap(old, l) {
 		return errors.New("resolver: it runs already")
 	}
 	ready()
@@ -100,13 +97,13 @@ func (r *Resolver) Run(ctx context.Context, ready func()) error {
 		case now := <-tick.C:
 			r.pool.Sweep(now)
 		case <-ctx.Done():
-			l.end()
+			l.work.Wait()
 			return nil
 		}
 	}
 }
 
-// admit lets a call in. Run waits until l.wg.Done counts it out.
+// admit lets a call in. Run waits until l.work.Leave is called.
 func (r *Resolver) admit() (l *life, err error) {
 	l = r.run.Load()
 	switch {
@@ -125,7 +122,7 @@ func (r *Resolver) begin(ctx context.Context) (work context.Context, l *life, do
 		return nil, nil, nil, err
 	}
 	work, end := l.bind(ctx)
-	return work, l, func() { end(); l.wg.Done() }, nil
+	return work, l, func() { end(); l.work.Leave() }, nil
 }
 
 // bind returns ctx, to end also with the life.
@@ -135,44 +132,14 @@ func (l *life) bind(ctx context.Context) (work context.Context, end func()) {
 	return work, func() { stop(); cancel(nil) }
 }
 
-// enter counts one more piece of work in, unless the life is over. l.wg.Done
-// counts it out.
-func (l *life) enter() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended || l.ctx.Err() != nil {
-		return false
-	}
-	l.wg.Add(1)
-	return true
-}
+// enter counts one more piece of work in, unless the life is over.
+func (l *life) enter() bool { return l.ctx.Err() == nil && l.work.Enter() }
 
 // Context implements providers.Tasks.
 func (l *life) Context() context.Context { return l.ctx }
 
 // Go implements providers.Tasks.
-func (l *life) Go(f func()) bool {
-	if !l.enter() {
-		return false
-	}
-	l.wg.Go(f)
-	l.wg.Done()
-	return true
-}
-
-// end refuses new work and waits for what there is.
-func (l *life) end() {
-	l.mu.Lock()
-	l.ended = true
-	l.mu.Unlock()
-	l.wg.Wait()
-}
-
-func (l *life) over() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.ended
-}
+func (l *life) Go(f func()) bool { return l.ctx.Err() == nil && l.work.Go(f) }
 
 // Providers yields who says it has the object: first, unless opt.Fresh, who
 // announced it, at once, then whom the DHT finds, as they are found, for at most

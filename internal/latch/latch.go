@@ -16,6 +16,8 @@ type Latch struct {
 	inside int
 	closed bool
 	empty  chan struct{} // made by Close
+
+	tasks sync.WaitGroup // starts what Go was given
 }
 
 // Enter reports whether the caller was admitted. Who was admitted leaves once.
@@ -35,6 +37,19 @@ func (l *Latch) Leave() {
 	if l.inside--; l.inside == 0 && l.closed {
 		close(l.empty)
 	}
+}
+
+// Go runs f in a goroutine that is inside until f returns. It reports whether it was
+// admitted.
+func (l *Latch) Go(f func()) bool {
+	if !l.Enter() {
+		return false
+	}
+	l.tasks.Go(func() {
+		defer l.Leave()
+		f()
+	})
+	return true
 }
 
 // Inside returns how many have entered and not left.

@@ -83,3 +83,28 @@ func TestRace(t *testing.T) {
 		users.Wait()
 	}
 }
+
+// TestGo: what was started is waited for, and nothing starts after the close.
+func TestGo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var l Latch
+		end := make(chan struct{})
+		var ended atomic.Bool
+		if !l.Go(func() { <-end; ended.Store(true) }) || l.Inside() != 1 {
+			t.Fatal("an open latch does not start it")
+		}
+		l.Close()
+		if l.Go(func() { t.Error("a closed latch started it") }) {
+			t.Error("a closed latch admits")
+		}
+		synctest.Wait()
+		if ended.Load() {
+			t.Error("it ended by itself")
+		}
+		close(end)
+		if l.Wait(); !ended.Load() {
+			t.Error("the wait did not wait for it")
+		}
+	})
+}

@@ -11,6 +11,8 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/latch"
 )
 
 // Links makes the links of one host bad, for testnets: a host that is built
@@ -35,11 +37,12 @@ type Links struct {
 	full  prometheus.Counter
 	late  prometheus.Counter
 
-	mu     sync.Mutex
-	seen   map[netip.AddrPort]peer.ID // at most maxSeen UDP addresses, by who is there
-	closed bool
-	done   chan struct{}
-	wg     sync.WaitGroup // of what sends what was held up; Add only while !closed
+	mu   sync.Mutex
+	seen map[netip.AddrPort]peer.ID // at most maxSeen UDP addresses, by who is there
+
+	sending latch.Latch // packets that were held up
+	closing sync.Once
+	done    chan struct{} // closed by Close
 }
 
 // maxSeen bounds the addresses that are remembered; of more some are forgotten.
@@ -106,24 +109,12 @@ func (f *Links) Set(faulty []Link, rate int64) {
 // Close ends what is left of the host's connections and waits for it. It is
 // called after the host was closed.
 func (f *Links) Close() {
-	f.mu.Lock()
-	if !f.closed {
-		f.closed = true
-		close(f.done)
-	}
-	f.mu.Unlock()
-	f.wg.Wait()
+	f.closing.Do(func() { close(f.done) })
+	f.sending.Wait()
 }
 
 // run runs send beside its caller, unless Close was called.
-func (f *Links) run(send func()) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.closed {
-		f.wg.Go(send)
-	}
-	return !f.closed
-}
+func (f *Links) run(send func()) bool { return f.sending.Go(send) }
 
 // Cut reports whether a peer is cut off.
 func (f *Links) Cut(id peer.ID) bool {
