@@ -49,6 +49,7 @@ var layers = map[string][]string{
 	"internal/ballast":        {},
 	"internal/deadline":       {},
 	"internal/filewatch":      {},
+	"internal/heaviest":       {},
 	"internal/ipgroup":        {},
 	"internal/jitter":         {},
 	"internal/latch":          {},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/heaviest"
 	"allium/protocols/b3"
 )
 
@@ -43,7 +44,7 @@ type providerStore struct {
 	keys   map[b3.Root][]*held // oldest first
 	peers  map[peer.ID]*heldPeer
 	groups map[string]*heldGroup
-	most   byRecords // groups but for this node's own
+	most   heaviest.Heap[*heldGroup] // groups but for this node's own
 	n      int
 	swept  time.Time // when expired records were last dropped to make room
 }

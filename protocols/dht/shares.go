@@ -2,7 +2,6 @@ package dht
 
 import (
 	"cmp"
-	"container/heap"
 	"container/list"
 	"slices"
 	"time"
@@ -15,6 +14,10 @@ type heldGroup struct {
 	at      int       // in providerStore.most; -1: it is this node's own, and not there
 }
 
+// Weight and Place implement heaviest.Item.
+func (g *heldGroup) Weight() int64 { return int64(g.records.Len()) }
+func (g *heldGroup) Place() *int   { return &g.at }
+
 // join counts a record in with its group.
 func (p *providerStore) join(h *held) {
 	g := p.groups[h.group]
@@ -22,7 +25,7 @@ func (p *providerStore) join(h *held) {
 		g = &heldGroup{name: h.group, at: -1}
 		p.groups[h.group] = g
 		if h.group != "" {
-			heap.Push(&p.most, g)
+			p.most.Push(g)
 		}
 	}
 	h.at = g.records.PushBack(h)
@@ -38,7 +41,7 @@ func (p *providerStore) leave(h *held) {
 		return
 	}
 	if g.at >= 0 {
-		heap.Remove(&p.most, g.at)
+		p.most.Remove(g)
 	}
 	delete(p.groups, h.group)
 }
@@ -46,7 +49,7 @@ func (p *providerStore) leave(h *held) {
 // moved keeps the order of the groups after g has one more or one less.
 func (p *providerStore) moved(g *heldGroup) {
 	if g.at >= 0 {
-		heap.Fix(&p.most, g.at)
+		p.most.Fix(g)
 	}
 }
 
@@ -149,34 +152,3 @@ func fair(records []sealed, room int) []sealed {
 
 // size is the bytes that a record takes in an answer.
 func (s sealed) size() int { return len(s.envelope) + len(s.peerRecord) + 8 }
-
-// byRecords is a heap of groups, the one with most records first.
-type byRecords []*heldGroup
-
-// Len implements heap.Interface.
-func (b byRecords) Len() int { return len(b) }
-
-// Less implements heap.Interface.
-func (b byRecords) Less(i, j int) bool { return b[i].records.Len() > b[j].records.Len() }
-
-// Swap implements heap.Interface.
-func (b byRecords) Swap(i, j int) {
-	b[i], b[j] = b[j], b[i]
-	b[i].at, b[j].at = i, j
-}
-
-// Push implements heap.Interface.
-func (b *byRecords) Push(x any) {
-	g := x.(*heldGroup)
-	g.at = len(*b)
-	*b = append(*b, g)
-}
-
-// Pop implements heap.Interface.
-func (b *byRecords) Pop() any {
-	last := len(*b) - 1
-	g := (*b)[last]
-	(*b)[last] = nil
-	*b = (*b)[:last]
-	return g
-}

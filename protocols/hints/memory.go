@@ -1,7 +1,6 @@
 package hints
 
 import (
-	"container/heap"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/internal/heaviest"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -43,7 +43,7 @@ type memory struct {
 	roots   map[b3.Root][]*held
 	holders map[holderKey]*holder
 	origins map[string]*origin
-	most    originsByBytes
+	most    heaviest.Heap[*origin]
 	bytes   int64
 	hints   int // roots of all
 }
@@ -72,9 +72,17 @@ type holder struct {
 type origin struct {
 	name  string
 	bytes int64
-	most  byBytes
+	most  heaviest.Heap[*holder]
 	at    int // in memory.most
 }
+
+// Weight and Place implement heaviest.Item.
+func (h *holder) Weight() int64 { return h.bytes }
+func (h *holder) Place() *int   { return &h.at }
+
+// Weight and Place implement heaviest.Item.
+func (o *origin) Weight() int64 { return o.bytes }
+func (o *origin) Place() *int   { return &o.at }
 
 // shareOf is the part of all that one provider may have.
 const shareOf = 8
@@ -193,11 +201,11 @@ func (m *memory) holderOf(a *announcement) *holder {
 	if from == nil {
 		from = &origin{name: a.origin}
 		m.origins[a.origin] = from
-		heap.Push(&m.most, from)
+		m.most.Push(from)
 	}
 	of := &holder{holderKey: a.holder(), of: from}
 	m.holders[a.holder()] = of
-	heap.Push(&from.most, of)
+	from.most.Push(of)
 	return of
 }
 
@@ -205,8 +213,8 @@ func (m *memory) holderOf(a *announcement) *holder {
 func (m *memory) count(of *holder, n int64) {
 	of.bytes += n
 	of.of.bytes += n
-	heap.Fix(&of.of.most, of.at)
-	heap.Fix(&m.most, of.of.at)
+	of.of.most.Fix(of)
+	m.most.Fix(of.of)
 }
 
 func (m *memory) add(a *announcement) *held {
@@ -240,10 +248,10 @@ func (m *memory) drop(h *held) {
 	if of.held = slices.Delete(of.held, i, i+1); len(of.held) > 0 {
 		return
 	}
-	heap.Remove(&of.of.most, of.at)
+	of.of.most.Remove(of)
 	delete(m.holders, of.holderKey)
 	if len(of.of.most) == 0 {
-		heap.Remove(&m.most, of.of.at)
+		m.most.Remove(of.of)
 		delete(m.origins, of.of.name)
 	}
 }
@@ -335,66 +343,4 @@ func (m *memory) usage() (n, hints int, bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.slots), m.hints, m.bytes
-}
-
-// byBytes is a heap of holders, the one with the most bytes first.
-type byBytes []*holder
-
-// Len implements heap.Interface.
-func (b byBytes) Len() int { return len(b) }
-
-// Less implements heap.Interface.
-func (b byBytes) Less(i, j int) bool { return b[i].bytes > b[j].bytes }
-
-// Swap implements heap.Interface.
-func (b byBytes) Swap(i, j int) {
-	b[i], b[j] = b[j], b[i]
-	b[i].at, b[j].at = i, j
-}
-
-// Push implements heap.Interface.
-func (b *byBytes) Push(x any) {
-	h := x.(*holder)
-	h.at = len(*b)
-	*b = append(*b, h)
-}
-
-// Pop implements heap.Interface.
-func (b *byBytes) Pop() any {
-	last := len(*b) - 1
-	h := (*b)[last]
-	(*b)[last] = nil
-	*b = (*b)[:last]
-	return h
-}
-
-// originsByBytes is a heap of origins, the one with the most bytes first.
-type originsByBytes []*origin
-
-// Len implements heap.Interface.
-func (b originsByBytes) Len() int { return len(b) }
-
-// Less implements heap.Interface.
-func (b originsByBytes) Less(i, j int) bool { return b[i].bytes > b[j].bytes }
-
-// Swap implements heap.Interface.
-func (b originsByBytes) Swap(i, j int) {
-	b[i], b[j] = b[j], b[i]
-	b[i].at, b[j].at = i, j
-}
-
-// Push implements heap.Interface.
-func (b *originsByBytes) Push(x any) {
-	o := x.(*origin)
-	o.at = len(*b)
-	*b = append(*b, o)
-}
-
-// Pop implements heap.Interface.
-func (b *originsByBytes) Pop() any {
-	last := len(*b) - 1
-	o := (*b)[last]
-	(*b)[last] = nil
-	*b = (*b)[:last]
-	return o
 }

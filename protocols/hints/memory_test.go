@@ -2,7 +2,6 @@ package hints
 
 import (
 	"bytes"
-	"container/heap"
 	"maps"
 	"runtime"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"pgregory.net/rapid"
 
+	"allium/internal/heaviest"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -244,12 +244,9 @@ func TestFullMemoryTakesFromTheLargest(t *testing.T) {
 	}
 }
 
-func heapHolds(b byBytes) bool {
-	c := slices.Clone(b)
-	sorted := slices.Clone(b)
-	slices.SortStableFunc(sorted, func(x, y *holder) int { return int(y.bytes - x.bytes) })
-	for _, want := range sorted {
-		if heap.Pop(&c).(*holder).bytes != want.bytes {
+func heapHolds(h heaviest.Heap[*holder]) bool {
+	for i, x := range h {
+		if *x.Place() != i || i > 0 && h[(i-1)/2].bytes < x.bytes {
 			return false
 		}
 	}
