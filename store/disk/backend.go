@@ -16,6 +16,7 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/blob"
 	"allium/store/bucket"
 	"allium/store/damage"
 	"allium/store/fsys"
@@ -25,8 +26,10 @@ import (
 )
 
 // Backend is the embedded backend: files in one directory, as FORMAT.md has it.
-// Small objects are in segments, large ones in blobs; the index knows both.
+// Small objects are in the log, large ones are files; the index knows both.
 type Backend struct {
+	*blob.Files // of large objects and unfinished ones; nil before Open
+
 	cfg     Options
 	raw     vfs.FS // below fs
 	fs      *fsys.Sparing
@@ -48,7 +51,6 @@ type Backend struct {
 	badFormat string                                              // what is wrong with FORMAT, where it could be told
 	index     *index.Index
 	segments  *segment.Log
-	blobs     *blobs
 	compact   *segment.Compactor
 	orders    *limits.Budget
 }
@@ -130,10 +132,6 @@ func (d *Backend) CheckSegment(ctx context.Context, num uint64) error {
 // Log returns the log, from Open on. It is for tests.
 func (d *Backend) Log() *segment.Log { return d.segments }
 
-// Adopted is closed when the files that the start found in obj/, and that no
-// record names, were looked at.
-func (d *Backend) Adopted() <-chan struct{} { return d.blobs.adopted }
-
 func (d *Backend) path(elem ...string) string {
 	return d.fs.PathJoin(append([]string{d.cfg.Dir}, elem...)...)
 }
@@ -162,8 +160,7 @@ func (d *Backend) Serve(ctx context.Context) {
 	writer.Go(func() { d.segments.Serve(writing) })
 	if d.frozen == nil {
 		others.Go(func() { d.compact.Serve(ctx) })
-		others.Go(func() { d.blobs.forgetLoop(ctx) })
-		others.Go(func() { d.adoptAll(ctx) })
+		others.Go(func() { d.Files.Serve(ctx, d.opened) })
 		others.Go(func() { d.keepBallast(ctx) })
 	}
 	if d.cloud != nil {
@@ -175,8 +172,8 @@ func (d *Backend) Serve(ctx context.Context) {
 	// What fails is sticky, and close returns it; nobody was told of the rest.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastUpload)
 	defer cancel()
-	_ = d.blobs.flush(last)
-	_ = d.blobs.forgetRemoved() // or the next start unlinks
+	_ = d.Files.Flush(last)
+	_ = d.Forget() // or the next start unlinks
 	stop()
 	writer.Wait()
 	if d.cloud != nil {
@@ -195,7 +192,7 @@ func (d *Backend) Close() error {
 	if failed := d.index.Damage(); failed != nil {
 		d.NoteIndexDamage(failed)
 	}
-	err := d.blobs.Close()
+	err := d.Files.Close()
 	if e := d.Failure(); err == nil {
 		err = e
 	}
@@ -267,26 +264,12 @@ func (d *Backend) Put(ctx context.Context, root b3.Root, p []byte, deferred bool
 	return d.segments.Put(ctx, root, p, deferred, counted)
 }
 
-// Stage implements the backend of a store.
-func (d *Backend) Stage(root b3.Root) (*meta.Staging, error) { return d.blobs.stage(root) }
-
-// OpenPair implements the backend of a store.
-func (d *Backend) OpenPair(e meta.Entry) (meta.Pair, error) { return d.blobs.open(e) }
-
-// Publish implements the backend of a store.
-func (d *Backend) Publish(ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func()) (bool, error) {
-	return d.blobs.publish(ctx, &publication{root: root, size: size, st: st, done: done}, deferred)
-}
-
-// Discard implements the backend of a store.
-func (d *Backend) Discard(st *meta.Staging) error { return d.blobs.discard(st) }
-
 // Flush implements the backend of a store.
 func (d *Backend) Flush(ctx context.Context) error {
 	if err := d.segments.Flush(ctx); err != nil {
 		return err
 	}
-	return d.blobs.flush(ctx)
+	return d.Files.Flush(ctx)
 }
 
 // RemoveAll does not stop waiting when the context ends: whether the object will
@@ -302,7 +285,7 @@ func (d *Backend) RemoveAll(_ context.Context, es []meta.Entry) error {
 	large := 0
 	for _, e := range removed {
 		if !meta.Small(e.Size) {
-			d.blobs.remove(e.Root)
+			d.Unlink(e.Root)
 			large++
 		}
 	}
@@ -370,7 +353,7 @@ func (d *Backend) Failure() error {
 	if d.frozen != nil {
 		return d.frozen
 	}
-	for _, failure := range []func() error{d.index.Failure, d.segments.Failure, d.blobs.failure} {
+	for _, failure := range []func() error{d.index.Failure, d.segments.Failure, d.Files.Failure} {
 		if err := failure(); err != nil {
 			return err
 		}

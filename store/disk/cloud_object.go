@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/sync/errgroup"
 
 	"allium/protocols/b3"
@@ -15,10 +14,10 @@ import (
 	"allium/store/meta"
 )
 
-// put puts a large object, which is verified, and its outboard into the bucket.
+// Put puts a large object, which is verified, and its outboard into the bucket.
 // What is there under its name, put by another node or before, stays, unless
 // replace says that it is damaged, or its size is wrong.
-func (c *cloud) put(ctx context.Context, root b3.Root, size int64, p meta.Pair, replace bool) error {
+func (c *cloud) Put(ctx context.Context, root b3.Root, size int64, p meta.Pair, replace bool) error {
 	if err := c.here(); err != nil {
 		return err
 	}
@@ -37,9 +36,23 @@ func (c *cloud) put(ctx context.Context, root b3.Root, size int64, p meta.Pair, 
 	return c.putHalf(ctx, cloudKey(cloudObjects, root), p.Data, size, replace)
 }
 
-// openObject returns a large object's bytes. It asks the bucket when it is read.
-func (c *cloud) openObject(root b3.Root, size int64) meta.File {
+// Open returns a large object's bytes. It asks the bucket when it is read.
+func (c *cloud) Open(root b3.Root, size int64) meta.File {
 	return &cloudFile{c: c, key: cloudKey(cloudObjects, root), size: size}
+}
+
+// OpenOutboard returns the outboard of an object of size bytes.
+func (c *cloud) OpenOutboard(root b3.Root, size int64) meta.File {
+	return &cloudFile{c: c, key: cloudKey(cloudOutboards, root), size: b3.OutboardSize(size)}
+}
+
+// Lacks reports whether the bucket says that it does not have root.
+func (c *cloud) Lacks(ctx context.Context, root b3.Root) bool {
+	if c.here() != nil {
+		return false
+	}
+	_, err := c.bucket.Stat(ctx, cloudKey(cloudObjects, root))
+	return status.Of(err) == status.NotFound
 }
 
 // keep takes root off the list of what is to be deleted. The caller has claimed
@@ -140,32 +153,5 @@ func (c *cloud) deleteObject(ctx context.Context, root b3.Root) error {
 func (c *cloud) countRemoved() error {
 	n, err := c.index.CountRemoved()
 	c.pending.Add(n)
-	return err
-}
-
-// fetchOutboard writes the outboard of root, which is lost or cut here, from
-// the bucket. It is proved when it is read, like any.
-func (b *blobs) fetchOutboard(root b3.Root, size int64) error {
-	temp := b.tempName()
-	f, err := b.fs.Create(temp, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return meta.WriteError("create a file", err)
-	}
-	n := b3.OutboardSize(size)
-	from := io.NewSectionReader(&cloudFile{c: b.cloud, key: cloudKey(cloudOutboards, root), size: n}, 0, n)
-	buf := make([]byte, min(n, maxWindow))
-	_, err = io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{from}, buf)
-	if err == nil {
-		err = f.SyncData()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = b.fs.Rename(temp, b.objectPath(root)+outboardSuffix)
-	}
-	if err != nil {
-		b.tidy(temp)
-	}
 	return err
 }

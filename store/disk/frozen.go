@@ -22,7 +22,7 @@ func (d *Backend) Open(ctx context.Context) error {
 		return err // there is nothing to read
 	}
 	d.log.Warn("the disk takes no writes; the store is only read", "dir", d.cfg.Dir, "err", err)
-	d.lock, d.index, d.segments, d.blobs = nil, nil, nil, nil
+	d.lock, d.index, d.segments, d.Files = nil, nil, nil, nil
 	d.fs.FS = fsys.NewOverlay(d.raw)
 	if readOnly {
 		d.frozen = status.Errorf(status.NotReady, "the store is only read, as its file system is read-only (%s): mount it for writing, then restart the node", d.cfg.Dir)

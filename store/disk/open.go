@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"allium/protocols/status"
+	"allium/store/blob"
 	"allium/store/fsys"
 	"allium/store/index"
 	"allium/store/meta"
@@ -97,7 +98,7 @@ func (d *Backend) bringForward(version int) error {
 		return nil
 	}
 	if version < formatNotes {
-		if err := markUnnoted(d.fs, d.path(fsys.DirPart)); err != nil {
+		if err := blob.MarkUnnoted(d.fs, d.cfg.Dir); err != nil {
 			return err
 		}
 	}
@@ -143,7 +144,7 @@ func (d *Backend) renewIndex(why error) error {
 		d.index.Abandon()
 		d.index = nil
 	}
-	if err := d.clearUnnoted(); err != nil {
+	if err := blob.ClearUnnoted(d.fs, d.cfg.Dir); err != nil {
 		return err
 	}
 	dir, aside := d.path(fsys.DirIndex), d.path(fsys.DirDamagedIndex)
@@ -200,20 +201,8 @@ func (d *Backend) recover(ctx context.Context, anew bool) error {
 	if err := d.segments.Recover(ctx, clean, anew, nil); err != nil {
 		return err
 	}
-	if err := d.blobs.settleParts(clean); err != nil {
+	if err := d.Files.Recover(clean); err != nil {
 		return err
-	}
-	if err := d.blobs.unlinkRemoved(); err != nil {
-		return err
-	}
-	pending, err := d.index.Orphans()
-	if err != nil {
-		return err
-	}
-	if !clean || pending {
-		if err := d.blobs.findOrphans(); err != nil {
-			return err
-		}
 	}
 	if !clean {
 		if err := d.segments.Recount(); err != nil {
@@ -237,7 +226,14 @@ func (d *Backend) makeParts() {
 		o.Bucket = d.cloud
 	}
 	d.segments = segment.New(o)
-	d.blobs = newBlobs(d)
+	files := blob.Options{
+		FS: d.fs, Dir: d.cfg.Dir, Log: d.log, Index: d.index, Commit: d.segments, Space: d.space, Quarantine: d.aside, Damage: d.damage,
+		Denied: d.denied, Arrived: d.arrived,
+	}
+	if d.cloud != nil {
+		files.Remote = d.cloud
+	}
+	d.Files = blob.New(files)
 	d.compact = segment.NewCompactor(d.segments, segment.CompactOptions{
 		Log: d.log, Rate: int64(d.cfg.CompactRate),
 		Space: func(need int64) error { return d.spaceBut(int64(d.cfg.ReserveBytes)/2, need) },

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"allium/protocols/status"
+	"allium/store/blob"
 	"allium/store/fsys"
 	"allium/store/meta"
 )
@@ -163,7 +164,7 @@ func (r *rebuild) settle() error {
 // swap puts the new index, which is closed, in the place of the old one.
 func (r *rebuild) swap() error {
 	f, index, old := r.d.fs, r.d.path(fsys.DirIndex), r.d.path(dirOldIndex)
-	if err := r.d.clearUnnoted(); err != nil {
+	if err := blob.ClearUnnoted(r.d.fs, r.d.cfg.Dir); err != nil {
 		return err
 	}
 	if err := f.RemoveAll(old); err != nil {

@@ -1,12 +1,8 @@
 package disk
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -100,12 +96,15 @@ func (r *rebuild) object(e meta.Entry) (whole bool, err error) {
 	if err := r.ctx.Err(); err != nil {
 		return false, err
 	}
-	err = r.hash(e)
+	err = r.d.Rehash(r.ctx, e, r.d.cfg.HashWorkers)
 	r.at.Objects++
 	r.at.Bytes += e.Size
 	r.progress()
-	if err == nil || status.Of(err) != status.Corrupt {
-		return err == nil, err
+	switch {
+	case err == nil:
+		return true, nil
+	case status.Of(err) != status.Corrupt:
+		return false, fmt.Errorf("%s: %w", e.Root, err)
 	}
 	if errors.Is(err, meta.Defect("missing")) {
 		r.report.Missing++
@@ -115,66 +114,4 @@ func (r *rebuild) object(e meta.Entry) (whole bool, err error) {
 	r.d.log.Warn("a large object is damaged", "root", e.Root, "err", err)
 	e.Corrupt = true
 	return false, r.d.index.PutEntry(e)
-}
-
-// hash writes e's outboard, or returns corrupt.
-func (r *rebuild) hash(e meta.Entry) error {
-	b := r.d.blobs
-	data, err := b.openData(e)
-	if err != nil {
-		return err
-	}
-	defer data.Close() // only read
-	temp := b.tempName()
-	f, err := b.fs.Create(temp, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return meta.WriteError("create a file", err)
-	}
-	err = r.hashTo(f, data, e)
-	if err == nil {
-		err = meta.WriteError("sync a file", f.SyncData())
-	}
-	if e := f.Close(); err == nil {
-		err = meta.WriteError("close a file", e)
-	}
-	if err == nil {
-		err = meta.WriteError("rename a file", b.fs.Rename(temp, b.objectPath(e.Root)+outboardSuffix))
-	}
-	if err != nil {
-		b.tidy(temp)
-		return fmt.Errorf("%s: %w", e.Root, err)
-	}
-	return nil
-}
-
-func (r *rebuild) hashTo(f vfs.File, data meta.File, e meta.Entry) error {
-	h := b3.NewHasher(&meta.Appender{F: f}, r.d.cfg.HashWorkers)
-	n, err := h.ReadFrom(&ending{ctx: r.ctx, r: io.NewSectionReader(data, 0, e.Size)})
-	if err != nil {
-		h.Reset(nil) // joins its goroutines
-		return meta.ReadError(err)
-	}
-	root, _, err := h.Sum()
-	switch {
-	case err != nil:
-		return err
-	case n != e.Size:
-		return meta.Defect("short")
-	case root != e.Root:
-		return meta.Defect("digest")
-	}
-	return nil
-}
-
-// ending is a reader that ends with a context.
-type ending struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (r *ending) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.r.Read(p)
 }

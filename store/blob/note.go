@@ -1,11 +1,14 @@
-package disk
+package blob
 
 import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
+	"sync"
 	"syscall"
 
 	"allium/store/fsys"
@@ -88,30 +91,23 @@ func readNote(f io.ReaderAt, p []byte, off int64) error {
 	return meta.ReadError(err)
 }
 
-// makeNote writes a note, or replaces the one that is there, whole or not at
-// all. Its name is durable with the next syncPart. body follows the slots.
-func (b *blobs) makeNote(name, kind string, p, body []byte) error {
-	temp := b.tempName()
-	f, err := b.fs.Create(temp, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return meta.WriteError("write a note", err)
-	}
+// notes are the notes in part/.
+type notes struct {
+	*dir
+	syncing chan struct{} // one token: who holds it syncs part/
+
+	mu   sync.Mutex
+	gone []string // notes of which the files are unlinked, perhaps not durably
+}
+
+// makeNote writes a note, or replaces the one that is there, whole or not at all.
+// Its name is durable with the next syncPart. body follows the slots.
+func (n *notes) makeNote(name, kind string, p, body []byte) error {
 	note := append(encodeSlot(kind, 0, p), encodeSlot(kind, firstNote, p)...)
-	_, err = f.Write(append(note, body...))
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = b.fs.Rename(temp, name)
-	}
-	if err != nil {
-		b.tidy(temp)
-		return meta.WriteError("write a note", err)
-	}
-	return nil
+	return meta.WriteError("write a note", n.replace(name, func(f vfs.File) error {
+		_, err := f.Write(append(note, body...))
+		return err
+	}))
 }
 
 // firstNote is the number of the newer slot of a note that makeNote wrote.
@@ -119,8 +115,8 @@ const firstNote = 1
 
 // changeNote writes the next state of a note, durably. rest writes what belongs
 // to it behind the slots.
-func (b *blobs) changeNote(name, kind string, seq uint64, p []byte, rest func(f vfs.File) error) error {
-	f, err := b.fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+func (n *notes) changeNote(name, kind string, seq uint64, p []byte, rest func(f vfs.File) error) error {
+	f, err := n.fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return meta.WriteError("open a note", err)
 	}
@@ -143,19 +139,65 @@ func (b *blobs) changeNote(name, kind string, seq uint64, p []byte, rest func(f 
 
 // syncPart makes the names in part/ durable. What was set to be forgotten
 // before is then gone for good, and so is what said so.
-func (b *blobs) syncPart() error {
-	b.syncing <- struct{}{} // held for one sync and a few removals
-	defer func() { <-b.syncing }()
-	b.mu.Lock()
-	gone := b.gone
-	b.gone = nil
-	b.mu.Unlock()
-	if err := fsys.SyncDir(b.fs, b.path(fsys.DirPart)); err != nil {
-		b.mu.Lock()
-		b.gone = append(gone, b.gone...)
-		b.mu.Unlock()
+func (n *notes) syncPart() error {
+	n.syncing <- struct{}{} // held for one sync and a few removals
+	defer func() { <-n.syncing }()
+	n.mu.Lock()
+	gone := n.gone
+	n.gone = nil
+	n.mu.Unlock()
+	if err := fsys.SyncDir(n.fs, n.path(fsys.DirPart)); err != nil {
+		n.mu.Lock()
+		n.gone = append(gone, n.gone...)
+		n.mu.Unlock()
 		return err
 	}
-	b.tidy(gone...)
+	n.tidy(gone...)
 	return nil
+}
+
+// dropNote removes a note and its files. The note goes first, durably, by a
+// name that lets the next start go on: files without a note are damage.
+func (n *notes) dropNote(name, suffix string) error {
+	gone := fmt.Sprintf("%s.%s-%d%s", name, n.prefix, n.serial.Add(1), goneSuffix)
+	if err := n.fs.Rename(name+suffix, gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return meta.WriteError("remove a note", err)
+	}
+	if err := n.syncPart(); err != nil {
+		return err
+	}
+	err := errors.Join(n.unlink(name), n.unlink(name+outboardSuffix))
+	if err != nil {
+		return err // the next start goes on
+	}
+	n.mu.Lock()
+	n.gone = append(n.gone, gone)
+	many := len(n.gone) >= maxGone
+	n.mu.Unlock()
+	if many {
+		return n.syncPart()
+	}
+	return nil
+}
+
+// goneSuffix ends the name of a note whose files are being removed. There are
+// maxGone at most of which the files are gone.
+const (
+	goneSuffix = ".gone"
+	maxGone    = 64
+)
+
+// settleGone removes the files of a note that was being removed. Another note
+// of that name says nothing yet.
+func (n *notes) settleGone(name, suffix string, x noted) {
+	n.tidy(name, name+outboardSuffix, name+suffix)
+	n.gone = append(n.gone, x.gone...) // nobody else is here yet
+}
+
+// close makes it durable that files went.
+func (n *notes) close() error {
+	if len(n.gone) == 0 {
+		return nil
+	}
+	return n.syncPart()
 }

@@ -1,4 +1,4 @@
-package disk
+package blob
 
 import (
 	"sync/atomic"

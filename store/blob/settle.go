@@ -1,4 +1,4 @@
-package disk
+package blob
 
 import (
 	"errors"
@@ -28,14 +28,15 @@ type noted struct {
 	gone                 []string // notes of which the files are to go
 }
 
-// settleParts takes over what is in part/ when the store opens. What a crash
+// settle takes over what is in part/ when the store opens. What a crash
 // moved on its way into obj/ is put back; what a crash leaves behind, and parts
 // of what is whole, is removed. clean says that the store was closed in order.
-func (b *blobs) settleParts(clean bool) error {
-	if err := b.migrateNotes(); err != nil {
+func (f *Files) settle(clean bool) error {
+	n := f.notes
+	if err := f.migrateNotes(); err != nil {
 		return err
 	}
-	names, err := b.fs.List(b.path(fsys.DirPart))
+	names, err := n.fs.List(n.path(fsys.DirPart))
 	if err != nil {
 		return meta.ReadError(err)
 	}
@@ -59,32 +60,32 @@ func (b *blobs) settleParts(clean bool) error {
 		case x != nil && "."+suffix == own:
 			x.note = true
 		case x != nil && strings.HasSuffix(suffix, goneSuffix):
-			x.gone = append(x.gone, b.path(fsys.DirPart, name))
+			x.gone = append(x.gone, n.path(fsys.DirPart, name))
 		case name == fileUnnoted:
 		case old:
-			b.tidy(b.path(fsys.DirPart, name))
+			n.tidy(n.path(fsys.DirPart, name))
 		default:
-			b.setAside(meta.Damage{Kind: meta.DamageFile, Reason: "nothing accounts for this file"}, b.path(fsys.DirPart, name))
+			n.setAside(meta.Damage{Kind: meta.DamageFile, Reason: "nothing accounts for this file"}, n.path(fsys.DirPart, name))
 		}
 	}
 	for _, root := range slices.SortedFunc(maps.Keys(all), meta.CompareRoots) {
-		if err := b.settlePart(root, *all[root], clean, old); err != nil {
+		if err := f.downloads.settlePart(root, *all[root], clean, old); err != nil {
 			return err
 		}
 	}
 	for id, x := range uploads {
-		if err := b.settleUpload(id, *x, old); err != nil {
+		if err := f.uploads.settleUpload(id, *x, old); err != nil {
 			return err
 		}
 	}
 	if old {
-		if err := b.syncPart(); err != nil {
+		if err := n.syncPart(); err != nil {
 			return err
 		}
-		b.tidy(b.path(fsys.DirPart, fileUnnoted))
+		n.tidy(n.path(fsys.DirPart, fileUnnoted))
 	}
-	if old || len(b.gone) > 0 { // nobody else is here yet
-		return b.syncPart()
+	if old || len(n.gone) > 0 { // nobody else is here yet
+		return n.syncPart()
 	}
 	return nil
 }
@@ -97,87 +98,80 @@ func lookUp[K comparable, V any](m map[K]*V, k K) *V {
 	return m[k]
 }
 
-// settleGone removes the files of a note that was being removed. Another note
-// of that name says nothing yet.
-func (b *blobs) settleGone(name, suffix string, x noted) {
-	b.tidy(name, name+outboardSuffix, name+suffix)
-	b.gone = append(b.gone, x.gone...) // nobody else is here yet
-}
-
 // settlePart takes over what is in part/ of root.
-func (b *blobs) settlePart(root b3.Root, x noted, clean, old bool) error {
-	name := b.partPath(root)
+func (d *downloads) settlePart(root b3.Root, x noted, clean, old bool) error {
+	name := d.partPath(root)
 	if len(x.gone) > 0 {
-		b.settleGone(name, partSuffix, x)
+		d.settleGone(name, partSuffix, x)
 		return nil
 	}
 	if !x.note {
 		if old {
-			b.tidy(name, name+outboardSuffix)
+			d.tidy(name, name+outboardSuffix)
 			return nil
 		}
-		b.losePart(root, meta.Damage{Kind: meta.DamageFile, Reason: noNote})
+		d.losePart(root, meta.Damage{Kind: meta.DamageFile, Reason: noNote})
 		return nil
 	}
-	r, ok, err := b.readPart(root)
+	r, ok, err := d.readPart(root)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		b.losePart(root, meta.Damage{Kind: meta.DamageNote, Reason: lostNote})
+		d.losePart(root, meta.Damage{Kind: meta.DamageNote, Reason: lostNote})
 		return nil
 	}
-	e, whole, err := b.index.Get(root)
+	e, whole, err := d.index.Get(root)
 	if err != nil {
 		return err
 	}
 	damaged := r.lost > 0 || r.torn > 0 && clean
 	if whole && !e.Corrupt || r.rec.Held == 0 && !damaged {
-		return b.dropPart(root) // it was published, or never noted
+		return d.DropPartial(root) // it was published, or never noted
 	}
-	size, here, err := b.reclaim(root)
+	size, here, err := d.reclaim(root)
 	if err != nil {
 		return err
 	}
 	if !here {
-		b.losePart(root, meta.Damage{Kind: meta.DamageFile, Reason: lostFiles})
+		d.losePart(root, meta.Damage{Kind: meta.DamageFile, Reason: lostFiles})
 		return nil
 	}
 	if cut := r.cut(size); cut > 0 {
-		b.notice(name, meta.Damage{Kind: meta.DamageFile, Offset: size, Roots: []b3.Root{root}, Reason: fmt.Sprintf(
+		d.notice(name, meta.Damage{Kind: meta.DamageFile, Offset: size, Roots: []b3.Root{root}, Reason: fmt.Sprintf(
 			"this download was cut at its end, so %d groups of it are fetched again", cut)})
 	} else if r.lost == 0 && r.torn == 0 {
-		b.parts.set(r.rec)
+		d.table.set(r.rec)
 		return nil
 	}
 	if damaged {
-		b.notice(name+partSuffix, meta.Damage{Kind: meta.DamageNote, Roots: []b3.Root{root}, Reason: fmt.Sprintf(
+		d.notice(name+partSuffix, meta.Damage{Kind: meta.DamageNote, Roots: []b3.Root{root}, Reason: fmt.Sprintf(
 			"%d places in the note of this download are damaged, so some of it may be fetched again", r.lost+r.torn)})
 	}
-	if _, err := b.makePart(r.rec, r.pages); err != nil {
+	if _, err := d.makePart(r.rec, r.pages); err != nil {
 		return err
 	}
-	b.parts.set(r.rec)
-	return b.syncPart()
+	d.table.set(r.rec)
+	return d.syncPart()
 }
 
 // losePart puts what is left of a download out of the way.
-func (b *blobs) losePart(root b3.Root, why meta.Damage) {
-	b.parts.drop(root)
+func (d *downloads) losePart(root b3.Root, why meta.Damage) {
+	d.table.drop(root)
 	why.Roots = []b3.Root{root}
-	name := b.partPath(root)
-	b.setAside(why, name+partSuffix, name, name+outboardSuffix)
+	name := d.partPath(root)
+	d.setAside(why, name+partSuffix, name, name+outboardSuffix)
 }
 
 // reclaim reports whether both files of a download are in part/, or could be
 // put back there, and how long the data is.
-func (b *blobs) reclaim(root b3.Root) (size int64, here bool, err error) {
+func (d *downloads) reclaim(root b3.Root) (size int64, here bool, err error) {
 	for _, suffix := range []string{outboardSuffix, ""} {
-		part := b.partPath(root) + suffix
-		info, err := b.fs.Stat(part)
+		part := d.partPath(root) + suffix
+		info, err := d.fs.Stat(part)
 		if errors.Is(err, fs.ErrNotExist) {
-			if err = b.fs.Rename(b.objectPath(root)+suffix, part); err == nil {
-				info, err = b.fs.Stat(part)
+			if err = d.fs.Rename(d.objectPath(root)+suffix, part); err == nil {
+				info, err = d.fs.Stat(part)
 			}
 		}
 		if errors.Is(err, fs.ErrNotExist) {

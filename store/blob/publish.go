@@ -1,4 +1,4 @@
-package disk
+package blob
 
 import (
 	"context"
@@ -39,56 +39,59 @@ const (
 // wait for a flush; the next put flushes.
 const maxDeferred = 64
 
-// publish makes p visible and durable, now or by the next flush.
-func (b *blobs) publish(ctx context.Context, p *publication, deferred bool) (isNew bool, err error) {
+// Publish makes a staged object, which is complete, visible and durable under
+// root, now or by the next Flush. done is called once, when the files are not
+// needed any more.
+func (o *objects) Publish(ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func()) (isNew bool, err error) {
+	p := &publication{root: root, size: size, st: st, done: done}
 	if deferred && placeOf(p.st).note == nil && !p.st.Kept {
-		return true, b.deferUntilFlush(ctx, p)
+		return true, o.deferUntilFlush(ctx, p)
 	}
-	if p.err = b.sync(p); p.err == nil {
-		b.upload(ctx, p)
+	if p.err = o.sync(p); p.err == nil {
+		o.upload(ctx, p)
 	}
-	b.commit([]*publication{p})
-	b.end(p)
+	o.commit([]*publication{p})
+	o.end(p)
 	return p.fate == moved, p.err
 }
 
-func (b *blobs) deferUntilFlush(ctx context.Context, p *publication) error {
-	b.mu.Lock()
-	b.deferred = append(b.deferred, p)
-	full := len(b.deferred) >= maxDeferred
-	b.mu.Unlock()
+func (o *objects) deferUntilFlush(ctx context.Context, p *publication) error {
+	o.mu.Lock()
+	o.deferred = append(o.deferred, p)
+	full := len(o.deferred) >= maxDeferred
+	o.mu.Unlock()
 	if full {
-		return b.flush(ctx)
+		return o.Flush(ctx)
 	}
-	return b.failure()
+	return o.Failure()
 }
 
-// flush publishes what was deferred, after the flush under way, which may have
+// Flush publishes what was deferred, after the flush under way, which may have
 // some of it. What cannot be uploaded or renamed stays for the next flush; what cannot be
 // synced is lost.
-func (b *blobs) flush(ctx context.Context) error {
+func (o *objects) Flush(ctx context.Context) error {
 	select {
-	case b.flushing <- struct{}{}:
+	case o.flushing <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-b.flushing }()
-	b.mu.Lock()
-	all := b.deferred
-	b.deferred = nil
-	b.mu.Unlock()
+	defer func() { <-o.flushing }()
+	o.mu.Lock()
+	all := o.deferred
+	o.deferred = nil
+	o.mu.Unlock()
 	var g errgroup.Group
 	g.SetLimit(4) // so that the syncs share journal commits
 	for _, p := range all {
 		g.Go(func() error {
-			if p.err = b.sync(p); p.err == nil {
-				b.upload(ctx, p)
+			if p.err = o.sync(p); p.err == nil {
+				o.upload(ctx, p)
 			}
 			return nil
 		})
 	}
 	_ = g.Wait() // the errors are in all
-	b.commit(all)
+	o.commit(all)
 	var again []*publication
 	for _, p := range all {
 		switch {
@@ -96,48 +99,49 @@ func (b *blobs) flush(ctx context.Context) error {
 			again = append(again, p)
 			continue
 		case p.err != nil:
-			b.fail(fmt.Errorf("a deferred object was lost: %s: %w; restart the node and put it again", p.root, p.err))
+			o.fail(fmt.Errorf("a deferred object was lost: %s: %w; restart the node and put it again", p.root, p.err))
 		}
-		b.end(p)
+		o.end(p)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.deferred = append(b.deferred, again...)
-	if b.failed == nil && len(again) > 0 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.deferred = append(o.deferred, again...)
+	if o.failed == nil && len(again) > 0 {
 		return again[0].err
 	}
-	return b.failed
+	return o.failed
 }
 
 // end gives up a publication's files that were not renamed, and its lease.
-func (b *blobs) end(p *publication) {
+func (o *objects) end(p *publication) {
 	switch {
 	case p.fate == moved, p.fate == unmoved && p.st.Kept: // or tried again by the next download
 	case p.st.Owned && p.err != nil: // or by the next append
 	default:
-		if err := b.discard(p.st); err != nil {
-			b.logger.Warn("the files of a put stay until the next start", "root", p.root, "err", err)
+		if err := o.Discard(p.st); err != nil {
+			o.logger.Warn("the files of a put stay until the next start", "root", p.root, "err", err)
 		}
 	}
 	p.done()
 }
 
-func (b *blobs) fail(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.failed == nil {
-		b.failed = err
+func (o *objects) fail(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.failed == nil {
+		o.failed = err
 	}
 }
 
-func (b *blobs) failure() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.failed
+// Failure is the sticky error.
+func (o *objects) Failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.failed
 }
 
 // sync makes p's bytes durable, once.
-func (b *blobs) sync(p *publication) error {
+func (o *objects) sync(p *publication) error {
 	if p.fate == unmoved {
 		return nil
 	}
@@ -156,17 +160,17 @@ func syncStaged(st *meta.Staging) error {
 	return st.Failed
 }
 
-// upload puts p into the bucket, where there is one.
-func (b *blobs) upload(ctx context.Context, p *publication) {
-	if b.cloud == nil {
+// upload puts p into the remote, where there is one.
+func (o *objects) upload(ctx context.Context, p *publication) {
+	if o.remote == nil {
 		return
 	}
-	old, ok, err := b.index.Get(p.root)
+	old, ok, err := o.index.Get(p.root)
 	if err == nil && ok && !old.Corrupt {
 		return // another put was faster
 	}
 	if err == nil {
-		err = b.cloud.put(ctx, p.root, p.size, p.st.Pair, ok)
+		err = o.remote.Put(ctx, p.root, p.size, p.st.Pair, ok)
 	}
 	if err != nil {
 		p.fate, p.err = unmoved, err
@@ -174,24 +178,24 @@ func (b *blobs) upload(ctx context.Context, p *publication) {
 }
 
 // commit publishes synced objects, with whatever others are ready.
-func (b *blobs) commit(mine []*publication) {
-	b.mu.Lock()
-	b.ready = append(b.ready, mine...)
-	b.mu.Unlock()
-	b.slot <- struct{}{} // held for a few renames and syncs
-	defer func() { <-b.slot }()
-	b.mu.Lock()
-	all := b.ready
-	b.ready = nil
-	b.mu.Unlock()
+func (o *objects) commit(mine []*publication) {
+	o.mu.Lock()
+	o.ready = append(o.ready, mine...)
+	o.mu.Unlock()
+	o.slot <- struct{}{} // held for a few renames and syncs
+	defer func() { <-o.slot }()
+	o.mu.Lock()
+	all := o.ready
+	o.ready = nil
+	o.mu.Unlock()
 	if len(all) > 0 {
-		b.place(all)
+		o.place(all)
 	}
 }
 
 // place renames publications into place and enters them in the index. The slot
 // is held.
-func (b *blobs) place(all []*publication) {
+func (o *objects) place(all []*publication) {
 	first := map[b3.Root]*publication{}
 	var in []*publication
 	for _, p := range all {
@@ -199,7 +203,7 @@ func (b *blobs) place(all []*publication) {
 			continue // or it goes the way of its twin
 		}
 		first[p.root] = p
-		old, ok, err := b.index.Get(p.root)
+		old, ok, err := o.index.Get(p.root)
 		if err != nil {
 			p.err = err
 			continue
@@ -207,19 +211,19 @@ func (b *blobs) place(all []*publication) {
 		if ok && !old.Corrupt {
 			continue // another put was faster
 		}
-		if p.fate, p.err = b.rename(p); p.fate != moved {
+		if p.fate, p.err = o.rename(p); p.fate != moved {
 			continue
 		}
 		in = append(in, p)
 	}
-	if err := b.enter(in); err != nil {
+	if err := o.enter(in); err != nil {
 		for _, p := range in {
 			p.err = err
-			b.putBack(p)
+			o.putBack(p)
 		}
-	} else if b.cloud != nil {
+	} else if o.remote != nil {
 		for _, p := range in {
-			b.tidy(placeOf(p.st).data, b.objectPath(p.root))
+			o.tidy(placeOf(p.st).data, o.objectPath(p.root))
 		}
 	}
 	for _, p := range all {
@@ -235,16 +239,16 @@ func (b *blobs) place(all []*publication) {
 
 // rename moves p's files to their names, the data first: the outboard can be
 // made anew from it.
-func (b *blobs) rename(p *publication) (fate, error) {
-	name := b.objectPath(p.root)
-	if b.cloud == nil { // else the bucket has the data
-		if err := b.fs.Rename(placeOf(p.st).data, name); err != nil {
+func (o *objects) rename(p *publication) (fate, error) {
+	name := o.objectPath(p.root)
+	if o.remote == nil { // else the remote has the data
+		if err := o.fs.Rename(placeOf(p.st).data, name); err != nil {
 			return unmoved, meta.WriteError("rename a file", err)
 		}
 	}
-	if err := b.fs.Rename(placeOf(p.st).outboard, name+outboardSuffix); err != nil {
-		if b.cloud == nil && b.fs.Rename(name, placeOf(p.st).data) != nil {
-			b.tidy(name)
+	if err := o.fs.Rename(placeOf(p.st).outboard, name+outboardSuffix); err != nil {
+		if o.remote == nil && o.fs.Rename(name, placeOf(p.st).data) != nil {
+			o.tidy(name)
 			return dropped, meta.WriteError("rename a file", err)
 		}
 		return unmoved, meta.WriteError("rename a file", err)
@@ -255,45 +259,45 @@ func (b *blobs) rename(p *publication) (fate, error) {
 // putBack undoes rename where the log refused the object and can take it later.
 // Where it failed for good, whether the object is in it is not known: the next
 // start finds out.
-func (b *blobs) putBack(p *publication) {
-	if b.failure() != nil || b.index.Failure() != nil || b.log.Failure() != nil {
+func (o *objects) putBack(p *publication) {
+	if o.Failure() != nil || o.index.Failure() != nil || o.log.Failure() != nil {
 		return
 	}
-	name := b.objectPath(p.root)
-	whole := b.cloud != nil || b.fs.Rename(name, placeOf(p.st).data) == nil
-	if whole && b.fs.Rename(name+outboardSuffix, placeOf(p.st).outboard) == nil {
+	name := o.objectPath(p.root)
+	whole := o.remote != nil || o.fs.Rename(name, placeOf(p.st).data) == nil
+	if whole && o.fs.Rename(name+outboardSuffix, placeOf(p.st).outboard) == nil {
 		p.fate = unmoved
 		return
 	}
 	p.fate = dropped
-	b.tidy(name, name+outboardSuffix)
+	o.tidy(name, name+outboardSuffix)
 }
 
 // enter makes renamed objects durable and visible. Once a directory could not
 // be synced, what is on disk is unknown: that is sticky.
-func (b *blobs) enter(moved []*publication) error {
+func (o *objects) enter(moved []*publication) error {
 	if len(moved) == 0 {
 		return nil
 	}
 	dirs := map[string]struct{}{}
 	es := make([]meta.Entry, 0, len(moved))
 	for _, p := range moved {
-		dirs[b.fs.PathDir(b.objectPath(p.root))] = struct{}{}
+		dirs[o.fs.PathDir(o.objectPath(p.root))] = struct{}{}
 		es = append(es, meta.Entry{Root: p.root, Size: p.size})
 	}
 	for dir := range dirs {
-		if err := fsys.SyncDir(b.fs, dir); err != nil {
-			b.fail(err)
+		if err := fsys.SyncDir(o.fs, dir); err != nil {
+			o.fail(err)
 			return err
 		}
 	}
-	if err := b.log.AddFiles(es); err != nil {
+	if err := o.log.AddFiles(es); err != nil {
 		return err
 	}
 	for _, p := range moved {
 		if placeOf(p.st).note != nil {
-			if err := b.publishedPart(p.root); err != nil {
-				b.logger.Warn("the note of a download that is whole stays until the next start", "root", p.root, "err", err)
+			if err := o.downloads.published(p.root); err != nil {
+				o.logger.Warn("the note of a download that is whole stays until the next start", "root", p.root, "err", err)
 			}
 		}
 		p.st.Kept, placeOf(p.st).note = false, nil

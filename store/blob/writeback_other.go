@@ -1,6 +1,6 @@
 //go:build !linux
 
-package disk
+package blob
 
 import "github.com/cockroachdb/pebble/v2/vfs"
 

@@ -1,4 +1,4 @@
-package disk
+package blob
 
 import (
 	"github.com/cockroachdb/pebble/v2/vfs"

@@ -1,4 +1,4 @@
-package disk
+package blob
 
 import (
 	"errors"
@@ -19,59 +19,62 @@ import (
 // written: files without a note were left by a crash.
 const fileUnnoted = "unnoted"
 
-// markUnnoted makes fileUnnoted, durably.
-func markUnnoted(f vfs.FS, dir string) error {
-	h, err := f.Create(f.PathJoin(dir, fileUnnoted), vfs.WriteCategoryUnspecified)
+// MarkUnnoted makes part/unnoted, durably: the format of the store in dir is older
+// than the notes.
+func MarkUnnoted(f vfs.FS, dir string) error {
+	part := f.PathJoin(dir, fsys.DirPart)
+	h, err := f.Create(f.PathJoin(part, fileUnnoted), vfs.WriteCategoryUnspecified)
 	if err == nil {
 		err = h.Close()
 	}
 	if err != nil {
 		return meta.WriteError("write "+fileUnnoted, err)
 	}
-	return fsys.SyncDir(f, dir)
+	return fsys.SyncDir(f, part)
 }
 
-// clearUnnoted removes fileUnnoted, durably, before an index is given up: what it
+// ClearUnnoted removes part/unnoted, durably, before an index is given up: what it
 // noted is lost with it, so files without a note are no longer known to be what a
 // crash left.
-func (d *Backend) clearUnnoted() error {
-	err := d.fs.Remove(d.path(fsys.DirPart, fileUnnoted))
+func ClearUnnoted(f vfs.FS, dir string) error {
+	part := f.PathJoin(dir, fsys.DirPart)
+	err := f.Remove(f.PathJoin(part, fileUnnoted))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return meta.WriteError("remove "+fileUnnoted, err)
 	}
-	return fsys.SyncDir(d.fs, d.path(fsys.DirPart))
+	return fsys.SyncDir(f, part)
 }
 
 // migrateNotes writes what a format before 3 kept of downloads and uploads in
 // the index as notes beside their files, and then removes it there. After a
 // crash it is done again.
-func (b *blobs) migrateNotes() error {
-	parts, err := b.migrateParts()
+func (f *Files) migrateNotes() error {
+	parts, err := f.downloads.migrate()
 	if err != nil {
 		return err
 	}
-	uploads, err := b.migrateUploads()
+	uploads, err := f.uploads.migrate()
 	if err != nil || !parts && !uploads {
 		return err
 	}
-	if err := b.syncPart(); err != nil {
+	if err := f.notes.syncPart(); err != nil {
 		return err
 	}
-	return b.index.DropOldNotes()
+	return f.index.DropOldNotes()
 }
 
-// migrateParts writes the notes of downloads, one at a time.
-func (b *blobs) migrateParts() (found bool, err error) {
+// migrate writes the notes of downloads, one at a time.
+func (d *downloads) migrate() (found bool, err error) {
 	var rec partial.Record
 	var pages []partial.Page
 	write := func() error {
 		if rec.Size == 0 {
 			return nil
 		}
-		_, err := b.makePart(rec, pages)
+		_, err := d.makePart(rec, pages)
 		rec, pages = partial.Record{}, nil
 		return err
 	}
@@ -81,7 +84,7 @@ func (b *blobs) migrateParts() (found bool, err error) {
 		}
 		now, err := partial.DecodeRecord(root, v)
 		if err != nil {
-			b.notice(b.partPath(root), meta.Damage{Kind: meta.DamageNote, Roots: []b3.Root{root}, Reason: lostNote})
+			d.notice(d.partPath(root), meta.Damage{Kind: meta.DamageNote, Roots: []b3.Root{root}, Reason: lostNote})
 			return nil //nolint:nilerr // it is noted as damage
 		}
 		rec = now
@@ -93,25 +96,26 @@ func (b *blobs) migrateParts() (found bool, err error) {
 			pages = append(pages, page)
 		} // what is not a page costs what it said to be here
 	}
-	if found, err = b.index.EachOldPart(record, bits); err == nil {
+	if found, err = d.index.EachOldPart(record, bits); err == nil {
 		err = write()
 	}
 	return found, err
 }
 
-func (b *blobs) migrateUploads() (found bool, err error) {
-	return b.index.EachOldUpload(func(id, v []byte) error {
+// migrate writes the notes of uploads.
+func (u *uploads) migrate() (found bool, err error) {
+	return u.index.EachOldUpload(func(id, v []byte) error {
 		err := errors.New("the key is malformed")
 		var rec upload.Record
 		if len(id) == len(upload.ID{}) {
 			rec, err = upload.Decode(upload.ID(id), v)
 		}
 		if err != nil {
-			b.aside.Note(meta.Damage{Kind: meta.DamageNote, State: meta.DamageOpen, File: fsys.DirIndex, Reason: fmt.Sprintf(
+			u.aside.Note(meta.Damage{Kind: meta.DamageNote, State: meta.DamageOpen, File: fsys.DirIndex, Reason: fmt.Sprintf(
 				"what was noted of an upload cannot be read: %v", err)})
 			return nil
 		}
 		p := append(slices.Clone(rec.ID[:]), upload.Encode(rec)...)
-		return b.makeNote(b.uploadPath(rec.ID)+uploadSuffix, noteUpload, p, nil)
+		return u.makeNote(u.uploadPath(rec.ID)+uploadSuffix, noteUpload, p, nil)
 	})
 }

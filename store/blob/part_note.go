@@ -1,4 +1,4 @@
-package disk
+package blob
 
 import (
 	"encoding/binary"
@@ -181,7 +181,7 @@ func (r *readPart) cut(n int64) (dropped int) {
 }
 
 // makePart writes the note of a download whole.
-func (b *blobs) makePart(rec partial.Record, pages []partial.Page) (*partNote, error) {
+func (d *downloads) makePart(rec partial.Record, pages []partial.Page) (*partNote, error) {
 	note := newPartNote()
 	var body []byte
 	for i := range pages {
@@ -189,13 +189,13 @@ func (b *blobs) makePart(rec partial.Record, pages []partial.Page) (*partNote, e
 		body = append(body, encodePlace(rec.Root, &pages[i])...)
 	}
 	note.next, note.known = int64(len(pages)), int64(len(pages))
-	return note, b.makeNote(b.partPath(rec.Root)+partSuffix, notePart, encodePartHead(rec, note.known), body)
+	return note, d.makeNote(d.partPath(rec.Root)+partSuffix, notePart, encodePartHead(rec, note.known), body)
 }
 
 // changePart writes what changed of a download to its note, durably. Pages that
 // are new count as known with the next change.
-func (b *blobs) changePart(note *partNote, rec partial.Record, pages []partial.Page) error {
-	err := b.changeNote(b.partPath(rec.Root)+partSuffix, notePart, note.seq+1, encodePartHead(rec, note.known), func(f vfs.File) error {
+func (d *downloads) changePart(note *partNote, rec partial.Record, pages []partial.Page) error {
+	err := d.changeNote(d.partPath(rec.Root)+partSuffix, notePart, note.seq+1, encodePartHead(rec, note.known), func(f vfs.File) error {
 		for i := range pages {
 			at, ok := note.at[pages[i].Number]
 			if !ok {

@@ -1,0 +1,165 @@
+package blob
+
+import (
+	"errors"
+	"io/fs"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/store/fsys"
+	"allium/store/meta"
+	"allium/store/partial"
+)
+
+// A partial object is part/<hex> and <hex>.ob, which
+// are sparse, and what is in them in a note beside them, <hex>.bits. Before
+// the first checkpoint its files are in tmp/, and nothing is noted.
+
+const partSuffix = ".bits"
+
+// downloads are the objects in part/ of which the address is known.
+type downloads struct {
+	*notes
+	table partTable
+}
+
+func newDownloads(n *notes) *downloads {
+	return &downloads{notes: n, table: partTable{recs: map[b3.Root]partial.Record{}}}
+}
+
+// Partial returns what Save noted of root.
+func (d *downloads) Partial(root b3.Root) (partial.Record, bool, error) {
+	rec, ok := d.table.get(root)
+	return rec, ok, nil
+}
+
+// Partials appends what Save noted from root on, ascending, to page up to its
+// capacity.
+func (d *downloads) Partials(root b3.Root, page []partial.Record) ([]partial.Record, error) {
+	return d.table.page(root, page), nil
+}
+
+func (d *downloads) partPath(root b3.Root) string { return d.path(fsys.DirPart, root.Hex()) }
+
+// Resume opens what the last Save of root noted; st is nil when there is nothing.
+func (d *downloads) Resume(root b3.Root) (*meta.Staging, partial.Record, []partial.Page, error) {
+	rec, ok := d.table.get(root)
+	if !ok {
+		return nil, partial.Record{}, nil, nil
+	}
+	name := d.partPath(root)
+	r, ok, err := d.readPart(root)
+	if err != nil {
+		return nil, partial.Record{}, nil, err
+	}
+	if !ok { // damaged since the start
+		d.losePart(root, meta.Damage{Kind: meta.DamageNote, Reason: lostNote})
+		return nil, rec, nil, nil
+	}
+	at := &place{note: r.note, data: name, outboard: name + outboardSuffix}
+	st := &meta.Staging{Root: root, Kept: true, Own: at}
+	data, err := d.reopen(at.data)
+	if err != nil {
+		return nil, partial.Record{}, nil, err
+	}
+	outboard, err := d.reopen(at.outboard)
+	if err != nil {
+		_ = data.Close() // nothing was written to it
+		return nil, partial.Record{}, nil, err
+	}
+	st.Pair = meta.Pair{Data: data, Outboard: outboard}
+	return st, rec, r.pages, nil
+}
+
+// readPart reads what is noted of a part of root; ok is false when the note is
+// damaged.
+func (d *downloads) readPart(root b3.Root) (r readPart, ok bool, err error) {
+	f, err := d.fs.Open(d.partPath(root) + partSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, false, nil
+	}
+	if err != nil {
+		return r, false, meta.ReadError(err)
+	}
+	defer f.Close() // only read
+	return readPartNote(root, f)
+}
+
+// Save syncs the files, and then writes the note, with sync: what it says is
+// on disk. The first one takes the files from tmp/ to part/, behind a note that
+// says nothing yet, so that bytes without a note are damage.
+func (d *downloads) Save(st *meta.Staging, rec partial.Record, pages []partial.Page) error {
+	if err := d.index.Failure(); err != nil {
+		return err
+	}
+	if len(pages) > 0 {
+		if err := syncStaged(st); err != nil {
+			return err
+		}
+	}
+	if !st.Kept {
+		if err := d.keepPart(st, rec); err != nil {
+			return err
+		}
+	}
+	if err := d.changePart(placeOf(st).note, rec, pages); err != nil {
+		if status.Of(err) != status.NoSpace {
+			st.Failed = err
+		}
+		return err
+	}
+	st.Kept = true
+	d.table.set(rec)
+	return nil
+}
+
+// keepPart gives a download its names in part/, durably, with an empty note.
+func (d *downloads) keepPart(st *meta.Staging, rec partial.Record) (err error) {
+	at := placeOf(st)
+	if at.note, err = d.makePart(rec, nil); err != nil {
+		return err
+	}
+	if err := d.syncPart(); err != nil {
+		return err
+	}
+	name := d.partPath(rec.Root)
+	for _, move := range []struct {
+		from *string
+		to   string
+	}{{&at.data, name}, {&at.outboard, name + outboardSuffix}} {
+		if *move.from == move.to {
+			continue // an earlier attempt came so far
+		}
+		why := meta.Damage{Kind: meta.DamageFile, State: meta.DamageMended, Roots: []b3.Root{rec.Root}, Reason: "nothing accounts for this file, and a download needs its name"}
+		if err := d.aside.Take(why, move.to); err != nil {
+			return err
+		}
+		if err := d.fs.Rename(*move.from, move.to); err != nil {
+			return meta.WriteError("rename a file", err)
+		}
+		*move.from = move.to
+	}
+	if err := d.syncPart(); err != nil {
+		st.Failed = err
+		return err
+	}
+	return nil
+}
+
+// DropPartial removes the note of root, and then its files: a crash in between
+// leaves a name that says so.
+func (d *downloads) DropPartial(root b3.Root) error {
+	d.table.drop(root)
+	name := d.partPath(root)
+	return d.dropNote(name, partSuffix)
+}
+
+// published removes the note of an object that is visible now, whose files
+// have moved.
+func (d *downloads) published(root b3.Root) error {
+	d.table.drop(root)
+	if err := d.unlink(d.partPath(root) + partSuffix); err != nil {
+		return err
+	}
+	return d.syncPart()
+}
