@@ -35,9 +35,10 @@ type Remote interface {
 	// Put stores an object, which is verified, and its outboard. What is there under
 	// its name stays, unless replace says that it is damaged, or its size is wrong.
 	Put(ctx context.Context, root b3.Root, size int64, p meta.Pair, replace bool) error
-	// Open returns an object's bytes, unverified. They are fetched when they are read.
-	Open(root b3.Root, size int64) meta.File
-	// OpenOutboard is Open for the outboard of an object of size bytes.
+	// OpenObject returns an object's bytes, unverified. They are fetched when they are
+	// read.
+	OpenObject(root b3.Root, size int64) meta.File
+	// OpenOutboard is OpenObject for the outboard of an object of size bytes.
 	OpenOutboard(root b3.Root, size int64) meta.File
 	// Lacks reports whether it is known that root is not there.
 	Lacks(ctx context.Context, root b3.Root) bool

@@ -108,7 +108,7 @@ func (o *objects) openData(e meta.Entry) (meta.File, error) {
 	name := o.objectPath(e.Root)
 	if o.remote != nil {
 		if _, err := o.fs.Stat(name); errors.Is(err, fs.ErrNotExist) {
-			return o.remote.Open(e.Root, e.Size), nil
+			return o.remote.OpenObject(e.Root, e.Size), nil
 		}
 	}
 	return o.openFile(name, e.Size)

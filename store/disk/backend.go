@@ -18,6 +18,7 @@ import (
 	"allium/protocols/status"
 	"allium/store/blob"
 	"allium/store/bucket"
+	"allium/store/cloud"
 	"allium/store/damage"
 	"allium/store/fsys"
 	"allium/store/index"
@@ -39,7 +40,7 @@ type Backend struct {
 	clock   *meta.Clock
 	budget  *limits.Budget
 	count   meta.Totals
-	cloud   *cloud // nil: everything is in the directory
+	cloud   *cloud.Cloud // nil: everything is in the directory
 
 	lock      io.Closer
 	damage    *damage.List
@@ -105,7 +106,9 @@ func New(o Options) *Backend {
 	d.damage = damage.NewList(d.fs, o.Dir, o.Log, time.Now)
 	d.aside = damage.NewQuarantine(d.fs, o.Dir, o.Log, d.damage)
 	if o.Bucket != nil {
-		d.cloud = newCloud(*o.Bucket, o.Meters, o.Log)
+		d.cloud = cloud.New(cloud.Options{
+			Bucket: *o.Bucket, Meters: o.Meters, Log: o.Log, FS: d.fs, Dir: o.Dir, Damage: d.damage, Space: d.space,
+		})
 	}
 	return d
 }
@@ -164,8 +167,7 @@ func (d *Backend) Serve(ctx context.Context) {
 		others.Go(func() { d.keepBallast(ctx) })
 	}
 	if d.cloud != nil {
-		others.Go(func() { d.cloud.serve(ctx, d.segments) })
-		others.Go(func() { d.cloud.watch(ctx, d) })
+		others.Go(func() { d.cloud.Serve(ctx, d.segments) })
 	}
 	<-ctx.Done()
 	others.Wait()
@@ -177,9 +179,12 @@ func (d *Backend) Serve(ctx context.Context) {
 	stop()
 	writer.Wait()
 	if d.cloud != nil {
-		d.cloud.shipAll(last, d.segments)
+		d.cloud.Ship(last, d.segments)
 	}
 }
+
+// lastUpload is how long a store that closes waits for the bucket.
+const lastUpload = 3 * time.Second
 
 // Ready implements the backend of a store.
 func (d *Backend) Ready() { close(d.opened) }
@@ -290,7 +295,7 @@ func (d *Backend) RemoveAll(_ context.Context, es []meta.Entry) error {
 		}
 	}
 	if d.cloud != nil {
-		d.cloud.removed(large)
+		d.cloud.Removed(large)
 	}
 	return nil
 }
@@ -382,3 +387,19 @@ func (d *Backend) ScrubState() ([]byte, error) {
 
 // SetScrubState implements scrubPlace.
 func (d *Backend) SetScrubState(v []byte) error { return d.index.SetScrub(v) }
+
+// Away implements the backend of a store.
+func (d *Backend) Away() error {
+	if d.cloud == nil {
+		return nil
+	}
+	return d.cloud.Away()
+}
+
+// Refused implements the backend of a store.
+func (d *Backend) Refused() <-chan error {
+	if d.cloud == nil {
+		return nil
+	}
+	return d.cloud.Refused()
+}

@@ -8,6 +8,7 @@ import (
 
 	"allium/protocols/status"
 	"allium/store/blob"
+	"allium/store/cloud"
 	"allium/store/fsys"
 	"allium/store/index"
 	"allium/store/meta"
@@ -62,7 +63,7 @@ func (d *Backend) openAt(ctx context.Context) (err error) {
 	if d.cloud == nil {
 		err = d.notEmbedded()
 	} else {
-		err = d.cloud.open(ctx, d)
+		err = d.cloud.Open(ctx, d.index)
 	}
 	if err != nil {
 		return err
@@ -71,8 +72,10 @@ func (d *Backend) openAt(ctx context.Context) (err error) {
 		if err := d.bringSegments(ctx); err != nil {
 			return err
 		}
-	} else if err := d.bringMissing(ctx); err != nil {
-		return err
+	} else if d.cloud != nil {
+		if err := d.cloud.FetchMissing(ctx); err != nil {
+			return err
+		}
 	}
 	err = d.recover(ctx, anew)
 	if anew || !index.Damaged(err) {
@@ -83,7 +86,7 @@ func (d *Backend) openAt(ctx context.Context) (err error) {
 		return err
 	}
 	if d.cloud != nil {
-		d.cloud.index = d.index
+		d.cloud.Reopen(d.index)
 	}
 	if err := d.bringSegments(ctx); err != nil {
 		return err
@@ -184,7 +187,8 @@ func (d *Backend) bringSegments(ctx context.Context) error {
 	if d.cloud == nil {
 		return nil
 	}
-	return (&rebuild{ctx: ctx, d: d}).fetchSegments()
+	_, err := d.cloud.FetchSegments(ctx)
+	return err
 }
 
 // recover brings files and index together.
@@ -266,4 +270,13 @@ func indexError(dir string, err error) error {
 		return fmt.Errorf("the index in %s: %w", dir, err)
 	}
 	return status.Errorf(status.Corrupt, "the index in %s cannot be opened: %w; nothing was changed; make it anew with `allium store rebuild`", dir, err)
+}
+
+// notEmbedded refuses a directory whose objects are in a bucket.
+func (d *Backend) notEmbedded() error {
+	node, err := cloud.NodeOf(d.fs, d.cfg.Dir)
+	if err == nil && node != "" {
+		return status.Errorf(status.Conflict, "%s is the store of node %q in a bucket; set store.backend = %q and store.s3, or use another directory", d.cfg.Dir, node, "s3")
+	}
+	return err
 }

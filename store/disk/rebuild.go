@@ -88,8 +88,8 @@ func (r *rebuild) run() error {
 	}
 	if d.cloud == nil {
 		err = d.notEmbedded()
-	} else {
-		err = r.connect()
+	} else if r.report.Node, err = d.cloud.Rejoin(r.ctx, d.index); err == nil {
+		r.report.Fetched, err = d.cloud.FetchSegments(r.ctx)
 	}
 	if err != nil {
 		return err

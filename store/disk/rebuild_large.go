@@ -31,17 +31,7 @@ func (r *rebuild) adopt() error {
 	if r.d.cloud == nil {
 		return nil
 	}
-	for item, err := range r.d.cloud.bucket.List(r.ctx, cloudObjects) {
-		if err != nil {
-			return err
-		}
-		if root, ok := parseCloudKey(cloudObjects, item.Key); ok {
-			if err := r.stray(root, item.Size); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return r.d.cloud.Each(r.ctx, r.stray)
 }
 
 // adoptDir is adopt for the files of one directory of obj/.

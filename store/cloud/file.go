@@ -1,4 +1,4 @@
-package disk
+package cloud
 
 import (
 	"errors"
@@ -17,11 +17,11 @@ const (
 	maxWindow = 4 << 20
 )
 
-// cloudFile reads an object of the bucket. What it returns is not verified yet.
+// file reads an object of the bucket. What it returns is not verified yet.
 // It keeps the last window that was read ahead, within the budget that all
 // share; without budget each read is one request of its own.
-type cloudFile struct {
-	c    *cloud
+type file struct {
+	c    *conn
 	key  string
 	size int64
 
@@ -34,13 +34,13 @@ type cloudFile struct {
 	closed bool
 }
 
-// WriteAt implements file; objects in the bucket are complete.
-func (f *cloudFile) WriteAt([]byte, int64) (int, error) {
+// WriteAt implements meta.File; objects in the bucket are complete.
+func (f *file) WriteAt([]byte, int64) (int, error) {
 	return 0, status.Errorf(status.Internal, "write to %s in the bucket", f.key)
 }
 
-// Close implements file.
-func (f *cloudFile) Close() error {
+// Close implements meta.File.
+func (f *file) Close() error {
 	f.mu.Lock()
 	held := f.held
 	f.window, f.held, f.closed = nil, 0, true
@@ -52,7 +52,7 @@ func (f *cloudFile) Close() error {
 }
 
 // ReadAt implements io.ReaderAt.
-func (f *cloudFile) ReadAt(p []byte, off int64) (n int, err error) {
+func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	if off >= f.size {
 		return 0, io.EOF
 	}
@@ -69,7 +69,7 @@ func (f *cloudFile) ReadAt(p []byte, off int64) (n int, err error) {
 }
 
 // readSome reads at least a byte, from the window or with one request.
-func (f *cloudFile) readSome(p []byte, off int64) (int, error) {
+func (f *file) readSome(p []byte, off int64) (int, error) {
 	n, length := f.fromWindow(p, off)
 	if n > 0 {
 		return n, nil
@@ -94,7 +94,7 @@ func (f *cloudFile) readSome(p []byte, off int64) (int, error) {
 // fromWindow copies what the window has of p. When it has nothing, it says how
 // many bytes to ask for, and takes them from the budget where that is more than
 // p.
-func (f *cloudFile) fromWindow(p []byte, off int64) (n int, length int64) {
+func (f *file) fromWindow(p []byte, off int64) (n int, length int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if at := off - f.start; at >= 0 && at < int64(len(f.window)) {
@@ -126,7 +126,7 @@ func (f *cloudFile) fromWindow(p []byte, off int64) (n int, length int64) {
 }
 
 // giveBack returns the budget of a window that could not be read.
-func (f *cloudFile) giveBack() {
+func (f *file) giveBack() {
 	f.mu.Lock()
 	held := f.held
 	f.window, f.held, f.step = nil, 0, minWindow
@@ -137,7 +137,7 @@ func (f *cloudFile) giveBack() {
 }
 
 // fetch fills p. An object that is not there, or ends early, is damage.
-func (f *cloudFile) fetch(p []byte, off int64) error {
+func (f *file) fetch(p []byte, off int64) error {
 	if err := f.c.here(); err != nil {
 		return err
 	}

@@ -1,0 +1,58 @@
+package cloud
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"allium/protocols/b3"
+	"allium/store/segment"
+)
+
+// Names in the bucket.
+const (
+	objectPrefix   = "o/" // o/<2 hex>/<64 hex>: a large object
+	outboardPrefix = "t/" // t/<2 hex>/<64 hex>: its outboard
+	segmentsPrefix = "s/" // s/<node>/<16 hex>.seg
+	nodesPrefix    = "n/" // n/<node>: who uses the bucket, and how
+)
+
+const (
+	nodeHead  = "allium node\n"
+	markOwn   = "allium bucket 1\nexclusive\n"
+	markShare = "allium bucket 1\nshared\n"
+)
+
+func objectKey(prefix string, root b3.Root) string {
+	h := root.Hex()
+	return prefix + h[:2] + "/" + h
+}
+
+// parseObjectKey is the inverse of objectKey.
+func parseObjectKey(prefix, key string) (b3.Root, bool) {
+	root, err := b3.Parse("b3:" + path.Base(key))
+	return root, err == nil && objectKey(prefix, root) == key
+}
+
+func (c *conn) segmentPrefix() string { return segmentsPrefix + c.node + "/" }
+
+// wholeKey and partKey name a segment, and what was added to it at off, in the
+// bucket.
+func (c *conn) wholeKey(num uint64) string { return c.segmentPrefix() + segment.FileName(num) }
+
+func (c *conn) partKey(num uint64, off int64) string {
+	return fmt.Sprintf("%s+%016x", c.wholeKey(num), off)
+}
+
+// parseSegmentKey reads a name below the node's prefix; off is -1 for a whole
+// segment.
+func (c *conn) parseSegmentKey(key string) (num uint64, off int64, ok bool) {
+	name, part, isPart := strings.Cut(strings.TrimPrefix(key, c.segmentPrefix()), "+")
+	num, ok = segment.ParseFileName(name)
+	if !ok || !isPart {
+		return num, -1, ok && key == c.wholeKey(num)
+	}
+	o, err := strconv.ParseUint(part, 16, 63)
+	return num, int64(o), err == nil && key == c.partKey(num, int64(o))
+}
