@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 
+	"allium/store/segment/record"
+
 	"allium/store/disk"
-	"allium/store/segment"
 )
 
 // CheckLog reads the log from its first segment to its last, without the bodies'
@@ -37,7 +38,7 @@ func (s *Store) CheckLog(ctx context.Context) (segments int, err error) {
 			continue // compaction retired it meanwhile
 		}
 		if err != nil {
-			return segments, fmt.Errorf("store: check segment %s: %w", segment.FileName(num), err)
+			return segments, fmt.Errorf("store: check segment %s: %w", record.FileName(num), err)
 		}
 		segments++
 	}

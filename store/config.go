@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"time"
 
+	"allium/store/segment/record"
+
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/store/arena"
 	"allium/store/bucket"
 	"allium/store/cache"
 	"allium/store/meta"
-	"allium/store/segment"
 )
 
 // The backends.
@@ -91,7 +92,7 @@ func DefaultConfig() Config {
 
 // minCommitBytes has room for a batch that is being written and one of the
 // largest record beside it.
-const minCommitBytes = 4 * segment.MaxRecordSize
+const minCommitBytes = 4 * record.MaxSize
 
 // Validate reports the first field that is out of its bounds.
 func (c Config) Validate() error {

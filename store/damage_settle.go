@@ -3,9 +3,10 @@ package store
 import (
 	"context"
 
+	"allium/store/segment/record"
+
 	"allium/protocols/b3"
 	"allium/store/meta"
-	"allium/store/segment"
 )
 
 // SettleDamage ends the open damage whose objects are all back: those it names,
@@ -47,7 +48,7 @@ func (s *Store) Restored(ctx context.Context, root b3.Root, absent bool) error {
 	if _, err := s.settleDamage(false, names); err != nil || named || !absent {
 		return err
 	}
-	left := segment.RecordSize(e)
+	left := record.SizeOf(e)
 	if _, err := s.backend.Damages().Update(func(x *meta.Damage) bool {
 		n := min(left, x.Left)
 		if x.State != meta.DamageOpen || n == 0 {

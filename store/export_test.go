@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"testing"
 
+	"allium/store/segment/record"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"context"
@@ -15,7 +17,6 @@ import (
 	"allium/store/fsys"
 	"allium/store/index"
 	"allium/store/meta"
-	"allium/store/segment"
 )
 
 // ScrubNow runs a cycle of the background check and returns what it saw.
@@ -64,4 +65,4 @@ func (s *Store) Lose(ctx context.Context, root b3.Root) error {
 }
 
 // RecordHeaderSize is the length of a record's header.
-const RecordHeaderSize = segment.MaxRecordSize - b3.GroupSize
+const RecordHeaderSize = record.MaxSize - b3.GroupSize

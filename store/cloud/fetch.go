@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"strings"
 
+	"allium/store/segment/record"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"allium/protocols/status"
@@ -15,7 +17,6 @@ import (
 	"allium/store/fsys"
 	"allium/store/index"
 	"allium/store/meta"
-	"allium/store/segment"
 )
 
 // Rejoin is Open for a rebuild: the node goes on under its old name, which the
@@ -66,7 +67,7 @@ func (s *segments) FetchSegments(ctx context.Context) (fetched int64, err error)
 		_, err := s.fs.Stat(s.segmentPath(num))
 		if err != nil {
 			if err := s.fetch(ctx, num, f); err != nil {
-				return fetched, fmt.Errorf("segment %s: %w", segment.FileName(num), err)
+				return fetched, fmt.Errorf("segment %s: %w", record.FileName(num), err)
 			}
 			fetched++
 		}
@@ -104,10 +105,10 @@ func (s *segments) FetchMissing(ctx context.Context) error {
 		if f := there[num]; f != nil && err == nil {
 			if err = s.fetch(ctx, num, f); err == nil {
 				s.damage.Count.Corrected.Add(1)
-				s.log.Warn("a segment was missing and came back from the bucket", "segment", segment.FileName(num))
+				s.log.Warn("a segment was missing and came back from the bucket", "segment", record.FileName(num))
 				// What cannot be written now is with the next finding.
 				_, _ = s.damage.Update(func(x *meta.Damage) bool {
-					if x.State != meta.DamageOpen || x.Kind != meta.DamageLog || x.File != fsys.DirSegments+"/"+segment.FileName(num) || x.Reason != damage.SegmentMissing || x.Left > 0 {
+					if x.State != meta.DamageOpen || x.Kind != meta.DamageLog || x.File != fsys.DirSegments+"/"+record.FileName(num) || x.Reason != damage.SegmentMissing || x.Left > 0 {
 						return false
 					}
 					x.State = meta.DamageRepaired
@@ -143,7 +144,7 @@ func (s *segments) list(ctx context.Context) (map[uint64]*fetchedSegment, error)
 }
 
 func (s *segments) segmentPath(num uint64) string {
-	return s.fs.PathJoin(s.dir, fsys.DirSegments, segment.FileName(num))
+	return s.fs.PathJoin(s.dir, fsys.DirSegments, record.FileName(num))
 }
 
 // fetchedSegment is a segment in the bucket: whole, or the parts from offset 0 on, in
@@ -179,7 +180,7 @@ func (f *fetchedSegment) shipped() index.Shipped {
 
 // fetch makes the file of a segment.
 func (s *segments) fetch(ctx context.Context, num uint64, from *fetchedSegment) error {
-	temp := s.fs.PathJoin(s.dir, fsys.DirTemp, segment.FileName(num))
+	temp := s.fs.PathJoin(s.dir, fsys.DirTemp, record.FileName(num))
 	f, err := s.fs.Create(temp, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return meta.WriteError("create a file", err)

@@ -6,8 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"allium/store/segment/record"
+
 	"allium/protocols/b3"
-	"allium/store/segment"
 )
 
 // Names in the bucket.
@@ -39,7 +40,7 @@ func (c *conn) segmentPrefix() string { return segmentsPrefix + c.node + "/" }
 
 // wholeKey and partKey name a segment, and what was added to it at off, in the
 // bucket.
-func (c *conn) wholeKey(num uint64) string { return c.segmentPrefix() + segment.FileName(num) }
+func (c *conn) wholeKey(num uint64) string { return c.segmentPrefix() + record.FileName(num) }
 
 func (c *conn) partKey(num uint64, off int64) string {
 	return fmt.Sprintf("%s+%016x", c.wholeKey(num), off)
@@ -49,7 +50,7 @@ func (c *conn) partKey(num uint64, off int64) string {
 // segment.
 func (c *conn) parseSegmentKey(key string) (num uint64, off int64, ok bool) {
 	name, part, isPart := strings.Cut(strings.TrimPrefix(key, c.segmentPrefix()), "+")
-	num, ok = segment.ParseFileName(name)
+	num, ok = record.ParseFileName(name)
 	if !ok || !isPart {
 		return num, -1, ok && key == c.wholeKey(num)
 	}

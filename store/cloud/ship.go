@@ -8,10 +8,11 @@ import (
 	"io/fs"
 	"slices"
 
+	"allium/store/segment/record"
+
 	"allium/protocols/status"
 	"allium/store/index"
 	"allium/store/meta"
-	"allium/store/segment"
 )
 
 // segments are the copies of the log in the bucket. A sealed segment is there
@@ -20,7 +21,7 @@ import (
 // segment is sealed. The index has how far each came. Segments that were retired
 // here go when everything before is shipped: what was live in them has moved by
 // then. One that is only missing here stays, and is fetched back when the store
-// opens. Parts give way to the whole when it was proved, see [segment.Prove].
+// opens. Parts give way to the whole when it was proved, see [record.Prove].
 type segments struct {
 	*conn
 	unproved map[uint64]bool // segments that must not replace their parts; of the goroutine that ships, and at most as many as there are segments
@@ -107,7 +108,7 @@ func (s *segments) shipOne(ctx context.Context, log Log, num uint64, w index.Pos
 		return meta.ReadError(err)
 	}
 	if was.End > 0 {
-		wrong, err := segment.Prove(ctx, f, info.Size(), end, was)
+		wrong, err := record.Prove(ctx, f, info.Size(), end, was)
 		if err != nil {
 			return err
 		}
@@ -139,7 +140,7 @@ func (s *segments) shipPart(ctx context.Context, f io.ReaderAt, num uint64, was 
 	now := index.Shipped{End: end, Summed: was.Summed || was.End == 0}
 	var err error
 	if now.Summed {
-		if now.Sum, err = segment.Sum(ctx, f, was.End, end, was.Sum); err != nil {
+		if now.Sum, err = record.Sum(ctx, f, was.End, end, was.Sum); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"syscall"
 
+	"allium/store/segment/record"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"allium/protocols/status"
@@ -20,7 +22,7 @@ import (
 
 // formatVersion is the version that this program writes, and the newest that it
 // reads.
-const formatVersion = segment.Version
+const formatVersion = record.Version
 
 // formatNotes is the first version that keeps what is known of downloads and
 // uploads in notes beside their files.
@@ -89,14 +91,14 @@ func (d *Backend) versionOfSegments() (version int, err error) {
 		return 0, meta.ReadError(err)
 	}
 	for _, name := range names {
-		if _, ok := segment.ParseFileName(name); !ok {
+		if _, ok := record.ParseFileName(name); !ok {
 			continue
 		}
 		f, err := d.fs.Open(d.fs.PathJoin(dir, name))
 		if err != nil {
 			return 0, meta.ReadError(err)
 		}
-		v, newer, err := segment.VersionOf(f)
+		v, newer, err := record.VersionOf(f)
 		_ = f.Close() // was only read
 		if err != nil || newer {
 			return 0, err

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"allium/store/segment/record"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"allium/internal/limits"
@@ -76,7 +78,7 @@ type Log struct {
 	number   uint64         // of the last batch
 	nextSeg  uint64
 	unsynced int64 // bytes of segments since the index was last synced
-	scratch  records
+	scratch  record.Builder
 	zeros    zeroer
 }
 
@@ -128,8 +130,8 @@ func (s *Log) append(root b3.Root, p []byte, deferred bool) (a appended) {
 	}
 	b := s.current
 	if !b.has(root) {
-		n := recordHeaderSize + len(p)
-		if len(b.buf)+n > s.most && len(b.items) > 0 {
+		n := record.HeadSize + len(p)
+		if b.Len()+n > s.most && b.Len() > 0 {
 			b.urgent = true
 			return appended{wait: b.ticket, full: true, ready: true}
 		}
@@ -149,7 +151,7 @@ func (s *Log) append(root b3.Root, p []byte, deferred bool) (a appended) {
 		b.urgent = true
 		a.wait = b.ticket
 	}
-	a.ready = b.urgent || len(b.buf) >= s.most/2
+	a.ready = b.urgent || b.Len() >= s.most/2
 	return a
 }
 
@@ -254,7 +256,7 @@ func (s *Log) latest() (*ticket, error) {
 	switch {
 	case s.failed != nil:
 		return nil, s.failed
-	case len(s.current.items) > 0:
+	case s.current.Len() > 0:
 		s.current.urgent = true
 		return s.current.ticket, nil
 	case s.committing != nil:

@@ -4,6 +4,7 @@ import (
 	"allium/protocols/b3"
 	"allium/store/index"
 	"allium/store/meta"
+	"allium/store/segment/record"
 )
 
 // changeKind says what a change does. The writer decides whether it still
@@ -48,15 +49,15 @@ func (c *change) size() int64 {
 	case changeMark, changeTouch, changeForget, sealTail:
 		return 0
 	case retireSegment:
-		return recordHeaderSize + retiredBodySize
+		return record.RetiredSize
 	case changeFile, moveFile, moveObject:
-		return RecordSize(c.e)
+		return record.SizeOf(c.e)
 	case changePin, movePin:
-		return pinRecordSize(c.pin.Label)
+		return record.PinSize(c.pin.Label)
 	case changeUnpin, moveUnpin:
-		return unpinRecordSize(c.pin.Label)
+		return record.UnpinSize(c.pin.Label)
 	}
-	return recordHeaderSize
+	return record.HeadSize
 }
 
 // changes are orders that share a sync.
@@ -73,9 +74,9 @@ type plan struct {
 	s       *Log
 	b       *index.Batch // sees its own changes where there are any
 	now     meta.Second
-	recs    records // of changes
-	objects *batch  // whose records are behind them; nil for none
-	listed  int     // bytes of recs that are the list of segments, with which a segment begins
+	recs    record.Builder // of changes
+	objects *batch         // whose records are behind them; nil for none
+	listed  int            // bytes of recs that are the list of segments, with which a segment begins
 	retired []uint64
 	wrote   bool // the records are durable
 
@@ -88,10 +89,10 @@ type plan struct {
 // it, as a replay of the log will.
 func (s *Log) plan(f commitBatch) (*plan, error) {
 	p := &plan{s: s, now: s.clock.BeginCommit(), recs: s.scratch}
-	p.recs.reset()
-	if s.log.f != nil && s.log.end == headerSize {
-		p.recs.segments(index.EncodeSegments(s.use.logSet()))
-		p.listed = len(p.recs.buf)
+	p.recs.Reset()
+	if s.log.f != nil && s.log.end == record.HeaderSize {
+		p.recs.Segments(index.EncodeSegments(s.use.logSet()))
+		p.listed = p.recs.Len()
 	}
 	if f.changes == nil {
 		p.b = s.index.NewBatch()
@@ -118,8 +119,8 @@ func (s *Log) plan(f commitBatch) (*plan, error) {
 func (p *plan) store(b *batch) error {
 	s, live := p.s, int64(0)
 	at := p.end()
-	for _, it := range b.items {
-		old, ok, err := p.b.Get(it.root)
+	for _, it := range b.Records() {
+		old, ok, err := p.b.Get(it.Root)
 		if err != nil {
 			return err
 		}
@@ -129,9 +130,9 @@ func (p *plan) store(b *batch) error {
 		if ok {
 			p.take(old)
 		}
-		e := meta.Entry{Root: it.root, Size: int64(it.length), Seg: s.log.num, Off: at + int64(it.off) + recordHeaderSize, Added: p.now}
+		e := meta.Entry{Root: it.Root, Size: int64(it.Length), Seg: s.log.num, Off: at + int64(it.Off) + record.HeadSize, Added: p.now}
 		p.after = append(p.after, e)
-		live += RecordSize(e)
+		live += record.SizeOf(e)
 		if err := p.b.ReplaceEntry(e); err != nil {
 			return err
 		}
@@ -142,23 +143,24 @@ func (p *plan) store(b *batch) error {
 }
 
 // end is the offset in the segment where the next record of a change goes.
-func (p *plan) end() int64 { return p.s.log.end + int64(len(p.recs.buf)) }
+func (p *plan) end() int64 { return p.s.log.end + int64(p.recs.Len()) }
 
 // seal completes the records, of batch number, and returns what is to be written;
 // the length is 0 when there is nothing.
 func (p *plan) seal(number uint64) (parts [2][]byte, n int64) {
 	if p.objects != nil {
-		parts[1] = p.objects.buf
+		parts[1] = p.objects.Bytes()
 	}
-	if len(p.recs.buf) == p.listed && len(parts[1]) == 0 {
+	if p.recs.Len() == p.listed && len(parts[1]) == 0 {
 		p.listed = 0
 		return [2][]byte{}, 0
 	}
 	at := p.s.log.end
-	parts[0] = p.recs.buf
-	p.recs.seal(p.s.log.epoch, number, at, int64(len(parts[1])))
+	parts[0] = p.recs.Bytes()
+	p.recs.Seal(p.s.log.epoch, number, at, int64(len(parts[1])))
 	if p.objects != nil {
-		p.objects.seal(p.s.log.epoch, number, at+int64(len(parts[0])), p.now)
+		p.objects.Stamp(p.now)
+		p.objects.Seal(p.s.log.epoch, number, at+int64(len(parts[0])), 0)
 	}
 	return parts, int64(len(parts[0]) + len(parts[1]))
 }
@@ -166,13 +168,13 @@ func (p *plan) seal(number uint64) (parts [2][]byte, n int64) {
 // take counts e out.
 func (p *plan) take(e meta.Entry) {
 	p.before = append(p.before, e)
-	p.deltas = append(p.deltas, delta{seg: e.Seg, live: -RecordSize(e)})
+	p.deltas = append(p.deltas, delta{seg: e.Seg, live: -record.SizeOf(e)})
 }
 
 // give counts e in.
 func (p *plan) give(e meta.Entry) {
 	p.after = append(p.after, e)
-	p.deltas = append(p.deltas, delta{seg: e.Seg, live: RecordSize(e)})
+	p.deltas = append(p.deltas, delta{seg: e.Seg, live: record.SizeOf(e)})
 }
 
 // replace enters now where old was.
@@ -204,7 +206,7 @@ func (p *plan) change(c *change) (did bool, err error) {
 	case sealTail:
 		return p.s.log.num == c.from && p.s.use.tailWasted(), nil
 	case retireSegment:
-		p.recs.retired(c.from)
+		p.recs.Retired(c.from)
 		p.retired = append(p.retired, c.from)
 		return true, nil
 	}
@@ -223,7 +225,7 @@ func (p *plan) file(c *change) (bool, error) {
 	}
 	e := c.e
 	e.Seg, e.Added = p.s.log.num, p.now
-	p.recs.file(e)
+	p.recs.File(e)
 	if ok {
 		p.take(old)
 	}
@@ -236,9 +238,9 @@ func (p *plan) remove(c *change) (bool, error) {
 	if err != nil || !ok || !old.SameAs(c.e) {
 		return false, err
 	}
-	p.recs.tombstone(old.Root)
+	p.recs.Tombstone(old.Root)
 	p.take(old)
-	p.deltas = append(p.deltas, delta{seg: p.s.log.num, tomb: recordHeaderSize})
+	p.deltas = append(p.deltas, delta{seg: p.s.log.num, tomb: record.HeadSize})
 	return true, p.s.dropEntry(p.b, old)
 }
 
@@ -258,11 +260,11 @@ func (p *plan) setPin(c *change) (bool, error) {
 	if err != nil || c.kind == movePin && (!ok || seg != c.from || old != c.pin) {
 		return false, err
 	}
-	n := pinRecordSize(c.pin.Label)
+	n := record.PinSize(c.pin.Label)
 	if ok {
 		p.deltas = append(p.deltas, delta{seg: seg, live: -n})
 	}
-	p.recs.pin(c.pin)
+	p.recs.Pin(c.pin)
 	p.deltas = append(p.deltas, delta{seg: p.s.log.num, live: n})
 	return true, p.b.SetPin(c.pin, p.s.log.num)
 }
@@ -272,10 +274,10 @@ func (p *plan) dropPin(c *change) (bool, error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	p.recs.unpin(c.pin.Root, c.pin.Label)
+	p.recs.Unpin(c.pin.Root, c.pin.Label)
 	p.deltas = append(p.deltas,
-		delta{seg: seg, live: -pinRecordSize(c.pin.Label)},
-		delta{seg: p.s.log.num, tomb: unpinRecordSize(c.pin.Label)})
+		delta{seg: seg, live: -record.PinSize(c.pin.Label)},
+		delta{seg: p.s.log.num, tomb: record.UnpinSize(c.pin.Label)})
 	return true, p.b.DropPin(c.pin.Root, c.pin.Label)
 }
 
@@ -321,11 +323,11 @@ func (p *plan) move(c *change) (bool, error) {
 	now := old
 	now.Seg = p.s.log.num
 	if c.kind == moveFile {
-		p.recs.file(now)
+		p.recs.File(now)
 		return true, p.replace(old, now)
 	}
-	now.Off = p.end() + recordHeaderSize
-	p.recs.object(now, c.body)
+	now.Off = p.end() + record.HeadSize
+	p.recs.Object(now, c.body)
 	return true, p.replace(old, now)
 }
 
@@ -341,21 +343,21 @@ func (p *plan) carry(c *change) (bool, error) {
 			return false, err
 		}
 	}
-	head := len(p.recs.buf)
+	head := p.recs.Len()
 	if c.kind == moveTombstone {
 		_, ok, err := p.b.Get(c.e.Root)
 		if err != nil || ok {
 			return false, err
 		}
-		p.recs.tombstone(c.e.Root)
+		p.recs.Tombstone(c.e.Root)
 	} else {
 		_, _, ok, err := p.b.Pin(c.pin.Root, c.pin.Label)
 		if err != nil || ok {
 			return false, err
 		}
-		p.recs.unpin(c.pin.Root, c.pin.Label)
+		p.recs.Unpin(c.pin.Root, c.pin.Label)
 	}
-	p.deltas = append(p.deltas, delta{seg: p.s.log.num, tomb: int64(len(p.recs.buf) - head)})
+	p.deltas = append(p.deltas, delta{seg: p.s.log.num, tomb: int64(p.recs.Len() - head)})
 	return true, nil
 }
 

@@ -3,6 +3,8 @@ package segment
 import (
 	"context"
 
+	"allium/store/segment/record"
+
 	"allium/store/meta"
 )
 
@@ -20,14 +22,14 @@ func (s *Log) Check(ctx context.Context, num uint64) error {
 		return err
 	}
 	defer f.Close()
-	size, h, ok, head, err := readHeader(patient{f})
+	size, h, ok, head, err := record.ReadHeader(patient{f})
 	if err != nil {
 		return err
 	}
-	d := meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: s.Name(num), Length: headerSize, Reason: "the header of a segment is damaged"}
+	d := meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: s.Name(num), Length: record.HeaderSize, Reason: "the header of a segment is damaged"}
 	if !ok {
-		if h, ok = mendHeader(head); !ok {
-			h, ok = headerFromRecord(patient{f})
+		if h, ok = record.MendHeader(head); !ok {
+			h, ok = record.HeaderFromRecord(patient{f})
 		}
 		if ok {
 			d.State = meta.DamageMended
@@ -40,9 +42,9 @@ func (s *Log) Check(ctx context.Context, num uint64) error {
 	if end == 0 || end > size {
 		end = size
 	}
-	sc := newScanner(patient{f}, h, h.size(), h.batch, end)
+	sc := record.NewReader(patient{f}, h, h.Size(), h.Batch, end)
 	for n := 0; ; n++ {
-		_, body, _, err := sc.next()
+		_, body, _, err := sc.Next()
 		if err != nil {
 			return err
 		}
@@ -56,12 +58,12 @@ func (s *Log) Check(ctx context.Context, num uint64) error {
 	if !s.use.has(num) {
 		return nil // it was retired, and its file may be used again
 	}
-	for _, x := range sc.holes {
-		d.State, d.Offset, d.Length, d.Reason = meta.DamageMended, x.off, x.length, "a record cannot be read here; what the index needs of it is copied"
+	for _, x := range sc.Holes {
+		d.State, d.Offset, d.Length, d.Reason = meta.DamageMended, x.Off, x.Length, "a record cannot be read here; what the index needs of it is copied"
 		s.Lost(num, d)
 	}
-	if known := s.use.get(num).end; sc.end < known {
-		d.State, d.Offset, d.Length, d.Reason = meta.DamageMended, sc.end, known-sc.end, "the segment ends before it should; what the index needs of it is copied"
+	if known := s.use.get(num).end; sc.End < known {
+		d.State, d.Offset, d.Length, d.Reason = meta.DamageMended, sc.End, known-sc.End, "the segment ends before it should; what the index needs of it is copied"
 		s.Lost(num, d)
 	}
 	return nil

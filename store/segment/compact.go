@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"allium/store/segment/record"
+
 	"allium/store/index"
 	"allium/store/meta"
 )
@@ -97,7 +99,7 @@ func (c *Compactor) Serve(ctx context.Context) {
 				if ctx.Err() != nil {
 					return
 				}
-				c.log.Warn("a segment could not be compacted; it is tried again", "segment", FileName(num), "err", err, "in", wait)
+				c.log.Warn("a segment could not be compacted; it is tried again", "segment", record.FileName(num), "err", err, "in", wait)
 				again = time.After(wait)
 				wait = min(2*wait, lastRetry)
 				break

@@ -4,12 +4,12 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"allium/store/segment/record"
 
 	"allium/store/fsys"
 	"allium/store/index"
@@ -103,18 +103,7 @@ func (h *handles) Close() {
 	}
 }
 
-const fileSuffix = ".seg"
-
-// FileName returns the name of a segment.
-func FileName(num uint64) string { return fmt.Sprintf("%016x"+fileSuffix, num) }
-
-// ParseFileName is the inverse of FileName.
-func ParseFileName(name string) (uint64, bool) {
-	num, err := strconv.ParseUint(name[:max(0, len(name)-len(fileSuffix))], 16, 64)
-	return num, err == nil && num > 0 && FileName(num) == name
-}
-
-func (s *Log) path(num uint64) string { return s.fs.PathJoin(s.dir, FileName(num)) }
+func (s *Log) path(num uint64) string { return s.fs.PathJoin(s.dir, record.FileName(num)) }
 
 // roll makes room for n bytes at the end of the log: where they do not fit the
 // segment, it begins the next, in a spare file if there is one.
@@ -128,13 +117,13 @@ func (s *Log) roll(n int64) (final bool, err error) {
 		if f, epoch, err = s.create(num); err != nil {
 			return false, err
 		}
-		size = headerSize
+		size = record.HeaderSize
 	}
 	if err := fsys.SyncDir(s.fs, s.dir); err != nil {
 		_ = f.Close()
 		return true, err
 	}
-	s.begin(num, epoch, f, headerSize, size)
+	s.begin(num, epoch, f, record.HeaderSize, size)
 	s.nextSeg++
 	return false, nil
 }
@@ -183,24 +172,17 @@ func (s *Log) create(num uint64) (f vfs.File, epoch uint64, err error) {
 // file before, by whomever, is not taken for a record. It says where the log ends
 // until then.
 func (s *Log) writeHeader(f vfs.File) (epoch uint64, err error) {
-	h := header{epoch: newEpoch(), before: s.before, batch: s.number}
+	h := record.Header{Epoch: newEpoch(), Before: s.before, Batch: s.number}
 	if s.log.f != nil {
-		h.before = index.Position{Seg: s.log.num, Off: s.log.end}
+		h.Before = index.Position{Seg: s.log.num, Off: s.log.end}
 	}
-	return h.epoch, putHeader(f, h)
+	return h.Epoch, record.WriteHeader(f, h)
 }
 
 func newEpoch() uint64 {
 	var p [8]byte
 	_, _ = rand.Read(p[:]) // never fails
 	return binary.LittleEndian.Uint64(p[:])
-}
-
-func putHeader(f vfs.File, h header) error {
-	var header [headerSize]byte
-	h.put(header[:])
-	_, err := f.WriteAt(header[:], 0)
-	return err
 }
 
 // begin makes f, of size bytes, the segment that is written from end on.

@@ -3,6 +3,8 @@ package segment
 import (
 	"slices"
 
+	"allium/store/segment/record"
+
 	"allium/store/index"
 	"allium/store/meta"
 )
@@ -16,29 +18,29 @@ func (r *recovery) judge() index.Position {
 	end := r.mark
 	for i, f := range r.found {
 		sc := f.scan
-		last := !slices.ContainsFunc(r.found[i+1:], func(g foundSegment) bool { return g.scan.count > 0 })
-		for _, h := range sc.holes {
-			d := meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: r.s.Name(f.num), Offset: h.off, Length: h.length, Left: h.length, Reason: "no record can be read here"}
+		last := !slices.ContainsFunc(r.found[i+1:], func(g foundSegment) bool { return g.scan.Count > 0 })
+		for _, h := range sc.Holes {
+			d := meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: r.s.Name(f.num), Offset: h.Off, Length: h.Length, Left: h.Length, Reason: "no record can be read here"}
 			switch {
-			case h.mended:
+			case h.Mended:
 				d.State, d.Reason = meta.DamageMended, "one byte of a record's header was wrong; it could be told"
-			case last && r.behindMark(index.Position{Seg: f.num, Off: h.off}) && (f.h.old || h.off >= sc.batchAt) && h.off >= f.want:
-				r.torn(f.num, h.off, h.length)
+			case last && r.behindMark(index.Position{Seg: f.num, Off: h.Off}) && (f.h.Old || h.Off >= sc.BatchAt) && h.Off >= f.want:
+				r.torn(f.num, h.Off, h.Length)
 				continue
 			}
 			r.s.damage.Add(d)
 		}
 		want := f.want
 		switch {
-		case sc.end < want:
-			r.s.Lost(f.num, meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: r.s.Name(f.num), Offset: sc.end, Length: want - sc.end, Left: want - sc.end, Reason: "the segment ends before it should"})
-		case sc.torn() && last:
-			r.torn(f.num, sc.end, max(0, sc.batchEnd-sc.end))
-		case sc.torn() && sc.end < sc.batchEnd:
-			r.s.damage.Add(meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: r.s.Name(f.num), Offset: sc.end, Length: sc.batchEnd - sc.end, Left: sc.batchEnd - sc.end, Reason: "the last batch of a segment is not whole, and others follow it"})
+		case sc.End < want:
+			r.s.Lost(f.num, meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: r.s.Name(f.num), Offset: sc.End, Length: want - sc.End, Left: want - sc.End, Reason: "the segment ends before it should"})
+		case sc.Torn() && last:
+			r.torn(f.num, sc.End, max(0, sc.BatchEnd-sc.End))
+		case sc.Torn() && sc.End < sc.BatchEnd:
+			r.s.damage.Add(meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: r.s.Name(f.num), Offset: sc.End, Length: sc.BatchEnd - sc.End, Left: sc.BatchEnd - sc.End, Reason: "the last batch of a segment is not whole, and others follow it"})
 		}
-		r.set[f.num] = max(sc.end, want)
-		end = index.Position{Seg: f.num, Off: sc.end}
+		r.set[f.num] = max(sc.End, want)
+		end = index.Position{Seg: f.num, Off: sc.End}
 	}
 	return end
 }
@@ -47,10 +49,10 @@ func (r *recovery) judge() index.Position {
 // watermark: what is wrong there was not acknowledged, as far as anybody can tell.
 func (r *recovery) inTornBatch(at index.Position) bool {
 	for _, f := range slices.Backward(r.found) {
-		if f.scan.count == 0 {
+		if f.scan.Count == 0 {
 			continue
 		}
-		if f.num != at.Seg || at.Off < f.scan.batchAt || f.h.old || !r.behindMark(at) || f.want > at.Off {
+		if f.num != at.Seg || at.Off < f.scan.BatchAt || f.h.Old || !r.behindMark(at) || f.want > at.Off {
 			return false
 		}
 		r.torn(at.Seg, at.Off, 0)
@@ -75,8 +77,8 @@ func (r *recovery) expected(i int) (end int64) {
 	}
 	end = max(end, r.set[f.num])
 	for _, g := range r.found[i+1:] {
-		if g.h.before.Seg == f.num {
-			end = max(end, g.h.before.Off)
+		if g.h.Before.Seg == f.num {
+			end = max(end, g.h.Before.Off)
 		}
 	}
 	return end
@@ -85,5 +87,5 @@ func (r *recovery) expected(i int) (end int64) {
 // torn notes what an ordinary crash left.
 func (r *recovery) torn(num uint64, off, length int64) {
 	r.s.damage.Count.Torn.Add(1)
-	r.s.logger.Warn("the last batch of the log is not whole, as after a crash; what can be read of it is kept", "segment", FileName(num), "offset", off, "bytes", length)
+	r.s.logger.Warn("the last batch of the log is not whole, as after a crash; what can be read of it is kept", "segment", record.FileName(num), "offset", off, "bytes", length)
 }

@@ -1,15 +1,12 @@
 package segment
 
 import (
-	"errors"
-	"io"
 	"slices"
-	"syscall"
+
+	"allium/store/segment/record"
 
 	"allium/store/fsys"
 	"allium/store/meta"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // sizes returns the segments of the log with the sizes of their files, those that
@@ -45,7 +42,7 @@ func (s *Log) List() ([]uint64, error) {
 	}
 	var nums []uint64
 	for _, name := range names {
-		if num, ok := ParseFileName(name); ok {
+		if num, ok := record.ParseFileName(name); ok {
 			nums = append(nums, num)
 		}
 	}
@@ -54,7 +51,7 @@ func (s *Log) List() ([]uint64, error) {
 }
 
 // Name is a segment's file below the store's directory.
-func (s *Log) Name(num uint64) string { return fsys.DirSegments + "/" + FileName(num) }
+func (s *Log) Name(num uint64) string { return fsys.DirSegments + "/" + record.FileName(num) }
 
 // Lost notes that something of a segment is gone, and has the compactor copy what
 // the index needs of it, and mark what cannot be read.
@@ -68,37 +65,3 @@ func (s *Log) Lost(num uint64, d meta.Damage) {
 func (s *Log) stray(num uint64) {
 	s.damage.Add(meta.Damage{Kind: meta.DamageFile, State: meta.DamageMended, File: s.Name(num), Reason: "the segment is not part of the log any more; it is left alone: remove it, or rebuild the index to read it"})
 }
-
-// patient reads a file of which the disk cannot read parts: those are bytes that
-// are no record, a page at a time.
-type patient struct{ vfs.File }
-
-// unreadable is what a page holds that the disk cannot read.
-const (
-	unreadable     = 0xa5
-	unreadablePage = 4096
-)
-
-// ReadAt implements [io.ReaderAt].
-func (f patient) ReadAt(p []byte, off int64) (int, error) {
-	n, err := f.File.ReadAt(p, off)
-	if !errors.Is(err, syscall.EIO) {
-		return n, err
-	}
-	for n = 0; n < len(p); {
-		page := p[n:min(len(p), n+unreadablePage-int((off+int64(n))%unreadablePage))]
-		m, err := f.File.ReadAt(page, off+int64(n))
-		if errors.Is(err, syscall.EIO) {
-			for i := range page {
-				page[i] = unreadable
-			}
-			m, err = len(page), nil
-		}
-		if n += m; err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
-
-var _ io.ReaderAt = patient{}

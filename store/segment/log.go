@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"allium/store/segment/record"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"allium/internal/limits"
@@ -177,14 +179,14 @@ func (s *Log) Recount() error {
 	err = s.index.Entries(b3.Root{}, func(e meta.Entry) bool {
 		s.recovered.Add(1)
 		s.count.Add(e)
-		add(e.Seg, RecordSize(e))
+		add(e.Seg, record.SizeOf(e))
 		return true
 	})
 	if err != nil {
 		return err
 	}
 	err = s.index.Pins(b3.Root{}, "", func(p meta.Pin, seg uint64) bool {
-		add(seg, pinRecordSize(p.Label))
+		add(seg, record.PinSize(p.Label))
 		return true
 	})
 	s.use.reset(segs)
@@ -223,7 +225,7 @@ func (s *Log) Finish() error {
 		err = m.flush()
 	}
 	if err != nil {
-		return fmt.Errorf("bring the store to format %d: %w", Version, err)
+		return fmt.Errorf("bring the store to format %d: %w", record.Version, err)
 	}
 	return s.index.SetWhole(true)
 }
@@ -269,9 +271,9 @@ func (s *Log) Usage() Usage { return s.use.tell() }
 // Nothing goes on meanwhile. It is for tests.
 func (s *Log) CheckUse() error {
 	live := map[uint64]int64{}
-	err := s.index.EachEntry(func(e meta.Entry) error { live[e.Seg] += RecordSize(e); return nil })
+	err := s.index.EachEntry(func(e meta.Entry) error { live[e.Seg] += record.SizeOf(e); return nil })
 	if err == nil {
-		err = s.index.EachPin(func(p meta.Pin, seg uint64) error { live[seg] += pinRecordSize(p.Label); return nil })
+		err = s.index.EachPin(func(p meta.Pin, seg uint64) error { live[seg] += record.PinSize(p.Label); return nil })
 	}
 	if err != nil {
 		return err
@@ -279,7 +281,7 @@ func (s *Log) CheckUse() error {
 	segs, sum := s.use.snapshot(), int64(0)
 	for num, u := range segs {
 		if u.live != live[num] {
-			return fmt.Errorf("segment %s: %d bytes are counted as live, the index needs %d", FileName(num), u.live, live[num])
+			return fmt.Errorf("segment %s: %d bytes are counted as live, the index needs %d", record.FileName(num), u.live, live[num])
 		}
 		sum += u.live + u.tombs
 		delete(live, num)

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"time"
 
+	"allium/store/segment/record"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"allium/internal/limits"
@@ -39,18 +41,18 @@ func (m *mover) scan() error {
 		return meta.ReadError(err)
 	}
 	defer f.Close()
-	size, h, ok, head, err := readHeader(f)
+	size, h, ok, head, err := record.ReadHeader(f)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		if h, ok = mendHeader(head); !ok {
+		if h, ok = record.MendHeader(head); !ok {
 			return m.hurt(meta.Damage{Length: size, Reason: "the header of a segment is damaged"}) // what the index has of it is found by sweep
 		}
 	}
-	sc := newScanner(f, h, h.size(), h.batch, size)
+	sc := record.NewReader(f, h, h.Size(), h.Batch, size)
 	for paced := int64(0); ; {
-		rec, body, off, err := sc.next()
+		rec, body, off, err := sc.Next()
 		if err != nil {
 			return err
 		}
@@ -61,9 +63,9 @@ func (m *mover) scan() error {
 		if err := m.look(rec, body, off); err != nil {
 			return err
 		}
-		paced += rec.size() / deadShare
+		paced += rec.Size() / deadShare
 		if m.seen > before {
-			paced += rec.size()
+			paced += rec.Size()
 		}
 		if paced >= moveBatch {
 			if err := m.pace(paced); err != nil {
@@ -77,16 +79,16 @@ func (m *mover) scan() error {
 // judge notes what could not be read of a segment. The index knows what of it is
 // needed, and sweep copies that; what is gone is removals, which a new index might
 // not know.
-func (m *mover) judge(sc *scanner) error {
-	for _, h := range sc.holes {
-		if !h.mended {
-			if err := m.hurt(meta.Damage{Offset: h.off, Length: h.length, Reason: "no record can be read here"}); err != nil {
+func (m *mover) judge(sc *record.Reader) error {
+	for _, h := range sc.Holes {
+		if !h.Mended {
+			if err := m.hurt(meta.Damage{Offset: h.Off, Length: h.Length, Reason: "no record can be read here"}); err != nil {
 				return err
 			}
 		}
 	}
-	if end := m.c.s.use.get(m.num).end; sc.end < end {
-		return m.hurt(meta.Damage{Offset: sc.end, Length: end - sc.end, Reason: "the segment ends before it should"})
+	if end := m.c.s.use.get(m.num).end; sc.End < end {
+		return m.hurt(meta.Damage{Offset: sc.End, Length: end - sc.End, Reason: "the segment ends before it should"})
 	}
 	return nil
 }
@@ -109,33 +111,33 @@ func (m *mover) pace(n int64) error {
 }
 
 // look decides what becomes of one record.
-func (m *mover) look(rec record, body []byte, at int64) error {
+func (m *mover) look(rec record.Record, body []byte, at int64) error {
 	x := m.c.s.index
-	switch rec.kind {
-	case kindObject, kindFile:
-		e, ok, err := x.Get(rec.root)
+	switch rec.Kind {
+	case record.KindObject, record.KindFile:
+		e, ok, err := x.Get(rec.Root)
 		if err != nil || !ok || e.Seg != m.num || meta.Small(e.Size) && e.Off != at {
 			return err
 		}
-		if rec.kind == kindFile {
+		if rec.Kind == record.KindFile {
 			return m.add(&change{kind: moveFile, e: e})
 		}
 		return m.object(e, body)
-	case kindTombstone:
-		return m.add(&change{kind: moveTombstone, e: meta.Entry{Root: rec.root}})
-	case kindPin:
-		if p, ok := rec.pin(body); ok {
+	case record.KindTombstone:
+		return m.add(&change{kind: moveTombstone, e: meta.Entry{Root: rec.Root}})
+	case record.KindPin:
+		if p, ok := rec.Pin(body); ok {
 			return m.add(&change{kind: movePin, pin: p})
 		}
-	case kindUnpin:
+	case record.KindUnpin:
 		if !meta.Checksummed(body) {
-			body, _ = mendBody(body)
+			body, _ = record.MendBody(body)
 		}
-		label, ok := rec.unpin(body)
+		label, ok := rec.Unpin(body)
 		if !ok {
-			return m.hurt(meta.Damage{Offset: at, Length: int64(len(body)), Roots: []b3.Root{rec.root}, Reason: "the label of a pin that was removed is damaged"})
+			return m.hurt(meta.Damage{Offset: at, Length: int64(len(body)), Roots: []b3.Root{rec.Root}, Reason: "the label of a pin that was removed is damaged"})
 		}
-		return m.add(&change{kind: moveUnpin, pin: meta.Pin{Root: rec.root, Label: label}})
+		return m.add(&change{kind: moveUnpin, pin: meta.Pin{Root: rec.Root, Label: label}})
 	}
 	return nil
 }

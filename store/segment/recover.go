@@ -2,13 +2,14 @@ package segment
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
 	"slices"
+
+	"allium/store/segment/record"
 
 	"allium/store/damage"
 	"allium/store/index"
@@ -45,10 +46,10 @@ type recovery struct {
 // foundSegment is a segment that was read.
 type foundSegment struct {
 	num  uint64
-	h    header
+	h    record.Header
 	from int64 // where the reading began
 	want int64 // where it ends at the least
-	scan *scanner
+	scan *record.Reader
 }
 
 // Recover brings the index up to the log and finds where the log goes on.
@@ -76,7 +77,7 @@ func (s *Log) Recover(ctx context.Context, clean, anew bool, tell func()) error 
 			continue
 		}
 		if err := r.read(num); err != nil {
-			return fmt.Errorf("segment %s: %w", FileName(num), err)
+			return fmt.Errorf("segment %s: %w", record.FileName(num), err)
 		}
 	}
 	if err := r.replay.flush(); err != nil {
@@ -143,16 +144,16 @@ func (r *recovery) read(num uint64) error {
 	if err != nil || !ok {
 		return err
 	}
-	at, number := h.size(), max(s.number, h.batch)
+	at, number := h.Size(), max(s.number, h.Batch)
 	if r.anew {
-		number = h.batch
+		number = h.Batch
 	}
 	if num == r.mark.Seg && !r.anew {
 		at, number = max(at, r.mark.Off), s.number
 	}
-	sc := newScanner(f, h, at, number, size)
+	sc := record.NewReader(f, h, at, number, size)
 	for {
-		rec, body, off, err := sc.next()
+		rec, body, off, err := sc.Next()
 		if err != nil {
 			return err
 		}
@@ -166,7 +167,7 @@ func (r *recovery) read(num uint64) error {
 			return r.ctx.Err()
 		}
 	}
-	s.number = max(s.number, sc.number)
+	s.number = max(s.number, sc.Number)
 	r.found = append(r.found, foundSegment{num: num, h: h, from: at, scan: sc})
 	if r.tell != nil {
 		r.tell()
@@ -177,27 +178,27 @@ func (r *recovery) read(num uint64) error {
 // header reads the header of a segment, and mends it: from what is left of it, or
 // from the first record, which says the epoch too. ok is false when the segment
 // was begun and nothing in it was acknowledged, or when nothing in it can be read.
-func (r *recovery) header(f io.ReaderAt, num uint64) (size int64, h header, ok bool, err error) {
-	size, h, ok, head, err := readHeader(f)
+func (r *recovery) header(f io.ReaderAt, num uint64) (size int64, h record.Header, ok bool, err error) {
+	size, h, ok, head, err := record.ReadHeader(f)
 	if err != nil || ok {
 		return size, h, ok, err
 	}
 	_, part := r.set[num]
-	blank, err := zerosBehind(f, 0, size)
+	blank, err := record.ZerosBehind(f, 0, size)
 	if err != nil {
 		return 0, h, false, err
 	}
 	if blank && !part {
 		return 0, h, false, r.unbegin(num)
 	}
-	d := meta.Damage{Kind: meta.DamageLog, State: meta.DamageMended, File: r.s.Name(num), Length: headerSize, Reason: "the header of a segment is damaged; it could be told from what is left"}
-	if h, ok = mendHeader(head); !ok {
-		h, ok = headerFromRecord(f)
+	d := meta.Damage{Kind: meta.DamageLog, State: meta.DamageMended, File: r.s.Name(num), Length: record.HeaderSize, Reason: "the header of a segment is damaged; it could be told from what is left"}
+	if h, ok = record.MendHeader(head); !ok {
+		h, ok = record.HeaderFromRecord(f)
 	}
 	switch {
 	case ok:
 		r.s.damage.Add(d)
-	case part && r.set[num] > 0 || size > headerSize && num <= r.mark.Seg:
+	case part && r.set[num] > 0 || size > record.HeaderSize && num <= r.mark.Seg:
 		d.State, d.Length, d.Left, d.Reason = meta.DamageOpen, size, max(1, size), "no record of a segment can be read, and its header neither"
 		if r.indexKnows(num) {
 			d.Left = 0
@@ -209,7 +210,7 @@ func (r *recovery) header(f io.ReaderAt, num uint64) (size int64, h header, ok b
 		r.torn(num, 0, size)
 		delete(r.names, num)
 		return 0, h, false, r.s.setAside(r.s.path(num))
-	case size > headerSize:
+	case size > record.HeaderSize:
 		d.State, d.Length, d.Left, d.Reason = meta.DamageOpen, size, size, "a segment has no header and no first record"
 		r.s.damage.Add(d)
 	}
@@ -233,25 +234,6 @@ func (r *recovery) unbegin(num uint64) error {
 
 // indexKnows reports whether all records of a segment are in the index.
 func (r *recovery) indexKnows(num uint64) bool { return !r.anew && num < r.mark.Seg }
-
-// headerFromRecord takes the epoch from the first record of a segment.
-func headerFromRecord(f io.ReaderAt) (header, bool) {
-	var p [headerSize + recordHeaderSize]byte
-	if _, err := f.ReadAt(p[:], 0); err != nil && !errors.Is(err, io.EOF) {
-		return header{}, false
-	}
-	for _, h := range []header{{}, {old: true}} {
-		q := p[h.size():]
-		h.epoch = binary.LittleEndian.Uint64(q[8:])
-		if rec, ok := h.record(q, h.size()); ok {
-			if !h.old {
-				h.batch = rec.number - 1
-			}
-			return h, true
-		}
-	}
-	return header{}, false
-}
 
 // checkAll looks whether the segments of the log are there, as long as they were,
 // and have their headers.
@@ -344,33 +326,15 @@ func (r *recovery) resume(end index.Position, clean bool) error {
 	if err != nil {
 		return meta.ReadError(err)
 	}
-	size, h, ok, _, err := readHeader(f)
+	size, h, ok, _, err := record.ReadHeader(f)
 	blank := clean && size >= end.Off
 	if n := len(r.found); !clean && n > 0 && r.found[n-1].num == end.Seg {
-		blank = !r.found[n-1].scan.torn() && size >= end.Off && end.Off >= r.set[end.Seg]
+		blank = !r.found[n-1].scan.Torn() && size >= end.Off && end.Off >= r.set[end.Seg]
 	}
-	if err != nil || !ok || h.old || !blank || end.Off < headerSize {
+	if err != nil || !ok || h.Old || !blank || end.Off < record.HeaderSize {
 		_ = f.Close() // was only read
 		return err
 	}
-	s.begin(end.Seg, h.epoch, f, end.Off, size)
+	s.begin(end.Seg, h.Epoch, f, end.Off, size)
 	return nil
-}
-
-// readHeader returns a segment's size and header; ok is false when it has
-// none, and head is what is there instead.
-func readHeader(f io.ReaderAt) (size int64, h header, ok bool, head []byte, err error) {
-	if st, is := f.(interface{ Stat() (vfs.FileInfo, error) }); is {
-		info, err := st.Stat()
-		if err != nil {
-			return 0, h, false, nil, meta.ReadError(err)
-		}
-		size = info.Size()
-	}
-	p := make([]byte, headerSize)
-	if _, err := f.ReadAt(p, 0); err != nil && !errors.Is(err, io.EOF) {
-		return 0, h, false, nil, meta.ReadError(err)
-	}
-	h, ok = parseHeader(p)
-	return size, h, ok, p, nil
 }

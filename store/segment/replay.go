@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"math"
 
+	"allium/store/segment/record"
+
 	"allium/protocols/b3"
 	"allium/store/fsys"
 	"allium/store/index"
@@ -25,7 +27,7 @@ type replay struct {
 
 // badBody is a damaged body.
 type badBody struct {
-	kind   recordKind
+	kind   record.Kind
 	root   b3.Root
 	at     index.Position
 	length int
@@ -42,7 +44,7 @@ const (
 const damagedLabel = "damaged"
 
 // enter enters what a record says, whose body is at that position.
-func (r *replay) enter(rec record, body []byte, at index.Position) error {
+func (r *replay) enter(rec record.Record, body []byte, at index.Position) error {
 	if r.batch == nil {
 		r.batch = r.s.index.NewReadingBatch()
 	}
@@ -65,26 +67,26 @@ func (r *replay) flush() error {
 	return b.Apply(false)
 }
 
-func (r *replay) record(rec record, body []byte, at index.Position) error {
-	if rec.kind != kindObject && rec.kind != kindTombstone && !meta.Checksummed(body) {
-		whole, ok := mendBody(body)
+func (r *replay) record(rec record.Record, body []byte, at index.Position) error {
+	if rec.Kind != record.KindObject && rec.Kind != record.KindTombstone && !meta.Checksummed(body) {
+		whole, ok := record.MendBody(body)
 		r.note(rec, at, ok)
 		if ok {
 			body = whole
 		}
 	}
-	switch rec.kind {
-	case kindObject:
-		e := meta.Entry{Root: rec.root, Size: int64(rec.length), Seg: at.Seg, Off: at.Off, Added: rec.added}
-		if e.Corrupt = b3.Sum(body) != rec.root; e.Corrupt {
+	switch rec.Kind {
+	case record.KindObject:
+		e := meta.Entry{Root: rec.Root, Size: int64(rec.Length), Seg: at.Seg, Off: at.Off, Added: rec.Added}
+		if e.Corrupt = b3.Sum(body) != rec.Root; e.Corrupt {
 			r.note(rec, at, false)
-			if err := r.noteOld(rec.root); err != nil {
+			if err := r.noteOld(rec.Root); err != nil {
 				return err
 			}
 		}
 		return r.entry(e)
-	case kindFile:
-		e, ok := rec.file(body)
+	case record.KindFile:
+		e, ok := rec.File(body)
 		if !ok {
 			if e, ok = r.fileFromDisk(rec); !ok {
 				return nil
@@ -92,31 +94,31 @@ func (r *replay) record(rec record, body []byte, at index.Position) error {
 		}
 		e.Seg = at.Seg
 		return r.entry(e)
-	case kindTombstone:
-		e, ok, err := r.batch.Get(rec.root)
+	case record.KindTombstone:
+		e, ok, err := r.batch.Get(rec.Root)
 		if err != nil {
 			return err
 		}
 		if !ok { // of an object whose record was compacted away
-			return r.s.noteGone(r.batch, rec.root)
+			return r.s.noteGone(r.batch, rec.Root)
 		}
 		return r.s.dropEntry(r.batch, e)
-	case kindPin:
-		p, ok := rec.pin(body)
+	case record.KindPin:
+		p, ok := rec.Pin(body)
 		if !ok {
-			p = meta.Pin{Root: rec.root, Label: damagedLabel, Recursive: true, Created: r.s.damage.Now().UTC()}
+			p = meta.Pin{Root: rec.Root, Label: damagedLabel, Recursive: true, Created: r.s.damage.Now().UTC()}
 		}
 		return r.batch.SetPin(p, at.Seg)
-	case kindUnpin:
-		if label, ok := rec.unpin(body); ok {
-			return r.batch.DropPin(rec.root, label)
+	case record.KindUnpin:
+		if label, ok := rec.Unpin(body); ok {
+			return r.batch.DropPin(rec.Root, label)
 		}
-	case kindSegments:
-		if ends, ok := rec.segments(body); ok {
+	case record.KindSegments:
+		if ends, ok := rec.Segments(body); ok {
 			r.listed = ends
 		}
-	case kindRetired:
-		if num, ok := rec.retired(body); ok {
+	case record.KindRetired:
+		if num, ok := rec.Retired(body); ok {
 			r.retire(num)
 		}
 	}
@@ -144,21 +146,21 @@ func (r *replay) entry(e meta.Entry) error {
 
 // fileFromDisk tells the size of a large object, whose record is damaged, from
 // its file.
-func (r *replay) fileFromDisk(rec record) (meta.Entry, bool) {
-	info, err := r.s.fs.Stat(r.s.largePath(rec.root))
+func (r *replay) fileFromDisk(rec record.Record) (meta.Entry, bool) {
+	info, err := r.s.fs.Stat(r.s.largePath(rec.Root))
 	if err != nil || meta.Small(info.Size()) || info.Size() > b3.MaxSize {
 		return meta.Entry{}, false
 	}
-	return meta.Entry{Root: rec.root, Size: info.Size(), Added: rec.added}, true
+	return meta.Entry{Root: rec.Root, Size: info.Size(), Added: rec.Added}, true
 }
 
 // note remembers a damaged body until it is known whether somebody needs it.
-func (r *replay) note(rec record, at index.Position, mended bool) {
+func (r *replay) note(rec record.Record, at index.Position, mended bool) {
 	if len(r.bad) == maxBadBodies {
 		r.more++
 		return
 	}
-	r.bad = append(r.bad, badBody{kind: rec.kind, root: rec.root, at: at, length: rec.length, mended: mended})
+	r.bad = append(r.bad, badBody{kind: rec.Kind, root: rec.Root, at: at, length: rec.Length, mended: mended})
 }
 
 // noteOld remembers what the index has of root, for the body noted last.
@@ -180,10 +182,10 @@ func (r *replay) undo(b badBody) error {
 	batch := r.s.index.NewBatch()
 	var err error
 	switch b.kind {
-	case kindPin:
+	case record.KindPin:
 		r.s.undone = append(r.s.undone, &change{kind: moveUnpin, pin: meta.Pin{Root: b.root, Label: damagedLabel}, from: math.MaxUint64})
 		err = batch.DropPin(b.root, damagedLabel)
-	case kindObject:
+	case record.KindObject:
 		if b.old.Size < 0 {
 			r.s.undone = append(r.s.undone, &change{kind: moveTombstone, e: meta.Entry{Root: b.root}, from: math.MaxUint64})
 		}
@@ -219,32 +221,32 @@ func (r *replay) judge(torn func(index.Position) bool) error {
 			r.s.damage.Add(d)
 			continue
 		}
-		if b.kind != kindSegments && b.kind != kindRetired {
+		if b.kind != record.KindSegments && b.kind != record.KindRetired {
 			d.Roots = []b3.Root{b.root}
 		}
 		switch b.kind {
-		case kindObject, kindFile:
+		case record.KindObject, record.KindFile:
 			e, ok, err := r.s.index.Get(b.root)
 			if err != nil {
 				return err
 			}
-			if ok && !e.Corrupt && (e.Seg != b.at.Seg || b.kind == kindObject) {
+			if ok && !e.Corrupt && (e.Seg != b.at.Seg || b.kind == record.KindObject) {
 				continue // there is another copy
 			}
-			if !ok && b.kind == kindObject {
+			if !ok && b.kind == record.KindObject {
 				continue // it was removed later
 			}
 			d.Reason = "the bytes of an object are damaged; it is not served until it is back"
-			if b.kind == kindFile {
+			if b.kind == record.KindFile {
 				if ok {
 					d.State, d.Reason = meta.DamageMended, "the record of a large object is damaged; its size is that of its file"
 				} else if _, err := r.s.fs.Stat(r.s.largePath(b.root)); errors.Is(err, fs.ErrNotExist) {
 					d.Reason = "the record of a large object is damaged, and its file is missing"
 				}
 			}
-		case kindPin:
+		case record.KindPin:
 			d.Reason = "the label of a pin is damaged; the object is kept recursively under the label " + damagedLabel
-		case kindUnpin:
+		case record.KindUnpin:
 			d.Reason = "the label of a pin that was removed is damaged; the pin may be back"
 		default:
 			d.State, d.Reason = meta.DamageMended, "a list of segments is damaged; the next one counts"

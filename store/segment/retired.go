@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 
+	"allium/store/segment/record"
+
 	"allium/store/damage"
 	"allium/store/meta"
 )
@@ -32,7 +34,7 @@ func (r *recovery) removeRetired(num uint64) error {
 	}
 	delete(r.names, num)
 	unread := func(f foundSegment) bool {
-		return f.num == num && slices.ContainsFunc(f.scan.holes, func(h hole) bool { return !h.mended })
+		return f.num == num && slices.ContainsFunc(f.scan.Holes, func(h record.Hole) bool { return !h.Mended })
 	}
 	if !s.damage.Names(s.Name(num)) && !slices.ContainsFunc(r.found, unread) {
 		return meta.WriteError("remove a retired segment", s.fs.Remove(s.path(num)))
@@ -45,7 +47,7 @@ func (r *recovery) removeRetired(num uint64) error {
 func (s *Log) putAside(num uint64) error {
 	err := s.setAside(s.path(num))
 	if errors.Is(err, damage.ErrQuarantineFull) {
-		s.logger.Warn("a damaged segment that is not part of the log any more stays where it is", "segment", FileName(num), "err", err)
+		s.logger.Warn("a damaged segment that is not part of the log any more stays where it is", "segment", record.FileName(num), "err", err)
 		return nil
 	}
 	return err

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 
+	"allium/store/segment/record"
+
 	"allium/store/fsys"
 	"allium/store/meta"
 
@@ -86,7 +88,7 @@ func (s *Log) retire(num uint64, keep, damaged bool) error {
 	size := s.use.get(num).size
 	name := s.path(num)
 	keep = keep && !s.room.full() && s.fits(size)
-	spare := strings.TrimSuffix(name, fileSuffix) + spareSuffix
+	spare := strings.TrimSuffix(name, record.FileSuffix) + spareSuffix
 	var err error
 	if damaged {
 		keep, err = false, s.putAside(num)
@@ -121,7 +123,7 @@ func (s *Log) renew(name string) error {
 	if err != nil {
 		return meta.ReadError(err)
 	}
-	if err = putHeader(f, header{epoch: newEpoch()}); err == nil {
+	if err = record.WriteHeader(f, record.Header{Epoch: newEpoch()}); err == nil {
 		err = f.SyncData()
 	}
 	if e := f.Close(); err == nil {
@@ -167,6 +169,6 @@ func (s *Log) inspect(name string) (size int64, ok bool, err error) {
 		return 0, false, meta.ReadError(err)
 	}
 	defer f.Close()
-	size, _, ok, _, err = readHeader(f)
+	size, _, ok, _, err = record.ReadHeader(f)
 	return size, ok, err
 }

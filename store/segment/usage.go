@@ -49,21 +49,6 @@ func (u figures) needed(oldest bool) int64 {
 	return max(0, u.live) + u.tombs
 }
 
-// RecordSize is the size of the record of e.
-func RecordSize(e meta.Entry) int64 {
-	if meta.Small(e.Size) {
-		return recordHeaderSize + e.Size
-	}
-	return recordHeaderSize + fileBodySize
-}
-
-// pinRecordSize is the size of the record of a pin.
-func pinRecordSize(label string) int64 {
-	return int64(recordHeaderSize + pinBodySize + len(label))
-}
-
-func unpinRecordSize(label string) int64 { return int64(recordHeaderSize + unpinSize + len(label)) }
-
 // reset replaces everything.
 func (u *usage) reset(segs map[uint64]figures) {
 	u.mu.Lock()

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"testing"
 
+	"allium/store/segment/record"
+
 	"allium/protocols/b3"
 	"allium/store/meta"
 )
@@ -30,12 +32,12 @@ func FuzzTotals(f *testing.F) {
 func TestSegmentName(t *testing.T) {
 	t.Parallel()
 	for _, num := range []uint64{1, 255, 1<<64 - 1} {
-		if got, ok := ParseFileName(FileName(num)); !ok || got != num {
+		if got, ok := record.ParseFileName(record.FileName(num)); !ok || got != num {
 			t.Errorf("%d became %d, %t", num, got, ok)
 		}
 	}
 	for _, name := range []string{"", ".seg", "1.seg", "0000000000000000.seg", "000000000000000G.seg", "00000000000000aB.seg", "0000000000000001.seg.tmp", "+000000000000001.seg"} {
-		if _, ok := ParseFileName(name); ok {
+		if _, ok := record.ParseFileName(name); ok {
 			t.Errorf("%q is a segment", name)
 		}
 	}

@@ -63,7 +63,7 @@ func (s *Log) take(last bool) (f commitBatch, ok bool) {
 		return commitBatch{}, false
 	}
 	b := s.current
-	ready := len(b.items) > 0 && (b.urgent || last || len(b.buf) >= s.most/2 && !s.stalled)
+	ready := b.Len() > 0 && (b.urgent || last || b.Len() >= s.most/2 && !s.stalled)
 	if s.moves != nil && (s.turn || !ready && len(s.queued.list) == 0) {
 		f.changes, s.moves, s.turn = s.moves, nil, false
 		s.committingChanges = f.changes
@@ -136,7 +136,7 @@ func (s *Log) settle(f commitBatch, refused error, final bool, err error) {
 // error is final when it leaves unknown what is on disk.
 func (s *Log) commit(f commitBatch) (refused error, final bool, err error) {
 	if b := f.objects; b != nil {
-		if refused = s.space(int64(len(b.buf))); refused != nil {
+		if refused = s.space(int64(b.Len())); refused != nil {
 			f.objects = nil
 		}
 	}
@@ -171,7 +171,7 @@ func (s *Log) direct(cs []*change) error {
 // size is an upper bound of the bytes that f adds to the log.
 func (f commitBatch) size() (n int64) {
 	if f.objects != nil {
-		n = int64(len(f.objects.buf))
+		n = int64(f.objects.Len())
 	}
 	if f.changes != nil {
 		for _, c := range f.changes.list {

@@ -1,4 +1,4 @@
-package segment
+package record
 
 import (
 	"context"
@@ -21,16 +21,16 @@ func Prove(ctx context.Context, f io.ReaderAt, size, end int64, was index.Shippe
 	if size < max(end, was.End) {
 		return &meta.Damage{Offset: size, Length: max(end, was.End) - size, Reason: fmt.Sprintf("it has %d bytes, and had %d", size, max(end, was.End))}, nil
 	}
-	_, h, ok, _, err := readHeader(f)
+	_, h, ok, _, err := ReadHeader(f)
 	if err != nil || !ok {
-		return &meta.Damage{Length: headerSize, Reason: "its header is damaged"}, err
+		return &meta.Damage{Length: HeaderSize, Reason: "its header is damaged"}, err
 	}
-	sc := newScanner(f, h, h.size(), h.batch, size)
+	sc := NewReader(f, h, h.Size(), h.Batch, size)
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		rec, body, off, err := sc.next()
+		rec, body, off, err := sc.Next()
 		if err != nil {
 			return nil, err
 		}
@@ -38,14 +38,14 @@ func Prove(ctx context.Context, f io.ReaderAt, size, end int64, was index.Shippe
 			break
 		}
 		if !rec.proves(body) {
-			return &meta.Damage{Kind: meta.DamageBody, Offset: off, Length: int64(len(body)), Roots: []b3.Root{rec.root}, Reason: "a record is not what was written"}, nil
+			return &meta.Damage{Kind: meta.DamageBody, Offset: off, Length: int64(len(body)), Roots: []b3.Root{rec.Root}, Reason: "a record is not what was written"}, nil
 		}
 	}
 	switch {
-	case len(sc.holes) > 0:
-		return &meta.Damage{Offset: sc.holes[0].off, Length: sc.holes[0].length, Reason: "no record can be read here"}, nil
-	case end > 0 && sc.end != end:
-		return &meta.Damage{Offset: sc.end, Length: max(end, sc.end) - min(end, sc.end), Reason: fmt.Sprintf("its records end at byte %d, and ended at %d", sc.end, end)}, nil
+	case len(sc.Holes) > 0:
+		return &meta.Damage{Offset: sc.Holes[0].Off, Length: sc.Holes[0].Length, Reason: "no record can be read here"}, nil
+	case end > 0 && sc.End != end:
+		return &meta.Damage{Offset: sc.End, Length: max(end, sc.End) - min(end, sc.End), Reason: fmt.Sprintf("its records end at byte %d, and ended at %d", sc.End, end)}, nil
 	case !was.Summed:
 		return nil, nil
 	}
@@ -57,11 +57,11 @@ func Prove(ctx context.Context, f io.ReaderAt, size, end int64, was index.Shippe
 }
 
 // proves reports whether the body of a record is what was written.
-func (r record) proves(body []byte) bool {
-	switch r.kind {
-	case kindObject:
-		return b3.Sum(body) == r.root
-	case kindTombstone:
+func (r Record) proves(body []byte) bool {
+	switch r.Kind {
+	case KindObject:
+		return b3.Sum(body) == r.Root
+	case KindTombstone:
 		return true
 	default:
 		return meta.Checksummed(body)

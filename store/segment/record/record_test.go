@@ -1,4 +1,4 @@
-package segment
+package record
 
 import (
 	"bytes"
@@ -13,14 +13,14 @@ import (
 
 // segmentOf is a segment of epoch with a batch of each group of bodies.
 func segmentOf(epoch uint64, batches ...[][]byte) []byte {
-	log := make([]byte, headerSize)
-	header{epoch: epoch}.put(log)
+	log := make([]byte, HeaderSize)
+	Header{Epoch: epoch}.put(log)
 	for i, bodies := range batches {
-		b := newBatch()
+		var b Builder
 		for _, p := range bodies {
-			b.add(b3.Sum(p), p)
+			b.Object(meta.Entry{Root: b3.Sum(p), Added: 77}, p)
 		}
-		b.seal(epoch, uint64(i+1), int64(len(log)), 77)
+		b.Seal(epoch, uint64(i+1), int64(len(log)), 0)
 		log = append(log, b.buf...)
 	}
 	return log
@@ -31,27 +31,27 @@ func logOf(epoch uint64, bodies ...[]byte) []byte { return segmentOf(epoch, bodi
 // everyKind is a segment with a record of each kind but an object's.
 func everyKind(epoch uint64) []byte {
 	root := b3.Sum([]byte("x"))
-	var b records
-	b.file(meta.Entry{Root: root, Size: b3.GroupSize + 1, Added: 5})
-	b.tombstone(root)
-	b.pin(meta.Pin{Root: root, Recursive: true, Label: "site", Created: time.Unix(1<<31, 0).UTC()})
-	b.pin(meta.Pin{Root: root, Created: time.Unix(0, 0).UTC()})
-	b.unpin(root, "site")
-	b.unpin(root, "")
-	b.segments(index.EncodeSegments(map[uint64]int64{3: 900, 7: 0}))
-	b.retired(3)
+	var b Builder
+	b.File(meta.Entry{Root: root, Size: b3.GroupSize + 1, Added: 5})
+	b.Tombstone(root)
+	b.Pin(meta.Pin{Root: root, Recursive: true, Label: "site", Created: time.Unix(1<<31, 0).UTC()})
+	b.Pin(meta.Pin{Root: root, Created: time.Unix(0, 0).UTC()})
+	b.Unpin(root, "site")
+	b.Unpin(root, "")
+	b.Segments(index.EncodeSegments(map[uint64]int64{3: 900, 7: 0}))
+	b.Retired(3)
 	log := logOf(epoch)
-	b.seal(epoch, 1, int64(len(log)), 0)
+	b.Seal(epoch, 1, int64(len(log)), 0)
 	return append(log, b.buf...)
 }
 
-func scanOf(t testing.TB, log []byte) *scanner {
+func scanOf(t testing.TB, log []byte) *Reader {
 	t.Helper()
 	h, ok := parseHeader(log)
 	if !ok {
 		t.Fatal("there is no header")
 	}
-	return newScanner(bytes.NewReader(log), h, h.size(), h.batch, int64(len(log)))
+	return NewReader(bytes.NewReader(log), h, h.Size(), h.Batch, int64(len(log)))
 }
 
 // TestRecordKinds: every kind is read as it was written, a body that changed is
@@ -60,13 +60,13 @@ func TestRecordKinds(t *testing.T) {
 	t.Parallel()
 	log := everyKind(4)
 	sc := scanOf(t, log)
-	for _, want := range []recordKind{kindFile, kindTombstone, kindPin, kindPin, kindUnpin, kindUnpin, kindSegments, kindRetired} {
-		rec, body, off, err := sc.next()
-		if err != nil || body == nil || rec.kind != want {
-			t.Fatalf("kind %d, %v; want %d", rec.kind, err, want)
+	for _, want := range []Kind{KindFile, KindTombstone, KindPin, KindPin, KindUnpin, KindUnpin, KindSegments, KindRetired} {
+		rec, body, off, err := sc.Next()
+		if err != nil || body == nil || rec.Kind != want {
+			t.Fatalf("kind %d, %v; want %d", rec.Kind, err, want)
 		}
-		whole := log[off-recordHeaderSize : off+int64(len(body))]
-		made, ok := remake(rec, body, 4, off-recordHeaderSize)
+		whole := log[off-HeadSize : off+int64(len(body))]
+		made, ok := remake(rec, body, 4, off-HeadSize)
 		if !ok || !bytes.Equal(made, whole) {
 			t.Fatalf("kind %d is not what was written", want)
 		}
@@ -76,38 +76,38 @@ func TestRecordKinds(t *testing.T) {
 			if _, ok := remake(rec, hurt, 4, 0); ok {
 				t.Fatalf("kind %d: byte %d of the body changes nothing", want, i)
 			}
-			if again, ok := mendBody(hurt); !ok || !bytes.Equal(again, body) {
+			if again, ok := MendBody(hurt); !ok || !bytes.Equal(again, body) {
 				t.Fatalf("kind %d: byte %d of the body is not mended", want, i)
 			}
 		}
-		said := int64(recordHeaderSize)
+		said := int64(HeadSize)
 		switch want {
-		case kindFile:
-			said = RecordSize(meta.Entry{Size: b3.MaxSize})
-		case kindPin:
-			pin, _ := rec.pin(body)
-			said = pinRecordSize(pin.Label)
-		case kindUnpin:
-			label, _ := rec.unpin(body)
-			said = unpinRecordSize(label)
-		case kindRetired:
+		case KindFile:
+			said = SizeOf(meta.Entry{Size: b3.MaxSize})
+		case KindPin:
+			pin, _ := rec.Pin(body)
+			said = PinSize(pin.Label)
+		case KindUnpin:
+			label, _ := rec.Unpin(body)
+			said = UnpinSize(label)
+		case KindRetired:
 			said += retiredBodySize
-		case kindSegments:
+		case KindSegments:
 			said += int64(len(body))
 		}
-		if rec.size() != said {
-			t.Fatalf("kind %d has %d bytes, %d were said", want, rec.size(), said)
+		if rec.Size() != said {
+			t.Fatalf("kind %d has %d bytes, %d were said", want, rec.Size(), said)
 		}
 	}
-	if _, body, _, _ := sc.next(); body != nil || sc.torn() {
+	if _, body, _, _ := sc.Next(); body != nil || sc.Torn() {
 		t.Error("there is more, or the end is torn")
 	}
 }
 
 func TestSegmentHeader(t *testing.T) {
 	t.Parallel()
-	p := make([]byte, headerSize)
-	want := header{epoch: 7, before: index.Position{Seg: 3, Off: 1000}, batch: 55}
+	p := make([]byte, HeaderSize)
+	want := Header{Epoch: 7, Before: index.Position{Seg: 3, Off: 1000}, Batch: 55}
 	want.put(p)
 	if h, ok := parseHeader(p); !ok || h != want {
 		t.Fatalf("%+v, %t", h, ok)
@@ -119,7 +119,7 @@ func TestSegmentHeader(t *testing.T) {
 			if _, ok := parseHeader(q); ok {
 				t.Fatalf("bit %d of byte %d changes nothing", bit, i)
 			}
-			if h, ok := mendHeader(q); !ok || h != want {
+			if h, ok := MendHeader(q); !ok || h != want {
 				t.Fatalf("bit %d of byte %d is mended to %+v, %t", bit, i, h, ok)
 			}
 		}
@@ -130,76 +130,76 @@ func TestRecordHeader(t *testing.T) {
 	t.Parallel()
 	body := []byte("a body")
 	log := logOf(3, body)
-	h := header{epoch: 3}
-	p := log[headerSize:]
-	r, ok := h.record(p, headerSize)
-	if !ok || r.root != b3.Sum(body) || r.length != len(body) || r.number != 1 || r.left != 0 {
+	h := Header{Epoch: 3}
+	p := log[HeaderSize:]
+	r, ok := h.record(p, HeaderSize)
+	if !ok || r.Root != b3.Sum(body) || r.Length != len(body) || r.Number != 1 || r.left != 0 {
 		t.Fatalf("%+v, %t", r, ok)
 	}
-	if _, ok := (header{epoch: 4}).record(p, headerSize); ok {
+	if _, ok := (Header{Epoch: 4}).record(p, HeaderSize); ok {
 		t.Error("a record of another life is taken")
 	}
-	if _, ok := h.record(p, headerSize+1); ok {
+	if _, ok := h.record(p, HeaderSize+1); ok {
 		t.Error("a record of another place is taken")
 	}
-	for i := range recordHeaderSize {
+	for i := range HeadSize {
 		for bit := range 8 {
 			q := bytes.Clone(p)
 			q[i] ^= 1 << bit
-			if _, ok := h.record(q, headerSize); ok {
+			if _, ok := h.record(q, HeaderSize); ok {
 				t.Fatalf("bit %d of byte %d changes nothing", bit, i)
 			}
 		}
-		if _, ok := h.record(p[:i], headerSize); ok {
+		if _, ok := h.record(p[:i], HeaderSize); ok {
 			t.Fatalf("%d bytes are a header", i)
 		}
 	}
-	var huge [recordHeaderSize]byte
-	putRecordHeader(huge[:], 3, 0, record{length: b3.GroupSize + 1})
+	var huge [HeadSize]byte
+	putRecordHeader(huge[:], 3, 0, Record{Length: b3.GroupSize + 1})
 	if _, ok := h.record(huge[:], 0); ok {
 		t.Error("a record longer than a group is taken")
 	}
-	if _, ok := (header{}).record(make([]byte, 1000), 0); ok {
+	if _, ok := (Header{}).record(make([]byte, 1000), 0); ok {
 		t.Error("zeros are a record")
 	}
 }
 
 // remake writes a record from what its body says; ok is false when it is
 // damaged.
-func remake(rec record, body []byte, epoch uint64, at int64) (p []byte, ok bool) {
-	var b records
-	switch rec.kind {
-	case kindObject:
+func remake(rec Record, body []byte, epoch uint64, at int64) (p []byte, ok bool) {
+	var b Builder
+	switch rec.Kind {
+	case KindObject:
 		return nil, false
-	case kindFile:
+	case KindFile:
 		var e meta.Entry
-		e, ok = rec.file(body)
-		b.file(e)
-	case kindTombstone:
-		b.tombstone(rec.root)
-		ok = rec.added == 0
-	case kindPin:
+		e, ok = rec.File(body)
+		b.File(e)
+	case KindTombstone:
+		b.Tombstone(rec.Root)
+		ok = rec.Added == 0
+	case KindPin:
 		var pin meta.Pin
-		pin, ok = rec.pin(body)
-		b.pin(pin)
-		ok = ok && rec.added == 0
-	case kindUnpin:
+		pin, ok = rec.Pin(body)
+		b.Pin(pin)
+		ok = ok && rec.Added == 0
+	case KindUnpin:
 		var label string
-		label, ok = rec.unpin(body)
-		b.unpin(rec.root, label)
-		ok = ok && rec.added == 0
-	case kindSegments:
+		label, ok = rec.Unpin(body)
+		b.Unpin(rec.Root, label)
+		ok = ok && rec.Added == 0
+	case KindSegments:
 		var ends map[uint64]int64
-		ends, ok = rec.segments(body)
-		b.segments(index.EncodeSegments(ends))
-		ok = ok && rec.added == 0 && rec.root.IsZero()
-	case kindRetired:
+		ends, ok = rec.Segments(body)
+		b.Segments(index.EncodeSegments(ends))
+		ok = ok && rec.Added == 0 && rec.Root.IsZero()
+	case KindRetired:
 		var num uint64
-		num, ok = rec.retired(body)
-		b.retired(num)
-		ok = ok && rec.added == 0 && rec.root.IsZero()
+		num, ok = rec.Retired(body)
+		b.Retired(num)
+		ok = ok && rec.Added == 0 && rec.Root.IsZero()
 	}
-	b.seal(epoch, rec.number, at, rec.left)
+	b.Seal(epoch, rec.Number, at, rec.left)
 	return b.buf, ok
 }
 
@@ -209,7 +209,7 @@ func TestScan(t *testing.T) {
 	t.Parallel()
 	var batches [][][]byte
 	var starts, ends []int64 // of records
-	log := int64(headerSize)
+	log := int64(HeaderSize)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{2, 3, 2} {
 		var batch [][]byte
@@ -220,44 +220,44 @@ func TestScan(t *testing.T) {
 			}
 			batch = append(batch, p)
 			starts = append(starts, log)
-			log += int64(recordHeaderSize + len(p))
+			log += int64(HeadSize + len(p))
 			ends = append(ends, log)
 		}
 		batches = append(batches, batch)
 	}
 	whole := segmentOf(9, batches...)
-	read := func(p []byte) (offs map[int64]bool, sc *scanner) {
+	read := func(p []byte) (offs map[int64]bool, sc *Reader) {
 		sc, offs = scanOf(t, p), map[int64]bool{}
 		for {
-			rec, body, off, err := sc.next()
+			rec, body, off, err := sc.Next()
 			if err != nil {
 				t.Fatal(err)
 			}
 			if body == nil {
 				return offs, sc
 			}
-			if b3.Sum(body) == rec.root {
-				offs[off-recordHeaderSize] = true
+			if b3.Sum(body) == rec.Root {
+				offs[off-HeadSize] = true
 			}
 		}
 	}
-	if offs, sc := read(whole); len(offs) != 7 || sc.torn() || sc.number != 3 || len(sc.holes) > 0 || sc.batchAt != starts[5] {
+	if offs, sc := read(whole); len(offs) != 7 || sc.Torn() || sc.Number != 3 || len(sc.Holes) > 0 || sc.BatchAt != starts[5] {
 		t.Fatalf("%d records, %+v", len(offs), sc)
 	}
-	if offs, sc := read(append(bytes.Clone(whole), make([]byte, 5000)...)); len(offs) != 7 || sc.torn() {
-		t.Fatalf("with zeros behind %d records, torn %t", len(offs), sc.torn())
+	if offs, sc := read(append(bytes.Clone(whole), make([]byte, 5000)...)); len(offs) != 7 || sc.Torn() {
+		t.Fatalf("with zeros behind %d records, torn %t", len(offs), sc.Torn())
 	}
-	for i := headerSize; i < len(whole); i++ {
+	for i := HeaderSize; i < len(whole); i++ {
 		p := bytes.Clone(whole)
 		p[i] ^= byte(1 + rng.IntN(255))
 		offs, sc := read(p)
 		for k := range starts {
-			inBody := int64(i) >= starts[k]+recordHeaderSize && int64(i) < ends[k]
+			inBody := int64(i) >= starts[k]+HeadSize && int64(i) < ends[k]
 			if offs[starts[k]] == inBody {
 				t.Fatalf("with byte %d changed record %d is read: %t", i, k, offs[starts[k]])
 			}
 		}
-		if sc.torn() {
+		if sc.Torn() {
 			t.Fatalf("with byte %d changed the end is torn", i)
 		}
 	}
@@ -265,23 +265,23 @@ func TestScan(t *testing.T) {
 	for k := range starts {
 		for _, fill := range []byte{0, 0xff} {
 			p := bytes.Clone(whole)
-			for i := starts[k]; i < starts[k]+recordHeaderSize; i++ {
+			for i := starts[k]; i < starts[k]+HeadSize; i++ {
 				p[i] = fill
 			}
 			offs, sc := read(p)
 			if len(offs) != 6 || offs[starts[k]] {
 				t.Fatalf("without header %d, %d records are read", k, len(offs))
 			}
-			if last := k == len(starts)-1; last != sc.torn() || !last && (len(sc.holes) != 1 || sc.holes[0].off != starts[k] || sc.holes[0].length != ends[k]-starts[k]) {
-				t.Fatalf("without header %d the holes are %+v, torn %t", k, sc.holes, sc.torn())
+			if last := k == len(starts)-1; last != sc.Torn() || !last && (len(sc.Holes) != 1 || sc.Holes[0].Off != starts[k] || sc.Holes[0].Length != ends[k]-starts[k]) {
+				t.Fatalf("without header %d the holes are %+v, torn %t", k, sc.Holes, sc.Torn())
 			}
-			if k >= 5 && k < len(starts)-1 && sc.holes[0].off < sc.batchAt {
-				t.Fatalf("the hole at %d is not in the last batch, which begins at %d", sc.holes[0].off, sc.batchAt)
+			if k >= 5 && k < len(starts)-1 && sc.Holes[0].Off < sc.BatchAt {
+				t.Fatalf("the hole at %d is not in the last batch, which begins at %d", sc.Holes[0].Off, sc.BatchAt)
 			}
 		}
 	}
 	// A cut ends the log where it is, and is torn inside a batch.
-	for cut := headerSize; cut < len(whole); cut += 7 {
+	for cut := HeaderSize; cut < len(whole); cut += 7 {
 		offs, sc := read(whole[:cut])
 		n := 0
 		for _, end := range ends {
@@ -289,8 +289,8 @@ func TestScan(t *testing.T) {
 				n++
 			}
 		}
-		if len(offs) != n || sc.torn() != (cut != headerSize && int64(cut) != ends[1] && int64(cut) != ends[4]) {
-			t.Fatalf("cut at %d: %d records of %d, torn %t", cut, len(offs), n, sc.torn())
+		if len(offs) != n || sc.Torn() != (cut != HeaderSize && int64(cut) != ends[1] && int64(cut) != ends[4]) {
+			t.Fatalf("cut at %d: %d records of %d, torn %t", cut, len(offs), n, sc.Torn())
 		}
 	}
 }
@@ -301,20 +301,20 @@ func TestScanRestOfFailedWrite(t *testing.T) {
 	t.Parallel()
 	one, two, three := bytes.Repeat([]byte{1}, 100), bytes.Repeat([]byte{2}, 100), bytes.Repeat([]byte{3}, 100)
 	log := segmentOf(9, [][]byte{one, two, three})
-	b := newBatch()
-	b.add(b3.Sum(two), two)
-	b.seal(9, 2, headerSize, 77)
-	copy(log[headerSize:], b.buf)
+	var b Builder
+	b.Object(meta.Entry{Root: b3.Sum(two), Added: 77}, two)
+	b.Seal(9, 2, HeaderSize, 0)
+	copy(log[HeaderSize:], b.buf)
 	sc := scanOf(t, log)
-	rec, body, _, err := sc.next()
-	if err != nil || body == nil || rec.root != b3.Sum(two) {
-		t.Fatalf("the first record is of %s, %v", rec.root, err)
+	rec, body, _, err := sc.Next()
+	if err != nil || body == nil || rec.Root != b3.Sum(two) {
+		t.Fatalf("the first record is of %s, %v", rec.Root, err)
 	}
-	if rec, body, _, err := sc.next(); body != nil || err != nil {
-		t.Fatalf("there is a record of %s behind, %v", rec.root, err)
+	if rec, body, _, err := sc.Next(); body != nil || err != nil {
+		t.Fatalf("there is a record of %s behind, %v", rec.Root, err)
 	}
-	if len(sc.holes) > 0 || !sc.torn() {
-		t.Fatalf("holes %+v, torn %t", sc.holes, sc.torn())
+	if len(sc.Holes) > 0 || !sc.Torn() {
+		t.Fatalf("holes %+v, torn %t", sc.Holes, sc.Torn())
 	}
 }
 
@@ -324,10 +324,10 @@ func TestScanInsideBody(t *testing.T) {
 	t.Parallel()
 	first := segmentOf(9, [][]byte{[]byte("one")}, [][]byte{[]byte("two")})
 	log := segmentOf(9, [][]byte{[]byte("one")}, [][]byte{[]byte("two")}, [][]byte{first}, [][]byte{[]byte("last")})
-	clear(log[len(first) : len(first)+recordHeaderSize])
+	clear(log[len(first) : len(first)+HeadSize])
 	sc, n := scanOf(t, log), 0
 	for {
-		_, body, _, err := sc.next()
+		_, body, _, err := sc.Next()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,12 +336,12 @@ func TestScanInsideBody(t *testing.T) {
 		}
 		n++
 	}
-	if n != 3 || len(sc.holes) != 1 || sc.holes[0].length != int64(recordHeaderSize+len(first)) {
-		t.Fatalf("%d records, holes %+v", n, sc.holes)
+	if n != 3 || len(sc.Holes) != 1 || sc.Holes[0].Length != int64(HeadSize+len(first)) {
+		t.Fatalf("%d records, holes %+v", n, sc.Holes)
 	}
 }
 
-// FuzzScan: what the scanner takes, it would write the same, byte by byte, and it
+// FuzzScan: what the reader takes, it would write the same, byte by byte, and it
 // ends.
 func FuzzScan(f *testing.F) {
 	f.Add(logOf(1, []byte("one"), nil, bytes.Repeat([]byte{1}, 5000)))
@@ -353,21 +353,21 @@ func FuzzScan(f *testing.F) {
 		if !ok {
 			return
 		}
-		sc := newScanner(bytes.NewReader(p), h, h.size(), h.batch, int64(len(p)))
+		sc := NewReader(bytes.NewReader(p), h, h.Size(), h.Batch, int64(len(p)))
 		for {
-			rec, body, off, err := sc.next()
+			rec, body, off, err := sc.Next()
 			if err != nil {
 				t.Fatal(err)
 			}
 			if body == nil {
 				return
 			}
-			if h.old || len(sc.holes) > 0 {
+			if h.Old || len(sc.Holes) > 0 {
 				continue
 			}
-			head := make([]byte, recordHeaderSize)
-			putRecordHeader(head, h.epoch, off-recordHeaderSize, rec)
-			if again := append(head, body...); !bytes.Equal(again, p[off-recordHeaderSize:off+int64(len(body))]) {
+			head := make([]byte, HeadSize)
+			putRecordHeader(head, h.Epoch, off-HeadSize, rec)
+			if again := append(head, body...); !bytes.Equal(again, p[off-HeadSize:off+int64(len(body))]) {
 				t.Fatalf("the record at %d is written otherwise", off)
 			}
 		}

@@ -1,4 +1,4 @@
-package segment
+package record
 
 import "allium/store/meta"
 
@@ -30,9 +30,9 @@ func mend(p []byte, good func([]byte) bool) bool {
 
 // mendRecord returns the record header in p, which does not parse, with one byte
 // changed. fits says whether a record can be at that place.
-func (h header) mendRecord(p []byte, at int64, fits func(record) bool) (r record, ok bool) {
+func (h Header) mendRecord(p []byte, at int64, fits func(Record) bool) (r Record, ok bool) {
 	if len(p) < h.recordSize() {
-		return record{}, false
+		return Record{}, false
 	}
 	p = append([]byte(nil), p[:h.recordSize()]...)
 	ok = mend(p, func(p []byte) bool {
@@ -42,9 +42,10 @@ func (h header) mendRecord(p []byte, at int64, fits func(record) bool) (r record
 	return r, ok
 }
 
-// mendHeader is the same for the header of a segment.
-func mendHeader(p []byte) (h header, ok bool) {
-	for _, n := range []int{headerSize, oldHeaderSize} {
+// MendHeader returns the header of a segment in p, which does not parse, with one
+// byte changed.
+func MendHeader(p []byte) (h Header, ok bool) {
+	for _, n := range []int{HeaderSize, oldHeaderSize} {
 		if len(p) < n {
 			continue
 		}
@@ -53,11 +54,11 @@ func mendHeader(p []byte) (h header, ok bool) {
 			return h, true
 		}
 	}
-	return header{}, false
+	return Header{}, false
 }
 
-// mendBody changes one byte of a body that ends with a CRC, in a copy.
-func mendBody(body []byte) ([]byte, bool) {
+// MendBody changes one byte of a body that ends with a CRC, in a copy.
+func MendBody(body []byte) ([]byte, bool) {
 	p := append([]byte(nil), body...)
 	return p, mend(p, meta.Checksummed)
 }
