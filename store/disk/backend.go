@@ -5,14 +5,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"allium/internal/ballast"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -31,29 +29,24 @@ import (
 type Backend struct {
 	*blob.Files // of large objects and unfinished ones; nil before Open
 
-	cfg     Options
-	raw     vfs.FS // below fs
-	fs      *fsys.Sparing
-	frozen  error // why the store is only read; nil: it is written too
-	ballast *ballast.Ballast
-	log     *slog.Logger
-	clock   *meta.Clock
-	budget  *limits.Budget
-	count   meta.Totals
-	cloud   *cloud.Cloud // nil: everything is in the directory
+	cfg    Options
+	raw    vfs.FS // below fs
+	fs     *fsys.Sparing
+	dir    *layout
+	disk   *reserve // with why the store is only read, if it is
+	log    *slog.Logger
+	budget *limits.Budget
+	count  meta.Totals
+	cloud  *cloud.Cloud // nil: everything is in the directory
 
-	lock      io.Closer
-	damage    *damage.List
-	aside     *damage.Quarantine
-	opened    chan struct{}                                       // closed when the store is ready
-	denied    func(root b3.Root) error                            // why an object must not be stored; may be nil
-	arrived   func(ctx context.Context, root b3.Root, size int64) // told of objects that were found; may be nil
-	recovered *atomic.Int64                                       // what opening has looked at
-	badFormat string                                              // what is wrong with FORMAT, where it could be told
-	index     *index.Index
-	segments  *segment.Log
-	compact   *segment.Compactor
-	orders    *limits.Budget
+	lock     io.Closer
+	damage   *damage.List
+	aside    *damage.Quarantine
+	opened   chan struct{} // closed when the store is ready
+	index    *index.Index
+	segments *segment.Log
+	compact  *segment.Compactor
+	orders   *limits.Budget
 }
 
 // Options say what a backend works on.
@@ -88,8 +81,7 @@ type Options struct {
 func New(o Options) *Backend {
 	last := fsys.NewBallast(o.FS, o.Dir, ballastSize(int64(o.ReserveBytes)))
 	d := &Backend{
-		cfg: o, recovered: o.Recovered, arrived: o.Arrived, denied: o.Denied,
-		ballast: last.Ballast, raw: o.FS, fs: fsys.NewSparing(last), log: o.Log, clock: o.Clock, opened: make(chan struct{}),
+		cfg: o, raw: o.FS, fs: fsys.NewSparing(last), log: o.Log, opened: make(chan struct{}),
 		budget: o.Limits.NewBudget(limits.Spec{
 			Name: "store.commit", Path: "puts → the segment writer (bytes)", Policy: "wait for the commit under way",
 		}, int64(o.CommitBytes)),
@@ -97,9 +89,11 @@ func New(o Options) *Backend {
 			Name: "store.changes", Path: "removals, pins, large objects → the segment writer (bytes)", Policy: "wait for the commit under way",
 		}, int64(o.CommitBytes)),
 	}
-	if d.recovered == nil {
-		d.recovered = new(atomic.Int64)
+	if o.Recovered == nil {
+		d.cfg.Recovered = new(atomic.Int64)
 	}
+	d.dir = &layout{fs: d.fs, root: o.Dir}
+	d.disk = &reserve{fs: d.fs, dir: o.Dir, bytes: int64(o.ReserveBytes), ballast: last.Ballast, log: o.Log}
 	if o.Shed != nil {
 		d.fs.Shed = o.Shed
 	}
@@ -107,14 +101,14 @@ func New(o Options) *Backend {
 	d.aside = damage.NewQuarantine(d.fs, o.Dir, o.Log, d.damage)
 	if o.Bucket != nil {
 		d.cloud = cloud.New(cloud.Options{
-			Bucket: *o.Bucket, Meters: o.Meters, Log: o.Log, FS: d.fs, Dir: o.Dir, Damage: d.damage, Space: d.space,
+			Bucket: *o.Bucket, Meters: o.Meters, Log: o.Log, FS: d.fs, Dir: o.Dir, Damage: d.damage, Space: d.disk.space,
 		})
 	}
 	return d
 }
 
 // Frozen reports whether the store is only read, as its disk takes no writes.
-func (d *Backend) Frozen() bool { return d.frozen != nil }
+func (d *Backend) Frozen() bool { return d.disk.frozen != nil }
 
 // Descriptors returns what became of the demand for file descriptors.
 func (d *Backend) Descriptors() fsys.Descriptors { return d.fs.Stats() }
@@ -135,36 +129,16 @@ func (d *Backend) CheckSegment(ctx context.Context, num uint64) error {
 // Log returns the log, from Open on. It is for tests.
 func (d *Backend) Log() *segment.Log { return d.segments }
 
-func (d *Backend) path(elem ...string) string {
-	return d.fs.PathJoin(append([]string{d.cfg.Dir}, elem...)...)
-}
-
-// space refuses a write that would leave less than the reserve free, of which
-// the ballast is a part. File systems that cannot tell are taken at their word.
-func (d *Backend) space(need int64) error { return d.spaceBut(int64(d.cfg.ReserveBytes), need) }
-
-func (d *Backend) spaceBut(reserve, need int64) error {
-	if d.frozen != nil {
-		return d.frozen
-	}
-	if u, err := d.fs.GetDiskUsage(d.cfg.Dir); err == nil {
-		if left := int64(u.AvailBytes) + d.held() - reserve; left < need {
-			return meta.NoSpace("the disk is full (store.reserve_bytes are kept free)", max(0, left), need)
-		}
-	}
-	return nil
-}
-
 // Serve implements the backend of a store.
 func (d *Backend) Serve(ctx context.Context) {
 	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var writer, others sync.WaitGroup
 	writer.Go(func() { d.segments.Serve(writing) })
-	if d.frozen == nil {
+	if d.disk.frozen == nil {
 		others.Go(func() { d.compact.Serve(ctx) })
 		others.Go(func() { d.Files.Serve(ctx, d.opened) })
-		others.Go(func() { d.keepBallast(ctx) })
+		others.Go(func() { d.disk.serve(ctx) })
 	}
 	if d.cloud != nil {
 		others.Go(func() { d.cloud.Serve(ctx, d.segments) })
@@ -191,7 +165,7 @@ func (d *Backend) Ready() { close(d.opened) }
 
 // Close implements the backend of a store.
 func (d *Backend) Close() error {
-	if d.frozen != nil {
+	if d.disk.frozen != nil {
 		return d.release()
 	}
 	if failed := d.index.Damage(); failed != nil {
@@ -302,7 +276,7 @@ func (d *Backend) RemoveAll(_ context.Context, es []meta.Entry) error {
 
 // Touch implements the backend of a store.
 func (d *Backend) Touch(used map[b3.Root]meta.Second) error {
-	if d.frozen != nil {
+	if d.disk.frozen != nil {
 		return nil //nolint:nilerr // a use is a hint for evictions, of which there are none
 	}
 	return d.segments.Touch(used)
@@ -345,18 +319,16 @@ func (d *Backend) Usage() meta.Usage {
 	log := d.segments.Usage()
 	u.Segments, u.Spares, u.SpareBytes, u.SegmentBytes, u.SegmentLiveBytes = log.Segments, log.Spares, log.SpareBytes, log.Bytes, log.LiveBytes
 	u.QuarantineFiles, u.QuarantineBytes = d.aside.Held()
-	u.BallastBytes = d.ballast.Held()
+	u.BallastBytes = d.disk.ballast.Held()
 	u.IndexBytes = d.index.DiskBytes()
-	if du, err := d.fs.GetDiskUsage(d.cfg.Dir); err == nil {
-		u.FreeBytes = int64(du.AvailBytes) + d.held()
-	}
+	u.FreeBytes, _ = d.disk.free()
 	return u
 }
 
 // Failure implements the backend of a store.
 func (d *Backend) Failure() error {
-	if d.frozen != nil {
-		return d.frozen
+	if d.disk.frozen != nil {
+		return d.disk.frozen
 	}
 	for _, failure := range []func() error{d.index.Failure, d.segments.Failure, d.Files.Failure} {
 		if err := failure(); err != nil {
@@ -369,15 +341,13 @@ func (d *Backend) Failure() error {
 // Damages implements the backend of a store.
 func (d *Backend) Damages() *damage.List { return d.damage }
 
-// Free is what the disk has left, the ballast among it, and what the compactor is about to give back
-// of it. When that is needed the compactor is told.
+// Free is what the disk has left, the ballast among it, and what the compactor is
+// about to give back of it. When that is needed the compactor is told.
 func (d *Backend) Free() (free, coming int64, known bool) {
-	u, err := d.fs.GetDiskUsage(d.cfg.Dir)
-	if err != nil {
+	if free, known = d.disk.free(); !known {
 		return -1, 0, false
 	}
-	coming = d.compact.Coming()
-	return int64(min(u.AvailBytes, math.MaxInt64-maxBallast)) + d.held(), coming, true
+	return free, d.compact.Coming(), true
 }
 
 // ScrubState implements scrubPlace.

@@ -18,21 +18,21 @@ func (d *Backend) Open(ctx context.Context) error {
 	if err == nil || !readOnly && status.Of(err) != status.NoSpace || d.cloud != nil {
 		return err
 	}
-	if version, e := d.checkFormat(); e != nil || version == 0 {
+	if version, e := d.dir.version(); e != nil || version == 0 {
 		return err // there is nothing to read
 	}
 	d.log.Warn("the disk takes no writes; the store is only read", "dir", d.cfg.Dir, "err", err)
 	d.lock, d.index, d.segments, d.Files = nil, nil, nil, nil
 	d.fs.FS = fsys.NewOverlay(d.raw)
 	if readOnly {
-		d.frozen = status.Errorf(status.NotReady, "the store is only read, as its file system is read-only (%s): mount it for writing, then restart the node", d.cfg.Dir)
+		d.disk.frozen = status.Errorf(status.NotReady, "the store is only read, as its file system is read-only (%s): mount it for writing, then restart the node", d.cfg.Dir)
 	} else {
-		d.frozen = status.Errorf(status.NoSpace, "the store is only read, as its disk had no space left for a start (%s): free disk space, then restart the node", d.cfg.Dir)
+		d.disk.frozen = status.Errorf(status.NoSpace, "the store is only read, as its disk had no space left for a start (%s): free disk space, then restart the node", d.cfg.Dir)
 	}
 	if err := d.openAt(ctx); err != nil {
 		return err
 	}
-	d.segments.Freeze(d.frozen)
-	d.index.Freeze(d.frozen)
+	d.segments.Freeze(d.disk.frozen)
+	d.index.Freeze(d.disk.frozen)
 	return nil
 }

@@ -22,25 +22,25 @@ func (d *Backend) openAt(ctx context.Context) (err error) {
 			_ = d.release() // err says more
 		}
 	}()
-	d.ballast.Load()
+	d.disk.ballast.Load()
 	if err := fsys.MakeDir(d.fs, d.cfg.Dir); err != nil {
 		return err
 	}
-	if _, err := d.checkFormat(); err != nil {
+	if _, err := d.dir.version(); err != nil {
 		return err // before LOCK is created in a directory that is not ours
 	}
-	if d.lock, err = lockDir(d.fs, d.cfg.Dir); err != nil {
+	if d.lock, err = d.dir.lock(); err != nil {
 		return err
 	}
-	version, err := d.checkFormat()
+	version, err := d.dir.version()
 	if err != nil {
 		return err
 	}
 	fresh := version == 0
 	if fresh {
-		err = d.makeLayout()
+		err = d.dir.create()
 	} else {
-		err = d.bringForward(version)
+		err = d.dir.bringForward(version)
 	}
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (d *Backend) openAt(ctx context.Context) (err error) {
 		if err := d.index.SetWhole(true); err != nil {
 			return err
 		}
-		if err := fsys.ReplaceFile(d.fs, d.cfg.Dir, fsys.FileFormat, formatText(formatVersion)); err != nil {
+		if err := d.dir.writeFormat(); err != nil {
 			return err
 		}
 	}
@@ -94,20 +94,6 @@ func (d *Backend) openAt(ctx context.Context) (err error) {
 	return d.recover(ctx, true)
 }
 
-// bringForward makes FORMAT say this version. What is there is valid in it; recover
-// completes it.
-func (d *Backend) bringForward(version int) error {
-	if version >= formatVersion && d.badFormat == "" {
-		return nil
-	}
-	if version < formatNotes {
-		if err := blob.MarkUnnoted(d.fs, d.cfg.Dir); err != nil {
-			return err
-		}
-	}
-	return fsys.ReplaceFile(d.fs, d.cfg.Dir, fsys.FileFormat, formatText(formatVersion))
-}
-
 // loadDamage reads what is known of damage, and notes that of FORMAT.
 func (d *Backend) loadDamage() error {
 	if err := d.damage.Load(); err != nil {
@@ -116,10 +102,17 @@ func (d *Backend) loadDamage() error {
 	if err := d.aside.Load(); err != nil {
 		return err
 	}
-	if d.badFormat != "" {
-		d.damage.Add(meta.Damage{Kind: meta.DamageFormat, State: meta.DamageMended, File: fsys.FileFormat, Offset: d.damage.Now().UnixNano(), Reason: d.badFormat})
+	if d.dir.bad != "" {
+		d.damage.Add(meta.Damage{Kind: meta.DamageFormat, State: meta.DamageMended, File: fsys.FileFormat, Offset: d.damage.Now().UnixNano(), Reason: d.dir.bad})
 	}
 	return nil
+}
+
+// indexIn opens the index in dir.
+func (d *Backend) indexIn(dir string, fresh bool) (*index.Index, error) {
+	return index.Open(index.Options{
+		FS: d.fs, Dir: dir, Cache: int64(d.cfg.IndexCache), Files: d.cfg.IndexFiles, Fresh: fresh, Still: d.Frozen(), Log: d.log, Room: d.disk.indexRoom,
+	})
 }
 
 // openIndex opens the index, or makes a new one when it is damaged or missing:
@@ -130,12 +123,12 @@ func (d *Backend) openIndex(fresh bool) (anew bool, err error) {
 			return true, d.renewIndex(errors.New(x.Reason))
 		}
 	}
-	d.index, err = d.indexIn(d.path(fsys.DirIndex), fresh)
+	d.index, err = d.indexIn(d.dir.path(fsys.DirIndex), fresh)
 	if err == nil {
 		return false, nil
 	}
 	if _, ok := status.System(err); ok {
-		return false, indexError(d.path(fsys.DirIndex), err)
+		return false, indexError(d.dir.path(fsys.DirIndex), err)
 	}
 	return true, d.renewIndex(err)
 }
@@ -150,7 +143,7 @@ func (d *Backend) renewIndex(why error) error {
 	if err := blob.ClearUnnoted(d.fs, d.cfg.Dir); err != nil {
 		return err
 	}
-	dir, aside := d.path(fsys.DirIndex), d.path(fsys.DirDamagedIndex)
+	dir, aside := d.dir.path(fsys.DirIndex), d.dir.path(fsys.DirDamagedIndex)
 	if err := d.fs.RemoveAll(aside); err != nil {
 		return meta.WriteError("remove a damaged index", err)
 	}
@@ -199,7 +192,7 @@ func (d *Backend) recover(ctx context.Context, anew bool) error {
 	if err != nil {
 		return err
 	}
-	if err := fsys.EmptyDir(d.fs, d.path(fsys.DirTemp)); err != nil {
+	if err := fsys.EmptyDir(d.fs, d.dir.path(fsys.DirTemp)); err != nil {
 		return err
 	}
 	if err := d.segments.Recover(ctx, clean, anew, nil); err != nil {
@@ -222,17 +215,17 @@ func (d *Backend) recover(ctx context.Context, anew bool) error {
 // makeParts makes what works on the index, which is open.
 func (d *Backend) makeParts() {
 	o := segment.Options{
-		FS: d.fs, Dir: d.cfg.Dir, Log: d.log, Clock: d.clock, Index: d.index, Totals: &d.count, Damage: d.damage,
-		Space: d.space, SetAside: d.aside.Put, Batches: d.budget, Changes: d.orders, Batch: int(d.cfg.CommitBytes / 2),
-		SegmentBytes: int64(d.cfg.SegmentBytes), OpenFiles: d.cfg.SegmentFiles, ZeroAhead: int64(d.cfg.ZeroAheadBytes), Recovered: d.recovered,
+		FS: d.fs, Dir: d.cfg.Dir, Log: d.log, Clock: d.cfg.Clock, Index: d.index, Totals: &d.count, Damage: d.damage,
+		Space: d.disk.space, SetAside: d.aside.Put, Batches: d.budget, Changes: d.orders, Batch: int(d.cfg.CommitBytes / 2),
+		SegmentBytes: int64(d.cfg.SegmentBytes), OpenFiles: d.cfg.SegmentFiles, ZeroAhead: int64(d.cfg.ZeroAheadBytes), Recovered: d.cfg.Recovered,
 	}
 	if d.cloud != nil {
 		o.Bucket = d.cloud
 	}
 	d.segments = segment.New(o)
 	files := blob.Options{
-		FS: d.fs, Dir: d.cfg.Dir, Log: d.log, Index: d.index, Commit: d.segments, Space: d.space, Quarantine: d.aside, Damage: d.damage,
-		Denied: d.denied, Arrived: d.arrived,
+		FS: d.fs, Dir: d.cfg.Dir, Log: d.log, Index: d.index, Commit: d.segments, Space: d.disk.space, Quarantine: d.aside, Damage: d.damage,
+		Denied: d.cfg.Denied, Arrived: d.cfg.Arrived,
 	}
 	if d.cloud != nil {
 		files.Remote = d.cloud
@@ -240,8 +233,8 @@ func (d *Backend) makeParts() {
 	d.Files = blob.New(files)
 	d.compact = segment.NewCompactor(d.segments, segment.CompactOptions{
 		Log: d.log, Rate: int64(d.cfg.CompactRate),
-		Space: func(need int64) error { return d.spaceBut(int64(d.cfg.ReserveBytes)/2, need) },
-		Short: func() bool { return d.space(int64(d.cfg.SegmentBytes)) != nil },
+		Space: func(need int64) error { return d.disk.spaceBut(int64(d.cfg.ReserveBytes)/2, need) },
+		Short: func() bool { return d.disk.space(int64(d.cfg.SegmentBytes)) != nil },
 	})
 }
 

@@ -69,22 +69,22 @@ type rebuild struct {
 // run fills index.new.
 func (r *rebuild) run() error {
 	d := r.d
-	d.ballast.Load()
+	d.disk.ballast.Load()
 	if err := r.prepare(); err != nil {
 		return err
 	}
 	if err := d.loadDamage(); err != nil {
 		return err
 	}
-	if err := d.fs.RemoveAll(d.path(dirNewIndex)); err != nil {
+	if err := d.fs.RemoveAll(d.dir.path(dirNewIndex)); err != nil {
 		return meta.WriteError("remove a directory", err)
 	}
-	if err := fsys.EmptyDir(d.fs, d.path(fsys.DirTemp)); err != nil {
+	if err := fsys.EmptyDir(d.fs, d.dir.path(fsys.DirTemp)); err != nil {
 		return err
 	}
 	var err error
-	if d.index, err = d.indexIn(d.path(dirNewIndex), true); err != nil {
-		return indexError(d.path(dirNewIndex), err)
+	if d.index, err = d.indexIn(d.dir.path(dirNewIndex), true); err != nil {
+		return indexError(d.dir.path(dirNewIndex), err)
 	}
 	if d.cloud == nil {
 		err = d.notEmbedded()
@@ -122,25 +122,25 @@ func (r *rebuild) prepare() error {
 	if err := fsys.MakeDir(d.fs, d.cfg.Dir); err != nil {
 		return err
 	}
-	version, err := d.checkFormat()
+	version, err := d.dir.version()
 	if err != nil {
 		return err
 	}
 	if version == 0 && d.cloud == nil {
 		return status.Errorf(status.NotFound, "there is no store in %s", d.cfg.Dir)
 	}
-	lock, err := lockDir(d.fs, d.cfg.Dir)
+	lock, err := d.dir.lock()
 	if err != nil {
 		return err
 	}
 	r.unlock = lock.Close
 	if version == 0 {
-		if err := d.makeLayout(); err != nil {
+		if err := d.dir.create(); err != nil {
 			return err
 		}
-		return fsys.ReplaceFile(d.fs, d.cfg.Dir, fsys.FileFormat, formatText(formatVersion))
+		return d.dir.writeFormat()
 	}
-	return d.bringForward(version)
+	return d.dir.bringForward(version)
 }
 
 // settle counts what there is, and has the log go on in a new segment: what is
@@ -163,7 +163,7 @@ func (r *rebuild) settle() error {
 
 // swap puts the new index, which is closed, in the place of the old one.
 func (r *rebuild) swap() error {
-	f, index, old := r.d.fs, r.d.path(fsys.DirIndex), r.d.path(dirOldIndex)
+	f, index, old := r.d.fs, r.d.dir.path(fsys.DirIndex), r.d.dir.path(dirOldIndex)
 	if err := blob.ClearUnnoted(r.d.fs, r.d.cfg.Dir); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (r *rebuild) swap() error {
 	if err := f.Rename(index, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return meta.WriteError("rename the old index", err)
 	}
-	if err := f.Rename(r.d.path(dirNewIndex), index); err != nil {
+	if err := f.Rename(r.d.dir.path(dirNewIndex), index); err != nil {
 		return meta.WriteError("rename the new index", err)
 	}
 	if err := fsys.SyncDir(f, r.d.cfg.Dir); err != nil {

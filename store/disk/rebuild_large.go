@@ -24,7 +24,7 @@ func (r *rebuild) adopt() error {
 		return err
 	}
 	for i := range 256 {
-		if err := r.adoptDir(r.d.objectDir(i)); err != nil {
+		if err := r.adoptDir(r.d.dir.objectDir(i)); err != nil {
 			return err
 		}
 	}

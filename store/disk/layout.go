@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"allium/store/blob"
 	"allium/store/segment/record"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -48,11 +49,22 @@ func parseFormat(p []byte) (version int, err error) {
 	return version, nil
 }
 
-// checkFormat reads the version of the store, 0 when there is none yet. A file
+// layout is the directory of a store: its names, its version, its lock.
+type layout struct {
+	fs   vfs.FS
+	root string
+	bad  string // what is wrong with FORMAT, where it could be told
+}
+
+func (l *layout) path(elem ...string) string {
+	return l.fs.PathJoin(append([]string{l.root}, elem...)...)
+}
+
+// version reads the version of the store, 0 when there is none yet. A file
 // that is damaged or missing is told from the segments: their headers say the
 // version too.
-func (d *Backend) checkFormat() (version int, err error) {
-	p, err := fsys.ReadFile(d.fs, d.path(fsys.FileFormat))
+func (l *layout) version() (version int, err error) {
+	p, err := fsys.ReadFile(l.fs, l.path(fsys.FileFormat))
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
 		return 0, meta.ReadError(err)
@@ -62,28 +74,28 @@ func (d *Backend) checkFormat() (version int, err error) {
 			return version, nil
 		}
 	}
-	written, e := d.versionOfSegments()
+	written, e := l.versionOfSegments()
 	if e != nil {
 		return 0, e
 	}
 	switch {
 	case written > 0:
-		d.badFormat = fmt.Sprintf("FORMAT is damaged or missing (%.40q); the segments are of format %d", p, written)
+		l.bad = fmt.Sprintf("FORMAT is damaged or missing (%.40q); the segments are of format %d", p, written)
 		return written, nil
 	case missing:
-		return 0, d.checkVacant()
+		return 0, l.checkVacant()
 	case err != nil:
 		return 0, err
 	}
-	return 0, status.Errorf(status.Unsupported, "%s has format %d and this program knows formats up to %d; use a newer allium: %w", d.cfg.Dir, version, formatVersion, ErrVersion)
+	return 0, status.Errorf(status.Unsupported, "%s has format %d and this program knows formats up to %d; use a newer allium: %w", l.root, version, formatVersion, ErrVersion)
 }
 
 // versionOfSegments is the format that the segments have, 0 where there are none or
 // one of them is of a newer format. A program of a newer format begins a segment
 // of its own before it writes anything else.
-func (d *Backend) versionOfSegments() (version int, err error) {
-	dir := d.path(fsys.DirSegments)
-	names, err := d.fs.List(dir)
+func (l *layout) versionOfSegments() (version int, err error) {
+	dir := l.path(fsys.DirSegments)
+	names, err := l.fs.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -94,7 +106,7 @@ func (d *Backend) versionOfSegments() (version int, err error) {
 		if _, ok := record.ParseFileName(name); !ok {
 			continue
 		}
-		f, err := d.fs.Open(d.fs.PathJoin(dir, name))
+		f, err := l.fs.Open(l.fs.PathJoin(dir, name))
 		if err != nil {
 			return 0, meta.ReadError(err)
 		}
@@ -110,8 +122,8 @@ func (d *Backend) versionOfSegments() (version int, err error) {
 
 // checkVacant refuses a directory without FORMAT that holds anything but the
 // beginnings of a store.
-func (d *Backend) checkVacant() error {
-	names, err := d.fs.List(d.cfg.Dir)
+func (l *layout) checkVacant() error {
+	names, err := l.fs.List(l.root)
 	if err != nil {
 		return meta.ReadError(err)
 	}
@@ -119,58 +131,76 @@ func (d *Backend) checkVacant() error {
 		switch name {
 		case fsys.FileLock, segment.FileTail, damage.FileList, fsys.DirIndex, fsys.DirSegments, fsys.DirObjects, fsys.DirPart, fsys.DirTemp, fsys.DirQuarantine, fsys.DirBallast:
 		default:
-			return status.Errorf(status.Conflict, "%s is not a store and holds %q; choose an empty directory", d.cfg.Dir, name)
+			return status.Errorf(status.Conflict, "%s is not a store and holds %q; choose an empty directory", l.root, name)
 		}
 	}
-	dirs := []string{d.path(fsys.DirSegments)}
+	dirs := []string{l.path(fsys.DirSegments)}
 	for i := range 256 {
-		dirs = append(dirs, d.objectDir(i))
+		dirs = append(dirs, l.objectDir(i))
 	}
 	for _, dir := range dirs {
-		names, err := d.fs.List(dir)
+		names, err := l.fs.List(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return meta.ReadError(err)
 		}
 		if len(names) > 0 {
-			return status.Errorf(status.Corrupt, "%s holds objects but its %s file is missing; restore the file from a copy", d.cfg.Dir, fsys.FileFormat)
+			return status.Errorf(status.Corrupt, "%s holds objects but its %s file is missing; restore the file from a copy", l.root, fsys.FileFormat)
 		}
 	}
 	return nil
 }
 
 // objectDir is the directory of the objects whose address starts with byte i.
-func (d *Backend) objectDir(i int) string { return d.path(fsys.DirObjects, fmt.Sprintf("%02x", i)) }
+func (l *layout) objectDir(i int) string { return l.path(fsys.DirObjects, fmt.Sprintf("%02x", i)) }
 
-// makeLayout creates the directories, durably. An index without FORMAT is the
+// create makes the directories, durably. An index without FORMAT is the
 // rest of a creation that was cut off: nothing was acknowledged.
-func (d *Backend) makeLayout() error {
-	if err := d.fs.RemoveAll(d.path(fsys.DirIndex)); err != nil {
+func (l *layout) create() error {
+	if err := l.fs.RemoveAll(l.path(fsys.DirIndex)); err != nil {
 		return meta.WriteError("remove a directory", err)
 	}
-	dirs := []string{d.path(fsys.DirIndex), d.path(fsys.DirSegments), d.path(fsys.DirPart), d.path(fsys.DirTemp)}
+	dirs := []string{l.path(fsys.DirIndex), l.path(fsys.DirSegments), l.path(fsys.DirPart), l.path(fsys.DirTemp)}
 	for i := range 256 {
-		dirs = append(dirs, d.objectDir(i))
+		dirs = append(dirs, l.objectDir(i))
 	}
 	for _, dir := range dirs {
-		if err := d.fs.MkdirAll(dir, 0o700); err != nil {
+		if err := l.fs.MkdirAll(dir, 0o700); err != nil {
 			return meta.WriteError("create a directory", err)
 		}
 	}
-	if err := fsys.SyncDir(d.fs, d.path(fsys.DirObjects)); err != nil {
+	if err := fsys.SyncDir(l.fs, l.path(fsys.DirObjects)); err != nil {
 		return err
 	}
-	return fsys.SyncDir(d.fs, d.cfg.Dir)
+	return fsys.SyncDir(l.fs, l.root)
 }
 
-// lockDir keeps other processes, and other Stores of this one, out of dir.
-func lockDir(f vfs.FS, dir string) (io.Closer, error) {
-	lock, err := f.Lock(f.PathJoin(dir, fsys.FileLock))
+// bringForward makes FORMAT say this version. What is there is valid in it;
+// recovery completes it.
+func (l *layout) bringForward(version int) error {
+	if version >= formatVersion && l.bad == "" {
+		return nil
+	}
+	if version < formatNotes {
+		if err := blob.MarkUnnoted(l.fs, l.root); err != nil {
+			return err
+		}
+	}
+	return l.writeFormat()
+}
+
+func (l *layout) writeFormat() error {
+	return fsys.ReplaceFile(l.fs, l.root, fsys.FileFormat, formatText(formatVersion))
+}
+
+// lock keeps other processes, and other Stores of this one, out of the directory.
+func (l *layout) lock() (io.Closer, error) {
+	lock, err := l.fs.Lock(l.path(fsys.FileLock))
 	var notOpened *fs.PathError
 	switch {
 	case err == nil:
 		return lock, nil
 	case errors.As(err, &notOpened), errors.Is(err, syscall.ENOSPC):
-		return nil, meta.WriteError("lock "+dir, err)
+		return nil, meta.WriteError("lock "+l.root, err)
 	}
-	return nil, status.Errorf(status.Busy, "%s is locked: stop the node that runs on it, or let it do the work: %w (%v)", dir, ErrLocked, err)
+	return nil, status.Errorf(status.Busy, "%s is locked: stop the node that runs on it, or let it do the work: %w (%v)", l.root, ErrLocked, err)
 }
