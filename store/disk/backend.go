@@ -24,7 +24,7 @@ import (
 	"allium/store/segment"
 )
 
-// Backend is the embedded backend: files in one directory, as FORMAT.md has it.
+// Backend is the embedded backend: files in one directory, as store/FORMAT.md has it.
 // Small objects are in the log, large ones are files; the index knows both.
 type Backend struct {
 	*blob.Files // of large objects and unfinished ones; nil before Open
