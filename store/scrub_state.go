@@ -9,7 +9,7 @@ import (
 	"allium/store/meta"
 )
 
-// scrubState is a scrub's position: what index/FORMAT.md has under `m` `s`.
+// scrubState is a scrub's position: what FORMAT.md has under `m` `s`.
 type scrubState struct {
 	running bool
 	next    b3.Root   // the first address that is not checked yet

@@ -255,6 +255,12 @@ func (s *Log) dropEntry(b *index.Batch, e meta.Entry) error {
 	return err
 }
 
+// noteGone notes in b that root's files are to be unlinked.
+func (s *Log) noteGone(b *index.Batch, root b3.Root) error {
+	s.gone++
+	return b.SetGone(root, s.gone)
+}
+
 func (p *plan) setPin(c *change) (bool, error) {
 	old, seg, ok, err := p.b.Pin(c.pin.Root, c.pin.Label)
 	if err != nil || c.kind == movePin && (!ok || seg != c.from || old != c.pin) {

@@ -252,3 +252,20 @@ func (s *Log) Close() {
 	s.files.Close()
 	s.end.Close()
 }
+
+// shed closes the segments that nobody reads right now, and returns how many.
+func (h *handles) shed() int {
+	h.mu.Lock()
+	var idle []*handle
+	for num, f := range h.open {
+		if f.users.Load() == 1 { // the map's; get adds one under the lock
+			delete(h.open, num)
+			idle = append(idle, f)
+		}
+	}
+	h.mu.Unlock()
+	for _, f := range idle {
+		f.release()
+	}
+	return len(idle)
+}

@@ -1,7 +1,9 @@
 package segment
 
 import (
+	"maps"
 	"slices"
+	"sync"
 
 	"allium/store/segment/record"
 
@@ -64,4 +66,28 @@ func (s *Log) Lost(num uint64, d meta.Damage) {
 // or belongs to another store. It is left where it is, and not read.
 func (s *Log) stray(num uint64) {
 	s.damage.Add(meta.Damage{Kind: meta.DamageFile, State: meta.DamageMended, File: s.Name(num), Reason: "the segment is not part of the log any more; it is left alone: remove it, or rebuild the index to read it"})
+}
+
+// numbers are segments that somebody has to look at.
+type numbers struct {
+	mu  sync.Mutex
+	set map[uint64]struct{}
+}
+
+func (n *numbers) add(num uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.set == nil {
+		n.set = map[uint64]struct{}{}
+	}
+	n.set[num] = struct{}{}
+}
+
+// take empties n.
+func (n *numbers) take() []uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	nums := slices.Sorted(maps.Keys(n.set))
+	clear(n.set)
+	return nums
 }

@@ -3,8 +3,6 @@ package segment
 import (
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync/atomic"
 
 	"allium/store/segment/record"
@@ -54,96 +52,55 @@ type Options struct {
 	Recovered *atomic.Int64 // grows by one for each record and object that a recovery looks at
 }
 
+// Log is the log of everything that happened to the store, and holds the bytes of
+// small objects. One writer takes what is queued, writes it, syncs the segment and
+// enters it in the index.
+type Log struct {
+	*queue
+
+	fs     vfs.FS
+	dir    string
+	logger *slog.Logger
+	clock  *meta.Clock
+	index  *index.Index
+	space  func(need int64) error // no_space when the disk is about to be full
+	size   int64                  // at which a segment is closed
+	bucket Bucket                 // nil: large objects are files
+
+	use   usage
+	files handles
+	room  spares
+	tidy  chan struct{} // tells the compactor to look
+
+	damage    *damage.List
+	gone      uint64                  // the number of the last removal of a large object
+	setAside  func(name string) error // moves a file to quarantine
+	end       endFile                 // of the writer, but while the store opens
+	recovered *atomic.Int64           // records that opening has read
+	undone    []*change               // removals of what a crash cut, to be written before there is a writer
+	hurt      numbers                 // segments of which the index needs what may be gone
+
+	// The writer's own.
+	log      tail
+	before   index.Position // where the log ends while no segment is written
+	number   uint64         // of the last batch
+	nextSeg  uint64
+	unsynced int64 // bytes of segments since the index was last synced
+	scratch  record.Builder
+	zeros    zeroer
+}
+
+// indexSyncBytes bounds what a crash makes us replay.
+const indexSyncBytes = 64 << 20
+
 // New returns a log, which Recover brings up to what is on disk.
 func New(o Options) *Log {
 	return &Log{
-		fs: o.FS, dir: o.FS.PathJoin(o.Dir, fsys.DirSegments), logger: o.Log, clock: o.Clock, index: o.Index, count: o.Totals,
-		space: o.Space, budget: o.Batches, most: o.Batch, orders: o.Changes, size: o.SegmentBytes, bucket: o.Bucket,
-		current: newBatch(), queued: newChanges(), kick: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
+		fs: o.FS, dir: o.FS.PathJoin(o.Dir, fsys.DirSegments), logger: o.Log, clock: o.Clock, index: o.Index, queue: newQueue(o),
+		space: o.Space, size: o.SegmentBytes, bucket: o.Bucket, tidy: make(chan struct{}, 1), // bound: one kick
 		files: handles{most: o.OpenFiles}, zeros: zeroer{most: o.ZeroAhead},
 		damage: o.Damage, setAside: o.SetAside, recovered: o.Recovered,
 	}
-}
-
-// AddFiles enters large objects whose files are in place, durably. One that is
-// there whole is passed over.
-func (s *Log) AddFiles(es []meta.Entry) error {
-	cs := make([]*change, len(es))
-	for i, e := range es {
-		cs[i] = &change{kind: changeFile, e: e}
-	}
-	return s.do(cs...)
-}
-
-// Adopt enters a large object whose file was found, unless it was removed or
-// stored since. It reports whether it did.
-func (s *Log) Adopt(e meta.Entry) (bool, error) {
-	c := &change{kind: changeFile, e: e, on: true}
-	err := s.do(c)
-	return c.did, err
-}
-
-// Remove removes objects, durably and with one sync, and returns those that were
-// there as es has them. Of large ones the files are to be unlinked then.
-func (s *Log) Remove(es []meta.Entry) (removed []meta.Entry, err error) {
-	cs := make([]*change, len(es))
-	for i, e := range es {
-		cs[i] = &change{kind: changeRemove, e: e}
-	}
-	if err := s.do(cs...); err != nil {
-		return nil, err
-	}
-	for _, c := range cs {
-		if c.did {
-			removed = append(removed, c.e)
-		}
-	}
-	return removed, nil
-}
-
-// ForgetGone drops the notes of removals, by their numbers, whose files are gone
-// for good.
-func (s *Log) ForgetGone(removed map[b3.Root]uint64) error {
-	for chunk := range slices.Chunk(slices.Collect(maps.Keys(removed)), touchChunk) {
-		c := &change{kind: changeForget, gone: map[b3.Root]uint64{}}
-		for _, root := range chunk {
-			c.gone[root] = removed[root]
-		}
-		if err := s.do(c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Touch notes when objects were used last; a crash may forget it. One that is not
-// there is passed over.
-func (s *Log) Touch(used map[b3.Root]meta.Second) error {
-	for chunk := range slices.Chunk(slices.Collect(maps.Keys(used)), touchChunk) {
-		c := &change{kind: changeTouch, used: make(map[b3.Root]meta.Second, len(chunk))}
-		for _, root := range chunk {
-			c.used[root] = used[root]
-		}
-		if err := s.do(c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Mark sets or clears the corrupt flag of e, unless its bytes are elsewhere now.
-func (s *Log) Mark(e meta.Entry, corrupt bool) error {
-	return s.do(&change{kind: changeMark, e: e, on: corrupt})
-}
-
-// SetPin sets a pin, durably.
-func (s *Log) SetPin(p meta.Pin) error { return s.do(&change{kind: changePin, pin: p}) }
-
-// DropPin drops a pin, durably, and reports whether there was one.
-func (s *Log) DropPin(root b3.Root, label string) (bool, error) {
-	c := &change{kind: changeUnpin, pin: meta.Pin{Root: root, Label: label}}
-	err := s.do(c)
-	return c.did, err
 }
 
 // Resume takes over what summary returned before an orderly close.
@@ -228,20 +185,6 @@ func (s *Log) Finish() error {
 		return fmt.Errorf("bring the store to format %d: %w", record.Version, err)
 	}
 	return s.index.SetWhole(true)
-}
-
-// Uncertain returns the error that ended the log when it leaves unknown whether
-// root was removed: the next start may find that it was.
-func (s *Log) Uncertain(root b3.Root) error {
-	if !s.isUncertain.Load() {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.uncertainRoots[root]; ok {
-		return s.failed
-	}
-	return nil
 }
 
 // Segments returns the segments that the log consists of, with the end of the last

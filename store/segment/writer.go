@@ -2,9 +2,7 @@ package segment
 
 import (
 	"context"
-	"runtime"
 
-	"allium/protocols/b3"
 	"allium/store/index"
 	"allium/store/meta"
 )
@@ -26,108 +24,13 @@ func (s *Log) Serve(ctx context.Context) {
 		case <-ctx.Done():
 			last = true
 		}
-		for f, ok := s.gather(last); ok; f, ok = s.gather(last) {
+		for f, ok := s.take(last); ok; f, ok = s.take(last) {
 			refused, final, err := s.commit(f)
 			s.settle(f, refused, final, err)
 			if last && (err != nil || refused != nil) {
 				break
 			}
 		}
-	}
-}
-
-// refuse settles what comes after the writer.
-func (s *Log) refuse() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended = true
-	t := s.queued.ticket
-	t.err = meta.ErrDraining
-	if s.failed == nil { // else it is settled
-		close(t.done)
-	}
-}
-
-// gather lets the putters that were just woken append, so that they share a
-// sync, and takes what is there.
-func (s *Log) gather(last bool) (commitBatch, bool) {
-	runtime.Gosched()
-	return s.take(last)
-}
-
-// take returns what it is time to write.
-func (s *Log) take(last bool) (f commitBatch, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failed != nil {
-		return commitBatch{}, false
-	}
-	b := s.current
-	ready := b.Len() > 0 && (b.urgent || last || b.Len() >= s.most/2 && !s.stalled)
-	if s.moves != nil && (s.turn || !ready && len(s.queued.list) == 0) {
-		f.changes, s.moves, s.turn = s.moves, nil, false
-		s.committingChanges = f.changes
-		return f, true
-	}
-	s.turn = true
-	if ready {
-		f.objects = b
-		s.committing, s.current, s.spare = b, s.spare, nil
-		if s.current == nil {
-			s.current = newBatch()
-		}
-	}
-	if len(s.queued.list) > 0 {
-		f.changes, s.queued = s.queued, newChanges()
-		s.committingChanges = f.changes
-	}
-	return f, ready || f.changes != nil
-}
-
-// settle ends a commit batch: refused is why its objects were left out, err why
-// nothing of it was written.
-func (s *Log) settle(f commitBatch, refused error, final bool, err error) {
-	if err != nil {
-		refused = err
-	}
-	final = final && err != nil
-	var tickets []*ticket
-	s.mu.Lock()
-	s.committing, s.committingChanges = nil, nil
-	if c := f.changes; c != nil {
-		s.orders.Release(c.bytes)
-		c.ticket.err = err
-		tickets = append(tickets, c.ticket)
-	}
-	if b := f.objects; b != nil {
-		b.ticket.err = refused
-		tickets = append(tickets, b.ticket)
-		s.stalled = refused != nil
-		if refused == nil {
-			s.budget.Release(b.taken)
-			s.count.Settle(b.load)
-			b.reset()
-			s.spare = b
-		} else if !final {
-			b.absorb(s.current)
-			s.current = b
-		}
-	}
-	if final {
-		s.failed = err
-		s.uncertainRoots = f.changes.removals()
-		s.isUncertain.Store(true)
-		for _, t := range []*ticket{s.current.ticket, s.queued.ticket, s.moves.waiting()} {
-			if t != nil {
-				t.err = err
-				tickets = append(tickets, t)
-			}
-		}
-		s.moves = nil
-	}
-	s.mu.Unlock()
-	for _, t := range tickets {
-		close(t.done)
 	}
 }
 
@@ -240,26 +143,4 @@ func (s *Log) enter(p *plan) error {
 		}
 	}
 	return nil
-}
-
-// removals are the roots that c would remove.
-func (c *changes) removals() map[b3.Root]struct{} {
-	roots := map[b3.Root]struct{}{}
-	if c == nil {
-		return roots
-	}
-	for _, x := range c.list {
-		if x.kind == changeRemove {
-			roots[x.e.Root] = struct{}{}
-		}
-	}
-	return roots
-}
-
-// waiting is the ticket of c, if there is one.
-func (c *changes) waiting() *ticket {
-	if c == nil {
-		return nil
-	}
-	return c.ticket
 }
