@@ -103,8 +103,6 @@ func (h *handles) Close() {
 	}
 }
 
-func (s *Log) path(num uint64) string { return s.fs.PathJoin(s.dir, record.FileName(num)) }
-
 // roll makes room for n bytes at the end of the log: where they do not fit the
 // segment, it begins the next, in a spare file if there is one.
 func (s *Log) roll(n int64) (final bool, err error) {
@@ -119,7 +117,7 @@ func (s *Log) roll(n int64) (final bool, err error) {
 		}
 		size = record.HeaderSize
 	}
-	if err := fsys.SyncDir(s.fs, s.dir); err != nil {
+	if err := fsys.SyncDir(s.fs, s.root); err != nil {
 		_ = f.Close()
 		return true, err
 	}

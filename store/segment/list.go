@@ -5,9 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	"allium/store/segment/record"
-
-	"allium/store/fsys"
 	"allium/store/meta"
 )
 
@@ -35,25 +32,6 @@ func (s *Log) sizes() (map[uint64]figures, error) {
 	}
 	return segs, nil
 }
-
-// List returns the numbers of the segments on disk, ascending.
-func (s *Log) List() ([]uint64, error) {
-	names, err := s.fs.List(s.dir)
-	if err != nil {
-		return nil, meta.ReadError(err)
-	}
-	var nums []uint64
-	for _, name := range names {
-		if num, ok := record.ParseFileName(name); ok {
-			nums = append(nums, num)
-		}
-	}
-	slices.Sort(nums)
-	return nums, nil
-}
-
-// Name is a segment's file below the store's directory.
-func (s *Log) Name(num uint64) string { return fsys.DirSegments + "/" + record.FileName(num) }
 
 // Lost notes that something of a segment is gone, and has the compactor copy what
 // the index needs of it, and mark what cannot be read.

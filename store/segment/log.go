@@ -57,9 +57,8 @@ type Options struct {
 // enters it in the index.
 type Log struct {
 	*queue
+	dir
 
-	fs     vfs.FS
-	dir    string
 	logger *slog.Logger
 	clock  *meta.Clock
 	index  *index.Index
@@ -96,7 +95,7 @@ const indexSyncBytes = 64 << 20
 // New returns a log, which Recover brings up to what is on disk.
 func New(o Options) *Log {
 	return &Log{
-		fs: o.FS, dir: o.FS.PathJoin(o.Dir, fsys.DirSegments), logger: o.Log, clock: o.Clock, index: o.Index, queue: newQueue(o),
+		dir: dir{fs: o.FS, root: o.FS.PathJoin(o.Dir, fsys.DirSegments)}, logger: o.Log, clock: o.Clock, index: o.Index, queue: newQueue(o),
 		space: o.Space, size: o.SegmentBytes, bucket: o.Bucket, tidy: make(chan struct{}, 1), // bound: one kick
 		files: handles{most: o.OpenFiles}, zeros: zeroer{most: o.ZeroAhead},
 		damage: o.Damage, setAside: o.SetAside, recovered: o.Recovered,
@@ -190,9 +189,6 @@ func (s *Log) Finish() error {
 // Segments returns the segments that the log consists of, with the end of the last
 // record of each where that is known.
 func (s *Log) Segments() map[uint64]int64 { return s.use.logSet() }
-
-// OpenFile opens the file of a segment.
-func (s *Log) OpenFile(num uint64) (vfs.File, error) { return s.fs.Open(s.path(num)) }
 
 // Shed closes the segments that are open for reading and that nobody reads right
 // now, and returns how many.

@@ -258,9 +258,3 @@ func (r *replay) judge(torn func(index.Position) bool) error {
 	}
 	return nil
 }
-
-// largePath is the file of a large object's bytes.
-func (s *Log) largePath(root b3.Root) string {
-	name := root.Hex()
-	return s.fs.PathJoin(s.fs.PathDir(s.dir), fsys.DirObjects, name[:2], name)
-}

@@ -100,7 +100,7 @@ func (s *Log) retire(num uint64, keep, damaged bool) error {
 	if err != nil {
 		return meta.WriteError("retire a segment", err)
 	}
-	if err := fsys.SyncDir(s.fs, s.dir); err != nil {
+	if err := fsys.SyncDir(s.fs, s.root); err != nil {
 		return err
 	}
 	s.use.retire(num)
@@ -117,25 +117,10 @@ func (s *Log) retire(num uint64, keep, damaged bool) error {
 	return nil
 }
 
-// renew gives a file a new epoch, durably.
-func (s *Log) renew(name string) error {
-	f, err := s.fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return meta.ReadError(err)
-	}
-	if err = record.WriteHeader(f, record.Header{Epoch: newEpoch()}); err == nil {
-		err = f.SyncData()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	return meta.WriteError("write a segment", err)
-}
-
 // findSpares takes over the spare files of an orderly close, and removes those
 // that a crash left: whether they have their new epoch is not known.
 func (s *Log) findSpares(clean bool) error {
-	names, err := s.fs.List(s.dir)
+	names, err := s.fs.List(s.root)
 	if err != nil {
 		return meta.ReadError(err)
 	}
@@ -143,7 +128,7 @@ func (s *Log) findSpares(clean bool) error {
 		if !strings.HasSuffix(name, spareSuffix) {
 			continue
 		}
-		name = s.fs.PathJoin(s.dir, name)
+		name = s.fs.PathJoin(s.root, name)
 		if clean && !s.room.full() {
 			size, ok, err := s.inspect(name)
 			if err != nil {
@@ -160,15 +145,4 @@ func (s *Log) findSpares(clean bool) error {
 		}
 	}
 	return nil
-}
-
-// inspect returns the size of a spare file; ok is false when it has no header.
-func (s *Log) inspect(name string) (size int64, ok bool, err error) {
-	f, err := s.fs.Open(name)
-	if err != nil {
-		return 0, false, meta.ReadError(err)
-	}
-	defer f.Close()
-	size, _, ok, _, err = record.ReadHeader(f)
-	return size, ok, err
 }

@@ -42,7 +42,7 @@ func decodeTail(p []byte) (end index.Position, batch uint64, ok bool) {
 // openTail opens the file and returns what it says, or else nothing: then it is
 // new, or was being written when the power failed.
 func (s *Log) openTail() (end index.Position, err error) {
-	name := s.fs.PathJoin(s.fs.PathDir(s.dir), FileTail)
+	name := s.fs.PathJoin(s.fs.PathDir(s.root), FileTail)
 	f, err := s.fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return index.Position{}, meta.WriteError("open "+FileTail, err)
