@@ -30,7 +30,7 @@ func (s *Store) CheckLog(ctx context.Context) (segments int, err error) {
 		return 0, err
 	}
 	for _, num := range nums {
-		if err := errors.Join(ctx.Err(), s.stopping()); err != nil {
+		if err := s.admission.Alive(ctx); err != nil {
 			return segments, err
 		}
 		err := d.CheckSegment(ctx, num)

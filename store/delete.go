@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -17,7 +19,7 @@ func (s *Store) Delete(ctx context.Context, root b3.Root) error {
 		return err
 	}
 	defer s.leave()
-	over, err := s.roots.remove(root)
+	over, err := s.leases.Remove(root)
 	if err != nil {
 		return err
 	}
@@ -41,4 +43,19 @@ func (s *Store) Delete(ctx context.Context, root b3.Root) error {
 		return fmt.Errorf("store: delete %s: %w", root, err)
 	}
 	return nil
+}
+
+// Lease keeps objects from being removed, present or not, until release is
+// called. release is idempotent. Leases are counted, live in RAM and end with
+// the process; open objects, puts and ingests hold one of their own.
+func (s *Store) Lease(roots ...b3.Root) (release func()) {
+	roots = slices.Clone(roots)
+	for _, root := range roots {
+		s.leases.Acquire(root)
+	}
+	return sync.OnceFunc(func() {
+		for _, root := range roots {
+			s.leases.Release(root)
+		}
+	})
 }

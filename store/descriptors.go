@@ -42,10 +42,7 @@ func openFilesOf(n int) openFiles {
 
 // shed closes what the store keeps open only for speed.
 func (s *Store) shed() (closed int) {
-	s.mu.Lock()
-	wasOpen := s.phase >= opened
-	s.mu.Unlock()
-	if d, ok := s.backend.(*disk.Backend); ok && wasOpen {
+	if d, ok := s.backend.(*disk.Backend); ok && s.admission.Opened() {
 		closed = d.Shed()
 	}
 	return closed + s.openFiles.Shed()

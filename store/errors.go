@@ -5,11 +5,6 @@ import (
 	"allium/protocols/status"
 )
 
-var (
-	// ErrNotReady is returned before Run has opened the store.
-	ErrNotReady = status.Errorf(status.NotReady, "the store is not open yet; try again when the node is ready")
-)
-
 func notFound(root b3.Root) error {
 	return status.Errorf(status.NotFound, "store: %s is not here; fetch it from a provider or add it", root)
 }

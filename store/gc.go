@@ -205,7 +205,7 @@ func (s *Store) GC(ctx context.Context, opt GCOptions) (GCReport, error) {
 	case s.gc.slot <- struct{}{}:
 	case <-ctx.Done():
 		return GCReport{}, ctx.Err()
-	case <-s.stop:
+	case <-s.admission.Stopping():
 		return GCReport{}, meta.ErrDraining
 	}
 	defer func() { <-s.gc.slot }()
@@ -219,7 +219,7 @@ func (s *Store) collect(ctx context.Context, opt GCOptions) (GCReport, error) {
 	roots += roots/4 + 1024 // may come while it runs
 	c := &cycle{
 		s: s, opt: opt, marks: newFilter(roots), young: newFilter(roots),
-		pace: pacer{duty: s.cfg.GCDuty, hurry: s.gc.hurried, stop: s.stop},
+		pace: pacer{duty: s.cfg.GCDuty, hurry: s.gc.hurried, admission: s.admission},
 	}
 	if opt.Fast {
 		c.pace.duty = 1

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"allium/store/admission"
 	"allium/store/meta"
 
 	"pgregory.net/rapid"
@@ -62,7 +63,7 @@ func TestPacer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hurry := false
-		p := &pacer{duty: 0.25, hurry: func() bool { return hurry }, stop: make(chan struct{})}
+		p := &pacer{duty: 0.25, hurry: func() bool { return hurry }, admission: admission.New()}
 		for _, test := range []struct {
 			hurry      bool
 			work, rest time.Duration

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"allium/store/admission"
 	"allium/store/meta"
 )
 
@@ -14,11 +15,11 @@ const slice = 5 * time.Millisecond
 
 // pacer makes work take its share of the time and no more.
 type pacer struct {
-	duty  float64
-	hurry func() bool // somebody waits for the work: no rests
-	stop  <-chan struct{}
-	since time.Time
-	ticks atomic.Int64 // rests, for tests
+	duty      float64
+	hurry     func() bool // somebody waits for the work: no rests
+	admission *admission.Control
+	since     time.Time
+	ticks     atomic.Int64 // rests, for tests
 }
 
 // rest returns soon while the slice lasts, and else after as much rest as the
@@ -30,13 +31,13 @@ func (p *pacer) rest(ctx context.Context) error {
 	}
 	worked := now.Sub(p.since)
 	if worked < slice {
-		return alive(ctx, p.stop)
+		return p.admission.Alive(ctx)
 	}
 	p.ticks.Add(1)
 	if p.duty >= 1 || p.hurry() {
 		runtime.Gosched()
 		p.since = now
-		return alive(ctx, p.stop)
+		return p.admission.Alive(ctx)
 	}
 	timer := time.NewTimer(time.Duration(float64(worked) * (1/p.duty - 1)))
 	defer timer.Stop()
@@ -44,7 +45,7 @@ func (p *pacer) rest(ctx context.Context) error {
 	case <-timer.C:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-p.stop:
+	case <-p.admission.Stopping():
 		return meta.ErrDraining
 	}
 	p.since = time.Now()

@@ -124,7 +124,7 @@ func (s *Store) waitRoom(gone <-chan struct{}, n meta.Count) error {
 			return s.fullError(n)
 		case <-gone:
 			return errGone
-		case <-s.stop:
+		case <-s.admission.Stopping():
 			return meta.ErrDraining
 		}
 	}

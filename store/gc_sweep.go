@@ -71,7 +71,7 @@ func (c *cycle) classify(o candidate) Class {
 	switch {
 	case c.marks.has(o.Root):
 		return GCPinned
-	case c.s.roots.inUse(o.Root):
+	case c.s.leases.InUse(o.Root):
 		return GCLeased
 	case c.young.has(o.Root):
 		return GCRecent
@@ -152,7 +152,7 @@ func (c *cycle) removeUnheld(ctx context.Context, batch []candidate) (gone []can
 			c.move(o, GCCache, class)
 			continue
 		}
-		over, err := s.roots.remove(o.Root)
+		over, err := s.leases.Remove(o.Root)
 		if err != nil {
 			c.move(o, GCCache, GCLeased)
 			continue

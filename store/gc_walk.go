@@ -200,19 +200,19 @@ func (s *Store) node(ctx context.Context, root b3.Root) (*manifest.Node, error) 
 		return nil, err
 	}
 	defer s.leave()
-	s.roots.acquire(root)
+	s.leases.Acquire(root)
 	e, ok, err := s.find(root)
 	if err != nil || !ok || e.Size > manifest.MaxNode || e.Size < int64(len(manifest.Magic)) {
-		s.roots.release(root)
+		s.leases.Release(root)
 		return nil, err
 	}
 	if e.Corrupt {
-		s.roots.release(root)
+		s.leases.Release(root)
 		return nil, errDamagedNode
 	}
 	o, err := s.openEntry(e)
 	if err != nil {
-		s.roots.release(root)
+		s.leases.Release(root)
 		return nil, nodeError(err)
 	}
 	defer o.Close()

@@ -44,7 +44,7 @@ func (s *Store) Why(ctx context.Context, root b3.Root) (Why, error) {
 		return Why{}, err
 	}
 	defer s.leave()
-	w := Why{Root: root, Leases: s.roots.count(root), Cutoff: s.cutoff().Time()}
+	w := Why{Root: root, Leases: s.leases.Count(root), Cutoff: s.cutoff().Time()}
 	s.mu.Lock()
 	_, w.Ingest = s.running[root]
 	s.mu.Unlock()

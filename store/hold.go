@@ -38,8 +38,8 @@ func (s *Store) Keep(ctx context.Context, roots []b3.Root) ([]Presence, error) {
 }
 
 func (s *Store) keep(ctx context.Context, root b3.Root) (Presence, error) {
-	s.roots.acquire(root)
-	defer s.roots.release(root)
+	s.leases.Acquire(root)
+	defer s.leases.Release(root)
 	e, ok, err := s.find(root)
 	if err == nil && ok && !e.Corrupt {
 		return Complete, s.usedOrWait(ctx, root, e.Added)

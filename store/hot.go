@@ -45,7 +45,7 @@ func (s *Store) load(e *meta.Entry) (*b3.Memory, error) {
 // openHot returns root from the hot tier, nil when it is not there. The caller
 // leases root. wanted says that it should be.
 func (s *Store) openHot(root b3.Root) (o *Object, wanted bool) {
-	if s.ramCache == nil || s.roots.removing(root) {
+	if s.ramCache == nil || s.leases.Removing(root) {
 		return nil, false
 	}
 	h, wanted := s.ramCache.Get(root)
@@ -67,7 +67,7 @@ func (s *Store) Memory(root b3.Root) []byte {
 		return nil
 	}
 	defer s.leave()
-	if s.roots.removing(root) {
+	if s.leases.Removing(root) {
 		return nil
 	}
 	o := s.ramCache.Peek(root)

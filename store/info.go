@@ -191,7 +191,7 @@ func (s *Store) lastUse(ctx context.Context, root b3.Root) (meta.Entry, meta.Sec
 // Stats returns the counters. It reads no file and works in every phase.
 func (s *Store) Stats() Stats {
 	t := s.backend.Totals()
-	st := Stats{Backend: s.cfg.Backend, Objects: t.Objects.Load(), Bytes: t.Bytes.Load(), Corrupt: t.Corrupt.Load(), Leases: s.roots.leased(),
+	st := Stats{Backend: s.cfg.Backend, Objects: t.Objects.Load(), Bytes: t.Bytes.Load(), Corrupt: t.Corrupt.Load(), Leases: s.leases.Leased(),
 		PartialObjects: s.partials.objects.Load(), PartialBytes: s.partials.bytes.Load(), PartialWaits: s.partials.waits.Load(),
 	}
 	st.Uploads = s.uploads.stats()
@@ -200,11 +200,10 @@ func (s *Store) Stats() Stats {
 	}
 	s.mu.Lock()
 	st.Ingests = len(s.running)
-	wasOpen := s.phase >= opened
 	s.mu.Unlock()
 	st.Scrub, st.GC = s.scrub.stats(), s.gc.runs()
 	st.Hot = s.ramCache.Stats()
-	if wasOpen {
+	if s.admission.Opened() {
 		st.WriteErr = s.backend.Failure()
 		st.BucketErr = s.backend.Away()
 	}

@@ -86,10 +86,10 @@ func (s *Store) begin(ctx context.Context, root b3.Root, size int64) (*Ingest, e
 		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
 	}
 	s.give(room)
-	s.roots.acquire(root)
+	s.leases.Acquire(root)
 	p, err := s.partialFor(ctx, root, size)
 	if err != nil {
-		s.roots.release(root)
+		s.leases.Release(root)
 		permit()
 		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
 	}
@@ -161,8 +161,8 @@ func (in *Ingest) Write(item b3.Proved) error {
 	if !item.Valid() || item.Root() != p.root || item.Size() != p.size {
 		return status.Errorf(status.BadRequest, "store: ingest %s of %d bytes: got an item of %s of %d bytes", p.root, p.size, item.Root(), item.Size())
 	}
-	if err := p.s.stopping(); err != nil {
-		return err
+	if p.s.admission.Draining() {
+		return meta.ErrDraining
 	}
 	start, err := in.startWrite(item)
 	for ; err == nil && start == writeFull; start, err = in.startWrite(item) {
@@ -244,7 +244,7 @@ func (in *Ingest) Wait(ctx context.Context, g int64) error {
 		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-in.p.s.stop:
+		case <-in.p.s.admission.Stopping():
 			return meta.ErrDraining
 		}
 	}
@@ -284,7 +284,7 @@ func (in *Ingest) Open() (*Object, error) {
 		return nil, status.Errorf(status.Conflict, "store: the ingest of %s is committed; open the object", p.root)
 	}
 	p.users++
-	p.s.roots.acquire(p.root)
+	p.s.leases.Acquire(p.root)
 	return p.object(), nil
 }
 
@@ -387,6 +387,6 @@ func (in *Ingest) end(state ingestState, err error) {
 	p.mu.Unlock()
 	p.unuse()
 	p.s.unclaim(p.root)
-	p.s.roots.release(p.root)
+	p.s.leases.Release(p.root)
 	in.permit()
 }

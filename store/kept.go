@@ -9,7 +9,7 @@ import (
 // openKept returns root if its files are open, unless it is wanted in the hot
 // tier and fits. The caller leases root.
 func (s *Store) openKept(root b3.Root, wanted bool) *Object {
-	if s.openFiles == nil || s.roots.removing(root) {
+	if s.openFiles == nil || s.leases.Removing(root) {
 		return nil
 	}
 	o := s.openFiles.Get(root)

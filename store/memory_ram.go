@@ -29,10 +29,7 @@ func (s *Store) LockError() error {
 }
 
 func (s *Store) arena() *arena.Arena {
-	s.mu.Lock()
-	wasOpen := s.phase >= opened
-	s.mu.Unlock()
-	if m, ok := s.backend.(*memory.Backend); ok && wasOpen {
+	if m, ok := s.backend.(*memory.Backend); ok && s.admission.Opened() {
 		return m.Arena()
 	}
 	return nil

@@ -33,7 +33,7 @@ func (s *Store) Open(ctx context.Context, root b3.Root) (*Object, error) {
 		return nil, err
 	}
 	defer s.leave()
-	s.roots.acquire(root)
+	s.leases.Acquire(root)
 	o, wanted := s.openHot(root)
 	if o == nil {
 		o = s.openKept(root, wanted)
@@ -41,20 +41,12 @@ func (s *Store) Open(ctx context.Context, root b3.Root) (*Object, error) {
 	if o == nil {
 		var err error
 		if o, err = s.open(root, wanted); err != nil {
-			s.roots.release(root)
+			s.leases.Release(root)
 			return nil, err
 		}
 	}
 	s.used(root, o.e.Added)
 	return o, nil
-}
-
-// admit is enter for an operation that ends with its context.
-func (s *Store) admit(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.enter()
 }
 
 // open opens root, whose lease it takes over when it succeeds. wanted brings it
@@ -142,7 +134,7 @@ func (o *Object) Close() error {
 	if o.opened != nil {
 		o.s.openFiles.Release(o.opened)
 	}
-	o.s.roots.release(o.e.Root)
+	o.s.leases.Release(o.e.Root)
 	return nil
 }
 
@@ -162,8 +154,8 @@ func (s *Store) damaged(e meta.Entry, err error) error {
 		return fmt.Errorf("store: read %s: %w", e.Root, err)
 	}
 	s.metrics.integrity.WithLabelValues(string(why)).Inc()
-	if s.roots.mark(e.Root) {
-		defer s.roots.unmark(e.Root)
+	if s.leases.Mark(e.Root) {
+		defer s.leases.Unmark(e.Root)
 		s.report("mark corrupt", s.backend.Mark(e, true))
 		s.leaving(e.Root)
 	}

@@ -19,6 +19,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/admission"
 	"allium/store/storetest"
 )
 
@@ -224,7 +225,7 @@ func TestLifecycle(t *testing.T) {
 			}
 		}
 	}
-	all(store.ErrNotReady)
+	all(admission.ErrNotReady)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	ready := make(chan struct{})

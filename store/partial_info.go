@@ -52,7 +52,7 @@ func (s *Store) partial(root b3.Root) (partial.Record, bool, error) {
 		rec, ok := p.record()
 		return rec, ok, nil
 	}
-	if s.roots.removing(root) {
+	if s.leases.Removing(root) {
 		return partial.Record{}, false, nil
 	}
 	return s.backend.Partial(root)
@@ -77,7 +77,7 @@ func (s *Store) OpenPartial(ctx context.Context, root b3.Root) (*Object, error) 
 	if s.partials.objects.Load() == 0 {
 		return nil, noPartial(root)
 	}
-	s.roots.acquire(root)
+	s.leases.Acquire(root)
 	p, err := s.partials.use(ctx, s, root, -1)
 	if err == nil {
 		if _, ok := p.record(); ok {
@@ -86,7 +86,7 @@ func (s *Store) OpenPartial(ctx context.Context, root b3.Root) (*Object, error) 
 		p.unuse()
 		err = noPartial(root)
 	}
-	s.roots.release(root)
+	s.leases.Release(root)
 	return nil, err
 }
 
@@ -139,7 +139,7 @@ func (s *Store) RemovePartial(ctx context.Context, root b3.Root) error {
 		return err
 	}
 	defer s.leave()
-	over, err := s.roots.remove(root)
+	over, err := s.leases.Remove(root)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (p *partialObject) relieve(n int64) error {
 	defer p.s.partials.leave()
 	select {
 	case p.saving <- struct{}{}: // held for two syncs and a write of the index
-	case <-p.s.stop:
+	case <-p.s.admission.Stopping():
 		return meta.ErrDraining
 	}
 	defer func() { <-p.saving }()

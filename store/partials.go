@@ -64,7 +64,7 @@ func (t *partials) count(b backend) error {
 // or what the backend has, or, for a size ≥ 0, a new one of that claimed size.
 // The caller leases root and was admitted.
 func (t *partials) use(ctx context.Context, s *Store, root b3.Root, size int64) (*partialObject, error) {
-	if err := s.roots.settle(ctx, root); err != nil {
+	if err := s.leases.Settle(ctx, root); err != nil {
 		return nil, err
 	}
 	for {

@@ -31,9 +31,9 @@ func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
 		return err
 	}
 	defer s.leave()
-	s.roots.acquire(root)
-	defer s.roots.release(root)
-	if err := s.roots.settle(ctx, root); err != nil {
+	s.leases.Acquire(root)
+	defer s.leases.Release(root)
+	if err := s.leases.Settle(ctx, root); err != nil {
 		return err
 	}
 	e, ok, err := s.backend.Get(root)
@@ -154,7 +154,7 @@ func (s *Store) holder(ctx context.Context, root b3.Root) (*Chain, error) {
 func (s *Store) above(ctx context.Context, root b3.Root) (_ *Chain, bad *GCDamage, err error) {
 	var pin meta.Pin
 	w := walker{
-		s: s, pause: func(ctx context.Context) error { return alive(ctx, s.stop) },
+		s: s, pause: func(ctx context.Context) error { return s.admission.Alive(ctx) },
 		visit: func(r b3.Root) bool { return r == root },
 		damaged: func(path []Step) {
 			if bad == nil {

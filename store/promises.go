@@ -37,7 +37,7 @@ func (s *Store) Promises(ctx context.Context, opt PromiseOptions, lost func(Lost
 	case s.promising <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-s.stop:
+	case <-s.admission.Stopping():
 		return meta.ErrDraining
 	}
 	defer func() { <-s.promising }()
@@ -68,7 +68,7 @@ type promiseWalk struct {
 func newPromiseWalk(s *Store, opt PromiseOptions, lost func(Lost) error) *promiseWalk {
 	w := &promiseWalk{
 		s: s, lost: lost, told: map[b3.Root]struct{}{},
-		pace: pacer{duty: s.cfg.GCDuty, hurry: func() bool { return false }, stop: s.stop},
+		pace: pacer{duty: s.cfg.GCDuty, hurry: func() bool { return false }, admission: s.admission},
 	}
 	if opt.Fast {
 		w.pace.duty = 1

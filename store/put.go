@@ -47,8 +47,8 @@ func (s *Store) Put(ctx context.Context, r io.Reader, opt PutOptions) (Info, err
 	}
 	head := headBuffers.Get().(*[]byte)
 	defer headBuffers.Put(head)
-	r = &source{ctx: ctx, stop: s.stop, r: r}
-	n, full, err := fill(r, *head)
+	r = s.admission.Reader(ctx, r)
+	n, full, err := meta.Fill(r, *head)
 	if err != nil {
 		return Info{}, fmt.Errorf("store: put: read the data: %w", err)
 	}
@@ -121,8 +121,8 @@ func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, opt Put
 		return Info{}, err
 	}
 	defer s.leave()
-	s.roots.acquire(root)
-	defer s.roots.release(root)
+	s.leases.Acquire(root)
+	defer s.leases.Release(root)
 	info := Info{Root: root, Size: int64(len(p))}
 	there, err := s.settled(ctx, root)
 	if err != nil || there {
@@ -184,16 +184,16 @@ func (s *Store) arrived(root b3.Root, directory bool) {
 // found is told of an object that the backend found whole among its files, and
 // made visible.
 func (s *Store) found(ctx context.Context, root b3.Root, size int64) {
-	s.roots.acquire(root)
+	s.leases.Acquire(root)
 	s.arrived(root, size <= manifest.MaxNode)
-	s.roots.release(root)
+	s.leases.Release(root)
 	s.outgrown(ctx, root)
 }
 
 // settled reports whether root, which the caller leases, is there and whole.
 // Then it is used by this.
 func (s *Store) settled(ctx context.Context, root b3.Root) (bool, error) {
-	if err := s.roots.settle(ctx, root); err != nil {
+	if err := s.leases.Settle(ctx, root); err != nil {
 		return false, err
 	}
 	e, ok, err := s.backend.Get(root)
@@ -245,7 +245,7 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 func (s *Store) receive(st *meta.Staging, r io.Reader) (b3.Root, int64, error) {
 	data := &meta.Appender{F: st.Data}
 	h := b3.NewHasher(&meta.Appender{F: st.Outboard}, s.cfg.HashWorkers)
-	_, err := h.ReadFrom(io.TeeReader(filling{r}, data))
+	_, err := h.ReadFrom(io.TeeReader(meta.FullReader{R: r}, data))
 	if err != nil {
 		h.Reset(nil) // joins its goroutines
 		return b3.Root{}, 0, fmt.Errorf("store: put: %w", err)
@@ -263,9 +263,9 @@ func (s *Store) receive(st *meta.Staging, r io.Reader) (b3.Root, int64, error) {
 // needed any more: for a deferred object that is later.
 func (s *Store) commitLarge(ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func()) (Info, error) {
 	info := Info{Root: root, Size: size}
-	s.roots.acquire(root)
+	s.leases.Acquire(root)
 	through := func() {
-		s.roots.release(root)
+		s.leases.Release(root)
 		done()
 	}
 	if err := s.enter(); err != nil {

@@ -15,9 +15,11 @@ import (
 
 	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/store/admission"
 	"allium/store/bucket"
 	"allium/store/cache"
 	"allium/store/disk"
+	"allium/store/lease"
 	"allium/store/memory"
 	"allium/store/meta"
 )
@@ -61,7 +63,8 @@ type Store struct {
 
 	mayExpire func() bool // Deps.MayExpire
 	backend   backend
-	roots     *roots
+	admission *admission.Control
+	leases    *lease.Table
 	clock     *meta.Clock
 	touches   *touches
 	gc        *collector
@@ -76,27 +79,15 @@ type Store struct {
 
 	promising chan struct{} // bound: 1; held by the walk over what pins promise
 
+	ran atomic.Bool // Run was called
+
 	mu      sync.Mutex
-	phase   phase
-	active  int                  // operations between enter and leave
-	idle    chan struct{}        // closed when draining and active is 0
-	stop    chan struct{}        // closed when draining begins
 	running map[b3.Root]struct{} // ingests
 
 	partials *partials
 
 	recovered atomic.Int64 // records and objects that opening has looked at
 }
-
-// phase is where a Store is in its life; it only moves forward.
-type phase uint8
-
-const (
-	created phase = iota
-	opening
-	opened
-	draining
-)
 
 // New validates cfg and returns a Store that Run opens.
 func New(cfg Config, deps Deps) (*Store, error) {
@@ -133,11 +124,9 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		tell:      deps.Damaged,
 		denied:    deps.Denied,
 		mayExpire: deps.MayExpire,
-		roots:     newRoots(),
+		admission: admission.New(),
 		clock:     meta.NewClock(time.Now),
 		gc:        newCollector(),
-		idle:      make(chan struct{}),
-		stop:      make(chan struct{}),
 		running:   map[b3.Root]struct{}{}, promising: make(chan struct{}, 1), // bound: 1, the walk under way
 
 		partials: newPartials(),
@@ -148,6 +137,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 			Name: "store.ingests", Path: "resolver → downloads being written", Policy: "wait, then busy",
 		}, cfg.Ingests, cfg.IngestsWait),
 	}
+	s.leases = lease.New(s.leaving)
 	s.touches = newTouches(s.clock)
 	s.uploads = newUploads(cfg.Uploads, deps.MayExpire, deps.Limits)
 	registry, err := parseQuotas(cfg.Quotas)
@@ -174,7 +164,6 @@ func New(cfg Config, deps Deps) (*Store, error) {
 				return nil, err
 			}
 		}
-		s.roots.leaving = s.leaving
 	}
 	s.scrub = newScrubber(s)
 	s.metrics = newMetrics(deps.Metrics, s)
@@ -201,8 +190,8 @@ func onDisk(cfg Config, deps Deps, meters *bucket.Meters, clock *meta.Clock) dis
 // the files. An error before ready says why the store cannot be opened:
 // ErrLocked and ErrVersion are in its chain where they apply. A Store runs once.
 func (s *Store) Run(ctx context.Context, ready func()) error {
-	if err := s.advance(created, opening); err != nil {
-		return err
+	if s.ran.Swap(true) {
+		return errors.New("store: Run was called twice")
 	}
 	if err := s.backend.Open(ctx); err != nil {
 		return fmt.Errorf("store: open: %w", err)
@@ -218,10 +207,9 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	var backend, wg sync.WaitGroup
 	backend.Go(func() { s.backend.Serve(writing) })
 	wg.Go(func() { s.partials.serve(serving) })
-	// This cannot fail: only Run moves the phase.
-	_ = s.advance(opening, opened)
+	s.admission.Open()
 	finish := func() error {
-		s.drain()
+		s.admission.Drain() // what was admitted waits for nothing but the backend
 		s.openFiles.Close()
 		s.partials.Close()
 		s.uploads.Close()
@@ -259,67 +247,18 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	}
 }
 
-func (s *Store) advance(from, to phase) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.phase != from {
-		return fmt.Errorf("store: Run was called twice")
-	}
-	s.phase = to
-	return nil
-}
-
-// drain refuses new operations and waits for those that were admitted. None of
-// them waits for anything but the backend.
-func (s *Store) drain() {
-	s.mu.Lock()
-	s.phase = draining
-	quiet := s.active == 0
-	s.mu.Unlock()
-	close(s.stop)
-	if !quiet {
-		<-s.idle
-	}
-}
-
 // enter admits one operation on the backend; leave ends it.
-func (s *Store) enter() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch s.phase {
-	case opened:
-		s.active++
-		return nil
-	case draining:
-		return meta.ErrDraining
-	}
-	return ErrNotReady
-}
+func (s *Store) enter() error { return s.admission.Enter() }
 
-func (s *Store) leave() {
-	s.mu.Lock()
-	s.active--
-	last := s.phase == draining && s.active == 0
-	s.mu.Unlock()
-	if last {
-		close(s.idle)
-	}
-}
+// admit is enter for an operation that ends with its context.
+func (s *Store) admit(ctx context.Context) error { return s.admission.EnterContext(ctx) }
 
-// stopping reports whether the store is on its way down.
-func (s *Store) stopping() error {
-	select {
-	case <-s.stop:
-		return meta.ErrDraining
-	default:
-		return nil
-	}
-}
+func (s *Store) leave() { s.admission.Leave() }
 
 // find returns the entry of a visible object. Whoever holds a lease on root and
 // is answered keeps the object: a removal that was under way is seen here.
 func (s *Store) find(root b3.Root) (meta.Entry, bool, error) {
-	if s.roots.removing(root) {
+	if s.leases.Removing(root) {
 		return meta.Entry{}, false, nil
 	}
 	return s.backend.Get(root)

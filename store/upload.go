@@ -124,7 +124,7 @@ func (s *Store) appendTo(ctx context.Context, u *uploadState, offset int64, r io
 		return err
 	}
 	defer release()
-	r = &source{ctx: ctx, stop: s.stop, r: r}
+	r = s.admission.Reader(ctx, r)
 	if u.rec.Done {
 		return atEnd(r, u.rec.Length)
 	}

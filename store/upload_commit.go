@@ -27,8 +27,8 @@ func (a *appending) commit() error {
 	if err := a.check(root); err != nil {
 		return err
 	}
-	a.s.roots.acquire(root) // until it is pinned
-	defer a.s.roots.release(root)
+	a.s.leases.Acquire(root) // until it is pinned
+	defer a.s.leases.Release(root)
 	if u.rec.Root != root {
 		// A crash may find the files under their new names.
 		rec := u.rec
@@ -57,8 +57,8 @@ func (a *appending) commitSmall() error {
 	if err := a.check(root); err != nil {
 		return err
 	}
-	a.s.roots.acquire(root)
-	defer a.s.roots.release(root)
+	a.s.leases.Acquire(root)
+	defer a.s.leases.Release(root)
 	info, err := a.s.commitSmall(a.ctx, root, p, PutOptions{})
 	if err != nil {
 		return err

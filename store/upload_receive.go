@@ -84,7 +84,7 @@ func (a *appending) take(part *portion) error {
 	defer a.count(0)
 	at := a.u.rec.Offset
 	data := &uploadWriter{a: a, Appender: meta.Appender{F: a.st.Data, Off: at}}
-	r := io.TeeReader(filling{part}, data)
+	r := io.TeeReader(meta.FullReader{R: part}, data)
 	var err error
 	if a.h == nil {
 		_, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, r, make([]byte, b3.GroupSize))
@@ -123,7 +123,7 @@ func (a *appending) hash(n int64) error {
 		return nil
 	}
 	stored := io.NewSectionReader(a.st.Data, from, n-from)
-	got, err := a.h.ReadFrom(&source{ctx: a.ctx, stop: a.s.stop, r: stored})
+	got, err := a.h.ReadFrom(a.s.admission.Reader(a.ctx, stored))
 	if err == nil && got < n-from {
 		err = io.ErrUnexpectedEOF
 	}
@@ -201,7 +201,7 @@ func (p *portion) Read(b []byte) (int, error) {
 
 // atEnd returns body_cap when r has more to give.
 func atEnd(r io.Reader, length int64) error {
-	switch _, full, err := fill(r, make([]byte, 1)); {
+	switch _, full, err := meta.Fill(r, make([]byte, 1)); {
 	case err != nil:
 		return err
 	case full:

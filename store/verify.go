@@ -14,7 +14,7 @@ import (
 func (s *Store) Verify(ctx context.Context, root b3.Root) error {
 	head := headBuffers.Get().(*[]byte)
 	defer headBuffers.Put(head)
-	return s.verify(ctx, root, *head, func(int) error { return alive(ctx, s.stop) })
+	return s.verify(ctx, root, *head, func(int) error { return s.admission.Alive(ctx) })
 }
 
 // verify is Verify with a buffer of one group, and told of all bytes as they are
@@ -23,11 +23,11 @@ func (s *Store) verify(ctx context.Context, root b3.Root, buf []byte, did func(n
 	if err := s.admit(ctx); err != nil {
 		return err
 	}
-	s.roots.acquire(root)
+	s.leases.Acquire(root)
 	o, err := s.openDamaged(root)
 	s.leave()
 	if err != nil {
-		s.roots.release(root)
+		s.leases.Release(root)
 		return err
 	}
 	defer o.Close()

@@ -36,7 +36,7 @@ func TestRemovalUnderWay(t *testing.T) {
 				},
 				"pin": func(ctx context.Context) error { return s.Pin(ctx, info.Root, PinOptions{}) },
 			} {
-				over, err := s.roots.remove(info.Root)
+				over, err := s.leases.Remove(info.Root)
 				if err != nil {
 					t.Fatal(err)
 				}
