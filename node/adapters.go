@@ -75,7 +75,7 @@ func (f fetched) Has(ctx context.Context, roots []b3.Root) ([]bool, error) {
 	has, err := f.st.Keep(ctx, roots)
 	answer := make([]bool, len(has))
 	for i, p := range has {
-		answer[i] = p == store.Complete
+		answer[i] = p == b3.Complete
 	}
 	return answer, err
 }

@@ -66,7 +66,7 @@ func (n *Node) gates() []readiness.Gate {
 // are taken again. It counts the bytes that are free, or the bytes or objects
 // that fit below the bound.
 func (n *Node) spaceGate() readiness.Reading {
-	sp := n.store.Space()
+	sp := n.store.Collector().Space()
 	r := readiness.Reading{Fix: sp.FullReason, RetryAfter: 5 * time.Second}
 	switch {
 	case !sp.Full:

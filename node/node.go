@@ -206,7 +206,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	}
 	n.publisher = publish.New(publish.Deps{Store: n.store, Denied: n.denylist.At("announce").Object, Policy: cfg.DHT.Announce, Log: n.log})
 	if n.faults != nil {
-		n.faults.WatchDisk(n.store.LookAtDisk)
+		n.faults.WatchDisk(n.store.Collector().Kick)
 	}
 	return n, nil
 }

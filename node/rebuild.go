@@ -7,13 +7,14 @@ import (
 
 	"allium/node/config"
 	"allium/store"
+	"allium/store/disk"
 )
 
 // RebuildReport is the store's.
-type RebuildReport = store.RebuildReport
+type RebuildReport = disk.RebuildReport
 
 // RebuildProgress is the store's.
-type RebuildProgress = store.RebuildProgress
+type RebuildProgress = disk.RebuildProgress
 
 // RebuildStore makes the index of the store below home anew, while no node runs
 // on it: then it is busy.

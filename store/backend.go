@@ -146,13 +146,4 @@ type condition interface {
 	Away() error
 }
 
-// freer is a backend on a disk. Free returns how many bytes the disk has left, and
-// how many the backend is about to give back; known is false when it cannot tell.
-type freer interface {
-	Free() (free, coming int64, known bool)
-}
-
-var (
-	_ freer      = (*disk.Backend)(nil)
-	_ scrubPlace = (*disk.Backend)(nil)
-)
+var _ scrubPlace = (*disk.Backend)(nil)

@@ -12,6 +12,7 @@ import (
 	"allium/store/bucket"
 	"allium/store/cache"
 	"allium/store/meta"
+	"allium/store/quota"
 )
 
 // The backends.
@@ -108,7 +109,7 @@ func (c Config) Validate() error {
 	if err := c.S3.Validate(c.Backend == BackendS3); err != nil {
 		return err
 	}
-	if _, err := parseQuotas(c.Quotas); err != nil {
+	if err := quota.Validate(c.Quotas); err != nil {
 		return err
 	}
 	for _, n := range []struct {

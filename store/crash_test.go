@@ -19,6 +19,8 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/gc"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
@@ -192,8 +194,8 @@ func collect(t testing.TB, s *store.Store, l *ledger, keep b3.Root) {
 			l.object(p, unknown)
 		}
 	}
-	r, err := s.GC(t.Context(), store.GCOptions{All: true, Fast: true})
-	if err != nil || r.Seen.Objects != r.Classes[store.GCRemoved].Objects+r.Classes[store.GCPinned].Objects {
+	r, err := s.Collector().Run(t.Context(), gc.Options{All: true, Fast: true})
+	if err != nil || r.Seen.Objects != r.Classes[gc.Removed].Objects+r.Classes[gc.Pinned].Objects {
 		return // what a fault left in use stays
 	}
 	for _, p := range going {
@@ -282,7 +284,7 @@ func reopen(t testing.TB, disk vfs.FS, l *ledger) error {
 	defer func() { _ = stop() }()
 	<-s.Adopted()
 	for _, d := range s.Damage() {
-		if d.Kind == store.DamageFile || d.Kind == store.DamageNote {
+		if d.Kind == meta.DamageFile || d.Kind == meta.DamageNote {
 			return fmt.Errorf("the debris of a crash is taken for damage: %+v", d)
 		}
 	}

@@ -71,7 +71,7 @@ func (s *Store) Restored(ctx context.Context, root b3.Root, absent bool) error {
 // unblock lets evictions go on at once when no damage is open any more.
 func (s *Store) unblock() {
 	if open, _ := s.OpenDamage(); open == 0 {
-		s.gc.released()
+		s.gc.Released()
 	}
 }
 

@@ -112,7 +112,7 @@ func TestDamage(t *testing.T) {
 			}
 			_, err = s.Stat(t.Context(), root)
 			storetest.Want(t, err, status.Corrupt)
-			if has, err := s.Has(t.Context(), []b3.Root{root}); err != nil || has[0] != store.Absent {
+			if has, err := s.Has(t.Context(), []b3.Root{root}); err != nil || has[0] != b3.Absent {
 				t.Errorf("has says %v, %v", has, err)
 			}
 			storetest.Want(t, s.Verify(t.Context(), root), status.Corrupt)

@@ -31,15 +31,15 @@ func (s *Store) Delete(ctx context.Context, root b3.Root) error {
 	if !ok {
 		return notFound(root)
 	}
-	defer s.gc.removing()() // a recursive pin that comes now waits
-	by, err := s.holder(ctx, root)
+	defer s.gc.Removing()() // a recursive pin that comes now waits
+	by, err := s.gc.Holder(ctx, root)
 	if err != nil {
 		return fmt.Errorf("store: delete %s: %w", root, err)
 	}
 	if by != nil {
-		return status.Errorf(status.Conflict, "store: %s is kept by a pin (%s); remove the pin first", root, describe(by.Pin))
+		return status.Errorf(status.Conflict, "store: %s is kept by a pin (%s); remove the pin first", root, by)
 	}
-	if err := s.removeAll(ctx, []meta.Entry{e}); err != nil {
+	if err := s.backend.RemoveAll(ctx, []meta.Entry{e}); err != nil {
 		return fmt.Errorf("store: delete %s: %w", root, err)
 	}
 	return nil

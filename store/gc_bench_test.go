@@ -12,6 +12,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/store"
+	"allium/store/gc"
 	"allium/store/storetest"
 )
 
@@ -89,12 +90,12 @@ func BenchmarkGC(b *testing.B) {
 	var over atomic.Bool
 	var peak int64
 	var wg sync.WaitGroup
-	var r store.GCReport
+	var r gc.Report
 	b.ResetTimer()
 	wg.Go(func() {
 		defer over.Store(true)
 		var err error
-		r, err = s.GC(b.Context(), store.GCOptions{All: true, Progress: func(store.GCReport) { peak = max(peak, rss(b)) }})
+		r, err = s.Collector().Run(b.Context(), gc.Options{All: true, Progress: func(gc.Report) { peak = max(peak, rss(b)) }})
 		if err != nil {
 			b.Error(err)
 		}
@@ -103,7 +104,7 @@ func BenchmarkGC(b *testing.B) {
 	wg.Wait()
 	b.StopTimer()
 	b.ReportMetric(float64(n), "objects")
-	b.ReportMetric(float64(r.Classes[store.GCRemoved].Objects), "removed")
+	b.ReportMetric(float64(r.Classes[gc.Removed].Objects), "removed")
 	b.ReportMetric(float64(idle.Microseconds()), "idle-p99-µs")
 	b.ReportMetric(float64(busy.Microseconds()), "gc-p99-µs")
 	b.ReportMetric(float64(peak-before)/(1<<20), "rss-growth-MB")

@@ -13,6 +13,8 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/gc"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
@@ -131,7 +133,7 @@ func (m *gcModel) step(i int) {
 		m.outcome(op, m.s.Unpin(ctx, root, ""), want)
 		delete(m.pinned, i)
 	case "gc", "evict":
-		_, err := m.s.GC(ctx, store.GCOptions{All: op == "gc"})
+		_, err := m.s.Collector().Run(ctx, gc.Options{All: op == "gc"})
 		m.outcome(op, err, status.OK)
 	case "ingest":
 		m.ingest(i)
@@ -197,7 +199,7 @@ func (m *gcModel) check() {
 		m.get(i)
 	}
 	ctx := m.t.Context()
-	var sum, used store.GCCount
+	var sum, used meta.Count
 	for info, err := range m.s.List(ctx) {
 		if err != nil || info.Corrupt {
 			m.r.Fatalf("listed is %+v, %v", info, err)
@@ -211,7 +213,7 @@ func (m *gcModel) check() {
 			m.r.Fatalf("%s: %v", root, err)
 		}
 	}
-	var parts store.GCCount
+	var parts meta.Count
 	for part, err := range m.s.Partials(ctx) {
 		if err != nil {
 			m.r.Fatal(err)
@@ -222,8 +224,8 @@ func (m *gcModel) check() {
 	if err := m.s.CheckUsage(); err != nil {
 		m.r.Fatal(err)
 	}
-	st, sp := m.s.Stats(), m.s.Space()
-	if sum != (store.GCCount{Objects: st.Objects, Bytes: st.Bytes}) || parts != (store.GCCount{Objects: st.PartialObjects, Bytes: st.PartialBytes}) {
+	st, sp := m.s.Stats(), m.s.Collector().Space()
+	if sum != (meta.Count{Objects: st.Objects, Bytes: st.Bytes}) || parts != (meta.Count{Objects: st.PartialObjects, Bytes: st.PartialBytes}) {
 		m.r.Fatalf("listed are %+v and %+v partial, stats say %+v", sum, parts, st)
 	}
 	used.Bytes += parts.Bytes + (parts.Bytes+1023)/1024

@@ -12,6 +12,7 @@ import (
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/gc"
 	"allium/store/storetest"
 )
 
@@ -32,7 +33,7 @@ func grow(ctx context.Context, s *store.Store, from int) (top b3.Root, all []b3.
 	put := func(ctx context.Context, p []byte) (b3.Root, error) {
 		root := b3.Sum(p)
 		has, err := s.Keep(ctx, []b3.Root{root})
-		if err == nil && has[0] != store.Complete {
+		if err == nil && has[0] != b3.Complete {
 			_, err = s.PutBytes(ctx, p, store.PutOptions{Deferred: true})
 		}
 		all = append(all, root)
@@ -76,7 +77,7 @@ func TestGCRaces(t *testing.T) {
 		whole := func(what string, all []b3.Root) {
 			has, err := s.Has(ctx, all)
 			for i, p := range has {
-				if p != store.Complete {
+				if p != b3.Complete {
 					t.Errorf("%s: object %d of %d is gone", what, i, len(has))
 				}
 			}
@@ -89,11 +90,11 @@ func TestGCRaces(t *testing.T) {
 		var removed, cycles int64
 		collector.Go(func() {
 			for !done.Load() {
-				r, err := s.GC(ctx, store.GCOptions{All: true, Fast: true})
+				r, err := s.Collector().Run(ctx, gc.Options{All: true, Fast: true})
 				if err != nil {
 					t.Error(err)
 				}
-				removed += r.Classes[store.GCRemoved].Objects
+				removed += r.Classes[gc.Removed].Objects
 				cycles++
 			}
 		})
@@ -113,7 +114,7 @@ func TestGCRaces(t *testing.T) {
 						return
 					}
 					whole("after the pin", all)
-					if _, err := s.GC(ctx, store.GCOptions{Fast: true}); err != nil {
+					if _, err := s.Collector().Run(ctx, gc.Options{Fast: true}); err != nil {
 						t.Error(err)
 					}
 					whole("while it is pinned", all)
@@ -148,14 +149,14 @@ func TestGCRaces(t *testing.T) {
 				}
 				var there []b3.Root
 				for i, p := range has {
-					if p == store.Complete {
+					if p == b3.Complete {
 						there = append(there, all[i])
 					}
 				}
-				if _, err := s.GC(ctx, store.GCOptions{All: true, Fast: true}); err != nil {
+				if _, err := s.Collector().Run(ctx, gc.Options{All: true, Fast: true}); err != nil {
 					t.Error(err)
 				}
-				if has[len(all)-2] == store.Complete { // the inner directory: what it names is known
+				if has[len(all)-2] == b3.Complete { // the inner directory: what it names is known
 					whole("what was there when it was pinned", there)
 				}
 				if err := s.Unpin(ctx, top, "late"); err != nil {

@@ -30,7 +30,7 @@ func TestEvictionInRAM(t *testing.T) {
 				})
 			}
 			if err := writers.Wait(); err != nil {
-				t.Errorf("objects of %d bytes: %v; %+v", size, err, s.Space())
+				t.Errorf("objects of %d bytes: %v; %+v", size, err, s.Collector().Space())
 			}
 			if n := s.Stats().Objects; n == 8000 || n < 100 {
 				t.Errorf("%d objects of %d bytes are here", n, size)

@@ -13,6 +13,8 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/gc"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
@@ -66,7 +68,7 @@ func TestEvictionByFreeDisk(t *testing.T) {
 			if most = max(most, held); held < most {
 				least = min(least, held)
 			}
-			if sp := s.Space(); sp.Free < sp.Reserve {
+			if sp := s.Collector().Space(); sp.Free < sp.Reserve {
 				t.Fatalf("after %d puts %d bytes are free, reserved are %d", i, sp.Free, sp.Reserve)
 			}
 		}
@@ -99,7 +101,7 @@ func TestFullAgrees(t *testing.T) {
 			ballast := uint64(s.Stats().Usage.BallastBytes) // a part of what is free
 			disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: test.free - ballast, TotalBytes: 1 << 40})
 			time.Sleep(time.Minute)
-			if sp := s.Space(); sp.Full != test.full || sp.Full != (sp.FullReason != "") {
+			if sp := s.Collector().Space(); sp.Full != test.full || sp.Full != (sp.FullReason != "") {
 				t.Errorf("step %d with %d free: %+v", i, test.free, sp)
 			}
 			_, err := s.PutBytes(t.Context(), storetest.Bytes(uint64(100+i), 2*b3.GroupSize), store.PutOptions{})
@@ -128,7 +130,7 @@ func TestRoomWait(t *testing.T) {
 		time.Sleep(time.Hour)
 		block, over := make(chan struct{}), make(chan error, 1)
 		go func() { // a collection that stays long
-			_, err := s.GC(t.Context(), store.GCOptions{All: true, Dry: true, Removal: func(store.GCObject) bool { <-block; return false }})
+			_, err := s.Collector().Run(t.Context(), gc.Options{All: true, Dry: true, Removal: func(gc.Object) bool { <-block; return false }})
 			over <- err
 		}()
 		synctest.Wait()
@@ -173,7 +175,7 @@ func TestDeferredCounts(t *testing.T) {
 			} else {
 				storetest.Want(t, err, status.NoSpace)
 			}
-			if sp := s.Space(); sp.Used.Bytes > sp.Max.Bytes {
+			if sp := s.Collector().Space(); sp.Used.Bytes > sp.Max.Bytes {
 				t.Fatalf("%d bytes of %d are used", sp.Used.Bytes, sp.Max.Bytes)
 			}
 		}
@@ -181,7 +183,7 @@ func TestDeferredCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		each := int64(size) + b3.OutboardSize(int64(size))
-		if sp, st := s.Space(), s.Stats(); sp.Used.Bytes != st.Objects*each || sp.Used.Objects != st.Objects || st.Objects == 0 {
+		if sp, st := s.Collector().Space(), s.Stats(); sp.Used.Bytes != st.Objects*each || sp.Used.Objects != st.Objects || st.Objects == 0 {
 			t.Errorf("after the flush %+v, with %d objects of %d; %d were accepted", sp, st.Objects, size, accepted)
 		}
 	}
@@ -203,12 +205,12 @@ func TestGCPartial(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := gcAll(t, s).Classes[store.GCRemoved].Objects; n != 0 {
+		if n := gcAll(t, s).Classes[gc.Removed].Objects; n != 0 {
 			t.Errorf("%d objects were removed during the download", n)
 		}
 		in.Suspend()
-		var told []store.GCObject
-		if _, err := s.GC(t.Context(), store.GCOptions{All: true, Removal: func(o store.GCObject) bool { told = append(told, o); return true }}); err != nil {
+		var told []gc.Object
+		if _, err := s.Collector().Run(t.Context(), gc.Options{All: true, Removal: func(o gc.Object) bool { told = append(told, o); return true }}); err != nil {
 			t.Fatal(err)
 		}
 		if len(told) != 1 || !told[0].Partial || told[0].Root != b3.Sum(p) || told[0].Size != b3.GroupSize {
@@ -216,8 +218,8 @@ func TestGCPartial(t *testing.T) {
 		}
 		_, err = s.Partial(t.Context(), b3.Sum(p))
 		storetest.Want(t, err, status.NotFound)
-		if st := s.Stats(); st.PartialObjects != 0 || st.PartialBytes != 0 || s.Space().Used != (store.GCCount{}) {
-			t.Errorf("counted are %+v, used %+v", st, s.Space().Used)
+		if st := s.Stats(); st.PartialObjects != 0 || st.PartialBytes != 0 || s.Collector().Space().Used != (meta.Count{}) {
+			t.Errorf("counted are %+v, used %+v", st, s.Collector().Space().Used)
 		}
 	})
 }
@@ -239,7 +241,7 @@ func TestGCLatePin(t *testing.T) {
 		late := roots[len(roots)-1]
 		pinned := make(chan error, 1)
 		begun := false
-		r, err := s.GC(t.Context(), store.GCOptions{All: true, Fast: true, Removal: func(store.GCObject) bool {
+		r, err := s.Collector().Run(t.Context(), gc.Options{All: true, Fast: true, Removal: func(gc.Object) bool {
 			if !begun { // the pin waits for this batch
 				begun = true
 				go func() { pinned <- s.Pin(t.Context(), late, store.PinOptions{Recursive: true}) }()
@@ -254,7 +256,7 @@ func TestGCLatePin(t *testing.T) {
 		if e != nil {
 			t.Fatal(e)
 		}
-		if (err == nil) != (has[0] == store.Complete) {
+		if (err == nil) != (has[0] == b3.Complete) {
 			t.Errorf("the pin says %v, the object's presence is %d: %v", err, has[0], r.Classes)
 		}
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/gc"
 	"allium/store/storetest"
 )
 
@@ -81,9 +82,9 @@ func flipAfter(t testing.TB, dir, mark string) {
 	t.Fatalf("no file in %s has %q", dir, mark)
 }
 
-func gcAll(t testing.TB, s *store.Store) store.GCReport {
+func gcAll(t testing.TB, s *store.Store) gc.Report {
 	t.Helper()
-	r, err := s.GC(t.Context(), store.GCOptions{All: true, Fast: true})
+	r, err := s.Collector().Run(t.Context(), gc.Options{All: true, Fast: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func wantHas(t testing.TB, s *store.Store, what string, root b3.Root, want bool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := has[0] == store.Complete; got != want {
+	if got := has[0] == b3.Complete; got != want {
 		t.Errorf("%s is here: %t, want %t", what, got, want)
 	}
 }
@@ -135,19 +136,19 @@ func TestGCKeepsWhatIsHeld(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := s.GC(t.Context(), store.GCOptions{All: true, Dry: true})
+		plan, err := s.Collector().Run(t.Context(), gc.Options{All: true, Dry: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var told []b3.Root
-		run, err := s.GC(t.Context(), store.GCOptions{All: true, Removal: func(o store.GCObject) bool { told = append(told, o.Root); return true }})
+		run, err := s.Collector().Run(t.Context(), gc.Options{All: true, Removal: func(o gc.Object) bool { told = append(told, o.Root); return true }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if fmt.Sprint(plan.Classes) != fmt.Sprint(run.Classes) {
 			t.Errorf("the plan was %v, the run did %v", plan.Classes, run.Classes)
 		}
-		if n := run.Classes[store.GCRemoved]; n.Objects != 3 || len(told) != 3 {
+		if n := run.Classes[gc.Removed]; n.Objects != 3 || len(told) != 3 {
 			t.Errorf("%d objects were removed, %d told, want 3: %v", n.Objects, len(told), run.Classes)
 		}
 		for what, want := range map[string]struct {
@@ -162,13 +163,13 @@ func TestGCKeepsWhatIsHeld(t *testing.T) {
 		}
 		release()
 		o.Close()
-		if n := gcAll(t, s).Classes[store.GCRemoved]; n.Objects != 2 {
+		if n := gcAll(t, s).Classes[gc.Removed]; n.Objects != 2 {
 			t.Errorf("%d objects were removed after their leases ended, want 2", n.Objects)
 		}
 		if err := s.Unpin(t.Context(), top, "l"); err != nil {
 			t.Fatal(err)
 		}
-		if n := gcAll(t, s).Classes[store.GCRemoved]; n.Objects != 4 {
+		if n := gcAll(t, s).Classes[gc.Removed]; n.Objects != 4 {
 			t.Errorf("%d objects were removed after the pin, want 4", n.Objects)
 		}
 		if st := s.Stats(); st.Objects != 2 {
@@ -191,7 +192,7 @@ func TestGCHold(t *testing.T) {
 		time.Sleep(5 * time.Minute) // less than the interval at which uses are noted otherwise
 		release := s.Hold()
 		storetest.Put(t, s, []byte("found"))
-		if has, err := s.Keep(t.Context(), []b3.Root{kept, {1}}); err != nil || has[0] != store.Complete || has[1] != store.Absent {
+		if has, err := s.Keep(t.Context(), []b3.Root{kept, {1}}); err != nil || has[0] != b3.Complete || has[1] != b3.Absent {
 			t.Fatal(has, err)
 		}
 		storetest.Holds(t, s, []byte("opened"))
@@ -199,7 +200,7 @@ func TestGCHold(t *testing.T) {
 		time.Sleep(3 * time.Minute) // the uses are written down
 		late := s.Hold()
 		r := gcAll(t, s)
-		if n := r.Classes[store.GCHeld].Objects; n != 4 {
+		if n := r.Classes[gc.Held].Objects; n != 4 {
 			t.Errorf("%d objects are held, want 4: %v", n, r.Classes)
 		}
 		wantHas(t, s, "before", before, false)
@@ -208,7 +209,7 @@ func TestGCHold(t *testing.T) {
 		}
 		release()
 		release()
-		if n := gcAll(t, s).Classes[store.GCRemoved].Objects; n != 4 {
+		if n := gcAll(t, s).Classes[gc.Removed].Objects; n != 4 {
 			t.Errorf("%d objects were removed after the hold, want 4", n)
 		}
 		late()
@@ -241,11 +242,11 @@ func TestGCEviction(t *testing.T) {
 				if err := s.Pin(t.Context(), roots[3], store.PinOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				plan, err := s.GC(t.Context(), store.GCOptions{Dry: true})
+				plan, err := s.Collector().Run(t.Context(), gc.Options{Dry: true})
 				if err != nil {
 					t.Fatal(err)
 				}
-				run, err := s.GC(t.Context(), store.GCOptions{})
+				run, err := s.Collector().Run(t.Context(), gc.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -283,12 +284,12 @@ func TestGCDamagedDirectory(t *testing.T) {
 	s, _ = storetest.Start(t, cfg, store.Deps{})
 	for _, all := range []bool{true, false} {
 		for _, dry := range []bool{true, false} {
-			r, err := s.GC(t.Context(), store.GCOptions{All: all, Dry: dry})
+			r, err := s.Collector().Run(t.Context(), gc.Options{All: all, Dry: dry})
 			storetest.Want(t, err, status.Conflict)
 			if len(r.Damaged) != 1 || r.Damaged[0].Node != inner || r.Damaged[0].Path != "inner" || r.Damaged[0].Pin.Label != "site" {
 				t.Errorf("the damage is told as %+v", r.Damaged)
 			}
-			if n := r.Classes[store.GCRemoved].Objects; n != 0 {
+			if n := r.Classes[gc.Removed].Objects; n != 0 {
 				t.Errorf("%d objects are removed", n)
 			}
 		}

@@ -16,18 +16,18 @@ func (s *Store) Hold() (release func()) {
 	begun := s.touches.hold()
 	return sync.OnceFunc(func() {
 		s.touches.unhold(begun)
-		s.gc.released()
+		s.gc.Released()
 	})
 }
 
 // Keep is Has that counts as a use: what it says is here was used now, and stays
 // as long as a Hold that began before.
-func (s *Store) Keep(ctx context.Context, roots []b3.Root) ([]Presence, error) {
+func (s *Store) Keep(ctx context.Context, roots []b3.Root) ([]b3.Presence, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	answers := make([]Presence, len(roots))
+	answers := make([]b3.Presence, len(roots))
 	for i, root := range roots {
 		var err error
 		if answers[i], err = s.keep(ctx, root); err != nil {
@@ -37,18 +37,18 @@ func (s *Store) Keep(ctx context.Context, roots []b3.Root) ([]Presence, error) {
 	return answers, nil
 }
 
-func (s *Store) keep(ctx context.Context, root b3.Root) (Presence, error) {
+func (s *Store) keep(ctx context.Context, root b3.Root) (b3.Presence, error) {
 	s.leases.Acquire(root)
 	defer s.leases.Release(root)
 	e, ok, err := s.find(root)
 	if err == nil && ok && !e.Corrupt {
-		return Complete, s.usedOrWait(ctx, root, e.Added)
+		return b3.Complete, s.usedOrWait(ctx, root, e.Added)
 	}
 	if err == nil {
 		_, ok, err = s.partial(root)
 	}
 	if err != nil || !ok {
-		return Absent, err
+		return b3.Absent, err
 	}
-	return PartlyHere, nil
+	return b3.Partial, nil
 }

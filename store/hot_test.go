@@ -16,6 +16,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/cache"
 	"allium/store/storetest"
 )
 
@@ -140,7 +141,7 @@ func TestHotOff(t *testing.T) {
 	root := storetest.Put(t, s, storetest.Bytes(1, 1000))
 	heat(t, s, root)
 	heat(t, s, root)
-	if hot := s.Stats().Hot; hot != (store.Hot{}) {
+	if hot := s.Stats().Hot; hot != (cache.Stats{}) {
 		t.Errorf("%+v", hot)
 	}
 	if err := s.Delete(t.Context(), root); err != nil {

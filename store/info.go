@@ -10,17 +10,8 @@ import (
 	"allium/store/cache"
 	"allium/store/disk"
 	"allium/store/fsys"
+	"allium/store/gc"
 	"allium/store/meta"
-)
-
-// Presence says how much of an object is here.
-type Presence = b3.Presence
-
-// How much of an object is here.
-const (
-	Absent     = b3.Absent
-	Complete   = b3.Complete
-	PartlyHere = b3.Partial
 )
 
 // Stats are counters, kept in RAM.
@@ -39,18 +30,10 @@ type Stats struct {
 	PartialWaits   int64            `json:"partial_waits"` // writes that waited until what came before was noted
 	Uploads        Uploads          `json:"uploads"`
 	Usage          meta.Usage       `json:"usage"` // all zero but while the store is open
-	GC             Runs             `json:"gc"`
+	GC             gc.Runs          `json:"gc"`
 	Files          fsys.Descriptors `json:"files"`
 	WriteErr       error            `json:"-"` // why nothing more is written until a restart; nil when all is well
 	BucketErr      error            `json:"-"` // why the bucket of the s3 backend cannot be used for now; nil when it can
-}
-
-// Runs are the garbage collections since the start, dry ones left out.
-type Runs struct {
-	Ended       int64         `json:"ended"`
-	LastEnd     time.Time     `json:"last_end,omitzero"` // of the last one; zero: there was none
-	LastTook    time.Duration `json:"last_took"`
-	LastRemoved meta.Count    `json:"last_removed"`
 }
 
 // Uploads are the uploads in pieces. What became of them counts from the start
@@ -85,19 +68,19 @@ func (s *Store) Stat(ctx context.Context, root b3.Root) (Info, error) {
 func infoOf(e meta.Entry) Info { return Info{Root: e.Root, Size: e.Size, Corrupt: e.Corrupt} }
 
 // Has answers for each of roots, in order, whether it can be served.
-func (s *Store) Has(ctx context.Context, roots []b3.Root) ([]Presence, error) {
+func (s *Store) Has(ctx context.Context, roots []b3.Root) ([]b3.Presence, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	answers := make([]Presence, len(roots))
+	answers := make([]b3.Presence, len(roots))
 	for i, root := range roots {
 		e, ok, err := s.find(root)
 		if err != nil {
 			return nil, fmt.Errorf("store: look up %s: %w", root, err)
 		}
 		if ok && !e.Corrupt {
-			answers[i] = Complete
+			answers[i] = b3.Complete
 			continue
 		}
 		_, ok, err = s.partial(root)
@@ -105,7 +88,7 @@ func (s *Store) Has(ctx context.Context, roots []b3.Root) ([]Presence, error) {
 			return nil, fmt.Errorf("store: look up %s: %w", root, err)
 		}
 		if ok {
-			answers[i] = PartlyHere
+			answers[i] = b3.Partial
 		}
 	}
 	return answers, nil
@@ -201,7 +184,7 @@ func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	st.Ingests = len(s.running)
 	s.mu.Unlock()
-	st.Scrub, st.GC = s.scrub.stats(), s.gc.runs()
+	st.Scrub, st.GC = s.scrub.stats(), s.gc.Runs()
 	st.Hot = s.ramCache.Stats()
 	if s.admission.Opened() {
 		st.WriteErr = s.backend.Failure()

@@ -81,11 +81,11 @@ func (s *Store) begin(ctx context.Context, root b3.Root, size int64) (*Ingest, e
 		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
 	}
 	room := meta.Count{Objects: 1, Bytes: min(size, b3.GroupSize)} // to begin with
-	if err := s.takeRoom(ctx, room); err != nil {
+	if err := s.space.Reserve(ctx, room); err != nil {
 		permit()
 		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
 	}
-	s.give(room)
+	s.space.Release(room)
 	s.leases.Acquire(root)
 	p, err := s.partialFor(ctx, root, size)
 	if err != nil {
@@ -173,10 +173,10 @@ func (in *Ingest) Write(item b3.Proved) error {
 	if err != nil || start == writeHere {
 		return err
 	}
-	room := meta.Count{Bytes: partialCharge(int64(len(item.Data())))}
-	if err = p.s.waitRoom(nil, room); err == nil {
+	room := meta.Count{Bytes: meta.PartialSize(int64(len(item.Data())))}
+	if err = p.s.space.ReserveUntil(nil, room); err == nil {
 		err = p.write(item)
-		defer p.s.give(room)
+		defer p.s.space.Release(room)
 	}
 	p.endWrite(item, err)
 	if err != nil {

@@ -9,12 +9,14 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/gc"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
 // openDamage is damage of which nobody knows what was lost.
-func openDamage(left int64) store.Damage {
-	return store.Damage{Kind: store.DamageLog, State: store.DamageOpen, File: "seg/0000000000000001.seg", Offset: 32, Length: left, Left: left, Reason: "the bytes are no record"}
+func openDamage(left int64) meta.Damage {
+	return meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/0000000000000001.seg", Offset: 32, Length: left, Left: left, Reason: "the bytes are no record"}
 }
 
 // TestDamageStopsEvictions: while damage is open neither a collection nor an
@@ -29,13 +31,13 @@ func TestDamageStopsEvictions(t *testing.T) {
 		storetest.Put(t, s, storetest.Bytes(uint64(i), size))
 	}
 	s.AddDamage(openDamage(0))
-	for _, opt := range []store.GCOptions{{All: true, Fast: true}, {Fast: true}, {All: true, Fast: true, Dry: true}} {
-		r, err := s.GC(t.Context(), opt)
+	for _, opt := range []gc.Options{{All: true, Fast: true}, {Fast: true}, {All: true, Fast: true, Dry: true}} {
+		r, err := s.Collector().Run(t.Context(), opt)
 		storetest.Want(t, err, status.Conflict)
-		if !strings.Contains(err.Error(), "allium store damage") || r.Open != 1 || !r.Blocked() || r.Classes[store.GCRemoved].Objects != 0 {
+		if !strings.Contains(err.Error(), "allium store damage") || r.Open != 1 || !r.Blocked() || r.Classes[gc.Removed].Objects != 0 {
 			t.Errorf("%+v says %v and %+v", opt, err, r)
 		}
-		if r.Classes[store.GCCache].Objects != 8 {
+		if r.Classes[gc.Cache].Objects != 8 {
 			t.Errorf("what could be evicted is not told: %+v", r.Classes)
 		}
 	}
@@ -54,8 +56,8 @@ func TestDamageStopsEvictions(t *testing.T) {
 	for i := range 8 {
 		storetest.Holds(t, s, storetest.Bytes(uint64(i), size))
 	}
-	until(t, "the store says that it is full", func() bool { s.LookAtDisk(); return s.Space().Full })
-	if why := s.Space().FullReason; !strings.Contains(why, "allium store damage") {
+	until(t, "the store says that it is full", func() bool { s.Collector().Kick(); return s.Collector().Space().Full })
+	if why := s.Collector().Space().FullReason; !strings.Contains(why, "allium store damage") {
 		t.Errorf("it is full since %q", why)
 	}
 
@@ -65,7 +67,7 @@ func TestDamageStopsEvictions(t *testing.T) {
 	for i := range 20 {
 		storetest.Put(t, s, storetest.Bytes(uint64(200+i), size))
 	}
-	if r, err := s.GC(t.Context(), store.GCOptions{All: true, Fast: true}); err != nil || r.Classes[store.GCRemoved].Objects == 0 {
+	if r, err := s.Collector().Run(t.Context(), gc.Options{All: true, Fast: true}); err != nil || r.Classes[gc.Removed].Objects == 0 {
 		t.Errorf("after it was accepted: %+v, %v", r, err)
 	}
 }
@@ -84,7 +86,7 @@ func TestLostPin(t *testing.T) {
 		if err := s.Lose(t.Context(), top); err != nil {
 			t.Fatal(err)
 		}
-		r, err := s.GC(t.Context(), store.GCOptions{All: true, Fast: true})
+		r, err := s.Collector().Run(t.Context(), gc.Options{All: true, Fast: true})
 		storetest.Want(t, err, status.Conflict)
 		if len(r.Damaged) != 1 || !r.Damaged[0].Absent || r.Damaged[0].Node != top || !strings.Contains(err.Error(), "lost") {
 			t.Errorf("the collection says %v, %+v", err, r)
@@ -98,7 +100,7 @@ func TestLostPin(t *testing.T) {
 		if err := s.Unpin(t.Context(), top, ""); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.GC(t.Context(), store.GCOptions{All: true, Fast: true}); err != nil {
+		if _, err := s.Collector().Run(t.Context(), gc.Options{All: true, Fast: true}); err != nil {
 			t.Fatal(err)
 		}
 		wantHas(t, s, "what nothing holds any more", file, false)
@@ -110,8 +112,8 @@ func TestLostPin(t *testing.T) {
 func TestIntegrity(t *testing.T) {
 	t.Parallel()
 	s, _ := storetest.Start(t, tiny(), store.Deps{FS: vfs.NewMem()})
-	s.AddDamage(store.Damage{Kind: store.DamageBody, State: store.DamageOpen, File: "seg/1", Roots: []b3.Root{{1}}, Reason: "a flipped bit"})
-	s.AddDamage(store.Damage{Kind: store.DamageLog, State: store.DamageMended, File: "seg/2", Left: 9, Reason: "the debris of a crash"})
+	s.AddDamage(meta.Damage{Kind: meta.DamageBody, State: meta.DamageOpen, File: "seg/1", Roots: []b3.Root{{1}}, Reason: "a flipped bit"})
+	s.AddDamage(meta.Damage{Kind: meta.DamageLog, State: meta.DamageMended, File: "seg/2", Left: 9, Reason: "the debris of a crash"})
 	if err := s.Integrity(); err != nil {
 		t.Error(err)
 	}
@@ -143,7 +145,7 @@ func TestIndexFailsAgain(t *testing.T) {
 		storetest.Put(t, s, storetest.Bytes(uint64(round), 100))
 		mended := 0
 		for _, d := range s.Damage() {
-			if d.Kind != store.DamageIndex || d.State != store.DamageMended {
+			if d.Kind != meta.DamageIndex || d.State != meta.DamageMended {
 				t.Errorf("round %d: the damage is %+v", round, d)
 			}
 			mended++

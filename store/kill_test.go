@@ -68,7 +68,7 @@ func TestCrashKill(t *testing.T) {
 			if state != unknown {
 				continue
 			}
-			if has, err := s.Has(t.Context(), []b3.Root{root}); err == nil && has[0] == store.Complete {
+			if has, err := s.Has(t.Context(), []b3.Root{root}); err == nil && has[0] == b3.Complete {
 				l.objects[root] = present
 			} else {
 				l.objects[root] = absent

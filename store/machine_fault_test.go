@@ -14,6 +14,7 @@ import (
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/storetest"
+	"allium/store/upload"
 )
 
 // TestMachineFaults: an error of the machine has one outcome whatever the store
@@ -56,7 +57,7 @@ func TestMachineFaults(t *testing.T) {
 		{"write a file", write, "/tmp/", put(largePut), status.NotReady},
 		{"write a segment", write, "/seg/", put(smallPut), status.NotReady},
 		{"begin an upload", create, "/part/", func(s *store.Store) error {
-			id, err := s.NewUpload(t.Context(), store.UploadOptions{Length: 10})
+			id, err := s.NewUpload(t.Context(), upload.Options{Length: 10})
 			if err == nil {
 				_, err = s.AppendUpload(t.Context(), id.ID, 0, bytes.NewReader(make([]byte, 10)))
 			}

@@ -11,14 +11,12 @@ import (
 // metrics are the store's counters; the rest is read from Stats when asked.
 type metrics struct {
 	integrity *prometheus.CounterVec // reason
-	gc        *gcMetrics
 }
 
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	m := &metrics{integrity: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "integrity_fail_total", Help: "Stored objects that failed a check: digest (wrong bytes), missing (file gone), short (file cut), io (disk error), partial (a group of an object that is not whole).",
 	}, []string{"reason"})}
-	m.gc = newGCMetrics(reg, s)
 	if reg == nil {
 		return m
 	}
@@ -53,6 +51,7 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "hash_wait_seconds", Help: "How long the last groups that were read waited to be hashed, a moving mean; above 0.006 one of several cores is kept from hashing, for other requests.",
 		}, func() float64 { return s.hash.Wait().Seconds() }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "store_touches_dropped_total", Help: "Last uses of objects that were not noted because too many came at once."}, func() float64 { return float64(s.touches.droppedUses()) }),
 		gauge("store_uploads_open", "Uploads in pieces that are not whole.", func(s Stats) float64 { return float64(s.Uploads.Open) }),
 		gauge("store_upload_bytes", "Bytes of such uploads that are here.", func(s Stats) float64 { return float64(s.Uploads.Bytes) }),
 		counter("store_hot_hits_total", "Objects opened from RAM.", func(s Stats) float64 { return float64(s.Hot.Hits) }),

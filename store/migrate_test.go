@@ -18,6 +18,7 @@ import (
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/storetest"
+	"allium/store/upload"
 )
 
 // archived unpacks a store that an earlier version wrote.
@@ -213,9 +214,9 @@ func checkArchived2(t *testing.T, s *store.Store, half, empty, whole string) err
 		return fmt.Errorf("what an earlier version left is taken for damage: %+v", all)
 	}
 	for id, want := range map[string]store.Upload{
-		half:  {Offset: 3 * group / 2, UploadOptions: store.UploadOptions{Length: 3 * group, Label: "site", Pin: true}},
-		empty: {UploadOptions: store.UploadOptions{Length: 1000}},
-		whole: {Offset: group + 5, UploadOptions: store.UploadOptions{Length: group + 5, Expect: b3.Sum(w)}, Root: b3.Sum(w), New: true},
+		half:  {Offset: 3 * group / 2, Options: upload.Options{Length: 3 * group, Label: "site", Pin: true}},
+		empty: {Options: upload.Options{Length: 1000}},
+		whole: {Offset: group + 5, Options: upload.Options{Length: group + 5, Expect: b3.Sum(w)}, Root: b3.Sum(w), New: true},
 	} {
 		now, err := s.Upload(t.Context(), id)
 		want.ID, want.Expires = id, now.Expires

@@ -20,6 +20,8 @@ import (
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/admission"
+	"allium/store/disk"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
@@ -62,8 +64,8 @@ func TestFormat(t *testing.T) {
 		want       status.Outcome
 		cause      error
 	}{
-		{"newer", "allium store\nformat 4\n", status.Unsupported, store.ErrVersion},
-		{"much newer", "allium store\nformat 4000000000\n", status.Unsupported, store.ErrVersion},
+		{"newer", "allium store\nformat 4\n", status.Unsupported, disk.ErrVersion},
+		{"much newer", "allium store\nformat 4000000000\n", status.Unsupported, disk.ErrVersion},
 		{"zero", "allium store\nformat 0\n", status.Corrupt, nil},
 		{"not a number", "allium store\nformat one\n", status.Corrupt, nil},
 		{"sign", "allium store\nformat +1\n", status.Corrupt, nil},
@@ -144,7 +146,7 @@ func TestForeignDirectory(t *testing.T) {
 				if err := again.Verify(t.Context(), large); err != nil {
 					t.Error(err)
 				}
-				if d := again.Damage(); len(d) != 1 || d[0].State != store.DamageMended {
+				if d := again.Damage(); len(d) != 1 || d[0].State != meta.DamageMended {
 					t.Errorf("the damage is %+v", d)
 				}
 			} else if after := files(t, vfs.Default, dir); len(after) != len(before) {
@@ -160,7 +162,7 @@ const lockedDir = "ALLIUM_LOCKED_DIR"
 func TestLock(t *testing.T) {
 	if dir := os.Getenv(lockedDir); dir != "" {
 		_, _, err := storetest.Try(t, embedded(dir), store.Deps{})
-		if !errors.Is(err, store.ErrLocked) || status.Of(err) != status.Busy || !strings.Contains(err.Error(), dir) {
+		if !errors.Is(err, disk.ErrLocked) || status.Of(err) != status.Busy || !strings.Contains(err.Error(), dir) {
 			t.Errorf("open says %v", err)
 		}
 		return
@@ -169,7 +171,7 @@ func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	s, stop := storetest.Start(t, embedded(dir), store.Deps{})
 	_, _, err := storetest.Try(t, embedded(dir), store.Deps{})
-	if !errors.Is(err, store.ErrLocked) {
+	if !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("a second store of the same process: %v", err)
 	}
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLock$")
@@ -251,12 +253,12 @@ func TestLifecycle(t *testing.T) {
 	if err := <-ended; err != nil { // neither the slow put nor the ingest hold it up
 		t.Fatal(err)
 	}
-	all(store.ErrDraining)
+	all(meta.ErrDraining)
 	close(blocked.release)
-	if err := <-slow; !errors.Is(err, store.ErrDraining) {
+	if err := <-slow; !errors.Is(err, meta.ErrDraining) {
 		t.Errorf("the slow put says %v", err)
 	}
-	if err := <-waits; !errors.Is(err, store.ErrDraining) {
+	if err := <-waits; !errors.Is(err, meta.ErrDraining) {
 		t.Errorf("the wait says %v", err)
 	}
 	in.Abort(nil)

@@ -367,10 +367,10 @@ func (p *partialObject) commit(ctx context.Context, deferred bool) (Info, error)
 	p.mu.Unlock()
 	done := p.unuse
 	if deferred = deferred && !p.st.Kept; deferred {
-		pending := meta.Count{Objects: 1, Bytes: charge(p.size)}
-		defer p.s.reserve(pending) // from when the partial does not count until the object does
+		pending := meta.Count{Objects: 1, Bytes: meta.StoredSize(p.size)}
+		defer p.s.space.Take(pending) // from when the partial does not count until the object does
 		done = func() {
-			p.s.give(pending)
+			p.s.space.Release(pending)
 			p.unuse()
 		}
 	}

@@ -65,7 +65,7 @@ func (l *partLedger) check(t testing.TB, disk vfs.FS) error {
 		}
 		var held int64
 		switch has[0] {
-		case store.Complete:
+		case b3.Complete:
 			o, err := s.Open(t.Context(), root)
 			if err != nil {
 				return err
@@ -75,15 +75,15 @@ func (l *partLedger) check(t testing.TB, disk vfs.FS) error {
 			if err != nil || !bytes.Equal(got, p) {
 				return fmt.Errorf("%s is whole and holds other bytes: %w", root, err)
 			}
-		case store.PartlyHere:
+		case b3.Partial:
 			if held, err = readPart(t.Context(), s, p); err != nil {
 				return fmt.Errorf("%s: %w", root, err)
 			}
 			sum += held
 			n++
-		case store.Absent:
+		case b3.Absent:
 		}
-		switch whole := has[0] == store.Complete; {
+		switch whole := has[0] == b3.Complete; {
 		case said.open && (whole || held <= said.most):
 		case said.whole && whole, said.gone && !whole && held == 0:
 		case !said.whole && !said.gone && !whole && held >= said.held && held <= said.most:

@@ -95,16 +95,26 @@ func (s *Store) OpenPartial(ctx context.Context, root b3.Root) (*Object, error) 
 // one page at a time and no snapshot. An error ends it.
 func (s *Store) Partials(ctx context.Context) iter.Seq2[PartialInfo, error] {
 	return func(yield func(PartialInfo, error) bool) {
+		for rec, err := range s.partialRecords(ctx) {
+			if !yield(partialInfo(rec), err) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) partialRecords(ctx context.Context) iter.Seq2[partial.Record, error] {
+	return func(yield func(partial.Record, error) bool) {
 		var from b3.Root
 		buf := make([]partial.Record, 0, meta.PageSize)
 		for more := true; more; {
 			page, err := s.partialPage(ctx, from, buf)
 			if err != nil {
-				yield(PartialInfo{}, fmt.Errorf("store: list: %w", err))
+				yield(partial.Record{}, fmt.Errorf("store: list: %w", err))
 				return
 			}
 			for _, rec := range page {
-				if !yield(partialInfo(rec), nil) {
+				if !yield(rec, nil) {
 					return
 				}
 			}

@@ -9,13 +9,14 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store/meta"
+	"allium/store/quota"
 )
 
 // PinOptions say how a pin holds.
 type PinOptions struct {
 	Recursive bool
 	Label     string
-	Charge    *Charge // of the add that the pin ends, whose count becomes the pin's; may be nil
+	Charge    *quota.Charge // of the add that the pin ends, whose count becomes the pin's; may be nil
 }
 
 // Pin adds a pin, or replaces the one with the same label, durably. The object
@@ -44,7 +45,7 @@ func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
 		return notFound(root)
 	}
 	p := meta.Pin{Root: root, Label: opt.Label, Recursive: opt.Recursive, Created: time.Now().UTC().Truncate(time.Second)}
-	if err := s.setPin(ctx, p, e.Size, opt.Charge); err != nil {
+	if err := s.quotas.SetPin(ctx, p, e.Size, opt.Charge); err != nil {
 		return fmt.Errorf("store: pin %s: %w", root, err)
 	}
 	s.used(root, e.Added)
@@ -52,8 +53,7 @@ func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
 		return nil
 	}
 	// What looked at the pins before is waited for; what looks later sees this one.
-	s.gc.announce(root)
-	if err := s.gc.settle(ctx); err != nil {
+	if err := s.gc.PinAdded(ctx, root); err != nil {
 		return fmt.Errorf("store: pin %s: the pin is set, but what is below may just be removed: %w", root, err)
 	}
 	return nil
@@ -65,14 +65,14 @@ func (s *Store) Unpin(ctx context.Context, root b3.Root, label string) error {
 		return err
 	}
 	defer s.leave()
-	ok, err := s.dropPin(ctx, root, label)
+	ok, err := s.quotas.DropPin(ctx, root, label)
 	if err != nil {
 		return fmt.Errorf("store: unpin %s: %w", root, err)
 	}
 	if !ok {
 		return status.Errorf(status.NotFound, "store: %s has no pin labelled %q; `allium pin ls` lists them", root, label)
 	}
-	s.gc.released()
+	s.gc.Released()
 	return nil
 }
 
@@ -120,83 +120,9 @@ func (s *Store) Pinned(ctx context.Context, root b3.Root) (pinned bool, why stri
 		return false, "", err
 	}
 	defer s.leave()
-	h, err := s.holder(ctx, root)
+	h, err := s.gc.Holder(ctx, root)
 	if err != nil || h == nil {
 		return false, "", err
 	}
-	return true, describe(h.Pin), nil
-}
-
-// Chain is how a pin holds an object.
-type Chain struct {
-	Pin   meta.Pin
-	Steps []Step // from the pin's root to the object, both included
-}
-
-// holder returns the first pin found that holds root, nil for none.
-func (s *Store) holder(ctx context.Context, root b3.Root) (*Chain, error) {
-	own, err := s.backend.Pins(root, "", make([]meta.Pin, 0, 1))
-	if err != nil {
-		return nil, err
-	}
-	if len(own) == 1 && own[0].Root == root {
-		return &Chain{Pin: own[0], Steps: []Step{{Root: root}}}, nil
-	}
-	c, bad, err := s.above(ctx, root)
-	if err == nil && c == nil && bad != nil {
-		err = bad.err(root)
-	}
-	return c, err
-}
-
-// above returns the first recursive pin found that holds root from above, and
-// the first damage met on the way.
-func (s *Store) above(ctx context.Context, root b3.Root) (_ *Chain, bad *GCDamage, err error) {
-	var pin meta.Pin
-	w := walker{
-		s: s, pause: func(ctx context.Context) error { return s.admission.Alive(ctx) },
-		visit: func(r b3.Root) bool { return r == root },
-		damaged: func(path []Step) {
-			if bad == nil {
-				d := damageAt(pin, path)
-				bad = &d
-			}
-		},
-	}
-	for p, err := range s.Pins(ctx) {
-		if err != nil {
-			return nil, nil, err
-		}
-		if !p.Recursive || p.Root == root {
-			continue
-		}
-		pin = p
-		if lost, err := s.lost(ctx, p); err != nil {
-			return nil, nil, err
-		} else if lost {
-			if bad == nil {
-				bad = &GCDamage{Pin: p, Node: p.Root, Absent: true}
-			}
-			continue
-		}
-		steps, found, err := w.walk(ctx, p.Root)
-		if err != nil {
-			return nil, nil, err
-		}
-		if found {
-			return &Chain{Pin: p, Steps: steps}, bad, nil
-		}
-	}
-	return nil, bad, nil
-}
-
-func describe(p meta.Pin) string {
-	kind := "pinned"
-	if p.Recursive {
-		kind = "pinned recursively"
-	}
-	if p.Label == "" {
-		return fmt.Sprintf("%s %s", p.Root, kind)
-	}
-	return fmt.Sprintf("%s %s as %q", p.Root, kind, p.Label)
+	return true, h.String(), nil
 }

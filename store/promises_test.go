@@ -12,13 +12,15 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/gc"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
 // lostOf is what a walk over the promises tells.
-func lostOf(t testing.TB, s *store.Store) (all []store.Lost) {
+func lostOf(t testing.TB, s *store.Store) (all []gc.Lost) {
 	t.Helper()
-	if err := s.Promises(t.Context(), store.PromiseOptions{Fast: true}, func(l store.Lost) error {
+	if err := s.Collector().Promises(t.Context(), gc.PromiseOptions{Fast: true}, func(l gc.Lost) error {
 		all = append(all, l)
 		return nil
 	}); err != nil {
@@ -86,7 +88,7 @@ func TestPromises(t *testing.T) {
 	check(map[b3.Root]found{small: {path: "again"}, lone: {}, rotten: {path: "rotten", corrupt: true}, inner: {path: "inner", directory: true}})
 	// A directory that comes back meanwhile is followed.
 	var paths []string
-	err = s.Promises(t.Context(), store.PromiseOptions{Fast: true}, func(l store.Lost) error {
+	err = s.Collector().Promises(t.Context(), gc.PromiseOptions{Fast: true}, func(l gc.Lost) error {
 		paths = append(paths, l.Path)
 		if l.Root != inner {
 			return nil
@@ -99,7 +101,7 @@ func TestPromises(t *testing.T) {
 		t.Errorf("it tells %q, want %q, %v", paths, want, err)
 	}
 	enough := errors.New("enough")
-	if err := s.Promises(t.Context(), store.PromiseOptions{}, func(store.Lost) error { return enough }); !errors.Is(err, enough) {
+	if err := s.Collector().Promises(t.Context(), gc.PromiseOptions{}, func(gc.Lost) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("the error of a call-back is lost: %v", err)
 	}
 	if err := stop(); err != nil {
@@ -115,9 +117,9 @@ func TestSettleDamage(t *testing.T) {
 	s, _ := storetest.Start(t, tiny(), store.Deps{FS: vfs.NewMem(), Metrics: reg})
 	a, b, c := storetest.Bytes(1, 1000), storetest.Bytes(2, 2000), storetest.Bytes(3, 3*b3.GroupSize)
 	const header = store.RecordHeaderSize
-	s.AddDamage(store.Damage{Kind: store.DamageBody, State: store.DamageOpen, File: "seg/1", Roots: []b3.Root{b3.Sum(a), b3.Sum(b)}, Reason: "r"})
+	s.AddDamage(meta.Damage{Kind: meta.DamageBody, State: meta.DamageOpen, File: "seg/1", Roots: []b3.Root{b3.Sum(a), b3.Sum(b)}, Reason: "r"})
 	s.AddDamage(openDamage(header + 1000 + header + 12 + 5))
-	s.AddDamage(store.Damage{Kind: store.DamageNote, State: store.DamageOpen, File: "part/x", Reason: "nobody knows what"})
+	s.AddDamage(meta.Damage{Kind: meta.DamageNote, State: meta.DamageOpen, File: "part/x", Reason: "nobody knows what"})
 	state := func(open, unknown int, left int64) {
 		t.Helper()
 		if o, u := s.OpenDamage(); o != open || u != unknown || s.Damage()[1].Left != left {
@@ -191,7 +193,7 @@ func TestSettleTruncated(t *testing.T) {
 	for i := range 20 {
 		roots = append(roots, storetest.Put(t, s, storetest.Bytes(uint64(i), 100)))
 	}
-	s.AddDamage(store.Damage{Kind: store.DamageLog, State: store.DamageOpen, File: "seg/1", Roots: roots, Reason: "r"})
+	s.AddDamage(meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/1", Roots: roots, Reason: "r"})
 	if n, err := s.SettleDamage(t.Context(), false); n != 0 || err != nil {
 		t.Fatalf("%d, %v", n, err)
 	}

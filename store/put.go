@@ -11,14 +11,15 @@ import (
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 	"allium/store/meta"
+	"allium/store/quota"
 )
 
 // PutOptions say what a put is held to.
 type PutOptions struct {
-	Expect   b3.Root // other content is refused with bad_digest; zero takes any
-	Deferred bool    // acknowledged by the next Flush, not visible before it is durable
-	Charge   *Charge // counts what is new before it is written, and refuses with quota; may be nil
-	Size     int64   // bytes that are to come, as far as known: no_space or quota before the first of them is read; 0 is unknown
+	Expect   b3.Root       // other content is refused with bad_digest; zero takes any
+	Deferred bool          // acknowledged by the next Flush, not visible before it is durable
+	Charge   *quota.Charge // counts what is new before it is written, and refuses with quota; may be nil
+	Size     int64         // bytes that are to come, as far as known: no_space or quota before the first of them is read; 0 is unknown
 }
 
 // Info describes one object.
@@ -74,11 +75,11 @@ func (s *Store) fits(ctx context.Context, opt PutOptions) error {
 	if err := opt.Charge.Fits(opt.Size); err != nil {
 		return err
 	}
-	room := meta.Count{Objects: 1, Bytes: charge(opt.Size)}
-	if err := s.takeWhole(ctx, room); err != nil {
+	room := meta.Count{Objects: 1, Bytes: meta.StoredSize(opt.Size)}
+	if err := s.space.ReserveWhole(ctx, room); err != nil {
 		return err
 	}
-	s.giveWhole(room, room.Bytes)
+	s.space.ReleaseWhole(room, room.Bytes)
 	return nil
 }
 
@@ -128,18 +129,18 @@ func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, opt Put
 	if err != nil || there {
 		return info, err
 	}
-	if err := opt.Charge.take(load{info.Size, 1}); err != nil {
+	if err := opt.Charge.Take(meta.Count{Objects: 1, Bytes: info.Size}); err != nil {
 		return info, err
 	}
-	room := meta.Count{Objects: 1, Bytes: s.taking(info.Size)}
-	if err := s.takeRoom(ctx, room); err != nil {
+	room := meta.Count{Objects: 1, Bytes: s.space.Taking(info.Size)}
+	if err := s.space.Reserve(ctx, room); err != nil {
 		return info, err
 	}
-	defer func() { s.give(room) }()
+	defer func() { s.space.Release(room) }()
 	put := func() error {
 		var err error
 		info.New, err = s.backend.Put(ctx, root, p, opt.Deferred, func() {
-			s.give(room)
+			s.space.Release(room)
 			room = meta.Count{}
 		})
 		return err
@@ -165,10 +166,10 @@ const ramTries = 5
 // besideMore calls put while there is room for n bytes more.
 func (s *Store) besideMore(ctx context.Context, n int64, put func() error) error {
 	more := meta.Count{Bytes: n}
-	if err := s.takeRoom(ctx, more); err != nil {
+	if err := s.space.Reserve(ctx, more); err != nil {
 		return err
 	}
-	defer s.give(more)
+	defer s.space.Release(more)
 	return put()
 }
 
@@ -177,7 +178,7 @@ func (s *Store) besideMore(ctx context.Context, n int64, put func() error) error
 func (s *Store) arrived(root b3.Root, directory bool) {
 	s.used(root, s.clock.Stamp())
 	if directory {
-		s.gc.arrived(root)
+		s.gc.Arrived(root)
 	}
 }
 
@@ -205,17 +206,14 @@ func (s *Store) settled(ctx context.Context, root b3.Root) (bool, error) {
 
 // putLarge streams r, which holds more than one group, into a staged object.
 func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info, error) {
-	count := &charged{c: opt.Charge, r: r}
-	if opt.Charge != nil {
-		r = count
-	}
-	room := &growing{ctx: ctx, s: s, r: r}
-	if err := room.grow(); err != nil { // before the disk is touched
+	count := opt.Charge.Reader(r)
+	room, err := s.space.Reader(ctx, count)
+	if err != nil { // before the disk is touched
 		return Info{}, fmt.Errorf("store: put: %w", err)
 	}
 	st, err := s.stage(b3.Root{})
 	if err != nil {
-		room.done()
+		room.Release()
 		return Info{}, fmt.Errorf("store: put: %w", err)
 	}
 	root, size, err := s.receive(st, room)
@@ -223,17 +221,17 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 		err = s.allowed(root, opt)
 	}
 	if err != nil {
-		count.settle(false)
+		count.Settle(false)
 		s.discard(st)
 		st.Close()
-		room.done()
+		room.Release()
 		return Info{}, err
 	}
 	info, err := s.commitLarge(ctx, root, size, st, opt.Deferred, func() {
 		st.Close()
-		room.done()
+		room.Release()
 	})
-	count.settle(err == nil && info.New)
+	count.Settle(err == nil && info.New)
 	if err != nil {
 		return Info{}, fmt.Errorf("store: put: %w", err)
 	}

@@ -31,16 +31,16 @@ func TestPutSize(t *testing.T) {
 		defer stop()
 		refused := func(opt store.PutOptions, want status.Outcome) {
 			t.Helper()
-			before := s.Space().Used
+			before := s.Collector().Space().Used
 			_, err := s.Put(t.Context(), unread{t}, opt)
 			storetest.Want(t, err, want)
-			if used := s.Space().Used; used.Bytes > before.Bytes { // an eviction may have been tried
+			if used := s.Collector().Space().Used; used.Bytes > before.Bytes { // an eviction may have been tried
 				t.Errorf("%+v is used, %+v was", used, before)
 			}
 		}
 		refused(store.PutOptions{Size: 2 << 20}, status.NoSpace)
 		refused(store.PutOptions{Size: b3.MaxSize + 1}, status.BodyCap)
-		c := s.Charge("a")
+		c := s.Quotas().Charge("a")
 		defer c.Release()
 		refused(store.PutOptions{Size: 301 << 10, Charge: c}, status.Quota)
 		refused(store.PutOptions{Size: 2 << 20, Charge: c}, status.Quota)

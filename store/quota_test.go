@@ -11,6 +11,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/quota"
 	"allium/store/storetest"
 )
 
@@ -54,8 +55,8 @@ func TestQuota(t *testing.T) {
 		reg := limits.NewRegistry(nil)
 		s, stop := storetest.Start(t, cfg, store.Deps{Limits: reg})
 		ctx := t.Context()
-		put := func(label string, p []byte) (b3.Root, *store.Charge, error) {
-			c := s.Charge(label)
+		put := func(label string, p []byte) (b3.Root, *quota.Charge, error) {
+			c := s.Quotas().Charge(label)
 			info, err := s.Put(ctx, bytes.NewReader(p), store.PutOptions{Charge: c})
 			return info.Root, c, err
 		}
@@ -180,7 +181,7 @@ func TestQuotaTogether(t *testing.T) {
 	for i := range 8 {
 		adding.Go(func() {
 			for j := range 20 {
-				c := s.Charge("a")
+				c := s.Quotas().Charge("a")
 				info, err := s.Put(t.Context(), bytes.NewReader(storetest.Bytes(uint64(100*i+j), 30<<10+j*5000)), store.PutOptions{Charge: c})
 				if err == nil {
 					err = s.Pin(t.Context(), info.Root, store.PinOptions{Label: "a", Charge: c})

@@ -13,6 +13,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/disk"
 	"allium/store/storetest"
 )
 
@@ -92,10 +93,10 @@ func (c contents) check(t *testing.T, s *store.Store) {
 	}
 }
 
-func rebuilt(t *testing.T, cfg store.Config, deps store.Deps) store.RebuildReport {
+func rebuilt(t *testing.T, cfg store.Config, deps store.Deps) disk.RebuildReport {
 	t.Helper()
 	told := 0
-	r, err := store.Rebuild(t.Context(), cfg, deps, func(store.RebuildProgress) { told++ })
+	r, err := store.Rebuild(t.Context(), cfg, deps, func(disk.RebuildProgress) { told++ })
 	if err != nil {
 		t.Fatal(err)
 	}

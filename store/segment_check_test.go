@@ -12,6 +12,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/meta"
 	"allium/store/storetest"
 )
 
@@ -38,7 +39,7 @@ func TestCheckLog(t *testing.T) {
 	if _, err := s.CheckLog(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if d := s.Damage(); len(d) != 1 || d[0].State != store.DamageMended || d[0].Offset != recs[2].off {
+	if d := s.Damage(); len(d) != 1 || d[0].State != meta.DamageMended || d[0].Offset != recs[2].off {
 		t.Fatalf("the damage is %+v", d)
 	}
 	put := storetest.Bytes(1000, 10) // wakes the compactor

@@ -19,9 +19,11 @@ import (
 	"allium/store/bucket"
 	"allium/store/cache"
 	"allium/store/disk"
+	"allium/store/gc"
 	"allium/store/lease"
 	"allium/store/memory"
 	"allium/store/meta"
+	"allium/store/quota"
 )
 
 // Deps are what a Store uses of its node. Every field may be nil.
@@ -67,17 +69,15 @@ type Store struct {
 	leases    *lease.Table
 	clock     *meta.Clock
 	touches   *touches
-	gc        *collector
-	quotas    *quotas
-	room      room
+	gc        *gc.Collector
+	quotas    *quota.Quotas
+	space     *gc.Account
 	ramCache  *cache.RAM       // nil: none
 	openFiles *cache.OpenFiles // nil: none
 	scrub     *scrubber        // nil: none
 	puts      *limits.Gate
 	ingests   *limits.Gate
 	uploads   *uploads
-
-	promising chan struct{} // bound: 1; held by the walk over what pins promise
 
 	ran atomic.Bool // Run was called
 
@@ -126,8 +126,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		mayExpire: deps.MayExpire,
 		admission: admission.New(),
 		clock:     meta.NewClock(time.Now),
-		gc:        newCollector(),
-		running:   map[b3.Root]struct{}{}, promising: make(chan struct{}, 1), // bound: 1, the walk under way
+		running:   map[b3.Root]struct{}{},
 
 		partials: newPartials(),
 		puts: deps.Limits.NewGate(limits.Spec{
@@ -140,22 +139,16 @@ func New(cfg Config, deps Deps) (*Store, error) {
 	s.leases = lease.New(s.leaving)
 	s.touches = newTouches(s.clock)
 	s.uploads = newUploads(cfg.Uploads, deps.MayExpire, deps.Limits)
-	registry, err := parseQuotas(cfg.Quotas)
-	if err != nil {
-		return nil, err
-	}
-	s.quotas = newQuotas(registry, deps)
-	s.room.free = -1
-	s.room.waits = deps.Limits.NewGate(limits.Spec{
-		Name: "store.room", Path: "puts and downloads → waiting for an eviction to make room", Policy: "no_space",
-	}, maxRoomWaits, 0)
+	var free func() (free, coming int64, known bool) // of the disk; nil: there is none
 	meters := bucket.NewMeters(cfg.S3, deps.Limits, deps.Metrics)
 	if cfg.Backend == BackendMemory {
 		s.backend = memory.New(int64(cfg.MemoryBytes), s.clock)
 	} else {
 		o := onDisk(cfg, deps, meters, s.clock)
 		o.Recovered, o.Arrived, o.Shed = &s.recovered, s.found, s.shed
-		s.backend = disk.New(o)
+		d := disk.New(o)
+		s.backend, free = d, d.Free
+		var err error
 		if s.ramCache, err = cache.NewRAM(int64(cfg.HotBytes)); err != nil {
 			return nil, err
 		}
@@ -165,9 +158,33 @@ func New(cfg Config, deps Deps) (*Store, error) {
 			}
 		}
 	}
+	var err error
+	s.quotas, err = quota.New(cfg.Quotas, quota.Deps{Backend: s.backend, Metrics: deps.Metrics, Limits: deps.Limits, Node: s.node})
+	if err != nil {
+		return nil, err
+	}
+	s.space = gc.NewAccount(bounds(cfg), gc.AccountDeps{
+		Backend: s.backend, Admission: s.admission, Registry: deps.Limits, Partial: s.partials.bytes.Load, Free: free, RAM: s.RAM,
+	})
+	s.gc = gc.New(gc.Deps{
+		Backend: s.backend, Partials: partialsOf{s}, Uses: usesOf{s}, Leases: s.leases, Admission: s.admission, Account: s.space,
+		Clock: s.clock, Log: deps.Log, Metrics: deps.Metrics, Duty: cfg.GCDuty, Entries: s.entries, Pins: s.Pins, Node: s.node,
+	})
 	s.scrub = newScrubber(s)
 	s.metrics = newMetrics(deps.Metrics, s)
 	return s, nil
+}
+
+// bounds are the limits that the configuration sets on what is stored.
+func bounds(cfg Config) gc.Limits {
+	l := gc.Limits{
+		MaxBytes: int64(cfg.MaxBytes), MaxObjects: cfg.MaxObjects, LowWater: cfg.LowWater, ReserveBytes: int64(cfg.ReserveBytes),
+		Remote: cfg.Backend == BackendS3,
+	}
+	if cfg.Backend == BackendMemory {
+		l.MemoryBytes = int64(cfg.MemoryBytes)
+	}
+	return l
 }
 
 // onDisk says how the embedded and the s3 backend work.
@@ -222,7 +239,7 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 		}
 		return nil
 	}
-	if err := s.weighAll(ctx); err != nil {
+	if err := s.quotas.WeighAll(ctx, s.Pins(ctx)); err != nil {
 		return errors.Join(err, finish())
 	}
 	if err := s.loadUploads(ctx); err != nil {
@@ -233,7 +250,7 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	if d, ok := s.backend.(*disk.Backend); !ok || !d.Frozen() { // else nothing is written
 		wg.Go(func() { s.keepTouches(serving) })
 		wg.Go(func() { s.expireUploads(serving) })
-		wg.Go(func() { s.evictLoop(serving) })
+		wg.Go(func() { s.gc.Serve(serving) })
 		wg.Go(func() { s.scrub.run(running) })
 	}
 	s.backend.Ready()
@@ -264,6 +281,12 @@ func (s *Store) find(root b3.Root) (meta.Entry, bool, error) {
 	return s.backend.Get(root)
 }
 
+// Collector runs garbage collections and knows what keeps an object.
+func (s *Store) Collector() *gc.Collector { return s.gc }
+
+// Quotas counts what the labels of pins lead to.
+func (s *Store) Quotas() *quota.Quotas { return s.quotas }
+
 // Damage lists what recoveries and checks found that is not what was written,
 // oldest first. The memory backend has none.
 func (s *Store) Damage() []meta.Damage { return s.backend.Damages().All() }
@@ -280,7 +303,7 @@ func (s *Store) AcceptDamage(ctx context.Context) ([]meta.Damage, error) {
 	}
 	defer s.leave()
 	accepted, err := s.backend.Damages().Accept()
-	s.gc.released()
+	s.gc.Released()
 	return accepted, err
 }
 

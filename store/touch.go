@@ -155,9 +155,7 @@ func (t *touches) held(used meta.Second) bool {
 
 // used notes that the object root, which the caller leases, is used now.
 func (s *Store) used(root b3.Root, known meta.Second) bool {
-	if c := s.gc.cycle.Load(); c != nil {
-		c.young.add(root)
-	}
+	s.gc.Used(root)
 	return s.touches.note(root, known)
 }
 

@@ -15,7 +15,7 @@ import (
 // Upload is what is known of an upload; a copy.
 type Upload struct {
 	ID string // 32 hex digits that nobody can guess
-	UploadOptions
+	upload.Options
 	Offset  int64     // bytes that are here and durable
 	Expires time.Time // when it is removed, unless more comes before; in whole seconds
 	Root    b3.Root   // its address, once the object is visible; zero before
@@ -54,18 +54,18 @@ func (s *Store) newUpload(ctx context.Context, o upload.Options) (_ upload.Recor
 	if err := t.reserve(); err != nil {
 		return upload.Record{}, err
 	}
-	u := &uploadState{rec: upload.Record{Options: o, ID: upload.NewID(), Expires: s.uploadExpiry()}, charge: s.Charge(o.Label)}
+	u := &uploadState{rec: upload.Record{Options: o, ID: upload.NewID(), Expires: s.uploadExpiry()}, charge: s.quotas.Charge(o.Label)}
 	defer func() {
 		if err != nil {
 			s.giveUpload(u)
 			t.unreserve()
 		}
 	}()
-	if err := u.charge.take(load{o.Length, 1}); err != nil {
+	if err := u.charge.Take(meta.Count{Objects: 1, Bytes: o.Length}); err != nil {
 		return upload.Record{}, err
 	}
-	room := meta.Count{Objects: 1, Bytes: charge(o.Length)}
-	if err := s.takeWhole(ctx, room); err != nil {
+	room := meta.Count{Objects: 1, Bytes: meta.StoredSize(o.Length)}
+	if err := s.space.ReserveWhole(ctx, room); err != nil {
 		return upload.Record{}, err
 	}
 	u.room, u.unwritten = room, room.Bytes
@@ -174,7 +174,7 @@ func (s *Store) dropUpload(u *uploadState, why uploadEnd) error {
 // giveUpload gives back the room and the quota that were taken for u, once.
 func (s *Store) giveUpload(u *uploadState) {
 	u.charge.Release()
-	s.giveWhole(u.room, u.unwritten)
+	s.space.ReleaseWhole(u.room, u.unwritten)
 	u.room, u.unwritten = meta.Count{}, 0
 }
 

@@ -19,6 +19,7 @@ import (
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/storetest"
+	"allium/store/upload"
 )
 
 // uploadPromise is what the store said of one upload.
@@ -138,7 +139,7 @@ func tidyUploads(disk vfs.FS, s *store.Store) error {
 func uploadScript(t testing.TB, s *store.Store, l *uploadLedger) {
 	ctx := t.Context()
 	begin := func(p []byte, expect b3.Root) store.Upload {
-		u, err := s.NewUpload(ctx, store.UploadOptions{Length: int64(len(p)), Expect: expect, Label: uploadLabel, Pin: true})
+		u, err := s.NewUpload(ctx, upload.Options{Length: int64(len(p)), Expect: expect, Label: uploadLabel, Pin: true})
 		if err != nil {
 			t.Fatal(err)
 		}

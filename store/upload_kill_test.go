@@ -13,6 +13,7 @@ import (
 	"allium/protocols/b3"
 	"allium/store"
 	"allium/store/storetest"
+	"allium/store/upload"
 )
 
 // Set for the child of TestKillUpload: the store that it uploads to.
@@ -68,7 +69,7 @@ func TestKillUpload(t *testing.T) {
 // end.
 func uploadUntilKilled(t *testing.T, dir string, p []byte) {
 	s, _ := storetest.Start(t, embedded(dir), store.Deps{})
-	u := storetest.Begin(t, s, store.UploadOptions{Length: int64(len(p)), Expect: b3.Sum(p)})
+	u := storetest.Begin(t, s, upload.Options{Length: int64(len(p)), Expect: b3.Sum(p)})
 	at := 0
 	for _, to := range []int{len(p) / 4, 2*len(p)/3 + 5} {
 		now := storetest.Append(t, s, u, p, at, to)
@@ -91,7 +92,7 @@ func BenchmarkUpload(b *testing.B) {
 	b.ResetTimer()
 	for i := range b.N {
 		p[0] = byte(i)
-		u := storetest.Begin(b, s, store.UploadOptions{Length: size})
+		u := storetest.Begin(b, s, upload.Options{Length: size})
 		for at := 0; at < size; at += piece {
 			u = storetest.Append(b, s, u, p, at, at+piece)
 		}

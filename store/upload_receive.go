@@ -152,7 +152,7 @@ func (a *appending) count(n int64) {
 		return // given back
 	}
 	left := a.u.room.Bytes - a.u.rec.Offset - n
-	a.s.room.unwritten.Add(left - a.u.unwritten)
+	a.s.space.Wrote(a.u.unwritten - left)
 	a.u.unwritten = left
 }
 

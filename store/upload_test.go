@@ -20,6 +20,7 @@ import (
 	"allium/protocols/status"
 	"allium/store"
 	"allium/store/storetest"
+	"allium/store/upload"
 )
 
 // TestUploadRestart: an upload goes on in the next process, whatever is behind
@@ -32,9 +33,9 @@ func TestUploadRestart(t *testing.T) {
 	p := storetest.Bytes(1, 20*group+77)
 	small := storetest.Bytes(2, 1000)
 	s, stop := storetest.Start(t, cfg, store.Deps{})
-	u := storetest.Begin(t, s, store.UploadOptions{Length: int64(len(p)), Expect: b3.Sum(p), Label: "up", Pin: true})
-	v := storetest.Begin(t, s, store.UploadOptions{Length: 1000})
-	whole := storetest.Begin(t, s, store.UploadOptions{Length: 10})
+	u := storetest.Begin(t, s, upload.Options{Length: int64(len(p)), Expect: b3.Sum(p), Label: "up", Pin: true})
+	v := storetest.Begin(t, s, upload.Options{Length: 1000})
+	whole := storetest.Begin(t, s, upload.Options{Length: 10})
 	whole = storetest.Append(t, s, whole, small[:10], 0, 10)
 	storetest.Append(t, s, v, small, 0, 600)
 	at := 0
@@ -54,7 +55,7 @@ func TestUploadRestart(t *testing.T) {
 		storetest.Append(t, s, u, p, at, at+group+1000)
 		storetest.Append(t, s, u, p, at+group+1000, at+4*group+999)
 		at += 4*group + 999
-		used := s.Space().Used
+		used := s.Collector().Space().Used
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -63,13 +64,13 @@ func TestUploadRestart(t *testing.T) {
 		}
 		reg := limits.NewRegistry(nil)
 		s, stop = storetest.Start(t, cfg, store.Deps{Limits: reg})
-		if now := s.Space().Used; now != used {
+		if now := s.Collector().Space().Used; now != used {
 			t.Errorf("%+v is used after a restart, %+v was before", now, used)
 		}
 		if n := quotas(reg)[`"up"`]; n != int64(len(p)) {
 			t.Errorf("%d bytes count against the quota, want %d", n, len(p))
 		}
-		if now, err := s.Upload(t.Context(), u.ID); err != nil || now.Offset != int64(at) || now.UploadOptions != u.UploadOptions {
+		if now, err := s.Upload(t.Context(), u.ID); err != nil || now.Offset != int64(at) || now.Options != u.Options {
 			t.Fatalf("after a restart: %+v, %v; want %d bytes of %+v", now, err, at, u)
 		}
 		if now, err := s.Upload(t.Context(), whole.ID); err != nil || now != whole {
@@ -102,7 +103,7 @@ func TestUploadStray(t *testing.T) {
 	s, stop := storetest.Start(t, embedded(dir), store.Deps{})
 	var us [3]store.Upload
 	for i := range us {
-		us[i] = storetest.Begin(t, s, store.UploadOptions{Length: int64(len(p))})
+		us[i] = storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
 		storetest.Append(t, s, us[i], p, 0, 2*group)
 	}
 	name := func(i int) string { return path.Join(dir, "part", us[i].ID) }
@@ -145,7 +146,7 @@ func TestUploadRebuild(t *testing.T) {
 	dir := t.TempDir()
 	p := storetest.Bytes(1, 3*group)
 	s, stop := storetest.Start(t, embedded(dir), store.Deps{})
-	u := storetest.Begin(t, s, store.UploadOptions{Length: int64(len(p))})
+	u := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
 	storetest.Append(t, s, u, p, 0, 2*group)
 	if err := stop(); err != nil {
 		t.Fatal(err)
@@ -168,12 +169,12 @@ func TestUploadBounds(t *testing.T) {
 		reg := limits.NewRegistry(nil)
 		s, stop := storetest.Start(t, cfg, store.Deps{Limits: reg})
 		defer stop()
-		refused := func(o store.UploadOptions, want status.Outcome) {
+		refused := func(o upload.Options, want status.Outcome) {
 			t.Helper()
-			before, quota := s.Space().Used, quotas(reg)[`"a"`]
+			before, quota := s.Collector().Space().Used, quotas(reg)[`"a"`]
 			_, err := s.NewUpload(t.Context(), o)
 			storetest.Want(t, err, want)
-			if now := s.Space().Used; now.Objects > before.Objects || quotas(reg)[`"a"`] != quota {
+			if now := s.Collector().Space().Used; now.Objects > before.Objects || quotas(reg)[`"a"`] != quota {
 				t.Errorf("%+v is used after a refusal, %+v was", now, before)
 			}
 		}
@@ -181,16 +182,16 @@ func TestUploadBounds(t *testing.T) {
 		for i := range 100 {
 			storetest.Put(t, s, storetest.Bytes(uint64(i), 60_000))
 		}
-		refused(store.UploadOptions{Length: 5 << 20}, status.NoSpace)
-		refused(store.UploadOptions{Length: 1<<20 + 1, Label: "a"}, status.Quota)
-		refused(store.UploadOptions{Length: b3.MaxSize}, status.NoSpace)
+		refused(upload.Options{Length: 5 << 20}, status.NoSpace)
+		refused(upload.Options{Length: 1<<20 + 1, Label: "a"}, status.Quota)
+		refused(upload.Options{Length: b3.MaxSize}, status.NoSpace)
 		p := storetest.Bytes(1000, 3<<20)
-		large := storetest.Begin(t, s, store.UploadOptions{Length: int64(len(p))})
+		large := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
 		storetest.Append(t, s, large, p, 0, 2<<20)
-		refused(store.UploadOptions{Length: 1 << 20}, status.NoSpace)
-		one := storetest.Begin(t, s, store.UploadOptions{Length: 100, Label: "a"})
-		two := storetest.Begin(t, s, store.UploadOptions{Length: 100, Label: "a"})
-		refused(store.UploadOptions{Length: 1}, status.Busy)
+		refused(upload.Options{Length: 1 << 20}, status.NoSpace)
+		one := storetest.Begin(t, s, upload.Options{Length: 100, Label: "a"})
+		two := storetest.Begin(t, s, upload.Options{Length: 100, Label: "a"})
+		refused(upload.Options{Length: 1}, status.Busy)
 		if err := s.RemoveUpload(t.Context(), two.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -200,15 +201,15 @@ func TestUploadBounds(t *testing.T) {
 		}
 		storetest.Append(t, s, large, p, 2<<20, len(p))
 		storetest.Holds(t, s, p)
-		two = storetest.Begin(t, s, store.UploadOptions{Length: 100, Label: "a"})
-		refused(store.UploadOptions{Length: 1, Label: "a"}, status.Quota)
+		two = storetest.Begin(t, s, upload.Options{Length: 100, Label: "a"})
+		refused(upload.Options{Length: 1, Label: "a"}, status.Quota)
 		for _, u := range []store.Upload{one, two} {
 			storetest.Append(t, s, u, p[:100], 0, 100)
 		}
 		if n := quotas(reg)[`"a"`]; n != 0 {
 			t.Errorf("%d bytes of what is not pinned count against the quota", n)
 		}
-		pinned := storetest.Begin(t, s, store.UploadOptions{Length: 200, Label: "a", Pin: true})
+		pinned := storetest.Begin(t, s, upload.Options{Length: 200, Label: "a", Pin: true})
 		storetest.Append(t, s, pinned, p[:200], 0, 200)
 		if n := quotas(reg)[`"a"`]; n != 200 {
 			t.Errorf("%d bytes count against the quota, want 200", n)
@@ -231,10 +232,10 @@ func TestUploadExpires(t *testing.T) {
 				s, stop := storetest.Start(t, cfg, store.Deps{FS: disk})
 				defer stop()
 				p := storetest.Bytes(1, 3*group)
-				before := s.Space().Used
-				idle := storetest.Begin(t, s, store.UploadOptions{Length: int64(len(p))})
-				fed := storetest.Begin(t, s, store.UploadOptions{Length: int64(len(p))})
-				whole := storetest.Begin(t, s, store.UploadOptions{Length: 10})
+				before := s.Collector().Space().Used
+				idle := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
+				fed := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
+				whole := storetest.Begin(t, s, upload.Options{Length: 10})
 				storetest.Append(t, s, idle, p, 0, 100)
 				storetest.Append(t, s, whole, p[:10], 0, 10)
 				for i := range 3 {
@@ -255,7 +256,7 @@ func TestUploadExpires(t *testing.T) {
 				storetest.Want(t, err, status.Gone)
 				time.Sleep(time.Minute)
 				storetest.WantUploads(t, s, 0, 0)
-				if used := s.Space().Used; used.Bytes != before.Bytes+10 {
+				if used := s.Collector().Space().Used; used.Bytes != before.Bytes+10 {
 					t.Errorf("%+v is used, %+v was", used, before)
 				}
 				if kind == store.BackendEmbedded {
@@ -278,7 +279,7 @@ func TestUploadSlow(t *testing.T) {
 		s, stop := storetest.Start(t, tiny(), store.Deps{FS: vfs.NewMem()})
 		defer stop()
 		p := storetest.Bytes(1, 3*group)
-		u := storetest.Begin(t, s, store.UploadOptions{Length: int64(len(p))})
+		u := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
 		slow := readFunc(func(b []byte) (int, error) {
 			time.Sleep(time.Second)
 			return bytes.NewReader(p).Read(b[:min(len(b), 1000)])
@@ -310,7 +311,7 @@ func TestUploadDrains(t *testing.T) {
 	dir := t.TempDir()
 	s, stop := storetest.Start(t, embedded(dir), store.Deps{})
 	p := storetest.Bytes(1, 6*group)
-	u := storetest.Begin(t, s, store.UploadOptions{Length: int64(len(p))})
+	u := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
 	storetest.Append(t, s, u, p, 0, 2*group)
 	reached, open := make(chan struct{}), make(chan struct{})
 	n := 0
@@ -334,7 +335,7 @@ func TestUploadDrains(t *testing.T) {
 	}
 	close(open)
 	storetest.Want(t, <-ended, status.Draining)
-	_, err := s.NewUpload(t.Context(), store.UploadOptions{})
+	_, err := s.NewUpload(t.Context(), upload.Options{})
 	storetest.Want(t, err, status.Draining)
 	s, _ = storetest.Start(t, embedded(dir), store.Deps{})
 	then, err := s.Upload(t.Context(), u.ID)
@@ -355,7 +356,7 @@ func TestUploadsForgotten(t *testing.T) {
 		defer stop()
 		var ids []string
 		for range 1024 + 20 {
-			u := storetest.Begin(t, s, store.UploadOptions{Length: 1})
+			u := storetest.Begin(t, s, upload.Options{Length: 1})
 			storetest.Append(t, s, u, []byte("x"), 0, 1)
 			ids = append(ids, u.ID)
 			time.Sleep(time.Second)

@@ -11,6 +11,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store/meta"
+	"allium/store/quota"
 	"allium/store/upload"
 )
 
@@ -33,7 +34,7 @@ type uploadState struct {
 	ending bool // of the table: busy since the janitor removes it
 
 	hashed    b3.Mark // how far the bytes are hashed; zero after a restart
-	charge    *Charge
+	charge    *quota.Charge
 	room      meta.Count // taken
 	unwritten int64      // of room: not on the disk yet
 }
@@ -271,12 +272,11 @@ func (s *Store) loadUploads(ctx context.Context) error {
 		s.uploads.mu.Lock()
 		s.uploads.open++ // more than Config.Uploads, where that was lowered
 		s.uploads.mu.Unlock()
-		u.charge = s.Charge(rec.Label)
-		u.charge.force(load{rec.Length, 1})
-		u.room = meta.Count{Objects: 1, Bytes: charge(rec.Length)}
+		u.charge = s.quotas.Charge(rec.Label)
+		u.charge.Restore(meta.Count{Objects: 1, Bytes: rec.Length})
+		u.room = meta.Count{Objects: 1, Bytes: meta.StoredSize(rec.Length)}
 		u.unwritten = u.room.Bytes - rec.Offset
-		s.reserve(u.room)
-		s.room.unwritten.Add(u.unwritten)
+		s.space.TakeWhole(u.room, u.unwritten)
 		if rec.Root.IsZero() {
 			continue
 		}
@@ -287,21 +287,6 @@ func (s *Store) loadUploads(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// force counts l whatever the quota says: it was counted before a restart.
-func (c *Charge) force(l load) {
-	if c == nil {
-		return
-	}
-	c.q.mu.Lock()
-	used := c.q.used[c.label]
-	used.add(l)
-	c.q.used[c.label] = used
-	c.q.mu.Unlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.took.add(l)
 }
 
 // ring are the latest maxEnded uploads that ended.

@@ -11,6 +11,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/quota"
 )
 
 // Add implements api.Store.
@@ -42,9 +43,9 @@ func (a *stored) add(o api.AddOptions, run func(tree.Store, func(context.Context
 			return
 		}
 		defer a.st.Hold()() // what is stored or found, until the pins are set
-		var charge *store.Charge
+		var charge *quota.Charge
 		if !o.NoPin {
-			charge = a.st.Charge(o.Label)
+			charge = a.st.Quotas().Charge(o.Label)
 			defer charge.Release()
 		}
 		stopped := false
@@ -69,7 +70,7 @@ func (a *stored) add(o api.AddOptions, run func(tree.Store, func(context.Context
 // treeStore is the store as an add writes it.
 type treeStore struct {
 	st     *store.Store
-	charge *store.Charge // counts what is new; may be nil
+	charge *quota.Charge // counts what is new; may be nil
 }
 
 // Find implements tree.Store.
@@ -85,7 +86,7 @@ func (t treeStore) Find(ctx context.Context, root b3.Root) (tree.Object, bool, e
 	case err != nil:
 		return tree.Object{}, false, err
 	}
-	return treeObject(info), has[0] == store.Complete, nil
+	return treeObject(info), has[0] == b3.Complete, nil
 }
 
 // Fits implements tree.Store.

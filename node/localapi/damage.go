@@ -5,6 +5,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/store"
+	"allium/store/meta"
 )
 
 // Damage implements api.Store. What came back since the last look is no
@@ -26,7 +27,7 @@ func (a *stored) AcceptDamage(ctx context.Context) (api.DamageReport, error) {
 }
 
 // damageReport says what is open, and lists.
-func damageReport(st *store.Store, list []store.Damage) api.DamageReport {
+func damageReport(st *store.Store, list []meta.Damage) api.DamageReport {
 	r := api.DamageReport{Damage: []api.Damage{}}
 	r.Open, r.Unknown = st.OpenDamage()
 	for _, d := range list {

@@ -4,27 +4,28 @@ import (
 	"context"
 
 	"allium/gateway/api"
-	"allium/store"
+	"allium/protocols/b3"
+	"allium/store/gc"
 )
 
 // GC implements api.Store. A dry run that finds damage says so in its
 // report, any other one is an error then.
 func (a *stored) GC(ctx context.Context, o api.GCOptions, progress api.ProgressFunc, removed func(api.GCObject) error) (api.GCReport, error) {
-	opt := store.GCOptions{All: o.All, Dry: o.Dry, Fast: o.Fast}
+	opt := gc.Options{All: o.All, Dry: o.Dry, Fast: o.Fast}
 	if progress != nil {
-		opt.Progress = func(r store.GCReport) {
-			gone := r.Classes[store.GCRemoved]
+		opt.Progress = func(r gc.Report) {
+			gone := r.Classes[gc.Removed]
 			progress(api.Progress{Objects: r.Seen.Objects, TotalObjects: r.Before.Used.Objects, Bytes: gone.Bytes})
 		}
 	}
 	var stopped error
 	if o.List && removed != nil {
-		opt.Removal = func(v store.GCObject) bool {
+		opt.Removal = func(v gc.Object) bool {
 			stopped = removed(api.GCObject{Root: v.Root, Size: v.Size, Used: v.Used, Partial: v.Partial})
 			return stopped == nil
 		}
 	}
-	r, err := a.st.GC(ctx, opt)
+	r, err := a.st.Collector().Run(ctx, opt)
 	if stopped != nil {
 		return api.GCReport{}, stopped
 	}
@@ -34,12 +35,12 @@ func (a *stored) GC(ctx context.Context, o api.GCOptions, progress api.ProgressF
 	return gcReport(r, o.Dry), err
 }
 
-func gcReport(r store.GCReport, dry bool) api.GCReport {
+func gcReport(r gc.Report, dry bool) api.GCReport {
 	c := api.GCReport{
 		Dry: dry, Nodes: r.Nodes, Free: r.Before.Free, Blocked: r.Reason(), TookMS: float64(r.Took.Microseconds()) / 1000,
 		Used: api.GCCount(r.Before.Used), Max: api.GCCount(r.Before.Max), Low: api.GCCount(r.Before.Low), Need: api.GCCount(r.Need),
 	}
-	for _, class := range []store.Class{store.GCPinned, store.GCLeased, store.GCHeld, store.GCRecent, store.GCCache, store.GCRemoved} {
+	for _, class := range []gc.Class{gc.Pinned, gc.Leased, gc.Held, gc.Recent, gc.Cache, gc.Removed} {
 		c.Classes = append(c.Classes, api.GCClass{Class: string(class), GCCount: api.GCCount(r.Classes[class])})
 	}
 	for _, d := range r.Damaged {
@@ -54,7 +55,7 @@ func (a *stored) GCWhy(ctx context.Context, key string) (api.GCWhy, error) {
 	if err != nil {
 		return api.GCWhy{}, err
 	}
-	y, err := a.st.Why(ctx, root)
+	y, err := a.st.Collector().Why(ctx, root)
 	if err != nil {
 		return api.GCWhy{}, err
 	}
@@ -65,9 +66,9 @@ func (a *stored) GCWhy(ctx context.Context, key string) (api.GCWhy, error) {
 	switch {
 	case y.Corrupt:
 		w.Here = "damaged"
-	case y.Presence == store.Complete:
+	case y.Presence == b3.Complete:
 		w.Here = "whole"
-	case y.Presence == store.PartlyHere:
+	case y.Presence == b3.Partial:
 		w.Here = "partly"
 	}
 	for _, p := range y.Pins {

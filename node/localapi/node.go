@@ -16,6 +16,7 @@ import (
 	"allium/protocols/session"
 	"allium/resolver"
 	"allium/store"
+	"allium/store/gc"
 )
 
 // Deps is what the API of a running node speaks to.
@@ -40,7 +41,7 @@ type Repairs interface {
 	Fetch(ctx context.Context, root b3.Root) error
 	// Lost takes what a pin promises and is not whole here to be fetched later. It
 	// does not wait.
-	Lost(l store.Lost)
+	Lost(l gc.Lost)
 }
 
 // Announcer tells the network what this node has.
@@ -87,7 +88,7 @@ func (r running) repair(ctx context.Context, root b3.Root) error {
 	return r.deps.Repairs.Fetch(ctx, root)
 }
 
-func (r running) lost(l store.Lost) { r.deps.Repairs.Lost(l) }
+func (r running) lost(l gc.Lost) { r.deps.Repairs.Lost(l) }
 
 func (r running) pinned(ctx context.Context, root b3.Root) { r.deps.Announce.Announce(ctx, root) }
 

@@ -9,6 +9,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/meta"
 )
 
 // Pin implements api.Store.
@@ -103,6 +104,6 @@ func (a *stored) Pins(ctx context.Context) iter.Seq2[api.Pin, error] {
 	}
 }
 
-func pinOf(p store.Pin) api.Pin {
+func pinOf(p meta.Pin) api.Pin {
 	return api.Pin{Root: p.Root, Recursive: p.Recursive, Label: p.Label, Since: p.Created}
 }

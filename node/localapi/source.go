@@ -113,7 +113,7 @@ func (s fetching) fetchFiles(ctx context.Context, roots []b3.Root) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(fetchWorkers)
 	for i, root := range roots {
-		if has[i] != store.Complete {
+		if has[i] != b3.Complete {
 			g.Go(func() error {
 				_, err := s.resolver.Fetch(ctx, root, resolver.FetchOptions{})
 				return err

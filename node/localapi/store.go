@@ -14,6 +14,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/gc"
 )
 
 // Config says what kind of node an API is of.
@@ -43,7 +44,7 @@ type surroundings interface {
 	// repair fetches an object that is damaged or missing.
 	repair(ctx context.Context, root b3.Root) error
 	// lost is told of what a pin promises and is not whole here.
-	lost(l store.Lost)
+	lost(l gc.Lost)
 	// pinned is told of every new pin.
 	pinned(ctx context.Context, root b3.Root)
 }
@@ -53,7 +54,7 @@ type alone struct{}
 
 func (alone) repairs() error                        { return errNoRepair }
 func (alone) repair(context.Context, b3.Root) error { return errNoRepair }
-func (alone) lost(store.Lost)                       {}
+func (alone) lost(gc.Lost)                          {}
 func (alone) pinned(context.Context, b3.Root)       {}
 
 // errNoRepair says why nothing is fetched again.
@@ -109,7 +110,7 @@ func (a *stored) Keep(ctx context.Context, roots []b3.Root) ([]bool, error) {
 	}
 	have := make([]bool, len(roots))
 	for i, p := range has {
-		have[i] = p == store.Complete
+		have[i] = p == b3.Complete
 	}
 	return have, nil
 }

@@ -10,6 +10,8 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/meta"
+	"allium/store/upload"
 )
 
 // Uploads is the store of a node as its gateway writes it. It implements
@@ -44,7 +46,7 @@ func (u Uploads) Present(ctx context.Context, root b3.Root, o gateway.UploadOpti
 	}
 	defer u.api.st.Hold()() // until the pin is set
 	has, err := u.api.st.Keep(ctx, []b3.Root{root})
-	if err != nil || has[0] != store.Complete {
+	if err != nil || has[0] != b3.Complete {
 		return api.Stored{}, false, err
 	}
 	info, err := u.api.st.Stat(ctx, root)
@@ -70,10 +72,10 @@ func (u Uploads) Put(ctx context.Context, r io.Reader, o gateway.UploadOptions) 
 	defer u.api.st.Hold()() // until the pin is set
 	opt := store.PutOptions{Expect: o.Expect, Size: o.Length}
 	if o.Pin {
-		if err := store.CheckLabel(o.Label); err != nil {
+		if err := meta.CheckLabel(o.Label); err != nil {
 			return api.Stored{}, err
 		}
-		opt.Charge = u.api.st.Charge(o.Label)
+		opt.Charge = u.api.st.Quotas().Charge(o.Label)
 		defer opt.Charge.Release()
 	}
 	info, err := u.api.st.Put(ctx, r, opt)
@@ -91,7 +93,7 @@ func (u Uploads) New(ctx context.Context, o gateway.UploadOptions) (gateway.Uplo
 	if err := u.admits(); err != nil {
 		return gateway.Upload{}, err
 	}
-	up, err := u.api.st.NewUpload(ctx, store.UploadOptions{Length: o.Length, Expect: o.Expect, Label: o.Label, Pin: o.Pin})
+	up, err := u.api.st.NewUpload(ctx, upload.Options{Length: o.Length, Expect: o.Expect, Label: o.Label, Pin: o.Pin})
 	return u.told(up), err
 }
 

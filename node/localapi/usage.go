@@ -8,7 +8,7 @@ import (
 
 // StatStore implements api.Store. It reads counters alone.
 func (a *stored) StatStore(context.Context) (api.StoreStat, error) {
-	st, sp := a.st.Stats(), a.st.Space()
+	st, sp := a.st.Stats(), a.st.Collector().Space()
 	u := st.Usage
 	s := api.StoreStat{
 		Backend: st.Backend, Objects: st.Objects, Bytes: st.Bytes, SmallBytes: st.Bytes - u.LargeBytes, LargeBytes: u.LargeBytes, OutboardBytes: u.OutboardBytes,

@@ -12,7 +12,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
-	"allium/store"
+	"allium/store/gc"
 )
 
 // verifyWorkers is how many objects one verify reads at once.
@@ -81,7 +81,7 @@ func (a *stored) verifyAll(ctx context.Context, o api.VerifyOptions, submit subm
 // and is otherwise left to the repairs of the node, if one runs.
 func (a *stored) verifyPromises(ctx context.Context, o api.VerifyOptions, submit submitCheck) error {
 	whole := true
-	err := a.st.Promises(ctx, store.PromiseOptions{Fast: true}, func(l store.Lost) error {
+	err := a.st.Collector().Promises(ctx, gc.PromiseOptions{Fast: true}, func(l gc.Lost) error {
 		c := a.checkPromise(ctx, l, o)
 		whole = whole && c.err == nil && c.Error == nil
 		return submit(func() checked { return c })
@@ -94,7 +94,7 @@ func (a *stored) verifyPromises(ctx context.Context, o api.VerifyOptions, submit
 }
 
 // checkPromise is check of what was lost when the walk saw it.
-func (a *stored) checkPromise(ctx context.Context, l store.Lost, o api.VerifyOptions) checked {
+func (a *stored) checkPromise(ctx context.Context, l gc.Lost, o api.VerifyOptions) checked {
 	if l.Corrupt { // it was read with all others, and fetched where that was wanted
 		o.Repair = false
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"allium/protocols/b3"
-	"allium/store"
+	"allium/store/gc"
 )
 
 // promiseOps are what repairs ask of what pins promise.
@@ -15,9 +15,9 @@ type promiseOps struct {
 	// follow tells lost of each object that is promised and lost, until lost
 	// returns an error. Where it may be that none is, it does nothing unless it
 	// must.
-	follow func(ctx context.Context, must bool, lost func(store.Lost) error) error
+	follow func(ctx context.Context, must bool, lost func(gc.Lost) error) error
 	// promised says whether an object is still promised, and lost.
-	promised func(ctx context.Context, l store.Lost) (bool, error)
+	promised func(ctx context.Context, l gc.Lost) (bool, error)
 	// restored is told of each object that came back; absent says that a pin
 	// promises it and it was not here.
 	restored func(ctx context.Context, root b3.Root, absent bool) error
@@ -47,7 +47,7 @@ func newPromiseState() promiseState {
 var errQueueFull = errors.New("the queue of repairs is full")
 
 // Lost takes what is promised and lost to be repaired. It does not wait.
-func (r *Repairs) Lost(l store.Lost) {
+func (r *Repairs) Lost(l gc.Lost) {
 	r.promises.mu.Lock()
 	r.promises.found = true
 	r.promises.mu.Unlock()
@@ -65,7 +65,7 @@ func (r *Repairs) follow(ctx context.Context, do ops, must bool) {
 	p.found, p.cut, p.back = false, false, false
 	p.mu.Unlock()
 	found := false
-	err := do.follow(ctx, must, func(l store.Lost) error {
+	err := do.follow(ctx, must, func(l gc.Lost) error {
 		found = true
 		if r.take(l.Root, &l) == "full" {
 			return errQueueFull

@@ -14,7 +14,8 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
-	"allium/store"
+	"allium/store/gc"
+	"allium/store/meta"
 )
 
 // promises is a store of which promised objects are lost, in levels: what is in
@@ -39,7 +40,7 @@ func (p *promises) ops() ops {
 		return fetch(ctx, root, ahead, took)
 	}
 	ops.promiseOps = promiseOps{
-		follow: func(_ context.Context, must bool, lost func(store.Lost) error) error {
+		follow: func(_ context.Context, must bool, lost func(gc.Lost) error) error {
 			p.mu.Lock()
 			if !must && !p.damage {
 				p.mu.Unlock()
@@ -63,13 +64,13 @@ func (p *promises) ops() ops {
 			}
 			p.mu.Unlock()
 			for _, root := range left {
-				if err := lost(store.Lost{Root: root, Pin: store.Pin{Root: b3.Root{1}}}); err != nil {
+				if err := lost(gc.Lost{Root: root, Pin: meta.Pin{Root: b3.Root{1}}}); err != nil {
 					return err
 				}
 			}
 			return nil
 		},
-		promised: func(_ context.Context, l store.Lost) (bool, error) {
+		promised: func(_ context.Context, l gc.Lost) (bool, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return !slices.Contains(p.back, l.Root), nil
@@ -137,7 +138,7 @@ func TestRepairOfWhatIsPromised(t *testing.T) {
 		more := b3.Root{0xff}
 		p.levels = append(p.levels, []b3.Root{more})
 		p.mu.Unlock()
-		r.Lost(store.Lost{Root: more, Pin: store.Pin{Root: b3.Root{1}}})
+		r.Lost(gc.Lost{Root: more, Pin: meta.Pin{Root: b3.Root{1}}})
 		synctest.Wait()
 		if _, _, back := p.done(); !slices.Contains(back, more) {
 			t.Error("what a check found is not repaired")

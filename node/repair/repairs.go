@@ -19,6 +19,7 @@ import (
 	"allium/protocols/status"
 	"allium/resolver"
 	"allium/store"
+	"allium/store/gc"
 )
 
 // The bounds of the repair of damaged and lost objects.
@@ -62,7 +63,7 @@ type Repairs struct {
 	world    world // set by Join
 
 	mu      sync.Mutex
-	pending map[b3.Root]*store.Lost               // queued or under way: at most queueLen + workers; nil: not known to be promised
+	pending map[b3.Root]*gc.Lost                  // queued or under way: at most queueLen + workers; nil: not known to be promised
 	failed  *simplelru.LRU[b3.Root, failedRepair] // at most maxFailed
 }
 
@@ -80,7 +81,7 @@ func New(bytesPerSecond limits.Bytes, serve bool, log *slog.Logger, reg promethe
 		return nil, fmt.Errorf("repair: %w", err)
 	}
 	r := &Repairs{
-		log: log, off: !serve || bytesPerSecond == 0, pending: map[b3.Root]*store.Lost{}, failed: failed, promises: newPromiseState(),
+		log: log, off: !serve || bytesPerSecond == 0, pending: map[b3.Root]*gc.Lost{}, failed: failed, promises: newPromiseState(),
 		queue: limits.NewQueue[b3.Root](registry, limits.Spec{
 			Name: "repair", Path: "damaged objects → repair workers", Policy: "passed over and counted; looked at again within ten minutes",
 		}, queueLen),
@@ -116,7 +117,7 @@ func (r *Repairs) Damaged(root b3.Root) {
 }
 
 // take queues root, and counts why not; "" also when it is queued already.
-func (r *Repairs) take(root b3.Root, l *store.Lost) (why string) {
+func (r *Repairs) take(root b3.Root, l *gc.Lost) (why string) {
 	if why = r.accept(root, l); why != "" {
 		r.m.skipped.WithLabelValues(why).Inc()
 	}
@@ -124,7 +125,7 @@ func (r *Repairs) take(root b3.Root, l *store.Lost) (why string) {
 }
 
 // accept is take without the count. l is set of what is known to be lost.
-func (r *Repairs) accept(root b3.Root, l *store.Lost) (why string) {
+func (r *Repairs) accept(root b3.Root, l *gc.Lost) (why string) {
 	if r.off {
 		return "off"
 	}
@@ -158,7 +159,7 @@ func (r *Repairs) forget(root b3.Root) (left int) {
 }
 
 // promise is how root is known to be lost; nil: it is not.
-func (r *Repairs) promise(root b3.Root) *store.Lost {
+func (r *Repairs) promise(root b3.Root) *gc.Lost {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.pending[root]

@@ -19,7 +19,7 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
-	"allium/store"
+	"allium/store/gc"
 )
 
 // rotten is a store with damaged objects, and a network that has them.
@@ -37,7 +37,7 @@ type rotten struct {
 func (r *rotten) ops() ops {
 	return ops{
 		promiseOps: promiseOps{
-			follow:   func(context.Context, bool, func(store.Lost) error) error { return nil },
+			follow:   func(context.Context, bool, func(gc.Lost) error) error { return nil },
 			restored: func(context.Context, b3.Root, bool) error { return nil },
 		},
 		wanted: func(_ context.Context, root b3.Root) (bool, error) {

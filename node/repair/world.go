@@ -10,6 +10,8 @@ import (
 	"allium/protocols/status"
 	"allium/resolver"
 	"allium/store"
+	"allium/store/gc"
+	"allium/store/meta"
 )
 
 // world is what repairs do in a running node.
@@ -67,12 +69,12 @@ func (n world) refetch(ctx context.Context, root b3.Root, ahead int64, took func
 
 // followPromises walks what pins promise, then goes through what open damage
 // names, and ends the damage of which everything is back.
-func (n world) followPromises(ctx context.Context, must bool, lost func(store.Lost) error) error {
+func (n world) followPromises(ctx context.Context, must bool, lost func(gc.Lost) error) error {
 	if open, _ := n.store.OpenDamage(); open == 0 && !must {
 		return nil
 	}
 	whole := true
-	err := n.store.Promises(ctx, store.PromiseOptions{}, func(l store.Lost) error {
+	err := n.store.Collector().Promises(ctx, gc.PromiseOptions{}, func(l gc.Lost) error {
 		whole = false
 		return lost(l)
 	})
@@ -83,11 +85,11 @@ func (n world) followPromises(ctx context.Context, must bool, lost func(store.Lo
 		return err
 	}
 	for _, d := range n.store.Damage() {
-		if d.State != store.DamageOpen {
+		if d.State != meta.DamageOpen {
 			continue
 		}
 		for _, root := range d.Roots {
-			l := store.Lost{Root: root}
+			l := gc.Lost{Root: root}
 			if ok, err := n.promised(ctx, l); err != nil {
 				return err
 			} else if !ok {
@@ -103,9 +105,9 @@ func (n world) followPromises(ctx context.Context, must bool, lost func(store.Lo
 
 // promised says whether an object that a pin promises, or that open damage
 // names, is still lost.
-func (n world) promised(ctx context.Context, l store.Lost) (bool, error) {
+func (n world) promised(ctx context.Context, l gc.Lost) (bool, error) {
 	if !l.Pin.Root.IsZero() {
-		return n.store.Promised(ctx, l)
+		return n.store.Collector().Promised(ctx, l)
 	}
 	_, err := n.store.Stat(ctx, l.Root)
 	if o := status.Of(err); o == status.NotFound || o == status.Corrupt {

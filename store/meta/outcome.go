@@ -12,6 +12,10 @@ import (
 // ErrDraining is returned once the store was told to stop.
 var ErrDraining = status.Errorf(status.Draining, "the store is closing; try again when the node is back")
 
+// ErrDamagedDirectory says that a directory is here and its bytes are wrong, so that
+// nobody can tell what it names.
+var ErrDamagedDirectory = errors.New("the directory is damaged")
+
 // Defect is what is wrong with stored bytes, as the label of a metric: digest
 // (wrong bytes), missing (file gone) or short (file cut).
 type Defect string

@@ -82,3 +82,22 @@ type Count struct{ Objects, Bytes int64 }
 
 // Add counts one more object of that many bytes.
 func (c *Count) Add(bytes int64) { c.Objects++; c.Bytes += bytes }
+
+// Plus is the sum of c and d.
+func (c Count) Plus(d Count) Count { return Count{c.Objects + d.Objects, c.Bytes + d.Bytes} }
+
+// Minus is c without d.
+func (c Count) Minus(d Count) Count { return Count{c.Objects - d.Objects, c.Bytes - d.Bytes} }
+
+// StoredSize is what an object of that size takes: its bytes and its outboard.
+func StoredSize(size int64) int64 { return size + b3.OutboardSize(size) }
+
+// PartialSize is what held bytes of a partial object take, about: which parents are
+// here is not counted.
+func PartialSize(held int64) int64 { return held + OutboardShare(held) }
+
+// OutboardShare is the outboard of n bytes of large objects, rounded up.
+func OutboardShare(n int64) int64 {
+	const share = b3.GroupSize / b3.ParentSize
+	return (n + share - 1) / share
+}

@@ -16,6 +16,7 @@ import (
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/meta"
 )
 
 func testDeleteAndLease(t *testing.T, s *store.Store) {
@@ -126,7 +127,7 @@ func testPins(t *testing.T, s *store.Store) {
 	if err := s.Pin(t.Context(), root, store.PinOptions{Label: "a", Recursive: true}); err != nil {
 		t.Fatal(err)
 	}
-	var got []store.Pin
+	var got []meta.Pin
 	for p, err := range s.Pins(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
@@ -153,12 +154,12 @@ func testPins(t *testing.T, s *store.Store) {
 
 func testPinLabels(t *testing.T, s *store.Store) {
 	root := Put(t, s, []byte("kept"))
-	for _, label := range []string{strings.Repeat("x", store.MaxLabel+1), "\xff", "a\x00b", "a\nb", "\x7f"} {
+	for _, label := range []string{strings.Repeat("x", meta.MaxLabel+1), "\xff", "a\x00b", "a\nb", "\x7f"} {
 		Want(t, s.Pin(t.Context(), root, store.PinOptions{Label: label}), status.BadRequest)
 	}
 	const many = 300 // several pages
 	for i := range many {
-		label := fmt.Sprintf("%03d%s", i, strings.Repeat("l", (store.MaxLabel-3)*(i%2)))
+		label := fmt.Sprintf("%03d%s", i, strings.Repeat("l", (meta.MaxLabel-3)*(i%2)))
 		if err := s.Pin(t.Context(), root, store.PinOptions{Label: label}); err != nil {
 			t.Fatal(err)
 		}

@@ -127,7 +127,7 @@ func linearDo(t *testing.T, s *store.Store, kind string, p []byte) status.Outcom
 		switch {
 		case err != nil:
 			return status.Of(err)
-		case there[0] == store.Complete:
+		case there[0] == b3.Complete:
 			return status.OK
 		}
 		return status.NotFound

@@ -25,7 +25,7 @@ func wantPartial(t *testing.T, s *store.Store, p []byte, held int64) {
 		t.Fatalf("partial says %+v, %v; want %d of %d bytes", info, err, held, len(p))
 	}
 	has, err := s.Has(t.Context(), []b3.Root{root})
-	if err != nil || has[0] != store.PartlyHere {
+	if err != nil || has[0] != b3.Partial {
 		t.Fatalf("has says %v, %v", has, err)
 	}
 	n := 0
@@ -159,7 +159,7 @@ func testForgotten(t *testing.T, s *store.Store) {
 	write(t, in, Items(t, p, int64(len(p)), b3.Range{Start: 0, End: 1})...)
 	_, err := s.OpenPartial(t.Context(), b3.Sum(p))
 	Want(t, err, status.NotFound)
-	if has, err := s.Has(t.Context(), []b3.Root{b3.Sum(p)}); err != nil || has[0] != store.Absent {
+	if has, err := s.Has(t.Context(), []b3.Root{b3.Sum(p)}); err != nil || has[0] != b3.Absent {
 		t.Fatalf("has says %v, %v", has, err)
 	}
 	in.Suspend()

@@ -217,7 +217,7 @@ func testAbsent(t *testing.T, s *store.Store) {
 	Want(t, s.Unpin(t.Context(), root, ""), status.NotFound)
 	here := Put(t, s, []byte("somebody put this"))
 	has, err := s.Has(t.Context(), []b3.Root{root, here, root})
-	if err != nil || !slices.Equal(has, []store.Presence{store.Absent, store.Complete, store.Absent}) {
+	if err != nil || !slices.Equal(has, []b3.Presence{b3.Absent, b3.Complete, b3.Absent}) {
 		t.Fatalf("has says %v, %v", has, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -14,13 +14,14 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/upload"
 )
 
 // Begin begins an upload of n bytes.
-func Begin(t testing.TB, s *store.Store, o store.UploadOptions) store.Upload {
+func Begin(t testing.TB, s *store.Store, o upload.Options) store.Upload {
 	t.Helper()
 	u, err := s.NewUpload(t.Context(), o)
-	if err != nil || len(u.ID) != 32 || u.UploadOptions != o || u.Offset != 0 || u.Expires.IsZero() || !u.Root.IsZero() {
+	if err != nil || len(u.ID) != 32 || u.Options != o || u.Offset != 0 || u.Expires.IsZero() || !u.Root.IsZero() {
 		t.Fatalf("a new upload of %+v is %+v, %v", o, u, err)
 	}
 	return u
@@ -50,7 +51,7 @@ func testUploadSizes(t *testing.T, s *store.Store) {
 	for i, size := range append(sizes, 256<<10, 40*b3.GroupSize+1) {
 		for pieces := range 3 {
 			p := Bytes(uint64(1000+3*i+pieces), size)
-			o := store.UploadOptions{Length: int64(size)}
+			o := upload.Options{Length: int64(size)}
 			if pieces > 0 {
 				o.Expect = b3.Sum(p)
 			}
@@ -102,7 +103,7 @@ func testUploadSizes(t *testing.T, s *store.Store) {
 			}
 		}
 	}
-	if used := s.Space().Used; used.Objects != s.Stats().Objects {
+	if used := s.Collector().Space().Used; used.Objects != s.Stats().Objects {
 		t.Errorf("%+v is used after all, of %+v", used, s.Stats())
 	}
 }
@@ -111,7 +112,7 @@ func testUploadSizes(t *testing.T, s *store.Store) {
 func testUploadCut(t *testing.T, s *store.Store) {
 	for _, size := range []int{b3.GroupSize, 9*b3.GroupSize + 100} {
 		p := Bytes(uint64(size), size)
-		u := Begin(t, s, store.UploadOptions{Length: int64(size), Expect: b3.Sum(p), Pin: true, Label: "cut"})
+		u := Begin(t, s, upload.Options{Length: int64(size), Expect: b3.Sum(p), Pin: true, Label: "cut"})
 		at := 0
 		for _, n := range []int{0, 1, 100, b3.GroupSize - 101, b3.GroupSize, 3*b3.GroupSize + 5} {
 			if at+n > size {
@@ -148,7 +149,7 @@ func testUploadCut(t *testing.T, s *store.Store) {
 func testUploadCutAtEnd(t *testing.T, s *store.Store) {
 	for _, size := range []int{0, 1, b3.GroupSize, 2*b3.GroupSize + 1} {
 		p := Bytes(uint64(size), size)
-		u := Begin(t, s, store.UploadOptions{Length: int64(size)})
+		u := Begin(t, s, upload.Options{Length: int64(size)})
 		r := io.MultiReader(bytes.NewReader(p), iotest.ErrReader(errBroken))
 		now, err := s.AppendUpload(t.Context(), u.ID, 0, r)
 		if !errors.Is(err, errBroken) || now.Offset != int64(size) || !now.Root.IsZero() {
@@ -167,7 +168,7 @@ func testUploadCutAtEnd(t *testing.T, s *store.Store) {
 // nothing.
 func testUploadRefuses(t *testing.T, s *store.Store) {
 	ctx := t.Context()
-	for _, o := range []store.UploadOptions{{Length: -1}, {Length: b3.MaxSize + 1}, {Length: 1, Label: "a\nb"}} {
+	for _, o := range []upload.Options{{Length: -1}, {Length: b3.MaxSize + 1}, {Length: 1, Label: "a\nb"}} {
 		_, err := s.NewUpload(ctx, o)
 		Want(t, err, status.BadRequest)
 	}
@@ -180,7 +181,7 @@ func testUploadRefuses(t *testing.T, s *store.Store) {
 	}
 	for _, size := range []int{100, 5*b3.GroupSize + 7} {
 		p := Bytes(uint64(size), size)
-		u := Begin(t, s, store.UploadOptions{Length: int64(size)})
+		u := Begin(t, s, upload.Options{Length: int64(size)})
 		_, err := s.Upload(ctx, strings.ToUpper(u.ID))
 		if strings.ToUpper(u.ID) != u.ID {
 			Want(t, err, status.NotFound)
@@ -202,7 +203,7 @@ func testUploadRefuses(t *testing.T, s *store.Store) {
 		Append(t, s, u, p, size, size)
 		Holds(t, s, p)
 
-		other := Begin(t, s, store.UploadOptions{Length: int64(size), Expect: b3.Sum([]byte("others"))})
+		other := Begin(t, s, upload.Options{Length: int64(size), Expect: b3.Sum([]byte("others"))})
 		Append(t, s, other, p, 0, size/2)
 		_, err = s.AppendUpload(ctx, other.ID, int64(size/2), bytes.NewReader(p[size/2:]))
 		Want(t, err, status.BadDigest)
@@ -220,7 +221,7 @@ func testUploadRefuses(t *testing.T, s *store.Store) {
 func testUploadTwice(t *testing.T, s *store.Store) {
 	for n, size := range []int{1000, 3*b3.GroupSize + 1} {
 		p := Bytes(uint64(size), size)
-		o := store.UploadOptions{Length: int64(size), Pin: true, Label: "twice"}
+		o := upload.Options{Length: int64(size), Pin: true, Label: "twice"}
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		isNew := 0
@@ -281,7 +282,7 @@ func (g *gated) Read(p []byte) (int, error) {
 // conflict, and the state can be asked for.
 func testUploadOneWriter(t *testing.T, s *store.Store) {
 	p := Bytes(5, 3*b3.GroupSize)
-	u := Begin(t, s, store.UploadOptions{Length: int64(len(p))})
+	u := Begin(t, s, upload.Options{Length: int64(len(p))})
 	Append(t, s, u, p, 0, 1000)
 	g := &gated{make(chan struct{}), make(chan struct{}), bytes.NewReader(p[1000:])}
 	reached := g.reached
@@ -309,11 +310,11 @@ func testUploadOneWriter(t *testing.T, s *store.Store) {
 
 // testUploadRemoved: a removal gives everything back.
 func testUploadRemoved(t *testing.T, s *store.Store) {
-	before := s.Space().Used
+	before := s.Collector().Space().Used
 	for _, size := range []int{100, 5 * b3.GroupSize} {
 		p := Bytes(uint64(size), size)
-		u := Begin(t, s, store.UploadOptions{Length: int64(size)})
-		if used := s.Space().Used; used.Bytes < before.Bytes+int64(size) || used.Objects != before.Objects+1 {
+		u := Begin(t, s, upload.Options{Length: int64(size)})
+		if used := s.Collector().Space().Used; used.Bytes < before.Bytes+int64(size) || used.Objects != before.Objects+1 {
 			t.Errorf("%+v is used beside an upload of %d bytes", used, size)
 		}
 		Append(t, s, u, p, 0, size/2)
@@ -324,7 +325,7 @@ func testUploadRemoved(t *testing.T, s *store.Store) {
 		_, err := s.AppendUpload(t.Context(), u.ID, int64(size/2), idle{})
 		Want(t, err, status.Gone)
 	}
-	if used := s.Space().Used; used != before {
+	if used := s.Collector().Space().Used; used != before {
 		t.Errorf("%+v is used, %+v was", used, before)
 	}
 	WantUploads(t, s, 0, 0)

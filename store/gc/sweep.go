@@ -1,4 +1,4 @@
-package store
+package gc
 
 import (
 	"context"
@@ -15,8 +15,8 @@ type candidate struct {
 	partial bool  // size is what is here of it
 }
 
-func (o candidate) object() GCObject {
-	return GCObject{Root: o.Root, Size: o.Size, Used: o.Used.Time(), Partial: o.partial}
+func (o candidate) object() Object {
+	return Object{Root: o.Root, Size: o.Size, Used: o.Used.Time(), Partial: o.partial}
 }
 
 // scan looks at every object, a page at a time, and removes those that pick
@@ -36,7 +36,7 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 			c.report.Seen.Add(o.charge)
 			c.move(o, "", class)
 		}
-		if class != GCCache || !pick(o) {
+		if class != Cache || !pick(o) {
 			return nil
 		}
 		if batch = append(batch, o); len(batch) < maxBatch {
@@ -46,17 +46,17 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 		batch = batch[:0]
 		return err
 	}
-	for e, err := range c.s.entries(ctx) {
+	for e, err := range c.g.deps.Entries(ctx) {
 		if err == nil {
-			err = take(candidate{Entry: e, charge: charge(e.Size), local: c.s.localCharge(e)})
+			err = take(candidate{Entry: e, charge: meta.StoredSize(e.Size), local: c.g.deps.Account.local(e)})
 		}
 		if err != nil {
 			return err
 		}
 	}
-	for p, err := range c.s.Partials(ctx) {
+	for p, err := range c.g.deps.Partials.All(ctx) {
 		if err == nil {
-			err = take(candidate{Entry: meta.Entry{Root: p.Root, Size: p.Held, Used: meta.SecondOf(p.Used)}, charge: partialCharge(p.Held), local: partialCharge(p.Held), partial: true})
+			err = take(candidate{Entry: meta.Entry{Root: p.Root, Size: p.Held, Used: p.Used}, charge: meta.PartialSize(p.Held), local: meta.PartialSize(p.Held), partial: true})
 		}
 		if err != nil {
 			return err
@@ -70,15 +70,15 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 func (c *cycle) classify(o candidate) Class {
 	switch {
 	case c.marks.has(o.Root):
-		return GCPinned
-	case c.s.leases.InUse(o.Root):
-		return GCLeased
+		return Pinned
+	case c.g.deps.Leases.InUse(o.Root):
+		return Leased
 	case c.young.has(o.Root):
-		return GCRecent
-	case c.s.touches.held(max(o.Used, c.s.touches.usedAt(o.Root))):
-		return GCHeld
+		return Recent
+	case c.g.deps.Uses.Held(max(o.Used, c.g.deps.Uses.UsedAt(o.Root))):
+		return Held
 	}
-	return GCCache
+	return Cache
 }
 
 // move counts o in another class.
@@ -105,17 +105,17 @@ func (c *cycle) remove(ctx context.Context, batch []candidate) error {
 			return err
 		}
 		defer over()
-		c.report.Open, _ = c.s.OpenDamage()
+		c.report.Open, _ = c.g.deps.Backend.Damages().Open()
 		if c.report.Blocked() { // below a pin that came meanwhile, or found meanwhile
 			return nil
 		}
 		if batch, err = c.removeUnheld(ctx, batch); err != nil {
 			return err
 		}
-		c.s.gc.moved()
+		c.g.moved()
 	}
 	for _, o := range batch {
-		c.move(o, GCCache, GCRemoved)
+		c.move(o, Cache, Removed)
 		if c.opt.Removal != nil && !c.opt.Removal(o.object()) {
 			return errEnough
 		}
@@ -127,11 +127,11 @@ func (c *cycle) remove(ctx context.Context, batch []candidate) error {
 // removeUnheld registers the removals, looks again, removes, and returns what
 // is gone.
 func (c *cycle) removeUnheld(ctx context.Context, batch []candidate) (gone []candidate, err error) {
-	s := c.s
-	if err := s.admit(ctx); err != nil {
+	g := c.g
+	if err := g.deps.Admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}
-	defer s.leave()
+	defer g.deps.Admission.Leave()
 	var es []meta.Entry
 	var out []candidate
 	for _, o := range batch {
@@ -148,31 +148,31 @@ func (c *cycle) removeUnheld(ctx context.Context, batch []candidate) (gone []can
 		if err != nil {
 			return nil, err
 		}
-		if class != GCCache {
-			c.move(o, GCCache, class)
+		if class != Cache {
+			c.move(o, Cache, class)
 			continue
 		}
-		over, err := s.leases.Remove(o.Root)
+		over, err := g.deps.Leases.Remove(o.Root)
 		if err != nil {
-			c.move(o, GCCache, GCLeased)
+			c.move(o, Cache, Leased)
 			continue
 		}
-		if class, err = c.lastLook(o); err != nil || class != GCCache {
+		if class, err = c.lastLook(o); err != nil || class != Cache {
 			over()
 			if err != nil {
 				return nil, err
 			}
-			c.move(o, GCCache, class)
+			c.move(o, Cache, class)
 			continue
 		}
 		defer over() // of the batch
 		es, out = append(es, o.Entry), append(out, o)
 	}
-	if err := s.removeAll(ctx, es); err != nil {
+	if err := g.removeAll(ctx, es); err != nil {
 		return nil, err
 	}
 	for _, o := range out {
-		if _, still, err := s.backend.Get(o.Root); err != nil {
+		if _, still, err := g.deps.Backend.Get(o.Root); err != nil {
 			return gone, err
 		} else if !still { // else it has moved: the next pass has its new place
 			gone = append(gone, o)
@@ -183,16 +183,16 @@ func (c *cycle) removeUnheld(ctx context.Context, batch []candidate) (gone []can
 
 // removePartial removes what is here of an object unless it is in use.
 func (c *cycle) removePartial(ctx context.Context, o candidate) (bool, error) {
-	if class := c.classify(o); class != GCCache {
-		c.move(o, GCCache, class)
+	if class := c.classify(o); class != Cache {
+		c.move(o, Cache, class)
 		return false, nil
 	}
-	err := c.s.RemovePartial(ctx, o.Root)
+	err := c.g.deps.Partials.Remove(ctx, o.Root)
 	switch status.Of(err) {
 	case status.OK:
 		return true, nil
 	case status.Conflict:
-		c.move(o, GCCache, GCLeased)
+		c.move(o, Cache, Leased)
 		return false, nil
 	case status.NotFound: // it became whole, or was removed
 		return false, nil
@@ -205,24 +205,24 @@ func (c *cycle) removePartial(ctx context.Context, o candidate) (bool, error) {
 func (c *cycle) lastLook(o candidate) (Class, error) {
 	switch {
 	case c.marks.has(o.Root):
-		return GCPinned, nil
+		return Pinned, nil
 	case c.young.has(o.Root):
-		return GCRecent, nil
-	case !c.s.touches.holding():
-		return GCCache, nil
+		return Recent, nil
+	case !c.g.deps.Uses.Holding():
+		return Cache, nil
 	}
-	used := max(o.Used, c.s.touches.usedAt(o.Root))
-	at, err := c.s.backend.UsedAt(o.Entry)
-	if err == nil && c.s.touches.held(max(used, at)) {
-		return GCHeld, nil
+	used := max(o.Used, c.g.deps.Uses.UsedAt(o.Root))
+	at, err := c.g.deps.Backend.UsedAt(o.Entry)
+	if err == nil && c.g.deps.Uses.Held(max(used, at)) {
+		return Held, nil
 	}
-	return GCCache, err
+	return Cache, err
 }
 
 // removeAll removes objects whose removal is registered.
-func (s *Store) removeAll(ctx context.Context, es []meta.Entry) error {
+func (g *Collector) removeAll(ctx context.Context, es []meta.Entry) error {
 	if len(es) == 0 {
 		return nil
 	}
-	return s.backend.RemoveAll(ctx, es)
+	return g.deps.Backend.RemoveAll(ctx, es)
 }

@@ -1,4 +1,4 @@
-package store
+package gc
 
 import (
 	"context"
@@ -28,21 +28,21 @@ type PromiseOptions struct {
 // an absent directory has come back, what is below is followed too. An error of
 // lost ends the walk and is returned. One walk runs at a time, a second one
 // waits. RAM is bounded as for a collection.
-func (s *Store) Promises(ctx context.Context, opt PromiseOptions, lost func(Lost) error) error {
-	if err := s.enter(); err != nil {
+func (g *Collector) Promises(ctx context.Context, opt PromiseOptions, lost func(Lost) error) error {
+	if err := g.deps.Admission.Enter(); err != nil {
 		return err
 	}
-	s.leave() // a walk does not hold up the end of the store
+	g.deps.Admission.Leave() // a walk does not hold up the end of the store
 	select {
-	case s.promising <- struct{}{}:
+	case g.promising <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-s.admission.Stopping():
+	case <-g.deps.Admission.Stopping():
 		return meta.ErrDraining
 	}
-	defer func() { <-s.promising }()
-	w := newPromiseWalk(s, opt, lost)
-	for p, err := range s.Pins(ctx) {
+	defer func() { <-g.promising }()
+	w := newPromiseWalk(g, opt, lost)
+	for p, err := range g.deps.Pins(ctx) {
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (s *Store) Promises(ctx context.Context, opt PromiseOptions, lost func(Lost
 
 // promiseWalk is one walk over what pins promise.
 type promiseWalk struct {
-	s    *Store
+	g    *Collector
 	lost func(Lost) error
 	walk walker
 	pace pacer
@@ -65,16 +65,16 @@ type promiseWalk struct {
 	err  error                // of lost, or of a look-up
 }
 
-func newPromiseWalk(s *Store, opt PromiseOptions, lost func(Lost) error) *promiseWalk {
+func newPromiseWalk(g *Collector, opt PromiseOptions, lost func(Lost) error) *promiseWalk {
 	w := &promiseWalk{
-		s: s, lost: lost, told: map[b3.Root]struct{}{},
-		pace: pacer{duty: s.cfg.GCDuty, hurry: func() bool { return false }, admission: s.admission},
+		g: g, lost: lost, told: map[b3.Root]struct{}{},
+		pace: pacer{duty: g.deps.Duty, hurry: func() bool { return false }, admission: g.deps.Admission},
 	}
 	if opt.Fast {
 		w.pace.duty = 1
 	}
 	w.walk = walker{
-		s: s, pause: w.rest,
+		g: g, pause: w.rest,
 		visit:   func(b3.Root) bool { return w.err != nil },
 		damaged: func(path []Step) { w.tell(path, true, true) },
 		absent:  func(path []Step) { w.tell(path, false, true) },
@@ -128,11 +128,11 @@ func (w *promiseWalk) entry(root b3.Root) (meta.Entry, bool, error) {
 	if w.err != nil {
 		return meta.Entry{}, true, w.err
 	}
-	if err := w.s.enter(); err != nil {
+	if err := w.g.deps.Admission.Enter(); err != nil {
 		return meta.Entry{}, true, err
 	}
-	defer w.s.leave()
-	return w.s.backend.Get(root)
+	defer w.g.deps.Admission.Leave()
+	return w.g.deps.Backend.Get(root)
 }
 
 // tell calls lost for the last object of path, unless it did so before or the
@@ -142,12 +142,12 @@ func (w *promiseWalk) tell(path []Step, corrupt, directory bool) {
 	if _, twice := w.told[root]; twice || w.err != nil {
 		return
 	}
-	if err := w.s.enter(); err != nil {
+	if err := w.g.deps.Admission.Enter(); err != nil {
 		w.err = err
 		return
 	}
-	ok, err := w.s.hasPin(w.pin)
-	w.s.leave()
+	ok, err := w.g.hasPin(w.pin)
+	w.g.deps.Admission.Leave()
 	if err != nil || !ok {
 		w.err = err
 		return
@@ -160,17 +160,17 @@ func (w *promiseWalk) tell(path []Step, corrupt, directory bool) {
 
 // Promised reports whether a pin is still there that made an object promised,
 // and the object still lost.
-func (s *Store) Promised(ctx context.Context, l Lost) (bool, error) {
-	if err := s.admit(ctx); err != nil {
+func (g *Collector) Promised(ctx context.Context, l Lost) (bool, error) {
+	if err := g.deps.Admission.EnterContext(ctx); err != nil {
 		return false, err
 	}
-	defer s.leave()
-	e, ok, err := s.backend.Get(l.Root)
+	defer g.deps.Admission.Leave()
+	e, ok, err := g.deps.Backend.Get(l.Root)
 	if err != nil {
 		return false, fmt.Errorf("store: look up %s: %w", l.Root, err)
 	}
 	if ok && !e.Corrupt {
 		return false, nil
 	}
-	return s.hasPin(l.Pin)
+	return g.hasPin(l.Pin)
 }

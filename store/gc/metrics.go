@@ -1,4 +1,4 @@
-package store
+package gc
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -6,32 +6,31 @@ import (
 	"allium/protocols/status"
 )
 
-// gcMetrics count what collections do.
-type gcMetrics struct {
+// metrics count what collections do.
+type metrics struct {
 	cycles         *prometheus.CounterVec // result
 	removedObjects prometheus.Counter
 	removedBytes   prometheus.Counter
 	marked         prometheus.Gauge
 	seconds        prometheus.Histogram
-	refused        prometheus.Counter
 }
 
-func newGCMetrics(reg prometheus.Registerer, s *Store) *gcMetrics {
-	m := &gcMetrics{
+func newMetrics(reg prometheus.Registerer, g *Collector) *metrics {
+	m := &metrics{
 		cycles:         prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gc_cycles_total", Help: "Garbage collections by outcome; conflict: damage of the store, or of a directory below a pin, kept it from removing anything."}, []string{"result"}),
 		removedObjects: prometheus.NewCounter(prometheus.CounterOpts{Name: "gc_removed_objects_total", Help: "Objects that collections removed."}),
 		removedBytes:   prometheus.NewCounter(prometheus.CounterOpts{Name: "gc_removed_bytes_total", Help: "Bytes of objects that collections removed."}),
 		marked:         prometheus.NewGauge(prometheus.GaugeOpts{Name: "gc_marked", Help: "Directories below pins that the latest collection read."}),
 		seconds:        prometheus.NewHistogram(prometheus.HistogramOpts{Name: "gc_seconds", Help: "Time of a collection, rests included.", Buckets: prometheus.ExponentialBuckets(0.01, 4, 9)}),
-		refused:        prometheus.NewCounter(prometheus.CounterOpts{Name: "store_full_total", Help: "Writes that were refused because the store or the disk is full."}),
 	}
 	if reg == nil {
 		return m
 	}
 	gauge := func(name, help string, read func(Space) int64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read(s.Space())) })
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read(g.Space())) })
 	}
-	reg.MustRegister(m.cycles, m.removedObjects, m.removedBytes, m.marked, m.seconds, m.refused,
+	reg.MustRegister(m.cycles, m.removedObjects, m.removedBytes, m.marked, m.seconds,
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "store_full_total", Help: "Writes that were refused because the store or the disk is full."}, func() float64 { return float64(g.deps.Account.refused.Load()) }),
 		gauge("store_free_bytes", "Bytes free on the store's disk, -1 when it cannot tell.", func(sp Space) int64 { return sp.Free }),
 		gauge("store_used_bytes", "Bytes that count against store.max_bytes: objects, outboards, partial objects, puts under way.", func(sp Space) int64 { return sp.Used.Bytes }),
 		gauge("store_max_bytes", "Bytes that the store may hold now, 0 without a bound.", func(sp Space) int64 { return sp.Max.Bytes }),
@@ -43,18 +42,17 @@ func newGCMetrics(reg prometheus.Registerer, s *Store) *gcMetrics {
 			}
 			return 0
 		}),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "store_touches_dropped_total", Help: "Last uses of objects that were not noted because too many came at once."}, func() float64 { return float64(s.touches.droppedUses()) }),
 	)
 	return m
 }
 
 // cycle counts one that ended with err.
-func (m *gcMetrics) cycle(c *cycle, err error) {
+func (m *metrics) cycle(c *cycle, err error) {
 	if c.opt.Dry {
 		return
 	}
 	m.cycles.WithLabelValues(status.Of(err).String()).Inc()
-	n := c.report.Classes[GCRemoved]
+	n := c.report.Classes[Removed]
 	m.removedObjects.Add(float64(n.Objects))
 	m.removedBytes.Add(float64(n.Bytes))
 	m.marked.Set(float64(c.report.Nodes))

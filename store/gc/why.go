@@ -1,4 +1,4 @@
-package store
+package gc
 
 import (
 	"context"
@@ -15,7 +15,7 @@ const maxWhyPins = 64
 // Why says what holds one object.
 type Why struct {
 	Root     b3.Root
-	Presence Presence
+	Presence b3.Presence
 	Corrupt  bool
 	Size     int64      // bytes that are here
 	Used     time.Time  // last use, to the second; zero when it is not here or unknown
@@ -39,19 +39,17 @@ func (w Why) Kept() bool {
 
 // Why finds out what holds root, which need not be here. It reads the
 // directories below recursive pins until it finds root.
-func (s *Store) Why(ctx context.Context, root b3.Root) (Why, error) {
-	if err := s.admit(ctx); err != nil {
+func (g *Collector) Why(ctx context.Context, root b3.Root) (Why, error) {
+	if err := g.deps.Admission.EnterContext(ctx); err != nil {
 		return Why{}, err
 	}
-	defer s.leave()
-	w := Why{Root: root, Leases: s.leases.Count(root), Cutoff: s.cutoff().Time()}
-	s.mu.Lock()
-	_, w.Ingest = s.running[root]
-	s.mu.Unlock()
-	if err := s.whyHere(&w); err != nil {
+	defer g.deps.Admission.Leave()
+	w := Why{Root: root, Leases: g.deps.Leases.Count(root), Cutoff: g.cutoff().Time()}
+	w.Ingest = g.deps.Partials.Running(root)
+	if err := g.whyHere(&w); err != nil {
 		return Why{}, fmt.Errorf("store: why %s: %w", root, err)
 	}
-	page, err := s.backend.Pins(root, "", make([]meta.Pin, 0, maxWhyPins))
+	page, err := g.deps.Backend.Pins(root, "", make([]meta.Pin, 0, maxWhyPins))
 	if err != nil {
 		return Why{}, fmt.Errorf("store: why %s: %w", root, err)
 	}
@@ -60,7 +58,7 @@ func (s *Store) Why(ctx context.Context, root b3.Root) (Why, error) {
 			w.Pins = append(w.Pins, p)
 		}
 	}
-	above, damage, err := s.above(ctx, root)
+	above, damage, err := g.above(ctx, root)
 	if err != nil {
 		return Why{}, fmt.Errorf("store: why %s: %w", root, err)
 	}
@@ -71,42 +69,42 @@ func (s *Store) Why(ctx context.Context, root b3.Root) (Why, error) {
 }
 
 // whyHere fills in what is here and when it was used.
-func (s *Store) whyHere(w *Why) error {
-	e, ok, err := s.find(w.Root)
+func (g *Collector) whyHere(w *Why) error {
+	e, ok, err := g.find(w.Root)
 	if err != nil {
 		return err
 	}
 	var used meta.Second
 	if ok {
-		w.Presence, w.Corrupt, w.Size = Complete, e.Corrupt, e.Size
-		noted := s.touches.usedAt(w.Root)
-		if used, err = s.backend.UsedAt(e); err != nil {
+		w.Presence, w.Corrupt, w.Size = b3.Complete, e.Corrupt, e.Size
+		noted := g.deps.Uses.UsedAt(w.Root)
+		if used, err = g.deps.Backend.UsedAt(e); err != nil {
 			return err
 		}
 		used = max(used, noted)
-	} else if rec, ok, err := s.partial(w.Root); err != nil {
+	} else if rec, ok, err := g.deps.Partials.Find(w.Root); err != nil {
 		return err
 	} else if ok {
-		w.Presence, w.Size, used = PartlyHere, rec.Held, rec.Used
+		w.Presence, w.Size, used = b3.Partial, rec.Held, rec.Used
 	}
 	w.Used = used.Time()
-	w.Held = w.Presence != Absent && s.touches.held(used)
+	w.Held = w.Presence != b3.Absent && g.deps.Uses.Held(used)
 	return nil
 }
 
 // Next reports whether the next eviction removes the object, as far as is known.
 func (w Why) Next() bool {
-	return w.Presence != Absent && !w.Kept() && !w.Cutoff.IsZero() && !w.Used.After(w.Cutoff)
+	return w.Presence != b3.Absent && !w.Kept() && !w.Cutoff.IsZero() && !w.Used.After(w.Cutoff)
 }
 
 // cutoff is the last use down to which the next eviction removes; 0 is unknown.
 // An eviction begins at its mark at the latest, and ends at the low one.
-func (s *Store) cutoff() meta.Second {
-	s.gc.mu.Lock()
-	h := s.gc.ages
-	s.gc.mu.Unlock()
-	b := s.bounds()
-	least, now := b.trigger.less(b.low), b.excess(s.usage())
+func (g *Collector) cutoff() meta.Second {
+	g.mu.Lock()
+	h := g.ages
+	g.mu.Unlock()
+	b := g.deps.Account.bounds()
+	least, now := b.trigger.less(b.low), b.excess(g.deps.Account.usage())
 	need := amount{meta.Count{Objects: max(least.Objects, now.Objects), Bytes: max(least.Bytes, now.Bytes)}, max(least.local, now.local)}
 	if h == nil || !need.passes(amount{}) {
 		return 0

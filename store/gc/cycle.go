@@ -1,4 +1,4 @@
-package store
+package gc
 
 import (
 	"context"
@@ -30,13 +30,13 @@ const (
 // is pinned meanwhile, or a pinned directory that arrives, is marked before the
 // next batch is removed.
 type cycle struct {
-	s        *Store
-	opt      GCOptions
+	g        *Collector
+	opt      Options
 	marks    *filter // may hold what no pin does: that stays for this cycle
 	young    *filter
 	walk     walker
 	pace     pacer
-	report   GCReport
+	report   Report
 	complete bool       // every object was looked at
 	ages     *histogram // of the first look of an eviction
 	pin      meta.Pin   // that is being followed
@@ -52,7 +52,7 @@ var errEnough = errors.New("enough")
 
 func (c *cycle) run(ctx context.Context) error {
 	// From here on uses are young; those before are in the index.
-	if err := c.s.flushTouches(ctx); err != nil {
+	if err := c.g.deps.Uses.Flush(ctx); err != nil {
 		return err
 	}
 	if err := c.markPins(ctx); err != nil {
@@ -72,21 +72,21 @@ func (c *cycle) mark(root b3.Root) bool {
 
 func (c *cycle) damage(path []Step) { c.note(damageAt(c.pin, path)) }
 
-func (c *cycle) note(d GCDamage) {
+func (c *cycle) note(d Damage) {
 	if len(c.report.Damaged) < maxDamages {
 		c.report.Damaged = append(c.report.Damaged, d)
 	}
 }
 
 // damageAt is the damage of the last node of path, which begins at a pin.
-func damageAt(p meta.Pin, path []Step) GCDamage {
-	return GCDamage{Pin: p, Node: path[len(path)-1].Root, Path: Path(path)}
+func damageAt(p meta.Pin, path []Step) Damage {
+	return Damage{Pin: p, Node: path[len(path)-1].Root, Path: Path(path)}
 }
 
 // markPins marks what every pin holds.
 func (c *cycle) markPins(ctx context.Context) error {
 	at := 0
-	for p, err := range c.s.Pins(ctx) {
+	for p, err := range c.g.deps.Pins(ctx) {
 		if err != nil {
 			return err
 		}
@@ -96,12 +96,12 @@ func (c *cycle) markPins(ctx context.Context) error {
 				return err
 			}
 		}
-		lost, err := c.s.lost(ctx, p)
+		lost, err := c.g.lost(ctx, p)
 		if err != nil {
 			return err
 		}
 		if lost {
-			c.note(GCDamage{Pin: p, Node: p.Root, Absent: true})
+			c.note(Damage{Pin: p, Node: p.Root, Absent: true})
 			continue
 		}
 		if !p.Recursive {
@@ -145,7 +145,7 @@ func (c *cycle) begin(ctx context.Context) (over func(), err error) {
 		fresh, remark := append(c.fresh, again...), c.remark
 		again = nil
 		if len(fresh) == 0 && !remark {
-			over = c.s.gc.removing()
+			over = c.g.Removing()
 		}
 		c.fresh, c.remark = nil, false
 		c.mu.Unlock()
@@ -172,7 +172,7 @@ func (c *cycle) markFresh(ctx context.Context, fresh []b3.Root) error {
 		if _, _, err := c.walk.walk(ctx, root); err != nil {
 			return err
 		}
-		if _, ok, err := c.s.find(root); err != nil {
+		if _, ok, err := c.g.find(root); err != nil {
 			return err
 		} else if !ok && len(c.absent) < maxFresh {
 			c.absent = append(c.absent, root)
@@ -192,13 +192,13 @@ func (c *cycle) evict(ctx context.Context) error {
 		return nil
 	}
 	for pass := range maxPasses {
-		h := &histogram{now: c.s.clock.Stamp()}
+		h := &histogram{now: c.g.deps.Clock.Stamp()}
 		count := pass == 0
 		if err := c.scan(ctx, count, h.note); err != nil {
 			return err
 		}
 		c.complete = true
-		need := c.s.bounds().excess(c.s.usage())
+		need := c.g.deps.Account.bounds().excess(c.g.deps.Account.usage())
 		if count && !c.opt.All {
 			c.report.Need = need.Count
 			c.report.Need.Bytes = max(need.Bytes, need.local)
@@ -207,11 +207,11 @@ func (c *cycle) evict(ctx context.Context) error {
 		if need == (amount{}) || c.report.Blocked() {
 			return nil
 		}
-		before := c.report.Classes[GCRemoved]
+		before := c.report.Classes[Removed]
 		if err := c.scan(ctx, false, h.oldest(need)); err != nil {
 			return err
 		}
-		if c.opt.Dry || c.report.Classes[GCRemoved] == before {
+		if c.opt.Dry || c.report.Classes[Removed] == before {
 			return nil
 		}
 	}

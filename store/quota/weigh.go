@@ -1,9 +1,10 @@
-package store
+package quota
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -17,9 +18,9 @@ const maxWeighed = 1 << 20
 // with a quota: the object alone, or all below it, each directory once. What is
 // not here yet counts by what its directory says of it. More than 1,048,576
 // directories are conflict.
-func (s *Store) weigh(ctx context.Context, p meta.Pin, size int64) (load, error) {
-	sum := load{bytes: size, objects: 1}
-	if _, ok := s.quotas.of(p.Label); !ok || !p.Recursive {
+func (q *Quotas) weigh(ctx context.Context, p meta.Pin, size int64) (meta.Count, error) {
+	sum := meta.Count{Objects: 1, Bytes: size}
+	if _, ok := q.of(p.Label); !ok || !p.Recursive {
 		return sum, nil
 	}
 	seen := map[b3.Root]struct{}{p.Root: {}}
@@ -27,12 +28,12 @@ func (s *Store) weigh(ctx context.Context, p meta.Pin, size int64) (load, error)
 	for len(todo) > 0 {
 		node := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		n, err := s.node(ctx, node)
-		if errors.Is(err, errDamagedNode) {
+		n, err := q.node(ctx, node)
+		if errors.Is(err, meta.ErrDamagedDirectory) {
 			continue
 		}
 		if err != nil {
-			return load{}, err
+			return meta.Count{}, err
 		}
 		if n == nil { // a file, or not here
 			continue
@@ -43,39 +44,38 @@ func (s *Store) weigh(ctx context.Context, p meta.Pin, size int64) (load, error)
 					continue
 				}
 				if len(seen) == maxWeighed {
-					return load{}, status.Errorf(status.Conflict, "store: more than %d directories are below %s; pin parts of it, or lift the quota of %q", maxWeighed, p.Root, p.Label)
+					return meta.Count{}, status.Errorf(status.Conflict, "store: more than %d directories are below %s; pin parts of it, or lift the quota of %q", maxWeighed, p.Root, p.Label)
 				}
 				seen[ref.Root] = struct{}{}
 				todo = append(todo, ref.Root)
 			}
-			sum.add(load{ref.Size, 1})
-			if sum.bytes < 0 { // sizes are their authors' claims
-				return load{}, status.Errorf(status.BadRequest, "store: the sizes below %s are no sizes", p.Root)
+			sum.Add(ref.Size)
+			if sum.Bytes < 0 { // sizes are their authors' claims
+				return meta.Count{}, status.Errorf(status.BadRequest, "store: the sizes below %s are no sizes", p.Root)
 			}
 		}
 	}
 	return sum, nil
 }
 
-// weighAll weighs the pins that are there when the store opens. A quota that is
+// WeighAll weighs the pins that are there when the store opens. A quota that is
 // exceeded by then refuses what is new.
-func (s *Store) weighAll(ctx context.Context) error {
-	q := s.quotas
+func (q *Quotas) WeighAll(ctx context.Context, pins iter.Seq2[meta.Pin, error]) error {
 	if len(q.limits) == 0 {
 		return nil
 	}
-	for p, err := range s.Pins(ctx) {
+	for p, err := range pins {
 		if err != nil {
 			return err
 		}
 		if _, ok := q.of(p.Label); !ok {
 			continue
 		}
-		e, ok, err := s.backend.Get(p.Root)
+		e, ok, err := q.backend.Get(p.Root)
 		if err == nil && ok {
-			var l load
-			if l, err = s.weigh(ctx, p, e.Size); err == nil {
-				q.count(pinKeyed{p.Root, p.Label}, l)
+			var n meta.Count
+			if n, err = q.weigh(ctx, p, e.Size); err == nil {
+				q.count(pinKeyed{p.Root, p.Label}, n)
 			}
 		}
 		if err != nil && status.Of(err) != status.Conflict && status.Of(err) != status.BadRequest {
@@ -86,11 +86,9 @@ func (s *Store) weighAll(ctx context.Context) error {
 }
 
 // count enters a pin that is there.
-func (q *quotas) count(key pinKeyed, l load) {
+func (q *Quotas) count(key pinKeyed, n meta.Count) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	used := q.used[key.label]
-	used.add(l)
-	q.used[key.label] = used
-	q.pins[key] = l
+	q.used[key.label] = q.used[key.label].Plus(n)
+	q.pins[key] = n
 }

@@ -1,14 +1,14 @@
-package store
+package gc
 
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
+	"allium/store/meta"
 )
 
 const (
@@ -42,7 +42,7 @@ func Path(steps []Step) string {
 // each node once. A node that is not here names nothing; one that is here and
 // damaged may name anything.
 type walker struct {
-	s       *Store
+	g       *Collector
 	pause   func(context.Context) error // between nodes
 	visit   func(b3.Root) (stop bool)   // what a node names, and the tops
 	damaged func(path []Step)           // a node that cannot be read; the walk goes on
@@ -113,11 +113,11 @@ func (w *walker) enter(ctx context.Context, at Step) (Step, bool, error) {
 	if w.read++; w.read > maxWalk {
 		return Step{}, false, status.Errorf(status.Conflict, "store: more than %d directories are below recursive pins; remove some of the pins", maxWalk)
 	}
-	n, err := w.s.node(ctx, at.Root)
+	n, err := w.g.deps.Node(ctx, at.Root)
 	if n == nil && err == nil && w.absent != nil {
 		n, err = w.again(ctx, at)
 	}
-	if errors.Is(err, errDamagedNode) {
+	if errors.Is(err, meta.ErrDamagedDirectory) {
 		w.damaged(append(w.way(), at))
 		return Step{}, false, nil
 	}
@@ -158,16 +158,16 @@ func (w *walker) enter(ctx context.Context, at Step) (Step, bool, error) {
 // again tells of a node that is not here and looks for it once more. A file is
 // none.
 func (w *walker) again(ctx context.Context, at Step) (*manifest.Node, error) {
-	if err := w.s.admit(ctx); err != nil {
+	if err := w.g.deps.Admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}
-	_, here, err := w.s.backend.Get(at.Root)
-	w.s.leave()
+	_, here, err := w.g.deps.Backend.Get(at.Root)
+	w.g.deps.Admission.Leave()
 	if here || err != nil {
 		return nil, err
 	}
 	w.absent(append(w.way(), at))
-	return w.s.node(ctx, at.Root)
+	return w.g.deps.Node(ctx, at.Root)
 }
 
 // reference is what a node names.
@@ -187,52 +187,4 @@ func named(n *manifest.Node) []reference {
 		}
 	}
 	return refs
-}
-
-// errDamagedNode is a node of which nobody can tell what it names.
-var errDamagedNode = errors.New("the directory is damaged")
-
-// node reads a manifest, verified. It is nil when root is not here, or no
-// manifest; errDamagedNode when its bytes are wrong and might have been one.
-// Reading it so is not a use.
-func (s *Store) node(ctx context.Context, root b3.Root) (*manifest.Node, error) {
-	if err := s.admit(ctx); err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	s.leases.Acquire(root)
-	e, ok, err := s.find(root)
-	if err != nil || !ok || e.Size > manifest.MaxNode || e.Size < int64(len(manifest.Magic)) {
-		s.leases.Release(root)
-		return nil, err
-	}
-	if e.Corrupt {
-		s.leases.Release(root)
-		return nil, errDamagedNode
-	}
-	o, err := s.openEntry(e)
-	if err != nil {
-		s.leases.Release(root)
-		return nil, nodeError(err)
-	}
-	defer o.Close()
-	p := make([]byte, e.Size)
-	if _, err := o.Reader().ReadAt(p, 0); err != nil && !errors.Is(err, io.EOF) {
-		if status.Of(err) == status.Corrupt {
-			err = s.damaged(e, err)
-		}
-		return nil, nodeError(err)
-	}
-	n, err := manifest.Decode(p)
-	if err != nil {
-		return nil, nil // a file
-	}
-	return n, nil
-}
-
-func nodeError(err error) error {
-	if status.Of(err) == status.Corrupt {
-		return errors.Join(errDamagedNode, err)
-	}
-	return err
 }
