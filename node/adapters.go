@@ -88,7 +88,7 @@ func (f fetched) Put(ctx context.Context, root b3.Root, p []byte) error {
 
 // Partial implements resolver.Local.
 func (f fetched) Partial(ctx context.Context, root b3.Root) (size int64, ok bool, err error) {
-	p, err := f.st.Partial(ctx, root)
+	p, err := f.st.Partials().Get(ctx, root)
 	if status.Of(err) == status.NotFound {
 		return 0, false, nil
 	}

@@ -18,9 +18,9 @@ import (
 type backend interface {
 	lifecycle
 	objects
-	stager
-	partialKeeper
-	uploadKeeper
+	publisher
+	partial.Backend
+	upload.Backend
 	pinKeeper
 	condition
 }
@@ -75,50 +75,13 @@ type objects interface {
 	Mark(e meta.Entry, corrupt bool) error
 }
 
-// stager takes large objects in.
-type stager interface {
-	// Stage makes room for a large object. root may be zero when unknown.
-	Stage(root b3.Root) (*meta.Staging, error)
+// publisher takes large objects in that partial.Backend staged.
+type publisher interface {
 	// Publish makes a staged object, which is complete, visible and durable
 	// under root; with deferred, by the next flush that succeeds. What cannot be
 	// published is discarded. done is called once, when the backend is through
 	// with the files and root may be removed.
 	Publish(ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func()) (isNew bool, err error)
-	// Discard removes what Stage made, and what Save noted of it.
-	Discard(st *meta.Staging) error
-}
-
-// partialKeeper keeps downloads that are not whole.
-type partialKeeper interface {
-	// Resume opens what the last save of root noted; st is nil when there is
-	// nothing, and rec and pages are what was noted.
-	Resume(root b3.Root) (st *meta.Staging, rec partial.Record, pages []partial.Page, err error)
-	// Save makes what was written to st durable, then notes rec and pages, those
-	// of the bitmap of groups that changed, and sets st.Kept.
-	Save(st *meta.Staging, rec partial.Record, pages []partial.Page) error
-	// Partial returns what Save noted of root.
-	Partial(root b3.Root) (rec partial.Record, ok bool, err error)
-	// Partials appends what Save noted from root on, ascending, to page up to
-	// its capacity. Fewer means the end.
-	Partials(root b3.Root, page []partial.Record) ([]partial.Record, error)
-	// DropPartial removes what Save noted of root, and its files. Nobody uses
-	// them.
-	DropPartial(root b3.Root) error
-}
-
-// uploadKeeper keeps resumable uploads.
-type uploadKeeper interface {
-	// Uploads returns what NoteUpload noted of uploads, when the store opens.
-	Uploads() ([]upload.Record, error)
-	// OpenUpload opens the files of an upload, the data empty at offset 0, and
-	// the outboard when nothing of it is needed: outboard is how many bytes
-	// are. Data that is gone is fs.ErrNotExist.
-	OpenUpload(rec upload.Record, outboard int64) (*meta.Staging, error)
-	// NoteUpload makes the bytes of st durable, when it is not nil, and then
-	// notes rec, durably. Of one that is done the files go.
-	NoteUpload(rec upload.Record, st *meta.Staging) error
-	// DropUpload removes what NoteUpload noted, and the files.
-	DropUpload(id upload.ID) error
 }
 
 // pinKeeper keeps pins.

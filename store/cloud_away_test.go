@@ -38,7 +38,7 @@ func TestS3CommitAway(t *testing.T) {
 	root, size := b3.Sum(p), int64(len(p))
 	kept := func() {
 		t.Helper()
-		info, err := s.Partial(t.Context(), root)
+		info, err := s.Partials().Get(t.Context(), root)
 		if err != nil || info.Held != size || info.Size != size {
 			t.Fatalf("%+v is kept, %v; want all %d bytes", info, err, size)
 		}

@@ -114,7 +114,7 @@ func (s *Store) settleDamage(whole bool, which func(meta.Damage) bool) (int, err
 // allHere reports whether all of roots are here and not known to be damaged.
 func (s *Store) allHere(roots []b3.Root) (bool, error) {
 	for _, root := range roots {
-		if e, ok, err := s.backend.Get(root); err != nil || !ok || e.Corrupt {
+		if ok, err := s.here(root); err != nil || !ok {
 			return false, err
 		}
 	}

@@ -138,7 +138,7 @@ func (m *gcModel) step(i int) {
 	case "ingest":
 		m.ingest(i)
 	case "drop":
-		m.outcome(op, m.s.RemovePartial(ctx, root), status.OK, status.NotFound, status.Conflict)
+		m.outcome(op, m.s.Partials().Remove(ctx, root), status.OK, status.NotFound, status.Conflict)
 	case "crash":
 		m.crash()
 		m.check()
@@ -214,7 +214,7 @@ func (m *gcModel) check() {
 		}
 	}
 	var parts meta.Count
-	for part, err := range m.s.Partials(ctx) {
+	for part, err := range m.s.Partials().All(ctx) {
 		if err != nil {
 			m.r.Fatal(err)
 		}

@@ -216,7 +216,7 @@ func TestGCPartial(t *testing.T) {
 		if len(told) != 1 || !told[0].Partial || told[0].Root != b3.Sum(p) || told[0].Size != b3.GroupSize {
 			t.Errorf("removed were %+v", told)
 		}
-		_, err = s.Partial(t.Context(), b3.Sum(p))
+		_, err = s.Partials().Get(t.Context(), b3.Sum(p))
 		storetest.Want(t, err, status.NotFound)
 		if st := s.Stats(); st.PartialObjects != 0 || st.PartialBytes != 0 || s.Collector().Space().Used != (meta.Count{}) {
 			t.Errorf("counted are %+v, used %+v", st, s.Collector().Space().Used)

@@ -45,7 +45,7 @@ func (s *Store) keep(ctx context.Context, root b3.Root) (b3.Presence, error) {
 		return b3.Complete, s.usedOrWait(ctx, root, e.Added)
 	}
 	if err == nil {
-		_, ok, err = s.partial(root)
+		_, ok, err = s.partials.Find(root)
 	}
 	if err != nil || !ok {
 		return b3.Absent, err

@@ -12,6 +12,7 @@ import (
 	"allium/store/fsys"
 	"allium/store/gc"
 	"allium/store/meta"
+	"allium/store/upload"
 )
 
 // Stats are counters, kept in RAM.
@@ -28,22 +29,12 @@ type Stats struct {
 	PartialObjects int64            `json:"partial_objects"`
 	PartialBytes   int64            `json:"partial_bytes"` // that are here
 	PartialWaits   int64            `json:"partial_waits"` // writes that waited until what came before was noted
-	Uploads        Uploads          `json:"uploads"`
+	Uploads        upload.Stats     `json:"uploads"`
 	Usage          meta.Usage       `json:"usage"` // all zero but while the store is open
 	GC             gc.Runs          `json:"gc"`
 	Files          fsys.Descriptors `json:"files"`
 	WriteErr       error            `json:"-"` // why nothing more is written until a restart; nil when all is well
 	BucketErr      error            `json:"-"` // why the bucket of the s3 backend cannot be used for now; nil when it can
-}
-
-// Uploads are the uploads in pieces. What became of them counts from the start
-// of the process.
-type Uploads struct {
-	Open    int64 `json:"open"`    // not whole
-	Bytes   int64 `json:"bytes"`   // of those, that are here
-	Whole   int64 `json:"whole"`   // became objects
-	Expired int64 `json:"expired"` // removed since nothing came for long
-	Dropped int64 `json:"dropped"` // removed otherwise: on demand, of other bytes than expected, or since the disk lost them
 }
 
 // Stat returns address and size of a visible object: not_found when it is not
@@ -83,7 +74,7 @@ func (s *Store) Has(ctx context.Context, roots []b3.Root) ([]b3.Presence, error)
 			answers[i] = b3.Complete
 			continue
 		}
-		_, ok, err = s.partial(root)
+		_, ok, err = s.partials.Find(root)
 		if err != nil {
 			return nil, fmt.Errorf("store: look up %s: %w", root, err)
 		}
@@ -173,17 +164,14 @@ func (s *Store) lastUse(ctx context.Context, root b3.Root) (meta.Entry, meta.Sec
 
 // Stats returns the counters. It reads no file and works in every phase.
 func (s *Store) Stats() Stats {
-	t := s.backend.Totals()
+	t, parts := s.backend.Totals(), s.partials.Stats()
 	st := Stats{Backend: s.cfg.Backend, Objects: t.Objects.Load(), Bytes: t.Bytes.Load(), Corrupt: t.Corrupt.Load(), Leases: s.leases.Leased(),
-		PartialObjects: s.partials.objects.Load(), PartialBytes: s.partials.bytes.Load(), PartialWaits: s.partials.waits.Load(),
+		PartialObjects: parts.Objects, PartialBytes: parts.Bytes, PartialWaits: parts.Waits, Ingests: parts.Ingests,
 	}
-	st.Uploads = s.uploads.stats()
+	st.Uploads = s.uploads.Stats()
 	if d, ok := s.backend.(*disk.Backend); ok {
 		st.Files = d.Descriptors()
 	}
-	s.mu.Lock()
-	st.Ingests = len(s.running)
-	s.mu.Unlock()
 	st.Scrub, st.GC = s.scrub.stats(), s.gc.Runs()
 	st.Hot = s.ramCache.Stats()
 	if s.admission.Opened() {

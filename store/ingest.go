@@ -2,391 +2,80 @@ package store
 
 import (
 	"context"
-	"fmt"
 
 	"allium/protocols/b3"
-	"allium/protocols/status"
 	"allium/store/meta"
+	"allium/store/partial"
 )
 
-// Ingest is a download of an object whose address is known: proved items go in,
-// readers follow, and Commit makes the object visible. Its methods are safe for
-// concurrent use. It must end with Commit, Suspend or Abort.
-//
-// It holds a lease from the first byte. Items are written where they will stay;
-// a small object waits in RAM. What arrived of a large one whose size is proved
-// is noted durably about every checkpointBytes or checkpointAge, so that a
-// later ingest goes on from there, whatever ended this one but Abort.
+// Ingest is a download of an object whose address is known; see [partial.Ingest].
 type Ingest struct {
-	p      *partialObject
-	permit func() // gives back the place
-
-	// Guarded by p.mu.
-	state ingestState // only moves forward
-	err   error       // why it was aborted
+	*partial.Ingest
+	s *Store
 }
 
-type ingestState uint8
-
-const (
-	receiving ingestState = iota
-	committing
-	committed
-	suspended
-	aborted
-)
-
-// Ingest begins the download of root, of which it is claimed that it has size
-// bytes, or goes on with one that was suspended or cut off: nothing is allocated
-// in proportion to a claim, and one that differs from a size that was proved is
-// upstream. One ingest of an object runs at a time; a second is refused with
-// conflict. It waits for one of Config.Ingests places, as long as ctx lets it.
+// Ingest begins the download of root, of which it is claimed that it has size bytes,
+// or goes on with one that was suspended or cut off; see [partial.Table.Ingest].
 func (s *Store) Ingest(ctx context.Context, root b3.Root, size int64) (*Ingest, error) {
-	if size < 0 || size > b3.MaxSize {
-		return nil, status.Errorf(status.Upstream, "store: %s cannot have %d bytes", root, size)
-	}
-	if err := s.denied(root); err != nil {
+	in, err := s.partials.Ingest(ctx, root, size)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.claim(root); err != nil {
+	return &Ingest{in, s}, nil
+}
+
+// Open returns the object as far as it has arrived; see [partial.Ingest.Open].
+func (in *Ingest) Open() (*Object, error) {
+	v, err := in.Ingest.Open()
+	if err != nil {
 		return nil, err
 	}
-	in, err := s.begin(ctx, root, size)
+	return in.s.partOf(v), nil
+}
+
+// Commit makes the object visible, and durable unless deferred; see
+// [partial.Ingest.Commit].
+func (in *Ingest) Commit(ctx context.Context, deferred bool) (Info, error) {
+	isNew, err := in.Ingest.Commit(ctx, deferred)
 	if err != nil {
-		s.unclaim(root)
+		return Info{}, err
 	}
-	return in, err
+	size, _ := in.Size()
+	return Info{Root: in.Root(), Size: size, New: isNew}, nil
 }
 
-// claim reserves root for one ingest.
-func (s *Store) claim(root b3.Root) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.running[root]; ok {
-		return status.Errorf(status.Conflict, "store: %s is being downloaded already; wait for it or follow it", root)
-	}
-	s.running[root] = struct{}{}
-	return nil
-}
-
-func (s *Store) unclaim(root b3.Root) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.running, root)
-}
-
-func (s *Store) begin(ctx context.Context, root b3.Root, size int64) (*Ingest, error) {
-	permit, err := s.ingests.Acquire(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
-	}
-	room := meta.Count{Objects: 1, Bytes: min(size, b3.GroupSize)} // to begin with
-	if err := s.space.Reserve(ctx, room); err != nil {
-		permit()
-		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
-	}
-	s.space.Release(room)
-	s.leases.Acquire(root)
-	p, err := s.partialFor(ctx, root, size)
-	if err != nil {
-		s.leases.Release(root)
-		permit()
-		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
-	}
-	return &Ingest{p: p, permit: permit}, nil
-}
-
-// partialFor is what an ingest writes to.
-func (s *Store) partialFor(ctx context.Context, root b3.Root, size int64) (*partialObject, error) {
+// OpenPartial opens what is here of an object that is not whole, proved again on
+// every read: not_found when there is nothing. It sees what arrives meanwhile;
+// Covers says what can be read, and a group that is not here is not_found. The
+// caller closes it.
+func (s *Store) OpenPartial(ctx context.Context, root b3.Root) (*Object, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	if meta.Small(size) {
-		return newSmallPartial(s, root, size), nil
-	}
-	p, err := s.partials.use(ctx, s, root, size)
+	v, err := s.partials.Open(ctx, root)
 	if err != nil {
 		return nil, err
 	}
-	if p.size != size {
-		known := p.size
-		p.unuse()
-		return nil, status.Errorf(status.Upstream, "%d bytes are claimed, %d were proved", size, known)
-	}
-	return p, nil
+	return s.partOf(v), nil
 }
 
-// Root is the address of the object.
-func (in *Ingest) Root() b3.Root { return in.p.root }
-
-// Size is the object's size in bytes, and whether that is proved.
-func (in *Ingest) Size() (size int64, proved bool) {
-	in.p.mu.Lock()
-	defer in.p.mu.Unlock()
-	return in.p.size, in.p.proved
+func (s *Store) partOf(v *partial.View) *Object {
+	o := s.newObject(meta.Entry{Root: v.Root(), Size: v.Size()}, v.Source(), nil)
+	o.part = v
+	return o
 }
 
-// Has reports whether group g is here.
-func (in *Ingest) Has(g int64) bool {
-	in.p.mu.Lock()
-	defer in.p.mu.Unlock()
-	return in.p.groups.Has(g)
-}
-
-// Missing is the first run of groups [lo, hi) of [from, to) that are not here;
-// lo is hi when none is missing. What lies past the object is cut off.
-func (in *Ingest) Missing(from, to int64) (lo, hi int64) {
-	from, to = max(from, 0), min(to, b3.Groups(in.p.size))
-	in.p.mu.Lock()
-	defer in.p.mu.Unlock()
-	lo = in.p.groups.Hole(from, max(from, to))
-	return lo, in.p.groups.Member(lo, max(lo, to))
-}
-
-// Held is how many bytes of the object are here.
-func (in *Ingest) Held() int64 {
-	in.p.mu.Lock()
-	defer in.p.mu.Unlock()
-	return in.p.held
-}
-
-// Write stores one proved item of this object, walked with this size; another
-// one is bad_request. Items may come twice and from any number of goroutines;
-// the parents that a walk gives before a group are written before it. A group
-// waits while checkpointMost bytes are not noted. no_space leaves the ingest as
-// it was.
-func (in *Ingest) Write(item b3.Proved) error {
-	p := in.p
-	if !item.Valid() || item.Root() != p.root || item.Size() != p.size {
-		return status.Errorf(status.BadRequest, "store: ingest %s of %d bytes: got an item of %s of %d bytes", p.root, p.size, item.Root(), item.Size())
-	}
-	if p.s.admission.Draining() {
-		return meta.ErrDraining
-	}
-	start, err := in.startWrite(item)
-	for ; err == nil && start == writeFull; start, err = in.startWrite(item) {
-		if err := p.relieve(int64(len(item.Data()))); err != nil {
-			return fmt.Errorf("store: ingest %s: %w", p.root, err)
-		}
-	}
-	if err != nil || start == writeHere {
+// becameWhole is for a reader that opened root while it arrived: what is damaged is
+// the object now, if it is there.
+func (s *Store) becameWhole(root b3.Root, err error) error {
+	if s.enter() != nil {
 		return err
 	}
-	room := meta.Count{Bytes: meta.PartialSize(int64(len(item.Data())))}
-	if err = p.s.space.ReserveUntil(nil, room); err == nil {
-		err = p.write(item)
-		defer p.s.space.Release(room)
-	}
-	p.endWrite(item, err)
-	if err != nil {
-		return fmt.Errorf("store: ingest %s: %w", p.root, err)
-	}
-	return nil
-}
-
-// startWrite admits one write.
-func (in *Ingest) startWrite(item b3.Proved) (writeStart, error) {
-	p := in.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := in.over(); err != nil {
-		return 0, err
-	}
-	if p.broken != nil {
-		return 0, fmt.Errorf("store: ingest %s: %w", p.root, p.broken)
-	}
-	if !item.IsParent() && p.groups.Has(item.Group()) {
-		p.prove(item)
-		return writeHere, nil
-	}
-	if !item.IsParent() {
-		n := int64(len(item.Data()))
-		if p.full(n) {
-			return writeFull, nil
-		}
-		p.coming += n
-	}
-	p.writing++
-	return writeBegun, nil
-}
-
-// over returns why the ingest ended, nil while it runs. p.mu is held.
-func (in *Ingest) over() error {
-	switch in.state {
-	case receiving:
-		return nil
-	case aborted:
-		return in.err
-	case suspended:
-		return errSuspended(in.p.root)
-	}
-	return status.Errorf(status.Conflict, "store: the ingest of %s is committed", in.p.root)
-}
-
-func errSuspended(root b3.Root) error {
-	return status.Errorf(status.Canceled, "store: the download of %s was suspended", root)
-}
-
-// Wait returns when group g can be read, or with the error of whatever ended
-// the wait first: ctx, Suspend, Abort, or the store. A group past the size is
-// bad_range.
-func (in *Ingest) Wait(ctx context.Context, g int64) error {
-	if g < 0 || g >= b3.Groups(in.p.size) {
-		return status.Errorf(status.BadRange, "store: %s has no group %d", in.p.root, g)
-	}
-	for {
-		changed, err := in.poll(g)
-		if changed == nil {
-			return err
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-in.p.s.admission.Stopping():
-			return meta.ErrDraining
-		}
-	}
-}
-
-// poll returns nil, nil when group g is there, and what to wait for while it
-// may come.
-func (in *Ingest) poll(g int64) (<-chan struct{}, error) {
-	p := in.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case in.state == aborted:
-		return nil, in.err
-	case p.groups.Has(g):
-		return nil, nil
-	case in.state != receiving:
-		return nil, in.over()
-	}
-	if p.changed == nil {
-		p.changed = make(chan struct{})
-	}
-	return p.changed, nil
-}
-
-// Open returns the object as far as it has arrived, proved again on every read:
-// group g after Wait for it, anything else is not_found. It stays readable after
-// the ingest ends. The caller closes it.
-func (in *Ingest) Open() (*Object, error) {
-	p := in.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if in.state == aborted || in.state == suspended {
-		return nil, in.over()
-	}
-	if p.users == 0 {
-		return nil, status.Errorf(status.Conflict, "store: the ingest of %s is committed; open the object", p.root)
-	}
-	p.users++
-	p.s.leases.Acquire(p.root)
-	return p.object(), nil
-}
-
-// Commit makes the object visible, and durable unless deferred. While a group
-// is missing, or the size is not proved, it is refused with precondition and the
-// ingest goes on. Any other error ends the ingest; what a checkpoint noted may
-// then be left for the next one. All of a large object that a bucket could not
-// take is, unless deferred.
-func (in *Ingest) Commit(ctx context.Context, deferred bool) (Info, error) {
-	p := in.p
-	if err := in.finish(); err != nil {
-		return Info{}, err
-	}
-	p.saving <- struct{}{} // held for a checkpoint, and until the object is in place
-	info, err := p.commit(ctx, deferred)
-	<-p.saving
-	if err != nil {
-		err = fmt.Errorf("store: ingest %s: %w", p.root, err)
-		in.end(aborted, err)
-		return Info{}, err
-	}
-	in.end(committed, nil)
-	return info, nil
-}
-
-// finish stops the ingest from taking items when it has them all.
-func (in *Ingest) finish() error {
-	p := in.p
-	p.mu.Lock()
-	if err := in.over(); err != nil {
-		p.mu.Unlock()
+	defer s.leave()
+	e, ok, failure := s.find(root)
+	if failure != nil || !ok {
 		return err
 	}
-	if groups := b3.Groups(p.size); p.groups.Count() < groups || !p.proved {
-		defer p.mu.Unlock()
-		return status.Errorf(status.Precondition, "store: ingest %s: %d of %d groups have arrived, size proved: %t",
-			p.root, p.groups.Count(), groups, p.proved)
-	}
-	in.state = committing
-	p.mu.Unlock()
-	p.awaitWrites()
-	return nil
-}
-
-// Suspend ends the ingest and keeps what arrived, noted durably, for the next
-// one and for readers. An object whose size is not proved, a small one and one
-// of which nothing arrived are forgotten. That a checkpoint failed is logged,
-// and costs what came since the last one. After Commit, Suspend or Abort it does
-// nothing.
-func (in *Ingest) Suspend() {
-	if !in.stop(suspended, nil) {
-		return
-	}
-	p := in.p
-	if p.worthKeeping() {
-		p.checkpoint()
-	} else {
-		p.forget()
-	}
-	in.end(suspended, nil)
-}
-
-// Abort ends the ingest and forgets what arrived, now and before; readers that
-// wait get err, canceled when it is nil. After Commit, Suspend or Abort it does
-// nothing.
-func (in *Ingest) Abort(err error) {
-	if err == nil {
-		err = status.Errorf(status.Canceled, "store: the download of %s was given up", in.p.root)
-	}
-	if !in.stop(aborted, err) {
-		return
-	}
-	in.p.forget()
-	in.end(aborted, err)
-}
-
-// stop takes no more items, and reports whether the caller is the one to end the
-// ingest.
-func (in *Ingest) stop(state ingestState, err error) bool {
-	p := in.p
-	p.mu.Lock()
-	ours := in.state == receiving
-	if ours {
-		in.state, in.err = state, err
-		p.wake()
-	}
-	p.mu.Unlock()
-	if ours {
-		p.awaitWrites()
-	}
-	return ours
-}
-
-// end settles the state, wakes those who wait and gives everything back.
-func (in *Ingest) end(state ingestState, err error) {
-	p := in.p
-	p.mu.Lock()
-	in.state, in.err = state, err
-	p.wake()
-	p.mu.Unlock()
-	p.unuse()
-	p.s.unclaim(p.root)
-	p.s.leases.Release(p.root)
-	in.permit()
+	return s.damaged(e, err)
 }

@@ -42,18 +42,11 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		)
 	}
 	damage.Register(reg, s.backend.Damages())
-	for end, n := range s.uploads.ends {
-		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "store_uploads_total", Help: "Uploads in pieces that ended, by how: whole, expired, removed, bad_digest, denied, lost (the disk lost their bytes).", ConstLabels: prometheus.Labels{"end": string(end)},
-		}, func() float64 { return float64(n.Load()) }))
-	}
 	reg.MustRegister(m.integrity,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "hash_wait_seconds", Help: "How long the last groups that were read waited to be hashed, a moving mean; above 0.006 one of several cores is kept from hashing, for other requests.",
 		}, func() float64 { return s.hash.Wait().Seconds() }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "store_touches_dropped_total", Help: "Last uses of objects that were not noted because too many came at once."}, func() float64 { return float64(s.touches.droppedUses()) }),
-		gauge("store_uploads_open", "Uploads in pieces that are not whole.", func(s Stats) float64 { return float64(s.Uploads.Open) }),
-		gauge("store_upload_bytes", "Bytes of such uploads that are here.", func(s Stats) float64 { return float64(s.Uploads.Bytes) }),
 		counter("store_hot_hits_total", "Objects opened from RAM.", func(s Stats) float64 { return float64(s.Hot.Hits) }),
 		counter("store_hot_misses_total", "Objects looked for in RAM that were not there.", func(s Stats) float64 { return float64(s.Hot.Misses) }),
 		gauge("store_hot_bytes", "Bytes of verified objects in RAM.", func(s Stats) float64 { return float64(s.Hot.Bytes) }),

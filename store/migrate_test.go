@@ -213,18 +213,18 @@ func checkArchived2(t *testing.T, s *store.Store, half, empty, whole string) err
 	if all := s.Damage(); len(all) > 0 || s.Stats().Usage.QuarantineFiles > 0 {
 		return fmt.Errorf("what an earlier version left is taken for damage: %+v", all)
 	}
-	for id, want := range map[string]store.Upload{
+	for id, want := range map[string]upload.Info{
 		half:  {Offset: 3 * group / 2, Options: upload.Options{Length: 3 * group, Label: "site", Pin: true}},
 		empty: {Options: upload.Options{Length: 1000}},
 		whole: {Offset: group + 5, Options: upload.Options{Length: group + 5, Expect: b3.Sum(w)}, Root: b3.Sum(w), New: true},
 	} {
-		now, err := s.Upload(t.Context(), id)
+		now, err := s.Uploads().Get(t.Context(), id)
 		want.ID, want.Expires = id, now.Expires
 		if err != nil || now != want {
 			return fmt.Errorf("upload %+v is %+v: %w", want, now, err)
 		}
 		if now.Offset > 0 && now.Root.IsZero() {
-			if now, err = s.AppendUpload(t.Context(), id, now.Offset, bytes.NewReader(u[now.Offset:])); err != nil || now.Root != b3.Sum(u) {
+			if now, err = s.Uploads().Append(t.Context(), id, now.Offset, bytes.NewReader(u[now.Offset:])); err != nil || now.Root != b3.Sum(u) {
 				return fmt.Errorf("an upload does not go on: %+v: %w", now, err)
 			}
 		}

@@ -89,7 +89,7 @@ func (n *notesUnderTest) check(t *testing.T, disk *vfs.MemFS, victims ...string)
 		if intact < 4*group-100*i && !told && !corrupt {
 			return fmt.Errorf("download %d lost bytes without a word: %d are left", i, intact)
 		}
-		u, err := s.Upload(t.Context(), n.ids[i])
+		u, err := s.Uploads().Get(t.Context(), n.ids[i])
 		lost := err != nil || u.Offset != 2*group+7
 		if lost && (!contains(victims, upload) || !told) {
 			return fmt.Errorf("upload %d is %+v, told %t: %w", i, u, told, err)
@@ -98,7 +98,7 @@ func (n *notesUnderTest) check(t *testing.T, disk *vfs.MemFS, victims ...string)
 			continue
 		}
 		p := n.uploads[i]
-		_, err = s.AppendUpload(t.Context(), n.ids[i], u.Offset, bytes.NewReader(p[u.Offset:]))
+		_, err = s.Uploads().Append(t.Context(), n.ids[i], u.Offset, bytes.NewReader(p[u.Offset:]))
 		if status.Of(err) == status.BadDigest && contains(victims, upload) {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"allium/protocols/status"
 	"allium/store/cache"
 	"allium/store/meta"
+	"allium/store/partial"
 )
 
 // Object is an open object. It holds a lease until Close, so it stays readable
@@ -20,9 +21,9 @@ type Object struct {
 	e      meta.Entry
 	src    b3.Source
 	reader *b3.Reader
-	files  func()         // gives up the files, nil for none
-	opened *cache.Opened  // whose files they are, nil for none
-	part   *partialObject // what it is a part of; nil for a whole object
+	files  func()        // gives up the files, nil for none
+	opened *cache.Opened // whose files they are, nil for none
+	part   *partial.View // of one that is not whole; it holds the lease then
 	closed atomic.Bool
 }
 
@@ -86,10 +87,10 @@ func (s *Store) openEntry(e meta.Entry) (*Object, error) {
 	if err != nil {
 		return nil, s.damaged(e, err)
 	}
-	return newObject(s, e, meta.PairSource{Pair: p, Size: e.Size}, p.Close), nil
+	return s.newObject(e, meta.PairSource{Pair: p, Size: e.Size}, p.Close), nil
 }
 
-func newObject(s *Store, e meta.Entry, src b3.Source, files func()) *Object {
+func (s *Store) newObject(e meta.Entry, src b3.Source, files func()) *Object {
 	return &Object{s: s, e: e, src: src, reader: s.hash.Reader(e.Root, e.Size, src), files: files}
 }
 
@@ -111,7 +112,7 @@ func (o *Object) Reader() *b3.Reader { return o.reader }
 // and the error returned says what to do. Any other error is returned as it is.
 func (o *Object) Failed(err error) error {
 	if o.part != nil {
-		return o.part.failed(err)
+		return o.part.Failed(err)
 	}
 	if err == nil || status.Of(err) != status.Corrupt {
 		return err
@@ -126,6 +127,10 @@ func (o *Object) Failed(err error) error {
 // Close gives up the lease and the files. It is idempotent and always nil.
 func (o *Object) Close() error {
 	if o.closed.Swap(true) {
+		return nil
+	}
+	if o.part != nil {
+		o.part.Close()
 		return nil
 	}
 	if o.files != nil {
@@ -169,4 +174,13 @@ func (s *Store) damaged(e meta.Entry, err error) error {
 func (s *Store) leaving(root b3.Root) {
 	s.ramCache.Drop(root)
 	s.openFiles.Drop(root)
+}
+
+// Covers reports whether bytes [start, end) of the object are here: of a whole
+// object, all that it has.
+func (o *Object) Covers(start, end int64) bool {
+	if o.part != nil {
+		return o.part.Covers(start, end)
+	}
+	return 0 <= start && start <= end && end <= o.e.Size
 }

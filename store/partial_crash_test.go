@@ -157,7 +157,7 @@ func partScript(t testing.TB, s *store.Store, l *partLedger) {
 
 	suspend(content(2), 0, 1)
 	l.set(content(2), promise{open: true, most: groups * group})
-	if err := s.RemovePartial(t.Context(), b3.Sum(content(2))); err != nil {
+	if err := s.Partials().Remove(t.Context(), b3.Sum(content(2))); err != nil {
 		t.Error(err)
 	}
 	l.set(content(2), promise{gone: true})

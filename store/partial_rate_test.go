@@ -135,7 +135,7 @@ func TestCrashFastDownload(t *testing.T) {
 	}
 	again, stop := storetest.Start(t, embedded("/store"), store.Deps{FS: crashed})
 	defer func() { _ = stop() }()
-	info, err := again.Partial(t.Context(), in.Root())
+	info, err := again.Partials().Get(t.Context(), in.Root())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -169,7 +169,7 @@ func TestPartialModel(t *testing.T) {
 			},
 			"": func(rt *rapid.T) {
 				if in == nil && len(here) == 0 {
-					if _, err := s.Partial(t.Context(), root); status.Of(err) != status.NotFound {
+					if _, err := s.Partials().Get(t.Context(), root); status.Of(err) != status.NotFound {
 						rt.Fatalf("nothing is here, and partial says %v", err)
 					}
 					return
@@ -319,7 +319,7 @@ func TestPartialConcurrent(t *testing.T) {
 					if _, err := readPart(t.Context(), s, p); err != nil && status.Of(err) != status.NotFound {
 						t.Error(err)
 					}
-					if _, err := s.Partial(t.Context(), root); err != nil && status.Of(err) != status.NotFound {
+					if _, err := s.Partials().Get(t.Context(), root); err != nil && status.Of(err) != status.NotFound {
 						t.Error(err)
 					}
 				}
@@ -356,7 +356,7 @@ func TestCheckpointClock(t *testing.T) {
 		s, stop := storetest.Start(t, cfg, store.Deps{})
 		defer func() { _ = stop() }()
 		noted := func() (held int64) {
-			for info, err := range s.Partials(t.Context()) {
+			for info, err := range s.Partials().All(t.Context()) {
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -59,6 +59,19 @@ func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
 	return nil
 }
 
+// pinUnlessPinned pins root, not recursively. A pin that the label has already stays
+// what it is: it may be recursive.
+func (s *Store) pinUnlessPinned(ctx context.Context, root b3.Root, label string, charge *quota.Charge) error {
+	own, err := s.backend.Pins(root, label, make([]meta.Pin, 0, 1))
+	if err != nil {
+		return err
+	}
+	if len(own) == 1 && own[0].Root == root && own[0].Label == label {
+		return nil
+	}
+	return s.Pin(ctx, root, PinOptions{Label: label, Charge: charge})
+}
+
 // Unpin removes the pin with that label, durably; not_found when there is none.
 func (s *Store) Unpin(ctx context.Context, root b3.Root, label string) error {
 	if err := s.admit(ctx); err != nil {

@@ -106,7 +106,7 @@ func (s *Store) Flush(ctx context.Context) error {
 
 func (s *Store) putSmall(ctx context.Context, p []byte, opt PutOptions) (Info, error) {
 	root := b3.Sum(p)
-	if err := s.allowed(root, opt); err != nil {
+	if err := s.allowed(root, opt.Expect); err != nil {
 		return Info{}, err
 	}
 	info, err := s.commitSmall(ctx, root, p, opt)
@@ -158,6 +158,12 @@ func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, opt Put
 	return info, err
 }
 
+// keepSmall stores p, which came otherwise than in a put and hashes to root.
+func (s *Store) keepSmall(ctx context.Context, root b3.Root, p []byte, deferred bool) (isNew bool, err error) {
+	info, err := s.commitSmall(ctx, root, p, PutOptions{Deferred: deferred})
+	return info.New, err
+}
+
 // ramTries is how often a small object is put again that found no block free
 // in RAM: the room that it was given is an estimate, too high by no more than
 // what others are about to put, and each time four times as much is made.
@@ -188,7 +194,7 @@ func (s *Store) found(ctx context.Context, root b3.Root, size int64) {
 	s.leases.Acquire(root)
 	s.arrived(root, size <= manifest.MaxNode)
 	s.leases.Release(root)
-	s.outgrown(ctx, root)
+	s.partials.Outgrown(ctx, root)
 }
 
 // settled reports whether root, which the caller leases, is there and whole.
@@ -218,7 +224,7 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 	}
 	root, size, err := s.receive(st, room)
 	if err == nil {
-		err = s.allowed(root, opt)
+		err = s.allowed(root, opt.Expect)
 	}
 	if err != nil {
 		count.Settle(false)
@@ -227,16 +233,16 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 		room.Release()
 		return Info{}, err
 	}
-	info, err := s.commitLarge(ctx, root, size, st, opt.Deferred, func() {
+	isNew, err := s.commitLarge(ctx, root, size, st, opt.Deferred, func() {
 		st.Close()
 		room.Release()
 	})
-	count.Settle(err == nil && info.New)
+	count.Settle(err == nil && isNew)
 	if err != nil {
 		return Info{}, fmt.Errorf("store: put: %w", err)
 	}
-	s.outgrown(ctx, root)
-	return info, nil
+	s.partials.Outgrown(ctx, root)
+	return Info{Root: root, Size: size, New: isNew}, nil
 }
 
 // receive writes r to st as it hashes it.
@@ -259,8 +265,7 @@ func (s *Store) receive(st *meta.Staging, r io.Reader) (b3.Root, int64, error) {
 // it when root is there already; a part that was noted and cannot be published
 // now stays. It calls done once, when st's files are not
 // needed any more: for a deferred object that is later.
-func (s *Store) commitLarge(ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func()) (Info, error) {
-	info := Info{Root: root, Size: size}
+func (s *Store) commitLarge(ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func()) (isNew bool, err error) {
 	s.leases.Acquire(root)
 	through := func() {
 		s.leases.Release(root)
@@ -268,7 +273,7 @@ func (s *Store) commitLarge(ctx context.Context, root b3.Root, size int64, st *m
 	}
 	if err := s.enter(); err != nil {
 		through()
-		return Info{}, err
+		return false, err
 	}
 	defer s.leave()
 	there, err := s.settled(ctx, root)
@@ -277,13 +282,12 @@ func (s *Store) commitLarge(ctx context.Context, root b3.Root, size int64, st *m
 			s.report("discard", s.backend.Discard(st))
 		}
 		through()
-		return info, err
+		return false, err
 	}
-	info.New, err = s.backend.Publish(ctx, root, size, st, deferred, func() {
+	return s.backend.Publish(ctx, root, size, st, deferred, func() {
 		s.arrived(root, size <= manifest.MaxNode)
 		through()
 	})
-	return info, err
 }
 
 // stage makes room for a large object.
@@ -312,10 +316,11 @@ func (s *Store) report(op string, err error) {
 	}
 }
 
-// allowed says whether an object with that address may be stored.
-func (s *Store) allowed(root b3.Root, opt PutOptions) error {
-	if !opt.Expect.IsZero() && opt.Expect != root {
-		return badDigest(opt.Expect, root)
+// allowed says whether an object with that address may be stored where expect is
+// wanted; a zero expect takes any.
+func (s *Store) allowed(root, expect b3.Root) error {
+	if !expect.IsZero() && expect != root {
+		return badDigest(expect, root)
 	}
 	return s.denied(root)
 }

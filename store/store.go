@@ -23,7 +23,9 @@ import (
 	"allium/store/lease"
 	"allium/store/memory"
 	"allium/store/meta"
+	"allium/store/partial"
 	"allium/store/quota"
+	"allium/store/upload"
 )
 
 // Deps are what a Store uses of its node. Every field may be nil.
@@ -63,7 +65,6 @@ type Store struct {
 	tell    func(root b3.Root)       // Deps.Damaged
 	denied  func(root b3.Root) error // Deps.Denied
 
-	mayExpire func() bool // Deps.MayExpire
 	backend   backend
 	admission *admission.Control
 	leases    *lease.Table
@@ -76,15 +77,11 @@ type Store struct {
 	openFiles *cache.OpenFiles // nil: none
 	scrub     *scrubber        // nil: none
 	puts      *limits.Gate
-	ingests   *limits.Gate
-	uploads   *uploads
+	uploads   *upload.Table
 
 	ran atomic.Bool // Run was called
 
-	mu      sync.Mutex
-	running map[b3.Root]struct{} // ingests
-
-	partials *partials
+	partials *partial.Table
 
 	recovered atomic.Int64 // records and objects that opening has looked at
 }
@@ -123,22 +120,14 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		hash:      deps.Hash,
 		tell:      deps.Damaged,
 		denied:    deps.Denied,
-		mayExpire: deps.MayExpire,
 		admission: admission.New(),
 		clock:     meta.NewClock(time.Now),
-		running:   map[b3.Root]struct{}{},
-
-		partials: newPartials(),
 		puts: deps.Limits.NewGate(limits.Spec{
 			Name: "store.puts", Path: "gateway, add → streaming puts", Policy: "wait, then busy",
 		}, cfg.Puts, cfg.PutsWait),
-		ingests: deps.Limits.NewGate(limits.Spec{
-			Name: "store.ingests", Path: "resolver → downloads being written", Policy: "wait, then busy",
-		}, cfg.Ingests, cfg.IngestsWait),
 	}
 	s.leases = lease.New(s.leaving)
 	s.touches = newTouches(s.clock)
-	s.uploads = newUploads(cfg.Uploads, deps.MayExpire, deps.Limits)
 	var free func() (free, coming int64, known bool) // of the disk; nil: there is none
 	meters := bucket.NewMeters(cfg.S3, deps.Limits, deps.Metrics)
 	if cfg.Backend == BackendMemory {
@@ -164,10 +153,24 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		return nil, err
 	}
 	s.space = gc.NewAccount(bounds(cfg), gc.AccountDeps{
-		Backend: s.backend, Admission: s.admission, Registry: deps.Limits, Partial: s.partials.bytes.Load, Free: free, RAM: s.RAM,
+		Backend: s.backend, Admission: s.admission, Registry: deps.Limits, Free: free, RAM: s.RAM,
+	})
+	s.partials = partial.NewTable(partial.Deps{
+		Backend: s.backend, Space: s.space, Leases: s.leases, Admission: s.admission, Clock: s.clock, Log: deps.Log,
+		Gate: deps.Limits.NewGate(limits.Spec{
+			Name: "store.ingests", Path: "resolver → downloads being written", Policy: "wait, then busy",
+		}, cfg.Ingests, cfg.IngestsWait),
+		Remote: cfg.Backend == BackendS3, Denied: deps.Denied, CommitSmall: s.keepSmall, CommitLarge: s.commitLarge,
+		Damaged: s.becameWhole, CountDamage: func() { s.metrics.integrity.WithLabelValues("partial").Inc() },
+	})
+	s.uploads = upload.NewTable(upload.Deps{
+		Backend: s.backend, Space: s.space, Quotas: s.quotas, Leases: s.leases, Admission: s.admission, Gate: s.puts, Log: deps.Log,
+		Limits: deps.Limits, Metrics: deps.Metrics, Most: cfg.Uploads, TTL: cfg.UploadTTL, HashWorkers: cfg.HashWorkers,
+		MayExpire: deps.MayExpire, Allowed: s.allowed, Here: s.here, CommitSmall: s.keepSmall, CommitLarge: s.commitLarge,
+		Outgrown: s.partials.Outgrown, Pin: s.pinUnlessPinned,
 	})
 	s.gc = gc.New(gc.Deps{
-		Backend: s.backend, Partials: partialsOf{s}, Uses: usesOf{s}, Leases: s.leases, Admission: s.admission, Account: s.space,
+		Backend: s.backend, Partials: s.partials, Uses: usesOf{s}, Leases: s.leases, Admission: s.admission, Account: s.space,
 		Clock: s.clock, Log: deps.Log, Metrics: deps.Metrics, Duty: cfg.GCDuty, Entries: s.entries, Pins: s.Pins, Node: s.node,
 	})
 	s.scrub = newScrubber(s)
@@ -213,7 +216,7 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	if err := s.backend.Open(ctx); err != nil {
 		return fmt.Errorf("store: open: %w", err)
 	}
-	if err := s.partials.count(s.backend); err != nil {
+	if err := s.partials.Load(); err != nil {
 		_ = s.backend.Close() // err says more
 		return fmt.Errorf("store: open: %w", err)
 	}
@@ -223,7 +226,7 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	defer end()
 	var backend, wg sync.WaitGroup
 	backend.Go(func() { s.backend.Serve(writing) })
-	wg.Go(func() { s.partials.serve(serving) })
+	wg.Go(func() { s.partials.Serve(serving) })
 	s.admission.Open()
 	finish := func() error {
 		s.admission.Drain() // what was admitted waits for nothing but the backend
@@ -242,14 +245,14 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	if err := s.quotas.WeighAll(ctx, s.Pins(ctx)); err != nil {
 		return errors.Join(err, finish())
 	}
-	if err := s.loadUploads(ctx); err != nil {
+	if err := s.uploads.Load(ctx); err != nil {
 		return errors.Join(err, finish())
 	}
 	running, halt := context.WithCancel(ctx)
 	defer halt()
 	if d, ok := s.backend.(*disk.Backend); !ok || !d.Frozen() { // else nothing is written
 		wg.Go(func() { s.keepTouches(serving) })
-		wg.Go(func() { s.expireUploads(serving) })
+		wg.Go(func() { s.uploads.Serve(serving) })
 		wg.Go(func() { s.gc.Serve(serving) })
 		wg.Go(func() { s.scrub.run(running) })
 	}
@@ -284,8 +287,20 @@ func (s *Store) find(root b3.Root) (meta.Entry, bool, error) {
 // Collector runs garbage collections and knows what keeps an object.
 func (s *Store) Collector() *gc.Collector { return s.gc }
 
+// Partials are the objects of which a part is here.
+func (s *Store) Partials() *partial.Table { return s.partials }
+
+// Uploads are the objects that come in pieces.
+func (s *Store) Uploads() *upload.Table { return s.uploads }
+
 // Quotas counts what the labels of pins lead to.
 func (s *Store) Quotas() *quota.Quotas { return s.quotas }
+
+// here reports whether root is visible and not known to be damaged.
+func (s *Store) here(root b3.Root) (bool, error) {
+	e, ok, err := s.backend.Get(root)
+	return ok && !e.Corrupt, err
+}
 
 // Damage lists what recoveries and checks found that is not what was written,
 // oldest first. The memory backend has none.

@@ -25,12 +25,12 @@ func TestUploadOutlivesAWrongClock(t *testing.T) {
 		u := storetest.Begin(t, s, upload.Options{Length: 100})
 		storetest.Append(t, s, u, storetest.Bytes(1, 100), 0, 10)
 		time.Sleep(25 * time.Hour)
-		if got, err := s.Upload(t.Context(), u.ID); err != nil || got.Offset != 10 {
+		if got, err := s.Uploads().Get(t.Context(), u.ID); err != nil || got.Offset != 10 {
 			t.Errorf("%+v, %v", got, err)
 		}
 		right.Store(true)
 		time.Sleep(time.Minute)
-		_, err := s.Upload(t.Context(), u.ID)
+		_, err := s.Uploads().Get(t.Context(), u.ID)
 		storetest.Want(t, err, status.Gone)
 		storetest.WantUploads(t, s, 0, 0)
 	})

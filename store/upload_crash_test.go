@@ -81,7 +81,7 @@ func (l *uploadLedger) check(t testing.TB, disk vfs.FS) error {
 func (said uploadPromise) check(t testing.TB, s *store.Store, id string) error {
 	ctx := t.Context()
 	root := b3.Sum(said.p)
-	u, err := s.Upload(ctx, id)
+	u, err := s.Uploads().Get(ctx, id)
 	_, visible := s.Stat(ctx, root)
 	switch {
 	case status.Of(err) == status.NotFound && said.going:
@@ -100,12 +100,12 @@ func (said uploadPromise) check(t testing.TB, s *store.Store, id string) error {
 		return fmt.Errorf("it is whole and not there: %w", visible)
 	}
 	if said.going && !said.whole {
-		if err := s.RemoveUpload(ctx, id); err != nil || said.most < int64(len(said.p)) {
+		if err := s.Uploads().Remove(ctx, id); err != nil || said.most < int64(len(said.p)) {
 			return err
 		}
 		return nil
 	}
-	u, err = s.AppendUpload(ctx, id, u.Offset, bytes.NewReader(said.p[u.Offset:]))
+	u, err = s.Uploads().Append(ctx, id, u.Offset, bytes.NewReader(said.p[u.Offset:]))
 	if err != nil || u.Root != root {
 		return fmt.Errorf("it does not go on: %+v: %w", u, err)
 	}
@@ -138,8 +138,8 @@ func tidyUploads(disk vfs.FS, s *store.Store) error {
 // and removes two.
 func uploadScript(t testing.TB, s *store.Store, l *uploadLedger) {
 	ctx := t.Context()
-	begin := func(p []byte, expect b3.Root) store.Upload {
-		u, err := s.NewUpload(ctx, upload.Options{Length: int64(len(p)), Expect: expect, Label: uploadLabel, Pin: true})
+	begin := func(p []byte, expect b3.Root) upload.Info {
+		u, err := s.Uploads().New(ctx, upload.Options{Length: int64(len(p)), Expect: expect, Label: uploadLabel, Pin: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func uploadScript(t testing.TB, s *store.Store, l *uploadLedger) {
 		if cut != nil {
 			r = io.MultiReader(r, iotest.ErrReader(cut))
 		}
-		u, err := s.AppendUpload(ctx, id, int64(from), r)
+		u, err := s.Uploads().Append(ctx, id, int64(from), r)
 		if !errors.Is(err, cut) || u.Offset != int64(to) {
 			t.Errorf("%d to %d: %+v, %v", from, to, u, err)
 		}
@@ -169,7 +169,7 @@ func uploadScript(t testing.TB, s *store.Store, l *uploadLedger) {
 		u = begin(removed, b3.Root{})
 		add(u.ID, removed, 0, size/3, nil)
 		l.set(u.ID, uploadPromise{p: removed, most: int64(size / 3), going: true})
-		if err := s.RemoveUpload(ctx, u.ID); err != nil {
+		if err := s.Uploads().Remove(ctx, u.ID); err != nil {
 			t.Error(err)
 		}
 		l.set(u.ID, uploadPromise{p: removed, going: true, gone: true})

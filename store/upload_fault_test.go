@@ -60,7 +60,7 @@ func TestUploadFaults(t *testing.T) {
 						continue
 					}
 					f.on.Store(true)
-					now, err := s.AppendUpload(t.Context(), u.ID, int64(at), bytes.NewReader(p[at:to]))
+					now, err := s.Uploads().Append(t.Context(), u.ID, int64(at), bytes.NewReader(p[at:to]))
 					f.on.Store(false)
 					storetest.Want(t, err, test.want)
 					if now.Offset < int64(at) || !test.last && now.Offset != int64(at) || !now.Root.IsZero() {
@@ -118,7 +118,7 @@ func TestUploadIndexFault(t *testing.T) {
 	u := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
 	storetest.Append(t, s, u, p, 0, group)
 	f.on.Store(true)
-	now, err := s.AppendUpload(t.Context(), u.ID, group, bytes.NewReader(p[group:3*group]))
+	now, err := s.Uploads().Append(t.Context(), u.ID, group, bytes.NewReader(p[group:3*group]))
 	if err != nil || now.Offset != 3*group {
 		t.Errorf("%+v, %v", now, err)
 	}
@@ -128,7 +128,7 @@ func TestUploadIndexFault(t *testing.T) {
 	}
 	// The database is abandoned, with its lock.
 	s, _ = storetest.Start(t, tiny(), store.Deps{FS: disk.CrashClone(vfs.CrashCloneCfg{})})
-	if now, err := s.Upload(t.Context(), u.ID); err != nil || now.Offset != 3*group {
+	if now, err := s.Uploads().Get(t.Context(), u.ID); err != nil || now.Offset != 3*group {
 		t.Fatalf("%+v, %v", now, err)
 	} else {
 		storetest.Append(t, s, u, p, int(now.Offset), len(p))
@@ -146,9 +146,9 @@ func TestUploadReserve(t *testing.T) {
 	u := storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
 	storetest.Append(t, s, u, p, 0, group)
 	disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 64<<20 + 100, TotalBytes: 1 << 30})
-	_, err := s.AppendUpload(t.Context(), u.ID, group, bytes.NewReader(p[group:]))
+	_, err := s.Uploads().Append(t.Context(), u.ID, group, bytes.NewReader(p[group:]))
 	storetest.Want(t, err, status.NoSpace)
-	_, err = s.NewUpload(t.Context(), upload.Options{Length: 1 << 20})
+	_, err = s.Uploads().New(t.Context(), upload.Options{Length: 1 << 20})
 	storetest.Want(t, err, status.NoSpace)
 	disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 30, TotalBytes: 1 << 30})
 	storetest.Append(t, s, u, p, group, len(p))

@@ -54,7 +54,7 @@ func TestKillUpload(t *testing.T) {
 		t.Fatal("the child ended by itself")
 	}
 	s, _ := storetest.Start(t, embedded(dir), store.Deps{})
-	u, err := s.Upload(t.Context(), id)
+	u, err := s.Uploads().Get(t.Context(), id)
 	if err != nil || u.Offset < acked || u.Offset >= size {
 		t.Fatalf("%d bytes were acknowledged: %+v, %v", acked, u, err)
 	}
@@ -78,7 +78,7 @@ func uploadUntilKilled(t *testing.T, dir string, p []byte) {
 		_, _ = fmt.Fprintf(os.Stdout, "acked %s %d\n", now.ID, now.Offset)
 	}
 	hang := readFunc(func([]byte) (int, error) { select {} })
-	_, err := s.AppendUpload(t.Context(), u.ID, int64(at), io.MultiReader(bytes.NewReader(p[at:len(p)-1]), strings.NewReader(""), hang))
+	_, err := s.Uploads().Append(t.Context(), u.ID, int64(at), io.MultiReader(bytes.NewReader(p[at:len(p)-1]), strings.NewReader(""), hang))
 	t.Error(err)
 }
 

@@ -70,10 +70,10 @@ func TestUploadRestart(t *testing.T) {
 		if n := quotas(reg)[`"up"`]; n != int64(len(p)) {
 			t.Errorf("%d bytes count against the quota, want %d", n, len(p))
 		}
-		if now, err := s.Upload(t.Context(), u.ID); err != nil || now.Offset != int64(at) || now.Options != u.Options {
+		if now, err := s.Uploads().Get(t.Context(), u.ID); err != nil || now.Offset != int64(at) || now.Options != u.Options {
 			t.Fatalf("after a restart: %+v, %v; want %d bytes of %+v", now, err, at, u)
 		}
-		if now, err := s.Upload(t.Context(), whole.ID); err != nil || now != whole {
+		if now, err := s.Uploads().Get(t.Context(), whole.ID); err != nil || now != whole {
 			t.Fatalf("after a restart: %+v, %v; want %+v", now, err, whole)
 		}
 		storetest.WantUploads(t, s, 2, at+600)
@@ -101,7 +101,7 @@ func TestUploadStray(t *testing.T) {
 	dir := t.TempDir()
 	p := storetest.Bytes(1, 3*group)
 	s, stop := storetest.Start(t, embedded(dir), store.Deps{})
-	var us [3]store.Upload
+	var us [3]upload.Info
 	for i := range us {
 		us[i] = storetest.Begin(t, s, upload.Options{Length: int64(len(p))})
 		storetest.Append(t, s, us[i], p, 0, 2*group)
@@ -110,7 +110,7 @@ func TestUploadStray(t *testing.T) {
 	if err := os.Remove(name(0)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.AppendUpload(t.Context(), us[0].ID, 2*group, bytes.NewReader(p[2*group:]))
+	_, err := s.Uploads().Append(t.Context(), us[0].ID, 2*group, bytes.NewReader(p[2*group:]))
 	storetest.Want(t, err, status.Gone)
 	storetest.WantUploads(t, s, 2, 4*group)
 	if err := stop(); err != nil {
@@ -125,7 +125,7 @@ func TestUploadStray(t *testing.T) {
 	s, _ = storetest.Start(t, embedded(dir), store.Deps{})
 	storetest.WantUploads(t, s, 1, 2*group)
 	for i, want := range []status.Outcome{status.NotFound, status.NotFound, status.OK} {
-		_, err := s.Upload(t.Context(), us[i].ID)
+		_, err := s.Uploads().Get(t.Context(), us[i].ID)
 		storetest.Want(t, err, want)
 	}
 	for name, want := range map[string]int{"part": 3, "quarantine": 5} {
@@ -172,7 +172,7 @@ func TestUploadBounds(t *testing.T) {
 		refused := func(o upload.Options, want status.Outcome) {
 			t.Helper()
 			before, quota := s.Collector().Space().Used, quotas(reg)[`"a"`]
-			_, err := s.NewUpload(t.Context(), o)
+			_, err := s.Uploads().New(t.Context(), o)
 			storetest.Want(t, err, want)
 			if now := s.Collector().Space().Used; now.Objects > before.Objects || quotas(reg)[`"a"`] != quota {
 				t.Errorf("%+v is used after a refusal, %+v was", now, before)
@@ -192,7 +192,7 @@ func TestUploadBounds(t *testing.T) {
 		one := storetest.Begin(t, s, upload.Options{Length: 100, Label: "a"})
 		two := storetest.Begin(t, s, upload.Options{Length: 100, Label: "a"})
 		refused(upload.Options{Length: 1}, status.Busy)
-		if err := s.RemoveUpload(t.Context(), two.ID); err != nil {
+		if err := s.Uploads().Remove(t.Context(), two.ID); err != nil {
 			t.Fatal(err)
 		}
 		// What was promised is kept, however full it gets beside it.
@@ -203,7 +203,7 @@ func TestUploadBounds(t *testing.T) {
 		storetest.Holds(t, s, p)
 		two = storetest.Begin(t, s, upload.Options{Length: 100, Label: "a"})
 		refused(upload.Options{Length: 1, Label: "a"}, status.Quota)
-		for _, u := range []store.Upload{one, two} {
+		for _, u := range []upload.Info{one, two} {
 			storetest.Append(t, s, u, p[:100], 0, 100)
 		}
 		if n := quotas(reg)[`"a"`]; n != 0 {
@@ -242,9 +242,9 @@ func TestUploadExpires(t *testing.T) {
 					time.Sleep(50 * time.Minute)
 					storetest.Append(t, s, fed, p, i*1000, (i+1)*1000)
 				}
-				_, err := s.Upload(t.Context(), idle.ID)
+				_, err := s.Uploads().Get(t.Context(), idle.ID)
 				storetest.Want(t, err, status.Gone)
-				_, err = s.Upload(t.Context(), whole.ID)
+				_, err = s.Uploads().Get(t.Context(), whole.ID)
 				storetest.Want(t, err, status.Gone)
 				storetest.WantUploads(t, s, 1, 3000)
 				if st := s.Stats().Uploads; st.Expired != 1 || st.Whole != 1 {
@@ -252,7 +252,7 @@ func TestUploadExpires(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				// Gone when it is due, however seldom the janitor looks.
-				_, err = s.AppendUpload(t.Context(), fed.ID, 3000, bytes.NewReader(p[3000:]))
+				_, err = s.Uploads().Append(t.Context(), fed.ID, 3000, bytes.NewReader(p[3000:]))
 				storetest.Want(t, err, status.Gone)
 				time.Sleep(time.Minute)
 				storetest.WantUploads(t, s, 0, 0)
@@ -285,13 +285,13 @@ func TestUploadSlow(t *testing.T) {
 			return bytes.NewReader(p).Read(b[:min(len(b), 1000)])
 		})
 		r := io.MultiReader(io.LimitReader(slow, 60_000), iotest.ErrReader(errors.New("cut")))
-		ended := make(chan store.Upload, 1)
+		ended := make(chan upload.Info, 1)
 		go func() {
-			now, _ := s.AppendUpload(t.Context(), u.ID, 0, r)
+			now, _ := s.Uploads().Append(t.Context(), u.ID, 0, r)
 			ended <- now
 		}()
 		time.Sleep(30*time.Second + time.Millisecond)
-		now, err := s.Upload(t.Context(), u.ID)
+		now, err := s.Uploads().Get(t.Context(), u.ID)
 		if err != nil || now.Offset < 20_000 {
 			t.Errorf("after 30 s of 1,000 bytes each: %+v, %v", now, err)
 		}
@@ -323,10 +323,10 @@ func TestUploadDrains(t *testing.T) {
 		return copy(b, p[2*group:2*group+1000]), nil
 	})
 	ended := make(chan error, 1)
-	var now store.Upload
+	var now upload.Info
 	go func() {
 		var err error
-		now, err = s.AppendUpload(t.Context(), u.ID, 2*group, r)
+		now, err = s.Uploads().Append(t.Context(), u.ID, 2*group, r)
 		ended <- err
 	}()
 	<-reached
@@ -335,10 +335,10 @@ func TestUploadDrains(t *testing.T) {
 	}
 	close(open)
 	storetest.Want(t, <-ended, status.Draining)
-	_, err := s.NewUpload(t.Context(), upload.Options{})
+	_, err := s.Uploads().New(t.Context(), upload.Options{})
 	storetest.Want(t, err, status.Draining)
 	s, _ = storetest.Start(t, embedded(dir), store.Deps{})
-	then, err := s.Upload(t.Context(), u.ID)
+	then, err := s.Uploads().Get(t.Context(), u.ID)
 	if err != nil || then.Offset != now.Offset || then.Offset != 2*group {
 		t.Errorf("%+v after a restart, %+v was told: %v", then, now, err)
 	}
@@ -363,7 +363,7 @@ func TestUploadsForgotten(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for i, id := range ids {
-			_, err := s.Upload(t.Context(), id)
+			_, err := s.Uploads().Get(t.Context(), id)
 			if want := status.Of(err) == status.Gone; want != (i < 20) {
 				t.Fatalf("upload %d: %v", i, err)
 			}

@@ -93,13 +93,13 @@ func (u Uploads) New(ctx context.Context, o gateway.UploadOptions) (gateway.Uplo
 	if err := u.admits(); err != nil {
 		return gateway.Upload{}, err
 	}
-	up, err := u.api.st.NewUpload(ctx, upload.Options{Length: o.Length, Expect: o.Expect, Label: o.Label, Pin: o.Pin})
+	up, err := u.api.st.Uploads().New(ctx, upload.Options{Length: o.Length, Expect: o.Expect, Label: o.Label, Pin: o.Pin})
 	return u.told(up), err
 }
 
 // Upload implements gateway.Uploads.
 func (u Uploads) Upload(ctx context.Context, id string) (gateway.Upload, error) {
-	up, err := u.api.st.Upload(ctx, id)
+	up, err := u.api.st.Uploads().Get(ctx, id)
 	return u.told(up), err
 }
 
@@ -108,7 +108,7 @@ func (u Uploads) Append(ctx context.Context, id string, offset int64, r io.Reade
 	if err := u.admits(); err != nil {
 		return gateway.Upload{}, err
 	}
-	up, err := u.api.st.AppendUpload(ctx, id, offset, r)
+	up, err := u.api.st.Uploads().Append(ctx, id, offset, r)
 	if err == nil && !up.Root.IsZero() && up.Pin {
 		u.api.around.pinned(ctx, up.Root) // the store has pinned it itself
 	}
@@ -116,10 +116,12 @@ func (u Uploads) Append(ctx context.Context, id string, offset int64, r io.Reade
 }
 
 // Remove implements gateway.Uploads.
-func (u Uploads) Remove(ctx context.Context, id string) error { return u.api.st.RemoveUpload(ctx, id) }
+func (u Uploads) Remove(ctx context.Context, id string) error {
+	return u.api.st.Uploads().Remove(ctx, id)
+}
 
 // told is an upload of the store as the gateway knows it.
-func (Uploads) told(up store.Upload) gateway.Upload {
+func (Uploads) told(up upload.Info) gateway.Upload {
 	t := gateway.Upload{
 		ID: up.ID, Offset: up.Offset, Expires: up.Expires,
 		Options: gateway.UploadOptions{Length: up.Length, Expect: up.Expect, Pin: up.Pin, Label: up.Label},

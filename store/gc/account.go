@@ -42,8 +42,6 @@ type AccountDeps struct {
 	Admission *admission.Control
 	Registry  *limits.Registry
 
-	// Partial is how many bytes are here of objects that are not whole.
-	Partial func() int64
 	// Free is how many bytes the disk has left, and how many the backend is about to
 	// give back; known is false when it cannot tell. It is nil for a store in RAM.
 	Free func() (free, coming int64, known bool)
@@ -84,7 +82,7 @@ func (a *Account) usage() amount {
 	t := a.deps.Backend.Totals()
 	n := amount{Count: meta.Count{
 		Objects: t.Objects.Load() + t.PendingObjects.Load() + a.objects.Load(),
-		Bytes:   t.Bytes.Load() + t.OutboardBytes.Load() + t.PendingBytes.Load() + meta.PartialSize(a.deps.Partial()) + a.bytes.Load(),
+		Bytes:   t.Bytes.Load() + t.OutboardBytes.Load() + t.PendingBytes.Load() + meta.PartialSize(a.evictor.deps.Partials.Bytes()) + a.bytes.Load(),
 	}}
 	n.local = n.Bytes
 	if a.cfg.Remote {

@@ -20,8 +20,8 @@ func part(t *testing.T, in *store.Ingest, p []byte, ranges ...b3.Range) {
 func wantPartial(t *testing.T, s *store.Store, p []byte, held int64) {
 	t.Helper()
 	root := b3.Sum(p)
-	info, err := s.Partial(t.Context(), root)
-	if err != nil || info.Root != root || info.Size != int64(len(p)) || info.Held != held || info.Used.IsZero() {
+	info, err := s.Partials().Get(t.Context(), root)
+	if err != nil || info.Root != root || info.Size != int64(len(p)) || info.Held != held || info.Used == 0 {
 		t.Fatalf("partial says %+v, %v; want %d of %d bytes", info, err, held, len(p))
 	}
 	has, err := s.Has(t.Context(), []b3.Root{root})
@@ -29,7 +29,7 @@ func wantPartial(t *testing.T, s *store.Store, p []byte, held int64) {
 		t.Fatalf("has says %v, %v", has, err)
 	}
 	n := 0
-	for listed, err := range s.Partials(t.Context()) {
+	for listed, err := range s.Partials().All(t.Context()) {
 		if err != nil || listed != info {
 			t.Fatalf("%+v is listed, %v; want %+v", listed, err, info)
 		}
@@ -46,11 +46,11 @@ func wantPartial(t *testing.T, s *store.Store, p []byte, held int64) {
 // wantNoPartial fails unless nothing of p is here, as a part.
 func wantNoPartial(t *testing.T, s *store.Store, p []byte) {
 	t.Helper()
-	_, err := s.Partial(t.Context(), b3.Sum(p))
+	_, err := s.Partials().Get(t.Context(), b3.Sum(p))
 	Want(t, err, status.NotFound)
 	_, err = s.OpenPartial(t.Context(), b3.Sum(p))
 	Want(t, err, status.NotFound)
-	for listed, err := range s.Partials(t.Context()) {
+	for listed, err := range s.Partials().All(t.Context()) {
 		t.Fatalf("%+v is listed, %v", listed, err)
 	}
 	if st := s.Stats(); st.PartialObjects != 0 || st.PartialBytes != 0 || st.Leases != 0 || st.Ingests != 0 {
@@ -102,7 +102,7 @@ func testSuspend(t *testing.T, s *store.Store) {
 		t.Fatal(err)
 	}
 	defer o.Close()
-	Want(t, s.RemovePartial(t.Context(), b3.Sum(p)), status.Conflict)
+	Want(t, s.Partials().Remove(t.Context(), b3.Sum(p)), status.Conflict)
 	for _, c := range []struct {
 		start, end int64
 		want       bool
@@ -183,10 +183,10 @@ func testForgotten(t *testing.T, s *store.Store) {
 	in = begin(t, s, p)
 	part(t, in, p)
 	in.Suspend()
-	if err := s.RemovePartial(t.Context(), b3.Sum(p)); err != nil {
+	if err := s.Partials().Remove(t.Context(), b3.Sum(p)); err != nil {
 		t.Fatal(err)
 	}
-	Want(t, s.RemovePartial(t.Context(), b3.Sum(p)), status.NotFound)
+	Want(t, s.Partials().Remove(t.Context(), b3.Sum(p)), status.NotFound)
 	wantNoPartial(t, s, p)
 
 	in = begin(t, s, p) // and then it comes another way

@@ -18,9 +18,9 @@ import (
 )
 
 // Begin begins an upload of n bytes.
-func Begin(t testing.TB, s *store.Store, o upload.Options) store.Upload {
+func Begin(t testing.TB, s *store.Store, o upload.Options) upload.Info {
 	t.Helper()
-	u, err := s.NewUpload(t.Context(), o)
+	u, err := s.Uploads().New(t.Context(), o)
 	if err != nil || len(u.ID) != 32 || u.Options != o || u.Offset != 0 || u.Expires.IsZero() || !u.Root.IsZero() {
 		t.Fatalf("a new upload of %+v is %+v, %v", o, u, err)
 	}
@@ -28,9 +28,9 @@ func Begin(t testing.TB, s *store.Store, o upload.Options) store.Upload {
 }
 
 // Append adds p[from:to] to an upload of p.
-func Append(t testing.TB, s *store.Store, u store.Upload, p []byte, from, to int) store.Upload {
+func Append(t testing.TB, s *store.Store, u upload.Info, p []byte, from, to int) upload.Info {
 	t.Helper()
-	now, err := s.AppendUpload(t.Context(), u.ID, int64(from), bytes.NewReader(p[from:to]))
+	now, err := s.Uploads().Append(t.Context(), u.ID, int64(from), bytes.NewReader(p[from:to]))
 	if err != nil || now.Offset != int64(to) || (to == len(p)) == now.Root.IsZero() {
 		t.Fatalf("bytes %d to %d of %d: %+v, %v", from, to, len(p), now, err)
 	}
@@ -57,7 +57,7 @@ func testUploadSizes(t *testing.T, s *store.Store) {
 			}
 			u := Begin(t, s, o)
 			var at int
-			var now store.Upload
+			var now upload.Info
 			for cut := range 2 * pieces { // at boundaries, then anywhere
 				to := at + rng.IntN(size-at+1)
 				if cut%2 == 0 {
@@ -68,7 +68,7 @@ func testUploadSizes(t *testing.T, s *store.Store) {
 				}
 				now = Append(t, s, u, p, at, to)
 				at = to
-				if here, err := s.Upload(t.Context(), u.ID); err != nil || here != now {
+				if here, err := s.Uploads().Get(t.Context(), u.ID); err != nil || here != now {
 					t.Fatalf("%+v is known, %v; want %+v", here, err, now)
 				}
 				_, err := s.Stat(t.Context(), b3.Sum(p))
@@ -88,12 +88,12 @@ func testUploadSizes(t *testing.T, s *store.Store) {
 			if again := Append(t, s, u, p, size, size); again != now {
 				t.Fatalf("%+v is known, want %+v", again, now)
 			}
-			_, err := s.AppendUpload(t.Context(), u.ID, int64(size), strings.NewReader("x"))
+			_, err := s.Uploads().Append(t.Context(), u.ID, int64(size), strings.NewReader("x"))
 			Want(t, err, status.BodyCap)
-			if err := s.RemoveUpload(t.Context(), u.ID); err != nil {
+			if err := s.Uploads().Remove(t.Context(), u.ID); err != nil {
 				t.Fatal(err)
 			}
-			_, err = s.Upload(t.Context(), u.ID)
+			_, err = s.Uploads().Get(t.Context(), u.ID)
 			Want(t, err, status.Gone)
 			Holds(t, s, p)
 			if size <= 1 {
@@ -119,14 +119,14 @@ func testUploadCut(t *testing.T, s *store.Store) {
 				break
 			}
 			r := io.MultiReader(iotest.HalfReader(bytes.NewReader(p[at:at+n])), iotest.ErrReader(errBroken))
-			now, err := s.AppendUpload(t.Context(), u.ID, int64(at), r)
+			now, err := s.Uploads().Append(t.Context(), u.ID, int64(at), r)
 			if at += n; !errors.Is(err, errBroken) || now.Offset != int64(at) || !now.Root.IsZero() {
 				t.Fatalf("after %d bytes of %d: %+v, %v", at, size, now, err)
 			}
 		}
 		wantCount(t, s, 0)
 		ctx, cancel := context.WithCancel(t.Context())
-		now, err := s.AppendUpload(ctx, u.ID, int64(at), &cancelAfter{r: bytes.NewReader(p[at:]), n: 10_000, cancel: cancel})
+		now, err := s.Uploads().Append(ctx, u.ID, int64(at), &cancelAfter{r: bytes.NewReader(p[at:]), n: 10_000, cancel: cancel})
 		if at < size-20_000 {
 			Want(t, err, status.Canceled)
 		}
@@ -151,7 +151,7 @@ func testUploadCutAtEnd(t *testing.T, s *store.Store) {
 		p := Bytes(uint64(size), size)
 		u := Begin(t, s, upload.Options{Length: int64(size)})
 		r := io.MultiReader(bytes.NewReader(p), iotest.ErrReader(errBroken))
-		now, err := s.AppendUpload(t.Context(), u.ID, 0, r)
+		now, err := s.Uploads().Append(t.Context(), u.ID, 0, r)
 		if !errors.Is(err, errBroken) || now.Offset != int64(size) || !now.Root.IsZero() {
 			t.Fatalf("cut after %d bytes: %+v, %v", size, now, err)
 		}
@@ -169,32 +169,32 @@ func testUploadCutAtEnd(t *testing.T, s *store.Store) {
 func testUploadRefuses(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	for _, o := range []upload.Options{{Length: -1}, {Length: b3.MaxSize + 1}, {Length: 1, Label: "a\nb"}} {
-		_, err := s.NewUpload(ctx, o)
+		_, err := s.Uploads().New(ctx, o)
 		Want(t, err, status.BadRequest)
 	}
 	for _, id := range []string{"", "x", strings.Repeat("0", 32), strings.Repeat("G", 32), strings.Repeat("0", 33), "../" + strings.Repeat("0", 29)} {
-		_, err := s.Upload(ctx, id)
+		_, err := s.Uploads().Get(ctx, id)
 		Want(t, err, status.NotFound)
-		_, err = s.AppendUpload(ctx, id, 0, idle{})
+		_, err = s.Uploads().Append(ctx, id, 0, idle{})
 		Want(t, err, status.NotFound)
-		Want(t, s.RemoveUpload(ctx, id), status.NotFound)
+		Want(t, s.Uploads().Remove(ctx, id), status.NotFound)
 	}
 	for _, size := range []int{100, 5*b3.GroupSize + 7} {
 		p := Bytes(uint64(size), size)
 		u := Begin(t, s, upload.Options{Length: int64(size)})
-		_, err := s.Upload(ctx, strings.ToUpper(u.ID))
+		_, err := s.Uploads().Get(ctx, strings.ToUpper(u.ID))
 		if strings.ToUpper(u.ID) != u.ID {
 			Want(t, err, status.NotFound)
 		}
 		Append(t, s, u, p, 0, size-10)
 		for _, at := range []int{0, size - 11, size - 9, size, size + 1, -1} {
-			now, err := s.AppendUpload(ctx, u.ID, int64(at), idle{})
+			now, err := s.Uploads().Append(ctx, u.ID, int64(at), idle{})
 			Want(t, err, status.Conflict)
 			if now.Offset != int64(size-10) {
 				t.Fatalf("told to go on at %d", now.Offset)
 			}
 		}
-		now, err := s.AppendUpload(ctx, u.ID, int64(size-10), io.MultiReader(bytes.NewReader(p[size-10:]), strings.NewReader("more"), iotest.ErrReader(errBroken)))
+		now, err := s.Uploads().Append(ctx, u.ID, int64(size-10), io.MultiReader(bytes.NewReader(p[size-10:]), strings.NewReader("more"), iotest.ErrReader(errBroken)))
 		Want(t, err, status.BodyCap)
 		if now.Offset != int64(size) || !now.Root.IsZero() {
 			t.Fatalf("too much: %+v", now)
@@ -205,11 +205,11 @@ func testUploadRefuses(t *testing.T, s *store.Store) {
 
 		other := Begin(t, s, upload.Options{Length: int64(size), Expect: b3.Sum([]byte("others"))})
 		Append(t, s, other, p, 0, size/2)
-		_, err = s.AppendUpload(ctx, other.ID, int64(size/2), bytes.NewReader(p[size/2:]))
+		_, err = s.Uploads().Append(ctx, other.ID, int64(size/2), bytes.NewReader(p[size/2:]))
 		Want(t, err, status.BadDigest)
-		_, err = s.Upload(ctx, other.ID)
+		_, err = s.Uploads().Get(ctx, other.ID)
 		Want(t, err, status.Gone)
-		_, err = s.AppendUpload(ctx, other.ID, int64(size), idle{})
+		_, err = s.Uploads().Append(ctx, other.ID, int64(size), idle{})
 		Want(t, err, status.Gone)
 		WantUploads(t, s, 0, 0)
 	}
@@ -229,7 +229,7 @@ func testUploadTwice(t *testing.T, s *store.Store) {
 			u := Begin(t, s, o)
 			Append(t, s, u, p, 0, size/3)
 			wg.Go(func() {
-				now, err := s.AppendUpload(t.Context(), u.ID, int64(size/3), bytes.NewReader(p[size/3:]))
+				now, err := s.Uploads().Append(t.Context(), u.ID, int64(size/3), bytes.NewReader(p[size/3:]))
 				if err != nil || now.Root != b3.Sum(p) {
 					t.Errorf("%+v, %v", now, err)
 				}
@@ -288,17 +288,17 @@ func testUploadOneWriter(t *testing.T, s *store.Store) {
 	reached := g.reached
 	ended := make(chan error, 1)
 	go func() {
-		_, err := s.AppendUpload(t.Context(), u.ID, 1000, g)
+		_, err := s.Uploads().Append(t.Context(), u.ID, 1000, g)
 		ended <- err
 	}()
 	<-reached
-	now, err := s.AppendUpload(t.Context(), u.ID, 1000, idle{})
+	now, err := s.Uploads().Append(t.Context(), u.ID, 1000, idle{})
 	Want(t, err, status.Conflict)
 	if now.Offset != 1000 {
 		t.Errorf("beside an append: %+v", now)
 	}
-	Want(t, s.RemoveUpload(t.Context(), u.ID), status.Conflict)
-	if now, err := s.Upload(t.Context(), u.ID); err != nil || now.Offset != 1000 {
+	Want(t, s.Uploads().Remove(t.Context(), u.ID), status.Conflict)
+	if now, err := s.Uploads().Get(t.Context(), u.ID); err != nil || now.Offset != 1000 {
 		t.Errorf("beside an append: %+v, %v", now, err)
 	}
 	close(g.open)
@@ -318,11 +318,11 @@ func testUploadRemoved(t *testing.T, s *store.Store) {
 			t.Errorf("%+v is used beside an upload of %d bytes", used, size)
 		}
 		Append(t, s, u, p, 0, size/2)
-		if err := s.RemoveUpload(t.Context(), u.ID); err != nil {
+		if err := s.Uploads().Remove(t.Context(), u.ID); err != nil {
 			t.Fatal(err)
 		}
-		Want(t, s.RemoveUpload(t.Context(), u.ID), status.Gone)
-		_, err := s.AppendUpload(t.Context(), u.ID, int64(size/2), idle{})
+		Want(t, s.Uploads().Remove(t.Context(), u.ID), status.Gone)
+		_, err := s.Uploads().Append(t.Context(), u.ID, int64(size/2), idle{})
 		Want(t, err, status.Gone)
 	}
 	if used := s.Collector().Space().Used; used != before {

@@ -1,4 +1,4 @@
-package store
+package partial
 
 import (
 	"errors"
@@ -8,15 +8,30 @@ import (
 	"allium/store/meta"
 )
 
-// object opens p for a reader, who took the use and the lease for it.
-func (p *partialObject) object() *Object {
-	o := newObject(p.s, meta.Entry{Root: p.root, Size: p.size}, partialSource{p}, p.unuse)
-	o.part = p
-	return o
+// View is what is here of an object, open for reading. It sees what arrives
+// meanwhile. It holds a lease until Close. Its methods are safe for concurrent use.
+type View struct{ p *object }
+
+// Root is the address of the object.
+func (v *View) Root() b3.Root { return v.p.root }
+
+// Size is the size of the whole object in bytes; while an ingest runs that has not
+// proved it, the size that was claimed.
+func (v *View) Size() int64 { return v.p.size }
+
+// Source is the raw storage: whoever reads it verifies. What has not arrived is
+// not_found.
+func (v *View) Source() b3.Source { return source{v.p} }
+
+// Close gives up the lease and the files. It is called once.
+func (v *View) Close() {
+	v.p.unuse()
+	v.p.t.deps.Leases.Release(v.p.root)
 }
 
-// covers reports whether bytes [start, end) are all here.
-func (p *partialObject) covers(start, end int64) bool {
+// Covers reports whether bytes [start, end) are all here.
+func (v *View) Covers(start, end int64) bool {
+	p := v.p
 	if start < 0 || end > p.size || start > end {
 		return false
 	}
@@ -26,14 +41,14 @@ func (p *partialObject) covers(start, end int64) bool {
 	return p.groups.Hole(lo, hi) == hi || lo >= hi
 }
 
-// partialSource is an object that is arriving. Only what endWrite has noted is
+// source is an object that is arriving. Only what endWrite has noted is
 // read: a hole of a sparse file is nobody's byte.
-type partialSource struct{ p *partialObject }
+type source struct{ p *object }
 
 var errNotArrived = errors.New("it has not arrived yet")
 
 // ReadGroup implements b3.Source.
-func (f partialSource) ReadGroup(g int64, buf []byte) (int, error) {
+func (f source) ReadGroup(g int64, buf []byte) (int, error) {
 	p := f.p
 	p.mu.Lock()
 	there := p.groups.Has(g)
@@ -53,7 +68,7 @@ func (f partialSource) ReadGroup(g int64, buf []byte) (int, error) {
 
 // ReadParent implements b3.Source. A parent was written before the first group
 // below it.
-func (f partialSource) ReadParent(node int64, buf *[b3.ParentSize]byte) error {
+func (f source) ReadParent(node int64, buf *[b3.ParentSize]byte) error {
 	p := f.p
 	lo, hi := b3.NodeGroups(node, b3.Groups(p.size))
 	p.mu.Lock()
@@ -65,9 +80,10 @@ func (f partialSource) ReadParent(node int64, buf *[b3.ParentSize]byte) error {
 	return meta.PairSource{Pair: p.st.Pair, Size: p.size}.ReadParent(node, buf)
 }
 
-// failed is [Object.Failed] for a part of an object: a group that is said to be
-// here and cannot be proved is dropped, counted, and fetched again.
-func (p *partialObject) failed(err error) error {
+// Failed takes the error that a read ended with. A group that is said to be here and
+// cannot be proved is dropped, counted, and fetched again.
+func (v *View) Failed(err error) error {
+	p := v.p
 	var at *b3.GroupError
 	if err == nil || status.Of(err) != status.Corrupt || !errors.As(err, &at) {
 		return err
@@ -75,41 +91,19 @@ func (p *partialObject) failed(err error) error {
 	p.mu.Lock()
 	if p.over {
 		p.mu.Unlock()
-		return p.becameWhole(err)
+		// A reader that opened the object while it arrived reads the whole one now.
+		return p.t.deps.Damaged(p.root, err)
 	}
 	dropped := p.groups.Remove(at.Group)
 	if dropped {
 		n := min(b3.GroupSize, p.size-at.Group*b3.GroupSize)
 		p.held -= n
-		p.s.partials.bytes.Add(-n)
+		p.t.bytes.Add(-n)
 		p.note(at.Group, 0)
 	}
 	p.mu.Unlock()
 	if dropped {
-		p.s.metrics.integrity.WithLabelValues("partial").Inc()
+		p.t.deps.CountDamage()
 	}
 	return status.Errorf(status.Corrupt, "store: a part of %s that was here is damaged and is not served; fetch it again: %w", p.root, err)
-}
-
-// becameWhole is for a reader that opened the object while it arrived: what is
-// damaged is the object now, if it is there.
-func (p *partialObject) becameWhole(err error) error {
-	if p.s.enter() != nil {
-		return err
-	}
-	defer p.s.leave()
-	e, ok, failure := p.s.find(p.root)
-	if failure != nil || !ok {
-		return err
-	}
-	return p.s.damaged(e, err)
-}
-
-// Covers reports whether bytes [start, end) of the object are here: of a whole
-// object, all that it has.
-func (o *Object) Covers(start, end int64) bool {
-	if o.part != nil {
-		return o.part.covers(start, end)
-	}
-	return 0 <= start && start <= end && end <= o.e.Size
 }

@@ -1,4 +1,4 @@
-package store
+package upload
 
 import (
 	"context"
@@ -10,14 +10,19 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store/meta"
-	"allium/store/upload"
+)
+
+// A crash costs an upload at most about what comes between two notes.
+const (
+	noteBytes = 32 << 20
+	noteAge   = 5 * time.Second
 )
 
 // appending is one append to an upload, which it holds.
 type appending struct {
 	ctx context.Context // of the call
-	s   *Store
-	u   *uploadState
+	t   *Table
+	u   *state
 	st  *meta.Staging // nil before open and after close
 	h   *b3.Hasher    // nil for a small object, which is hashed at the end
 }
@@ -28,14 +33,14 @@ func (a *appending) open() error {
 	if a.st != nil {
 		return nil
 	}
-	if !a.s.uploads.enter() {
+	if !a.t.writes.Enter() {
 		return meta.ErrDraining
 	}
-	defer a.s.uploads.leave()
+	defer a.t.writes.Leave()
 	rec := &a.u.rec
-	st, err := a.s.backend.OpenUpload(*rec, a.u.hashed.OutboardSize())
+	st, err := a.t.deps.Backend.OpenUpload(*rec, a.u.hashed.OutboardSize())
 	if errors.Is(err, fs.ErrNotExist) {
-		a.s.report("remove an upload whose bytes are lost", a.s.dropUpload(a.u, uploadLost))
+		a.t.report("remove an upload whose bytes are lost", a.t.discard(a.u, endedLost))
 		return status.Errorf(status.Gone, "the disk has lost what was here of it; begin another")
 	}
 	if err != nil {
@@ -44,7 +49,7 @@ func (a *appending) open() error {
 	}
 	a.st = st
 	if !meta.Small(rec.Length) {
-		a.h = b3.NewHasher(nil, a.s.cfg.HashWorkers)
+		a.h = b3.NewHasher(nil, a.t.deps.HashWorkers)
 	}
 	return nil
 }
@@ -67,7 +72,7 @@ func (a *appending) receive(r io.Reader) error {
 		if err := a.open(); err != nil {
 			return err
 		}
-		part := &portion{r: r, left: min(a.u.rec.Length-a.u.rec.Offset, checkpointBytes), until: time.Now().Add(checkpointAge)}
+		part := &portion{r: r, left: min(a.u.rec.Length-a.u.rec.Offset, noteBytes), until: time.Now().Add(noteAge)}
 		if err := a.take(part); err != nil {
 			return err
 		}
@@ -83,7 +88,7 @@ func (a *appending) receive(r io.Reader) error {
 func (a *appending) take(part *portion) error {
 	defer a.count(0)
 	at := a.u.rec.Offset
-	data := &uploadWriter{a: a, Appender: meta.Appender{F: a.st.Data, Off: at}}
+	data := &fileWriter{a: a, Appender: meta.Appender{F: a.st.Data, Off: at}}
 	r := io.TeeReader(meta.FullReader{R: part}, data)
 	var err error
 	if a.h == nil {
@@ -106,7 +111,7 @@ func (a *appending) take(part *portion) error {
 		return err
 	}
 	rec := a.u.rec
-	rec.Offset, rec.Expires = data.Off, a.s.uploadExpiry()
+	rec.Offset, rec.Expires = data.Off, a.t.expiry()
 	if e := a.note(rec, a.st); e != nil {
 		return e
 	}
@@ -117,13 +122,13 @@ func (a *appending) take(part *portion) error {
 // hash brings the hasher up to the first n bytes, which are in the file: after
 // a restart all of them, else at most one group.
 func (a *appending) hash(n int64) error {
-	a.h.Resume(&uploadWriter{a: a, Appender: meta.Appender{F: a.st.Outboard, Off: a.u.hashed.OutboardSize()}}, a.u.hashed)
+	a.h.Resume(&fileWriter{a: a, Appender: meta.Appender{F: a.st.Outboard, Off: a.u.hashed.OutboardSize()}}, a.u.hashed)
 	from := a.u.hashed.Size()
 	if from == n {
 		return nil
 	}
 	stored := io.NewSectionReader(a.st.Data, from, n-from)
-	got, err := a.h.ReadFrom(a.s.admission.Reader(a.ctx, stored))
+	got, err := a.h.ReadFrom(a.t.deps.Admission.Reader(a.ctx, stored))
 	if err == nil && got < n-from {
 		err = io.ErrUnexpectedEOF
 	}
@@ -132,44 +137,44 @@ func (a *appending) hash(n int64) error {
 
 // note makes what st has durable, when it is not nil, and then has the backend
 // note rec. After a sync that failed nothing is known of the outboard.
-func (a *appending) note(rec upload.Record, st *meta.Staging) error {
-	if !a.s.uploads.enter() {
+func (a *appending) note(rec Record, st *meta.Staging) error {
+	if !a.t.writes.Enter() {
 		return meta.ErrDraining
 	}
-	defer a.s.uploads.leave()
-	if err := a.s.backend.NoteUpload(rec, st); err != nil {
+	defer a.t.writes.Leave()
+	if err := a.t.deps.Backend.NoteUpload(rec, st); err != nil {
 		a.u.hashed = b3.Mark{}
 		return err
 	}
-	a.s.uploads.set(a.u, rec)
+	a.t.set(a.u, rec)
 	return nil
 }
 
-// count notes how much of the room that was taken is on the disk: the bytes that
+// count notes how much of the space that was reserved is on the disk: the bytes that
 // are durable and n more.
 func (a *appending) count(n int64) {
-	if a.u.room == (meta.Count{}) {
+	if a.u.space == (meta.Count{}) {
 		return // given back
 	}
-	left := a.u.room.Bytes - a.u.rec.Offset - n
-	a.s.space.Wrote(a.u.unwritten - left)
+	left := a.u.space.Bytes - a.u.rec.Offset - n
+	a.t.deps.Space.Wrote(a.u.unwritten - left)
 	a.u.unwritten = left
 }
 
-// uploadWriter writes to a file of an upload, while the store is open: after
+// fileWriter writes to a file of an upload, while the store is open: after
 // that the next process may be at it.
-type uploadWriter struct {
+type fileWriter struct {
 	meta.Appender
 	a   *appending
 	err error
 }
 
-func (w *uploadWriter) Write(p []byte) (int, error) {
-	if !w.a.s.uploads.enter() {
+func (w *fileWriter) Write(p []byte) (int, error) {
+	if !w.a.t.writes.Enter() {
 		w.err = meta.ErrDraining
 		return 0, w.err
 	}
-	defer w.a.s.uploads.leave()
+	defer w.a.t.writes.Leave()
 	n, err := w.Appender.Write(p)
 	w.err = err
 	if w.F == w.a.st.Data {

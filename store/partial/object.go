@@ -1,4 +1,4 @@
-package store
+package partial
 
 import (
 	"cmp"
@@ -10,18 +10,17 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store/meta"
-	"allium/store/partial"
 )
 
-// partial is an object that is not whole, as its users share it: at most one
+// object is an object that is not whole, as its users share it: at most one
 // ingest, and readers. The last of them closes its files.
 //
 // Invariants: a group is in groups after its bytes and those of every parent
 // above it were written. What is proved and noted by a checkpoint outlives the
 // process; a bitmap that is older than the files costs a refetch, never bad
 // bytes, for every read proves what it returns.
-type partialObject struct {
-	s    *Store
+type object struct {
+	t    *Table
 	root b3.Root
 	size int64 // as claimed, until proved
 
@@ -37,7 +36,7 @@ type partialObject struct {
 	writing int
 	idle    chan struct{} // closed when writing is 0; nil while nobody waits
 	changed chan struct{} // closed when a group arrives or the ingest ends; nil while nobody waits
-	groups  partial.Bitmap
+	groups  Bitmap
 	held    int64 // bytes of groups
 	proved  bool  // size
 	broken  error // a sync failed: nothing more is taken or saved
@@ -49,37 +48,37 @@ type partialObject struct {
 	noting int64              // bytes that a checkpoint under way notes
 	coming int64              // bytes that are being written
 	since  time.Time          // when the first of them, or of what changed, did
-	saved  partial.Record     // what the backend has; zero when it has none
+	saved  Record             // what the backend has; zero when it has none
 	used   meta.Second
 }
 
-func newSmallPartial(s *Store, root b3.Root, size int64) *partialObject {
-	p := newPartial(s, root)
+func newSmall(t *Table, root b3.Root, size int64) *object {
+	p := newObject(t, root)
 	p.size, p.buf = size, make([]byte, size)
 	close(p.ready)
 	return p
 }
 
-// newPartial has one user.
-func newPartial(s *Store, root b3.Root) *partialObject {
-	return &partialObject{
-		s: s, root: root, users: 1, dirty: map[int64]struct{}{}, used: s.clock.Stamp(),
+// newObject has one user.
+func newObject(t *Table, root b3.Root) *object {
+	return &object{
+		t: t, root: root, users: 1, dirty: map[int64]struct{}{}, used: t.deps.Clock.Stamp(),
 		ready: make(chan struct{}), gone: make(chan struct{}), saving: make(chan struct{}, 1),
 	}
 }
 
 // load takes over what the backend has of root, or else, with a size ≥ 0, makes
 // room for a download of that claimed size.
-func (p *partialObject) load(size int64) error {
-	st, rec, pages, err := p.s.backend.Resume(p.root)
+func (p *object) load(size int64) error {
+	st, rec, pages, err := p.t.deps.Backend.Resume(p.root)
 	switch {
 	case err != nil:
 		return err
 	case st == nil && rec.Size > 0: // it is lost
-		p.s.partials.objects.Add(-1)
-		p.s.partials.bytes.Add(-rec.Held)
+		p.t.objects.Add(-1)
+		p.t.bytes.Add(-rec.Held)
 		if size < 0 {
-			return noPartial(p.root)
+			return notHere(p.root)
 		}
 	case st != nil:
 		p.st, p.size, p.proved, p.saved = st, rec.Size, true, rec
@@ -91,37 +90,37 @@ func (p *partialObject) load(size int64) error {
 		if p.groups.Has(groups - 1) {
 			p.held -= groups*b3.GroupSize - rec.Size
 		}
-		p.s.partials.bytes.Add(p.held - rec.Held)
+		p.t.bytes.Add(p.held - rec.Held)
 		return nil
 	case size < 0:
-		return noPartial(p.root)
+		return notHere(p.root)
 	}
-	if p.st, err = p.s.backend.Stage(p.root); err != nil {
+	if p.st, err = p.t.deps.Backend.Stage(p.root); err != nil {
 		return err
 	}
 	p.size = size
-	p.s.partials.objects.Add(1)
+	p.t.objects.Add(1)
 	return nil
 }
 
-func noPartial(root b3.Root) error {
+func notHere(root b3.Root) error {
 	return status.Errorf(status.NotFound, "store: no part of %s is here", root)
 }
 
 // join adds a user, unless the partial is on its way out.
-func (p *partialObject) join() bool {
+func (p *object) join() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.users == 0 || p.over {
 		return false
 	}
 	p.users++
-	p.used = p.s.clock.Stamp()
+	p.used = p.t.deps.Clock.Stamp()
 	return true
 }
 
 // unuse gives up the files; the last one notes what changed and closes them.
-func (p *partialObject) unuse() {
+func (p *object) unuse() {
 	p.mu.Lock()
 	p.users--
 	last := p.users == 0
@@ -135,21 +134,21 @@ func (p *partialObject) unuse() {
 		p.unload()
 	}
 	p.st.Close()
-	p.s.partials.remove(p)
+	p.t.remove(p)
 }
 
 // unload leaves the partial as the backend has it; without users.
-func (p *partialObject) unload() {
+func (p *object) unload() {
 	if !p.st.Kept {
 		p.forget()
 		return
 	}
-	p.s.partials.bytes.Add(p.saved.Held - p.held)
+	p.t.bytes.Add(p.saved.Held - p.held)
 }
 
 // write puts the bytes of item in their place. Readers look at a place only
 // after endWrite has noted it.
-func (p *partialObject) write(item b3.Proved) (err error) {
+func (p *object) write(item b3.Proved) (err error) {
 	switch {
 	case p.st == nil:
 		p.mu.Lock()
@@ -164,7 +163,7 @@ func (p *partialObject) write(item b3.Proved) (err error) {
 }
 
 // endWrite notes what a write brought, nothing when it failed.
-func (p *partialObject) endWrite(item b3.Proved, err error) {
+func (p *object) endWrite(item b3.Proved, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.writing--
@@ -186,37 +185,37 @@ func (p *partialObject) endWrite(item b3.Proved, err error) {
 	p.held += n
 	p.wake()
 	if p.st != nil {
-		p.s.partials.bytes.Add(n)
+		p.t.bytes.Add(n)
 		p.note(item.Group(), n)
 	}
 }
 
 // prove notes that the size is a fact when item says so. mu is held.
-func (p *partialObject) prove(item b3.Proved) {
+func (p *object) prove(item b3.Proved) {
 	if p.proved || !item.SizeProved() {
 		return
 	}
 	p.proved = true
-	p.s.partials.alert() // from now on there is something to note
+	p.t.alert() // from now on there is something to note
 }
 
 // note remembers that group g changed, with n bytes to be made durable, and
 // tells the checkpoint clock when that matters to it. mu is held.
-func (p *partialObject) note(g, n int64) {
+func (p *object) note(g, n int64) {
 	if len(p.dirty) == 0 {
 		p.since = time.Now()
 	}
-	p.dirty[g/partial.PageBits] = struct{}{}
+	p.dirty[g/PageBits] = struct{}{}
 	before := p.fresh
 	p.fresh += n
 	if before == 0 || before < checkpointBytes && p.fresh >= checkpointBytes {
-		p.s.partials.alert()
+		p.t.alert()
 	}
 }
 
 // awaitWrites returns when no write is under way. No more begin: the caller
 // changed the ingest's state. Writes take as long as the disk.
-func (p *partialObject) awaitWrites() {
+func (p *object) awaitWrites() {
 	p.mu.Lock()
 	if p.writing == 0 {
 		p.mu.Unlock()
@@ -231,7 +230,7 @@ func (p *partialObject) awaitWrites() {
 }
 
 // wake tells those who wait. mu is held.
-func (p *partialObject) wake() {
+func (p *object) wake() {
 	if p.changed != nil {
 		close(p.changed)
 		p.changed = nil
@@ -244,38 +243,38 @@ const usedStep = 10
 
 // checkpoint is save for one who is not in a hurry to know: an error is logged,
 // and what it concerns stays to be saved.
-func (p *partialObject) checkpoint() {
-	if !p.s.partials.enter() {
+func (p *object) checkpoint() {
+	if !p.t.writes.Enter() {
 		return // the store is closing, and saved everything
 	}
-	defer p.s.partials.leave()
+	defer p.t.writes.Leave()
 	p.saving <- struct{}{} // held for two syncs and a write of the index
 	err := p.save()
 	<-p.saving
 	if err != nil {
-		p.s.log.Warn("what came of a download could not be noted; a restart fetches it again", "root", p.root, "err", err)
+		p.t.deps.Log.Warn("what came of a download could not be noted; a restart fetches it again", "root", p.root, "err", err)
 	}
 }
 
 // save makes what arrived durable and has the backend note it. The caller holds
 // the saving token and keeps the files open.
-func (p *partialObject) save() error {
+func (p *object) save() error {
 	p.mu.Lock()
-	rec := partial.Record{Root: p.root, Size: p.size, Held: p.held, Used: p.used}
+	rec := Record{Root: p.root, Size: p.size, Held: p.held, Used: p.used}
 	if p.over || !p.proved || p.broken != nil || len(p.dirty) == 0 && (!p.st.Kept || rec.Used < p.saved.Used+usedStep) {
 		defer p.mu.Unlock()
 		return p.broken
 	}
-	pages := make([]partial.Page, 0, len(p.dirty))
+	pages := make([]Page, 0, len(p.dirty))
 	for n := range p.dirty {
-		pages = append(pages, partial.Page{Number: n, Bits: p.groups.Page(n)})
+		pages = append(pages, Page{Number: n, Bits: p.groups.Page(n)})
 	}
 	fresh := p.fresh
 	clear(p.dirty)
 	p.fresh, p.noting = 0, fresh
 	p.mu.Unlock()
-	slices.SortFunc(pages, func(a, b partial.Page) int { return cmp.Compare(a.Number, b.Number) })
-	err := p.s.backend.Save(p.st, rec, pages)
+	slices.SortFunc(pages, func(a, b Page) int { return cmp.Compare(a.Number, b.Number) })
+	err := p.t.deps.Backend.Save(p.st, rec, pages)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.noting = 0
@@ -294,7 +293,7 @@ func (p *partialObject) save() error {
 
 // due is how long until the next checkpoint; ok is false when there is nothing
 // to note.
-func (p *partialObject) due(now time.Time) (wait time.Duration, ok bool) {
+func (p *object) due(now time.Time) (wait time.Duration, ok bool) {
 	select {
 	case <-p.ready:
 	default:
@@ -312,35 +311,35 @@ func (p *partialObject) due(now time.Time) (wait time.Duration, ok bool) {
 }
 
 // worthKeeping reports whether a later ingest has any use for what is here.
-func (p *partialObject) worthKeeping() bool {
+func (p *object) worthKeeping() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.st != nil && p.proved && p.held > 0
 }
 
 // forget removes what arrived. Readers keep what they have open.
-func (p *partialObject) forget() {
+func (p *object) forget() {
 	if p.st == nil {
 		return
 	}
 	p.saving <- struct{}{} // held to unlink two files
-	if p.s.partials.enter() {
-		p.s.report("discard", p.s.backend.Discard(p.st))
-		p.s.partials.leave()
+	if p.t.writes.Enter() {
+		p.t.discard(p.st)
+		p.t.writes.Leave()
 	}
 	p.retire()
 	<-p.saving
 }
 
 // retire takes the partial out of the table: it is committed, or forgotten.
-func (p *partialObject) retire() {
+func (p *object) retire() {
 	p.mu.Lock()
 	p.over = true
 	held := p.held
 	p.mu.Unlock()
-	p.s.partials.objects.Add(-1)
-	p.s.partials.bytes.Add(-held)
-	p.s.partials.remove(p)
+	p.t.objects.Add(-1)
+	p.t.bytes.Add(-held)
+	p.t.remove(p)
 }
 
 // commit publishes the object. What a checkpoint noted is brought up to date
@@ -348,18 +347,18 @@ func (p *partialObject) retire() {
 // or all that came. Where the bytes go to a bucket, which may be away, all is
 // noted before, so that what cannot be published now is kept. The caller holds
 // the saving token.
-func (p *partialObject) commit(ctx context.Context, deferred bool) (Info, error) {
+func (p *object) commit(ctx context.Context, deferred bool) (isNew bool, err error) {
 	if p.st == nil {
-		return p.s.commitSmall(ctx, p.root, p.buf, PutOptions{Deferred: deferred})
+		return p.t.deps.CommitSmall(ctx, p.root, p.buf, deferred)
 	}
-	if p.st.Kept || !deferred && p.s.cfg.Backend == BackendS3 {
-		if !p.s.partials.enter() {
-			return Info{}, meta.ErrDraining
+	if p.st.Kept || !deferred && p.t.deps.Remote {
+		if !p.t.writes.Enter() {
+			return false, meta.ErrDraining
 		}
 		err := p.save()
-		p.s.partials.leave()
+		p.t.writes.Leave()
 		if err != nil {
-			return Info{}, err
+			return false, err
 		}
 	}
 	p.mu.Lock()
@@ -368,15 +367,15 @@ func (p *partialObject) commit(ctx context.Context, deferred bool) (Info, error)
 	done := p.unuse
 	if deferred = deferred && !p.st.Kept; deferred {
 		pending := meta.Count{Objects: 1, Bytes: meta.StoredSize(p.size)}
-		defer p.s.space.Take(pending) // from when the partial does not count until the object does
+		defer p.t.deps.Space.Take(pending) // from when the partial does not count until the object does
 		done = func() {
-			p.s.space.Release(pending)
+			p.t.deps.Space.Release(pending)
 			p.unuse()
 		}
 	}
-	info, err := p.s.commitLarge(ctx, p.root, p.size, p.st, deferred, done)
+	isNew, err = p.t.deps.CommitLarge(ctx, p.root, p.size, p.st, deferred, done)
 	if err == nil || !p.st.Kept {
 		p.retire()
 	}
-	return info, err
+	return isNew, err
 }

@@ -1,4 +1,4 @@
-package store
+package partial
 
 import "allium/store/meta"
 
@@ -13,7 +13,7 @@ const (
 
 // full reports whether n more bytes must wait for a checkpoint. Bytes of an
 // object whose size is not proved cannot be noted, and do not wait. mu is held.
-func (p *partialObject) full(n int64) bool {
+func (p *object) full(n int64) bool {
 	unnoted := p.fresh + p.noting
 	return p.st != nil && p.proved && unnoted > 0 && unnoted+p.coming+n > checkpointMost
 }
@@ -21,19 +21,19 @@ func (p *partialObject) full(n int64) bool {
 // relieve returns when n more bytes have a place: it waits for the checkpoint
 // that is under way, and makes one itself when that was not enough. An error is
 // that of its own checkpoint, or draining.
-func (p *partialObject) relieve(n int64) error {
+func (p *object) relieve(n int64) error {
 	if !p.join() {
 		return nil // the ingest has ended, and startWrite says how
 	}
 	defer p.unuse()
-	p.s.partials.waits.Add(1)
-	if !p.s.partials.enter() {
+	p.t.waits.Add(1)
+	if !p.t.writes.Enter() {
 		return meta.ErrDraining
 	}
-	defer p.s.partials.leave()
+	defer p.t.writes.Leave()
 	select {
 	case p.saving <- struct{}{}: // held for two syncs and a write of the index
-	case <-p.s.admission.Stopping():
+	case <-p.t.deps.Admission.Stopping():
 		return meta.ErrDraining
 	}
 	defer func() { <-p.saving }()

@@ -1,4 +1,4 @@
-package store
+package upload
 
 import (
 	"context"
@@ -27,8 +27,8 @@ func (a *appending) commit() error {
 	if err := a.check(root); err != nil {
 		return err
 	}
-	a.s.leases.Acquire(root) // until it is pinned
-	defer a.s.leases.Release(root)
+	a.t.deps.Leases.Acquire(root) // until it is pinned
+	defer a.t.deps.Leases.Release(root)
 	if u.rec.Root != root {
 		// A crash may find the files under their new names.
 		rec := u.rec
@@ -39,13 +39,13 @@ func (a *appending) commit() error {
 	}
 	st := a.st
 	a.st = nil
-	info, err := a.s.commitLarge(a.ctx, root, u.rec.Length, st, false, st.Close)
+	isNew, err := a.t.deps.CommitLarge(a.ctx, root, u.rec.Length, st, false, st.Close)
 	if err != nil {
 		u.hashed = b3.Mark{} // the outboard may be anywhere
 		return err
 	}
-	a.s.outgrown(a.ctx, root)
-	return a.settle(info.New)
+	a.t.deps.Outgrown(a.ctx, root)
+	return a.settle(isNew)
 }
 
 func (a *appending) commitSmall() error {
@@ -57,16 +57,16 @@ func (a *appending) commitSmall() error {
 	if err := a.check(root); err != nil {
 		return err
 	}
-	a.s.leases.Acquire(root)
-	defer a.s.leases.Release(root)
-	info, err := a.s.commitSmall(a.ctx, root, p, PutOptions{})
+	a.t.deps.Leases.Acquire(root)
+	defer a.t.deps.Leases.Release(root)
+	isNew, err := a.t.deps.CommitSmall(a.ctx, root, p, false)
 	if err != nil {
 		return err
 	}
 	rec := a.u.rec
 	rec.Root = root
-	a.s.uploads.set(a.u, rec)
-	return a.settle(info.New)
+	a.t.set(a.u, rec)
+	return a.settle(isNew)
 }
 
 // sum is the address of the bytes, and completes the outboard.
@@ -83,18 +83,18 @@ func (a *appending) sum() (b3.Root, error) {
 
 // check ends an upload that is not what it was to be.
 func (a *appending) check(root b3.Root) error {
-	err := a.s.allowed(root, PutOptions{Expect: a.u.rec.Expect})
+	err := a.t.deps.Allowed(root, a.u.rec.Expect)
 	if err == nil {
 		return nil
 	}
 	a.Close()
-	end := uploadBadDigest
+	end := endedBadDigest
 	if status.Of(err) == status.Denied {
-		end = uploadDenied
+		end = endedDenied
 	}
-	if a.s.uploads.enter() {
-		defer a.s.uploads.leave()
-		a.s.report("remove an upload that may not be stored", a.s.dropUpload(a.u, end))
+	if a.t.writes.Enter() {
+		defer a.t.writes.Leave()
+		a.t.report("remove an upload that may not be stored", a.t.discard(a.u, end))
 	}
 	return err
 }
@@ -103,41 +103,27 @@ func (a *appending) check(root b3.Root) error {
 // caller's context says.
 func (a *appending) settle(isNew bool) error {
 	a.Close()
-	if !a.s.uploads.enter() {
+	if !a.t.writes.Enter() {
 		return meta.ErrDraining
 	}
-	defer a.s.uploads.leave()
-	return a.s.settleUpload(context.WithoutCancel(a.ctx), a.u, isNew)
+	defer a.t.writes.Leave()
+	return a.t.settle(context.WithoutCancel(a.ctx), a.u, isNew)
 }
 
-// settleUpload pins the object of an upload, gives back what was taken for it,
-// and notes that it is done.
-func (s *Store) settleUpload(ctx context.Context, u *uploadState, isNew bool) error {
+// settle pins the object of an upload, gives back what was taken for it, and notes
+// that it is done.
+func (t *Table) settle(ctx context.Context, u *state, isNew bool) error {
 	rec := u.rec
 	if rec.Pin {
-		if err := s.pinUpload(ctx, u); err != nil {
+		if err := t.deps.Pin(ctx, rec.Root, rec.Label, u.charge); err != nil {
 			return fmt.Errorf("%s is here, but not pinned: %w", rec.Root, err)
 		}
 	}
-	rec.Done, rec.IsNew, rec.Expires = true, isNew, s.uploadExpiry()
-	if err := s.backend.NoteUpload(rec, nil); err != nil {
+	rec.Done, rec.IsNew, rec.Expires = true, isNew, t.expiry()
+	if err := t.deps.Backend.NoteUpload(rec, nil); err != nil {
 		return err
 	}
-	s.giveUpload(u)
-	s.uploads.set(u, rec)
+	t.release(u)
+	t.set(u, rec)
 	return nil
-}
-
-// pinUpload pins an upload's object, and makes what it counts the pin's. A pin
-// that the label has already stays what it is: it may be recursive.
-func (s *Store) pinUpload(ctx context.Context, u *uploadState) error {
-	root, label := u.rec.Root, u.rec.Label
-	own, err := s.backend.Pins(root, label, make([]meta.Pin, 0, 1))
-	if err != nil {
-		return err
-	}
-	if len(own) == 1 && own[0].Root == root && own[0].Label == label {
-		return nil
-	}
-	return s.Pin(ctx, root, PinOptions{Label: label, Charge: u.charge})
 }
