@@ -62,8 +62,8 @@ var layers = map[string][]string{
 
 	"store": {
 		"protocols/manifest", "store/admission", "store/arena", "store/bucket", "store/cache", "store/damage", "store/disk",
-		"store/fsys", "store/gc", "store/lease", "store/memory", "store/meta", "store/partial", "store/quota", "store/segment/record",
-		"store/upload",
+		"store/fsys", "store/gc", "store/lease", "store/memory", "store/meta", "store/partial", "store/quota", "store/scrub",
+		"store/segment/record", "store/upload",
 	},
 	"store/admission":      {"store/meta"},
 	"store/arena":          {},
@@ -81,6 +81,7 @@ var layers = map[string][]string{
 	"store/meta":           {},
 	"store/partial":        {"store/admission", "store/lease", "store/meta"},
 	"store/quota":          {"protocols/manifest", "store/meta"},
+	"store/scrub":          {"store/meta"},
 	"store/segment":        {"store/damage", "store/fsys", "store/index", "store/meta", "store/segment/record"},
 	"store/segment/record": {"store/index", "store/meta"},
 	"store/storetest":      {"protocols/manifest", "store", "store/bucket", "store/meta", "store/upload"},

@@ -8,6 +8,7 @@ import (
 	"allium/store/disk"
 	"allium/store/meta"
 	"allium/store/partial"
+	"allium/store/scrub"
 	"allium/store/upload"
 )
 
@@ -109,4 +110,4 @@ type condition interface {
 	Away() error
 }
 
-var _ scrubPlace = (*disk.Backend)(nil)
+var _ scrub.Place = (*disk.Backend)(nil)

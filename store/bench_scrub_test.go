@@ -47,22 +47,21 @@ func BenchmarkReadsUnderScrub(b *testing.B) {
 			var scrubbed int64
 			for b.Loop() {
 				idle = readFor(b, idle, open, readers)
-				c := newScrubber(s)
-				c.buf = make([]byte, b3.GroupSize)
+				c := s.newScrubber(nil)
 				ctx, cancel := context.WithCancel(b.Context())
 				var wg sync.WaitGroup
 				wg.Go(func() {
 					for ctx.Err() == nil {
-						if err := c.cycle(ctx, &scrubState{}); err != nil && ctx.Err() == nil {
+						if err := c.Cycle(ctx); err != nil && ctx.Err() == nil {
 							b.Error(err)
 							return
 						}
+						scrubbed += c.Stats().Bytes
 					}
 				})
 				busy = readFor(b, busy, open, readers)
 				cancel()
 				wg.Wait()
-				scrubbed += c.bytes.Load()
 			}
 			p99 := func(all []time.Duration) float64 {
 				slices.Sort(all)

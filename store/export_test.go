@@ -17,16 +17,14 @@ import (
 	"allium/store/fsys"
 	"allium/store/index"
 	"allium/store/meta"
+	"allium/store/scrub"
 )
 
 // ScrubNow runs a cycle of the background check and returns what it saw.
-func (s *Store) ScrubNow(ctx context.Context) (Scrub, error) {
-	var st scrubState
-	st.begin()
-	c := newScrubber(s)
-	c.buf = make([]byte, scrubSlice)
-	err := c.cycle(ctx, &st)
-	return st.shown(), err
+func (s *Store) ScrubNow(ctx context.Context) (scrub.Stats, error) {
+	c := s.newScrubber(nil)
+	err := c.Cycle(ctx)
+	return c.Stats(), err
 }
 
 // CheckUsage compares what a store of files, in which nothing goes on, believes

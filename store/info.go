@@ -12,6 +12,7 @@ import (
 	"allium/store/fsys"
 	"allium/store/gc"
 	"allium/store/meta"
+	"allium/store/scrub"
 	"allium/store/upload"
 )
 
@@ -24,7 +25,7 @@ type Stats struct {
 	Leases  int         `json:"leases"`  // addresses in use
 	Ingests int         `json:"ingests"` // downloads being written
 	Hot     cache.Stats `json:"hot"`
-	Scrub   Scrub       `json:"scrub"`
+	Scrub   scrub.Stats `json:"scrub"`
 	// Of objects of which a part is here, in use or not.
 	PartialObjects int64            `json:"partial_objects"`
 	PartialBytes   int64            `json:"partial_bytes"` // that are here
@@ -172,7 +173,7 @@ func (s *Store) Stats() Stats {
 	if d, ok := s.backend.(*disk.Backend); ok {
 		st.Files = d.Descriptors()
 	}
-	st.Scrub, st.GC = s.scrub.stats(), s.gc.Runs()
+	st.Scrub, st.GC = s.scrub.Stats(), s.gc.Runs()
 	st.Hot = s.ramCache.Stats()
 	if s.admission.Opened() {
 		st.WriteErr = s.backend.Failure()

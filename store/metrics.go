@@ -1,8 +1,6 @@
 package store
 
 import (
-	"sync/atomic"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/store/damage"
@@ -28,18 +26,6 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	}
 	counter := func(name, help string, read func(Stats) float64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return read(s.Stats()) })
-	}
-	if c := s.scrub; c != nil {
-		scrub := func(name, help string, n *atomic.Int64) prometheus.Collector {
-			return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(n.Load()) })
-		}
-		reg.MustRegister(
-			scrub("scrub_bytes_total", "Bytes that the background check has read.", &c.bytes),
-			scrub("scrub_objects_total", "Objects that the background check has read.", &c.objects),
-			scrub("scrub_bad_total", "Objects that the background check could not prove.", &c.bad),
-			gauge("scrub_progress_ratio", "Share of the present cycle of the background check that is done.", func(s Stats) float64 { return s.Scrub.Progress }),
-			gauge("scrub_last_cycle_seconds", "How long the last whole cycle of the background check took.", func(s Stats) float64 { return s.Scrub.LastTook }),
-		)
 	}
 	damage.Register(reg, s.backend.Damages())
 	reg.MustRegister(m.integrity,

@@ -18,6 +18,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/scrub"
 	"allium/store/storetest"
 )
 
@@ -29,7 +30,7 @@ func scrubbing(rate int64, duty float64) store.Config {
 }
 
 // cycled waits for the end of n whole cycles, which the fake clock makes quick.
-func cycled(t *testing.T, s *store.Store, after time.Time) store.Scrub {
+func cycled(t *testing.T, s *store.Store, after time.Time) scrub.Stats {
 	t.Helper()
 	for i := range 1_000_000 {
 		if sc := s.Stats().Scrub; !sc.Running && sc.LastEnd.After(after) {
@@ -38,7 +39,7 @@ func cycled(t *testing.T, s *store.Store, after time.Time) store.Scrub {
 		time.Sleep(time.Second + time.Duration(i/600)*10*time.Second)
 	}
 	t.Fatalf("the scrub does not end: %+v", s.Stats().Scrub)
-	return store.Scrub{}
+	return scrub.Stats{}
 }
 
 // TestScrub: every object is read once a cycle, at the rate, and the next cycle
@@ -311,7 +312,7 @@ func TestScrubOff(t *testing.T) {
 			s, _ := storetest.Start(t, cfg, store.Deps{FS: vfs.NewMem()})
 			storetest.Put(t, s, storetest.Bytes(1, 1000))
 			time.Sleep(time.Hour)
-			if sc := s.Stats().Scrub; sc != (store.Scrub{}) {
+			if sc := s.Stats().Scrub; sc != (scrub.Stats{}) {
 				t.Errorf("%+v", sc)
 			}
 		}

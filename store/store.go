@@ -25,6 +25,7 @@ import (
 	"allium/store/meta"
 	"allium/store/partial"
 	"allium/store/quota"
+	"allium/store/scrub"
 	"allium/store/upload"
 )
 
@@ -75,7 +76,7 @@ type Store struct {
 	space     *gc.Account
 	ramCache  *cache.RAM       // nil: none
 	openFiles *cache.OpenFiles // nil: none
-	scrub     *scrubber        // nil: none
+	scrub     *scrub.Scrubber  // nil: none
 	puts      *limits.Gate
 	uploads   *upload.Table
 
@@ -173,9 +174,21 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		Backend: s.backend, Partials: s.partials, Uses: usesOf{s}, Leases: s.leases, Admission: s.admission, Account: s.space,
 		Clock: s.clock, Log: deps.Log, Metrics: deps.Metrics, Duty: cfg.GCDuty, Entries: s.entries, Pins: s.Pins, Node: s.node,
 	})
-	s.scrub = newScrubber(s)
+	s.scrub = s.newScrubber(deps.Metrics)
 	s.metrics = newMetrics(deps.Metrics, s)
 	return s, nil
+}
+
+// newScrubber returns nil for a backend that does not age, or when it is off.
+func (s *Store) newScrubber(metrics prometheus.Registerer) *scrub.Scrubber {
+	place, ok := s.backend.(scrub.Place)
+	if !ok || s.cfg.ScrubRate == 0 {
+		return nil
+	}
+	return scrub.New(scrub.Deps{
+		Place: place, Objects: scrubbed{s}, Hash: s.hash, Log: s.log, Metrics: metrics,
+		Rate: int64(s.cfg.ScrubRate), Duty: s.cfg.ScrubDuty, Interval: s.cfg.ScrubInterval, Remote: s.cfg.Backend == BackendS3,
+	})
 }
 
 // bounds are the limits that the configuration sets on what is stored.
@@ -254,7 +267,7 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 		wg.Go(func() { s.keepTouches(serving) })
 		wg.Go(func() { s.uploads.Serve(serving) })
 		wg.Go(func() { s.gc.Serve(serving) })
-		wg.Go(func() { s.scrub.run(running) })
+		wg.Go(func() { s.scrub.Run(running) })
 	}
 	s.backend.Ready()
 	ready()

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"allium/protocols/b3"
+	"allium/store/scrub"
 )
 
 // Verify reads an object to its end and proves it, damaged ones included: the
@@ -31,7 +32,7 @@ func (s *Store) verify(ctx context.Context, root b3.Root, buf []byte, did func(n
 		return err
 	}
 	defer o.Close()
-	if err := prove(s.hash, o.Root(), o.Size(), o.src, buf, did); err != nil {
+	if err := scrub.Prove(s.hash, o.Root(), o.Size(), o.src, buf, did); err != nil {
 		return o.Failed(err)
 	}
 	if !o.e.Corrupt {
@@ -54,24 +55,6 @@ func (s *Store) openDamaged(root b3.Root) (*Object, error) {
 		return nil, notFound(root)
 	}
 	return s.openEntry(e)
-}
-
-// prove walks the whole tree of an object. did is told of each item; its error
-// ends the walk.
-func prove(hash *b3.HashQueue, root b3.Root, size int64, src b3.Source, buf []byte, did func(n int) error) error {
-	w, err := hash.Walk(root, size, nil)
-	if err != nil {
-		return err
-	}
-	for item, more := w.Next(); more; item, more = w.Next() {
-		if _, err := w.Fill(src, buf); err != nil {
-			return err
-		}
-		if err := did(item.Len); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // VerifyAll verifies every object in order of address and yields each with its

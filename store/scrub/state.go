@@ -1,4 +1,4 @@
-package store
+package scrub
 
 import (
 	"encoding/binary"
@@ -9,8 +9,8 @@ import (
 	"allium/store/meta"
 )
 
-// scrubState is a scrub's position: what FORMAT.md has under `m` `s`.
-type scrubState struct {
+// state is a scrub's position: what FORMAT.md has under `m` `s`.
+type state struct {
 	running bool
 	next    b3.Root   // the first address that is not checked yet
 	started time.Time // of the cycle; whole seconds, as the others
@@ -23,27 +23,27 @@ type scrubState struct {
 }
 
 // begin starts a cycle.
-func (st *scrubState) begin() {
-	*st = scrubState{running: true, started: time.Now(), lastEnd: st.lastEnd, lastTook: st.lastTook, lastBad: st.lastBad}
+func (st *state) begin() {
+	*st = state{running: true, started: time.Now(), lastEnd: st.lastEnd, lastTook: st.lastTook, lastBad: st.lastBad}
 }
 
 // end ends it.
-func (st *scrubState) end() {
+func (st *state) end() {
 	st.running, st.next = false, b3.Root{}
 	st.lastEnd, st.lastTook, st.lastBad = time.Now(), time.Since(st.started), st.bad
 }
 
 // due is how long it is until the next cycle begins: interval after the last one
 // did.
-func (st *scrubState) due(interval time.Duration) time.Duration {
+func (st *state) due(interval time.Duration) time.Duration {
 	if st.started.IsZero() {
 		return 0
 	}
 	return min(interval, time.Until(st.started.Add(interval))) // a clock that was set back does not stop it
 }
 
-func (st *scrubState) shown() Scrub {
-	s := Scrub{
+func (st *state) shown() Stats {
+	s := Stats{
 		Running: st.running, Started: st.started, Objects: st.objects, Bytes: st.bytes, Bad: st.bad,
 		LastEnd: st.lastEnd, LastTook: st.lastTook.Seconds(), LastBad: st.lastBad,
 	}
@@ -57,13 +57,13 @@ func (st *scrubState) shown() Scrub {
 }
 
 const (
-	formScrub      = 1
-	scrubStateSize = 2 + b3.Size + 7*8
+	form      = 1
+	stateSize = 2 + b3.Size + 7*8
 )
 
-func (st *scrubState) encode() []byte {
-	p := make([]byte, 0, scrubStateSize)
-	p = append(p, formScrub, 0)
+func (st *state) encode() []byte {
+	p := make([]byte, 0, stateSize)
+	p = append(p, form, 0)
 	if st.running {
 		p[1] = 1
 	}
@@ -74,9 +74,9 @@ func (st *scrubState) encode() []byte {
 	return p
 }
 
-// decodeScrub is the inverse of encode.
-func decodeScrub(p []byte) (st scrubState, err error) {
-	if len(p) != scrubStateSize || p[0] != formScrub || p[1] > 1 {
+// decode is the inverse of encode.
+func decode(p []byte) (st state, err error) {
+	if len(p) != stateSize || p[0] != form || p[1] > 1 {
 		return st, fmt.Errorf("the position of the scrub is malformed: % x", meta.Clip(p))
 	}
 	st.running = p[1] == 1
@@ -84,7 +84,7 @@ func decodeScrub(p []byte) (st scrubState, err error) {
 	var n [7]int64
 	for i := range n {
 		if n[i] = int64(binary.LittleEndian.Uint64(p[2+b3.Size+8*i:])); n[i] < 0 {
-			return scrubState{}, fmt.Errorf("the position of the scrub is malformed: % x", meta.Clip(p))
+			return state{}, fmt.Errorf("the position of the scrub is malformed: % x", meta.Clip(p))
 		}
 	}
 	st.started, st.objects, st.bytes, st.bad = fromSeconds(n[0]), n[1], n[2], n[3]
@@ -107,11 +107,11 @@ func fromSeconds(n int64) time.Time {
 	return time.Unix(n, 0)
 }
 
-// loadScrub reads the position; a zero one when there is none.
-func loadScrub(place scrubPlace) (scrubState, error) {
+// load reads the position; a zero one when there is none.
+func load(place Place) (state, error) {
 	v, err := place.ScrubState()
 	if err != nil || v == nil {
-		return scrubState{}, err
+		return state{}, err
 	}
-	return decodeScrub(v)
+	return decode(v)
 }

@@ -1,4 +1,4 @@
-package store
+package scrub
 
 import (
 	"testing"
@@ -15,24 +15,24 @@ func TestScrubState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Range(0, 1<<40)
 		when := func(name string) time.Time { return fromSeconds(n.Draw(t, name)) }
-		st := scrubState{
+		st := state{
 			running: rapid.Bool().Draw(t, "running"), next: b3.Root(rapid.SliceOfN(rapid.Byte(), b3.Size, b3.Size).Draw(t, "next")),
 			started: when("started"), objects: n.Draw(t, "objects"), bytes: n.Draw(t, "bytes"), bad: n.Draw(t, "bad"),
 			lastEnd: when("end"), lastTook: time.Duration(rapid.Int64Range(0, 1<<30).Draw(t, "took")) * time.Second, lastBad: n.Draw(t, "last bad"),
 		}
 		p := st.encode()
-		got, err := decodeScrub(p)
+		got, err := decode(p)
 		if err != nil || got != st {
 			t.Fatalf("%+v became %+v, %v", st, got, err)
 		}
 		if s := got.shown(); s.Progress < 0 || s.Progress > 1 {
 			t.Fatalf("%+v", s)
 		}
-		if _, err := decodeScrub(p[:rapid.IntRange(0, len(p)-1).Draw(t, "cut")]); err == nil {
+		if _, err := decode(p[:rapid.IntRange(0, len(p)-1).Draw(t, "cut")]); err == nil {
 			t.Fatal("a part of one is taken")
 		}
 		p[0]++
-		if _, err := decodeScrub(p); err == nil {
+		if _, err := decode(p); err == nil {
 			t.Fatal("another form is taken")
 		}
 	})
@@ -46,12 +46,12 @@ func TestScrubDue(t *testing.T) {
 		started time.Duration // from now
 		most    time.Duration
 	}{{-3 * time.Hour, 0}, {-time.Minute, 59 * time.Minute}, {1000 * time.Hour, time.Hour}} {
-		st := scrubState{started: time.Now().Add(test.started)}
+		st := state{started: time.Now().Add(test.started)}
 		if d := st.due(time.Hour); d > test.most {
 			t.Errorf("begun %s from now it is due in %s", test.started, d)
 		}
 	}
-	if d := (&scrubState{}).due(time.Hour); d != 0 {
+	if d := (&state{}).due(time.Hour); d != 0 {
 		t.Errorf("the first one is due in %s", d)
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package scrub
 
 import (
 	"allium/protocols/b3"
