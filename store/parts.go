@@ -16,7 +16,7 @@ func (u usesOf) UsedAt(root b3.Root) meta.Second { return u.s.touches.usedAt(roo
 
 func (u usesOf) Holding() bool { return u.s.touches.holding() }
 
-func (u usesOf) Held(used meta.Second) bool { return u.s.touches.held(used) }
+func (u usesOf) Held(_ b3.Root, used meta.Second) bool { return u.s.touches.held(used) }
 
 // scrubbed shows the objects to a scrub.
 type scrubbed struct{ s *Store }

@@ -315,26 +315,6 @@ func (s *Store) here(root b3.Root) (bool, error) {
 	return ok && !e.Corrupt, err
 }
 
-// Damage lists what recoveries and checks found that is not what was written,
-// oldest first. The memory backend has none.
-func (s *Store) Damage() []meta.Damage { return s.backend.Damages().All() }
-
-// OpenDamage reports how much damage is open, and of how much of it nobody can
-// tell which records were lost.
-func (s *Store) OpenDamage() (open, unknown int) { return s.backend.Damages().Open() }
-
-// AcceptDamage ends all open damage: the caller accepts that what is lost is
-// lost. It returns what was open.
-func (s *Store) AcceptDamage(ctx context.Context) ([]meta.Damage, error) {
-	if err := s.admit(ctx); err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	accepted, err := s.backend.Damages().Accept()
-	s.gc.Released()
-	return accepted, err
-}
-
 // Recovered is how many records and objects a recovery that runs has looked at. It
 // grows while Run opens the store.
 func (s *Store) Recovered() int64 { return s.recovered.Load() }

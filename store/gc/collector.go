@@ -58,8 +58,8 @@ type Uses interface {
 	UsedAt(root b3.Root) meta.Second
 	// Holding reports whether there is a hold.
 	Holding() bool
-	// Held reports whether a hold keeps an object that was used last at used.
-	Held(used meta.Second) bool
+	// Held reports whether a hold keeps root, which was used last at used.
+	Held(root b3.Root, used meta.Second) bool
 }
 
 // Deps are what a Collector works with. Metrics may be nil.

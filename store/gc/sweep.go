@@ -75,7 +75,7 @@ func (c *cycle) classify(o candidate) Class {
 		return Leased
 	case c.young.has(o.Root):
 		return Recent
-	case c.g.deps.Uses.Held(max(o.Used, c.g.deps.Uses.UsedAt(o.Root))):
+	case c.g.deps.Uses.Held(o.Root, max(o.Used, c.g.deps.Uses.UsedAt(o.Root))):
 		return Held
 	}
 	return Cache
@@ -213,7 +213,7 @@ func (c *cycle) lastLook(o candidate) (Class, error) {
 	}
 	used := max(o.Used, c.g.deps.Uses.UsedAt(o.Root))
 	at, err := c.g.deps.Backend.UsedAt(o.Entry)
-	if err == nil && c.g.deps.Uses.Held(max(used, at)) {
+	if err == nil && c.g.deps.Uses.Held(o.Root, max(used, at)) {
 		return Held, nil
 	}
 	return Cache, err

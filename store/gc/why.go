@@ -88,7 +88,7 @@ func (g *Collector) whyHere(w *Why) error {
 		w.Presence, w.Size, used = b3.Partial, rec.Held, rec.Used
 	}
 	w.Used = used.Time()
-	w.Held = w.Presence != b3.Absent && g.deps.Uses.Held(used)
+	w.Held = w.Presence != b3.Absent && g.deps.Uses.Held(w.Root, used)
 	return nil
 }
 
