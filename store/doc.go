@@ -9,15 +9,21 @@
 // segments. Larger ones are a plain file and its outboard, and a record that says
 // so: the log and the files are the truth, the index is made from them.
 //
-// An object comes whole (put.go), as proved groups of a known address
-// (ingest.go), or in pieces that are durable one by one (upload.go).
+// An object comes whole (put.go), as proved groups of a known address (package
+// partial), or in pieces that are durable one by one (package upload).
+//
+// The Store admits operations (package admission), holds leases (package lease), and
+// orders what the parts do: it looks an object up, reserves space, has the backend
+// commit, and notes the use. Each algorithm is in the part that owns it, and each part
+// declares what it needs of the others; callers reach the parts through Collector,
+// Quotas, Partials and Uploads.
 //
 // Beside the requests a Store works on its own, each job in one goroutine that
 // Run owns: the writer of the log and compaction of segments that are mostly
-// garbage (package segment), checkpoints of downloads (partials.go), eviction of
-// what was used least (gc*.go), the notes of last uses (touch.go), the end of
-// uploads that expired (uploads.go), the scrub (scrub.go), and what a bucket needs
-// (package disk).
+// garbage (package segment), checkpoints of downloads (package partial), eviction of
+// what was used least (package gc), the notes of last uses (touch.go), the end of
+// uploads that expired (package upload), the scrub (package scrub), and what a bucket
+// needs (package cloud).
 //
 // # Invariants
 //

@@ -5,18 +5,13 @@ import (
 	"allium/store/memory"
 )
 
-// RAM is what the memory backend holds, in bytes: Limit is the cap, Used what
-// is taken of it, Wasted how much of that is rounding, Touched at most what the
-// process has of the system for it; Locked says that it is never swapped out.
-type RAM = arena.Stats
-
-// RAM returns the account of the memory backend; all zero for another one, and
+// RAM returns the account of the memory backend, in bytes; all zero for another one, and
 // before Run has called ready.
-func (s *Store) RAM() RAM {
+func (s *Store) RAM() arena.Stats {
 	if a := s.arena(); a != nil {
 		return a.Stats()
 	}
-	return RAM{}
+	return arena.Stats{}
 }
 
 // LockError says why the memory backend's bytes may be written to swap; nil

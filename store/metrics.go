@@ -3,6 +3,7 @@ package store
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"allium/store/arena"
 	"allium/store/damage"
 )
 
@@ -21,7 +22,7 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	gauge := func(name, help string, read func(Stats) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return read(s.Stats()) })
 	}
-	ram := func(name, help string, read func(RAM) int64) prometheus.Collector {
+	ram := func(name, help string, read func(arena.Stats) int64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read(s.RAM())) })
 	}
 	counter := func(name, help string, read func(Stats) float64) prometheus.Collector {
@@ -39,9 +40,9 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		gauge("store_objects", "Objects that are visible.", func(s Stats) float64 { return float64(s.Objects) }),
 		gauge("store_bytes", "Bytes of visible objects.", func(s Stats) float64 { return float64(s.Bytes) }),
 		gauge("store_corrupt_objects", "Objects that failed a check and wait for a new copy.", func(s Stats) float64 { return float64(s.Corrupt) }),
-		ram("store_ram_bytes", "RAM that the memory backend has given to objects, of store.memory_bytes.", func(r RAM) int64 { return r.Used }),
-		ram("store_ram_wasted_bytes", "Bytes of store_ram_bytes that are lost to rounding.", func(r RAM) int64 { return r.Wasted }),
-		ram("store_ram_touched_bytes", "RAM that the memory backend has of the system, at most.", func(r RAM) int64 { return r.Touched }),
+		ram("store_ram_bytes", "RAM that the memory backend has given to objects, of store.memory_bytes.", func(r arena.Stats) int64 { return r.Used }),
+		ram("store_ram_wasted_bytes", "Bytes of store_ram_bytes that are lost to rounding.", func(r arena.Stats) int64 { return r.Wasted }),
+		ram("store_ram_touched_bytes", "RAM that the memory backend has of the system, at most.", func(r arena.Stats) int64 { return r.Touched }),
 		gauge("store_partial_objects", "Objects of which a part is here.", func(s Stats) float64 { return float64(s.PartialObjects) }),
 		gauge("store_partial_bytes", "Bytes of such objects that are here.", func(s Stats) float64 { return float64(s.PartialBytes) }),
 		counter("store_partial_waits_total", "Writes of downloads that waited until what came before was noted durably.", func(s Stats) float64 { return float64(s.PartialWaits) }),
