@@ -14,7 +14,7 @@ import (
 
 // backend keeps objects and pins. It is told only what Store has verified, and
 // is safe for concurrent use between Open and Close. Put, Publish, RemoveAll
-// and Mark of one root do not run at once (the roots table sees to that), but for
+// and Mark of one root do not run at once (the leases see to that), but for
 // Publish of an object that two puts staged.
 type backend interface {
 	lifecycle
