@@ -85,28 +85,9 @@ func (d *dir) openFile(name string, size int64) (vfs.File, error) {
 	return f, nil
 }
 
-// replace writes a file in tmp/ and then gives it its name, whole or not at all.
-// The bytes are durable; the name is with the next sync of its directory.
+// replace is fsys.Replace by way of tmp/.
 func (d *dir) replace(name string, write func(f vfs.File) error) error {
-	temp := d.tempName()
-	f, err := d.fs.Create(temp, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return meta.WriteError("create a file", err)
-	}
-	err = write(f)
-	if err == nil {
-		err = meta.WriteError("sync a file", f.SyncData())
-	}
-	if e := f.Close(); err == nil {
-		err = meta.WriteError("close a file", e)
-	}
-	if err == nil {
-		err = meta.WriteError("rename a file", d.fs.Rename(temp, name))
-	}
-	if err != nil {
-		d.tidy(temp)
-	}
-	return err
+	return fsys.Replace(d.fs, d.tempName(), name, write)
 }
 
 func (d *dir) unlink(name string) error {

@@ -181,20 +181,7 @@ func (f *fetchedSegment) shipped() index.Shipped {
 // fetch makes the file of a segment.
 func (s *segments) fetch(ctx context.Context, num uint64, from *fetchedSegment) error {
 	temp := s.fs.PathJoin(s.dir, fsys.DirTemp, record.FileName(num))
-	f, err := s.fs.Create(temp, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return meta.WriteError("create a file", err)
-	}
-	err = s.copySegment(ctx, f, num, from)
-	if err == nil {
-		err = meta.WriteError("sync a segment", f.Sync())
-	}
-	if e := f.Close(); err == nil {
-		err = meta.WriteError("close a segment", e)
-	}
-	if err == nil {
-		err = meta.WriteError("rename a segment", s.fs.Rename(temp, s.segmentPath(num)))
-	}
+	err := fsys.Replace(s.fs, temp, s.segmentPath(num), func(f vfs.File) error { return s.copySegment(ctx, f, num, from) })
 	if err != nil {
 		return err
 	}

@@ -59,23 +59,36 @@ func ReadFile(f vfs.FS, name string) ([]byte, error) {
 // ReplaceFile writes a short file of a store's directory, durably, and whole or
 // not at all.
 func ReplaceFile(f vfs.FS, dir, name string, p []byte) error {
-	temp := f.PathJoin(dir, DirTemp, name)
-	h, err := f.Create(temp, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return meta.WriteError("write "+name, err)
-	}
-	_, err = h.Write(p)
-	if err == nil {
-		err = h.Sync()
-	}
-	if e := h.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = f.Rename(temp, f.PathJoin(dir, name))
-	}
+	err := Replace(f, f.PathJoin(dir, DirTemp, name), f.PathJoin(dir, name), func(h vfs.File) error {
+		_, err := h.Write(p)
+		return err
+	})
 	if err != nil {
 		return meta.WriteError("write "+name, err)
 	}
 	return SyncDir(f, dir)
+}
+
+// Replace has write fill a new file at temp, which then gets its name, whole or not
+// at all. The bytes are durable; the name is with the next sync of its directory.
+// What fails leaves nothing that the next start does not remove.
+func Replace(f vfs.FS, temp, name string, write func(vfs.File) error) error {
+	h, err := f.Create(temp, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return meta.WriteError("create a file", err)
+	}
+	err = write(h)
+	if err == nil {
+		err = meta.WriteError("sync a file", h.SyncData())
+	}
+	if e := h.Close(); err == nil {
+		err = meta.WriteError("close a file", e)
+	}
+	if err == nil {
+		err = meta.WriteError("rename a file", f.Rename(temp, name))
+	}
+	if err != nil {
+		_ = f.Remove(temp) // or the next start does
+	}
+	return err
 }
