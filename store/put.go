@@ -60,7 +60,7 @@ func (s *Store) Put(ctx context.Context, r io.Reader, opt PutOptions) (Info, err
 }
 
 // fits refuses what has no place as a whole. It takes nothing: others may be
-// faster, and then the put ends where there is no more room.
+// faster, and then the put ends where there is no more space.
 func (s *Store) fits(ctx context.Context, opt PutOptions) error {
 	if opt.Size <= 0 {
 		return nil
@@ -75,11 +75,11 @@ func (s *Store) fits(ctx context.Context, opt PutOptions) error {
 	if err := opt.Charge.Fits(opt.Size); err != nil {
 		return err
 	}
-	room := meta.Count{Objects: 1, Bytes: meta.StoredSize(opt.Size)}
-	if err := s.space.ReserveWhole(ctx, room); err != nil {
+	reserved := meta.Count{Objects: 1, Bytes: meta.StoredSize(opt.Size)}
+	if err := s.space.ReserveWhole(ctx, reserved); err != nil {
 		return err
 	}
-	s.space.ReleaseWhole(room, room.Bytes)
+	s.space.ReleaseWhole(reserved, reserved.Bytes)
 	return nil
 }
 
@@ -132,16 +132,16 @@ func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, opt Put
 	if err := opt.Charge.Take(meta.Count{Objects: 1, Bytes: info.Size}); err != nil {
 		return info, err
 	}
-	room := meta.Count{Objects: 1, Bytes: s.space.Taking(info.Size)}
-	if err := s.space.Reserve(ctx, room); err != nil {
+	reserved := meta.Count{Objects: 1, Bytes: s.space.Taking(info.Size)}
+	if err := s.space.Reserve(ctx, reserved); err != nil {
 		return info, err
 	}
-	defer func() { s.space.Release(room) }()
+	defer func() { s.space.Release(reserved) }()
 	put := func() error {
 		var err error
 		info.New, err = s.backend.Put(ctx, root, p, opt.Deferred, func() {
-			s.space.Release(room)
-			room = meta.Count{}
+			s.space.Release(reserved)
+			reserved = meta.Count{}
 		})
 		return err
 	}
@@ -150,7 +150,7 @@ func (s *Store) commitSmall(ctx context.Context, root b3.Root, p []byte, opt Put
 		if s.cfg.Backend != BackendMemory || status.Of(err) != status.NoSpace {
 			break
 		}
-		err = s.besideMore(ctx, room.Bytes<<(2*try), put)
+		err = s.besideMore(ctx, reserved.Bytes<<(2*try), put)
 	}
 	if err == nil {
 		s.arrived(root, manifest.IsManifest(p))
@@ -213,16 +213,16 @@ func (s *Store) settled(ctx context.Context, root b3.Root) (bool, error) {
 // putLarge streams r, which holds more than one group, into a staged object.
 func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info, error) {
 	count := opt.Charge.Reader(r)
-	room, err := s.space.Reader(ctx, count)
+	reserved, err := s.space.Reader(ctx, count)
 	if err != nil { // before the disk is touched
 		return Info{}, fmt.Errorf("store: put: %w", err)
 	}
 	st, err := s.stage(b3.Root{})
 	if err != nil {
-		room.Release()
+		reserved.Release()
 		return Info{}, fmt.Errorf("store: put: %w", err)
 	}
-	root, size, err := s.receive(st, room)
+	root, size, err := s.receive(st, reserved)
 	if err == nil {
 		err = s.allowed(root, opt.Expect)
 	}
@@ -230,12 +230,12 @@ func (s *Store) putLarge(ctx context.Context, r io.Reader, opt PutOptions) (Info
 		count.Settle(false)
 		s.discard(st)
 		st.Close()
-		room.Release()
+		reserved.Release()
 		return Info{}, err
 	}
 	isNew, err := s.commitLarge(ctx, root, size, st, opt.Deferred, func() {
 		st.Close()
-		room.Release()
+		reserved.Release()
 	})
 	count.Settle(err == nil && isNew)
 	if err != nil {

@@ -195,8 +195,8 @@ func (a *Account) squeezed() bool {
 }
 
 // judge decides whether writes are off, by what a put would meet: it shuts when
-// there is no room for one more group and an eviction made none, and opens when
-// there is room for spaceAgain.
+// there is no space for one more group and an eviction made none, and opens when
+// there is space for spaceAgain.
 func (a *Account) judge(use amount, b bounds) {
 	vain := a.evictor.vain()
 	why := "pins hold as much as the store may keep; unpin what is not needed, or raise store.max_bytes or store.max_objects"

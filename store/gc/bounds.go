@@ -41,7 +41,7 @@ func (b bounds) excess(use amount) amount {
 	return amount{meta.Count{Objects: max(0, n.Objects), Bytes: max(0, n.Bytes)}, max(0, n.local)}
 }
 
-// fits reports whether there is room for n after an eviction.
+// fits reports whether there is space for n after an eviction.
 func (b bounds) fits(n meta.Count) bool {
 	return (b.hard.Bytes == math.MaxInt64 || n.Bytes <= b.hard.Bytes-b.low.Bytes) &&
 		(b.hard.Objects == math.MaxInt64 || n.Objects <= b.hard.Objects-b.low.Objects)
@@ -57,7 +57,7 @@ func (b bounds) again() int64 {
 	return min(spaceAgain, max(meta.PartialSize(growth), min(b.hard.Bytes, b.hard.local)/16))
 }
 
-// step is how much is asked for at a time, so that an eviction can make room
+// step is how much is asked for at a time, so that an eviction can make space
 // for it.
 func (b bounds) step() int64 {
 	step := int64(math.MaxInt64)

@@ -243,7 +243,7 @@ func (g *Collector) collect(ctx context.Context, opt Options) (Report, error) {
 	return c.report, err
 }
 
-// hurried reports whether a write waits for room.
+// hurried reports whether a write waits for space.
 func (g *Collector) hurried() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -58,7 +58,7 @@ func (g *Collector) evictNow(ctx context.Context) {
 }
 
 // inVain reports whether an eviction would remove nothing: the latest one could
-// not make room, just now, or damage is open.
+// not make space, just now, or damage is open.
 func (g *Collector) inVain() bool {
 	open, _ := g.deps.Backend.Damages().Open()
 	return open > 0 || g.vain()
