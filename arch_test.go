@@ -94,8 +94,7 @@ var layers = map[string][]string{
 	"resolver/tree":      {"protocols/manifest", "protocols/object", "resolver/providers", "resolver/transfer"},
 
 	"gateway": {
-		"gateway/admin", "gateway/api", "gateway/audit", "gateway/certs", "gateway/content", "gateway/exchange", "gateway/openapi",
-		"gateway/upload", "protocols/capability",
+		"gateway/admin", "gateway/api", "gateway/content", "gateway/exchange", "gateway/openapi", "gateway/server", "gateway/upload",
 	},
 	"gateway/admin":           {"gateway/api", "gateway/exchange", "protocols/capability"},
 	"gateway/api":             {},
@@ -107,30 +106,31 @@ var layers = map[string][]string{
 	"gateway/denylist":        {},
 	"gateway/exchange":        {"gateway/api", "gateway/audit", "protocols/capability"},
 	"gateway/openapi":         {"gateway/api", "gateway/exchange"},
+	"gateway/server":          {"gateway/api", "gateway/audit", "gateway/certs", "gateway/exchange", "protocols/capability"},
 	"gateway/upload":          {"gateway/api", "gateway/exchange", "protocols/capability"},
 	"gateway/verified":        {"gateway/api", "protocols/bao"},
 
 	"node": {
-		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "node/amnesia", "node/capabilities", "node/clock", "node/config",
+		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "gateway/exchange", "node/amnesia", "node/capabilities", "node/clock", "node/config",
 		"node/fault", "node/home", "node/localapi", "node/objects", "node/p2p", "node/publish", "node/readiness", "node/records",
 		"node/repair", "node/supervise", "protocols/dht", "protocols/dht/seeds", "protocols/gossip", "protocols/hints",
 		"protocols/inbound", "protocols/object", "protocols/record", "protocols/session", "resolver", "store", "store/disk",
 	},
 	"node/amnesia":      {"node/config"},
-	"node/capabilities": {"gateway", "node/home", "protocols/capability"},
+	"node/capabilities": {"gateway/exchange", "node/home", "protocols/capability"},
 	"node/clock":        {"protocols/session"},
 	"node/config": {
-		"gateway", "gateway/audit", "node/p2p", "protocols/dht", "protocols/gossip", "protocols/hints", "protocols/object",
+		"gateway", "gateway/audit", "gateway/server", "node/p2p", "protocols/dht", "protocols/gossip", "protocols/hints", "protocols/object",
 		"protocols/session", "resolver", "store",
 	},
 	"node/fault": {"gateway/api", "protocols/oap", "protocols/object"},
 	"node/home":  {"node/config", "node/p2p"},
 	"node/localapi": {
-		"gateway", "gateway/api", "gateway/verified", "node/objects", "node/supervise", "node/tree", "protocols/dht",
+		"gateway/api", "gateway/content", "gateway/upload", "gateway/verified", "node/objects", "node/supervise", "node/tree", "protocols/dht",
 		"protocols/dht/routing", "protocols/hints", "protocols/kad", "protocols/manifest", "protocols/record", "protocols/session",
 		"resolver", "store", "store/gc", "store/meta", "store/quota", "store/upload",
 	},
-	"node/objects":       {"gateway", "gateway/api", "gateway/verified", "protocols/bao", "protocols/manifest", "resolver", "store"},
+	"node/objects":       {"gateway/api", "gateway/content", "gateway/verified", "protocols/bao", "protocols/manifest", "resolver", "store"},
 	"node/p2p":           {},
 	"node/publish":       {"node/objects", "protocols/dht", "protocols/hints", "protocols/manifest", "store"},
 	"node/readiness":     {"gateway/api"},
@@ -159,7 +159,10 @@ var layers = map[string][]string{
 // inTests lists what the tests of a package may import beyond that. internal/testkit
 // and store/storetest are open to all tests.
 var inTests = map[string][]string{
-	"gateway":          {"gateway/certs/certstest", "gateway/client", "gateway/denylist", "gateway/verified", "protocols/bao", "protocols/manifest"},
+	"gateway": {
+		"gateway/audit", "gateway/certs", "gateway/certs/certstest", "gateway/client", "gateway/denylist", "gateway/verified", "protocols/bao",
+		"protocols/capability", "protocols/manifest",
+	},
 	"gateway/certs":    {"gateway/certs/certstest"},
 	"node":             {"gateway/client", "node/tree", "node/tree/addcache", "protocols/bao", "protocols/manifest", "protocols/oap"},
 	"node/amnesia":     {"node/p2p"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"allium/gateway/client"
+	"allium/gateway/server"
 )
 
 // TestAdminHostTable: who a browser was told to ask, in every way that a Host
@@ -18,7 +19,7 @@ func TestAdminHostTable(t *testing.T) {
 	listeners := map[string]*testNode{"127.0.0.1": n4}
 	if l, err := net.Listen("tcp", "[::1]:0"); err == nil {
 		l.Close()
-		listeners["[::1]"] = start(t, func(_ *Config, a *AdminConfig) { a.Listen = "[::1]:0" })
+		listeners["[::1]"] = start(t, func(_ *Config, a *server.AdminConfig) { a.Listen = "[::1]:0" })
 	}
 	for own, n := range listeners {
 		addr := strings.TrimPrefix(n.Addrs().Admin, "http://")

@@ -10,6 +10,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/client"
+	"allium/gateway/server"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -114,7 +115,7 @@ func TestAdminBodies(t *testing.T) {
 func TestAdminLongestBody(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	whole := `{"key":"x"}` + strings.Repeat(" ", int(DefaultConfig().BodyBytes)-len(`{"key":"x"}`))
+	whole := `{"key":"x"}` + strings.Repeat(" ", int(DefaultConfig().Bodies.BodyBytes)-len(`{"key":"x"}`))
 	for body, want := range map[string]int{whole: http.StatusOK, whole + " ": http.StatusRequestEntityTooLarge} {
 		for _, known := range []bool{true, false} {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/admin/pin", strings.NewReader(body))
@@ -122,7 +123,7 @@ func TestAdminLongestBody(t *testing.T) {
 				r.ContentLength = -1
 			}
 			rec := httptest.NewRecorder()
-			n.socketSide(nil).ServeHTTP(rec, r)
+			n.Handler(server.Socket).ServeHTTP(rec, r)
 			if rec.Code != want {
 				t.Errorf("%d bytes, announced %t: %d %s", len(body), known, rec.Code, rec.Body)
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"allium/gateway/api"
+	"allium/gateway/server"
 	"allium/protocols/status"
 )
 
@@ -53,7 +54,7 @@ func TestAdminPages(t *testing.T) {
 
 func TestReadyz(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.SlowRequest = time.Hour })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.SlowRequest = time.Hour })
 	for _, base := range []string{n.Addrs().Gateway, n.Addrs().Admin} {
 		n.ready.set(api.Readiness{Ready: true, Reads: true, Writes: true, Network: true})
 		if a := do(t, "GET", base+"/readyz"); a.StatusCode != http.StatusOK || a.body != `{"ready":true,"reads":true,"writes":true,"network":true,"gates":[]}`+"\n" || a.Header.Get("Retry-After") != "" {
@@ -80,7 +81,7 @@ func TestReadyz(t *testing.T) {
 // rebinding) gets nothing.
 func TestAdminHost(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(_ *Config, a *AdminConfig) { a.Hosts = []string{"node.example"} })
+	n := start(t, func(_ *Config, a *server.AdminConfig) { a.Hosts = []string{"node.example"} })
 	base := n.Addrs().Admin
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(base, "http://"))
 	if err != nil {
@@ -145,71 +146,12 @@ func TestSocketIsPrivate(t *testing.T) {
 	}
 }
 
-func TestPeerUID(t *testing.T) {
+// TestStranger: the kernel's word on who connects keeps another user out.
+func TestStranger(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	c, err := net.Dial("unix", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	s, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if uid, err := peerUID(s.(*net.UnixConn)); err != nil || uid != os.Geteuid() {
-		t.Errorf("uid %d, %v", uid, err)
-	}
-	for uid, ok := range map[int]bool{1000: true, 0: true, 1001: false, 65534: false} {
-		if err := allowUID(uid, 1000); (err == nil) != ok {
-			t.Errorf("user %d on the socket of user 1000: %v", uid, err)
-		}
-	}
 	// As root there is a stranger at hand.
 	if os.Geteuid() == 0 {
 		testStranger(t, n)
-	}
-}
-
-// TestSocketInTheWay: a socket that a dead node left is replaced, everything
-// else is not.
-func TestSocketInTheWay(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "run")
-	path := filepath.Join(dir, "api.sock")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead.SetUnlinkOnClose(false)
-	dead.Close()
-	l, err := listenSocket(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := listenSocket(t.Context(), path); status.Of(err) != status.Conflict || !strings.Contains(err.Error(), "another node") {
-		t.Errorf("a second node: %v", err)
-	}
-	l.Close()
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := listenSocket(t.Context(), path); status.Of(err) != status.Conflict {
-		t.Errorf("a file: %v", err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := listenSocket(t.Context(), path); status.Of(err) != status.Forbidden {
-		t.Errorf("an open directory: %v", err)
 	}
 }

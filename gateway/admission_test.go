@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,31 +15,33 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"allium/gateway/api"
 	"allium/gateway/content"
+	"allium/gateway/server"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
 // newTestGateway is a Gateway that listens nowhere.
-func newTestGateway(t testing.TB, objects content.Objects, opts ...option) *Gateway {
+func newTestGateway(t testing.TB, objects content.Objects, opts ...option) *testNode {
 	t.Helper()
-	cfg, admin := DefaultConfig(), DefaultAdminConfig()
+	cfg, admin := DefaultConfig(), server.DefaultAdminConfig()
 	for _, o := range opts {
 		o(&cfg, &admin)
 	}
-	g, err := New(cfg, admin, Deps{Objects: objects, Node: &fakeNode{}, Ready: nothingReady, Capabilities: fakeCapabilities{}, Metrics: prometheus.NewRegistry(), Limits: limits.NewRegistry(nil)})
+	n := &testNode{node: &fakeNode{}, reg: prometheus.NewRegistry(), limits: limits.NewRegistry(nil)}
+	var err error
+	n.Gateway, err = New(cfg, admin, Deps{Objects: objects, Node: n.node, Ready: nothingReady, Capabilities: fakeCapabilities{}, Metrics: n.reg, Limits: n.limits})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g
+	return n
 }
 
 // serve answers one request of a client without a socket.
-func serve(s *side, method, path, from string, body io.Reader, headers ...string) *httptest.ResponseRecorder {
+func serve(s http.Handler, method, path, from string, body io.Reader, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(context.Background(), method, path, body)
 	r.RemoteAddr = from
 	for i := 0; i < len(headers); i += 2 {
@@ -53,59 +56,6 @@ func serve(s *side, method, path, from string, body io.Reader, headers ...string
 	return rec
 }
 
-// TestOrderOfAdmission: of several errors that apply, the one of the earliest
-// step is told; each case mends one more.
-func TestOrderOfAdmission(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := newTestGateway(t, &fakeObjects{}, func(c *Config, _ *AdminConfig) { c.Rate, c.Burst, c.Uploads = 1, 1, 1 })
-		s := g.publicSide(nil)
-		if err := g.uploads.Enter(); err != nil {
-			t.Fatal(err)
-		}
-		share, err := g.clients.Enter(groupOf(parseAddrPort("192.0.2.1:1")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		share.Leave() // and its token is spent
-		host, token, encoding := "", []string(nil), "x-unknown"
-		path := "/o/" + strings.Repeat("Z", 64)
-		for _, step := range []struct {
-			want status.Outcome
-			mend func()
-		}{
-			{status.BadRequest, func() { host = "x" }},
-			{status.Busy, func() { g.uploads.Leave() }},
-			{status.RateLimit, func() { time.Sleep(time.Second) }},
-			{status.Unauthenticated, func() { token = []string{"Authorization", "Bearer may-get"}; time.Sleep(time.Second) }},
-			{status.Forbidden, func() { token = []string{"Authorization", "Bearer may-put,pin"}; time.Sleep(time.Second) }},
-		} {
-			rec := serve(s, http.MethodPut, path, "192.0.2.1:1", strings.NewReader("body"), append(token, "Host", host, "Content-Encoding", encoding)...)
-			if got := rec.Header().Get("X-Reason"); got != step.want.String() {
-				t.Fatalf("%s, want %s: %s", got, step.want, rec.Body)
-			}
-			if rec.Header().Get("X-Corr-ID") == "" {
-				t.Errorf("%s has no X-Corr-ID", step.want)
-			}
-			step.mend()
-		}
-		// Everything before the handler is content now.
-		rec := serve(s, http.MethodPut, path, "192.0.2.1:1", strings.NewReader("body"), append(token, "Host", host, "Content-Encoding", encoding)...)
-		switch got := rec.Header().Get("X-Reason"); got {
-		case status.Busy.String(), status.RateLimit.String(), status.Unauthenticated.String(), status.Forbidden.String(), "":
-			t.Errorf("%d %s", rec.Code, got)
-		}
-		// The body cap is after the rate, so that it cannot be had for nothing.
-		time.Sleep(time.Second)
-		for _, want := range []status.Outcome{status.BodyCap, status.RateLimit} {
-			rec := serve(s, http.MethodGet, "/o/"+b3.Sum(nil).String(), "192.0.2.1:1", strings.NewReader("body"))
-			if got := rec.Header().Get("X-Reason"); got != want.String() {
-				t.Errorf("%s, want %s", got, want)
-			}
-		}
-	})
-}
-
 // TestRetryAfter: the wait that a client is told is the one after which it gets
 // in, in milliseconds and in whole seconds rounded up.
 func TestRetryAfter(t *testing.T) {
@@ -113,7 +63,7 @@ func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects := &fakeObjects{}
 		root := objects.put([]byte("x"))
-		s := newTestGateway(t, objects, func(c *Config, _ *AdminConfig) { c.Rate, c.Burst = 1, 1 }).publicSide(nil)
+		s := newTestGateway(t, objects, func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst = 1, 1 }).Handler(server.Public)
 		get := func() *httptest.ResponseRecorder {
 			return serve(s, http.MethodGet, "/o/"+root.String(), "192.0.2.1:1", nil)
 		}
@@ -145,7 +95,7 @@ func TestClientsAreFair(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			objects := &fakeObjects{}
 			root := objects.put([]byte("x"))
-			s := newTestGateway(t, objects).publicSide(nil)
+			s := newTestGateway(t, objects).Handler(server.Public)
 			ask := func(i int, every, length time.Duration) {
 				from := "192.0.2." + strconv.Itoa(i+1) + ":1"
 				for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(every) {
@@ -180,7 +130,7 @@ func TestClientsAreFair(t *testing.T) {
 // TestInflightPerClient: one client does not take the places of all.
 func TestInflightPerClient(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.InflightPerIP, c.TrustedProxies = 1, []string{"127.0.0.1"} })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.InflightPerIP, c.TrustedProxies = 1, []string{"127.0.0.1"} })
 	gate := make(chan struct{})
 	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
 	fast := n.objects.put([]byte("fast"))
@@ -188,7 +138,7 @@ func TestInflightPerClient(t *testing.T) {
 	go func() {
 		first <- do(t, "GET", n.Addrs().Gateway+"/o/"+slow.String(), "X-Forwarded-For", "192.0.2.1")
 	}()
-	waitFor(t, func() bool { return n.flight.Inside() == 1 })
+	waitFor(t, func() bool { return n.InFlight() == 1 })
 	p := do(t, "GET", n.Addrs().Gateway+"/o/"+fast.String(), "X-Forwarded-For", "192.0.2.1").problem(t, status.Busy)
 	if p.Limit != "gateway.inflight_per_ip" || p.Cap != 1 || p.Current != 1 {
 		t.Errorf("%+v", p)
@@ -212,10 +162,10 @@ func TestMisses(t *testing.T) {
 		far := objects.add(&fakeObject{data: []byte("far"), remote: true, gate: gate})
 		other := objects.add(&fakeObject{data: []byte("other"), remote: true})
 		near := objects.put([]byte("near"))
-		g := newTestGateway(t, objects, func(c *Config, _ *AdminConfig) {
-			c.Misses, c.MissesWaiting, c.MissesPerIP, c.FirstByteTimeout = 1, 1, 2, time.Minute
+		g := newTestGateway(t, objects, func(c *Config, _ *server.AdminConfig) {
+			c.Content.Misses, c.Content.MissesWaiting, c.Content.MissesPerIP, c.Content.FirstByteTimeout = 1, 1, 2, time.Minute
 		})
-		s := g.publicSide(nil)
+		s := g.Handler(server.Public)
 		get := func(root b3.Root, from string, headers ...string) *httptest.ResponseRecorder {
 			return serve(s, http.MethodGet, "/o/"+root.String(), from, nil, headers...)
 		}
@@ -254,8 +204,8 @@ func TestMisses(t *testing.T) {
 		if rec.Code != http.StatusGatewayTimeout || time.Since(begun) != 2500*time.Millisecond || !strings.Contains(rec.Body.String(), "object:") {
 			t.Errorf("%d after %s: %s", rec.Code, time.Since(begun), rec.Body)
 		}
-		if len(objects.opens) != opened+1 || counterOf(t, g.deps.Metrics.(*prometheus.Registry), "gateway_expired_total") != 1 {
-			t.Errorf("%d opens, %v expired", len(objects.opens)-opened, counterOf(t, g.deps.Metrics.(*prometheus.Registry), "gateway_expired_total"))
+		if len(objects.opens) != opened+1 || counterOf(t, g.reg, "gateway_expired_total") != 1 {
+			t.Errorf("%d opens, %v expired", len(objects.opens)-opened, counterOf(t, g.reg, "gateway_expired_total"))
 		}
 		close(held)
 		wg.Wait()
@@ -274,8 +224,8 @@ func TestMissesQueueForTheirClient(t *testing.T) {
 		gate := make(chan struct{})
 		far := objects.add(&fakeObject{data: []byte("far"), remote: true, gate: gate})
 		near := objects.add(&fakeObject{data: []byte("near"), remote: true})
-		g := newTestGateway(t, objects, func(c *Config, _ *AdminConfig) { c.FirstByteTimeout = time.Minute })
-		s := g.publicSide(nil)
+		g := newTestGateway(t, objects, func(c *Config, _ *server.AdminConfig) { c.Content.FirstByteTimeout = time.Minute })
+		s := g.Handler(server.Public)
 		codes := make([]int, 100)
 		var wg sync.WaitGroup
 		for i := range codes {
@@ -298,7 +248,7 @@ func TestMissesQueueForTheirClient(t *testing.T) {
 				t.Errorf("request %d: %d", i, code)
 			}
 		}
-		for _, l := range g.deps.Limits.Snapshot() {
+		for _, l := range g.limits.Snapshot() {
 			if l.Name == "gateway.misses_per_ip" && l.Current != 0 {
 				t.Errorf("a client still has %d places", l.Current)
 			}
@@ -326,10 +276,10 @@ func TestMissesLeaveHitsTheirPlaces(t *testing.T) {
 				gate := make(chan struct{})
 				far := objects.add(&fakeObject{data: []byte("far"), remote: true, gate: gate})
 				near := objects.put([]byte("near"))
-				g := newTestGateway(t, objects, func(cfg *Config, _ *AdminConfig) {
-					cfg.Inflight, cfg.Rate, cfg.FirstByteTimeout = c.inflight, 0, time.Minute
+				g := newTestGateway(t, objects, func(cfg *Config, _ *server.AdminConfig) {
+					cfg.Inflight, cfg.Rate, cfg.Content.FirstByteTimeout = c.inflight, 0, time.Minute
 				})
-				s := g.publicSide(nil)
+				s := g.Handler(server.Public)
 				codes := make([]int, c.clients*c.each)
 				var wg sync.WaitGroup
 				for i := range codes {
@@ -350,13 +300,8 @@ func TestMissesLeaveHitsTheirPlaces(t *testing.T) {
 						t.Fatalf("request %d of %d: %d", i, len(codes), code)
 					}
 				}
-				for range c.inflight { // each place is given back once
-					if err := g.inflight.Enter(); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if err := g.inflight.Enter(); err == nil {
-					t.Error("a place was given back twice")
+				if got := g.current("gateway.inflight"); got != 0 { // each place is given back once
+					t.Errorf("%d places are taken", got)
 				}
 			})
 		})
@@ -369,11 +314,11 @@ func TestRequestTimeoutIsEverywhere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newTestGateway(t, &fakeObjects{})
-		g.deps.Node.(*fakeNode).get.set(func(ctx context.Context, _ string) (*api.Stream, error) {
+		g.node.get.set(func(ctx context.Context, _ string) (*api.Stream, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
-		s := g.socketSide(nil)
+		s := g.Handler(server.Socket)
 		begun := time.Now()
 		rec := serve(s, http.MethodGet, "/api/v1/get?key=x", "@", nil, "Request-Timeout", "1.5")
 		if rec.Code != http.StatusGatewayTimeout || time.Since(begun) != 1500*time.Millisecond || !strings.Contains(rec.Body.String(), "api/get:") {
@@ -387,25 +332,30 @@ func TestRequestTimeoutIsEverywhere(t *testing.T) {
 	})
 }
 
-// fill takes all places of a gate until the test ends.
-func fill(t *testing.T, g *limits.Gate) {
-	for g.Enter() == nil {
-		t.Cleanup(g.Leave)
-	}
-}
-
 // TestOpsAnswerWhenAllIsFull: every gate is held, the rate is used up, and the
 // listener holds as many connections as it may.
 func TestOpsAnswerWhenAllIsFull(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.Conns, c.ConnsPerIP = 8, 0 })
+	n := start(t, func(c *Config, a *server.AdminConfig) {
+		c.Conns, c.ConnsPerIP, c.Inflight, c.Uploads, a.Inflight = 8, 0, 1, 1, 1
+	})
 	root := n.objects.put([]byte("x"))
-	for _, g := range []*limits.Gate{n.inflight, n.api, n.uploads} {
-		fill(t, g)
-	}
+	gate := make(chan struct{})
+	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
+	n.node.get.set(func(context.Context, string) (*api.Stream, error) { <-gate; return nil, errors.New("late") })
+	body, feed := io.Pipe()
+	var wg sync.WaitGroup
+	wg.Go(func() { do(t, "GET", n.Addrs().Gateway+"/o/"+slow.String()) })
+	wg.Go(func() { do(t, "GET", n.Addrs().Admin+"/api/v1/get?key=x") })
+	wg.Go(func() { doBody(t, "POST", n.Addrs().Gateway+"/o", body, "Authorization", "Bearer may-put,pin") })
+	defer wg.Wait()
+	defer feed.Close()
+	defer close(gate)
+	waitFor(t, func() bool { return n.InFlight() == 3 })
 	for range 32 {
 		do(t, "GET", n.Addrs().Gateway+"/o/"+root.String()).problem(t, status.Busy)
 		do(t, "GET", n.Addrs().Admin+"/api/v1/id").problem(t, status.Busy)
+		doBody(t, "POST", n.Addrs().Gateway+"/o", strings.NewReader("x"), "Authorization", "Bearer may-put,pin").problem(t, status.Busy)
 	}
 	for range 8 {
 		if _, err := io.WriteString(dialRaw(t, n), "GET / HTTP/1.1\r\nX-Slow: "); err != nil {
@@ -432,8 +382,8 @@ func TestNoLimits(t *testing.T) {
 	objects := &fakeObjects{}
 	root := objects.put([]byte("x"))
 	cfg := DefaultConfig()
-	cfg.Rate, cfg.InflightPerIP, cfg.ConnsPerIP, cfg.MissesPerIP = 0, 0, 0, 0
-	g, err := New(cfg, DefaultAdminConfig(), Deps{Objects: objects, Node: &fakeNode{}, Ready: nothingReady, Limits: reg})
+	cfg.Rate, cfg.InflightPerIP, cfg.ConnsPerIP, cfg.Content.MissesPerIP = 0, 0, 0, 0
+	g, err := New(cfg, server.DefaultAdminConfig(), Deps{Objects: objects, Node: &fakeNode{}, Ready: nothingReady, Limits: reg})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -442,27 +392,11 @@ func TestNoLimits(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 	}
-	s := g.publicSide(nil)
+	s := g.Handler(server.Public)
 	for i := range 3000 {
 		if rec := serve(s, http.MethodGet, "/o/"+root.String(), "192.0.2.1:1", nil); rec.Code != http.StatusOK {
 			t.Fatalf("request %d: %d", i, rec.Code)
 		}
-	}
-}
-
-// BenchmarkRefused is what a request costs that the rate refuses.
-func BenchmarkRefused(b *testing.B) {
-	g := newTestGateway(b, &fakeObjects{}, func(c *Config, _ *AdminConfig) { c.Rate, c.Burst = 1, 1 })
-	s := g.publicSide(nil)
-	r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/o/"+b3.Sum(nil).String(), nil)
-	w := &discardResponse{h: http.Header{}}
-	b.ReportAllocs()
-	for b.Loop() {
-		clear(w.h)
-		s.ServeHTTP(w, r)
-	}
-	if testutil.ToFloat64(g.m.rejected.WithLabelValues("rate_limit")) == 0 && b.N > 10 {
-		b.Fatal("nothing was refused")
 	}
 }
 
@@ -471,11 +405,11 @@ func BenchmarkServed(b *testing.B) {
 	objects := &provenObjects{data: make([]byte, 4<<10)}
 	objects.root = b3.Sum(objects.data)
 	for name, o := range map[string]option{
-		"limits":    func(c *Config, _ *AdminConfig) { c.Rate, c.Burst = 1e9, 1<<30 },
-		"no limits": func(c *Config, _ *AdminConfig) { c.Rate, c.InflightPerIP = 0, 0 },
+		"limits":    func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst = 1e9, 1<<30 },
+		"no limits": func(c *Config, _ *server.AdminConfig) { c.Rate, c.InflightPerIP = 0, 0 },
 	} {
 		b.Run(name, func(b *testing.B) {
-			s := newTestGateway(b, objects, o).publicSide(nil)
+			s := newTestGateway(b, objects, o).Handler(server.Public)
 			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/o/"+objects.root.String(), nil)
 			w := &discardResponse{h: http.Header{}}
 			b.ReportAllocs()

@@ -75,7 +75,7 @@ func TestAddFails(t *testing.T) {
 			}
 		}
 	}
-	waitFor(t, func() bool { return n.flight.Inside() == 0 })
+	waitFor(t, func() bool { return n.InFlight() == 0 })
 }
 
 // zeros has no end.

@@ -15,6 +15,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/client"
+	"allium/gateway/server"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -350,7 +351,7 @@ func TestAPIPanic(t *testing.T) {
 // TestAPILimit: verbs have a gate of their own; what waits for nothing passes.
 func TestAPILimit(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(_ *Config, a *AdminConfig) { a.Inflight = 1 })
+	n := start(t, func(_ *Config, a *server.AdminConfig) { a.Inflight = 1 })
 	c := connectTo(t, n)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	n.node.get.set(func(context.Context, string) (*api.Stream, error) {

@@ -2,15 +2,24 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"allium/gateway/server"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
+
+// askedFor are the capabilities of a node that tell what is asked, and allow nothing.
+type askedFor struct{ verified func(capability.Ask) }
+
+func (a *askedFor) Verify(_ context.Context, _ string, ask capability.Ask) (capability.Grant, error) {
+	a.verified(ask)
+	return capability.Grant{}, status.Errorf(status.Forbidden, "not by this test")
+}
 
 // TestWhatIsActedOn: the object that a capability is held against is the one
 // that the handler acts on, and none where that is not one object.
@@ -22,6 +31,14 @@ func TestWhatIsActedOn(t *testing.T) {
 	one, tree := capability.Ask{Object: root}, capability.Ask{Object: root, Below: true}
 	none, later := capability.Ask{}, capability.Ask{Later: true}
 	labelled := capability.Ask{Object: root, Label: "my photos"}
+	asked := &askedFor{}
+	cfg := DefaultConfig()
+	cfg.Rate = 0
+	g, err := New(cfg, server.DefaultAdminConfig(), Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady, Capabilities: asked})
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, admin := g.Handler(server.Public), g.Handler(server.Admin)
 	for _, c := range []struct {
 		method, target string
 		want           capability.Ask
@@ -55,17 +72,18 @@ func TestWhatIsActedOn(t *testing.T) {
 		{"POST", "/api/v1/store/damage/accept?key=" + a, none},
 		{"POST", "/admin/pin?recursive=true&label=x&key=" + a, none},
 	} {
-		r := httptest.NewRequest(c.method, c.target, nil)
-		router := adminRouter
+		on := admin
 		if strings.Contains("ou", c.target[1:2]) {
-			router = publicRouter
+			on = public
 		}
-		rt := router.route(r.URL.EscapedPath(), c.method)
-		if rt.op == "" {
+		var got capability.Ask
+		asked.verified = func(ask capability.Ask) { got = ask }
+		serve(on, c.method, c.target, "192.0.2.1:1", nil, "Host", "localhost", "Authorization", "Bearer x")
+		if got.Op == "" {
 			t.Errorf("%s %s needs no capability", c.method, c.target)
 		}
-		c.want.Op, c.want.Method, c.want.Bytes = rt.op, c.method, r.ContentLength
-		if got := rt.ask(r); got != c.want {
+		c.want.Op, c.want.Method = got.Op, c.method
+		if got != c.want {
 			t.Errorf("%s %s asks for %+v, want %+v", c.method, c.target, got, c.want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"allium/gateway/content"
+	"allium/gateway/server"
 	"allium/protocols/b3"
 	"allium/protocols/capability"
 	"allium/protocols/status"
@@ -89,12 +90,12 @@ func (p *panicking) Verify(context.Context, string, capability.Ask) (capability.
 func TestPanicGivesBack(t *testing.T) {
 	t.Parallel()
 	bad := &panicking{}
-	n := startWith(t, hooks{deps: func(d *Deps) { d.Objects, d.Capabilities = bad, bad }}, func(c *Config, _ *AdminConfig) {
-		c.Misses, c.MissesWaiting, c.MissesPerIP, c.Uploads = 1, 0, 1, 1
+	n := startWith(t, hooks{deps: func(d *Deps) { d.Objects, d.Capabilities = bad, bad }}, func(c *Config, _ *server.AdminConfig) {
+		c.Content.Misses, c.Content.MissesWaiting, c.Content.MissesPerIP, c.Uploads = 1, 0, 1, 1
 	})
 	for range 3 {
 		do(t, "GET", n.Addrs().Gateway+"/o/"+fakeRoot.String()).problem(t, status.Internal)
 		doBody(t, "POST", n.Addrs().Gateway+"/o", strings.NewReader("x"), "Authorization", "Bearer may-put").problem(t, status.Internal)
 	}
-	waitFor(t, func() bool { return n.flight.Inside() == 0 })
+	waitFor(t, func() bool { return n.InFlight() == 0 })
 }

@@ -10,6 +10,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/content"
+	"allium/gateway/server"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
 )
@@ -61,7 +62,7 @@ func BenchmarkObject(b *testing.B) {
 				b.Fatal(err)
 			}
 			proven := func(d *Deps) { d.Objects = &provenObjects{root, data, outboard.Bytes()} }
-			n := startWith(b, hooks{deps: proven}, func(c *Config, _ *AdminConfig) { c.Rate, c.Burst = 1e9, 1<<30 })
+			n := startWith(b, hooks{deps: proven}, func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst = 1e9, 1<<30 })
 			tr := &http.Transport{}
 			defer tr.CloseIdleConnections()
 			req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, n.Addrs().Gateway+"/o/"+root.String(), nil)

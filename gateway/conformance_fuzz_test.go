@@ -12,6 +12,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/gateway/server"
 	"allium/protocols/b3"
 )
 
@@ -56,7 +57,7 @@ func FuzzConditions(f *testing.F) {
 
 // maze is a gateway with a directory, and all that its requests may say.
 type maze struct {
-	side *side
+	side http.Handler
 	dir  string
 	said map[string]bool // bodies of content
 }
@@ -70,7 +71,7 @@ func newMaze(t testing.TB) *maze {
 	for _, o := range objects.m {
 		m.said[string(o.data)] = true
 	}
-	m.side = newTestGateway(t, objects, func(c *Config, _ *AdminConfig) { c.Rate = 0 }).publicSide(nil)
+	m.side = newTestGateway(t, objects, func(c *Config, _ *server.AdminConfig) { c.Rate = 0 }).Handler(server.Public)
 	return m
 }
 

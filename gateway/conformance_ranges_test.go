@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"allium/gateway/exchange"
+	"allium/gateway/server"
 )
 
 // ranged is the header of 206 to a part of {text}.
@@ -175,5 +176,5 @@ var multiRangeTable = []asked{
 
 func TestConformanceMultiRange(t *testing.T) {
 	t.Parallel()
-	newWorld(t, func(c *Config, _ *AdminConfig) { c.MultiRange = 4 }).conform(t, multiRangeTable)
+	newWorld(t, func(c *Config, _ *server.AdminConfig) { c.Content.MultiRange = 4 }).conform(t, multiRangeTable)
 }

@@ -19,6 +19,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/gateway/server"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
 )
@@ -57,11 +58,11 @@ const (
 func newWorld(t *testing.T, opts ...option) *world {
 	t.Helper()
 	w := &world{}
-	opts = append(opts, func(c *Config, _ *AdminConfig) { c.Rate = 0 })
-	w.testNode = startWith(t, hooks{gateway: func(g *Gateway) {
-		inner := g.watcher
-		g.watcher = func(s *side) http.Handler {
-			h := inner(s)
+	opts = append(opts, func(c *Config, _ *server.AdminConfig) { c.Rate = 0 })
+	w.testNode = startWith(t, hooks{params: func(p *server.Params) {
+		inner := p.Wrap
+		p.Wrap = func(of server.Role, h http.Handler) http.Handler {
+			h = inner(of, h)
 			return http.HandlerFunc(func(hw http.ResponseWriter, r *http.Request) {
 				if strings.Contains(r.RequestURI, "smuggled") {
 					w.mu.Lock()

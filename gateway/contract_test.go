@@ -16,6 +16,7 @@ import (
 
 	"allium/gateway/exchange"
 	"allium/gateway/openapi"
+	"allium/gateway/server"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -271,18 +272,22 @@ type watched struct {
 	ops map[string][]int // operationId to the statuses it had
 }
 
-// watch judges all that g answers; the test fails at its end for what was wrong.
-func watchContract(t testing.TB, g *Gateway) *watched {
+// watchContract judges all that a gateway of these params answers; the test fails
+// at its end for what was wrong.
+func watchContract(t testing.TB, p *server.Params) *watched {
 	t.Helper()
 	all, err := contracts()
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &watched{ops: map[string][]int{}}
-	g.watcher = func(s *side) http.Handler {
-		c := map[*router]*contract{g.publicRouter: all[exchange.OnPublic], g.adminRouter: all[exchange.OnAdmin]}[s.router]
-		if c == nil {
-			return s // a redirect to https has no document
+	p.Wrap = func(of server.Role, h http.Handler) http.Handler {
+		c := all[exchange.OnAdmin]
+		switch of {
+		case server.Public:
+			c = all[exchange.OnPublic]
+		case server.Redirect:
+			return h // it has no document
 		}
 		return http.HandlerFunc(func(hw http.ResponseWriter, r *http.Request) {
 			rec := &recording{ResponseWriter: hw}
@@ -303,7 +308,7 @@ func watchContract(t testing.TB, g *Gateway) *watched {
 				w.bad = append(w.bad, bad...)
 				w.ops[op.ID] = append(w.ops[op.ID], rec.status)
 			}()
-			s.ServeHTTP(rec, r)
+			h.ServeHTTP(rec, r)
 			whole = true
 		})
 	}

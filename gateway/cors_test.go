@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"allium/gateway/server"
 	"allium/protocols/status"
 )
 
@@ -25,7 +26,7 @@ func TestCrossOrigin(t *testing.T) {
 		"opaque":         {[]string{app}, "null", "", true},
 		"everybody":      {[]string{"*"}, "null", "*", false},
 	} {
-		n := start(t, func(cfg *Config, _ *AdminConfig) { cfg.CORSOrigins = c.origins })
+		n := start(t, func(cfg *Config, _ *server.AdminConfig) { cfg.CORSOrigins = c.origins })
 		root := n.objects.put([]byte("hello"))
 		for _, path := range []string{"/o/" + root.String(), "/o/" + root.String() + "?format=bao", "/o/b3:no", "/verify.mjs"} {
 			var headers []string

@@ -14,9 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"allium/gateway/content"
+	"allium/gateway/server"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -61,7 +60,7 @@ func TestLateFailure(t *testing.T) {
 			t.Errorf("%v: wrong bytes", headers)
 		}
 	}
-	if got := testutil.ToFloat64(n.m.cut); got != 2 {
+	if got := counterOf(t, n.reg, "gateway_cut_total"); got != 2 {
 		t.Errorf("%v answers cut", got)
 	}
 	if log := n.log.String(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, "reason=corrupt") || strings.Contains(log, root.Hex()) || !strings.Contains(log, root.Hex()[:8]) {
@@ -141,7 +140,7 @@ func TestPanicIsInternal(t *testing.T) {
 	if log := n.log.String(); !strings.Contains(log, "boom") || !strings.Contains(log, "fakeContent") {
 		t.Errorf("no stack in %s", log)
 	}
-	if got := testutil.ToFloat64(n.m.inflight.WithLabelValues("object")); got != 0 {
+	if got := counterOf(t, n.reg, "inflight_requests", "object"); got != 0 {
 		t.Errorf("%v still in flight", got)
 	}
 }
@@ -151,7 +150,7 @@ func recorded(t *testing.T, o *fakeObject, headers ...string) (rec *httptest.Res
 	t.Helper()
 	objects := &fakeObjects{}
 	root := objects.add(o)
-	g, err := New(DefaultConfig(), DefaultAdminConfig(), Deps{Objects: objects, Node: &fakeNode{}, Ready: nothingReady})
+	g, err := New(DefaultConfig(), server.DefaultAdminConfig(), Deps{Objects: objects, Node: &fakeNode{}, Ready: nothingReady})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +168,7 @@ func recorded(t *testing.T, o *fakeObject, headers ...string) (rec *httptest.Res
 			panic(v)
 		}
 	}()
-	g.publicSide(nil).ServeHTTP(rec, r)
+	g.Handler(server.Public).ServeHTTP(rec, r)
 	return rec
 }
 

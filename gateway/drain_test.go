@@ -13,6 +13,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/client"
+	"allium/gateway/server"
 	"allium/protocols/status"
 )
 
@@ -28,7 +29,7 @@ func TestDrain(t *testing.T) {
 	roundTrip(t, kept, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK")
 	first := make(chan answer, 1)
 	go func() { first <- do(t, "GET", n.Addrs().Gateway+"/o/"+slow.String()) }()
-	waitFor(t, func() bool { return n.flight.Inside() == 1 })
+	waitFor(t, func() bool { return n.InFlight() == 1 })
 
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -71,15 +72,15 @@ func TestDrain(t *testing.T) {
 // TestRunDrains: the end of Run's context lets what is in flight finish.
 func TestRunDrains(t *testing.T) {
 	t.Parallel()
-	n := startWith(t, hooks{gateway: patiently})
+	n := startWith(t, hooks{params: patiently})
 	gate := make(chan struct{})
 	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
 	first := make(chan answer, 1)
 	go func() { first <- do(t, "GET", n.Addrs().Gateway+"/o/"+slow.String()) }()
-	waitFor(t, func() bool { return n.flight.Inside() == 1 })
+	waitFor(t, func() bool { return n.InFlight() == 1 })
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.stop() }()
-	waitFor(t, func() bool { return n.flight.Closed() })
+	waitFor(t, n.Draining)
 	close(gate)
 	if a := <-first; a.body != "slow" {
 		t.Errorf("%s %q", a.Status, a.body)
@@ -96,7 +97,7 @@ func TestRunDrains(t *testing.T) {
 func TestRunAborts(t *testing.T) {
 	t.Parallel()
 	// The one says why it ends, the other cannot: it is over only after that time.
-	n := startWith(t, hooks{gateway: func(g *Gateway) { g.grace = grace{drain: 100 * time.Millisecond, abort: 5 * time.Second} }})
+	n := startWith(t, hooks{params: func(p *server.Params) { p.Drain, p.Abort = 100*time.Millisecond, 5*time.Second }})
 	never := n.objects.add(&fakeObject{data: []byte("never"), gate: make(chan struct{})})
 	n.node.add.set(func(ctx context.Context, tar io.Reader, _ api.AddOptions, _ api.ProgressFunc) iter.Seq2[api.Added, error] {
 		return func(yield func(api.Added, error) bool) {
@@ -119,7 +120,7 @@ func TestRunAborts(t *testing.T) {
 			second <- err
 		}
 	}()
-	waitFor(t, func() bool { return n.flight.Inside() == 2 })
+	waitFor(t, func() bool { return n.InFlight() == 2 })
 	if err := n.stop(); err != nil {
 		t.Error(err)
 	}

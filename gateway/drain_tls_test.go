@@ -47,11 +47,11 @@ func TestDrainOverTLS(t *testing.T) {
 			if _, err := feed.Write(sent[:50_000]); err != nil {
 				t.Fatal(err)
 			}
-			waitFor(t, func() bool { return n.flight.Inside() == 2 && n.sent.wasRead() > 0 })
+			waitFor(t, func() bool { return n.InFlight() == 2 && n.sent.wasRead() > 0 })
 
 			stopped := make(chan error, 1)
 			go func() { stopped <- n.Drain(t.Context()) }()
-			waitFor(t, n.flight.Closed)
+			waitFor(t, n.Draining)
 			late := a.https(t, n, h2)
 			fetch(t, late, "GET", base+"/o/"+slow.String()).problem(t, status.Draining)
 			late = a.https(t, n, h2) // the answer ended the connection, or its streams

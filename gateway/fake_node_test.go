@@ -39,7 +39,7 @@ func (h *hook[T]) Get() (v T) {
 	return v
 }
 
-var _ Node = (*fakeNode)(nil)
+var _ api.Node = (*fakeNode)(nil)
 
 // The fixed answers.
 var (

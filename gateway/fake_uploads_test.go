@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"allium/gateway/api"
+	"allium/gateway/upload"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -23,13 +24,13 @@ type fakeUploads struct {
 	reading hook[chan struct{}] // is told of each Put and Append that begins to read; may be nil
 	read    int64               // bytes of bodies
 	pins    map[string]string
-	open    map[string]*Upload
+	open    map[string]*upload.Upload
 	data    map[string]*bytes.Buffer
 	busy    map[string]bool
 	n       int
 }
 
-func (f *fakeUploads) pin(root b3.Root, o UploadOptions) {
+func (f *fakeUploads) pin(root b3.Root, o upload.Options) {
 	if o.Pin {
 		if f.pins == nil {
 			f.pins = map[string]string{}
@@ -38,7 +39,7 @@ func (f *fakeUploads) pin(root b3.Root, o UploadOptions) {
 	}
 }
 
-func (f *fakeUploads) Present(_ context.Context, root b3.Root, o UploadOptions) (api.Stored, bool, error) {
+func (f *fakeUploads) Present(_ context.Context, root b3.Root, o upload.Options) (api.Stored, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.objects.mu.Lock()
@@ -51,7 +52,7 @@ func (f *fakeUploads) Present(_ context.Context, root b3.Root, o UploadOptions) 
 	return api.Stored{Root: root, Size: int64(len(obj.data)), Pinned: o.Pin}, true, nil
 }
 
-func (f *fakeUploads) fits(o UploadOptions) error {
+func (f *fakeUploads) fits(o upload.Options) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.refuse != nil {
@@ -83,7 +84,7 @@ func (f *fakeUploads) begin() {
 	}
 }
 
-func (f *fakeUploads) Put(_ context.Context, r io.Reader, o UploadOptions) (api.Stored, error) {
+func (f *fakeUploads) Put(_ context.Context, r io.Reader, o upload.Options) (api.Stored, error) {
 	if err := f.fits(o); err != nil {
 		return api.Stored{}, err
 	}
@@ -95,7 +96,7 @@ func (f *fakeUploads) Put(_ context.Context, r io.Reader, o UploadOptions) (api.
 	return f.commit(p, o)
 }
 
-func (f *fakeUploads) commit(p []byte, o UploadOptions) (api.Stored, error) {
+func (f *fakeUploads) commit(p []byte, o upload.Options) (api.Stored, error) {
 	root := b3.Sum(p)
 	if !o.Expect.IsZero() && root != o.Expect {
 		return api.Stored{}, status.Errorf(status.BadDigest, "the bytes are %s, not %s", root, o.Expect)
@@ -110,22 +111,22 @@ func (f *fakeUploads) commit(p []byte, o UploadOptions) (api.Stored, error) {
 	return api.Stored{Root: root, Size: int64(len(p)), New: !here, Pinned: o.Pin}, nil
 }
 
-func (f *fakeUploads) New(_ context.Context, o UploadOptions) (Upload, error) {
+func (f *fakeUploads) New(_ context.Context, o upload.Options) (upload.Upload, error) {
 	if err := f.fits(o); err != nil {
-		return Upload{}, err
+		return upload.Upload{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.n++
-	u := &Upload{ID: fmt.Sprintf("%032x", f.n), Options: o, Expires: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)}
+	u := &upload.Upload{ID: fmt.Sprintf("%032x", f.n), Options: o, Expires: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)}
 	if f.open == nil {
-		f.open, f.data, f.busy = map[string]*Upload{}, map[string]*bytes.Buffer{}, map[string]bool{}
+		f.open, f.data, f.busy = map[string]*upload.Upload{}, map[string]*bytes.Buffer{}, map[string]bool{}
 	}
 	f.open[u.ID], f.data[u.ID] = u, &bytes.Buffer{}
 	return *u, nil
 }
 
-func (f *fakeUploads) find(id string) (*Upload, error) {
+func (f *fakeUploads) find(id string) (*upload.Upload, error) {
 	u, ok := f.open[id]
 	switch {
 	case f.refuse != nil:
@@ -138,23 +139,23 @@ func (f *fakeUploads) find(id string) (*Upload, error) {
 	return u, nil
 }
 
-func (f *fakeUploads) Upload(_ context.Context, id string) (Upload, error) {
+func (f *fakeUploads) Upload(_ context.Context, id string) (upload.Upload, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	u, err := f.find(id)
 	if err != nil {
-		return Upload{}, err
+		return upload.Upload{}, err
 	}
 	return *u, nil
 }
 
-func (f *fakeUploads) Append(_ context.Context, id string, offset int64, r io.Reader) (Upload, error) {
+func (f *fakeUploads) Append(_ context.Context, id string, offset int64, r io.Reader) (upload.Upload, error) {
 	f.mu.Lock()
 	u, err := f.find(id)
 	switch {
 	case err != nil:
 		f.mu.Unlock()
-		return Upload{}, err
+		return upload.Upload{}, err
 	case f.busy[id] || u.Offset != offset:
 		now := *u
 		f.mu.Unlock()
@@ -183,7 +184,7 @@ func (f *fakeUploads) Append(_ context.Context, id string, offset int64, r io.Re
 	f.mu.Lock()
 	if err != nil {
 		f.open[id] = nil
-		return Upload{}, err
+		return upload.Upload{}, err
 	}
 	u.Stored = &s
 	return *u, nil

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"allium/gateway/server"
 )
 
 // tool is the path of a program of `make bin/tools/NAME`, or on PATH. Where it
@@ -87,7 +89,7 @@ func TestH2Spec(t *testing.T) {
 	}
 	tool(t, "h2spec")
 	a := newAuthority(t)
-	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) { c.Rate, c.Burst = 1e6, 1e6 }))
+	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst = 1e6, 1e6 }))
 	// Long enough for cases that read an answer in pieces.
 	root := n.objects.put(make([]byte, 256))
 	ours, ran := h2specFailures(t, address(t, n.Addrs().Gateway), "/o/"+root.String())

@@ -4,12 +4,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"allium/gateway/api"
+	"allium/gateway/server"
 	"allium/internal/limits"
 	"allium/protocols/status"
 )
@@ -18,7 +18,7 @@ func nothingReady() api.Readiness { return api.Readiness{} }
 
 func TestInflightLimit(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.Inflight = 1 })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Inflight = 1 })
 	gate := make(chan struct{})
 	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
 	fast := n.objects.put([]byte("fast"))
@@ -51,7 +51,7 @@ func TestInflightLimit(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.Rate, c.Burst = 1, 2 })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst = 1, 2 })
 	root := n.objects.put([]byte("x"))
 	var refused answer
 	for i := 0; i < 1000 && (i == 0 || refused.StatusCode == http.StatusOK); i++ { // until a second has more of them
@@ -74,8 +74,8 @@ func TestRateLimit(t *testing.T) {
 func TestConnectionLimits(t *testing.T) {
 	t.Parallel()
 	for reason, limit := range map[string]option{
-		"conns":        func(c *Config, _ *AdminConfig) { c.Conns = 2 },
-		"conns_per_ip": func(c *Config, _ *AdminConfig) { c.ConnsPerIP = 2 },
+		"conns":        func(c *Config, _ *server.AdminConfig) { c.Conns = 2 },
+		"conns_per_ip": func(c *Config, _ *server.AdminConfig) { c.ConnsPerIP = 2 },
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
@@ -91,7 +91,7 @@ func TestConnectionLimits(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			waitFor(t, func() bool { return n.flight.Inside() == 2 })
+			waitFor(t, func() bool { return n.InFlight() == 2 })
 			if b := healthOver(n); b != "" {
 				t.Errorf("the third got %q", b)
 			}
@@ -118,44 +118,32 @@ func healthOver(n *testNode) string {
 	return string(b)
 }
 
-func TestBaseURL(t *testing.T) {
-	t.Parallel()
-	for addr, want := range map[string]string{
-		"127.0.0.1:1": "http://127.0.0.1:1", "[::1]:1": "http://[::1]:1", "192.0.2.1:1": "http://192.0.2.1:1",
-		"0.0.0.0:1": "http://127.0.0.1:1", "[::]:1": "http://127.0.0.1:1",
-	} {
-		if got := baseURL(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))); got != want {
-			t.Errorf("%s: %s, want %s", addr, got, want)
-		}
-	}
-}
-
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]option{
-		"no port":                  func(c *Config, _ *AdminConfig) { c.Listen = "127.0.0.1" },
-		"no inflight":              func(c *Config, _ *AdminConfig) { c.Inflight = 0 },
-		"no rate":                  func(c *Config, _ *AdminConfig) { c.Rate = -1 },
-		"more than can be counted": func(c *Config, _ *AdminConfig) { c.ConnsPerIP = maxPerIP + 1 },
-		"less than none":           func(c *Config, _ *AdminConfig) { c.InflightPerIP = -1 },
-		"no such proxy":            func(c *Config, _ *AdminConfig) { c.TrustedProxies = []string{"proxy.example.org"} },
-		"no burst":                 func(c *Config, _ *AdminConfig) { c.Burst = 0 },
-		"no patience":              func(c *Config, _ *AdminConfig) { c.WriteTimeout = 0 },
-		"small header":             func(c *Config, _ *AdminConfig) { c.HeaderBytes = 10 },
-		"public admin":             func(_ *Config, a *AdminConfig) { a.Listen = "0.0.0.0:9600" },
-		"any admin":                func(_ *Config, a *AdminConfig) { a.Listen = ":9600" },
-		"admin by name":            func(_ *Config, a *AdminConfig) { a.Listen = "example.org:9600" },
-		"wild host":                func(_ *Config, a *AdminConfig) { a.Hosts = []string{"*"} },
-		"no admin conns":           func(_ *Config, a *AdminConfig) { a.Conns = 0 },
+		"no port":                  func(c *Config, _ *server.AdminConfig) { c.Listen = "127.0.0.1" },
+		"no inflight":              func(c *Config, _ *server.AdminConfig) { c.Inflight = 0 },
+		"no rate":                  func(c *Config, _ *server.AdminConfig) { c.Rate = -1 },
+		"more than can be counted": func(c *Config, _ *server.AdminConfig) { c.ConnsPerIP = 1<<20 + 1 },
+		"less than none":           func(c *Config, _ *server.AdminConfig) { c.InflightPerIP = -1 },
+		"no such proxy":            func(c *Config, _ *server.AdminConfig) { c.TrustedProxies = []string{"proxy.example.org"} },
+		"no burst":                 func(c *Config, _ *server.AdminConfig) { c.Burst = 0 },
+		"no patience":              func(c *Config, _ *server.AdminConfig) { c.WriteTimeout = 0 },
+		"small header":             func(c *Config, _ *server.AdminConfig) { c.HeaderBytes = 10 },
+		"public admin":             func(_ *Config, a *server.AdminConfig) { a.Listen = "0.0.0.0:9600" },
+		"any admin":                func(_ *Config, a *server.AdminConfig) { a.Listen = ":9600" },
+		"admin by name":            func(_ *Config, a *server.AdminConfig) { a.Listen = "example.org:9600" },
+		"wild host":                func(_ *Config, a *server.AdminConfig) { a.Hosts = []string{"*"} },
+		"no admin conns":           func(_ *Config, a *server.AdminConfig) { a.Conns = 0 },
 	} {
-		cfg, admin := DefaultConfig(), DefaultAdminConfig()
+		cfg, admin := DefaultConfig(), server.DefaultAdminConfig()
 		change(&cfg, &admin)
 		_, err := New(cfg, admin, Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady})
 		if status.Of(err) != status.BadRequest {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := New(DefaultConfig(), DefaultAdminConfig(), Deps{}); err == nil {
+	if _, err := New(DefaultConfig(), server.DefaultAdminConfig(), Deps{}); err == nil {
 		t.Error("no Deps")
 	}
 }
@@ -169,14 +157,14 @@ func TestPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	cfg, admin := DefaultConfig(), DefaultAdminConfig()
+	cfg, admin := DefaultConfig(), server.DefaultAdminConfig()
 	cfg.Listen, admin.Listen = "127.0.0.1:0", taken.Addr().String()
 	g, err := New(cfg, admin, Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady})
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = g.Run(t.Context(), func() { t.Error("ready") })
-	if status.Of(err) != status.Conflict || g.Addrs() != (Addrs{}) {
+	if status.Of(err) != status.Conflict || g.Addrs() != (server.Addrs{}) {
 		t.Errorf("%v, %+v", err, g.Addrs())
 	}
 }
@@ -184,14 +172,14 @@ func TestPortInUse(t *testing.T) {
 func TestLimitsAreListed(t *testing.T) {
 	t.Parallel()
 	reg := limits.NewRegistry(nil)
-	_, err := New(DefaultConfig(), DefaultAdminConfig(), Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady, Limits: reg})
+	_, err := New(DefaultConfig(), server.DefaultAdminConfig(), Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady, Limits: reg})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]int64{
 		"gateway.inflight": 512, "gateway.inflight_per_ip": 128, "gateway.misses": 128, "gateway.rate": 500, "gateway.conns": 4096,
-		"gateway.misses_per_ip": 64, "gateway.transfers": 4096, "gateway.listings": listings, "gateway.encoders": 16, "gateway.misses_per_ip_waiting": 512, "gateway.conns_per_ip": 256,
-		"gateway.uploads": 64, "gateway.decoders": 16, "gateway.lingering": leftStreams, "gateway.kinds": 4096,
+		"gateway.misses_per_ip": 64, "gateway.transfers": 4096, "gateway.listings": 256, "gateway.encoders": 16, "gateway.misses_per_ip_waiting": 512, "gateway.conns_per_ip": 256,
+		"gateway.uploads": 64, "gateway.decoders": 16, "gateway.lingering": 256, "gateway.kinds": 4096,
 		"admin.inflight": 64, "admin.conns": 256, "admin.socket_conns": 256,
 		"admin.idempotency_keys": 1024,
 	}
@@ -203,21 +191,5 @@ func TestLimitsAreListed(t *testing.T) {
 	}
 	if len(want) != 0 {
 		t.Errorf("not listed: %v", want)
-	}
-}
-
-// TestIPGroups: an IPv4 address and an IPv6 /64 are one client.
-func TestIPGroups(t *testing.T) {
-	t.Parallel()
-	for addr, want := range map[string]string{
-		"192.0.2.7:1":             "192.0.2.7/32",
-		"[::ffff:192.0.2.7]:1":    "192.0.2.7/32",
-		"[2001:db8:1:2:3::4]:1":   "2001:db8:1:2::/64",
-		"[2001:db8:1:2:ffff::]:1": "2001:db8:1:2::/64",
-		"[fe80::1%eth0]:1":        "fe80::/64",
-	} {
-		if got := groupOf(parseAddrPort(addr)).String(); got != want {
-			t.Errorf("%s: %s, want %s", addr, got, want)
-		}
 	}
 }

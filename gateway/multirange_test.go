@@ -17,6 +17,7 @@ import (
 
 	"allium/gateway/content"
 	"allium/gateway/exchange"
+	"allium/gateway/server"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -66,8 +67,8 @@ func wantedParts(asked [][2]int, size, gap int) (parts [][2]int) {
 func TestMultiRangeParts(t *testing.T) {
 	t.Parallel()
 	objects := &fakeObjects{}
-	on := func(c *Config, _ *AdminConfig) { c.MultiRange, c.Rate = 8, 0 }
-	sides := []*side{newTestGateway(t, objects, on).publicSide(nil), newTestGateway(t, hotObjects{objects}, on).publicSide(nil)}
+	on := func(c *Config, _ *server.AdminConfig) { c.Content.MultiRange, c.Rate = 8, 0 }
+	sides := []http.Handler{newTestGateway(t, objects, on).Handler(server.Public), newTestGateway(t, hotObjects{objects}, on).Handler(server.Public)}
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.OneOf(rapid.IntRange(1, 1500), rapid.IntRange(1, 3*b3.GroupSize)).Draw(t, "size")
 		data := patterned(size)
@@ -135,7 +136,7 @@ func TestMultiRangeParts(t *testing.T) {
 // fails later cuts the connection, also between two parts.
 func TestMultiRangeFailure(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.MultiRange = 2 })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Content.MultiRange = 2 })
 	// The first part is more than net/http holds back: the header has left when the second one fails.
 	root := n.objects.add(&fakeObject{data: bytes.Repeat([]byte("abcdefgh"), 3*b3.GroupSize/8), failAt: b3.GroupSize, err: status.Errorf(status.Corrupt, "group 1 is damaged")})
 	url := n.Addrs().Gateway + "/o/" + root.String()
@@ -155,7 +156,7 @@ func TestMultiRangeFailure(t *testing.T) {
 func TestMultiRangeBoundary(t *testing.T) {
 	t.Parallel()
 	objects := &fakeObjects{}
-	s := newTestGateway(t, objects, func(c *Config, _ *AdminConfig) { c.MultiRange, c.Rate = 2, 0 }).publicSide(nil)
+	s := newTestGateway(t, objects, func(c *Config, _ *server.AdminConfig) { c.Content.MultiRange, c.Rate = 2, 0 }).Handler(server.Public)
 	target := "/o/" + objects.put([]byte(digits)).String()
 	seen := map[string]bool{}
 	for range 100 {
@@ -170,7 +171,7 @@ func TestMultiRangeConfig(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]status.Outcome{-1: status.BadRequest, 0: status.OK, 1: status.OK, content.MaxRanges: status.OK, content.MaxRanges + 1: status.BadRequest} {
 		c := DefaultConfig()
-		c.MultiRange = n
+		c.Content.MultiRange = n
 		if err := c.Validate(); status.Of(err) != want || err != nil && !strings.Contains(err.Error(), "gateway.multi_range") {
 			t.Errorf("%d: %v", n, err)
 		}

@@ -9,75 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"allium/gateway/server"
 	"allium/protocols/b3"
 )
 
 // slowFor makes TestSlowDownload one at 10 kB/s with the limits of a node.
 var slowFor = flag.Duration("slow-download", 0, "let TestSlowDownload take as long, at 10 kB/s with the default limits")
-
-// TestPace: who acknowledges enough on average may go on, in whatever portions;
-// who does not is cut off when its credit is used up.
-func TestPace(t *testing.T) {
-	t.Parallel()
-	limits := paceLimits{patience: 5 * time.Second, minRate: 8 << 10} // credit for a lump: 16 s
-	for name, c := range map[string]struct {
-		bytes  int64 // acknowledged at once
-		every  time.Duration
-		lasts  time.Duration
-		stands bool
-	}{
-		"nothing":                {0, time.Second, 22 * time.Second, false},
-		"10 kB/s":                {1_000, 100 * time.Millisecond, time.Hour, true},
-		"10 kB/s, 128 kB a time": {130_000, 13 * time.Second, time.Hour, true},
-		"6 kB/s":                 {6_000, time.Second, 2 * time.Minute, false},
-		"once, then nothing":     {1 << 30, time.Hour, 30 * time.Second, false},
-	} {
-		p := pace{limits: limits}
-		elapsed := time.Duration(0)
-		for elapsed < c.lasts {
-			acked := c.bytes * int64(elapsed/c.every)
-			if c.every == time.Hour && elapsed > 0 {
-				acked = c.bytes
-			}
-			wait := p.judge(acked, time.Unix(1e9, 0).Add(elapsed))
-			if wait <= 0 {
-				break
-			}
-			elapsed += wait
-		}
-		if stands := elapsed >= c.lasts; stands != c.stands {
-			t.Errorf("%s: after %s stands %t, want %t", name, elapsed, stands, c.stands)
-		}
-	}
-	// Writes that went well in between begin anew.
-	p := pace{limits: limits}
-	now := time.Unix(1e9, 0)
-	p.judge(0, now)
-	if wait := p.judge(1, now.Add(time.Hour)); wait != limits.patience {
-		t.Errorf("an hour later: %s", wait)
-	}
-}
-
-// TestUnsent: what the kernel may take ahead is gone long before a client that
-// keeps min_rate is idle.
-func TestUnsent(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		rate int64
-		idle time.Duration
-		want int
-	}{
-		{8 << 10, time.Minute, 120 << 10},
-		{8 << 10, time.Hour, maxUnsent},
-		{8 << 10, 10 * time.Second, 20 << 10},
-		{1 << 30, time.Minute, maxUnsent},
-		{1, time.Second, 4 << 10},
-	} {
-		if got := (paceLimits{minRate: c.rate}).unsent(c.idle); got != c.want {
-			t.Errorf("%d B/s, %s: %d, want %d", c.rate, c.idle, got, c.want)
-		}
-	}
-}
 
 // TestSlowEnd: an answer that the kernel could take at once is not over before
 // its client has most of it: an HTTP/2 connection that is idle is closed, and the
@@ -89,7 +26,7 @@ func TestSlowEnd(t *testing.T) {
 	}
 	const rate, size = 400_000, 3_000_000
 	a := newAuthority(t)
-	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) {
+	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) {
 		c.WriteTimeout, c.MinRate, c.IdleTimeout = time.Second, 128<<10, 2*time.Second
 	}))
 	client := a.https(t, n, true)
@@ -141,11 +78,11 @@ func TestSlowDownload(t *testing.T) {
 		t.Skip("it takes some 15 s")
 	}
 	rate, size := 400_000, 6_000_000
-	limits := func(c *Config, _ *AdminConfig) { c.WriteTimeout, c.MinRate = time.Second, 128<<10 }
+	limits := func(c *Config, _ *server.AdminConfig) { c.WriteTimeout, c.MinRate = time.Second, 128<<10 }
 	if *slowFor > 0 {
 		rate = 10_000
 		size = int(slowFor.Seconds()) * rate
-		limits = func(c *Config, _ *AdminConfig) {
+		limits = func(c *Config, _ *server.AdminConfig) {
 			c.WriteTimeout, c.MinRate = DefaultConfig().WriteTimeout, DefaultConfig().MinRate
 		}
 	}
@@ -184,7 +121,7 @@ func TestSlowDownload(t *testing.T) {
 				t.Errorf("%d bytes of %d after %s: %v", got, size, time.Since(begun), err)
 			}
 			t.Logf("%d bytes in %s", got, time.Since(begun))
-			waitFor(t, func() bool { return n.flight.Inside() == 0 })
+			waitFor(t, func() bool { return n.InFlight() == 0 })
 		})
 	}
 }

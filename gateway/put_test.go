@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"allium/gateway/api"
+	"allium/gateway/server"
+	"allium/gateway/upload"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -113,7 +113,7 @@ func TestPutEncoded(t *testing.T) {
 	}
 	sendBody(t, "POST", base+"/o", bytes.NewReader(gzipped(t, make([]byte, 10<<20))), "Content-Encoding", "gzip").problem(t, status.DecompressCap)
 	sendBody(t, "POST", base+"/o", strings.NewReader("no gzip"), "Content-Encoding", "gzip").problem(t, status.BadRequest)
-	if got := testutil.ToFloat64(n.m.refused.WithLabelValues("decompress_cap")); got != 1 {
+	if got := n.counter("edge_rejects_total", "decompress_cap"); got != 1 {
 		t.Errorf("%v refused as decompress_cap", got)
 	}
 }
@@ -127,7 +127,7 @@ func TestRefusedUnread(t *testing.T) {
 	root := n.objects.put([]byte("here"))
 	absent := b3.Sum([]byte("absent"))
 	id := "00000000000000000000000000000000"
-	u, err := n.sent.New(t.Context(), UploadOptions{Length: 10})
+	u, err := n.sent.New(t.Context(), upload.Options{Length: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestStreamIsCut(t *testing.T) {
 // TestUploadIsCut: a client that goes away leaves nothing, and the place it had.
 func TestUploadIsCut(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.Uploads = 1 })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Uploads = 1 })
 	for _, head := range []string{"Content-Length: 100\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"} {
 		c := dialRaw(t, n)
 		_, _ = io.WriteString(c, "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put\r\n"+head)
@@ -243,7 +243,7 @@ func TestUploadIsCut(t *testing.T) {
 			t.Errorf("a read waits for uploads: %s", a.Status)
 		}
 		c.Close()
-		waitFor(t, func() bool { return n.flight.Inside() == 0 })
+		waitFor(t, func() bool { return n.InFlight() == 0 })
 		n.sent.mu.Lock()
 		n.sent.read = 0
 		n.sent.mu.Unlock()
@@ -264,7 +264,7 @@ func TestMalformedChunks(t *testing.T) {
 // socket that keeps its place no longer.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.ReadTimeout, c.MinRate = 50*time.Millisecond, 1<<20 })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Bodies.ReadTimeout, c.MinRate = 50*time.Millisecond, 1<<20 })
 	silent := dialRaw(t, n)
 	roundTrip(t, silent, "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put\r\nContent-Length: 100\r\n\r\nhello", "504")
 	trickle := dialRaw(t, n)
@@ -287,8 +287,8 @@ func TestSlowBody(t *testing.T) {
 			_, _ = io.WriteString(trickle, "x")
 		}
 	}
-	waitFor(t, func() bool { return n.flight.Inside() == 0 })
-	if got := testutil.ToFloat64(n.m.refused.WithLabelValues("timeout")); got != 2 {
+	waitFor(t, func() bool { return n.InFlight() == 0 })
+	if got := n.counter("edge_rejects_total", "timeout"); got != 2 {
 		t.Errorf("%v refused as timeout", got)
 	}
 }
@@ -297,7 +297,7 @@ func TestSlowBody(t *testing.T) {
 // node stops.
 func TestDrainCutsUploads(t *testing.T) {
 	t.Parallel()
-	n := startWith(t, hooks{gateway: patiently})
+	n := startWith(t, hooks{params: patiently})
 	reading := make(chan struct{}, 1)
 	n.sent.reading.set(reading)
 	c := dialRaw(t, n)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"allium/gateway/server"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -70,7 +71,7 @@ func waitFor(t testing.TB, cond func() bool) {
 
 func TestSlowHeader(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.HeaderTimeout = 50 * time.Millisecond })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.HeaderTimeout = 50 * time.Millisecond })
 	c := dialRaw(t, n)
 	if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "); err != nil {
 		t.Fatal(err)
@@ -82,7 +83,7 @@ func TestSlowHeader(t *testing.T) {
 
 func TestIdleConnection(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.IdleTimeout = 50 * time.Millisecond })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.IdleTimeout = 50 * time.Millisecond })
 	c := dialRaw(t, n)
 	roundTrip(t, c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK")
 	if b, err := readAll(c); err != nil || b != "" {
@@ -124,7 +125,7 @@ func TestOddRequests(t *testing.T) {
 // the deadline of one does not reach the next.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.WriteTimeout = 2 * time.Second })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.WriteTimeout = 2 * time.Second })
 	root := n.objects.put([]byte("hello"))
 	gate := make(chan struct{})
 	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
@@ -143,7 +144,9 @@ func TestKeepAlive(t *testing.T) {
 // that are being decided. The others have the same deadline, so it is a long one.
 func TestReaderThatStandsStill(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.WriteTimeout, c.MinRate, c.Inflight = 2*time.Second, 1<<40, 1 })
+	n := start(t, func(c *Config, _ *server.AdminConfig) {
+		c.WriteTimeout, c.MinRate, c.Inflight = 2*time.Second, 1<<40, 1
+	})
 	root := n.objects.put(make([]byte, 64<<20)) // more than the sockets buffer
 	c := dialRaw(t, n)
 	if _, err := io.WriteString(c, "GET /o/"+root.String()+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
@@ -152,7 +155,7 @@ func TestReaderThatStandsStill(t *testing.T) {
 	small := n.objects.put([]byte("x"))
 	waitFor(t, func() bool { n.objects.mu.Lock(); defer n.objects.mu.Unlock(); return len(n.objects.opens) > 0 })
 	waitFor(t, func() bool { return do(t, "GET", n.Addrs().Gateway+"/o/"+small.String()).StatusCode == http.StatusOK })
-	waitFor(t, func() bool { return n.flight.Inside() == 0 })
+	waitFor(t, func() bool { return n.InFlight() == 0 })
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -10,11 +10,11 @@ import (
 // readiness is the node's page, with the gateway's own drain before its gates,
 // and why the node is not ready if it is not.
 func (g *Gateway) readiness() (api.Readiness, status.Outcome) {
-	page := g.deps.Ready()
+	page := g.ready()
 	if page.Gates == nil {
 		page.Gates = []api.Gate{}
 	}
-	if !g.flight.Closed() {
+	if !g.Draining() {
 		return page, status.NotReady
 	}
 	page.Ready, page.Reads, page.Writes, page.Network = false, false, false, false

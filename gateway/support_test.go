@@ -15,13 +15,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 
 	"allium/gateway/api"
 	"allium/gateway/content"
-	"allium/gateway/exchange"
+	"allium/gateway/server"
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
@@ -204,7 +203,7 @@ func (f *fakeObjects) dir(t testing.TB, files map[string]string) (b3.Root, int64
 }
 
 // patiently gives requests all the time that a busy machine may take to end.
-func patiently(g *Gateway) { g.grace = grace{drain: patience, abort: patience} }
+func patiently(p *server.Params) { p.Drain, p.Abort = patience, patience }
 
 // testNode is a Gateway that runs for the length of a test.
 type testNode struct {
@@ -214,12 +213,13 @@ type testNode struct {
 	sent    *fakeUploads
 	log     *logBuffer
 	reg     *prometheus.Registry
+	limits  *limits.Registry
 	socket  string
 	ready   hook[api.Readiness]
 	stop    func() error // ends Run and returns what it did
 }
 
-type option func(*Config, *AdminConfig)
+type option func(*Config, *server.AdminConfig)
 
 // start runs a Gateway on loopback and a socket.
 func start(t testing.TB, opts ...option) *testNode {
@@ -227,23 +227,24 @@ func start(t testing.TB, opts ...option) *testNode {
 	return startWith(t, hooks{}, opts...)
 }
 
-// hooks change what a Gateway is made of, and it itself before it runs.
+// hooks change what a Gateway is made of.
 type hooks struct {
-	deps    func(*Deps)
-	gateway func(*Gateway)
+	deps   func(*Deps)
+	params func(*server.Params)
 }
 
 // startWith is start with hooks.
 func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 	t.Helper()
-	cfg, admin := DefaultConfig(), DefaultAdminConfig()
+	cfg, admin := DefaultConfig(), server.DefaultAdminConfig()
 	cfg.Listen, admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	// What a test does not set must not end its requests on a busy machine.
-	cfg.HeaderTimeout, cfg.FirstByteTimeout, cfg.WriteTimeout, cfg.ReadTimeout = time.Minute, time.Minute, time.Minute, time.Minute
+	cfg.HeaderTimeout, cfg.Content.FirstByteTimeout, cfg.WriteTimeout, cfg.Bodies.ReadTimeout = time.Minute, time.Minute, time.Minute, time.Minute
 	for _, o := range opts {
 		o(&cfg, &admin)
 	}
 	n := &testNode{objects: &fakeObjects{}, node: &fakeNode{}, log: &logBuffer{}, reg: prometheus.NewRegistry()}
+	n.limits = limits.NewRegistry(n.reg)
 	n.sent = &fakeUploads{objects: n.objects}
 	n.ready.set(api.Readiness{Ready: true, Reads: true, Writes: true, Network: true, Gates: []api.Gate{{Name: "store", Ready: true, Have: 1, Need: 1}}})
 	socket, err := api.SocketPath(t.TempDir())
@@ -255,18 +256,18 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 		Objects: n.objects, Node: n.node, Uploads: n.sent, Capabilities: fakeCapabilities{}, Ready: n.ready.Get,
 		Version: api.Version{Version: "v0", Commit: "c0", Go: "go1"}, Socket: socket,
 		Log:     slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Metrics: n.reg, Gatherer: n.reg, Limits: limits.NewRegistry(n.reg),
+		Metrics: n.reg, Gatherer: n.reg, Limits: n.limits,
 	}
 	if h.deps != nil {
 		h.deps(&deps)
 	}
-	n.Gateway, err = New(cfg, admin, deps)
-	if err != nil {
-		t.Fatal(err)
+	params := server.DefaultParams()
+	contract := watchContract(t, &params)
+	if h.params != nil {
+		h.params(&params)
 	}
-	contract := watchContract(t, n.Gateway)
-	if h.gateway != nil {
-		h.gateway(n.Gateway)
+	if n.Gateway, err = newGateway(cfg, admin, deps, params); err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ready, done := make(chan struct{}), make(chan struct{})
@@ -390,34 +391,51 @@ func (a answer) problem(t testing.TB, want status.Outcome) api.Problem {
 
 // rejected is how often requests or connections were refused for a reason.
 func (n *testNode) rejected(reason string) int {
-	return int(testutil.ToFloat64(n.m.rejected.WithLabelValues(reason)))
+	return int(n.counter("rejected_total", reason))
 }
 
-// The routers of the listeners, with nothing behind them.
-var (
-	publicRouter = newRouter(routes(), exchange.OnPublic)
-	adminRouter  = newRouter(routes(), exchange.OnAdmin)
-)
+// counter is the value of a counter, 0 before it was counted with those labels.
+func (n *testNode) counter(name string, values ...string) float64 {
+	v, _ := metric(n.reg, name, values...)
+	return v
+}
+
+// current is how many places of a limit are taken, -1 where it is not listed.
+func (n *testNode) current(limit string) int { return currentOf(n.limits, limit) }
+
+func currentOf(r *limits.Registry, limit string) int {
+	for _, l := range r.Snapshot() {
+		if l.Name == limit {
+			return int(l.Current)
+		}
+	}
+	return -1
+}
 
 // counterOf returns the value of a counter or gauge whose labels have these values.
 func counterOf(t testing.TB, reg *prometheus.Registry, name string, values ...string) float64 {
 	t.Helper()
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
+	v, ok := metric(reg, name, values...)
+	if !ok {
+		t.Fatalf("there is no %s of %q", name, values)
 	}
+	return v
+}
+
+// metric is counterOf where there may be none.
+func metric(reg *prometheus.Registry, name string, values ...string) (float64, bool) {
+	families, _ := reg.Gather()
 	for _, f := range families {
 		if f.GetName() != name {
 			continue
 		}
 		for _, m := range f.GetMetric() {
 			if slices.EqualFunc(m.GetLabel(), values, func(l *dto.LabelPair, v string) bool { return l.GetValue() == v }) {
-				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue(), true
 			}
 		}
 	}
-	t.Fatalf("there is no %s of %q", name, values)
-	return 0
+	return 0, false
 }
 
 // The policies of content, and of PDF files in a directory.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"allium/gateway/certs/certstest"
+	"allium/gateway/server"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -152,7 +153,7 @@ func answerDNS(c net.Conn) {
 
 // withACME lets a Gateway get its certificates from pebble.
 func (p *pebble) withACME(tlsPort, httpPort int, domains ...string) option {
-	return func(c *Config, _ *AdminConfig) {
+	return func(c *Config, _ *server.AdminConfig) {
 		c.Listen = "127.0.0.1:" + strconv.Itoa(tlsPort)
 		if httpPort != 0 {
 			c.TLS.RedirectListen = "127.0.0.1:" + strconv.Itoa(httpPort)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"allium/gateway/certs/certstest"
+	"allium/gateway/server"
 )
 
 // authority signs certificates for a test's Gateway.
@@ -20,7 +21,7 @@ func newAuthority(t testing.TB) *authority { return &authority{certstest.New(t)}
 // withTLS gives a test's Gateway a certificate for node.test and *.sites.test.
 func (a *authority) withTLS(t testing.TB, opts ...option) option {
 	cert, key := a.Pair(t, t.TempDir(), time.Now().Add(time.Hour), "node.test", "*.sites.test")
-	return func(c *Config, ad *AdminConfig) {
+	return func(c *Config, ad *server.AdminConfig) {
 		c.TLS.Cert, c.TLS.Key = cert, key
 		for _, o := range opts {
 			o(c, ad)

@@ -7,15 +7,14 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
 
+	"allium/gateway/server"
 	"allium/protocols/b3"
 )
 
@@ -52,36 +51,41 @@ func slowReaderOf(t testing.TB, n *testNode, host byte, path string) *net.TCPCon
 	return tcp
 }
 
-// count is how many transfers a client has on loopback.
-func (ts *transfers) count(host byte) int {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	l := ts.each[groupOf(netip.AddrFrom4([4]byte{127, 0, 0, host}))]
-	return l.Len()
+// open is how many of the connections are open: the other end of one that made
+// room has reset it.
+func open(conns []*net.TCPConn) (n int) {
+	for _, c := range conns {
+		if _, err := c.Write([]byte("\n")); err == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // TestTransfersMakeRoom: a new client finds a place where all are taken, and the
 // client that has most pays for it.
 func TestTransfersMakeRoom(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.Inflight, c.InflightPerIP, c.Transfers = 2, 1, 6 })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Inflight, c.InflightPerIP, c.Transfers = 2, 1, 6 })
 	big := n.objects.put(make([]byte, 64<<20))
+	readers, all := map[byte][]*net.TCPConn{}, 0
+	read := func(host byte) {
+		readers[host] = append(readers[host], slowReader(t, n, host, big))
+	}
 	for host, places := range []int{2: 4, 3: 2} {
-		for i := range places {
-			slowReader(t, n, byte(host), big)
-			waitFor(t, func() bool { return n.transfers.count(byte(host)) == i+1 })
+		for range places {
+			read(byte(host))
+			all++
+			waitFor(t, func() bool { return n.current("gateway.transfers") == all })
 		}
 	}
-	slowReader(t, n, 4, big)
-	waitFor(t, func() bool { return n.transfers.count(4) == 1 })
-	if a, b := n.transfers.count(2), n.transfers.count(3); a != 3 || b != 2 || n.rejected("transfer_evicted") != 1 {
-		t.Errorf("%d and %d are left, %d made room", a, b, n.rejected("transfer_evicted"))
-	}
+	read(4)
+	waitFor(t, func() bool { return n.rejected("transfer_evicted") == 1 && open(readers[2]) == 3 })
 	// Who has most is the one to pay, also for itself.
-	slowReader(t, n, 2, big)
-	waitFor(t, func() bool { return n.rejected("transfer_evicted") == 2 })
-	waitFor(t, func() bool { return n.transfers.count(2) == 3 && n.flight.Inside() == 6 })
-	if b, c := n.transfers.count(3), n.transfers.count(4); b != 2 || c != 1 {
+	read(2)
+	waitFor(t, func() bool { return n.rejected("transfer_evicted") == 2 && open(readers[2]) == 3 })
+	waitFor(t, func() bool { return n.current("gateway.transfers") == 6 && n.InFlight() == 6 })
+	if b, c := open(readers[3]), open(readers[4]); b != 2 || c != 1 {
 		t.Errorf("%d and %d are left of the others", b, c)
 	}
 }
@@ -100,28 +104,29 @@ func wideTree(t testing.TB, n *testNode) (path string, small b3.Root) {
 // are under way than of other answers, and each makes room as those do.
 func TestListingsMakeRoom(t *testing.T) {
 	t.Parallel()
-	n := start(t)
-	n.listings.gate = newTransfers(nil, "gateway.listings", 2, func() {}).gate
+	n := startWith(t, hooks{params: func(p *server.Params) { p.Listings = 2 }})
 	dir, _ := wideTree(t, n)
-	slowReaderOf(t, n, 2, dir+"?format=html HTTP/1.1")
-	waitFor(t, func() bool { return n.listings.count(2) == 1 })
-	slowReaderOf(t, n, 2, dir+"?format=json HTTP/1.0")
-	waitFor(t, func() bool { return n.listings.count(2) == 2 })
-	slowReaderOf(t, n, 3, dir+"?format=html HTTP/1.1")
-	waitFor(t, func() bool { return n.listings.count(3) == 1 && n.flight.Inside() == 2 })
-	if n.listings.count(2) != 1 || n.rejected("transfer_evicted") != 1 {
-		t.Errorf("%d are left, %d made room", n.listings.count(2), n.rejected("transfer_evicted"))
+	var greedy []*net.TCPConn
+	for i, page := range []string{"?format=html HTTP/1.1", "?format=json HTTP/1.0"} {
+		greedy = append(greedy, slowReaderOf(t, n, 2, dir+page))
+		waitFor(t, func() bool { return n.current("gateway.listings") == i+1 })
+	}
+	shy := slowReaderOf(t, n, 3, dir+"?format=html HTTP/1.1")
+	waitFor(t, func() bool { return n.rejected("transfer_evicted") == 1 && open(greedy) == 1 })
+	waitFor(t, func() bool { return n.current("gateway.listings") == 2 && n.InFlight() == 2 })
+	if open([]*net.TCPConn{shy}) != 1 {
+		t.Error("who has one listing made room")
 	}
 }
 
 // TestConnectionsInListingsMakeRoom: as those in other transfers do.
 func TestConnectionsInListingsMakeRoom(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.Conns = 2 })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Conns = 2 })
 	dir, small := wideTree(t, n)
 	for i := range 2 {
 		slowReaderOf(t, n, 2, dir+"?format=html HTTP/1.1")
-		waitFor(t, func() bool { return n.listings.count(2) == i+1 })
+		waitFor(t, func() bool { return n.current("gateway.listings") == i+1 })
 	}
 	resp, err := clientFrom(t, n, 3).Get(n.Addrs().Gateway + "/o/" + small.String())
 	if err != nil {
@@ -137,12 +142,12 @@ func TestConnectionsInListingsMakeRoom(t *testing.T) {
 // cut, with a reset, and the others go on.
 func TestSlowestMakesRoom(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.Transfers = 3 })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Transfers = 3 })
 	big := n.objects.put(make([]byte, 64<<20))
 	var readers []*net.TCPConn
 	for i := range 3 {
 		readers = append(readers, slowReader(t, n, 2, big))
-		waitFor(t, func() bool { return n.transfers.count(2) == i+1 })
+		waitFor(t, func() bool { return n.current("gateway.transfers") == i+1 })
 	}
 	for i, r := range readers { // all but the second read some megabytes
 		if i != 1 {
@@ -152,7 +157,7 @@ func TestSlowestMakesRoom(t *testing.T) {
 		}
 	}
 	slowReader(t, n, 3, big)
-	waitFor(t, func() bool { return n.transfers.count(3) == 1 })
+	waitFor(t, func() bool { return n.rejected("transfer_evicted") == 1 })
 	if _, err := io.Copy(io.Discard, readers[1]); err == nil {
 		t.Error("the slowest was not cut")
 	}
@@ -167,18 +172,18 @@ func TestSlowestMakesRoom(t *testing.T) {
 // of a client that has many is closed for a client that has few.
 func TestConnectionsInTransfersMakeRoom(t *testing.T) {
 	t.Parallel()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.Conns = 4 })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Conns = 4 })
 	big, small := n.objects.put(make([]byte, 64<<20)), n.objects.put([]byte("small"))
 	for i := range 4 {
 		slowReader(t, n, 2, big)
-		waitFor(t, func() bool { return n.transfers.count(2) == i+1 })
+		waitFor(t, func() bool { return n.current("gateway.transfers") == i+1 })
 	}
 	resp, err := clientFrom(t, n, 3).Get(n.Addrs().Gateway + "/o/" + small.String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	waitFor(t, func() bool { return n.transfers.count(2) == 3 })
+	waitFor(t, func() bool { return n.current("gateway.transfers") == 3 })
 	if resp.StatusCode != http.StatusOK || n.rejected("transfer_evicted") != 1 {
 		t.Errorf("%s, %d made room", resp.Status, n.rejected("transfer_evicted"))
 	}
@@ -189,7 +194,7 @@ func TestConnectionsInTransfersMakeRoom(t *testing.T) {
 func TestH2TransferMakesRoom(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) { c.Transfers = 2 }))
+	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) { c.Transfers = 2 }))
 	big, small := n.objects.put(make([]byte, 1<<20)), n.objects.put([]byte("small"))
 	h := a.dialH2(t, n)
 	all := map[uint32]*heard{1: {}, 3: {}, 5: {}}
@@ -203,7 +208,7 @@ func TestH2TransferMakesRoom(t *testing.T) {
 	if all[1].wasCut == all[3].wasCut || all[5].wasCut {
 		t.Errorf("cut: %t, %t, %t", all[1].wasCut, all[3].wasCut, all[5].wasCut)
 	}
-	if got := n.transfers.count(1); got != 2 {
+	if got := n.current("gateway.transfers"); got != 2 {
 		t.Errorf("%d transfers", got)
 	}
 }
@@ -213,13 +218,13 @@ func TestH2TransferMakesRoom(t *testing.T) {
 func TestH2MakesRoomBeforeReading(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) { c.Transfers = 2 }))
+	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) { c.Transfers = 2 }))
 	big := n.objects.put(make([]byte, 1<<20))
 	h := a.dialH2(t, n)
 	h.must(h.c.(*tls.Conn).NetConn().(*net.TCPConn).SetReadBuffer(16 << 10))
 	for i, s := range []uint32{1, 3} {
 		h.must(h.Get(s, "/o/"+big.String()))
-		waitFor(t, func() bool { return n.transfers.count(1) == i+1 })
+		waitFor(t, func() bool { return n.current("gateway.transfers") == i+1 })
 	}
 	h.must(h.Get(5, "/o/"+big.String()))
 	waitFor(t, func() bool { return n.rejected("transfer_evicted") == 1 })
@@ -237,12 +242,12 @@ func TestH2MakesRoomBeforeReading(t *testing.T) {
 func TestH2TakesNoReset(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	n := start(t, a.withTLS(t, func(c *Config, _ *AdminConfig) { c.Transfers, c.WriteTimeout, c.MinRate = 1, 2*time.Second, 1 }))
+	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) { c.Transfers, c.WriteTimeout, c.MinRate = 1, 2*time.Second, 1 }))
 	big := n.objects.put(make([]byte, 64<<20))
 	h := a.dialH2(t, n)
 	h.must(h.f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30}))
 	h.must(h.Get(1, "/o/"+big.String()))
-	waitFor(t, func() bool { return n.transfers.count(1) == 1 })
+	waitFor(t, func() bool { return n.current("gateway.transfers") == 1 })
 	page := n.objects.put(make([]byte, 60<<10))
 	another := a.dialH2(t, n)
 	another.must(another.Get(1, "/o/"+page.String()))
@@ -250,7 +255,7 @@ func TestH2TakesNoReset(t *testing.T) {
 	if got := n.rejected("transfer_evicted"); got != 1 {
 		t.Errorf("%d made room", got)
 	}
-	waitFor(t, func() bool { return n.flight.Inside() == 0 })
+	waitFor(t, func() bool { return n.InFlight() == 0 })
 }
 
 // TestBesideSlowReaders: five addresses with 550 slow readers, at the limits of a
@@ -259,19 +264,13 @@ func TestBesideSlowReaders(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes some seconds")
 	}
-	n := start(t, func(c *Config, _ *AdminConfig) { c.WriteTimeout, c.Rate = 5*time.Second, 5000 })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.WriteTimeout, c.Rate = 5*time.Second, 5000 })
 	big, page := n.objects.put(make([]byte, 64<<20)), n.objects.put(make([]byte, 4<<10))
 	const hosts, each, requests = 5, 110, 500
 	for i := range hosts * each {
 		slowReader(t, n, byte(2+i%hosts), big)
 	}
-	waitFor(t, func() bool {
-		sum := 0
-		for h := range hosts {
-			sum += n.transfers.count(byte(2 + h))
-		}
-		return sum == hosts*each
-	})
+	waitFor(t, func() bool { return n.current("gateway.transfers") == hosts*each })
 	client := clientFrom(t, n, 100)
 	took, failed := make([]time.Duration, 0, requests), ""
 	for range requests {
@@ -294,30 +293,4 @@ func TestBesideSlowReaders(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("%d of %d; p50 %s, p99 %s", len(took), requests, took[len(took)/2], took[len(took)*99/100])
-}
-
-// TestTransfersAreCounted: whatever ends first, each place is given back once.
-func TestTransfersAreCounted(t *testing.T) {
-	t.Parallel()
-	ts := newTransfers(nil, "gateway.transfers", 8, func() {})
-	var wg sync.WaitGroup
-	for i := range 16 {
-		wg.Go(func() {
-			for range 500 {
-				x := &transfer{group: groupOf(netip.AddrFrom4([4]byte{10, 0, 0, byte(i % 3)})), began: time.Now()}
-				if ts.begin(x) == nil {
-					ts.end(x)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for range 8 {
-		if err := ts.gate.Enter(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(ts.each) != 0 || ts.gate.Enter() == nil {
-		t.Errorf("%d clients are left", len(ts.each))
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"allium/gateway/server"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
 )
@@ -46,7 +47,7 @@ func TestVerifyInBrowser(t *testing.T) {
 		_, _ = w.Write([]byte("<!doctype html><title>app</title><link rel=icon href=data:,>"))
 	}))
 	defer page.Close()
-	n := start(t, func(c *Config, _ *AdminConfig) { c.CORSOrigins = []string{page.URL} })
+	n := start(t, func(c *Config, _ *server.AdminConfig) { c.CORSOrigins = []string{page.URL} })
 	base := n.Addrs().Gateway
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		how, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")

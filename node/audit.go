@@ -11,8 +11,8 @@ import (
 
 	homedir "allium/node/home"
 
-	"allium/gateway"
 	"allium/gateway/audit"
+	"allium/gateway/exchange"
 	"allium/node/readiness"
 	"allium/node/supervise"
 )
@@ -51,7 +51,7 @@ func (n *Node) missedAudit() {
 }
 
 // audited is the audit log as the gateway has it.
-func (n *Node) audited() gateway.Audit {
+func (n *Node) audited() exchange.Audit {
 	if n.audit == nil {
 		return nil
 	}

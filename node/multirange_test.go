@@ -17,7 +17,7 @@ import (
 // has to ask a peer for.
 func TestGatewaySendsSeveralRanges(t *testing.T) {
 	noLeaks(t)
-	four := func(c *config.Config) { c.Gateway.MultiRange = 4 }
+	four := func(c *config.Config) { c.Gateway.Content.MultiRange = 4 }
 	a := start(t, four)
 	b := start(t, func(c *config.Config) { four(c); joining(a)(c) })
 	dir := newTree(t, 3)

@@ -1,23 +1,12 @@
 package content
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
 	"allium/internal/limits"
 )
-
-// Config bounds how content is found and served.
-type Config struct {
-	FirstByteTimeout time.Duration // how long content may take to be found, and to stand still while it arrives
-	MultiRange       int           // most ranges of an object that one request may ask for
-	Misses           int64         // requests that ask the network at once
-	MissesWaiting    int64         // requests that wait for one of them to end
-	MissesPerIP      int           // requests of one client that do either; 0: no bound
-}
 
 // Deps is what content is served from.
 type Deps struct {

@@ -20,7 +20,7 @@ import (
 // decoding returns what decodes bodies, two at once.
 func decoding() *Bodies {
 
-	return NewBodies(BodyConfig{Decoders: 2, DecompressRatio: 10, DecompressBytes: 10 << 20, BodyBytes: 1 << 20}, nil)
+	return NewBodies(BodyConfig{Decoders: 2, DecompressRatio: 10, DecompressBytes: 10 << 20, BodyBytes: 1 << 20}, 8<<10, nil)
 }
 
 func gzipped(t testing.TB, parts ...[]byte) []byte {

@@ -20,22 +20,14 @@ const DeadlineBytes = 1 << 20
 // Bodies reads the bodies of requests within the bounds of the node.
 type Bodies struct {
 	cfg      BodyConfig
+	minRate  int64 // bytes per second, below which a client is cut off
 	decoding *limits.Gate
 }
 
-// BodyConfig bounds the bodies of requests.
-type BodyConfig struct {
-	ReadTimeout     time.Duration // how long a client may send nothing, beside the time that MinRate allows
-	MinRate         limits.Bytes  // per second, below which a client is cut off
-	Decoders        int64         // compressed bodies decoded at once
-	DecompressRatio int64         // how many times its size a body may grow to
-	DecompressBytes limits.Bytes  // most that a compressed body held in memory decodes to
-	BodyBytes       limits.Bytes  // most bytes of a body of JSON
-}
-
-// NewBodies returns what reads bodies within cfg; r lists how many are decoded.
-func NewBodies(cfg BodyConfig, r *limits.Registry) *Bodies {
-	return &Bodies{cfg: cfg, decoding: r.NewGate(limits.Spec{
+// NewBodies returns what reads bodies within cfg, and at no less than minRate bytes
+// per second; r lists how many are decoded.
+func NewBodies(cfg BodyConfig, minRate limits.Bytes, r *limits.Registry) *Bodies {
+	return &Bodies{cfg: cfg, minRate: int64(minRate), decoding: r.NewGate(limits.Spec{
 		Name: "gateway.decoders", Path: "compressed uploads → decoders", Policy: "reject: 429 busy",
 	}, cfg.Decoders, 0)}
 }
@@ -67,7 +59,7 @@ type Body struct {
 // Open begins to read the request's body, once for each request. The caller
 // ends it before it returns.
 func (l *Bodies) Open(w *Response, r *http.Request) *Body {
-	b := &Body{w: w, r: r, patience: l.cfg.ReadTimeout, minRate: int64(l.cfg.MinRate)}
+	b := &Body{w: w, r: r, patience: l.cfg.ReadTimeout, minRate: l.minRate}
 	if w.Patient {
 		b.patience = 0
 	}

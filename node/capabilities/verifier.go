@@ -13,7 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"allium/gateway"
+	"allium/gateway/exchange"
 	"allium/internal/filewatch"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -43,7 +43,7 @@ type Verifier struct {
 	minted   bool    // there were keys then; likewise
 }
 
-var _ gateway.Capabilities = (*Verifier)(nil)
+var _ exchange.Capabilities = (*Verifier)(nil)
 
 // New reads the files of the node with that identity: those that are
 // there must be good.
@@ -65,7 +65,7 @@ func New(home string, identity crypto.PrivKey, log *slog.Logger, reg prometheus.
 	return c, nil
 }
 
-// Verify implements gateway.Capabilities. A token with a key that the node has
+// Verify implements exchange.Capabilities. A token with a key that the node has
 // not waits until the files were looked at, for ringEvery at the most.
 func (c *Verifier) Verify(ctx context.Context, token string, ask capability.Ask) (capability.Grant, error) {
 	g, err := c.verifier.Verify(token, ask)

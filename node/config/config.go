@@ -21,6 +21,7 @@ import (
 
 	"allium/gateway"
 	"allium/gateway/audit"
+	"allium/gateway/server"
 	"allium/node/p2p"
 	"allium/protocols/dht"
 	"allium/protocols/gossip"
@@ -39,20 +40,20 @@ type Profile = p2p.Profile
 
 // Config is everything a node can be told.
 type Config struct {
-	Node     Node                `koanf:"node"`
-	Amnesia  Amnesia             `koanf:"amnesia"`
-	Listen   p2p.Config          `koanf:"listen"`
-	Session  session.Config      `koanf:"session"`
-	Object   object.Config       `koanf:"object"`
-	DHT      dht.Config          `koanf:"dht"`
-	Gossip   gossip.Config       `koanf:"gossip"`
-	Announce hints.Config        `koanf:"announce"`
-	Store    store.Config        `koanf:"store"`
-	Resolver resolver.Config     `koanf:"resolver"`
-	Gateway  gateway.Config      `koanf:"gateway"`
-	Admin    gateway.AdminConfig `koanf:"admin"`
-	Audit    audit.Config        `koanf:"audit"`
-	Log      Log                 `koanf:"log"`
+	Node     Node               `koanf:"node"`
+	Amnesia  Amnesia            `koanf:"amnesia"`
+	Listen   p2p.Config         `koanf:"listen"`
+	Session  session.Config     `koanf:"session"`
+	Object   object.Config      `koanf:"object"`
+	DHT      dht.Config         `koanf:"dht"`
+	Gossip   gossip.Config      `koanf:"gossip"`
+	Announce hints.Config       `koanf:"announce"`
+	Store    store.Config       `koanf:"store"`
+	Resolver resolver.Config    `koanf:"resolver"`
+	Gateway  gateway.Config     `koanf:"gateway"`
+	Admin    server.AdminConfig `koanf:"admin"`
+	Audit    audit.Config       `koanf:"audit"`
+	Log      Log                `koanf:"log"`
 }
 
 // Node is the process as a whole.
@@ -88,7 +89,7 @@ func Default(p Profile) Config {
 		Store:    store.DefaultConfig(),
 		Resolver: resolver.DefaultConfig(),
 		Gateway:  gateway.DefaultConfig(),
-		Admin:    gateway.DefaultAdminConfig(),
+		Admin:    server.DefaultAdminConfig(),
 		Audit:    audit.DefaultConfig(),
 		Log:      Log{Level: "info", Format: "text"},
 	}

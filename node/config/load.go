@@ -270,19 +270,32 @@ func (l Loaded) Values() []Value {
 	return values
 }
 
-// walk calls visit for each leaf field that has a koanf name.
+// walk calls visit for each leaf field that has a koanf name: those of a table
+// before those of the tables in it, as TOML wants them.
 func walk(v reflect.Value, prefix string, visit func(name string, v reflect.Value, f reflect.StructField)) {
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		name, opt, _ := strings.Cut(f.Tag.Get("koanf"), ",")
-		switch {
-		case opt == "squash":
-			walk(v.Field(i), prefix, visit)
-		case name == "" || name == "-":
-		case f.Type.Kind() == reflect.Struct && f.Tag.Get("doc") == "":
-			walk(v.Field(i), prefix+name+".", visit)
-		default:
-			visit(prefix+name, v.Field(i), f)
+	type table struct {
+		prefix string
+		v      reflect.Value
+	}
+	var tables []table
+	var leaves func(v reflect.Value)
+	leaves = func(v reflect.Value) {
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			name, opt, _ := strings.Cut(f.Tag.Get("koanf"), ",")
+			switch {
+			case opt == "squash":
+				leaves(v.Field(i))
+			case name == "" || name == "-":
+			case f.Type.Kind() == reflect.Struct && f.Tag.Get("doc") == "":
+				tables = append(tables, table{prefix + name + ".", v.Field(i)})
+			default:
+				visit(prefix+name, v.Field(i), f)
+			}
 		}
+	}
+	leaves(v)
+	for _, t := range tables {
+		walk(t.v, t.prefix, visit)
 	}
 }

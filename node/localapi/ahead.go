@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"allium/gateway"
+	"allium/gateway/content"
 	"allium/gateway/verified"
 	"allium/node/objects"
 	"allium/protocols/b3"
@@ -35,7 +35,7 @@ type ahead struct {
 	calm   atomic.Int64        // files that are still to be read at their turn
 }
 
-func newAhead(opener gateway.Opener) *ahead {
+func newAhead(opener content.Opener) *ahead {
 	return &ahead{inTurn: inTurn{opener}, places: semaphore.NewWeighted(aheadFiles)}
 }
 
@@ -99,7 +99,7 @@ func (h *ahead) openFile(ctx context.Context, r early) (sized, error) {
 		return nil, err
 	}
 	defer h.places.Release(aheadFiles)
-	return h.Open(ctx, r.entry.Root, gateway.OpenOptions{Whole: true})
+	return h.Open(ctx, r.entry.Root, content.OpenOptions{Whole: true})
 }
 
 // read returns an object of at most aheadBytes, nil for a longer one and when this
@@ -114,7 +114,7 @@ func (h *ahead) read(ctx context.Context, root b3.Root, likely bool) (*heldBytes
 		h.calm.Add(-1)
 		return nil, nil
 	}
-	c, err := h.Open(ctx, root, gateway.OpenOptions{Whole: likely})
+	c, err := h.Open(ctx, root, content.OpenOptions{Whole: likely})
 	if err != nil {
 		return nil, err
 	}

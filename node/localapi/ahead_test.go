@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"allium/gateway"
 	"allium/gateway/api"
+	"allium/gateway/content"
 	"allium/node/tree"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -72,7 +72,7 @@ func (s *shelf) enter(root b3.Root, n int) int {
 	return s.now
 }
 
-func (s *shelf) Open(ctx context.Context, root b3.Root, _ gateway.OpenOptions) (gateway.Content, error) {
+func (s *shelf) Open(ctx context.Context, root b3.Root, _ content.OpenOptions) (content.Content, error) {
 	now := s.enter(root, 1)
 	defer s.enter(root, -1)
 	if s.before != nil {

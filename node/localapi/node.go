@@ -5,8 +5,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/host"
 
-	"allium/gateway"
 	"allium/gateway/api"
+	"allium/gateway/content"
 	"allium/internal/limits"
 	"allium/node/objects"
 	"allium/node/tree"
@@ -22,7 +22,7 @@ import (
 // Deps is what the API of a running node speaks to.
 type Deps struct {
 	Store    *store.Store
-	Objects  gateway.Opener // in the store, or with peers
+	Objects  content.Opener // in the store, or with peers
 	Resolver *resolver.Resolver
 	Repairs  Repairs
 	Announce Announcer

@@ -8,8 +8,8 @@ import (
 	"iter"
 	"strings"
 
-	"allium/gateway"
 	"allium/gateway/api"
+	"allium/gateway/content"
 	"allium/node/objects"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -52,7 +52,7 @@ func (a *reader) root(ctx context.Context, key string) (b3.Root, error) {
 
 // open finds and opens what a key names, of which the caller wants the whole or
 // a part. The content of a link is nil; any other is closed by the caller.
-func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, gateway.Content, error) {
+func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, content.Content, error) {
 	root, path, err := split(key)
 	if err != nil {
 		return api.Object{}, nil, err
@@ -70,7 +70,7 @@ func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, 
 	if o.Kind == api.Link {
 		return o, nil, nil
 	}
-	c, err := a.source.Open(ctx, o.Root, gateway.OpenOptions{Via: via, Whole: whole})
+	c, err := a.source.Open(ctx, o.Root, content.OpenOptions{Via: via, Whole: whole})
 	if err != nil {
 		return api.Object{}, nil, err
 	}
@@ -87,14 +87,14 @@ func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, 
 	return o, c, nil
 }
 
-// resumer is a [gateway.Content] that goes on where an earlier fetch stopped.
+// resumer is a [content.Content] that goes on where an earlier fetch stopped.
 type resumer interface {
 	Resumed() int64 // bytes that it had left
 }
 
 // kindOfContent tells what a root is that no directory entry describes: it is
 // a directory only when magic and decoding agree (SPEC §1).
-func kindOfContent(ctx context.Context, c gateway.Content) (api.Kind, error) {
+func kindOfContent(ctx context.Context, c content.Content) (api.Kind, error) {
 	if c.Size() > manifest.MaxNode {
 		return api.File, nil
 	}
@@ -145,7 +145,7 @@ func (a *reader) Cat(ctx context.Context, key string, r api.Range) (*api.Stream,
 }
 
 // stream reads bytes [r.Start, r.End) of c, which it closes in the end.
-func stream(ctx context.Context, o api.Object, c gateway.Content, r api.Range) (*api.Stream, error) {
+func stream(ctx context.Context, o api.Object, c content.Content, r api.Range) (*api.Stream, error) {
 	end := c.Size()
 	if r.End >= 0 {
 		end = min(r.End, end)

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"allium/gateway"
+	"allium/gateway/content"
 	"allium/node/objects"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -17,7 +17,7 @@ import (
 
 // source is where a reader gets what it reads.
 type source interface {
-	gateway.Opener
+	content.Opener
 	// fetchTree brings a whole directory near before it is read, many objects a
 	// request. It returns how many of its bytes an earlier fetch had left, and how
 	// many there are.
@@ -40,7 +40,7 @@ type early struct {
 	err   error
 }
 
-// sized is what is copied of a [gateway.Content].
+// sized is what is copied of a [content.Content].
 type sized interface {
 	Size() int64
 	Copy(ctx context.Context, w io.Writer, start, end int64) error
@@ -60,7 +60,7 @@ func (h *heldBytes) Copy(_ context.Context, w io.Writer, start, end int64) error
 func (h *heldBytes) Close() error { return nil }
 
 // inTurn reads objects that are near one after the other.
-type inTurn struct{ gateway.Opener }
+type inTurn struct{ content.Opener }
 
 func (inTurn) fetchTree(context.Context, b3.Root) (resumed, total int64, err error) {
 	return 0, 0, nil
@@ -86,7 +86,7 @@ func (inTurn) files(_ context.Context, roots []b3.Root, each func(early) error) 
 }
 
 func (s inTurn) openFile(ctx context.Context, r early) (sized, error) {
-	return s.Open(ctx, r.entry.Root, gateway.OpenOptions{Whole: true})
+	return s.Open(ctx, r.entry.Root, content.OpenOptions{Whole: true})
 }
 
 // fetching reads what the store has, and brings what it lacks into it first.

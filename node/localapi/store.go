@@ -7,8 +7,8 @@ package localapi
 import (
 	"context"
 
-	"allium/gateway"
 	"allium/gateway/api"
+	"allium/gateway/content"
 	"allium/node/objects"
 	"allium/node/tree"
 	"allium/protocols/b3"
@@ -74,8 +74,8 @@ func NewStore(st *store.Store, cfg Config) *Store {
 // is missing.
 type hereAlone struct{ objects.Local }
 
-// Open implements gateway.Opener.
-func (l hereAlone) Open(ctx context.Context, root b3.Root, o gateway.OpenOptions) (gateway.Content, error) {
+// Open implements content.Opener.
+func (l hereAlone) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (content.Content, error) {
 	c, err := l.Local.Open(ctx, root, o)
 	if status.Of(err) == status.NotFound {
 		return nil, status.Errorf(status.NotFound, "%s is not in the store, and no node runs that could fetch it; start one with `allium run`", root)

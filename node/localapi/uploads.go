@@ -4,8 +4,8 @@ import (
 	"context"
 	"io"
 
-	"allium/gateway"
 	"allium/gateway/api"
+	gatewayupload "allium/gateway/upload"
 	"allium/node/objects"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -15,14 +15,14 @@ import (
 )
 
 // Uploads is the store of a node as its gateway writes it. It implements
-// gateway.Uploads.
+// the Store of gateway/upload.
 type Uploads struct {
 	api *stored
 	// shut returns why the node takes nothing now, nil when it does.
 	shut func() error
 }
 
-var _ gateway.Uploads = Uploads{}
+var _ gatewayupload.Store = Uploads{}
 
 // Uploads returns the node's store as its gateway writes it; shut returns why the
 // node takes nothing now, nil when it does.
@@ -39,8 +39,8 @@ func (u Uploads) admits() error {
 	return u.shut()
 }
 
-// Present implements gateway.Uploads.
-func (u Uploads) Present(ctx context.Context, root b3.Root, o gateway.UploadOptions) (api.Stored, bool, error) {
+// Present implements the Store of gateway/upload.
+func (u Uploads) Present(ctx context.Context, root b3.Root, o gatewayupload.Options) (api.Stored, bool, error) {
 	if u.api.cfg.Seed {
 		return api.Stored{}, false, objects.ErrSeed
 	}
@@ -64,8 +64,8 @@ func (u Uploads) Present(ctx context.Context, root b3.Root, o gateway.UploadOpti
 	return s, err == nil, err
 }
 
-// Put implements gateway.Uploads.
-func (u Uploads) Put(ctx context.Context, r io.Reader, o gateway.UploadOptions) (api.Stored, error) {
+// Put implements the Store of gateway/upload.
+func (u Uploads) Put(ctx context.Context, r io.Reader, o gatewayupload.Options) (api.Stored, error) {
 	if err := u.admits(); err != nil {
 		return api.Stored{}, err
 	}
@@ -88,25 +88,25 @@ func (u Uploads) Put(ctx context.Context, r io.Reader, o gateway.UploadOptions) 
 	return api.Stored{Root: info.Root, Size: info.Size, New: info.New, Pinned: o.Pin}, err
 }
 
-// New implements gateway.Uploads.
-func (u Uploads) New(ctx context.Context, o gateway.UploadOptions) (gateway.Upload, error) {
+// New implements the Store of gateway/upload.
+func (u Uploads) New(ctx context.Context, o gatewayupload.Options) (gatewayupload.Upload, error) {
 	if err := u.admits(); err != nil {
-		return gateway.Upload{}, err
+		return gatewayupload.Upload{}, err
 	}
 	up, err := u.api.st.Uploads().New(ctx, upload.Options{Length: o.Length, Expect: o.Expect, Label: o.Label, Pin: o.Pin})
 	return u.told(up), err
 }
 
-// Upload implements gateway.Uploads.
-func (u Uploads) Upload(ctx context.Context, id string) (gateway.Upload, error) {
+// Upload implements the Store of gateway/upload.
+func (u Uploads) Upload(ctx context.Context, id string) (gatewayupload.Upload, error) {
 	up, err := u.api.st.Uploads().Get(ctx, id)
 	return u.told(up), err
 }
 
-// Append implements gateway.Uploads.
-func (u Uploads) Append(ctx context.Context, id string, offset int64, r io.Reader) (gateway.Upload, error) {
+// Append implements the Store of gateway/upload.
+func (u Uploads) Append(ctx context.Context, id string, offset int64, r io.Reader) (gatewayupload.Upload, error) {
 	if err := u.admits(); err != nil {
-		return gateway.Upload{}, err
+		return gatewayupload.Upload{}, err
 	}
 	up, err := u.api.st.Uploads().Append(ctx, id, offset, r)
 	if err == nil && !up.Root.IsZero() && up.Pin {
@@ -115,16 +115,16 @@ func (u Uploads) Append(ctx context.Context, id string, offset int64, r io.Reade
 	return u.told(up), err
 }
 
-// Remove implements gateway.Uploads.
+// Remove implements the Store of gateway/upload.
 func (u Uploads) Remove(ctx context.Context, id string) error {
 	return u.api.st.Uploads().Remove(ctx, id)
 }
 
 // told is an upload of the store as the gateway knows it.
-func (Uploads) told(up upload.Info) gateway.Upload {
-	t := gateway.Upload{
+func (Uploads) told(up upload.Info) gatewayupload.Upload {
+	t := gatewayupload.Upload{
 		ID: up.ID, Offset: up.Offset, Expires: up.Expires,
-		Options: gateway.UploadOptions{Length: up.Length, Expect: up.Expect, Pin: up.Pin, Label: up.Label},
+		Options: gatewayupload.Options{Length: up.Length, Expect: up.Expect, Pin: up.Pin, Label: up.Label},
 	}
 	if !up.Root.IsZero() {
 		t.Stored = &api.Stored{Root: up.Root, Size: up.Length, New: up.New, Pinned: up.Pin}

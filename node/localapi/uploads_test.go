@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"allium/gateway"
 	"allium/gateway/api"
+	"allium/gateway/upload"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
@@ -43,17 +43,17 @@ func TestUploads(t *testing.T) {
 			p := bytes.Repeat([]byte("allium"), 50_000)
 			root := b3.Sum(p)
 			want := api.Stored{Root: root, Size: int64(len(p)), New: true}
-			if _, here, err := u.Present(ctx, root, gateway.UploadOptions{Pin: true}); here || err != nil {
+			if _, here, err := u.Present(ctx, root, upload.Options{Pin: true}); here || err != nil {
 				t.Errorf("%v, %v", here, err)
 			}
-			if s, err := u.Put(ctx, bytes.NewReader(p), gateway.UploadOptions{Length: -1, Expect: root}); err != nil || s != want {
+			if s, err := u.Put(ctx, bytes.NewReader(p), upload.Options{Length: -1, Expect: root}); err != nil || s != want {
 				t.Errorf("%+v, %v", s, err)
 			}
 			if len(announced.roots) != 0 {
 				t.Errorf("announced %v", announced.roots)
 			}
 			want.New, want.Pinned = false, true
-			if s, here, err := u.Present(ctx, root, gateway.UploadOptions{Pin: true, Label: "l"}); !here || err != nil || s != want {
+			if s, here, err := u.Present(ctx, root, upload.Options{Pin: true, Label: "l"}); !here || err != nil || s != want {
 				t.Errorf("%+v, %v, %v", s, here, err)
 			}
 			if len(announced.roots) != 1 || announced.roots[0] != root {
@@ -65,12 +65,12 @@ func TestUploads(t *testing.T) {
 
 			// Refused before a byte is asked for.
 			for name, c := range map[string]struct {
-				o    gateway.UploadOptions
+				o    upload.Options
 				want status.Outcome
 			}{
-				"quota":    {gateway.UploadOptions{Length: 65 << 10, Pin: true, Label: "small"}, status.Quota},
-				"no space": {gateway.UploadOptions{Length: 1 << 60}, status.NoSpace},
-				"label":    {gateway.UploadOptions{Length: 5, Pin: true, Label: "a\nb"}, status.BadRequest},
+				"quota":    {upload.Options{Length: 65 << 10, Pin: true, Label: "small"}, status.Quota},
+				"no space": {upload.Options{Length: 1 << 60}, status.NoSpace},
+				"label":    {upload.Options{Length: 5, Pin: true, Label: "a\nb"}, status.BadRequest},
 			} {
 				if _, err := u.Put(ctx, unread{t}, c.o); status.Of(err) != c.want {
 					t.Errorf("%s: %v", name, err)
@@ -80,14 +80,14 @@ func TestUploads(t *testing.T) {
 				}
 			}
 			// Without a length the stream is cut, and what was charged given back.
-			if _, err := u.Put(ctx, bytes.NewReader(p), gateway.UploadOptions{Length: -1, Pin: true, Label: "small"}); err != nil && status.Of(err) != status.Quota {
+			if _, err := u.Put(ctx, bytes.NewReader(p), upload.Options{Length: -1, Pin: true, Label: "small"}); err != nil && status.Of(err) != status.Quota {
 				t.Errorf("%v", err)
 			}
 			other := append(bytes.Clone(p), 'x')
-			if _, err := u.Put(ctx, bytes.NewReader(other), gateway.UploadOptions{Length: -1, Pin: true, Label: "small"}); status.Of(err) != status.Quota {
+			if _, err := u.Put(ctx, bytes.NewReader(other), upload.Options{Length: -1, Pin: true, Label: "small"}); status.Of(err) != status.Quota {
 				t.Errorf("%v", err)
 			}
-			if _, err := u.Put(ctx, bytes.NewReader(other), gateway.UploadOptions{Length: -1, Expect: root}); status.Of(err) != status.BadDigest {
+			if _, err := u.Put(ctx, bytes.NewReader(other), upload.Options{Length: -1, Expect: root}); status.Of(err) != status.BadDigest {
 				t.Errorf("%v", err)
 			}
 			if _, err := st.Stat(ctx, b3.Sum(other)); status.Of(err) != status.NotFound {
@@ -113,7 +113,7 @@ func TestUploadsInPieces(t *testing.T) {
 	ctx := t.Context()
 	p := bytes.Repeat([]byte("allium"), 50_000)
 	root := b3.Sum(p)
-	up, err := u.New(ctx, gateway.UploadOptions{Length: int64(len(p)), Expect: root, Pin: true, Label: "l"})
+	up, err := u.New(ctx, upload.Options{Length: int64(len(p)), Expect: root, Pin: true, Label: "l"})
 	if err != nil || len(up.ID) != 32 || up.Offset != 0 || up.Stored != nil || !up.Expires.After(time.Now()) {
 		t.Fatalf("%+v, %v", up, err)
 	}
@@ -139,7 +139,7 @@ func TestUploadsInPieces(t *testing.T) {
 	if pins, err := u.api.pinsOf(ctx, root); err != nil || len(pins) != 1 || pins[0].Label != "l" {
 		t.Errorf("%+v, %v", pins, err)
 	}
-	gone, err := u.New(ctx, gateway.UploadOptions{Length: 5})
+	gone, err := u.New(ctx, upload.Options{Length: 5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestUploadsRefused(t *testing.T) {
 	full, _ := uploading(st)
 	full.shut = func() error { return status.BusyError(status.Busy, status.Limit{Name: "pressure_writes"}) }
 	for want, u := range map[status.Outcome]Uploads{status.NotAllowed: seed, status.Busy: full} {
-		o := gateway.UploadOptions{Length: 5}
+		o := upload.Options{Length: 5}
 		if _, err := u.Put(t.Context(), unread{t}, o); status.Of(err) != want {
 			t.Errorf("%v", err)
 		}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"iter"
 
-	"allium/gateway"
 	"allium/gateway/api"
+	"allium/gateway/content"
 	"allium/node/objects"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
@@ -129,7 +129,7 @@ func (a *stored) verifyTree(ctx context.Context, key string, o api.VerifyOptions
 		return err
 	}
 	local := objects.Local{Store: a.st}
-	c, err := local.Open(ctx, root, gateway.OpenOptions{})
+	c, err := local.Open(ctx, root, content.OpenOptions{})
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"io"
 
-	"allium/gateway"
+	"allium/gateway/content"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver"
@@ -24,8 +24,8 @@ type Found struct {
 	Seed     bool          // it fetches nothing
 }
 
-// Open implements gateway.Opener.
-func (f Found) Open(ctx context.Context, root b3.Root, o gateway.OpenOptions) (gateway.Content, error) {
+// Open implements content.Opener.
+func (f Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (content.Content, error) {
 	if err := f.Denied(root); err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (f Found) Open(ctx context.Context, root b3.Root, o gateway.OpenOptions) (g
 	return r, nil
 }
 
-// Memory implements gateway.Objects.
+// Memory implements content.Objects.
 func (f Found) Memory(root b3.Root) []byte { return f.Local.Memory(root) }
 
 // remoteContent is an object that peers have.

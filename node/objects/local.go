@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"io"
 
-	"allium/gateway"
+	"allium/gateway/content"
 	"allium/protocols/b3"
 	"allium/protocols/bao"
 	"allium/protocols/manifest"
@@ -22,8 +22,8 @@ import (
 // Local opens what is in a store and nothing else.
 type Local struct{ Store *store.Store }
 
-// Open implements gateway.Opener.
-func (l Local) Open(ctx context.Context, root b3.Root, _ gateway.OpenOptions) (gateway.Content, error) {
+// Open implements content.Opener.
+func (l Local) Open(ctx context.Context, root b3.Root, _ content.OpenOptions) (content.Content, error) {
 	o, err := l.Store.Open(ctx, root)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (l Local) Open(ctx context.Context, root b3.Root, _ gateway.OpenOptions) (g
 	return localContent{o}, nil
 }
 
-// Memory implements gateway.Objects.
+// Memory implements content.Objects.
 func (l Local) Memory(root b3.Root) []byte { return l.Store.Memory(root) }
 
 // localContent is a stored object as the gateway reads it.
@@ -94,9 +94,9 @@ type writeError struct{ err error }
 func (e writeError) Error() string { return fmt.Sprintf("write: %v", e.err) }
 
 // Manifests reads manifest nodes, verified and at most manifest.MaxNode bytes.
-func Manifests(objects gateway.Opener) manifest.Getter {
+func Manifests(objects content.Opener) manifest.Getter {
 	return func(ctx context.Context, root b3.Root) ([]byte, error) {
-		c, err := objects.Open(ctx, root, gateway.OpenOptions{})
+		c, err := objects.Open(ctx, root, content.OpenOptions{})
 		if err != nil {
 			return nil, err
 		}

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"io"
 
-	"allium/gateway"
 	"allium/gateway/api"
+	"allium/gateway/content"
 	"allium/gateway/verified"
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -17,10 +17,10 @@ import (
 // is proved here.
 type Through struct{ Gateway *verified.Gateway }
 
-// Open implements gateway.Opener. The size of an object that is opened whole is
+// Open implements content.Opener. The size of an object that is opened whole is
 // a claim until Copy has come to its end: a false one fails it. A small object is
 // here as soon as it is open.
-func (o Through) Open(ctx context.Context, root b3.Root, opt gateway.OpenOptions) (gateway.Content, error) {
+func (o Through) Open(ctx context.Context, root b3.Root, opt content.OpenOptions) (content.Content, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &gatewayContent{g: o.Gateway, root: root, cancel: cancel}
 	var err error
@@ -94,7 +94,7 @@ func (c *gatewayContent) Close() error {
 	return nil
 }
 
-// Copy implements gateway.Content.
+// Copy implements content.Content.
 func (c *gatewayContent) Copy(ctx context.Context, w io.Writer, start, end int64) error {
 	w = writerCtx{ctx, w}
 	err := func() error {
@@ -124,7 +124,7 @@ func (c *gatewayContent) Copy(ctx context.Context, w io.Writer, start, end int64
 	return err
 }
 
-// Encode implements gateway.Content, of which nobody asks it here.
+// Encode implements content.Content, of which nobody asks it here.
 func (c *gatewayContent) Encode(context.Context, io.Writer, int64, int64) error {
 	return status.Errorf(status.Unsupported, "what comes through a gateway is not encoded again; ask %s's own gateway", c.root)
 }

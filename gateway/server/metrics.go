@@ -1,0 +1,102 @@
+package server
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/protocols/status"
+)
+
+// metrics are the gateway's, named as in SPEC §10. A route is one of the fixed
+// list in router.go and api.go, never a path.
+type metrics struct {
+	latency  *prometheus.HistogramVec
+	inflight *prometheus.GaugeVec
+	rejected *prometheus.CounterVec
+	refused  *prometheus.CounterVec
+	timeouts *prometheus.CounterVec
+	cut      prometheus.Counter
+
+	handshakes  *prometheus.CounterVec
+	http2Errors *prometheus.CounterVec
+
+	routes map[string]*routeMetrics // by name; read-only
+}
+
+// routeMetrics are one route's, looked up once: WithLabelValues costs more than
+// all else that is counted of a request.
+type routeMetrics struct {
+	latency  prometheus.Observer
+	inflight prometheus.Gauge
+	made     atomic.Pointer[routeMetrics] // itself, from the first request
+}
+
+// noRoute is what requests count under that are for no page.
+const noRoute = "none"
+
+// route is what a route's requests are counted with. A route that nobody asked
+// for has no series.
+func (m *metrics) route(name string) *routeMetrics {
+	r := m.routes[name]
+	if r == nil {
+		r = m.routes[noRoute]
+		name = noRoute
+	}
+	if made := r.made.Load(); made != nil {
+		return made
+	}
+	made := &routeMetrics{latency: m.latency.WithLabelValues(name), inflight: m.inflight.WithLabelValues(name)}
+	r.made.Store(made) // two that do this store the same
+	return made
+}
+
+func newMetrics(reg prometheus.Registerer, routers []*router) *metrics {
+	m := &metrics{
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "request_latency_seconds", Help: "Time from a request's header to the end of its answer.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
+		}, []string{"route"}),
+		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "inflight_requests", Help: "HTTP requests being answered.",
+		}, []string{"route"}),
+		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rejected_total", Help: "HTTP requests and connections refused before any work was done for them.",
+		}, []string{"reason"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "edge_rejects_total", Help: "HTTP requests refused by what they send: bodies that are too large, too slow or grow too much, and unwanted content.",
+		}, []string{"reason"}),
+		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gateway_io_timeouts_total", Help: "Requests ended because the client sent its body (read) or took the answer (write) too slowly.",
+		}, []string{"op"}),
+		cut: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gateway_cut_total", Help: "Answers cut off because their content failed after the first byte.",
+		}),
+
+		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tls_handshakes_total", Help: "TLS handshakes of the public listener, by result: ok, failed or timeout.",
+		}, []string{"result"}),
+		http2Errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "http2_errors_total", Help: "HTTP/2 streams and connections ended for an error, by its kind as Go names it.",
+		}, []string{"kind"}),
+	}
+	m.routes = map[string]*routeMetrics{noRoute: {}}
+	for _, rt := range routers {
+		for _, p := range rt.pages() {
+			m.routes[p.route.name] = &routeMetrics{}
+		}
+	}
+	if reg != nil {
+		reg.MustRegister(m.latency, m.inflight, m.rejected, m.refused, m.timeouts, m.cut,
+			m.handshakes, m.http2Errors)
+	}
+	return m
+}
+
+// refuse counts a request that was refused by what it sends.
+func (m *metrics) refuse(o status.Outcome) {
+	switch o {
+	case status.BodyCap, status.DecompressCap, status.Unsupported, status.BadDigest, status.BadRequest, status.Timeout, status.Amnesia, status.NotAllowed:
+		m.refused.WithLabelValues(o.String()).Inc()
+	}
+}
