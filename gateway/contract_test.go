@@ -162,6 +162,9 @@ func (c *contract) judge(s seen) (bad []string) {
 			say("no %s", name)
 		}
 	}
+	if n := len(s.header["Allow"]); n > 1 {
+		say("Allow is %d lines", n)
+	}
 	op, known := c.find(s.method, s.path)
 	reason := s.header.Get("X-Reason")
 	switch {

@@ -60,7 +60,7 @@ func TestOptions(t *testing.T) {
 			if e.On&on == 0 {
 				continue // another page may be there
 			}
-			allow := a.Header.Values("Allow")
+			allow := strings.Split(a.Header.Get("Allow"), ", ")
 			if a.StatusCode != http.StatusNoContent || a.body != "" || !slices.Contains(allow, "OPTIONS") {
 				t.Errorf("%s: %s %q %s", e.ID, a.Status, a.body, allow)
 			}
@@ -73,7 +73,7 @@ func TestOptions(t *testing.T) {
 	}
 	do(t, "OPTIONS", n.Addrs().Gateway+"/nothing").problem(t, status.NotFound)
 	do(t, "OPTIONS", n.Addrs().Admin+"/healthz", "Host", "evil.example").problem(t, status.NotAllowed)
-	if a := do(t, "BREW", n.Addrs().Admin+"/api/v1/id"); strings.Join(a.Header.Values("Allow"), " ") != "GET OPTIONS" {
+	if a := do(t, "BREW", n.Addrs().Admin+"/api/v1/id"); a.Header.Get("Allow") != "GET, OPTIONS" {
 		t.Errorf("%s %v", a.Status, a.Header)
 	}
 }

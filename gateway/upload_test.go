@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -128,7 +127,7 @@ func TestUploadNeedsCapability(t *testing.T) {
 	a.stored(t, http.StatusCreated, api.Stored{Root: b3.Sum([]byte("hello")), Size: 5, New: true}) // and no pin
 	for _, path := range []string{"/u", "/u/x"} {
 		a := do(t, "OPTIONS", n.Addrs().Gateway+path)
-		if a.StatusCode != http.StatusNoContent || a.Header.Get("Accept-Patch") != "application/offset+octet-stream" || !slices.Contains(a.Header.Values("Allow"), "OPTIONS") {
+		if a.StatusCode != http.StatusNoContent || a.Header.Get("Accept-Patch") != "application/offset+octet-stream" || !strings.HasPrefix(a.Header.Get("Allow"), "OPTIONS, ") {
 			t.Errorf("%s: %s %v", path, a.Status, a.Header)
 		}
 	}

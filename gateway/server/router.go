@@ -45,9 +45,7 @@ func (rt route) answer(w *exchange.Response, r *http.Request) (err error) {
 
 // allow tells the client which methods the path has.
 func (rt route) allow(h http.Header) {
-	for _, m := range rt.methods {
-		h.Add("Allow", m)
-	}
+	h.Set("Allow", strings.Join(rt.methods, ", "))
 }
 
 // page is one path of a listener.

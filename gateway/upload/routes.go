@@ -2,6 +2,7 @@ package upload
 
 import (
 	"net/http"
+	"strings"
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
@@ -125,7 +126,7 @@ var (
 func optionsUploads(methods ...string) exchange.Handler {
 	return func(w *exchange.Response, _ *http.Request, _ exchange.Input) error {
 		h := w.Header()
-		h["Allow"] = append([]string{http.MethodOptions}, methods...)
+		h.Set("Allow", strings.Join(append([]string{http.MethodOptions}, methods...), ", "))
 		h.Set("Accept-Patch", uploadMedia) // RFC 5789 §3.1
 		w.WriteHeader(http.StatusNoContent)
 		return nil
