@@ -2,12 +2,14 @@ package exchange
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
-	"reflect"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"allium/internal/limits"
 	"allium/protocols/status"
@@ -58,19 +60,30 @@ func ReadJSON[T any](l *Bodies, w *Response, r *http.Request) (raw []byte, v T, 
 	if len(raw) == 0 {
 		return raw, v, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	err = d.Decode(&v)
-	if err == nil {
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("something follows the value")
-		}
-	}
-	if err == nil {
-		err = checkMembers(raw, reflect.TypeFor[T]())
-	}
-	if err != nil {
+	if err := unmarshalObject(raw, &v); err != nil {
 		return nil, v, status.Errorf(status.BadRequest, "the body cannot be read: %w", err)
 	}
 	return raw, v, nil
+}
+
+// unmarshalObject reads one JSON object that is UTF-8 and has the members of v, a
+// struct, at most once each, by their exact names, and no others.
+func unmarshalObject(raw []byte, v any) error {
+	if jsontext.Value(raw).Kind() != '{' {
+		return errors.New("it is no object")
+	}
+	err := json.Unmarshal(raw, v, json.RejectUnknownMembers(true))
+	var wrong *json.SemanticError
+	var malformed *jsontext.SyntacticError
+	switch {
+	case errors.As(err, &wrong) && errors.Is(err, json.ErrUnknownName):
+		return fmt.Errorf("member %s is not known here", Clip(string(wrong.JSONPointer)))
+	case errors.As(err, &wrong):
+		return fmt.Errorf("member %s cannot be a JSON %s", Clip(string(wrong.JSONPointer)), wrong.JSONKind)
+	case errors.As(err, &malformed) && errors.Is(err, jsontext.ErrDuplicateName):
+		return fmt.Errorf("member %s is there twice", Clip(string(malformed.JSONPointer)))
+	case errors.As(err, &malformed):
+		return fmt.Errorf("it is not JSON at byte %d: %w", malformed.ByteOffset, malformed.Err)
+	}
+	return err
 }
