@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/crypto/acme"
-	"golang.org/x/crypto/acme/autocert"
+	"github.com/mholt/acmez/v3"
+	"github.com/mholt/acmez/v3/acme"
 
 	"allium/protocols/status"
 )
@@ -29,15 +29,20 @@ const (
 	acmeSlowest     = 3 * time.Hour    // between attempts
 )
 
+// ALPNProto is the protocol that the authority's handshakes for TLS-ALPN-01 offer.
+const ALPNProto = acmez.ACMETLS1Protocol
+
 // acmeCerts gets certificates from an ACME authority (RFC 8555) and renews them
 // when a third of their time is left. It asks ahead of need, in run: a
 // handshake takes what is there and never waits for the authority.
 type acmeCerts struct {
 	domains []string
 	email   string
-	http01  bool           // the redirect listener answers
-	cache   autocert.Cache // nil: nothing outlives the process
+	http01  bool // the redirect listener answers
+	cache   acmeCache
+	answers *boundedAnswers
 	client  *acme.Client
+	account acme.Account // without a key until it is registered; used by Run alone
 	now     func() time.Time
 	log     *slog.Logger
 	m       *metrics
@@ -63,16 +68,15 @@ func newACMECerts(cfg Config, d Deps, m *metrics) (*acmeCerts, error) {
 			return nil, status.Errorf(status.BadRequest, "gateway.tls.acme_ca: %s holds no PEM certificate", cfg.ACMECA)
 		}
 	}
+	answers := &boundedAnswers{RoundTripper: tr}
 	a := &acmeCerts{
 		domains: cfg.ACMEDomains, email: cfg.ACMEEmail, http01: cfg.RedirectListen != "",
+		cache: acmeCache(d.ACMEDir), answers: answers,
 		client: &acme.Client{
-			DirectoryURL: cfg.ACMEDirectory, UserAgent: "allium", HTTPClient: &http.Client{Transport: tr, Timeout: acmeCall},
+			Directory: cfg.ACMEDirectory, UserAgent: "allium", HTTPClient: &http.Client{Transport: answers, Timeout: acmeCall},
 		},
 		now: d.Now, log: d.Log, m: m,
 		certs: map[string]*tls.Certificate{}, alpn: map[string]*tls.Certificate{}, proofs: map[string]string{},
-	}
-	if d.ACMEDir != "" {
-		a.cache = autocert.DirCache(d.ACMEDir)
 	}
 	if a.now == nil {
 		a.now = time.Now
@@ -92,7 +96,7 @@ func (a *acmeCerts) Run(ctx context.Context) {
 	due, failures := map[string]time.Time{}, map[string]int{}
 	for _, d := range a.domains {
 		due[d] = a.now()
-		if c := a.cached(ctx, d); c != nil {
+		if c := a.cached(d); c != nil {
 			a.use(d, c)
 			due[d] = renewal(c.Leaf)
 		}
@@ -152,7 +156,7 @@ func (a *acmeCerts) Get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := a.certs[name]
-	if slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}) {
+	if slices.Equal(hello.SupportedProtos, []string{ALPNProto}) {
 		c = a.alpn[name]
 	}
 	if c == nil {

@@ -8,7 +8,10 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +21,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"golang.org/x/crypto/acme"
 
 	"allium/gateway/certs/certstest"
 	"allium/protocols/status"
@@ -47,9 +49,9 @@ func TestACMEHandshakes(t *testing.T) {
 		{"", nil, cert}, // of who does not say: the first
 		{"www.node.test", nil, nil},
 		{"other.test", nil, nil},
-		{"www.node.test", []string{acme.ALPNProto}, proof},
-		{"node.test", []string{acme.ALPNProto}, nil},
-		{"www.node.test", []string{"h2", acme.ALPNProto}, nil},
+		{"www.node.test", []string{ALPNProto}, proof},
+		{"node.test", []string{ALPNProto}, nil},
+		{"www.node.test", []string{"h2", ALPNProto}, nil},
 	} {
 		got, err := a.Get(&tls.ClientHelloInfo{ServerName: c.name, SupportedProtos: c.protos})
 		if got != c.want || (err != nil) != (c.want == nil) || err != nil && !errors.Is(err, errNoCertificate) {
@@ -73,23 +75,23 @@ func TestACMECacheIsChecked(t *testing.T) {
 		chain, private := certstest.PEM(t, key, leaf)
 		certstest.Write(t, filepath.Join(dir, "node.test"), append(private, chain...))
 	}
-	if a.cached(t.Context(), "node.test") != nil {
+	if a.cached("node.test") != nil {
 		t.Error("there is nothing")
 	}
 	keep(time.Now().Add(time.Hour), "node.test")
-	if a.cached(t.Context(), "node.test") == nil {
+	if a.cached("node.test") == nil {
 		t.Error("a good one is not used")
 	}
 	keep(time.Now().Add(-time.Hour), "node.test")
-	if a.cached(t.Context(), "node.test") != nil {
+	if a.cached("node.test") != nil {
 		t.Error("it ended")
 	}
 	keep(time.Now().Add(time.Hour), "other.test")
-	if a.cached(t.Context(), "node.test") != nil {
+	if a.cached("node.test") != nil {
 		t.Error("it is another name's")
 	}
 	certstest.Write(t, filepath.Join(dir, "node.test"), []byte("nonsense"))
-	if a.cached(t.Context(), "node.test") != nil {
+	if a.cached("node.test") != nil {
 		t.Error("it is nonsense")
 	}
 	key, raw, err := newKey()
@@ -234,4 +236,25 @@ func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// TestBoundedAnswers: what an authority sends in one attempt is read up to a bound,
+// over all of its answers.
+func TestBoundedAnswers(t *testing.T) {
+	t.Parallel()
+	authority := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1000)) }))
+	defer authority.Close()
+	answers := &boundedAnswers{RoundTripper: http.DefaultTransport}
+	answers.left.Store(2500)
+	for i, want := range []status.Outcome{status.OK, status.OK, status.Upstream} {
+		resp, err := (&http.Client{Transport: answers}).Get(authority.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if status.Of(err) != want {
+			t.Errorf("answer %d: %v, want %s", i, err, want)
+		}
+	}
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/crypto/acme/autocert"
-
 	"allium/protocols/status"
 )
 
@@ -31,12 +29,15 @@ type Config struct {
 	HSTSSubdomains bool          `koanf:"hsts_subdomains" doc:"say so for all names below the host's too"`
 }
 
+// letsEncrypt is where ACME begins at the authority of the same name.
+const letsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
+
 // maxACMEDomains bounds what one node orders: authorities limit it as well.
 const maxACMEDomains = 32
 
 // DefaultConfig returns http, and what holds when a certificate is named.
 func DefaultConfig() Config {
-	return Config{ACMEDirectory: autocert.DefaultACMEDirectory, HSTS: 365 * 24 * time.Hour}
+	return Config{ACMEDirectory: letsEncrypt, HSTS: 365 * 24 * time.Hour}
 }
 
 // Enabled reports whether the public listener speaks https.

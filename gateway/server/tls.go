@@ -9,17 +9,15 @@ import (
 	"strings"
 
 	"allium/gateway/certs"
-
-	"golang.org/x/crypto/acme"
 )
 
 // tlsConfig is TLS 1.2 and later with the suites that Go ranks; the server adds
 // what it speaks to NextProtos.
-func tlsConfig(certs certs.Source, m *metrics) *tls.Config {
+func tlsConfig(source certs.Source, m *metrics) *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
-		GetCertificate: certs.Get,
-		NextProtos:     []string{"h2", "http/1.1", acme.ALPNProto},
+		GetCertificate: source.Get,
+		NextProtos:     []string{"h2", "http/1.1", certs.ALPNProto},
 		VerifyConnection: func(tls.ConnectionState) error { // the last step of a handshake
 			m.handshakes.WithLabelValues("ok").Inc()
 			return nil
