@@ -38,7 +38,7 @@ func wantsBao(r *http.Request) (wants, negotiated bool, err error) {
 		return false, false, nil // most requests
 	}
 	named, other := 0.0, 0.0
-	for t, q := range exchange.Accepted(r) {
+	for t, q := range exchange.Accepted(r.Header.Values("Accept")) {
 		switch t {
 		case bao.MediaType:
 			named = max(named, q)

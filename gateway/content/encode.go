@@ -2,9 +2,7 @@ package content
 
 import (
 	"io"
-	"mime"
 	"net/http"
-	"strings"
 
 	"allium/gateway/exchange"
 
@@ -23,15 +21,9 @@ const listingWindow = 128 << 10
 // listings are sent in; "" is none (RFC 9110 §12.5.3).
 func encodingFor(r *http.Request) string {
 	best, most := "", 0.0
-	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
-		name, weight, _ := strings.Cut(part, ";")
-		name = strings.ToLower(strings.TrimSpace(name))
+	for name, q := range exchange.Accepted(r.Header.Values("Accept-Encoding")) {
 		if name != "gzip" && name != "zstd" {
 			continue
-		}
-		q := 1.0
-		if _, params, err := mime.ParseMediaType("x/x;" + weight); err == nil && params["q"] != "" {
-			q = exchange.Quality(params["q"])
 		}
 		if q > most || q == most && name == "zstd" {
 			best, most = name, q

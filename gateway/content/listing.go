@@ -54,7 +54,7 @@ func listingFormat(r *http.Request) (string, error) {
 		return "", status.Errorf(status.BadRequest, "format %q is not known; write html or json", exchange.Clip(f))
 	}
 	json, html := false, false
-	for t, q := range exchange.Accepted(r) {
+	for t, q := range exchange.Accepted(r.Header.Values("Accept")) {
 		json = json || q > 0 && t == "application/json"
 		html = html || q > 0 && t == "text/html"
 	}

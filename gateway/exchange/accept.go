@@ -3,26 +3,26 @@ package exchange
 import (
 	"iter"
 	"mime"
-	"net/http"
 	"strconv"
 	"strings"
 )
 
-// Accepted yields the media types that a request's Accept names, with the weight
-// of each (RFC 9110 §12.5.1). What cannot be read is left out.
-func Accepted(r *http.Request) iter.Seq2[string, float64] {
+// Accepted yields the media types that the lines of an Accept name, or the codings
+// of an Accept-Encoding, in lower case and with the weight of each (RFC 9110
+// §12.4.2). What cannot be read is left out.
+func Accepted(lines []string) iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
-		for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
+		for part := range strings.SplitSeq(strings.Join(lines, ","), ",") {
 			t, params, err := mime.ParseMediaType(part)
-			if err == nil && !yield(t, Quality(params["q"])) {
+			if err == nil && !yield(t, quality(params["q"])) {
 				return
 			}
 		}
 	}
 }
 
-// Quality is the weight of an element of Accept, 1 where none is given.
-func Quality(s string) float64 {
+// quality is the weight of an element of Accept, 1 where none is given.
+func quality(s string) float64 {
 	if s == "" {
 		return 1
 	}

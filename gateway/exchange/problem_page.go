@@ -13,7 +13,7 @@ import (
 // a problem: it names text/html, and nothing in JSON that it likes better.
 func wantsPage(r *http.Request) bool {
 	page, problem := 0.0, 0.0
-	for t, q := range Accepted(r) {
+	for t, q := range Accepted(r.Header.Values("Accept")) {
 		switch t {
 		case "text/html":
 			page = max(page, q)
