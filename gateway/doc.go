@@ -5,12 +5,12 @@
 //	public   GET|HEAD /  /o/{b3}  /b3/{b3}/{path…}  /healthz  /readyz
 //	admin    GET|HEAD /healthz /readyz /metrics /version /limits, /api/v1/<verb>
 //
-// This package composes: it holds the configuration, the table of routes and the
-// listeners. What a route leads to is content, upload, admin or openapi; package
-// exchange is what they and the listeners both name.
+// This package composes: it holds the configuration and the table of routes. Package
+// server has the listeners and runs a route; what a route leads to is content,
+// upload, admin or openapi; package exchange is what all of these name.
 //
 // It knows nothing of the store and the network: content comes through
-// [Content] from [Objects], the API's verbs are a [api.Node].
+// [content.Content] from [content.Objects], the API's verbs are a [api.Node].
 //
 // Invariants:
 //

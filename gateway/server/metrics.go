@@ -9,7 +9,7 @@ import (
 )
 
 // metrics are the gateway's, named as in SPEC §10. A route is one of the fixed
-// list in router.go and api.go, never a path.
+// list in the table, never a path.
 type metrics struct {
 	latency  *prometheus.HistogramVec
 	inflight *prometheus.GaugeVec
