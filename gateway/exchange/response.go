@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"time"
 
 	"allium/protocols/b3"
-	"allium/protocols/capability"
 	"allium/protocols/status"
 )
 
@@ -39,27 +37,16 @@ type Transport interface {
 	User() string
 }
 
-// Origin is where a request comes from: the peer of its connection or, behind a
-// trusted proxy, whom that asks for.
-type Origin struct {
-	Addr  netip.Addr   // zero on a Unix socket
-	Group netip.Prefix // what limits are counted by
-}
-
 // Response is an answer in the making, with what the listener knows of its
 // request. It is used by the one goroutine that answers the request.
 type Response struct {
 	t  Transport
 	rc http.ResponseController // of t
 
-	// What the listener knows of the request.
-	From         Origin
-	CorrID       string           // X-Corr-ID
-	Page         bool             // an error is answered with a page where that is wanted
-	Patient      bool             // the client may stand still as long as it wants
-	Grant        capability.Grant // what the request's capability leaves it
-	Capabilities Capabilities     // nil: the node has no keys to check capabilities with
-	Audit        Audit            // nil: nothing is recorded
+	Caller
+	CorrID string // X-Corr-ID
+	Page   bool   // an error is answered with a page where that is wanted
+	Audit  Audit  // nil: nothing is recorded
 
 	// What the handler says of its answer.
 	Root    b3.Root // the address asked for, zero for none

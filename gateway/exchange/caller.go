@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"allium/protocols/capability"
@@ -19,10 +20,26 @@ type Capabilities interface {
 	Verify(ctx context.Context, token string, ask capability.Ask) (capability.Grant, error)
 }
 
+// Origin is where a request comes from: the peer of its connection or, behind a
+// trusted proxy, the client that the proxy names.
+type Origin struct {
+	Addr  netip.Addr   // zero on a Unix socket
+	Group netip.Prefix // what limits are counted by
+}
+
+// Caller is what the listener knows of the client of a request, and what the client
+// may do.
+type Caller struct {
+	From         Origin
+	Patient      bool             // the client may stand still as long as it wants
+	Grant        capability.Grant // what the request's capability leaves it
+	Capabilities Capabilities     // nil: the node has no keys to check capabilities with
+}
+
 // Allows asks whether the request's capability allows one more thing. A client
 // that needs none may do it.
-func (w *Response) Allows(r *http.Request, ask capability.Ask) error {
-	if w.Grant.ID == "" && w.Grant.Expires.IsZero() {
+func (c *Caller) Allows(r *http.Request, ask capability.Ask) error {
+	if c.Grant.ID == "" && c.Grant.Expires.IsZero() {
 		return nil
 	}
 	token, err := Bearer(r)
@@ -30,13 +47,13 @@ func (w *Response) Allows(r *http.Request, ask capability.Ask) error {
 		return err
 	}
 	ask.Method, ask.Again = r.Method, true
-	_, err = w.Capabilities.Verify(r.Context(), token, ask)
+	_, err = c.Capabilities.Verify(r.Context(), token, ask)
 	return err
 }
 
 // Label is that of a pin that a request makes or removes: what it asks for, or
 // else what its capability is bound to.
-func (w *Response) Label(asked string) string { return cmp.Or(asked, w.Grant.Label) }
+func (c *Caller) Label(asked string) string { return cmp.Or(asked, c.Grant.Label) }
 
 // Bearer is the token of a request: in Authorization and nowhere else, so that
 // it is in no log, history or Referer.
@@ -63,16 +80,16 @@ func BodyBytes(r *http.Request) int64 {
 }
 
 // AllowsLength holds a length against what the request's capability allows.
-func (w *Response) AllowsLength(length int64) error {
-	if most := w.Grant.MaxBytes; most >= 0 && length > most {
+func (c *Caller) AllowsLength(length int64) error {
+	if most := c.Grant.MaxBytes; most >= 0 && length > most {
 		return status.Errorf(status.Forbidden, "the capability stores objects of up to %d bytes, and this one has %d", most, length)
 	}
 	return nil
 }
 
 // Within cuts a body at what the request's capability allows.
-func (w *Response) Within(body io.Reader) io.Reader {
-	most := w.Grant.MaxBytes
+func (c *Caller) Within(body io.Reader) io.Reader {
+	most := c.Grant.MaxBytes
 	if most < 0 {
 		return body
 	}
