@@ -47,6 +47,9 @@ type lifecycle interface {
 type objects interface {
 	// Get returns the entry of a visible object.
 	Get(root b3.Root) (e meta.Entry, ok bool, err error)
+	// GetAll returns the entries of visible objects, in the order of roots. The
+	// Root of an entry is zero where there is no object.
+	GetAll(roots []b3.Root) ([]meta.Entry, error)
 	// Entries appends visible objects from root on, ascending, to page up to
 	// its capacity. Fewer means the end.
 	Entries(root b3.Root, page []meta.Entry) ([]meta.Entry, error)
@@ -67,9 +70,10 @@ type objects interface {
 	// durably and with one sync, also where the disk is too full to put. An
 	// entry that is gone, or was stored anew, is passed over.
 	RemoveAll(ctx context.Context, es []meta.Entry) error
-	// Touch notes when objects were used last; a crash may forget it. One that is
-	// not there is passed over.
-	Touch(used map[b3.Root]meta.Second) error
+	// Touch notes when objects were used last; a crash may forget it. It passes over
+	// those that are not there, and those whose last use it knows and that is less
+	// than age seconds earlier.
+	Touch(used map[b3.Root]meta.Second, age meta.Second) error
 	// UsedAt is the last use of e: when it was added, or touched later.
 	UsedAt(e meta.Entry) (meta.Second, error)
 	// Mark sets or clears an entry's corrupt flag.

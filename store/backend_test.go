@@ -122,10 +122,10 @@ func TestTouch(t *testing.T) {
 		absent := b3.Sum([]byte("never there"))
 		used := maps.Clone(want)
 		used[absent], used[es[7].Root] = 1<<31, es[7].Added-1
-		if err := s.backend.Touch(used); err != nil {
+		if err := s.backend.Touch(used, 1); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.backend.Touch(map[b3.Root]meta.Second{es[4].Root: es[4].Added + 6}); err != nil { // earlier
+		if err := s.backend.Touch(map[b3.Root]meta.Second{es[4].Root: es[4].Added + 6}, 1); err != nil { // earlier
 			t.Fatal(err)
 		}
 		check := func() {

@@ -7,6 +7,7 @@ import (
 	"allium/store/segment/record"
 
 	"allium/internal/limits"
+	"allium/internal/ram"
 	"allium/protocols/b3"
 	"allium/store/arena"
 	"allium/store/bucket"
@@ -39,7 +40,7 @@ type Config struct {
 	ZeroAheadBytes limits.Bytes `koanf:"zero_ahead_bytes" doc:"most bytes written as zeros ahead of the end of the segment, so that commits need no metadata; 0 turns it off" disk:""`
 	CommitBytes    limits.Bytes `koanf:"commit_bytes" doc:"bytes of small objects waiting for a commit; further puts wait" disk:""`
 	CompactRate    limits.Bytes `koanf:"compact_rate" doc:"bytes a second that the compaction of segments moves at most; when space is short it does not wait" disk:""`
-	IndexCache     limits.Bytes `koanf:"index_cache" doc:"bytes of the index kept in RAM beside its write buffer" disk:""`
+	IndexCache     limits.Bytes `koanf:"index_cache" doc:"bytes of the index kept in RAM beside its write buffer; 0 is a 64th of the memory that the process may use, from 8 MiB to 256 MiB" disk:""`
 
 	HotBytes limits.Bytes `koanf:"hot_bytes" doc:"bytes of verified objects up to 256 KiB kept in RAM above the disk, 0 for none, else 1 MiB at least; the memory backend needs none" disk:""`
 
@@ -74,7 +75,7 @@ func DefaultConfig() Config {
 		ZeroAheadBytes: 32 << 20,
 		CommitBytes:    8 << 20,
 		CompactRate:    32 << 20,
-		IndexCache:     8 << 20,
+		IndexCache:     0, // by the memory there is
 		HotBytes:       64 << 20,
 		ScrubRate:      20 << 20,
 		RepairRate:     50 << 20,
@@ -89,6 +90,17 @@ func DefaultConfig() Config {
 		UploadTTL:      24 * time.Hour,
 		S3:             bucket.DefaultConfig(),
 	}
+}
+
+// minIndexCache is the smallest cache of the index that can be asked for.
+const minIndexCache = 1 << 20
+
+// indexCache is how many bytes of the index are kept in RAM.
+func (c Config) indexCache() int64 {
+	if c.IndexCache != 0 {
+		return int64(c.IndexCache)
+	}
+	return ram.Share(64, 8<<20, 256<<20)
 }
 
 // minCommitBytes has room for a batch that is being written and one of the
@@ -137,7 +149,6 @@ func (c Config) Validate() error {
 		{"zero_ahead_bytes", int64(c.ZeroAheadBytes), 0, int64(c.SegmentBytes)},
 		{"commit_bytes", int64(c.CommitBytes), minCommitBytes, 1 << 30},
 		{"compact_rate", int64(c.CompactRate), 64 << 10, 1 << 40},
-		{"index_cache", int64(c.IndexCache), 1 << 20, 1 << 40},
 		{"puts", c.Puts, 1, 1 << 16},
 		{"puts_wait", c.PutsWait, 0, 1 << 20},
 		{"ingests", c.Ingests, 1, 1 << 16},
@@ -163,6 +174,9 @@ func (c Config) Validate() error {
 	}
 	if c.UploadTTL < time.Second || c.UploadTTL > 10*365*24*time.Hour {
 		return fmt.Errorf("store.upload_ttl is %s: must be from 1s to 10 years", c.UploadTTL)
+	}
+	if c.IndexCache != 0 && c.IndexCache < minIndexCache || c.IndexCache > 1<<40 {
+		return fmt.Errorf("store.index_cache is %d: must be 0 or from %d to %d", c.IndexCache, minIndexCache, int64(1<<40))
 	}
 	if c.HotBytes != 0 && c.HotBytes < cache.MinBytes || c.HotBytes > 1<<40 {
 		return fmt.Errorf("store.hot_bytes is %d: must be 0 or from %d to %d", c.HotBytes, cache.MinBytes, int64(1<<40))

@@ -13,42 +13,69 @@ import (
 // for work of many objects whose pin comes last. Unlike a lease it costs the
 // same for any number of objects. release is idempotent. Holds live in RAM.
 func (s *Store) Hold() (release func()) {
-	begun := s.touches.hold()
+	end := s.uses.Hold()
 	return sync.OnceFunc(func() {
-		s.touches.unhold(begun)
+		end()
 		s.gc.Released()
 	})
 }
 
-// Keep is Has that counts as a use: what it says is here was used now, and stays
-// as long as a Hold that began before.
+// Find describes the objects of roots that are here whole, with one sorted look-up;
+// of the others the Root of the Info is zero. It counts as a use: what it finds was
+// used now, and stays as long as a Hold that began before.
+func (s *Store) Find(ctx context.Context, roots []b3.Root) ([]Info, error) {
+	if err := s.admit(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	return s.findAll(ctx, roots)
+}
+
+func (s *Store) findAll(ctx context.Context, roots []b3.Root) ([]Info, error) {
+	there := make([]bool, len(roots))
+	for i, root := range roots {
+		s.leases.Acquire(root)
+		defer s.leases.Release(root)
+		there[i] = !s.leases.Removing(root)
+	}
+	es, err := s.backend.GetAll(roots)
+	if err != nil {
+		return nil, fmt.Errorf("store: look up %d objects: %w", len(roots), err)
+	}
+	found := make([]Info, len(roots))
+	for i, e := range es {
+		if e.Root.IsZero() || e.Corrupt || !there[i] {
+			continue
+		}
+		found[i] = Info{Root: e.Root, Size: e.Size}
+		if err := s.usedOrWait(ctx, e.Root, e.Added); err != nil {
+			return nil, fmt.Errorf("store: look up %s: %w", e.Root, err)
+		}
+	}
+	return found, nil
+}
+
+// Keep is Has that counts as a use, as Find does.
 func (s *Store) Keep(ctx context.Context, roots []b3.Root) ([]b3.Presence, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
 	defer s.leave()
+	found, err := s.findAll(ctx, roots)
+	if err != nil {
+		return nil, err
+	}
 	answers := make([]b3.Presence, len(roots))
 	for i, root := range roots {
-		var err error
-		if answers[i], err = s.keep(ctx, root); err != nil {
+		if !found[i].Root.IsZero() {
+			answers[i] = b3.Complete
+			continue
+		}
+		if _, ok, err := s.partials.Find(root); err != nil {
 			return nil, fmt.Errorf("store: look up %s: %w", root, err)
+		} else if ok {
+			answers[i] = b3.Partial
 		}
 	}
 	return answers, nil
-}
-
-func (s *Store) keep(ctx context.Context, root b3.Root) (b3.Presence, error) {
-	s.leases.Acquire(root)
-	defer s.leases.Release(root)
-	e, ok, err := s.find(root)
-	if err == nil && ok && !e.Corrupt {
-		return b3.Complete, s.usedOrWait(ctx, root, e.Added)
-	}
-	if err == nil {
-		_, ok, err = s.partials.Find(root)
-	}
-	if err != nil || !ok {
-		return b3.Absent, err
-	}
-	return b3.Partial, nil
 }

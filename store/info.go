@@ -160,7 +160,7 @@ func (s *Store) lastUse(ctx context.Context, root b3.Root) (meta.Entry, meta.Sec
 	if err != nil {
 		return e, 0, fmt.Errorf("store: look up %s: %w", root, err)
 	}
-	return e, max(used, s.touches.usedAt(root)), nil
+	return e, max(used, s.uses.UsedAt(root)), nil
 }
 
 // Stats returns the counters. It reads no file and works in every phase.

@@ -33,7 +33,7 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "hash_wait_seconds", Help: "How long the last groups that were read waited to be hashed, a moving mean; above 0.006 one of several cores is kept from hashing, for other requests.",
 		}, func() float64 { return s.hash.Wait().Seconds() }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "store_touches_dropped_total", Help: "Last uses of objects that were not noted because too many came at once."}, func() float64 { return float64(s.touches.droppedUses()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "store_touches_dropped_total", Help: "Last uses of objects that were not noted because too many came at once."}, func() float64 { return float64(s.uses.Dropped()) }),
 		counter("store_hot_hits_total", "Objects opened from RAM.", func(s Stats) float64 { return float64(s.Hot.Hits) }),
 		counter("store_hot_misses_total", "Objects looked for in RAM that were not there.", func(s Stats) float64 { return float64(s.Hot.Misses) }),
 		gauge("store_hot_bytes", "Bytes of verified objects in RAM.", func(s Stats) float64 { return float64(s.Hot.Bytes) }),

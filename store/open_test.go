@@ -302,7 +302,7 @@ func TestConfig(t *testing.T) {
 		"zero_ahead_bytes": func(c *store.Config) { c.ZeroAheadBytes = c.SegmentBytes + 1 },
 		"commit_bytes":     func(c *store.Config) { c.CommitBytes = 100 },
 		"compact_rate":     func(c *store.Config) { c.CompactRate = 0 },
-		"index_cache":      func(c *store.Config) { c.IndexCache = 0 },
+		"index_cache":      func(c *store.Config) { c.IndexCache = 1 },
 		"puts":             func(c *store.Config) { c.Puts = 0 },
 		"puts_wait":        func(c *store.Config) { c.PutsWait = -1 },
 		"ingests":          func(c *store.Config) { c.Ingests = 0 },

@@ -5,18 +5,17 @@ import (
 
 	"allium/protocols/b3"
 	"allium/store/meta"
+	"allium/store/uses"
 )
 
 // usesOf shows the last uses to a collection.
-type usesOf struct{ s *Store }
+type usesOf struct {
+	*uses.Tracker
+	s *Store
+}
 
-func (u usesOf) Flush(ctx context.Context) error { return u.s.flushTouches(ctx) }
-
-func (u usesOf) UsedAt(root b3.Root) meta.Second { return u.s.touches.usedAt(root) }
-
-func (u usesOf) Holding() bool { return u.s.touches.holding() }
-
-func (u usesOf) Held(_ b3.Root, used meta.Second) bool { return u.s.touches.held(used) }
+// Flush writes the uses that the backend does not know yet.
+func (u usesOf) Flush(ctx context.Context) error { return u.s.flushUses(ctx) }
 
 // scrubbed shows the objects to a scrub.
 type scrubbed struct{ s *Store }

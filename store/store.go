@@ -27,6 +27,7 @@ import (
 	"allium/store/quota"
 	"allium/store/scrub"
 	"allium/store/upload"
+	"allium/store/uses"
 )
 
 // Deps are what a Store uses of its node. Every field may be nil.
@@ -70,7 +71,7 @@ type Store struct {
 	admission *admission.Control
 	leases    *lease.Table
 	clock     *meta.Clock
-	touches   *touches
+	uses      *uses.Tracker
 	gc        *gc.Collector
 	quotas    *quota.Quotas
 	space     *gc.Account
@@ -128,7 +129,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		}, cfg.Puts, cfg.PutsWait),
 	}
 	s.leases = lease.New(s.leaving)
-	s.touches = newTouches(s.clock)
+	s.uses = uses.New(s.clock)
 	var free func() (free, coming int64, known bool) // of the disk; nil: there is none
 	meters := bucket.NewMeters(cfg.S3, deps.Limits, deps.Metrics)
 	if cfg.Backend == BackendMemory {
@@ -171,7 +172,7 @@ func New(cfg Config, deps Deps) (*Store, error) {
 		Outgrown: s.partials.Outgrown, Pin: s.pinUnlessPinned,
 	})
 	s.gc = gc.New(gc.Deps{
-		Backend: s.backend, Partials: s.partials, Uses: usesOf{s}, Leases: s.leases, Admission: s.admission, Account: s.space,
+		Backend: s.backend, Partials: s.partials, Uses: usesOf{s.uses, s}, Leases: s.leases, Admission: s.admission, Account: s.space,
 		Clock: s.clock, Log: deps.Log, Metrics: deps.Metrics, Duty: cfg.GCDuty, Entries: s.entries, Pins: s.Pins, Node: s.node,
 	})
 	s.scrub = s.newScrubber(deps.Metrics)
@@ -208,7 +209,7 @@ func onDisk(cfg Config, deps Deps, meters *bucket.Meters, clock *meta.Clock) dis
 	files := openFilesOf(deps.Files)
 	o := disk.Options{
 		Dir: cfg.Dir, FS: deps.FS, ReserveBytes: cfg.ReserveBytes, SegmentBytes: cfg.SegmentBytes, ZeroAheadBytes: cfg.ZeroAheadBytes,
-		CommitBytes: cfg.CommitBytes, CompactRate: cfg.CompactRate, IndexCache: cfg.IndexCache, HashWorkers: cfg.HashWorkers,
+		CommitBytes: cfg.CommitBytes, CompactRate: cfg.CompactRate, IndexCache: cfg.indexCache(), HashWorkers: cfg.HashWorkers,
 		SegmentFiles: files.segments, IndexFiles: files.index, Meters: meters,
 		Log: deps.Log, Clock: clock, Limits: deps.Limits, Denied: deps.Denied,
 	}
@@ -264,7 +265,7 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	running, halt := context.WithCancel(ctx)
 	defer halt()
 	if d, ok := s.backend.(*disk.Backend); !ok || !d.Frozen() { // else nothing is written
-		wg.Go(func() { s.keepTouches(serving) })
+		wg.Go(func() { s.keepUses(serving) })
 		wg.Go(func() { s.uploads.Serve(serving) })
 		wg.Go(func() { s.gc.Serve(serving) })
 		wg.Go(func() { s.scrub.Run(running) })

@@ -106,7 +106,7 @@ func wantedValue(t *testing.T, key string) string {
 	t.Helper()
 	value, ok := map[string]string{
 		"store.s3.url": "s3://bucket/prefix", "store.s3.credentials_file": "keys", "store.s3.node": "n1",
-		"store.s3.path_style": "true", "store.s3.shared": "true",
+		"store.s3.path_style": "true", "store.s3.shared": "true", "store.index_cache": "8MiB",
 	}[key]
 	if !ok {
 		t.Fatalf("%s needs a disk and is off by default: give this test a value that turns it on", key)

@@ -59,7 +59,7 @@ type Options struct {
 	ZeroAheadBytes limits.Bytes // most bytes of zeros ahead of the end of the log
 	CommitBytes    limits.Bytes // of small objects that wait for a commit; a batch is half of it
 	CompactRate    limits.Bytes // bytes a second that compaction moves at most
-	IndexCache     limits.Bytes // bytes of the index kept in RAM
+	IndexCache     int64        // bytes of the index kept in RAM
 	HashWorkers    int          // goroutines that hash one object in a rebuild
 
 	SegmentFiles, IndexFiles int // files that are kept open
@@ -221,6 +221,17 @@ func (d *Backend) Get(root b3.Root) (meta.Entry, bool, error) {
 	return e, ok && err == nil, err
 }
 
+// GetAll implements the backend of a store.
+func (d *Backend) GetAll(roots []b3.Root) ([]meta.Entry, error) {
+	es, err := d.index.GetAll(roots)
+	for i := range es {
+		if err == nil && !es[i].Root.IsZero() {
+			err = d.segments.Uncertain(es[i].Root)
+		}
+	}
+	return es, err
+}
+
 // Entries implements the backend of a store.
 func (d *Backend) Entries(root b3.Root, page []meta.Entry) ([]meta.Entry, error) {
 	first := len(page)
@@ -275,11 +286,11 @@ func (d *Backend) RemoveAll(_ context.Context, es []meta.Entry) error {
 }
 
 // Touch implements the backend of a store.
-func (d *Backend) Touch(used map[b3.Root]meta.Second) error {
+func (d *Backend) Touch(used map[b3.Root]meta.Second, age meta.Second) error {
 	if d.disk.frozen != nil {
 		return nil //nolint:nilerr // a use is a hint for evictions, of which there are none
 	}
-	return d.segments.Touch(used)
+	return d.segments.Touch(used, age)
 }
 
 // UsedAt implements the backend of a store.

@@ -111,7 +111,7 @@ func (d *Backend) loadDamage() error {
 // indexIn opens the index in dir.
 func (d *Backend) indexIn(dir string, fresh bool) (*index.Index, error) {
 	return index.Open(index.Options{
-		FS: d.fs, Dir: dir, Cache: int64(d.cfg.IndexCache), Files: d.cfg.IndexFiles, Fresh: fresh, Still: d.Frozen(), Log: d.log, Room: d.disk.indexRoom,
+		FS: d.fs, Dir: dir, Cache: d.cfg.IndexCache, Files: d.cfg.IndexFiles, Fresh: fresh, Still: d.Frozen(), Log: d.log, Room: d.disk.indexRoom,
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/store/admission"
+	"allium/store/bloom"
 	"allium/store/damage"
 	"allium/store/lease"
 	"allium/store/meta"
@@ -169,7 +170,7 @@ func (g *Collector) announce(root b3.Root) {
 
 // Arrived takes note of an object that was put and may be a directory below a pin.
 func (g *Collector) Arrived(root b3.Root) {
-	if c := g.cycle.Load(); c != nil && c.marks.has(root) {
+	if c := g.cycle.Load(); c != nil && c.marks.Has(root) {
 		c.announce(root)
 	}
 }
@@ -177,7 +178,7 @@ func (g *Collector) Arrived(root b3.Root) {
 // Used takes note of a use: a collection under way leaves the object.
 func (g *Collector) Used(root b3.Root) {
 	if c := g.cycle.Load(); c != nil {
-		c.young.add(root)
+		c.young.Add(root)
 	}
 }
 
@@ -217,7 +218,7 @@ func (g *Collector) collect(ctx context.Context, opt Options) (Report, error) {
 	roots := g.deps.Backend.Totals().Objects.Load()
 	roots += roots/4 + 1024 // may come while it runs
 	c := &cycle{
-		g: g, opt: opt, marks: newFilter(roots), young: newFilter(roots),
+		g: g, opt: opt, marks: bloom.New(roots), young: bloom.New(roots),
 		pace: pacer{duty: g.deps.Duty, hurry: g.hurried, admission: g.deps.Admission},
 	}
 	if opt.Fast {

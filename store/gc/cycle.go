@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"allium/protocols/b3"
+	"allium/store/bloom"
 	"allium/store/meta"
 )
 
@@ -32,8 +33,8 @@ const (
 type cycle struct {
 	g        *Collector
 	opt      Options
-	marks    *filter // may hold what no pin does: that stays for this cycle
-	young    *filter
+	marks    *bloom.Filter // may hold what no pin does: that stays for this cycle
+	young    *bloom.Filter
 	walk     walker
 	pace     pacer
 	report   Report
@@ -66,7 +67,7 @@ func (c *cycle) run(ctx context.Context) error {
 }
 
 func (c *cycle) mark(root b3.Root) bool {
-	c.marks.add(root)
+	c.marks.Add(root)
 	return false
 }
 
@@ -90,7 +91,7 @@ func (c *cycle) markPins(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.marks.add(p.Root)
+		c.marks.Add(p.Root)
 		if at++; at%meta.PageSize == 0 {
 			if err := c.pace.rest(ctx); err != nil {
 				return err
@@ -125,7 +126,7 @@ func (c *cycle) tell() {
 
 // announce has root's tree marked before anything more is removed.
 func (c *cycle) announce(root b3.Root) {
-	c.marks.add(root)
+	c.marks.Add(root)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.fresh) == maxFresh {

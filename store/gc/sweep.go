@@ -69,11 +69,11 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 // later use.
 func (c *cycle) classify(o candidate) Class {
 	switch {
-	case c.marks.has(o.Root):
+	case c.marks.Has(o.Root):
 		return Pinned
 	case c.g.deps.Leases.InUse(o.Root):
 		return Leased
-	case c.young.has(o.Root):
+	case c.young.Has(o.Root):
 		return Recent
 	case c.g.deps.Uses.Held(o.Root, max(o.Used, c.g.deps.Uses.UsedAt(o.Root))):
 		return Held
@@ -204,9 +204,9 @@ func (c *cycle) removePartial(ctx context.Context, o candidate) (bool, error) {
 // registered, what it finds cannot change.
 func (c *cycle) lastLook(o candidate) (Class, error) {
 	switch {
-	case c.marks.has(o.Root):
+	case c.marks.Has(o.Root):
 		return Pinned, nil
-	case c.young.has(o.Root):
+	case c.young.Has(o.Root):
 		return Recent, nil
 	case !c.g.deps.Uses.Holding():
 		return Cache, nil

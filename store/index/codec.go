@@ -78,9 +78,11 @@ func appendEntry(p []byte, e meta.Entry) []byte {
 // decodeEntry is the inverse of appendEntry. It takes the values of format 1 as
 // well, and nothing else.
 func decodeEntry(root b3.Root, p []byte) (meta.Entry, error) {
-	bad := fmt.Errorf("the index entry of %s %w: % x", root, ErrMalformed, meta.Clip(p))
+	bad := func() (meta.Entry, error) {
+		return meta.Entry{}, fmt.Errorf("the index entry of %s %w: % x", root, ErrMalformed, meta.Clip(p))
+	}
 	if len(p) < 2 || p[1]&^flagCorrupt != 0 {
-		return meta.Entry{}, bad
+		return bad()
 	}
 	form, rest := p[0], p[2:]
 	e := meta.Entry{Root: root, Corrupt: p[1] == flagCorrupt}
@@ -101,7 +103,7 @@ func decodeEntry(root b3.Root, p []byte) (meta.Entry, error) {
 		ok = false
 	}
 	if !ok || len(rest) != 0 {
-		return meta.Entry{}, bad
+		return bad()
 	}
 	e.Added, e.Size, e.Off = meta.Second(added), int64(size), int64(off)
 	return e, nil

@@ -35,6 +35,10 @@ var ErrMalformed = errors.New("is malformed")
 // The index's write buffer: two of these at most, before a flush is done.
 const memTableSize = 4 << 20
 
+// indexBlockSize has room for the index of a whole table, which is then read and
+// decoded once while the table is open, not a part of it for each look-up.
+const indexBlockSize = 1 << 20
+
 // Options say how an index is opened.
 type Options struct {
 	FS    vfs.FS
@@ -58,8 +62,8 @@ func Open(o Options) (x *Index, err error) {
 			x, err = nil, fmt.Errorf("open the index: %v: %w", r, pebble.ErrCorruption)
 		}
 	}()
-	blocks := pebble.NewCache(o.Cache)
-	defer blocks.Unref() // the database holds its own reference
+	blocks := pebble.NewCache(o.Cache + 2*memTableSize) // Pebble takes its write buffers from it
+	defer blocks.Unref()                                // the database holds its own reference
 	opts := &pebble.Options{
 		FS: o.FS, Cache: blocks, ErrorIfNotExists: !o.Fresh,
 		FormatMajorVersion: pebble.FormatValueSeparation, // a part of our format: see FORMAT.md
@@ -72,6 +76,7 @@ func Open(o Options) (x *Index, err error) {
 	opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone }) // digests do not compress
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		opts.Levels[i].IndexBlockSize = indexBlockSize
 	}
 	db, err := pebble.Open(o.Dir, opts)
 	if failed := x.broken.Err(); failed != nil {

@@ -90,6 +90,17 @@ func (m *Backend) Get(root b3.Root) (meta.Entry, bool, error) {
 	return o.entry(root), ok, nil
 }
 
+// GetAll implements the backend of a store.
+func (m *Backend) GetAll(roots []b3.Root) ([]meta.Entry, error) {
+	es := make([]meta.Entry, len(roots))
+	for i, root := range roots {
+		if o, ok := m.lookup(root); ok {
+			es[i] = o.entry(root)
+		}
+	}
+	return es, nil
+}
+
 // Entries implements the backend of a store.
 func (m *Backend) Entries(root b3.Root, page []meta.Entry) ([]meta.Entry, error) {
 	for part := int(root[0]); part < len(m.objects) && len(page) < cap(page); part++ {
@@ -243,11 +254,11 @@ func (m *Backend) RemoveAll(_ context.Context, es []meta.Entry) error {
 }
 
 // Touch implements the backend of a store.
-func (m *Backend) Touch(used map[b3.Root]meta.Second) error {
+func (m *Backend) Touch(used map[b3.Root]meta.Second, age meta.Second) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for root, at := range used {
-		if o, ok := m.objects[root[0]][root]; ok && at > o.used {
+		if o, ok := m.objects[root[0]][root]; ok && at >= max(o.used, o.added)+age {
 			o.used = at
 			m.objects[root[0]][root] = o
 		}

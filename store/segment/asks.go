@@ -59,13 +59,14 @@ func (q *queue) ForgetGone(removed map[b3.Root]uint64) error {
 	return nil
 }
 
-// Touch notes when objects were used last; a crash may forget it. One that is not
-// there is passed over.
-func (q *queue) Touch(used map[b3.Root]meta.Second) error {
-	for chunk := range slices.Chunk(slices.Collect(maps.Keys(used)), touchChunk) {
-		c := &change{kind: changeTouch, used: make(map[b3.Root]meta.Second, len(chunk))}
-		for _, root := range chunk {
-			c.used[root] = used[root]
+// Touch notes when objects were used last; a crash may forget it. It passes over
+// objects that are not there, and those whose last use is less than age seconds
+// earlier.
+func (q *queue) Touch(used map[b3.Root]meta.Second, age meta.Second) error {
+	for chunk := range slices.Chunk(slices.SortedFunc(maps.Keys(used), meta.CompareRoots), touchChunk) {
+		c := &change{kind: changeTouch, roots: chunk, uses: make([]meta.Second, len(chunk)), age: age}
+		for i, root := range chunk {
+			c.uses[i] = used[root]
 		}
 		if err := q.do(c); err != nil {
 			return err

@@ -1,6 +1,8 @@
 package segment
 
 import (
+	"slices"
+
 	"allium/protocols/b3"
 	"allium/store/index"
 	"allium/store/meta"
@@ -31,14 +33,16 @@ const (
 
 // change is one order to the writer.
 type change struct {
-	kind changeKind
-	e    meta.Entry
-	pin  meta.Pin
-	on   bool
-	used map[b3.Root]meta.Second
-	gone map[b3.Root]uint64
-	body []byte
-	from uint64 // segment of the record that moves
+	kind  changeKind
+	e     meta.Entry
+	pin   meta.Pin
+	on    bool
+	roots []b3.Root     // of changeTouch, ascending
+	uses  []meta.Second // their last uses
+	age   meta.Second
+	gone  map[b3.Root]uint64
+	body  []byte
+	from  uint64 // segment of the record that moves
 
 	did bool // set by the writer, to be read when the ticket is settled: it had an effect
 }
@@ -119,15 +123,22 @@ func (s *Log) plan(f commitBatch) (*plan, error) {
 func (p *plan) store(b *batch) error {
 	s, live := p.s, int64(0)
 	at := p.end()
-	for _, it := range b.Records() {
-		old, ok, err := p.b.Get(it.Root)
-		if err != nil {
-			return err
-		}
-		if ok && !old.Corrupt {
+	items := slices.SortedFunc(slices.Values(b.Records()), func(a, b record.Placed) int { return meta.CompareRoots(a.Root, b.Root) })
+	roots := make([]b3.Root, len(items))
+	for i, it := range items {
+		roots[i] = it.Root
+	}
+	olds, err := p.b.GetAll(roots)
+	if err != nil {
+		return err
+	}
+	for i, it := range items {
+		old := olds[i]
+		there := !old.Root.IsZero()
+		if there && !old.Corrupt {
 			continue // another batch had it; this record is garbage
 		}
-		if ok {
+		if there {
 			p.take(old)
 		}
 		e := meta.Entry{Root: it.Root, Size: int64(it.Length), Seg: s.log.num, Off: at + int64(it.Off) + record.HeadSize, Added: p.now}
@@ -198,7 +209,7 @@ func (p *plan) change(c *change) (did bool, err error) {
 	case changeMark:
 		return p.mark(c)
 	case changeTouch:
-		return true, p.touch(c.used)
+		return true, p.b.Touch(c.roots, c.uses, c.age)
 	case changeForget:
 		return p.forget(c)
 	case moveObject, moveFile:
@@ -295,29 +306,6 @@ func (p *plan) mark(c *change) (bool, error) {
 	now := old
 	now.Corrupt = c.on
 	return true, p.replace(old, now)
-}
-
-func (p *plan) touch(used map[b3.Root]meta.Second) error {
-	for root, at := range used {
-		e, ok, err := p.b.Get(root)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			continue
-		}
-		last, err := p.s.index.UsedAt(e)
-		if err != nil {
-			return err
-		}
-		if at <= last {
-			continue
-		}
-		if err := p.b.SetUse(root, at); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // move appends a record again and enters the new place.

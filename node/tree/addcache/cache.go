@@ -75,18 +75,26 @@ func open(dir string, most int64, now func() time.Time) (*Cache, error) {
 }
 
 // cacheBytes bounds the memory of an open cache: blocks, and as much again for
-// what is written.
-const cacheBytes = 4 << 20
+// what is written, which Pebble takes from the same cache.
+const cacheBytes = 8 << 20
+
+// indexBlockSize has room for the index of a whole table, which is then read and
+// decoded once.
+const indexBlockSize = 1 << 20
 
 func (c *Cache) openDB() (err error) {
-	blocks := pebble.NewCache(cacheBytes)
+	blocks := pebble.NewCache(2 * cacheBytes)
 	defer blocks.Unref() // the database holds its own reference
-	c.db, err = pebbledb.Open(c.dir, pebble.Options{
+	o := pebble.Options{
 		FS: unsynced{vfs.Default}, Lock: c.lock, Cache: blocks, DisableWAL: true,
 		FormatMajorVersion: pebble.FormatValueSeparation,
 		MemTableSize:       cacheBytes / 2, MemTableStopWritesThreshold: 4, MaxOpenFiles: 64,
 		CompactionConcurrencyRange: func() (int, int) { return 1, 1 },
-	}, nil)
+	}
+	for i := range o.Levels {
+		o.Levels[i].IndexBlockSize = indexBlockSize
+	}
+	c.db, err = pebbledb.Open(c.dir, o, nil)
 	return err
 }
 
