@@ -9,7 +9,6 @@ import (
 	"allium/node/objects"
 	"allium/node/tree"
 	"allium/protocols/b3"
-	"allium/protocols/status"
 	"allium/store"
 	"allium/store/quota"
 )
@@ -74,19 +73,16 @@ type treeStore struct {
 }
 
 // Find implements tree.Store.
-func (t treeStore) Find(ctx context.Context, root b3.Root) (tree.Object, bool, error) {
-	has, err := t.st.Keep(ctx, []b3.Root{root})
+func (t treeStore) Find(ctx context.Context, roots []b3.Root) ([]tree.Object, error) {
+	found, err := t.st.Find(ctx, roots)
 	if err != nil {
-		return tree.Object{}, false, err
+		return nil, err
 	}
-	info, err := t.st.Stat(ctx, root)
-	switch out := status.Of(err); {
-	case out == status.NotFound || out == status.Corrupt:
-		return tree.Object{}, false, nil
-	case err != nil:
-		return tree.Object{}, false, err
+	objects := make([]tree.Object, len(found))
+	for i, info := range found {
+		objects[i] = treeObject(info)
 	}
-	return treeObject(info), has[0] == b3.Complete, nil
+	return objects, nil
 }
 
 // Fits implements tree.Store.

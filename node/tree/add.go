@@ -19,9 +19,9 @@ import (
 // Store is where the objects of a tree go. What Put and PutBytes store is durable
 // once Flush has returned; until the add ends nothing of it is removed.
 type Store interface {
-	// Find describes an object that is whole in the store, and keeps it as if it
-	// came just now; ok is false where it is not.
-	Find(ctx context.Context, root b3.Root) (o Object, ok bool, err error)
+	// Find describes the objects of roots that are whole in the store, and keeps
+	// them as if they came just now. The Root of the others is zero.
+	Find(ctx context.Context, roots []b3.Root) ([]Object, error)
 	// Fits returns why an object of that size cannot be stored, before it is read.
 	Fits(size int64) error
 	// Put stores what r gives, to its end.
@@ -46,9 +46,10 @@ type addStats struct {
 // The pipeline of an add: one goroutine reads the tree, addWorkers store
 // files, one assembles the manifests in the tree's order.
 const (
-	addWorkers = 4
-	addAhead   = 256      // items between the reader and the assembler
-	smallFile  = 64 << 10 // files up to here are read whole: one chunk group
+	addWorkers  = 4
+	addAhead    = 256      // items between the reader and the assembler
+	addTogether = 128      // files with a known address that the store is asked for at once; less than addAhead
+	smallFile   = 64 << 10 // files up to here are read whole: one chunk group
 )
 
 // adding is one item on its way through the pipeline.
@@ -77,7 +78,7 @@ func add(ctx context.Context, st Store, items Items, sorter *sorter, progress ap
 	p := &addPipeline{
 		st: st, each: each, sorter: sorter,
 		ordered: make(chan *adding, addAhead), // bound: addAhead items of at most smallFile bytes each
-		jobs:    make(chan *adding),
+		jobs:    make(chan []*adding),
 	}
 	if progress != nil {
 		items = reporting(items, &p.stats, progress)
@@ -109,15 +110,28 @@ type addPipeline struct {
 	st      Store
 	stats   addStats
 	each    func(context.Context, api.Added) error
-	sorter  *sorter      // nil where the items come in the tree's order
-	ordered chan *adding // every item, in the tree's order
-	jobs    chan *adding // the files among them
+	sorter  *sorter        // nil where the items come in the tree's order
+	ordered chan *adding   // every item, in the tree's order
+	jobs    chan []*adding // the files among them: one, or several whose address is known
 }
 
-// read walks the tree.
+// read walks the tree. It hands a file to the workers at once, or with others whose
+// address is known.
 func (p *addPipeline) read(ctx context.Context, items Items) error {
 	defer close(p.ordered)
 	defer close(p.jobs)
+	var known []*adding
+	submit := func(job []*adding) error {
+		if len(job) == 0 {
+			return nil
+		}
+		select {
+		case p.jobs <- job:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	for it, err := range items {
 		if err != nil {
 			return err
@@ -125,27 +139,43 @@ func (p *addPipeline) read(ctx context.Context, items Items) error {
 		a := &adding{Item: it, done: make(chan struct{})}
 		select {
 		case p.ordered <- a:
-		case <-ctx.Done():
-			return ctx.Err()
+		default: // full: the assembler may wait for what is known
+			if err := submit(known); err != nil {
+				return err
+			}
+			known = nil
+			select {
+			case p.ordered <- a:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
 		if it.Kind != manifest.File {
 			close(a.done)
 			continue
 		}
-		if it.Body != nil && it.Root.IsZero() {
+		if !it.Root.IsZero() {
+			if known = append(known, a); len(known) < addTogether {
+				continue
+			}
+			if err := submit(known); err != nil {
+				return err
+			}
+			known = nil
+			continue
+		}
+		if it.Body != nil {
 			if inline, err := p.body(ctx, a); err != nil {
 				return fmt.Errorf("%s: %w", it.Path, err)
 			} else if inline {
 				continue
 			}
 		}
-		select {
-		case p.jobs <- a:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := submit([]*adding{a}); err != nil {
+			return err
 		}
 	}
-	return nil
+	return submit(known)
 }
 
 // body reads a body that has to be consumed now. A small one becomes a job, a
@@ -166,20 +196,47 @@ func (p *addPipeline) body(ctx context.Context, a *adding) (inline bool, err err
 
 // store is a worker: it stores files until there are no more.
 func (p *addPipeline) store(ctx context.Context) error {
-	for a := range p.jobs {
-		a.object, a.err = p.file(ctx, a)
-		close(a.done)
-		if a.err != nil {
-			return fmt.Errorf("%s: %w", a.Path, a.err)
+	for job := range p.jobs {
+		if err := p.find(ctx, job); err != nil {
+			return err
+		}
+		for _, a := range job {
+			if !a.reused {
+				a.object, a.err = p.file(ctx, a)
+			}
+			close(a.done)
+			if a.err != nil {
+				return fmt.Errorf("%s: %w", a.Path, a.err)
+			}
 		}
 	}
 	return nil
 }
 
+// find asks the store for the files of job whose address is known.
+func (p *addPipeline) find(ctx context.Context, job []*adding) error {
+	if job[0].Root.IsZero() {
+		return nil
+	}
+	roots := make([]b3.Root, len(job))
+	for i, a := range job {
+		roots[i] = a.Root
+	}
+	found, err := p.st.Find(ctx, roots)
+	if err != nil {
+		return fmt.Errorf("%s: %w", job[0].Path, err)
+	}
+	for i, a := range job {
+		a.object, a.reused = found[i], !found[i].Root.IsZero()
+	}
+	return nil
+}
+
 func (p *addPipeline) file(ctx context.Context, a *adding) (Object, error) {
-	if !a.Root.IsZero() {
-		if info, err := p.known(ctx, a); err != nil || a.reused {
-			return info, err
+	if !a.Root.IsZero() && a.Open == nil {
+		return Object{}, &status.Error{
+			Outcome: status.Conflict, Detail: missingReference,
+			Message: fmt.Sprintf("the store has no whole copy of %s; send the file itself (`allium add --rehash`)", a.Root),
 		}
 	}
 	if a.Open == nil {
@@ -193,8 +250,8 @@ func (p *addPipeline) file(ctx context.Context, a *adding) (Object, error) {
 		return Object{}, err
 	}
 	defer f.Close()
-	if a.stat != nil && a.stat.Size() > smallFile {
-		if err := p.st.Fits(a.stat.Size()); err != nil {
+	if a.Item.file.size > smallFile {
+		if err := p.st.Fits(a.Item.file.size); err != nil {
 			return Object{}, err
 		}
 	}
@@ -203,19 +260,6 @@ func (p *addPipeline) file(ctx context.Context, a *adding) (Object, error) {
 		l.learn(info.Root)
 	}
 	return info, err
-}
-
-// known finds the object that a is said to be. An item without other bytes is
-// conflict where the store has not got it.
-func (p *addPipeline) known(ctx context.Context, a *adding) (o Object, err error) {
-	o, a.reused, err = p.st.Find(ctx, a.Root)
-	if err != nil || a.reused || a.Open != nil {
-		return o, err
-	}
-	return Object{}, &status.Error{
-		Outcome: status.Conflict, Detail: missingReference,
-		Message: fmt.Sprintf("the store has no whole copy of %s; send the file itself (`allium add --rehash`)", a.Root),
-	}
 }
 
 // missingReference marks the error of an item that names an object by its

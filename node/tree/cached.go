@@ -16,9 +16,9 @@ import (
 func CachedItems(items Items, cache *addcache.Cache, rehash bool) Items {
 	return func(yield func(Item, error) bool) {
 		for it, err := range items {
-			if err == nil && it.stat != nil {
-				if root, ok := cache.Lookup(it.stat); ok && !rehash {
-					it.Root = root
+			if err == nil && it.file != (diskFile{}) {
+				if !rehash {
+					it.Root, _ = cache.Lookup(it.file.stamp)
 				}
 				it.Open = recorded(it.Open, cache)
 			}

@@ -10,11 +10,11 @@ package tree
 import (
 	"errors"
 	"io"
-	"io/fs"
 	"iter"
 	"os"
 	"syscall"
 
+	"allium/node/tree/addcache"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -40,8 +40,14 @@ type Item struct {
 	Body io.Reader
 	Size int64 // of Body
 	Open func() (io.ReadCloser, error)
-	stat fs.FileInfo // of a file on disk, when it was listed
-	was  uint64      // hash of the path of a tar's entry before it was normalised; 0 when it is the same
+	file diskFile // a file on disk, when it was listed
+	was  uint64   // hash of the path of a tar's entry before it was normalised; 0 when it is the same
+}
+
+// diskFile is the state of a file on disk. The zero one is of no file.
+type diskFile struct {
+	size  int64
+	stamp addcache.Stamp
 }
 
 // Items yields trees one after the other, each depth first: a directory before

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"allium/gateway/api"
+	"allium/node/tree/addcache"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
 )
@@ -43,8 +43,8 @@ type Disk struct {
 // added under several names.
 type place struct{ file, path string }
 
-// maxListed is how many entries Check keeps: some MiB.
-const maxListed = 1 << 14
+// maxListed is how many entries Check keeps: 120 bytes each.
+const maxListed = 1 << 18
 
 // NewDisk returns the tree of names, which leaves out bad entries or ends
 // with an error at the first.
@@ -72,12 +72,12 @@ func (d *Disk) keepListed(dir diskEntry, entries []diskEntry) {
 		d.listed = map[place][]diskEntry{}
 	}
 	d.kept += len(entries)
-	d.listed[place{dir.file, dir.path}] = entries
+	d.listed[place{dir.file(), dir.path()}] = entries
 }
 
 // takeListed returns what keepListed kept of a directory, once.
 func (d *Disk) takeListed(dir diskEntry) ([]diskEntry, bool) {
-	at := place{dir.file, dir.path}
+	at := place{dir.file(), dir.path()}
 	entries, ok := d.listed[at]
 	delete(d.listed, at)
 	return entries, ok
@@ -142,7 +142,7 @@ func (w *diskWalk) name(name string) bool {
 		base = "root"
 	}
 	base = manifest.Normal(strings.ToValidUTF8(base, "\ufffd")) // no directory has this name
-	return w.entry(diskEntry{file: real, path: base, shown: name, info: info})
+	return w.entry(w.tree.entry(&diskDir{file: real, path: base, shown: name}, "", "", info))
 }
 
 func (w *diskWalk) fail(err error) bool {
@@ -150,16 +150,57 @@ func (w *diskWalk) fail(err error) bool {
 	return false
 }
 
-// diskEntry is a file, directory or link that was listed.
-type diskEntry struct {
+// diskDir is where a directory, or an argument, is.
+type diskDir struct {
 	file  string // on disk
 	path  string // in the tree
 	shown string // for people
-	info  fs.FileInfo
+}
+
+// diskEntry is a file, directory or link that was listed. It is small, as Check
+// keeps many.
+type diskEntry struct {
+	dir   *diskDir // that it is in; an argument itself, whose names are empty
+	raw   string   // its name on disk
+	name  string   // its name in the tree
+	mode  fs.FileMode
+	mine  bool // its mode lets the process read it
+	state diskFile
+}
+
+// entry returns the entry of that name, which info describes.
+func (d *Disk) entry(dir *diskDir, raw, name string, info fs.FileInfo) diskEntry {
+	e := diskEntry{dir: dir, raw: raw, name: name, mode: info.Mode()}
+	if e.mode.IsRegular() {
+		e.state.size = info.Size()
+		e.state.stamp, _ = addcache.StampOf(info)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	e.mine = ok && e.mode&0o400 != 0 && int(st.Uid) == d.user
+	return e
+}
+
+// file is where e is on disk.
+func (e diskEntry) file() string { return filepath.Join(e.dir.file, e.raw) }
+
+// path is where e is in the tree.
+func (e diskEntry) path() string {
+	if e.name == "" {
+		return e.dir.path
+	}
+	return e.dir.path + "/" + e.name
+}
+
+// shown is what e is called for people.
+func (e diskEntry) shown() string {
+	if e.raw == "" {
+		return e.dir.shown
+	}
+	return filepath.Join(e.dir.shown, e.raw)
 }
 
 // inner is the path from the root of the tree; "" is the root itself.
-func (e diskEntry) inner() string { return innerPath(e.path) }
+func (e diskEntry) inner() string { return innerPath(e.path()) }
 
 // innerPath is a path without the name of the tree.
 func innerPath(path string) string {
@@ -171,14 +212,14 @@ func innerPath(path string) string {
 func (w *diskWalk) bad(e diskEntry, reason string, err error) bool {
 	if e.inner() == "" { // an argument
 		if err == nil {
-			err = status.Errorf(status.BadRequest, "%s: %s", e.shown, reason)
+			err = status.Errorf(status.BadRequest, "%s: %s", e.shown(), reason)
 		}
 		return w.fail(diskError(err))
 	}
 	if err != nil {
 		reason = cause(err)
 	}
-	w.notes.skipped(e.shown, reason)
+	w.notes.skipped(e.shown(), reason)
 	if w.skip {
 		return true
 	}
@@ -198,26 +239,28 @@ func cause(err error) string {
 
 // entry yields one entry and, below a directory, its entries in bytewise order.
 func (w *diskWalk) entry(e diskEntry) bool {
-	it := Item{Path: e.path}
-	mode := e.info.Mode()
-	if reason := manifest.PathProblem(e.inner(), kindOfMode(mode)); reason != "" && e.inner() != "" {
-		return w.bad(e, reason, nil)
+	it := Item{Path: e.path()}
+	mode := e.mode
+	if inner := innerPath(it.Path); inner != "" {
+		if reason := manifest.PathProblem(inner, kindOfMode(mode)); reason != "" {
+			return w.bad(e, reason, nil)
+		}
 	}
 	switch {
 	case mode.IsRegular():
-		if err := e.readable(w.tree.user); err != nil {
-			return w.bad(e, "", &fs.PathError{Op: "open", Path: e.file, Err: err})
+		if err := e.readable(); err != nil {
+			return w.bad(e, "", &fs.PathError{Op: "open", Path: e.file(), Err: err})
 		}
-		it.Kind, it.Executable, it.stat = manifest.File, mode&0o111 != 0, e.info
+		it.Kind, it.Executable, it.file = manifest.File, mode&0o111 != 0, e.state
 		it.Open = func() (io.ReadCloser, error) {
 			// the file may have been replaced by a link since it was listed
-			f, err := os.OpenFile(e.file, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+			f, err := os.OpenFile(e.file(), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 			return f, diskError(err)
 		}
 	case mode.IsDir():
 		return w.directory(e)
 	case mode&fs.ModeSymlink != 0:
-		target, err := os.Readlink(e.file)
+		target, err := os.Readlink(e.file())
 		if err != nil {
 			return w.bad(e, "", err)
 		}
@@ -226,7 +269,7 @@ func (w *diskWalk) entry(e diskEntry) bool {
 			return w.bad(e, reason, nil)
 		}
 		if it.Target != target {
-			w.notes.renamed(e.shown, it.Target)
+			w.notes.renamed(e.shown(), it.Target)
 		}
 	default:
 		return w.bad(e, "it is a "+modeName(mode)+"; only files, directories and symbolic links can be added", nil)
@@ -234,13 +277,13 @@ func (w *diskWalk) entry(e diskEntry) bool {
 	return w.yield(it, nil)
 }
 
-// readable returns why the process, which acts for user, may not read the file. A
-// file of that user is known to be readable by its mode, which saves a system call.
-func (e diskEntry) readable(user int) error {
-	if st, ok := e.info.Sys().(*syscall.Stat_t); ok && e.info.Mode()&0o400 != 0 && int(st.Uid) == user {
+// readable returns why the process may not read the file. Where the mode says that
+// it may, no system call asks.
+func (e diskEntry) readable() error {
+	if e.mine {
 		return nil
 	}
-	return unix.Access(e.file, unix.R_OK)
+	return unix.Access(e.file(), unix.R_OK)
 }
 
 func kindOfMode(m fs.FileMode) manifest.EntryKind {
@@ -257,7 +300,7 @@ func (w *diskWalk) directory(e diskEntry) bool {
 	entries, known := w.tree.takeListed(e)
 	if !known {
 		// The names of one directory are all in RAM: its manifest wants them in order.
-		list, err := os.ReadDir(e.file)
+		list, err := os.ReadDir(e.file())
 		if err != nil {
 			return w.bad(e, "", err)
 		}
@@ -266,7 +309,7 @@ func (w *diskWalk) directory(e diskEntry) bool {
 			return false
 		}
 	}
-	if !w.yield(Item{Path: e.path, Kind: manifest.Directory}, nil) {
+	if !w.yield(Item{Path: e.path(), Kind: manifest.Directory}, nil) {
 		return false
 	}
 	for _, c := range entries {
@@ -280,13 +323,12 @@ func (w *diskWalk) directory(e diskEntry) bool {
 // children are the entries of a directory, sorted, whose names it can hold.
 func (w *diskWalk) children(dir diskEntry, list []fs.DirEntry) ([]diskEntry, bool) {
 	entries := make([]diskEntry, 0, len(list))
+	at := &diskDir{file: dir.file(), path: dir.path(), shown: dir.shown()}
 	sorted := true
 	for _, d := range list {
 		raw := d.Name()
 		name := manifest.Normal(raw)
-		c := diskEntry{
-			file: filepath.Join(dir.file, raw), path: path.Join(dir.path, name), shown: filepath.Join(dir.shown, raw),
-		}
+		c := diskEntry{dir: at, raw: raw, name: name}
 		if reason := manifest.NameProblem(name); reason != "" {
 			if !w.bad(c, reason, nil) {
 				return nil, false
@@ -300,9 +342,8 @@ func (w *diskWalk) children(dir diskEntry, list []fs.DirEntry) ([]diskEntry, boo
 			}
 			continue
 		}
-		c.info = info
 		sorted = sorted && name == raw
-		entries = append(entries, c)
+		entries = append(entries, w.tree.entry(at, raw, name, info))
 	}
 	if sorted {
 		if w.check && len(entries) == len(list) {
@@ -316,9 +357,9 @@ func (w *diskWalk) children(dir diskEntry, list []fs.DirEntry) ([]diskEntry, boo
 // settle sorts entries of which some have a new name. Of several with one name
 // the one that had it stays, or else the first.
 func (w *diskWalk) settle(entries []diskEntry) ([]diskEntry, bool) {
-	had := func(e diskEntry) bool { return filepath.Base(e.file) == path.Base(e.path) }
+	had := func(e diskEntry) bool { return e.raw == e.name }
 	slices.SortStableFunc(entries, func(a, b diskEntry) int {
-		if c := cmp.Compare(a.path, b.path); c != 0 || had(a) == had(b) {
+		if c := cmp.Compare(a.name, b.name); c != 0 || had(a) == had(b) {
 			return c
 		}
 		if had(a) {
@@ -328,15 +369,14 @@ func (w *diskWalk) settle(entries []diskEntry) ([]diskEntry, bool) {
 	})
 	kept := entries[:0]
 	for _, e := range entries {
-		name := path.Base(e.path)
-		if len(kept) > 0 && kept[len(kept)-1].path == e.path {
+		if len(kept) > 0 && kept[len(kept)-1].name == e.name {
 			if !w.bad(e, oneName, nil) {
 				return nil, false
 			}
 			continue
 		}
 		if !had(e) {
-			w.notes.renamed(e.shown, name)
+			w.notes.renamed(e.shown(), e.name)
 		}
 		kept = append(kept, e)
 	}

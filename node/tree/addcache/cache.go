@@ -115,14 +115,14 @@ func empty(dir string) error {
 // Keys: 'e' device inode → entry; 'n' → how many there are.
 var countKey = []byte{'n'}
 
-func entryKey(s stamp) []byte {
+func entryKey(s Stamp) []byte {
 	k := append(make([]byte, 0, 17), 'e')
 	k = binary.BigEndian.AppendUint64(k, s.device)
 	return binary.BigEndian.AppendUint64(k, s.inode)
 }
 
-// stamp identifies a file and its state.
-type stamp struct {
+// Stamp identifies a file and its state. The zero Stamp is of no file.
+type Stamp struct {
 	device, inode uint64
 	size          int64
 	modified      int64 // Unix time in nanoseconds
@@ -132,7 +132,7 @@ type stamp struct {
 // entrySize is that of an entry: size, two times, day of the last use, address.
 const entrySize = 3*8 + 4 + b3.Size
 
-func (c *Cache) encode(s stamp, root b3.Root) []byte {
+func (c *Cache) encode(s Stamp, root b3.Root) []byte {
 	v := binary.BigEndian.AppendUint64(make([]byte, 0, entrySize), uint64(s.size))
 	v = binary.BigEndian.AppendUint64(v, uint64(s.modified))
 	v = binary.BigEndian.AppendUint64(v, uint64(s.changed))
@@ -142,11 +142,10 @@ func (c *Cache) encode(s stamp, root b3.Root) []byte {
 
 func (c *Cache) today() uint32 { return uint32(c.now().Unix() / (24 * 60 * 60)) }
 
-// Lookup returns the address that the file had when it was in the state of
-// info, if that is known.
-func (c *Cache) Lookup(info fs.FileInfo) (root b3.Root, ok bool) {
-	s, ok := stampOf(info)
-	if !ok || c.broken.Load() {
+// Lookup returns the address that the file had when it was in the state of s, if
+// that is known.
+func (c *Cache) Lookup(s Stamp) (root b3.Root, ok bool) {
+	if s == (Stamp{}) || c.broken.Load() {
 		return b3.Root{}, false
 	}
 	key := entryKey(s)
@@ -175,8 +174,8 @@ func (c *Cache) Lookup(info fs.FileInfo) (root b3.Root, ok bool) {
 // after it was read, has that address. What may have changed meanwhile, or
 // might change unnoticed, is not recorded.
 func (c *Cache) Record(before, after fs.FileInfo, root b3.Root) {
-	s, ok := stampOf(before)
-	again, _ := stampOf(after)
+	s, ok := StampOf(before)
+	again, _ := StampOf(after)
 	newest := time.Unix(0, max(s.modified, s.changed))
 	if !ok || s != again || c.now().Sub(newest) < racy || c.broken.Load() {
 		return

@@ -55,6 +55,11 @@ func stat(t *testing.T, name string) fs.FileInfo {
 	return info
 }
 
+func stampOf(info fs.FileInfo) Stamp {
+	s, _ := StampOf(info)
+	return s
+}
+
 // TestStates: an entry counts for one state of one file.
 func TestStates(t *testing.T) {
 	t.Parallel()
@@ -91,7 +96,7 @@ func TestStates(t *testing.T) {
 		}
 		cache = openAt(t, filepath.Join(dir, "cache"), 10, later)
 		now := stat(t, name)
-		got, ok := cache.Lookup(now)
+		got, ok := cache.Lookup(stampOf(now))
 		if ok != c.hit || ok && got != root {
 			t.Errorf("after a change of %s: %v, %s", what, ok, got)
 		}
@@ -100,8 +105,8 @@ func TestStates(t *testing.T) {
 }
 
 func sameStamp(a, b fs.FileInfo) bool {
-	s, _ := stampOf(a)
-	again, ok := stampOf(b)
+	s, _ := StampOf(a)
+	again, ok := StampOf(b)
 	return ok && s == again
 }
 
@@ -132,7 +137,7 @@ func TestRacy(t *testing.T) {
 	} {
 		cache := openAt(t, filepath.Join(dir, name), 10, func() time.Time { return c.now })
 		cache.Record(c.before, c.after, b3.Sum(nil))
-		if _, ok := cache.Lookup(c.before); ok != c.hit {
+		if _, ok := cache.Lookup(stampOf(c.before)); ok != c.hit {
 			t.Errorf("%s: %v", name, ok)
 		}
 		closeCache(t, cache)
@@ -155,7 +160,7 @@ func TestBound(t *testing.T) {
 		}
 		c := openAt(t, filepath.Join(dir, "cache"), 80, clock)
 		c.Record(info, info, b3.Sum(nil))
-		if _, ok := c.Lookup(infos[0]); !ok {
+		if _, ok := c.Lookup(stampOf(infos[0])); !ok {
 			t.Fatalf("%d: the one that is used every day is gone", i)
 		}
 		closeCache(t, c)
@@ -166,7 +171,7 @@ func TestBound(t *testing.T) {
 	c := openAt(t, filepath.Join(dir, "cache"), 80, clock)
 	defer closeCache(t, c)
 	for i, want := range map[int]bool{0: true, 1: false, 10: false, 50: true, 99: true} {
-		if _, ok := c.Lookup(infos[i]); ok != want {
+		if _, ok := c.Lookup(stampOf(infos[i])); ok != want {
 			t.Errorf("%d: %v", i, ok)
 		}
 	}
@@ -207,14 +212,14 @@ func TestDamage(t *testing.T) {
 		}
 		for range 2 { // what is found out by the first use is mended by the second
 			c = openAt(t, dir, 10, later)
-			if root, ok := c.Lookup(info); ok && root != b3.Sum([]byte("x")) {
+			if root, ok := c.Lookup(stampOf(info)); ok && root != b3.Sum([]byte("x")) {
 				t.Errorf("%s: %s", name, root)
 			}
 			closeCache(t, c)
 		}
 		c = openAt(t, dir, 10, later)
 		c.Record(info, info, b3.Sum([]byte("x")))
-		if _, ok := c.Lookup(info); !ok {
+		if _, ok := c.Lookup(stampOf(info)); !ok {
 			t.Errorf("%s: nothing is kept any more", name)
 		}
 		closeCache(t, c)
@@ -250,13 +255,13 @@ func TestDiskRefuses(t *testing.T) {
 	c.db, err = pebbledb.Open(dir, pebble.Options{FS: fullDisk{vfs.Default, full}, Lock: c.lock, Cache: blocks, DisableWAL: true, MemTableSize: 256 << 10, FormatMajorVersion: pebble.FormatValueSeparation}, nil)
 	must(t, err)
 	full.Store(true)
-	s, _ := stampOf(info)
+	s, _ := StampOf(info)
 	for i := range 20_000 { // many times what is held in RAM
 		s.inode = uint64(i)
 		c.failed(c.db.Set(entryKey(s), c.encode(s, b3.Root{})))
 	}
 	c.Record(info, info, b3.Root{})
-	if _, ok := c.Lookup(info); ok || !c.broken.Load() {
+	if _, ok := c.Lookup(stampOf(info)); ok || !c.broken.Load() {
 		t.Error("the cache is used although nothing can be written")
 	}
 	full.Store(false)

@@ -5,13 +5,13 @@ import (
 	"syscall"
 )
 
-// stampOf reads a file's stamp; ok is false for what is no regular file.
-func stampOf(info fs.FileInfo) (s stamp, ok bool) {
+// StampOf reads a file's stamp; ok is false for what is no regular file.
+func StampOf(info fs.FileInfo) (s Stamp, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.Mode().IsRegular() {
-		return stamp{}, false
+		return Stamp{}, false
 	}
-	return stamp{
+	return Stamp{
 		device: uint64(st.Dev), inode: st.Ino, size: info.Size(), //nolint:unconvert // smaller elsewhere
 		modified: info.ModTime().UnixNano(), changed: st.Ctim.Nano(),
 	}, true

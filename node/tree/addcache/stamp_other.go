@@ -4,5 +4,5 @@ package addcache
 
 import "io/fs"
 
-// stampOf: without a change time nothing is recorded.
-func stampOf(fs.FileInfo) (stamp, bool) { return stamp{}, false }
+// StampOf: without a change time nothing is recorded.
+func StampOf(fs.FileInfo) (Stamp, bool) { return Stamp{}, false }
