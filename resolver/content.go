@@ -126,6 +126,13 @@ func (c *Content) WriteTo(w io.Writer) (total int64, err error) {
 	}
 }
 
+// Peek returns the bytes that Read gives next, at least one and at most a group, and
+// leaves them there. They are valid until the next Read or WriteTo.
+func (c *Content) Peek() ([]byte, error) {
+	err := c.fill()
+	return c.rest, err
+}
+
 func (c *Content) take(n int) {
 	c.rest = c.rest[n:]
 	c.off += int64(n)

@@ -90,6 +90,7 @@ type fakeLocal struct {
 	putErr  error
 	aborted int
 	kept    int // suspended
+	opens   int // calls of Open
 }
 
 func newFakeLocal() *fakeLocal {
@@ -124,6 +125,7 @@ func (l *fakeLocal) has(root b3.Root) bool {
 func (l *fakeLocal) Open(_ context.Context, root b3.Root) (b3.Object, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.opens++
 	b := l.objects[root]
 	switch {
 	case b == nil:

@@ -25,7 +25,11 @@ func (r *Resolver) Open(ctx context.Context, root b3.Root, opt OpenOptions) (*Co
 		return nil, err
 	}
 	begun := time.Now()
-	c, err := r.openLocal(ctx, root, opt)
+	var c *Content
+	err := opt.Absent
+	if err == nil {
+		c, err = r.openLocal(ctx, root, opt)
+	}
 	if transfer.Absent(err) {
 		c, err = r.openRemote(ctx, root, opt, err)
 	}

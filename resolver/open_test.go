@@ -75,6 +75,33 @@ func TestOpenRemoteWhole(t *testing.T) {
 	}
 }
 
+// TestOpenAbsent: what the caller did not find in the store is not looked for there,
+// and a look at the first bytes takes none of them.
+func TestOpenAbsent(t *testing.T) {
+	w := newWorld(t, nil)
+	b := randomBlob(3, 3*group+5)
+	w.net.peer("a", b)
+	w.has([]peer.ID{"a"}, b)
+	_, absent := w.local.Open(t.Context(), b.root)
+	opt := Whole(Sources{})
+	opt.Absent = absent
+	c, err := w.Open(t.Context(), b.root, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.local.opens != 1 {
+		t.Errorf("the store was asked %d times, want once", w.local.opens)
+	}
+	for range 2 {
+		if head, err := c.Peek(); err != nil || !bytes.Equal(head, b.data[:group]) {
+			t.Fatalf("a look shows %d bytes, %v", len(head), err)
+		}
+	}
+	if !bytes.Equal(readAll(t, c), b.data) {
+		t.Error("other bytes after a look")
+	}
+}
+
 // The first byte does not wait for the last.
 func TestOpenStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

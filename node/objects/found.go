@@ -43,6 +43,7 @@ func (f Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (c
 	if o.Whole {
 		want = resolver.Whole(r.via)
 	}
+	want.Absent = err
 	ahead, err := f.Resolver.Open(ctx, root, want)
 	if err != nil {
 		return nil, err
@@ -83,8 +84,23 @@ func (c *remoteContent) Close() error {
 	return nil
 }
 
-// Copy writes bytes as they arrive, verified. They are kept.
+// Copy writes bytes as they arrive, verified. They are kept. The first bytes of what
+// was opened ahead are read without giving it up, so that a look at the kind of an
+// object costs nothing.
 func (c *remoteContent) Copy(ctx context.Context, w io.Writer, start, end int64) error {
+	if start == end {
+		return nil
+	}
+	if c.whole != nil && start == 0 {
+		head, err := c.whole.Peek()
+		if err != nil {
+			return err
+		}
+		if end <= int64(len(head)) {
+			_, err := w.Write(head[:end])
+			return err
+		}
+	}
 	from, err := c.reader(ctx, start, end)
 	if err != nil {
 		return err

@@ -19,6 +19,9 @@ type Options struct {
 	// Ahead is how many bytes may be asked for ahead of the reader, from 512 KiB
 	// to 64 MiB, which 0 stands for: with it a reader sets the pace of a fetch.
 	Ahead int64
+	// Absent is why the caller, who has just looked, did not find the object in the
+	// store: it is not looked for there again. Nil: it is.
+	Absent error
 	providers.Sources
 }
 
