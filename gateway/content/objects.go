@@ -30,18 +30,11 @@ type OpenOptions struct {
 	Via       b3.Root // a directory the object is part of, whose providers may have it too; zero for none
 }
 
-// Content is one object being read. It is used by one goroutine at a time.
+// Content is one object being read.
 type Content interface {
-	// Size is the object's size in bytes, a proved fact.
-	Size() int64
-	// Copy writes bytes [start, end), 0 ≤ start ≤ end ≤ Size, to w in order.
-	// Each write holds bytes that were verified before it, a chunk group at
-	// most, so the first one need not wait for the last; w does not keep them.
-	// An error of w is returned as it is. Copy ends when ctx does.
-	Copy(ctx context.Context, w io.Writer, start, end int64) error
+	b3.Content
 	// Encode is Copy of the range's verified encoding, as protocols/bao makes it:
 	// each write ends with a chunk group, and the proof that leads to it comes
 	// before it. The range of an object that is not empty is not.
 	Encode(ctx context.Context, w io.Writer, start, end int64) error
-	io.Closer // ends what reads on for this Content
 }

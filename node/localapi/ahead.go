@@ -91,7 +91,7 @@ func (h *ahead) inOrder(ctx context.Context, produce func(context.Context, func(
 
 // openFile opens a file at its turn, while nothing is read ahead, unless it was
 // read already.
-func (h *ahead) openFile(ctx context.Context, r early) (sized, error) {
+func (h *ahead) openFile(ctx context.Context, r early) (b3.Content, error) {
 	if r.held != nil {
 		return r.held, nil
 	}

@@ -52,7 +52,7 @@ func (a *reader) root(ctx context.Context, key string) (b3.Root, error) {
 
 // open finds and opens what a key names, of which the caller wants the whole or
 // a part. The content of a link is nil; any other is closed by the caller.
-func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, content.Content, error) {
+func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, b3.Content, error) {
 	root, path, err := split(key)
 	if err != nil {
 		return api.Object{}, nil, err
@@ -94,7 +94,7 @@ type resumer interface {
 
 // kindOfContent tells what a root is that no directory entry describes: it is
 // a directory only when magic and decoding agree (SPEC §1).
-func kindOfContent(ctx context.Context, c content.Content) (api.Kind, error) {
+func kindOfContent(ctx context.Context, c b3.Content) (api.Kind, error) {
 	if c.Size() > manifest.MaxNode {
 		return api.File, nil
 	}
@@ -145,7 +145,7 @@ func (a *reader) Cat(ctx context.Context, key string, r api.Range) (*api.Stream,
 }
 
 // stream reads bytes [r.Start, r.End) of c, which it closes in the end.
-func stream(ctx context.Context, o api.Object, c content.Content, r api.Range) (*api.Stream, error) {
+func stream(ctx context.Context, o api.Object, c b3.Content, r api.Range) (*api.Stream, error) {
 	end := c.Size()
 	if r.End >= 0 {
 		end = min(r.End, end)

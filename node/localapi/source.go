@@ -29,7 +29,7 @@ type source interface {
 	walk(ctx context.Context, root b3.Root, each func(early) error) error
 	files(ctx context.Context, roots []b3.Root, each func(early) error) error
 	// openFile opens a file that walk or files told of.
-	openFile(ctx context.Context, r early) (sized, error)
+	openFile(ctx context.Context, r early) (b3.Content, error)
 }
 
 // early is an entry, and the bytes of its file if they were read already.
@@ -38,13 +38,6 @@ type early struct {
 	entry manifest.Entry
 	held  *heldBytes // nil: not read
 	err   error
-}
-
-// sized is what is copied of a [content.Content].
-type sized interface {
-	Size() int64
-	Copy(ctx context.Context, w io.Writer, start, end int64) error
-	io.Closer
 }
 
 // heldBytes is a file that was read whole, and proved.
@@ -85,7 +78,7 @@ func (inTurn) files(_ context.Context, roots []b3.Root, each func(early) error) 
 	return nil
 }
 
-func (s inTurn) openFile(ctx context.Context, r early) (sized, error) {
+func (s inTurn) openFile(ctx context.Context, r early) (b3.Content, error) {
 	return s.Open(ctx, r.entry.Root, content.OpenOptions{Whole: true})
 }
 
