@@ -91,7 +91,7 @@ var rangeTable = []asked{
 	{rfc: "RFC 9110 §14.2: not a 404's", ask: "GET {none}", with: []string{"Range: bytes=0-4"}, code: 404, reason: "not_found", want: "Content-Range:"},
 	{rfc: "RFC 9110 §14.2: not a redirect's", ask: "GET {dir}/docs", with: []string{"Range: bytes=0-4"}, code: 301, want: "Location: {dir}/docs/ | Content-Range:"},
 
-	// Of the encoding the header counts the object's bytes, docs/HTTP.md.
+	// Of the encoding the header counts the object's bytes, docs/http.md.
 	{rfc: "ADR 16", ask: "GET {text}?format=bao", with: []string{"Range: bytes=0-4"}, code: 206, want: "Content-Range: bytes 0-4/13 | {bao.type} | Cache-Control: no-store | Accept-Ranges: none | Content-Length: 21"},
 	{rfc: "ADR 16", ask: "GET {text}?format=bao", with: []string{"Range: bytes=13-"}, code: 416, reason: "bad_range", want: "Content-Range: bytes */13"},
 	{rfc: "ADR 16", ask: "GET {text}?format=bao", with: []string{"Range: items=0-4"}, code: 200, want: "Content-Range: | Content-Length: 21"},

@@ -85,7 +85,7 @@ func (n *Node) spaceGate() readiness.Reading {
 // can be neither read nor put.
 func (n *Node) bucketGate() readiness.Reading {
 	err := n.store.Stats().BucketErr
-	r := readiness.YesNo(err == nil, fmt.Sprintf("%v; what is on this machine is served: check the network, the service at store.s3.endpoint and docs/S3.md", err))
+	r := readiness.YesNo(err == nil, fmt.Sprintf("%v; what is on this machine is served: check the network, the service at store.s3.endpoint and docs/running/bucket.md", err))
 	r.RetryAfter = 5 * time.Second
 	return r
 }

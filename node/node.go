@@ -9,7 +9,7 @@
 // and, when its context ends, a service fails for good or Drain is called:
 // readiness turns false, every service stops admitting (503 draining, GOAWAY),
 // what is in flight finishes, and the services are joined last-first, all under
-// one absolute deadline (SPEC §10, docs/LIFECYCLE.md).
+// one absolute deadline (SPEC §10, docs/contributing/lifecycle.md).
 //
 // One request, walked through: a browser asks the gateway for an object that
 // is not here. The gateway opens it through [Found]; the store says

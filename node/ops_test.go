@@ -54,7 +54,7 @@ func TestAlertRules(t *testing.T) {
 		registered[m.Name] = true
 	}
 	tests := opsFile(t, "alerts_test.yml") + opsFile(t, "alerts_days_test.yml")
-	sections := headings(opsFile(t, filepath.Join("..", "OPERATIONS.md")))
+	sections := headings(opsFile(t, filepath.Join("..", "running", "alerts.md")))
 
 	for _, a := range alerts {
 		names := metricNames(a.expr)
@@ -71,8 +71,8 @@ func TestAlertRules(t *testing.T) {
 				t.Errorf("%s has no %s", a.name, key)
 			}
 		}
-		if page, anchor, _ := strings.Cut(a.keys["runbook_url"], "#"); page != "docs/OPERATIONS.md" || !slices.Contains(sections, anchor) {
-			t.Errorf("%s: docs/OPERATIONS.md has no section for %q", a.name, a.keys["runbook_url"])
+		if page, anchor, _ := strings.Cut(a.keys["runbook_url"], "#"); page != "docs/running/alerts.md" || !slices.Contains(sections, anchor) {
+			t.Errorf("%s: docs/running/alerts.md has no section for %q", a.name, a.keys["runbook_url"])
 		}
 		for what, pattern := range map[string]string{
 			"fires":        `exp_alerts:\n`,

@@ -84,7 +84,7 @@ func (a *app) reference(ctx context.Context, root *cobra.Command) (map[string][]
 		return nil, err
 	}
 	b = bytes.Buffer{}
-	heading(&b, "HTTP", "What the public and the admin listener answer; [openapi.json](openapi.json) says the same to programs, with every schema, and each listener serves its part of it as `/openapi.json`. What an error means is in [status.md](status.md), how to use it all in [HTTP.md](../HTTP.md).")
+	heading(&b, "HTTP", "What the public and the admin listener answer; [openapi.json](openapi.json) says the same to programs, with every schema, and each listener serves its part of it as `/openapi.json`. What an error means is in [status.md](status.md), how to use it all in [http.md](../http.md).")
 	b.Write(routes)
 	pages["openapi.json"], pages["http.md"] = openapi, b.Bytes()
 	return pages, nil

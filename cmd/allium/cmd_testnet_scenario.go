@@ -24,9 +24,9 @@ func (a *app) testnetScenarioCommand() *cobra.Command {
 		Short: "Play scenarios, each on a network of its own",
 		Long: `Play scenarios, one after the other, each on a network of its own that is taken
 down again. A scenario is a text file of steps and expectations, see
-docs/TESTNET.md; what is expected is waited for. A failure names the file, the
-line and what was seen, and shows the state of the network. The exit code is that
-of the first failure.`,
+docs/contributing/testnet.md; what is expected is waited for. A failure names the
+file, the line and what was seen, and shows the state of the network. The exit
+code is that of the first failure.`,
 		Example: `  allium testnet scenario testnet/testdata/*.txt
   allium testnet scenario mishap.txt --processes -v`,
 		Args: args(cobra.MinimumNArgs(1)),

@@ -68,7 +68,7 @@ type encoding struct {
 }
 
 // encoded answers with the verified encoding of an object, or of a range of it
-// (docs/HTTP.md, "Verified bytes"). The range is one of the object's bytes. In
+// (docs/http.md, "Verified bytes"). The range is one of the object's bytes. In
 // the query it names a representation of its own, which caches may keep like any
 // other. In the header Range it is answered with 206, and kept by nobody: a cache
 // would take Content-Range for a part of the encoding.

@@ -9,7 +9,7 @@ import (
 	"allium/protocols/status"
 )
 
-// verifyModule checks verified encodings in a browser (docs/HTTP.md).
+// verifyModule checks verified encodings in a browser (docs/http.md).
 //
 //go:embed verify.mjs
 var verifyModule []byte

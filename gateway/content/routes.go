@@ -27,7 +27,7 @@ func (g *Handlers) Endpoints() []exchange.Endpoint {
 		},
 		{
 			ID: "verifyModule", Name: "module", Methods: exchange.Reading, Path: "/verify.mjs", On: exchange.OnPublic, Loose: true,
-			Doc:     "A JavaScript module that checks verified encodings in a browser (docs/HTTP.md).",
+			Doc:     "A JavaScript module that checks verified encodings in a browser (docs/http.md).",
 			Headers: []string{"If-Match", "If-None-Match"},
 			Answers: []exchange.Reply{
 				{Code: http.StatusOK, Payload: exchange.Payload{Media: "text/javascript; charset=utf-8"}, Headers: []string{"ETag", "Cache-Control", "Cross-Origin-Resource-Policy"}, Doc: "the module"},
@@ -40,7 +40,7 @@ func (g *Handlers) Endpoints() []exchange.Endpoint {
 		{
 			ID: "getObject", Name: "object", Methods: exchange.Reading, Path: "/o/{b3}", On: exchange.OnPublic, Loose: true,
 			Doc:  "The bytes of an object, each chunk group proved before it leaves.",
-			More: "One range at a time, unless the operator lets more be asked for (`gateway.multi_range`). An address in uppercase digits is redirected. What is not here is looked for and fetched from peers, unless Cache-Control has only-if-cached. With format=bao, or an Accept that names " + bao.MediaType + ", the answer is the verified encoding (docs/HTTP.md).",
+			More: "One range at a time, unless the operator lets more be asked for (`gateway.multi_range`). An address in uppercase digits is redirected. What is not here is looked for and fetched from peers, unless Cache-Control has only-if-cached. With format=bao, or an Accept that names " + bao.MediaType + ", the answer is the verified encoding (docs/http.md).",
 			Params: []exchange.Param{
 				{Name: "format", Of: []string{"bao"}, Doc: "the verified encoding: the size, 8 bytes little-endian, and the tree's parents and chunk groups in pre-order"},
 				{Name: "range", Kind: exchange.TextParam, Doc: "with format=bao: of that range of the object's bytes, first-last, first- or -count"},

@@ -1,4 +1,4 @@
-// Verified bytes from an allium gateway that need not be trusted (docs/HTTP.md).
+// Verified bytes from an allium gateway that need not be trusted (docs/http.md).
 //
 //   import { verifiedFetch } from "https://gateway.example/verify.mjs";
 //   const r = await verifiedFetch("https://gateway.example/o/b3:…");

@@ -12,7 +12,7 @@ import (
 	"allium/protocols/status"
 )
 
-// The headers of uploads that come in pieces (docs/HTTP.md).
+// The headers of uploads that come in pieces (docs/http.md).
 const (
 	uploadLength  = "Upload-Length"  // bytes of the whole
 	uploadOffset  = "Upload-Offset"  // bytes that are durable

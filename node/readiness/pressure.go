@@ -127,7 +127,7 @@ func (q *queuePressure) reading() Reading {
 	return Reading{
 		Have: min(q.capacity-q.waiting, need-1), // it may have room again, but not for long enough
 		Need: need,
-		Fix: fmt.Sprintf("%s has been nearly full, %d of %d now: ask another node until this one has caught up; docs/OPERATIONS.md says what fills it",
+		Fix: fmt.Sprintf("%s has been nearly full, %d of %d now: ask another node until this one has caught up; docs/running/alerts.md says what fills it",
 			q.name, q.waiting, q.capacity),
 		RetryAfter: time.Second,
 	}

@@ -1,6 +1,6 @@
 // Package supervise runs a node's services: it starts them in order, restarts
 // what returns or panics, and joins them last-first under one deadline
-// (SPEC §10, docs/LIFECYCLE.md).
+// (SPEC §10, docs/contributing/lifecycle.md).
 //
 // A service is a function Run(ctx, ready) that calls ready once and returns nil
 // only when ctx is done. [Group.Start] runs it on a goroutine that the group

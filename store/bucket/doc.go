@@ -10,5 +10,5 @@
 // whole or not at all. Larger objects go up in parts of at least 16 MiB, read
 // from the file as they are sent, and appear when the last request ends; what a
 // crash leaves behind are parts, which the bucket's lifecycle removes
-// (docs/S3.md).
+// (docs/running/bucket.md).
 package bucket

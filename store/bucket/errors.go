@@ -80,7 +80,7 @@ func (c *client) answer(r minio.ErrorResponse) (again bool, typed error) {
 	case http.StatusRequestedRangeNotSatisfiable:
 		return false, io.ErrUnexpectedEOF
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return false, status.Errorf(status.Forbidden, "the bucket refuses the keys (%s); check them, their policy and the clock (docs/S3.md)", r.Code)
+		return false, status.Errorf(status.Forbidden, "the bucket refuses the keys (%s); check them, their policy and the clock (docs/running/bucket.md)", r.Code)
 	case http.StatusConflict, http.StatusTooManyRequests, http.StatusRequestTimeout:
 		return true, c.failed(r)
 	}

@@ -1,6 +1,6 @@
 // Package script is the language of the testnet: one line is one step. The
 // same lines are what `allium testnet chaos` and `allium testnet run` take,
-// what a scenario file holds and what a recording writes (docs/TESTNET.md).
+// what a scenario file holds and what a recording writes (docs/contributing/testnet.md).
 //
 // One line, walked through: [Parse] splits "latency 50ms ±10ms [2-4]" into
 // words, finds the verb in the table of [Verbs] and lets it read the rest; an
