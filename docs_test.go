@@ -28,11 +28,12 @@ func TestDocumentation(t *testing.T) {
 // TestDocumentationBites gives the check one mistake of each kind.
 func TestDocumentationBites(t *testing.T) {
 	tree := fstest.MapFS{
-		"README.md":      {Data: []byte("# A\n[b](docs/b.md#b-c)\n[gone](docs/gone.md)\n[anchor](docs/b.md#none)\n[text][ref]\n`[no](link.md)`\n")},
-		"docs/b.md":      {Data: []byte("# B: C\n```\n[no](link.md)\n```\n" + strings.Repeat("long ", 25) + "\n| " + strings.Repeat("long ", 25) + "\n")},
-		"docs/alone.md":  {Data: []byte("# Alone\n")},
-		"a.go":           {Data: []byte("// see docs/b.md#b-c and docs/away.md.\n")},
-		"docs/ops/a.yml": {Data: []byte("runbook_url: docs/b.md#nowhere\n")},
+		"README.md":       {Data: []byte("# A\n[b](docs/b.md#b-c) [r](docs/recipes.md)\n[gone](docs/gone.md)\n[anchor](docs/b.md#none)\n[text][ref]\n`[no](link.md)`\n")},
+		"docs/b.md":       {Data: []byte("# B: C\n```\n[no](link.md)\n```\n" + strings.Repeat("long ", 25) + "\n| " + strings.Repeat("long ", 25) + "\n")},
+		"docs/alone.md":   {Data: []byte("# Alone\n")},
+		"docs/recipes.md": {Data: []byte("# R\nThen `docs/b.md`, `gateway/none.go`.\n")},
+		"a.go":            {Data: []byte("// see docs/b.md#b-c and docs/away.md.\n")},
+		"docs/ops/a.yml":  {Data: []byte("runbook_url: docs/b.md#nowhere\n")},
 	}
 	var got []string
 	for _, err := range checkDocumentation(tree) {
@@ -46,6 +47,7 @@ func TestDocumentationBites(t *testing.T) {
 		"docs/alone.md:1: no page leads here from README.md",
 		"docs/b.md:5: the line has 124 characters, of 100",
 		"docs/ops/a.yml:1: docs/b.md#nowhere: the page has no such section",
+		"docs/recipes.md:2: gateway/none.go: there is no such file",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -60,6 +62,7 @@ var (
 	definition = regexp.MustCompile(`^\[([^\]]+)\]: (\S+)`)
 	inlineCode = regexp.MustCompile("`[^`]*`")
 	docsName   = regexp.MustCompile(`\bdocs/[\w./-]+\.(?:md|yml|json)(?:#[\w-]+)?`)
+	codePath   = regexp.MustCompile("`((?:cmd|docs|gateway|internal|node|protocols|resolver|store|testnet)/[\\w./-]+)`")
 	notInSlug  = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
@@ -122,6 +125,15 @@ func checkDocumentation(tree fs.FS) (errs []error) {
 					continue
 				}
 				leads[name] = append(leads[name], file)
+			}
+		}
+		if strings.HasSuffix(name, "/recipes.md") { // names files in the order of their changes
+			for i, line := range strings.Split(texts[name], "\n") {
+				for _, m := range codePath.FindAllStringSubmatch(line, -1) {
+					if err := resolves(texts, m[1]); err != nil {
+						fail(i, "%v", err)
+					}
+				}
 			}
 		}
 		if wrapped(name) {
