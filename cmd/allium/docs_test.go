@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -240,18 +241,27 @@ func TestDocsPattern(t *testing.T) {
 }
 
 // freePorts finds a free port for each of docsPorts, and returns what puts them
-// in the place of those and back.
+// in the place of those and back. They lie below the ports that the system gives
+// away itself, so that no connection takes one before the page's node does.
 func freePorts(t *testing.T) (toFree, toDocs *strings.Replacer) {
 	t.Helper()
 	var there, back []string
 	for _, port := range docsPorts {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+		for tries := 0; ; tries++ {
+			free := strconv.Itoa(20000 + rand.IntN(12000))
+			l, err := net.Listen("tcp", "127.0.0.1:"+free)
+			if err != nil {
+				if tries < 100 {
+					continue
+				}
+				t.Fatal(err)
+			}
+			defer l.Close()                             // all at once, so that no port is found twice
+			for _, before := range []string{":", "/"} { // host:port and /tcp/port: an address of content has neither
+				there, back = append(there, before+port, before+free), append(back, before+free, before+port)
+			}
+			break
 		}
-		defer l.Close() // all at once, so that no port is found twice
-		_, free, _ := net.SplitHostPort(l.Addr().String())
-		there, back = append(there, port, free), append(back, free, port)
 	}
 	return strings.NewReplacer(there...), strings.NewReplacer(back...)
 }
