@@ -33,6 +33,7 @@ import (
 //	                  are looked up. notRun has the reasons
 //	text output       what the run block before it prints; … stands for anything
 //	toml              configuration, whose keys are looked up
+//	promql            queries, whose metrics are looked up
 //
 // Every sh block is of one of these kinds.
 type docsBlock struct {
@@ -315,8 +316,22 @@ func docsKeys(t *testing.T) map[string]bool {
 	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(string(limits), -1) {
 		known[m[1]] = true
 	}
+	metrics, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(string(metrics), -1) {
+		known["metric "+m[1]] = true
+	}
 	return known
 }
+
+// metricInQuery finds the metrics of a PromQL expression: words with an
+// underscore that are no function, and not of other packages.
+var (
+	metricInQuery = regexp.MustCompile(`[a-z0-9]+(?:_[a-z0-9]+)+`)
+	foreignMetric = regexp.MustCompile(`^(histogram_quantile|(process|go|libp2p)_.*)$`)
+)
 
 // checkBlock says what of a block does not exist.
 func checkBlock(b docsBlock, known map[string]bool) (errs []error) {
@@ -333,6 +348,15 @@ func checkBlock(b docsBlock, known map[string]bool) (errs []error) {
 				table = strings.TrimRight(strings.SplitN(name, "]", 2)[0], "]") + "."
 			} else if key, _, ok := strings.Cut(strings.TrimPrefix(line, "# "), " = "); ok && !strings.Contains(key, " ") && !known[table+key] {
 				errs = append(errs, fmt.Errorf("there is no key %q", table+key))
+			}
+		}
+	case "promql":
+		for _, line := range strings.Split(b.text, "\n") {
+			for _, name := range metricInQuery.FindAllString(strings.SplitN(line, "#", 2)[0], -1) {
+				base := regexp.MustCompile(`_(bucket|count|sum)$`).ReplaceAllString(name, "")
+				if !foreignMetric.MatchString(name) && !known["metric "+name] && !known["metric "+base] {
+					errs = append(errs, fmt.Errorf("there is no metric %s", name))
+				}
 			}
 		}
 	case "sh":
@@ -398,7 +422,7 @@ func checkCommand(words []string) error {
 }
 
 func TestDocsCommandsBite(t *testing.T) {
-	known := map[string]bool{"a.b": true}
+	known := map[string]bool{"a.b": true, "metric a_seconds": true}
 	for text, want := range map[string]string{
 		"sh run|allium --home x add --label y file":   "",
 		"sh run|x=$(allium add -q file) && allium ls": "",
@@ -408,6 +432,8 @@ func TestDocsCommandsBite(t *testing.T) {
 		"sh|true":                                     "neither",
 		"sh check=because|true":                       "neither",
 		"toml|[a]\nb = 1 # c = 2":                     "",
+		"promql|rate(a_seconds_count[5m]) # of x_y":   "",
+		"promql|rate(b_seconds_count[5m])":            "no metric b_seconds_count",
 		"toml|[a]\nc = 1":                             `no key "a.c"`,
 	} {
 		info, body, _ := strings.Cut(text, "|")
