@@ -8,12 +8,13 @@ import (
 
 // Config is the configuration of the public listener and of what it serves. Each
 // part belongs to the package that it bounds.
+// node/config/keys.txt says what each key means.
 type Config struct {
 	server.Config `koanf:",squash"`
 	Content       content.Config      `koanf:",squash"`
-	Bodies        exchange.BodyConfig `koanf:",squash"`
+	Bodies        exchange.BodyConfig `koanf:"-"` // fixed: never read from a file or the environment
 
-	Denylist []string `koanf:"denylist" doc:"files of what is neither served, fetched, stored nor announced; a relative one lies below the home directory; none is denylist.txt there, if it exists"`
+	Denylist []string `koanf:"denylist"`
 }
 
 // DefaultConfig returns the limits of SPEC §2.
@@ -26,8 +27,5 @@ func (c Config) Validate() error {
 	if err := c.Config.Validate(); err != nil {
 		return err
 	}
-	if err := c.Content.Validate(); err != nil {
-		return err
-	}
-	return c.Bodies.Validate()
+	return c.Content.Validate()
 }

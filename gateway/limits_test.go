@@ -128,13 +128,11 @@ func TestConfigIsChecked(t *testing.T) {
 		"less than none":           func(c *Config, _ *server.AdminConfig) { c.InflightPerIP = -1 },
 		"no such proxy":            func(c *Config, _ *server.AdminConfig) { c.TrustedProxies = []string{"proxy.example.org"} },
 		"no burst":                 func(c *Config, _ *server.AdminConfig) { c.Burst = 0 },
-		"no patience":              func(c *Config, _ *server.AdminConfig) { c.WriteTimeout = 0 },
-		"small header":             func(c *Config, _ *server.AdminConfig) { c.HeaderBytes = 10 },
+		"no patience":              func(c *Config, _ *server.AdminConfig) { c.Content.FirstByteTimeout = 0 },
 		"public admin":             func(_ *Config, a *server.AdminConfig) { a.Listen = "0.0.0.0:9600" },
 		"any admin":                func(_ *Config, a *server.AdminConfig) { a.Listen = ":9600" },
 		"admin by name":            func(_ *Config, a *server.AdminConfig) { a.Listen = "example.org:9600" },
 		"wild host":                func(_ *Config, a *server.AdminConfig) { a.Hosts = []string{"*"} },
-		"no admin conns":           func(_ *Config, a *server.AdminConfig) { a.Conns = 0 },
 	} {
 		cfg, admin := DefaultConfig(), server.DefaultAdminConfig()
 		change(&cfg, &admin)

@@ -26,7 +26,7 @@ const (
 
 // demand is what a configuration may need of descriptors, by key.
 type demand struct {
-	key string
+	key string // empty: it is fixed
 	n   int64
 }
 
@@ -37,9 +37,9 @@ func demands(cfg config.Config) []demand {
 	if cfg.Gateway.Listen != "" {
 		ds = append(ds, demand{"gateway.conns", cfg.Gateway.Conns})
 	}
-	ds = append(ds, demand{"admin.conns", 2 * cfg.Admin.Conns})
+	ds = append(ds, demand{"", 2 * cfg.Admin.Conns})
 	if cfg.Store.Backend != store.BackendMemory {
-		ds = append(ds, demand{"store.puts", 2 * cfg.Store.Puts}, demand{"store.ingests", 2 * cfg.Store.Ingests})
+		ds = append(ds, demand{"store.puts", 2 * cfg.Store.Puts}, demand{"", 2 * cfg.Store.Ingests})
 	}
 	return ds
 }
@@ -60,7 +60,7 @@ func shareFiles(limit int64, cfg config.Config, log *slog.Logger) (int, error) {
 	most := ds[0]
 	for _, d := range ds {
 		need += d.n
-		if d.n > most.n {
+		if d.key != "" && d.n > most.n {
 			most = d
 		}
 	}

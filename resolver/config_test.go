@@ -14,17 +14,11 @@ func TestConfig(t *testing.T) {
 	for i := range typ.NumField() {
 		f := typ.Field(i)
 		key := f.Tag.Get("koanf")
-		if key == "" || key != strings.ToLower(key) || !strings.HasSuffix(f.Tag.Get("doc"), ".") {
-			t.Errorf("%s: koanf %q, doc %q", f.Name, key, f.Tag.Get("doc"))
+		if key == "-" { // the Params
+			continue
 		}
 		c := DefaultConfig()
-		v := reflect.ValueOf(&c).Elem().Field(i)
-		switch v.Kind() {
-		case reflect.Float64:
-			v.SetFloat(-1)
-		default:
-			v.SetInt(-1)
-		}
+		reflect.ValueOf(&c).Elem().Field(i).SetInt(-1)
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "resolver."+key+" ") {
 			t.Errorf("%s = -1: got %v", key, err)
 		}

@@ -294,20 +294,14 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, spoil := range map[string]func(*store.Config){
-		"backend":          func(c *store.Config) { c.Backend = "floppy" },
-		"dir":              func(c *store.Config) { c.Dir = "" },
-		"memory_bytes":     func(c *store.Config) { c.MemoryBytes = 0 },
-		"reserve_bytes":    func(c *store.Config) { c.ReserveBytes = -1 },
-		"segment_bytes":    func(c *store.Config) { c.SegmentBytes = 2*c.CommitBytes - 1 },
-		"zero_ahead_bytes": func(c *store.Config) { c.ZeroAheadBytes = c.SegmentBytes + 1 },
-		"commit_bytes":     func(c *store.Config) { c.CommitBytes = 100 },
-		"compact_rate":     func(c *store.Config) { c.CompactRate = 0 },
-		"index_cache":      func(c *store.Config) { c.IndexCache = 1 },
-		"puts":             func(c *store.Config) { c.Puts = 0 },
-		"puts_wait":        func(c *store.Config) { c.PutsWait = -1 },
-		"ingests":          func(c *store.Config) { c.Ingests = 0 },
-		"ingests_wait":     func(c *store.Config) { c.IngestsWait = -1 },
-		"hash_workers":     func(c *store.Config) { c.HashWorkers = 0 },
+		"backend":       func(c *store.Config) { c.Backend = "floppy" },
+		"dir":           func(c *store.Config) { c.Dir = "" },
+		"memory_bytes":  func(c *store.Config) { c.MemoryBytes = 0 },
+		"reserve_bytes": func(c *store.Config) { c.ReserveBytes = -1 },
+		"index_cache":   func(c *store.Config) { c.IndexCache = 1 },
+		"gc_duty":       func(c *store.Config) { c.GCDuty = 0 },
+		"puts":          func(c *store.Config) { c.Puts = 0 },
+		"uploads":       func(c *store.Config) { c.Uploads = 0 },
 	} {
 		cfg := good
 		spoil(&cfg)

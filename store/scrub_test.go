@@ -317,7 +317,6 @@ func TestScrubOff(t *testing.T) {
 			}
 		}
 		for _, change := range []func(*store.Config){
-			func(c *store.Config) { c.ScrubDuty = 0 }, func(c *store.Config) { c.ScrubDuty = 1.1 },
 			func(c *store.Config) { c.ScrubRate = -1 }, func(c *store.Config) { c.ScrubInterval = time.Second },
 		} {
 			cfg := scrubbing(1, 1)

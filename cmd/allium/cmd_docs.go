@@ -126,12 +126,17 @@ func configPage() []byte {
 	heading(&b, "Configuration", "Every key of `config.toml`, with the default of the macronode profile. Flags win over the environment (`ALLIUM_DHT__ALPHA=5` sets `dht.alpha`), the environment over the file. `allium config show` says where a value comes from.")
 	group := ""
 	for _, k := range config.Keys() {
-		if g, _, _ := strings.Cut(k.Name, "."); g != group {
-			fmt.Fprintf(&b, "\n## %s\n", g)
+		if k.Group != group {
+			fmt.Fprintf(&b, "\n## %s\n", k.Group)
 			table(&b, "key", "type", "default", "what")
-			group = g
+			group = k.Group
 		}
 		table(&b, "`"+k.Name+"`", k.Type, "`"+k.Default+"`", k.Doc)
+	}
+	b.WriteString("\n## Fixed\n\nKeys of earlier versions that nothing sets any more. One that is set to the value that holds is a warning, to another an error.\n")
+	table(&b, "key", "type", "value", "why")
+	for _, v := range config.Fixed() {
+		table(&b, "`"+v.Name+"`", v.Type, "`"+v.Value+"`", v.Doc)
 	}
 	return b.Bytes()
 }

@@ -153,6 +153,9 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 		}
 	}
 	deps := node.Deps{Log: a.logger(cfg.Log)}
+	for _, o := range cfg.Obsolete {
+		deps.Log.Warn("a key of the configuration is fixed now; take it out", "from", o.Source, "key", o.Key, "value", o.Value, "why", o.Why)
+	}
 	if cfg.Node.Amnesia {
 		deps.Guard = amnesia.GuardProcess()
 	}

@@ -12,21 +12,22 @@ import (
 
 // Config makes the public listener speak https: with a certificate of one's own,
 // or with those that an ACME authority gives. With neither it speaks http.
+// node/config/keys.txt says what each key means.
 type Config struct {
-	Cert string `koanf:"cert" doc:"PEM file of the public listener's certificate and those that lead to the authority; read again when it changes; empty is http, or ACME"`
-	Key  string `koanf:"key" doc:"PEM file of the certificate's private key, which others on the machine must not be able to read"`
+	Cert string `koanf:"cert"`
+	Key  string `koanf:"key"`
 
-	ACMEDomains   []string `koanf:"acme_domains" doc:"names that certificates are got for by ACME, one each; the first is the one shown"`
-	ACMEEmail     string   `koanf:"acme_email" doc:"address that the ACME authority writes to; empty is none"`
-	ACMEDirectory string   `koanf:"acme_directory" doc:"URL that ACME begins with at the authority"`
-	ACMECA        string   `koanf:"acme_ca" doc:"PEM file of the authority behind a private ACME directory's own https; empty is the system's"`
-	ACMEAcceptTOS bool     `koanf:"acme_accept_tos" doc:"accept the ACME authority's terms of service; nothing is asked of it without"`
+	ACMEDomains   []string `koanf:"acme_domains"`
+	ACMEEmail     string   `koanf:"acme_email"`
+	ACMEDirectory string   `koanf:"acme_directory"`
+	ACMECA        string   `koanf:"acme_ca"`
+	ACMEAcceptTOS bool     `koanf:"acme_accept_tos"`
 
-	RedirectListen string `koanf:"redirect_listen" doc:"address of a plain http listener, host:port, that sends browsers to https and answers HTTP-01 of ACME; empty is none"`
-	RedirectPort   int    `koanf:"redirect_port" doc:"port that redirects name, where others reach gateway.listen at another than its own; 0 is its own"`
+	RedirectListen string `koanf:"redirect_listen"`
+	RedirectPort   int    `koanf:"redirect_port"`
 
-	HSTS           time.Duration `koanf:"hsts" doc:"how long browsers shall use https alone (Strict-Transport-Security), from each answer over https; 0 does not say so"`
-	HSTSSubdomains bool          `koanf:"hsts_subdomains" doc:"say so for all names below the host's too"`
+	HSTS           time.Duration `koanf:"hsts"`
+	HSTSSubdomains bool          `koanf:"hsts_subdomains"`
 }
 
 // letsEncrypt is where ACME begins at the authority of the same name.

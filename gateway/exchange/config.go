@@ -9,26 +9,31 @@ import (
 	"allium/protocols/status"
 )
 
-// BodyConfig bounds the bodies of requests.
+// BodyConfig bounds the bodies of requests. All of it is fixed; tests set it.
 type BodyConfig struct {
-	ReadTimeout     time.Duration `koanf:"read_timeout" doc:"how long a client may send nothing of a request's body, beside the time that min_rate allows; then timeout"`
-	Decoders        int64         `koanf:"decoders" doc:"compressed uploads decoded at once, with up to 8 MiB of memory each; the next is refused with busy"`
-	DecompressRatio int64         `koanf:"decompress_ratio" doc:"how many times its size a compressed body may grow to, counted above 64 KiB; more is decompress_cap"`
-	DecompressBytes limits.Bytes  `koanf:"decompress_bytes" doc:"most bytes that a compressed body decodes to where it is read whole into memory; more is decompress_cap"`
-	BodyBytes       limits.Bytes  `koanf:"body_bytes" doc:"most bytes of a body of JSON; more is body_cap"`
+	// ReadTimeout is how long a client may send nothing of a request's body, beside the time that
+	// MinRate allows; then timeout.
+	ReadTimeout time.Duration `fixed:"read_timeout"`
+
+	// Decoders bounds the compressed uploads decoded at once, with up to 8 MiB of memory each. The
+	// next is refused with busy.
+	Decoders int64 `fixed:"decoders"`
+
+	// DecompressRatio is how many times its size a compressed body may grow to, counted above 64 KiB;
+	// more is decompress_cap.
+	DecompressRatio int64 `fixed:"decompress_ratio"`
+
+	// DecompressBytes bounds what a compressed body decodes to where it is read whole into memory;
+	// more is decompress_cap.
+	DecompressBytes limits.Bytes `fixed:"decompress_bytes"`
+
+	// BodyBytes bounds a body of JSON; more is body_cap.
+	BodyBytes limits.Bytes `fixed:"body_bytes"`
 }
 
 // DefaultBodyConfig returns the limits of SPEC §2.
 func DefaultBodyConfig() BodyConfig {
 	return BodyConfig{ReadTimeout: 5 * time.Second, Decoders: 16, DecompressRatio: 10, DecompressBytes: 10 << 20, BodyBytes: 1 << 20}
-}
-
-// Validate returns bad_request naming the first key that makes no sense.
-func (c BodyConfig) Validate() error {
-	return CheckKeys(map[string]bool{
-		"read_timeout": c.ReadTimeout > 0, "decoders": c.Decoders >= 1, "decompress_ratio": c.DecompressRatio >= 1,
-		"decompress_bytes": c.DecompressBytes >= 1, "body_bytes": c.BodyBytes >= 1,
-	})
 }
 
 // CheckKeys returns bad_request naming the first key below gateway, by its name,

@@ -3,6 +3,8 @@ package server
 import (
 	"net/http"
 	"time"
+
+	"allium/internal/limits"
 )
 
 // Params are what no operator has a reason to choose.
@@ -27,4 +29,52 @@ type Params struct {
 // DefaultParams returns the numbers of a node.
 func DefaultParams() Params {
 	return Params{Drain: 3 * time.Second, Abort: 250 * time.Millisecond, Listings: 256, LeftStreams: 256}
+}
+
+// RequestParams are the numbers of requests that nobody tunes. Tests set them
+// through [Config].
+type RequestParams struct {
+	// HeaderTimeout bounds the time in which a client sends a request header. The connection is closed
+	// then.
+	HeaderTimeout time.Duration `fixed:"header_timeout"`
+
+	// HeaderBytes bounds a request header. A longer one is refused.
+	HeaderBytes limits.Bytes `fixed:"header_bytes"`
+
+	// WriteTimeout is how long a client may take nothing, beside the time that MinRate allows. It is
+	// cut off then.
+	WriteTimeout time.Duration `fixed:"write_timeout"`
+
+	// SlowRequest is the time to the first byte from which a request is logged as slow.
+	SlowRequest time.Duration `fixed:"slow_request"`
+}
+
+// defaultRequestParams returns the values that hold.
+func defaultRequestParams() RequestParams {
+	return RequestParams{
+		HeaderTimeout: 5 * time.Second,
+		HeaderBytes:   16 << 10,
+		WriteTimeout:  5 * time.Second,
+		SlowRequest:   2 * time.Second,
+	}
+}
+
+// AdminParams are the numbers of the admin listener and the Unix socket that nobody tunes. Tests set
+// them through [AdminConfig].
+type AdminParams struct {
+	// Inflight bounds the API requests served at once on the admin listener and the socket. The next
+	// is refused with busy.
+	Inflight int64 `fixed:"inflight"`
+
+	// Conns bounds the open connections of the admin listener, and as many of the socket. The next is
+	// closed at once.
+	Conns int64 `fixed:"conns"`
+}
+
+// defaultAdminParams returns the values that hold.
+func defaultAdminParams() AdminParams {
+	return AdminParams{
+		Inflight: 64,
+		Conns:    256,
+	}
 }

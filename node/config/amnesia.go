@@ -13,7 +13,7 @@ import (
 
 // Amnesia is how a node behaves that keeps everything in RAM (SPEC §7).
 type Amnesia struct {
-	RequireLock bool `koanf:"require_lock" doc:"with node.amnesia: refuse to start when the system does not let memory be locked against swapping; false warns and goes on"`
+	RequireLock bool `koanf:"require_lock"`
 }
 
 // settle makes the storage fit node.amnesia, which a profile sets or the user:
@@ -58,7 +58,7 @@ type diskKey struct {
 // or empty.
 func needDisk(c Config) []diskKey {
 	var keys []diskKey
-	walk(reflect.ValueOf(c), "", func(name string, v reflect.Value, f reflect.StructField) {
+	walk(reflect.ValueOf(c), "", settable, func(name string, v reflect.Value, f reflect.StructField) {
 		harmless, tagged := f.Tag.Lookup("disk")
 		if !tagged {
 			return

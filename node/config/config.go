@@ -2,16 +2,17 @@
 // the packages, read from flags over environment over a TOML file over the
 // profile's defaults (SPEC §10).
 //
-// Each package owns its part (fields, bounds, documentation); this one only
-// nests, loads and explains. Every key has a `doc` tag, which is its line in
-// `allium config show`, in the file that `allium init` writes and in
-// docs/reference/config.md.
+// Each package owns its part (fields and bounds); this one only nests, loads and
+// explains. keys.txt says what each key means, in the order of `allium config
+// show` and docs/reference/config.md. The Params that a package embeds in its
+// Config are fixed: nothing reads them from a file or the environment, and a key
+// of an earlier version that names one is refused unless it has their value.
 //
 // One start, walked through: `allium run --listen …` calls [Load] with the
-// file's path, the environment and the flags. Load merges the three, refuses
-// keys that nobody knows with the nearest one that exists, fits the rest onto
-// [Default] of the profile, validates, and remembers for each key where its
-// value came from.
+// file's path, the environment and the flags. Load merges the three, finds the
+// keys that nobody knows or that are fixed, fits the rest onto [Default] of the
+// profile, validates, and remembers for each key where its value came from. All
+// that is wrong is one error.
 package config
 
 import (
@@ -58,16 +59,16 @@ type Config struct {
 
 // Node is the process as a whole.
 type Node struct {
-	Profile       Profile       `koanf:"profile" doc:"what the node is for, and so its defaults: micronode, macronode, seed or testnet"`
-	Amnesia       bool          `koanf:"amnesia" doc:"keep everything in RAM and open no file for writing: objects, records and identity end with the process; the default of a micronode"`
-	DrainDeadline time.Duration `koanf:"drain_deadline" doc:"how long requests in flight may take after SIGTERM, 1s to 5s"`
-	SwarmKey      string        `koanf:"swarm_key" doc:"file with the pre-shared key of a private network; empty for the public one"`
+	Profile       Profile       `koanf:"profile"`
+	Amnesia       bool          `koanf:"amnesia"`
+	DrainDeadline time.Duration `koanf:"drain_deadline"`
+	SwarmKey      string        `koanf:"swarm_key"`
 }
 
 // Log is where and how the node logs.
 type Log struct {
-	Level  string `koanf:"level" doc:"least level that is logged: debug, info, warn or error"`
-	Format string `koanf:"format" doc:"text or json, on standard error"`
+	Level  string `koanf:"level"`
+	Format string `koanf:"format"`
 }
 
 // Default returns a profile's configuration. An unknown profile gives the

@@ -59,13 +59,31 @@ func typeName(t reflect.Type) string {
 	}
 }
 
-// TOML writes the configuration as a commented file in which every key stands
-// at its value, those at their default commented out.
+// initKeys are the settings that most operators look for, by table.
+var initKeys = []string{
+	"node.profile",
+	"store.dir", "store.max_bytes",
+	"listen.addrs", "listen.port_map", "listen.max_memory",
+	"dht.bootstrap", "dht.announce",
+	"object.serve_rate",
+	"gateway.listen", "gateway.denylist",
+	"log.level",
+}
+
+// TOML writes the file of a new home: the settings that most operators look
+// for, commented, those at their default commented out.
 func TOML(l Loaded) string {
 	var b strings.Builder
-	group := ""
+	b.WriteString("# The settings that most operators look for, at their defaults: remove the # to set one.\n" +
+		"# `allium config show` lists all of them, `allium config explain KEY` says more.\n")
+	values := map[string]Value{}
 	for _, v := range l.Values() {
-		table, key := v.Name[:strings.LastIndexByte(v.Name, '.')], v.Name[strings.LastIndexByte(v.Name, '.')+1:]
+		values[v.Name] = v
+	}
+	group := ""
+	for _, name := range initKeys {
+		v := values[name]
+		table, key, _ := strings.Cut(name, ".")
 		if table != group {
 			fmt.Fprintf(&b, "\n[%s]\n", table)
 			group = table
@@ -74,7 +92,8 @@ func TOML(l Loaded) string {
 		if v.Source == FromDefault {
 			mark = "# "
 		}
-		fmt.Fprintf(&b, "# %s\n%s%s = %s\n", v.Doc, mark, key, literal(v))
+		doc, _, _ := strings.Cut(v.Doc, ". ")
+		fmt.Fprintf(&b, "# %s.\n%s%s = %s\n", strings.TrimSuffix(doc, "."), mark, key, literal(v))
 	}
 	return b.String()
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/go-viper/mapstructure/v2"
@@ -27,6 +26,8 @@ const (
 	FromFile    Source = "file"
 	FromEnv     Source = "env"
 	FromFlag    Source = "flag"
+
+	FromFixed Source = "fixed" // nothing sets it
 )
 
 // Options says where to look.
@@ -42,46 +43,42 @@ type Loaded struct {
 	Config
 	Sources map[string]Source // every key of Keys
 	File    string            // the file that was read, or empty
+
+	// Obsolete are the keys that are fixed now, and were set to the value that
+	// holds: they may be taken out.
+	Obsolete []Obsolete
 }
 
 // envPrefix starts a variable that sets a key; two underscores stand for each
 // dot, so ALLIUM_HOME is not one.
 const envPrefix = "ALLIUM_"
 
-// Load reads flags over environment over file over the profile's defaults.
-// Unknown keys are bad_request with the nearest known key; so are values that
-// do not fit or fail validation.
+// Load reads flags over environment over file over the profile's defaults. All
+// that is wrong is one bad_request: unknown keys with the nearest known key,
+// fixed keys with another value than theirs, and values that do not fit or fail
+// validation.
 func Load(o Options) (Loaded, error) {
 	file, err := readFile(o)
 	if err != nil {
 		return Loaded{}, err
 	}
-	layers := []struct {
-		source Source
-		values map[string]any
-	}{{FromFile, file}, {FromEnv, fromEnv(o.Env)}, {FromFlag, o.Flags}}
+	layers := []layer{{FromFile, file}, {FromEnv, fromEnv(o.Env)}, {FromFlag, o.Flags}}
 
 	k := koanf.New(".")
 	sources := map[string]Source{}
 	for _, key := range Keys() {
 		sources[key.Name] = FromDefault
 	}
-	var unknown []error
 	for _, l := range layers {
-		for key := range l.values {
-			if _, ok := sources[key]; !ok {
-				unknown = append(unknown, fmt.Errorf("%s: unknown key %q%s", l.source, key, suggest(key)))
-				continue
+		known := map[string]any{}
+		for key, v := range l.values {
+			if _, ok := sources[key]; ok {
+				known[key], sources[key] = v, l.source
 			}
-			sources[key] = l.source
 		}
-		if err := k.Load(confmap.Provider(l.values, "."), nil); err != nil {
+		if err := k.Load(confmap.Provider(known, "."), nil); err != nil {
 			return Loaded{}, fmt.Errorf("config: %s: %w", l.source, err)
 		}
-	}
-	if len(unknown) > 0 {
-		slices.SortFunc(unknown, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-		return Loaded{}, status.Errorf(status.BadRequest, "config: %w", errors.Join(unknown...))
 	}
 	profile := p2p.Macronode
 	if k.Exists("node.profile") {
@@ -91,22 +88,23 @@ func Load(o Options) (Loaded, error) {
 	if file != nil {
 		out.File = o.File
 	}
+	errs := out.unsettable(layers)
 	if err := decode(k.Raw(), &out.Config); err != nil {
-		return Loaded{}, status.Errorf(status.BadRequest, "config: %w", err)
+		errs = append(errs, err)
+	} else {
+		errs = append(errs, out.settle(), out.Validate())
 	}
-	if err := out.settle(); err != nil {
-		return Loaded{}, status.Errorf(status.BadRequest, "config: %w", err)
-	}
-	if err := out.Validate(); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return Loaded{}, status.Errorf(status.BadRequest, "config: %w", err)
 	}
 	return out, nil
 }
 
-// decode fits raw values onto cfg; what raw does not name keeps its default.
-func decode(raw map[string]any, cfg *Config) error {
+// decode fits raw values onto what result points to; what raw does not name
+// stays as it is.
+func decode(raw, result any) error {
 	dec, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
-		Result: cfg, TagName: "koanf", ErrorUnused: true, ZeroFields: true, WeaklyTypedInput: true,
+		Result: result, TagName: "koanf", ErrorUnused: true, ZeroFields: true, WeaklyTypedInput: true,
 		DecodeHook: mapstructure.ComposeDecodeHookFunc(
 			exact,
 			mapstructure.StringToTimeDurationHookFunc(),
@@ -171,17 +169,8 @@ func fromEnv(env []string) map[string]any {
 	return values
 }
 
-// removed says of keys that are no longer there what happens instead.
-var removed = map[string]string{
-	"session.ingress_policy": "the newest request of the peer with most waiting is always the one told busy",
-}
-
-// suggest says why a removed key is gone, or names the known key nearest to an
-// unknown one, if one is near.
+// suggest names the known key nearest to an unknown one, if one is near.
 func suggest(key string) string {
-	if now, ok := removed[key]; ok {
-		return "; it was removed, take it out: " + now
-	}
 	best, dist := "", 4
 	for _, k := range Keys() {
 		if d := distance(key, k.Name); d < dist {
@@ -218,84 +207,25 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Key is one configuration key.
-type Key struct {
-	Name    string `json:"key"`
-	Type    string `json:"type"`
-	Default string `json:"default"` // of the macronode profile
-	Doc     string `json:"doc"`
-}
-
-// Keys lists every key in order, with the macronode defaults.
-func Keys() []Key {
-	var keys []Key
-	walk(reflect.ValueOf(Default(p2p.Macronode)), "", func(name string, v reflect.Value, f reflect.StructField) {
-		keys = append(keys, Key{Name: name, Type: typeName(v.Type()), Default: format(v), Doc: f.Tag.Get("doc")})
-	})
-	return keys
-}
-
-// Value is one key's value in use.
-type Value struct {
-	Key
-	Value  string `json:"value"`
-	Source Source `json:"source"`
-}
-
 // Explained is all that there is to say of a key.
 type Explained struct {
 	Value
-	Env string `json:"env"` // the variable that sets it
+	Env string `json:"env"` // the variable that sets it; none sets a fixed one
 	Hot bool   `json:"hot"` // a reload applies it; else it takes a restart
 }
 
-// Explain says what there is to say of the key name. An unknown one is
-// bad_request, with the nearest key that is known.
+// Explain says what there is to say of the key name, also of one that is fixed
+// now. An unknown one is bad_request, with the nearest key that is known.
 func (l Loaded) Explain(name string) (Explained, error) {
+	for _, v := range Fixed() {
+		if v.Name == name {
+			return Explained{Value: v}, nil
+		}
+	}
 	for _, v := range l.Values() {
 		if v.Name == name {
 			return Explained{Value: v, Env: envPrefix + strings.ToUpper(strings.ReplaceAll(name, ".", "__"))}, nil
 		}
 	}
 	return Explained{}, status.Errorf(status.BadRequest, "config: unknown key %q%s", name, suggest(name))
-}
-
-// Values lists every key with its value and origin.
-func (l Loaded) Values() []Value {
-	var values []Value
-	keys := Keys()
-	walk(reflect.ValueOf(l.Config), "", func(name string, v reflect.Value, _ reflect.StructField) {
-		values = append(values, Value{Key: keys[len(values)], Value: format(v), Source: l.Sources[name]})
-	})
-	return values
-}
-
-// walk calls visit for each leaf field that has a koanf name: those of a table
-// before those of the tables in it, as TOML wants them.
-func walk(v reflect.Value, prefix string, visit func(name string, v reflect.Value, f reflect.StructField)) {
-	type table struct {
-		prefix string
-		v      reflect.Value
-	}
-	var tables []table
-	var leaves func(v reflect.Value)
-	leaves = func(v reflect.Value) {
-		for i := range v.NumField() {
-			f := v.Type().Field(i)
-			name, opt, _ := strings.Cut(f.Tag.Get("koanf"), ",")
-			switch {
-			case opt == "squash":
-				leaves(v.Field(i))
-			case name == "" || name == "-":
-			case f.Type.Kind() == reflect.Struct && f.Tag.Get("doc") == "":
-				tables = append(tables, table{prefix + name + ".", v.Field(i)})
-			default:
-				visit(prefix+name, v.Field(i), f)
-			}
-		}
-	}
-	leaves(v)
-	for _, t := range tables {
-		walk(t.v, t.prefix, visit)
-	}
 }

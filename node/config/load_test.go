@@ -24,7 +24,7 @@ func file(t *testing.T, text string) string {
 
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
-	o := config.Options{File: file(t, "[dht]\nalpha = 5\nk = 10\nrpc_timeout = \"700ms\"\n[listen]\naddrs = [\"/ip4/127.0.0.1/tcp/0\"]\n")}
+	o := config.Options{File: file(t, "[dht]\nalpha = 5\nbeta = 4\nfind_timeout = \"700ms\"\n[listen]\naddrs = [\"/ip4/127.0.0.1/tcp/0\"]\n")}
 	for _, step := range []struct {
 		env   []string
 		flags map[string]any
@@ -43,7 +43,7 @@ func TestPrecedence(t *testing.T) {
 		if l.DHT.Alpha != step.alpha || l.Sources["dht.alpha"] != step.from {
 			t.Errorf("alpha is %d from %s, want %d from %s", l.DHT.Alpha, l.Sources["dht.alpha"], step.alpha, step.from)
 		}
-		if l.DHT.K != 10 || l.DHT.RPCTimeout != 700*time.Millisecond || l.DHT.HopBudget != config.Default(p2p.Macronode).DHT.HopBudget {
+		if l.DHT.Beta != 4 || l.DHT.FindTimeout != 700*time.Millisecond || l.DHT.Lookups != config.Default(p2p.Macronode).DHT.Lookups {
 			t.Errorf("the rest is wrong: %+v", l.DHT)
 		}
 		if len(l.Listen.Listen) != 1 {
@@ -73,7 +73,7 @@ func TestRefusals(t *testing.T) {
 		"profile":                          {Flags: map[string]any{"node.profile": "giganode"}},
 		"log.level":                        {Flags: map[string]any{"log.level": "loud"}},
 		"drain_deadline":                   {Flags: map[string]any{"node.drain_deadline": "1m"}},
-		"header_bytes":                     {Flags: map[string]any{"gateway.header_bytes": "16 furlongs"}},
+		"min_rate":                         {Flags: map[string]any{"gateway.min_rate": "16 furlongs"}},
 		"toml":                             {File: file(t, "[dht\n")},
 	} {
 		_, err := config.Load(o)
@@ -145,6 +145,9 @@ func TestWrittenFileIsTheDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := config.TOML(def)
+	if n := strings.Count(text, "\n"); n > 40 {
+		t.Errorf("it has %d lines, above 40", n)
+	}
 	if !strings.Contains(text, "\nprofile = \"seed\"\n") {
 		t.Error("the profile is not set")
 	}

@@ -3,7 +3,6 @@ package p2p
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
@@ -15,25 +14,24 @@ import (
 
 // Config is the host's configuration. All of it is cold: a change takes effect
 // when the node starts again.
+// node/config/keys.txt says what each key means.
 type Config struct {
+	Params `koanf:"-"` // fixed: never read from a file or the environment
+
 	Profile Profile  `koanf:"-"` // node.profile
-	Listen  []string `koanf:"addrs" doc:"Multiaddrs to listen on, /ip4|ip6/…/tcp/PORT or /ip4|ip6/…/udp/PORT/quic-v1; port 0 means any free one; an empty list means to listen nowhere."`
-	Relays  []string `koanf:"relays" doc:"Multiaddrs with /p2p/ID of relays through which a node without a public address can be reached; at most 16."`
+	Listen  []string `koanf:"addrs"`
+	Relays  []string `koanf:"relays"`
 
-	ConnsLow         int           `koanf:"conns_low" doc:"Connections kept when idle ones are trimmed; at least 1."`
-	ConnsHigh        int           `koanf:"conns_high" doc:"Connections above which idle ones are trimmed down to conns_low; at least conns_low."`
-	ConnGrace        time.Duration `koanf:"conn_grace" doc:"Age below which a connection is not trimmed; at least 1 s."`
-	MaxConns         int           `koanf:"max_conns" doc:"Connections at one time, dials included, after which new ones are refused; at least conns_high."`
-	MaxConnsPerIP    int           `koanf:"max_conns_per_ip" doc:"Connections at one time with one IPv4 address or IPv6 /56, loopback exempt; at least 1."`
-	NewConnsPerIP    float64       `koanf:"new_conns_per_ip" doc:"New inbound connections per second from one IPv4 address or IPv6 /56, loopback exempt, with a burst of twice max_conns_per_ip; more than 0."`
-	MaxSessions      int           `koanf:"max_sessions" doc:"OAP session streams at one time in each direction; at least 1."`
-	MaxMemory        limits.Bytes  `koanf:"max_memory" doc:"Bytes of buffers for what peers send: three quarters for what the transports may promise, a quarter for frames that are not complete; 0 means a quarter of the machine's memory, and at least 256 MiB."`
-	DialTimeout      time.Duration `koanf:"dial_timeout" doc:"Time for one dial, handshake included; between 100 ms and 60 s."`
-	MuxInitialWindow limits.Bytes  `koanf:"mux_initial_window" doc:"Bytes a new yamux stream may receive before it is read; between 256 KiB and mux_max_window."`
-	MuxMaxWindow     limits.Bytes  `koanf:"mux_max_window" doc:"Bytes to which the window of a yamux stream may grow; at most 16 MiB."`
+	ConnsLow      int          `koanf:"conns_low"`
+	ConnsHigh     int          `koanf:"conns_high"`
+	MaxConns      int          `koanf:"max_conns"`
+	MaxConnsPerIP int          `koanf:"max_conns_per_ip"`
+	NewConnsPerIP float64      `koanf:"new_conns_per_ip"`
+	MaxSessions   int          `koanf:"max_sessions"`
+	MaxMemory     limits.Bytes `koanf:"max_memory"`
 
-	PortMap   bool `koanf:"port_map" doc:"Whether to ask the router for a port mapping by UPnP or NAT-PMP."`
-	HolePunch bool `koanf:"hole_punch" doc:"Whether to turn relayed connections into direct ones by hole punching."`
+	PortMap   bool `koanf:"port_map"`
+	HolePunch bool `koanf:"hole_punch"`
 }
 
 // Validate returns status.BadRequest with the key that is wrong and its bounds.
@@ -64,8 +62,6 @@ func (c Config) Validate() error {
 		return bad("conns_low", "is %d, below 1", c.ConnsLow)
 	case c.ConnsHigh < c.ConnsLow:
 		return bad("conns_high", "is %d, below conns_low (%d)", c.ConnsHigh, c.ConnsLow)
-	case c.ConnGrace < time.Second:
-		return bad("conn_grace", "is %s, below 1s", c.ConnGrace)
 	case c.MaxConns < c.ConnsHigh:
 		return bad("max_conns", "is %d, below conns_high (%d)", c.MaxConns, c.ConnsHigh)
 	case c.MaxConnsPerIP < 1:
@@ -76,12 +72,6 @@ func (c Config) Validate() error {
 		return bad("max_sessions", "is %d, below 1", c.MaxSessions)
 	case c.MaxMemory != 0 && c.MaxMemory < minMemory:
 		return bad("max_memory", "is %d, below %d (or 0 for a share of the machine's memory)", c.MaxMemory, minMemory)
-	case c.DialTimeout < 100*time.Millisecond || c.DialTimeout > time.Minute:
-		return bad("dial_timeout", "is %s, outside 100ms to 60s", c.DialTimeout)
-	case c.MuxInitialWindow < 256<<10 || c.MuxInitialWindow > c.MuxMaxWindow:
-		return bad("mux_initial_window", "is %d, outside 256 KiB to mux_max_window (%d)", c.MuxInitialWindow, c.MuxMaxWindow)
-	case c.MuxMaxWindow > 16<<20:
-		return bad("mux_max_window", "is %d, above 16 MiB", c.MuxMaxWindow)
 	}
 	return nil
 }

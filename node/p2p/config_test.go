@@ -27,24 +27,20 @@ func TestProfilesAreValid(t *testing.T) {
 
 func TestConfigRefusals(t *testing.T) {
 	for key, spoil := range map[string]func(*Config){
-		"profile":            func(c *Config) { c.Profile = "x" },
-		"addrs":              func(c *Config) { c.Listen = []string{"localhost:80"} },
-		"addrs ":             func(c *Config) { c.Listen = []string{"/ip4/0.0.0.0/udp/1"} },
-		"addrs  ":            func(c *Config) { c.Listen = []string{"/ip4/0.0.0.0/tcp/1/ws"} },
-		"addrs   ":           func(c *Config) { c.Profile, c.Listen = Testnet, []string{"/ip4/0.0.0.0/tcp/0"} },
-		"relays":             func(c *Config) { c.Relays = []string{"/ip4/1.2.3.4/tcp/1"} },
-		"relays ":            func(c *Config) { c.Relays = make([]string, maxRelays+1) },
-		"conns_low":          func(c *Config) { c.ConnsLow = 0 },
-		"conns_high":         func(c *Config) { c.ConnsHigh = c.ConnsLow - 1 },
-		"conn_grace":         func(c *Config) { c.ConnGrace = 0 },
-		"max_conns":          func(c *Config) { c.MaxConns = c.ConnsHigh - 1 },
-		"max_conns_per_ip":   func(c *Config) { c.MaxConnsPerIP = 0 },
-		"new_conns_per_ip":   func(c *Config) { c.NewConnsPerIP = 0 },
-		"max_sessions":       func(c *Config) { c.MaxSessions = 0 },
-		"max_memory":         func(c *Config) { c.MaxMemory = 1 },
-		"dial_timeout":       func(c *Config) { c.DialTimeout = 0 },
-		"mux_initial_window": func(c *Config) { c.MuxInitialWindow = 1 },
-		"mux_max_window":     func(c *Config) { c.MuxMaxWindow = 1 << 30 },
+		"profile":          func(c *Config) { c.Profile = "x" },
+		"addrs":            func(c *Config) { c.Listen = []string{"localhost:80"} },
+		"addrs ":           func(c *Config) { c.Listen = []string{"/ip4/0.0.0.0/udp/1"} },
+		"addrs  ":          func(c *Config) { c.Listen = []string{"/ip4/0.0.0.0/tcp/1/ws"} },
+		"addrs   ":         func(c *Config) { c.Profile, c.Listen = Testnet, []string{"/ip4/0.0.0.0/tcp/0"} },
+		"relays":           func(c *Config) { c.Relays = []string{"/ip4/1.2.3.4/tcp/1"} },
+		"relays ":          func(c *Config) { c.Relays = make([]string, maxRelays+1) },
+		"conns_low":        func(c *Config) { c.ConnsLow = 0 },
+		"conns_high":       func(c *Config) { c.ConnsHigh = c.ConnsLow - 1 },
+		"max_conns":        func(c *Config) { c.MaxConns = c.ConnsHigh - 1 },
+		"max_conns_per_ip": func(c *Config) { c.MaxConnsPerIP = 0 },
+		"new_conns_per_ip": func(c *Config) { c.NewConnsPerIP = 0 },
+		"max_sessions":     func(c *Config) { c.MaxSessions = 0 },
+		"max_memory":       func(c *Config) { c.MaxMemory = 1 },
 	} {
 		c := DefaultConfig()
 		spoil(&c)

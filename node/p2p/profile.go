@@ -1,8 +1,6 @@
 package p2p
 
 import (
-	"time"
-
 	"allium/protocols/status"
 )
 
@@ -24,23 +22,21 @@ func Profiles() []Profile { return []Profile{Micronode, Macronode, Seed, Testnet
 // DefaultConfig returns the configuration of a macronode.
 func DefaultConfig() Config {
 	return Config{
+		Params: defaultParams(),
+
 		Profile: Macronode,
 		Listen: []string{
 			"/ip4/0.0.0.0/udp/4901/quic-v1", "/ip4/0.0.0.0/tcp/4901",
 			"/ip6/::/udp/4901/quic-v1", "/ip6/::/tcp/4901",
 		},
-		ConnsLow:         96,
-		ConnsHigh:        160,
-		ConnGrace:        time.Minute,
-		MaxConns:         512,
-		MaxConnsPerIP:    8,
-		NewConnsPerIP:    0.2,
-		MaxSessions:      2048,
-		DialTimeout:      5 * time.Second,
-		MuxInitialWindow: 1 << 20,
-		MuxMaxWindow:     8 << 20,
-		PortMap:          true,
-		HolePunch:        true,
+		ConnsLow:      96,
+		ConnsHigh:     160,
+		MaxConns:      512,
+		MaxConnsPerIP: 8,
+		NewConnsPerIP: 0.2,
+		MaxSessions:   2048,
+		PortMap:       true,
+		HolePunch:     true,
 	}
 }
 

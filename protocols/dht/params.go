@@ -6,6 +6,62 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
+// Params are the numbers of discovery that nobody tunes. Tests set them through [Config].
+type Params struct {
+	// K is how many peers hold a record, and the bucket size of the routing table. The nodes of one
+	// network agree on it; an answer carries as many.
+	K int `fixed:"k"`
+
+	// HedgeFixed makes every peer late after HedgeAfter, however fast it is known to be. Simulations
+	// compare with it.
+	HedgeFixed bool `fixed:"hedge_fixed"`
+
+	// HopBudget bounds the hops of a lookup, the own table being the first; then hop_exceeded.
+	HopBudget int `fixed:"hop_budget"`
+
+	// Refresh is how often the routing table is refreshed, ± 20 %. An entry not heard of for so long
+	// gives way to a peer that answers.
+	Refresh time.Duration `fixed:"refresh"`
+
+	// GroupShare is the share of a bucket that peers of one IP group (IPv4 /16; IPv6 ASN, or /32) may
+	// have. Further ones are refused. Private addresses are exempt.
+	GroupShare float64 `fixed:"group_share"`
+
+	// RPCTimeout bounds one call to a peer, dial included; the peer has failed then. HedgeAfter is at
+	// most this.
+	RPCTimeout time.Duration `fixed:"rpc_timeout"`
+
+	// PublishTimeout bounds the publishing of one record; it is tried again at the next cycle.
+	PublishTimeout time.Duration `fixed:"publish_timeout"`
+
+	// MaxPerKey bounds the records held for one object, as many as an answer carries. No IP group may
+	// keep more than others want.
+	MaxPerKey int `fixed:"max_per_key"`
+
+	// MaxPerPeer bounds the records held of one provider. Its next is refused with quota. MaxRecords
+	// bounds those of all.
+	MaxPerPeer int `fixed:"max_per_peer"`
+
+	// AnnounceQueue bounds the objects waiting to be announced at once. What does not fit is announced
+	// by the sweep.
+	AnnounceQueue int `fixed:"announce_queue"`
+}
+
+// defaultParams returns the values that hold.
+func defaultParams() Params {
+	return Params{
+		K:              20,
+		HopBudget:      5,
+		Refresh:        10 * time.Minute,
+		GroupShare:     0.4,
+		RPCTimeout:     1500 * time.Millisecond,
+		PublishTimeout: time.Minute,
+		MaxPerKey:      maxProviders,
+		MaxPerPeer:     25_000,
+		AnnounceQueue:  4096,
+	}
+}
+
 // Prefix is what all routing protocols of the network start with.
 const Prefix = protocol.ID("/allium")
 

@@ -304,12 +304,11 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*session.Config){
-		"max_frame":         func(c *session.Config) { c.MaxFrame = oap.MinMaxFrame - 1 },
-		"egress_frames":     func(c *session.Config) { c.EgressFrames = c.MaxInflight - 1 },
-		"idle_timeout":      func(c *session.Config) { c.IdleTimeout = 0 },
-		"request_timeout":   func(c *session.Config) { c.RequestTimeout = c.IdleTimeout },
-		"peer_egress_bytes": func(c *session.Config) { c.PeerEgressBytes = c.EgressBytes + 1 },
-		"workers":           func(c *session.Config) { c.Workers = 0 },
+		"idle_timeout":  func(c *session.Config) { c.IdleTimeout = c.RequestTimeout },
+		"control_rate":  func(c *session.Config) { c.ControlRate = 0 },
+		"egress_policy": func(c *session.Config) { c.EgressPolicy = "newest" },
+		"egress_bytes":  func(c *session.Config) { c.EgressBytes = c.PeerEgressBytes - 1 },
+		"sessions":      func(c *session.Config) { c.Sessions = 0 },
 	} {
 		c := session.DefaultConfig()
 		change(&c)

@@ -439,7 +439,6 @@ func TestConfig(t *testing.T) {
 		{"store.s3.endpoint", func(c *bucket.Config) { c.Endpoint = "ftp://host" }},
 		{"store.s3.endpoint", func(c *bucket.Config) { c.Endpoint = "http://host/path" }},
 		{"store.s3.node", func(c *bucket.Config) { c.Node = "A/B" }},
-		{"store.s3.timeout", func(c *bucket.Config) { c.Timeout = 0 }},
 		{"store.s3.requests", func(c *bucket.Config) { c.Requests = 0 }},
 		{"store.s3.ship_after", func(c *bucket.Config) { c.ShipAfter = 0 }},
 		{"store.s3.read_ahead", func(c *bucket.Config) { c.ReadAhead = -1 }},

@@ -10,33 +10,34 @@ import (
 )
 
 // Config is where the bucket is, and what is kept of it here.
+// node/config/keys.txt says what each key means.
 type Config struct {
-	URL             string `koanf:"url" doc:"the bucket of the s3 backend and a prefix in it: s3://bucket/prefix" disk:""`
-	Endpoint        string `koanf:"endpoint" doc:"the S3 service: http:// or https://, host and port" disk:""`
-	Region          string `koanf:"region" doc:"region of the bucket; most services that are not AWS take any" disk:""`
-	CredentialsFile string `koanf:"credentials_file" doc:"file with the keys, in the format of ~/.aws/credentials, read again every 5 minutes; empty: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment" disk:""`
-	PathStyle       bool   `koanf:"path_style" doc:"put the bucket's name into the path rather than the host name, also with services that are known to take the host" disk:""`
-	Node            string `koanf:"node" doc:"name of this node in the bucket, 1 to 64 of a-z, 0-9, - and _; empty: one is made and kept in the store's directory" disk:""`
-	Shared          bool   `koanf:"shared" doc:"other nodes use the same bucket and prefix: a removed object is only forgotten here, and stays in the bucket" disk:""`
+	Params `koanf:"-"` // fixed: never read from a file or the environment
 
-	Timeout      time.Duration `koanf:"timeout" doc:"how long one try of a request may take beside its bytes, for which 256 KiB/s are expected" disk:""`
-	Requests     int64         `koanf:"requests" doc:"requests to the bucket at once; further ones wait" disk:""`
-	RequestsWait int64         `koanf:"requests_wait" doc:"requests waiting to be sent to the bucket; the next gets busy" disk:""`
+	URL             string `koanf:"url" disk:""`
+	Endpoint        string `koanf:"endpoint" disk:""`
+	Region          string `koanf:"region" disk:""`
+	CredentialsFile string `koanf:"credentials_file" disk:""`
+	PathStyle       bool   `koanf:"path_style" disk:""`
+	Node            string `koanf:"node" disk:""`
+	Shared          bool   `koanf:"shared" disk:""`
 
-	ShipAfter time.Duration `koanf:"ship_after" doc:"longest time until a small object, which is durable here at once, is in the bucket too" disk:""`
-	ReadAhead limits.Bytes  `koanf:"read_ahead" doc:"bytes of RAM for reading ahead of those who read large objects in order; when it is used up they read without" disk:""`
+	Requests int64 `koanf:"requests" disk:""`
+
+	ShipAfter time.Duration `koanf:"ship_after" disk:""`
+	ReadAhead limits.Bytes  `koanf:"read_ahead" disk:""`
 }
 
 // DefaultConfig is AWS; the bucket is left to the operator.
 func DefaultConfig() Config {
 	return Config{
-		Endpoint:     "https://s3.amazonaws.com",
-		Region:       "us-east-1",
-		Timeout:      10 * time.Second,
-		Requests:     32,
-		RequestsWait: 4096,
-		ShipAfter:    time.Minute,
-		ReadAhead:    64 << 20,
+		Params: defaultParams(),
+
+		Endpoint:  "https://s3.amazonaws.com",
+		Region:    "us-east-1",
+		Requests:  32,
+		ShipAfter: time.Minute,
+		ReadAhead: 64 << 20,
 	}
 }
 
@@ -59,9 +60,7 @@ func (c Config) Validate(used bool) error {
 		n        int64
 		min, max int64
 	}{
-		{"timeout (ns)", int64(c.Timeout), int64(100 * time.Millisecond), int64(10 * time.Minute)},
 		{"requests", c.Requests, 1, 1024},
-		{"requests_wait", c.RequestsWait, 0, 1 << 20},
 		{"ship_after (ns)", int64(c.ShipAfter), int64(100 * time.Millisecond), int64(24 * time.Hour)},
 		{"read_ahead", int64(c.ReadAhead), 0, 1 << 40},
 	} {

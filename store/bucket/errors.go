@@ -45,7 +45,7 @@ func (c *client) failure(ctx context.Context, err error) (again bool, typed erro
 		return false, err // of the keys, or of the reader of a put
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return true, status.Errorf(status.Timeout, "the bucket did not answer in time; see store.s3.timeout and the service at %s", c.endpoint)
+		return true, status.Errorf(status.Timeout, "the bucket did not answer in time; see the service at %s", c.endpoint)
 	}
 	var r minio.ErrorResponse
 	if !errors.As(err, &r) {

@@ -19,13 +19,8 @@ import (
 
 func TestConfig(t *testing.T) {
 	for key, change := range map[string]func(*Config){
-		"rate":          func(c *Config) { c.Rate = 0 },
-		"inflight":      func(c *Config) { c.Inflight = 0 },
-		"bytes":         func(c *Config) { c.Bytes = 0 },
-		"peer_rate":     func(c *Config) { c.PeerRate = -1 },
-		"peer_inflight": func(c *Config) { c.PeerInflight = 1_000_001 },
-		"workers":       func(c *Config) { c.Workers = -1 },
-		"queue":         func(c *Config) { c.Queue = -1 },
+		"rate":     func(c *Config) { c.Rate = 0 },
+		"inflight": func(c *Config) { c.Inflight = 0 },
 	} {
 		cfg := DefaultConfig()
 		change(&cfg)
@@ -201,8 +196,10 @@ func TestBusyAccountSurvivesEviction(t *testing.T) {
 func TestAdmitKeepsItsBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{
-			Rate: 1_000_000, PeerRate: 1_000_000, Bytes: 1000, Workers: 1,
-			Inflight: rapid.IntRange(1, 8).Draw(t, "inflight"), PeerInflight: rapid.IntRange(1, 4).Draw(t, "peer inflight"),
+			Rate: 1_000_000, Inflight: rapid.IntRange(1, 8).Draw(t, "inflight"),
+			Params: Params{
+				PeerRate: 1_000_000, Bytes: 1000, Workers: 1, PeerInflight: rapid.IntRange(1, 4).Draw(t, "peer inflight"),
+			},
 		}
 		registry := limits.NewRegistry(nil)
 		g, err := New(cfg, Deps{Limits: registry})

@@ -1,6 +1,10 @@
 package guard
 
-import "time"
+import (
+	"time"
+
+	"allium/internal/limits"
+)
 
 const (
 	// ioTimeout bounds the arrival of a message, from its first byte, and the
@@ -32,3 +36,33 @@ const (
 	// FIND_NODE has about 40.
 	smallMessage = 256
 )
+
+// Params are the bounds of answering that nobody tunes. Tests set them through [Config].
+type Params struct {
+	// Bytes bounds the bytes of requests in flight; the next is refused with busy. It has room for the
+	// longest request, 16 KiB, of each of Inflight.
+	Bytes limits.Bytes `fixed:"bytes"`
+
+	// PeerRate bounds the requests per second of one peer, with a burst of as many; then rate_limit.
+	// Rate bounds all.
+	PeerRate int `fixed:"peer_rate"`
+
+	// PeerInflight bounds the requests in flight of one peer; then quota. Inflight bounds all.
+	PeerInflight int `fixed:"peer_inflight"`
+
+	// Workers bounds the requests being worked on at once; 0 is four for each processor.
+	Workers int `fixed:"workers"`
+
+	// Queue bounds the requests waiting for a worker. The next is refused with busy.
+	Queue int `fixed:"queue"`
+}
+
+// defaultParams returns the values that hold.
+func defaultParams() Params {
+	return Params{
+		Bytes:        64 << 20,
+		PeerRate:     500,
+		PeerInflight: 64,
+		Queue:        512,
+	}
+}

@@ -11,10 +11,11 @@ import (
 
 // Config says where the seeds come from. The zero value has none. All of it is
 // cold; the content of the manifest is not.
+// node/config/keys.txt says what each key means.
 type Config struct {
-	Bootstrap       []string `koanf:"bootstrap" doc:"Multiaddrs of seeds, each ending in /p2p/ID; at most 256."`
-	SeedManifest    string   `koanf:"seed_manifest" doc:"File with a signed list of further seeds (allium seeds sign); read again before every round of dials. Empty: none."`
-	SeedAuthorities []string `koanf:"seed_authorities" doc:"Peer ids whose signature under the seed manifest counts; at most 16."`
+	Bootstrap       []string `koanf:"bootstrap"`
+	SeedManifest    string   `koanf:"seed_manifest"`
+	SeedAuthorities []string `koanf:"seed_authorities"`
 }
 
 // Validate returns status.BadRequest with the key that is wrong.

@@ -1,0 +1,71 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// layer is what one source sets, by key.
+type layer struct {
+	source Source
+	values map[string]any
+}
+
+// Obsolete is a key that is fixed now and was set to the value that holds.
+type Obsolete struct {
+	Source Source
+	Key    string
+	Value  string // the value that holds
+	Why    string // it is fixed
+}
+
+func (o Obsolete) String() string {
+	return fmt.Sprintf("%s: %s is fixed at %s now, so take it out: %s", o.Source, o.Key, quoteEmpty(o.Value), o.Why)
+}
+
+// unsettable returns an error for each key of the layers that nobody knows, or
+// that is fixed at another value, and adds those that have their fixed value to
+// Obsolete.
+func (l *Loaded) unsettable(layers []layer) []error {
+	values, why := fixedValues(l.Config), map[string]string{}
+	for _, e := range entries() {
+		why[e.key] = e.doc
+	}
+	var errs []error
+	for _, layer := range layers {
+		for key, raw := range layer.values {
+			if _, ok := l.Sources[key]; ok {
+				continue
+			}
+			v, ok := values[key]
+			switch {
+			case !ok:
+				errs = append(errs, fmt.Errorf("%s: unknown key %q%s", layer.source, key, suggest(key)))
+			case same(v, raw):
+				l.Obsolete = append(l.Obsolete, Obsolete{layer.source, key, format(v), why[key]})
+			default:
+				errs = append(errs, fmt.Errorf("%s: %s = %v cannot be set, it is fixed at %s now; take it out: %s",
+					layer.source, key, raw, quoteEmpty(format(v)), why[key]))
+			}
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	slices.SortFunc(l.Obsolete, func(a, b Obsolete) int { return strings.Compare(a.String(), b.String()) })
+	return errs
+}
+
+// same reports whether raw, as a file or the environment has it, is v.
+func same(v reflect.Value, raw any) bool {
+	got := reflect.New(v.Type())
+	return decode(raw, got.Interface()) == nil && got.Elem().Equal(v)
+}
+
+// quoteEmpty makes an empty value visible.
+func quoteEmpty(s string) string {
+	if s == "" {
+		return `""`
+	}
+	return s
+}
