@@ -122,6 +122,13 @@ func (l *fakeLocal) has(root b3.Root) bool {
 	return l.objects[root] != nil && !l.damaged[root]
 }
 
+// opened is how often an object was asked for.
+func (l *fakeLocal) opened() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.opens
+}
+
 func (l *fakeLocal) Open(_ context.Context, root b3.Root) (b3.Object, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -80,7 +80,16 @@ func TestOpenRemoteWhole(t *testing.T) {
 func TestOpenAbsent(t *testing.T) {
 	w := newWorld(t, nil)
 	b := randomBlob(3, 3*group+5)
-	w.net.peer("a", b)
+	looked := make(chan struct{}) // the transfer ends afterwards: a whole object is read from the store
+	w.net.peer("a", b).before = func(ctx context.Context, g int64) error {
+		if g == 1 {
+			select {
+			case <-looked:
+			case <-ctx.Done():
+			}
+		}
+		return ctx.Err()
+	}
 	w.has([]peer.ID{"a"}, b)
 	_, absent := w.local.Open(t.Context(), b.root)
 	opt := Whole(Sources{})
@@ -89,9 +98,10 @@ func TestOpenAbsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.local.opens != 1 {
-		t.Errorf("the store was asked %d times, want once", w.local.opens)
+	if n := w.local.opened(); n != 1 {
+		t.Errorf("the store was asked %d times, want once", n)
 	}
+	close(looked)
 	for range 2 {
 		if head, err := c.Peek(); err != nil || !bytes.Equal(head, b.data[:group]) {
 			t.Fatalf("a look shows %d bytes, %v", len(head), err)
