@@ -79,12 +79,10 @@ func (q *HashQueue) Walk(root Root, size int64, ranges []Range) (*Walk, error) {
 
 // SizeProof is [NewSizeProof] whose group passes the queue.
 func (q *HashQueue) SizeProof(root Root, size int64) (*Walk, error) {
-	w, err := NewSizeProof(root, size)
-	if err != nil {
-		return nil, err
+	if size == 0 {
+		return q.Walk(root, size, nil)
 	}
-	w.queue = q
-	return w, nil
+	return q.Walk(root, size, []Range{{size - 1, size}})
 }
 
 // groupCV is the function groupCV, called when the queue admits the group.

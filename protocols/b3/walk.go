@@ -86,10 +86,7 @@ func NewWalk(root Root, size int64, ranges []Range) (*Walk, error) {
 // NewSizeProof returns the walk that proves a claimed size and no more: the
 // right-spine parents and the last group (OAP1 §9).
 func NewSizeProof(root Root, size int64) (*Walk, error) {
-	if size == 0 {
-		return NewWalk(root, size, nil)
-	}
-	return NewWalk(root, size, []Range{{size - 1, size}})
+	return (*HashQueue)(nil).SizeProof(root, size)
 }
 
 func newWalk(root Root, size int64, s []span) *Walk {
