@@ -1,0 +1,43 @@
+package dht
+
+import (
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/peerstore"
+	ma "github.com/multiformats/go-multiaddr"
+)
+
+// know remembers the addresses of a peer heard of, for a dial that follows.
+func (s *Service) know(info peer.AddrInfo) {
+	if len(info.Addrs) > 0 && !s.isConnected(info.ID) {
+		s.deps.Host.Peerstore().AddAddrs(info.ID, info.Addrs, peerstore.TempAddrTTL)
+	}
+}
+
+func (s *Service) isConnected(p peer.ID) bool {
+	return s.deps.Host.Network().Connectedness(p) == network.Connected
+}
+
+// connected lists connected peers that speak the provider exchange, at most k.
+func (s *Service) connected() []peer.ID {
+	var peers []peer.ID
+	for _, p := range s.deps.Host.Network().Peers() {
+		if got, err := s.deps.Host.Peerstore().SupportsProtocols(p, ProviderID); err == nil && len(got) > 0 && len(peers) < s.cfg.K {
+			peers = append(peers, p)
+		}
+	}
+	return peers
+}
+
+// addrs is where a peer is: of its connections, else of the address book.
+func (s *Service) addrs(p peer.ID) []ma.Multiaddr {
+	conns := s.deps.Host.Network().ConnsToPeer(p)
+	if len(conns) == 0 {
+		return s.deps.Host.Peerstore().Addrs(p)
+	}
+	addrs := make([]ma.Multiaddr, len(conns))
+	for i, c := range conns {
+		addrs[i] = c.RemoteMultiaddr()
+	}
+	return addrs
+}
