@@ -45,22 +45,10 @@ func Whole(from Sources) OpenOptions { return transfer.Whole(from) }
 
 // What the resolver says of providers.
 type (
-	// Provider is a peer that says it has an object.
-	Provider = record.Provider
-	// Origin is how a peer that may have an object became known.
-	Origin = record.Origin
 	// Sources names who may have an object, beside its own providers.
 	Sources = providers.Sources
 	// ProvidersOptions say how to look for providers.
 	ProvidersOptions = providers.FindOptions
-)
-
-// The origins, in the order in which they are asked.
-const (
-	OriginNamed  = record.OriginNamed
-	OriginServed = record.OriginServed
-	OriginGossip = record.OriginGossip
-	OriginDHT    = record.OriginDHT
 )
 
 // Deps are what the resolver works with. Log, Metrics and Limits may be nil.
@@ -70,7 +58,7 @@ type Deps struct {
 	// Hints lists who announced an object of late, at most 20, at once and from
 	// memory; nil: nobody. Two are asked before the DHT is, whose lookup
 	// begins when they are not enough, or do not answer; the others after it.
-	Hints   func(root b3.Root) []Provider
+	Hints   func(root b3.Root) []record.Provider
 	Objects providers.Client
 	Dialer  providers.Dialer
 	// Denied says why an object must not be fetched, nor read through the

@@ -19,6 +19,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/object"
+	"allium/protocols/record"
 	"allium/protocols/status"
 )
 
@@ -677,8 +678,8 @@ type fakeFinder struct {
 	calls  int
 }
 
-func (f *fakeFinder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[Provider, error] {
-	return func(yield func(Provider, error) bool) {
+func (f *fakeFinder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[record.Provider, error] {
+	return func(yield func(record.Provider, error) bool) {
 		f.mu.Lock()
 		f.calls++
 		who, delay, hang, linger, err := slices.Clone(f.who[root]), f.delay, f.hang, f.linger, f.err
@@ -689,12 +690,12 @@ func (f *fakeFinder) FindProviders(ctx context.Context, root b3.Root, limit int)
 			case <-ctx.Done():
 				return
 			}
-			if !yield(Provider{AddrInfo: peer.AddrInfo{ID: p}}, nil) {
+			if !yield(record.Provider{AddrInfo: peer.AddrInfo{ID: p}}, nil) {
 				return
 			}
 		}
 		if err != nil {
-			yield(Provider{}, err)
+			yield(record.Provider{}, err)
 		}
 		if hang {
 			<-ctx.Done()

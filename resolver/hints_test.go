@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
+	"allium/protocols/record"
 	"allium/protocols/status"
 )
 
@@ -29,11 +30,11 @@ func (h *hintBook) tell(root b3.Root, who ...peer.ID) {
 	h.who[root] = who
 }
 
-func (h *hintBook) hints(root b3.Root) (out []Provider) {
+func (h *hintBook) hints(root b3.Root) (out []record.Provider) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range h.who[root] {
-		out = append(out, Provider{AddrInfo: peer.AddrInfo{ID: p}})
+		out = append(out, record.Provider{AddrInfo: peer.AddrInfo{ID: p}})
 	}
 	return out
 }
@@ -44,7 +45,7 @@ func hinted(t testing.TB) (*world, *hintBook) {
 	return newWorld(t, func(_ *Config, d *Deps) { d.Hints = book.hints }), book
 }
 
-func (w *world) drawn(t testing.TB, o Origin) float64 {
+func (w *world) drawn(t testing.TB, o record.Origin) float64 {
 	return w.counter(t, "resolver_sources_total", string(o))
 }
 
@@ -59,8 +60,8 @@ func TestHintsComeFirst(t *testing.T) {
 		if err := w.fetch(t, b); err != nil {
 			t.Fatal(err)
 		}
-		if n := w.finder.count(); n != 0 || w.drawn(t, OriginGossip) != 1 || w.drawn(t, OriginDHT) != 0 {
-			t.Errorf("%d lookups; %v of gossip, %v of the DHT", n, w.drawn(t, OriginGossip), w.drawn(t, OriginDHT))
+		if n := w.finder.count(); n != 0 || w.drawn(t, record.OriginGossip) != 1 || w.drawn(t, record.OriginDHT) != 0 {
+			t.Errorf("%d lookups; %v of gossip, %v of the DHT", n, w.drawn(t, record.OriginGossip), w.drawn(t, record.OriginDHT))
 		}
 	})
 }
@@ -77,8 +78,8 @@ func TestWrongHint(t *testing.T) {
 		if err := w.fetch(t, b); err != nil {
 			t.Fatal(err)
 		}
-		if w.drawn(t, OriginGossip) != 1 || w.drawn(t, OriginDHT) != 1 {
-			t.Errorf("%v of gossip, %v of the DHT", w.drawn(t, OriginGossip), w.drawn(t, OriginDHT))
+		if w.drawn(t, record.OriginGossip) != 1 || w.drawn(t, record.OriginDHT) != 1 {
+			t.Errorf("%v of gossip, %v of the DHT", w.drawn(t, record.OriginGossip), w.drawn(t, record.OriginDHT))
 		}
 	})
 }
@@ -122,8 +123,8 @@ func TestManyHints(t *testing.T) {
 		if err := w.fetch(t, b); err != nil {
 			t.Fatal(err)
 		}
-		if w.drawn(t, OriginGossip) != 3 || w.drawn(t, OriginDHT) != 1 {
-			t.Errorf("%v of gossip, %v of the DHT", w.drawn(t, OriginGossip), w.drawn(t, OriginDHT))
+		if w.drawn(t, record.OriginGossip) != 3 || w.drawn(t, record.OriginDHT) != 1 {
+			t.Errorf("%v of gossip, %v of the DHT", w.drawn(t, record.OriginGossip), w.drawn(t, record.OriginDHT))
 		}
 	})
 }

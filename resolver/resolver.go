@@ -13,6 +13,7 @@ import (
 
 	"allium/internal/latch"
 	"allium/protocols/b3"
+	"allium/protocols/record"
 	"allium/protocols/status"
 	"allium/resolver/providers"
 	"allium/resolver/transfer"
@@ -145,11 +146,11 @@ func (l *life) Go(f func()) bool { return l.ctx.Err() == nil && l.work.Go(f) }
 // announced it, at once, then whom the DHT finds, as they are found, for at most
 // Config.Deadline. Each peer comes once. The sequence ends with an error when the search failed: a
 // timeout, or the DHT's own. Nobody having the object is an empty sequence.
-func (r *Resolver) Providers(ctx context.Context, root b3.Root, opt ProvidersOptions) iter.Seq2[Provider, error] {
-	return func(yield func(Provider, error) bool) {
+func (r *Resolver) Providers(ctx context.Context, root b3.Root, opt ProvidersOptions) iter.Seq2[record.Provider, error] {
+	return func(yield func(record.Provider, error) bool) {
 		work, l, done, err := r.begin(ctx)
 		if err != nil {
-			yield(Provider{}, err)
+			yield(record.Provider{}, err)
 			return
 		}
 		defer done()
