@@ -28,10 +28,12 @@ var layers = map[string][]string{
 	"protocols/capability": {},
 	"protocols/delimited":  {},
 	"protocols/dht": {
-		"protocols/delimited", "protocols/dht/guard", "protocols/dht/routing", "protocols/dht/seeds", "protocols/dht/sweep",
-		"protocols/kad", "protocols/record",
+		"protocols/delimited", "protocols/dht/dialback", "protocols/dht/guard", "protocols/dht/kadhost",
+		"protocols/dht/routing", "protocols/dht/seeds", "protocols/dht/sweep", "protocols/kad", "protocols/record",
 	},
+	"protocols/dht/dialback":  {},
 	"protocols/dht/guard":     {},
+	"protocols/dht/kadhost":   {"protocols/delimited"},
 	"protocols/dht/routing":   {"protocols/kad"},
 	"protocols/dht/seeds":     {"protocols/record"},
 	"protocols/dht/sweep":     {"protocols/kad"},
@@ -57,7 +59,9 @@ var layers = map[string][]string{
 	"internal/linked":         {},
 	"internal/pebbledb":       {},
 	"internal/printable":      {},
+	"internal/privatefile":    {},
 	"internal/ram":            {},
+	"internal/suggest":        {},
 	"internal/testkit":        {},
 	"internal/testkit/simnet": {},
 
@@ -66,17 +70,20 @@ var layers = map[string][]string{
 		"store/fsys", "store/gc", "store/lease", "store/memory", "store/meta", "store/partial", "store/quota", "store/scrub",
 		"store/segment/record", "store/upload", "store/uses",
 	},
-	"store/admission":      {"store/meta"},
-	"store/arena":          {},
-	"store/blob":           {"store/damage", "store/fsys", "store/index", "store/meta", "store/partial", "store/upload"},
-	"store/bloom":          {},
-	"store/bucket":         {},
-	"store/cache":          {"store/meta"},
-	"store/cloud":          {"store/bucket", "store/damage", "store/fsys", "store/index", "store/meta", "store/segment/record"},
-	"store/damage":         {"store/fsys", "store/meta"},
-	"store/disk":           {"store/blob", "store/bucket", "store/cloud", "store/damage", "store/fsys", "store/index", "store/meta", "store/segment", "store/segment/record"},
-	"store/fsys":           {"store/meta"},
-	"store/gc":             {"protocols/manifest", "store/admission", "store/arena", "store/bloom", "store/damage", "store/lease", "store/meta", "store/partial"},
+	"store/admission": {"store/meta"},
+	"store/arena":     {},
+	"store/blob":      {"store/damage", "store/fsys", "store/index", "store/meta", "store/partial", "store/upload"},
+	"store/bloom":     {},
+	"store/bucket":    {},
+	"store/cache":     {"store/meta"},
+	"store/cloud": {"store/bucket", "store/damage", "store/fsys", "store/index", "store/meta",
+		"store/segment/record"},
+	"store/damage": {"store/fsys", "store/meta"},
+	"store/disk": {"store/blob", "store/bucket", "store/cloud", "store/damage", "store/fsys", "store/index",
+		"store/meta", "store/segment", "store/segment/record"},
+	"store/fsys": {"store/meta"},
+	"store/gc": {"protocols/manifest", "store/admission", "store/arena", "store/bloom", "store/damage",
+		"store/lease", "store/meta", "store/partial"},
 	"store/index":          {"store/meta"},
 	"store/lease":          {},
 	"store/memory":         {"store/arena", "store/damage", "store/meta", "store/partial", "store/upload"},
@@ -97,7 +104,8 @@ var layers = map[string][]string{
 	"resolver/tree":      {"protocols/manifest", "protocols/object", "resolver/providers", "resolver/transfer"},
 
 	"gateway": {
-		"gateway/admin", "gateway/api", "gateway/content", "gateway/exchange", "gateway/openapi", "gateway/server", "gateway/upload",
+		"gateway/admin", "gateway/api", "gateway/content", "gateway/exchange", "gateway/openapi", "gateway/server",
+		"gateway/upload",
 	},
 	"gateway/admin":           {"gateway/api", "gateway/exchange", "protocols/capability"},
 	"gateway/api":             {},
@@ -109,13 +117,16 @@ var layers = map[string][]string{
 	"gateway/denylist":        {},
 	"gateway/exchange":        {"gateway/api", "gateway/audit", "protocols/capability"},
 	"gateway/openapi":         {"gateway/api", "gateway/exchange"},
-	"gateway/server":          {"gateway/api", "gateway/audit", "gateway/certs", "gateway/exchange", "protocols/capability"},
-	"gateway/upload":          {"gateway/api", "gateway/exchange", "protocols/capability"},
-	"gateway/verified":        {"gateway/api", "protocols/bao"},
+	"gateway/server": {"gateway/api", "gateway/audit", "gateway/certs", "gateway/exchange",
+		"protocols/capability"},
+	"gateway/upload":   {"gateway/api", "gateway/exchange", "protocols/capability"},
+	"gateway/verified": {"gateway/api", "protocols/bao"},
 
 	"node": {
-		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "gateway/exchange", "node/amnesia", "node/capabilities", "node/clock", "node/config",
-		"node/fault", "node/home", "node/localapi", "node/objects", "node/p2p", "node/publish", "node/readiness", "node/records",
+		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "gateway/exchange", "node/amnesia",
+		"node/capabilities", "node/clock", "node/config",
+		"node/fault", "node/home", "node/localapi", "node/objects", "node/p2p", "node/publish", "node/readiness",
+		"node/records",
 		"node/repair", "node/supervise", "protocols/dht", "protocols/dht/seeds", "protocols/gossip", "protocols/hints",
 		"protocols/inbound", "protocols/object", "protocols/record", "protocols/session", "resolver", "store", "store/disk",
 	},
@@ -123,24 +134,29 @@ var layers = map[string][]string{
 	"node/capabilities": {"gateway/exchange", "node/home", "protocols/capability"},
 	"node/clock":        {"protocols/session"},
 	"node/config": {
-		"gateway", "gateway/audit", "gateway/server", "node/p2p", "protocols/dht", "protocols/gossip", "protocols/hints", "protocols/object",
+		"gateway", "gateway/audit", "gateway/server", "node/p2p", "protocols/dht", "protocols/gossip", "protocols/hints",
+		"protocols/object",
 		"protocols/session", "resolver", "store",
 	},
 	"node/fault": {"gateway/api", "protocols/oap", "protocols/object"},
 	"node/home":  {"node/config", "node/p2p"},
 	"node/localapi": {
-		"gateway/api", "gateway/content", "gateway/upload", "gateway/verified", "node/objects", "node/supervise", "node/tree", "protocols/dht",
-		"protocols/dht/routing", "protocols/hints", "protocols/kad", "protocols/manifest", "protocols/record", "protocols/session",
+		"gateway/api", "gateway/content", "gateway/upload", "gateway/verified", "node/objects", "node/supervise",
+		"node/tree", "protocols/dht",
+		"protocols/dht/routing", "protocols/hints", "protocols/kad", "protocols/manifest", "protocols/record",
+		"protocols/session",
 		"resolver", "store", "store/gc", "store/meta", "store/quota", "store/upload",
 	},
-	"node/objects":       {"gateway/api", "gateway/content", "gateway/verified", "protocols/bao", "protocols/manifest", "resolver", "store"},
-	"node/p2p":           {},
-	"node/publish":       {"node/objects", "protocols/dht", "protocols/hints", "protocols/manifest", "store"},
-	"node/readiness":     {"gateway/api"},
-	"node/records":       {},
-	"node/repair":        {"resolver", "store", "store/gc", "store/meta"},
-	"node/supervise":     {},
-	"node/tree":          {"gateway/api", "node/supervise", "node/tree/addcache", "node/tree/extract", "protocols/manifest"},
+	"node/objects": {"gateway/api", "gateway/content", "gateway/verified", "protocols/bao", "protocols/manifest",
+		"resolver", "store"},
+	"node/p2p":       {},
+	"node/publish":   {"node/objects", "protocols/dht", "protocols/hints", "protocols/manifest", "store"},
+	"node/readiness": {"gateway/api"},
+	"node/records":   {},
+	"node/repair":    {"resolver", "store", "store/gc", "store/meta"},
+	"node/supervise": {},
+	"node/tree": {"gateway/api", "node/supervise", "node/tree/addcache", "node/tree/extract",
+		"protocols/manifest"},
 	"node/tree/addcache": {},
 	"node/tree/extract":  {"protocols/manifest"},
 
@@ -148,11 +164,16 @@ var layers = map[string][]string{
 		"gateway/api", "gateway/client", "node", "node/config", "node/home", "node/p2p", "node/tree", "protocols/manifest",
 		"testnet/script",
 	},
-	"testnet/dhtsim":   {"protocols/kad"},
-	"testnet/fetchsim": {"resolver/providers", "resolver/schedule"},
-	"testnet/script":   {},
+	"testnet/dhtsim":       {"protocols/kad"},
+	"testnet/fetchsim":     {"resolver/providers", "resolver/schedule"},
+	"testnet/script":       {},
+	"cmd/allium/failure":   {},
+	"cmd/allium/reference": {"node", "node/config"},
+	"cmd/allium/term":      {"gateway/api"},
+	"cmd/allium/text":      {"gateway/api", "node", "node/config", "protocols/capability"},
 	"cmd/allium": {
-		"gateway/api", "gateway/client", "gateway/verified", "node", "node/amnesia", "node/capabilities", "node/config", "node/home",
+		"cmd/allium/failure", "cmd/allium/reference", "cmd/allium/term", "cmd/allium/text", "gateway/api", "gateway/client",
+		"gateway/verified", "node", "node/amnesia", "node/capabilities", "node/config", "node/home",
 		"node/localapi", "node/p2p", "node/tree", "node/tree/addcache", "protocols/capability", "testnet", "testnet/dhtsim",
 		"testnet/fetchsim", "testnet/script",
 	},
@@ -163,11 +184,13 @@ var layers = map[string][]string{
 // and store/storetest are open to all tests.
 var inTests = map[string][]string{
 	"gateway": {
-		"gateway/audit", "gateway/certs", "gateway/certs/certstest", "gateway/client", "gateway/denylist", "gateway/verified", "protocols/bao",
+		"gateway/audit", "gateway/certs", "gateway/certs/certstest", "gateway/client", "gateway/denylist",
+		"gateway/verified", "protocols/bao",
 		"protocols/capability", "protocols/manifest",
 	},
-	"gateway/certs":    {"gateway/certs/certstest"},
-	"node":             {"gateway/client", "node/tree", "node/tree/addcache", "protocols/bao", "protocols/manifest", "protocols/oap"},
+	"gateway/certs": {"gateway/certs/certstest"},
+	"node": {"gateway/client", "node/tree", "node/tree/addcache", "protocols/bao", "protocols/manifest",
+		"protocols/oap"},
 	"node/amnesia":     {"node/p2p"},
 	"protocols/hints":  {"protocols/gossip"},
 	"protocols/object": {"protocols/session"},
@@ -190,7 +213,8 @@ func TestArchitecture(t *testing.T) {
 			return err
 		}
 		if d.IsDir() {
-			if base := d.Name(); name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "bin" || base == "tools") {
+			if base := d.Name(); name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "bin" ||
+				base == "tools") {
 				return filepath.SkipDir
 			}
 			return nil
@@ -325,7 +349,8 @@ func checkCode(pkg string, fset *token.FileSet, f *ast.File, say func(token.Pos,
 			}
 		case *ast.CallExpr:
 			switch {
-			case (isSelector(n.Fun, "context", "Background") || isSelector(n.Fun, "context", "TODO")) && !strings.HasPrefix(pkg, "cmd/") && pkg != "bench":
+			case (isSelector(n.Fun, "context", "Background") || isSelector(n.Fun, "context", "TODO")) &&
+				!strings.HasPrefix(pkg, "cmd/") && pkg != "bench":
 				say(n.Pos(), "a context out of nowhere: take the caller's")
 			case isSelector(n.Fun, "errgroup", "WithContext"):
 				groups++
@@ -381,11 +406,14 @@ func TestArchitectureBites(t *testing.T) {
 			t.Errorf("%q gave %q, want %q", src, problems, want)
 		}
 	}
-	if problems, _, _ := check("nowhere", "nowhere/x.go", []byte("package nowhere\n"), map[string]bool{}); len(problems) != 1 {
+	if problems, _, _ := check("nowhere", "nowhere/x.go", []byte("package nowhere\n"),
+		map[string]bool{}); len(problems) != 1 {
 		t.Errorf("an unlisted package passes: %q", problems)
 	}
-	for _, src := range []string{"var c = make(chan int, 8) // bound: eight", "var c = make(chan int, 1)", "func f() { defer func() {}() }"} {
-		if problems, _, _ := check("store", "store/x.go", []byte("package store\n"+src+"\n"), map[string]bool{}); len(problems) != 0 {
+	for _, src := range []string{"var c = make(chan int, 8) // bound: eight", "var c = make(chan int, 1)",
+		"func f() { defer func() {}() }"} {
+		if problems, _, _ := check("store", "store/x.go", []byte("package store\n"+src+"\n"),
+			map[string]bool{}); len(problems) != 0 {
 			t.Errorf("%q gave %q", src, problems)
 		}
 	}

@@ -73,7 +73,8 @@ func newAsker(page string, from net.IP, keep bool) (*asker, error) {
 	if !keep {
 		header += "Connection: close\r\n"
 	}
-	return &asker{addr: u.Host, request: "GET " + u.RequestURI() + " HTTP/1.1\r\n" + header + "\r\n", from: from, keep: keep}, nil
+	return &asker{addr: u.Host, request: "GET " + u.RequestURI() + " HTTP/1.1\r\n" + header + "\r\n", from: from,
+		keep: keep}, nil
 }
 
 // ask asks once, over a new connection where there is none.

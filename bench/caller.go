@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -25,7 +26,7 @@ import (
 const echoProtocol = protocol.ID("/bench/echo")
 
 // smallRequest is a request of the size that discovery asks with.
-var smallRequest = []byte(`{"op":"resolve","key":"b3:0000000000000000000000000000000000000000000000000000000000000000","max_stale_ms":0}`)
+var smallRequest = []byte(`{"op":"resolve","key":"b3:` + strings.Repeat("0", 64) + `","max_stale_ms":0}`)
 
 // frameSize is what smallRequest takes on the wire.
 var frameSize = len(smallRequest) + oap.HeaderSize

@@ -15,13 +15,13 @@ import (
 // The load of fairness: peers that ask at a steady rate, each request when it
 // is due, and one that asks ten times as much.
 const (
-	fairPeers = 32  // the greedy one included
-	fairRate  = 100 // requests per second of an honest peer, half of what it may
-	fairTimes = 10  // so much more of the greedy one
-	fairWork  = 64  // KiB that the handler hashes for each request
-	fairTurns = 4   // alone and beside, in turn: what else the machine does slows both
-	fairWarm  = 500 * time.Millisecond
-	fairFor   = 2 * time.Second // of a turn
+	fairPeers  = 32  // the greedy one included
+	fairRate   = 100 // requests per second of an honest peer, half of what it may
+	fairTimes  = 10  // so much more of the greedy one
+	fairWork   = 64  // KiB that the handler hashes for each request
+	fairRounds = 4   // alone and beside alternate, so that other work of the machine slows both
+	fairWarm   = 500 * time.Millisecond
+	fairFor    = 2 * time.Second // of a turn
 )
 
 // benchFair measures what one greedy peer costs the honest ones.
@@ -68,7 +68,7 @@ func benchFair(ctx context.Context, s *settings) (_ []row, err error) {
 			return nil, err
 		}
 		var a, b asked
-		for range fairTurns {
+		for range fairRounds {
 			a.add(askAll(ctx, honest, nil))
 			b.add(askAll(ctx, honest, callers[0]))
 		}
@@ -81,7 +81,7 @@ func benchFair(ctx context.Context, s *settings) (_ []row, err error) {
 		}
 		_, others := to.since(from)
 		add(&other, others)
-		seconds := fairTurns * fairFor.Seconds()
+		seconds := fairRounds * fairFor.Seconds()
 		of := seconds * float64(len(honest))
 		add(&alone, float64(a.answered)/of)
 		add(&beside, float64(b.answered)/of)

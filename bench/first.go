@@ -79,7 +79,8 @@ func benchFirstByte(ctx context.Context, s *settings) ([]row, error) {
 			}
 		}
 		if n := len(rows[i].values); n < firstCounted {
-			return nil, fmt.Errorf("the asking node dialled the provider for %d objects of %d; the provider was first at the others", n, firstObjects)
+			return nil, fmt.Errorf("the asking node dialled the provider for %d objects of %d; "+
+				"the provider was first at the others", n, firstObjects)
 		}
 	}
 	for _, n := range nodes {

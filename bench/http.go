@@ -60,7 +60,8 @@ func benchHTTP(ctx context.Context, s *settings) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	node, err := startProcess(ctx, s.allium, "--home", home, "--log-level", "error", "run", "--profile", "testnet", "--listen", onTCP)
+	node, err := startProcess(ctx, s.allium, "--home", home, "--log-level", "error", "run", "--profile", "testnet",
+		"--listen", onTCP)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +251,8 @@ var (
 
 // wrk loads url, which p serves.
 func wrk(ctx context.Context, p *process, url, script string) (l loaded, err error) {
-	args := []string{"-t" + strconv.Itoa(httpThreads), "-c" + strconv.Itoa(httpConns), "-d" + httpFor.String(), "--latency"}
+	args := []string{"-t" + strconv.Itoa(httpThreads), "-c" + strconv.Itoa(httpConns), "-d" + httpFor.String(),
+		"--latency"}
 	if script != "" {
 		args = append(args, "-s", script)
 	}

@@ -64,7 +64,8 @@ func benchOps(ctx context.Context, s *settings) (_ []row, err error) {
 	var failed error
 	load := opsFor + 4*time.Second
 	wrk.Go(func() {
-		_, failed = run(ctx, "wrk", "-t"+strconv.Itoa(httpThreads), "-c"+strconv.Itoa(opsDownloads), "-d"+load.String(), "--timeout", "60s",
+		_, failed = run(ctx, "wrk", "-t"+strconv.Itoa(httpThreads), "-c"+strconv.Itoa(opsDownloads), "-d"+load.String(),
+			"--timeout", "60s",
 			node.gate+"/o/"+strings.TrimSpace(added.out))
 	})
 	time.Sleep(2 * time.Second) // they have begun

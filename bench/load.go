@@ -94,7 +94,8 @@ func benchLoad(ctx context.Context, s *settings) ([]row, error) {
 // load starts a node and its peers and runs the load at so many requests per
 // second.
 func (s *settings) load(ctx context.Context, name string, rate int) (_ loadResult, err error) {
-	node, err := startProcess(ctx, s.allium, "--home", filepath.Join(s.dir, name), "--log-level", "error", "run", "--profile", "testnet")
+	node, err := startProcess(ctx, s.allium, "--home", filepath.Join(s.dir, name), "--log-level", "error", "run",
+		"--profile", "testnet")
 	if err != nil {
 		return loadResult{}, err
 	}

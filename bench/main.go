@@ -129,7 +129,8 @@ type part struct {
 
 var parts = []part{
 	{"start", []func(context.Context, *settings) ([]row, error){benchStart}},
-	{"large", []func(context.Context, *settings) ([]row, error){benchAdd, benchFetch, benchFetchQUIC}}, // fetch reads what add stored
+	{"large", []func(context.Context, *settings) ([]row, error){benchAdd, benchFetch, benchFetchQUIC}},
+	// fetch reads what add stored
 	{"files", []func(context.Context, *settings) ([]row, error){benchFiles}},
 	{"soak", []func(context.Context, *settings) ([]row, error){benchSoak}},
 	{"load", []func(context.Context, *settings) ([]row, error){benchLoad}},

@@ -70,7 +70,8 @@ func benchAdd(ctx context.Context, s *settings) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		addWall, addCPU, addRSS = append(addWall, add.wall.Seconds()), append(addCPU, add.cpu.Seconds()), append(addRSS, mb(add.rss))
+		addWall, addCPU, addRSS = append(addWall, add.wall.Seconds()), append(addCPU, add.cpu.Seconds()),
+			append(addRSS, mb(add.rss))
 		refCPU, ddWall = append(refCPU, ref.cpu.Seconds()), append(ddWall, dd.wall.Seconds())
 		if err := os.Remove(out); err != nil {
 			return nil, err

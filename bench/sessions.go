@@ -163,7 +163,8 @@ func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 	if err := stopAll([]*process{node, plain}); err != nil {
 		return nil, err
 	}
-	return []row{conn, rss, live, gor, grown, more, still, asked, lost, p50, p99, fast, slow, bad, bare9, bare, busy, other}, nil
+	return []row{conn, rss, live, gor, grown, more, still, asked, lost, p50, p99, fast, slow, bad, bare9, bare, busy,
+		other}, nil
 }
 
 // startRoomy starts a node with manyLimits, with a gateway and an admin

@@ -176,7 +176,8 @@ func attack(ctx context.Context, p *process, what, page, come, token, target str
 		line("cut without an answer", "/s", "", each(to.slow.Cut-from.slow.Cut)),
 	}
 	for _, status := range sortedKeys(to.slow.Answered) {
-		rows = append(rows, line(fmt.Sprintf("answered %d", status), "/s", "", each(to.slow.Answered[status]-from.slow.Answered[status])))
+		rows = append(rows, line(fmt.Sprintf("answered %d", status), "/s", "",
+			each(to.slow.Answered[status]-from.slow.Answered[status])))
 	}
 	for _, name := range sortedKeys(to.node) {
 		if d := to.node[name] - from.node[name]; strings.HasPrefix(name, "rejected_total{") && d > 0 {

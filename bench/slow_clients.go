@@ -88,9 +88,11 @@ func slowClients(ctx context.Context, addr, come, token string) error {
 	defer clients.Wait()
 	defer stop()
 	for i := range slowConns {
-		c := slowClient{t: t, addr: addr, from: net.IPv4(127, 0, 0, byte(2+i%slowHosts)), begin: "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "}
+		c := slowClient{t: t, addr: addr, from: net.IPv4(127, 0, 0, byte(2+i%slowHosts)),
+			begin: "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "}
 		if come != justHeaders && i/slowHosts%2 == 0 { // from every address
-			c.begin = "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + "\r\nContent-Length: " + strconv.Itoa(slowBody) + "\r\n\r\n"
+			c.begin = "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token +
+				"\r\nContent-Length: " + strconv.Itoa(slowBody) + "\r\n\r\n"
 		}
 		clients.Go(func() { c.run(ctx, slowRamp*time.Duration(i)/slowConns, come == comeAtOnce) })
 	}

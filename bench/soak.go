@@ -128,7 +128,8 @@ func (k *soak) work(ctx context.Context) ([][]sample, error) {
 					return nil, err
 				}
 				samples[i] = append(samples[i], got)
-				fmt.Printf("soak: sample %d of node %d: %.1f MB, %.0f files, %.0f goroutines\n", len(samples[i]), i, got.rss, got.files, got.goroutines)
+				fmt.Printf("soak: sample %d of node %d: %.1f MB, %.0f files, %.0f goroutines\n", len(samples[i]), i, got.rss,
+					got.files, got.goroutines)
 			}
 		case <-end:
 			return samples, nil
@@ -306,7 +307,8 @@ func growth(who string, all []sample) (rows []row) {
 		rows = append(rows,
 			row{what: who + m.what + ", third quarter", unit: m.unit, values: third},
 			row{what: who + m.what + ", fourth quarter", unit: m.unit, values: fourth},
-			row{what: who + m.what + ", fourth ÷ third", unit: "×", target: "about 1", values: []float64{mean(fourth) / mean(third)}},
+			row{what: who + m.what + ", fourth ÷ third", unit: "×", target: "about 1",
+				values: []float64{mean(fourth) / mean(third)}},
 		)
 	}
 	return rows

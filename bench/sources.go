@@ -88,7 +88,8 @@ func benchSources(ctx context.Context, s *settings) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	rate := row{what: fmt.Sprintf("fetch from %d × %d MB/s: rate", sourcesNodes, sourcesRate), unit: "MB/s", target: "≥ 270"}
+	rate := row{what: fmt.Sprintf("fetch from %d × %d MB/s: rate", sourcesNodes, sourcesRate), unit: "MB/s",
+		target: "≥ 270"}
 	rss := row{what: "fetch from several: peak RSS of the fetching node", unit: "MB", target: "≤ 120"}
 	for range s.rounds {
 		got, err := s.fetchCold(ctx, onTCP, nodes[0], key)

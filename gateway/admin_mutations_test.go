@@ -40,10 +40,18 @@ func TestAdminMutations(t *testing.T) {
 			{"pin " + key + " {Recursive:true Label:y}", fakePin, func() (any, error) {
 				return first(a.Pin(ctx, api.PinRequest{Key: key, Recursive: true, Label: "y"}))
 			}},
-			{"unpin " + key + " y", nil, func() (any, error) { return nil, a.Unpin(ctx, api.UnpinRequest{Key: key, Label: "y"}) }},
-			{"announce " + key, api.Reindexed{Objects: 1}, func() (any, error) { return first(a.Reindex(ctx, api.ReindexRequest{Key: key})) }},
-			{"announce " + fakeRoot.String(), api.Reindexed{Objects: 1}, func() (any, error) { return first(a.Reindex(ctx, api.ReindexRequest{})) }},
-			{"verify ", api.Repaired{Objects: 2, Bytes: 11, Bad: 1, Roots: []b3.Root{fakeRoot}}, func() (any, error) { return first(a.Repair(ctx, api.RepairRequest{})) }},
+			{"unpin " + key + " y", nil, func() (any, error) {
+				return nil, a.Unpin(ctx, api.UnpinRequest{Key: key, Label: "y"})
+			}},
+			{"announce " + key, api.Reindexed{Objects: 1}, func() (any, error) {
+				return first(a.Reindex(ctx, api.ReindexRequest{Key: key}))
+			}},
+			{"announce " + fakeRoot.String(), api.Reindexed{Objects: 1}, func() (any, error) {
+				return first(a.Reindex(ctx, api.ReindexRequest{}))
+			}},
+			{"verify ", api.Repaired{Objects: 2, Bytes: 11, Bad: 1, Roots: []b3.Root{fakeRoot}}, func() (any, error) {
+				return first(a.Repair(ctx, api.RepairRequest{}))
+			}},
 			{"gc {All:true Dry:true Fast:true List:false}", fakeGC, func() (any, error) {
 				return first(a.GC(ctx, api.GCRequest{All: true, Dry: true, Fast: true}))
 			}},
@@ -139,7 +147,8 @@ func TestIdempotencyKey(t *testing.T) {
 		return post(t, n.Addrs().Admin+page, body, "Authorization", "Bearer may-pin,unpin,drain", "Idempotency-Key", key)
 	}
 	first, again := ask("/admin/pin", `{"key":"x"}`, "k"), ask("/admin/pin", `{"key":"x"}`, "k")
-	if first.StatusCode != http.StatusOK || again.body != first.body || first.Header.Get("Idempotent-Replayed") != "" || again.Header.Get("Idempotent-Replayed") != "true" {
+	if first.StatusCode != http.StatusOK || again.body != first.body || first.Header.Get("Idempotent-Replayed") != "" ||
+		again.Header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("%s %q %v, then %s %q %v", first.Status, first.body, first.Header, again.Status, again.body, again.Header)
 	}
 	ask("/admin/pin", `{"key":"y"}`, "k").problem(t, status.Conflict)

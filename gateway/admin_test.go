@@ -28,7 +28,8 @@ func TestAdminPages(t *testing.T) {
 	}
 	metrics := do(t, "GET", base+"/metrics").body
 	for _, want := range []string{
-		`request_latency_seconds_count{route="none"} 1`, `inflight_requests{route="metrics"} 1`, `rejected_total{reason="not_found"} 1`,
+		`request_latency_seconds_count{route="none"} 1`, `inflight_requests{route="metrics"} 1`,
+		`rejected_total{reason="not_found"} 1`,
 		`queue_depth{queue="gateway.inflight"} 0`, `busy_rejections_total{endpoint="gateway.rate"} 0`,
 	} {
 		if !strings.Contains(metrics, want) {
@@ -57,7 +58,9 @@ func TestReadyz(t *testing.T) {
 	n := start(t, func(c *Config, _ *server.AdminConfig) { c.SlowRequest = time.Hour })
 	for _, base := range []string{n.Addrs().Gateway, n.Addrs().Admin} {
 		n.ready.set(api.Readiness{Ready: true, Reads: true, Writes: true, Network: true})
-		if a := do(t, "GET", base+"/readyz"); a.StatusCode != http.StatusOK || a.body != `{"ready":true,"reads":true,"writes":true,"network":true,"gates":[]}`+"\n" || a.Header.Get("Retry-After") != "" {
+		if a := do(t, "GET", base+"/readyz"); a.StatusCode != http.StatusOK ||
+			a.body != `{"ready":true,"reads":true,"writes":true,"network":true,"gates":[]}`+"\n" ||
+			a.Header.Get("Retry-After") != "" {
 			t.Errorf("%s %q", a.Status, a.body)
 		}
 		n.ready.set(api.Readiness{Reads: true, Gates: []api.Gate{
@@ -65,9 +68,11 @@ func TestReadyz(t *testing.T) {
 			{Name: "seeds", Have: 1, Need: 3, RetryAfter: 5, Fix: "check listen.bootstrap"},
 		}})
 		a := do(t, "GET", base+"/readyz")
-		want := `{"ready":false,"reads":true,"writes":false,"network":false,"gates":[{"name":"store","ready":true,"have":1,"need":1,"retry_after":0},` +
+		want := `{"ready":false,"reads":true,"writes":false,"network":false,"gates":[{"name":"store","ready":true,` +
+			`"have":1,"need":1,"retry_after":0},` +
 			`{"name":"seeds","ready":false,"have":1,"need":3,"retry_after":5,"fix":"check listen.bootstrap"}]}` + "\n"
-		if a.StatusCode != http.StatusServiceUnavailable || a.body != want || a.Header.Get("Retry-After") != "5" || a.Header.Get("X-Reason") != "not_ready" {
+		if a.StatusCode != http.StatusServiceUnavailable || a.body != want || a.Header.Get("Retry-After") != "5" ||
+			a.Header.Get("X-Reason") != "not_ready" {
 			t.Errorf("%s %q %v", a.Status, a.body, a.Header)
 		}
 	}
@@ -87,12 +92,17 @@ func TestAdminHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, host := range []string{"127.0.0.1", "127.0.0.1:" + port, "localhost:" + port, "LocalHost", "node.example", "Node.Example:80"} {
+	for _, host := range []string{
+		"127.0.0.1", "127.0.0.1:" + port, "localhost:" + port, "LocalHost", "node.example", "Node.Example:80",
+	} {
 		if a := do(t, "GET", base+"/version", "Host", host); a.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", host, a.Status)
 		}
 	}
-	for _, host := range []string{"evil.example", "evil.example:" + port, "127.0.0.1.evil.example", "localhost.evil.example", "[::1]", "127.0.0.2", "node.example."} {
+	for _, host := range []string{
+		"evil.example", "evil.example:" + port, "127.0.0.1.evil.example", "localhost.evil.example", "[::1]",
+		"127.0.0.2", "node.example.",
+	} {
 		do(t, "GET", base+"/version", "Host", host).problem(t, status.NotAllowed)
 		do(t, "GET", base+"/healthz", "Host", host).problem(t, status.NotAllowed)
 	}
@@ -138,7 +148,9 @@ func TestAdminOrigin(t *testing.T) {
 func TestSocketIsPrivate(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	for path, want := range map[string]os.FileMode{n.socket: 0o600 | os.ModeSocket, filepath.Dir(n.socket): 0o700 | os.ModeDir} {
+	for path, want := range map[string]os.FileMode{
+		n.socket: 0o600 | os.ModeSocket, filepath.Dir(n.socket): 0o700 | os.ModeDir,
+	} {
 		fi, err := os.Lstat(path)
 		if err != nil || fi.Mode() != want {
 			t.Errorf("%s: %v, %v, want %v", path, fi.Mode(), err, want)

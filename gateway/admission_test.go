@@ -33,7 +33,10 @@ func newTestGateway(t testing.TB, objects content.Objects, opts ...option) *test
 	}
 	n := &testNode{node: &fakeNode{}, reg: prometheus.NewRegistry(), limits: limits.NewRegistry(nil)}
 	var err error
-	n.Gateway, err = New(cfg, admin, Deps{Objects: objects, Node: n.node, Ready: nothingReady, Capabilities: fakeCapabilities{}, Metrics: n.reg, Limits: n.limits})
+	n.Gateway, err = New(cfg, admin, Deps{
+		Objects: objects, Node: n.node, Ready: nothingReady, Capabilities: fakeCapabilities{}, Metrics: n.reg,
+		Limits: n.limits,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +66,9 @@ func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects := &fakeObjects{}
 		root := objects.put([]byte("x"))
-		s := newTestGateway(t, objects, func(c *Config, _ *server.AdminConfig) { c.Rate, c.Burst = 1, 1 }).Handler(server.Public)
+		s := newTestGateway(t, objects, func(c *Config, _ *server.AdminConfig) {
+			c.Rate, c.Burst = 1, 1
+		}).Handler(server.Public)
 		get := func() *httptest.ResponseRecorder {
 			return serve(s, http.MethodGet, "/o/"+root.String(), "192.0.2.1:1", nil)
 		}
@@ -86,7 +91,7 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// TestClientsAreFair: over HTTP as in limits.Shares: one client at ten times
+// TestClientsAreFair: over HTTP as in limits.FairRate: one client at ten times
 // the rate of the instance costs 31 others next to nothing.
 func TestClientsAreFair(t *testing.T) {
 	t.Parallel()
@@ -163,7 +168,8 @@ func TestMisses(t *testing.T) {
 		other := objects.add(&fakeObject{data: []byte("other"), remote: true})
 		near := objects.put([]byte("near"))
 		g := newTestGateway(t, objects, func(c *Config, _ *server.AdminConfig) {
-			c.Content.Misses, c.Content.MissesWaiting, c.Content.MissesPerIP, c.Content.FirstByteTimeout = 1, 1, 2, time.Minute
+			c.Content.Fetches, c.Content.FetchesWaiting, c.Content.FetchesPerIP, c.Content.FirstByteTimeout = 1, 1, 2,
+				time.Minute
 		})
 		s := g.Handler(server.Public)
 		get := func(root b3.Root, from string, headers ...string) *httptest.ResponseRecorder {
@@ -178,7 +184,8 @@ func TestMisses(t *testing.T) {
 		wg.Go(func() { codes[2] = get(other, "192.0.2.1:1").Code }) // waits for one of its client's places
 		synctest.Wait()
 		for from, limit := range map[string]string{"192.0.2.1:1": "gateway.misses_per_ip", "192.0.2.2:1": "gateway.misses"} {
-			if rec := get(other, from); rec.Code != http.StatusTooManyRequests || !strings.Contains(rec.Body.String(), `"limit":"`+limit+`"`) {
+			if rec := get(other, from); rec.Code != http.StatusTooManyRequests ||
+				!strings.Contains(rec.Body.String(), `"limit":"`+limit+`"`) {
 				t.Errorf("%s: %d %s", from, rec.Code, rec.Body)
 			}
 		}
@@ -201,7 +208,8 @@ func TestMisses(t *testing.T) {
 		opened := len(objects.opens)
 		begun := time.Now()
 		rec := get(other, "192.0.2.1:1", "Request-Timeout", "2.5")
-		if rec.Code != http.StatusGatewayTimeout || time.Since(begun) != 2500*time.Millisecond || !strings.Contains(rec.Body.String(), "object:") {
+		if rec.Code != http.StatusGatewayTimeout || time.Since(begun) != 2500*time.Millisecond ||
+			!strings.Contains(rec.Body.String(), "route object ") {
 			t.Errorf("%d after %s: %s", rec.Code, time.Since(begun), rec.Body)
 		}
 		if len(objects.opens) != opened+1 || counterOf(t, g.reg, "gateway_expired_total") != 1 {
@@ -238,7 +246,8 @@ func TestMissesQueueForTheirClient(t *testing.T) {
 			t.Errorf("another client: %d", rec.Code)
 		}
 		// Who does not want to wait any more leaves the line.
-		if rec := serve(s, http.MethodGet, "/o/"+far.String(), "192.0.2.1:1", nil, "Request-Timeout", "1"); rec.Code != http.StatusGatewayTimeout {
+		if rec := serve(s, http.MethodGet, "/o/"+far.String(), "192.0.2.1:1", nil, "Request-Timeout",
+			"1"); rec.Code != http.StatusGatewayTimeout {
 			t.Errorf("one that gives up: %d", rec.Code)
 		}
 		close(gate)
@@ -321,11 +330,13 @@ func TestRequestTimeoutIsEverywhere(t *testing.T) {
 		s := g.Handler(server.Socket)
 		begun := time.Now()
 		rec := serve(s, http.MethodGet, "/api/v1/get?key=x", "@", nil, "Request-Timeout", "1.5")
-		if rec.Code != http.StatusGatewayTimeout || time.Since(begun) != 1500*time.Millisecond || !strings.Contains(rec.Body.String(), "api/get:") {
+		if rec.Code != http.StatusGatewayTimeout || time.Since(begun) != 1500*time.Millisecond ||
+			!strings.Contains(rec.Body.String(), "route api/get ") {
 			t.Errorf("%d after %s: %s", rec.Code, time.Since(begun), rec.Body)
 		}
 		for _, bad := range []string{"0", "-1", "x", "NaN"} {
-			if rec := serve(s, http.MethodGet, "/api/v1/id", "@", nil, "Request-Timeout", bad); rec.Code != http.StatusBadRequest {
+			if rec := serve(s, http.MethodGet, "/api/v1/id", "@", nil, "Request-Timeout",
+				bad); rec.Code != http.StatusBadRequest {
 				t.Errorf("%s: %d", bad, rec.Code)
 			}
 		}
@@ -355,7 +366,8 @@ func TestOpsAnswerWhenAllIsFull(t *testing.T) {
 	for range 32 {
 		do(t, "GET", n.Addrs().Gateway+"/o/"+root.String()).problem(t, status.Busy)
 		do(t, "GET", n.Addrs().Admin+"/api/v1/id").problem(t, status.Busy)
-		doBody(t, "POST", n.Addrs().Gateway+"/o", strings.NewReader("x"), "Authorization", "Bearer may-put,pin").problem(t, status.Busy)
+		doBody(t, "POST", n.Addrs().Gateway+"/o", strings.NewReader("x"), "Authorization", "Bearer may-put,pin").problem(t,
+			status.Busy)
 	}
 	for range 8 {
 		if _, err := io.WriteString(dialRaw(t, n), "GET / HTTP/1.1\r\nX-Slow: "); err != nil {
@@ -363,7 +375,8 @@ func TestOpsAnswerWhenAllIsFull(t *testing.T) {
 		}
 	}
 	ops := []string{
-		n.Addrs().Gateway + "/healthz", n.Addrs().Gateway + "/readyz", n.Addrs().Admin + "/healthz", n.Addrs().Admin + "/readyz",
+		n.Addrs().Gateway + "/healthz", n.Addrs().Gateway + "/readyz", n.Addrs().Admin + "/healthz", n.Addrs().Admin +
+			"/readyz",
 		n.Addrs().Admin + "/metrics", n.Addrs().Admin + "/version", n.Addrs().Admin + "/limits",
 	}
 	for range 4 {
@@ -382,8 +395,10 @@ func TestNoLimits(t *testing.T) {
 	objects := &fakeObjects{}
 	root := objects.put([]byte("x"))
 	cfg := DefaultConfig()
-	cfg.Rate, cfg.InflightPerIP, cfg.ConnsPerIP, cfg.Content.MissesPerIP = 0, 0, 0, 0
-	g, err := New(cfg, server.DefaultAdminConfig(), Deps{Objects: objects, Node: &fakeNode{}, Ready: nothingReady, Limits: reg})
+	cfg.Rate, cfg.InflightPerIP, cfg.ConnsPerIP, cfg.Content.FetchesPerIP = 0, 0, 0, 0
+	g, err := New(cfg, server.DefaultAdminConfig(), Deps{
+		Objects: objects, Node: &fakeNode{}, Ready: nothingReady, Limits: reg,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

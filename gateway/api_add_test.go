@@ -7,10 +7,12 @@ import (
 	"io"
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"allium/gateway/api"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
@@ -19,7 +21,8 @@ func TestAddProgress(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	c := connectTo(t, n)
-	n.node.add.set(func(ctx context.Context, tar io.Reader, _ api.AddOptions, progress api.ProgressFunc) iter.Seq2[api.Added, error] {
+	n.node.add.set(func(ctx context.Context, tar io.Reader, _ api.AddOptions,
+		progress api.ProgressFunc) iter.Seq2[api.Added, error] {
 		return func(yield func(api.Added, error) bool) {
 			buf := make([]byte, 1)
 			for i := int64(1); ; i++ {
@@ -54,6 +57,51 @@ func TestAddProgress(t *testing.T) {
 	}()
 	if added, err, ok := items(); ok {
 		t.Fatalf("%+v, %v", added, err)
+	}
+}
+
+// TestAddRoots: a client that asks for the addresses of files gets them in order,
+// while it still sends; another one gets none.
+func TestAddRoots(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	c := connectTo(t, n)
+	n.node.add.set(func(_ context.Context, tar io.Reader, o api.AddOptions, _ api.ProgressFunc) iter.Seq2[api.Added,
+		error] {
+		return func(yield func(api.Added, error) bool) {
+			buf := make([]byte, 1)
+			for {
+				if _, err := io.ReadFull(tar, buf); err != nil {
+					break
+				}
+				if o.Roots != nil {
+					o.Roots([]b3.Root{b3.Sum(buf), fakeRoot})
+				}
+			}
+			yield(api.Added{Name: fmt.Sprint(o.Roots != nil), Kind: api.File}, nil)
+		}
+	})
+	upload, w := io.Pipe()
+	var got []b3.Root
+	o := api.AddOptions{Roots: func(roots []b3.Root) {
+		got = append(got, roots...)
+		go func() { // the next byte is sent once the addresses are there
+			if len(roots) != 2 || roots[0] != b3.Sum([]byte("a")) {
+				_ = w.Close()
+				return
+			}
+			_, _ = io.WriteString(w, "b")
+		}()
+	}}
+	go func() { _, _ = io.WriteString(w, "a") }()
+	added, err := collect(c.Add(t.Context(), upload, o, nil))
+	want := []b3.Root{b3.Sum([]byte("a")), fakeRoot, b3.Sum([]byte("b")), fakeRoot}
+	if err != nil || len(added) != 1 || added[0].Name != "true" || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v, addresses %s, want %s", added, err, got, want)
+	}
+	added, err = collect(c.Add(t.Context(), strings.NewReader("ab"), api.AddOptions{}, nil))
+	if err != nil || len(added) != 1 || added[0].Name != "false" {
+		t.Errorf("%+v, %v", added, err)
 	}
 }
 

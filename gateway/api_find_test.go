@@ -27,7 +27,8 @@ func TestTrace(t *testing.T) {
 	}
 	answer := do(t, "GET", n.Addrs().Admin+"/api/v1/providers?key=x&trace=true")
 	lines := strings.Split(answer.body, "\n")
-	if len(lines) != 4 || !strings.HasPrefix(lines[0], `{"item":`) || !strings.HasPrefix(lines[1], `{"trace":{"end":"hop_exceeded",`) || lines[2] != `{"ok":{}}` {
+	if len(lines) != 4 || !strings.HasPrefix(lines[0], `{"item":`) ||
+		!strings.HasPrefix(lines[1], `{"trace":{"end":"hop_exceeded",`) || lines[2] != `{"ok":{}}` {
 		t.Errorf("%s", answer.body)
 	}
 }

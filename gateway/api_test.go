@@ -68,17 +68,25 @@ func TestRoundTrip(t *testing.T) {
 		want  any
 		call  func() (any, error)
 	}{
-		{`add "the tar" {NoPin:true Label:x OnBadEntry:skip Ordered:true}`, []api.Added{{Name: "a", Root: fakeRoot, Kind: api.File, Files: 1, Bytes: 7}}, func() (any, error) {
+		{`add "the tar" {NoPin:true Label:x OnBadEntry:skip Ordered:true Roots:<nil>}`, []api.Added{{
+			Name: "a", Root: fakeRoot, Kind: api.File, Files: 1, Bytes: 7,
+		}}, func() (any, error) {
 			o := api.AddOptions{NoPin: true, Label: "x", OnBadEntry: api.SkipBadEntries, Ordered: true}
 			return first(collect(c.Add(ctx, strings.NewReader("the tar"), o, nil)))
 		}},
 		{"get " + key, []any{fakeObj, "hello"}, func() (any, error) { return read(c.Get(ctx, key)) }},
-		{"cat " + key + " 3--1", []any{fakeObj, "hello"}, func() (any, error) { return read(c.Cat(ctx, key, api.Range{Start: 3, End: -1})) }},
+		{"cat " + key + " 3--1", []any{fakeObj, "hello"}, func() (any, error) {
+			return read(c.Cat(ctx, key, api.Range{Start: 3, End: -1}))
+		}},
 		{"fetch " + key, fakeFetched, func() (any, error) { return first(c.Fetch(ctx, key, nil)) }},
 		{"ls " + key, fakeEntries, func() (any, error) { return first(collect(c.List(ctx, key))) }},
 		{"diff " + key + " b3:x", fakeChanges, func() (any, error) { return first(collect(c.Diff(ctx, key, "b3:x"))) }},
-		{fmt.Sprintf("keep [%s %s]", fakeRoot, b3.Root{}), []bool{false, false}, func() (any, error) { return first(c.Keep(ctx, []b3.Root{fakeRoot, {}})) }},
-		{fmt.Sprintf("files [%s]", fakeRoot), []any{fakeTar, "hello"}, func() (any, error) { return read(c.Files(ctx, []b3.Root{fakeRoot})) }},
+		{fmt.Sprintf("keep [%s %s]", fakeRoot, b3.Root{}), []bool{false, false}, func() (any, error) {
+			return first(c.Keep(ctx, []b3.Root{fakeRoot, {}}))
+		}},
+		{fmt.Sprintf("files [%s]", fakeRoot), []any{fakeTar, "hello"}, func() (any, error) {
+			return read(c.Files(ctx, []b3.Root{fakeRoot}))
+		}},
 		{"stat " + key, fakeStat, func() (any, error) { return first(c.Stat(ctx, key)) }},
 		{"stat store", fakeStore, func() (any, error) { return first(c.StatStore(ctx)) }},
 		{"damage", fakeDamage, func() (any, error) { return first(c.Damage(ctx)) }},
@@ -90,16 +98,23 @@ func TestRoundTrip(t *testing.T) {
 		{"unpin " + key + " y", nil, func() (any, error) { return nil, c.Unpin(ctx, key, "y") }},
 		{"gc {All:true Dry:true Fast:false List:true}", []any{fakeGC, []api.GCObject{fakeGone}}, func() (any, error) {
 			var gone []api.GCObject
-			r, err := c.GC(ctx, api.GCOptions{All: true, Dry: true, List: true}, nil, func(v api.GCObject) error { gone = append(gone, v); return nil })
+			r, err := c.GC(ctx, api.GCOptions{All: true, Dry: true, List: true}, nil, func(v api.GCObject) error {
+				gone = append(gone, v)
+				return nil
+			})
 			return []any{r, gone}, err
 		}},
 		{"why " + key, fakeWhy, func() (any, error) { return first(c.GCWhy(ctx, key)) }},
 		{"pins", []api.Pin{fakePin}, func() (any, error) { return first(collect(c.Pins(ctx))) }},
-		{"providers " + key + " 5 fresh false trace false", []api.Provider{fakeProvider}, func() (any, error) { return first(collect(c.Providers(ctx, key, 5))) }},
+		{"providers " + key + " 5 fresh false trace false", []api.Provider{fakeProvider}, func() (any, error) {
+			return first(collect(c.Providers(ctx, key, 5)))
+		}},
 		{"providers " + key + " 32 fresh true trace false", []api.Provider{fakeProvider}, func() (any, error) {
 			return first(collect(c.FindProviders(ctx, key, api.FindOptions{Limit: 1000, Fresh: true})))
 		}},
-		{"announce " + key, api.Announced{Root: fakeRoot, Peers: 4}, func() (any, error) { return first(c.Announce(ctx, key)) }},
+		{"announce " + key, api.Announced{Root: fakeRoot, Peers: 4}, func() (any, error) {
+			return first(c.Announce(ctx, key))
+		}},
 		{"id", fakeID, func() (any, error) { return first(c.ID(ctx)) }},
 		{"peers", []api.Peer{fakePeer}, func() (any, error) { return first(c.Peers(ctx)) }},
 		{"seeds", fakeSeeds, func() (any, error) { return first(c.Seeds(ctx)) }},
@@ -107,7 +122,9 @@ func TestRoundTrip(t *testing.T) {
 		{"disconnect 12D4", nil, func() (any, error) { return nil, c.Disconnect(ctx, "12D4") }},
 		{"ping 12D4", fakePong, func() (any, error) { return first(c.Ping(ctx, "12D4")) }},
 		{"faults", fakeFaults, func() (any, error) { return first(c.Faults(ctx)) }},
-		{fmt.Sprintf("set faults %+v", fakeFaults), fakeFaults, func() (any, error) { return first(c.SetFaults(ctx, fakeFaults)) }},
+		{fmt.Sprintf("set faults %+v", fakeFaults), fakeFaults, func() (any, error) {
+			return first(c.SetFaults(ctx, fakeFaults))
+		}},
 		{"drain", nil, func() (any, error) { return nil, c.Drain(ctx) }},
 	} {
 		got, err := v.call()
@@ -177,7 +194,8 @@ func TestParameters(t *testing.T) {
 	base := n.Addrs().Admin + "/api/v1/"
 	for _, query := range []string{
 		"stat", "stat?key=", "stat?keys=x", "stat?key=x&key=y", "stat?key=x&extra=1", "stat?key=%zz", "stat?key=x;y=z",
-		"cat?key=x&start=one", "cat?key=x&end=99999999999999999999", "id?x=", "providers?key=x&limit=many", "providers?key=x&trace=1",
+		"cat?key=x&start=one", "cat?key=x&end=99999999999999999999", "id?x=", "providers?key=x&limit=many",
+		"providers?key=x&trace=1",
 	} {
 		do(t, "GET", base+query).problem(t, status.BadRequest)
 	}
@@ -235,7 +253,8 @@ func TestStreamCut(t *testing.T) {
 	if a := do(t, "GET", n.Addrs().Admin+"/api/v1/get?key=late"); a.err == nil || a.body != long {
 		t.Errorf("without trailers: %d bytes, %v", len(a.body), a.err)
 	}
-	if a := do(t, "GET", n.Addrs().Admin+"/api/v1/get?key=whole"); a.err != nil || a.body != "hello" || a.Trailer.Get(api.HeaderStatus) != api.StatusOK {
+	if a := do(t, "GET", n.Addrs().Admin+"/api/v1/get?key=whole"); a.err != nil || a.body != "hello" ||
+		a.Trailer.Get(api.HeaderStatus) != api.StatusOK {
 		t.Errorf("without trailers: %q, %v, %v", a.body, a.err, a.Trailer)
 	}
 }
@@ -321,7 +340,8 @@ func TestCancelPropagates(t *testing.T) {
 	}
 	// Stopping a sequence early stops what makes it.
 	stopped := make(chan struct{})
-	n.node.add.set(func(ctx context.Context, _ io.Reader, _ api.AddOptions, _ api.ProgressFunc) iter.Seq2[api.Added, error] {
+	n.node.add.set(func(ctx context.Context, _ io.Reader, _ api.AddOptions, _ api.ProgressFunc) iter.Seq2[api.Added,
+		error] {
 		return func(yield func(api.Added, error) bool) {
 			defer close(stopped)
 			for yield(api.Added{Name: "again", Kind: api.File}, nil) {
@@ -418,7 +438,8 @@ func TestRoots(t *testing.T) {
 	}
 	heard := len(n.node.calls())
 	for _, size := range []int{0, 1, b3.Size + 1, (api.MaxRoots + 1) * b3.Size, 1 << 20} {
-		sendBody(t, http.MethodPost, n.Addrs().Admin+"/api/v1/keep", bytes.NewReader(make([]byte, size)), "Authorization", "Bearer may-put").problem(t, status.BadRequest)
+		sendBody(t, http.MethodPost, n.Addrs().Admin+"/api/v1/keep", bytes.NewReader(make([]byte, size)), "Authorization",
+			"Bearer may-put").problem(t, status.BadRequest)
 	}
 	if len(n.node.calls()) != heard {
 		t.Error("the node was asked")

@@ -17,10 +17,15 @@ func TestFrees(t *testing.T) {
 		method string
 		want   bool
 	}{
-		{capability.Unpin, "POST", true}, {capability.GC, "POST", true}, {capability.Drain, "POST", true}, {capability.Put, "DELETE", true},
-		{capability.Put, "POST", false}, {capability.Put, "PUT", false}, {capability.Pin, "POST", false}, {capability.Fetch, "POST", false},
+		{capability.Unpin, "POST", true}, {capability.GC, "POST", true}, {
+			capability.Drain, "POST", true,
+		}, {capability.Put, "DELETE", true},
+		{capability.Put, "POST", false}, {capability.Put, "PUT", false}, {capability.Pin, "POST", false}, {
+			capability.Fetch, "POST", false,
+		},
 	} {
-		if got := exchange.FreesSpace(test.op, httptest.NewRequestWithContext(t.Context(), test.method, "/", nil)); got != test.want {
+		if got := exchange.FreesSpace(test.op, httptest.NewRequestWithContext(t.Context(), test.method, "/",
+			nil)); got != test.want {
 			t.Errorf("%s %s: %t", test.method, test.op, got)
 		}
 	}

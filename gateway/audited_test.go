@@ -110,18 +110,24 @@ func TestMutationsAreRecorded(t *testing.T) {
 		if c.url == gw+"/o" {
 			object = "" // known when it has come
 		}
-		if m.Kind != audit.Mutation || m.Op != c.op || m.Object != object || m.Label != c.label || m.Method != c.method || m.Actor == "" || !strings.HasPrefix(m.Addr, "127.0.0.1:") || m.CorrID == "" || m.CorrID != a.Header.Get("X-Corr-ID") {
+		if m.Kind != audit.Mutation || m.Op != c.op || m.Object != object || m.Label != c.label || m.Method != c.method ||
+			m.Actor == "" || !strings.HasPrefix(m.Addr, "127.0.0.1:") || m.CorrID == "" ||
+			m.CorrID != a.Header.Get("X-Corr-ID") {
 			t.Errorf("%s %s: %+v", c.method, c.url, m)
 		}
 		if at[0] != before {
 			t.Errorf("%s %s: something was done before the record", c.method, c.url)
 		}
-		if o.Kind != audit.Outcome || o.Of != 1 || o.Outcome != c.outcome.String() || o.CorrID != m.CorrID || c.object != "" && c.outcome == status.OK && c.method == "PUT" && o.Object != c.object || c.bytes >= 0 && o.Bytes != c.bytes {
+		if o.Kind != audit.Outcome || o.Of != 1 || o.Outcome != c.outcome.String() || o.CorrID != m.CorrID ||
+			c.object != "" && c.outcome == status.OK && c.method == "PUT" && o.Object != c.object || c.bytes >= 0 &&
+			o.Bytes != c.bytes {
 			t.Errorf("%s %s: %+v, want %s", c.method, c.url, o, c.outcome)
 		}
 	}
 	for _, c := range []struct{ method, url string }{
-		{"GET", gw + "/o/" + hello.String()}, {"HEAD", gw + "/o/" + hello.String()}, {"GET", gw + "/o/" + b3.Sum([]byte("none")).String()}, {"OPTIONS", gw + "/o"},
+		{"GET", gw + "/o/" + hello.String()}, {"HEAD", gw + "/o/" + hello.String()}, {
+			"GET", gw + "/o/" + b3.Sum([]byte("none")).String(),
+		}, {"OPTIONS", gw + "/o"},
 		{"GET", admin + "/api/v1/pins"}, {"GET", admin + "/metrics"}, {"GET", admin + "/none"}, {"PUT", admin + "/readyz"},
 	} {
 		do(t, c.method, c.url)
@@ -172,8 +178,11 @@ func TestNothingIsDoneWithoutRecord(t *testing.T) {
 		log.fail(status.Errorf(failure, "audit: it cannot be written"))
 		before := log.state()
 		for _, c := range []struct{ method, url, body string }{
-			{"PUT", gw + "/o/" + b3.Sum([]byte("hello")).String(), "hello"}, {"POST", gw + "/o", "hello"}, {"POST", gw + "/u", ""},
-			{"POST", admin + "/api/v1/pin/add?key=x", ""}, {"POST", admin + "/api/v1/gc/run", ""}, {"POST", admin + "/api/v1/drain", ""},
+			{"PUT", gw + "/o/" + b3.Sum([]byte("hello")).String(), "hello"}, {"POST", gw + "/o", "hello"},
+			{"POST", gw + "/u", ""},
+			{"POST", admin + "/api/v1/pin/add?key=x", ""}, {"POST", admin + "/api/v1/gc/run", ""}, {
+				"POST", admin + "/api/v1/drain", "",
+			},
 			{"POST", admin + "/admin/pin", `{"key":"x"}`}, {"POST", admin + "/admin/reload", ""},
 		} {
 			headers := []string{"Authorization", "Bearer may-put,pin,gc,drain,reload", "Upload-Length", "5"}
@@ -190,7 +199,8 @@ func TestNothingIsDoneWithoutRecord(t *testing.T) {
 		}
 	}
 	log.fail(nil)
-	if a := post(t, admin+"/admin/pin", `{"key":"x"}`, "Authorization", "Bearer may-pin", "Idempotency-Key", "k"); a.StatusCode != http.StatusOK {
+	if a := post(t, admin+"/admin/pin", `{"key":"x"}`, "Authorization", "Bearer may-pin", "Idempotency-Key",
+		"k"); a.StatusCode != http.StatusOK {
 		t.Errorf("afterwards: %s", a.Status)
 	}
 }
@@ -201,8 +211,9 @@ func TestLooksAreNotRecorded(t *testing.T) {
 	n, log := audited(t)
 	log.fail(status.Errorf(status.NotReady, "audit: it cannot be written"))
 	for target, want := range map[string]int{
-		"verify": http.StatusOK, "verify?repair=false": http.StatusOK, "gc/run?dry=true": http.StatusOK, "gc/run?dry=true&all=true": http.StatusOK,
-		"verify?repair=true": status.NotReady.Code(), "gc/run?dry=false": status.NotReady.Code(),
+		"verify": http.StatusOK, "verify?repair=false": http.StatusOK, "gc/run?dry=true": http.StatusOK,
+		"gc/run?dry=true&all=true": http.StatusOK,
+		"verify?repair=true":       status.NotReady.Code(), "gc/run?dry=false": status.NotReady.Code(),
 	} {
 		a := doBody(t, "POST", n.Addrs().Admin+"/api/v1/"+target, nil, "Authorization", "Bearer may-repair,gc")
 		if events, _ := log.take(); a.StatusCode != want || len(events) != 0 {
@@ -226,7 +237,10 @@ func TestRefusalsAreRecorded(t *testing.T) {
 		{"POST", admin + "/api/v1/pin/add?key=x", []string{"Authorization", "Bearer may-nothing"}, status.Forbidden},
 		{"PUT", gw + "/o/" + fakeRoot.String(), nil, status.Unauthenticated},
 		{"GET", admin + "/api/v1/pins", []string{"Host", "evil.example"}, status.NotAllowed},
-		{"POST", admin + "/admin/drain", []string{"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"}, status.NotAllowed},
+		{
+			"POST", admin + "/admin/drain", []string{"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"},
+			status.NotAllowed,
+		},
 		{"GET", gw + "/o/" + fakeRoot.String(), []string{"Service-Worker", "script"}, status.NotAllowed},
 	} {
 		a := do(t, c.method, c.url, c.headers...)
@@ -236,7 +250,8 @@ func TestRefusalsAreRecorded(t *testing.T) {
 			continue
 		}
 		e := events[0]
-		if e.Kind != audit.Refusal || e.Outcome != c.want.String() || !strings.HasPrefix(e.Addr, "127.0.0.1:") || e.Detail == "" || strings.Contains(e.Detail, "nonsense") || e.CorrID != a.Header.Get("X-Corr-ID") {
+		if e.Kind != audit.Refusal || e.Outcome != c.want.String() || !strings.HasPrefix(e.Addr, "127.0.0.1:") ||
+			e.Detail == "" || strings.Contains(e.Detail, "nonsense") || e.CorrID != a.Header.Get("X-Corr-ID") {
 			t.Errorf("%s %s: %+v", c.method, c.url, e)
 		}
 	}
@@ -272,7 +287,10 @@ func TestAuditLogOfAGateway(t *testing.T) {
 	asked.Wait()
 	stop()
 	counts := map[audit.Kind]int{}
-	rep, err := audit.Verify(t.Context(), []string{dir}, audit.VerifyOptions{Record: func(r audit.Record) error { counts[r.Kind]++; return nil }})
+	rep, err := audit.Verify(t.Context(), []string{dir}, audit.VerifyOptions{Record: func(r audit.Record) error {
+		counts[r.Kind]++
+		return nil
+	}})
 	if err != nil || counts[audit.Mutation] != 20 || counts[audit.Outcome] != 20 || counts[audit.Refusal] < 1 {
 		t.Errorf("%+v, %v, %v", rep, counts, err)
 	}

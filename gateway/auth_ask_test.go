@@ -14,9 +14,9 @@ import (
 )
 
 // askedFor are the capabilities of a node that tell what is asked, and allow nothing.
-type askedFor struct{ verified func(capability.Ask) }
+type askedFor struct{ verified func(capability.Request) }
 
-func (a *askedFor) Verify(_ context.Context, _ string, ask capability.Ask) (capability.Grant, error) {
+func (a *askedFor) Verify(_ context.Context, _ string, ask capability.Request) (capability.Grant, error) {
 	a.verified(ask)
 	return capability.Grant{}, status.Errorf(status.Forbidden, "not by this test")
 }
@@ -28,31 +28,33 @@ func TestWhatIsActedOn(t *testing.T) {
 	root := b3.Sum([]byte("x"))
 	a := root.String()
 	id := strings.Repeat("0f", 16)
-	one, tree := capability.Ask{Object: root}, capability.Ask{Object: root, Below: true}
-	none, later := capability.Ask{}, capability.Ask{Later: true}
-	labelled := capability.Ask{Object: root, Label: "my photos"}
+	one, tree := capability.Request{Object: root}, capability.Request{Object: root, Recursive: true}
+	none, later := capability.Request{}, capability.Request{ObjectLater: true}
+	labelled := capability.Request{Object: root, Label: "my photos"}
 	asked := &askedFor{}
 	cfg := DefaultConfig()
 	cfg.Rate = 0
-	g, err := New(cfg, server.DefaultAdminConfig(), Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady, Capabilities: asked})
+	g, err := New(cfg, server.DefaultAdminConfig(), Deps{
+		Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady, Capabilities: asked,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	public, admin := g.Handler(server.Public), g.Handler(server.Admin)
 	for _, c := range []struct {
 		method, target string
-		want           capability.Ask
+		want           capability.Request
 	}{
 		{"PUT", "/o/" + a, one},
 		{"PUT", "/o/" + a[:20], none},
 		{"PUT", "/o/" + a + "?label=my+photos", labelled},
 		{"POST", "/o", none},
-		{"POST", "/o?label=x", capability.Ask{Label: "x"}},
-		{"POST", "/u?label=x", capability.Ask{Label: "x"}},
+		{"POST", "/o?label=x", capability.Request{Label: "x"}},
+		{"POST", "/u?label=x", capability.Request{Label: "x"}},
 		{"HEAD", "/u/" + id, later},
 		{"PATCH", "/u/" + id, later},
 		{"DELETE", "/u/" + id, later},
-		{"POST", "/api/v1/add?label=x", capability.Ask{Label: "x"}},
+		{"POST", "/api/v1/add?label=x", capability.Request{Label: "x"}},
 		{"POST", "/api/v1/pin/add?key=" + a, one},
 		{"POST", "/api/v1/pin/add?recursive=true&key=b3%3A" + a[3:], tree},
 		{"POST", "/api/v1/pin/add?recursiv%65=tru%65&key=" + a, tree},
@@ -63,7 +65,7 @@ func TestWhatIsActedOn(t *testing.T) {
 		{"POST", "/api/v1/announce?key=" + a, one},
 		{"POST", "/api/v1/fetch?key=" + a, tree},
 		{"POST", "/api/v1/verify?key=" + a, tree},
-		{"POST", "/api/v1/verify", capability.Ask{Below: true}},
+		{"POST", "/api/v1/verify", capability.Request{Recursive: true}},
 		{"POST", "/api/v1/pin/add?key=" + a + "/below", none},
 		{"POST", "/api/v1/pin/add?key=" + a + "&key=" + a, none},
 		{"POST", "/api/v1/pin/add?key=" + a + "&x=%zz", none},
@@ -76,8 +78,8 @@ func TestWhatIsActedOn(t *testing.T) {
 		if strings.Contains("ou", c.target[1:2]) {
 			on = public
 		}
-		var got capability.Ask
-		asked.verified = func(ask capability.Ask) { got = ask }
+		var got capability.Request
+		asked.verified = func(ask capability.Request) { got = ask }
 		serve(on, c.method, c.target, "192.0.2.1:1", nil, "Host", "localhost", "Authorization", "Bearer x")
 		if got.Op == "" {
 			t.Errorf("%s %s needs no capability", c.method, c.target)
@@ -100,7 +102,8 @@ func TestUnauthorizedSaysWhatItWants(t *testing.T) {
 			t.Errorf("WWW-Authenticate is %q", got)
 		}
 	}
-	if a := do(t, "POST", n.Addrs().Admin+"/api/v1/drain", "Authorization", "Bearer may-nothing"); a.Header.Get("WWW-Authenticate") != "" {
+	if a := do(t, "POST", n.Addrs().Admin+"/api/v1/drain", "Authorization",
+		"Bearer may-nothing"); a.Header.Get("WWW-Authenticate") != "" {
 		t.Error("a 403 asks for another capability")
 	}
 }
@@ -121,7 +124,8 @@ func TestUploadOfAllowedObject(t *testing.T) {
 	} {
 		sendBody(t, "POST", gateway+"/u", nil, append(append(expect, length...), may...)...).problem(t, status.Forbidden)
 	}
-	if a := sendBody(t, "POST", gateway+"/u", nil, append(may, "Upload-Length", "1000", "Upload-Expect", "b3:x")...); a.StatusCode < 400 {
+	if a := sendBody(t, "POST", gateway+"/u", nil, append(may, "Upload-Length", "1000", "Upload-Expect",
+		"b3:x")...); a.StatusCode < 400 {
 		t.Errorf("%s", a.Status)
 	}
 	sendBody(t, "POST", gateway+"/o", bytes.NewReader(p), may...).problem(t, status.Forbidden)
@@ -147,7 +151,8 @@ func TestUploadOfAllowedObject(t *testing.T) {
 	if a := piece(t, page, 10, bytes.NewReader(p[10:]), may...); a.StatusCode != http.StatusCreated {
 		t.Fatalf("%s %s", a.Status, a.body)
 	}
-	page = begin(t, n, 5, "", append(may, "Upload-Expect", strings.Replace(root.String(), root.String()[60:], "0000000", 1))...)
+	page = begin(t, n, 5, "", append(may, "Upload-Expect",
+		strings.Replace(root.String(), root.String()[60:], "0000000", 1))...)
 	if a := sendBody(t, "DELETE", page, nil, may...); a.StatusCode != http.StatusNoContent {
 		t.Errorf("%s %s", a.Status, a.body)
 	}

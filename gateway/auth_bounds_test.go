@@ -20,13 +20,15 @@ func TestAddPinsOnlyWithPin(t *testing.T) {
 	n := start(t)
 	page := n.Addrs().Admin + "/api/v1/add"
 	for _, query := range []string{"", "?no_pin=false", "?label=l"} {
-		doBody(t, "POST", page+query, strings.NewReader("tar"), "Authorization", "Bearer may-put").problem(t, status.Forbidden)
+		doBody(t, "POST", page+query, strings.NewReader("tar"), "Authorization", "Bearer may-put").problem(t,
+			status.Forbidden)
 	}
 	if got := n.node.calls(); len(got) != 0 {
 		t.Errorf("the node was asked to %v", got)
 	}
 	for token, query := range map[string]string{"may-put": "?no_pin=true", "may-put,pin": ""} {
-		if a := doBody(t, "POST", page+query, strings.NewReader("tar"), "Authorization", "Bearer "+token); a.StatusCode != http.StatusOK {
+		if a := doBody(t, "POST", page+query, strings.NewReader("tar"), "Authorization",
+			"Bearer "+token); a.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s %s", token, a.Status, a.body)
 		}
 	}
@@ -57,14 +59,17 @@ func TestPresentIsHeldToBounds(t *testing.T) {
 	page := base + "/o/" + root.String()
 	begin := []string{"Upload-Expect", root.String(), "Upload-Length"}
 	sendBody(t, "POST", base+"/u", nil, append(begin, "5")...).problem(t, status.BadDigest)
-	sendBody(t, "PUT", page, strings.NewReader("12345"), "Authorization", "Bearer may-put,pin<=999").problem(t, status.Forbidden)
+	sendBody(t, "PUT", page, strings.NewReader("12345"), "Authorization", "Bearer may-put,pin<=999").problem(t,
+		status.Forbidden)
 	unknown := func() io.Reader { return io.MultiReader(strings.NewReader("of any length")) }
 	sendBody(t, "PUT", page, unknown(), "Authorization", "Bearer may-put,pin<=999").problem(t, status.Forbidden)
-	sendBody(t, "PUT", page, unknown(), "Authorization", "Bearer may-put,pin<=999", "Content-Encoding", "gzip").problem(t, status.Forbidden)
+	sendBody(t, "PUT", page, unknown(), "Authorization", "Bearer may-put,pin<=999", "Content-Encoding", "gzip").problem(t,
+		status.Forbidden)
 	if label, ok := n.sent.pinned(root); ok {
 		t.Errorf("it is pinned as %q", label)
 	}
-	if a := sendBody(t, "PUT", page, unknown(), "Authorization", "Bearer may-put,pin<=1000"); a.StatusCode != http.StatusOK {
+	if a := sendBody(t, "PUT", page, unknown(), "Authorization",
+		"Bearer may-put,pin<=1000"); a.StatusCode != http.StatusOK {
 		t.Errorf("%s %s", a.Status, a.body)
 	}
 	if _, ok := n.sent.pinned(root); !ok {
@@ -82,7 +87,7 @@ func (p *panicking) Open(ctx context.Context, root b3.Root, o content.OpenOption
 	return p.fakeObjects.Open(ctx, root, o)
 }
 
-func (p *panicking) Verify(context.Context, string, capability.Ask) (capability.Grant, error) {
+func (p *panicking) Verify(context.Context, string, capability.Request) (capability.Grant, error) {
 	panic("boom")
 }
 
@@ -90,12 +95,15 @@ func (p *panicking) Verify(context.Context, string, capability.Ask) (capability.
 func TestPanicGivesBack(t *testing.T) {
 	t.Parallel()
 	bad := &panicking{}
-	n := startWith(t, hooks{deps: func(d *Deps) { d.Objects, d.Capabilities = bad, bad }}, func(c *Config, _ *server.AdminConfig) {
-		c.Content.Misses, c.Content.MissesWaiting, c.Content.MissesPerIP, c.Uploads = 1, 0, 1, 1
+	n := startWith(t, hooks{deps: func(d *Deps) {
+		d.Objects, d.Capabilities = bad, bad
+	}}, func(c *Config, _ *server.AdminConfig) {
+		c.Content.Fetches, c.Content.FetchesWaiting, c.Content.FetchesPerIP, c.Uploads = 1, 0, 1, 1
 	})
 	for range 3 {
 		do(t, "GET", n.Addrs().Gateway+"/o/"+fakeRoot.String()).problem(t, status.Internal)
-		doBody(t, "POST", n.Addrs().Gateway+"/o", strings.NewReader("x"), "Authorization", "Bearer may-put").problem(t, status.Internal)
+		doBody(t, "POST", n.Addrs().Gateway+"/o", strings.NewReader("x"), "Authorization", "Bearer may-put").problem(t,
+			status.Internal)
 	}
 	waitFor(t, func() bool { return n.InFlight() == 0 })
 }

@@ -34,7 +34,7 @@ func newMinted(t testing.TB) *minted {
 	return m
 }
 
-func (m *minted) Verify(_ context.Context, token string, ask capability.Ask) (capability.Grant, error) {
+func (m *minted) Verify(_ context.Context, token string, ask capability.Request) (capability.Grant, error) {
 	return m.verifier.Verify(token, ask)
 }
 
@@ -70,11 +70,19 @@ func TestLabelIsBound(t *testing.T) {
 		ID, target, body, with string // body: of JSON, with LABEL where the label goes
 		heard                  func(label string) string
 	}{
-		{"Pin", "/api/v1/pin/add?key=" + key, "", "&label=", func(l string) string { return "pin " + key + " {Recursive:false Label:" + l + "}" }},
+		{"Pin", "/api/v1/pin/add?key=" + key, "", "&label=", func(l string) string {
+			return "pin " + key + " {Recursive:false Label:" + l + "}"
+		}},
 		{"Unpin", "/api/v1/pin/rm?key=" + key, "", "&label=", func(l string) string { return "unpin " + key + " " + l }},
-		{"Add", "/api/v1/add?no_pin=false", "", "&label=", func(l string) string { return `add "" {NoPin:false Label:` + l + " OnBadEntry: Ordered:false}" }},
-		{"AdminPin", "/admin/pin", `{"key":"` + key + `"LABEL}`, "", func(l string) string { return "pin " + key + " {Recursive:false Label:" + l + "}" }},
-		{"AdminUnpin", "/admin/unpin", `{"key":"` + key + `"LABEL}`, "", func(l string) string { return "unpin " + key + " " + l }},
+		{"Add", "/api/v1/add?no_pin=false", "", "&label=", func(l string) string {
+			return `add "" {NoPin:false Label:` + l + " OnBadEntry: Ordered:false Roots:<nil>}"
+		}},
+		{"AdminPin", "/admin/pin", `{"key":"` + key + `"LABEL}`, "", func(l string) string {
+			return "pin " + key + " {Recursive:false Label:" + l + "}"
+		}},
+		{"AdminUnpin", "/admin/unpin", `{"key":"` + key + `"LABEL}`, "", func(l string) string {
+			return "unpin " + key + " " + l
+		}},
 	} {
 		covered[c.ID] = true
 		ask := func(label string, token []string) answer {
@@ -92,7 +100,8 @@ func TestLabelIsBound(t *testing.T) {
 		before := len(n.node.calls())
 		a := ask("docs", bound)
 		a.problem(t, status.Forbidden)
-		if got := n.node.calls()[before:]; len(got) != 0 || !strings.Contains(a.body, "caveat_label") || !strings.Contains(a.body, `photos`) {
+		if got := n.node.calls()[before:]; len(got) != 0 || !strings.Contains(a.body, "caveat_label") ||
+			!strings.Contains(a.body, `photos`) {
 			t.Errorf("%s: it was refused with %s, and %v done", c.ID, a.body, got)
 		}
 		for _, v := range []struct {
@@ -107,7 +116,8 @@ func TestLabelIsBound(t *testing.T) {
 			if want := c.heard(v.want); got[len(got)-1] != want {
 				t.Errorf("%s with the label %q: the node heard %q, want %q", c.ID, v.asked, got[len(got)-1], want)
 			}
-			if events, _ := log.take(); len(events) != 2 || events[0].Label != v.want || len(events[0].Branch) != 32 || events[0].Kind != audit.Mutation {
+			if events, _ := log.take(); len(events) != 2 || events[0].Label != v.want || len(events[0].Branch) != 32 ||
+				events[0].Kind != audit.Mutation {
 				t.Errorf("%s with the label %q: %+v", c.ID, v.asked, events)
 			}
 		}
@@ -277,7 +287,8 @@ func TestObjectsBelow(t *testing.T) {
 				body = `{"key":"` + key + `","recursive":true}`
 			}
 			a := doBody(t, "POST", admin+c.target, strings.NewReader(body), v.token...)
-			if done := len(n.node.calls()) - before; v.may && (a.StatusCode != http.StatusOK || done != 1) || !v.may && (a.StatusCode != http.StatusForbidden || done != 0) {
+			if done := len(n.node.calls()) - before; v.may && (a.StatusCode != http.StatusOK || done != 1) || !v.may &&
+				(a.StatusCode != http.StatusForbidden || done != 0) {
 				t.Errorf("%s with %s: %s %s, and %d things done", c.target, v.name, a.Status, a.body, done)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 // "<=" how many bytes; what is after "@" the object's address begins with.
 type fakeCapabilities struct{}
 
-func (fakeCapabilities) Verify(_ context.Context, token string, ask capability.Ask) (capability.Grant, error) {
+func (fakeCapabilities) Verify(_ context.Context, token string, ask capability.Request) (capability.Grant, error) {
 	token, limit, limited := strings.Cut(token, "<=")
 	most := int64(-1)
 	if limited {
@@ -30,7 +30,7 @@ func (fakeCapabilities) Verify(_ context.Context, token string, ask capability.A
 		return capability.Grant{}, status.Errorf(status.Unauthenticated, "not a token of this test")
 	case !slices.Contains(strings.Split(ops, ","), string(ask.Op)):
 		return capability.Grant{}, status.Errorf(status.Forbidden, "the capability does not allow %s", ask.Op)
-	case prefix != "" && !ask.Later && (ask.Object.IsZero() || !strings.HasPrefix(ask.Object.String(), prefix)):
+	case prefix != "" && !ask.ObjectLater && (ask.Object.IsZero() || !strings.HasPrefix(ask.Object.String(), prefix)):
 		return capability.Grant{}, status.Errorf(status.Forbidden, "the capability is for %s, not for %s", prefix, ask.Object)
 	}
 	return capability.Grant{ID: "00", MaxBytes: most}, nil
@@ -61,7 +61,8 @@ func TestMutationsNeedCapabilities(t *testing.T) {
 			for _, bad := range []string{"Bearer", "Bearer ", "Basic may-all", "may-" + string(e.Op), "Bearer nonsense"} {
 				do(t, m, page, "Authorization", bad).problem(t, status.Unauthenticated)
 			}
-			do(t, m, page, "Authorization", "Bearer may-x", "Authorization", "Bearer may-"+string(e.Op)).problem(t, status.Unauthenticated)
+			do(t, m, page, "Authorization", "Bearer may-x", "Authorization", "Bearer may-"+string(e.Op)).problem(t,
+				status.Unauthenticated)
 			do(t, m, page, "Authorization", "Bearer may-nothing").problem(t, status.Forbidden)
 		}
 	}
@@ -69,7 +70,8 @@ func TestMutationsNeedCapabilities(t *testing.T) {
 		t.Errorf("the node was asked to %v", got)
 	}
 	for _, scheme := range []string{"Bearer", "bearer", "Macaroon"} {
-		if a := do(t, "POST", n.Addrs().Admin+"/api/v1/drain", "Authorization", scheme+" may-drain"); a.StatusCode != http.StatusOK {
+		if a := do(t, "POST", n.Addrs().Admin+"/api/v1/drain", "Authorization",
+			scheme+" may-drain"); a.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s %s", scheme, a.Status, a.body)
 		}
 	}

@@ -63,27 +63,60 @@ func TestEncoding(t *testing.T) {
 	}{
 		{name: "whole", query: "?format=bao", want: b3.Range{End: -1}},
 		{name: "by Accept", headers: []string{"Accept", bao.MediaType}, want: b3.Range{End: -1}, vary: "Range Accept"},
-		{name: "by Accept, among others", headers: []string{"Accept", "text/html;q=0.5, " + bao.MediaType + ";q=0.9", "Accept", "*/*;q=0.1"}, want: b3.Range{End: -1}, vary: "Range Accept"},
-		{name: "range in the query", query: "?format=bao&range=70000-70009", want: b3.Range{Start: 70000, End: 70010}, tag: ";bao=70000-70009", place: "&range=70000-70009"},
-		{name: "open range", query: "?format=bao&range=100-", want: b3.Range{Start: 100, End: -1}, tag: fmt.Sprintf(";bao=100-%d", size-1), place: fmt.Sprintf("&range=100-%d", size-1)},
-		{name: "suffix", query: "?format=bao&range=-10", want: b3.Range{Start: -10, End: -1}, tag: fmt.Sprintf(";bao=%d-%d", size-10, size-1), place: fmt.Sprintf("&range=%d-%d", size-10, size-1)},
-		{name: "clamped", query: "?format=bao&range=5-99999999999999999999999", want: b3.Range{Start: 5, End: -1}, tag: fmt.Sprintf(";bao=5-%d", size-1), place: fmt.Sprintf("&range=5-%d", size-1)},
 		{
-			name: "range in the header", query: "?format=bao", headers: []string{"Range", "bytes=65536-65536"}, want: b3.Range{Start: 65536, End: 65537},
-			code: 206, tag: ";bao=65536-65536", place: "&range=65536-65536", cache: "no-store", content: fmt.Sprintf("bytes 65536-65536/%d", size),
+			name:    "by Accept, among others",
+			headers: []string{"Accept", "text/html;q=0.5, " + bao.MediaType + ";q=0.9", "Accept", "*/*;q=0.1"},
+			want:    b3.Range{End: -1}, vary: "Range Accept",
 		},
 		{
-			name: "by Accept, range in the header", headers: []string{"Range", "Bytes=0-9", "Accept", bao.MediaType}, want: b3.Range{End: 10},
-			code: 206, tag: ";bao=0-9", place: "&range=0-9", cache: "no-store", content: fmt.Sprintf("bytes 0-9/%d", size), vary: "Range Accept",
+			name: "range in the query", query: "?format=bao&range=70000-70009", want: b3.Range{Start: 70000, End: 70010},
+			tag: ";bao=70000-70009", place: "&range=70000-70009",
 		},
 		{
-			name: "the header's range, if it is still the same", query: "?format=bao", headers: []string{"Range", "bytes=0-9", "If-Range", baoTag(root, "=0-9")},
-			want: b3.Range{End: 10}, code: 206, tag: ";bao=0-9", place: "&range=0-9", cache: "no-store", content: fmt.Sprintf("bytes 0-9/%d", size),
+			name: "open range", query: "?format=bao&range=100-", want: b3.Range{Start: 100, End: -1},
+			tag: fmt.Sprintf(";bao=100-%d", size-1), place: fmt.Sprintf("&range=100-%d", size-1),
 		},
-		{name: "goes on with a file of the encoding", query: "?format=bao", headers: []string{"Range", "bytes=9-", "If-Range", baoTag(root, "")}, want: b3.Range{End: -1}},
-		{name: "both ranges", query: "?format=bao&range=1-2", headers: []string{"Range", "bytes=5-6"}, want: b3.Range{Start: 1, End: 3}, tag: ";bao=1-2", place: "&range=1-2"},
+		{
+			name: "suffix", query: "?format=bao&range=-10", want: b3.Range{Start: -10, End: -1},
+			tag: fmt.Sprintf(";bao=%d-%d", size-10, size-1), place: fmt.Sprintf("&range=%d-%d", size-10, size-1),
+		},
+		{
+			name: "clamped", query: "?format=bao&range=5-99999999999999999999999", want: b3.Range{Start: 5, End: -1},
+			tag: fmt.Sprintf(";bao=5-%d", size-1), place: fmt.Sprintf("&range=5-%d", size-1),
+		},
+		{
+			name: "range in the header", query: "?format=bao", headers: []string{"Range", "bytes=65536-65536"},
+			want: b3.Range{Start: 65536, End: 65537},
+			code: 206, tag: ";bao=65536-65536", place: "&range=65536-65536", cache: "no-store",
+			content: fmt.Sprintf("bytes 65536-65536/%d", size),
+		},
+		{
+			name: "by Accept, range in the header", headers: []string{
+				"Range", "Bytes=0-9", "Accept", bao.MediaType,
+			}, want: b3.Range{End: 10},
+			code: 206, tag: ";bao=0-9", place: "&range=0-9", cache: "no-store", content: fmt.Sprintf("bytes 0-9/%d", size),
+			vary: "Range Accept",
+		},
+		{
+			name: "the header's range, if it is still the same", query: "?format=bao", headers: []string{
+				"Range", "bytes=0-9", "If-Range", baoTag(root, "=0-9"),
+			},
+			want: b3.Range{End: 10}, code: 206, tag: ";bao=0-9", place: "&range=0-9", cache: "no-store",
+			content: fmt.Sprintf("bytes 0-9/%d", size),
+		},
+		{
+			name: "goes on with a file of the encoding", query: "?format=bao",
+			headers: []string{"Range", "bytes=9-", "If-Range", baoTag(root, "")}, want: b3.Range{End: -1},
+		},
+		{
+			name: "both ranges", query: "?format=bao&range=1-2", headers: []string{"Range", "bytes=5-6"},
+			want: b3.Range{Start: 1, End: 3}, tag: ";bao=1-2", place: "&range=1-2",
+		},
 		{name: "another unit", query: "?format=bao", headers: []string{"Range", "items=5-6"}, want: b3.Range{End: -1}},
-		{name: "another tag", query: "?format=bao", headers: []string{"If-None-Match", exchange.ETag(root)}, want: b3.Range{End: -1}},
+		{
+			name: "another tag", query: "?format=bao", headers: []string{"If-None-Match", exchange.ETag(root)},
+			want: b3.Range{End: -1},
+		},
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			if method == http.MethodHead && c.code == http.StatusPartialContent {
@@ -118,8 +151,10 @@ func TestEncoding(t *testing.T) {
 				c.tag = ";bao"
 			}
 			for header, want := range map[string]string{
-				"Content-Type": bao.MediaType, "Content-Length": fmt.Sprint(length), "Content-Range": c.content, "Accept-Ranges": "none",
-				"ETag": `"` + root.String() + c.tag + `"`, "Content-Location": place + c.place, "Link": "", "X-Content-Type-Options": "nosniff",
+				"Content-Type": bao.MediaType, "Content-Length": fmt.Sprint(length), "Content-Range": c.content,
+				"Accept-Ranges": "none",
+				"ETag":          `"` + root.String() + c.tag + `"`, "Content-Location": place + c.place, "Link": "",
+				"X-Content-Type-Options": "nosniff",
 			} {
 				if got := a.Header.Get(header); got != want {
 					t.Errorf("%s: %s: %q, want %q", name, header, got, want)
@@ -144,16 +179,19 @@ func TestEncoding(t *testing.T) {
 	// The empty object has one group, without bytes, in every form.
 	for _, q := range []string{"?format=bao", "?format=bao&range=-5"} {
 		a := do(t, "GET", n.Addrs().Gateway+"/o/"+empty.String()+q)
-		if a.StatusCode != http.StatusOK || a.body != strings.Repeat("\x00", 8) || len(proved(t, empty, b3.Range{End: -1}, a.body)) != 0 {
+		if a.StatusCode != http.StatusOK || a.body != strings.Repeat("\x00", 8) ||
+			len(proved(t, empty, b3.Range{End: -1}, a.body)) != 0 {
 			t.Errorf("the empty object%s: %s %q", q, a.Status, a.body)
 		}
 	}
 	// A plain answer says where the encoding is, and that Accept decides.
 	a := do(t, "GET", url, "Accept", "*/*, "+bao.MediaType+";q=0")
-	if a.body != string(data) || a.Header.Get("Link") != `<?format=bao>; rel="alternate"; type="`+bao.MediaType+`"` || !slices.Contains(a.Header.Values("Vary"), "Accept") {
+	if a.body != string(data) || a.Header.Get("Link") != `<?format=bao>; rel="alternate"; type="`+bao.MediaType+`"` ||
+		!slices.Contains(a.Header.Values("Vary"), "Accept") {
 		t.Errorf("a plain answer: %v", a.Header)
 	}
-	if a := do(t, "GET", url, "Accept", "application/*, "+bao.MediaType+";q=0.9"); a.Header.Get("ETag") != exchange.ETag(root) {
+	accept := "application/*, " + bao.MediaType + ";q=0.9"
+	if a := do(t, "GET", url, "Accept", accept); a.Header.Get("ETag") != exchange.ETag(root) {
 		t.Errorf("something is liked better: %v", a.Header)
 	}
 	if a := do(t, "GET", url+"?format="); a.body != string(data) {
@@ -176,11 +214,14 @@ func TestEncodingConditions(t *testing.T) {
 		"known":         {url, []string{"If-None-Match", baoTag(root, "")}, baoTag(root, "")},
 		"known, weakly": {url, []string{"If-None-Match", `"x", W/` + baoTag(root, "")}, baoTag(root, "")},
 		"known, not here": {
-			n.Addrs().Gateway + "/o/" + fakeRoot.String() + "?format=bao", []string{"If-None-Match", baoTag(fakeRoot, "")}, baoTag(fakeRoot, ""),
+			n.Addrs().Gateway + "/o/" + fakeRoot.String() + "?format=bao", []string{
+				"If-None-Match", baoTag(fakeRoot, ""),
+			}, baoTag(fakeRoot, ""),
 		},
 	} {
 		a := do(t, "GET", c.url, c.headers...)
-		if a.StatusCode != http.StatusNotModified || a.body != "" || a.Header.Get("ETag") != c.etag || a.Header.Get("Cache-Control") != exchange.Immutable {
+		if a.StatusCode != http.StatusNotModified || a.body != "" || a.Header.Get("ETag") != c.etag ||
+			a.Header.Get("Cache-Control") != exchange.Immutable {
 			t.Errorf("%s: %s %v", name, a.Status, a.Header)
 		}
 	}
@@ -189,7 +230,8 @@ func TestEncodingConditions(t *testing.T) {
 	}
 	part := baoTag(root, "=0-4")
 	for _, headers := range [][]string{{"If-None-Match", part}, {"If-None-Match", part, "If-Match", part}} {
-		if a := do(t, "GET", url+"&range=0-4", headers...); a.StatusCode != http.StatusNotModified || a.Header.Get("ETag") != part {
+		if a := do(t, "GET", url+"&range=0-4", headers...); a.StatusCode != http.StatusNotModified ||
+			a.Header.Get("ETag") != part {
 			t.Errorf("a known range: %s %v", a.Status, a.Header)
 		}
 	}
@@ -264,7 +306,8 @@ func TestEncodingStreams(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	got := make([]byte, 2*b3.GroupSize)
-	if _, err := io.ReadFull(bao.NewDecoder(root, b3.Range{End: -1}, resp.Body), got); err != nil || !bytes.Equal(got, data[:len(got)]) {
+	if _, err := io.ReadFull(bao.NewDecoder(root, b3.Range{End: -1}, resp.Body), got); err != nil ||
+		!bytes.Equal(got, data[:len(got)]) {
 		t.Errorf("%v", err)
 	}
 }

@@ -75,8 +75,10 @@ func TestBrowse(t *testing.T) {
 			if method == "HEAD" {
 				wantBody = ""
 			}
-			if a.StatusCode != c.code || a.Header.Get("Location") != c.location || a.Header.Get("Content-Type") != c.mime || !strings.Contains(a.body, wantBody) {
-				t.Errorf("%s %s: %s, Location %q, %q: %.200q", method, c.path, a.Status, a.Header.Get("Location"), a.Header.Get("Content-Type"), a.body)
+			if a.StatusCode != c.code || a.Header.Get("Location") != c.location || a.Header.Get("Content-Type") != c.mime ||
+				!strings.Contains(a.body, wantBody) {
+				t.Errorf("%s %s: %s, Location %q, %q: %.200q", method, c.path, a.Status, a.Header.Get("Location"),
+					a.Header.Get("Content-Type"), a.body)
 			}
 		}
 	}
@@ -106,7 +108,9 @@ func TestContentHeadersInAPath(t *testing.T) {
 	n := start(t)
 	root := n.objects.tree(t, site)
 	base := n.Addrs().Gateway + "/b3/" + root.String()
-	for path, attachment := range map[string]bool{"/docs/": false, "/logo.svg": false, "/paper.pdf": false, "/readme.txt": false} {
+	for path, attachment := range map[string]bool{
+		"/docs/": false, "/logo.svg": false, "/paper.pdf": false, "/readme.txt": false,
+	} {
 		a := do(t, "GET", base+path)
 		want := contentPolicy
 		if path == "/paper.pdf" {
@@ -124,10 +128,12 @@ func TestContentHeadersInAPath(t *testing.T) {
 	}
 	// A file's validator is its own address, so it holds wherever the file is.
 	file := b3.Sum([]byte(site["readme.txt"]))
-	if a := do(t, "GET", base+"/readme.txt", "If-None-Match", exchange.ETag(file)); a.StatusCode != http.StatusNotModified {
+	if a := do(t, "GET", base+"/readme.txt", "If-None-Match",
+		exchange.ETag(file)); a.StatusCode != http.StatusNotModified {
 		t.Errorf("the file's own tag: %s", a.Status)
 	}
-	if a := do(t, "GET", base+"/readme.txt", "Range", "bytes=0-3"); a.StatusCode != http.StatusPartialContent || a.body != "read" {
+	if a := do(t, "GET", base+"/readme.txt", "Range", "bytes=0-3"); a.StatusCode != http.StatusPartialContent ||
+		a.body != "read" {
 		t.Errorf("a range: %s %q", a.Status, a.body)
 	}
 	do(t, "GET", base+"/docs/", "Service-Worker", "script").problem(t, status.NotAllowed)
@@ -149,7 +155,8 @@ func TestBareAddress(t *testing.T) {
 		if a := do(t, "GET", n.Addrs().Gateway+base); a.StatusCode != http.StatusOK || a.body != data {
 			t.Errorf("%s: %s, %d bytes", name, a.Status, len(a.body))
 		}
-		if a := do(t, "GET", n.Addrs().Gateway+base+"/"); a.StatusCode != http.StatusMovedPermanently || a.Header.Get("Location") != base {
+		if a := do(t, "GET", n.Addrs().Gateway+base+"/"); a.StatusCode != http.StatusMovedPermanently ||
+			a.Header.Get("Location") != base {
 			t.Errorf("%s with a slash: %s to %q", name, a.Status, a.Header.Get("Location"))
 		}
 	}
@@ -197,7 +204,9 @@ func TestListingJSON(t *testing.T) {
 			t.Errorf("%d entries, %+v", len(got), got["run.sh"])
 		}
 	}
-	for _, accept := range []string{"text/html,application/xhtml+xml,application/json", "*/*", "application/json;q=0", "", "junk;;"} {
+	for _, accept := range []string{
+		"text/html,application/xhtml+xml,application/json", "*/*", "application/json;q=0", "", "junk;;",
+	} {
 		if a := do(t, "GET", dir, "Accept", accept); !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
 			t.Errorf("Accept %q: %s", accept, a.Header.Get("Content-Type"))
 		}
@@ -217,7 +226,8 @@ func TestListingConditions(t *testing.T) {
 	if !strings.HasPrefix(etag, `W/"b3:`) || html.Header.Get("Cache-Control") != "no-cache" {
 		t.Fatalf("ETag %q, %q", etag, html.Header.Get("Cache-Control"))
 	}
-	if a := do(t, "GET", dir, "If-None-Match", etag); a.StatusCode != http.StatusNotModified || a.Header.Get("ETag") != etag {
+	if a := do(t, "GET", dir, "If-None-Match", etag); a.StatusCode != http.StatusNotModified ||
+		a.Header.Get("ETag") != etag {
 		t.Errorf("%s", a.Status)
 	}
 	if a := do(t, "GET", dir+"?format=json", "If-None-Match", etag); a.StatusCode != http.StatusOK {
@@ -269,7 +279,8 @@ func TestListingHTML(t *testing.T) {
 			}
 		}
 	}
-	if body := do(t, "GET", base+"docs/deep/").body; !strings.Contains(body, "parent directory") || !strings.Contains(body, `<a href="/b3/`+root.String()+`/docs/">docs</a>`) {
+	if body := do(t, "GET", base+"docs/deep/").body; !strings.Contains(body, "parent directory") ||
+		!strings.Contains(body, `<a href="/b3/`+root.String()+`/docs/">docs</a>`) {
 		t.Errorf("no way up: %s", body)
 	}
 }
@@ -298,7 +309,8 @@ func TestLargeListing(t *testing.T) {
 		t.Errorf("%d rows", strings.Count(a.body, "<tr>")-1)
 	}
 	var page struct{ Entries []api.Entry }
-	if err := json.Unmarshal([]byte(do(t, "GET", base+"?format=json").body), &page); err != nil || len(page.Entries) != many {
+	if err := json.Unmarshal([]byte(do(t, "GET", base+"?format=json").body), &page); err != nil ||
+		len(page.Entries) != many {
 		t.Errorf("%d entries, %v", len(page.Entries), err)
 	}
 	if a := do(t, "GET", base+fmt.Sprintf("file-%05d-%s.txt", 11_111, strings.Repeat("x", 60))); a.body != "same" {
@@ -331,7 +343,8 @@ func TestLanding(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	base := n.Addrs().Gateway
-	if a := do(t, "GET", base+"/"); !strings.Contains(a.body, "This node is ready.") || a.Header.Get("Content-Security-Policy") != exchange.PagePolicy {
+	if a := do(t, "GET", base+"/"); !strings.Contains(a.body, "This node is ready.") ||
+		a.Header.Get("Content-Security-Policy") != exchange.PagePolicy {
 		t.Errorf("%s %s", a.Status, a.body)
 	}
 	n.ready.set(api.Readiness{Gates: []api.Gate{{Name: "seeds", Have: 1, Need: 3, Fix: "give --bootstrap <a seed>"}}})
@@ -352,7 +365,8 @@ func TestLanding(t *testing.T) {
 	}
 	do(t, "GET", base+"/b3?key=hello").problem(t, status.BadAddress)
 	do(t, "GET", base+"/b3").problem(t, status.BadAddress)
-	if a := do(t, "GET", base+"/favicon.ico"); a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "image/svg+xml" {
+	if a := do(t, "GET", base+"/favicon.ico"); a.StatusCode != http.StatusOK ||
+		a.Header.Get("Content-Type") != "image/svg+xml" {
 		t.Errorf("%s", a.Status)
 	}
 }

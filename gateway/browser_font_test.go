@@ -30,7 +30,8 @@ func wideFont() string {
 		tag  byte // the number of a known table, and how it is transformed
 		data []byte
 	}{
-		{0, u16(nil, 0, 1, 3, 1, 0, 12, 4, 32, 0, 4, 4, 1, 0, 'A', 0xffff, 0, 'A', 0xffff, 1-'A', 1, 0, 0)}, // cmap: A is glyph 1
+		// cmap: A is glyph 1
+		{0, u16(nil, 0, 1, 3, 1, 0, 12, 4, 32, 0, 4, 4, 1, 0, 'A', 0xffff, 0, 'A', 0xffff, 1-'A', 1, 0, 0)},
 		{1, head},
 		{2, u16(nil, 1, 0, em, 0, 0, wide, 0, 0, em, 1, 0, 0, 0, 0, 0, 0, 0, 2)}, // hhea
 		{3, u16(nil, wide, 0, wide, 0)},                                          // hmtx

@@ -53,7 +53,9 @@ func (b *browser) accessible(t *testing.T, axe, where string) {
 		b.prefer(t, scheme)
 		answer := see(t, b, chromedp.Evaluate[string](`axe.run(document, `+rules+`).then((r) => {
 	const tell = (rule) => rule.id + ": " + rule.help + ": " + rule.nodes.map((n) => n.html).join(" ");
-	return JSON.stringify({passes: r.passes.length, violations: r.violations.map(tell), incomplete: r.incomplete.map(tell)});
+	return JSON.stringify({
+		passes: r.passes.length, violations: r.violations.map(tell), incomplete: r.incomplete.map(tell),
+	});
 })`, await))
 		var found struct {
 			Passes                 int
@@ -63,7 +65,8 @@ func (b *browser) accessible(t *testing.T, axe, where string) {
 			t.Fatal(err)
 		}
 		if found.Passes == 0 || len(found.Violations)+len(found.Incomplete) > 0 {
-			t.Errorf("%s, %s: %d rules hold; violated: %q; undecided: %q", where, scheme, found.Passes, found.Violations, found.Incomplete)
+			t.Errorf("%s, %s: %d rules hold; violated: %q; undecided: %q", where, scheme, found.Passes, found.Violations,
+				found.Incomplete)
 		}
 		b.shot(t, strings.ReplaceAll(where, " ", "-")+"-"+scheme)
 	}
@@ -129,7 +132,8 @@ func (b *browser) seeProblems(t *testing.T, base string, root, lost b3.Root, axe
 			continue
 		}
 		heading, text := see(t, b, chromedp.Text("h1")), see(t, b, chromedp.Text("main"))
-		if !strings.HasPrefix(heading, fmt.Sprint(c.code)) || !strings.Contains(text, c.text) || strings.ContainsFunc(strings.ReplaceAll(text, "\n", ""), unprintable) {
+		if !strings.HasPrefix(heading, fmt.Sprint(c.code)) || !strings.Contains(text, c.text) ||
+			strings.ContainsFunc(strings.ReplaceAll(text, "\n", ""), unprintable) {
 			t.Errorf("%s: %q: %q", c.what, heading, text)
 		}
 		for _, said := range b.said() { // of its status

@@ -33,9 +33,12 @@ func TestBrowserPages(t *testing.T) {
 	defer other.Close()
 	var problems, lost b3.Root
 	n, _, _ := denying(t, false, func(o *fakeObjects) []string {
-		problems = o.tree(t, map[string]string{"here.txt": "here", "denied.txt": "denied", "lost.txt": "nobody has it", "out": "-> ../../etc/passwd", "odd\u202etxt.exe/x": "x"})
+		problems = o.tree(t, map[string]string{
+			"here.txt": "here", "denied.txt": "denied", "lost.txt": "nobody has it", "out": "-> ../../etc/passwd",
+			"odd\u202etxt.exe/x": "x",
+		})
 		lost = o.add(&fakeObject{data: []byte("nobody has it"), err: status.Errorf(status.Timeout,
-			"resolver: b3:%s: no provider found within 1.2s; try again, or connect to a peer that has it", strings.Repeat("0", 64))})
+			"b3:%s: no provider found within 1.2s; try again, or connect to a peer that has it", strings.Repeat("0", 64))})
 		return []string{b3.Sum([]byte("denied")).String()}
 	})
 	b := openBrowser(t)
@@ -45,8 +48,10 @@ func TestBrowserPages(t *testing.T) {
 
 	t.Run("own style, font and images", func(t *testing.T) {
 		root := n.objects.tree(t, map[string]string{
-			"index.html": `<!doctype html><html lang="en"><title>A site</title><link rel="icon" href="p.png"><link rel="stylesheet" href="css/style.css">` +
-				`<h1>Welcome</h1><p><span>AAAA</span><img src="img/p.png" alt=""><picture><img id="vector" src="img/v.svg" alt=""></picture>`,
+			"index.html": `<!doctype html><html lang="en"><title>A site</title><link rel="icon" href="p.png"><link ` +
+				`rel="stylesheet" href="css/style.css">` +
+				`<h1>Welcome</h1><p><span>AAAA</span><img src="img/p.png" alt=""><picture><img id="vector" src="img/v.svg" ` +
+				`alt=""></picture>`,
 			"css/style.css": `@import "more.css";
 @font-face { font-family: Wide; src: url(../fonts/wide.woff2) format("woff2"); }
 h1 { color: rgb(1, 2, 3); background-image: url(../img/p.png); }
@@ -58,14 +63,17 @@ span { font: 20px Wide, monospace; }`,
 		})
 		b.visit(t, chromedp.Navigate(base+"/b3/"+root.String()))
 		for what, c := range map[string]struct{ js, want string }{
-			"font":             {`document.fonts.load("20px Wide").then((faces) => faces.map((f) => f.family + " " + f.status).join())`, "Wide loaded"},
-			"font check":       {`String(document.fonts.check("20px Wide"))`, "true"},
-			"width of text":    {`document.fonts.ready.then(() => String(document.querySelector("span").getBoundingClientRect().width))`, "240"},
+			"font": {`document.fonts.load("20px Wide").then((faces) => faces.map((f) => f.family + " " + ` +
+				`f.status).join())`, "Wide loaded"},
+			"font check": {`String(document.fonts.check("20px Wide"))`, "true"},
+			"width of text": {`document.fonts.ready.then(() => ` +
+				`String(document.querySelector("span").getBoundingClientRect().width))`, "240"},
 			"style":            {`getComputedStyle(document.querySelector("h1")).color`, "rgb(1, 2, 3)"},
 			"imported style":   {`getComputedStyle(document.querySelector("h1")).letterSpacing`, "7px"},
 			"image":            {`String(document.querySelector("img").naturalWidth)`, "1"},
 			"image in vectors": {`String(document.querySelector("#vector").naturalWidth)`, "30"},
-			"background":       {`String(performance.getEntriesByType("resource").filter((e) => e.name.endsWith("/img/p.png") && e.responseStatus === 200).length > 0)`, "true"},
+			"background": {`String(performance.getEntriesByType("resource").filter((e) => ` +
+				`e.name.endsWith("/img/p.png") && e.responseStatus === 200).length > 0)`, "true"},
 		} {
 			if got := see(t, b, chromedp.Evaluate[string](c.js, await)); got != c.want {
 				t.Errorf("%s: %q, want %q", what, got, c.want)
@@ -80,17 +88,22 @@ span { font: 20px Wide, monospace; }`,
 		root := n.objects.tree(t, map[string]string{
 			"index.html": `<!doctype html><title>before</title><link rel="icon" href="p.png">` +
 				`<script>document.title = "inline"</script><script src="own.js"></script><script src="` + ask + `"></script>` +
-				`<link rel="stylesheet" href="` + ask + `"><style>@font-face{font-family:Far;src:url(` + ask + `)}p{font-family:Far;background:url(` + ask + `)}</style>` +
-				`<p onclick="document.title='handler'">text</p><img src="` + ask + `"><img src=x onerror="document.title='error'"><iframe src="` + ask + `"></iframe>` +
-				`<object data="` + ask + `"></object><video src="` + ask + `"></video><form action="` + ask + `"><button>send</button></form>` +
+				`<link rel="stylesheet" href="` + ask + `"><style>@font-face{font-family:Far;src:url(` + ask +
+				`)}p{font-family:Far;background:url(` + ask + `)}</style>` +
+				`<p onclick="document.title='handler'">text</p><img src="` + ask +
+				`"><img src=x onerror="document.title='error'"><iframe src="` + ask + `"></iframe>` +
+				`<object data="` + ask + `"></object><video src="` + ask + `"></video><form action="` + ask +
+				`"><button>send</button></form>` +
 				`<a id="js" href="javascript:document.title='link'">go</a>`,
 			"own.js": `document.title = "own"`, "p.png": pixel,
-			"v.svg":  `<svg xmlns="http://www.w3.org/2000/svg"><title>before</title><script>document.title = "svg"</script><text y="20">svg</text></svg>`,
+			"v.svg": `<svg xmlns="http://www.w3.org/2000/svg"><title>before</title><script>document.title = ` +
+				`"svg"</script><text y="20">svg</text></svg>`,
 			"x.html": "", // of the image that fails
 		})
 		tree := base + "/b3/" + root.String()
 		b.visit(t, chromedp.Navigate(tree+"/"))
-		b.do(t, chromedp.Click(chromedp.CSS("p")), chromedp.Click(chromedp.CSS("#js")), chromedp.Click(chromedp.CSS("button")))
+		b.do(t, chromedp.Click(chromedp.CSS("p")), chromedp.Click(chromedp.CSS("#js")),
+			chromedp.Click(chromedp.CSS("button")))
 		if title, at := see(t, b, chromedp.Title()), see(t, b, chromedp.Location()); title != "before" || at != tree+"/" {
 			t.Errorf("title %q at %s", title, at)
 		}
@@ -135,7 +148,8 @@ span { font: 20px Wide, monospace; }`,
 					t.Errorf("%q: title %q", dir, title)
 				}
 			}
-			text := see(t, b, chromedp.Evaluate[string](`document.documentElement.outerHTML + document.documentElement.innerText`))
+			text := see(
+				t, b, chromedp.Evaluate[string](`document.documentElement.outerHTML + document.documentElement.innerText`))
 			if i := strings.IndexFunc(strings.NewReplacer("\n", "", "\t", "").Replace(text), unprintable); i >= 0 {
 				t.Errorf("the listing of %q has a character that is not seen", name)
 			}
@@ -161,17 +175,21 @@ span { font: 20px Wide, monospace; }`,
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = chromedp.CallBrowser(b.ctx, devtools.SetDownloadBehavior, devtools.SetDownloadBehaviorParams{Behavior: "deny", EventsEnabled: new(true)})
+		_, err = chromedp.CallBrowser(b.ctx, devtools.SetDownloadBehavior, devtools.SetDownloadBehaviorParams{
+			Behavior: "deny", EventsEnabled: new(true),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		url := base + "/b3/" + n.objects.tree(t, map[string]string{"pa per.pdf": onePage}).String() + "/pa%20per.pdf"
 		resp := b.visit(t, chromedp.Navigate(url))
 		how := fmt.Sprint(resp.Headers["Content-Disposition"])
-		if resp.Status != http.StatusOK || resp.Headers["Content-Type"] != "application/pdf" || !strings.HasPrefix(how, "inline;") || !strings.HasSuffix(how, "pa%20per.pdf") {
+		if resp.Status != http.StatusOK || resp.Headers["Content-Type"] != "application/pdf" ||
+			!strings.HasPrefix(how, "inline;") || !strings.HasSuffix(how, "pa%20per.pdf") {
 			t.Errorf("%d, %v", resp.Status, resp.Headers)
 		}
-		if shows := see(t, b, chromedp.Evaluate[string](`document.contentType`)); shows != "application/pdf" || see(t, b, chromedp.Location()) != url {
+		if shows := see(t, b, chromedp.Evaluate[string](`document.contentType`)); shows != "application/pdf" ||
+			see(t, b, chromedp.Location()) != url {
 			t.Errorf("the tab shows %s", shows)
 		}
 		b.shot(t, "pdf")
@@ -196,5 +214,6 @@ func linkShown(name string) string {
 }
 
 // onePage is a PDF of one empty page.
-const onePage = "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n" +
+const onePage = "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count " +
+	"1>>endobj\n" +
 	"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 100]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"

@@ -128,7 +128,9 @@ func (b *browser) quiet(t *testing.T, where string) {
 }
 
 // pixel is a PNG that a browser shows.
-const pixel = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\x9cc\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xc9\xfe\x92\xef\x00\x00\x00\x00IEND\xaeB`\x82"
+const pixel = "\x89PNG\r\n\x1a\n" +
+	"\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde" +
+	"\x00\x00\x00\x0cIDATx\x9cc\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xc9\xfe\x92\xef\x00\x00\x00\x00IEND\xaeB`\x82"
 
 // TestBrowser opens pages as a user does: a listing, a directory below it, a
 // file, a site of its own with an image, and the landing page.
@@ -138,8 +140,9 @@ func TestBrowser(t *testing.T) {
 	}
 	n := start(t)
 	files := map[string]string{
-		"site/index.html": `<!doctype html><title>A site</title><style>h1{color:rgb(1, 2, 3)}</style><h1>Welcome</h1><img src="p.png"><a href="more.html">more</a>`,
-		"site/p.png":      pixel, "site/more.html": "<!doctype html><title>More</title><p>more",
+		"site/index.html": `<!doctype html><title>A site</title><style>h1{color:rgb(1, 2, ` +
+			`3)}</style><h1>Welcome</h1><img src="p.png"><a href="more.html">more</a>`,
+		"site/p.png": pixel, "site/more.html": "<!doctype html><title>More</title><p>more",
 		"src/main.go":     "package main\n\nfunc main() {}\n",
 		"src/go.mod":      "module x\n",
 		"src/a%2Cb é.txt": "odd but fine\n",

@@ -6,8 +6,8 @@ import (
 	"allium/gateway/server"
 )
 
-// Config is the configuration of the public listener and of what it serves. Each
-// part belongs to the package that it bounds.
+// Config configures the public listener and its handlers. Each part belongs to the package that
+// it configures.
 // node/config/keys.txt says what each key means.
 type Config struct {
 	server.Config `koanf:",squash"`
@@ -22,7 +22,7 @@ func DefaultConfig() Config {
 	return Config{Config: server.DefaultConfig(), Content: content.DefaultConfig(), Bodies: exchange.DefaultBodyConfig()}
 }
 
-// Validate returns bad_request naming the first key that makes no sense.
+// Validate returns bad_request and names the first key with an invalid value.
 func (c Config) Validate() error {
 	if err := c.Config.Validate(); err != nil {
 		return err

@@ -19,7 +19,10 @@ import (
 // FuzzConditions compares with http.ServeContent.
 func FuzzConditions(f *testing.F) {
 	const etag = `"b3:aa"`
-	for _, s := range []string{`*`, `"b3:aa"`, `W/"b3:aa"`, `"x", "b3:aa"`, `"x y", "b3:aa"`, `"x`, `,,"b3:aa"`, `W/`, `"x""b3:aa"`, "\"\x7f\",\"b3:aa\""} {
+	for _, s := range []string{
+		`*`, `"b3:aa"`, `W/"b3:aa"`, `"x", "b3:aa"`, `"x y", "b3:aa"`, `"x`, `,,"b3:aa"`, `W/`, `"x""b3:aa"`,
+		"\"\x7f\",\"b3:aa\"",
+	} {
 		f.Add(s, "", "")
 		f.Add("", s, s)
 		f.Add(s, s, s)
@@ -95,13 +98,15 @@ func (m *maze) ask(t *testing.T, target string) {
 	switch code := rec.Code; {
 	case code >= http.StatusBadRequest:
 		var p api.Problem
-		if err := json.Unmarshal([]byte(body), &p); err != nil || strings.ContainsFunc(p.Detail, unprintable) || code >= http.StatusInternalServerError {
+		if err := json.Unmarshal([]byte(body), &p); err != nil || strings.ContainsFunc(p.Detail, unprintable) ||
+			code >= http.StatusInternalServerError {
 			t.Errorf("%q: %d %q (%v)", target, code, body, err)
 		}
 	case code >= http.StatusMultipleChoices:
 		at := &url.URL{Scheme: "http", Host: "x", Path: r.URL.Path, RawPath: r.URL.RawPath}
 		to, err := at.Parse(rec.Header().Get("Location"))
-		if err != nil || to.Host != "x" || to.Scheme != "http" || !strings.HasPrefix(to.Path, "/b3/b3:") && !strings.HasPrefix(to.Path, "/o/b3:") {
+		if err != nil || to.Host != "x" || to.Scheme != "http" || !strings.HasPrefix(to.Path, "/b3/b3:") &&
+			!strings.HasPrefix(to.Path, "/o/b3:") {
 			t.Errorf("%q leads to %q (%v)", target, rec.Header().Get("Location"), err)
 		}
 	case rec.Header().Get("Content-Security-Policy") == contentPolicy && !m.said[body]:
@@ -113,7 +118,9 @@ func (m *maze) ask(t *testing.T, target string) {
 // redirects stay here, and no error says what a terminal obeys.
 func FuzzTargets(f *testing.F) {
 	m := newMaze(f)
-	names := strings.NewReplacer("{dir}", "/b3/"+m.dir, "{file}", "/b3/"+m.dir+"/readme.txt", "{text}", "/o/"+m.dir, "{text.hex}", m.dir[3:], "{text.HEX}", strings.ToUpper(m.dir[3:]), "{dir.b3}", m.dir, "{dir.HEX}", strings.ToUpper(m.dir[3:]))
+	names := strings.NewReplacer("{dir}", "/b3/"+m.dir, "{file}", "/b3/"+m.dir+"/readme.txt", "{text}", "/o/"+m.dir,
+		"{text.hex}", m.dir[3:], "{text.HEX}", strings.ToUpper(m.dir[3:]), "{dir.b3}", m.dir, "{dir.HEX}",
+		strings.ToUpper(m.dir[3:]))
 	for _, e := range pathTable {
 		_, target, _ := strings.Cut(e.ask, " ")
 		target, _, _ = strings.Cut(target, " ")
@@ -128,8 +135,13 @@ func FuzzTargets(f *testing.F) {
 func TestMaze(t *testing.T) {
 	t.Parallel()
 	m := newMaze(t)
-	parts := []string{"..", "%2e%2e", ".", "%2f", "/", "//", "%5c", `\`, "%00", "%252e", "%c0%af", "docs", "readme.txt", "up", ";", "%0d%0a", "?key=", "?format=json", "\xff", "%1b"}
-	for _, base := range []string{"/", "/b3/", "/b3/" + m.dir, "/b3/" + m.dir + "/", "/o/", "/o/" + m.dir, "/u/", "/b3?key=" + m.dir, "/b3?key="} {
+	parts := []string{
+		"..", "%2e%2e", ".", "%2f", "/", "//", "%5c", `\`, "%00", "%252e", "%c0%af", "docs", "readme.txt", "up", ";",
+		"%0d%0a", "?key=", "?format=json", "\xff", "%1b",
+	}
+	for _, base := range []string{
+		"/", "/b3/", "/b3/" + m.dir, "/b3/" + m.dir + "/", "/o/", "/o/" + m.dir, "/u/", "/b3?key=" + m.dir, "/b3?key=",
+	} {
 		for _, a := range parts {
 			m.ask(t, base+a)
 			for _, b := range parts {

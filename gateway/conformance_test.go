@@ -80,7 +80,8 @@ func newWorld(t *testing.T, opts ...option) *world {
 func (w *world) world(t *testing.T) {
 	big := patterned(3*b3.GroupSize + 100)
 	of := map[string]b3.Root{
-		"text": w.objects.put([]byte(helloText)), "empty": w.objects.put(nil), "big": w.objects.put(big), "pdf": w.objects.put([]byte(pdfText)), "digits": w.objects.put([]byte(digits)),
+		"text": w.objects.put([]byte(helloText)), "empty": w.objects.put(nil), "big": w.objects.put(big),
+		"pdf": w.objects.put([]byte(pdfText)), "digits": w.objects.put([]byte(digits)),
 		"html": w.objects.put([]byte("<!DOCTYPE html><p>x")), "none": b3.Sum([]byte("nobody has this")),
 		"remote": w.objects.add(&fakeObject{data: []byte("far away"), remote: true}),
 		"new":    b3.Sum([]byte("hello")),
@@ -112,7 +113,8 @@ func (w *world) world(t *testing.T) {
 // openUpload begins {upload}, of 5 bytes.
 func (w *world) openUpload(t *testing.T) {
 	t.Helper()
-	if id := begin(t, w.testNode, 5, ""); id != "/u/"+strings.Repeat("0", 31)+"1" && !strings.HasSuffix(id, strings.Repeat("0", 31)+"1") {
+	if id := begin(t, w.testNode, 5, ""); id != "/u/"+strings.Repeat("0", 31)+"1" &&
+		!strings.HasSuffix(id, strings.Repeat("0", 31)+"1") {
 		t.Fatalf("the upload is %s", id)
 	}
 }
@@ -138,7 +140,8 @@ func (w *world) conform(t *testing.T, table []asked) {
 	addr := strings.TrimPrefix(w.Addrs().Gateway, "http://")
 	for _, e := range table {
 		w.play(t, addr, e)
-		if method, _, _ := strings.Cut(e.ask, " "); method == http.MethodGet && e.code != 0 && e.code != http.StatusMethodNotAllowed && !strings.HasPrefix(e.rfc, "Go:") && !strings.Contains(e.ask, "\n") {
+		if method, _, _ := strings.Cut(e.ask, " "); method == http.MethodGet && e.code != 0 &&
+			e.code != http.StatusMethodNotAllowed && !strings.HasPrefix(e.rfc, "Go:") && !strings.Contains(e.ask, "\n") {
 			w.sameHead(t, addr, e)
 		}
 	}
@@ -215,7 +218,8 @@ func send(t *testing.T, addr, method, raw string) (g got) {
 		t.Errorf("%s: the connection neither ends nor goes on", exchange.Clip(raw))
 	}
 	g.rest = string(rest)
-	g.open = strings.HasPrefix(g.rest, "HTTP/1.1 200 OK\r\n") && strings.Contains(g.rest, "X-Corr-Id: probe\r\n") && strings.Count(g.rest, "HTTP/1.1") == 1
+	g.open = strings.HasPrefix(g.rest, "HTTP/1.1 200 OK\r\n") && strings.Contains(g.rest, "X-Corr-Id: probe\r\n") &&
+		strings.Count(g.rest, "HTTP/1.1") == 1
 	return g
 }
 
@@ -225,7 +229,8 @@ func (w *world) play(t *testing.T, addr string, e asked) {
 	g := send(t, addr, method, raw)
 	bad := func(format string, args ...any) {
 		t.Helper()
-		t.Errorf("%s (%s)\n%q\n%s\nanswer %d %v %.300q", e.ask, e.rfc, exchange.Clip(strings.Join(e.with, "; ")), fmt.Sprintf(format, args...), g.code, g.header, g.body)
+		t.Errorf("%s (%s)\n%q\n%s\nanswer %d %v %.300q", e.ask, e.rfc, exchange.Clip(strings.Join(e.with, "; ")),
+			fmt.Sprintf(format, args...), g.code, g.header, g.body)
 	}
 	switch {
 	case e.code == 0 && (g.code != 0 || g.open || g.rest != ""):
@@ -405,7 +410,8 @@ func TestPipelining(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != want || resp.Header.Get("X-Corr-Id") != "n"+strconv.Itoa(i) {
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != want ||
+			resp.Header.Get("X-Corr-Id") != "n"+strconv.Itoa(i) {
 			t.Errorf("answer %d: %s %v, %v", i, resp.Status, resp.Header, err)
 		}
 		resp.Body.Close()

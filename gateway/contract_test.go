@@ -47,7 +47,9 @@ func newContract(on exchange.Listeners) (*contract, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &contract{doc: &openapi.Document{}, schemas: map[string]*jsonschema.Schema{}, patterns: map[string]*regexp.Regexp{}}
+	c := &contract{
+		doc: &openapi.Document{}, schemas: map[string]*jsonschema.Schema{}, patterns: map[string]*regexp.Regexp{},
+	}
 	if err := json.Unmarshal(raw, c.doc); err != nil {
 		return nil, err
 	}
@@ -71,7 +73,8 @@ func newContract(on exchange.Listeners) (*contract, error) {
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
-	if err := compiler.AddResource("doc.json", map[string]any{"components": map[string]any{"schemas": comps["schemas"]}}); err != nil {
+	if err := compiler.AddResource(
+		"doc.json", map[string]any{"components": map[string]any{"schemas": comps["schemas"]}}); err != nil {
 		return nil, err
 	}
 	compile := func(at string, s openapi.Schema) error {
@@ -79,7 +82,8 @@ func newContract(on exchange.Listeners) (*contract, error) {
 		if err != nil {
 			return err
 		}
-		local, err := jsonschema.UnmarshalJSON(strings.NewReader(strings.ReplaceAll(string(text), `"#/components`, `"doc.json#/components`)))
+		local, err := jsonschema.UnmarshalJSON(strings.NewReader(strings.ReplaceAll(string(text), `"#/components`,
+			`"doc.json#/components`)))
 		if err != nil {
 			return err
 		}
@@ -155,7 +159,8 @@ type seen struct {
 // judge returns what the document does not say of an answer.
 func (c *contract) judge(s seen) (bad []string) {
 	say := func(format string, args ...any) {
-		bad = append(bad, fmt.Sprintf("%s %s: %d: %s", s.method, exchange.Clip(s.path), s.status, fmt.Sprintf(format, args...)))
+		bad = append(bad, fmt.Sprintf("%s %s: %d: %s", s.method, exchange.Clip(s.path), s.status,
+			fmt.Sprintf(format, args...)))
 	}
 	for _, name := range openapi.EveryAnswer {
 		if s.header.Get(name) == "" {
@@ -229,7 +234,8 @@ func (c *contract) judge(s seen) (bad []string) {
 	if described == nil && s.method != http.MethodHead {
 		say("%s answers no %s", op.ID, contentType)
 	}
-	if described == nil || described.Schema == nil || s.body == nil || s.header.Get("Content-Encoding") != "" || !strings.HasSuffix(base, "json") || s.method == http.MethodHead {
+	if described == nil || described.Schema == nil || s.body == nil || s.header.Get("Content-Encoding") != "" ||
+		!strings.HasSuffix(base, "json") || s.method == http.MethodHead {
 		return bad
 	}
 	at := c.schemas[described.Schema["at"].(string)]

@@ -28,13 +28,16 @@ func TestCrossOrigin(t *testing.T) {
 	} {
 		n := start(t, func(cfg *Config, _ *server.AdminConfig) { cfg.CORSOrigins = c.origins })
 		root := n.objects.put([]byte("hello"))
-		for _, path := range []string{"/o/" + root.String(), "/o/" + root.String() + "?format=bao", "/o/b3:no", "/verify.mjs"} {
+		for _, path := range []string{
+			"/o/" + root.String(), "/o/" + root.String() + "?format=bao", "/o/b3:no", "/verify.mjs",
+		} {
 			var headers []string
 			if c.asking != "" {
 				headers = []string{"Origin", c.asking}
 			}
 			a := do(t, "GET", n.Addrs().Gateway+path, headers...)
-			if got := a.Header.Get("Access-Control-Allow-Origin"); got != c.want || (a.Header.Get("Access-Control-Expose-Headers") != "") != (c.want != "") {
+			if got := a.Header.Get("Access-Control-Allow-Origin"); got != c.want ||
+				(a.Header.Get("Access-Control-Expose-Headers") != "") != (c.want != "") {
 				t.Errorf("%s: %s: %q, want %q", name, path, got, c.want)
 			}
 			if got := slices.Contains(a.Header.Values("Vary"), "Origin"); got != c.vary {

@@ -25,17 +25,22 @@ func TestEarlyFailure(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	data := bytes.Repeat([]byte("x"), 3*b3.GroupSize)
-	for i, want := range []status.Outcome{status.Corrupt, status.Upstream, status.Timeout, status.BreakerOpen, status.Busy, status.NotFound} {
+	for i, want := range []status.Outcome{
+		status.Corrupt, status.Upstream, status.Timeout, status.BreakerOpen, status.Busy, status.NotFound,
+	} {
 		root := n.objects.add(&fakeObject{data: append(data, byte(i)), err: status.Errorf(want, "the first group fails")})
 		do(t, "GET", n.Addrs().Gateway+"/o/"+root.String()).problem(t, want)
 	}
 	// What went wrong inside is not for the public.
-	root := n.objects.add(&fakeObject{data: append(data, 99), err: errors.New("open /home/someone/secret: permission denied")})
+	root := n.objects.add(&fakeObject{
+		data: append(data, 99), err: errors.New("open /home/someone/secret: permission denied"),
+	})
 	p := do(t, "GET", n.Addrs().Gateway+"/o/"+root.String()).problem(t, status.Internal)
 	if strings.Contains(p.Detail, "secret") {
 		t.Errorf("detail %q", p.Detail)
 	}
-	if log := n.log.String(); !strings.Contains(log, "secret") || !strings.Contains(log, strings.TrimPrefix(p.Instance, "urn:allium:request:")) {
+	if log := n.log.String(); !strings.Contains(log, "secret") ||
+		!strings.Contains(log, strings.TrimPrefix(p.Instance, "urn:allium:request:")) {
 		t.Errorf("the log does not say what happened: %s", log)
 	}
 }
@@ -63,7 +68,8 @@ func TestLateFailure(t *testing.T) {
 	if got := counterOf(t, n.reg, "gateway_cut_total"); got != 2 {
 		t.Errorf("%v answers cut", got)
 	}
-	if log := n.log.String(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, "reason=corrupt") || strings.Contains(log, root.Hex()) || !strings.Contains(log, root.Hex()[:8]) {
+	if log := n.log.String(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, "reason=corrupt") ||
+		strings.Contains(log, root.Hex()) || !strings.Contains(log, root.Hex()[:8]) {
 		t.Errorf("log: %s", log)
 	}
 }
@@ -150,7 +156,9 @@ func recorded(t *testing.T, o *fakeObject, headers ...string) (rec *httptest.Res
 	t.Helper()
 	objects := &fakeObjects{}
 	root := objects.add(o)
-	g, err := New(DefaultConfig(), server.DefaultAdminConfig(), Deps{Objects: objects, Node: &fakeNode{}, Ready: nothingReady})
+	g, err := New(DefaultConfig(), server.DefaultAdminConfig(), Deps{
+		Objects: objects, Node: &fakeNode{}, Ready: nothingReady,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,8 +193,14 @@ func TestWatch(t *testing.T) {
 	}{
 		{"nothing comes", &fakeObject{data: big, gate: make(chan struct{})}, nil, 504, false, 5 * time.Second},
 		{"it stands still", &fakeObject{data: big, failAt: b3.GroupSize}, nil, 200, true, 5 * time.Second},
-		{"the client has less time", &fakeObject{data: big, gate: make(chan struct{})}, []string{"Request-Timeout", "1.5"}, 504, false, 1500 * time.Millisecond},
-		{"the client has more time", &fakeObject{data: big, gate: make(chan struct{})}, []string{"Request-Timeout", "60"}, 504, false, 5 * time.Second},
+		{
+			"the client has less time", &fakeObject{data: big, gate: make(chan struct{})},
+			[]string{"Request-Timeout", "1.5"}, 504, false, 1500 * time.Millisecond,
+		},
+		{
+			"the client has more time", &fakeObject{data: big, gate: make(chan struct{})},
+			[]string{"Request-Timeout", "60"}, 504, false, 5 * time.Second,
+		},
 		{"it is there", &fakeObject{data: big}, nil, 200, false, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

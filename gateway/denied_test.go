@@ -62,7 +62,8 @@ func (w *seenObjects) Memory(root b3.Root) []byte {
 }
 
 // denying runs a gateway with a denylist of those lines.
-func denying(t testing.TB, memory bool, lines func(*fakeObjects) []string) (*testNode, *seenObjects, func(lines ...string) error) {
+func denying(t testing.TB, memory bool, lines func(*fakeObjects) []string) (*testNode, *seenObjects,
+	func(lines ...string) error) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "denylist.txt")
 	write := func(lines ...string) error { return os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o600) }
@@ -111,7 +112,9 @@ func TestDeniedUnderEveryName(t *testing.T) {
 			bad := b3.Sum([]byte("bad"))
 			subBad := b3.Sum([]byte("in a denied directory"))
 			n, objects, _ := denying(t, memory, func(o *fakeObjects) []string {
-				dir = o.tree(t, map[string]string{"a/b": "bad", "ok": "good", "été/x": "bad", "to": "-> a/b", "path/x": "by its path", "path/y/z": "below"})
+				dir = o.tree(t, map[string]string{
+					"a/b": "bad", "ok": "good", "été/x": "bad", "to": "-> a/b", "path/x": "by its path", "path/y/z": "below",
+				})
 				other = o.tree(t, map[string]string{"elsewhere": "bad", "ok": "good", "sub/f": "in a denied directory"})
 				sub = o.tree(t, map[string]string{"f": "in a denied directory"})
 				index = o.tree(t, map[string]string{"index.html": "bad"})
@@ -127,18 +130,23 @@ func TestDeniedUnderEveryName(t *testing.T) {
 					"/o/" + key + "?format=bao", "/o/" + key + "?format=bao&range=0-1", "/o/" + key + "?x=y",
 					"/b3/" + key, "/b3/" + everyByte(key), "/b3/" + key + "/", "/b3/" + key + "/below", "/b3/" + key + "?format=json",
 					"/b3/" + dir.String() + "/a/b", "/b3/" + dir.String() + "/%61/%62", "/b3/" + dir.String() + "/%c3%a9t%c3%a9/x",
-					"/b3/" + other.String() + "/elsewhere", "/b3/" + other.String() + "/sub", "/b3/" + other.String() + "/sub/", "/b3/" + other.String() + "/sub/f",
+					"/b3/" + other.String() + "/elsewhere", "/b3/" + other.String() + "/sub", "/b3/" + other.String() + "/sub/",
+					"/b3/" + other.String() + "/sub/f",
 					"/b3/" + sub.String() + "/", "/b3/" + sub.String() + "/f", "/o/" + sub.String(),
-					"/b3/" + dir.String() + "/path", "/b3/" + dir.String() + "/path/", "/b3/" + dir.String() + "/path/x", "/b3/" + dir.String() + "/path/y/z", "/b3/" + dir.String() + "/%70ath/x",
+					"/b3/" + dir.String() + "/path", "/b3/" + dir.String() + "/path/", "/b3/" + dir.String() + "/path/x", "/b3/" +
+						dir.String() + "/path/y/z", "/b3/" + dir.String() + "/%70ath/x",
 					"/b3/" + index.String() + "/",
 				} {
 					all = append(all, request{method: method, url: gw + page})
 				}
 				for _, h := range [][2]string{
-					{"Range", "bytes=0-0"}, {"If-None-Match", `"` + key + `"`}, {"If-None-Match", "*"}, {"If-Match", `"` + key + `"`}, {"Accept", "application/vnd.allium.bao"},
+					{"Range", "bytes=0-0"}, {"If-None-Match", `"` + key + `"`}, {"If-None-Match", "*"}, {"If-Match", `"` + key + `"`},
+					{"Accept", "application/vnd.allium.bao"},
 					{"If-Modified-Since", "Mon, 02 Jan 2006 15:04:05 GMT"}, {"Cache-Control", "only-if-cached"},
 				} {
-					all = append(all, request{method: method, url: gw + "/o/" + key, header: h[0], value: h[1]}, request{method: method, url: gw + "/b3/" + other.String() + "/elsewhere", header: h[0], value: h[1]})
+					all = append(all, request{method: method, url: gw + "/o/" + key, header: h[0], value: h[1]}, request{
+						method: method, url: gw + "/b3/" + other.String() + "/elsewhere", header: h[0], value: h[1],
+					})
 				}
 			}
 			token := "Bearer may-put,pin,unpin,announce,repair,fetch"
@@ -187,14 +195,17 @@ func TestDeniedUnderEveryName(t *testing.T) {
 			}
 
 			// Beside it: uppercase is redirected first, and says nothing of the list.
-			if a := do(t, "GET", gw+"/o/b3:"+strings.ToUpper(bad.Hex())); a.StatusCode != http.StatusPermanentRedirect || a.Header.Get("Location") != "/o/"+key {
+			if a := do(t, "GET", gw+"/o/b3:"+strings.ToUpper(bad.Hex())); a.StatusCode != http.StatusPermanentRedirect ||
+				a.Header.Get("Location") != "/o/"+key {
 				t.Errorf("uppercase: %s %s", a.Status, a.Header.Get("Location"))
 			}
 			// A listing hides no names, and a link to what is denied is followed to its answer.
-			if a := do(t, "GET", gw+"/b3/"+dir.String()+"/"); a.StatusCode != http.StatusOK || !strings.Contains(a.body, "path") {
+			if a := do(t, "GET", gw+"/b3/"+dir.String()+"/"); a.StatusCode != http.StatusOK ||
+				!strings.Contains(a.body, "path") {
 				t.Errorf("listing: %s", a.Status)
 			}
-			if a := do(t, "GET", gw+"/b3/"+dir.String()+"/a/"); a.StatusCode != http.StatusOK || !strings.Contains(a.body, key) && !strings.Contains(a.body, ">b<") {
+			if a := do(t, "GET", gw+"/b3/"+dir.String()+"/a/"); a.StatusCode != http.StatusOK ||
+				!strings.Contains(a.body, key) && !strings.Contains(a.body, ">b<") {
 				t.Errorf("listing: %s %s", a.Status, a.body)
 			}
 			if a := do(t, "GET", gw+"/b3/"+dir.String()+"/to"); a.StatusCode/100 != 3 {
@@ -223,8 +234,13 @@ func TestDeniedUnderEveryName(t *testing.T) {
 // others are answered, and no longer than it is there.
 func TestDeniedWhileAsked(t *testing.T) {
 	t.Parallel()
-	n, _, reload := denying(t, true, func(o *fakeObjects) []string { o.put([]byte("bad")); o.put([]byte("good")); return nil })
-	bad, good := n.Addrs().Gateway+"/o/"+b3.Sum([]byte("bad")).String(), n.Addrs().Gateway+"/o/"+b3.Sum([]byte("good")).String()
+	n, _, reload := denying(t, true, func(o *fakeObjects) []string {
+		o.put([]byte("bad"))
+		o.put([]byte("good"))
+		return nil
+	})
+	bad, good := n.Addrs().Gateway+"/o/"+b3.Sum([]byte("bad")).String(),
+		n.Addrs().Gateway+"/o/"+b3.Sum([]byte("good")).String()
 	var wg sync.WaitGroup
 	var done atomic.Bool
 	for range 2 {

@@ -40,7 +40,10 @@ func TestDrain(t *testing.T) {
 	do(t, "GET", n.Addrs().Gateway+"/o/"+fast.String()).problem(t, status.Draining)
 	do(t, "GET", n.Addrs().Gateway+"/").problem(t, status.Draining)
 	do(t, "GET", n.Addrs().Admin+"/api/v1/id").problem(t, status.Draining)
-	for _, page := range []string{n.Addrs().Gateway + "/healthz", n.Addrs().Admin + "/healthz", n.Addrs().Admin + "/metrics", n.Addrs().Admin + "/version", n.Addrs().Admin + "/limits"} {
+	for _, page := range []string{
+		n.Addrs().Gateway + "/healthz", n.Addrs().Admin + "/healthz", n.Addrs().Admin + "/metrics",
+		n.Addrs().Admin + "/version", n.Addrs().Admin + "/limits",
+	} {
 		if a := do(t, "GET", page); a.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", page, a.Status)
 		}
@@ -51,7 +54,8 @@ func TestDrain(t *testing.T) {
 		if err := json.Unmarshal([]byte(a.body), &page); err != nil {
 			t.Fatal(err)
 		}
-		if a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("X-Reason") != "draining" || page.Ready || page.Reads || page.Writes || page.Gates[0].Name != "draining" || len(page.Gates) != 2 {
+		if a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("X-Reason") != "draining" || page.Ready ||
+			page.Reads || page.Writes || page.Gates[0].Name != "draining" || len(page.Gates) != 2 {
 			t.Errorf("%s %s", a.Status, a.body)
 		}
 	}
@@ -99,7 +103,8 @@ func TestRunAborts(t *testing.T) {
 	// The one says why it ends, the other cannot: it is over only after that time.
 	n := startWith(t, hooks{params: func(p *server.Params) { p.Drain, p.Abort = 100*time.Millisecond, 5*time.Second }})
 	never := n.objects.add(&fakeObject{data: []byte("never"), gate: make(chan struct{})})
-	n.node.add.set(func(ctx context.Context, tar io.Reader, _ api.AddOptions, _ api.ProgressFunc) iter.Seq2[api.Added, error] {
+	n.node.add.set(func(ctx context.Context, tar io.Reader, _ api.AddOptions, _ api.ProgressFunc) iter.Seq2[api.Added,
+		error] {
 		return func(yield func(api.Added, error) bool) {
 			_, err := io.Copy(io.Discard, tar)
 			yield(api.Added{}, err)

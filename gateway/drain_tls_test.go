@@ -55,7 +55,8 @@ func TestDrainOverTLS(t *testing.T) {
 			late := a.https(t, n, h2)
 			fetch(t, late, "GET", base+"/o/"+slow.String()).problem(t, status.Draining)
 			late = a.https(t, n, h2) // the answer ended the connection, or its streams
-			if got := fetch(t, late, "GET", base+"/readyz"); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("X-Reason") != "draining" {
+			if got := fetch(t, late, "GET", base+"/readyz"); got.StatusCode != http.StatusServiceUnavailable ||
+				got.Header.Get("X-Reason") != "draining" {
 				t.Errorf("readyz: %s %v", got.Status, got.Header)
 			}
 			if got := fetch(t, late, "GET", base+"/healthz"); got.StatusCode != http.StatusOK {
@@ -66,10 +67,12 @@ func TestDrainOverTLS(t *testing.T) {
 				t.Error(err)
 			}
 			feed.Close()
-			if got := <-down; got.err != nil || got.StatusCode != http.StatusOK || got.body != string(data) || (got.ProtoMajor == 2) != h2 {
+			if got := <-down; got.err != nil || got.StatusCode != http.StatusOK || got.body != string(data) ||
+				(got.ProtoMajor == 2) != h2 {
 				t.Errorf("the download: %+v", got.err)
 			}
-			if got := <-up; got.err != nil || got.StatusCode != http.StatusCreated || got.Header.Get("Location") != "/o/"+b3.Sum(sent).String() {
+			if got := <-up; got.err != nil || got.StatusCode != http.StatusCreated ||
+				got.Header.Get("Location") != "/o/"+b3.Sum(sent).String() {
 				t.Errorf("the upload: %v %.200q", got.err, got.body)
 			}
 			if err := <-stopped; err != nil {

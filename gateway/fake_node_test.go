@@ -20,7 +20,8 @@ type fakeNode struct {
 	mu  sync.Mutex
 	log []string
 
-	add   hook[func(ctx context.Context, tar io.Reader, o api.AddOptions, progress api.ProgressFunc) iter.Seq2[api.Added, error]]
+	add hook[func(ctx context.Context, tar io.Reader, o api.AddOptions, progress api.ProgressFunc) iter.Seq2[api.Added,
+		error]]
 	pin   hook[func(ctx context.Context, key string) (api.Pin, error)]
 	get   hook[func(ctx context.Context, key string) (*api.Stream, error)]
 	fetch hook[func(ctx context.Context, key string, progress api.ProgressFunc) (api.Fetched, error)]
@@ -47,34 +48,76 @@ var (
 	fakeTime    = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	fakeObj     = api.Object{Root: fakeRoot, Kind: api.File, Size: 5, Name: "naïve \U0001F9C5.txt", Executable: true}
 	fakeTar     = api.Object{Root: fakeRoot, Kind: api.Directory}
-	fakeEntries = []api.Entry{{Name: "a", Kind: api.File, Root: fakeRoot, Size: 3}, {Name: "été", Kind: api.Link, Target: "a"}}
-	fakeChanges = []api.Change{{Op: api.ChangedEntry, Path: "été/a", Old: &fakeEntries[0], New: &fakeEntries[1]}, {Op: api.AddedEntry, Path: "b", New: &fakeEntries[0]}}
-	fakeStat    = api.Stat{Root: fakeRoot, CID: fakeRoot.CID().String(), Kind: api.File, Size: 5, Groups: 1, Local: true, Pins: []api.Pin{fakePin}}
-	fakeGone    = api.GCObject{Root: fakeRoot, Size: 3, Used: fakeTime}
-	fakeGC      = api.GCReport{Dry: true, Classes: []api.GCClass{{Class: "removed", GCCount: api.GCCount{Objects: 1, Bytes: 3}}}, Max: api.GCCount{Bytes: 9}, TookMS: 1.5,
+	fakeEntries = []api.Entry{
+		{Name: "a", Kind: api.File, Root: fakeRoot, Size: 3}, {Name: "été", Kind: api.Link, Target: "a"},
+	}
+	fakeChanges = []api.Change{
+		{Op: api.ChangedEntry, Path: "été/a", Old: &fakeEntries[0], New: &fakeEntries[1]},
+		{Op: api.AddedEntry, Path: "b", New: &fakeEntries[0]},
+	}
+	fakeStat = api.Stat{
+		Root: fakeRoot, CID: fakeRoot.CID().String(), Kind: api.File, Size: 5, Groups: 1, Local: true,
+		Pins: []api.Pin{fakePin},
+	}
+	fakeGone = api.GCObject{Root: fakeRoot, Size: 3, Used: fakeTime}
+	fakeGC   = api.GCReport{Dry: true, Classes: []api.GCClass{{
+		Class: "removed", GCCount: api.GCCount{Objects: 1, Bytes: 3},
+	}}, Max: api.GCCount{Bytes: 9}, TookMS: 1.5,
 		Damaged: []api.GCDamage{{Pin: fakePin, Node: fakeRoot, Path: "a/b", Fix: "fetch it"}}}
-	fakeStore   = api.StoreStat{Backend: "embedded", Objects: 3, Space: api.StoreSpace{Max: api.GCCount{Bytes: 9}, Free: -1}, Scrub: api.ScrubState{Started: fakeTime, Progress: 0.5}}
-	fakeWhy     = api.GCWhy{Root: fakeRoot, Kept: true, Here: "whole", Size: 4, Used: fakeTime, Pins: []api.Pin{fakePin}, Above: &fakePin, Path: []api.GCStep{{Root: fakeRoot, Name: "x"}}, Leases: 2, Held: true}
-	fakeDamage  = api.DamageReport{Open: 2, Unknown: 1, Damage: []api.Damage{{Kind: "log", State: "open", File: "seg/1", Offset: 32, Length: 9, Left: 9, Roots: []b3.Root{fakeRoot}, Cause: "no record", Found: fakeTime}}}
+	fakeStore = api.StoreStat{
+		Backend: "embedded", Objects: 3, Space: api.StoreSpace{Max: api.GCCount{Bytes: 9}, Free: -1},
+		Scrub: api.ScrubState{Started: fakeTime, Progress: 0.5},
+	}
+	fakeWhy = api.GCWhy{
+		Root: fakeRoot, Kept: true, Here: "whole", Size: 4, Used: fakeTime, Pins: []api.Pin{fakePin}, Above: &fakePin,
+		Path: []api.GCStep{{Root: fakeRoot, Name: "x"}}, Leases: 2, Held: true,
+	}
+	fakeDamage = api.DamageReport{
+		Open: 2, Unknown: 1,
+		Damage: []api.Damage{{
+			Kind: "log", State: "open", File: "seg/1", Offset: 32, Length: 9, Left: 9, Roots: []b3.Root{fakeRoot},
+			Cause: "no record", Found: fakeTime,
+		}},
+	}
 	fakePin     = api.Pin{Root: fakeRoot, Recursive: true, Label: "l", Since: fakeTime}
-	fakeChecked = []api.Verified{{Root: fakeRoot, Size: 5}, {Root: fakeRoot, Size: 6, Error: &status.Report{Reason: "corrupt", Message: "group 3"}}}
-	fakeTrace   = api.Trace{End: "hop_exceeded", Hops: 5, Probes: 2, Hedges: 1, TookMS: 12.5, Steps: []api.Step{
+	fakeChecked = []api.Verified{
+		{Root: fakeRoot, Size: 5},
+		{Root: fakeRoot, Size: 6, Error: &status.Report{Reason: "corrupt", Message: "group 3"}},
+	}
+	fakeTrace = api.Trace{End: "hop_exceeded", Hops: 5, Probes: 2, Hedges: 1, TookMS: 12.5, Steps: []api.Step{
 		{Peer: "12D4", Hop: 1, StartMS: 0.5, TookMS: 1.25, Outcome: "ok", Closer: 3, Providers: 1},
 		{Peer: "12D5", Hop: 2, Hedge: true, StartMS: 2, TookMS: 10, Outcome: "late"},
 	}}
 	fakeProvider = api.Provider{ID: "12D3", Addrs: []string{"/ip4/127.0.0.1/tcp/1"}, NotAfter: fakeTime}
-	fakeID       = api.ID{ID: "12D3", Addrs: []string{"/ip4/127.0.0.1/tcp/1/p2p/12D3"}, Gateway: "http://127.0.0.1:1", Admin: "http://127.0.0.1:2"}
-	fakePeer     = api.Peer{ID: "12D4", Addr: "/ip4/127.0.0.1/tcp/2", Transport: "tcp", Direction: "out", Agent: "allium/0", AgeMS: 7, RTTMS: 1.5, Bucket: new(0), Streams: 2}
-	fakeSeeds    = api.Seeds{Remembered: 3, Manifest: &api.SeedManifest{Seq: 1 << 60, Signer: "12D5", NotAfter: fakeTime, Error: "expired"}, Seeds: []api.Seed{
-		{ID: "12D6", Addrs: []string{"/ip4/127.0.0.1/tcp/3"}, Source: "manifest", Connected: true, LastSuccess: fakeTime, LastError: "refused", Tries: 2, NotAfter: fakeTime, Gave: []string{"12D7"}, GaveAt: fakeTime},
+	fakeID       = api.ID{
+		ID: "12D3", Addrs: []string{"/ip4/127.0.0.1/tcp/1/p2p/12D3"}, Gateway: "http://127.0.0.1:1",
+		Admin: "http://127.0.0.1:2",
+	}
+	fakePeer = api.Peer{
+		ID: "12D4", Addr: "/ip4/127.0.0.1/tcp/2", Transport: "tcp", Direction: "out", Agent: "allium/0", AgeMS: 7,
+		RTTMS: 1.5, Bucket: new(0), Streams: 2,
+	}
+	fakeSeeds = api.Seeds{Remembered: 3, Manifest: &api.SeedManifest{
+		Seq: 1 << 60, Signer: "12D5", NotAfter: fakeTime, Error: "expired",
+	}, Seeds: []api.Seed{
+		{
+			ID: "12D6", Addrs: []string{"/ip4/127.0.0.1/tcp/3"}, Source: "manifest", Connected: true,
+			LastSuccess: fakeTime, LastError: "refused", Tries: 2, NotAfter: fakeTime, Gave: []string{"12D7"},
+			GaveAt: fakeTime,
+		},
 	}}
 	fakeFaults = api.Faults{
-		Links:   []api.LinkFault{{Peer: "12D4", Addrs: []string{"/ip4/127.0.0.1/tcp/3"}, Cut: true, DelayMS: 50, JitterMS: 5, Loss: 0.25}},
+		Links: []api.LinkFault{{
+			Peer: "12D4", Addrs: []string{"/ip4/127.0.0.1/tcp/3"}, Cut: true, DelayMS: 50, JitterMS: 5, Loss: 0.25,
+		}},
 		Corrupt: true, FullDisk: true, ClockSkewMS: -1000, Rate: 1 << 20,
 	}
-	fakeReloaded = api.Reloaded{Files: []api.ReloadedFile{{Name: "denylist"}, {Name: "certificate", Error: &status.Report{Reason: "bad_request", Message: "it has ended"}}}}
-	fakePong     = api.Pong{ID: "12D4", RTTMS: 0.25}
-	fakeFetched  = api.Fetched{Root: fakeRoot, Kind: api.Directory, Objects: 3, Bytes: 9, New: 8}
+	fakeReloaded = api.Reloaded{Files: []api.ReloadedFile{
+		{Name: "denylist"},
+		{Name: "certificate", Error: &status.Report{Reason: "bad_request", Message: "it has ended"}},
+	}}
+	fakePong    = api.Pong{ID: "12D4", RTTMS: 0.25}
+	fakeFetched = api.Fetched{Root: fakeRoot, Kind: api.Directory, Objects: 3, Bytes: 9, New: 8}
 )
 
 // call logs a call. The key "fail" is an error with every member.
@@ -115,7 +158,8 @@ func seq[T any](err error, values ...T) iter.Seq2[T, error] {
 	}
 }
 
-func (n *fakeNode) Add(ctx context.Context, tar io.Reader, o api.AddOptions, progress api.ProgressFunc) iter.Seq2[api.Added, error] {
+func (n *fakeNode) Add(ctx context.Context, tar io.Reader, o api.AddOptions,
+	progress api.ProgressFunc) iter.Seq2[api.Added, error] {
 	if f := n.add.Get(); f != nil {
 		return f(ctx, tar, o, progress)
 	}
@@ -196,7 +240,8 @@ func (n *fakeNode) Pin(ctx context.Context, key string, o api.PinOptions) (api.P
 	return fakePin, n.call(key, "pin %s %+v", key, o)
 }
 
-func (n *fakeNode) GC(_ context.Context, o api.GCOptions, progress api.ProgressFunc, removed func(api.GCObject) error) (api.GCReport, error) {
+func (n *fakeNode) GC(_ context.Context, o api.GCOptions, progress api.ProgressFunc,
+	removed func(api.GCObject) error) (api.GCReport, error) {
 	progress(api.Progress{Objects: 1})
 	if err := removed(fakeGone); err != nil {
 		return api.GCReport{}, err

@@ -118,7 +118,9 @@ func (c *fakeContent) Encode(ctx context.Context, w io.Writer, start, end int64)
 	if err != nil {
 		return err
 	}
-	src := &fakeSource{Source: b3.FileSource(bytes.NewReader(c.data), bytes.NewReader(outboard.Bytes()), size), c: c, ctx: ctx}
+	src := &fakeSource{
+		Source: b3.FileSource(bytes.NewReader(c.data), bytes.NewReader(outboard.Bytes()), size), c: c, ctx: ctx,
+	}
 	e, err := bao.NewEncoder(b3.NewReader(root, size, src), b3.Range{Start: start, End: end})
 	if err != nil {
 		return err

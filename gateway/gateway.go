@@ -17,28 +17,28 @@ import (
 	"allium/internal/limits"
 )
 
-// Deps is what a Gateway works with. Objects, Node and Ready are needed.
+// Deps are the parts of the node that a Gateway uses. Objects, Node and Ready are required.
 type Deps struct {
 	Objects      content.Objects
 	Node         api.Node
 	Ready        func() api.Readiness // cheap, never waits
 	Version      api.Version
-	Capabilities exchange.Capabilities // nil: over TCP nothing can be changed
-	Uploads      upload.Store          // nil: nothing can be uploaded but with the local API
+	Capabilities exchange.Capabilities // nil: mutations over TCP are refused
+	Uploads      upload.Store          // nil: only the local API accepts uploads
 	Audit        exchange.Audit        // nil: nothing is recorded
 	Denylist     exchange.Denylist     // nil: nothing is denied
 	Socket       string                // path of the Unix socket (api.SocketPath); empty: none
-	ACMEDir      string                // where ACME keeps its account and certificates; empty: in RAM
+	ACMEDir      string                // directory of ACME's account and certificates; empty: in RAM
 
-	Now      func() time.Time      // of certificates; nil: time.Now
-	Log      *slog.Logger          // nil discards
-	Metrics  prometheus.Registerer // nil: not registered
-	Gatherer prometheus.Gatherer   // what /metrics shows; nil: nothing
-	Limits   *limits.Registry      // nil: listed nowhere
+	Now      func() time.Time      // the clock for certificates; nil: time.Now
+	Log      *slog.Logger          // nil: discards
+	Metrics  prometheus.Registerer // nil: metrics are not registered
+	Gatherer prometheus.Gatherer   // the metrics of /metrics; nil: none
+	Limits   *limits.Registry      // nil: limits are listed nowhere
 }
 
-// Gateway serves HTTP: a server with the table of routes. Its methods may be
-// called from any goroutine.
+// Gateway is a server with the gateway's route table. Its methods may be called from any
+// goroutine.
 type Gateway struct {
 	*server.Server
 	ready func() api.Readiness
@@ -57,7 +57,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 		return nil, err
 	}
 	if d.Objects == nil || d.Node == nil || d.Ready == nil {
-		return nil, errors.New("gateway: Deps.Objects, Node and Ready are needed")
+		return nil, errors.New("the gateway needs Deps.Objects, Node and Ready")
 	}
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
@@ -87,8 +87,9 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	table := h.table()
 	h.openapi.Describe(table)
 	g.Server, err = server.New(cfg.Config, adminCfg, server.Deps{
-		Table: table, Bodies: bodies, Guard: guard, Capabilities: d.Capabilities, Audit: d.Audit, Socket: d.Socket, ACMEDir: d.ACMEDir,
-		Now: d.Now, Log: d.Log, Metrics: d.Metrics, Limits: d.Limits,
+		Table: table, Bodies: bodies, Guard: guard, Capabilities: d.Capabilities, Audit: d.Audit, Socket: d.Socket,
+		ACMEDir: d.ACMEDir,
+		Now:     d.Now, Log: d.Log, Metrics: d.Metrics, Limits: d.Limits,
 	}, p)
 	return g, err
 }

@@ -51,7 +51,8 @@ func h2specFailures(t *testing.T, addr, path string, cases ...string) (failed ma
 	report := filepath.Join(t.TempDir(), "report.xml")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, tool(t, "h2spec"), append(cases, "-h", host, "-p", port, "-t", "-k", "-P", path, "-o", "1", "-j", report, "-S")...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, tool(t, "h2spec"),
+		append(cases, "-h", host, "-p", port, "-t", "-k", "-P", path, "-o", "1", "-j", report, "-S")...).CombinedOutput()
 	raw, readErr := os.ReadFile(report) // h2spec fails for a failed case too
 	if readErr != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -94,7 +95,9 @@ func TestH2Spec(t *testing.T) {
 	root := n.objects.put(make([]byte, 256))
 	ours, ran := h2specFailures(t, address(t, n.Addrs().Gateway), "/o/"+root.String())
 
-	bare := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 256)) }))
+	bare := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, 256))
+	}))
 	bare.EnableHTTP2 = true
 	bare.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	bare.StartTLS()

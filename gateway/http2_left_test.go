@@ -17,7 +17,9 @@ func (h *rawH2) put(stream uint32, path string, length int) {
 	h.t.Helper()
 	h.buf.Reset()
 	for _, f := range []hpack.HeaderField{
-		{Name: ":method", Value: "PUT"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: "node.test"}, {Name: ":path", Value: path},
+		{Name: ":method", Value: "PUT"}, {Name: ":scheme", Value: "https"}, {
+			Name: ":authority", Value: "node.test",
+		}, {Name: ":path", Value: path},
 		{Name: "content-length", Value: strconv.Itoa(length)},
 	} {
 		_ = h.enc.WriteField(f) // to a buffer
@@ -98,7 +100,7 @@ func TestH2EarlyAnswerEnds(t *testing.T) {
 func TestH2EarlyAnswersBounded(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	n := startWith(t, hooks{params: func(p *server.Params) { p.LeftStreams = 1 }}, a.withTLS(t))
+	n := startWith(t, hooks{params: func(p *server.Params) { p.LingeringStreams = 1 }}, a.withTLS(t))
 	h := a.dialH2(t, n)
 	all := map[uint32]*heard{}
 	const attempts = 20

@@ -60,7 +60,9 @@ func (h *rawH2) must(err error) {
 func (h *rawH2) header(path string) []byte {
 	h.buf.Reset()
 	for _, f := range []hpack.HeaderField{
-		{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: "node.test"}, {Name: ":path", Value: path},
+		{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {
+			Name: ":authority", Value: "node.test",
+		}, {Name: ":path", Value: path},
 	} {
 		_ = h.enc.WriteField(f) // to a buffer
 	}
@@ -68,7 +70,9 @@ func (h *rawH2) header(path string) []byte {
 }
 
 func (h *rawH2) Get(stream uint32, path string) error {
-	return h.f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: h.header(path), EndHeaders: true, EndStream: true})
+	return h.f.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: stream, BlockFragment: h.header(path), EndHeaders: true, EndStream: true,
+	})
 }
 
 // heard is what a stream, or for 0 the connection, has said.
@@ -157,7 +161,9 @@ func TestH2Cut(t *testing.T) {
 func TestH2StreamThatStandsStill(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) { c.WriteTimeout, c.MinRate = 2*time.Second, 1<<40 }))
+	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) {
+		c.WriteTimeout, c.MinRate = 2*time.Second, 1<<40
+	}))
 	big, small := n.objects.put(make([]byte, 1<<20)), n.objects.put([]byte("small"))
 	h := a.dialH2(t, n)
 	h.must(h.Get(1, "/o/"+big.String())) // and never a WINDOW_UPDATE of it

@@ -23,7 +23,8 @@ import (
 func TestAddLeavesRest(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	n.node.add.set(func(_ context.Context, tar io.Reader, _ api.AddOptions, _ api.ProgressFunc) iter.Seq2[api.Added, error] {
+	n.node.add.set(func(_ context.Context, tar io.Reader, _ api.AddOptions, _ api.ProgressFunc) iter.Seq2[api.Added,
+		error] {
 		return func(yield func(api.Added, error) bool) {
 			if _, err := io.ReadFull(tar, make([]byte, 1)); err != nil {
 				yield(api.Added{}, err)
@@ -39,14 +40,16 @@ func TestAddLeavesRest(t *testing.T) {
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.WriteString(c, "POST /api/v1/add HTTP/1.1\r\nHost: "+host+"\r\nAuthorization: Bearer may-put,pin\r\nContent-Length: 1000\r\n\r\nx"); err != nil {
+	if _, err := io.WriteString(c, "POST /api/v1/add HTTP/1.1\r\nHost: "+host+"\r\nAuthorization: Bearer "+
+		"may-put,pin\r\nContent-Length: 1000\r\n\r\nx"); err != nil {
 		t.Fatal(err)
 	}
 	said, err := readAll(c)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("the connection stays open for the rest of a body")
 	}
-	if !strings.HasPrefix(said, "HTTP/1.1 200") || !strings.Contains(said, `"ok"`) || !strings.Contains(said, "Connection: close") {
+	if !strings.HasPrefix(said, "HTTP/1.1 200") || !strings.Contains(said, `"ok"`) ||
+		!strings.Contains(said, "Connection: close") {
 		t.Errorf("%v: %s", err, said)
 	}
 }
@@ -60,7 +63,8 @@ func TestRefusalIsRead(t *testing.T) {
 	n := start(t)
 	for _, head := range []string{"HTTP/1.1\r\nConnection: close", "HTTP/1.0"} {
 		c := dialRaw(t, n)
-		send := fmt.Sprintf("POST /o %s\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", head, length) + strings.Repeat("x", length)
+		send := fmt.Sprintf("POST /o %s\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", head, length) +
+			strings.Repeat("x", length)
 		if _, err := io.WriteString(c, send); err != nil {
 			t.Errorf("%s: it could not send the rest: %v", head, err)
 		}

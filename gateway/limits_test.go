@@ -126,13 +126,15 @@ func TestConfigIsChecked(t *testing.T) {
 		"no rate":                  func(c *Config, _ *server.AdminConfig) { c.Rate = -1 },
 		"more than can be counted": func(c *Config, _ *server.AdminConfig) { c.ConnsPerIP = 1<<20 + 1 },
 		"less than none":           func(c *Config, _ *server.AdminConfig) { c.InflightPerIP = -1 },
-		"no such proxy":            func(c *Config, _ *server.AdminConfig) { c.TrustedProxies = []string{"proxy.example.org"} },
-		"no burst":                 func(c *Config, _ *server.AdminConfig) { c.Burst = 0 },
-		"no patience":              func(c *Config, _ *server.AdminConfig) { c.Content.FirstByteTimeout = 0 },
-		"public admin":             func(_ *Config, a *server.AdminConfig) { a.Listen = "0.0.0.0:9600" },
-		"any admin":                func(_ *Config, a *server.AdminConfig) { a.Listen = ":9600" },
-		"admin by name":            func(_ *Config, a *server.AdminConfig) { a.Listen = "example.org:9600" },
-		"wild host":                func(_ *Config, a *server.AdminConfig) { a.Hosts = []string{"*"} },
+		"no such proxy": func(c *Config, _ *server.AdminConfig) {
+			c.TrustedProxies = []string{"proxy.example.org"}
+		},
+		"no burst":      func(c *Config, _ *server.AdminConfig) { c.Burst = 0 },
+		"no patience":   func(c *Config, _ *server.AdminConfig) { c.Content.FirstByteTimeout = 0 },
+		"public admin":  func(_ *Config, a *server.AdminConfig) { a.Listen = "0.0.0.0:9600" },
+		"any admin":     func(_ *Config, a *server.AdminConfig) { a.Listen = ":9600" },
+		"admin by name": func(_ *Config, a *server.AdminConfig) { a.Listen = "example.org:9600" },
+		"wild host":     func(_ *Config, a *server.AdminConfig) { a.Hosts = []string{"*"} },
 	} {
 		cfg, admin := DefaultConfig(), server.DefaultAdminConfig()
 		change(&cfg, &admin)
@@ -170,13 +172,17 @@ func TestPortInUse(t *testing.T) {
 func TestLimitsAreListed(t *testing.T) {
 	t.Parallel()
 	reg := limits.NewRegistry(nil)
-	_, err := New(DefaultConfig(), server.DefaultAdminConfig(), Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady, Limits: reg})
+	_, err := New(DefaultConfig(), server.DefaultAdminConfig(), Deps{
+		Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady, Limits: reg,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]int64{
-		"gateway.inflight": 512, "gateway.inflight_per_ip": 128, "gateway.misses": 128, "gateway.rate": 500, "gateway.conns": 4096,
-		"gateway.misses_per_ip": 64, "gateway.transfers": 4096, "gateway.listings": 256, "gateway.encoders": 16, "gateway.misses_per_ip_waiting": 512, "gateway.conns_per_ip": 256,
+		"gateway.inflight": 512, "gateway.inflight_per_ip": 128, "gateway.misses": 128, "gateway.rate": 500,
+		"gateway.conns":         4096,
+		"gateway.misses_per_ip": 64, "gateway.transfers": 4096, "gateway.listings": 256, "gateway.encoders": 16,
+		"gateway.misses_per_ip_waiting": 512, "gateway.conns_per_ip": 256,
 		"gateway.uploads": 64, "gateway.decoders": 16, "gateway.lingering": 256, "gateway.kinds": 4096,
 		"admin.inflight": 64, "admin.conns": 256, "admin.socket_conns": 256,
 		"admin.idempotency_keys": 1024,

@@ -68,7 +68,10 @@ func TestMultiRangeParts(t *testing.T) {
 	t.Parallel()
 	objects := &fakeObjects{}
 	on := func(c *Config, _ *server.AdminConfig) { c.Content.MultiRange, c.Rate = 8, 0 }
-	sides := []http.Handler{newTestGateway(t, objects, on).Handler(server.Public), newTestGateway(t, hotObjects{objects}, on).Handler(server.Public)}
+	sides := []http.Handler{
+		newTestGateway(t, objects, on).Handler(server.Public),
+		newTestGateway(t, hotObjects{objects}, on).Handler(server.Public),
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.OneOf(rapid.IntRange(1, 1500), rapid.IntRange(1, 3*b3.GroupSize)).Draw(t, "size")
 		data := patterned(size)
@@ -81,23 +84,28 @@ func TestMultiRangeParts(t *testing.T) {
 			end := start + rapid.IntRange(1, min(size-start, size/4+1)).Draw(t, "bytes")
 			spec := fmt.Sprintf("%d-%d", start, end-1)
 			if end == size {
-				spec = rapid.SampledFrom([]string{spec, fmt.Sprintf("%d-", start), fmt.Sprintf("-%d", size-start), fmt.Sprintf("%d-%d", start, size+7)}).Draw(t, "form")
+				spec = rapid.SampledFrom([]string{
+					spec, fmt.Sprintf("%d-", start), fmt.Sprintf("-%d", size-start), fmt.Sprintf("%d-%d", start, size+7),
+				}).Draw(t, "form")
 			}
 			asked, specs, sum = append(asked, [2]int{start, end}), append(specs, spec), sum+end-start
 		}
 		header := "bytes=" + strings.Join(specs, ",")
-		get := serve(rapid.SampledFrom(sides).Draw(t, "side"), http.MethodGet, "/o/"+root.String(), "192.0.2.1:1", nil, "Range", header)
+		get := serve(rapid.SampledFrom(sides).Draw(t, "side"), http.MethodGet, "/o/"+root.String(), "192.0.2.1:1", nil,
+			"Range", header)
 		if sum > size && len(asked) > 1 {
 			if get.Code != http.StatusRequestedRangeNotSatisfiable {
 				t.Fatalf("%s of %d: %d", header, size, get.Code)
 			}
 			return
 		}
-		if got := get.Header().Get("Content-Length"); get.Code != http.StatusPartialContent || got != strconv.Itoa(get.Body.Len()) {
+		if got := get.Header().Get("Content-Length"); get.Code != http.StatusPartialContent ||
+			got != strconv.Itoa(get.Body.Len()) {
 			t.Fatalf("%s of %d: %d, %d bytes of %s", header, size, get.Code, get.Body.Len(), got)
 		}
 		kind := http.DetectContentType(data[:min(size, 512)])
-		cost := len("\r\n--0123456789abcdef\r\nContent-Type: \r\nContent-Range: bytes 0-0/\r\n\r\n") + len(kind) + len(strconv.Itoa(size))
+		cost := len("\r\n--0123456789abcdef\r\nContent-Type: \r\nContent-Range: bytes 0-0/\r\n\r\n") + len(kind) +
+			len(strconv.Itoa(size))
 		want := wantedParts(asked, size, cost)
 		media, params, err := mime.ParseMediaType(get.Header().Get("Content-Type"))
 		if err != nil {
@@ -122,7 +130,8 @@ func TestMultiRangeParts(t *testing.T) {
 			if err != nil || !bytes.Equal(body, data[w[0]:w[1]]) {
 				t.Errorf("%s of %d: %d bytes (%v), want %v", header, size, len(body), err, w)
 			}
-			if got, want := p.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-%d/%d", w[0], w[1]-1, size); got != want || p.Header.Get("Content-Type") != kind {
+			if got, want := p.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-%d/%d", w[0], w[1]-1, size); got != want ||
+				p.Header.Get("Content-Type") != kind {
 				t.Errorf("%s of %d: part %v, want %s", header, size, p.Header, want)
 			}
 		}
@@ -138,7 +147,10 @@ func TestMultiRangeFailure(t *testing.T) {
 	t.Parallel()
 	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Content.MultiRange = 2 })
 	// The first part is more than net/http holds back: the header has left when the second one fails.
-	root := n.objects.add(&fakeObject{data: bytes.Repeat([]byte("abcdefgh"), 3*b3.GroupSize/8), failAt: b3.GroupSize, err: status.Errorf(status.Corrupt, "group 1 is damaged")})
+	root := n.objects.add(&fakeObject{
+		data: bytes.Repeat([]byte("abcdefgh"), 3*b3.GroupSize/8), failAt: b3.GroupSize,
+		err: status.Errorf(status.Corrupt, "group 1 is damaged"),
+	})
 	url := n.Addrs().Gateway + "/o/" + root.String()
 	do(t, http.MethodGet, url, "Range", "bytes=70000-70001,0-1").problem(t, status.Corrupt)
 	for _, ranges := range []string{"bytes=0-9999,70000-70001", "bytes=0-9999,65000-65999"} {
@@ -156,11 +168,14 @@ func TestMultiRangeFailure(t *testing.T) {
 func TestMultiRangeBoundary(t *testing.T) {
 	t.Parallel()
 	objects := &fakeObjects{}
-	s := newTestGateway(t, objects, func(c *Config, _ *server.AdminConfig) { c.Content.MultiRange, c.Rate = 2, 0 }).Handler(server.Public)
+	s := newTestGateway(t, objects, func(c *Config, _ *server.AdminConfig) {
+		c.Content.MultiRange, c.Rate = 2, 0
+	}).Handler(server.Public)
 	target := "/o/" + objects.put([]byte(digits)).String()
 	seen := map[string]bool{}
 	for range 100 {
-		seen[serve(s, http.MethodGet, target, "192.0.2.1:1", nil, "Range", "bytes=0-0,500-500").Header().Get("Content-Type")] = true
+		seen[serve(s, http.MethodGet, target, "192.0.2.1:1", nil, "Range",
+			"bytes=0-0,500-500").Header().Get("Content-Type")] = true
 	}
 	if len(seen) != 100 {
 		t.Errorf("%d boundaries", len(seen))
@@ -169,10 +184,14 @@ func TestMultiRangeBoundary(t *testing.T) {
 
 func TestMultiRangeConfig(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int]status.Outcome{-1: status.BadRequest, 0: status.OK, 1: status.OK, content.MaxRanges: status.OK, content.MaxRanges + 1: status.BadRequest} {
+	for n, want := range map[int]status.Outcome{
+		-1: status.BadRequest, 0: status.OK, 1: status.OK, content.MaxRanges: status.OK,
+		content.MaxRanges + 1: status.BadRequest,
+	} {
 		c := DefaultConfig()
 		c.Content.MultiRange = n
-		if err := c.Validate(); status.Of(err) != want || err != nil && !strings.Contains(err.Error(), "gateway.multi_range") {
+		if err := c.Validate(); status.Of(err) != want || err != nil &&
+			!strings.Contains(err.Error(), "gateway.multi_range") {
 			t.Errorf("%d: %v", n, err)
 		}
 	}

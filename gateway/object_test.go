@@ -31,14 +31,19 @@ func TestObject(t *testing.T) {
 		want    map[string]string // headers; "" is absent
 	}{
 		{"whole", url, nil, 200, text, map[string]string{
-			"ETag": etag, "Content-Length": "13", "Accept-Ranges": "bytes", "Cache-Control": "public, max-age=31536000, immutable",
-			"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+			"ETag": etag, "Content-Length": "13", "Accept-Ranges": "bytes",
+			"Cache-Control": "public, max-age=31536000, immutable",
+			"Content-Type":  "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
 			"Content-Security-Policy": contentPolicy, "Cross-Origin-Resource-Policy": "same-site",
-			"Last-Modified": "", "Vary": "Accept", "Content-Disposition": "", "Access-Control-Allow-Origin": "", "Content-Encoding": "",
+			"Last-Modified": "", "Vary": "Accept", "Content-Disposition": "", "Access-Control-Allow-Origin": "",
+			"Content-Encoding": "",
 		}},
 		{"escaped colon", base + "/o/b3%3A" + root.Hex(), nil, 200, text, nil},
 		{"several groups", base + "/o/" + bigRoot.String(), nil, 200, string(big), nil},
-		{"empty", base + "/o/" + empty.String(), nil, 200, "", map[string]string{"Content-Length": "0", "Content-Type": "text/plain; charset=utf-8"}},
+		{
+			"empty", base + "/o/" + empty.String(), nil, 200, "",
+			map[string]string{"Content-Length": "0", "Content-Type": "text/plain; charset=utf-8"},
+		},
 		{"no gzip", url, []string{"Accept-Encoding", "gzip, br"}, 200, text, map[string]string{"Content-Encoding": ""}},
 
 		{"fresh", url, []string{"If-None-Match", etag}, 304, "", map[string]string{
@@ -50,15 +55,27 @@ func TestObject(t *testing.T) {
 		{"stale", url, []string{"If-None-Match", `"x"`}, 200, text, nil},
 		{"match", url, []string{"If-Match", etag}, 200, text, nil},
 		{"match and fresh", url, []string{"If-Match", etag, "If-None-Match", etag}, 304, "", nil},
-		{"dates say nothing", url, []string{"If-Modified-Since", "Tue, 01 Jan 2030 00:00:00 GMT", "If-Unmodified-Since", "Tue, 01 Jan 1980 00:00:00 GMT"}, 200, text, nil},
+		{
+			"dates say nothing", url,
+			[]string{
+				"If-Modified-Since", "Tue, 01 Jan 2030 00:00:00 GMT", "If-Unmodified-Since", "Tue, 01 Jan 1980 00:00:00 GMT",
+			},
+			200, text, nil,
+		},
 
 		{"range", url, []string{"Range", "bytes=7-11"}, 206, "world", map[string]string{
 			"Content-Range": "bytes 7-11/13", "Content-Length": "5", "ETag": etag, "Content-Type": "text/plain; charset=utf-8",
 		}},
 		{"all of it", url, []string{"Range", "bytes=0-"}, 206, text, map[string]string{"Content-Range": "bytes 0-12/13"}},
 		{"the end", url, []string{"Range", "Bytes=-6"}, 206, "world\n", map[string]string{"Content-Range": "bytes 7-12/13"}},
-		{"clamped", url, []string{"Range", "bytes=7-99999999999999999999"}, 206, "world\n", map[string]string{"Content-Range": "bytes 7-12/13"}},
-		{"across groups", base + "/o/" + bigRoot.String(), []string{"Range", "bytes=65530-65545"}, 206, string(big[65530:65546]), nil},
+		{
+			"clamped", url, []string{"Range", "bytes=7-99999999999999999999"}, 206, "world\n",
+			map[string]string{"Content-Range": "bytes 7-12/13"},
+		},
+		{
+			"across groups", base + "/o/" + bigRoot.String(), []string{"Range", "bytes=65530-65545"}, 206,
+			string(big[65530:65546]), nil,
+		},
 		{"other unit", url, []string{"Range", "items=0-3"}, 200, text, map[string]string{"Content-Range": ""}},
 		{"if-range holds", url, []string{"Range", "bytes=0-4", "If-Range", etag}, 206, "hello", nil},
 		{"if-range is weak", url, []string{"Range", "bytes=0-4", "If-Range", "W/" + etag}, 200, text, nil},
@@ -112,7 +129,10 @@ func TestObjectRefusals(t *testing.T) {
 		{"the API is elsewhere", base + "/api/v1/id", nil, status.NotFound},
 		{"match", url, []string{"If-Match", `"x"`}, status.Precondition},
 		{"match, weakly", url, []string{"If-Match", "W/" + exchange.ETag(root)}, status.Precondition},
-		{"only if cached", base + "/o/" + remote.String(), []string{"Cache-Control", "max-age=0, Only-If-Cached"}, status.Precondition},
+		{
+			"only if cached", base + "/o/" + remote.String(), []string{"Cache-Control", "max-age=0, Only-If-Cached"},
+			status.Precondition,
+		},
 		{"service worker", url, []string{"Service-Worker", "script"}, status.NotAllowed},
 		{"range beyond", url, []string{"Range", "bytes=5-"}, status.BadRange},
 		{"backward range", url, []string{"Range", "bytes=5-2"}, status.BadRange},
@@ -183,7 +203,8 @@ func TestDocumentsAreDownloaded(t *testing.T) {
 			for _, method := range []string{"GET", "HEAD"} {
 				a := do(t, method, n.Addrs().Gateway+"/o/"+root.String(), headers...)
 				disposition := a.Header.Get("Content-Disposition")
-				if strings.HasPrefix(disposition, "attachment") != (want != "") || want != "" && a.Header.Get("Content-Type") != want {
+				if strings.HasPrefix(disposition, "attachment") != (want != "") || want != "" &&
+					a.Header.Get("Content-Type") != want {
 					t.Errorf("%s %q %v: %s, %q", method, content, headers, a.Header.Get("Content-Type"), disposition)
 				}
 			}

@@ -20,7 +20,9 @@ import (
 // left without a description.
 func TestOpenAPIIsValid(t *testing.T) {
 	t.Parallel()
-	for name, on := range map[string]exchange.Listeners{"public": exchange.OnPublic, "admin": exchange.OnAdmin, "all": exchange.OnEvery} {
+	for name, on := range map[string]exchange.Listeners{
+		"public": exchange.OnPublic, "admin": exchange.OnAdmin, "all": exchange.OnEvery,
+	} {
 		raw, err := openapi.JSON(routes(), on)
 		if err != nil {
 			t.Fatal(err)
@@ -36,7 +38,8 @@ func TestOpenAPIIsValid(t *testing.T) {
 		if !doc.IsOpenAPI31OrLater() {
 			t.Errorf("%s: version %s", name, doc.OpenAPI)
 		}
-		if err := doc.Validate(t.Context(), openapi3.EnableSchemaFormatValidation(), openapi3.EnableExamplesValidation()); err != nil {
+		if err := doc.Validate(t.Context(), openapi3.EnableSchemaFormatValidation(),
+			openapi3.EnableExamplesValidation()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		var d openapi.Document
@@ -86,8 +89,10 @@ func lint(d *openapi.Document, raw string) (problems []string) {
 		}
 	}
 	parts := map[string][]string{
-		"schemas": slices.Collect(maps.Keys(d.Components.Schemas)), "responses": slices.Collect(maps.Keys(d.Components.Responses)),
-		"parameters": slices.Collect(maps.Keys(d.Components.Parameters)), "headers": slices.Collect(maps.Keys(d.Components.Headers)),
+		"schemas":    slices.Collect(maps.Keys(d.Components.Schemas)),
+		"responses":  slices.Collect(maps.Keys(d.Components.Responses)),
+		"parameters": slices.Collect(maps.Keys(d.Components.Parameters)),
+		"headers":    slices.Collect(maps.Keys(d.Components.Headers)),
 	}
 	for kind, names := range parts {
 		for _, name := range names {
@@ -143,7 +148,8 @@ func TestLint(t *testing.T) {
 	d.Components.Headers["X-Nothing"] = openapi.Header{}
 	got := strings.Join(lint(d, ""), "\n")
 	for _, want := range []string{
-		"readyz is not the only one", "no summary", "400 has no description", "nothing succeeds", "parameter x", "Nothing is used nowhere",
+		"readyz is not the only one", "no summary", "400 has no description", "nothing succeeds", "parameter x",
+		"Nothing is used nowhere",
 		"schema Nothing has no description", "header X-Nothing has no description",
 	} {
 		if !strings.Contains(got, want) {
@@ -157,7 +163,9 @@ func TestLint(t *testing.T) {
 func TestOpenAPIIsServed(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	for base, on := range map[string]exchange.Listeners{n.Addrs().Gateway: exchange.OnPublic, n.Addrs().Admin: exchange.OnEvery} {
+	for base, on := range map[string]exchange.Listeners{
+		n.Addrs().Gateway: exchange.OnPublic, n.Addrs().Admin: exchange.OnEvery,
+	} {
 		want, err := openapi.JSON(routes(), on)
 		if err != nil {
 			t.Fatal(err)
@@ -167,7 +175,8 @@ func TestOpenAPIIsServed(t *testing.T) {
 			t.Errorf("%s: %d bytes of %s", a.Status, len(a.body), a.Header.Get("Content-Type"))
 		}
 		etag := a.Header.Get("ETag")
-		if b := do(t, "GET", base+"/openapi.json", "If-None-Match", etag); b.StatusCode != http.StatusNotModified || b.body != "" {
+		if b := do(t, "GET", base+"/openapi.json", "If-None-Match", etag); b.StatusCode != http.StatusNotModified ||
+			b.body != "" {
 			t.Errorf("If-None-Match: %s", b.Status)
 		}
 		if b := do(t, "GET", base+"/openapi.json", "If-Match", `"x"`); b.StatusCode != http.StatusPreconditionFailed {
@@ -198,22 +207,47 @@ func TestContractJudges(t *testing.T) {
 		seen seen
 		want string
 	}{
-		"right":               {seen{"GET", "/version", 200, js, []byte(`{"version":"v","commit":"c","go":"g"}`), true}, ""},
-		"another member":      {seen{"GET", "/version", 200, js, []byte(`{"version":"v","commit":"c","go":"g","os":"x"}`), true}, "os"},
-		"a missing member":    {seen{"GET", "/version", 200, js, []byte(`{"version":"v","commit":"c"}`), true}, "go"},
-		"another type":        {seen{"GET", "/version", 200, js, []byte(`{"version":1,"commit":"c","go":"g"}`), true}, "string"},
-		"another status":      {seen{"GET", "/version", 202, js, nil, true}, "no such status"},
-		"another header":      {seen{"GET", "/version", 200, head("Content-Type", "application/json", "Server", "x"), []byte(`{"version":"v","commit":"c","go":"g"}`), true}, "no header Server"},
-		"another media type":  {seen{"GET", "/version", 200, head("Content-Type", "text/html"), nil, true}, "answers no text/html"},
-		"another reason":      {seen{"GET", "/version", 500, head("Content-Type", exchange.MediaProblem, "X-Reason", "no_space"), nil, true}, "no such reason"},
-		"no correlation id":   {seen{"GET", "/version", 200, http.Header{}, nil, false}, "no X-Corr-ID"},
-		"a wrong header":      {seen{"GET", "/version", 200, head("Content-Type", "application/json", "X-Corr-ID", "a b"), nil, false}, "does not match"},
-		"an unknown page":     {seen{"GET", "/nothing", 200, js, nil, true}, "no such operation"},
-		"a page without why":  {seen{"GET", "/nothing", 404, js, nil, true}, "no X-Reason"},
-		"a bad line":          {seen{"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines), []byte("{\"ok\":{}}\n{\"news\":1}\n"), true}, "news"},
-		"a line of two":       {seen{"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines), []byte("{\"ok\":{},\"error\":{\"reason\":\"busy\",\"message\":\"x\"}}\n"), true}, "oneOf"},
-		"good lines":          {seen{"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines), []byte("{\"item\":{\"name\":\"a\",\"kind\":\"file\",\"size\":1}}\n{\"ok\":{}}\n"), true}, ""},
-		"an unknown outcome":  {seen{"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines), []byte("{\"error\":{\"reason\":\"moonphase\",\"message\":\"x\"}}\n"), true}, "moonphase"},
+		"right": {seen{"GET", "/version", 200, js, []byte(`{"version":"v","commit":"c","go":"g"}`), true}, ""},
+		"another member": {seen{
+			"GET", "/version", 200, js, []byte(`{"version":"v","commit":"c","go":"g","os":"x"}`), true,
+		}, "os"},
+		"a missing member": {seen{"GET", "/version", 200, js, []byte(`{"version":"v","commit":"c"}`), true}, "go"},
+		"another type": {seen{
+			"GET", "/version", 200, js, []byte(`{"version":1,"commit":"c","go":"g"}`), true,
+		}, "string"},
+		"another status": {seen{"GET", "/version", 202, js, nil, true}, "no such status"},
+		"another header": {seen{
+			"GET", "/version", 200, head("Content-Type", "application/json", "Server", "x"),
+			[]byte(`{"version":"v","commit":"c","go":"g"}`), true,
+		}, "no header Server"},
+		"another media type": {seen{
+			"GET", "/version", 200, head("Content-Type", "text/html"), nil, true,
+		}, "answers no text/html"},
+		"another reason": {seen{
+			"GET", "/version", 500, head("Content-Type", exchange.MediaProblem, "X-Reason", "no_space"), nil, true,
+		}, "no such reason"},
+		"no correlation id": {seen{"GET", "/version", 200, http.Header{}, nil, false}, "no X-Corr-ID"},
+		"a wrong header": {seen{
+			"GET", "/version", 200, head("Content-Type", "application/json", "X-Corr-ID", "a b"), nil, false,
+		}, "does not match"},
+		"an unknown page":    {seen{"GET", "/nothing", 200, js, nil, true}, "no such operation"},
+		"a page without why": {seen{"GET", "/nothing", 404, js, nil, true}, "no X-Reason"},
+		"a bad line": {seen{
+			"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines), []byte("{\"ok\":{}}\n{\"news\":1}\n"),
+			true,
+		}, "news"},
+		"a line of two": {seen{
+			"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines),
+			[]byte("{\"ok\":{},\"error\":{\"reason\":\"busy\",\"message\":\"x\"}}\n"), true,
+		}, "oneOf"},
+		"good lines": {seen{
+			"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines),
+			[]byte("{\"item\":{\"name\":\"a\",\"kind\":\"file\",\"size\":1}}\n{\"ok\":{}}\n"), true,
+		}, ""},
+		"an unknown outcome": {seen{
+			"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines),
+			[]byte("{\"error\":{\"reason\":\"moonphase\",\"message\":\"x\"}}\n"), true,
+		}, "moonphase"},
 		"cut, and so unknown": {seen{"GET", "/api/v1/ls", 200, head("Content-Type", exchange.MediaLines), nil, false}, ""},
 	} {
 		got := strings.Join(all[exchange.OnAdmin].judge(c.seen), "\n")

@@ -83,14 +83,17 @@ func TestEveryOperation(t *testing.T) {
 // for browsers, and no operation of the API is missing here.
 func TestClientCovers(t *testing.T) {
 	t.Parallel()
-	node, admin, gateway := reflect.TypeFor[*client.Client](), reflect.TypeFor[client.Admin](), reflect.TypeFor[*verified.Gateway]()
+	node, admin, gateway := reflect.TypeFor[*client.Client](), reflect.TypeFor[client.Admin](),
+		reflect.TypeFor[*verified.Gateway]()
 	type method struct {
 		Of   reflect.Type
 		name string
 	}
 	elsewhere := map[string]method{
-		"version": {node, "Version"}, "apiVersion": {node, "Version"}, "limits": {node, "Limits"}, "apiLimits": {node, "Limits"},
-		"getObject": {gateway, "Get"}, "getObjectHead": {gateway, "Stat"}, "putObject": {gateway, "Put"}, "postObject": {gateway, "Put"},
+		"version": {node, "Version"}, "apiVersion": {node, "Version"}, "limits": {node, "Limits"},
+		"apiLimits": {node, "Limits"},
+		"getObject": {gateway, "Get"}, "getObjectHead": {gateway, "Stat"}, "putObject": {gateway, "Put"},
+		"postObject":  {gateway, "Put"},
 		"beginUpload": {gateway, "Upload"}, "uploadState": {gateway, "Upload"}, "continueUpload": {gateway, "Upload"},
 	}
 	// Of these a program needs nothing that is not elsewhere, or has other clients:

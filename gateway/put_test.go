@@ -73,13 +73,16 @@ func TestPut(t *testing.T) {
 		}
 	}
 	p := []byte("by post, in chunks")
-	sendBody(t, "POST", base+"/o?label=l%20x", io.MultiReader(bytes.NewReader(p)), "Content-Type", "text/html", "Trailer", "X-Nothing").stored(t, http.StatusCreated, api.Stored{Root: b3.Sum(p), Size: int64(len(p)), New: true, Pinned: true})
+	sendBody(t, "POST", base+"/o?label=l%20x", io.MultiReader(bytes.NewReader(p)), "Content-Type", "text/html", "Trailer",
+		"X-Nothing").stored(t, http.StatusCreated, api.Stored{Root: b3.Sum(p), Size: int64(len(p)), New: true, Pinned: true})
 	if label, ok := n.sent.pinned(b3.Sum(p)); !ok || label != "l x" {
 		t.Errorf("pinned %q %v", label, ok)
 	}
 	sendBody(t, "PUT", base+"/o/"+b3.Root{}.String(), bytes.NewReader([]byte("anything"))).problem(t, status.BadDigest)
 	upper := "b3:" + strings.ToUpper(b3.Sum(p).Hex())
-	if a := sendBody(t, "PUT", base+"/o/"+upper+"?pin=false", bytes.NewReader(p)); a.StatusCode != http.StatusPermanentRedirect || a.Header.Get("Location") != "/o/"+b3.Sum(p).String()+"?pin=false" {
+	if a := sendBody(t, "PUT", base+"/o/"+upper+"?pin=false",
+		bytes.NewReader(p)); a.StatusCode != http.StatusPermanentRedirect ||
+		a.Header.Get("Location") != "/o/"+b3.Sum(p).String()+"?pin=false" {
 		t.Errorf("%s %v", a.Status, a.Header)
 	}
 }
@@ -109,9 +112,11 @@ func TestPutEncoded(t *testing.T) {
 			continue
 		}
 		// An encoded body's length says nothing of the object's.
-		sendBody(t, "POST", base+"/o", bytes.NewReader(c.body), "Content-Encoding", c.encoding, "Authorization", fmt.Sprint("Bearer may-put<=", len(c.plain)-1)).problem(t, status.BodyCap)
+		sendBody(t, "POST", base+"/o", bytes.NewReader(c.body), "Content-Encoding", c.encoding, "Authorization",
+			fmt.Sprint("Bearer may-put<=", len(c.plain)-1)).problem(t, status.BodyCap)
 	}
-	sendBody(t, "POST", base+"/o", bytes.NewReader(gzipped(t, make([]byte, 10<<20))), "Content-Encoding", "gzip").problem(t, status.DecompressCap)
+	sendBody(t, "POST", base+"/o", bytes.NewReader(gzipped(t, make([]byte, 10<<20))), "Content-Encoding",
+		"gzip").problem(t, status.DecompressCap)
 	sendBody(t, "POST", base+"/o", strings.NewReader("no gzip"), "Content-Encoding", "gzip").problem(t, status.BadRequest)
 	if got := n.counter("edge_rejects_total", "decompress_cap"); got != 1 {
 		t.Errorf("%v refused as decompress_cap", got)
@@ -198,7 +203,8 @@ func TestExpectContinue(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	c := dialRaw(t, n)
-	fmt.Fprintf(c, "PUT /o/%s HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\nAuthorization: Bearer may-put\r\n\r\n", b3.Sum([]byte("hello")))
+	fmt.Fprintf(c, "PUT /o/%s HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n"+
+		"Authorization: Bearer may-put\r\n\r\n", b3.Sum([]byte("hello")))
 	r := bufio.NewReader(c)
 	if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
 		t.Fatalf("%q, %v", line, err)
@@ -212,7 +218,9 @@ func TestExpectContinue(t *testing.T) {
 		t.Fatalf("%v, %v", resp, err)
 	}
 	resp.Body.Close()
-	roundTrip(t, dialRaw(t, n), "POST /o HTTP/1.1\r\nHost: x\r\nExpect: 200-ok\r\nContent-Length: 5\r\nAuthorization: Bearer may-put\r\n\r\n", "417") // net/http's own
+	// net/http's own
+	roundTrip(t, dialRaw(t, n), "POST /o HTTP/1.1\r\nHost: x\r\nExpect: 200-ok\r\nContent-Length: 5\r\n"+
+		"Authorization: Bearer may-put\r\n\r\n", "417")
 }
 
 // TestStreamIsCut: a body of unknown length ends where the capability does, and
@@ -227,7 +235,8 @@ func TestStreamIsCut(t *testing.T) {
 	sendBody(t, "PUT", base+"/o/"+b3.Sum([]byte("other")).String(), body()).problem(t, status.BadDigest)
 	sendBody(t, "PUT", base+"/o/"+b3.Sum([]byte("other")).String(), bytes.NewReader(p)).problem(t, status.BadDigest)
 	do(t, "GET", base+"/o/"+b3.Sum(p).String()).problem(t, status.NotFound)
-	sendBody(t, "POST", base+"/o", body(), "Authorization", "Bearer may-put<=100000").stored(t, http.StatusCreated, api.Stored{Root: b3.Sum(p), Size: 100_000, New: true})
+	sendBody(t, "POST", base+"/o", body(), "Authorization", "Bearer may-put<=100000").stored(t, http.StatusCreated,
+		api.Stored{Root: b3.Sum(p), Size: 100_000, New: true})
 }
 
 // TestUploadIsCut: a client that goes away leaves nothing, and the place it had.
@@ -255,8 +264,11 @@ func TestUploadIsCut(t *testing.T) {
 func TestMalformedChunks(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	for _, chunks := range []string{"zz\r\nhello\r\n", "5\r\nhelloXX", "-5\r\nhello\r\n0\r\n\r\n", "ffffffffffffffffff\r\n"} {
-		roundTrip(t, dialRaw(t, n), "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put\r\nTransfer-Encoding: chunked\r\n\r\n"+chunks, "400")
+	for _, chunks := range []string{
+		"zz\r\nhello\r\n", "5\r\nhelloXX", "-5\r\nhello\r\n0\r\n\r\n", "ffffffffffffffffff\r\n",
+	} {
+		roundTrip(t, dialRaw(t, n), "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put\r\n"+
+			"Transfer-Encoding: chunked\r\n\r\n"+chunks, "400")
 	}
 }
 
@@ -266,9 +278,11 @@ func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	n := start(t, func(c *Config, _ *server.AdminConfig) { c.Bodies.ReadTimeout, c.MinRate = 50*time.Millisecond, 1<<20 })
 	silent := dialRaw(t, n)
-	roundTrip(t, silent, "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put\r\nContent-Length: 100\r\n\r\nhello", "504")
+	roundTrip(t, silent, "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put\r\nContent-Length: 100\r\n"+
+		"\r\nhello", "504")
 	trickle := dialRaw(t, n)
-	_, _ = io.WriteString(trickle, "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put\r\nContent-Length: 1000000\r\n\r\n")
+	_, _ = io.WriteString(trickle, "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put\r\n"+
+		"Content-Length: 1000000\r\n\r\n")
 	answered := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(trickle).ReadString('\n')
@@ -301,7 +315,8 @@ func TestDrainCutsUploads(t *testing.T) {
 	reading := make(chan struct{}, 1)
 	n.sent.reading.set(reading)
 	c := dialRaw(t, n)
-	_, _ = io.WriteString(c, "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put\r\nContent-Length: 100\r\n\r\nhello")
+	_, _ = io.WriteString(c, "POST /o HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put\r\n"+
+		"Content-Length: 100\r\n\r\nhello")
 	<-reading
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -95,7 +95,8 @@ func TestOversizedHeader(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	for header, want := range map[int]string{8 << 10: "200 OK", 32 << 10: "431"} {
-		roundTrip(t, dialRaw(t, n), "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Large: "+strings.Repeat("a", header)+"\r\n\r\n", want)
+		roundTrip(t, dialRaw(t, n), "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Large: "+strings.Repeat("a", header)+"\r\n\r\n",
+			want)
 	}
 }
 
@@ -179,7 +180,9 @@ func TestHTTP10Listing(t *testing.T) {
 func TestCorrelation(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	for given, kept := range map[string]bool{"abc-DEF_1.2": true, "": false, "a b": false, strings.Repeat("x", 65): false, "é": false} {
+	for given, kept := range map[string]bool{
+		"abc-DEF_1.2": true, "": false, "a b": false, strings.Repeat("x", 65): false, "é": false,
+	} {
 		a := do(t, "GET", n.Addrs().Gateway+"/o/"+b3.Sum([]byte("none")).String(), "X-Corr-ID", given)
 		got := a.Header.Get("X-Corr-ID")
 		if (got == given) != kept || got == "" {

@@ -7,8 +7,8 @@ import (
 	"allium/protocols/status"
 )
 
-// readiness is the node's page, with the gateway's own drain before its gates,
-// and why the node is not ready if it is not.
+// readiness returns the node's readiness, and the outcome to answer with if it is not ready. While
+// the gateway drains, a gate "draining" comes first.
 func (g *Gateway) readiness() (api.Readiness, status.Outcome) {
 	page := g.ready()
 	if page.Gates == nil {
@@ -19,7 +19,8 @@ func (g *Gateway) readiness() (api.Readiness, status.Outcome) {
 	}
 	page.Ready, page.Reads, page.Writes, page.Network = false, false, false, false
 	page.Gates = slices.Insert(page.Gates, 0, api.Gate{
-		Name: "draining", Need: 1, RetryAfter: 1, Fix: "the node is shutting down; ask another, or wait until it is back",
+		Name: "draining", Need: 1, RetryAfter: 1,
+		Fix: "the node is shutting down; ask another, or wait until it is back",
 	})
 	return page, status.Draining
 }

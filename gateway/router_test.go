@@ -21,7 +21,8 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s: the id %q is empty or not the only one", e.Path, e.ID)
 		}
 		ids[e.ID] = true
-		if e.Name == "" || e.Doc == "" || !strings.HasSuffix(e.Doc, ".") || e.Serve == nil || e.On == 0 || len(e.Methods) == 0 || len(e.Answers) == 0 {
+		if e.Name == "" || e.Doc == "" || !strings.HasSuffix(e.Doc, ".") || e.Serve == nil || e.On == 0 ||
+			len(e.Methods) == 0 || len(e.Answers) == 0 {
 			t.Errorf("%s: something is missing of its line", e.ID)
 		}
 		if i := strings.IndexByte(e.Path, '{'); i >= 0 && (!strings.HasSuffix(e.Path, "}") || e.Path[i-1] != '/') {
@@ -54,7 +55,9 @@ func TestOptions(t *testing.T) {
 		if slices.Contains(e.Methods, http.MethodOptions) {
 			continue // it has an answer of its own
 		}
-		for on, base := range map[exchange.Listeners]string{exchange.OnPublic: n.Addrs().Gateway, exchange.OnAdmin: n.Addrs().Admin} {
+		for on, base := range map[exchange.Listeners]string{
+			exchange.OnPublic: n.Addrs().Gateway, exchange.OnAdmin: n.Addrs().Admin,
+		} {
 			path, _, _ := strings.Cut(e.Path, "{")
 			a := do(t, "OPTIONS", base+path)
 			if e.On&on == 0 {

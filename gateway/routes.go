@@ -10,7 +10,7 @@ import (
 	"allium/gateway/upload"
 )
 
-// handlers are the rooms that the routes lead to.
+// handlers are the handlers of all routes.
 type handlers struct {
 	content *content.Handlers
 	uploads *upload.Handlers
@@ -18,19 +18,19 @@ type handlers struct {
 	openapi *openapi.Handlers
 }
 
-// table is the table of routes.
+// table returns the route table.
 func (h handlers) table() []exchange.Endpoint {
-	return slices.Concat(h.content.Endpoints(), h.uploads.Endpoints(), h.admin.Pages(), h.openapi.Endpoints(), h.admin.Endpoints())
+	return slices.Concat(h.content.Endpoints(), h.uploads.Endpoints(), h.admin.Pages(), h.openapi.Endpoints(),
+		h.admin.Endpoints())
 }
 
-// routes is the table without anything behind it, for documents.
+// routes returns the route table with handlers that cannot serve, for documents.
 func routes() []exchange.Endpoint {
 	return handlers{&content.Handlers{}, &upload.Handlers{}, &admin.Handlers{}, &openapi.Handlers{}}.table()
 }
 
-// OpenAPI is the document of every route, as docs/reference/openapi.json has it.
+// OpenAPI returns the document of every route: docs/reference/openapi.json.
 func OpenAPI() ([]byte, error) { return openapi.JSON(routes(), exchange.OnEvery) }
 
-// HTTPPage is docs/reference/http.md without its heading: the document of every
-// route for people.
+// HTTPPage returns the page of every route: docs/reference/http.md without its heading.
 func HTTPPage() ([]byte, error) { return openapi.Page(routes()) }

@@ -21,9 +21,10 @@ func TestShown(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"plain.txt": "plain.txt", "été 日本 🧅": "été 日本 🧅",
-		"invoice\u202efdp.exe": `invoice\u{202E}fdp.exe`, "a\u200bb": `a\u{200B}b`, "a\x1b[31m\n": `a\u{001B}[31m\u{000A}`, "\u2066x\u2069": `\u{2066}x\u{2069}`,
+		"invoice\u202efdp.exe": `invoice\u{202E}fdp.exe`, "a\u200bb": `a\u{200B}b`, "a\x1b[31m\n": `a\u{001B}[31m\u{000A}`,
+		"\u2066x\u2069": `\u{2066}x\u{2069}`,
 	} {
-		if got := exchange.Shown(name); got != want {
+		if got := exchange.EscapeName(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
@@ -59,7 +60,9 @@ func TestListingIsCompressed(t *testing.T) {
 	base := n.Addrs().Gateway + "/b3/" + root.String()
 	for _, format := range []string{"html", "json"} {
 		plain := do(t, "GET", base+"/?format="+format)
-		for accept, want := range map[string]string{"gzip": "gzip", "zstd;q=0.5, gzip;q=0.4": "zstd", "gzip;q=0": "", "br": "", "gzip, zstd": "zstd"} {
+		for accept, want := range map[string]string{
+			"gzip": "gzip", "zstd;q=0.5, gzip;q=0.4": "zstd", "gzip;q=0": "", "br": "", "gzip, zstd": "zstd",
+		} {
 			a := do(t, "GET", base+"/?format="+format, "Accept-Encoding", accept)
 			if got := a.Header.Get("Content-Encoding"); got != want || a.err != nil {
 				t.Errorf("%s: %q, want %q (%v)", accept, got, want, a.err)
@@ -81,7 +84,8 @@ func TestListingIsCompressed(t *testing.T) {
 			}
 		}
 	}
-	if a := do(t, "GET", base+"/readme.txt", "Accept-Encoding", "gzip"); a.Header.Get("Content-Encoding") != "" || a.Header.Get("Vary") != "" {
+	if a := do(t, "GET", base+"/readme.txt", "Accept-Encoding", "gzip"); a.Header.Get("Content-Encoding") != "" ||
+		a.Header.Get("Vary") != "" {
 		t.Errorf("content: %v", a.Header)
 	}
 }
@@ -96,7 +100,9 @@ func TestMeasuredListing(t *testing.T) {
 	for i := range 9000 {
 		many[strings.Repeat("y", 100)+string(rune('a'+i%26))+string(rune('0'+i/26%10))+string(rune('A'+i/260))] = "same"
 	}
-	for root, want := range map[string]int{small.String(): http.StatusOK, n.objects.tree(t, many).String(): http.StatusBadRequest} {
+	for root, want := range map[string]int{
+		small.String(): http.StatusOK, n.objects.tree(t, many).String(): http.StatusBadRequest,
+	} {
 		c := dialRaw(t, n)
 		if _, err := io.WriteString(c, "GET /b3/"+root+"/ HTTP/1.0\r\n\r\n"); err != nil {
 			t.Fatal(err)
@@ -125,7 +131,8 @@ func TestProblemPage(t *testing.T) {
 		page         bool
 	}{
 		{none, browser, true}, {"/b3/x", browser, true}, {"/nothing", browser, true}, {"/b3?key=x", browser, true},
-		{none, "", false}, {none, "*/*", false}, {none, "application/json, text/html;q=0.1", false}, {none, "text/html;q=0", false},
+		{none, "", false}, {none, "*/*", false}, {none, "application/json, text/html;q=0.1", false},
+		{none, "text/html;q=0", false},
 		{"/o/b3:abc", browser, false},
 	} {
 		a := do(t, "GET", n.Addrs().Gateway+c.path, "Accept", c.accept)
@@ -140,7 +147,8 @@ func TestProblemPage(t *testing.T) {
 				t.Errorf("%s: no %s in %s", c.path, want, a.body)
 			}
 		}
-		if a.Header.Get("Content-Security-Policy") != exchange.PagePolicy || a.Header.Get("X-Reason") == "" || a.Header.Get("Cache-Control") != "no-store" {
+		if a.Header.Get("Content-Security-Policy") != exchange.PagePolicy || a.Header.Get("X-Reason") == "" ||
+			a.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %v", c.path, a.Header)
 		}
 	}
@@ -151,9 +159,13 @@ func TestProblemPage(t *testing.T) {
 func TestProblemPageOfMethods(t *testing.T) {
 	t.Parallel()
 	base := start(t).Addrs().Gateway
-	for path, want := range map[string]string{"/": exchange.MediaHTML, "/b3": exchange.MediaHTML, "/b3/" + fakeRoot.String() + "/": exchange.MediaHTML, "/o/" + fakeRoot.String(): exchange.MediaProblem, "/readyz": exchange.MediaProblem} {
+	for path, want := range map[string]string{
+		"/": exchange.MediaHTML, "/b3": exchange.MediaHTML, "/b3/" + fakeRoot.String() + "/": exchange.MediaHTML,
+		"/o/" + fakeRoot.String(): exchange.MediaProblem, "/readyz": exchange.MediaProblem,
+	} {
 		a := do(t, "DELETE", base+path, "Accept", "text/html,*/*;q=0.8")
-		if got := a.Header.Get("Content-Type"); a.StatusCode != http.StatusMethodNotAllowed || got != want || a.Header.Get("Allow") == "" {
+		if got := a.Header.Get("Content-Type"); a.StatusCode != http.StatusMethodNotAllowed || got != want ||
+			a.Header.Get("Allow") == "" {
 			t.Errorf("%s: %s, %s, %v", path, a.Status, got, a.Header["Allow"])
 		}
 		do(t, "DELETE", base+path).problem(t, status.Method)
@@ -164,7 +176,9 @@ func TestProblemPageOfMethods(t *testing.T) {
 func TestLinkToItself(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	base := n.Addrs().Gateway + "/b3/" + n.objects.tree(t, map[string]string{"self": "-> self", "sub/deep": "-> ../sub/deep", "below": "-> below/x"}).String()
+	base := n.Addrs().Gateway + "/b3/" + n.objects.tree(t, map[string]string{
+		"self": "-> self", "sub/deep": "-> ../sub/deep", "below": "-> below/x",
+	}).String()
 	for _, path := range []string{"/self", "/sub/deep", "/below"} {
 		do(t, "GET", base+path).problem(t, status.HopExceeded)
 	}

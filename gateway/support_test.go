@@ -62,14 +62,18 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 	cfg, admin := DefaultConfig(), server.DefaultAdminConfig()
 	cfg.Listen, admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	// What a test does not set must not end its requests on a busy machine.
-	cfg.HeaderTimeout, cfg.Content.FirstByteTimeout, cfg.WriteTimeout, cfg.Bodies.ReadTimeout = time.Minute, time.Minute, time.Minute, time.Minute
+	cfg.HeaderTimeout, cfg.Content.FirstByteTimeout, cfg.WriteTimeout, cfg.Bodies.ReadTimeout = time.Minute, time.Minute,
+		time.Minute, time.Minute
 	for _, o := range opts {
 		o(&cfg, &admin)
 	}
 	n := &testNode{objects: &fakeObjects{}, node: &fakeNode{}, log: &logBuffer{}, reg: prometheus.NewRegistry()}
 	n.limits = limits.NewRegistry(n.reg)
 	n.sent = &fakeUploads{objects: n.objects}
-	n.ready.set(api.Readiness{Ready: true, Reads: true, Writes: true, Network: true, Gates: []api.Gate{{Name: "store", Ready: true, Have: 1, Need: 1}}})
+	n.ready.set(api.Readiness{
+		Ready: true, Reads: true, Writes: true, Network: true,
+		Gates: []api.Gate{{Name: "store", Ready: true, Have: 1, Need: 1}},
+	})
 	socket, err := api.SocketPath(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +201,8 @@ func (a answer) problem(t testing.TB, want status.Outcome) api.Problem {
 	if a.Header.Get("X-Corr-ID") == "" {
 		t.Error("no X-Corr-ID")
 	}
-	if retry := want.Retry(); (a.Header.Get("Retry-After") != "") != (retry == status.RetryAfter || retry == status.RetryYes) {
+	if retry := want.Retry(); (a.Header.Get("Retry-After") != "") != (retry == status.RetryAfter ||
+		retry == status.RetryYes) {
 		t.Errorf("Retry-After is %q for %s", a.Header.Get("Retry-After"), want)
 	}
 	if a.Request.Method == http.MethodHead {
@@ -206,7 +211,8 @@ func (a answer) problem(t testing.TB, want status.Outcome) api.Problem {
 	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
 		t.Fatalf("%q: %v", a.body, err)
 	}
-	if p.Reason != want.String() || p.Status != want.Code() || p.Detail == "" || p.Type != "urn:allium:problem:"+want.String() {
+	if p.Reason != want.String() || p.Status != want.Code() || p.Detail == "" ||
+		p.Type != "urn:allium:problem:"+want.String() {
 		t.Errorf("problem %+v", p)
 	}
 	return p
@@ -263,7 +269,8 @@ func metric(reg *prometheus.Registry, name string, values ...string) (float64, b
 
 // The policies of content, and of PDF files in a directory.
 const (
-	contentPolicy  = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; media-src 'self'; font-src 'self'; style-src 'self' 'unsafe-inline'"
+	contentPolicy = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; media-src 'self'; font-src " +
+		"'self'; style-src 'self' 'unsafe-inline'"
 	documentPolicy = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 )
 

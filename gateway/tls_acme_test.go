@@ -63,7 +63,8 @@ func startPebble(t *testing.T, tlsPort, httpPort int) *pebble {
 	listen, manage := "127.0.0.1:"+strconv.Itoa(freePort(t)), "127.0.0.1:"+strconv.Itoa(freePort(t))
 	cfg, err := json.Marshal(map[string]any{"pebble": map[string]any{
 		"listenAddress": listen, "managementListenAddress": manage, "certificate": cert, "privateKey": key,
-		"httpPort": httpPort, "tlsPort": tlsPort, "retryAfter": map[string]int{"authz": 1, "order": 1}, "keyAlgorithm": "ecdsa",
+		"httpPort": httpPort, "tlsPort": tlsPort, "retryAfter": map[string]int{"authz": 1, "order": 1},
+		"keyAlgorithm": "ecdsa",
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -195,12 +196,17 @@ func TestACME(t *testing.T) {
 	if err := n.CertificateError(); err != nil {
 		t.Error(err)
 	}
-	for path, want := range map[string]os.FileMode{home: 0o700 | os.ModeDir, filepath.Join(home, "node.test"): 0o600, filepath.Join(home, "acme_account.key"): 0o600} {
+	for path, want := range map[string]os.FileMode{
+		home: 0o700 | os.ModeDir, filepath.Join(home, "node.test"): 0o600,
+		filepath.Join(home, "acme_account.key"): 0o600,
+	} {
 		if fi, err := os.Stat(path); err != nil || fi.Mode() != want {
 			t.Errorf("%s: %v, %v", path, fi.Mode(), err)
 		}
 	}
-	if _, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: p.roots, ServerName: "other.test"}); err == nil {
+	if _, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{
+		RootCAs: p.roots, ServerName: "other.test",
+	}); err == nil {
 		t.Error("a name that is not the node's has a certificate")
 	}
 	if err := n.stop(); err != nil {
@@ -238,7 +244,8 @@ func TestACME(t *testing.T) {
 	if again := p.served(t, n, "node.test"); again.Equal(first) {
 		t.Error("not renewed")
 	}
-	if got := do(t, "GET", n.Addrs().Redirect+"/.well-known/acme-challenge/x", "Host", "node.test"); got.StatusCode != http.StatusNotFound {
+	if got := do(t, "GET", n.Addrs().Redirect+"/.well-known/acme-challenge/x", "Host",
+		"node.test"); got.StatusCode != http.StatusNotFound {
 		t.Errorf("a token that is none: %s", got.Status)
 	}
 }

@@ -54,13 +54,17 @@ func (a *authority) https(t testing.TB, n *testNode, h2 bool) *http.Client {
 	tr.Protocols.SetHTTP1(!h2)
 	tr.Protocols.SetHTTP2(h2)
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 }
 
 // dialTLS shakes hands with the public listener.
 func (a *authority) dialTLS(t testing.TB, n *testNode, protos ...string) *tls.Conn {
 	t.Helper()
-	c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: a.Pool, ServerName: "node.test", NextProtos: protos})
+	c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{
+		RootCAs: a.Pool, ServerName: "node.test", NextProtos: protos,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

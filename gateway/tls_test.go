@@ -110,23 +110,31 @@ func TestOldTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	n := start(t, a.withTLS(t))
-	old := &tls.Config{RootCAs: a.Pool, ServerName: "node.test", MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	old := &tls.Config{
+		RootCAs: a.Pool, ServerName: "node.test", MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11,
+	}
 	if c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), old); err == nil {
 		c.Close()
 		t.Error("TLS 1.1 is spoken")
 	}
-	weak := &tls.Config{RootCAs: a.Pool, ServerName: "node.test", MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_RC4_128_SHA}}
+	weak := &tls.Config{
+		RootCAs: a.Pool, ServerName: "node.test", MaxVersion: tls.VersionTLS12,
+		CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_RC4_128_SHA},
+	}
 	if c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), weak); err == nil {
 		c.Close()
 		t.Error("a weak suite is spoken")
 	}
 	waitFor(t, func() bool { return n.counter("tls_handshakes_total", "failed") == 2 })
-	c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: a.Pool, ServerName: "node.test", MaxVersion: tls.VersionTLS12})
+	c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{
+		RootCAs: a.Pool, ServerName: "node.test", MaxVersion: tls.VersionTLS12,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if s := tls.CipherSuiteName(c.ConnectionState().CipherSuite); !strings.HasPrefix(s, "TLS_ECDHE_") || strings.Contains(s, "CBC") {
+	if s := tls.CipherSuiteName(c.ConnectionState().CipherSuite); !strings.HasPrefix(s, "TLS_ECDHE_") ||
+		strings.Contains(s, "CBC") {
 		t.Errorf("suite %s", s)
 	}
 }
@@ -135,7 +143,9 @@ func TestOldTLS(t *testing.T) {
 func TestSlowHandshake(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) { c.HeaderTimeout, c.ConnsPerIP = 50*time.Millisecond, 1 }))
+	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) {
+		c.HeaderTimeout, c.ConnsPerIP = 50*time.Millisecond, 1
+	}))
 	c, err := net.Dial("tcp", address(t, n.Addrs().Gateway))
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +174,9 @@ func TestLimitBeforeHandshake(t *testing.T) {
 	a := newAuthority(t)
 	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) { c.ConnsPerIP = 1 }))
 	_ = a.dialTLS(t, n, "h2")
-	if c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{RootCAs: a.Pool, ServerName: "node.test"}); err == nil {
+	if c, err := tls.Dial("tcp", address(t, n.Addrs().Gateway), &tls.Config{
+		RootCAs: a.Pool, ServerName: "node.test",
+	}); err == nil {
 		c.Close()
 		t.Error("a second connection")
 	}
@@ -286,7 +298,8 @@ func TestRedirect(t *testing.T) {
 			}
 			continue
 		}
-		if got.StatusCode != http.StatusPermanentRedirect || got.Header.Get("Location") != c.want || got.Header.Get("Strict-Transport-Security") != "" {
+		if got.StatusCode != http.StatusPermanentRedirect || got.Header.Get("Location") != c.want ||
+			got.Header.Get("Strict-Transport-Security") != "" {
 			t.Errorf("%s%s: %s %v", c.host, c.page, got.Status, got.Header)
 		}
 	}
@@ -312,8 +325,11 @@ func TestRedirect(t *testing.T) {
 func TestRedirectPort(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) { c.TLS.RedirectListen, c.TLS.RedirectPort = "127.0.0.1:0", 443 }))
-	if got := do(t, "GET", n.Addrs().Redirect+"/x", "Host", "node.test").Header.Get("Location"); got != "https://node.test/x" {
+	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) {
+		c.TLS.RedirectListen, c.TLS.RedirectPort = "127.0.0.1:0", 443
+	}))
+	if got := do(t, "GET", n.Addrs().Redirect+"/x", "Host",
+		"node.test").Header.Get("Location"); got != "https://node.test/x" {
 		t.Error(got)
 	}
 }
@@ -325,24 +341,36 @@ func TestTLSConfigIsChecked(t *testing.T) {
 		change func(*Config)
 		key    string
 	}{
-		"a certificate alone":     {func(c *Config) { c.TLS.Cert = "x" }, "cert and key"},
-		"a key alone":             {func(c *Config) { c.TLS.Key = "x" }, "cert and key"},
-		"both ways":               {func(c *Config) { c.TLS.Cert, c.TLS.Key = "x", "y"; acme(&c.TLS, "node.test") }, "one of the two"},
-		"no terms":                {func(c *Config) { c.TLS.ACMEDomains = []string{"node.test"} }, "acme_accept_tos"},
-		"a wildcard":              {func(c *Config) { acme(&c.TLS, "*.node.test") }, "acme_domains"},
-		"an address":              {func(c *Config) { acme(&c.TLS, "192.0.2.1") }, "acme_domains"},
-		"a path":                  {func(c *Config) { acme(&c.TLS, "../x.test") }, "acme_domains"},
-		"one label":               {func(c *Config) { acme(&c.TLS, "localhost") }, "acme_domains"},
-		"capitals":                {func(c *Config) { acme(&c.TLS, "Node.test") }, "acme_domains"},
-		"too many":                {func(c *Config) { acme(&c.TLS, make([]string, 33)...) }, "at most 32"},
-		"a plain directory":       {func(c *Config) { acme(&c.TLS, "node.test"); c.TLS.ACMEDirectory = "http://x" }, "acme_directory"},
-		"no address":              {func(c *Config) { acme(&c.TLS, "node.test"); c.TLS.ACMEEmail = "Me <me@x>" }, "acme_email"},
-		"a redirect to nowhere":   {func(c *Config) { c.TLS.RedirectListen = ":80" }, "redirect_listen"},
-		"a redirect without port": {func(c *Config) { acme(&c.TLS, "node.test"); c.TLS.RedirectListen = "x" }, "redirect_listen"},
-		"a bad redirect port":     {func(c *Config) { c.TLS.RedirectPort = 70000 }, "redirect_port"},
-		"no listener":             {func(c *Config) { acme(&c.TLS, "node.test"); c.Listen = "" }, "gateway.listen"},
-		"both kinds of h2":        {func(c *Config) { acme(&c.TLS, "node.test"); c.H2C = true }, "h2c"},
-		"negative HSTS":           {func(c *Config) { c.TLS.HSTS = -1 }, "hsts"},
+		"a certificate alone": {func(c *Config) { c.TLS.Cert = "x" }, "cert and key"},
+		"a key alone":         {func(c *Config) { c.TLS.Key = "x" }, "cert and key"},
+		"both ways": {func(c *Config) {
+			c.TLS.Cert, c.TLS.Key = "x", "y"
+			acme(&c.TLS, "node.test")
+		}, "one of the two"},
+		"no terms":   {func(c *Config) { c.TLS.ACMEDomains = []string{"node.test"} }, "acme_accept_tos"},
+		"a wildcard": {func(c *Config) { acme(&c.TLS, "*.node.test") }, "acme_domains"},
+		"an address": {func(c *Config) { acme(&c.TLS, "192.0.2.1") }, "acme_domains"},
+		"a path":     {func(c *Config) { acme(&c.TLS, "../x.test") }, "acme_domains"},
+		"one label":  {func(c *Config) { acme(&c.TLS, "localhost") }, "acme_domains"},
+		"capitals":   {func(c *Config) { acme(&c.TLS, "Node.test") }, "acme_domains"},
+		"too many":   {func(c *Config) { acme(&c.TLS, make([]string, 33)...) }, "at most 32"},
+		"a plain directory": {func(c *Config) {
+			acme(&c.TLS, "node.test")
+			c.TLS.ACMEDirectory = "http://x"
+		}, "acme_directory"},
+		"no address": {func(c *Config) {
+			acme(&c.TLS, "node.test")
+			c.TLS.ACMEEmail = "Me <me@x>"
+		}, "acme_email"},
+		"a redirect to nowhere": {func(c *Config) { c.TLS.RedirectListen = ":80" }, "redirect_listen"},
+		"a redirect without port": {func(c *Config) {
+			acme(&c.TLS, "node.test")
+			c.TLS.RedirectListen = "x"
+		}, "redirect_listen"},
+		"a bad redirect port": {func(c *Config) { c.TLS.RedirectPort = 70000 }, "redirect_port"},
+		"no listener":         {func(c *Config) { acme(&c.TLS, "node.test"); c.Listen = "" }, "gateway.listen"},
+		"both kinds of h2":    {func(c *Config) { acme(&c.TLS, "node.test"); c.H2C = true }, "h2c"},
+		"negative HSTS":       {func(c *Config) { c.TLS.HSTS = -1 }, "hsts"},
 	} {
 		cfg := DefaultConfig()
 		c.change(&cfg)
@@ -363,7 +391,9 @@ func TestNoPair(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.TLS.Cert, cfg.TLS.Key = t.TempDir()+"/none.pem", t.TempDir()+"/none.key"
-	if _, err := New(cfg, server.DefaultAdminConfig(), Deps{Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady}); status.Of(err) != status.BadRequest {
+	if _, err := New(cfg, server.DefaultAdminConfig(), Deps{
+		Objects: &fakeObjects{}, Node: &fakeNode{}, Ready: nothingReady,
+	}); status.Of(err) != status.BadRequest {
 		t.Errorf("no files: %v", err)
 	}
 }

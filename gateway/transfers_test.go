@@ -242,7 +242,9 @@ func TestH2MakesRoomBeforeReading(t *testing.T) {
 func TestH2TakesNoReset(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) { c.Transfers, c.WriteTimeout, c.MinRate = 1, 2*time.Second, 1 }))
+	n := start(t, a.withTLS(t, func(c *Config, _ *server.AdminConfig) {
+		c.Transfers, c.WriteTimeout, c.MinRate = 1, 2*time.Second, 1
+	}))
 	big := n.objects.put(make([]byte, 64<<20))
 	h := a.dialH2(t, n)
 	h.must(h.f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30}))

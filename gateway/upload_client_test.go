@@ -40,18 +40,23 @@ func TestClientUploads(t *testing.T) {
 		p := noise(size)
 		want := api.Stored{Root: b3.Sum(p), Size: int64(size), New: true, Pinned: true}
 		var last api.Progress
-		s, err := g.Upload(t.Context(), bytes.NewReader(p), int64(size), verified.PutOptions{Label: "l", Progress: func(p api.Progress) { last = p }})
+		s, err := g.Upload(t.Context(), bytes.NewReader(p), int64(size),
+			verified.PutOptions{Label: "l", Progress: func(p api.Progress) {
+				last = p
+			}})
 		if err != nil || s != want || last.Bytes != int64(size) || last.TotalBytes != int64(size) {
 			t.Errorf("%d bytes: %+v, %v, %+v", size, s, err, last)
 		}
 		read := n.sent.wasRead()
 		want.New = false
-		if s, err := g.Upload(t.Context(), bytes.NewReader(p), int64(size), verified.PutOptions{}); err != nil || s != want || n.sent.wasRead() != read {
+		if s, err := g.Upload(t.Context(), bytes.NewReader(p), int64(size), verified.PutOptions{}); err != nil || s != want ||
+			n.sent.wasRead() != read {
 			t.Errorf("%d bytes again: %+v, %v", size, s, err)
 		}
 		want.Pinned = false
 		for _, length := range []int64{int64(size), -1} {
-			if s, err := g.Put(t.Context(), iotest.OneByteReader(bytes.NewReader(p[:min(size, 1000)])), min(length, 1000), verified.PutOptions{NoPin: true}); err != nil || size < 1000 && s != want {
+			if s, err := g.Put(t.Context(), iotest.OneByteReader(bytes.NewReader(p[:min(size, 1000)])), min(length, 1000),
+				verified.PutOptions{NoPin: true}); err != nil || size < 1000 && s != want {
 				t.Errorf("%d bytes: %+v, %v", size, s, err)
 			}
 		}
@@ -67,18 +72,22 @@ func TestClientUploadFails(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	p := noise(100_000)
-	if _, err := through(t, n.Addrs().Gateway, "may-put").Upload(t.Context(), bytes.NewReader(p), 100_000, verified.PutOptions{}); status.Of(err) != status.Forbidden {
+	if _, err := through(t, n.Addrs().Gateway, "may-put").Upload(t.Context(), bytes.NewReader(p), 100_000,
+		verified.PutOptions{}); status.Of(err) != status.Forbidden {
 		t.Errorf("%v", err)
 	}
-	if _, err := through(t, n.Addrs().Gateway, "").Put(t.Context(), bytes.NewReader(p), 100_000, verified.PutOptions{}); status.Of(err) != status.Unauthenticated {
+	if _, err := through(t, n.Addrs().Gateway, "").Put(t.Context(), bytes.NewReader(p), 100_000,
+		verified.PutOptions{}); status.Of(err) != status.Unauthenticated {
 		t.Errorf("%v", err)
 	}
 	g := through(t, n.Addrs().Gateway, "may-put,pin")
 	broken := errors.New("the disk is broken")
-	if _, err := g.Put(t.Context(), io.MultiReader(bytes.NewReader(p), iotest.ErrReader(broken)), -1, verified.PutOptions{}); !errors.Is(err, broken) {
+	if _, err := g.Put(t.Context(), io.MultiReader(bytes.NewReader(p), iotest.ErrReader(broken)), -1,
+		verified.PutOptions{}); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
-	if _, err := g.Upload(t.Context(), bytes.NewReader(p), 100_001, verified.PutOptions{}); status.Of(err) != status.Conflict {
+	if _, err := g.Upload(t.Context(), bytes.NewReader(p), 100_001,
+		verified.PutOptions{}); status.Of(err) != status.Conflict {
 		t.Errorf("%v", err)
 	}
 	changing := &changing{p: bytes.Clone(p)}
@@ -130,10 +139,12 @@ func TestClientChecksAnswers(t *testing.T) {
 			_, _ = io.WriteString(w, answer)
 		}))
 		g := through(t, s.URL, "")
-		if got, err := g.Put(t.Context(), strings.NewReader("hello"), 5, verified.PutOptions{}); status.Of(err) != status.Upstream {
+		if got, err := g.Put(t.Context(), strings.NewReader("hello"), 5,
+			verified.PutOptions{}); status.Of(err) != status.Upstream {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
-		if got, err := g.Upload(t.Context(), strings.NewReader("hello"), 5, verified.PutOptions{}); status.Of(err) != status.Upstream {
+		if got, err := g.Upload(t.Context(), strings.NewReader("hello"), 5,
+			verified.PutOptions{}); status.Of(err) != status.Upstream {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		g.Close()

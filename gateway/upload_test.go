@@ -17,7 +17,9 @@ import (
 // begin begins an upload and returns its page.
 func begin(t testing.TB, n *testNode, length int, query string, headers ...string) string {
 	t.Helper()
-	a := sendBody(t, "POST", n.Addrs().Gateway+"/u"+query, nil, append([]string{"Upload-Length", strconv.Itoa(length)}, headers...)...)
+	a := sendBody(t, "POST", n.Addrs().Gateway+"/u"+query, nil, append([]string{
+		"Upload-Length", strconv.Itoa(length),
+	}, headers...)...)
 	id, ok := strings.CutPrefix(a.Header.Get("Location"), "/u/")
 	if a.StatusCode != http.StatusCreated || !ok || len(id) != 32 || a.body != "" {
 		t.Fatalf("%s %q %v", a.Status, a.body, a.Header)
@@ -38,7 +40,9 @@ func (a answer) offset(t testing.TB, offset, length int) {
 
 func piece(t testing.TB, page string, offset int, body io.Reader, headers ...string) answer {
 	t.Helper()
-	return sendBody(t, "PATCH", page, body, append([]string{"Upload-Offset", strconv.Itoa(offset), "Content-Type", "application/offset+octet-stream"}, headers...)...)
+	return sendBody(t, "PATCH", page, body, append([]string{
+		"Upload-Offset", strconv.Itoa(offset), "Content-Type", "application/offset+octet-stream",
+	}, headers...)...)
 }
 
 func TestUploadInPieces(t *testing.T) {
@@ -82,8 +86,10 @@ func TestUploadInPieces(t *testing.T) {
 	}
 	// What is here need not be sent.
 	want.New = false
-	sendBody(t, "POST", n.Addrs().Gateway+"/u", nil, "Upload-Length", "200000", "Upload-Expect", root.String()).stored(t, http.StatusOK, want)
-	sendBody(t, "POST", n.Addrs().Gateway+"/u", nil, "Upload-Length", "200001", "Upload-Expect", root.String()).problem(t, status.BadDigest)
+	sendBody(t, "POST", n.Addrs().Gateway+"/u", nil, "Upload-Length", "200000", "Upload-Expect", root.String()).stored(t,
+		http.StatusOK, want)
+	sendBody(t, "POST", n.Addrs().Gateway+"/u", nil, "Upload-Length", "200001", "Upload-Expect", root.String()).problem(t,
+		status.BadDigest)
 }
 
 func TestUploadOfNothing(t *testing.T) {
@@ -119,15 +125,18 @@ func TestUploadNeedsCapability(t *testing.T) {
 		a = do(t, method, page)
 		a.problem(t, status.Unauthenticated)
 	}
-	sendBody(t, "POST", n.Addrs().Gateway+"/u", nil, "Upload-Length", "6", "Authorization", "Bearer may-put<=5").problem(t, status.Forbidden)
-	sendBody(t, "POST", n.Addrs().Gateway+"/u?pin=true", nil, "Upload-Length", "5", "Authorization", "Bearer may-put").problem(t, status.Forbidden)
+	sendBody(t, "POST", n.Addrs().Gateway+"/u", nil, "Upload-Length", "6", "Authorization", "Bearer may-put<=5").problem(t,
+		status.Forbidden)
+	sendBody(t, "POST", n.Addrs().Gateway+"/u?pin=true", nil, "Upload-Length", "5", "Authorization",
+		"Bearer may-put").problem(t, status.Forbidden)
 	// The whole counts, not the piece.
 	piece(t, page, 0, strings.NewReader("h"), "Authorization", "Bearer may-put<=4").problem(t, status.Forbidden)
 	a := piece(t, page, 0, strings.NewReader("hello"), "Authorization", "Bearer may-put<=5")
 	a.stored(t, http.StatusCreated, api.Stored{Root: b3.Sum([]byte("hello")), Size: 5, New: true}) // and no pin
 	for _, path := range []string{"/u", "/u/x"} {
 		a := do(t, "OPTIONS", n.Addrs().Gateway+path)
-		if a.StatusCode != http.StatusNoContent || a.Header.Get("Accept-Patch") != "application/offset+octet-stream" || !strings.HasPrefix(a.Header.Get("Allow"), "OPTIONS, ") {
+		if a.StatusCode != http.StatusNoContent || a.Header.Get("Accept-Patch") != "application/offset+octet-stream" ||
+			!strings.HasPrefix(a.Header.Get("Allow"), "OPTIONS, ") {
 			t.Errorf("%s: %s %v", path, a.Status, a.Header)
 		}
 	}

@@ -28,7 +28,8 @@ func TestModule(t *testing.T) {
 	}
 	tag := `"` + b3.Sum(module).Hex()[:32] + `"`
 	a := do(t, "GET", url)
-	if a.StatusCode != http.StatusOK || a.body != string(module) || a.Header.Get("Content-Type") != "text/javascript; charset=utf-8" || a.Header.Get("ETag") != tag {
+	if a.StatusCode != http.StatusOK || a.body != string(module) ||
+		a.Header.Get("Content-Type") != "text/javascript; charset=utf-8" || a.Header.Get("ETag") != tag {
 		t.Errorf("%s %v", a.Status, a.Header)
 	}
 	if a := do(t, "GET", url, "If-None-Match", tag); a.StatusCode != http.StatusNotModified || a.body != "" {
@@ -149,7 +150,10 @@ func TestVerifyInBrowser(t *testing.T) {
 			t.Errorf("%s: %+v", options, r)
 		}
 	}
-	for how, most := range map[string]int64{"first": 0, "middle": 3 * b3.GroupSize, "last": 5 * b3.GroupSize, "size": 5 * b3.GroupSize, "short": 5 * b3.GroupSize, "long": size, "html": 0} {
+	for how, most := range map[string]int64{
+		"first": 0, "middle": 3 * b3.GroupSize, "last": 5 * b3.GroupSize, "size": 5 * b3.GroupSize,
+		"short": 5 * b3.GroupSize, "long": size, "html": 0,
+	} {
 		r := fetch(liar.URL+"/"+how+"/o/"+root.String(), "{}")
 		if r.Error == "" || r.N > most || how != "html" && !strings.HasPrefix(r.Error, "VerifyError") {
 			t.Errorf("%s: %+v", how, r)

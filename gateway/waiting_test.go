@@ -24,7 +24,8 @@ func TestSlowOnesMakeRoom(t *testing.T) {
 	gate := make(chan struct{})
 	slow := n.objects.add(&fakeObject{data: []byte("slow"), gate: gate})
 	busy := dialRaw(t, n) // in a request, so it stays
-	if _, err := io.WriteString(busy, "GET /o/"+slow.String()+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
+	request := "GET /o/" + slow.String() + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+	if _, err := io.WriteString(busy, request); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, func() bool { return n.InFlight() == 1 })
@@ -71,19 +72,25 @@ func TestSmuggling(t *testing.T) {
 	const next = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 	put := "PUT /o/" + b3.Sum([]byte("abc")).String() + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer may-put,pin\r\n"
 	for name, c := range map[string]struct{ send, want string }{
-		"length and chunks":                    {"GET /o/" + root + " HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + next, "413"},
-		"the same, with a body":                {put + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" + next, ""},
-		"chunks alone":                         {put + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" + next, ""},
-		"two lengths":                          {"GET /o/" + root + " HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n" + next, "400"},
-		"a signed length":                      {put + "Content-Length: +3\r\n\r\nabc" + next, "400"},
-		"a bad chunk":                          {put + "Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n" + next, ""},
-		"a coding it has not":                  {put + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + next, "501"},
-		"chunked twice":                        {put + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + next, "501"},
-		"a space before the colon":             {"GET /o/" + root + " HTTP/1.1\r\nHost: x\r\nContent-Length : 5\r\n\r\n" + next, "400"},
+		"length and chunks": {"GET /o/" + root +
+			" HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + next, "413"},
+		"the same, with a body": {put + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n" +
+			"abc\r\n0\r\n\r\n" + next, ""},
+		"chunks alone": {put + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" + next, ""},
+		"two lengths": {"GET /o/" + root +
+			" HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n" + next, "400"},
+		"a signed length":     {put + "Content-Length: +3\r\n\r\nabc" + next, "400"},
+		"a bad chunk":         {put + "Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n" + next, ""},
+		"a coding it has not": {put + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + next, "501"},
+		"chunked twice": {put + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n" +
+			"\r\n0\r\n\r\n" + next, "501"},
+		"a space before the colon": {"GET /o/" + root + " HTTP/1.1\r\nHost: x\r\nContent-Length : 5\r\n\r\n" +
+			next, "400"},
 		"two hosts":                            {"GET /o/" + root + " HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n" + next, "400"},
 		"a header that is folded into nothing": {"GET /o/" + root + " HTTP/1.1\r\n Host: x\r\n\r\n" + next, "400"},
-		"a header too large":                   {"GET /o/" + root + " HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 32<<10) + "\r\n\r\n" + next, "431"},
-		"a line end in the path":               {"GET /o/" + root + "\rX HTTP/1.1\r\nHost: x\r\n\r\n" + next, "400"},
+		"a header too large": {"GET /o/" + root + " HTTP/1.1\r\nHost: x\r\nX: " +
+			strings.Repeat("a", 32<<10) + "\r\n\r\n" + next, "431"},
+		"a line end in the path": {"GET /o/" + root + "\rX HTTP/1.1\r\nHost: x\r\n\r\n" + next, "400"},
 	} {
 		conn := dialRaw(t, n)
 		if _, err := io.WriteString(conn, c.send); err != nil {

@@ -17,17 +17,19 @@ import (
 	"allium/store"
 )
 
-// This file joins packages that do not know each other: each adapter is one
-// side's interface over the other's type.
+// This file joins packages that do not know each other. Each adapter implements
+// an interface that one package declares with a type of another package.
 
-// served is the store as the object server reads it.
-type served struct {
+// peerStore is the store from which the object server serves peers. It hides the
+// objects that the denylist names.
+type peerStore struct {
 	st     *store.Store
 	denied func(b3.Root) error
 }
 
-// OpenObject implements object.Store.
-func (s served) OpenObject(ctx context.Context, root b3.Root) (object.Object, error) {
+// OpenObject implements object.Store. Of an object that is missing or damaged it
+// opens the verified groups of an unfinished download, if there is one.
+func (s peerStore) OpenObject(ctx context.Context, root b3.Root) (object.Object, error) {
 	if err := s.denied(root); err != nil {
 		return nil, err
 	}
@@ -43,8 +45,8 @@ func (s served) OpenObject(ctx context.Context, root b3.Root) (object.Object, er
 	return o, nil
 }
 
-// Presence implements object.Store.
-func (s served) Presence(ctx context.Context, roots []b3.Root) ([]b3.Presence, error) {
+// Presence implements object.Store. A denied object is absent.
+func (s peerStore) Presence(ctx context.Context, roots []b3.Root) ([]b3.Presence, error) {
 	has, err := s.st.Has(ctx, roots)
 	if err != nil {
 		return nil, err
@@ -57,11 +59,11 @@ func (s served) Presence(ctx context.Context, roots []b3.Root) ([]b3.Presence, e
 	return has, nil
 }
 
-// fetched is the store as the resolver writes it.
-type fetched struct{ st *store.Store }
+// fetchStore is the store into which the resolver fetches.
+type fetchStore struct{ st *store.Store }
 
 // Open implements resolver.Local.
-func (f fetched) Open(ctx context.Context, root b3.Root) (b3.Object, error) {
+func (f fetchStore) Open(ctx context.Context, root b3.Root) (b3.Object, error) {
 	o, err := f.st.Open(ctx, root)
 	if err != nil {
 		return nil, err
@@ -69,10 +71,10 @@ func (f fetched) Open(ctx context.Context, root b3.Root) (b3.Object, error) {
 	return o, nil
 }
 
-// Has implements resolver.Local.
-// What is here need not be fetched, so it is kept as if it came just now.
-func (f fetched) Has(ctx context.Context, roots []b3.Root) ([]bool, error) {
-	has, err := f.st.Keep(ctx, roots)
+// Has implements resolver.Local. An object that is in the store is not fetched
+// again, so Has protects it from eviction as if it had been fetched just now.
+func (f fetchStore) Has(ctx context.Context, roots []b3.Root) ([]bool, error) {
+	has, err := f.st.Touch(ctx, roots)
 	answer := make([]bool, len(has))
 	for i, p := range has {
 		answer[i] = p == b3.Complete
@@ -81,13 +83,13 @@ func (f fetched) Has(ctx context.Context, roots []b3.Root) ([]bool, error) {
 }
 
 // Put implements resolver.Local.
-func (f fetched) Put(ctx context.Context, root b3.Root, p []byte) error {
+func (f fetchStore) Put(ctx context.Context, root b3.Root, p []byte) error {
 	_, err := f.st.PutBytes(ctx, p, store.PutOptions{Expect: root, Deferred: true})
 	return err
 }
 
 // Partial implements resolver.Local.
-func (f fetched) Partial(ctx context.Context, root b3.Root) (size int64, ok bool, err error) {
+func (f fetchStore) Partial(ctx context.Context, root b3.Root) (size int64, ok bool, err error) {
 	p, err := f.st.Partials().Get(ctx, root)
 	if status.Of(err) == status.NotFound {
 		return 0, false, nil
@@ -96,7 +98,7 @@ func (f fetched) Partial(ctx context.Context, root b3.Root) (size int64, ok bool
 }
 
 // Ingest implements resolver.Local.
-func (f fetched) Ingest(ctx context.Context, root b3.Root, size int64) (resolver.Ingest, error) {
+func (f fetchStore) Ingest(ctx context.Context, root b3.Root, size int64) (resolver.Ingest, error) {
 	in, err := f.st.Ingest(ctx, root, size)
 	if err != nil {
 		return nil, err
@@ -105,30 +107,32 @@ func (f fetched) Ingest(ctx context.Context, root b3.Root, size int64) (resolver
 }
 
 // Flush implements resolver.Local.
-func (f fetched) Flush(ctx context.Context) error { return f.st.Flush(ctx) }
+func (f fetchStore) Flush(ctx context.Context) error { return f.st.Flush(ctx) }
 
 // Lease implements resolver.Local.
-func (f fetched) Lease(roots ...b3.Root) (release func()) { return f.st.Lease(roots...) }
+func (f fetchStore) Lease(roots ...b3.Root) (release func()) { return f.st.Lease(roots...) }
 
-// finder is the DHT as the resolver asks it.
-type finder struct{ dht *dht.Service }
+// dhtFinder finds providers for the resolver in the DHT.
+type dhtFinder struct{ dht *dht.Service }
 
 // FindProviders implements providers.Finder.
-func (f finder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[record.Provider, error] {
+func (f dhtFinder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[record.Provider, error] {
 	return f.dht.FindProviders(ctx, root, dht.FindOptions{Limit: limit})
 }
 
-// addressBook lets the resolver say how a peer can be reached.
+// addressBook takes the addresses of peers that the resolver has learnt.
 type addressBook struct{ host host.Host }
 
-// bookTTL is how long an address from a provider record is kept unless a
-// connection confirms it.
-const bookTTL = 10 * time.Minute
+// providerAddrTTL is how long the host remembers an address from a provider
+// record. A connection to the address makes it stay longer.
+const providerAddrTTL = 10 * time.Minute
 
 // AddAddrs implements providers.Dialer.
-func (a addressBook) AddAddrs(p peer.AddrInfo) { a.host.Peerstore().AddAddrs(p.ID, p.Addrs, bookTTL) }
+func (a addressBook) AddAddrs(p peer.AddrInfo) {
+	a.host.Peerstore().AddAddrs(p.ID, p.Addrs, providerAddrTTL)
+}
 
-// ingest is a download as the resolver writes it.
+// ingest is a download that the resolver writes to the store.
 type ingest struct{ *store.Ingest }
 
 // Open implements resolver.Ingest.

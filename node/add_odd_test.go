@@ -112,7 +112,8 @@ func getBack(t testing.TB, off *node.Offline, root b3.Root, target string) b3.Ro
 func TestAddTarInAnyOrder(t *testing.T) {
 	off := offline(t)
 	plain := []tarFile{
-		{name: "top/"}, {name: "top/a/"}, {name: "top/a/z", data: "1"}, {name: "top/a-b", data: "2"}, {name: "top/link", link: "a/z"}, {name: "top/run", data: "3", mode: 0o111},
+		{name: "top/"}, {name: "top/a/"}, {name: "top/a/z", data: "1"}, {name: "top/a-b", data: "2"},
+		{name: "top/link", link: "a/z"}, {name: "top/run", data: "3", mode: 0o111},
 	}
 	want, err := addTar(t, off, tarOf(t, plain...), "")
 	if err != nil || len(want) != 1 || want[0].Name != "top" || want[0].Files != 3 || want[0].Notes != nil {
@@ -137,8 +138,10 @@ func TestAddTarInAnyOrder(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %s", what, got, err, want[0].Root)
 		}
 	}
-	several, err := addTar(t, off, tarOf(t, tarFile{name: "b/x", data: "1"}, tarFile{name: "file", data: "2"}, tarFile{name: "a/x", data: "1"}), "")
-	if err != nil || len(several) != 3 || several[0].Name != "a" || several[0].Root != several[1].Root || several[2].Kind != api.File {
+	several, err := addTar(t, off,
+		tarOf(t, tarFile{name: "b/x", data: "1"}, tarFile{name: "file", data: "2"}, tarFile{name: "a/x", data: "1"}), "")
+	if err != nil || len(several) != 3 || several[0].Name != "a" || several[0].Root != several[1].Root ||
+		several[2].Kind != api.File {
 		t.Errorf("%+v, %v", several, err)
 	}
 }
@@ -155,7 +158,7 @@ func TestAddTarBadEntries(t *testing.T) {
 		{"above", "leads out", tarFile{name: "top/../../x", data: "x"}},
 		{"not UTF-8", "not UTF-8", tarFile{name: "top/a\xff", data: "x"}},
 		{"absolute link", "absolute", tarFile{name: "top/l", link: "/etc"}},
-		{"escaping link", "leads out", tarFile{name: "top/l", link: "../x"}},
+		{"escaping link", "lead out", tarFile{name: "top/l", link: "../x"}},
 		{"hard link", "hard link", tarFile{name: "top/h", link: "top/good", kind: tar.TypeLink}},
 		{"pipe", "device or pipe", tarFile{name: "top/p", kind: tar.TypeFifo}},
 		{"deep", "directories inside each other", tarFile{name: "top/" + strings.Repeat("d/", 300)}},
@@ -167,7 +170,8 @@ func TestAddTarBadEntries(t *testing.T) {
 			t.Errorf("%s: %v", c.what, err)
 		}
 		got, err := addTar(t, off, p, api.SkipBadEntries)
-		if err != nil || len(got) != 1 || got[0].Files != 1 || got[0].Notes == nil || got[0].Notes.SkippedCount != 1 || !strings.Contains(got[0].Notes.Skipped[0].Reason, c.reason) {
+		if err != nil || len(got) != 1 || got[0].Files != 1 || got[0].Notes == nil || got[0].Notes.SkippedCount != 1 ||
+			!strings.Contains(got[0].Notes.Skipped[0].Reason, c.reason) {
 			t.Errorf("%s: %+v, %v", c.what, got, err)
 		}
 		_, err = addTar(t, off, tarOf(t, c.bad), api.SkipBadEntries)
@@ -175,11 +179,14 @@ func TestAddTarBadEntries(t *testing.T) {
 			t.Errorf("%s alone: %v", c.what, err)
 		}
 	}
-	twice := tarOf(t, tarFile{name: "top/\u00e9", data: "had it"}, tarFile{name: "top/e\u0301", data: "became it"}, tarFile{name: "top/a", data: "a"})
-	if _, err := addTar(t, off, twice, ""); status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "becomes that of another") {
+	twice := tarOf(t, tarFile{name: "top/\u00e9", data: "had it"}, tarFile{name: "top/e\u0301", data: "became it"},
+		tarFile{name: "top/a", data: "a"})
+	if _, err := addTar(t, off, twice, ""); status.Of(err) != status.BadRequest ||
+		!strings.Contains(err.Error(), "becomes that of another") {
 		t.Errorf("two names that become one: %v", err)
 	}
-	once, err := addTar(t, off, tarOf(t, tarFile{name: "top/\u00e9", data: "had it"}, tarFile{name: "top/a", data: "a"}), "")
+	once, err := addTar(t, off, tarOf(t, tarFile{name: "top/\u00e9", data: "had it"}, tarFile{name: "top/a", data: "a"}),
+		"")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,19 +203,22 @@ func TestAddTarBadEntries(t *testing.T) {
 		t.Errorf("many: %v", err)
 	}
 	got, err = addTar(t, off, tarOf(t, many...), api.SkipBadEntries)
-	if err != nil || got[0].Notes.SkippedCount != 150 || len(got[0].Notes.Skipped) != api.MaxNotes || got[0].Notes.RenamedCount != 1 || got[0].Notes.Renamed[0].As != "nfd-\u00e9" {
+	if err != nil || got[0].Notes.SkippedCount != 150 || len(got[0].Notes.Skipped) != api.MaxNotes ||
+		got[0].Notes.RenamedCount != 1 || got[0].Notes.Renamed[0].As != "nfd-\u00e9" {
 		t.Errorf("many: %+v, %v", got, err)
 	}
 }
 
 // oddName draws names that trees have, and that some programs choke on.
 func oddName() *rapid.Generator[string] {
-	odd := rapid.SampledFrom([]string{"a", "B", "b", ".", "..", " ", "\n", "\\", "é", "e\u0301", "\u202e", "\u200b", "\xff", "-", "中", "~", strings.Repeat("n", 130)})
+	odd := rapid.SampledFrom([]string{"a", "B", "b", ".", "..", " ", "\n", "\\", "é", "e\u0301", "\u202e", "\u200b",
+		"\xff", "-", "中", "~", strings.Repeat("n", 130)})
 	return rapid.Map(rapid.SliceOfN(odd, 1, 3), func(parts []string) string { return strings.Join(parts, "") })
 }
 
 func oddTarget() *rapid.Generator[string] {
-	return rapid.OneOf(oddName(), rapid.SampledFrom([]string{"/etc/passwd", "../..", "..", "a/../b", "./a", "../a", "a//b", "\xfe"}))
+	return rapid.OneOf(oddName(),
+		rapid.SampledFrom([]string{"/etc/passwd", "../..", "..", "a/../b", "./a", "../a", "a//b", "\xfe"}))
 }
 
 // TestWhatAddTakesGetGivesBack: of a tree with odd names, links and kinds, as a
@@ -256,7 +266,8 @@ func TestWhatAddTakesGetGivesBack(t *testing.T) {
 		}
 		shuffled := rapid.Permutation(files).Draw(r, "order")
 		got, err := addTar(t, off, tarOf(t, shuffled...), api.SkipBadEntries)
-		if err != nil && (status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "and as a directory") && !strings.Contains(err.Error(), "cannot be added")) {
+		if err != nil && (status.Of(err) != status.BadRequest ||
+			!strings.Contains(err.Error(), "and as a directory") && !strings.Contains(err.Error(), "cannot be added")) {
 			r.Fatal(err)
 		}
 		for i, a := range got {

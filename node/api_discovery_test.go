@@ -30,7 +30,8 @@ func TestTracedLookup(t *testing.T) {
 	if trace.End != "satisfied" || trace.Hops < 1 || trace.Probes != len(trace.Steps) || trace.TookMS <= 0 {
 		t.Errorf("%+v", trace)
 	}
-	brought := slices.IndexFunc(trace.Steps, func(s api.Step) bool { return s.Providers == 1 && s.Outcome == "ok" && s.TookMS > 0 })
+	brought := slices.IndexFunc(trace.Steps,
+		func(s api.Step) bool { return s.Providers == 1 && s.Outcome == "ok" && s.TookMS > 0 })
 	if brought < 0 || !slices.Contains([]string{seed.ID().ID, a.ID().ID}, trace.Steps[brought].Peer) {
 		t.Errorf("nobody brought it: %+v", trace.Steps)
 	}
@@ -40,7 +41,8 @@ func TestTracedLookup(t *testing.T) {
 		t.Errorf("a bad key: %v, %+v", got, none)
 	}
 	alone := start(t, nil)
-	if got := lookup(t, alone, root, api.FindOptions{Trace: &trace}); got != status.NoBootstrap || trace.End != "no_peers" || trace.Steps == nil {
+	if got := lookup(t, alone, root, api.FindOptions{Trace: &trace}); got != status.NoBootstrap ||
+		trace.End != "no_peers" || trace.Steps == nil {
 		t.Errorf("alone: %v, %+v", got, trace)
 	}
 
@@ -74,6 +76,7 @@ func TestPeersHaveBuckets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(peers) > 0 && peers[0].ID == seed.ID().ID && peers[0].Bucket != nil && *peers[0].Bucket >= 0 && *peers[0].Bucket < 32 && peers[0].RTTMS > 0
+		return len(peers) > 0 && peers[0].ID == seed.ID().ID && peers[0].Bucket != nil && *peers[0].Bucket >= 0 &&
+			*peers[0].Bucket < 32 && peers[0].RTTMS > 0
 	})
 }

@@ -17,7 +17,8 @@ import (
 	"allium/node/supervise"
 )
 
-// newAudit returns the audit log, nil where there is to be none.
+// newAudit returns the audit log, or nil if audit.enabled is false. With amnesia
+// the log is in RAM.
 func (n *Node) newAudit() (*audit.Log, error) {
 	if !n.cfg.Audit.Enabled {
 		return nil, nil
@@ -29,37 +30,43 @@ func (n *Node) newAudit() (*audit.Log, error) {
 	return audit.New(n.cfg.Audit, dir, audit.Deps{Log: n.log, Metrics: n.registry, Limits: n.limits})
 }
 
-// startAudit opens the audit log. It comes before the gateway, so that it ends
-// after the last outcome.
+// startAudit opens the audit log. It starts before the gateway, so that it still
+// runs when the gateway's last request ends.
 func (n *Node) startAudit(ctx context.Context) error {
 	if n.audit == nil {
 		return nil
 	}
-	n.missedAudit()
+	n.warnMissingAudit()
 	return n.services.Start(ctx, supervise.Service{Name: "audit", Run: n.audit.Run, Fatal: true})
 }
 
-// missedAudit tells of an audit log that is gone, or was only now asked for.
-func (n *Node) missedAudit() {
+// warnMissingAudit logs a warning if a node has run in this home directory and
+// there is no audit log: somebody removed it, or audit.enabled was set only now.
+func (n *Node) warnMissingAudit() {
 	if n.cfg.Node.Amnesia {
 		return
 	}
-	_, none := os.Stat(filepath.Join(n.home, homedir.AuditDir))
-	if _, err := os.Stat(filepath.Join(n.home, homedir.RecordsDir)); err == nil && errors.Is(none, fs.ErrNotExist) {
-		n.log.Warn("a node has run in this home directory, and there is no audit log: unless audit.enabled was only now set, somebody removed it. A new one is begun", "dir", filepath.Join(n.home, homedir.AuditDir))
+	dir := filepath.Join(n.home, homedir.AuditDir)
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if _, err := os.Stat(filepath.Join(n.home, homedir.RecordsDir)); err == nil {
+		n.log.Warn("a node has run in this home directory, and there is no audit log: "+
+			"unless audit.enabled was set only now, somebody removed it. The node begins a new one", "dir", dir)
 	}
 }
 
-// audited is the audit log as the gateway has it.
-func (n *Node) audited() exchange.Audit {
+// gatewayAudit returns the audit log as the gateway's interface: nil, not a nil
+// *audit.Log, if there is none.
+func (n *Node) gatewayAudit() exchange.Audit {
 	if n.audit == nil {
 		return nil
 	}
 	return n.audit
 }
 
-// auditGate shuts while the audit log cannot be written: nothing is changed
-// without a record.
+// auditGate is shut while the audit log cannot be written, because the node
+// changes nothing without a record.
 func (n *Node) auditGate() readiness.Reading {
 	if n.audit == nil {
 		return readiness.YesNo(true, "")
@@ -70,8 +77,8 @@ func (n *Node) auditGate() readiness.Reading {
 	return r
 }
 
-// VerifyAudit reads an audit log through, see [audit.Verify]; head is the hash
-// of a record that has to be in it, or empty.
+// VerifyAudit checks the audit log in the files paths as [audit.Verify] does. If
+// head is not empty, it is the hash of a record that must be in the log.
 func VerifyAudit(ctx context.Context, paths []string, head string) (audit.Report, error) {
 	return audit.Verify(ctx, paths, audit.VerifyOptions{Head: head})
 }

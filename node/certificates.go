@@ -6,8 +6,8 @@ import (
 	"allium/node/readiness"
 )
 
-// acmeDir is where the gateway's ACME keeps its account and certificates; with
-// amnesia they end with the process.
+// acmeDir returns the directory where the gateway stores its ACME account and
+// certificates. With amnesia it is empty, and they end with the process.
 func (n *Node) acmeDir() string {
 	if n.cfg.Node.Amnesia {
 		return ""
@@ -15,15 +15,16 @@ func (n *Node) acmeDir() string {
 	return filepath.Join(n.home, "acme")
 }
 
-// reloadCertificate names the files of a certificate of the operator's own among
-// those that can be read again.
+// reloadCertificate adds the operator's own certificate, if one is configured, to
+// the files that a reload reads again.
 func (n *Node) reloadCertificate() {
 	if reload := n.gateway.CertificateReload(); reload != nil {
 		n.reloaders.add(Reloader{Name: "certificate", Reload: reload})
 	}
 }
 
-// certificateGate is ready while the public listener can prove who it is.
+// certificateGate is open while the public listener has a certificate that is
+// valid now.
 func (n *Node) certificateGate() readiness.Reading {
 	if !n.started.Load() {
 		return readiness.Reading{Need: 1, Fix: "wait: the node is starting"}

@@ -17,11 +17,12 @@ import (
 	"allium/protocols/status"
 )
 
-// Check reads the files that a node of that home reads at its start, and changes
-// nothing: the identity, the denylist, the capabilities' files, the key of a
-// private network, the seed manifest, the certificate. Its error is the one that
-// New or Run would return, or, for the seed manifest, the gate seed_manifest would
-// tell. What only a start shows it cannot tell: the store, ports, the network.
+// Check reads the files that a node with this home directory reads when it
+// starts, and changes nothing: the identity, the denylist, the files of
+// capabilities, the key of a private network, the seed manifest, the certificate.
+// It returns the error that New or Run would return. A bad seed manifest is an
+// error too, though a node with one runs and reports it at the gate
+// seed_manifest. Check does not look at the store, ports or the network.
 func Check(home string, cfg config.Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -50,8 +51,8 @@ func Check(home string, cfg config.Config) error {
 	return cfg.Gateway.TLS.CheckFiles()
 }
 
-// checkManifest reads the seed manifest as the node would. Whether it is older
-// than one that was accepted before only the node knows.
+// checkManifest checks the seed manifest as a node does, except for one thing:
+// only a node knows whether it has accepted a newer manifest before.
 func checkManifest(home string, cfg config.Config) error {
 	name := manifestFile(home, cfg)
 	if name == "" {
@@ -59,7 +60,8 @@ func checkManifest(home string, cfg config.Config) error {
 	}
 	authorities := cfg.DHT.Seeds.SeedAuthorities
 	if len(authorities) == 0 {
-		return status.Errorf(status.BadRequest, "dht.seed_manifest names %s, but dht.seed_authorities names nobody whose signature counts: add the id of who signed it", name)
+		return status.Errorf(status.BadRequest, "dht.seed_manifest names %s, but dht.seed_authorities is empty, "+
+			"so no signature counts: add the id of the signer", name)
 	}
 	if _, err := InspectSeeds(name, authorities); err != nil {
 		return fmt.Errorf("dht.seed_manifest: %s does not count: %w", name, err)
@@ -67,8 +69,8 @@ func checkManifest(home string, cfg config.Config) error {
 	return nil
 }
 
-// Notes says what a node of that configuration would do otherwise than one may
-// expect of it, each in a sentence.
+// Notes returns a sentence for each setting of cfg that another one overrides
+// without an error.
 func Notes(cfg config.Config) []string {
 	if cfg.Node.SwarmKey == "" {
 		return nil
@@ -82,5 +84,6 @@ func Notes(cfg config.Config) []string {
 	if len(unused) == 0 {
 		return nil
 	}
-	return []string{"node.swarm_key makes the network private, which needs TCP: the node does not listen on " + strings.Join(unused, ", ")}
+	return []string{"node.swarm_key makes the network private, which needs TCP: the node does not listen on " +
+		strings.Join(unused, ", ")}
 }

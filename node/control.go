@@ -7,11 +7,12 @@ import (
 	"allium/protocols/status"
 )
 
-// control is the node as its local API asks it.
+// control implements localapi.Control: what the local API can change of a node.
 type control struct{ *Node }
 
-// errNoFaults is the answer of a node that is not one of a testnet.
-var errNoFaults = status.Errorf(status.Unsupported, "faults are set on a node of a testnet alone (node.profile = %q); this one does nothing wrong on purpose", p2p.Testnet)
+// errNoFaults is the error of SetFaults on a node that is not part of a testnet.
+var errNoFaults = status.Errorf(status.Unsupported,
+	"this node injects no faults: only a node of a testnet does (node.profile = %q)", p2p.Testnet)
 
 // Faults implements localapi.Control.
 func (c control) Faults() api.Faults {
@@ -29,5 +30,6 @@ func (c control) SetFaults(f api.Faults) (api.Faults, error) {
 	return c.faults.Set(f)
 }
 
-// denied asks the denylist at a place that it counts.
+// denied returns an error if the denylist names root. The denylist counts the
+// refusal under where.
 func (n *Node) denied(where string, root b3.Root) error { return n.denylist.At(where).Object(root) }

@@ -117,10 +117,12 @@ func (r read) check(t *testing.T, d damage, o outcome, whole []byte, h2 bool) {
 		// Only where the first group that is needed is the wrong one.
 		first := r.start / b3.GroupSize * b3.GroupSize
 		reason := o.resp.Header.Get("X-Reason")
-		if o.resp.StatusCode != http.StatusBadGateway || reason != "corrupt" || o.resp.Header.Get("ETag") != "" || o.err != nil {
+		if o.resp.StatusCode != http.StatusBadGateway || reason != "corrupt" || o.resp.Header.Get("ETag") != "" ||
+			o.err != nil {
 			bad("no problem of the damage, but " + reason)
 		}
-		if r.method != http.MethodHead && (first < d.from || first >= d.to) && (d.from > 0 || r.query != "") { // what it is shows in its first bytes
+		// what it is shows in its first bytes
+		if r.method != http.MethodHead && (first < d.from || first >= d.to) && (d.from > 0 || r.query != "") {
 			bad("refused, though it begins well")
 		}
 		return
@@ -180,7 +182,8 @@ func TestDamageOverHTTP(t *testing.T) {
 						read{"the encoding before", http.MethodGet, "?format=bao", d.from - b3.GroupSize, d.from})
 				}
 				if d.to < damagedSize {
-					reads = append(reads, read{"a range after", http.MethodGet, "", d.to, d.to + 100}, read{"the end", http.MethodGet, "", damagedSize - 10, damagedSize})
+					reads = append(reads, read{"a range after", http.MethodGet, "", d.to, d.to + 100},
+						read{"the end", http.MethodGet, "", damagedSize - 10, damagedSize})
 				}
 				if d.from == 0 {
 					reads = reads[1:] // HEAD looks at the first bytes
@@ -194,8 +197,11 @@ func TestDamageOverHTTP(t *testing.T) {
 			if got := metric(t, n, "store_corrupt_objects"); got != before+1 {
 				t.Errorf("%s, %s: %d objects are marked, and %d before", d.name, last.name, got, before)
 			}
-			for _, r := range []read{{"GET again", http.MethodGet, "", 0, damagedSize}, {"HEAD again", http.MethodHead, "", 0, damagedSize}, {"the encoding again", http.MethodGet, "?format=bao", 0, damagedSize}} {
-				if o := r.do(t, c, n, root); o.resp.StatusCode < http.StatusBadRequest || !strings.HasPrefix(o.resp.Header.Get("Content-Type"), "application/problem+json") {
+			for _, r := range []read{{"GET again", http.MethodGet, "", 0, damagedSize},
+				{"HEAD again", http.MethodHead, "", 0, damagedSize},
+				{"the encoding again", http.MethodGet, "?format=bao", 0, damagedSize}} {
+				if o := r.do(t, c, n, root); o.resp.StatusCode < http.StatusBadRequest ||
+					!strings.HasPrefix(o.resp.Header.Get("Content-Type"), "application/problem+json") {
 					t.Errorf("%s, %s: %s", d.name, r.name, o.resp.Status)
 				}
 			}
@@ -224,7 +230,8 @@ func TestDamageIsMended(t *testing.T) {
 		d.flip(t, b, root)
 		c := reader(t, h2)
 		all.check(t, d, all.do(t, c, b, root), p, h2)
-		testkit.Eventually(t, "its repair", func() bool { return metric(t, b, `repair_objects_total{outcome="ok"}`) != repaired })
+		testkit.Eventually(t, "its repair",
+			func() bool { return metric(t, b, `repair_objects_total{outcome="ok"}`) != repaired })
 		if o := all.do(t, c, b, root); o.err != nil || o.resp.StatusCode != http.StatusOK || !bytes.Equal(o.got, p) {
 			t.Errorf("%s: afterwards %s, %d bytes, %v", d.name, o.resp.Status, len(o.got), o.err)
 		}

@@ -81,7 +81,8 @@ func TestRottenBytesStay(t *testing.T) {
 			rot(t, a, root, at)
 			code, kind, got, err := fetchHTTP(t, a, root)
 			if at < b3.GroupSize {
-				if code != http.StatusBadGateway && code != http.StatusNotFound || !strings.HasPrefix(kind, "application/problem+json") {
+				if code != http.StatusBadGateway && code != http.StatusNotFound ||
+					!strings.HasPrefix(kind, "application/problem+json") {
 					t.Errorf("group 0 is wrong: %d, %s, %q", code, kind, got)
 				}
 			} else if code != http.StatusOK || err == nil || !bytes.HasPrefix(p, got) {
@@ -216,7 +217,8 @@ func TestRepair(t *testing.T) {
 			t.Fatalf("%+v", seen)
 		}
 		for _, v := range seen {
-			if v.Error != nil || v.Repaired != (v.Root == root) || v.Root == good && v.Size != 1000 || v.Root == root && v.Size != size {
+			if v.Error != nil || v.Repaired != (v.Root == root) || v.Root == good && v.Size != 1000 ||
+				v.Root == root && v.Size != size {
 				t.Errorf("%+v", v)
 			}
 		}
@@ -234,7 +236,8 @@ func TestRepair(t *testing.T) {
 			}
 			failed = v.Error
 		}
-		if failed == nil || failed.Reason != status.Corrupt.String() || !strings.Contains(failed.Message, "could not be fetched again") {
+		if failed == nil || failed.Reason != status.Corrupt.String() ||
+			!strings.Contains(failed.Message, "could not be fetched again") {
 			t.Errorf("%+v", failed)
 		}
 	})

@@ -10,11 +10,11 @@ import (
 	"allium/protocols/b3"
 )
 
-// denylistFile is the denylist below the home directory, where gateway.denylist
-// names no other.
+// denylistFile is the name of the denylist in the home directory. The node reads
+// it if gateway.denylist names no file; it need not exist.
 const denylistFile = "denylist.txt"
 
-// denylistConfig names the files of gateway.denylist; a relative one lies below
+// denylistConfig returns the files of gateway.denylist. A relative path is below
 // home.
 func denylistConfig(home string, cfg gateway.Config) (c denylist.Config) {
 	for _, name := range cfg.Denylist {
@@ -29,11 +29,12 @@ func denylistConfig(home string, cfg gateway.Config) (c denylist.Config) {
 	return c
 }
 
-// startDenylist lets the list follow its files. It comes before everything that
-// asks it.
+// startDenylist starts to watch the files of the denylist. It is the stage before
+// all that consult the list.
 func (n *Node) startDenylist(ctx context.Context) error {
 	return n.services.Start(ctx, supervise.Service{Name: "denylist", Run: n.denylist.Run})
 }
 
-// deniedKey says whether peers are not to be told who has an object.
+// deniedKey reports whether the denylist names root. If so, the DHT does not tell
+// peers who provides it.
 func (n *Node) deniedKey(root b3.Root) bool { return n.denylist.At("dht").Object(root) != nil }

@@ -12,56 +12,57 @@ import (
 )
 
 const (
-	// processFiles is how many descriptors a node has open beside connections and
-	// the store: its log, listeners, sockets, the audit log and the records of
+	// processFiles is how many descriptors a node needs besides connections and the
+	// store: for its log, listeners, sockets, the audit log, and the records of
 	// discovery with their 64 tables.
 	processFiles = 128
-	// leastFiles is the limit below which a node does not start: what it has open
-	// anyway, what the store cannot do without, and a few connections.
-	leastFiles = processFiles + 160
-	// starvedFor is how long a node is not ready after a file could not be opened
-	// for want of a descriptor.
-	starvedFor = 10 * time.Second
+	// minFiles is the lowest limit of open files with which a node starts: it covers
+	// processFiles, what the store cannot do without, and a few connections.
+	minFiles = processFiles + 160
+	// noDescriptorFor is how long a node is not ready after it could not open a file
+	// because the process had no descriptor left.
+	noDescriptorFor = 10 * time.Second
 )
 
-// demand is what a configuration may need of descriptors, by key.
-type demand struct {
-	key string // empty: it is fixed
+// descriptorNeed is how many descriptors one part of the configuration may use.
+type descriptorNeed struct {
+	key string // the configuration key that sets it; empty: nothing does
 	n   int64
 }
 
-// demands lists what a node with that configuration may have open at one time,
-// beside the caches of open files.
-func demands(cfg config.Config) []demand {
-	ds := []demand{{"listen.max_conns", int64(cfg.Listen.MaxConns)}}
+// descriptorNeeds lists the most descriptors that a node with this configuration
+// uses at one time. It leaves out processFiles and the store's caches of open files.
+func descriptorNeeds(cfg config.Config) []descriptorNeed {
+	needs := []descriptorNeed{{"listen.max_conns", int64(cfg.Listen.MaxConns)}}
 	if cfg.Gateway.Listen != "" {
-		ds = append(ds, demand{"gateway.conns", cfg.Gateway.Conns})
+		needs = append(needs, descriptorNeed{"gateway.conns", cfg.Gateway.Conns})
 	}
-	ds = append(ds, demand{"", 2 * cfg.Admin.Conns})
+	needs = append(needs, descriptorNeed{"", 2 * cfg.Admin.Conns})
 	if cfg.Store.Backend != store.BackendMemory {
-		ds = append(ds, demand{"store.puts", 2 * cfg.Store.Puts}, demand{"", 2 * cfg.Store.Ingests})
+		needs = append(needs, descriptorNeed{"store.puts", 2 * cfg.Store.Puts}, descriptorNeed{"", 2 * cfg.Store.Ingests})
 	}
-	return ds
+	return needs
 }
 
-// shareFiles decides how many of limit descriptors the store's caches of open
-// files may take, 0 for as many as they like: they give way to what the
-// configuration promises to clients and peers. A limit that a node cannot work
-// with is an error; one that the configuration could exceed is logged.
+// shareFiles returns how many of limit descriptors the store's caches of open
+// files may use; 0 means the store's own default. The caches get what the
+// configuration leaves after connections and transfers. A limit below minFiles
+// is an error. A limit that the configuration could exceed is logged.
 func shareFiles(limit int64, cfg config.Config, log *slog.Logger) (int, error) {
 	if limit <= 0 { // the system does not tell
 		return 0, nil
 	}
-	if limit < leastFiles {
-		return 0, status.Errorf(status.NotReady, "this process may open %d files and a node needs %d at least; raise the limit of open files (ulimit -n, LimitNOFILE)", limit, leastFiles)
+	if limit < minFiles {
+		return 0, status.Errorf(status.NotReady, "this process may open %d files and a node needs at least %d; "+
+			"raise the limit of open files (ulimit -n, LimitNOFILE)", limit, minFiles)
 	}
 	need := int64(processFiles)
-	ds := demands(cfg)
-	most := ds[0]
-	for _, d := range ds {
+	needs := descriptorNeeds(cfg)
+	largest := needs[0]
+	for _, d := range needs {
 		need += d.n
-		if d.key != "" && d.n > most.n {
-			most = d
+		if d.key != "" && d.n > largest.n {
+			largest = d
 		}
 	}
 	left := limit - need
@@ -70,21 +71,24 @@ func shareFiles(limit int64, cfg config.Config, log *slog.Logger) (int, error) {
 	}
 	files := max(int(left), store.MinOpenFiles)
 	if left < int64(store.MinOpenFiles) {
-		log.Warn("the limit of open files is below what the configuration may need; beyond it connections are refused and requests get busy",
-			"limit", limit, "need", need+int64(store.MinOpenFiles), "largest", most.key, "of_it", most.n,
-			"fix", "raise the limit (ulimit -n, LimitNOFILE) or lower "+most.key)
+		log.Warn("the limit of open files is below what the configuration may need; "+
+			"beyond it connections are refused and requests get busy",
+			"limit", limit, "need", need+int64(store.MinOpenFiles), "largest", largest.key, "of_it", largest.n,
+			"fix", "raise the limit (ulimit -n, LimitNOFILE) or lower "+largest.key)
 	} else {
-		log.Info("the caches of open files are smaller than usual, as the limit of open files leaves no more", "limit", limit, "caches", files)
+		log.Info("the caches of open files are smaller than usual, because the limit of open files leaves no more",
+			"limit", limit, "caches", files)
 	}
 	return files, nil
 }
 
-// descriptorsGate shuts while files cannot be opened as the process has no
-// descriptor left: requests are answered with busy then.
+// descriptorsGate is shut for noDescriptorFor after the process had no descriptor
+// left to open a file. Requests that need one get busy meanwhile.
 func (n *Node) descriptorsGate() readiness.Reading {
 	last := n.store.Stats().Files.Last
-	starved := !last.IsZero() && time.Since(last) < starvedFor
-	r := readiness.YesNo(!starved, fmt.Sprintf("the node had no file descriptor left and answered with busy; raise the limit of open files (ulimit -n, LimitNOFILE, now %d) or lower the bounds of connections", fileLimit()))
+	recent := !last.IsZero() && time.Since(last) < noDescriptorFor
+	r := readiness.YesNo(!recent, fmt.Sprintf("the node had no file descriptor left and answered with busy; "+
+		"raise the limit of open files (ulimit -n, LimitNOFILE, now %d) or lower the bounds of connections", fileLimit()))
 	r.RetryAfter = time.Second
 	return r
 }

@@ -2,6 +2,5 @@
 
 package node
 
-// fileLimit is how many descriptors this process may have open: here there is
-// no such limit.
+// fileLimit returns 0: this system has no limit of open descriptors to read.
 func fileLimit() int64 { return 0 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileLimit is how many descriptors this process may have open, 0 when the
-// system does not tell. The runtime has raised the soft limit to the hard one.
+// fileLimit returns how many descriptors this process may have open, or 0 if the
+// system does not tell. The Go runtime has raised the soft limit to the hard one.
 func fileLimit() int64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {

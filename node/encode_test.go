@@ -22,7 +22,8 @@ func TestEncodesWhatPeersHave(t *testing.T) {
 		t.Fatal(err)
 	}
 	var held []byte
-	for _, r := range []b3.Range{{Start: size - 10, End: -1}, {Start: 3 * b3.GroupSize, End: 3*b3.GroupSize + 1}, {Start: 100, End: 20 * b3.GroupSize}, {End: -1}, {End: -1}, {Start: 1 << 20, End: 2 << 20}} {
+	for _, r := range []b3.Range{{Start: size - 10, End: -1}, {Start: 3 * b3.GroupSize, End: 3*b3.GroupSize + 1},
+		{Start: 100, End: 20 * b3.GroupSize}, {End: -1}, {End: -1}, {Start: 1 << 20, End: 2 << 20}} {
 		query := "?format=bao"
 		if r.Start > 0 || r.End >= 0 {
 			query += fmt.Sprintf("&range=%d-", r.Start)

@@ -94,7 +94,8 @@ func TestCutRefusesDials(t *testing.T) {
 			set(t, a, to(b, api.LinkFault{Cut: true}))
 			for _, dial := range []struct{ from, to *running }{{a, b}, {b, a}} {
 				_, err := dial.from.api.Connect(t.Context(), dial.to.ID().Addrs[0])
-				if dial.from == a && (status.Of(err) != status.TransportDown || !strings.Contains(err.Error(), "deadline exceeded")) {
+				if dial.from == a && (status.Of(err) != status.TransportDown ||
+					!strings.Contains(err.Error(), "deadline exceeded")) {
 					t.Errorf("out of the cut: %v", err)
 				}
 				if err == nil { // over TCP the one who dials may not know yet
@@ -145,8 +146,10 @@ func TestBadLink(t *testing.T) {
 func TestWrongLinks(t *testing.T) {
 	noLeaks(t)
 	n := start(t, nil)
-	for _, l := range []api.LinkFault{{}, {Peer: "x"}, {Peer: n.ID().ID, Addrs: []string{"x"}}, {Peer: n.ID().ID, DelayMS: 10_001}, {Peer: n.ID().ID, Loss: 1.5}} {
-		if _, err := n.api.SetFaults(t.Context(), api.Faults{Links: []api.LinkFault{l}}); status.Of(err) != status.BadRequest {
+	for _, l := range []api.LinkFault{{}, {Peer: "x"}, {Peer: n.ID().ID, Addrs: []string{"x"}},
+		{Peer: n.ID().ID, DelayMS: 10_001}, {Peer: n.ID().ID, Loss: 1.5}} {
+		if _, err := n.api.SetFaults(t.Context(),
+			api.Faults{Links: []api.LinkFault{l}}); status.Of(err) != status.BadRequest {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
@@ -154,8 +157,10 @@ func TestWrongLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	twice := api.Faults{Links: []api.LinkFault{{Peer: id.String(), Cut: true}, {Peer: peer.ToCid(id).String()}}} // two spellings
-	if _, err := n.api.SetFaults(t.Context(), twice); status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "one peer") {
+	// two spellings
+	twice := api.Faults{Links: []api.LinkFault{{Peer: id.String(), Cut: true}, {Peer: peer.ToCid(id).String()}}}
+	if _, err := n.api.SetFaults(t.Context(), twice); status.Of(err) != status.BadRequest ||
+		!strings.Contains(err.Error(), "one peer") {
 		t.Errorf("two links to one peer: %v", err)
 	}
 	if f, err := n.api.Faults(t.Context()); err != nil || len(f.Links) != 0 {

@@ -229,7 +229,8 @@ func ready(t *testing.T, n *running) (r api.Readiness) {
 func TestFullDiskOfRAM(t *testing.T) {
 	noLeaks(t)
 	n := start(t, func(c *config.Config) { c.Store.Backend = store.BackendMemory })
-	if _, err := n.api.SetFaults(context.WithoutCancel(t.Context()), api.Faults{FullDisk: true}); status.Of(err) != status.Unsupported || !strings.Contains(err.Error(), "RAM") {
+	if _, err := n.api.SetFaults(context.WithoutCancel(t.Context()),
+		api.Faults{FullDisk: true}); status.Of(err) != status.Unsupported || !strings.Contains(err.Error(), "RAM") {
 		t.Error(err)
 	}
 }

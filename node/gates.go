@@ -17,13 +17,14 @@ import (
 	"allium/store"
 )
 
-// Seeds that must be reachable (SPEC §5).
+// How many seeds must be connected for the gate bootstrap to open (SPEC §5).
 const (
 	seedsNeeded        = 3
 	seedsNeededTestnet = 1
 )
 
-// gates are the conditions of readiness, in the order they open.
+// gates returns the conditions of readiness, in the order in which they open when
+// the node starts.
 func (n *Node) gates() []readiness.Gate {
 	gates := []readiness.Gate{
 		{Name: "started", Check: func() readiness.Reading {
@@ -34,10 +35,11 @@ func (n *Node) gates() []readiness.Gate {
 		}},
 		{Name: "store_writes", Scope: readiness.Writes, Check: func() readiness.Reading {
 			err := n.store.Stats().WriteErr
-			return readiness.YesNo(err == nil, fmt.Sprintf("nothing more is written since: %v; repair the disk and restart the node", err))
+			return readiness.YesNo(err == nil, fmt.Sprintf("the store has stopped writing after an error: %v; "+
+				"repair the disk and restart the node", err))
 		}},
 		{Name: "store_integrity", Scope: readiness.Writes, Check: func() readiness.Reading {
-			err := n.store.Integrity()
+			err := n.store.UnknownLoss()
 			return readiness.YesNo(err == nil, fmt.Sprint(err))
 		}},
 		{Name: "store_space", Scope: readiness.Writes, Check: n.spaceGate},
@@ -48,7 +50,7 @@ func (n *Node) gates() []readiness.Gate {
 		{Name: "clock", Scope: readiness.Writes, Check: n.clockGate},
 		{Name: "seed_manifest", Scope: readiness.Network, Check: n.manifestGate},
 		{Name: "session_workers", Check: n.workersGate},
-		{Name: "identity", Scope: readiness.Nothing, Check: n.twin.gate},
+		{Name: "identity", Scope: readiness.Nothing, Check: n.duplicates.gate},
 		{Name: "records", Scope: readiness.Nothing, Check: n.recordsGate},
 		{Name: "pressure_writes", Scope: readiness.Writes, Check: n.pressure.Writes},
 		{Name: "pressure_reads", Check: n.pressure.Reads},
@@ -62,38 +64,43 @@ func (n *Node) gates() []readiness.Gate {
 	return gates
 }
 
-// spaceGate shuts when puts are refused for want of room, and opens when they
-// are taken again. It counts the bytes that are free, or the bytes or objects
-// that fit below the bound.
+// spaceGate is shut while the store refuses puts because it is full. Have and Need
+// are bytes: those that are free on the disk, or those left below the store's
+// bound. If the store is full by its number of objects, they are 0 and 1.
 func (n *Node) spaceGate() readiness.Reading {
 	sp := n.store.Collector().Space()
 	r := readiness.Reading{Fix: sp.FullReason, RetryAfter: 5 * time.Second}
 	switch {
 	case !sp.Full:
 		return readiness.YesNo(true, "")
-	case sp.Free >= 0 && sp.Free < sp.Reserve+sp.Again:
-		r.Have, r.Need = sp.Free, sp.Reserve+sp.Again
-	case sp.Max.Bytes > 0 && sp.Max.Bytes-sp.Used.Bytes < sp.Again:
-		r.Have, r.Need = max(0, sp.Max.Bytes-sp.Used.Bytes), sp.Again
-	default: // of objects; or it was full a moment ago, and looks again within 5 s
+	case sp.Free >= 0 && sp.Free < sp.Reserve+sp.ReopenBytes:
+		r.Have, r.Need = sp.Free, sp.Reserve+sp.ReopenBytes
+	case sp.Max.Bytes > 0 && sp.Max.Bytes-sp.Used.Bytes < sp.ReopenBytes:
+		r.Have, r.Need = max(0, sp.Max.Bytes-sp.Used.Bytes), sp.ReopenBytes
+	default: // full by number of objects; or no longer full, which the store notices within 5 s
 		r.Need = 1
 	}
 	return r
 }
 
-// bucketGate shuts while the bucket of the s3 backend is away: what is not here
-// can be neither read nor put.
+// bucketGate is shut while the bucket of the s3 backend cannot be reached. Until
+// then nothing can be put, and only what is on this machine can be read.
 func (n *Node) bucketGate() readiness.Reading {
 	err := n.store.Stats().BucketErr
-	r := readiness.YesNo(err == nil, fmt.Sprintf("%v; what is on this machine is served: check the network, the service at store.s3.endpoint and docs/running/bucket.md", err))
+	r := readiness.YesNo(err == nil, fmt.Sprintf("%v; only what is on this machine is served: check the network and the "+
+		"service at store.s3.endpoint, see docs/running/bucket.md#when-something-fails", err))
 	r.RetryAfter = 5 * time.Second
 	return r
 }
 
-// bootstrapGate needs 3 seeds of those that may be dialled, or all where there
-// are fewer; 1 in a testnet. The first node of a network has none and needs none.
+// bootstrapGate is open while 3 seeds are connected, or all if fewer are valid;
+// in a testnet, while 1 is. The first node of a network has no seed and needs none.
 func (n *Node) bootstrapGate() readiness.Reading {
-	r := readiness.Reading{Fix: "none of the seeds answers, or too few; `allium seeds` shows them: check the network, dht.bootstrap and dht.seed_manifest", RetryAfter: 5 * time.Second}
+	r := readiness.Reading{
+		Fix: "none of the seeds answers, or too few; `allium seeds` shows them: " +
+			"check the network, dht.bootstrap and dht.seed_manifest",
+		RetryAfter: 5 * time.Second,
+	}
 	if !n.started.Load() {
 		r.Need = int64(min(1, len(n.cfg.DHT.Seeds.Bootstrap)))
 		return r
@@ -116,36 +123,39 @@ func (n *Node) bootstrapGate() readiness.Reading {
 	return r
 }
 
-// manifestGate shuts while the file of the seed manifest does not count, be it
-// rejected or expired, also where an older manifest is still in force.
+// manifestGate is shut while the file of the seed manifest is rejected or has
+// expired, even if an older manifest is still in force.
 func (n *Node) manifestGate() readiness.Reading {
 	if !n.started.Load() || n.cfg.DHT.Seeds.SeedManifest == "" {
-		return readiness.YesNo(true, "") // the gate before says so
+		return readiness.YesNo(true, "") // before the start the gate started is shut
 	}
 	err := n.dht.SeedManifest().Err
-	r := readiness.YesNo(err == "", err+": `allium seeds inspect` shows the file, dht.seed_authorities who may sign it")
+	r := readiness.YesNo(err == "",
+		err+": `allium seeds inspect` shows the file, and dht.seed_authorities names who may sign it")
 	r.RetryAfter = 5 * time.Second
 	return r
 }
 
-// clockGate shuts while this machine's clock is known to be wrong. It counts
-// seconds: those of the limit that are left.
+// clockGate is shut while this machine's clock is known to be wrong. Have is the
+// number of seconds by which it exceeds the limit, negative.
 func (n *Node) clockGate() readiness.Reading {
 	s := n.clock.State()
 	if !s.Wrong() {
 		return readiness.YesNo(true, "")
 	}
-	r := readiness.Reading{Have: int64((clock.Limit - s.Offset.Abs()) / time.Second), Need: 0, RetryAfter: 10 * time.Second}
-	r.Have = min(r.Have, -1)
-	side := "ahead of"
+	direction := "ahead of"
 	if s.Offset < 0 {
-		side = "behind"
+		direction = "behind"
 	}
-	r.Fix = fmt.Sprintf("this machine's clock is %s %s %d groups of peers: set it (timedatectl, chrony); until then nothing is announced, and nothing deleted for its age", s.Offset.Abs().Round(time.Second), side, s.Voices)
-	return r
+	return readiness.Reading{
+		Have: min(int64((clock.Limit-s.Offset.Abs())/time.Second), -1), Need: 0, RetryAfter: 10 * time.Second,
+		Fix: fmt.Sprintf("this machine's clock is %s %s %d groups of peers: set it (timedatectl, chrony); "+
+			"until then nothing is announced, and nothing is deleted because of its age",
+			s.Offset.Abs().Round(time.Second), direction, s.Voices),
+	}
 }
 
-// newClock makes the watch over the clock.
+// newClock creates the watch that compares this machine's clock with peers'.
 func (n *Node) newClock() error {
 	configured, err := seeds.ParseAddrs(n.cfg.DHT.Seeds.Bootstrap)
 	if err != nil {
@@ -169,24 +179,27 @@ func (n *Node) startClock(ctx context.Context) error {
 	return n.services.Start(ctx, supervise.Service{Name: "clock", Run: n.clock.Run})
 }
 
-// workersGate needs three quarters of the goroutines that answer the requests of
-// peers. One that dies is replaced within two seconds.
+// workersGate is open while three quarters of the goroutines that answer the
+// requests of peers are alive. A dead one is replaced within two seconds.
 func (n *Node) workersGate() readiness.Reading {
 	if !n.started.Load() {
-		return readiness.YesNo(true, "") // the gate before says so
+		return readiness.YesNo(true, "") // before the start the gate started is shut
 	}
-	alive, want := n.sessions.Workers()
+	alive, all := n.sessions.Workers()
 	return readiness.Reading{
-		Have: int64(alive), Need: int64(want) - int64(want)/4, RetryAfter: time.Second,
-		Fix: "workers of sessions died of a bug and are being replaced; the log says of which: report it with its stack",
+		Have: int64(alive), Need: int64(all) - int64(all)/4, RetryAfter: time.Second,
+		Fix: "workers of sessions died of a bug and are being replaced; report the bug with its stack, which is in the log",
 	}
 }
 
-// tableGate needs 60 % of what the buckets of the routing table can hold in a
-// network of the estimated size. A node that has no seeds is the first of its
-// network until somebody comes.
+// tableGate is open while the routing table has 60 % of the peers that its buckets
+// can hold in a network of the estimated size. A node without seeds and with no
+// estimate yet is the first of its network: its gate is open.
 func (n *Node) tableGate() readiness.Reading {
-	r := readiness.Reading{Fix: "too few peers speak the DHT with this node yet; wait, or `allium connect` to one", RetryAfter: 5 * time.Second}
+	r := readiness.Reading{
+		Fix:        "too few peers speak the DHT with this node yet; wait, or `allium connect` to one",
+		RetryAfter: 5 * time.Second,
+	}
 	if !n.started.Load() {
 		r.Need = int64(min(1, len(n.cfg.DHT.Seeds.Bootstrap)))
 		return r

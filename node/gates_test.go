@@ -46,9 +46,11 @@ func TestHalfOfTheWorkersDie(t *testing.T) {
 			runtime.Goexit()
 			return session.Response{}
 		})
-		asking := service("b", func(context.Context, peer.ID, *session.Request) session.Response { return session.Response{} })
+		asking := service("b", func(context.Context, peer.ID, *session.Request) session.Response {
+			return session.Response{}
+		})
 
-		n := &Node{overlay: overlay{sessions: served}}
+		n := &Node{online: online{sessions: served}}
 		n.started.Store(true)
 		b := readiness.NewBoard(readiness.Gate{Name: "session_workers", Check: n.workersGate})
 		gate := func() api.Gate {

@@ -16,7 +16,8 @@ func TestGetOpensOnce(t *testing.T) {
 	noLeaks(t)
 	a := start(t, nil)
 	b := start(t, joining(a))
-	const opens, requests = `resolve_latency_seconds_count{type="open_`, `object_request_latency_seconds_count{op="get",side="server"}`
+	const opens = `resolve_latency_seconds_count{type="open_`
+	const requests = `object_request_latency_seconds_count{op="get",side="server"}`
 	if metric(t, b, opens) != 0 {
 		t.Fatal("something was opened before")
 	}

@@ -62,7 +62,8 @@ func manyFiles(t *testing.T, n int) string {
 				t.Fatal(err)
 			}
 		}
-		if err := os.WriteFile(filepath.Join(d, fmt.Sprint(i)), []byte(strings.Repeat(fmt.Sprint(i, ";"), 10)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(d, fmt.Sprint(i)), []byte(strings.Repeat(fmt.Sprint(i, ";"), 10)),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +110,7 @@ func TestUnchangedIsNotRead(t *testing.T) {
 			{func() {}, n, 0, true},
 		} {
 			step.change()
-			added := one(t, add(tree.CachedItems(tree.DiskItems(dir), cache, step.rehash)))
+			added := one(t, add(tree.CachedItems(tree.DiskItems(dir), cache, tree.CacheOptions{Rehash: step.rehash})))
 			if added.Hashed != int64(step.hashed) || added.Reused != int64(step.reused) || added.Files != int64(n) {
 				t.Fatalf("%s, add %d: %+v", name, i, added)
 			}
@@ -163,7 +164,9 @@ func TestLostReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want []api.Added
-	for a, err := range off.AddItems(t.Context(), tree.CachedItems(tree.DiskItems(first, second), cache, false), api.AddOptions{}, nil) {
+	for a, err := range off.AddItems(t.Context(), tree.CachedItems(tree.DiskItems(first, second), cache,
+		tree.CacheOptions{}),
+		api.AddOptions{}, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +183,9 @@ func TestLostReference(t *testing.T) {
 	}
 	f := &forgetful{Store: n.api}
 	i := 0
-	for a, err := range tree.SendItems(t.Context(), f, tree.CachedItems(tree.DiskItems(first, second), cache, false), api.AddOptions{}, nil) {
+	for a, err := range tree.SendItems(t.Context(), f, tree.CachedItems(tree.DiskItems(first, second), cache,
+		tree.CacheOptions{}),
+		api.AddOptions{}, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

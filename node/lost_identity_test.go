@@ -38,7 +38,8 @@ func TestLostIdentity(t *testing.T) {
 		"new":   func() error { _, err := New(home, cfg.Config, Deps{}); return err }(),
 		"check": Check(home, cfg.Config),
 	} {
-		if status.Of(err) != status.Corrupt || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "allium init") {
+		if status.Of(err) != status.Corrupt || !strings.Contains(err.Error(), name) ||
+			!strings.Contains(err.Error(), "allium init") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

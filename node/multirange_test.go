@@ -30,7 +30,8 @@ func TestGatewaySendsSeveralRanges(t *testing.T) {
 	want := [][]byte{data[500_000:500_100], data[:10], data[len(data)-10:]}
 	defer http.DefaultClient.CloseIdleConnections()
 	for name, n := range map[string]*running{"here": a, "from a peer": b} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.ID().Gateway+"/b3/"+added.Root.String()+"/large", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			n.ID().Gateway+"/b3/"+added.Root.String()+"/large", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +43,8 @@ func TestGatewaySendsSeveralRanges(t *testing.T) {
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		_, params, typeErr := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-		if err != nil || typeErr != nil || resp.StatusCode != http.StatusPartialContent || int64(len(body)) != resp.ContentLength {
+		if err != nil || typeErr != nil || resp.StatusCode != http.StatusPartialContent ||
+			int64(len(body)) != resp.ContentLength {
 			t.Fatalf("%s: %s, %v, %d bytes (%v)", name, resp.Status, resp.Header, len(body), err)
 		}
 		parts := multipart.NewReader(bytes.NewReader(body), params["boundary"])

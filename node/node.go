@@ -1,23 +1,31 @@
-// Package node is the composition root: it makes a node of the packages,
-// starts them in order, joins them last-first and answers the local API.
+// Package node builds a node from the other packages and runs it: it creates
+// their services, joins them with adapters, starts them in order and stops them
+// in the reverse order. It is the only package that joins the store, the resolver
+// and the gateway.
 //
-// [New] checks the configuration and starts nothing. [Node.Run] starts, each
-// stage waiting for the one before:
+// [New] checks the configuration and starts nothing. [Node.Run] starts the stages
+// of stages.go, each after the one before is ready:
 //
-//	lock → denylist → audit → store → amnesia → host → sessions → object server → records → DHT → clock → gossip → resolver → repairs → pressure → capabilities → gateway → ready
+//	lock → denylist → audit → store → amnesia → host → sessions → object server
+//	→ records → DHT → clock → gossip → resolver → repairs → pressure
+//	→ capabilities → gateway → readiness
 //
-// and, when its context ends, a service fails for good or Drain is called:
-// readiness turns false, every service stops admitting (503 draining, GOAWAY),
-// what is in flight finishes, and the services are joined last-first, all under
-// one absolute deadline (SPEC §10, docs/contributing/lifecycle.md).
+// Run stops the node when its context ends, when [Node.Drain] is called, or when a
+// service fails for good. Readiness turns false, and every service stops admitting
+// requests (503 draining, GOAWAY). Requests in flight finish, and the services end,
+// last first. One absolute deadline bounds all of it (SPEC §10,
+// docs/contributing/lifecycle.md).
 //
-// One request, walked through: a browser asks the gateway for an object that
-// is not here. The gateway opens it through [Found]; the store says
-// not_found; the resolver asks who announced it, or the DHT, and the object client
-// for the bytes; each group is proved, written to the store and copied to the
-// browser while the next one is on its way.
+// One request, walked through: a browser asks the gateway for an object that is
+// not in the store. The gateway calls Open of objects.Found, which calls Open of
+// the store and gets not_found. It then calls Open of the resolver, which looks
+// for providers among the hints of gossip and in the DHT (dhtFinder), and requests
+// the bytes from them with the object client. Each group of 64 KiB is verified and
+// written to the store (fetchStore, ingest), and copied to the browser while the
+// next one is on its way.
 //
-// [OpenOffline] is the store alone, for commands when no node runs.
+// [OpenOffline] opens the store alone, for commands that run without a node.
+// [Check] tests what a node would read when it starts.
 package node
 
 import (
@@ -72,19 +80,19 @@ import (
 // Deps is what a node gets from its process.
 type Deps struct {
 	Log   *slog.Logger   // nil discards
-	Hash  *b3.HashQueue  // of the process, which all its nodes share; nil: one of the node's own
-	Guard *amnesia.Guard // of a process that is this node alone; nil leaves the process as it is
+	Hash  *b3.HashQueue  // shared by all nodes of the process; nil: the node makes its own
+	Guard *amnesia.Guard // protects a process that runs this node alone; nil: the node does not touch the process
 }
 
 // Node is one node. It runs once.
 type Node struct {
 	base
-	parts
-	overlay
-	phase
+	components
+	online
+	lifecycle
 }
 
-// base is what the parts of a node are made with.
+// base is what the components of a node are made with.
 type base struct {
 	home string
 	cfg  config.Config
@@ -94,55 +102,56 @@ type base struct {
 	registry *prometheus.Registry
 	limits   *limits.Registry
 	hash     *b3.HashQueue
-	inbound  *inbound.Memory // of frames that are not complete
+	inbound  *inbound.Memory // for frames that have not arrived whole
 	services *supervise.Group
 
-	faults *fault.Injector  // nil unless it is a testnet
-	now    func() time.Time // the clock for what crosses the network with a date
+	faults *fault.Injector  // nil unless the node is part of a testnet
+	now    func() time.Time // the clock for dates that other nodes read
 }
 
-// parts are made by New.
-type parts struct {
+// components are what New makes.
+type components struct {
 	board        *readiness.Board
 	pressure     *readiness.Pressure
 	clock        *clock.Watch
-	twin         *elsewhere
+	duplicates   *duplicates
 	amnesia      *amnesia.Watch
 	store        *store.Store
 	repairs      *repair.Repairs
 	publisher    *publish.Publisher
 	denylist     *denylist.List
-	audit        *audit.Log // nil: none
+	audit        *audit.Log // nil: audit.enabled is false
 	capabilities *capabilities.Verifier
 	reloaders    *reloaders
 }
 
-// overlay is what Run makes before ready, in the order of the stages; it is
-// read-only afterwards.
-type overlay struct {
-	host      host.Host
-	sessions  *session.Service
-	server    *object.Server
-	objects   *object.Client
-	records   *records.Store // nil: in RAM
-	dht       *dht.Service
-	gossip    *gossip.Service
-	announces *hints.Service
-	resolver  *resolver.Resolver
-	gateway   *gateway.Gateway
+// online is what Run makes, in the order of the stages. It is not complete until
+// lifecycle.started is true, and does not change afterwards.
+type online struct {
+	host     host.Host
+	sessions *session.Service
+	server   *object.Server
+	objects  *object.Client
+	records  *records.Store // nil with amnesia: the records are in RAM
+	dht      *dht.Service
+	gossip   *gossip.Service
+	hints    *hints.Service
+	resolver *resolver.Resolver
+	gateway  *gateway.Gateway
 }
 
-// phase is where a node is between New and the end of Run.
-type phase struct {
-	socket   string
-	unlock   func()        // of the home directory
-	started  atomic.Bool   // the overlay is set
-	drain    chan struct{} // closed by Drain
-	drainOne sync.Once
-	draining atomic.Bool
+// lifecycle is the state of a node between New and the end of Run.
+type lifecycle struct {
+	socket    string        // path of the local API
+	unlock    func()        // unlocks the home directory
+	started   atomic.Bool   // every stage has started, and online is complete
+	drain     chan struct{} // closed by Drain
+	drainOnce sync.Once
+	draining  atomic.Bool
 }
 
-// New checks cfg, reads or makes the identity below home, and starts nothing.
+// New checks cfg, reads the identity below home or creates one, and starts
+// nothing.
 func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -157,18 +166,19 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	n := &Node{
 		base: base{
-			home: home, cfg: cfg, log: deps.Log, registry: registry, limits: limits.NewRegistry(registry), hash: deps.Hash,
+			home: home, cfg: cfg, log: deps.Log, hash: deps.Hash,
+			registry: registry, limits: limits.NewRegistry(registry),
 			services: supervise.New(supervise.Deps{Log: deps.Log, Metrics: registry}),
 		},
-		parts: parts{reloaders: newReloaders()},
-		phase: phase{drain: make(chan struct{}), unlock: func() {}},
+		components: components{reloaders: newReloaders()},
+		lifecycle:  lifecycle{drain: make(chan struct{}), unlock: func() {}},
 	}
 	n.limits.NewUsage(limits.Spec{
 		Name: "b3.hashing", Path: "reads, checks, transfers → groups being hashed", Policy: "waits",
 	}, int64(n.hash.Cores()), func() int64 { return int64(n.hash.InUse()) })
 	n.inbound = inbound.New(n.limits, cfg.Listen.InboundMemory())
 	n.amnesia = amnesia.New(cfg, deps.Guard, deps.Log, registry)
-	n.twin = newElsewhere(deps.Log, registry)
+	n.duplicates = newDuplicates(deps.Log, registry)
 	n.pressure = readiness.NewPressure(n.limits, registry)
 	n.board = readiness.NewBoard(n.gates()...)
 	if err := n.newClock(); err != nil {
@@ -184,7 +194,8 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	if n.repairs, err = repair.New(cfg.Store.RepairRate, mayRepair(cfg), n.log, registry, n.limits); err != nil {
 		return nil, err
 	}
-	if n.denylist, err = denylist.New(denylistConfig(home, cfg.Gateway), denylist.Deps{Log: n.log, Metrics: registry}); err != nil {
+	n.denylist, err = denylist.New(denylistConfig(home, cfg.Gateway), denylist.Deps{Log: n.log, Metrics: registry})
+	if err != nil {
 		return nil, err
 	}
 	n.reloaders.add(Reloader{Name: "denylist", Reload: n.denylist.Reload})
@@ -195,25 +206,31 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 		return nil, err
 	}
 	n.reloaders.add(Reloader{Name: "capabilities", Reload: n.capabilities.Reload})
-	disk := n.injectFaults()
+	disk := n.newFaults()
 	files, err := shareFiles(fileLimit(), cfg, n.log)
 	if err != nil {
 		return nil, err
 	}
-	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{Files: files, Hash: n.hash, Log: n.log, Metrics: registry, Limits: n.limits, Damaged: n.repairs.Damaged, Denied: n.denylist.At("store").Object, FS: disk, MayExpire: n.clock.MayExpire})
+	n.store, err = store.New(storeConfig(home, cfg.Store), store.Deps{
+		Files: files, FS: disk, Hash: n.hash, Log: n.log, Metrics: registry, Limits: n.limits,
+		Damaged: n.repairs.Damaged, Denied: n.denylist.At("store").Object, MayExpire: n.clock.MayExpire,
+	})
 	if err != nil {
 		return nil, err
 	}
-	n.publisher = publish.New(publish.Deps{Store: n.store, Denied: n.denylist.At("announce").Object, Policy: cfg.DHT.Announce, Log: n.log})
+	n.publisher = publish.New(publish.Deps{
+		Store: n.store, Denied: n.denylist.At("announce").Object, Policy: cfg.DHT.Announce, Log: n.log,
+	})
 	if n.faults != nil {
-		n.faults.WatchDisk(n.store.Collector().Kick)
+		n.faults.WatchDisk(n.store.Collector().Wake)
 	}
 	return n, nil
 }
 
-// injectFaults lets a node of a testnet be told to do wrong. It returns the file
-// system of the store, nil for the machine's.
-func (n *Node) injectFaults() vfs.FS {
+// newFaults creates the fault injector of a node that is part of a testnet, and
+// sets the node's clock. It returns the file system for the store; nil means the
+// machine's own.
+func (n *Node) newFaults() vfs.FS {
 	n.now = time.Now
 	if n.cfg.Node.Profile != p2p.Testnet {
 		return nil
@@ -227,9 +244,9 @@ func (n *Node) injectFaults() vfs.FS {
 	return n.faults.Disk()
 }
 
-// Run starts the node, calls ready when it answers everywhere, and returns
-// after everything it started has ended: nil when it was told to stop and
-// drained in time, otherwise why not.
+// Run starts the node, calls ready once every service is ready, and returns after
+// every service has ended. It returns nil if it was told to stop and the services
+// ended before the drain deadline, otherwise the reason.
 func (n *Node) Run(ctx context.Context, ready func()) error {
 	err := n.start(ctx)
 	defer func() { n.unlock() }()
@@ -246,8 +263,8 @@ func (n *Node) Run(ctx context.Context, ready func()) error {
 	return errors.Join(err, n.stop(context.WithoutCancel(ctx)), n.services.Err())
 }
 
-// stop drains and joins everything that was started. ctx is not cancelled; the
-// drain deadline bounds what follows.
+// stop drains and joins every service that was started, within the drain
+// deadline. ctx must not be cancelled.
 func (n *Node) stop(ctx context.Context) error {
 	n.draining.Store(true)
 	begun := time.Now()
@@ -271,19 +288,25 @@ func (n *Node) stop(ctx context.Context) error {
 		return nil
 	}
 	_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
-	return status.Errorf(status.Internal, "%v did not stop within the drain deadline of %s and a second; their stacks are above", abandoned, n.cfg.Node.DrainDeadline)
+	return status.Errorf(status.Internal,
+		"%v did not stop within the drain deadline of %s and one second more; their stacks are above",
+		abandoned, n.cfg.Node.DrainDeadline)
 }
 
-// Drain begins the orderly shutdown.
-func (n *Node) Drain() { n.drainOne.Do(func() { close(n.drain) }) }
+// Drain begins the orderly shutdown and returns at once. Further calls do nothing.
+func (n *Node) Drain() { n.drainOnce.Do(func() { close(n.drain) }) }
 
-// ID is who the node is and where it listens, once Run has called ready.
+// ID returns the node's identity and the addresses it listens on. It may be
+// called once Run has called ready.
 func (n *Node) ID() api.ID {
 	at := n.gateway.Addrs()
-	id := api.ID{ID: n.host.ID().String(), Addrs: []string{}, Gateway: at.Gateway, Admin: at.Admin, GatewayLocal: at.Local, Redirect: at.Redirect}
+	id := api.ID{
+		ID: n.host.ID().String(), Addrs: []string{},
+		Gateway: at.Gateway, Admin: at.Admin, GatewayLocal: at.Local, Redirect: at.Redirect,
+	}
 	addrs, err := peer.AddrInfoToP2pAddrs(host.InfoFromHost(n.host))
 	if err != nil {
-		return id // the id is a host's, so it can be written
+		return id // cannot happen: a host's id is always valid
 	}
 	for _, a := range addrs {
 		id.Addrs = append(id.Addrs, a.String())
@@ -291,5 +314,5 @@ func (n *Node) ID() api.ID {
 	return id
 }
 
-// Readiness is what /readyz tells.
+// Readiness reads every gate. /readyz answers with it.
 func (n *Node) Readiness() api.Readiness { return n.board.Report() }

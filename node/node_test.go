@@ -120,11 +120,13 @@ func newTree(t *testing.T, n int) string {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(d, fmt.Sprintf("f%03d", i)), bytes.Repeat([]byte{byte(i), byte(i >> 8)}, 100+i), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(d, fmt.Sprintf("f%03d", i)), bytes.Repeat([]byte{byte(i), byte(i >> 8)}, 100+i),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "large"), bytes.Repeat([]byte("large and larger"), 40_000), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "large"), bytes.Repeat([]byte("large and larger"), 40_000),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -166,7 +168,8 @@ func TestTwoStrangersMeet(t *testing.T) {
 	if f.Kind != api.Directory || f.Objects < 301 {
 		t.Errorf("fetched %+v", f)
 	}
-	if asked := metric(t, a, `object_request_latency_seconds_count{op="get",side="server"}`) - requests; asked < 1 || asked > 30 {
+	if asked := metric(t, a, `object_request_latency_seconds_count{op="get",side="server"}`) - requests; asked < 1 ||
+		asked > 30 {
 		t.Errorf("%d requests for 300 files: one for each would be a round trip per file", asked)
 	}
 	s, err := b.api.Get(t.Context(), added.Root.String())
@@ -230,7 +233,8 @@ func TestGatewayStreamsWhatPeersHave(t *testing.T) {
 		{"", http.StatusOK, 0, len(want)},
 		{"bytes=-10", http.StatusPartialContent, len(want) - 10, len(want)},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.ID().Gateway+"/b3/"+added.Root.String()+"/large", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			b.ID().Gateway+"/b3/"+added.Root.String()+"/large", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

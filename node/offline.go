@@ -17,8 +17,8 @@ import (
 	"allium/store"
 )
 
-// Offline is the store of a home directory that no node runs: the commands
-// that need no network work on it directly. It implements api.Store.
+// Offline is the store of a home directory in which no node runs. Commands that
+// need no network use it directly. It implements api.Store.
 type Offline struct {
 	*localapi.Store
 	services *supervise.Group
@@ -26,13 +26,16 @@ type Offline struct {
 	unlock   func() // of the home directory
 }
 
-// OpenOffline opens the store below home, which nobody else can use until Close. Another process that uses it is busy; a configuration without a store on disk is amnesia.
+// OpenOffline opens the store below home and locks the home directory until
+// Close. The error has the status busy if another process uses the directory,
+// and amnesia if cfg has no store on disk.
 func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline, error) {
 	if cfg.Store.Backend == store.BackendMemory {
-		return nil, status.Errorf(status.Amnesia, "this node keeps its store in RAM, and it does not run; start it with `allium run`")
+		return nil, status.Errorf(status.Amnesia, "this node has its store in RAM, and it does not run; "+
+			"start it with `allium run`")
 	}
 	c := storeConfig(home, cfg.Store)
-	c.ScrubRate = 0 // what is not there for long does not look after itself
+	c.ScrubRate = 0 // the store is open too briefly to scrub
 	st, err := store.New(c, store.Deps{Log: slog.New(slog.DiscardHandler), Hash: b3.NewHashQueue(runtime.GOMAXPROCS(0))})
 	if err != nil {
 		return nil, err
@@ -47,21 +50,23 @@ func OpenOffline(ctx context.Context, home string, cfg config.Config) (*Offline,
 		services: supervise.New(supervise.Deps{}),
 		ctx:      context.WithoutCancel(ctx),
 	}
-	if err := o.services.Start(ctx, supervise.Service{Name: "store", Run: st.Run, Fatal: true, Progress: st.Recovered}); err != nil {
+	err = o.services.Start(ctx, supervise.Service{Name: "store", Run: st.Run, Fatal: true, Progress: st.Recovered})
+	if err != nil {
 		unlock()
 		return nil, err
 	}
 	return o, nil
 }
 
-// Close finishes what was begun and closes the store.
+// Close waits for the operations that the store has admitted, closes the store
+// and unlocks the home directory.
 func (o *Offline) Close() error {
 	defer o.unlock()
-	o.services.Stop(o.ctx) // the store only finishes what it has admitted
+	o.services.Stop(o.ctx)
 	return o.services.Err()
 }
 
-// apiConfig says what kind of node the local API is of.
+// apiConfig returns what the local API has to know of the node's configuration.
 func apiConfig(home string, cfg config.Config) localapi.Config {
 	return localapi.Config{
 		SpoolDir: spoolDir(home, cfg.Store), InRAM: cfg.Store.Backend == store.BackendMemory,
@@ -69,8 +74,7 @@ func apiConfig(home string, cfg config.Config) localapi.Config {
 	}
 }
 
-// storeConfig makes the store's directory absolute: a relative one lies below
-// home.
+// storeConfig returns c with an absolute directory: a relative one is below home.
 func storeConfig(home string, c store.Config) store.Config {
 	if !filepath.IsAbs(c.Dir) {
 		c.Dir = filepath.Join(home, c.Dir)
@@ -78,8 +82,8 @@ func storeConfig(home string, c store.Config) store.Config {
 	return c
 }
 
-// spoolDir is where an add may keep a file that has no name; "" where nothing
-// goes to disk.
+// spoolDir returns the directory in which an add may create unnamed files. It is
+// empty if the store is in RAM: then nothing goes to disk.
 func spoolDir(home string, c store.Config) string {
 	if c.Backend == store.BackendMemory {
 		return ""

@@ -21,7 +21,8 @@ var opsDir = filepath.Join("..", "docs", "ops")
 func TestAlertRulesByPromtool(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
-		const why = "no promtool in PATH (Debian has it in prometheus): whether the alert rules fire when they should is not tested here"
+		const why = "no promtool in PATH (Debian has it in prometheus): whether the alert rules fire when they should is " +
+			"not tested here"
 		if os.Getenv("ALLIUM_CI") != "" { // CI installs it
 			t.Fatal(why)
 		}
@@ -29,7 +30,8 @@ func TestAlertRulesByPromtool(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}, {"test", "rules", "alerts_days_test.yml"}} {
+	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"},
+		{"test", "rules", "alerts_days_test.yml"}} {
 		cmd := exec.CommandContext(ctx, promtool, args...)
 		cmd.Dir = opsDir
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -71,7 +73,8 @@ func TestAlertRules(t *testing.T) {
 				t.Errorf("%s has no %s", a.name, key)
 			}
 		}
-		if page, anchor, _ := strings.Cut(a.keys["runbook_url"], "#"); page != "docs/running/alerts.md" || !slices.Contains(sections, anchor) {
+		if page, anchor, _ := strings.Cut(a.keys["runbook_url"], "#"); page != "docs/running/alerts.md" ||
+			!slices.Contains(sections, anchor) {
 			t.Errorf("%s: docs/running/alerts.md has no section for %q", a.name, a.keys["runbook_url"])
 		}
 		for what, pattern := range map[string]string{
@@ -148,7 +151,8 @@ var (
 	// A histogram is read by the names of its series.
 	histogramSuffix = regexp.MustCompile(`_(bucket|count|sum)$`)
 	// What is not an expression of its own: strings, matchers, ranges, lists of labels.
-	notMetrics = regexp.MustCompile(`"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(by|without|on|ignoring|group_left|group_right) *\([^)]*\)|\boffset +\w+`)
+	notMetrics = regexp.MustCompile(`"[^"]*"|\{[^}]*\}|\[[^\]]*\]|` +
+		`\b(by|without|on|ignoring|group_left|group_right) *\([^)]*\)|\boffset +\w+`)
 	// A word, and the bracket that makes it a function.
 	word     = regexp.MustCompile(`[a-zA-Z_:][\w:]* *\(?|[\d.]+(e\d+)?`)
 	keywords = []string{"and", "or", "unless", "bool"}
@@ -159,7 +163,8 @@ var (
 func metricNames(expr string) (names []string) {
 	for _, w := range word.FindAllString(notMetrics.ReplaceAllString(expr, " "), -1) {
 		w = strings.TrimSpace(w)
-		if strings.HasSuffix(w, "(") || w[0] >= '0' && w[0] <= '9' || slices.Contains(keywords, w) || slices.Contains(names, w) {
+		if strings.HasSuffix(w, "(") || w[0] >= '0' && w[0] <= '9' || slices.Contains(keywords, w) ||
+			slices.Contains(names, w) {
 			continue
 		}
 		names = append(names, w)

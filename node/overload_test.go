@@ -96,7 +96,8 @@ func TestOverload(t *testing.T) {
 	if n := f.wrong.Load(); n != 0 {
 		t.Errorf("%d answers to the flood are neither 200 nor busy with a wait; one of them: %v", n, f.example.Load())
 	}
-	t.Logf("the flood: %d answered, %d pings and %d gets refused, %d streams reset", f.served.Load(), f.busyPings.Load(), f.busyGets.Load(), f.resets.Load())
+	t.Logf("the flood: %d answered, %d pings and %d gets refused, %d streams reset", f.served.Load(), f.busyPings.Load(),
+		f.busyGets.Load(), f.resets.Load())
 
 	if err := b.stop(); err != nil {
 		t.Error(err)
@@ -201,7 +202,8 @@ func (f *flood) read(s network.Stream, busy *atomic.Int64) {
 		case !a.Flags.Has(oap.FlagEnd):
 		case a.Code == 200:
 			f.served.Add(1)
-		case a.Code == 429 && strings.Contains(string(a.Payload), `"reason":"busy"`) && strings.Contains(string(a.Payload), `"retry_after_ms":`):
+		case a.Code == 429 && strings.Contains(string(a.Payload), `"reason":"busy"`) &&
+			strings.Contains(string(a.Payload), `"retry_after_ms":`):
 			busy.Add(1)
 		default:
 			f.wrong.Add(1)
@@ -215,7 +217,8 @@ const oneFrame = oap.FlagReq | oap.FlagStart | oap.FlagEnd
 // pings floods one session.
 func (f *flood) pings() {
 	f.streams(session.ProtocolID, func(s network.Stream) {
-		if err := oap.NewWriter(s, oap.MaxFrame).Write(oap.Frame{Header: oap.Header{Flags: oneFrame}, Payload: []byte(`{}`)}); err != nil {
+		frame := oap.Frame{Header: oap.Header{Flags: oneFrame}, Payload: []byte(`{}`)}
+		if err := oap.NewWriter(s, oap.MaxFrame).Write(frame); err != nil {
 			return
 		}
 		var reading sync.WaitGroup

@@ -88,7 +88,8 @@ func TestPromisesAreKept(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	files := map[string][]byte{"top": storetest.Bytes(1, 5000), "sub/small": storetest.Bytes(2, 3000), "sub/large": storetest.Bytes(3, 5*b3.GroupSize)}
+	files := map[string][]byte{"top": storetest.Bytes(1, 5000), "sub/small": storetest.Bytes(2, 3000),
+		"sub/large": storetest.Bytes(3, 5*b3.GroupSize)}
 	for name, p := range files {
 		if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), p, 0o600); err != nil {
 			t.Fatal(err)

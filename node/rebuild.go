@@ -10,15 +10,17 @@ import (
 	"allium/store/disk"
 )
 
-// RebuildReport is the store's.
+// RebuildReport says what a rebuild found.
 type RebuildReport = disk.RebuildReport
 
-// RebuildProgress is the store's.
+// RebuildProgress says how far a rebuild is.
 type RebuildProgress = disk.RebuildProgress
 
-// RebuildStore makes the index of the store below home anew, while no node runs
-// on it: then it is busy.
-func RebuildStore(ctx context.Context, home string, cfg config.Config, progress func(RebuildProgress)) (RebuildReport, error) {
+// RebuildStore builds the index of the store below home again from the log and
+// the files. The error has the status busy while a node runs in home.
+func RebuildStore(
+	ctx context.Context, home string, cfg config.Config, progress func(RebuildProgress),
+) (RebuildReport, error) {
 	unlock, err := homedir.Lock(home)
 	if err != nil {
 		return RebuildReport{}, err

@@ -9,20 +9,21 @@ import (
 	"allium/node/readiness"
 )
 
-// recordsGate tells that discovery's records are in RAM alone. It holds nothing
-// back: the network has them too.
+// recordsGate is shut while the records of discovery cannot be written to disk.
+// Its scope is [readiness.Nothing], because peers have these records too.
 func (n *Node) recordsGate() readiness.Reading {
 	if n.cfg.Node.Amnesia || !n.started.Load() {
 		return readiness.YesNo(true, "")
 	}
 	err := n.records.Err()
-	r := readiness.YesNo(err == nil, fmt.Sprintf("records/ cannot be written, so what discovery knows would be lost at a restart: %v; see that the disk has room and is writable, the node tries it again by itself", err))
+	r := readiness.YesNo(err == nil, fmt.Sprintf("records/ cannot be written, so a restart would lose what discovery "+
+		"knows: %v; check that the disk has space and is writable, the node tries again by itself", err))
 	r.RetryAfter = 5 * time.Second
 	return r
 }
 
-// seedManifest reads the signed list of seeds; nil when none is configured. A
-// relative path is one below the home directory.
+// seedManifest returns a function that reads the signed list of seeds, or nil if
+// none is configured.
 func (n *Node) seedManifest() func() ([]byte, error) {
 	name := manifestFile(n.home, n.cfg)
 	if name == "" {
@@ -31,7 +32,8 @@ func (n *Node) seedManifest() func() ([]byte, error) {
 	return func() ([]byte, error) { return readSeeds(name) }
 }
 
-// manifestFile is the file of the seed manifest; empty: none.
+// manifestFile returns the path of the seed manifest, or "" if none is
+// configured. A relative path is below home.
 func manifestFile(home string, cfg config.Config) string {
 	name := cfg.DHT.Seeds.SeedManifest
 	if name == "" || filepath.IsAbs(name) {

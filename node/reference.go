@@ -27,18 +27,18 @@ type MetricInfo struct {
 	Help   string
 }
 
-// RecordRefusals lists why a node refuses provider records that peers put.
+// RecordRefusals lists the reasons for which a node refuses provider records.
 func RecordRefusals() []dht.RefusalInfo { return dht.Refusals() }
 
-// The machine whose numbers the reference shows, where a limit depends on it.
+// The machine of the reference: some limits depend on its cores and memory.
 const (
 	referenceCores  = 2
 	referenceMemory = 4 << 30 // bytes
 )
 
 // Reference starts a node with the default limits on loopback, in a temporary
-// directory, and lists its limits and metrics: docs/reference is written from
-// what a node really has.
+// directory, and returns its limits and metrics. docs/reference is generated from
+// them.
 func Reference(ctx context.Context) (registry []limits.Info, metrics []MetricInfo, err error) {
 	home, err := os.MkdirTemp("", "allium-reference-")
 	if err != nil {
@@ -60,8 +60,8 @@ func Reference(ctx context.Context) (registry []limits.Info, metrics []MetricInf
 	return registry, metrics, err
 }
 
-// HTTPReference is what the gateway serves: as an OpenAPI document and as a page
-// without its heading.
+// HTTPReference returns the description of the gateway's routes, as an OpenAPI
+// document and as a Markdown page without its heading.
 func HTTPReference() (openapi, page []byte, err error) {
 	if openapi, err = gateway.OpenAPI(); err != nil {
 		return nil, nil, err
@@ -70,16 +70,17 @@ func HTTPReference() (openapi, page []byte, err error) {
 	return openapi, page, err
 }
 
-// descPattern reads a description's text: the library has no other way to its
-// name.
-var descPattern = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), .*constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
+// descPattern parses the text of a prometheus.Desc. The library has no other way
+// to read the name, help and labels.
+var descPattern = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), ` +
+	`.*constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 
-// constLabel is a constant label of a description's text.
+// constLabel finds the constant labels in the text of a prometheus.Desc.
 var constLabel = regexp.MustCompile(`([a-z_]+)="(?:[^"\\]|\\.)*"`)
 
-// describe lists the metrics of this program by name, each once though
-// several may differ in constant labels. Those of the Go runtime and of libp2p are
-// documented by their own projects.
+// describe lists the metrics of this program, sorted by name, each name once. It
+// leaves out those of the Go runtime, the process and libp2p, which their own
+// projects document.
 func describe(r *prometheus.Registry) []MetricInfo {
 	descs := make(chan *prometheus.Desc)
 	var sending sync.WaitGroup
@@ -111,6 +112,7 @@ func describe(r *prometheus.Registry) []MetricInfo {
 	return slices.SortedFunc(maps.Values(infos), func(a, b MetricInfo) int { return strings.Compare(a.Name, b.Name) })
 }
 
+// foreign reports whether a library defines the metric.
 func foreign(name string) bool {
 	for _, prefix := range []string{"go_", "process_", "libp2p_"} {
 		if strings.HasPrefix(name, prefix) {

@@ -9,8 +9,8 @@ import (
 	"allium/protocols/status"
 )
 
-// Reloader reads one of the node's files again. What it cannot read it leaves as
-// it was, and says why.
+// Reloader reads a file of the node again. If the file cannot be read, Reload
+// returns why, and what was read before stays in force.
 type Reloader struct {
 	Name   string // "denylist", "capabilities", "certificate"
 	Reload func(context.Context) error
@@ -19,29 +19,30 @@ type Reloader struct {
 // reloadDeadline bounds how long one file may take.
 const reloadDeadline = 10 * time.Second
 
-// reloaders are the files of a node that can be read again while it runs, in the
-// order they were named. One reload runs at a time.
+// reloaders are the files that a node can read again while it runs, in the order
+// in which they were added. One reload runs at a time.
 type reloaders struct {
-	turn chan struct{} // holds one
+	running chan struct{} // full while a reload runs
 
-	mu  sync.Mutex
+	mu  sync.Mutex // guards all
 	all []Reloader
 }
 
-func newReloaders() *reloaders { return &reloaders{turn: make(chan struct{}, 1)} }
+func newReloaders() *reloaders { return &reloaders{running: make(chan struct{}, 1)} }
 
-// add names a file.
+// add appends a file.
 func (r *reloaders) add(of Reloader) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = append(r.all, of)
 }
 
-// run reads every file again, also after one failed.
+// run waits for a reload that is under way, then reads every file again. A file
+// that fails does not keep run from the next.
 func (r *reloaders) run(ctx context.Context) (api.Reloaded, error) {
 	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
+	case r.running <- struct{}{}:
+		defer func() { <-r.running }()
 	case <-ctx.Done():
 		return api.Reloaded{}, context.Cause(ctx)
 	}
@@ -64,17 +65,19 @@ func (r *reloaders) run(ctx context.Context) (api.Reloaded, error) {
 }
 
 func (r Reloader) run(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, reloadDeadline, status.Errorf(status.Timeout, "reload: %s was not read within %s", r.Name, reloadDeadline))
+	late := status.Errorf(status.Timeout, "reload: %s was not read within %s", r.Name, reloadDeadline)
+	ctx, cancel := context.WithTimeoutCause(ctx, reloadDeadline, late)
 	defer cancel()
-	return r.Reload(ctx) // which names the file
+	return r.Reload(ctx) // its error names the file
 }
 
-// Reload reads the node's files again: SIGHUP and /admin/reload.
+// Reload reads the node's files again. SIGHUP and the route /admin/reload call it.
 func (n *Node) Reload(ctx context.Context) (api.Reloaded, error) {
 	done, err := n.reloaders.run(ctx)
 	for _, f := range done.Files {
 		if f.Error != nil {
-			n.log.Warn("a file was not reloaded; what was read of it before stays in force", "file", f.Name, "reason", f.Error.Reason, "err", f.Error.Message)
+			n.log.Warn("a file was not reloaded; what was read of it before stays in force",
+				"file", f.Name, "reason", f.Error.Reason, "err", f.Error.Message)
 			continue
 		}
 		n.log.Info("reloaded", "file", f.Name)

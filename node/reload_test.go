@@ -17,7 +17,9 @@ func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReloaders()
 		read := 0
-		r.add(Reloader{"bad", func(context.Context) error { return status.Errorf(status.BadRequest, "line 7 is no address") }})
+		r.add(Reloader{"bad", func(context.Context) error {
+			return status.Errorf(status.BadRequest, "line 7 is no address")
+		}})
 		r.add(Reloader{"hangs", func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }})
 		r.add(Reloader{"good", func(context.Context) error { read++; return nil }})
 		begun := time.Now()

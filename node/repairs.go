@@ -11,17 +11,17 @@ import (
 	"allium/store"
 )
 
-// mayRepair reports whether a node fetches by itself what is damaged: a seed
-// keeps no content, and RAM does not rot.
+// mayRepair reports whether a node fetches damaged objects again by itself. A seed
+// does not, as it stores no content; nor does a store in RAM, which does not rot.
 func mayRepair(cfg config.Config) bool {
 	return cfg.Node.Profile != p2p.Seed && cfg.Store.Backend != store.BackendMemory
 }
 
-// peersWait is how long the first repair waits for the network, at most.
+// peersWait is the longest time that the first repair waits for the network.
 const peersWait = 30 * time.Second
 
-// awaitPeers waits until the node has found its network: before that no repair
-// can succeed, and what failed would wait for its next turn.
+// awaitPeers waits until the node has found its network, at most peersWait. A
+// repair that begins earlier fails and is only tried again minutes later.
 func (n *Node) awaitPeers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, peersWait)
 	defer cancel()
@@ -32,7 +32,8 @@ func (n *Node) awaitPeers(ctx context.Context) {
 	}
 }
 
-// startRepairs lets repairs begin: their providers are found from here on.
+// startRepairs starts repairs. It is a stage after the resolver, which finds
+// their providers.
 func (n *Node) startRepairs(ctx context.Context) error {
 	n.repairs.Join(n.store, n.resolver)
 	if n.repairs.Off() {

@@ -80,5 +80,6 @@ func TestGetSaysWhatWasResumed(t *testing.T) {
 // awaitNoTransfer waits until n fetches nothing, and keeps open no fetch.
 func awaitNoTransfer(t *testing.T, n *running) {
 	t.Helper()
-	testkit.Eventually(t, "the end of all transfers", func() bool { return metric(t, n, `resolver_transfers{state="all"}`) == 0 })
+	testkit.Eventually(t, "the end of all transfers",
+		func() bool { return metric(t, n, `resolver_transfers{state="all"}`) == 0 })
 }

@@ -17,11 +17,11 @@ import (
 	"allium/protocols/status"
 )
 
-// maxSeedFile is above what a seed manifest may have, so that a longer one is
-// found to be.
+// maxSeedFile is how many bytes of a seed manifest are read. It is more than a
+// valid one may have, so that a longer file is refused and not cut.
 const maxSeedFile = 128 << 10
 
-// SignedSeeds is a seed manifest that somebody has signed.
+// SignedSeeds is a signed seed manifest.
 type SignedSeeds struct {
 	Seq      uint64       `json:"seq"`
 	Signer   string       `json:"signer"` // peer id
@@ -35,16 +35,17 @@ type SignedSeed struct {
 	Addrs []string `json:"addrs"` // without /p2p/ID
 }
 
-// SignSeeds makes a seed manifest of multiaddrs with /p2p/ID, signed with the
-// identity in the file key, and returns it as text for a file, and what it says. It
-// makes no key: where there is none, it is status.BadRequest.
+// SignSeeds signs a seed manifest with the identity in the file key. Each of
+// addrs is a multiaddr that ends with /p2p/ID. It returns the text for the file,
+// and its content. A key file that does not exist is status.BadRequest.
 func SignSeeds(key string, addrs []string, seq uint64, notAfter time.Time) ([]byte, SignedSeeds, error) {
 	infos, err := seeds.ParseAddrs(addrs)
 	if err != nil {
 		return nil, SignedSeeds{}, err
 	}
 	if _, err := os.Stat(key); errors.Is(err, fs.ErrNotExist) {
-		return nil, SignedSeeds{}, status.Errorf(status.BadRequest, "there is no key in %s; `allium --home DIR init` makes one in DIR/%s", key, homedir.KeyFile)
+		return nil, SignedSeeds{}, status.Errorf(status.BadRequest,
+			"there is no key in %s; `allium --home DIR init` makes one in DIR/%s", key, homedir.KeyFile)
 	}
 	private, err := p2p.LoadOrCreateKey(key)
 	if err != nil {
@@ -61,11 +62,10 @@ func SignSeeds(key string, addrs []string, seq uint64, notAfter time.Time) ([]by
 	return text, signedSeeds(m, signer), nil
 }
 
-// InspectSeeds reads a seed manifest and checks it as a node with those
-// authorities would; without any, whoever signed it counts as one. What is
-// signed is returned also with status.Stale, when it has expired, and with
-// status.BadSignature, when another signed it: then SignedSeeds.Signer says
-// who.
+// InspectSeeds reads a seed manifest and checks it as a node with these
+// authorities does. Without authorities it accepts any signer. The error is
+// status.Stale for a manifest that has expired, and status.BadSignature for one
+// that nobody of authorities signed; SignedSeeds is filled in both cases.
 func InspectSeeds(file string, authorities []string) (SignedSeeds, error) {
 	trusted, err := seeds.ParseIDs(authorities)
 	if err != nil {
@@ -86,9 +86,9 @@ func InspectSeeds(file string, authorities []string) (SignedSeeds, error) {
 	return signedSeeds(m, signer), err
 }
 
-// readSeeds reads the file of a seed manifest.
+// readSeeds reads at most maxSeedFile bytes of the file of a seed manifest.
 func readSeeds(name string) ([]byte, error) {
-	info, err := os.Stat(name) // before opening: a pipe would block
+	info, err := os.Stat(name) // opening a pipe would block
 	if err != nil {
 		return nil, status.Errorf(status.BadRequest, "the seed manifest cannot be read: %w", err)
 	}
@@ -115,7 +115,7 @@ func signedSeeds(m seeds.Manifest, signer peer.ID) SignedSeeds {
 	return s
 }
 
-// texts is each value as it is written; never nil.
+// texts returns each value's String. The result is never nil.
 func texts[T fmt.Stringer](values []T) []string {
 	all := make([]string, len(values))
 	for i, v := range values {

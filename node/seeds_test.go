@@ -29,7 +29,8 @@ func TestSignAndInspectSeeds(t *testing.T) {
 	if _, err := p2p.LoadOrCreateKey(key); err != nil {
 		t.Fatal(err)
 	}
-	const id, other = "12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6", "12D3KooWBgGF8kGMbuDjXJ4ya1RZX479VNS4sfoATXWBNLha2b5G"
+	const id = "12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"
+	const other = "12D3KooWBgGF8kGMbuDjXJ4ya1RZX479VNS4sfoATXWBNLha2b5G"
 	write := func(p []byte) {
 		if err := os.WriteFile(file, p, 0o600); err != nil {
 			t.Fatal(err)
@@ -37,7 +38,8 @@ func TestSignAndInspectSeeds(t *testing.T) {
 	}
 	addrs := []string{"/ip4/192.0.2.1/tcp/1/p2p/" + id, "/ip4/192.0.2.1/udp/1/quic-v1/p2p/" + id}
 	text, signed, err := SignSeeds(key, addrs, 7, time.Now().Add(time.Hour))
-	if err != nil || signed.Seq != 7 || len(signed.Seeds) != 1 || signed.Seeds[0].ID != id || !slices.Equal(signed.Seeds[0].Addrs, []string{"/ip4/192.0.2.1/tcp/1", "/ip4/192.0.2.1/udp/1/quic-v1"}) {
+	if err != nil || signed.Seq != 7 || len(signed.Seeds) != 1 || signed.Seeds[0].ID != id ||
+		!slices.Equal(signed.Seeds[0].Addrs, []string{"/ip4/192.0.2.1/tcp/1", "/ip4/192.0.2.1/udp/1/quic-v1"}) {
 		t.Fatalf("%+v, %v", signed, err)
 	}
 	write(text)
@@ -46,7 +48,8 @@ func TestSignAndInspectSeeds(t *testing.T) {
 		want        status.Outcome
 	}{{nil, status.OK}, {[]string{other, signed.Signer}, status.OK}, {[]string{other}, status.BadSignature}} {
 		got, err := InspectSeeds(file, c.authorities)
-		if status.Of(err) != c.want || got.Signer != signed.Signer || !got.NotAfter.Equal(signed.NotAfter) || len(got.Seeds) != 1 {
+		if status.Of(err) != c.want || got.Signer != signed.Signer || !got.NotAfter.Equal(signed.NotAfter) ||
+			len(got.Seeds) != 1 {
 			t.Errorf("%v: %+v, %v", c.authorities, got, err)
 		}
 	}

@@ -44,7 +44,8 @@ func TestServesPart(t *testing.T) {
 	cfg.Dir = t.TempDir()
 	st, _ := storetest.Start(t, cfg, store.Deps{})
 	net := testkit.NewNetwork(testkit.Options{})
-	server, err := object.NewServer(object.DefaultConfig(), object.ServerDeps{Host: net.Host("server"), Store: served{st, func(b3.Root) error { return nil }}})
+	server, err := object.NewServer(object.DefaultConfig(),
+		object.ServerDeps{Host: net.Host("server"), Store: peerStore{st, func(b3.Root) error { return nil }}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,8 @@ func TestServesPart(t *testing.T) {
 	ask := func(want status.Outcome, proof bool, ranges ...b3.Range) int64 {
 		t.Helper()
 		var r received
-		err := client.Get(t.Context(), peer.ID("server"), object.GetRequest{Objs: []b3.Root{root}, Ranges: ranges, SizeProof: proof}, &r)
+		err := client.Get(t.Context(), peer.ID("server"),
+			object.GetRequest{Objs: []b3.Root{root}, Ranges: ranges, SizeProof: proof}, &r)
 		if err == nil {
 			err = r.err
 		}

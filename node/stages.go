@@ -18,10 +18,13 @@ import (
 	"allium/resolver"
 )
 
-// start runs the stages in order and stops at the first that fails.
+// start runs the stages in order and returns the error of the first that fails. A
+// stage returns when its service is ready.
 func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
-		n.startLock, n.startDenylist, n.startAudit, n.startStore, n.startAmnesia, n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startClock, n.startGossip, n.startResolver, n.startRepairs, n.startPressure, n.startCapabilities, n.startGateway, n.startReadiness,
+		n.startLock, n.startDenylist, n.startAudit, n.startStore, n.startAmnesia,
+		n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startClock, n.startGossip,
+		n.startResolver, n.startRepairs, n.startPressure, n.startCapabilities, n.startGateway, n.startReadiness,
 	} {
 		if err := stage(ctx); err != nil {
 			return err
@@ -34,7 +37,9 @@ func (n *Node) start(ctx context.Context) error {
 }
 
 func (n *Node) startStore(ctx context.Context) error {
-	return n.services.Start(ctx, supervise.Service{Name: "store", Run: n.store.Run, Fatal: true, Progress: n.store.Recovered})
+	return n.services.Start(ctx, supervise.Service{
+		Name: "store", Run: n.store.Run, Fatal: true, Progress: n.store.Recovered,
+	})
 }
 
 func (n *Node) startHost(ctx context.Context) error {
@@ -42,7 +47,9 @@ func (n *Node) startHost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	deps := p2p.Deps{Key: n.key, PSK: psk, Version: ThisVersion().Version, Log: n.log, Limits: n.limits, Metrics: n.registry}
+	deps := p2p.Deps{
+		Key: n.key, PSK: psk, Version: ThisVersion().Version, Log: n.log, Limits: n.limits, Metrics: n.registry,
+	}
 	if n.faults != nil {
 		deps.Faults = n.faults.Links()
 	}
@@ -50,7 +57,7 @@ func (n *Node) startHost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return n.services.Start(ctx, supervise.Service{Name: "host", Fatal: true, Run: func(ctx context.Context, ready func()) error {
+	run := func(ctx context.Context, ready func()) error {
 		if n.faults != nil {
 			defer n.faults.Close()
 		}
@@ -63,13 +70,15 @@ func (n *Node) startHost(ctx context.Context) error {
 		ready()
 		<-ctx.Done()
 		return h.Close()
-	}})
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "host", Run: run, Fatal: true})
 }
 
 func (n *Node) startSessions(ctx context.Context) (err error) {
 	n.sessions, err = session.New(n.cfg.Session, session.Deps{
-		Host: n.host, UserAgent: "allium/" + ThisVersion().Version, Log: n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
-		Transports: func() []string { return p2p.Transports(n.host) }, Now: n.now,
+		Host: n.host, UserAgent: "allium/" + ThisVersion().Version, Now: n.now,
+		Transports: func() []string { return p2p.Transports(n.host) },
+		Log:        n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
 	})
 	if err != nil {
 		return err
@@ -83,7 +92,7 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 		acceptor = n.faults.Acceptor(acceptor)
 	}
 	n.server, err = object.NewServer(n.cfg.Object, object.ServerDeps{
-		Host: acceptor, Store: served{n.store, n.denylist.At("peers").Object}, MaxFrame: n.sessions.MaxFrame,
+		Host: acceptor, Store: peerStore{n.store, n.denylist.At("peers").Object}, MaxFrame: n.sessions.MaxFrame,
 		Log: n.log, Metrics: n.registry, Limits: n.limits, Inbound: n.inbound,
 	})
 	if err != nil {
@@ -95,31 +104,36 @@ func (n *Node) startObjects(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return n.services.Start(ctx, supervise.Service{Name: "objects", Fatal: true, Run: func(ctx context.Context, ready func()) error {
+	run := func(ctx context.Context, ready func()) error {
 		err := n.server.Run(ctx, ready)
 		return errors.Join(err, n.objects.Close())
-	}})
+	}
+	return n.services.Start(ctx, supervise.Service{Name: "objects", Run: run, Fatal: true})
 }
 
-// startRecords opens what discovery keeps over a restart: provider records, the
-// republish cycle, what is known of seeds. With amnesia it stays in RAM.
+// startRecords opens the database in which discovery stores what outlives a
+// restart: provider records, the state of the republish cycle, and what is known
+// of seeds. With amnesia there is no database, and discovery uses RAM.
 func (n *Node) startRecords(ctx context.Context) error {
 	if n.cfg.Node.Amnesia {
 		return nil
 	}
-	n.records = records.New(records.Config{Dir: filepath.Join(n.home, homedir.RecordsDir), Peers: "/" + dht.RecordsSpace + "/"}, records.Deps{Log: n.log, Metrics: n.registry})
+	n.records = records.New(
+		records.Config{Dir: filepath.Join(n.home, homedir.RecordsDir), Peers: "/" + dht.RecordsSpace + "/"},
+		records.Deps{Log: n.log, Metrics: n.registry})
 	return n.services.Start(ctx, supervise.Service{Name: "records", Run: n.records.Run})
 }
 
 func (n *Node) startDHT(ctx context.Context) (err error) {
 	deps := dht.Deps{
-		Cores: n.hash.Cores(),
-		Host:  n.host, Key: n.key, Roots: n.publisher.Roots(context.WithoutCancel(ctx)), Has: n.publisher.Has, Denied: n.deniedKey, Elsewhere: n.twin.saw, SeedManifest: n.seedManifest(), Now: n.now,
-		ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire,
+		Cores: n.hash.Cores(), Host: n.host, Key: n.key,
+		Roots: n.publisher.Roots(context.WithoutCancel(ctx)), Has: n.publisher.Has, Denied: n.deniedKey,
+		DuplicateIdentity: n.duplicates.noteRecord, SeedManifest: n.seedManifest(),
+		Now: n.now, ClockWrong: n.clock.Wrong, MayExpire: n.clock.MayExpire,
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
 	}
 	if n.records != nil {
-		deps.Datastore, deps.Renewed = n.records, n.records.Renewed
+		deps.Datastore, deps.Replacements = n.records, n.records.Renewed
 	}
 	if n.dht, err = dht.New(n.cfg.DHT, deps); err != nil {
 		return err
@@ -129,7 +143,8 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 
 func (n *Node) startResolver(ctx context.Context) (err error) {
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
-		Local: fetched{n.store}, Providers: finder{n.dht}, Hints: n.announces.Hints, Objects: n.objects, Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
+		Local: fetchStore{n.store}, Providers: dhtFinder{n.dht}, Hints: n.hints.Hints, Objects: n.objects,
+		Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {
@@ -143,17 +158,22 @@ func (n *Node) startPressure(ctx context.Context) error {
 }
 
 func (n *Node) startGateway(ctx context.Context) (err error) {
-	objects := objects.Found{Local: objects.Local{Store: n.store}, Resolver: n.resolver, Hash: n.hash, Denied: n.denylist.At("objects").Object, Seed: n.cfg.Node.Profile == p2p.Seed}
+	objects := objects.Found{
+		Local: objects.Local{Store: n.store}, Resolver: n.resolver, Hash: n.hash,
+		Denied: n.denylist.At("objects").Object, Seed: n.cfg.Node.Profile == p2p.Seed,
+	}
 	version := ThisVersion()
-	version.Amnesia = n.amnesia.Mode(n.store.LockError())
+	version.Amnesia = n.amnesia.Mode(n.store.MlockError())
 	api := localapi.NewNode(apiConfig(n.home, n.cfg), localapi.Deps{
 		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Announce: n.publisher,
-		Host: n.host, Sessions: n.sessions, DHT: n.dht, Hints: n.announces, Denied: n.denied, Control: control{n}, Limits: n.limits,
+		Host: n.host, Sessions: n.sessions, DHT: n.dht, Hints: n.hints,
+		Denied: n.denied, Control: control{n}, Limits: n.limits,
 	})
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
-		Objects: objects, Node: api, Uploads: api.Uploads(n.pressure.Refusal), Ready: n.board.Report, Audit: n.audited(), Denylist: n.denylist.At("gateway"), Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
-		Capabilities: n.capabilities,
-		Log:          n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,
+		Objects: objects, Node: api, Uploads: api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
+		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,
+		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
+		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,
 	})
 	if err != nil {
 		return err
@@ -162,7 +182,8 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	return n.services.Start(ctx, supervise.Service{Name: "gateway", Run: n.gateway.Run})
 }
 
-// startLock is the first stage of a node that writes anything.
+// startLock locks the home directory, before any other stage writes to it. With
+// amnesia nothing is written, so there is no lock.
 func (n *Node) startLock(context.Context) error {
 	if n.cfg.Node.Amnesia {
 		return nil
@@ -178,9 +199,10 @@ func (n *Node) startCapabilities(ctx context.Context) error {
 	return n.services.Start(ctx, supervise.Service{Name: "capabilities", Run: n.capabilities.Run})
 }
 
-// startAmnesia is a stage after the store's, whose memory it looks at.
+// startAmnesia is a stage after the store, because it checks that the store's
+// memory is locked.
 func (n *Node) startAmnesia(ctx context.Context) error {
-	if err := n.amnesia.Settle(n.store.LockError()); err != nil {
+	if err := n.amnesia.Settle(n.store.MlockError()); err != nil {
 		return err
 	}
 	if !n.amnesia.Needed() {

@@ -7,14 +7,14 @@ import (
 	"allium/gateway/api"
 )
 
-// version and commit are set by the linker (see the Makefile); a plain
-// `go build` leaves them to the module's build information.
+// version and commit are set by the linker (see the Makefile). After a plain
+// `go build` they are empty, and the module's build information is used.
 var (
 	version = ""
 	commit  = ""
 )
 
-// ThisVersion is the running binary's version.
+// ThisVersion returns the version of the running binary.
 func ThisVersion() api.Version {
 	v := api.Version{Version: version, Commit: commit, Go: runtime.Version()}
 	if info, ok := debug.ReadBuildInfo(); ok && v.Version == "" {

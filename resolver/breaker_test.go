@@ -57,7 +57,8 @@ func TestBreaker(t *testing.T) {
 		}
 		targets := func(closed, half, open int) {
 			t.Helper()
-			if err := testutil.GatherAndCompare(reg, strings.NewReader(breakerTargets(closed, half, open)), "breaker_targets"); err != nil {
+			if err := testutil.GatherAndCompare(reg, strings.NewReader(breakerTargets(closed, half, open)),
+				"breaker_targets"); err != nil {
 				t.Error(err)
 			}
 		}

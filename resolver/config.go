@@ -9,8 +9,7 @@ import (
 	"allium/resolver/tree"
 )
 
-// Config bounds the resolver. The defaults are SPEC §2's.
-// node/config/keys.txt says what each key means.
+// Config bounds the resolver. node/config/keys.txt describes each key.
 type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
@@ -30,7 +29,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate says which key is out of its bounds.
+// Validate returns an error that names the first key outside its bounds.
 func (c Config) Validate() error {
 	for _, check := range []struct {
 		ok        bool
@@ -47,25 +46,26 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// providers is what bounds the finding and asking of peers.
+// providers returns the bounds of package providers.
 func (c Config) providers() providers.Config {
 	return providers.Config{
 		Deadline: c.Deadline, StallTimeout: c.StallTimeout,
-		PeerRequests: c.PeerRequests, PeerRequestsWaiting: c.FetchesWaiting,
-		CacheEntries: c.CacheEntries, PositiveTTL: c.PositiveTTL, NegativeTTL: c.NegativeTTL, Lookups: c.Lookups,
+		PeerRequests: c.PeerRequests, PeerRequestsWaiting: c.FetchesWaiting, Lookups: c.Lookups,
+		CacheEntries: c.CacheEntries, PositiveTTL: c.PositiveTTL, NegativeTTL: c.NegativeTTL,
 		BreakerPeers: c.BreakerPeers, BreakerWindow: c.BreakerWindow, BreakerMinCalls: c.BreakerMinCalls,
 		BreakerErrors: c.BreakerErrors, BreakerCooldown: c.BreakerCooldown, BreakerProbes: c.BreakerProbes,
 	}
 }
 
-// transfers is what bounds the fetching of objects.
+// transfers returns the bounds of package transfer.
 func (c Config) transfers() transfer.Config {
 	return transfer.Config{
-		Tries: c.Tries, ProvidersPerObject: c.ProvidersPerObject, Fetches: c.Fetches, FetchesWaiting: c.FetchesWaiting,
+		Tries: c.Tries, ProvidersPerObject: c.ProvidersPerObject,
+		Fetches: c.Fetches, FetchesWaiting: c.FetchesWaiting,
 	}
 }
 
-// trees is what bounds the fetching of directories.
+// trees returns the bounds of package tree.
 func (c Config) trees() tree.Config {
 	return tree.Config{Trees: c.Trees, Requests: c.TreeRequests, Large: c.TreeLarge, Tries: c.Tries}
 }

@@ -8,7 +8,7 @@ import (
 	"allium/protocols/b3"
 )
 
-// Source says where bytes came from.
+// Source is where bytes came from.
 type Source uint8
 
 // The sources.
@@ -17,7 +17,7 @@ const (
 	SourcePeer                // other peers, now
 )
 
-// String is the source's name in JSON, headers and metrics.
+// String returns the source's name in JSON, headers and metrics.
 func (s Source) String() string {
 	if s == SourceLocal {
 		return "local"
@@ -25,9 +25,9 @@ func (s Source) String() string {
 	return "peer"
 }
 
-// Content is an open object, or a range of one: its size, which is a fact, and
-// its bytes, each group verified before it is handed out. It is not for
-// concurrent use. The caller closes it.
+// Content is an open object, or a range of one. Its size is proved, and each
+// group is verified before its bytes are handed out. It is not for concurrent
+// use. The caller closes it.
 type Content struct {
 	root     b3.Root
 	size     int64
@@ -39,14 +39,14 @@ type Content struct {
 
 	ctx  context.Context
 	from groups
-	done func() // ends the work that begin admitted; nil for local objects
+	done func() // ends the admitted work; nil for local objects
 
-	off  int64  // of the next byte
-	rest []byte // of the current group, not yet handed out
+	off  int64  // the offset of the next byte in the object
+	rest []byte // the part of the current group that was not handed out yet
 	err  error
 }
 
-// groups is where a Content reads.
+// groups is where a Content reads from.
 type groups interface {
 	// Read returns group g, verified, in memory that stays as it is until the
 	// next call.
@@ -54,28 +54,30 @@ type groups interface {
 	Close()
 }
 
-// Root is the object's address.
+// Root returns the object's address.
 func (c *Content) Root() b3.Root { return c.root }
 
-// Size is the size of the whole object in bytes, proved.
+// Size returns the proved size of the whole object in bytes.
 func (c *Content) Size() int64 { return c.size }
 
-// Range is what Read and WriteTo give: bytes start up to but without end.
+// Range returns which bytes of the object Read and WriteTo give: from start up
+// to, but not including, end.
 func (c *Content) Range() (start, end int64) { return c.start, c.end }
 
-// Source says where the bytes come from.
+// Source returns where the bytes come from.
 func (c *Content) Source() Source { return c.source }
 
-// LookupID names the lookup in the log; empty for a local object.
+// LookupID returns the name of the lookup in the log. It is empty for a local
+// object.
 func (c *Content) LookupID() string { return c.lookupID }
 
-// Resumed is how many bytes of the object an earlier fetch, cut short, had left
-// when the one that Content reads began; 0 for a local object.
+// Resumed returns how many bytes of the object were already stored when the
+// fetch began, because an earlier fetch was cut short. It is 0 for a local object.
 func (c *Content) Resumed() int64 { return c.resumed }
 
-// begin cuts the range to the size and reads its first group, so that an object
-// that cannot be read fails before a byte of it was promised. It closes c when
-// it fails.
+// begin cuts the range to the size and reads its first group. An object that
+// cannot be read therefore fails before its size is promised to a client. When
+// begin fails it closes c.
 func (c *Content) begin(opt OpenOptions, size int64) (*Content, error) {
 	start, end, err := opt.Within(c.root, size)
 	c.size, c.start, c.end, c.off = size, start, end, start
@@ -92,7 +94,7 @@ func (c *Content) begin(opt OpenOptions, size int64) (*Content, error) {
 	return c, nil
 }
 
-// Read implements io.Reader.
+// Read implements [io.Reader].
 func (c *Content) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -105,7 +107,7 @@ func (c *Content) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo implements io.WriterTo: one Write per group.
+// WriteTo implements [io.WriterTo] with one Write for each group.
 func (c *Content) WriteTo(w io.Writer) (total int64, err error) {
 	for {
 		switch err := c.fill(); {
@@ -126,8 +128,8 @@ func (c *Content) WriteTo(w io.Writer) (total int64, err error) {
 	}
 }
 
-// Peek returns the bytes that Read gives next, at least one and at most a group, and
-// leaves them there. They are valid until the next Read or WriteTo.
+// Peek returns the next bytes without consuming them: at least one byte and at
+// most one group. They are valid until the next Read or WriteTo.
 func (c *Content) Peek() ([]byte, error) {
 	err := c.fill()
 	return c.rest, err
@@ -138,7 +140,8 @@ func (c *Content) take(n int) {
 	c.off += int64(n)
 }
 
-// fill makes rest non-empty, or says why it cannot: io.EOF at the end.
+// fill reads the next group into rest when rest is empty. It returns io.EOF at
+// the end of the range.
 func (c *Content) fill() error {
 	switch {
 	case c.err != nil:
@@ -151,7 +154,7 @@ func (c *Content) fill() error {
 	g := c.off / b3.GroupSize
 	p, err := c.from.Read(g)
 	if err != nil {
-		c.err = why(c.ctx, err)
+		c.err = drainingError(c.ctx, err)
 		return c.err
 	}
 	at := g * b3.GroupSize
@@ -159,10 +162,10 @@ func (c *Content) fill() error {
 	return nil
 }
 
-var errClosed = errors.New("resolver: the content is closed")
+var errClosed = errors.New("the content is closed")
 
-// Close ends the reading. A fetch that nobody else waits for ends with it. It
-// is idempotent and returns nil.
+// Close ends the reading. The fetch behind it ends too, unless other callers
+// wait for it. Close is idempotent and returns nil.
 func (c *Content) Close() error {
 	if errors.Is(c.err, errClosed) {
 		return nil
@@ -181,11 +184,10 @@ func (c *Content) Close() error {
 // group ahead.
 type localGroups struct {
 	obj     b3.Object
-	section *b3.Section // nil: no bytes are wanted
+	section *b3.Section // nil when the range is empty
 }
 
-// inOrder announces that the groups of bytes start to end will be read, one after
-// the other.
+// inOrder prepares to read the groups of bytes start to end one after the other.
 func (l *localGroups) inOrder(start, end int64) {
 	last := (end-1)/b3.GroupSize + 1
 	l.section = l.obj.Reader().Section(start/b3.GroupSize*b3.GroupSize, last*b3.GroupSize)

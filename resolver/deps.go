@@ -25,13 +25,13 @@ type Local interface {
 	Flush(ctx context.Context) error
 }
 
-// What the resolver needs of the store and says of transfers.
+// Types of package transfer that callers of the resolver use.
 type (
 	// Ingest is an object being stored.
 	Ingest = transfer.Ingest
-	// OpenOptions say which bytes of an object are wanted and who may have them.
+	// OpenOptions say which bytes of an object to read and which peers may have them.
 	OpenOptions = transfer.Options
-	// RangeError is a range that begins behind the end of the object.
+	// RangeError reports a range that begins behind the end of the object.
 	RangeError = transfer.RangeError
 	// Progress is how far a fetch has come.
 	Progress = transfer.Progress
@@ -40,12 +40,12 @@ type (
 // ToEnd is the End of a range that reaches to the end of the object.
 const ToEnd = transfer.ToEnd
 
-// Whole asks for a whole object.
+// Whole returns the options for reading a whole object.
 func Whole(from Sources) OpenOptions { return transfer.Whole(from) }
 
-// What the resolver says of providers.
+// Types of package providers that callers of the resolver use.
 type (
-	// Sources names who may have an object, beside its own providers.
+	// Sources names peers that may have an object, beside those that discovery finds.
 	Sources = providers.Sources
 	// ProvidersOptions say how to look for providers.
 	ProvidersOptions = providers.FindOptions
@@ -55,17 +55,18 @@ type (
 type Deps struct {
 	Local     Local
 	Providers providers.Finder
-	// Hints lists who announced an object of late, at most 20, at once and from
-	// memory; nil: nobody. Two are asked before the DHT is, whose lookup
-	// begins when they are not enough, or do not answer; the others after it.
+	// Hints returns the peers that recently announced an object by gossip, at
+	// most 20. It reads memory only and must not block. Two of them are asked
+	// before the DHT; its lookup begins when these are not enough or do not
+	// answer. The other hints are asked after the lookup. Nil means no hints.
 	Hints   func(root b3.Root) []record.Provider
 	Objects providers.Client
 	Dialer  providers.Dialer
-	// Denied says why an object must not be fetched, nor read through the
-	// resolver; nil: everything may. It must not block.
+	// Denied returns why an object must not be fetched or read through the
+	// resolver, or nil. It must not block. A nil func denies nothing.
 	Denied func(root b3.Root) error
 
-	Self peer.ID // never asked; empty when the node has no identity yet
+	Self peer.ID // this node, which is never asked; empty without an identity
 
 	Log     *slog.Logger
 	Metrics prometheus.Registerer

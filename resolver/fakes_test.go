@@ -274,7 +274,8 @@ func (l *fakeLocal) keep(t testing.TB, b *blob, lo, hi int64) {
 		t.Fatal(err)
 	}
 	last := int64(len(b.data)) - 1
-	walk, err := b3.NewWalk(b.root, last+1, []b3.Range{{Start: lo * b3.GroupSize, End: min(hi*b3.GroupSize, last+1)}, {Start: last, End: -1}})
+	walk, err := b3.NewWalk(b.root, last+1, []b3.Range{{Start: lo * b3.GroupSize, End: min(hi*b3.GroupSize, last+1)},
+		{Start: last, End: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -472,7 +473,8 @@ type fakeNet struct {
 }
 
 func newFakeNet() *fakeNet {
-	return &fakeNet{peers: map[peer.ID]*fakePeer{}, inflight: map[peer.ID]int{}, peaks: map[peer.ID]int{}, addrs: map[peer.ID]bool{}}
+	return &fakeNet{peers: map[peer.ID]*fakePeer{}, inflight: map[peer.ID]int{}, peaks: map[peer.ID]int{},
+		addrs: map[peer.ID]bool{}}
 }
 
 // peer adds a peer that has blobs.
@@ -630,7 +632,8 @@ func (p *fakePeer) items(ctx context.Context, i int, b *blob, req object.GetRequ
 	return p.walk(ctx, i, b, send, take, sink, true)
 }
 
-func (p *fakePeer) walk(ctx context.Context, i int, b *blob, send, take *b3.Walk, sink object.Sink, manners bool) error {
+func (p *fakePeer) walk(ctx context.Context, i int, b *blob, send, take *b3.Walk, sink object.Sink,
+	manners bool) error {
 	buf := make([]byte, min(max(len(b.data), b3.ParentSize), b3.GroupSize))
 	for {
 		item, ok := send.Next()
@@ -746,7 +749,8 @@ func (w *world) counter(t testing.TB, name string, label ...string) float64 {
 func newWorld(t testing.TB, change func(*Config, *Deps)) *world {
 	t.Helper()
 	w := &world{local: newFakeLocal(), net: newFakeNet(), finder: &fakeFinder{who: map[b3.Root][]peer.ID{}}}
-	cfg, deps := DefaultConfig(), Deps{Local: w.local, Providers: w.finder, Objects: w.net, Dialer: w.net, Self: "self", Metrics: prometheus.NewRegistry()}
+	cfg, deps := DefaultConfig(), Deps{Local: w.local, Providers: w.finder, Objects: w.net, Dialer: w.net, Self: "self",
+		Metrics: prometheus.NewRegistry()}
 	if change != nil {
 		change(&cfg, &deps)
 	}

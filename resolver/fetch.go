@@ -11,12 +11,12 @@ import (
 	"allium/resolver/tree"
 )
 
-// FetchOptions name the peers that may have an object, and a function that hears
-// of its progress.
+// FetchOptions name the peers that may have an object, and a function that is
+// told of the progress.
 type FetchOptions struct {
 	Sources
-	// Progress is called now and then while the fetch runs, and once at its end,
-	// by the goroutine that called Fetch or FetchTree. It must not block.
+	// Progress is called repeatedly while the fetch runs and once at its end, by
+	// the goroutine that called Fetch or FetchTree. It must not block.
 	Progress func(Progress)
 }
 
@@ -25,8 +25,8 @@ type Info struct {
 	Root     b3.Root
 	Size     int64 // bytes
 	Source   Source
-	Resumed  int64 // bytes that an earlier fetch, cut short, had left
-	Peers    int   // that sent something
+	Resumed  int64 // bytes already stored by an earlier fetch that was cut short
+	Peers    int   // number of peers that sent something
 	Duration time.Duration
 	LookupID string // empty when the object was local
 }
@@ -34,20 +34,21 @@ type Info struct {
 // TreeInfo is what FetchTree did.
 type TreeInfo = tree.Info
 
-// Fetch brings the object root into the store; when it returns nil the object
-// is durable. It joins a fetch that runs already. When its ctx ends before,
-// Fetch returns, and the fetch goes on if others wait for it; if not, what has
-// arrived is kept, and the next fetch goes on from there.
+// Fetch brings the object root into the store. When it returns nil the object is
+// durable. It joins a fetch of the same root that already runs. When ctx ends
+// first, Fetch returns; the fetch continues if other callers wait for it.
+// Otherwise the store keeps what has arrived and the next fetch continues from
+// there.
 //
-// Errors carry the outcome of what the providers did (corrupt before upstream
-// before timeout before not_found), busy, or that of the store.
+// Errors carry the worst outcome of the providers (corrupt before upstream before
+// timeout before not_found), busy, or the outcome of the store.
 func (r *Resolver) Fetch(ctx context.Context, root b3.Root, opt FetchOptions) (Info, error) {
 	if err := r.denied(root); err != nil {
 		return Info{}, err
 	}
 	begun := time.Now()
 	info, here := r.localInfo(ctx, root)
-	if !transfer.Absent(here) {
+	if !transfer.NeedsFetch(here) {
 		return info, here
 	}
 	work, l, done, err := r.begin(ctx)
@@ -57,15 +58,15 @@ func (r *Resolver) Fetch(ctx context.Context, root b3.Root, opt FetchOptions) (I
 	defer done()
 	w, err := r.transfers.JoinWhole(work, l, root, opt.Sources, newLookupID())
 	if err != nil {
-		return Info{}, why(work, err)
+		return Info{}, drainingError(work, err)
 	}
 	defer w.Leave()
 	size, err := w.Wait(opt.Progress)
 	if err != nil {
-		return Info{}, transfer.Unmended(here, why(work, err))
+		return Info{}, transfer.Unmended(here, drainingError(work, err))
 	}
 	r.m.observe("fetch", begun)
-	if size < 0 { // it had become local
+	if size < 0 { // the object became local meanwhile
 		return r.localInfo(ctx, root)
 	}
 	return Info{
@@ -83,8 +84,9 @@ func (r *Resolver) localInfo(ctx context.Context, root b3.Root) (Info, error) {
 	return info, obj.Close()
 }
 
-// why tells work that Run's end cancelled from work whose caller left.
-func why(work context.Context, err error) error {
+// drainingError returns ErrDraining for an error of work that the end of Run
+// cancelled, and err otherwise.
+func drainingError(work context.Context, err error) error {
 	if err != nil && work.Err() != nil && errors.Is(context.Cause(work), providers.ErrDraining) {
 		return providers.ErrDraining
 	}
@@ -92,20 +94,21 @@ func why(work context.Context, err error) error {
 }
 
 // FetchTree brings the directory root and everything below it into the store.
-// When it returns nil all of it is durable. A root that is no directory is
-// fetched as the one object it is.
+// When it returns nil all of it is durable. If root is not a directory, FetchTree
+// fetches that one object.
 //
-// Small objects come up to 256 in one request, large files one by one, several
-// of each at a time, while directories are still being read. Local objects are
-// not asked for. Memory is bounded whatever the tree. A fetch that was cut
-// short goes on where it was when it is called again: what has arrived stays,
-// and the root is stored last, so that an unfinished tree is never taken for a
-// whole one. Keeping it is the caller's business: it should pin the root, or
-// hold a lease from before the call. Two fetches of one root take turns.
+// Small objects come in requests of up to 256, large files one by one. Several
+// requests of each kind run at a time, while directories are still being read.
+// Local objects are not requested. Memory is bounded for a tree of any size.
 //
-// Errors are those of Fetch, for the first object that could not be had;
-// bad_request when a directory is malformed, which no provider can mend. The
-// counts in TreeInfo are right also then.
+// A fetch that was cut short continues when FetchTree is called again. The root
+// is stored last, so an unfinished tree never looks whole. Two fetches of one root
+// run one after the other. The caller protects the tree from collection: it pins
+// the root, or holds a lease from before the call.
+//
+// Errors are those of Fetch for the first object that failed, and bad_request for
+// a malformed directory, which no provider can mend. The counts in TreeInfo are
+// right also when FetchTree fails.
 func (r *Resolver) FetchTree(ctx context.Context, root b3.Root, opt FetchOptions) (TreeInfo, error) {
 	if err := r.denied(root); err != nil {
 		return TreeInfo{Root: root}, err
@@ -116,10 +119,12 @@ func (r *Resolver) FetchTree(ctx context.Context, root b3.Root, opt FetchOptions
 		return TreeInfo{Root: root}, err
 	}
 	defer done()
-	info, err := r.trees.Fetch(work, l, root, tree.Options{Sources: opt.Sources, LookupID: newLookupID(), Progress: opt.Progress})
+	info, err := r.trees.Fetch(work, l, root, tree.Options{
+		Sources: opt.Sources, LookupID: newLookupID(), Progress: opt.Progress,
+	})
 	info.Duration = time.Since(begun)
 	if err != nil {
-		return info, why(work, err)
+		return info, drainingError(work, err)
 	}
 	r.m.observe("tree", begun)
 	return info, nil

@@ -44,7 +44,8 @@ func TestFetchGoesOnWithTheNextProvider(t *testing.T) {
 		want  status.Outcome
 	}{
 		{"a wrong group", func(p *fakePeer) { p.spoil = func(_ b3.Root, g int64) bool { return g == 5 } }, 5, status.Corrupt},
-		{"a wrong first group", func(p *fakePeer) { p.spoil = func(_ b3.Root, g int64) bool { return g == 0 } }, 0, status.Corrupt},
+		{"a wrong first group", func(p *fakePeer) { p.spoil = func(_ b3.Root, g int64) bool { return g == 0 } }, 0,
+			status.Corrupt},
 		{"a false size", func(p *fakePeer) { p.lieSize = group }, -1, status.Corrupt},
 		{"a stream that breaks", func(p *fakePeer) {
 			p.before = func(_ context.Context, g int64) error {
@@ -118,7 +119,8 @@ func TestFetchGoesOnWithTheNextProvider(t *testing.T) {
 				if status.Of(err) != tc.want {
 					t.Fatalf("got %v (%s), want %s", err, status.Of(err), tc.want)
 				}
-				if !strings.Contains(err.Error(), "2 providers tried: 2 "+tc.want.String()) || !strings.Contains(err.Error(), b.root.String()) {
+				if !strings.Contains(err.Error(), "2 providers tried: 2 "+tc.want.String()) ||
+					!strings.Contains(err.Error(), b.root.String()) {
 					t.Errorf("the error does not name what was tried: %v", err)
 				}
 				var e *status.Error
@@ -364,7 +366,8 @@ func TestNotStarted(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	local.add(b)
-	if info, err := r.Fetch(t.Context(), b.root, FetchOptions{}); err != nil || info.Source != SourceLocal || info.Size != 10 {
+	if info, err := r.Fetch(t.Context(), b.root, FetchOptions{}); err != nil || info.Source != SourceLocal ||
+		info.Size != 10 {
 		t.Errorf("a local object: %+v, %v", info, err)
 	}
 }
@@ -412,13 +415,17 @@ func TestFetchProgress(t *testing.T) {
 		}
 		w.has([]peer.ID{"a"}, b)
 		var seen []Progress
-		if _, err := w.Fetch(t.Context(), b.root, FetchOptions{Progress: func(p Progress) { seen = append(seen, p) }}); err != nil {
+		if _, err := w.Fetch(t.Context(), b.root, FetchOptions{Progress: func(p Progress) {
+			seen = append(seen,
+				p)
+		}}); err != nil {
 			t.Fatal(err)
 		}
 		if len(seen) < 5 || len(seen) > 10 {
 			t.Errorf("%d reports of a fetch of 800 ms", len(seen))
 		}
-		if last := seen[len(seen)-1]; last != (Progress{Objects: 1, ObjectsKnown: 1, Bytes: 10 * group, BytesKnown: 10 * group, Peers: 1}) {
+		if last := seen[len(seen)-1]; last != (Progress{Objects: 1, ObjectsKnown: 1, Bytes: 10 * group,
+			BytesKnown: 10 * group, Peers: 1}) {
 			t.Errorf("the last report is %+v", last)
 		}
 		if !slices.IsSortedFunc(seen, func(a, b Progress) int { return int(a.Bytes - b.Bytes) }) {
@@ -434,7 +441,8 @@ func TestSourcesInOrder(t *testing.T) {
 	w.net.peer("named", child)
 	w.net.peer("dht", parent, other)
 	w.has([]peer.ID{"dht"}, parent)
-	if _, err := w.Fetch(t.Context(), child.root, FetchOptions{Sources: Sources{Peers: []peer.AddrInfo{{ID: "named"}}}}); err != nil {
+	if _, err := w.Fetch(t.Context(), child.root,
+		FetchOptions{Sources: Sources{Peers: []peer.AddrInfo{{ID: "named"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	if w.finder.count() != 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are the resolver's, named as in SPEC §10; those of its parts are with
-// them.
+// metrics are the resolver's own metrics, named as in SPEC §10. Each sub-package
+// has its own.
 type metrics struct {
 	latency  *prometheus.HistogramVec // type
 	received *prometheus.CounterVec   // type
@@ -16,11 +16,14 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "resolve_latency_seconds", Help: "Time until the first group of an object can be read (open_local, open_peer), an object or a directory is stored (fetch, tree), a lookup ends (providers).",
+			Name: "resolve_latency_seconds",
+			Help: "Time until the first group of an object can be read (open_local, open_peer), " +
+				"an object or a directory is stored (fetch, tree), or a lookup ends (providers).",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
 		}, []string{"type"}),
 		received: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "resolver_received_bytes_total", Help: "Verified bytes received from peers, by what asked for them; extra: that were here already.",
+			Name: "resolver_received_bytes_total",
+			Help: "Verified bytes received from peers, by the kind of request; extra counts bytes that were already here.",
 		}, []string{"type"}),
 	}
 	if reg != nil {
@@ -29,7 +32,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-// observe records how long something took since start.
-func (m *metrics) observe(what string, start time.Time) {
-	m.latency.WithLabelValues(what).Observe(time.Since(start).Seconds())
+// observe records the time since start for work of a kind.
+func (m *metrics) observe(kind string, start time.Time) {
+	m.latency.WithLabelValues(kind).Observe(time.Since(start).Seconds())
 }

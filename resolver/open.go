@@ -8,15 +8,15 @@ import (
 	"allium/resolver/transfer"
 )
 
-// Open returns the bytes asked for, from the store or from peers. It returns
-// once the size is proved and the first group wanted is there, verified; what
-// follows is read as it arrives, and no more than opt.Ahead ahead of the reader is
-// asked for. The store keeps everything that arrives: an object that was read to
-// its end is local, and parts of others are used by later calls.
+// Open returns an object, or a range of it, from the store or from peers. It
+// returns when the size is proved and the first group of the range is verified.
+// The rest is read as it arrives; at most opt.Ahead bytes ahead of the reader are
+// requested. The store keeps every group that arrives: an object that was read to
+// its end is local afterwards, and later calls use the parts of others.
 //
-// ctx governs the Content until it is closed. Errors carry the outcome: that of
-// what the providers did (corrupt before upstream before timeout before
-// not_found), bad_range as a [*RangeError], busy, and those of the store.
+// ctx governs the Content until it is closed. Errors carry the worst outcome of
+// the providers (corrupt before upstream before timeout before not_found),
+// bad_range as a [*RangeError], busy, or the outcome of the store.
 func (r *Resolver) Open(ctx context.Context, root b3.Root, opt OpenOptions) (*Content, error) {
 	if err := opt.Check(root); err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (r *Resolver) Open(ctx context.Context, root b3.Root, opt OpenOptions) (*Co
 	if err == nil {
 		c, err = r.openLocal(ctx, root, opt)
 	}
-	if transfer.Absent(err) {
+	if transfer.NeedsFetch(err) {
 		c, err = r.openRemote(ctx, root, opt, err)
 	}
 	if err != nil {
@@ -49,7 +49,7 @@ func (r *Resolver) openLocal(ctx context.Context, root b3.Root, opt OpenOptions)
 	return c.begin(opt, obj.Size())
 }
 
-// openRemote opens an object that is not local; here says why it is not.
+// openRemote opens an object that is not local. The error here says why not.
 func (r *Resolver) openRemote(ctx context.Context, root b3.Root, opt OpenOptions, here error) (*Content, error) {
 	l, err := r.admit()
 	if err != nil {
@@ -59,22 +59,22 @@ func (r *Resolver) openRemote(ctx context.Context, root b3.Root, opt OpenOptions
 	work, end := l.bind(ctx) // until the content is closed
 	c := &Content{root: root, source: SourcePeer, ctx: work, lookupID: newLookupID(), done: end}
 	size, err := r.findGroups(work, l, c, opt)
-	if err == nil && c.from == nil { // it became local while we looked
+	if err == nil && c.from == nil { // the object became local meanwhile
 		var obj b3.Object
 		if obj, err = r.local.Open(work, root); err == nil {
 			c.source, c.from, size = SourceLocal, &localGroups{obj: obj}, obj.Size()
 		}
 	}
 	if err != nil {
-		err = why(work, err)
+		err = drainingError(work, err)
 		c.Close()
 		return nil, transfer.Unmended(here, err)
 	}
 	return c.begin(opt, size)
 }
 
-// findGroups gives c somewhere to read from: the transfer of the object. It
-// leaves c.from nil when the object has become local.
+// findGroups lets c read from the transfer of the object. It leaves c.from nil
+// when the object has become local.
 func (r *Resolver) findGroups(ctx context.Context, l *life, c *Content, opt OpenOptions) (size int64, err error) {
 	w, err := r.transfers.Join(ctx, l, c.root, opt, c.lookupID)
 	if err != nil {

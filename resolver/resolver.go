@@ -20,8 +20,8 @@ import (
 	"allium/resolver/tree"
 )
 
-// Resolver fetches objects. Its methods may be called from any goroutine while
-// Run runs; before they return status.NotReady, and status.Draining after it.
+// Resolver fetches objects. Its methods are safe for concurrent use while Run
+// runs. They return status.NotReady before Run and status.Draining after it.
 type Resolver struct {
 	cfg    Config
 	local  Local
@@ -35,7 +35,7 @@ type Resolver struct {
 	run atomic.Pointer[life]
 }
 
-// life is one Run: work starts under its context, and Run waits for it.
+// life is one call of Run. Work starts under its context, and Run waits for it.
 type life struct {
 	ctx  context.Context
 	work latch.Latch
@@ -50,7 +50,10 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		name    string
 		missing bool
 	}{
-		{"Local", d.Local == nil}, {"Providers", d.Providers == nil}, {"Objects", d.Objects == nil}, {"Dialer", d.Dialer == nil},
+		{"Local", d.Local == nil},
+		{"Providers", d.Providers == nil},
+		{"Objects", d.Objects == nil},
+		{"Dialer", d.Dialer == nil},
 	} {
 		if dep.missing {
 			return nil, fmt.Errorf("resolver: Deps.%s is missing", dep.name)
@@ -83,12 +86,13 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	return r, nil
 }
 
-// Run lets fetches start and forgets expired lookups. When ctx ends it cancels
-// what is in flight and returns nil after the last goroutine. It can run again.
+// Run admits fetches and drops expired lookups from the cache. When ctx ends it
+// cancels the work in flight and returns nil after the last goroutine has ended.
+// It may then be called again.
 func (r *Resolver) Run(ctx context.Context, ready func()) error {
 	l := &life{ctx: ctx}
 	if old := r.run.Load(); old != nil && !old.work.Closed() || !r.run.CompareAndSwap(old, l) {
-		return errors.New("resolver: it runs already")
+		return errors.New("the resolver already runs")
 	}
 	ready()
 	tick := time.NewTicker(r.cfg.PositiveTTL)
@@ -104,20 +108,20 @@ func (r *Resolver) Run(ctx context.Context, ready func()) error {
 	}
 }
 
-// admit lets a call in. Run waits until l.work.Leave is called.
+// admit admits a call. Run waits until the caller calls l.work.Leave.
 func (r *Resolver) admit() (l *life, err error) {
 	l = r.run.Load()
 	switch {
 	case l == nil:
-		return nil, status.Errorf(status.NotReady, "resolver: it has not started; try again in a moment")
+		return nil, status.Errorf(status.NotReady, "the resolver has not started; try again in a moment")
 	case !l.enter():
 		return nil, providers.ErrDraining
 	}
 	return l, nil
 }
 
-// begin admits a call whose context ends with ctx or with Run, and which lasts
-// until done is called.
+// begin admits a call. The context work ends with ctx or with Run. The caller
+// calls done when the call ends.
 func (r *Resolver) begin(ctx context.Context) (work context.Context, l *life, done func(), err error) {
 	if l, err = r.admit(); err != nil {
 		return nil, nil, nil, err
@@ -126,27 +130,30 @@ func (r *Resolver) begin(ctx context.Context) (work context.Context, l *life, do
 	return work, l, func() { end(); l.work.Leave() }, nil
 }
 
-// bind returns ctx, to end also with the life.
+// bind returns a copy of ctx that also ends with the life.
 func (l *life) bind(ctx context.Context) (work context.Context, end func()) {
 	work, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(l.ctx, func() { cancel(providers.ErrDraining) })
 	return work, func() { stop(); cancel(nil) }
 }
 
-// enter counts one more piece of work in, unless the life is over.
+// enter admits one piece of work, unless Run has ended.
 func (l *life) enter() bool { return l.ctx.Err() == nil && l.work.Enter() }
 
-// Context implements providers.Tasks.
+// Context implements [providers.Tasks].
 func (l *life) Context() context.Context { return l.ctx }
 
-// Go implements providers.Tasks.
+// Go implements [providers.Tasks].
 func (l *life) Go(f func()) bool { return l.ctx.Err() == nil && l.work.Go(f) }
 
-// Providers yields who says it has the object: first, unless opt.Fresh, who
-// announced it, at once, then whom the DHT finds, as they are found, for at most
-// Config.Deadline. Each peer comes once. The sequence ends with an error when the search failed: a
-// timeout, or the DHT's own. Nobody having the object is an empty sequence.
-func (r *Resolver) Providers(ctx context.Context, root b3.Root, opt ProvidersOptions) iter.Seq2[record.Provider, error] {
+// Providers yields the peers that claim to have an object, each once. Unless
+// opt.Fresh is set, peers that announced it by gossip come first and at once.
+// Then come the peers that the DHT finds, as they are found, for at most
+// Config.Deadline. When the search fails, by a timeout or by an error of the DHT,
+// the sequence ends with that error. It is empty when no peer has the object.
+func (r *Resolver) Providers(
+	ctx context.Context, root b3.Root, opt ProvidersOptions,
+) iter.Seq2[record.Provider, error] {
 	return func(yield func(record.Provider, error) bool) {
 		work, l, done, err := r.begin(ctx)
 		if err != nil {
@@ -155,14 +162,14 @@ func (r *Resolver) Providers(ctx context.Context, root b3.Root, opt ProvidersOpt
 		}
 		defer done()
 		for p, err := range r.pool.Find(work, l, root, opt) {
-			if !yield(p, why(work, err)) {
+			if !yield(p, drainingError(work, err)) {
 				return
 			}
 		}
 	}
 }
 
-// newLookupID returns 16 random hex digits to find a request by in the log.
+// newLookupID returns 16 random hex digits that name a request in the log.
 func newLookupID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

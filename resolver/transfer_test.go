@@ -244,7 +244,8 @@ func TestProviderJoinsLate(t *testing.T) {
 			}
 		})
 		time.Sleep(500 * time.Millisecond)
-		if _, err := w.Fetch(t.Context(), b.root, FetchOptions{Sources: Sources{Peers: []peer.AddrInfo{{ID: "fast"}}}}); err != nil {
+		if _, err := w.Fetch(t.Context(), b.root,
+			FetchOptions{Sources: Sources{Peers: []peer.AddrInfo{{ID: "fast"}}}}); err != nil {
 			t.Error(err)
 		}
 		wg.Wait()
@@ -460,7 +461,8 @@ func TestOneWantFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Open(t.Context(), b.root, OpenOptions{Start: 60 * group, End: 61 * group}); status.Of(err) != status.NotFound {
+		if _, err := w.Open(t.Context(), b.root, OpenOptions{Start: 60 * group,
+			End: 61 * group}); status.Of(err) != status.NotFound {
 			t.Errorf("got %v", err)
 		}
 		if !bytes.Equal(readAll(t, c), b.data[:50*group]) {

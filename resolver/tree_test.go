@@ -121,7 +121,8 @@ func nested(t testing.TB) []*blob {
 			all = append(all, b)
 			inner = append(inner, file(fmt.Sprint(k), b))
 		}
-		inner = append(inner, file("shared", shared), file("empty", empty), manifest.Entry{Name: "link", Kind: manifest.Link, Target: "shared"})
+		inner = append(inner, file("shared", shared), file("empty", empty),
+			manifest.Entry{Name: "link", Kind: manifest.Link, Target: "shared"})
 		deep := dir(t, inner...)
 		outer := dir(t, subdir("deep", last(deep)), subdir("common", last(common)), file("mid", mid), file("one", one))
 		all = append(all, mid, one)
@@ -265,12 +266,15 @@ func TestTreeFails(t *testing.T) {
 		want  status.Outcome
 		in    string
 	}{
-		{"an object nobody has", func(w *world, all []*blob) { delete(w.net.peers["a"].objects, all[7].root) }, status.NotFound, ""},
+		{"an object nobody has", func(w *world, all []*blob) { delete(w.net.peers["a"].objects, all[7].root) },
+			status.NotFound, ""},
 		{"an object that is wrong everywhere", func(w *world, all []*blob) {
 			w.net.peers["a"].spoil = func(r b3.Root, _ int64) bool { return r == all[7].root }
 		}, status.Corrupt, ""},
-		{"a full disk", func(w *world, _ []*blob) { w.local.putErr = status.Errorf(status.NoSpace, "full") }, status.NoSpace, "full"},
-		{"nobody has the root", func(w *world, all []*blob) { clear(w.net.peers["a"].objects) }, status.NotFound, "1 provider tried"},
+		{"a full disk", func(w *world, _ []*blob) { w.local.putErr = status.Errorf(status.NoSpace, "full") },
+			status.NoSpace, "full"},
+		{"nobody has the root", func(w *world, all []*blob) { clear(w.net.peers["a"].objects) }, status.NotFound,
+			"1 provider tried"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -336,7 +340,8 @@ func TestTreeOfAFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if info.Directory || info.Objects != 1 || info.Bytes != int64(len(b.data)) || info.Fetched != int64(1-i) || !w.local.has(b.root) {
+			if info.Directory || info.Objects != 1 || info.Bytes != int64(len(b.data)) || info.Fetched != int64(1-i) ||
+				!w.local.has(b.root) {
 				t.Errorf("%d bytes, time %d: %+v, local: %t", len(b.data), i, info, w.local.has(b.root))
 			}
 		}
@@ -431,7 +436,8 @@ func TestTreeMemory(t *testing.T) {
 // Property: any tree, partly local, fetched from peers each with parts of it,
 // is whole afterwards, and what was local is not asked for.
 func TestAnyTree(t *testing.T) {
-	blobs := []*blob{randomBlob(80, maxBatched), randomBlob(81, maxBatched+1), randomBlob(82, group), randomBlob(83, group+1)}
+	blobs := []*blob{randomBlob(80, maxBatched), randomBlob(81, maxBatched+1), randomBlob(82, group),
+		randomBlob(83, group+1)}
 	for i := range 30 {
 		blobs = append(blobs, randomBlob(84, i))
 	}

@@ -12,10 +12,10 @@ import (
 	"allium/store/upload"
 )
 
-// backend keeps objects and pins. It is told only what Store has verified, and
-// is safe for concurrent use between Open and Close. Put, Publish, RemoveAll
-// and Mark of one root do not run at once (the leases see to that), but for
-// Publish of an object that two puts staged.
+// backend keeps objects and pins. The Store passes it only verified objects. It
+// is safe for concurrent use between Open and Close. For one root, the leases
+// keep Put, Publish, RemoveAll and Mark from running at the same time; but two
+// puts that staged the same object may run Publish at the same time.
 type backend interface {
 	lifecycle
 	objects
@@ -28,18 +28,17 @@ type backend interface {
 
 // lifecycle opens and closes a backend.
 type lifecycle interface {
-	// Open acquires what the backend needs; when it fails nothing is left open.
-	// ctx ends the opening alone.
+	// Open opens the backend's files. If it fails, it leaves nothing open. ctx
+	// cancels the opening, not the backend.
 	Open(ctx context.Context) error
-	// Serve runs the backend's goroutines. When ctx is done it writes what is
-	// queued, joins them and returns.
+	// Serve runs the backend's goroutines. When ctx is done, it writes what is
+	// queued, waits for the goroutines and returns.
 	Serve(ctx context.Context)
-	// Ready is told when the store is about to be ready.
+	// Ready is called when the store is about to be ready.
 	Ready()
-	// Refused has an error when the backend, which is open, finds that it must
-	// not go on.
+	// Refused yields an error if the open backend finds that it must stop.
 	Refused() <-chan error
-	// Close gives everything back. Nothing is called after it.
+	// Close releases everything. It is the last call.
 	Close() error
 }
 
@@ -47,71 +46,74 @@ type lifecycle interface {
 type objects interface {
 	// Get returns the entry of a visible object.
 	Get(root b3.Root) (e meta.Entry, ok bool, err error)
-	// GetAll returns the entries of visible objects, in the order of roots. The
-	// Root of an entry is zero where there is no object.
+	// GetAll returns the entries of visible objects, in the order of roots. An
+	// entry whose object is not visible has a zero Root.
 	GetAll(roots []b3.Root) ([]meta.Entry, error)
-	// Entries appends visible objects from root on, ascending, to page up to
-	// its capacity. Fewer means the end.
+	// Entries appends visible objects to page, in ascending order from root, up to
+	// its capacity. A page that is not full is the last one.
 	Entries(root b3.Root, page []meta.Entry) ([]meta.Entry, error)
 	// Read returns a small object's bytes, unverified.
 	Read(e meta.Entry) ([]byte, error)
-	// OpenPair opens a large object, unverified. The pair is only read.
+	// OpenPair opens a large object, unverified. Callers only read the pair.
 	OpenPair(e meta.Entry) (meta.Pair, error)
 	// Put stores a small object. It returns when the object is visible and
-	// durable, or, for a deferred put, when it is sure to be by the next flush
-	// that succeeds. isNew is false when a whole copy was there. p is not kept.
-	// counted is called at most once, before Put returns, when Totals has begun
-	// to count p as pending.
+	// durable. A deferred put returns earlier; the next successful Flush makes it
+	// so. isNew is false if a whole copy was already stored. Put does not keep p.
+	// It calls counted at most once, before it returns, when Totals counts p as
+	// pending.
 	Put(ctx context.Context, root b3.Root, p []byte, deferred bool, counted func()) (isNew bool, err error)
-	// Flush returns when every deferred Put and Publish before it is visible
-	// and durable, or the error for which some are not.
+	// Flush returns nil when every earlier deferred Put and Publish is visible and
+	// durable, and otherwise the error that lost some of them.
 	Flush(ctx context.Context) error
-	// RemoveAll deletes at most 1,024 visible objects, each given once,
-	// durably and with one sync, also where the disk is too full to put. An
-	// entry that is gone, or was stored anew, is passed over.
+	// RemoveAll deletes at most 1,024 different visible objects, durably and with
+	// one sync. It also works when the disk is too full for a put. It skips entries
+	// that are gone or were stored again.
 	RemoveAll(ctx context.Context, es []meta.Entry) error
-	// Touch notes when objects were used last; a crash may forget it. It passes over
-	// those that are not there, and those whose last use it knows and that is less
-	// than age seconds earlier.
+	// Touch notes when objects were last used; a crash may lose the notes. It skips
+	// objects that are not stored, and uses that are less than age seconds later
+	// than the last use it knows.
 	Touch(used map[b3.Root]meta.Second, age meta.Second) error
-	// UsedAt is the last use of e: when it was added, or touched later.
+	// UsedAt returns the last use of e: the time it was added, or touched later.
 	UsedAt(e meta.Entry) (meta.Second, error)
 	// Mark sets or clears an entry's corrupt flag.
 	Mark(e meta.Entry, corrupt bool) error
 }
 
-// publisher takes large objects in that partial.Backend staged.
+// publisher publishes large objects that partial.Backend staged.
 type publisher interface {
-	// Publish makes a staged object, which is complete, visible and durable
-	// under root; with deferred, by the next flush that succeeds. What cannot be
-	// published is discarded. done is called once, when the backend is through
-	// with the files and root may be removed.
-	Publish(ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func()) (isNew bool, err error)
+	// Publish makes a complete staged object visible and durable under root. With
+	// deferred, the next successful Flush does. A failed Publish discards the
+	// object. Publish calls done once, when it no longer needs the files and root
+	// may be removed.
+	Publish(
+		ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func(),
+	) (isNew bool, err error)
 }
 
 // pinKeeper keeps pins.
 type pinKeeper interface {
-	// SetPin and DropPin are durable; DropPin reports whether there was one.
+	// SetPin stores p durably, in place of a pin with the same root and label.
 	SetPin(p meta.Pin) error
+	// DropPin removes a pin durably and reports whether there was one.
 	DropPin(root b3.Root, label string) (bool, error)
-	// Pins appends pins from (root, label) on, in order of both, to page up to
-	// its capacity. Fewer means the end.
+	// Pins appends pins to page, in ascending order from (root, label), up to its
+	// capacity. A page that is not full is the last one.
 	Pins(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
 }
 
-// condition is how a backend is.
+// condition reports the state of a backend.
 type condition interface {
 	// Totals is the backend's count of visible objects.
 	Totals() *meta.Totals
-	// Usage is what the backend knows of its files and RAM, without a scan. It is
-	// asked only while the store is open.
+	// Usage returns the bytes of the backend's files and RAM, without a scan. It is
+	// called only while the store is open.
 	Usage() meta.Usage
-	// Failure is the sticky error of the write side, nil when it works.
+	// Failure returns the sticky error of writing, nil while writing works.
 	Failure() error
-	// Damages is the list of damage; nil, which is empty, where there is none.
+	// Damages returns the list of damage. A nil list is empty.
 	Damages() *damage.List
-	// Away is why some objects cannot be read for now, nil when all can.
+	// Away returns why some objects cannot be read for now, nil if all can be read.
 	Away() error
 }
 
-var _ scrub.Place = (*disk.Backend)(nil)
+var _ scrub.StateStore = (*disk.Backend)(nil)

@@ -39,7 +39,7 @@ func TestS3CommitAway(t *testing.T) {
 	kept := func() {
 		t.Helper()
 		info, err := s.Partials().Get(t.Context(), root)
-		if err != nil || info.Held != size || info.Size != size {
+		if err != nil || info.Stored != size || info.Size != size {
 			t.Fatalf("%+v is kept, %v; want all %d bytes", info, err, size)
 		}
 		_, err = s.Stat(t.Context(), root)
@@ -90,7 +90,8 @@ func TestS3StartAway(t *testing.T) {
 	cfg := cloudy(t.TempDir(), g.Config())
 	cfg.S3.Node = "n"
 	s, stop := storetest.Start(t, cfg, store.Deps{})
-	large, removed, part := storetest.Bytes(1, 5*b3.GroupSize), storetest.Bytes(2, 6*b3.GroupSize), storetest.Bytes(3, 7*b3.GroupSize)
+	large, removed, part := storetest.Bytes(1, 5*b3.GroupSize), storetest.Bytes(2, 6*b3.GroupSize),
+		storetest.Bytes(3, 7*b3.GroupSize)
 	small := storetest.Bytes(4, 5000)
 	for _, p := range [][]byte{large, removed, small} {
 		storetest.Put(t, s, p)

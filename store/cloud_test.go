@@ -310,7 +310,8 @@ func TestS3Ship(t *testing.T) {
 	}
 	all, whole, _ := shipped()
 	if whole < 2 || !bytes.Contains(all, last) {
-		t.Fatalf("after an orderly stop %d whole segments are in the bucket, with the last object: %t", whole, bytes.Contains(all, last))
+		t.Fatalf("after an orderly stop %d whole segments are in the bucket, with the last object: %t", whole,
+			bytes.Contains(all, last))
 	}
 	// Nothing is sent twice.
 	before := modified(t, g.Path(cfg.S3, "s/n1"))

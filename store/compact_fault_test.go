@@ -29,7 +29,8 @@ func TestCompactionFaults(t *testing.T) {
 		err   error
 		kinds []errorfs.OpKind
 	}{
-		{"full", syscall.ENOSPC, []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileWriteAt, errorfs.OpCreate, errorfs.OpRename}},
+		{"full", syscall.ENOSPC, []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileWriteAt, errorfs.OpCreate,
+			errorfs.OpRename}},
 		{"read", syscall.EIO, []errorfs.OpKind{errorfs.OpFileRead, errorfs.OpFileReadAt, errorfs.OpOpen}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -92,7 +92,8 @@ func TestCompaction(t *testing.T) {
 	}
 	until(t, "space is given back", func() bool {
 		u := s.Stats().Usage
-		return u.Compactions > 0 && u.SegmentBytes <= 4*int64(cfg.SegmentBytes) && segmentBytes(t, disk) <= 4*int64(cfg.SegmentBytes)
+		return u.Compactions > 0 && u.SegmentBytes <= 4*int64(cfg.SegmentBytes) &&
+			segmentBytes(t, disk) <= 4*int64(cfg.SegmentBytes)
 	})
 	mu.Lock()
 	on = false

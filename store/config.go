@@ -13,11 +13,11 @@ import (
 	"allium/store/quota"
 )
 
-// The backends.
+// The values of Config.Backend.
 const (
-	BackendEmbedded = "embedded" // files in Config.Dir, see FORMAT.md
-	BackendMemory   = "memory"   // RAM only, nothing survives
-	BackendS3       = "s3"       // large objects in a bucket, the rest in Config.Dir and copied there
+	BackendEmbedded = "embedded" // files in Config.Dir; FORMAT.md describes them
+	BackendMemory   = "memory"   // RAM only; nothing survives the process
+	BackendS3       = "s3"       // large objects in a bucket; the rest in Config.Dir, with copies in the bucket
 )
 
 // Config is the store's part of the configuration.
@@ -52,7 +52,8 @@ type Config struct {
 	S3 bucket.Config `koanf:"s3"`
 }
 
-// DefaultConfig is the embedded backend; Dir is left to the caller.
+// DefaultConfig returns the defaults, with the embedded backend. The caller sets
+// Dir.
 func DefaultConfig() Config {
 	return Config{
 		Params: defaultParams(),
@@ -72,10 +73,11 @@ func DefaultConfig() Config {
 	}
 }
 
-// minIndexCache is the smallest cache of the index that can be asked for.
+// minIndexCache is the smallest valid IndexCache in bytes, apart from 0.
 const minIndexCache = 1 << 20
 
-// indexCache is how many bytes of the index are kept in RAM.
+// indexCache returns how many bytes of the index are cached in RAM: IndexCache,
+// or a share of the machine's RAM if that is 0.
 func (c Config) indexCache() int64 {
 	if c.IndexCache != 0 {
 		return int64(c.IndexCache)
@@ -92,7 +94,8 @@ func (c Config) Validate() error {
 			return fmt.Errorf("store.dir is empty: the %s backend needs a directory", c.Backend)
 		}
 	default:
-		return fmt.Errorf("store.backend is %q: must be %s, %s or %s", c.Backend, BackendEmbedded, BackendS3, BackendMemory)
+		return fmt.Errorf("store.backend is %q: must be %s, %s or %s",
+			c.Backend, BackendEmbedded, BackendS3, BackendMemory)
 	}
 	if err := c.S3.Validate(c.Backend == BackendS3); err != nil {
 		return err
@@ -100,7 +103,7 @@ func (c Config) Validate() error {
 	if err := quota.Validate(c.Quotas); err != nil {
 		return err
 	}
-	if !(c.GCDuty >= 0.01 && c.GCDuty <= 1) { // NaN is out of them too
+	if !(c.GCDuty >= 0.01 && c.GCDuty <= 1) { // written so that NaN is refused too
 		return fmt.Errorf("store.gc_duty is %g: must be from 0.01 to 1", c.GCDuty)
 	}
 	for _, n := range []struct {
@@ -132,7 +135,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("store.upload_ttl is %s: must be from 1s to 10 years", c.UploadTTL)
 	}
 	if c.IndexCache != 0 && c.IndexCache < minIndexCache || c.IndexCache > 1<<40 {
-		return fmt.Errorf("store.index_cache is %d: must be 0 or from %d to %d", c.IndexCache, minIndexCache, int64(1<<40))
+		return fmt.Errorf("store.index_cache is %d: must be 0 or from %d to %d",
+			c.IndexCache, minIndexCache, int64(1<<40))
 	}
 	if c.HotBytes != 0 && c.HotBytes < cache.MinBytes || c.HotBytes > 1<<40 {
 		return fmt.Errorf("store.hot_bytes is %d: must be 0 or from %d to %d", c.HotBytes, cache.MinBytes, int64(1<<40))

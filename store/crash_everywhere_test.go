@@ -36,7 +36,9 @@ func changesDisk(op errorfs.Op) bool {
 // with half of what was not synced there, and where that differs with nothing of
 // it. That was the same since the last sync, so it is looked at before a sync,
 // when most is acknowledged. Short runs look at each 8th point, and at both there.
-func crashesBefore[L interface{ copy() L }](disk *vfs.MemFS, rng *rand.Rand, n int, op errorfs.Op, l L) (all []crash[L]) {
+func crashesBefore[L interface{ copy() L }](
+	disk *vfs.MemFS, rng *rand.Rand, n int, op errorfs.Op, l L,
+) (all []crash[L]) {
 	nothing := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
 	if testing.Short() {
 		if n%8 != 0 {
@@ -48,7 +50,8 @@ func crashesBefore[L interface{ copy() L }](disk *vfs.MemFS, rng *rand.Rand, n i
 	if nothing {
 		all = append(all, crash[L]{disk.CrashClone(vfs.CrashCloneCfg{}), known, at + ", nothing unsynced"})
 	}
-	return append(all, crash[L]{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng}), known, at + ", half of the unsynced"})
+	half := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng})
+	return append(all, crash[L]{half, known, at + ", half of the unsynced"})
 }
 
 // crashEverywhere takes the power away before every write, sync, rename and

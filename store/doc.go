@@ -1,53 +1,53 @@
-// Package store keeps verified objects by address (SPEC §7): on disk, in the
-// format of FORMAT.md, with their bytes in a bucket, or in RAM.
+// Package store provides a set of verified objects, addressed by the BLAKE3 hash of their bytes.
+// The objects are on disk (FORMAT.md describes the files), in a bucket, or in RAM.
 //
-// A Store is shared logic over a backend: package disk, whose large objects may
-// be in a bucket, or package memory. The Store decides what may happen: it hashes
-// what comes in, proves what goes out, and knows pins, leases, holds, quotas and
-// downloads. A backend keeps bytes and entries and decides when they are durable.
-// Objects of at most one group (64 KiB) are small: they are records in append-only
-// segments. Larger ones are a plain file and its outboard, and a record that says
-// so: the log and the files are the truth, the index is made from them.
-//
-// An object comes whole (put.go), as proved groups of a known address (package
-// partial), or in pieces that are durable one by one (package upload).
-//
-// The Store admits operations (package admission), holds leases (package lease), and
-// orders what the parts do: it looks an object up, reserves space, has the backend
-// commit, and notes the use. Each algorithm is in the part that owns it, and each part
-// declares what it needs of the others; callers reach the parts through Collector,
-// Quotas, Partials and Uploads.
-//
-// Beside the requests a Store works on its own, each job in one goroutine that
-// Run owns: the writer of the log and compaction of segments that are mostly
-// garbage (package segment), checkpoints of downloads (package partial), eviction of
-// what was used least (package gc), the notes of last uses (touch.go), the end of
-// uploads that expired (package upload), the scrub (package scrub), and what a bucket
-// needs (package cloud).
+// A [Store] is the logic that all backends share; a backend keeps bytes and decides when they are
+// durable. Package disk is the backend for files and for buckets, package memory the one for RAM.
+// An object of at most one group (64 KiB) is small: a record in an append-only segment. A larger
+// object is a plain file, a file with its outboard, and a record in a segment. The log and the
+// files are the truth; the index is built from them.
 //
 // # Invariants
 //
-//   - An object is visible when, and only when, all its bytes are stored and
-//     hashed to its address. Deferred objects are not visible; of a partial one
-//     the groups that are here can be read, and no other.
-//   - A put that returned without Deferred, and every put before a Flush that
-//     returned nil, survives kill -9 and power loss.
-//   - Bytes leave as b3.Proved, through a b3.Reader, or checked whole; an object
-//     that fails is marked corrupt, counted, told to Deps.Damaged, and refused
-//     until it is put again.
-//   - What is pinned, leased, open or being written is never removed, nor what
-//     was put or found since the oldest hold began.
-//   - No lock is held across I/O. Writes to the segments go through one writer,
-//     which commits what gathered while it wrote the previous batch.
+//   - An object is visible if and only if all its bytes are stored and hash to its address.
+//     A deferred object becomes visible when it is durable. Of a partial object, only the groups
+//     that have arrived can be read.
+//   - A put that returned without Deferred survives kill -9 and power loss. So does every put
+//     before a Flush that returned nil.
+//   - Bytes leave proved: as [b3.Proved], through a [b3.Reader], or checked whole. An object that
+//     fails a check is marked corrupt, counted, reported to Deps.Damaged, and refused until it is
+//     put again.
+//   - An object that is pinned, leased, open or being written is never removed. Neither is one
+//     that was put or found since the oldest GC hold began.
+//   - No lock is held across I/O.
 //
-// # One request, walked through
+// # Life of a request
 //
-// PutBytes hashes 4 KiB, leases the address, finds it absent and appends it to
-// the batch that is being filled, if there is room for it below max_bytes. The
-// writer takes the batch and the removals and pins that wait beside it, writes
-// them at the end of the active segment, calls fdatasync, enters them and the
-// new end of the log (the watermark) in the index without sync, and wakes those
-// who wait. After a crash the log is replayed from the last watermark that
-// reached the disk, so an acknowledged object is found again. Open looks the
-// address up, reads the record, hashes it and hands it out.
+// Start: [New] wires the packages below to each other. [Store.Run] opens the backend, which replays
+// the log from its last checkpoint. Run then starts the background jobs and calls ready. Every
+// method enters through package admission, which refuses it before ready and while Run drains.
+//
+// Add: [Store.PutBytes] hashes 4 KiB. commitSmall takes a lease on the address and returns if the
+// object is already stored. Otherwise it charges the quota, reserves space and calls the backend's
+// Put, which appends the object to the batch being filled. The log's writer writes the batch
+// together with the waiting removals and pins, calls fdatasync, and enters them in the index.
+// Then it wakes the callers. [Store.Put] streams more than one group into a staged file, hashing as
+// it writes, and commitLarge publishes the file. A download of a known address goes through package
+// partial ([Store.Ingest]); an upload in durable pieces through package upload ([Store.Uploads]).
+//
+// Get: [Store.Open] takes a lease and looks in the RAM cache, in the cache of open files, then in
+// the index. It returns an [Object], whose Reader proves each group before it returns it.
+// [Object.Failed] marks a damaged object.
+//
+// Pin: [Store.Pin] finds the object, counts it in the label's quota and commits the pin. For a
+// recursive pin it also waits for a garbage collection that read the pins earlier.
+//
+// GC: [Store.Collector] marks what pins, leases and holds protect, and removes the rest or evicts
+// the least recently used objects. It also runs by itself when space runs short. [Store.Delete]
+// removes one object if nothing protects it.
+//
+// Each algorithm is in the package that owns it: gc (mark and sweep, eviction, space), partial
+// (downloads), upload, quota, scrub (the background check), uses (last uses and GC holds), cache,
+// lease. Run owns the goroutines: writing the log, compaction, checkpoints of downloads, eviction,
+// writing last uses, expiry of uploads, the scrub, and copying to the bucket.
 package store

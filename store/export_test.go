@@ -29,7 +29,7 @@ func (s *Store) ScrubNow(ctx context.Context) (scrub.Stats, error) {
 
 // CheckUsage compares what a store of files, in which nothing goes on, believes
 // of its segments with what its index says.
-func (s *Store) CheckUsage() error { return s.backend.(*disk.Backend).Log().CheckUse() }
+func (s *Store) CheckUsage() error { return s.backend.(*disk.Backend).Log().CheckUsage() }
 
 // Adopted is closed when the files that the start found in obj/, and that no
 // record names, were looked at.
@@ -38,7 +38,8 @@ func (s *Store) Adopted() <-chan struct{} { return s.backend.(*disk.Backend).Ado
 // ForgetClose makes a store that was closed in order look as if it was not.
 func ForgetClose(t testing.TB, fs vfs.FS, dir string) {
 	t.Helper()
-	x, err := index.Open(index.Options{FS: fs, Dir: fs.PathJoin(dir, fsys.DirIndex), Cache: 1 << 20, Files: 64, Log: slog.New(slog.DiscardHandler)})
+	x, err := index.Open(index.Options{FS: fs, Dir: fs.PathJoin(dir, fsys.DirIndex), Cache: 1 << 20, Files: 64,
+		Log: slog.New(slog.DiscardHandler)})
 	if err == nil {
 		err = errors.Join(x.DropClean(), x.Close())
 	}
@@ -63,4 +64,4 @@ func (s *Store) Lose(ctx context.Context, root b3.Root) error {
 }
 
 // RecordHeaderSize is the length of a record's header.
-const RecordHeaderSize = record.MaxSize - b3.GroupSize
+const RecordHeaderSize = record.MaxRecordSize - b3.GroupSize

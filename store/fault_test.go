@@ -67,7 +67,8 @@ var (
 // next put succeeds once the disk is well.
 func TestWriteFaults(t *testing.T) {
 	t.Parallel()
-	write, sync := []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileWriteAt}, []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData}
+	write, sync := []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileWriteAt},
+		[]errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData}
 	for _, test := range []struct {
 		name   string
 		fault  *fault
@@ -80,10 +81,12 @@ func TestWriteFaults(t *testing.T) {
 		{"segment sync", &fault{err: syscall.EIO, kinds: sync, path: "/seg/"}, smallPut, status.NotReady, true},
 		{"file full", &fault{err: syscall.ENOSPC, kinds: write, path: "/tmp/"}, largePut, status.NoSpace, false},
 		{"file write", &fault{err: syscall.EIO, kinds: write, path: "/tmp/"}, largePut, status.NotReady, false},
-		{"file create", &fault{err: syscall.ENOSPC, kinds: []errorfs.OpKind{errorfs.OpCreate}, path: "/tmp/"}, largePut, status.NoSpace, false},
+		{"file create", &fault{err: syscall.ENOSPC, kinds: []errorfs.OpKind{errorfs.OpCreate}, path: "/tmp/"}, largePut,
+			status.NoSpace, false},
 		{"file sync", &fault{err: syscall.EIO, kinds: sync, path: "/tmp/"}, largePut, status.NotReady, false},
 		{"outboard write", &fault{err: syscall.ENOSPC, kinds: write, path: ".ob"}, largePut, status.NoSpace, false},
-		{"rename", &fault{err: syscall.ENOSPC, kinds: []errorfs.OpKind{errorfs.OpRename}, path: "/tmp/"}, largePut, status.NoSpace, false},
+		{"rename", &fault{err: syscall.ENOSPC, kinds: []errorfs.OpKind{errorfs.OpRename}, path: "/tmp/"}, largePut,
+			status.NoSpace, false},
 		{"directory sync", &fault{err: syscall.EIO, kinds: sync, path: "/obj/"}, largePut, status.NotReady, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

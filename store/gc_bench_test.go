@@ -73,7 +73,8 @@ func BenchmarkGC(b *testing.B) {
 		for w := range 4 {
 			wg.Go(func() {
 				for i := 0; !until(); i++ {
-					if _, err := s.PutBytes(b.Context(), fmt.Appendf(nil, "%d of %d %s", i, w, b.Name()), store.PutOptions{}); err != nil {
+					p := fmt.Appendf(nil, "%d of %d %s", i, w, b.Name())
+					if _, err := s.PutBytes(b.Context(), p, store.PutOptions{}); err != nil {
 						b.Error(err)
 						return
 					}

@@ -73,7 +73,8 @@ func (m *gcModel) end() {
 }
 
 func (m *gcModel) content(i int) []byte {
-	return storetest.Bytes(uint64(i), []int{0, 100, 4096, 30_000, b3.GroupSize - 20, b3.GroupSize + 1, 4 * b3.GroupSize}[i%7]+i)
+	return storetest.Bytes(uint64(i), []int{0, 100, 4096, 30_000, b3.GroupSize - 20, b3.GroupSize + 1,
+		4 * b3.GroupSize}[i%7]+i)
 }
 
 // outcome is how an operation went, which has to be one of want.
@@ -93,7 +94,8 @@ func (m *gcModel) flush() { m.outcome("flush", m.s.Flush(m.t.Context()), status.
 func (m *gcModel) step(i int) {
 	ctx, p := m.t.Context(), m.content(i)
 	root := b3.Sum(p)
-	switch op := rapid.SampledFrom([]string{"put", "defer", "get", "delete", "pin", "unpin", "touch", "gc", "evict", "ingest", "drop", "crash"}).Draw(m.r, "op"); op {
+	switch op := rapid.SampledFrom([]string{"put", "defer", "get", "delete", "pin", "unpin", "touch", "gc", "evict",
+		"ingest", "drop", "crash"}).Draw(m.r, "op"); op {
 	case "put", "defer":
 		_, err := m.s.PutBytes(ctx, p, store.PutOptions{Deferred: op == "defer"})
 		if m.outcome(op, err, status.OK, status.NoSpace) == status.OK {
@@ -184,7 +186,8 @@ func (m *gcModel) ingest(i int) {
 
 // crash goes on from what is on the disk for sure, and perhaps some more.
 func (m *gcModel) crash() {
-	cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: rapid.IntRange(0, 100).Draw(m.r, "unsynced"), RNG: rand.New(rand.NewPCG(rapid.Uint64().Draw(m.r, "seed"), 1))}
+	cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: rapid.IntRange(0, 100).Draw(m.r, "unsynced"),
+		RNG: rand.New(rand.NewPCG(rapid.Uint64().Draw(m.r, "seed"), 1))}
 	clone := m.fs.CrashClone(cfg)
 	m.end()
 	m.fs = clone
@@ -219,13 +222,14 @@ func (m *gcModel) check() {
 			m.r.Fatal(err)
 		}
 		parts.Objects++
-		parts.Bytes += part.Held
+		parts.Bytes += part.Stored
 	}
 	if err := m.s.CheckUsage(); err != nil {
 		m.r.Fatal(err)
 	}
 	st, sp := m.s.Stats(), m.s.Collector().Space()
-	if sum != (meta.Count{Objects: st.Objects, Bytes: st.Bytes}) || parts != (meta.Count{Objects: st.PartialObjects, Bytes: st.PartialBytes}) {
+	if sum != (meta.Count{Objects: st.Objects, Bytes: st.Bytes}) ||
+		parts != (meta.Count{Objects: st.PartialObjects, Bytes: st.PartialBytes}) {
 		m.r.Fatalf("listed are %+v and %+v partial, stats say %+v", sum, parts, st)
 	}
 	used.Bytes += parts.Bytes + (parts.Bytes+1023)/1024

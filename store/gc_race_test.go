@@ -32,7 +32,7 @@ const poolSize = 48
 func grow(ctx context.Context, s *store.Store, from int) (top b3.Root, all []b3.Root, err error) {
 	put := func(ctx context.Context, p []byte) (b3.Root, error) {
 		root := b3.Sum(p)
-		has, err := s.Keep(ctx, []b3.Root{root})
+		has, err := s.Touch(ctx, []b3.Root{root})
 		if err == nil && has[0] != b3.Complete {
 			_, err = s.PutBytes(ctx, p, store.PutOptions{Deferred: true})
 		}
@@ -103,7 +103,7 @@ func TestGCRaces(t *testing.T) {
 				label := fmt.Sprint("adder ", w)
 				rng := rand.New(rand.NewPCG(uint64(w), 1))
 				for range rounds {
-					release := s.Hold()
+					release := s.HoldGC()
 					top, all, err := grow(ctx, s, rng.IntN(poolSize))
 					if err == nil {
 						err = s.Pin(ctx, top, store.PinOptions{Recursive: true, Label: label})
@@ -128,7 +128,7 @@ func TestGCRaces(t *testing.T) {
 			rng := rand.New(rand.NewPCG(9, 1))
 			for range 4 * rounds {
 				from := rng.IntN(poolSize)
-				release := s.Hold()
+				release := s.HoldGC()
 				top, all, err := grow(ctx, s, from)
 				release()
 				if err != nil {

@@ -30,7 +30,8 @@ func (d smallDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	for _, dir := range []string{"seg", "index", "tmp", "part", "ballast"} {
 		used += d.used(path.Join("/store", dir))
 	}
-	return vfs.DiskUsage{AvailBytes: uint64(max(0, d.total-used)), TotalBytes: uint64(d.total), UsedBytes: uint64(used)}, nil
+	u := vfs.DiskUsage{AvailBytes: uint64(max(0, d.total-used)), TotalBytes: uint64(d.total), UsedBytes: uint64(used)}
+	return u, nil
 }
 
 // used passes by what is removed meanwhile.
@@ -97,7 +98,8 @@ func TestFullAgrees(t *testing.T) {
 		for i, test := range []struct {
 			free uint64
 			full bool
-		}{{8 * reserve, false}, {reserve + reserve/2, false}, {reserve / 2, true}, {reserve + reserve/2, false}, {reserve - 1, true}, {reserve + 100_000, true}, {8 * reserve, false}} {
+		}{{8 * reserve, false}, {reserve + reserve/2, false}, {reserve / 2, true}, {reserve + reserve/2, false},
+			{reserve - 1, true}, {reserve + 100_000, true}, {8 * reserve, false}} {
 			ballast := uint64(s.Stats().Usage.BallastBytes) // a part of what is free
 			disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: test.free - ballast, TotalBytes: 1 << 40})
 			time.Sleep(time.Minute)
@@ -130,7 +132,8 @@ func TestRoomWait(t *testing.T) {
 		time.Sleep(time.Hour)
 		block, over := make(chan struct{}), make(chan error, 1)
 		go func() { // a collection that stays long
-			_, err := s.Collector().Run(t.Context(), gc.Options{All: true, Dry: true, Removal: func(gc.Object) bool { <-block; return false }})
+			_, err := s.Collector().Run(t.Context(), gc.Options{All: true, Dry: true,
+				Removal: func(gc.Object) bool { <-block; return false }})
 			over <- err
 		}()
 		synctest.Wait()
@@ -183,7 +186,8 @@ func TestDeferredCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		each := int64(size) + b3.OutboardSize(int64(size))
-		if sp, st := s.Collector().Space(), s.Stats(); sp.Used.Bytes != st.Objects*each || sp.Used.Objects != st.Objects || st.Objects == 0 {
+		if sp, st := s.Collector().Space(), s.Stats(); sp.Used.Bytes != st.Objects*each || sp.Used.Objects != st.Objects ||
+			st.Objects == 0 {
 			t.Errorf("after the flush %+v, with %d objects of %d; %d were accepted", sp, st.Objects, size, accepted)
 		}
 	}
@@ -210,7 +214,8 @@ func TestGCPartial(t *testing.T) {
 		}
 		in.Suspend()
 		var told []gc.Object
-		if _, err := s.Collector().Run(t.Context(), gc.Options{All: true, Removal: func(o gc.Object) bool { told = append(told, o); return true }}); err != nil {
+		if _, err := s.Collector().Run(t.Context(), gc.Options{All: true,
+			Removal: func(o gc.Object) bool { told = append(told, o); return true }}); err != nil {
 			t.Fatal(err)
 		}
 		if len(told) != 1 || !told[0].Partial || told[0].Root != b3.Sum(p) || told[0].Size != b3.GroupSize {
@@ -230,7 +235,8 @@ func TestGCLatePin(t *testing.T) {
 	backends(t, func(t *testing.T, cfg store.Config) {
 		s, _ := storetest.Start(t, cfg, store.Deps{})
 		for i := range 700 {
-			if _, err := s.PutBytes(t.Context(), fmt.Appendf(nil, "object %d", i), store.PutOptions{Deferred: true}); err != nil {
+			if _, err := s.PutBytes(t.Context(), fmt.Appendf(nil, "object %d", i),
+				store.PutOptions{Deferred: true}); err != nil {
 				t.Fatal(err)
 			}
 		}

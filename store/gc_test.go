@@ -123,7 +123,8 @@ func TestGCKeepsWhatIsHeld(t *testing.T) {
 		below, deep := put(1, 3000), put(2, 3*b3.GroupSize)
 		inner := tree(t, s, map[string]b3.Root{"deep": deep}, nil)
 		top := tree(t, s, map[string]b3.Root{"below": below}, map[string]b3.Root{"inner": inner, "missing": {9}})
-		pinned, leased, open, lone, loneBig := put(3, 10), put(4, 10), put(5, 2*b3.GroupSize), put(6, 0), put(7, 2*b3.GroupSize)
+		pinned, leased, open, lone, loneBig := put(3, 10), put(4, 10), put(5, 2*b3.GroupSize), put(6, 0),
+			put(7, 2*b3.GroupSize)
 		directOnly := put(8, 77)
 		direct := tree(t, s, map[string]b3.Root{"x": directOnly}, nil)
 		for root, recursive := range map[b3.Root]bool{top: true, pinned: false, direct: false} {
@@ -141,7 +142,8 @@ func TestGCKeepsWhatIsHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 		var told []b3.Root
-		run, err := s.Collector().Run(t.Context(), gc.Options{All: true, Removal: func(o gc.Object) bool { told = append(told, o.Root); return true }})
+		run, err := s.Collector().Run(t.Context(), gc.Options{All: true,
+			Removal: func(o gc.Object) bool { told = append(told, o.Root); return true }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,15 +192,16 @@ func TestGCHold(t *testing.T) {
 		kept := storetest.Put(t, s, []byte("kept"))
 		opened := storetest.Put(t, s, []byte("opened"))
 		time.Sleep(5 * time.Minute) // less than the interval at which uses are noted otherwise
-		release := s.Hold()
+		release := s.HoldGC()
 		storetest.Put(t, s, []byte("found"))
-		if has, err := s.Keep(t.Context(), []b3.Root{kept, {1}}); err != nil || has[0] != b3.Complete || has[1] != b3.Absent {
+		if has, err := s.Touch(t.Context(), []b3.Root{kept, {1}}); err != nil || has[0] != b3.Complete ||
+			has[1] != b3.Absent {
 			t.Fatal(has, err)
 		}
 		storetest.Holds(t, s, []byte("opened"))
 		fresh := storetest.Put(t, s, []byte("new"))
 		time.Sleep(3 * time.Minute) // the uses are written down
-		late := s.Hold()
+		late := s.HoldGC()
 		r := gcAll(t, s)
 		if n := r.Classes[gc.Held].Objects; n != 4 {
 			t.Errorf("%d objects are held, want 4: %v", n, r.Classes)
@@ -286,7 +289,8 @@ func TestGCDamagedDirectory(t *testing.T) {
 		for _, dry := range []bool{true, false} {
 			r, err := s.Collector().Run(t.Context(), gc.Options{All: all, Dry: dry})
 			storetest.Want(t, err, status.Conflict)
-			if len(r.Damaged) != 1 || r.Damaged[0].Node != inner || r.Damaged[0].Path != "inner" || r.Damaged[0].Pin.Label != "site" {
+			if len(r.Damaged) != 1 || r.Damaged[0].Node != inner || r.Damaged[0].Path != "inner" ||
+				r.Damaged[0].Pin.Label != "site" {
 				t.Errorf("the damage is told as %+v", r.Damaged)
 			}
 			if n := r.Classes[gc.Removed].Objects; n != 0 {

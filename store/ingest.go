@@ -14,8 +14,8 @@ type Ingest struct {
 	s *Store
 }
 
-// Ingest begins the download of root, of which it is claimed that it has size bytes,
-// or goes on with one that was suspended or cut off; see [partial.Table.Ingest].
+// Ingest begins the download of root, which is claimed to have size bytes, or
+// resumes one that was suspended or interrupted; see [partial.Table.Ingest].
 func (s *Store) Ingest(ctx context.Context, root b3.Root, size int64) (*Ingest, error) {
 	in, err := s.partials.Ingest(ctx, root, size)
 	if err != nil {
@@ -24,17 +24,18 @@ func (s *Store) Ingest(ctx context.Context, root b3.Root, size int64) (*Ingest, 
 	return &Ingest{in, s}, nil
 }
 
-// Open returns the object as far as it has arrived; see [partial.Ingest.Open].
+// Open returns the object with the groups that have arrived; see
+// [partial.Ingest.Open].
 func (in *Ingest) Open() (*Object, error) {
 	v, err := in.Ingest.Open()
 	if err != nil {
 		return nil, err
 	}
-	return in.s.partOf(v), nil
+	return in.s.partialObject(v), nil
 }
 
-// Commit makes the object visible, and durable unless deferred; see
-// [partial.Ingest.Commit].
+// Commit makes the object visible and durable. A deferred commit leaves that to
+// the next Flush. See [partial.Ingest.Commit].
 func (in *Ingest) Commit(ctx context.Context, deferred bool) (Info, error) {
 	isNew, err := in.Ingest.Commit(ctx, deferred)
 	if err != nil {
@@ -44,35 +45,36 @@ func (in *Ingest) Commit(ctx context.Context, deferred bool) (Info, error) {
 	return Info{Root: in.Root(), Size: size, New: isNew}, nil
 }
 
-// OpenPartial opens what is here of an object that is not whole, proved again on
-// every read: not_found when there is nothing. It sees what arrives meanwhile;
-// Covers says what can be read, and a group that is not here is not_found. The
-// caller closes it.
+// OpenPartial opens a partial object, which the caller closes. It returns
+// not_found if no part is stored. Every read verifies the groups again. The
+// object sees groups that arrive later; [Object.Covers] reports which bytes can
+// be read. Reading another group returns not_found.
 func (s *Store) OpenPartial(ctx context.Context, root b3.Root) (*Object, error) {
-	if err := s.admit(ctx); err != nil {
+	if err := s.admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}
-	defer s.leave()
+	defer s.admission.Leave()
 	v, err := s.partials.Open(ctx, root)
 	if err != nil {
 		return nil, err
 	}
-	return s.partOf(v), nil
+	return s.partialObject(v), nil
 }
 
-func (s *Store) partOf(v *partial.View) *Object {
+func (s *Store) partialObject(v *partial.View) *Object {
 	o := s.newObject(meta.Entry{Root: v.Root(), Size: v.Size()}, v.Source(), nil)
 	o.part = v
 	return o
 }
 
-// becameWhole is for a reader that opened root while it arrived: what is damaged is
-// the object now, if it is there.
-func (s *Store) becameWhole(root b3.Root, err error) error {
-	if s.enter() != nil {
+// damagedIfWhole handles err, which says that bytes of a partial object are
+// damaged. If root has become whole since it was opened, the whole object is the
+// damaged one.
+func (s *Store) damagedIfWhole(root b3.Root, err error) error {
+	if s.admission.Enter() != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.admission.Leave()
 	e, ok, failure := s.find(root)
 	if failure != nil || !ok {
 		return err

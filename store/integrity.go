@@ -5,75 +5,94 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
+	"allium/store/disk"
 	"allium/store/meta"
 	"allium/store/segment/record"
 )
 
-// errIntegrity is why the store takes nothing new from its users.
-var errIntegrity = status.Errorf(status.NotReady, "the store lost records, and nobody can tell which, so it takes no writes; `allium store damage` lists what is lost: wait until peers have given it back, or accept the loss with `allium store damage --accept`")
+// errIntegrity is why callers refuse new content while records are lost.
+var errIntegrity = status.Errorf(status.NotReady,
+	"the store lost records and cannot tell which, so it takes no writes; "+
+		"`allium store damage` lists the damage: wait until peers have returned what is lost, "+
+		"or accept the loss with `allium store damage --accept`")
 
-// Damage lists what recoveries and checks found that is not what was written,
-// oldest first. The memory backend has none.
+// Damage lists what recoveries and checks found damaged, oldest first. It is
+// empty for the memory backend.
 func (s *Store) Damage() []meta.Damage { return s.backend.Damages().All() }
 
-// OpenDamage reports how much damage is open, and of how much of it nobody can
-// tell which records were lost.
+// OpenDamage returns the number of open findings, and how many of them lost
+// records that cannot be named.
 func (s *Store) OpenDamage() (open, unknown int) { return s.backend.Damages().Open() }
 
-// Integrity returns not_ready while records are lost of which nobody can tell
-// whose they were. Then callers refuse what users add, upload and pin. The store
-// itself takes what is repaired and fetched.
-func (s *Store) Integrity() error {
+// UnknownLoss returns not_ready while the store has lost records that cannot be
+// named. Callers then refuse what users add, upload and pin. The store itself
+// still accepts repairs and downloads.
+func (s *Store) UnknownLoss() error {
 	if _, unknown := s.OpenDamage(); unknown > 0 {
 		return errIntegrity
 	}
 	return nil
 }
 
-// AcceptDamage ends all open damage: the caller accepts that what is lost is
-// lost. It returns what was open.
+// AcceptDamage closes all open damage: the caller accepts the loss. It returns
+// the findings that were open.
 func (s *Store) AcceptDamage(ctx context.Context) ([]meta.Damage, error) {
-	if err := s.admit(ctx); err != nil {
+	if err := s.admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}
-	defer s.leave()
+	defer s.admission.Leave()
 	accepted, err := s.backend.Damages().Accept()
-	s.gc.Released()
+	s.gc.RetryEviction()
 	return accepted, err
 }
 
-// SettleDamage ends the open damage whose objects are all back, and returns how many
-// entries it ended; see [damage.List.Settle].
+// SettleDamage closes the open damage whose objects are all stored whole again,
+// and returns how many findings it closed; see [damage.List.Settle].
 func (s *Store) SettleDamage(ctx context.Context, whole bool) (int, error) {
-	if err := s.admit(ctx); err != nil {
+	if err := s.admission.EnterContext(ctx); err != nil {
 		return 0, err
 	}
-	defer s.leave()
+	defer s.admission.Leave()
 	open, _ := s.OpenDamage()
-	defer s.unblock(open)
-	return s.backend.Damages().Settle(whole, s.here)
+	defer s.resumeEvictions(open)
+	return s.backend.Damages().Settle(whole, s.isWhole)
 }
 
-// Restored tells the store that a repair brought back an object, which was absent or
-// damaged; see [damage.List.Restored].
+// Restored tells the store that a repair brought back an object that was absent
+// or damaged; see [damage.List.Restored].
 func (s *Store) Restored(ctx context.Context, root b3.Root, absent bool) error {
-	if err := s.admit(ctx); err != nil {
+	if err := s.admission.EnterContext(ctx); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.admission.Leave()
 	e, ok, err := s.backend.Get(root)
 	if err != nil || !ok || e.Corrupt {
 		return err
 	}
 	open, _ := s.OpenDamage()
-	defer s.unblock(open)
-	return s.backend.Damages().Restored(root, absent, record.SizeOf(e), s.here)
+	defer s.resumeEvictions(open)
+	return s.backend.Damages().Restored(root, absent, record.EntrySize(e), s.isWhole)
 }
 
-// unblock lets evictions go on at once when the last damage ended; before is how much
-// was open.
-func (s *Store) unblock(before int) {
+// resumeEvictions lets evictions go on if no damage is open any more. before is
+// the number of findings that were open.
+func (s *Store) resumeEvictions(before int) {
 	if open, _ := s.OpenDamage(); open == 0 && before > 0 {
-		s.gc.Released()
+		s.gc.RetryEviction()
 	}
+}
+
+// CheckLog reads every segment of the log and adds what cannot be read to the
+// list of damage. It returns how many segments it read, 0 for the memory backend.
+// See [disk.Backend.CheckLog].
+func (s *Store) CheckLog(ctx context.Context) (segments int, err error) {
+	if err := s.admission.EnterContext(ctx); err != nil {
+		return 0, err
+	}
+	defer s.admission.Leave()
+	d, ok := s.backend.(*disk.Backend)
+	if !ok {
+		return 0, nil
+	}
+	return d.CheckLog(ctx, s.admission.Alive)
 }

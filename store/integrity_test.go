@@ -16,7 +16,8 @@ import (
 
 // openDamage is damage of which nobody knows what was lost.
 func openDamage(left int64) meta.Damage {
-	return meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/0000000000000001.seg", Offset: 32, Length: left, Left: left, Reason: "the bytes are no record"}
+	return meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/0000000000000001.seg", Offset: 32,
+		Length: left, Left: left, Reason: "the bytes are no record"}
 }
 
 // TestDamageStopsEvictions: while damage is open neither a collection nor an
@@ -34,7 +35,8 @@ func TestDamageStopsEvictions(t *testing.T) {
 	for _, opt := range []gc.Options{{All: true, Fast: true}, {Fast: true}, {All: true, Fast: true, Dry: true}} {
 		r, err := s.Collector().Run(t.Context(), opt)
 		storetest.Want(t, err, status.Conflict)
-		if !strings.Contains(err.Error(), "allium store damage") || r.Open != 1 || !r.Blocked() || r.Classes[gc.Removed].Objects != 0 {
+		if !strings.Contains(err.Error(), "allium store damage") || r.Open != 1 || !r.Blocked() ||
+			r.Classes[gc.Removed].Objects != 0 {
 			t.Errorf("%+v says %v and %+v", opt, err, r)
 		}
 		if r.Classes[gc.Cache].Objects != 8 {
@@ -56,7 +58,7 @@ func TestDamageStopsEvictions(t *testing.T) {
 	for i := range 8 {
 		storetest.Holds(t, s, storetest.Bytes(uint64(i), size))
 	}
-	until(t, "the store says that it is full", func() bool { s.Collector().Kick(); return s.Collector().Space().Full })
+	until(t, "the store says that it is full", func() bool { s.Collector().Wake(); return s.Collector().Space().Full })
 	if why := s.Collector().Space().FullReason; !strings.Contains(why, "allium store damage") {
 		t.Errorf("it is full since %q", why)
 	}
@@ -67,7 +69,8 @@ func TestDamageStopsEvictions(t *testing.T) {
 	for i := range 20 {
 		storetest.Put(t, s, storetest.Bytes(uint64(200+i), size))
 	}
-	if r, err := s.Collector().Run(t.Context(), gc.Options{All: true, Fast: true}); err != nil || r.Classes[gc.Removed].Objects == 0 {
+	if r, err := s.Collector().Run(t.Context(), gc.Options{All: true, Fast: true}); err != nil ||
+		r.Classes[gc.Removed].Objects == 0 {
 		t.Errorf("after it was accepted: %+v, %v", r, err)
 	}
 }
@@ -112,13 +115,15 @@ func TestLostPin(t *testing.T) {
 func TestIntegrity(t *testing.T) {
 	t.Parallel()
 	s, _ := storetest.Start(t, tiny(), store.Deps{FS: vfs.NewMem()})
-	s.AddDamage(meta.Damage{Kind: meta.DamageBody, State: meta.DamageOpen, File: "seg/1", Roots: []b3.Root{{1}}, Reason: "a flipped bit"})
-	s.AddDamage(meta.Damage{Kind: meta.DamageLog, State: meta.DamageMended, File: "seg/2", Left: 9, Reason: "the debris of a crash"})
-	if err := s.Integrity(); err != nil {
+	s.AddDamage(meta.Damage{Kind: meta.DamageBody, State: meta.DamageOpen, File: "seg/1", Roots: []b3.Root{{1}},
+		Reason: "a flipped bit"})
+	s.AddDamage(meta.Damage{Kind: meta.DamageLog, State: meta.DamageMended, File: "seg/2", Left: 9,
+		Reason: "the debris of a crash"})
+	if err := s.UnknownLoss(); err != nil {
 		t.Error(err)
 	}
 	s.AddDamage(openDamage(10))
-	err := s.Integrity()
+	err := s.UnknownLoss()
 	storetest.Want(t, err, status.NotReady)
 	if !strings.Contains(err.Error(), "allium store damage --accept") {
 		t.Errorf("it does not say what to do: %v", err)
@@ -127,7 +132,7 @@ func TestIntegrity(t *testing.T) {
 	if _, err := s.AcceptDamage(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Integrity(); err != nil {
+	if err := s.UnknownLoss(); err != nil {
 		t.Error(err)
 	}
 }

@@ -100,7 +100,8 @@ func checkArchived(t *testing.T, s *store.Store) error {
 		}
 		pins = append(pins, fmt.Sprintf("%s %q %t", p.Root.Hex()[:2], p.Label, p.Recursive))
 	}
-	if got, want := fmt.Sprint(pins), fmt.Sprintf("[%s \"site\" false ed \"\" true]", b3.Sum(bytes.Repeat([]byte{'c'}, 700)).Hex()[:2]); got != want {
+	if got, want := fmt.Sprint(pins), fmt.Sprintf("[%s \"site\" false ed \"\" true]",
+		b3.Sum(bytes.Repeat([]byte{'c'}, 700)).Hex()[:2]); got != want {
 		return fmt.Errorf("pins are %s, want %s", got, want)
 	}
 	if st := s.Stats(); st.Objects != 7 || st.Corrupt != 1 {
@@ -121,7 +122,8 @@ func TestFormat1(t *testing.T) {
 func TestFormat2(t *testing.T) {
 	t.Parallel()
 	check := func(t *testing.T, s *store.Store) error {
-		return checkArchived2(t, s, "a52890a5371f8e7daff4e3b203f7885b", "c64c8c1b94178c4fbfd7f090bf29e348", "a5b7fd7d4697a7c7fd6d9a237a11792a")
+		return checkArchived2(t, s, "a52890a5371f8e7daff4e3b203f7885b", "c64c8c1b94178c4fbfd7f090bf29e348",
+			"a5b7fd7d4697a7c7fd6d9a237a11792a")
 	}
 	comesForward(t, check, "format2-closed.zip", "format2-crashed.zip")
 }
@@ -136,7 +138,8 @@ func TestFormat3(t *testing.T) {
 			disk := archived(t, name)
 			// The uploads of the archives are older than an upload may become: the clock is not trusted.
 			s, _ := storetest.Start(t, tiny(), store.Deps{FS: disk, MayExpire: func() bool { return false }})
-			if err := checkArchived2(t, s, "f293c8c5ad123437495e435a7b47cdd8", "be24a9bbf90553330bec30e9848edad8", "e18e69e243a2b78d7152296054a2e1a0"); err != nil {
+			if err := checkArchived2(t, s, "f293c8c5ad123437495e435a7b47cdd8", "be24a9bbf90553330bec30e9848edad8",
+				"e18e69e243a2b78d7152296054a2e1a0"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -204,7 +207,8 @@ func checkArchived2(t *testing.T, s *store.Store, half, empty, whole string) err
 	}
 	p, u, w := letters('p', 5*group-100), letters('u', 3*group), letters('w', group+5)
 	storetest.Holds(t, s, w)
-	if st := s.Stats(); pins != 2 || st.Objects != 8 || st.PartialObjects != 1 || st.PartialBytes != 3*group-100 || st.Uploads.Open != 2 {
+	if st := s.Stats(); pins != 2 || st.Objects != 8 || st.PartialObjects != 1 || st.PartialBytes != 3*group-100 ||
+		st.Uploads.Open != 2 {
 		return fmt.Errorf("%d pins, stats say %+v", pins, st)
 	}
 	if held, err := readPart(t.Context(), s, p); err != nil || held != 3*group-100 {
@@ -224,7 +228,8 @@ func checkArchived2(t *testing.T, s *store.Store, half, empty, whole string) err
 			return fmt.Errorf("upload %+v is %+v: %w", want, now, err)
 		}
 		if now.Offset > 0 && now.Root.IsZero() {
-			if now, err = s.Uploads().Append(t.Context(), id, now.Offset, bytes.NewReader(u[now.Offset:])); err != nil || now.Root != b3.Sum(u) {
+			if now, err = s.Uploads().Append(t.Context(), id, now.Offset, bytes.NewReader(u[now.Offset:])); err != nil ||
+				now.Root != b3.Sum(u) {
 				return fmt.Errorf("an upload does not go on: %+v: %w", now, err)
 			}
 		}

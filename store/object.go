@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -14,117 +13,53 @@ import (
 )
 
 // Object is an open object. It holds a lease until Close, so it stays readable
-// while others delete. Its methods are safe for concurrent use; no read may be
-// under way at Close.
+// while others delete. Its methods are safe for concurrent use, but Close must
+// not run while a read is in progress.
 type Object struct {
 	s      *Store
 	e      meta.Entry
 	src    b3.Source
 	reader *b3.Reader
-	files  func()        // gives up the files, nil for none
-	opened *cache.Opened // whose files they are, nil for none
-	part   *partial.View // of one that is not whole; it holds the lease then
 	closed atomic.Bool
+
+	// At most one of these is set.
+	closeFiles func()        // closes files that only this object uses
+	cached     *cache.Opened // files from the cache of open files
+	part       *partial.View // a partial object; the view holds the lease
 }
 
-// Open returns a visible object: not_found when it is not there, corrupt when
-// its bytes are known to be damaged. The caller closes it.
-func (s *Store) Open(ctx context.Context, root b3.Root) (*Object, error) {
-	if err := s.admit(ctx); err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	s.leases.Acquire(root)
-	o, wanted := s.openHot(root)
-	if o == nil {
-		o = s.openKept(root, wanted)
-	}
-	if o == nil {
-		var err error
-		if o, err = s.open(root, wanted); err != nil {
-			s.leases.Release(root)
-			return nil, err
-		}
-	}
-	s.used(root, o.e.Added)
-	return o, nil
-}
-
-// open opens root, whose lease it takes over when it succeeds. wanted brings it
-// into the hot tier if it fits.
-func (s *Store) open(root b3.Root, wanted bool) (*Object, error) {
-	e, ok, err := s.find(root)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("store: open %s: %w", root, err)
-	case !ok:
-		return nil, notFound(root)
-	case e.Corrupt:
-		return nil, corrupt(root, "it failed a check before")
-	case wanted && e.Size <= cache.MaxObject:
-		h, err := s.warm(&e)
-		if err != nil {
-			return nil, s.damaged(e, err)
-		}
-		return s.hotOpened(h), nil
-	}
-	if s.openFiles != nil && !meta.Small(e.Size) {
-		return s.openAndKeep(e)
-	}
-	return s.openEntry(e)
-}
-
-// openEntry opens e whatever its flag says.
-func (s *Store) openEntry(e meta.Entry) (*Object, error) {
-	if meta.Small(e.Size) {
-		mem, err := s.load(&e)
-		if err != nil {
-			return nil, s.damaged(e, err)
-		}
-		return &Object{s: s, e: e, src: mem, reader: mem.Reader()}, nil
-	}
-	p, err := s.backend.OpenPair(e)
-	if err != nil {
-		return nil, s.damaged(e, err)
-	}
-	return s.newObject(e, meta.PairSource{Pair: p, Size: e.Size}, p.Close), nil
-}
-
-func (s *Store) newObject(e meta.Entry, src b3.Source, files func()) *Object {
-	return &Object{s: s, e: e, src: src, reader: s.hash.Reader(e.Root, e.Size, src), files: files}
-}
-
-// Root is the object's address.
+// Root returns the object's address.
 func (o *Object) Root() b3.Root { return o.e.Root }
 
-// Size is the object's size in bytes; of an ingest that is still running, the
-// size that was claimed.
+// Size returns the object's size in bytes. For a download that is still running,
+// it is the claimed size.
 func (o *Object) Size() int64 { return o.e.Size }
 
-// Source is the object's raw storage: whoever reads it verifies.
+// Source returns the object's raw storage. Its bytes are not verified.
 func (o *Object) Source() b3.Source { return o.src }
 
-// Reader reads the object and proves every byte. An error of it goes to Failed.
+// Reader returns a reader of the object that verifies every byte. Pass an error
+// of the reader to Failed.
 func (o *Object) Reader() *b3.Reader { return o.reader }
 
-// Failed takes the error that a read of the object ended with. When it says
-// that the stored bytes are wrong, the object is marked corrupt and counted,
-// and the error returned says what to do. Any other error is returned as it is.
+// Failed takes the error of a read of the object. If the error means that the
+// stored bytes are wrong, Failed marks the object corrupt, counts it, and
+// returns an error that says what to do. It returns any other error unchanged.
 func (o *Object) Failed(err error) error {
 	if o.part != nil {
-		return o.part.Failed(err)
+		return o.part.ReadFailed(err)
 	}
 	if err == nil || status.Of(err) != status.Corrupt {
 		return err
 	}
-	if e := o.s.enter(); e != nil {
+	if e := o.s.admission.Enter(); e != nil {
 		return err
 	}
-	defer o.s.leave()
+	defer o.s.admission.Leave()
 	return o.s.damaged(o.e, err)
 }
 
-// Close gives up the lease and the files. It is idempotent and always nil.
+// Close releases the lease and the files. It is idempotent and always returns nil.
 func (o *Object) Close() error {
 	if o.closed.Swap(true) {
 		return nil
@@ -133,19 +68,29 @@ func (o *Object) Close() error {
 		o.part.Close()
 		return nil
 	}
-	if o.files != nil {
-		o.files()
+	if o.closeFiles != nil {
+		o.closeFiles()
 	}
-	if o.opened != nil {
-		o.s.openFiles.Release(o.opened)
+	if o.cached != nil {
+		o.s.openFiles.Release(o.cached)
 	}
 	o.s.leases.Release(o.e.Root)
 	return nil
 }
 
-// damaged turns an error of reading e, which the caller leases, into the one
-// for the user. Damage is counted and e is marked, so that the next put
-// replaces it. A disk that cannot read is counted and not marked: it may yet.
+// Covers reports whether bytes [start, end) of the object can be read. For a
+// whole object that is every range within its size.
+func (o *Object) Covers(start, end int64) bool {
+	if o.part != nil {
+		return o.part.Covers(start, end)
+	}
+	return 0 <= start && start <= end && end <= o.e.Size
+}
+
+// damaged turns an error of reading e into the error for the user. If the bytes
+// are wrong, it counts the damage and marks e, so that the next put replaces it.
+// If the disk could not be read, it only counts: a later read may succeed. The
+// caller leases e.
 func (s *Store) damaged(e meta.Entry, err error) error {
 	var why meta.Defect
 	switch {
@@ -154,33 +99,17 @@ func (s *Store) damaged(e meta.Entry, err error) error {
 		why = "digest"
 	case status.Of(err) == status.Corrupt:
 		s.metrics.integrity.WithLabelValues("io").Inc()
-		return fmt.Errorf("store: read %s: %w", e.Root, err)
+		return fmt.Errorf("read %s: %w", e.Root, err)
 	default:
-		return fmt.Errorf("store: read %s: %w", e.Root, err)
+		return fmt.Errorf("read %s: %w", e.Root, err)
 	}
 	s.metrics.integrity.WithLabelValues(string(why)).Inc()
 	if s.leases.Mark(e.Root) {
 		defer s.leases.Unmark(e.Root)
-		s.report("mark corrupt", s.backend.Mark(e, true))
-		s.leaving(e.Root)
+		s.logCleanup("mark corrupt", s.backend.Mark(e, true))
+		s.dropCached(e.Root)
 	}
 	s.log.Error("a stored object is damaged and is not served", "root", e.Root, "reason", string(why))
-	s.tell(e.Root)
+	s.onDamage(e.Root)
 	return corrupt(e.Root, why.Error())
-}
-
-// leaving forgets what RAM and open files have of an object that is being
-// removed or was marked.
-func (s *Store) leaving(root b3.Root) {
-	s.ramCache.Drop(root)
-	s.openFiles.Drop(root)
-}
-
-// Covers reports whether bytes [start, end) of the object are here: of a whole
-// object, all that it has.
-func (o *Object) Covers(start, end int64) bool {
-	if o.part != nil {
-		return o.part.Covers(start, end)
-	}
-	return 0 <= start && start <= end && end <= o.e.Size
 }

@@ -383,7 +383,8 @@ func TestIndexFailure(t *testing.T) {
 		}
 		return
 	}
-	for _, kinds := range [][]errorfs.OpKind{{errorfs.OpFileWrite}, {errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}} {
+	for _, kinds := range [][]errorfs.OpKind{{errorfs.OpFileWrite},
+		{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}} {
 		f := &fault{err: syscall.EIO, kinds: kinds, path: "/index"}
 		s, stop, disk, kept := faulty(t, f)
 		f.on.Store(true)

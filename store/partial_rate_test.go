@@ -139,9 +139,9 @@ func TestCrashFastDownload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d KiB had come, %d KiB are there after a crash", held>>10, info.Held>>10)
-	if info.Held > held || held-info.Held > most {
-		t.Errorf("a crash costs %d KiB, not at most %d KiB", (held-info.Held)>>10, int64(most)>>10)
+	t.Logf("%d KiB had come, %d KiB are there after a crash", held>>10, info.Stored>>10)
+	if info.Stored > held || held-info.Stored > most {
+		t.Errorf("a crash costs %d KiB, not at most %d KiB", (held-info.Stored)>>10, int64(most)>>10)
 	}
 }
 

@@ -360,7 +360,7 @@ func TestCheckpointClock(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				held += info.Held
+				held += info.Stored
 			}
 			return held
 		}

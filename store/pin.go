@@ -12,26 +12,27 @@ import (
 	"allium/store/quota"
 )
 
-// PinOptions say how a pin holds.
+// PinOptions are the options of one pin.
 type PinOptions struct {
 	Recursive bool
 	Label     string
-	Charge    *quota.Charge // of the add that the pin ends, whose count becomes the pin's; may be nil
+	Charge    *quota.Charge // what the add so far counted, which the pin takes over; may be nil
 }
 
-// Pin adds a pin, or replaces the one with the same label, durably. The object
-// must be there: not_found tells to fetch it first. A recursive pin holds
-// whatever is below root as it arrives; root may be a file. What was there when
-// Pin returns nil stays, whatever a garbage collection was about to do. quota
-// says that the label holds as much as it may (Config.Quotas).
+// Pin adds a pin durably, or replaces the pin with the same label. It returns
+// not_found if the object is not stored. A recursive pin also protects every
+// object below root, including those that arrive later; root may be a file. What
+// is stored when Pin returns nil stays, even if a garbage collection was about to
+// remove it. Pin returns quota if the label already holds as much as Config.Quotas
+// allows.
 func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
 	if err := meta.CheckLabel(opt.Label); err != nil {
 		return err
 	}
-	if err := s.admit(ctx); err != nil {
+	if err := s.admission.EnterContext(ctx); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.admission.Leave()
 	s.leases.Acquire(root)
 	defer s.leases.Release(root)
 	if err := s.leases.Settle(ctx, root); err != nil {
@@ -39,28 +40,28 @@ func (s *Store) Pin(ctx context.Context, root b3.Root, opt PinOptions) error {
 	}
 	e, ok, err := s.backend.Get(root)
 	if err != nil {
-		return fmt.Errorf("store: pin %s: %w", root, err)
+		return fmt.Errorf("pin %s: %w", root, err)
 	}
 	if !ok {
 		return notFound(root)
 	}
 	p := meta.Pin{Root: root, Label: opt.Label, Recursive: opt.Recursive, Created: time.Now().UTC().Truncate(time.Second)}
 	if err := s.quotas.SetPin(ctx, p, e.Size, opt.Charge); err != nil {
-		return fmt.Errorf("store: pin %s: %w", root, err)
+		return fmt.Errorf("pin %s: %w", root, err)
 	}
-	s.used(root, e.Added)
+	s.noteUse(root, e.Added)
 	if !opt.Recursive {
 		return nil
 	}
-	// What looked at the pins before is waited for; what looks later sees this one.
+	// A collection that read the pins before must end; a later one sees this pin.
 	if err := s.gc.PinAdded(ctx, root); err != nil {
-		return fmt.Errorf("store: pin %s: the pin is set, but what is below may just be removed: %w", root, err)
+		return fmt.Errorf("pin %s: the pin is set, but objects below it may just be removed: %w", root, err)
 	}
 	return nil
 }
 
-// pinUnlessPinned pins root, not recursively. A pin that the label has already stays
-// what it is: it may be recursive.
+// pinUnlessPinned adds a pin that is not recursive. An existing pin with the same
+// label stays as it is, even if it is recursive.
 func (s *Store) pinUnlessPinned(ctx context.Context, root b3.Root, label string, charge *quota.Charge) error {
 	own, err := s.backend.Pins(root, label, make([]meta.Pin, 0, 1))
 	if err != nil {
@@ -72,25 +73,26 @@ func (s *Store) pinUnlessPinned(ctx context.Context, root b3.Root, label string,
 	return s.Pin(ctx, root, PinOptions{Label: label, Charge: charge})
 }
 
-// Unpin removes the pin with that label, durably; not_found when there is none.
+// Unpin removes the pin with that label durably. It returns not_found if there is
+// none.
 func (s *Store) Unpin(ctx context.Context, root b3.Root, label string) error {
-	if err := s.admit(ctx); err != nil {
+	if err := s.admission.EnterContext(ctx); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.admission.Leave()
 	ok, err := s.quotas.DropPin(ctx, root, label)
 	if err != nil {
-		return fmt.Errorf("store: unpin %s: %w", root, err)
+		return fmt.Errorf("unpin %s: %w", root, err)
 	}
 	if !ok {
-		return status.Errorf(status.NotFound, "store: %s has no pin labelled %q; `allium pin ls` lists them", root, label)
+		return status.Errorf(status.NotFound, "%s has no pin labelled %q; `allium pin ls` lists them", root, label)
 	}
-	s.gc.Released()
+	s.gc.RetryEviction()
 	return nil
 }
 
-// Pins yields the pins in order of address and label, a page at a time. An
-// error ends it.
+// Pins yields the pins in order of address and label. It keeps one page of
+// [meta.PageSize] pins. An error ends the listing.
 func (s *Store) Pins(ctx context.Context) iter.Seq2[meta.Pin, error] {
 	return func(yield func(meta.Pin, error) bool) {
 		var from b3.Root
@@ -99,7 +101,7 @@ func (s *Store) Pins(ctx context.Context) iter.Seq2[meta.Pin, error] {
 		for {
 			page, err := s.pinPage(ctx, from, label, buf)
 			if err != nil {
-				yield(meta.Pin{}, fmt.Errorf("store: list pins: %w", err))
+				yield(meta.Pin{}, fmt.Errorf("list pins: %w", err))
 				return
 			}
 			for _, p := range page {
@@ -111,28 +113,28 @@ func (s *Store) Pins(ctx context.Context) iter.Seq2[meta.Pin, error] {
 				return
 			}
 			last := page[len(page)-1]
-			from, label = last.Root, last.Label+"\x00" // a label holds no NUL
+			from, label = last.Root, last.Label+"\x00" // a label has no NUL
 		}
 	}
 }
 
 func (s *Store) pinPage(ctx context.Context, from b3.Root, label string, buf []meta.Pin) ([]meta.Pin, error) {
-	if err := s.admit(ctx); err != nil {
+	if err := s.admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}
-	defer s.leave()
+	defer s.admission.Leave()
 	return s.backend.Pins(from, label, buf)
 }
 
-// Pinned reports whether a pin keeps root, and which: its own, or a recursive
-// one above it. It reads the directories below recursive pins until it finds
-// root. While one of them is damaged or lost, what it names is unknown: conflict,
-// unless a pin is found.
+// Pinned reports whether a pin protects root, and names that pin: one of root, or
+// a recursive pin above it. It reads the directories below recursive pins until
+// it finds root. If it finds no pin and one of these directories is damaged or
+// lost, it returns conflict, because the directory may name root.
 func (s *Store) Pinned(ctx context.Context, root b3.Root) (pinned bool, why string, err error) {
-	if err := s.admit(ctx); err != nil {
+	if err := s.admission.EnterContext(ctx); err != nil {
 		return false, "", err
 	}
-	defer s.leave()
+	defer s.admission.Leave()
 	h, err := s.gc.Holder(ctx, root)
 	if err != nil || h == nil {
 		return false, "", err

@@ -20,7 +20,7 @@ import (
 // lostOf is what a walk over the promises tells.
 func lostOf(t testing.TB, s *store.Store) (all []gc.Lost) {
 	t.Helper()
-	if err := s.Collector().Promises(t.Context(), gc.PromiseOptions{Fast: true}, func(l gc.Lost) error {
+	if err := s.Collector().FindLost(t.Context(), gc.FindLostOptions{Fast: true}, func(l gc.Lost) error {
 		all = append(all, l)
 		return nil
 	}); err != nil {
@@ -85,10 +85,11 @@ func TestPromises(t *testing.T) {
 	if err := s.Lose(t.Context(), large); err != nil {
 		t.Fatal(err)
 	}
-	check(map[b3.Root]found{small: {path: "again"}, lone: {}, rotten: {path: "rotten", corrupt: true}, inner: {path: "inner", directory: true}})
+	check(map[b3.Root]found{small: {path: "again"}, lone: {}, rotten: {path: "rotten", corrupt: true},
+		inner: {path: "inner", directory: true}})
 	// A directory that comes back meanwhile is followed.
 	var paths []string
-	err = s.Collector().Promises(t.Context(), gc.PromiseOptions{Fast: true}, func(l gc.Lost) error {
+	err = s.Collector().FindLost(t.Context(), gc.FindLostOptions{Fast: true}, func(l gc.Lost) error {
 		paths = append(paths, l.Path)
 		if l.Root != inner {
 			return nil
@@ -101,7 +102,8 @@ func TestPromises(t *testing.T) {
 		t.Errorf("it tells %q, want %q, %v", paths, want, err)
 	}
 	enough := errors.New("enough")
-	if err := s.Collector().Promises(t.Context(), gc.PromiseOptions{}, func(gc.Lost) error { return enough }); !errors.Is(err, enough) {
+	if err := s.Collector().FindLost(t.Context(), gc.FindLostOptions{},
+		func(gc.Lost) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("the error of a call-back is lost: %v", err)
 	}
 	if err := stop(); err != nil {
@@ -117,7 +119,8 @@ func TestSettleDamage(t *testing.T) {
 	s, _ := storetest.Start(t, tiny(), store.Deps{FS: vfs.NewMem(), Metrics: reg})
 	a, b, c := storetest.Bytes(1, 1000), storetest.Bytes(2, 2000), storetest.Bytes(3, 3*b3.GroupSize)
 	const header = store.RecordHeaderSize
-	s.AddDamage(meta.Damage{Kind: meta.DamageBody, State: meta.DamageOpen, File: "seg/1", Roots: []b3.Root{b3.Sum(a), b3.Sum(b)}, Reason: "r"})
+	s.AddDamage(meta.Damage{Kind: meta.DamageBody, State: meta.DamageOpen, File: "seg/1",
+		Roots: []b3.Root{b3.Sum(a), b3.Sum(b)}, Reason: "r"})
 	s.AddDamage(openDamage(header + 1000 + header + 12 + 5))
 	s.AddDamage(meta.Damage{Kind: meta.DamageNote, State: meta.DamageOpen, File: "part/x", Reason: "nobody knows what"})
 	state := func(open, unknown int, left int64) {
@@ -141,7 +144,8 @@ func TestSettleDamage(t *testing.T) {
 	state(3, 1, total)
 	restore(b) // both that the first names
 	state(2, 1, total)
-	if err := s.Restored(t.Context(), storetest.Put(t, s, storetest.Bytes(6, 10)), false); err != nil { // it was damaged, so its record is there
+	// The object was damaged, so its record is there.
+	if err := s.Restored(t.Context(), storetest.Put(t, s, storetest.Bytes(6, 10)), false); err != nil {
 		t.Fatal(err)
 	}
 	state(2, 1, total)
@@ -154,7 +158,8 @@ func TestSettleDamage(t *testing.T) {
 	if n, err := s.SettleDamage(t.Context(), true); n != 0 || err != nil {
 		t.Fatalf("%d were ended, %v", n, err)
 	}
-	for name, want := range map[string]float64{"store_recovery_repaired_total": 2, "store_recovery_open": 1, "store_recovery_unknown": 0} {
+	for name, want := range map[string]float64{"store_recovery_repaired_total": 2, "store_recovery_open": 1,
+		"store_recovery_unknown": 0} {
 		if got, err := testutil.GatherAndCount(reg, name); err != nil || got != 1 {
 			t.Errorf("%s: %d, %v", name, got, err)
 		}

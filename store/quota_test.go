@@ -19,8 +19,9 @@ func TestQuotaConfig(t *testing.T) {
 	t.Parallel()
 	for q, ok := range map[string]bool{
 		"photos=10GiB": true, "photos=10GiB/100000": true, "*=1MiB": true, "=1MiB/5": true, "a b=1KiB": true,
-		"photos": false, "photos=": false, "photos=0": false, "photos=-1": false, "photos=1GiB/0": false, "photos=1GiB/x": false,
-		"photos=1GiB/": false, "=": false, "\x01=1MiB": false, strings.Repeat("x", 256) + "=1MiB": false,
+		"photos": false, "photos=": false, "photos=0": false, "photos=-1": false, "photos=1GiB/0": false,
+		"photos=1GiB/x": false,
+		"photos=1GiB/":  false, "=": false, "\x01=1MiB": false, strings.Repeat("x", 256) + "=1MiB": false,
 	} {
 		cfg := store.DefaultConfig()
 		cfg.Dir, cfg.Quotas = "x", []string{q}
@@ -182,7 +183,8 @@ func TestQuotaTogether(t *testing.T) {
 		adding.Go(func() {
 			for j := range 20 {
 				c := s.Quotas().Charge("a")
-				info, err := s.Put(t.Context(), bytes.NewReader(storetest.Bytes(uint64(100*i+j), 30<<10+j*5000)), store.PutOptions{Charge: c})
+				info, err := s.Put(t.Context(), bytes.NewReader(storetest.Bytes(uint64(100*i+j), 30<<10+j*5000)),
+					store.PutOptions{Charge: c})
 				if err == nil {
 					err = s.Pin(t.Context(), info.Root, store.PinOptions{Label: "a", Charge: c})
 				}

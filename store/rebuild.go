@@ -3,11 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"allium/protocols/status"
 	"allium/store/bucket"
@@ -15,32 +11,29 @@ import (
 	"allium/store/meta"
 )
 
-// Rebuild makes the index of a store that no node runs anew: from the segments,
-// and from what is in obj/ or in the bucket, each large object read to its end
-// and hashed. With the s3 backend cfg.Dir may be empty. The old index is
-// replaced when the new one is complete; a rebuild that was cut off is run
-// again. progress may be nil.
-func Rebuild(ctx context.Context, cfg Config, deps Deps, progress func(disk.RebuildProgress)) (disk.RebuildReport, error) {
+// Rebuild builds a new index for a store that no process has open. It reads the
+// segments, and reads and hashes every large object in obj/ or in the bucket.
+// With the s3 backend, cfg.Dir may be empty. The new index replaces the old one
+// when it is complete; run an interrupted rebuild again. progress may be nil.
+func Rebuild(
+	ctx context.Context, cfg Config, deps Deps, progress func(disk.RebuildProgress),
+) (disk.RebuildReport, error) {
 	if err := cfg.Validate(); err != nil {
 		return disk.RebuildReport{}, err
 	}
 	if cfg.Backend == BackendMemory {
-		return disk.RebuildReport{}, status.Errorf(status.Amnesia, "store: the memory backend has no index to rebuild; set store.backend")
+		return disk.RebuildReport{}, status.Errorf(status.Amnesia,
+			"the memory backend has no index to rebuild; set store.backend")
 	}
-	if deps.Log == nil {
-		deps.Log = slog.New(slog.DiscardHandler)
-	}
-	if deps.FS == nil {
-		deps.FS = vfs.Default
-		dir, err := filepath.Abs(cfg.Dir)
-		if err != nil {
-			return disk.RebuildReport{}, fmt.Errorf("store.dir: %w", err)
-		}
-		cfg.Dir = dir
-	}
-	report, err := disk.Rebuild(ctx, onDisk(cfg, deps, bucket.NewMeters(cfg.S3, deps.Limits, deps.Metrics), meta.NewClock(time.Now)), progress)
+	deps = deps.withDefaults()
+	cfg, err := cfg.withAbsoluteDir(deps.FS)
 	if err != nil {
-		return disk.RebuildReport{}, fmt.Errorf("store: rebuild: %w", err)
+		return disk.RebuildReport{}, err
+	}
+	meters := bucket.NewMeters(cfg.S3, deps.Limits, deps.Metrics)
+	report, err := disk.Rebuild(ctx, diskOptions(cfg, deps, meters, meta.NewClock(time.Now)), progress)
+	if err != nil {
+		return disk.RebuildReport{}, fmt.Errorf("rebuild the index: %w", err)
 	}
 	return report, nil
 }

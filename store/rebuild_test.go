@@ -30,7 +30,8 @@ type contents struct {
 func furnish(t *testing.T, s *store.Store) contents {
 	t.Helper()
 	var c contents
-	for i, size := range []int{0, 1, 5000, 60000, b3.GroupSize, b3.GroupSize + 1, 9*b3.GroupSize + 7, 60001, 60002, 60003, 60004, 60005, 60006, 60007, 60008} {
+	for i, size := range []int{0, 1, 5000, 60000, b3.GroupSize, b3.GroupSize + 1, 9*b3.GroupSize + 7, 60001, 60002,
+		60003, 60004, 60005, 60006, 60007, 60008} {
 		c.objects = append(c.objects, storetest.Bytes(uint64(i), size))
 	}
 	c.removed = [][]byte{storetest.Bytes(100, 3000), storetest.Bytes(101, 4*b3.GroupSize)}
@@ -152,7 +153,8 @@ func TestRebuildDamage(t *testing.T) {
 		small = append(small, storetest.Bytes(uint64(i), 2000))
 		storetest.Put(t, s, small[i])
 	}
-	damaged, missing, adopted := storetest.Bytes(10, 3*b3.GroupSize), storetest.Bytes(11, 4*b3.GroupSize), storetest.Bytes(12, 5*b3.GroupSize)
+	damaged, missing, adopted := storetest.Bytes(10, 3*b3.GroupSize), storetest.Bytes(11, 4*b3.GroupSize),
+		storetest.Bytes(12, 5*b3.GroupSize)
 	storetest.Put(t, s, damaged)
 	storetest.Put(t, s, missing)
 	if err := stop(); err != nil {
@@ -221,7 +223,7 @@ func TestRebuildKeepsDamage(t *testing.T) {
 	if open, unknown := s.OpenDamage(); open != 2 || unknown != 1 {
 		t.Errorf("%d are open, %d unknown: %+v", open, unknown, s.Damage())
 	}
-	storetest.Want(t, s.Integrity(), status.NotReady)
+	storetest.Want(t, s.UnknownLoss(), status.NotReady)
 }
 
 func TestRebuildRefuses(t *testing.T) {
@@ -267,7 +269,8 @@ func TestRebuildS3(t *testing.T) {
 		_, _, err := storetest.Try(t, cloudy("/store", s3), deps)
 		storetest.Want(t, err, status.Conflict) // not without a rebuild
 		r := rebuilt(t, cloudy("/store", s3), deps)
-		if r.Objects != int64(len(c.objects)) || r.Pins != 1 || r.Fetched != r.Segments || r.Fetched < 2 || r.Node == "" || r.Adopted+r.Damaged+r.Missing != 0 {
+		if r.Objects != int64(len(c.objects)) || r.Pins != 1 || r.Fetched != r.Segments || r.Fetched < 2 || r.Node == "" ||
+			r.Adopted+r.Damaged+r.Missing != 0 {
 			t.Fatalf("the report is %+v", r)
 		}
 		s, stop = storetest.Start(t, cloudy("/store", s3), deps)

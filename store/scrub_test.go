@@ -187,17 +187,19 @@ func TestScrubFinds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk := vfs.NewMem()
-		small, large, unread, good := storetest.Bytes(1, 3000), storetest.Bytes(2, 5*b3.GroupSize), storetest.Bytes(3, 2*b3.GroupSize), storetest.Bytes(4, 7*b3.GroupSize)
+		small, large, unread, good := storetest.Bytes(1, 3000), storetest.Bytes(2, 5*b3.GroupSize),
+			storetest.Bytes(3, 2*b3.GroupSize), storetest.Bytes(4, 7*b3.GroupSize)
 		hex := b3.Sum(unread).Hex()
 		f := &fault{err: syscall.EIO, kinds: []errorfs.OpKind{errorfs.OpFileReadAt}, path: hex}
 		reg := prometheus.NewRegistry()
 		var mu sync.Mutex
 		told := map[b3.Root]int{}
-		s, _ := storetest.Start(t, scrubbing(1<<30, 1), store.Deps{FS: errorfs.Wrap(disk, f), Metrics: reg, Damaged: func(root b3.Root) {
-			mu.Lock()
-			defer mu.Unlock()
-			told[root]++
-		}})
+		s, _ := storetest.Start(t, scrubbing(1<<30, 1), store.Deps{FS: errorfs.Wrap(disk, f), Metrics: reg,
+			Damaged: func(root b3.Root) {
+				mu.Lock()
+				defer mu.Unlock()
+				told[root]++
+			}})
 		for _, p := range [][]byte{small, large, unread, good} {
 			storetest.Put(t, s, p)
 		}

@@ -46,7 +46,8 @@ type logRecord struct {
 func recordsOf(p []byte) (all []logRecord) {
 	for at := int64(64); at+68 <= int64(len(p)) && string(p[at:at+4]) == "ALR3"; {
 		n := binary.LittleEndian.Uint32(p[at+4:])
-		r := logRecord{off: at, body: at + 68, end: at + 68 + int64(n&0xffffff), kind: byte(n >> 24), batch: binary.LittleEndian.Uint64(p[at+16:]), root: b3.Root(p[at+32 : at+64])}
+		r := logRecord{off: at, body: at + 68, end: at + 68 + int64(n&0xffffff), kind: byte(n >> 24),
+			batch: binary.LittleEndian.Uint64(p[at+16:]), root: b3.Root(p[at+32 : at+64])}
 		all = append(all, r)
 		at = r.end
 	}
@@ -157,20 +158,22 @@ func (v *victim) harms() (all []harm) {
 		if rng.IntN(2) == 0 {
 			by = byte(1 + rng.IntN(255))
 		}
-		return harm{fmt.Sprintf("byte %d of %s changed by %#x", at, path.Base(name), by), name, at, at + 1, func(t *testing.T, fs vfs.FS) {
-			p := bytes.Clone(v.files[name])
-			p[at] ^= by
-			write(t, fs, name, p)
-		}}
+		return harm{fmt.Sprintf("byte %d of %s changed by %#x", at, path.Base(name), by), name, at, at + 1,
+			func(t *testing.T, fs vfs.FS) {
+				p := bytes.Clone(v.files[name])
+				p[at] ^= by
+				write(t, fs, name, p)
+			}}
 	}
 	wipe := func(name string, from, to int64) harm {
-		return harm{fmt.Sprintf("bytes %d to %d of %s wiped out", from, to, path.Base(name)), name, from, to, func(t *testing.T, fs vfs.FS) {
-			p := bytes.Clone(v.files[name])
-			for i := from; i < to; i++ {
-				p[i] = 0xee
-			}
-			write(t, fs, name, p)
-		}}
+		return harm{fmt.Sprintf("bytes %d to %d of %s wiped out", from, to, path.Base(name)), name, from, to,
+			func(t *testing.T, fs vfs.FS) {
+				p := bytes.Clone(v.files[name])
+				for i := from; i < to; i++ {
+					p[i] = 0xee
+				}
+				write(t, fs, name, p)
+			}}
 	}
 	n := 0
 	some := func(sample int) bool { n++; return n%every(sample) == 0 }
@@ -199,7 +202,8 @@ func (v *victim) harms() (all []harm) {
 			}
 		}
 		cut := func(at int64) harm {
-			return harm{fmt.Sprintf("%s cut at %d", path.Base(name), at), name, at, size, func(t *testing.T, fs vfs.FS) { write(t, fs, name, p[:at]) }}
+			return harm{fmt.Sprintf("%s cut at %d", path.Base(name), at), name, at, size,
+				func(t *testing.T, fs vfs.FS) { write(t, fs, name, p[:at]) }}
 		}
 		for _, r := range v.recs[name] {
 			if some(6) {
@@ -213,7 +217,8 @@ func (v *victim) harms() (all []harm) {
 				}
 			}})
 		if other := names[(i+1)%len(names)]; other != name {
-			all = append(all, harm{path.Base(name) + " replaced by another", name, 0, size, func(t *testing.T, fs vfs.FS) { write(t, fs, name, v.files[other]) }})
+			all = append(all, harm{path.Base(name) + " replaced by another", name, 0, size,
+				func(t *testing.T, fs vfs.FS) { write(t, fs, name, v.files[other]) }})
 		}
 	}
 	return all

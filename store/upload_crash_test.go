@@ -124,7 +124,9 @@ func tidyUploads(disk vfs.FS, s *store.Store) error {
 	if err != nil {
 		return err
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ".up") || strings.HasSuffix(name, ".gone") })
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return strings.HasSuffix(name, ".up") || strings.HasSuffix(name, ".gone")
+	})
 	if open := s.Stats().Uploads.Open; int64(len(names)) > 2*open {
 		return fmt.Errorf("part/ holds %v of %d uploads", names, open)
 	}

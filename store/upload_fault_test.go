@@ -111,7 +111,8 @@ func TestUploadIndexFault(t *testing.T) {
 		}
 		return
 	}
-	f := &fault{err: syscall.EIO, kinds: []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}, path: "/index/"}
+	f := &fault{err: syscall.EIO, kinds: []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData,
+		errorfs.OpFileSyncTo}, path: "/index/"}
 	disk := vfs.NewCrashableMem()
 	s, stop := storetest.Start(t, tiny(), store.Deps{FS: errorfs.Wrap(disk, f)})
 	p := storetest.Bytes(905, 5*group)

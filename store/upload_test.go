@@ -117,7 +117,8 @@ func TestUploadStray(t *testing.T) {
 		t.Fatal(err)
 	}
 	stray := path.Join(dir, "part", "00112233445566778899aabbccddeeff")
-	for _, err := range []error{os.Truncate(name(1), 2*group-1), os.WriteFile(stray, p, 0o600), os.WriteFile(stray+".ob", p, 0o600)} {
+	for _, err := range []error{os.Truncate(name(1), 2*group-1), os.WriteFile(stray, p, 0o600),
+		os.WriteFile(stray+".ob", p, 0o600)} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,33 +8,34 @@ import (
 	"allium/store/uses"
 )
 
-// used notes that the object root, which the caller leases, is used now; known is
-// an earlier use.
-func (s *Store) used(root b3.Root, known meta.Second) bool {
-	s.gc.Used(root)
+// noteUse notes that root is used now. known is an earlier use. The caller leases
+// root. It returns false if there was no space to note the use.
+func (s *Store) noteUse(root b3.Root, known meta.Second) bool {
+	s.gc.NoteUse(root)
 	return s.uses.Note(root, known)
 }
 
-// usedOrWait is used for callers that may wait for the disk: it makes room.
-func (s *Store) usedOrWait(ctx context.Context, root b3.Root, known meta.Second) error {
-	if s.used(root, known) {
+// noteUseOrFlush is noteUse for callers that may wait for the disk: if there is no
+// space, it writes the noted uses first.
+func (s *Store) noteUseOrFlush(ctx context.Context, root b3.Root, known meta.Second) error {
+	if s.noteUse(root, known) {
 		return nil
 	}
 	if err := s.flushUses(ctx); err != nil {
 		return err
 	}
-	s.used(root, known)
+	s.noteUse(root, known)
 	return nil
 }
 
-// flushUses writes the uses that the backend does not know yet.
+// flushUses writes the noted uses to the backend.
 func (s *Store) flushUses(ctx context.Context) error { return s.uses.Flush(ctx, s.writeUses) }
 
 func (s *Store) writeUses(used map[b3.Root]meta.Second) error {
-	return s.backend.Touch(used, uses.Every)
+	return s.backend.Touch(used, uses.WriteAfter)
 }
 
-// keepUses writes uses until ctx is done.
-func (s *Store) keepUses(ctx context.Context) {
-	s.uses.Run(ctx, func(ctx context.Context) { s.report("note last uses", s.flushUses(ctx)) })
+// serveUses writes the noted uses from time to time until ctx is done.
+func (s *Store) serveUses(ctx context.Context) {
+	s.uses.Run(ctx, func(ctx context.Context) { s.logCleanup("note last uses", s.flushUses(ctx)) })
 }

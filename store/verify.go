@@ -9,24 +9,24 @@ import (
 	"allium/store/scrub"
 )
 
-// Verify reads an object to its end and proves it, damaged ones included: the
-// error is corrupt, and the object is marked, when a byte is wrong; a mark that
-// proves unfounded is taken back.
+// Verify reads an object to its end and verifies it, even if it is marked
+// corrupt. If a byte is wrong, it marks the object and returns corrupt. If the
+// object is marked but right, it removes the mark.
 func (s *Store) Verify(ctx context.Context, root b3.Root) error {
 	head := headBuffers.Get().(*[]byte)
 	defer headBuffers.Put(head)
 	return s.verify(ctx, root, *head, func(int) error { return s.admission.Alive(ctx) })
 }
 
-// verify is Verify with a buffer of one group, and told of all bytes as they are
-// read. What did returns ends it.
+// verify is Verify with a buffer of at least one group. It calls did with the
+// number of bytes after each read; an error of did ends it.
 func (s *Store) verify(ctx context.Context, root b3.Root, buf []byte, did func(n int) error) error {
-	if err := s.admit(ctx); err != nil {
+	if err := s.admission.EnterContext(ctx); err != nil {
 		return err
 	}
 	s.leases.Acquire(root)
 	o, err := s.openDamaged(root)
-	s.leave()
+	s.admission.Leave()
 	if err != nil {
 		s.leases.Release(root)
 		return err
@@ -38,18 +38,19 @@ func (s *Store) verify(ctx context.Context, root b3.Root, buf []byte, did func(n
 	if !o.e.Corrupt {
 		return nil
 	}
-	if err := s.enter(); err != nil {
+	if err := s.admission.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.admission.Leave()
 	return s.backend.Mark(o.e, false)
 }
 
-// openDamaged is open for objects that are marked corrupt too.
+// openDamaged opens root whether or not it is marked corrupt. On success the
+// object owns the caller's lease.
 func (s *Store) openDamaged(root b3.Root) (*Object, error) {
 	e, ok, err := s.find(root)
 	if err != nil {
-		return nil, fmt.Errorf("store: verify %s: %w", root, err)
+		return nil, fmt.Errorf("verify %s: %w", root, err)
 	}
 	if !ok {
 		return nil, notFound(root)
@@ -57,8 +58,9 @@ func (s *Store) openDamaged(root b3.Root) (*Object, error) {
 	return s.openEntry(e)
 }
 
-// VerifyAll verifies every object in order of address and yields each with its
-// verdict. When the listing itself fails, or ctx ends, the address is zero.
+// VerifyAll verifies every object in order of address and yields each with the
+// result. If the listing fails or ctx ends, it yields the zero address with the
+// error.
 func (s *Store) VerifyAll(ctx context.Context) iter.Seq2[b3.Root, error] {
 	return func(yield func(b3.Root, error) bool) {
 		for e, err := range s.entries(ctx) {

@@ -18,67 +18,67 @@ import (
 // Said is what a verb did, in sentences.
 type Said []string
 
-// String joins them.
+// String joins the sentences with semicolons.
 func (s Said) String() string { return strings.Join(s, "; ") }
 
-// Kill ends nodes at once. A process gets SIGKILL. A node in this process has
-// its connections closed without a word, so that no peer hears that it leaves,
-// and is then stopped: unlike after SIGKILL, its store is closed in order.
+// Kill ends nodes at once. A process gets SIGKILL. A node in this process has its
+// connections closed first, so that no peer receives a GOAWAY, and is then stopped.
+// Unlike after SIGKILL, its store is closed in order.
 func (n *Net) Kill(ctx context.Context, nodes ...int) (Said, error) {
 	return n.Do(ctx, script.Step{Op: script.Kill, Nodes: nodes})
 }
 
-// Restart starts nodes with the homes and identities they had, and with the
-// ports, unless somebody took them meanwhile. It returns when they say that
-// they are ready and know their faults; one that runs is killed first.
+// Restart starts nodes with the homes and identities they had. They get the ports
+// they had, unless another program has taken them. Restart returns when the nodes
+// are ready and know their faults. A node that runs is killed first.
 func (n *Net) Restart(ctx context.Context, nodes ...int) (Said, error) {
 	return n.Do(ctx, script.Step{Op: script.Restart, Nodes: nodes})
 }
 
-// Partition lets nothing pass between groups; of one alone, between it and all
-// others. It replaces the partition before it.
+// Partition cuts all links between the groups. A single group is cut off from all
+// other nodes. A partition replaces the one before it.
 func (n *Net) Partition(ctx context.Context, groups ...script.Nodes) (Said, error) {
 	return n.Do(ctx, script.Step{Op: script.Partition, Groups: groups, Off: len(groups) == 0})
 }
 
-// Heal undoes every fault, or those of some nodes and their links. It starts
-// nobody.
+// Heal undoes every fault, or the faults of some nodes and their links. It starts no
+// node.
 func (n *Net) Heal(ctx context.Context, nodes ...int) (Said, error) {
 	return n.Do(ctx, script.Step{Op: script.Heal, Nodes: nodes})
 }
 
-// Latency delays what is sent over links, each way, by d ± jitter; 0 undoes it.
+// Latency delays packets on links, each way, by d ± jitter; 0 undoes it.
 func (n *Net) Latency(ctx context.Context, links script.Links, d, jitter time.Duration) (Said, error) {
 	return n.Do(ctx, script.Step{Op: script.Latency, Links: links, Delay: d, Jitter: jitter, Off: d == 0})
 }
 
-// Loss loses percent of the packets of links; 0 undoes it.
+// Loss drops percent of the packets on links; 0 undoes it.
 func (n *Net) Loss(ctx context.Context, links script.Links, percent float64) (Said, error) {
 	return n.Do(ctx, script.Step{Op: script.Loss, Links: links, Percent: percent, Off: percent == 0})
 }
 
-// Slow bounds what a node sends, in bytes per second; 0 undoes it.
+// Slow bounds the rate at which a node sends, in bytes per second; 0 undoes it.
 func (n *Net) Slow(ctx context.Context, node int, rate int64) (Said, error) {
 	return n.Do(ctx, script.Step{Op: script.Slow, Nodes: script.Nodes{node}, Bytes: rate, Off: rate == 0})
 }
 
-// Corrupt makes a node lie about the objects that it serves.
+// Corrupt makes a node serve wrong bytes.
 func (n *Net) Corrupt(ctx context.Context, node int) (Said, error) {
 	return n.Do(ctx, script.Step{Op: script.Corrupt, Nodes: script.Nodes{node}})
 }
 
-// FullDisk lets a node's store see no free byte.
+// FullDisk makes a node's store see no free space.
 func (n *Net) FullDisk(ctx context.Context, node int) (Said, error) {
 	return n.Do(ctx, script.Step{Op: script.FullDisk, Nodes: script.Nodes{node}})
 }
 
-// ClockSkew sets a node's clock ahead, or behind if negative; 0 undoes it.
+// ClockSkew moves a node's clock ahead, or behind if skew is negative; 0 undoes it.
 func (n *Net) ClockSkew(ctx context.Context, node int, skew time.Duration) (Said, error) {
 	return n.Do(ctx, script.Step{Op: script.ClockSkew, Nodes: script.Nodes{node}, Skew: skew, Off: skew == 0})
 }
 
-// Do runs one verb of chaos and says what it did. One that fails half-way has
-// undone itself when Do returns, and the error says what could not be done.
+// Do runs one verb of chaos and says what it did. A verb that fails half-way is
+// undone when Do returns, and the error says what failed.
 func (n *Net) Do(ctx context.Context, s script.Step) (Said, error) {
 	if err := script.CheckNodes(s, len(n.Members)); err != nil {
 		return nil, err
@@ -94,8 +94,9 @@ func (n *Net) Do(ctx context.Context, s script.Step) (Said, error) {
 		return n.kill(ctx, s.Nodes.In(len(n.Members)))
 	case script.Restart:
 		return n.restart(ctx, s.Nodes.In(len(n.Members)))
-	case script.Partition, script.Heal, script.Latency, script.Loss, script.Slow, script.Corrupt, script.FullDisk, script.ClockSkew:
-		if err := n.suffer(ctx, n.want.with(s)); err != nil {
+	case script.Partition, script.Heal, script.Latency, script.Loss, script.Slow, script.Corrupt, script.FullDisk,
+		script.ClockSkew:
+		if err := n.apply(ctx, n.current.with(s)); err != nil {
 			return nil, err
 		}
 		return Said{said(s)}, nil
@@ -106,7 +107,7 @@ func (n *Net) Do(ctx context.Context, s script.Step) (Said, error) {
 func (n *Net) kill(ctx context.Context, nodes []int) (Said, error) {
 	for _, i := range nodes {
 		if m := n.Members[i-1]; !m.Running() {
-			return nil, down(m) // before anything has happened
+			return nil, down(m) // before any node is killed
 		}
 	}
 	errs := make([]error, len(nodes))
@@ -125,7 +126,7 @@ func (n *Net) kill(ctx context.Context, nodes []int) (Said, error) {
 	}
 	wg.Wait()
 	for _, i := range nodes {
-		n.note(i, api.Faults{}) // it forgets them
+		n.note(i, api.Faults{}) // a restarted node has no faults
 	}
 	return did, errors.Join(errs...)
 }
@@ -147,7 +148,7 @@ func (n *Net) restart(ctx context.Context, nodes []int) (_ Said, err error) {
 				return nil, err
 			}
 		} else {
-			_ = m.stop(ctx) // one that ended by itself: what it said is in Status
+			_ = m.stop(ctx) // the node may have ended by itself; Status shows its error
 			down = true
 		}
 		n.note(i, api.Faults{})
@@ -164,16 +165,16 @@ func (n *Net) restart(ctx context.Context, nodes []int) (_ Said, err error) {
 		}
 		did = append(did, m.Name+" runs again, "+where)
 	}
-	return did, n.suffer(ctx, n.want) // also others: its addresses may have changed
+	return did, n.apply(ctx, n.current) // other nodes too: the addresses of the restarted ones may have changed
 }
 
-// suffer tells the nodes what is wanted of them now. On error they are told
-// what they were told before.
-func (n *Net) suffer(ctx context.Context, want condition) error {
+// apply sends the nodes the faults of a condition. On error it sends the faults of
+// the condition before it.
+func (n *Net) apply(ctx context.Context, c condition) error {
 	before := slices.Clone(n.pushed)
-	err := n.push(ctx, func(i int, ids []api.ID) api.Faults { return want.of(i, ids) })
+	err := n.push(ctx, func(i int, ids []api.ID) api.Faults { return c.of(i, ids) })
 	if err == nil {
-		n.want = want
+		n.current = c
 		return nil
 	}
 	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
@@ -185,8 +186,8 @@ func (n *Net) suffer(ctx context.Context, want condition) error {
 	return errors.Join(err, undone)
 }
 
-// push tells every node that runs what it is to do wrong, where that has
-// changed, all at once.
+// push sends every running node its faults, all nodes at once. Nodes whose faults
+// have not changed are left out.
 func (n *Net) push(ctx context.Context, of func(number int, ids []api.ID) api.Faults) error {
 	ids := n.ids()
 	errs := make([]error, len(n.Members))
@@ -210,14 +211,14 @@ func (n *Net) push(ctx context.Context, of func(number int, ids []api.ID) api.Fa
 	return errors.Join(errs...)
 }
 
-// note remembers what a node was told.
+// note records the faults that a node was sent.
 func (n *Net) note(number int, f api.Faults) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.pushed[number-1] = f
 }
 
-// ids are those of the nodes, in order.
+// ids returns the identities of the nodes, in order.
 func (n *Net) ids() []api.ID {
 	ids := make([]api.ID, len(n.Members))
 	for i, m := range n.Members {
@@ -226,7 +227,7 @@ func (n *Net) ids() []api.ID {
 	return ids
 }
 
-// said is what a verb of faults did.
+// said describes what a verb of faults did.
 func said(s script.Step) string {
 	who := "node " + s.Nodes.String()
 	if len(s.Nodes) > 1 || s.Nodes.Max() == 0 {

@@ -196,7 +196,8 @@ func TestControlAndRecording(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &recorded)
 	}
-	if text := recorded.String(); !strings.Contains(text, "! get 3 a corrupt within 2s\n") || !strings.Contains(text, "# kill 2: node 2 does not run") {
+	if text := recorded.String(); !strings.Contains(text, "! get 3 a corrupt within 2s\n") ||
+		!strings.Contains(text, "# kill 2: node 2 does not run") {
 		t.Errorf("recorded:\n%s", text)
 	}
 	var again bytes.Buffer
@@ -213,12 +214,15 @@ func TestControlAndRecording(t *testing.T) {
 func TestScenarioFails(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"nodes 1\nexpect ready 1\nexpect peers 1 >= 3 within 1s": "x.txt:3: expect peers 1 >= 3 within 1s: it did not come true within 1s; last seen on node 1: peers 0\nnode 1   ready, 0 peers",
-		"nodes 1\n! add 1 a file 1KiB no_space":                  "x.txt:2: ! add 1 a file 1KiB no_space: wanted no_space, and it succeeded",
-		"nodes 1\nexpect not-ready 1 nogate":                     `x.txt:2: expect not-ready 1 nogate: there is no gate "nogate"; there are started,`,
-		"nodes 1\nkill 1 &\nwait 200ms\nget 1 a":                 "nothing is called a yet",
-		"nodes 1\nkill 1\nadd 1 a file 1KiB within 1s":           "no node is running",
-		"nodes 1\ndeadline 2s\nwait 1m":                          "not played within its deadline of 2s",
+		"nodes 1\nexpect ready 1\nexpect peers 1 >= 3 within 1s": "x.txt:3: expect peers 1 >= 3 within 1s: it did not " +
+			"come true within 1s; last seen on node 1: peers 0\nnode 1   ready, 0 peers",
+		"nodes 1\n! add 1 a file 1KiB no_space": "x.txt:2: ! add 1 a file 1KiB no_space: wanted " +
+			"no_space, and it succeeded",
+		"nodes 1\nexpect not-ready 1 nogate": `x.txt:2: expect not-ready 1 nogate: ` +
+			`there is no gate "nogate"; there are started,`,
+		"nodes 1\nkill 1 &\nwait 200ms\nget 1 a":       "nothing is called a yet",
+		"nodes 1\nkill 1\nadd 1 a file 1KiB within 1s": "no node is running",
+		"nodes 1\ndeadline 2s\nwait 1m":                "not played within its deadline of 2s",
 	} {
 		f, err := script.ParseFile("x.txt", []byte(text))
 		if err == nil {

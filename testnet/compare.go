@@ -94,7 +94,7 @@ func sameBytes(name string, a, b io.Reader) error {
 	for at := int64(0); ; {
 		na, ea := io.ReadFull(a, pa[:])
 		nb, eb := io.ReadFull(b, pb[:])
-		if ea != nil && !ended(ea) { // before what is missing because of it
+		if ea != nil && !ended(ea) { // report the read error rather than the bytes missing because of it
 			return ea
 		}
 		if eb != nil && !ended(eb) {
@@ -112,8 +112,8 @@ func sameBytes(name string, a, b io.Reader) error {
 
 func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
-// firstFile is the first regular file below dir, preferring one a browser
-// shows as text, as a slash-separated path.
+// firstFile returns the slash-separated path of the first regular file below dir. It
+// prefers a file that a browser shows as text.
 func firstFile(dir string) (string, error) {
 	var first, text string
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {

@@ -13,8 +13,8 @@ import (
 	"allium/testnet/script"
 )
 
-// condition is what a network is to suffer: the sum of the verbs so far. It is
-// never changed, a verb makes another one.
+// condition is the faults that a network has: the sum of the verbs so far. It is
+// immutable; a verb makes another one.
 type condition struct {
 	n     int // nodes
 	links map[link]linkState
@@ -29,17 +29,17 @@ type link struct{ a, b int }
 
 func between(a, b int) link { return link{min(a, b), max(a, b)} }
 
-// linkState is what a link suffers, in both directions; the zero value is
-// nothing.
+// linkState is the faults of a link, in both directions. The zero value has none.
 type linkState struct {
 	cut           bool
 	delay, jitter time.Duration
 	percent       float64
 }
 
-// with is the condition after a verb of faults.
+// with returns the condition after another verb of faults.
 func (c condition) with(s script.Step) condition {
-	c.links, c.rates, c.lies, c.full, c.skews = maps.Clone(c.links), maps.Clone(c.rates), maps.Clone(c.lies), maps.Clone(c.full), maps.Clone(c.skews)
+	c.links, c.rates, c.lies, c.full, c.skews = maps.Clone(c.links), maps.Clone(c.rates), maps.Clone(c.lies),
+		maps.Clone(c.full), maps.Clone(c.skews)
 	nodes := s.Nodes.In(c.n)
 	switch s.Op {
 	case script.Partition:
@@ -73,12 +73,13 @@ func (c condition) with(s script.Step) condition {
 				*st = linkState{}
 			}
 		})
-		c.rates, c.lies, c.full, c.skews = set(c.rates, nodes, 0), set(c.lies, nodes, false), set(c.full, nodes, false), set(c.skews, nodes, 0)
+		c.rates, c.lies, c.full, c.skews = set(c.rates, nodes, 0), set(c.lies, nodes, false), set(c.full, nodes, false),
+			set(c.skews, nodes, 0)
 	}
 	return c
 }
 
-// set gives keys a value; the zero value removes them.
+// set returns m with a value for keys. The zero value removes them.
 func set[V comparable](m map[int]V, keys []int, v V) map[int]V {
 	var zero V
 	if m == nil {
@@ -94,7 +95,7 @@ func set[V comparable](m map[int]V, keys []int, v V) map[int]V {
 	return m
 }
 
-// eachLink lets f change the state of every link.
+// eachLink calls f with the state of every link, which f may change.
 func (c *condition) eachLink(f func(link, *linkState)) {
 	if c.links == nil {
 		c.links = map[link]linkState{}
@@ -112,8 +113,8 @@ func (c *condition) eachLink(f func(link, *linkState)) {
 	}
 }
 
-// separated reports whether a partition cuts a link: its ends are in different
-// groups or, of one group alone, one is in it.
+// separated reports whether a partition cuts a link. Several groups cut links between
+// groups; a single group cuts links between it and other nodes.
 func separated(groups []script.Nodes, l link) bool {
 	in := func(n int) int {
 		return slices.IndexFunc(groups, func(g script.Nodes) bool { return slices.Contains(g, n) })
@@ -125,8 +126,8 @@ func separated(groups []script.Nodes, l link) bool {
 	return a >= 0 && b >= 0 && a != b
 }
 
-// of is what node number has to do wrong. ids are those of the nodes, in order;
-// to one that never started there is nothing to do.
+// of returns the faults of node number. ids are the identities of the nodes, in
+// order. A node without an identity has never started and gets no link faults.
 func (c condition) of(number int, ids []api.ID) api.Faults {
 	f := api.Faults{
 		Corrupt: c.lies[number], FullDisk: c.full[number],
@@ -139,7 +140,7 @@ func (c condition) of(number int, ids []api.ID) api.Faults {
 		}
 		f.Links = append(f.Links, api.LinkFault{
 			Peer: id.ID, Addrs: id.Addrs, Cut: st.cut,
-			DelayMS:  (st.delay - st.jitter).Milliseconds(), // a node is told the least and how much more
+			DelayMS:  (st.delay - st.jitter).Milliseconds(), // a node is told the smallest delay and the range above it
 			JitterMS: (2 * st.jitter).Milliseconds(),
 			Loss:     st.percent / 100,
 		})
@@ -147,14 +148,14 @@ func (c condition) of(number int, ids []api.ID) api.Faults {
 	return f
 }
 
-// describe says in words what a node does wrong; ids are those of the nodes.
+// describe says in words which faults a node has. ids are the identities of the nodes.
 func describe(f api.Faults, ids []api.ID) []string {
 	said := []string{}
 	number := map[string]int{}
 	for i, id := range ids {
 		number[id.ID] = i + 1
 	}
-	links := map[string][]int{} // nodes by what their link suffers
+	links := map[string][]int{} // node numbers by the faults of their link
 	var order []string
 	for _, l := range f.Links {
 		for _, w := range describeLink(l) {

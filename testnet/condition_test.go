@@ -35,16 +35,21 @@ func after(t *testing.T, lines string) condition {
 func TestCondition(t *testing.T) {
 	t.Parallel()
 	for lines, want := range map[string][]string{ // of nodes 1 to 5
-		"partition 1,2 | 3-5":        {"is cut from 3,4,5", "is cut from 3,4,5", "is cut from 1,2", "is cut from 1,2", "is cut from 1,2"},
-		"partition 1,2 | 3,4":        {"is cut from 3,4", "is cut from 3,4", "is cut from 1,2", "is cut from 1,2", ""},
-		"partition 4":                {"is cut from 4", "is cut from 4", "is cut from 4", "is cut from 1,2,3,5", "is cut from 4"},
-		"partition 4; heal 4":        {"", "", "", "", ""},
-		"partition 1 | 2,3; heal 1":  {"", "", "", "", ""},
-		"partition 4; partition 5":   {"is cut from 5", "is cut from 5", "is cut from 5", "is cut from 5", "is cut from 1,2,3,4"},
+		"partition 1,2 | 3-5": {"is cut from 3,4,5", "is cut from 3,4,5", "is cut from 1,2", "is cut from 1,2",
+			"is cut from 1,2"},
+		"partition 1,2 | 3,4": {"is cut from 3,4", "is cut from 3,4", "is cut from 1,2", "is cut from 1,2", ""},
+		"partition 4": {"is cut from 4", "is cut from 4", "is cut from 4", "is cut from 1,2,3,5",
+			"is cut from 4"},
+		"partition 4; heal 4":       {"", "", "", "", ""},
+		"partition 1 | 2,3; heal 1": {"", "", "", "", ""},
+		"partition 4; partition 5": {"is cut from 5", "is cut from 5", "is cut from 5", "is cut from 5",
+			"is cut from 1,2,3,4"},
 		"partition 4; partition off": {"", "", "", "", ""},
-		"latency 50ms ±10ms [1:2,3]": {"sends 50ms ±10ms late to 2,3", "sends 50ms ±10ms late to 1", "sends 50ms ±10ms late to 1", "", ""},
+		"latency 50ms ±10ms [1:2,3]": {"sends 50ms ±10ms late to 2,3", "sends 50ms ±10ms late to 1",
+			"sends 50ms ±10ms late to 1", "", ""},
 		"latency 1s [1]; latency off [3]; loss 5% [1:2]": {
-			"loses 5% of what it sends to 2, sends 1s late to 2,4,5", "loses 5% of what it sends to 1, sends 1s late to 1", "", "sends 1s late to 1", "sends 1s late to 1",
+			"loses 5% of what it sends to 2, sends 1s late to 2,4,5", "loses 5% of what it sends to 1, sends 1s late to 1", "",
+			"sends 1s late to 1", "sends 1s late to 1",
 		},
 		"slow 2 1MiB/s; corrupt 2,3; full-disk 4; clock-skew 5 -1h": {
 			"", "lies, sends at most 1MiB/s", "lies", "has a full disk", "has its clock -1h0m0s ahead",
@@ -78,7 +83,8 @@ func TestConditionIsNotChanged(t *testing.T) {
 	t.Parallel()
 	before := after(t, "partition 1 | 2; slow 3 1MiB/s; corrupt 4; full-disk 4; clock-skew 5 +1h; loss 5%")
 	said := before.of(4, idsOf(5))
-	for _, line := range []string{"heal", "heal 4", "partition off", "loss off", "corrupt 4 off", "full-disk all off", "clock-skew all -1h", "slow all 2MiB/s", "latency 1s"} {
+	for _, line := range []string{"heal", "heal 4", "partition off", "loss off", "corrupt 4 off", "full-disk all off",
+		"clock-skew all -1h", "slow all 2MiB/s", "latency 1s"} {
 		s, err := script.Parse(line)
 		if err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"allium/protocols/status"
 )
 
-// content is bytes that are made of a seed and a name: the same everywhere.
+// content is bytes generated from a seed and a name: the same on every machine.
 type content struct {
 	seed uint64
 	name string
@@ -24,7 +24,7 @@ type content struct {
 	size int64 // of all files together
 }
 
-// part is one file of it; the path of a file alone is its name.
+// part is one file of the content. The path of a single file is its name.
 type part struct {
 	path string // within the tree
 	size int64
@@ -37,7 +37,7 @@ const (
 	partsEach = 16
 )
 
-// parts are the files, in the order of Items. Their sizes differ and add up.
+// parts returns the files in the order of Items. Their sizes differ and sum to size.
 func (c content) parts() []part {
 	if !c.tree {
 		return []part{{c.name, c.size}}
@@ -57,17 +57,17 @@ func (c content) parts() []part {
 	return parts
 }
 
-// key is the seed of one thing in the content.
+// key returns the seed of one part of the content.
 func (c content) key(what string) [32]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "allium testnet content\n%d\n%s\n%s", c.seed, c.name, what))
 }
 
-// open generates a file.
+// open returns a reader that generates a file.
 func (c content) open(p part) io.Reader {
 	return io.LimitReader(rand.NewChaCha8(c.key("file "+p.path)), p.size)
 }
 
-// items is what is added.
+// items returns the content as input of an add.
 func (c content) items() tree.Items {
 	return func(yield func(tree.Item, error) bool) {
 		file := func(p part, at string) bool {
@@ -96,7 +96,7 @@ func (c content) items() tree.Items {
 	}
 }
 
-// check compares what a node gave, byte by byte, with what it should be.
+// check compares what a node sent with the content, byte by byte.
 func (c content) check(s *api.Stream) error {
 	parts := c.parts()
 	if !c.tree {
@@ -130,7 +130,7 @@ func (c content) check(s *api.Stream) error {
 	return err
 }
 
-// generated is a file that is not on disk; whoever sends it asks for its size.
+// generated is a file that exists only while it is read. It knows its size.
 type generated struct {
 	io.Reader
 	part part

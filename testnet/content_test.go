@@ -88,7 +88,8 @@ bad{x="y"
 `
 	for series, want := range map[string]float64{
 		"up": 1, "rejected_total": 15, `rejected_total{reason="busy"}`: 7, `rejected_total{reason="busy",peer="no"}`: 3,
-		`rejected_total{reason="busy now"}`: 8, "seconds_bucket": 20, "uppe": -1, "bad": -1, `rejected_total{reason="bus"}`: -1,
+		`rejected_total{reason="busy now"}`: 8, "seconds_bucket": 20, "uppe": -1, "bad": -1,
+		`rejected_total{reason="bus"}`: -1,
 	} {
 		s, err := script.Parse("expect metric 1 " + series + " >= 1")
 		if err != nil {

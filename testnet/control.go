@@ -20,18 +20,18 @@ import (
 	"allium/testnet/script"
 )
 
-// Control lets other processes of the user work on a network: a Unix socket in
-// its directory, of mode 0600 in a directory of mode 0700, with HTTP on it.
+// Control lets other processes of the same user work on a network, by HTTP over a
+// Unix socket of mode 0600 in the network's directory, which has mode 0700.
 //
 //	POST /v1/run     lines of steps → NDJSON, an Event each, then ok or error
 //	GET  /v1/status  → Status
 //	POST /v1/down    the network is to end → {}
 //
-// One run is played at a time; another waits for it as long as its caller does.
+// One run is played at a time. Another one waits as long as its client does.
 type Control struct {
 	net    *Net
 	player *Player
-	record *Recorder     // nil: nobody asks
+	record *Recorder     // nil when nothing is recorded
 	turn   chan struct{} // holds a token while a run is played
 	down   chan struct{} // closed by /v1/down
 	once   sync.Once
@@ -46,17 +46,17 @@ const (
 	controlStop   = 3 * time.Second  // for requests to end when the network ends
 )
 
-// NewControl returns the control of a network. r, which may be nil, records the
-// steps; its owner closes it after Run.
+// NewControl returns the control of a network. r records the steps and may be nil. Its
+// owner closes it after Run.
 func NewControl(n *Net, p *Player, r *Recorder) *Control {
 	return &Control{net: n, player: p, record: r, turn: make(chan struct{}, 1), down: make(chan struct{})}
 }
 
-// Down is closed when somebody asked for the end of the network.
+// Down returns a channel that is closed when a client asks the network to end.
 func (c *Control) Down() <-chan struct{} { return c.down }
 
-// Run serves the socket until ctx ends, and returns when nothing is played any
-// more. It is called once.
+// Run serves the socket until ctx ends and returns when no run is played any more. It
+// is called once.
 func (c *Control) Run(ctx context.Context, ready func()) error {
 	path, err := api.SocketPath(c.net.dir)
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *Control) Run(ctx context.Context, ready func()) error {
 		err = errors.Join(err, srv.Close())
 	}
 	serving.Wait()
-	c.turn <- struct{}{} // not given back: what was being played has ended, undone if need be, and nothing begins
+	c.turn <- struct{}{} // kept: no run may begin after this one has ended and, if need be, undone its verb
 	if !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
 	}
@@ -126,14 +126,15 @@ func (c *Control) handler() http.Handler {
 			defer func() { <-places }()
 			mux.ServeHTTP(w, r)
 		default:
-			refuse(w, status.BusyError(status.Busy, status.Limit{Name: "testnet.control", Current: controlAtOnce, Cap: controlAtOnce, RetryAfter: time.Second}))
+			refuse(w, status.BusyError(status.Busy, status.Limit{Name: "testnet.control", Current: controlAtOnce,
+				Cap: controlAtOnce, RetryAfter: time.Second}))
 		}
 	})
 }
 
 // run plays the lines of the body.
 func (c *Control) run(w http.ResponseWriter, r *http.Request) {
-	// Not the server's ReadTimeout, which would end the run as well.
+	// no ReadTimeout of the server, which would also end the run
 	rc := http.NewResponseController(w)
 	err := rc.SetReadDeadline(time.Now().Add(controlHeader))
 	if err == nil {
@@ -148,7 +149,7 @@ func (c *Control) run(w http.ResponseWriter, r *http.Request) {
 	refuse(w, err)
 }
 
-// play plays steps and tells of each.
+// play plays steps and sends an Event for each.
 func (c *Control) play(w http.ResponseWriter, r *http.Request, rc *http.ResponseController, steps []script.Step) {
 	select {
 	case c.turn <- struct{}{}:
@@ -170,11 +171,11 @@ func (c *Control) play(w http.ResponseWriter, r *http.Request, rc *http.Response
 		e, err := c.step(r.Context(), s)
 		item, jerr := json.Marshal(e)
 		if jerr != nil || send(api.Line{Item: item}) != nil {
-			return // nobody listens any more
+			return // the client has left
 		}
 		if err != nil {
 			report := status.ReportOf(err)
-			_ = send(api.Line{Error: &report}) // the last line; whoever does not get it knows
+			_ = send(api.Line{Error: &report}) // the last line; a client that misses it sees the cut
 			return
 		}
 	}
@@ -218,7 +219,8 @@ func ParseSteps(lines []string) ([]script.Step, error) {
 			return nil, err
 		}
 		if s.Background || s.Op == script.Join {
-			return nil, status.Errorf(status.BadRequest, "%q: steps in the background are for scenario files; run it from another terminal", line)
+			return nil, status.Errorf(status.BadRequest,
+				"%q: steps in the background are for scenario files; run it from another terminal", line)
 		}
 		steps = append(steps, s)
 	}
@@ -228,7 +230,7 @@ func ParseSteps(lines []string) ([]script.Step, error) {
 // answer sends one JSON value.
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // whoever does not get it knows
+	_ = json.NewEncoder(w).Encode(v) // a client that misses it sees the cut
 }
 
 // refuse sends an error.
@@ -236,5 +238,5 @@ func refuse(w http.ResponseWriter, err error) {
 	report := status.ReportOf(err)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status.Of(err).Code())
-	_ = json.NewEncoder(w).Encode(report) // whoever does not get it knows
+	_ = json.NewEncoder(w).Encode(report) // a client that misses it sees the cut
 }

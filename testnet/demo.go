@@ -18,23 +18,24 @@ import (
 	"allium/protocols/status"
 )
 
-// GoSource is the Go distribution's own source tree: ten thousand real files
-// that are there wherever this program is built.
+// GoSource returns the directory of the Go distribution's own source: ten thousand real
+// files that exist wherever this program can be built.
 func GoSource(ctx context.Context) (string, error) {
 	root := os.Getenv("GOROOT")
 	if root == "" {
 		out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 		if err != nil {
-			return "", status.Errorf(status.NotFound, "the Go distribution is not found (go env GOROOT: %w); name a directory to add with --dir", err)
+			return "", status.Errorf(status.NotFound,
+				"the Go distribution is not found (go env GOROOT: %w); name a directory to add with --dir", err)
 		}
 		root = strings.TrimSpace(string(out))
 	}
 	return filepath.Join(root, "src"), nil
 }
 
-// Demo adds dir on one node, has another find, fetch and extract it, compares
-// both trees and reads from the gateway. It prints to w what it did, with
-// rates, and returns an error unless all of it came true.
+// Demo adds dir on one node, lets another one find, fetch and extract it, compares both
+// trees and reads from the gateway. It prints to w what it did, with rates. It returns an
+// error when any of this fails.
 func (n *Net) Demo(ctx context.Context, w io.Writer, dir string) error {
 	if len(n.Members) < 2 {
 		return status.Errorf(status.BadRequest, "the demonstration needs two nodes, there is %d", len(n.Members))
@@ -64,14 +65,15 @@ func demoAdd(ctx context.Context, w io.Writer, m *Member, dir string) (api.Added
 		}
 		took := time.Since(begun)
 		fmt.Fprintf(w, "added    %s on %s: %d files, %s in %s (%s)\n         %s\n",
-			dir, m.Name, added.Files, limits.Bytes(added.Bytes).Human(), round(took), rates(added.Files, added.Bytes, took), added.Root)
+			dir, m.Name, added.Files, limits.Bytes(added.Bytes).Human(), round(took), rates(added.Files, added.Bytes, took),
+			added.Root)
 		return added, nil
 	}
 	return api.Added{}, status.Errorf(status.Internal, "%s added nothing", m.Name)
 }
 
-// demoFind waits until the DHT leads one node to the other: the announcement
-// runs in the background of the add.
+// demoFind waits until a lookup in the DHT on one node finds the other. It waits because
+// the add announces in the background.
 func demoFind(ctx context.Context, w io.Writer, from, to *Member, added api.Added) error {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -79,7 +81,8 @@ func demoFind(ctx context.Context, w io.Writer, from, to *Member, added api.Adde
 	for {
 		for p, err := range to.API.Providers(ctx, added.Root.String(), 5) {
 			if err == nil && p.ID == from.ID().ID {
-				fmt.Fprintf(w, "found    %s as its provider, from %s through the DHT, %s after the add\n", from.Name, to.Name, round(time.Since(begun)))
+				fmt.Fprintf(w, "found    %s as its provider, from %s through the DHT, %s after the add\n", from.Name, to.Name,
+					round(time.Since(begun)))
 				return nil
 			}
 		}
@@ -124,7 +127,7 @@ func (n *Net) demoFetch(ctx context.Context, w io.Writer, to *Member, added api.
 	return nil
 }
 
-// demoGateway reads a directory listing and a file as a browser would.
+// demoGateway reads a directory listing and a file as a browser does.
 func demoGateway(ctx context.Context, w io.Writer, m *Member, added api.Added, dir string) error {
 	base := m.ID().Gateway + "/b3/" + added.Root.String() + "/"
 	file, err := firstFile(dir)
@@ -143,10 +146,10 @@ func demoGateway(ctx context.Context, w io.Writer, m *Member, added api.Added, d
 	return nil
 }
 
-// pageTimeout bounds one page of the demonstration, its body included.
+// pageTimeout bounds the request for one page, with its body.
 const pageTimeout = time.Minute
 
-// checkPage gets a page; with local its body is that file's.
+// checkPage requests a page. When local is set, it compares the body with that file.
 func checkPage(ctx context.Context, page, local string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {

@@ -12,16 +12,14 @@ import (
 	"allium/protocols/status"
 )
 
-// dirPrefix begins the names of the directories of networks in the temporary
-// directory.
+// dirPrefix begins the name of a network's directory in the temporary directory.
 const dirPrefix = "allium-testnet-"
 
-// lockFile is held as long as a network lives: the system gives it back also
-// when the process was killed.
+// lockFile is locked while a network lives. The system releases the lock also when the
+// process is killed.
 const lockFile = "lock"
 
-// lockDir takes the lock of a network's new directory. It waits for those who
-// only look.
+// lockDir locks a network's new directory. It waits for processes that only test the lock.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -36,10 +34,10 @@ func lockDir(dir string) (*os.File, error) {
 // Found is the directory of a network.
 type Found struct {
 	Dir   string `json:"dir"`
-	Alive bool   `json:"alive"` // false: the process that ran it is gone
+	Alive bool   `json:"alive"` // false when the process that ran it has ended
 }
 
-// List finds the networks of this user in the temporary directory, by name.
+// List returns the networks of this user in the temporary directory, by name.
 func List() ([]Found, error) {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
 	if err != nil {
@@ -49,14 +47,14 @@ func List() ([]Found, error) {
 	for _, dir := range dirs {
 		f, err := look(dir)
 		if err != nil {
-			continue // somebody else's, or it went away meanwhile
+			continue // the directory of another user, or removed meanwhile
 		}
 		found = append(found, f)
 	}
 	return found, nil
 }
 
-// look sees whether somebody holds a directory's lock.
+// look tests whether a process holds a directory's lock.
 func look(dir string) (Found, error) {
 	if !strings.HasPrefix(filepath.Base(dir), dirPrefix) { // other programs have files with that name too
 		return Found{}, fmt.Errorf("its name does not begin with %s", dirPrefix)
@@ -66,7 +64,7 @@ func look(dir string) (Found, error) {
 		return Found{}, err
 	}
 	defer f.Close()
-	// Shared, so that two that look do not see each other, and given back at once.
+	// A shared lock, so that two tests do not see each other, released at once.
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) {
 		return Found{}, err
@@ -87,7 +85,9 @@ func Find(dir string) (string, error) {
 		case err != nil:
 			return "", status.Errorf(status.NotFound, "%s is not the directory of a testnet: %w%s", dir, err, listed())
 		case !f.Alive:
-			return "", status.Errorf(status.NotReady, "the network in %s is dead: the process that ran it is gone; `allium testnet down --net %s` removes what it left", dir, dir)
+			return "", status.Errorf(status.NotReady,
+				"the network in %s is dead: the process that ran it is gone; `allium testnet down --net %s` removes what it left",
+				dir, dir)
 		}
 		return abs, nil
 	}

@@ -97,7 +97,7 @@ func (p *Player) look(ctx context.Context, m *Member, s script.Step) (seen strin
 		}
 		return compared(c, "providers", float64(n), failed)
 	}
-	held, err := m.API.Keep(ctx, []b3.Root{root}) // unlike Stat it asks nobody else
+	held, err := m.API.Keep(ctx, []b3.Root{root}) // unlike Stat, Keep asks no other node
 	if err != nil {
 		return "", false, err
 	}
@@ -146,7 +146,7 @@ func (p *Player) lookReady(ctx context.Context, m *Member, c script.Condition) (
 	return seen, false, nil
 }
 
-// closedGates are those that hold a node back, in order.
+// closedGates returns the gates that keep a node from being ready, in order.
 func closedGates(r api.Readiness) []string {
 	closed := []string{}
 	for _, g := range r.Gates {
@@ -165,8 +165,8 @@ func gateNames(r api.Readiness) string {
 	return strings.Join(names, ", ")
 }
 
-// sumSeries adds up the series of a metrics page that have the condition's name
-// and at least its labels; found is false where there is none.
+// sumSeries adds up the series of a metrics page that have the condition's name and all
+// its labels. found is false when there is none.
 func sumSeries(page string, c script.Condition) (sum float64, found bool) {
 	for line := range strings.SplitSeq(page, "\n") {
 		rest, ok := strings.CutPrefix(line, c.Metric)
@@ -192,9 +192,9 @@ func sumSeries(page string, c script.Condition) (sum float64, found bool) {
 	return sum, found
 }
 
-// hasLabels reports whether the text of a series' labels, with a comma before
-// each, has all of want. A value with a quotation mark or a backslash cannot be
-// wanted, so that text is compared as it stands.
+// hasLabels reports whether the text of a series' labels, with a comma before each, has
+// all of want. Values are compared as text, since a condition cannot contain a value
+// with a quotation mark or a backslash.
 func hasLabels(text string, want []script.Label) bool {
 	for _, l := range want {
 		if !strings.Contains(text+",", ","+l.Name+`="`+l.Value+`",`) {

@@ -29,30 +29,30 @@ type Member struct {
 	Name   string // "node 1" …
 	Number int    // from 1
 	Home   string
-	API    *client.Client // also after a restart
+	API    *client.Client // stays valid after a restart
 
 	mu  sync.Mutex // guards the rest
 	id  api.ID
-	run *running // nil: it was killed or has not started
+	run *running // nil when the node was killed or has not started
 }
 
-// running is a node at work.
+// running is a started node.
 type running struct {
-	stop  func(context.Context) error // drains it and waits for its end
-	kill  func(context.Context) error // ends it at once and waits
-	ended <-chan struct{}             // closed when it has ended, whyever
+	stop  func(context.Context) error // drains the node and waits for its end
+	kill  func(context.Context) error // ends the node at once and waits
+	ended <-chan struct{}             // closed when the node has ended for any reason
 }
 
-// ID is who the node is and where it listens; of one that was killed, where it
-// did.
+// ID returns the node's identity and addresses. For a killed node these are its last
+// ones.
 func (m *Member) ID() api.ID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.id
 }
 
-// Running reports whether the node was started, was not killed since and did
-// not end by itself.
+// Running reports whether the node was started, was not killed since, and has not ended
+// by itself.
 func (m *Member) Running() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,7 +67,7 @@ func (m *Member) Running() bool {
 	}
 }
 
-// take is what runs, which the caller then ends.
+// take returns the running node and removes it from m. The caller ends it.
 func (m *Member) take() *running {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,8 +76,8 @@ func (m *Member) take() *running {
 	return r
 }
 
-// start starts the node and waits until it is ready. One that has run before
-// asks for the ports it had; where these are taken it gets others.
+// start starts the node and waits until it is ready. A node that has run before asks for
+// the ports it had. It gets other ones when these are taken.
 func (m *Member) start(ctx context.Context, o Options, seeds []string) error {
 	before := m.ID()
 	at := place{home: m.Home, seeds: seeds}
@@ -116,7 +116,7 @@ func (m *Member) stop(ctx context.Context) error {
 
 // kill ends the node at once.
 func (m *Member) kill(ctx context.Context, inside bool) error {
-	defer m.API.Close() // what it had open is dead
+	defer m.API.Close() // its open connections are dead
 	if inside {
 		m.cut(ctx)
 	}
@@ -127,21 +127,20 @@ func (m *Member) kill(ctx context.Context, inside bool) error {
 	return r.kill(ctx)
 }
 
-// cut closes the node's connections without a word, so that no peer is told
-// that it leaves.
+// cut closes the node's connections without a GOAWAY, as a crash does.
 func (m *Member) cut(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	peers, err := m.API.Peers(ctx)
 	if err != nil {
-		return // it does not answer, so it says no goodbye either
+		return // the node does not answer, so it sends no GOAWAY either
 	}
 	for _, p := range peers {
-		_ = m.API.Disconnect(ctx, p.ID) // not_found: the second connection to one peer
+		_ = m.API.Disconnect(ctx, p.ID) // not_found for the second connection to one peer
 	}
 }
 
-// place is where a node lives; empty members are its profile's defaults.
+// place is the home and the addresses of a node. Empty fields are its profile's defaults.
 type place struct {
 	home           string
 	seeds          []string
@@ -149,7 +148,7 @@ type place struct {
 	gateway, admin string
 }
 
-// launch starts a node and waits until it says that it is ready.
+// launch starts a node and waits until it is ready.
 func launch(ctx context.Context, o Options, at place) (*running, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
@@ -187,7 +186,7 @@ func startInside(ctx context.Context, at place, o Options) (*running, error) {
 		return ended
 	}}
 	r.kill = func(ctx context.Context) error {
-		_ = r.stop(ctx) // what it could not finish is what a kill is for
+		_ = r.stop(ctx) // a kill does not care for what could not be finished
 		return nil
 	}
 	select {
@@ -201,7 +200,7 @@ func startInside(ctx context.Context, at place, o Options) (*running, error) {
 	}
 }
 
-// notReady is why a node was given up: it took too long, or nobody waits.
+// notReady returns why a start was given up: it took too long, or the caller left.
 func notReady(ctx context.Context) error {
 	if err := ctx.Err(); errors.Is(err, context.Canceled) {
 		return err
@@ -209,9 +208,10 @@ func notReady(ctx context.Context) error {
 	return status.Errorf(status.Timeout, "not ready in time, which is %s at most", readyWithin)
 }
 
-// giveIdentity writes the key that a node has in every network of that seed.
+// giveIdentity writes the key that a node has in every network of the same seed.
 func giveIdentity(home string, seed uint64, number int) error {
-	secret := sha256.Sum256(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte("allium testnet identity"), seed), uint64(number)))
+	salt := binary.BigEndian.AppendUint64([]byte("allium testnet identity"), seed)
+	secret := sha256.Sum256(binary.BigEndian.AppendUint64(salt, uint64(number)))
 	key, err := crypto.UnmarshalEd25519PrivateKey(ed25519.NewKeyFromSeed(secret[:]))
 	if err != nil {
 		return err
@@ -219,7 +219,7 @@ func giveIdentity(home string, seed uint64, number int) error {
 	return homedir.Give(home, key)
 }
 
-// Readiness is /readyz of a node.
+// Readiness returns a node's /readyz.
 func (n *Net) Readiness(ctx context.Context, m *Member) (api.Readiness, error) {
 	var r api.Readiness
 	page, err := n.page(ctx, m, "/readyz")
@@ -232,10 +232,10 @@ func (n *Net) Readiness(ctx context.Context, m *Member) (api.Readiness, error) {
 	return r, nil
 }
 
-// maxPage is above what a page of a node's admin listener has.
+// maxPage bounds a page of a node's admin listener. No page is as long.
 const maxPage = 8 << 20
 
-// page is a page of a node's admin listener, ready or not.
+// page returns a page of a node's admin listener, also while the node is not ready.
 func (n *Net) page(ctx context.Context, m *Member, path string) ([]byte, error) {
 	if !m.Running() {
 		return nil, down(m)
@@ -258,7 +258,7 @@ func (n *Net) page(ctx context.Context, m *Member, path string) ([]byte, error) 
 	return page, nil
 }
 
-// down is the error of asking a node that was killed.
+// down returns the error of a request to a node that was killed.
 func down(m *Member) error {
 	return status.Errorf(status.NotReady, "%s does not run; `restart %d` starts it", m.Name, m.Number)
 }

@@ -15,26 +15,27 @@ import (
 	"allium/testnet/script"
 )
 
-// Player plays steps on a network. Its methods may be called by several
-// goroutines, but what a step waits for is then what all of them did.
+// Player plays steps on a network. Its methods are safe for concurrent use, but
+// conditions then see the effects of all steps.
 type Player struct {
 	net    *Net
 	seed   uint64        // of content
-	within time.Duration // of a step that has none
+	within time.Duration // of a step that sets no time of its own
 
 	mu       sync.Mutex // guards the maps
 	contents map[string]script.Step
 	roots    map[string]b3.Root
 }
 
-// NewPlayer returns a player on a network. A step that says nothing else waits
-// for what it wants for that long.
+// NewPlayer returns a player on a network. within is how long a step waits that sets no
+// time of its own.
 func NewPlayer(n *Net, within time.Duration) *Player {
-	return &Player{net: n, seed: max(n.o.Seed, script.DefaultSeed), within: within, contents: map[string]script.Step{}, roots: map[string]b3.Root{}}
+	return &Player{net: n, seed: max(n.o.Seed, script.DefaultSeed), within: within, contents: map[string]script.Step{},
+		roots: map[string]b3.Root{}}
 }
 
-// Step plays one step to its end, whether or not it is to run in the
-// background, and says what came of it.
+// Step plays one step to its end and describes the result. It ignores that a step is to
+// run in the background.
 func (p *Player) Step(ctx context.Context, s script.Step) (Said, error) {
 	if err := script.CheckNodes(s, len(p.net.Members)); err != nil {
 		return nil, err
@@ -53,15 +54,15 @@ func (p *Player) Step(ctx context.Context, s script.Step) (Said, error) {
 	case script.Wait:
 		return nil, limits.Sleep(ctx, s.Time)
 	case script.Join:
-		return nil, nil // whoever started what runs in the background waits for it
+		return nil, nil // the caller that started the background steps waits for them
 	}
 	return p.net.Do(ctx, s)
 }
 
-// member is the node that a step is about.
+// member returns the node that a step is about.
 func (p *Player) member(s script.Step) *Member { return p.net.Members[s.Nodes[0]-1] }
 
-// root is the address of content that was added under a name.
+// root returns the address of content that was added under a name.
 func (p *Player) root(name string) (b3.Root, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +73,7 @@ func (p *Player) root(name string) (b3.Root, error) {
 	return root, nil
 }
 
-// name gives content its name, or says that it is another's.
+// name gives content its name. It fails when other content has that name.
 func (p *Player) name(s script.Step) (content, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +105,8 @@ func (p *Player) add(ctx context.Context, s script.Step) (Said, error) {
 			p.mu.Lock()
 			p.roots[s.Name] = added.Root
 			p.mu.Unlock()
-			return Said{fmt.Sprintf("%s is %s: %d files, %s, on %s", s.Name, added.Root, added.Files, limits.Bytes(added.Bytes).Human(), m.Name)}, nil
+			return Said{fmt.Sprintf("%s is %s: %d files, %s, on %s", s.Name, added.Root, added.Files,
+				limits.Bytes(added.Bytes).Human(), m.Name)}, nil
 		}
 		return nil, status.Errorf(status.Internal, "%s added nothing", m.Name)
 	})
@@ -150,7 +152,8 @@ func get(ctx context.Context, m *Member, key string, c content) (Said, error) {
 	if err := c.check(stream); err != nil {
 		return nil, err
 	}
-	return Said{fmt.Sprintf("%s has %s: %s of it from the network, every byte compared", m.Name, c.name, limits.Bytes(f.New).Human())}, nil
+	return Said{fmt.Sprintf("%s has %s: %s of it from the network, every byte compared", m.Name, c.name,
+		limits.Bytes(f.New).Human())}, nil
 }
 
 func (p *Player) gc(ctx context.Context, s script.Step) (Said, error) {
@@ -168,10 +171,10 @@ func (p *Player) gc(ctx context.Context, s script.Step) (Said, error) {
 	return said, nil
 }
 
-// floodAtOnce is how many requests of a flood are out at one time.
+// floodAtOnce is how many requests of a flood are in flight at one time.
 const floodAtOnce = 64
 
-// flood pings a node from another. A node that ends meanwhile ends it.
+// flood pings one node from another. It ends when one of them ends.
 func (p *Player) flood(ctx context.Context, s script.Step) (Said, error) {
 	from, to := p.member(s), p.net.Members[s.Target-1].ID().ID
 	if !from.Running() {
@@ -211,8 +214,8 @@ func (p *Player) flood(ctx context.Context, s script.Step) (Said, error) {
 	return Said{said}, ctx.Err()
 }
 
-// until tries until a step ends as it is expected to. What is expected to fail
-// and succeeds is an error at once: it would go on to.
+// until tries until a step ends as expected. A step that is expected to fail and succeeds
+// is an error at once, because it would succeed again.
 func (p *Player) until(ctx context.Context, s script.Step, try func(context.Context) (Said, error)) (Said, error) {
 	within := s.Within
 	if within == 0 {
@@ -220,7 +223,7 @@ func (p *Player) until(ctx context.Context, s script.Step, try func(context.Cont
 	}
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	var last error // that was not made by the end of the time
+	var last error // the last error that the deadline did not cause
 	for tries := 0; ; tries++ {
 		said, err := try(bounded)
 		late := bounded.Err() != nil
@@ -237,18 +240,19 @@ func (p *Player) until(ctx context.Context, s script.Step, try func(context.Cont
 		case late && last == nil:
 			return nil, status.Errorf(status.Timeout, "wanted %s, and there was no answer in %s", wanted(s), within)
 		case late:
-			return nil, fmt.Errorf("wanted %s within %s; the last of %d tries ended with %s: %w", wanted(s), within, tries, status.Of(last), last)
+			return nil, fmt.Errorf("wanted %s within %s; the last of %d tries ended with %s: %w", wanted(s), within, tries,
+				status.Of(last), last)
 		case got == status.BadRequest, got == status.Unsupported:
-			return nil, err // as wrong the next time
+			return nil, err // the next try would fail alike
 		case s.Fails && (s.Outcome == status.OK || s.Outcome == got):
 			return Said{"as expected: " + err.Error()}, nil
 		}
 		last = err
-		_ = limits.Sleep(bounded, limits.Backoff(min(tries, 2))) // the next try sees that it is over
+		_ = limits.Sleep(bounded, limits.Backoff(min(tries, 2))) // the next try sees the end of the context
 	}
 }
 
-// wanted is how a step is expected to end.
+// wanted describes how a step is expected to end.
 func wanted(s script.Step) string {
 	if s.Fails && s.Outcome == status.OK {
 		return "a failure"
@@ -256,5 +260,5 @@ func wanted(s script.Step) string {
 	return s.Outcome.String()
 }
 
-// errNever is in the chain of an expectation that did not come true.
+// errNever marks an expectation that was not met in time.
 var errNever = errors.New("it did not come true")

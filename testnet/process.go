@@ -16,14 +16,13 @@ import (
 	"allium/protocols/status"
 )
 
-// killAfter is how long a process may take to drain before it is killed: the
-// longest drain deadline, the second after it, and some for the machine.
+// killAfter is how long a process may take to drain before it is killed: the longest
+// drain deadline, one second after it, and some time for a slow machine.
 const killAfter = 10 * time.Second
 
-// startProcess runs a node as a process of its own and waits until it says
-// ready. To stop it is to send SIGTERM and wait for the exit, to kill it
-// SIGKILL. It also drains when this process ends, however that ends, because
-// its standard input then does.
+// startProcess runs a node as a process of its own and waits until it says ready. Stop
+// sends SIGTERM and waits for the exit; kill sends SIGKILL. The process also drains when
+// this process ends in any way, because its standard input is closed then.
 func startProcess(ctx context.Context, binary string, at place) (*running, error) {
 	args := []string{"--home", at.home, "run", "--profile", "testnet", "--end-with-stdin"}
 	for _, s := range at.seeds {
@@ -35,10 +34,10 @@ func startProcess(ctx context.Context, binary string, at place) (*running, error
 	if len(at.listen) > 0 {
 		args = append(args, "--gateway", at.gateway, "--admin", at.admin)
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), binary, args...) // it ends by stop, with a drain
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), binary, args...) // not bound to ctx: stop ends it, with a drain
 	tail := &tailWriter{}
 	cmd.Stderr = tail
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us; we drain them
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C goes to this process alone, which drains the nodes
 
 	if _, err := cmd.StdinPipe(); err != nil { // open until Wait
 		return nil, err
@@ -65,14 +64,14 @@ func startProcess(ctx context.Context, binary string, at place) (*running, error
 	})
 	r := &running{ended: done}
 	r.stop = func(context.Context) error {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+		_ = cmd.Process.Signal(syscall.SIGTERM) // the process may have ended by itself
 		kill := time.AfterFunc(killAfter, func() { _ = cmd.Process.Kill() })
 		defer kill.Stop()
 		waiting.Wait()
 		return ended
 	}
 	r.kill = func(context.Context) error {
-		_ = cmd.Process.Kill() // it may have ended by itself
+		_ = cmd.Process.Kill() // the process may have ended by itself
 		waiting.Wait()
 		return nil
 	}
@@ -121,5 +120,5 @@ func (t *tailWriter) String() string {
 	return string(bytes.TrimSpace(t.buf))
 }
 
-// Self is the program that is running, for Options.Binary.
+// Self returns the path of the running program, for Options.Binary.
 func Self() (string, error) { return os.Executable() }

@@ -14,35 +14,35 @@ import (
 	"allium/testnet/script"
 )
 
-// Recorder writes what happens on a network as a scenario that comes true
-// again: the steps, the pauses between them, which nodes are ready and not, and
-// how adds and gets ended. It is used by one goroutine.
+// Recorder writes what happens on a network as a scenario that can be played again: the
+// steps, the pauses between them, which nodes become ready or not, and how adds and gets
+// end. It is not for concurrent use.
 type Recorder struct {
 	net   *Net
 	w     io.Writer
 	last  time.Time      // the end of the last step
 	gates map[int]string // by node, the first closed gate, as written; "" is ready
 	steps int
-	err   error // of writing, the first
+	err   error // the first error of writing
 }
 
-// What a recording waits for.
+// The bounds of a recording.
 const (
 	recordDeadline = 10 * time.Minute       // of the file
-	longestPause   = 5 * time.Second        // a longer one is written so: what follows is waited for anyway
-	shortestPause  = 100 * time.Millisecond // a shorter one is not written
-	settled        = 5 * time.Second        // a node that is not ready counts when it is so for that long: others come and go by chance
-	recordWithin   = time.Minute            // of an expectation: pauses were left out
+	longestPause   = 5 * time.Second        // longer pauses are cut to this: the next step waits for its condition anyway
+	shortestPause  = 100 * time.Millisecond // shorter pauses are not written
+	settled        = 5 * time.Second        // shorter times without readiness are chance
+	recordWithin   = time.Minute            // time for an expectation, since pauses were left out
 )
 
-// byChance are the outcomes of which now one and now the other comes of the same:
-// how they are told apart is a matter of who gave up first.
+// byChance are outcomes that may replace each other when the same steps are played again,
+// because they only differ in which side gave up first.
 var byChance = map[status.Outcome]bool{
 	status.Timeout: true, status.TransportDown: true, status.Busy: true, status.BreakerOpen: true,
 	status.NotReady: true, status.Draining: true, status.HopExceeded: true,
 }
 
-// NewRecorder writes the head of a file. Every node of the network is ready.
+// NewRecorder writes the head of a file. Every node of the network must be ready.
 func NewRecorder(n *Net, like *script.File, w io.Writer) *Recorder {
 	head := *like
 	head.Deadline = max(head.Deadline, recordDeadline)
@@ -51,8 +51,8 @@ func NewRecorder(n *Net, like *script.File, w io.Writer) *Recorder {
 	return r
 }
 
-// Before writes what has happened since the last step: the pause, and which
-// nodes became ready or ceased to be.
+// Before writes what has happened since the last step: the pause, and which nodes became
+// ready or not ready.
 func (r *Recorder) Before(ctx context.Context) {
 	changed := r.changes(ctx)
 	for begun := time.Now(); unready(changed) && time.Since(begun) < settled && limits.Sleep(ctx, pollEvery) == nil; {
@@ -86,7 +86,7 @@ func (r *Recorder) Before(ctx context.Context) {
 	r.last = time.Now()
 }
 
-// unready reports whether a node is among those that changed to not ready.
+// unready reports whether changed contains a node that became not ready.
 func unready(changed map[int]string) bool {
 	for _, gate := range changed {
 		if gate != "" {
@@ -96,8 +96,8 @@ func unready(changed map[int]string) bool {
 	return false
 }
 
-// changes are the nodes whose readiness is not what is written, with the first
-// gate that is closed. Of those that do not run or answer nothing is known.
+// changes returns the nodes whose readiness differs from what is written, with the first
+// closed gate of each. A node that does not run or does not answer is left out.
 func (r *Recorder) changes(ctx context.Context) map[int]string {
 	changed := map[int]string{}
 	for _, n := range r.net.Status(ctx).Nodes {
@@ -115,9 +115,8 @@ func (r *Recorder) changes(ctx context.Context) map[int]string {
 	return changed
 }
 
-// Step writes a step that ended with err. An add or get that failed is written
-// as one that is expected to; what else failed has changed nothing, and is a
-// comment.
+// Step writes a step that ended with err. An add or get that failed becomes a step that
+// is expected to fail. Any other failed step has changed nothing and becomes a comment.
 func (r *Recorder) Step(s script.Step, err error) {
 	defer func() { r.last = time.Now() }()
 	outcome := status.Of(err)
@@ -135,7 +134,7 @@ func (r *Recorder) Step(s script.Step, err error) {
 		return
 	}
 	r.step(s)
-	if s.Op == script.Restart { // what it was before says nothing
+	if s.Op == script.Restart { // the readiness before the restart does not matter
 		for _, i := range s.Nodes.In(len(r.net.Members)) {
 			r.gates[i] = ""
 			r.step(script.Step{Op: script.Expect, Nodes: script.Nodes{i}, Condition: script.Condition{Kind: script.Ready}})
@@ -143,8 +142,8 @@ func (r *Recorder) Step(s script.Step, err error) {
 	}
 }
 
-// Close writes what has happened since the last step, and returns what could
-// not be written.
+// Close writes what has happened since the last step. It returns the first error of
+// writing.
 func (r *Recorder) Close(ctx context.Context) error {
 	r.Before(ctx)
 	return r.err

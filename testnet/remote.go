@@ -28,8 +28,7 @@ type Remote struct {
 // maxAnswer bounds the lines and values of the control socket.
 const maxAnswer = 1 << 20
 
-// Dial returns the network in a directory that Find has found. Nothing is
-// dialled yet.
+// Dial returns the network in a directory that Find has found. It does not connect yet.
 func Dial(dir string) (*Remote, error) {
 	path, err := api.SocketPath(dir)
 	if err != nil {
@@ -47,8 +46,8 @@ func Dial(dir string) (*Remote, error) {
 	}}}, nil
 }
 
-// Run plays lines of steps, each after the one before, and tells report what
-// came of each. The error is that of the first that failed.
+// Run plays lines of steps one after the other and calls report with the result of each.
+// It returns the error of the first step that failed.
 func (r *Remote) Run(ctx context.Context, lines []string, report func(Event)) error {
 	body, err := r.call(ctx, http.MethodPost, "run", strings.Join(lines, "\n")+"\n")
 	if err != nil {
@@ -78,10 +77,11 @@ func (r *Remote) Run(ctx context.Context, lines []string, report func(Event)) er
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return status.Errorf(status.TransportDown, "the network in %s ended meanwhile: %w", r.Dir, errors.Join(sc.Err(), io.ErrUnexpectedEOF))
+	return status.Errorf(status.TransportDown, "the network in %s ended meanwhile: %w", r.Dir,
+		errors.Join(sc.Err(), io.ErrUnexpectedEOF))
 }
 
-// Status is how the network is.
+// Status returns the state of the network.
 func (r *Remote) Status(ctx context.Context) (Status, error) {
 	var s Status
 	ctx, cancel := context.WithTimeout(ctx, 4*askWithin)
@@ -97,7 +97,7 @@ func (r *Remote) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// Down ends the network and waits until nothing is left of it.
+// Down ends the network and waits until its process has cleaned up.
 func (r *Remote) Down(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
@@ -129,7 +129,8 @@ func (r *Remote) call(ctx context.Context, method, verb, body string) (io.ReadCl
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, status.Errorf(status.TransportDown, "the network in %s does not answer: %w; it may be starting or ending", r.Dir, err)
+		return nil, status.Errorf(status.TransportDown,
+			"the network in %s does not answer: %w; it may be starting or ending", r.Dir, err)
 	case resp.StatusCode == http.StatusOK:
 		return resp.Body, nil
 	}
@@ -142,11 +143,12 @@ func (r *Remote) call(ctx context.Context, method, verb, body string) (io.ReadCl
 }
 
 func (r *Remote) strange(err error) error {
-	return status.Errorf(status.Upstream, "what the network in %s answers is not what this version of allium expects: %w", r.Dir, err)
+	return status.Errorf(status.Upstream,
+		"the network in %s does not answer as this version of allium expects: %w", r.Dir, err)
 }
 
-// Clear removes what a dead network left: nodes with processes of their own
-// that are still running are told to drain, and the homes are removed.
+// Clear removes what a dead network left. Its nodes that still run as processes are told
+// to drain. Then their homes are removed.
 func Clear(ctx context.Context, dir string) (ended int, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return 0, err
@@ -169,15 +171,14 @@ func Clear(ctx context.Context, dir string) (ended int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, killAfter)
 	defer cancel()
-	for { // what answers no more may still close its store
+	for { // a node that answers no more may still close its store
 		if err = os.RemoveAll(dir); err == nil || limits.Sleep(ctx, pollEvery) != nil {
 			return ended, err
 		}
 	}
 }
 
-// drainLeft ends the node of a home, if one still runs, and reports whether one
-// did.
+// drainLeft ends the node of a home if it still runs. It reports whether it did.
 func drainLeft(ctx context.Context, home string) bool {
 	socket, err := api.SocketPath(home)
 	if err != nil {
@@ -193,7 +194,7 @@ func drainLeft(ctx context.Context, home string) bool {
 	if c.Drain(ctx) != nil {
 		return false
 	}
-	for { // until nobody answers, so that it writes nothing after its home is gone
+	for { // until it does not answer, so that it writes nothing after its home is removed
 		if _, err := c.Version(ctx); err != nil || limits.Sleep(ctx, 50*time.Millisecond) != nil {
 			return true
 		}

@@ -25,18 +25,18 @@ type Event struct {
 // PlayOptions describe how a scenario is played.
 type PlayOptions struct {
 	Binary string       // as in Options
-	Seed   uint64       // in place of the file's; 0: the file's
+	Seed   uint64       // replaces the file's seed unless 0
 	Log    *slog.Logger // as in Options
-	Report func(Event)  // is told each step as it ended, one at a time; nil: nobody asks
-	Record io.Writer    // gets the scenario again, with what was seen; nil: nobody asks
+	Report func(Event)  // is called with each step when it has ended, one at a time; may be nil
+	Record io.Writer    // receives the scenario as it was played; may be nil
 }
 
-// backgroundSteps is how many steps may run in the background at one time.
+// backgroundSteps bounds the steps that run in the background at one time.
 const backgroundSteps = 64
 
-// Play plays a scenario on a network of its own: it starts it, waits until all
-// nodes are ready, plays the steps and takes it down. The error of a step names
-// its line and ends with the state of the network.
+// Play plays a scenario on a network of its own. It starts the network, waits until all
+// nodes are ready, plays the steps and ends the network. The error of a step names its
+// line and ends with the state of the network.
 func Play(ctx context.Context, f *script.File, o PlayOptions) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, f.Deadline)
 	defer cancel()
@@ -46,7 +46,8 @@ func Play(ctx context.Context, f *script.File, o PlayOptions) (err error) {
 	}
 	ended := func(err error) error {
 		if ctx.Err() == nil && bounded.Err() != nil {
-			return errors.Join(status.Errorf(status.Timeout, "%s: not played within its deadline of %s", f.Name, f.Deadline), err)
+			return errors.Join(status.Errorf(status.Timeout, "%s: not played within its deadline of %s", f.Name, f.Deadline),
+				err)
 		}
 		return err
 	}
@@ -96,7 +97,7 @@ type play struct {
 	file   *script.File
 	player *Player
 	record *Recorder
-	events chan Event // somebody reads it to its end
+	events chan Event // read to its end by the reporter
 
 	background sync.WaitGroup
 	places     chan struct{} // of steps in the background
@@ -105,8 +106,8 @@ type play struct {
 	errs []error
 }
 
-// all plays every step. The first that fails ends it; what runs in the
-// background is then cancelled and waited for.
+// all plays every step. The first one that fails ends the scenario: the background steps
+// are then canceled, and all waits for them.
 func (p *play) all(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -128,7 +129,7 @@ func (p *play) all(ctx context.Context) error {
 			}
 			p.background.Go(func() {
 				defer func() { <-p.places }()
-				_ = p.step(ctx, s) // kept in errs
+				_ = p.step(ctx, s) // keep has recorded the error
 			})
 			continue
 		}
@@ -153,7 +154,7 @@ func (p *play) all(ctx context.Context) error {
 	return errors.Join(p.errs...)
 }
 
-// step plays one step and keeps its error.
+// step plays one step and records its error.
 func (p *play) step(ctx context.Context, s script.Step) error {
 	begun := time.Now()
 	said, err := p.player.Step(ctx, s)
@@ -162,16 +163,17 @@ func (p *play) step(ctx context.Context, s script.Step) error {
 	return err
 }
 
-// keep keeps the error of a step for the end.
+// keep records the error of a step for the end of the scenario.
 func (p *play) keep(s script.Step, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err != nil && (len(p.errs) == 0 || !errors.Is(err, context.Canceled)) { // of the others it is the end, not the cause
+	if err != nil && (len(p.errs) == 0 || !errors.Is(err,
+		context.Canceled)) { // of the others it is the end, not the cause
 		p.errs = append(p.errs, fmt.Errorf("%s:%d: %s: %w", p.file.Name, s.Line, s, err))
 	}
 }
 
-// event is what a step came to.
+// event returns the Event of a step.
 func event(s script.Step, said Said, took time.Duration, err error) Event {
 	e := Event{Line: s.Line, Step: s.String(), Said: said, TookMS: float64(took.Microseconds()) / 1e3}
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"allium/gateway/api"
 )
 
-// Status is how a network is.
+// Status is the state of a network.
 type Status struct {
 	Dir   string       `json:"dir"`
-	Seed  uint64       `json:"seed,omitempty"` // 0: identities are new each time
+	Seed  uint64       `json:"seed,omitempty"` // 0 when identities are new each time
 	Nodes []NodeStatus `json:"nodes"`
 }
 
-// NodeStatus is how one node is.
+// NodeStatus is the state of one node.
 type NodeStatus struct {
 	Number  int      `json:"number"`
 	ID      string   `json:"id"`
@@ -26,13 +26,13 @@ type NodeStatus struct {
 	Admin   string   `json:"admin"`
 	Running bool     `json:"running"`
 	Ready   bool     `json:"ready"`
-	Closed  []string `json:"closed"`          // gates that hold it back
-	Peers   int      `json:"peers"`           // connected, each once
-	Faults  []string `json:"faults"`          // what it does wrong on purpose, in words
-	Error   string   `json:"error,omitempty"` // why it cannot be asked
+	Closed  []string `json:"closed"`          // the gates that keep it from being ready
+	Peers   int      `json:"peers"`           // connected peers, each counted once
+	Faults  []string `json:"faults"`          // its faults, in words
+	Error   string   `json:"error,omitempty"` // why its state is not known
 }
 
-// Status asks every node how it is, all at once. It waits for no verb.
+// Status asks all nodes for their state at the same time. It does not wait for a verb.
 func (n *Net) Status(ctx context.Context) Status {
 	n.mu.Lock()
 	told := slices.Clone(n.pushed)
@@ -77,7 +77,7 @@ func (n *Net) nodeStatus(ctx context.Context, m *Member) NodeStatus {
 	return s
 }
 
-// distinct counts the peers of connections: one may have two.
+// distinct counts the peers of connections. A peer may have two connections.
 func distinct(conns []api.Peer) int {
 	ids := map[string]bool{}
 	for _, c := range conns {
@@ -86,7 +86,7 @@ func distinct(conns []api.Peer) int {
 	return len(ids)
 }
 
-// String is the table that people are shown.
+// String returns a table for people.
 func (s Status) String() string {
 	var b strings.Builder
 	for _, n := range s.Nodes {

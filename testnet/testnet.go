@@ -1,32 +1,30 @@
-// Package testnet runs a local network: N nodes of the testnet profile over
-// loopback, in one process or in one each, with homes in one temporary
-// directory and no fixed ports. It breaks the network on demand, and plays
-// scenarios that say how it is to be broken and what must come true.
+// Package testnet runs a local network: N nodes of the testnet profile over loopback, in
+// one process or in one process each. Their homes are in one temporary directory and
+// their ports are free ones. The package can break the network on purpose, and it plays
+// scenarios: files that say which faults happen and what must be true afterwards.
 //
-// [Up] starts the nodes one after the other, the first as everybody's seed, and
-// returns when each of them is ready. A [Member] is used through its local API,
-// whether it lives in this process or another. [Net.Down] drains all of them
-// and removes the homes.
+// [Up] starts the nodes one after the other and returns when all are ready. The first
+// node is the seed of the others. A [Member] is used through its local API, in this
+// process or in another. [Net.Down] drains all nodes and removes the homes.
 //
-// [Demo] is the tour that `make testnet` runs: a real directory is added on one
-// node, found through the DHT by another, fetched, compared byte by byte, and
-// read through the gateway.
+// [Net.Demo] is the tour that `make testnet` runs: one node adds a real directory,
+// another finds it through the DHT, fetches it and compares it byte by byte, and a page
+// is read through the gateway.
 //
-// A fault, walked through: [Net.Do] is given the step "loss 5% [1,2]"
-// (package script). It changes the [condition] that the network is wanted in,
-// works out what each node has to do wrong for that, and tells those for whom
-// it is something else than before, over their local API (client.SetFaults). A
-// node that refuses has all of them set back. A node that is started again is
-// told anew.
+// One fault: [Net.Do] receives the step "loss 5% [1,2]" (package script). It adds the
+// fault to the network's condition and computes the faults of each node. Nodes whose
+// faults have changed are told through their local API (client.SetFaults). If a node
+// refuses, all nodes get their former faults back. A restarted node is told again.
 //
-// [Play] plays a scenario file on a network of its own; a [Player] plays single
-// steps, for the control socket ([Control]) and with a [Recorder] behind it.
+// [Play] plays a scenario file on a network of its own. A [Player] plays single steps,
+// for the control socket ([Control]) and with a [Recorder].
 //
-// # Invariants
+// Invariants:
 //
-// One verb runs at a time. Nothing waits without a bound: a step waits for what
-// it wants until its own, a file until its deadline. What was started has ended
-// when Down returns.
+//   - One verb changes the network at a time.
+//   - Every wait is bounded: that of a step by its own time, that of a file by its
+//     deadline.
+//   - All nodes have ended when Down returns.
 package testnet
 
 import (
@@ -51,16 +49,16 @@ import (
 // Options describe a network.
 type Options struct {
 	N      int          // nodes, 1 to 200
-	Binary string       // runs one process of this program for each node; empty: all in this process
-	Seed   uint64       // of the identities and of generated content; 0: identities are new each time
+	Binary string       // the program of one process for each node; empty for all nodes in this process
+	Seed   uint64       // of identities and generated content; 0 for new identities each time
 	Log    *slog.Logger // of nodes in this process; nil discards
 
-	Started func(*Member) // is told each node when it is ready, in order; nil: nobody asks
+	Started func(*Member) // is called with each node when it is ready, in order; may be nil
 
 	hash *b3.HashQueue // of the nodes in this process
 }
 
-// MaxNodes bounds a network: every node costs some 30 MiB.
+// MaxNodes bounds a network. A node takes about 30 MiB of memory.
 const MaxNodes = script.MaxNodes
 
 // Net is a running network.
@@ -69,24 +67,24 @@ type Net struct {
 
 	dir  string
 	o    Options
-	lock *os.File      // held as long as the network lives
-	http *http.Client  // of readiness and metrics
+	lock *os.File      // locked while the network lives
+	http *http.Client  // for readiness and metrics
 	verb chan struct{} // holds a token while a verb changes the network
 
-	// Of whoever holds the token.
-	want condition // what the network is to suffer
+	// Owned by the holder of the token.
+	current condition // the faults that the network should have
 
-	mu     sync.Mutex   // guards pushed, for who only reads it; the token's holder alone writes
-	pushed []api.Faults // what each member was told last, since it started
+	mu     sync.Mutex   // guards pushed; only the holder of the token writes it
+	pushed []api.Faults // the faults that each member was sent since it started
 }
 
-// Bounds of what is done to one node.
+// Bounds for one node.
 const (
-	readyWithin = time.Minute     // a start, on a machine with other work
-	askWithin   = 5 * time.Second // one question about its state
+	readyWithin = time.Minute     // to start, on a busy machine
+	askWithin   = 5 * time.Second // to answer one question about its state
 )
 
-// Up starts a network. On error nothing is left of it.
+// Up starts a network. When it fails it leaves nothing behind.
 func Up(ctx context.Context, o Options) (_ *Net, err error) {
 	if o.N < 1 || o.N > MaxNodes {
 		return nil, status.Errorf(status.BadRequest, "a testnet of %d nodes: must be 1 to %d", o.N, MaxNodes)
@@ -98,8 +96,8 @@ func Up(ctx context.Context, o Options) (_ *Net, err error) {
 	}
 	n := &Net{
 		dir: dir, o: o, verb: make(chan struct{}, 1),
-		http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: askWithin},
-		want: condition{n: o.N}, pushed: make([]api.Faults, o.N),
+		http:    &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: askWithin},
+		current: condition{n: o.N}, pushed: make([]api.Faults, o.N),
 	}
 	defer func() {
 		if err != nil {
@@ -125,7 +123,7 @@ func Up(ctx context.Context, o Options) (_ *Net, err error) {
 	return n, nil
 }
 
-// member makes a node's home, with its identity if there is a seed.
+// member makes a node's home. With a seed it also writes the node's identity.
 func (n *Net) member(number int) (*Member, error) {
 	m := &Member{Name: fmt.Sprintf("node %d", number), Number: number, Home: filepath.Join(n.dir, fmt.Sprint(number))}
 	socket, err := api.SocketPath(m.Home)
@@ -141,8 +139,8 @@ func (n *Net) member(number int) (*Member, error) {
 	return m, giveIdentity(m.Home, n.o.Seed, number)
 }
 
-// seedsFor are the addresses a node starts from: of the first node, or, where
-// it is that one or the first does not run, of up to two others.
+// seedsFor returns the addresses of a node's seeds: those of the first node, or of up to
+// two others when the node is the first or the first does not run.
 func (n *Net) seedsFor(number int) []string {
 	var addrs []string
 	members := 0
@@ -158,11 +156,11 @@ func (n *Net) seedsFor(number int) []string {
 	return addrs
 }
 
-// Dir is the directory of the network, with the homes below it.
+// Dir returns the directory of the network, which contains the homes.
 func (n *Net) Dir() string { return n.dir }
 
-// Down drains every node that runs, all at once, waits for their end and
-// removes the homes.
+// Down drains all running nodes at the same time, waits for their end and removes the
+// homes.
 func (n *Net) Down(ctx context.Context) error {
 	errs := make([]error, len(n.Members), len(n.Members)+2)
 	var wg sync.WaitGroup

@@ -21,7 +21,8 @@ import (
 // Not every machine has all of them.
 var watched = strings.Fields(`open openat openat2 creat rename renameat renameat2 mkdir mkdirat rmdir unlink unlinkat
 	truncate ftruncate fallocate link linkat symlink symlinkat mknod mknodat chmod fchmod fchmodat fchmodat2
-	chown fchown lchown fchownat utimensat setxattr lsetxattr fsetxattr mount bind copy_file_range open_by_handle_at io_uring_setup`)
+	chown fchown lchown fchownat utimensat setxattr lsetxattr fsetxattr mount bind
+	copy_file_range open_by_handle_at io_uring_setup`)
 
 // TestAmnesiaWritesNothing runs a micronode from its start to its end under
 // strace, through adding, fetching from another node, reading by the gateway,
@@ -53,7 +54,8 @@ func TestAmnesiaWritesNothing(t *testing.T) {
 	if got := allium(t, home, "cat", fetchedLarge); got != string(pattern(largeSize, 1)) {
 		t.Error("the fetched file has other bytes")
 	}
-	for _, path := range []string{"/o/" + added, "/o/" + fetchedLarge, "/b3/" + fetched + "/", "/b3/" + fetched + "/1", "/healthz"} {
+	for _, path := range []string{"/o/" + added, "/o/" + fetchedLarge, "/b3/" + fetched + "/", "/b3/" + fetched + "/1",
+		"/healthz"} {
 		read(t, gateway+path)
 	}
 	allium(t, home, "pin", "add", fetchedLarge)
@@ -96,7 +98,8 @@ func TestAmnesiaWritesNothing(t *testing.T) {
 		for ; i < len(writes) && (writes[i].call != allowed.call || writes[i].path != allowed.path); i++ {
 		}
 		if i == len(writes) {
-			t.Errorf("%s of %s was not seen: the watch is blind, or the list of what is allowed too long", allowed.call, allowed.path)
+			t.Errorf("%s of %s was not seen: the watch is blind, or the list of what is allowed too long", allowed.call,
+				allowed.path)
 			continue
 		}
 		writes = append(writes[:i], writes[i+1:]...)
@@ -175,7 +178,8 @@ func mayTrace(t *testing.T) {
 // traced is the program under strace, as the child of this process: the tracer
 // is a grandchild.
 func traced(trace string, args ...string) *exec.Cmd {
-	return exec.Command("strace", append([]string{"-D", "-f", "--seccomp-bpf", "-q", "-s", "4096", "-e", "signal=none", "-e", "trace=?" + strings.Join(watched, ",?"), "-o", trace, "allium"}, args...)...)
+	return exec.Command("strace", append([]string{"-D", "-f", "--seccomp-bpf", "-q", "-s", "4096", "-e", "signal=none",
+		"-e", "trace=?" + strings.Join(watched, ",?"), "-o", trace, "allium"}, args...)...)
 }
 
 // call is a system call that may change a disk.
@@ -215,7 +219,8 @@ func writesOf(t *testing.T, trace string) []call {
 		switch {
 		case name == "bind" && !strings.Contains(args, "AF_UNIX"):
 			continue
-		case strings.HasPrefix(name, "open") && strings.Contains(args, "O_RDONLY") && !strings.Contains(args, "O_CREAT") && !strings.Contains(args, "O_TRUNC"):
+		case strings.HasPrefix(name, "open") && strings.Contains(args, "O_RDONLY") && !strings.Contains(args, "O_CREAT") &&
+			!strings.Contains(args, "O_TRUNC"):
 			continue
 		}
 		path := ""

@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/term"
+	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/gateway/client"
 	"allium/internal/printable"
@@ -30,160 +29,75 @@ type app struct {
 	quiet      bool
 	logLevel   string
 	logFormat  string
-	api        string // admin listener of another machine's node, through a tunnel; empty: the home directory's
+	api        string // URL of an admin listener; empty for the node of the home directory
 	tokenFile  string
 
 	stdin       io.Reader
 	stdout, err io.Writer
-	terminal    bool // err is one, so progress may be drawn
-	columns     int  // of the terminal that stdout is; 0: it is none
+	columns     int // width of the terminal that stdout is; 0 if it is none
+	errColumns  int // width of the terminal that err is; 0 if it is none
 }
 
 func newApp() *app {
-	columns, _, _ := term.GetSize(int(os.Stdout.Fd())) // 0 with an error
-	return &app{stdin: os.Stdin, stdout: os.Stdout, err: os.Stderr, terminal: term.IsTerminal(int(os.Stderr.Fd())), columns: columns}
-}
-
-// command builds the tree of commands.
-func (a *app) command() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "allium",
-		Short: "A peer-to-peer node for content addressed by BLAKE3",
-		Long: `allium stores, finds, fetches and serves files and directories by what they
-contain: an address is "b3:" and the BLAKE3 hash that b3sum prints, and every
-64 KiB that arrives is proved against it.`,
-		Example: `  allium run &                  start a node
-  allium add ./photos           store a directory; prints its address
-  allium get b3:… -o photos     fetch it, on any other node
-  allium testnet up             try it all on this machine`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
-	f := root.PersistentFlags()
-	f.StringVar(&a.home, "home", "", "directory of the node (default $ALLIUM_HOME, else ~/.allium)")
-	f.StringVar(&a.configFile, "config", "", "configuration file (default config.toml in the home directory)")
-	f.BoolVar(&a.json, "json", false, "machine-readable output, one JSON value a line")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "only what a script needs: no progress, no names")
-	f.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error")
-	f.StringVar(&a.logFormat, "log-format", "", "text or json")
-	f.StringVar(&a.api, "api", "", "http://host:port of the admin listener to talk to instead of the home directory's node: a tunnel to another machine's")
-	f.StringVar(&a.tokenFile, "token-file", "", "file with the capability that --api or --gateway is shown, - for standard input (default $ALLIUM_TOKEN)")
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.tokenFileUsed(cmd) }
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return status.Errorf(status.BadRequest, "%w; see `%s --help`", err, cmd.CommandPath())
-	})
-	root.AddCommand(
-		a.initCommand(), a.runCommand(), a.idCommand(), a.versionCommand(),
-		a.addCommand(), a.getCommand(), a.catCommand(), a.lsCommand(), a.statCommand(), a.diffCommand(), a.verifyCommand(), a.pinCommand(), a.storeCommand(), a.gcCommand(),
-		a.providersCommand(), a.announceCommand(),
-		a.peersCommand(), a.connectCommand(), a.disconnectCommand(), a.pingCommand(), a.seedsCommand(), a.nodeCommand(),
-		a.tokenCommand(), a.auditCommand(), a.configCommand(), a.testnetCommand(), a.simCommand(), a.docsCommand(),
-	)
-	cobraCommands(root)
-	walk(root, func(c *cobra.Command) {
-		if c.HasSubCommands() && c.RunE == nil {
-			c.RunE, c.Args = group, cobra.ArbitraryArgs
-		}
-	})
-	a.completions(root)
-	root.SetUsageTemplate(usageTemplate(root.UsageTemplate(), a.columns))
-	return root
-}
-
-// cobraCommands adds the commands that cobra would add later, with what they
-// lack: help refuses words that are no command, completion has an example.
-func cobraCommands(root *cobra.Command) {
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		switch c.Name() {
-		case "help":
-			c.Args = func(_ *cobra.Command, words []string) error {
-				if about, rest, err := root.Find(words); err != nil || len(rest) > 0 {
-					return unknown(about, rest[0])
-				}
-				return nil
-			}
-		case "completion":
-			c.Example = `  source <(allium completion bash)      for this shell
-  allium completion fish | source
-  allium completion zsh > "${fpath[1]}/_allium"`
-		}
+	return &app{
+		stdin: os.Stdin, stdout: os.Stdout, err: os.Stderr,
+		columns: term.Columns(os.Stdout), errColumns: term.Columns(os.Stderr),
 	}
 }
 
-// group is what a command does that only holds others: its help, but a word
-// that is none of them is an error.
-func group(cmd *cobra.Command, got []string) error {
-	if len(got) > 0 {
-		return unknown(cmd, got[0])
-	}
-	return cmd.Help()
-}
-
-// unknown is the error of a word that is no command below cmd.
-func unknown(cmd *cobra.Command, word string) error {
-	cmd.SuggestionsMinimumDistance = max(1, min(2, len(word)/2-1)) // letters that may be wrong
-	meant := ""
-	if like := cmd.SuggestionsFor(word); len(like) > 0 {
-		meant = "; did you mean " + strings.Join(like, " or ") + "?"
-	}
-	return status.Errorf(status.BadRequest, "unknown command %q for %q%s; see `%s --help`", word, cmd.CommandPath(), meant, cmd.CommandPath())
-}
-
-// noArgs is for commands that take none; cobra's own calls every argument an
-// unknown command.
-func noArgs(cmd *cobra.Command, got []string) error {
-	switch {
-	case len(got) == 0:
-		return nil
-	case cmd.HasSubCommands():
-		return unknown(cmd, got[0])
-	default:
-		return status.Errorf(status.BadRequest, "%s takes no arguments, and %q is one; see `%[1]s --help`", cmd.CommandPath(), got[0])
-	}
-}
-
-// args turns cobra's complaints about the number of arguments into bad_request.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, got []string) error {
-		if err := check(cmd, got); err != nil {
-			return status.Errorf(status.BadRequest, "%w; usage: %s", err, cmd.UseLine())
-		}
-		return nil
-	}
-}
-
-// exit reports err and returns the exit code.
-func (a *app) exit(err error) int {
+// execute runs one command line and returns the exit code.
+func (a *app) execute(ctx context.Context, args []string) int {
+	root := a.command()
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
-	o := outcomeOf(err)
-	if o == status.Unauthenticated && a.tokenFile == "" && os.Getenv(tokenEnv) == "" {
-		err = fmt.Errorf("%w; name a file that has one with --token-file, or set $%s", err, tokenEnv)
+	if failure.Interrupted(ctx, err) {
+		err = status.Errorf(status.Canceled, "it was interrupted; nothing that was stored is lost")
 	}
+	return a.report(err, taskOf(cmd))
+}
+
+// report writes the sentence of err to standard error, and returns the exit code
+// of its outcome. With --log-level debug the chain of causes follows.
+func (a *app) report(err error, task failure.Task) int {
+	if a.tokenFile == "" && os.Getenv(tokenEnv) == "" && failure.OutcomeOf(err) == status.Unauthenticated {
+		task.Advice = "name a file that has one with --token-file, or set $" + tokenEnv
+	}
+	f := failure.Of(err, task)
 	if a.json {
-		report := status.ReportOf(err)
-		report.Reason = o.String()
-		_ = json.NewEncoder(a.err).Encode(report)
-	} else {
-		fmt.Fprintf(a.err, "allium: %s\n", printable.Text(err.Error()))
+		_ = json.NewEncoder(a.err).Encode(f.Report) // there is nowhere else to say that it failed
+		return f.Outcome.Exit()
 	}
-	return o.Exit()
+	sentence := "allium: " + f.Sentence
+	if a.logLevel == "debug" {
+		sentence += "\n  outcome " + f.Outcome.String()
+		if f.Report.LookupID != "" {
+			sentence += ", lookup " + f.Report.LookupID
+		}
+		for _, cause := range f.Chain {
+			sentence += "\n  " + cause
+		}
+	}
+	fmt.Fprintln(a.err, term.Wrap(sentence, a.errColumns))
+	return f.Outcome.Exit()
 }
 
-// outcomeOf is [status.Of], but that a file which this user may not open is
-// forbidden: to a command, unlike to a node, files belong to whoever runs it.
-func outcomeOf(err error) status.Outcome {
-	var typed interface{ Status() status.Outcome }
-	if !errors.As(err, &typed) && errors.Is(err, fs.ErrPermission) {
-		return status.Forbidden
+// progress returns a function that reports progress and one to call at the end.
+// On a terminal a bar appears once the work has taken a second. In a pipe, with
+// -q and with --json the function is nil and nothing is drawn.
+func (a *app) progress(what string) (api.ProgressFunc, func()) { return a.bar(what, true) }
+
+// bar is progress of something that is counted, in bytes or not.
+func (a *app) bar(what string, bytes bool) (api.ProgressFunc, func()) {
+	if a.errColumns == 0 || a.quiet || a.json {
+		return nil, func() {}
 	}
-	return status.Of(err)
+	return term.Progress(a.err, what, bytes, text.Resumed)
 }
 
-// homeDir is the node's directory.
+// homeDir returns the absolute path of the node's directory.
 func (a *app) homeDir() (string, error) {
 	home := a.home
 	if home == "" {
@@ -192,14 +106,16 @@ func (a *app) homeDir() (string, error) {
 	if home == "" {
 		user, err := os.UserHomeDir()
 		if err != nil {
-			return "", status.Errorf(status.BadRequest, "%w; name the node's directory with --home or ALLIUM_HOME", err)
+			return "", failure.NewUsage("name the node's directory with --home or ALLIUM_HOME",
+				"this user has no home directory: %v", err)
 		}
 		home = filepath.Join(user, ".allium")
 	}
 	return filepath.Abs(home)
 }
 
-// load reads the configuration; flags are a command's own, by key.
+// load reads the configuration. flags holds the values of a command's own flags,
+// by configuration key.
 func (a *app) load(flags map[string]any) (config.Loaded, string, error) {
 	home, err := a.homeDir()
 	if err != nil {
@@ -222,12 +138,13 @@ func (a *app) load(flags map[string]any) (config.Loaded, string, error) {
 	return cfg, home, err
 }
 
-// node is the node of the home directory, or the one at --api. Nothing is
-// dialled yet: where none runs, the first call says so (client.ErrNotRunning).
+// node returns a client of the home directory's node, or of the one at --api. It
+// connects to nothing yet: if no node runs, the first call returns
+// client.ErrNotRunning. The caller closes the client.
 func (a *app) node() (*client.Client, error) {
 	if a.api != "" {
 		if !strings.HasPrefix(a.api, "http://") && !strings.HasPrefix(a.api, "https://") {
-			return nil, status.Errorf(status.BadRequest, "--api is %q; write http://127.0.0.1:9600", a.api)
+			return nil, failure.NewUsage("write http://127.0.0.1:9600", "--api is %q, which is no URL", a.api)
 		}
 		token, err := a.token(a.tokenFile)
 		if err != nil {
@@ -246,8 +163,8 @@ func (a *app) node() (*client.Client, error) {
 	return client.New(socket)
 }
 
-// withStore runs f on the running node or, when none runs, on its store. f
-// must not have had an effect when it returns client.ErrNotRunning.
+// withStore runs f on the running node, or on its store if no node runs. If f
+// returns client.ErrNotRunning it must not have had an effect.
 func (a *app) withStore(ctx context.Context, f func(api.Store) error) error {
 	n, err := a.node()
 	if err != nil {
@@ -268,8 +185,10 @@ func (a *app) withStore(ctx context.Context, f func(api.Store) error) error {
 	return errors.Join(f(off), off.Close())
 }
 
-// print writes one result: as JSON, or as the line that human makes, in which
-// what a terminal would act on is escaped; names go through printable.Name before.
+// print writes one result to standard output: v as a line of JSON with --json,
+// else human, unless that is empty. Characters of human that a terminal would act
+// on are escaped, except line breaks and tabs: names in it have passed through
+// printable.Name.
 func (a *app) print(v any, human string) error {
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(v)

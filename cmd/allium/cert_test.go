@@ -26,10 +26,12 @@ func cmdCert(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	now := time.Now()
 	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotBefore: now.Add(-time.Hour),
+		NotAfter: now.Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: ca.NotBefore, NotAfter: ca.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature}
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
+		KeyUsage: x509.KeyUsageDigitalSignature}
 	for _, a := range args {
 		if ip := net.ParseIP(a); ip != nil {
 			leaf.IPAddresses = append(leaf.IPAddresses, ip)
@@ -48,7 +50,8 @@ func cmdCert(ts *testscript.TestScript, neg bool, args []string) {
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	ts.Check(err)
 	for name, block := range map[string]*pem.Block{
-		"ca.pem": {Type: "CERTIFICATE", Bytes: caDER}, "cert.pem": {Type: "CERTIFICATE", Bytes: leafDER}, "key.pem": {Type: "PRIVATE KEY", Bytes: keyDER},
+		"ca.pem": {Type: "CERTIFICATE", Bytes: caDER}, "cert.pem": {Type: "CERTIFICATE", Bytes: leafDER},
+		"key.pem": {Type: "PRIVATE KEY", Bytes: keyDER},
 	} {
 		var b bytes.Buffer
 		ts.Check(pem.Encode(&b, block))

@@ -13,6 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/term"
+	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/gateway/client"
 	"allium/internal/printable"
@@ -20,7 +23,6 @@ import (
 	"allium/node/tree"
 	"allium/node/tree/addcache"
 	"allium/protocols/b3"
-	"allium/protocols/status"
 )
 
 func (a *app) addCommand() *cobra.Command {
@@ -37,41 +39,42 @@ address is what b3sum prints; a directory's depends on names, contents,
 executable bits and link targets, and on nothing else. What is added is pinned
 with everything below it, so that it is never evicted.
 
-Of a file that an earlier add has read, and that has not changed since by its
-device, inode, size, modification and change time, nothing is read or sent when
-the store still holds it; --rehash reads everything. What is known of files is
-in cache/add of the home directory; a node that keeps its store in RAM has none.
+A file that an earlier add has read is not read again if its device, inode, size,
+modification time and change time are the same and the store still holds it.
+--rehash reads every file. The list of known files is cache/add in the home
+directory; a node that keeps its store in RAM has none.
 
-Names and link targets are stored in Unicode normal form C; what that changes is
-listed. Bad entries of a directory are those that no directory can hold or get
-would refuse: names that are no UTF-8 or become one, files that cannot be read,
-sockets, pipes and devices, links that are absolute or lead out of the directory.
-They are looked for before anything is stored. With --on-bad-entry=refuse they
-are listed, the first 100, and nothing is stored (exit code 2); with skip they
-are left out and listed, on standard error and in --json as "notes", and the exit
-code is 0 when all else was stored.
+Names and link targets are stored in Unicode normal form C; the names that this
+changes are listed. An entry of a directory is bad if no directory can hold it or
+"allium get" would refuse it: a name that is not UTF-8, two names that become one
+in normal form C, a file that cannot be read, a socket, pipe or device, a link that
+is absolute or leads out of the directory. All entries are checked before anything
+is stored. With --on-bad-entry=refuse the first 100 bad entries are listed and
+nothing is stored (exit code 2). With skip they are left out and listed, on
+standard error and in --json as "notes"; the exit code is 0 if all else was stored.
 
 "-" adds standard input as one file.
 
-With --gateway files are stored on another node, and need a capability that
-allows put, and pin unless --no-pin is there. Each goes up in pieces and is
-resumed where the connection was cut; its address is worked out here, and an
-answer that names another one is an error. Directories are added on a node.`,
+With --gateway files are stored on another node. That needs a capability that
+allows put, and also pin unless --no-pin is given. A file is uploaded in pieces,
+and an upload continues where the connection was cut. This command computes the
+address too: an answer with another address is an error. A gateway takes files, not
+directories.`,
 		Example: `  allium add ./photos
   allium add -q report.pdf
   allium add ./old-disk --on-bad-entry=skip
   tar c ./src | allium add - --name src.tar
-  ALLIUM_TOKEN=… allium add --gateway https://host report.pdf`,
+  ALLIUM_TOKEN=$TOKEN allium add --gateway https://host report.pdf`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			for i, p := range paths {
 				if p == "-" && len(paths) > 1 {
-					return status.Errorf(status.BadRequest, "- stands alone; argument %d of %d is standard input", i+1, len(paths))
+					return failure.NewUsage("give - as the only argument", "argument %d of %d is -, standard input", i+1, len(paths))
 				}
 			}
 			var err error
 			if o.OnBadEntry, err = api.ParseOnBadEntry(onBad); err != nil {
-				return fmt.Errorf("--on-bad-entry: %w", err)
+				return failure.In("--on-bad-entry", err)
 			}
 			g, err := through.open(a)
 			if err != nil {
@@ -109,29 +112,33 @@ answer that names another one is an error. Directories are added on a node.`,
 				if cache == nil {
 					return a.add(cmd.Context(), s, items, names, notes, o)
 				}
-				err = a.add(cmd.Context(), s, tree.CachedItems(items, cache, rehash), names, notes, o)
-				_ = cache.Close() // the add is done; what the cache has lost is read again
+				use := tree.CacheOptions{Rehash: rehash, ReadOnly: a.api != ""}
+				err = a.add(cmd.Context(), s, tree.CachedItems(items, cache, use), names, notes, o)
+				_ = cache.Close() // the add is done; a file that the cache has lost is read again
 				return err
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&o.NoPin, "no-pin", false, "leave what is added to the cache, to be evicted when space is needed")
-	cmd.Flags().StringVar(&o.Label, "label", "", "label of the pins")
-	cmd.Flags().BoolVar(&rehash, "rehash", false, "read every file, also what is known from an earlier add")
-	cmd.Flags().StringVar(&name, "name", "stdin", "name of standard input")
-	cmd.Flags().StringVar(&onBad, "on-bad-entry", string(api.RefuseBadEntries), "what becomes of entries that cannot be added: refuse (nothing is added) or skip")
-	_ = cmd.RegisterFlagCompletionFunc("on-bad-entry", cobra.FixedCompletions([]string{string(api.RefuseBadEntries), string(api.SkipBadEntries)}, cobra.ShellCompDirectiveNoFileComp)) // it fails for a flag that is not there
-	through.add(cmd, "store files on")
+	cmd.Flags().BoolVar(&o.NoPin, "no-pin", false,
+		"add without a pin: the objects are cache, and are evicted when space is needed")
+	cmd.Flags().StringVar(&o.Label, "label", "", "label of the pins (default: no label)")
+	cmd.Flags().BoolVar(&rehash, "rehash", false, "read every file, also those that an earlier add has read")
+	cmd.Flags().StringVar(&name, "name", "stdin", "file name of standard input")
+	cmd.Flags().StringVar(&onBad, "on-bad-entry", string(api.RefuseBadEntries),
+		"what to do about entries that cannot be added: refuse (add nothing) or skip")
+	choices := []string{string(api.RefuseBadEntries), string(api.SkipBadEntries)}
+	complete := cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)
+	_ = cmd.RegisterFlagCompletionFunc("on-bad-entry", complete) // fails only for a flag that does not exist
+	through.add(cmd, "store the files on this gateway")
 	return cmd
 }
 
-// addCacheDir is what is known of files that were added, below the home
-// directory.
+// addCacheDir is the directory of the add cache, below the home directory.
 const addCacheDir = "cache/add"
 
-// addCache opens what is known of files that were added. It is nil, and
-// everything is read, where the store keeps nothing (amnesia), another add has it
-// open, or it cannot be opened: it only saves time.
+// addCache opens the list of files that earlier adds have read. It returns nil, and
+// every file is read, if the store keeps nothing (amnesia), another add has the
+// cache open, or it cannot be opened. The cache only saves time.
 func (a *app) addCache(ctx context.Context, s api.Store) (*addcache.Cache, error) {
 	if _, err := s.Keep(ctx, []b3.Root{{}}); err != nil {
 		if errors.Is(err, client.ErrNotRunning) || ctx.Err() != nil {
@@ -145,13 +152,13 @@ func (a *app) addCache(ctx context.Context, s api.Store) (*addcache.Cache, error
 	}
 	cache, err := addcache.Open(filepath.Join(home, filepath.FromSlash(addCacheDir)), time.Now)
 	if err != nil {
-		return nil, nil //nolint:nilerr // as said above
+		return nil, nil //nolint:nilerr // without a cache every file is read
 	}
 	return cache, nil
 }
 
-// tellNotes says what an add is about to leave out or rename; with --json its
-// answer says it.
+// tellNotes says what an add is about to leave out or rename. With --json the
+// answer has it instead.
 func (a *app) tellNotes(n *api.AddNotes) {
 	if n == nil || a.json {
 		return
@@ -163,14 +170,14 @@ func (a *app) tellNotes(n *api.AddNotes) {
 		}
 	}
 	if n.RenamedCount > 0 {
-		fmt.Fprintf(&b, "allium: brought to Unicode normal form C, %d:\n", n.RenamedCount)
+		fmt.Fprintf(&b, "allium: %s changed to Unicode normal form C:\n", text.Plural(n.RenamedCount, "name"))
 		for _, e := range n.Renamed {
 			fmt.Fprintf(&b, "  %s as %s\n", printable.Name(e.Path), printable.Name(e.As))
 		}
 		more(n.RenamedCount, len(n.Renamed))
 	}
 	if n.SkippedCount > 0 {
-		fmt.Fprintf(&b, "allium: left out, so that what is added is partial, %d:\n", n.SkippedCount)
+		fmt.Fprintf(&b, "allium: %s left out, so the directory is not added whole:\n", text.Plural(n.SkippedCount, "entry"))
 		for _, e := range n.Skipped {
 			fmt.Fprintf(&b, "  %s: %s\n", e.Path, printable.Text(e.Reason))
 		}
@@ -179,8 +186,11 @@ func (a *app) tellNotes(n *api.AddNotes) {
 	_, _ = io.WriteString(a.err, b.String())
 }
 
-// add stores items and prints a line for each of names.
-func (a *app) add(ctx context.Context, s api.Store, items tree.Items, names []string, notes *api.AddNotes, o api.AddOptions) error {
+// add stores items and prints a line for each of names. notes, if not nil, go into
+// the first answer.
+func (a *app) add(
+	ctx context.Context, s api.Store, items tree.Items, names []string, notes *api.AddNotes, o api.AddOptions,
+) error {
 	report, finish := a.progress("adding")
 	defer finish()
 	i := 0
@@ -204,20 +214,22 @@ func (a *app) add(ctx context.Context, s api.Store, items tree.Items, names []st
 	return nil
 }
 
-// addItems hands items to a store of this process directly and to a node as a
-// tar stream.
-func addItems(ctx context.Context, s api.Store, items tree.Items, o api.AddOptions, report api.ProgressFunc) iter.Seq2[api.Added, error] {
+// addItems gives items to a store of this process directly, and to a node as a tar
+// stream.
+func addItems(
+	ctx context.Context, s api.Store, items tree.Items, o api.AddOptions, report api.ProgressFunc,
+) iter.Seq2[api.Added, error] {
 	if off, ok := s.(*node.Offline); ok {
 		return off.AddItems(ctx, items, o, report)
 	}
 	return tree.SendItems(ctx, s, items, o, report)
 }
 
-// spool keeps standard input in a file of that name, which remove deletes: a
-// tar header needs the length before the bytes.
+// spool copies r to a temporary file called name, because a tar header needs the
+// length before the bytes. The caller calls remove to delete the file.
 func spool(ctx context.Context, r io.Reader, name string) (file string, remove func(), err error) {
 	if name != filepath.Base(name) || name == "." || name == ".." {
-		return "", nil, status.Errorf(status.BadRequest, "--name %q is not a plain file name", name)
+		return "", nil, failure.NewUsage("give a name without slashes", "--name %q is no plain file name", name)
 	}
 	dir, err := os.MkdirTemp("", "allium-add-")
 	if err != nil {
@@ -225,9 +237,9 @@ func spool(ctx context.Context, r io.Reader, name string) (file string, remove f
 	}
 	remove = func() { _ = os.RemoveAll(dir) }
 	file = filepath.Join(dir, name)
-	if err := writeAll(file, interruptible{ctx, r}); err != nil {
+	if err := writeAll(file, term.Interruptible(ctx, r)); err != nil {
 		remove()
-		return "", nil, fmt.Errorf("standard input: %w", err)
+		return "", nil, failure.In("standard input", err)
 	}
 	return file, remove, nil
 }

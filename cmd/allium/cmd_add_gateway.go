@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/term"
 	"allium/gateway/api"
 	"allium/gateway/verified"
 	"allium/internal/printable"
@@ -13,9 +15,11 @@ import (
 	"allium/protocols/status"
 )
 
-// addThrough uploads files, or standard input, through a gateway and prints a
-// line for each as add does.
-func (a *app) addThrough(ctx context.Context, g *verified.Gateway, paths []string, name string, o api.AddOptions) error {
+// addThrough uploads files, or standard input, through a gateway. It prints a line
+// for each file, as add does.
+func (a *app) addThrough(
+	ctx context.Context, g *verified.Gateway, paths []string, name string, o api.AddOptions,
+) error {
 	for _, p := range paths {
 		if p == "-" {
 			continue
@@ -25,21 +29,23 @@ func (a *app) addThrough(ctx context.Context, g *verified.Gateway, paths []strin
 			return err
 		}
 		if info.IsDir() {
-			return status.Errorf(status.BadRequest, "%s is a directory, and a gateway takes files; add it on a node, or pack it first: tar c %s | allium add - --gateway URL", p, p)
+			return status.Errorf(status.BadRequest, "%s is a directory, and a gateway takes files; "+
+				"add it on a node, or pack it first: tar c %s | allium add - --gateway URL", p, p)
 		}
 	}
 	for _, p := range paths {
 		if err := a.uploadFile(ctx, g, p, name, o); err != nil {
 			if e := (*status.Error)(nil); !o.NoPin && errors.As(err, &e) && e.Detail == string(capability.WrongOp) {
-				return fmt.Errorf("%s: %w; add pins what it stores, --no-pin leaves it to the cache", p, err)
+				err = status.Errorf(e.Outcome, "the capability does not allow pin, and add pins what it stores; "+
+					"use another capability, or add without a pin: --no-pin")
 			}
-			return fmt.Errorf("%s: %w", p, err)
+			return failure.In(p, err)
 		}
 	}
 	return nil
 }
 
-// uploadFile uploads one file, or standard input, which is called name.
+// uploadFile uploads one file. The path - is standard input, and is called name.
 func (a *app) uploadFile(ctx context.Context, g *verified.Gateway, path, name string, o api.AddOptions) error {
 	report, finish := a.progress("uploading")
 	defer finish()
@@ -48,7 +54,7 @@ func (a *app) uploadFile(ctx context.Context, g *verified.Gateway, path, name st
 	var err error
 	if path == "-" {
 		path = name
-		s, err = g.Put(ctx, interruptible{ctx, a.stdin}, -1, put)
+		s, err = g.Put(ctx, term.Interruptible(ctx, a.stdin), -1, put)
 	} else {
 		s, err = uploadFrom(ctx, g, path, put)
 	}
@@ -78,7 +84,8 @@ func uploadFrom(ctx context.Context, g *verified.Gateway, path string, o verifie
 		return api.Stored{}, err
 	}
 	if !info.Mode().IsRegular() {
-		return api.Stored{}, status.Errorf(status.BadRequest, "it is no regular file, so it cannot be resumed; pipe it into allium add -")
+		return api.Stored{}, status.Errorf(status.BadRequest,
+			"it is no regular file, so an upload of it cannot be resumed; pipe it into `allium add -`")
 	}
 	return g.Upload(ctx, f, info.Size(), o)
 }

@@ -5,17 +5,18 @@ import (
 	"path/filepath"
 	"time"
 
-	homedir "allium/node/home"
-
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/text"
 	"allium/node"
+	homedir "allium/node/home"
 )
 
 func (a *app) auditCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "audit", Short: "The log of what was changed and refused",
-		Long:    "A node writes down every change that it is asked for over HTTP, before it makes it, and every request that it refuses. Each record names the hash of the one before.",
+		Use: "audit", Short: "Check the log of changes and refusals",
+		Long: `A node records every change that it is asked for over HTTP, before it makes it,
+and every request that it refuses. Each record has the hash of the record before.`,
 		Example: "  allium audit verify",
 	}
 	c.AddCommand(a.auditVerifyCommand())
@@ -26,13 +27,15 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 	var head string
 	c := &cobra.Command{
 		Use: "verify [DIR | FILE…]", Short: "Prove that the audit log was not changed",
-		Long: `Reads the audit log through, of this node or in a directory or files given, and
-says how many records it has and the hash of the last. A record that was changed,
-removed, repeated or moved, and an end that was cut off, exit with 65 and the line.
-Who can write the files can write all of them anew: keep the hash elsewhere and
-give it to --head later, and that shows too.`,
+		Long: `Read the audit log of this node, or the one in the directory or files given, and
+print how many records it has and the hash of the last. If a record was changed,
+removed, repeated or moved, or the end was cut off, the command prints the line and
+exits with 65.
+
+Somebody who can write the files can also write all of them again. To detect that,
+keep the hash in another place and give it to --head later.`,
 		Example: `  allium audit verify
-  allium audit verify --head 9f86d081…
+  allium audit verify --head 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
   allium audit verify /backup/audit-000001.jsonl /backup/audit-000002.jsonl`,
 		Args: args(cobra.ArbitraryArgs),
 		RunE: func(cmd *cobra.Command, paths []string) error {
@@ -47,10 +50,11 @@ give it to --head later, and that shows too.`,
 			if err != nil {
 				return err
 			}
-			return a.print(rep, fmt.Sprintf("%d records, %d to %d, %s to %s: nothing was changed\nhead %s", rep.Records, rep.First, rep.Last,
+			return a.print(rep, fmt.Sprintf("%s, %d to %d, %s to %s: nothing was changed\nhead %s",
+				text.Plural(rep.Records, "record"), rep.First, rep.Last,
 				rep.From.Format(time.RFC3339), rep.To.Format(time.RFC3339), rep.Head))
 		},
 	}
-	c.Flags().StringVar(&head, "head", "", "hash of a record that has to be in the log, in hex")
+	c.Flags().StringVar(&head, "head", "", "hash of a record that the log must have, in hex (default: any)")
 	return c
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/text"
 	"allium/node"
 	"allium/node/config"
 )
@@ -22,8 +23,8 @@ sets dht.alpha) over config.toml over the profile's defaults.`,
 		Use:   "show",
 		Short: "Show every key with its value and where it comes from",
 		Long: `Show every key with its value and where that comes from, grouped by the question
-that it answers. A * marks what differs from the default of the profile. With --all
-the keys of earlier versions follow, which are fixed now.`,
+that it answers. A * marks a value that differs from the profile's default. With
+--all the keys of earlier versions follow, which are fixed now.`,
 		Example: `  allium config show
   allium config show --changed
   allium config show --all
@@ -43,22 +44,22 @@ the keys of earlier versions follow, which are fixed now.`,
 				if changed && (v.Source == config.FromDefault || v.Source == config.FromFixed) {
 					continue
 				}
-				if err := a.print(v, a.showText(v, &group)); err != nil {
+				if err := a.print(v, text.ConfigValue(v, &group, a.quiet)); err != nil {
 					return err
 				}
 			}
 			return nil
 		},
 	}
-	show.Flags().BoolVar(&changed, "changed", false, "only what is not at its default")
-	show.Flags().BoolVar(&all, "all", false, "also what is fixed")
+	show.Flags().BoolVar(&changed, "changed", false, "show only keys that a file, the environment or a flag sets")
+	show.Flags().BoolVar(&all, "all", false, "show also the keys of earlier versions, which are fixed")
 	check := &cobra.Command{
 		Use:   "check",
-		Short: "Check the configuration and the files that it names; the error is what run would say",
+		Short: "Check the configuration and the files that it names, as run would",
 		Long: `Check the configuration and the files that "allium run" reads at its start: the
 identity, the denylist, the capabilities' files, the key of a private network,
-the seed manifest, the certificate. Nothing is started or changed. Notes say what
-the node would do otherwise than one may expect.`,
+the seed manifest, the certificate. Nothing is started or changed. Notes name
+settings whose effect may surprise.`,
 		Example: "  allium config check --config new.toml",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -71,7 +72,7 @@ the node would do otherwise than one may expect.`,
 			}
 			from := cfg.File
 			if from == "" {
-				from = "the defaults (there is no file)"
+				from = "the defaults (there is no configuration file)"
 			}
 			notes := node.Notes(cfg.Config)
 			for _, o := range cfg.Obsolete {
@@ -93,11 +94,11 @@ the node would do otherwise than one may expect.`,
 	}
 	explain := &cobra.Command{
 		Use:   "explain KEY",
-		Short: "Say what a key is for, its value, where that comes from, and what a change takes",
-		Long: `Say what a configuration key is for, its value here, where that comes from (flag,
-environment, file or the profile's default), the variable that sets it, and whether
-a reload applies a change or it takes a restart. Of a key of an earlier version that
-nothing sets any more it says the value that holds, and why.`,
+		Short: "Explain a key: its purpose, its value and where that comes from",
+		Long: `Explain a configuration key: what it is for, its value here, where that comes from
+(flag, environment, file or the profile's default), the variable that sets it, and
+whether a change needs a reload or a restart. For a key of an earlier version, which
+nothing sets any more, it prints the fixed value and the reason.`,
 		Example: "  allium config explain store.max_bytes\n  allium config explain dht.alpha --json",
 		Args:    args(cobra.ExactArgs(1)),
 		ValidArgsFunction: func(_ *cobra.Command, got []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -118,61 +119,9 @@ nothing sets any more it says the value that holds, and why.`,
 			if err != nil {
 				return err
 			}
-			return a.print(e, a.explainText(e, cfg.File))
+			return a.print(e, text.ConfigKey(e, cfg.File, a.quiet))
 		},
 	}
 	cmd.AddCommand(show, check, explain)
 	return cmd
-}
-
-// showText is the line of a key for people, below the heading of its group where
-// that is another than the last one; with -q the key and its value alone.
-func (a *app) showText(v config.Value, group *string) string {
-	if a.quiet {
-		return v.Name + "=" + v.Value
-	}
-	mark, head := " ", ""
-	if v.Changed {
-		mark = "*"
-	}
-	if v.Group != *group {
-		if *group != "" {
-			head = "\n"
-		}
-		head += v.Group + "\n"
-		*group = v.Group
-	}
-	return fmt.Sprintf("%s%s %-32s %-28s %s", head, mark, v.Name, v.Value, v.Source)
-}
-
-// explainText is what there is to say of a key, for people; with -q its value.
-func (a *app) explainText(e config.Explained, file string) string {
-	if a.quiet {
-		return e.Value.Value
-	}
-	empty := func(s string) string {
-		if s == "" {
-			return "(empty)"
-		}
-		return s
-	}
-	from := string(e.Source)
-	switch e.Source {
-	case config.FromFixed:
-		return fmt.Sprintf("%s (%s)\n  Fixed: nothing sets it. %s\n\n  value      %s", e.Name, e.Type, e.Doc, empty(e.Value.Value))
-	case config.FromDefault:
-		from = "the default of the profile"
-	case config.FromFile:
-		from = file
-	case config.FromEnv:
-		from = "the environment, " + e.Env
-	case config.FromFlag:
-		from = "a flag"
-	}
-	change := "takes a restart of the node"
-	if e.Hot {
-		change = "is applied by a reload"
-	}
-	return fmt.Sprintf("%s (%s)\n  %s\n\n  value      %s\n  from       %s\n  default    %s\n  variable   %s\n  a change   %s",
-		e.Name, e.Type, e.Doc, empty(e.Value.Value), from, empty(e.Default), e.Env, change)
 }

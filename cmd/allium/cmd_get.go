@@ -10,11 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/internal/limits"
 	"allium/internal/printable"
 	"allium/node/tree"
-	"allium/protocols/status"
 )
 
 // getOptions are the flags of get.
@@ -34,31 +35,32 @@ func (a *app) getCommand() *cobra.Command {
 		Use:   "get KEY[/path]",
 		Short: "Fetch a file or directory and write it to disk",
 		Long: `Fetch a file or directory and write it to disk. Every 64 KiB is proved before
-it is written. The output appears under its name only when it is whole; nothing
-is ever written outside it, whatever the directory says. Until then it is called
-.NAME.allium-XXXXXXXX and locked; what a get that was killed left under such a name
-is removed by the next one in that directory.
+it is written. The output gets its name only when it is whole, and nothing is
+written outside it, whatever the directory says. Until then it is called
+.NAME.allium-XXXXXXXX and is locked. If a get is killed, the next get in that
+directory removes what it left.
 
---update brings an existing output to KEY: files that are the same on disk, by
-size and BLAKE3, are neither fetched nor written, others are replaced one by one,
-each at once, and keep their permissions but for the executable bit. Names that KEY does not have stay, unless --delete is given. An
-update that was interrupted can be run again.
+--update changes an existing output to match KEY. Files that are the same on disk,
+by size and BLAKE3, are neither fetched nor written. Each of the others is replaced
+in one step and keeps its permissions except the executable bit. Names that KEY does
+not have stay, unless --delete is given. An interrupted update can be run again.
 
-With --gateway no node is needed: what that gateway sends is proved here, against
-KEY, and what does not prove is not written (exit code 65).`,
-		Example: `  allium get b3:… -o photos
-  allium get b3:…/2026/beach.jpg
-  allium get b3:… -o - | tar x     a directory as a tar stream
-  allium get b3:… -o photos --update --delete
-  allium get b3:… --store-only     keep it in the store, write no file
-  allium get b3:… --gateway https://gateway.example.org`,
+With --gateway no node is needed. This command proves the bytes of the gateway
+against KEY and writes none that fail the proof (exit code 65).`,
+		Example: `  allium get $ADDRESS -o photos
+  allium get $ADDRESS/2026/beach.jpg
+  allium get $ADDRESS -o - | tar x     a directory as a tar stream
+  allium get $ADDRESS -o photos --update --delete
+  allium get $ADDRESS --store-only     keep it in the store, write no file
+  allium get $ADDRESS --gateway https://gateway.example.org`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			if err := o.check(); err != nil {
 				return err
 			}
 			if o.storeOnly && through.url != "" {
-				return status.Errorf(status.BadRequest, "--store-only fetches into the own node's store; it cannot go with --gateway")
+				return failure.NewUsage("leave one of them out",
+					"--store-only fetches into the store of this machine's node, and --gateway uses none")
 			}
 			if o.storeOnly {
 				return a.fetch(cmd.Context(), arg[0])
@@ -71,14 +73,15 @@ KEY, and what does not prove is not written (exit code 65).`,
 			})
 		},
 	}
-	through.add(cmd, "fetch through")
+	through.add(cmd, "fetch through this gateway")
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "file or directory to create; - is standard output (default: the name in KEY)")
-	f.BoolVar(&o.storeOnly, "store-only", false, "fetch into the store, durably, and write no file")
-	f.BoolVar(&o.overwrite, "overwrite", false, "replace an existing file")
-	f.BoolVar(&o.update, "update", false, "bring an existing output to KEY, writing only what differs")
-	f.BoolVar(&o.delete, "delete", false, "with --update: remove names that KEY does not have")
-	f.BoolVar(&o.anyCase, "allow-case-collisions", false, "allow names in one directory that differ in case only")
+	f.StringVarP(&o.output, "output", "o", "",
+		"file or directory to create; - is standard output (default: the last name in KEY, else its hash)")
+	f.BoolVar(&o.storeOnly, "store-only", false, "fetch into the store and write no file")
+	f.BoolVar(&o.overwrite, "overwrite", false, "replace an existing output")
+	f.BoolVar(&o.update, "update", false, "change an existing output to match KEY, writing only what differs")
+	f.BoolVar(&o.delete, "delete", false, "with --update, remove names that KEY does not have")
+	f.BoolVar(&o.anyCase, "allow-case-collisions", false, "allow names in one directory that differ only in case")
 	return cmd
 }
 
@@ -86,9 +89,9 @@ KEY, and what does not prove is not written (exit code 65).`,
 func (o getOptions) check() error {
 	switch {
 	case o.delete && !o.update:
-		return status.Errorf(status.BadRequest, "--delete removes what an update finds beside KEY; give --update too")
+		return failure.NewUsage("give --update too", "--delete is about an update")
 	case o.update && (o.storeOnly || o.output == "-"):
-		return status.Errorf(status.BadRequest, "--update needs a file or directory to bring to KEY; it cannot go with --store-only or -o -")
+		return failure.NewUsage("leave --store-only or -o - out", "--update needs a file or directory on disk to change")
 	}
 	return nil
 }
@@ -115,19 +118,12 @@ func (a *app) fetch(ctx context.Context, key string) error {
 		return err
 	}
 	finish()
-	human := fmt.Sprintf("%s: %d objects, %d bytes, %d of them fetched%s", f.Root, f.Objects, f.Bytes, f.New, resumed(f.Resumed, f.Bytes))
+	human := fmt.Sprintf("%s: %s, %s, %s of them fetched%s", f.Root, text.Plural(f.Objects, "object"),
+		limits.Bytes(f.Bytes).Human(), limits.Bytes(f.New).Human(), text.Resumed(f.Resumed, f.Bytes))
 	if a.quiet {
 		human = f.Root.String()
 	}
 	return a.print(f, human)
-}
-
-// resumed says how much of total bytes an earlier fetch had left, if it did.
-func resumed(held, total int64) string {
-	if held == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", resumed at %s of %s", limits.Bytes(held).Human(), limits.Bytes(total).Human())
 }
 
 // get writes an object to disk, or to standard output.
@@ -150,18 +146,20 @@ func (a *app) get(ctx context.Context, s api.Reader, key string, o getOptions) e
 	}
 	report, finish := a.progress("fetching " + name)
 	defer finish()
-	if err := tree.Extract(stream, name, tree.ExtractOptions{Overwrite: o.overwrite, AllowCaseCollisions: o.anyCase}, report); err != nil {
+	how := tree.ExtractOptions{Overwrite: o.overwrite, AllowCaseCollisions: o.anyCase}
+	if err := tree.Extract(stream, name, how, report); err != nil {
 		return err
 	}
 	finish()
-	human := fmt.Sprintf("%s %s%s", stream.Root, printable.Name(name), resumed(stream.Resumed, cmp.Or(stream.TreeBytes, stream.Size)))
+	resumed := text.Resumed(stream.Resumed, cmp.Or(stream.TreeBytes, stream.Size))
+	human := fmt.Sprintf("%s %s%s", stream.Root, printable.Name(name), resumed)
 	if a.quiet {
 		human = ""
 	}
 	return a.print(fetched{Object: stream.Object, Output: name}, human)
 }
 
-// update brings what is on disk to an object.
+// update changes a file or directory on disk so that it matches an object.
 func (a *app) update(ctx context.Context, s api.Reader, key string, o getOptions) error {
 	name := o.output
 	if name == "" {
@@ -173,12 +171,14 @@ func (a *app) update(ctx context.Context, s api.Reader, key string, o getOptions
 	}
 	report, finish := a.progress("updating " + name)
 	defer finish()
-	top, stats, err := tree.Update(ctx, s, key, name, tree.UpdateOptions{Delete: o.delete, AllowCaseCollisions: o.anyCase}, report)
+	how := tree.UpdateOptions{Delete: o.delete, AllowCaseCollisions: o.anyCase}
+	top, stats, err := tree.Update(ctx, s, key, name, how, report)
 	if err != nil {
 		return err
 	}
 	finish()
-	human := fmt.Sprintf("%s %s: %d kept, %d written (%s), %d removed", top.Root, printable.Name(name), stats.Kept, stats.Written, limits.Bytes(stats.Bytes).Human(), stats.Removed)
+	human := fmt.Sprintf("%s %s: %d kept, %d written (%s), %d removed", top.Root, printable.Name(name),
+		stats.Kept, stats.Written, limits.Bytes(stats.Bytes).Human(), stats.Removed)
 	if a.quiet {
 		human = ""
 	}

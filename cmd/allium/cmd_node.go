@@ -2,17 +2,18 @@ package main
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/text"
 	"allium/gateway/api"
 )
 
 func (a *app) nodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Stop a running node, or let it read its files again",
+		Short: "Stop a running node, or make it read its files again",
 		Example: `  allium node reload
   ssh -N -L 9600:127.0.0.1:9600 server &
   allium --api http://127.0.0.1:9600 --token-file drain.token node drain`,
@@ -20,21 +21,21 @@ func (a *app) nodeCommand() *cobra.Command {
 	cmd.AddCommand(
 		&cobra.Command{
 			Use:   "drain",
-			Short: "Let the node finish what is in flight and stop",
-			Long: `Begin the orderly shutdown, as SIGTERM does: the node takes no new requests,
-those in flight finish within node.drain_deadline. The command returns when it
-has begun.`,
+			Short: "Finish the requests in flight and stop the node",
+			Long: `Begin the orderly shutdown, as SIGTERM does. The node takes no new requests, and
+those in flight finish within node.drain_deadline. The command returns as soon as
+the shutdown has begun.`,
 			Example: "  allium node drain",
 			Args:    noArgs,
 			RunE:    a.onNode(a.drainNode),
 		},
 		&cobra.Command{
 			Use:   "reload",
-			Short: "Let the node read its files again",
-			Long: `Read again what a node reads from files beside its configuration: certificates,
-capability keys, the denylist, as far as it has them. SIGHUP does the same. A
-file that cannot be read leaves what was read of it before in force; the command
-names it and fails.`,
+			Short: "Read the node's files again",
+			Long: `Make the node read the files beside its configuration again: certificates,
+capability keys and the denylist, if it has them. SIGHUP does the same. If a file
+cannot be read, what was read before stays in force; the command names the file
+and fails.`,
 			Example: "  allium node reload\n  allium node reload --json",
 			Args:    noArgs,
 			RunE:    a.onNode(a.reloadNode),
@@ -55,31 +56,16 @@ func (a *app) reloadNode(ctx context.Context, n api.Node, _ []string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.print(done, a.loud(reloadLines(done))); err != nil {
+	if err := a.print(done, a.loud(text.Reloaded(done))); err != nil {
 		return err
 	}
-	return done.Failed()
+	return failure.Found(done.Failed())
 }
 
-// loud is text unless the user wants only what a script needs.
+// loud returns text, or nothing with -q.
 func (a *app) loud(text string) string {
 	if a.quiet {
 		return ""
 	}
 	return text
-}
-
-// reloadLines says what became of each file.
-func reloadLines(done api.Reloaded) string {
-	if len(done.Files) == 0 {
-		return "this node has no file that it could read again"
-	}
-	lines := make([]string, len(done.Files))
-	for i, f := range done.Files {
-		lines[i] = "reloaded " + f.Name
-		if f.Error != nil {
-			lines[i] = "kept " + f.Name + " as it was: " + f.Error.Message
-		}
-	}
-	return strings.Join(lines, "\n")
 }

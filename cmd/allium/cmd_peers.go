@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/text"
 	"allium/gateway/api"
-	"allium/protocols/status"
 )
 
-// onNode is a command that needs a running node.
+// onNode returns the function of a command that needs a running node.
 func (a *app) onNode(f func(ctx context.Context, n api.Node, arg []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, arg []string) error {
 		n, err := a.node()
@@ -27,7 +28,7 @@ func (a *app) onNode(f func(ctx context.Context, n api.Node, arg []string) error
 func (a *app) idCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "id",
-		Short:   "Show who the running node is and where it listens",
+		Short:   "Show the running node's peer id and addresses",
 		Example: "  allium id --json",
 		Args:    noArgs,
 		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
@@ -41,7 +42,8 @@ func (a *app) idCommand() *cobra.Command {
 				if id.GatewayLocal != "" {
 					gateway += "\n         " + id.GatewayLocal + " from its own machine"
 				}
-				human = fmt.Sprintf("id       %s\nlisten   %s\ngateway  %s\nadmin    %s", id.ID, strings.Join(id.Addrs, "\n         "), gateway, id.Admin)
+				human = fmt.Sprintf("id       %s\nlisten   %s\ngateway  %s\nadmin    %s",
+					id.ID, strings.Join(id.Addrs, "\n         "), gateway, id.Admin)
 			}
 			return a.print(id, human)
 		}),
@@ -64,7 +66,7 @@ does not answer lookups is in none.`,
 				return err
 			}
 			for _, p := range peers {
-				if err := a.print(p, a.peerLine(p)); err != nil {
+				if err := a.print(p, text.Peer(p, a.quiet)); err != nil {
 					return err
 				}
 			}
@@ -73,34 +75,18 @@ does not answer lookups is in none.`,
 	}
 }
 
-func (a *app) peerLine(p api.Peer) string {
-	if a.quiet {
-		return p.ID
-	}
-	rtt := "-"
-	if p.RTTMS > 0 {
-		rtt = fmt.Sprintf("%.1f ms", p.RTTMS)
-	}
-	bucket := "-"
-	if p.Bucket != nil {
-		bucket = fmt.Sprintf("bucket %d", *p.Bucket)
-	}
-	age := (time.Duration(p.AgeMS) * time.Millisecond).Round(time.Second)
-	return fmt.Sprintf("%s  %-3s  %-5s  %9s  %8s  %-9s  %s  %s", p.ID, p.Direction, p.Transport, rtt, age, bucket, p.Addr, p.Agent)
-}
-
 func (a *app) connectCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "connect MULTIADDR",
 		Short:   "Connect to a peer",
-		Example: "  allium connect /ip4/203.0.113.7/tcp/4901/p2p/12D3KooW…",
+		Example: "  allium connect /ip4/203.0.113.7/tcp/4901/p2p/$PEER",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			p, err := n.Connect(ctx, arg[0])
 			if err != nil {
 				return err
 			}
-			return a.print(p, a.peerLine(p))
+			return a.print(p, text.Peer(p, a.quiet))
 		}),
 	}
 }
@@ -109,7 +95,7 @@ func (a *app) disconnectCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "disconnect PEER",
 		Short:   "Close the connections to a peer",
-		Example: "  allium disconnect 12D3KooW…",
+		Example: "  allium disconnect $PEER",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			return n.Disconnect(ctx, arg[0])
@@ -121,12 +107,12 @@ func (a *app) pingCommand() *cobra.Command {
 	var count int
 	cmd := &cobra.Command{
 		Use:     "ping PEER|MULTIADDR",
-		Short:   "Measure round trips to a peer over its OAP session",
-		Example: "  allium ping 12D3KooW… -n 3",
+		Short:   "Measure the round-trip time to a peer",
+		Example: "  allium ping $PEER -n 3",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			if count < 1 || count > 1000 {
-				return status.Errorf(status.BadRequest, "--count is %d, must be 1 to 1000", count)
+				return failure.NewUsage("give 1 to 1000", "--count is %d", count)
 			}
 			for i := range count {
 				if i > 0 {
@@ -147,7 +133,7 @@ func (a *app) pingCommand() *cobra.Command {
 			return nil
 		}),
 	}
-	cmd.Flags().IntVarP(&count, "count", "n", 1, "round trips, one a second, 1 to 1000")
+	cmd.Flags().IntVarP(&count, "count", "n", 1, "number of round trips, one a second, 1 to 1000")
 	return cmd
 }
 
@@ -155,14 +141,14 @@ func (a *app) announceCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "announce KEY",
 		Short:   "Tell the network that this node has an object",
-		Example: "  allium announce b3:…",
+		Example: "  allium announce $ADDRESS",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			done, err := n.Announce(ctx, arg[0])
 			if err != nil {
 				return err
 			}
-			return a.print(done, fmt.Sprintf("%s: %s took the record", done.Root, plural(done.Peers, "peer")))
+			return a.print(done, fmt.Sprintf("%s: %s took the record", done.Root, text.Plural(done.Peers, "peer")))
 		}),
 	}
 }

@@ -2,20 +2,20 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/text"
 	"allium/gateway/api"
 )
 
 func (a *app) pinCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pin",
-		Short: "Keep objects, so that they are never evicted",
-		Example: `  allium pin add b3:…
+		Short: "Keep objects: a pinned object is never evicted",
+		Example: `  allium pin add $ADDRESS
   allium pin ls
-  allium pin rm b3:…`,
+  allium pin rm $ADDRESS`,
 	}
 	cmd.AddCommand(a.pinAddCommand(), a.pinRmCommand(), a.pinLsCommand())
 	return cmd
@@ -27,8 +27,8 @@ func (a *app) pinAddCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add KEY",
 		Short: "Pin an object with everything below it, fetching what is missing",
-		Example: `  allium pin add b3:…
-  allium pin add b3:… --label backups`,
+		Example: `  allium pin add $ADDRESS
+  allium pin add $ADDRESS --label backups`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			return a.withStore(cmd.Context(), func(s api.Store) error {
@@ -48,8 +48,8 @@ func (a *app) pinAddCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&direct, "direct", false, "pin this object alone, not what it leads to")
-	cmd.Flags().StringVar(&label, "label", "", "label of the pin; one object may have several")
+	cmd.Flags().BoolVar(&direct, "direct", false, "pin only this object, not what is below it")
+	cmd.Flags().StringVar(&label, "label", "", "label of the pin; an object may have several labels (default: no label)")
 	return cmd
 }
 
@@ -58,7 +58,7 @@ func (a *app) pinRmCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rm KEY",
 		Short:   "Remove pins of an object; the object stays until its space is needed",
-		Example: "  allium pin rm b3:…\n  allium pin rm b3:… --label backups",
+		Example: "  allium pin rm $ADDRESS\n  allium pin rm $ADDRESS --label backups",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			return a.withStore(cmd.Context(), func(s api.Store) error {
@@ -66,7 +66,7 @@ func (a *app) pinRmCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&label, "label", "", "only the pin with this label")
+	cmd.Flags().StringVar(&label, "label", "", "remove only the pin with this label (default: all pins)")
 	return cmd
 }
 
@@ -84,7 +84,7 @@ func (a *app) pinLsCommand() *cobra.Command {
 					}
 					human := p.Root.String()
 					if !a.quiet {
-						human += "  " + pinLine(p)
+						human += "  " + text.Pin(p)
 					}
 					if err := a.print(p, human); err != nil {
 						return err
@@ -96,24 +96,10 @@ func (a *app) pinLsCommand() *cobra.Command {
 	}
 }
 
+// pinResult is a new pin for people.
 func (a *app) pinResult(verb string, p api.Pin) string {
 	if a.quiet {
 		return p.Root.String()
 	}
-	return fmt.Sprintf("%s %s (%s)", verb, p.Root, pinLine(p))
-}
-
-// pinLine is a pin without its address.
-func pinLine(p api.Pin) string {
-	s := "direct"
-	if p.Recursive {
-		s = "recursive"
-	}
-	if p.Label != "" {
-		s += fmt.Sprintf(" %q", p.Label)
-	}
-	if !p.Since.IsZero() {
-		s += " since " + p.Since.Local().Format(time.DateTime)
-	}
-	return s
+	return fmt.Sprintf("%s %s (%s)", verb, p.Root, text.Pin(p))
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/protocols/status"
 )
@@ -17,25 +17,25 @@ func (a *app) providersCommand() *cobra.Command {
 	var trace bool
 	cmd := &cobra.Command{
 		Use:   "providers KEY",
-		Short: "Ask the network who has an object",
-		Long: `Ask the network who has an object, and list who signed a record that says so;
-first those who announced it by gossip of late. That they have it shows only when
-it is fetched.
+		Short: "Find the peers that have an object",
+		Long: `Ask the network which peers have an object. The command lists the peers that
+signed a record for it, and first those that announced it by gossip a short time
+ago. Only a fetch proves that a peer has the object.
 
-With --trace each question of the lookup follows, in the order sent: when, how
-long until its end (with the dial, where there was no connection: this is no
-round-trip time), the hop, the peer, whether it was a hedge (sent in place of a
-late one), and what became of it:
+With --trace the requests of the lookup follow in the order they were sent: start,
+duration (it includes the dial of a new connection, so it is no round-trip time),
+hop, peer, whether it was a hedge (sent because another request was late), and
+outcome:
 
-  ok        it answered
-  timeout   it did not answer in time
-  late      it was given up, its place was needed for another
+  ok        the peer answered
+  timeout   the peer did not answer in time
+  late      the lookup gave it up to ask another peer
   canceled  the lookup ended first
-  others    what the call failed with
+  others    the outcome of the failed request
 
 With --json the trace is the last value.`,
-		Example: `  allium providers b3:… --limit 5
-  allium providers b3:… --fresh --trace`,
+		Example: `  allium providers $ADDRESS --limit 5
+  allium providers $ADDRESS --fresh --trace`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: a.onNode(func(ctx context.Context, n api.Node, arg []string) error {
 			if trace {
@@ -46,7 +46,7 @@ With --json the trace is the last value.`,
 			for p, err := range n.FindProviders(ctx, arg[0], o) {
 				if err == nil {
 					found++
-					err = a.print(p, a.providerLines(p))
+					err = a.print(p, text.Provider(p, a.quiet))
 				}
 				if err != nil {
 					failed = err
@@ -54,70 +54,19 @@ With --json the trace is the last value.`,
 				}
 			}
 			if trace && o.Trace.End != "" {
-				failed = errors.Join(failed, a.print(o.Trace, a.traceLines(*o.Trace, found)))
+				failed = errors.Join(failed, a.print(o.Trace, text.Trace(*o.Trace, found, a.quiet)))
 			}
 			if failed == nil && found == 0 {
-				return status.Errorf(status.NotFound, "nobody says to have %s; its owner can `allium announce` it", arg[0])
+				return failure.Found(status.Errorf(status.NotFound,
+					"no peer says that it has %s; its owner can announce it with `allium announce`", arg[0]))
 			}
 			return failed
 		}),
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.Limit, "limit", 0, "stop after that many, 1 to 32 (default: the node's own)")
-	f.BoolVar(&o.Fresh, "fresh", false, "leave out the records and announcements that the node holds: only what peers answer now counts")
-	f.BoolVar(&trace, "trace", false, "show each question that was sent, and why the lookup ended")
+	f.IntVar(&o.Limit, "limit", 0, "stop after this many providers, 1 to 32 (default: the node's own limit)")
+	f.BoolVar(&o.Fresh, "fresh", false,
+		"ask the peers only, and leave out the records and announcements that the node holds")
+	f.BoolVar(&trace, "trace", false, "show each request of the lookup, and why it ended")
 	return cmd
-}
-
-func (a *app) providerLines(p api.Provider) string {
-	if a.quiet {
-		return p.ID
-	}
-	head := p.ID
-	if p.Source == "gossip" {
-		head += "  by gossip"
-	}
-	return strings.Join(append([]string{head}, p.Addrs...), "\n  ")
-}
-
-// traceLines is a trace for people. Of the providers found, those that no step
-// brought come from the records or announcements of the node.
-func (a *app) traceLines(t api.Trace, found int) string {
-	const format = "%10s  %10s  %3s  %-52s  %-5s  %s\n"
-	var b strings.Builder
-	if !a.quiet && found > 0 {
-		b.WriteByte('\n')
-	}
-	if !a.quiet && len(t.Steps) > 0 {
-		fmt.Fprintf(&b, format, "start", "took", "hop", "peer", "kind", "outcome")
-	}
-	for _, s := range t.Steps {
-		kind, outcome := "probe", s.Outcome
-		if s.Hedge {
-			kind = "hedge"
-		}
-		if s.Outcome == status.OK.String() {
-			outcome = fmt.Sprintf("ok: %d closer, %s", s.Closer, plural(s.Providers, "provider"))
-		}
-		fmt.Fprintf(&b, format, ms(s.StartMS), ms(s.TookMS), fmt.Sprint(s.Hop), s.Peer, kind, outcome)
-		found -= s.Providers
-	}
-	if a.quiet {
-		return strings.TrimSuffix(b.String(), "\n")
-	}
-	fmt.Fprintf(&b, "ended %s after %s: %s, %s, %s", t.End, ms(t.TookMS), plural(t.Hops, "hop"), plural(t.Probes, "probe"), plural(t.Hedges, "hedge"))
-	if found > 0 {
-		fmt.Fprintf(&b, "\n%s by records or announcements that this node holds; --fresh leaves them out", plural(found, "provider"))
-	}
-	return b.String()
-}
-
-func ms(v float64) string { return fmt.Sprintf("%.1f ms", v) }
-
-// plural is n things.
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/text"
 	"allium/gateway/api"
-	"allium/internal/limits"
-	"allium/internal/printable"
 	"allium/protocols/status"
 )
 
@@ -20,14 +17,15 @@ func (a *app) catCommand() *cobra.Command {
 		Use:   "cat KEY[/path]",
 		Short: "Write a file's bytes to standard output",
 		Long: `Write a file's bytes to standard output. Every 64 KiB is proved against the
-address before it is written; if the transfer ends early, the exit code says so.`,
-		Example: `  allium cat b3:…
-  allium cat b3:…/docs/index.html --start 100 --end 200
-  allium cat b3:… --gateway https://gateway.example.org`,
+address before it is written. If the transfer ends early, the exit code is not 0.`,
+		Example: `  allium cat $ADDRESS
+  allium cat $ADDRESS/docs/index.html --start 100 --end 200
+  allium cat $ADDRESS --gateway https://gateway.example.org`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			if r.End < -1 {
-				return status.Errorf(status.BadRange, "--end is %d, must be -1 or more", r.End)
+				return status.Errorf(status.BadRange,
+					"--end is %d; give -1 for the end of the file, or the offset after the last byte", r.End)
 			}
 			return a.withReader(cmd.Context(), through, func(s api.Reader) error {
 				stream, err := s.Cat(cmd.Context(), arg[0], r)
@@ -40,9 +38,9 @@ address before it is written; if the transfer ends early, the exit code says so.
 			})
 		},
 	}
-	through.add(cmd, "read through")
-	cmd.Flags().Int64Var(&r.Start, "start", 0, "first byte")
-	cmd.Flags().Int64Var(&r.End, "end", -1, "byte after the last; -1 is the end of the file")
+	through.add(cmd, "read through this gateway")
+	cmd.Flags().Int64Var(&r.Start, "start", 0, "offset of the first byte (default 0)")
+	cmd.Flags().Int64Var(&r.End, "end", -1, "offset after the last byte; -1 is the end of the file")
 	return cmd
 }
 
@@ -51,7 +49,7 @@ func (a *app) lsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls KEY[/path]",
 		Short:   "List a directory",
-		Example: "  allium ls b3:…\n  allium ls b3:…/docs --json",
+		Example: "  allium ls $ADDRESS\n  allium ls $ADDRESS/docs --json",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			return a.withReader(cmd.Context(), through, func(s api.Reader) error {
@@ -59,7 +57,7 @@ func (a *app) lsCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					if err := a.print(e, a.entryLine(e)); err != nil {
+					if err := a.print(e, text.Entry(e, a.quiet)); err != nil {
 						return err
 					}
 				}
@@ -67,30 +65,8 @@ func (a *app) lsCommand() *cobra.Command {
 			})
 		},
 	}
-	through.add(cmd, "read through")
+	through.add(cmd, "read through this gateway")
 	return cmd
-}
-
-// entryLine is an entry for people: size, address, name; with -q the name.
-func (a *app) entryLine(e api.Entry) string {
-	name := printable.Name(e.Name)
-	if a.quiet {
-		return name
-	}
-	switch e.Kind {
-	case api.Directory:
-		name += "/"
-	case api.Link:
-		name += " -> " + printable.Name(e.Target)
-	}
-	size, root := "-", strings.Repeat(" ", len("b3:")+64)
-	if e.Kind == api.File {
-		size = limits.Bytes(e.Size).Human()
-	}
-	if e.Kind != api.Link {
-		root = e.Root.String()
-	}
-	return fmt.Sprintf("%10s  %s  %s", size, root, name)
 }
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -99,15 +75,15 @@ func (a *app) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [KEY]",
 		Short: "Read objects again and prove every byte",
-		Long: `Read an object, everything below a directory, or all there is, from the disk and
-prove every 64 KiB group against its address. What is damaged or missing is
-named, and the exit code is 65. With --repair the running node first fetches it
-again from whoever has it, and the exit code is 65 only if something stays bad.
+		Long: `Read an object, everything below a directory, or the whole store from the disk and
+prove every 64 KiB group against its address. The command lists each object that is
+damaged or missing, and exits with 65. With --repair the running node first fetches
+these objects again from its peers, and the exit code is 65 only if one stays bad.
 
-With --all the pins are followed too: what one of them leads to and is absent is
-named with the way to it, and a node that runs fetches it. Open damage of the
-store is told as well (see allium store damage --help).`,
-		Example: "  allium verify b3:…\n  allium verify --all\n  allium verify --all --repair",
+--all also follows the pins: it lists each missing object below a pin with the path
+to it, and a running node fetches it. It lists open damage of the store too (see
+allium store damage --help).`,
+		Example: "  allium verify $ADDRESS\n  allium verify --all\n  allium verify --all --repair",
 		Args: func(cmd *cobra.Command, got []string) error {
 			want := cobra.ExactArgs(1)
 			if all {
@@ -125,7 +101,7 @@ store is told as well (see allium store damage --help).`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "every object in the store")
-	cmd.Flags().BoolVar(&o.Repair, "repair", false, "fetch again what is damaged or missing; a node has to run")
+	cmd.Flags().BoolVar(&all, "all", false, "verify every object in the store")
+	cmd.Flags().BoolVar(&o.Repair, "repair", false, "fetch damaged and missing objects again; needs a running node")
 	return cmd
 }

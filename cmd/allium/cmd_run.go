@@ -10,18 +10,17 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 
-	"allium/node/amnesia"
-	homedir "allium/node/home"
-
 	"github.com/spf13/cobra"
 
-	"allium/gateway/api"
+	"allium/cmd/allium/term"
+	"allium/cmd/allium/text"
 	"allium/node"
+	"allium/node/amnesia"
 	"allium/node/config"
+	homedir "allium/node/home"
 	"allium/node/p2p"
 	"allium/protocols/status"
 )
@@ -30,7 +29,7 @@ func (a *app) initCommand() *cobra.Command {
 	var profile string
 	cmd := &cobra.Command{
 		Use:     "init",
-		Short:   "Make a home directory: configuration and identity",
+		Short:   "Make a home directory with a configuration and an identity",
 		Example: "  allium init\n  allium --home /srv/allium init --profile seed",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -50,14 +49,16 @@ func (a *app) initCommand() *cobra.Command {
 			if a.home != "" {
 				start = "allium --home " + a.home + " run"
 			}
-			human := fmt.Sprintf("%s\nconfiguration in %s; start the node with `%s`", id, filepath.Join(home, config.FileName), start)
+			file := filepath.Join(home, config.FileName)
+			human := fmt.Sprintf("%s\nconfiguration in %s; start the node with `%s`", id, file, start)
 			if a.quiet {
 				human = id.String()
 			}
 			return a.print(map[string]string{"id": id.String(), "home": home}, human)
 		},
 	}
-	cmd.Flags().StringVar(&profile, "profile", string(p2p.Macronode), fmt.Sprintf("one of %v", p2p.Profiles()))
+	cmd.Flags().StringVar(&profile, "profile", string(p2p.Macronode),
+		fmt.Sprintf("what the node is for: one of %v", p2p.Profiles()))
 	return cmd
 }
 
@@ -66,23 +67,23 @@ type runFlags struct {
 	listen, bootstrap       []string
 	gateway, admin, profile string
 	amnesia                 bool
-	endWithStdin            bool // of no key: it is about this process
+	endWithStdin            bool // sets no key: it is about this process
 }
 
 func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Run the node until it is told to stop",
+		Short: "Run the node until a signal stops it",
 		Long: `Run the node in the foreground. It prints one line for each address it listens
-on, then "ready". SIGTERM or Ctrl-C drains it: no new requests, those in flight
-finish within node.drain_deadline; a second signal ends it at once. With --json
-one line says all of it once the node is ready, as "allium id --json" does.
+on, then "ready". SIGTERM or Ctrl-C drains it: it takes no new requests, and those
+in flight finish within node.drain_deadline. A second signal ends it at once. With
+--json it prints one line when it is ready, like "allium id --json".
 
-A home directory that does not exist yet is made, as "allium init" does.`,
+If the home directory does not exist, the command makes it as "allium init" does.`,
 		Example: `  allium run
   allium run --listen /ip4/0.0.0.0/tcp/4901 --gateway 127.0.0.1:8080
-  allium run --bootstrap /ip4/203.0.113.7/tcp/4901/p2p/12D3KooW…`,
+  allium run --bootstrap /ip4/203.0.113.7/tcp/4901/p2p/$PEER`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
@@ -95,24 +96,28 @@ A home directory that does not exist yet is made, as "allium init" does.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringArrayVar(&f.listen, "listen", nil, "multiaddr to listen on, repeatable; port 0 is any free one (listen.addrs)")
-	fl.StringArrayVar(&f.bootstrap, "bootstrap", nil, "multiaddr with /p2p/ID of a peer to start from, repeatable (dht.bootstrap)")
-	fl.StringVar(&f.gateway, "gateway", "", "host:port of the HTTP gateway; empty for none (gateway.listen)")
-	fl.StringVar(&f.admin, "admin", "", "loopback host:port of the admin listener; empty for none (admin.listen)")
-	fl.StringVar(&f.profile, "profile", "", fmt.Sprintf("one of %v (node.profile)", p2p.Profiles()))
-	fl.BoolVar(&f.amnesia, "amnesia", false, "keep everything in RAM and write nothing to disk (node.amnesia)")
-	fl.BoolVar(&f.endWithStdin, "end-with-stdin", false, "drain also when standard input ends, so that the node does not outlive the program that started it")
+	fl.StringArrayVar(&f.listen, "listen", nil,
+		"multiaddr to listen on, repeatable; port 0 is any free port (default listen.addrs)")
+	fl.StringArrayVar(&f.bootstrap, "bootstrap", nil,
+		"multiaddr with /p2p/ID of a peer to connect to first, repeatable (default dht.bootstrap)")
+	fl.StringVar(&f.gateway, "gateway", "", "host:port of the HTTP gateway; empty for none (default gateway.listen)")
+	fl.StringVar(&f.admin, "admin", "", "loopback host:port of the admin listener; empty for none (default admin.listen)")
+	fl.StringVar(&f.profile, "profile", "",
+		fmt.Sprintf("what the node is for: one of %v (default node.profile)", p2p.Profiles()))
+	fl.BoolVar(&f.amnesia, "amnesia", false, "keep everything in RAM and write nothing to disk (default node.amnesia)")
+	fl.BoolVar(&f.endWithStdin, "end-with-stdin", false,
+		"drain also when standard input ends, so that the node ends with the program that started it")
 	return cmd
 }
 
-// whileStdin returns a context that is done when r has ended. What is read
-// before that is dropped. ended waits for the reader.
+// whileStdin returns a context that is done when r ends. The bytes of r are
+// dropped. The caller calls ended to stop reading and to wait for that.
 func whileStdin(ctx context.Context, r io.Reader) (_ context.Context, ended func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		defer cancel()
-		_, _ = io.Copy(io.Discard, interruptible{ctx, r}) // an error is an end too
+		_, _ = io.Copy(io.Discard, term.Interruptible(ctx, r)) // an error is an end too
 	})
 	return ctx, func() {
 		cancel()
@@ -120,16 +125,19 @@ func whileStdin(ctx context.Context, r io.Reader) (_ context.Context, ended func
 	}
 }
 
-// keys are the flags that were given, by configuration key.
+// keys returns the values of the flags that were given, by configuration key.
 func (f runFlags) keys(cmd *cobra.Command) map[string]any {
 	keys := map[string]any{}
 	for flag, kv := range map[string]struct {
 		key   string
 		value any
 	}{
-		"listen": {"listen.addrs", f.listen}, "bootstrap": {"dht.bootstrap", f.bootstrap},
-		"gateway": {"gateway.listen", f.gateway}, "admin": {"admin.listen", f.admin}, "profile": {"node.profile", f.profile},
-		"amnesia": {"node.amnesia", f.amnesia},
+		"listen":    {"listen.addrs", f.listen},
+		"bootstrap": {"dht.bootstrap", f.bootstrap},
+		"gateway":   {"gateway.listen", f.gateway},
+		"admin":     {"admin.listen", f.admin},
+		"profile":   {"node.profile", f.profile},
+		"amnesia":   {"node.amnesia", f.amnesia},
 	} {
 		if cmd.Flags().Changed(flag) {
 			keys[kv.key] = kv.value
@@ -138,12 +146,14 @@ func (f runFlags) keys(cmd *cobra.Command) map[string]any {
 	return keys
 }
 
+// runNode runs the node of the home directory until ctx ends.
 func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 	cfg, home, err := a.load(flags)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(home, config.FileName)); errors.Is(err, fs.ErrNotExist) && a.configFile == "" && !cfg.Node.Amnesia {
+	_, err = os.Stat(filepath.Join(home, config.FileName))
+	if errors.Is(err, fs.ErrNotExist) && a.configFile == "" && !cfg.Node.Amnesia {
 		fresh, err := config.Load(config.Options{Flags: map[string]any{"node.profile": string(cfg.Node.Profile)}})
 		if err != nil {
 			return err
@@ -154,7 +164,8 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 	}
 	deps := node.Deps{Log: a.logger(cfg.Log)}
 	for _, o := range cfg.Obsolete {
-		deps.Log.Warn("a key of the configuration is fixed now; take it out", "from", o.Source, "key", o.Key, "value", o.Value, "why", o.Why)
+		deps.Log.Warn("a key of the configuration is fixed now; take it out",
+			"from", o.Source, "key", o.Key, "value", o.Value, "why", o.Why)
 	}
 	if cfg.Node.Amnesia {
 		deps.Guard = amnesia.GuardProcess()
@@ -166,7 +177,7 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 	defer reloadOnHangup(ctx, n)()
 	err = n.Run(ctx, func() {
 		id := n.ID()
-		_ = a.print(id, readyLines(id)) // the node does not end with who reads this
+		_ = a.print(id, text.Ready(id)) // the node runs on if nobody reads this
 	})
 	if status.Of(err) == status.Internal {
 		return fmt.Errorf("the node stopped: %w", err)
@@ -174,25 +185,8 @@ func (a *app) runNode(ctx context.Context, flags map[string]any) error {
 	return err
 }
 
-// readyLines is what run prints: who the node is, a line for each address that
-// it listens on, and that it is ready.
-func readyLines(id api.ID) string {
-	lines := []string{"peer " + id.ID}
-	for _, addr := range id.Addrs {
-		lines = append(lines, "listening on "+addr)
-	}
-	for _, l := range []struct{ what, addr string }{
-		{"gateway on", id.Gateway}, {"gateway from this machine", id.GatewayLocal}, {"redirect on", id.Redirect}, {"admin on", id.Admin},
-	} {
-		if l.addr != "" {
-			lines = append(lines, l.what+" "+l.addr)
-		}
-	}
-	return strings.Join(append(lines, "ready"), "\n")
-}
-
-// reloadOnHangup lets the node read its files again at each SIGHUP, until the
-// function that it returns is called.
+// reloadOnHangup makes the node read its files again at each SIGHUP. The caller
+// calls stop to end that.
 func reloadOnHangup(ctx context.Context, n *node.Node) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	hangups := make(chan os.Signal, 1)
@@ -202,7 +196,7 @@ func reloadOnHangup(ctx context.Context, n *node.Node) (stop func()) {
 		for {
 			select {
 			case <-hangups:
-				_, _ = n.Reload(ctx) // the log says what became of it
+				_, _ = n.Reload(ctx) // the node logs the result
 			case <-ctx.Done():
 				return
 			}
@@ -215,7 +209,7 @@ func reloadOnHangup(ctx context.Context, n *node.Node) (stop func()) {
 	}
 }
 
-// logger writes to standard error as the configuration says.
+// logger returns a logger that writes to standard error as the configuration says.
 func (a *app) logger(c config.Log) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Level)) // validated

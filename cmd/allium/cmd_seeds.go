@@ -11,24 +11,25 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/node"
-	"allium/protocols/status"
 )
 
 func (a *app) seedsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "seeds",
-		Short: "List the seeds; sign and inspect seed manifests",
-		Long: `List the peers through which the node finds its network: who named them, how
-they do, and how many peers each gave.
+		Short: "List the seeds, and sign or inspect seed manifests",
+		Long: `List the peers through which the node finds its network: where each seed is
+configured, whether it is connected, and how many peers it gave.
 
 Seeds come from dht.bootstrap and from a manifest: a list in a file
 (dht.seed_manifest) that an authority (dht.seed_authorities) signs for a time.
 A new file takes effect within minutes, without a restart.`,
 		Example: `  allium seeds
   allium seeds --json
-  allium seeds sign --key authority/identity.key --days 90 -o seeds.pem /dns4/a.example/tcp/4901/p2p/12D3KooW…
+  allium seeds sign --key ~/authority/identity.key -o seeds.pem /dns4/a.example/tcp/4901/p2p/$PEER
   allium seeds inspect seeds.pem`,
 		Args: noArgs,
 		RunE: a.onNode(func(ctx context.Context, n api.Node, _ []string) error {
@@ -36,81 +37,14 @@ A new file takes effect within minutes, without a restart.`,
 			if err != nil {
 				return err
 			}
-			return a.print(list, a.seedLines(list, time.Now()))
+			return a.print(list, text.Seeds(list, time.Now(), a.quiet))
 		}),
 	}
 	cmd.AddCommand(a.seedsSignCommand(), a.seedsInspectCommand())
 	return cmd
 }
 
-// seedLines is the list for people, as of now.
-func (a *app) seedLines(list api.Seeds, now time.Time) string {
-	const format = "%-52s  %-8s  %-9s  %-14s  %-10s  %s\n"
-	var b strings.Builder
-	if !a.quiet && len(list.Seeds) > 0 {
-		fmt.Fprintf(&b, format, "seed", "source", "connected", "last success", "expires", "gave")
-	}
-	for _, s := range list.Seeds {
-		if a.quiet {
-			fmt.Fprintln(&b, s.ID)
-			continue
-		}
-		gave := "-"
-		if !s.GaveAt.IsZero() {
-			gave = plural(len(s.Gave), "peer")
-		}
-		fmt.Fprintf(&b, format, s.ID, s.Source, yesNo(s.Connected), ago(s.LastSuccess, now), expiry(s.NotAfter, now), gave)
-		if s.LastError != "" {
-			fmt.Fprintf(&b, "  %d tries: %s\n", s.Tries, strings.Join(strings.Fields(s.LastError), " "))
-		}
-	}
-	if a.quiet {
-		return strings.TrimSuffix(b.String(), "\n")
-	}
-	if len(list.Seeds) == 0 {
-		fmt.Fprintln(&b, "no seeds; name some in dht.bootstrap")
-	}
-	if m := list.Manifest; m != nil {
-		if m.Signer != "" {
-			fmt.Fprintf(&b, "manifest %d, signed by %s, until %s\n", m.Seq, m.Signer, m.NotAfter.UTC().Format(time.RFC3339))
-		}
-		if m.Error != "" {
-			fmt.Fprintf(&b, "manifest: %s\n", m.Error)
-		}
-	}
-	if list.Remembered > 0 {
-		fmt.Fprintf(&b, "%s remembered for when no seed answers\n", plural(list.Remembered, "peer"))
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
-
-// ago is how long t is past.
-func ago(t, now time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	return now.Sub(t).Round(time.Second).String() + " ago"
-}
-
-// expiry is the day of t, or that it is past.
-func expiry(t, now time.Time) string {
-	switch {
-	case t.IsZero():
-		return "-"
-	case !t.After(now):
-		return "expired"
-	}
-	return t.UTC().Format(time.DateOnly)
-}
-
-// maxDays is the longest life of a manifest.
+// maxDays is the longest life of a manifest, in days.
 const maxDays = 365
 
 func (a *app) seedsSignCommand() *cobra.Command {
@@ -119,53 +53,53 @@ func (a *app) seedsSignCommand() *cobra.Command {
 	var seq uint64
 	cmd := &cobra.Command{
 		Use:   "sign --key FILE MULTIADDR…",
-		Short: "Make a seed manifest",
-		Long: `Sign a list of seeds. The key is that of an authority: a file as "allium init"
-makes it (identity.key), best one that no node runs with. Nodes take the
-manifest when they have the authority's peer id in dht.seed_authorities.
+		Short: "Sign a list of seeds",
+		Long: `Sign a list of seeds with the key of an authority. "allium init" makes such a key
+(identity.key); choose one that no node runs with. Nodes accept the manifest if
+dht.seed_authorities has the authority's peer id.
 
-A manifest holds until it expires or one with a higher sequence number replaces
-it. The addresses of one seed count as one seed; at most 256 with 16 addresses
-each.`,
+A manifest is valid until it expires, or until one with a higher sequence number
+replaces it. It may have at most 256 seeds with at most 16 addresses each.`,
 		Example: `  allium --home ~/authority init
-  allium seeds sign --key ~/authority/identity.key --days 90 -o seeds.pem /dns4/a.example/tcp/4901/p2p/12D3KooW…`,
+  allium seeds sign --key ~/authority/identity.key --days 90 -o seeds.pem /dns4/a.example/tcp/4901/p2p/$PEER`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(_ *cobra.Command, addrs []string) error {
 			if key == "" {
-				return status.Errorf(status.BadRequest, "--key is missing: name the file with the authority's key")
+				return failure.NewUsage("name the file with the authority's key", "--key is missing")
 			}
 			if days < 1 || days > maxDays {
-				return status.Errorf(status.BadRequest, "--days is %d, must be 1 to %d", days, maxDays)
+				return failure.NewUsage(fmt.Sprintf("give 1 to %d", maxDays), "--days is %d", days)
 			}
 			now := time.Now()
 			if seq == 0 {
 				seq = uint64(now.UnixMilli())
 			}
-			text, signed, err := node.SignSeeds(key, addrs, seq, now.AddDate(0, 0, days))
+			manifest, signed, err := node.SignSeeds(key, addrs, seq, now.AddDate(0, 0, days))
 			if err != nil {
 				return err
 			}
-			human := strings.TrimSuffix(string(text), "\n")
+			human := strings.TrimSuffix(string(manifest), "\n")
 			if output != "-" {
-				if err := replaceFile(output, text); err != nil {
-					return fmt.Errorf("--output: %w", err)
+				if err := replaceFile(output, manifest); err != nil {
+					return failure.In("--output", err)
 				}
 				human = ""
 				if !a.quiet {
-					human = signedLines(signed) + "\nwritten to " + output
+					human = text.SignedSeeds(signed) + "\nwritten to " + output
 				}
 			}
 			return a.print(struct {
 				node.SignedSeeds
 				Manifest string `json:"manifest"`
-			}{signed, string(text)}, human)
+			}{signed, string(manifest)}, human)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&key, "key", "", "file with the key of the authority")
-	f.IntVar(&days, "days", 90, "days until it expires, 1 to 365")
-	f.Uint64Var(&seq, "seq", 0, "sequence number; of two manifests the higher holds (default the time in milliseconds)")
-	f.StringVarP(&output, "output", "o", "-", "file to write, replacing what it holds; - is standard output")
+	f.StringVar(&key, "key", "", "file with the key of the authority (required)")
+	f.IntVar(&days, "days", 90, "days until the manifest expires, 1 to 365")
+	f.Uint64Var(&seq, "seq", 0,
+		"sequence number; nodes take the manifest with the higher one (default the time in milliseconds)")
+	f.StringVarP(&output, "output", "o", "-", "file to write or replace; - is standard output")
 	return cmd
 }
 
@@ -173,54 +107,43 @@ func (a *app) seedsInspectCommand() *cobra.Command {
 	var authorities []string
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
-		Short: "Show a seed manifest: who signed it, until when it holds, and its seeds",
-		Long: `Show a seed manifest and check its signature. With --authority it is checked as
-a node with those dht.seed_authorities would; without, compare the signer with
-the peer id that the authority told you. It fails when the manifest is not
-signed, not by an authority, or has expired.`,
+		Short: "Show a seed manifest: its signer, its end and its seeds",
+		Long: `Show a seed manifest and check its signature. --authority checks it like a node
+with these dht.seed_authorities. Without it, compare the signer with the peer id
+that the authority told you. The command fails if the manifest has no valid
+signature, no authority signed it, or it has expired.`,
 		Example: `  allium seeds inspect seeds.pem
-  allium seeds inspect seeds.pem --authority 12D3KooW…`,
+  allium seeds inspect seeds.pem --authority $PEER`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, file []string) error {
 			signed, err := node.InspectSeeds(file[0], authorities)
 			if signed.Signer == "" {
 				return err
 			}
-			human := signedLines(signed)
+			human := text.SignedSeeds(signed)
 			if a.quiet {
 				human = signed.Signer
 			}
 			return errors.Join(a.print(signed, human), err)
 		},
 	}
-	cmd.Flags().StringArrayVar(&authorities, "authority", nil, "peer id that may sign, repeatable (default: anybody)")
+	cmd.Flags().StringArrayVar(&authorities, "authority", nil, "peer id that may sign, repeatable (default: any)")
 	return cmd
 }
 
-// signedLines is a manifest for people.
-func signedLines(s node.SignedSeeds) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "signed by  %s\nuntil      %s\nsequence   %d\nseeds      %d", s.Signer, s.NotAfter.Format(time.RFC3339), s.Seq, len(s.Seeds))
-	for _, seed := range s.Seeds {
-		for _, addr := range seed.Addrs {
-			fmt.Fprintf(&b, "\n  %s/p2p/%s", addr, seed.ID)
-		}
-	}
-	return b.String()
-}
-
-// replaceFile puts text into a file in one step: a node may read it meanwhile.
-func replaceFile(name string, text []byte) (err error) {
+// replaceFile writes content to a file in one step, because a node may read the
+// file at the same time.
+func replaceFile(name string, content []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), ".seeds-*")
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(f.Name()) // the first error is the one to tell
+			_ = os.Remove(f.Name()) // the caller gets the first error
 		}
 	}()
-	_, err = f.Write(text)
+	_, err = f.Write(content)
 	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		return err
 	}

@@ -10,15 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
 	"allium/gateway/api"
-	"allium/protocols/status"
 	"allium/testnet/dhtsim"
 )
 
 func (a *app) simCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "sim",
-		Short:   "Simulate large networks",
+		Short:   "Simulate large networks in virtual time",
 		Example: "  allium sim dht -n 10000\n  allium sim fetch --providers 200",
 	}
 	cmd.AddCommand(a.simDHTCommand(), a.simFetchCommand())
@@ -31,14 +31,14 @@ func (a *app) simDHTCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dht",
 		Short: "Measure lookups in a simulated network of thousands of nodes",
-		Long: `Run this program's lookups over bare routing tables in virtual time: no sockets,
-one hour of simulated time, in which nodes leave without a word and others join.
-Print how many hops and RPCs a lookup takes and how often it finds a provider
-that was placed before. The same seed gives the same numbers.
+		Long: `Run this program's lookups over routing tables without sockets, for one hour of
+virtual time, while nodes fail and others join. Print how many hops and requests a
+lookup takes, and how often it finds a provider that was placed before. The same
+seed gives the same numbers.
 
-Hops count to the first answer from one of the 20 closest nodes alive; the
-looking node's own table is hop 1. With --dead, that share of the nodes ends at
-once after the hour, and success is measured for 300 s more.`,
+Hops are counted to the first answer from one of the 20 closest live nodes; the
+node's own table is hop 1. With --dead, that share of the nodes fails at the end of
+the hour, and success is measured for 300 s more.`,
 		Example: `  allium sim dht
   allium sim dht -n 10000 --lookups 100000 --churn 10%/h --dead 20% --seed 7
   allium sim dht -n 1000 --lookups 10000 -o hops.svg --json`,
@@ -46,20 +46,20 @@ once after the hour, and success is measured for 300 s more.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.simDHT(cmd.Context(), o, plot) },
 	}
 	f := cmd.Flags()
-	f.IntVarP(&o.Nodes, "nodes", "n", 10_000, "how many, 50 to 100000")
-	f.IntVar(&o.Lookups, "lookups", 100_000, "how many, spread over the hour")
-	f.Var(&percent{&o.Churn, "/h"}, "churn", "share of the nodes that leaves in an hour, as many join")
-	f.Var(&percent{&o.Dead, ""}, "dead", "share of the nodes that ends at once after the hour")
-	f.Uint64Var(&o.Seed, "seed", 1, "of everything random")
-	f.StringVarP(&plot, "output", "o", "", "SVG file to draw the histograms in")
+	f.IntVarP(&o.Nodes, "nodes", "n", 10_000, "number of nodes, 50 to 100000")
+	f.IntVar(&o.Lookups, "lookups", 100_000, "number of lookups, spread over the hour")
+	f.Var(&percent{&o.Churn, "/h"}, "churn", "share of the nodes that fails in an hour; as many join")
+	f.Var(&percent{&o.Dead, ""}, "dead", "share of the nodes that fails at the end of the hour")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of the random numbers")
+	f.StringVarP(&plot, "output", "o", "", "SVG file for the histograms (default: none)")
 	return cmd
 }
 
 func (a *app) simDHT(ctx context.Context, o dhtsim.Options, plot string) (err error) {
 	var svg *os.File
-	if plot != "" { // before the work, not after it
+	if plot != "" { // an error before the work costs nothing
 		if svg, err = os.Create(plot); err != nil {
-			return status.Errorf(status.BadRequest, "%w; name a file that can be written with -o", err)
+			return failure.NewUsage("name a file that can be written with -o", "%v", err)
 		}
 		defer func() { err = errors.Join(err, svg.Close()) }()
 	}
@@ -83,7 +83,7 @@ func (a *app) simDHT(ctx context.Context, o dhtsim.Options, plot string) (err er
 	return r.WriteText(a.stdout)
 }
 
-// percent is a flag like 20% or, by unit, 10%/h.
+// percent is a flag such as 20%, or 10%/h with the unit /h.
 type percent struct {
 	share *float64
 	unit  string
@@ -92,7 +92,7 @@ type percent struct {
 func (p *percent) Type() string { return "percent" }
 
 func (p *percent) String() string {
-	if p.share == nil { // pflag asks the zero value
+	if p.share == nil { // pflag calls it on a zero value
 		return ""
 	}
 	return strconv.FormatFloat(*p.share*100, 'g', -1, 64) + "%" + p.unit
@@ -102,7 +102,7 @@ func (p *percent) Set(s string) error {
 	number, ok := strings.CutSuffix(strings.TrimSuffix(s, p.unit), "%")
 	v, err := strconv.ParseFloat(number, 64)
 	if !ok || err != nil {
-		return fmt.Errorf("give a percentage such as 10%%%s", p.unit)
+		return fmt.Errorf("a percentage is written like 10%%%s", p.unit)
 	}
 	*p.share = v / 100
 	return nil

@@ -17,13 +17,13 @@ func (a *app) simFetchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch",
 		Short: "Measure transfers from hundreds of simulated providers",
-		Long: `Run this program's transfers over simulated providers in virtual time: no sockets
-and no bytes. Each transfer has providers of its own, whose rates and round trips
-are spread around the medians given, and which become known one after the other.
-Print how long a transfer takes, how much of its providers' pace it uses, and
-what came twice. The same seed gives the same numbers.
+		Long: `Run this program's transfers over simulated providers in virtual time, without
+sockets or bytes. Each transfer has its own providers. Their rates and round-trip
+times are spread around the medians given, and the transfer learns of them one
+after the other. Print how long a transfer takes, which share of its providers'
+rates it uses, and how many bytes came twice. The same seed gives the same numbers.
 
-A silent provider never answers; a liar's bytes are found to be false; a lost
+A silent provider never answers. The bytes of a liar fail their proof. A lost
 request is cut after some of its bytes.`,
 		Example: `  allium sim fetch
   allium sim fetch --providers 200 --silent 20% --lies 10% --loss 5% --seed 7
@@ -35,16 +35,16 @@ request is cut after some of its bytes.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.Transfers, "transfers", 100, "how many, one after the other, 1 to 10000")
-	f.IntVarP(&o.Providers, "providers", "n", 100, "of each object, 1 to 1000")
-	f.IntVar(&o.AtOnce, "at-once", 4, "providers asked at the same time, 1 to 16")
-	f.Var(&size, "size", "of each object")
-	f.Var(&rate, "rate", "of a provider, a second, the median")
-	f.DurationVar(&o.RTT, "rtt", 50*time.Millisecond, "to a provider and back, the median")
+	f.IntVar(&o.Transfers, "transfers", 100, "number of transfers, one after the other, 1 to 10000")
+	f.IntVarP(&o.Providers, "providers", "n", 100, "number of providers of each object, 1 to 1000")
+	f.IntVar(&o.AtOnce, "at-once", 4, "number of providers that a transfer asks at the same time, 1 to 16")
+	f.Var(&size, "size", "size of each object, such as 256MiB")
+	f.Var(&rate, "rate", "median rate of a provider, in bytes a second, such as 10MiB")
+	f.DurationVar(&o.RTT, "rtt", 50*time.Millisecond, "median round-trip time to a provider")
 	f.Var(&percent{&o.Silent, ""}, "silent", "share of the providers that never answer")
 	f.Var(&percent{&o.Lies, ""}, "lies", "share of the providers that send false bytes")
 	f.Var(&percent{&o.Loss, ""}, "loss", "share of the requests that are cut short, up to 90%")
-	f.Uint64Var(&o.Seed, "seed", 1, "of everything random")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of the random numbers")
 	return cmd
 }
 
@@ -64,7 +64,7 @@ func (a *app) simFetch(ctx context.Context, o fetchsim.Options) error {
 	return r.WriteText(a.stdout)
 }
 
-// byteSize is a flag like 256MiB.
+// byteSize is a flag such as 256MiB.
 type byteSize limits.Bytes
 
 func (b *byteSize) Type() string { return "size" }

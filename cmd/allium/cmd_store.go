@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/internal/limits"
 	"allium/node"
@@ -13,7 +14,7 @@ import (
 func (a *app) storeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "store",
-		Short:   "List the damage of the store, or make its index anew",
+		Short:   "List damage of the store, or rebuild its index",
 		Example: "  allium store damage\n  allium store rebuild",
 	}
 	cmd.AddCommand(a.storeDamageCommand(), a.storeRebuildCommand())
@@ -23,15 +24,14 @@ func (a *app) storeCommand() *cobra.Command {
 func (a *app) storeRebuildCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rebuild",
-		Short: "Make the store's index anew from its objects",
-		Long: `Rebuild makes the index of the store anew, when it is damaged or lost: from the
-segments, which hold small objects, pins and what became of every large object,
-and from the large objects themselves, in the store's directory or in its
-bucket. Every object is read and hashed before it is entered. With the s3
-backend the directory may be lost too.
+		Short: "Rebuild the store's index from its objects",
+		Long: `Rebuild the index of the store if it is damaged or lost. The segments hold small
+objects, pins and the history of large objects; the large objects are files in the
+store's directory or objects in its bucket. Every object is read and hashed before
+the new index names it. With the s3 backend the directory may be lost too.
 
-No node may run. The old index stays until the new one is complete; a rebuild
-that was cut off is run again.`,
+No node may run. The old index stays until the new one is complete. An interrupted
+rebuild can be run again.`,
 		Example: "  allium store rebuild\n  allium --json store rebuild",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,9 +50,10 @@ that was cut off is run again.`,
 				return err
 			}
 			finish()
-			human := fmt.Sprintf("%d objects, %s and %d pins from %d segments", r.Objects, limits.Bytes(r.Bytes).Human(), r.Pins, r.Segments)
+			human := fmt.Sprintf("%s, %s and %s from %s", text.Plural(r.Objects, "object"),
+				limits.Bytes(r.Bytes).Human(), text.Plural(r.Pins, "pin"), text.Plural(r.Segments, "segment"))
 			if r.Adopted > 0 {
-				human += fmt.Sprintf("; %d that no segment names", r.Adopted)
+				human += fmt.Sprintf("; %d in no segment", r.Adopted)
 			}
 			if bad := r.Damaged + r.Missing; bad > 0 {
 				human += fmt.Sprintf("; %d damaged or missing: `allium verify --all` lists them", bad)

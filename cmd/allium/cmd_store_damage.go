@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/text"
 	"allium/gateway/api"
-	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
@@ -16,20 +16,20 @@ func (a *app) storeDamageCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "damage",
 		Short: "List the damage of the store, or accept what is lost",
-		Long: `Damage lists every place in the store that was found not to be what was written
-there: what is damaged, what is lost by that, and what became of it. It works
-with a running node and without one, and exits 65 while damage is open.
+		Long: `List every place in the store whose bytes are not those that were written: what is
+damaged, what was lost by it, and the state. This works with a running node and
+without one. The exit code is 65 while damage is open.
 
   open      something may be lost: nothing is evicted, and the node fetches
-            what its pins promise and is lost from its peers
-  mended    nothing was lost: it could be told from what is left
-  repaired  what was lost is back, from peers
-  accepted  somebody accepted the loss
+            lost objects below its pins from its peers
+  mended    nothing was lost: the rest of the store had it
+  repaired  peers have sent back what was lost
+  accepted  an operator accepted the loss
 
-While it is not known which records were lost, nothing is added, uploaded or
-pinned (the gate store_integrity). That ends when peers have given back as much
-as is lost, or with --accept, which changes no object: what is lost stays lost,
-evictions and writes go on.`,
+While it is not known which records were lost, nothing is added, uploaded or pinned
+(the gate store_integrity). That ends when peers have sent back as many bytes as were
+lost, or with --accept. --accept changes no object: lost objects stay lost, and
+evictions and writes continue.`,
 		Example: "  allium store damage\n  allium --json store damage\n  allium store damage --accept",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,68 +39,34 @@ evictions and writes go on.`,
 					if err != nil {
 						return err
 					}
-					return a.print(r, damageText(r, "no damage was open"))
+					return a.print(r, text.Damages(r, "no damage was open"))
 				}
 				r, err := s.Damage(cmd.Context())
 				if err != nil {
 					return err
 				}
-				if err := a.print(r, damageText(r, "no damage was found")); err != nil {
+				if err := a.print(r, text.Damages(r, "no damage was found")); err != nil {
 					return err
 				}
 				return damageOpen(r)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&accept, "accept", false, "end all open damage: what is lost is lost (default false)")
+	cmd.Flags().BoolVar(&accept, "accept", false, "accept all open damage: lost objects stay lost")
 	return cmd
 }
 
-// damageOpen is the error of damage that is open, which says what to do; nil
-// where none is.
+// damageOpen returns the error of open damage, which says what to do, and nil if
+// none is open.
 func damageOpen(r api.DamageReport) error {
 	if r.Open == 0 {
 		return nil
 	}
-	what := "1 finding is"
-	if r.Open > 1 {
-		what = fmt.Sprintf("%d findings are", r.Open)
-	}
-	fix := "let the node run until it has fetched what is lost from its peers, or see `allium verify --all` and accept what cannot be had with `allium store damage --accept`"
+	what := text.Plural(r.Open, "open finding")
 	if r.Unknown > 0 {
-		return status.Errorf(status.Corrupt, "the store is damaged: %s open, and of %d nobody can tell what was lost, so nothing is added or pinned; %s", what, r.Unknown, fix)
+		what += fmt.Sprintf(", and for %d it is not known what was lost, so nothing is added or pinned", r.Unknown)
 	}
-	return status.Errorf(status.Corrupt, "the store is damaged: %s open; %s", what, fix)
-}
-
-func damageText(r api.DamageReport, none string) string {
-	if len(r.Damage) == 0 {
-		return none
-	}
-	lines := make([]string, 0, len(r.Damage))
-	for _, d := range r.Damage {
-		lines = append(lines, damageLine(d))
-	}
-	return strings.Join(lines, "\n")
-}
-
-// damageLine is one finding for people.
-func damageLine(d api.Damage) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-8s %-6s %s", d.State, d.Kind, d.File)
-	if d.Length > 0 {
-		fmt.Fprintf(&b, " %d+%d", d.Offset, d.Length)
-	}
-	fmt.Fprintf(&b, "  found %s  %s", d.Found.Local().Format("2006-01-02 15:04"), d.Cause)
-	if d.Left > 0 {
-		fmt.Fprintf(&b, "; %s of records are lost, and nobody knows whose", limits.Bytes(d.Left).Human())
-	}
-	for i, root := range d.Roots {
-		if i == 0 {
-			b.WriteString("; affects")
-		}
-		address := root.String()
-		b.WriteString(" " + address[:7] + "…" + address[len(address)-4:])
-	}
-	return b.String()
+	return failure.Found(status.Errorf(status.Corrupt, "the store is damaged: %s; "+
+		"let the node run until it has fetched the lost objects from its peers. `allium verify --all` lists what is "+
+		"missing, and `allium store damage --accept` accepts the loss", what))
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/text"
 	"allium/protocols/status"
 	"allium/testnet"
 	"allium/testnet/script"
@@ -19,7 +21,7 @@ import (
 func (a *app) testnetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "testnet",
-		Short: "Run a network of nodes on this machine, break it, and play scenarios on it",
+		Short: "Run a network of nodes on this machine, and break it",
 		Example: `  allium testnet up
   allium testnet chaos kill 3
   allium testnet scenario testnet/testdata/partition-heal.txt -v`,
@@ -43,15 +45,15 @@ func (a *app) testnetUpCommand() *cobra.Command {
 		Use:   "up",
 		Short: "Start nodes over loopback, show them at work, and stay up until Ctrl-C",
 		Long: `Start nodes over loopback, add a directory on one of them, find and fetch it on
-another, compare both trees byte by byte and print gateway URLs to look at.
-Needs no network; ports are whatever is free. While it is up, other terminals
-work on it with allium testnet chaos, run, status and down.
+another, compare both trees byte by byte and print gateway URLs to look at. This
+needs no network; the ports are free ones. While the network is up, other terminals
+can use it with allium testnet chaos, run, status and down.
 
-With --record, what they do is written as a scenario, with what was seen, that
-comes true again; the demonstration is then left out.
+--record writes what they do, and what was seen, as a scenario that can be played
+again. It leaves the demonstration out.
 
-With --json standard output is one line, what "testnet status --json" prints, as
-soon as the nodes run; the rest goes to standard error.`,
+With --json standard output is one line like "testnet status --json", written as
+soon as the nodes run. Everything else goes to standard error.`,
 		Example: `  allium testnet up
   allium testnet up -n 10 --processes
   allium testnet up -n 50 --seed 7 --no-demo
@@ -60,19 +62,19 @@ soon as the nodes run; the rest goes to standard error.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.recording != "" && f.exit {
-				return status.Errorf(status.BadRequest, "--exit leaves no time to do what --record writes; give one of them")
+				return failure.NewUsage("give one of them", "--exit leaves no time to do what --record writes")
 			}
 			return a.testnetUp(cmd.Context(), f)
 		},
 	}
 	fl := cmd.Flags()
-	fl.IntVarP(&f.o.N, "nodes", "n", 5, fmt.Sprintf("how many, 2 to %d", testnet.MaxNodes))
-	fl.Uint64Var(&f.o.Seed, "seed", 0, "of the identities and of generated content; 0: new ones each time")
-	fl.BoolVar(&f.processes, "processes", false, "one process for each node")
-	fl.StringVar(&f.dir, "dir", "", "directory to add (default: the Go distribution's src)")
+	fl.IntVarP(&f.o.N, "nodes", "n", 5, fmt.Sprintf("number of nodes, 2 to %d", testnet.MaxNodes))
+	fl.Uint64Var(&f.o.Seed, "seed", 0, "seed of the identities and of generated content (default: new ones each time)")
+	fl.BoolVar(&f.processes, "processes", false, "run each node in a process of its own")
+	fl.StringVar(&f.dir, "dir", "", "directory to add (default: the sources of the Go distribution)")
 	fl.BoolVar(&f.noDemo, "no-demo", false, "leave the demonstration out")
-	fl.BoolVar(&f.exit, "exit", false, "end after the demonstration; the exit code is 0 only if all of it came true")
-	fl.StringVar(&f.recording, "record", "", "write what is done to the network to this file, as a scenario")
+	fl.BoolVar(&f.exit, "exit", false, "end after the demonstration; the exit code is 0 only if all of it succeeded")
+	fl.StringVar(&f.recording, "record", "", "file for a scenario of what is done to the network (default: none)")
 	return cmd
 }
 
@@ -89,19 +91,19 @@ func (a *app) testnetUp(ctx context.Context, f upFlags) (err error) {
 		}
 	}
 	var recording *os.File
-	if f.recording != "" { // before the work, not after it
+	if f.recording != "" { // an error before the work costs nothing
 		f.o.Seed = max(f.o.Seed, script.DefaultSeed)
 		if recording, err = os.Create(f.recording); err != nil {
-			return status.Errorf(status.BadRequest, "%w; name a file that can be written with --record", err)
+			return failure.NewUsage("name a file that can be written with --record", "%v", err)
 		}
 		defer func() { err = errors.Join(err, recording.Close()) }()
 	}
-	tell := a.stdout
+	out := a.stdout
 	if a.json {
-		tell = a.err
+		out = a.err
 	}
 	f.o.Started = func(m *testnet.Member) {
-		fmt.Fprintf(tell, "%-8s %s  gateway %s  home %s\n", m.Name, m.ID().ID, m.ID().Gateway, m.Home)
+		fmt.Fprintf(out, "%-8s %s  gateway %s  home %s\n", m.Name, m.ID().ID, m.ID().Gateway, m.Home)
 	}
 	net, err := testnet.Up(ctx, f.o)
 	if err != nil {
@@ -121,23 +123,25 @@ func (a *app) testnetUp(ctx context.Context, f upFlags) (err error) {
 		record = testnet.NewRecorder(net, recordedAs(f.o), recording)
 		defer func() { err = errors.Join(err, record.Close(context.WithoutCancel(ctx))) }()
 	}
-	return testnetServe(ctx, tell, net, record, func(ctx context.Context) error {
+	return testnetServe(ctx, out, net, record, func(ctx context.Context) error {
 		if !demo {
 			return nil
 		}
-		return net.Demo(ctx, tell, f.dir)
+		return net.Demo(ctx, out, f.dir)
 	}, f.exit)
 }
 
-// recordedAs is the head of a recording.
+// recordedAs returns the head of a recording.
 func recordedAs(o testnet.Options) *script.File {
 	return &script.File{Nodes: o.N, Seed: o.Seed, Deadline: script.DefaultDeadline, Within: script.DefaultWithin}
 }
 
-// testnetServe shows the network at work and keeps it up, with its control
-// socket, until the context ends or somebody asks for its end. It tells what
-// can be done with it.
-func testnetServe(ctx context.Context, tell io.Writer, net *testnet.Net, r *testnet.Recorder, demo func(context.Context) error, exit bool) error {
+// testnetServe runs the demonstration and then, unless exit is set, keeps the
+// network up until ctx ends or `allium testnet down` asks for its end. The network
+// has its control socket all that time.
+func testnetServe(
+	ctx context.Context, out io.Writer, net *testnet.Net, r *testnet.Recorder, demo func(context.Context) error, exit bool,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	control := testnet.NewControl(net, testnet.NewPlayer(net, script.DefaultWithin), r)
@@ -163,7 +167,8 @@ func testnetServe(ctx context.Context, tell io.Writer, net *testnet.Net, r *test
 	}
 	err := demo(ctx)
 	if err == nil && !exit && ctx.Err() == nil {
-		fmt.Fprintf(tell, "\nThe network stays up until Ctrl-C or `allium testnet down`. Talk to a node with `allium --home HOME …`,\n"+
+		fmt.Fprintf(out, "\nThe network stays up until Ctrl-C or `allium testnet down`. "+
+			"Talk to a node with `allium --home HOME …`,\n"+
 			"break things with `allium testnet chaos kill 2`. It is in %s\n", net.Dir())
 		<-ctx.Done()
 	}
@@ -171,7 +176,7 @@ func testnetServe(ctx context.Context, tell io.Writer, net *testnet.Net, r *test
 	serving.Wait()
 	select {
 	case <-control.Down():
-		err = nil // a demonstration that was cut short by it
+		err = nil // the end that was asked for cut the demonstration short
 	default:
 	}
 	return errors.Join(err, failed)
@@ -181,7 +186,7 @@ func (a *app) testnetStatusCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:     "status",
-		Short:   "Show the nodes of the running network and what they suffer",
+		Short:   "Show the nodes of the running network and their faults",
 		Example: "  allium testnet status\n  allium testnet status --json | jq '.nodes[] | select(.ready | not)'",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -208,10 +213,10 @@ func (a *app) testnetDownCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "down",
-		Short: "End the running network, or remove what a dead one left",
-		Long: `End the running network: its nodes are drained and its directory is removed. With
---net and the directory of a network whose process was killed, that directory is
-removed, once nodes that still run are drained.`,
+		Short: "End the running network, or remove the directory of a dead one",
+		Long: `End the running network: drain its nodes and remove its directory. If its process
+was killed, name the directory with --net: the command drains the nodes that still
+run, then removes the directory.`,
 		Example: "  allium testnet down\n  allium testnet down --net /tmp/allium-testnet-3064054571",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -224,7 +229,7 @@ removed, once nodes that still run are drained.`,
 				}
 				human := "removed " + dir
 				if ended > 0 {
-					human = fmt.Sprintf("%s; %d nodes were still running", human, ended)
+					human = fmt.Sprintf("%s; %s still running", human, text.Plural(ended, "node"))
 				}
 				return a.print(map[string]any{"dir": dir, "ended": ended}, human)
 			}
@@ -235,18 +240,20 @@ removed, once nodes that still run are drained.`,
 			if err := r.Down(ctx); err != nil {
 				return err
 			}
-			return a.print(map[string]any{"dir": r.Dir}, fmt.Sprintf("the network in %s ended in %s", r.Dir, time.Since(begun).Round(time.Millisecond)))
+			took := time.Since(begun).Round(time.Millisecond)
+			return a.print(map[string]any{"dir": r.Dir}, fmt.Sprintf("the network in %s ended in %s", r.Dir, took))
 		},
 	}
 	netFlag(cmd, &dir)
 	return cmd
 }
 
+// netFlag defines the flag that names a running network.
 func netFlag(cmd *cobra.Command, dir *string) {
-	cmd.Flags().StringVar(dir, "net", "", "directory of the network (default: the only one that runs)")
+	cmd.Flags().StringVar(dir, "net", "", "directory of the network (default: that of the only one that runs)")
 }
 
-// remote is the network in dir, or the only one that runs.
+// remote connects to the network in dir, or to the only one that runs.
 func remote(dir string) (*testnet.Remote, error) {
 	found, err := testnet.Find(dir)
 	if err != nil {

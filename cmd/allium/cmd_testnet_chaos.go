@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
 	"allium/protocols/status"
 	"allium/testnet"
 	"allium/testnet/script"
@@ -20,8 +21,8 @@ func (a *app) testnetChaosCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "chaos VERB…",
-		Short: "Break the running network, or mend it",
-		Long: "Break the running network, or mend it. Flags stand before the verb.\n\n" +
+		Short: "Break the running network, or repair it",
+		Long: "Break the running network, or repair it. Flags come before the verb.\n\n" +
 			verbHelp(func(v script.Verb) bool { return v.Chaos }) + "\n" +
 			"NODES are numbers such as 3, 1,2, 2-4 or all. A verb that fails half-way undoes itself.",
 		Example: chaosExamples(),
@@ -33,14 +34,14 @@ func (a *app) testnetChaosCommand() *cobra.Command {
 				return err
 			}
 			if !slices.ContainsFunc(script.Verbs(), func(v script.Verb) bool { return v.Op == s.Op && v.Chaos }) {
-				return status.Errorf(status.BadRequest, "%s breaks nothing; write `allium testnet run %q`", s.Op, line)
+				return status.Errorf(status.BadRequest, "%s breaks nothing; run it with `allium testnet run %q`", s.Op, line)
 			}
 			return a.testnetSteps(cmd.Context(), dir, []string{line})
 		},
 		ValidArgsFunction: completeChaos(&dir),
 	}
 	netFlag(cmd, &dir)
-	cmd.Flags().SetInterspersed(false) // -1h is a skew
+	cmd.Flags().SetInterspersed(false) // -1h is a clock skew, not a flag
 	return cmd
 }
 
@@ -49,9 +50,10 @@ func (a *app) testnetRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run STEP… | -",
 		Short: "Play steps of scenarios on the running network",
-		Long: "Play steps on the running network, one after the other, each quoted as one\n" +
-			"argument, or those on standard input, a line each. Words without quotes are one\n" +
-			"step. The first that fails ends it. Beside the verbs of allium testnet chaos:\n\n" +
+		Long: "Play steps on the running network, one after the other. A step is one quoted\n" +
+			"argument, or with - a line of standard input; words without quotes are one step.\n" +
+			"The first step that fails ends the command. Beside the verbs of allium testnet\n" +
+			"chaos there are:\n\n" +
 			verbHelp(func(v script.Verb) bool { return !v.Chaos && !v.Head && v.Op != script.Join }),
 		Example: `  allium testnet run "add 1 a tree 1MiB" "get 3 a"
   allium testnet run '! get 3 a not_found within 5s'
@@ -89,12 +91,12 @@ func readLines(r io.Reader) ([]string, error) {
 		}
 	}
 	if len(lines) == 0 && sc.Err() == nil {
-		return nil, status.Errorf(status.BadRequest, "there is no step on standard input")
+		return nil, failure.NewUsage("write one step a line", "there is no step on standard input")
 	}
 	return lines, sc.Err()
 }
 
-// testnetSteps plays lines on the running network and prints what came of each.
+// testnetSteps plays lines on the running network and prints the result of each.
 func (a *app) testnetSteps(ctx context.Context, dir string, lines []string) error {
 	r, err := remote(dir)
 	if err != nil {
@@ -107,7 +109,7 @@ func (a *app) testnetSteps(ctx context.Context, dir string, lines []string) erro
 	})
 }
 
-// printEvent prints what a step came to.
+// printEvent prints the result of a step.
 func (a *app) printEvent(e testnet.Event) error {
 	if a.json {
 		return a.print(e, "")
@@ -138,6 +140,7 @@ func verbHelp(want func(script.Verb) bool) string {
 	return b.String()
 }
 
+// chaosExamples lists the examples of each chaos verb.
 func chaosExamples() string {
 	var lines []string
 	for _, v := range script.Verbs() {
@@ -163,7 +166,8 @@ func completeChaos(dir *string) cobra.CompletionFunc {
 			return offer, cobra.ShellCompDirectiveNoFileComp
 		}
 		for _, v := range script.Verbs() {
-			if string(v.Op) != got[0] || !v.Chaos || len(got) > 1 || !strings.Contains(v.Usage, string(v.Op)+" NODES") && v.Op != script.Heal {
+			takesNodes := strings.Contains(v.Usage, string(v.Op)+" NODES") || v.Op == script.Heal
+			if string(v.Op) != got[0] || !v.Chaos || len(got) > 1 || !takesNodes {
 				continue
 			}
 			r, err := remote(*dir)

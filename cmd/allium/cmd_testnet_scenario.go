@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/text"
 	"allium/protocols/status"
 	"allium/testnet"
 	"allium/testnet/script"
@@ -22,11 +24,11 @@ func (a *app) testnetScenarioCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scenario FILE…",
 		Short: "Play scenarios, each on a network of its own",
-		Long: `Play scenarios, one after the other, each on a network of its own that is taken
-down again. A scenario is a text file of steps and expectations, see
-docs/contributing/testnet.md; what is expected is waited for. A failure names the
-file, the line and what was seen, and shows the state of the network. The exit
-code is that of the first failure.`,
+		Long: `Play scenarios, one after the other, each on a network of its own. A scenario is a
+text file of steps and expectations (see docs/contributing/testnet.md). A step that
+expects something waits for it. A failure names the file, the line and what was
+seen, and shows the state of the network. The exit code is that of the first
+failure.`,
 		Example: `  allium testnet scenario testnet/testdata/*.txt
   allium testnet scenario mishap.txt --processes -v`,
 		Args: args(cobra.MinimumNArgs(1)),
@@ -42,11 +44,11 @@ code is that of the first failure.`,
 			}
 			if recording != "" {
 				if len(files) > 1 {
-					return status.Errorf(status.BadRequest, "--record writes one scenario, and there are %d; name one file", len(files))
+					return failure.NewUsage("name one file", "--record writes one scenario, and there are %d", len(files))
 				}
 				f, err := os.Create(recording)
 				if err != nil {
-					return status.Errorf(status.BadRequest, "%w; name a file that can be written with --record", err)
+					return failure.NewUsage("name a file that can be written with --record", "%v", err)
 				}
 				o.Record = f
 				defer func() { err = errors.Join(err, f.Close()) }()
@@ -64,26 +66,26 @@ code is that of the first failure.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.BoolVar(&processes, "processes", false, "one process for each node")
-	fl.BoolVarP(&verbose, "verbose", "v", false, "show each step and what it came to")
-	fl.Uint64Var(&o.Seed, "seed", 0, "of identities and content, in place of the file's")
-	fl.StringVar(&recording, "record", "", "write the scenario again to this file, with what was seen")
+	fl.BoolVar(&processes, "processes", false, "run each node in a process of its own")
+	fl.BoolVarP(&verbose, "verbose", "v", false, "show each step and its result")
+	fl.Uint64Var(&o.Seed, "seed", 0, "seed of identities and content (default: that of the file)")
+	fl.StringVar(&recording, "record", "", "file for the scenario with what was seen (default: none)")
 	return cmd
 }
 
-// readScenarios reads all files before the first is played.
+// readScenarios reads all files, so that a bad file is found before any is played.
 func readScenarios(names []string) ([]*script.File, error) {
 	files := make([]*script.File, len(names))
 	for i, name := range names {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, status.Errorf(status.BadRequest, "%w; name a scenario file", err)
+			return nil, failure.NewUsage("name a scenario file", "%v", err)
 		}
-		text, err := io.ReadAll(io.LimitReader(f, script.MaxFile+1))
+		content, err := io.ReadAll(io.LimitReader(f, script.MaxFile+1))
 		if err := errors.Join(err, f.Close()); err != nil {
-			return nil, status.Errorf(status.BadRequest, "%s: %w", name, err)
+			return nil, status.Errorf(status.BadRequest, "%s cannot be read: %w", name, err)
 		}
-		if files[i], err = script.ParseFile(name, text); err != nil {
+		if files[i], err = script.ParseFile(name, content); err != nil {
 			return nil, err
 		}
 	}
@@ -99,6 +101,7 @@ type played struct {
 	Error  *status.Report `json:"error,omitempty"`
 }
 
+// playScenario plays one scenario and prints how it ended.
 func (a *app) playScenario(ctx context.Context, f *script.File, o testnet.PlayOptions) error {
 	begun := time.Now()
 	err := testnet.Play(ctx, f, o)
@@ -109,10 +112,11 @@ func (a *app) playScenario(ctx context.Context, f *script.File, o testnet.PlayOp
 		r := status.ReportOf(err)
 		p.Error, word = &r, "FAIL"
 	}
-	return errors.Join(a.print(p, fmt.Sprintf("%s  %s  %d steps in %s", word, f.Name, p.Steps, took)), err)
+	human := fmt.Sprintf("%s  %s  %s in %s", word, f.Name, text.Plural(p.Steps, "step"), took)
+	return errors.Join(a.print(p, human), err)
 }
 
-// reportStep shows a step as it ended.
+// reportStep prints a step that ended, with --verbose or --json.
 func (a *app) reportStep(e testnet.Event) {
 	if a.json {
 		_ = a.print(e, "")

@@ -1,47 +1,48 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"allium/internal/limits"
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/text"
 	"allium/node/capabilities"
 	"allium/protocols/capability"
 	"allium/protocols/status"
 )
 
-// The life of a capability.
+// How long a new capability holds.
 const (
-	defaultLife = 30 * 24 * time.Hour
-	longestLife = 366 * 24 * time.Hour
+	defaultLife = 30 * 24 * time.Hour  // without --expires
+	longestLife = 366 * 24 * time.Hour // more is an error
 )
 
 func (a *app) tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Make, narrow, read and revoke capabilities",
-		Long: `A capability lets its bearer change something on a node over HTTP: what, until
-when, and within which bounds, is written in it. It is minted with a key that
-the node's home directory holds (capability.keys, made by the first mint), and
-anybody who has one can narrow it further, without the key.
+		Short: "Make, narrow, inspect and revoke capabilities",
+		Long: `A capability lets its bearer change something on a node over HTTP. It says what,
+until when and within which bounds. A node's home directory has the key that
+capabilities are made with (capability.keys; the first "token mint" makes it).
+Anyone who has a capability can narrow it further, without the key.
 
-Whoever has a capability may use it: hand it over as a file or on standard
-input, not in an argument that the list of processes shows.`,
+Anyone who has a capability can use it. Pass it in a file or on standard input, not
+as an argument, which the list of processes shows.`,
 		Example: `  umask 077
   allium token mint --op put --expires 24h > token
   allium token attenuate --bytes 10MiB - < token > less
   (printf 'Authorization: Bearer '; cat less) | curl -H @- -X POST -T photo.jpg http://127.0.0.1:8080/o
   allium token revoke - < token`,
 	}
-	cmd.AddCommand(a.tokenMintCommand(), a.tokenAttenuateCommand(), a.tokenInspectCommand(), a.tokenRevokeCommand(), a.tokenKeyCommand())
+	cmd.AddCommand(a.tokenMintCommand(), a.tokenAttenuateCommand(), a.tokenInspectCommand(),
+		a.tokenRevokeCommand(), a.tokenKeyCommand())
 	return cmd
 }
 
-// capabilities are those of the home directory.
+// capabilities opens the capability files of the home directory.
 func (a *app) capabilities() (capabilities.Files, error) {
 	home, err := a.homeDir()
 	return capabilities.Open(home), err
@@ -56,17 +57,18 @@ type caveatFlags struct {
 
 func (f *caveatFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.op, "op", nil, "operations that it allows: "+opNames()+", or all")
-	fl.StringVar(&f.expires, "expires", "", "how long it holds (24h, 30d), or a time such as 2026-01-02T15:04:05Z")
-	fl.StringVar(&f.obj, "obj", "", "only objects whose address begins like this (b3:…)")
-	fl.StringVar(&f.name, "name", "", "only names that begin like this")
-	fl.StringSliceVar(&f.method, "method", nil, "only these HTTP methods")
-	fl.StringVar(&f.bytes, "bytes", "", "at most so many bytes in one request (10MiB)")
-	fl.Int64Var(&f.rate, "rate", 0, "at most so many requests a second")
-	fl.StringVar(&f.label, "label", "", "only pins with this label, which is also what they get that ask for none")
-	fl.StringVar(&f.aud, "aud", "", "only this node: a peer id, or self for the one of the home directory")
+	fl.StringSliceVar(&f.op, "op", nil, "operations that it allows (required to mint): "+opNames()+", or all")
+	fl.StringVar(&f.expires, "expires", "", "how long it is valid (24h, 30d), or until when (2026-01-02T15:04:05Z)")
+	fl.StringVar(&f.obj, "obj", "", "only objects whose address begins with this, b3:… (default: all)")
+	fl.StringVar(&f.name, "name", "", "only names that begin with this (default: all)")
+	fl.StringSliceVar(&f.method, "method", nil, "only these HTTP methods (default: all)")
+	fl.StringVar(&f.bytes, "bytes", "", "most bytes in one request, such as 10MiB (default: no limit)")
+	fl.Int64Var(&f.rate, "rate", 0, "most requests a second (default: no limit)")
+	fl.StringVar(&f.label, "label", "", "only pins with this label; a pin without a label gets it (default: any label)")
+	fl.StringVar(&f.aud, "aud", "", "only this node: a peer id, or self for the node of the home directory (default: any)")
 }
 
+// opNames lists the operations that a capability can allow.
 func opNames() string {
 	var names []string
 	for _, o := range capability.Ops() {
@@ -75,8 +77,10 @@ func opNames() string {
 	return strings.Join(names, ", ")
 }
 
-// caveats are the flags that were given as caveats, the expiry first.
-func (f *caveatFlags) caveats(cmd *cobra.Command, c capabilities.Files, now time.Time) ([]capability.Caveat, error) {
+// caveats returns the flags that were given as caveats, the expiry first.
+func (f *caveatFlags) caveats(
+	cmd *cobra.Command, c capabilities.Files, now time.Time,
+) ([]capability.Caveat, error) {
 	var texts []string
 	given := cmd.Flags().Changed
 	if given("expires") {
@@ -93,14 +97,18 @@ func (f *caveatFlags) caveats(cmd *cobra.Command, c capabilities.Files, now time
 		}
 		for op := range strings.SplitSeq(ops, ",") {
 			if !capability.Op(op).Known() {
-				return nil, status.Errorf(status.BadRequest, "--op: there is no operation %q; known are %s, and all", op, opNames())
+				return nil, failure.NewUsage("choose from "+opNames()+", or all", "--op is %q, and there is no such operation", op)
 			}
 		}
 		texts = append(texts, "op in "+ops)
 	}
 	for _, v := range []struct{ flag, text string }{
-		{"obj", "obj ^= " + f.obj}, {"name", "name ^= " + f.name}, {"method", "method in " + strings.Join(f.method, ",")},
-		{"bytes", "bytes <= " + f.bytes}, {"rate", "rate <= " + strconv.FormatInt(f.rate, 10)}, {"label", "label = " + f.label},
+		{"obj", "obj ^= " + f.obj},
+		{"name", "name ^= " + f.name},
+		{"method", "method in " + strings.Join(f.method, ",")},
+		{"bytes", "bytes <= " + f.bytes},
+		{"rate", "rate <= " + strconv.FormatInt(f.rate, 10)},
+		{"label", "label = " + f.label},
 	} {
 		if given(v.flag) {
 			texts = append(texts, v.text)
@@ -124,7 +132,7 @@ func (f *caveatFlags) caveats(cmd *cobra.Command, c capabilities.Files, now time
 	return caveats, nil
 }
 
-// parseExpiry reads a time, or a life from now on, which may be in days.
+// parseExpiry parses a time, or a duration from now on such as 24h or 30d.
 func parseExpiry(s string, now time.Time) (time.Time, error) {
 	until, err := time.Parse(time.RFC3339, s)
 	if err != nil {
@@ -135,15 +143,16 @@ func parseExpiry(s string, now time.Time) (time.Time, error) {
 			life = time.Duration(n) * 24 * time.Hour
 		}
 		if err != nil {
-			return until, status.Errorf(status.BadRequest, "--expires is %q; write 24h, 30d or a time such as 2026-01-02T15:04:05Z", s)
+			return until, failure.NewUsage(
+				"write 24h, 30d or a time such as 2026-01-02T15:04:05Z", "--expires is %q, which is no time", s)
 		}
 		until = now.Add(life)
 	}
 	switch {
 	case !until.After(now):
-		return until, status.Errorf(status.BadRequest, "--expires is %q, and that is past", s)
+		return until, failure.NewUsage("give a later time", "--expires is %q, and that is past", s)
 	case until.Sub(now) > longestLife:
-		return until, status.Errorf(status.BadRequest, "--expires is %q; a capability holds for a year (366d) at most", s)
+		return until, failure.NewUsage("give a year (366d) at most", "--expires is %q, and that is too long", s)
 	}
 	return until, nil
 }
@@ -153,9 +162,9 @@ func (a *app) tokenMintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mint --op OP[,OP…]",
 		Short: "Make a capability",
-		Long: `Make a capability with the key of the home directory, and print it. It works
-with and without a running node; the first one makes the key, which a running
-node takes up at once.`,
+		Long: `Make a capability with the key of the home directory, and print it. This works with
+and without a running node. If there is no key yet, the command makes one, and a
+running node uses it at once.`,
 		Example: `  allium token mint --op put,pin --expires 24h
   allium token mint --op get,put --bytes 10MiB --rate 20 --aud self
   allium token mint --op put,pin,unpin --label photos
@@ -163,7 +172,7 @@ node takes up at once.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("op") {
-				return status.Errorf(status.BadRequest, "--op is missing: say what the capability allows, of %s, or all", opNames())
+				return failure.NewUsage("choose from "+opNames()+", or all", "--op is missing")
 			}
 			if !cmd.Flags().Changed("expires") {
 				if err := cmd.Flags().Set("expires", defaultLife.String()); err != nil {
@@ -190,7 +199,7 @@ node takes up at once.`,
 	return cmd
 }
 
-// printToken prints a token, and with --json what it says.
+// printToken prints a token, and with --json what it allows.
 func (a *app) printToken(token string) error {
 	info, err := capability.Inspect(token)
 	if err != nil {
@@ -207,9 +216,9 @@ func (a *app) tokenAttenuateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attenuate TOKEN|-",
 		Short: "Narrow a capability, without the key",
-		Long: `Print the capability with further conditions. All that it has must hold as
-well, so the new one never allows more. No key is needed, and none is looked
-for: whether the capability is good shows when it is used.`,
+		Long: `Print the capability with further conditions. The old conditions still hold, so the
+new capability never allows more. No key is needed and the capability is not
+checked: a node refuses a bad one when it is used.`,
 		Example: `  allium token attenuate --op put --bytes 1MiB - < token
   allium token attenuate --expires 10m --obj b3:0af - < token`,
 		Args: args(cobra.ExactArgs(1)),
@@ -227,7 +236,9 @@ for: whether the capability is good shows when it is used.`,
 				return err
 			}
 			if len(caveats) == 0 {
-				return status.Errorf(status.BadRequest, "say how to narrow it: --op, --expires, --obj, --name, --method, --bytes, --rate, --label or --aud")
+				return failure.NewUsage(
+					"give --op, --expires, --obj, --name, --method, --bytes, --rate, --label or --aud",
+					"no flag says how to narrow it")
 			}
 			if token, err = capability.Attenuate(token, caveats...); err != nil {
 				return badToken(err)
@@ -236,10 +247,11 @@ for: whether the capability is good shows when it is used.`,
 		},
 	}
 	f.add(cmd)
+	cmd.Flag("expires").Usage += " (default: unchanged)"
 	return cmd
 }
 
-// tokenArg is an argument that is a token, or "-" for standard input.
+// tokenArg returns the token of an argument; "-" is standard input.
 func (a *app) tokenArg(arg string) (string, error) {
 	if arg == "-" {
 		return a.token(arg)
@@ -247,7 +259,7 @@ func (a *app) tokenArg(arg string) (string, error) {
 	return neededToken(arg, "the argument")
 }
 
-// badToken is the error of an argument that is no token: nobody was refused.
+// badToken makes the error of a malformed token bad_request: no node refused it.
 func badToken(err error) error {
 	if capability.RefusalOf(err) == string(capability.Malformed) {
 		return status.Errorf(status.BadRequest, "%w", err)
@@ -258,9 +270,9 @@ func badToken(err error) error {
 func (a *app) tokenInspectCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "inspect TOKEN|-",
-		Short: "Say what a capability allows",
-		Long: `Say what a capability allows, without the key: nothing of it is verified, and
-whoever made it may have written anything.`,
+		Short: "Show what a capability allows",
+		Long: `Show what a capability says it allows. This needs no key and verifies nothing: a
+false capability can say anything.`,
 		Example: `  allium token inspect - < token
   allium token inspect --json - < token`,
 		Args: args(cobra.ExactArgs(1)),
@@ -276,84 +288,7 @@ whoever made it may have written anything.`,
 			return a.print(struct {
 				capability.Info
 				Verified bool `json:"verified"`
-			}{info, false}, tokenLines(info, time.Now()))
+			}{info, false}, text.Capability(info, time.Now()))
 		},
 	}
-}
-
-// span is a time for people, rounded: 30 days, 1 day 4 hours, 59 minutes, 5
-// seconds.
-func span(d time.Duration) string {
-	units := []struct {
-		of   time.Duration
-		name string
-	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}}
-	for i, u := range units { // what is below a tenth goes
-		if d >= 10*u.of || i == len(units)-1 {
-			d = d.Round(u.of)
-			break
-		}
-		if d >= u.of {
-			d = d.Round(units[i+1].of)
-			break
-		}
-	}
-	for i, u := range units {
-		n := d / u.of
-		if n == 0 {
-			continue
-		}
-		text := plural(int(n), u.name)
-		if i+1 < len(units) && n < 10 {
-			if m := (d % u.of) / units[i+1].of; m > 0 {
-				text += " " + plural(int(m), units[i+1].name)
-			}
-		}
-		return text
-	}
-	return "less than a second"
-}
-
-// tokenLines is a capability for people, as of now.
-func tokenLines(i capability.Info, now time.Time) string {
-	var b strings.Builder
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, "%-9s %s\n", name, value)
-		}
-	}
-	line("id", i.ID)
-	line("branch", i.Branch)
-	line("key", strconv.FormatUint(uint64(i.KeyID), 10))
-	line("issued", i.Issued.Format(time.RFC3339))
-	if !i.Expires.IsZero() {
-		when := "expired"
-		if i.Expires.After(now) {
-			when = "in " + span(i.Expires.Sub(now))
-		}
-		line("expires", i.Expires.Format(time.RFC3339)+", "+when)
-	}
-	ops := "any operation"
-	if i.Ops != nil {
-		ops = strings.Join(i.Ops, ", ")
-	}
-	line("allows", ops)
-	line("objects", i.Object)
-	line("names", i.Name)
-	line("methods", strings.Join(i.Methods, ", "))
-	if i.MaxBytes >= 0 {
-		line("bytes", "at most "+limits.Bytes(i.MaxBytes).Human()+" in one request")
-	}
-	if i.Rate > 0 {
-		line("rate", fmt.Sprintf("at most %d requests a second", i.Rate))
-	}
-	line("label", i.Label)
-	line("node", i.Node)
-	for n, c := range i.Caveats {
-		line(fmt.Sprintf("caveat %d", n+1), c)
-	}
-	if i.Nothing != "" {
-		line("nothing", "it allows nothing: "+i.Nothing)
-	}
-	return b.String() + "not verified: only a node that has the key can tell whether this is true"
 }

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
 	"allium/protocols/capability"
-	"allium/protocols/status"
 )
 
-// capabilityID is how logs name a capability, or a branch of one.
+// capabilityID matches the id of a capability, or of a branch, as logs show it.
 var capabilityID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 func (a *app) tokenRevokeCommand() *cobra.Command {
@@ -22,17 +22,17 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke TOKEN|ID|BRANCH|-",
 		Short: "End a capability before it expires",
-		Long: `End a capability, with all that was made of it by narrowing and all that it was
-made of: they have one id, which logs show. A running node refuses them within
-a second.
+		Long: `Revoke a capability, all capabilities that were narrowed from it, and those that it
+was narrowed from. They share one id, which logs show. A running node refuses them
+within a second.
 
-With --branch this one ends, with all that was made of it, and what it was made
-of stays good. Narrowed by the same words it is the same one: give what you hand
-to several people a name each, by an expiry that differs by a second, say. "allium
-token inspect" and the audit log show what a branch is called.
+--branch revokes only this capability and those narrowed from it. Two capabilities
+that were narrowed with the same conditions are the same branch: to give several
+people their own, let the expiry differ by a second, for example. "allium token
+inspect" and the audit log show the id of a branch.
 
-The list is capability.revoked in the home directory; nodes that share a key
-need the same list.`,
+The list is capability.revoked in the home directory. Nodes that share a key need
+the same list.`,
 		Example: `  allium token revoke - < token
   allium token revoke 5d0f4e7d0c3c1f2a9b8e6d5c4b3a2910
   allium token revoke --branch - < smaller
@@ -41,7 +41,9 @@ need the same list.`,
 		RunE: func(cmd *cobra.Command, arg []string) error {
 			byKey := cmd.Flags().Changed("key")
 			if byKey != (len(arg) == 0) || byKey && (key == 0 || branch) {
-				return status.Errorf(status.BadRequest, "name one of a capability, its id, its branch with --branch, or the number of a key with --key")
+				return failure.NewUsage(
+					"give one of a capability, its id, its branch with --branch, or the number of a key with --key",
+					"it is not clear what to revoke")
 			}
 			c, err := a.capabilities()
 			if err != nil {
@@ -70,13 +72,13 @@ need the same list.`,
 			return a.print(map[string]string{"revoked": what.String()}, human)
 		},
 	}
-	cmd.Flags().BoolVar(&branch, "branch", false, "only this one and what was made of it, not what it was made of")
-	cmd.Flags().Uint32Var(&key, "key", 0, "everything that this root key minted")
+	cmd.Flags().BoolVar(&branch, "branch", false, "revoke only this capability and those narrowed from it")
+	cmd.Flags().Uint32Var(&key, "key", 0, "number of a key: revoke every capability made with it (default: none)")
 	return cmd
 }
 
-// revocationOf is the revocation of a capability that a key of the home
-// directory minted: the list is not for what anybody writes.
+// revocationOf returns the revocation of a capability, which a key of the home
+// directory must have made.
 func (a *app) revocationOf(arg string, branch bool) (capability.Revocation, error) {
 	token, err := a.tokenArg(arg)
 	if err != nil {
@@ -102,9 +104,9 @@ func (a *app) revocationOf(arg string, branch bool) (capability.Revocation, erro
 func (a *app) tokenKeyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
-		Short: "List, rotate and retire the keys that capabilities are minted with",
-		Long: `The keys are in capability.keys in the home directory. Nodes that have the same
-file take each other's capabilities: copy it, privately, after each change.`,
+		Short: "List, rotate and retire the keys that make capabilities",
+		Long: `The keys are in capability.keys in the home directory. Nodes with the same file
+accept each other's capabilities. Copy it to them privately after each change.`,
 		Example: `  allium token key ls
   allium token key rotate
   allium token key retire 1`,
@@ -112,7 +114,10 @@ file take each other's capabilities: copy it, privately, after each change.`,
 	cmd.RunE = group
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "ls", Short: "List the keys, without their secrets", Example: "  allium token key ls --json", Args: noArgs,
+			Use:     "ls",
+			Short:   "List the keys, without their secrets",
+			Example: "  allium token key ls --json",
+			Args:    noArgs,
 			RunE: func(*cobra.Command, []string) error {
 				c, err := a.capabilities()
 				if err != nil {
@@ -126,7 +131,10 @@ file take each other's capabilities: copy it, privately, after each change.`,
 			},
 		},
 		&cobra.Command{
-			Use: "rotate", Short: "Make a new key to mint with; the old ones still verify", Example: "  allium token key rotate", Args: noArgs,
+			Use:     "rotate",
+			Short:   "Make a new key; capabilities of the old keys stay valid",
+			Example: "  allium token key rotate",
+			Args:    noArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				c, err := a.capabilities()
 				if err != nil {
@@ -140,11 +148,14 @@ file take each other's capabilities: copy it, privately, after each change.`,
 			},
 		},
 		&cobra.Command{
-			Use: "retire KID", Short: "Remove a key: what it minted is worth nothing from then on", Example: "  allium token key retire 1", Args: args(cobra.ExactArgs(1)),
+			Use:     "retire KID",
+			Short:   "Remove a key; capabilities made with it are refused from then on",
+			Example: "  allium token key retire 1",
+			Args:    args(cobra.ExactArgs(1)),
 			RunE: func(cmd *cobra.Command, arg []string) error {
 				kid, err := strconv.ParseUint(arg[0], 10, 32)
 				if err != nil {
-					return status.Errorf(status.BadRequest, "%q is not the number of a key; `allium token key ls` lists them", arg[0])
+					return failure.NewUsage("`allium token key ls` lists the keys", "%q is not the number of a key", arg[0])
 				}
 				c, err := a.capabilities()
 				if err != nil {
@@ -161,7 +172,7 @@ file take each other's capabilities: copy it, privately, after each change.`,
 	return cmd
 }
 
-// printKeys lists a ring.
+// printKeys prints the keys of a ring.
 func (a *app) printKeys(r capability.Ring) error {
 	keys := r.Keys()
 	var lines []string

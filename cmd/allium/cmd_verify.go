@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/internal/limits"
 	"allium/protocols/status"
 )
 
-// verify prints bad objects as they are found, then open damage of the store if
-// all of it is verified, and a summary at the end.
+// verify prints each bad object when it is found, then open damage of the store if
+// key is empty, which is the whole store, and a summary at the end.
 func (a *app) verify(ctx context.Context, s api.Store, key string, o api.VerifyOptions) error {
 	report, finish := a.progress("verifying")
 	defer finish()
@@ -32,7 +35,7 @@ func (a *app) verify(ctx context.Context, s api.Store, key string, o api.VerifyO
 		if v.Repaired {
 			repaired++
 		}
-		if err := a.print(v, verifiedLine(v)); err != nil {
+		if err := a.print(v, text.Verified(v)); err != nil {
 			return err
 		}
 	}
@@ -42,11 +45,12 @@ func (a *app) verify(ctx context.Context, s api.Store, key string, o api.VerifyO
 	}
 	finish()
 	if bad > 0 {
-		err := status.Errorf(status.Corrupt, "%d of %d objects are damaged or missing and are not served; fetch them again with `allium verify --repair` or `allium get`", bad, good+bad)
-		if damage != nil {
-			err = status.Errorf(status.Corrupt, "%w; %w", err, damage)
+		are := "are"
+		if bad == 1 {
+			are = "is"
 		}
-		return err
+		return errors.Join(failure.Found(status.Errorf(status.Corrupt, "%s of %d %s damaged or missing, and not served; "+
+			"fetch again with `allium verify --repair` or `allium get`", text.Plural(bad, "object"), good+bad, are)), damage)
 	}
 	if damage != nil || a.quiet || a.json {
 		return damage
@@ -55,36 +59,17 @@ func (a *app) verify(ctx context.Context, s api.Store, key string, o api.VerifyO
 	if repaired > 0 {
 		mended = fmt.Sprintf(" (%d of them repaired)", repaired)
 	}
-	return a.print(nil, fmt.Sprintf("%d objects, %s: every byte proved%s", good, limits.Bytes(bytes).Human(), mended))
+	return a.print(nil, fmt.Sprintf("%s, %s: every byte proved%s",
+		text.Plural(good, "object"), limits.Bytes(bytes).Human(), mended))
 }
 
-// verifiedLine is one object for people, empty for a whole one.
-func verifiedLine(v api.Verified) string {
-	where := ""
-	if v.Pin != nil {
-		where = ", pinned"
-		if v.Path != "" {
-			where = fmt.Sprintf(", %s/%s of a pin", v.Pin.Root, v.Path)
-		}
-	}
-	switch {
-	case v.Repaired:
-		return fmt.Sprintf("%s repaired: fetched again and every byte proved%s", v.Root, where)
-	case v.Error != nil && v.Again:
-		return fmt.Sprintf("%s %s%s", v.Root, v.Error.Reason, where)
-	case v.Error != nil:
-		return fmt.Sprintf("%s %s%s: %s", v.Root, v.Error.Reason, where, v.Error.Message)
-	}
-	return ""
-}
-
-// damageOf is a line of JSON about damage among those about objects.
+// damageOf is a line of JSON about damage, among lines about objects.
 type damageOf struct {
 	Damage api.Damage `json:"damage"`
 }
 
-// openDamage prints the open damage of the whole store, an empty key, and
-// returns it as an error.
+// openDamage prints the open damage of the store and returns it as the error open.
+// It does nothing unless key is empty, which is the whole store.
 func (a *app) openDamage(ctx context.Context, s api.Store, key string) (open, err error) {
 	if key != "" {
 		return nil, nil
@@ -97,7 +82,7 @@ func (a *app) openDamage(ctx context.Context, s api.Store, key string) (open, er
 		if d.State != "open" {
 			continue
 		}
-		if err := a.print(damageOf{d}, damageLine(d)); err != nil {
+		if err := a.print(damageOf{d}, text.Damage(d)); err != nil {
 			return nil, err
 		}
 	}

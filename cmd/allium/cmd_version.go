@@ -11,7 +11,7 @@ import (
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Show version, commit and Go version",
+		Short:   "Show the version, its commit and the Go version",
 		Example: "  allium version --json",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {

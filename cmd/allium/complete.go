@@ -8,19 +8,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/text"
 	"allium/gateway/api"
 	"allium/node/p2p"
 )
 
-// What a shell completes asks the running node, for this long at most and for
-// so many words.
+// Bounds of a question that a shell's completion asks the running node.
 const (
-	completeWithin = time.Second
-	completeMost   = 200
+	completeWithin = time.Second // then the shell gets the words that arrived
+	completeMost   = 200         // words
 )
 
-// completions lets a shell complete what each command takes, by the words of its
-// usage line: pinned addresses, connected peers, files, or nothing.
+// completions tells a shell what each command takes, by the words of its usage
+// line: pinned addresses, connected peers, files, or nothing.
 func (a *app) completions(root *cobra.Command) {
 	values := func(words ...string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
@@ -30,11 +30,13 @@ func (a *app) completions(root *cobra.Command) {
 		profiles = append(profiles, string(p))
 	}
 	for flag, complete := range map[string]cobra.CompletionFunc{
-		"profile": values(profiles...), "log-level": values("debug", "info", "warn", "error"), "log-format": values("text", "json"),
+		"profile":    values(profiles...),
+		"log-level":  values("debug", "info", "warn", "error"),
+		"log-format": values("text", "json"),
 	} {
 		walk(root, func(c *cobra.Command) {
 			if c.LocalNonPersistentFlags().Lookup(flag) != nil || c == root && c.PersistentFlags().Lookup(flag) != nil {
-				_ = c.RegisterFlagCompletionFunc(flag, complete) // fails only for flags that are not there, or done
+				_ = c.RegisterFlagCompletionFunc(flag, complete) // fails only for a flag that does not exist, or has a function
 			}
 		})
 	}
@@ -53,6 +55,7 @@ func (a *app) completions(root *cobra.Command) {
 	})
 }
 
+// walk calls visit with c and every command below it.
 func walk(c *cobra.Command, visit func(*cobra.Command)) {
 	visit(c)
 	for _, sub := range c.Commands() {
@@ -68,7 +71,7 @@ func (a *app) completePinned(cmd *cobra.Command, _ []string, prefix string) ([]s
 				return err
 			}
 			if root := p.Root.String(); strings.HasPrefix(root, prefix) {
-				offer(root + "\t" + pinLine(p))
+				offer(root + "\t" + text.Pin(p))
 			}
 		}
 		return nil
@@ -91,10 +94,14 @@ func (a *app) completePeers(cmd *cobra.Command, got []string, prefix string) ([]
 	})
 }
 
-// complete collects what ask offers. Without a node there is nothing to offer.
-func (a *app) complete(cmd *cobra.Command, ask func(ctx context.Context, n api.Node, offer func(string)) error) (words []string, _ cobra.ShellCompDirective) {
+// askNode asks a node for words, and passes each to offer.
+type askNode func(ctx context.Context, n api.Node, offer func(string)) error
+
+// complete collects the words that ask offers: at most completeMost, and none if
+// no node runs.
+func (a *app) complete(cmd *cobra.Command, ask askNode) (words []string, _ cobra.ShellCompDirective) {
 	if a.tokenFile == "-" {
-		return nil, cobra.ShellCompDirectiveNoFileComp // the shell's standard input is not to be read
+		return nil, cobra.ShellCompDirectiveNoFileComp // the shell's standard input belongs to the shell
 	}
 	n, err := a.node()
 	if err != nil {
@@ -113,8 +120,8 @@ func (a *app) complete(cmd *cobra.Command, ask func(ctx context.Context, n api.N
 	return words, cobra.ShellCompDirectiveNoFileComp
 }
 
-// helpWidth is how wide the list of flags is for a terminal of so many columns:
-// what is not a terminal (0) gets one line for each.
+// helpWidth returns the width of the list of flags for a terminal of so many
+// columns. It is 0, one line for each flag, if there is no terminal (0).
 func helpWidth(columns int) int {
 	if columns <= 0 {
 		return 0
@@ -122,7 +129,7 @@ func helpWidth(columns int) int {
 	return min(max(columns, 40), 100)
 }
 
-// usageTemplate is cobra's, with the flags wrapped.
+// usageTemplate returns cobra's template with the flags wrapped at width.
 func usageTemplate(cobras string, width int) string {
 	return strings.ReplaceAll(cobras, ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpWidth(width)))
 }

@@ -147,7 +147,8 @@ func runDocs(t *testing.T, blocks []docsBlock) {
 		"__ready() {\n" +
 		"  for i in $(seq 1200); do grep -qx ready \"$1\" && break; sleep 0.1; done; grep -qx ready \"$1\" || exit 97\n" +
 		"  [ \"$2\" = alone ] && return; local url=$(sed -n 's/^admin on //p' \"$1\")\n" +
-		"  for i in $(seq 600); do curl -s \"$url/readyz\" | grep -q '\"network\": *true' && return; sleep 0.1; done; exit 98\n" +
+		"  for i in $(seq 600); do curl -s \"$url/readyz\" | grep -q '\"network\": *true' && return; " +
+		"sleep 0.1; done; exit 98\n" +
 		"}\n"
 	last := -1
 	for i, b := range blocks {
@@ -159,7 +160,8 @@ func runDocs(t *testing.T, blocks []docsBlock) {
 		}
 		last = i
 		file := filepath.Join(out, strconv.Itoa(i))
-		script += fmt.Sprintf("echo %d >%s\n{\n%s} >%s 2>%s.err\n", i, filepath.Join(out, "at"), toFree.Replace(b.text), file, file)
+		script += fmt.Sprintf("echo %d >%s\n{\n%s} >%s 2>%s.err\n",
+			i, filepath.Join(out, "at"), toFree.Replace(b.text), file, file)
 		if b.value("node") != "" {
 			network := "alone"
 			if strings.Contains(b.text, "--bootstrap") {
@@ -295,7 +297,9 @@ func TestDocsCommands(t *testing.T) {
 }
 
 // keyInProse finds words such as `dht.alpha` or `store.max_bytes = 0`.
-var keyInProse = regexp.MustCompile("`((?:node|amnesia|listen|session|gossip|announce|object|dht|resolver|store|gateway|admin|audit|log|trace)(?:\\.[a-z0-9_]+)+)(?: = [^`]*)?`")
+var keyInProse = regexp.MustCompile("`((?:node|amnesia|listen|session|gossip|announce|object|dht|" +
+	"resolver|store|gateway|" +
+	"admin|audit|log|trace)(?:\\.[a-z0-9_]+)+)(?: = [^`]*)?`")
 
 // docsKeys are the configuration keys, their tables, and the limits.
 func docsKeys(t *testing.T) map[string]bool {
@@ -346,7 +350,8 @@ func checkBlock(b docsBlock, known map[string]bool) (errs []error) {
 			line = strings.TrimSpace(line)
 			if name, ok := strings.CutPrefix(line, "["); ok {
 				table = strings.TrimRight(strings.SplitN(name, "]", 2)[0], "]") + "."
-			} else if key, _, ok := strings.Cut(strings.TrimPrefix(line, "# "), " = "); ok && !strings.Contains(key, " ") && !known[table+key] {
+			} else if key, _, ok := strings.Cut(strings.TrimPrefix(line, "# "), " = "); ok && !strings.Contains(key, " ") &&
+				!known[table+key] {
 				errs = append(errs, fmt.Errorf("there is no key %q", table+key))
 			}
 		}
@@ -375,7 +380,8 @@ func checkBlock(b docsBlock, known map[string]bool) (errs []error) {
 }
 
 // alliumCommand finds calls of allium where a shell command begins.
-var alliumCommand = regexp.MustCompile(`(?:^|[|&;(]|sudo |time |-u allium )\s*(?:bin/|/usr/local/bin/)?allium((?: [^|&;()<>]*)?)`)
+var alliumCommand = regexp.MustCompile(`(?:^|[|&;(]|sudo |time |-u allium )` +
+	`\s*(?:bin/|/usr/local/bin/)?allium((?: [^|&;()<>]*)?)`)
 
 // checkCommand says what of a command line no command or flag is.
 func checkCommand(words []string) error {

@@ -82,7 +82,8 @@ func TestTermInMidUpload(t *testing.T) {
 	if err := node.Wait(); err != nil {
 		t.Errorf("the node ended with %v", err)
 	}
-	if out, err := exec.Command("allium", "--home", home, "cat", b3.Sum(sent).String()).Output(); err != nil || !bytes.Equal(out, sent) {
+	if out, err := exec.Command("allium", "--home", home, "cat", b3.Sum(sent).String()).Output(); err != nil ||
+		!bytes.Equal(out, sent) {
 		t.Errorf("afterwards: %d bytes, %v", len(out), err)
 	}
 	if err := exec.Command("allium", "--home", home, "cat", b3.Sum(never).String()).Run(); err == nil {

@@ -2,10 +2,20 @@
 // the tool to use it: it adds, finds, fetches, verifies and serves files and
 // directories.
 //
-// Each verb is one file, cmd_<verb>.go. A verb talks to the node of its home
-// directory over the node's Unix socket; verbs that only need the store open
-// it themselves when no node runs. Results go to standard output, everything
-// else to standard error; the exit code is the outcome's (SPEC §3).
+// Each verb is one file, cmd_<verb>.go, and root.go joins them into a tree. A
+// verb talks to the node of its home directory over the node's Unix socket. Verbs
+// that need only the store open it themselves if no node runs. Results go to
+// standard output and everything else to standard error. The exit code is that of
+// the outcome (protocols/status).
+//
+// Three packages below this one write what a person reads: text the results,
+// failure the errors, term what fits a terminal. Package reference writes the
+// pages of docs/reference.
+//
+// One command, walked through: main calls run, which calls app.execute. That
+// builds the tree with command and runs `allium get b3:…`, whose function calls
+// withReader for the node, its store or a gateway, and app.get with it. Results
+// go through app.print; an error goes through app.report to failure.Of.
 package main
 
 import (
@@ -13,8 +23,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-
-	"allium/protocols/status"
 )
 
 func main() {
@@ -29,17 +37,8 @@ func run(args []string) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // the next signal has its usual effect
 
-	// node/p2p says the same through the logger.
+	// quic-go prints this warning itself; node/p2p logs the same.
 	_ = os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
 
-	app := newApp()
-	cmd := app.command()
-	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(ctx)
-	if ctx.Err() != nil && status.Of(err) == status.Canceled {
-		err = errInterrupted
-	}
-	return app.exit(err)
+	return newApp().execute(ctx, args)
 }
-
-var errInterrupted = status.Errorf(status.Canceled, "interrupted; nothing that was stored is lost")

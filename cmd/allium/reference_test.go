@@ -5,12 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"allium/cmd/allium/reference"
 )
 
 // TestReferenceIsUpToDate compares docs/reference with what the code says.
 func TestReferenceIsUpToDate(t *testing.T) {
-	a := newApp()
-	pages, err := a.reference(t.Context(), a.command())
+	pages, err := reference.Pages(t.Context(), newApp().command())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,8 @@ import (
 // that says what `id --json` says.
 func TestRunJSON(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), "allium", "--home", filepath.Join(t.TempDir(), "home"), "--json", "run", "--profile", "testnet", "--end-with-stdin",
+	cmd := exec.CommandContext(t.Context(), "allium", "--home", filepath.Join(t.TempDir(), "home"), "--json", "run",
+		"--profile", "testnet", "--end-with-stdin",
 		"--listen", "/ip4/127.0.0.1/tcp/0", "--gateway", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -33,7 +34,8 @@ func TestRunJSON(t *testing.T) {
 	}
 	var said api.ID
 	read := json.NewDecoder(stdout)
-	if err := read.Decode(&said); err != nil || said.ID == "" || len(said.Addrs) == 0 || said.Gateway == "" || said.Admin == "" {
+	if err := read.Decode(&said); err != nil || said.ID == "" || len(said.Addrs) == 0 || said.Gateway == "" ||
+		said.Admin == "" {
 		t.Errorf("it said %+v, %v", said, err)
 	}
 	c, err := client.New(said.Admin)

@@ -40,7 +40,8 @@ const patience = 2 * time.Minute
 //	flip FILE OFFSET     turn a bit of the file's byte
 //	home ARCHIVE DIR     unpack testdata/ARCHIVE, a home of an earlier version
 //	random FILE SIZE     write that many bytes that no compressor likes
-//	get URL [HEADER: V]  GET; status line, headers and body go to the file "response", the version of HTTP to "proto"; trusts $CA
+//	get URL [HEADER: V]  GET; status line, headers and body go to the file "response",
+//	                     the version of HTTP to "proto"; trusts $CA
 //	cert NAME…           write ca.pem, cert.pem and key.pem for names and addresses
 //	send METHOD PAGE FILE [HEADER: V]…  the same with FILE (- for nothing) as the body, the
 //	                     capability in the file "token", and $LOCATION for the answer's
@@ -68,7 +69,8 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "send": cmdSend, "await": cmdAwait, "root": cmdRoot, "liar": cmdLiar, "cert": cmdCert, "home": cmdHome,
+			"node": cmdNode, "signal": cmdSignal, "flip": cmdFlip, "random": cmdRandom, "get": cmdGet, "send": cmdSend,
+			"await": cmdAwait, "root": cmdRoot, "liar": cmdLiar, "cert": cmdCert, "home": cmdHome,
 		},
 	})
 }
@@ -102,7 +104,8 @@ func cmdNode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	name := args[0]
 	s := &scriptNode{}
-	s.cmd = exec.Command("allium", append([]string{"--home", ts.MkAbs(name), "run", "--profile", "testnet"}, args[1:]...)...)
+	s.cmd = exec.Command("allium", append([]string{"--home", ts.MkAbs(name), "run", "--profile", "testnet"},
+		args[1:]...)...)
 	s.cmd.Dir = ts.MkAbs(".")
 	s.cmd.Stderr = &s.errs
 	s.cmd.Env = append(os.Environ(), "TMPDIR="+ts.Getenv("TMPDIR"))

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"allium/protocols/status"
 )
@@ -26,7 +27,7 @@ func TestInterruptedInputLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	for what, input := range map[string]*os.File{"idle": r, "endless": endless} {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*stdinPoll)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		_, _, err := spool(ctx, input, "stdin")
 		cancel()
 		if status.Of(err) != status.Timeout {

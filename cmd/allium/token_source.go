@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -10,20 +9,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allium/cmd/allium/failure"
 	"allium/protocols/status"
 )
 
-// tokenEnv is the environment's variable with a capability.
+// tokenEnv is the environment variable that may hold a capability.
 const tokenEnv = "ALLIUM_TOKEN"
 
-// maxTokenText is the most that is read where a capability should be: twice
-// what the largest has, so that a longer one is refused for its length.
+// maxTokenText is the most bytes that are read where a capability is expected. It
+// is twice the size of the largest, so that a longer one is refused for its length.
 const maxTokenText = 12 << 10
 
-// token is the capability that a command shows a node: what the file holds
-// ("-" is standard input), where no file is named $ALLIUM_TOKEN, and "" where
-// there is neither. A file that others may read is refused: whoever reads a
-// capability has it.
+// token returns the capability that a command sends to a node: the content of file
+// ("-" is standard input), or of $ALLIUM_TOKEN if file is empty, or "" if there is
+// neither. A file that other users may read is refused, because anyone who reads a
+// capability can use it.
 func (a *app) token(file string) (string, error) {
 	switch file {
 	case "":
@@ -31,35 +31,37 @@ func (a *app) token(file string) (string, error) {
 	case "-":
 		text, err := io.ReadAll(io.LimitReader(a.stdin, maxTokenText))
 		if err != nil {
-			return "", fmt.Errorf("standard input: %w", err)
+			return "", failure.In("standard input", err)
 		}
 		return neededToken(string(text), "standard input")
 	}
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", status.Errorf(status.BadRequest, "--token-file: %w", err)
+		return "", status.Errorf(status.BadRequest, "there is no file %s; give --token-file the name of one", file)
 	}
 	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
+		return "", failure.In("--token-file", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
+		return "", failure.In("--token-file", err)
 	}
-	// A pipe (<(…), /dev/fd/3) is as private as what writes it.
+	// A pipe (<(…), /dev/fd/3) is as private as the program that writes it.
 	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		return "", status.Errorf(status.Forbidden, "%s can be read by others (mode %04o), and so the capability in it used; chmod 600 it", file, info.Mode().Perm())
+		return "", status.Errorf(status.Forbidden,
+			"other users can read %s (mode %04o), and so use the capability in it; run chmod 600 on it",
+			file, info.Mode().Perm())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxTokenText))
 	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
+		return "", failure.In("--token-file", err)
 	}
 	return neededToken(string(text), file)
 }
 
-// tokenFileUsed refuses --token-file where nobody is shown what is in it: what
-// was meant to go to another node would go, without it, to one's own.
+// tokenFileUsed refuses --token-file for a command that sends no capability. The
+// user meant another node, and the command would go to this machine's.
 func (a *app) tokenFileUsed(cmd *cobra.Command) error {
 	if a.tokenFile == "" || a.api != "" {
 		return nil
@@ -67,10 +69,11 @@ func (a *app) tokenFileUsed(cmd *cobra.Command) error {
 	if throughGateway(cmd) {
 		return nil
 	}
-	return status.Errorf(status.BadRequest, "--token-file goes with --api, or with --gateway where a command has it; name one: the socket of one's own node takes no capability")
+	return failure.NewUsage("name another node with --api or, if the command has it, --gateway",
+		"--token-file is given, and this machine's node takes no capability")
 }
 
-// neededToken is cleanToken of what must not be empty.
+// neededToken is cleanToken, and refuses an empty text.
 func neededToken(text, where string) (string, error) {
 	token, err := cleanToken(text, where)
 	if err == nil && token == "" {
@@ -79,12 +82,13 @@ func neededToken(text, where string) (string, error) {
 	return token, err
 }
 
-// cleanToken is text without the space around it. It never repeats what it
-// refuses: that may be a capability, but for a slip.
+// cleanToken returns text without the space around it. Its errors never repeat
+// text, which may be a capability with a typing error.
 func cleanToken(text, where string) (string, error) {
 	token := strings.TrimSpace(text)
 	if strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) || len(token) > maxTokenText/2 {
-		return "", status.Errorf(status.BadRequest, "what is in %s is not one capability; it is a single word of letters, digits, - and _", where)
+		return "", status.Errorf(status.BadRequest,
+			"%s does not hold one capability; a capability is a single word of letters, digits, - and _", where)
 	}
 	return token, nil
 }

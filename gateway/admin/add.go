@@ -6,38 +6,43 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/protocols/b3"
 	"allium/protocols/capability"
 )
 
-// apiAdd stores a tar while it arrives and answers beside it. The header goes
-// out at once: a client that has it hears at once when the node goes away, also
-// while it waits for its own input.
+// apiAdd stores a tar while it arrives, and sends results at the same time. It sends the header
+// at once, so that a client that still waits for its own input notices when the node stops.
 func (g *Handlers) apiAdd(w *exchange.Response, r *http.Request, in exchange.Input) error {
 	o := api.AddOptions{
 		NoPin: in.Query.Flag("no_pin"), Label: in.Query.Text("label"),
 		OnBadEntry: api.OnBadEntry(in.Query.Text("on_bad_entry")), Ordered: in.Query.Flag("ordered"),
 	}
 	if !o.NoPin {
-		if err := w.Allows(r, capability.Ask{Op: capability.Pin, Label: o.Label, Bytes: -1}); err != nil {
+		if err := w.Authorize(r, capability.Request{Op: capability.Pin, Label: o.Label, Bytes: -1}); err != nil {
 			return err
 		}
 	}
 	if err := w.FullDuplex(); err != nil {
 		return err
 	}
-	if w.ReadsBody() { // what may follow a tar is no request, and is not waited for
+	if w.ReadsBody() { // bytes after the end of the tar are no request
 		w.Header().Set("Connection", "close")
-		defer w.LeaveBody(r)
+		defer w.AbandonBody(r)
 	}
-	l := &lines{w: w, r: r, flush: live}
+	l := &lines{w: w, r: r, flush: flushEach}
 	if err := l.begin(); err != nil {
 		return err
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := g.follow(r.Context(), l, func(ctx context.Context, report api.ProgressFunc, item func(any) bool) (any, error) {
-		for added, err := range g.node.Add(ctx, w.Within(r.Body), o, report) {
+	_, err := g.runWithProgress(r.Context(), l, func(
+		ctx context.Context, report api.ProgressFunc, item func(any) bool,
+	) (any, error) {
+		if r.Header.Get(api.HeaderRoots) == "true" {
+			o.Roots = func(roots []b3.Root) { item(roots) } // the context ends an add whose client is gone
+		}
+		for added, err := range g.node.Add(ctx, w.LimitBody(r.Body), o, report) {
 			if err != nil {
 				return nil, err
 			}
@@ -54,10 +59,11 @@ func (g *Handlers) apiAdd(w *exchange.Response, r *http.Request, in exchange.Inp
 	return nil
 }
 
-// apiFetch brings an object into the store.
+// apiFetch fetches an object into the store.
 func (g *Handlers) apiFetch(w *exchange.Response, r *http.Request, in exchange.Input) error {
-	l := &lines{w: w, r: r, flush: live}
-	return l.end(g.follow(r.Context(), l, func(ctx context.Context, report api.ProgressFunc, _ func(any) bool) (any, error) {
+	l := &lines{w: w, r: r, flush: flushEach}
+	work := func(ctx context.Context, report api.ProgressFunc, _ func(any) bool) (any, error) {
 		return g.node.Fetch(ctx, in.Query.Text("key"), report)
-	}))
+	}
+	return l.end(g.runWithProgress(r.Context(), l, work))
 }

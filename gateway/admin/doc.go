@@ -1,4 +1,17 @@
-// Package admin answers the pages of the admin listener and the Unix socket: how the
-// node is, the local API as routes (package api says what its verbs do), and the
-// mutations that take JSON and may be repeated with an Idempotency-Key.
+// Package admin serves the pages of the listeners (health, readiness, metrics, version, limits),
+// the local API as routes under /api/v1, and the mutations under /admin that take JSON and an
+// Idempotency-Key. Package api documents the verbs of the local API.
+//
+// Invariants:
+//
+//   - The pages wait for nothing and pass no limit.
+//   - A streamed answer never looks complete when it was cut: NDJSON ends with a line ok or error,
+//     bytes end with a trailer.
+//   - A request with an Idempotency-Key runs once. Repeating it returns the first answer, for a
+//     day or until the node restarts.
+//
+// One request, walked through: POST /api/v1/fetch?key=b3:…. checkDenied consults the denylist.
+// apiFetch calls runWithProgress, which runs api.Node.Fetch in a goroutine and writes a line of
+// progress every 200 ms. lines.end writes the last line, with the result or the error. An error
+// before the first line becomes a problem instead.
 package admin

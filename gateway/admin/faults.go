@@ -8,15 +8,15 @@ import (
 	"allium/protocols/status"
 )
 
-// apiSetFaults replaces what the node does wrong on purpose. A misspelt fault, or
-// none at all, is refused: it must not look like a healthy node.
+// apiSetFaults replaces the faults that the node injects. It refuses an empty body and unknown
+// members, because a misspelt fault would leave the node healthy unnoticed.
 func (g *Handlers) apiSetFaults(w *exchange.Response, r *http.Request, _ exchange.Input) error {
 	raw, f, err := exchange.ReadJSON[api.Faults](g.bodies, w, r)
 	if err != nil {
 		return err
 	}
 	if len(raw) == 0 {
-		return status.Errorf(status.BadRequest, "the body is empty; send the faults as JSON, {} for none")
+		return status.Errorf(status.BadRequest, "cannot set the faults: the body is empty. Send them as JSON, {} for none")
 	}
 	if err := f.Validate(); err != nil {
 		return err

@@ -11,38 +11,40 @@ import (
 	"allium/protocols/status"
 )
 
-// Deps is what the pages of the admin listener and the local API work with.
+// Deps are the parts of the node that the handlers use. All but Gatherer and Limits are required.
 type Deps struct {
-	Node     api.Node
-	Ready    func() (api.Readiness, status.Outcome) // cheap, never waits; the outcome says why the node is not ready
+	Node api.Node
+	// Ready returns the node's readiness, and the outcome to answer with when it is not ready. It
+	// is cheap and never waits.
+	Ready    func() (api.Readiness, status.Outcome)
 	Version  api.Version
 	Denylist exchange.Denylist
 	Bodies   *exchange.Bodies
 	Guard    *exchange.Guard
-	Gatherer prometheus.Gatherer // what /metrics shows; nil: nothing
-	Limits   *limits.Registry    // what /limits shows
+	Gatherer prometheus.Gatherer // the metrics of /metrics; nil: none
+	Limits   *limits.Registry    // the limits of /limits; nil: none
 }
 
-// Handlers answer the pages of the admin listener and the local API.
+// Handlers serve the pages and the local API. Their methods may be called from any goroutine.
 type Handlers struct {
-	node     api.Node
-	ready    func() (api.Readiness, status.Outcome)
-	version  api.Version
-	denylist exchange.Denylist
-	bodies   *exchange.Bodies
-	guard    *exchange.Guard
-	gatherer prometheus.Gatherer
-	registry *limits.Registry
-	once     *once
+	node        api.Node
+	ready       func() (api.Readiness, status.Outcome)
+	version     api.Version
+	denylist    exchange.Denylist
+	bodies      *exchange.Bodies
+	guard       *exchange.Guard
+	gatherer    prometheus.Gatherer
+	registry    *limits.Registry
+	idempotency *idempotency
 }
 
-// New returns the handlers of what d brings.
+// New returns the handlers.
 func New(d Deps) *Handlers {
 	return &Handlers{
 		node: d.Node, ready: d.Ready, version: d.Version, denylist: d.Denylist, bodies: d.Bodies, guard: d.Guard,
-		gatherer: d.Gatherer, registry: d.Limits, once: newOnce(d.Limits),
+		gatherer: d.Gatherer, registry: d.Limits, idempotency: newIdempotency(d.Limits),
 	}
 }
 
-// Endpoints are the lines of the table, without the listeners' own pages.
+// Endpoints returns the routes of the local API and of the mutations.
 func (g *Handlers) Endpoints() []exchange.Endpoint { return slices.Concat(g.mutations(), g.api()) }

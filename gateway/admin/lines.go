@@ -12,26 +12,27 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
-// lines writes an NDJSON answer (see package client). Nothing is sent before
-// the first line, so an early error is still a problem.
+// lines writes an NDJSON answer (see package client). It sends nothing before the first line, so
+// an earlier error becomes a problem. One goroutine uses it.
 type lines struct {
 	w     *exchange.Response
 	r     *http.Request
-	flush flushing
+	flush flushMode
 }
 
-// flushing says when lines leave.
-type flushing bool
+// flushMode tells when lines are sent.
+type flushMode bool
 
 const (
-	live    flushing = true  // each at once: they come as they are found
-	batched flushing = false // when a buffer is full: they are all there
+	flushEach     flushMode = true  // each line at once, for results that take time to find
+	flushBuffered flushMode = false // when a buffer is full, for results that are all present
 )
 
-// begin sends the header, once.
+// begin sends the header, unless it was sent.
 func (l *lines) begin() error {
 	if l.w.Started() {
 		return nil
@@ -52,21 +53,25 @@ func (l *lines) send(line api.Line) error {
 	}
 	p, err := json.Marshal(line)
 	if err != nil {
-		return fmt.Errorf("gateway: encode a line: %w", err)
+		return fmt.Errorf("encode a line: %w", err)
 	}
 	if _, err := l.w.Write(append(p, '\n')); err != nil {
 		return err
 	}
-	if l.flush == live {
+	if l.flush == flushEach {
 		return l.w.Flush()
 	}
 	return nil
 }
 
+// item writes the line of one item, or of a batch of addresses.
 func (l *lines) item(v any) error {
+	if roots, ok := v.([]b3.Root); ok {
+		return l.send(api.Line{Roots: roots})
+	}
 	p, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("gateway: encode a line: %w", err)
+		return fmt.Errorf("encode a line: %w", err)
 	}
 	if added, ok := v.(api.Added); ok {
 		l.w.Root = added.Root
@@ -74,25 +79,26 @@ func (l *lines) item(v any) error {
 	return l.send(api.Line{Item: p})
 }
 
-// end writes the last line: result, or err if there were lines before it.
+// end writes the last line with result or err. It returns an err before the first line, so that
+// it becomes a problem.
 func (l *lines) end(result any, err error) error {
 	if err != nil {
 		if !l.w.Started() || l.w.Failed != nil {
 			return err
 		}
-		l.w.Told = err
+		l.w.Reported = err
 		rep := status.ReportOf(err)
 		return l.send(api.Line{Error: &rep})
 	}
 	p, err := json.Marshal(result)
 	if err != nil {
-		return fmt.Errorf("gateway: encode a line: %w", err)
+		return fmt.Errorf("encode a line: %w", err)
 	}
 	return l.send(api.Line{OK: p})
 }
 
-// sendSeq answers with a sequence.
-func sendSeq[T any](w *exchange.Response, r *http.Request, f flushing, seq iter.Seq2[T, error]) error {
+// sendSeq sends a sequence as the answer.
+func sendSeq[T any](w *exchange.Response, r *http.Request, f flushMode, seq iter.Seq2[T, error]) error {
 	l := lines{w: w, r: r, flush: f}
 	err := sendItems(&l, seq)
 	return l.end(struct{}{}, err)
@@ -111,13 +117,17 @@ func sendItems[T any](l *lines, seq iter.Seq2[T, error]) error {
 	return nil
 }
 
-// progressEvery is how often a client hears of progress.
+// progressEvery is the interval between two lines of progress.
 const progressEvery = 200 * time.Millisecond
 
-// follow runs work beside the handler, which alone writes to the client: items
-// as they come and the latest progress now and then, so that work may report
-// from any goroutine at any rate. It returns when work has.
-func (g *Handlers) follow(ctx context.Context, l *lines, work func(ctx context.Context, report api.ProgressFunc, item func(any) bool) (result any, err error)) (any, error) {
+// runWithProgress runs work in a goroutine and writes its items and its latest progress. Only the
+// handler's goroutine writes to the client, so work may report from any goroutine at any rate.
+// item waits until its item is written; it returns false when ctx ends. runWithProgress returns
+// after work has.
+func (g *Handlers) runWithProgress(
+	ctx context.Context, l *lines,
+	work func(ctx context.Context, report api.ProgressFunc, item func(any) bool) (result any, err error),
+) (any, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var latest atomic.Pointer[api.Progress]
@@ -158,7 +168,7 @@ func (g *Handlers) follow(ctx context.Context, l *lines, work func(ctx context.C
 			}
 		}
 		if sent != nil {
-			cancel(sent) // and wait for work to notice
+			cancel(sent) // then wait until work returns
 		}
 	}
 }

@@ -13,59 +13,73 @@ import (
 	"allium/protocols/status"
 )
 
-// mutations are the mutations of SPEC §9: what the local API's verbs do,
-// with JSON in and out, for programs that may have to repeat themselves.
+// mutations returns the mutations of SPEC §9. They do what the local API's verbs do, with JSON in
+// and out, for programs that may have to repeat a request.
 func (g *Handlers) mutations() []exchange.Endpoint {
 	return []exchange.Endpoint{
-		mutation(g, "AdminPin", "pin", capability.Pin, "Keeps an object.", "the pin",
+		mutation(g, "AdminPin", "pin", capability.Pin, "Pins an object.", "the pin",
 			func(r *api.PinRequest) subject { return subject{key: r.Key, label: &r.Label} },
 			func(ctx context.Context, n api.Node, r api.PinRequest) (api.Pin, error) {
 				return n.Pin(ctx, r.Key, api.PinOptions{Recursive: r.Recursive, Label: r.Label})
 			}),
-		mutation(g, "AdminUnpin", "unpin", capability.Unpin, "Removes the pin with that label, or all of the object's pins.", "done",
-			func(r *api.UnpinRequest) subject { return subject{key: r.Key, label: &r.Label, own: true} },
+		mutation(g, "AdminUnpin", "unpin", capability.Unpin,
+			"Removes the pin with that label, or all pins of the object.", "done",
+			func(r *api.UnpinRequest) subject { return subject{key: r.Key, label: &r.Label, allowDenied: true} },
 			func(ctx context.Context, n api.Node, r api.UnpinRequest) (struct{}, error) {
 				return struct{}{}, n.Unpin(ctx, r.Key, r.Label)
 			}),
-		mutation(g, "AdminReindex", "reindex", capability.Announce, "Tells the network again what this node provides: one object, or everything that is pinned.", "what was announced",
+		mutation(g, "AdminReindex", "reindex", capability.Announce,
+			"Publishes again that this node provides an object, or every pinned object.", "what was published",
 			func(r *api.ReindexRequest) subject { return subject{key: r.Key} }, reindex),
-		mutation(g, "AdminRepair", "repair", capability.Repair, "Reads an object or the whole store again, proves it, and fetches what is damaged or missing.", "what was found and mended",
-			func(r *api.RepairRequest) subject { return subject{key: r.Key, own: true} }, repair),
-		mutation(g, "AdminGC", "gc", capability.GC, "Removes objects that nothing holds.", "what was done", noSubject,
+		mutation(g, "AdminRepair", "repair", capability.Repair,
+			"Reads and verifies an object or the whole store, and fetches what is damaged or missing.",
+			"what was found and repaired",
+			func(r *api.RepairRequest) subject { return subject{key: r.Key, allowDenied: true} }, repair),
+		mutation(g, "AdminGC", "gc", capability.GC, "Removes objects that neither a pin nor a running operation needs.",
+			"what was removed", noSubject,
 			func(ctx context.Context, n api.Node, r api.GCRequest) (api.GCReport, error) {
-				return n.GC(ctx, api.GCOptions{All: r.All, Dry: r.Dry, Fast: r.Fast}, func(api.Progress) {}, func(api.GCObject) error { return nil })
+				o := api.GCOptions{All: r.All, Dry: r.Dry, Fast: r.Fast}
+				return n.GC(ctx, o, func(api.Progress) {}, func(api.GCObject) error { return nil })
 			}),
-		mutation(g, "Reload", "reload", capability.Reload, "Reads the node's files again. One that cannot be read leaves what was read of it before in force, and is named.", "what became of each file", noSubject,
+		mutation(g, "Reload", "reload", capability.Reload,
+			"Reads the node's files again. If a file cannot be read, its old content stays in force and the answer names it.",
+			"the result for each file", noSubject,
 			func(ctx context.Context, n api.Node, _ struct{}) (api.Reloaded, error) {
 				v, err := n.Reload(ctx)
 				v.Files = append([]api.ReloadedFile{}, v.Files...) // [] and not null
 				return v, err
 			}),
-		mutation(g, "AdminDrain", "drain", capability.Drain, "Begins the orderly shutdown of the node.", "it has begun", noSubject,
+		mutation(g, "AdminDrain", "drain", capability.Drain,
+			"Starts the orderly shutdown of the node.", "the shutdown has started", noSubject,
 			func(ctx context.Context, n api.Node, _ struct{}) (struct{}, error) { return struct{}{}, n.Drain(ctx) }),
 	}
 }
 
-// subject is what a mutation with JSON acts on.
+// subject is what a mutation acts on.
 type subject struct {
-	key   string
-	label *string // of the pin, in the request; nil: it is about no pin
-	own   bool    // as of an endpoint
+	key         string
+	label       *string // the pin's label in the request; nil: the mutation concerns no pin
+	allowDenied bool    // the mutation is permitted on denied content
 }
 
 func noSubject[Req any](*Req) subject { return subject{} }
 
-// mutation is a line of the table that takes JSON, none being {}, and answers
-// with JSON.
-func mutation[Req, Res any](g *Handlers, id, verb string, op capability.Op, doc, answer string, about func(*Req) subject, call func(context.Context, api.Node, Req) (Res, error)) exchange.Endpoint {
+// mutation returns a route that takes a JSON body and answers with JSON. An empty body is {}. about
+// returns what a request acts on, and call runs it.
+func mutation[Req, Res any](
+	g *Handlers, id, verb string, op capability.Op, doc, answer string,
+	about func(*Req) subject, call func(context.Context, api.Node, Req) (Res, error),
+) exchange.Endpoint {
 	answers := exchange.JSONReplies[Res](answer)
 	answers[0].Headers = append(answers[0].Headers, "Idempotent-Replayed")
 	return exchange.Endpoint{
-		ID: id, Name: "admin/" + verb, Methods: exchange.Posting, Path: "/admin/" + verb, On: exchange.OnAdmin, Op: op, Records: true,
-		Doc: doc, Headers: []string{"Idempotency-Key"}, Body: []exchange.Payload{exchange.JSONBody[Req]()}, BodyOptional: true,
-		Answers: answers, Fails: apiFails, Tells: []string{"Idempotent-Replayed"},
+		ID: id, Name: "admin/" + verb, Methods: exchange.Posting, Path: "/admin/" + verb,
+		On: exchange.OnAdmin, Op: op, RecordsItself: true,
+		Doc: doc, Headers: []string{"Idempotency-Key"},
+		Body: []exchange.Payload{exchange.JSONBody[Req]()}, BodyOptional: true,
+		Answers: answers, Fails: apiFails, ErrorHeaders: []string{"Idempotent-Replayed"},
 		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error {
-			id, err := onceIDOf(w, r.Header.Values("Idempotency-Key"))
+			id, err := requestIDOf(w, r.Header.Values("Idempotency-Key"))
 			if err != nil {
 				return err
 			}
@@ -75,19 +89,19 @@ func mutation[Req, Res any](g *Handlers, id, verb string, op capability.Op, doc,
 			}
 			of, label := about(&req), ""
 			if of.label != nil {
-				if err := w.Allows(r, capability.Ask{Op: op, Label: *of.label}); err != nil {
+				if err := w.Authorize(r, capability.Request{Op: op, Label: *of.label}); err != nil {
 					return err
 				}
 				label = w.Label(*of.label)
 				*of.label = label
 			}
-			if !of.own {
-				if err := exchange.DeniedKey(g.denylist, of.key); err != nil {
+			if !of.allowDenied {
+				if err := exchange.CheckDenied(g.denylist, of.key); err != nil {
 					return err
 				}
 			}
 			asked := b3.Sum(append([]byte(r.Method+" "+r.URL.EscapedPath()+"\n"+label+"\n"), raw...))
-			body, replayed, err := g.once.do(id, asked, func() ([]byte, error) {
+			body, replayed, err := g.idempotency.do(id, asked, func() ([]byte, error) {
 				e := w.Event("admin/"+verb, r)
 				e.Op, e.Object, e.Label, e.Frees = string(op), of.key, label, exchange.FreesSpace(op, r)
 				if err := w.Record(r, e); err != nil {
@@ -99,7 +113,7 @@ func mutation[Req, Res any](g *Handlers, id, verb string, op capability.Op, doc,
 				}
 				p, err := json.Marshal(v)
 				if err != nil {
-					return nil, fmt.Errorf("gateway: encode the answer: %w", err)
+					return nil, fmt.Errorf("encode the answer: %w", err)
 				}
 				return append(p, '\n'), nil
 			})
@@ -115,7 +129,7 @@ func mutation[Req, Res any](g *Handlers, id, verb string, op capability.Op, doc,
 	}
 }
 
-// reindex announces one object, or each that is pinned.
+// reindex publishes one object, or every pinned one.
 func reindex(ctx context.Context, n api.Node, r api.ReindexRequest) (done api.Reindexed, err error) {
 	announce := func(key string) error {
 		_, err := n.Announce(ctx, key)
@@ -139,7 +153,7 @@ func reindex(ctx context.Context, n api.Node, r api.ReindexRequest) (done api.Re
 		return api.Reindexed{Objects: 1}, nil
 	}
 	var last b3.Root
-	for p, err := range n.Pins(ctx) { // by address, so that one with several labels comes in a row
+	for p, err := range n.Pins(ctx) { // ordered by address, so the pins of an object are adjacent
 		if err != nil {
 			return done, err
 		}
@@ -154,7 +168,7 @@ func reindex(ctx context.Context, n api.Node, r api.ReindexRequest) (done api.Re
 	return done, nil
 }
 
-// repair proves and mends, and counts.
+// repair verifies and repairs objects, and counts them.
 func repair(ctx context.Context, n api.Node, r api.RepairRequest) (api.Repaired, error) {
 	done := api.Repaired{Roots: []b3.Root{}}
 	for v, err := range n.Verify(ctx, r.Key, api.VerifyOptions{Repair: true}) {

@@ -11,14 +11,14 @@ import (
 	"allium/gateway/exchange"
 )
 
-// healthz says that the process runs. It stays 200 until the node exits.
+// healthz answers 200 until the process exits.
 func healthz(w *exchange.Response, r *http.Request) error {
 	w.Header().Set("Cache-Control", "no-store")
 	return w.Send(r, http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
 }
 
-// readyz shows the gates of SPEC §10: 200 when reads, writes and network are all well,
-// 503 with the same body otherwise.
+// readyz lists the gates of SPEC §10. It answers 200 if reads, writes and the network are ready,
+// and 503 with the same body otherwise.
 func (g *Handlers) readyz(w *exchange.Response, r *http.Request) error {
 	page, reason := g.ready()
 	if page.Ready {
@@ -35,12 +35,12 @@ func (g *Handlers) readyz(w *exchange.Response, r *http.Request) error {
 	return w.SendJSON(r, reason.Code(), page)
 }
 
-// versionPage says which program runs.
+// versionPage returns the version of the program.
 func (g *Handlers) versionPage(w *exchange.Response, r *http.Request) error {
 	return w.SendJSON(r, http.StatusOK, g.version)
 }
 
-// limitsPage lists every bound of the node.
+// limitsPage lists every limit of the node.
 func (g *Handlers) limitsPage(w *exchange.Response, r *http.Request) error {
 	page := api.Limits{Limits: []api.Limit{}}
 	for _, l := range g.registry.Snapshot() {
@@ -52,7 +52,7 @@ func (g *Handlers) limitsPage(w *exchange.Response, r *http.Request) error {
 	return w.SendJSON(r, http.StatusOK, page)
 }
 
-// metricsPage is the Prometheus exposition.
+// metricsPage returns the metrics in Prometheus' text format.
 func (g *Handlers) metricsPage(w *exchange.Response, r *http.Request) error {
 	gatherer := g.gatherer
 	if gatherer == nil {

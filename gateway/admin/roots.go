@@ -9,7 +9,7 @@ import (
 	"allium/protocols/status"
 )
 
-// apiKeep says which objects the store holds.
+// apiKeep reports which objects the store has.
 func (g *Handlers) apiKeep(w *exchange.Response, r *http.Request, _ exchange.Input) error {
 	roots, err := g.readRoots(r)
 	if err != nil {
@@ -35,8 +35,7 @@ func (g *Handlers) apiFiles(w *exchange.Response, r *http.Request, _ exchange.In
 	return sendStream(w, r, s)
 }
 
-// readRoots reads a request body of digests, none of which is denied: nothing of
-// it is kept beyond api.MaxRoots of them.
+// readRoots reads a body of 1 to api.MaxRoots digests. It returns denied if one is denied.
 func (g *Handlers) readRoots(r *http.Request) ([]b3.Root, error) {
 	p, err := g.bodies.ReadSmall(r, api.MaxRoots*b3.Size)
 	switch {
@@ -45,7 +44,8 @@ func (g *Handlers) readRoots(r *http.Request) ([]b3.Root, error) {
 	case err != nil:
 		return nil, err
 	case len(p)%b3.Size != 0:
-		return nil, status.Errorf(status.BadRequest, "the addresses have %d bytes, which is no multiple of %d", len(p), b3.Size)
+		return nil, status.Errorf(status.BadRequest,
+			"cannot read the addresses: the body has %d bytes, not a multiple of %d", len(p), b3.Size)
 	}
 	roots := make([]b3.Root, len(p)/b3.Size)
 	for i := range roots {

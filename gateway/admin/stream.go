@@ -25,15 +25,16 @@ func (g *Handlers) apiGet(w *exchange.Response, r *http.Request, in exchange.Inp
 
 // apiCat streams a range of a file's bytes.
 func (g *Handlers) apiCat(w *exchange.Response, r *http.Request, in exchange.Input) error {
-	s, err := g.node.Cat(r.Context(), in.Query.Text("key"), api.Range{Start: in.Query.Int("start", 0), End: in.Query.Int("end", -1)})
+	rng := api.Range{Start: in.Query.Int("start", 0), End: in.Query.Int("end", -1)}
+	s, err := g.node.Cat(r.Context(), in.Query.Text("key"), rng)
 	if err != nil {
 		return exchange.CauseOf(r.Context(), err)
 	}
 	return sendStream(w, r, s)
 }
 
-// sendStream answers with bytes whose end is marked (see package client). The
-// header waits for the first of them.
+// sendStream sends bytes, and their outcome in a trailer (see package client). It sends the header
+// with the first bytes.
 func sendStream(w *exchange.Response, r *http.Request, s *api.Stream) (err error) {
 	defer s.Body.Close()
 	if !r.ProtoAtLeast(1, 1) {
@@ -56,12 +57,12 @@ func sendStream(w *exchange.Response, r *http.Request, s *api.Stream) (err error
 	if jsonErr != nil {
 		return err
 	}
-	w.Told = err
+	w.Reported = err
 	w.Header().Set(api.HeaderStatus, trailer)
 	return nil
 }
 
-// copyBytes is what is read of a stream at a time: one chunk group.
+// copyBytes is the size of the copy buffer: one chunk group.
 const copyBytes = 64 << 10
 
 // streamWriter sends the header with the first bytes.
@@ -97,8 +98,8 @@ func (s *streamWriter) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// wantsTrailers reports whether the client said that it reads trailers, which
-// it must to learn that a body ended in an error.
+// wantsTrailers reports whether the client reads trailers, which tell that a body ended in an
+// error.
 func wantsTrailers(r *http.Request) bool {
 	for _, v := range r.Header.Values("TE") {
 		for t := range strings.SplitSeq(v, ",") {
@@ -110,11 +111,11 @@ func wantsTrailers(r *http.Request) bool {
 	return false
 }
 
-// asciiJSON is JSON that may stand in a header: what is not ASCII is escaped.
+// asciiJSON encodes v as JSON for a header. It escapes characters that are not ASCII.
 func asciiJSON(v any) (string, error) {
 	p, err := json.Marshal(v)
 	if err != nil {
-		return "", fmt.Errorf("gateway: encode a header: %w", err)
+		return "", fmt.Errorf("encode a header: %w", err)
 	}
 	var b strings.Builder
 	for _, c := range string(p) {
@@ -129,5 +130,7 @@ func asciiJSON(v any) (string, error) {
 	return b.String(), nil
 }
 
-// errNoLength is for clients that could not tell a cut answer from a whole one.
-var errNoLength = status.Errorf(status.BadRequest, "this answer has no known length, which needs HTTP/1.1")
+// errNoLength is the error for HTTP/1.0 clients, which could not tell a cut answer from a complete
+// one.
+var errNoLength = status.Errorf(status.BadRequest,
+	"cannot send the answer with HTTP/1.0: its length is not known in advance. Use HTTP/1.1")

@@ -8,8 +8,9 @@ import (
 
 // Damage is one place in the store that is not what was written there.
 type Damage struct {
-	Kind   string    `json:"kind"`            // log, body, file, note, index or format
-	State  string    `json:"state"`           // "open" (something may be lost), "mended" (nothing was), "repaired" (it is back, from peers) or "accepted"
+	Kind string `json:"kind"` // log, body, file, note, index or format
+	// "open" (something may be lost), "mended" (nothing was), "repaired" (it is back, from peers) or "accepted"
+	State  string    `json:"state"`
 	File   string    `json:"file"`            // below the store's directory
 	Offset int64     `json:"offset"`          // of the first damaged byte
 	Length int64     `json:"length"`          // bytes; 0 where that has no meaning
@@ -22,7 +23,8 @@ type Damage struct {
 
 // DamageReport is the damage of a store.
 type DamageReport struct {
-	Open    int      `json:"open"`    // findings that are open: nothing is evicted
-	Unknown int      `json:"unknown"` // of them those of which nobody can tell what was lost: nothing is added, uploaded or pinned
-	Damage  []Damage `json:"damage"`  // oldest first
+	Open int `json:"open"` // findings that are open: nothing is evicted
+	// of them those of which nobody can tell what was lost: nothing is added, uploaded or pinned
+	Unknown int      `json:"unknown"`
+	Damage  []Damage `json:"damage"` // oldest first
 }

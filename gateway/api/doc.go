@@ -1,10 +1,11 @@
-// Package api is a node's local API (SPEC §11) as Go: the types on its wire and
-// the interface that a node answers with. It knows no HTTP.
+// Package api defines a node's local API (SPEC §11) as Go types and interfaces: the JSON types, and
+// the methods that a node offers. It contains no HTTP.
 //
-// [Node] is the whole API, [Store] the part that needs no network, [Reader] what
-// can also be read through a gateway. The gateway serves a Node over the admin
-// listener and the Unix socket as /api/v1/<verb>, and package client implements
-// the same interface on the other side of the wire: a command is written once and
-// runs against a node in its own process, over the socket, or, for [Store],
-// against a store that no node runs.
+// [Node] is the whole API, [Store] the part that needs no network, and [Reader] the part that also
+// works through a gateway. The gateway serves a Node as /api/v1/<verb> on the admin listener and
+// the Unix socket. Package client implements the same interfaces on the other side. So a command
+// is written once, and runs against a node in its own process, over the socket, or, for [Store],
+// against the store of a node that does not run.
+//
+// The comments of the types and their fields are the descriptions in openapi.json.
 package api

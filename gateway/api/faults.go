@@ -53,16 +53,16 @@ type LinkFault struct {
 	Loss     float64  `json:"loss,omitempty"`      // of packets, 0 to 1; over TCP a lost one is sent again 200 ms later
 }
 
-// Delay is DelayMS.
+// Delay returns DelayMS as a duration.
 func (l LinkFault) Delay() time.Duration { return time.Duration(l.DelayMS) * time.Millisecond }
 
-// Jitter is JitterMS.
+// Jitter returns JitterMS as a duration.
 func (l LinkFault) Jitter() time.Duration { return time.Duration(l.JitterMS) * time.Millisecond }
 
-// ClockSkew is ClockSkewMS.
+// ClockSkew returns ClockSkewMS as a duration.
 func (f Faults) ClockSkew() time.Duration { return time.Duration(f.ClockSkewMS) * time.Millisecond }
 
-// Validate returns status.BadRequest with what is out of its bounds. It does not
+// Validate returns bad_request for the first value that is out of bounds. It does not
 // parse ids and addresses.
 func (f Faults) Validate() error {
 	bad := func(format string, args ...any) error {
@@ -90,7 +90,7 @@ func (f Faults) Validate() error {
 			return bad("delay_ms of the link to %s is %d, must be 0 to %d", l.Peer, l.DelayMS, delay)
 		case l.JitterMS < 0 || l.JitterMS > delay:
 			return bad("jitter_ms of the link to %s is %d, must be 0 to %d", l.Peer, l.JitterMS, delay)
-		case !(l.Loss >= 0 && l.Loss <= 1): // so that NaN is wrong too
+		case !(l.Loss >= 0 && l.Loss <= 1): // true for NaN too
 			return bad("loss of the link to %s is %v, must be 0 to 1", l.Peer, l.Loss)
 		}
 		seen[l.Peer] = true

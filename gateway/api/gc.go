@@ -60,7 +60,7 @@ type GCReport struct {
 	TookMS  float64    `json:"took_ms"`
 }
 
-// Of is the count of one class.
+// Of returns the count of one class; zero if the report does not have the class.
 func (r GCReport) Of(class string) GCCount {
 	for _, c := range r.Classes {
 		if c.Class == class {
@@ -90,6 +90,7 @@ type GCWhy struct {
 	Leases  int       `json:"leases"`            // readers and writers that use it
 	Ingest  bool      `json:"ingest"`            // it is being downloaded
 	Held    bool      `json:"held"`              // an add or a fetch under way keeps it until its pin is set
-	Cutoff  time.Time `json:"cutoff,omitzero"`   // the next eviction removes what was used then or before; zero when not known
-	Next    bool      `json:"next"`              // this object among it
+	// the next eviction removes what was used then or before; zero when not known
+	Cutoff time.Time `json:"cutoff,omitzero"`
+	Next   bool      `json:"next"` // this object among it
 }

@@ -66,7 +66,7 @@ type ReloadedFile struct {
 	Error *status.Report `json:"error,omitempty"` // nil: it was read
 }
 
-// Failed is the first failure as an error, nil if all were read.
+// Failed returns the first failure as an error, or nil if all files were read.
 func (r Reloaded) Failed() error {
 	for _, f := range r.Files {
 		if f.Error != nil {

@@ -8,11 +8,11 @@ import (
 	"allium/protocols/b3"
 )
 
-// Reader is what can be read, of a node or through a gateway, proved in either
-// case. A key is "b3:<hex>[/path]"; an error carries an outcome (status.Of).
+// Reader reads objects from a node or through a gateway. In both cases their bytes are
+// verified. A key is "b3:<hex>[/path]". Every error has an outcome (status.Of).
 //
-// A sequence yields values as they come and at most one error, which ends it;
-// stopping early stops the work behind it.
+// A sequence yields each value as soon as it is known, and at most one error, which
+// ends it. When the caller stops early, the work for the sequence stops too.
 type Reader interface {
 	// Get returns a file's bytes or a directory as a tar stream, verified.
 	Get(ctx context.Context, key string) (*Stream, error)
@@ -20,50 +20,48 @@ type Reader interface {
 	Cat(ctx context.Context, key string, r Range) (*Stream, error)
 	// List yields the entries of a directory in bytewise order of their names.
 	List(ctx context.Context, key string) iter.Seq2[Entry, error]
-	// Diff yields the entries that are not the same in what two keys name, in the
-	// order of a walk: a directory before what is in it. An empty key names
-	// nothing, so that everything is added or removed. Of directories only what
-	// differs is read, and of files nothing.
+	// Diff yields the entries that differ between two keys, a directory before its
+	// entries. With an empty key, every entry of the other key is added or removed.
+	// Diff reads only directories that differ, and no files.
 	Diff(ctx context.Context, from, to string) iter.Seq2[Change, error]
-	// Files returns 1 to MaxRoots files as a tar stream, verified, in that order
-	// and named by their digests.
+	// Files returns 1 to MaxRoots files as a tar stream, verified, in the given order.
+	// Their names are their digests.
 	Files(ctx context.Context, roots []b3.Root) (*Stream, error)
-	// Stat describes an object and what this node has of it.
+	// Stat describes an object and says whether this node has all of it.
 	Stat(ctx context.Context, key string) (Stat, error)
 }
 
 // Store is the part of the API that needs no network.
 type Store interface {
 	Reader
-	// Add stores a tar stream. What stands at the top level of the tar is what
-	// is added: each gives one Added, in order, once it is durable and, unless
-	// o.NoPin, pinned. Names of the tar are never used as paths of the machine.
+	// Add stores a tar stream. Each entry at the top level of the tar yields one
+	// Added, in order, once it is durable and, unless o.NoPin is set, pinned. Names in
+	// the tar are never used as paths on the node's file system.
 	Add(ctx context.Context, tar io.Reader, o AddOptions, progress ProgressFunc) iter.Seq2[Added, error]
-	// Keep says for each of 1 to MaxRoots objects whether the store holds it
-	// whole. What it holds is kept as if it were used now. A store in RAM, which
-	// keeps nothing for long, answers with amnesia.
+	// Keep reports for each of 1 to MaxRoots objects whether the store has the whole
+	// object. Objects that it has count as used now. A store in RAM returns amnesia,
+	// because it keeps nothing for long.
 	Keep(ctx context.Context, roots []b3.Root) ([]bool, error)
-	// Verify reads objects again and proves them; an empty key is every object
-	// in the store, and what pins promise and is not there. A bad object is a
-	// value, not an error; with o.Repair it is fetched again first.
+	// Verify reads objects again and verifies them. An empty key means every object in
+	// the store, and every object that pins promise and that is missing. A bad object
+	// is a value, not an error. With o.Repair it is fetched again first.
 	Verify(ctx context.Context, key string, o VerifyOptions) iter.Seq2[Verified, error]
-	// Pin keeps an object, and with o.Recursive what it leads to.
+	// Pin keeps an object in the store, and with o.Recursive everything below it.
 	Pin(ctx context.Context, key string, o PinOptions) (Pin, error)
 	// Unpin removes the pin with that label (empty: all of the object's pins).
 	Unpin(ctx context.Context, key, label string) error
-	// GC removes objects that nothing holds, those used least recently until the
-	// low-water mark or all. removed is told each, if o.List; its error ends the
-	// collection.
+	// GC removes objects that nothing holds: the least recently used ones down to the
+	// low-water mark, or with o.All every one. With o.List it calls removed for each;
+	// an error of removed ends the collection.
 	GC(ctx context.Context, o GCOptions, progress ProgressFunc, removed func(GCObject) error) (GCReport, error)
-	// Damage lists what recoveries and checks found of the store that is not what
-	// was written there.
+	// Damage lists the places in the store that recoveries and checks found damaged.
 	Damage(ctx context.Context) (DamageReport, error)
-	// AcceptDamage ends all open damage: what is lost is lost. It returns what was
-	// open, and is accepted now.
+	// AcceptDamage ends all open damage and gives up the data that is lost. It returns
+	// the damage that it accepted.
 	AcceptDamage(ctx context.Context) (DamageReport, error)
 	// StatStore says what the store holds, from counters.
 	StatStore(ctx context.Context) (StoreStat, error)
-	// GCWhy says what keeps an object, which need not be here.
+	// GCWhy says what keeps an object. The store need not have the object.
 	GCWhy(ctx context.Context, key string) (GCWhy, error)
 	// Pins yields the pins by address.
 	Pins(ctx context.Context) iter.Seq2[Pin, error]
@@ -73,15 +71,15 @@ type Store interface {
 type Node interface {
 	Store
 
-	// Fetch brings an object, with everything below it if it is a directory,
-	// into the store.
+	// Fetch downloads an object into the store. With a directory it downloads
+	// everything below it.
 	Fetch(ctx context.Context, key string, progress ProgressFunc) (Fetched, error)
-	// FindProviders yields who says to have the object, as they are found.
+	// FindProviders yields the peers that claim to have the object, as they are found.
 	FindProviders(ctx context.Context, key string, o FindOptions) iter.Seq2[Provider, error]
 	// Announce tells the network that this node provides the object.
 	Announce(ctx context.Context, key string) (Announced, error)
 
-	// ID is who the node is and where it listens.
+	// ID returns the node's peer id and the addresses where it listens.
 	ID(ctx context.Context) (ID, error)
 	// Peers lists the connections.
 	Peers(ctx context.Context) ([]Peer, error)
@@ -100,14 +98,14 @@ type Node interface {
 	// returns what holds now. It is unsupported unless node.profile is testnet.
 	SetFaults(ctx context.Context, f Faults) (Faults, error)
 
-	// Reload lets the node read its files again: what cannot be read leaves what
-	// was read of it before in force.
+	// Reload lets the node read its files again. If a file cannot be read, its old
+	// content stays in force.
 	Reload(ctx context.Context) (Reloaded, error)
 	// Drain begins the orderly shutdown of SPEC §10 and returns when it has
 	// begun.
 	Drain(ctx context.Context) error
 }
 
-// ProgressFunc is told how far a request has come. It returns at once and may
-// be called from any goroutine, at any rate; nil means nobody asks.
+// ProgressFunc receives the progress of a request. It must return at once. It may be
+// called from any goroutine and at any rate. A nil ProgressFunc is not called.
 type ProgressFunc func(Progress)

@@ -4,7 +4,8 @@ package api
 
 import "io/fs"
 
-// owner is not known here.
+// owner reports that the owner of a file is unknown on this system.
 func owner(fs.FileInfo) (uid int, known bool) { return 0, false }
 
+// readOnly reports false: read-only file systems are not recognized on this system.
 func readOnly(string) bool { return false }

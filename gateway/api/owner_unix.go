@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// owner is the user a file belongs to.
+// owner returns the id of the user who owns a file.
 func owner(fi fs.FileInfo) (uid int, known bool) {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -17,7 +17,7 @@ func owner(fi fs.FileInfo) (uid int, known bool) {
 	return int(st.Uid), true
 }
 
-// readOnly reports whether dir is on a file system that takes no writes.
+// readOnly reports whether dir is on a read-only file system.
 func readOnly(dir string) bool { return errors.Is(syscall.Access(dir, writeAccess), syscall.EROFS) }
 
 // writeAccess is W_OK of access(2).

@@ -14,11 +14,14 @@ import (
 // maxSocketPath is the longest path that fits sockaddr_un with its final NUL.
 const maxSocketPath = 107
 
-// SocketPath is where the node with that home directory listens: run/api.sock
-// below it. Where that is longer than 107 bytes, the socket is in a directory
-// of the temporary directory named after the user and a hash of the home. It is
-// there too when the home is on a read-only file system and the node was started
-// on it: a node that runs since before is reached where it was.
+// SocketPath returns the path of the socket of the node with a home directory. It is
+// run/api.sock below the home. If that path is longer than 107 bytes, the socket is
+// below the temporary directory, in a directory named after the user and a hash of the
+// home.
+//
+// A node that starts with its home on a read-only file system also listens below the
+// temporary directory, and SocketPath returns that path if a socket is there. A node
+// that started before its home became read-only keeps its path below the home.
 func SocketPath(home string) (string, error) {
 	below, temp, err := socketPaths(home)
 	if err != nil || below == "" {
@@ -32,7 +35,7 @@ func SocketPath(home string) (string, error) {
 	return below, nil
 }
 
-// ListenPath is the SocketPath of a node that is about to listen.
+// ListenPath returns the path at which a node that starts now must listen.
 func ListenPath(home string) (string, error) {
 	below, temp, err := socketPaths(home)
 	if err != nil || below == "" || temp != "" && readOnly(home) {
@@ -41,9 +44,9 @@ func ListenPath(home string) (string, error) {
 	return below, nil
 }
 
-// socketPaths are the path below the home directory, empty where it is too long,
-// and the one in the temporary directory, which is empty at most where the other
-// is not.
+// socketPaths returns the path below the home directory and the path below the
+// temporary directory. A path that is too long is empty. If both are too long, it
+// returns bad_request.
 func socketPaths(home string) (below, temp string, err error) {
 	abs, err := filepath.Abs(home)
 	if err != nil {
@@ -60,14 +63,15 @@ func socketPaths(home string) (below, temp string, err error) {
 		}
 	}
 	if below == "" {
-		err = status.Errorf(status.BadRequest, "the home directory's path is too long for a socket (%d bytes); use a shorter one", len(abs))
+		err = status.Errorf(status.BadRequest, "the home directory's path is too long for a socket (%d bytes); use a "+
+			"shorter one", len(abs))
 	}
 	return below, "", err
 }
 
-// CheckSocketDir refuses a socket directory that someone else could have made
-// or can write to: it must be a directory, not a link, owned by the user, with
-// mode 0700. A missing directory is fs.ErrNotExist.
+// CheckSocketDir returns forbidden if another user could have made a socket directory
+// or can use it. It must be a directory, not a link, that the user owns and that is
+// closed to group and others. A missing directory is fs.ErrNotExist.
 func CheckSocketDir(dir string) error {
 	fi, err := os.Lstat(dir)
 	if err != nil {

@@ -2,9 +2,8 @@ package api
 
 import "embed"
 
-// Source is the part of this package's source that declares what is on the
-// wire. The descriptions of openapi.json are the comments in it, so that they
-// are written once.
+// Source contains the source files of this package that declare the types on the wire.
+// The descriptions in openapi.json are taken from the comments in these files.
 //
-//go:embed types.go stored.go faults.go gc.go damage.go node.go tree.go usage.go mutations.go
+//go:embed types.go wire.go stored.go faults.go gc.go damage.go node.go tree.go usage.go mutations.go
 var Source embed.FS

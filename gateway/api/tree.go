@@ -26,7 +26,7 @@ const (
 	ChangedEntry Op = "changed"
 )
 
-// CheckRoots refuses a call with no address or more than MaxRoots.
+// CheckRoots returns bad_request unless n, the addresses of a call, is 1 to MaxRoots.
 func CheckRoots(n int) error {
 	if n < 1 || n > MaxRoots {
 		return status.Errorf(status.BadRequest, "%d addresses in one call; 1 to %d are taken", n, MaxRoots)

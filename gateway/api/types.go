@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"io"
 	"time"
 
@@ -40,6 +39,12 @@ type AddOptions struct {
 	// top may come again. Another tar is sorted first, of which a part may go to
 	// disk.
 	Ordered bool
+
+	// Roots receives the addresses of the files whose bytes the tar carries, in
+	// the tar's order, each once it is stored. They come in batches, from one
+	// goroutine at a time, those of a tree before its Added. nil: nobody wants
+	// them. A node that cannot report them never calls Roots.
+	Roots func([]b3.Root)
 }
 
 // OnBadEntry is what an add does with an entry that no directory can hold, or
@@ -236,7 +241,8 @@ type Step struct {
 	Hop     int     `json:"hop"`      // 1: from the node's own routing table; n+1: named by a peer of hop n
 	Hedge   bool    `json:"hedge"`    // sent in place of a late probe
 	StartMS float64 `json:"start_ms"` // since the start of the lookup
-	TookMS  float64 `json:"took_ms"`  // until the answer, the failure or the cancel, with the dial where there was no connection; no round-trip time
+	// until the answer, the failure or the cancel, with the dial where there was no connection; no round-trip time
+	TookMS float64 `json:"took_ms"`
 
 	// Outcome is ok; timeout (no answer in time); late (given up, its place was
 	// needed for another); canceled (the lookup ended first); or what the call
@@ -259,8 +265,9 @@ type ID struct {
 	Gateway string   `json:"gateway"`
 	Admin   string   `json:"admin"`
 
-	GatewayLocal string `json:"gateway_local,omitempty"` // the gateway by address, where Gateway has its certificate's name
-	Redirect     string `json:"redirect,omitempty"`      // the listener that sends browsers to https
+	// the gateway by address, where Gateway has its certificate's name
+	GatewayLocal string `json:"gateway_local,omitempty"`
+	Redirect     string `json:"redirect,omitempty"` // the listener that sends browsers to https
 }
 
 // Peer is a connection.
@@ -355,46 +362,3 @@ type Gate struct {
 	RetryAfter int64     `json:"retry_after"`    // seconds; 0 when ready
 	Fix        string    `json:"fix,omitempty"`  // what to do, in a sentence
 }
-
-// Problem is an error answer: RFC 9457 with the members of SPEC §3.
-type Problem struct {
-	Type     string `json:"type"`  // "urn:allium:problem:<reason>"
-	Title    string `json:"title"` // the reason in words
-	Status   int    `json:"status"`
-	Detail   string `json:"detail"`             // what happened and what to do
-	Instance string `json:"instance,omitempty"` // "urn:allium:request:<corr id>"
-
-	Reason       string `json:"reason"`          // the outcome
-	Label        string `json:"label,omitempty"` // a narrower label (status.Report's detail)
-	Limit        string `json:"limit,omitempty"`
-	Current      int64  `json:"current,omitempty"`
-	Cap          int64  `json:"cap,omitempty"`
-	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
-	LookupID     string `json:"lookup_id,omitempty"`
-}
-
-// Report is the problem as the report it was made of.
-func (p Problem) Report() status.Report {
-	return status.Report{
-		Reason: p.Reason, Message: p.Detail, Detail: p.Label, Limit: p.Limit, Current: p.Current, Cap: p.Cap,
-		RetryAfterMS: p.RetryAfterMS, LookupID: p.LookupID,
-	}
-}
-
-// Line is one line of an NDJSON answer. One member is set; ok or error is the
-// last line, and an answer that ends before it was cut. A trace, where one was
-// asked for, is the line before that.
-type Line struct {
-	Progress *Progress       `json:"progress,omitempty"`
-	Item     json.RawMessage `json:"item,omitempty"`
-	Trace    *Trace          `json:"trace,omitempty"`
-	OK       json.RawMessage `json:"ok,omitempty"` // the result, {} if there is none
-	Error    *status.Report  `json:"error,omitempty"`
-}
-
-// The headers of the API.
-const (
-	HeaderObject = "X-Allium-Object" // JSON of Object, on get and cat
-	HeaderStatus = "X-Allium-Status" // trailer of get and cat: "ok" or JSON of a status.Report
-	StatusOK     = "ok"              // the value of HeaderStatus after the last byte
-)

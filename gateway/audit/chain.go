@@ -12,7 +12,7 @@ import (
 	"allium/protocols/status"
 )
 
-// file is what a chain appends to.
+// file is the open file of a chain. Tests replace it to provoke errors of the disk.
 type file interface {
 	io.Writer
 	Sync() error
@@ -20,33 +20,34 @@ type file interface {
 	Close() error
 }
 
-// chain is the log on disk. One goroutine uses it.
+// chain is the log on disk: numbered files and a head file. It is not safe for
+// concurrent use.
 type chain struct {
 	dir      string
 	maxBytes int64
 	keep     int
 	open     func(name string) (file, error)
-	ballast  *ballast.Ballast // space for the records of what gives space back
+	ballast  *ballast.Ballast // space that deletions use for their records on a full disk
 
-	f      file
-	number int   // of the file
-	size   int64 // of the file
-	at     position
-	headed position // what the head file says
-	dirty  bool     // written and not synced
+	f         file
+	number    int      // number of f
+	size      int64    // bytes of f
+	at        position // last record written
+	savedHead position // last record named by the head file
+	dirty     bool     // f has bytes that were not synced
 }
 
-// The ballast of a log: room for some thousands of records. It is made when the
-// disk has that much beside it.
+// The ballast of a log has space for some thousands of records. It is filled only
+// while the disk keeps ballastKeep bytes free beside it.
 const (
 	ballastDir  = "ballast"
-	ballastSize = 4 << 20
-	ballastKeep = 16 << 20
+	ballastSize = 4 << 20  // bytes
+	ballastKeep = 16 << 20 // bytes
 )
 
-// sparing runs op again after each file of the ballast that is removed for it,
-// while it finds no space.
-func (c *chain) sparing(op func() error) error {
+// withBallast runs op. While op fails because the disk is full, it removes one file of
+// the ballast and runs op again.
+func (c *chain) withBallast(op func() error) error {
 	err := op()
 	for full(err) && c.ballast.Release() {
 		err = op()
@@ -64,8 +65,9 @@ func openAppend(name string) (file, error) {
 	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
-// recover opens the log after whatever ended it, and returns what there is to
-// record about that. It changes nothing but an unfinished last line.
+// recover opens the log after a stop or a crash. It returns the events to record
+// first: what was cut off or found damaged. Of the existing files it changes only
+// an unfinished last line, which it cuts off. A damaged log continues in a new file.
 func (c *chain) recover() ([]Event, error) {
 	c.close()
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
@@ -87,34 +89,36 @@ func (c *chain) recover() ([]Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if headErr == nil && !t.reached {
-		t.why = fmt.Sprintf("the head file names record %d with hash %s, which is not where it should be", head.seq, head.hash.Hex())
+	if headErr == nil && !t.headFound {
+		t.damage = fmt.Sprintf("the head file names record %d with hash %s, which is not where it should be", head.seq,
+			head.hash.Hex())
 	}
-	if headErr != nil && t.why == "" {
-		t.why = headErr.Error()
+	if headErr != nil && t.damage == "" {
+		t.damage = headErr.Error()
 		head = t.at
 	}
-	c.headed = head
-	if t.why != "" {
+	c.savedHead = head
+	if t.damage != "" {
 		c.number, c.at = last, head
-		return []Event{{Kind: Damaged, Detail: t.why}}, c.next()
+		return []Event{{Kind: Damaged, Detail: t.damage}}, c.next()
 	}
 	f, err := c.open(filepath.Join(c.dir, fileName(last)))
 	if err != nil {
 		return nil, fmt.Errorf("audit: open the log: %w", err)
 	}
 	c.f, c.number, c.size, c.at = f, last, t.size, t.at
-	c.dirty = t.at != head // they may be in the page cache only
-	if t.half == 0 {
+	c.dirty = t.at != head // records after the head may be in the page cache only
+	if t.unfinished == 0 {
 		return nil, nil
 	}
 	if err := errors.Join(f.Truncate(t.size), f.Sync()); err != nil {
 		return nil, fmt.Errorf("audit: cut off an unfinished record: %w", err)
 	}
-	return []Event{{Kind: Cut, Bytes: t.half}}, nil
+	return []Event{{Kind: Cut, Bytes: t.unfinished}}, nil
 }
 
-// first begins a log that has no file.
+// first begins a log that has no files. It returns an event of damage if the head
+// file shows that there were some.
 func (c *chain) first(head position, headErr error) (events []Event, err error) {
 	switch {
 	case status.Of(headErr) == status.NotFound:
@@ -125,29 +129,31 @@ func (c *chain) first(head position, headErr error) (events []Event, err error) 
 	case headErr != nil:
 		events = []Event{{Kind: Damaged, Detail: headErr.Error()}}
 	case head.seq > 0:
-		events = []Event{{Kind: Damaged, Detail: fmt.Sprintf("the head file names record %d, and the files are gone", head.seq)}}
+		events = []Event{{
+			Kind: Damaged, Detail: fmt.Sprintf("the head file names record %d, and the files are gone", head.seq),
+		}}
 	}
-	c.number, c.at, c.headed = 0, head, head
+	c.number, c.at, c.savedHead = 0, head, head
 	return events, c.next()
 }
 
-// tail is what a log's last file says.
+// tail describes the last file of a log.
 type tail struct {
-	at      position
-	size    int64  // of the whole lines
-	half    int64  // bytes of an unfinished one after them
-	reached bool   // the head was passed, and was right
-	why     string // what is wrong with a line, if something is
+	at         position // last whole record
+	size       int64    // bytes of the whole lines
+	unfinished int64    // bytes of an unfinished line after them
+	headFound  bool     // the file contains the record that the head file names, with the right hash
+	damage     string   // what is wrong with a line; empty: nothing
 }
 
-// readTail reads a file through.
+// readTail reads the last file of a log and checks its chain of hashes.
 func readTail(name string, head position) (tail, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return tail{}, fmt.Errorf("audit: open the log: %w", err)
 	}
 	defer f.Close()
-	t := tail{at: head, reached: true} // of a file that was begun and never written to
+	t := tail{at: head, headFound: true} // holds for a file without records
 	first := true
 	err = scan(f, func(line []byte) error {
 		r, err := parse(line)
@@ -155,7 +161,7 @@ func readTail(name string, head position) (tail, error) {
 			// What comes before is in another file, or nothing.
 			t.at = position{seq: r.Seq - 1}
 			if t.at.hash, err = parseHash(r.Prev); err == nil {
-				t.reached = t.at == head
+				t.headFound = t.at == head
 			}
 		}
 		if err == nil {
@@ -166,26 +172,26 @@ func readTail(name string, head position) (tail, error) {
 		}
 		first = false
 		t.at = position{seq: r.Seq, hash: hashOf(line)}
-		t.reached = t.reached || t.at == head
+		t.headFound = t.headFound || t.at == head
 		t.size += int64(len(line)) + 1
 		return nil
 	})
 	switch {
-	case errors.Is(err, errHalf):
+	case errors.Is(err, errUnfinished):
 		fi, err := f.Stat()
 		if err != nil {
 			return tail{}, fmt.Errorf("audit: look at the log: %w", err)
 		}
-		t.half = fi.Size() - t.size
+		t.unfinished = fi.Size() - t.size
 	case status.Of(err) == status.Corrupt:
-		t.why = err.Error()
+		t.damage = err.Error()
 	case err != nil:
 		return tail{}, fmt.Errorf("audit: read the log: %w", err)
 	}
 	return t, nil
 }
 
-// next begins the next file and removes the oldest of too many.
+// next begins the next file. It removes the oldest files until at most keep are left.
 func (c *chain) next() error {
 	c.close()
 	c.number++
@@ -210,7 +216,9 @@ func (c *chain) next() error {
 	return nil
 }
 
-// append writes events and returns their records. They are durable after sync.
+// append writes events with one write and returns their records, without that of a
+// new file's beginning. The records are durable after sync. A file that has
+// maxBytes is followed by the next one.
 func (c *chain) append(now time.Time, events []Event) ([]Record, error) {
 	if c.size >= c.maxBytes {
 		if err := c.sync(); err != nil {
@@ -244,7 +252,7 @@ func (c *chain) append(now time.Time, events []Event) ([]Record, error) {
 	return records[fresh:], nil
 }
 
-// sync makes what was written durable.
+// sync makes the written records durable.
 func (c *chain) sync() error {
 	if !c.dirty {
 		return nil
@@ -256,21 +264,22 @@ func (c *chain) sync() error {
 	return nil
 }
 
-// mark lets the head file name the last record, which is durable.
-func (c *chain) mark() error {
-	if c.headed == c.at || c.dirty {
+// saveHead writes the last record's number and hash to the head file. It does nothing
+// while records wait for a sync: the head names durable records only.
+func (c *chain) saveHead() error {
+	if c.savedHead == c.at || c.dirty {
 		return nil
 	}
-	if err := c.sparing(func() error { return writeHead(c.dir, c.at) }); err != nil {
+	if err := c.withBallast(func() error { return writeHead(c.dir, c.at) }); err != nil {
 		return fmt.Errorf("audit: write the head file: %w", err)
 	}
-	c.headed = c.at
+	c.savedHead = c.at
 	return nil
 }
 
 func (c *chain) close() {
 	if c.f != nil {
-		_ = c.f.Close() // what matters was synced before
+		_ = c.f.Close() // records that matter were synced before
 		c.f = nil
 	}
 }

@@ -15,12 +15,12 @@ type Config struct {
 	Keep     int          `koanf:"keep" disk:""`
 }
 
-// DefaultConfig keeps up to 1 GiB.
+// DefaultConfig returns an enabled log of 16 files of 64 MiB: 1 GiB at most.
 func DefaultConfig() Config {
 	return Config{Params: defaultParams(), Enabled: true, MaxBytes: 64 << 20, Keep: 16}
 }
 
-// Validate returns bad_request naming the first key that makes no sense.
+// Validate returns bad_request for the first key whose value is out of bounds.
 func (c Config) Validate() error {
 	switch {
 	case c.MaxBytes < 64<<10:

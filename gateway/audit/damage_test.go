@@ -62,7 +62,8 @@ func TestDamageIsTold(t *testing.T) {
 			}
 			stop()
 			rep, err := verify(t, dir)
-			if told := testutil.ToFloat64(l.m.damaged) > 0 || rep.Cuts > 0 || rep.First != 1; !told && status.Of(err) != status.Corrupt {
+			if told := testutil.ToFloat64(l.m.damaged) > 0 || rep.Cuts > 0 || rep.First != 1; !told &&
+				status.Of(err) != status.Corrupt {
 				t.Errorf("%s, %s: nothing is told: %v", name, how, err)
 			}
 		}

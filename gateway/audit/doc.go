@@ -1,35 +1,30 @@
-// Package audit keeps the node's audit log (SPEC §9): one JSON line for every
-// mutation asked of it over HTTP, before it is carried out and after, and for
-// every request that was refused.
+// Package audit keeps the node's audit log (SPEC §9): a JSON line before each mutation that a
+// client requests over HTTP, a line after it, and a line for each refused request.
 //
 // Invariants:
 //
-//   - Each record holds the BLAKE3 hash of the line before it, over all files of
-//     a log, so a record that was changed, removed, put in or moved shows. A head
-//     file beside them names the last record, so a cut end shows too. Who can
-//     write the files can write all of them anew: that shows only against a head
-//     hash kept elsewhere (`allium audit verify --head`).
+//   - Each record contains the BLAKE3 hash of the line before it, over all files of a log. So a
+//     record that was changed, removed, inserted or moved is found. A head file names the last
+//     record, so a cut end is found too. A user who can write the files can rewrite all of them.
+//     Only a head hash stored elsewhere reveals that (`allium audit verify --head`).
 //
-//   - A mutation's record is on disk before the mutation begins, or the mutation
-//     is refused.
+//   - The record of a mutation is on disk before the mutation begins. Otherwise the mutation is
+//     refused.
 //
-//   - Refusals are recorded as far as a rate allows; how many were not is
-//     recorded. They never wait and nothing waits for them.
+//   - Refusals are recorded up to a rate, and the number of the others is recorded. Recording a
+//     refusal never waits.
 //
-//   - One goroutine writes. Records that wait are written together and made
-//     durable by one sync.
+//   - One goroutine writes. It writes waiting records as a batch with one sync (group commit).
 //
-//   - Nothing that was written is ever changed but for a last line that a crash
-//     cut short; where the files are not as the head file says, a new file is
-//     begun and says so, and the old ones stay as they are.
+//   - Written records never change, except that an unfinished last line is cut off after a crash.
+//     If the files do not match the head file, the log begins a new file with a record that says
+//     so, and leaves the old files as they are.
 //
-//   - A node that forgets keeps no file: each record is a line of the node's own
-//     log, told when it happens, with no chain and nothing refused for it.
+//   - A node that stores nothing (amnesia) writes each record as a line of its own log instead,
+//     without hashes. Nothing is refused for it.
 //
-// One mutation, walked through: PUT /o/b3:… has a capability that allows it.
-// [Log.Mutation] queues its record; the writer takes what else is there, gives
-// numbers and hashes, writes, syncs, answers all that wait, and writes the head
-// file. The object is stored. [Log.Outcome] queues a second record with how it
-// ended and the first one's number; the writer syncs it within a quarter of a
-// second.
+// One mutation, walked through: PUT /o/b3:… has a capability that allows it. [Log.Mutation] queues
+// its record. The writer takes the batch, assigns numbers and hashes, writes, syncs, answers the
+// waiting requests and writes the head file. The object is stored. [Log.Outcome] queues a second
+// record with the outcome and the first record's number. The writer syncs it within 250 ms.
 package audit

@@ -59,8 +59,8 @@ func TestFullDisk(t *testing.T) {
 		}
 	})
 	<-ready
-	if l.disk.ballast.Held() != ballastSize {
-		t.Fatalf("the ballast has %d bytes", l.disk.ballast.Held())
+	if l.disk.ballast.Bytes() != ballastSize {
+		t.Fatalf("the ballast has %d bytes", l.disk.ballast.Bytes())
 	}
 	mutate := func(e Event, want status.Outcome) {
 		t.Helper()
@@ -96,7 +96,9 @@ func TestFullDisk(t *testing.T) {
 func TestStartsWithoutSpace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for errno, want := range map[syscall.Errno]status.Outcome{syscall.ENOSPC: status.NoSpace, syscall.EROFS: status.NotReady} {
+	for errno, want := range map[syscall.Errno]status.Outcome{
+		syscall.ENOSPC: status.NoSpace, syscall.EROFS: status.NotReady,
+	} {
 		var broken atomic.Bool
 		broken.Store(true)
 		l, err := New(DefaultConfig(), dir, Deps{})

@@ -16,59 +16,61 @@ import (
 )
 
 const (
-	writeDeadline = 5 * time.Second        // of one mutation's record
-	lazySync      = 250 * time.Millisecond // what nobody waits for is durable after
-	reportEvery   = 10 * time.Second       // suppressed refusals are counted
-	retryEvery    = time.Second            // a log that failed is opened again
-	refillEvery   = 10 * time.Second       // the ballast is made whole again, if there is room
-	batchRecords  = 256                    // written at once
-	heldRecords   = 256                    // kept while the log cannot be written
+	writeDeadline = 5 * time.Second        // longest wait of a request for the queue and for its record
+	syncDelay     = 250 * time.Millisecond // from writing records that no request waits for to their sync
+	reportEvery   = 10 * time.Second       // interval of the records that count suppressed refusals
+	retryEvery    = time.Second            // interval of attempts to open a log that failed
+	refillEvery   = 10 * time.Second       // interval of attempts to refill the ballast
+	batchRecords  = 256                    // most queued records in a batch
+	maxDeferred   = 256                    // most records kept in memory while the log cannot be written
 )
 
-// Deps is what a Log works with. Each may be nil.
+// Deps are the services that a Log uses. Each may be nil.
 type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Limits  *limits.Registry
 }
 
-// Log is the audit log. Its methods may be called from any goroutine; what
-// they record is written while Run runs.
+// Log is the audit log. It is safe for concurrent use. Records are written only
+// while Run runs.
 type Log struct {
-	cfg   Config
-	log   *slog.Logger
-	m     *metrics
-	queue *limits.Queue[item]
-	quiet quiet
-	disk  *chain        // nil: the node's log has the records, and the queue is nil too
-	done  chan struct{} // closed when Run has ended
+	cfg      Config
+	log      *slog.Logger
+	m        *metrics
+	queue    *limits.Queue[item]
+	refusals refusalLimit
+	disk     *chain        // nil: records go to the node's log, and the queue is nil too
+	done     chan struct{} // closed when Run has ended
 
-	told atomic.Uint64 // records in the node's log
+	logged atomic.Uint64 // records in the node's log
 
 	mu  sync.Mutex
 	err error // why nothing can be written now
 
-	// Of the writer.
-	held   []item    // what nobody waits for and could not be written
-	lost   uint64    // records that found no room in held
-	next   time.Time // when to try again
-	refill time.Time // when to look at the ballast
-	since  time.Time // of the first record that is not durable yet; zero: none
+	// Only the writer uses these.
+	deferred      []item    // records that could not be written and that no request waits for
+	lost          uint64    // records dropped because deferred was full
+	nextOpen      time.Time // next attempt to open the log
+	nextRefill    time.Time // next attempt to refill the ballast
+	unsyncedSince time.Time // when the oldest record without a sync was written; zero: none
 }
 
-// item is an event to write, and who waits until it is durable.
+// item is an event to write and the request that waits for it.
 type item struct {
 	event  Event
-	answer chan<- answer // nil: nobody
+	answer chan<- answer // buffered; receives one answer once the event is durable or failed; nil: no request waits
 }
 
+// answer is the number of a durable record, or why the record was not written.
 type answer struct {
 	seq uint64
 	err error
 }
 
-// New returns a Log in dir. Where dir is empty, nothing is kept: each record is a
-// line of the node's log, without a chain, and nothing is refused for it.
+// New returns a Log that writes to dir. With an empty dir each record becomes a
+// line of the node's log, without hashes, and no mutation is refused. New returns
+// bad_request for an invalid cfg.
 func New(cfg Config, dir string, d Deps) (*Log, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -77,27 +79,36 @@ func New(cfg Config, dir string, d Deps) (*Log, error) {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
 	l := &Log{cfg: cfg, log: d.Log, m: newMetrics(d.Metrics), done: make(chan struct{})}
-	l.quiet = newQuiet(cfg.Refusals, d.Limits)
+	l.refusals = newRefusalLimit(cfg.Refusals, d.Limits)
 	if dir == "" {
 		return l, nil
 	}
-	l.disk = &chain{dir: dir, maxBytes: int64(cfg.MaxBytes), keep: cfg.Keep, open: openAppend, ballast: ballast.New(nil, filepath.Join(dir, ballastDir), ballastSize)}
+	l.disk = &chain{
+		dir: dir, maxBytes: int64(cfg.MaxBytes), keep: cfg.Keep, open: openAppend,
+		ballast: ballast.New(nil, filepath.Join(dir, ballastDir), ballastSize),
+	}
 	l.queue = limits.NewQueue[item](d.Limits, limits.Spec{
-		Name: "audit.queue", Path: "HTTP requests → the audit log's writer", Policy: "a mutation waits 5 s, then busy; a refusal is counted only",
+		Name: "audit.queue", Path: "HTTP requests → the audit log's writer",
+		Policy: "a mutation waits 5 s, then busy; a refusal is counted only",
 	}, cfg.Queue)
 	return l, nil
 }
 
-// Mutation records what is about to be done and returns the record's number
-// when it is durable. With an error it must not be done: busy, timeout, no_space
-// where the disk is full, else not_ready. The records of events with Frees find
-// room on a full disk while the ballast of the log lasts.
+// Mutation records a mutation before it begins and returns the record's number
+// once the record is durable. On an error the caller must refuse the mutation.
+//
+// The outcome of the error is busy, timeout, draining while the node stops,
+// no_space when the disk is full, or not_ready when the disk failed otherwise. If ctx
+// ends first, the error is its cause. On a full disk, events with Frees are still
+// recorded until the ballast is used up.
 func (l *Log) Mutation(ctx context.Context, e Event) (seq uint64, err error) {
 	e.Kind = Mutation
 	if l.disk == nil {
-		return l.tell(e), nil
+		return l.logRecord(e), nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, writeDeadline, status.Errorf(status.Timeout, "audit: the record of this was not written within %s, so it was not done; try again", writeDeadline))
+	ctx, cancel := context.WithTimeoutCause(ctx, writeDeadline,
+		status.Errorf(status.Timeout, "the record of this was not written within %s, so it was not done; try again",
+			writeDeadline))
 	defer cancel()
 	reply := make(chan answer, 1)
 	if err := l.queue.Put(ctx, item{event: e, answer: reply}, writeDeadline); err != nil {
@@ -109,11 +120,12 @@ func (l *Log) Mutation(ctx context.Context, e Event) (seq uint64, err error) {
 	case <-ctx.Done():
 		return 0, l.refused(ctx, context.Cause(ctx))
 	case <-l.done:
-		return 0, l.refused(ctx, status.Errorf(status.Draining, "audit: the node is stopping; ask again when it is back"))
+		return 0, l.refused(ctx, status.Errorf(status.Draining, "the node is stopping; ask again when it is back"))
 	}
 }
 
-// refused counts a mutation that could not be recorded.
+// refused counts a mutation that could not be recorded and returns the error for
+// the caller: the cause of ctx if it ended, otherwise err. A nil err is not counted.
 func (l *Log) refused(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -125,38 +137,40 @@ func (l *Log) refused(ctx context.Context, err error) error {
 	return err
 }
 
-// Outcome records how the mutation with the number e.Of ended. It waits for
-// room in the queue for up to 5 s; a record that finds none is lost and counted.
+// Outcome records how the mutation with the number e.Of ended. If the queue is
+// full, it waits for up to 5 s. Then the record is lost, counted and logged.
 func (l *Log) Outcome(ctx context.Context, e Event) {
 	e.Kind = Outcome
 	if l.disk == nil {
-		l.tell(e)
+		l.logRecord(e)
 		return
 	}
 	if err := l.queue.Put(context.WithoutCancel(ctx), item{event: e}, writeDeadline); err != nil {
 		l.m.lost.Inc()
-		l.log.Error("how a mutation ended is not in the audit log", "of", e.Of, "outcome", e.Outcome, "corr_id", e.CorrID, "err", err)
+		l.log.Error("how a mutation ended is not in the audit log", "of", e.Of, "outcome", e.Outcome, "corr_id", e.CorrID,
+			"err", err)
 	}
 }
 
-// Refused records a refusal, if the rate allows, and never waits.
+// Refused records a refusal and never waits. Beyond the rate, or when the queue is
+// full, the refusal is only counted.
 func (l *Log) Refused(e Event) {
 	e.Kind = Refusal
-	if !l.quiet.allow(e.Outcome) {
+	if !l.refusals.allow(e.Outcome) {
 		l.m.suppressed.Inc()
 		return
 	}
 	if l.disk == nil {
-		l.tell(e)
+		l.logRecord(e)
 		return
 	}
 	if l.queue.TryPut(item{event: e}) != nil {
-		l.quiet.count(e.Outcome)
+		l.refusals.count(e.Outcome)
 		l.m.suppressed.Inc()
 	}
 }
 
-// Err is why no mutation can be recorded now, or nil.
+// Err returns why no mutation can be recorded now, or nil.
 func (l *Log) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -68,7 +68,8 @@ func TestVerifies(t *testing.T) {
 	if err != nil || again.Records != rep.Records+2 {
 		t.Fatalf("%+v, %v", again, err)
 	}
-	if _, err := Verify(t.Context(), []string{dir}, VerifyOptions{Head: b3.Sum(nil).Hex()}); status.Of(err) != status.Corrupt {
+	if _, err := Verify(t.Context(), []string{dir},
+		VerifyOptions{Head: b3.Sum(nil).Hex()}); status.Of(err) != status.Corrupt {
 		t.Fatalf("a head that is not there: %v", err)
 	}
 }
@@ -129,7 +130,8 @@ func TestCrash(t *testing.T) {
 	n := len(lines) - 3 // the last of lines is empty
 	head := position{seq: uint64(n), hash: hashOf(bytes.TrimSuffix(lines[n-1], []byte("\n")))}
 	for cut := len(bytes.Join(lines[:n], nil)); cut <= len(whole); cut += step {
-		if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700), os.WriteFile(name, whole[:cut], 0o600), writeHead(dir, head)); err != nil {
+		if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700), os.WriteFile(name, whole[:cut], 0o600),
+			writeHead(dir, head)); err != nil {
 			t.Fatal(err)
 		}
 		_, stop := running(t, DefaultConfig(), dir)

@@ -2,16 +2,16 @@ package audit
 
 // Params are the numbers of the audit log that nobody tunes. Tests set them through [Config].
 type Params struct {
-	// Queue bounds the records that wait to be written. A mutation that finds no room for its record
+	// Queue is the most records that wait to be written. If the queue stays full for 5 s, a mutation
 	// is refused with busy.
 	Queue int `fixed:"queue"`
 
-	// Refusals bounds the refusals a second that are recorded of each outcome. The others are counted
+	// Refusals is the most refusals per second and outcome that are recorded. The others are counted
 	// in one record.
 	Refusals float64 `fixed:"refusals"`
 }
 
-// defaultParams returns the values that hold.
+// defaultParams returns the values of a node.
 func defaultParams() Params {
 	return Params{
 		Queue:    512,

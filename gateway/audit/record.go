@@ -18,13 +18,13 @@ type Kind string
 const (
 	Begin      Kind = "begin"      // the first record of a file, so that its beginning cannot be cut off
 	Start      Kind = "start"      // the node began to write
-	Stop       Kind = "stop"       // it ended in good order
-	Mutation   Kind = "mutation"   // it is about to change something
+	Stop       Kind = "stop"       // the node stopped in good order
+	Mutation   Kind = "mutation"   // the node is about to change something
 	Outcome    Kind = "outcome"    // how the mutation with the number Of ended
-	Refusal    Kind = "refusal"    // it was asked for what it does not do for this client
-	Suppressed Kind = "suppressed" // Count records of refusals were left out
+	Refusal    Kind = "refusal"    // the node refused a request of this client
+	Suppressed Kind = "suppressed" // Count records were left out or lost
 	Cut        Kind = "cut"        // Bytes of a record that a crash left unfinished were cut off
-	Damaged    Kind = "damaged"    // the files before this one are not as the head file says
+	Damaged    Kind = "damaged"    // the files before this one do not match the head file
 )
 
 func (k Kind) known() bool {
@@ -35,29 +35,28 @@ func (k Kind) known() bool {
 	return false
 }
 
-// Event is what is recorded. Empty members are left out. Text is cut to 256
-// bytes.
+// Event is the content of a record. Empty members are left out. Text of more than
+// 256 bytes is cut.
 type Event struct {
 	Kind    Kind   `json:"kind"`
 	Actor   string `json:"actor,omitempty"`  // id of the capability, or "uid:1000" of the Unix socket
-	Branch  string `json:"branch,omitempty"` // of the capability, as it was shown
-	Addr    string `json:"addr,omitempty"`   // of the client, whole
+	Branch  string `json:"branch,omitempty"` // branch of the capability that the client sent
+	Addr    string `json:"addr,omitempty"`   // the client's whole address
 	Method  string `json:"method,omitempty"`
 	Route   string `json:"route,omitempty"`
-	Op      string `json:"op,omitempty"` // of the capability that it takes
+	Op      string `json:"op,omitempty"` // operation that the capability must allow
 	Object  string `json:"object,omitempty"`
 	Name    string `json:"name,omitempty"`
 	Label   string `json:"label,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
-	Bytes   int64  `json:"bytes,omitempty"` // of the request's body, as far as known
+	Bytes   int64  `json:"bytes,omitempty"` // length of the request's body, if known; for Cut, what was cut off
 	Count   uint64 `json:"count,omitempty"`
 	Of      uint64 `json:"of,omitempty"`
 	CorrID  string `json:"corr_id,omitempty"`
 	Detail  string `json:"detail,omitempty"`
 
-	// Frees says that what is recorded gives space back or ends the node: its
-	// record finds room on a full disk, where others are refused. It is not
-	// written.
+	// Frees says that the mutation frees disk space or ends the node. Such an event
+	// may use the ballast of the log when the disk is full. Frees is not written.
 	Frees bool `json:"-"`
 }
 
@@ -66,15 +65,15 @@ type Record struct {
 	Seq  uint64    `json:"seq"` // from 1, without a gap
 	Time time.Time `json:"time"`
 	Event
-	Prev string `json:"prev"` // BLAKE3 of the line before, in hex; zeros in the first
+	Prev string `json:"prev"` // BLAKE3 of the line before, in hex; zeros in the first record
 }
 
 const (
-	maxText = 256      // bytes of a member
-	maxLine = 32 << 10 // bytes of a line; a record of full members, all escaped, has less
+	maxText = 256      // bytes of a text member
+	maxLine = 32 << 10 // bytes of a line; a record whose members are all full and escaped has less
 )
 
-// clip bounds a member and keeps it UTF-8.
+// clip cuts a text to maxText bytes and replaces what is not UTF-8.
 func clip(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText-len("…")]
@@ -83,9 +82,12 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s, "\ufffd")
 }
 
-// clipped is e within its bounds.
+// clipped returns e with all its texts clipped.
 func (e Event) clipped() Event {
-	for _, s := range []*string{&e.Actor, &e.Branch, &e.Addr, &e.Method, &e.Route, &e.Op, &e.Object, &e.Name, &e.Label, &e.Outcome, &e.CorrID, &e.Detail} {
+	for _, s := range []*string{
+		&e.Actor, &e.Branch, &e.Addr, &e.Method, &e.Route, &e.Op, &e.Object, &e.Name, &e.Label, &e.Outcome, &e.CorrID,
+		&e.Detail,
+	} {
 		*s = clip(*s)
 	}
 	return e
@@ -100,8 +102,8 @@ func (r Record) line() ([]byte, error) {
 	return p, nil
 }
 
-// parse reads one line, without its newline. A line has one form: what does
-// not encode to the same bytes again is corrupt.
+// parse reads one line, without its newline. A record has exactly one encoding. A
+// line that does not encode to the same bytes again is corrupt.
 func parse(line []byte) (Record, error) {
 	var r Record
 	if len(line) > maxLine {
@@ -110,7 +112,7 @@ func parse(line []byte) (Record, error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil {
-		return r, status.Errorf(status.Corrupt, "it is no record: %w", err)
+		return r, status.Errorf(status.Corrupt, "it is not a record: %w", err)
 	}
 	again, err := r.line()
 	if err != nil || !bytes.Equal(again, line) {
@@ -125,13 +127,15 @@ func parse(line []byte) (Record, error) {
 	return r, nil
 }
 
-// follows says why r cannot come after the record (seq, hash).
+// follows returns corrupt if r is not the record after the one with seq and hash.
 func (r Record) follows(seq uint64, hash b3.Root) error {
 	switch {
 	case r.Seq != seq+1:
-		return status.Errorf(status.Corrupt, "it is record %d and should be %d: records were removed, repeated or moved", r.Seq, seq+1)
+		return status.Errorf(status.Corrupt, "it is record %d and should be %d: records were removed, repeated or moved",
+			r.Seq, seq+1)
 	case r.Prev != hash.Hex():
-		return status.Errorf(status.Corrupt, "it names another record before it than there is: that one, or this, was changed")
+		return status.Errorf(status.Corrupt, "it names another record before it than there is: that one, or this, was "+
+			"changed")
 	}
 	return nil
 }

@@ -13,56 +13,59 @@ import (
 	"allium/protocols/status"
 )
 
-// VerifyOptions say what to hold a log against.
+// VerifyOptions modify Verify.
 type VerifyOptions struct {
-	Head   string             // hash of a record that has to be in it, in hex; empty: any
-	Record func(Record) error // is given every record, in order; may be nil
+	Head   string             // hash of a record that the log must contain, in hex; empty: none
+	Record func(Record) error // called with every record, in order; its error ends Verify; may be nil
 }
 
 // Report is what Verify found.
 type Report struct {
 	Files   int       `json:"files"`
 	Records uint64    `json:"records"`
-	First   uint64    `json:"first"` // number of the first; above 1 where older files were removed
-	Last    uint64    `json:"last"`
+	First   uint64    `json:"first"` // number of the first record; above 1 if older files were removed
+	Last    uint64    `json:"last"`  // number of the last record
 	From    time.Time `json:"from,omitzero"`
 	To      time.Time `json:"to,omitzero"`
-	Head    string    `json:"head"`           // hash of the last
-	Cuts    int       `json:"cuts"`           // records that crashes left unfinished and that were cut off
+	Head    string    `json:"head"`           // hash of the last record
+	Cuts    int       `json:"cuts"`           // unfinished records that the node cut off after crashes
 	Half    int64     `json:"half,omitempty"` // bytes of an unfinished record at the end
 }
 
-// Verify reads a log through: the directory of one, which has a head file, or
-// the files of one, in order, whose end nothing proves. What is wrong is corrupt
-// and names the file and the line. A node may write to it meanwhile. Memory is
-// bounded by one line.
+// Verify reads a whole log and checks its chain of hashes. paths is the log's
+// directory, or a list of its files in order. Without the directory's head file,
+// Verify cannot tell whether the end is missing.
+//
+// A log that was changed is corrupt, and the error names the file and the line. A
+// node may write to the log meanwhile. Verify uses one line of memory.
 func Verify(ctx context.Context, paths []string, o VerifyOptions) (Report, error) {
 	v := &verifier{ctx: ctx, o: o}
 	if o.Head != "" {
 		want, err := parseHash(o.Head)
 		if err != nil {
-			return v.rep, status.Errorf(status.BadRequest, "audit: %q is not the hash of a record: want 64 hex digits", o.Head)
+			return v.rep, status.Errorf(status.BadRequest, "%q is not the hash of a record: want 64 hex digits", o.Head)
 		}
 		v.want = &want
 	}
 	if len(paths) == 0 {
-		return v.rep, status.Errorf(status.BadRequest, "audit: name the directory of a log, or its files")
+		return v.rep, status.Errorf(status.BadRequest, "name the directory of a log, or its files")
 	}
 	fi, err := os.Stat(paths[0])
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return v.rep, status.Errorf(status.NotFound, "audit: there is no log at %s", paths[0])
+		return v.rep, status.Errorf(status.NotFound, "there is no log at %s", paths[0])
 	case err != nil:
 		return v.rep, fmt.Errorf("audit: %w", err)
 	case !fi.IsDir():
 		err = v.files(paths)
 	case len(paths) > 1:
-		return v.rep, status.Errorf(status.BadRequest, "audit: name one directory, or files")
+		return v.rep, status.Errorf(status.BadRequest, "name one directory, or files")
 	default:
 		err = v.directory(paths[0])
 	}
 	if err == nil && v.want != nil {
-		err = status.Errorf(status.Corrupt, "audit: no record has the hash %s: records were removed, or the log was written anew", o.Head)
+		err = status.Errorf(status.Corrupt, "no record has the hash %s: records were removed, or the log was "+
+			"written anew", o.Head)
 	}
 	v.rep.Last, v.rep.Head = v.at.seq, v.at.hash.Hex()
 	return v.rep, err
@@ -71,19 +74,20 @@ func Verify(ctx context.Context, paths []string, o VerifyOptions) (Report, error
 type verifier struct {
 	ctx  context.Context
 	o    VerifyOptions
-	want *b3.Root // not seen yet
+	want *b3.Root // hash that must still be found; nil: none
 	rep  Report
-	at   position
+	at   position // last record verified
 }
 
-// directory verifies a log up to the record in its head file, and what was
-// written after that.
+// directory verifies the files of a directory. They must contain the record that
+// the head file names; records after it are verified too.
 func (v *verifier) directory(dir string) error {
 	head, err := readHead(dir)
 	if status.Of(err) == status.NotFound {
 		numbers, listErr := listFiles(dir)
 		if listErr == nil && len(numbers) > 0 {
-			return status.Errorf(status.Corrupt, "%w, so that its end cannot be proved; name the files to verify what is there", err)
+			return status.Errorf(status.Corrupt, "%w, so that its end cannot be proved; name the files to verify what is there",
+				err)
 		}
 	}
 	if err != nil {
@@ -96,7 +100,7 @@ func (v *verifier) directory(dir string) error {
 	passed := head.seq == 0
 	for i, n := range numbers {
 		if i > 0 && n != numbers[i-1]+1 {
-			return status.Errorf(status.Corrupt, "audit: %s is missing", fileName(numbers[i-1]+1))
+			return status.Errorf(status.Corrupt, "%s is missing", fileName(numbers[i-1]+1))
 		}
 		err := v.file(filepath.Join(dir, fileName(n)), i == len(numbers)-1, func() { passed = passed || v.at == head })
 		if i == 0 && errors.Is(err, fs.ErrNotExist) {
@@ -107,7 +111,8 @@ func (v *verifier) directory(dir string) error {
 		}
 	}
 	if !passed {
-		return status.Errorf(status.Corrupt, "audit: the head file of %s names record %d with hash %s, and the log ends at record %d without it: its end was cut off or changed", dir, head.seq, head.hash.Hex(), v.at.seq)
+		return status.Errorf(status.Corrupt, "the head file of %s names record %d with hash %s, and the log ends "+
+			"at record %d without it: its end was cut off or changed", dir, head.seq, head.hash.Hex(), v.at.seq)
 	}
 	return nil
 }
@@ -121,7 +126,8 @@ func (v *verifier) files(paths []string) error {
 	return nil
 }
 
-// file verifies one file. Only the last of a log may end in half a record.
+// file verifies one file and calls passed after each record. Only the last file of
+// a log may end in an unfinished record.
 func (v *verifier) file(name string, last bool, passed func()) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -138,9 +144,9 @@ func (v *verifier) file(name string, last bool, passed func()) error {
 		passed()
 		return context.Cause(v.ctx)
 	})
-	if errors.Is(err, errHalf) {
+	if errors.Is(err, errUnfinished) {
 		if !last {
-			return status.Errorf(status.Corrupt, "audit: the last line of %s has no end", name)
+			return status.Errorf(status.Corrupt, "the last line of %s has no end", name)
 		}
 		fi, err := f.Stat()
 		if err != nil {
@@ -150,19 +156,21 @@ func (v *verifier) file(name string, last bool, passed func()) error {
 		return nil
 	}
 	if err == nil && size == 0 && !last {
-		return status.Errorf(status.Corrupt, "audit: %s is empty, and there are files after it: its records were removed", name)
+		return status.Errorf(status.Corrupt, "%s is empty, and there are files after it: its records were removed",
+			name)
 	}
 	return err
 }
 
-// record verifies a line, perhaps the first of its file.
+// record verifies one line. first says that it is the first line of its file.
 func (v *verifier) record(line []byte, first bool) error {
 	r, err := parse(line)
 	if err != nil {
 		return err
 	}
 	if first != (r.Kind == Begin) {
-		return status.Errorf(status.Corrupt, "a file begins with a record of kind %s and has no other: records were removed or put in", Begin)
+		return status.Errorf(status.Corrupt, "a file begins with a record of kind %s and has no other: records were "+
+			"removed or put in", Begin)
 	}
 	if v.rep.Records == 0 {
 		hash, err := parseHash(r.Prev)

@@ -10,13 +10,15 @@ import (
 	"allium/protocols/status"
 )
 
-// Run writes until ctx is done, then what is queued, and a last record. No disk
-// makes it fail: a log that cannot be opened or written is tried again every
-// second, and until then mutations are refused.
+// Run writes records until ctx is done. Then it writes the queued records and a
+// record of kind Stop, and returns nil. It calls ready once the log was opened.
+//
+// Errors of the disk do not end Run. It tries to open the log again every second,
+// and mutations are refused until that succeeds.
 func (l *Log) Run(ctx context.Context, ready func()) error {
 	defer close(l.done)
 	if l.disk == nil {
-		l.runTelling(ctx, ready)
+		l.runWithoutDisk(ctx, ready)
 		return nil
 	}
 	l.start()
@@ -28,12 +30,13 @@ func (l *Log) Run(ctx context.Context, ready func()) error {
 		l.write(l.take(nil))
 	}
 	l.write([]item{{event: Event{Kind: Stop, Frees: true}}})
-	l.settle()
+	l.flush()
 	l.disk.close()
 	return nil
 }
 
-// start opens the log and records that. What cannot be written now is held.
+// start opens the log and writes a record of kind Start. If the log cannot be
+// opened, the record is written later.
 func (l *Log) start() {
 	l.disk.ballast.Load()
 	items := []item{{event: Event{Kind: Start, Frees: true}}}
@@ -46,31 +49,32 @@ func (l *Log) start() {
 		items = append(items, item{event: e})
 	}
 	l.write(items)
-	l.settle()
+	l.flush()
 	l.fillBallast()
 }
 
-// unwritable reports whether err says that the disk takes no writes, which
-// passes.
+// unwritable reports whether err says that the disk is full or read-only. Both may pass.
 func unwritable(err error) bool {
 	o, ok := status.System(err)
 	return ok && (o == status.NoSpace || errors.Is(err, syscall.EROFS))
 }
 
-// fillBallast makes the ballast whole, if there is room.
+// fillBallast fills the ballast as far as the disk has space for it. An error other
+// than a full or read-only disk is logged.
 func (l *Log) fillBallast() {
 	for more := true; more; {
 		var err error
 		if more, err = l.disk.ballast.Fill(ballastKeep); err != nil && !unwritable(err) {
-			l.log.Warn("the ballast of the audit log cannot be made; on a full disk deletions may be refused", "err", err)
+			l.log.Warn("cannot reserve disk space for the audit log; on a full disk deletions may be refused", "err", err)
 		}
 	}
 }
 
-// open opens the files and returns what to record of them.
+// open opens the files, with the ballast's space if the disk is full. It logs and
+// returns the events that say what was wrong with them.
 func (l *Log) open() ([]Event, error) {
 	var events []Event
-	err := l.disk.sparing(func() (err error) {
+	err := l.disk.withBallast(func() (err error) {
 		events, err = l.disk.recover()
 		return err
 	})
@@ -78,27 +82,30 @@ func (l *Log) open() ([]Event, error) {
 		switch e.Kind {
 		case Damaged:
 			l.m.damaged.Inc()
-			l.log.Error("the audit log is damaged: records were changed or are missing. Nothing in it was touched; a new file is begun and says so. `allium audit verify` shows where", "dir", l.disk.dir, "what", e.Detail)
+			l.log.Error("the audit log is damaged: records were changed or are missing. The old files stay as they are; "+
+				"a new file begins with a record of the damage. `allium audit verify` shows where it is",
+				"dir", l.disk.dir, "what", e.Detail)
 		case Cut:
-			l.log.Warn("a record that a crash left unfinished was cut off the audit log", "bytes", e.Bytes)
+			l.log.Warn("a crash left an unfinished record at the end of the audit log; it was cut off", "bytes", e.Bytes)
 		}
 	}
 	return events, typed(err)
 }
 
-// step does what is due, and waits for records until something else is.
+// step does the periodic work that is due. Then it writes the next batch, or
+// returns when other work becomes due.
 func (l *Log) step(ctx context.Context) {
 	now := time.Now()
-	if l.Err() != nil && !now.Before(l.next) {
+	if l.Err() != nil && !now.Before(l.nextOpen) {
 		l.reopen()
 	}
 	l.report(now)
-	if l.Err() == nil && !now.Before(l.refill) {
-		l.refill = now.Add(refillEvery)
+	if l.Err() == nil && !now.Before(l.nextRefill) {
+		l.nextRefill = now.Add(refillEvery)
 		l.fillBallast()
 	}
-	if !l.since.IsZero() && now.Sub(l.since) >= lazySync {
-		l.settle()
+	if !l.unsyncedSince.IsZero() && now.Sub(l.unsyncedSince) >= syncDelay {
+		l.flush()
 	}
 	wait, cancel := context.WithDeadline(ctx, l.due(now))
 	first, err := l.queue.Get(wait)
@@ -108,7 +115,7 @@ func (l *Log) step(ctx context.Context) {
 	}
 }
 
-// due is when the next step has something to do without a new record.
+// due returns when the next step is needed even if no record arrives.
 func (l *Log) due(now time.Time) time.Time {
 	due := now.Add(reportEvery)
 	consider := func(at time.Time) {
@@ -116,23 +123,24 @@ func (l *Log) due(now time.Time) time.Time {
 			due = at
 		}
 	}
-	consider(l.quiet.due())
+	consider(l.refusals.due())
 	if l.Err() != nil {
-		consider(l.next)
-	} else if !l.since.IsZero() {
-		consider(l.since.Add(lazySync))
+		consider(l.nextOpen)
+	} else if !l.unsyncedSince.IsZero() {
+		consider(l.unsyncedSince.Add(syncDelay))
 	}
 	return due
 }
 
-// take collects a batch: what was held back, first and what is queued.
+// take returns the next batch: deferred records, then first if it is not nil, then
+// queued records.
 func (l *Log) take(first *item) []item {
-	batch := l.held
-	l.held = nil
+	batch := l.deferred
+	l.deferred = nil
 	if first != nil {
 		batch = append(batch, *first)
 	}
-	for len(batch) < heldRecords+batchRecords {
+	for len(batch) < maxDeferred+batchRecords {
 		it, ok := l.queue.TryGet()
 		if !ok {
 			break
@@ -142,10 +150,10 @@ func (l *Log) take(first *item) []item {
 	return batch
 }
 
-// report records how many refusals were left out of late.
+// report records the counts of suppressed refusals that are due.
 func (l *Log) report(now time.Time) {
 	var batch []item
-	for outcome, n := range l.quiet.take(now) {
+	for outcome, n := range l.refusals.take(now) {
 		batch = append(batch, item{event: Event{Kind: Suppressed, Outcome: outcome, Count: n}})
 	}
 	if len(batch) > 0 {
@@ -153,11 +161,12 @@ func (l *Log) report(now time.Time) {
 	}
 }
 
-// write writes a batch and answers those that wait.
+// write writes a batch and answers the waiting requests. If the disk was full, a
+// batch with an event that frees space opens the log again first.
 func (l *Log) write(batch []item) {
 	frees := slices.ContainsFunc(batch, func(it item) bool { return it.event.Frees })
 	if err := l.Err(); frees && status.Of(err) == status.NoSpace {
-		batch = append(l.opened(), batch...)
+		batch = append(l.reopenFiles(), batch...)
 	}
 	if err := l.Err(); err != nil {
 		l.fail(batch, err)
@@ -183,15 +192,15 @@ func (l *Log) write(batch []item) {
 		}
 	}
 	if wait {
-		l.settle()
-	} else if l.since.IsZero() {
-		l.since = time.Now()
+		l.flush()
+	} else if l.unsyncedSince.IsZero() {
+		l.unsyncedSince = time.Now()
 	}
 }
 
-// put gives events their place in the chain. With spare, which is for what gives
-// space back, they may use the ballast up: the log is opened again for each try,
-// as a part of a record may be in it.
+// put appends events to the chain, with a sync if durable is set. With spare it
+// removes files of the ballast while the disk is full. It opens the log again for
+// each attempt, because a failed write may leave part of a record.
 func (l *Log) put(events []Event, durable, spare bool) ([]Record, error) {
 	now := time.Now().UTC()
 	records, err := l.disk.append(now, events)
@@ -210,35 +219,36 @@ func (l *Log) put(events []Event, durable, spare bool) ([]Record, error) {
 	return records, err
 }
 
-// settle makes what nobody waited for durable, and writes the head file.
-func (l *Log) settle() {
+// flush syncs the written records and writes the head file.
+func (l *Log) flush() {
 	if l.Err() != nil {
 		return
 	}
-	l.since = time.Time{}
+	l.unsyncedSince = time.Time{}
 	err := l.disk.sync()
 	if err == nil {
-		err = l.disk.mark()
+		err = l.disk.saveHead()
 	}
 	if err != nil {
 		l.fail(nil, typed(err))
 	}
 }
 
-// fail refuses what waits and keeps the rest for later. Nothing is written
-// until the log was opened again: what is on the disk is not known.
+// fail answers the waiting requests with err and keeps the other records, up to
+// maxDeferred; further ones are lost and counted. Nothing is written until the log
+// is opened again, because what the disk contains is unknown.
 func (l *Log) fail(batch []item, err error) {
 	if l.Err() == nil {
 		l.log.Error("the audit log cannot be written; mutations are refused until it can", "err", err)
-		l.next = time.Now().Add(retryEvery)
+		l.nextOpen = time.Now().Add(retryEvery)
 	}
-	l.setErr(err) // before anybody is told
+	l.setErr(err) // before a request gets its answer
 	for _, it := range batch {
 		switch {
 		case it.answer != nil:
 			it.answer <- answer{err: err}
-		case len(l.held) < heldRecords:
-			l.held = append(l.held, it)
+		case len(l.deferred) < maxDeferred:
+			l.deferred = append(l.deferred, it)
 		default:
 			l.lost++
 			l.m.lost.Inc()
@@ -246,9 +256,9 @@ func (l *Log) fail(batch []item, err error) {
 	}
 }
 
-// opened opens the log again and returns what there is to record of that.
-func (l *Log) opened() (batch []item) {
-	l.next = time.Now().Add(retryEvery)
+// reopenFiles opens the log again, sets Err and returns the events of that as items.
+func (l *Log) reopenFiles() (batch []item) {
+	l.nextOpen = time.Now().Add(retryEvery)
 	events, err := l.open()
 	l.setErr(err)
 	for _, e := range events {
@@ -257,14 +267,14 @@ func (l *Log) opened() (batch []item) {
 	return batch
 }
 
-// reopen tries again.
+// reopen opens the log again. On success it writes the deferred and queued records.
 func (l *Log) reopen() {
-	batch := l.opened()
+	batch := l.reopenFiles()
 	if l.Err() != nil {
 		return
 	}
 	l.write(append(batch, l.take(nil)...))
-	l.settle()
+	l.flush()
 	if l.Err() == nil {
 		l.log.Info("the audit log can be written again")
 	}
@@ -277,7 +287,7 @@ func (l *Log) setErr(err error) {
 	l.err = err
 }
 
-// typed gives an error of the disk its outcome.
+// typed gives an error of the disk its outcome, and says what the operator can do.
 func typed(err error) error {
 	switch {
 	case err == nil:
@@ -287,6 +297,7 @@ func typed(err error) error {
 	case status.Of(err) == status.Busy:
 		return status.Errorf(status.Busy, "%w; try again: nothing is changed without a record", err)
 	default:
-		return status.Errorf(status.NotReady, "%w; repair the disk below the audit log: nothing is changed without a record", err)
+		return status.Errorf(status.NotReady, "%w; repair the disk below the audit log: nothing is changed without a record",
+			err)
 	}
 }

@@ -20,43 +20,45 @@ import (
 	"allium/protocols/status"
 )
 
-// Waits of ACME. Authorities count failures by the hour, so the pauses grow.
+// Times of ACME. Authorities limit failures per hour, so the pauses grow.
 const (
+	// ChallengePrefix is the path below which an authority looks for HTTP-01 proofs.
 	ChallengePrefix = "/.well-known/acme-challenge/"
-	acmeCall        = 30 * time.Second // one HTTP request
-	acmeAttempt     = 3 * time.Minute  // one certificate, all its requests and waits
-	acmeRetry       = 5 * time.Minute  // after the first failure; doubled with each
-	acmeSlowest     = 3 * time.Hour    // between attempts
+
+	acmeCall     = 30 * time.Second // timeout of one HTTP request
+	acmeAttempt  = 3 * time.Minute  // timeout of one certificate, with all its requests
+	acmeRetry    = 5 * time.Minute  // pause after the first failure; each failure doubles it
+	acmeMaxRetry = 3 * time.Hour    // longest pause, before up to a quarter of jitter
 )
 
-// ALPNProto is the protocol that the authority's handshakes for TLS-ALPN-01 offer.
+// ALPNProto is the only protocol that an authority offers in a TLS-ALPN-01 handshake.
 const ALPNProto = acmez.ACMETLS1Protocol
 
-// acmeCerts gets certificates from an ACME authority (RFC 8555) and renews them
-// when a third of their time is left. It asks ahead of need, in run: a
-// handshake takes what is there and never waits for the authority.
+// acmeCerts is the Source of certificates of an ACME authority (RFC 8555). Run orders
+// them and renews each when a third of its lifetime is left. A handshake uses the
+// certificate in memory and never waits for the authority.
 type acmeCerts struct {
 	domains []string
 	email   string
-	http01  bool // the redirect listener answers
+	http01  bool // the redirect listener answers HTTP-01 challenges
 	cache   acmeCache
 	answers *boundedAnswers
 	client  *acme.Client
-	account acme.Account // without a key until it is registered; used by Run alone
+	account acme.Account // has no key until it is registered; only Run uses it
 	now     func() time.Time
 	log     *slog.Logger
 	m       *metrics
 
 	mu     sync.Mutex
 	certs  map[string]*tls.Certificate // by domain
-	alpn   map[string]*tls.Certificate // by domain, while it is proved by TLS-ALPN-01
-	proofs map[string]string           // by token, while a domain is proved by HTTP-01
+	alpn   map[string]*tls.Certificate // proofs of TLS-ALPN-01 challenges under way, by domain
+	proofs map[string]string           // proofs of HTTP-01 challenges under way, by token
 }
 
 func newACMECerts(cfg Config, d Deps, m *metrics) (*acmeCerts, error) {
 	tr := &http.Transport{
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
-		DisableKeepAlives: true, // a renewal every two months keeps no connection
+		DisableKeepAlives: true, // the next renewal is weeks away
 	}
 	if cfg.ACMECA != "" {
 		pem, err := os.ReadFile(cfg.ACMECA)
@@ -84,19 +86,18 @@ func newACMECerts(cfg Config, d Deps, m *metrics) (*acmeCerts, error) {
 	return a, nil
 }
 
-// renewal is when a certificate is to be got again: nothing before it, a third
-// of its time left after.
+// renewal returns when a certificate is renewed: when a third of its lifetime is left.
 func renewal(leaf *x509.Certificate) time.Time {
 	return leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore) / 3)
 }
 
-// Run gets the certificates that are missing or about to end, one after the
-// other, and waits for the next to be due.
+// Run loads the stored certificates. Then it orders certificates that are missing or
+// due for renewal, one at a time, until ctx is done.
 func (a *acmeCerts) Run(ctx context.Context) {
 	due, failures := map[string]time.Time{}, map[string]int{}
 	for _, d := range a.domains {
 		due[d] = a.now()
-		if c := a.cached(d); c != nil {
+		if c := a.stored(d); c != nil {
 			a.use(d, c)
 			due[d] = renewal(c.Leaf)
 		}
@@ -104,7 +105,7 @@ func (a *acmeCerts) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		next := slices.MinFunc(a.domains, func(x, y string) int { return due[x].Compare(due[y]) })
 		if wait := due[next].Sub(a.now()); wait > 0 {
-			timer := time.NewTimer(min(wait, time.Hour)) // the clock may be set meanwhile
+			timer := time.NewTimer(min(wait, time.Hour)) // the system clock may change meanwhile
 			select {
 			case <-ctx.Done():
 				timer.Stop()
@@ -117,11 +118,12 @@ func (a *acmeCerts) Run(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			pause := min(acmeSlowest, acmeRetry<<min(failures[next], 10))
+			pause := min(acmeMaxRetry, acmeRetry<<min(failures[next], 10))
 			pause += rand.N(pause / 4)
 			failures[next]++
 			due[next] = a.now().Add(pause)
-			a.log.Warn("no certificate from the ACME authority", "domain", next, "again_in", pause.Round(time.Second), "err", err)
+			a.log.Warn("cannot get a certificate from the ACME authority", "domain", next,
+				"again_in", pause.Round(time.Second), "err", err)
 			a.m.certUpdates.WithLabelValues("failed").Inc()
 			continue
 		}
@@ -133,6 +135,7 @@ func (a *acmeCerts) Run(ctx context.Context) {
 	}
 }
 
+// use makes c the certificate of a domain.
 func (a *acmeCerts) use(domain string, c *tls.Certificate) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,8 +149,9 @@ func (a *acmeCerts) use(domain string, c *tls.Certificate) {
 	a.m.certNotAfter.Set(float64(first.Unix()))
 }
 
-// Get is the certificate of a handshake. One that offers acme-tls/1 alone is
-// the authority's, looking for the proof.
+// Get returns the certificate of the requested name, or of the first domain if the
+// handshake names none. A handshake that offers only acme-tls/1 comes from the
+// authority and gets the proof of the challenge.
 func (a *acmeCerts) Get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
 	if name == "" {
@@ -175,16 +179,17 @@ func (a *acmeCerts) Check() error {
 	for _, d := range a.domains {
 		c := a.certs[d]
 		if c == nil {
-			return status.Errorf(status.NotReady, "there is no certificate of %s yet; the log says what the ACME authority answers, and whether it can reach this node", d)
+			return status.Errorf(status.NotReady, "there is no certificate of %s yet; the log says what the ACME authority "+
+				"answers, and whether it can reach this node", d)
 		}
-		if err := inTime(c.Leaf, a.now()); err != nil {
+		if err := checkValidity(c.Leaf, a.now()); err != nil {
 			return fmt.Errorf("%s: %w", d, err)
 		}
 	}
 	return nil
 }
 
-// Proof is what HTTP-01 answers under a token.
+// Proof returns the answer to the HTTP-01 challenge with a token.
 func (a *acmeCerts) Proof(token string) (string, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

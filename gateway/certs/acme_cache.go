@@ -12,12 +12,12 @@ import (
 	"allium/protocols/status"
 )
 
-// acmeCache keeps the account's key and the certificates in a directory, which only
-// the node's user can read; an empty one keeps nothing. The names of files are those
-// of domains, and acmeAccount.
+// acmeCache stores the account's key and the certificates in a directory that only
+// the node's user can read. The empty acmeCache stores nothing. A certificate's file
+// has the name of its domain; the key's file is acmeAccount.
 type acmeCache string
 
-// get returns what was kept under a name, nil if there is nothing.
+// get returns the content of a file, or nil if there is none.
 func (dir acmeCache) get(name string) ([]byte, error) {
 	if dir == "" {
 		return nil, nil
@@ -29,7 +29,7 @@ func (dir acmeCache) get(name string) ([]byte, error) {
 	return raw, err
 }
 
-// put keeps raw under a name: the whole of it, or what was there before.
+// put replaces a file atomically. It does not sync the file.
 func (dir acmeCache) put(name string, raw []byte) error {
 	if dir == "" {
 		return nil
@@ -37,7 +37,7 @@ func (dir acmeCache) put(name string, raw []byte) error {
 	if err := os.MkdirAll(string(dir), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(string(dir), name+".*") // 0600
+	f, err := os.CreateTemp(string(dir), name+".*") // with mode 0600
 	if err != nil {
 		return err
 	}
@@ -52,12 +52,13 @@ func (dir acmeCache) put(name string, raw []byte) error {
 	return err
 }
 
-// acmeBytes is the most that is read of the authority's answers in one attempt at a
-// certificate; with more it fails.
-const acmeBytes = 4 << 20
+// maxACMEBytes is the most bytes of answers in one attempt at a certificate. An attempt
+// with more fails.
+const maxACMEBytes = 4 << 20
 
-// boundedAnswers reads at most left bytes of all answers together: the ACME library
-// reads each to its end, and follows any number of links.
+// boundedAnswers is an HTTP transport that reads at most left bytes, all answers
+// together. The ACME library itself has no bound: it reads each answer to its end and
+// follows any number of links.
 type boundedAnswers struct {
 	http.RoundTripper
 	left atomic.Int64
@@ -72,6 +73,7 @@ func (b *boundedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// boundedAnswer is the body of one answer.
 type boundedAnswer struct {
 	io.ReadCloser
 	of *boundedAnswers
@@ -80,7 +82,7 @@ type boundedAnswer struct {
 func (a *boundedAnswer) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
 	if a.of.left.Add(-int64(n)) < 0 {
-		return 0, status.Errorf(status.Upstream, "the ACME authority answers with more than %d bytes", acmeBytes)
+		return 0, status.Errorf(status.Upstream, "the ACME authority answers with more than %d bytes", maxACMEBytes)
 	}
 	return n, err
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/mholt/acmez/v3/acme"
 )
 
-// Names in the cache; a domain's certificate is under the domain.
+// acmeAccount is the name of the account's key in the cache.
 const acmeAccount = "acme_account.key"
 
-// obtain gets a certificate: proved by TLS-ALPN-01, and if the authority cannot
-// do that, by HTTP-01 where something listens for it. Each proof is an order of its
-// own with one solver, so that the library has no choice to make.
+// obtain orders a certificate for a domain. It proves the domain by TLS-ALPN-01 and,
+// if that fails and a redirect listener exists, by HTTP-01. Each attempt is an order
+// of its own with one solver, so the library cannot choose another challenge.
 func (a *acmeCerts) obtain(ctx context.Context, domain string) (*tls.Certificate, error) {
 	ctx, cancel := context.WithTimeout(ctx, acmeAttempt)
 	defer cancel()
-	a.answers.left.Store(acmeBytes)
+	a.answers.left.Store(maxACMEBytes)
 	if err := a.register(ctx); err != nil {
 		return nil, fmt.Errorf("register: %w", err)
 	}
@@ -57,27 +57,27 @@ func (a *acmeCerts) obtain(ctx context.Context, domain string) (*tls.Certificate
 	return nil, failed
 }
 
-// take checks a key with the certificate that the authority signed for it, and
-// keeps them.
+// take checks the signed certificate against its key and domain, and stores both.
 func (a *acmeCerts) take(domain string, raw []byte) (*tls.Certificate, error) {
-	c, err := a.pair(domain, raw)
+	c, err := a.parsePair(domain, raw)
 	if err != nil {
-		return nil, fmt.Errorf("what the authority signed: %w", err)
+		return nil, fmt.Errorf("check the certificate that the authority signed: %w", err)
 	}
 	if err := a.cache.put(domain, raw); err != nil {
-		a.log.Warn("the certificate cannot be kept; it is got again after a restart", "domain", domain, "err", err)
+		a.log.Warn("cannot store the certificate; the node orders it again after a restart", "domain", domain, "err", err)
 	}
 	return c, nil
 }
 
-// register makes the account, or finds the one that the cached key has.
+// register creates an account at the authority, or finds the account of the stored
+// key.
 func (a *acmeCerts) register(ctx context.Context) error {
 	if a.account.PrivateKey != nil {
 		return nil
 	}
 	var key crypto.Signer
-	if raw := a.recall(acmeAccount); raw != nil {
-		key, _ = parseKey(raw) // what cannot be read is replaced
+	if raw := a.readCache(acmeAccount); raw != nil {
+		key, _ = parseKey(raw) // an invalid key is replaced
 	}
 	if key == nil {
 		fresh, raw, err := newKey()
@@ -100,7 +100,7 @@ func (a *acmeCerts) register(ctx context.Context) error {
 	return err
 }
 
-// solver shows the proof of a domain for as long as the authority looks at it.
+// solver provides the proof of a domain while the authority checks it.
 type solver struct {
 	a      *acmeCerts
 	domain string
@@ -113,31 +113,32 @@ func (s solver) Present(_ context.Context, ch acme.Challenge) error {
 		if err != nil {
 			return err
 		}
-		s.a.locked(func() { s.a.alpn[s.domain] = c })
+		s.a.withLock(func() { s.a.alpn[s.domain] = c })
 		return nil
 	}
-	s.a.locked(func() { s.a.proofs[ch.Token] = ch.KeyAuthorization })
+	s.a.withLock(func() { s.a.proofs[ch.Token] = ch.KeyAuthorization })
 	return nil
 }
 
 // CleanUp implements acmez.Solver.
 func (s solver) CleanUp(_ context.Context, ch acme.Challenge) error {
-	s.a.locked(func() {
+	s.a.withLock(func() {
 		delete(s.a.alpn, s.domain)
 		delete(s.a.proofs, ch.Token)
 	})
 	return nil
 }
 
-func (a *acmeCerts) locked(f func()) {
+// withLock calls f with a.mu held.
+func (a *acmeCerts) withLock(f func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f()
 }
 
-// pair reads a key and its certificates, and refuses those that do not hold for
-// domain now.
-func (a *acmeCerts) pair(domain string, raw []byte) (*tls.Certificate, error) {
+// parsePair parses a key and its certificates. It returns an error if the certificate does
+// not name domain or is not valid now.
+func (a *acmeCerts) parsePair(domain string, raw []byte) (*tls.Certificate, error) {
 	c, err := tls.X509KeyPair(raw, raw)
 	if err != nil {
 		return nil, err
@@ -145,33 +146,35 @@ func (a *acmeCerts) pair(domain string, raw []byte) (*tls.Certificate, error) {
 	if err := c.Leaf.VerifyHostname(domain); err != nil {
 		return nil, err
 	}
-	return &c, inTime(c.Leaf, a.now())
+	return &c, checkValidity(c.Leaf, a.now())
 }
 
-// cached is the certificate of an earlier run, nil if there is none that holds.
-func (a *acmeCerts) cached(domain string) *tls.Certificate {
-	raw := a.recall(domain)
+// stored returns the stored certificate of a domain, or nil if there is none or it is
+// not valid.
+func (a *acmeCerts) stored(domain string) *tls.Certificate {
+	raw := a.readCache(domain)
 	if raw == nil {
 		return nil
 	}
-	c, err := a.pair(domain, raw)
+	c, err := a.parsePair(domain, raw)
 	if err != nil {
-		a.log.Info("the kept certificate is of no use any more", "domain", domain, "err", err)
+		a.log.Info("the stored certificate is not valid; the node orders a new one", "domain", domain, "err", err)
 		return nil
 	}
 	return c
 }
 
-// recall reads what was kept, nil if there is nothing.
-func (a *acmeCerts) recall(name string) []byte {
+// readCache reads a file of the cache. It returns nil if there is none or it cannot be
+// read, which it logs.
+func (a *acmeCerts) readCache(name string) []byte {
 	raw, err := a.cache.get(name)
 	if err != nil {
-		a.log.Warn("what ACME keeps cannot be read", "name", name, "err", err)
+		a.log.Warn("cannot read a file of the ACME directory", "name", name, "err", err)
 	}
 	return raw
 }
 
-// newKey makes a P-256 key, and its PEM.
+// newKey creates a P-256 key and returns it with its PEM encoding.
 func newKey() (crypto.Signer, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -184,10 +187,11 @@ func newKey() (crypto.Signer, []byte, error) {
 	return key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
+// parseKey parses a private key in PEM.
 func parseKey(raw []byte) (crypto.Signer, error) {
 	block, _ := pem.Decode(raw)
 	if block == nil {
-		return nil, errors.New("no PEM")
+		return nil, errors.New("the file is not PEM")
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -195,7 +199,7 @@ func parseKey(raw []byte) (crypto.Signer, error) {
 	}
 	signer, ok := key.(crypto.Signer)
 	if !ok {
-		return nil, errors.New("no key to sign with")
+		return nil, errors.New("the key cannot sign")
 	}
 	return signer, nil
 }

@@ -75,33 +75,36 @@ func TestACMECacheIsChecked(t *testing.T) {
 		chain, private := certstest.PEM(t, key, leaf)
 		certstest.Write(t, filepath.Join(dir, "node.test"), append(private, chain...))
 	}
-	if a.cached("node.test") != nil {
+	if a.stored("node.test") != nil {
 		t.Error("there is nothing")
 	}
 	keep(time.Now().Add(time.Hour), "node.test")
-	if a.cached("node.test") == nil {
+	if a.stored("node.test") == nil {
 		t.Error("a good one is not used")
 	}
 	keep(time.Now().Add(-time.Hour), "node.test")
-	if a.cached("node.test") != nil {
+	if a.stored("node.test") != nil {
 		t.Error("it ended")
 	}
 	keep(time.Now().Add(time.Hour), "other.test")
-	if a.cached("node.test") != nil {
+	if a.stored("node.test") != nil {
 		t.Error("it is another name's")
 	}
 	certstest.Write(t, filepath.Join(dir, "node.test"), []byte("nonsense"))
-	if a.cached("node.test") != nil {
+	if a.stored("node.test") != nil {
 		t.Error("it is nonsense")
 	}
 	key, raw, err := newKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := parseKey(raw); err != nil || !again.Public().(interface{ Equal(crypto.PublicKey) bool }).Equal(key.Public()) {
+	if again, err := parseKey(raw); err != nil ||
+		!again.Public().(interface{ Equal(crypto.PublicKey) bool }).Equal(key.Public()) {
 		t.Errorf("the account's key: %v", err)
 	}
-	for _, bad := range [][]byte{nil, []byte("x"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})} {
+	for _, bad := range [][]byte{
+		nil, []byte("x"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}),
+	} {
 		if _, err := parseKey(bad); err == nil {
 			t.Errorf("%q is a key", bad)
 		}
@@ -137,12 +140,13 @@ func TestCertificateReload(t *testing.T) {
 			for _, name := range []string{cert, key} {
 				_ = os.Chtimes(name, time.Now(), time.Now()) // it may be gone
 			}
-			time.Sleep(5 * lookEvery)
+			time.Sleep(5 * pollEvery)
 			synctest.Wait()
 			if got := f.current.Load(); want != nil && got != want {
 				t.Errorf("%s: another certificate is in use", what)
 			}
-			if o, b := testutil.ToFloat64(m.certUpdates.WithLabelValues("ok")), testutil.ToFloat64(m.certUpdates.WithLabelValues("failed")); o != ok || b != failed {
+			if o, b := testutil.ToFloat64(m.certUpdates.WithLabelValues("ok")),
+				testutil.ToFloat64(m.certUpdates.WithLabelValues("failed")); o != ok || b != failed {
 				t.Errorf("%s: %v ok, %v failed, want %v and %v", what, o, b, ok, failed)
 			}
 		}
@@ -202,7 +206,10 @@ func TestPairs(t *testing.T) {
 		{"of the group's hands", []*x509.Certificate{leaf}, key, 0o660, status.Forbidden, "chmod 600"},
 		{"another's key", []*x509.Certificate{leaf}, stranger, 0o600, status.BadRequest, "match"},
 		{"signer first", []*x509.Certificate{a.Cert, leaf}, key, 0o600, status.BadRequest, "match"},
-		{"another's signer", []*x509.Certificate{leaf, other.Cert}, key, 0o600, status.BadRequest, "put the node's own first"},
+		{
+			"another's signer", []*x509.Certificate{leaf, other.Cert}, key, 0o600, status.BadRequest,
+			"put the node's own first",
+		},
 		{"for nobody", []*x509.Certificate{nameless}, namelessKey, 0o600, status.BadRequest, "names no host"},
 		{"no certificate", nil, key, 0o600, status.BadRequest, "gateway.tls.cert"},
 	} {
@@ -242,7 +249,9 @@ func (l *logBuffer) String() string {
 // over all of its answers.
 func TestBoundedAnswers(t *testing.T) {
 	t.Parallel()
-	authority := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1000)) }))
+	authority := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, 1000))
+	}))
 	defer authority.Close()
 	answers := &boundedAnswers{RoundTripper: http.DefaultTransport}
 	answers.left.Store(2500)

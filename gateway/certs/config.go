@@ -10,8 +10,8 @@ import (
 	"allium/protocols/status"
 )
 
-// Config makes the public listener speak https: with a certificate of one's own,
-// or with those that an ACME authority gives. With neither it speaks http.
+// Config makes the public listener speak https, either with the operator's own
+// certificate or with certificates of an ACME authority. With neither it speaks http.
 // node/config/keys.txt says what each key means.
 type Config struct {
 	Cert string `koanf:"cert"`
@@ -30,13 +30,15 @@ type Config struct {
 	HSTSSubdomains bool          `koanf:"hsts_subdomains"`
 }
 
-// letsEncrypt is where ACME begins at the authority of the same name.
+// letsEncrypt is the ACME directory URL of Let's Encrypt.
 const letsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 
-// maxACMEDomains bounds what one node orders: authorities limit it as well.
+// maxACMEDomains is the most certificates that one node orders. Authorities limit
+// orders too.
 const maxACMEDomains = 32
 
-// DefaultConfig returns http, and what holds when a certificate is named.
+// DefaultConfig returns a listener that speaks http. Its other values apply once a
+// certificate is configured.
 func DefaultConfig() Config {
 	return Config{ACMEDirectory: letsEncrypt, HSTS: 365 * 24 * time.Hour}
 }
@@ -44,8 +46,8 @@ func DefaultConfig() Config {
 // Enabled reports whether the public listener speaks https.
 func (c Config) Enabled() bool { return c.Cert != "" || c.Key != "" || len(c.ACMEDomains) > 0 }
 
-// Validate returns bad_request naming the first key that makes no sense beside
-// the rest of the gateway's.
+// Validate returns bad_request for the first key whose value is invalid, alone or
+// with the others. listen and h2c are the gateway's keys of these names.
 func (c Config) Validate(listen string, h2c bool) error {
 	bad := func(format string, args ...any) error {
 		return status.Errorf(status.BadRequest, "gateway.tls."+format, args...)
@@ -62,7 +64,8 @@ func (c Config) Validate(listen string, h2c bool) error {
 	case listen == "":
 		return bad("cert or acme_domains is set, but gateway.listen is empty; set it to an address such as 0.0.0.0:443")
 	case h2c:
-		return status.Errorf(status.BadRequest, "gateway.h2c is for http behind a proxy; with gateway.tls browsers get HTTP/2 anyway, so remove it")
+		return status.Errorf(status.BadRequest, "gateway.h2c is for http behind a proxy; with gateway.tls browsers get "+
+			"HTTP/2 anyway, so remove it")
 	case acme && (c.Cert != "" || c.Key != ""):
 		return bad("cert and acme_domains are both set; keep one of the two")
 	case !acme && (c.Cert == "" || c.Key == ""):
@@ -88,7 +91,8 @@ func (c Config) validateACME(bad func(string, ...any) error) error {
 	}
 	for _, d := range c.ACMEDomains {
 		if !domainName(d) {
-			return bad("acme_domains holds %q, want lower-case names such as node.example.org (xn--… for others than ASCII), no address and no *", d)
+			return bad("acme_domains holds %q, want lower-case names such as node.example.org (xn--… for others than "+
+				"ASCII), no address and no *", d)
 		}
 	}
 	if u, err := url.Parse(c.ACMEDirectory); err != nil || u.Scheme != "https" || u.Host == "" {
@@ -102,12 +106,13 @@ func (c Config) validateACME(bad func(string, ...any) error) error {
 	return nil
 }
 
-// domainName reports whether s is a name that an authority would sign: two
-// labels or more, lower-case ASCII, the last one not a number.
+// domainName reports whether an authority can sign the name s: at least two labels
+// of lower-case ASCII, and the last label is not a number.
 func domainName(s string) bool {
 	labels := strings.Split(s, ".")
 	for _, l := range labels {
-		if l == "" || len(l) > 63 || strings.Trim(l, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || l[0] == '-' || l[len(l)-1] == '-' {
+		if l == "" || len(l) > 63 || strings.Trim(l, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || l[0] == '-' ||
+			l[len(l)-1] == '-' {
 			return false
 		}
 	}

@@ -15,11 +15,11 @@ import (
 	"allium/protocols/status"
 )
 
-// lookEvery is how often the files of a certificate are looked at.
-const lookEvery = 2 * time.Second
+// pollEvery is the interval at which the certificate's files are checked for changes.
+const pollEvery = 2 * time.Second
 
-// certFiles is a certificate of the operator's own, read again when its files
-// change.
+// certFiles is the Source of the operator's own certificate. It reads the files
+// again when they change.
 type certFiles struct {
 	cert, key string
 	log       *slog.Logger
@@ -32,25 +32,29 @@ type certFiles struct {
 func newCertFiles(cfg Config, log *slog.Logger, m *metrics) (*certFiles, error) {
 	f := &certFiles{cert: cfg.Cert, key: cfg.Key, log: log, m: m}
 	var err error
-	f.files, err = filewatch.New(filewatch.Config{Files: []string{f.cert, f.key}, Every: lookEvery, Read: f.read, Failed: f.failed})
+	f.files, err = filewatch.New(filewatch.Config{
+		Files: []string{f.cert, f.key}, Every: pollEvery, Read: f.read, Failed: f.failed,
+	})
 	if err != nil {
 		return nil, err
 	}
 	if err := f.Check(); err != nil {
-		log.Warn("gateway.tls.cert is of no use to browsers", "err", err)
+		log.Warn("browsers do not accept the certificate in gateway.tls.cert", "err", err)
 	}
 	return f, nil
 }
 
-// readPair reads a certificate with its key and refuses what browsers would
-// not believe, or what others may have copied.
+// readPair reads a certificate and its key. It refuses a certificate that no browser
+// accepts: with a broken chain or without a host name. It returns forbidden for a key
+// that other users can read or that the group can change.
 func readPair(cert, key string) (*tls.Certificate, error) {
 	fi, err := os.Stat(key)
 	if err != nil {
 		return nil, status.Errorf(status.BadRequest, "gateway.tls.key: %w", err)
 	}
 	if mode := fi.Mode().Perm(); mode&0o027 != 0 {
-		return nil, status.Errorf(status.Forbidden, "gateway.tls.key: %s can be read by others, or changed by its group (mode %04o); run `chmod 600 %s`", key, mode, key)
+		return nil, status.Errorf(status.Forbidden, "gateway.tls.key: %s can be read by others, or changed by its group "+
+			"(mode %04o); run `chmod 600 %s`", key, mode, key)
 	}
 	c, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -60,13 +64,15 @@ func readPair(cert, key string) (*tls.Certificate, error) {
 		return nil, fmt.Errorf("gateway.tls.cert: %s: %w", cert, err)
 	}
 	if len(c.Leaf.DNSNames) == 0 && len(c.Leaf.IPAddresses) == 0 {
-		return nil, status.Errorf(status.BadRequest, "gateway.tls.cert: %s names no host (subject alternative name), so no browser accepts it", cert)
+		return nil, status.Errorf(status.BadRequest, "gateway.tls.cert: %s names no host (subject alternative name), so "+
+			"no browser accepts it", cert)
 	}
 	return &c, nil
 }
 
-// read takes over the files as they are, or says why it cannot. One that ended
-// is better than none.
+// read reads the files and puts their certificate in use, or returns why it cannot.
+// The first certificate is used even if it is not valid now: that is better than
+// none. A later one must be valid to replace it.
 func (f *certFiles) read() error {
 	c, err := readPair(f.cert, f.key)
 	if err != nil {
@@ -74,7 +80,7 @@ func (f *certFiles) read() error {
 	}
 	before := f.current.Load()
 	if before != nil {
-		if err := inTime(c.Leaf, time.Now()); err != nil {
+		if err := checkValidity(c.Leaf, time.Now()); err != nil {
 			return err
 		}
 		if slices.EqualFunc(c.Certificate, before.Certificate, bytes.Equal) {
@@ -92,11 +98,11 @@ func (f *certFiles) read() error {
 
 func (f *certFiles) failed(err error) {
 	f.m.certUpdates.WithLabelValues("failed").Inc()
-	f.log.Warn("the new certificate cannot be used; the old one stays", "err", err)
+	f.log.Warn("the new certificate cannot be used; the old one stays in use", "err", err)
 }
 
-// Run looks at the files every few seconds, and reads them when it is asked to.
-func (f *certFiles) Run(ctx context.Context) { _ = f.files.Run(ctx, func() {}) } // nil, always
+// Run reads the files again when they change, and on Reload, until ctx is done.
+func (f *certFiles) Run(ctx context.Context) { _ = f.files.Run(ctx, func() {}) } // the error is always nil
 
 func (f *certFiles) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) { return f.current.Load(), nil }
 
@@ -113,7 +119,8 @@ func (f *certFiles) Name() string {
 	return ""
 }
 
-func (f *certFiles) Check() error { return inTime(f.current.Load().Leaf, time.Now()) }
+func (f *certFiles) Check() error { return checkValidity(f.current.Load().Leaf, time.Now()) }
 
-// Reload reads the files again; what cannot be used leaves the one that is in use.
+// Reload lets Run read the files again now. If the certificate is not usable, the one
+// in use stays and Reload returns why.
 func (f *certFiles) Reload(ctx context.Context) error { return f.files.Reload(ctx) }

@@ -2,7 +2,7 @@ package certs
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// certMetrics are the certificates'.
+// metrics are the metrics of a Source.
 type metrics struct {
 	certUpdates  *prometheus.CounterVec
 	certNotAfter prometheus.Gauge
@@ -11,13 +11,15 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		certUpdates: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tls_certificate_updates_total", Help: "Certificates that were to replace another or none, read or got by ACME, by result: ok or failed.",
+			Name: "tls_certificate_updates_total", Help: "Certificates that were to replace another or none, read or got by " +
+				"ACME, by result: ok or failed.",
 		}, []string{"result"}),
 		certNotAfter: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tls_cert_not_after_seconds", Help: "When the first of the certificates in use ends, in seconds since 1970; 0 while there is none.",
+			Name: "tls_cert_not_after_seconds", Help: "When the first of the certificates in use ends, in seconds since " +
+				"1970; 0 while there is none.",
 		}),
 	}
-	for _, result := range []string{"ok", "failed"} { // an alert sees the first one
+	for _, result := range []string{"ok", "failed"} { // the series exist from the start, so an alert sees the first event
 		m.certUpdates.WithLabelValues(result)
 	}
 	if reg != nil {

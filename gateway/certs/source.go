@@ -14,31 +14,33 @@ import (
 	"allium/protocols/status"
 )
 
-// Source is what the public listener proves itself with. Its methods may be
-// called from any goroutine; all but Run are cheap and do no I/O.
+// Source provides the certificates of the public listener. It is safe for
+// concurrent use. All methods but Run are cheap and do no I/O.
 type Source interface {
-	// Get is tls.Config.GetCertificate.
+	// Get returns the certificate of a handshake, as tls.Config.GetCertificate.
 	Get(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Covers reports whether a host name or address is one of the listener's.
+	// Covers reports whether a certificate names the host, a name or an address.
 	Covers(host string) bool
-	// Name is how the listener is called, empty where no certificate says so.
+	// Name returns the first host name of the listener, or "" if no certificate
+	// has a name without a wildcard.
 	Name() string
-	// Check returns nil while there is a certificate that holds for every name.
+	// Check returns nil while every name has a certificate that is valid now, and
+	// otherwise not_ready.
 	Check() error
 	// Run keeps the certificates up to date until ctx is done.
 	Run(ctx context.Context)
 }
 
-// Deps is what a Source works with.
+// Deps are the services that a Source uses.
 type Deps struct {
-	ACMEDir string                // where ACME keeps its account and certificates; empty: in RAM
-	Now     func() time.Time      // of ACME's renewals; nil: time.Now
-	Log     *slog.Logger          // is needed
-	Metrics prometheus.Registerer // nil: not registered
+	ACMEDir string                // directory of the ACME account and certificates; empty: they stay in RAM
+	Now     func() time.Time      // the clock of ACME renewals; nil: time.Now
+	Log     *slog.Logger          // required
+	Metrics prometheus.Registerer // nil: metrics are not registered
 }
 
-// New returns what cfg asks for, nil for http. Files are read here for the first
-// time.
+// New returns the source that cfg describes, or nil if the listener speaks http. It
+// reads the files of the configuration, and returns an error if they are not usable.
 func New(cfg Config, d Deps) (Source, error) {
 	m := newMetrics(d.Metrics)
 	switch {
@@ -51,14 +53,15 @@ func New(cfg Config, d Deps) (Source, error) {
 	}
 }
 
-// CheckFiles reads the files that the configuration names as [New] does. Its
-// error is what New would return.
+// CheckFiles reads the files of the configuration and returns the error that [New]
+// would return.
 func (c Config) CheckFiles() error {
 	_, err := New(c, Deps{Log: slog.New(slog.DiscardHandler)})
 	return err
 }
 
-// StrictTransportSecurity is the value of Strict-Transport-Security, empty for none.
+// StrictTransportSecurity returns the value of the Strict-Transport-Security header,
+// or "" for no header: without https, or if HSTS is below 1 s.
 func (c Config) StrictTransportSecurity() string {
 	if !c.Enabled() || c.HSTS < time.Second {
 		return ""
@@ -70,18 +73,20 @@ func (c Config) StrictTransportSecurity() string {
 	return v
 }
 
-// inTime refuses a certificate that is not good at a time.
-func inTime(leaf *x509.Certificate, now time.Time) error {
+// checkValidity returns not_ready if a certificate is not valid at the time now.
+func checkValidity(leaf *x509.Certificate, now time.Time) error {
 	switch {
 	case now.Before(leaf.NotBefore):
-		return status.Errorf(status.NotReady, "the certificate holds from %s on; see whether the clock is right", leaf.NotBefore.UTC().Format(time.RFC3339))
+		return status.Errorf(status.NotReady, "the certificate holds from %s on; see whether the clock is right",
+			leaf.NotBefore.UTC().Format(time.RFC3339))
 	case now.After(leaf.NotAfter):
-		return status.Errorf(status.NotReady, "the certificate ended at %s; renew it", leaf.NotAfter.UTC().Format(time.RFC3339))
+		return status.Errorf(status.NotReady, "the certificate ended at %s; renew it",
+			leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
-// checkChain refuses certificates that do not lead from one to the next.
+// checkChain returns bad_request if a certificate is not signed by the one after it.
 func checkChain(der [][]byte) error {
 	var prev *x509.Certificate
 	for i, raw := range der {
@@ -91,7 +96,8 @@ func checkChain(der [][]byte) error {
 		}
 		if prev != nil {
 			if err := prev.CheckSignatureFrom(c); err != nil {
-				return status.Errorf(status.BadRequest, "certificate %d is not signed by the one after it, %q; put the node's own first, then each signer: %w", i, c.Subject, err)
+				return status.Errorf(status.BadRequest, "certificate %d is not signed by the one after it, %q; put the node's "+
+					"own first, then each signer: %w", i, c.Subject, err)
 			}
 		}
 		prev = c
@@ -99,4 +105,5 @@ func checkChain(der [][]byte) error {
 	return nil
 }
 
+// errNoCertificate ends a handshake for a name without a certificate.
 var errNoCertificate = errors.New("there is no certificate for this name")

@@ -21,17 +21,17 @@ import (
 	"allium/protocols/status"
 )
 
-// ErrNotRunning is in the chain of every error that means that no node
-// listens; the error's outcome is not_ready and it says how to start one.
+// ErrNotRunning is in the chain of an error if no node listens at the target. The
+// outcome of that error is not_ready, and its message says how to start a node.
 var ErrNotRunning = errors.New("no node is running")
 
-// Bounds of what is read of an answer that is not a stream of bytes.
+// Bounds of an answer that is not a stream of bytes.
 const (
 	maxLine = 1 << 20  // bytes of an NDJSON line or a problem
 	maxJSON = 16 << 20 // bytes of a JSON value
 )
 
-// dialTimeout bounds connecting; a local socket answers at once or not at all.
+// dialTimeout is the longest that a connection may take.
 const dialTimeout = 5 * time.Second
 
 // Client speaks the local API. It is safe for concurrent use.
@@ -42,8 +42,9 @@ type Client struct {
 	http  *http.Client
 	tr    *http.Transport
 
-	// upload sends what cannot be sent twice. An idle connection may be closed
-	// while it is taken; then net/http begins again, but for such a body.
+	// upload sends bodies that can be read only once, each over a new connection.
+	// A node may close an idle connection just as a request reuses it, and net/http
+	// cannot repeat a request with such a body.
 	upload *http.Client
 }
 
@@ -51,17 +52,16 @@ var _ api.Node = (*Client)(nil)
 
 // Options of a client.
 type Options struct {
-	// Token is the capability that is shown with everything that changes
-	// something; over a Unix socket none is needed.
+	// Token is the capability sent with every POST. The Unix socket needs none.
 	Token string
 }
 
 // New is NewWith without options.
 func New(target string) (*Client, error) { return NewWith(target, Options{}) }
 
-// NewWith returns a client of the node that listens on the Unix socket (see
-// SocketPath) or, if target begins with "http://" or "https://", on that
-// admin listener. Nothing is dialled yet.
+// NewWith returns a client of the node at target: the path of its Unix socket (see
+// [api.SocketPath]), or the "http://" or "https://" URL of its admin listener.
+// NewWith does not dial. An invalid URL is bad_request.
 func NewWith(target string, o Options) (*Client, error) {
 	tr := &http.Transport{
 		// 64 KiB is one chunk group, what a node writes at a time.
@@ -74,14 +74,15 @@ func NewWith(target string, o Options) (*Client, error) {
 	if strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://") {
 		u, err := url.Parse(target)
 		if err != nil || u.Host == "" || u.RawQuery != "" {
-			return nil, status.Errorf(status.BadRequest, "%q is not the address of an admin listener; write http://127.0.0.1:9600", target)
+			return nil, status.Errorf(status.BadRequest, "%q is not the address of an admin listener; write "+
+				"http://127.0.0.1:9600", target)
 		}
 		c.base = strings.TrimSuffix(target, "/")
 		tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, addr)
 			return conn, dialError(err, target)
 		}
-		c.upload = fresh(c.http, tr)
+		c.upload = withoutKeepAlives(c.http, tr)
 		return c, nil
 	}
 	c.base = "http://allium"
@@ -92,24 +93,26 @@ func NewWith(target string, o Options) (*Client, error) {
 		conn, err := dialer.DialContext(ctx, "unix", target)
 		return conn, dialError(err, target)
 	}
-	c.upload = fresh(c.http, tr)
+	c.upload = withoutKeepAlives(c.http, tr)
 	return c, nil
 }
 
-// fresh is h with a new connection for each request.
-func fresh(h *http.Client, tr *http.Transport) *http.Client {
+// withoutKeepAlives returns a copy of h that uses a new connection for each request.
+func withoutKeepAlives(h *http.Client, tr *http.Transport) *http.Client {
 	tr = tr.Clone()
 	tr.DisableKeepAlives = true
 	return &http.Client{Transport: tr, CheckRedirect: h.CheckRedirect}
 }
 
-// Close closes idle connections. Requests in flight end by their contexts.
+// Close closes idle connections. Requests in flight continue until their contexts end.
 func (c *Client) Close() { c.tr.CloseIdleConnections() }
 
-// refuseRedirect: the API has none, so one is somebody else's answer.
+// refuseRedirect returns a redirect as the answer. The API has no redirects, so
+// another server sent it.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// dialError gives a failed connection its outcome.
+// dialError gives the error of a failed dial its outcome: not_ready when no node
+// listens, forbidden when another user owns the socket.
 func dialError(err error, target string) error {
 	switch {
 	case err == nil:
@@ -119,21 +122,25 @@ func dialError(err error, target string) error {
 		if strings.Contains(target, "://") {
 			fix = "open the tunnel to its admin listener, or start it with `allium run`"
 		}
-		return &status.Error{Outcome: status.NotReady, Err: ErrNotRunning, Message: fmt.Sprintf("no node is running at %s; %s", target, fix)}
+		return &status.Error{
+			Outcome: status.NotReady, Err: ErrNotRunning,
+			Message: fmt.Sprintf("no node is running at %s; %s", target, fix),
+		}
 	case errors.Is(err, fs.ErrPermission):
 		return status.Errorf(status.Forbidden, "the node at %s belongs to another user: %w", target, err)
 	}
 	return err
 }
 
-// call sends one request and returns its answer, status 200. The caller closes
-// the body.
+// call sends one request and returns its answer with status 200. Any other status
+// is an error. The caller closes the body.
 func (c *Client) call(ctx context.Context, method, path string, q url.Values, body io.Reader) (*http.Response, error) {
 	return c.callWith(ctx, method, path, q, nil, body)
 }
 
 // callWith is call with headers.
-func (c *Client) callWith(ctx context.Context, method, path string, q url.Values, header http.Header, body io.Reader) (*http.Response, error) {
+func (c *Client) callWith(ctx context.Context, method, path string, q url.Values, header http.Header,
+	body io.Reader) (*http.Response, error) {
 	u := c.base + path
 	if len(q) > 0 {
 		u += "?" + q.Encode()
@@ -162,11 +169,11 @@ func (c *Client) callWith(ctx context.Context, method, path string, q url.Values
 	return nil, problemOf(resp, path)
 }
 
-// callError is the reason why there was no answer, without the URL that
-// net/http puts before it.
+// callError returns why an answer is missing or cut, without the URL that net/http
+// adds: the cause of ctx if it ended, otherwise an error with an outcome.
 func callError(ctx context.Context, path string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
-		return fmt.Errorf("client: %s: %w", verb(path), cause)
+		return fmt.Errorf("client: %s: %w", verbOf(path), cause)
 	}
 	var s *status.Error
 	if errors.As(err, &s) {
@@ -176,20 +183,23 @@ func callError(ctx context.Context, path string, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err
 	}
-	return status.Errorf(status.TransportDown, "the node's answer to %s was cut (%w); see whether it still runs", verb(path), err)
+	return status.Errorf(status.TransportDown, "the node's answer to %s was cut (%w); see whether it still runs",
+		verbOf(path), err)
 }
 
-func verb(path string) string { return strings.TrimPrefix(path, "/api/v1/") }
+// verbOf returns the verb of a path, for messages.
+func verbOf(path string) string { return strings.TrimPrefix(path, "/api/v1/") }
 
 // problemOf turns an error answer back into the node's error.
 func problemOf(resp *http.Response, path string) error {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxLine))
 	if err != nil {
-		return status.Errorf(status.TransportDown, "the node's answer to %s was cut: %w", verb(path), err)
+		return status.Errorf(status.TransportDown, "the node's answer to %s was cut: %w", verbOf(path), err)
 	}
 	var p api.Problem
-	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); t != "application/problem+json" || json.Unmarshal(raw, &p) != nil {
-		return status.Errorf(status.Upstream, "what answered %s with %s is not an allium node", verb(path), resp.Status)
+	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); t != "application/problem+json" ||
+		json.Unmarshal(raw, &p) != nil {
+		return status.Errorf(status.Upstream, "what answered %s with %s is not an allium node", verbOf(path), resp.Status)
 	}
 	return p.Report().Err(resp.StatusCode)
 }
@@ -199,13 +209,14 @@ func value[T any](ctx context.Context, c *Client, method, path string, q url.Val
 	return send[T](ctx, c, method, path, q, nil)
 }
 
-// send is value of a verb that takes a body.
+// send is value for a verb with a request body.
 func send[T any](ctx context.Context, c *Client, method, path string, q url.Values, body io.Reader) (T, error) {
 	return sendWith[T](ctx, c, method, path, q, nil, body)
 }
 
 // sendWith is send with headers.
-func sendWith[T any](ctx context.Context, c *Client, method, path string, q url.Values, header http.Header, body io.Reader) (T, error) {
+func sendWith[T any](ctx context.Context, c *Client, method, path string, q url.Values, header http.Header,
+	body io.Reader) (T, error) {
 	var v T
 	resp, err := c.callWith(ctx, method, path, q, header, body)
 	if err != nil {
@@ -217,7 +228,8 @@ func sendWith[T any](ctx context.Context, c *Client, method, path string, q url.
 		return v, callError(ctx, path, err)
 	}
 	if err := json.Unmarshal(raw, &v); err != nil {
-		return v, status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w", verb(path), err)
+		return v, status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w",
+			verbOf(path), err)
 	}
 	return v, nil
 }

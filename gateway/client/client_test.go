@@ -62,14 +62,16 @@ func TestNotRunning(t *testing.T) {
 	}
 	gone.Close()
 	for _, target := range []string{
-		filepath.Join(tmp, "nothing", "s"), filepath.Join(private, "missing"), filepath.Join(private, "stale"), "http://" + gone.Addr().String(),
+		filepath.Join(tmp, "nothing", "s"), filepath.Join(private, "missing"), filepath.Join(private, "stale"), "http://" +
+			gone.Addr().String(),
 	} {
 		c, err := New(target)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = c.ID(t.Context())
-		if !errors.Is(err, ErrNotRunning) || status.Of(err) != status.NotReady || !strings.Contains(err.Error(), "allium run") || strings.Contains(err.Error(), "Get ") {
+		if !errors.Is(err, ErrNotRunning) || status.Of(err) != status.NotReady ||
+			!strings.Contains(err.Error(), "allium run") || strings.Contains(err.Error(), "Get ") {
 			t.Errorf("%s: %v", target, err)
 		}
 		for _, err := range c.Add(t.Context(), strings.NewReader("x"), api.AddOptions{}, nil) {
@@ -108,29 +110,58 @@ func TestCut(t *testing.T) {
 		call   func(context.Context, *Client) error
 		want   status.Outcome
 	}{
-		"no answer":         {abort, id, status.TransportDown},
-		"half a value":      {func(w http.ResponseWriter) { w.Header().Set("Content-Length", "100"); say(w, `{"id"`); abort(w) }, id, status.TransportDown},
-		"a broken value":    {func(w http.ResponseWriter) { say(w, `{"id"`) }, id, status.Upstream},
-		"a web page":        {func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound); say(w, "<html>") }, id, status.Upstream},
-		"a redirect":        {func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(http.StatusFound) }, id, status.Upstream},
-		"a broken problem":  {func(w http.ResponseWriter) { problem(w, 503, "{") }, id, status.Upstream},
-		"half a problem":    {func(w http.ResponseWriter) { w.Header().Set("Content-Length", "100"); problem(w, 503, "{"); abort(w) }, id, status.TransportDown},
-		"an unknown reason": {func(w http.ResponseWriter) { problem(w, 503, `{"reason":"moonphase","detail":"wait"}`) }, id, status.BreakerOpen},
-		"a problem":         {func(w http.ResponseWriter) { problem(w, 503, `{"reason":"draining","detail":"wait"}`) }, id, status.Draining},
-		"no last line":      {func(w http.ResponseWriter) { say(w, "{\"item\":{}}\n") }, ls, status.TransportDown},
-		"lines cut":         {func(w http.ResponseWriter) { say(w, "{\"item\":{}}\n"); abort(w) }, ls, status.TransportDown},
-		"no lines":          {func(http.ResponseWriter) {}, ls, status.TransportDown},
-		"a broken line":     {func(w http.ResponseWriter) { say(w, "{\n{\"ok\":{}}\n") }, ls, status.Upstream},
-		"a broken item":     {func(w http.ResponseWriter) { say(w, "{\"item\":7}\n{\"ok\":{}}\n") }, ls, status.Upstream},
-		"an endless line":   {func(w http.ResponseWriter) { say(w, strings.Repeat("x", maxLine+1)) }, ls, status.Upstream},
-		"an unknown line":   {func(w http.ResponseWriter) { say(w, "{\"news\":1}\n{\"ok\":{}}\n") }, ls, status.OK},
-		"an error line":     {func(w http.ResponseWriter) { say(w, `{"error":{"reason":"no_space","message":"full"}}`+"\n") }, ls, status.NoSpace},
-		"no trailer":        {func(w http.ResponseWriter) { head(w) }, cat, status.TransportDown},
-		"bytes cut":         {func(w http.ResponseWriter) { head(w); abort(w) }, cat, status.TransportDown},
-		"a broken trailer":  {func(w http.ResponseWriter) { head(w); w.Header().Set(api.HeaderStatus, "fine") }, cat, status.Upstream},
-		"an error trailer":  {func(w http.ResponseWriter) { head(w); w.Header().Set(api.HeaderStatus, `{"reason":"corrupt"}`) }, cat, status.Corrupt},
-		"no object":         {func(w http.ResponseWriter) { say(w, "abc") }, cat, status.Upstream},
-		"all of it":         {func(w http.ResponseWriter) { head(w); w.Header().Set(api.HeaderStatus, api.StatusOK) }, cat, status.OK},
+		"no answer": {abort, id, status.TransportDown},
+		"half a value": {func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", "100")
+			say(w, `{"id"`)
+			abort(w)
+		}, id, status.TransportDown},
+		"a broken value": {func(w http.ResponseWriter) { say(w, `{"id"`) }, id, status.Upstream},
+		"a web page": {func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusNotFound)
+			say(w, "<html>")
+		}, id, status.Upstream},
+		"a redirect": {func(w http.ResponseWriter) {
+			w.Header().Set("Location", "/")
+			w.WriteHeader(http.StatusFound)
+		}, id, status.Upstream},
+		"a broken problem": {func(w http.ResponseWriter) { problem(w, 503, "{") }, id, status.Upstream},
+		"half a problem": {func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", "100")
+			problem(w, 503, "{")
+			abort(w)
+		}, id, status.TransportDown},
+		"an unknown reason": {func(w http.ResponseWriter) {
+			problem(w, 503, `{"reason":"moonphase","detail":"wait"}`)
+		}, id, status.BreakerOpen},
+		"a problem": {func(w http.ResponseWriter) {
+			problem(w, 503, `{"reason":"draining","detail":"wait"}`)
+		}, id, status.Draining},
+		"no last line":    {func(w http.ResponseWriter) { say(w, "{\"item\":{}}\n") }, ls, status.TransportDown},
+		"lines cut":       {func(w http.ResponseWriter) { say(w, "{\"item\":{}}\n"); abort(w) }, ls, status.TransportDown},
+		"no lines":        {func(http.ResponseWriter) {}, ls, status.TransportDown},
+		"a broken line":   {func(w http.ResponseWriter) { say(w, "{\n{\"ok\":{}}\n") }, ls, status.Upstream},
+		"a broken item":   {func(w http.ResponseWriter) { say(w, "{\"item\":7}\n{\"ok\":{}}\n") }, ls, status.Upstream},
+		"an endless line": {func(w http.ResponseWriter) { say(w, strings.Repeat("x", maxLine+1)) }, ls, status.Upstream},
+		"an unknown line": {func(w http.ResponseWriter) { say(w, "{\"news\":1}\n{\"ok\":{}}\n") }, ls, status.OK},
+		"an error line": {func(w http.ResponseWriter) {
+			say(w, `{"error":{"reason":"no_space","message":"full"}}`+"\n")
+		}, ls, status.NoSpace},
+		"no trailer": {func(w http.ResponseWriter) { head(w) }, cat, status.TransportDown},
+		"bytes cut":  {func(w http.ResponseWriter) { head(w); abort(w) }, cat, status.TransportDown},
+		"a broken trailer": {func(w http.ResponseWriter) {
+			head(w)
+			w.Header().Set(api.HeaderStatus, "fine")
+		}, cat, status.Upstream},
+		"an error trailer": {func(w http.ResponseWriter) {
+			head(w)
+			w.Header().Set(api.HeaderStatus, `{"reason":"corrupt"}`)
+		}, cat, status.Corrupt},
+		"no object": {func(w http.ResponseWriter) { say(w, "abc") }, cat, status.Upstream},
+		"all of it": {func(w http.ResponseWriter) {
+			head(w)
+			w.Header().Set(api.HeaderStatus, api.StatusOK)
+		}, cat, status.OK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,7 +171,8 @@ func TestCut(t *testing.T) {
 				}
 				c.answer(w)
 			})
-			if err := c.call(t.Context(), cl); status.Of(err) != c.want || err != nil && strings.Contains(err.Error(), "http://allium") {
+			if err := c.call(t.Context(), cl); status.Of(err) != c.want || err != nil &&
+				strings.Contains(err.Error(), "http://allium") {
 				t.Errorf("%v", err)
 			}
 		})

@@ -3,17 +3,18 @@
 //
 // # Wire
 //
-// Queries are GET, everything that changes something is POST. Parameters are
-// in the query string; the only request bodies are add's tar, the addresses of
-// keep and files, 32 bytes each, and the JSON of faults/set. There are three
-// kinds of answer, and a cut connection looks like a complete one in none:
+// Changes, and all requests with a body, are POST. Most other requests are GET.
+// Parameters are in the query string. Bodies are the tar of add, the addresses of
+// keep and files (32 bytes each), and the JSON of faults/set and of the admin
+// mutations. There are three kinds of answer. In each the client can tell a cut
+// answer from a complete one:
 //
 //   - JSON: one value with a Content-Length;
-//   - NDJSON ("application/x-ndjson"): lines of [api.Line]; the last one has ok or
-//     error, and an answer without such a line was cut;
-//   - bytes (get, cat): a chunked body described by the header X-Allium-Object
-//     and ended by the trailer X-Allium-Status: "ok", or a report. A caller
-//     that does not send "TE: trailers" is cut off instead.
+//   - NDJSON ("application/x-ndjson"): lines of [api.Line]. The last one has ok or
+//     error; an answer without such a line was cut;
+//   - bytes (get, cat, files): a chunked body. The header X-Allium-Object describes
+//     it, and the trailer X-Allium-Status ends it with "ok" or a report. If a
+//     request lacks "TE: trailers", the node closes the connection on an error.
 //
 // An error before the first byte is an RFC 9457 problem. All three forms of
 // error carry a [status.Report]; the client turns it back into a
@@ -29,6 +30,6 @@
 //
 // # Invariants
 //
-// No method outlives its context. An answer is read within bounds: 1 MiB for
-// a line and 16 MiB for a JSON value.
+// A method ends when its context ends. The client reads at most 1 MiB for a line
+// and 16 MiB for a JSON value.
 package client

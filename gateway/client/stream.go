@@ -11,25 +11,28 @@ import (
 	"net/url"
 
 	"allium/gateway/api"
+	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
-// request is a call whose answer is NDJSON.
+// request is a request whose answer is NDJSON, and where its lines go.
 type request struct {
 	method, path string
 	query        url.Values
 	body         io.Reader
+	header       http.Header // added to the headers of every request; may be nil
 	progress     api.ProgressFunc
-	trace        *api.Trace // where the answer's goes; nil: none was asked for
+	roots        func([]b3.Root)
+	trace        *api.Trace // receives the trace; nil: none was requested
 }
 
-// lines calls the verb and gives every item to item, every progress to
-// r.progress and the trace to r.trace, and returns the result of the last line. An error of item ends
-// the call.
+// lines sends the request and passes each line of the answer on: items to item,
+// progress to r.progress, addresses to r.roots and the trace to r.trace. It returns
+// the result in the last line. An error of item ends the request.
 func (c *Client) lines(ctx context.Context, r request, item func(json.RawMessage) error) (json.RawMessage, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // also ends the upload
-	resp, err := c.call(ctx, r.method, r.path, r.query, r.body)
+	defer cancel() // ends the upload of the body too
+	resp, err := c.callWith(ctx, r.method, r.path, r.query, r.header, r.body)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +42,8 @@ func (c *Client) lines(ctx context.Context, r request, item func(json.RawMessage
 	for sc.Scan() {
 		var l api.Line
 		if err := json.Unmarshal(sc.Bytes(), &l); err != nil {
-			return nil, status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w", verb(r.path), err)
+			return nil, status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w",
+				verbOf(r.path), err)
 		}
 		switch {
 		case l.Error != nil:
@@ -48,6 +52,8 @@ func (c *Client) lines(ctx context.Context, r request, item func(json.RawMessage
 			return l.OK, nil
 		case l.Progress != nil && r.progress != nil:
 			r.progress(*l.Progress)
+		case l.Roots != nil && r.roots != nil:
+			r.roots(l.Roots)
 		case l.Trace != nil && r.trace != nil:
 			*r.trace = *l.Trace
 		case l.Item != nil:
@@ -58,23 +64,26 @@ func (c *Client) lines(ctx context.Context, r request, item func(json.RawMessage
 	}
 	switch err := sc.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, status.Errorf(status.Upstream, "the node's answer to %s has a line of more than %d bytes", verb(r.path), maxLine)
+		return nil, status.Errorf(status.Upstream, "the node's answer to %s has a line of more than %d bytes", verbOf(r.path),
+			maxLine)
 	case err != nil:
 		return nil, callError(ctx, r.path, err)
 	}
-	return nil, callError(ctx, r.path, io.ErrUnexpectedEOF) // no last line
+	return nil, callError(ctx, r.path, io.ErrUnexpectedEOF) // the line with ok or error is missing
 }
 
-// errStop ends lines when the caller of a sequence wants no more.
+// errStop ends lines when the caller of a sequence stops early.
 var errStop = errors.New("client: stopped")
 
-// sequence is lines as a sequence of items.
+// sequence returns the items of an answer as a sequence. Each iteration sends the
+// request anew.
 func sequence[T any](ctx context.Context, c *Client, r request) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		_, err := c.lines(ctx, r, func(raw json.RawMessage) error {
 			var v T
 			if err := json.Unmarshal(raw, &v); err != nil {
-				return status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w", verb(r.path), err)
+				return status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w",
+					verbOf(r.path), err)
 			}
 			if !yield(v, nil) {
 				return errStop
@@ -88,7 +97,7 @@ func sequence[T any](ctx context.Context, c *Client, r request) iter.Seq2[T, err
 	}
 }
 
-// stream calls a verb whose answer is bytes.
+// stream calls a verb whose answer is bytes. The caller closes the stream's Body.
 func (c *Client) stream(ctx context.Context, method, path string, q url.Values, send io.Reader) (*api.Stream, error) {
 	resp, err := c.call(ctx, method, path, q, send)
 	if err != nil {
@@ -97,20 +106,22 @@ func (c *Client) stream(ctx context.Context, method, path string, q url.Values, 
 	s := &api.Stream{Body: &body{ctx: ctx, resp: resp, path: path}}
 	if err := json.Unmarshal([]byte(resp.Header.Get(api.HeaderObject)), &s.Object); err != nil {
 		return nil, errors.Join(
-			status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w", verb(path), err),
+			status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w",
+				verbOf(path), err),
 			resp.Body.Close())
 	}
 	return s, nil
 }
 
-// body is a response's body whose end is believed only with its trailer.
+// body is the body of an answer. It ends with io.EOF only if the trailer says "ok".
 type body struct {
 	ctx  context.Context
 	resp *http.Response
 	path string
 }
 
-// Read is the body's Read; io.EOF means that the node said "ok".
+// Read implements io.Reader. io.EOF means that the body is complete. Otherwise Read
+// returns the error in the trailer, or transport_down if the trailer is missing.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.resp.Body.Read(p)
 	switch {
@@ -127,7 +138,8 @@ func (b *body) Read(p []byte) (int, error) {
 	default:
 		var r status.Report
 		if err := json.Unmarshal([]byte(st), &r); err != nil {
-			return n, status.Errorf(status.Upstream, "the node ended %s with a status this version of allium does not know: %w", verb(b.path), err)
+			return n, status.Errorf(status.Upstream, "the node ended %s with a status this version of allium does not know: %w",
+				verbOf(b.path), err)
 		}
 		return n, r.Err(status.Internal.Code())
 	}

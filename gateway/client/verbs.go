@@ -16,10 +16,11 @@ import (
 	"allium/protocols/status"
 )
 
-// verbPath is the path of a verb.
+// verbPath returns the path of a verb.
 func verbPath(verb string) string { return "/api/v1/" + verb }
 
-// query makes parameters of name, value pairs and leaves out empty values.
+// query returns the parameters given as pairs of name and value. It leaves out empty
+// values.
 func query(pairs ...string) url.Values {
 	q := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -37,12 +38,21 @@ func flag(b bool) string {
 	return ""
 }
 
-// Add implements Store. The tar may still be read for a moment after the
-// sequence ended with an error; its reader must not be used again.
-func (c *Client) Add(ctx context.Context, tar io.Reader, o api.AddOptions, progress api.ProgressFunc) iter.Seq2[api.Added, error] {
+// Add implements Store. After an error the transport may still read from tar for a
+// moment, so the caller must not use the reader again.
+func (c *Client) Add(ctx context.Context, tar io.Reader, o api.AddOptions,
+	progress api.ProgressFunc) iter.Seq2[api.Added, error] {
+	header := http.Header{}
+	if o.Roots != nil {
+		header.Set(api.HeaderRoots, flag(true))
+	}
 	return sequence[api.Added](ctx, c, request{
-		method: http.MethodPost, path: verbPath("add"), body: io.NopCloser(tar), progress: progress,
-		query: query("no_pin", flag(o.NoPin), "label", o.Label, "on_bad_entry", string(o.OnBadEntry), "ordered", flag(o.Ordered)),
+		method: http.MethodPost, path: verbPath("add"), header: header, body: io.NopCloser(tar),
+		progress: progress, roots: o.Roots,
+		query: query(
+			"no_pin", flag(o.NoPin), "label", o.Label,
+			"on_bad_entry", string(o.OnBadEntry), "ordered", flag(o.Ordered),
+		),
 	})
 }
 
@@ -69,12 +79,15 @@ func (c *Client) Stat(ctx context.Context, key string) (api.Stat, error) {
 
 // Verify implements Store.
 func (c *Client) Verify(ctx context.Context, key string, o api.VerifyOptions) iter.Seq2[api.Verified, error] {
-	return sequence[api.Verified](ctx, c, request{method: http.MethodPost, path: verbPath("verify"), query: query("key", key, "repair", flag(o.Repair))})
+	return sequence[api.Verified](ctx, c, request{
+		method: http.MethodPost, path: verbPath("verify"), query: query("key", key, "repair", flag(o.Repair)),
+	})
 }
 
 // Pin implements Store.
 func (c *Client) Pin(ctx context.Context, key string, o api.PinOptions) (api.Pin, error) {
-	return value[api.Pin](ctx, c, http.MethodPost, verbPath("pin/add"), query("key", key, "recursive", flag(o.Recursive), "label", o.Label))
+	return value[api.Pin](ctx, c, http.MethodPost, verbPath("pin/add"),
+		query("key", key, "recursive", flag(o.Recursive), "label", o.Label))
 }
 
 // Unpin implements Store.
@@ -91,13 +104,16 @@ func (c *Client) Pins(ctx context.Context) iter.Seq2[api.Pin, error] {
 // Fetch implements Node.
 func (c *Client) Fetch(ctx context.Context, key string, progress api.ProgressFunc) (api.Fetched, error) {
 	var f api.Fetched
-	ok, err := c.lines(ctx, request{method: http.MethodPost, path: verbPath("fetch"), query: query("key", key), progress: progress},
+	ok, err := c.lines(ctx, request{
+		method: http.MethodPost, path: verbPath("fetch"), query: query("key", key), progress: progress,
+	},
 		func(json.RawMessage) error { return errors.New("an item in a fetch") })
 	if err != nil {
 		return f, err
 	}
 	if err := json.Unmarshal(ok, &f); err != nil {
-		return f, status.Errorf(status.Upstream, "the node's answer to fetch is not what this version of allium expects: %w", err)
+		return f, status.Errorf(status.Upstream, "the node's answer to fetch is not what this version of allium expects: %w",
+			err)
 	}
 	return f, nil
 }
@@ -164,8 +180,7 @@ func (c *Client) Drain(ctx context.Context) error {
 	return err
 }
 
-// Version is the version of the node that answers, which need not be the
-// command's.
+// Version returns the version of the node. It may differ from the command's.
 func (c *Client) Version(ctx context.Context) (api.Version, error) {
 	return value[api.Version](ctx, c, http.MethodGet, verbPath("version"), nil)
 }
@@ -176,7 +191,8 @@ func (c *Client) Limits(ctx context.Context) (api.Limits, error) {
 }
 
 // GC implements Store.
-func (c *Client) GC(ctx context.Context, o api.GCOptions, progress api.ProgressFunc, removed func(api.GCObject) error) (api.GCReport, error) {
+func (c *Client) GC(ctx context.Context, o api.GCOptions, progress api.ProgressFunc,
+	removed func(api.GCObject) error) (api.GCReport, error) {
 	var r api.GCReport
 	ok, err := c.lines(ctx, request{
 		method: http.MethodPost, path: verbPath("gc/run"), progress: progress,
@@ -184,7 +200,8 @@ func (c *Client) GC(ctx context.Context, o api.GCOptions, progress api.ProgressF
 	}, func(raw json.RawMessage) error {
 		var v api.GCObject
 		if err := json.Unmarshal(raw, &v); err != nil {
-			return status.Errorf(status.Upstream, "the node's answer to gc/run is not what this version of allium expects: %w", err)
+			return status.Errorf(status.Upstream, "the node's answer to gc/run is not what this version of allium expects: %w",
+				err)
 		}
 		return removed(v)
 	})
@@ -192,7 +209,8 @@ func (c *Client) GC(ctx context.Context, o api.GCOptions, progress api.ProgressF
 		return r, err
 	}
 	if err := json.Unmarshal(ok, &r); err != nil {
-		return r, status.Errorf(status.Upstream, "the node's answer to gc/run is not what this version of allium expects: %w", err)
+		return r, status.Errorf(status.Upstream, "the node's answer to gc/run is not what this version of allium expects: %w",
+			err)
 	}
 	return r, nil
 }
@@ -226,14 +244,16 @@ func (c *Client) Faults(ctx context.Context) (api.Faults, error) {
 func (c *Client) SetFaults(ctx context.Context, f api.Faults) (api.Faults, error) {
 	body, err := json.Marshal(f)
 	if err != nil {
-		return api.Faults{}, status.Errorf(status.BadRequest, "faults: %w", err) // a loss that is no number
+		return api.Faults{}, status.Errorf(status.BadRequest, "faults: %w", err) // a loss that is NaN or infinite
 	}
 	return send[api.Faults](ctx, c, http.MethodPost, verbPath("faults/set"), nil, bytes.NewReader(body))
 }
 
 // Diff implements Store.
 func (c *Client) Diff(ctx context.Context, from, to string) iter.Seq2[api.Change, error] {
-	return sequence[api.Change](ctx, c, request{method: http.MethodGet, path: verbPath("diff"), query: query("from", from, "to", to)})
+	return sequence[api.Change](ctx, c, request{
+		method: http.MethodGet, path: verbPath("diff"), query: query("from", from, "to", to),
+	})
 }
 
 // Keep implements Store.
@@ -258,7 +278,8 @@ func (c *Client) Files(ctx context.Context, roots []b3.Root) (*api.Stream, error
 	return c.stream(ctx, http.MethodPost, verbPath("files"), nil, body)
 }
 
-// rootsBody is the request body of Keep and Files: the digests, 32 bytes each.
+// rootsBody returns the request body of Keep and Files: the digests, 32 bytes each.
+// It returns bad_request for no roots, or more than api.MaxRoots.
 func rootsBody(roots []b3.Root) (io.Reader, error) {
 	if err := api.CheckRoots(len(roots)); err != nil {
 		return nil, err

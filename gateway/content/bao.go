@@ -12,30 +12,33 @@ import (
 	"allium/protocols/status"
 )
 
-// linkToBao says on a plain answer where the verified encoding is. The reference
-// is relative to the request's own path.
+// linkToBao is the Link header of a plain answer. It names the verified encoding, relative
+// to the request's path.
 var linkToBao = []string{`<?format=bao>; rel="alternate"; type="` + bao.MediaType + `"`}
 
-// bytesOrBao is the Vary of an answer in whose place the encoding may stand.
-var bytesOrBao = []string{"Accept"}
+// varyAccept is the Vary header of an answer that Accept can replace by the encoding.
+var varyAccept = []string{"Accept"}
 
-// wantsBao reports whether the client asks for the verified encoding instead of
-// the bytes: by ?format=bao, or by an Accept that names it and nothing that it
-// likes better. negotiated says that it was the latter.
+// wantsBao reports whether the client asks for the verified encoding instead of the bytes:
+// by ?format=bao, or by an Accept that names the encoding and prefers nothing else.
+// negotiated is true if Accept decided.
 func wantsBao(r *http.Request) (wants, negotiated bool, err error) {
 	if r.URL.RawQuery != "" {
 		q := r.URL.Query()
 		switch f := q.Get("format"); {
 		case len(q["format"]) > 1 || f != "bao" && f != "":
-			return false, false, status.Errorf(status.BadRequest, "format %q is not known; write bao, or nothing for the bytes", exchange.Clip(strings.Join(q["format"], ",")))
+			return false, false, status.Errorf(status.BadRequest,
+				"parameter format is %q. Set it to bao, or leave it out for the bytes",
+				exchange.Clip(strings.Join(q["format"], ",")))
 		case f == "bao":
 			return true, false, nil
 		case q.Has("range"):
-			return false, false, status.Errorf(status.BadRequest, "range goes with format=bao; for a part of the bytes send the header Range")
+			return false, false, status.Errorf(status.BadRequest,
+				"parameter range needs format=bao. For a part of the bytes send the header Range")
 		}
 	}
 	if !strings.Contains(strings.ToLower(strings.Join(r.Header["Accept"], ",")), bao.MediaType) {
-		return false, false, nil // most requests
+		return false, false, nil // most requests, without parsing Accept
 	}
 	named, other := 0.0, 0.0
 	for t, q := range exchange.Accepted(r.Header.Values("Accept")) {
@@ -49,8 +52,9 @@ func wantsBao(r *http.Request) (wants, negotiated bool, err error) {
 	return named > 0 && named >= other, named > 0 && named >= other, nil
 }
 
-// baoTag is the strong validator of an encoding, which is another representation
-// than the bytes: of the whole object, or of a part of it.
+// baoTag returns the strong ETag of an encoding: of the range part, or of the whole object if
+// part is nil. It differs from the object's ETag, because the encoding is another
+// representation.
 func baoTag(root b3.Root, part *byteRange) string {
 	if part == nil {
 		return `"` + root.String() + `;bao"`
@@ -58,26 +62,25 @@ func baoTag(root b3.Root, part *byteRange) string {
 	return fmt.Sprintf(`"%s;bao=%d-%d"`, root, part.start, part.end-1)
 }
 
-// encoding is the selected verified encoding of an object.
+// encoding is the verified encoding that a request selected.
 type encoding struct {
-	root   b3.Root
-	header bool       // the range came in the header Range, not in the query
-	chosen bool       // by Accept
-	part   *byteRange // nil: the whole object
-	rng    byteRange  // of the object's bytes
+	root       b3.Root
+	fromHeader bool       // the range came in the header Range, not in the query
+	negotiated bool       // Accept selected the encoding, not the query
+	part       *byteRange // nil: no range was given
+	rng        byteRange  // the object's bytes to encode, with part nil the whole object
 }
 
-// encoded answers with the verified encoding of an object, or of a range of it
-// (docs/http.md, "Verified bytes"). The range is one of the object's bytes. In
-// the query it names a representation of its own, which caches may keep like any
-// other. In the header Range it is answered with 206, and kept by nobody: a cache
-// would take Content-Range for a part of the encoding.
-func (g *Handlers) encoded(b *body, r *http.Request, root b3.Root, negotiated bool) error {
+// serveEncoding serves the verified encoding of an object, or of a range of the object's
+// bytes (docs/http.md, "Verified bytes"). A range in the query names a representation of its
+// own, which caches may store. A range in the header Range is answered with 206 and no-store,
+// because a cache would take Content-Range for a range of the encoding.
+func (g *Handlers) serveEncoding(b *body, r *http.Request, root b3.Root, negotiated bool) error {
 	w := b.w
 	query := r.URL.Query()
 	_, inQuery := query["range"]
 	inHeader := !inQuery && len(r.Header["Range"]) > 0 && r.Method != http.MethodHead
-	e := encoding{root: root, chosen: negotiated}
+	e := encoding{root: root, negotiated: negotiated}
 	if !inQuery && !inHeader && exchange.KnownFresh(r, baoTag(root, nil)) {
 		return e.notModified(w)
 	}
@@ -86,7 +89,7 @@ func (g *Handlers) encoded(b *body, r *http.Request, root b3.Root, negotiated bo
 		return err
 	}
 	defer c.Close()
-	if err := e.choose(r, query["range"], c.Size()); err != nil {
+	if err := e.selectRange(r, query["range"], c.Size()); err != nil {
 		if status.Of(err) == status.BadRange {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", c.Size()))
 		}
@@ -94,7 +97,7 @@ func (g *Handlers) encoded(b *body, r *http.Request, root b3.Root, negotiated bo
 	}
 	switch exchange.Evaluate(r, baoTag(root, e.part)) {
 	case status.Precondition:
-		return status.Errorf(status.Precondition, "If-Match does not hold %s", baoTag(root, e.part))
+		return exchange.IfMatchFailed(baoTag(root, e.part))
 	case status.NotModified:
 		return e.notModified(w)
 	}
@@ -109,7 +112,7 @@ func (g *Handlers) encoded(b *body, r *http.Request, root b3.Root, negotiated bo
 		h.Set("Content-Length", strconv.FormatInt(length, 10))
 		h.Set("Cross-Origin-Resource-Policy", "same-site")
 		code := http.StatusOK
-		if e.header {
+		if e.fromHeader {
 			code = http.StatusPartialContent
 			h.Set("Content-Range", e.rng.of(c.Size()))
 		}
@@ -123,21 +126,21 @@ func (g *Handlers) encoded(b *body, r *http.Request, root b3.Root, negotiated bo
 	return c.Encode(b.ctx, b, e.rng.start, e.rng.end)
 }
 
-// choose finds the range that is asked for of an object of size bytes.
-func (e *encoding) choose(r *http.Request, query []string, size int64) error {
+// selectRange sets e's range from the query or the header of r. The object has size bytes.
+func (e *encoding) selectRange(r *http.Request, query []string, size int64) error {
 	e.rng = byteRange{0, size}
 	var text string
 	switch {
 	case len(query) > 1:
-		return status.Errorf(status.BadRequest, "range is given %d times; one at a time, please", len(query))
+		return status.Errorf(status.BadRequest, "parameter range comes %d times. Send it once", len(query))
 	case len(query) == 1:
 		text = "bytes=" + query[0]
-	case r.Method == http.MethodHead: // which has no ranges (RFC 9110 §14.2)
+	case r.Method == http.MethodHead: // HEAD ignores the header Range (RFC 9110 §14.2)
 		return nil
 	default:
 		text = strings.Join(r.Header.Values("Range"), ",")
 	}
-	parts, err := parseRanges(nil, text, size, 1) // an encoding is of one range
+	parts, err := parseRanges(nil, text, size, 1) // an encoding has one range
 	if err != nil || len(parts) == 0 {
 		return err
 	}
@@ -146,20 +149,20 @@ func (e *encoding) choose(r *http.Request, query []string, size int64) error {
 		if !exchange.RangeApplies(r, baoTag(e.root, part)) {
 			return nil
 		}
-		e.header = true
+		e.fromHeader = true
 	}
 	e.part, e.rng = part, *part
 	return nil
 }
 
-// validators sets what a 304 says too.
+// validators sets the headers that a 304 answer has too.
 func (e *encoding) validators(w *exchange.Response) {
 	h := w.Header()
 	h.Set("ETag", baoTag(e.root, e.part))
-	h.Set("Accept-Ranges", "none") // of the encoding
+	h.Set("Accept-Ranges", "none") // the encoding's own bytes have no ranges
 	h.Set("Cache-Control", exchange.Immutable)
 	h.Set("Vary", "Range")
-	if e.chosen {
+	if e.negotiated {
 		h.Add("Vary", "Accept")
 	}
 	place := "/o/" + e.root.String() + "?format=bao"
@@ -167,7 +170,7 @@ func (e *encoding) validators(w *exchange.Response) {
 		place += fmt.Sprintf("&range=%d-%d", e.part.start, e.part.end-1)
 	}
 	h.Set("Content-Location", place)
-	if e.header {
+	if e.fromHeader {
 		h.Set("Cache-Control", "no-store")
 	}
 }

@@ -10,32 +10,32 @@ import (
 	"allium/protocols/status"
 )
 
-// body is where a Content writes. The first write sends the header; between
-// writes a timer watches that content keeps arriving.
+// body is the writer that a Content copies to. Its first write sends the header. Between
+// writes a timer cancels ctx when the content stalls. It belongs to the handler's goroutine.
 type body struct {
-	w      *exchange.Response
-	ctx    context.Context // of the request, and ended by the watch
-	header func(*body)
-	stall  *time.Timer // nil: nothing is waited for
-	limit  time.Duration
+	w            *exchange.Response
+	ctx          context.Context // the request's, canceled when the content stalls too
+	header       func(*body)     // sends the header
+	stallTimer   *time.Timer     // nil: the bytes are in RAM and cannot stall
+	stallTimeout time.Duration
 
-	// What an object's header says.
+	// The fields of an object's header.
 	item        item
 	etag        string
-	known       *kind // nil: it is not known yet
+	cached      *cachedHeader // nil: the header is not in the cache
 	code        int
-	part        byteRange
-	one         [1]byteRange // what a single range is parsed into
-	parts       *parts       // nil: part is what is sent
+	part        byteRange    // the range to send, if multipart is nil
+	rangeBuf    [1]byteRange // saves an allocation for a single range
+	multipart   *multipart   // nil: the answer has one part
 	size        int64        // of the object
-	contentType string       // empty until the first bytes tell
-	kinds       *kinds       // where to note it then; nil: content is of this program
+	contentType string       // empty until the first bytes are sniffed
+	headers     *headerCache // where sniff stores the type; nil: nothing is sniffed
 }
 
-// bodyPool saves an allocation for each object that is served.
+// bodyPool saves an allocation for each request.
 var bodyPool = sync.Pool{New: func() any { return new(body) }}
 
-// newBody returns the body of an answer, until it is freed.
+// newBody returns a body for an answer. The caller calls free when it is done.
 func newBody(ctx context.Context, w *exchange.Response) *body {
 	b := bodyPool.Get().(*body)
 	b.w, b.ctx = w, ctx
@@ -47,23 +47,24 @@ func (b *body) free() {
 	bodyPool.Put(b)
 }
 
-// watch runs f under the watch over content: what is not there after
-// FirstByteTimeout, or stands still for as long, is timeout.
-func (g *Handlers) watch(w *exchange.Response, r *http.Request, f func(*body) error) error {
+// withStallTimeout runs f with a body whose content may not stall. When no byte arrives
+// for FirstByteTimeout, it cancels the body's context and returns timeout.
+func (g *Handlers) withStallTimeout(w *exchange.Response, r *http.Request, f func(*body) error) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	limit := g.cfg.FirstByteTimeout
 	stall := time.AfterFunc(limit, func() {
-		cancel(status.Errorf(status.Timeout, "content: nothing arrived for %s; try again, or ask `allium providers` who has it", limit))
+		cancel(status.Errorf(status.Timeout, "cannot serve %s: no byte of it arrived for %s. "+
+			"Try again, or list the peers that provide it with `allium providers`", shorten(w.Root), limit))
 	})
 	defer stall.Stop()
 	b := newBody(ctx, w)
 	defer b.free()
-	b.stall, b.limit = stall, limit
+	b.stallTimer, b.stallTimeout = stall, limit
 	return exchange.CauseOf(ctx, f(b))
 }
 
-// begin sends the header, once.
+// begin sends the header, unless it was sent.
 func (b *body) begin() {
 	if !b.w.Started() {
 		b.sniff(nil)
@@ -71,27 +72,27 @@ func (b *body) begin() {
 	}
 }
 
-// sniff lets the first bytes say what the content is, unless that is known.
+// sniff derives the content type from the first bytes, unless it is known.
 func (b *body) sniff(first []byte) {
-	if b.contentType != "" || b.kinds == nil {
+	if b.contentType != "" || b.headers == nil {
 		return
 	}
 	b.contentType = http.DetectContentType(first)
-	b.kinds.add(b.item.root, b.etag, b.contentType, b.size)
+	b.headers.add(b.item.root, b.etag, b.contentType, b.size)
 }
 
-// Write sends verified bytes. The client's slowness does not count as the
-// content's.
+// Write sends verified bytes. The stall timer stops during the write, because a slow client
+// is not a stalled content.
 func (b *body) Write(p []byte) (int, error) {
-	if b.stall != nil {
-		b.stall.Stop()
-		defer b.stall.Reset(b.limit)
+	if b.stallTimer != nil {
+		b.stallTimer.Stop()
+		defer b.stallTimer.Reset(b.stallTimeout)
 	}
 	b.sniff(p)
 	if b.part.end-b.part.start == int64(len(p)) {
-		b.w.Whole(len(p))
+		b.w.AnnounceBody(len(p))
 	}
-	if err := b.w.Underway(len(p)); err != nil {
+	if err := b.w.StartTransfer(len(p)); err != nil {
 		return 0, err
 	}
 	b.begin()

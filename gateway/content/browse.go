@@ -13,24 +13,25 @@ import (
 	"allium/protocols/status"
 )
 
-// browse answers /b3/{b3}/{path…}: files, index.html, listings.
+// browse serves /b3/{b3}/{path…}: a file, a directory's index.html, or a listing.
 func (g *Handlers) browse(w *exchange.Response, r *http.Request, rest string) error {
 	t, err := parseTarget(rest)
 	if err != nil {
 		return err
 	}
 	w.Root = t.root
-	if t.fixed {
+	if t.rewritten {
 		return w.Redirect(r, http.StatusPermanentRedirect, t.url(t.slash))
 	}
 	if err := g.denylist.Path(t.root, t.path()); err != nil {
 		return err
 	}
-	return g.watch(w, r, func(b *body) error { return g.browseTarget(b, r, t) })
+	return g.withStallTimeout(w, r, func(b *body) error { return g.browseTarget(b, r, t) })
 }
 
+// browseTarget serves the entry that t names, or redirects to its proper URL.
 func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
-	e, err := g.find(b, r, t)
+	e, err := g.lookup(b, r, t)
 	if err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 	}
 	switch {
 	case e.Kind == manifest.Link:
-		return follow(b.w, r, t, e.Target)
+		return redirectLink(b.w, r, t, e.Target)
 	case e.Kind == manifest.Directory && t.slash:
 		return g.directory(b, r, t, e.Root)
 	case e.Kind == manifest.Directory:
@@ -47,30 +48,39 @@ func (g *Handlers) browseTarget(b *body, r *http.Request, t target) error {
 	case t.slash && len(t.names) == 0:
 		return b.w.Redirect(r, http.StatusMovedPermanently, t.url(false))
 	case t.slash:
-		return status.Errorf(status.NotFound, "%q is a file; ask for it without the slash at the end", exchange.Clip(t.path()))
+		return status.Errorf(status.NotFound,
+			"cannot open %q as a directory: it is a file. Leave out the slash at the end", exchange.Clip(t.path()))
 	}
 	return g.content(b, r, item{root: e.Root, name: path.Base("/" + t.path()), via: t.root}, g.objects.Memory(e.Root))
 }
 
-// find is the entry that t names. Of a bare address only its bytes can say
-// whether it is a directory: when the magic is there and they decode.
-func (g *Handlers) find(b *body, r *http.Request, t target) (manifest.Entry, error) {
-	e, err := manifest.Lookup(b.ctx, g.getter(b.w, r, t.root), t.root, t.path())
+// lookup returns the entry that t names. A bare address names a directory if its bytes begin
+// with the manifest magic and decode; otherwise it names a file.
+func (g *Handlers) lookup(b *body, r *http.Request, t target) (manifest.Entry, error) {
+	e, err := manifest.Lookup(b.ctx, g.manifests(b.w, r, t.root), t.root, t.path())
+	var missing *manifest.EntryError
 	switch {
 	case len(t.names) == 0 && status.Of(err) == status.BadRequest:
 		return manifest.Entry{Kind: manifest.File, Root: t.root}, nil
+	case errors.As(err, &missing) && missing.Outcome == status.NotFound:
+		return e, status.Errorf(status.NotFound,
+			"cannot find %q in %s: the directory has no such entry. Open the directory to see what it has",
+			exchange.Clip(t.path()), shorten(t.root))
 	case errors.Is(err, manifest.ErrNotManifest):
-		return e, status.Errorf(status.NotFound, "%s is a file, so there is nothing below it", t.root)
+		return e, status.Errorf(status.NotFound,
+			"cannot find %q: %s is a file, not a directory. Open the address without a path",
+			exchange.Clip(t.path()), shorten(t.root))
 	}
 	return e, err
 }
 
-// getter reads the manifests of the tree below top.
-func (g *Handlers) getter(w *exchange.Response, r *http.Request, top b3.Root) manifest.Getter {
+// manifests returns a Getter of the manifests in the tree below top. It returns
+// ErrNotManifest for an object that is too large or does not begin with the magic.
+func (g *Handlers) manifests(w *exchange.Response, r *http.Request, top b3.Root) manifest.Getter {
 	return func(ctx context.Context, root b3.Root) ([]byte, error) {
 		o := OpenOptions{Via: top, Whole: true}
 		if root == top {
-			o = OpenOptions{} // it may be a large file
+			o = OpenOptions{} // top may be a large file
 		}
 		c, err := g.open(ctx, w, r, root, o)
 		if err != nil {
@@ -88,7 +98,8 @@ func (g *Handlers) getter(w *exchange.Response, r *http.Request, top b3.Root) ma
 	}
 }
 
-// manifestBuffer keeps what is written to it, if it begins as a manifest does.
+// manifestBuffer collects the bytes written to it. It returns ErrNotManifest as soon as they
+// differ from the manifest magic.
 type manifestBuffer []byte
 
 func (b *manifestBuffer) Write(p []byte) (int, error) {
@@ -99,13 +110,16 @@ func (b *manifestBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// follow redirects to where a link leads, unless that is outside the tree. The
-// next request looks there. A link that leads to itself is hop_exceeded; a longer
-// loop is the client's to notice.
-func follow(w *exchange.Response, r *http.Request, t target, to string) error {
+// redirectLink redirects to the target of the symbolic link t. A target outside the tree is
+// not_found. A link to itself is hop_exceeded; clients detect longer loops themselves.
+func redirectLink(w *exchange.Response, r *http.Request, t target, to string) error {
 	link := t.path()
+	outside := func() error {
+		return status.Errorf(status.NotFound, "cannot follow the link %q: it leads to %q, outside the directory",
+			exchange.Clip(link), exchange.Clip(to))
+	}
 	if path.IsAbs(to) {
-		return status.Errorf(status.NotFound, "%q is a link to %q, outside the directory", exchange.Clip(link), exchange.Clip(to))
+		return outside()
 	}
 	t.names = t.names[:len(t.names)-1]
 	slash := t.slash
@@ -114,7 +128,7 @@ func follow(w *exchange.Response, r *http.Request, t target, to string) error {
 		switch {
 		case seg == "" || seg == ".":
 		case seg == ".." && len(t.names) == 0:
-			return status.Errorf(status.NotFound, "%q is a link to %q, outside the directory", exchange.Clip(link), exchange.Clip(to))
+			return outside()
 		case seg == "..":
 			t.names = t.names[:len(t.names)-1]
 		default:
@@ -122,7 +136,7 @@ func follow(w *exchange.Response, r *http.Request, t target, to string) error {
 		}
 	}
 	if to := t.path(); to == link || strings.HasPrefix(to, link+"/") {
-		return status.Errorf(status.HopExceeded, "%q is a link to itself", exchange.Clip(link))
+		return status.Errorf(status.HopExceeded, "cannot follow the link %q: it leads to itself", exchange.Clip(link))
 	}
 	return w.Redirect(r, http.StatusMovedPermanently, t.url(slash || len(t.names) == 0))
 }

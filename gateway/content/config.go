@@ -7,32 +7,33 @@ import (
 	"allium/protocols/status"
 )
 
-// Config bounds how content is found and served.
+// Config limits how content is found and served.
 // node/config/keys.txt says what each key means.
 type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
-	Misses           int64         `koanf:"misses"`
-	MissesPerIP      int           `koanf:"misses_per_ip"`
+	Fetches          int64         `koanf:"misses"`
+	FetchesPerIP     int           `koanf:"misses_per_ip"`
 	FirstByteTimeout time.Duration `koanf:"first_byte_timeout"`
 	MultiRange       int           `koanf:"multi_range"`
 }
 
 // DefaultConfig returns the limits of SPEC §2.
 func DefaultConfig() Config {
-	return Config{Params: defaultParams(), Misses: 128, MissesPerIP: 64, FirstByteTimeout: 5 * time.Second}
+	return Config{Params: defaultParams(), Fetches: 128, FetchesPerIP: 64, FirstByteTimeout: 5 * time.Second}
 }
 
-// Validate returns bad_request naming the first key that makes no sense.
+// Validate returns bad_request and names the first key with an invalid value.
 func (c Config) Validate() error {
-	if err := exchange.CheckKeys(map[string]bool{
-		"misses": c.Misses >= 1, "misses_per_ip": c.MissesPerIP >= 0,
+	if err := exchange.CheckMinimums(map[string]bool{
+		"misses": c.Fetches >= 1, "misses_per_ip": c.FetchesPerIP >= 0,
 		"first_byte_timeout": c.FirstByteTimeout > 0,
 	}); err != nil {
 		return err
 	}
 	if c.MultiRange < 0 || c.MultiRange > MaxRanges {
-		return status.Errorf(status.BadRequest, "gateway.multi_range is %d, want 0 to %d", c.MultiRange, MaxRanges)
+		return status.Errorf(status.BadRequest, "gateway.multi_range is %d. Set it to a number from 0 to %d",
+			c.MultiRange, MaxRanges)
 	}
-	return exchange.CheckPerIP("misses_per_ip", int64(c.MissesPerIP))
+	return exchange.CheckPerIP("misses_per_ip", int64(c.FetchesPerIP))
 }

@@ -12,37 +12,39 @@ import (
 	"allium/protocols/status"
 )
 
-// fetchGate counts the requests whose object is not here, so that the network is
-// asked: they run and wait apart from all others, so that hits, which are
-// served at once, and uploads are never behind them (SPEC §2).
+// fetchGate limits the requests that ask the network for an object. They wait apart from all
+// others, so that requests for local objects and uploads never wait behind them (SPEC §2).
 type fetchGate struct {
-	gate  *limits.Gate
-	perIP *limits.KeyedGate[netip.Prefix] // nil: no bound
-	line  *limits.Gate                    // who waits for one of their client's places
+	gate    *limits.Gate
+	perIP   *limits.KeyedGate[netip.Prefix] // nil: no limit per client
+	waiting *limits.Gate                    // requests that wait for a permit of perIP
 }
+
+// fetchPolicy says in the table of limits what happens to a request without a permit.
+const fetchPolicy = "waits in line within its deadline, then reject: 429 busy"
 
 func newFetchGate(cfg Config, r *limits.Registry) fetchGate {
 	return fetchGate{
 		gate: r.NewGate(limits.Spec{
-			Name: "gateway.misses", Path: "handlers → network", Policy: "waits in line within its deadline, then reject: 429 busy",
-		}, cfg.Misses, cfg.MissesWaiting),
+			Name: "gateway.misses", Path: "handlers → network", Policy: fetchPolicy,
+		}, cfg.Fetches, cfg.FetchesWaiting),
 		perIP: limits.NewKeyedGate[netip.Prefix](r, limits.Spec{
-			Name: "gateway.misses_per_ip", Path: "handlers → network", Policy: "waits in line within its deadline, then reject: 429 busy",
-		}, cfg.MissesPerIP),
-		line: r.NewGate(limits.Spec{
+			Name: "gateway.misses_per_ip", Path: "handlers → network", Policy: fetchPolicy,
+		}, cfg.FetchesPerIP),
+		waiting: r.NewGate(limits.Spec{
 			Name: "gateway.misses_per_ip_waiting", Path: "handlers → gateway.misses_per_ip", Policy: "reject: 429 busy",
-		}, max(1, cfg.MissesWaiting), 0),
+		}, max(1, cfg.FetchesWaiting), 0),
 	}
 }
 
-// miss waits for a permit to ask the network, at most as long as content may
-// take to be found. What cannot make that is refused at once with busy.
-func (g *Handlers) miss(ctx context.Context, w *exchange.Response) (leave func(), err error) {
+// acquireFetch waits for a permit to ask the network, for at most FirstByteTimeout. It
+// returns busy at once if the queue is full. The caller calls leave when the Content is closed.
+func (g *Handlers) acquireFetch(ctx context.Context, w *exchange.Response) (leave func(), err error) {
 	wait, cancel := context.WithTimeout(ctx, g.cfg.FirstByteTimeout)
 	defer cancel()
-	done, err := g.fetches.perIP.Await(wait, w.From.Group, g.fetches.line)
+	done, err := g.fetches.perIP.Await(wait, w.From.Group, g.fetches.waiting)
 	if err != nil {
-		return nil, g.missedTurn(ctx, err)
+		return nil, g.fetchRefused(ctx, err)
 	}
 	release, err := g.fetches.gate.Acquire(wait)
 	if err == nil && ctx.Err() != nil {
@@ -53,11 +55,12 @@ func (g *Handlers) miss(ctx context.Context, w *exchange.Response) (leave func()
 		return sync.OnceFunc(func() { release(); done() }), nil
 	}
 	done()
-	return nil, g.missedTurn(ctx, err)
+	return nil, g.fetchRefused(ctx, err)
 }
 
-// missedTurn is what is said of a request that did not come to ask the network.
-func (g *Handlers) missedTurn(ctx context.Context, err error) error {
+// fetchRefused returns the error of a request that got no permit, and counts it if its
+// deadline passed.
+func (g *Handlers) fetchRefused(ctx context.Context, err error) error {
 	if status.Of(err) == status.Busy {
 		return err
 	}
@@ -65,24 +68,28 @@ func (g *Handlers) missedTurn(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return exchange.CauseOf(ctx, err)
 	}
-	return status.Errorf(status.Timeout, "gateway.misses: its turn to ask the network did not come within %s; try again", g.cfg.FirstByteTimeout)
+	return status.Errorf(status.Timeout,
+		"cannot ask the network: other requests held all places of gateway.misses for %s. Try again", g.cfg.FirstByteTimeout)
 }
 
-// missed is content that the network is asked for until it is closed.
-type missed struct {
+// fetchedContent is a Content that holds a permit of the fetch gate until it is closed.
+type fetchedContent struct {
 	Content
-	leave func()
+	release func()
 }
 
-// Close ends the reading and gives the permit back.
-func (c missed) Close() error {
-	defer c.leave()
+// Close closes the Content and releases the permit.
+func (c fetchedContent) Close() error {
+	defer c.release()
 	return c.Content.Close()
 }
 
-// open opens an object that is here at once, and any other when the network may
-// be asked for it: then w's request is counted by the misses from there on.
-func (g *Handlers) open(ctx context.Context, w *exchange.Response, r *http.Request, root b3.Root, o OpenOptions) (Content, error) {
+// open opens root. It opens a local object at once. For any other object it first gives up
+// the request's place among the admitted requests and waits for a permit of the fetch gate.
+// It returns precondition if the request has only-if-cached and the object is not local.
+func (g *Handlers) open(
+	ctx context.Context, w *exchange.Response, r *http.Request, root b3.Root, o OpenOptions,
+) (Content, error) {
 	if err := g.denylist.Object(root); err != nil {
 		return nil, err
 	}
@@ -94,17 +101,18 @@ func (g *Handlers) open(ctx context.Context, w *exchange.Response, r *http.Reque
 		return c, err
 	case !onlyIfCached(r):
 	case out == status.NotFound:
-		return nil, status.Errorf(status.Precondition, "%s is not on this node, and only-if-cached keeps it from asking others", root)
+		return nil, status.Errorf(status.Precondition, "cannot serve %s: the object is not on this node, and the request "+
+			"has only-if-cached. Leave out only-if-cached to fetch it from peers", shorten(root))
 	default:
 		return nil, err
 	}
-	w.Undecided()
-	leave, err := g.miss(ctx, w)
+	w.ReleaseAdmission()
+	leave, err := g.acquireFetch(ctx, w)
 	if err != nil {
 		return nil, err
 	}
 	opened := false
-	defer func() { // after a panic too
+	defer func() { // runs after a panic too
 		if !opened {
 			leave()
 		}
@@ -114,5 +122,5 @@ func (g *Handlers) open(ctx context.Context, w *exchange.Response, r *http.Reque
 		return nil, err
 	}
 	opened = true
-	return missed{c, leave}, nil
+	return fetchedContent{c, leave}, nil
 }

@@ -8,17 +8,18 @@ import (
 	"allium/internal/limits"
 )
 
-// Deps is what content is served from.
+// Deps are the parts of the node that content uses. All but Metrics and Limits are required.
 type Deps struct {
 	Objects  Objects
 	Denylist exchange.Denylist
-	Ready    func() api.Readiness // cheap, never waits
-	Version  string               // of the program, shown on the first page
-	Metrics  prometheus.Registerer
-	Limits   *limits.Registry
+	Ready    func() api.Readiness  // cheap, never waits
+	Version  string                // the program's version, shown on the first page
+	Metrics  prometheus.Registerer // nil: metrics are not registered
+	Limits   *limits.Registry      // nil: limits are listed nowhere
 }
 
-// Handlers answer with objects and directories.
+// Handlers serve objects, directories and the first page. Their methods may be called from
+// any goroutine.
 type Handlers struct {
 	cfg      Config
 	objects  Objects
@@ -28,23 +29,24 @@ type Handlers struct {
 
 	fetches  fetchGate
 	encoders *limits.Gate
-	kinds    *kinds
+	headers  *headerCache
 	expired  prometheus.Counter
 }
 
-// New returns the handlers of what d brings, within cfg.
+// New returns the handlers. cfg must be valid.
 func New(cfg Config, d Deps) (*Handlers, error) {
 	g := &Handlers{cfg: cfg, objects: d.Objects, denylist: d.Denylist, ready: d.Ready, version: d.Version}
 	g.fetches = newFetchGate(cfg, d.Limits)
 	g.encoders = d.Limits.NewGate(limits.Spec{
-		Name: "gateway.encoders", Path: "listings → compression", Policy: "sent as it is",
-	}, encoders, 0)
+		Name: "gateway.encoders", Path: "listings → compression", Policy: "the listing is sent uncompressed",
+	}, maxEncoders, 0)
 	var err error
-	if g.kinds, err = newKinds(d.Limits); err != nil {
+	if g.headers, err = newHeaderCache(d.Limits); err != nil {
 		return nil, err
 	}
 	g.expired = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "gateway_expired_total", Help: "Requests whose time was over before it was their turn to ask the network, and that were not begun.",
+		Name: "gateway_expired_total",
+		Help: "Requests whose deadline passed while they waited for a permit to ask the network.",
 	})
 	if d.Metrics != nil {
 		d.Metrics.MustRegister(g.expired)

@@ -16,8 +16,8 @@ import (
 //go:embed icon.svg
 var iconSource []byte
 
-// landing is the first page: what this is, whether it is ready, and a field to
-// open an address with.
+// landing serves the first page: what the gateway is, whether the node is ready, and a field
+// for an address.
 func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
 	page := g.ready()
 	var waiting []api.Gate
@@ -34,7 +34,7 @@ func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
 		Version string
 	}{exchange.PageStyle, page.Ready, waiting, g.version})
 	if err != nil {
-		return fmt.Errorf("gateway: landing page: %w", err)
+		return fmt.Errorf("render the first page: %w", err)
 	}
 	h := w.Header()
 	h.Set("Content-Security-Policy", exchange.PagePolicy)
@@ -42,8 +42,8 @@ func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
 	return w.Send(r, http.StatusOK, "text/html; charset=utf-8", out.Bytes())
 }
 
-// openKey answers the landing page's field, /b3?key=b3:…[/path]: it redirects to
-// the page of that key.
+// openKey serves /b3?key=b3:…[/path], the form of the first page. It redirects to the page of
+// that key.
 func openKey(w *exchange.Response, r *http.Request) error {
 	key := strings.TrimSpace(r.URL.Query().Get("key"))
 	key = strings.TrimPrefix(key, "/b3/")
@@ -61,17 +61,17 @@ func openKey(w *exchange.Response, r *http.Request) error {
 	}
 	to := t.url(strings.HasSuffix(rest, "/"))
 	if _, err := parseTarget(strings.TrimPrefix(to, "/b3/")); err != nil {
-		return err // a browser would make something else of ".."
+		return err // browsers resolve ".." themselves and would go elsewhere
 	}
 	h := w.Header()
 	h.Set("Location", to)
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", "0") // of HEAD too
+	h.Set("Content-Length", "0") // for HEAD too
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
 }
 
-// favicon is the icon that browsers ask for.
+// favicon serves the icon that browsers request.
 func favicon(w *exchange.Response, r *http.Request) error {
 	h := w.Header()
 	h.Set("Cache-Control", "public, max-age=86400")

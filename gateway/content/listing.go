@@ -20,20 +20,22 @@ import (
 	"allium/protocols/status"
 )
 
-// directory answers for a directory: its index.html, or a listing where there
-// is none or where one is asked for.
+// directory serves a directory: its index.html, or a listing if there is no index.html or
+// the request asks for a listing.
 func (g *Handlers) directory(b *body, r *http.Request, t target, dir b3.Root) error {
 	format, err := listingFormat(r)
 	if err != nil {
 		return err
 	}
 	if format == "" {
-		e, err := manifest.Lookup(b.ctx, g.getter(b.w, r, t.root), dir, "index.html")
+		e, err := manifest.Lookup(b.ctx, g.manifests(b.w, r, t.root), dir, "index.html")
 		if err == nil && e.Kind == manifest.File {
-			if err := cmp.Or(g.denylist.Path(t.root, path.Join(t.path(), e.Name)), g.denylist.Object(e.Root)); err != nil {
+			err := cmp.Or(g.denylist.Path(t.root, path.Join(t.path(), e.Name)), g.denylist.Object(e.Root))
+			if err != nil {
 				return err
 			}
-			return g.content(b, r, item{root: e.Root, name: e.Name, via: t.root, vary: "Accept"}, g.objects.Memory(e.Root))
+			it := item{root: e.Root, name: e.Name, via: t.root, vary: "Accept"}
+			return g.content(b, r, it, g.objects.Memory(e.Root))
 		}
 		if err != nil && status.Of(err) != status.NotFound {
 			return err
@@ -43,15 +45,15 @@ func (g *Handlers) directory(b *body, r *http.Request, t target, dir b3.Root) er
 	return g.listing(b, r, t, dir, format)
 }
 
-// listingFormat is what the client wants of a directory: "html" or "json" when
-// it says so, "" for whatever there is to see.
+// listingFormat returns the listing that the client asks for: "html", "json", or "" if the
+// client asks for no listing.
 func listingFormat(r *http.Request) (string, error) {
 	formats := r.URL.Query()["format"]
 	switch f := strings.Join(formats, ","); {
 	case f == "html", f == "json":
 		return f, nil
 	case f != "" || len(formats) > 1:
-		return "", status.Errorf(status.BadRequest, "format %q is not known; write html or json", exchange.Clip(f))
+		return "", status.Errorf(status.BadRequest, "parameter format is %q. Set it to html or json", exchange.Clip(f))
 	}
 	json, html := false, false
 	for t, q := range exchange.Accepted(r.Header.Values("Accept")) {
@@ -64,19 +66,19 @@ func listingFormat(r *http.Request) (string, error) {
 	return "", nil
 }
 
-// listing streams the entries of a directory as they are read: it holds a page
-// of them however many there are. It is made by this program, not content, so
-// its validator is weak and it is revalidated.
+// listing streams the entries of a directory as it reads them, so that it holds one manifest
+// of them in memory, however many there are. The program generates the listing, so its ETag
+// is weak and caches revalidate it.
 func (g *Handlers) listing(b *body, r *http.Request, t target, dir b3.Root, format string) error {
 	w := b.w
 	etag := fmt.Sprintf(`W/"%s.%s.%s"`, dir, format, exchange.PageVersion)
 	h := w.Header()
 	vary := []string{"Accept-Encoding", "Accept"}
-	if r.URL.Query().Get("format") != "" { // which decides instead of Accept
+	if r.URL.Query().Get("format") != "" { // Accept does not decide then
 		vary = vary[:1]
 	}
 	if outcome := exchange.Evaluate(r, etag); outcome == status.Precondition {
-		return status.Errorf(status.Precondition, "If-Match does not hold %s", etag)
+		return exchange.IfMatchFailed(etag)
 	} else if outcome == status.NotModified {
 		h["Vary"] = vary
 		h.Set("ETag", etag)
@@ -89,7 +91,7 @@ func (g *Handlers) listing(b *body, r *http.Request, t target, dir b3.Root, form
 	if format == "html" {
 		page, contentType = newHTMLListing(t, dir), "text/html; charset=utf-8"
 	}
-	coding, done := g.listingCoding(r)
+	coding, done := g.acquireEncoder(r)
 	defer done()
 	b.header = func(*body) {
 		h.Set("Content-Type", contentType)
@@ -113,7 +115,7 @@ func (g *Handlers) listing(b *body, r *http.Request, t target, dir b3.Root, form
 		if err := page.head(out); err != nil {
 			return err
 		}
-		for e, err := range manifest.Entries(b.ctx, g.getter(b.w, r, t.root), dir) {
+		for e, err := range manifest.Entries(b.ctx, g.manifests(b.w, r, t.root), dir) {
 			if err == nil {
 				err = page.entry(out, e)
 			}
@@ -127,19 +129,19 @@ func (g *Handlers) listing(b *body, r *http.Request, t target, dir b3.Root, form
 		return out.Flush()
 	}
 	if !r.ProtoAtLeast(1, 1) {
-		return b.measured(write)
+		return b.writeWithLength(write)
 	}
-	return b.coded(coding, write)
+	return b.writeCompressed(coding, write)
 }
 
-// pageWriter writes a listing in its parts.
+// pageWriter writes the head, the entries and the foot of a listing.
 type pageWriter interface {
 	head(w io.Writer) error
 	entry(w io.Writer, e manifest.Entry) error
 	foot(w io.Writer) error
 }
 
-// jsonListing is {"root","path","entries":[…]}; entries are api.Entry.
+// jsonListing writes {"root","path","entries":[…]}, an api.Listing.
 type jsonListing struct {
 	target target
 	root   b3.Root
@@ -157,7 +159,8 @@ func (l *jsonListing) head(w io.Writer) error {
 
 func (l *jsonListing) entry(w io.Writer, e manifest.Entry) error {
 	line, err := json.Marshal(api.Entry{
-		Name: e.Name, Kind: api.Kind(e.Kind.String()), Root: e.Root, Size: e.Size, Executable: e.Executable, Target: e.Target,
+		Name: e.Name, Kind: api.Kind(e.Kind.String()), Root: e.Root, Size: e.Size,
+		Executable: e.Executable, Target: e.Target,
 	})
 	if err != nil {
 		return err
@@ -176,7 +179,8 @@ func (l *jsonListing) foot(w io.Writer) error {
 	return err
 }
 
-// htmlListing is what pages.html shows of a directory.
+// htmlListing writes a listing with the templates of pages.html. Its fields are the
+// templates' data.
 type htmlListing struct {
 	Title  string
 	Crumbs []crumb
@@ -188,10 +192,10 @@ type htmlListing struct {
 	Bytes  int64
 }
 
-// crumb is one step of the way from the root.
+// crumb is one directory on the path from the root.
 type crumb struct{ Name, URL string }
 
-// row is one entry of the page.
+// row is one entry of the listing.
 type row struct {
 	Name, URL, Kind, Note, Size, Exact string
 	Address, Short                     string
@@ -203,13 +207,13 @@ func newHTMLListing(t target, dir b3.Root) *htmlListing {
 	l.Crumbs = append(l.Crumbs, crumb{shorten(t.root), at.url(true)})
 	for _, n := range t.names {
 		at.names = append(at.names, n)
-		l.Crumbs = append(l.Crumbs, crumb{exchange.Shown(n), at.url(true)})
+		l.Crumbs = append(l.Crumbs, crumb{exchange.EscapeName(n), at.url(true)})
 	}
 	l.Title = l.Crumbs[len(l.Crumbs)-1].Name
 	return l
 }
 
-// shorten is an address as people compare it: "b3:1a2b3c4d…".
+// shorten returns the first 8 digits of an address: "b3:1a2b3c4d…".
 func shorten(r b3.Root) string { return r.String()[:len("b3:")+8] + "…" }
 
 func (l *htmlListing) head(w io.Writer) error {
@@ -221,12 +225,12 @@ func (l *htmlListing) foot(w io.Writer) error {
 
 func (l *htmlListing) entry(w io.Writer, e manifest.Entry) error {
 	l.Count++
-	r := row{Name: exchange.Shown(e.Name), URL: "./" + url.PathEscape(e.Name), Kind: e.Kind.String()}
+	r := row{Name: exchange.EscapeName(e.Name), URL: "./" + url.PathEscape(e.Name), Kind: e.Kind.String()}
 	switch e.Kind {
 	case manifest.Directory:
 		r.URL += "/"
 	case manifest.Link:
-		r.Note = "→ " + exchange.Shown(e.Target)
+		r.Note = "→ " + exchange.EscapeName(e.Target)
 	case manifest.File:
 		l.Bytes += e.Size
 		r.Size, r.Exact = limits.Bytes(e.Size).Human(), fmt.Sprintf("%d bytes", e.Size)
@@ -240,8 +244,8 @@ func (l *htmlListing) entry(w io.Writer, e manifest.Entry) error {
 	return exchange.PageTemplates.ExecuteTemplate(w, "row", r)
 }
 
-// Last is the index of the page itself among its crumbs.
+// Last returns the index of this directory in Crumbs.
 func (l *htmlListing) Last() int { return len(l.Crumbs) - 1 }
 
-// Total is the size of the files of the page.
+// Total returns the size of the files in the listing, in words.
 func (l *htmlListing) Total() string { return limits.Bytes(l.Bytes).Human() }

@@ -10,14 +10,14 @@ import (
 	"allium/protocols/status"
 )
 
-// mostMeasured is how long a listing may be whose length has to be known before
-// it is sent: it is held in memory.
-const mostMeasured = 1 << 20
+// maxBufferedListing bounds a listing for HTTP/1.0, in bytes. The listing is held in memory,
+// because its length is sent first. A longer one is refused with bad_request.
+const maxBufferedListing = 1 << 20
 
-// measured answers with what write makes and its length, for clients that could
-// not tell a cut answer from a whole one otherwise: HTTP/1.0 has no chunks.
-func (b *body) measured(write func(io.Writer) error) error {
-	var whole measuredBuffer
+// writeWithLength buffers the output of write and sends it with its length. HTTP/1.0 has no
+// chunked coding, so only the length tells the client whether the answer is complete.
+func (b *body) writeWithLength(write func(io.Writer) error) error {
+	var whole cappedBuffer
 	if err := write(&whole); err != nil {
 		return err
 	}
@@ -26,41 +26,42 @@ func (b *body) measured(write func(io.Writer) error) error {
 	return err
 }
 
-// measuredBuffer keeps what is written to it, up to mostMeasured bytes.
-type measuredBuffer struct{ bytes.Buffer }
+// cappedBuffer collects up to maxBufferedListing bytes.
+type cappedBuffer struct{ bytes.Buffer }
 
-func (m *measuredBuffer) Write(p []byte) (int, error) {
-	if m.Len()+len(p) > mostMeasured {
-		return 0, status.Errorf(status.BadRequest, "this listing is longer than the %d bytes that HTTP/1.0 gets, as its length has to be known first; ask with HTTP/1.1", mostMeasured)
+func (m *cappedBuffer) Write(p []byte) (int, error) {
+	if m.Len()+len(p) > maxBufferedListing {
+		return 0, status.Errorf(status.BadRequest, "cannot send the listing with HTTP/1.0: "+
+			"it is longer than %d bytes. Use HTTP/1.1", maxBufferedListing)
 	}
 	return m.Buffer.Write(p)
 }
 
-// listingCoding is the content coding of a listing, "" for none. done gives back
-// its place.
-func (g *Handlers) listingCoding(r *http.Request) (coding string, done func()) {
+// acquireEncoder returns the content coding for a listing, or "" for none. It chooses none
+// if all encoders are in use. The caller calls done after the listing.
+func (g *Handlers) acquireEncoder(r *http.Request) (coding string, done func()) {
 	if !r.ProtoAtLeast(1, 1) {
 		return "", func() {}
 	}
-	if coding = encodingFor(r); coding == "" || g.encoders.Enter() != nil {
+	if coding = preferredCoding(r); coding == "" || g.encoders.Enter() != nil {
 		return "", func() {}
 	}
 	return coding, g.encoders.Leave
 }
 
-// coded answers with what write makes in a content coding. Where it fails the
-// encoding has no end.
-func (b *body) coded(coding string, write func(io.Writer) error) error {
+// writeCompressed sends the output of write in a content coding, "" for none. If write
+// fails, the encoding stays incomplete, so that the client notices.
+func (b *body) writeCompressed(coding string, write func(io.Writer) error) error {
 	if coding == "" {
 		return write(b)
 	}
 	out := bufio.NewWriterSize(b, 16<<10)
-	enc, err := encoder(out, coding)
+	enc, err := newEncoder(out, coding)
 	if err != nil {
 		return err
 	}
 	if err := write(enc); err != nil {
-		return err // and the encoder holds nothing but memory
+		return err // the encoder holds only memory, so it is not closed
 	}
 	if err := enc.Close(); err != nil {
 		return err

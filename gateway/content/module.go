@@ -9,14 +9,15 @@ import (
 	"allium/protocols/status"
 )
 
-// verifyModule checks verified encodings in a browser (docs/http.md).
+// verifyModule is the JavaScript module that checks verified encodings in a browser
+// (docs/http.md).
 //
 //go:embed verify.mjs
 var verifyModule []byte
 
 var verifyModuleTag = `"` + b3.Sum(verifyModule).Hex()[:32] + `"`
 
-// module answers /verify.mjs. It changes with the program, so it is revalidated
+// module serves /verify.mjs. The module changes with the program, so caches revalidate it
 // once a day.
 func module(w *exchange.Response, r *http.Request) error {
 	h := w.Header()
@@ -25,7 +26,7 @@ func module(w *exchange.Response, r *http.Request) error {
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	switch exchange.Evaluate(r, verifyModuleTag) {
 	case status.Precondition:
-		return status.Errorf(status.Precondition, "If-Match does not hold %s", verifyModuleTag)
+		return exchange.IfMatchFailed(verifyModuleTag)
 	case status.NotModified:
 		w.WriteHeader(http.StatusNotModified)
 		return nil

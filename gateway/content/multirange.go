@@ -10,39 +10,38 @@ import (
 	"strconv"
 )
 
-// mediaParts is the type of an answer that holds several ranges.
-const mediaParts = "multipart/byteranges"
+// mediaByteranges is the media type of an answer with several ranges.
+const mediaByteranges = "multipart/byteranges"
 
-// MaxRanges is how many ranges of one request an operator may let be served:
-// each one costs up to two chunk groups more than its bytes.
+// MaxRanges is the highest value of gateway.multi_range. Each range of a request costs up to
+// two chunk groups more than its bytes.
 const MaxRanges = 32
 
-// parts is an answer of several ranges (RFC 9110 §14.6 and §15.3.7.2). Before
-// each stand a delimiter and a small header, which leave with the first bytes
-// that were proved of it: what fails before any is an answer like any other.
-type parts struct {
+// multipart is an answer with several ranges (RFC 9110 §14.6 and §15.3.7.2). A delimiter and
+// a small header precede each part. They are sent with the part's first verified bytes, so
+// an error before the first part becomes an ordinary problem.
+type multipart struct {
 	b        *body
-	ranges   []byteRange // two at least, in the order they were asked for
-	boundary string      // 64 random bits: content cannot hold it but by chance
+	ranges   []byteRange // at least two, in the order of the request
+	boundary string      // 64 random bits, which content contains only by chance
 }
 
-// split makes the answer one of several parts, or of a single range where that
-// is all that is left of them: those that overlap, or have so little between
-// them that another part would cost more, become one.
+// split makes the answer a multipart one. It joins ranges that overlap, and ranges whose gap
+// is smaller than the header of another part. If one range remains, the answer has one part.
 func (b *body) split(asked []byteRange) {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
-	p := &parts{b: b, boundary: hex.EncodeToString(random[:])}
-	cost := int64(len(p.opening(1, byteRange{0, 1}))) // the least that any part can
+	p := &multipart{b: b, boundary: hex.EncodeToString(random[:])}
+	cost := int64(len(p.partHeader(1, byteRange{0, 1}))) // of the shortest part header
 	if p.ranges = coalesce(asked, cost); len(p.ranges) == 1 {
 		b.part = p.ranges[0]
 		return
 	}
-	b.parts = p
+	b.multipart = p
 }
 
-// coalesce joins ranges with less than gap bytes between them. A joined one
-// stands where the first of them stood.
+// coalesce joins ranges with less than gap bytes between them. A joined range takes the place
+// of the first of its parts. It reuses ranges.
 func coalesce(ranges []byteRange, gap int64) []byteRange {
 	for i := 0; i < len(ranges); i++ {
 		for j := i + 1; j < len(ranges); {
@@ -53,39 +52,40 @@ func coalesce(ranges []byteRange, gap int64) []byteRange {
 			}
 			ranges[i] = byteRange{min(a.start, b.start), max(a.end, b.end)}
 			ranges = slices.Delete(ranges, j, j+1)
-			j = i + 1 // it may reach what it did not before
+			j = i + 1 // the longer range may now reach one that was compared before
 		}
 	}
 	return ranges
 }
 
-// opening is what stands before the i-th part.
-func (p *parts) opening(i int, r byteRange) string {
-	s := fmt.Sprintf("--%s\r\nContent-Type: %s\r\nContent-Range: %s\r\n\r\n", p.boundary, p.b.contentType, r.of(p.b.size))
+// partHeader returns the delimiter and the header of part i, counted from 0.
+func (p *multipart) partHeader(i int, r byteRange) string {
+	s := fmt.Sprintf("--%s\r\nContent-Type: %s\r\nContent-Range: %s\r\n\r\n",
+		p.boundary, p.b.contentType, r.of(p.b.size))
 	if i > 0 {
 		return "\r\n" + s
 	}
 	return s
 }
 
-// closing is what stands after the last part.
-func (p *parts) closing() string { return "\r\n--" + p.boundary + "--\r\n" }
+// closing returns the delimiter after the last part.
+func (p *multipart) closing() string { return "\r\n--" + p.boundary + "--\r\n" }
 
-// header sets what the answer's header says of the parts. Content-Range is theirs
-// alone (RFC 9110 §15.3.7.2).
-func (p *parts) header(h http.Header) {
+// header sets the type and length of the answer. Content-Range belongs into the parts alone
+// (RFC 9110 §15.3.7.2).
+func (p *multipart) header(h http.Header) {
 	length := int64(len(p.closing()))
 	for i, r := range p.ranges {
-		length += int64(len(p.opening(i, r))) + r.end - r.start
+		length += int64(len(p.partHeader(i, r))) + r.end - r.start
 	}
-	h.Set("Content-Type", mediaParts+"; boundary="+p.boundary)
+	h.Set("Content-Type", mediaByteranges+"; boundary="+p.boundary)
 	h.Set("Content-Length", strconv.FormatInt(length, 10))
 }
 
-// send writes the parts, of the content or of memory where that is not nil.
-func (p *parts) send(c Content, memory []byte) error {
+// send writes the parts: from memory, or from c if memory is nil.
+func (p *multipart) send(c Content, memory []byte) error {
 	for i, r := range p.ranges {
-		if err := p.b.copy(&opened{p.b, p.opening(i, r)}, c, memory, r); err != nil {
+		if err := p.b.copyRange(&partWriter{p.b, p.partHeader(i, r)}, c, memory, r); err != nil {
 			return err
 		}
 	}
@@ -93,19 +93,18 @@ func (p *parts) send(c Content, memory []byte) error {
 	return err
 }
 
-// opened writes a part to its body, and what stands before it with its first
-// bytes.
-type opened struct {
-	b       *body
-	opening string
+// partWriter writes the bytes of one part, and the part's header before the first of them.
+type partWriter struct {
+	b      *body
+	header string
 }
 
-func (o *opened) Write(p []byte) (int, error) {
-	if o.opening != "" {
-		if _, err := io.WriteString(o.b, o.opening); err != nil {
+func (o *partWriter) Write(p []byte) (int, error) {
+	if o.header != "" {
+		if _, err := io.WriteString(o.b, o.header); err != nil {
 			return 0, err
 		}
-		o.opening = ""
+		o.header = ""
 	}
 	return o.b.Write(p)
 }

@@ -13,19 +13,20 @@ import (
 	"allium/protocols/status"
 )
 
-// contentPolicy keeps content from running scripts, submitting forms or
-// loading from elsewhere in the gateway's origin. Subdomains of their own are
-// where content may do more (SPEC §9). allow-same-origin lets a page show its
-// own images, styles and fonts: from an opaque origin nothing is same-site. Without allow-scripts
-// it gives the page nothing else.
-const contentPolicy = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; media-src 'self'; font-src 'self'; style-src 'self' 'unsafe-inline'"
+// contentPolicy is the Content-Security-Policy of content. Content may not run scripts,
+// submit forms or load from other origins: it shares the gateway's origin. Content may do
+// more in a subdomain of its own (SPEC §9). allow-same-origin lets a page show its own
+// images, styles and fonts, because nothing is same-site for an opaque origin. Without
+// allow-scripts it permits nothing else.
+const contentPolicy = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; media-src 'self'; " +
+	"font-src 'self'; style-src 'self' 'unsafe-inline'"
 
-// documentPolicy is contentPolicy for PDF files: browsers' viewers do not work in
-// a sandbox. What such a file holds runs in the viewer, not in the gateway's
-// origin, and nosniff keeps it from being taken for anything else.
+// documentPolicy is the Content-Security-Policy of PDF files, because browsers' PDF viewers
+// do not work in a sandbox. A script in a PDF file runs in the viewer, not in the gateway's
+// origin. nosniff keeps browsers from reading the file as another type.
 const documentPolicy = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 
-// object answers /o/{b3}: the bytes, whatever they are, or with their proof.
+// object serves /o/{b3}: an object's bytes, or its verified encoding.
 func (g *Handlers) object(w *exchange.Response, r *http.Request, rest string) error {
 	root, lower, err := exchange.ParseObject(rest)
 	switch {
@@ -43,38 +44,39 @@ func (g *Handlers) object(w *exchange.Response, r *http.Request, rest string) er
 		return err
 	}
 	if wants {
-		return g.watch(w, r, func(b *body) error { return g.encoded(b, r, root, negotiated) })
+		return g.withStallTimeout(w, r, func(b *body) error { return g.serveEncoding(b, r, root, negotiated) })
 	}
-	it := item{root: root, download: true, provable: true}
-	if p := g.objects.Memory(root); p != nil { // nothing that could stand still
+	it := item{root: root, download: true, hasEncoding: true}
+	if p := g.objects.Memory(root); p != nil { // bytes in RAM cannot stall
 		b := newBody(r.Context(), w)
 		defer b.free()
 		return g.content(b, r, it, p)
 	}
-	return g.watch(w, r, func(b *body) error { return g.content(b, r, it, nil) })
+	return g.withStallTimeout(w, r, func(b *body) error { return g.content(b, r, it, nil) })
 }
 
-// item is an object to serve and how it was named.
+// item is an object to serve and the URL that named it.
 type item struct {
-	root     b3.Root
-	name     string  // last element of the path, "" for a bare address
-	via      b3.Root // directory it was found in
-	download bool    // documents are offered for download, not opened
-	vary     string  // the header that chose it, if one did
-	provable bool    // the verified encoding is had in the same place, by Accept too
+	root        b3.Root
+	name        string  // last element of the path, "" for a bare address
+	via         b3.Root // root directory of the URL, zero for a bare address
+	download    bool    // HTML, XML and PDF are offered for download instead of being opened
+	vary        string  // request header that selected this item, "" if none did
+	hasEncoding bool    // the same URL serves the verified encoding too, also by Accept
 }
 
-// content answers with an object's bytes: conditions, ranges, and a header that
-// is sent with the first verified group. memory is the object where it lies
-// in RAM; where it is nil, it is opened. Whoever calls has asked the denylist.
+// content serves an object's bytes. It evaluates the conditions and the range, and sends the
+// header with the first verified chunk group. memory is the whole object if it is in RAM;
+// if memory is nil, content opens the object. The caller has consulted the denylist.
 func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) error {
 	w := b.w
 	if len(r.Header["Service-Worker"]) > 0 {
-		return status.Errorf(status.NotAllowed, "content may not become a service worker")
+		return status.Errorf(status.NotAllowed, "cannot serve a service worker: "+
+			"scripts of content do not run in the gateway's origin. Serve the page from a web server of its own")
 	}
-	b.item, b.known = it, g.kinds.get(it.root)
-	if b.known != nil {
-		b.etag = b.known.etag
+	b.item, b.cached = it, g.headers.get(it.root)
+	if b.cached != nil {
+		b.etag = b.cached.etag
 	} else {
 		b.etag = exchange.ETag(it.root)
 	}
@@ -94,15 +96,17 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 	}
 	switch exchange.Evaluate(r, b.etag) {
 	case status.Precondition:
-		return status.Errorf(status.Precondition, "If-Match does not hold %s", b.etag)
+		return exchange.IfMatchFailed(b.etag)
 	case status.NotModified:
 		return b.notModified()
 	}
 	b.code, b.part = http.StatusOK, byteRange{0, b.size}
 	var asked []byteRange
-	if ranges := r.Header["Range"]; len(ranges) > 0 && r.Method != http.MethodHead && exchange.RangeApplies(r, b.etag) { // RFC 9110 §14.2: GET alone
+	ranges := r.Header["Range"]
+	// Only GET has ranges (RFC 9110 §14.2).
+	if len(ranges) > 0 && r.Method != http.MethodHead && exchange.RangeApplies(r, b.etag) {
 		var err error
-		if asked, err = parseRanges(b.one[:0], strings.Join(ranges, ","), b.size, g.cfg.MultiRange); err != nil {
+		if asked, err = parseRanges(b.rangeBuf[:0], strings.Join(ranges, ","), b.size, g.cfg.MultiRange); err != nil {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", b.size))
 			w.Header().Set("Accept-Ranges", "bytes")
 			return err
@@ -112,10 +116,10 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 		case 1:
 			b.code, b.part = http.StatusPartialContent, asked[0]
 		default:
-			b.code, b.part = http.StatusPartialContent, byteRange{} // until the type tells how to split it
+			b.code, b.part = http.StatusPartialContent, byteRange{} // split needs the content type first
 		}
 	}
-	if err := g.kind(b, r, c, memory); err != nil {
+	if err := g.setContentType(b, r, c, memory); err != nil {
 		return err
 	}
 	if len(asked) > 1 {
@@ -127,18 +131,18 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 		b.begin()
 		return nil
 	}
-	if b.parts != nil {
-		return b.parts.send(c, memory)
+	if b.multipart != nil {
+		return b.multipart.send(c, memory)
 	}
-	if err := b.copy(b, c, memory, b.part); err != nil {
+	if err := b.copyRange(b, c, memory, b.part); err != nil {
 		return err
 	}
-	b.begin() // nothing was written of the empty object
+	b.begin() // an empty object has no first write that would send the header
 	return nil
 }
 
-// copy writes a part of the content, or of memory where that is not nil.
-func (b *body) copy(to io.Writer, c Content, memory []byte, p byteRange) error {
+// copyRange writes the range p to to: from memory, or from c if memory is nil.
+func (b *body) copyRange(to io.Writer, c Content, memory []byte, p byteRange) error {
 	if memory == nil {
 		return c.Copy(b.ctx, to, p.start, p.end)
 	}
@@ -146,22 +150,22 @@ func (b *body) copy(to io.Writer, c Content, memory []byte, p byteRange) error {
 	return err
 }
 
-// kind finds the type of content: by name, or else by its first bytes, which
-// are read once.
-func (g *Handlers) kind(b *body, r *http.Request, c Content, memory []byte) error {
+// setContentType sets the media type of b's item: by its name, or else by its first bytes.
+// It reads those once for each address and remembers the result.
+func (g *Handlers) setContentType(b *body, r *http.Request, c Content, memory []byte) error {
 	if b.contentType = typeOf(b.item.name); b.contentType != "" {
 		return nil
 	}
-	if b.known != nil {
-		b.contentType = b.known.contentType
+	if b.cached != nil {
+		b.contentType = b.cached.contentType
 		return nil
 	}
-	b.kinds = g.kinds
+	b.headers = g.headers
 	first := min(sniffLen, b.size)
 	switch {
 	case memory != nil:
 		b.sniff(memory[:first])
-	case r.Method == http.MethodGet && b.part.start == 0 && b.part.end >= first: // its first write will tell
+	case r.Method == http.MethodGet && b.part.start == 0 && b.part.end >= first: // the first write sniffs
 	default:
 		var head headBuffer
 		if err := c.Copy(b.ctx, &head, 0, first); err != nil {
@@ -172,7 +176,7 @@ func (g *Handlers) kind(b *body, r *http.Request, c Content, memory []byte) erro
 	return nil
 }
 
-// objectHeader sends the header of an object's answer.
+// objectHeader sends the header of an answer that carries an object's bytes.
 func (b *body) objectHeader() {
 	h := b.w.Header()
 	h["Content-Type"] = b.w.HeaderValue(b.contentType)
@@ -192,40 +196,40 @@ func (b *body) objectHeader() {
 	}
 	b.validators()
 	switch {
-	case b.parts != nil:
-		b.parts.header(h)
+	case b.multipart != nil:
+		b.multipart.header(h)
 	case b.code == http.StatusPartialContent:
 		h["Content-Length"] = b.w.HeaderValue(strconv.FormatInt(b.part.end-b.part.start, 10))
 		h["Content-Range"] = b.w.HeaderValue(b.part.of(b.size))
-	case b.known != nil:
-		h["Content-Length"] = b.w.HeaderValue(b.known.length)
+	case b.cached != nil:
+		h["Content-Length"] = b.w.HeaderValue(b.cached.length)
 	default:
 		h["Content-Length"] = b.w.HeaderValue(strconv.FormatInt(b.size, 10))
 	}
 	b.w.WriteHeader(b.code)
 }
 
-// Values of headers that are always the same. Nobody changes them: Add copies.
+// Header values that never change. http.Header.Add copies them, so no handler modifies them.
 var (
 	unitBytes       = []string{"bytes"}
 	policyOfContent = []string{contentPolicy}
 	sameSite        = []string{"same-site"}
-	forEver         = []string{exchange.Immutable}
+	cacheForever    = []string{exchange.Immutable}
 )
 
-// extValue is a name in a header's parameter (RFC 8187 §3.2.1).
+// extValue encodes a name as the value of a header parameter (RFC 8187 §3.2.1).
 func extValue(name string) string { return strings.ReplaceAll(url.QueryEscape(name), "+", "%20") }
 
-// validators sets what a 304 says too.
+// validators sets the headers that a 304 answer has too.
 func (b *body) validators() {
 	h := b.w.Header()
 	h["Etag"] = b.w.HeaderValue(b.etag)
-	h["Cache-Control"] = forEver
+	h["Cache-Control"] = cacheForever
 	if b.item.vary != "" {
 		h.Set("Vary", b.item.vary)
 	}
-	if b.item.provable {
-		h["Link"], h["Vary"] = linkToBao, bytesOrBao
+	if b.item.hasEncoding {
+		h["Link"], h["Vary"] = linkToBao, varyAccept
 	}
 }
 
@@ -235,7 +239,7 @@ func (b *body) notModified() error {
 	return nil
 }
 
-// onlyIfCached reports whether the client wants nothing to be fetched.
+// onlyIfCached reports whether the request forbids fetching from peers.
 func onlyIfCached(r *http.Request) bool {
 	for _, v := range r.Header.Values("Cache-Control") {
 		for d := range strings.SplitSeq(v, ",") {
@@ -247,10 +251,10 @@ func onlyIfCached(r *http.Request) bool {
 	return false
 }
 
-// sniffLen is what http.DetectContentType looks at.
+// sniffLen is how many bytes http.DetectContentType looks at.
 const sniffLen int64 = 512
 
-// headBuffer keeps what is written to it.
+// headBuffer collects the bytes written to it.
 type headBuffer []byte
 
 func (h *headBuffer) Write(p []byte) (int, error) {

@@ -1,16 +1,15 @@
 package content
 
-// Params are the numbers of content that nobody tunes. Tests set them through
-// [Config].
+// Params are the fixed limits of content. Tests set them through [Config].
 type Params struct {
-	// MissesWaiting bounds the requests that wait for one of Misses places. The next is refused with
-	// busy.
-	MissesWaiting int64 `fixed:"misses_waiting"`
+	// FetchesWaiting bounds the requests that wait for one of the Fetches permits. The next
+	// request is refused with busy.
+	FetchesWaiting int64 `fixed:"misses_waiting"`
 }
 
-// defaultParams returns the values that hold.
+// defaultParams returns the limits of a node.
 func defaultParams() Params {
 	return Params{
-		MissesWaiting: 512,
+		FetchesWaiting: 512,
 	}
 }

@@ -10,31 +10,31 @@ import (
 	"allium/protocols/status"
 )
 
-// target is what /b3/{b3}/{path…} names.
+// target is the parsed path of /b3/{b3}/{path…}.
 type target struct {
-	root  b3.Root
-	names []string // unescaped path segments
-	slash bool     // the path ends with one
-	fixed bool     // the address had uppercase digits, or the path a ".": redirect to the right one
+	root      b3.Root
+	names     []string // unescaped path segments
+	slash     bool     // the path ends with a slash
+	rewritten bool     // the URL had uppercase digits or a "." segment: redirect to url
 }
 
-// parseTarget takes apart what follows /b3/ in an escaped path. Each segment
-// is unescaped alone and must be a name: not empty, not "..", without slash
-// or NUL, and UTF-8; "." is left out, by a redirect. So no spelling of ".." gets through, and
-// what comes out is a path for fs.ValidPath.
+// parseTarget parses the part of an escaped path after /b3/. It unescapes each segment
+// alone. A segment must be a name: UTF-8, not empty, not "..", without slash or NUL. A "."
+// segment is removed, and rewritten asks for a redirect. So no spelling of ".." gets through,
+// and fs.ValidPath accepts the resulting path.
 func parseTarget(escaped string) (target, error) {
 	var t target
 	key, rest, _ := strings.Cut(escaped, "/")
 	key, err := url.PathUnescape(key)
 	if err != nil {
-		return t, status.Errorf(status.BadRequest, "the path is not well escaped: %w", err)
+		return t, exchange.BadEscape(err)
 	}
 	if t.root, err = b3.Parse(key); err != nil {
 		root, lowerErr := b3.Parse(strings.ToLower(key))
 		if lowerErr != nil {
 			return t, err
 		}
-		t.root, t.fixed = root, true
+		t.root, t.rewritten = root, true
 	}
 	t.slash = strings.HasSuffix(escaped, "/")
 	if rest == "" {
@@ -43,27 +43,29 @@ func parseTarget(escaped string) (target, error) {
 	for seg := range strings.SplitSeq(strings.TrimSuffix(rest, "/"), "/") {
 		name, err := url.PathUnescape(seg)
 		if err != nil {
-			return t, status.Errorf(status.BadRequest, "the path is not well escaped: %w", err)
+			return t, exchange.BadEscape(err)
 		}
-		if name == "." { // means nothing: RFC 3986 §5.2.4
-			t.fixed = true
+		if name == "." { // removed, as RFC 3986 §5.2.4 does
+			t.rewritten = true
 			continue
 		}
 		if !fs.ValidPath(name) || strings.ContainsAny(name, "/\x00") {
-			return t, status.Errorf(status.BadRequest, "%q in the path is not a name", exchange.Clip(name))
+			return t, status.Errorf(status.BadRequest, "the path has an invalid segment: %q is not a file name. "+
+				"A segment is UTF-8, not empty and not \"..\", without slash or NUL", exchange.Clip(name))
 		}
 		t.names = append(t.names, name)
 	}
-	if t.fixed && len(t.names) == 0 || strings.HasSuffix(rest, "/.") || strings.HasSuffix(rest, "/%2e") || strings.HasSuffix(rest, "/%2E") {
-		t.slash = true // it named a directory
+	endsWithDot := strings.HasSuffix(rest, "/.") || strings.HasSuffix(strings.ToLower(rest), "/%2e")
+	if t.rewritten && len(t.names) == 0 || endsWithDot {
+		t.slash = true // "." names a directory
 	}
 	return t, nil
 }
 
-// path is the names joined, "" for the root.
+// path returns the names joined with slashes, "" for the root.
 func (t target) path() string { return strings.Join(t.names, "/") }
 
-// url is the target's own path, escaped.
+// url returns the escaped path of the target, with a slash at the end if slash is true.
 func (t target) url(slash bool) string {
 	var b strings.Builder
 	b.WriteString("/b3/" + t.root.String())

@@ -69,7 +69,7 @@ func TestParseTarget(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || got.root != root || got.path() != c.path || got.slash != c.slash || got.fixed != c.fixed {
+		if err != nil || got.root != root || got.path() != c.path || got.slash != c.slash || got.rewritten != c.fixed {
 			t.Errorf("%q: %+v (%v)", c.in, got, err)
 		}
 	}
@@ -88,7 +88,8 @@ func FuzzParseTarget(f *testing.F) {
 			}
 			return
 		}
-		if p := got.path(); p != "" && (!fs.ValidPath(p) || p == "." || strings.ContainsAny(p, "\x00") || !utf8.ValidString(p)) {
+		if p := got.path(); p != "" &&
+			(!fs.ValidPath(p) || p == "." || strings.ContainsAny(p, "\x00") || !utf8.ValidString(p)) {
 			t.Errorf("path %q", p)
 		}
 		// What a redirect would say names the same thing.

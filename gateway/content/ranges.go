@@ -9,26 +9,28 @@ import (
 	"allium/protocols/status"
 )
 
-// byteRange is bytes [start, end) of a representation.
+// byteRange is the bytes [start, end) of a representation.
 type byteRange struct{ start, end int64 }
 
-// of is the Content-Range of it in size bytes.
+// of returns the Content-Range of r in a representation of size bytes.
 func (r byteRange) of(size int64) string {
 	return fmt.Sprintf("bytes %d-%d/%d", r.start, r.end-1, size)
 }
 
-// parseRanges reads a Range header (RFC 9110 §14.2) against a representation of
-// size bytes, and appends what it asks for to into, in its order. Ranges that
-// select nothing are left out where others do. Nothing is appended when there
-// is no range to serve: the header is empty or its unit is not bytes, which is
-// ignored. Everything else is bad_range: what is no range, what selects nothing,
-// more than most ranges (one is always allowed), and several that together are
-// longer than the representation.
+// parseRanges parses a Range header (RFC 9110 §14.2) for a representation of size bytes. It
+// appends the ranges to into, in the order of the header.
 //
-// net/http's own parser is not used: it answers "bytes=-0" with 206, takes
-// units for case-sensitive, and refuses numbers over 63 bits instead of
-// clamping them.
-func parseRanges(into []byteRange, header string, size int64, most int) ([]byteRange, error) {
+// It appends nothing if there is no range to serve: the header is empty, or its unit is not
+// bytes and is therefore ignored. It skips a range that selects nothing if another range
+// selects something.
+//
+// It returns bad_range if the header is malformed, if no range selects anything, if there are
+// more than limit ranges (one is always allowed), or if the ranges together are longer than
+// the representation.
+//
+// net/http's parser does not fit: it answers "bytes=-0" with 206, compares units
+// case-sensitively, and refuses numbers above 63 bits instead of clamping them.
+func parseRanges(into []byteRange, header string, size int64, limit int) ([]byteRange, error) {
 	unit, set, found := strings.Cut(header, "=")
 	if !found || !strings.EqualFold(strings.TrimSpace(unit), "bytes") {
 		return nil, nil
@@ -39,10 +41,13 @@ func parseRanges(into []byteRange, header string, size int64, most int) ([]byteR
 			continue // RFC 9110 §5.6.1 lets lists have empty elements
 		}
 		switch asked++; {
-		case asked > 1 && most <= 1:
-			return nil, status.Errorf(status.BadRange, "one range at a time, please: %q asks for several", exchange.Clip(header))
-		case asked > 1 && asked > most:
-			return nil, status.Errorf(status.BadRange, "%q asks for more than %d ranges; ask for the rest in another request", exchange.Clip(header), most)
+		case asked > 1 && limit <= 1:
+			return nil, status.Errorf(status.BadRange,
+				"cannot serve Range %q: it has several ranges. Send one request for each", exchange.Clip(header))
+		case asked > 1 && asked > limit:
+			return nil, status.Errorf(status.BadRange,
+				"cannot serve Range %q: it has more than %d ranges. Split them over several requests",
+				exchange.Clip(header), limit)
 		}
 		rng, all, err := parseSpec(spec, size)
 		switch n := rng.end - rng.start; {
@@ -51,7 +56,9 @@ func parseRanges(into []byteRange, header string, size int64, most int) ([]byteR
 		case n <= 0:
 			whole = whole || all
 		case n > left:
-			return nil, status.Errorf(status.BadRange, "the ranges of %q are longer together than the %d bytes there are; ask for the whole", exchange.Clip(header), size)
+			return nil, status.Errorf(status.BadRange,
+				"cannot serve Range %q: its ranges add up to more than the object's %d bytes. Request the whole object",
+				exchange.Clip(header), size)
 		default:
 			left -= n
 			ranges = append(ranges, rng)
@@ -59,37 +66,42 @@ func parseRanges(into []byteRange, header string, size int64, most int) ([]byteR
 	}
 	switch {
 	case asked == 0:
-		return nil, status.Errorf(status.BadRange, "%q is not a range; write bytes=first-last", exchange.Clip(header))
+		return nil, status.Errorf(status.BadRange,
+			"cannot read Range %q: it has no range. Send bytes=FIRST-LAST", exchange.Clip(header))
 	case whole:
 		return nil, nil
 	case len(ranges) == len(into):
-		return nil, status.Errorf(status.BadRange, "%q selects nothing of %d bytes", exchange.Clip(header), size)
+		return nil, status.Errorf(status.BadRange,
+			"cannot serve Range %q: it starts after the object's end. The object has %d bytes",
+			exchange.Clip(header), size)
 	}
 	return ranges, nil
 }
 
-// parseSpec reads one range and clamps it to size bytes. What selects nothing
-// does not start before it ends; whole says that it is all the same the whole of
-// nothing, which no Content-Range can say.
+// parseSpec parses one range and clamps it to size bytes. A range that selects nothing has
+// start >= end. whole is true if the range covers all of an empty representation: such a
+// request gets the whole answer, because Content-Range cannot express an empty range.
 func parseSpec(spec string, size int64) (rng byteRange, whole bool, err error) {
 	first, last, found := strings.Cut(spec, "-")
 	from, fromOK := parsePos(first)
 	to, toOK := parsePos(last)
 	switch {
 	case !found, !fromOK && first != "", !toOK && last != "", first == "" && last == "":
-		return byteRange{}, false, status.Errorf(status.BadRange, "%q is not a range; write bytes=first-last", exchange.Clip(spec))
+		return byteRange{}, false, status.Errorf(status.BadRange,
+			"cannot read the range %q: it is not FIRST-LAST, FIRST- or -COUNT. Send bytes=FIRST-LAST", exchange.Clip(spec))
 	case first == "":
 		return byteRange{size - min(to, size), size}, size == 0 && to > 0, nil
 	case last == "":
 		return byteRange{from, size}, false, nil
 	case to < from:
-		return byteRange{}, false, status.Errorf(status.BadRange, "%q ends before it begins", exchange.Clip(spec))
+		return byteRange{}, false, status.Errorf(status.BadRange,
+			"cannot read the range %q: it ends before it begins. Send bytes=FIRST-LAST", exchange.Clip(spec))
 	}
-	return byteRange{from, min(to, size-1) + 1}, false, nil // size−1 first: to may be the largest number
+	return byteRange{from, min(to, size-1) + 1}, false, nil // clamp before adding: to may be MaxInt64
 }
 
-// parsePos reads a run of digits; what does not fit 63 bits is clamped, because
-// it means "as far as there is".
+// parsePos parses a run of digits. It clamps a number above 63 bits to the largest one,
+// because such a position means "to the end".
 func parsePos(s string) (int64, bool) {
 	if s == "" {
 		return 0, false

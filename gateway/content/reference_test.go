@@ -79,7 +79,9 @@ func referenceRanges(header string, size int64, most int) string {
 }
 
 func FuzzRangeReference(f *testing.F) {
-	for _, v := range []string{"bytes=0-0", "bytes=0-,0-", "bytes=1-2,4-5", "bytes=-1", "Bytes = 1-", "items=0-1", "bytes=5-1", "bytes=,1-2,"} {
+	for _, v := range []string{
+		"bytes=0-0", "bytes=0-,0-", "bytes=1-2,4-5", "bytes=-1", "Bytes = 1-", "items=0-1", "bytes=5-1", "bytes=,1-2,",
+	} {
 		f.Add(v, int64(13), 0)
 		f.Add(v, int64(1000), 4)
 	}
@@ -101,7 +103,10 @@ func FuzzRangeReference(f *testing.F) {
 // list is spread over lines, and the encoding is never sent to who has not
 // named it.
 func FuzzAccept(f *testing.F) {
-	for _, v := range []string{bao.MediaType, bao.MediaType + ", */*", "*/*;q=0.5, " + bao.MediaType + ";q=0.4", "application/json", "text/html, application/json"} {
+	for _, v := range []string{
+		bao.MediaType, bao.MediaType + ", */*", "*/*;q=0.5, " + bao.MediaType + ";q=0.4", "application/json",
+		"text/html, application/json",
+	} {
 		f.Add(v, 3)
 	}
 	f.Add(`text/html;q="0,5", `+bao.MediaType, 1)

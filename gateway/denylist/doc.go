@@ -1,26 +1,23 @@
-// Package denylist knows what this node does not serve, fetch, take or
-// announce (SPEC §9).
+// Package denylist tells which content the operator's lists deny. The node does not serve, fetch,
+// store or announce denied content (SPEC §9).
 //
-// A list is one or more text files of one entry a line; "#" begins a comment.
+// A list is one or more text files with one entry a line. "#" begins a comment.
 //
-//	b3:<64 hex digits>          an object, under whatever name
+//	b3:<64 hex digits>          an object, wherever it is
 //	bafkr4i…                    the same, as a CID
-//	b3:<64 hex digits>/a/b      what a directory has at that path, and below it
-//	//<64 hex digits>           any of these, without saying which: the SHA-256
-//	                            of the entry above, or of "<cid>/" and "<cid>/a/b"
-//	                            as lists of IPFS have it
+//	b3:<64 hex digits>/a/b      the entry of a directory at that path, and everything below it
+//	//<64 hex digits>           any of these without naming it: the SHA-256 of the entry above, or
+//	                            of "<cid>/" or "<cid>/a/b", as in lists for IPFS
 //
 // Invariants:
 //
-//   - A file is taken whole or not at all: a line that is no entry fails it.
-//   - Answers come from an immutable set, without a lock and without waiting.
-//   - A list that cannot be read any more leaves the one before in force. To
-//     empty one, empty its file.
-//   - Memory is bounded: 1,000,000 entries of 32 bytes each, 64 MiB of files.
+//   - A file is loaded whole or not at all. A malformed line fails the file.
+//   - Lookups read an immutable set. They take no lock and never wait.
+//   - If a list cannot be read again, the old one stays in force. To deny nothing, empty the file.
+//   - Memory is bounded: 1,000,000 entries of 32 bytes each, from 64 MiB of files.
 //
-// One request, walked through: GET /b3/b3:…/a/b asks [View.Path] about the
-// address, which looks it up among the objects, and "a" and "a/b" below it among
-// the paths, each a binary search; double hashes are made only where a list has
-// some. The entry that is found at the path is an object again and asked about
-// with [View.Object].
+// One request, walked through: GET /b3/b3:…/a/b calls [View.Path]. It looks up the address among
+// the objects, and "a" and "a/b" below it among the paths, each with a binary search. It computes
+// double hashes only if a list has any. The entry at the path is an object too, and the gateway
+// checks it with [View.Object].
 package denylist

@@ -17,33 +17,33 @@ import (
 	"allium/protocols/status"
 )
 
-// pollEvery is how often the files are looked at.
+// pollEvery is the interval at which the files are checked for changes.
 const pollEvery = time.Second
 
 // Config names the files.
 type Config struct {
-	Files    []string // each has to be there
-	Optional string   // a file that need not be there; empty: none
+	Files    []string // files that must exist
+	Optional string   // a file that may be missing at first; empty: none
 }
 
-// Deps is what a List works with. Each may be nil.
+// Deps are the services that a List uses. Each may be nil.
 type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 }
 
-// List is what is denied now. Its methods may be called from any goroutine.
+// List holds the entries in force. It is safe for concurrent use.
 type List struct {
-	cfg   Config
-	log   *slog.Logger
-	m     *metrics
-	now   atomic.Pointer[set] // nil until the files were read for the first time
-	had   bool                // the optional file was there; of who reads alone
-	files *filewatch.Files
+	cfg          Config
+	log          *slog.Logger
+	m            *metrics
+	current      atomic.Pointer[set] // the entries in force; nil until the files were read for the first time
+	optionalRead bool                // the optional file was read once; only parse uses it
+	files        *filewatch.Files
 }
 
-// New reads the files and starts nothing. One that is missing, unless it is
-// optional, or has a line that is no entry is bad_request.
+// New reads the files and starts no goroutine. It returns bad_request if a file other
+// than Optional is missing, or if a line is malformed.
 func New(cfg Config, d Deps) (*List, error) {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
@@ -57,36 +57,38 @@ func New(cfg Config, d Deps) (*List, error) {
 	return l, nil
 }
 
-// Run follows the files until ctx is done.
+// Run reads the files again when they change, until ctx is done.
 func (l *List) Run(ctx context.Context, ready func()) error { return l.files.Run(ctx, ready) }
 
-// Reload lets Run read the files again now. When one cannot be taken, the list
-// before stays in force and the error says why.
+// Reload lets Run read the files again now. If a file cannot be read, the old list
+// stays in force and Reload returns why.
 func (l *List) Reload(ctx context.Context) error { return l.files.Reload(ctx) }
 
-// read takes over the files as they are, or says why it cannot.
+// read reads the files and puts their entries in force, or returns why it cannot.
 func (l *List) read() error {
 	s, err := l.parse()
 	if err != nil {
 		return err
 	}
-	before := l.now.Swap(s)
+	before := l.current.Swap(s)
 	if before != nil && s.equal(before) {
 		return nil
 	}
 	l.m.entries.Set(float64(s.count()))
 	if before != nil {
 		l.m.reloads.WithLabelValues("ok").Inc()
-		l.log.Info("the denylist was read again", "entries", s.count(), "before", before.count())
+		l.log.Info("a new denylist is in force", "entries", s.count(), "before", before.count())
 	}
 	return nil
 }
 
+// failed counts and logs a denylist that cannot be read again.
 func (l *List) failed(err error) {
 	l.m.reloads.WithLabelValues("failed").Inc()
-	l.log.Warn("the denylist is not read again; the one before stays in force", "err", err)
+	l.log.Warn("the new denylist cannot be read; the old one stays in force", "err", err)
 }
 
+// names returns the names of all files.
 func (l *List) names() []string {
 	if l.cfg.Optional == "" {
 		return l.cfg.Files
@@ -94,13 +96,13 @@ func (l *List) names() []string {
 	return append(slices.Clip(l.cfg.Files), l.cfg.Optional)
 }
 
-// parse reads the files. The optional one may be missing until it was there once:
-// after that somebody is more likely replacing it.
+// parse reads the files into a new set. The optional file may be missing until it was
+// read once. After that a missing file is an error: someone is probably replacing it.
 func (l *List) parse() (*set, error) {
 	s := &set{}
 	for _, name := range l.names() {
 		f, err := os.Open(name)
-		if name == l.cfg.Optional && errors.Is(err, fs.ErrNotExist) && !l.had {
+		if name == l.cfg.Optional && errors.Is(err, fs.ErrNotExist) && !l.optionalRead {
 			continue
 		}
 		if err != nil {
@@ -111,42 +113,45 @@ func (l *List) parse() (*set, error) {
 			return nil, err
 		}
 		if name == l.cfg.Optional {
-			l.had = true
+			l.optionalRead = true
 		}
 	}
 	s.sort()
 	return s, nil
 }
 
-// At is the list as one part of the node asks it; where is a label of
-// denied_total.
+// At returns the view of one part of the node, which counts its denials. where is the
+// label of denied_total.
 func (l *List) At(where string) View { return View{l: l, denied: l.m.denied.WithLabelValues(where)} }
 
-// View asks a List. Its methods neither wait nor do I/O. What they return is
-// denied, and does not say by which entry.
+// View looks up addresses in a List. Its methods do no I/O and take no lock. Their
+// errors have the outcome denied and do not name the entry.
 type View struct {
 	l      *List
 	denied prometheus.Counter
 }
 
-// Object says whether an object is denied.
+// Object returns denied if an object is denied, otherwise nil.
 func (v View) Object(root b3.Root) error {
-	if !v.l.now.Load().object(root) {
+	if !v.l.current.Load().object(root) {
 		return nil
 	}
 	return v.deny(root)
 }
 
-// Path says whether root is denied, or what it has at a path or at one of the
-// directories on the way. The path has no slash at its ends; "" is root itself.
+// Path returns denied if root is denied, or the entry at a path below it, or a
+// directory on the way there. The path neither begins nor ends with a slash. The path
+// "" is root itself.
 func (v View) Path(root b3.Root, path string) error {
-	if !v.l.now.Load().path(root, path) {
+	if !v.l.current.Load().path(root, path) {
 		return nil
 	}
 	return v.deny(root)
 }
 
+// deny counts a denial and returns its error.
 func (v View) deny(root b3.Root) error {
 	v.denied.Inc()
-	return status.Errorf(status.Denied, "%s is denied: this node's operator does not let it be served, fetched or stored here", root)
+	return status.Errorf(status.Denied,
+		"%s is denied: this node's operator does not let it be served, fetched or stored here", root)
 }

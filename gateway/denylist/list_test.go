@@ -121,7 +121,8 @@ func TestBadLines(t *testing.T) {
 		strings.Repeat("#", 5000):  "4096 bytes",
 	} {
 		_, err := New(Config{Files: []string{listed(t, bad.String(), line, good.String())}}, Deps{})
-		if status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "line 2 of ") || !strings.Contains(err.Error(), why) {
+		if status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "line 2 of ") ||
+			!strings.Contains(err.Error(), why) {
 			t.Errorf("%.80q: %v", line, err)
 		}
 	}
@@ -131,18 +132,20 @@ func TestBadLines(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	s := &set{}
-	s.of[object] = make([]digest, MaxEntries-1)
+	s.entries[object] = make([]digest, MaxEntries-1)
 	if err := s.parse("x", strings.NewReader(bad.String())); err != nil {
 		t.Errorf("the last entry: %v", err)
 	}
-	if err := s.parse("x", strings.NewReader(good.String())); status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "1000000 entries") {
+	if err := s.parse("x", strings.NewReader(good.String())); status.Of(err) != status.BadRequest ||
+		!strings.Contains(err.Error(), "1000000 entries") {
 		t.Errorf("one too many: %v", err)
 	}
 	s = &set{bytes: MaxBytes - 3}
 	if err := s.parse("x", strings.NewReader("#a\n")); err != nil {
 		t.Errorf("the last byte: %v", err)
 	}
-	if err := s.parse("x", strings.NewReader("#")); status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "64 MiB") {
+	if err := s.parse("x", strings.NewReader("#")); status.Of(err) != status.BadRequest ||
+		!strings.Contains(err.Error(), "64 MiB") {
 		t.Errorf("one too many: %v", err)
 	}
 }
@@ -246,7 +249,10 @@ func TestFollowsItsFiles(t *testing.T) {
 // FuzzLine: a line is an entry, none, or an error with words; what is an entry
 // fits the list, and denies what it says.
 func FuzzLine(f *testing.F) {
-	for _, line := range []string{"", "# x", bad.String(), bad.String() + "/a/b", bad.CID().String() + "/", doubled("x"), "name:x", "\xff", bad.String() + " # y"} {
+	for _, line := range []string{
+		"", "# x", bad.String(), bad.String() + "/a/b", bad.CID().String() + "/", doubled("x"), "name:x", "\xff",
+		bad.String() + " # y",
+	} {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {

@@ -17,29 +17,30 @@ import (
 	"allium/protocols/status"
 )
 
-// The bounds of a list, all of its files together.
+// The bounds of a list.
 const (
-	MaxEntries = 1_000_000
-	MaxBytes   = 64 << 20
-	maxLine    = 4 << 10
+	MaxEntries = 1_000_000 // entries of all files together
+	MaxBytes   = 64 << 20  // bytes of all files together
+	maxLine    = 4 << 10   // bytes of a line
 )
 
-// digest is an entry: of an object its address, of the others a hash.
+// digest is an entry: the address of an object, or a hash of another kind.
 type digest = [32]byte
 
-// entryKind says what a digest is of.
+// entryKind is the kind of a digest.
 type entryKind uint8
 
 const (
-	object entryKind = iota
-	path             // BLAKE3 of "b3:<hex>/path"
-	double           // SHA-256 of one of several spellings
+	object entryKind = iota // the address of the object
+	path                    // BLAKE3 of "b3:<hex>/path"
+	double                  // SHA-256 of one of several spellings, see doubles
 	kinds
 )
 
 func pathDigest(s string) digest { return b3.Sum([]byte(s)) }
 
-// parseLine reads one line; ok is false where it holds no entry.
+// parseLine reads one line. ok is false if the line has no entry: it is empty or a
+// comment.
 func parseLine(line string) (kind entryKind, d digest, ok bool, err error) {
 	if !utf8.ValidString(line) {
 		return 0, d, false, errors.New("it is not UTF-8")
@@ -62,7 +63,8 @@ func parseLine(line string) (kind entryKind, d digest, ok bool, err error) {
 		return double, digest(raw), true, nil
 	}
 	if strings.HasPrefix(line, "name:") {
-		return 0, d, false, errors.New("this node has no names yet, so it cannot deny one; deny the address, or remove the line")
+		return 0, d, false, errors.New("this node has no names yet, so it cannot deny one; deny the address, or remove " +
+			"the line")
 	}
 	address, below, hasPath := strings.Cut(line, "/")
 	root, err := parseAddress(address)
@@ -78,7 +80,7 @@ func parseLine(line string) (kind entryKind, d digest, ok bool, err error) {
 	return path, pathDigest(root.String() + "/" + below), true, nil
 }
 
-// parseAddress reads an address in either of its forms.
+// parseAddress reads an address: b3:… or a CID.
 func parseAddress(s string) (b3.Root, error) {
 	if strings.HasPrefix(s, "b3:") {
 		return b3.Parse(s)
@@ -90,8 +92,8 @@ func parseAddress(s string) (b3.Root, error) {
 	return b3.FromCID(c)
 }
 
-// parse reads a file into s. A line that is no entry is bad_request with its
-// number and what is wrong with it.
+// parse adds the entries of a file to s. A malformed line is bad_request, and the
+// error says its number and what is wrong. So are more than MaxEntries or MaxBytes.
 func (s *set) parse(file string, r io.Reader) error {
 	b := bufio.NewReaderSize(r, maxLine)
 	for n := 1; ; n++ {
@@ -114,7 +116,7 @@ func (s *set) parse(file string, r io.Reader) error {
 			if s.count() == MaxEntries {
 				return status.Errorf(status.BadRequest, "denylist: there are more than %d entries", MaxEntries)
 			}
-			s.of[kind] = append(s.of[kind], d)
+			s.entries[kind] = append(s.entries[kind], d)
 		}
 		if end {
 			return nil
@@ -122,8 +124,8 @@ func (s *set) parse(file string, r io.Reader) error {
 	}
 }
 
-// doubles are the spellings of an object, or of what is below it, that a double
-// hash may be of.
+// doubles returns the double hashes of an object or of a path below it: of the
+// spelling "b3:<hex>[/path]" and of "<cid>/[path]".
 func doubles(root b3.Root, below string) [2]digest {
 	plain := root.String()
 	if below != "" {

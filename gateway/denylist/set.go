@@ -9,32 +9,33 @@ import (
 	"allium/protocols/b3"
 )
 
-// set is a list in memory. It does not change once sort was called.
+// set is the entries of all files. It is immutable after sort.
 type set struct {
-	of    [kinds][]digest // each sorted, without repetition
-	bytes int64           // of the files
+	entries [kinds][]digest // entries by kind; after sort each is sorted and has no duplicates
+	bytes   int64           // bytes of the files read
 }
 
 func compare(a, b digest) int { return bytes.Compare(a[:], b[:]) }
 
-// sort makes the set ready.
+// sort sorts the entries and removes duplicates. Lookups need a sorted set.
 func (s *set) sort() {
-	for k := range s.of {
-		slices.SortFunc(s.of[k], compare)
-		s.of[k] = slices.Clip(slices.Compact(s.of[k]))
+	for k := range s.entries {
+		slices.SortFunc(s.entries[k], compare)
+		s.entries[k] = slices.Clip(slices.Compact(s.entries[k]))
 	}
 }
 
+// count returns the number of entries.
 func (s *set) count() (n int) {
-	for _, of := range s.of {
-		n += len(of)
+	for _, list := range s.entries {
+		n += len(list)
 	}
 	return n
 }
 
 func (s *set) equal(o *set) bool {
-	for k := range s.of {
-		if !slices.Equal(s.of[k], o.of[k]) {
+	for k := range s.entries {
+		if !slices.Equal(s.entries[k], o.entries[k]) {
 			return false
 		}
 	}
@@ -42,13 +43,14 @@ func (s *set) equal(o *set) bool {
 }
 
 func (s *set) has(k entryKind, d digest) bool {
-	_, ok := slices.BinarySearchFunc(s.of[k], d, compare)
+	_, ok := slices.BinarySearchFunc(s.entries[k], d, compare)
 	return ok
 }
 
-// hasDouble looks for a double hash of an object, or of what is below it.
+// hasDouble reports whether a double hash of an object, or of a path below it, is an
+// entry. The CID of an object may be hashed with or without a final slash.
 func (s *set) hasDouble(root b3.Root, below string) bool {
-	if len(s.of[double]) == 0 {
+	if len(s.entries[double]) == 0 {
 		return false
 	}
 	for _, d := range doubles(root, below) {
@@ -59,16 +61,17 @@ func (s *set) hasDouble(root b3.Root, below string) bool {
 	return below == "" && s.has(double, sha256.Sum256([]byte(root.CID().String())))
 }
 
+// object reports whether an object is denied.
 func (s *set) object(root b3.Root) bool {
 	return s.has(object, digest(root)) || s.hasDouble(root, "")
 }
 
-// path looks for root, and for every part of a path below it.
+// path reports whether root, or any part of the path p below it, is denied.
 func (s *set) path(root b3.Root, p string) bool {
 	if s.object(root) {
 		return true
 	}
-	if p == "" || len(s.of[path]) == 0 && len(s.of[double]) == 0 {
+	if p == "" || len(s.entries[path]) == 0 && len(s.entries[double]) == 0 {
 		return false
 	}
 	address := root.String()

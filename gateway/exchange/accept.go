@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Accepted yields the media types that the lines of an Accept name, or the codings
-// of an Accept-Encoding, in lower case and with the weight of each (RFC 9110
-// §12.4.2). What cannot be read is left out.
+// Accepted yields the media types of an Accept header, or the codings of an
+// Accept-Encoding, in lower case and with their weights from 0 to 1 (RFC 9110 §12.4.2).
+// lines are the header's values. Accepted skips malformed elements.
 func Accepted(lines []string) iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
 		for part := range strings.SplitSeq(strings.Join(lines, ","), ",") {
@@ -21,7 +21,7 @@ func Accepted(lines []string) iter.Seq2[string, float64] {
 	}
 }
 
-// quality is the weight of an element of Accept, 1 where none is given.
+// quality parses a weight. No weight is 1, a malformed one is 0.
 func quality(s string) float64 {
 	if s == "" {
 		return 1

@@ -12,33 +12,32 @@ import (
 	"allium/protocols/status"
 )
 
-// Capabilities decides who may change something.
+// Capabilities verifies capability tokens. It is safe for concurrent use.
 type Capabilities interface {
-	// Verify returns what a token leaves its bearer, unauthenticated where it is
-	// none of this node's, and forbidden where it does not allow what is asked.
-	// It neither waits nor keeps the token.
-	Verify(ctx context.Context, token string, ask capability.Ask) (capability.Grant, error)
+	// Verify returns what the token grants its bearer. It returns unauthenticated for a token
+	// that this node did not issue, and forbidden if the token does not allow ask. It neither
+	// waits nor stores the token.
+	Verify(ctx context.Context, token string, ask capability.Request) (capability.Grant, error)
 }
 
-// Origin is where a request comes from: the peer of its connection or, behind a
-// trusted proxy, the client that the proxy names.
+// Origin is the client of a request: the peer of the connection or, behind a trusted proxy,
+// the client that the proxy names.
 type Origin struct {
 	Addr  netip.Addr   // zero on a Unix socket
-	Group netip.Prefix // what limits are counted by
+	Group netip.Prefix // the IPv4 address or IPv6 /64 that limits count by
 }
 
-// Caller is what the listener knows of the client of a request, and what the client
-// may do.
+// Caller is the client of a request and its permissions.
 type Caller struct {
-	From         Origin
-	Patient      bool             // the client may stand still as long as it wants
-	Grant        capability.Grant // what the request's capability leaves it
-	Capabilities Capabilities     // nil: the node has no keys to check capabilities with
+	From          Origin
+	NoReadTimeout bool             // the client may take any time to send its body
+	Grant         capability.Grant // what the request's capability allows
+	Capabilities  Capabilities     // nil: the node has no keys to verify capabilities with
 }
 
-// Allows asks whether the request's capability allows one more thing. A client
-// that needs none may do it.
-func (c *Caller) Allows(r *http.Request, ask capability.Ask) error {
+// Authorize checks that the request's capability also allows ask. A client that needs no
+// capability may do everything.
+func (c *Caller) Authorize(r *http.Request, ask capability.Request) error {
 	if c.Grant.ID == "" && c.Grant.Expires.IsZero() {
 		return nil
 	}
@@ -46,32 +45,35 @@ func (c *Caller) Allows(r *http.Request, ask capability.Ask) error {
 	if err != nil {
 		return err
 	}
-	ask.Method, ask.Again = r.Method, true
+	ask.Method, ask.RateTaken = r.Method, true
 	_, err = c.Capabilities.Verify(r.Context(), token, ask)
 	return err
 }
 
-// Label is that of a pin that a request makes or removes: what it asks for, or
-// else what its capability is bound to.
+// Label returns the label of a pin to make or remove: the label that the request asks for, or
+// else the label that its capability is bound to.
 func (c *Caller) Label(asked string) string { return cmp.Or(asked, c.Grant.Label) }
 
-// Bearer is the token of a request: in Authorization and nowhere else, so that
-// it is in no log, history or Referer.
+// Bearer returns the token of a request. It reads the header Authorization alone, because a
+// token in the URL would appear in logs, histories and Referer headers.
 func Bearer(r *http.Request) (string, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
-		return "", status.Errorf(status.Unauthenticated, "this needs a capability; send \"Authorization: Bearer TOKEN\" (`allium token mint` makes one)")
+		return "", status.Errorf(status.Unauthenticated, "the request needs a capability and has none. "+
+			"Send \"Authorization: Bearer TOKEN\"; `allium token mint` makes a token")
 	}
 	scheme, token, _ := strings.Cut(strings.TrimSpace(values[0]), " ")
 	token = strings.TrimSpace(token)
-	if len(values) > 1 || token == "" || !strings.EqualFold(scheme, "Bearer") && !strings.EqualFold(scheme, "Macaroon") {
-		return "", status.Errorf(status.Unauthenticated, "Authorization must be once \"Bearer TOKEN\" or \"Macaroon TOKEN\"")
+	known := strings.EqualFold(scheme, "Bearer") || strings.EqualFold(scheme, "Macaroon")
+	if len(values) > 1 || token == "" || !known {
+		return "", status.Errorf(status.Unauthenticated,
+			"cannot read the header Authorization. Send it once, as \"Bearer TOKEN\" or \"Macaroon TOKEN\"")
 	}
 	return token, nil
 }
 
-// BodyBytes is how much a request stores, as far as its header says: a body
-// that is encoded has another length than what it decodes to.
+// BodyBytes returns the length of the decoded body in bytes, or -1 if the header does not
+// tell: the length is missing, or the body is encoded.
 func BodyBytes(r *http.Request) int64 {
 	if len(r.Header.Values("Content-Encoding")) > 0 {
 		return -1
@@ -79,19 +81,21 @@ func BodyBytes(r *http.Request) int64 {
 	return r.ContentLength
 }
 
-// AllowsLength holds a length against what the request's capability allows.
-func (c *Caller) AllowsLength(length int64) error {
+// CheckLength returns forbidden if the request's capability allows fewer bytes than length.
+func (c *Caller) CheckLength(length int64) error {
 	if most := c.Grant.MaxBytes; most >= 0 && length > most {
-		return status.Errorf(status.Forbidden, "the capability stores objects of up to %d bytes, and this one has %d", most, length)
+		return status.Errorf(status.Forbidden, "cannot store %d bytes: the capability allows objects of up to %d bytes. "+
+			"Use a capability with a higher bound", length, most)
 	}
 	return nil
 }
 
-// Within cuts a body at what the request's capability allows.
-func (c *Caller) Within(body io.Reader) io.Reader {
+// LimitBody limits body to the bytes that the request's capability allows. A read beyond them
+// returns body_cap.
+func (c *Caller) LimitBody(body io.Reader) io.Reader {
 	most := c.Grant.MaxBytes
 	if most < 0 {
 		return body
 	}
-	return &capped{r: body, left: most, most: most, name: "what this capability stores in one request"}
+	return &cappedReader{r: body, left: most, max: most, name: "the body", why: "the capability allows"}
 }

@@ -9,46 +9,55 @@ import (
 	"allium/protocols/status"
 )
 
-// ETag is the strong validator of an object: its address (SPEC §9).
+// ETag returns the strong ETag of an object: its address in quotes (SPEC §9).
 func ETag(root b3.Root) string {
 	tag := make([]byte, 0, 2+len("b3:")+2*b3.Size)
 	return string(append(hex.AppendEncode(append(tag, `"b3:`...), root[:]), '"'))
 }
 
-// Evaluate applies If-Match and If-None-Match (RFC 9110 §13.2.2) to a
-// representation that exists. The dates of the other two headers compare with
-// Last-Modified, which is never sent, so they are ignored.
+// Evaluate evaluates If-Match and If-None-Match (RFC 9110 §13.2.2) for a representation that
+// exists. It returns OK, NotModified or Precondition. It ignores If-Modified-Since and
+// If-Unmodified-Since, because the gateway never sends Last-Modified.
 func Evaluate(r *http.Request, etag string) status.Outcome {
-	if im := r.Header.Values("If-Match"); len(im) > 0 && !Listed(im, etag, true) {
+	if im := r.Header.Values("If-Match"); len(im) > 0 && !MatchesTag(im, etag, true) {
 		return status.Precondition
 	}
-	if inm := r.Header.Values("If-None-Match"); len(inm) > 0 && Listed(inm, etag, false) {
-		return status.NotModified // only GET and HEAD come here
+	if inm := r.Header.Values("If-None-Match"); len(inm) > 0 && MatchesTag(inm, etag, false) {
+		return status.NotModified // callers evaluate GET and HEAD alone
 	}
 	return status.OK
 }
 
-// KnownFresh reports whether the request itself shows that the client has the
-// object, so that it need not be found: content under an address never changes.
+// IfMatchFailed returns the error of a request whose If-Match does not name etag, the current
+// one.
+func IfMatchFailed(etag string) error {
+	return status.Errorf(status.Precondition,
+		"If-Match does not match: the current ETag is %s. Send that ETag, or leave out If-Match", etag)
+}
+
+// KnownFresh reports whether the request shows that the client has the object. Such a request
+// needs no lookup, because the bytes of an address never change.
 func KnownFresh(r *http.Request, etag string) bool {
 	inm := r.Header.Values("If-None-Match")
 	return len(r.Header.Values("If-Match")) == 0 && len(inm) > 0 &&
-		!strings.Contains(strings.Join(inm, ","), "*") && Listed(inm, etag, false)
+		!strings.Contains(strings.Join(inm, ","), "*") && MatchesTag(inm, etag, false)
 }
 
-// RangeApplies evaluates If-Range: only a strong match lets the range stand. A
-// date never matches.
+// RangeApplies reports whether If-Range permits the range: it is absent or strongly matches
+// etag. A date never matches.
 func RangeApplies(r *http.Request, etag string) bool {
 	ir := r.Header.Values("If-Range")
 	return len(ir) == 0 || len(ir) == 1 && strings.TrimSpace(ir[0]) == etag && !strings.HasPrefix(etag, "W/")
 }
 
-// notInTags is what an entity tag cannot hold, beside its quotes (RFC 9110 §8.8.3).
-const notInTags = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f \x7f"
+// notInTags are the characters that an entity tag cannot contain between its quotes
+// (RFC 9110 §8.8.3).
+const notInTags = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f" +
+	"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f \x7f"
 
-// Listed reports whether a list of entity tags holds etag. A strong comparison
-// finds no weak tags; "*" is every tag. What cannot be parsed ends the list.
-func Listed(headers []string, etag string, strong bool) bool {
+// MatchesTag reports whether a list of entity tags contains etag. A strong comparison ignores
+// weak tags. "*" matches every tag. The list ends at its first malformed element.
+func MatchesTag(headers []string, etag string, strong bool) bool {
 	list := strings.Join(headers, ",")
 	weak := strings.HasPrefix(etag, "W/")
 	opaque := strings.TrimPrefix(etag, "W/")

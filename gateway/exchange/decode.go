@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -14,32 +15,31 @@ import (
 	"allium/protocols/status"
 )
 
-// ratioFloor is the output from which the ratio counts: ordinary text shrinks
-// to a twelfth, and so much does no harm.
+// ratioFloor is the output in bytes above which a decoder checks the ratio. Ordinary text
+// shrinks to a twelfth, and so little output does no harm.
 const ratioFloor = 64 << 10
 
-// zstdWindow is the largest window that is decoded, and so the memory that one
-// decoder takes.
+// zstdWindow is the largest zstd window in bytes, and so the memory of one decoder.
 const zstdWindow = 8 << 20
 
-// decoder undoes the Content-Encoding of a request's body within bounds: gzip,
-// zstd, or none. It counts what goes in and what comes out, over all members
-// and frames together: more than ratio times as much out as in, counted above
-// ratioFloor, is decompress_cap, and so is more than most.
+// decoder decodes a request's body that is gzip or zstd. It counts the input and the output
+// over all members and frames together. It returns decompress_cap if the output exceeds max,
+// or exceeds ratio times the input and ratioFloor.
 //
-// It is one request's; the bytes come from one goroutine.
+// It belongs to one request and is read by one goroutine.
 type decoder struct {
-	in    counted
-	ahead *bufio.Reader // of in: what it holds was not decoded yet
-	out   io.Reader     // nil before the first Read
-	n     int64         // came out
-	ratio int64
-	most  int64 // −1: no bound
-	name  string
-	end   func()
+	in           countingReader
+	buffered     *bufio.Reader // of in; its buffer holds input that is not decoded yet
+	out          io.Reader     // nil before the first Read
+	produced     int64         // bytes of output
+	ratio        int64
+	max          int64 // −1: no limit
+	name         string
+	closeDecoder func()
 }
 
-// EncodingOf is the one Content-Encoding of a request's body, "" for none.
+// EncodingOf returns the Content-Encoding of a request's body: "gzip", "zstd", or "" for none.
+// It returns unsupported for any other one, and for several.
 func EncodingOf(h http.Header) (string, error) {
 	var all []string
 	for _, v := range h.Values("Content-Encoding") {
@@ -53,22 +53,23 @@ func EncodingOf(h http.Header) (string, error) {
 	case len(all) == 0:
 		return "", nil
 	case len(all) > 1:
-		return "", status.Errorf(status.Unsupported, "the body is encoded %d times; send it plain, or with gzip or zstd alone", len(all))
+		return "", status.Errorf(status.Unsupported,
+			"cannot decode the body: it has %d content codings. Send it plain, or with gzip or zstd alone", len(all))
 	}
 	switch all[0] {
 	case "identity":
 		return "", nil
-	case "gzip", "x-gzip": // the same, RFC 9110 §8.4.1.3
+	case "gzip", "x-gzip": // equivalent, RFC 9110 §8.4.1.3
 		return "gzip", nil
 	case "zstd":
 		return "zstd", nil
 	}
-	return "", status.Errorf(status.Unsupported, "Content-Encoding %q is not known here; send the body plain, or with gzip or zstd", Clip(all[0]))
+	return "", status.Errorf(status.Unsupported,
+		"cannot decode the body: Content-Encoding %q is not supported. Send it plain, or with gzip or zstd", Clip(all[0]))
 }
 
-// Decode returns what r decodes to, at most most bytes (−1: any number). busy
-// says that as many bodies are decoded as may be; close is called once, when no
-// more is read.
+// Decode returns a reader of the decoded r, limited to most bytes (−1: no limit). It returns
+// busy if the limit of decoders is reached. The caller calls close once after the last read.
 func (l *Bodies) Decode(h http.Header, r io.Reader, most int64) (_ io.Reader, close func(), err error) {
 	name, err := EncodingOf(h)
 	if err != nil {
@@ -78,18 +79,18 @@ func (l *Bodies) Decode(h http.Header, r io.Reader, most int64) (_ io.Reader, cl
 		if most < 0 {
 			return r, func() {}, nil
 		}
-		return &capped{r: r, left: most, name: "the body", most: most}, func() {}, nil
+		return &cappedReader{r: r, left: most, name: "the body", max: most}, func() {}, nil
 	}
-	release, err := l.decoding.TryAcquire()
+	release, err := l.decoders.TryAcquire()
 	if err != nil {
 		return nil, nil, err
 	}
-	d := &decoder{in: counted{r: r}, name: name, ratio: l.cfg.DecompressRatio, most: most, end: func() {}}
-	return d, func() { d.end(); release() }, nil
+	d := &decoder{in: countingReader{r: r}, name: name, ratio: l.cfg.DecompressRatio, max: most, closeDecoder: func() {}}
+	return d, func() { d.closeDecoder(); release() }, nil
 }
 
-// Read gives decoded bytes. The decoder is made with the first one, so that
-// nothing is read of a body that is refused for another reason.
+// Read returns decoded bytes. The first Read creates the decoder, so that a handler can refuse
+// the request before anything is read.
 func (d *decoder) Read(p []byte) (int, error) {
 	if d.out == nil {
 		if err := d.begin(); err != nil {
@@ -97,63 +98,67 @@ func (d *decoder) Read(p []byte) (int, error) {
 		}
 	}
 	n, err := d.out.Read(p)
-	d.n += int64(n)
-	if d.n > ratioFloor && d.n > d.ratio*(d.in.n-int64(d.ahead.Buffered())) {
-		return 0, status.Errorf(status.DecompressCap, "the body grows to more than %d times its size; send it plain", d.ratio)
+	d.produced += int64(n)
+	if d.produced > ratioFloor && d.produced > d.ratio*(d.in.n-int64(d.buffered.Buffered())) {
+		return 0, status.Errorf(status.DecompressCap,
+			"cannot decode the body: it decodes to more than %d times its size. Send it plain", d.ratio)
 	}
-	if d.most >= 0 && d.n > d.most {
-		return 0, status.Errorf(status.DecompressCap, "the body grows to more than %s", limits.Bytes(d.most).Human())
+	if d.max >= 0 && d.produced > d.max {
+		return 0, status.Errorf(status.DecompressCap,
+			"cannot decode the body: it decodes to more than %s, the limit", limits.Bytes(d.max).Human())
 	}
 	switch {
 	case err == io.EOF && d.in.n == 0:
-		return 0, d.wrong(err) // not even an empty frame
+		return 0, d.decodeError(err) // not even an empty frame
 	case err != nil && err != io.EOF:
-		return 0, d.wrong(err)
+		return 0, d.decodeError(err)
 	}
 	return n, err
 }
 
 func (d *decoder) begin() error {
-	d.ahead = bufio.NewReaderSize(&d.in, 32<<10)
+	d.buffered = bufio.NewReaderSize(&d.in, 32<<10)
 	if d.name == "gzip" {
-		z, err := gzip.NewReader(d.ahead)
+		z, err := gzip.NewReader(d.buffered)
 		if err != nil {
-			return d.wrong(err)
+			return d.decodeError(err)
 		}
 		d.out = z
 		return nil
 	}
-	z, err := zstd.NewReader(d.ahead, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+	z, err := zstd.NewReader(d.buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderMaxMemory(zstdWindow))
 	if err != nil {
-		return d.wrong(err)
+		return d.decodeError(err)
 	}
-	d.out, d.end = z, z.Close
+	d.out, d.closeDecoder = z, z.Close
 	return nil
 }
 
-// wrong is an error of the body's reader as it is, and any other one the
-// encoding's.
-func (d *decoder) wrong(err error) error {
+// decodeError returns the error of the body's reader if it failed. Any other error means that
+// the encoding is malformed.
+func (d *decoder) decodeError(err error) error {
 	switch {
 	case d.in.err != nil:
 		return d.in.err
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return status.Errorf(status.Unsupported, "the body needs a zstd window of more than %s; compress it without --long or --ultra", limits.Bytes(zstdWindow).Human())
+		return status.Errorf(status.Unsupported,
+			"cannot decode the body: it needs a zstd window of more than %s. Compress it without --long or --ultra",
+			limits.Bytes(zstdWindow).Human())
 	case errors.Is(err, io.EOF):
 		err = io.ErrUnexpectedEOF
 	}
-	return status.Errorf(status.BadRequest, "the body is not whole or no %s: %w", d.name, err)
+	return status.Errorf(status.BadRequest, "cannot decode the body as %s: it is cut short or malformed (%w)", d.name, err)
 }
 
-// counted counts what is read through it and keeps the error that ended it.
-type counted struct {
+// countingReader counts the bytes read through it and remembers the error that ended them.
+type countingReader struct {
 	r   io.Reader
 	n   int64
 	err error // never io.EOF
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += int64(n)
 	if err != nil && err != io.EOF {
@@ -162,18 +167,20 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// capped is body_cap once more than left was read.
-type capped struct {
+// cappedReader returns body_cap when more than max bytes are read.
+type cappedReader struct {
 	r    io.Reader
 	left int64
-	name string // of what is bounded
-	most int64
+	name string // what is limited, in the error
+	why  string // what sets the limit; "" is "the limit is"
+	max  int64
 }
 
-func (c *capped) Read(p []byte) (int, error) {
+func (c *cappedReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	if c.left -= int64(n); c.left < 0 {
-		return 0, status.Errorf(status.BodyCap, "%s has more than %s, which is all that it may", c.name, limits.Bytes(c.most).Human())
+		return 0, status.Errorf(status.BodyCap, "%s is too long: %s %s",
+			c.name, cmp.Or(c.why, "the limit is"), limits.Bytes(c.max).Human())
 	}
 	return n, err
 }

@@ -20,7 +20,9 @@ import (
 // decoding returns what decodes bodies, two at once.
 func decoding() *Bodies {
 
-	return NewBodies(BodyConfig{Decoders: 2, DecompressRatio: 10, DecompressBytes: 10 << 20, BodyBytes: 1 << 20}, 8<<10, nil)
+	return NewBodies(BodyConfig{
+		Decoders: 2, DecompressRatio: 10, DecompressBytes: 10 << 20, BodyBytes: 1 << 20,
+	}, 8<<10, nil)
 }
 
 func gzipped(t testing.TB, parts ...[]byte) []byte {
@@ -40,7 +42,9 @@ func gzipped(t testing.TB, parts ...[]byte) []byte {
 // block.
 func zstdFrame(t testing.TB, p []byte, o ...zstd.EOption) []byte {
 	t.Helper()
-	e, err := zstd.NewWriter(nil, append([]zstd.EOption{zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1)}, o...)...)
+	e, err := zstd.NewWriter(nil, append([]zstd.EOption{
+		zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1),
+	}, o...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,8 +78,10 @@ func decodeAll(g *Bodies, encoding string, body io.Reader, most int64) ([]byte, 
 func TestEncodings(t *testing.T) {
 	t.Parallel()
 	for encodings, want := range map[string]string{
-		"": "", "identity": "", "IDENTITY": "", " , ": "", "gzip": "gzip", "GZip": "gzip", "x-gzip": "gzip", " zstd ,": "zstd",
-		"br": "!", "deflate": "!", "compress": "!", "gzip, gzip": "!", "gzip,zstd": "!", "zstd|gzip": "!", "identity, gzip": "!", "aes128gcm": "!", strings.Repeat("x", 1000): "!",
+		"": "", "identity": "", "IDENTITY": "", " , ": "", "gzip": "gzip", "GZip": "gzip", "x-gzip": "gzip",
+		" zstd ,": "zstd",
+		"br":      "!", "deflate": "!", "compress": "!", "gzip, gzip": "!", "gzip,zstd": "!", "zstd|gzip": "!",
+		"identity, gzip": "!", "aes128gcm": "!", strings.Repeat("x", 1000): "!",
 	} {
 		h := http.Header{}
 		for e := range strings.SplitSeq(encodings, "|") { // header lines
@@ -137,7 +143,9 @@ func TestDecodeDamage(t *testing.T) {
 	t.Parallel()
 	g := decoding()
 	plain := noise(200_000)
-	for name, whole := range map[string][]byte{"gzip": gzipped(t, plain), "zstd": zstdFrame(t, plain, zstd.WithEncoderCRC(true))} {
+	for name, whole := range map[string][]byte{
+		"gzip": gzipped(t, plain), "zstd": zstdFrame(t, plain, zstd.WithEncoderCRC(true)),
+	} {
 		flipped := bytes.Clone(whole)
 		flipped[len(flipped)-6] ^= 1 // of the checksum
 		for what, body := range map[string][]byte{
@@ -153,12 +161,15 @@ func TestDecodeDamage(t *testing.T) {
 			}
 		}
 		cut := status.Errorf(status.Timeout, "slow")
-		if _, err := decodeAll(g, name, io.MultiReader(bytes.NewReader(whole[:1000]), iotest.ErrReader(cut)), -1); !errors.Is(err, cut) {
+		if _, err := decodeAll(g, name, io.MultiReader(bytes.NewReader(whole[:1000]), iotest.ErrReader(cut)),
+			-1); !errors.Is(err, cut) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	far := zstdFrame(t, noise(zstdWindow+1), zstd.WithWindowSize(2*zstdWindow), zstd.WithSingleSegment(false))
-	for name, body := range map[string][]byte{"window": far, "one segment": zstdFrame(t, noise(2*zstdWindow), zstd.WithSingleSegment(true))} {
+	for name, body := range map[string][]byte{
+		"window": far, "one segment": zstdFrame(t, noise(2*zstdWindow), zstd.WithSingleSegment(true)),
+	} {
 		if _, err := decodeAll(g, "zstd", bytes.NewReader(body), -1); status.Of(err) != status.Unsupported {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -6,29 +6,30 @@ import (
 	"allium/protocols/b3"
 )
 
-// Denylist knows what is not to be served. Its errors are denied; it neither
-// waits nor does I/O.
+// Denylist tells which content the operator does not serve. Its methods return denied for
+// such content and nil otherwise. They neither wait nor do I/O.
 type Denylist interface {
+	// Object checks an object.
 	Object(root b3.Root) error
-	// Path is Object of root, of every directory on the way and of what is at the
-	// path, as far as the list names them by their path.
+	// Path checks root, the entry at the path and every directory between them, if the list
+	// names it by its path.
 	Path(root b3.Root, path string) error
 }
 
-// DeniedKey says whether a key, an address with or without a path below it, names
-// what is not to be served.
-func DeniedKey(list Denylist, key string) error {
+// CheckDenied checks a key, which is an address with or without a path below it. A malformed
+// key passes, because the handler reports what is wrong with it.
+func CheckDenied(list Denylist, key string) error {
 	if _, none := list.(NothingDenied); none || key == "" {
 		return nil
 	}
 	address, path, _ := strings.Cut(key, "/")
-	if root, err := b3.Parse(address); err == nil { // what else is wrong with it the handler says
+	if root, err := b3.Parse(address); err == nil {
 		return list.Path(root, strings.Trim(path, "/"))
 	}
 	return nil
 }
 
-// NothingDenied is the list of a gateway without one.
+// NothingDenied is an empty Denylist.
 type NothingDenied struct{}
 
 // Object denies nothing.

@@ -41,11 +41,11 @@ func TestDiscardEnds(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, "/api/v1/add", c)
 			read := *r
 			if paced {
-				w.body = &Body{w: w, r: r, patience: 5 * time.Second, minRate: 1}
+				w.body = &Body{w: w, r: r, idleTimeout: 5 * time.Second, minRate: 1}
 				read.Body = io.NopCloser(w.body)
 			}
 			w.Discard(&read)
-			if took := time.Since(begun); took > discardFor+time.Second {
+			if took := time.Since(begun); took > discardTimeout+time.Second {
 				t.Errorf("paced %t: it was read for %s", paced, took)
 			}
 		}

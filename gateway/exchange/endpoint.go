@@ -10,45 +10,45 @@ import (
 	"allium/protocols/status"
 )
 
-// Endpoint is a line of the table of routes: one path, what it answers to some
-// methods, and what the documents say of it. Requests are matched by the table,
-// openapi.json and docs/reference/http.md are made of it, and the contract tests
-// hold every answer against it.
+// Endpoint is an entry of the route table: a path, some of its methods, their handler and
+// their documentation. The router matches requests against the table. openapi.json and
+// docs/reference/http.md are generated from it, and the contract tests check every answer
+// against it.
 //
-// A path with several methods that differ has a line for each; name, free and
-// on are then the same in all of them.
+// A path whose methods have different handlers has an entry for each. Name, Exempt and On are
+// the same in all of them.
 type Endpoint struct {
-	ID      string   // operationId; with HEAD beside another method, HEAD's is id+"Head"
-	Name    string   // of the path in metrics and refusals
-	Methods []string // that serve answers
-	// Path is what the request's path has to be. A "{…}" at its end stands for the
-	// rest of the escaped path, slashes and nothing included, which serve gets.
+	ID      string   // the operationId; HEAD beside another method has ID+"Head"
+	Name    string   // names the path in metrics and errors
+	Methods []string // the methods that Serve handles
+	// Path is the request's path. A "{…}" at its end matches the rest of the escaped path, which
+	// may be empty or contain slashes. Serve gets it as Input.Rest.
 	Path string
-	On   Listeners
+	On   Listeners // the listeners that serve the path
 
-	Page         bool                          // people look at it: its errors are pages where the client wants that
-	Free         bool                          // waits for nothing: no gate, no rate, no drain
-	Op           capability.Op                 // what the client must be allowed to do; empty: nothing
-	Acts         acting                        // where the object is that it does that to
-	Object       func(r *http.Request) b3.Root // finds that object where it is in neither path nor key; nil elsewhere
-	Params       []Param                       // of the query
-	Upload       bool                          // takes one of the places for uploads instead of one in flight
-	Loose        bool                          // other parameters are ignored, and these not checked: pages are asked for by browsers and caches
-	Headers      []string                      // of the request, that change the answer: keys of headerDocs
-	BodyOptional bool                          // it may be left out
-	Body         []Payload                     // what may be sent, one for each media type; none: a body is refused
-	Records      bool                          // writes to the audit log itself, once it knows what it is about
-	// Looks reports that a request only says what it would change, or what is
-	// damaged: that needs no record, so a disk that takes no writes does not refuse
-	// it; nil: none does.
-	Looks func(q Params) bool
+	ErrorPages    bool                          // people open the path: errors are pages if the client prefers them
+	Exempt        bool                          // skips admission: no gate, no rate limit, served while draining
+	Op            capability.Op                 // the operation that the client needs a capability for; empty: none
+	Target        target                        // where the request names the object that Op acts on
+	Object        func(r *http.Request) b3.Root // finds that object if it is in neither path nor key; else nil
+	Params        []Param                       // of the query
+	Upload        bool                          // admitted by the gate of uploads instead of that of requests
+	AnyQuery      bool                          // the router ignores unknown parameters and checks none, as for pages
+	Headers       []string                      // request headers that change the answer: keys of headerDocs
+	BodyOptional  bool                          // the body may be left out
+	Body          []Payload                     // the accepted bodies, one for each media type; none: a body is refused
+	RecordsItself bool                          // the handler writes to the audit log, not the listener
+	// ReadOnly reports whether a request of a mutating endpoint changes nothing, such as a dry
+	// run. Such a request is not recorded, so it succeeds on a disk that takes no writes. nil: no
+	// request is read-only.
+	ReadOnly func(q Params) bool
 
-	Answers []Reply          // to success
-	Tells   []string         // headers that errors have too, where the handler knows them
-	Fails   []status.Outcome // beside those that every endpoint may have, see openapi.go
-	Doc     string           // one sentence
-	More    string           // what else a reader should know; may be empty
-	Serve   Handler
+	Answers      []Reply          // the answers to successful requests
+	ErrorHeaders []string         // headers that errors have too, if the handler knows their values
+	Fails        []status.Outcome // outcomes beside those that every endpoint may have, see openapi/answers.go
+	Doc          string           // one sentence
+	More         string           // more documentation; may be empty
+	Serve        Handler
 }
 
 // Has reports whether an endpoint takes a parameter of that name.
@@ -56,17 +56,17 @@ func (e *Endpoint) Has(p Param) bool {
 	return slices.ContainsFunc(e.Params, func(known Param) bool { return known.Name == p.Name })
 }
 
-// acting is where the object is that a request acts on.
-type acting uint8
+// target tells where a request names the object that its operation acts on.
+type target uint8
 
-// The objects that a request may act on.
+// The targets of a request.
 const (
-	onNamed    acting = iota // in the path, or the parameter that is a key
-	ActsOnTree               // the same, and what that leads to; where there is a parameter "recursive", if that is true
-	ActsLater                // the handler knows it, and asks about it
+	targetNamed     target = iota // the object in the path or in the parameter key
+	TargetTree                    // that object and its tree; with a parameter recursive, only if that is true
+	TargetByHandler               // the handler finds the object and authorizes it
 )
 
-// Listeners is where an endpoint is served.
+// Listeners is a set of listeners.
 type Listeners uint8
 
 // The listeners of an endpoint.
@@ -78,33 +78,33 @@ const (
 
 // The methods of most endpoints.
 var (
-	Reading = []string{http.MethodGet, http.MethodHead} // of everything that is only looked at
+	Reading = []string{http.MethodGet, http.MethodHead}
 	Getting = []string{http.MethodGet}
 	Posting = []string{http.MethodPost}
 )
 
-// Handler answers a request. An error before the first byte becomes a problem,
-// a later one cuts the connection.
+// Handler serves a request. An error before the first byte becomes a problem. A later one cuts
+// the connection.
 type Handler func(w *Response, r *http.Request, in Input) error
 
-// Input is what the router took out of a request.
+// Input is the parsed URL of a request.
 type Input struct {
-	Rest  string    // what stands for the path's "{…}", escaped
-	Query Params    // checked; nil where the endpoint is loose
-	On    Listeners // whose request it is
+	Rest  string    // the escaped rest of the path that matched "{…}"
+	Query Params    // checked; nil if the endpoint has AnyQuery
+	On    Listeners // the listener of the request
 }
 
 // Payload is a body of one media type.
 type Payload struct {
 	Media string
-	Of    reflect.Type // of JSON, or of an item of NDJSON; nil: bytes
-	Last  reflect.Type // of the result in the last line of NDJSON; nil: {}
+	Of    reflect.Type // the type of the JSON value or of an NDJSON item; nil: bytes
+	Last  reflect.Type // the type of the result in the last line of NDJSON; nil: {}
 }
 
-// Reply is a success.
+// Reply documents an answer to a successful request.
 type Reply struct {
 	Code    int
-	Payload          // without media: no body
+	Payload          // without media type: no body
 	Headers []string // keys of headerDocs
 	Doc     string
 }
@@ -119,18 +119,18 @@ const (
 	MediaHTML    = "text/html; charset=utf-8"
 	MediaBytes   = "application/octet-stream"
 	MediaTar     = "application/x-tar"
-	MediaAny     = "*/*" // whatever the content is
+	MediaAny     = "*/*" // the content's own type
 )
 
-// JSONBody is one JSON value.
+// JSONBody returns the payload of one JSON value.
 func JSONBody[T any]() Payload { return Payload{Media: MediaJSON, Of: reflect.TypeFor[T]()} }
 
-// LinesBody is NDJSON of items, with a result in its last line.
+// LinesBody returns the payload of NDJSON lines: items, and a result in the last line.
 func LinesBody[Item, Last any]() Payload {
 	return Payload{Media: MediaLines, Of: reflect.TypeFor[Item](), Last: reflect.TypeFor[Last]()}
 }
 
-// JSONReplies is the answers of an endpoint that says one JSON value.
+// JSONReplies returns the answers of an endpoint that returns one JSON value.
 func JSONReplies[T any](doc string) []Reply {
 	return []Reply{{Code: http.StatusOK, Payload: JSONBody[T](), Headers: []string{"Cache-Control"}, Doc: doc}}
 }

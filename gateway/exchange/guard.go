@@ -10,7 +10,7 @@ import (
 	"allium/protocols/status"
 )
 
-// Guard turns panics into errors, so that none of them kills the node.
+// Guard turns panics of handlers into errors, so that none of them ends the node.
 type Guard struct {
 	log    *slog.Logger
 	panics prometheus.Counter
@@ -27,8 +27,7 @@ func NewGuard(log *slog.Logger, reg prometheus.Registerer) *Guard {
 	return g
 }
 
-// Run runs f. A panic is internal; it is logged with its stack here, where the
-// stack still is.
+// Run runs f. It logs a panic with its stack and returns internal.
 func (g *Guard) Run(f func() error) (err error) {
 	defer func() {
 		v := recover()
@@ -36,7 +35,7 @@ func (g *Guard) Run(f func() error) (err error) {
 			return
 		}
 		g.panics.Inc()
-		g.log.Error("panic in a handler", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+		g.log.Error("HTTP handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 		err = status.Errorf(status.Internal, "a handler panicked: %v", v)
 	}()
 	return f()

@@ -17,8 +17,10 @@ import (
 // client's mistake.
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{
-		`{}`, `{"corrupt":true}`, `{"corrupt":true}x`, `{"corupt":true}`, `{"links":[{"peer":"12D4","delay_ms":50,"loss":0.25}]}`, `{"rate":1e99}`, `[]`, `null`, "", "\xef\xbb\xbf{}",
-		`{"clock_skew_ms":-9223372036854775808}`, strings.Repeat("[", 20_000), `{"corrupt":true,"corrupt":false}`, string(gzipped(f, []byte(`{"corrupt":true}`))),
+		`{}`, `{"corrupt":true}`, `{"corrupt":true}x`, `{"corupt":true}`,
+		`{"links":[{"peer":"12D4","delay_ms":50,"loss":0.25}]}`, `{"rate":1e99}`, `[]`, `null`, "", "\xef\xbb\xbf{}",
+		`{"clock_skew_ms":-9223372036854775808}`, strings.Repeat("[", 20_000), `{"corrupt":true,"corrupt":false}`,
+		string(gzipped(f, []byte(`{"corrupt":true}`))),
 	} {
 		for _, encoding := range []string{"", "gzip", "zstd", "gzip, gzip"} {
 			f.Add([]byte(s), encoding)
@@ -32,7 +34,9 @@ func FuzzJSON(f *testing.F) {
 		}
 		_, v, err := ReadJSON[api.Faults](g, newPlain(httptest.NewRecorder()), r)
 		if err != nil {
-			if o := status.Of(err); !slices.Contains([]status.Outcome{status.BadRequest, status.BodyCap, status.Unsupported}, o) {
+			if o := status.Of(err); !slices.Contains([]status.Outcome{
+				status.BadRequest, status.BodyCap, status.Unsupported,
+			}, o) {
 				t.Errorf("%s: %v", o, err)
 			}
 			return

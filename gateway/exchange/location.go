@@ -10,12 +10,17 @@ import (
 	"allium/protocols/status"
 )
 
-// ParseObject reads the address in an escaped path. Of one with uppercase
-// digits it gives what it should be instead.
+// BadEscape returns the error of a URL path that is not properly percent-encoded.
+func BadEscape(err error) error {
+	return status.Errorf(status.BadRequest, "cannot read the path: %w. Write %%25 for a percent sign", err)
+}
+
+// ParseObject parses the address in an escaped path. If the address has uppercase digits,
+// ParseObject returns it in lowercase as lower instead.
 func ParseObject(rest string) (root b3.Root, lower string, err error) {
 	key, err := url.PathUnescape(rest)
 	if err != nil {
-		return root, "", status.Errorf(status.BadRequest, "the path is not well escaped: %w", err)
+		return root, "", BadEscape(err)
 	}
 	root, err = b3.Parse(key)
 	if err == nil {
@@ -29,10 +34,10 @@ func ParseObject(rest string) (root b3.Root, lower string, err error) {
 	return root, "", err
 }
 
-// Immutable is the Cache-Control of what an address stands for.
+// Immutable is the Cache-Control of content that is named by its address.
 const Immutable = "public, max-age=31536000, immutable"
 
-// Redirect sends the client elsewhere on this listener, with its query.
+// Redirect redirects the client to another path of this listener, with the same query.
 func (w *Response) Redirect(r *http.Request, code int, path string) error {
 	if r.URL.RawQuery != "" {
 		path += "?" + EscapeQuery(r.URL.RawQuery)
@@ -40,13 +45,13 @@ func (w *Response) Redirect(r *http.Request, code int, path string) error {
 	h := w.Header()
 	h.Set("Location", path)
 	h.Set("Cache-Control", Immutable)
-	h.Set("Content-Length", "0") // of HEAD too
+	h.Set("Content-Length", "0") // for HEAD too
 	w.WriteHeader(code)
 	return nil
 }
 
-// EscapeQuery escapes what a query may not hold (RFC 3986 §3.4) and leaves the
-// rest as it is: clients send more than they may, and a header must not.
+// EscapeQuery escapes the characters that a query must not contain (RFC 3986 §3.4). Clients
+// send them all the same, and a Location header must not.
 func EscapeQuery(query string) string {
 	const may = "!$%&'()*+,-./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~"
 	if strings.Trim(query, may) == "" {

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"allium/gateway/api"
@@ -18,8 +19,11 @@ func TestUnmarshalObject(t *testing.T) {
 		`{"links":[{"peer":"a","peer":"b"}]}`:                                    false,
 		`{"links":[],"rate":0,"links":[]}`:                                       false,
 		`{"CORRUPT":true}`:                                                       false,
-		`{"links":[{"peer":7}]}`:                                                 false, `{"\u001b[31mxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx":1}`: false, `{"rate":1.5}`: false, `{"a" 1}`: false, `{"rate":1}x`: false, "{\"a\xff\":1}": false, `[]`: false, ``: false, ` {"rate":1} `: true,
-		`null`: false,
+		`{"links":[{"peer":7}]}`:                                                 false,
+		`{"\u001b[31m` + strings.Repeat("x", 100) + `":1}`:                       false,
+		`{"rate":1.5}`: false, `{"a" 1}`: false, `{"rate":1}x`: false, "{\"a\xff\":1}": false, `[]`: false, ``: false,
+		` {"rate":1} `: true,
+		`null`:         false,
 	} {
 		var v api.Faults
 		err := unmarshalObject([]byte(body), &v)

@@ -9,59 +9,60 @@ import (
 	"allium/protocols/status"
 )
 
-// Param is a parameter that an endpoint knows.
+// Param is a query parameter of an endpoint.
 type Param struct {
 	Name string
 	Kind paramKind
 	Doc  string
-	Of   []string // the values it may have; nil: any of its kind
+	Of   []string // the permitted values; nil: any of its kind
 }
 
 type paramKind uint8
 
 // The kinds of parameters.
 const (
-	AnyTextParam paramKind = iota
-	TextParam              // not empty
-	BoolParam              // true or false
-	IntegerParam           // 64 bits, signed
+	AnyTextParam paramKind = iota // may be missing or empty
+	TextParam                     // required and not empty
+	BoolParam                     // true or false; missing is false
+	IntegerParam                  // 64 bits, signed; may be missing
 )
 
-// Params are the parameters of a request, checked.
+// Params are the checked parameters of a request.
 type Params url.Values
 
-// ParseParams reads a query. A parameter that the endpoint does not know, or that
-// comes twice, is refused: a misspelt one must not be ignored.
+// ParseParams parses a query. It refuses an unknown parameter, so that a misspelt one is never
+// ignored, and a parameter that comes twice.
 func ParseParams(query string, known []Param) (Params, error) {
 	q, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, status.Errorf(status.BadRequest, "the query is malformed: %w", err)
+		return nil, status.Errorf(status.BadRequest, "cannot read the query: %w", err)
 	}
 	for name, values := range q {
 		if !slices.ContainsFunc(known, func(p Param) bool { return p.Name == name }) {
-			return nil, status.Errorf(status.BadRequest, "parameter %q is not known here; %s", Clip(name), listParams(known))
+			return nil, status.Errorf(status.BadRequest, "parameter %q is unknown. %s", Clip(name), listParams(known))
 		}
 		if len(values) > 1 {
-			return nil, status.Errorf(status.BadRequest, "parameter %s comes %d times", name, len(values))
+			return nil, status.Errorf(status.BadRequest, "parameter %s comes %d times. Send it once", name, len(values))
 		}
 	}
 	for _, p := range known {
 		v := q.Get(p.Name)
 		if v != "" && p.Of != nil && !slices.Contains(p.Of, v) {
-			return nil, status.Errorf(status.BadRequest, "parameter %s is %q, want one of %s", p.Name, Clip(v), strings.Join(p.Of, ", "))
+			return nil, status.Errorf(status.BadRequest, "parameter %s is %q. Set it to one of %s",
+				p.Name, Clip(v), strings.Join(p.Of, ", "))
 		}
 		switch p.Kind {
 		case TextParam:
 			if v == "" {
-				return nil, status.Errorf(status.BadRequest, "parameter %s is missing", p.Name)
+				return nil, status.Errorf(status.BadRequest, "parameter %s is missing. Set it to %s", p.Name, p.Doc)
 			}
 		case BoolParam:
 			if v != "" && v != "true" && v != "false" {
-				return nil, status.Errorf(status.BadRequest, "parameter %s is %q, want true or false", p.Name, Clip(v))
+				return nil, status.Errorf(status.BadRequest, "parameter %s is %q. Set it to true or false", p.Name, Clip(v))
 			}
 		case IntegerParam:
 			if _, err := strconv.ParseInt(v, 10, 64); v != "" && err != nil {
-				return nil, status.Errorf(status.BadRequest, "parameter %s is %q, want a number", p.Name, Clip(v))
+				return nil, status.Errorf(status.BadRequest, "parameter %s is %q. Set it to a number", p.Name, Clip(v))
 			}
 		}
 	}
@@ -70,26 +71,26 @@ func ParseParams(query string, known []Param) (Params, error) {
 
 func listParams(known []Param) string {
 	if len(known) == 0 {
-		return "there are none"
+		return "This path takes no parameters"
 	}
 	names := make([]string, len(known))
 	for i, p := range known {
 		names[i] = p.Name
 	}
-	return "known are " + strings.Join(names, ", ")
+	return "This path takes " + strings.Join(names, ", ")
 }
 
-// Text returns the parameter as it is, empty where it is missing.
+// Text returns the parameter's value, or "" if it is missing.
 func (q Params) Text(name string) string { return url.Values(q).Get(name) }
 
 // Flag reports whether the parameter is true.
 func (q Params) Flag(name string) bool { return q.Text(name) == "true" }
 
-// Int is the parameter's value, or missing where there is none.
+// Int returns the parameter's value, or missing if there is none.
 func (q Params) Int(name string, missing int64) int64 {
 	n, err := strconv.ParseInt(q.Text(name), 10, 64)
 	if err != nil {
-		return missing // parseParams refused everything else
+		return missing // ParseParams refused malformed values
 	}
 	return n
 }
@@ -97,11 +98,11 @@ func (q Params) Int(name string, missing int64) int64 {
 // The parameters that several verbs have.
 var (
 	KeyParam   = Param{Name: "key", Kind: TextParam, Doc: "b3:… with or without a path below it"}
-	LabelParam = Param{Name: "label", Doc: "of the pin; none is the one that the capability is bound to, if it is"}
+	LabelParam = Param{Name: "label", Doc: "the pin's label; if missing, the label that the capability is bound to"}
 	PeerParam  = Param{Name: "peer", Kind: TextParam, Doc: "a peer's id"}
 
-	RecursiveParam = FlagParam("recursive", "and what it leads to")
+	RecursiveParam = FlagParam("recursive", "acts on the object and everything below it")
 )
 
-// FlagParam is one that is true or false, false where it is missing.
+// FlagParam returns a boolean parameter, false if missing.
 func FlagParam(name, doc string) Param { return Param{Name: name, Kind: BoolParam, Doc: doc} }

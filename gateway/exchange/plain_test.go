@@ -13,11 +13,11 @@ func (p plain) Flush() error                { return http.NewResponseController(
 func (p plain) SetWriteDeadline(at time.Time) error {
 	return http.NewResponseController(p.ResponseWriter).SetWriteDeadline(at)
 }
-func (plain) Whole(int)          {}
-func (plain) Underway(int) error { return nil }
-func (plain) Undecided()         {}
-func (plain) ReadTimedOut()      {}
-func (plain) User() string       { return "" }
+func (plain) AnnounceBody(int)        {}
+func (plain) StartTransfer(int) error { return nil }
+func (plain) ReleaseAdmission()       {}
+func (plain) ReadTimedOut()           {}
+func (plain) User() string            { return "" }
 
 // newPlain returns an answer that w gets.
 func newPlain(w http.ResponseWriter) *Response {

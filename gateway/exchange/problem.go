@@ -12,20 +12,24 @@ import (
 	"allium/protocols/status"
 )
 
-// Problem answers with err as RFC 9457 and the headers of SPEC §3. It is the
-// only place that turns an error into an answer. A discreet one does not tell
-// what went wrong inside: the log has it under the same id.
-func (w *Response) Problem(r *http.Request, err error, discreet bool) {
+// Problem sends err as an RFC 9457 problem with the headers of SPEC §3. It is the only place
+// that turns an error into an answer. If hideInternal is true, the problem of an internal
+// error has no details; the log has them under the same corr_id.
+func (w *Response) Problem(r *http.Request, err error, hideInternal bool) {
 	h := w.Header()
 	corr := h.Get("X-Corr-ID")
 	rep := status.ReportOf(err)
 	code := status.Of(err).Code()
-	if discreet && status.Of(err) == status.Internal {
-		rep.Message = "something went wrong inside the node; its log says what under corr_id " + corr
+	detail := rep.Message // the clients of the local API turn it back into an error
+	if hideInternal {
+		detail = Sentence(err)
+	}
+	if hideInternal && status.Of(err) == status.Internal {
+		detail = "the node failed to answer: an internal error occurred. Its log has the details under corr_id " + corr + "."
 	}
 	p := api.Problem{
 		Type: "urn:allium:problem:" + rep.Reason, Title: strings.ReplaceAll(rep.Reason, "_", " "), Status: code,
-		Detail: rep.Message, Instance: "urn:allium:request:" + corr,
+		Detail: detail, Instance: "urn:allium:request:" + corr,
 		Reason: rep.Reason, Label: rep.Detail, Limit: rep.Limit, Current: rep.Current, Cap: rep.Cap,
 		RetryAfterMS: rep.RetryAfterMS, LookupID: rep.LookupID,
 	}
@@ -36,7 +40,7 @@ func (w *Response) Problem(r *http.Request, err error, discreet bool) {
 	h.Set("X-Reason", rep.Reason)
 	h.Set("Cache-Control", "no-store")
 	if status.Of(err) == status.Draining {
-		h.Set("Connection", "close") // in HTTP/2: GOAWAY, and what is in flight finishes
+		h.Set("Connection", "close") // in HTTP/2: GOAWAY, and other requests in flight finish
 	}
 	if code == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer") // RFC 9110 §15.5.2
@@ -48,18 +52,18 @@ func (w *Response) Problem(r *http.Request, err error, discreet bool) {
 	if w.Page {
 		h.Set("Vary", "Accept")
 		if wantsPage(r) {
-			p.Detail = Shown(p.Detail)
+			p.Detail = EscapeName(p.Detail)
 			if page, err := problemPage(p); err == nil {
 				media, body = MediaHTML, page
 				h.Set("Content-Security-Policy", PagePolicy)
 			}
 		}
 	}
-	_ = w.Send(r, code, media, body) // the client is told; if it is gone there is nobody to tell
+	_ = w.Send(r, code, media, body) // a client that is gone cannot be told
 }
 
-// RetryAfter is the wait in whole seconds: the one the error carries, rounded
-// up, or one second where asking again soon helps; 0 says nothing.
+// RetryAfter returns the value of Retry-After in seconds: the wait that the error carries,
+// rounded up, or 1 if a retry helps soon. 0 means no header.
 func RetryAfter(o status.Outcome, rep status.Report) int64 {
 	if rep.RetryAfterMS > 0 {
 		wait := time.Duration(rep.RetryAfterMS) * time.Millisecond

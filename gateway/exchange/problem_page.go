@@ -9,8 +9,8 @@ import (
 	"allium/gateway/api"
 )
 
-// wantsPage reports whether a client would rather see an error as a page than as
-// a problem: it names text/html, and nothing in JSON that it likes better.
+// wantsPage reports whether the client prefers an error as a page to a problem: its Accept
+// names text/html and prefers no JSON.
 func wantsPage(r *http.Request) bool {
 	page, problem := 0.0, 0.0
 	for t, q := range Accepted(r.Header.Values("Accept")) {
@@ -24,7 +24,7 @@ func wantsPage(r *http.Request) bool {
 	return page > 0 && page >= problem
 }
 
-// problemPage is a problem for people.
+// problemPage renders a problem as a page.
 func problemPage(p api.Problem) ([]byte, error) {
 	var out bytes.Buffer
 	err := PageTemplates.ExecuteTemplate(&out, "problem", struct {

@@ -10,24 +10,26 @@ import (
 	"allium/protocols/capability"
 )
 
-// Audit records what is changed and what is refused; see [audit.Log].
+// Audit records mutations and refusals; see [audit.Log]. It is safe for concurrent use.
 type Audit interface {
-	// Mutation returns when the record is durable. With an error the mutation is
-	// refused.
+	// Mutation returns when the record is durable. If it returns an error, the mutation must
+	// not begin.
 	Mutation(ctx context.Context, e audit.Event) (seq uint64, err error)
 	// Outcome records how the mutation with the number e.Of ended.
 	Outcome(ctx context.Context, e audit.Event)
-	// Refused records a refusal, if it may, and never waits.
+	// Refused records a refusal if its rate limit permits. It never waits.
 	Refused(e audit.Event)
 }
 
-// FreesSpace reports whether a request gives space back, or ends the node: it is
-// recorded on a full disk too.
+// FreesSpace reports whether a request frees disk space or stops the node. The audit log
+// records such a request on a full disk too.
 func FreesSpace(op capability.Op, r *http.Request) bool {
-	return op == capability.Unpin || op == capability.GC || op == capability.Drain || r.Method == http.MethodDelete
+	return op == capability.Unpin || op == capability.GC || op == capability.Drain ||
+		r.Method == http.MethodDelete
 }
 
-// Record writes down a mutation; with an error it must not be done.
+// Record records a mutation before it begins. If it returns an error, the mutation must not
+// begin.
 func (w *Response) Record(r *http.Request, e audit.Event) (err error) {
 	if w.Audit == nil {
 		return nil
@@ -36,7 +38,7 @@ func (w *Response) Record(r *http.Request, e audit.Event) (err error) {
 	return err
 }
 
-// Event is what every record of a request holds.
+// Event returns an audit event with the fields that every request has.
 func (w *Response) Event(route string, r *http.Request) audit.Event {
 	return audit.Event{
 		Actor: cmp.Or(w.Grant.ID, w.t.User()), Branch: w.Grant.Branch, Addr: w.addr(r),
@@ -44,7 +46,7 @@ func (w *Response) Event(route string, r *http.Request) audit.Event {
 	}
 }
 
-// addr is the client's address, and that of the proxy it came through.
+// addr returns the client's address, and the address of the proxy if there is one.
 func (w *Response) addr(r *http.Request) string {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if from := w.From.Addr; from.IsValid() && (err != nil || at.Addr().Unmap() != from) {

@@ -14,62 +14,61 @@ import (
 	"allium/protocols/status"
 )
 
-// DeadlineBytes is how much is read or written under one deadline.
+// DeadlineBytes is the most bytes that one deadline covers, of a read or a write.
 const DeadlineBytes = 1 << 20
 
-// Bodies reads the bodies of requests within the bounds of the node.
+// Bodies reads the bodies of requests within the node's limits. It is safe for concurrent use.
 type Bodies struct {
 	cfg      BodyConfig
-	minRate  int64 // bytes per second, below which a client is cut off
-	decoding *limits.Gate
+	minRate  int64 // bytes per second; a slower client is cut off
+	decoders *limits.Gate
 }
 
-// NewBodies returns what reads bodies within cfg, and at no less than minRate bytes
-// per second; r lists how many are decoded.
+// NewBodies returns a Bodies with the limits of cfg and a minimum rate of minRate bytes per
+// second. It registers its limit of decoders in r.
 func NewBodies(cfg BodyConfig, minRate limits.Bytes, r *limits.Registry) *Bodies {
-	return &Bodies{cfg: cfg, minRate: int64(minRate), decoding: r.NewGate(limits.Spec{
+	return &Bodies{cfg: cfg, minRate: int64(minRate), decoders: r.NewGate(limits.Spec{
 		Name: "gateway.decoders", Path: "compressed uploads → decoders", Policy: "reject: 429 busy",
 	}, cfg.Decoders, 0)}
 }
 
-// Body reads a request's body under deadlines that roll: who sends
-// nothing for ReadTimeout, or less than MinRate beside that, is cut off with
-// timeout. Only the time that is spent waiting for the client counts: what the
-// store takes is not its fault. The first Read answers "Expect: 100-continue",
-// so everything that can refuse comes before.
+// Body reads a request's body with a deadline for each read. A client that sends nothing for
+// ReadTimeout, or sends slower than MinRate allows beside that, gets timeout. Only the time
+// spent waiting for the client counts, not the time that the store takes. The first Read
+// answers "Expect: 100-continue", so a handler refuses a request before it.
 //
-// It is one request's, and is read by one goroutine at a time.
+// It belongs to one request and is read by one goroutine at a time.
 type Body struct {
 	w    *Response
 	r    *http.Request
 	stop func() // ends the watch over the request's context
 
-	patience time.Duration // 0: without end
-	minRate  int64         // bytes per second
+	idleTimeout time.Duration // 0: no deadlines
+	minRate     int64         // bytes per second
 
-	cut atomic.Bool // the request has ended: no read waits any more
+	canceled atomic.Bool // the request ended, so no read may wait
 
-	n      int64         // read so far
-	window int64         // read in this window, at most deadlineBytes
-	waited time.Duration // in this window
+	n      int64         // bytes read so far
+	window int64         // bytes read in this window, at most DeadlineBytes
+	waited time.Duration // time waited for the client in this window
 	eof    bool
-	err    error // what ended it, but io.EOF
+	err    error // the error that ended the body, never io.EOF
 }
 
-// Open begins to read the request's body, once for each request. The caller
-// ends it before it returns.
+// Open starts to read the request's body. A handler calls it once for each request, and calls
+// Stop before it returns.
 func (l *Bodies) Open(w *Response, r *http.Request) *Body {
-	b := &Body{w: w, r: r, patience: l.cfg.ReadTimeout, minRate: l.minRate}
-	if w.Patient {
-		b.patience = 0
+	b := &Body{w: w, r: r, idleTimeout: l.cfg.ReadTimeout, minRate: l.minRate}
+	if w.NoReadTimeout {
+		b.idleTimeout = 0
 	}
 	w.body = b
-	_ = w.t.SetWriteDeadline(time.Time{}) // it would end an upload that takes longer; the answer sets its own
+	_ = w.t.SetWriteDeadline(time.Time{}) // it could end a long upload; the answer sets its own
 	watching := make(chan struct{})
-	unwatch := context.AfterFunc(r.Context(), func() { // a read of the socket does not look at the context
+	unwatch := context.AfterFunc(r.Context(), func() { // the context alone does not end a socket's read
 		defer close(watching)
-		b.cut.Store(true)
-		_ = w.rc.SetReadDeadline(longAgo)
+		b.canceled.Store(true)
+		_ = w.rc.SetReadDeadline(pastDeadline)
 	})
 	b.stop = sync.OnceFunc(func() {
 		if !unwatch() {
@@ -79,13 +78,13 @@ func (l *Bodies) Open(w *Response, r *http.Request) *Body {
 	return b
 }
 
-// longAgo is a deadline that is over.
-var longAgo = time.Unix(1, 0)
+// pastDeadline is a deadline in the past, which ends a read at once.
+var pastDeadline = time.Unix(1, 0)
 
-// End is called when nothing more is read.
-func (b *Body) End() { b.stop() }
+// Stop ends the watch over the request's context. Nothing is read after it.
+func (b *Body) Stop() { b.stop() }
 
-// Read gives what arrived. Errors carry an outcome.
+// Read reads from the body. Its errors carry an outcome.
 func (b *Body) Read(p []byte) (int, error) {
 	switch {
 	case b.eof:
@@ -96,58 +95,59 @@ func (b *Body) Read(p []byte) (int, error) {
 		p = p[:DeadlineBytes]
 	}
 	begun := time.Now()
-	b.deadline(begun.Add(b.patience))
+	b.deadline(begun.Add(b.idleTimeout))
 	n, err := b.r.Body.Read(p)
-	b.deadline(time.Time{}) // nobody waits for the client while this is stored
+	b.deadline(time.Time{}) // no deadline while the bytes are stored
 	b.n += int64(n)
-	if b.patience > 0 && err == nil && b.slow(int64(n), time.Since(begun)) {
-		err = b.late("arrives at less than " + limits.Bytes(b.minRate).Human() + " a second")
+	if b.idleTimeout > 0 && err == nil && b.slow(int64(n), time.Since(begun)) {
+		err = b.tooSlow("arrives at less than " + limits.Bytes(b.minRate).Human() + " a second")
 	}
 	switch {
 	case errors.Is(err, io.EOF):
 		b.eof = true
 	case err != nil:
-		b.err = b.reason(err)
+		b.err = b.readError(err)
 		return n, b.err
 	}
 	return n, err
 }
 
-// deadline sets when a read gives up.
+// deadline sets the deadline of reads, if they have one.
 func (b *Body) deadline(t time.Time) {
-	if b.patience > 0 {
+	if b.idleTimeout > 0 {
 		b.setDeadline(t)
 	}
 }
 
-// setDeadline sets a deadline that does not come in the way of a cut.
+// setDeadline sets the deadline of reads. It never undoes the cancellation of the request.
 func (b *Body) setDeadline(t time.Time) {
-	_ = b.w.rc.SetReadDeadline(t) // what cannot have one does without
-	if b.cut.Load() {
-		_ = b.w.rc.SetReadDeadline(longAgo)
+	_ = b.w.rc.SetReadDeadline(t) // test recorders have no deadlines
+	if b.canceled.Load() {
+		_ = b.w.rc.SetReadDeadline(pastDeadline)
 	}
 }
 
-// slow counts n bytes that took so long, and reports whether the client has
-// used up what it may take for as many as this window has.
+// slow counts n bytes that took the duration took. It reports whether the client exceeded the
+// time allowed for the bytes of this window.
 func (b *Body) slow(n int64, took time.Duration) bool {
 	b.window += n
 	b.waited += took
-	late := b.waited > b.patience+time.Duration(float64(b.window)/float64(b.minRate)*float64(time.Second))
-	if b.window >= DeadlineBytes { // what was fast once does not pay for being slow later
+	late := b.waited > b.idleTimeout+time.Duration(float64(b.window)/float64(b.minRate)*float64(time.Second))
+	if b.window >= DeadlineBytes { // a fast start gives no credit for later
 		b.window, b.waited = 0, 0
 	}
 	return late
 }
 
-func (b *Body) late(how string) error {
+func (b *Body) tooSlow(how string) error {
 	b.w.t.ReadTimedOut()
-	return status.Errorf(status.Timeout, "upload: the body %s; send it again over a faster or steadier line, or in pieces (POST /u)", how)
+	return status.Errorf(status.Timeout,
+		"the upload stopped: its body %s. Send it over a faster connection, or in parts (POST /u)", how)
 }
 
-// reason gives what ended a body its outcome. net/http ends the request's
-// context after a failed read, so that tells nothing unless it says why.
-func (b *Body) reason(err error) error {
+// readError gives the error that ended a body its outcome. net/http cancels the request's
+// context after a failed read, so only a cause with an outcome tells why.
+func (b *Body) readError(err error) error {
 	cause := context.Cause(b.r.Context())
 	var carries interface{ Status() status.Outcome }
 	var timeout net.Error
@@ -158,56 +158,56 @@ func (b *Body) reason(err error) error {
 	case errors.As(err, &carries):
 		return err
 	case errors.As(err, &timeout) && timeout.Timeout() && (cause == nil || b.r.ProtoMajor < 2):
-		return b.late("stood still for " + b.patience.String())
+		return b.tooSlow("did not move for " + b.idleTimeout.String())
 	case cause != nil, errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &conn):
-		return status.Errorf(status.Canceled, "upload: the client went away after %d bytes: %w", b.n, err)
+		return status.Errorf(status.Canceled, "the client closed the connection after %d bytes of the body: %w", b.n, err)
 	}
-	return status.Errorf(status.BadRequest, "upload: the body is malformed: %w", err) // its chunks are
+	return status.Errorf(status.BadRequest, "cannot read the body: its chunked coding is malformed (%w)", err)
 }
 
-// LeaveBody tells a client whose request is refused, or answered before its
-// end, that nothing more is read of it: net/http would read on for a next
-// request, and the rest may be gigabytes, or slow.
-func (w *Response) LeaveBody(r *http.Request) {
+// AbandonBody stops reading the body of a request that is refused, or answered before its end.
+// net/http would read the rest to reuse the connection, and the rest may be gigabytes. On
+// HTTP/1.1 the connection closes after the answer. On HTTP/2 only the stream ends.
+func (w *Response) AbandonBody(r *http.Request) {
 	if r.ContentLength == 0 || w.body != nil && w.body.eof {
 		return
 	}
-	if w.Left = r.ProtoMajor >= 2; w.Left { // the stream alone ends
+	if w.BodyAbandoned = r.ProtoMajor >= 2; w.BodyAbandoned {
 		return
 	}
 	w.Header().Set("Connection", "close")
-	w.Left = r.Close
+	w.BodyAbandoned = r.Close
 	if w.body != nil {
-		w.body.setDeadline(time.Now().Add(leaveFor))
+		w.body.setDeadline(time.Now().Add(abandonTimeout))
 		return
 	}
-	_ = w.rc.SetReadDeadline(time.Now().Add(leaveFor))
+	_ = w.rc.SetReadDeadline(time.Now().Add(abandonTimeout))
 }
 
-// leaveFor bounds what is still read of a body that is left.
-const leaveFor = time.Second
+// abandonTimeout bounds how long an abandoned body is still read.
+const abandonTimeout = time.Second
 
-// discardFor is how long a client may go on sending after its upload failed.
-const discardFor = 5 * time.Second
+// discardTimeout bounds how long a client may still send after its upload failed.
+const discardTimeout = 5 * time.Second
 
-// Discard reads what a client still sends after it was told of an error: if
-// the connection were closed under it, it would see that and not the error.
+// Discard reads and drops the rest of the body after an error was sent. If the connection
+// closed first, the client would see that and not the error.
 func (w *Response) Discard(r *http.Request) {
-	until, body := time.Now().Add(discardFor), r.Body
+	until, body := time.Now().Add(discardTimeout), r.Body
 	if w.rc.SetReadDeadline(until) != nil {
 		return
 	}
-	if b := w.body; b != nil { // whose reads would put it off
+	if b := w.body; b != nil { // its Read would extend the deadline
 		b.setDeadline(until)
 		body = b.r.Body
 	}
-	_, _ = io.Copy(io.Discard, body) // until it stops, one way or the other
+	_, _ = io.Copy(io.Discard, body) // the answer was sent, so an error has no meaning
 }
 
-// ReadsBody reports whether the request's body is read under deadlines.
+// ReadsBody reports whether the handler called Open.
 func (w *Response) ReadsBody() bool { return w.body != nil }
 
-// Received returns how much was read of the request's body under deadlines.
+// Received returns how many bytes of the body were read after Open.
 func (w *Response) Received() int64 {
 	if w.body == nil {
 		return 0

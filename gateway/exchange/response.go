@@ -13,79 +13,77 @@ import (
 	"allium/protocols/status"
 )
 
-// Transport sends an answer to its client: what a listener does for a [response].
-// Every write renews the deadline of the connection, so that only a client that
-// stands still is cut off.
+// Transport sends an answer to its client. A listener implements it for a [Response]. Every
+// write renews the connection's deadline, so that only a client that takes nothing is cut off.
 type Transport interface {
 	http.ResponseWriter
 	Unwrap() http.ResponseWriter
 	Flush() error
 	SetWriteDeadline(t time.Time) error
-	// Whole tells that the answer's body is the next Write, of n bytes: its header
-	// can wait for that.
-	Whole(n int)
-	// Underway counts the answer as a transfer once its body does not fit into
-	// buffers; n more bytes of it are to be written. It fails with busy where no
-	// other transfer makes room.
-	Underway(n int) error
-	// Undecided gives back the place that the request has while it is decided.
-	Undecided()
+	// AnnounceBody announces that the next Write is the whole body, of n bytes. The header may
+	// be sent together with it.
+	AnnounceBody(n int)
+	// StartTransfer counts the answer as a transfer if n more bytes exceed the buffers. It
+	// returns busy if no place is free and no other transfer can be evicted.
+	StartTransfer(n int) error
+	// ReleaseAdmission frees the request's place in the limit of requests being decided.
+	ReleaseAdmission()
 	// ReadTimedOut counts a request whose body came too slowly.
 	ReadTimedOut()
-	// User returns who is on the other end of a Unix socket, "uid:" and a number,
-	// and nothing elsewhere.
+	// User returns the user at the other end of a Unix socket as "uid:" and a number, or "" on
+	// other connections.
 	User() string
 }
 
-// Response is an answer in the making, with what the listener knows of its
-// request. It is used by the one goroutine that answers the request.
+// Response is the answer to a request, together with the request's caller. Only the goroutine
+// that serves the request uses it.
 type Response struct {
 	t  Transport
 	rc http.ResponseController // of t
 
 	Caller
 	CorrID string // X-Corr-ID
-	Page   bool   // an error is answered with a page where that is wanted
+	Page   bool   // an error is a page if the client prefers that
 	Audit  Audit  // nil: nothing is recorded
 
-	// What the handler says of its answer.
-	Root    b3.Root // the address asked for, zero for none
-	Head    bool    // a body is announced and not sent
-	Listing bool    // the body is a directory's listing, which are counted apart
-	Told    error   // that the client was told of in the body
+	// The handler sets these.
+	Root     b3.Root // the requested address, zero for none
+	Head     bool    // the answer has a Content-Length and no body
+	Listing  bool    // the body is a directory listing, which has a limit of its own
+	Reported error   // the error that the body reported to the client
 
-	// What became of it.
-	Status   int       // 0 until the header was sent
-	First    time.Time // when
-	Bytes    int64     // of the body so far
-	Failed   error     // of the connection
-	body     *Body     // of the request, once a handler began to read it
-	Left     bool      // the request's body, and net/http will not wait for its rest
-	Recorded uint64    // number of the mutation in the audit log
+	// The state of the answer.
+	Status        int       // 0 until the header is sent
+	First         time.Time // when the header was sent
+	Bytes         int64     // bytes of the body sent so far
+	Failed        error     // the connection's error
+	body          *Body     // the request's body, nil before Open
+	BodyAbandoned bool      // AbandonBody was called, and net/http will not read the rest
+	Recorded      uint64    // the mutation's number in the audit log, 0 for none
 
-	values [5]string // of headers
-	valued int       // of values
+	values     [5]string // header values of HeaderValue
+	valueCount int
 }
 
-// Begin makes w the answer that t sends.
+// Begin makes t the transport of w.
 func (w *Response) Begin(t Transport) {
 	w.t, w.rc = t, *http.NewResponseController(t)
 }
 
-// Header is that of the answer.
+// Header returns the answer's header.
 func (w *Response) Header() http.Header { return w.t.Header() }
 
 // Unwrap lets http.ResponseController find the connection.
 func (w *Response) Unwrap() http.ResponseWriter { return w.t }
 
-// HeaderValue is a header's value, without an allocation for the first few.
+// HeaderValue returns s as a header's value. It allocates nothing for the first five values.
 func (w *Response) HeaderValue(s string) []string {
-	if w.valued == len(w.values) {
+	if w.valueCount == len(w.values) {
 		return []string{s}
 	}
-	w.values[w.valued] = s
-	w.valued++
-	return w.values[w.valued-1 : w.valued : w.valued]
+	w.values[w.valueCount] = s
+	w.valueCount++
+	return w.values[w.valueCount-1 : w.valueCount : w.valueCount]
 }
 
 // Started reports whether the header was sent.
@@ -97,21 +95,21 @@ func (w *Response) Short() bool {
 	return err == nil && !w.Head && w.Bytes < n
 }
 
-// Whole tells that the answer's body is the next Write, of n bytes.
-func (w *Response) Whole(n int) {
+// AnnounceBody announces that the next Write is the whole body, of n bytes.
+func (w *Response) AnnounceBody(n int) {
 	if !w.Started() {
-		w.t.Whole(n)
+		w.t.AnnounceBody(n)
 	}
 }
 
-// Underway counts the answer as a transfer if n more bytes make it one. What calls
-// it before the header is sent can still answer with its error.
-func (w *Response) Underway(n int) error { return w.t.Underway(n) }
+// StartTransfer counts the answer as a transfer if n more bytes make it one. A handler that
+// calls it before the first Write can still answer with its error.
+func (w *Response) StartTransfer(n int) error { return w.t.StartTransfer(n) }
 
-// Undecided gives back the place that the request has while it is decided.
-func (w *Response) Undecided() { w.t.Undecided() }
+// ReleaseAdmission frees the request's place in the limit of requests being decided.
+func (w *Response) ReleaseAdmission() { w.t.ReleaseAdmission() }
 
-// WriteHeader sends the header.
+// WriteHeader sends the header, unless it was sent.
 func (w *Response) WriteHeader(code int) {
 	if w.Started() {
 		return
@@ -122,7 +120,7 @@ func (w *Response) WriteHeader(code int) {
 
 // Write sends p.
 func (w *Response) Write(p []byte) (n int, err error) {
-	if err := w.t.Underway(len(p)); err != nil {
+	if err := w.t.StartTransfer(len(p)); err != nil {
 		return 0, err
 	}
 	w.WriteHeader(http.StatusOK)
@@ -146,7 +144,7 @@ func (w *Response) Flush() error {
 // FullDuplex lets the answer begin before the request's body has ended.
 func (w *Response) FullDuplex() error { return w.rc.EnableFullDuplex() }
 
-// Send answers with a whole body, which HEAD asks for without wanting it.
+// Send sends a whole answer. For HEAD it sends the header alone.
 func (w *Response) Send(r *http.Request, code int, contentType string, body []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
@@ -155,35 +153,36 @@ func (w *Response) Send(r *http.Request, code int, contentType string, body []by
 		w.WriteHeader(code)
 		return nil
 	}
-	w.Whole(len(body))
+	w.AnnounceBody(len(body))
 	w.WriteHeader(code)
 	_, err := w.Write(body)
 	return err
 }
 
-// SendJSON answers with v.
+// SendJSON sends v as JSON.
 func (w *Response) SendJSON(r *http.Request, code int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("gateway: encode the answer: %w", err)
+		return fmt.Errorf("encode the answer: %w", err)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	return w.Send(r, code, MediaJSON, append(body, '\n'))
 }
 
-// Because returns why a handler failed with err: what ended the request's body, if
-// something did, or the request.
-func (w *Response) Because(ctx context.Context, err error) error {
+// Cause returns why a handler failed with err: the error that ended the request's body, or
+// the cause that ended ctx, or err itself.
+func (w *Response) Cause(ctx context.Context, err error) error {
 	if err != nil && w.body != nil && w.body.err != nil {
 		return w.body.err
 	}
 	return CauseOf(ctx, err)
 }
 
-// CauseOf returns why ctx ended, if it did, and err otherwise: a read that was
-// interrupted says only that it was.
+// CauseOf returns the cause that ended ctx, or err if ctx has not ended. The error of an
+// interrupted read does not tell why it was interrupted. A nil err, and corrupt, stay.
 func CauseOf(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) && status.Of(err) != status.Corrupt {
+	cause := context.Cause(ctx)
+	if err != nil && cause != nil && !errors.Is(err, cause) && status.Of(err) != status.Corrupt {
 		return cause
 	}
 	return err

@@ -15,11 +15,11 @@ var pagesSource string
 //go:embed pages.css
 var styleSource string
 
-// PageTemplates are the templates of everything this program writes as HTML.
+// PageTemplates are the templates of all HTML pages: head, row, foot, landing and problem.
 var PageTemplates = template.Must(template.New("pages").Parse(pagesSource))
 
-// PageStyle is the one style of all pages; the policy names its hash, so no
-// other style applies, whatever a name in a directory may hold.
+// PageStyle is the style sheet of all pages. PagePolicy names its hash, so browsers apply no
+// other style, whatever a file name contains.
 var PageStyle = template.CSS(styleSource)
 
 // PagePolicy is the Content-Security-Policy of all pages.
@@ -29,5 +29,5 @@ var PagePolicy = func() string {
 		"'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }()
 
-// PageVersion changes with the pages, for their validators.
+// PageVersion changes when the templates or the style change. ETags of pages contain it.
 var PageVersion = b3.Sum([]byte(pagesSource + styleSource)).Hex()[:8]

@@ -6,39 +6,37 @@ import (
 	"unicode"
 )
 
-// Clip bounds what an error repeats of a request, and leaves nothing in it that
-// a terminal or an editor would obey: the error is shown there.
+// Clip shortens a part of a request to 80 bytes for an error, and replaces each unprintable
+// character, because a terminal or an editor that shows the error would obey it.
 func Clip(s string) string {
-	const most = 80
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
+	const limit = 80
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "…"
 	}
-	if !strings.ContainsFunc(s, obeyed) {
+	if !strings.ContainsFunc(s, unprintable) {
 		return s
 	}
 	return strings.Map(func(r rune) rune {
-		if obeyed(r) {
+		if unprintable(r) {
 			return unicode.ReplacementChar
 		}
 		return r
 	}, s)
 }
 
-// obeyed reports whether r is a control character, or another one that is not
-// simply seen.
-func obeyed(r rune) bool { return !unicode.IsPrint(r) }
+// unprintable reports whether r is a control character or another invisible one.
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// Shown is a name as a page shows it: what is not simply seen, such as control
-// characters, those that turn the direction of writing and those of no width,
-// is written as its number. So no two names look alike for one of them, and none
-// looks like another kind of file.
-func Shown(name string) string {
-	if !strings.ContainsFunc(name, obeyed) {
+// EscapeName returns a file name for a page. It writes unprintable characters as numbers:
+// control characters, characters of no width, and characters that change the direction of
+// writing. With these, two names could look the same, or a name could fake its extension.
+func EscapeName(name string) string {
+	if !strings.ContainsFunc(name, unprintable) {
 		return name
 	}
 	var b strings.Builder
 	for _, r := range name {
-		if obeyed(r) {
+		if unprintable(r) {
 			fmt.Fprintf(&b, "\\u{%04X}", r)
 		} else {
 			b.WriteRune(r)

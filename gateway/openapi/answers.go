@@ -10,7 +10,7 @@ import (
 	"allium/protocols/status"
 )
 
-// headers are references to headers, which become components.
+// headers returns references to the headers, and adds the headers to the components.
 func (d *Document) headers(names ...string) map[string]Header {
 	refs := map[string]Header{}
 	for _, name := range slices.Concat(names, EveryAnswer, tlsAnswer, corsAnswer) {
@@ -20,8 +20,8 @@ func (d *Document) headers(names ...string) map[string]Header {
 	return refs
 }
 
-// answer adds a success; several of one code are one answer in several media
-// types.
+// answer adds an answer to a successful request. Answers with the same code become one answer with
+// several media types.
 func (d *Document) answer(op *Operation, a exchange.Reply, s *schemas) error {
 	code := strconv.Itoa(a.Code)
 	r, again := op.Responses[code]
@@ -51,7 +51,7 @@ func (d *Document) answer(op *Operation, a exchange.Reply, s *schemas) error {
 	return nil
 }
 
-// describe is the schema of a body.
+// describe returns the media type object of a body.
 func describe(p exchange.Payload, s *schemas, closed bool) (Media, error) {
 	if p.Of == nil {
 		if strings.HasPrefix(p.Media, "text/") {
@@ -64,7 +64,9 @@ func describe(p exchange.Payload, s *schemas, closed bool) (Media, error) {
 		return Media{Schema: item}, err
 	}
 	line := func(name string, of Schema) Schema {
-		return Schema{"type": "object", "properties": Schema{name: of}, "required": []string{name}, "additionalProperties": false}
+		return Schema{
+			"type": "object", "properties": Schema{name: of}, "required": []string{name}, "additionalProperties": false,
+		}
 	}
 	forms := []Schema{}
 	if p.Of.NumField() > 0 {
@@ -81,11 +83,13 @@ func describe(p exchange.Payload, s *schemas, closed bool) (Media, error) {
 		}
 		forms = append(forms, line(f.name, of))
 	}
-	return Media{Schema: Schema{"description": "Lines; this is the schema of each. The last one has ok or error.", "oneOf": append(forms, line("ok", last))}}, nil
+	return Media{Schema: Schema{
+		"description": "Lines; this is the schema of each. The last one has ok or error.",
+		"oneOf":       append(forms, line("ok", last)),
+	}}, nil
 }
 
-// problems adds the errors, each code once for all endpoints that have the same
-// outcomes under it.
+// problems adds the errors. Endpoints with the same outcomes under a code share one component.
 func (d *Document) problems(op *Operation, e *exchange.Endpoint, problem Schema) {
 	byCode := map[int][]string{}
 	for _, o := range outcomesOf(e) {
@@ -93,12 +97,12 @@ func (d *Document) problems(op *Operation, e *exchange.Endpoint, problem Schema)
 	}
 	for code, reasons := range byCode {
 		name := strings.Join(append([]string{strconv.Itoa(code)}, reasons...), "-")
-		headers := append([]string{"X-Reason", "Cache-Control"}, e.Tells...)
-		if e.Page {
+		headers := append([]string{"X-Reason", "Cache-Control"}, e.ErrorHeaders...)
+		if e.ErrorPages {
 			name += ".page"
 			headers = append(headers, "Vary", "Content-Security-Policy")
 		}
-		for _, h := range e.Tells {
+		for _, h := range e.ErrorHeaders {
 			name += "." + strings.ReplaceAll(h, "-", "")
 		}
 		for _, reason := range reasons {
@@ -118,7 +122,7 @@ func (d *Document) problems(op *Operation, e *exchange.Endpoint, problem Schema)
 			Description: http.StatusText(code) + ": " + strings.Join(reasons, ", "), Headers: d.headers(headers...),
 			Content: map[string]Media{exchange.MediaProblem: {Schema: problem}},
 		}
-		if e.Page {
+		if e.ErrorPages {
 			r.Content[exchange.MediaHTML] = Media{Schema: Schema{"type": "string"}}
 		}
 		if r.Description[0] == ':' {

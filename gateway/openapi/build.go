@@ -15,37 +15,43 @@ import (
 	"allium/protocols/status"
 )
 
-// The parts of the document that no line of the table says.
+// The parts of the document that do not come from the route table.
 const (
 	openapiVersion = "3.1.1"
-	apiVersion     = "1.0.0" // of what is described, not of the program
+	apiVersion     = "1.0.0" // the version of the API, not of the program
 
-	aboutAPI = "The HTTP side of an allium node. The public listener shows content to anyone; the admin listener, on loopback, " +
-		"and the Unix socket of the node's own user serve the node's pages and its API, and the public listener's document besides " +
-		"describes what is here under \"content\". Every path answers OPTIONS with 204 and Allow. What is not in this document is " +
-		"answered with 404, a method that a path does not have with 405 and Allow, both as problems (RFC 9457). An answer that " +
-		"ends before it is whole never looks whole: its connection is cut."
+	aboutAPI = "The HTTP side of an allium node. The public listener serves content to everyone, under the tags " +
+		"\"content\" and \"upload\". The admin listener, on loopback, and the Unix socket of the node's own user serve " +
+		"the node's pages and its API. Every path answers OPTIONS with 204 and Allow. A path that is not in this " +
+		"document is answered with 404, and a method that a path does not have with 405 and Allow, both as problems " +
+		"(RFC 9457). An answer that ends early never looks complete: its connection is cut."
 )
 
 var (
 	publicServer = Server{URL: "http://127.0.0.1:8080", Description: "the public listener, gateway.listen"}
-	adminServer  = Server{URL: "http://127.0.0.1:9600", Description: "the admin listener, admin.listen; the Unix socket serves the same"}
+	adminServer  = Server{
+		URL: "http://127.0.0.1:9600", Description: "the admin listener, admin.listen; the Unix socket serves the same paths",
+	}
 )
 
 var apiTags = []Tag{
-	{"content", "Objects and directories, for anyone."},
-	{"upload", "Objects from outside."},
-	{"node", "The node's own pages; those that say how it is wait for nothing."},
-	{"admin", "What an operator changes: JSON in, JSON out, repeatable with an Idempotency-Key."},
-	{"api", "The local API, which the command line speaks. An answer in lines (`application/x-ndjson`) ends with `ok` or `error`; one that does not was cut."},
+	{"content", "Objects and directories, for everyone."},
+	{"upload", "Uploads of objects, with a capability."},
+	{"node", "The node's own pages. Those about its state are served even when every limit is reached."},
+	{"admin", "Mutations for operators: JSON in, JSON out, repeatable with an Idempotency-Key."},
+	{
+		"api",
+		"The local API, which the command line uses. An answer in lines (`application/x-ndjson`) ends with `ok` or " +
+			"`error`; an answer without such a line was cut.",
+	},
 }
 
-// tagOf is the tag of an endpoint.
+// tagOf returns the tag of an endpoint.
 func tagOf(e *exchange.Endpoint) string {
 	switch {
 	case strings.HasPrefix(e.Path, "/admin/"):
 		return "admin"
-	case e.Free, e.On == exchange.OnEvery:
+	case e.Exempt, e.On == exchange.OnEvery:
 		return "node"
 	case strings.HasPrefix(e.Path, "/api/v1/"):
 		return "api"
@@ -55,13 +61,13 @@ func tagOf(e *exchange.Endpoint) string {
 	return "content"
 }
 
-// outcomesOf are the errors that an endpoint may answer with, each once, by code.
+// outcomesOf returns the errors that an endpoint may answer with, each once, ordered by code.
 func outcomesOf(e *exchange.Endpoint) []status.Outcome {
 	all := slices.Concat([]status.Outcome{status.BadRequest, status.BodyCap, status.Internal}, e.Fails)
 	if e.On&exchange.OnAdmin != 0 {
 		all = append(all, status.NotAllowed) // the Host, or another site's page
 	}
-	if !e.Free {
+	if !e.Exempt {
 		all = append(all, status.Busy, status.RateLimit, status.Draining, status.Canceled, status.Timeout)
 	}
 	if e.Op != "" {
@@ -71,7 +77,7 @@ func outcomesOf(e *exchange.Endpoint) []status.Outcome {
 	return slices.Compact(all)
 }
 
-// New describes what listeners serve.
+// New returns the document of the routes that listeners serve.
 func New(table []exchange.Endpoint, on exchange.Listeners) (*Document, error) {
 	s, err := newSchemas()
 	if err != nil {
@@ -79,7 +85,8 @@ func New(table []exchange.Endpoint, on exchange.Listeners) (*Document, error) {
 	}
 	d := &Document{
 		OpenAPI: openapiVersion,
-		Info: Info{Title: "allium", Summary: "A peer-to-peer node for content addressed by BLAKE3", Description: aboutAPI, Version: apiVersion,
+		Info: Info{Title: "allium", Summary: "A peer-to-peer node for content addressed by BLAKE3", Description: aboutAPI,
+			Version: apiVersion,
 			License: License{Name: "MIT OR Apache-2.0", Identifier: "MIT OR Apache-2.0"}},
 		Servers: []Server{publicServer}, Paths: map[string]map[string]Operation{},
 		Components: Components{
@@ -118,9 +125,12 @@ func New(table []exchange.Endpoint, on exchange.Listeners) (*Document, error) {
 	return d, nil
 }
 
-// add describes an endpoint.
+// add adds the operations of an endpoint.
 func (d *Document) add(e *exchange.Endpoint, s *schemas, on exchange.Listeners, problem Schema) error {
-	op := Operation{Tags: []string{tagOf(e)}, Summary: strings.TrimSuffix(e.Doc, "."), Description: e.More, Responses: map[string]Response{}}
+	op := Operation{
+		Tags: []string{tagOf(e)}, Summary: strings.TrimSuffix(e.Doc, "."), Description: e.More,
+		Responses: map[string]Response{},
+	}
 	if op.Description == "" {
 		op.Description = e.Doc
 	}
@@ -130,7 +140,8 @@ func (d *Document) add(e *exchange.Endpoint, s *schemas, on exchange.Listeners, 
 	if e.Op != "" {
 		d.Components.SecuritySchemes["capability"] = Schema{
 			"type": "http", "scheme": "bearer", "bearerFormat": "macaroon",
-			"description": "A capability that `allium token mint` makes, base64url, also as `Authorization: Macaroon`. Over the Unix socket none is needed: the kernel says who asks.",
+			"description": "A capability that `allium token mint` makes, base64url, also as `Authorization: Macaroon`. Over " +
+				"the Unix socket none is needed: the kernel says who asks.",
 		}
 		op.Security = []map[string][]string{{"capability": {}}}
 		if e.On&exchange.OnAdmin != 0 {
@@ -171,7 +182,7 @@ func (d *Document) add(e *exchange.Endpoint, s *schemas, on exchange.Listeners, 
 	return nil
 }
 
-// operationID is the operationId of one of an endpoint's methods.
+// operationID returns the operationId of an endpoint's method.
 func operationID(e *exchange.Endpoint, method string) string {
 	if method == http.MethodHead && len(e.Methods) > 1 {
 		return e.ID + "Head"
@@ -193,17 +204,24 @@ func bodiless(with map[string]Response) map[string]Response {
 func (d *Document) parameters(op *Operation, e *exchange.Endpoint) {
 	if _, name, ok := strings.Cut(e.Path, "{"); ok {
 		name = strings.TrimSuffix(name, "}")
-		p := Parameter{Name: name, In: "path", Required: true, Schema: Schema{"type": "string"}, Description: "What follows, each segment escaped alone; it may hold slashes."}
+		p := Parameter{
+			Name: name, In: "path", Required: true, Schema: Schema{"type": "string"},
+			Description: "What follows, each segment escaped alone; it may hold slashes.",
+		}
 		switch name {
 		case "b3":
-			p.Description, p.Schema["examples"] = "An address, b3: and 64 lowercase hexadecimal digits.", []string{b3.Sum([]byte("hello\n")).String()}
+			p.Description, p.Schema["examples"] = "An address, b3: and 64 lowercase hexadecimal digits.",
+				[]string{b3.Sum([]byte("hello\n")).String()}
 		case "id":
 			p.Description, p.Schema["pattern"] = "The id of an upload.", "^[0-9a-f]{32}$"
 		}
 		op.Parameters = append(op.Parameters, p)
 	}
 	for _, q := range e.Params {
-		p := Parameter{Name: q.Name, In: "query", Description: q.Doc, Required: q.Kind == exchange.TextParam, Schema: Schema{"type": "string"}}
+		p := Parameter{
+			Name: q.Name, In: "query", Description: q.Doc, Required: q.Kind == exchange.TextParam,
+			Schema: Schema{"type": "string"},
+		}
 		switch q.Kind {
 		case exchange.TextParam:
 			p.Schema["minLength"] = 1
@@ -218,19 +236,21 @@ func (d *Document) parameters(op *Operation, e *exchange.Endpoint) {
 		op.Parameters = append(op.Parameters, p)
 	}
 	names := append([]string{"X-Corr-ID"}, e.Headers...)
-	if !e.Free && !slices.Contains(names, "Request-Timeout") {
+	if !e.Exempt && !slices.Contains(names, "Request-Timeout") {
 		names = append(names, "Request-Timeout")
 	}
 	for _, name := range names {
 		if name == "Accept" || name == "Content-Type" {
 			continue // OpenAPI says them by media types
 		}
-		d.Components.Parameters[name] = Parameter{Name: name, In: "header", Description: HeaderDocs[name].Doc, Schema: HeaderDocs[name].schema()}
+		d.Components.Parameters[name] = Parameter{
+			Name: name, In: "header", Description: HeaderDocs[name].Doc, Schema: HeaderDocs[name].schema(),
+		}
 		op.Parameters = append(op.Parameters, Parameter{Ref: "#/components/parameters/" + name})
 	}
 }
 
-// schema is of a header's values.
+// schema returns the schema of a header's values.
 func (h HeaderDoc) schema() Schema {
 	s := Schema{"type": "string"}
 	if h.Pattern != "" {
@@ -261,6 +281,8 @@ var (
 		name string
 		Of   reflect.Type
 	}{
-		{"progress", reflect.TypeFor[api.Progress]()}, {"trace", reflect.TypeFor[api.Trace]()}, {"error", reflect.TypeFor[status.Report]()},
+		{"progress", reflect.TypeFor[api.Progress]()}, {"roots", reflect.TypeFor[[]b3.Root]()}, {
+			"trace", reflect.TypeFor[api.Trace](),
+		}, {"error", reflect.TypeFor[status.Report]()},
 	}
 )

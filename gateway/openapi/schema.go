@@ -107,7 +107,9 @@ var (
 func (s *schemas) of(t reflect.Type, closed bool) (Schema, error) {
 	switch t {
 	case rootType:
-		return Schema{"type": "string", "pattern": "^b3:[0-9a-f]{64}$", "description": "An address: the BLAKE3 of the bytes."}, nil
+		return Schema{
+			"type": "string", "pattern": "^b3:[0-9a-f]{64}$", "description": "An address: the BLAKE3 of the bytes.",
+		}, nil
 	case timeType:
 		return Schema{"type": "string", "format": "date-time"}, nil
 	case rawType:
@@ -190,11 +192,15 @@ func (s *schemas) members(t reflect.Type, closed bool, members Schema, required 
 		if err != nil {
 			return err
 		}
-		optional := slices.ContainsFunc(strings.Split(rest, ","), func(o string) bool { return o == "omitempty" || o == "omitzero" })
+		optional := slices.ContainsFunc(strings.Split(rest, ","), func(o string) bool {
+			return o == "omitempty" || o == "omitzero"
+		})
 		switch {
 		case f.Type.Kind() == reflect.String && f.Name == "Reason":
 			made = Schema{"$ref": "#/components/schemas/Outcome"}
-			s.made["Outcome"] = Schema{"type": "string", "enum": failures(), "description": "What an error means, see status.md."}
+			s.made["Outcome"] = Schema{
+				"type": "string", "enum": failures(), "description": "What an error means, see status.md.",
+			}
 		case f.Type.Kind() == reflect.Pointer && !optional:
 			made = Schema{"anyOf": []Schema{made, {"type": "null"}}}
 		}

@@ -53,17 +53,23 @@ type Handlers struct {
 // Describe makes the documents those of a table, which holds the handlers' own
 // lines too.
 func (g *Handlers) Describe(table []exchange.Endpoint) {
-	g.docs = map[exchange.Listeners]func() served{exchange.OnPublic: newServed(table, exchange.OnPublic), exchange.OnAdmin: newServed(table, exchange.OnEvery)}
+	g.docs = map[exchange.Listeners]func() served{
+		exchange.OnPublic: newServed(table, exchange.OnPublic), exchange.OnAdmin: newServed(table, exchange.OnEvery),
+	}
 }
 
 // Endpoints are where the document is; each listener has its own.
 func (g *Handlers) Endpoints() []exchange.Endpoint {
 	return []exchange.Endpoint{{
-		ID: "openapi", Name: "openapi", Methods: exchange.Reading, Path: "/openapi.json", On: exchange.OnEvery, Loose: true,
-		Doc:     "This document: what the listener serves. The admin listener's describes the public listener too.",
-		Headers: []string{"If-Match", "If-None-Match"},
+		ID: "openapi", Name: "openapi", Methods: exchange.Reading, Path: "/openapi.json", On: exchange.OnEvery,
+		AnyQuery: true,
+		Doc:      "This document: what the listener serves. The admin listener's describes the public listener too.",
+		Headers:  []string{"If-Match", "If-None-Match"},
 		Answers: []exchange.Reply{
-			{Code: http.StatusOK, Payload: exchange.Payload{Media: exchange.MediaOpenAPI}, Headers: []string{"ETag", "Cache-Control"}, Doc: "the document"},
+			{
+				Code: http.StatusOK, Payload: exchange.Payload{Media: exchange.MediaOpenAPI},
+				Headers: []string{"ETag", "Cache-Control"}, Doc: "the document",
+			},
 			{Code: http.StatusNotModified, Headers: []string{"ETag", "Cache-Control"}, Doc: "the client has it"},
 		},
 		Fails: []status.Outcome{status.Precondition},

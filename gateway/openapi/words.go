@@ -17,49 +17,65 @@ type HeaderDoc struct {
 // HeaderDocs describes every header that an endpoint names.
 var HeaderDocs = map[string]HeaderDoc{
 	// Of requests.
-	"Idempotency-Key": {Doc: "Up to 255 visible ASCII characters. The same request with the same key answers again what the first one did, for a day, as long as the node runs. Where the first one failed in a way that may pass, it is tried again.", Pattern: "^[!-~]{1,255}$"},
-	"If-Match":        {Doc: "412 unless one of the entity tags is the object's."},
-	"If-None-Match":   {Doc: "304 when one of the entity tags is the object's."},
-	"If-Range":        {Doc: "Range counts only if this is the object's entity tag."},
-	"Range":           {Doc: "One range of bytes, or as many as the operator lets be asked for at once (`gateway.multi_range`)."},
-	"Request-Timeout": {Doc: "Seconds; shortens how long the node tries."},
+	"Idempotency-Key": {
+		Doc: "Up to 255 visible ASCII characters. Repeating a request with the same key returns the first answer, for " +
+			"a day or until the node restarts. If the first request failed and a retry may help, it runs again.",
+		Pattern: "^[!-~]{1,255}$",
+	},
+	"If-Match":      {Doc: "The answer is 412 unless one of the entity tags is the object's."},
+	"If-None-Match": {Doc: "The answer is 304 if one of the entity tags is the object's."},
+	"If-Range":      {Doc: "Range applies only if this is the object's entity tag."},
+	"Range":         {Doc: "One range of bytes, or as many as the operator allows (`gateway.multi_range`)."},
+	api.HeaderRoots: {Doc: "`true`: lines with the member `roots` give the addresses of the files whose bytes the " +
+		"tar carries, in its order, as they are stored. Read the answer while you send.", Pattern: "^(true|false)$"},
+	"Request-Timeout": {Doc: "The seconds after which the node gives up. It only shortens the node's own limits."},
 
 	"Content-Encoding": {Doc: "`gzip`, `zstd` or `identity`.", Pattern: "^(gzip|zstd|identity)$"},
-	"Expect":           {Doc: "`100-continue`: the body is asked for when nothing refuses it.", Pattern: "^100-continue$"},
-	"Upload-Expect":    {Doc: "The address that the whole must have.", Pattern: "^b3:[0-9a-f]{64}$"},
+	"Expect": {Doc: "`100-continue`: the node requests the body once it accepts the request.",
+		Pattern: "^100-continue$"},
+	"Upload-Expect": {Doc: "The address that the whole object must have.", Pattern: "^b3:[0-9a-f]{64}$"},
 
 	// Of both.
-	"Upload-Length": {Doc: "Bytes that the whole upload has.", Pattern: `^\d+$`},
-	"Upload-Offset": {Doc: "Bytes of the upload that are durable.", Pattern: `^\d+$`},
-	"Cache-Control": {Doc: "In a request, `only-if-cached` asks for what is on this node alone. In an answer, how long it may be kept."},
-	"X-Corr-ID":     {Doc: "Names the request in the node's log: a token of up to 64 characters from the client, or a new one.", Pattern: "^[A-Za-z0-9._-]{1,64}$"},
+	"Upload-Length": {Doc: "The length of the whole upload in bytes.", Pattern: `^\d+$`},
+	"Upload-Offset": {Doc: "The number of durable bytes of the upload.", Pattern: `^\d+$`},
+	"Cache-Control": {Doc: "In a request, `only-if-cached` forbids fetching from peers. In an answer, how long caches " +
+		"may store it."},
+	"X-Corr-ID": {Doc: "Names the request in the node's log: a token of up to 64 characters from the client, or a " +
+		"new one.", Pattern: "^[A-Za-z0-9._-]{1,64}$"},
 
-	"Idempotent-Replayed": {Doc: "`true` on an answer that an earlier request with the same key got.", Pattern: "^true$"},
+	"Idempotent-Replayed": {
+		Doc: "`true` if the answer is that of an earlier request with the same key.", Pattern: "^true$",
+	},
 
 	// Of answers.
-	"Accept-Patch":                  {Doc: "The media type of a piece."},
-	"Upload-Expires":                {Doc: "When an upload that is not continued is given up."},
-	"Accept-Ranges":                 {Doc: "`bytes`, and of an encoding `none`: its range is asked for in the query.", Pattern: "^(bytes|none)$"},
-	"Access-Control-Allow-Origin":   {Doc: "The page's origin, where the operator lets it read answers (`gateway.cors_origins`)."},
-	"Access-Control-Expose-Headers": {Doc: "The headers that such a page may read."},
+	"Accept-Patch":   {Doc: "The media type of a part."},
+	"Upload-Expires": {Doc: "When the upload is removed if no more bytes arrive."},
+	"Accept-Ranges": {Doc: "`bytes`, or `none` for a verified encoding, whose range is a query parameter.",
+		Pattern: "^(bytes|none)$"},
+	"Access-Control-Allow-Origin": {Doc: "The page's origin, if the operator allows it to read answers " +
+		"(`gateway.cors_origins`)."},
+	"Access-Control-Expose-Headers": {Doc: "The headers that the page may read."},
 	"Allow":                         {Doc: "The methods that the path has."},
-	"Content-Disposition":           {Doc: "`attachment` for documents that a browser would run scripts of."},
-	"Content-Range":                 {Doc: "Which bytes of how many.", Pattern: `^bytes (\d+-\d+|\*)/\d+$`},
-	"Content-Security-Policy":       {Doc: "What a page may load."},
-	"Cross-Origin-Resource-Policy":  {Doc: "`same-site`, and of the module `cross-origin`."},
-	"ETag":                          {Doc: "Of an object its address in quotes, strong; of a page that the node made a weak one."},
-	"Content-Location":              {Doc: "Where this encoding of the object is."},
-	"Link":                          {Doc: "Where the verified encoding of the object is."},
-	"Location":                      {Doc: "Where it is."},
-	"Referrer-Policy":               {Doc: "`no-referrer`.", Pattern: "^no-referrer$"},
-	"Retry-After":                   {Doc: "Seconds after which asking again can help.", Pattern: `^\d+$`},
-	"Strict-Transport-Security":     {Doc: "Over https: for how long a browser asks over https alone."},
-	"Trailer":                       {Doc: "`" + api.HeaderStatus + "`: the trailer that says how the body ended, `ok` or JSON of a Report."},
-	"Vary":                          {Doc: "The request headers that chose this answer."},
-	"WWW-Authenticate":              {Doc: "`Bearer`."},
-	"X-Content-Type-Options":        {Doc: "`nosniff`.", Pattern: "^nosniff$"},
-	"X-Reason":                      {Doc: "The outcome, see status.md.", Pattern: "^[a-z_]+$"},
-	api.HeaderObject:                {Doc: "JSON of the Object that is sent."},
+	"Content-Disposition":           {Doc: "`attachment` for documents whose scripts a browser would run."},
+	"Content-Range": {Doc: "The bytes of the answer, and the length of the whole.",
+		Pattern: `^bytes (\d+-\d+|\*)/\d+$`},
+	"Content-Security-Policy":      {Doc: "What a page may load."},
+	"Cross-Origin-Resource-Policy": {Doc: "`same-site`; for the module `cross-origin`."},
+	"ETag": {Doc: "An object's address in quotes, a strong tag. A page that the node " +
+		"generates has a weak tag."},
+	"Content-Location":          {Doc: "The URL of this encoding of the object."},
+	"Link":                      {Doc: "The URL of the object's verified encoding."},
+	"Location":                  {Doc: "The URL of the object, the upload or the page."},
+	"Referrer-Policy":           {Doc: "`no-referrer`.", Pattern: "^no-referrer$"},
+	"Retry-After":               {Doc: "Seconds after which asking again can help.", Pattern: `^\d+$`},
+	"Strict-Transport-Security": {Doc: "Over https: for how long a browser asks over https alone."},
+	"Trailer": {Doc: "`" + api.HeaderStatus +
+		"`: the trailer that says how the body ended, `ok` or JSON of a Report."},
+	"Vary":                   {Doc: "The request headers that chose this answer."},
+	"WWW-Authenticate":       {Doc: "`Bearer`."},
+	"X-Content-Type-Options": {Doc: "`nosniff`.", Pattern: "^nosniff$"},
+	"X-Reason":               {Doc: "The outcome, see status.md.", Pattern: "^[a-z_]+$"},
+	api.HeaderObject:         {Doc: "JSON of the Object that is sent."},
 }
 
 // EveryAnswer are the headers that every answer has, tlsAnswer those that every
@@ -97,7 +113,10 @@ var examples = func() map[reflect.Type]any {
 		pin,
 		api.Added{Name: "hello.txt", Root: root, Kind: api.File, Files: 1, Bytes: 6, New: 6, Hashed: 1},
 		api.Version{Version: "v0.4.0", Commit: "5f0c2a1", Go: "go1.26.8"},
-		api.Readiness{Ready: true, Reads: true, Writes: true, Network: true, Gates: []api.Gate{{Name: "started", Ready: true, Have: 1, Need: 1}}},
+		api.Readiness{
+			Ready: true, Reads: true, Writes: true, Network: true,
+			Gates: []api.Gate{{Name: "started", Ready: true, Have: 1, Need: 1}},
+		},
 		api.PinRequest{Key: root.String(), Recursive: true, Label: "photos"},
 		api.UnpinRequest{Key: root.String(), Label: "photos"},
 		api.ReindexRequest{Key: root.String()},
@@ -105,8 +124,9 @@ var examples = func() map[reflect.Type]any {
 		api.GCRequest{Dry: true},
 		api.Reloaded{Files: []api.ReloadedFile{{Name: "denylist"}, {Name: "capabilities"}}},
 		api.Problem{
-			Type: "urn:allium:problem:not_found", Title: "not found", Status: 404, Instance: "urn:allium:request:5f0c2a1b9d3e4f60",
-			Detail: "no provider of " + root.String() + " was found; try again later", Reason: "not_found",
+			Type: "urn:allium:problem:not_found", Title: "not found", Status: 404,
+			Instance: "urn:allium:request:5f0c2a1b9d3e4f60",
+			Detail:   "no provider of " + root.String() + " was found; try again later", Reason: "not_found",
 		},
 	} {
 		m[reflect.TypeOf(v)] = v

@@ -11,28 +11,29 @@ import (
 	"allium/protocols/status"
 )
 
-// admit lets a request in, or says why not. leave ends what it began.
+// admit admits a request, or returns why not. After a nil error the caller calls leave.
 func (l *listener) admit(rt route, w *delivery, r *http.Request) (err error) {
-	if err := l.guard(r); err != nil {
+	if err := l.checkHost(r); err != nil {
 		return err
 	}
 	switch {
 	case rt.serve == nil:
-		return status.Errorf(status.NotFound, "there is no page %s here", exchange.Clip(r.URL.Path))
+		return status.Errorf(status.NotFound, "cannot find the page %s. Check the URL", exchange.Clip(r.URL.Path))
 	case !slices.Contains(rt.methods, r.Method):
-		return status.Errorf(status.Method, "%s does not answer %s, only %s", rt.name, exchange.Clip(r.Method), strings.Join(rt.methods, ", "))
-	case rt.free:
+		return status.Errorf(status.Method, "this path does not accept %s. Send %s",
+			exchange.Clip(r.Method), strings.Join(rt.methods, ", "))
+	case rt.exempt:
 		return rt.bodyCap(r)
 	}
 	if !l.server.inflight.Enter() {
 		return errDraining()
 	}
-	places := l.places(rt)
-	if err := places.Enter(); err != nil {
+	gate := l.gateOf(rt)
+	if err := gate.Enter(); err != nil {
 		l.server.inflight.Leave()
 		return err
 	}
-	w.place = places
+	w.gate = gate
 	if w.share, err = l.clients.Enter(w.From.Group); err == nil {
 		w.Grant, err = l.authorize(rt, r)
 	}
@@ -47,46 +48,46 @@ func (l *listener) admit(rt route, w *delivery, r *http.Request) (err error) {
 	return err
 }
 
-// leave gives back what admit took.
+// leave releases everything that admit took.
 func (l *listener) leave(rt route, w *delivery) {
-	if rt.free {
+	if rt.exempt {
 		return
 	}
 	counted := w.transfers
-	w.transfers = nil // a problem that is still to be said has no place to exchange
-	if w.transfer.begun {
+	w.transfers = nil // a problem that is sent later is not a transfer
+	if w.transfer.counted {
 		w.evicted = !counted.end(&w.transfer)
 	} else {
 		w.share.Leave()
-		w.leavePlace()
+		w.leaveGate()
 	}
 	l.server.inflight.Leave()
 }
 
-// places are those that a route's requests take, so that neither reads nor
-// uploads take those of the others.
-func (l *listener) places(rt route) *limits.Gate {
+// gateOf returns the gate of a route's requests. Uploads have a gate of their own, so that
+// reads and uploads never take each other's places.
+func (l *listener) gateOf(rt route) *limits.Gate {
 	if rt.upload {
 		return l.server.bounds.uploads
 	}
 	return l.gate
 }
 
-// bodyCap refuses a body where there is nothing to do with it.
+// bodyCap refuses a body on a route that takes none.
 func (rt route) bodyCap(r *http.Request) error {
-	if !rt.streams && r.ContentLength != 0 {
-		return status.Errorf(status.BodyCap, "%s takes no request body", rt.name)
+	if !rt.takesBody && r.ContentLength != 0 {
+		return status.Errorf(status.BodyCap, "cannot accept a body: the route %s takes none. Send the request without one",
+			rt.name)
 	}
 	return nil
 }
 
-// anyHost is the guard of a listener whose clients are known to be the node's own
-// user.
+// anyHost accepts every host. The socket uses it, because its clients are the node's own user.
 func anyHost(*http.Request) error { return nil }
 
-// ownPages refuses requests for other hosts than names, and those that another
+// ownHostsOnly returns a check that refuses hosts other than names, and requests that another
 // site's page makes.
-func ownPages(names []string) func(*http.Request) error {
+func ownHostsOnly(names []string) func(*http.Request) error {
 	csrf := http.NewCrossOriginProtection()
 	return func(r *http.Request) error {
 		if err := knownHost(r, names); err != nil {
@@ -96,16 +97,16 @@ func ownPages(names []string) func(*http.Request) error {
 	}
 }
 
-// hasHost refuses an empty Host, which net/http lets pass.
+// hasHost refuses an empty Host, which net/http accepts.
 func hasHost(r *http.Request) error {
 	if r.Host == "" && r.ProtoAtLeast(1, 1) {
-		return status.Errorf(status.BadRequest, "the request has no Host")
+		return status.Errorf(status.BadRequest, "the header Host is empty. Send the name of this node")
 	}
 	return nil
 }
 
-// knownHost refuses names that are not the admin listener's own: behind one a
-// web page may hide that points its name at this machine (DNS rebinding).
+// knownHost refuses hosts that are not the admin listener's own. A web page could point its
+// own name at this machine (DNS rebinding).
 func knownHost(r *http.Request, names []string) error {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -115,16 +116,19 @@ func knownHost(r *http.Request, names []string) error {
 	if slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, host) }) {
 		return nil
 	}
-	return status.Errorf(status.NotAllowed, "the admin listener is not called %q; use its address, or add the name to admin.hosts", exchange.Clip(r.Host))
+	return status.Errorf(status.NotAllowed,
+		"the admin listener refused the request: its name is not %q. Use its address, or add the name to admin.hosts",
+		exchange.Clip(r.Host))
 }
 
-// sameOrigin refuses what a browser sends on behalf of another site, also when
-// it only reads: the answer would be lost to that site, the work would not.
+// sameOrigin refuses requests that a browser sends for another site's page, reads too: the page
+// could not see the answer, but the node would do the work.
 func sameOrigin(r *http.Request, csrf *http.CrossOriginProtection) error {
 	site := r.Header.Get("Sec-Fetch-Site")
 	cross := site != "" && site != "same-origin" && site != "none"
 	if !cross && csrf.Check(r) == nil {
 		return nil
 	}
-	return status.Errorf(status.NotAllowed, "the admin listener does not answer requests that another site's page makes")
+	return status.Errorf(status.NotAllowed,
+		"the admin listener refused the request: a page of another site made it. Open the admin page directly")
 }

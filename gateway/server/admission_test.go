@@ -25,11 +25,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // table are the endpoints of a test: an object that is read, and one that is sent.
 var table = []exchange.Endpoint{
-	{ID: "get", Name: "object", Path: "/o/{b3}", Methods: exchange.Reading, On: exchange.OnPublic, Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error {
-		return w.Send(r, http.StatusOK, "text/plain", []byte("hello"))
-	}},
-	{ID: "put", Name: "object", Path: "/o/{b3}", Methods: []string{http.MethodPut}, On: exchange.OnPublic, Op: capability.Put, Upload: true,
-		Body: []exchange.Payload{{Media: exchange.MediaAny}}, Serve: func(w *exchange.Response, _ *http.Request, _ exchange.Input) error {
+	{ID: "get", Name: "object", Path: "/o/{b3}", Methods: exchange.Reading, On: exchange.OnPublic,
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error {
+			return w.Send(r, http.StatusOK, "text/plain", []byte("hello"))
+		}},
+	{ID: "put", Name: "object", Path: "/o/{b3}", Methods: []string{http.MethodPut}, On: exchange.OnPublic,
+		Op: capability.Put, Upload: true,
+		Body: []exchange.Payload{{Media: exchange.MediaAny}},
+		Serve: func(w *exchange.Response, _ *http.Request, _ exchange.Input) error {
 			return status.Errorf(status.Unsupported, "the handler says so")
 		}},
 }
@@ -37,7 +40,7 @@ var table = []exchange.Endpoint{
 // tokens are the capabilities of a test: they name the operation they allow.
 type tokens struct{}
 
-func (tokens) Verify(_ context.Context, token string, ask capability.Ask) (capability.Grant, error) {
+func (tokens) Verify(_ context.Context, token string, ask capability.Request) (capability.Grant, error) {
 	if token != "may-"+string(ask.Op) {
 		return capability.Grant{}, status.Errorf(status.Forbidden, "the capability does not allow %s", ask.Op)
 	}
@@ -52,7 +55,8 @@ func newServer(t testing.TB, change func(*Config)) *Server {
 	log := slog.New(slog.DiscardHandler)
 	r := limits.NewRegistry(nil)
 	s, err := New(cfg, DefaultAdminConfig(), Deps{
-		Table: table, Bodies: exchange.NewBodies(exchange.DefaultBodyConfig(), cfg.MinRate, r), Guard: exchange.NewGuard(log, nil),
+		Table: table, Bodies: exchange.NewBodies(exchange.DefaultBodyConfig(), cfg.MinRate, r),
+		Guard:        exchange.NewGuard(log, nil),
 		Capabilities: tokens{}, Log: log, Limits: r,
 	}, DefaultParams())
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"allium/protocols/status"
 )
 
-// authorize checks the capability of a request that changes something. It runs
-// before anything is queued or read of the body.
+// authorize verifies the capability of a request that changes something, and returns its
+// grant. It runs before the body is read.
 func (l *listener) authorize(rt route, r *http.Request) (capability.Grant, error) {
-	if rt.op == "" || l.trusted {
+	if rt.op == "" || l.trustsClients {
 		return capability.Grant{MaxBytes: -1}, nil
 	}
 	token, err := exchange.Bearer(r)
@@ -21,7 +21,8 @@ func (l *listener) authorize(rt route, r *http.Request) (capability.Grant, error
 		return capability.Grant{}, err
 	}
 	if l.server.deps.Capabilities == nil {
-		return capability.Grant{}, status.Errorf(status.Forbidden, "this node has no keys to check capabilities with; make one with `allium token mint`")
+		return capability.Grant{}, status.Errorf(status.Forbidden, "cannot check the capability: this node has no keys. "+
+			"Make one with `allium token mint` on the node")
 	}
 	var grant capability.Grant
 	err = l.server.deps.Guard.Run(func() (err error) {
@@ -29,17 +30,17 @@ func (l *listener) authorize(rt route, r *http.Request) (capability.Grant, error
 		return err
 	})
 	if err == nil && rt.op == capability.Fetch && grant.MaxBytes >= 0 {
-		err = status.Errorf(status.Forbidden, "the capability stores up to %d bytes in one request, and how many are fetched shows at the end; ask for one without that bound", grant.MaxBytes)
+		err = status.Errorf(status.Forbidden, "cannot fetch: the capability allows up to %d bytes in a request, and the "+
+			"size of a fetch is known only at its end. Use a capability without that bound", grant.MaxBytes)
 	}
 	return grant, err
 }
 
-// ask is what a request wants, as far as its header says. The object is zero
-// where it names none or several, or what is at a path below one: a capability
-// for some objects does not allow that. What is wrong with a parameter or header
-// the handler says.
-func (rt route) ask(r *http.Request) capability.Ask {
-	ask := capability.Ask{Op: rt.op, Object: rt.object, Method: r.Method, Bytes: exchange.BodyBytes(r)}
+// ask returns what a request wants to do, as far as its header tells. The object is zero if the
+// request names no object, several, or a path below one. A capability that is limited to
+// objects allows none of these. Malformed parameters are left to the handler.
+func (rt route) ask(r *http.Request) capability.Request {
+	ask := capability.Request{Op: rt.op, Object: rt.object, Method: r.Method, Bytes: exchange.BodyBytes(r)}
 	if rt.endpoint == nil {
 		return ask
 	}
@@ -51,8 +52,8 @@ func (rt route) ask(r *http.Request) capability.Ask {
 		ask.Object = rt.endpoint.Object(r)
 		return ask
 	}
-	if rt.endpoint.Acts == exchange.ActsLater {
-		ask.Later = true
+	if rt.endpoint.Target == exchange.TargetByHandler {
+		ask.ObjectLater = true
 		return ask
 	}
 	if err == nil && rt.endpoint.Has(exchange.KeyParam) && len(q[exchange.KeyParam.Name]) == 1 {
@@ -60,6 +61,7 @@ func (rt route) ask(r *http.Request) capability.Ask {
 			ask.Object = object
 		}
 	}
-	ask.Below = rt.endpoint.Acts == exchange.ActsOnTree && (!rt.endpoint.Has(exchange.RecursiveParam) || q.Get(exchange.RecursiveParam.Name) == "true")
+	recursive := !rt.endpoint.Has(exchange.RecursiveParam) || q.Get(exchange.RecursiveParam.Name) == "true"
+	ask.Recursive = rt.endpoint.Target == exchange.TargetTree && recursive
 	return ask
 }

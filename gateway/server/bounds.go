@@ -6,29 +6,28 @@ import (
 	"allium/internal/limits"
 )
 
-// bounds are what requests and connections take places of.
+// bounds are the limits of requests and connections.
 type bounds struct {
 	requests  *limits.Gate // public requests being decided
 	api       *limits.Gate // requests of the admin listener and the socket
-	uploads   *limits.Gate // public, in place of requests
-	clients   *clients     // public
-	transfers *transfers   // public, but for listings
-	listings  *transfers   // public
-	lingers   *limits.Gate
+	uploads   *limits.Gate // public uploads, which do not count as requests
+	clients   *clients     // of the public listener
+	transfers *transfers   // public answers being sent, without listings
+	listings  *transfers   // public listings being sent
+	lingers   *limits.Gate // HTTP/2 streams open after their upload was refused
 	conns     [roles]connLimits
 }
 
-// connLimits bounds the connections of a listener, and of each client where those
-// are strangers.
+// connLimits are the limits of a listener's connections.
 type connLimits struct {
 	all   *limits.Gate
-	perIP *limits.KeyedGate[netip.Prefix] // nil: not counted
+	perIP *limits.KeyedGate[netip.Prefix] // nil: no limit per client
 }
 
-// clients are what the public listener grants each client, an IPv4 address or
-// IPv6 /64: places in flight, and its share of the rate (SPEC §2).
+// clients limits each client of the public listener, an IPv4 address or IPv6 /64: its requests
+// in flight and its share of the rate (SPEC §2).
 type (
-	clients     = limits.Shares[netip.Prefix]
+	clients     = limits.FairRate[netip.Prefix]
 	clientShare = limits.Share[netip.Prefix]
 )
 
@@ -39,24 +38,29 @@ func newBounds(cfg Config, admin AdminConfig, p Params, r *limits.Registry, evic
 	const busy = "reject: 429 busy"
 	b := bounds{
 		requests: gate("gateway.inflight", "public listener → handlers", busy, cfg.Inflight),
-		clients: limits.NewShares[netip.Prefix](r,
-			limits.Spec{Name: "gateway.rate", Path: "public listener → handlers", Policy: "reject: 429 rate_limit, who is beyond an equal share first"},
+		clients: limits.NewFairRate[netip.Prefix](r,
+			limits.Spec{
+				Name: "gateway.rate", Path: "public listener → handlers",
+				Policy: "reject: 429 rate_limit, clients above an equal share first",
+			},
 			limits.Spec{Name: "gateway.inflight_per_ip", Path: "public listener → handlers", Policy: busy},
-			limits.SharesConfig{PerSecond: cfg.Rate, Burst: cfg.Burst, Each: cfg.InflightPerIP}),
+			limits.FairRateConfig{PerSecond: cfg.Rate, Burst: cfg.Burst, Each: cfg.InflightPerIP}),
 		transfers: newTransfers(r, "gateway.transfers", cfg.Transfers, evicted),
 		listings:  newTransfers(r, "gateway.listings", p.Listings, evicted),
 		api:       gate("admin.inflight", "admin listener and socket → handlers", busy, admin.Inflight),
 		uploads:   gate("gateway.uploads", "public listener → uploads", busy, cfg.Uploads),
-		lingers:   gate("gateway.lingering", "HTTP/2 uploads that are refused → streams still open", "reset at once", p.LeftStreams),
+		lingers:   gate("gateway.lingering", "refused HTTP/2 uploads → open streams", "reset at once", p.LingeringStreams),
 	}
 	conns := func(name, from, policy string, n int64) *limits.Gate {
 		return gate(name, from+" → connections", policy, n)
 	}
 	const closed = "closed at once"
 	perIP := func(name, from string) *limits.KeyedGate[netip.Prefix] {
-		return limits.NewKeyedGate[netip.Prefix](r, limits.Spec{Name: name, Path: from + " → connections", Policy: closed}, cfg.ConnsPerIP)
+		spec := limits.Spec{Name: name, Path: from + " → connections", Policy: closed}
+		return limits.NewKeyedGate[netip.Prefix](r, spec, cfg.ConnsPerIP)
 	}
-	b.conns[Public].all = conns("gateway.conns", "public listener", "who has most and waits longest makes room; else closed at once", cfg.Conns)
+	b.conns[Public].all = conns("gateway.conns", "public listener",
+		"a client with more connections loses one, the longest idle first; else closed at once", cfg.Conns)
 	b.conns[Admin].all = conns("admin.conns", "admin listener", closed, admin.Conns)
 	b.conns[Socket].all = conns("admin.socket_conns", "Unix socket", closed, admin.Conns)
 	b.conns[Public].perIP = perIP("gateway.conns_per_ip", "public listener")

@@ -12,8 +12,8 @@ import (
 	"allium/protocols/status"
 )
 
-// Config describes the public listener, and bounds its connections and requests.
-// The timeouts hold for every listener.
+// Config configures the public listener and limits its connections and requests. The timeouts
+// apply to every listener.
 // node/config/keys.txt says what each key means.
 type Config struct {
 	RequestParams `koanf:"-"` // fixed: never read from a file or the environment
@@ -47,23 +47,27 @@ func DefaultConfig() Config {
 
 		Listen: "127.0.0.1:8080",
 
-		Inflight: 512, InflightPerIP: 128, Transfers: 4096, Uploads: 64, Rate: 500, Burst: 1000, Conns: 4096, ConnsPerIP: 256,
+		Inflight: 512, InflightPerIP: 128, Transfers: 4096, Uploads: 64,
+		Rate: 500, Burst: 1000, Conns: 4096, ConnsPerIP: 256,
 
 		IdleTimeout: time.Minute, MinRate: 8 << 10,
 		TLS: certs.DefaultConfig(),
 	}
 }
 
-// Validate returns bad_request naming the first key that makes no sense.
+// Validate returns bad_request and names the first key with an invalid value.
 func (c Config) Validate() error {
 	if c.Listen != "" {
 		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-			return status.Errorf(status.BadRequest, "gateway.listen is %q, want host:port such as 127.0.0.1:8080: %w", c.Listen, err)
+			return status.Errorf(status.BadRequest, "gateway.listen is %q (%w). Set it to host:port such as 127.0.0.1:8080",
+				c.Listen, err)
 		}
 	}
-	if err := exchange.CheckKeys(map[string]bool{
-		"inflight": c.Inflight >= 1, "inflight_per_ip": c.InflightPerIP >= 0, "transfers": c.Transfers >= 1, "uploads": c.Uploads >= 1,
-		"rate": c.Rate == 0 || c.Rate >= 1, "burst": c.Burst >= 1, "conns": c.Conns >= 1, "conns_per_ip": c.ConnsPerIP >= 0,
+	if err := exchange.CheckMinimums(map[string]bool{
+		"inflight": c.Inflight >= 1, "inflight_per_ip": c.InflightPerIP >= 0,
+		"transfers": c.Transfers >= 1, "uploads": c.Uploads >= 1,
+		"rate": c.Rate == 0 || c.Rate >= 1, "burst": c.Burst >= 1,
+		"conns": c.Conns >= 1, "conns_per_ip": c.ConnsPerIP >= 0,
 		"idle_timeout": c.IdleTimeout > 0, "min_rate": c.MinRate >= 1,
 	}); err != nil {
 		return err
@@ -83,7 +87,7 @@ func (c Config) Validate() error {
 	return c.TLS.Validate(c.Listen, c.H2C)
 }
 
-// AdminConfig describes the admin listener and the Unix socket.
+// AdminConfig configures the admin listener and the Unix socket.
 // node/config/keys.txt says what each key means.
 type AdminConfig struct {
 	AdminParams `koanf:"-"` // fixed: never read from a file or the environment
@@ -97,21 +101,24 @@ func DefaultAdminConfig() AdminConfig {
 	return AdminConfig{AdminParams: defaultAdminParams(), Listen: "127.0.0.1:9600"}
 }
 
-// Validate returns bad_request naming the first key that makes no sense. What
-// is looked at on the admin listener needs no capability, so it is on loopback.
+// Validate returns bad_request and names the first key with an invalid value. The admin
+// listener must be on loopback, because reading on it needs no capability.
 func (c AdminConfig) Validate() error {
 	if c.Listen != "" {
 		host, _, err := net.SplitHostPort(c.Listen)
 		if err != nil {
-			return status.Errorf(status.BadRequest, "admin.listen is %q, want host:port such as 127.0.0.1:9600: %w", c.Listen, err)
+			return status.Errorf(status.BadRequest, "admin.listen is %q (%w). Set it to host:port such as 127.0.0.1:9600",
+				c.Listen, err)
 		}
 		if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
-			return status.Errorf(status.BadRequest, "admin.listen is %q, which others can reach; use a loopback address such as 127.0.0.1:9600, and a tunnel to it", c.Listen)
+			return status.Errorf(status.BadRequest, "admin.listen is %q, which other machines can reach. "+
+				"Set it to a loopback address such as 127.0.0.1:9600, and use a tunnel", c.Listen)
 		}
 	}
 	for _, h := range c.Hosts {
 		if h == "" || strings.ContainsAny(h, "/* ") {
-			return status.Errorf(status.BadRequest, "admin.hosts holds %q, want host names without scheme, port or *", h)
+			return status.Errorf(status.BadRequest,
+				"admin.hosts contains %q. Set it to host names without scheme, port or *", h)
 		}
 	}
 	return nil

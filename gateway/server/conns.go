@@ -15,30 +15,29 @@ import (
 	"allium/internal/limits"
 )
 
-// limited is a listener that closes what is over its bounds before anything is
-// spent on it.
-type limited struct {
+// boundedListener is a listener that closes connections above its limits right after accept.
+type boundedListener struct {
 	net.Listener
-	gate      *limits.Gate
-	perIP     *limits.KeyedGate[netip.Prefix] // nil: not counted
-	exempt    proxies                         // addresses that are not counted: many clients come from them
-	waiting   *waiting                        // nil: nobody makes room
-	reject    func(reason string)
-	pace      paceLimits
-	idle      time.Duration // how long a connection may be between requests
-	transfers []*transfers  // whose connections make room where none waits
-	foreign   func(error)   // is told of another user's process at the socket
+	gate          *limits.Gate
+	perIP         *limits.KeyedGate[netip.Prefix] // nil: no limit per client
+	exempt        proxies                         // addresses without a limit per client, as they carry many clients
+	evictable     *evictQueue                     // nil: no connection is evicted
+	onReject      func(reason string)
+	progress      progressLimits
+	idle          time.Duration // idle timeout of a connection between requests
+	transfers     []*transfers  // the transfers to evict if no connection is idle
+	onForeignUser func(error)   // called when another user's process connects to the socket
 }
 
-// Accept returns the next connection within the bounds.
-func (l *limited) Accept() (net.Conn, error) {
+// Accept returns the next connection within the limits.
+func (l *boundedListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
 		if err := peerAllowed(c); err != nil {
-			l.foreign(err)
+			l.onForeignUser(err)
 			l.refuse(c, "peer_uid")
 			continue
 		}
@@ -54,7 +53,7 @@ func (l *limited) Accept() (net.Conn, error) {
 			continue
 		}
 		release, err := l.gate.TryAcquire()
-		if err != nil && l.makeRoom(group) {
+		if err != nil && l.evictFor(group) {
 			release, err = l.gate.TryAcquire()
 		}
 		if err != nil {
@@ -62,100 +61,100 @@ func (l *limited) Accept() (net.Conn, error) {
 			l.refuse(c, "conns")
 			continue
 		}
-		k := &conn{Conn: c, peer: peer, group: group, waiting: l.waiting}
-		k.pace.start(c, l.pace, l.idle)
+		k := &conn{Conn: c, peer: peer, group: group, evictQueue: l.evictable}
+		k.progress.start(c, l.progress, l.idle)
 		k.release = sync.OnceFunc(func() {
 			leave()
 			release()
 		})
-		if k.waiting != nil {
-			k.waiting.add(k)
+		if k.evictQueue != nil {
+			k.evictQueue.add(k)
 		}
 		return k, nil
 	}
 }
 
-// makeRoom ends a connection that waits, for one more of a client; false: there
-// is none that has to. Its place is free at once.
-func (l *limited) makeRoom(client netip.Prefix) bool {
-	if l.waiting == nil {
+// evictFor evicts a connection for one more connection of client. Its place is free at once.
+// It returns false if no connection may be evicted.
+func (l *boundedListener) evictFor(client netip.Prefix) bool {
+	if l.evictable == nil {
 		return false
 	}
-	c, reason := l.waiting.choose(client)
+	c, reason := l.evictable.evictIdle(client)
 	if c == nil {
-		if c = l.slowest(client); c == nil {
+		if c = l.evictSlowest(client); c == nil {
 			return false
 		}
 		reason = "transfer_evicted"
 		c.endWrites()
 	}
-	l.reject(reason)
-	c.ended.Store(true)
+	l.onReject(reason)
+	c.evicted.Store(true)
 	interrupt(c.Conn)
 	c.release()
 	return true
 }
 
-// slowest takes out the connection of the slowest transfer of a client that has
-// more connections than client, where every connection is in a request; nil:
-// none has to make room.
-func (l *limited) slowest(client netip.Prefix) *conn {
-	weigh := l.waiting.excess(client)
+// evictSlowest removes and returns the connection of the slowest transfer of the client that
+// exceeds client's connections most. It returns nil if there is none.
+func (l *boundedListener) evictSlowest(client netip.Prefix) *conn {
+	weigh := l.evictable.overShare(client)
 	if weigh == nil {
 		return nil
 	}
 	for _, ts := range l.transfers {
-		var found [maxLook]*transfer
+		var found [maxCandidates]*transfer
 		t := slowest(found[:ts.candidates(found[:], weigh)])
-		if t != nil && t.conn != nil && l.waiting.leave(t.conn) {
+		if t != nil && t.conn != nil && l.evictable.evictActive(t.conn) {
 			return t.conn
 		}
 	}
 	return nil
 }
 
-// refuse closes a connection before anything is spent on it.
-func (l *limited) refuse(c net.Conn, reason string) {
-	l.reject(reason)
+// refuse resets a connection and counts the reason.
+func (l *boundedListener) refuse(c net.Conn, reason string) {
+	l.onReject(reason)
 	reset(c)
 }
 
-// conn gives its place back when it is closed.
+// conn is an accepted connection. Close frees its place in the limits.
 type conn struct {
 	net.Conn
-	release func()
-	peer    netip.Addr // zero on a Unix socket
-	group   netip.Prefix
-	waiting *waiting    // nil: it never makes room
-	late    atomic.Bool // a read ran into its deadline; of use while TLS shakes hands
-	ended   atomic.Bool // it has to make room: nothing is read any more
-	joined  joined      // of what is written
-	pace    pace        // of whoever takes it
-	reads   uint        // so far; one goroutine reads at a time
+	release    func()
+	peer       netip.Addr // zero on a Unix socket
+	group      netip.Prefix
+	evictQueue *evictQueue // nil: the connection is never evicted
+	timedOut   atomic.Bool // a read ran into its deadline, which tells why a TLS handshake failed
+	evicted    atomic.Bool // the connection was evicted: reads fail
+	joiner     writeJoiner
+	progress   progress
+	reads      uint // number of reads; one goroutine reads at a time
 	connState
 }
 
-// errMadeRoom is what net/http closes a connection for without an answer; the
-// end of input in the middle of a header it would answer.
-var errMadeRoom = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("the connection made room for another")}
+// errEvicted is the error of reads on an evicted connection. net/http closes the connection on
+// it without an answer. It would answer an io.EOF in the middle of a header.
+var errEvicted = &net.OpError{
+	Op: "read", Net: "tcp", Err: errors.New("the connection was evicted for another client's"),
+}
 
-// readsInARow is after how many reads a connection lets others run.
+// readsInARow is the number of reads after which a connection yields the processor.
 const readsInARow = 4
 
-// Read reads, and notes when the time for it is over. A client that sends its
-// next request at once never makes its goroutine wait, which would then keep
-// its core for as long as the scheduler lets it, some 10 ms, and be the p99 of
-// everyone else.
+// Read reads from the connection and notes a passed deadline. It yields every readsInARow reads:
+// the goroutine of a client that sends its next request at once never waits, and would keep its
+// core for the scheduler's 10 ms, which raises the p99 latency of all others.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.reads++; c.reads%readsInARow == 0 {
 		runtime.Gosched()
 	}
 	n, err := c.Conn.Read(p)
-	if c.ended.Load() {
-		return 0, errMadeRoom
+	if c.evicted.Load() {
+		return 0, errEvicted
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.late.Store(true)
+		c.timedOut.Store(true)
 	}
 	return n, err
 }
@@ -163,15 +162,15 @@ func (c *conn) Read(p []byte) (int, error) {
 // Close closes the connection.
 func (c *conn) Close() error {
 	err := c.Conn.Close()
-	if c.waiting != nil {
-		c.waiting.drop(c)
+	if c.evictQueue != nil {
+		c.evictQueue.remove(c)
 	}
 	c.release()
 	return err
 }
 
-// CloseWrite lets net/http end a connection without a reset that would destroy
-// its last answer.
+// CloseWrite lets net/http end a connection without a reset, which could destroy its last
+// answer.
 func (c *conn) CloseWrite() error {
 	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return cw.CloseWrite()
@@ -182,7 +181,7 @@ func (c *conn) CloseWrite() error {
 // connKey is the key of a request's *conn in its context.
 type connKey struct{}
 
-// withConn lets requests find the connection that they came on, below TLS too.
+// withConn stores the connection in the context of its requests, below TLS too.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn()
@@ -190,19 +189,18 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// connOf is the connection that a request came on, nil where there is none.
+// connOf returns the connection of a request, or nil in tests without one.
 func connOf(r *http.Request) *conn {
 	c, _ := r.Context().Value(connKey{}).(*conn)
 	return c
 }
 
-// begin notes that the header of a request was read; false: the connection had
-// to make room.
-func (c *conn) begin() bool { return c == nil || c.waiting == nil || c.waiting.begin(c) }
+// begin notes that the header of a request was read. It returns false if c was evicted.
+func (c *conn) begin() bool { return c == nil || c.evictQueue == nil || c.evictQueue.begin(c) }
 
-// end notes that a request is answered.
+// end notes that a request was answered.
 func (c *conn) end() {
-	if c != nil && c.waiting != nil {
-		c.waiting.end(c)
+	if c != nil && c.evictQueue != nil {
+		c.evictQueue.end(c)
 	}
 }

@@ -8,23 +8,25 @@ import (
 	"allium/protocols/status"
 )
 
-// exposed are the headers that a page of another origin may read.
-const exposed = "Accept-Ranges, Content-Length, Content-Location, Content-Range, ETag, Link, Retry-After, X-Corr-ID, X-Reason"
+// exposed lists the headers that a page of another origin may read.
+const exposed = "Accept-Ranges, Content-Length, Content-Location, Content-Range, ETag, Link, Retry-After, " +
+	"X-Corr-ID, X-Reason"
 
-// checkOrigins refuses what no browser sends as an origin.
+// checkOrigins returns bad_request for a value that no browser sends as an origin.
 func checkOrigins(origins []string) error {
 	for _, o := range origins {
 		u, err := url.Parse(o)
-		if o != "*" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Scheme+"://"+u.Host != o) {
-			return status.Errorf(status.BadRequest, "gateway.cors_origins holds %q, want origins such as https://app.example.org, or *", o)
+		valid := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.Scheme+"://"+u.Host == o
+		if o != "*" && !valid {
+			return status.Errorf(status.BadRequest,
+				"gateway.cors_origins contains %q. Set it to origins such as https://app.example.org, or to *", o)
 		}
 	}
 	return nil
 }
 
-// allowOrigin lets a page of one of the configured origins read an answer. That
-// is all: no preflight is answered, so another origin's page can send nothing
-// that needs one, a capability among it.
+// allowOrigin lets pages of the configured origins read the answer. No preflight is answered,
+// so such a page can send nothing that needs one, a capability for instance.
 func allowOrigin(h http.Header, origins []string, asking string) {
 	switch {
 	case len(origins) == 0:

@@ -10,50 +10,52 @@ import (
 	"allium/internal/limits"
 )
 
-// delivery sends an answer over the connection that its request came on, and
-// counts it. Every write renews the connection's deadline, so that only a client
-// that stands still is cut off; on a TCP connection that judges its client by
-// what it acknowledges, see pace. It is the transport of its response.
+// delivery sends an answer over the connection of its request, and counts it. Every write
+// renews the write deadline, so that only a client that takes nothing is cut off. On a TCP
+// connection, progress measures instead what the client acknowledges. A delivery is the
+// transport of its Response and belongs to the handler's goroutine.
 type delivery struct {
 	exchange.Response
 	out http.ResponseWriter // net/http's
 	rc  http.ResponseController
 	r   *http.Request
 
-	m        *metrics
-	patience time.Duration // 0: without end
-	minRate  int64         // bytes per second
-	deadline time.Time     // of writes, as it was set last
-	evicted  bool          // it made room for another
-	paced    bool          // the connection judges its client itself
+	metrics      *metrics
+	writeTimeout time.Duration // 0: no deadline
+	minRate      int64         // bytes per second
+	deadline     time.Time     // the write deadline that was set last
+	evicted      bool          // the transfer was evicted for another
+	judgedByConn bool          // the connection measures its client's progress
 
-	origins []string // whose pages may read the answer; see allowOrigin
-	asking  string   // whose page asks
+	origins []string // origins whose pages may read the answer; see allowOrigin
+	origin  string   // the origin of the page that made the request
 
-	conn      *conn        // whose writes can be joined, else nil
-	peer      *conn        // that the request came on, nil where there is none that is judged
-	stream    *streamWatch // of an answer over HTTP/2, else nil
-	transfers *transfers   // nil: the answer is not counted among them
-	listings  *transfers   // the same of listings
+	conn      *conn        // the connection, if its writes can be joined; else nil
+	judge     *conn        // the connection, if it measures progress; else nil
+	stream    *streamWatch // watches an answer over HTTP/2; else nil
+	transfers *transfers   // counts the answer; nil: the answer is not counted
+	listings  *transfers   // counts the answer if it is a listing
 	transfer  transfer
-	place     *limits.Gate // of which the request has a place: while it is decided, or to its end; nil: of none
+	gate      *limits.Gate // the gate in which the request holds a place; nil: none
 	share     *clientShare // the client's place in flight
 }
 
 func (l *listener) newDelivery(out http.ResponseWriter, r *http.Request) *delivery {
 	d := &delivery{
-		out: out, rc: *http.NewResponseController(out), r: r, m: l.server.metrics,
-		patience: l.server.cfg.WriteTimeout, minRate: int64(l.server.cfg.MinRate),
+		out: out, rc: *http.NewResponseController(out), r: r, metrics: l.server.metrics,
+		writeTimeout: l.server.cfg.WriteTimeout, minRate: int64(l.server.cfg.MinRate),
 	}
-	if l.patient {
-		d.patience = 0
+	if l.noTimeouts {
+		d.writeTimeout = 0
 	}
 	d.Response.Begin(transportOf{d})
-	d.Response.Patient, d.Response.Capabilities, d.Response.Audit = l.patient, l.server.deps.Capabilities, l.server.deps.Audit
+	d.NoReadTimeout = l.noTimeouts
+	d.Capabilities, d.Audit = l.server.deps.Capabilities, l.server.deps.Audit
 	return d
 }
 
-// transportOf is the delivery below its response, whose methods have the same names.
+// transportOf implements Transport for a delivery. It is a type of its own, because the
+// embedded Response has methods of the same names.
 type transportOf struct{ d *delivery }
 
 // Header implements Transport.
@@ -64,18 +66,18 @@ func (t transportOf) Unwrap() http.ResponseWriter { return t.d.out }
 
 // WriteHeader implements Transport.
 func (t transportOf) WriteHeader(code int) {
-	allowOrigin(t.d.out.Header(), t.d.origins, t.d.asking)
-	t.d.arm(0)
+	allowOrigin(t.d.out.Header(), t.d.origins, t.d.origin)
+	t.d.renewDeadline(0)
 	t.d.out.WriteHeader(code)
 }
 
-// Write sends p, at most deadlineBytes under one deadline.
+// Write sends p. It renews the deadline after every DeadlineBytes.
 func (t transportOf) Write(p []byte) (n int, err error) {
 	d := t.d
 	for len(p) > 0 && err == nil {
 		var part int
 		part = min(len(p), exchange.DeadlineBytes)
-		d.arm(part)
+		d.renewDeadline(part)
 		d.stream.begin(part)
 		part, err = d.out.Write(p[:part])
 		d.stream.end()
@@ -83,17 +85,17 @@ func (t transportOf) Write(p []byte) (n int, err error) {
 		p = p[part:]
 	}
 	d.transfer.bytes.Add(int64(n))
-	d.wrote(err)
+	d.countTimeout(err)
 	return n, err
 }
 
 // Flush sends what is buffered.
 func (t transportOf) Flush() error {
-	t.d.arm(0)
+	t.d.renewDeadline(0)
 	t.d.stream.begin(0)
 	err := t.d.rc.Flush()
 	t.d.stream.end()
-	t.d.wrote(err)
+	t.d.countTimeout(err)
 	return err
 }
 
@@ -104,91 +106,90 @@ func (t transportOf) SetWriteDeadline(at time.Time) error {
 }
 
 // Whole implements Transport.
-func (t transportOf) Whole(n int) {
+func (t transportOf) AnnounceBody(n int) {
 	if t.d.conn != nil {
-		t.d.conn.joined.body = int64(n)
+		t.d.conn.joiner.body = int64(n)
 	}
 }
 
 // ReadTimedOut implements Transport.
-func (t transportOf) ReadTimedOut() { t.d.m.timeouts.WithLabelValues("read").Inc() }
+func (t transportOf) ReadTimedOut() { t.d.metrics.timeouts.WithLabelValues("read").Inc() }
 
 // User implements Transport.
 func (t transportOf) User() string { return userOf(t.d.r) }
 
-// wrote counts the first write that failed, if its deadline was why.
-func (d *delivery) wrote(err error) {
+// countTimeout counts the first write that failed because of its deadline.
+func (d *delivery) countTimeout(err error) {
 	if err != nil && d.Failed == nil && errors.Is(err, os.ErrDeadlineExceeded) {
-		d.m.timeouts.WithLabelValues("write").Inc()
+		d.metrics.timeouts.WithLabelValues("write").Inc()
 	}
 }
 
-// arm gives the next n bytes their deadline. Each one set gives an eighth more
-// patience than it has to, so that not every write has to set one.
-func (d *delivery) arm(n int) {
-	if d.patience == 0 || d.stream != nil {
+// renewDeadline sets the deadline of the next n bytes, if the current one is too early. It
+// sets it an eighth later than needed, so that not every write sets one.
+func (d *delivery) renewDeadline(n int) {
+	if d.writeTimeout == 0 || d.stream != nil {
 		return
 	}
-	need := time.Now().Add(d.patience)
-	if !d.paced {
-		need = need.Add(paceLimits{d.patience, d.minRate}.timeFor(int64(n)))
+	need := time.Now().Add(d.writeTimeout)
+	if !d.judgedByConn {
+		need = need.Add(progressLimits{d.writeTimeout, d.minRate}.timeFor(int64(n)))
 	}
 	if need.Before(d.deadline) {
 		return
 	}
-	d.deadline = need.Add(d.patience / 8)
-	_ = d.rc.SetWriteDeadline(d.deadline) // what cannot have one does without
+	d.deadline = need.Add(d.writeTimeout / 8)
+	_ = d.rc.SetWriteDeadline(d.deadline) // test recorders have no deadlines
 }
 
-// judged lets the answer's client be judged by its connection.
-func (d *delivery) judged(c *conn) {
-	if c == nil || !c.pace.on || d.patience == 0 {
+// judgeByConn lets c measure the client's progress, if c can.
+func (d *delivery) judgeByConn(c *conn) {
+	if c == nil || !c.progress.enabled || d.writeTimeout == 0 {
 		return
 	}
-	d.peer, d.paced = c, true
+	d.judge, d.judgedByConn = c, true
 	if d.r.ProtoMajor == 2 {
 		d.watchStream(c)
 	}
 }
 
-// Underway counts an answer as a transfer from when its body no longer fits into
-// buffers: then n more bytes are to be written. It gives back the place that
-// the request had while it was decided.
-func (t transportOf) Underway(n int) error {
+// StartTransfer implements Transport. It counts the answer as a transfer if n more bytes exceed
+// the buffers, and then frees the request's place in its gate.
+func (t transportOf) StartTransfer(n int) error {
 	d := t.d
-	if d.transfers == nil || d.transfer.begun || d.Bytes+int64(n) <= inBuffers {
+	if d.transfers == nil || d.transfer.counted || d.Bytes+int64(n) <= bufferedBytes {
 		return nil
 	}
 	if d.Listing {
 		d.transfers = d.listings
 	}
 	one := &d.transfer
-	one.group, one.conn, one.stream, one.began = d.From.Group, d.peer, d.stream, time.Now()
+	one.group, one.conn, one.stream, one.began = d.From.Group, d.judge, d.stream, time.Now()
 	if one.conn != nil {
-		one.base = one.conn.pace.written.Load()
+		one.writtenBefore = one.conn.progress.written.Load()
 	}
 	if err := d.transfers.begin(one); err != nil {
 		return err
 	}
-	one.begun = true
+	one.counted = true
 	d.share.Leave()
-	t.Undecided()
+	t.ReleaseAdmission()
 	return nil
 }
 
-// Undecided gives back the place that the request had while it was decided. What
-// asks the network for content is counted by the fetches, and a body under way by
-// the transfers. The client's own place stays until there is a body.
-func (t transportOf) Undecided() {
+// ReleaseAdmission implements Transport. From here on, the fetch gate counts a request that
+// asks the network, and transfers count a body being sent. The client's own place in flight
+// stays until the transfer starts.
+func (t transportOf) ReleaseAdmission() {
 	if t.d.transfers != nil {
-		t.d.leavePlace()
+		t.d.leaveGate()
 	}
 }
 
-// leavePlace gives back the place that the request has, if it has one.
-func (d *delivery) leavePlace() {
-	if d.place != nil {
-		d.place.Leave()
-		d.place = nil
+// leaveGate frees the request's place in its gate, if it has one.
+func (d *delivery) leaveGate() {
+	if d.gate != nil {
+		d.gate.Leave()
+		d.gate = nil
 	}
 }

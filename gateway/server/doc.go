@@ -1,9 +1,25 @@
-// Package server accepts connections and runs the route of each request: it opens
-// the listeners, bounds connections, speaks TLS with certificates of files or of
-// ACME, tells clients apart, admits requests, checks capabilities, records
-// mutations, and cuts off clients that are too slow.
+// Package server runs the gateway's HTTP listeners. It accepts and limits connections,
+// speaks TLS, admits requests, verifies capabilities, records mutations in the audit log and
+// cuts off slow clients. It serves the route table that it is given and knows nothing of the
+// handlers behind it.
 //
-// It serves the endpoints of the table that it is given and knows nothing of what
-// they do. A listener is one of four [Role]s; what the roles differ in is decided
-// where a listener is made, in listener.go, and nowhere else.
+// A listener has one of four [Role]s. newListener in listener.go decides everything that
+// differs between the roles.
+//
+// Invariants:
+//
+//   - Connections, requests being decided, transfers, listings and uploads each have a limit.
+//     At a limit, a client with many connections or transfers loses one to a client with fewer.
+//   - A refused connection costs one accept, and a refused request costs no handler.
+//   - An answer that fails after its first byte is cut, so that it never looks complete.
+//   - The routes marked Exempt pass no limit and are served while the node drains.
+//
+// One request, walked through: boundedListener.Accept takes a place for the connection, or
+// evicts an idle one. net/http reads the header and calls listener.ServeHTTP, which looks the
+// route up (router.route) and makes a delivery. admit checks the host, enters the gate, takes
+// the client's share of the rate and verifies the capability (authorize). recordMutation
+// writes the audit record, and the handler runs under the panic guard. Once the body exceeds
+// the buffers, StartTransfer counts it as a transfer and frees the request's place. Each write
+// renews the deadline, and progress measures what the client acknowledged. finish sends a
+// problem or cuts the connection, logAccess logs, recordOutcome writes how a mutation ended.
 package server

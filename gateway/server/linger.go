@@ -6,24 +6,26 @@ import (
 	"time"
 )
 
-// leaveStreamFor bounds what is still read of a body that is left on HTTP/2;
-// net/http waits as long before it resets a connection.
-const leaveStreamFor = 500 * time.Millisecond
+// lingerStreamTimeout bounds how long an abandoned body on HTTP/2 is still read. net/http waits
+// as long before it resets a connection.
+const lingerStreamTimeout = 500 * time.Millisecond
 
-// linger keeps what is still on its way of a body that is left from destroying
-// the answer. Where the client's header said that this is the last request of
-// its connection, net/http closes at once, and the reset that answers the rest
-// can overtake the answer (RFC 9112 §9.6): it is read on for leaveFor. A stream of
-// HTTP/2 is reset as soon as its handler returns, and there are clients, curl
-// among them, that throw away what they have not looked at by then. After an
-// answer that makes them stop it stays open until the body has ended, or for
-// leaveStreamFor.
+// linger keeps the rest of an abandoned body from destroying the answer.
+//
+// On HTTP/1.1 with "Connection: close", net/http closes at once, and the reset that answers the
+// rest of the body can overtake the answer (RFC 9112 §9.6). So linger reads the rest until the
+// deadline that AbandonBody set.
+//
+// On HTTP/2, the stream is reset as soon as its handler returns, and some clients, curl among
+// them, drop the part of the answer that they have not read by then. After a status of 300 or
+// above, at which clients stop sending, the stream stays open until the body has ended or
+// lingerStreamTimeout has passed.
 func (s *Server) linger(w *delivery, r *http.Request) {
 	switch {
-	case !w.Left || w.rc.Flush() != nil:
+	case !w.BodyAbandoned || w.rc.Flush() != nil:
 	case r.ProtoMajor < 2:
-		_, _ = io.Copy(io.Discard, r.Body) // until it stops, one way or the other
-	case w.Status >= http.StatusMultipleChoices: // after others they would not stop
+		_, _ = io.Copy(io.Discard, r.Body) // the answer was sent, so an error has no meaning
+	case w.Status >= http.StatusMultipleChoices:
 		s.lingerStream(w, r)
 	}
 }
@@ -34,13 +36,13 @@ func (s *Server) lingerStream(w *delivery, r *http.Request) {
 		return
 	}
 	defer release()
-	over := time.NewTimer(leaveStreamFor)
+	over := time.NewTimer(lingerStreamTimeout)
 	defer over.Stop()
-	_ = w.rc.SetReadDeadline(time.Now().Add(leaveStreamFor))
+	_ = w.rc.SetReadDeadline(time.Now().Add(lingerStreamTimeout))
 	if _, err := io.Copy(io.Discard, r.Body); err == nil {
 		return
 	}
-	select { // a body that stood still before cannot be read any more
+	select { // a body that ran into a deadline cannot be read any more
 	case <-over.C:
 	case <-r.Context().Done():
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"syscall"
@@ -11,16 +12,16 @@ import (
 	"allium/protocols/status"
 )
 
-// Addrs is where a Server listens; a listener it does not have is empty.
+// Addrs are the addresses of a Server's listeners. The address of a missing listener is empty.
 type Addrs struct {
 	Gateway  string // base URL, without a final slash
-	Local    string // the same by address, where Gateway has the name of a certificate; else empty
+	Local    string // the base URL by IP address, if Gateway has a certificate's name; else empty
 	Redirect string // base URL, without a final slash
 	Admin    string // base URL, without a final slash
 	Socket   string // path of the Unix socket
 }
 
-// Addrs returns where the Server listens, from when Run called ready.
+// Addrs returns the addresses of the listeners. They are empty until Run calls ready.
 func (s *Server) Addrs() Addrs {
 	if at := s.addrs.Load(); at != nil {
 		return *at
@@ -28,7 +29,7 @@ func (s *Server) Addrs() Addrs {
 	return Addrs{}
 }
 
-// listen opens the listeners, all or none.
+// listen opens all listeners, or none if one fails.
 func (s *Server) listen(ctx context.Context) (all []*listener, err error) {
 	defer func() {
 		if err != nil {
@@ -84,8 +85,8 @@ func (s *Server) listen(ctx context.Context) (all []*listener, err error) {
 	return all, nil
 }
 
-// baseURL is where a user of this machine finds a listener: one on every
-// address is on loopback too.
+// baseURL returns the URL by which a user of this machine reaches a listener. For a listener on
+// every address it is the loopback address.
 func baseURL(a net.Addr) string {
 	ap, err := netip.ParseAddrPort(a.String())
 	if err == nil && ap.Addr().IsUnspecified() {
@@ -94,16 +95,26 @@ func baseURL(a net.Addr) string {
 	return "http://" + a.String()
 }
 
+// listenError returns an error whose message says the cause in plain words. The cause is in its
+// chain.
+func listenError(o status.Outcome, cause error, format string, args ...any) error {
+	return &status.Error{Outcome: o, Message: fmt.Sprintf(format, args...), Err: cause}
+}
+
+// listenTCP opens a TCP listener. key is the configuration key of addr, for the error.
 func listenTCP(ctx context.Context, addr, key string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, status.Errorf(status.Conflict, "gateway: %s is in use; stop what listens there or set %s to another port (0 is any free one): %w", addr, key, err)
+		return nil, listenError(status.Conflict, err, "cannot listen on %s: the port is in use. "+
+			"Stop the program that listens there, or set %s to another port (0 is any free one)", addr, key)
 	case errors.Is(err, syscall.EACCES):
-		return nil, status.Errorf(status.Forbidden, "gateway: %s is not for this user to open; set %s to a port above 1023: %w", addr, key, err)
+		return nil, listenError(status.Forbidden, err,
+			"cannot listen on %s: this user may not open the port. Set %s to a port above 1023", addr, key)
 	case err != nil:
-		return nil, status.Errorf(status.BadRequest, "gateway: cannot listen on %s; set %s to an address of this machine: %w", addr, key, err)
+		return nil, status.Errorf(status.BadRequest, "cannot listen on %s: %w. Set %s to an address of this machine",
+			addr, err, key)
 	}
 	return l, nil
 }

@@ -9,40 +9,40 @@ import (
 	"allium/internal/limits"
 )
 
-// Role is what a listener is for.
+// Role is the purpose of a listener.
 type Role uint8
 
 // The roles of listeners.
 const (
-	Public   Role = iota // strangers, over TCP
-	Redirect             // plain http beside https: sends browsers there, and answers ACME
-	Admin                // this machine, over TCP: what changes something needs a capability
-	Socket               // the node's own user, over a Unix socket
+	Public   Role = iota // TCP, for everyone
+	Redirect             // plain HTTP beside HTTPS: redirects browsers and answers ACME
+	Admin                // TCP, for this machine: mutations need a capability
+	Socket               // Unix socket, for the node's own user
 	roles
 )
 
-// listener is one address with what is served on it and what guards it.
+// listener is one address with its routes, limits and checks.
 type listener struct {
 	server *Server
 	role   Role
-	conns  net.Listener // nil: others bring connections
-	http   *http.Server // while Run runs
+	conns  net.Listener // nil: the caller of Handler accepts connections
+	http   *http.Server // set while Run runs
 
-	router    *router
-	gate      *limits.Gate
-	clients   *clients                  // nil: clients are not told apart
-	transfers *transfers                // nil: bodies under way are requests in flight
-	guard     func(*http.Request) error // who may ask, by Host and origin
-	patient   bool                      // the client may stand still as long as it wants
-	discreet  bool                      // what went wrong inside is not for its clients
-	trusted   bool                      // its clients need no capability: the kernel says who they are
+	router        *router
+	gate          *limits.Gate
+	clients       *clients                  // nil: no limits per client
+	transfers     *transfers                // nil: bodies being sent count as requests in flight
+	checkHost     func(*http.Request) error // checks Host and the origin
+	noTimeouts    bool                      // the client may read and send at any speed
+	hideInternal  bool                      // clients see no details of internal errors
+	trustsClients bool                      // clients need no capability, because the kernel identifies them
 
-	tls  *tls.Config // nil: none
+	tls  *tls.Config // nil: no TLS
 	hsts string      // Strict-Transport-Security of its answers; empty: none
 	h2c  bool        // speaks HTTP/2 without TLS
 }
 
-// newListener returns the listener of a role at an open address; nil: at none.
+// newListener returns a listener with a role on open. A nil open is for Handler.
 func (s *Server) newListener(role Role, open net.Listener) *listener {
 	l := &listener{server: s, role: role, router: s.routers[role], gate: s.bounds.requests}
 	if open != nil {
@@ -50,21 +50,22 @@ func (s *Server) newListener(role Role, open net.Listener) *listener {
 	}
 	switch role {
 	case Public:
-		l.clients, l.transfers, l.guard, l.discreet, l.h2c = s.bounds.clients, s.bounds.transfers, hasHost, true, s.cfg.H2C
+		l.clients, l.transfers = s.bounds.clients, s.bounds.transfers
+		l.checkHost, l.hideInternal, l.h2c = hasHost, true, s.cfg.H2C
 		if s.certs != nil {
 			l.tls, l.hsts = tlsConfig(s.certs, s.metrics), s.cfg.TLS.StrictTransportSecurity()
 		}
 	case Redirect:
-		l.guard, l.discreet = hasHost, true
+		l.checkHost, l.hideInternal = hasHost, true
 	case Admin:
-		l.gate, l.guard = s.bounds.api, ownPages(s.adminNames(open))
+		l.gate, l.checkHost = s.bounds.api, ownHostsOnly(s.adminNames(open))
 	case Socket:
-		l.gate, l.guard, l.patient, l.trusted = s.bounds.api, anyHost, true, true
+		l.gate, l.checkHost, l.noTimeouts, l.trustsClients = s.bounds.api, anyHost, true, true
 	}
 	return l
 }
 
-// adminNames are what requests may call the admin listener.
+// adminNames returns the hosts by which requests may name the admin listener.
 func (s *Server) adminNames(open net.Listener) []string {
 	names := append([]string{"localhost"}, s.admin.Hosts...)
 	if open != nil {
@@ -75,17 +76,19 @@ func (s *Server) adminNames(open net.Listener) []string {
 	return names
 }
 
-// bound bounds the connections of a listener. Where they are strangers', each
-// client has its share, and who only waits makes room.
-func (s *Server) bound(role Role, open net.Listener) *limited {
+// bound limits the connections of a listener. The Public and Redirect listeners also limit
+// those of each client, and evict idle ones.
+func (s *Server) bound(role Role, open net.Listener) *boundedListener {
 	at := s.bounds.conns[role]
-	l := &limited{
-		Listener: open, gate: at.all, pace: paceLimits{s.cfg.WriteTimeout, int64(s.cfg.MinRate)}, idle: s.cfg.IdleTimeout,
-		foreign: s.refusedUser, reject: func(reason string) { s.metrics.rejected.WithLabelValues(reason).Inc() },
+	l := &boundedListener{
+		Listener: open, gate: at.all, idle: s.cfg.IdleTimeout,
+		progress:      progressLimits{s.cfg.WriteTimeout, int64(s.cfg.MinRate)},
+		onForeignUser: s.refusedUser,
+		onReject:      func(reason string) { s.metrics.rejected.WithLabelValues(reason).Inc() },
 	}
 	if role == Public || role == Redirect {
 		l.perIP, l.exempt = at.perIP, s.proxies
-		l.waiting, l.transfers = newWaiting(), []*transfers{s.bounds.transfers, s.bounds.listings}
+		l.evictable, l.transfers = newEvictQueue(), []*transfers{s.bounds.transfers, s.bounds.listings}
 	}
 	return l
 }

@@ -8,8 +8,8 @@ import (
 	"allium/protocols/status"
 )
 
-// metrics are the gateway's, named as in SPEC §10. A route is one of the fixed
-// list in the table, never a path.
+// metrics are the gateway's metrics, named as in SPEC §10. The label route has the names of the
+// route table, never paths.
 type metrics struct {
 	latency  *prometheus.HistogramVec
 	inflight *prometheus.GaugeVec
@@ -24,19 +24,18 @@ type metrics struct {
 	routes map[string]*routeMetrics // by name; read-only
 }
 
-// routeMetrics are one route's, looked up once: WithLabelValues costs more than
-// all else that is counted of a request.
+// routeMetrics are the metrics of one route. They are looked up once, because WithLabelValues
+// costs more than all other counting of a request.
 type routeMetrics struct {
 	latency  prometheus.Observer
 	inflight prometheus.Gauge
-	made     atomic.Pointer[routeMetrics] // itself, from the first request
+	made     atomic.Pointer[routeMetrics] // the metrics with their series, after the first request
 }
 
-// noRoute is what requests count under that are for no page.
+// noRoute is the label of requests for unknown pages.
 const noRoute = "none"
 
-// route is what a route's requests are counted with. A route that nobody asked
-// for has no series.
+// route returns the metrics of a route. A route without requests has no series.
 func (m *metrics) route(name string) *routeMetrics {
 	r := m.routes[name]
 	if r == nil {
@@ -47,7 +46,7 @@ func (m *metrics) route(name string) *routeMetrics {
 		return made
 	}
 	made := &routeMetrics{latency: m.latency.WithLabelValues(name), inflight: m.inflight.WithLabelValues(name)}
-	r.made.Store(made) // two that do this store the same
+	r.made.Store(made) // concurrent callers store equal values
 	return made
 }
 
@@ -64,13 +63,16 @@ func newMetrics(reg prometheus.Registerer, routers []*router) *metrics {
 			Name: "rejected_total", Help: "HTTP requests and connections refused before any work was done for them.",
 		}, []string{"reason"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "edge_rejects_total", Help: "HTTP requests refused by what they send: bodies that are too large, too slow or grow too much, and unwanted content.",
+			Name: "edge_rejects_total",
+			Help: "HTTP requests refused because of their body: too large, too slow, too compressed, or not permitted.",
 		}, []string{"reason"}),
 		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gateway_io_timeouts_total", Help: "Requests ended because the client sent its body (read) or took the answer (write) too slowly.",
+			Name: "gateway_io_timeouts_total",
+			Help: "Requests ended because the client sent its body (read) or took the answer (write) too slowly.",
 		}, []string{"op"}),
 		cut: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gateway_cut_total", Help: "Answers cut off because their content failed after the first byte.",
+			Name: "gateway_cut_total",
+			Help: "Answers cut off because their content failed after the first byte.",
 		}),
 
 		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -93,10 +95,11 @@ func newMetrics(reg prometheus.Registerer, routers []*router) *metrics {
 	return m
 }
 
-// refuse counts a request that was refused by what it sends.
+// refuse counts a request that was refused because of its body.
 func (m *metrics) refuse(o status.Outcome) {
 	switch o {
-	case status.BodyCap, status.DecompressCap, status.Unsupported, status.BadDigest, status.BadRequest, status.Timeout, status.Amnesia, status.NotAllowed:
+	case status.BodyCap, status.DecompressCap, status.Unsupported, status.BadDigest, status.BadRequest,
+		status.Timeout, status.Amnesia, status.NotAllowed:
 		m.refused.WithLabelValues(o.String()).Inc()
 	}
 }

@@ -4,12 +4,11 @@ package server
 
 import "errors"
 
-// tellsAcked: the system does not know what a peer has acknowledged.
+// reportsAcked: this system does not report what a peer has acknowledged.
 const tellsAcked = false
 
-// outq would return how many bytes of a TCP socket the peer has not
-// acknowledged. This system does not say.
+// outq returns ErrUnsupported, because this system does not report it.
 func outq(int) (int, error) { return 0, errors.ErrUnsupported }
 
-// boundUnsent would bound what the kernel takes and does not send.
+// boundUnsent returns ErrUnsupported.
 func boundUnsent(int, int) error { return errors.ErrUnsupported }

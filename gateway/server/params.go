@@ -7,49 +7,47 @@ import (
 	"allium/internal/limits"
 )
 
-// Params are what no operator has a reason to choose.
+// Params are the fixed numbers of a Server. Tests set other values.
 type Params struct {
-	// Drain is how long Run drains when nobody called Drain before.
+	// Drain is how long Run waits for requests in flight if Drain was not called before.
 	Drain time.Duration
-	// Abort is how long aborted requests have to end their answers themselves
-	// before their connections are closed under them: well within the second that
-	// SPEC §10 gives the whole node.
+	// Abort is how long aborted requests may take to end before their connections are closed.
+	// It is well within the second that SPEC §10 gives the whole node.
 	Abort time.Duration
-	// Listings is how many listings of directories are under way at once: each holds
-	// some manifests, of up to a mebibyte, or its own text until its client has it.
-	// For the next, the slowest of the client that has most is cut off.
+	// Listings bounds the directory listings being sent. Each holds some manifests of up to
+	// 1 MiB, or its own text until the client has it. At the limit, the slowest listing of the
+	// client with the most listings is cut off.
 	Listings int64
-	// LeftStreams is how many streams of HTTP/2 are kept open after their upload
-	// was refused; of more, each is reset at once.
-	LeftStreams int64
-	// Wrap sees the requests of a listener before its handler; nil: nobody does.
+	// LingeringStreams bounds the HTTP/2 streams that stay open after their upload was refused.
+	// The next stream is reset at once.
+	LingeringStreams int64
+	// Wrap wraps the handler of each listener, for tests. nil: no wrapper.
 	Wrap func(Role, http.Handler) http.Handler
 }
 
-// DefaultParams returns the numbers of a node.
+// DefaultParams returns the params of a node.
 func DefaultParams() Params {
-	return Params{Drain: 3 * time.Second, Abort: 250 * time.Millisecond, Listings: 256, LeftStreams: 256}
+	return Params{Drain: 3 * time.Second, Abort: 250 * time.Millisecond, Listings: 256, LingeringStreams: 256}
 }
 
-// RequestParams are the numbers of requests that nobody tunes. Tests set them
-// through [Config].
+// RequestParams are the fixed numbers of requests. Tests set them through [Config].
 type RequestParams struct {
-	// HeaderTimeout bounds the time in which a client sends a request header. The connection is closed
-	// then.
+	// HeaderTimeout bounds the time in which a client sends a request header. The connection is
+	// closed after it.
 	HeaderTimeout time.Duration `fixed:"header_timeout"`
 
 	// HeaderBytes bounds a request header. A longer one is refused.
 	HeaderBytes limits.Bytes `fixed:"header_bytes"`
 
-	// WriteTimeout is how long a client may take nothing, beside the time that MinRate allows. It is
-	// cut off then.
+	// WriteTimeout is how long a client may take no byte, beside the time that MinRate allows.
+	// The client is cut off after it.
 	WriteTimeout time.Duration `fixed:"write_timeout"`
 
-	// SlowRequest is the time to the first byte from which a request is logged as slow.
+	// SlowRequest is the time to the first byte above which a request is logged as slow.
 	SlowRequest time.Duration `fixed:"slow_request"`
 }
 
-// defaultRequestParams returns the values that hold.
+// defaultRequestParams returns the params of a node.
 func defaultRequestParams() RequestParams {
 	return RequestParams{
 		HeaderTimeout: 5 * time.Second,
@@ -59,19 +57,19 @@ func defaultRequestParams() RequestParams {
 	}
 }
 
-// AdminParams are the numbers of the admin listener and the Unix socket that nobody tunes. Tests set
-// them through [AdminConfig].
+// AdminParams are the fixed numbers of the admin listener and the Unix socket. Tests set them
+// through [AdminConfig].
 type AdminParams struct {
-	// Inflight bounds the API requests served at once on the admin listener and the socket. The next
-	// is refused with busy.
+	// Inflight bounds the API requests in flight on the admin listener and the socket together.
+	// The next is refused with busy.
 	Inflight int64 `fixed:"inflight"`
 
-	// Conns bounds the open connections of the admin listener, and as many of the socket. The next is
-	// closed at once.
+	// Conns bounds the open connections of the admin listener, and also those of the socket. The
+	// next is closed at once.
 	Conns int64 `fixed:"conns"`
 }
 
-// defaultAdminParams returns the values that hold.
+// defaultAdminParams returns the params of a node.
 func defaultAdminParams() AdminParams {
 	return AdminParams{
 		Inflight: 64,

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerUID is the user that connected, as the kernel noted it (LOCAL_PEERCRED).
+// peerUID returns the user that connected, as the kernel noted it (LOCAL_PEERCRED).
 func peerUID(c *net.UnixConn) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {

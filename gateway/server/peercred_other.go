@@ -7,5 +7,5 @@ import (
 	"net"
 )
 
-// peerUID is not known here.
+// peerUID returns ErrUnsupported, because this system does not report the user.
 func peerUID(*net.UnixConn) (int, error) { return 0, errors.ErrUnsupported }

@@ -10,30 +10,31 @@ import (
 	"allium/protocols/status"
 )
 
-// onRedirect is the plain http listener beside an https one.
+// onRedirect is the plain HTTP listener beside an HTTPS one.
 const onRedirect = exchange.OnAdmin << 1
 
-// redirectRoutes are what that listener serves. It shows nothing: it answers ACME, and
-// sends browsers to https. What changes something is refused rather than sent
-// on, because its token was in the open already. None of it is the API, so it is
-// not in openapi.json.
+// redirectRoutes returns the routes of the redirect listener. It answers ACME and redirects
+// browsers to HTTPS. It refuses mutations instead of redirecting them, because their token was
+// already sent in the clear. The routes are no part of the API, so openapi.json omits them.
 func (s *Server) redirectRoutes() []exchange.Endpoint {
 	return []exchange.Endpoint{
 		{
-			ID: "proveByHTTP", Name: "acme", Methods: exchange.Reading, Path: certs.ChallengePrefix + "{token}", On: onRedirect, Free: true, Loose: true,
+			ID: "proveByHTTP", Name: "acme", Methods: exchange.Reading, Path: certs.ChallengePrefix + "{token}",
+			On: onRedirect, Exempt: true, AnyQuery: true,
 			Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
 				return s.answerACME(w, r, in.Rest)
 			},
 		},
 		{
-			ID: "redirect", Name: "redirect", Methods: exchange.Reading, Path: "/{path}", On: onRedirect, Free: true, Loose: true,
+			ID: "redirect", Name: "redirect", Methods: exchange.Reading, Path: "/{path}",
+			On: onRedirect, Exempt: true, AnyQuery: true,
 			Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return s.redirect(w, r) },
 		},
 	}
 }
 
-// redirect sends to the same page over https, if the host is one that the
-// certificate is for: a redirect to any Host would be one to anywhere.
+// redirect redirects to the same page over HTTPS. It refuses a host that the certificate does
+// not cover, because a redirect to any Host could lead anywhere.
 func (s *Server) redirect(w *exchange.Response, r *http.Request) error {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -44,7 +45,9 @@ func (s *Server) redirect(w *exchange.Response, r *http.Request) error {
 	to.RawQuery = exchange.EscapeQuery(to.RawQuery)
 	page := to.RequestURI()
 	if !s.certs.Covers(host) || !strings.HasPrefix(page, "/") {
-		return status.Errorf(status.NotAllowed, "this node is not called %q; use the name of its certificate, with https", exchange.Clip(r.Host))
+		return status.Errorf(status.NotAllowed,
+			"cannot redirect to https: this node's certificate does not cover %q. Use the certificate's name, with https",
+			exchange.Clip(r.Host))
 	}
 	h := w.Header()
 	h.Set("Location", "https://"+hostPort(host, s.cfg.TLS.RedirectPort)+page)
@@ -52,15 +55,16 @@ func (s *Server) redirect(w *exchange.Response, r *http.Request) error {
 	return w.Send(r, http.StatusPermanentRedirect, "text/plain; charset=utf-8", []byte("this node speaks https\n"))
 }
 
-// answerACME proves to the authority that this node has the name, by HTTP-01.
+// answerACME answers an HTTP-01 challenge, which proves to the authority that this node has the
+// name.
 func (s *Server) answerACME(w *exchange.Response, r *http.Request, token string) error {
 	a, ok := s.certs.(interface{ Proof(string) (string, bool) })
 	if !ok {
-		return status.Errorf(status.NotFound, "this node uses no ACME")
+		return status.Errorf(status.NotFound, "cannot answer the challenge: this node does not use ACME")
 	}
 	proof, ok := a.Proof(token)
 	if !ok {
-		return status.Errorf(status.NotFound, "nothing is being proved under this token")
+		return status.Errorf(status.NotFound, "cannot answer the challenge: its token is unknown")
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	return w.Send(r, http.StatusOK, "application/octet-stream", []byte(proof))

@@ -12,30 +12,31 @@ import (
 	"allium/protocols/capability"
 )
 
-// route is what the table says of one request.
+// route is the route table's entry for one request. Its fields are explained in
+// [exchange.Endpoint].
 type route struct {
-	name    string           // of the path; empty: there is no such page
-	methods []string         // that the path answers
-	page    bool             // people look at the path: its errors are pages where the client wants that
-	free    bool             // waits for nothing: no gate, no rate, no drain
-	streams bool             // takes a request body
-	upload  bool             // takes one of the places for uploads instead of one in flight
-	op      capability.Op    // what the client must be allowed to do; empty: nothing
-	object  b3.Root          // what it does that to, where the path says
-	serve   exchange.Handler // nil: there is no such page
+	name      string           // of the path; empty: there is no such page
+	methods   []string         // all methods of the path
+	page      bool             // errors are pages if the client prefers them
+	exempt    bool             // skips admission: no gate, no rate limit, served while draining
+	takesBody bool             // accepts a request body
+	upload    bool             // admitted by the gate of uploads instead of that of requests
+	op        capability.Op    // the operation that needs a capability; empty: none
+	object    b3.Root          // the object that op acts on, if the path names it
+	serve     exchange.Handler // nil: there is no such page
 
-	endpoint *exchange.Endpoint // nil where the path has no such method
-	rest     string             // what stands for the path's "{…}", escaped
-	on       exchange.Listeners // that the request came to
+	endpoint *exchange.Endpoint // nil if the path does not have the method
+	rest     string             // the escaped rest of the path that matched "{…}"
+	on       exchange.Listeners // the listener of the request
 }
 
-// answer runs the handler.
+// answer parses the query and runs the handler.
 func (rt route) answer(w *exchange.Response, r *http.Request) (err error) {
 	in := exchange.Input{Rest: rt.rest, On: rt.on}
 	switch {
 	case rt.endpoint == nil:
 		rt.allow(w.Header())
-	case !rt.endpoint.Loose:
+	case !rt.endpoint.AnyQuery:
 		if in.Query, err = exchange.ParseParams(r.URL.RawQuery, rt.endpoint.Params); err != nil {
 			return err
 		}
@@ -43,21 +44,21 @@ func (rt route) answer(w *exchange.Response, r *http.Request) (err error) {
 	return rt.serve(w, r, in)
 }
 
-// allow tells the client which methods the path has.
+// allow sets the header Allow to the methods of the path.
 func (rt route) allow(h http.Header) {
 	h.Set("Allow", strings.Join(rt.methods, ", "))
 }
 
 // page is one path of a listener.
 type page struct {
-	prefix string // of the paths it stands for; empty: one path alone
-	route  route  // for the methods it does not have, OPTIONS among them
+	prefix string // of the paths that it matches; empty: it matches one path
+	route  route  // for OPTIONS and for methods that the path does not have
 	routes []route
 }
 
-// router finds the route of a request. It is not a ServeMux because that
-// unescapes before it splits: here a segment is unescaped alone, and "%2f" stays
-// inside it.
+// router finds the route of a request. It is immutable. It is not a ServeMux, because that
+// unescapes a path before it splits it. Here each segment is unescaped alone, so "%2f" stays
+// inside its segment.
 type router struct {
 	all      route // OPTIONS *
 	exact    map[string]*page
@@ -73,10 +74,11 @@ func newRouter(table []exchange.Endpoint, on exchange.Listeners) *router {
 		}
 		p := rt.page(e)
 		p.routes = append(p.routes, route{
-			name: e.Name, page: e.Page, free: e.Free, streams: len(e.Body) > 0, upload: e.Upload, op: e.Op, serve: e.Serve, endpoint: e, on: on,
+			name: e.Name, page: e.ErrorPages, exempt: e.Exempt, takesBody: len(e.Body) > 0, upload: e.Upload,
+			op: e.Op, serve: e.Serve, endpoint: e, on: on,
 		})
 		p.route.methods = append(p.route.methods, e.Methods...)
-		p.route.page = p.route.page || e.Page
+		p.route.page = p.route.page || e.ErrorPages
 	}
 	for _, p := range rt.pages() {
 		if !slices.Contains(p.route.methods, http.MethodOptions) {
@@ -86,7 +88,7 @@ func newRouter(table []exchange.Endpoint, on exchange.Listeners) *router {
 			p.routes[i].methods = p.route.methods
 		}
 	}
-	rt.all = route{name: "server", free: true, serve: optionsAll}
+	rt.all = route{name: "server", exempt: true, serve: optionsAll}
 	for _, p := range rt.pages() {
 		for _, m := range p.route.methods {
 			if !slices.Contains(rt.all.methods, m) {
@@ -99,15 +101,15 @@ func newRouter(table []exchange.Endpoint, on exchange.Listeners) *router {
 	return rt
 }
 
-// pages are all of them, in no order.
+// pages returns all pages in no particular order.
 func (rt *router) pages() []*page {
 	return slices.AppendSeq(slices.Clone(rt.prefixes), maps.Values(rt.exact))
 }
 
-// page is the page of an endpoint's path, made on first use.
+// page returns the page of an endpoint's path, and adds it on the first call.
 func (rt *router) page(e *exchange.Endpoint) *page {
 	prefix, _, open := strings.Cut(e.Path, "{")
-	p := &page{route: route{name: e.Name, free: true, serve: options}}
+	p := &page{route: route{name: e.Name, exempt: true, serve: options}}
 	if !open {
 		if old := rt.exact[e.Path]; old != nil {
 			return old
@@ -123,11 +125,11 @@ func (rt *router) page(e *exchange.Endpoint) *page {
 	return p
 }
 
-// route finds the route of an escaped path and a method. Where the path is
-// known and the method is not, the route's methods say what it has.
+// route returns the route of an escaped path and a method. For a known path without that
+// method, the route's methods list the path's methods. For an unknown path it is the zero route.
 func (rt *router) route(path, method string) route {
 	if path == "" {
-		path = "/" // RFC 9110 §4.2.3: "GET http://host"; CONNECT has none either
+		path = "/" // "GET http://host" has an empty path (RFC 9110 §4.2.3), and so has CONNECT
 	}
 	if path == "*" && method == http.MethodOptions {
 		return rt.all
@@ -156,8 +158,8 @@ func (rt *router) route(path, method string) route {
 	return p.route
 }
 
-// objectOf is the address that an escaped path ends with, zero where it is none:
-// the handler says what is wrong with it.
+// objectOf returns the address at the end of an escaped path. It returns zero for a malformed
+// one, because the handler reports what is wrong with it.
 func objectOf(rest string) b3.Root {
 	key, err := url.PathUnescape(rest)
 	if err != nil {
@@ -167,13 +169,13 @@ func objectOf(rest string) b3.Root {
 	return root
 }
 
-// options says what a path answers.
+// options answers OPTIONS. The header Allow is set already.
 func options(w *exchange.Response, _ *http.Request, _ exchange.Input) error {
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// optionsAll says what the listener answers at all (RFC 9110 §9.3.7).
+// optionsAll answers OPTIONS * (RFC 9110 §9.3.7).
 func optionsAll(w *exchange.Response, _ *http.Request, _ exchange.Input) error {
 	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(http.StatusOK)

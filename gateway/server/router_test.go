@@ -16,7 +16,10 @@ func TestRouter(t *testing.T) { // not parallel: it counts allocations
 	serve := func(*exchange.Response, *http.Request, exchange.Input) error { return nil }
 	rt := newRouter([]exchange.Endpoint{
 		{ID: "get", Name: "o", Path: "/o/{b3}", Methods: exchange.Reading, On: exchange.OnPublic, Serve: serve},
-		{ID: "put", Name: "o", Path: "/o/{b3}", Methods: []string{"PUT"}, On: exchange.OnPublic, Op: capability.Put, Serve: serve},
+		{
+			ID: "put", Name: "o", Path: "/o/{b3}", Methods: []string{"PUT"}, On: exchange.OnPublic, Op: capability.Put,
+			Serve: serve,
+		},
 		{ID: "below", Name: "below", Path: "/o/x/{rest}", Methods: exchange.Getting, On: exchange.OnPublic, Serve: serve},
 		{ID: "one", Name: "one", Path: "/o", Methods: []string{"POST", "OPTIONS"}, On: exchange.OnEvery, Serve: serve},
 		{ID: "admin", Name: "admin", Path: "/admin", Methods: exchange.Posting, On: exchange.OnAdmin, Serve: serve},
@@ -46,7 +49,8 @@ func TestRouter(t *testing.T) { // not parallel: it counts allocations
 		if got.endpoint != nil {
 			id = got.endpoint.ID
 		}
-		if id != c.ID || got.name != c.name || got.rest != c.rest || got.object != c.object || (got.serve == nil) != (c.name == "") {
+		if id != c.ID || got.name != c.name || got.rest != c.rest || got.object != c.object ||
+			(got.serve == nil) != (c.name == "") {
 			t.Errorf("%s %s: %s of %s with %q, %s", c.method, c.path, id, got.name, got.rest, got.object)
 		}
 	}

@@ -16,16 +16,16 @@ import (
 	"allium/protocols/status"
 )
 
-// ServeHTTP is the path of every request: correlation id, guard, gate, rate,
-// handler, and what is said of it afterwards.
+// ServeHTTP serves every request of the listener: it finds the route, admits the request, runs
+// the handler, and logs and records the result.
 func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	if !l.server.handlers.Enter() {
-		panic(http.ErrAbortHandler) // of an HTTP/2 connection that was closed already
+		panic(http.ErrAbortHandler) // the server has closed, and an HTTP/2 connection is left over
 	}
 	defer l.server.handlers.Leave()
 	c := connOf(r)
 	if !c.begin() {
-		panic(http.ErrAbortHandler) // it made room for another
+		panic(http.ErrAbortHandler) // the connection was evicted
 	}
 	defer c.end()
 	rt := l.router.route(r.URL.EscapedPath(), r.Method)
@@ -35,12 +35,12 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	}
 	w := l.newDelivery(hw, r)
 	w.From = l.server.proxies.originOf(r)
-	if l.discreet {
-		w.origins, w.asking = l.server.cfg.CORSOrigins, r.Header.Get("Origin")
+	if l.hideInternal {
+		w.origins, w.origin = l.server.cfg.CORSOrigins, r.Header.Get("Origin")
 	}
-	w.conn = c.joins(r)
+	w.conn = c.joinable(r)
 	w.CorrID = corrID(r)
-	w.Page = l.discreet && (rt.page || rt.serve == nil)
+	w.Page = l.hideInternal && (rt.page || rt.serve == nil)
 	h := w.Header()
 	h["X-Corr-Id"] = w.HeaderValue(w.CorrID)
 	h["X-Content-Type-Options"] = noSniff
@@ -48,15 +48,15 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	if l.hsts != "" {
 		h.Set("Strict-Transport-Security", l.hsts)
 	}
-	if len(r.TransferEncoding) > 0 && !l.trusted || !r.ProtoAtLeast(1, 1) {
-		// Where a body ends may have been told twice, or in HTTP/1.0 by a
-		// Transfer-Encoding that net/http passes over (RFC 9112 §6.1, §6.3), and it
-		// does not say so: what follows is never taken for a request.
+	if len(r.TransferEncoding) > 0 && !l.trustsClients || !r.ProtoAtLeast(1, 1) {
+		// The end of this body may be ambiguous: a request may have both Content-Length and
+		// Transfer-Encoding, and net/http ignores Transfer-Encoding in HTTP/1.0 (RFC 9112 §6.1,
+		// §6.3). So the connection closes, and no later bytes are taken for a request.
 		h["Connection"] = closing
 	}
-	w.judged(c)
+	w.judgeByConn(c)
 	defer w.stream.stop()
-	w.arm(0) // a deadline of the connection's last request must not end this one
+	w.renewDeadline(0) // the deadline of the connection's last request must not end this one
 
 	m := l.server.metrics.route(name)
 	m.inflight.Inc()
@@ -67,90 +67,93 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	m.latency.Observe(took.Seconds())
 
 	cut := l.finish(w, r, err) || w.evicted
-	l.access(w, r, name, start, took, err, cut)
-	l.conclude(rt, w, r, err)
+	l.logAccess(w, r, name, start, took, err, cut)
+	l.recordOutcome(rt, w, r, err)
 	if cut {
-		panic(http.ErrAbortHandler) // the one way to end an answer so that it does not look whole
+		panic(http.ErrAbortHandler) // the only way to end an answer so that it does not look complete
 	}
 	l.server.linger(w, r)
 }
 
-// Values of headers that every answer has; nobody changes them.
+// Header values of every answer, which no handler modifies.
 var (
 	noSniff    = []string{"nosniff"}
 	noReferrer = []string{"no-referrer"}
 	closing    = []string{"close"}
 )
 
-// answer admits the request and runs its handler; a panic is an error.
+// answer admits the request and runs its handler. It returns a panic as an error.
 func (l *listener) answer(rt route, w *delivery, r *http.Request) (err error) {
 	if err := l.admit(rt, w, r); err != nil {
 		l.server.metrics.rejected.WithLabelValues(status.Of(err).String()).Inc()
 		if status.Of(err) == status.Method {
 			rt.allow(w.Header())
 		}
-		w.LeaveBody(r)
+		w.AbandonBody(r)
 		return err
 	}
 	defer l.leave(rt, w)
-	r, stop, err := budget(rt, r)
+	r, stop, err := applyRequestTimeout(rt, r)
 	if err == nil {
-		r, end := l.paced(rt, w, r)
-		if err = l.record(rt, w, r); err == nil {
+		r, end := l.withBodyDeadlines(rt, w, r)
+		if err = l.recordMutation(rt, w, r); err == nil {
 			err = l.server.deps.Guard.Run(func() error { return rt.answer(&w.Response, r) })
 		}
-		err = w.Because(r.Context(), err)
+		err = w.Cause(r.Context(), err)
 		end()
 		stop()
 	}
 	if err == nil {
 		return nil
 	}
-	if rt.streams {
+	if rt.takesBody {
 		l.server.metrics.refuse(status.Of(err))
 	}
 	if !w.Started() {
-		w.LeaveBody(r)
+		w.AbandonBody(r)
 	}
 	return err
 }
 
-// paced makes a body that a handler reads by itself keep coming; uploads ask for
-// that when they begin to read. On a Unix socket it may wait for its own input.
-func (l *listener) paced(rt route, w *delivery, r *http.Request) (*http.Request, func()) {
-	if !rt.streams || rt.upload || l.patient {
+// withBodyDeadlines returns r with a body that has a deadline for each read, for handlers that
+// read r.Body themselves. Uploads open their body later. On the socket a body has no deadline,
+// because the client may wait for its own input. The caller calls stop after the handler.
+func (l *listener) withBodyDeadlines(rt route, w *delivery, r *http.Request) (*http.Request, func()) {
+	if !rt.takesBody || rt.upload || l.noTimeouts {
 		return r, func() {}
 	}
 	b := l.server.deps.Bodies.Open(&w.Response, r)
 	read := *r // net/http looks at the body of its own request
 	read.Body = io.NopCloser(b)
-	return &read, b.End
+	return &read, b.Stop
 }
 
-// budget shortens a request's time to what its Request-Timeout (seconds) says.
-// It never makes it longer: the bounds of the node hold beside it.
-func budget(rt route, r *http.Request) (*http.Request, context.CancelFunc, error) {
+// applyRequestTimeout ends the request's context after its Request-Timeout, in seconds, at
+// most an hour. The node's own timeouts apply beside it.
+func applyRequestTimeout(rt route, r *http.Request) (*http.Request, context.CancelFunc, error) {
 	values := r.Header["Request-Timeout"]
-	if len(values) == 0 || rt.free {
+	if len(values) == 0 || rt.exempt {
 		return r, func() {}, nil
 	}
 	d, err := strconv.ParseFloat(values[0], 64)
 	if err != nil || !(d > 0) || len(values) > 1 {
-		return r, nil, status.Errorf(status.BadRequest, "Request-Timeout is %q, want seconds", exchange.Clip(strings.Join(values, ", ")))
+		return r, nil, status.Errorf(status.BadRequest, "Request-Timeout is %q. Set it to a number of seconds",
+			exchange.Clip(strings.Join(values, ", ")))
 	}
 	ctx, stop := context.WithTimeoutCause(r.Context(), time.Duration(min(d, 3600)*float64(time.Second)),
-		status.Errorf(status.Timeout, "%s: it was not done within the Request-Timeout of %s s", rt.name, exchange.Clip(values[0])))
+		status.Errorf(status.Timeout, "the request timed out: the route %s did not finish within the "+
+			"Request-Timeout of %s s. Send a longer Request-Timeout", rt.name, exchange.Clip(values[0])))
 	return r.WithContext(ctx), stop, nil
 }
 
-// finish answers an error that came before the first byte, and reports whether
-// the connection has to be cut because it came later.
+// finish sends the problem of an error before the first byte. It reports whether the
+// connection must be cut, because the error came later or the body is too short.
 func (l *listener) finish(w *delivery, r *http.Request, err error) (cut bool) {
 	if err == nil {
 		return w.Short()
 	}
 	if !w.Started() {
-		w.Problem(r, err, l.discreet)
+		w.Problem(r, err, l.hideInternal)
 		return false
 	}
 	if w.Failed == nil && status.Of(err) != status.Canceled {
@@ -159,15 +162,18 @@ func (l *listener) finish(w *delivery, r *http.Request, err error) (cut bool) {
 	return true
 }
 
-// access logs a request: failures, and slow starts where nobody is patient, as
-// warnings, the rest for debugging. Addresses are logged by 8 digits, paths and
-// peers not at all.
-func (l *listener) access(w *delivery, r *http.Request, name string, start time.Time, took time.Duration, err error, cut bool) {
+// logAccess logs a request: as a warning if it failed inside the node or started slowly, else
+// at debug level. On the socket no request is slow. It logs the first 8 digits of an address,
+// and never paths or peers.
+func (l *listener) logAccess(
+	w *delivery, r *http.Request, name string, start time.Time, took time.Duration, err error, cut bool,
+) {
 	level := slog.LevelDebug
 	firstByte := w.First.Sub(start)
 	gone := w.Failed != nil || status.Of(err) == status.Canceled
-	bad := w.Status >= http.StatusInternalServerError && err != nil && !ordinary(err) || cut // no error: readyz says no
-	slow := firstByte > l.server.cfg.SlowRequest && !l.patient
+	// A readyz that says no has a 5xx status and no error.
+	bad := w.Status >= http.StatusInternalServerError && err != nil && !expectedFailure(err) || cut
+	slow := firstByte > l.server.cfg.SlowRequest && !l.noTimeouts
 	if !gone && (bad || slow) {
 		level = slog.LevelWarn
 	}
@@ -189,17 +195,17 @@ func (l *listener) access(w *delivery, r *http.Request, name string, start time.
 	log.LogAttrs(r.Context(), level, "http request", attrs...)
 }
 
-// ordinary reports whether err is a 5xx that tells nobody of a fault: the node is
-// stopping, or was asked for what it is configured not to do.
-func ordinary(err error) bool {
+// expectedFailure reports whether err is a 5xx without a fault: the node is draining, or its
+// configuration does not permit the request.
+func expectedFailure(err error) bool {
 	o := status.Of(err)
 	return o == status.Draining || o == status.Amnesia
 }
 
-// corrID is the request's X-Corr-ID if it is a plain token of up to 64
-// characters, else a new one of 16 hex digits.
+// corrID returns the request's X-Corr-ID if it is a plain token of up to 64 characters, else
+// a new one of 16 hex digits.
 func corrID(r *http.Request) string {
-	given := r.Header["X-Corr-Id"] // as net/http writes it
+	given := r.Header["X-Corr-Id"] // net/http's canonical form
 	if len(given) == 0 {
 		return newCorrID()
 	}

@@ -21,20 +21,20 @@ import (
 	"allium/protocols/status"
 )
 
-// Deps is what a Server works with. Table, Bodies, Guard and Log are needed.
+// Deps are the parts of the node that a Server uses. Table, Bodies, Guard and Log are required.
 type Deps struct {
 	Table        []exchange.Endpoint
 	Bodies       *exchange.Bodies
 	Guard        *exchange.Guard
-	Capabilities exchange.Capabilities // nil: over TCP nothing can be changed
+	Capabilities exchange.Capabilities // nil: mutations over TCP are refused
 	Audit        exchange.Audit        // nil: nothing is recorded
 	Socket       string                // path of the Unix socket; empty: none
-	ACMEDir      string                // where ACME keeps its account and certificates; empty: in RAM
+	ACMEDir      string                // directory of ACME's account and certificates; empty: in RAM
 
-	Now     func() time.Time // of certificates; nil: time.Now
+	Now     func() time.Time // the clock for certificates; nil: time.Now
 	Log     *slog.Logger
-	Metrics prometheus.Registerer // nil: not registered
-	Limits  *limits.Registry      // nil: listed nowhere
+	Metrics prometheus.Registerer // nil: metrics are not registered
+	Limits  *limits.Registry      // nil: limits are listed nowhere
 }
 
 // Server accepts connections and runs routes. Its methods may be called from any
@@ -48,9 +48,9 @@ type Server struct {
 	metrics  *metrics
 	bounds   bounds
 	proxies  proxies
-	inflight latch.Latch  // requests being answered
-	handlers latch.Latch  // all of them, also of what waits for nothing
-	certs    certs.Source // nil: http
+	inflight latch.Latch  // admitted requests; closed by Drain
+	handlers latch.Latch  // all requests, those of exempt routes too
+	certs    certs.Source // nil: no TLS
 	routers  [roles]*router
 	addrs    atomic.Pointer[Addrs]
 }
@@ -60,7 +60,8 @@ func New(cfg Config, admin AdminConfig, d Deps, p Params) (*Server, error) {
 	s := &Server{cfg: cfg, admin: admin, deps: d, params: p}
 	s.proxies, _ = parseProxies(cfg.TrustedProxies) // Validate did
 	var err error
-	if s.certs, err = certs.New(cfg.TLS, certs.Deps{ACMEDir: d.ACMEDir, Now: d.Now, Log: d.Log, Metrics: d.Metrics}); err != nil {
+	s.certs, err = certs.New(cfg.TLS, certs.Deps{ACMEDir: d.ACMEDir, Now: d.Now, Log: d.Log, Metrics: d.Metrics})
+	if err != nil {
 		return nil, err
 	}
 	s.routers[Public] = newRouter(d.Table, exchange.OnPublic)
@@ -72,26 +73,26 @@ func New(cfg Config, admin AdminConfig, d Deps, p Params) (*Server, error) {
 	return s, nil
 }
 
-// Handler returns what answers the requests of a listener of that role, for those
-// who bring their own connections.
+// Handler returns the handler of a listener with that role, for callers that accept
+// connections themselves.
 func (s *Server) Handler(of Role) http.Handler { return s.newListener(of, nil) }
 
-// InFlight returns how many requests are being answered.
+// InFlight returns the number of admitted requests in flight.
 func (s *Server) InFlight() int { return s.inflight.Inside() }
 
-// Draining reports whether Drain was called: no request is admitted any more.
+// Draining reports whether Drain was called.
 func (s *Server) Draining() bool { return s.inflight.Closed() }
 
-// Run listens until ctx is done. Unless Drain was called before, it first lets
-// requests in flight finish for as long as Params say; then it closes every
-// connection. It returns nil when every goroutine has returned, and an error that
-// says what to do when a listener cannot be opened or fails.
+// Run listens until ctx is done, and calls ready when the listeners are open. At the end it
+// drains for Params.Drain unless Drain was called before, then aborts the remaining requests
+// and closes every connection. It returns nil when every goroutine has returned. It returns an
+// error if a listener cannot be opened or fails.
 func (s *Server) Run(ctx context.Context, ready func()) error {
 	listeners, err := s.listen(ctx)
 	if err != nil {
 		return err
 	}
-	// Requests outlive ctx for as long as the drain lasts.
+	// Requests outlive ctx until the drain ends.
 	requests, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	failed := make(chan error, 1)
 	var serving, conns sync.WaitGroup
@@ -116,11 +117,11 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	case <-ctx.Done():
 		if !s.Draining() {
 			drain, cancel := context.WithTimeout(requests, s.params.Drain)
-			_ = s.Drain(drain) // what is left is aborted below
+			_ = s.Drain(drain) // the remaining requests are aborted below
 			cancel()
 		}
 	case err = <-failed:
-		err = fmt.Errorf("gateway: a listener failed: %w", err)
+		err = fmt.Errorf("accept connections: %w", err)
 	}
 
 	abort(errDraining())
@@ -134,12 +135,12 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	rest()
 	serving.Wait()
 	conns.Wait()
-	s.handlers.Wait() // HTTP/2 runs them beside the connection's goroutine
+	s.handlers.Wait() // HTTP/2 runs handlers in goroutines of their own
 	return err
 }
 
 func errDraining() error {
-	return status.Errorf(status.Draining, "the node is shutting down; ask again when it is back")
+	return status.Errorf(status.Draining, "the node is shutting down. Ask another node, or try again when it is back")
 }
 
 // serve accepts connections until the server is shut down.
@@ -150,8 +151,8 @@ func (l *listener) serve() error {
 	return l.http.Serve(l.conns)
 }
 
-// newHTTPServer serves one listener. Every connection is counted in conns until
-// its goroutine ends.
+// newHTTPServer returns the server of one listener. It counts every connection in conns until
+// the connection's goroutine ends.
 func (s *Server) newHTTPServer(requests context.Context, l *listener, conns *sync.WaitGroup) *http.Server {
 	var handler http.Handler = l
 	if s.params.Wrap != nil {
@@ -159,7 +160,7 @@ func (s *Server) newHTTPServer(requests context.Context, l *listener, conns *syn
 	}
 	return &http.Server{
 		Handler:                      handler,
-		DisableGeneralOptionsHandler: true, // its answers would pass by ours
+		DisableGeneralOptionsHandler: true, // the router answers OPTIONS *
 		ReadHeaderTimeout:            s.cfg.HeaderTimeout,
 		IdleTimeout:                  s.cfg.IdleTimeout,
 		MaxHeaderBytes:               int(s.cfg.HeaderBytes),
@@ -181,18 +182,18 @@ func (s *Server) newHTTPServer(requests context.Context, l *listener, conns *syn
 	}
 }
 
-// Drain stops admitting: from now on everything but the pages that wait for
-// nothing is answered 503 draining, on connections new and old. It returns
-// when the last request in flight has ended, or with ctx's error. It does not
-// close listeners; that is for the end of Run. It may be called again.
+// Drain stops admitting requests. From now on every route that is not Exempt answers 503
+// draining, on new and old connections. Drain returns nil when the last request in flight has
+// ended, or an error when ctx ends. It does not close the listeners; Run does that at its end.
+// It may be called again.
 func (s *Server) Drain(ctx context.Context) error {
 	if left := s.inflight.Drain(ctx); left > 0 {
-		return status.Errorf(status.Timeout, "gateway: %d requests are still in flight: %w", left, context.Cause(ctx))
+		return status.Errorf(status.Timeout, "wait for %d requests in flight: %w", left, context.Cause(ctx))
 	}
 	return nil
 }
 
-// refusedUser records that another user's process connected to the socket.
+// refusedUser records that a process of another user connected to the socket.
 func (s *Server) refusedUser(err error) {
 	if s.deps.Audit != nil {
 		s.deps.Audit.Refused(audit.Event{Route: "socket", Outcome: status.Of(err).String(), Detail: err.Error()})

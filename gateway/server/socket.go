@@ -15,12 +15,12 @@ import (
 	"allium/protocols/status"
 )
 
-// listenSocket listens on a Unix socket that only its owner can reach: 0600,
-// in a directory 0700. A socket that a dead node left is replaced.
+// listenSocket opens a Unix socket of mode 0600 in a directory of mode 0700, so that only its
+// owner reaches it. It replaces the socket of a node that no longer runs.
 func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("gateway: make the socket's directory: %w", err)
+		return nil, fmt.Errorf("create the socket's directory: %w", err)
 	}
 	if err := api.CheckSocketDir(dir); err != nil {
 		return nil, err
@@ -31,44 +31,46 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("gateway: listen on the Unix socket: %w", err)
+		return nil, fmt.Errorf("listen on the Unix socket: %w", err)
 	}
-	// The directory has kept others out since before the socket existed.
+	// The directory kept other users out before the socket existed.
 	if err := os.Chmod(path, 0o600); err != nil {
 		_ = l.Close()
-		return nil, fmt.Errorf("gateway: close the Unix socket to others: %w", err)
+		return nil, fmt.Errorf("set the mode of the Unix socket: %w", err)
 	}
 	return l, nil
 }
 
-// removeStale removes a socket on which nobody listens.
+// removeStale removes a socket without a listener. It returns conflict if another node listens,
+// or if path is no socket.
 func removeStale(ctx context.Context, path string) error {
 	fi, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("gateway: look at the Unix socket: %w", err)
+		return fmt.Errorf("examine the Unix socket: %w", err)
 	case fi.Mode().Type() != fs.ModeSocket:
-		return status.Errorf(status.Conflict, "gateway: %s is in the way of the node's socket; remove it", path)
+		return status.Errorf(status.Conflict, "cannot create the node's socket: %s exists and is no socket. Remove it", path)
 	}
 	d := net.Dialer{Timeout: time.Second}
 	c, err := d.DialContext(ctx, "unix", path)
 	switch {
 	case err == nil:
 		c.Close()
-		return status.Errorf(status.Conflict, "gateway: another node listens on %s; stop it, or use another --home", path)
+		return status.Errorf(status.Conflict,
+			"cannot create the node's socket: another node listens on %s. Stop it, or use another --home", path)
 	case !errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("gateway: see whether a node listens on %s: %w", path, err)
+		return fmt.Errorf("check whether a node listens on %s: %w", path, err)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("gateway: remove the socket of a node that is gone: %w", err)
+		return fmt.Errorf("remove the socket of a stopped node: %w", err)
 	}
 	return nil
 }
 
-// peerAllowed refuses whoever is on the other end of a Unix socket unless it is
-// the node's own user or root. It has no opinion on other connections.
+// peerAllowed returns forbidden for a Unix socket connection of another user than the node's
+// own and root. It accepts every other connection.
 func peerAllowed(c net.Conn) error {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
@@ -76,17 +78,17 @@ func peerAllowed(c net.Conn) error {
 	}
 	uid, err := peerUID(u)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return nil // the directory's mode is the guard there
+		return nil // the directory's mode keeps other users out
 	}
 	if err != nil {
-		return fmt.Errorf("gateway: who is on the socket: %w", err)
+		return fmt.Errorf("identify the socket's user: %w", err)
 	}
 	return allowUID(uid, os.Geteuid())
 }
 
 func allowUID(uid, own int) error {
 	if uid != own && uid != 0 {
-		return status.Errorf(status.Forbidden, "gateway: user %d may not use the socket of user %d", uid, own)
+		return status.Errorf(status.Forbidden, "user %d may not use the socket of user %d", uid, own)
 	}
 	return nil
 }

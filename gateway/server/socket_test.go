@@ -58,7 +58,8 @@ func TestSocketInTheWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listenSocket(t.Context(), path); status.Of(err) != status.Conflict || !strings.Contains(err.Error(), "another node") {
+	if _, err := listenSocket(t.Context(), path); status.Of(err) != status.Conflict ||
+		!strings.Contains(err.Error(), "another node") {
 		t.Errorf("a second node: %v", err)
 	}
 	l.Close()

@@ -6,40 +6,39 @@ import (
 	"time"
 )
 
-// streamWatch resets the HTTP/2 stream of an answer whose client does not take
-// it: a write that lasts longer than it may, while the connection itself is not
-// what it waits for, waits for the stream's window.
+// streamWatch resets the HTTP/2 stream of an answer that its client does not take. A write that
+// takes too long on a connection that is not congested waits for the stream's window.
 //
-// It stands in place of a deadline of net/http, which cannot be asked why it
-// passed. stop ends it, and waits for what it does at that time: net/http's
-// stream must not be touched once the handler has returned.
+// It replaces net/http's write deadline, which does not tell why it passed. stop ends the watch
+// and waits for a running look, because net/http's stream must not be used after the handler
+// has returned.
 type streamWatch struct {
-	w      *delivery
-	c      *conn
-	pace   pace // of the connection while this stream waits for it; used by look alone
-	timer  *time.Timer
-	since  atomic.Int64 // when the write that goes on began, in nanoseconds since 1970; 0: there is none
-	length atomic.Int64 // of that write
-	evict  atomic.Bool  // reset it now
+	w        *delivery
+	c        *conn
+	progress progress // of the connection while this stream waits for it; look alone uses it
+	timer    *time.Timer
+	since    atomic.Int64 // start of the current write, in nanoseconds since 1970; 0: no write
+	length   atomic.Int64 // bytes of that write
+	evict    atomic.Bool  // reset the stream now
 
 	mu    sync.Mutex
-	done  bool
-	idle  chan struct{} // of stop, which waits for busy to end; nil: it does not
-	busy  bool
-	reset time.Time // when it was; zero: it was not
+	done  bool          // stop was called
+	busy  bool          // look runs
+	idle  chan struct{} // closed when look ends, if stop waits for it
+	reset time.Time     // when the stream was reset; zero: it was not
 }
 
-// watchStream begins to watch an answer of a connection.
+// watchStream starts to watch an answer on c.
 func (d *delivery) watchStream(c *conn) {
 	s := &streamWatch{w: d, c: c}
-	s.pace.limits = c.pace.limits
+	s.progress.limits = c.progress.limits
 	d.stream = s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.timer = time.AfterFunc(d.patience, s.look)
+	s.timer = time.AfterFunc(d.writeTimeout, s.look)
 }
 
-// begin notes that a write of n bytes begins, end that it is over.
+// begin notes the start of a write of n bytes, and end its end.
 func (s *streamWatch) begin(n int) {
 	if s != nil {
 		s.length.Store(int64(n))
@@ -53,8 +52,8 @@ func (s *streamWatch) end() {
 	}
 }
 
-// look resets the stream, or comes back when it may have to. A reset that the
-// connection does not take either ends that.
+// look runs when the timer fires. It resets the stream if the client is too slow, or sets the
+// timer again. If the connection does not take the reset in time, look ends the connection.
 func (s *streamWatch) look() {
 	if !s.enter() {
 		return
@@ -62,7 +61,7 @@ func (s *streamWatch) look() {
 	defer s.leave()
 	now := time.Now()
 	if s.wasReset() {
-		if left := s.reset.Add(s.w.patience / 4).Sub(now); left > 0 {
+		if left := s.reset.Add(s.w.writeTimeout / 4).Sub(now); left > 0 {
 			s.timer.Reset(left)
 		} else {
 			s.c.endWrites()
@@ -73,41 +72,40 @@ func (s *streamWatch) look() {
 	slow := again <= 0
 	if slow || s.evict.Load() {
 		if slow {
-			s.w.m.timeouts.WithLabelValues("write").Inc()
+			s.w.metrics.timeouts.WithLabelValues("write").Inc()
 		}
 		s.cut(now)
 		return
 	}
-	s.timer.Reset(max(again, s.w.patience/16))
+	s.timer.Reset(max(again, s.w.writeTimeout/16))
 }
 
-// wait returns when to look again; 0 or less: the client is too slow. Where the
-// stream waits for its connection, that is judged: it may be in no write, and
-// all that the stream's window allowed be in the kernel.
+// wait returns the time until the next look, or 0 or less if the client is too slow. If the
+// connection is congested, wait measures the connection's progress: the stream's bytes may all
+// be in the kernel, with no write in progress.
 func (s *streamWatch) wait(now time.Time) time.Duration {
 	since := s.since.Load()
 	if since == 0 {
-		return s.pace.limits.patience
+		return s.progress.limits.idleTimeout
 	}
-	allowed := s.pace.limits.patience + s.pace.limits.timeFor(s.length.Load())
+	allowed := s.progress.limits.idleTimeout + s.progress.limits.timeFor(s.length.Load())
 	if left := allowed - now.Sub(time.Unix(0, since)); left > 0 {
 		return left
 	}
 	if s.c.congested() {
-		return s.pace.judge(s.c.acknowledged(), now)
+		return s.progress.measure(s.c.acknowledged(), now)
 	}
 	return 0
 }
 
-// cut resets the stream, and has look see whether that went out: the handler
-// returns then. A connection that has not taken what was written before it keeps
-// it waiting; bytes that are merely on their way do not.
+// cut resets the stream, and lets look check later whether the connection took the reset. The
+// handler returns then. Unsent earlier bytes delay the reset; bytes on their way do not.
 func (s *streamWatch) cut(now time.Time) {
 	s.mu.Lock()
 	s.reset = now
 	s.mu.Unlock()
-	_ = s.w.rc.SetWriteDeadline(past) // it is HTTP/2's, which has one
-	s.timer.Reset(s.w.patience / 4)
+	_ = s.w.rc.SetWriteDeadline(pastDeadline) // HTTP/2 supports write deadlines
+	s.timer.Reset(s.w.writeTimeout / 4)
 }
 
 func (s *streamWatch) wasReset() bool {
@@ -135,10 +133,10 @@ func (s *streamWatch) enter() bool {
 func (s *streamWatch) leave() {
 	s.mu.Lock()
 	s.busy = false
-	idle, missed := s.idle, s.evict.Load() && s.reset.IsZero()
+	idle, again := s.idle, s.evict.Load() && s.reset.IsZero()
 	s.idle = nil
 	s.mu.Unlock()
-	if missed { // evictNow came while the stream was looked at
+	if again { // evictNow ran while look did
 		s.timer.Reset(0)
 	}
 	if idle != nil {

@@ -11,8 +11,8 @@ import (
 	"allium/gateway/certs"
 )
 
-// tlsConfig is TLS 1.2 and later with the suites that Go ranks; the server adds
-// what it speaks to NextProtos.
+// tlsConfig returns the configuration of the public listener: TLS 1.2 and later with Go's
+// default cipher suites.
 func tlsConfig(source certs.Source, m *metrics) *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -25,22 +25,22 @@ func tlsConfig(source certs.Source, m *metrics) *tls.Config {
 	}
 }
 
-// handshakeFailed counts a connection that ends without having shaken hands.
+// handshakeFailed counts a connection that ends before its TLS handshake is complete.
 func (s *Server) handshakeFailed(c net.Conn) {
 	t, ok := c.(*tls.Conn)
 	if !ok || t.ConnectionState().HandshakeComplete {
 		return
 	}
 	result := "failed"
-	if inner, ok := t.NetConn().(*conn); ok && inner.late.Load() {
+	if inner, ok := t.NetConn().(*conn); ok && inner.timedOut.Load() {
 		result = "timeout"
 	}
 	s.metrics.handshakes.WithLabelValues(result).Inc()
 }
 
-// secureURLs are where others find the listener at a, by the name that its
-// certificate proves, and where it is on this machine, which that name need not
-// lead to. Without a name they are one, and local is empty.
+// secureURLs returns the URL of the listener at a by its certificate's name, and its URL on this
+// machine, because the name may not resolve here. Without a name, named is the local URL and
+// local is empty.
 func secureURLs(certs certs.Source, a net.Addr) (named, local string) {
 	local = strings.Replace(baseURL(a), "http://", "https://", 1)
 	name := certs.Name()
@@ -50,7 +50,7 @@ func secureURLs(certs certs.Source, a net.Addr) (named, local string) {
 	return "https://" + hostPort(name, portOf(a)), local
 }
 
-// hostPort is the authority of an https URL.
+// hostPort returns the authority of an https URL.
 func hostPort(host string, port int) string {
 	switch {
 	case port != 443:
@@ -69,9 +69,9 @@ func portOf(a net.Addr) int {
 	return 443
 }
 
-// CertificateError returns nil while the public listener can prove every name
-// of its own, and always without TLS; otherwise what is wrong and what to do.
-// It does no I/O.
+// CertificateError returns nil while the public listener has a valid certificate for each of its
+// names, and always without TLS. Otherwise the error says what is wrong and what to do. It does
+// no I/O.
 func (s *Server) CertificateError() error {
 	if s.certs == nil {
 		return nil
@@ -79,9 +79,9 @@ func (s *Server) CertificateError() error {
 	return s.certs.Check()
 }
 
-// CertificateReload reads the files of the public listener's certificate again
-// while Run runs: what cannot be used leaves the one that is in use, and is the
-// error. It is nil where there are no such files.
+// CertificateReload returns a function that reads the certificate files again while Run runs. If
+// they are invalid, the function returns an error and the old certificate stays in use. It
+// returns nil if the certificate does not come from files.
 func (s *Server) CertificateReload() func(context.Context) error {
 	if f, ok := s.certs.(interface{ Reload(context.Context) error }); ok {
 		return f.Reload
@@ -89,8 +89,8 @@ func (s *Server) CertificateReload() func(context.Context) error {
 	return nil
 }
 
-// protocols are the versions of HTTP that a side speaks: HTTP/2 over TLS, or
-// without where a proxy is told to.
+// protocols returns the versions of HTTP that the listener speaks: HTTP/1, and HTTP/2 over TLS
+// or with h2c.
 func (l *listener) protocols() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP1(true)
@@ -99,13 +99,13 @@ func (l *listener) protocols() *http.Protocols {
 	return p
 }
 
-// h2Streams is how many requests one HTTP/2 connection may have in flight.
+// h2Streams bounds the requests in flight on one HTTP/2 connection.
 const h2Streams = 100
 
-// http2Config bounds what one HTTP/2 connection may hold: 100 streams, frames of
-// 16 KiB, 256 KiB of a body that nobody reads and 1 MiB of all of them, tables of
-// 4 KiB. One that takes less than it must is closed, see pace. No pings are sent:
-// their answers are as late as all that a slow client has not read yet.
+// http2Config bounds the memory of one HTTP/2 connection: 100 streams, frames of 16 KiB, header
+// tables of 4 KiB, and unread bodies of 256 KiB each and 1 MiB together. progress closes a
+// connection that is too slow. The server sends no pings, because a slow client answers them
+// only after it has read everything before them.
 func (s *Server) http2Config() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams: h2Streams,

@@ -10,50 +10,50 @@ import (
 	"allium/internal/linked"
 )
 
-// inBuffers is how many bytes of a body net/http keeps until its handler has
-// returned: to write them never waits for the client.
-const inBuffers = 2 << 10
+// bufferedBytes is how many bytes of a body net/http buffers until the handler returns. Writing
+// them never waits for the client.
+const bufferedBytes = 2 << 10
 
-// transfers are the answers of the public listener whose body is under way. They
-// are counted apart from requests that are being decided: slow readers take no
-// place of those (SPEC §2). Where all places are taken, the client that has
-// most, the newcomer included, loses its slowest: so a new client always finds
-// a place.
+// transfers limits the answers of the public listener whose body is being sent. They have a
+// limit apart from requests being decided, so that slow readers never take places of those
+// (SPEC §2). At the limit, the client with the most transfers, the new one included, loses its
+// slowest. So a new client always finds a place. Its methods may be called from any goroutine.
 type transfers struct {
 	gate    *limits.Gate
 	evicted func()
 
-	mu   sync.Mutex
-	each map[netip.Prefix]linked.List[transfer] // none is empty
+	mu        sync.Mutex
+	perClient map[netip.Prefix]linked.List[transfer] // no list is empty
 }
 
-// transfer is one of them.
+// transfer is one answer whose body is being sent.
 type transfer struct {
-	group  netip.Prefix
-	conn   *conn        // nil: it cannot be cut
-	stream *streamWatch // nil: the connection has this answer alone
-	began  time.Time
-	base   int64        // what the connection had written before
-	bytes  atomic.Int64 // of the body so far
-	begun  bool         // owned by the handler's goroutine
-	listed bool         // guarded, like node, by the transfers' mu
-	node   linked.Node[transfer]
+	group         netip.Prefix
+	conn          *conn        // nil: the transfer cannot be cut
+	stream        *streamWatch // nil: the connection carries only this answer
+	began         time.Time
+	writtenBefore int64        // bytes that the connection had written at began
+	bytes         atomic.Int64 // bytes of the body so far
+	counted       bool         // it holds a place; owned by the handler's goroutine
+	listed        bool         // it is in perClient; guarded, like node, by the transfers' mu
+	node          linked.Node[transfer]
 }
 
 func newTransfers(r *limits.Registry, name string, most int64, evicted func()) *transfers {
 	return &transfers{
 		gate: r.NewGate(limits.Spec{
-			Name: name, Path: "handlers → clients", Policy: "the slowest of the client that has most makes room",
+			Name: name, Path: "handlers → clients", Policy: "the client with the most loses its slowest",
 		}, most, 0),
-		evicted: evicted, each: map[netip.Prefix]linked.List[transfer]{},
+		evicted: evicted, perClient: map[netip.Prefix]linked.List[transfer]{},
 	}
 }
 
-// begin takes a place, for which another transfer may have to make room.
+// begin takes a place for t, and evicts another transfer if needed. It returns busy if there
+// is no place and nothing to evict.
 func (ts *transfers) begin(t *transfer) error {
 	err := ts.gate.Enter()
-	for range 4 { // others may be quicker to take what became free
-		if err == nil || !ts.makeRoom(t.group) {
+	for range 4 { // other goroutines may take the freed place first
+		if err == nil || !ts.evictFor(t.group) {
 			break
 		}
 		err = ts.gate.Enter()
@@ -63,43 +63,43 @@ func (ts *transfers) begin(t *transfer) error {
 	}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	l := ts.each[t.group]
+	l := ts.perClient[t.group]
 	l.Push(&t.node, t)
-	ts.each[t.group] = l
+	ts.perClient[t.group] = l
 	t.listed = true
 	return nil
 }
 
-// end gives the place back; false: it was another's already.
+// end frees t's place. It returns false if t was evicted.
 func (ts *transfers) end(t *transfer) bool {
-	if !ts.take(t) {
+	if !ts.remove(t) {
 		return false
 	}
 	ts.gate.Leave()
 	return true
 }
 
-// take takes t out of its list; false: it is in none.
-func (ts *transfers) take(t *transfer) bool {
+// remove removes t from its list. It returns false if t is in none.
+func (ts *transfers) remove(t *transfer) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if !t.listed {
 		return false
 	}
 	t.listed = false
-	l := ts.each[t.group]
+	l := ts.perClient[t.group]
 	if l.Remove(&t.node); l.Len() == 0 {
-		delete(ts.each, t.group)
+		delete(ts.perClient, t.group)
 	} else {
-		ts.each[t.group] = l
+		ts.perClient[t.group] = l
 	}
 	return true
 }
 
-// makeRoom ends the slowest transfer of the client that has most once one more
-// of newcomer is counted; among equals it is the newcomer's own.
-func (ts *transfers) makeRoom(newcomer netip.Prefix) bool {
-	var found [maxLook]*transfer
+// evictFor ends the slowest transfer of the client with the most transfers, with one more
+// counted for newcomer. Among equals it ends newcomer's own. It returns false if there is none.
+func (ts *transfers) evictFor(newcomer netip.Prefix) bool {
+	var found [maxCandidates]*transfer
 	n := ts.candidates(found[:], func(group netip.Prefix, n int) int {
 		if group == newcomer {
 			return n*2 + 3 // one more, and before its equals
@@ -108,21 +108,21 @@ func (ts *transfers) makeRoom(newcomer netip.Prefix) bool {
 	})
 	t := slowest(found[:n])
 	if t == nil || !ts.end(t) {
-		return t != nil // it has ended meanwhile
+		return t != nil // t ended meanwhile and freed its place
 	}
 	ts.evicted()
 	t.cut()
 	return true
 }
 
-// candidates fills found with the oldest transfers of the client that weighs
-// most; a weight of 0 is none.
+// candidates fills found with the oldest transfers of the client with the highest weight, and
+// returns how many. A client of weight 0 is never chosen.
 func (ts *transfers) candidates(found []*transfer, weigh func(group netip.Prefix, n int) int) (n int) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	var most linked.List[transfer]
 	heaviest := 0
-	for group, l := range ts.each {
+	for group, l := range ts.perClient {
 		if w := weigh(group, l.Len()); w > heaviest {
 			most, heaviest = l, w
 		}
@@ -137,8 +137,7 @@ func (ts *transfers) candidates(found []*transfer, weigh func(group netip.Prefix
 	return n
 }
 
-// slowest returns the transfer whose client has acknowledged least per second;
-// nil: there is none.
+// slowest returns the transfer with the lowest rate, or nil if ts is empty.
 func slowest(ts []*transfer) (least *transfer) {
 	now, rate := time.Now(), 0.0
 	for _, t := range ts {
@@ -149,18 +148,18 @@ func slowest(ts []*transfer) (least *transfer) {
 	return least
 }
 
-// rate is how many bytes per second the client has taken. Of an HTTP/2 stream
-// only what was written of it is known.
+// rate returns how many bytes per second the client has acknowledged. For an HTTP/2 stream, only
+// the written bytes are known.
 func (t *transfer) rate(now time.Time) float64 {
 	took := t.bytes.Load()
 	if t.conn != nil && t.stream == nil {
-		took = max(0, t.conn.acknowledged()-t.base)
+		took = max(0, t.conn.acknowledged()-t.writtenBefore)
 	}
 	return float64(took) / max(1, now.Sub(t.began).Seconds())
 }
 
-// cut ends the transfer, and with it the connection where that has no other or
-// does not take the reset of its stream.
+// cut ends the transfer. It ends the connection too, if that carries only this answer or does
+// not take the reset of the stream.
 func (t *transfer) cut() {
 	switch {
 	case t.conn == nil:

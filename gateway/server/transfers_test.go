@@ -28,7 +28,7 @@ func TestTransfersAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(ts.each) != 0 || ts.gate.Enter() == nil {
-		t.Errorf("%d clients are left", len(ts.each))
+	if len(ts.perClient) != 0 || ts.gate.Enter() == nil {
+		t.Errorf("%d clients are left", len(ts.perClient))
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"allium/protocols/status"
 )
 
-// maxHops is how many proxies a request may have come through.
+// maxHops bounds the proxies of a request that are followed back.
 const maxHops = 16
 
-// proxies are the addresses whose word is taken for where a request comes from.
+// proxies are the addresses that may name the client of a request.
 type proxies []netip.Prefix
 
 func parseProxies(cidrs []string) (proxies, error) {
@@ -23,7 +23,8 @@ func parseProxies(cidrs []string) (proxies, error) {
 			prefix, err = addr.Prefix(addr.BitLen())
 		}
 		if err != nil || prefix.Addr().Is4In6() {
-			return nil, status.Errorf(status.BadRequest, "gateway.trusted_proxies holds %q, want addresses or CIDRs such as 10.0.0.0/8", s)
+			return nil, status.Errorf(status.BadRequest,
+				"gateway.trusted_proxies contains %q. Set it to addresses or CIDRs such as 10.0.0.0/8", s)
 		}
 		p = append(p, prefix.Masked())
 	}
@@ -39,10 +40,10 @@ func (p proxies) trust(a netip.Addr) bool {
 	return false
 }
 
-// originOf is where a request comes from. Only what a trusted proxy says is
-// listened to, and of that the nearest: who asks may have sent the rest. Where
-// X-Forwarded-For and Forwarded do not name the same client, one of them went
-// through the proxy unseen, and neither counts.
+// originOf returns the client of a request. It believes only trusted proxies, and of their
+// headers only the nearest hops, because the client may have sent the rest. If X-Forwarded-For
+// and Forwarded name different clients, the proxy passed one of them on unchecked, and
+// originOf ignores both.
 func (p proxies) originOf(r *http.Request) exchange.Origin {
 	peer := peerOf(r)
 	o := exchange.Origin{Addr: peer}
@@ -71,8 +72,8 @@ func (p proxies) forwarded(r *http.Request, o exchange.Origin) exchange.Origin {
 	return o
 }
 
-// walk goes from the peer backwards over the hops that are trusted, and returns
-// the first address that is not, or the last one that can be read.
+// walk follows the hops backwards from the peer at while they are trusted. It returns the first
+// untrusted address, or the last one that it can parse.
 func (p proxies) walk(at netip.Addr, hops string, address func(hop string) string) netip.Addr {
 	for range maxHops {
 		i := strings.LastIndexByte(hops, ',')
@@ -88,7 +89,7 @@ func (p proxies) walk(at netip.Addr, hops string, address func(hop string) strin
 	return at
 }
 
-// parseHop reads an address with or without a port: 192.0.2.1:80, [2001:db8::1].
+// parseHop parses an address with or without a port, such as 192.0.2.1:80 or [2001:db8::1].
 func parseHop(s string) (netip.Addr, bool) {
 	if ap, err := netip.ParseAddrPort(s); err == nil {
 		return ap.Addr().Unmap().WithZone(""), true
@@ -97,7 +98,7 @@ func parseHop(s string) (netip.Addr, bool) {
 	return a.Unmap().WithZone(""), err == nil
 }
 
-// forwardedParam is a parameter of one element of Forwarded (RFC 7239), or "".
+// forwardedParam returns a parameter of one element of Forwarded (RFC 7239), or "".
 func forwardedParam(element, name string) string {
 	for pair := range strings.SplitSeq(element, ";") {
 		if k, v, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && strings.EqualFold(k, name) {
@@ -107,7 +108,7 @@ func forwardedParam(element, name string) string {
 	return ""
 }
 
-// peerOf is the address at the other end of a request's connection.
+// peerOf returns the address at the other end of a request's connection.
 func peerOf(r *http.Request) netip.Addr {
 	if c := connOf(r); c != nil {
 		return c.peer
@@ -118,12 +119,12 @@ func peerOf(r *http.Request) netip.Addr {
 func parseAddrPort(s string) netip.Addr {
 	ap, err := netip.ParseAddrPort(s)
 	if err != nil {
-		return netip.Addr{} // a Unix socket's
+		return netip.Addr{} // a Unix socket has none
 	}
 	return ap.Addr().Unmap().WithZone("")
 }
 
-// groupOf is what one subscriber can use: an IPv4 address or an IPv6 /64.
+// groupOf returns the addresses that one subscriber can use: an IPv4 address or an IPv6 /64.
 func groupOf(a netip.Addr) netip.Prefix {
 	bits := 32
 	if a.Is6() {
@@ -131,7 +132,7 @@ func groupOf(a netip.Addr) netip.Prefix {
 	}
 	p, err := a.Prefix(bits)
 	if err != nil {
-		return netip.Prefix{} // of a Unix socket
+		return netip.Prefix{} // a Unix socket has no address
 	}
 	return p
 }

@@ -7,20 +7,19 @@ import (
 	"allium/protocols/b3"
 )
 
-// Handlers take what clients send.
+// Handlers serve uploads. Their methods may be called from any goroutine.
 type Handlers struct {
-	uploads  Store // nil: the node takes none
+	uploads  Store // nil: the node accepts no uploads
 	denylist exchange.Denylist
 	bodies   *exchange.Bodies
 }
 
-// New returns handlers that store what they take in s; nil takes nothing.
+// New returns handlers that store uploads in s. A nil s refuses every upload.
 func New(s Store, denied exchange.Denylist, b *exchange.Bodies) *Handlers {
 	return &Handlers{uploads: s, denylist: denied, bodies: b}
 }
 
-// expected returns the object that a request says it is about to send, zero where
-// that is not said.
+// expected returns the address in a request's Upload-Expect, or zero.
 func expected(r *http.Request) b3.Root {
 	object, err := expectHeader(r.Header)
 	if err != nil {

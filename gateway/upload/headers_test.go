@@ -16,7 +16,8 @@ func TestUploadHeaders(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]int64{
 		"0": 0, "1": 1, " 7 ": 7, "007": 7, "9223372036854775807": 1<<63 - 1,
-		"": -1, "-1": -1, "+1": -1, "1.0": -1, "0x10": -1, "1e3": -1, "9223372036854775808": -1, "1_000": -1, "١": -1, "1 2": -1, "1,2": -1,
+		"": -1, "-1": -1, "+1": -1, "1.0": -1, "0x10": -1, "1e3": -1, "9223372036854775808": -1, "1_000": -1, "١": -1,
+		"1 2": -1, "1,2": -1,
 	} {
 		got, err := bytesHeader(http.Header{"Upload-Length": {value}}, uploadLength)
 		if (want < 0) != (status.Of(err) == status.BadRequest) || want >= 0 && got != want {
@@ -29,12 +30,18 @@ func TestUploadHeaders(t *testing.T) {
 		}
 	}
 	root := b3.Sum([]byte("x"))
-	for value, ok := range map[string]bool{root.String(): true, " " + root.String(): true, "": false, root.Hex(): false, strings.ToUpper(root.String()): false, b3.Root{}.String(): false} {
+	for value, ok := range map[string]bool{
+		root.String(): true, " " + root.String(): true, "": false, root.Hex(): false,
+		strings.ToUpper(root.String()): false, b3.Root{}.String(): false,
+	} {
 		if got, err := expectHeader(http.Header{"Upload-Expect": {value}}); ok != (err == nil && got == root) {
 			t.Errorf("%q: %s, %v", value, got, err)
 		}
 	}
-	for id, ok := range map[string]bool{strings.Repeat("0a", 16): true, strings.Repeat("0A", 16): false, strings.Repeat("0", 31): false, strings.Repeat("0", 33): false, "": false, strings.Repeat("/", 32): false} {
+	for id, ok := range map[string]bool{
+		strings.Repeat("0a", 16): true, strings.Repeat("0A", 16): false, strings.Repeat("0", 31): false,
+		strings.Repeat("0", 33): false, "": false, strings.Repeat("/", 32): false,
+	} {
 		if isUploadID(id) != ok {
 			t.Errorf("%q", id)
 		}
@@ -43,13 +50,16 @@ func TestUploadHeaders(t *testing.T) {
 
 // FuzzUploadHeaders: numbers come out as they went in, and nothing else does.
 func FuzzUploadHeaders(f *testing.F) {
-	for _, s := range []string{"0", "12345", "-1", "+1", "9223372036854775807", "9223372036854775808", "1e9", "b3:", b3.Sum(nil).String()} {
+	for _, s := range []string{
+		"0", "12345", "-1", "+1", "9223372036854775807", "9223372036854775808", "1e9", "b3:", b3.Sum(nil).String(),
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
 		h := http.Header{"Upload-Offset": {value}, "Upload-Expect": {value}}
 		if n, err := bytesHeader(h, uploadOffset); err == nil {
-			if n < 0 || strings.TrimLeft(strings.Trim(value, " \t\r\n"), "0") != strings.TrimLeft(strconv.FormatInt(n, 10), "0") {
+			if n < 0 || strings.TrimLeft(strings.Trim(value, " \t\r\n"), "0") != strings.TrimLeft(strconv.FormatInt(n, 10),
+				"0") {
 				t.Errorf("%q is %d", value, n)
 			}
 		} else if status.Of(err) != status.BadRequest {

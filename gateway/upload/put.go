@@ -11,17 +11,17 @@ import (
 	"allium/protocols/status"
 )
 
-// putObject answers PUT /o/{b3}: the body is stored if it is the object of that
-// address. An object that is here whole is not read again.
+// putObject serves PUT /o/{b3}. It stores the body if the body has that address. It does not
+// read the body of an object that the store has.
 func (g *Handlers) putObject(w *exchange.Response, r *http.Request, rest string, q exchange.Params) error {
 	root, lower, err := exchange.ParseObject(rest)
 	switch {
 	case lower != "":
-		w.LeaveBody(r)
+		w.AbandonBody(r)
 		return w.Redirect(r, http.StatusPermanentRedirect, "/o/"+lower)
 	case err != nil:
 		return err
-	case root.IsZero(): // which everywhere below stands for any address
+	case root.IsZero(): // a zero Expect would accept any bytes
 		return noSuchBytes(root)
 	}
 	w.Root = root
@@ -30,7 +30,8 @@ func (g *Handlers) putObject(w *exchange.Response, r *http.Request, rest string,
 		return err
 	}
 	if r.Header.Get("Content-Range") != "" { // RFC 9110 §14.4: the rest would look like the whole
-		return status.Errorf(status.BadRequest, "PUT takes the whole object, not a Content-Range of it; an upload in pieces begins with POST /u")
+		return status.Errorf(status.BadRequest,
+			"cannot store a part of an object: the request has Content-Range. Start an upload in parts with POST /u")
 	}
 	up := g.uploads
 	if match, none := r.Header.Values("If-Match"), r.Header.Values("If-None-Match"); len(match)+len(none) > 0 {
@@ -39,13 +40,14 @@ func (g *Handlers) putObject(w *exchange.Response, r *http.Request, rest string,
 			return err
 		}
 		etag := exchange.ETag(root)
-		matches := here && exchange.Listed(match, etag, true)
-		if len(match) > 0 && !matches || here && exchange.Listed(none, etag, false) {
-			return status.Errorf(status.Precondition, "If-Match or If-None-Match does not hold for %s", root)
+		matches := here && exchange.MatchesTag(match, etag, true)
+		if len(match) > 0 && !matches || here && exchange.MatchesTag(none, etag, false) {
+			return status.Errorf(status.Precondition, "the object was not stored: If-Match or If-None-Match is not true of "+
+				"its ETag %s. Leave out the header to store it", etag)
 		}
 	}
 	found := o
-	found.Length = -1 // nobody reads a body that is not needed
+	found.Length = -1 // the body is not read, so its length does not matter
 	s, here, err := g.present(w, r, root, found)
 	if err != nil {
 		return err
@@ -55,34 +57,38 @@ func (g *Handlers) putObject(w *exchange.Response, r *http.Request, rest string,
 			return err
 		}
 	}
-	w.LeaveBody(r)
+	w.AbandonBody(r)
 	return answerStored(w, r, s)
 }
 
-// noSuchBytes refuses an address that nobody knows bytes for.
+// noSuchBytes returns the error for the zero address, of which no bytes are known.
 func noSuchBytes(root b3.Root) error {
-	return status.Errorf(status.BadDigest, "no bytes are known that hash to %s; an upload of any bytes is POST /o, or /u without %s", root, uploadExpect)
+	return status.Errorf(status.BadDigest,
+		"cannot store an object as %s: no bytes with that address are known. Use POST /o, or POST /u without %s",
+		root, uploadExpect)
 }
 
-// present tells of an object that is here whole, and pins it as o says if it is
-// what the client says that it has, and may store.
-func (g *Handlers) present(w *exchange.Response, r *http.Request, root b3.Root, o Options) (s api.Stored, here bool, err error) {
+// present reports whether the store has the whole object. If the object has the announced
+// length and the capability allows its size, present pins it as o says.
+func (g *Handlers) present(
+	w *exchange.Response, r *http.Request, root b3.Root, o Options,
+) (s api.Stored, here bool, err error) {
 	up := g.uploads
 	s, here, err = up.Present(r.Context(), root, Options{Length: o.Length})
 	switch {
 	case err != nil || !here:
 		return s, false, err
 	case o.Length >= 0 && o.Length != s.Size:
-		return s, false, status.Errorf(status.BadDigest, "%s has %d bytes, not the %d that are announced", root, s.Size, o.Length)
+		return s, false, status.Errorf(status.BadDigest,
+			"cannot store the upload as %s: the object has %d bytes, not the announced %d", root, s.Size, o.Length)
 	}
-	if err := w.AllowsLength(s.Size); err != nil || !o.Pin {
+	if err := w.CheckLength(s.Size); err != nil || !o.Pin {
 		return s, err == nil, err
 	}
 	return up.Present(r.Context(), root, o)
 }
 
-// postObject answers POST /o: the body is stored, and the answer has its
-// address.
+// postObject serves POST /o. It stores the body and answers with its address.
 func (g *Handlers) postObject(w *exchange.Response, r *http.Request, q exchange.Params) error {
 	o, err := g.uploadOptions(w, r, q, b3.Root{})
 	if err != nil {
@@ -98,20 +104,22 @@ func (g *Handlers) postObject(w *exchange.Response, r *http.Request, q exchange.
 // receive stores the body of a request.
 func (g *Handlers) receive(w *exchange.Response, r *http.Request, o Options) (api.Stored, error) {
 	b := g.bodies.Open(w, r)
-	defer b.End()
+	defer b.Stop()
 	body, done, err := g.bodies.Decode(r.Header, b, -1)
 	if err != nil {
 		return api.Stored{}, err
 	}
 	defer done()
-	s, err := g.uploads.Put(r.Context(), w.Within(body), o)
+	s, err := g.uploads.Put(r.Context(), w.LimitBody(body), o)
 	return s, err
 }
 
-// uploadOptions are what a request asks for, and may: pinning needs an
-// operation of its own in the capability. Who does not say whether to pin gets
-// what the capability allows.
-func (g *Handlers) uploadOptions(w *exchange.Response, r *http.Request, q exchange.Params, root b3.Root) (Options, error) {
+// uploadOptions returns the options that a request asks for and its capability allows. A pin
+// needs an operation of its own in the capability. A request that does not say whether to pin
+// pins if the capability allows it.
+func (g *Handlers) uploadOptions(
+	w *exchange.Response, r *http.Request, q exchange.Params, root b3.Root,
+) (Options, error) {
 	o := Options{Length: exchange.BodyBytes(r), Expect: root, Label: q.Text("label")}
 	if err := g.takesUploads(); err != nil {
 		return o, err
@@ -120,19 +128,20 @@ func (g *Handlers) uploadOptions(w *exchange.Response, r *http.Request, q exchan
 		return o, err
 	}
 	if e := r.Header.Get("Expect"); e != "" && !strings.EqualFold(e, "100-continue") {
-		return o, status.Errorf(status.BadRequest, "Expect: %s is not known here; leave it out", exchange.Clip(e))
+		return o, status.Errorf(status.BadRequest, "the header Expect is %q, which is unknown. Leave it out",
+			exchange.Clip(e))
 	}
-	if err := w.AllowsLength(o.Length); err != nil {
+	if err := w.CheckLength(o.Length); err != nil {
 		return o, err
 	}
 	pin := q.Text("pin")
 	if pin == "false" {
 		if o.Label != "" {
-			return o, status.Errorf(status.BadRequest, "label is of a pin, and pin is false; leave one of the two out")
+			return o, status.Errorf(status.BadRequest, "parameter label needs a pin, and pin is false. Leave one of the two out")
 		}
 		return o, nil
 	}
-	err := w.Allows(r, capability.Ask{Op: capability.Pin, Object: o.Expect, Label: o.Label, Bytes: o.Length})
+	err := w.Authorize(r, capability.Request{Op: capability.Pin, Object: o.Expect, Label: o.Label, Bytes: o.Length})
 	if pin == "" && o.Label == "" && status.Of(err) == status.Forbidden {
 		return o, nil
 	}
@@ -140,7 +149,7 @@ func (g *Handlers) uploadOptions(w *exchange.Response, r *http.Request, q exchan
 	return o, err
 }
 
-// answerStored says which object it was.
+// answerStored answers with the address and the size of a stored object.
 func answerStored(w *exchange.Response, r *http.Request, s api.Stored) error {
 	w.Root = s.Root
 	code := http.StatusOK

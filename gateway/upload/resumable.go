@@ -12,19 +12,19 @@ import (
 	"allium/protocols/status"
 )
 
-// The headers of uploads that come in pieces (docs/http.md).
+// The headers of resumable uploads (docs/http.md).
 const (
-	uploadLength  = "Upload-Length"  // bytes of the whole
-	uploadOffset  = "Upload-Offset"  // bytes that are durable
-	uploadExpect  = "Upload-Expect"  // address that the whole must have
-	uploadExpires = "Upload-Expires" // when it is given up
+	uploadLength  = "Upload-Length"  // bytes of the whole object
+	uploadOffset  = "Upload-Offset"  // durable bytes
+	uploadExpect  = "Upload-Expect"  // the address that the whole object must have
+	uploadExpires = "Upload-Expires" // when the upload is removed
 )
 
-// uploadMedia is what a piece is sent as.
+// uploadMedia is the media type of a part.
 const uploadMedia = "application/offset+octet-stream"
 
-// beginUpload answers POST /u. An object that is here whole already is the
-// answer instead.
+// beginUpload serves POST /u. If the store has the expected object, beginUpload answers with it
+// and starts no upload.
 func (g *Handlers) beginUpload(w *exchange.Response, r *http.Request, q exchange.Params) error {
 	length, err := bytesHeader(r.Header, uploadLength)
 	if err != nil {
@@ -39,7 +39,7 @@ func (g *Handlers) beginUpload(w *exchange.Response, r *http.Request, q exchange
 		return err
 	}
 	o.Length = length
-	if err := w.AllowsLength(length); err != nil {
+	if err := w.CheckLength(length); err != nil {
 		return err
 	}
 	if !root.IsZero() {
@@ -61,7 +61,7 @@ func (g *Handlers) beginUpload(w *exchange.Response, r *http.Request, q exchange
 	return nil
 }
 
-// uploadState answers HEAD /u/{id}.
+// uploadState serves HEAD /u/{id}.
 func (g *Handlers) uploadState(w *exchange.Response, r *http.Request, id string) error {
 	u, err := g.upload(w, r, id)
 	if err != nil {
@@ -76,8 +76,8 @@ func (g *Handlers) uploadState(w *exchange.Response, r *http.Request, id string)
 	return nil
 }
 
-// continueUpload answers PATCH /u/{id}. Every answer but those that know no such
-// upload says how far it is.
+// continueUpload serves PATCH /u/{id}. Every answer has the upload's Upload-Offset, except when
+// the upload is unknown.
 func (g *Handlers) continueUpload(w *exchange.Response, r *http.Request, id string) error {
 	offset, err := bytesHeader(r.Header, uploadOffset)
 	if err != nil {
@@ -85,10 +85,12 @@ func (g *Handlers) continueUpload(w *exchange.Response, r *http.Request, id stri
 	}
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if !strings.EqualFold(strings.TrimSpace(media), uploadMedia) {
-		return status.Errorf(status.Unsupported, "a piece of an upload is sent as Content-Type: %s", uploadMedia)
+		return status.Errorf(status.Unsupported,
+			"cannot read the part: its type is %q. Send Content-Type: %s", exchange.Clip(media), uploadMedia)
 	}
 	if name, err := exchange.EncodingOf(r.Header); err != nil || name != "" {
-		return status.Errorf(status.Unsupported, "a piece of an upload is sent without Content-Encoding; PUT and POST of /o take gzip and zstd")
+		return status.Errorf(status.Unsupported,
+			"cannot read the part: it has a Content-Encoding. Send it plain; PUT /o and POST /o accept gzip and zstd")
 	}
 	u, err := g.upload(w, r, id)
 	if err != nil {
@@ -97,15 +99,17 @@ func (g *Handlers) continueUpload(w *exchange.Response, r *http.Request, id stri
 	w.Header().Set(uploadOffset, strconv.FormatInt(u.Offset, 10))
 	switch {
 	case offset != u.Offset:
-		return status.Errorf(status.Conflict, "the upload has %d bytes, so the next piece begins there and not at %d", u.Offset, offset)
+		return status.Errorf(status.Conflict,
+			"cannot append at byte %d: the upload has %d bytes. Send the part that begins there", offset, u.Offset)
 	case r.ContentLength > u.Length-offset:
-		return status.Errorf(status.BodyCap, "%d bytes are missing of the upload, and the piece has %d", u.Length-offset, r.ContentLength)
+		return status.Errorf(status.BodyCap, "the part is too long: it has %d bytes, and the upload needs %d more",
+			r.ContentLength, u.Length-offset)
 	}
-	if err := w.AllowsLength(u.Length); err != nil {
+	if err := w.CheckLength(u.Length); err != nil {
 		return err
 	}
 	b := g.bodies.Open(w, r)
-	defer b.End()
+	defer b.Stop()
 	u, err = g.uploads.Append(r.Context(), id, offset, b)
 	if u.ID != "" {
 		u.describe(w.Header())
@@ -120,7 +124,7 @@ func (g *Handlers) continueUpload(w *exchange.Response, r *http.Request, id stri
 	return nil
 }
 
-// removeUpload answers DELETE /u/{id}.
+// removeUpload serves DELETE /u/{id}.
 func (g *Handlers) removeUpload(w *exchange.Response, r *http.Request, id string) error {
 	if _, err := g.upload(w, r, id); err != nil {
 		return err
@@ -133,8 +137,8 @@ func (g *Handlers) removeUpload(w *exchange.Response, r *http.Request, id string
 	return nil
 }
 
-// upload finds an upload by its id, and holds the request's capability against
-// the object that it is to be and the label that it gets.
+// upload returns an upload by its id. It checks that the request's capability allows the
+// upload's expected object and label.
 func (g *Handlers) upload(w *exchange.Response, r *http.Request, id string) (Upload, error) {
 	if err := g.takesUploads(); err != nil {
 		return Upload{}, err
@@ -144,19 +148,19 @@ func (g *Handlers) upload(w *exchange.Response, r *http.Request, id string) (Upl
 	}
 	u, err := g.uploads.Upload(r.Context(), id)
 	if err == nil {
-		err = w.Allows(r, capability.Ask{Op: capability.Put, Object: u.Expect, Label: u.Label, Bytes: -1})
+		err = w.Authorize(r, capability.Request{Op: capability.Put, Object: u.Expect, Label: u.Label, Bytes: -1})
 	}
 	return u, err
 }
 
 func (g *Handlers) takesUploads() error {
 	if g.uploads == nil {
-		return status.Errorf(status.Unsupported, "this node takes no uploads")
+		return status.Errorf(status.Unsupported, "cannot store the upload: this node accepts none")
 	}
 	return nil
 }
 
-// describe says how far the upload is.
+// describe sets the headers that tell the state of the upload.
 func (u Upload) describe(h http.Header) {
 	h.Set(uploadOffset, strconv.FormatInt(u.Offset, 10))
 	h.Set(uploadLength, strconv.FormatInt(u.Length, 10))
@@ -166,29 +170,29 @@ func (u Upload) describe(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// isUploadID reports whether id has the form of one: 32 hex digits.
+// isUploadID reports whether id has the form of an upload id: 32 lowercase hex digits.
 func isUploadID(id string) bool {
 	return len(id) == 32 && strings.Trim(id, "0123456789abcdef") == ""
 }
 
 func noUpload(id string) error {
-	return status.Errorf(status.NotFound, "there is no upload %q; begin one with POST /u", exchange.Clip(id))
+	return status.Errorf(status.NotFound, "cannot find the upload %q. Start one with POST /u", exchange.Clip(id))
 }
 
-// bytesHeader reads a header that has to be there once, a count of bytes.
+// bytesHeader parses a required header that is a number of bytes.
 func bytesHeader(h http.Header, name string) (int64, error) {
 	values := h.Values(name)
 	if len(values) != 1 {
-		return 0, status.Errorf(status.BadRequest, "%s has to be there once, and is there %d times", name, len(values))
+		return 0, status.Errorf(status.BadRequest, "the header %s comes %d times. Send it once", name, len(values))
 	}
 	v := textproto.TrimString(values[0])
 	if n, err := strconv.ParseUint(v, 10, 63); err == nil && strings.Trim(v, "0123456789") == "" {
 		return int64(n), nil
 	}
-	return 0, status.Errorf(status.BadRequest, "%s is %q, want a number of bytes", name, exchange.Clip(v))
+	return 0, status.Errorf(status.BadRequest, "the header %s is %q. Set it to a number of bytes", name, exchange.Clip(v))
 }
 
-// expectHeader reads Upload-Expect, zero where there is none.
+// expectHeader parses Upload-Expect. It returns zero if the header is missing.
 func expectHeader(h http.Header) (root b3.Root, err error) {
 	switch values := h.Values(uploadExpect); len(values) {
 	case 0:
@@ -199,6 +203,6 @@ func expectHeader(h http.Header) (root b3.Root, err error) {
 		}
 		return root, err
 	default:
-		return root, status.Errorf(status.BadRequest, "%s is there %d times", uploadExpect, len(values))
+		return root, status.Errorf(status.BadRequest, "the header %s comes %d times. Send it once", uploadExpect, len(values))
 	}
 }

@@ -9,48 +9,47 @@ import (
 	"allium/protocols/b3"
 )
 
-// Store stores what clients send. What it acknowledges is verified and
-// durable, and nothing of it is visible before.
+// Store stores uploads. An object that it acknowledges is verified and durable, and nothing of
+// it is visible before. It is safe for concurrent use.
 //
-// Every method may refuse with busy while the node takes no writes, and with
-// not_allowed where it holds no content.
+// Every method may return busy while the node takes no writes, and not_allowed on a node that
+// stores no content.
 type Store interface {
-	// Present tells of an object that is here whole, and pins it when o says so.
-	// not_found is not an error: ok is false.
+	// Present reports whether the store has the whole object, and pins it if o.Pin is true. An
+	// absent object is no error: ok is false.
 	Present(ctx context.Context, root b3.Root, o Options) (s api.Stored, ok bool, err error)
-	// Put stores what r gives, to its end. What can refuse it does before r is
-	// read: no_space and quota, as far as o.Length says. Bytes that do not hash
-	// to o.Expect are bad_digest, and nothing of them stays.
+	// Put stores the bytes of r up to io.EOF. It returns no_space and quota before it reads r,
+	// if o.Length is known. It returns bad_digest for bytes that do not hash to o.Expect, and
+	// then stores nothing.
 	Put(ctx context.Context, r io.Reader, o Options) (api.Stored, error)
 
-	// New begins an upload that comes in pieces. o.Length is known.
+	// New starts a resumable upload. o.Length is known.
 	New(ctx context.Context, o Options) (Upload, error)
-	// Upload tells how far one is; not_found, or gone for some time after it
-	// expired or was removed.
+	// Upload returns the state of a resumable upload. It returns not_found for an unknown one,
+	// and gone for some time after it expired or was removed.
 	Upload(ctx context.Context, id string) (Upload, error)
-	// Append adds what r gives, to its end, at offset: conflict when that is not
-	// how far the upload is, or another append is under way; body_cap when r
-	// gives more than is missing. What arrived before an error is kept, and the
-	// Upload tells how much that is, if its ID is set. With the last byte the
-	// whole is stored; bad_digest removes it instead.
+	// Append appends the bytes of r at offset. It returns conflict if the upload has another
+	// offset or another Append runs, and body_cap if r has more bytes than are missing. Bytes
+	// that arrived before an error stay; if the returned Upload has an ID, its Offset counts
+	// them. The last byte stores the object. bad_digest removes the upload instead.
 	Append(ctx context.Context, id string, offset int64, r io.Reader) (Upload, error)
-	// Remove gives an upload up.
+	// Remove removes an upload and its bytes.
 	Remove(ctx context.Context, id string) error
 }
 
-// Options say what an upload is held to.
+// Options are the properties that a request gives an upload.
 type Options struct {
 	Length int64   // bytes; −1: not known
-	Expect b3.Root // its address; zero takes any
-	Pin    bool    // keep it
-	Label  string  // of the pin, whose quota it counts against
+	Expect b3.Root // the address that the bytes must have; zero: any
+	Pin    bool    // pin the object
+	Label  string  // label of the pin, whose quota the object counts against
 }
 
-// Upload is an upload that comes in pieces, as it is at one moment.
+// Upload is the state of a resumable upload.
 type Upload struct {
 	ID string
 	Options
-	Offset  int64       // bytes that are durable
-	Expires time.Time   // when it is given up, unless more arrives
+	Offset  int64       // durable bytes
+	Expires time.Time   // when the upload is removed, unless more arrives
 	Stored  *api.Stored // the object, once it is stored
 }

@@ -16,44 +16,44 @@ import (
 	"allium/protocols/status"
 )
 
-// Of a request that is sent again (SPEC §2): at most maxTries times in a row
-// without a proved byte between them, after a wait that doubles.
+// The limits of retries (SPEC §2). A request is sent at most maxTries times in a row without a
+// proved byte between them. The wait doubles from minWait, with jitter, to maxWait.
 const (
-	maxTries  = 3
-	leastWait = 50 * time.Millisecond // and up to twice as much
-	mostWait  = 2 * time.Second
+	maxTries = 3
+	minWait  = 50 * time.Millisecond
+	maxWait  = 2 * time.Second
 )
 
-// Download is a range of an object that comes through a gateway: each byte was
-// proved against the address before it is returned. What a cut connection did
-// not bring is asked for again, from the last proved group on. It is not for
-// concurrent use.
+// Download reads a range of an object through a gateway. It verifies each byte against the address
+// before it returns it. After a cut connection it requests the rest, from the last proved group
+// on. It is not safe for concurrent use.
 //
-// Bytes that prove wrong are corrupt, and end it: a gateway that lies once is not
-// asked again. Read returns io.EOF only after the last byte of the range.
+// Bytes that fail the proof are corrupt and end the Download. Read returns io.EOF only after the
+// last byte of the range.
 type Download struct {
 	ctx    context.Context
 	g      *Gateway
 	root   b3.Root
-	r      api.Range // what is left, once the first answer is there
-	size   int64     // as claimed by the first answer
+	r      api.Range // the rest of the range, after the first answer
+	size   int64     // as the first answer claims
 	proved bool
 
 	resp  *http.Response
 	dec   *bao.Decoder
 	stall *time.Timer
-	due   time.Time // when something has to be proved again
-	tries int       // in a row that brought nothing
+	due   time.Time // when the next group must be proved
+	tries int       // attempts in a row without a proved byte
 	err   error
 }
 
-// Get asks for bytes [r.Start, r.End) of an object. An r.End of −1 is the
-// object's end, and with it an r.Start below 0 counts from there, as the gateway
-// claims until the size is proved; what lies past the end is cut off. It returns when an encoding begins to arrive; ctx governs
-// the Download until it is closed.
+// Get requests the bytes [r.Start, r.End) of an object. An r.End of −1 is the object's end, and a
+// negative r.Start then counts from the end, which the gateway claims until the size is proved. A
+// range past the end is cut off there. Get returns when an encoding begins to arrive. ctx limits
+// the Download until the caller closes it.
 func (g *Gateway) Get(ctx context.Context, root b3.Root, r api.Range) (*Download, error) {
 	if r.End < -1 || r.End >= 0 && (r.Start < 0 || r.Start >= r.End) {
-		return nil, status.Errorf(status.BadRange, "bytes %d to %d are not a range: want 0 ≤ start < end, or end −1", r.Start, r.End)
+		return nil, status.Errorf(status.BadRange,
+			"bytes %d to %d are not a range: want 0 ≤ start < end, or end −1", r.Start, r.End)
 	}
 	d := &Download{ctx: ctx, g: g, root: root, r: r, size: -1}
 	for {
@@ -61,35 +61,35 @@ func (g *Gateway) Get(ctx context.Context, root b3.Root, r api.Range) (*Download
 		if err == nil {
 			return d, nil
 		}
-		if err = d.again(err); err != nil {
+		if err = d.waitForRetry(err); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// Size is the object's size and whether it was proved. It is proved when the
-// last byte of the object was returned, and a claim of the gateway before that.
+// Size returns the object's size in bytes. proved is true once the last byte of the object was
+// returned. Before that the size is a claim of the gateway.
 func (d *Download) Size() (size int64, proved bool) { return d.size, d.proved }
 
-// Offset is where in the object the next byte is that Read returns.
+// Offset returns the position in the object of the next byte that Read returns.
 func (d *Download) Offset() int64 { return d.r.Start }
 
 // Read implements [io.Reader].
 func (d *Download) Read(p []byte) (int, error) {
 	for d.err == nil {
 		n, err := d.dec.Read(p)
-		d.took(n)
+		d.advance(n)
 		if err == nil {
 			return n, nil
 		}
-		d.err = d.goOn(err)
+		d.err = d.resume(err)
 	}
 	return 0, d.err
 }
 
-// WriteTo implements [io.WriterTo]: one write for every group.
+// WriteTo implements [io.WriterTo], with one write for each group.
 func (d *Download) WriteTo(w io.Writer) (total int64, err error) {
-	to := &writing{d: d, w: w}
+	to := &groupWriter{d: d, w: w}
 	for d.err == nil {
 		_, err := d.dec.WriteTo(to)
 		if to.err != nil {
@@ -98,7 +98,7 @@ func (d *Download) WriteTo(w io.Writer) (total int64, err error) {
 		if err == nil {
 			err = io.EOF
 		}
-		d.err = d.goOn(err)
+		d.err = d.resume(err)
 	}
 	if errors.Is(d.err, io.EOF) {
 		return to.n, nil
@@ -106,27 +106,26 @@ func (d *Download) WriteTo(w io.Writer) (total int64, err error) {
 	return to.n, d.err
 }
 
-// writing is where a Download is copied to; its errors are told from the
-// gateway's.
-type writing struct {
+// groupWriter writes proved groups to w. It remembers w's error, to tell it from the gateway's.
+type groupWriter struct {
 	d   *Download
 	w   io.Writer
 	n   int64
 	err error
 }
 
-func (w *writing) Write(p []byte) (int, error) {
-	w.d.stall.Stop() // whoever takes the bytes may take its time
+func (w *groupWriter) Write(p []byte) (int, error) {
+	w.d.stall.Stop() // a slow writer is not a stalled gateway
 	n, err := w.w.Write(p)
 	w.n += int64(n)
-	w.d.took(n)
+	w.d.advance(n)
 	w.d.stall.Reset(stallTimeout)
 	w.err = err
 	return n, err
 }
 
-// took notes n bytes that were returned.
-func (d *Download) took(n int) {
+// advance notes that n bytes were returned.
+func (d *Download) advance(n int) {
 	if n > 0 {
 		d.r.Start += int64(n)
 		d.tries = 0
@@ -135,43 +134,43 @@ func (d *Download) took(n int) {
 	d.proved = d.proved || d.dec.SizeProved()
 }
 
-// Close ends the transfer. It is idempotent and returns nil.
+// Close ends the transfer. It may be called again and returns nil.
 func (d *Download) Close() error {
-	d.hangUp()
+	d.closeResponse()
 	if d.err == nil {
 		d.err = errDownloadClosed
 	}
 	return nil
 }
 
-var errDownloadClosed = errors.New("verified: the download is closed")
+var errDownloadClosed = errors.New("the download is closed")
 
-func (d *Download) hangUp() {
+func (d *Download) closeResponse() {
 	if d.resp != nil {
 		d.stall.Stop()
 		_ = d.dec.Close()
-		_ = d.resp.Body.Close() // it was only read
+		_ = d.resp.Body.Close() // the error of a body that was read has no meaning
 		d.resp = nil
 	}
 }
 
-// goOn takes the error that an encoding ended with: io.EOF is returned, and nil
-// when what is missing is on its way.
-func (d *Download) goOn(err error) error {
+// resume handles the error that ended an encoding. It returns nil after it requested the rest of
+// the range, io.EOF at the end of the range, and any other error as the end of the Download.
+func (d *Download) resume(err error) error {
 	d.proved = d.proved || d.dec.SizeProved()
 	if errors.Is(err, io.EOF) {
 		return io.EOF
 	}
 	if status.Of(err) == status.Corrupt {
-		return d.lied(err)
+		return d.proofFailed(err)
 	}
 	err = d.g.failure(d.ctx, err)
 	if d.r.Start == d.end() {
-		return io.EOF // only the end of the answer was lost
+		return io.EOF // all bytes arrived before the cut
 	}
 	for {
-		d.hangUp()
-		if err = d.again(err); err != nil {
+		d.closeResponse()
+		if err = d.waitForRetry(err); err != nil {
 			return err
 		}
 		if err = d.open(); err == nil {
@@ -180,7 +179,7 @@ func (d *Download) goOn(err error) error {
 	}
 }
 
-// end is where the range ends.
+// end returns the end of the range.
 func (d *Download) end() int64 {
 	if d.r.End < 0 || d.r.End > d.size {
 		return d.size
@@ -188,25 +187,25 @@ func (d *Download) end() int64 {
 	return d.r.End
 }
 
-// again waits before a request is sent again, or returns err, with which there
-// is no sense in that or which came too often.
-func (d *Download) again(err error) error {
+// waitForRetry counts a failed attempt and waits before the next. It returns err if a retry does
+// not help or there were too many.
+func (d *Download) waitForRetry(err error) error {
 	d.tries++
 	return pause(d.ctx, d.tries, 0, err)
 }
 
-// pause waits before a request is sent again that failed with err for the
-// tries-th time in a row, and as often as more says without counting that. It
-// returns err when there is no sense in that, or it came too often.
+// pause waits before a request is repeated. It failed with err, tries times in a row and more
+// times that only lengthen the wait. pause returns err if a retry does not help or tries reached
+// maxTries.
 func pause(ctx context.Context, tries, more int, err error) error {
 	retry := status.Of(err).Retry()
 	if tries >= maxTries || retry != status.RetryYes && retry != status.RetryAfter || ctx.Err() != nil {
 		return err
 	}
-	wait := min((leastWait+rand.N(leastWait))<<min(tries+more, 10), mostWait)
+	wait := min((minWait+rand.N(minWait))<<min(tries+more, 10), maxWait)
 	var s *status.Error
 	if errors.As(err, &s) && s.Limit != nil {
-		wait = min(max(wait, s.Limit.RetryAfter), mostWait)
+		wait = min(max(wait, s.Limit.RetryAfter), maxWait)
 	}
 	t := time.NewTimer(wait)
 	defer t.Stop()
@@ -218,58 +217,62 @@ func pause(ctx context.Context, tries, more int, err error) error {
 	}
 }
 
-// open asks for what is left.
+// open requests the rest of the range.
 func (d *Download) open() error {
 	path := "/o/" + d.root.String() + "?format=bao"
 	if d.r != (api.Range{End: -1}) {
 		path += "&range=" + rangeText(d.r)
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
-	resp, err := d.g.do(ctx, http.MethodGet, path, http.Header{"Accept": {bao.MediaType}}, nil, 0) //nolint:bodyclose // hangUp does
+	//nolint:bodyclose // closeResponse closes it
+	resp, err := d.g.do(ctx, http.MethodGet, path, http.Header{"Accept": {bao.MediaType}}, nil, 0)
 	if err != nil {
 		cancel(nil)
 		return err
 	}
-	resp.Body = &endingBody{resp.Body, cancel}
+	resp.Body = &cancelOnClose{resp.Body, cancel}
 	d.resp = resp
 	d.stall = time.AfterFunc(stallTimeout, func() {
-		cancel(status.Errorf(status.Timeout, "nothing arrived for %s, or nothing that could be proved for %s", stallTimeout, proofTimeout))
+		cancel(status.Errorf(status.Timeout, "nothing arrived for %s, or nothing that could be proved for %s", stallTimeout,
+			proofTimeout))
 	})
 	d.due = time.Now().Add(proofTimeout)
-	d.dec = bao.NewDecoder(d.root, b3.Range(d.r), &stalling{resp.Body, d})
+	d.dec = bao.NewDecoder(d.root, b3.Range(d.r), &stallReader{resp.Body, d})
 	size, err := d.begin(ctx)
 	if err != nil {
-		d.hangUp()
+		d.closeResponse()
 		return err
 	}
 	d.size, d.r.Start = size, d.dec.Offset()
 	return nil
 }
 
-// begin checks that the answer is an encoding of the object as it was known
-// before.
+// begin checks that the answer is an encoding of the object with the size of earlier answers.
 func (d *Download) begin(ctx context.Context) (size int64, err error) {
-	if t, _, _ := mime.ParseMediaType(d.resp.Header.Get("Content-Type")); t != bao.MediaType || d.resp.StatusCode != http.StatusOK {
-		return 0, status.Errorf(status.Upstream, "%s answered %d with %q instead of a verified encoding; it is no allium gateway, or something between is",
+	if t, _, _ := mime.ParseMediaType(d.resp.Header.Get("Content-Type")); t != bao.MediaType ||
+		d.resp.StatusCode != http.StatusOK {
+		return 0, status.Errorf(status.Upstream, "%s answered %d with %q instead of a verified encoding; it is no allium "+
+			"gateway, or something between is",
 			d.g.base.Host, d.resp.StatusCode, printable(d.resp.Header.Get("Content-Type")))
 	}
 	switch size, err = d.dec.Begin(); {
 	case status.Of(err) == status.Corrupt:
-		return 0, d.lied(err)
+		return 0, d.proofFailed(err)
 	case err != nil:
 		return 0, d.g.failure(ctx, err)
 	case d.size >= 0 && d.size != size:
-		return 0, status.Errorf(status.Corrupt, "%s said that %s has %d bytes, and now %d; ask another gateway", d.g.base.Host, d.root, d.size, size)
+		return 0, status.Errorf(status.Corrupt, "%s said that %s has %d bytes, and now %d; ask another gateway",
+			d.g.base.Host, d.root, d.size, size)
 	}
 	return size, nil
 }
 
-// lied is the error of bytes that proved wrong.
-func (d *Download) lied(err error) error {
+// proofFailed returns the error of bytes that failed the proof.
+func (d *Download) proofFailed(err error) error {
 	return status.Errorf(status.Corrupt, "%s sent what is not %s; ask another gateway: %w", d.g.base.Host, d.root, err)
 }
 
-// rangeText is r as the query of a gateway takes it.
+// rangeText formats r for the query parameter range.
 func rangeText(r api.Range) string {
 	s := strconv.FormatInt(r.Start, 10)
 	switch {
@@ -281,13 +284,14 @@ func rangeText(r api.Range) string {
 	return s + "-" + strconv.FormatInt(r.End-1, 10)
 }
 
-// stalling puts the end off while bytes arrive, until something is due.
-type stalling struct {
+// stallReader resets the stall timer while bytes arrive, but never past the time when the next
+// group is due.
+type stallReader struct {
 	r io.Reader
 	d *Download
 }
 
-func (s *stalling) Read(p []byte) (int, error) {
+func (s *stallReader) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
 	if n > 0 {
 		s.d.stall.Reset(max(0, min(stallTimeout, time.Until(s.d.due))))
@@ -295,7 +299,7 @@ func (s *stalling) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Stat is the size of an object, proved by its last group.
+// Stat returns the size of an object in bytes, proved by its last group.
 func (g *Gateway) Stat(ctx context.Context, root b3.Root) (int64, error) {
 	d, err := g.Get(ctx, root, api.Range{Start: -1, End: -1})
 	if err != nil {

@@ -22,23 +22,23 @@ import (
 	"allium/protocols/status"
 )
 
-// Deadlines of a Gateway. A body that stands still for stallTimeout is cut, and so
-// is one that drips: no chunk group of which was proved for proofTimeout.
+// The timeouts of a Gateway. A body is cut if no byte arrives for stallTimeout, or if no chunk
+// group is proved for proofTimeout.
 const (
-	connectTimeout = 5 * time.Second  // to dial, and then to shake hands
-	headerTimeout  = 30 * time.Second // to the header of an answer to a request without a body
+	connectTimeout = 5 * time.Second  // for dialing, and again for the TLS handshake
+	headerTimeout  = 30 * time.Second // for the header of the answer to a request without a body
 	stallTimeout   = 30 * time.Second // between two reads of a body
-	proofTimeout   = 2 * time.Minute  // for 64 KiB and what proves them: some 550 bytes a second
+	proofTimeout   = 2 * time.Minute  // for 64 KiB and their proof, about 550 bytes a second
 )
 
-// Conns is how many requests a Gateway sends at once without dialling
-// anew for each.
+// Conns is the number of idle connections that a Gateway keeps, so that as many concurrent
+// requests need no new connection.
 const Conns = 16
 
-// maxProblem bounds what is read of an error answer, or of what was stored, in bytes.
+// maxProblem bounds the body of an error, or of the answer to an upload, in bytes.
 const maxProblem = 1 << 20
 
-// maxRedirects is how often a request follows a permanent redirect.
+// maxRedirects bounds the redirects that a request follows.
 const maxRedirects = 2
 
 // Options modify New. The zero value is a public gateway.
@@ -47,34 +47,35 @@ type Options struct {
 	CA    string // PEM file of a private CA; empty: the system's
 }
 
-// Gateway speaks to the public listener of a node that need not be trusted: what
-// it answers is used only as far as it proves itself. It is safe for concurrent
-// use.
+// Gateway is a client of the public listener of a node that need not be trusted. It uses an answer
+// only as far as the answer proves itself. It is safe for concurrent use.
 //
-// It follows no redirect but a permanent one (308) within the gateway's own
-// origin, keeps no cookies, and goes through the proxy that the environment
-// names (HTTPS_PROXY).
+// It follows only permanent redirects (308) within the gateway's origin, stores no cookies, and
+// uses the proxy of the environment (HTTPS_PROXY).
 type Gateway struct {
-	base  *url.URL // scheme and host alone
+	base  *url.URL // scheme and host
 	token string
 	http  *http.Client
 	tr    *http.Transport
 }
 
-// New returns a client of the gateway at base, http(s)://host[:port].
-// Nothing is dialled yet. A token goes over https, or to this machine: any other
-// base is bad_request with one.
+// New returns a client of the gateway at base, http(s)://host[:port]. It does not connect. With a
+// token, base must be https or this machine; any other base is bad_request. The caller closes
+// the Gateway.
 func New(base string, o Options) (*Gateway, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
 		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, status.Errorf(status.BadRequest, "%q is not the address of a gateway; write https://host or http://127.0.0.1:8080", base)
+		return nil, status.Errorf(status.BadRequest, "%q is not the address of a gateway; write https://host or "+
+			"http://127.0.0.1:8080", base)
 	}
 	if o.Token != "" && u.Scheme != "https" && !isLoopback(u.Hostname()) {
-		return nil, status.Errorf(status.BadRequest, "a capability is not sent to %s in the clear; use an https address", u.Host)
+		return nil, status.Errorf(status.BadRequest, "a capability is not sent to %s in the clear; use an https address",
+			u.Host)
 	}
 	if strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, status.Errorf(status.BadRequest, "the capability holds characters that no capability has; give it as `allium token mint` printed it")
+		return nil, status.Errorf(status.BadRequest, "the capability holds characters that no capability has; give it as "+
+			"`allium token mint` printed it")
 	}
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CA != "" {
@@ -94,7 +95,7 @@ func New(base string, o Options) (*Gateway, error) {
 		ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
 		MaxIdleConns: Conns, MaxIdleConnsPerHost: Conns, IdleConnTimeout: 30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
-		DisableCompression:     true, // an encoding of an encoding proves nothing sooner
+		DisableCompression:     true, // a verified encoding is not compressed
 	}
 	return &Gateway{
 		base: &url.URL{Scheme: u.Scheme, Host: u.Host}, token: o.Token, tr: tr,
@@ -108,7 +109,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// sameOrigin follows 308 within the origin that was asked, and nothing else.
+// sameOrigin permits a 308 redirect within the origin of the first request, and no other.
 func sameOrigin(req *http.Request, via []*http.Request) error {
 	from := via[0].URL
 	if req.Response == nil || req.Response.StatusCode != http.StatusPermanentRedirect || len(via) > maxRedirects ||
@@ -121,16 +122,16 @@ func sameOrigin(req *http.Request, via []*http.Request) error {
 // Close closes idle connections. Requests in flight end by their contexts.
 func (g *Gateway) Close() { g.tr.CloseIdleConnections() }
 
-// do sends one request; path is absolute, with its query. length is that of
-// body, −1 where it is not known. An answer below 300, and 304, is returned: the
-// caller closes its body. A problem becomes the *status.Error that it describes,
-// with the outcome of its status code where it names none that has that code.
-// What was cut or cannot be reached is transport_down, what is no gateway's
-// answer upstream.
+// do sends one request. path is absolute and includes the query. length is the body's length in
+// bytes, −1 if unknown. do returns an answer with a status below 300, or 304; the caller closes
+// its body. A problem becomes the *status.Error that it describes. If the problem names no
+// outcome of its status code, the status code decides. A cut or failed connection is
+// transport_down, and an answer that no gateway gives is upstream.
 //
-// Without a body the header has to come within 30 s; with one, ctx alone bounds
-// the request.
-func (g *Gateway) do(ctx context.Context, method, path string, header http.Header, body io.Reader, length int64) (*http.Response, error) {
+// Without a body the header must arrive within headerTimeout. With a body only ctx limits the
+// request.
+func (g *Gateway) do(ctx context.Context, method, path string, header http.Header, body io.Reader,
+	length int64) (*http.Response, error) {
 	var cancel context.CancelCauseFunc
 	ctx, cancel = context.WithCancelCause(ctx)
 	req, err := http.NewRequestWithContext(ctx, method, g.base.String()+path, body)
@@ -148,7 +149,8 @@ func (g *Gateway) do(ctx context.Context, method, path string, header http.Heade
 		req.ContentLength = length
 	} else {
 		late := time.AfterFunc(headerTimeout, func() {
-			cancel(status.Errorf(status.Timeout, "%s did not answer within %s; ask another gateway, or later", g.base.Host, headerTimeout))
+			cancel(status.Errorf(status.Timeout, "%s did not answer within %s; ask another gateway, or later", g.base.Host,
+				headerTimeout))
 		})
 		defer late.Stop()
 	}
@@ -159,33 +161,34 @@ func (g *Gateway) do(ctx context.Context, method, path string, header http.Heade
 		return nil, err
 	}
 	if resp.StatusCode < http.StatusMultipleChoices || resp.StatusCode == http.StatusNotModified {
-		resp.Body = &endingBody{resp.Body, cancel}
+		resp.Body = &cancelOnClose{resp.Body, cancel}
 		return resp, nil
 	}
 	defer cancel(nil)
 	defer resp.Body.Close()
 	if resp.StatusCode < http.StatusBadRequest {
-		return nil, status.Errorf(status.Upstream, "%s sends elsewhere (%d, to %q), which is not followed; name the gateway meant", g.base.Host, resp.StatusCode, printable(resp.Header.Get("Location")))
+		return nil, status.Errorf(status.Upstream, "%s sends elsewhere (%d, to %q), which is not followed; name the "+
+			"gateway meant", g.base.Host, resp.StatusCode, printable(resp.Header.Get("Location")))
 	}
-	// Whoever sends the problem slowly is not waited for.
+	// A problem that arrives slowly is cut.
 	late := time.AfterFunc(stallTimeout, func() { cancel(nil) })
 	defer late.Stop()
 	return nil, g.problem(resp)
 }
 
-// endingBody ends its request's context when it is closed.
-type endingBody struct {
+// cancelOnClose is a body that cancels its request's context when it is closed.
+type cancelOnClose struct {
 	io.ReadCloser
 	end context.CancelCauseFunc
 }
 
-func (b *endingBody) Close() error {
+func (b *cancelOnClose) Close() error {
 	err := b.ReadCloser.Close()
 	b.end(nil)
 	return err
 }
 
-// failure is why there was no answer, or no more of it.
+// failure returns the error of a request that got no answer, or whose answer was cut.
 func (g *Gateway) failure(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("%s: %w", g.base.Host, cause)
@@ -196,17 +199,19 @@ func (g *Gateway) failure(ctx context.Context, err error) error {
 	}
 	var cert *tls.CertificateVerificationError
 	if name := (x509.HostnameError{}); errors.As(err, &name) && len(name.Certificate.DNSNames) > 0 {
-		return status.Errorf(status.Upstream, "%s has a certificate for %s; ask it by that name: %w", g.base.Host, printable(strings.Join(name.Certificate.DNSNames, ", ")), err)
+		return status.Errorf(status.Upstream, "%s has a certificate for %s; ask it by that name: %w", g.base.Host,
+			printable(strings.Join(name.Certificate.DNSNames, ", ")), err)
 	}
 	if errors.As(err, &cert) {
-		return status.Errorf(status.Upstream, "%s cannot show that it is %s; if its CA is a private one, name its file: %w", g.base.Host, g.base.Hostname(), err)
+		return status.Errorf(status.Upstream, "%s cannot show that it is %s; if its CA is a private one, name its file: %w",
+			g.base.Host, g.base.Hostname(), err)
 	}
-	return status.Errorf(status.TransportDown, "%s cannot be reached or cut its answer; try again, or ask another gateway: %w", g.base.Host, err)
+	return status.Errorf(status.TransportDown, "%s cannot be reached or cut its answer; try again, or ask another "+
+		"gateway: %w", g.base.Host, err)
 }
 
-// problem turns an error answer into an error. It comes from somebody who need
-// not be trusted, so it is never an outcome that counts as success, and its text
-// holds nothing that a terminal obeys.
+// problem turns an error answer into an error. The gateway is not trusted, so the outcome is never
+// a success, and the text has no control characters.
 func (g *Gateway) problem(resp *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
 	if err != nil {
@@ -214,7 +219,8 @@ func (g *Gateway) problem(resp *http.Response) error {
 	}
 	outcome := status.FromCode(resp.StatusCode)
 	var p api.Problem
-	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); t != "application/problem+json" || json.Unmarshal(raw, &p) != nil {
+	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); t != "application/problem+json" ||
+		json.Unmarshal(raw, &p) != nil {
 		if resp.Request.Method == http.MethodHead {
 			p.Reason = resp.Header.Get("X-Reason")
 		}
@@ -236,8 +242,8 @@ func (g *Gateway) problem(resp *http.Response) error {
 	return rep.Err(resp.StatusCode)
 }
 
-// printable is a stranger's text for people: bounded, on one line, and without
-// what a terminal would obey.
+// printable returns an untrusted text in at most 300 bytes, on one line and without control
+// characters.
 func printable(s string) string {
 	const most = 300
 	s = strings.Map(func(r rune) rune {

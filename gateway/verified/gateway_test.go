@@ -44,7 +44,8 @@ func (e *encodings) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := b3.NewHasher(&outboard, 1)
 	_, _ = h.Write(e.data)
 	_, _, _ = h.Sum()
-	encoder, err := bao.NewEncoder(b3.NewReader(e.root, size, b3.FileSource(bytes.NewReader(e.data), bytes.NewReader(outboard.Bytes()), size)), rng)
+	encoder, err := bao.NewEncoder(b3.NewReader(e.root, size,
+		b3.FileSource(bytes.NewReader(e.data), bytes.NewReader(outboard.Bytes()), size)), rng)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -69,7 +70,8 @@ func (e *encodings) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func throughGateway(t *testing.T, size int, change func(n int64, w http.ResponseWriter, r *http.Request, enc []byte) ([]byte, bool, bool)) (*Gateway, *encodings) {
+func throughGateway(t *testing.T, size int, change func(n int64, w http.ResponseWriter, r *http.Request,
+	enc []byte) ([]byte, bool, bool)) (*Gateway, *encodings) {
 	t.Helper()
 	e := &encodings{data: make([]byte, size), change: change}
 	for i := range e.data {
@@ -96,8 +98,12 @@ func TestGatewayGet(t *testing.T) {
 		r    api.Range
 		want []byte
 	}{
-		{api.Range{Start: 0, End: -1}, e.data}, {api.Range{Start: 70000, End: 70001}, e.data[70000:70001]}, {api.Range{Start: 100, End: -1}, e.data[100:]},
-		{api.Range{Start: -10, End: -1}, e.data[gatewaySize-10:]}, {api.Range{Start: -1 << 40, End: -1}, e.data}, {api.Range{Start: 5, End: 1 << 40}, e.data[5:]},
+		{api.Range{Start: 0, End: -1}, e.data}, {
+			api.Range{Start: 70000, End: 70001}, e.data[70000:70001],
+		}, {api.Range{Start: 100, End: -1}, e.data[100:]},
+		{api.Range{Start: -10, End: -1}, e.data[gatewaySize-10:]}, {
+			api.Range{Start: -1 << 40, End: -1}, e.data,
+		}, {api.Range{Start: 5, End: 1 << 40}, e.data[5:]},
 	} {
 		d, err := g.Get(t.Context(), e.root, c.r)
 		if err != nil {
@@ -105,7 +111,8 @@ func TestGatewayGet(t *testing.T) {
 		}
 		got, err := io.ReadAll(d)
 		size, proved := d.Size()
-		if err != nil || !bytes.Equal(got, c.want) || size != gatewaySize || proved != (c.r.End < 0 || c.r.End > gatewaySize) {
+		if err != nil || !bytes.Equal(got, c.want) || size != gatewaySize ||
+			proved != (c.r.End < 0 || c.r.End > gatewaySize) {
 			t.Errorf("%v: %d bytes of %d, size %d (%t): %v", c.r, len(got), len(c.want), size, proved, err)
 		}
 		_ = d.Close()
@@ -127,7 +134,8 @@ func TestGatewayGet(t *testing.T) {
 // on, and not for ever.
 func TestGatewayGoesOn(t *testing.T) {
 	t.Parallel()
-	g, e := throughGateway(t, gatewaySize, func(n int64, _ http.ResponseWriter, _ *http.Request, enc []byte) ([]byte, bool, bool) {
+	g, e := throughGateway(t, gatewaySize, func(n int64, _ http.ResponseWriter, _ *http.Request, enc []byte) ([]byte, bool,
+		bool) {
 		return enc[:min(len(enc), 2*b3.GroupSize)], n < 9, false // each brings a group, the last all
 	})
 	var got bytes.Buffer
@@ -139,7 +147,8 @@ func TestGatewayGoesOn(t *testing.T) {
 		t.Errorf("%d bytes in %d requests: %v", got.Len(), e.requests.Load(), err)
 	}
 
-	g, e = throughGateway(t, gatewaySize, func(_ int64, _ http.ResponseWriter, r *http.Request, enc []byte) ([]byte, bool, bool) {
+	g, e = throughGateway(t, gatewaySize, func(_ int64, _ http.ResponseWriter, r *http.Request, enc []byte) ([]byte, bool,
+		bool) {
 		if strings.Contains(r.URL.RawQuery, "range") {
 			return enc[:100], true, false
 		}
@@ -161,7 +170,10 @@ func TestGatewayLies(t *testing.T) {
 		change func(w http.ResponseWriter, enc []byte) ([]byte, bool)
 		want   status.Outcome
 	}{
-		"a bit": {func(_ http.ResponseWriter, enc []byte) ([]byte, bool) { enc[len(enc)/2] ^= 1; return enc, false }, status.Corrupt},
+		"a bit": {func(_ http.ResponseWriter, enc []byte) ([]byte, bool) {
+			enc[len(enc)/2] ^= 1
+			return enc, false
+		}, status.Corrupt},
 		"short": {func(_ http.ResponseWriter, enc []byte) ([]byte, bool) { return enc[:len(enc)-1], false }, status.Corrupt},
 		"long":  {func(_ http.ResponseWriter, enc []byte) ([]byte, bool) { return append(enc, 1), false }, status.Corrupt},
 		"a claim": {func(_ http.ResponseWriter, enc []byte) ([]byte, bool) {
@@ -200,7 +212,8 @@ func TestGatewayLies(t *testing.T) {
 			return nil, true
 		}, status.Upstream},
 	} {
-		g, e := throughGateway(t, gatewaySize, func(_ int64, w http.ResponseWriter, _ *http.Request, enc []byte) ([]byte, bool, bool) {
+		g, e := throughGateway(t, gatewaySize, func(_ int64, w http.ResponseWriter, _ *http.Request, enc []byte) ([]byte,
+			bool, bool) {
 			send, done := c.change(w, enc)
 			return send, false, done
 		})
@@ -236,12 +249,18 @@ func TestGatewayRedirect(t *testing.T) {
 // the clear.
 func TestNewGateway(t *testing.T) {
 	t.Parallel()
-	for _, base := range []string{"", "gateway.example", "ftp://x", "http://", "http://u:p@x", "http://x/path", "http://x?q", "http://x#f", "http://[::1"} {
+	for _, base := range []string{
+		"", "gateway.example", "ftp://x", "http://", "http://u:p@x", "http://x/path", "http://x?q", "http://x#f",
+		"http://[::1",
+	} {
 		if _, err := New(base, Options{}); status.Of(err) != status.BadRequest {
 			t.Errorf("%q: %v", base, err)
 		}
 	}
-	for base, ok := range map[string]bool{"https://x": true, "http://127.0.0.1:1/": true, "http://localhost": true, "http://[::1]:80": true, "http://10.0.0.1": false, "http://localhost.example": false} {
+	for base, ok := range map[string]bool{
+		"https://x": true, "http://127.0.0.1:1/": true, "http://localhost": true, "http://[::1]:80": true,
+		"http://10.0.0.1": false, "http://localhost.example": false,
+	} {
 		if _, err := New(base, Options{Token: "t"}); (err == nil) != ok {
 			t.Errorf("%s: %v", base, err)
 		}

@@ -35,15 +35,22 @@ func (e *encodings) read(t *testing.T, g *Gateway, r api.Range) ([]byte, error) 
 // are handed on, in memory for a group, and the end is corrupt.
 func TestGatewayClaims(t *testing.T) {
 	t.Parallel()
-	for _, claim := range []uint64{0, 1, b3.GroupSize, gatewaySize - 1, gatewaySize + 1, 6 * b3.GroupSize, 6*b3.GroupSize + 1, b3.MaxSize, 1 << 63, 1<<64 - 1} {
-		g, e := throughGateway(t, gatewaySize, func(_ int64, _ http.ResponseWriter, _ *http.Request, enc []byte) ([]byte, bool, bool) {
+	for _, claim := range []uint64{
+		0, 1, b3.GroupSize, gatewaySize - 1, gatewaySize + 1, 6 * b3.GroupSize, 6*b3.GroupSize + 1, b3.MaxSize, 1 << 63,
+		1<<64 - 1,
+	} {
+		g, e := throughGateway(t, gatewaySize, func(_ int64, _ http.ResponseWriter, _ *http.Request, enc []byte) ([]byte,
+			bool, bool) {
 			binary.LittleEndian.PutUint64(enc, claim)
 			return enc, false, false
 		})
-		for _, r := range []api.Range{{Start: 0, End: -1}, {Start: 100, End: 200}, {Start: -5, End: -1}, {Start: gatewaySize - 1, End: -1}} {
+		for _, r := range []api.Range{
+			{Start: 0, End: -1}, {Start: 100, End: 200}, {Start: -5, End: -1}, {Start: gatewaySize - 1, End: -1},
+		} {
 			p, err := e.read(t, g, r)
 			switch {
-			case err == nil && r == (api.Range{Start: 100, End: 200}) && bytes.Equal(p, e.data[100:200]): // a range that the last group is not in proves no size
+			// a range that the last group is not in proves no size
+			case err == nil && r == (api.Range{Start: 100, End: 200}) && bytes.Equal(p, e.data[100:200]):
 			case status.Of(err) != status.Corrupt || len(p) > 0 && !bytes.Contains(e.data, p):
 				t.Errorf("%v of a claim of %d: %d bytes, %v", r, claim, len(p), err)
 			}
@@ -121,7 +128,8 @@ func TestGatewayEndless(t *testing.T) {
 			return append(bytes.Clone(enc[:8]), enc[len(enc)-9:]...), false
 		}, status.Corrupt},
 	} {
-		g, e := throughGateway(t, gatewaySize, func(_ int64, w http.ResponseWriter, r *http.Request, enc []byte) ([]byte, bool, bool) {
+		g, e := throughGateway(t, gatewaySize, func(_ int64, w http.ResponseWriter, r *http.Request, enc []byte) ([]byte,
+			bool, bool) {
 			send, done := c.change(w, r, enc)
 			return send, false, done
 		})
@@ -151,7 +159,10 @@ func TestGatewayAnotherRange(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	for _, r := range []api.Range{{Start: 0, End: -1}, {Start: 0, End: 100}, {Start: -10, End: -1}, {Start: gatewaySize - 1, End: -1}, {Start: b3.GroupSize, End: 2 * b3.GroupSize}} {
+	for _, r := range []api.Range{
+		{Start: 0, End: -1}, {Start: 0, End: 100}, {Start: -10, End: -1}, {Start: gatewaySize - 1, End: -1},
+		{Start: b3.GroupSize, End: 2 * b3.GroupSize},
+	} {
 		if p, err := e.read(t, g, r); status.Of(err) != status.Corrupt || len(p) > 0 {
 			t.Errorf("%v: %d bytes, %v", r, len(p), err)
 		}
@@ -161,7 +172,8 @@ func TestGatewayAnotherRange(t *testing.T) {
 // TestGatewayTags: neither an ETag nor an answer to HEAD is believed, or asked for.
 func TestGatewayTags(t *testing.T) {
 	t.Parallel()
-	g, e := throughGateway(t, gatewaySize, func(_ int64, w http.ResponseWriter, r *http.Request, enc []byte) ([]byte, bool, bool) {
+	g, e := throughGateway(t, gatewaySize, func(_ int64, w http.ResponseWriter, r *http.Request, enc []byte) ([]byte, bool,
+		bool) {
 		if r.Method == http.MethodHead {
 			t.Error("HEAD is asked")
 		}
@@ -186,7 +198,10 @@ func TestGatewayKeepsToken(t *testing.T) {
 	defer thief.Close()
 	other := strings.Replace(thief.URL, "127.0.0.1", "localhost", 1)
 	for _, code := range []int{301, 302, 303, 307, 308} {
-		for _, to := range []string{thief.URL, other, strings.TrimPrefix(thief.URL, "http:"), strings.Replace(thief.URL, "http", "https", 1), strings.Replace(thief.URL, "//", "//u:p@", 1)} {
+		for _, to := range []string{
+			thief.URL, other, strings.TrimPrefix(thief.URL, "http:"), strings.Replace(thief.URL, "http", "https", 1),
+			strings.Replace(thief.URL, "//", "//u:p@", 1),
+		} {
 			first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("Authorization") != "Bearer secret" {
 					t.Errorf("the gateway is shown %q", r.Header.Get("Authorization"))
@@ -198,7 +213,8 @@ func TestGatewayKeepsToken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err = g.Get(t.Context(), b3.Sum(nil), api.Range{End: -1}); status.Of(err) != status.Upstream || strings.Contains(err.Error(), "secret") {
+			if _, err = g.Get(t.Context(), b3.Sum(nil), api.Range{End: -1}); status.Of(err) != status.Upstream ||
+				strings.Contains(err.Error(), "secret") {
 				t.Errorf("%d to %s: %v", code, to, err)
 			}
 			g.Close()
@@ -218,7 +234,9 @@ type dripping struct {
 
 func (d *dripping) RoundTrip(r *http.Request) (*http.Response, error) {
 	h := http.Header{"Content-Type": {bao.MediaType}}
-	return &http.Response{StatusCode: http.StatusOK, Header: h, Request: r, Body: io.NopCloser(&dripping{r.Context(), d.left})}, nil
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: h, Request: r, Body: io.NopCloser(&dripping{r.Context(), d.left}),
+	}, nil
 }
 
 func (d *dripping) Read(p []byte) (int, error) {

@@ -17,17 +17,16 @@ import (
 	"allium/protocols/status"
 )
 
-// Deadlines of an upload that was sent to its end: the gateway verifies it and
-// makes it durable.
+// The timeouts of an upload.
 const (
-	storeTimeout  = 10 * time.Minute
-	removeTimeout = 5 * time.Second // of giving an upload up
+	storeTimeout  = 10 * time.Minute // for the gateway to verify and store it, after its last byte
+	removeTimeout = 5 * time.Second  // for removing a failed upload
 )
 
 // PutOptions modify Put and Upload.
 type PutOptions struct {
-	NoPin    bool             // leave the object to the cache
-	Label    string           // of the pin
+	NoPin    bool             // do not pin the object, so the cache may evict it
+	Label    string           // label of the pin
 	Progress api.ProgressFunc // may be nil; called from any goroutine, one at a time
 }
 
@@ -39,18 +38,19 @@ func (o PutOptions) path(path string) string {
 	return path + "?" + q.Encode()
 }
 
-// Put stores what r gives, to its end, in one request; size is −1 where it is
-// not known. It cannot be sent again when it is cut. The address is worked out
-// here, and an answer that names another one is upstream.
+// Put stores the bytes of r up to io.EOF in one request, which cannot be resumed. size is their
+// number, −1 if unknown. Put computes the address itself. It returns upstream if the gateway
+// answers with another one.
 func (g *Gateway) Put(ctx context.Context, r io.Reader, size int64, o PutOptions) (api.Stored, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	b := newOutgoing(r, cancel, 0, size, o.Progress)
+	b := newUploadBody(r, cancel, 0, size, o.Progress)
 	b.h = b3.NewHasher(nil, 1)
 	defer b.end()
-	resp, err := g.do(ctx, http.MethodPost, o.path("/o"), http.Header{"Content-Type": {"application/octet-stream"}}, b, size)
+	resp, err := g.do(ctx, http.MethodPost, o.path("/o"), http.Header{"Content-Type": {"application/octet-stream"}}, b,
+		size)
 	if err != nil {
-		return api.Stored{}, b.because(err)
+		return api.Stored{}, b.cause(err)
 	}
 	defer resp.Body.Close()
 	root, n, err := b.sum()
@@ -60,14 +60,13 @@ func (g *Gateway) Put(ctx context.Context, r io.Reader, size int64, o PutOptions
 	return g.stored(resp, root, n)
 }
 
-// Upload stores the first size bytes of r, in a request that is resumed where it
-// was cut: at most three times in a row without progress, and eight while the
-// gateway has not noticed the cut. The address is worked
-// out first, so that what the gateway has is not sent; an answer that names
-// another one is upstream.
+// Upload stores the first size bytes of r. It resumes a cut upload, at most three times in a row
+// without progress, and up to eight more while the gateway has not noticed the cut. It computes
+// the address first, so that it sends nothing that the gateway has. It returns upstream if the
+// gateway answers with another address.
 func (g *Gateway) Upload(ctx context.Context, r io.ReaderAt, size int64, o PutOptions) (api.Stored, error) {
 	h := b3.NewHasher(nil, 1)
-	if _, err := h.ReadFrom(alive{ctx, io.NewSectionReader(r, 0, size)}); err != nil {
+	if _, err := h.ReadFrom(contextReader{ctx, io.NewSectionReader(r, 0, size)}); err != nil {
 		h.Reset(nil)
 		return api.Stored{}, err
 	}
@@ -76,7 +75,8 @@ func (g *Gateway) Upload(ctx context.Context, r io.ReaderAt, size int64, o PutOp
 	case err != nil:
 		return api.Stored{}, err
 	case n != size:
-		return api.Stored{}, status.Errorf(status.Conflict, "%d bytes are left of %d: what is uploaded became shorter meanwhile; try again", n, size)
+		return api.Stored{}, status.Errorf(status.Conflict,
+			"%d bytes are left of %d: what is uploaded became shorter meanwhile; try again", n, size)
 	}
 	u := &upload{g: g, r: r, size: size, root: root, o: o}
 	s, err := u.run(ctx)
@@ -90,39 +90,39 @@ func (g *Gateway) Upload(ctx context.Context, r io.ReaderAt, size int64, o PutOp
 	return s, err
 }
 
-// alive is a reader that ends with its context.
-type alive struct {
+// contextReader is a reader that fails when its context ends.
+type contextReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (a alive) Read(p []byte) (int, error) {
+func (a contextReader) Read(p []byte) (int, error) {
 	if a.ctx.Err() != nil {
 		return 0, context.Cause(a.ctx)
 	}
 	return a.r.Read(p)
 }
 
-// upload is an upload in pieces under way.
+// upload is a resumable upload in progress.
 type upload struct {
-	g     *Gateway
-	r     io.ReaderAt
-	size  int64
-	root  b3.Root
-	o     PutOptions
-	path  string // of the upload; empty before it is begun
-	at    int64  // bytes that the gateway has
-	most  int64  // that at ever was
-	tries int    // failures since most grew
-	held  int    // of them, that another piece is being written
+	g         *Gateway
+	r         io.ReaderAt
+	size      int64
+	root      b3.Root
+	o         PutOptions
+	path      string // URL path of the upload; empty before it starts
+	at        int64  // bytes that the gateway has
+	highest   int64  // the highest value of at
+	tries     int    // failures since highest grew
+	conflicts int    // conflicts since then
 }
 
-// maxHeld is how often a piece is sent again that the gateway refuses since it
-// still waits for more of one that was cut: with the pauses, longer than the 5 s
-// in which it notices.
-const maxHeld = 8
+// maxConflicts bounds how often a part is sent again after conflict, which the gateway returns
+// while it still waits for the rest of a cut part. With the pauses it takes longer than the 5 s
+// in which the gateway notices the cut.
+const maxConflicts = 8
 
-// run goes on until the object is stored.
+// run sends parts until the object is stored or an error is final.
 func (u *upload) run(ctx context.Context) (api.Stored, error) {
 	for {
 		s, done, err := u.step(ctx)
@@ -130,11 +130,11 @@ func (u *upload) run(ctx context.Context) (api.Stored, error) {
 		case done:
 			return s, nil
 		case err == nil:
-			u.grown()
+			u.noteProgress()
 			continue
 		case status.Of(err) == status.Conflict && u.path != "":
-			if u.held++; u.held <= maxHeld {
-				u.tries-- // below
+			if u.conflicts++; u.conflicts <= maxConflicts {
+				u.tries-- // the increment below does not count
 			}
 			err = status.Errorf(status.TransportDown, "%w", err)
 		}
@@ -143,30 +143,30 @@ func (u *upload) run(ctx context.Context) (api.Stored, error) {
 			err = status.Errorf(status.TransportDown, "the gateway has lost the upload: %w", err)
 		}
 		u.tries++
-		if err := pause(ctx, u.tries, u.held, err); err != nil {
+		if err := pause(ctx, u.tries, u.conflicts, err); err != nil {
 			return api.Stored{}, err
 		}
 		if u.path != "" {
-			u.look(ctx)
+			u.refreshOffset(ctx)
 		}
 	}
 }
 
-// step begins the upload or sends what is missing of it.
+// step starts the upload or sends its missing bytes.
 func (u *upload) step(ctx context.Context) (_ api.Stored, done bool, err error) {
 	if u.path == "" {
 		return u.begin(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	b := newOutgoing(io.NewSectionReader(u.r, u.at, u.size-u.at), cancel, u.at, u.size, u.o.Progress)
+	b := newUploadBody(io.NewSectionReader(u.r, u.at, u.size-u.at), cancel, u.at, u.size, u.o.Progress)
 	defer b.end()
 	resp, err := u.g.do(ctx, http.MethodPatch, u.path, http.Header{
 		"Content-Type":  {"application/offset+octet-stream"},
 		"Upload-Offset": {strconv.FormatInt(u.at, 10)},
 	}, b, u.size-u.at)
 	if err != nil {
-		return api.Stored{}, false, b.because(err)
+		return api.Stored{}, false, b.cause(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusNoContent {
@@ -176,7 +176,7 @@ func (u *upload) step(ctx context.Context) (_ api.Stored, done bool, err error) 
 	return api.Stored{}, false, u.offset(resp)
 }
 
-// begin begins the upload, unless the gateway has the object.
+// begin starts the upload. done is true if the gateway has the object.
 func (u *upload) begin(ctx context.Context) (_ api.Stored, done bool, err error) {
 	resp, err := u.g.do(ctx, http.MethodPost, u.o.path("/u"), http.Header{
 		"Upload-Length": {strconv.FormatInt(u.size, 10)},
@@ -191,38 +191,42 @@ func (u *upload) begin(ctx context.Context) (_ api.Stored, done bool, err error)
 		return s, err == nil, err
 	}
 	path := resp.Header.Get("Location")
-	if id, ok := strings.CutPrefix(path, "/u/"); resp.StatusCode != http.StatusCreated || !ok || len(id) != 32 || strings.Trim(id, "0123456789abcdef") != "" {
-		return api.Stored{}, false, status.Errorf(status.Upstream, "%s began no upload but answered %d; it is no allium gateway, or an older one", u.g.base.Host, resp.StatusCode)
+	if id, ok := strings.CutPrefix(path, "/u/"); resp.StatusCode != http.StatusCreated || !ok || len(id) != 32 ||
+		strings.Trim(id, "0123456789abcdef") != "" {
+		return api.Stored{}, false, status.Errorf(status.Upstream,
+			"%s began no upload but answered %d; it is no allium gateway, or an older one", u.g.base.Host, resp.StatusCode)
 	}
 	u.path = path
 	return api.Stored{}, false, nil
 }
 
-// look asks how far the upload is. What it does not learn the next piece will.
-func (u *upload) look(ctx context.Context) {
+// refreshOffset asks the gateway how many bytes it has. It ignores errors, because the next part
+// meets them too.
+func (u *upload) refreshOffset(ctx context.Context) {
 	resp, err := u.g.do(ctx, http.MethodHead, u.path, nil, nil, 0)
 	if err != nil {
 		return
 	}
 	_ = resp.Body.Close()
 	if u.offset(resp) == nil {
-		u.grown()
+		u.noteProgress()
 	}
 }
 
-// grown begins to count failures again if the gateway has more than it ever had:
-// one that begins again and again is not sent the same for ever.
-func (u *upload) grown() {
-	if u.at > u.most {
-		u.most, u.tries, u.held = u.at, 0, 0
+// noteProgress resets the count of failures if the gateway has more bytes than ever before. A
+// gateway that loses the upload again and again does not reset it.
+func (u *upload) noteProgress() {
+	if u.at > u.highest {
+		u.highest, u.tries, u.conflicts = u.at, 0, 0
 	}
 }
 
-// offset takes how far the gateway says that the upload is.
+// offset sets at from the answer's Upload-Offset.
 func (u *upload) offset(resp *http.Response) error {
 	at, err := strconv.ParseInt(resp.Header.Get("Upload-Offset"), 10, 64)
 	if err != nil || at < 0 || at > u.size {
-		return status.Errorf(status.Upstream, "%s says that %q bytes of %d were uploaded", u.g.base.Host, printable(resp.Header.Get("Upload-Offset")), u.size)
+		return status.Errorf(status.Upstream, "%s says that %q bytes of %d were uploaded", u.g.base.Host,
+			printable(resp.Header.Get("Upload-Offset")), u.size)
 	}
 	if at <= u.at && resp.Request.Method == http.MethodPatch {
 		return status.Errorf(status.TransportDown, "%s took nothing of a piece that it said it took", u.g.base.Host)
@@ -231,7 +235,8 @@ func (u *upload) offset(resp *http.Response) error {
 	return nil
 }
 
-// stored reads the answer about an object that has to be this one.
+// stored parses the answer to a complete upload. It returns upstream if the answer names another
+// object.
 func (g *Gateway) stored(resp *http.Response, root b3.Root, size int64) (api.Stored, error) {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
 	if err != nil {
@@ -240,41 +245,46 @@ func (g *Gateway) stored(resp *http.Response, root b3.Root, size int64) (api.Sto
 	var s api.Stored
 	switch err := json.Unmarshal(raw, &s); {
 	case err != nil:
-		return api.Stored{}, status.Errorf(status.Upstream, "%s answered what this version of allium does not expect: %w", g.base.Host, err)
+		return api.Stored{}, status.Errorf(status.Upstream, "%s answered what this version of allium does not expect: %w",
+			g.base.Host, err)
 	case s.Root != root || s.Size != size:
-		return api.Stored{}, status.Errorf(status.Upstream, "%s says that it stored %s of %d bytes, and it was sent %s of %d; use another gateway", g.base.Host, s.Root, s.Size, root, size)
+		return api.Stored{}, status.Errorf(status.Upstream,
+			"%s says that it stored %s of %d bytes, and it was sent %s of %d; use another gateway", g.base.Host, s.Root, s.Size,
+			root, size)
 	}
 	return s, nil
 }
 
-// outgoing is a body that is hashed as it is sent. Who takes nothing of it for
-// stallTimeout is given up, and so is who does not answer within storeTimeout of
-// its end. net/http may read it for a moment after it has returned the answer.
-type outgoing struct {
+// uploadBody is a request body that is hashed while it is sent. It cancels the request if the
+// gateway takes nothing for stallTimeout, or does not answer within storeTimeout of the last
+// byte. net/http may read it for a moment after the answer.
+type uploadBody struct {
 	r        io.Reader
 	stall    *time.Timer
 	progress api.ProgressFunc
 	total    int64 // bytes of the object; −1: not known
 
 	mu    sync.Mutex // guards the rest
-	h     *b3.Hasher // nil: not hashed, or not any more
-	at    int64      // how far in the object it is
-	whole bool
-	err   error // of r
+	h     *b3.Hasher // nil: not hashed, or the sum was taken
+	at    int64      // position in the object
+	whole bool       // every byte was read
+	err   error      // the error of r
 }
 
-func newOutgoing(r io.Reader, cancel context.CancelCauseFunc, from, total int64, progress api.ProgressFunc) *outgoing {
-	b := &outgoing{r: r, at: from, total: total, progress: progress}
+func newUploadBody(r io.Reader, cancel context.CancelCauseFunc, from, total int64,
+	progress api.ProgressFunc) *uploadBody {
+	b := &uploadBody{r: r, at: from, total: total, progress: progress}
 	b.stall = time.AfterFunc(stallTimeout, func() {
-		cancel(status.Errorf(status.Timeout, "the gateway took nothing of the upload for %s, or did not answer within %s of its end", stallTimeout, storeTimeout))
+		cancel(status.Errorf(status.Timeout, "the gateway took nothing of the upload for %s, or did not answer within %s "+
+			"of its end", stallTimeout, storeTimeout))
 	})
 	return b
 }
 
-func (b *outgoing) Read(p []byte) (int, error) {
-	b.stall.Stop() // waiting for r is not the gateway's fault
+func (b *uploadBody) Read(p []byte) (int, error) {
+	b.stall.Stop() // a slow r is not a stalled gateway
 	n, err := b.r.Read(p)
-	at, err := b.took(p[:n], err)
+	at, err := b.advance(p[:n], err)
 	if b.progress != nil {
 		b.progress(api.Progress{Bytes: at, TotalBytes: max(b.total, 0)})
 	}
@@ -286,8 +296,8 @@ func (b *outgoing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// took counts what r gave.
-func (b *outgoing) took(p []byte, err error) (at int64, _ error) {
+// advance hashes and counts the bytes that r returned.
+func (b *uploadBody) advance(p []byte, err error) (at int64, _ error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.h != nil {
@@ -305,8 +315,8 @@ func (b *outgoing) took(p []byte, err error) (at int64, _ error) {
 	return b.at, err
 }
 
-// because is why the request failed: with what r ended with, if it did.
-func (b *outgoing) because(err error) error {
+// cause returns why the request failed: the error of r if there is one, else err.
+func (b *uploadBody) cause(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {
@@ -315,20 +325,21 @@ func (b *outgoing) because(err error) error {
 	return err
 }
 
-// sum is the address of what was sent, all of it.
-func (b *outgoing) sum() (b3.Root, int64, error) {
+// sum returns the address and the length of the whole body.
+func (b *uploadBody) sum() (b3.Root, int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.whole {
-		return b3.Root{}, 0, status.Errorf(status.Upstream, "the gateway answered after %d bytes, before it had them all", b.at)
+		return b3.Root{}, 0, status.Errorf(status.Upstream, "the gateway answered after %d bytes, before it had them all",
+			b.at)
 	}
 	h := b.h
 	b.h = nil
 	return h.Sum()
 }
 
-// end is called when no more is sent.
-func (b *outgoing) end() {
+// end releases the hasher and the timer. The caller calls it once after the request.
+func (b *uploadBody) end() {
 	b.stall.Stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()

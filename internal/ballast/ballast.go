@@ -1,6 +1,7 @@
-// Package ballast keeps space on a disk for what must be written when the disk
-// is full: files of no content that are removed, one by one, when such a write
-// finds no space, and made again when there is room.
+// Package ballast reserves space on a disk for writes that must succeed when the disk is
+// full. The reserve is a directory of files of random bytes. [Ballast.Release] deletes one
+// when such a write finds no space, and [Ballast.Fill] creates it again when the disk has
+// space. A process starts with Load, which counts the files that the previous one left.
 package ballast
 
 import (
@@ -13,127 +14,125 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Step is the size of one file of a ballast in bytes: what one Release gives
-// back. Removing a file takes neither space nor a descriptor, unlike cutting one
-// short.
+// Step is the size of one file in bytes, which one Release gives back. Deleting a file
+// needs neither space nor a descriptor, unlike truncating one.
 const Step = 1 << 20
 
-// Ballast is files in one directory. Its methods may be called from any
-// goroutine.
+// Ballast is a set of files in one directory. Its methods are safe for concurrent use.
 type Ballast struct {
 	fs   vfs.FS
 	dir  string
-	size int64 // when it is whole
+	size int64 // when complete
 
-	turn chan struct{} // bound: 1; held while files are made, removed or listed
-	held atomic.Int64
-	used atomic.Int64 // bytes that were released since the start
+	lock     chan struct{} // a buffer of one; full while files are created, deleted or listed
+	bytes    atomic.Int64  // of the complete files
+	released atomic.Int64  // bytes released since the start
 }
 
-// New returns a ballast of size bytes in dir, which Load looks at. A nil fs is
-// the machine's.
+// New returns a ballast of size bytes, rounded down to a multiple of Step, in dir. Its
+// files count from Load on. A nil disk means the machine's file system.
 func New(disk vfs.FS, dir string, size int64) *Ballast {
 	if disk == nil {
 		disk = vfs.Default
 	}
-	return &Ballast{fs: disk, dir: dir, size: size / Step * Step, turn: make(chan struct{}, 1)}
+	return &Ballast{fs: disk, dir: dir, size: size / Step * Step, lock: make(chan struct{}, 1)}
 }
 
-// Held is how many bytes the ballast has now.
-func (b *Ballast) Held() int64 { return b.held.Load() }
+// Bytes returns how many bytes of the ballast exist now.
+func (b *Ballast) Bytes() int64 { return b.bytes.Load() }
 
-// Size is how many bytes the ballast has when it is whole.
+// Size returns how many bytes the ballast has when it is complete.
 func (b *Ballast) Size() int64 { return b.size }
 
-// Released is how many bytes were released since the start.
-func (b *Ballast) Released() int64 { return b.used.Load() }
+// Released returns how many bytes were released since the start.
+func (b *Ballast) Released() int64 { return b.released.Load() }
 
-// Load counts what an earlier process left. Files that are not whole do not
-// count, and are made again by Fill.
+// Load counts the files that an earlier process left. Incomplete files do not count, and
+// Fill creates them again.
 func (b *Ballast) Load() {
-	b.turn <- struct{}{}
-	defer func() { <-b.turn }()
+	b.lock <- struct{}{}
+	defer func() { <-b.lock }()
 	held := int64(0)
 	for n := range b.size / Step {
-		if b.whole(n) {
+		if b.isComplete(n) {
 			held += Step
 		}
 	}
-	b.held.Store(held)
+	b.bytes.Store(held)
 }
 
 func (b *Ballast) name(n int64) string { return b.fs.PathJoin(b.dir, fmt.Sprintf("%02d", n)) }
 
-func (b *Ballast) whole(n int64) bool {
+func (b *Ballast) isComplete(n int64) bool {
 	info, err := b.fs.Stat(b.name(n))
 	return err == nil && info.Size() == Step
 }
 
-// Release removes one file and reports whether it did: false when there is none
-// left. The caller then tries again what found no space.
+// Release deletes one file and reports whether it did. If it did, the caller repeats the
+// write that found no space.
 func (b *Ballast) Release() bool {
-	if b.held.Load() == 0 {
+	if b.bytes.Load() == 0 {
 		return false
 	}
-	b.turn <- struct{}{}
-	defer func() { <-b.turn }()
+	b.lock <- struct{}{}
+	defer func() { <-b.lock }()
 	for n := b.size/Step - 1; n >= 0; n-- {
-		if !b.whole(n) {
+		if !b.isComplete(n) {
 			continue
 		}
 		if b.fs.Remove(b.name(n)) == nil {
-			b.held.Add(-Step)
-			b.used.Add(Step)
+			b.bytes.Add(-Step)
+			b.released.Add(Step)
 			return true
 		}
 	}
-	b.held.Store(0)
+	b.bytes.Store(0)
 	return false
 }
 
-// Fill makes one file more, if the disk has room for it: keep is how many bytes
-// the disk must have free beside the ballast, which counts for up to all of it.
-// It reports whether there may be more to make. What finds no space is left for
-// later, and is no error.
-func (b *Ballast) Fill(keep int64) (more bool, err error) {
-	if b.held.Load() >= b.size {
+// Fill creates one more file if the disk has space for it. minFree is how many bytes must
+// stay free on the disk; the bytes of the ballast count as free. Fill reports whether more
+// files are to be created. It returns false and no error when the disk has too little
+// space.
+func (b *Ballast) Fill(minFree int64) (more bool, err error) {
+	if b.bytes.Load() >= b.size {
 		return false, nil
 	}
-	b.turn <- struct{}{}
-	defer func() { <-b.turn }()
-	if !b.room(keep) {
+	b.lock <- struct{}{}
+	defer func() { <-b.lock }()
+	if !b.hasSpace(minFree) {
 		return false, nil
 	}
 	if err := b.fs.MkdirAll(b.dir, 0o700); err != nil {
-		return false, fmt.Errorf("make the ballast's directory: %w", err)
+		return false, fmt.Errorf("create the ballast directory: %w", err)
 	}
 	for n := range b.size / Step {
-		if b.whole(n) {
+		if b.isComplete(n) {
 			continue
 		}
-		if err := b.make(b.name(n)); err != nil {
-			return false, fmt.Errorf("make a file of the ballast: %w", err)
+		if err := b.create(b.name(n)); err != nil {
+			return false, fmt.Errorf("create a ballast file: %w", err)
 		}
-		return b.held.Add(Step) < b.size, nil
+		return b.bytes.Add(Step) < b.size, nil
 	}
-	b.held.Store(b.size)
+	b.bytes.Store(b.size)
 	return false, nil
 }
 
-// room reports whether the disk has room for one file more. On a disk that
-// cannot tell there is no ballast.
-func (b *Ballast) room(keep int64) bool {
+// hasSpace reports whether the disk has space for one more file. It reports false on a disk
+// that does not tell its free space.
+func (b *Ballast) hasSpace(minFree int64) bool {
 	u, err := b.fs.GetDiskUsage(b.fs.PathDir(b.dir))
 	if err != nil {
 		return false
 	}
 	free := int64(min(u.AvailBytes, 1<<62))
-	return free >= 4*Step && free+b.held.Load() >= keep+Step
+	return free >= 4*Step && free+b.bytes.Load() >= minFree+Step
 }
 
-// make writes one file, whole or not at all. Its bytes are random, as a file
-// system that compresses would keep no space for others. It need not be durable.
-func (b *Ballast) make(name string) error {
+// create writes one complete file, or none. Its bytes are random, as a file system that
+// compresses would reserve no space for others. It is not synced.
+func (b *Ballast) create(name string) error {
 	f, err := b.fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err

@@ -24,8 +24,8 @@ func TestBallast(t *testing.T) {
 				break
 			}
 		}
-		if b.Held() != want*Step {
-			t.Fatalf("%d bytes are held, want %d steps", b.Held(), want)
+		if b.Bytes() != want*Step {
+			t.Fatalf("%d bytes are held, want %d steps", b.Bytes(), want)
 		}
 	}
 	usage := func(free int64) {
@@ -37,8 +37,8 @@ func TestBallast(t *testing.T) {
 	usage(11 * Step)
 	fill(3) // of the disk's usage nothing is known here but what it was told
 	again := New(disk, "/home/ballast", 3*Step)
-	if again.Load(); again.Held() != 3*Step {
-		t.Fatalf("%d bytes are held after a restart", again.Held())
+	if again.Load(); again.Bytes() != 3*Step {
+		t.Fatalf("%d bytes are held after a restart", again.Bytes())
 	}
 	b = again
 	for range 3 {
@@ -46,11 +46,11 @@ func TestBallast(t *testing.T) {
 			t.Fatal("nothing was released")
 		}
 	}
-	if b.Release() || b.Held() != 0 || b.Released() != 3*Step {
-		t.Fatalf("%d held, %d released", b.Held(), b.Released())
+	if b.Release() || b.Bytes() != 0 || b.Released() != 3*Step {
+		t.Fatalf("%d held, %d released", b.Bytes(), b.Released())
 	}
 	usage(3 * Step)
-	if more, err := b.Fill(0); more || err != nil || b.Held() != 0 {
+	if more, err := b.Fill(0); more || err != nil || b.Bytes() != 0 {
 		t.Fatalf("made of the last bytes: %t, %v", more, err)
 	}
 	usage(1 << 40)
@@ -76,7 +76,7 @@ func TestBallastTogether(t *testing.T) {
 	}
 	wg.Wait()
 	n, err := disk.List("/ballast")
-	if err != nil || int64(len(n))*Step != b.Held() {
-		t.Errorf("%d files and %d bytes held, %v", len(n), b.Held(), err)
+	if err != nil || int64(len(n))*Step != b.Bytes() {
+		t.Errorf("%d files and %d bytes held, %v", len(n), b.Bytes(), err)
 	}
 }

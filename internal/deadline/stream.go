@@ -11,19 +11,18 @@ type Reading interface {
 	SetReadDeadline(t time.Time) error
 }
 
-// Reader reads a stream, each time until an end. It belongs to the stream's one
-// reader.
+// Reader reads a stream with deadlines. Only one goroutine at a time may use it.
 type Reader struct {
 	MinRate
 	st  Reading
 	set time.Time // the deadline of the stream
 }
 
-// NewReader returns the reader of a stream without a deadline.
+// NewReader returns a reader of st, which has no deadline yet.
 func NewReader(st Reading, p MinRate) Reader { return Reader{MinRate: p, st: st} }
 
-// ReadUntil reads what there is, waiting for it until end; then ErrPassed. now
-// is the time. The bytes are earned.
+// ReadUntil reads up to len(p) bytes and calls Earn for them. It waits for the first
+// byte until end, and then returns ErrPassed. now is the present time.
 func (r *Reader) ReadUntil(p []byte, now, end time.Time) (int, error) {
 	for end.After(now) {
 		if r.stale(r.set, end, now) {
@@ -41,7 +40,7 @@ func (r *Reader) ReadUntil(p []byte, now, end time.Time) (int, error) {
 		switch {
 		case !expired(err, r.set, now):
 			return n, err
-		case n > 0: // the deadline passed as the bytes came: they are what counts
+		case n > 0: // bytes arrived as the deadline passed
 			return n, nil
 		}
 	}
@@ -54,23 +53,22 @@ type Writing interface {
 	SetWriteDeadline(t time.Time) error
 }
 
-// Piece bounds what is written under one deadline, in bytes, so that what a slow
-// peer took is seen before the next. It is what yamux puts into one message.
+// Piece is the most bytes that are written under one deadline, so that the progress of
+// a slow peer is seen between pieces. It is what yamux puts into one message.
 const Piece = 64<<10 - 12
 
-// Writer writes a stream at the pace at which the peer must take what is there
-// for it. It belongs to the stream's one writer.
+// Writer writes a stream with deadlines. Only one goroutine at a time may use it.
 type Writer struct {
 	MinRate
 	st  Writing
 	set time.Time // the deadline of the stream
 }
 
-// NewWriter returns the writer of a stream without a deadline.
+// NewWriter returns a writer of st, which has no deadline yet.
 func NewWriter(st Writing, p MinRate) Writer { return Writer{MinRate: p, st: st} }
 
-// Write implements [io.Writer]. The error is ErrPassed when the peer was too
-// slow. The clock runs on afterwards.
+// Write implements [io.Writer]. It returns ErrPassed if the peer was too slow. The
+// clock goes on afterwards.
 func (w *Writer) Write(p []byte) (n int, err error) {
 	for len(p) > 0 {
 		now := time.Now()

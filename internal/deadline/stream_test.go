@@ -49,7 +49,8 @@ func (s *noted) Read(p []byte) (int, error) {
 func halves(o testkit.Options) (r deadline.Reader, w deadline.Writer, s *noted, peer *testkit.Stream) {
 	a, b := testkit.Pipe(o)
 	s = &noted{Stream: a}
-	return deadline.NewReader(s, deadline.NewMinRate(patience, rate)), deadline.NewWriter(s, deadline.NewMinRate(patience, rate)), s, b
+	return deadline.NewReader(s, deadline.NewMinRate(patience, rate)), deadline.NewWriter(s,
+		deadline.NewMinRate(patience, rate)), s, b
 }
 
 // TestDeadlinesAreLeft: reads and writes that follow each other closely share a
@@ -76,7 +77,8 @@ func TestDeadlinesAreLeft(t *testing.T) {
 			t.Errorf("%d read deadlines in 100 s of an idle time of 30 s, %d write deadlines", s.reads, s.writes)
 		}
 		now := time.Now()
-		if n, err := r.ReadUntil(buf, now, now.Add(idle)); n != 0 || !errors.Is(err, deadline.ErrPassed) || time.Since(now) != idle {
+		if n, err := r.ReadUntil(buf, now, now.Add(idle)); n != 0 || !errors.Is(err, deadline.ErrPassed) ||
+			time.Since(now) != idle {
 			t.Errorf("%d bytes, %v after %s", n, err, time.Since(now))
 		}
 		stuck := time.Now()
@@ -130,7 +132,8 @@ func TestDeadConnection(t *testing.T) {
 		t.Fatal("the error is not like those of transports")
 	}
 	d := &dead{}
-	r, w := deadline.NewReader(d, deadline.NewMinRate(patience, rate)), deadline.NewWriter(d, deadline.NewMinRate(patience, rate))
+	r, w := deadline.NewReader(d, deadline.NewMinRate(patience, rate)), deadline.NewWriter(d,
+		deadline.NewMinRate(patience, rate))
 	now := time.Now()
 	if _, err := r.ReadUntil(make([]byte, 8), now, now.Add(time.Hour)); !errors.Is(err, errGone) || d.calls != 1 {
 		t.Errorf("read: %v after %d calls", err, d.calls)

@@ -1,24 +1,24 @@
-// Package filewatch reads files again when they change.
+// Package filewatch watches files and reads them again when they change.
 //
 // # Invariants
 //
-//   - Only [New] and then Run read, one at a time; who asks waits for Run.
-//   - What can be read is in force one poll after its last change at the latest,
-//     also where the clock of the file system is too coarse to show that: what was
-//     written within two polls is read again at the next.
-//   - What cannot be read leaves in force what was read before. It is tried again
-//     when it changes, and without that after pauses that double from one poll to a
-//     minute: the cause may be elsewhere, as too many open files.
-//   - A failure is told once, not at each try.
+//   - Only [New], and afterwards Run, calls Config.Read, one call at a time. Reload and
+//     Look wait for Run.
+//   - A change is read one poll later at the latest. A file that was written less than
+//     two polls ago is read at every poll, because the time stamps of the file system
+//     may be too coarse to show another change.
+//   - If the files cannot be read, what was read before stays in force. They are tried
+//     again when they change, and also after pauses that double from one poll to a
+//     minute, because the cause may be elsewhere, such as too many open files.
+//   - A failure is reported once, not at every attempt.
 //
 // # One change, walked through
 //
-// An operator puts another list in its place. The next poll finds another file
-// under that name and calls Read, which parses it and swaps a pointer. It was
-// written just now, so the next two polls call Read once more each. Had the list
-// a bad line, Read would return an error and leave the pointer, and Failed would
-// write that error to the log; the tries that follow are silent until the file
-// changes, or the error does.
+// An operator replaces a list. The next poll finds another file under that name (look)
+// and calls Read, which parses it and swaps a pointer. The file is new, so the next two
+// polls call Read again. If the list had a bad line, Read would return an error and
+// leave the pointer, and Failed would log the error. Further attempts are silent until
+// the file or the error changes.
 package filewatch
 
 import (
@@ -29,46 +29,46 @@ import (
 	"time"
 )
 
-// retryMost is how long what cannot be read is left alone at the most.
-const retryMost = time.Minute
+// maxRetryPause is the longest pause between two attempts to read files that cannot be
+// read.
+const maxRetryPause = time.Minute
 
-// Config says what is followed and who reads it.
+// Config has the files to watch and the functions to call.
 type Config struct {
-	// Files are looked at. One that is missing is a state like others, and
-	// Read says what it means.
+	// Files are the names of the files. A file need not exist: Read decides what that
+	// means.
 	Files []string
-	// Every is the time between two looks, > 0.
+	// Every is the time between two looks at the files, > 0.
 	Every time.Duration
-	// Hurry is the least time between two looks for Look.
+	// Hurry is the shortest time between two looks that calls of Look cause.
 	Hurry time.Duration
-	// Read takes the files over as they are, also when they have not changed,
-	// or leaves everything as it was and says why.
+	// Read reads all files and puts their content in force, or changes nothing and
+	// returns an error. It is also called when the files have not changed.
 	Read func() error
-	// Failed is told why Read could not: each time the files changed or
-	// somebody asked, and when the error is another than before.
+	// Failed is called with the error of Read: after each change of the files, after
+	// each Reload, and whenever the error differs from the one before.
 	Failed func(error)
 }
 
-// Files are files that are followed. Reload and Look may be called from any
-// goroutine.
+// Files are files that are watched. Reload and Look may be called from any goroutine.
 type Files struct {
 	c       Config
-	reloads chan chan<- error // of Reload to Run
-	looks   chan chan<- error // of Look to Run
+	reloads chan chan<- error // from Reload to Run
+	looks   chan chan<- error // from Look to Run
 
-	// After New these are Run's alone.
+	// After New, only Run uses these.
 	stamps []stamp
-	again  time.Time     // when they are read even if they do not change; zero: never
-	wait   time.Duration // before the latest try again of what could not be read
-	failed string        // why it could not; empty: it could
-	looked time.Time     // for Look
+	again  time.Time     // when to read the files although they do not change; zero: never
+	pause  time.Duration // before the next attempt to read files that could not be read
+	failed string        // the latest error; empty: the files could be read
+	looked time.Time     // the last look that Look caused
 }
 
-// stamp is a file as it was when it was looked at; nil where there was none.
+// stamp describes a file at the time of a look; nil if it did not exist.
 type stamp = fs.FileInfo
 
-// New reads the files for the first time and starts nothing. What Read returns
-// is the error; Failed is not told.
+// New reads the files for the first time and starts nothing. It returns the error of
+// Read, and does not call Failed.
 func New(c Config) (*Files, error) {
 	f := &Files{c: c, reloads: make(chan chan<- error), looks: make(chan chan<- error)}
 	if err := f.read(f.stat()); err != nil {
@@ -77,7 +77,7 @@ func New(c Config) (*Files, error) {
 	return f, nil
 }
 
-// Run follows the files until ctx is done.
+// Run watches the files until ctx is done.
 func (f *Files) Run(ctx context.Context, ready func()) error {
 	tick := time.NewTicker(f.c.Every)
 	defer tick.Stop()
@@ -87,7 +87,7 @@ func (f *Files) Run(ctx context.Context, ready func()) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			_ = f.look() // Failed was told
+			_ = f.look() // look has called Failed
 		case answer := <-f.looks:
 			var err error
 			if now := time.Now(); f.looked.IsZero() || now.Sub(f.looked) >= f.c.Hurry {
@@ -105,15 +105,16 @@ func (f *Files) Run(ctx context.Context, ready func()) error {
 	}
 }
 
-// Reload lets Run read the files now, whether or not they changed. Its error is
-// that of Read, or the cause of ctx when that ends first.
+// Reload makes Run read the files now, whether or not they have changed. It returns the
+// error of Read, or the cause of ctx if ctx ends first.
 func (f *Files) Reload(ctx context.Context) error { return ask(ctx, f.reloads) }
 
-// Look lets Run look at the files now, unless it did so for another Look less
-// than Config.Hurry ago. Its error is that of Read, if they were read, or the
-// cause of ctx when that ends first.
+// Look makes Run look at the files now, and read them if they have changed. It does
+// nothing if another Look did so less than Config.Hurry ago. It returns the error of
+// Read, if that was called, or the cause of ctx if ctx ends first.
 func (f *Files) Look(ctx context.Context) error { return ask(ctx, f.looks) }
 
+// ask sends a request to Run and waits for the answer.
 func ask(ctx context.Context, asks chan<- chan<- error) error {
 	answer := make(chan error, 1)
 	select {
@@ -129,7 +130,8 @@ func ask(ctx context.Context, asks chan<- chan<- error) error {
 	}
 }
 
-// look reads the files if they changed or it is time to.
+// look reads the files if they have changed, or if the time for another attempt has
+// come.
 func (f *Files) look() error {
 	stamps := f.stat()
 	changed := !slices.EqualFunc(stamps, f.stamps, same)
@@ -137,7 +139,7 @@ func (f *Files) look() error {
 		return nil
 	}
 	if changed {
-		f.wait = 0
+		f.pause = 0
 	}
 	before := f.failed
 	err := f.read(stamps)
@@ -147,43 +149,42 @@ func (f *Files) look() error {
 	return err
 }
 
-// read reads the files, which have these stamps, and settles when to do so
-// again. The stamps are older than what is read: what changes meanwhile is seen
-// the next time.
+// read reads the files, and decides when to read them again. The stamps were taken
+// before, so a change during the read is noticed at the next look.
 func (f *Files) read(stamps []stamp) error {
 	now := time.Now()
 	f.stamps, f.again = stamps, time.Time{}
 	fresh := slices.ContainsFunc(stamps, func(s stamp) bool {
 		return s != nil && now.Sub(s.ModTime()).Abs() < 2*f.c.Every
 	})
-	if fresh { // it may be written again and have the same stamp
+	if fresh { // another change might not show in the stamps
 		f.again = now
 	}
 	err := f.c.Read()
 	if err == nil {
-		f.wait, f.failed = 0, ""
+		f.pause, f.failed = 0, ""
 		return nil
 	}
 	f.failed = err.Error()
 	if !fresh {
-		f.wait = min(max(2*f.wait, f.c.Every), retryMost)
-		f.again = now.Add(f.wait)
+		f.pause = min(max(2*f.pause, f.c.Every), maxRetryPause)
+		f.again = now.Add(f.pause)
 	}
 	return err
 }
 
-// stat says how the files are now.
+// stat returns the stamps of the files now.
 func (f *Files) stat() []stamp {
 	stamps := make([]stamp, len(f.c.Files))
 	for i, name := range f.c.Files {
-		if s, err := os.Stat(name); err == nil { // else Read will say why
+		if s, err := os.Stat(name); err == nil { // Read reports the error
 			stamps[i] = s
 		}
 	}
 	return stamps
 }
 
-// same reports whether a file is as it was; its permissions matter, too.
+// same reports whether two stamps are of the same file, size, time and permissions.
 func same(a, b stamp) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil

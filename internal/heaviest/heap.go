@@ -1,6 +1,5 @@
-// Package heaviest keeps items in a heap, the heaviest first, where every item knows
-// its place. So an item whose weight changed is moved, and any item is removed, in
-// O(log n).
+// Package heaviest provides a heap with the heaviest item first. Each item stores its own
+// index, so Fix, after its weight changed, and Remove take O(log n).
 package heaviest
 
 import "container/heap"
@@ -10,18 +9,18 @@ type Item interface {
 	comparable
 	// Weight orders the items.
 	Weight() int64
-	// Place is where the heap keeps the item's index. The item belongs to one heap.
+	// Place returns where the heap stores the item's index. An item is in at most one heap.
 	Place() *int
 }
 
-// Heap holds items, the heaviest at index 0. The zero Heap is empty. It is not for
+// Heap holds items, the heaviest at index 0. The zero Heap is empty. It is not safe for
 // concurrent use.
 type Heap[T Item] []T
 
 // Push adds x.
 func (h *Heap[T]) Push(x T) { heap.Push((*order[T])(h), x) }
 
-// Fix moves x after its weight changed.
+// Fix restores the order after the weight of x changed.
 func (h *Heap[T]) Fix(x T) { heap.Fix((*order[T])(h), *x.Place()) }
 
 // Remove removes x.

@@ -1,6 +1,6 @@
-// Package ipgroup tells which peers are likely to have one operator: those with
-// addresses in one group. Identities cost nothing, addresses in many networks
-// do; so what is shared out by group cannot be taken by inventing peers.
+// Package ipgroup groups peers by the network of their addresses, so that peers which
+// probably have one operator share a bound. Identities cost nothing, but addresses in
+// many networks do: an operator gains nothing by inventing peers.
 package ipgroup
 
 import (
@@ -14,25 +14,25 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// Group is what peers of one operator are likely to share: the /16 of a public
-// IPv4 address ("203.0.0.0/16"), the autonomous system of a public IPv6 address
-// ("AS3320") or, where that is not known, its /32 ("2a00::/32"). Addresses that
-// only a local network can use have none and are exempt.
+// Group is the network of an address: the /16 of a public IPv4 address
+// ("203.0.0.0/16"), the autonomous system of a public IPv6 address ("AS3320"), or its
+// /32 ("2a00::/32") if the autonomous system is not known. Addresses of local networks
+// have no group; they are exempt.
 //
-// A relayed address counts as the relay's, so that a relay does not make many
-// places out of one. What says nothing of the place (a name, a relay without a
-// public address) is in one group for all: [Unplaced]. It counts only for a
-// peer that no public address places.
+// A relayed address has the group of its relay, so that one relay does not look like
+// many networks. All addresses without a known network (a name, a relay without a
+// public address) share the group [Unplaced]. It counts only for a peer that has no
+// public address.
 type Group string
 
-// Unplaced is the group of peers that no address tells the place of.
+// Unplaced is the group of all addresses whose network is not known.
 const Unplaced Group = "unplaced"
 
 // maxGroups bounds the groups of one peer.
 const maxGroups = 16
 
-// All returns the groups of a peer with these addresses, sorted, each once, the
-// first 16 of them. A peer of which all addresses are exempt has none.
+// All returns the groups of a peer with these addresses: the first 16, sorted, each
+// once. A peer that has only exempt addresses has no group.
 func All(addrs []ma.Multiaddr) []Group {
 	var groups []Group
 	unplaced := false
@@ -51,8 +51,8 @@ func All(addrs []ma.Multiaddr) []Group {
 	return groups
 }
 
-// Of returns the group of one address, such as the remote one of a connection;
-// empty when it is exempt.
+// Of returns the group of one address, such as the remote address of a connection. It
+// is empty if the address is exempt.
 func Of(a ma.Multiaddr) Group {
 	ip, ok := IP(a)
 	if !ok {
@@ -74,13 +74,12 @@ func Of(a ma.Multiaddr) Group {
 	return Group(netip.PrefixFrom(ip, bits).Masked().String())
 }
 
-// nat64 is the well-known prefix of IPv4 addresses seen from a network that has
-// IPv6 alone (RFC 6052).
+// nat64 is the well-known prefix of IPv4 addresses as networks with IPv6 only see them
+// (RFC 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// IP returns the address that a starts with: of the peer, or of its relay; false
-// when there is none. An IPv4 address written as an IPv6 address is returned as
-// the IPv4 address.
+// IP returns the IP address at the beginning of a, which is the peer's or its relay's,
+// or false if there is none. It returns an IPv4 address in IPv6 notation as IPv4.
 func IP(a ma.Multiaddr) (netip.Addr, bool) {
 	if len(a) > 0 && a[0].Code() == ma.P_IP6ZONE {
 		a = a[1:]
@@ -97,7 +96,7 @@ func IP(a ma.Multiaddr) (netip.Addr, bool) {
 	return ip, ok
 }
 
-// public reports whether the whole Internet can use ip: it is not loopback,
+// public reports whether ip is an address of the public Internet: it is not loopback,
 // private, link-local, shared by a provider's customers (100.64.0.0/10),
 // multicast, reserved or for documentation.
 func public(ip netip.Addr) bool {
@@ -105,8 +104,8 @@ func public(ip netip.Addr) bool {
 	return err == nil && manet.IsPublicAddr(a)
 }
 
-// Key returns what the shares of a peer on a connection from a are counted by:
-// the address's group, or the peer itself where the address is exempt.
+// Key returns the key by which the bounds of a connection of the peer p from the
+// address a are counted: the group of a, or the peer itself if a is exempt.
 func Key(a ma.Multiaddr, p peer.ID) string {
 	if g := Of(a); g != "" {
 		return string(g)

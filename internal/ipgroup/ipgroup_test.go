@@ -92,7 +92,8 @@ func TestGroupsAreBounded(t *testing.T) {
 
 // FuzzGroups: whatever a peer says its address is, it is in one group, or none.
 func FuzzGroups(f *testing.F) {
-	for _, a := range []string{"/ip4/8.8.8.8/tcp/1", "/ip6/::ffff:8.8.8.8/tcp/1", "/ip6zone/x/ip6/fe80::1", "/ip6zone/x/dns/example.com", "/ip4/10.0.0.1/tcp/1" + relay, "/unix/tmp/x"} {
+	for _, a := range []string{"/ip4/8.8.8.8/tcp/1", "/ip6/::ffff:8.8.8.8/tcp/1", "/ip6zone/x/ip6/fe80::1",
+		"/ip6zone/x/dns/example.com", "/ip4/10.0.0.1/tcp/1" + relay, "/unix/tmp/x"} {
 		f.Add(ma.StringCast(a).Bytes())
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {

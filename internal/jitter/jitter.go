@@ -1,5 +1,5 @@
-// Package jitter spreads periodic work in time, so that many nodes do not do the
-// same at once.
+// Package jitter spreads periodic work in time, so that many nodes do not do the same
+// work at the same moment.
 package jitter
 
 import (
@@ -17,8 +17,8 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 
 // Spread returns d ± 20 %, evenly distributed.
 func Spread(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (1 + most*(2*rand.Float64()-1)))
+	return time.Duration(float64(d) * (1 + spread*(2*rand.Float64()-1)))
 }
 
-// most is the largest part of a duration that Spread adds or takes away.
-const most = 0.2
+// spread is the largest part of a duration that Spread adds or subtracts.
+const spread = 0.2

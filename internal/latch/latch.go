@@ -1,5 +1,5 @@
-// Package latch counts who is inside, stops admitting, and waits for those inside
-// to leave.
+// Package latch provides a latch for an orderly shutdown: it counts the callers that
+// are inside, stops admitting others, and waits until all have left.
 package latch
 
 import (
@@ -7,20 +7,21 @@ import (
 	"sync"
 )
 
-// Latch admits until it is closed. The zero Latch admits. Its methods are safe for
-// concurrent use.
+// Latch admits callers until it is closed. The zero Latch is open. Its methods are safe
+// for concurrent use.
 //
 // Invariant: empty is closed exactly when the latch is closed and nobody is inside.
 type Latch struct {
-	mu     sync.Mutex
+	mu     sync.Mutex // guards inside, closed and empty
 	inside int
 	closed bool
 	empty  chan struct{} // made by Close
 
-	tasks sync.WaitGroup // starts what Go was given
+	tasks sync.WaitGroup // starts the goroutines of Go
 }
 
-// Enter reports whether the caller was admitted. Who was admitted leaves once.
+// Enter reports whether the caller was admitted. A caller that was admitted calls Leave
+// exactly once.
 func (l *Latch) Enter() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -30,7 +31,7 @@ func (l *Latch) Enter() bool {
 	return !l.closed
 }
 
-// Leave ends what Enter began.
+// Leave notes that a caller which Enter has admitted has left.
 func (l *Latch) Leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,8 +40,8 @@ func (l *Latch) Leave() {
 	}
 }
 
-// Go runs f in a goroutine that is inside until f returns. It reports whether it was
-// admitted.
+// Go runs f in a goroutine that is inside until f returns. It returns false, and does
+// not run f, if the latch is closed.
 func (l *Latch) Go(f func()) bool {
 	if !l.Enter() {
 		return false
@@ -52,14 +53,14 @@ func (l *Latch) Go(f func()) bool {
 	return true
 }
 
-// Inside returns how many have entered and not left.
+// Inside returns how many callers are inside.
 func (l *Latch) Inside() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.inside
 }
 
-// Close admits nobody from now on. It does not wait, and may be called again.
+// Close closes the latch. It does not wait. Further calls do nothing.
 func (l *Latch) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,23 +73,23 @@ func (l *Latch) Close() {
 	}
 }
 
-// Closed reports whether the latch admits nobody.
+// Closed reports whether the latch is closed.
 func (l *Latch) Closed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.closed
 }
 
-// Open admits again. It is called when nobody waits: before the first Close, or
-// after a Drain that came to its end.
+// Open opens the latch again. It may only be called while no Drain or Wait runs: before
+// the first Close, or after a Drain that returned 0.
 func (l *Latch) Open() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed, l.empty = false, nil
 }
 
-// Drain closes the latch and waits until nobody is inside, or ctx ends. It returns
-// how many are inside then.
+// Drain closes the latch and waits until nobody is inside or ctx ends. It returns how
+// many callers are still inside.
 func (l *Latch) Drain(ctx context.Context) (left int) {
 	select {
 	case <-l.end():
@@ -98,9 +99,11 @@ func (l *Latch) Drain(ctx context.Context) (left int) {
 	}
 }
 
-// Wait is Drain without an end of its own: those inside are known to leave.
+// Wait closes the latch and waits until nobody is inside, without a bound. The caller
+// knows that all callers inside will leave.
 func (l *Latch) Wait() { <-l.end() }
 
+// end closes the latch and returns the channel that is closed when nobody is inside.
 func (l *Latch) end() <-chan struct{} {
 	l.Close()
 	l.mu.Lock()

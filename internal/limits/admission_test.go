@@ -77,10 +77,10 @@ func TestGateShowsItsLine(t *testing.T) {
 		})
 		synctest.Wait()
 		r.NewRate(spec("no line"), 1, 1)
-		if lines := r.Lines(); len(lines) != 1 || lines[0] != r.Snapshot()[0] {
+		if lines := r.Queues(); len(lines) != 1 || lines[0] != r.Snapshot()[0] {
 			t.Errorf("%+v", lines)
 		}
-		if i := r.Snapshot()[0]; i.Current != 1 || i.Waiting != 1 || i.Room != 3 {
+		if i := r.Snapshot()[0]; i.Current != 1 || i.Waiting != 1 || i.MaxWaiting != 3 {
 			t.Errorf("%+v", i)
 		}
 		release()
@@ -197,7 +197,7 @@ func TestRate(t *testing.T) {
 
 func TestFamilyCountsTogetherLimitsApart(t *testing.T) {
 	reg := limits.NewRegistry(nil)
-	f := reg.NewFamily(spec("f"), 1, 1)
+	f := reg.NewRateFamily(spec("f"), 1, 1)
 	a, b := f.Bucket(), f.Bucket()
 	for _, bucket := range []*limits.Rate{a, b} {
 		if err := bucket.Allow(); err != nil {
@@ -282,7 +282,8 @@ func TestBudgetFamilyCountsTogetherLimitsApart(t *testing.T) {
 	}
 	wantLimit(t, b.Refuse(1), status.Busy, "f")
 	b.Release(9)
-	if i := reg.Snapshot()[0]; i.Kind != limits.KindBudget || i.Capacity != 10 || i.Current != 8 || i.Peak != 9 || i.Rejected != 2 {
+	if i := reg.Snapshot()[0]; i.Kind != limits.KindBudget || i.Capacity != 10 || i.Current != 8 || i.Peak != 9 ||
+		i.Rejected != 2 {
 		t.Errorf("%+v", i)
 	}
 }
@@ -303,7 +304,7 @@ func TestMetrics(t *testing.T) {
 # HELP busy_rejections_total Requests refused with busy or rate_limit.
 # TYPE busy_rejections_total counter
 busy_rejections_total{endpoint="a.g"} 1
-# HELP queue_depth What is in use of each bounded queue, gate and budget.
+# HELP queue_depth How much of each bounded queue, gate and budget is in use.
 # TYPE queue_depth gauge
 queue_depth{queue="a.g"} 1
 queue_depth{queue="a.q"} 1
@@ -311,7 +312,8 @@ queue_depth{queue="a.q"} 1
 # TYPE queue_dropped_total counter
 queue_dropped_total{queue="a.q"} 1
 `
-	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "busy_rejections_total", "queue_depth", "queue_dropped_total"); err != nil {
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "busy_rejections_total", "queue_depth",
+		"queue_dropped_total"); err != nil {
 		t.Error(err)
 	}
 }

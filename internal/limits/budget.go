@@ -6,20 +6,21 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Budget bounds bytes held at one time.
+// Budget bounds the bytes that are in use at one time. Callers that wait are
+// served in the order in which they came.
 type Budget struct {
 	m *meter
 	s *semaphore.Weighted
 }
 
-// NewBudget returns a budget of that many bytes (≥ 1).
+// NewBudget returns a budget of bytes (≥ 1).
 func (r *Registry) NewBudget(s Spec, bytes int64) *Budget {
 	return &Budget{m: r.add(s, KindBudget, bytes, nil), s: semaphore.NewWeighted(bytes)}
 }
 
-// Acquire waits until n bytes are free, first come first served, and returns
-// ctx's error when ctx ends first. n above the whole budget is status.Busy.
-// Every Acquire is matched by one Release of the same n.
+// Acquire waits until n bytes are free and takes them. It returns ctx's error if
+// ctx ends first, and status.Busy if n exceeds the whole budget. The caller
+// matches every success with one Release of the same n.
 func (b *Budget) Acquire(ctx context.Context, n int64) error {
 	if n > b.m.cap {
 		return b.m.refuse(n)
@@ -31,8 +32,8 @@ func (b *Budget) Acquire(ctx context.Context, n int64) error {
 	return nil
 }
 
-// Take takes n bytes if they are free now. Otherwise it counts no refusal: the
-// caller waits for them with Acquire.
+// Take takes n bytes if they are free now, and reports whether it did. It counts
+// no refusal, because the caller may wait with Acquire instead.
 func (b *Budget) Take(n int64) bool {
 	if !b.s.TryAcquire(n) {
 		return false
@@ -41,7 +42,7 @@ func (b *Budget) Take(n int64) bool {
 	return true
 }
 
-// TryAcquire takes n bytes, or returns status.Busy when they are not free.
+// TryAcquire takes n bytes, or returns status.Busy if they are not free now.
 func (b *Budget) TryAcquire(n int64) error {
 	if !b.s.TryAcquire(n) {
 		return b.m.refuse(n)
@@ -56,27 +57,28 @@ func (b *Budget) Release(n int64) {
 	b.s.Release(n)
 }
 
-// Refuse counts the refusal of n bytes and returns it: status.Busy, with the
-// estimated wait. It is for what had bytes and has to make room.
+// Refuse counts a refusal of n bytes and returns it: status.Busy, with the
+// estimated wait. Owners call it when they take bytes away from a user in favour
+// of another.
 func (b *Budget) Refuse(n int64) error { return b.m.refuse(n) }
 
-// Used is how many bytes are taken.
-func (b *Budget) Used() int64 { return b.m.now() }
+// Used returns how many bytes are taken.
+func (b *Budget) Used() int64 { return b.m.inUse() }
 
-// BudgetFamily is a set of budgets under one limit, one for each peer. It counts
-// refusals together; current and peak are those of the fullest budget. The
-// caller owns the budgets and bounds their number.
+// BudgetFamily is a set of budgets under one limit, one for each peer. Refusals
+// are those of all budgets together; current and peak are those of the fullest.
+// The caller owns the budgets and bounds their number.
 type BudgetFamily struct{ m *meter }
 
-// NewBudgetFamily describes budgets of that many bytes (≥ 1) each, of which
-// fullest says how much the fullest has taken.
+// NewBudgetFamily lists a limit for budgets of bytes (≥ 1) each. fullest returns
+// how many bytes the fullest budget has taken.
 func (r *Registry) NewBudgetFamily(s Spec, bytes int64, fullest func() int64) *BudgetFamily {
 	return &BudgetFamily{m: r.add(s, KindBudget, bytes, fullest)}
 }
 
-// Budget returns a new budget of which nothing is taken.
+// Budget returns a new, unused budget of the family.
 func (f *BudgetFamily) Budget() *Budget {
 	m := newMeter(f.m.spec, f.m.kind, f.m.cap)
-	m.of = f.m
+	m.family = f.m
 	return &Budget{m: m, s: semaphore.NewWeighted(m.cap)}
 }

@@ -12,7 +12,8 @@ import (
 // Bytes is a size in a configuration: "512", "64KiB", "1.5GiB", "20GB".
 type Bytes int64
 
-// units, the largest first; the binary ones are what String writes.
+// units are the units that ParseBytes knows, the largest first. String and Human
+// write the first four only.
 var units = []struct {
 	name string
 	n    float64
@@ -21,7 +22,7 @@ var units = []struct {
 	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"kB", 1e3}, {"B", 1},
 }
 
-// ParseBytes reads a size. It refuses negative numbers and what passes 2^63 − 1.
+// ParseBytes parses a size. It refuses negative sizes and those above 2^63 − 1.
 func ParseBytes(s string) (Bytes, error) {
 	num, scale := strings.TrimSpace(s), 1.0
 	for _, u := range units {
@@ -40,7 +41,8 @@ func ParseBytes(s string) (Bytes, error) {
 	return 0, status.Errorf(status.BadRequest, "%q is not a size; write 512, 64KiB, 50MiB or 1.5GiB", s)
 }
 
-// String writes the size with the largest binary unit that divides it.
+// String returns the size with the largest binary unit that divides it, so that
+// ParseBytes returns exactly b again.
 func (b Bytes) String() string {
 	for _, u := range units[:4] {
 		if n := Bytes(u.n); b >= n && b%n == 0 {
@@ -50,20 +52,20 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10)
 }
 
-// MarshalText is String.
+// MarshalText returns String.
 func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// UnmarshalText is ParseBytes.
+// UnmarshalText parses p with ParseBytes.
 func (b *Bytes) UnmarshalText(p []byte) (err error) {
 	*b, err = ParseBytes(string(p))
 	return err
 }
 
-// Human is the size for people: three digits and a unit, such as "1.21 GiB".
+// Human returns the size for people, rounded to three digits, such as "1.21 GiB".
 func (b Bytes) Human() string {
 	for _, u := range units[:4] {
 		switch f := float64(b) / u.n; {
-		case f >= 1000: // %.3g would turn to an exponent
+		case f >= 1000: // %.3g would write an exponent
 			return fmt.Sprintf("%.0f %s", f, u.name)
 		case f >= 1:
 			return fmt.Sprintf("%.3g %s", f, u.name)

@@ -34,7 +34,8 @@ func TestBytesRoundTrip(t *testing.T) {
 }
 
 func TestHuman(t *testing.T) {
-	for in, want := range map[limits.Bytes]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1 << 30: "1 GiB", 1300000000: "1.21 GiB", 1023 << 10: "1023 KiB"} {
+	for in, want := range map[limits.Bytes]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1 << 30: "1 GiB",
+		1300000000: "1.21 GiB", 1023 << 10: "1023 KiB"} {
 		if got := in.Human(); got != want {
 			t.Errorf("%d: %q, want %q", in, got, want)
 		}

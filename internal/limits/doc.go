@@ -1,28 +1,32 @@
-// Package limits holds the program's bounds: every queue, pool of permits,
-// rate and byte budget is one of its types, made in a [Registry] that Deps
-// carries, so that `/limits`, the metrics and docs/reference/queues.md
-// show the same list.
+// Package limits provides every bound of the program: gates, queues, rates and byte
+// budgets. Each is made with a [Registry], which a package gets in its Deps, so
+// `/limits`, the metrics and docs/reference/queues.md all list every bound.
 //
-// Seven types cover what the node needs:
+// There is one type for each way to bound work:
 //
-//   - [Gate]: N run, M wait in order, the rest get busy;
-//   - [Queue]: a bounded channel with a stated policy for when it is full;
-//   - [Lanes]: a bounded queue that is fair between keys, such as peers;
-//   - [Rate]: a token bucket;
-//   - [Shares]: a token bucket, and places in flight, that are fair between keys;
-//   - [Budget]: permits for bytes;
-//   - [Memory]: bytes that holders take piece by piece, fair between keys.
+//   - [Gate] lets N requests run and M wait in order; further ones get busy.
+//   - [KeyedGate] lets each key, such as a client, have N requests running.
+//   - [FairGate] shares N places between keys, so that no key takes them all.
+//   - [Queue] is a bounded channel; the caller chooses what happens when it is full.
+//   - [FairQueue] is a bounded queue that is fair between keys.
+//   - [Rate] is a token bucket.
+//   - [FairRate] is a token bucket that is fair between keys.
+//   - [Budget] bounds bytes in use.
+//   - [FairBudget] bounds bytes in use, and is fair between keys.
+//   - [Usage] lists a bound that its owner enforces.
 //
-// A [Family] is many rates under one limit, a [QueueFamily] many queues: one
-// line in every list, a limit for each member.
+// [GateFamily], [QueueFamily], [RateFamily] and [BudgetFamily] each put many bounds
+// of one kind, such as one for each peer, under one name in the list.
 //
-// Invariants: current ≤ capacity at all times; a refusal is typed
-// (status.Busy or status.RateLimit, with the limit's name, its numbers and an
-// estimated wait) and counted; no method holds a lock while it waits.
+// Invariants: no more than the capacity is ever in use, except of a Usage. Every
+// refusal is counted, and is a typed error (status.Busy, status.Quota or
+// status.RateLimit) with the name of the limit, its numbers and an estimated wait.
+// No method holds a lock while it waits.
 //
-// One request, walked through: a handler calls Gate.Acquire(ctx). If a place is
-// free it runs. If M others already wait, or the estimated wait (waiting ÷
-// drain rate) exceeds what is left of ctx's deadline, it gets busy at once.
-// Otherwise it waits its turn; when ctx ends first the wait ends with ctx's
-// error and the place in the line is given up.
+// One request, walked through: a handler calls Gate.Acquire(ctx). If a place is free,
+// Acquire returns at once. If M requests already wait, it returns busy. It also
+// returns busy if the estimated wait (requests waiting ÷ drain rate) would last beyond
+// ctx's deadline. Otherwise the request waits its turn; if ctx ends first, Acquire
+// returns ctx's error and the request leaves the line. The handler calls release when
+// it has finished.
 package limits

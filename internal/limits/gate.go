@@ -8,34 +8,36 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Gate lets N requests run and M more wait in order of arrival; the rest get
-// status.Busy.
+// Gate lets N requests run at one time, and lets M more wait in the order of
+// their arrival. Further requests get status.Busy.
 type Gate struct {
 	m       *meter
 	running *semaphore.Weighted
 
-	mu      sync.Mutex
+	maxWaiting int64
+
+	mu      sync.Mutex // guards waiting
 	waiting int64
-	maxWait int64
 }
 
-// NewGate returns a gate for n running and m waiting requests. n ≥ 1, m ≥ 0.
+// NewGate returns a gate for n running (≥ 1) and m waiting (≥ 0) requests.
 func (r *Registry) NewGate(s Spec, n, m int64) *Gate {
-	g := &Gate{m: newMeter(s, KindGate, n), running: semaphore.NewWeighted(n), maxWait: m}
+	g := &Gate{m: newMeter(s, KindGate, n), running: semaphore.NewWeighted(n), maxWaiting: m}
 	g.m.line = g.line
 	r.list(g.m)
 	return g
 }
 
-func (g *Gate) line() (waiting, room int64) {
+// line returns how many requests wait, and how many may.
+func (g *Gate) line() (waiting, maxWaiting int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.waiting, g.maxWait
+	return g.waiting, g.maxWaiting
 }
 
-// Acquire waits for a place. It returns status.Busy at once when M others wait
-// or when the estimated wait exceeds what is left of ctx's deadline, and ctx's
-// error when ctx ends first. The caller calls release exactly once.
+// Acquire waits for a place. It returns status.Busy at once if M others wait, or
+// if the estimated wait would last beyond ctx's deadline. It returns ctx's error
+// if ctx ends first. The caller calls release; further calls of it do nothing.
 func (g *Gate) Acquire(ctx context.Context) (release func(), err error) {
 	if !g.running.TryAcquire(1) {
 		if err := g.wait(ctx); err != nil {
@@ -45,7 +47,8 @@ func (g *Gate) Acquire(ctx context.Context) (release func(), err error) {
 	return g.enter(), nil
 }
 
-// TryAcquire is Acquire without waiting.
+// TryAcquire takes a place, or returns status.Busy if none is free. The caller
+// calls release as with Acquire.
 func (g *Gate) TryAcquire() (release func(), err error) {
 	if !g.running.TryAcquire(1) {
 		return nil, g.m.refuse(1)
@@ -53,8 +56,8 @@ func (g *Gate) TryAcquire() (release func(), err error) {
 	return g.enter(), nil
 }
 
-// Enter is TryAcquire for who asks often: it allocates nothing. Every success is
-// matched by one Leave.
+// Enter is TryAcquire without an allocation, for hot paths. The caller matches
+// every success with exactly one Leave.
 func (g *Gate) Enter() error {
 	if !g.running.TryAcquire(1) {
 		return g.m.refuse(1)
@@ -74,10 +77,11 @@ func (g *Gate) enter() (release func()) {
 	return sync.OnceFunc(g.Leave)
 }
 
+// wait waits for a place in g.running and takes it.
 func (g *Gate) wait(ctx context.Context) error {
 	g.mu.Lock()
 	ahead := g.waiting
-	full := ahead >= g.maxWait
+	full := ahead >= g.maxWaiting
 	if !full {
 		g.waiting++
 	}

@@ -7,27 +7,28 @@ import (
 	"allium/protocols/status"
 )
 
-// GateFamily is a set of gates without a line under one limit, one gate for
-// each peer, session or client. The caller owns the gates and bounds their
-// number. What the family has in use is what its fullest gate has.
+// GateFamily is a set of gates under one limit, one gate for each peer, session
+// or client. Nobody waits at these gates. The caller owns them and bounds their
+// number. Current and peak of the limit are those of the fullest gate.
 type GateFamily struct {
-	m  *meter
-	at []atomic.Int64 // at[n]: gates with n+1 places taken
+	m     *meter
+	gates []atomic.Int64 // gates[n] counts the gates with n+1 places taken
 }
 
-// NewGateFamily describes gates of n places each (≥ 1).
+// NewGateFamily lists a limit for gates of n places (≥ 1) each.
 func (r *Registry) NewGateFamily(s Spec, n int64) *GateFamily {
-	f := &GateFamily{at: make([]atomic.Int64, n)}
+	f := &GateFamily{gates: make([]atomic.Int64, n)}
 	f.m = r.add(s, KindGate, n, f.fullest)
 	return f
 }
 
-// Gate returns a new empty gate of the family.
+// Gate returns a new, unused gate of the family.
 func (f *GateFamily) Gate() *FamilyGate { return &FamilyGate{f: f} }
 
+// fullest returns how many places of the fullest gate are taken.
 func (f *GateFamily) fullest() int64 {
-	for n := len(f.at); n > 0; n-- {
-		if f.at[n-1].Load() > 0 {
+	for n := len(f.gates); n > 0; n-- {
+		if f.gates[n-1].Load() > 0 {
 			return int64(n)
 		}
 	}
@@ -41,18 +42,17 @@ type FamilyGate struct {
 	drain drainRate
 }
 
-// TryAcquire takes a place, or returns status.Quota with the estimated wait when
-// all are taken. Every success is matched by one Release.
+// TryAcquire takes a place, or returns status.Quota with the estimated wait if
+// all are taken. The caller matches every success with one Release.
 func (g *FamilyGate) TryAcquire() error {
 	m := g.f.m
 	for {
 		used := g.used.Load()
 		if used >= m.cap {
-			m.rejected.Add(1)
-			return status.BusyError(status.Quota, status.Limit{Name: m.spec.Name, Current: used, Cap: m.cap, RetryAfter: clampWait(g.drain.wait(1))})
+			return m.reject(status.Quota, used, g.drain.wait(1))
 		}
 		if g.used.CompareAndSwap(used, used+1) {
-			g.f.moved(used, used+1)
+			g.f.recount(used, used+1)
 			m.raise(used + 1)
 			return nil
 		}
@@ -62,16 +62,16 @@ func (g *FamilyGate) TryAcquire() error {
 // Release gives a place back.
 func (g *FamilyGate) Release() {
 	used := g.used.Add(-1)
-	g.f.moved(used+1, used)
+	g.f.recount(used+1, used)
 	g.drain.done(1, time.Now())
 }
 
-// moved counts a gate among those with as many places taken.
-func (f *GateFamily) moved(from, to int64) {
+// recount notes that a gate had from places taken and now has to.
+func (f *GateFamily) recount(from, to int64) {
 	if to > 0 {
-		f.at[to-1].Add(1)
+		f.gates[to-1].Add(1)
 	}
 	if from > 0 {
-		f.at[from-1].Add(-1)
+		f.gates[from-1].Add(-1)
 	}
 }

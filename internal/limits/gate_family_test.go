@@ -27,7 +27,8 @@ func TestGateFamilyBoundsEachGate(t *testing.T) {
 	if err := b.TryAcquire(); err != nil {
 		t.Errorf("one gate took another's places: %v", err)
 	}
-	if i := reg.Snapshot()[0]; i.Kind != limits.KindGate || i.Capacity != 2 || i.Current != 2 || i.Peak != 2 || i.Rejected != 1 {
+	if i := reg.Snapshot()[0]; i.Kind != limits.KindGate || i.Capacity != 2 || i.Current != 2 || i.Peak != 2 ||
+		i.Rejected != 1 {
 		t.Errorf("%+v", i)
 	}
 	a.Release()

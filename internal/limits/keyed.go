@@ -9,24 +9,26 @@ import (
 	"allium/protocols/status"
 )
 
-// KeyedGate counts what each key has in use, under one bound that is the same for
-// all keys, and lets those beyond it wait in line. It holds as many gates as keys
-// have something in use. A nil KeyedGate has no bound.
+// KeyedGate bounds how many places each key, such as a client, has at one time.
+// The bound is the same for all keys. Further requests of a key may wait in line.
+// KeyedGate remembers only the keys that have a place. A nil KeyedGate has no
+// bound.
 type KeyedGate[K comparable] struct {
 	family *GateFamily
-	mu     sync.Mutex
-	gates  map[K]*keyGate
+
+	mu    sync.Mutex // guards gates, and n and line of each
+	gates map[K]*keyGate
 }
 
-// keyGate is one key's.
+// keyGate is the gate of one key.
 type keyGate struct {
 	*FamilyGate
-	n    int             // places taken; guarded by the KeyedGate's mu
-	line []chan struct{} // who waits for one of them, in order; closed when it is theirs; also guarded
+	n    int             // places taken
+	line []chan struct{} // one for each request that waits, the oldest first; closed when it gets a place
 }
 
-// NewKeyedGate returns a KeyedGate that counts up to most of each key, or nil where
-// most is 0: no bound.
+// NewKeyedGate returns a KeyedGate with most places for each key, or nil if most
+// is 0.
 func NewKeyedGate[K comparable](r *Registry, s Spec, most int) *KeyedGate[K] {
 	if most == 0 {
 		return nil
@@ -34,7 +36,8 @@ func NewKeyedGate[K comparable](r *Registry, s Spec, most int) *KeyedGate[K] {
 	return &KeyedGate[K]{family: r.NewGateFamily(s, int64(most)), gates: map[K]*keyGate{}}
 }
 
-// Enter counts one in at once, or returns busy with the limit.
+// Enter takes a place of the key p, or returns status.Busy if all are taken. The
+// caller calls leave exactly once.
 func (c *KeyedGate[K]) Enter(p K) (leave func(), err error) {
 	if c == nil {
 		return func() {}, nil
@@ -48,38 +51,39 @@ func (c *KeyedGate[K]) Enter(p K) (leave func(), err error) {
 	}
 	var full *status.Error
 	if err := g.TryAcquire(); errors.As(err, &full) {
-		full.Outcome = status.Busy // quota is for peers
+		full.Outcome = status.Busy // status.Quota is for peers only
 		return nil, full
 	}
 	g.n++
 	return func() { c.leave(p, g) }, nil
 }
 
-// Await is Enter that waits in line where the key has all of its places, in a
-// place of line meanwhile. It ends with ctx's error, or busy where line is full.
+// Await is Enter, except that it waits for a place of p if all are taken. While it
+// waits it has a place of line. It returns status.Busy if line is full, and ctx's
+// error if ctx ends first.
 func (c *KeyedGate[K]) Await(ctx context.Context, p K, line *Gate) (leave func(), err error) {
-	leave, err = c.Enter(p) // its busy names the client's own limit
+	leave, err = c.Enter(p)
 	if err == nil || line.Enter() != nil {
-		return leave, err
+		return leave, err // the error names the bound of the key, not that of line
 	}
 	defer line.Leave()
-	turn, g := c.queue(p)
+	granted, g := c.queue(p)
 	if g == nil { // a place became free meanwhile
 		return c.Enter(p)
 	}
 	select {
-	case <-turn:
+	case <-granted:
 		return func() { c.leave(p, g) }, nil
 	case <-ctx.Done():
-		if !c.unqueue(g, turn) { // it is ours, too late
+		if !c.unqueue(g, granted) { // the place was granted at the same time
 			c.leave(p, g)
 		}
 		return nil, ctx.Err()
 	}
 }
 
-// queue waits behind the others of the key; a nil gate: it has free places.
-func (c *KeyedGate[K]) queue(p K) (turn chan struct{}, g *keyGate) {
+// queue joins the line of p. It returns a nil gate if p has a free place.
+func (c *KeyedGate[K]) queue(p K) (granted chan struct{}, g *keyGate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g = c.gates[p]
@@ -89,16 +93,16 @@ func (c *KeyedGate[K]) queue(p K) (turn chan struct{}, g *keyGate) {
 		}
 		return nil, nil
 	}
-	turn = make(chan struct{})
-	g.line = append(g.line, turn)
-	return turn, g
+	granted = make(chan struct{})
+	g.line = append(g.line, granted)
+	return granted, g
 }
 
-// unqueue gives up waiting; false: a place was handed over already.
-func (c *KeyedGate[K]) unqueue(g *keyGate, turn chan struct{}) bool {
+// unqueue leaves the line. It returns false if the place has been granted.
+func (c *KeyedGate[K]) unqueue(g *keyGate, granted chan struct{}) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.Index(g.line, turn)
+	i := slices.Index(g.line, granted)
 	if i < 0 {
 		return false
 	}
@@ -106,34 +110,22 @@ func (c *KeyedGate[K]) unqueue(g *keyGate, turn chan struct{}) bool {
 	return true
 }
 
-// next takes out whoever waits first; nil: nobody does. The place stays taken.
-func (c *KeyedGate[K]) next(p K, g *keyGate) chan struct{} {
+// leave gives a place of p to the request that waits longest, or frees it.
+func (c *KeyedGate[K]) leave(p K, g *keyGate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(g.line) > 0 {
-		turn := g.line[0]
+		close(g.line[0])
 		g.line = slices.Delete(g.line, 0, 1)
-		return turn
+		return
 	}
-	c.release(p, g)
-	return nil
-}
-
-func (c *KeyedGate[K]) leave(p K, g *keyGate) {
-	if turn := c.next(p, g); turn != nil {
-		close(turn)
-	}
-}
-
-// release gives a place back; c.mu is held.
-func (c *KeyedGate[K]) release(p K, g *keyGate) {
 	g.Release()
 	if g.n--; g.n == 0 {
 		delete(c.gates, p)
 	}
 }
 
-// Len returns how many keys have something in use.
+// Len returns how many keys have a place.
 func (c *KeyedGate[K]) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,21 +2,21 @@ package limits
 
 import "time"
 
-// Place is one place of [Portions] for an item of [Lanes]. The item takes the
-// place when it is put in the queue. It gives the place back when it makes room
-// for another item, or when its owner calls Leave.
+// Place is a place of a [FairGate] for an item of a [FairQueue]. The item takes
+// the place when it is put in the queue. It gives the place back when it is shed,
+// or when its owner calls Leave.
 //
-// The portions have as many places as the lanes have items, waiting and running,
-// so a free place in the lanes is a free place in the portions. Their places are
-// taken this way only.
+// Such a gate has as many places as the queue may have items, waiting and running
+// together, and nothing else takes its places. So whenever the queue has space for
+// an item, the gate has a place for it.
 type Place[K comparable] struct {
-	p     *Portions[K]
+	p     *FairGate[K]
 	key   K
 	taken bool // guarded by p.mu
 }
 
-// Place returns a place for k, not yet taken.
-func (p *Portions[K]) Place(k K) *Place[K] { return &Place[K]{p: p, key: k} }
+// Place returns a place for k that is not taken yet.
+func (p *FairGate[K]) Place(k K) *Place[K] { return &Place[K]{p: p, key: k} }
 
 // Leave gives the place back if it is taken.
 func (l *Place[K]) Leave() {
@@ -25,6 +25,7 @@ func (l *Place[K]) Leave() {
 	}
 }
 
+// leave reports whether the place was taken.
 func (l *Place[K]) leave() (was bool) {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
@@ -35,14 +36,14 @@ func (l *Place[K]) leave() (was bool) {
 	return was
 }
 
-// over reports whether the key has its part of the places.
+// over reports whether the key may take no more places.
 func (l *Place[K]) over() bool {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
 	return l.p.over(l.key)
 }
 
-// take takes the place.
+// take takes the place. The gate has a free one.
 func (l *Place[K]) take() {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
@@ -53,7 +54,8 @@ func (l *Place[K]) take() {
 // refuse counts a refusal and returns it as status.Quota.
 func (l *Place[K]) refuse() error { return l.p.quota(l.p.m.cap - l.p.Free()) }
 
-// place is a [Place] of any key. Lanes calls it under its lock.
+// place is a [Place] with any type of key. FairQueue calls its methods while it
+// holds its own lock.
 type place interface {
 	over() bool
 	take()

@@ -15,8 +15,8 @@ import (
 func TestPlaceOfWhoMakesRoom(t *testing.T) {
 	t.Parallel()
 	r := limits.NewRegistry(nil)
-	q := limits.NewLanes[string, *limits.Place[int]](r, spec("lanes"), 2, 1)
-	all := limits.NewPortions[int](r, spec("places"), 3, 4)
+	q := limits.NewFairQueue[string, *limits.Place[int]](r, spec("lanes"), 2, 1)
+	all := limits.NewFairGate[int](r, spec("places"), 3, 4)
 	put := func(k string, group int) (*limits.Shed[*limits.Place[int]], error) {
 		p := all.Place(group)
 		return q.TryPutAt(k, p, p)
@@ -52,8 +52,8 @@ func TestPlacesCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity, workers := rapid.IntRange(1, 6).Draw(t, "capacity"), rapid.IntRange(1, 4).Draw(t, "workers")
 		r := limits.NewRegistry(nil)
-		q := limits.NewLanes[int, *limits.Place[int]](r, spec("lanes"), capacity, workers)
-		all := limits.NewPortions[int](r, spec("places"), int64(capacity+workers), 4)
+		q := limits.NewFairQueue[int, *limits.Place[int]](r, spec("lanes"), capacity, workers)
+		all := limits.NewFairGate[int](r, spec("places"), int64(capacity+workers), 4)
 		waits, runs := map[*limits.Place[int]]int{}, []*limits.Place[int]{}
 		for range rapid.IntRange(0, 80).Draw(t, "steps") {
 			switch {
@@ -92,12 +92,12 @@ func TestPlacesCount(t *testing.T) {
 	})
 }
 
-// TestPortionsPeak: however many enter and leave at once, the peak is at most the
+// TestFairGatePeak: however many enter and leave at once, the peak is at most the
 // capacity.
-func TestPortionsPeak(t *testing.T) {
+func TestFairGatePeak(t *testing.T) {
 	t.Parallel()
 	r := limits.NewRegistry(nil)
-	p := limits.NewPortions[int](r, spec("places"), 2, 1)
+	p := limits.NewFairGate[int](r, spec("places"), 2, 1)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -13,34 +13,34 @@ type Queue[T any] struct {
 	ch chan T
 }
 
-// NewQueue returns a queue of that capacity (≥ 1 items).
+// NewQueue returns a queue for capacity items (≥ 1).
 func NewQueue[T any](r *Registry, s Spec, capacity int) *Queue[T] {
 	q := &Queue[T]{ch: make(chan T, capacity)} // bound: capacity, by the caller
 	q.m = r.add(s, KindQueue, int64(capacity), func() int64 { return int64(len(q.ch)) })
 	return q
 }
 
-// QueueFamily is a set of queues under one limit, one for each writer. It
-// counts refusals together; current and peak are those of the deepest queue,
-// and the capacity is that of each. A queue lives as long as its family: the
-// caller bounds their number and hands none back.
+// QueueFamily is a set of queues under one limit, one for each writer. Refusals
+// are those of all queues together, current and peak are those of the longest
+// queue, and the capacity is that of each queue. A queue lives as long as its
+// family. The caller bounds the number of queues.
 type QueueFamily[T any] struct {
 	m        *meter
 	capacity int
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards queues
 	queues []*Queue[T]
 }
 
-// NewQueueFamily describes queues of that capacity (≥ 1 items) each.
+// NewQueueFamily lists a limit for queues of capacity items (≥ 1) each.
 func NewQueueFamily[T any](r *Registry, s Spec, capacity int) *QueueFamily[T] {
 	f := &QueueFamily[T]{capacity: capacity}
-	f.m = r.add(s, KindQueue, int64(capacity), f.deepest)
+	f.m = r.add(s, KindQueue, int64(capacity), f.longest)
 	return f
 }
 
-// Queue returns a new empty queue that counts under the family. Its
-// retry_after hint rests on the drain rate of the whole family.
+// Queue returns a new empty queue of the family. The wait that its refusals
+// estimate follows from how fast all queues of the family drain.
 func (f *QueueFamily[T]) Queue() *Queue[T] {
 	q := &Queue[T]{m: f.m, ch: make(chan T, f.capacity)} // bound: capacity, by the caller
 	f.mu.Lock()
@@ -49,7 +49,8 @@ func (f *QueueFamily[T]) Queue() *Queue[T] {
 	return q
 }
 
-func (f *QueueFamily[T]) deepest() int64 {
+// longest returns how many items wait in the longest queue.
+func (f *QueueFamily[T]) longest() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	most := 0
@@ -59,7 +60,7 @@ func (f *QueueFamily[T]) deepest() int64 {
 	return int64(most)
 }
 
-// TryPut adds v, or returns status.Busy when the queue is full.
+// TryPut adds v, or returns status.Busy if the queue is full.
 func (q *Queue[T]) TryPut(v T) error {
 	select {
 	case q.ch <- v:
@@ -70,8 +71,8 @@ func (q *Queue[T]) TryPut(v T) error {
 	}
 }
 
-// Put adds v, waiting at most d for room; then status.Busy. It returns ctx's
-// error when ctx ends first.
+// Put adds v. While the queue is full it waits at most d, and then returns
+// status.Busy. It returns ctx's error if ctx ends first.
 func (q *Queue[T]) Put(ctx context.Context, v T, d time.Duration) error {
 	select {
 	case q.ch <- v:
@@ -92,8 +93,8 @@ func (q *Queue[T]) Put(ctx context.Context, v T, d time.Duration) error {
 	}
 }
 
-// PutDropOldest adds v and drops the oldest items while there is no room; it
-// returns how many it dropped.
+// PutDropOldest adds v and returns how many of the oldest items it dropped because
+// the queue was full.
 func (q *Queue[T]) PutDropOldest(v T) (dropped int) {
 	for {
 		select {
@@ -111,7 +112,8 @@ func (q *Queue[T]) PutDropOldest(v T) (dropped int) {
 	}
 }
 
-// Get waits for an item. It returns ctx's error when ctx ends first.
+// Get waits for the oldest item and removes it. It returns ctx's error if ctx ends
+// first.
 func (q *Queue[T]) Get(ctx context.Context) (T, error) {
 	select {
 	case v := <-q.ch:
@@ -123,7 +125,7 @@ func (q *Queue[T]) Get(ctx context.Context) (T, error) {
 	}
 }
 
-// TryGet returns the next item if there is one.
+// TryGet removes and returns the oldest item, if there is one.
 func (q *Queue[T]) TryGet() (T, bool) {
 	select {
 	case v := <-q.ch:
@@ -135,7 +137,8 @@ func (q *Queue[T]) TryGet() (T, bool) {
 	}
 }
 
-// Len is the number of items waiting.
+// Len returns the number of items waiting.
 func (q *Queue[T]) Len() int { return len(q.ch) }
 
+// raise raises the peak to the present length.
 func (q *Queue[T]) raise() { q.m.raise(int64(len(q.ch))) }

@@ -24,7 +24,7 @@ const (
 	KindBudget Kind = "budget" // bytes in use
 )
 
-// Info is one limit as `/limits` shows it.
+// Info is the state of one limit, as `/limits` shows it.
 type Info struct {
 	Name     string `json:"name"`
 	Kind     Kind   `json:"kind"`
@@ -35,9 +35,9 @@ type Info struct {
 	Policy   string `json:"policy"` // what happens when it is full, for people
 	Path     string `json:"path"`   // producer → consumer
 
-	// Of a gate with a line: how many wait in it, and how many may.
-	Waiting int64 `json:"-"`
-	Room    int64 `json:"-"`
+	// How many requests wait at a gate, and how many may; 0 of other kinds.
+	Waiting    int64 `json:"-"`
+	MaxWaiting int64 `json:"-"`
 }
 
 // Spec names a limit and documents it.
@@ -47,26 +47,30 @@ type Spec struct {
 	Policy string // what happens when it is full, for the reference
 }
 
-// Registry is the list of a node's limits. The zero value is not usable; a nil
-// *Registry is: limits made with it work and are listed nowhere (tests).
+// Registry is the list of a node's limits. NewRegistry makes one. A nil *Registry
+// can be used too, by tests: its limits work, but nothing lists them.
 type Registry struct {
 	depth, peak *prometheus.Desc
 	dropped     *prometheus.Desc
 	busy        *prometheus.Desc
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards limits
 	limits []*meter
 }
 
-// NewRegistry returns an empty registry and registers its collectors:
-// queue_depth, queue_peak, queue_dropped_total (queues) and
-// busy_rejections_total (everything else). A nil reg registers nothing.
+// NewRegistry returns an empty registry. It registers four metrics with reg:
+// queue_depth, queue_peak, queue_dropped_total for queues, and
+// busy_rejections_total for all other kinds. A nil reg registers nothing.
 func NewRegistry(reg prometheus.Registerer) *Registry {
 	r := &Registry{
-		depth:   prometheus.NewDesc("queue_depth", "What is in use of each bounded queue, gate and budget.", []string{"queue"}, nil),
-		peak:    prometheus.NewDesc("queue_peak", "The most that was ever in use since start.", []string{"queue"}, nil),
-		dropped: prometheus.NewDesc("queue_dropped_total", "Items refused or dropped because a queue was full.", []string{"queue"}, nil),
-		busy:    prometheus.NewDesc("busy_rejections_total", "Requests refused with busy or rate_limit.", []string{"endpoint"}, nil),
+		depth: prometheus.NewDesc("queue_depth", "How much of each bounded queue, gate and budget is in use.",
+			[]string{"queue"}, nil),
+		peak: prometheus.NewDesc("queue_peak",
+			"The most that was in use of each bounded queue, gate and budget since the start.", []string{"queue"}, nil),
+		dropped: prometheus.NewDesc("queue_dropped_total", "Items refused or dropped because a queue was full.",
+			[]string{"queue"}, nil),
+		busy: prometheus.NewDesc("busy_rejections_total", "Requests refused with busy or rate_limit.",
+			[]string{"endpoint"}, nil),
 	}
 	if reg != nil {
 		reg.MustRegister(r)
@@ -74,7 +78,7 @@ func NewRegistry(reg prometheus.Registerer) *Registry {
 	return r
 }
 
-// Snapshot lists the limits by name.
+// Snapshot returns the state of every limit, sorted by name.
 func (r *Registry) Snapshot() []Info {
 	if r == nil {
 		return nil
@@ -90,9 +94,9 @@ func (r *Registry) Snapshot() []Info {
 	return infos
 }
 
-// Lines lists the queues and the gates with a line, in no order. It is cheaper
-// than Snapshot, for who looks often.
-func (r *Registry) Lines() []Info {
+// Queues returns the state of every queue, and of every gate at which requests may
+// wait, in no order. It is cheaper than Snapshot, for callers that poll.
+func (r *Registry) Queues() []Info {
 	r.mu.Lock()
 	limits := slices.Clone(r.limits)
 	r.mu.Unlock()
@@ -128,7 +132,7 @@ func (r *Registry) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// add makes the meter of a new limit and lists it.
+// add makes the meter of a new limit and lists it. depth may be nil, see meter.
 func (r *Registry) add(s Spec, kind Kind, capacity int64, depth func() int64) *meter {
 	m := newMeter(s, kind, capacity)
 	m.depth = depth
@@ -136,7 +140,7 @@ func (r *Registry) add(s Spec, kind Kind, capacity int64, depth func() int64) *m
 	return m
 }
 
-// newMeter makes a meter; a capacity below one is a programming error.
+// newMeter returns a meter. It panics if the capacity is below 1.
 func newMeter(s Spec, kind Kind, capacity int64) *meter {
 	if capacity < 1 {
 		panic(fmt.Sprintf("limits: %s: capacity %d < 1", s.Name, capacity))
@@ -144,7 +148,7 @@ func newMeter(s Spec, kind Kind, capacity int64) *meter {
 	return &meter{spec: s, kind: kind, cap: capacity}
 }
 
-// list shows a limit from now on. Two of one name are a programming error.
+// list adds a limit to the registry. It panics if another has the same name.
 func (r *Registry) list(m *meter) {
 	if r == nil {
 		return
@@ -159,21 +163,21 @@ func (r *Registry) list(m *meter) {
 	r.limits = append(r.limits, m)
 }
 
-// meter counts for one limit.
+// meter has the numbers of one limit. Its methods may be called concurrently.
 type meter struct {
 	spec Spec
 	kind Kind
 	cap  int64
 
 	current, peak, rejected atomic.Int64
-	depth                   func() int64          // replaces current where the limit knows better (queues); else nil
-	line                    func() (int64, int64) // of a gate: waiting and room; else nil
+	depth                   func() int64          // returns what is in use; nil: current is
+	line                    func() (int64, int64) // returns Waiting and MaxWaiting of a gate; else nil
 	drain                   drainRate
-	of                      *meter // of the family: counts the refusals and the peak too; else nil
+	family                  *meter // counts refusals and the peak too; nil: the limit is in no family
 }
 
-// now is how much is in use.
-func (m *meter) now() int64 {
+// inUse returns how much of the limit is in use.
+func (m *meter) inUse() int64 {
 	if m.depth != nil {
 		return m.depth()
 	}
@@ -182,11 +186,11 @@ func (m *meter) now() int64 {
 
 func (m *meter) info() Info {
 	i := Info{
-		Name: m.spec.Name, Kind: m.kind, Capacity: m.cap, Current: m.now(), Peak: m.peak.Load(),
+		Name: m.spec.Name, Kind: m.kind, Capacity: m.cap, Current: m.inUse(), Peak: m.peak.Load(),
 		Rejected: m.rejected.Load(), Policy: m.spec.Policy, Path: m.spec.Path,
 	}
 	if m.line != nil {
-		i.Waiting, i.Room = m.line()
+		i.Waiting, i.MaxWaiting = m.line()
 	}
 	return i
 }
@@ -194,33 +198,39 @@ func (m *meter) info() Info {
 // take adds n to current and raises the peak.
 func (m *meter) take(n int64) { m.raise(m.current.Add(n)) }
 
-// raise lifts the peak to now.
-func (m *meter) raise(now int64) {
-	if m.of != nil {
-		m.of.raise(now)
+// raise raises the peak to used if it is lower.
+func (m *meter) raise(used int64) {
+	if m.family != nil {
+		m.family.raise(used)
 	}
 	for {
 		p := m.peak.Load()
-		if now <= p || m.peak.CompareAndSwap(p, now) {
+		if used <= p || m.peak.CompareAndSwap(p, used) {
 			return
 		}
 	}
 }
 
-// give takes n back and feeds the drain rate.
+// give subtracts n from current and counts n as freed.
 func (m *meter) give(n int64) {
 	m.current.Add(-n)
 	m.drain.done(n, time.Now())
 }
 
-// refuse counts a refusal and returns it as status.Busy. waiting is what stands
-// before the caller, in the limit's unit.
+// refuse counts a refusal and returns it as status.Busy. waiting is how much has
+// to be freed before the caller is served, in the limit's unit.
 func (m *meter) refuse(waiting int64) error {
+	return m.reject(status.Busy, m.inUse(), m.drain.wait(waiting))
+}
+
+// reject counts a refusal and returns it with an outcome, the amount in use and the
+// time after which the caller may try again.
+func (m *meter) reject(o status.Outcome, used int64, wait time.Duration) error {
 	m.rejected.Add(1)
-	if m.of != nil {
-		m.of.rejected.Add(1)
+	if m.family != nil {
+		m.family.rejected.Add(1)
 	}
-	return status.BusyError(status.Busy, status.Limit{Name: m.spec.Name, Current: m.now(), Cap: m.cap, RetryAfter: clampWait(m.drain.wait(waiting))})
+	return status.BusyError(o, status.Limit{Name: m.spec.Name, Current: used, Cap: m.cap, RetryAfter: clampWait(wait)})
 }
 
 // The bounds of a retry_after hint (SPEC §3).
@@ -231,17 +241,18 @@ const (
 
 func clampWait(d time.Duration) time.Duration { return min(max(d, minRetryAfter), maxRetryAfter) }
 
-// drainRate estimates how fast a limit frees what it holds: an average over
-// windows of 100 ms, the newest weighing a quarter.
+// drainRate estimates how fast a limit frees what is in use. It is a moving average
+// over windows of drainWindow, in which the newest window weighs a quarter.
 type drainRate struct {
-	mu     sync.Mutex
-	start  time.Time
-	n      int64
-	perSec float64
+	mu     sync.Mutex // guards what follows
+	start  time.Time  // of the present window
+	n      int64      // freed in the present window
+	perSec float64    // 0: not known yet
 }
 
 const drainWindow = 100 * time.Millisecond
 
+// done counts n as freed.
 func (d *drainRate) done(n int64, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -262,7 +273,7 @@ func (d *drainRate) done(n int64, now time.Time) {
 	d.start, d.n = now, 0
 }
 
-// wait estimates how long it takes until n more have been freed; 0 when
+// wait estimates how long it takes until n more have been freed. It returns 0 if
 // nothing is known yet.
 func (d *drainRate) wait(n int64) time.Duration {
 	d.mu.Lock()

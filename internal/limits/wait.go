@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// The pauses between tries (SPEC §2).
+// The pauses between attempts (SPEC §2).
 const (
 	backoffMin = 50 * time.Millisecond
 	backoffMax = 2 * time.Second
 )
 
-// Backoff is the pause before try n+2, from n = 0: U[50,100] ms · 2^n, at most
-// 2 s.
+// Backoff returns the pause after attempt n, where the first attempt is 0: a
+// random time of 50 to 100 ms, doubled n times, at most 2 s.
 func Backoff(n int) time.Duration {
 	return min((backoffMin+rand.N(backoffMin+1))<<min(n, 10), backoffMax)
 }
 
-// Sleep returns nil after d, or ctx's error as soon as that ends. It looks at
-// ctx also when there is nothing to wait for.
+// Sleep waits for d and returns nil, or ctx's error as soon as ctx ends. If d ≤ 0
+// it returns ctx's error at once, nil if ctx has not ended.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

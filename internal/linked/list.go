@@ -1,16 +1,17 @@
-// Package linked has doubly linked lists in order of arrival whose nodes are part
-// of what is listed: to push and to remove allocates nothing, unlike package
-// container/list. A list and its nodes are guarded by a lock of the caller.
+// Package linked provides intrusive doubly linked lists: the nodes are fields of the
+// listed values. Unlike container/list, Push and Remove allocate nothing. The caller
+// guards a list and its nodes with a lock.
 package linked
 
-// List is a list of values of type T, the newest first. The zero List is empty; a
-// List that is copied stays in use only as the copy.
+// List is a list of values of type T in the order in which they were pushed. The zero
+// List is empty. After a List was copied, only the copy may be used.
 type List[T any] struct {
 	first, last *Node[T]
 	n           int
 }
 
-// Node stands in a T, which is in at most one List by it. The zero Node is in none.
+// Node is a field of a T, which can be in one List with it. The zero Node is in no
+// List.
 type Node[T any] struct {
 	of         *T
 	prev, next *Node[T]
@@ -19,7 +20,7 @@ type Node[T any] struct {
 // Len returns how many values l has.
 func (l *List[T]) Len() int { return l.n }
 
-// Push makes of, whose node n is in no list, the newest value.
+// Push adds the value of as the newest. Its node n must be in no list.
 func (l *List[T]) Push(n *Node[T], of *T) {
 	n.of, n.prev, n.next = of, nil, l.first
 	if l.first == nil {
@@ -31,7 +32,7 @@ func (l *List[T]) Push(n *Node[T], of *T) {
 	l.n++
 }
 
-// Remove takes out the value of n, which is in l.
+// Remove removes the value with the node n, which must be in l.
 func (l *List[T]) Remove(n *Node[T]) {
 	if n.prev == nil {
 		l.first = n.next
@@ -47,7 +48,7 @@ func (l *List[T]) Remove(n *Node[T]) {
 	l.n--
 }
 
-// Oldest returns the value that was pushed first, nil when there is none.
+// Oldest returns the value that was pushed first, or nil if l is empty.
 func (l *List[T]) Oldest() *T {
 	if l.last == nil {
 		return nil

@@ -1,20 +1,22 @@
-// Package pebbledb opens Pebble databases whose failure does not end the
-// process.
+// Package pebbledb opens Pebble databases whose failure does not end the process.
 //
-// Pebble ends the process when it cannot go on: it calls Fatalf, panics, or
-// retries a flush for ever while writers wait for it. Here each of these is a
-// failure of one database, and there is one policy for all of them:
+// When Pebble cannot go on, it calls Fatalf, panics, or retries a flush forever while
+// writers wait. Here each of these is a failure of one database:
 //
-//   - The first failure is kept ([DB.Err], [DB.Failed]). From then on the database
-//     only reads, and no write returns nil.
-//   - A write that the disk refused is such a failure. Pebble itself is told that it
-//     succeeded, and nothing more reaches the disk: so Pebble neither ends the
-//     process, nor waits, nor changes what was good on disk.
-//   - Corruption is one too, whether a reader or a compaction finds it.
+//   - The first failure is kept ([DB.Err], [DB.Failed]). From then on the database only
+//     reads, and no write returns nil.
+//   - A write that the disk refuses is a failure. Pebble is told that the write succeeded,
+//     and nothing more reaches the disk. So Pebble neither ends the process nor waits, and
+//     what was good on disk stays good.
+//   - Corruption is a failure, whether a reader or a compaction finds it.
 //
-// A failed database is closed by its owner, who decides what becomes of the files:
-// [Damaged] tells files that cannot be trusted from a disk that took no more
-// writes, whose files are good and can be opened again.
+// One write: [DB.Apply] fills a batch and gives it to Pebble, whose file system is a
+// guardedFS. If the disk refuses, guardedFS sets the Failure and reports success; Apply
+// then returns the failure.
+//
+// The owner closes a failed database and decides about its files. [Damaged] tells files
+// that cannot be trusted from a disk that refused a write; in the second case the files can
+// be opened again.
 package pebbledb
 
 import (
@@ -37,30 +39,30 @@ var ErrNotFound = pebble.ErrNotFound
 // ErrClosed reports that the database was closed.
 var ErrClosed = errors.New("the database is closed")
 
-// DB is an open database. Its methods are safe for concurrent use, Close too.
+// DB is an open database. Its methods are safe for concurrent use, including Close.
 type DB struct {
-	db   *pebble.DB
-	f    *Failure
-	mode *pebble.WriteOptions // of a durable write
+	db      *pebble.DB
+	failure *Failure
+	durable *pebble.WriteOptions // of a durable write
 
-	mu     sync.Mutex
-	closed bool
-	calls  sync.WaitGroup // added to while mu is held
-	stuck  atomic.Bool    // a call panicked, perhaps while it held a lock of Pebble
+	mu       sync.Mutex
+	closed   bool
+	calls    sync.WaitGroup // added to while mu is held
+	panicked atomic.Bool    // a call panicked, perhaps while it held a lock of Pebble
 }
 
-// Open opens the database in dir with options o, of which it sets the file
-// system's wrapper, the logger and the event listener. A nil log discards. The
-// error is [Damaged] when the files are the reason.
+// Open opens the database in dir. It replaces the logger and the event listener of o and
+// wraps its file system. A nil log discards. The error is [Damaged] when the files are the
+// reason.
 func Open(dir string, o pebble.Options, log *slog.Logger) (_ *DB, err error) {
-	d := &DB{mode: pebble.Sync}
+	d := &DB{durable: pebble.Sync}
 	if o.DisableWAL {
-		d.mode = pebble.NoSync
+		d.durable = pebble.NoSync
 	}
-	d.f = Guard(&o, log)
+	d.failure = Guard(&o, log)
 	defer func() {
 		if p := recover(); p != nil {
-			err = d.f.Damage(fmt.Errorf("open %s: %v", dir, p))
+			err = d.failure.Damage(fmt.Errorf("open %s: %v", dir, p))
 		}
 	}()
 	d.db, err = pebble.Open(dir, &o)
@@ -68,18 +70,17 @@ func Open(dir string, o pebble.Options, log *slog.Logger) (_ *DB, err error) {
 	case err == nil && d.Err() == nil:
 		return d, nil
 	case err == nil:
-		_ = d.Close() // the failure says more
+		_ = d.Close() // the failure is the cause
 		return nil, d.Err()
 	case d.Err() != nil:
-		return nil, d.Err() // what came after it follows from it
+		return nil, d.Err() // err is its consequence
 	}
 	return nil, &Error{Err: err, Damage: !refusedByDisk(err)}
 }
 
-// Guard sets the file system's wrapper, the logger and the event listener of o, for
-// a database that the caller opens and uses itself: it looks at the failure after
-// opening and after each write, and recovers from panics of Pebble. A nil log
-// discards.
+// Guard replaces the logger and the event listener of o and wraps its file system, for a
+// database that the caller opens itself. The caller checks the failure after opening and
+// after each write, and recovers from panics of Pebble. A nil log discards.
 func Guard(o *pebble.Options, log *slog.Logger) *Failure {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -90,17 +91,19 @@ func Guard(o *pebble.Options, log *slog.Logger) *Failure {
 	f := &Failure{log: log, failed: make(chan struct{})}
 	o.FS, o.Logger = guardedFS{o.FS, f}, f
 	o.EventListener = &pebble.EventListener{
-		BackgroundError: f.background,
-		DataCorruption:  func(i pebble.DataCorruptionInfo) { _ = f.Damage(fmt.Errorf("%s: %w", i.Path, i.Details)) },
+		BackgroundError: f.backgroundError,
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			_ = f.Damage(fmt.Errorf("%s: %w", i.Path, i.Details))
+		},
 	}
 	return f
 }
 
-// Err returns the first failure, nil while the database is good.
-func (d *DB) Err() error { return d.f.Err() }
+// Err returns the first failure, and nil while there is none.
+func (d *DB) Err() error { return d.failure.Err() }
 
-// Failed is closed by the first failure.
-func (d *DB) Failed() <-chan struct{} { return d.f.failed }
+// Failed returns a channel that the first failure closes.
+func (d *DB) Failed() <-chan struct{} { return d.failure.failed }
 
 // Get returns a copy of the value of key, or ErrNotFound.
 func (d *DB) Get(key []byte) (value []byte, err error) {
@@ -115,9 +118,31 @@ func (d *DB) Get(key []byte) (value []byte, err error) {
 	return value, err
 }
 
-// Each calls use for the keys from lower up to but without upper, in order,
-// until it says that it needs no more. A nil upper is the end. What use gets is
-// valid during the call.
+// GetSorted calls use for each key that exists, with its index in keys. The keys are
+// in ascending order: one iterator finds them all and reads what they share once.
+// The value is valid during the call.
+func (d *DB) GetSorted(keys [][]byte, use func(i int, value []byte)) error {
+	return d.read(func() error {
+		it, err := d.db.NewIter(nil)
+		if err != nil {
+			return err
+		}
+		for i, key := range keys {
+			if !it.SeekPrefixGE(key) {
+				continue // the key does not exist, or Close returns the error
+			}
+			v, err := it.ValueAndErr()
+			if err != nil {
+				return errors.Join(err, it.Close())
+			}
+			use(i, v)
+		}
+		return it.Close()
+	})
+}
+
+// Each calls use for the keys in [lower, upper), in order, until use returns false. A nil
+// upper means no bound. The slices are valid during the call.
 func (d *DB) Each(lower, upper []byte, use func(key, value []byte) (more bool)) error {
 	return d.read(func() error {
 		it, err := d.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -137,62 +162,61 @@ func (d *DB) Each(lower, upper []byte, use func(key, value []byte) (more bool)) 
 	})
 }
 
-// Apply writes what fill puts into a batch, all of it or nothing; durable has
-// it on disk when Apply returns. An error of fill writes nothing.
+// Apply writes the batch that fill fills, all of it or nothing. With durable it is on disk
+// when Apply returns. After an error of fill, nothing is written.
 func (d *DB) Apply(durable bool, fill func(*pebble.Batch) error) error {
 	return d.write(func() error {
 		b := d.db.NewBatch()
 		if err := fill(b); err != nil {
-			_ = b.Close() // of memory
+			_ = b.Close() // frees memory
 			return err
 		}
 		mode := pebble.NoSync
 		if durable {
-			mode = d.mode
+			mode = d.durable
 		}
 		if err := d.db.Apply(b, mode); err != nil {
-			return d.f.Damage(err) // the disk's refusals do not come this way
+			return d.failure.Damage(err) // a refusal of the disk is the failure already
 		}
 		return b.Close()
 	})
 }
 
-// Set writes one value, not durably.
+// Set writes one value. It is not durable until Sync.
 func (d *DB) Set(key, value []byte) error {
 	return d.Apply(false, func(b *pebble.Batch) error { return b.Set(key, value, nil) })
 }
 
-// Delete removes one key, not durably.
+// Delete deletes one key. It is not durable until Sync.
 func (d *DB) Delete(key []byte) error {
 	return d.Apply(false, func(b *pebble.Batch) error { return b.Delete(key, nil) })
 }
 
-// Sync makes durable what was written before.
+// Sync makes everything written before durable.
 func (d *DB) Sync() error {
-	if d.mode == pebble.NoSync {
+	if d.durable == pebble.NoSync {
 		return d.write(func() error { return nil })
 	}
 	return d.Apply(true, func(b *pebble.Batch) error { return b.LogData(nil, nil) })
 }
 
-// Flush writes what is in memory to tables.
+// Flush writes the memtables to tables.
 func (d *DB) Flush() error { return d.write(func() error { return d.db.Flush() }) }
 
-// Compact rewrites the keys from lower to upper, so that what was deleted takes
-// no room.
+// Compact rewrites the keys in [lower, upper], so that deleted ones take no space.
 func (d *DB) Compact(ctx context.Context, lower, upper []byte) error {
 	return d.write(func() error { return d.db.Compact(ctx, lower, upper, false) })
 }
 
-// Size is how many bytes the database takes on disk.
+// Size returns how many bytes the database takes on disk, 0 when it is closed.
 func (d *DB) Size() (n int64) {
-	_ = d.call(func() error { n = int64(d.db.Metrics().DiskSpaceUsage()); return nil }) // 0 of one that is closed
+	_ = d.run(func() error { n = int64(d.db.Metrics().DiskSpaceUsage()); return nil })
 	return n
 }
 
-// Close ends the database after the calls under way. It returns the failure of
-// one that failed. One that panicked cannot be closed: then a little memory and
-// its open files stay with the process, which Abandoned reports.
+// Close waits for running calls and closes the database. It returns the failure of a failed
+// one. A database that panicked cannot be closed: some memory and its open files stay with
+// the process, which Abandoned reports.
 func (d *DB) Close() error {
 	d.mu.Lock()
 	closed := d.closed
@@ -202,45 +226,44 @@ func (d *DB) Close() error {
 		return ErrClosed
 	}
 	d.calls.Wait()
-	if d.stuck.Load() {
+	if d.panicked.Load() {
 		return d.Err()
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			d.stuck.Store(true)
+			d.panicked.Store(true)
 		}
 	}()
 	return errors.Join(d.db.Close(), d.Err())
 }
 
-// Abandoned reports that Close had to leave the database as it was.
-func (d *DB) Abandoned() bool { return d.stuck.Load() }
+// Abandoned reports that Close could not close the database after a panic.
+func (d *DB) Abandoned() bool { return d.panicked.Load() }
 
-// read is call for what only reads: an error that is no answer is damage.
+// read runs f, which only reads. An error of the files is damage.
 func (d *DB) read(f func() error) error {
-	err := d.call(f)
+	err := d.run(f)
 	switch {
 	case err == nil, errors.Is(err, ErrNotFound), errors.Is(err, ErrClosed), shortOfResources(err), d.Err() != nil:
 		return err
 	}
-	return d.f.Damage(err)
+	return d.failure.Damage(err)
 }
 
-// write is call for what changes something: it never succeeds once the database
-// has failed.
+// write runs f, which changes something. It never succeeds once the database has failed.
 func (d *DB) write(f func() error) error {
 	if err := d.Err(); err != nil {
 		return err
 	}
-	err := d.call(f)
+	err := d.run(f)
 	if failed := d.Err(); failed != nil {
-		return failed // Pebble takes it for done
+		return failed // Pebble was told that the write succeeded
 	}
 	return err
 }
 
-// call runs f while the database is open; a panic is a failure.
-func (d *DB) call(f func() error) (err error) {
+// run runs f while the database is open. It turns a panic into a failure.
+func (d *DB) run(f func() error) (err error) {
 	d.mu.Lock()
 	closed := d.closed
 	if !closed {
@@ -253,17 +276,17 @@ func (d *DB) call(f func() error) (err error) {
 	defer d.calls.Done()
 	defer func() {
 		if p := recover(); p != nil {
-			d.stuck.Store(true)
-			err = d.f.Damage(fmt.Errorf("%v", p))
+			d.panicked.Store(true)
+			err = d.failure.Damage(fmt.Errorf("%v", p))
 		}
 	}()
 	return f()
 }
 
-// Error is why a database failed.
+// Error is the failure of a database.
 type Error struct {
 	Err    error
-	Damage bool // the files are not as they were written
+	Damage bool // the files cannot be trusted
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -271,22 +294,25 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Damaged reports whether a database failed because its files cannot be trusted.
-// Otherwise the disk refused a write, and the files can be opened again.
+// Damaged reports whether a database failed because its files cannot be trusted. Otherwise
+// the disk refused a write, and the files can be opened again.
 func Damaged(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Damage
 }
 
-// shortOfResources reports errors that say nothing of the disk.
+// shortOfResources reports whether err says nothing about the disk.
 func shortOfResources(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// refusedByDisk reports errors of opening that say nothing of what is in the
+// refusedByDisk reports whether err, of opening, says nothing about the content of the
 // files.
 func refusedByDisk(err error) bool {
-	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.EAGAIN, syscall.EIO} {
+	refusals := []syscall.Errno{
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.EAGAIN, syscall.EIO,
+	}
+	for _, e := range refusals {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -294,14 +320,14 @@ func refusedByDisk(err error) bool {
 	return shortOfResources(err)
 }
 
-// Failure is the first failure of a database, and Pebble's logger.
+// Failure keeps the first failure of a database. It is also Pebble's logger.
 type Failure struct {
 	log    *slog.Logger
 	err    atomic.Pointer[Error]
 	failed chan struct{}
 }
 
-// Err returns it, nil while the database is good.
+// Err returns the first failure, and nil while there is none.
 func (f *Failure) Err() error {
 	if e := f.err.Load(); e != nil {
 		return e
@@ -311,7 +337,7 @@ func (f *Failure) Err() error {
 
 func (f *Failure) isSet() bool { return f.err.Load() != nil }
 
-// set keeps the first failure and returns it.
+// set keeps e if it is the first failure, and returns the first.
 func (f *Failure) set(e *Error) error {
 	if f.err.CompareAndSwap(nil, e) {
 		close(f.failed)
@@ -319,30 +345,32 @@ func (f *Failure) set(e *Error) error {
 	return f.err.Load()
 }
 
-// Damage notes that the files cannot be trusted, and returns the first failure.
+// Damage reports that the files cannot be trusted, and returns the first failure.
 func (f *Failure) Damage(err error) error { return f.set(&Error{Err: err, Damage: true}) }
 
-func (f *Failure) refused(err error) { _ = f.set(&Error{Err: err}) }
+// diskRefused reports that the disk refused a write.
+func (f *Failure) diskRefused(err error) { _ = f.set(&Error{Err: err}) }
 
-// background takes an error of a flush or a compaction. Pebble tries those
-// again; on damaged files in vain.
-func (f *Failure) background(err error) {
+// backgroundError takes an error of a flush or a compaction. Pebble repeats those, but
+// damaged files stay damaged.
+func (f *Failure) backgroundError(err error) {
 	if pebble.IsCorruptionError(err) {
 		_ = f.Damage(err)
 	} else if f.Err() == nil {
-		f.log.Warn("a database could not be compacted; it is tried again", "err", err)
+		f.log.Warn("cannot compact a database; trying again", "err", err)
 	}
 }
 
-// Infof implements pebble.Logger.
+// Infof implements pebble.Logger. It discards.
 func (f *Failure) Infof(string, ...any) {}
 
-// Errorf logs what Pebble could not do.
+// Errorf implements pebble.Logger.
 func (f *Failure) Errorf(format string, args ...any) {
 	if f.Err() == nil {
 		f.log.Warn("a database reports an error", "err", fmt.Sprintf(format, args...))
 	}
 }
 
-// Fatalf is a failure; Pebble expects that the process ends with it.
+// Fatalf implements pebble.Logger. It sets a failure, where Pebble expects the process to
+// end.
 func (f *Failure) Fatalf(format string, args ...any) { _ = f.Damage(fmt.Errorf(format, args...)) }

@@ -20,7 +20,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // options are of a database so small that a few hundred writes flush and compact.
 func options(fs vfs.FS) pebble.Options {
-	return pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatValueSeparation, MemTableSize: 16 << 10, L0CompactionThreshold: 2}
+	return pebble.Options{
+		FS: fs, FormatMajorVersion: pebble.FormatValueSeparation,
+		MemTableSize: 16 << 10, L0CompactionThreshold: 2,
+	}
 }
 
 // fullFS refuses every change from the moment that left is used up.
@@ -202,9 +205,9 @@ func TestDamage(t *testing.T) {
 func TestFatal(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*DB){
-		"fatal":      func(d *DB) { d.f.Fatalf("no") },
-		"panic":      func(d *DB) { _ = d.call(func() error { panic("no") }) },
-		"background": func(d *DB) { d.f.background(pebble.ErrCorruption) },
+		"fatal":      func(d *DB) { d.failure.Fatalf("no") },
+		"panic":      func(d *DB) { _ = d.run(func() error { panic("no") }) },
+		"background": func(d *DB) { d.failure.backgroundError(pebble.ErrCorruption) },
 		"reader":     func(d *DB) { _ = d.read(func() error { return io.ErrUnexpectedEOF }) },
 	} {
 		d, err := Open("db", options(vfs.NewMem()), nil)

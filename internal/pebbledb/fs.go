@@ -10,47 +10,48 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guardedFS is a file system whose first write error is a failure of the
-// database. From any failure on, changes succeed and reach nothing.
+// guardedFS is a file system whose first write error sets the failure of the database.
+// After any failure, changes report success and do nothing.
 type guardedFS struct {
 	vfs.FS
-	f *Failure
+	failure *Failure
 }
 
-// change makes a change unless the database has failed.
+// change runs do, a change of the disk, unless the database has failed. It always reports
+// success.
 func (g guardedFS) change(do func() error) error {
-	if g.f.isSet() {
+	if g.failure.isSet() {
 		return nil
 	}
 	if err := do(); err != nil {
-		g.f.refused(err)
+		g.failure.diskRefused(err)
 	}
 	return nil
 }
 
-// file guards what open returns.
-func (g guardedFS) file(open func() (vfs.File, error)) (vfs.File, error) {
-	if g.f.isSet() {
-		return nowhere{}, nil
+// guard opens a file for writing. Once the database has failed, the file discards.
+func (g guardedFS) guard(open func() (vfs.File, error)) (vfs.File, error) {
+	if g.failure.isSet() {
+		return discardFile{}, nil
 	}
 	f, err := open()
 	if err != nil {
-		g.f.refused(err)
-		return nowhere{}, nil
+		g.failure.diskRefused(err)
+		return discardFile{}, nil
 	}
 	return guardedFile{f, g}, nil
 }
 
 func (g guardedFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	return g.file(func() (vfs.File, error) { return g.FS.Create(name, c) })
+	return g.guard(func() (vfs.File, error) { return g.FS.Create(name, c) })
 }
 
 func (g guardedFS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	return g.file(func() (vfs.File, error) { return g.FS.ReuseForWrite(old, name, c) })
+	return g.guard(func() (vfs.File, error) { return g.FS.ReuseForWrite(old, name, c) })
 }
 
 func (g guardedFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
-	return g.file(func() (vfs.File, error) { return g.FS.OpenReadWrite(name, c, o...) })
+	return g.guard(func() (vfs.File, error) { return g.FS.OpenReadWrite(name, c, o...) })
 }
 
 func (g guardedFS) OpenDir(name string) (vfs.File, error) {
@@ -73,84 +74,84 @@ func (g guardedFS) MkdirAll(dir string, perm os.FileMode) error {
 	return g.change(func() error { return g.FS.MkdirAll(dir, perm) })
 }
 
-// Remove of a file that is not there is no refusal of the disk.
+// Remove does not treat a missing file as a refusal of the disk.
 func (g guardedFS) Remove(name string) error { return g.remove(name, g.FS.Remove) }
 
 func (g guardedFS) RemoveAll(name string) error { return g.remove(name, g.FS.RemoveAll) }
 
 func (g guardedFS) remove(name string, by func(string) error) error {
-	if g.f.isSet() {
+	if g.failure.isSet() {
 		return nil
 	}
 	err := by(name)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		g.f.refused(err)
+		g.failure.diskRefused(err)
 		return nil
 	}
 	return err
 }
 
-// guardedFile is a file of a guardedFS.
+// guardedFile is an open file of a guardedFS.
 type guardedFile struct {
 	vfs.File
-	g guardedFS
+	fs guardedFS
 }
 
 func (f guardedFile) Write(p []byte) (int, error) {
-	return len(p), f.g.change(func() error { _, err := f.File.Write(p); return err })
+	return len(p), f.fs.change(func() error { _, err := f.File.Write(p); return err })
 }
 
 func (f guardedFile) WriteAt(p []byte, at int64) (int, error) {
-	return len(p), f.g.change(func() error { _, err := f.File.WriteAt(p, at); return err })
+	return len(p), f.fs.change(func() error { _, err := f.File.WriteAt(p, at); return err })
 }
 
-func (f guardedFile) Sync() error     { return f.g.change(f.File.Sync) }
-func (f guardedFile) SyncData() error { return f.g.change(f.File.SyncData) }
+func (f guardedFile) Sync() error     { return f.fs.change(f.File.Sync) }
+func (f guardedFile) SyncData() error { return f.fs.change(f.File.SyncData) }
 
 func (f guardedFile) SyncTo(n int64) (full bool, _ error) {
-	return full, f.g.change(func() (err error) { full, err = f.File.SyncTo(n); return err })
+	return full, f.fs.change(func() (err error) { full, err = f.File.SyncTo(n); return err })
 }
 
-// Preallocate is an optimisation.
+// Preallocate ignores errors: a later write reports missing space.
 func (f guardedFile) Preallocate(at, n int64) error {
-	if !f.g.f.isSet() {
-		_ = f.File.Preallocate(at, n) // a write that finds no room says so
+	if !f.fs.failure.isSet() {
+		_ = f.File.Preallocate(at, n)
 	}
 	return nil
 }
 
-// Close returns the memory and the descriptor in any case.
+// Close always frees the memory and the descriptor.
 func (f guardedFile) Close() error {
 	if err := f.File.Close(); err != nil {
-		f.g.f.refused(err)
+		f.fs.failure.diskRefused(err)
 	}
 	return nil
 }
 
-// nowhere is a file that takes everything and has nothing.
-type nowhere struct{}
+// discardFile is an empty file that discards writes.
+type discardFile struct{}
 
-func (nowhere) Close() error                           { return nil }
-func (nowhere) Read([]byte) (int, error)               { return 0, io.EOF }
-func (nowhere) ReadAt([]byte, int64) (int, error)      { return 0, io.EOF }
-func (nowhere) Write(p []byte) (int, error)            { return len(p), nil }
-func (nowhere) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
-func (nowhere) Preallocate(int64, int64) error         { return nil }
-func (nowhere) Stat() (vfs.FileInfo, error)            { return nothing{}, nil }
-func (nowhere) Sync() error                            { return nil }
-func (nowhere) SyncTo(int64) (bool, error)             { return false, nil }
-func (nowhere) SyncData() error                        { return nil }
-func (nowhere) Prefetch(int64, int64) error            { return nil }
-func (nowhere) Fd() uintptr                            { return vfs.InvalidFd }
+func (discardFile) Close() error                           { return nil }
+func (discardFile) Read([]byte) (int, error)               { return 0, io.EOF }
+func (discardFile) ReadAt([]byte, int64) (int, error)      { return 0, io.EOF }
+func (discardFile) Write(p []byte) (int, error)            { return len(p), nil }
+func (discardFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
+func (discardFile) Preallocate(int64, int64) error         { return nil }
+func (discardFile) Stat() (vfs.FileInfo, error)            { return emptyInfo{}, nil }
+func (discardFile) Sync() error                            { return nil }
+func (discardFile) SyncTo(int64) (bool, error)             { return false, nil }
+func (discardFile) SyncData() error                        { return nil }
+func (discardFile) Prefetch(int64, int64) error            { return nil }
+func (discardFile) Fd() uintptr                            { return vfs.InvalidFd }
 
-// nothing is what there is to know of such a file. Pebble asks for the size of a
-// log that it uses again, and does not survive an error.
-type nothing struct{}
+// emptyInfo describes a discardFile. Pebble asks for the size of a log that it reuses, and
+// does not survive an error.
+type emptyInfo struct{}
 
-func (nothing) Name() string           { return "" }
-func (nothing) Size() int64            { return 0 }
-func (nothing) Mode() fs.FileMode      { return 0o600 }
-func (nothing) ModTime() time.Time     { return time.Time{} }
-func (nothing) IsDir() bool            { return false }
-func (nothing) Sys() any               { return nil }
-func (nothing) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }
+func (emptyInfo) Name() string           { return "" }
+func (emptyInfo) Size() int64            { return 0 }
+func (emptyInfo) Mode() fs.FileMode      { return 0o600 }
+func (emptyInfo) ModTime() time.Time     { return time.Time{} }
+func (emptyInfo) IsDir() bool            { return false }
+func (emptyInfo) Sys() any               { return nil }
+func (emptyInfo) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }

@@ -1,6 +1,6 @@
-// Package printable shows names that others chose on a terminal. Characters that
-// move the cursor, turn the direction of writing or cannot be seen are escaped,
-// so that a name looks like no other name and like no output of the program.
+// Package printable escapes names that other users chose, so that a terminal can show
+// them. It escapes characters that move the cursor, change the direction of writing or
+// are invisible. So a name never looks like another name, or like output of the program.
 package printable
 
 import (
@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// Name returns name with every character that cannot be seen as a Go escape,
-// such as \n, \x1b or \u202e, and a backslash as two. Different names stay
-// different. Bytes that are no UTF-8 become \xff.
+// Name returns name with every invisible character as a Go escape, such as \n, \x1b or
+// \u202e, and every backslash as two. Bytes that are not UTF-8 become escapes such as
+// \xff. Different names have different results.
 func Name(name string) string { return escape(name, true) }
 
-// Text is Name for a text in which names may be quoted already: it leaves line
-// breaks, tabs and backslashes alone.
+// Text is Name for a text that may contain quoted names: it does not escape line
+// breaks, tabs and backslashes.
 func Text(text string) string { return escape(text, false) }
 
 func escape(s string, name bool) string {
@@ -66,7 +66,7 @@ func plain(s string, name bool) bool {
 	return true
 }
 
-// shown reports whether r stays as it is.
+// shown reports whether r is not escaped.
 func shown(r rune, name bool) bool {
 	switch r {
 	case '\n', '\t', '\\':

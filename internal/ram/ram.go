@@ -1,5 +1,5 @@
-// Package ram tells how much memory this process may use, so that caches can be
-// sized by it.
+// Package ram finds out how much memory this process may use, so that the size of
+// caches can depend on it.
 package ram
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/pbnjay/memory"
 )
 
-// fallback is the answer where nothing tells.
+// fallback is the result of Usable if neither the system nor a limit tells, in bytes.
 const fallback = 1 << 30
 
 // Usable returns how many bytes of memory this process may use: the least of
@@ -31,11 +31,11 @@ func Usable() int64 {
 	return least
 }
 
-// Share returns the given part of the usable memory, within bounds.
+// Share returns 1/part of the usable memory, but at least least and at most most bytes.
 func Share(part, least, most int64) int64 { return min(max(Usable()/part, least), most) }
 
-// cgroup returns the lowest memory limit of the groups that this process is in,
-// MaxInt64 for none. root is the root of the file system.
+// cgroup returns the lowest memory limit, in bytes, of the cgroups that this process is
+// in, or MaxInt64 if there is none. root is the root of the file system.
 func cgroup(root string) int64 {
 	least := int64(math.MaxInt64)
 	list, err := os.ReadFile(path.Join(root, "proc/self/cgroup"))
@@ -67,7 +67,8 @@ func cgroup(root string) int64 {
 	return least
 }
 
-// limit reads a file that has a number of bytes, or "max".
+// limit reads a file with a number of bytes. It returns false if the file cannot be
+// read, or has "max".
 func limit(file string) (int64, bool) {
 	v, err := os.ReadFile(file)
 	if err != nil {

@@ -17,7 +17,8 @@ func TestCgroup(t *testing.T) {
 	}{
 		"none":      {nil, math.MaxInt64},
 		"unlimited": {map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n"}, math.MaxInt64},
-		"v2":        {map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/memory.max": "4096\n", "sys/fs/cgroup/a/b/memory.max": "8192\n"}, 4096},
+		"v2": {map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/memory.max": "4096\n",
+			"sys/fs/cgroup/a/b/memory.max": "8192\n"}, 4096},
 		"container": {map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "12345\n"}, 12345},
 		"v1": {map[string]string{
 			"proc/self/cgroup": "3:cpu,cpuacct:/x\n2:memory:/x\n",
@@ -54,7 +55,8 @@ func TestUsable(t *testing.T) {
 	if got := Usable(); got != min(all, 64<<20) {
 		t.Errorf("%d bytes are usable of a limit of 64 MiB", got)
 	}
-	for _, test := range []struct{ part, least, most, want int64 }{{64, 1, 1 << 40, 1 << 20}, {64, 8 << 20, 1 << 40, 8 << 20}, {2, 1, 1 << 20, 1 << 20}} {
+	for _, test := range []struct{ part, least, most, want int64 }{{64, 1, 1 << 40, 1 << 20},
+		{64, 8 << 20, 1 << 40, 8 << 20}, {2, 1, 1 << 20, 1 << 20}} {
 		if got := Share(test.part, test.least, test.most); got != test.want {
 			t.Errorf("a share of %+v is %d", test, got)
 		}

@@ -1,33 +1,38 @@
-// Package testkit holds what tests of several packages share. Only tests import
-// it.
+// Package testkit provides helpers for the tests of several packages. Only tests
+// import it.
 //
-//   - [Start] runs a service until the test ends; [Eventually] waits for a condition.
-//   - [Pipe] and [NewNetwork] are libp2p streams in memory: deadlines, latency,
-//     bounded windows, reads of one byte, cuts and resets with a code. Nothing
-//     touches a socket, and every wait is on a sync.Cond or a timer, so that all
-//     of it runs inside a testing/synctest bubble. The error of a deadline is a
-//     timeout that is not os.ErrDeadlineExceeded, as yamux's is not.
+//   - [Start] runs a service until the test ends. [Eventually] waits for a condition.
+//   - [Pipe] and [NewNetwork] make libp2p streams in memory: with deadlines, latency,
+//     bounded windows, reads of one byte, cuts and resets with a code. They use no
+//     sockets, and wait only on a sync.Cond or a timer. So they run inside a
+//     testing/synctest bubble. The error of a deadline is a timeout but, as in yamux,
+//     not os.ErrDeadlineExceeded.
 //   - [Explore] runs a scenario of concurrent code in every order of its actions.
 //
 // # One test over streams
 //
-// Pipe returns both ends of one stream. NewNetwork returns hosts: one registers a
-// handler and another opens streams to it, each handler in a goroutine of its own
-// that Network.Close joins. [Stream.Cut] makes the bytes of one end vanish;
-// [Network.Disconnect] resets all streams between two hosts.
+// Pipe returns both ends of one stream. NewNetwork returns a network, and
+// [Network.Host] adds hosts to it. One host registers a handler and another opens
+// streams to it. Each handler runs in its own goroutine, and [Network.Close] waits for
+// all of them. [Stream.Cut] drops the bytes that one end writes. [Network.Disconnect]
+// resets all streams between two hosts.
 //
 // # One search
 //
-// Explore is a depth-first search by replay: code cannot be set back, so each
-// order is run from the start. It calls the scenario with an empty [Order]. At
-// each point the scenario waits until all its goroutines wait, which
-// testing/synctest can tell, and asks [Order.Pick] which of the possible actions
-// comes next, until none is left; then it checks the outcome. Explore takes back
-// the last choice that has an alternative and calls the scenario again, until
-// there is none. A scenario that can describe its whole state need not go on from
-// one that was reached before in another order.
+// Explore is a depth-first search by replay. Running code cannot return to an earlier
+// state, so each order runs from the start:
 //
-// A replay that does not reach the same point as before fails the search. The
-// only bound of a search is its scenario: the actions it offers and how often. A
-// search that does not fail has run them all.
+//  1. Explore calls the scenario with an [Order].
+//  2. The scenario waits until all its goroutines are blocked (testing/synctest.Wait).
+//     Then it calls [Order.Pick] to learn which of the possible actions comes next.
+//  3. When no action is left, the scenario checks the outcome and returns.
+//  4. Explore changes the last choice that has an untried alternative and calls the
+//     scenario again. It ends when there is none.
+//
+// A scenario may describe its whole state to Pick. If another order reached the same
+// state before, the scenario need not continue.
+//
+// If a replay does not reach the same point as before, the search fails. Only the
+// scenario bounds a search: by the actions that it offers, and how often. A search
+// without an error has run every order, except beyond states that it met before.
 package testkit

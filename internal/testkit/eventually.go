@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// patience is how long Eventually waits: a hang is a failure, and a busy machine
-// is none.
+// patience is how long Eventually waits. It is long, so that only a hang fails and a
+// busy machine does not.
 const patience = 2 * time.Minute
 
-// Eventually waits until ok returns true, and fails the test when that takes two
-// minutes. what names the condition.
+// Eventually calls ok every 5 ms until it returns true. After two minutes it fails the
+// test. what names the condition in the message.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {

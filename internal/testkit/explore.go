@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Order is one run of a scenario.
+// Order is the order of the actions in one run of a scenario.
 type Order struct {
-	steps []step // of the run before, up to the choice that changes; then of this one
-	at    int    // steps done
-	seen  map[string]struct{}
-	err   error
+	steps []step              // first the choices to replay, then those of this run
+	at    int                 // choices made in this run
+	seen  map[string]struct{} // states reached in any run
+	err   error               // set if the replay differs from the run before
 }
 
 // step is one choice.
@@ -21,11 +21,13 @@ type step struct {
 	chosen  int
 }
 
-// Pick returns which of the actions comes next. They are given in the same
-// order each time, and at least one. state, which may be nil, describes
-// everything that what follows depends on: false means that the search went on
-// from there before (or that the replay went astray, which Explore tells); the
-// scenario cleans up and returns nil.
+// Pick returns which of the offered actions comes next. The scenario must offer at
+// least one action, and each run must offer the same actions in the same order.
+//
+// state describes everything that the rest of the run depends on. It may be nil, and
+// an empty description is never taken as known. If ok is false, the scenario must clean
+// up and return nil: the search continued from this state before, or the replay differs
+// from the run before. Explore returns the latter as an error.
 func (o *Order) Pick(state func() string, offered ...string) (action string, ok bool) {
 	if state == nil {
 		state = func() string { return "" }
@@ -33,12 +35,13 @@ func (o *Order) Pick(state func() string, offered ...string) (action string, ok 
 	if o.at < len(o.steps) {
 		s, now := o.steps[o.at], ""
 		same := slices.Equal(s.offered, offered)
-		if last := o.at == len(o.steps)-1; last || !same { // looking each time costs more than the replay
+		if last := o.at == len(o.steps)-1; last || !same { // calling state at each step costs more than the replay
 			now = state()
 			same = same && s.state == now
 		}
 		if !same {
-			o.err = fmt.Errorf("not repeatable: there were %q\nin %s\nand now there are %q\nin %s", s.offered, s.state, offered, now)
+			o.err = fmt.Errorf("not repeatable: there were %q\nin %s\nand now there are %q\nin %s", s.offered, s.state,
+				offered, now)
 			return "", false
 		}
 		o.at++
@@ -65,7 +68,8 @@ func (o *Order) String() string {
 	return strings.Join(names, ", ")
 }
 
-// next takes back the last choice that has an alternative; false: none has.
+// next changes the last choice that has an untried alternative, and drops the choices
+// after it. It returns false if there is none.
 func (o *Order) next() bool {
 	for n := len(o.steps); n > 0; n-- {
 		if s := &o.steps[n-1]; s.chosen+1 < len(s.offered) {
@@ -77,15 +81,15 @@ func (o *Order) next() bool {
 	return false
 }
 
-// Found is what a search found.
+// Found counts what a search did.
 type Found struct {
 	Orders  int // runs of the scenario
-	States  int // different ones, where the scenario tells them
-	Longest int // actions of one run
+	States  int // different states, if the scenario describes them
+	Longest int // most actions in one run
 }
 
-// Explore runs the scenario in every order. It stops at the first that fails,
-// whose error tells the order.
+// Explore runs the scenario in every order. It stops at the first run that fails and
+// returns its error with the actions of that run.
 func Explore(scenario func(o *Order) error) (Found, error) {
 	var f Found
 	o := &Order{seen: map[string]struct{}{}}

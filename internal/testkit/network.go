@@ -12,9 +12,9 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 )
 
-// Conn is one end of a connection. It implements what protocols use of
-// network.Conn: ID, LocalPeer, RemotePeer, RemoteMultiaddr, IsClosed, Stat; the
-// rest panics.
+// Conn is one end of a connection. It implements the methods of network.Conn that
+// protocols use: ID, LocalPeer, RemotePeer, RemoteMultiaddr, IsClosed and Stat. The
+// other methods panic.
 type Conn struct {
 	network.Conn
 	id            string
@@ -26,7 +26,7 @@ type Conn struct {
 
 var connIDs atomic.Int64
 
-// loopback is where hosts are that were placed nowhere else.
+// loopback is the address of hosts that Place did not move.
 var loopback = ma.StringCast("/ip4/127.0.0.1/tcp/1")
 
 func newConns(local, remote peer.ID) (a, b *Conn) {
@@ -35,7 +35,7 @@ func newConns(local, remote peer.ID) (a, b *Conn) {
 		&Conn{id: id, local: remote, remote: local, remoteAddr: loopback, closed: closed, dir: network.DirInbound}
 }
 
-// ID implements network.Conn; both ends have the same.
+// ID implements network.Conn. Both ends have the same id.
 func (c *Conn) ID() string { return c.id }
 
 // LocalPeer implements network.Conn.
@@ -55,7 +55,8 @@ func (c *Conn) Stat() network.ConnStats {
 	return network.ConnStats{Stats: network.Stats{Direction: c.dir}}
 }
 
-// Network joins hosts. Each pair has one connection, made by the first stream.
+// Network connects hosts. The first stream between two hosts makes their connection,
+// which later streams share. It is safe for concurrent use.
 type Network struct {
 	opts Options
 	wg   sync.WaitGroup
@@ -64,26 +65,26 @@ type Network struct {
 	hosts   map[peer.ID]*Host
 	conns   map[[2]peer.ID]*Conn // by {local, remote}
 	addrs   map[peer.ID]ma.Multiaddr
-	streams []*Stream // openers' ends
+	streams []*Stream // the opener's end of each stream
 }
 
-// NewNetwork returns a network whose streams have those options.
+// NewNetwork returns a network without hosts. Its streams have the given options.
 func NewNetwork(o Options) *Network {
 	return &Network{opts: o, hosts: map[peer.ID]*Host{}, conns: map[[2]peer.ID]*Conn{}, addrs: map[peer.ID]ma.Multiaddr{}}
 }
 
-// Place sets the address that others see a host connect from. Connections that
-// exist keep theirs. Without it all hosts are on loopback.
+// Place sets the address that other hosts see as a host's own. Existing connections
+// keep their addresses. A host that was not placed is on loopback.
 func (n *Network) Place(id peer.ID, a ma.Multiaddr) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.addrs[id] = a
 }
 
-// Options are those of the network's streams.
+// Options returns the options of the network's streams.
 func (n *Network) Options() Options { return n.opts }
 
-// Host adds a host.
+// Host adds a host. It replaces an earlier host with the same id.
 func (n *Network) Host(id peer.ID) *Host {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -92,8 +93,8 @@ func (n *Network) Host(id peer.ID) *Host {
 	return h
 }
 
-// Disconnect closes the connection between two hosts: its streams are reset,
-// the next stream makes a new one.
+// Disconnect closes the connection between two hosts and resets its streams. The next
+// stream makes a new connection.
 func (n *Network) Disconnect(a, b peer.ID) {
 	n.mu.Lock()
 	conn := n.conns[[2]peer.ID{a, b}]
@@ -112,8 +113,8 @@ func (n *Network) Disconnect(a, b peer.ID) {
 	}
 }
 
-// Beside makes the next stream between two hosts use another connection; the
-// streams of the one they have stay.
+// Beside makes the next stream between two hosts use a new connection. The old
+// connection stays open, with its streams.
 func (n *Network) Beside(a, b peer.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -142,7 +143,7 @@ type Host struct {
 	handlers map[protocol.ID]network.StreamHandler
 }
 
-// ID is the host's peer id.
+// ID returns the host's peer id.
 func (h *Host) ID() peer.ID { return h.id }
 
 // SetStreamHandler implements host.Host.
@@ -159,6 +160,7 @@ func (h *Host) RemoveStreamHandler(id protocol.ID) {
 	delete(h.handlers, id)
 }
 
+// handler returns the handler of the first of ids that the host supports, or nil.
 func (h *Host) handler(ids []protocol.ID) (protocol.ID, network.StreamHandler) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -193,14 +195,15 @@ func (h *Host) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (ne
 	return a, nil
 }
 
-// Conn returns the host's end of its connection to p, made when there is none.
+// Conn returns the host's end of its connection to p. It makes the connection if there
+// is none.
 func (h *Host) Conn(p peer.ID) *Conn {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	return h.net.conn(h.id, p)
 }
 
-// conn returns local's end of the connection, made when there is none. The
+// conn returns local's end of the connection, and makes it if there is none. The
 // caller holds n.mu.
 func (n *Network) conn(local, remote peer.ID) *Conn {
 	key := [2]peer.ID{local, remote}

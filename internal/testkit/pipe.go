@@ -8,42 +8,42 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 )
 
-// timeoutError is what a passed deadline gives.
+// timeoutError is the error of a read or write after its deadline.
 type timeoutError struct{}
 
 func (timeoutError) Error() string { return "testkit: deadline passed" }
 
-// Timeout marks it for os.IsTimeout and net.Error.
+// Timeout implements net.Error.
 func (timeoutError) Timeout() bool { return true }
 
-// Temporary completes net.Error.
+// Temporary implements net.Error.
 func (timeoutError) Temporary() bool { return true }
 
 // pipe is one direction of a stream.
 //
-// Invariant: held = sum of the lengths of queue.
+// Invariant: unread is the sum of the lengths of queue, plus the bytes written since cut.
 type pipe struct {
 	opts Options
 
-	mu    sync.Mutex
-	cond  *sync.Cond
-	queue []chunk
-	held  int
-	sent  int64 // bytes ever written
+	mu     sync.Mutex
+	cond   *sync.Cond
+	queue  []chunk
+	unread int   // bytes that fill the window
+	sent   int64 // bytes ever written
 
-	eof      bool  // the writer closed
-	deaf     bool  // the reader closed: what is written vanishes
-	cut      bool  // what is written vanishes and nothing says so
-	readErr  error // set by a reset or a close on the reader's side
-	writeErr error // the same on the writer's side
+	writeClosed bool  // the writer closed its end
+	readClosed  bool  // the reader closed its end; written bytes are dropped
+	cut         bool  // written bytes are dropped but still fill the window, as if the reader had stopped
+	readErr     error // error of reads after a reset or the reader's close
+	writeErr    error // error of writes after a reset or the writer's close
 
-	readEnd, writeEnd deadline
+	readDeadline, writeDeadline deadline
 }
 
-// chunk is one write on its way.
+// chunk is bytes in flight from one write.
 type chunk struct {
 	p  []byte
-	at time.Time // when it arrives
+	at time.Time // when they can be read
 }
 
 // deadline wakes the waiters of a pipe when it passes.
@@ -67,20 +67,21 @@ func (p *pipe) read(b []byte) (int, error) {
 		switch {
 		case p.readErr != nil:
 			return 0, p.readErr
-		case p.readEnd.passed():
+		case p.readDeadline.passed():
 			return 0, timeoutError{}
 		case len(p.queue) > 0 && !time.Now().Before(p.queue[0].at):
 			return p.take(b), nil
 		case len(p.queue) > 0:
 			p.wakeAt(p.queue[0].at)
-		case p.eof:
+		case p.writeClosed:
 			return 0, io.EOF
 		}
 		p.cond.Wait()
 	}
 }
 
-// take moves bytes of the first chunk to b.
+// take moves bytes of the first chunk to b, at most Options.MaxRead, and returns how
+// many. The caller holds p.mu.
 func (p *pipe) take(b []byte) int {
 	if m := p.opts.MaxRead; m > 0 && len(b) > m {
 		b = b[:m]
@@ -91,7 +92,7 @@ func (p *pipe) take(b []byte) int {
 	if len(c.p) == 0 {
 		p.queue = p.queue[1:]
 	}
-	p.held -= n
+	p.unread -= n
 	p.cond.Broadcast()
 	return n
 }
@@ -104,26 +105,26 @@ func (p *pipe) write(b []byte) (int, error) {
 		switch {
 		case p.writeErr != nil:
 			return n, p.writeErr
-		case p.writeEnd.passed():
+		case p.writeDeadline.passed():
 			return n, timeoutError{}
 		case n == len(b):
 			return n, nil
-		case p.deaf:
+		case p.readClosed:
 			return len(b), nil
 		}
-		room := p.opts.Window - p.held
+		window := p.opts.Window - p.unread
 		if c := p.opts.CutAfter; c > 0 {
 			if p.cut = p.cut || p.sent >= c; !p.cut {
-				room = min(room, int(c-p.sent))
+				window = min(window, int(c-p.sent))
 			}
 		}
-		m := min(room, len(b)-n)
+		m := min(window, len(b)-n)
 		if m <= 0 {
 			p.cond.Wait()
 			continue
 		}
-		// What was cut still fills the window: a peer that does not read.
-		p.held += m
+		// Dropped bytes still fill the window, as with a peer that does not read.
+		p.unread += m
 		p.sent += int64(m)
 		if !p.cut {
 			p.queue = append(p.queue, chunk{append([]byte(nil), b[n:n+m]...), time.Now().Add(p.opts.Latency)})
@@ -133,7 +134,7 @@ func (p *pipe) write(b []byte) (int, error) {
 	}
 }
 
-// wakeAt broadcasts at t.
+// wakeAt wakes all waiters at t.
 func (p *pipe) wakeAt(t time.Time) {
 	time.AfterFunc(time.Until(t), func() {
 		p.mu.Lock()
@@ -150,7 +151,7 @@ func (p *pipe) update(f func()) {
 	p.cond.Broadcast()
 }
 
-// clear takes a deadline away, with the timer that would keep the pipe.
+// clear removes a deadline and stops its timer, which would keep the pipe in memory.
 func (d *deadline) clear() {
 	if d.timer != nil {
 		d.timer.Stop()
@@ -158,12 +159,12 @@ func (d *deadline) clear() {
 	*d = deadline{}
 }
 
-// set moves a deadline of the pipe. That of a side whose stream ended means
-// nothing any more.
+// set sets a deadline of the pipe. The zero time removes it. It does nothing for an
+// end that was closed or reset.
 func (p *pipe) set(d *deadline, t time.Time) {
 	p.update(func() {
 		d.clear()
-		if d == &p.readEnd && p.readErr != nil || d == &p.writeEnd && p.writeErr != nil {
+		if d == &p.readDeadline && p.readErr != nil || d == &p.writeDeadline && p.writeErr != nil {
 			return
 		}
 		d.at = t
@@ -173,7 +174,8 @@ func (p *pipe) set(d *deadline, t time.Time) {
 	})
 }
 
-// reset fails both sides: the reader's error says who reset, as the writer's.
+// reset fails reads and writes with code. The error of each end says whether the other
+// end did the reset. Unread bytes are dropped.
 func (p *pipe) reset(code network.StreamErrorCode, byReader bool) {
 	p.update(func() {
 		if p.readErr == nil {
@@ -182,8 +184,8 @@ func (p *pipe) reset(code network.StreamErrorCode, byReader bool) {
 		if p.writeErr == nil {
 			p.writeErr = &network.StreamError{ErrorCode: code, Remote: byReader}
 		}
-		p.queue, p.held = nil, 0
-		p.readEnd.clear()
-		p.writeEnd.clear()
+		p.queue, p.unread = nil, 0
+		p.readDeadline.clear()
+		p.writeDeadline.clear()
 	})
 }

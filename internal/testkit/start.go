@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// Start calls run, the Run of a service, and returns when that is ready. Stop
-// ends it and waits for its end, which is an error of the test if it is one; the
-// end of the test stops it too.
+// Start calls run, the Run method of a service, in a goroutine and returns once the
+// service is ready. stop ends the service and waits for it; the end of the test does so
+// too. An error of run fails the test. stop may be called more than once.
 func Start(t testing.TB, run func(ctx context.Context, ready func()) error) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // that of the test ends before its cleanups begin
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // t.Context ends before cleanups begin
 	ready := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -12,33 +12,34 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// Options shape a stream, the same in both directions. The zero value is a
-// fast stream with a window of 256 KiB.
+// Options describe a stream. They hold for each direction. The zero value is a stream
+// without latency and with a window of 256 KiB.
 type Options struct {
 	Latency  time.Duration // from a write to its first possible read
-	Window   int           // bytes written and not yet read before Write blocks; 0: 256 KiB
-	MaxRead  int           // most bytes that one Read returns; 0: no limit, 1: a byte at a time
-	CutAfter int64         // bytes per direction after which everything vanishes; 0: never
+	Window   int           // unread bytes at which Write blocks; 0: 256 KiB
+	MaxRead  int           // most bytes that one Read returns; 0: no limit
+	CutAfter int64         // bytes after which further bytes are dropped, as by Cut; 0: never
 }
 
-// errClosed is what reads and writes of a closed end give.
+// errClosed is the error of reads and writes on a closed end.
 var errClosed = errors.New("testkit: stream closed")
 
 var streamIDs atomic.Int64
 
-// Stream is one end of a stream. It implements network.Stream.
+// Stream is one end of a stream. It implements network.Stream. It is safe for
+// concurrent use.
 type Stream struct {
 	id      string
 	proto   atomic.Pointer[protocol.ID]
 	conn    *Conn
 	in, out *pipe
-	resets  *sync.Mutex // of both ends
+	resets  *sync.Mutex // held during a reset; shared by both ends
 	dir     network.Direction
 }
 
 var _ network.Stream = (*Stream)(nil)
 
-// Pipe returns the two ends of a stream between two peers, a being the opener.
+// Pipe returns the two ends of a stream between two peers. a is the end of the opener.
 func Pipe(o Options) (a, b *Stream) {
 	ca, cb := newConns(peer.ID("a"), peer.ID("b"))
 	return openStream(o, ca, cb, "")
@@ -64,8 +65,8 @@ func (s *Stream) Read(p []byte) (int, error) { return s.in.read(p) }
 // Write implements network.Stream.
 func (s *Stream) Write(p []byte) (int, error) { return s.out.write(p) }
 
-// Close closes both directions of this end; the other end reads what was
-// written, then io.EOF.
+// Close implements network.Stream: it closes both directions of this end. The other
+// end can read the bytes already written, then io.EOF.
 func (s *Stream) Close() error {
 	return errors.Join(s.CloseWrite(), s.CloseRead())
 }
@@ -73,23 +74,23 @@ func (s *Stream) Close() error {
 // CloseWrite implements network.Stream.
 func (s *Stream) CloseWrite() error {
 	s.out.update(func() {
-		s.out.eof = true
+		s.out.writeClosed = true
 		if s.out.writeErr == nil {
 			s.out.writeErr = errClosed
 		}
-		s.out.writeEnd.clear()
+		s.out.writeDeadline.clear()
 	})
 	return nil
 }
 
-// CloseRead implements network.Stream; what the other end writes vanishes.
+// CloseRead implements network.Stream. Later bytes of the other end are dropped.
 func (s *Stream) CloseRead() error {
 	s.in.update(func() {
-		s.in.deaf = true
+		s.in.readClosed = true
 		if s.in.readErr == nil {
 			s.in.readErr = errClosed
 		}
-		s.in.readEnd.clear()
+		s.in.readDeadline.clear()
 	})
 	return nil
 }
@@ -97,29 +98,31 @@ func (s *Stream) CloseRead() error {
 // Reset implements network.Stream.
 func (s *Stream) Reset() error { return s.ResetWithError(0) }
 
-// ResetWithError implements network.Stream: unread data is gone at both ends,
-// at once whatever the latency.
+// ResetWithError implements network.Stream. Both ends lose their unread bytes at once,
+// whatever the latency.
 func (s *Stream) ResetWithError(code network.StreamErrorCode) error {
-	s.resets.Lock() // whoever the first half wakes does not overtake the second with another code
+	// A goroutine that the first reset wakes may reset the stream with another code. It
+	// must not come before the second reset.
+	s.resets.Lock()
 	defer s.resets.Unlock()
 	s.in.reset(code, true)
 	s.out.reset(code, false)
 	return nil
 }
 
-// Cut makes what this end writes from now on vanish: the other end sees
-// silence, and this end's window fills.
+// Cut drops all bytes that this end writes from now on. The other end receives
+// nothing and no error, and the window of this end fills.
 func (s *Stream) Cut() { s.out.update(func() { s.out.cut = true }) }
 
-// Written is how many bytes this end wrote.
+// Written returns the number of bytes that this end wrote, with those dropped by a cut.
 func (s *Stream) Written() int64 {
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
 	return s.out.sent
 }
 
-// Err is the error that reads of this end give now, without reading: nil while
-// the stream lives, a *network.StreamError after a reset.
+// Err returns the error of reads on this end without reading: nil while the end is
+// open, a *network.StreamError after a reset.
 func (s *Stream) Err() error {
 	s.in.mu.Lock()
 	defer s.in.mu.Unlock()
@@ -133,17 +136,17 @@ func (s *Stream) SetDeadline(t time.Time) error {
 
 // SetReadDeadline implements network.Stream.
 func (s *Stream) SetReadDeadline(t time.Time) error {
-	s.in.set(&s.in.readEnd, t)
+	s.in.set(&s.in.readDeadline, t)
 	return nil
 }
 
 // SetWriteDeadline implements network.Stream.
 func (s *Stream) SetWriteDeadline(t time.Time) error {
-	s.out.set(&s.out.writeEnd, t)
+	s.out.set(&s.out.writeDeadline, t)
 	return nil
 }
 
-// ID implements network.Stream; both ends have the same.
+// ID implements network.Stream. Both ends have the same id.
 func (s *Stream) ID() string { return s.id }
 
 // Protocol implements network.Stream.

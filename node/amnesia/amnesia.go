@@ -1,5 +1,11 @@
-// Package amnesia watches that a node with node.amnesia keeps its promise: nothing
-// is written to a file, and memory is not written to swap.
+// Package amnesia checks that a node with node.amnesia keeps its promise: it writes to
+// no file, and its memory is not written to swap.
+//
+// One node, walked through: the process calls [GuardProcess] first, which turns core
+// dumps off and locks the memory. The node calls [New], then [Watch.Settle] as soon as
+// its store is open: it is an error or a warning if memory is not locked. While the
+// node runs, [Watch.Run] looks every minute at the files that the process has open for
+// writing, and counts and logs each.
 package amnesia
 
 import (
@@ -14,28 +20,26 @@ import (
 	"allium/protocols/status"
 )
 
-// janitorEvery is how often a node with amnesia looks at what it has open.
-const janitorEvery = time.Minute
+// lookEvery is the time between two looks at the files that the process has open.
+const lookEvery = time.Minute
 
-// Guard is what amnesia asks of the whole process, for a process that is one
-// node and nothing else. A nil Guard is a process with other things to do: it
-// is neither changed nor judged.
+// Guard is the state of a process that runs one node and nothing else. A node in a
+// process that does other things too has a nil Guard: it neither changes nor checks
+// the process.
 type Guard struct {
-	locked error // why the process's own memory may be written to swap
-	open   func() ([]string, error)
+	locked error                    // why the memory of the process may be written to swap; nil: it cannot be
+	open   func() ([]string, error) // returns the files that are open for writing
 }
 
-// GuardProcess turns core dumps off, lets as much memory be locked as the
-// system allows, and locks all of it when nothing limits that. What is refused
-// is told by the node that the guard is given to.
+// GuardProcess turns core dumps off, raises the limit of locked memory as far as the
+// system allows, and locks all memory if there is no limit. If the system refuses, the
+// node that gets the guard reports it (see Settle).
 func GuardProcess() *Guard {
 	noCoreDumps()
 	return &Guard{locked: lockProcess(), open: filesOpenForWriting}
 }
 
-// Watch is the part of a node that keeps the promise of node.amnesia: that no
-// file is open for writing, and that memory is not written to swap where the
-// system can be asked not to.
+// Watch checks the promise of node.amnesia for one node.
 type Watch struct {
 	cfg   config.Amnesia
 	on    bool
@@ -45,22 +49,24 @@ type Watch struct {
 	violations prometheus.Counter
 	locked     prometheus.Gauge
 
-	mu   sync.Mutex
-	seen map[string]bool // files that were reported; at most maxSeen
+	mu   sync.Mutex      // guards seen
+	seen map[string]bool // files that were logged; at most maxSeen
 }
 
-// maxSeen bounds the files that are remembered; of more the count alone tells.
+// maxSeen bounds the files that are logged. Further files are only counted.
 const maxSeen = 64
 
-// New returns the watch over a node of that configuration.
+// New returns the watch of a node with this configuration. guard may be nil.
 func New(cfg config.Config, guard *Guard, log *slog.Logger, reg prometheus.Registerer) *Watch {
 	a := &Watch{
 		cfg: cfg.Amnesia, on: cfg.Node.Amnesia, guard: guard, log: log, seen: map[string]bool{},
 		violations: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "amnesia_violations_total", Help: "Files that a node with amnesia was found to have open for writing, counted at every look at them.",
+			Name: "amnesia_violations_total",
+			Help: "Files that a node with amnesia had open for writing, counted once a minute.",
 		}),
 		locked: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "amnesia_memory_locked", Help: "1 when the system promised never to write a node with amnesia's memory to swap.",
+			Name: "amnesia_memory_locked",
+			Help: "1 when the node has amnesia and the system never writes its memory to swap.",
 		}),
 	}
 	reg.MustRegister(a.violations, a.locked, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -74,7 +80,9 @@ func New(cfg config.Config, guard *Guard, log *slog.Logger, reg prometheus.Regis
 	return a
 }
 
-// Settle looks at whether memory is locked: store is why the objects' is not.
+// Settle checks whether the memory of a node with amnesia is locked. store is the
+// reason for which that of the objects is not, or nil. Memory that is not locked is
+// status.Amnesia if amnesia.require_lock is set, else a warning.
 func (a *Watch) Settle(store error) error {
 	if !a.on {
 		return nil
@@ -88,16 +96,19 @@ func (a *Watch) Settle(store error) error {
 		return nil
 	}
 	if a.cfg.RequireLock {
-		return status.Errorf(status.Amnesia, "memory cannot be locked, so it may be written to swap: %w; %s, or set amnesia.require_lock to false", why, lockFix)
+		return status.Errorf(status.Amnesia,
+			"memory cannot be locked, so it may be written to swap: %w; %s, or set amnesia.require_lock to false", why, lockFix)
 	}
 	a.log.Warn("memory may be written to swap: the system does not let it be locked", "err", why, "fix", lockFix)
 	return nil
 }
 
-// lockFix is what an operator does about memory that is not locked.
-const lockFix = "raise the limit on locked memory to unlimited (ulimit -l unlimited, or LimitMEMLOCK=infinity in the systemd unit), or turn swap off"
+// lockFix tells the operator how to have memory locked.
+const lockFix = "raise the limit on locked memory to unlimited (ulimit -l unlimited, or LimitMEMLOCK=infinity in " +
+	"the systemd unit), or turn swap off"
 
-// Mode is what /version says.
+// Mode returns the text that /version shows: "" without amnesia. store is as in
+// Settle.
 func (a *Watch) Mode(store error) string {
 	switch {
 	case !a.on:
@@ -108,18 +119,19 @@ func (a *Watch) Mode(store error) string {
 	return "memory not locked"
 }
 
-// Needed reports whether Run has something to look at: the process is this node
-// alone, and it has amnesia.
+// Needed reports whether Run has something to check: the node has amnesia, and its
+// process runs nothing else.
 func (a *Watch) Needed() bool { return a.on && a.guard != nil }
 
-// Look counts the files that are open for writing, and logs each once.
+// Look counts the files that are open for writing, and logs each once. It does nothing
+// if Needed is false.
 func (a *Watch) Look() {
 	if !a.Needed() {
 		return
 	}
 	files, err := a.guard.open()
 	if err != nil {
-		a.log.Warn("what this node has open cannot be seen, so nobody checks that it writes no file", "err", err)
+		a.log.Warn("the node cannot list its open files, so it cannot check that it writes to none", "err", err)
 		return
 	}
 	for _, name := range files {
@@ -141,9 +153,9 @@ func (a *Watch) first(name string) bool {
 	return true
 }
 
-// Run looks every minute.
+// Run looks every lookEvery until ctx is done.
 func (a *Watch) Run(ctx context.Context, ready func()) error {
-	tick := time.NewTicker(janitorEvery)
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	ready()
 	for {

@@ -63,7 +63,9 @@ func TestUnlockedMemory(t *testing.T) {
 			}
 			strict, _ := forgetful(&Guard{locked: c.process}, true)
 			err := strict.Settle(c.store)
-			if c.locked != (err == nil) || err != nil && (status.Of(err) != status.Amnesia || !strings.Contains(err.Error(), "amnesia.require_lock") || !strings.Contains(err.Error(), "ulimit -l")) {
+			if c.locked != (err == nil) ||
+				err != nil && (status.Of(err) != status.Amnesia || !strings.Contains(err.Error(), "amnesia.require_lock") ||
+					!strings.Contains(err.Error(), "ulimit -l")) {
 				t.Errorf("with require_lock: %v", err)
 			}
 		})
@@ -74,7 +76,9 @@ func TestUnlockedMemory(t *testing.T) {
 func TestNoAmnesia(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("no")
-	a := New(config.Default(p2p.Macronode), &Guard{locked: refused, open: func() ([]string, error) { return []string{"/file"}, nil }}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	a := New(config.Default(p2p.Macronode),
+		&Guard{locked: refused, open: func() ([]string, error) { return []string{"/file"}, nil }},
+		slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	a.Look()
 	if err := a.Settle(refused); err != nil || a.Mode(refused) != "" || testutil.ToFloat64(a.violations) != 0 {
 		t.Errorf("%v, %q, %v violations", err, a.Mode(refused), testutil.ToFloat64(a.violations))
@@ -90,7 +94,7 @@ func TestJanitorLooksEveryMinute(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- a.Run(ctx, func() {}) }()
-		time.Sleep(3*janitorEvery + time.Second)
+		time.Sleep(3*lookEvery + time.Second)
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -10,25 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noCoreDumps keeps the process out of core files (the limit) and out of the
-// programs that core dumps are piped to (the flag, which also keeps other
-// processes of the user from reading its memory). Both are rights to give up,
-// which nobody is refused.
+// noCoreDumps prevents core files, with a limit, and core dumps that are piped to a
+// program, with a flag. The flag also keeps other processes of the user from reading
+// this one's memory. Both only give up rights, so the system refuses neither.
 func noCoreDumps() {
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
 
-// lockProcess locks all memory, present and future, as it is touched. It does
-// so only where no limit counts: under one, a later allocation of the runtime
-// would fail and the process with it. Otherwise it leaves the whole limit to the
-// store, which has a cap.
+// lockProcess locks all memory of the process, present and future, as it is touched.
+// It does so only if no limit applies to the process: under a limit, a later
+// allocation of the runtime would fail and end the process. Otherwise it leaves the
+// whole limit to the store, whose memory is bounded.
 func lockProcess() error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
 		return fmt.Errorf("read the limit on locked memory: %w", err)
 	}
-	// Under a limit of 0 only those may lock for whom no limit counts.
+	// With a soft limit of 0, mlockall succeeds only if no limit applies to the process.
 	try := unix.Rlimit{Max: limit.Max}
 	if limit.Max == unix.RLIM_INFINITY {
 		try.Cur = limit.Max
@@ -43,14 +42,15 @@ func lockProcess() error {
 		return fmt.Errorf("set the limit on locked memory: %w", errors.Join(err, rerr))
 	}
 	if err != nil {
-		return fmt.Errorf("the limit on locked memory is %d KiB, and only an unlimited one covers the whole process: mlockall: %w", limit.Max>>10, err)
+		return fmt.Errorf("the limit on locked memory is %d KiB, and only an unlimited one covers the whole process: "+
+			"mlockall: %w", limit.Max>>10, err)
 	}
 	return nil
 }
 
-// filesOpenForWriting names the regular files and disks that this process
-// opened for writing. What it inherited (its streams; whatever is not closed on
-// exec) is its parent's business, and a file in RAM that has no name is none.
+// filesOpenForWriting returns the names of the regular files and block devices that
+// this process has opened for writing. It leaves out descriptors that the process
+// inherited, such as its standard streams, and unnamed files in RAM (memfd).
 func filesOpenForWriting() ([]string, error) {
 	dir, err := os.Open("/proc/self/fd")
 	if err != nil {
@@ -76,6 +76,8 @@ func filesOpenForWriting() ([]string, error) {
 	return files, nil
 }
 
+// writesToDisk reports whether the process has opened fd itself, for writing, and fd is
+// a regular file or a block device. Inherited descriptors are not closed on exec.
 func writesToDisk(fd int) bool {
 	ours, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	if err != nil || ours&unix.FD_CLOEXEC == 0 {

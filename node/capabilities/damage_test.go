@@ -49,7 +49,7 @@ func TestCapabilityDamage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := c.take(); err == nil && how != "deleted" {
+			if err := c.read(); err == nil && how != "deleted" {
 				t.Errorf("%s %s: read by a node that runs", name, how)
 			}
 			if got := c.refusal(t, gone); got == "" || got == "ok" {
@@ -57,7 +57,8 @@ func TestCapabilityDamage(t *testing.T) {
 			}
 			fresh, err := New(home, aKey(t), c.log, nil, nil)
 			switch {
-			case err != nil && (status.Of(err) != status.Corrupt || !strings.Contains(err.Error(), file) && !strings.Contains(err.Error(), home)):
+			case err != nil && (status.Of(err) != status.Corrupt ||
+				!strings.Contains(err.Error(), file) && !strings.Contains(err.Error(), home)):
 				t.Errorf("%s %s: %v", name, how, err)
 			case err == nil && (name == revokedFile || how != "deleted"):
 				t.Errorf("%s %s: a node starts", name, how)
@@ -69,7 +70,7 @@ func TestCapabilityDamage(t *testing.T) {
 			if err := os.WriteFile(file, p, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.take(); err != nil {
+			if err := c.read(); err != nil {
 				t.Fatal(err)
 			}
 		}

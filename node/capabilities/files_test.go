@@ -60,7 +60,7 @@ func verifierOf(t *testing.T, home string) (*Verifier, *bytes.Buffer) {
 
 func (c *Verifier) refusal(t *testing.T, token string) string {
 	t.Helper()
-	_, err := c.Verify(t.Context(), token, capability.Ask{Op: capability.Pin})
+	_, err := c.Verify(t.Context(), token, capability.Request{Op: capability.Pin})
 	return capability.RefusalOf(err)
 }
 

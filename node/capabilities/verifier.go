@@ -1,5 +1,15 @@
-// Package capabilities keeps the key ring of a home directory and the list of what is
-// revoked: commands change the files, a running node follows them.
+// Package capabilities provides the key ring of a home directory and its list of
+// revocations: [Files] is for the commands that change them, [Verifier] for the node
+// that runs.
+//
+// Invariants: a node never writes the files; a change is atomic; a file that cannot be
+// read leaves in force what was read before, of both files together.
+//
+// One capability, walked through: `allium token mint` calls [Files.Mint], which
+// creates the ring if there is none. A client shows the capability to the gateway,
+// which calls [Verifier.Verify]. If its key is not known yet, Verify lets the watch of
+// the files read them again and checks once more. `allium token revoke` calls
+// [Files.Revoke]; within a second Verifier.Run reads the list, and Verify refuses.
 package capabilities
 
 import (
@@ -20,34 +30,35 @@ import (
 	"allium/protocols/capability"
 )
 
-// ringEvery is how often a node looks whether the files of capabilities are
-// others, and ringHurry how often at most when a token asks for a key it has
-// not: what was minted a moment ago is good at once.
+// ringEvery is the time between two looks at the files of capabilities. ringHurry is
+// the shortest such time, when a client shows a capability with an unknown key: one
+// that was minted a moment ago is valid at once.
 const (
 	ringEvery = time.Second
 	ringHurry = 100 * time.Millisecond
 )
 
-// Verifier verifies what clients show, by the files of the home directory.
-// The node never writes those. Files that cannot be read leave in force what was
-// read before, both together: a ring without its revocations would take back
-// what was revoked.
+// Verifier verifies the capabilities that clients show, with the files of the home
+// directory. If one of the files cannot be read, both stay in force as they were read
+// before: a ring without its list would make revoked capabilities valid again.
 type Verifier struct {
 	files    Files
 	verifier *capability.Verifier
 	log      *slog.Logger
 	m        metrics
 
-	followed *filewatch.Files
-	read     b3.Root // of both files as they were read last; of who reads alone
-	minted   bool    // there were keys then; likewise
+	watch  *filewatch.Files
+	digest b3.Root // of both files as they were read last; only read uses it
+	minted bool    // the ring had keys then; only read uses it
 }
 
 var _ exchange.Capabilities = (*Verifier)(nil)
 
-// New reads the files of the node with that identity: those that are
-// there must be good.
-func New(home string, identity crypto.PrivKey, log *slog.Logger, reg prometheus.Registerer, registry *limits.Registry) (*Verifier, error) {
+// New returns the verifier of the node with this identity, and reads the files. It
+// returns an error if a file exists and cannot be read.
+func New(
+	home string, identity crypto.PrivKey, log *slog.Logger, reg prometheus.Registerer, registry *limits.Registry,
+) (*Verifier, error) {
 	self, err := peer.IDFromPrivateKey(identity)
 	if err != nil {
 		return nil, err
@@ -55,9 +66,9 @@ func New(home string, identity crypto.PrivKey, log *slog.Logger, reg prometheus.
 	c := &Verifier{
 		files: Open(home), verifier: capability.NewVerifier(self.String(), nil, registry), log: log, m: newMetrics(reg),
 	}
-	c.followed, err = filewatch.New(filewatch.Config{
+	c.watch, err = filewatch.New(filewatch.Config{
 		Files: []string{filepath.Join(home, ringFile), filepath.Join(home, revokedFile)},
-		Every: ringEvery, Hurry: ringHurry, Read: c.take, Failed: c.failed,
+		Every: ringEvery, Hurry: ringHurry, Read: c.read, Failed: c.failed,
 	})
 	if err != nil {
 		return nil, err
@@ -65,33 +76,33 @@ func New(home string, identity crypto.PrivKey, log *slog.Logger, reg prometheus.
 	return c, nil
 }
 
-// Verify implements exchange.Capabilities. A token with a key that the node has
-// not waits until the files were looked at, for ringEvery at the most.
-func (c *Verifier) Verify(ctx context.Context, token string, ask capability.Ask) (capability.Grant, error) {
+// Verify implements exchange.Capabilities. If the key of the token is unknown, it
+// waits until the files have been looked at, at most ringEvery, and tries again.
+func (c *Verifier) Verify(ctx context.Context, token string, ask capability.Request) (capability.Grant, error) {
 	g, err := c.verifier.Verify(token, ask)
 	if capability.RefusalOf(err) == string(capability.UnknownKey) {
 		look, cancel := context.WithTimeout(ctx, ringEvery)
-		_ = c.followed.Look(look) // what is wrong with the files was logged
+		_ = c.watch.Look(look) // errors of the files are logged
 		cancel()
 		g, err = c.verifier.Verify(token, ask)
 	}
-	if err == nil || !ask.Again {
+	if err == nil || !ask.RateTaken {
 		c.m.checks.WithLabelValues(capability.RefusalOf(err)).Inc()
 	}
 	return g, err
 }
 
-// Reload lets Run read the files now. Its error says what is wrong with them;
-// what was read before stays in force.
-func (c *Verifier) Reload(ctx context.Context) error { return c.followed.Reload(ctx) }
+// Reload makes Run read the files now. It returns the error of the files, if any; what
+// was read before then stays in force.
+func (c *Verifier) Reload(ctx context.Context) error { return c.watch.Reload(ctx) }
 
-// Run follows the files until ctx ends.
+// Run watches the files until ctx ends.
 func (c *Verifier) Run(ctx context.Context, ready func()) error {
-	return c.followed.Run(ctx, ready)
+	return c.watch.Run(ctx, ready)
 }
 
-// take takes over the files as they are, or says why it cannot.
-func (c *Verifier) take() error {
+// read reads both files and puts them in force, or returns an error.
+func (c *Verifier) read() error {
 	ring, revoked, err := c.files.Both()
 	if err != nil {
 		return err
@@ -100,24 +111,25 @@ func (c *Verifier) take() error {
 	c.m.reloads.WithLabelValues("ok").Inc()
 	c.m.keys.Set(float64(len(ring.Keys())))
 	c.m.revoked.Set(float64(revoked.Len()))
-	if read := b3.Sum(slices.Concat(ring.Text(), revoked.Text())); read != c.read {
-		c.read = read
+	if digest := b3.Sum(slices.Concat(ring.Text(), revoked.Text())); digest != c.digest {
+		c.digest = digest
 		if len(ring.Keys()) > 0 {
 			c.log.Info("capabilities read", "keys", len(ring.Keys()), "revoked", revoked.Len())
 		} else if revoked.Len() > 0 || c.minted {
-			c.log.Warn("there are no keys of capabilities (any more): every capability is refused", "revoked", revoked.Len())
+			c.log.Warn("the key ring of capabilities has no keys: every capability is refused", "revoked", revoked.Len())
 		}
 		c.minted = len(ring.Keys()) > 0
 	}
 	return nil
 }
 
+// failed reports that the files could not be read.
 func (c *Verifier) failed(err error) {
 	c.m.reloads.WithLabelValues("failed").Inc()
 	c.log.Warn("capabilities were not read again; what was read before stays in force", "err", err)
 }
 
-// metrics counts checks and follows the files.
+// metrics counts the checks, and describes the files as they were read last.
 type metrics struct {
 	checks  *prometheus.CounterVec
 	reloads *prometheus.CounterVec
@@ -131,10 +143,15 @@ func newMetrics(reg prometheus.Registerer) metrics {
 			Name: "capability_checks_total", Help: "Capabilities that clients showed, by result: ok, or why they were refused.",
 		}, []string{"result"}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "capability_reloads_total", Help: "Times the key ring and the list of what is revoked were read, by result: ok or failed.",
+			Name: "capability_reloads_total",
+			Help: "Times the key ring and the list of what is revoked were read, by result: ok or failed.",
 		}, []string{"result"}),
-		keys:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "capability_keys", Help: "Root keys that capabilities are verified with."}),
-		revoked: prometheus.NewGauge(prometheus.GaugeOpts{Name: "capability_revoked", Help: "Capabilities and keys that are revoked."}),
+		keys: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "capability_keys", Help: "Root keys that capabilities are verified with.",
+		}),
+		revoked: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "capability_revoked", Help: "Capabilities and keys that are revoked.",
+		}),
 	}
 	m.checks.WithLabelValues("ok")
 	for _, r := range capability.Refusals() {

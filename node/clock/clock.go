@@ -1,13 +1,20 @@
-// Package clock compares this machine's clock with what peers say of theirs.
+// Package clock compares this machine's clock with the clocks of peers, to find out
+// whether it is wrong.
 //
-// Only peers that this node dialled are asked, by their HELLO, and those of one IP
-// group have one voice: strangers who dial in cannot move the clock, and neither
-// can many identities of one network. A configured seed has a voice of its own, and
-// so has each peer with a private address, as in a testnet.
+// Only peers that this node dialled count, by the time in their HELLO, and the peers of
+// one IP group have one voice together. So peers that dial in cannot influence the
+// result, and neither can many identities in one network. A configured seed has a voice
+// of its own, and so has each peer with a private address, as in a testnet.
 //
-// The clock is wrong when it is more than [Limit] from the median of the voices. It
-// takes [Quorum] voices to say so, or the configured seeds where they are fewer. Of
-// two voices in the middle the one that is nearer to this machine's clock counts.
+// The clock is wrong if it is more than [Limit] from the median of the voices. At least
+// [Quorum] voices are needed, or all configured seeds if those are fewer. If two voices
+// are in the middle, the one nearer to this machine's clock is the median.
+//
+// One comparison, walked through: [Watch.Run] looks every 10 s for groups that are due,
+// asks one peer of each, and records its voice (hear). It computes [Watch.State], sets
+// the metrics and logs a change. If this machine's clock jumps, Run forgets all voices
+// and asks again. The DHT calls [Watch.Wrong] before it signs a record, and the store
+// calls [Watch.MayExpire] before it deletes one that has expired.
 package clock
 
 import (
@@ -28,70 +35,76 @@ import (
 
 // The rules of the comparison.
 const (
-	Limit  = 2 * time.Minute // by which the clock may be off
-	Quorum = 3               // voices that decide
+	Limit  = 2 * time.Minute // the most by which the clock may be off
+	Quorum = 3               // the voices needed for a result
 
-	maxVoices   = 32               // kept; the oldest makes room
-	voiceLife   = 24 * time.Hour   // after which a voice is forgotten
-	askedEvery  = 10 * time.Minute // a peer of each group
-	lookEvery   = 10 * time.Second // for groups that were not asked, and for jumps of the clock
-	askTimeout  = 10 * time.Second
-	jump        = 30 * time.Second // by which the clock may move at once before all are asked anew
-	unknownLife = 10 * time.Minute // after which a node that nobody tells the time trusts its clock
+	maxVoices  = 32               // bound of voices; a new one replaces the oldest
+	voiceLife  = 24 * time.Hour   // how long a voice counts
+	askEvery   = 10 * time.Minute // time between two questions to one group
+	lookEvery  = 10 * time.Second // time between two looks for groups that are due, and for jumps of the clock
+	askTimeout = 10 * time.Second
+	maxJump    = 30 * time.Second // a jump of the clock beyond this makes all voices void
+	trustAfter = 10 * time.Minute // a node without enough voices for so long trusts its clock
 )
 
 // Deps is what a [Watch] works with.
 type Deps struct {
 	// Conns lists the connections of this node.
 	Conns func() []network.Conn
-	// Ask returns what a peer said of its clock in HELLO; false: nothing.
+	// Ask returns the time in a peer's HELLO; false if there was none.
 	Ask func(ctx context.Context, p peer.ID) (session.Clock, bool, error)
 	// Seeds lists the seeds that the operator configured.
 	Seeds []peer.ID
-	Now   func() time.Time // the clock that is judged
+	Now   func() time.Time // the clock that is checked
 
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered
 }
 
-// Watch judges the clock. Its methods are safe for concurrent use.
+// Watch checks the clock. Its methods are safe for concurrent use.
 type Watch struct {
 	deps   Deps
 	offset prometheus.Gauge
 	voices prometheus.Gauge
 
 	mu    sync.Mutex
-	heard map[string]voice // by who speaks
-	since time.Time        // of the start, or the latest jump of the clock
+	heard map[string]voice // by the name of the group
+	since time.Time        // the start, or the latest jump of the clock
 }
 
-// voice is the last that was heard of one group.
+// voice is the latest answer of one group.
 type voice struct {
 	session.Clock
 	seed  bool
 	local bool // its address is private, and it is no seed
 }
 
-// State is what the voices say.
+// State is the result of a comparison.
 type State struct {
-	Offset time.Duration // of this machine's clock, ahead if positive
-	Voices int           // groups heard
-	Need   int           // groups that decide
-	Known  bool          // enough were heard
+	Offset time.Duration // by how much this machine's clock is ahead of the median
+	Voices int           // voices that count
+	Need   int           // voices that are needed
+	Known  bool          // there are enough voices, so Offset is valid
 }
 
 // Wrong reports whether the clock is known to be off by more than Limit.
 func (s State) Wrong() bool { return s.Known && s.Offset.Abs() > Limit }
 
-// New returns a watch that runs nothing yet.
+// New returns a watch. It starts nothing.
 func New(deps Deps) *Watch {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
 	w := &Watch{
 		deps: deps, since: time.Now(), heard: map[string]voice{},
-		offset: prometheus.NewGauge(prometheus.GaugeOpts{Name: "clock_offset_seconds", Help: "By how much this machine's clock is ahead of the median of what the peers say that this node dialled; 0 while too few have said."}),
-		voices: prometheus.NewGauge(prometheus.GaugeOpts{Name: "clock_voices", Help: "Groups of peers whose clocks this machine's is compared with."}),
+		offset: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "clock_offset_seconds",
+			Help: "How many seconds this machine's clock is ahead of the median of the clocks of peers that it dialled; " +
+				"0 while too few of them are known.",
+		}),
+		voices: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "clock_voices", Help: "Groups of peers with whose clocks this machine's clock is compared.",
+		}),
 	}
 	if deps.Metrics != nil {
 		deps.Metrics.MustRegister(w.offset, w.voices)
@@ -99,9 +112,9 @@ func New(deps Deps) *Watch {
 	return w
 }
 
-// State returns what the voices say now.
+// State compares the clock with the voices now.
 func (w *Watch) State() State {
-	now := w.deps.Now().Round(0) // by the clock alone: it may have been set
+	now := w.deps.Now().Round(0) // without the monotonic reading, as the clock may have been set
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := State{Need: Quorum}
@@ -112,7 +125,7 @@ func (w *Watch) State() State {
 		if v.local && public {
 			continue
 		}
-		offsets = append(offsets, now.Sub(v.Then.Add(time.Since(v.At)).Round(0)))
+		offsets = append(offsets, now.Sub(v.PeerTime.Add(time.Since(v.ReceivedAt)).Round(0)))
 	}
 	s.Voices = len(offsets)
 	if few := min(Quorum, len(w.deps.Seeds)); few > 0 && seeds >= few {
@@ -138,7 +151,8 @@ func (w *Watch) count() (locals, seeds int) {
 	return locals, seeds
 }
 
-// median of one or more offsets; of the two in the middle the smaller one.
+// median returns the median of one or more offsets. Of two in the middle it returns
+// the one nearer to 0.
 func median(offsets []time.Duration) time.Duration {
 	slices.Sort(offsets)
 	low, high := offsets[(len(offsets)-1)/2], offsets[len(offsets)/2]
@@ -148,25 +162,25 @@ func median(offsets []time.Duration) time.Duration {
 	return high
 }
 
-// Wrong reports whether the clock is known to be wrong: then nothing is signed.
+// Wrong reports whether the clock is known to be wrong. While it is, nothing is signed.
 func (w *Watch) Wrong() bool { return w.State().Wrong() }
 
-// MayExpire reports whether what has expired by the clock may be deleted: when
-// the clock is known to be right, or nobody told the time for ten minutes since
-// the start and since it was set.
+// MayExpire reports whether records that have expired by the clock may be deleted: if
+// the clock is known to be right, or if it is not known to be wrong ten minutes after
+// the start and after its latest jump.
 func (w *Watch) MayExpire() bool {
 	s := w.State()
-	return !s.Wrong() && (s.Known || time.Since(w.steadySince()) >= unknownLife)
+	return !s.Wrong() && (s.Known || time.Since(w.steadySince()) >= trustAfter)
 }
 
-// steadySince is when the clock jumped last, or the start.
+// steadySince returns when the clock jumped last, or the start.
 func (w *Watch) steadySince() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.since
 }
 
-// Run asks peers until ctx ends.
+// Run compares the clock with that of peers until ctx ends.
 func (w *Watch) Run(ctx context.Context, ready func()) error {
 	ready()
 	tick := time.NewTicker(lookEvery)
@@ -176,7 +190,7 @@ func (w *Watch) Run(ctx context.Context, ready func()) error {
 	for {
 		now, shows := time.Now(), w.deps.Now().Round(0)
 		moved := shows.Sub(shown) - now.Sub(last)
-		if last, shown = now, shows; moved.Abs() > jump { // it was set, or the machine slept
+		if last, shown = now, shows; moved.Abs() > maxJump { // the clock was set, or the machine slept
 			w.forget()
 		}
 		w.ask(ctx)
@@ -186,7 +200,8 @@ func (w *Watch) Run(ctx context.Context, ready func()) error {
 		if wrong := s.Wrong(); wrong != wasWrong {
 			wasWrong = wrong
 			if wrong {
-				w.deps.Log.Error("this machine's clock is wrong: nothing is announced, and nothing deleted for its age, until it is set", "ahead", s.Offset.Round(time.Second), "voices", s.Voices)
+				w.deps.Log.Error("this machine's clock is wrong: until it is set, nothing is announced, "+
+					"and nothing is deleted because of its age", "ahead", s.Offset.Round(time.Second), "voices", s.Voices)
 			} else {
 				w.deps.Log.Info("this machine's clock agrees with its peers again", "ahead", s.Offset.Round(time.Millisecond))
 			}
@@ -199,7 +214,7 @@ func (w *Watch) Run(ctx context.Context, ready func()) error {
 	}
 }
 
-// forget drops all voices, as the clock has jumped.
+// forget drops all voices after a jump of the clock.
 func (w *Watch) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -207,33 +222,33 @@ func (w *Watch) forget() {
 	w.since = time.Now()
 }
 
-// ask asks a peer of each group that is due.
+// ask asks a peer of each group that is due, all at the same time.
 func (w *Watch) ask(ctx context.Context) {
 	var asking sync.WaitGroup
-	for name, who := range w.due() {
+	for name, p := range w.due() {
 		asking.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, askTimeout)
 			defer cancel()
-			c, said, err := w.deps.Ask(ctx, who.id)
-			if err != nil || !said {
-				w.deps.Log.Debug("a peer did not say what its clock shows", "peer", who.id, "err", err)
+			c, ok, err := w.deps.Ask(ctx, p.id)
+			if err != nil || !ok {
+				w.deps.Log.Debug("a peer did not tell its time", "peer", p.id, "err", err)
 				return
 			}
-			w.hear(name, voice{c, who.seed, who.local})
+			w.hear(name, voice{c, p.seed, p.local})
 		})
 	}
 	asking.Wait()
 }
 
-// candidate is a peer that may speak.
+// candidate is a peer that may be asked for its group.
 type candidate struct {
 	id          peer.ID
-	seed, local bool // as of voice
+	seed, local bool // as in voice
 }
 
-// due returns a peer of each group that was not asked lately, at most maxVoices.
-// What a session said that was open before the clock jumped is asked again, as it
-// does not tell for how long the machine slept.
+// due returns a random peer of each group that was not asked within askEvery, at most
+// maxVoices. A group is also due if the answer is older than the latest jump of the
+// clock: it does not tell how long the machine slept.
 func (w *Watch) due() map[string]candidate {
 	groups := map[string][]candidate{}
 	for _, c := range w.deps.Conns() {
@@ -252,20 +267,22 @@ func (w *Watch) due() map[string]candidate {
 	defer w.mu.Unlock()
 	due := map[string]candidate{}
 	for name, v := range w.heard {
-		if time.Since(v.At) > voiceLife {
+		if time.Since(v.ReceivedAt) > voiceLife {
 			delete(w.heard, name)
 		}
 	}
 	for name, peers := range groups {
-		if v, heard := w.heard[name]; len(due) < maxVoices && (!heard || time.Since(v.At) >= askedEvery || v.At.Before(w.since)) {
+		if v, heard := w.heard[name]; len(due) < maxVoices &&
+			(!heard || time.Since(v.ReceivedAt) >= askEvery || v.ReceivedAt.Before(w.since)) {
 			due[name] = peers[rand.IntN(len(peers))]
 		}
 	}
 	return due
 }
 
-// hear keeps what was said. When there is no room, the oldest voice is forgotten:
-// one with a private address first, a seed's never.
+// hear records a voice. If there are maxVoices, it drops the oldest one: a local voice
+// if there is one, else one of a public address, never a seed's. A local voice never
+// replaces others.
 func (w *Watch) hear(name string, v voice) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -276,11 +293,11 @@ func (w *Watch) hear(name string, v voice) {
 		}
 		oldest := ""
 		for n, o := range w.heard {
-			if !o.seed && (o.local || locals == 0) && (oldest == "" || o.At.Before(w.heard[oldest].At)) {
+			if !o.seed && (o.local || locals == 0) && (oldest == "" || o.ReceivedAt.Before(w.heard[oldest].ReceivedAt)) {
 				oldest = n
 			}
 		}
-		if oldest == "" { // seeds alone
+		if oldest == "" { // all voices are seeds'
 			return
 		}
 		delete(w.heard, oldest)

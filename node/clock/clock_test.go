@@ -73,10 +73,10 @@ func watch(t *testing.T, f func(t *testing.T, r *rig), seeds ...peer.ID) {
 					return session.Clock{}, false, errors.New("it is away")
 				}
 				if !r.old.IsZero() {
-					return session.Clock{At: r.old, Then: r.old}, true, nil
+					return session.Clock{ReceivedAt: r.old, PeerTime: r.old}, true, nil
 				}
 				now := time.Now()
-				return session.Clock{At: now, Then: time.UnixMilli(now.Add(ahead).UnixMilli())}, true, nil
+				return session.Clock{ReceivedAt: now, PeerTime: time.UnixMilli(now.Add(ahead).UnixMilli())}, true, nil
 			},
 			Seeds: seeds,
 			Now: func() time.Time {

@@ -11,13 +11,14 @@ import (
 	"allium/store"
 )
 
-// Amnesia is how a node behaves that keeps everything in RAM (SPEC §7).
+// Amnesia has the settings of a node that keeps everything in RAM (SPEC §7).
 type Amnesia struct {
 	RequireLock bool `koanf:"require_lock"`
 }
 
-// settle makes the storage fit node.amnesia, which a profile sets or the user:
-// what nobody chose follows it, and what somebody chose must not contradict it.
+// settle applies node.amnesia to the storage. If nobody set store.backend, it is RAM
+// with amnesia and the disk without. With amnesia, a key that somebody set to use the
+// disk is an error.
 func (l *Loaded) settle() error {
 	if l.Sources["store.backend"] == FromDefault {
 		l.Store.Backend = store.BackendEmbedded
@@ -29,9 +30,10 @@ func (l *Loaded) settle() error {
 		return nil
 	}
 	var errs []error
-	for _, d := range needDisk(l.Config) {
-		if l.Sources[d.key] != FromDefault && d.wanted {
-			errs = append(errs, fmt.Errorf("%s = %s (from the %s) needs a disk, but %s: remove %s to keep everything in RAM, or set node.amnesia to false (`allium run --amnesia=false`) to use the disk",
+	for _, d := range diskKeys(l.Config) {
+		if l.Sources[d.key] != FromDefault && d.needsDisk {
+			errs = append(errs, fmt.Errorf("%s = %s (from the %s) needs a disk, but %s: remove %s to keep everything in RAM, "+
+				"or set node.amnesia to false (`allium run --amnesia=false`) to use the disk",
 				d.key, d.value, sourceName[l.Sources[d.key]], l.whyAmnesia(), d.key))
 		}
 	}
@@ -40,6 +42,7 @@ func (l *Loaded) settle() error {
 
 var sourceName = map[Source]string{FromFile: "file", FromEnv: "environment", FromFlag: "command line"}
 
+// whyAmnesia returns a clause that says who turned amnesia on.
 func (l *Loaded) whyAmnesia() string {
 	if from := l.Sources["node.amnesia"]; from != FromDefault {
 		return fmt.Sprintf("node.amnesia is on (from the %s)", sourceName[from])
@@ -47,16 +50,15 @@ func (l *Loaded) whyAmnesia() string {
 	return fmt.Sprintf("node.amnesia is on (the default of profile %s)", p2p.Micronode)
 }
 
-// diskKey is a key that decides something about the disk.
+// diskKey is a key whose field has a disk tag, and its value.
 type diskKey struct {
 	key, value string
-	wanted     bool // the value asks for a disk: it is neither empty nor one that the field's tag lists
+	needsDisk  bool // the value needs a disk: it is neither empty nor listed in the tag
 }
 
-// needDisk lists the keys whose field has a disk tag: `disk:"a b"` marks a
-// setting that only a node with a disk can follow, unless its value is a or b,
-// or empty.
-func needDisk(c Config) []diskKey {
+// diskKeys lists the keys whose field has a disk tag. `disk:"a b"` marks a setting
+// that needs a disk, unless its value is a, b or empty.
+func diskKeys(c Config) []diskKey {
 	var keys []diskKey
 	walk(reflect.ValueOf(c), "", settable, func(name string, v reflect.Value, f reflect.StructField) {
 		harmless, tagged := f.Tag.Lookup("disk")

@@ -36,7 +36,7 @@ var worksInRAM = map[string]string{
 func TestEveryKeyOfTheDiskIsTagged(t *testing.T) {
 	t.Parallel()
 	tagged, keys := map[string]bool{}, map[string]bool{}
-	for _, d := range needDisk(Default(p2p.Macronode)) {
+	for _, d := range diskKeys(Default(p2p.Macronode)) {
 		tagged[d.key] = true
 	}
 	disk := regexp.MustCompile(`(?i)\b(disk|file|files|directory)\b`)
@@ -63,9 +63,9 @@ func TestEveryKeyOfTheDiskIsTagged(t *testing.T) {
 func TestAmnesiaAndDisk(t *testing.T) {
 	t.Parallel()
 	amnesia := []map[string]any{{"node.amnesia": true}, {"node.profile": "micronode"}}
-	for _, d := range needDisk(Default(p2p.Macronode)) {
+	for _, d := range diskKeys(Default(p2p.Macronode)) {
 		value := d.value
-		if !d.wanted {
+		if !d.needsDisk {
 			value = wantedValue(t, d.key)
 		}
 		for _, on := range amnesia {
@@ -75,7 +75,8 @@ func TestAmnesiaAndDisk(t *testing.T) {
 				t.Errorf("%s with %v: %v", env, on, err)
 				continue
 			}
-			for _, want := range []string{d.key + " = " + value, "environment", "remove " + d.key, "node.amnesia to false", "--amnesia=false"} {
+			for _, want := range []string{d.key + " = " + value, "environment", "remove " + d.key, "node.amnesia to false",
+				"--amnesia=false"} {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%s with %v: %q is not in: %v", env, on, want, err)
 				}

@@ -1,18 +1,17 @@
-// Package config is the node's configuration: one struct that nests those of
-// the packages, read from flags over environment over a TOML file over the
-// profile's defaults (SPEC §10).
+// Package config loads, validates and explains the node's configuration. [Config] is
+// one struct that nests the Config of each package (SPEC §10).
 //
-// Each package owns its part (fields and bounds); this one only nests, loads and
-// explains. keys.txt says what each key means, in the order of `allium config
-// show` and docs/reference/config.md. The Params that a package embeds in its
-// Config are fixed: nothing reads them from a file or the environment, and a key
-// of an earlier version that names one is refused unless it has their value.
+// Each package owns its fields and their bounds. keys.txt describes each key, in the
+// order of `allium config show` and docs/reference/config.md. The Params that a
+// package embeds in its Config are fixed: neither a file nor the environment sets
+// them. A key of an earlier version that names one is an error, unless it has the
+// fixed value. A running node never reads its configuration again.
 //
-// One start, walked through: `allium run --listen …` calls [Load] with the
-// file's path, the environment and the flags. Load merges the three, finds the
-// keys that nobody knows or that are fixed, fits the rest onto [Default] of the
-// profile, validates, and remembers for each key where its value came from. All
-// that is wrong is one error.
+// One start, walked through: `allium run --listen …` calls [Load] with the path of
+// the file, the environment and the flags. Load merges the three, reports keys that
+// are unknown or fixed (unsettable), decodes the rest onto [Default] of the profile,
+// applies node.amnesia (settle), calls [Config.Validate], and notes where the value
+// of each key came from. Everything that is wrong is in one error.
 package config
 
 import (
@@ -39,7 +38,7 @@ const FileName = "config.toml"
 // Profile selects the defaults.
 type Profile = p2p.Profile
 
-// Config is everything a node can be told.
+// Config is the configuration of a node.
 type Config struct {
 	Node     Node               `koanf:"node"`
 	Amnesia  Amnesia            `koanf:"amnesia"`
@@ -57,7 +56,7 @@ type Config struct {
 	Log      Log                `koanf:"log"`
 }
 
-// Node is the process as a whole.
+// Node has the settings of the process as a whole.
 type Node struct {
 	Profile       Profile       `koanf:"profile"`
 	Amnesia       bool          `koanf:"amnesia"`
@@ -65,14 +64,14 @@ type Node struct {
 	SwarmKey      string        `koanf:"swarm_key"`
 }
 
-// Log is where and how the node logs.
+// Log has the settings of the log.
 type Log struct {
 	Level  string `koanf:"level"`
 	Format string `koanf:"format"`
 }
 
-// Default returns a profile's configuration. An unknown profile gives the
-// macronode's, which then fails Validate.
+// Default returns the default configuration of a profile. That of an unknown profile
+// is the macronode's with the unknown name, which fails Validate.
 func Default(p Profile) Config {
 	listen, err := p2p.ProfileConfig(p)
 	if err != nil {
@@ -111,14 +110,16 @@ func Default(p Profile) Config {
 // Validate checks every part and names each key that is out of its bounds.
 func (c Config) Validate() error {
 	errs := []error{
-		c.Node.validate(), c.Listen.Validate(), c.Session.Validate(), c.Object.Validate(), c.DHT.Validate(), c.Gossip.Validate(), c.Announce.Validate(),
-		c.Store.Validate(), c.Resolver.Validate(), c.Gateway.Validate(), c.Admin.Validate(), c.Audit.Validate(), c.Log.validate(),
+		c.Node.validate(), c.Listen.Validate(), c.Session.Validate(), c.Object.Validate(), c.DHT.Validate(),
+		c.Gossip.Validate(), c.Announce.Validate(), c.Store.Validate(), c.Resolver.Validate(),
+		c.Gateway.Validate(), c.Admin.Validate(), c.Audit.Validate(), c.Log.validate(),
 	}
 	if c.Node.Profile != c.Listen.Profile {
 		errs = append(errs, fmt.Errorf("node.profile is %q, the host's is %q", c.Node.Profile, c.Listen.Profile))
 	}
 	if c.Node.Amnesia && c.Store.Backend != store.BackendMemory {
-		errs = append(errs, fmt.Errorf("store.backend is %q, and node.amnesia keeps everything in RAM: it must be %s, or node.amnesia false", c.Store.Backend, store.BackendMemory))
+		errs = append(errs, fmt.Errorf("store.backend is %q, and node.amnesia keeps everything in RAM: it must be %s, or "+
+			"node.amnesia false", c.Store.Backend, store.BackendMemory))
 	}
 	return errors.Join(errs...)
 }

@@ -10,7 +10,7 @@ import (
 	"allium/internal/limits"
 )
 
-// format writes a value as it would stand in the file, without quotes.
+// format returns a value as a file would have it, without quotes.
 func format(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case time.Duration:
@@ -25,7 +25,7 @@ func format(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// formatDuration drops zero parts: 24h, not 24h0m0s.
+// formatDuration returns d without zero parts: 24h, not 24h0m0s.
 func formatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -37,7 +37,7 @@ func formatDuration(d time.Duration) string {
 	return s
 }
 
-// typeName is a type as the reference calls it.
+// typeName returns the name of a type in the reference.
 func typeName(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
@@ -70,8 +70,9 @@ var initKeys = []string{
 	"log.level",
 }
 
-// TOML writes the file of a new home: the settings that most operators look
-// for, commented, those at their default commented out.
+// TOML returns the configuration file of a new home directory. It has the settings
+// that most operators look for, each with a comment. A setting that has its default
+// is commented out.
 func TOML(l Loaded) string {
 	var b strings.Builder
 	b.WriteString("# The settings that most operators look for, at their defaults: remove the # to set one.\n" +
@@ -98,7 +99,7 @@ func TOML(l Loaded) string {
 	return b.String()
 }
 
-// literal is a value in TOML.
+// literal returns a value in TOML syntax.
 func literal(v Value) string {
 	switch v.Type {
 	case "integer", "number", "bool":

@@ -13,28 +13,29 @@ import (
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
 
+	"allium/internal/suggest"
 	"allium/node/p2p"
 	"allium/protocols/status"
 )
 
-// Source says where a value came from.
+// Source is where a value came from.
 type Source string
 
-// The sources, the strongest last.
+// The sources, the strongest last. A fixed key has none of them.
 const (
 	FromDefault Source = "default"
 	FromFile    Source = "file"
 	FromEnv     Source = "env"
 	FromFlag    Source = "flag"
 
-	FromFixed Source = "fixed" // nothing sets it
+	FromFixed Source = "fixed" // the key cannot be set
 )
 
-// Options says where to look.
+// Options are the sources that Load reads.
 type Options struct {
-	File     string         // TOML file; a missing one is an error only if Required
-	Required bool           // the file was named by the user
-	Env      []string       // as os.Environ; ALLIUM_DHT__ALPHA=5 sets dht.alpha
+	File     string         // TOML file, or empty
+	Required bool           // a missing File is an error, because the user named it
+	Env      []string       // as os.Environ returns it; ALLIUM_DHT__ALPHA=5 sets dht.alpha
 	Flags    map[string]any // dotted key → value
 }
 
@@ -44,19 +45,19 @@ type Loaded struct {
 	Sources map[string]Source // every key of Keys
 	File    string            // the file that was read, or empty
 
-	// Obsolete are the keys that are fixed now, and were set to the value that
-	// holds: they may be taken out.
+	// Obsolete are the keys that are fixed now and were set to the fixed value. The
+	// user may remove them.
 	Obsolete []Obsolete
 }
 
-// envPrefix starts a variable that sets a key; two underscores stand for each
-// dot, so ALLIUM_HOME is not one.
+// envPrefix begins the name of a variable that sets a key. Two underscores stand
+// for each dot of the key, so ALLIUM_HOME sets none.
 const envPrefix = "ALLIUM_"
 
-// Load reads flags over environment over file over the profile's defaults. All
-// that is wrong is one bad_request: unknown keys with the nearest known key,
-// fixed keys with another value than theirs, and values that do not fit or fail
-// validation.
+// Load reads the configuration. Flags override the environment, which overrides the
+// file, which overrides the profile's defaults. One error of status.BadRequest lists
+// everything that is wrong: unknown keys, each with the nearest known key; fixed keys
+// with another value than the fixed one; and values of a wrong type or out of bounds.
 func Load(o Options) (Loaded, error) {
 	file, err := readFile(o)
 	if err != nil {
@@ -77,7 +78,7 @@ func Load(o Options) (Loaded, error) {
 			}
 		}
 		if err := k.Load(confmap.Provider(known, "."), nil); err != nil {
-			return Loaded{}, fmt.Errorf("config: %s: %w", l.source, err)
+			return Loaded{}, fmt.Errorf("%s: %w", l.source, err)
 		}
 	}
 	profile := p2p.Macronode
@@ -95,13 +96,13 @@ func Load(o Options) (Loaded, error) {
 		errs = append(errs, out.settle(), out.Validate())
 	}
 	if err := errors.Join(errs...); err != nil {
-		return Loaded{}, status.Errorf(status.BadRequest, "config: %w", err)
+		return Loaded{}, status.Errorf(status.BadRequest, "%w", err)
 	}
 	return out, nil
 }
 
-// decode fits raw values onto what result points to; what raw does not name
-// stays as it is.
+// decode converts raw and stores it in what result points to. Fields that raw does
+// not name keep their values.
 func decode(raw, result any) error {
 	dec, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
 		Result: result, TagName: "koanf", ErrorUnused: true, ZeroFields: true, WeaklyTypedInput: true,
@@ -118,8 +119,9 @@ func decode(raw, result any) error {
 	return dec.Decode(raw)
 }
 
-// exact refuses what weak typing would bend: it is there for the environment,
-// which has nothing but strings.
+// exact refuses two conversions that WeaklyTypedInput would make without an error:
+// a number with a fraction to an integer, and a boolean to another type. Weak typing
+// is needed for the environment, which has only strings.
 func exact(from, to reflect.Kind, v any) (any, error) {
 	integer := to >= reflect.Int && to <= reflect.Uint64
 	if from == reflect.Float64 && integer || from == reflect.Bool && to != reflect.Bool && to != reflect.Interface {
@@ -138,15 +140,15 @@ func readFile(o Options) (map[string]any, error) {
 	case errors.Is(err, os.ErrNotExist) && !o.Required:
 		return nil, nil
 	case errors.Is(err, os.ErrNotExist):
-		return nil, status.Errorf(status.NotFound, "config: there is no file %s; `allium init` writes one", o.File)
+		return nil, status.Errorf(status.NotFound, "there is no file %s; `allium init` writes one", o.File)
 	case errors.Is(err, os.ErrPermission):
-		return nil, status.Errorf(status.Forbidden, "config: %w", err)
-	case err != nil: // a directory, or a disk that does not read
-		return nil, status.Errorf(status.BadRequest, "config: %w", err)
+		return nil, status.Errorf(status.Forbidden, "%w", err)
+	case err != nil: // a directory, or an error of the disk
+		return nil, status.Errorf(status.BadRequest, "%w", err)
 	}
 	tree, err := toml.Parser().Unmarshal(src)
 	if err != nil {
-		return nil, status.Errorf(status.BadRequest, "config: %s: %w", o.File, err)
+		return nil, status.Errorf(status.BadRequest, "%s: %w", o.File, err)
 	}
 	flat, _ := maps.Flatten(tree, nil, ".")
 	for key, v := range flat {
@@ -157,7 +159,7 @@ func readFile(o Options) (map[string]any, error) {
 	return flat, nil
 }
 
-// fromEnv picks the variables that set keys.
+// fromEnv returns the values of the variables that set keys, by dotted key.
 func fromEnv(env []string) map[string]any {
 	values := map[string]any{}
 	for _, kv := range env {
@@ -169,63 +171,24 @@ func fromEnv(env []string) map[string]any {
 	return values
 }
 
-// suggest names the known key nearest to an unknown one, if one is near.
-func suggest(key string) string {
-	best, dist := "", 4
+// didYouMean ends the sentence about an unknown key: it names the known key that
+// was probably meant, or else the command that lists the keys.
+func didYouMean(key string) string {
+	var names []string
 	for _, k := range Keys() {
-		if d := distance(key, k.Name); d < dist {
-			best, dist = k.Name, d
-		}
-		// the right name under the wrong group
-		if _, last, ok := strings.Cut(k.Name, "."); ok && best == "" && strings.HasSuffix(key, last) {
-			best = k.Name
+		names = append(names, k.Name)
+	}
+	best := suggest.Nearest(key, names)
+	if best == "" { // the right name under the wrong group, or under none
+		for _, name := range names {
+			if _, last, ok := strings.Cut(name, "."); ok && strings.HasSuffix(key, last) {
+				best = name
+				break
+			}
 		}
 	}
 	if best == "" {
 		return "; `allium config show` lists all keys"
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
-}
-
-// distance is the Levenshtein distance of two short strings.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diag, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diag+cost)
-		}
-	}
-	return row[len(b)]
-}
-
-// Explained is all that there is to say of a key.
-type Explained struct {
-	Value
-	Env string `json:"env"` // the variable that sets it; none sets a fixed one
-	Hot bool   `json:"hot"` // a reload applies it; else it takes a restart
-}
-
-// Explain says what there is to say of the key name, also of one that is fixed
-// now. An unknown one is bad_request, with the nearest key that is known.
-func (l Loaded) Explain(name string) (Explained, error) {
-	for _, v := range Fixed() {
-		if v.Name == name {
-			return Explained{Value: v}, nil
-		}
-	}
-	for _, v := range l.Values() {
-		if v.Name == name {
-			return Explained{Value: v, Env: envPrefix + strings.ToUpper(strings.ReplaceAll(name, ".", "__"))}, nil
-		}
-	}
-	return Explained{}, status.Errorf(status.BadRequest, "config: unknown key %q%s", name, suggest(name))
 }

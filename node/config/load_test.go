@@ -24,7 +24,8 @@ func file(t *testing.T, text string) string {
 
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
-	o := config.Options{File: file(t, "[dht]\nalpha = 5\nbeta = 4\nfind_timeout = \"700ms\"\n[listen]\naddrs = [\"/ip4/127.0.0.1/tcp/0\"]\n")}
+	o := config.Options{File: file(t,
+		"[dht]\nalpha = 5\nbeta = 4\nfind_timeout = \"700ms\"\n[listen]\naddrs = [\"/ip4/127.0.0.1/tcp/0\"]\n")}
 	for _, step := range []struct {
 		env   []string
 		flags map[string]any
@@ -43,7 +44,8 @@ func TestPrecedence(t *testing.T) {
 		if l.DHT.Alpha != step.alpha || l.Sources["dht.alpha"] != step.from {
 			t.Errorf("alpha is %d from %s, want %d from %s", l.DHT.Alpha, l.Sources["dht.alpha"], step.alpha, step.from)
 		}
-		if l.DHT.Beta != 4 || l.DHT.FindTimeout != 700*time.Millisecond || l.DHT.Lookups != config.Default(p2p.Macronode).DHT.Lookups {
+		if l.DHT.Beta != 4 || l.DHT.FindTimeout != 700*time.Millisecond ||
+			l.DHT.Lookups != config.Default(p2p.Macronode).DHT.Lookups {
 			t.Errorf("the rest is wrong: %+v", l.DHT)
 		}
 		if len(l.Listen.Listen) != 1 {
@@ -81,7 +83,8 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("want a refusal with %q, got %v", want, err)
 		}
 	}
-	if _, err := config.Load(config.Options{File: "/nowhere/config.toml", Required: true}); status.Of(err) != status.NotFound {
+	if _, err := config.Load(config.Options{File: "/nowhere/config.toml",
+		Required: true}); status.Of(err) != status.NotFound {
 		t.Errorf("a named file that is missing: %v", err)
 	}
 	if _, err := config.Load(config.Options{File: "/nowhere/config.toml"}); err != nil {

@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// layer is what one source sets, by key.
+// layer has the values that one source sets, by key.
 type layer struct {
 	source Source
 	values map[string]any
 }
 
-// Obsolete is a key that is fixed now and was set to the value that holds.
+// Obsolete is a key that is fixed now and was set to the fixed value.
 type Obsolete struct {
 	Source Source
 	Key    string
-	Value  string // the value that holds
-	Why    string // it is fixed
+	Value  string // the fixed value
+	Why    string // the reason for which it is fixed
 }
 
 func (o Obsolete) String() string {
 	return fmt.Sprintf("%s: %s is fixed at %s now, so take it out: %s", o.Source, o.Key, quoteEmpty(o.Value), o.Why)
 }
 
-// unsettable returns an error for each key of the layers that nobody knows, or
-// that is fixed at another value, and adds those that have their fixed value to
+// unsettable returns an error for each key of the layers that is unknown, or set to
+// another value than the fixed one. It appends keys with their fixed value to
 // Obsolete.
 func (l *Loaded) unsettable(layers []layer) []error {
 	values, why := fixedValues(l.Config), map[string]string{}
@@ -42,7 +42,7 @@ func (l *Loaded) unsettable(layers []layer) []error {
 			v, ok := values[key]
 			switch {
 			case !ok:
-				errs = append(errs, fmt.Errorf("%s: unknown key %q%s", layer.source, key, suggest(key)))
+				errs = append(errs, fmt.Errorf("%s: unknown key %q%s", layer.source, key, didYouMean(key)))
 			case same(v, raw):
 				l.Obsolete = append(l.Obsolete, Obsolete{layer.source, key, format(v), why[key]})
 			default:
@@ -56,13 +56,13 @@ func (l *Loaded) unsettable(layers []layer) []error {
 	return errs
 }
 
-// same reports whether raw, as a file or the environment has it, is v.
+// same reports whether raw, a value of a file or the environment, decodes to v.
 func same(v reflect.Value, raw any) bool {
 	got := reflect.New(v.Type())
 	return decode(raw, got.Interface()) == nil && got.Elem().Equal(v)
 }
 
-// quoteEmpty makes an empty value visible.
+// quoteEmpty returns s, or two quotation marks if s is empty.
 func quoteEmpty(s string) string {
 	if s == "" {
 		return `""`

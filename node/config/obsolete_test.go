@@ -92,7 +92,8 @@ func TestFixedKeys(t *testing.T) {
 				t.Errorf("%s: %s = %s: got %v", from, v.Name, v.Value, l.Obsolete)
 			}
 			_, err = Load(o[1])
-			says := fmt.Sprintf("%s: %s = %s cannot be set, it is fixed at %s now; take it out: %s", from, v.Name, wrong.Value, quoteEmpty(v.Value), v.Doc)
+			says := fmt.Sprintf("%s: %s = %s cannot be set, it is fixed at %s now; take it out: %s", from, v.Name, wrong.Value,
+				quoteEmpty(v.Value), v.Doc)
 			if status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %s = %s: got %v, want %q", from, v.Name, wrong.Value, err, says)
 			}
@@ -111,7 +112,8 @@ func TestAllThatIsWrongIsOneError(t *testing.T) {
 		wrong = append(wrong, v)
 		env = append(env, inEnv(v))
 	}
-	o := Options{File: inFile(t, wrong...), Env: append(env, "ALLIUM_DHT__ALPA=1", "ALLIUM_DHT__ALPHA=99", "ALLIUM_LOG__LEVEL=loud")}
+	o := Options{File: inFile(t, wrong...),
+		Env: append(env, "ALLIUM_DHT__ALPA=1", "ALLIUM_DHT__ALPHA=99", "ALLIUM_LOG__LEVEL=loud")}
 	_, err := Load(o)
 	if status.Of(err) != status.BadRequest {
 		t.Fatal(err)
@@ -126,7 +128,8 @@ func TestAllThatIsWrongIsOneError(t *testing.T) {
 		}
 	}
 	o.Env = append(env, "ALLIUM_DHT__ALPHA=many")
-	if _, err := Load(o); err == nil || !strings.Contains(err.Error(), "dht.k = ") || !strings.Contains(err.Error(), "many") {
+	if _, err := Load(o); err == nil || !strings.Contains(err.Error(), "dht.k = ") ||
+		!strings.Contains(err.Error(), "many") {
 		t.Errorf("a value that does not fit beside fixed keys: %v", err)
 	}
 }

@@ -8,13 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// With these methods quic-go reads and writes many packets at a time, which is
-// several times as fast. It looks for them by their names
-// (quic.OOBCapablePacketConn).
+// With these methods quic-go reads and writes many packets at a time, which is several
+// times as fast. It uses them if a socket has all of them (quic.OOBCapablePacketConn).
 
-// ReadBatch is of [ipv4.PacketConn]. A packet that was cut off becomes an empty
-// one, which quic-go ignores: its place among the buffers cannot be given to
-// another.
+// ReadBatch is like the method of [ipv4.PacketConn]. It makes the packets of a peer that is
+// cut off empty, and quic-go ignores empty packets. It cannot remove them, because each has
+// its place among the caller's buffers.
 func (c faultySocket) ReadBatch(ms []ipv4.Message, flags int) (int, error) {
 	n, err := c.batch.ReadBatch(ms, flags)
 	st := c.f.state.Load()
@@ -30,7 +29,8 @@ func (c faultySocket) ReadBatch(ms []ipv4.Message, flags int) (int, error) {
 	return n, nil
 }
 
-// ReadMsgUDP is of [net.UDPConn]; quic-go asks for it, and uses ReadBatch.
+// ReadMsgUDP is like the method of [net.UDPConn], but drops the packets of a peer that is
+// cut off. quic-go requires the method, but calls ReadBatch.
 func (c faultySocket) ReadMsgUDP(b, oob []byte) (n, oobn, flags int, addr *net.UDPAddr, err error) {
 	for {
 		n, oobn, flags, addr, err = c.udp.ReadMsgUDP(b, oob)
@@ -44,9 +44,8 @@ func (c faultySocket) ReadMsgUDP(b, oob []byte) (n, oobn, flags int, addr *net.U
 	}
 }
 
-// WriteMsgUDP is of [net.UDPConn]. While there is a fault, what was to be
-// segmented by the kernel is taken apart here, and what else oob asks for is not
-// done.
+// WriteMsgUDP is like the method of [net.UDPConn]. While there is a fault, it splits b into
+// the packets into which the kernel would split it, and ignores all other control messages.
 func (c faultySocket) WriteMsgUDP(b, oob []byte, to *net.UDPAddr) (n, oobn int, err error) {
 	if c.f.state.Load().clean() {
 		return c.udp.WriteMsgUDP(b, oob, to)
@@ -65,7 +64,8 @@ func (c faultySocket) WriteMsgUDP(b, oob []byte, to *net.UDPAddr) (n, oobn int, 
 	return n, len(oob), nil
 }
 
-// segmentSize is the UDP_SEGMENT among control messages; 0: it is one packet.
+// segmentSize returns the packet size in bytes that the control message UDP_SEGMENT asks
+// for, and 0 if there is no such message: then all bytes are one packet.
 func segmentSize(oob []byte) int {
 	for len(oob) > 0 {
 		h, body, rest, err := unix.ParseOneSocketControlMessage(oob)

@@ -13,60 +13,61 @@ import (
 )
 
 const (
-	// maxInFlight is how many bytes of a connection are on their way at most,
-	// which bounds what a delayed one carries: 2 MiB in each delay.
+	// maxInFlight bounds the queued bytes of a connection; the last piece may exceed it. So a
+	// delayed connection carries about 2 MiB per delay.
 	maxInFlight = 2 << 20
-	// segment is what TCP sends at a time, and retransmit how late a lost one is.
+	// segment is the payload of one TCP segment in bytes, and retransmit the delay of a
+	// segment that is lost once.
 	segment    = 1448
 	retransmit = 200 * time.Millisecond
-	// piece is how much is held up and let go as one, with a rate less.
+	// piece is the most bytes that are queued and sent as one; see pieceOf.
 	piece = 16 << 10
-	// linger is how long Close waits for what is on its way.
+	// linger is how long Close waits for queued bytes to be sent.
 	linger = time.Second
 )
 
-// faultyConn is a TCP connection below its security. While there is no fault it
-// only looks that there is none. With one, what is written is queued and a
-// goroutine sends it when it is due, in order, until nothing is queued.
+// faultyConn is a TCP connection below TLS or Noise. Without a fault it passes reads and
+// writes through. With one, Write queues the bytes, and a goroutine sends them in order
+// when they are due, until the queue is empty.
 //
-// It has one reader and one writer at a time, as both kinds of security promise.
+// One goroutine reads and one writes at a time; TLS and Noise guarantee that.
 type faultyConn struct {
 	net.Conn
 	f    *Links
-	peer atomic.Pointer[peer.ID] // nil until the handshake tells
+	peer atomic.Pointer[peer.ID] // nil until the handshake has proved it
 
-	// Of the reader.
-	kept    []byte // read while the link was cut
-	keptErr error
+	// Only the reader uses these.
+	kept    []byte // bytes that were read while the link was cut
+	keptErr error  // the error of that read
 
 	reading, writing deadline
 
-	mu sync.Mutex // guards onItsWay
-	onItsWay
-	closed chan struct{}
+	mu sync.Mutex // guards sendQueue
+	sendQueue
+	closed chan struct{} // closed by Close
 	end    sync.Once
 }
 
-// onItsWay is what was written and is not sent.
-type onItsWay struct {
+// sendQueue holds the bytes that were written and are not sent.
+type sendQueue struct {
 	queue   []inFlight
-	bytes   int           // of queue
-	sending bool          // send runs, and has the underlying connection's write deadline
+	bytes   int           // in queue
+	sending bool          // send runs, and the underlying connection has no write deadline
 	err     error         // of the first write that failed
-	moved   chan struct{} // one token: queue got shorter
+	moved   chan struct{} // one token: the queue became shorter
 }
 
-// inFlight is a piece on its way.
+// inFlight is a queued piece.
 type inFlight struct {
 	data  []byte
-	since time.Time
-	late  float64       // of the jitter, 0 to 1
-	stall time.Duration // until a lost segment of it came through
+	since time.Time     // when it was queued
+	late  float64       // its share of the jitter, 0 to 1
+	stall time.Duration // delay by lost segments
 }
 
-// Conn wraps a TCP connection to id, below its security; "" is not known yet. Then
-// prove tells who it is, and waits while that peer is cut off: its error is why it
-// waits no more.
+// Conn wraps a TCP connection to the peer id, below TLS or Noise. An empty id means that the
+// peer is not known yet; the caller then calls prove with its id. prove waits while that
+// peer is cut off. Its error says why it stopped waiting.
 func (f *Links) Conn(c net.Conn, id peer.ID) (faulty net.Conn, prove func(peer.ID) error) {
 	fc := f.conn(c, id)
 	return fc, func(id peer.ID) error {
@@ -75,9 +76,9 @@ func (f *Links) Conn(c net.Conn, id peer.ID) (faulty net.Conn, prove func(peer.I
 	}
 }
 
-// conn is Conn.
+// conn wraps a TCP connection as Conn does.
 func (f *Links) conn(c net.Conn, id peer.ID) *faultyConn {
-	fc := &faultyConn{Conn: c, f: f, onItsWay: onItsWay{moved: make(chan struct{}, 1)}, closed: make(chan struct{})}
+	fc := &faultyConn{Conn: c, f: f, sendQueue: sendQueue{moved: make(chan struct{}, 1)}, closed: make(chan struct{})}
 	fc.reading.init()
 	fc.writing.init()
 	if id != "" {
@@ -86,7 +87,7 @@ func (f *Links) conn(c net.Conn, id peer.ID) *faultyConn {
 	return fc
 }
 
-// link is the link to the peer; nil: it is as it should be.
+// link returns the faults of the link to the peer, nil if it has none.
 func (c *faultyConn) link(st *links) *Link {
 	if id := c.peer.Load(); id != nil {
 		return st.peers[*id]
@@ -94,8 +95,8 @@ func (c *faultyConn) link(st *links) *Link {
 	return nil
 }
 
-// Read implements [net.Conn]. What comes while the link is cut, the end of the
-// connection too, waits until it is whole again.
+// Read implements [net.Conn]. Bytes that arrive while the link is cut, and the end of the
+// connection, are held back until the link is no longer cut.
 func (c *faultyConn) Read(p []byte) (int, error) {
 	for {
 		if err := c.pass(); err != nil {
@@ -121,7 +122,8 @@ func (c *faultyConn) Read(p []byte) (int, error) {
 	}
 }
 
-// pass waits while the link is cut; an error is why it waits no more.
+// pass waits while the link is cut. Its error says why it stopped waiting: the read deadline
+// passed, or the connection or Links was closed.
 func (c *faultyConn) pass() error {
 	for {
 		st := c.f.state.Load()
@@ -140,8 +142,8 @@ func (c *faultyConn) pass() error {
 	}
 }
 
-// Write implements [net.Conn]. What was queued counts as written, as it does when
-// the system has it; then it waits for room.
+// Write implements [net.Conn]. Queued bytes count as written, like bytes in the buffer of the
+// kernel. While maxInFlight bytes are queued, Write waits.
 func (c *faultyConn) Write(p []byte) (n int, err error) {
 	for n < len(p) {
 		st := c.f.state.Load()
@@ -177,7 +179,8 @@ func (c *faultyConn) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// pieceOf is how much is sent as one: with a rate, 50 ms of it.
+// pieceOf returns how many bytes are sent as one: piece, or with a rate the bytes of 50 ms,
+// at least a segment and at most piece.
 func pieceOf(st *links) int {
 	if st.rate == nil {
 		return piece
@@ -185,7 +188,8 @@ func pieceOf(st *links) int {
 	return int(max(segment, min(piece, st.rate.rate/20)))
 }
 
-// enqueue sends a piece on its way. mu is held.
+// enqueue appends a piece to the queue, and starts send if it does not run. The caller holds
+// mu.
 func (c *faultyConn) enqueue(data []byte, l *Link) {
 	in := inFlight{data: data, since: time.Now(), late: rand.Float64()}
 	if l != nil {
@@ -201,15 +205,16 @@ func (c *faultyConn) enqueue(data []byte, l *Link) {
 	c.bytes += len(data)
 	if !c.sending {
 		c.sending = true
-		_ = c.Conn.SetWriteDeadline(time.Time{}) // it is not send's; an error comes again from the write
+		// The deadline is for Write, not for send. The write in send returns an error again.
+		_ = c.Conn.SetWriteDeadline(time.Time{})
 		if !c.f.run(c.send) {
 			c.sending, c.queue, c.bytes, c.err = false, nil, 0, net.ErrClosed
 		}
 	}
 }
 
-// stalled is how late n bytes come through when packets get lost: a segment that
-// gets lost is sent again after a time that doubles with each try, six at most.
+// stalled returns a random delay of n bytes by lost segments. A lost segment is sent again
+// after retransmit; each further loss doubles that time, for six tries at most.
 func stalled(loss float64, n int) (late time.Duration) {
 	if loss <= 0 {
 		return 0
@@ -222,8 +227,8 @@ func stalled(loss float64, n int) (late time.Duration) {
 	return late
 }
 
-// due is when a piece arrives as things are; never is that the link is cut or
-// loses everything.
+// due returns when a piece is to be sent under the faults l. never says that it is not sent,
+// because the link is cut or loses everything.
 func (in inFlight) due(l *Link) (at time.Time, never bool) {
 	if l == nil {
 		return in.since, false
@@ -235,7 +240,8 @@ func (in inFlight) due(l *Link) (at time.Time, never bool) {
 	return at, l.Cut || l.Loss >= 1
 }
 
-// send writes what is queued when it is due, and ends when nothing is.
+// send writes each queued piece when it is due. It returns when the queue is empty or a
+// write has failed.
 func (c *faultyConn) send() {
 	for {
 		c.mu.Lock()
@@ -263,12 +269,14 @@ func (c *faultyConn) send() {
 	}
 }
 
-// settle ends send: writes go straight to the connection again. mu is held.
+// settle notes the end of send: Write writes to the connection directly again. The caller
+// holds mu.
 func (c *faultyConn) settle() {
 	c.sending, c.queue = false, nil
 	_ = c.Conn.SetWriteDeadline(c.writing.at())
 }
 
+// tell signals that the queue became shorter.
 func (c *faultyConn) tell() {
 	select {
 	case c.moved <- struct{}{}:
@@ -276,8 +284,8 @@ func (c *faultyConn) tell() {
 	}
 }
 
-// await waits until a piece is due and the rate lets it pass; false: the
-// connection is closed.
+// await waits until a piece is due and the rate allows it. It returns false if the
+// connection or Links was closed.
 func (c *faultyConn) await(in inFlight) bool {
 	for {
 		st := c.f.state.Load()
@@ -336,8 +344,8 @@ func (c *faultyConn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// Close implements [net.Conn]. What is on its way has a second to arrive, unless
-// the link is cut; the rest is lost.
+// Close implements [net.Conn]. It waits up to linger for the queued bytes to be sent, unless
+// the link is cut. The remaining bytes are lost.
 func (c *faultyConn) Close() error {
 	late := time.Now().Add(linger)
 	for c.underWay() && sleep(late, c.moved, c.f.done, nil) && time.Now().Before(late) {
@@ -352,7 +360,7 @@ func (c *faultyConn) Close() error {
 	return err
 }
 
-// underWay reports whether something is queued that may arrive.
+// underWay reports whether bytes are queued and may still be sent.
 func (c *faultyConn) underWay() bool {
 	l := c.link(c.f.state.Load())
 	c.mu.Lock()

@@ -49,7 +49,8 @@ func beside(f func()) (wait func()) {
 // TestConnDelay: each write is late by the delay, all of them by no more than
 // that, and in order: it is a long way and not a slow one.
 func TestConnDelay(t *testing.T) {
-	for _, l := range []Link{{Delay: 50 * time.Millisecond}, {Delay: 20 * time.Millisecond, Jitter: 30 * time.Millisecond}} {
+	for _, l := range []Link{{Delay: 50 * time.Millisecond},
+		{Delay: 20 * time.Millisecond, Jitter: 30 * time.Millisecond}} {
 		onPipe(t, func(t *testing.T, f *Links, c *faultyConn, other net.Conn) {
 			l.Peer = far
 			f.Set([]Link{l}, 0)
@@ -93,7 +94,8 @@ func TestConnCut(t *testing.T) {
 		}
 		begun := time.Now()
 		n, err := c.Write(want)
-		if !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != time.Minute || n < maxInFlight || n > maxInFlight+piece {
+		if !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != time.Minute || n < maxInFlight ||
+			n > maxInFlight+piece {
 			t.Errorf("%d bytes, %v after %s", n, err, time.Since(begun))
 		}
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -153,7 +155,7 @@ func TestConnCutReads(t *testing.T) {
 	})
 }
 
-// TestConnLoss: what is lost comes later, and all of it in order.
+// TestConnLoss: lost bytes arrive later, and all bytes arrive in order.
 func TestConnLoss(t *testing.T) {
 	onPipe(t, func(t *testing.T, f *Links, c *faultyConn, other net.Conn) {
 		f.Set([]Link{{Peer: far, Loss: 0.05}}, 0)
@@ -208,7 +210,7 @@ func TestConnRate(t *testing.T) {
 	})
 }
 
-// TestConnClose: Close and a host's end let go of everybody who waits.
+// TestConnClose: closing the connection or the host ends every waiting call.
 func TestConnClose(t *testing.T) {
 	for name, end := range map[string]func(f *Links, c *faultyConn){
 		"the connection": func(_ *Links, c *faultyConn) { _ = c.Close() },

@@ -5,31 +5,33 @@ import (
 	"time"
 )
 
-// deadline is a time that is waited for with a channel.
+// deadline is a time that can be moved, with a channel that is closed when it has passed.
 type deadline struct {
-	mu    sync.Mutex
-	time  time.Time
-	turn  uint64        // counts what was set, so that a late timer does not end a newer wait
-	over  chan struct{} // closed when the time has passed
-	timer *time.Timer
+	mu         sync.Mutex
+	time       time.Time
+	generation uint64        // counts the calls of set, so that an old timer does not end a newer wait
+	over       chan struct{} // closed when the time has passed
+	timer      *time.Timer
 }
 
 func (d *deadline) init() { d.over = make(chan struct{}) }
 
-// passed is closed when the deadline has passed.
+// passed returns a channel that is closed when the deadline has passed. A later call of set
+// may make a new channel.
 func (d *deadline) passed() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.over
 }
 
+// at returns the deadline, the zero time if there is none.
 func (d *deadline) at() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.time
 }
 
-// set moves the deadline; zero is none.
+// set moves the deadline to t. The zero time means no deadline.
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -38,7 +40,7 @@ func (d *deadline) set(t time.Time) {
 		d.timer = nil
 	}
 	d.time = t
-	d.turn++
+	d.generation++
 	select {
 	case <-d.over:
 		d.over = make(chan struct{})
@@ -48,18 +50,18 @@ func (d *deadline) set(t time.Time) {
 		return
 	}
 	if wait := time.Until(t); wait > 0 {
-		turn := d.turn
-		d.timer = time.AfterFunc(wait, func() { d.expire(turn) })
+		generation := d.generation
+		d.timer = time.AfterFunc(wait, func() { d.expire(generation) })
 		return
 	}
 	close(d.over)
 }
 
-// expire ends the wait, unless the deadline was moved meanwhile.
-func (d *deadline) expire(turn uint64) {
+// expire closes the channel, unless set was called since the timer of generation started.
+func (d *deadline) expire(generation uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.turn == turn {
+	if d.generation == generation {
 		close(d.over)
 	}
 }

@@ -1,5 +1,16 @@
-// Package fault makes one node of a testnet do wrong on purpose. p2p, the store
-// and the object server each declare the place where a fault of theirs fits.
+// Package fault injects faults into one node of a testnet: in its links, its disk space,
+// its clock and its answers. The packages p2p, store and object each declare an interface
+// through which their faults enter.
+//
+// Invariants: while no fault is set, nothing is dropped, held up or changed. The bytes and
+// packets that a fault holds up are bounded. Set applies to connections that exist and to
+// new ones.
+//
+// One fault, step by step: the node builds its host with [Injector.Links] and its store
+// with [Injector.Disk]. The local API calls [Injector.Set]. For a delay of a link, Set hands
+// the links to [Links.Set]. From then on faultyConn queues the bytes of a TCP connection,
+// and faultyPackets the packets of a QUIC socket, until they are due. Set with no fault
+// releases them at once.
 package fault
 
 import (
@@ -18,37 +29,37 @@ import (
 	"allium/protocols/status"
 )
 
-// Injector is what a node of a testnet does wrong on purpose: its links, its
-// disk's space, its clock and its answers. Each fault sits where the real one
-// would come from, so that the node meets it on its usual path: below the
-// transports, under the store's file system, behind the object server's streams,
-// in front of the clock. None shows in /readyz but by what it does.
+// Injector holds the faults of a node of a testnet. Each fault is injected where a real one
+// would arise, so that the node meets it on its usual path: below the transports, below the
+// store's file system, in the object server's streams, and in the clock. /readyz shows the
+// effects of a fault, never the fault itself.
 type Injector struct {
-	log    *slog.Logger
-	noDisk string // why there is no disk, "" when there is one
-	look   func() // the store looks at its disk again
-	active *prometheus.GaugeVec
-	links  *Links
+	log       *slog.Logger
+	noDisk    string // why the store has no disk; "" if it has one
+	checkDisk func() // makes the store check its disk again
+	active    *prometheus.GaugeVec
+	links     *Links
 
 	corrupt  atomic.Bool
 	fullDisk atomic.Bool
 	skew     atomic.Int64 // nanoseconds
 
-	mu    sync.Mutex // of one change after the other
+	mu    sync.Mutex // serializes Set, and guards state
 	state api.Faults
 }
 
 // faultKinds are the values of the label kind.
 var faultKinds = []string{"cut", "delay", "loss", "rate", "corrupt", "full_disk", "clock_skew"}
 
-// New returns the faults of a node, which has none yet. noDisk says why its store
-// has no disk, "" when it has one.
+// New returns an Injector without a fault. noDisk says why the node's store has no disk; it
+// is empty if the store has one.
 func New(noDisk string, log *slog.Logger, reg prometheus.Registerer) *Injector {
 	f := &Injector{
 		links: NewLinks(reg),
-		log:   log, noDisk: noDisk, look: func() {},
+		log:   log, noDisk: noDisk, checkDisk: func() {},
 		active: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "fault_active", Help: "Faults that a node of a testnet was told to have: links that are cut, delayed or lossy; 1 for rate, corrupt, full_disk, clock_skew. In other profiles there is no such metric.",
+			Name: "fault_active", Help: "Faults that a node of a testnet was told to have: links that are cut, delayed or " +
+				"lossy; 1 for rate, corrupt, full_disk, clock_skew. In other profiles there is no such metric.",
 		}, []string{"kind"}),
 	}
 	reg.MustRegister(f.active)
@@ -58,14 +69,15 @@ func New(noDisk string, log *slog.Logger, reg prometheus.Registerer) *Injector {
 	return f
 }
 
-// Get returns what holds.
+// Get returns the current faults.
 func (f *Injector) Get() api.Faults {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state
 }
 
-// Set replaces what holds, or changes nothing.
+// Set replaces all faults by v and returns v. With an error it changes nothing:
+// status.BadRequest for a wrong value, status.Unsupported for a full disk without a disk.
 func (f *Injector) Set(v api.Faults) (api.Faults, error) {
 	if err := v.Validate(); err != nil {
 		return api.Faults{}, err
@@ -83,14 +95,15 @@ func (f *Injector) Set(v api.Faults) (api.Faults, error) {
 	f.corrupt.Store(v.Corrupt)
 	f.skew.Store(int64(v.ClockSkew()))
 	if f.fullDisk.Swap(v.FullDisk) != v.FullDisk {
-		f.look()
+		f.checkDisk()
 	}
 	f.state = v
 	f.tell(v)
 	return v, nil
 }
 
-// linksOf is links as the host takes them.
+// linksOf converts links to the form that Links takes. A peer that is named twice, or a
+// peer id or address that cannot be read, is status.BadRequest.
 func linksOf(links []api.LinkFault) ([]Link, error) {
 	out := make([]Link, len(links))
 	named := map[peer.ID]string{} // one id can be written in two ways
@@ -115,7 +128,7 @@ func linksOf(links []api.LinkFault) ([]Link, error) {
 	return out, nil
 }
 
-// tell shows what holds.
+// tell shows the faults v in the metric and in the log.
 func (f *Injector) tell(v api.Faults) {
 	counts := countFaults(v)
 	var kinds []string
@@ -126,11 +139,11 @@ func (f *Injector) tell(v api.Faults) {
 		}
 	}
 	if len(kinds) == 0 {
-		f.log.Warn("faults are cleared: this node does nothing wrong on purpose any more")
+		f.log.Warn("faults are cleared: this node injects none any more")
 		return
 	}
-	f.log.Warn("faults are set: this node does wrong on purpose", "faults", strings.Join(kinds, ","), "links", len(v.Links),
-		"rate", v.Rate, "clock_skew", v.ClockSkew())
+	f.log.Warn("faults are set: this node injects them on purpose", "faults", strings.Join(kinds, ","),
+		"links", len(v.Links), "rate", v.Rate, "clock_skew", v.ClockSkew())
 }
 
 // countFaults counts the faults of each kind.
@@ -153,11 +166,11 @@ func countFaults(v api.Faults) map[string]int {
 	return n
 }
 
-// Now is the time by the clock for what crosses the network with a date: see
-// [api.Faults].
+// Now returns the time with the clock skew. The node uses it for dates that it sends to
+// peers or gets from them: see [api.Faults].
 func (f *Injector) Now() time.Time { return time.Now().Add(time.Duration(f.skew.Load())) }
 
-// Disk is the file system of the store; nil where it has none.
+// Disk returns the file system for the store, nil if the store has no disk.
 func (f *Injector) Disk() vfs.FS {
 	if f.noDisk != "" {
 		return nil
@@ -165,16 +178,19 @@ func (f *Injector) Disk() vfs.FS {
 	return faultyDisk{vfs.Default, f}
 }
 
-// Links are the faults of the host.
+// Links returns the faults of the host's links.
 func (f *Injector) Links() *Links { return f.links }
 
-// Close waits for what the host's faults have left. The host was closed.
+// Close ends what the host's connections have left, and waits for it. The caller closes the
+// host first.
 func (f *Injector) Close() { f.links.Close() }
 
-// WatchDisk names what is called after the disk became full, or is no longer.
-func (f *Injector) WatchDisk(look func()) { f.look = look }
+// WatchDisk sets the function that Set calls after the disk became full or has space again.
+// The caller calls it before Set.
+func (f *Injector) WatchDisk(look func()) { f.checkDisk = look }
 
-// faultyDisk is a disk that may be said to be full.
+// faultyDisk is the machine's file system, which reports no free space while fullDisk is
+// set.
 type faultyDisk struct {
 	vfs.FS
 	faults *Injector

@@ -11,46 +11,49 @@ import (
 	"allium/protocols/object"
 )
 
-// Acceptor is where the object server takes its streams from.
-func (f *Injector) Acceptor(a object.Acceptor) object.Acceptor { return lyingAcceptor{a, f} }
+// Acceptor returns an acceptor for the object server that damages its answers while the
+// fault corrupt is set.
+func (f *Injector) Acceptor(a object.Acceptor) object.Acceptor { return corruptAcceptor{a, f} }
 
-// lyingAcceptor lets the object server's answers go out through a [liar].
-type lyingAcceptor struct {
+// corruptAcceptor passes the object server's streams through a corruptStream.
+type corruptAcceptor struct {
 	object.Acceptor
 	faults *Injector
 }
 
 // SetStreamHandler implements [object.Acceptor].
-func (a lyingAcceptor) SetStreamHandler(id protocol.ID, h network.StreamHandler) {
-	a.Acceptor.SetStreamHandler(id, func(st network.Stream) { h(&liar{Stream: st, lie: a.faults.corrupt.Load}) })
+func (a corruptAcceptor) SetStreamHandler(id protocol.ID, h network.StreamHandler) {
+	a.Acceptor.SetStreamHandler(id, func(st network.Stream) {
+		h(&corruptStream{Stream: st, corrupt: a.faults.corrupt.Load})
+	})
 }
 
-// liar follows the frames that are written to a stream (OAP1 §9) and, while lie
-// says so, flips a bit in the last byte of each that carries items. All else is
-// as the server, which has verified what it sends, wrote it. One goroutine
-// writes, as to every stream.
-type liar struct {
+// corruptStream parses the frames that are written to a stream (OAP1 §9). While corrupt
+// returns true, it flips a bit in the last byte of each frame that carries items. All other
+// bytes are as the server wrote them. Only one goroutine may write.
+type corruptStream struct {
 	network.Stream
-	lie func() bool
+	corrupt func() bool
 
-	head [oap.HeaderSize]byte
-	n    int    // bytes of head that are here
-	rest uint32 // bytes of the frame to come after head
+	head [oap.HeaderSize]byte // header of the current frame
+	n    int                  // bytes of head that were written
+	rest uint32               // bytes of the frame's body that are still to be written
 }
 
 // Write implements [network.Stream].
-func (l *liar) Write(p []byte) (int, error) {
-	if wrong := l.follow(p); len(wrong) > 0 && l.lie() {
+func (l *corruptStream) Write(p []byte) (int, error) {
+	if ends := l.parse(p); len(ends) > 0 && l.corrupt() {
 		p = bytes.Clone(p)
-		for _, at := range wrong {
+		for _, at := range ends {
 			p[at] ^= 1
 		}
 	}
 	return l.Stream.Write(p)
 }
 
-// follow reads on in the frames and returns where in p frames of items end.
-func (l *liar) follow(p []byte) (ends []int) {
+// parse goes on in the frames with p. It returns the indices in p of the last bytes of
+// frames that carry items.
+func (l *corruptStream) parse(p []byte) (ends []int) {
 	for at := 0; at < len(p); {
 		if l.n < len(l.head) {
 			k := copy(l.head[l.n:], p[at:])
@@ -74,9 +77,9 @@ func (l *liar) follow(p []byte) (ends []int) {
 	return ends
 }
 
-// items reports whether the frame of head carries items: neither the first nor
-// the last of an answer, and no object's status.
-func (l *liar) items() bool {
+// items reports whether the current frame carries items. The first and the last frame of an
+// answer, and the status of an object, carry none.
+func (l *corruptStream) items() bool {
 	flags, code := oap.Flags(binary.BigEndian.Uint16(l.head[6:])), binary.BigEndian.Uint16(l.head[8:])
 	return flags == oap.FlagResp && code == 0
 }

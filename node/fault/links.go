@@ -15,68 +15,66 @@ import (
 	"allium/internal/latch"
 )
 
-// Links makes the links of one host bad, for testnets: a host that is built
-// with it can be told, at any time, to cut, delay or lose what passes between it
-// and a peer, and how much it may send. Connections that are there and new ones
-// follow.
+// Links injects faults into the links of one host of a testnet. At any time it can cut the
+// link to a peer, delay or lose what the host sends there, and bound the rate at which the
+// host sends to all. A change applies to existing connections and to new ones.
 //
-// Over TCP the bytes of a connection are held up below its security; over QUIC
-// packets are dropped and held up by address, which Links learns from dials and
-// connections. While there is a fault QUIC sends without segmentation offload
-// and ECN, outside of Linux always. Nobody is told of a cut: a dial to a peer
-// that is cut off, or from it, ends by its timeout.
+// Over TCP, Links holds up the bytes of a connection below TLS or Noise. Over QUIC it drops
+// and holds up packets by address, which it learns from dials and connections. While there
+// is a fault, QUIC sends without segmentation offload and ECN; outside Linux it always does.
+// A cut gives no error: a dial to or from a peer that is cut off ends by its timeout.
 //
-// Invariants: what is held up is bounded, in bytes for each TCP connection and
-// in packets for each socket; a TCP connection keeps its order; Close ends every
-// wait.
+// Invariants: what is held up is bounded, in bytes for each TCP connection and in packets
+// for each socket. The bytes of a TCP connection stay in order. Close ends every wait.
 type Links struct {
-	state atomic.Pointer[links] // replaced, never changed
+	state atomic.Pointer[links] // replaced as a whole
 	packs *prometheus.CounterVec
-	cut   prometheus.Counter // of packs, like those below
+	cut   prometheus.Counter // of packs, like the next three
 	lost  prometheus.Counter
 	full  prometheus.Counter
 	late  prometheus.Counter
 
 	mu   sync.Mutex
-	seen map[netip.AddrPort]peer.ID // at most maxSeen UDP addresses, by who is there
+	seen map[netip.AddrPort]peer.ID // the peers at UDP addresses, at most maxSeen
 
-	sending latch.Latch // packets that were held up
+	sending latch.Latch // goroutines that send what was held up
 	closing sync.Once
 	done    chan struct{} // closed by Close
 }
 
-// maxSeen bounds the addresses that are remembered; of more some are forgotten.
+// maxSeen bounds the remembered addresses. Beyond it, arbitrary ones are forgotten.
 const maxSeen = 4096
 
-// Link is what happens to what passes between the host and one peer. Delay and
-// loss are of what the host sends.
+// Link describes the faults between the host and one peer. Delay, jitter and loss apply to
+// what the host sends, a cut to both directions.
 type Link struct {
 	Peer   peer.ID
-	Addrs  []ma.Multiaddr // where the peer listens, beside what the host finds out
+	Addrs  []ma.Multiaddr // where the peer listens; the host finds further addresses itself
 	Cut    bool           // nothing passes, either way
 	Delay  time.Duration  // one way
-	Jitter time.Duration  // at most this much more
-	Loss   float64        // of packets, 0 to 1; TCP sends a lost one again
+	Jitter time.Duration  // random addition to Delay, at most this
+	Loss   float64        // share of packets lost, 0 to 1; over TCP a lost one is late instead
 }
 
-// links is what holds at one time.
+// links is one set of faults. It never changes, except that changed is closed.
 type links struct {
 	peers   map[peer.ID]*Link
 	addrs   map[netip.AddrPort]*Link
 	rate    *shaper       // nil: no bound
-	changed chan struct{} // closed when something else holds
+	changed chan struct{} // closed when another set replaces this one
 }
 
 // clean reports whether there is no fault at all.
 func (l *links) clean() bool { return len(l.peers) == 0 && l.rate == nil }
 
-// NewLinks returns the faults of a host that has none yet. Without reg its
-// metrics are not registered.
+// NewLinks returns Links without a fault. A nil reg leaves the metrics unregistered.
 func NewLinks(reg prometheus.Registerer) *Links {
 	f := &Links{
 		seen: map[netip.AddrPort]peer.ID{}, done: make(chan struct{}),
 		packs: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fault_packets_total", Help: "Packets, and pieces of TCP streams, that a node of a testnet did something to on purpose: cut, loss (dropped; over TCP late by a retransmission), full (dropped, too many were held up), delay (held up).",
+			Name: "fault_packets_total",
+			Help: "Packets, and pieces of TCP streams, that a node of a testnet did something to on purpose: cut, loss " +
+				"(dropped; over TCP late by a retransmission), full (dropped, too many were held up), delay (held up).",
 		}, []string{"kind"}),
 	}
 	f.cut, f.lost = f.packs.WithLabelValues("cut"), f.packs.WithLabelValues("loss")
@@ -88,8 +86,8 @@ func NewLinks(reg prometheus.Registerer) *Links {
 	return f
 }
 
-// Set replaces what holds. rate is in bytes per second of all that is sent, 0 is
-// no bound. What is held up under a fault that is gone leaves at once.
+// Set replaces all faults. rate bounds all that the host sends, in bytes per second; 0 is
+// no bound. Bytes and packets held up by a fault that is gone are sent at once.
 func (f *Links) Set(faulty []Link, rate int64) {
 	next := &links{peers: map[peer.ID]*Link{}, addrs: map[netip.AddrPort]*Link{}, changed: make(chan struct{})}
 	for _, l := range faulty {
@@ -106,14 +104,14 @@ func (f *Links) Set(faulty []Link, rate int64) {
 	close(f.state.Swap(next).changed)
 }
 
-// Close ends what is left of the host's connections and waits for it. It is
-// called after the host was closed.
+// Close ends the goroutines that still send for the host's connections, and waits for them.
+// The caller closes the host first.
 func (f *Links) Close() {
 	f.closing.Do(func() { close(f.done) })
 	f.sending.Wait()
 }
 
-// run runs send beside its caller, unless Close was called.
+// run runs send in a goroutine that Close waits for. After Close it returns false.
 func (f *Links) run(send func()) bool { return f.sending.Go(send) }
 
 // Cut reports whether a peer is cut off.
@@ -122,7 +120,7 @@ func (f *Links) Cut(id peer.ID) bool {
 	return l != nil && l.Cut
 }
 
-// to is the link to a UDP address; nil: it is as it should be.
+// to returns the faults of the link to a UDP address, nil if it has none.
 func (f *Links) to(st *links, addr net.Addr) *Link {
 	if len(st.peers) == 0 {
 		return nil
@@ -141,8 +139,8 @@ func (f *Links) to(st *links, addr net.Addr) *Link {
 	return st.peers[id]
 }
 
-// Learn remembers who is at an address, if it is one of QUIC. What a connection
-// has proved goes over what an address book says.
+// Learn remembers which peer is at a QUIC address and ignores other addresses. An entry
+// that exists changes only if proved is set.
 func (f *Links) Learn(id peer.ID, addr ma.Multiaddr, proved bool) {
 	at, ok := udpAddr(addr)
 	if !ok {
@@ -164,6 +162,7 @@ func (f *Links) Learn(id peer.ID, addr ma.Multiaddr, proved bool) {
 	}
 }
 
+// udpAddr returns the UDP address of a QUIC multiaddr, and false for any other.
 func udpAddr(a ma.Multiaddr) (netip.AddrPort, bool) {
 	if _, err := a.ValueForProtocol(ma.P_QUIC_V1); err != nil {
 		return netip.AddrPort{}, false
@@ -179,19 +178,19 @@ func udpAddr(a ma.Multiaddr) (netip.AddrPort, bool) {
 
 var quicOnly = ma.StringCast("/quic-v1")
 
-// plain makes the two ways to write an IPv4 address one.
+// plain returns a with an IPv4-mapped IPv6 address turned into IPv4.
 func plain(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
 
-// shaper is a rate that many senders share in the order in which they come.
+// shaper bounds the rate of many senders. It serves them in the order of their calls.
 type shaper struct {
 	rate int64 // bytes per second
 
 	mu   sync.Mutex
-	next time.Time // when all that was let through before is out
+	next time.Time // when all reserved bytes have left
 }
 
-// reserve returns when n more bytes may leave; not ok is that it would be later
-// than in most, and then nothing is reserved.
+// reserve returns when n more bytes may leave. If that is more than most away, it reserves
+// nothing and returns false.
 func (s *shaper) reserve(n int, most time.Duration) (at time.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +206,8 @@ func (s *shaper) reserve(n int, most time.Duration) (at time.Time, ok bool) {
 	return at, true
 }
 
-// sleep returns at the time, or when early is closed; false when an end is.
+// sleep waits until the time at, or until early is signaled, and returns true. It returns
+// false as soon as end or otherEnd is closed.
 func sleep(at time.Time, early, end, otherEnd <-chan struct{}) bool {
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()

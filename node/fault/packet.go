@@ -13,29 +13,30 @@ import (
 )
 
 const (
-	// maxHeldPackets is how many packets a socket holds up, as much as a router's
-	// long queue; further ones are dropped.
+	// maxHeldPackets bounds the packets that a socket holds up, like the queue of a router.
+	// Further packets are dropped.
 	maxHeldPackets = 4096
-	// maxRateLag is how long a packet may wait for the rate; one that would wait
+	// maxRateLag bounds how long a packet waits for the rate. A packet that would wait
 	// longer is dropped.
 	maxRateLag = time.Second
 )
 
-// faultyPackets is a socket that packets get lost in.
+// faultyPackets is a packet socket that drops and holds up packets.
 type faultyPackets struct {
 	net.PacketConn
 	f *Links
 
 	mu      sync.Mutex
-	held    packets
-	seq     uint64
-	last    map[netip.AddrPort]time.Time // when the latest packet that is held for an address leaves
+	held    packets                      // packets that are held up, at most maxHeldPackets
+	seq     uint64                       // of the latest packet in held
+	last    map[netip.AddrPort]time.Time // when the last held packet to an address is due
 	sending bool                         // send runs
-	wake    chan struct{}                // one token: the first of held is another one
-	closed  chan struct{}
+	wake    chan struct{}                // one token: another packet is the first of held
+	closed  chan struct{}                // closed by Close
 	end     sync.Once
 }
 
+// packets wraps a packet socket.
 func (f *Links) packets(c net.PacketConn) *faultyPackets {
 	return &faultyPackets{
 		PacketConn: c, f: f, last: map[netip.AddrPort]time.Time{},
@@ -43,7 +44,7 @@ func (f *Links) packets(c net.PacketConn) *faultyPackets {
 	}
 }
 
-// packet is one that is held up.
+// packet is a packet that is held up.
 type packet struct {
 	due  time.Time
 	seq  uint64
@@ -51,7 +52,7 @@ type packet struct {
 	to   net.Addr
 }
 
-// packets is a heap by due.
+// packets is a heap of packets, ordered by due and then by seq.
 type packets []packet
 
 func (p packets) Len() int      { return len(p) }
@@ -71,7 +72,7 @@ func (p *packets) Pop() any {
 	return v
 }
 
-// ReadFrom implements [net.PacketConn].
+// ReadFrom implements [net.PacketConn]. It drops the packets of a peer that is cut off.
 func (c *faultyPackets) ReadFrom(p []byte) (int, net.Addr, error) {
 	for {
 		n, from, err := c.PacketConn.ReadFrom(p)
@@ -85,8 +86,8 @@ func (c *faultyPackets) ReadFrom(p []byte) (int, net.Addr, error) {
 	}
 }
 
-// WriteTo implements [net.PacketConn]. A packet that is dropped was sent, for all
-// that its sender knows.
+// WriteTo implements [net.PacketConn]. For a packet that is dropped or held up it returns as
+// if the packet was sent.
 func (c *faultyPackets) WriteTo(p []byte, to net.Addr) (int, error) {
 	for {
 		st := c.f.state.Load()
@@ -105,8 +106,8 @@ func (c *faultyPackets) WriteTo(p []byte, to net.Addr) (int, error) {
 	}
 }
 
-// judge is when n bytes to an address may leave as things are; not pass is that
-// they are dropped.
+// judge returns when a packet of n bytes to an address is due under the faults st. pass is
+// false if the packet is dropped.
 func (c *faultyPackets) judge(st *links, n int, to net.Addr) (due time.Time, pass bool) {
 	l := c.f.to(st, to)
 	now := time.Now()
@@ -133,7 +134,7 @@ func (c *faultyPackets) judge(st *links, n int, to net.Addr) (due time.Time, pas
 	return due, true
 }
 
-// upTo is a random time below d.
+// upTo returns a random time below d, or 0 if d is not positive.
 func upTo(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
@@ -141,10 +142,10 @@ func upTo(d time.Duration) time.Duration {
 	return rand.N(d)
 }
 
-// hold keeps a packet until due, and until those before it have left, or drops
-// it when too many are held. False: st, by which it is due, does not hold any
-// more. As that is asked under the lock, send lets go of all that was held
-// before a change when it sees the change.
+// hold keeps a packet until it is due and the earlier packets to its address have left. It
+// drops the packet if maxHeldPackets are held. It returns false, and does nothing, if st are
+// no longer the current faults: then due is out of date. hold checks that under the lock, so
+// no packet with an out-of-date due enters held after send has seen the change.
 func (c *faultyPackets) hold(st *links, p []byte, to net.Addr, due time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,14 +178,15 @@ func (c *faultyPackets) hold(st *links, p []byte, to net.Addr, due time.Time) bo
 	return true
 }
 
-// send sends what is held when it is due, and ends when nothing is. The first of
-// it is due by then.
-func (c *faultyPackets) send(then *links) {
+// send sends each held packet when it is due, and returns when none is held. current are the
+// faults under which the first packet was held. When the faults change, send releases all
+// held packets.
+func (c *faultyPackets) send(current *links) {
 	for {
 		c.mu.Lock()
-		if st := c.f.state.Load(); st != then {
+		if st := c.f.state.Load(); st != current {
 			c.release(st)
-			then = st
+			current = st
 		}
 		if len(c.held) == 0 {
 			c.sending = false
@@ -194,7 +196,7 @@ func (c *faultyPackets) send(then *links) {
 		due := c.held[0].due
 		if time.Now().Before(due) {
 			c.mu.Unlock()
-			if !c.pause(due, then.changed) {
+			if !c.pause(due, current.changed) {
 				c.drop()
 				return
 			}
@@ -203,22 +205,22 @@ func (c *faultyPackets) send(then *links) {
 		next := c.pop()
 		c.mu.Unlock()
 		if _, err := c.PacketConn.WriteTo(next.data, next.to); err != nil {
-			c.f.lost.Inc() // as a packet is lost: whoever sent it is not there to be told
+			c.f.lost.Inc() // WriteTo has returned, so the packet counts as lost
 		}
 	}
 }
 
-// pop takes the first of held. mu is held.
+// pop removes the first packet of held and returns it. The caller holds mu.
 func (c *faultyPackets) pop() packet {
 	next := heap.Pop(&c.held).(packet)
 	if u, ok := next.to.(*net.UDPAddr); ok && !c.last[u.AddrPort()].After(next.due) {
-		delete(c.last, u.AddrPort()) // so that there are no more of them than of held
+		delete(c.last, u.AddrPort()) // so that last has no more entries than held
 	}
 	return next
 }
 
-// pause waits for the time, another first packet or other faults; false: the
-// socket is closed.
+// pause waits until due, or until another packet is the first or the faults change. It
+// returns false if the socket or Links was closed.
 func (c *faultyPackets) pause(due time.Time, changed <-chan struct{}) bool {
 	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()
@@ -234,7 +236,8 @@ func (c *faultyPackets) pause(due time.Time, changed <-chan struct{}) bool {
 	return true
 }
 
-// release makes all that is held due, but for what is cut off now. mu is held.
+// release makes all held packets due, and drops those to peers that are cut off now. The
+// caller holds mu.
 func (c *faultyPackets) release(st *links) {
 	kept := c.held[:0]
 	for _, p := range c.held {
@@ -251,7 +254,7 @@ func (c *faultyPackets) release(st *links) {
 	heap.Init(&c.held)
 }
 
-// drop forgets what is held: send is over.
+// drop drops all held packets and notes the end of send.
 func (c *faultyPackets) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -265,24 +268,24 @@ func (c *faultyPackets) Close() error {
 	return c.PacketConn.Close()
 }
 
-// faultySocket is the UDP socket that QUIC listens on and dials from. quic-go
-// asks it for large buffers and forbids fragments on it.
+// faultySocket is the UDP socket on which QUIC listens and from which it dials. quic-go sets
+// the sizes of its buffers and forbids IP fragments on it.
 type faultySocket struct {
 	*faultyPackets
 	udp   *net.UDPConn
-	batch *ipv4.PacketConn // the same, for many packets at a time
+	batch *ipv4.PacketConn // the same socket, for many packets at a time
 }
 
-// SetReadBuffer is of [net.UDPConn].
+// SetReadBuffer calls the method of [net.UDPConn].
 func (c faultySocket) SetReadBuffer(n int) error { return c.udp.SetReadBuffer(n) }
 
-// SetWriteBuffer is of [net.UDPConn].
+// SetWriteBuffer calls the method of [net.UDPConn].
 func (c faultySocket) SetWriteBuffer(n int) error { return c.udp.SetWriteBuffer(n) }
 
-// SyscallConn is of [net.UDPConn].
+// SyscallConn calls the method of [net.UDPConn].
 func (c faultySocket) SyscallConn() (syscall.RawConn, error) { return c.udp.SyscallConn() }
 
-// ListenUDP opens a socket that packets get lost in.
+// ListenUDP opens a UDP socket with the faults of f. The caller closes it.
 func (f *Links) ListenUDP(network string, at *net.UDPAddr) (net.PacketConn, error) {
 	c, err := net.ListenUDP(network, at)
 	if err != nil {

@@ -124,7 +124,8 @@ func TestPacketsCut(t *testing.T) {
 		_ = s.Close()
 		s.end = make(chan struct{}) // Close comes again
 		read()
-		if a, b := s.numbers(addrA), s.numbers(addrB); !slices.Equal(a, []uint32{0, 2}) || !slices.Equal(b, []uint32{0, 1, 2}) || !slices.Equal(got, []uint32{0, 2}) {
+		if a, b := s.numbers(addrA), s.numbers(addrB); !slices.Equal(a, []uint32{0, 2}) ||
+			!slices.Equal(b, []uint32{0, 1, 2}) || !slices.Equal(got, []uint32{0, 2}) {
 			t.Errorf("to the peer %v, to another %v, from the peer %v", a, b, got)
 		}
 		if n := testutil.ToFloat64(f.cut); n != 2 {
@@ -133,8 +134,8 @@ func TestPacketsCut(t *testing.T) {
 	})
 }
 
-// TestPacketsDelay: packets come late and in order, and those of others do not
-// wait for them.
+// TestPacketsDelay: delayed packets arrive late and in order, and packets to other peers
+// do not wait for them.
 func TestPacketsDelay(t *testing.T) {
 	onSocket(t, func(t *testing.T, f *Links, c *faultyPackets, s *socket) {
 		f.Set(toA(Link{Delay: 50 * time.Millisecond, Jitter: 30 * time.Millisecond}), 0)
@@ -163,8 +164,8 @@ func TestPacketsDelay(t *testing.T) {
 	})
 }
 
-// TestPacketsHeal: what is held up leaves when the link is healed, and is gone
-// when it is cut.
+// TestPacketsHeal: held packets are sent when the delay is removed, and dropped when the
+// link is cut.
 func TestPacketsHeal(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		onSocket(t, func(t *testing.T, f *Links, c *faultyPackets, s *socket) {
@@ -195,7 +196,7 @@ func TestPacketsHeal(t *testing.T) {
 	}
 }
 
-// TestPacketsBound: no more are held than may be, and what is too many is counted.
+// TestPacketsBound: at most maxHeldPackets are held, and further packets are counted.
 func TestPacketsBound(t *testing.T) {
 	onSocket(t, func(t *testing.T, f *Links, c *faultyPackets, s *socket) {
 		f.Set(toA(Link{Delay: time.Second}), 0)
@@ -242,7 +243,7 @@ func TestPacketsLoss(t *testing.T) {
 	})
 }
 
-// TestPacketsClose: Close ends what sends what is held.
+// TestPacketsClose: Close ends the goroutine that sends held packets.
 func TestPacketsClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, s := NewLinks(nil), newSocket()
@@ -260,8 +261,8 @@ func TestPacketsClose(t *testing.T) {
 	})
 }
 
-// TestLearn: addresses that connections prove go over those of address books,
-// and there is a bound.
+// TestLearn: an address that a connection has proved replaces one of an address book, and
+// the number of addresses is bounded.
 func TestLearn(t *testing.T) {
 	f := NewLinks(nil)
 	f.Set([]Link{{Peer: far, Cut: true}}, 0)
@@ -311,8 +312,8 @@ func TestPacketsOfAChange(t *testing.T) {
 	})
 }
 
-// TestPacketsRemembered: of addresses only those are remembered that a packet is
-// held for, also while there is always one.
+// TestPacketsRemembered: only addresses with a held packet are remembered, also while a
+// packet is held at all times.
 func TestPacketsRemembered(t *testing.T) {
 	onSocket(t, func(t *testing.T, f *Links, c *faultyPackets, _ *socket) {
 		f.Set(toA(Link{Delay: time.Minute}), 4) // a packet each second
@@ -331,8 +332,8 @@ func TestPacketsRemembered(t *testing.T) {
 	})
 }
 
-// TestLearnForgetsOthers: where there are too many addresses, the one that was
-// learnt last is not the one that is forgotten.
+// TestLearnForgetsOthers: when there are too many addresses, the latest one is kept and
+// another is forgotten.
 func TestLearnForgetsOthers(t *testing.T) {
 	f := NewLinks(nil)
 	defer f.Close()

@@ -1,5 +1,10 @@
-// Package home is the home directory of a node: its identity, its lock, and what is
-// where in it.
+// Package home manages the home directory of a node: the names in it, its identity and
+// its lock.
+//
+// [Init] makes a home directory with a configuration and an identity. A node that starts,
+// or a command that works on the store, takes the [Lock] before it writes anything there,
+// and then reads the [Identity]. A home directory in which a node has run never gets a new
+// identity unnoticed: see [Lost].
 package home
 
 import (
@@ -18,17 +23,18 @@ import (
 	"allium/protocols/status"
 )
 
-// What is below a home directory.
+// Names of files and directories in a home directory.
 const (
 	KeyFile    = "identity.key" // the node's identity
 	AuditDir   = "audit"        // the audit log
-	RecordsDir = "records"      // what discovery keeps
+	RecordsDir = "records"      // the records of discovery
 )
 
-// Init makes a home directory: the directory (mode 0700), the commented
-// configuration file and, unless it is one of amnesia, the identity. A
-// home that has a configuration file and an identity already is conflict and left
-// as it is; one that lost its identity gets a new one.
+// Init makes a home directory (mode 0700) with the commented configuration file and the
+// identity, and returns the node's peer id. With amnesia it writes no identity; if there is
+// none yet, the returned id is that of a new key in RAM. If the configuration file exists, Init changes
+// nothing and returns status.Conflict. One exception: if only the identity is missing, and
+// there is no amnesia, Init makes a new identity.
 func Init(home string, cfg config.Loaded) (peer.ID, error) {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return "", fmt.Errorf("init: %w", err)
@@ -57,8 +63,8 @@ func Init(home string, cfg config.Loaded) (peer.ID, error) {
 	return peer.IDFromPrivateKey(key)
 }
 
-// newIdentity returns the id of the identity in the home directory, which it
-// makes where there is none.
+// newIdentity returns the peer id of the identity in the home directory. If there is no
+// identity, it makes one.
 func newIdentity(home string) (peer.ID, error) {
 	key, err := p2p.LoadOrCreateKey(filepath.Join(home, KeyFile))
 	if err != nil {
@@ -67,10 +73,12 @@ func newIdentity(home string) (peer.ID, error) {
 	return peer.IDFromPrivateKey(key)
 }
 
-// Identity returns the node's key: the one in the home directory; where there is
-// none, a new one that is written there, or, with amnesia, kept in RAM. Where a
-// node has run before, none is damage: a new one would be another node, which
-// nobody knows, and no capability for the old one would hold.
+// Identity returns the node's key from the home directory. If there is none, it makes a
+// key and writes it there; with amnesia it keeps the new key in RAM.
+//
+// Without amnesia, a missing key in a home directory in which a node has run is
+// status.Corrupt. A new key would make another node: no peer would know it, and the
+// capabilities of the old one would be invalid.
 func Identity(home string, amnesia bool) (crypto.PrivKey, error) {
 	name := filepath.Join(home, KeyFile)
 	if amnesia {
@@ -85,28 +93,31 @@ func Identity(home string, amnesia bool) (crypto.PrivKey, error) {
 	return p2p.LoadOrCreateKey(name)
 }
 
-// Lost reports that a home directory in which a node has run has no
-// identity any more.
+// Lost returns status.Corrupt if a node has run in the home directory and its identity is
+// missing. Otherwise it returns nil, also if the identity cannot be read.
 func Lost(home string) error {
 	name := filepath.Join(home, KeyFile)
 	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
-		return nil // what is wrong with it is told by who reads it
+		return nil // if the file is damaged, its reader reports that
 	}
-	for _, used := range []string{AuditDir, RecordsDir} { // only a node that runs makes these
+	for _, used := range []string{AuditDir, RecordsDir} { // only a running node makes these
 		if _, err := os.Stat(filepath.Join(home, used)); err == nil {
-			return status.Errorf(status.Corrupt, "the identity %s is missing, and a node has run with it; restore it from a backup, or run `allium init` to go on as a new node with another peer id", name)
+			return status.Errorf(status.Corrupt,
+				"the identity %s is missing, and a node has run with it; restore it from a backup, or run `allium init` to go "+
+					"on as a new node with another peer id", name)
 		}
 	}
 	return nil
 }
 
-// Give makes a home directory whose identity is key; one that has an
-// identity is fs.ErrExist.
+// Give writes key as the identity of a home directory, which it makes if there is none. A
+// home directory that has an identity is fs.ErrExist.
 func Give(home string, key crypto.PrivKey) error {
 	return p2p.StoreKey(filepath.Join(home, KeyFile), key)
 }
 
-// SwarmKey reads the pre-shared key of a private network; no file is no key.
+// SwarmKey reads the pre-shared key of a private network from the file name. An empty name
+// means no private network: SwarmKey returns nil.
 func SwarmKey(name string) (pnet.PSK, error) {
 	if name == "" {
 		return nil, nil

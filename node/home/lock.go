@@ -11,18 +11,18 @@ import (
 	"allium/protocols/status"
 )
 
-// lockFile is locked by the process that uses a home directory: a node that
-// runs, or a command that works on the store while none does. The commands that
-// change the files of capabilities need no such lock, as they replace a file
-// whole and one at a time, also beside a running node.
+// lockFile is the file that a process locks while it uses a home directory: a running
+// node, or a command that works on the store while no node runs. Commands that change the
+// files of capabilities do not take this lock and may run beside a node: they replace each
+// file as a whole, one command at a time.
 const lockFile = "LOCK"
 
-// Lock keeps other processes out of the home directory until unlock. It
-// comes before anything there is written or opened for writing, and is busy when
-// somebody else has it. The lock ends with the process in any case.
+// Lock keeps other processes out of the home directory until unlock is called or the
+// process ends. The caller locks before it writes there or opens a file for writing. If
+// another process has the lock, Lock returns status.Busy at once.
 //
-// On a disk that takes no writes it locks what is there: the file of an earlier
-// lock, or the directory.
+// On a read-only disk, Lock locks what exists: the file of an earlier lock, or else the
+// directory. On a file system without locks it succeeds and locks nothing.
 func Lock(home string) (unlock func(), err error) {
 	f, err := openLock(home)
 	if err != nil {
@@ -35,16 +35,20 @@ func Lock(home string) (unlock func(), err error) {
 		}
 	}
 	switch {
-	case err == nil, errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOSYS): // a file system without locks
-		return sync.OnceFunc(func() { _ = f.Close() }), nil // and with it the lock
+	// locked, or a file system without locks
+	case err == nil, errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOSYS):
+		return sync.OnceFunc(func() { _ = f.Close() }), nil // closing the file ends the lock
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		_ = f.Close() // it was only read
-		return nil, status.Errorf(status.Busy, "the home directory %s is in use by another allium process; stop that node, or let it do the work: commands find it by its socket. A second node needs a home directory of its own (--home)", home)
+		return nil, status.Errorf(status.Busy,
+			"the home directory %s is in use by another allium process; stop that node, or let it do the work: commands find "+
+				"it by its socket. A second node needs a home directory of its own (--home)", home)
 	}
-	_ = f.Close() // err says more
+	_ = f.Close() // err is the error that matters
 	return nil, fmt.Errorf("lock the home directory %s: %w", home, err)
 }
 
+// openLock opens the lock file, which it makes if it can.
 func openLock(home string) (*os.File, error) {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return nil, err

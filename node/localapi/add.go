@@ -14,34 +14,40 @@ import (
 )
 
 // Add implements api.Store.
-func (a *stored) Add(ctx context.Context, tar io.Reader, o api.AddOptions, progress api.ProgressFunc) iter.Seq2[api.Added, error] {
+func (a *stored) Add(
+	ctx context.Context, tar io.Reader, o api.AddOptions, progress api.ProgressFunc,
+) iter.Seq2[api.Added, error] {
 	if o.Ordered {
 		return a.AddItems(ctx, tree.TarItems(tar), o, progress)
 	}
 	return a.add(o, func(st tree.Store, each func(context.Context, api.Added) error) error {
-		return a.tars.Add(ctx, st, tar, o.OnBadEntry, progress, each)
+		return a.tars.Add(ctx, st, tar, o.OnBadEntry, tree.Reports{Progress: progress, Roots: o.Roots}, each)
 	})
 }
 
-// AddItems is Add of items of this process, in the order of Items.
-func (a *stored) AddItems(ctx context.Context, items tree.Items, o api.AddOptions, progress api.ProgressFunc) iter.Seq2[api.Added, error] {
+// AddItems adds items of this process, without a tar; see Add.
+func (a *stored) AddItems(
+	ctx context.Context, items tree.Items, o api.AddOptions, progress api.ProgressFunc,
+) iter.Seq2[api.Added, error] {
 	return a.add(o, func(st tree.Store, each func(context.Context, api.Added) error) error {
-		return tree.Add(ctx, st, items, progress, each)
+		return tree.Add(ctx, st, items, tree.Reports{Progress: progress, Roots: o.Roots}, each)
 	})
 }
 
-// add yields the trees that run adds, each pinned as o says.
-func (a *stored) add(o api.AddOptions, run func(tree.Store, func(context.Context, api.Added) error) error) iter.Seq2[api.Added, error] {
+// add yields the trees that run adds. It pins each tree as o says.
+func (a *stored) add(
+	o api.AddOptions, run func(tree.Store, func(context.Context, api.Added) error) error,
+) iter.Seq2[api.Added, error] {
 	return func(yield func(api.Added, error) bool) {
 		if a.cfg.Seed {
 			yield(api.Added{}, objects.ErrSeed)
 			return
 		}
-		if err := a.st.Integrity(); err != nil {
+		if err := a.st.UnknownLoss(); err != nil {
 			yield(api.Added{}, err)
 			return
 		}
-		defer a.st.Hold()() // what is stored or found, until the pins are set
+		defer a.st.HoldGC()() // protects the objects of the add until their pins are set
 		var charge *quota.Charge
 		if !o.NoPin {
 			charge = a.st.Quotas().Charge(o.Label)
@@ -50,7 +56,10 @@ func (a *stored) add(o api.AddOptions, run func(tree.Store, func(context.Context
 		stopped := false
 		err := run(treeStore{a.st, charge}, func(ctx context.Context, added api.Added) error {
 			if !o.NoPin {
-				if err := a.pin(ctx, added.Root, store.PinOptions{Recursive: added.Kind == api.Directory, Label: o.Label, Charge: charge}); err != nil {
+				err := a.pin(ctx, added.Root, store.PinOptions{
+					Recursive: added.Kind == api.Directory, Label: o.Label, Charge: charge,
+				})
+				if err != nil {
 					return err
 				}
 			}
@@ -66,10 +75,10 @@ func (a *stored) add(o api.AddOptions, run func(tree.Store, func(context.Context
 	}
 }
 
-// treeStore is the store as an add writes it.
+// treeStore is the store for one add.
 type treeStore struct {
 	st     *store.Store
-	charge *quota.Charge // counts what is new; may be nil
+	charge *quota.Charge // charges new bytes to the label; nil: nothing is charged
 }
 
 // Find implements tree.Store.

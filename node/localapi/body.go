@@ -8,26 +8,27 @@ import (
 	"allium/node/supervise"
 )
 
-// body is a stream whose bytes come from a function that writes them. Copying
-// it with WriteTo runs the function on the caller's goroutine; Read runs it on
-// one of the body's own, which Close joins.
+// body is a stream whose bytes a function writes. WriteTo runs the function on the
+// goroutine of the caller. Read runs it on a goroutine of the body; Close waits for it.
 type body struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	write  func(context.Context, io.Writer) error
-	close  func() error // may be nil
+	close  func() error // called by Close; may be nil
 
 	once sync.Once
 	wg   sync.WaitGroup
 	pipe *io.PipeReader
 }
 
-func newBody(ctx context.Context, write func(context.Context, io.Writer) error, close func() error) *body {
+func newBody(
+	ctx context.Context, write func(context.Context, io.Writer) error, close func() error,
+) *body {
 	ctx, cancel := context.WithCancel(ctx)
 	return &body{ctx: ctx, cancel: cancel, write: write, close: close}
 }
 
-// WriteTo writes everything to w. It is called at most once, and not with Read.
+// WriteTo writes the whole stream to w. Call it at most once, and not after Read.
 func (b *body) WriteTo(w io.Writer) (int64, error) {
 	c := &countingWriter{w: w}
 	err := b.write(b.ctx, c)
@@ -56,7 +57,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return b.pipe.Read(p)
 }
 
-// Close ends the stream, whether or not it was read to its end.
+// Close ends the stream, before or after its end.
 func (b *body) Close() error {
 	b.cancel()
 	if b.pipe != nil {

@@ -16,49 +16,59 @@ import (
 	"allium/protocols/status"
 )
 
-// closedWait bounds the dial that finds out why a peer closes connections.
+// closedWait bounds the second dial, which asks why a peer closes connections.
 const closedWait = 5 * time.Second
 
-// dialError says why a peer was not reached, and what to do about it.
+// dialError returns why a peer was not reached, and what to do.
 func dialError(id peer.ID, err error) error {
 	var other sec.ErrPeerIDMismatch
 	switch {
 	case errors.As(err, &other):
-		return status.Errorf(status.TransportDown, "%s is not at that address: %s answers there; check the id after /p2p/", id, other.Actual)
+		return status.Errorf(status.TransportDown,
+			"%s is not at that address: %s answers there; check the id after /p2p/", id, other.Actual)
 	case strings.Contains(err.Error(), "peer id mismatch"): // QUIC and TLS wrap it as text
-		return status.Errorf(status.TransportDown, "%s is not at that address, another node answers there: %w; check the id after /p2p/", id, err)
+		return status.Errorf(status.TransportDown,
+			"%s is not at that address, another node answers there: %w; check the id after /p2p/", id, err)
 	case aboutClock(err):
-		return status.Errorf(status.TransportDown, "%s cannot be reached: its certificate is not valid by this machine's clock: %w; set the clocks of both", id, err)
+		return status.Errorf(status.TransportDown,
+			"%s cannot be reached: its certificate is not valid by this machine's clock: %w; set the clocks of both",
+			id, err)
 	}
 	return status.Errorf(status.TransportDown, "%s cannot be reached: %w; check that it runs and listens there", id, err)
 }
 
-// closedError says why a peer closed a connection as soon as it was made. A nil
-// err: it did not say.
+// closedError returns why a peer closed a connection at once. err is the reason that
+// the peer gave, nil for none.
 func closedError(id peer.ID, err error) error {
 	switch {
 	case err == nil:
-		return status.Errorf(status.TransportDown, "%s closed the connection at once and did not say why; it may be at its limit, or refuse this node", id)
+		return status.Errorf(status.TransportDown,
+			"%s closed the connection at once and did not say why; it may be at its limit, or refuse this node", id)
 	case aboutClock(err):
-		return status.Errorf(status.TransportDown, "%s refuses this node's certificate: %w; this machine's clock may be ahead: set the clocks of both", id, err)
+		return status.Errorf(status.TransportDown,
+			"%s refuses this node's certificate: %w; this machine's clock may be ahead: set the clocks of both", id, err)
 	}
 	var conn *network.ConnError
-	if errors.As(err, &conn) && (conn.ErrorCode == network.ConnResourceLimitExceeded || conn.ErrorCode == network.ConnRateLimited) {
-		return status.Errorf(status.TransportDown, "%s closed the connection at once: it is at its limit; try later", id)
+	if errors.As(err, &conn) &&
+		(conn.ErrorCode == network.ConnResourceLimitExceeded || conn.ErrorCode == network.ConnRateLimited) {
+		return status.Errorf(status.TransportDown,
+			"%s closed the connection at once: it is at its limit; try later", id)
 	}
 	return status.Errorf(status.TransportDown, "%s closed the connection at once: %w", id, err)
 }
 
-// aboutClock reports whether a certificate was refused for its time. A remote
-// peer says no more than that it is bad, and of a libp2p certificate nothing else
-// can be that the keys do not show.
+// aboutClock reports whether a certificate was refused for its time. A remote peer
+// reports only a bad certificate. In a libp2p certificate that can only be the time,
+// because any other fault shows in the keys.
 func aboutClock(err error) bool {
 	var invalid x509.CertificateInvalidError
 	if errors.As(err, &invalid) && invalid.Reason == x509.Expired {
 		return true
 	}
 	text := err.Error()
-	for _, words := range []string{"not yet valid", "certificate has expired", "tls: bad certificate", "tls: expired certificate"} {
+	for _, words := range []string{
+		"not yet valid", "certificate has expired", "tls: bad certificate", "tls: expired certificate",
+	} {
 		if strings.Contains(text, words) {
 			return true
 		}
@@ -66,8 +76,8 @@ func aboutClock(err error) bool {
 	return false
 }
 
-// whyClosed dials once more and returns what the peer closes the connection with,
-// or nil when it does not say.
+// whyClosed dials the peer once more. It returns the reason with which the peer closes
+// the connection, or nil when the peer gives none.
 func whyClosed(ctx context.Context, h host.Host, id peer.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, closedWait)
 	defer cancel()
@@ -77,17 +87,18 @@ func whyClosed(ctx context.Context, h host.Host, id peer.ID) error {
 	}
 	st, err := c.NewStream(ctx)
 	if err != nil {
-		return said(err)
+		return remoteReason(err)
 	}
 	defer func() { _ = st.Reset() }()
 	end, _ := ctx.Deadline()
 	_ = st.SetReadDeadline(end)
 	_, err = st.Read(make([]byte, 1))
-	return said(err)
+	return remoteReason(err)
 }
 
-// said is err, unless it only says that the connection is gone.
-func said(err error) error {
+// remoteReason returns err if it has a reason of the peer. It returns nil if err says
+// only that the connection is closed.
+func remoteReason(err error) error {
 	var conn *network.ConnError
 	if errors.As(err, &conn) && conn.Remote || err != nil && aboutClock(err) {
 		return err
@@ -99,7 +110,8 @@ func said(err error) error {
 func (a *Node) Connect(ctx context.Context, addr string) (api.Peer, error) {
 	info, err := peer.AddrInfoFromString(addr)
 	if err != nil {
-		return api.Peer{}, status.Errorf(status.BadRequest, "%q is not the address of a peer: %w; write /ip4/ADDRESS/tcp/PORT/p2p/ID", addr, err)
+		return api.Peer{}, status.Errorf(status.BadRequest,
+			"%q is not the address of a peer: %w; write /ip4/ADDRESS/tcp/PORT/p2p/ID", addr, err)
 	}
 	if info.ID == a.deps.Host.ID() {
 		return api.Peer{}, status.Errorf(status.BadRequest, "%s is this node itself", info.ID)
@@ -121,7 +133,7 @@ func (a *Node) Disconnect(_ context.Context, id string) error {
 		return status.Errorf(status.BadRequest, "%q is not a peer id: %w", id, err)
 	}
 	if a.deps.Host.Network().Connectedness(p) != network.Connected {
-		return status.Errorf(status.NotFound, "there is no connection to %s; `allium peers` lists those there are", p)
+		return status.Errorf(status.NotFound, "there is no connection to %s; `allium peers` lists the connections", p)
 	}
 	return a.deps.Host.Network().ClosePeer(p)
 }
@@ -140,7 +152,8 @@ func (a *Node) Ping(ctx context.Context, to string) (api.Pong, error) {
 		}
 		p = info.ID
 	} else if p, err = peer.Decode(to); err != nil {
-		return api.Pong{}, status.Errorf(status.BadRequest, "%q is neither a peer id nor a multiaddr with /p2p/ID: %w", to, err)
+		return api.Pong{}, status.Errorf(status.BadRequest,
+			"%q is neither a peer id nor a multiaddr with /p2p/ID: %w", to, err)
 	}
 	rtt, err := a.deps.Sessions.Ping(ctx, p)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 
 func TestDialErrors(t *testing.T) {
 	t.Parallel()
-	expired := fmt.Errorf("certificate verification failed: %w", x509.CertificateInvalidError{Reason: x509.Expired, Detail: "not yet valid"})
+	expired := fmt.Errorf("certificate verification failed: %w",
+		x509.CertificateInvalidError{Reason: x509.Expired, Detail: "not yet valid"})
 	for _, tc := range []struct {
 		err        error
 		dial, shut string
@@ -24,7 +25,10 @@ func TestDialErrors(t *testing.T) {
 		{sec.ErrPeerIDMismatch{Expected: "a", Actual: "b"}, "check the id", "peer id mismatch"},
 		{fmt.Errorf("all dials failed: %w", expired), "set the clocks", "set the clocks"},
 		{errors.New("CRYPTO_ERROR 0x12a (remote): tls: bad certificate"), "set the clocks", "set the clocks"},
-		{&network.ConnError{Remote: true, ErrorCode: network.ConnResourceLimitExceeded}, "check that it runs", "at its limit"},
+		{
+			&network.ConnError{Remote: true, ErrorCode: network.ConnResourceLimitExceeded},
+			"check that it runs", "at its limit",
+		},
 	} {
 		for name, got := range map[string]error{tc.dial: dialError("p", tc.err), tc.shut: closedError("p", tc.err)} {
 			if status.Of(got) != status.TransportDown || !strings.Contains(got.Error(), name) {

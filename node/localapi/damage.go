@@ -8,8 +8,7 @@ import (
 	"allium/store/meta"
 )
 
-// Damage implements api.Store. What came back since the last look is no
-// longer open.
+// Damage implements api.Store. It first closes the damage of objects that came back.
 func (a *stored) Damage(ctx context.Context) (api.DamageReport, error) {
 	if _, err := a.st.SettleDamage(ctx, false); err != nil {
 		return api.DamageReport{}, err
@@ -26,7 +25,7 @@ func (a *stored) AcceptDamage(ctx context.Context) (api.DamageReport, error) {
 	return damageReport(a.st, accepted), nil
 }
 
-// damageReport says what is open, and lists.
+// damageReport reports the open damage of st, and list.
 func damageReport(st *store.Store, list []meta.Damage) api.DamageReport {
 	r := api.DamageReport{Damage: []api.Damage{}}
 	r.Open, r.Unknown = st.OpenDamage()

@@ -22,12 +22,13 @@ func (a *reader) Diff(ctx context.Context, from, to string) iter.Seq2[api.Change
 			if err != nil {
 				return err
 			}
-			return manifest.Diff(ctx, objects.Manifests(a.source), old, next, func(path string, prev, next *manifest.Entry) error {
+			change := func(path string, prev, next *manifest.Entry) error {
 				if !yield(changeOf(path, prev, next), nil) {
 					return errStopped
 				}
 				return nil
-			})
+			}
+			return manifest.Diff(ctx, objects.Manifests(a.source), old, next, change)
 		}()
 		if err != nil && !errors.Is(err, errStopped) {
 			yield(api.Change{}, err)
@@ -35,7 +36,7 @@ func (a *reader) Diff(ctx context.Context, from, to string) iter.Seq2[api.Change
 	}
 }
 
-// named is what a key stands for; nothing for the empty key.
+// named returns the entry that a key names; of the empty key, the zero entry.
 func (a *reader) named(ctx context.Context, key string) (manifest.Entry, error) {
 	if key == "" {
 		return manifest.Entry{}, nil
@@ -71,5 +72,7 @@ func changeOf(path string, prev, next *manifest.Entry) api.Change {
 }
 
 func entryOf(e manifest.Entry) api.Entry {
-	return api.Entry{Name: e.Name, Kind: kindOf(e.Kind), Root: e.Root, Size: e.Size, Executable: e.Executable, Target: e.Target}
+	return api.Entry{
+		Name: e.Name, Kind: kindOf(e.Kind), Root: e.Root, Size: e.Size, Executable: e.Executable, Target: e.Target,
+	}
 }

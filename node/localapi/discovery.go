@@ -23,14 +23,16 @@ import (
 	"allium/protocols/status"
 )
 
-// Providers looked for when nobody says, and at most.
+// Bounds of FindProviders.
 const (
-	providersDefault = 5
-	providersMax     = 32
+	providersDefault = 5  // providers to find when the request gives no limit
+	providersMax     = 32 // the largest limit of a request
 )
 
 // FindProviders implements api.Node.
-func (a *Node) FindProviders(ctx context.Context, key string, o api.FindOptions) iter.Seq2[api.Provider, error] {
+func (a *Node) FindProviders(
+	ctx context.Context, key string, o api.FindOptions,
+) iter.Seq2[api.Provider, error] {
 	return func(yield func(api.Provider, error) bool) {
 		root, err := a.allowed(ctx, key, "providers")
 		if err == nil && (o.Limit < 0 || o.Limit > providersMax) {
@@ -43,7 +45,7 @@ func (a *Node) FindProviders(ctx context.Context, key string, o api.FindOptions)
 		find := dht.FindOptions{Limit: cmp.Or(o.Limit, providersDefault), Fresh: o.Fresh}
 		if o.Trace != nil {
 			find.Trace = &dht.Trace{}
-			defer func() { *o.Trace = traceOf(find.Trace) }() // once the loop below is over
+			defer func() { *o.Trace = traceOf(find.Trace) }() // after the last provider
 		}
 		seen := map[peer.ID]bool{}
 		give := func(p record.Provider) (more bool) {
@@ -51,17 +53,19 @@ func (a *Node) FindProviders(ctx context.Context, key string, o api.FindOptions)
 				return true
 			}
 			seen[p.ID] = true
-			v := api.Provider{ID: p.ID.String(), NotAfter: p.NotAfter, Addrs: texts(p.Addrs), Source: string(p.Origin)}
+			v := api.Provider{
+				ID: p.ID.String(), NotAfter: p.NotAfter, Addrs: texts(p.Addrs), Source: string(p.Origin),
+			}
 			return yield(v, nil) && len(seen) < find.Limit
 		}
 		if a.findProviders(ctx, root, find, give, yield) && find.Trace != nil && find.Trace.End == "" {
-			find.Trace.End = kad.Satisfied.String() // by what is held here
+			find.Trace.End = kad.Satisfied.String() // local hints gave enough providers
 		}
 	}
 }
 
-// allowed is root of what a key names unless that is denied: what is asked for by
-// its address the gateway has judged, not what lies at a path.
+// allowed returns the address that a key names, or an error when the denylist names
+// it. The gateway checks only the address in a key, not the object at its path.
 func (a *Node) allowed(ctx context.Context, key, where string) (b3.Root, error) {
 	root, err := a.root(ctx, key)
 	if err == nil {
@@ -70,9 +74,9 @@ func (a *Node) allowed(ctx context.Context, key, where string) (b3.Root, error) 
 	return root, err
 }
 
-// findProviders gives who announced an object, unless fresh answers are asked
-// for, and then whom the DHT finds. ok is false when an error was the last thing
-// yielded.
+// findProviders passes providers to give until give returns false: first the peers that
+// announced the object by gossip, unless find.Fresh, then those that the DHT finds. ok
+// is false when it has yielded an error.
 func (a *Node) findProviders(ctx context.Context, root b3.Root, find dht.FindOptions,
 	give func(record.Provider) bool, yield func(api.Provider, error) bool,
 ) (ok bool) {
@@ -96,17 +100,21 @@ func (a *Node) findProviders(ctx context.Context, root b3.Root, find dht.FindOpt
 }
 
 func traceOf(t *dht.Trace) api.Trace {
-	v := api.Trace{End: t.End, Hops: t.Hops, Probes: t.Probes, Hedges: t.Hedges, TookMS: milliseconds(t.Took), Steps: make([]api.Step, len(t.Steps))}
+	v := api.Trace{
+		End: t.End, Hops: t.Hops, Probes: t.Probes, Hedges: t.Hedges, TookMS: milliseconds(t.Took),
+		Steps: make([]api.Step, len(t.Steps)),
+	}
 	for i, s := range t.Steps {
 		v.Steps[i] = api.Step{
-			Peer: s.Peer.String(), Hop: s.Hop, Hedge: s.Hedge, StartMS: milliseconds(s.Start), TookMS: milliseconds(s.Took),
+			Peer: s.Peer.String(), Hop: s.Hop, Hedge: s.Hedge,
+			StartMS: milliseconds(s.Start), TookMS: milliseconds(s.Took),
 			Outcome: s.Outcome, Closer: s.Closer, Providers: s.Providers,
 		}
 	}
 	return v
 }
 
-// Announce implements api.Node. What is not in the store is not announced.
+// Announce implements api.Node. It announces only objects that the store holds.
 func (a *Node) Announce(ctx context.Context, key string) (api.Announced, error) {
 	root, err := a.allowed(ctx, key, "announce")
 	if err != nil {
@@ -144,7 +152,8 @@ func (a *Node) Seeds(context.Context) (api.Seeds, error) {
 	for _, s := range a.deps.DHT.Seeds() {
 		v := api.Seed{
 			ID: s.ID.String(), Addrs: texts(s.Addrs), Source: string(s.Source), Connected: s.Connected,
-			LastSuccess: s.LastSuccess, LastError: s.LastError, Tries: s.Tries, NotAfter: s.NotAfter, Gave: texts(s.Gave), GaveAt: s.GaveAt,
+			LastSuccess: s.LastSuccess, LastError: s.LastError, Tries: s.Tries, NotAfter: s.NotAfter,
+			Gave: texts(s.Gave), GaveAt: s.GaveAt,
 		}
 		list.Seeds = append(list.Seeds, v)
 	}
@@ -158,7 +167,7 @@ func (a *Node) Seeds(context.Context) (api.Seeds, error) {
 	return list, nil
 }
 
-// table is the routing table by peer.
+// table returns the entries of the routing table by peer.
 func (a *Node) table() map[peer.ID]routing.Entry {
 	entries := map[peer.ID]routing.Entry{}
 	for _, e := range a.deps.DHT.Table() {
@@ -167,16 +176,17 @@ func (a *Node) table() map[peer.ID]routing.Entry {
 	return entries
 }
 
-// describe is one connection.
+// describe returns a connection for the API.
 func (a *Node) describe(c network.Conn, agent string, table map[peer.ID]routing.Entry) api.Peer {
 	p := api.Peer{
-		ID: c.RemotePeer().String(), Addr: c.RemoteMultiaddr().String(), Transport: transportOf(c.RemoteMultiaddr()),
-		Direction: "in", Agent: agent, AgeMS: time.Since(c.Stat().Opened).Milliseconds(), Streams: c.Stat().NumStreams,
+		ID: c.RemotePeer().String(), Agent: agent, Direction: "in",
+		Addr: c.RemoteMultiaddr().String(), Transport: transportOf(c.RemoteMultiaddr()),
+		AgeMS: time.Since(c.Stat().Opened).Milliseconds(), Streams: c.Stat().NumStreams,
 	}
 	if c.Stat().Direction == network.DirOutbound {
 		p.Direction = "out"
 	}
-	if p.Agent == "" { // no session yet: what identify heard
+	if p.Agent == "" { // without a session, take the agent from identify
 		if v, err := a.deps.Host.Peerstore().Get(c.RemotePeer(), "AgentVersion"); err == nil {
 			p.Agent, _ = v.(string)
 		}
@@ -203,7 +213,7 @@ func transportOf(a ma.Multiaddr) string {
 	return "other"
 }
 
-// texts is each value as it is written; never nil.
+// texts returns the text of each value; it is never nil.
 func texts[T fmt.Stringer](values []T) []string {
 	all := make([]string, len(values))
 	for i, v := range values {

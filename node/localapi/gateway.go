@@ -5,13 +5,13 @@ import (
 	"allium/node/objects"
 )
 
-// Gateway reads files and directories through a gateway that need not be
-// trusted: every chunk group of every object is proved here, manifests too, so
-// that what a key names is what comes or nothing does. The small files of a
-// directory are asked for several at once. Nothing is kept.
+// Gateway reads files and directories through a gateway that need not be trusted. It
+// proves every chunk group of every object, manifests too, so a reader gets the
+// content of its key or an error. It requests several small files of a directory at
+// once, and stores nothing.
 type Gateway struct{ reader }
 
-// NewGateway returns what can be read through g.
+// NewGateway returns a Gateway that reads through g. The caller closes g.
 func NewGateway(g *verified.Gateway) *Gateway {
-	return &Gateway{reader{newAhead(objects.Through{Gateway: g})}}
+	return &Gateway{reader{newReadAhead(objects.Through{Gateway: g})}}
 }

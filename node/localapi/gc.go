@@ -8,9 +8,11 @@ import (
 	"allium/store/gc"
 )
 
-// GC implements api.Store. A dry run that finds damage says so in its
-// report, any other one is an error then.
-func (a *stored) GC(ctx context.Context, o api.GCOptions, progress api.ProgressFunc, removed func(api.GCObject) error) (api.GCReport, error) {
+// GC implements api.Store. When it finds damage, a dry run reports it and any other run
+// is an error.
+func (a *stored) GC(
+	ctx context.Context, o api.GCOptions, progress api.ProgressFunc, removed func(api.GCObject) error,
+) (api.GCReport, error) {
 	opt := gc.Options{All: o.All, Dry: o.Dry, Fast: o.Fast}
 	if progress != nil {
 		opt.Progress = func(r gc.Report) {
@@ -30,15 +32,16 @@ func (a *stored) GC(ctx context.Context, o api.GCOptions, progress api.ProgressF
 		return api.GCReport{}, stopped
 	}
 	if o.Dry && r.Err() != nil {
-		err = nil // the report says it
+		err = nil // the report names the damage
 	}
 	return gcReport(r, o.Dry), err
 }
 
 func gcReport(r gc.Report, dry bool) api.GCReport {
 	c := api.GCReport{
-		Dry: dry, Nodes: r.Nodes, Free: r.Before.Free, Blocked: r.Reason(), TookMS: float64(r.Took.Microseconds()) / 1000,
-		Used: api.GCCount(r.Before.Used), Max: api.GCCount(r.Before.Max), Low: api.GCCount(r.Before.Low), Need: api.GCCount(r.Need),
+		Dry: dry, Nodes: r.Nodes, Free: r.Before.Free, Blocked: r.Reason(), TookMS: milliseconds(r.Took),
+		Used: api.GCCount(r.Before.Used), Max: api.GCCount(r.Before.Max),
+		Low: api.GCCount(r.Before.Low), Need: api.GCCount(r.Need),
 	}
 	for _, class := range []gc.Class{gc.Pinned, gc.Leased, gc.Held, gc.Recent, gc.Cache, gc.Removed} {
 		c.Classes = append(c.Classes, api.GCClass{Class: string(class), GCCount: api.GCCount(r.Classes[class])})
@@ -61,7 +64,7 @@ func (a *stored) GCWhy(ctx context.Context, key string) (api.GCWhy, error) {
 	}
 	w := api.GCWhy{
 		Root: root, Kept: y.Kept(), Here: "no", Size: y.Size, Used: y.Used, Pins: []api.Pin{},
-		Leases: y.Leases, Ingest: y.Ingest, Held: y.Held, Cutoff: y.Cutoff, Next: y.Next(),
+		Leases: y.Leases, Ingest: y.Downloading, Held: y.Held, Cutoff: y.Cutoff, Next: y.EvictedNext(),
 	}
 	switch {
 	case y.Corrupt:

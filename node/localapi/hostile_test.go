@@ -84,7 +84,7 @@ func TestHostileDirectories(t *testing.T) {
 		"a link with bytes": {{Name: "a", Kind: 2, Digest: content[:], Size: 4, Target: "b"}},
 	} {
 		root, _ := s.directory(t, entries...)
-		r := &reader{newAhead(s)}
+		r := &reader{newReadAhead(s)}
 		dir := t.TempDir()
 		err := func() error {
 			stream, err := r.Get(t.Context(), root.String())

@@ -6,16 +6,20 @@ import (
 	"sync"
 )
 
-// inOrder runs what produce submits, up to workers of it at once, and yields the
-// results in the order in which they were submitted. produce runs beside it and
-// ends when submit fails. The error is that of produce, or errStopped when yield
-// has seen enough. It returns when everything that it started has.
-func inOrder[R any](ctx context.Context, workers int, produce func(ctx context.Context, submit func(work func() R) error) error, yield func(R) bool) error {
+// inOrder runs the work that produce submits, at most workers at once, and yields the
+// results in the order of the submissions. produce runs on a goroutine of its own and
+// must return when submit fails. inOrder returns the error of produce, or errStopped
+// when yield returns false. It returns after all its goroutines.
+func inOrder[R any](
+	ctx context.Context, workers int,
+	produce func(ctx context.Context, submit func(work func() R) error) error,
+	yield func(R) bool,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	order := make(chan chan R, workers-1) // bound: workers, with the one that is waited for
+	order := make(chan chan R, workers-1) // bound: workers, with the result that the loop waits for
 	var failed error
 	wg.Go(func() {
 		defer close(order)
@@ -38,5 +42,5 @@ func inOrder[R any](ctx context.Context, workers int, produce func(ctx context.C
 	return failed
 }
 
-// errStopped ends what a consumer has seen enough of.
-var errStopped = errors.New("localapi: the consumer stopped")
+// errStopped ends a sequence whose consumer wants no more.
+var errStopped = errors.New("the consumer stopped")

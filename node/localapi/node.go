@@ -19,10 +19,10 @@ import (
 	"allium/store/gc"
 )
 
-// Deps is what the API of a running node speaks to.
+// Deps are the parts of a running node that its API uses.
 type Deps struct {
 	Store    *store.Store
-	Objects  content.Opener // in the store, or with peers
+	Objects  content.Opener // opens objects of the store and of peers
 	Resolver *resolver.Resolver
 	Repairs  Repairs
 	Announce Announcer
@@ -30,7 +30,7 @@ type Deps struct {
 	Sessions *session.Service
 	DHT      *dht.Service
 	Hints    *hints.Service
-	Denied   func(where string, root b3.Root) error // by the denylist, asked for at a place it counts
+	Denied   func(where string, root b3.Root) error // returns an error if the denylist names root; where is a metric label
 	Control  Control
 	Limits   *limits.Registry
 }
@@ -39,22 +39,22 @@ type Deps struct {
 type Repairs interface {
 	// Fetch fetches an object now.
 	Fetch(ctx context.Context, root b3.Root) error
-	// Lost takes what a pin promises and is not whole here to be fetched later. It
+	// Lost queues a pinned object that is missing or damaged, to be fetched later. It
 	// does not wait.
 	Lost(l gc.Lost)
 }
 
-// Announcer tells the network what this node has.
+// Announcer publishes to the network which objects this node has.
 type Announcer interface {
-	// Announce publishes a new pin, and Withdraw takes back what was announced of an
-	// object whose last pin was removed.
+	// Announce publishes the object of a new pin.
 	Announce(ctx context.Context, root b3.Root)
+	// Withdraw stops publishing an object whose last pin was removed.
 	Withdraw(ctx context.Context, root b3.Root)
-	// Tell announces one object by gossip alone.
+	// Tell announces one object by gossip only.
 	Tell(root b3.Root)
 }
 
-// Control is the node as its operator handles it; see [api.Node].
+// Control has the calls for the operator of a node; see [api.Node].
 type Control interface {
 	ID() api.ID
 	Drain()
@@ -71,18 +71,18 @@ type Node struct {
 
 var _ api.Node = (*Node)(nil)
 
-// NewNode returns the API of a node whose parts all run.
+// NewNode returns the API of a node. All parts in deps run until the last call ends.
 func NewNode(cfg Config, deps Deps) *Node {
 	return &Node{deps: deps, stored: stored{
-		reader: reader{fetching{inTurn{deps.Objects}, deps.Store, deps.Resolver}},
-		cfg:    cfg, st: deps.Store, tars: tree.NewTarAdder(cfg.SpoolDir, deps.Limits), around: running{deps},
+		reader: reader{fetching{sequential{deps.Objects}, deps.Store, deps.Resolver}},
+		cfg:    cfg, st: deps.Store, tars: tree.NewTarAdder(cfg.SpoolDir, deps.Limits), node: running{deps},
 	}}
 }
 
-// running surrounds a store with a running node.
+// running are the hooks of a running node.
 type running struct{ deps Deps }
 
-func (running) repairs() error { return nil }
+func (running) canRepair() error { return nil }
 
 func (r running) repair(ctx context.Context, root b3.Root) error {
 	return r.deps.Repairs.Fetch(ctx, root)
@@ -92,7 +92,7 @@ func (r running) lost(l gc.Lost) { r.deps.Repairs.Lost(l) }
 
 func (r running) pinned(ctx context.Context, root b3.Root) { r.deps.Announce.Announce(ctx, root) }
 
-// Unpin implements api.Store. What nothing pins any more is announced no more.
+// Unpin implements api.Store. The node stops announcing an object without pins.
 func (a *Node) Unpin(ctx context.Context, key, label string) error {
 	root, err := a.unpin(ctx, key, label)
 	if err != nil {
@@ -116,15 +116,21 @@ func (a *Node) Fetch(ctx context.Context, key string, progress api.ProgressFunc)
 	o := resolver.FetchOptions{}
 	if progress != nil {
 		o.Progress = func(p resolver.Progress) {
-			progress(api.Progress{Bytes: p.Bytes, TotalBytes: p.BytesKnown, Resumed: p.Resumed, Objects: p.Objects, TotalObjects: p.ObjectsKnown})
+			progress(api.Progress{
+				Bytes: p.Bytes, TotalBytes: p.BytesKnown, Resumed: p.Resumed,
+				Objects: p.Objects, TotalObjects: p.ObjectsKnown,
+			})
 		}
 	}
-	defer a.st.Hold()() // whoever pins it next finds it among what was used last
+	defer a.st.HoldGC()() // keeps the object until the caller may pin it, as recently used
 	info, err := a.deps.Resolver.FetchTree(ctx, root, o)
 	if err != nil {
 		return api.Fetched{}, err
 	}
-	f := api.Fetched{Root: root, Kind: api.File, Objects: info.Objects, Bytes: info.Bytes, New: info.FetchedBytes, Resumed: info.Resumed}
+	f := api.Fetched{
+		Root: root, Kind: api.File, Objects: info.Objects,
+		Bytes: info.Bytes, New: info.FetchedBytes, Resumed: info.Resumed,
+	}
 	if info.Directory {
 		f.Kind = api.Directory
 	}

@@ -30,17 +30,18 @@ func (a *stored) Pin(ctx context.Context, key string, o api.PinOptions) (api.Pin
 			return p, nil
 		}
 	}
-	return api.Pin{}, status.Errorf(status.Conflict, "the pin of %s was removed while it was made", root)
+	return api.Pin{}, status.Errorf(status.Conflict, "the new pin of %s was removed by another request", root)
 }
 
+// pin pins an object and tells the node.
 func (a *stored) pin(ctx context.Context, root b3.Root, o store.PinOptions) error {
-	if err := a.st.Integrity(); err != nil {
+	if err := a.st.UnknownLoss(); err != nil {
 		return err
 	}
 	if err := a.st.Pin(ctx, root, o); err != nil {
 		return err
 	}
-	a.around.pinned(ctx, root)
+	a.node.pinned(ctx, root)
 	return nil
 }
 
@@ -50,7 +51,7 @@ func (a *stored) Unpin(ctx context.Context, key, label string) error {
 	return err
 }
 
-// unpin is Unpin that returns what key names.
+// unpin is Unpin, and returns the address that key names.
 func (a *stored) unpin(ctx context.Context, key, label string) (b3.Root, error) {
 	root, err := a.root(ctx, key)
 	if err != nil {
@@ -69,7 +70,7 @@ func (a *stored) unpinAll(ctx context.Context, root b3.Root) error {
 		return err
 	}
 	if len(pins) == 0 {
-		return status.Errorf(status.NotFound, "%s is not pinned; `allium pin ls` lists what is", root)
+		return status.Errorf(status.NotFound, "%s is not pinned; `allium pin ls` lists the pins", root)
 	}
 	for _, p := range pins {
 		if err := a.st.Unpin(ctx, root, p.Label); err != nil {

@@ -16,7 +16,7 @@ import (
 	"allium/protocols/status"
 )
 
-// reader answers what reads objects by their keys. It implements api.Reader.
+// reader reads objects by their keys. It implements api.Reader.
 type reader struct{ source source }
 
 var _ api.Reader = (*reader)(nil)
@@ -28,7 +28,7 @@ func split(key string) (root b3.Root, path string, err error) {
 	return root, strings.Trim(path, "/"), err
 }
 
-// resolve finds what a key names.
+// resolve returns the object that a key names.
 func (a *reader) resolve(ctx context.Context, key string) (api.Object, error) {
 	o, c, err := a.open(ctx, key, false)
 	if c != nil {
@@ -37,7 +37,8 @@ func (a *reader) resolve(ctx context.Context, key string) (api.Object, error) {
 	return o, err
 }
 
-// root is the address that a key names; only a path needs looking up.
+// root returns the address that a key names. It reads objects only for a key with a
+// path.
 func (a *reader) root(ctx context.Context, key string) (b3.Root, error) {
 	root, path, err := split(key)
 	if err != nil || path == "" {
@@ -50,8 +51,8 @@ func (a *reader) root(ctx context.Context, key string) (b3.Root, error) {
 	return e.Root, err
 }
 
-// open finds and opens what a key names, of which the caller wants the whole or
-// a part. The content of a link is nil; any other is closed by the caller.
+// open opens the object that a key names. whole says that the caller reads all of it.
+// The content of a link is nil; the caller closes any other content.
 func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, b3.Content, error) {
 	root, path, err := split(key)
 	if err != nil {
@@ -64,7 +65,9 @@ func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, 
 		if err != nil {
 			return api.Object{}, nil, err
 		}
-		o = api.Object{Root: e.Root, Kind: kindOf(e.Kind), Size: e.Size, Name: e.Name, Executable: e.Executable}
+		o = api.Object{
+			Root: e.Root, Kind: kindOf(e.Kind), Size: e.Size, Name: e.Name, Executable: e.Executable,
+		}
 		via = root
 	}
 	if o.Kind == api.Link {
@@ -87,13 +90,14 @@ func (a *reader) open(ctx context.Context, key string, whole bool) (api.Object, 
 	return o, c, nil
 }
 
-// resumer is a [content.Content] that goes on where an earlier fetch stopped.
+// resumer is a [content.Content] that continues an earlier fetch.
 type resumer interface {
-	Resumed() int64 // bytes that it had left
+	Resumed() int64 // bytes that the earlier fetch has stored
 }
 
-// kindOfContent tells what a root is that no directory entry describes: it is
-// a directory only when magic and decoding agree (SPEC §1).
+// kindOfContent returns the kind of an object without a directory entry. It is a
+// directory when its content starts with the magic of a manifest and decodes as one
+// (SPEC §1), and a file otherwise.
 func kindOfContent(ctx context.Context, c b3.Content) (api.Kind, error) {
 	if c.Size() > manifest.MaxNode {
 		return api.File, nil
@@ -144,14 +148,15 @@ func (a *reader) Cat(ctx context.Context, key string, r api.Range) (*api.Stream,
 	return stream(ctx, o, c, r)
 }
 
-// stream reads bytes [r.Start, r.End) of c, which it closes in the end.
+// stream returns a stream of the bytes [r.Start, r.End) of c. The stream closes c.
 func stream(ctx context.Context, o api.Object, c b3.Content, r api.Range) (*api.Stream, error) {
 	end := c.Size()
 	if r.End >= 0 {
 		end = min(r.End, end)
 	}
 	if r.Start < 0 || r.Start > end {
-		err := status.Errorf(status.BadRange, "bytes %d to %d are not within the %d bytes of %s", r.Start, r.End, c.Size(), o.Root)
+		err := status.Errorf(status.BadRange,
+			"bytes %d to %d are not within the %d bytes of %s", r.Start, r.End, c.Size(), o.Root)
 		return nil, errors.Join(err, c.Close())
 	}
 	return &api.Stream{Object: o, Body: newBody(ctx, func(ctx context.Context, w io.Writer) error {
@@ -189,7 +194,8 @@ func (a *reader) List(ctx context.Context, key string) iter.Seq2[api.Entry, erro
 	return func(yield func(api.Entry, error) bool) {
 		o, err := a.resolve(ctx, key)
 		if err == nil && o.Kind != api.Directory {
-			err = status.Errorf(status.BadRequest, "%s is a %s, not a directory; use `allium cat` or `allium stat`", key, o.Kind)
+			err = status.Errorf(status.BadRequest,
+				"%s is a %s, not a directory; use `allium cat` or `allium stat`", key, o.Kind)
 		}
 		if err != nil {
 			yield(api.Entry{}, err)
@@ -212,7 +218,9 @@ func (a *reader) Stat(ctx context.Context, key string) (api.Stat, error) {
 	if o.Kind == api.Link {
 		return api.Stat{}, linkError(key)
 	}
-	st := api.Stat{Root: o.Root, CID: o.Root.CID().String(), Kind: o.Kind, Size: o.Size, Groups: b3.Groups(o.Size)}
+	st := api.Stat{
+		Root: o.Root, CID: o.Root.CID().String(), Kind: o.Kind, Size: o.Size, Groups: b3.Groups(o.Size),
+	}
 	if o.Kind == api.Directory {
 		for _, err := range manifest.Entries(ctx, objects.Manifests(a.source), o.Root) {
 			if err != nil {

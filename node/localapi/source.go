@@ -15,87 +15,88 @@ import (
 	"allium/store"
 )
 
-// source is where a reader gets what it reads.
+// source opens the objects that a reader reads.
 type source interface {
 	content.Opener
-	// fetchTree brings a whole directory near before it is read, many objects a
-	// request. It returns how many of its bytes an earlier fetch had left, and how
-	// many there are.
+	// fetchTree fetches a whole directory before it is read, many objects in one
+	// request. resumed is how many of its total bytes an earlier fetch has stored.
 	fetchTree(ctx context.Context, root b3.Root) (resumed, total int64, err error)
-	// fetchFiles brings files near before they are read.
+	// fetchFiles fetches files before they are read.
 	fetchFiles(ctx context.Context, roots []b3.Root) error
 	// walk calls each for every entry below a directory, in the order of
-	// manifest.Walk, files for every file named.
-	walk(ctx context.Context, root b3.Root, each func(early) error) error
-	files(ctx context.Context, roots []b3.Root, each func(early) error) error
-	// openFile opens a file that walk or files told of.
-	openFile(ctx context.Context, r early) (b3.Content, error)
+	// manifest.Walk.
+	walk(ctx context.Context, root b3.Root, each func(readEntry) error) error
+	// files calls each for every file of roots, in order.
+	files(ctx context.Context, roots []b3.Root, each func(readEntry) error) error
+	// openFile opens a file that walk or files has passed to each.
+	openFile(ctx context.Context, r readEntry) (b3.Content, error)
 }
 
-// early is an entry, and the bytes of its file if they were read already.
-type early struct {
+// readEntry is an entry, with the bytes of its file if they were read ahead.
+type readEntry struct {
 	path  string
 	entry manifest.Entry
-	held  *heldBytes // nil: not read
+	data  *fileBytes // nil: not read ahead
 	err   error
 }
 
-// heldBytes is a file that was read whole, and proved.
-type heldBytes struct{ bytes.Buffer }
+// fileBytes is a whole, proved file in memory. It implements b3.Content.
+type fileBytes struct{ bytes.Buffer }
 
-func (h *heldBytes) Size() int64 { return int64(h.Len()) }
+func (h *fileBytes) Size() int64 { return int64(h.Len()) }
 
-func (h *heldBytes) Copy(_ context.Context, w io.Writer, start, end int64) error {
+func (h *fileBytes) Copy(_ context.Context, w io.Writer, start, end int64) error {
 	_, err := w.Write(h.Bytes()[start:end])
 	return err
 }
 
-func (h *heldBytes) Close() error { return nil }
+func (h *fileBytes) Close() error { return nil }
 
-// inTurn reads objects that are near one after the other.
-type inTurn struct{ content.Opener }
+// sequential is a source that reads one object after the other and fetches nothing.
+type sequential struct{ content.Opener }
 
-func (inTurn) fetchTree(context.Context, b3.Root) (resumed, total int64, err error) {
+func (sequential) fetchTree(context.Context, b3.Root) (resumed, total int64, err error) {
 	return 0, 0, nil
 }
 
-func (inTurn) fetchFiles(context.Context, []b3.Root) error {
-	return nil // opening them will say that they are not here
+func (sequential) fetchFiles(context.Context, []b3.Root) error {
+	return nil // Open reports a missing file
 }
 
-func (s inTurn) walk(ctx context.Context, root b3.Root, each func(early) error) error {
+func (s sequential) walk(ctx context.Context, root b3.Root, each func(readEntry) error) error {
 	return manifest.Walk(ctx, objects.Manifests(s), root, func(path string, e manifest.Entry) error {
-		return each(early{path: path, entry: e})
+		return each(readEntry{path: path, entry: e})
 	})
 }
 
-func (inTurn) files(_ context.Context, roots []b3.Root, each func(early) error) error {
+func (sequential) files(_ context.Context, roots []b3.Root, each func(readEntry) error) error {
 	for _, root := range roots {
-		if err := each(early{entry: manifest.Entry{Root: root}}); err != nil {
+		if err := each(readEntry{entry: manifest.Entry{Root: root}}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s inTurn) openFile(ctx context.Context, r early) (b3.Content, error) {
+func (s sequential) openFile(ctx context.Context, r readEntry) (b3.Content, error) {
 	return s.Open(ctx, r.entry.Root, content.OpenOptions{Whole: true})
 }
 
-// fetching reads what the store has, and brings what it lacks into it first.
+// fetching is the source of a running node. It fetches missing objects into the store
+// before they are read.
 type fetching struct {
-	inTurn
+	sequential
 	store    *store.Store
 	resolver *resolver.Resolver
 }
 
 func (s fetching) fetchTree(ctx context.Context, root b3.Root) (resumed, total int64, err error) {
-	defer s.store.Hold()()
+	defer s.store.HoldGC()()
 	info, err := s.resolver.FetchTree(ctx, root, resolver.FetchOptions{})
 	return info.Resumed, info.Bytes, err
 }
 
-// fetchWorkers is how many files of one request are fetched at a time.
+// fetchWorkers is how many files of one request are fetched at once.
 const fetchWorkers = 16
 
 func (s fetching) fetchFiles(ctx context.Context, roots []b3.Root) error {

@@ -1,7 +1,24 @@
-// Package localapi answers what the command line and the admin listener ask of a
-// node. Three types do, each for what there is: [Node] for a node that runs,
-// [Store] for a store that no node runs, [Gateway] for what can be read through
-// somebody else's gateway.
+// Package localapi implements the local API of a node, which the command line and the
+// admin listener call. It has three implementations: [Node] for a running node,
+// [Store] for a store while no node runs, and [Gateway] for reading through the
+// gateway of another node.
+//
+// # Invariants
+//
+// Every byte that a call returns was proved against its address. A call that ends
+// early returns an error, so a cut stream never looks complete. A call ends with its
+// context, and returns only after the goroutines that it started. What an add or an
+// upload stores is protected from garbage collection until its pin is set.
+//
+// # One request
+//
+// `allium get b3:…/src` calls Get of [api.Reader]. reader.open parses the key and looks
+// the path up in the directory. It then opens the object through its source: the
+// store, the network or a gateway. For a file, Get returns a body that copies the
+// content. For a directory, the body first calls fetchTree, which fetches the whole tree
+// into the store of a running node. It then calls writeTree, which writes the entries as
+// a tar. Calls that change the store (Add, Pin, GC, Verify) are methods of stored, which
+// Node and Store share; stored calls its nodeHooks with what a running node must know.
 package localapi
 
 import (
@@ -17,68 +34,70 @@ import (
 	"allium/store/gc"
 )
 
-// Config says what kind of node an API is of.
+// Config describes the node whose API this is.
 type Config struct {
-	SpoolDir     string // where an add may keep a file without a name; "" for none
+	SpoolDir     string // directory for unnamed files of an add; "": the node writes none
 	InRAM        bool   // the store is in RAM
 	Seed         bool   // the node holds no content
-	SeedManifest bool   // the node follows a signed list of seeds
+	SeedManifest bool   // the node uses a signed list of seeds
 }
 
-// stored is what the API of a store has, whether or not a node runs it. It
-// implements api.Store.
+// stored implements api.Store, with or without a running node.
 type stored struct {
 	reader
-	cfg    Config
-	st     *store.Store
-	tars   *tree.TarAdder
-	around surroundings
+	cfg  Config
+	st   *store.Store
+	tars *tree.TarAdder
+	node nodeHooks
 }
 
 var _ api.Store = (*stored)(nil)
 
-// surroundings is what is around a store: the node that runs it, or nothing.
-type surroundings interface {
-	// repairs returns why nothing can be fetched again, nil where it can.
-	repairs() error
-	// repair fetches an object that is damaged or missing.
+// nodeHooks are the calls of a store to the node that runs it.
+type nodeHooks interface {
+	// canRepair returns an error if damaged objects cannot be fetched again.
+	canRepair() error
+	// repair fetches a damaged or missing object.
 	repair(ctx context.Context, root b3.Root) error
-	// lost is told of what a pin promises and is not whole here.
+	// lost takes a pinned object that is missing or damaged.
 	lost(l gc.Lost)
-	// pinned is told of every new pin.
+	// pinned takes the object of every new pin.
 	pinned(ctx context.Context, root b3.Root)
 }
 
-// alone surrounds a store that no node runs.
-type alone struct{}
+// noNode are the hooks of a store that no node runs.
+type noNode struct{}
 
-func (alone) repairs() error                        { return errNoRepair }
-func (alone) repair(context.Context, b3.Root) error { return errNoRepair }
-func (alone) lost(gc.Lost)                          {}
-func (alone) pinned(context.Context, b3.Root)       {}
+func (noNode) canRepair() error                      { return errNoRepair }
+func (noNode) repair(context.Context, b3.Root) error { return errNoRepair }
+func (noNode) lost(gc.Lost)                          {}
+func (noNode) pinned(context.Context, b3.Root)       {}
 
-// errNoRepair says why nothing is fetched again.
-var errNoRepair = status.Errorf(status.NotReady, "no node runs that could fetch what is damaged; start one with `allium run`, or leave --repair out")
+// errNoRepair refuses a repair while no node runs.
+var errNoRepair = status.Errorf(status.NotReady,
+	"no node runs that could fetch damaged objects. Start one with `allium run`, or leave --repair out")
 
-// Store is the API of a store that no node runs.
+// Store is the API of a store while no node runs. It implements api.Store.
 type Store struct{ stored }
 
-// NewStore returns the API of a store that somebody else runs.
+// NewStore returns the API of st. The caller closes st after the last call.
 func NewStore(st *store.Store, cfg Config) *Store {
 	return &Store{stored{
-		reader: reader{inTurn{hereAlone{objects.Local{Store: st}}}}, cfg: cfg, st: st, tars: tree.NewTarAdder(cfg.SpoolDir, nil), around: alone{},
+		reader: reader{sequential{storeOnly{objects.Local{Store: st}}}},
+		cfg:    cfg, st: st, tars: tree.NewTarAdder(cfg.SpoolDir, nil), node: noNode{},
 	}}
 }
 
-// hereAlone opens what is in the store, and says what would help where an object
-// is missing.
-type hereAlone struct{ objects.Local }
+// storeOnly opens objects of the store. The error of a missing object says that a
+// running node could fetch it.
+type storeOnly struct{ objects.Local }
 
 // Open implements content.Opener.
-func (l hereAlone) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (content.Content, error) {
+func (l storeOnly) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (content.Content, error) {
 	c, err := l.Local.Open(ctx, root, o)
 	if status.Of(err) == status.NotFound {
-		return nil, status.Errorf(status.NotFound, "%s is not in the store, and no node runs that could fetch it; start one with `allium run`", root)
+		return nil, status.Errorf(status.NotFound,
+			"%s is not in the store, and no node runs that could fetch it; start one with `allium run`", root)
 	}
 	return c, err
 }
@@ -102,9 +121,10 @@ func (a *stored) Stat(ctx context.Context, key string) (api.Stat, error) {
 // Keep implements api.Store.
 func (a *stored) Keep(ctx context.Context, roots []b3.Root) ([]bool, error) {
 	if a.cfg.InRAM {
-		return nil, status.Errorf(status.Amnesia, "this node keeps its store in RAM and nothing for long; send the files themselves")
+		return nil, status.Errorf(status.Amnesia,
+			"the store of this node is in RAM and may lose objects soon; send the files themselves")
 	}
-	has, err := a.st.Keep(ctx, roots)
+	has, err := a.st.Touch(ctx, roots)
 	if err != nil {
 		return nil, err
 	}

@@ -22,39 +22,46 @@ func (a *reader) Files(ctx context.Context, roots []b3.Root) (*api.Stream, error
 			return err
 		}
 		tw := tar.NewWriter(w)
-		if err := a.source.files(ctx, roots, func(r early) error { return a.writeFile(ctx, tw, r) }); err != nil {
+		if err := a.source.files(ctx, roots, func(r readEntry) error { return a.writeFile(ctx, tw, r) }); err != nil {
 			return err
 		}
 		return tw.Close()
 	}, nil)}, nil
 }
 
-func (a *reader) writeFile(ctx context.Context, tw *tar.Writer, r early) error {
+// writeFile writes one file to tw, named by its digest.
+func (a *reader) writeFile(ctx context.Context, tw *tar.Writer, r readEntry) error {
 	c, err := a.source.openFile(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if err := tw.WriteHeader(&tar.Header{Name: r.entry.Root.Hex(), Typeflag: tar.TypeReg, Mode: 0o644, Size: c.Size(), Format: tar.FormatPAX}); err != nil {
+	h := &tar.Header{
+		Name: r.entry.Root.Hex(), Typeflag: tar.TypeReg, Mode: 0o644, Size: c.Size(), Format: tar.FormatPAX,
+	}
+	if err := tw.WriteHeader(h); err != nil {
 		return err
 	}
 	return c.Copy(ctx, tw, 0, c.Size())
 }
 
-// writeTree writes the directory root as a tar stream whose first entry is
-// "./", the directory itself.
+// writeTree writes the directory root as a tar. Its first entry is "./", the
+// directory itself.
 func (a *reader) writeTree(ctx context.Context, w io.Writer, root b3.Root) error {
 	tw := tar.NewWriter(w)
-	if err := tw.WriteHeader(&tar.Header{Name: "./", Typeflag: tar.TypeDir, Mode: 0o755, Format: tar.FormatPAX}); err != nil {
+	top := &tar.Header{Name: "./", Typeflag: tar.TypeDir, Mode: 0o755, Format: tar.FormatPAX}
+	if err := tw.WriteHeader(top); err != nil {
 		return err
 	}
-	if err := a.source.walk(ctx, root, func(r early) error { return a.writeEntry(ctx, tw, r) }); err != nil {
+	err := a.source.walk(ctx, root, func(r readEntry) error { return a.writeEntry(ctx, tw, r) })
+	if err != nil {
 		return err
 	}
 	return tw.Close()
 }
 
-func (a *reader) writeEntry(ctx context.Context, tw *tar.Writer, r early) error {
+// writeEntry writes one entry of a directory to tw.
+func (a *reader) writeEntry(ctx context.Context, tw *tar.Writer, r readEntry) error {
 	name, e := r.path, r.entry
 	h := &tar.Header{Name: name, Mode: 0o644, Format: tar.FormatPAX}
 	switch e.Kind {
@@ -74,8 +81,9 @@ func (a *reader) writeEntry(ctx context.Context, tw *tar.Writer, r early) error 
 		return err
 	}
 	defer c.Close()
-	if c.Size() != e.Size { // what a manifest says of sizes is its author's claim
-		return status.Errorf(status.Corrupt, "%s: the directory says %d bytes, %s has %d", name, e.Size, e.Root, c.Size())
+	if c.Size() != e.Size { // a manifest may state a false size
+		return status.Errorf(status.Corrupt,
+			"%s: the directory says %d bytes, %s has %d", name, e.Size, e.Root, c.Size())
 	}
 	if err := tw.WriteHeader(h); err != nil {
 		return err

@@ -14,26 +14,26 @@ import (
 	"allium/store/upload"
 )
 
-// Uploads is the store of a node as its gateway writes it. It implements
-// the Store of gateway/upload.
+// Uploads is the store for the uploads of a node's gateway. It implements the Store
+// of gateway/upload.
 type Uploads struct {
 	api *stored
-	// shut returns why the node takes nothing now, nil when it does.
+	// shut returns an error while the node accepts no uploads.
 	shut func() error
 }
 
 var _ gatewayupload.Store = Uploads{}
 
-// Uploads returns the node's store as its gateway writes it; shut returns why the
-// node takes nothing now, nil when it does.
+// Uploads returns the store for the uploads of the node's gateway. shut returns an
+// error while the node accepts no uploads.
 func (a *Node) Uploads(shut func() error) Uploads { return Uploads{api: &a.stored, shut: shut} }
 
-// admits refuses what the node cannot or does not want to store now.
-func (u Uploads) admits() error {
+// admit returns an error while the node cannot or will not store an upload.
+func (u Uploads) admit() error {
 	if u.api.cfg.Seed {
 		return objects.ErrSeed
 	}
-	if err := u.api.st.Integrity(); err != nil {
+	if err := u.api.st.UnknownLoss(); err != nil {
 		return err
 	}
 	return u.shut()
@@ -44,8 +44,8 @@ func (u Uploads) Present(ctx context.Context, root b3.Root, o gatewayupload.Opti
 	if u.api.cfg.Seed {
 		return api.Stored{}, false, objects.ErrSeed
 	}
-	defer u.api.st.Hold()() // until the pin is set
-	has, err := u.api.st.Keep(ctx, []b3.Root{root})
+	defer u.api.st.HoldGC()() // until the pin is set
+	has, err := u.api.st.Touch(ctx, []b3.Root{root})
 	if err != nil || has[0] != b3.Complete {
 		return api.Stored{}, false, err
 	}
@@ -66,10 +66,10 @@ func (u Uploads) Present(ctx context.Context, root b3.Root, o gatewayupload.Opti
 
 // Put implements the Store of gateway/upload.
 func (u Uploads) Put(ctx context.Context, r io.Reader, o gatewayupload.Options) (api.Stored, error) {
-	if err := u.admits(); err != nil {
+	if err := u.admit(); err != nil {
 		return api.Stored{}, err
 	}
-	defer u.api.st.Hold()() // until the pin is set
+	defer u.api.st.HoldGC()() // until the pin is set
 	opt := store.PutOptions{Expect: o.Expect, Size: o.Length}
 	if o.Pin {
 		if err := meta.CheckLabel(o.Label); err != nil {
@@ -90,29 +90,31 @@ func (u Uploads) Put(ctx context.Context, r io.Reader, o gatewayupload.Options) 
 
 // New implements the Store of gateway/upload.
 func (u Uploads) New(ctx context.Context, o gatewayupload.Options) (gatewayupload.Upload, error) {
-	if err := u.admits(); err != nil {
+	if err := u.admit(); err != nil {
 		return gatewayupload.Upload{}, err
 	}
-	up, err := u.api.st.Uploads().New(ctx, upload.Options{Length: o.Length, Expect: o.Expect, Label: o.Label, Pin: o.Pin})
-	return u.told(up), err
+	up, err := u.api.st.Uploads().New(ctx, upload.Options{
+		Length: o.Length, Expect: o.Expect, Label: o.Label, Pin: o.Pin,
+	})
+	return uploadOf(up), err
 }
 
 // Upload implements the Store of gateway/upload.
 func (u Uploads) Upload(ctx context.Context, id string) (gatewayupload.Upload, error) {
 	up, err := u.api.st.Uploads().Get(ctx, id)
-	return u.told(up), err
+	return uploadOf(up), err
 }
 
 // Append implements the Store of gateway/upload.
 func (u Uploads) Append(ctx context.Context, id string, offset int64, r io.Reader) (gatewayupload.Upload, error) {
-	if err := u.admits(); err != nil {
+	if err := u.admit(); err != nil {
 		return gatewayupload.Upload{}, err
 	}
 	up, err := u.api.st.Uploads().Append(ctx, id, offset, r)
 	if err == nil && !up.Root.IsZero() && up.Pin {
-		u.api.around.pinned(ctx, up.Root) // the store has pinned it itself
+		u.api.node.pinned(ctx, up.Root) // the store has set the pin
 	}
-	return u.told(up), err
+	return uploadOf(up), err
 }
 
 // Remove implements the Store of gateway/upload.
@@ -120,8 +122,8 @@ func (u Uploads) Remove(ctx context.Context, id string) error {
 	return u.api.st.Uploads().Remove(ctx, id)
 }
 
-// told is an upload of the store as the gateway knows it.
-func (Uploads) told(up upload.Info) gatewayupload.Upload {
+// uploadOf converts an upload of the store for the gateway.
+func uploadOf(up upload.Info) gatewayupload.Upload {
 	t := gatewayupload.Upload{
 		ID: up.ID, Offset: up.Offset, Expires: up.Expires,
 		Options: gatewayupload.Options{Length: up.Length, Expect: up.Expect, Pin: up.Pin, Label: up.Label},

@@ -19,12 +19,12 @@ import (
 // uploading returns the adapter over a store, and what it announced.
 func uploading(st *store.Store) (Uploads, *announcements) {
 	a := &announcements{}
-	return Uploads{api: &stored{st: st, around: a}, shut: func() error { return nil }}, a
+	return Uploads{api: &stored{st: st, node: a}, shut: func() error { return nil }}, a
 }
 
 // announcements notes what was pinned.
 type announcements struct {
-	alone
+	noNode
 	roots []b3.Root
 }
 
@@ -80,14 +80,16 @@ func TestUploads(t *testing.T) {
 				}
 			}
 			// Without a length the stream is cut, and what was charged given back.
-			if _, err := u.Put(ctx, bytes.NewReader(p), upload.Options{Length: -1, Pin: true, Label: "small"}); err != nil && status.Of(err) != status.Quota {
+			pinned := upload.Options{Length: -1, Pin: true, Label: "small"}
+			if _, err := u.Put(ctx, bytes.NewReader(p), pinned); err != nil && status.Of(err) != status.Quota {
 				t.Errorf("%v", err)
 			}
 			other := append(bytes.Clone(p), 'x')
-			if _, err := u.Put(ctx, bytes.NewReader(other), upload.Options{Length: -1, Pin: true, Label: "small"}); status.Of(err) != status.Quota {
+			if _, err := u.Put(ctx, bytes.NewReader(other), pinned); status.Of(err) != status.Quota {
 				t.Errorf("%v", err)
 			}
-			if _, err := u.Put(ctx, bytes.NewReader(other), upload.Options{Length: -1, Expect: root}); status.Of(err) != status.BadDigest {
+			expects := upload.Options{Length: -1, Expect: root}
+			if _, err := u.Put(ctx, bytes.NewReader(other), expects); status.Of(err) != status.BadDigest {
 				t.Errorf("%v", err)
 			}
 			if _, err := st.Stat(ctx, b3.Sum(other)); status.Of(err) != status.NotFound {

@@ -15,10 +15,10 @@ import (
 	"allium/store/gc"
 )
 
-// verifyWorkers is how many objects one verify reads at once.
+// verifyWorkers is how many objects one Verify reads at once.
 const verifyWorkers = 2
 
-// checked is the verdict on one object, or why there is none.
+// checked is the result for one object, or the error that prevented the check.
 type checked struct {
 	api.Verified
 	err error
@@ -31,7 +31,7 @@ type submitCheck func(check func() checked) error
 func (a *stored) Verify(ctx context.Context, key string, o api.VerifyOptions) iter.Seq2[api.Verified, error] {
 	return func(yield func(api.Verified, error) bool) {
 		if o.Repair {
-			err := a.around.repairs()
+			err := a.node.canRepair()
 			if a.cfg.Seed {
 				err = objects.ErrSeed
 			}
@@ -59,10 +59,10 @@ func (a *stored) Verify(ctx context.Context, key string, o api.VerifyOptions) it
 	}
 }
 
-// verifyAll reads the structure of the log, proves every object, and then looks
-// for what pins promise and is absent or damaged.
+// verifyAll reads the structure of the log, proves every object, and then looks for
+// pinned objects that are missing or damaged.
 func (a *stored) verifyAll(ctx context.Context, o api.VerifyOptions, submit submitCheck) error {
-	if _, err := a.st.CheckLog(ctx); err != nil { // what it finds is in the list of damage
+	if _, err := a.st.CheckLog(ctx); err != nil { // the list of damage has its findings
 		return err
 	}
 	for info, err := range a.st.List(ctx) {
@@ -76,12 +76,12 @@ func (a *stored) verifyAll(ctx context.Context, o api.VerifyOptions, submit subm
 	return a.verifyPromises(ctx, o, submit)
 }
 
-// verifyPromises tells of what pins promise and is absent or damaged. What is
-// absent is fetched where that is wanted, before what is below it is looked at,
-// and is otherwise left to the repairs of the node, if one runs.
+// verifyPromises reports pinned objects that are missing or damaged. With o.Repair it
+// fetches a missing object before it examines the objects below it. Otherwise a running
+// node repairs the object later.
 func (a *stored) verifyPromises(ctx context.Context, o api.VerifyOptions, submit submitCheck) error {
 	whole := true
-	err := a.st.Collector().Promises(ctx, gc.PromiseOptions{Fast: true}, func(l gc.Lost) error {
+	err := a.st.Collector().FindLost(ctx, gc.FindLostOptions{Fast: true}, func(l gc.Lost) error {
 		c := a.checkPromise(ctx, l, o)
 		whole = whole && c.err == nil && c.Error == nil
 		return submit(func() checked { return c })
@@ -93,9 +93,9 @@ func (a *stored) verifyPromises(ctx context.Context, o api.VerifyOptions, submit
 	return err
 }
 
-// checkPromise is check of what was lost when the walk saw it.
+// checkPromise checks an object that was missing or damaged during the walk.
 func (a *stored) checkPromise(ctx context.Context, l gc.Lost, o api.VerifyOptions) checked {
-	if l.Corrupt { // it was read with all others, and fetched where that was wanted
+	if l.Corrupt { // verifyAll has checked it, and repaired it if o says so
 		o.Repair = false
 	}
 	c := a.check(ctx, l.Root, 0, o)
@@ -107,14 +107,14 @@ func (a *stored) checkPromise(ctx context.Context, l gc.Lost, o api.VerifyOption
 			c.err = err
 		}
 	case c.Error != nil && !o.Repair:
-		a.around.lost(l)
+		a.node.lost(l)
 	}
 	return c
 }
 
-// verifyTree proves what key names and, if that is a directory, everything
-// below it. It reads the store alone: what is missing is a finding. What leads
-// to more is checked, and mended, before that is read.
+// verifyTree proves the object that key names and, for a directory, everything below
+// it. It reads only the store: a missing object is a result. It checks a directory,
+// and repairs it with o.Repair, before it reads the entries.
 func (a *stored) verifyTree(ctx context.Context, key string, o api.VerifyOptions, submit submitCheck) error {
 	root, err := a.root(ctx, key)
 	if err != nil {
@@ -122,7 +122,7 @@ func (a *stored) verifyTree(ctx context.Context, key string, o api.VerifyOptions
 	}
 	info, err := a.st.Stat(ctx, root)
 	if out := status.Of(err); err != nil && out != status.Corrupt && (out != status.NotFound || !o.Repair) {
-		return err // known to be damaged: reading it again says what is wrong
+		return err // a corrupt object is checked below, to report what is wrong
 	}
 	top := a.check(ctx, root, info.Size, o)
 	if err := submit(func() checked { return top }); err != nil || top.err != nil || top.Error != nil {
@@ -148,18 +148,18 @@ func (a *stored) verifyTree(ctx context.Context, key string, o api.VerifyOptions
 		return submit(func() checked { return a.check(ctx, e.Root, e.Size, o) })
 	})
 	if o := status.Of(err); o == status.Corrupt || o == status.NotFound {
-		return nil // the directory that ends the walk has been yielded as damaged or missing
+		return nil // the damaged or missing directory was already yielded
 	}
 	return err
 }
 
-// check reads one object, fetches it again if that is wanted and reads it once
-// more: damage is a value, anything else an error.
+// check reads and proves one object. With o.Repair it fetches a bad object again and
+// reads it once more. Damage is in the result; any other failure is its err.
 func (a *stored) check(ctx context.Context, root b3.Root, size int64, o api.VerifyOptions) checked {
 	c := checked{Verified: api.Verified{Root: root, Size: size}}
 	err := a.st.Verify(ctx, root)
 	if o.Repair && bad(err) {
-		if e := a.around.repair(ctx, root); e != nil {
+		if e := a.node.repair(ctx, root); e != nil {
 			err = fmt.Errorf("%w; it could not be fetched again: %w", err, e)
 		} else if err = a.st.Verify(ctx, root); err == nil {
 			c.Repaired = true
@@ -179,8 +179,8 @@ func (a *stored) check(ctx context.Context, root b3.Root, size int64, o api.Veri
 	return c
 }
 
-// bad reports whether err says that an object is damaged, or not there: never
-// fetched, or deleted since it was listed.
+// bad reports whether err means that an object is damaged or missing. A missing
+// object was never fetched, or was deleted since it was listed.
 func bad(err error) bool {
 	o := status.Of(err)
 	return o == status.Corrupt || o == status.NotFound

@@ -12,8 +12,8 @@ import (
 	"allium/store"
 )
 
-// Encode writes groups as they arrive, with the parents that the store has of
-// them by then. It reads on only as far as the resolver reads ahead.
+// Encode writes groups as they arrive, with their parents, which the store has by then.
+// The resolver's read-ahead bounds how far the fetch runs ahead of w.
 func (c *remoteContent) Encode(ctx context.Context, w io.Writer, start, end int64) error {
 	if c.size == 0 {
 		start, end = 0, 0
@@ -25,7 +25,7 @@ func (c *remoteContent) Encode(ctx context.Context, w io.Writer, start, end int6
 		return err
 	}
 	defer from.Close()
-	src := &arriving{ctx: ctx, st: c.store, root: c.root, size: c.size, from: from, next: first / b3.GroupSize}
+	src := &fetchSource{ctx: ctx, st: c.store, root: c.root, size: c.size, from: from, next: first / b3.GroupSize}
 	defer src.close()
 	e, err := bao.NewEncoder(c.hash.Reader(c.root, c.size, src), b3.Range{Start: start, End: end})
 	if err != nil {
@@ -35,41 +35,42 @@ func (c *remoteContent) Encode(ctx context.Context, w io.Writer, start, end int6
 	return cmp.Or(writeErr, src.failed(readErr))
 }
 
-// arriving is the source of a walk over one range of an object that is being
-// fetched: groups come from the fetch, in order, and parents from the store,
-// where each was written before a group below it. It is used by one goroutine.
-type arriving struct {
+// fetchSource is a b3.Source for one range of an object that is being fetched. Groups come
+// from the fetch, in order. Parents come from the store, which writes each parent before a
+// group below it. One goroutine uses it.
+type fetchSource struct {
 	ctx  context.Context
 	st   *store.Store
 	root b3.Root
 	size int64
 
-	from *resolver.Content // from the first group of the range on
-	next int64             // the group that from gives next
-	have []byte            // group next−1, when the walk has yet to ask for it
+	from *resolver.Content // starts at the first group of the range
+	next int64             // number of the group that fetch reads next
+	have []byte            // group next−1, until ReadGroup returns it; nil: none
 	buf  [b3.GroupSize]byte
 
-	obj *store.Object // what is here, for its parents; nil until one is asked for
+	obj *store.Object // the object in the store; nil until ReadParent opens it
 }
 
 // ReadGroup implements b3.Source.
-func (a *arriving) ReadGroup(g int64, p []byte) (int, error) {
+func (a *fetchSource) ReadGroup(g int64, p []byte) (int, error) {
 	if a.have == nil {
 		if err := a.fetch(); err != nil {
 			return 0, err
 		}
 	}
 	if g != a.next-1 {
-		return 0, status.Errorf(status.Internal, "node: group %d of %s out of turn, %d is next", g, a.root, a.next-1)
+		return 0, status.Errorf(status.Internal, "group %d of %s was read out of order: group %d is next", g, a.root,
+			a.next-1)
 	}
 	n := copy(p, a.have)
 	a.have = nil
 	return n, nil
 }
 
-// ReadParent implements b3.Source. It is above the group that comes next, so it
-// is here when that is.
-func (a *arriving) ReadParent(node int64, p *[b3.ParentSize]byte) error {
+// ReadParent implements b3.Source. The node is above the next group, so the store has it
+// once that group has arrived.
+func (a *fetchSource) ReadParent(node int64, p *[b3.ParentSize]byte) error {
 	if a.have == nil {
 		if err := a.fetch(); err != nil {
 			return err
@@ -84,8 +85,8 @@ func (a *arriving) ReadParent(node int64, p *[b3.ParentSize]byte) error {
 	return a.obj.Source().ReadParent(node, p)
 }
 
-// fetch waits for the next group.
-func (a *arriving) fetch() error {
+// fetch reads the next group into have, and waits until it has arrived.
+func (a *fetchSource) fetch() error {
 	n := min(b3.GroupSize, a.size-a.next*b3.GroupSize)
 	if _, err := io.ReadFull(a.from, a.buf[:n]); err != nil {
 		return err
@@ -95,9 +96,9 @@ func (a *arriving) fetch() error {
 	return nil
 }
 
-// open opens the object, whole or not. Between the two looks it may have become
-// whole.
-func (a *arriving) open() (*store.Object, error) {
+// open opens the object in the store, whole or partial. If neither is there, the object
+// may have become whole between the two calls, so open looks for the whole one again.
+func (a *fetchSource) open() (*store.Object, error) {
 	o, err := a.st.Open(a.ctx, a.root)
 	if !absentHere(err) {
 		return o, err
@@ -108,21 +109,23 @@ func (a *arriving) open() (*store.Object, error) {
 	return a.st.Open(a.ctx, a.root)
 }
 
-// absentHere reports whether err says that a whole object is not here.
+// absentHere reports whether err says that the store does not have the whole object, or has it damaged.
 func absentHere(err error) bool {
 	o := status.Of(err)
 	return o == status.NotFound || o == status.Corrupt
 }
 
-// failed tells the store of damage that the walk found.
-func (a *arriving) failed(err error) error {
+// failed reports to the store the damage that reading it has found, and returns the error
+// for the caller.
+func (a *fetchSource) failed(err error) error {
 	if a.obj == nil {
 		return err
 	}
 	return a.obj.Failed(err)
 }
 
-func (a *arriving) close() {
+// close closes the object in the store. The caller of Encode closes the fetch.
+func (a *fetchSource) close() {
 	if a.obj != nil {
 		_ = a.obj.Close() // always nil
 	}

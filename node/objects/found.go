@@ -12,19 +12,23 @@ import (
 	"allium/store"
 )
 
-// ErrSeed is what a seed answers to a caller that wants it to hold something.
-var ErrSeed = status.Errorf(status.NotAllowed, "this node is a seed: it helps others to find each other, and neither holds nor fetches content; use another node, or another node.profile")
+// ErrSeed is the answer of a seed to a request to store or fetch an object.
+var ErrSeed = status.Errorf(status.NotAllowed,
+	"this node is a seed: it helps others to find each other, and neither holds nor fetches content; use another node, "+
+		"or another node.profile")
 
-// Found opens objects wherever they are: in the store, or with peers.
+// Found opens objects that are in the store or with peers.
 type Found struct {
 	Local    Local
 	Resolver *resolver.Resolver
-	Denied   func(b3.Root) error
-	Hash     *b3.HashQueue // that the groups of encodings pass; nil: none
-	Seed     bool          // it fetches nothing
+	Denied   func(b3.Root) error // returns an error for an object that must not be opened
+	Hash     *b3.HashQueue       // hashes the groups of encodings; nil: no queue
+	Seed     bool                // the node is a seed and fetches nothing
 }
 
-// Open implements content.Opener.
+// Open implements content.Opener. It asks peers for an object that the store does not have
+// or has damaged. With o.LocalOnly it asks no peer and returns the store's error; a seed
+// returns ErrSeed.
 func (f Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (content.Content, error) {
 	if err := f.Denied(root); err != nil {
 		return nil, err
@@ -38,28 +42,30 @@ func (f Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (c
 	case f.Seed:
 		return nil, ErrSeed
 	}
-	r := &remoteContent{resolver: f.Resolver, store: f.Local.Store, hash: f.Hash, root: root, via: resolver.Sources{Via: o.Via}}
-	want := resolver.OpenOptions{Sources: r.via} // no bytes: the size alone
+	r := &remoteContent{resolver: f.Resolver, store: f.Local.Store, hash: f.Hash, root: root,
+		via: resolver.Sources{Via: o.Via}}
+	opts := resolver.OpenOptions{Sources: r.via} // an empty range: only the size is fetched
 	if o.Whole {
-		want = resolver.Whole(r.via)
+		opts = resolver.Whole(r.via)
 	}
-	want.Absent = err
-	ahead, err := f.Resolver.Open(ctx, root, want)
+	opts.Absent = err
+	opened, err := f.Resolver.Open(ctx, root, opts)
 	if err != nil {
 		return nil, err
 	}
-	r.size, r.resumed = ahead.Size(), ahead.Resumed()
+	r.size, r.resumed = opened.Size(), opened.Resumed()
 	if !o.Whole {
-		return r, ahead.Close()
+		return r, opened.Close()
 	}
-	r.whole = ahead
+	r.whole = opened
 	return r, nil
 }
 
 // Memory implements content.Objects.
 func (f Found) Memory(root b3.Root) []byte { return f.Local.Memory(root) }
 
-// remoteContent is an object that peers have.
+// remoteContent implements content.Content for an object that is fetched from peers. One
+// goroutine uses it at a time.
 type remoteContent struct {
 	resolver *resolver.Resolver
 	store    *store.Store
@@ -68,7 +74,7 @@ type remoteContent struct {
 	via      resolver.Sources
 	size     int64
 	resumed  int64
-	whole    *resolver.Content // opened ahead; nil once it is used
+	whole    *resolver.Content // the whole object, opened by Open; nil once reader has taken it
 }
 
 func (c *remoteContent) Size() int64 { return c.size }
@@ -76,7 +82,7 @@ func (c *remoteContent) Size() int64 { return c.size }
 // Resumed implements resumer.
 func (c *remoteContent) Resumed() int64 { return c.resumed }
 
-// Close gives up what was opened and not used.
+// Close closes what Open opened, unless reader has taken it.
 func (c *remoteContent) Close() error {
 	if c.whole != nil {
 		return c.whole.Close()
@@ -84,9 +90,9 @@ func (c *remoteContent) Close() error {
 	return nil
 }
 
-// Copy writes bytes as they arrive, verified. They are kept. The first bytes of what
-// was opened ahead are read without giving it up, so that a look at the kind of an
-// object costs nothing.
+// Copy writes verified bytes as they arrive, and the store keeps them. If Open opened the
+// whole object, Copy peeks at its first bytes and does not consume them. So a caller that
+// detects the type of an object does not fetch its beginning twice.
 func (c *remoteContent) Copy(ctx context.Context, w io.Writer, start, end int64) error {
 	if start == end {
 		return nil
@@ -110,7 +116,8 @@ func (c *remoteContent) Copy(ctx context.Context, w io.Writer, start, end int64)
 	return cmp.Or(writeErr, readErr)
 }
 
-// reader opens bytes [start, end), or takes what was opened ahead.
+// reader returns bytes [start, end). For the whole object it takes what Open opened, if
+// that is still there; for another range it closes that and opens the range.
 func (c *remoteContent) reader(ctx context.Context, start, end int64) (*resolver.Content, error) {
 	from := c.whole
 	c.whole = nil

@@ -1,6 +1,15 @@
-// Package objects opens objects for the gateway and the local API: those in the
-// store, those that peers have, and those behind a gateway that need not be
-// trusted.
+// Package objects opens objects for the gateway and the local API. It has three openers:
+// [Local] for objects in the store, [Found] for objects in the store or with peers, and
+// [Through] for objects behind a gateway that need not be trusted.
+//
+// Invariants: every byte that is written out is verified against the root that was asked
+// for. Damage in the store is reported to the store, and a failing destination is never
+// taken for damage.
+//
+// One request, step by step: the gateway calls [Found.Open]. If the store has the whole
+// object, Open returns it from Local. Otherwise the resolver finds peers that have it, and
+// Open returns a remoteContent. Copy then writes the bytes of a range as they arrive, and
+// Encode writes them with their proof. The caller closes the content.
 package objects
 
 import (
@@ -19,7 +28,7 @@ import (
 	"allium/store"
 )
 
-// Local opens what is in a store and nothing else.
+// Local opens objects of a store and nothing else.
 type Local struct{ Store *store.Store }
 
 // Open implements content.Opener.
@@ -34,14 +43,14 @@ func (l Local) Open(ctx context.Context, root b3.Root, _ content.OpenOptions) (c
 // Memory implements content.Objects.
 func (l Local) Memory(root b3.Root) []byte { return l.Store.Memory(root) }
 
-// localContent is a stored object as the gateway reads it.
+// localContent implements content.Content for an object of the store.
 type localContent struct{ o *store.Object }
 
 func (c localContent) Size() int64  { return c.o.Size() }
 func (c localContent) Close() error { return c.o.Close() }
 
-// Copy writes verified bytes; a damaged group ends it before a byte of it is
-// written, and the object is not served again.
+// Copy writes verified bytes. If a group is damaged, Copy writes nothing of it and returns
+// an error, and the store does not serve the object again.
 func (c localContent) Copy(ctx context.Context, w io.Writer, start, end int64) error {
 	s := c.o.Reader().Section(start, end)
 	defer s.Close()
@@ -49,7 +58,8 @@ func (c localContent) Copy(ctx context.Context, w io.Writer, start, end int64) e
 	return cmp.Or(writeErr, c.o.Failed(readErr))
 }
 
-// Encode is Copy with the proof; damage is told to the store as there.
+// Encode writes the bytes together with their proof. Damage has the effect that it has in
+// Copy.
 func (c localContent) Encode(ctx context.Context, w io.Writer, start, end int64) error {
 	e, err := bao.NewEncoder(c.o.Reader(), b3.Range{Start: start, End: end})
 	if err != nil {
@@ -59,9 +69,9 @@ func (c localContent) Encode(ctx context.Context, w io.Writer, start, end int64)
 	return cmp.Or(writeErr, c.o.Failed(readErr))
 }
 
-// transfer copies from to w until ctx ends. It returns what went wrong with the
-// source apart from what went wrong with the destination, which the end of ctx
-// counts as; at most one of the two is not nil.
+// transfer copies a source to w until ctx ends. It returns an error of the source as
+// readErr, and one of the destination or the end of ctx as writeErr. At most one of the
+// two is set.
 func transfer(ctx context.Context, w io.Writer, from io.WriterTo) (readErr, writeErr error) {
 	_, err := from.WriteTo(writerCtx{ctx, w})
 	var we writeError
@@ -71,8 +81,8 @@ func transfer(ctx context.Context, w io.Writer, from io.WriterTo) (readErr, writ
 	return err, nil
 }
 
-// writerCtx ends a copy when its context does, and marks the errors of the
-// destination so that they are not taken for the store's.
+// writerCtx is a writer that fails once ctx has ended. It marks every error as a
+// writeError, so that it is not taken for an error of the source.
 type writerCtx struct {
 	ctx context.Context
 	w   io.Writer
@@ -93,7 +103,8 @@ type writeError struct{ err error }
 
 func (e writeError) Error() string { return fmt.Sprintf("write: %v", e.err) }
 
-// Manifests reads manifest nodes, verified and at most manifest.MaxNode bytes.
+// Manifests returns a function that reads one verified manifest node. A node of more than
+// manifest.MaxNode bytes is status.BadRequest.
 func Manifests(objects content.Opener) manifest.Getter {
 	return func(ctx context.Context, root b3.Root) ([]byte, error) {
 		c, err := objects.Open(ctx, root, content.OpenOptions{})

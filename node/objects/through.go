@@ -13,13 +13,13 @@ import (
 	"allium/protocols/status"
 )
 
-// Through opens what a gateway that need not be trusted has: every chunk group
-// is proved here.
+// Through opens objects behind a gateway that need not be trusted: this process verifies
+// every chunk group.
 type Through struct{ Gateway *verified.Gateway }
 
-// Open implements content.Opener. The size of an object that is opened whole is
-// a claim until Copy has come to its end: a false one fails it. A small object is
-// here as soon as it is open.
+// Open implements content.Opener. If the object is opened whole, its size is only a claim
+// of the gateway until Copy has read to the end. Copy fails if the claim is false. Open
+// reads an object of at most one group completely.
 func (o Through) Open(ctx context.Context, root b3.Root, opt content.OpenOptions) (content.Content, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &gatewayContent{g: o.Gateway, root: root, cancel: cancel}
@@ -35,17 +35,18 @@ func (o Through) Open(ctx context.Context, root b3.Root, opt content.OpenOptions
 	return c, nil
 }
 
-// gatewayContent is an object that a gateway sends.
+// gatewayContent implements content.Content for an object that a gateway sends. One
+// goroutine uses it at a time.
 type gatewayContent struct {
 	g      *verified.Gateway
 	root   b3.Root
-	cancel context.CancelFunc // of rest
+	cancel context.CancelFunc // ends rest
 	size   int64
-	head   []byte             // the first bytes, at most a group, proved
-	rest   *verified.Download // what follows head; nil when that is all, or it was used
+	head   []byte             // the first bytes, verified, at most a group
+	rest   *verified.Download // the bytes after head; nil if there are none or they were read
 }
 
-// begin asks for the whole object.
+// begin requests the whole object and reads its first group into head.
 func (c *gatewayContent) begin(ctx context.Context) (err error) {
 	if c.rest, err = c.g.Get(ctx, c.root, api.Range{End: -1}); err != nil {
 		return err
@@ -58,7 +59,8 @@ func (c *gatewayContent) begin(ctx context.Context) (err error) {
 	return c.drain(io.Discard)
 }
 
-// measure asks for the last bytes, which prove the size and may be all.
+// measure requests the last group's worth of bytes, which prove the size. If they are the
+// whole object, it keeps them as head.
 func (c *gatewayContent) measure(ctx context.Context) (err error) {
 	if c.rest, err = c.g.Get(ctx, c.root, api.Range{Start: -b3.GroupSize, End: -1}); err != nil {
 		return err
@@ -73,7 +75,7 @@ func (c *gatewayContent) measure(ctx context.Context) (err error) {
 	return nil
 }
 
-// drain writes rest to its end.
+// drain writes rest to w, closes it and notes the proved size.
 func (c *gatewayContent) drain(w io.Writer) error {
 	rest := c.rest
 	c.rest = nil
@@ -85,7 +87,7 @@ func (c *gatewayContent) drain(w io.Writer) error {
 
 func (c *gatewayContent) Size() int64 { return c.size }
 
-// Close ends what is still being sent.
+// Close ends a download that still runs.
 func (c *gatewayContent) Close() error {
 	c.cancel()
 	if c.rest != nil {
@@ -124,7 +126,8 @@ func (c *gatewayContent) Copy(ctx context.Context, w io.Writer, start, end int64
 	return err
 }
 
-// Encode implements content.Content, of which nobody asks it here.
+// Encode implements content.Content. It always fails with status.Unsupported.
 func (c *gatewayContent) Encode(context.Context, io.Writer, int64, int64) error {
-	return status.Errorf(status.Unsupported, "what comes through a gateway is not encoded again; ask %s's own gateway", c.root)
+	return status.Errorf(status.Unsupported, "this node cannot encode %s, which it gets from a gateway; "+
+		"request the encoding from that gateway", c.root)
 }

@@ -12,8 +12,7 @@ import (
 	"allium/protocols/status"
 )
 
-// Config is the host's configuration. All of it is cold: a change takes effect
-// when the node starts again.
+// Config is the host's configuration. A change takes effect when the node starts again.
 // node/config/keys.txt says what each key means.
 type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
@@ -34,13 +33,14 @@ type Config struct {
 	HolePunch bool `koanf:"hole_punch"`
 }
 
-// Validate returns status.BadRequest with the key that is wrong and its bounds.
+// Validate returns nil, or a status.BadRequest that names the first wrong key and its
+// bounds.
 func (c Config) Validate() error {
 	bad := func(key, format string, args ...any) error {
-		return status.Errorf(status.BadRequest, "p2p: listen.%s %s", key, fmt.Sprintf(format, args...))
+		return status.Errorf(status.BadRequest, "listen.%s %s", key, fmt.Sprintf(format, args...))
 	}
 	if !slices.Contains(Profiles(), c.Profile) {
-		return status.Errorf(status.BadRequest, "p2p: unknown profile %q: use one of %v", c.Profile, Profiles())
+		return status.Errorf(status.BadRequest, "unknown profile %q: use one of %v", c.Profile, Profiles())
 	}
 	for _, s := range c.Listen {
 		a, err := parseListen(s)
@@ -77,11 +77,11 @@ func (c Config) Validate() error {
 }
 
 const (
-	maxRelays = 16
-	minMemory = 256 << 20
+	maxRelays = 16        // addresses
+	minMemory = 256 << 20 // bytes
 )
 
-// relays parses Relays, joining the addresses of one relay.
+// relays parses Relays and groups the addresses by relay.
 func (c Config) relays() ([]peer.AddrInfo, error) {
 	addrs := make([]ma.Multiaddr, len(c.Relays))
 	for i, s := range c.Relays {
@@ -94,7 +94,8 @@ func (c Config) relays() ([]peer.AddrInfo, error) {
 	return peer.AddrInfosFromP2pAddrs(addrs...)
 }
 
-// parseListen accepts exactly the two forms the host has transports for.
+// parseListen parses a listen address. It accepts only the two forms for which the host
+// has a transport.
 func parseListen(s string) (ma.Multiaddr, error) {
 	a, err := ma.NewMultiaddr(s)
 	if err != nil {
@@ -113,13 +114,13 @@ func parseListen(s string) (ma.Multiaddr, error) {
 	return nil, fmt.Errorf("use /ip4|ip6/ADDRESS/tcp/PORT or /ip4|ip6/ADDRESS/udp/PORT/quic-v1")
 }
 
-// isQUIC reports whether a parsed listen address is of the QUIC transport.
+// isQUIC reports whether a parsed address is a QUIC address.
 func isQUIC(a ma.Multiaddr) bool {
 	_, err := a.ValueForProtocol(ma.P_QUIC_V1)
 	return err == nil
 }
 
-// IsQUIC reports whether a listen address is well-formed and of QUIC.
+// IsQUIC reports whether listen is a valid listen address for QUIC.
 func IsQUIC(listen string) bool {
 	a, err := parseListen(listen)
 	return err == nil && isQUIC(a)

@@ -22,25 +22,27 @@ import (
 	"go.uber.org/fx"
 )
 
-// Faults makes the links of one host bad, for testnets (package node/fault).
+// Faults injects faults into the links of one host, for testnets (package node/fault).
 type Faults interface {
-	// Conn wraps a TCP connection to a peer, below its security; "" is not known
-	// yet. Then prove is told who it is, and returns when the peer is not cut off,
-	// or with an error.
+	// Conn wraps a TCP connection to a peer, below TLS or Noise. An empty id means that
+	// the peer is not known yet. The caller then calls prove with the peer's id after the
+	// handshake. prove waits while that peer is cut off; its error says why it stopped
+	// waiting.
 	Conn(c net.Conn, id peer.ID) (faulty net.Conn, prove func(peer.ID) error)
 	// ListenUDP opens a socket for QUIC.
 	ListenUDP(network string, at *net.UDPAddr) (net.PacketConn, error)
-	// Learn is told who is at an address, as an address book says or as a
-	// connection has proved.
+	// Learn records that the peer is at an address. proved says that a connection has
+	// proved it; otherwise an address book says so.
 	Learn(id peer.ID, addr ma.Multiaddr, proved bool)
 	// Cut reports whether a peer is cut off.
 	Cut(id peer.ID) bool
 }
 
-// faultyHost gives Faults their places in a host.
+// faultyHost builds the options of a host with faults.
 type faultyHost struct{ f Faults }
 
-// options are those places; metrics is nil where the host has none.
+// options returns the options that pass the host's connections and sockets through
+// Faults. metrics may be nil.
 func (f faultyHost) options(metrics prometheus.Registerer) []libp2p.Option {
 	return []libp2p.Option{
 		libp2p.Security(tls.ID, f.newTLS),
@@ -50,16 +52,17 @@ func (f faultyHost) options(metrics prometheus.Registerer) []libp2p.Option {
 	}
 }
 
-// newQUICReuse is the library's constructor of what shares QUIC's sockets, with
-// sockets of ours.
+// newQUICReuse returns a constructor of the library's QUIC connection manager. It does
+// what the library's own constructor does, but opens the sockets with Faults.ListenUDP.
 func (f faultyHost) newQUICReuse(metrics prometheus.Registerer) any {
-	return func(reset quic.StatelessResetKey, token quic.TokenGeneratorKey, rm network.ResourceManager, life fx.Lifecycle) (*quicreuse.ConnManager, error) {
+	return func(reset quic.StatelessResetKey, token quic.TokenGeneratorKey, rm network.ResourceManager,
+		life fx.Lifecycle) (*quicreuse.ConnManager, error) {
 		opts := []quicreuse.Option{
 			quicreuse.OverrideListenUDP(f.f.ListenUDP),
 			quicreuse.ConnContext(func(ctx context.Context, c *quic.ClientInfo) (context.Context, error) {
 				addr, err := quicreuse.ToQuicMultiaddr(c.RemoteAddr, quic.Version1)
 				if err != nil {
-					addr = nil // the resource manager decides about one without
+					addr = nil // the resource manager decides about a connection without an address
 				}
 				scope, err := rm.OpenConnection(network.DirInbound, false, addr)
 				if err != nil {
@@ -88,19 +91,19 @@ func (f faultyHost) newTLS(id protocol.ID, key crypto.PrivKey, muxers []upgrader
 	return &faultySecurity{t, f.f}, err
 }
 
-func (f faultyHost) newNoise(id protocol.ID, key crypto.PrivKey, muxers []upgrader.StreamMuxer) (*faultySecurity, error) {
+func (f faultyHost) newNoise(id protocol.ID, key crypto.PrivKey, muxers []upgrader.StreamMuxer) (*faultySecurity,
+	error) {
 	t, err := noise.New(id, key, muxers)
 	return &faultySecurity{t, f.f}, err
 }
 
-// faultySecurity puts a faulty connection below the security of a TCP connection,
-// where the peer is known.
+// faultySecurity is TLS or Noise over connections that Faults wraps.
 type faultySecurity struct {
 	sec.SecureTransport
 	f Faults
 }
 
-// SecureOutbound implements [sec.SecureTransport]. To a peer that is cut off it
+// SecureOutbound implements [sec.SecureTransport]. If the peer is cut off, the handshake
 // lasts until ctx ends.
 func (s *faultySecurity) SecureOutbound(ctx context.Context, insecure net.Conn, p peer.ID) (sec.SecureConn, error) {
 	below, _ := s.f.Conn(insecure, p)
@@ -111,8 +114,9 @@ func (s *faultySecurity) SecureOutbound(ctx context.Context, insecure net.Conn, 
 	return c, err
 }
 
-// SecureInbound implements [sec.SecureTransport]. The handshake tells who it is;
-// for one that is cut off it then lasts until the link is whole, or ctx ends.
+// SecureInbound implements [sec.SecureTransport]. The peer is known only after the
+// handshake. If that peer is cut off, SecureInbound waits until it no longer is, or ctx
+// ends.
 func (s *faultySecurity) SecureInbound(ctx context.Context, insecure net.Conn, p peer.ID) (sec.SecureConn, error) {
 	below, prove := s.f.Conn(insecure, p)
 	c, err := s.SecureTransport.SecureInbound(ctx, below, p)
@@ -128,10 +132,10 @@ func (s *faultySecurity) SecureInbound(ctx context.Context, insecure net.Conn, p
 	return c, nil
 }
 
-var errCut = errors.New("p2p: the peer is cut off by a fault of this testnet node")
+var errCut = errors.New("the peer is cut off by a fault of this testnet node")
 
-// gater is asked by the host about connections: so Faults learn addresses. It
-// lets all dials pass: those that are cut off end by their timeouts.
+// gater is the host's connection gater. It tells Faults the addresses of peers. It refuses
+// no dial: a dial to a peer that is cut off ends by its timeout.
 type gater struct{ f Faults }
 
 // InterceptPeerDial implements connmgr.ConnectionGater.
@@ -146,9 +150,9 @@ func (g gater) InterceptAddrDial(id peer.ID, addr ma.Multiaddr) bool {
 // InterceptAccept implements connmgr.ConnectionGater.
 func (gater) InterceptAccept(network.ConnMultiaddrs) bool { return true }
 
-// InterceptSecured implements connmgr.ConnectionGater. A QUIC connection from a
-// peer that is cut off, at an address that was not known to be its own, ends
-// here; the packet that would tell it is cut off already.
+// InterceptSecured implements connmgr.ConnectionGater. It refuses a QUIC connection of a
+// peer that is cut off and whose address was not known before. The peer does not learn of
+// that: from now on its packets are dropped.
 func (g gater) InterceptSecured(_ network.Direction, id peer.ID, at network.ConnMultiaddrs) bool {
 	addr := at.RemoteMultiaddr()
 	g.f.Learn(id, addr, true)

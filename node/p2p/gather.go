@@ -14,9 +14,9 @@ import (
 	tls "github.com/libp2p/go-libp2p/p2p/security/tls"
 )
 
-// tlsTransport is the library's TLS with one system call for what is written at
-// once: crypto/tls makes one for each record, of at most 16 KiB. What goes over
-// the wire is the same.
+// tlsTransport is the library's TLS transport with fewer system calls: it sends all
+// records of one Write together. crypto/tls makes one system call for each record, of at
+// most 16 KiB. The bytes on the wire are the same.
 type tlsTransport struct{ *tls.Transport }
 
 func newTLS(id protocol.ID, key crypto.PrivKey, muxers []upgrader.StreamMuxer) (*tlsTransport, error) {
@@ -34,8 +34,9 @@ func (t *tlsTransport) SecureOutbound(ctx context.Context, insecure net.Conn, p 
 	return gathered(insecure, func(c net.Conn) (sec.SecureConn, error) { return t.Transport.SecureOutbound(ctx, c, p) })
 }
 
+// gathered runs a TLS handshake with secure over a gather of insecure.
 func gathered(insecure net.Conn, secure func(net.Conn) (sec.SecureConn, error)) (sec.SecureConn, error) {
-	g := &gather{Conn: insecure, turn: make(chan struct{}, 1)}
+	g := &gather{Conn: insecure, lock: make(chan struct{}, 1)} // bound: 1, it is a lock
 	c, err := secure(g)
 	if err != nil {
 		return nil, err
@@ -43,18 +44,18 @@ func gathered(insecure net.Conn, secure func(net.Conn) (sec.SecureConn, error)) 
 	return &gatheredConn{SecureConn: c, below: g}, nil
 }
 
-// gatheredConn is the secured side of a [gather].
+// gatheredConn is a TLS connection over a [gather].
 type gatheredConn struct {
 	sec.SecureConn
 	below   *gather
-	writing atomic.Int32 // calls of Write that gather
+	writing atomic.Int32 // running calls of Write that gather records
 }
 
-// worthGathering is the length in bytes of a write that may become several
-// records: the first ones of a connection are as short as a packet.
+// worthGathering is the length in bytes above which a write is gathered. A longer one may
+// become several records: the first records of a connection are as short as a packet.
 const worthGathering = 1 << 10
 
-// Write implements [net.Conn]. After an error the connection is of no use, as
+// Write implements [net.Conn]. After an error the connection cannot be used any more, as
 // with crypto/tls.
 func (c *gatheredConn) Write(p []byte) (int, error) {
 	if len(p) <= worthGathering {
@@ -62,60 +63,62 @@ func (c *gatheredConn) Write(p []byte) (int, error) {
 	}
 	c.writing.Add(1)
 	defer c.writing.Add(-1)
-	c.below.hold()
+	c.below.begin()
 	n, err := c.SecureConn.Write(p)
-	if lost := c.below.flush(); lost != nil && err == nil {
-		return 0, lost
+	if flushErr := c.below.flush(); flushErr != nil && err == nil {
+		return 0, flushErr
 	}
 	return n, err
 }
 
-// Close implements [net.Conn]. Like crypto/tls it does not wait to say goodbye
-// behind a write that stands still.
+// Close implements [net.Conn]. While a Write runs, Close closes the connection below at
+// once: like crypto/tls it does not wait behind a blocked Write to send its closing alert.
 func (c *gatheredConn) Close() error {
 	if c.writing.Load() > 0 {
-		_ = c.below.Conn.Close() // closed again, with the error, below
+		_ = c.below.Conn.Close() // SecureConn.Close closes it again and returns the error
 	}
 	return c.SecureConn.Close()
 }
 
-// gatherBytes has room for a yamux message and what its records take beside.
+// gatherBytes is the size of a buffer: one yamux message and the overhead of its records.
 const gatherBytes = muxMessage + 1<<10
 
 var gatherBuffers = sync.Pool{New: func() any { return new([gatherBytes]byte) }}
 
-// gather is the connection below TLS. What is written between hold and flush
-// goes out together, as far as it fits the buffer.
+// gather is the connection below TLS. Between begin and flush it collects the written
+// records in a buffer. It sends them together at the flush, or earlier when the buffer is
+// full.
 type gather struct {
 	net.Conn
-	holders atomic.Int32 // who will flush; lowered by those who have the turn
+	writers atomic.Int32 // calls of begin without their flush; lowered under lock
 
-	turn chan struct{}      // one token: who holds it uses the fields below and writes
-	buf  *[gatherBytes]byte // nil while nothing is gathered
+	lock chan struct{}      // one token, for the fields below and for writes
+	buf  *[gatherBytes]byte // nil while it is empty
 	n    int                // bytes of buf in use
-	err  error              // sticky: records are missing from what was sent
+	err  error              // of the first write that failed; later records are not sent
 }
 
-func (g *gather) hold() { g.holders.Add(1) }
+// begin makes gather collect records until flush is called.
+func (g *gather) begin() { g.writers.Add(1) }
 
-// flush sends what was gathered and gives the buffer back.
+// flush sends the collected records and gives the buffer back.
 func (g *gather) flush() error {
-	g.turn <- struct{}{} // held for a write to the network, which has the deadline of the connection
-	defer func() { <-g.turn }()
-	g.holders.Add(-1) // first: nothing is gathered after the last flush
+	g.lock <- struct{}{} // held during a write to the network, which the connection's deadline bounds
+	defer func() { <-g.lock }()
+	g.writers.Add(-1) // before the send, so that nothing is collected after the last flush
 	return g.send()
 }
 
 // Write implements [net.Conn].
 func (g *gather) Write(p []byte) (int, error) {
-	g.turn <- struct{}{} // likewise
-	defer func() { <-g.turn }()
-	if g.holders.Load() == 0 || g.n+len(p) > gatherBytes {
+	g.lock <- struct{}{} // held as in flush
+	defer func() { <-g.lock }()
+	if g.writers.Load() == 0 || g.n+len(p) > gatherBytes {
 		if err := g.send(); err != nil {
 			return 0, err
 		}
 	}
-	if g.holders.Load() == 0 || len(p) > gatherBytes {
+	if g.writers.Load() == 0 || len(p) > gatherBytes {
 		n, err := g.Conn.Write(p)
 		g.err = err
 		return n, err
@@ -127,7 +130,7 @@ func (g *gather) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// send writes out and empties the buffer. The caller has the turn.
+// send writes out and empties the buffer. The caller holds the lock.
 func (g *gather) send() error {
 	if g.buf == nil || g.err != nil {
 		return g.err

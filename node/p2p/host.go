@@ -32,7 +32,7 @@ type Deps struct {
 	Log     *slog.Logger          // nil discards
 	Limits  *limits.Registry      // nil: limits work and are listed nowhere
 	Metrics prometheus.Registerer // nil: not registered. One per host: the library's names are fixed
-	Faults  Faults                // of one host of a testnet, closed after it; nil: nothing is wrapped
+	Faults  Faults                // for one host of a testnet; nil: no faults. The caller ends them after the host
 }
 
 // Builder builds hosts of one configuration.
@@ -52,13 +52,14 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 		return nil, err
 	}
 	if deps.Key == nil || deps.Key.Type() != crypto.Ed25519 {
-		return nil, status.Errorf(status.BadRequest, "p2p: the node needs an Ed25519 key")
+		return nil, status.Errorf(status.BadRequest, "the node needs an Ed25519 key")
 	}
 	if deps.PSK != nil && len(deps.PSK) != 32 {
-		return nil, status.Errorf(status.BadRequest, "p2p: the pre-shared key has %d bytes, it must have 32", len(deps.PSK))
+		return nil, status.Errorf(status.BadRequest, "the pre-shared key has %d bytes, it must have 32", len(deps.PSK))
 	}
 	if deps.Faults != nil && cfg.Profile != Testnet {
-		return nil, status.Errorf(status.BadRequest, "p2p: faults are for the profile %s alone, this is %s", Testnet, cfg.Profile)
+		return nil, status.Errorf(status.BadRequest, "faults are for the profile %s alone, this is %s", Testnet,
+			cfg.Profile)
 	}
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
@@ -81,13 +82,14 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 		b.listen = append(b.listen, a)
 	}
 	if len(cfg.Listen) > 0 && len(b.listen) == 0 {
-		return nil, status.Errorf(status.BadRequest, "p2p: listen.addrs has QUIC addresses alone, and a private network needs TCP: add /ip4/0.0.0.0/tcp/4901")
+		return nil, status.Errorf(status.BadRequest,
+			"listen.addrs has QUIC addresses alone, and a private network needs TCP: add /ip4/0.0.0.0/tcp/4901")
 	}
 	return b, nil
 }
 
-// Unused returns the addresses of the configuration on which the host does not
-// listen: those of QUIC in a private network, which needs TCP.
+// Unused returns the configured addresses on which the host does not listen: the QUIC
+// addresses of a node in a private network, which needs TCP.
 func (b *Builder) Unused() []ma.Multiaddr { return slices.Clone(b.unused) }
 
 // Transports returns the names of the transports on which a host listens, as
@@ -112,20 +114,22 @@ func Transports(h host.Host) []string {
 	return names
 }
 
-// Wait returns when no connection is being closed any more. The caller of Build
+// Wait waits until every connection that was being closed is closed. The caller of Build
 // calls it after it has closed the host.
 func (b *Builder) Wait() { b.shares.closers.Wait() }
 
-// Build starts a host and returns once it listens on every address asked for;
-// status.TransportDown names one it could not get. The caller closes the
-// host, then calls Wait. The first Build of the process decides where the library logs.
+// Build starts a host and returns it once it listens on every configured address but
+// those of Unused. If it cannot listen on one, it returns status.TransportDown with that
+// address. The caller closes the host, then calls Wait. The first Build of the process
+// decides where the library logs.
 func (b *Builder) Build(ctx context.Context) (host.Host, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	bridgeLogs(ctx, b.deps.Log)
 	if len(b.unused) > 0 {
-		b.deps.Log.Warn("this node does not listen on the QUIC addresses of listen.addrs: a private network needs TCP", "addrs", fmt.Sprint(b.unused))
+		b.deps.Log.Warn("this node does not listen on the QUIC addresses of listen.addrs: a private network needs TCP",
+			"addrs", fmt.Sprint(b.unused))
 	}
 	rm, err := b.cfg.newResourceManager(b.deps.Metrics != nil, b.shares)
 	if err != nil {
@@ -134,17 +138,17 @@ func (b *Builder) Build(ctx context.Context) (host.Host, error) {
 	cm, err := connmgr.NewConnManager(b.cfg.ConnsLow, b.cfg.ConnsHigh, connmgr.WithGracePeriod(b.cfg.ConnGrace))
 	if err != nil {
 		_ = rm.Close()
-		return nil, fmt.Errorf("p2p: connection manager: %w", err)
+		return nil, fmt.Errorf("make the connection manager: %w", err)
 	}
 	h, err := libp2p.New(append(b.options(), libp2p.ResourceManager(rm), libp2p.ConnectionManager(cm))...)
 	if err != nil {
 		_ = cm.Close()
 		_ = rm.Close()
-		return nil, fmt.Errorf("p2p: start the host: %w", err)
+		return nil, fmt.Errorf("start the libp2p host: %w", err)
 	}
-	b.shares.keepRoom(h, max(1, int64(b.cfg.MaxConns/reserveOf)))
-	// Listening comes after: a host that cannot listen from the start is not
-	// closed by the library, and one of several addresses is enough for it.
+	b.shares.keepReserve(h, max(1, int64(b.cfg.MaxConns/reserveOf)))
+	// The host listens only now. Were it to listen in New, the library would not close a
+	// host that fails, and would accept one address out of several.
 	if err := listenOn(ctx, h, b.listen); err != nil {
 		_ = h.Close()
 		return nil, err
@@ -152,12 +156,13 @@ func (b *Builder) Build(ctx context.Context) (host.Host, error) {
 	return h, nil
 }
 
-// muxMessage is the longest yamux message in bytes: one frame with a group of
-// 64 KiB, its header and its parents. Were it 64 KiB, each such frame would go
-// out as a large message and one of some hundred bytes.
+// muxMessage is the longest yamux message in bytes: one frame with a group of 64 KiB, its
+// header and its parents. With 64 KiB, yamux would split each such frame into a large
+// message and one of some hundred bytes.
 const muxMessage = 72 << 10
 
-// options is the host but for what Build has to close when it fails.
+// options returns the host's options, except the two managers that Build has to close
+// when it fails.
 func (b *Builder) options() []libp2p.Option {
 	c := b.cfg
 	mux := *yamux.DefaultTransport
@@ -194,13 +199,15 @@ func (b *Builder) options() []libp2p.Option {
 	return append(opts, b.reachability()...)
 }
 
-// reachability is what the profile does to be reached and to help others.
+// reachability returns the options with which a node of the profile is reached behind a
+// NAT and helps other nodes to be reached.
 func (b *Builder) reachability() []libp2p.Option {
 	c := b.cfg
 	switch c.Profile {
 	case Testnet:
-		// Nobody is behind a NAT on loopback, and nothing may ask outside.
-		return []libp2p.Option{libp2p.DisableRelay(), libp2p.DisableIdentifyAddressDiscovery(), libp2p.ForceReachabilityPublic()}
+		// There is no NAT on loopback, and a testnet must not ask nodes outside.
+		return []libp2p.Option{libp2p.DisableRelay(), libp2p.DisableIdentifyAddressDiscovery(),
+			libp2p.ForceReachabilityPublic()}
 	case Seed:
 		return []libp2p.Option{
 			libp2p.ForceReachabilityPublic(), libp2p.EnableRelayService(), libp2p.EnableNATService(), libp2p.EnableAutoNATv2(),

@@ -179,14 +179,15 @@ func TestPortInUse(t *testing.T) {
 		if err == nil {
 			_ = h.Close()
 		}
-		if status.Of(err) != status.TransportDown || !strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) || !strings.Contains(err.Error(), "cannot listen on "+listen[len(listen)-1]) {
+		if status.Of(err) != status.TransportDown || !strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) ||
+			!strings.Contains(err.Error(), "cannot listen on "+listen[len(listen)-1]) {
 			t.Errorf("%s: got %v, %v", name, h, err)
 		}
 	}
 }
 
-// TestOverlappingAddresses: those of one node are not in each other's way, and
-// the port is free again for a node after it.
+// TestOverlappingAddresses: a node may listen on overlapping addresses, and the next node
+// can use the port again.
 func TestOverlappingAddresses(t *testing.T) {
 	for tries := 0; ; tries++ {
 		err := overlap(t)

@@ -7,28 +7,28 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
+	"allium/internal/privatefile"
 	"allium/protocols/status"
 )
 
-// maxKeyFile is far above what a key file holds (93 bytes).
+// maxKeyFile is the most bytes that are read of a key file, which has 93.
 const maxKeyFile = 4 << 10
 
-// LoadOrCreateKey returns the Ed25519 identity in the file at path. When there
-// is none it makes one, with the directory, and returns after it is durable: a
-// crash leaves a whole file or none, and of two processes that create at the
-// same time both get the key of the one that won.
+// LoadOrCreateKey returns the Ed25519 identity in the file at path. If there is no
+// file, it creates the directory and a new key, and returns once the file is durable.
+// A crash leaves a whole file or none. Of two processes that create a key at the same
+// time, both get the key of the first.
 //
-// The file is one line: base64 of the libp2p private key protobuf, as other
-// libp2p programs write it. Its mode is 0600; a file that others can read is
-// status.Forbidden, one that holds something else is status.Corrupt. Both name
-// the file and the remedy.
+// The file is one line: base64 of the libp2p private key protobuf, as other libp2p
+// programs write it. Its mode is 0600. A file that other users can open is
+// status.Forbidden, and one with any other content is status.Corrupt. Both errors
+// name the file and the remedy.
 func LoadOrCreateKey(path string) (crypto.PrivKey, error) {
 	key, err := LoadKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -44,43 +44,31 @@ func LoadOrCreateKey(path string) (crypto.PrivKey, error) {
 	return LoadKey(path)
 }
 
-// StoreKey writes an identity where there is none, as LoadOrCreateKey does;
-// where there is one it is fs.ErrExist.
+// StoreKey writes an identity as LoadOrCreateKey does. A file that exists is
+// fs.ErrExist.
 func StoreKey(path string, key crypto.PrivKey) error {
 	if err := storeKey(path, key); err != nil {
-		return fmt.Errorf("p2p: create the identity %s: %w", path, err)
+		return fmt.Errorf("create the identity %s: %w", path, err)
 	}
 	return nil
 }
 
-// LoadKey is LoadOrCreateKey where there has to be a key; none is fs.ErrNotExist.
+// LoadKey returns the identity in the file at path, as LoadOrCreateKey does. A file
+// that does not exist is fs.ErrNotExist.
 func LoadKey(path string) (crypto.PrivKey, error) {
-	info, err := os.Stat(path) // before opening: a pipe would block
+	raw, err := privatefile.Read(path, maxKeyFile, privatefile.NoAccess)
 	if err != nil {
-		return nil, fmt.Errorf("p2p: open the identity: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, status.Errorf(status.Corrupt, "p2p: the identity %s is not a regular file: move it away", path)
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, status.Errorf(status.Forbidden, "p2p: the identity %s can be read by other users (mode %04o): run chmod 600 %s", path, mode, path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("p2p: open the identity: %w", err)
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("p2p: read the identity %s: %w", path, err)
+		return nil, fmt.Errorf("open the identity: %w", err)
 	}
 	key, err := decodeKey(raw)
-	if err != nil { // also with a key, which is not to be used
-		return nil, status.Errorf(status.Corrupt, "p2p: %s does not hold an identity: %w; restore it from a backup, or move it away to get a new identity", path, err)
+	if err != nil { // the key, if there is one, is damaged
+		return nil, status.Errorf(status.Corrupt,
+			"%s does not hold an identity: %w; restore it from a backup, or move it away to get a new identity", path, err)
 	}
 	return key, nil
 }
 
+// decodeKey parses the content of a key file.
 func decodeKey(raw []byte) (crypto.PrivKey, error) {
 	if len(raw) > maxKeyFile {
 		return nil, fmt.Errorf("more than %d bytes", maxKeyFile)
@@ -103,9 +91,9 @@ func decodeKey(raw []byte) (crypto.PrivKey, error) {
 	return key, wholeKey(key, pb)
 }
 
-// wholeKey reports whether key is as it was written. Its public half, which is
-// in the file too, is derived from the secret and compared: with another one the
-// node would run, and nobody could prove to have reached it.
+// wholeKey returns an error if key, decoded from pb, is not as it was written. It
+// derives the public half from the secret half and compares it with the one in the
+// file. A node with a wrong public half would run, but no peer could authenticate it.
 func wholeKey(key crypto.PrivKey, pb []byte) error {
 	secret, err := key.Raw()
 	if err != nil {
@@ -124,8 +112,8 @@ func wholeKey(key crypto.PrivKey, pb []byte) error {
 	return nil
 }
 
-// storeKey writes a key beside path, makes it durable and gives it its name;
-// fs.ErrExist when somebody else was first.
+// storeKey writes a key to a temporary file beside path, makes it durable and links
+// it to path. If path exists, it returns fs.ErrExist.
 func storeKey(path string, key crypto.PrivKey) (err error) {
 	pb, err := crypto.MarshalPrivateKey(key)
 	if err != nil {
@@ -147,7 +135,7 @@ func storeKey(path string, key crypto.PrivKey) (err error) {
 	if err := writeSync(tmp, append(base64.StdEncoding.AppendEncode(nil, pb), '\n')); err != nil {
 		return err
 	}
-	// A link, not a rename: it never replaces a key.
+	// Unlike a rename, a link never replaces a key.
 	if err := os.Link(tmp.Name(), path); err != nil {
 		return err
 	}

@@ -88,7 +88,8 @@ func TestKeyDamage(t *testing.T) {
 			t.Errorf("%s gives another key", what)
 		case err == nil:
 			accepted++
-		case status.Of(err) != status.Corrupt || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "restore it from a backup"):
+		case status.Of(err) != status.Corrupt || !strings.Contains(err.Error(), path) ||
+			!strings.Contains(err.Error(), "restore it from a backup"):
 			t.Errorf("%s: %v", what, err)
 		}
 		if now, _ := os.ReadFile(path); !bytes.Equal(now, p) {

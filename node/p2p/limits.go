@@ -17,11 +17,11 @@ import (
 type streamLimit struct {
 	id            protocol.ID
 	total, peer   rcmgr.LimitVal
-	memory, peerM rcmgr.LimitVal64 // bytes of receive windows promised
+	memory, peerM rcmgr.LimitVal64 // bytes of receive windows
 }
 
-// streamLimits is every protocol the node speaks. A stream over a limit is
-// reset by the resource manager before any handler sees it.
+// streamLimits returns the limits of every protocol that the node speaks. The resource
+// manager resets a stream over a limit before any handler sees it.
 func (c Config) streamLimits() []streamLimit {
 	const small = rcmgr.LimitVal64(256 << 10) // what yamux reserves for a new stream
 	sessions := rcmgr.LimitVal(c.MaxSessions)
@@ -35,8 +35,8 @@ func (c Config) streamLimits() []streamLimit {
 		{"/allium/kad/1.0.0", 1024, 64, 2048 * small, 128 * small},
 		{"/allium/sync/1.0.0", 256, 4, 512 * small, 8 * small}, // one comparison per stream
 		{"/allium/prov/1.0.0", 1024, 64, 2048 * small, 128 * small},
-		// One stream each way per connected peer, and one while it is replaced. No
-		// message is larger than what is reserved.
+		// One stream each way per connected peer, and one more while it is replaced. No
+		// message is larger than small.
 		{"/allium/gossip/1.0.0", rcmgr.LimitVal(c.MaxConns), 2, 2 * small * rcmgr.LimitVal64(c.MaxConns), 4 * small},
 		{identify.ID, 256, 16, 512 * small, 32 * small},
 		{identify.IDPush, 256, 16, 512 * small, 32 * small},
@@ -44,8 +44,8 @@ func (c Config) streamLimits() []streamLimit {
 	}
 }
 
-// newResourceManager makes the manager that every connection and stream asks
-// for a place. What is not set here has the library's limits for the machine.
+// newResourceManager makes the manager that admits connections and streams. A limit that
+// is not set here is the library's default for the machine.
 func (c Config) newResourceManager(metrics bool, shares *connShares) (network.ResourceManager, error) {
 	defaults := rcmgr.DefaultLimits
 	libp2p.SetDefaultServiceLimits(&defaults)
@@ -60,24 +60,30 @@ func (c Config) newResourceManager(metrics bool, shares *connShares) (network.Re
 			Streams: streams, StreamsInbound: streams, StreamsOutbound: streams,
 			Memory: rcmgr.LimitVal64(c.memory() - c.InboundMemory()),
 		},
-		// A handshake takes as long as the other side likes, up to a timeout.
+		// The other side can draw a handshake out until it times out, so they have a limit
+		// of their own.
 		Transient: rcmgr.ResourceLimits{
-			Conns: rcmgr.LimitVal(c.handshakes() + dialing), ConnsInbound: rcmgr.LimitVal(c.handshakes()), ConnsOutbound: rcmgr.LimitVal(dialing),
+			Conns: rcmgr.LimitVal(c.handshakes() + dialing), ConnsInbound: rcmgr.LimitVal(c.handshakes()),
+			ConnsOutbound: rcmgr.LimitVal(dialing),
 		},
 		Protocol:     map[protocol.ID]rcmgr.ResourceLimits{},
 		ProtocolPeer: map[protocol.ID]rcmgr.ResourceLimits{},
 	}
 	for _, l := range c.streamLimits() {
-		limits.Protocol[l.id] = rcmgr.ResourceLimits{Streams: 2 * l.total, StreamsInbound: l.total, StreamsOutbound: l.total, Memory: l.memory}
-		limits.ProtocolPeer[l.id] = rcmgr.ResourceLimits{Streams: 2 * l.peer, StreamsInbound: l.peer, StreamsOutbound: l.peer, Memory: l.peerM}
+		limits.Protocol[l.id] = rcmgr.ResourceLimits{Streams: 2 * l.total, StreamsInbound: l.total, StreamsOutbound: l.total,
+			Memory: l.memory}
+		limits.ProtocolPeer[l.id] = rcmgr.ResourceLimits{Streams: 2 * l.peer, StreamsInbound: l.peer, StreamsOutbound: l.peer,
+			Memory: l.peerM}
 	}
 
 	opts := []rcmgr.Option{
 		rcmgr.WithLimitPerSubnet(
 			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 32, ConnCount: c.MaxConnsPerIP}},
-			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 56, ConnCount: c.MaxConnsPerIP}, {PrefixLength: 48, ConnCount: 8 * c.MaxConnsPerIP}},
+			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 56, ConnCount: c.MaxConnsPerIP},
+				{PrefixLength: 48, ConnCount: 8 * c.MaxConnsPerIP}},
 		),
-		rcmgr.WithNetworkPrefixLimit(rcmgr.DefaultNetworkPrefixLimitV4, rcmgr.DefaultNetworkPrefixLimitV6), // loopback: no limit
+		// loopback: no limit
+		rcmgr.WithNetworkPrefixLimit(rcmgr.DefaultNetworkPrefixLimitV4, rcmgr.DefaultNetworkPrefixLimitV6),
 		rcmgr.WithConnRateLimiters(c.connRate()),
 	}
 	if !metrics {
@@ -85,16 +91,17 @@ func (c Config) newResourceManager(metrics bool, shares *connShares) (network.Re
 	}
 	rm, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(limits.Build(defaults.AutoScale())), opts...)
 	if err != nil {
-		return nil, fmt.Errorf("p2p: resource manager: %w", err)
+		return nil, fmt.Errorf("make the resource manager: %w", err)
 	}
 	return &sharedManager{rm, shares}, nil
 }
 
-// InboundMemory is the part of MaxMemory, a quarter of it, that frames of peers
-// may take which are not complete. The transports' buffers have the rest.
+// InboundMemory returns how many bytes the incomplete frames of peers may take: a quarter
+// of MaxMemory. The transports' buffers have the rest.
 func (c Config) InboundMemory() int64 { return c.memory() / 4 }
 
-// memory is MaxMemory, or its default for this machine.
+// memory returns MaxMemory or, if that is 0, a quarter of the machine's memory and at
+// least minMemory. It is in bytes.
 func (c Config) memory() int64 {
 	if c.MaxMemory > 0 {
 		return int64(c.MaxMemory)

@@ -11,7 +11,8 @@ import (
 	"allium/protocols/status"
 )
 
-// listenOn makes h listen on every address, or says which it could not get.
+// listenOn makes h listen on every address. An error is status.TransportDown and names
+// the first address that failed.
 func listenOn(ctx context.Context, h host.Host, addrs []ma.Multiaddr) error {
 	for _, a := range addrs {
 		if err := probe(ctx, a); err != nil {
@@ -27,17 +28,19 @@ func listenOn(ctx context.Context, h host.Host, addrs []ma.Multiaddr) error {
 }
 
 func cannotListen(a ma.Multiaddr, err error) error {
-	return status.Errorf(status.TransportDown, "p2p: cannot listen on %s: %w; stop the program that uses the port, or name another with --listen or in listen.addrs (0 is any free one)", a, err)
+	return status.Errorf(status.TransportDown,
+		"cannot listen on %s: %w; stop the program that uses the port, or name another with --listen or in "+
+			"listen.addrs (0 is any free one)", a, err)
 }
 
-// probe fails where another program listens on a TCP port. The library sets
-// SO_REUSEPORT to dial from the port it listens on, so the kernel would let two
-// nodes listen on one port and give either some of the connections. It is no
-// lock: of two nodes that start at the same moment neither may see the other.
-// All are probed before the host listens: the node's own addresses may overlap.
+// probe returns an error if another program listens on a TCP address. The library sets
+// SO_REUSEPORT, to dial from the port it listens on. So the kernel would let two nodes
+// listen on one port and share the connections between them. probe is no lock: two nodes
+// that start at the same moment may miss each other. listenOn probes all addresses before
+// the host listens on one, because the node's own addresses may overlap.
 func probe(ctx context.Context, a ma.Multiaddr) error {
 	if isQUIC(a) {
-		return nil // its sockets are not shared with other programs
+		return nil // the library does not share UDP sockets with other programs
 	}
 	network, at, err := manet.DialArgs(a)
 	if err != nil {

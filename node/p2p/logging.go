@@ -10,21 +10,21 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// bridgeOnce guards the libraries' process-wide log settings: go-libp2p keeps
-// the handler it had at its first line, so the first logger stays.
+// bridgeOnce guards the libraries' process-wide log settings. go-libp2p keeps the handler
+// that it had when it first logged, so the first logger stays.
 var bridgeOnce sync.Once
 
-// bridgeLogs sends what go-libp2p (slog) and kad-dht (zap) log to l. They are
-// chatty: below warnings they are heard only when l logs debug lines.
+// bridgeLogs sends the logs of go-libp2p (slog) and kad-dht (zap) to l. They log a lot, so
+// lines below warn pass only when l logs debug lines.
 func bridgeLogs(ctx context.Context, l *slog.Logger) {
 	bridgeOnce.Do(func() {
 		h := quiet{l.Handler()}
 		gologshim.SetDefaultHandler(h)
 		core := zapCore{ctx: context.WithoutCancel(ctx), h: h}
 		golog.SetPrimaryCore(core)
-		// A logger that is to log more than its core takes complains about itself
-		// on standard error. The names are levels, so there is no error.
-		_ = golog.SetLogLevel("*", core.least().String())
+		// A logger with a lower level than its core complains on standard error. A level's
+		// own name is always valid, so there is no error.
+		_ = golog.SetLogLevel("*", core.lowest().String())
 	})
 }
 
@@ -41,24 +41,25 @@ func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
 func (q quiet) WithAttrs(as []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(as)} }
 func (q quiet) WithGroup(name string) slog.Handler    { return quiet{q.Handler.WithGroup(name)} }
 
-// refreshLogger warns whenever a refresh finds an empty routing table: at every
-// start, and for the first node of a network always. Readiness says it better.
+// refreshLogger is the name of a logger whose warnings become debug lines. It warns
+// whenever a refresh finds an empty routing table: at every start, and always on the first
+// node of a network. Readiness reports this better.
 const refreshLogger = "dht/RtRefreshManager"
 
-// zapCore is a zap core that writes to a slog handler. zap passes no context,
-// so all lines have the one of the start of the node.
+// zapCore is a zap core that writes to a slog handler. zap passes no context, so every
+// line has the values of the context in which the node started.
 type zapCore struct {
 	ctx context.Context
 	h   slog.Handler
 }
 
-// Enabled takes the end of the process in any case: see least.
+// Enabled implements zapcore.LevelEnabler. Fatal lines always pass, so that lowest ends.
 func (c zapCore) Enabled(l zapcore.Level) bool {
 	return l >= zapcore.FatalLevel || c.h.Enabled(c.ctx, slogLevel(l))
 }
 
-// least is the least level that is taken.
-func (c zapCore) least() zapcore.Level {
+// lowest returns the lowest level that is logged.
+func (c zapCore) lowest() zapcore.Level {
 	l := zapcore.DebugLevel
 	for !c.Enabled(l) {
 		l++

@@ -41,8 +41,8 @@ func TestDebugHearsAll(t *testing.T) {
 	}
 }
 
-// TestLeastLevel: what a logger of the library is set to, its core takes.
-func TestLeastLevel(t *testing.T) {
+// TestLowestLevel: the core logs the level to which a logger of the library is set.
+func TestLowestLevel(t *testing.T) {
 	for want, h := range map[zapcore.Level]slog.Handler{
 		zapcore.DebugLevel: slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug}),
 		zapcore.WarnLevel:  slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelInfo}),
@@ -50,10 +50,10 @@ func TestLeastLevel(t *testing.T) {
 		zapcore.FatalLevel: slog.DiscardHandler,
 	} {
 		core := zapCore{ctx: t.Context(), h: quiet{h}}
-		if got := core.least(); got != want {
-			t.Errorf("least is %s, want %s", got, want)
+		if got := core.lowest(); got != want {
+			t.Errorf("lowest is %s, want %s", got, want)
 		}
-		if _, err := zapcore.NewIncreaseLevelCore(core, core.least()); err != nil {
+		if _, err := zapcore.NewIncreaseLevelCore(core, core.lowest()); err != nil {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

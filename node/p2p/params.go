@@ -25,7 +25,7 @@ type Params struct {
 	MuxMaxWindow limits.Bytes `fixed:"mux_max_window"`
 }
 
-// defaultParams returns the values that hold.
+// defaultParams returns the values that every node uses.
 func defaultParams() Params {
 	return Params{
 		ConnGrace:        time.Minute,

@@ -4,8 +4,8 @@ import (
 	"allium/protocols/status"
 )
 
-// Profile is what a node is for (SPEC §10); it decides the defaults of a
-// [Config] and which helpers against NAT the host runs.
+// Profile is the purpose of a node (SPEC §10). It decides the defaults of a [Config], and
+// which means against NAT the host uses.
 type Profile string
 
 // The profiles of SPEC §10.
@@ -57,7 +57,7 @@ func ProfileConfig(p Profile) (Config, error) {
 		c.Listen = []string{"/ip4/127.0.0.1/udp/0/quic-v1", "/ip4/127.0.0.1/tcp/0"}
 		c.PortMap, c.HolePunch = false, false
 	default:
-		return Config{}, status.Errorf(status.BadRequest, "p2p: unknown profile %q: use one of %v", p, Profiles())
+		return Config{}, status.Errorf(status.BadRequest, "unknown profile %q: use one of %v", p, Profiles())
 	}
 	return c, nil
 }

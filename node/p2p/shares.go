@@ -16,44 +16,50 @@ import (
 )
 
 const (
-	// connPart and handshakePart bound the inbound connections of one IP group: it
-	// may have one more only while it has fewer than that part of the free places.
+	// connPart and handshakePart bound the inbound connections of one IP group. A group
+	// gets one more only while it has fewer than an eighth (connPart) or a quarter
+	// (handshakePart) of the free places.
 	connPart      = 8
 	handshakePart = 4
 
-	// handshakesOf is the part of max_conns that may be in their handshake.
+	// handshakesOf bounds handshakes: a quarter of max_conns may be in theirs.
 	handshakesOf = 4
 
-	// reserveOf is the part of max_conns that is kept free: when less is, the IP
-	// group with most connections loses its newest for each that comes.
+	// reserveOf is the share of max_conns that stays free: a sixteenth. When fewer places
+	// are free, each new connection makes the IP group with most connections lose its
+	// newest one.
 	reserveOf = 16
 )
 
-// connShares bound connections by the IP group that they come from, so that no
-// network takes all of max_conns and a newcomer from another finds a place.
-// Dials and connections from addresses in no group, such as loopback, count in
-// the total alone. A relayed connection counts as its relay's.
+// connShares bounds the connections by IP group. So no network takes all of max_conns, and
+// a new peer from another network gets a place. Dials, and connections from addresses in
+// no group such as loopback, count only in the total. A relayed connection counts for the
+// group of its relay.
 type connShares struct {
-	conns, handshakes *limits.Portions[ipgroup.Group]
+	conns, handshakes *limits.FairGate[ipgroup.Group]
 
 	closers sync.WaitGroup // one for each connection in closing
 	mu      sync.Mutex
-	closing map[network.Conn]struct{} // being closed to make room
+	closing map[network.Conn]struct{} // connections being closed to free places
 }
 
 func newConnShares(c Config, registry *limits.Registry) *connShares {
 	return &connShares{
 		closing: map[network.Conn]struct{}{},
-		conns: limits.NewPortions[ipgroup.Group](registry, limits.Spec{
-			Name: "listen.conns", Path: "peers and dials → connections", Policy: "one IP group has an eighth of the free places at most; when a sixteenth is left, the group with most loses its newest",
+		conns: limits.NewFairGate[ipgroup.Group](registry, limits.Spec{
+			Name: "listen.conns", Path: "peers and dials → connections",
+			Policy: "one IP group has an eighth of the free places at most; when a sixteenth is left, the group with most " +
+				"loses its newest",
 		}, int64(c.MaxConns), connPart),
-		handshakes: limits.NewPortions[ipgroup.Group](registry, limits.Spec{
-			Name: "listen.handshakes", Path: "peers → connections in their handshake", Policy: "refused; one IP group has a quarter of the free places at most",
+		handshakes: limits.NewFairGate[ipgroup.Group](registry, limits.Spec{
+			Name: "listen.handshakes", Path: "peers → connections in their handshake",
+			Policy: "refused; one IP group has a quarter of the free places at most",
 		}, int64(c.handshakes()), handshakePart),
 	}
 }
 
-// handshakes is how many inbound connections may be in their handshake.
+// handshakes returns how many inbound connections may be in their handshake: a quarter of
+// MaxConns and at least 32, but no more than MaxConns.
 func (c Config) handshakes() int { return max(c.MaxConns/handshakesOf, min(32, c.MaxConns)) }
 
 // sharedManager is a resource manager that asks connShares first.
@@ -63,7 +69,8 @@ type sharedManager struct {
 }
 
 // OpenConnection implements network.ResourceManager.
-func (m *sharedManager) OpenConnection(dir network.Direction, usefd bool, endpoint ma.Multiaddr) (network.ConnManagementScope, error) {
+func (m *sharedManager) OpenConnection(dir network.Direction, usefd bool,
+	endpoint ma.Multiaddr) (network.ConnManagementScope, error) {
 	c := &sharedConn{shares: m.shares, inbound: dir == network.DirInbound}
 	if c.inbound {
 		c.group = ipgroup.Of(endpoint)
@@ -76,7 +83,7 @@ func (m *sharedManager) OpenConnection(dir network.Direction, usefd bool, endpoi
 			m.shares.conns.Leave(c.group)
 			return nil, limited(err)
 		}
-		c.shaking = true
+		c.inHandshake = true
 	}
 	scope, err := m.ResourceManager.OpenConnection(dir, usefd, endpoint)
 	if err != nil {
@@ -87,7 +94,7 @@ func (m *sharedManager) OpenConnection(dir network.Direction, usefd bool, endpoi
 	return c, nil
 }
 
-// limited makes err one that the library tells the other side as a limit.
+// limited wraps err so that the library reports it to the other side as a resource limit.
 func limited(err error) error { return &limitError{err} }
 
 type limitError struct{ error }
@@ -95,28 +102,29 @@ type limitError struct{ error }
 // Is implements errors.Is's interface.
 func (*limitError) Is(target error) bool { return target == network.ErrResourceLimitExceeded }
 
-// Unwrap returns what the limit said.
+// Unwrap returns the error of the limit.
 func (e *limitError) Unwrap() error { return e.error }
 
-// sharedConn is the scope of a connection that has a place.
+// sharedConn is the scope of a connection that connShares has admitted.
 type sharedConn struct {
 	network.ConnManagementScope
 	shares  *connShares
 	group   ipgroup.Group
 	inbound bool
 
-	mu      sync.Mutex
-	shaking bool // has a place among the handshakes
-	left    bool
+	mu          sync.Mutex
+	inHandshake bool // has a place in shares.handshakes
+	left        bool // has given its place in shares.conns back
 }
 
-// SetPeer implements network.ConnManagementScope: the handshake is over.
+// SetPeer implements network.ConnManagementScope. The library calls it when the handshake
+// is over.
 func (c *sharedConn) SetPeer(p peer.ID) error {
 	err := c.ConnManagementScope.SetPeer(p)
 	if err == nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.shaken()
+		c.endHandshake()
 	}
 	return err
 }
@@ -127,29 +135,30 @@ func (c *sharedConn) Done() {
 	c.leave()
 }
 
+// leave gives the connection's places back. Calls after the first do nothing.
 func (c *sharedConn) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.shaken()
+	c.endHandshake()
 	if !c.left {
 		c.left = true
 		c.shares.conns.Leave(c.group)
 	}
 }
 
-// shaken gives the place among the handshakes back. The caller holds c.mu.
-func (c *sharedConn) shaken() {
-	if c.shaking {
-		c.shaking = false
+// endHandshake gives the place in shares.handshakes back. The caller holds c.mu.
+func (c *sharedConn) endHandshake() {
+	if c.inHandshake {
+		c.inHandshake = false
 		c.shares.handshakes.Leave(c.group)
 	}
 }
 
-// keepRoom closes a connection for each that comes while the reserve is not free:
-// the newest inbound one of the IP group that has most, if that has several. Who
-// comes does not wait for that: to say goodbye to a peer that does not read takes
-// seconds.
-func (s *connShares) keepRoom(h host.Host, reserve int64) {
+// keepReserve closes one connection for each new one while fewer than reserve places are
+// free: the newest inbound connection of the IP group that has most, if that group has
+// several. The new connection does not wait for this, because closing a connection to a
+// peer that does not read takes seconds.
+func (s *connShares) keepReserve(h host.Host, reserve int64) {
 	h.Network().Notify(&network.NotifyBundle{ConnectedF: func(n network.Network, _ network.Conn) {
 		if s.conns.Free() >= reserve {
 			return
@@ -157,14 +166,14 @@ func (s *connShares) keepRoom(h host.Host, reserve int64) {
 		if c := s.pick(n.Conns(), h.ConnManager()); c != nil {
 			s.closers.Go(func() {
 				defer s.closed(c)
-				_ = c.CloseWithError(network.ConnResourceLimitExceeded) // it is gone either way
+				_ = c.CloseWithError(network.ConnResourceLimitExceeded) // it is closed despite an error
 			})
 		}
 	}})
 }
 
-// pick returns the connection to close, which nobody else closes; closed is
-// called when that is done.
+// pick returns the connection to close, nil if there is none. It marks the connection as
+// closing, so no other call returns it. The caller closes it and then calls closed.
 func (s *connShares) pick(conns []network.Conn, cm connmgr.ConnManager) network.Conn {
 	s.mu.Lock()
 	open := slices.DeleteFunc(conns, func(c network.Conn) bool {
@@ -179,20 +188,21 @@ func (s *connShares) pick(conns []network.Conn, cm connmgr.ConnManager) network.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, closing := s.closing[c]; closing {
-		return nil // another one that came took it meanwhile
+		return nil // a concurrent call picked it
 	}
 	s.closing[c] = struct{}{}
 	return c
 }
 
-// closed ends what pick began.
+// closed removes the mark that pick has set.
 func (s *connShares) closed(c network.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.closing, c)
 }
 
-// surplus is the connection to close, nil when no group has several.
+// surplus returns the newest inbound connection of the IP group with most of them, or nil
+// if no group has several. Protected peers do not count.
 func surplus(conns []network.Conn, cm connmgr.ConnManager) (out network.Conn) {
 	count := map[ipgroup.Group]int{}
 	newest := map[ipgroup.Group]network.Conn{}

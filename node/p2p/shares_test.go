@@ -56,7 +56,8 @@ func TestNetworksShareConnections(t *testing.T) {
 			in := 0
 			for i := range 64 * test.networks {
 				for range c.MaxConnsPerIP {
-					if open(fmt.Sprintf(test.addr, i%test.networks, 1+i/test.networks), peer.ID(fmt.Sprint("sybil", i)), network.DirInbound) == nil {
+					if open(fmt.Sprintf(test.addr, i%test.networks, 1+i/test.networks), peer.ID(fmt.Sprint("sybil", i)),
+						network.DirInbound) == nil {
 						in++
 					}
 				}
@@ -110,10 +111,13 @@ func TestSurplus(t *testing.T) {
 	}
 	in, out := network.DirInbound, network.DirOutbound
 	conns := []network.Conn{
-		conn("a", "/ip4/66.1.0.1/tcp/1", in, 3), conn("b", "/ip4/66.1.0.2/tcp/1", in, 2), conn("protected", "/ip4/66.1.0.3/tcp/1", in, 1), conn("c", "/ip4/66.1.0.3/tcp/1", in, 4),
+		conn("a", "/ip4/66.1.0.1/tcp/1", in, 3), conn("b", "/ip4/66.1.0.2/tcp/1", in, 2),
+		conn("protected", "/ip4/66.1.0.3/tcp/1", in, 1), conn("c", "/ip4/66.1.0.3/tcp/1", in, 4),
 		conn("d", "/ip4/8.8.0.1/tcp/1", in, 0), conn("e", "/ip4/8.8.0.2/tcp/1", in, 9),
-		conn("f", "/ip4/9.9.0.1/tcp/1", out, 0), conn("g", "/ip4/9.9.0.2/tcp/1", out, 0), conn("h", "/ip4/9.9.0.3/tcp/1", out, 0), conn("i", "/ip4/9.9.0.3/tcp/1", out, 0),
-		conn("j", "/ip4/127.0.0.1/tcp/1", in, 0), conn("k", "/ip4/127.0.0.1/tcp/1", in, 0), conn("l", "/ip4/127.0.0.1/tcp/1", in, 0), conn("m", "/ip4/127.0.0.1/tcp/1", in, 0),
+		conn("f", "/ip4/9.9.0.1/tcp/1", out, 0), conn("g", "/ip4/9.9.0.2/tcp/1", out, 0),
+		conn("h", "/ip4/9.9.0.3/tcp/1", out, 0), conn("i", "/ip4/9.9.0.3/tcp/1", out, 0),
+		conn("j", "/ip4/127.0.0.1/tcp/1", in, 0), conn("k", "/ip4/127.0.0.1/tcp/1", in, 0),
+		conn("l", "/ip4/127.0.0.1/tcp/1", in, 0), conn("m", "/ip4/127.0.0.1/tcp/1", in, 0),
 	}
 	if c := surplus(conns, protecting{}); c == nil || c.RemotePeer() != "b" {
 		t.Errorf("closed %+v", c)
@@ -155,9 +159,8 @@ type fullHost struct {
 func (h fullHost) Network() network.Network       { return h.net }
 func (fullHost) ConnManager() connmgr.ConnManager { return connmgr.NullConnMgr{} }
 
-// TestStuckConnections: who comes while there is little room does not wait for
-// connections that are closed for it and whose peers do not read, and each of
-// them closes another one.
+// TestStuckConnections: while few places are free, each new connection closes another old
+// one, and does not wait until one whose peer does not read is closed.
 func TestStuckConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := DefaultConfig()
@@ -172,11 +175,12 @@ func TestStuckConnections(t *testing.T) {
 		var stuck []*stuckConn
 		for i := range 4 {
 			c := &stuckConn{fakeConn{
-				peer: peer.ID(fmt.Sprint(i)), addr: ma.StringCast("/ip4/66.1.0.1/tcp/1"), dir: network.DirInbound, opened: time.Now().Add(time.Duration(i)),
+				peer: peer.ID(fmt.Sprint(i)), addr: ma.StringCast("/ip4/66.1.0.1/tcp/1"), dir: network.DirInbound,
+				opened: time.Now().Add(time.Duration(i)),
 			}, release, make(chan struct{})}
 			stuck, n.conns = append(stuck, c), append(n.conns, c)
 		}
-		s.keepRoom(fullHost{net: n}, 1)
+		s.keepReserve(fullHost{net: n}, 1)
 		came := make(chan struct{})
 		go func() {
 			defer close(came)

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grownUDPBuffer asks for wantUDPBuffer the way quic-go does and returns what
-// the kernel gave, in bytes.
+// grownUDPBuffer asks for wantUDPBuffer the way quic-go does. It returns the size that the
+// kernel gave, in bytes, and false if that cannot be read.
 func grownUDPBuffer(conn *net.UDPConn) (int, bool) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -16,7 +16,7 @@ func grownUDPBuffer(conn *net.UDPConn) (int, bool) {
 	var size int
 	ok := false
 	err = raw.Control(func(fd uintptr) {
-		// The second needs a capability and goes past the system's limit.
+		// SO_RCVBUFFORCE ignores the system's limit, but needs CAP_NET_ADMIN.
 		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, wantUDPBuffer)
 		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, wantUDPBuffer)
 		var gerr error

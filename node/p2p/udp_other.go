@@ -4,5 +4,5 @@ package p2p
 
 import "net"
 
-// grownUDPBuffer knows nothing outside Linux, where the limit is most often low.
+// grownUDPBuffer returns false: outside Linux the size is not checked.
 func grownUDPBuffer(*net.UDPConn) (int, bool) { return 0, false }

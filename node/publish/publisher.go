@@ -1,5 +1,13 @@
-// Package publish decides what a node tells the network that it has: new pins at once, by
-// gossip and to the DHT, and all that is announced again before it expires.
+// Package publish decides which objects a node announces to the network.
+//
+// Invariants: an object that the denylist names is never announced; dht.announce
+// decides whether roots, pinned objects or all stored objects are.
+//
+// One pin, walked through: the local API calls [Publisher.Announce] with the root of a
+// new pin. Announce sends a hint over gossip (Tell) and puts a provider record into the
+// DHT; by policy it does so for everything below a directory. Later the DHT calls the
+// listing of [Publisher.Roots] and announces each object again before its record
+// expires. When the pin is removed, [Publisher.Withdraw] takes the hint back.
 package publish
 
 import (
@@ -17,10 +25,10 @@ import (
 	"allium/store"
 )
 
-// Deps is what a Publisher reads.
+// Deps is what a Publisher works with. No field may be nil.
 type Deps struct {
 	Store  *store.Store
-	Denied func(b3.Root) error // by the denylist; what it denies is not announced
+	Denied func(b3.Root) error // returns an error if the denylist names the object
 	Policy dht.Announce
 	Log    *slog.Logger
 }
@@ -35,11 +43,13 @@ type Publisher struct {
 // New returns a publisher that announces nothing yet.
 func New(deps Deps) *Publisher { return &Publisher{deps: deps} }
 
-// Join names what is announced by. It comes before Announce, Tell and Withdraw.
+// Join sets the services that carry announcements. It must be called before Announce,
+// Tell and Withdraw.
 func (b *Publisher) Join(h *hints.Service, d *dht.Service) { b.hints, b.dht = h, d }
 
-// Roots lists what is published and published again before it expires, as
-// dht.announce says. An object may come more than once.
+// Roots returns a function that lists the objects to be announced, by the policy of
+// dht.announce. An object may be listed more than once. If the store cannot be listed
+// to the end, the listing ends early, and that is logged.
 func (b *Publisher) Roots(ctx context.Context) func() iter.Seq[b3.Root] {
 	return func() iter.Seq[b3.Root] {
 		return func(yield func(b3.Root) bool) {
@@ -51,16 +61,16 @@ func (b *Publisher) Roots(ctx context.Context) func() iter.Seq[b3.Root] {
 				err = b.pinned(ctx, yield)
 			}
 			if err != nil && !errors.Is(err, errEnough) {
-				b.deps.Log.Warn("what is to be announced cannot be listed to the end", "err", err)
+				b.deps.Log.Warn("the objects to be announced cannot be listed to the end", "err", err)
 			}
 		}
 	}
 }
 
-// errEnough ends a listing whose reader has left.
-var errEnough = errors.New("node: enough")
+// errEnough ends a listing whose reader wants no more.
+var errEnough = errors.New("enough")
 
-// stored lists every object that is whole.
+// stored lists every complete object that is not damaged.
 func (b *Publisher) stored(ctx context.Context, yield func(b3.Root) bool) error {
 	for o, err := range b.deps.Store.List(ctx) {
 		switch {
@@ -73,8 +83,8 @@ func (b *Publisher) stored(ctx context.Context, yield func(b3.Root) bool) error 
 	return nil
 }
 
-// pinned lists the pinned objects, and what hangs below them if that is
-// announced too. A directory that cannot be read does not hide the others.
+// pinned lists the pinned objects, and by policy also everything below recursive pins.
+// It goes on after a directory that cannot be read.
 func (b *Publisher) pinned(ctx context.Context, yield func(b3.Root) bool) error {
 	var last b3.Root // one object may have several pins
 	for p, err := range b.deps.Store.Pins(ctx) {
@@ -91,24 +101,27 @@ func (b *Publisher) pinned(ctx context.Context, yield func(b3.Root) bool) error 
 		if err := b.below(ctx, p.Root, yield); errors.Is(err, errEnough) {
 			return err
 		} else if err != nil {
-			b.deps.Log.Debug("what a pinned directory names is not announced", "root", p.Root, "err", err)
+			b.deps.Log.Debug("the content of a pinned directory is not announced", "root", p.Root, "err", err)
 		}
 	}
 	return nil
 }
 
-// below lists what a directory names; nothing when root is none.
+// below lists everything below a directory. It returns an error if root is no
+// directory.
 func (b *Publisher) below(ctx context.Context, root b3.Root, yield func(b3.Root) bool) error {
-	return manifest.Walk(ctx, objects.Manifests(objects.Local{Store: b.deps.Store}), root, func(_ string, e manifest.Entry) error {
-		if e.Kind != manifest.Link && !yield(e.Root) {
-			return errEnough
-		}
-		return nil
-	})
+	return manifest.Walk(ctx, objects.Manifests(objects.Local{Store: b.deps.Store}), root,
+		func(_ string, e manifest.Entry) error {
+			if e.Kind != manifest.Link && !yield(e.Root) {
+				return errEnough
+			}
+			return nil
+		})
 }
 
-// Announce publishes a new pin at once, by gossip and to the DHT, and what hangs
-// below it if that is announced too. What there is no room for comes with the next listing.
+// Announce announces a new pin at once, over gossip and in the DHT, and by policy also
+// everything below it. If the DHT's queue is full, the rest is announced after the next
+// listing of Roots, and that is logged.
 func (b *Publisher) Announce(ctx context.Context, root b3.Root) {
 	if b.deps.Denied(root) != nil {
 		return
@@ -116,43 +129,45 @@ func (b *Publisher) Announce(ctx context.Context, root b3.Root) {
 	b.Tell(root)
 	err := b.dht.Announce(root)
 	if err == nil && b.deps.Policy != dht.AnnounceRoots {
-		_ = b.below(ctx, root, b.unlessDenied(func(r b3.Root) bool { // not a directory: there is nothing below it
+		_ = b.below(ctx, root, b.unlessDenied(func(r b3.Root) bool { // an error: root is no directory
 			b.Tell(r)
 			err = b.dht.Announce(r)
 			return err == nil
 		}))
 	}
 	if err != nil {
-		b.deps.Log.Warn("a new pin is not announced as a whole before the next listing of what is announced", "root", root, "err", err)
+		b.deps.Log.Warn("a new pin is not announced completely before the next listing of what is announced",
+			"root", root, "err", err)
 	}
 }
 
-// Tell announces an object by gossip. What there is no room for is found
-// through the DHT.
+// Tell announces an object over gossip. If the queue of gossip is full, no hint is
+// sent; peers then find the object through the DHT.
 func (b *Publisher) Tell(root b3.Root) {
 	if err := b.hints.Announce(root); err != nil {
 		b.deps.Log.Debug("an object is not announced by gossip", "root", root, "reason", status.Of(err))
 	}
 }
 
-// Withdraw takes the announcement of an object back that is pinned no more,
-// unless it is announced for being here. What hangs below it is forgotten when
-// its announcement ends.
+// Withdraw takes back the announcement of an object that is not pinned any more, unless
+// the policy announces all stored objects and the object is still stored.
+// Announcements of objects below it are not taken back; they expire.
 func (b *Publisher) Withdraw(ctx context.Context, root b3.Root) {
 	if b.deps.Policy == dht.AnnounceAll && b.Has(ctx, root) {
 		return
 	}
 	if err := b.hints.Withdraw(root); err != nil {
-		b.deps.Log.Debug("an announcement is not taken back, and ends by itself", "root", root, "reason", status.Of(err))
+		b.deps.Log.Debug("an announcement is not taken back, and expires", "root", root, "reason", status.Of(err))
 	}
 }
 
-// unlessDenied yields what may be announced.
+// unlessDenied returns a yield that skips denied objects.
 func (b *Publisher) unlessDenied(yield func(b3.Root) bool) func(b3.Root) bool {
 	return func(root b3.Root) bool { return b.deps.Denied(root) != nil || yield(root) }
 }
 
-// Has says whether the store holds an object, whole, that may be served.
+// Has reports whether the store has the complete object and the denylist does not name
+// it.
 func (b *Publisher) Has(ctx context.Context, root b3.Root) bool {
 	if b.deps.Denied(root) != nil {
 		return false

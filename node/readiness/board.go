@@ -1,6 +1,15 @@
-// Package readiness tells whether a node serves reads and writes, and has its
-// network (SPEC §10): a board of gates, of which two shut while queues are nearly
-// full.
+// Package readiness reports whether a node can serve reads and writes, and has found
+// its network (SPEC §10). Each condition is a [Gate] on the node's [Board]. Two of
+// the gates are those of [Pressure]: they shut while queues are nearly full.
+//
+// Invariants: the node is ready when every gate is ready whose scope is not Nothing;
+// a check of a gate does no I/O; the time since when a gate is ready or not is known.
+//
+// One request of /readyz, walked through: the gateway calls [Board.Report], which
+// calls the Check of every gate and compares each [Reading] with the one before. The
+// gates pressure_writes and pressure_reads answer with what [Pressure.Run] saw when it
+// last looked at the queues, at most 100 ms ago. [Log] writes to the log whenever the
+// answer changes.
 package readiness
 
 import (
@@ -10,25 +19,25 @@ import (
 	"allium/gateway/api"
 )
 
-// Scope says what of the service a gate holds back.
+// Scope is the part of the service that needs a gate.
 type Scope uint8
 
 // The scopes of a gate.
 const (
-	Both    Scope = iota // neither reads nor writes without it
-	Writes               // reads go on
-	Network              // what is here is read and stored; others are not found, and do not find it
-	Nothing              // it only tells: reads, writes and the network go on
+	Both    Scope = iota // reads, writes and the network need it
+	Writes               // writes need it; reads go on
+	Network              // finding peers, and being found, needs it; local reads and writes go on
+	Nothing              // nothing needs it: the gate only informs
 )
 
-// Reading is what a gate sees at one moment. It is ready when Have ≥ Need.
+// Reading is the state of a gate at one moment. The gate is ready when Have ≥ Need.
 type Reading struct {
 	Have, Need int64
-	Fix        string        // what to do about it, in a sentence
+	Fix        string        // what to do if the gate is not ready, in a sentence
 	RetryAfter time.Duration // when to ask again; 0 means 1 s
 }
 
-// YesNo is the reading of a gate that is open or not.
+// YesNo returns the reading of a gate that is ready or not, without numbers.
 func YesNo(ready bool, fix string) Reading {
 	r := Reading{Need: 1, Fix: fix}
 	if ready {
@@ -49,14 +58,14 @@ type Gate struct {
 type Board struct {
 	gates []Gate
 
-	mu    sync.Mutex // guards last
-	last  []bool
-	since []time.Time
+	mu    sync.Mutex  // guards ready and since
+	ready []bool      // by gate, at the last Report
+	since []time.Time // by gate: when ready changed last
 }
 
-// NewBoard returns a board of these gates, none of which counts as ready yet.
+// NewBoard returns a board with these gates. No gate counts as ready yet.
 func NewBoard(gates ...Gate) *Board {
-	b := &Board{gates: gates, last: make([]bool, len(gates)), since: make([]time.Time, len(gates))}
+	b := &Board{gates: gates, ready: make([]bool, len(gates)), since: make([]time.Time, len(gates))}
 	now := time.Now()
 	for i := range b.since {
 		b.since[i] = now
@@ -74,7 +83,9 @@ func (b *Board) Report() api.Readiness {
 
 	r := api.Readiness{Reads: true, Writes: true, Network: true, Gates: make([]api.Gate, len(b.gates))}
 	for i, g := range b.gates {
-		s := api.Gate{Name: g.Name, Ready: readings[i].Ready(), Have: readings[i].Have, Need: readings[i].Need, Since: since[i]}
+		s := api.Gate{
+			Name: g.Name, Ready: readings[i].Ready(), Have: readings[i].Have, Need: readings[i].Need, Since: since[i],
+		}
 		if !s.Ready {
 			r.Reads = r.Reads && g.Scope != Both
 			r.Writes = r.Writes && g.Scope != Both && g.Scope != Writes
@@ -88,18 +99,18 @@ func (b *Board) Report() api.Readiness {
 	return r
 }
 
-// Ready reports whether the gate is open.
+// Ready reports whether Have ≥ Need.
 func (r Reading) Ready() bool { return r.Have >= r.Need }
 
-// note keeps the times of change and returns them.
+// note records which gates have changed, and returns when each changed last.
 func (b *Board) note(readings []Reading) []time.Time {
 	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	since := make([]time.Time, len(readings))
 	for i, r := range readings {
-		if r.Ready() != b.last[i] {
-			b.last[i], b.since[i] = r.Ready(), now
+		if r.Ready() != b.ready[i] {
+			b.ready[i], b.since[i] = r.Ready(), now
 		}
 		since[i] = b.since[i]
 	}

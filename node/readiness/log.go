@@ -9,20 +9,19 @@ import (
 	"allium/gateway/api"
 )
 
-// readinessEvery is how often the log's readiness is looked at, and how often at
-// most it is told.
-const readinessEvery = time.Second
+// logEvery is how often Log calls report, and the shortest time between two lines.
+const logEvery = time.Second
 
-// Log tells the log whether the node is ready, and again whenever it
-// serves reads or writes, or has its network, and did not, or the other way round, until ctx is done.
-// A node that is stopping has told so. Before it was ready for the first time it
-// is no warning that it is not.
+// Log writes to the log whether the node is ready, at the start and whenever reads,
+// writes or the network begin or cease to work. It returns when ctx is done. It
+// writes nothing while stopping returns true, because the node logs its own stop. A
+// node that is not ready is a warning only after it was ready once.
 func Log(ctx context.Context, log *slog.Logger, report func() api.Readiness, stopping func() bool) {
-	tick := time.NewTicker(readinessEvery)
+	tick := time.NewTicker(logEvery)
 	defer tick.Stop()
 	type state struct{ reads, writes, network bool }
-	var told *state
-	was := false // ready, at any time
+	var logged *state
+	wasReady := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -31,17 +30,17 @@ func Log(ctx context.Context, log *slog.Logger, report func() api.Readiness, sto
 		}
 		r := report()
 		now := state{r.Reads, r.Writes, r.Network}
-		if stopping() || told != nil && *told == now {
+		if stopping() || logged != nil && *logged == now {
 			continue
 		}
-		told = &now
+		logged = &now
 		if r.Ready {
-			was = true
+			wasReady = true
 			log.Info("the node is ready")
 			continue
 		}
 		level := slog.LevelInfo
-		if was {
+		if wasReady {
 			level = slog.LevelWarn
 		}
 		var shut []string
@@ -54,6 +53,7 @@ func Log(ctx context.Context, log *slog.Logger, report func() api.Readiness, sto
 				fix = g.Fix
 			}
 		}
-		log.Log(ctx, level, "the node is not ready", "reads", r.Reads, "writes", r.Writes, "network", r.Network, "gates", strings.Join(shut, ","), "fix", fix)
+		log.Log(ctx, level, "the node is not ready", "reads", r.Reads, "writes", r.Writes, "network", r.Network,
+			"gates", strings.Join(shut, ","), "fix", fix)
 	}
 }

@@ -44,26 +44,30 @@ func TestReadinessIsLogged(t *testing.T) {
 				return stopping
 			})
 		})
-		time.Sleep(readinessEvery / 2) // the steps are between two looks
+		time.Sleep(logEvery / 2) // the steps are between two looks
 		for _, step := range []struct {
 			is       api.Readiness
 			stopping bool
 			want     string
 		}{
 			{api.Readiness{Gates: []api.Gate{seeds, {Name: "audit", Ready: true}, space}}, false,
-				"level=INFO msg=\"the node is not ready\" reads=false writes=false network=false gates=bootstrap,store_space fix=wait\n"},
+				"level=INFO msg=\"the node is not ready\" reads=false writes=false network=false gates=bootstrap,store_space " +
+					"fix=wait\n"},
 			{api.Readiness{Gates: []api.Gate{seeds}}, false, ""}, // no less ready than before
-			{api.Readiness{Ready: true, Reads: true, Writes: true, Network: true}, false, "level=INFO msg=\"the node is ready\"\n"},
+			{api.Readiness{Ready: true, Reads: true, Writes: true, Network: true}, false,
+				"level=INFO msg=\"the node is ready\"\n"},
 			{api.Readiness{Reads: true, Network: true, Gates: []api.Gate{space}}, false,
-				"level=WARN msg=\"the node is not ready\" reads=true writes=false network=true gates=store_space fix=\"make room\"\n"},
-			{api.Readiness{Ready: true, Reads: true, Writes: true, Network: true}, false, "level=INFO msg=\"the node is ready\"\n"},
+				"level=WARN msg=\"the node is not ready\" reads=true writes=false network=true gates=store_space fix=\"make " +
+					"room\"\n"},
+			{api.Readiness{Ready: true, Reads: true, Writes: true, Network: true}, false,
+				"level=INFO msg=\"the node is ready\"\n"},
 			{api.Readiness{Gates: []api.Gate{{Name: "accepting"}}}, true, ""},
 		} {
 			mu.Lock()
 			out.Reset()
 			now, stopping = step.is, step.stopping
 			mu.Unlock()
-			time.Sleep(10 * readinessEvery)
+			time.Sleep(10 * logEvery)
 			synctest.Wait()
 			if out.String() != step.want {
 				t.Errorf("%+v: logged %q, want %q", step.is, out.String(), step.want)

@@ -12,88 +12,91 @@ import (
 	"allium/protocols/status"
 )
 
-// Pressure closes the node to writes, then to reads, while one of its queues, or
-// the line before one of its gates, is about to overflow, so that who chooses among nodes chooses another before
-// this one has to refuse (SPEC §10). It looks at every queue once in
-// pressureEvery and moves each by the table of transitions.
+// Pressure makes the node not ready for writes, and then for reads, while one of its
+// queues is nearly full. A queue here is also the line of requests that wait at a
+// gate of package limits. So clients that choose among nodes choose another before
+// this one has to refuse requests (SPEC §10). Pressure looks at every queue once in
+// pressureEvery and changes the queue's state by the table transitions.
 type Pressure struct {
 	limits *limits.Registry
 
-	mu     sync.Mutex // guards queues; what a gate reads is what the last look saw
+	mu     sync.Mutex // guards queues, which have the numbers of the last look
 	queues map[string]*queuePressure
 }
 
 // pressureEvery is the time between two looks at the queues.
 const pressureEvery = 100 * time.Millisecond
 
-// flow is what a queue lets the node take.
-type flow uint8
+// admits is what the node admits because of a queue.
+type admits uint8
 
 // The states of a queue, each worse than the one before.
 const (
-	flowing   flow = iota // reads and writes
-	writesOff             // reads
-	allOff                // nothing
+	admitsAll   admits = iota // reads and writes
+	admitsReads               // reads only
+	admitsNone                // neither
 )
 
-// fill is a condition: a queue is at least, or less than, so many percent full.
+// fill is a range of how full a queue is, in percent.
 type fill struct {
-	atLeast, below int // below 0: no bound
+	atLeast, below int // below 0 means no upper bound
 }
 
+// holds reports whether percent is in the range.
 func (f fill) holds(percent int) bool {
 	return percent >= f.atLeast && (f.below == 0 || percent < f.below)
 }
 
-// transition takes a queue from one state to another when a condition has held
-// for a time.
+// transition changes the state of a queue that has been as full as when says for a
+// time.
 type transition struct {
-	from flow
+	from admits
 	when fill
-	held time.Duration
-	to   flow
+	last time.Duration // how long the queue must have been so full
+	to   admits
 }
 
-// transitions is the table of SPEC §10. Between 50 and 80 % a queue stays what
-// it is.
+// transitions is the table of SPEC §10. A queue that is between 50 and 80 % full
+// stays in its state.
 var transitions = []transition{
-	{flowing, fill{atLeast: 80}, time.Second, writesOff},
-	{writesOff, fill{atLeast: 95}, time.Second, allOff},
-	{writesOff, fill{below: 50}, 500 * time.Millisecond, flowing},
-	{allOff, fill{below: 50}, 500 * time.Millisecond, flowing},
+	{admitsAll, fill{atLeast: 80}, time.Second, admitsReads},
+	{admitsReads, fill{atLeast: 95}, time.Second, admitsNone},
+	{admitsReads, fill{below: 50}, 500 * time.Millisecond, admitsAll},
+	{admitsNone, fill{below: 50}, 500 * time.Millisecond, admitsAll},
 }
 
-// leniency is how far a queue may shut the node at most.
+// leniency is the worst state that a queue may put the node in, and the reason.
 type leniency struct {
-	atMost flow
-	why    string
+	worst admits
+	why   string
 }
 
-// lenient are the queues and lines that say less about whether the node can
-// take more. All others may shut it to everything.
+// lenient lists the queues that may be full although the node can take more
+// requests. Every other queue may make the node admit nothing.
 var lenient = map[string]leniency{
-	"announce.publish": {flowing, "adding a large directory fills it; what does not fit is found through the DHT"},
-	"dht.announce":     {flowing, "adding a large directory fills it; what does not fit is announced by the sweep"},
-	"dht.dials":        {flowing, "dials of strangers, which time out; who waits too long is passed over"},
-	"dht.route":        {flowing, "what lookups learn of peers; the deepest of many buckets counts, and what does not fit is learnt again"},
-	"gossip.ingress":   {flowing, "hints from anybody, of which any may be lost"},
-	"gossip.publish":   {flowing, "hints of this node, of which any may be lost"},
-	"repair":           {flowing, "the damage that one look finds fills it; the rest is found again within ten minutes"},
-	"resolver.trees":   {flowing, "a few long downloads of directories fill its short line"},
-	"store.puts":       {writesOff, "who puts waits here, and reads pass by"},
-	"store.ingests":    {writesOff, "downloads wait here, and what is in the store is read past them"},
+	"announce.publish": {admitsAll, "adding a large directory fills it; the DHT finds objects without a hint"},
+	"dht.announce":     {admitsAll, "adding a large directory fills it; the sweep announces what does not fit"},
+	"dht.dials":        {admitsAll, "dials of unknown peers often time out; a lookup skips a dial that waits too long"},
+	"dht.route": {admitsAll,
+		"lookups fill it with peers they learn; the deepest of many buckets counts, and lost updates are learnt again"},
+	"gossip.ingress": {admitsAll, "hints of peers, any of which may be lost"},
+	"gossip.publish": {admitsAll, "hints of this node, any of which may be lost"},
+	"repair":         {admitsAll, "one scan of damaged objects fills it; the rest is found again within ten minutes"},
+	"resolver.trees": {admitsAll, "a few long downloads of directories fill its short line"},
+	"store.puts":     {admitsReads, "only puts wait here"},
+	"store.ingests":  {admitsReads, "only downloads wait here; objects in the store are read without it"},
 }
 
-// queuePressure is one queue, or the line before a gate, and the state it is in.
+// queuePressure is a queue and its state.
 type queuePressure struct {
 	name     string
 	waiting  int64
 	capacity int64
-	state    flow
-	since    []time.Time // of each transition's condition: since when it holds; zero: it does not
+	state    admits
+	since    []time.Time // for each transition: since when its fill holds; zero if it does not
 }
 
-// look takes what the queue holds now into account.
+// look updates the state for a queue in which waiting items wait now.
 func (q *queuePressure) look(waiting int64, now time.Time) {
 	q.waiting = waiting
 	percent := int(100 * waiting / q.capacity)
@@ -105,36 +108,37 @@ func (q *queuePressure) look(waiting int64, now time.Time) {
 			q.since[i] = now
 		}
 	}
-	for i, t := range transitions { // in the order of the table: from better to worse in one look
-		if q.state == t.from && !q.since[i].IsZero() && now.Sub(q.since[i]) >= t.held {
+	for i, t := range transitions { // in this order, one look may take a queue through two states
+		if q.state == t.from && !q.since[i].IsZero() && now.Sub(q.since[i]) >= t.last {
 			q.state = t.to
 		}
 	}
 }
 
-// shuts is what the queue keeps the node from.
-func (q *queuePressure) shuts() flow {
+// effect returns what the node admits because of the queue.
+func (q *queuePressure) effect() admits {
 	if l, ok := lenient[q.name]; ok {
-		return min(q.state, l.atMost)
+		return min(q.state, l.worst)
 	}
 	return q.state
 }
 
-// reading is what a gate says of the queue: how many places are free, and how
-// many must be.
+// reading returns the reading of a gate that is shut because of the queue: how many
+// places of the queue are free, and how many must be.
 func (q *queuePressure) reading() Reading {
 	need := q.capacity/2 + 1
 	return Reading{
-		Have: min(q.capacity-q.waiting, need-1), // it may have room again, but not for long enough
+		Have: min(q.capacity-q.waiting, need-1), // enough may be free again, but not for long enough
 		Need: need,
-		Fix: fmt.Sprintf("%s has been nearly full, %d of %d now: ask another node until this one has caught up; docs/running/alerts.md says what fills it",
+		Fix: fmt.Sprintf("%s has been nearly full, %d of %d now: ask another node until this one has caught up; "+
+			"docs/running/alerts.md#the-node-is-under-pressure says what fills it",
 			q.name, q.waiting, q.capacity),
 		RetryAfter: time.Second,
 	}
 }
 
-// NewPressure returns the pressure of the queues and gates that the registry
-// lists. reg may be nil.
+// NewPressure returns the pressure of all queues that registry lists. It registers
+// the metric pressure_state with reg, which may be nil.
 func NewPressure(registry *limits.Registry, reg prometheus.Registerer) *Pressure {
 	p := &Pressure{limits: registry, queues: map[string]*queuePressure{}}
 	if reg != nil {
@@ -155,7 +159,7 @@ func (p *Pressure) Run(ctx context.Context, ready func()) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-every.C:
-			p.look(p.limits.Lines(), now)
+			p.look(p.limits.Queues(), now)
 		}
 	}
 }
@@ -165,7 +169,7 @@ func (p *Pressure) look(registry []limits.Info, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, info := range registry {
-		waiting, capacity := info.Waiting, info.Room
+		waiting, capacity := info.Waiting, info.MaxWaiting
 		if info.Kind == limits.KindQueue {
 			waiting, capacity = info.Current, info.Capacity
 		}
@@ -181,23 +185,24 @@ func (p *Pressure) look(registry []limits.Info, now time.Time) {
 	}
 }
 
-// worst is what the queues keep the node from.
-func (p *Pressure) worst() (f flow) {
+// worst returns what the node admits because of all queues.
+func (p *Pressure) worst() (a admits) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, q := range p.queues {
-		f = max(f, q.shuts())
+		a = max(a, q.effect())
 	}
-	return f
+	return a
 }
 
-// gate is the reading of the fullest queue that shuts so much.
-func (p *Pressure) gate(least flow) Reading {
+// gate returns the reading of the fullest queue whose effect is least or worse. The
+// reading is ready if there is no such queue.
+func (p *Pressure) gate(least admits) Reading {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var worst *queuePressure
 	for _, q := range p.queues {
-		if q.shuts() >= least && (worst == nil || q.waiting*worst.capacity > worst.waiting*q.capacity) {
+		if q.effect() >= least && (worst == nil || q.waiting*worst.capacity > worst.waiting*q.capacity) {
 			worst = q
 		}
 	}
@@ -207,17 +212,19 @@ func (p *Pressure) gate(least flow) Reading {
 	return worst.reading()
 }
 
-// Writes is the gate that shuts first.
-func (p *Pressure) Writes() Reading { return p.gate(writesOff) }
+// Writes is the check of the gate pressure_writes, which shuts first.
+func (p *Pressure) Writes() Reading { return p.gate(admitsReads) }
 
-// Reads is the gate that shuts after it.
-func (p *Pressure) Reads() Reading { return p.gate(allOff) }
+// Reads is the check of the gate pressure_reads, which shuts when a queue stays full.
+func (p *Pressure) Reads() Reading { return p.gate(admitsNone) }
 
-// Refusal returns the error of who wants to write while that gate is shut.
+// Refusal returns status.Busy while the gate pressure_writes is shut, else nil.
+// Writes call it before they begin.
 func (p *Pressure) Refusal() error {
 	r := p.Writes()
 	if r.Ready() {
 		return nil
 	}
-	return status.BusyError(status.Busy, status.Limit{Name: "pressure_writes", Current: r.Need - r.Have, Cap: r.Need, RetryAfter: r.RetryAfter})
+	return status.BusyError(status.Busy,
+		status.Limit{Name: "pressure_writes", Current: r.Need - r.Have, Cap: r.Need, RetryAfter: r.RetryAfter})
 }

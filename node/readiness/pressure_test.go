@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +30,7 @@ func queueAt(current int64) []limits.Info {
 // condition was interrupted.
 func TestPressureTable(t *testing.T) {
 	// How a queue gets into each state: how full it is for how long.
-	into := map[flow][]int64{flowing: nil, writesOff: {800}, allOff: {950}}
+	into := map[admits][]int64{admitsAll: nil, admitsReads: {800}, admitsNone: {950}}
 	for _, tr := range transitions {
 		inside, outside := int64(tr.when.atLeast*10), int64(tr.when.atLeast*10-1)
 		if tr.when.below > 0 {
@@ -38,7 +39,7 @@ func TestPressureTable(t *testing.T) {
 		t.Run(fmt.Sprintf("%d to %d", tr.from, tr.to), func(t *testing.T) {
 			now := time.Now()
 			p := NewPressure(nil, nil)
-			state := func() flow { return p.queues["q"].state }
+			state := func() admits { return p.queues["q"].state }
 			at := func(current int64, d time.Duration) {
 				for end := now.Add(d); !now.After(end); now = now.Add(pressureEvery) {
 					p.look(queueAt(current), now)
@@ -52,18 +53,18 @@ func TestPressureTable(t *testing.T) {
 			if state() != tr.from {
 				t.Fatalf("at 60 %% it went from %d to %d", tr.from, state())
 			}
-			at(inside, tr.held-pressureEvery)
+			at(inside, tr.last-pressureEvery)
 			if state() != tr.from {
-				t.Errorf("it is %d before %s have passed", state(), tr.held)
+				t.Errorf("it is %d before %s have passed", state(), tr.last)
 			}
 			at(outside, 0)
-			at(inside, tr.held-pressureEvery)
+			at(inside, tr.last-pressureEvery)
 			if state() != tr.from {
 				t.Errorf("it is %d, and the condition was interrupted", state())
 			}
 			at(inside, 0)
 			if state() != tr.to {
-				t.Errorf("it is %d after %s", state(), tr.held)
+				t.Errorf("it is %d after %s", state(), tr.last)
 			}
 		})
 	}
@@ -73,10 +74,10 @@ func TestPressureTable(t *testing.T) {
 // way down, and both halves come back at once.
 func TestPressureTableIsTheSpec(t *testing.T) {
 	want := []transition{
-		{flowing, fill{atLeast: 80}, time.Second, writesOff},
-		{writesOff, fill{atLeast: 95}, time.Second, allOff},
-		{writesOff, fill{below: 50}, 500 * time.Millisecond, flowing},
-		{allOff, fill{below: 50}, 500 * time.Millisecond, flowing},
+		{admitsAll, fill{atLeast: 80}, time.Second, admitsReads},
+		{admitsReads, fill{atLeast: 95}, time.Second, admitsNone},
+		{admitsReads, fill{below: 50}, 500 * time.Millisecond, admitsAll},
+		{admitsNone, fill{below: 50}, 500 * time.Millisecond, admitsAll},
 	}
 	if !slices.Equal(transitions, want) {
 		t.Errorf("the table is %+v", transitions)
@@ -91,12 +92,13 @@ func TestPressureGates(t *testing.T) {
 		registry := limits.NewRegistry(reg)
 		q := limits.NewQueue[int](registry, limits.Spec{Name: "work"}, 100)
 		for name, l := range lenient { // full for good, and of no interest
-			if l.atMost == flowing {
+			if l.worst == admitsAll {
 				_ = limits.NewQueue[int](registry, limits.Spec{Name: name}, 1).TryPut(1)
 			}
 		}
 		p := NewPressure(registry, reg)
-		b := NewBoard(Gate{Name: "pressure_writes", Scope: Writes, Check: p.Writes}, Gate{Name: "pressure_reads", Check: p.Reads})
+		b := NewBoard(Gate{Name: "pressure_writes", Scope: Writes, Check: p.Writes},
+			Gate{Name: "pressure_reads", Check: p.Reads})
 		ctx, cancel := context.WithCancel(t.Context())
 		var run sync.WaitGroup
 		run.Go(func() {
@@ -145,7 +147,9 @@ func TestPressureGates(t *testing.T) {
 					t.Errorf("%s: %+v", step.name, g)
 				}
 			}
-			if err := testutil.GatherAndCompare(reg, strings.NewReader(fmt.Sprintf("# HELP pressure_state What nearly full queues keep the node from: 0 nothing, 1 writes, 2 reads too.\n# TYPE pressure_state gauge\npressure_state %d\n", state)), "pressure_state"); err != nil {
+			if err := testutil.GatherAndCompare(reg,
+				strings.NewReader(fmt.Sprintf("# HELP pressure_state What nearly full queues keep the node from: 0 nothing, 1 "+
+					"writes, 2 reads too.\n# TYPE pressure_state gauge\npressure_state %d\n", state)), "pressure_state"); err != nil {
 				t.Errorf("%s: %v", step.name, err)
 			}
 		}
@@ -157,18 +161,18 @@ func TestPressureGates(t *testing.T) {
 // TestPressureOfLines: the line before a gate counts as a queue does, and one
 // that is lenient shuts no more than it may.
 func TestPressureOfLines(t *testing.T) {
-	for name, want := range map[string]flow{"dht.work": allOff, "store.puts": writesOff, "dht.dials": flowing} {
+	for name, want := range map[string]admits{"dht.work": admitsNone, "store.puts": admitsReads, "dht.dials": admitsAll} {
 		p := NewPressure(nil, nil)
 		now := time.Now()
 		for range 12 {
 			p.look([]limits.Info{
-				{Name: name, Kind: limits.KindGate, Capacity: 8, Current: 8, Waiting: 512, Room: 512},
+				{Name: name, Kind: limits.KindGate, Capacity: 8, Current: 8, Waiting: 512, MaxWaiting: 512},
 				{Name: "no line", Kind: limits.KindGate, Capacity: 8, Current: 8},
 				{Name: "bytes", Kind: limits.KindBudget, Capacity: 8, Current: 8},
 			}, now)
 			now = now.Add(pressureEvery)
 		}
-		if w, r := p.Writes().Ready(), p.Reads().Ready(); w != (want < writesOff) || r != (want < allOff) {
+		if w, r := p.Writes().Ready(), p.Reads().Ready(); w != (want < admitsReads) || r != (want < admitsNone) {
 			t.Errorf("%s: writes %v, reads %v", name, w, r)
 		}
 	}
@@ -192,7 +196,8 @@ func TestLenientAreQueues(t *testing.T) {
 		}
 	}
 	for name, l := range lenient {
-		if !strings.Contains(code.String(), `Name: "`+name+`"`) || l.why == "" {
+		named := regexp.MustCompile(`Name: +"` + regexp.QuoteMeta(name) + `"`)
+		if !named.MatchString(code.String()) || l.why == "" {
 			t.Errorf("%q is the name of no limit, or nobody says why it is lenient", name)
 		}
 	}

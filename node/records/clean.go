@@ -14,13 +14,14 @@ import (
 	"allium/protocols/b3"
 )
 
-// cleanFile lists the files of a database that was closed in order, so that the
-// next start sees that one is gone or another: Pebble itself takes a list of its
-// tables that was cut for a shorter one, and none at all for a new database. The
-// last line is the hash of the others. A database that is open has no such file.
+// cleanFile is the name of a file that lists the files of a cleanly closed database: name,
+// size and hash. The next start compares the list with what is there. Pebble alone would
+// not notice: it takes a manifest that was cut short as complete, and a missing one as a
+// new database. The last line is the hash of the other lines. While the database is open,
+// the file does not exist.
 const cleanFile = "clean"
 
-// listing is what the clean file of dir would be now.
+// listing returns what the clean file of dir would hold now.
 func listing(fs vfs.FS, dir string) ([]byte, error) {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -77,8 +78,9 @@ func writeClean(fs vfs.FS, dir string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// checkClean compares the files of dir with its clean file, which it removes. A
-// clean file that is damaged itself says nothing.
+// checkClean compares the files of dir with its clean file and then removes the clean
+// file. A difference is returned as damage. A clean file that is absent, or that does not
+// match its own hash, proves nothing and is no damage.
 func checkClean(fs vfs.FS, dir string) (damage, err error) {
 	path := fs.PathJoin(dir, cleanFile)
 	f, err := fs.Open(path)
@@ -100,10 +102,10 @@ func checkClean(fs vfs.FS, dir string) (damage, err error) {
 		return nil, err
 	}
 	lines := bytes.SplitAfter(was, []byte("\n"))
-	whole := len(lines) >= 2 && len(lines[len(lines)-1]) == 0 &&
+	intact := len(lines) >= 2 && len(lines[len(lines)-1]) == 0 &&
 		string(lines[len(lines)-2]) == b3.Sum(bytes.Join(lines[:len(lines)-2], nil)).Hex()+"\n"
-	if whole && !bytes.Equal(was, now) {
-		return errors.New("its files are not those that were there when it was closed"), nil
+	if intact && !bytes.Equal(was, now) {
+		return errors.New("its files have changed since it was closed"), nil
 	}
 	return nil, nil
 }

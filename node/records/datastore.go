@@ -14,16 +14,17 @@ import (
 	"allium/protocols/status"
 )
 
-// do runs f on the database, and once more on the next one when it failed.
+// do runs f on the current database. If that database has failed, it waits until another
+// one replaces it, at most swapWait or until ctx ends, and runs f on that once.
 func (s *Store) do(ctx context.Context, f func(*database) error) error {
-	for again := false; ; again = true {
+	for second := false; ; second = true {
 		db := s.cur.Load()
 		if db == nil {
 			return errNotOpen()
 		}
 		err := f(db)
 		failed := db.Err() != nil || errors.Is(err, pebbledb.ErrClosed)
-		if err == nil || !failed || again {
+		if err == nil || !failed || second {
 			return err
 		}
 		wait, cancel := context.WithTimeout(ctx, swapWait)
@@ -73,7 +74,7 @@ func (s *Store) GetSize(ctx context.Context, key ds.Key) (int, error) {
 	return len(v), nil
 }
 
-// Put implements ds.Write. A value that finds no room is no_space.
+// Put implements ds.Write. It returns no_space when the database has reached its bound.
 func (s *Store) Put(ctx context.Context, key ds.Key, value []byte) error {
 	return s.apply(ctx, []op{{key: key.Bytes(), value: value}})
 }
@@ -83,8 +84,9 @@ func (s *Store) Delete(ctx context.Context, key ds.Key) error {
 	return s.apply(ctx, []op{{key: key.Bytes(), remove: true}})
 }
 
-// Sync makes durable what was written before. It fails when the database that
-// was written to has failed: then none of that is kept.
+// Sync makes everything written to the current database durable. It fails if that
+// database has failed. Values written to a database that was replaced since are lost, and
+// Sync does not report that: see Renewed.
 func (s *Store) Sync(context.Context, ds.Key) error {
 	db := s.cur.Load()
 	if db == nil {
@@ -93,7 +95,7 @@ func (s *Store) Sync(context.Context, ds.Key) error {
 	return db.Sync()
 }
 
-// Close implements io.Closer. The store is closed by the end of Run.
+// Close implements io.Closer. It does nothing: the end of Run closes the database.
 func (s *Store) Close() error { return nil }
 
 // op is one change.
@@ -102,14 +104,15 @@ type op struct {
 	remove     bool
 }
 
-// apply makes changes, all or none. Of those that find no room the others, which
-// remove something, are made still.
+// apply writes the changes in one batch. When the database is full it leaves out the
+// values, still makes the deletions, and returns no_space. From three quarters of the
+// bound on it leaves out records of peers alone. The batch is atomic.
 func (s *Store) apply(ctx context.Context, ops []op) error {
 	refused := 0
 	err := s.do(ctx, func(db *database) error {
 		refused = 0
-		peers := db.full(s.peersPart(db))
-		others := db.full(db.most)
+		peersFull := db.full(s.peersPart(db))
+		full := db.full(db.most)
 		added := 0
 		err := db.Apply(false, func(b *pebble.Batch) error {
 			for _, o := range ops {
@@ -117,7 +120,7 @@ func (s *Store) apply(ctx context.Context, ops []op) error {
 				switch {
 				case o.remove:
 					err = b.Delete(o.key, nil)
-				case others || peers && strings.HasPrefix(string(o.key), s.cfg.Peers):
+				case full || peersFull && strings.HasPrefix(string(o.key), s.cfg.Peers):
 					refused++
 				default:
 					added += len(o.key) + len(o.value)
@@ -136,7 +139,8 @@ func (s *Store) apply(ctx context.Context, ops []op) error {
 	})
 	if err == nil && refused > 0 {
 		s.m.refused.Add(float64(refused))
-		err = status.Errorf(status.NoSpace, "the records of discovery have reached their bound, so %d of %d changes were not made", refused, len(ops))
+		err = status.Errorf(status.NoSpace,
+			"the records of discovery have reached their bound, so %d of %d changes were not made", refused, len(ops))
 	}
 	return err
 }
@@ -165,35 +169,37 @@ func (b *batch) Commit(ctx context.Context) error {
 	return b.s.apply(ctx, ops)
 }
 
-// A page of a query is read at one time; no iterator is open between two.
+// The bounds of one page of a query. No iterator is open between two pages.
 const (
 	pageEntries = 256
 	pageBytes   = 1 << 20
 )
 
-// Query implements ds.Read. It reads page after page, so it is no snapshot; of a
-// database that is replaced meanwhile it goes on in the next one.
+// Query implements ds.Read. It reads page after page, so its results are no snapshot. If
+// the database is replaced between two pages, Query goes on in the new one.
 func (s *Store) Query(ctx context.Context, q query.Query) (query.Results, error) {
 	lower := ds.NewKey(q.Prefix).String()
 	if lower != "/" {
 		lower += "/"
 	}
 	upper := lower[:len(lower)-1] + "0" // the byte after the slash
-	p := &pages{s: s, ctx: ctx, lower: []byte(lower), upper: []byte(upper), keys: q.KeysOnly && !q.ReturnsSizes && len(q.Filters)+len(q.Orders) == 0}
+	p := &pages{s: s, ctx: ctx, lower: []byte(lower), upper: []byte(upper),
+		keysOnly: q.KeysOnly && !q.ReturnsSizes && len(q.Filters)+len(q.Orders) == 0}
 	base := query.ResultsFromIterator(query.Query{}, query.Iterator{Next: p.next})
-	found := query.NaiveQueryApply(query.Query{Filters: q.Filters, Orders: q.Orders, Offset: q.Offset, Limit: q.Limit}, base)
+	found := query.NaiveQueryApply(query.Query{Filters: q.Filters, Orders: q.Orders, Offset: q.Offset, Limit: q.Limit},
+		base)
 	return query.ResultsReplaceQuery(found, q), nil
 }
 
-// pages is a query under way.
+// pages is the iterator of a running query.
 type pages struct {
 	s            *Store
 	ctx          context.Context
-	lower, upper []byte
-	keys         bool // no values
+	lower, upper []byte // keys still to read: lower is the first, upper is excluded
+	keysOnly     bool   // entries have no values
 
-	page []query.Entry
-	last bool
+	page []query.Entry // entries read and not returned
+	last bool          // no further page follows
 }
 
 func (p *pages) next() (query.Result, bool) {
@@ -211,6 +217,7 @@ func (p *pages) next() (query.Result, bool) {
 	return query.Result{Entry: e}, true
 }
 
+// fetch reads the next page: at most pageEntries, and values of about pageBytes.
 func (p *pages) fetch() error {
 	if err := p.ctx.Err(); err != nil {
 		return err
@@ -220,7 +227,7 @@ func (p *pages) fetch() error {
 		lower, size := p.lower, 0
 		err := db.Each(p.lower, p.upper, func(k, v []byte) bool {
 			e := query.Entry{Key: string(k), Size: len(v)}
-			if !p.keys {
+			if !p.keysOnly {
 				e.Value = append([]byte{}, v...)
 				size += len(v)
 			}

@@ -1,20 +1,24 @@
-// Package records keeps what discovery would like to have after a restart: the
-// provider records of peers, the cycle of the sweep, what is known of seeds.
+// Package records provides a datastore for what discovery keeps across restarts: the
+// provider records of peers, the position of the sweep, and what is known of seeds.
 //
-// All of it can be had again, so nothing that becomes of its database stops or
-// hinders the node:
+// Discovery can learn all of this again. So a failure of the database never stops the
+// node:
 //
-//   - A database that is damaged, when it is opened or while it is used, is set
-//     aside as "<dir>.damaged" (one is kept, an older one is removed), and an empty
-//     one takes its place.
-//   - While the disk takes no writes, an empty database in RAM of at most
-//     [MaxRAM] takes its place. The disk is tried again after 5 s, then after twice
-//     as long each time, up to 5 minutes; what was on it is good and is used again.
-//   - [Store.Renewed] counts these changes: whoever has something to keep writes
-//     it again after each.
+//   - When the database is damaged, at opening or later, the store renames it to
+//     "<dir>.damaged" and starts an empty one. An older damaged database is removed.
+//   - While the disk refuses writes, the store uses an empty database in RAM of at most
+//     [MaxRAM]. It tries the disk again after 5 s, then after twice as long each time,
+//     up to 5 minutes. The database on disk is intact and is then used again.
+//   - [Store.Renewed] counts these replacements. After each, discovery writes again
+//     what it wants to keep.
 //
-// The database has at most [MaxBytes] on disk, of which records of peers take
-// three quarters. What finds no room is refused and counted.
+// The database takes about [MaxBytes] on disk at most. From three quarters of that on,
+// new records of peers are refused; at the bound every new value is. Refused values
+// are counted.
+//
+// One write, step by step: the DHT calls [Store.Put]. apply checks the bounds and
+// builds one batch, and do runs it on the current database. If that database fails, do
+// waits up to 5 s until Run has replaced it, and tries once more on the new one.
 package records
 
 import (
@@ -26,7 +30,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	ds "github.com/ipfs/go-datastore"
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,73 +43,63 @@ const (
 	MaxBytes = 256 << 20 // on disk
 	MaxRAM   = 32 << 20  // while the disk takes no writes
 
-	memTable = 1 << 20 // bytes written that are not in a table yet
-	cache    = 1 << 20 // bytes of tables in RAM
+	memTable = 1 << 20 // bytes of the memtable
+	cache    = 1 << 20 // bytes of the block cache
 	tables   = 64      // open files
 )
 
-// Times of the store.
+// Intervals and time limits of the store.
 const (
-	retryFirst   = 5 * time.Second
-	retryMost    = 5 * time.Minute
+	minRetryWait = 5 * time.Second
+	maxRetryWait = 5 * time.Minute
 	measureEvery = 10 * time.Second
-	compactEvery = 10 * time.Minute // of a full database
-	swapWait     = 5 * time.Second  // of a caller, for the database that replaces a failed one
-	closeWait    = 10 * time.Second // for a failed database
+	compactEvery = 10 * time.Minute // the shortest time between two compactions of a full database
+	swapWait     = 5 * time.Second  // how long a call waits for the database that replaces a failed one
+	closeWait    = 10 * time.Second // how long closing, or compacting, a database may take
 )
 
 // maxAbandoned bounds the databases that failed so badly that they cannot be
-// closed. With that many the rest of the process's life goes by in RAM.
+// closed. After that many, the store stays in RAM until the process ends.
 const maxAbandoned = 8
 
 // Config says where the records are.
 type Config struct {
 	Dir   string
-	Peers string // the keys below this one are records of peers
+	Peers string // prefix of the keys that hold records of peers
 }
 
 // Deps is what the store works with. Each may be nil.
 type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
-	FS      vfs.FS // nil: the disk's
+	FS      vfs.FS // nil: the file system of the machine
 }
 
-// Store is a datastore that outlives its database. It can be used while Run
-// runs, by any number of goroutines; before and after, calls are not_ready.
+// Store is a datastore that outlives its database. Any number of goroutines may use it
+// while Run runs. Before and after, calls return not_ready.
 type Store struct {
 	cfg   Config
 	log   *slog.Logger
 	fs    vfs.FS
 	m     metrics
-	most  struct{ disk, ram int64 }
-	first time.Duration // wait before the disk is tried again
+	most  struct{ disk, ram int64 } // bytes, see MaxBytes and MaxRAM
+	first time.Duration             // wait before the first retry of the disk
 
-	cur     atomic.Pointer[database] // nil unless Run is between ready and its end
-	renewed atomic.Uint64
-	why     atomic.Pointer[error] // why cur is in RAM
+	cur       atomic.Pointer[database] // nil before Run has opened one, and after Run
+	renewed   atomic.Uint64
+	ramReason atomic.Pointer[error] // why cur is in RAM; nil while it is on disk
 
-	// Of Run alone.
+	// Only Run uses these.
 	closing   sync.WaitGroup
 	abandoned int
-	wait      time.Duration // before the next try of the disk
-	retry     time.Time     // when that is
-	compacted time.Time
+	retryWait time.Duration // before the next retry of the disk
+	retryAt   time.Time     // when the disk is tried next
+	compacted time.Time     // when a full database was compacted last
 }
 
 var _ ds.Batching = (*Store)(nil)
 
-// database is one that the store uses or used.
-type database struct {
-	*pebbledb.DB
-	ram      bool
-	most     int64
-	size     atomic.Int64  // when it was measured last
-	added    atomic.Int64  // since then, about
-	replaced chan struct{} // closed when it is the store's no more
-}
-
-// New returns a store that has no database yet.
+// New returns a store without a database. Run opens one.
 func New(cfg Config, d Deps) *Store {
 	s := &Store{cfg: cfg, log: d.Log, fs: d.FS}
 	if s.log == nil {
@@ -115,28 +108,29 @@ func New(cfg Config, d Deps) *Store {
 	if s.fs == nil {
 		s.fs = vfs.Default
 	}
-	s.most.disk, s.most.ram, s.first = MaxBytes, MaxRAM, retryFirst
+	s.most.disk, s.most.ram, s.first = MaxBytes, MaxRAM, minRetryWait
 	s.m = newMetrics(d.Metrics, s)
 	return s
 }
 
-// Err is why the records are in RAM, nil while they are on disk.
+// Err returns why the records are in RAM, or nil while they are on disk.
 func (s *Store) Err() error {
-	if p := s.why.Load(); p != nil {
+	if p := s.ramReason.Load(); p != nil {
 		return *p
 	}
 	return nil
 }
 
-// Renewed is how often the database was replaced by another one, which has
+// Renewed returns how often the database was replaced by another one. The new one has
 // nothing of what was written to the one before.
 func (s *Store) Renewed() uint64 { return s.renewed.Load() }
 
-// Run keeps a database open until ctx ends. It fails for no reason that a disk
-// can give.
+// Run keeps a database open until ctx ends, and replaces one that fails. It calls ready
+// when the first is open. An error of the disk never ends it; it fails only if no
+// database can be opened in RAM.
 func (s *Store) Run(ctx context.Context, ready func()) error {
 	defer s.end()
-	s.wait, s.retry = s.first, time.Time{}
+	s.retryWait, s.retryAt = s.first, time.Time{}
 	if err := s.toDisk(); err != nil {
 		if err := s.toRAM(err); err != nil {
 			return err
@@ -147,9 +141,9 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	defer tick.Stop()
 	for {
 		db := s.cur.Load()
-		var again <-chan time.Time // of the disk
+		var retry <-chan time.Time // nil: the disk is not tried again
 		if db.ram && s.abandoned < maxAbandoned {
-			again = time.After(time.Until(s.retry))
+			retry = time.After(time.Until(s.retryAt))
 		}
 		var err error
 		select {
@@ -157,8 +151,8 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 			return nil
 		case <-db.Failed():
 			err = s.failed(db)
-		case <-again:
-			err = s.tryAgain()
+		case <-retry:
+			err = s.retryDisk()
 		case <-tick.C:
 			s.measure(ctx, db)
 		}
@@ -168,13 +162,13 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	}
 }
 
-// end closes the database in order: all of it is in tables, whose damage shows,
-// and none in a log, whose end nobody can tell from a torn one.
+// end closes the database. It first flushes everything into tables, because damage to
+// a table is detected; a write-ahead log that was cut short looks complete.
 func (s *Store) end() {
 	if db := s.cur.Swap(nil); db != nil {
 		close(db.replaced)
 		if !db.ram {
-			_ = db.Flush() // what fails is logged by close
+			_ = db.Flush() // close logs a failure
 		}
 		if s.close(db); db.ram || db.Err() != nil || db.Abandoned() {
 			return
@@ -185,9 +179,9 @@ func (s *Store) end() {
 	}
 }
 
-// failed replaces a database that can be used no more. The one that is damaged
-// is set aside, and its successor is on disk again at once, unless it did not
-// last.
+// failed replaces a database that has failed. The store goes on in RAM first. A damaged
+// database is set aside, and the disk is tried at once with an empty one. If a database
+// fails again within retryWait after that, the disk is tried only after retryWait.
 func (s *Store) failed(db *database) error {
 	why := db.Err()
 	damaged := pebbledb.Damaged(why)
@@ -196,40 +190,41 @@ func (s *Store) failed(db *database) error {
 		return err
 	}
 	s.close(db)
-	if db.ram || !damaged || time.Now().Before(s.retry) {
-		s.later()
+	if db.ram || !damaged || time.Now().Before(s.retryAt) {
+		s.postponeRetry()
 		return nil
 	}
-	s.retry = time.Now().Add(s.wait) // for another failure until then
+	s.retryAt = time.Now().Add(s.retryWait) // a failure before then is a repeated one
 	if err := s.setAside(why); err != nil {
-		s.later()
-		return nil //nolint:nilerr // it was logged
+		s.postponeRetry()
+		return nil //nolint:nilerr // setAside has logged it
 	}
-	return s.tryAgain()
+	return s.retryDisk()
 }
 
-// tryAgain tries the disk.
-func (s *Store) tryAgain() error {
+// retryDisk goes back from RAM to the disk. If it cannot, it notes why and postpones the
+// next retry.
+func (s *Store) retryDisk() error {
 	ram := s.cur.Load()
 	if err := s.toDisk(); err != nil {
-		s.why.Store(&err)
-		s.later()
-		return nil //nolint:nilerr // it is kept as the reason, and the gate tells it
+		s.ramReason.Store(&err)
+		s.postponeRetry()
+		return nil //nolint:nilerr // Err returns it
 	}
 	s.close(ram)
-	s.wait = s.first
+	s.retryWait = s.first
 	s.log.Info("the records of discovery are kept on disk again", "dir", s.cfg.Dir)
 	return nil
 }
 
-// later puts the next try of the disk off.
-func (s *Store) later() {
-	s.retry = time.Now().Add(s.wait)
-	s.wait = min(2*s.wait, retryMost)
+// postponeRetry sets when the disk is tried next, and doubles the wait after that.
+func (s *Store) postponeRetry() {
+	s.retryAt = time.Now().Add(s.retryWait)
+	s.retryWait = min(2*s.retryWait, maxRetryWait)
 }
 
-// toDisk opens the database on disk, a new one where the old is damaged, and
-// has it used.
+// toDisk opens the database on disk and makes it the current one. It sets a damaged
+// database aside and opens an empty one instead.
 func (s *Store) toDisk() error {
 	if err := s.probe(); err != nil {
 		return err
@@ -245,12 +240,12 @@ func (s *Store) toDisk() error {
 		return err
 	}
 	s.use(db)
-	s.why.Store(nil)
+	s.ramReason.Store(nil)
 	s.m.onDisk.Set(1)
 	return nil
 }
 
-// openDisk opens the database on disk as it is.
+// openDisk opens the database on disk. Damage is a pebbledb.Error.
 func (s *Store) openDisk() (*database, error) {
 	damage, err := checkClean(s.fs, s.cfg.Dir)
 	if err != nil {
@@ -262,20 +257,22 @@ func (s *Store) openDisk() (*database, error) {
 	return s.open(s.cfg.Dir, s.fs, false)
 }
 
-// toRAM has an empty database in RAM used.
+// toRAM makes an empty database in RAM the current one; why is what Err returns then.
 func (s *Store) toRAM(why error) error {
 	db, err := s.open("records", vfs.NewMem(), true)
 	if err != nil {
 		return status.Errorf(status.Internal, "the records of discovery cannot even be kept in RAM: %w", err)
 	}
 	s.use(db)
-	if s.why.Swap(&why) == nil {
-		s.log.Warn("the records of discovery are kept in RAM: a restart would lose them until peers announce theirs again. The node goes on, and tries the disk again by itself", "dir", s.cfg.Dir, "err", why)
+	if s.ramReason.Swap(&why) == nil {
+		s.log.Warn("the records of discovery are kept in RAM: a restart would lose them until peers announce theirs "+
+			"again. The node goes on and retries the disk by itself", "dir", s.cfg.Dir, "err", why)
 	}
 	s.m.onDisk.Set(0)
 	return nil
 }
 
+// use makes db the current database.
 func (s *Store) use(db *database) {
 	old := s.cur.Swap(db)
 	if old != nil {
@@ -284,8 +281,7 @@ func (s *Store) use(db *database) {
 	}
 }
 
-// probe reports whether the disk takes a write, so that no database is opened in
-// vain.
+// probe returns an error if the disk refuses a write of memTable bytes.
 func (s *Store) probe() (err error) {
 	if err := s.fs.MkdirAll(s.cfg.Dir, 0o700); err != nil {
 		return err
@@ -299,7 +295,8 @@ func (s *Store) probe() (err error) {
 	return errors.Join(err, f.Sync(), f.Close(), s.fs.Remove(name))
 }
 
-// setAside renames the database on disk.
+// setAside renames the damaged database on disk, removes an older one that was set aside,
+// and makes an empty directory in its place.
 func (s *Store) setAside(why error) error {
 	aside := s.cfg.Dir + ".damaged"
 	err := s.fs.RemoveAll(aside)
@@ -313,36 +310,20 @@ func (s *Store) setAside(why error) error {
 		s.log.Warn("the damaged records of discovery cannot be set aside", "dir", s.cfg.Dir, "err", err, "damage", why)
 		return fmt.Errorf("set the damaged records aside: %w", err)
 	}
-	s.log.Warn("the records of discovery are damaged: they were set aside and are begun anew. Nothing else is affected; delete the old ones when nobody wants to look at them", "dir", s.cfg.Dir, "aside", aside, "err", why)
+	s.log.Warn("the records of discovery are damaged: they were set aside, and the node starts with none. Nothing else "+
+		"is affected. Delete the directory that was set aside when nobody needs it", "dir", s.cfg.Dir, "aside", aside,
+		"err", why)
 	return nil
 }
 
-func (s *Store) open(dir string, fs vfs.FS, ram bool) (*database, error) {
-	blocks := pebble.NewCache(cache)
-	defer blocks.Unref() // the database holds its own reference
-	d, err := pebbledb.Open(dir, pebble.Options{
-		FS: fs, Cache: blocks, DisableWAL: ram, FormatMajorVersion: pebble.FormatValueSeparation,
-		MemTableSize: memTable, MaxOpenFiles: tables, CompactionConcurrencyRange: func() (int, int) { return 1, 1 },
-	}, s.log)
-	if err != nil {
-		return nil, err
-	}
-	db := &database{DB: d, ram: ram, most: s.most.disk, replaced: make(chan struct{})}
-	if ram {
-		db.most = s.most.ram
-	}
-	db.size.Store(db.Size())
-	return db, nil
-}
-
-// close closes a database that is used no more. One that does not end in time
-// is left behind.
+// close closes a database that the store has stopped using. It waits up to closeWait. A
+// database that is not closed by then, or that cannot be closed, counts as abandoned.
 func (s *Store) close(db *database) {
 	done := make(chan struct{})
 	s.closing.Go(func() {
 		defer close(done)
 		if err := db.Close(); err != nil && db.Err() == nil {
-			s.log.Warn("the records of discovery were not closed in order", "err", err)
+			s.log.Warn("the database of the records of discovery could not be closed cleanly", "err", err)
 		}
 	})
 	late := time.NewTimer(closeWait)
@@ -355,12 +336,13 @@ func (s *Store) close(db *database) {
 	case <-late.C:
 	}
 	if s.abandoned++; s.abandoned == maxAbandoned {
-		s.log.Error("the records of discovery stay in RAM until the node is restarted: too many of their databases failed in a way that leaves memory behind")
+		s.log.Error("the records of discovery stay in RAM until the node is restarted: too many of their databases failed " +
+			"in a way that leaves memory behind")
 	}
 }
 
-// measure looks at how large the database is, and lets go what was deleted when
-// it is full.
+// measure measures the database. If it is full, measure compacts it, at most once in
+// compactEvery, to free what was deleted.
 func (s *Store) measure(ctx context.Context, db *database) {
 	if db.gauge(); !db.full(s.peersPart(db)) || time.Since(s.compacted) < compactEvery {
 		return
@@ -369,22 +351,11 @@ func (s *Store) measure(ctx context.Context, db *database) {
 	ctx, cancel := context.WithTimeout(ctx, closeWait)
 	defer cancel()
 	if err := db.Compact(ctx, []byte("/"), []byte("0")); err != nil && ctx.Err() == nil {
-		return // a failure is told by Failed
+		return // Run sees the failure through Failed
 	}
 	if db.gauge(); !db.full(s.peersPart(db)) {
 		return
 	}
-	s.log.Warn("the records of discovery have reached their bound; further ones are kept in RAM alone", "bytes", db.size.Load(), "most", db.most)
+	s.log.Warn("the records of discovery have reached their bound; further ones are kept in RAM alone", "bytes",
+		db.size.Load(), "most", db.most)
 }
-
-func (d *database) gauge() {
-	added := d.added.Load()
-	d.size.Store(d.Size())
-	d.added.Add(-added)
-}
-
-// full reports whether there is no room below most bytes.
-func (d *database) full(most int64) bool { return d.size.Load()+d.added.Load() >= most }
-
-// peersPart is what records of peers may take of a database.
-func (*Store) peersPart(db *database) int64 { return db.most / 4 * 3 }

@@ -97,7 +97,7 @@ func count(t testing.TB, s *Store, n int) (found int) {
 	return found
 }
 
-// TestQuery: what is below a prefix, in order, page after page.
+// TestQuery: a query returns the entries below a prefix, in order, page after page.
 func TestQuery(t *testing.T) {
 	t.Parallel()
 	s, stop := running(t, "records", vfs.NewMem())
@@ -118,8 +118,11 @@ func TestQuery(t *testing.T) {
 		{query.Query{}, 3*pageEntries + 5, "/a/b", "x"},
 		{query.Query{Prefix: "/none"}, 0, "", ""},
 		{query.Query{Prefix: "/sweep", Offset: 300, Limit: 7}, 7, "/sweep/000300", string(value(300))},
-		{query.Query{Prefix: "/sweep", Orders: []query.Order{query.OrderByKeyDescending{}}}, 3 * pageEntries, "/sweep/000767", string(value(767))},
-		{query.Query{Prefix: "/sweep", Filters: []query.Filter{query.FilterKeyCompare{Op: query.Equal, Key: "/sweep/000009"}}}, 1, "/sweep/000009", string(value(9))},
+		{query.Query{Prefix: "/sweep", Orders: []query.Order{query.OrderByKeyDescending{}}}, 3 * pageEntries, "/sweep/000767",
+			string(value(767))},
+		{query.Query{Prefix: "/sweep",
+			Filters: []query.Filter{query.FilterKeyCompare{Op: query.Equal, Key: "/sweep/000009"}}}, 1, "/sweep/000009",
+			string(value(9))},
 	} {
 		res, err := s.Query(t.Context(), c.q)
 		if err != nil {
@@ -136,7 +139,8 @@ func TestQuery(t *testing.T) {
 	if n, err := s.GetSize(t.Context(), key(1)); n != 1000 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if _, err := s.GetSize(t.Context(), ds.NewKey("/none")); err != ds.ErrNotFound { //nolint:errorlint // it is returned as it is
+	//nolint:errorlint // it is returned as it is
+	if _, err := s.GetSize(t.Context(), ds.NewKey("/none")); err != ds.ErrNotFound {
 		t.Error(err)
 	}
 }

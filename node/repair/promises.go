@@ -10,43 +10,43 @@ import (
 	"allium/store/gc"
 )
 
-// promiseOps are what repairs ask of what pins promise.
+// promiseOps are the operations on objects that pins promise.
 type promiseOps struct {
-	// follow tells lost of each object that is promised and lost, until lost
-	// returns an error. Where it may be that none is, it does nothing unless it
-	// must.
+	// follow calls lost for each object that is promised and lost, until lost returns an
+	// error. If the store has no open damage, it does nothing unless must is set.
 	follow func(ctx context.Context, must bool, lost func(gc.Lost) error) error
-	// promised says whether an object is still promised, and lost.
+	// promised reports whether an object is still promised and lost.
 	promised func(ctx context.Context, l gc.Lost) (bool, error)
-	// restored is told of each object that came back; absent says that a pin
-	// promises it and it was not here.
+	// restored notes that an object is back. absent says that a pin promises it and that
+	// it was missing, not damaged.
 	restored func(ctx context.Context, root b3.Root, absent bool) error
 }
 
-// promiseState is what repairs know of what is promised.
+// promiseState is the state of the walks that look for lost objects.
 type promiseState struct {
-	again chan struct{} // bound: 1; asks for another walk
+	again chan struct{} // bound: 1; requests another walk
 
-	mu    sync.Mutex
-	found bool          // the latest walk, or a check, found something lost
-	cut   bool          // the latest walk ended where the queue was full
-	back  bool          // something came back since, so more may be known of what is lost
-	wait  time.Duration // until the next look while something is lost; it doubles until something comes back
-	vain  int           // walks that were asked for since a walk was cut, in a row without anything that came back
+	mu        sync.Mutex
+	found     bool          // the latest walk failed, or it or a check since has found a lost object
+	cut       bool          // the latest walk ended early because the queue was full
+	back      bool          // an object came back since; it may be a directory that names more lost ones
+	wait      time.Duration // until the next look while objects are lost; doubles until one comes back
+	fruitless int           // walks requested in a row after a cut walk while no object came back
 }
 
-// maxVain bounds the walks in a row between which nothing came back: of so many
-// failures it is remembered when the next try is due.
-const maxVain = maxFailed/queueLen - 1
+// maxFruitless bounds the walks in a row while no object comes back. Each such walk may
+// fail for queueLen objects, and only maxFailed failures are remembered.
+const maxFruitless = maxFailed/queueLen - 1
 
 func newPromiseState() promiseState {
-	return promiseState{again: make(chan struct{}, 1)} // bound: 1, another one adds nothing
+	return promiseState{again: make(chan struct{}, 1)} // bound: 1, a second request adds nothing
 }
 
-// errQueueFull ends a walk.
+// errQueueFull ends a walk early.
 var errQueueFull = errors.New("the queue of repairs is full")
 
-// Lost takes what is promised and lost to be repaired. It does not wait.
+// Lost puts an object that is promised and lost into the queue. It does not wait. If the
+// queue is full, the next look finds the object.
 func (r *Repairs) Lost(l gc.Lost) {
 	r.promises.mu.Lock()
 	r.promises.found = true
@@ -54,12 +54,14 @@ func (r *Repairs) Lost(l gc.Lost) {
 	_ = r.take(l.Root, &l)
 }
 
-// follow looks for what is promised and lost. One goroutine calls it.
+// follow walks what pins promise and puts lost objects into the queue, until the queue is
+// full. With must, or after something was found lost, it walks even if the store has no
+// open damage. Only the goroutine of run calls it.
 func (r *Repairs) follow(ctx context.Context, do ops, must bool) {
 	p := &r.promises
 	p.mu.Lock()
 	if !must {
-		p.vain = 0
+		p.fruitless = 0
 	}
 	must = must || p.found
 	p.found, p.cut, p.back = false, false, false
@@ -73,7 +75,7 @@ func (r *Repairs) follow(ctx context.Context, do ops, must bool) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, errQueueFull) && ctx.Err() == nil {
-		r.log.Warn("what pins promise could not be looked at", "err", err)
+		r.log.Warn("the objects that pins promise could not be checked", "err", err)
 	}
 	p.mu.Lock()
 	p.found = p.found || found || err != nil
@@ -82,9 +84,9 @@ func (r *Repairs) follow(ctx context.Context, do ops, must bool) {
 	r.ended(false, r.waiting())
 }
 
-// nextLook is how long to wait until the next look at everything: while
-// something is lost it is tried sooner, a little after what failed may be tried
-// again.
+// nextLook returns how long to wait until the next look at all objects. That is lookEvery.
+// While an object is lost it is less: a quarter more than a wait that starts at minWait and
+// doubles with each call, up to lookEvery. So objects that failed may be tried again then.
 func (r *Repairs) nextLook() time.Duration {
 	p := &r.promises
 	p.mu.Lock()
@@ -97,25 +99,28 @@ func (r *Repairs) nextLook() time.Duration {
 	return min(p.wait+p.wait/4, lookEvery)
 }
 
+// waiting returns how many objects are in the queue or being repaired.
 func (r *Repairs) waiting() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.pending)
 }
 
-// ended asks for another walk when repairs are through with what the latest one
-// found: a directory that came back names more.
+// ended notes the end of a repair or a walk; back says that an object came back, and left
+// how many are pending. It requests another walk in two cases: an object came back and
+// nothing is pending, because a directory may name more lost objects; or the latest walk
+// was cut and the queue is at most half full, unless maxFruitless such walks were in vain.
 func (r *Repairs) ended(back bool, left int) {
 	p := &r.promises
 	p.mu.Lock()
 	p.back = p.back || back
 	if back {
-		p.vain, p.wait = 0, 0
+		p.fruitless, p.wait = 0, 0
 	}
 	again := p.back && left == 0
-	if !again && p.cut && left <= queueLen/2 && p.vain < maxVain {
+	if !again && p.cut && left <= queueLen/2 && p.fruitless < maxFruitless {
 		again = true
-		p.vain++
+		p.fruitless++
 	}
 	if again {
 		p.back, p.cut = false, false

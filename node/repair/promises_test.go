@@ -110,8 +110,8 @@ func keeping(t *testing.T, p *promises) *Repairs {
 	return r
 }
 
-// TestRepairOfWhatIsPromised: what pins promise and is lost is fetched, level by
-// level and more than fits the queue, without a lookEvery; then it is over.
+// TestRepairOfWhatIsPromised: lost objects that pins promise are fetched, level by level and
+// more than fit the queue, before lookEvery has passed. Then no further walk follows.
 func TestRepairOfWhatIsPromised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		roots := numbered(4*queueLen + 3)
@@ -162,7 +162,7 @@ func TestRepairOfWhatNobodyHas(t *testing.T) {
 		if len(back) != 10 {
 			t.Errorf("%d of what can be had came back in %d walks", len(back), walks)
 		}
-		if walks > maxVain+4 {
+		if walks > maxFruitless+4 {
 			t.Errorf("%d walks at once", walks)
 		}
 		time.Sleep(lookEvery)

@@ -1,5 +1,17 @@
-// Package repair fetches again what is damaged in a store, and what its pins
-// promise and it has not got.
+// Package repair replaces damaged objects of a store by copies from peers, and fetches
+// objects that a pin promises and the store has lost.
+//
+// Invariants: the queue, the number of workers, the rate and the remembered failures are
+// bounded. An object that failed waits for a minute at least, then for twice as long
+// each time, up to an hour. Nothing is forgotten when the queue is full, because Run looks
+// at everything again within ten minutes.
+//
+// One repair, step by step: the store reports a damaged object to [Repairs.Damaged], or a
+// check of the store reports a lost one to [Repairs.Lost]; Run's own walks find both. take
+// puts the object into the queue, and a worker calls repair. That asks whether the object
+// is still wanted, fetches it at the rate of all repairs, and tells the store that it is
+// back. Then ended requests another walk when the queue is empty: an object that came back
+// may be a directory that names more lost objects.
 package repair
 
 import (
@@ -26,64 +38,71 @@ import (
 const (
 	queueLen  = 256
 	workers   = 2
-	burst     = 1 << 20          // bytes that may come at once
-	aheadTime = time.Second / 4  // what a repair may ask for ahead of its pace, at its rate
-	lookEvery = 10 * time.Minute // how often what was passed over is looked at again
-	usedFor   = 7 * 24 * time.Hour
-	minWait   = time.Minute // after the first failure, doubled with each
-	maxWait   = time.Hour
-	maxFailed = 1024 // objects whose failures are remembered, the latest
+	burst     = 1 << 20            // burst of the rate, bytes
+	aheadTime = time.Second / 4    // read-ahead of a repair, as time at its rate
+	lookEvery = 10 * time.Minute   // longest time between two looks at all that is damaged or lost
+	usedFor   = 7 * 24 * time.Hour // an object without a pin is repaired if it was used within this time
+	minWait   = time.Minute        // wait after the first failure; each further one doubles it
+	maxWait   = time.Hour          // longest wait after a failure, and of a fetch for the rate
+	maxFailed = 1024               // remembered failures, the latest
 )
 
-// ops are what repairs do to the world.
+// ops are the operations of the node that repairs call. Tests replace them.
 type ops struct {
-	// wanted says whether an object is worth a repair.
+	// wanted reports whether an object is worth a repair.
 	wanted func(ctx context.Context, root b3.Root) (bool, error)
-	// fetch replaces an object by what a provider has. took waits until n more
-	// bytes may come, of which at most ahead were asked for before.
+	// fetch replaces an object by a provider's copy. It calls took for every n bytes that
+	// have arrived; took waits until the rate allows them. fetch requests at most ahead
+	// bytes before that.
 	fetch func(ctx context.Context, root b3.Root, ahead int64, took func(n int) error) error
-	// corrupt yields what is marked.
+	// corrupt yields the objects that the store has marked as damaged.
 	corrupt func(ctx context.Context) iter.Seq2[b3.Root, error]
 	promiseOps
 }
 
-// Repairs fetches again what was found damaged in the store, and what is lost
-// and promised. It is told by Damaged and Lost, from any goroutine, and looks at
-// what is marked and promised now and then, so that what it had no room for,
-// what failed and what an earlier run left is not forgotten.
+// Repairs fetches damaged objects of the store, and lost objects that pins promise. Any
+// goroutine may report one to it with Damaged or Lost.
+//
+// Run also looks at all marked and promised objects from time to time. So it finds those
+// for which the queue had no place, those that failed, and those of an earlier run.
 type Repairs struct {
 	log   *slog.Logger
 	queue *limits.Queue[b3.Root]
-	off   bool         // nothing is repaired unless it is asked for by name
+	off   bool         // only Fetch repairs
 	rate  *limits.Rate // nil: no bound
-	ahead int64        // bytes that may come before they are paid for, at most; 0 when there is no rate
+	ahead int64        // read-ahead, bytes; 0 if rate is nil
 	m     metrics
 
 	promises promiseState
 	world    world // set by Join
 
-	mu      sync.Mutex
-	pending map[b3.Root]*gc.Lost                  // queued or under way: at most queueLen + workers; nil: not known to be promised
+	mu sync.Mutex
+	// pending has the objects in the queue or being repaired, at most queueLen + workers.
+	// The value is nil if the object is not known to be promised.
+	pending map[b3.Root]*gc.Lost
 	failed  *simplelru.LRU[b3.Root, failedRepair] // at most maxFailed
 }
 
-// failedRepair is when an object may be tried again.
+// failedRepair says when an object that failed may be tried again.
 type failedRepair struct {
-	wait time.Duration
+	wait time.Duration // between the latest failure and next
 	next time.Time
 }
 
-// New returns repairs at that rate, 0 for none; without serve, and
-// without a rate, nothing is repaired but what is asked for by name.
-func New(bytesPerSecond limits.Bytes, serve bool, log *slog.Logger, reg prometheus.Registerer, registry *limits.Registry) (*Repairs, error) {
+// New returns repairs of bytesPerSecond in all. If that is 0, or serve is false, repairs
+// are off: only Fetch repairs an object, and with 0 it has no rate limit.
+func New(bytesPerSecond limits.Bytes, serve bool, log *slog.Logger, reg prometheus.Registerer,
+	registry *limits.Registry) (*Repairs, error) {
 	failed, err := simplelru.NewLRU[b3.Root, failedRepair](maxFailed, nil)
 	if err != nil {
 		return nil, fmt.Errorf("repair: %w", err)
 	}
 	r := &Repairs{
-		log: log, off: !serve || bytesPerSecond == 0, pending: map[b3.Root]*gc.Lost{}, failed: failed, promises: newPromiseState(),
+		log: log, off: !serve || bytesPerSecond == 0, pending: map[b3.Root]*gc.Lost{}, failed: failed,
+		promises: newPromiseState(),
 		queue: limits.NewQueue[b3.Root](registry, limits.Spec{
-			Name: "repair", Path: "damaged objects → repair workers", Policy: "passed over and counted; looked at again within ten minutes",
+			Name: "repair", Path: "damaged objects → repair workers",
+			Policy: "passed over and counted; looked at again within ten minutes",
 		}, queueLen),
 		m: newMetrics(reg),
 	}
@@ -96,27 +115,30 @@ func New(bytesPerSecond limits.Bytes, serve bool, log *slog.Logger, reg promethe
 	return r, nil
 }
 
-// Join names the store whose objects are repaired, and where they are fetched. It
-// comes before Run and Fetch.
+// Join sets the store whose objects are repaired and the resolver that fetches them. The
+// caller calls it once, before Run and Fetch.
 func (r *Repairs) Join(st *store.Store, from *resolver.Resolver) { r.world = world{st, from} }
 
-// Off reports whether nothing is repaired unless it is asked for by name.
+// Off reports whether repairs are off, so that only Fetch repairs an object.
 func (r *Repairs) Off() bool { return r.off }
 
-// Run repairs until ctx ends. It is not called when repairs are off.
+// Run repairs until ctx ends and its workers have returned. The caller does not call it
+// when repairs are off.
 func (r *Repairs) Run(ctx context.Context) { r.run(ctx, r.world.ops()) }
 
-// Fetch replaces an object now, at the pace of all repairs.
+// Fetch replaces an object now, outside the queue. All repairs together share one rate.
 func (r *Repairs) Fetch(ctx context.Context, root b3.Root) error {
 	return r.fetch(ctx, r.world.ops(), root)
 }
 
-// Damaged takes a damaged object to be repaired. It does not wait.
+// Damaged puts a damaged object into the queue. It does not wait. An object that finds the
+// queue full, or that failed lately, is counted and left to the next look.
 func (r *Repairs) Damaged(root b3.Root) {
 	_ = r.take(root, nil)
 }
 
-// take queues root, and counts why not; "" also when it is queued already.
+// take puts root into the queue, or counts why it does not. It returns the reason, which is
+// "" if root is in the queue now, or was before.
 func (r *Repairs) take(root b3.Root, l *gc.Lost) (why string) {
 	if why = r.accept(root, l); why != "" {
 		r.m.skipped.WithLabelValues(why).Inc()
@@ -124,21 +146,21 @@ func (r *Repairs) take(root b3.Root, l *gc.Lost) (why string) {
 	return why
 }
 
-// accept is take without the count. l is set of what is known to be lost.
+// accept is take without the metric. l is nil unless root is known to be promised and lost.
 func (r *Repairs) accept(root b3.Root, l *gc.Lost) (why string) {
 	if r.off {
 		return "off"
 	}
 	r.mu.Lock()
-	was, twice := r.pending[root]
+	was, queued := r.pending[root]
 	f, backoff := r.failed.Peek(root)
 	backoff = backoff && time.Now().Before(f.next)
-	if !backoff && !twice || twice && was == nil {
+	if !backoff && !queued || queued && was == nil {
 		r.pending[root] = l
 	}
 	r.mu.Unlock()
 	switch {
-	case twice:
+	case queued:
 		return ""
 	case backoff:
 		return "backoff"
@@ -150,7 +172,7 @@ func (r *Repairs) accept(root b3.Root, l *gc.Lost) (why string) {
 	return ""
 }
 
-// forget ends what is pending of root, and returns how much is left.
+// forget removes root from pending and returns how many are left.
 func (r *Repairs) forget(root b3.Root) (left int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,14 +180,15 @@ func (r *Repairs) forget(root b3.Root) (left int) {
 	return len(r.pending)
 }
 
-// promise is how root is known to be lost; nil: it is not.
+// promise returns what is known of the pending root as a lost object, nil if it is not
+// known to be promised.
 func (r *Repairs) promise(root b3.Root) *gc.Lost {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.pending[root]
 }
 
-// run is Run in any world.
+// run is Run with the given operations.
 func (r *Repairs) run(ctx context.Context, do ops) {
 	var wg sync.WaitGroup
 	for range workers {
@@ -184,7 +207,7 @@ func (r *Repairs) run(ctx context.Context, do ops) {
 	defer tick.Stop()
 	look := true
 	for ctx.Err() == nil {
-		r.follow(ctx, do, !look) // what is promised goes first
+		r.follow(ctx, do, !look) // promised objects go first
 		if look {
 			r.plan(ctx, do)
 			tick.Reset(r.nextLook())
@@ -200,7 +223,7 @@ func (r *Repairs) run(ctx context.Context, do ops) {
 	wg.Wait()
 }
 
-// plan queues what is marked.
+// plan puts every object that is marked as damaged into the queue.
 func (r *Repairs) plan(ctx context.Context, do ops) {
 	for root, err := range do.corrupt(ctx) {
 		if err != nil {
@@ -213,13 +236,13 @@ func (r *Repairs) plan(ctx context.Context, do ops) {
 	}
 }
 
-// repair looks at one object and counts what came of it. It reports whether the
-// object was promised, and is back.
+// repair repairs one object, if that is still wanted, and counts the outcome. It reports
+// whether it has fetched an object that was promised and lost.
 func (r *Repairs) repair(ctx context.Context, do ops, root b3.Root) (back bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.log.Error("a repair panicked", "root", root, "panic", p, "stack", string(debug.Stack()))
-			r.later(root)
+			r.backOff(root)
 		}
 	}()
 	l := r.promise(root)
@@ -234,17 +257,17 @@ func (r *Repairs) repair(ctx context.Context, do ops, root b3.Root) (back bool) 
 	}
 	if err == nil && !wanted {
 		r.m.skipped.WithLabelValues("unwanted").Inc()
-		r.later(root)
+		r.backOff(root)
 		return false
 	}
 	begun := time.Now()
-	err = r.fetch(ctx, do, root) // when in doubt it is wanted
+	err = r.fetch(ctx, do, root) // also if wanted or promised failed
 	if ctx.Err() != nil {
 		return false
 	}
 	r.m.objects.WithLabelValues(status.Of(err).String()).Inc()
 	if err != nil {
-		r.log.Warn("a damaged object could not be repaired", "root", root, "err", err, "again_in", r.later(root))
+		r.log.Warn("a damaged object could not be repaired", "root", root, "err", err, "again_in", r.backOff(root))
 		return false
 	}
 	r.mu.Lock()
@@ -252,12 +275,13 @@ func (r *Repairs) repair(ctx context.Context, do ops, root b3.Root) (back bool) 
 	r.mu.Unlock()
 	r.log.Info("a damaged object was fetched again", "root", root, "took", time.Since(begun))
 	if err := do.restored(ctx, root, l != nil && !l.Corrupt && !l.Pin.Root.IsZero()); err != nil && ctx.Err() == nil {
-		r.log.Warn("what a repair means for the list of damage could not be noted", "root", root, "err", err)
+		r.log.Warn("the list of damage could not be updated after a repair", "root", root, "err", err)
 	}
 	return l != nil
 }
 
-// fetch replaces root at the pace of all repairs.
+// fetch replaces root. It counts the bytes and the time, and waits for the rate that all
+// repairs share.
 func (r *Repairs) fetch(ctx context.Context, do ops, root b3.Root) error {
 	begun := time.Now()
 	defer func() { r.m.seconds.Add(time.Since(begun).Seconds()) }()
@@ -273,8 +297,8 @@ func (r *Repairs) fetch(ctx context.Context, do ops, root b3.Root) error {
 	})
 }
 
-// later notes a failure and returns when the next try is due.
-func (r *Repairs) later(root b3.Root) time.Duration {
+// backOff notes a failure of root and returns how long it is not tried again.
+func (r *Repairs) backOff(root b3.Root) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f, _ := r.failed.Peek(root)

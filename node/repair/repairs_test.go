@@ -234,7 +234,7 @@ func TestRepairBacksOff(t *testing.T) {
 			t.Errorf("%d failures are remembered", n)
 		}
 		for _, root := range numbered(3 * maxFailed) {
-			r.later(root)
+			r.backOff(root)
 		}
 		if _, n := heldBy(r); n != maxFailed {
 			t.Errorf("%d failures are remembered", n)
@@ -306,7 +306,8 @@ func TestRepairPace(t *testing.T) {
 				t.Fatalf("%v bytes after %s", got, time.Since(begun))
 			}
 		}
-		if took, want := time.Since(begun), time.Duration(objects*size-burst)*time.Second/rate; took < want || took > want+time.Second {
+		if took, want := time.Since(begun), time.Duration(objects*size-burst)*time.Second/rate; took < want ||
+			took > want+time.Second {
 			t.Errorf("it took %s, want %s", took, want)
 		}
 		if n := testutil.ToFloat64(r.m.bytes); n != objects*size {
@@ -315,8 +316,8 @@ func TestRepairPace(t *testing.T) {
 	})
 }
 
-// TestRepairsAreOff: then what is damaged is counted and not kept, and what is
-// asked for by name is repaired nevertheless.
+// TestRepairsAreOff: while repairs are off, damaged objects are counted and not queued, and
+// Fetch still repairs an object.
 func TestRepairsAreOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		rate  limits.Bytes

@@ -14,7 +14,7 @@ import (
 	"allium/store/meta"
 )
 
-// world is what repairs do in a running node.
+// world is the store and the resolver of a running node. Its ops are what Repairs calls.
 type world struct {
 	store    *store.Store
 	resolver *resolver.Resolver
@@ -22,7 +22,7 @@ type world struct {
 
 func (n world) ops() ops {
 	return ops{
-		wanted: func(ctx context.Context, root b3.Root) (bool, error) { return n.store.Wanted(ctx, root, usedFor) },
+		wanted: func(ctx context.Context, root b3.Root) (bool, error) { return n.store.UsedOrPinned(ctx, root, usedFor) },
 		fetch:  n.refetch,
 		promiseOps: promiseOps{
 			follow: n.followPromises, promised: n.promised, restored: n.store.Restored,
@@ -30,7 +30,7 @@ func (n world) ops() ops {
 		corrupt: func(ctx context.Context) iter.Seq2[b3.Root, error] {
 			return func(yield func(b3.Root, error) bool) {
 				if n.store.Stats().Corrupt == 0 {
-					return // known without a look at each
+					return // no need to read the whole list
 				}
 				for info, err := range n.store.List(ctx) {
 					if (err != nil || info.Corrupt) && !yield(info.Root, err) {
@@ -42,7 +42,7 @@ func (n world) ops() ops {
 	}
 }
 
-// refetch fetches an object that is damaged or missing, as fast as took lets it.
+// refetch fetches an object that is damaged or missing, at the rate at which took returns.
 func (n world) refetch(ctx context.Context, root b3.Root, ahead int64, took func(n int) error) error {
 	want := resolver.Whole(resolver.Sources{})
 	want.Ahead = ahead
@@ -59,7 +59,7 @@ func (n world) refetch(ctx context.Context, root b3.Root, ahead int64, took func
 			}
 		}
 	}
-	// The reader's seat keeps what has come until the fetch has its own.
+	// c stays open until Fetch has joined the fetch, so the bytes that have arrived are kept.
 	if errors.Is(err, io.EOF) {
 		_, err = n.resolver.Fetch(ctx, root, resolver.FetchOptions{})
 	}
@@ -67,21 +67,23 @@ func (n world) refetch(ctx context.Context, root b3.Root, ahead int64, took func
 	return err
 }
 
-// followPromises walks what pins promise, then goes through what open damage
-// names, and ends the damage of which everything is back.
+// followPromises calls lost for each lost object that a pin promises, and settles the
+// damage whose objects are all back. Then it calls lost for each object that open damage
+// names and that is still lost. It stops at the first error. Without must it does nothing
+// if the store has no open damage.
 func (n world) followPromises(ctx context.Context, must bool, lost func(gc.Lost) error) error {
 	if open, _ := n.store.OpenDamage(); open == 0 && !must {
 		return nil
 	}
-	whole := true
-	err := n.store.Collector().Promises(ctx, gc.PromiseOptions{}, func(l gc.Lost) error {
-		whole = false
+	noneLost := true
+	err := n.store.Collector().FindLost(ctx, gc.FindLostOptions{}, func(l gc.Lost) error {
+		noneLost = false
 		return lost(l)
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := n.store.SettleDamage(ctx, whole); err != nil {
+	if _, err := n.store.SettleDamage(ctx, noneLost); err != nil {
 		return err
 	}
 	for _, d := range n.store.Damage() {
@@ -103,11 +105,11 @@ func (n world) followPromises(ctx context.Context, must bool, lost func(gc.Lost)
 	return nil
 }
 
-// promised says whether an object that a pin promises, or that open damage
-// names, is still lost.
+// promised reports whether an object that a pin promises, or that open damage names, is
+// still lost.
 func (n world) promised(ctx context.Context, l gc.Lost) (bool, error) {
 	if !l.Pin.Root.IsZero() {
-		return n.store.Collector().Promised(ctx, l)
+		return n.store.Collector().StillLost(ctx, l)
 	}
 	_, err := n.store.Stat(ctx, l.Root)
 	if o := status.Of(err); o == status.NotFound || o == status.Corrupt {

@@ -1,15 +1,17 @@
-// Package supervise runs a node's services: it starts them in order, restarts
-// what returns or panics, and joins them last-first under one deadline
+// Package supervise runs the services of a node: it starts them in order, restarts
+// those that return or panic, and stops them in the reverse order under one deadline
 // (SPEC §10, docs/contributing/lifecycle.md).
 //
-// A service is a function Run(ctx, ready) that calls ready once and returns nil
-// only when ctx is done. [Group.Start] runs it on a goroutine that the group
-// owns and waits for ready. If it returns or panics before it was told to stop,
-// it is run again after a back-off of 100 ms to 2 s with jitter; the sixth
-// failure within 60 s, or one failure of a service marked Fatal, ends the group:
-// [Group.Failed] is closed and the node stops. [Group.Stop] cancels one service
-// after the other, the last started first, and waits for each; a service that
-// outlives the deadline by a second is reported, with its name, as abandoned.
+// Invariants: the group owns every goroutine that runs a service; each service has a
+// context of its own; a service starts only after the one before it is ready.
+//
+// One service, walked through: [Group.Start] runs Service.Run on a goroutine and
+// waits for ready. If Run returns or panics before it was told to stop, the group
+// runs it again after a back-off of 100 ms to 2 s with jitter. The sixth failure
+// within 60 s ends the group, and so does one failure of a service that is Fatal:
+// [Group.Failed] is closed, and the node stops. [Group.Stop] cancels the services, the
+// last first, and waits for each. It returns the names of the services that still run
+// one second after the deadline.
 package supervise
 
 import (
@@ -39,31 +41,32 @@ const (
 // (SPEC §10).
 const abortGrace = time.Second
 
-// Service is one thing to run.
+// Service is a part of the node that runs until it is told to stop.
 type Service struct {
 	Name string
-	// Run calls ready once when the service can be used, and returns nil only
+	// Run calls ready once, as soon as the service can be used. It returns nil only
 	// when ctx is done and every goroutine it started has returned.
 	Run func(ctx context.Context, ready func()) error
-	// Fatal services are not restarted: one failure ends the group. It is for
-	// what others hold on to (the store, the host) and for what must not be
+	// Fatal means that one failure ends the group, without a restart. It is for
+	// services that others use (the store, the host), and for failures that must not be
 	// retried (a store that failed its own integrity check).
 	Fatal bool
-	// StartTimeout bounds the wait for ready; 0 means 30 s. With Progress it is
-	// how long nothing may move.
+	// StartTimeout bounds the wait for ready; 0 means 30 s. If there is Progress, it
+	// bounds the time in which Progress does not change.
 	StartTimeout time.Duration
-	// Progress is a number that grows while the service starts and has much to do,
-	// such as a recovery. It may be nil. It is called while Run runs.
+	// Progress returns a number that grows while the service starts, for one that may
+	// have much to do, such as a recovery. It is called concurrently with Run. It may be
+	// nil.
 	Progress func() int64
 }
 
-// Deps is what a group reports to. Both may be nil.
+// Deps is what a group reports to. Each field may be nil.
 type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 }
 
-// Group owns running services. It is used by one goroutine at a time.
+// Group owns running services. Only one goroutine at a time may call Start and Stop.
 type Group struct {
 	log      *slog.Logger
 	restarts *prometheus.CounterVec
@@ -72,9 +75,9 @@ type Group struct {
 
 	running []*runner
 
-	once   sync.Once
-	failed chan struct{}
-	err    error // written once before failed is closed
+	failOnce sync.Once
+	failed   chan struct{}
+	err      error // written once before failed is closed
 }
 
 // runner is one started service.
@@ -92,11 +95,18 @@ func New(deps Deps) *Group {
 		log = slog.New(slog.DiscardHandler)
 	}
 	g := &Group{
-		log:      log,
-		failed:   make(chan struct{}),
-		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "service_restarts_total", Help: "Services restarted after they returned or panicked."}, []string{"task"}),
-		spawned:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tasks_spawned_total", Help: "Services started."}, []string{"kind"}),
-		aborted:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tasks_aborted_total", Help: "Services still running when the drain deadline and the second after it had passed."}, []string{"kind"}),
+		log:    log,
+		failed: make(chan struct{}),
+		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "service_restarts_total", Help: "Services restarted after they returned or panicked.",
+		}, []string{"task"}),
+		spawned: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tasks_spawned_total", Help: "Services started.",
+		}, []string{"kind"}),
+		aborted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tasks_aborted_total",
+			Help: "Services still running when the drain deadline and the second after it had passed.",
+		}, []string{"kind"}),
 	}
 	if deps.Metrics != nil {
 		deps.Metrics.MustRegister(g.restarts, g.spawned, g.aborted)
@@ -104,9 +114,10 @@ func New(deps Deps) *Group {
 	return g
 }
 
-// Start runs a service and waits until it is ready. Values of ctx are kept,
-// its cancellation only bounds the wait: a started service ends with Stop. The
-// error says which service did not start and why; it is then not running.
+// Start runs a service and waits until it is ready. The service gets the values of
+// ctx, but not its cancellation, which only ends the wait: a started service runs
+// until Stop. If Start returns an error, which names the service, the service does not
+// run.
 func (g *Group) Start(ctx context.Context, s Service) error {
 	if s.StartTimeout == 0 {
 		s.StartTimeout = 30 * time.Second
@@ -127,7 +138,7 @@ func (g *Group) Start(ctx context.Context, s Service) error {
 		return nil
 	case errors.Is(cause, errEnded):
 		cancel()
-		if first == nil { // it was ready and failed for good before this goroutine saw the one or the other
+		if first == nil { // it became ready and then failed for good, before wait saw that it was ready
 			first = g.Err()
 		}
 		return fmt.Errorf("start %s: %w", s.Name, first)
@@ -137,17 +148,17 @@ func (g *Group) Start(ctx context.Context, s Service) error {
 	return fmt.Errorf("start %s: %w", s.Name, cause)
 }
 
-// errEnded says that a service ended before it was ready.
+// errEnded reports that a service ended before it was ready.
 var errEnded = errors.New("ended before it was ready")
 
-// sayAfter is how often the log is told of a start that takes long.
-const sayAfter = 5 * time.Second
+// logProgressEvery is the time between two log lines about a start that takes long.
+const logProgressEvery = 5 * time.Second
 
-// wait returns nil when r is ready, and else why it is not. While the progress of
-// r moves it goes on.
+// wait waits until r is ready. It returns an error if r ends or ctx is done first, or
+// if neither r is ready nor its progress changes for r.StartTimeout.
 func (g *Group) wait(ctx context.Context, r *runner) error {
 	begun := time.Now()
-	tick := time.NewTicker(min(sayAfter, r.StartTimeout))
+	tick := time.NewTicker(min(logProgressEvery, r.StartTimeout))
 	defer tick.Stop()
 	var last int64
 	moved := begun
@@ -163,7 +174,8 @@ func (g *Group) wait(ctx context.Context, r *runner) error {
 			if r.Progress != nil {
 				if at := r.Progress(); at != last {
 					last, moved = at, now
-					g.log.Info("a service is starting and has much to do", "task", r.Name, "done", at, "after", now.Sub(begun).Round(time.Second))
+					g.log.Info("a service is starting and has much to do",
+						"task", r.Name, "done", at, "after", now.Sub(begun).Round(time.Second))
 				}
 			}
 			if now.Sub(moved) >= r.StartTimeout {
@@ -173,9 +185,9 @@ func (g *Group) wait(ctx context.Context, r *runner) error {
 	}
 }
 
-// run keeps one service running until ctx is done. It returns the error of a
-// service that failed before it was ever ready; a later failure that may not
-// be retried ends the group instead.
+// run runs one service, and restarts it, until ctx is done. It returns the error of a
+// service that failed before it was ready for the first time. A later failure that may
+// not be retried ends the group instead.
 func (g *Group) run(ctx context.Context, r *runner) error {
 	ready := sync.OnceFunc(func() { close(r.ready) })
 	var failures []time.Time
@@ -215,15 +227,14 @@ func (g *Group) run(ctx context.Context, r *runner) error {
 	}
 }
 
-// backoff is the wait before the n-th restart in a row, ± 25 %.
+// backoff returns the wait before the n-th restart within restartWindow, ± 25 %.
 func backoff(n int) time.Duration {
 	d := min(backoffMin<<(n-1), backoffMax)
 	return d - d/4 + rand.N(d/2)
 }
 
-// Guard runs f and turns a panic into an internal error with its stack, so that
-// what goes wrong on a goroutine of its own ends that piece of work and not the
-// node (SPEC §10).
+// Guard runs f and turns a panic into status.Internal with the stack. A goroutine that
+// calls it ends its own work when it panics, not the node (SPEC §10).
 func Guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -233,17 +244,19 @@ func Guard(f func() error) (err error) {
 	return f()
 }
 
+// fail ends the group with its first error.
 func (g *Group) fail(err error) {
-	g.once.Do(func() {
+	g.failOnce.Do(func() {
 		g.err = err
 		close(g.failed)
 	})
 }
 
-// Failed is closed when a service failed for good; Err then says which.
+// Failed returns a channel that is closed when a service has failed for good. Err then
+// returns the failure.
 func (g *Group) Failed() <-chan struct{} { return g.failed }
 
-// Err is the failure that closed Failed, or nil.
+// Err returns the failure that closed Failed, or nil.
 func (g *Group) Err() error {
 	select {
 	case <-g.failed:
@@ -253,12 +266,12 @@ func (g *Group) Err() error {
 	}
 }
 
-// Stop cancels the services one by one, the last started first, and waits for
-// each. When ctx ends before that is done, the rest has one more second: all are
-// cancelled at once but for those that others hold on to (Fatal), which still
-// end after these, unless that takes three quarters of it. Whoever is then still
-// running is returned by name and counted in tasks_aborted_total. Stop twice is
-// Stop once.
+// Stop cancels the services one by one, the last started first, and waits for each. If
+// ctx ends first, the remaining services have one more second: those that are not
+// Fatal are cancelled at once, and the Fatal ones after them, one by one. After three
+// quarters of that second the rest are cancelled too. Stop returns the names of the
+// services that then still run, and counts them in tasks_aborted_total. A second call
+// does nothing.
 func (g *Group) Stop(ctx context.Context) (abandoned []string) {
 	deadline := ctx.Done()
 	for i := len(g.running) - 1; i >= 0 && ctx.Err() == nil; i-- {
@@ -273,8 +286,8 @@ func (g *Group) Stop(ctx context.Context) (abandoned []string) {
 			r.cancel()
 		}
 	}
-	turns, grace := time.NewTimer(abortGrace*3/4), time.NewTimer(abortGrace)
-	defer turns.Stop()
+	inOrder, grace := time.NewTimer(abortGrace*3/4), time.NewTimer(abortGrace)
+	defer inOrder.Stop()
 	defer grace.Stop()
 	late, expired := false, false
 	for i := len(g.running) - 1; i >= 0; i-- {
@@ -283,7 +296,7 @@ func (g *Group) Stop(ctx context.Context) (abandoned []string) {
 		if !late {
 			select {
 			case <-r.done:
-			case <-turns.C:
+			case <-inOrder.C:
 				late = true
 				for _, rest := range g.running[:i] {
 					rest.cancel()

@@ -53,7 +53,8 @@ func TestStartFails(t *testing.T) {
 		run  func(context.Context, func()) error
 		want status.Outcome
 	}{
-		{"an error before ready", func(context.Context, func()) error { return status.Errorf(status.NoSpace, "full") }, status.NoSpace},
+		{"an error before ready", func(context.Context, func()) error { return status.Errorf(status.NoSpace, "full") },
+			status.NoSpace},
 		{"a panic before ready", func(context.Context, func()) error { panic("boom") }, status.Internal},
 		{"a return before ready", func(context.Context, func()) error { return nil }, status.Internal},
 		{"never ready", func(ctx context.Context, _ func()) error { <-ctx.Done(); return nil }, status.Timeout},
@@ -94,7 +95,8 @@ func TestStartThatProgresses(t *testing.T) {
 				return nil
 			}
 		}
-		if err := g.Start(t.Context(), supervise.Service{Name: "ten minutes", Run: slow(30), Progress: done.Load}); err != nil {
+		if err := g.Start(t.Context(),
+			supervise.Service{Name: "ten minutes", Run: slow(30), Progress: done.Load}); err != nil {
 			t.Error(err)
 		}
 		begun := time.Now()
@@ -161,11 +163,12 @@ func TestFatalServiceEndsTheGroupAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := supervise.New(supervise.Deps{})
 		fail := make(chan struct{})
-		err := g.Start(t.Context(), supervise.Service{Name: "store", Fatal: true, Run: func(_ context.Context, ready func()) error {
-			ready()
-			<-fail
-			return status.Errorf(status.Corrupt, "index damaged")
-		}})
+		err := g.Start(t.Context(),
+			supervise.Service{Name: "store", Fatal: true, Run: func(_ context.Context, ready func()) error {
+				ready()
+				<-fail
+				return status.Errorf(status.Corrupt, "index damaged")
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +242,8 @@ func TestHeldOnToEndsAfterItsUsers(t *testing.T) {
 			cancel()
 			begun := time.Now()
 			abandoned := g.Stop(over)
-			if took := time.Since(begun); took > time.Second || stuck != slices.Equal(abandoned, []string{"gateway"}) || !stuck && len(abandoned) > 0 {
+			if took := time.Since(begun); took > time.Second || stuck != slices.Equal(abandoned, []string{"gateway"}) ||
+				!stuck && len(abandoned) > 0 {
 				t.Errorf("stuck %t: abandoned %v after %s", stuck, abandoned, took)
 			}
 			close(release)
@@ -267,10 +271,11 @@ func TestStartSeesReadyAndFailureAtOnce(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			g := supervise.New(supervise.Deps{})
-			err := g.Start(late{t.Context()}, supervise.Service{Name: "x", Fatal: true, Run: func(_ context.Context, ready func()) error {
-				ready()
-				return status.Errorf(status.NoSpace, "full")
-			}})
+			err := g.Start(late{t.Context()},
+				supervise.Service{Name: "x", Fatal: true, Run: func(_ context.Context, ready func()) error {
+					ready()
+					return status.Errorf(status.NoSpace, "full")
+				}})
 			if err != nil && status.Of(err) != status.NoSpace {
 				t.Errorf("got %v, want no_space", err)
 			}

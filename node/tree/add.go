@@ -16,17 +16,18 @@ import (
 	"allium/protocols/status"
 )
 
-// Store is where the objects of a tree go. What Put and PutBytes store is durable
-// once Flush has returned; until the add ends nothing of it is removed.
+// Store stores the objects of an add. It removes none of them before the add ends.
 type Store interface {
-	// Find describes the objects of roots that are whole in the store, and keeps
-	// them as if they came just now. The Root of the others is zero.
+	// Find describes the objects of roots that the store holds complete, and
+	// protects them like new ones. The Root of every other object is zero.
 	Find(ctx context.Context, roots []b3.Root) ([]Object, error)
-	// Fits returns why an object of that size cannot be stored, before it is read.
+	// Fits returns an error if the store has no space for an object of size bytes.
 	Fits(size int64) error
-	// Put stores what r gives, to its end.
+	// Put stores everything that r yields.
 	Put(ctx context.Context, r io.Reader) (Object, error)
+	// PutBytes stores p.
 	PutBytes(ctx context.Context, p []byte) (Object, error)
+	// Flush makes durable what Put and PutBytes have stored.
 	Flush(ctx context.Context) error
 }
 
@@ -34,10 +35,10 @@ type Store interface {
 type Object struct {
 	Root b3.Root
 	Size int64 // bytes
-	New  bool  // the bytes were stored, not found there whole
+	New  bool  // the store did not hold it before
 }
 
-// addStats counts while an add runs; any goroutine may read it.
+// addStats counts the work of a running add. Any goroutine may read it.
 type addStats struct {
 	files atomic.Int64 // files stored
 	bytes atomic.Int64 // bytes read
@@ -46,42 +47,53 @@ type addStats struct {
 // The pipeline of an add: one goroutine reads the tree, addWorkers store
 // files, one assembles the manifests in the tree's order.
 const (
-	addWorkers  = 4
-	addAhead    = 256      // items between the reader and the assembler
-	addTogether = 128      // files with a known address that the store is asked for at once; less than addAhead
-	smallFile   = 64 << 10 // files up to here are read whole: one chunk group
+	addWorkers = 4
+	maxOrdered = 256      // items between the reader and the assembler; when full, the reader waits
+	findBatch  = 128      // files with a known address in one look-up; less than maxOrdered
+	smallFile  = 64 << 10 // files up to here are read whole: one chunk group
 )
 
-// adding is one item on its way through the pipeline.
-type adding struct {
+// pipelineItem is an item that an add has read and not yet put into a manifest.
+type pipelineItem struct {
 	Item
-	data   []byte        // a small body that was already read
+	data   []byte        // the bytes of a small Body, until they are stored
 	done   chan struct{} // closed when object and err are set
 	object Object
 	err    error
 
-	reused bool // the object was there: nothing was read
+	reused bool // the store held the object, so the file was not read
 }
 
-// Add stores what items yields and calls each for every tree once it is durable.
+// Reports are the functions that an add calls while it runs. Each may be nil.
+type Reports struct {
+	Progress api.ProgressFunc
+	Roots    func([]b3.Root) // see api.AddOptions
+}
+
+// Add stores the items and calls each for every tree once the tree is durable.
 // On error the objects of an unfinished tree stay as unpinned cache: nothing
-// refers to them. progress may be nil.
-func Add(ctx context.Context, st Store, items Items, progress api.ProgressFunc, each func(context.Context, api.Added) error) error {
-	return add(ctx, st, items, nil, progress, each)
+// refers to them.
+func Add(
+	ctx context.Context, st Store, items Items, reports Reports, each func(context.Context, api.Added) error,
+) error {
+	return add(ctx, st, items, nil, reports, each)
 }
 
-// add is Add of items in any order when it has a sorter.
-func add(ctx context.Context, st Store, items Items, sorter *sorter, progress api.ProgressFunc, each func(context.Context, api.Added) error) error {
+// add is Add. With a sorter the items may come in any order.
+func add(
+	ctx context.Context, st Store, items Items, sorter *sorter, reports Reports,
+	each func(context.Context, api.Added) error,
+) error {
 	workers := min(addWorkers, 2*runtime.GOMAXPROCS(0))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers + 2)
 	p := &addPipeline{
-		st: st, each: each, sorter: sorter,
-		ordered: make(chan *adding, addAhead), // bound: addAhead items of at most smallFile bytes each
-		jobs:    make(chan []*adding),
+		st: st, each: each, sorter: sorter, roots: rootBatch{report: reports.Roots},
+		ordered: make(chan *pipelineItem, maxOrdered), // bound: maxOrdered items of at most smallFile bytes each
+		jobs:    make(chan []*pipelineItem),
 	}
-	if progress != nil {
-		items = reporting(items, &p.stats, progress)
+	if reports.Progress != nil {
+		items = reporting(items, &p.stats, reports.Progress)
 	}
 	g.Go(func() error { return supervise.Guard(func() error { return p.read(gctx, items) }) })
 	for range workers {
@@ -94,7 +106,7 @@ func add(ctx context.Context, st Store, items Items, sorter *sorter, progress ap
 	return nil
 }
 
-// reporting tells progress how far an add is whenever it asks for an item.
+// reporting returns the items and reports the progress of the add before each.
 func reporting(items Items, stats *addStats, progress api.ProgressFunc) Items {
 	return func(yield func(Item, error) bool) {
 		for it, err := range items {
@@ -106,22 +118,24 @@ func reporting(items Items, stats *addStats, progress api.ProgressFunc) Items {
 	}
 }
 
+// addPipeline is the state that the goroutines of one add share.
 type addPipeline struct {
 	st      Store
 	stats   addStats
 	each    func(context.Context, api.Added) error
-	sorter  *sorter        // nil where the items come in the tree's order
-	ordered chan *adding   // every item, in the tree's order
-	jobs    chan []*adding // the files among them: one, or several whose address is known
+	roots   rootBatch
+	sorter  *sorter              // nil: the items come in the order of Items
+	ordered chan *pipelineItem   // every item, in the order in which it was read
+	jobs    chan []*pipelineItem // files to store: one, or several with known addresses
 }
 
-// read walks the tree. It hands a file to the workers at once, or with others whose
-// address is known.
+// read takes the items. It hands a file to the workers at once, or together with
+// others when its address is known.
 func (p *addPipeline) read(ctx context.Context, items Items) error {
 	defer close(p.ordered)
 	defer close(p.jobs)
-	var known []*adding
-	submit := func(job []*adding) error {
+	var known []*pipelineItem
+	submit := func(job []*pipelineItem) error {
 		if len(job) == 0 {
 			return nil
 		}
@@ -136,10 +150,10 @@ func (p *addPipeline) read(ctx context.Context, items Items) error {
 		if err != nil {
 			return err
 		}
-		a := &adding{Item: it, done: make(chan struct{})}
+		a := &pipelineItem{Item: it, done: make(chan struct{})}
 		select {
 		case p.ordered <- a:
-		default: // full: the assembler may wait for what is known
+		default: // full: the assembler may wait for a file in known
 			if err := submit(known); err != nil {
 				return err
 			}
@@ -155,7 +169,7 @@ func (p *addPipeline) read(ctx context.Context, items Items) error {
 			continue
 		}
 		if !it.Root.IsZero() {
-			if known = append(known, a); len(known) < addTogether {
+			if known = append(known, a); len(known) < findBatch {
 				continue
 			}
 			if err := submit(known); err != nil {
@@ -171,16 +185,16 @@ func (p *addPipeline) read(ctx context.Context, items Items) error {
 				continue
 			}
 		}
-		if err := submit([]*adding{a}); err != nil {
+		if err := submit([]*pipelineItem{a}); err != nil {
 			return err
 		}
 	}
 	return submit(known)
 }
 
-// body reads a body that has to be consumed now. A small one becomes a job, a
-// large one is stored right here (inline).
-func (p *addPipeline) body(ctx context.Context, a *adding) (inline bool, err error) {
+// body consumes the Body of an item. It reads a small one into memory for a worker;
+// it stores a large one itself and returns inline.
+func (p *addPipeline) body(ctx context.Context, a *pipelineItem) (inline bool, err error) {
 	if a.Size <= smallFile {
 		a.data = make([]byte, a.Size)
 		_, err := io.ReadFull(a.Body, a.data)
@@ -194,7 +208,7 @@ func (p *addPipeline) body(ctx context.Context, a *adding) (inline bool, err err
 	return true, a.err
 }
 
-// store is a worker: it stores files until there are no more.
+// store runs a worker: it stores files until there are no more.
 func (p *addPipeline) store(ctx context.Context) error {
 	for job := range p.jobs {
 		if err := p.find(ctx, job); err != nil {
@@ -213,8 +227,9 @@ func (p *addPipeline) store(ctx context.Context) error {
 	return nil
 }
 
-// find asks the store for the files of job whose address is known.
-func (p *addPipeline) find(ctx context.Context, job []*adding) error {
+// find looks up the files of a job with known addresses, and marks those that the
+// store holds as reused.
+func (p *addPipeline) find(ctx context.Context, job []*pipelineItem) error {
 	if job[0].Root.IsZero() {
 		return nil
 	}
@@ -232,7 +247,8 @@ func (p *addPipeline) find(ctx context.Context, job []*adding) error {
 	return nil
 }
 
-func (p *addPipeline) file(ctx context.Context, a *adding) (Object, error) {
+// file stores one file that the store does not hold.
+func (p *addPipeline) file(ctx context.Context, a *pipelineItem) (Object, error) {
 	if !a.Root.IsZero() && a.Open == nil {
 		return Object{}, &status.Error{
 			Outcome: status.Conflict, Detail: missingReference,
@@ -256,21 +272,24 @@ func (p *addPipeline) file(ctx context.Context, a *adding) (Object, error) {
 		}
 	}
 	info, err := p.stream(ctx, f)
-	if l, ok := f.(learner); ok && err == nil {
-		l.learn(info.Root)
+	if c, ok := f.(cacheable); ok && err == nil {
+		if record := c.recorder(); record != nil {
+			record(info.Root)
+		}
 	}
 	return info, err
 }
 
-// missingReference marks the error of an item that names an object by its
-// address which the store has not got.
+// missingReference is the detail of the error for an item that gives an address
+// instead of bytes, when the store does not hold that object.
 const missingReference = "missing_reference"
 
+// stream stores everything that r yields and counts its bytes.
 func (p *addPipeline) stream(ctx context.Context, r io.Reader) (Object, error) {
 	return p.st.Put(ctx, countingReader{r, &p.stats.bytes})
 }
 
-// countingReader counts what is read through it.
+// countingReader counts the bytes read through it.
 type countingReader struct {
 	r io.Reader
 	n *atomic.Int64
@@ -282,8 +301,8 @@ func (c countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// assemble takes the items in order, waits for each and builds the manifests
-// from the leaves up, of items in any order when all are there.
+// assemble takes the items in order, waits until each is stored, and builds the
+// manifests from the leaves up. With a sorter it builds them after the last item.
 func (p *addPipeline) assemble(ctx context.Context) error {
 	t := &builder{pipeline: p}
 	take := t.add
@@ -299,6 +318,7 @@ func (p *addPipeline) assemble(ctx context.Context) error {
 		if a.err != nil {
 			return fmt.Errorf("%s: %w", a.Path, a.err)
 		}
+		p.roots.add(a)
 		if err := take(ctx, a); err != nil {
 			return err
 		}

@@ -12,23 +12,24 @@ import (
 	"allium/protocols/status"
 )
 
-// builder turns items in order into manifests. It keeps one manifest
-// builder for each directory on the path to the item added last, so its memory
-// is bounded by the depth of the tree.
+// builder builds manifests from items in the order of Items. It has one manifest
+// builder for each directory on the path to the last item, so the depth of the tree
+// bounds its memory.
 type builder struct {
 	pipeline *addPipeline
-	added    api.Added // the tree under construction; Name is empty before the first
+	added    api.Added // the tree that is being built; its Name is empty before the first
 	open     []openDir
-	links    int // bytes of the paths and targets of the tree's links
+	links    int // bytes in the paths and targets of the tree's links
 }
 
+// openDir is a directory that still takes entries.
 type openDir struct {
 	path string
 	b    *manifest.Builder
 }
 
-// add takes the next item, closing the directories it has left behind.
-func (t *builder) add(ctx context.Context, a *adding) error {
+// add takes the next item. It first closes the directories that do not contain it.
+func (t *builder) add(ctx context.Context, a *pipelineItem) error {
 	p := path.Clean(a.Path)
 	if p == "." || p == ".." || strings.HasPrefix(p, "../") || strings.HasPrefix(p, "/") {
 		return status.Errorf(status.BadRequest, "%q is not a path below what is added", a.Path)
@@ -53,8 +54,8 @@ func (t *builder) add(ctx context.Context, a *adding) error {
 	return t.enter(ctx, p, a)
 }
 
-// begin takes the item that stands for a whole tree.
-func (t *builder) begin(p string, a *adding) error {
+// begin starts a tree with its first item.
+func (t *builder) begin(p string, a *pipelineItem) error {
 	t.added, t.links = api.Added{Name: p}, 0
 	switch a.Kind {
 	case manifest.Directory:
@@ -69,13 +70,13 @@ func (t *builder) begin(p string, a *adding) error {
 	return nil
 }
 
-// enter puts an item into the innermost open directory.
-func (t *builder) enter(ctx context.Context, p string, a *adding) error {
+// enter adds an item to the innermost open directory.
+func (t *builder) enter(ctx context.Context, p string, a *pipelineItem) error {
 	if err := t.check(p, a); err != nil {
 		return err
 	}
 	if a.Kind == manifest.Directory {
-		t.descend(p) // entered in its parent when it is closed and has an address
+		t.descend(p) // close adds it to its parent, once it has an address
 		return nil
 	}
 	e := manifest.Entry{Name: path.Base(p), Kind: a.Kind}
@@ -91,8 +92,8 @@ func (t *builder) enter(ctx context.Context, p string, a *adding) error {
 	return nil
 }
 
-// check refuses what get would not give back.
-func (t *builder) check(p string, a *adding) error {
+// check refuses an item that get could not write back.
+func (t *builder) check(p string, a *pipelineItem) error {
 	inner := innerPath(p)
 	reason := manifest.PathProblem(inner, a.Kind)
 	if a.Kind == manifest.Link && reason == "" {
@@ -107,11 +108,13 @@ func (t *builder) check(p string, a *adding) error {
 	return nil
 }
 
+// descend opens the directory at p.
 func (t *builder) descend(p string) {
 	t.open = append(t.open, openDir{path: p, b: manifest.NewBuilder(t.put)})
 }
 
-func (t *builder) count(a *adding) {
+// count adds a file to the totals of its tree.
+func (t *builder) count(a *pipelineItem) {
 	t.pipeline.stats.files.Add(1)
 	t.added.Files++
 	if a.reused {
@@ -120,10 +123,11 @@ func (t *builder) count(a *adding) {
 		t.added.Hashed++
 	}
 	t.added.Bytes += a.object.Size
-	t.new(a.object)
+	t.countNew(a.object)
 }
 
-func (t *builder) new(o Object) {
+// countNew adds the size of an object that the store did not hold before.
+func (t *builder) countNew(o Object) {
 	if o.New {
 		t.added.New += o.Size
 	}
@@ -132,11 +136,11 @@ func (t *builder) new(o Object) {
 // put stores one manifest node.
 func (t *builder) put(ctx context.Context, node []byte) (b3.Root, error) {
 	o, err := t.pipeline.st.PutBytes(ctx, node)
-	t.new(o)
+	t.countNew(o)
 	return o.Root, err
 }
 
-// close finishes the innermost directory and enters it in its parent.
+// close finishes the innermost directory and adds it to its parent.
 func (t *builder) close(ctx context.Context) error {
 	d := t.open[len(t.open)-1]
 	t.open = t.open[:len(t.open)-1]
@@ -155,8 +159,8 @@ func (t *builder) close(ctx context.Context) error {
 	return nil
 }
 
-// finish closes the tree under construction, makes it durable and hands it
-// over.
+// finish closes the directories of the current tree, makes the tree durable and
+// reports it.
 func (t *builder) finish(ctx context.Context) error {
 	if t.added.Name == "" {
 		return nil
@@ -169,5 +173,6 @@ func (t *builder) finish(ctx context.Context) error {
 	if err := t.pipeline.st.Flush(ctx); err != nil {
 		return err
 	}
+	t.pipeline.roots.flush()
 	return t.pipeline.each(ctx, t.added)
 }

@@ -10,35 +10,90 @@ import (
 	"allium/protocols/b3"
 )
 
-// CachedItems are the items of DiskItems with the addresses that cache knows
-// (none with rehash). What is read is recorded there. Names, links and
-// executable bits are always taken from the disk.
-func CachedItems(items Items, cache *addcache.Cache, rehash bool) Items {
-	return func(yield func(Item, error) bool) {
-		for it, err := range items {
-			if err == nil && it.file != (diskFile{}) {
-				if !rehash {
-					it.Root, _ = cache.Lookup(it.file.stamp)
-				}
-				it.Open = recorded(it.Open, cache)
+// cacheLookups is how many items CachedItems reads ahead, to look them up together.
+const cacheLookups = 256
+
+// CacheOptions say how an add uses the add cache.
+type CacheOptions struct {
+	// Rehash reads every file, also those that the cache knows.
+	Rehash bool
+	// ReadOnly records nothing. The add needs it when the node that reports the
+	// addresses is not this user's own: a false address would stay in the cache.
+	ReadOnly bool
+}
+
+// CachedItems returns the items of a [Disk] with the addresses that the cache
+// knows. The cache records the files that are read. Names, links and executable
+// bits always come from the disk.
+func CachedItems(items Items, cache *addcache.Cache, o CacheOptions) Items {
+	return inBatches(items, cacheLookups, func(batch []Item) error {
+		stamps := make([]addcache.Stamp, len(batch))
+		for i, it := range batch {
+			stamps[i] = it.file.stamp
+			if it.file != (diskFile{}) && !o.ReadOnly {
+				batch[i].Open = recorded(it.Open, cache)
 			}
-			if !yield(it, err) {
+		}
+		if !o.Rehash {
+			for i, root := range cache.Lookup(stamps) {
+				if !root.IsZero() {
+					batch[i].Root = root
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// inBatches returns the items after prepare has changed them, up to n at a time. The
+// error of items ends the sequence after the items before it; an error of prepare
+// ends it at once.
+func inBatches(items Items, n int, prepare func([]Item) error) Items {
+	return func(yield func(Item, error) bool) {
+		batch := make([]Item, 0, n)
+		flush := func() bool {
+			if err := prepare(batch); err != nil {
+				yield(Item{}, err)
+				return false
+			}
+			for _, it := range batch {
+				if !yield(it, nil) {
+					return false
+				}
+			}
+			batch = batch[:0]
+			return true
+		}
+		for it, err := range items {
+			if err != nil {
+				if flush() {
+					yield(Item{}, err)
+				}
+				return
+			}
+			if batch = append(batch, it); len(batch) == n && !flush() {
 				return
 			}
 		}
+		flush()
 	}
 }
 
-// learner is a file that wants to know its address once it was read.
-type learner interface{ learn(root b3.Root) }
+// cacheable is an open file whose address the add cache may record.
+type cacheable interface {
+	// recorder returns the function that records the address of what was read. It
+	// is nil when the file changed, or may change unnoticed. Call it after the last
+	// byte was read; the function may be called later, when the file is closed.
+	recorder() func(b3.Root)
+}
 
-// statter is a file of the local file system.
+// statter is an open file that reports its state.
 type statter interface {
 	io.ReadCloser
 	Stat() (fs.FileInfo, error)
 }
 
-// recorded is open of files that record their address.
+// recorded returns an Open function whose files are cacheable.
 func recorded(open func() (io.ReadCloser, error), cache *addcache.Cache) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
 		f, err := open()
@@ -54,63 +109,38 @@ func recorded(open func() (io.ReadCloser, error), cache *addcache.Cache) func() 
 	}
 }
 
-// recordedFile is a file that was stat before it is read.
+// recordedFile is an open file with its state before it is read.
 type recordedFile struct {
 	statter
 	before fs.FileInfo
 	cache  *addcache.Cache
 }
 
-func (f *recordedFile) learn(root b3.Root) {
-	if after, err := f.Stat(); err == nil {
-		f.cache.Record(f.before, after, root)
+// recorder implements cacheable.
+func (f *recordedFile) recorder() func(b3.Root) {
+	after, err := f.Stat()
+	if err != nil {
+		return nil
 	}
+	stamp, ok := f.cache.Settled(f.before, after)
+	if !ok {
+		return nil
+	}
+	return func(root b3.Root) { f.cache.Record(stamp, root) }
 }
 
-// askAhead is how many items wait until the node has said which of their
-// addresses it holds.
-const askAhead = 1024
+// keepBatch is how many items onlyHeld reads ahead, to ask the node for them
+// together.
+const keepBatch = 1024
 
-// held are items of which only those keep their address that s holds.
-func held(ctx context.Context, s api.Store, items Items) Items {
-	return func(yield func(Item, error) bool) {
-		var waiting []Item
-		flush := func() bool {
-			if err := keepHeld(ctx, s, waiting); err != nil {
-				yield(Item{}, err)
-				return false
-			}
-			for _, it := range waiting {
-				if !yield(it, nil) {
-					return false
-				}
-			}
-			waiting = waiting[:0]
-			return true
-		}
-		for it, err := range items {
-			if err != nil {
-				if flush() {
-					yield(Item{}, err)
-				}
-				return
-			}
-			if len(waiting) == 0 && it.Root.IsZero() {
-				if !yield(it, nil) {
-					return
-				}
-				continue
-			}
-			if waiting = append(waiting, it); len(waiting) == askAhead && !flush() {
-				return
-			}
-		}
-		flush()
-	}
+// onlyHeld returns the items. It clears each address of an object that s does not
+// hold, so that the file is sent.
+func onlyHeld(ctx context.Context, s api.Store, items Items) Items {
+	return inBatches(items, keepBatch, func(batch []Item) error { return clearMissing(ctx, s, batch) })
 }
 
-// keepHeld clears the addresses that s does not hold.
-func keepHeld(ctx context.Context, s api.Store, items []Item) error {
+// clearMissing clears the addresses of objects that s does not hold.
+func clearMissing(ctx context.Context, s api.Store, items []Item) error {
 	var roots []b3.Root
 	for _, it := range items {
 		if !it.Root.IsZero() {
@@ -136,8 +166,8 @@ func keepHeld(ctx context.Context, s api.Store, items []Item) error {
 	return nil
 }
 
-// unknown are items whose addresses are not known, so that all is read.
-func unknown(items Items) Items {
+// withoutRoots returns the items without addresses, so that every file is read.
+func withoutRoots(items Items) Items {
 	return func(yield func(Item, error) bool) {
 		for it, err := range items {
 			it.Root = b3.Root{}

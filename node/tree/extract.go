@@ -11,12 +11,12 @@ import (
 	"allium/protocols/status"
 )
 
-// ExtractOptions are the choices of an extraction.
+// ExtractOptions are the options of Extract.
 type ExtractOptions = extract.Options
 
-// Extract writes what Get returned to the file or directory target, which
-// appears only when it is whole. Nothing is written outside it. It does not
-// close the stream.
+// Extract writes a stream of [api.Reader.Get] to the file or directory target. The
+// target appears only when it is complete, and nothing is written outside it. Extract
+// does not close the stream. report may be nil.
 func Extract(s *api.Stream, target string, o ExtractOptions, report api.ProgressFunc) error {
 	x, err := extract.Begin(target, o)
 	if err != nil {
@@ -31,8 +31,8 @@ func Extract(s *api.Stream, target string, o ExtractOptions, report api.Progress
 	return nil
 }
 
-// extractStream hands a stream to the extractor. A stream that ends early is the
-// body's error, so it is never taken for the whole.
+// extractStream passes the entries of a stream to the extractor. When the stream ends
+// early, its Body returns an error, so a cut stream never looks complete.
 func extractStream(x *extract.Extractor, s *api.Stream, report api.ProgressFunc) error {
 	body := &progressReader{r: s.Body, report: report}
 	if s.Kind == api.File {
@@ -43,7 +43,7 @@ func extractStream(x *extract.Extractor, s *api.Stream, report api.ProgressFunc)
 	for {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
-			_, err = io.Copy(io.Discard, body) // the padding, and the proof that nothing was cut
+			_, err = io.Copy(io.Discard, body) // reads the padding; an error here means that the stream was cut
 			return err
 		}
 		if err != nil {
@@ -70,7 +70,7 @@ func extractStream(x *extract.Extractor, s *api.Stream, report api.ProgressFunc)
 	}
 }
 
-// progressReader reports what passes through it.
+// progressReader reports the bytes that are read through it.
 type progressReader struct {
 	r      io.Reader
 	report api.ProgressFunc // may be nil

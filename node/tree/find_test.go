@@ -86,7 +86,7 @@ func TestAddAsksTogether(t *testing.T) {
 	st := &countedStore{objects: map[b3.Root]int64{}}
 	add := func(open bool) (added api.Added, err error) {
 		st.finds, st.asked, st.puts = 0, 0, 0
-		err = Add(t.Context(), st, items(open), nil, func(_ context.Context, a api.Added) error {
+		err = Add(t.Context(), st, items(open), Reports{}, func(_ context.Context, a api.Added) error {
 			added = a
 			return nil
 		})

@@ -1,10 +1,29 @@
-// Package tree turns files and directories of this machine into objects and
-// manifests, and back.
+// Package tree adds files and directories of this machine to a store, and writes
+// stored files and directories to disk.
 //
-// One way, [Disk] lists what is on disk, or [TarItems] what is in a tar, as
-// [Items]; [Add] stores them, or [SendItems] sends them to a node. [CachedItems]
-// spares reading what the add cache knows. The other way, [Extract] writes what a
-// node sent to a new place, and [Update] brings an existing one to it.
+// # Invariants
+//
+// An add stores files before the directories that name them, and reports a tree
+// only once the tree is durable. It needs memory for the open directories and for a
+// bounded number of files, not for the whole tree. An extraction writes nothing
+// outside its target, and its target is complete or absent.
+//
+// # An add
+//
+// `allium add DIR` makes a [Disk] and calls [Disk.Check], which finds the entries
+// that cannot be added. [CachedItems] then gives each listed file the address that
+// the add cache knows. Without a node, [Add] takes these items: one goroutine reads
+// them, workers store the files, and one goroutine builds the manifests in the order
+// of the tree. With a node, [SendItems] asks which addresses the node holds and sends
+// a tar with the other files. The node reads the tar with [TarItems] and calls Add; it
+// reports the address of each file, and SendItems records it in the cache.
+// [TarAdder.Add] adds a tar that another program made, in any order.
+//
+// # A get
+//
+// `allium get` calls [Extract], which writes a stream from a node to a new file or
+// directory. [Update] changes an existing one and asks the node only for the files
+// that differ.
 package tree
 
 import (
@@ -29,22 +48,22 @@ type Item struct {
 	Executable bool
 	Target     string // of a link
 
-	// Root is the address of a file's content where it is known. The store is
-	// asked for it, and what the next paragraph says is read only when it has
-	// not got it; without that it is conflict.
+	// Root is the address of a file's content, zero when it is unknown. If the
+	// store holds the object, the file is not read. If it does not, Open gives the
+	// bytes; without Open the add fails with conflict.
 	Root b3.Root
 
-	// One of the two gives a file's bytes. Body must be consumed before the
-	// next item is asked for (a tar stream); Open may be called later and from
-	// another goroutine (a file system).
-	Body io.Reader
-	Size int64 // of Body
-	Open func() (io.ReadCloser, error)
-	file diskFile // a file on disk, when it was listed
-	was  uint64   // hash of the path of a tar's entry before it was normalised; 0 when it is the same
+	// Body or Open gives the bytes of a file. Body (a tar stream) must be consumed
+	// before the next item is requested. Open (a file on disk) may be called later
+	// and from another goroutine.
+	Body    io.Reader
+	Size    int64 // bytes in Body
+	Open    func() (io.ReadCloser, error)
+	file    diskFile // state of a file on disk when it was listed
+	rawHash uint64   // hash of a tar entry's path before it was normalised; 0: that changed nothing
 }
 
-// diskFile is the state of a file on disk. The zero one is of no file.
+// diskFile is the state of a file on disk; zero: the item is not on disk.
 type diskFile struct {
 	size  int64
 	stamp addcache.Stamp
@@ -52,10 +71,10 @@ type diskFile struct {
 
 // Items yields trees one after the other, each depth first: a directory before
 // its entries, the entries of one directory in bytewise order of their names.
-// Anything else is refused by the manifest builder, with the entry named.
+// An add refuses any other order with an error that names the entry.
 type Items = iter.Seq2[Item, error]
 
-// diskError gives file system errors the user can act on an outcome.
+// diskError gives an outcome to file system errors that a user can mend.
 func diskError(err error) error {
 	switch {
 	case err == nil:

@@ -9,28 +9,28 @@ import (
 	"allium/protocols/status"
 )
 
-// addNotes are the entries that an add leaves out or renames. It names
-// api.MaxNotes of each and counts the others. One goroutine uses it.
+// addNotes records the entries that an add skips or renames. It names the first
+// api.MaxNotes of each and counts the rest. One goroutine uses it.
 type addNotes struct{ n api.AddNotes }
 
-// oneName is why one of two entries is bad.
+// oneName is the reason to skip an entry whose normalised name another entry has.
 const oneName = "its name becomes that of another entry in Unicode normal form C"
 
-// skipped notes that the entry at path cannot be added.
+// skipped records that the entry at path cannot be added.
 func (a *addNotes) skipped(path, reason string) {
 	if a.n.SkippedCount++; len(a.n.Skipped) < api.MaxNotes {
 		a.n.Skipped = append(a.n.Skipped, api.BadEntry{Path: printable.Name(clipPath(path)), Reason: reason})
 	}
 }
 
-// renamed notes that the name or the link target of path becomes as.
+// renamed records that the name or the link target of path becomes as.
 func (a *addNotes) renamed(path, as string) {
 	if a.n.RenamedCount++; len(a.n.Renamed) < api.MaxNotes {
 		a.n.Renamed = append(a.n.Renamed, api.RenamedEntry{Path: clipPath(path), As: as})
 	}
 }
 
-// clipPath bounds what a note repeats of a path.
+// clipPath shortens a path to 1,024 bytes for a note.
 func clipPath(path string) string {
 	const most = 1024
 	if len(path) > most {
@@ -39,7 +39,7 @@ func clipPath(path string) string {
 	return path
 }
 
-// get returns the notes, nil when there are none.
+// get returns the notes, or nil when there are none.
 func (a *addNotes) get() *api.AddNotes {
 	if a.n.SkippedCount == 0 && a.n.RenamedCount == 0 {
 		return nil
@@ -48,8 +48,8 @@ func (a *addNotes) get() *api.AddNotes {
 	return &n
 }
 
-// refusal is the error of an add that has bad entries and is to refuse them;
-// nil when it has none. more says that others may follow.
+// refusal returns the error that lists the bad entries of an add, or nil when there
+// are none. more says that the entries after them were not examined.
 func (a *addNotes) refusal(more bool) error {
 	if a.n.SkippedCount == 0 {
 		return nil
@@ -62,11 +62,13 @@ func (a *addNotes) refusal(more bool) error {
 		fmt.Fprintf(&b, "\n  and %d more", rest)
 	}
 	if more {
-		b.WriteString("\n  what follows was not looked at")
+		b.WriteString("\n  the entries after these were not examined")
 	}
 	entries := "1 entry"
 	if a.n.SkippedCount > 1 {
 		entries = fmt.Sprintf("%d entries", a.n.SkippedCount)
 	}
-	return status.Errorf(status.BadRequest, "%s cannot be added, so nothing was: rename or remove what is listed, or leave it out (--on-bad-entry=skip):%s", entries, b.String())
+	return status.Errorf(status.BadRequest,
+		"%s cannot be added, so nothing was added. Rename or remove them, or skip them (--on-bad-entry=skip):%s",
+		entries, b.String())
 }

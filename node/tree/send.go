@@ -11,16 +11,22 @@ import (
 	"allium/protocols/status"
 )
 
-// SendItems adds items to a node as the tar stream that [api.Store.Add]
-// takes. Of a file whose address is known and which the node holds the address
-// is sent alone; should the node have lost it meanwhile, everything is sent
-// again, once. What goes wrong while the items are read ends it with that error,
-// not with the cut connection that the node makes of it.
-func SendItems(ctx context.Context, s api.Store, items Items, o api.AddOptions, progress api.ProgressFunc) iter.Seq2[api.Added, error] {
+// SendItems adds items to a node through [api.Store.Add], as a tar. It sends only the
+// address of a file that the node holds. If the node loses that object before it
+// adds the file, SendItems sends all items again, once, with their bytes. When an
+// item cannot be read, SendItems ends with that error, not with the node's error
+// about the cut tar.
+//
+// This process hashes nothing: the node reports the address of each file whose bytes
+// were sent, and the add cache of [CachedItems] records it. If the node reports no
+// addresses, the cache stays as it is.
+func SendItems(
+	ctx context.Context, s api.Store, items Items, o api.AddOptions, progress api.ProgressFunc,
+) iter.Seq2[api.Added, error] {
 	o.Ordered = true
 	return func(yield func(api.Added, error) bool) {
 		done, sendAgain := 0, false
-		for added, err := range sendOnce(ctx, s, held(ctx, s, items), o, progress) {
+		for added, err := range sendOnce(ctx, s, onlyHeld(ctx, s, items), o, progress) {
 			if lostReference(err) {
 				sendAgain = true
 				break
@@ -33,8 +39,8 @@ func SendItems(ctx context.Context, s api.Store, items Items, o api.AddOptions, 
 		if !sendAgain {
 			return
 		}
-		skip := done // those are told of
-		for added, err := range sendOnce(ctx, s, unknown(items), o, progress) {
+		skip := done // these trees were already reported
+		for added, err := range sendOnce(ctx, s, withoutRoots(items), o, progress) {
 			if skip--; skip >= 0 && err == nil {
 				continue
 			}
@@ -45,14 +51,18 @@ func SendItems(ctx context.Context, s api.Store, items Items, o api.AddOptions, 
 	}
 }
 
-// sendOnce is one request.
-func sendOnce(ctx context.Context, s api.Store, items Items, o api.AddOptions, progress api.ProgressFunc) iter.Seq2[api.Added, error] {
+// sendOnce sends all items in one request.
+func sendOnce(
+	ctx context.Context, s api.Store, items Items, o api.AddOptions, progress api.ProgressFunc,
+) iter.Seq2[api.Added, error] {
 	return func(yield func(api.Added, error) bool) {
 		r, w := io.Pipe()
+		var files sentFiles
+		o.Roots = files.report
 		var sending sync.WaitGroup
 		var sent error // read after sending.Wait
 		sending.Go(func() {
-			sent = WriteTar(w, items)
+			sent = writeTar(w, items, files.add)
 			_ = w.CloseWithError(sent) // never fails
 		})
 		end := func() {
@@ -74,6 +84,8 @@ func sendOnce(ctx context.Context, s api.Store, items Items, o api.AddOptions, p
 	}
 }
 
+// lostReference reports whether the node does not hold an object that was sent by
+// its address.
 func lostReference(err error) bool {
 	var e *status.Error
 	return errors.As(err, &e) && e.Detail == missingReference

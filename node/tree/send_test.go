@@ -20,7 +20,9 @@ type receiver struct {
 	err  error
 }
 
-func (r receiver) Add(_ context.Context, tar io.Reader, _ api.AddOptions, _ api.ProgressFunc) iter.Seq2[api.Added, error] {
+func (r receiver) Add(
+	_ context.Context, tar io.Reader, _ api.AddOptions, _ api.ProgressFunc,
+) iter.Seq2[api.Added, error] {
 	return func(yield func(api.Added, error) bool) {
 		if r.read {
 			_, _ = io.Copy(io.Discard, tar)
@@ -39,7 +41,10 @@ func TestSendItemsNamesTheCause(t *testing.T) {
 		path string
 		want status.Outcome
 	}{
-		{"unreadable item", receiver{read: true, err: status.Errorf(status.TransportDown, "cut")}, filepath.Join(t.TempDir(), "nowhere"), status.NotFound},
+		{
+			"unreadable item", receiver{read: true, err: status.Errorf(status.TransportDown, "cut")},
+			filepath.Join(t.TempDir(), "nowhere"), status.NotFound,
+		},
 		{"node's error", receiver{err: status.Errorf(status.NoSpace, "full")}, newTree(t, 3), status.NoSpace},
 	} {
 		var got error

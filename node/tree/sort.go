@@ -21,35 +21,38 @@ import (
 	"allium/protocols/status"
 )
 
-// The bounds of one sorter, of the records that it keeps of entries: their
-// contents are in the store already.
+// The bounds of one sorter. It sorts a small record of each entry; the contents of
+// files are in the store already.
 const (
-	sortRAM   = 4 << 20 // in RAM; what is more goes to disk
-	sortSpool = 1 << 30 // on disk; a tar that needs more is body_cap
-	sortCost  = 160     // RAM of a record beside its strings
-	sortPlace = 16      // sorters at a time, and as many that wait
+	maxSortRAM    = 4 << 20 // bytes of records in RAM; more are written to disk
+	maxSpoolBytes = 1 << 30 // bytes of records on disk; a tar that needs more is refused with body_cap
+	recordCost    = 160     // bytes of RAM for a record without its strings
+	maxSorts      = 16      // sorters at a time; as many adds wait, and others are refused
 )
 
 // TarAdder adds tars that any program made. Its methods are safe for concurrent
-// use; a bounded number of tars is sorted at a time.
+// use. It sorts at most 16 tars at a time.
 type TarAdder struct {
-	places   *limits.Gate
+	gate     *limits.Gate
 	spoolDir string
 }
 
-// NewTarAdder returns an adder that keeps what does not fit in RAM of a tar's
-// entries in an unnamed file in spoolDir, nowhere when that is "". registry may be
-// nil.
+// NewTarAdder returns a TarAdder. It writes the records of a tar that exceed 4 MiB of
+// RAM to an unnamed file in spoolDir; with an empty spoolDir it refuses such a tar.
+// registry may be nil.
 func NewTarAdder(spoolDir string, registry *limits.Registry) *TarAdder {
-	return &TarAdder{spoolDir: spoolDir, places: registry.NewGate(limits.Spec{
+	return &TarAdder{spoolDir: spoolDir, gate: registry.NewGate(limits.Spec{
 		Name: "add.sorts", Path: "tars in any order → trees", Policy: "as many wait, the rest are refused with busy",
-	}, sortPlace, sortPlace)}
+	}, maxSorts, maxSorts)}
 }
 
-// Add is [Add] of a tar whose entries come in any order. The first tree that each
-// is told of carries what was left out of all.
-func (t *TarAdder) Add(ctx context.Context, st Store, tar io.Reader, onBad api.OnBadEntry, progress api.ProgressFunc, each func(context.Context, api.Added) error) error {
-	done, err := t.places.Acquire(ctx)
+// Add adds a tar whose entries come in any order; see [Add]. The Notes of the first
+// tree name the entries that were skipped in all trees.
+func (t *TarAdder) Add(
+	ctx context.Context, st Store, tar io.Reader, onBad api.OnBadEntry, reports Reports,
+	each func(context.Context, api.Added) error,
+) error {
+	done, err := t.gate.Acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,22 +61,22 @@ func (t *TarAdder) Add(ctx context.Context, st Store, tar io.Reader, onBad api.O
 	sorter := newSorter(t.spoolDir, &notes, onBad)
 	defer sorter.close()
 	some := false
-	err = add(ctx, st, anyTarItems(tar, &notes, onBad), sorter, progress, func(ctx context.Context, added api.Added) error {
-		added.Notes, notes = notes.get(), addNotes{} // all was read before the first is there
+	err = add(ctx, st, anyTarItems(tar, &notes, onBad), sorter, reports, func(ctx context.Context, added api.Added) error {
+		added.Notes, notes = notes.get(), addNotes{} // the whole tar was read before the first tree
 		some = true
 		return each(ctx, added)
 	})
 	if err == nil && !some {
-		err = notes.refusal(false) // there is nothing else
+		err = notes.refusal(false) // every entry was skipped
 	}
 	return err
 }
 
-// record is an entry whose content is in the store.
+// record describes an entry of a tar whose content is in the store.
 type record struct {
-	key        string // path with NUL for each slash: the order of keys is that of Items
-	seq        uint64 // the last of several with one key counts
-	was        uint64 // hash of the path as it was before it was normalised; 0 when that is the key's
+	key        string // the path with NUL for each slash: keys sort in the order of Items
+	seq        uint64 // position in the tar; of several records with one key the last counts
+	rawHash    uint64 // hash of the path before it was normalised; 0 when that did not change it
 	kind       manifest.EntryKind
 	executable bool
 	reused     bool
@@ -83,26 +86,28 @@ type record struct {
 	target     string
 }
 
-func (r *record) cost() int { return sortCost + len(r.key) + len(r.target) }
+// cost returns the bytes of RAM that r takes.
+func (r *record) cost() int { return recordCost + len(r.key) + len(r.target) }
 
+// compare orders records by key, then by position.
 func (r *record) compare(o *record) int {
 	return cmp.Or(strings.Compare(r.key, o.key), cmp.Compare(r.seq, o.seq))
 }
 
-// sorter brings the entries of trees that come in any order into that of
-// Items: runs of sortRAM bytes are sorted and written to a file without a name,
-// then merged. Of entries with one path the last counts; directories that no
-// entry names are made. One goroutine uses it. Pair newSorter with close.
+// sorter sorts the entries of a tar into the order of Items. It sorts runs of
+// maxSortRAM bytes, writes them to an unnamed file, and merges them. Of several
+// entries with one path the last counts. It adds the directories that the tar does
+// not name. One goroutine uses it. Pair newSorter with close.
 type sorter struct {
 	dir   string
 	notes *addNotes
-	skip  bool // of two names that became one, one is left out
+	skip  bool // skip one of two entries whose names become equal when normalised
 
 	ram  []record
-	used int // RAM of them
+	used int // bytes of RAM of the records in ram
 	seq  uint64
 	file *os.File
-	runs []int64 // ends in file
+	runs []int64 // the end of each run in file
 }
 
 func newSorter(dir string, notes *addNotes, onBad api.OnBadEntry) *sorter {
@@ -111,28 +116,31 @@ func newSorter(dir string, notes *addNotes, onBad api.OnBadEntry) *sorter {
 
 func (s *sorter) close() {
 	if s.file != nil {
-		_ = s.file.Close() // it has no name: that removes it
+		_ = s.file.Close() // the file has no name, so closing removes it
 	}
 }
 
-// add takes an item whose content is stored. Its path is clean.
-func (s *sorter) add(_ context.Context, a *adding) error {
+// add takes an item that is stored and has a clean path.
+func (s *sorter) add(_ context.Context, a *pipelineItem) error {
 	s.seq++
 	r := record{
-		key: strings.ReplaceAll(a.Path, "/", "\x00"), seq: s.seq, kind: a.Kind, executable: a.Executable, reused: a.reused,
-		isNew: a.object.New, root: a.object.Root, size: a.object.Size, target: a.Target, was: a.was,
+		key: strings.ReplaceAll(a.Path, "/", "\x00"), seq: s.seq, rawHash: a.rawHash,
+		kind: a.Kind, executable: a.Executable, target: a.Target,
+		root: a.object.Root, size: a.object.Size, isNew: a.object.New, reused: a.reused,
 	}
 	s.ram = append(s.ram, r)
-	if s.used += r.cost(); s.used < sortRAM {
+	if s.used += r.cost(); s.used < maxSortRAM {
 		return nil
 	}
 	return s.spill()
 }
 
-// spill writes what is in RAM as a sorted run.
+// spill writes the records in RAM to the file as a sorted run.
 func (s *sorter) spill() error {
 	if s.dir == "" {
-		return status.Errorf(status.BodyCap, "a tar with so many entries (%d) cannot be sorted in RAM, and this node keeps nothing on disk; add it with `allium add`, or in parts", s.seq)
+		return status.Errorf(status.BodyCap,
+			"the tar has too many entries (%d) to sort in RAM, and this node writes nothing to disk. "+
+				"Add it with `allium add`, or in parts", s.seq)
 	}
 	if s.file == nil {
 		f, err := os.CreateTemp(s.dir, "sort-*")
@@ -145,7 +153,7 @@ func (s *sorter) spill() error {
 		}
 	}
 	slices.SortFunc(s.ram, func(a, b record) int { return a.compare(&b) })
-	var buf bytes.Buffer // of the run, smaller than what it comes from
+	var buf bytes.Buffer // the encoded run, smaller than the records
 	for i := range s.ram {
 		s.ram[i].encode(&buf)
 	}
@@ -153,8 +161,10 @@ func (s *sorter) spill() error {
 	if len(s.runs) > 0 {
 		end = s.runs[len(s.runs)-1]
 	}
-	if end+int64(buf.Len()) > sortSpool {
-		return status.Errorf(status.BodyCap, "the tar has too many entries: what is to be sorted of %d has more than %d bytes; add it in parts", s.seq, int64(sortSpool))
+	if end+int64(buf.Len()) > maxSpoolBytes {
+		return status.Errorf(status.BodyCap,
+			"the tar has too many entries: sorting %d of them takes more than %d bytes of disk. Add it in parts",
+			s.seq, int64(maxSpoolBytes))
 	}
 	if _, err := s.file.WriteAt(buf.Bytes(), end); err != nil {
 		return spoolError(err)
@@ -165,6 +175,7 @@ func (s *sorter) spill() error {
 	return nil
 }
 
+// spoolError gives an outcome to an error of the file that holds the runs.
 func spoolError(err error) error {
 	if e := status.FromSystem("sort the entries of a tar", err); e != nil {
 		return e
@@ -172,9 +183,9 @@ func spoolError(err error) error {
 	return status.Errorf(status.NotReady, "sort the entries of a tar: %w; check the disk", err)
 }
 
-// each calls use for every entry in order, each path once and after its
-// directory. An entry below one that is no directory is bad_request.
-func (s *sorter) each(ctx context.Context, use func(context.Context, *adding) error) error {
+// each calls use for every entry in the order of Items, once for each path. An entry
+// below a path that is not a directory is bad_request.
+func (s *sorter) each(ctx context.Context, use func(context.Context, *pipelineItem) error) error {
 	slices.SortFunc(s.ram, func(a, b record) int { return a.compare(&b) })
 	m := merge{}
 	from := int64(0)
@@ -210,30 +221,32 @@ func (s *sorter) each(ctx context.Context, use func(context.Context, *adding) er
 	}
 }
 
-// choose returns which of two entries with one path counts: the later one. Where
-// the path was not the same before it was normalised, that is a bad entry, and
-// the one that had the name counts. Directories become one.
+// choose returns which of two entries with one path counts. It is b, the later one,
+// when both paths were equal before they were normalised. Otherwise one of them is a
+// bad entry: the add fails, or skips it and uses the entry that had the name before.
+// Two directories become one.
 func (s *sorter) choose(a, b *record) (*record, error) {
-	if a.was == b.was || s.skip && a.kind == manifest.Directory && b.kind == manifest.Directory {
+	if a.rawHash == b.rawHash || s.skip && a.kind == manifest.Directory && b.kind == manifest.Directory {
 		return b, nil
 	}
 	s.notes.skipped(strings.ReplaceAll(b.key, "\x00", "/"), oneName)
 	if !s.skip {
 		return nil, s.notes.refusal(true)
 	}
-	if a.was == 0 {
+	if a.rawHash == 0 {
 		return a, nil
 	}
 	return b, nil
 }
 
-// ordering makes the directories that are missing.
+// ordering passes sorted records to use, and adds the directories that are missing.
 type ordering struct {
-	use  func(context.Context, *adding) error
-	path []string // names of the last entry's path
+	use  func(context.Context, *pipelineItem) error
+	path []string // the elements of the last entry's path
 	kind manifest.EntryKind
 }
 
+// record passes one record to use, after the directories above it.
 func (o *ordering) record(ctx context.Context, r *record) error {
 	names := strings.Split(r.key, "\x00")
 	same := 0
@@ -241,10 +254,12 @@ func (o *ordering) record(ctx context.Context, r *record) error {
 		same++
 	}
 	if same == len(o.path) && same > 0 && o.kind != manifest.Directory {
-		return status.Errorf(status.BadRequest, "the tar has %q as a %s and as a directory", strings.Join(o.path, "/"), o.kind)
+		return status.Errorf(status.BadRequest,
+			"the tar has %q as a %s and as a directory", strings.Join(o.path, "/"), o.kind)
 	}
 	for n := same + 1; n < len(names); n++ {
-		if err := o.use(ctx, storedItem(Item{Path: strings.Join(names[:n], "/"), Kind: manifest.Directory})); err != nil {
+		dir := storedItem(Item{Path: strings.Join(names[:n], "/"), Kind: manifest.Directory})
+		if err := o.use(ctx, dir); err != nil {
 			return err
 		}
 	}
@@ -254,16 +269,17 @@ func (o *ordering) record(ctx context.Context, r *record) error {
 	return o.use(ctx, a)
 }
 
-// storedItem is an item of which nothing is left to be stored.
-func storedItem(it Item) *adding { return &adding{Item: it} }
+// storedItem returns an item that needs no storing.
+func storedItem(it Item) *pipelineItem { return &pipelineItem{Item: it} }
 
-// mergeRun is one sorted sequence of records.
+// mergeRun is a sorted sequence of records, in the file or in RAM.
 type mergeRun struct {
-	r   *bufio.Reader // or
-	ram []record
-	now *record // nil at the end
+	r   *bufio.Reader // nil: the run is ram
+	ram []record      // the records after now
+	now *record       // nil at the end
 }
 
+// advance sets now to the next record.
 func (m *mergeRun) advance() error {
 	m.now = nil
 	if m.r == nil {
@@ -283,7 +299,7 @@ func (m *mergeRun) advance() error {
 	return nil
 }
 
-// merge is a heap of runs by their first records.
+// merge is a heap of runs, ordered by their current records.
 type merge []*mergeRun
 
 func (m merge) Len() int           { return len(m) }
@@ -300,6 +316,7 @@ func (m *merge) Pop() any {
 	return last
 }
 
+// begin reads the first record of each run.
 func (m *merge) begin() error {
 	all := (*m)[:0]
 	for _, r := range *m {
@@ -315,7 +332,7 @@ func (m *merge) begin() error {
 	return nil
 }
 
-// next returns the first record of all, nil at the end.
+// next returns the smallest record that is left, or nil at the end.
 func (m *merge) next() (*record, error) {
 	if len(*m) == 0 {
 		return nil, nil
@@ -333,10 +350,13 @@ func (m *merge) next() (*record, error) {
 	return r, nil
 }
 
-// encode appends r as this process reads it back.
+// encode appends r to w. Only this process reads it again.
 func (r *record) encode(w *bytes.Buffer) {
 	var b []byte
-	for _, n := range []uint64{r.seq, r.was, uint64(r.kind), bit(r.executable) | bit(r.reused)<<1 | bit(r.isNew)<<2, uint64(r.size), uint64(len(r.key)), uint64(len(r.target))} {
+	flags := bit(r.executable) | bit(r.reused)<<1 | bit(r.isNew)<<2
+	for _, n := range []uint64{
+		r.seq, r.rawHash, uint64(r.kind), flags, uint64(r.size), uint64(len(r.key)), uint64(len(r.target)),
+	} {
 		b = binary.AppendUvarint(b, n)
 	}
 	w.Write(b)
@@ -362,7 +382,8 @@ func decodeRecord(in *bufio.Reader) (*record, error) {
 		}
 	}
 	r := &record{
-		seq: n[0], was: n[1], kind: manifest.EntryKind(n[2]), executable: n[3]&1 != 0, reused: n[3]&2 != 0, isNew: n[3]&4 != 0, size: int64(n[4]),
+		seq: n[0], rawHash: n[1], kind: manifest.EntryKind(n[2]), size: int64(n[4]),
+		executable: n[3]&1 != 0, reused: n[3]&2 != 0, isNew: n[3]&4 != 0,
 	}
 	text := make([]byte, n[5]+n[6])
 	if _, err := io.ReadFull(in, r.root[:]); err != nil {

@@ -19,13 +19,13 @@ import (
 )
 
 // sorted is what a sorter gives of items.
-func sorted(s *sorter, items []*adding) (got []*adding, err error) {
+func sorted(s *sorter, items []*pipelineItem) (got []*pipelineItem, err error) {
 	for _, a := range items {
 		if err := s.add(context.Background(), a); err != nil {
 			return nil, err
 		}
 	}
-	err = s.each(context.Background(), func(_ context.Context, a *adding) error {
+	err = s.each(context.Background(), func(_ context.Context, a *pipelineItem) error {
 		got = append(got, a)
 		return nil
 	})
@@ -39,10 +39,10 @@ func TestSorter(t *testing.T) {
 	t.Parallel()
 	const files = 40_000
 	rng := rand.New(rand.NewPCG(1, 2))
-	items := make([]*adding, 0, 2*files)
+	items := make([]*pipelineItem, 0, 2*files)
 	for round := range 2 {
 		for _, i := range rng.Perm(files) {
-			items = append(items, &adding{
+			items = append(items, &pipelineItem{
 				Item:   Item{Path: fmt.Sprintf("top/d%d/d%d/file-%d", i%7, i%311, i), Kind: manifest.File, Executable: i%2 == 0},
 				object: Object{Root: b3.Sum(fmt.Append(nil, round, i)), Size: int64(i), New: i%3 == 0}, reused: i%5 == 0,
 			})
@@ -75,7 +75,8 @@ func TestSorter(t *testing.T) {
 		}
 		n++
 		i := int(a.object.Size)
-		if a.object.Root != b3.Sum(fmt.Append(nil, 1, i)) || a.Executable != (i%2 == 0) || a.object.New != (i%3 == 0) || a.reused != (i%5 == 0) {
+		if a.object.Root != b3.Sum(fmt.Append(nil, 1, i)) || a.Executable != (i%2 == 0) ||
+			a.object.New != (i%3 == 0) || a.reused != (i%5 == 0) {
 			t.Fatalf("%s is not what came last: %+v", a.Path, a)
 		}
 	}
@@ -89,7 +90,10 @@ func TestSorter(t *testing.T) {
 		t.Errorf("without a disk: %v", err)
 	}
 	s = newSorter("", &addNotes{}, "")
-	_, err = sorted(s, []*adding{{Item: Item{Path: "a/b", Kind: manifest.File}}, {Item: Item{Path: "a", Kind: manifest.File}}})
+	_, err = sorted(s, []*pipelineItem{
+		{Item: Item{Path: "a/b", Kind: manifest.File}},
+		{Item: Item{Path: "a", Kind: manifest.File}},
+	})
 	if status.Of(err) != status.BadRequest {
 		t.Errorf("a file and a directory of one name: %v", err)
 	}
@@ -113,17 +117,30 @@ func FuzzAnyTar(f *testing.F) {
 		}
 		return b.Bytes()
 	}
-	f.Add(tarOf(tar.Header{Name: "./b/c", Typeflag: tar.TypeReg}, tar.Header{Name: "./", Typeflag: tar.TypeDir}, tar.Header{Name: "a", Typeflag: tar.TypeReg}), true)
-	f.Add(tarOf(tar.Header{Name: "../x", Typeflag: tar.TypeReg}, tar.Header{Name: "/etc/passwd", Typeflag: tar.TypeReg}), false)
-	f.Add(tarOf(tar.Header{Name: "d/l", Linkname: "/etc", Typeflag: tar.TypeSymlink}, tar.Header{Name: "d/l/x", Typeflag: tar.TypeReg}), true)
-	f.Add(tarOf(tar.Header{Name: "d/h", Linkname: "d/x", Typeflag: tar.TypeLink}, tar.Header{Name: "d/e\u0301", Typeflag: tar.TypeReg}), true)
+	f.Add(tarOf(
+		tar.Header{Name: "./b/c", Typeflag: tar.TypeReg},
+		tar.Header{Name: "./", Typeflag: tar.TypeDir},
+		tar.Header{Name: "a", Typeflag: tar.TypeReg},
+	), true)
+	f.Add(tarOf(
+		tar.Header{Name: "../x", Typeflag: tar.TypeReg},
+		tar.Header{Name: "/etc/passwd", Typeflag: tar.TypeReg},
+	), false)
+	f.Add(tarOf(
+		tar.Header{Name: "d/l", Linkname: "/etc", Typeflag: tar.TypeSymlink},
+		tar.Header{Name: "d/l/x", Typeflag: tar.TypeReg},
+	), true)
+	f.Add(tarOf(
+		tar.Header{Name: "d/h", Linkname: "d/x", Typeflag: tar.TypeLink},
+		tar.Header{Name: "d/e\u0301", Typeflag: tar.TypeReg},
+	), true)
 	f.Fuzz(func(t *testing.T, p []byte, skip bool) {
 		onBad := api.RefuseBadEntries
 		if skip {
 			onBad = api.SkipBadEntries
 		}
 		var notes addNotes
-		var items []*adding
+		var items []*pipelineItem
 		for it, err := range anyTarItems(bytes.NewReader(p), &notes, onBad) {
 			if err != nil {
 				if o := status.Of(err); o != status.BadRequest {
@@ -131,7 +148,7 @@ func FuzzAnyTar(f *testing.F) {
 				}
 				return
 			}
-			items = append(items, &adding{Item: it})
+			items = append(items, &pipelineItem{Item: it})
 		}
 		if !skip && notes.n.SkippedCount > 0 {
 			t.Fatal("a bad entry was not refused")

@@ -11,8 +11,8 @@ import (
 	"allium/protocols/status"
 )
 
-// TarItems yields the entries of a tar stream in its order, which must be that
-// of Items (`allium add` writes it so).
+// TarItems yields the entries of a tar in the order of the tar, which must be the
+// order of Items. [WriteTar] writes such a tar.
 func TarItems(r io.Reader) Items {
 	return func(yield func(Item, error) bool) {
 		tr := tar.NewReader(r)
@@ -33,13 +33,15 @@ func TarItems(r io.Reader) Items {
 					yield(Item{}, bad)
 					return
 				}
-				it.Root, it.Kind, it.Executable, it.Body, it.Size = root, manifest.File, h.Mode&0o111 != 0, tarBody{tr}, h.Size
+				it.Root, it.Kind, it.Executable = root, manifest.File, h.Mode&0o111 != 0
+				it.Body, it.Size = tarBody{tr}, h.Size
 			case tar.TypeDir:
 				it.Kind = manifest.Directory
 			case tar.TypeSymlink:
 				it.Kind, it.Target = manifest.Link, h.Linkname
 			default:
-				yield(Item{}, status.Errorf(status.BadRequest, "tar: %s has type %q; only files, directories and symbolic links can be added", h.Name, h.Typeflag))
+				yield(Item{}, status.Errorf(status.BadRequest,
+					"tar: %s has type %q; only files, directories and symbolic links can be added", h.Name, h.Typeflag))
 				return
 			}
 			if !yield(it, nil) {
@@ -49,11 +51,11 @@ func TarItems(r io.Reader) Items {
 	}
 }
 
-// paxRoot is the PAX record that names a file's content by its address; such a
-// file has no bytes in the tar.
+// paxRoot is the PAX record with the address of a file. A file with this record
+// has no bytes in the tar.
 const paxRoot = "ALLIUM.root"
 
-// reference is the address in a tar header; zero where there is none.
+// reference returns the address in a tar header, or zero when it has none.
 func reference(h *tar.Header) (b3.Root, error) {
 	addr, ok := h.PAXRecords[paxRoot]
 	if !ok {
@@ -61,12 +63,14 @@ func reference(h *tar.Header) (b3.Root, error) {
 	}
 	root, err := b3.Parse(addr)
 	if err != nil || h.Size != 0 {
-		return b3.Root{}, status.Errorf(status.BadRequest, "tar: %s: a file that is named by its address has that address and no bytes: %q, %d bytes", h.Name, addr, h.Size)
+		return b3.Root{}, status.Errorf(status.BadRequest,
+			"tar: %s: a file sent by its address has a valid address and no bytes; it has %q and %d bytes",
+			h.Name, addr, h.Size)
 	}
 	return root, nil
 }
 
-// tarBody is one file of a tar stream; a stream that is cut is bad_request.
+// tarBody reads one file of a tar. A tar that ends early is bad_request.
 type tarBody struct{ r io.Reader }
 
 func (b tarBody) Read(p []byte) (int, error) {
@@ -77,8 +81,8 @@ func (b tarBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tarError is bad_request, unless what the tar is read from said better: that
-// it is larger than it may be, or that its client went away.
+// tarError returns err as bad_request. An outcome that err already has stays: the
+// reader below may know that the tar is too large, or that the client went away.
 func tarError(err error) error {
 	if o := status.Of(err); o != status.Internal {
 		return status.Errorf(o, "tar: %w", err)

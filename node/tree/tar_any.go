@@ -11,15 +11,15 @@ import (
 	"allium/protocols/manifest"
 )
 
-// listBytes is how much of a tar that is refused is read on to list more of what
-// is bad in it.
+// listBytes is how many bytes of a refused tar are still read, to list more of its
+// bad entries.
 const listBytes = 256 << 20
 
-// anyTarItems yields the entries of a tar that any program made, in its order,
-// for a sorter. Paths are cleaned: "./" is dropped, and so is an entry for
-// "." itself. Names and link targets are brought to Unicode normal form C. What
-// cannot be added is noted and left out. Where that is refused nothing follows
-// the first bad entry but, at the end, the error that lists them.
+// anyTarItems yields the entries of a tar that any program made, in the order of
+// the tar, for a sorter. It cleans paths: it drops "./" and an entry for "." itself.
+// It writes names and link targets in Unicode normal form C. It records bad entries
+// in notes and skips them. Unless onBad is to skip, it yields no item after the first
+// bad entry, and ends with an error that lists the bad entries.
 func anyTarItems(r io.Reader, notes *addNotes, onBad api.OnBadEntry) Items {
 	return func(yield func(Item, error) bool) {
 		in := &countedTar{r: r}
@@ -62,7 +62,7 @@ func anyTarItems(r io.Reader, notes *addNotes, onBad api.OnBadEntry) Items {
 	}
 }
 
-// countedTar counts down what is read.
+// countedTar counts the bytes that are read down from left, below zero too.
 type countedTar struct {
 	r    io.Reader
 	left int64
@@ -74,24 +74,25 @@ func (c *countedTar) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tarItem is the item of a header: with an empty path where there is nothing to
-// add. reason says why it is bad.
+// tarItem returns the item of a header. Its path is empty when there is nothing to
+// add. reason says why the entry is bad.
 func tarItem(tr *tar.Reader, h *tar.Header, notes *addNotes) (it Item, reason string, err error) {
-	if h.Typeflag == tar.TypeXGlobalHeader { // of git archive
+	if h.Typeflag == tar.TypeXGlobalHeader { // git archive writes it
 		return Item{}, "", nil
 	}
-	path, was, reason := tarPath(h.Name)
+	path, rawHash, reason := tarPath(h.Name)
 	if reason != "" || path == "" {
 		return Item{}, reason, nil
 	}
-	it.Path, it.was = path, was
+	it.Path, it.rawHash = path, rawHash
 	inner := innerPath(path)
 	switch h.Typeflag {
 	case tar.TypeReg, tar.TypeGNUSparse:
 		if it.Root, err = reference(h); err != nil {
 			return Item{}, "", err
 		}
-		it.Kind, it.Executable, it.Body, it.Size = manifest.File, h.Mode&0o111 != 0, tarBody{tr}, h.Size
+		it.Kind, it.Executable = manifest.File, h.Mode&0o111 != 0
+		it.Body, it.Size = tarBody{tr}, h.Size
 	case tar.TypeDir:
 		it.Kind = manifest.Directory
 	case tar.TypeSymlink:
@@ -114,19 +115,19 @@ func tarItem(tr *tar.Reader, h *tar.Header, notes *addNotes) (it Item, reason st
 		return it, reason, nil
 	}
 	raw := strings.TrimRight(h.Name, "/")
-	if name := path[strings.LastIndexByte(path, '/')+1:]; was != 0 && !strings.HasSuffix(raw, name) {
+	if name := path[strings.LastIndexByte(path, '/')+1:]; rawHash != 0 && !strings.HasSuffix(raw, name) {
 		notes.renamed(h.Name, name)
 	}
 	return it, "", nil
 }
 
-// tarSeed is of the hashes of paths; they do not leave the process.
-var tarSeed = maphash.MakeSeed()
+// pathSeed is the seed of the hashes of paths, which stay in this process.
+var pathSeed = maphash.MakeSeed()
 
-// tarPath is the clean path of an entry, "" for the directory that the tar is
-// of. was is the hash of the path before it was normalised, 0 when that changed
-// nothing. reason says why a tree cannot have it.
-func tarPath(name string) (path string, was uint64, reason string) {
+// tarPath returns the clean path of an entry; it is empty for the top directory of
+// the tar. rawHash is the hash of the path before it was normalised, 0 when that did
+// not change it. reason says why a tree cannot hold the path.
+func tarPath(name string) (path string, rawHash uint64, reason string) {
 	if strings.HasPrefix(name, "/") {
 		return "", 0, "its path is absolute"
 	}
@@ -145,7 +146,7 @@ func tarPath(name string) (path string, was uint64, reason string) {
 	}
 	raw := strings.Join(names, "/")
 	if path = manifest.Normal(raw); path != raw {
-		was = max(1, maphash.String(tarSeed, raw))
+		rawHash = max(1, maphash.String(pathSeed, raw))
 	}
-	return path, was, ""
+	return path, rawHash, ""
 }

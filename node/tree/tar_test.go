@@ -24,11 +24,13 @@ func newTree(t *testing.T, n int) string {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(d, fmt.Sprintf("f%03d", i)), bytes.Repeat([]byte{byte(i), byte(i >> 8)}, 100+i), 0o644); err != nil {
+		name, data := fmt.Sprintf("f%03d", i), bytes.Repeat([]byte{byte(i), byte(i >> 8)}, 100+i)
+		if err := os.WriteFile(filepath.Join(d, name), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "large"), bytes.Repeat([]byte("large and larger"), 40_000), 0o644); err != nil {
+	large := bytes.Repeat([]byte("large and larger"), 40_000)
+	if err := os.WriteFile(filepath.Join(dir, "large"), large, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -104,7 +106,9 @@ func TestCheckedTree(t *testing.T) {
 		}
 		return got
 	}
-	for _, args := range [][]string{{"x"}, {"x", "x"}, {"x", "x/sub", "x/sub"}, {"x/sub", "x", "x"}, {"x", "link", "link"}, {"link", "x", "link"}} {
+	for _, args := range [][]string{
+		{"x"}, {"x", "x"}, {"x", "x/sub", "x/sub"}, {"x/sub", "x", "x"}, {"x", "link", "link"}, {"link", "x", "link"},
+	} {
 		var names []string
 		for _, a := range args {
 			names = append(names, filepath.Join(dir, a))

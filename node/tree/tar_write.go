@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/zeebo/blake3"
-
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
@@ -18,14 +16,19 @@ import (
 type tarWriter struct {
 	w    *tar.Writer
 	buf  []byte
-	hash *blake3.Hasher
+	sent func(record func(b3.Root)) // called for each file whose bytes were written; see sentFiles.add
 }
 
-// WriteTar writes items as TarItems reads them: a file whose address is known by
-// its address alone. A file that changes its length while it is read is an error
-// that names it.
+// WriteTar writes the items as a tar for TarItems. A file with a known address is
+// written without its bytes. A file whose length changes while it is read ends the
+// tar with an error that names the file.
 func WriteTar(w io.Writer, items Items) error {
-	t := tarWriter{w: tar.NewWriter(w), buf: make([]byte, 64<<10), hash: blake3.New()}
+	return writeTar(w, items, func(func(b3.Root)) {})
+}
+
+// writeTar is WriteTar, and calls sent after the bytes of each file.
+func writeTar(w io.Writer, items Items, sent func(record func(b3.Root))) error {
+	t := tarWriter{w: tar.NewWriter(w), buf: make([]byte, 64<<10), sent: sent}
 	for it, err := range items {
 		if err != nil {
 			return err
@@ -75,31 +78,26 @@ func (t *tarWriter) item(it Item) error {
 	return t.body(f, h.Size)
 }
 
-// body copies a file of that size, and hashes it if somebody wants to learn its
-// address.
+// body writes the bytes of a file of that size.
 func (t *tarWriter) body(f io.Reader, size int64) error {
-	l, learns := f.(learner)
-	var w io.Writer = justWriter{t.w}
-	if learns {
-		t.hash.Reset()
-		w = io.MultiWriter(w, t.hash)
-	}
-	n, err := io.CopyBuffer(w, justReader{f}, t.buf)
+	n, err := io.CopyBuffer(plainWriter{t.w}, plainReader{f}, t.buf)
 	switch {
 	case errors.Is(err, tar.ErrWriteTooLong) || err == nil && n < size:
 		return status.Errorf(status.Conflict, "the file changed while it was read; add it again")
 	case err != nil:
 		return err
 	}
-	if learns {
-		l.learn(b3.Root(t.hash.Sum(nil)))
+	var record func(b3.Root)
+	if c, ok := f.(cacheable); ok {
+		record = c.recorder()
 	}
+	t.sent(record)
 	return nil
 }
 
-// justReader and justWriter hide that a file and a tar could copy by
-// themselves, with a buffer of their own for each file.
+// plainReader and plainWriter hide the methods ReadFrom and WriteTo. With them,
+// io.CopyBuffer would allocate a new buffer for each file.
 type (
-	justReader struct{ io.Reader }
-	justWriter struct{ io.Writer }
+	plainReader struct{ io.Reader }
+	plainWriter struct{ io.Writer }
 )

@@ -20,16 +20,18 @@ type UpdateOptions = extract.UpdateOptions
 // UpdateStats counts what an update did.
 type UpdateStats = extract.UpdateStats
 
-// Of one request of an update.
+// An update asks for files in one request until either bound is reached.
 const (
 	updateFiles = 1024
-	updateBytes = 64 << 20 // after the file that passes it
+	updateBytes = 64 << 20 // the last file may exceed it
 )
 
-// Update brings the file or directory target to what key names: only what is
-// not the same on disk is asked for, many files a request, and written. Nothing
-// is written outside target.
-func Update(ctx context.Context, s api.Reader, key, target string, o UpdateOptions, report api.ProgressFunc) (top api.Entry, stats UpdateStats, err error) {
+// Update changes the file or directory target to the content of key. It asks the node
+// only for the files that differ on disk, many in one request. It writes nothing
+// outside target. top is the entry that key names; report may be nil.
+func Update(
+	ctx context.Context, s api.Reader, key, target string, o UpdateOptions, report api.ProgressFunc,
+) (top api.Entry, stats UpdateStats, err error) {
 	u := updating{s: s, report: report}
 	defer func() {
 		if u.up != nil {
@@ -104,7 +106,7 @@ func (u *updating) entry(ctx context.Context, path string, e api.Entry) error {
 	return u.flush(ctx)
 }
 
-// flush asks for the files that are needed and writes them.
+// flush asks the node for the needed files in one request and writes them.
 func (u *updating) flush(ctx context.Context) error {
 	if len(u.needed) == 0 {
 		return nil
@@ -133,20 +135,19 @@ func (u *updating) flush(ctx context.Context) error {
 		}
 		body.p.Objects++
 	}
-	if _, err := io.Copy(io.Discard, body); err != nil { // the padding, and the proof that nothing was cut
+	if _, err := io.Copy(io.Discard, body); err != nil { // reads the padding; an error here means that the stream was cut
 		return err
 	}
 	u.needed, u.bytes, u.done = u.needed[:0], 0, body.p
 	return nil
 }
 
-// updateFile brings one file to e, which key names.
-func updateFile(ctx context.Context, s api.Reader, key string, e api.Entry, target string, report api.ProgressFunc) (UpdateStats, error) {
-	if info, err := os.Lstat(target); err == nil && info.Mode().IsRegular() && info.Size() == e.Size && (info.Mode()&0o111 != 0) == e.Executable {
-		root, err := hashFile(target)
-		if err == nil && root == e.Root {
-			return UpdateStats{Kept: 1}, nil
-		}
+// updateFile changes the file target to the entry e, which key names.
+func updateFile(
+	ctx context.Context, s api.Reader, key string, e api.Entry, target string, report api.ProgressFunc,
+) (UpdateStats, error) {
+	if sameFile(target, e) {
+		return UpdateStats{Kept: 1}, nil
 	}
 	stream, err := s.Get(ctx, key)
 	if err != nil {
@@ -157,6 +158,17 @@ func updateFile(ctx context.Context, s api.Reader, key string, e api.Entry, targ
 		return UpdateStats{}, err
 	}
 	return UpdateStats{Written: 1, Bytes: e.Size}, nil
+}
+
+// sameFile reports whether target is a regular file with the size, the executable
+// bit and the address of e.
+func sameFile(target string, e api.Entry) bool {
+	info, err := os.Lstat(target)
+	if err != nil || !info.Mode().IsRegular() || info.Size() != e.Size || (info.Mode()&0o111 != 0) != e.Executable {
+		return false
+	}
+	root, err := hashFile(target)
+	return err == nil && root == e.Root
 }
 
 func hashFile(name string) (b3.Root, error) {

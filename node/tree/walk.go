@@ -20,39 +20,41 @@ import (
 	"allium/protocols/status"
 )
 
-// Disk is files and directories of the local file system, each under its
-// own base name. An argument itself may be a symbolic link; links below it are
-// links. Names and link targets are brought to Unicode normal form C.
+// Disk lists files and directories of the local file system, each under its own base
+// name. An argument that is a symbolic link stands for its target; links below an
+// argument are added as links. Names and link targets are written in Unicode normal
+// form C. One goroutine uses a Disk.
 //
-// An entry below an argument is bad when no directory can hold it or get would
-// refuse it: its name or link target is no UTF-8, the link leads out of the
-// tree, the file cannot be read, it is a socket, pipe or device, its name
-// becomes that of another entry, or it lies too deep.
+// An entry below an argument is bad when no directory can hold it, or get would
+// refuse it. Its name or link target is not UTF-8, or the link leads out of the tree.
+// Or the file cannot be read, or it is a socket, pipe or device. Or its normalised
+// name is that of another entry, or it lies too deep.
 type Disk struct {
 	names []string
-	skip  bool // bad entries are left out
-	user  int  // that this process acts for
+	skip  bool // skip bad entries
+	user  int  // effective user id of this process
 
-	// What Check found of directories without bad entries, for the walk after it:
-	// entries are listed once, the first maxListed of them.
-	listed map[place][]diskEntry
-	kept   int // entries in listed, now or earlier
+	// listed has the entries that Check found, so that Items need not read the
+	// directories again. It has only directories without bad entries, and at most
+	// maxListed entries.
+	listed      map[place][]diskEntry
+	listedCount int // entries that were ever put in listed
 }
 
 // place is where a directory is on disk and in the tree: one directory may be
 // added under several names.
 type place struct{ file, path string }
 
-// maxListed is how many entries Check keeps: 120 bytes each.
+// maxListed bounds the entries that Check remembers, of about 120 bytes each.
 const maxListed = 1 << 18
 
-// NewDisk returns the tree of names, which leaves out bad entries or ends
-// with an error at the first.
+// NewDisk returns the tree of names. onBad says whether its items skip bad entries or
+// end with an error at the first.
 func NewDisk(names []string, onBad api.OnBadEntry) *Disk {
 	return &Disk{names: names, skip: onBad == api.SkipBadEntries, user: os.Geteuid()}
 }
 
-// DiskItems are the items of names; a bad entry is an error.
+// DiskItems returns the items of names; a bad entry is an error.
 func DiskItems(names ...string) Items { return NewDisk(names, api.RefuseBadEntries).Items() }
 
 // Items yields the tree as it is now.
@@ -63,19 +65,19 @@ func (d *Disk) Items() Items {
 	}
 }
 
-// keepListed keeps what a directory holds.
-func (d *Disk) keepListed(dir diskEntry, entries []diskEntry) {
-	if d.kept+len(entries) > maxListed {
+// rememberListed remembers the entries of a directory, unless there are too many.
+func (d *Disk) rememberListed(dir diskEntry, entries []diskEntry) {
+	if d.listedCount+len(entries) > maxListed {
 		return
 	}
 	if d.listed == nil {
 		d.listed = map[place][]diskEntry{}
 	}
-	d.kept += len(entries)
+	d.listedCount += len(entries)
 	d.listed[place{dir.file(), dir.path()}] = entries
 }
 
-// takeListed returns what keepListed kept of a directory, once.
+// takeListed returns the remembered entries of a directory and forgets them.
 func (d *Disk) takeListed(dir diskEntry) ([]diskEntry, bool) {
 	at := place{dir.file(), dir.path()}
 	entries, ok := d.listed[at]
@@ -83,9 +85,8 @@ func (d *Disk) takeListed(dir diskEntry) ([]diskEntry, bool) {
 	return entries, ok
 }
 
-// Check walks the tree and reads no file. It returns what Items will leave out
-// and rename; bad entries are an error that lists them, unless they are to be
-// left out.
+// Check walks the tree and reads no file. It returns the entries that Items will skip
+// or rename. Unless bad entries are skipped, they are an error that lists them.
 func (d *Disk) Check(ctx context.Context) (*api.AddNotes, error) {
 	var failure error
 	w := diskWalk{ctx: ctx, skip: true, tree: d, check: true, yield: func(_ Item, err error) bool {
@@ -102,12 +103,11 @@ func (d *Disk) Check(ctx context.Context) (*api.AddNotes, error) {
 	return w.notes.get(), nil
 }
 
-// diskWalk is one walk. Its methods return false when the consumer wants no
-// more.
+// diskWalk is one walk of the tree. Its methods return false to end the walk.
 type diskWalk struct {
 	tree  *Disk
-	check bool            // by Check
-	ctx   context.Context // nil where the consumer ends the walk
+	check bool            // Check walks, not Items
+	ctx   context.Context // ends the walk; nil: only the consumer ends it
 	skip  bool
 	notes addNotes
 	yield func(Item, error) bool
@@ -122,7 +122,7 @@ func (w *diskWalk) names(names []string) {
 }
 
 func (w *diskWalk) name(name string) bool {
-	if name == "" { // filepath.Abs takes it for the working directory
+	if name == "" { // filepath.Abs would return the working directory
 		return w.fail(status.Errorf(status.BadRequest, "the empty path names nothing; write . for the working directory"))
 	}
 	abs, err := filepath.Abs(name) // "." has no base name of its own
@@ -141,7 +141,8 @@ func (w *diskWalk) name(name string) bool {
 	if base == string(filepath.Separator) {
 		base = "root"
 	}
-	base = manifest.Normal(strings.ToValidUTF8(base, "\ufffd")) // no directory has this name
+	// The name of an argument is in no directory, so its invalid UTF-8 may be replaced.
+	base = manifest.Normal(strings.ToValidUTF8(base, "\ufffd"))
 	return w.entry(w.tree.entry(&diskDir{file: real, path: base, shown: name}, "", "", info))
 }
 
@@ -150,25 +151,25 @@ func (w *diskWalk) fail(err error) bool {
 	return false
 }
 
-// diskDir is where a directory, or an argument, is.
+// diskDir is the place of a directory or of an argument.
 type diskDir struct {
-	file  string // on disk
-	path  string // in the tree
-	shown string // for people
+	file  string // path on disk
+	path  string // path in the tree
+	shown string // path in messages
 }
 
-// diskEntry is a file, directory or link that was listed. It is small, as Check
-// keeps many.
+// diskEntry is a listed file, directory or link. It is small because Check remembers
+// many.
 type diskEntry struct {
-	dir   *diskDir // that it is in; an argument itself, whose names are empty
-	raw   string   // its name on disk
-	name  string   // its name in the tree
-	mode  fs.FileMode
-	mine  bool // its mode lets the process read it
-	state diskFile
+	dir           *diskDir // its directory; of an argument, which has empty names, the argument
+	raw           string   // its name on disk
+	name          string   // its name in the tree
+	mode          fs.FileMode
+	ownerReadable bool // its owner and mode let this process read it
+	state         diskFile
 }
 
-// entry returns the entry of that name, which info describes.
+// entry returns the entry with these names that info describes.
 func (d *Disk) entry(dir *diskDir, raw, name string, info fs.FileInfo) diskEntry {
 	e := diskEntry{dir: dir, raw: raw, name: name, mode: info.Mode()}
 	if e.mode.IsRegular() {
@@ -176,14 +177,14 @@ func (d *Disk) entry(dir *diskDir, raw, name string, info fs.FileInfo) diskEntry
 		e.state.stamp, _ = addcache.StampOf(info)
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	e.mine = ok && e.mode&0o400 != 0 && int(st.Uid) == d.user
+	e.ownerReadable = ok && e.mode&0o400 != 0 && int(st.Uid) == d.user
 	return e
 }
 
-// file is where e is on disk.
+// file returns the path of e on disk.
 func (e diskEntry) file() string { return filepath.Join(e.dir.file, e.raw) }
 
-// path is where e is in the tree.
+// path returns the path of e in the tree.
 func (e diskEntry) path() string {
 	if e.name == "" {
 		return e.dir.path
@@ -191,7 +192,7 @@ func (e diskEntry) path() string {
 	return e.dir.path + "/" + e.name
 }
 
-// shown is what e is called for people.
+// shown returns the path of e for messages.
 func (e diskEntry) shown() string {
 	if e.raw == "" {
 		return e.dir.shown
@@ -199,16 +200,16 @@ func (e diskEntry) shown() string {
 	return filepath.Join(e.dir.shown, e.raw)
 }
 
-// inner is the path from the root of the tree; "" is the root itself.
+// inner returns the path from the root of the tree; it is empty for the root.
 func (e diskEntry) inner() string { return innerPath(e.path()) }
 
-// innerPath is a path without the name of the tree.
+// innerPath returns a path without its first element, the name of the tree.
 func innerPath(path string) string {
 	_, below, _ := strings.Cut(path, "/")
 	return below
 }
 
-// bad leaves e out, or ends the walk.
+// bad skips e, or ends the walk with an error.
 func (w *diskWalk) bad(e diskEntry, reason string, err error) bool {
 	if e.inner() == "" { // an argument
 		if err == nil {
@@ -226,7 +227,7 @@ func (w *diskWalk) bad(e diskEntry, reason string, err error) bool {
 	return w.fail(w.notes.refusal(true))
 }
 
-// cause is what the operating system says, without the path.
+// cause returns the message of the operating system, without the path.
 func cause(err error) string {
 	if e := (*fs.PathError)(nil); errors.As(err, &e) {
 		err = e.Err
@@ -277,10 +278,10 @@ func (w *diskWalk) entry(e diskEntry) bool {
 	return w.yield(it, nil)
 }
 
-// readable returns why the process may not read the file. Where the mode says that
-// it may, no system call asks.
+// readable returns an error when this process may not read the file. It needs a system
+// call only when owner and mode leave that open.
 func (e diskEntry) readable() error {
-	if e.mine {
+	if e.ownerReadable {
 		return nil
 	}
 	return unix.Access(e.file(), unix.R_OK)
@@ -299,7 +300,7 @@ func (w *diskWalk) directory(e diskEntry) bool {
 	}
 	entries, known := w.tree.takeListed(e)
 	if !known {
-		// The names of one directory are all in RAM: its manifest wants them in order.
+		// All names of a directory are in RAM, because its manifest needs them sorted.
 		list, err := os.ReadDir(e.file())
 		if err != nil {
 			return w.bad(e, "", err)
@@ -320,7 +321,7 @@ func (w *diskWalk) directory(e diskEntry) bool {
 	return true
 }
 
-// children are the entries of a directory, sorted, whose names it can hold.
+// children returns the sorted entries of a directory, without bad ones.
 func (w *diskWalk) children(dir diskEntry, list []fs.DirEntry) ([]diskEntry, bool) {
 	entries := make([]diskEntry, 0, len(list))
 	at := &diskDir{file: dir.file(), path: dir.path(), shown: dir.shown()}
@@ -347,16 +348,16 @@ func (w *diskWalk) children(dir diskEntry, list []fs.DirEntry) ([]diskEntry, boo
 	}
 	if sorted {
 		if w.check && len(entries) == len(list) {
-			w.tree.keepListed(dir, entries)
+			w.tree.rememberListed(dir, entries)
 		}
 		return entries, true
 	}
-	return w.settle(entries)
+	return w.sortRenamed(entries)
 }
 
-// settle sorts entries of which some have a new name. Of several with one name
-// the one that had it stays, or else the first.
-func (w *diskWalk) settle(entries []diskEntry) ([]diskEntry, bool) {
+// sortRenamed sorts entries after some were renamed. Of several with one name it keeps
+// the entry that had the name before, or else the first.
+func (w *diskWalk) sortRenamed(entries []diskEntry) ([]diskEntry, bool) {
 	had := func(e diskEntry) bool { return e.raw == e.name }
 	slices.SortStableFunc(entries, func(a, b diskEntry) int {
 		if c := cmp.Compare(a.name, b.name); c != 0 || had(a) == had(b) {
@@ -383,7 +384,7 @@ func (w *diskWalk) settle(entries []diskEntry) ([]diskEntry, bool) {
 	return kept, true
 }
 
-// modeName is what a file that is none of the kinds is.
+// modeName returns what a file is that cannot be added.
 func modeName(m fs.FileMode) string {
 	switch {
 	case m&fs.ModeSocket != 0:

@@ -37,7 +37,8 @@ func pattern(n int) []byte {
 // sizes are the boundaries that matter: of blocks, chunks, what the kernels take
 // at once, groups, and of trees of up to 33 groups.
 var sizes = sync.OnceValue(func() []int {
-	out := []int{0, 1, 63, 64, 65, 1023, 1024, 1025, 2048, 2049, 8191, 8192, 8193, 16383, 16384, 16385, 20000, 49152, 49153}
+	out := []int{0, 1, 63, 64, 65, 1023, 1024, 1025, 2048, 2049, 8191, 8192, 8193, 16383, 16384, 16385, 20000, 49152,
+		49153}
 	for _, groups := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33} {
 		for _, d := range []int{-1024, -1, 0, 1, 1025} {
 			out = append(out, groups*GroupSize+d)
@@ -144,7 +145,8 @@ func encode(t tester, w *Walk, src Source) []entry {
 func checkProved(t tester, w *Walk, item Item, data []byte, p Proved) {
 	t.Helper()
 	if !p.Valid() || p.Root() != w.Root() || p.Size() != w.Size() || p.SizeProved() != w.SizeProved() ||
-		p.IsParent() != item.Parent || p.Node() != item.Node || p.Group() != item.Group || p.Offset() != item.Group*GroupSize ||
+		p.IsParent() != item.Parent || p.Node() != item.Node || p.Group() != item.Group ||
+		p.Offset() != item.Group*GroupSize ||
 		!bytes.Equal(p.Data(), data) || len(data) != item.Len {
 		t.Fatalf("%s: got %+v of %+v", item, p, w)
 	}

@@ -56,7 +56,7 @@ func TestFalseSize(t *testing.T) {
 						break
 					}
 					var p Proved
-					if p, err = w.Accept(known[w.want]); err == nil && !item.Parent {
+					if p, err = w.Accept(known[w.wantCV]); err == nil && !item.Parent {
 						if g := p.Offset(); !bytes.Equal(p.Data(), o.data[g:g+int64(item.Len)]) {
 							t.Fatalf("size %d as %d: %s is not the object's", n, claim, item)
 						}
@@ -144,7 +144,8 @@ func TestNothingUnprovedIsEmitted(t *testing.T) {
 			}
 			p := bytes.Repeat([]byte{0xee}, n)
 			at, err := r.ReadAt(p, 0)
-			if !errors.Is(err, ErrCorrupt) || int64(at) != firstBad || !bytes.Equal(p[:at], pattern(at)) || !bytes.Equal(p[at:], make([]byte, n-at)) {
+			if !errors.Is(err, ErrCorrupt) || int64(at) != firstBad || !bytes.Equal(p[:at], pattern(at)) ||
+				!bytes.Equal(p[at:], make([]byte, n-at)) {
 				t.Fatalf("size %d, %s: ReadAt gave %d, %v", n, name, at, err)
 			}
 		}

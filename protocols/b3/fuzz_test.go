@@ -2,6 +2,8 @@ package b3
 
 import (
 	"bytes"
+	"errors"
+	"strings"
 	"testing"
 
 	"allium/protocols/status"
@@ -12,11 +14,18 @@ func FuzzParse(f *testing.F) {
 	f.Add("b3:" + emptyHex[1:])
 	f.Add("B3:" + emptyHex)
 	f.Add("b3:" + emptyHex[:63] + "F")
+	f.Add("b3:" + emptyHex + "é")
+	f.Add("b3:" + emptyHex[:60] + "é")
+	f.Add("b3:" + emptyHex[:20] + "\xff")
 	f.Fuzz(func(t *testing.T, s string) {
 		r, err := Parse(s)
 		if err != nil {
-			if status.Of(err) != status.BadAddress || !r.IsZero() {
+			var bad *AddressError
+			if !errors.As(err, &bad) || status.Of(err) != status.BadAddress || !r.IsZero() || len(bad.Text) > 83 {
 				t.Fatal(r, err)
+			}
+			if lower, lowerErr := Parse(strings.ToLower(s)); (bad.Problem == UpperCase) != (lowerErr == nil) {
+				t.Fatalf("%q: %v, but in lower case %s, %v", s, err, lower, lowerErr)
 			}
 			return
 		}

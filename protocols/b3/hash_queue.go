@@ -6,68 +6,70 @@ import (
 	"time"
 )
 
-// HashQueue admits the hashing of groups: one group per core at a time. A process
-// has one, which its owner hands to whatever proves groups. Its methods are safe
-// for concurrent use; a nil *HashQueue admits every group at once and never reads
-// ahead.
+// HashQueue limits the hashing of groups to one group per core at a time. A
+// process has one HashQueue and passes it to everything that verifies groups. Its
+// methods are safe for concurrent use. A nil *HashQueue admits every group at once
+// and never reads ahead.
 //
-// Readers that could all run at once would each keep a core for a time slice of
-// the scheduler, some 10 ms, and a small request behind them would wait for all.
-// So a reader lets the others go first before every group; hashing a group takes
-// some 20 µs and waits for nothing.
+// Without the queue, each reader would keep a core for a time slice of the
+// scheduler, about 10 ms, and a small request would wait for all of them. So a
+// reader yields before every group. Hashing one group takes about 20 µs and never
+// blocks.
 //
-// While some goroutine can always run, the runtime looks at the network only every
-// 10 ms. When groups wait longer than crowded, the queue keeps one core from
-// hashing: readers then queue where the scheduler does not see them, and that core
-// polls the network all the time (SPEC §2). Beside hundreds of downloads this
-// costs a fifth of the bytes per second on two cores, and less on more. A single
-// core is never kept from hashing: readers that hand each other the place would
-// then keep it from everyone else, for seconds.
+// While some goroutine is always runnable, the Go runtime polls the network only
+// every 10 ms. When groups wait longer than crowded on average, the queue leaves
+// one core free of hashing. Readers then wait on a channel instead of the run
+// queue, and the free core polls the network all the time (SPEC §2). With
+// hundreds of downloads this costs a fifth of the throughput on two cores, and
+// less on more cores.
+//
+// A single core is never left free: readers that pass the only slot to each other
+// would then keep everything else from running, for seconds.
 type HashQueue struct {
-	all chan struct{} // a place for each core
-	few chan struct{} // the same but for one; nil on a single core
+	cores     chan struct{} // one slot per core
+	allButOne chan struct{} // one slot fewer; nil on a single core
 
-	wait  atomic.Int64 // of a group, a moving mean in nanoseconds
-	ahead atomic.Int64 // goroutines that read ahead, at most one for each core
+	meanWait atomic.Int64 // moving mean of the wait of a group, in nanoseconds
+	readers  atomic.Int64 // goroutines that read ahead, at most one per core
 }
 
-// crowded is the mean wait above which a core is kept free.
+// crowded is the mean wait above which the queue leaves one core free.
 const crowded = 6 * time.Millisecond
 
-// waitWeight is about how many waits the mean looks back on.
+// waitWeight is roughly how many recent waits the moving mean covers.
 const waitWeight = 32
 
-// NewHashQueue returns a queue for that many cores, 1 at least.
+// NewHashQueue returns a queue for the given number of cores, at least 1.
 func NewHashQueue(cores int) *HashQueue {
 	cores = max(cores, 1)
-	q := &HashQueue{all: make(chan struct{}, cores)} // bound: the cores
+	q := &HashQueue{cores: make(chan struct{}, cores)} // bound: the number of cores
 	if cores > 1 {
-		q.few = make(chan struct{}, cores-1) // bound: the cores but one
+		q.allButOne = make(chan struct{}, cores-1) // bound: the number of cores, less one
 	}
 	return q
 }
 
-// Cores is how many groups are hashed at the same time, at most.
-func (q *HashQueue) Cores() int { return cap(q.all) }
+// Cores returns the most groups that are hashed at the same time.
+func (q *HashQueue) Cores() int { return cap(q.cores) }
 
-// InUse is how many groups are being hashed.
-func (q *HashQueue) InUse() int { return len(q.all) }
+// InUse returns how many groups are being hashed.
+func (q *HashQueue) InUse() int { return len(q.cores) }
 
-// Wait is how long groups have lately waited to be hashed, a moving mean; of a nil
-// queue 0.
+// Wait returns how long recent groups waited to be hashed, as a moving mean. For a
+// nil queue it is 0.
 func (q *HashQueue) Wait() time.Duration {
 	if q == nil {
 		return 0
 	}
-	return time.Duration(q.wait.Load())
+	return time.Duration(q.meanWait.Load())
 }
 
-// Reader is [NewReader] whose groups pass the queue.
+// Reader is like [NewReader]; the queue limits its hashing.
 func (q *HashQueue) Reader(root Root, size int64, src Source) *Reader {
 	return &Reader{root: root, size: size, src: src, queue: q}
 }
 
-// Walk is [NewWalk] whose groups pass the queue.
+// Walk is like [NewWalk]; the queue limits its hashing.
 func (q *HashQueue) Walk(root Root, size int64, ranges []Range) (*Walk, error) {
 	w, err := NewWalk(root, size, ranges)
 	if err != nil {
@@ -77,7 +79,7 @@ func (q *HashQueue) Walk(root Root, size int64, ranges []Range) (*Walk, error) {
 	return w, nil
 }
 
-// SizeProof is [NewSizeProof] whose group passes the queue.
+// SizeProof is like [NewSizeProof]; the queue limits its hashing.
 func (q *HashQueue) SizeProof(root Root, size int64) (*Walk, error) {
 	if size == 0 {
 		return q.Walk(root, size, nil)
@@ -85,40 +87,41 @@ func (q *HashQueue) SizeProof(root Root, size int64) (*Walk, error) {
 	return q.Walk(root, size, []Range{{size - 1, size}})
 }
 
-// groupCV is the function groupCV, called when the queue admits the group.
+// groupCV waits until the queue admits the group and calls the function groupCV.
 func (q *HashQueue) groupCV(p []byte, index int64, root bool) [Size]byte {
 	if q == nil {
 		return groupCV(p, index, root)
 	}
-	begun := time.Now()
-	if q.few != nil && q.Wait() > crowded {
-		q.few <- struct{}{}
-		defer func() { <-q.few }()
+	start := time.Now()
+	if q.allButOne != nil && q.Wait() > crowded {
+		q.allButOne <- struct{}{}
+		defer func() { <-q.allButOne }()
 	} else {
 		runtime.Gosched()
 	}
-	q.all <- struct{}{}
-	defer func() { <-q.all }()
-	q.waited(time.Since(begun))
+	q.cores <- struct{}{}
+	defer func() { <-q.cores }()
+	q.recordWait(time.Since(start))
 	return groupCV(p, index, root)
 }
 
-// waited counts a wait; of two at the same time one may be lost.
-func (q *HashQueue) waited(d time.Duration) {
-	mean := q.wait.Load()
-	q.wait.Store(mean + (int64(d)-mean)/waitWeight)
+// recordWait adds d to the moving mean. It may lose one of two concurrent calls.
+func (q *HashQueue) recordWait(d time.Duration) {
+	mean := q.meanWait.Load()
+	q.meanWait.Store(mean + (int64(d)-mean)/waitWeight)
 }
 
-// beginAhead reports whether one goroutine more may read ahead. endAhead ends it.
-func (q *HashQueue) beginAhead() bool {
+// beginReadAhead reports whether one more goroutine may read ahead. After true the
+// caller must call endReadAhead.
+func (q *HashQueue) beginReadAhead() bool {
 	if q == nil {
 		return false
 	}
-	if q.ahead.Add(1) > int64(cap(q.all)) {
-		q.ahead.Add(-1)
+	if q.readers.Add(1) > int64(cap(q.cores)) {
+		q.readers.Add(-1)
 		return false
 	}
 	return true
 }
 
-func (q *HashQueue) endAhead() { q.ahead.Add(-1) }
+func (q *HashQueue) endReadAhead() { q.readers.Add(-1) }

@@ -24,10 +24,10 @@ func TestHashQueue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			queue := NewHashQueue(c.cores)
-			queue.wait.Store(int64(c.wait))
-			places := queue.all
+			queue.meanWait.Store(int64(c.wait))
+			places := queue.cores
 			if c.wait > crowded && c.cores > 1 {
-				places = queue.few
+				places = queue.allButOne
 			}
 			for range c.held {
 				places <- struct{}{}
@@ -56,7 +56,7 @@ func TestHashQueue(t *testing.T) {
 					t.Errorf("%x, want %x", cv, want)
 				}
 			}
-			if len(queue.all)+len(queue.few) != 0 {
+			if len(queue.cores)+len(queue.allButOne) != 0 {
 				t.Error("a place is taken for ever")
 			}
 		})
@@ -68,7 +68,7 @@ func TestHashQueue(t *testing.T) {
 func TestCrowded(t *testing.T) {
 	t.Parallel()
 	queue := NewHashQueue(2)
-	queue.waited(100 * time.Millisecond)
+	queue.recordWait(100 * time.Millisecond)
 	if queue.Wait() > crowded {
 		t.Error("one wait was enough")
 	}
@@ -78,10 +78,10 @@ func TestCrowded(t *testing.T) {
 	}{{3 * crowded, true}, {crowded / 2, false}, {0, false}} {
 		n := 0
 		for ; queue.Wait() > crowded != c.crowded && n < 1000; n++ {
-			queue.waited(c.wait)
+			queue.recordWait(c.wait)
 		}
 		for range 1000 {
-			queue.waited(c.wait)
+			queue.recordWait(c.wait)
 		}
 		if now := queue.Wait(); now > crowded != c.crowded || n > 2*waitWeight {
 			t.Errorf("waits of %s: %s after %d", c.wait, now, n)

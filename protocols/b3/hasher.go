@@ -6,62 +6,64 @@ import (
 	"sync"
 )
 
-// batchSize is how much input changes hands at a time. It is more than a group,
-// so a full batch is never a whole object's only group, whose hash would differ.
+// batchSize is the length in bytes of a batch. It exceeds one group, so a full
+// batch is never an object's only group, which hashes differently.
 const batchSize = 4 * GroupSize
 
-var errFinished = errors.New("b3: the object was summed; Reset the hasher before the next")
+var errFinished = errors.New("the hasher has finished its object; call Reset before the next object")
 
 // Hasher computes the address of a stream of unknown length and writes its
-// outboard as it goes. It is not for concurrent use.
+// outboard at the same time. It is not safe for concurrent use.
 //
-// The caller's goroutine hashes, and workers-1 helpers hash ahead of it. The
-// helpers start with the first full batch of 256 KiB and end in Sum or Reset:
-// one of the two must follow the last Write. Memory is bounded by three batches
-// per worker, allocated when first needed and kept over Reset, so a Hasher that
-// is used again does not allocate for an object of less than a batch.
+// The caller's goroutine hashes, and so do up to workers-1 helper goroutines. The
+// helpers start with the first full batch of 256 KiB and end in Sum, Suspend or
+// Reset. The caller must call one of these after the last Write.
+//
+// A Hasher allocates at most three batches for each worker, when it first needs
+// them. Reset keeps them, so a reused Hasher does not allocate for an object of
+// less than one batch.
 type Hasher struct {
-	tree    spine
-	out     outboard
+	tree    treeBuilder
+	out     outboardWriter
 	workers int
-	size    int64 // bytes taken in
+	size    int64 // bytes written so far
 	summed  bool
 
 	current *batch   // being filled; may be nil
-	queue   []*batch // hashed or with a helper, in order of the object
+	queue   []*batch // hashed or at a helper, in the object's order
 	free    []*batch
-	made    int // batches in existence, at most 3*workers
+	made    int // batches allocated, at most 3*workers
 
-	helping bool        // the helpers run
-	work    chan *batch // to the helpers; nil ends one
-	helpers sync.WaitGroup
+	helpersRun bool        // whether the helpers run
+	work       chan *batch // batches for the helpers; a nil batch ends one helper
+	helpers    sync.WaitGroup
 }
 
-// batch is consecutive groups on their way into the tree.
+// batch is a run of consecutive groups.
 type batch struct {
 	buf   [batchSize]byte
 	n     int   // bytes in buf
 	first int64 // number of the first group
 
-	cvs    [batchSize / GroupSize][Size]byte
-	groups int           // of cvs
-	lent   bool          // a helper has it, or had it and ready holds its token
-	ready  chan struct{} // capacity 1
+	cvs      [batchSize / GroupSize][Size]byte
+	groups   int           // number of groups with a value in cvs
+	atHelper bool          // sent to a helper and not yet taken back
+	ready    chan struct{} // capacity 1; gets a token when the helper is done
 }
 
-// NewHasher returns a Hasher that appends the parents, in post-order, to out,
-// which may be nil. workers bounds how many goroutines hash, the caller's
-// included; 1 or less is the caller's alone.
+// NewHasher returns a Hasher that appends the parents to out in post-order. out
+// may be nil. workers is the most goroutines that hash, including the caller's;
+// with 1 or less only the caller's goroutine hashes.
 func NewHasher(out io.Writer, workers int) *Hasher {
 	h := &Hasher{workers: max(1, workers)}
 	h.Reset(out)
 	return h
 }
 
-// Reset forgets what was written, waits for the helpers and makes h ready for
-// the next object, whose parents go to out.
+// Reset discards the current object, waits for the helpers and prepares h for the
+// next object, whose parents go to out.
 func (h *Hasher) Reset(out io.Writer) {
-	h.join()
+	h.stopHelpers()
 	if h.current != nil {
 		h.free = append(h.free, h.current)
 		h.current = nil
@@ -74,17 +76,17 @@ func (h *Hasher) Reset(out io.Writer) {
 	h.size, h.summed = 0, false
 }
 
-// Write implements [io.Writer]. It does not keep p. An error is that of the
-// outboard's writer, and stays until Reset.
+// Write implements [io.Writer]. It does not retain p. An error is the error of the
+// outboard's writer; later calls return it until Reset.
 func (h *Hasher) Write(p []byte) (written int, err error) {
 	for written < len(p) {
-		b, err := h.room()
+		b, err := h.writableBatch()
 		if err != nil {
 			return written, err
 		}
 		var n int
-		if b.n == 0 && len(p)-written >= batchSize && h.busy() {
-			// Nobody takes a copy of these bytes, so hash them where they are.
+		if b.n == 0 && len(p)-written >= batchSize && h.helpersBusy() {
+			// Every helper has work, so hash these bytes here, without a copy.
 			n = batchSize
 			b.hash(p[written : written+n])
 			h.current = nil
@@ -99,13 +101,13 @@ func (h *Hasher) Write(p []byte) (written int, err error) {
 	return written, h.out.err
 }
 
-// ReadFrom implements [io.ReaderFrom]: it reads r to its end into the buffers
-// that it hashes from. r may be an [io.TeeReader], which puts the same bytes
-// into a file without another copy.
+// ReadFrom implements [io.ReaderFrom]. It reads r to its end, directly into the
+// buffers that are hashed. r may be an [io.TeeReader] that writes the bytes to a
+// file. After 100 reads in a row without bytes it returns io.ErrNoProgress.
 func (h *Hasher) ReadFrom(r io.Reader) (total int64, err error) {
-	const patience = 100 // reads of nothing before giving up
-	for idle := 0; idle < patience; idle++ {
-		b, err := h.room()
+	const maxEmptyReads = 100
+	for emptyReads := 0; emptyReads < maxEmptyReads; emptyReads++ {
+		b, err := h.writableBatch()
 		if err != nil {
 			return total, err
 		}
@@ -113,22 +115,22 @@ func (h *Hasher) ReadFrom(r io.Reader) (total int64, err error) {
 		b.n += n
 		h.size += int64(n)
 		total += int64(n)
-		if end == io.EOF { // no other error, though it wrap EOF, is a sound end
+		if end == io.EOF { // an error that wraps io.EOF is no regular end
 			return total, nil
 		}
 		if end != nil {
 			return total, end
 		}
 		if n > 0 {
-			idle = 0
+			emptyReads = 0
 		}
 	}
 	return total, io.ErrNoProgress
 }
 
-// Sum ends the object: it hashes what is left, writes the last parents, waits
-// for the helpers and returns address and size in bytes. An error is that of the
-// outboard's writer.
+// Sum finishes the object. It hashes the remaining bytes, writes the last parents,
+// waits for the helpers and returns the address and the size in bytes. An error
+// is the error of the outboard's writer.
 func (h *Hasher) Sum() (Root, int64, error) {
 	if h.summed {
 		return Root{}, 0, errFinished
@@ -145,90 +147,93 @@ func (h *Hasher) Sum() (Root, int64, error) {
 		h.current.hash(rest)
 	}
 	for len(h.queue) > 0 {
-		h.collect()
+		h.collectOldest()
 	}
 	if len(rest) > 0 {
-		h.take(h.current)
+		h.addToTree(h.current)
 	}
-	h.join()
+	h.stopHelpers()
 	root := h.tree.root()
 	h.out.flush()
 	return root, h.size, h.out.err
 }
 
-// room returns the current batch, with room for at least one byte.
-func (h *Hasher) room() (*batch, error) {
+// writableBatch returns the current batch, which has space for at least one byte.
+func (h *Hasher) writableBatch() (*batch, error) {
 	if h.summed {
 		return nil, errFinished
 	}
 	if b := h.current; b != nil && b.n == len(b.buf) {
-		if h.busy() {
+		if h.helpersBusy() {
 			b.hash(b.buf[:])
 		} else {
-			b.lent = true
-			h.work <- b // has room: nobody else sends
+			b.atHelper = true
+			h.work <- b // never blocks: the channel has space and this is the only sender
 		}
 		h.current = nil
 		h.enqueue(b)
 	}
 	if h.current == nil {
-		b := h.fresh()
+		b := h.freeBatch()
 		b.n, b.first = 0, h.size/GroupSize
 		h.current = b
 	}
 	return h.current, h.out.err
 }
 
-// busy reports whether every helper has a batch waiting, and starts them.
-func (h *Hasher) busy() bool {
-	if h.workers > 1 && !h.helping {
-		h.help()
+// helpersBusy starts the helpers and reports whether their channel is full.
+func (h *Hasher) helpersBusy() bool {
+	if h.workers > 1 && !h.helpersRun {
+		h.startHelpers()
 	}
 	return len(h.work) == cap(h.work)
 }
 
-// fresh returns a batch that nothing uses, waiting for the oldest if need be.
-func (h *Hasher) fresh() *batch {
+// freeBatch returns an unused batch. If every batch is in use, it waits for the
+// oldest.
+func (h *Hasher) freeBatch() *batch {
 	if len(h.free) == 0 && h.made < 3*h.workers {
 		h.made++
 		return &batch{ready: make(chan struct{}, 1)}
 	}
 	if len(h.free) == 0 {
-		h.collect()
+		h.collectOldest()
 	}
 	b := h.free[len(h.free)-1]
 	h.free = h.free[:len(h.free)-1]
 	return b
 }
 
-// enqueue puts b in its place behind the batches before it.
+// enqueue appends b to the queue. It adds the oldest batch to the tree if no helper
+// has that batch.
 func (h *Hasher) enqueue(b *batch) {
 	h.queue = append(h.queue, b)
-	if !h.queue[0].lent {
-		h.collect()
+	if !h.queue[0].atHelper {
+		h.collectOldest()
 	}
 }
 
-// collect adds the oldest batch to the tree, waiting for its helper.
-func (h *Hasher) collect() {
+// collectOldest waits for the helper of the oldest batch and adds the batch to the
+// tree.
+func (h *Hasher) collectOldest() {
 	b := h.queue[0]
 	b.await()
-	h.take(b)
+	h.addToTree(b)
 	h.queue = append(h.queue[:0], h.queue[1:]...)
 	h.free = append(h.free, b)
 }
 
-// take adds a hashed batch to the tree.
-func (h *Hasher) take(b *batch) {
+// addToTree adds a hashed batch to the tree.
+func (h *Hasher) addToTree(b *batch) {
 	for _, cv := range b.cvs[:b.groups] {
 		h.tree.push(cv)
 	}
 }
 
-// help starts the helpers.
-func (h *Hasher) help() {
+// startHelpers starts workers-1 helpers.
+func (h *Hasher) startHelpers() {
 	if h.work == nil {
-		h.work = make(chan *batch, 2*(h.workers-1)) // bound: two batches per helper, so that none falls asleep while the caller hashes
+		h.work = make(chan *batch, 2*(h.workers-1)) // bound: two batches per helper, so that none idles
 	}
 	for range h.workers - 1 {
 		h.helpers.Go(func() {
@@ -238,17 +243,17 @@ func (h *Hasher) help() {
 			}
 		})
 	}
-	h.helping = true
+	h.helpersRun = true
 }
 
-// join ends the helpers, waits for them and empties the queue.
-func (h *Hasher) join() {
-	if h.helping {
+// stopHelpers ends the helpers, waits for them and empties the queue.
+func (h *Hasher) stopHelpers() {
+	if h.helpersRun {
 		for range h.workers - 1 {
 			h.work <- nil
 		}
 		h.helpers.Wait()
-		h.helping = false
+		h.helpersRun = false
 	}
 	for _, b := range h.queue {
 		b.await()
@@ -257,7 +262,7 @@ func (h *Hasher) join() {
 	h.queue = h.queue[:0]
 }
 
-// hash computes the chaining values of p, the batch's groups.
+// hash computes the chaining values of the batch's groups, whose bytes are p.
 func (b *batch) hash(p []byte) {
 	b.groups = 0
 	for len(p) > 0 {
@@ -268,10 +273,10 @@ func (b *batch) hash(p []byte) {
 	}
 }
 
-// await takes the batch back from its helper.
+// await waits until the helper, if one has the batch, has hashed it.
 func (b *batch) await() {
-	if b.lent {
+	if b.atHelper {
 		<-b.ready
-		b.lent = false
+		b.atHelper = false
 	}
 }

@@ -25,7 +25,8 @@ func TestHasherSplits(t *testing.T) {
 		h := NewHasher(&out, rapid.IntRange(0, 4).Draw(t, "workers"))
 		defer h.Reset(nil)
 		for rest := o.data; len(rest) > 0; {
-			n := min(len(rest), rapid.OneOf(rapid.IntRange(1, 2*batchSize), rapid.SampledFrom([]int{1, GroupSize, batchSize, batchSize + 1, 4 * batchSize})).Draw(t, "n"))
+			n := min(len(rest), rapid.OneOf(rapid.IntRange(1, 2*batchSize),
+				rapid.SampledFrom([]int{1, GroupSize, batchSize, batchSize + 1, 4 * batchSize})).Draw(t, "n"))
 			p := bytes.Clone(rest[:n])
 			var got int64
 			var err error
@@ -162,7 +163,8 @@ func TestHasherReadErrors(t *testing.T) {
 	broken := errors.New("the other side went away")
 	p := pattern(GroupSize + 5)
 	h := NewHasher(nil, 1)
-	if n, err := h.ReadFrom(io.MultiReader(bytes.NewReader(p), iotest.ErrReader(broken))); n != int64(len(p)) || !errors.Is(err, broken) {
+	if n, err := h.ReadFrom(io.MultiReader(bytes.NewReader(p), iotest.ErrReader(broken))); n != int64(len(p)) ||
+		!errors.Is(err, broken) {
 		t.Fatal(n, err)
 	}
 	cut := fmt.Errorf("the stream was cut: %w", io.EOF)

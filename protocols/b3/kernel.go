@@ -7,14 +7,14 @@ import (
 	"lukechampine.com/blake3/guts"
 )
 
-// kernelSize is what guts takes at once: 16 BLAKE3 chunks.
+// kernelSize is the most bytes that one call of guts hashes: 16 BLAKE3 chunks.
 const kernelSize = guts.MaxSIMD * guts.ChunkSize
 
-// groupCV is the chaining value of p, group number index of its object, or the
-// address of the object when p is all of it (root). It is synchronous, does not
-// allocate, and is the only caller of the hash kernels for data: zeebo's
-// one-shot for a whole object, our assembly for a full group, guts for the group
-// at the end and for machines that the assembly is not for.
+// groupCV returns the chaining value of p, group number index of its object. If
+// root is set, p is the whole object and the result is its address. groupCV does
+// not allocate. It is the only caller of the hash kernels for data: zeebo/blake3
+// for a whole object, assembly for a full group, and guts for a shorter group and
+// for machines without AVX2.
 func groupCV(p []byte, index int64, root bool) [Size]byte {
 	if root {
 		return blake3.Sum256(p)
@@ -28,7 +28,7 @@ func groupCV(p []byte, index int64, root bool) [Size]byte {
 	return portableGroupCV(p, counter)
 }
 
-// portableGroupCV is groupCV by guts, for a group of any length.
+// portableGroupCV computes groupCV with guts, for a group of any length.
 func portableGroupCV(p []byte, counter uint64) [Size]byte {
 	var cvs [GroupSize / kernelSize][8]uint32
 	n := 0
@@ -50,8 +50,8 @@ func portableGroupCV(p []byte, counter uint64) [Size]byte {
 	return bytesOf(cv)
 }
 
-// compressTail is guts over at most what it takes at once. It reads whole
-// vectors, so less than that moves to a buffer that is long enough.
+// compressTail compresses at most kernelSize bytes with guts. guts reads whole
+// vectors, so compressTail copies shorter input to a full buffer.
 func compressTail(p []byte, counter uint64) guts.Node {
 	if len(p) <= guts.ChunkSize {
 		return guts.CompressChunk(p, &guts.IV, counter, 0)
@@ -64,13 +64,13 @@ func compressTail(p []byte, counter uint64) guts.Node {
 	return guts.CompressBuffer(&buf, len(p), &guts.IV, counter, 0)
 }
 
-// join is the chaining value of the parent of two chaining values.
+// join returns the chaining value of the parent of two subtrees.
 func join(left, right [8]uint32) [8]uint32 {
 	return guts.ChainingValue(guts.ParentNode(left, right, &guts.IV, 0))
 }
 
-// parentCV is the chaining value of a parent, or the address of the object when
-// the parent is over all of it (root).
+// parentCV returns the chaining value of a parent. If root is set, the parent
+// covers the whole object and the result is its address.
 func parentCV(p *[ParentSize]byte, root bool) [Size]byte {
 	node := guts.Node{CV: guts.IV, Block: guts.BytesToWords(*p), BlockLen: guts.BlockSize, Flags: guts.FlagParent}
 	if root {
@@ -79,7 +79,7 @@ func parentCV(p *[ParentSize]byte, root bool) [Size]byte {
 	return bytesOf(guts.ChainingValue(node))
 }
 
-// bytesOf is a chaining value as it is stored.
+// bytesOf returns a chaining value in its stored form.
 func bytesOf(cv [8]uint32) (p [Size]byte) {
 	for i, w := range cv {
 		binary.LittleEndian.PutUint32(p[4*i:], w)

@@ -21,7 +21,7 @@ func TestHash8(t *testing.T) {
 	seed := rand.NewChaCha8([32]byte{})
 	rng := rand.New(seed)
 	in := make([]byte, 32<<10)
-	var before, out [guard + lanes*Size + guard]byte
+	var before, out [guard + simdInputs*Size + guard]byte
 	for range 1000 {
 		seed.Read(in)
 		seed.Read(before[:])
@@ -30,16 +30,16 @@ func TestHash8(t *testing.T) {
 		for i := range flags {
 			flags[i] = rng.Uint32()
 		}
-		var counters [2][lanes]uint32
-		for i := range lanes {
+		var counters [2][simdInputs]uint32
+		for i := range simdInputs {
 			counters[0][i], counters[1][i] = rng.Uint32(), rng.Uint32()
 		}
 		stride := rng.IntN(2 << 10)
-		start := rng.IntN(len(in) - (lanes-1)*stride - len(flags)*guts.BlockSize + 1)
+		start := rng.IntN(len(in) - (simdInputs-1)*stride - len(flags)*guts.BlockSize + 1)
 		hash8(&in[start], uint64(stride), flags, &counters, &out[guard])
 
 		want := before
-		for i := range lanes {
+		for i := range simdInputs {
 			cv := guts.IV
 			for k, f := range flags {
 				cv = guts.ChainingValue(guts.Node{
@@ -65,9 +65,9 @@ func TestHash8InPlace(t *testing.T) {
 	if !cpu.X86.HasAVX2 {
 		t.Skip("no AVX2")
 	}
-	in := pattern(lanes * ParentSize)
-	var counters [2][lanes]uint32
-	out := make([]byte, lanes*Size)
+	in := pattern(simdInputs * ParentSize)
+	var counters [2][simdInputs]uint32
+	out := make([]byte, simdInputs*Size)
 	hash8(&in[0], ParentSize, []uint32{guts.FlagParent}, &counters, &out[0])
 	hash8(&in[0], ParentSize, []uint32{guts.FlagParent}, &counters, &in[0])
 	if !bytes.Equal(in[:len(out)], out) {

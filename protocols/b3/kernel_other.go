@@ -2,5 +2,5 @@
 
 package b3
 
-// fullGroupCV has no assembly of its own here; guts does the work.
+// fullGroupCV returns false: there is no assembly for this architecture.
 func fullGroupCV(*[GroupSize]byte, uint64) (cv [Size]byte, ok bool) { return cv, false }

@@ -25,7 +25,8 @@ func TestKernelsAgree(t *testing.T) {
 			}
 		}
 	}
-	for _, n := range []int{1, 64, 1023, 1024, 1025, 2047, 2048, 8192, 8193, 16383, 16384, 16385, 32768, 32769, 49152, 49153, 65535} {
+	for _, n := range []int{1, 64, 1023, 1024, 1025, 2047, 2048, 8192, 8193, 16383, 16384, 16385, 32768, 32769, 49152,
+		49153, 65535} {
 		if got, want := groupCV(p[:n], 1<<26-1, false), chunkwise(p[:n], (1<<26-1)*64, false); got != want {
 			t.Fatalf("%d bytes: got %x, want %x", n, got, want)
 		}

@@ -1,36 +1,32 @@
 package b3
 
-import (
-	"fmt"
+import "fmt"
 
-	"allium/protocols/status"
-)
-
-// Memory is a whole object in RAM. Its bytes were proved once, when it was made,
-// and never change after that, so they are handed out without being hashed
-// again. It is safe for concurrent use.
+// Memory is a whole object in RAM. [NewMemory] verifies its bytes once and they
+// never change, so reads do not hash them again. It is safe for concurrent use.
 type Memory struct {
 	root     Root
 	data     []byte
 	outboard []byte // post-order
 }
 
-// NewMemory proves that p is the object root, whole, and outboard its tree, nil
-// for one group. It takes both over: nobody changes them from here on. An error
-// wraps ErrCorrupt. Its groups pass no [HashQueue].
+// NewMemory verifies that p is the whole object root and outboard its outboard; an
+// object of one group has none. It keeps both slices; nobody may change them
+// afterwards. An error wraps ErrCorrupt. No [HashQueue] limits the hashing.
 func NewMemory(root Root, p, outboard []byte) (*Memory, error) {
 	return (*HashQueue)(nil).Memory(root, p, outboard)
 }
 
-// Memory is [NewMemory] whose groups pass the queue.
+// Memory is like [NewMemory]; the queue limits its hashing.
 func (q *HashQueue) Memory(root Root, p, outboard []byte) (*Memory, error) {
 	m := &Memory{root: root, data: p, outboard: outboard}
 	if int64(len(outboard)) != OutboardSize(m.Size()) {
-		return nil, fmt.Errorf("b3: %s: an outboard of %d bytes, want %d: %w", root, len(outboard), OutboardSize(m.Size()), ErrCorrupt)
+		return nil, fmt.Errorf("check the outboard of %s: it has %d bytes, want %d: %w",
+			root, len(outboard), OutboardSize(m.Size()), ErrCorrupt)
 	}
 	if len(p) <= GroupSize {
 		if got := Sum(p); got != root {
-			return nil, fmt.Errorf("b3: %d bytes hash to %s, not to %s: %w", len(p), got, root, ErrCorrupt)
+			return nil, fmt.Errorf("%d bytes hash to %s, not to %s: %w", len(p), got, root, ErrCorrupt)
 		}
 		return m, nil
 	}
@@ -50,13 +46,13 @@ func (q *HashQueue) Memory(root Root, p, outboard []byte) (*Memory, error) {
 	return m, nil
 }
 
-// Size is the object's size in bytes.
+// Size returns the object's size in bytes.
 func (m *Memory) Size() int64 { return int64(len(m.data)) }
 
-// Bytes is the whole object. Nobody changes it.
+// Bytes returns the whole object. The caller must not change it.
 func (m *Memory) Bytes() []byte { return m.data }
 
-// Reader reads the object.
+// Reader returns a Reader of the object.
 func (m *Memory) Reader() *Reader {
 	return &Reader{root: m.root, size: m.Size(), src: m, proved: m.data}
 }
@@ -64,7 +60,7 @@ func (m *Memory) Reader() *Reader {
 // ReadGroup implements [Source].
 func (m *Memory) ReadGroup(g int64, p []byte) (int, error) {
 	if g < 0 || g >= Groups(m.Size()) {
-		return 0, status.Errorf(status.Internal, "b3: group %d of %d", g, Groups(m.Size()))
+		return 0, noGroup(g, Groups(m.Size()))
 	}
 	return copy(p, m.group(g)), nil
 }
@@ -72,7 +68,7 @@ func (m *Memory) ReadGroup(g int64, p []byte) (int, error) {
 // ReadParent implements [Source].
 func (m *Memory) ReadParent(node int64, p *[ParentSize]byte) error {
 	if node < 0 || (node+1)*ParentSize > int64(len(m.outboard)) {
-		return status.Errorf(status.Internal, "b3: parent %d of %d", node, len(m.outboard)/ParentSize)
+		return noParent(node, int64(len(m.outboard))/ParentSize)
 	}
 	copy(p[:], m.outboard[node*ParentSize:])
 	return nil
@@ -80,7 +76,7 @@ func (m *Memory) ReadParent(node int64, p *[ParentSize]byte) error {
 
 func (m *Memory) group(g int64) []byte { return groupOf(m.data, g) }
 
-// groupOf is group g of the object p.
+// groupOf returns group g of the object p.
 func groupOf(p []byte, g int64) []byte {
 	return p[g*GroupSize : min((g+1)*GroupSize, int64(len(p)))]
 }

@@ -5,44 +5,46 @@ import (
 	"io"
 )
 
-// Content is the bytes of one object, verified, wherever they come from: RAM, a
-// disk, a transfer under way, or a gateway. It is used by one goroutine at a time.
+// Content gives the verified bytes of one object from any place: RAM, a disk, a
+// running transfer or a gateway. One goroutine uses it at a time.
 type Content interface {
-	// Size is the object's size in bytes, a proved fact.
+	// Size returns the object's size in bytes, which is proved.
 	Size() int64
-	// Copy writes bytes [start, end), 0 ≤ start ≤ end ≤ Size, to w in order. Each
-	// write holds bytes that were verified before it, a chunk group at most, so the
-	// first one need not wait for the last; w does not keep them. An error of w is
-	// returned as it is. Copy ends when ctx does.
+	// Copy writes bytes [start, end) to w in order; 0 ≤ start ≤ end ≤ Size. Each
+	// write holds at most one chunk group, verified before the write, so the first
+	// write does not wait for the last group. w must not retain the bytes. Copy
+	// returns an error of w unchanged. It stops when ctx is done.
 	Copy(ctx context.Context, w io.Writer, start, end int64) error
-	io.Closer // ends what reads on for this Content
+	// Close stops background reads for this Content.
+	io.Closer
 }
 
-// Object is an open object of a store, whole or in part: in RAM, on a disk, or
-// arriving. It stays readable until Close. Its methods are safe for concurrent use.
+// Object is an open object of a store: in RAM, on a disk, or still arriving. The
+// store may have only a part of it. It stays readable until Close. Its methods
+// are safe for concurrent use.
 type Object interface {
-	// Size is the size of the whole object in bytes, a proved fact.
+	// Size returns the size of the whole object in bytes, which is proved.
 	Size() int64
-	// Reader reads the object, verified. It is not used after Close.
+	// Reader returns a Reader of the object. It must not be used after Close.
 	Reader() *Reader
-	// Failed takes the error of a read, so that the store learns of damage, and
-	// returns the one to show.
+	// Failed reports the error of a read to the store, which records the damage.
+	// It returns the error to show to the caller of the read.
 	Failed(err error) error
 	Close() error
 }
 
-// Presence says how much of an object a store holds. Its values go over the wire
-// (OAP1.md §9).
+// Presence says how much of an object a store has. Its values are part of the
+// wire format (OAP1.md §9).
 type Presence uint8
 
-// How much of an object is here.
+// The values of Presence.
 const (
 	Absent Presence = iota
 	Complete
 	Partial
 )
 
-// String is the lower-case name.
+// String returns the lower-case name.
 func (p Presence) String() string {
 	switch p {
 	case Absent:

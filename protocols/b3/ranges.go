@@ -7,17 +7,16 @@ import (
 	"allium/protocols/status"
 )
 
-// Range is a range of an object's bytes, as OAP1 §9 writes it: from Start up to
-// but without End, or to the end of the object when End is −1. A range with
-// Start == End selects nothing.
+// Range selects the bytes [Start, End) of an object, as OAP1 §9 writes it. End −1
+// means the end of the object. A range with Start == End selects nothing.
 type Range struct{ Start, End int64 }
 
-// span is a range of groups, hi exclusive.
+// span is the range of groups [lo, hi).
 type span struct{ lo, hi int64 }
 
-// spans widens ranges to groups of an object of size bytes, sorted and merged.
-// What lies past the end of the object is cut off. No ranges is the whole
-// object, and so is [0, −1]: both take the one group of the empty object.
+// spans widens ranges to whole groups of an object of size bytes, then sorts and
+// merges them. It cuts off bytes past the end of the object. No ranges, or
+// [0, −1], select the whole object: of the empty object its one group.
 func spans(size int64, ranges []Range) ([]span, error) {
 	whole := []span{{0, Groups(size)}}
 	if len(ranges) == 0 {
@@ -26,7 +25,8 @@ func spans(size int64, ranges []Range) ([]span, error) {
 	out := make([]span, 0, len(ranges))
 	for _, r := range ranges {
 		if r.Start < 0 || r.End < -1 || r.End >= 0 && r.End < r.Start {
-			return nil, status.Errorf(status.BadRange, "b3: [%d, %d] is not a range: want 0 ≤ start ≤ end, or end −1", r.Start, r.End)
+			return nil, status.Errorf(status.BadRange, "[%d, %d] is not a range: want 0 ≤ start ≤ end, or end −1",
+				r.Start, r.End)
 		}
 		if r == (Range{0, -1}) {
 			out = append(out, whole[0])

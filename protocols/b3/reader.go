@@ -9,100 +9,101 @@ import (
 	"allium/protocols/status"
 )
 
-// groupBuffers holds *[GroupSize]byte between reads. A buffer is owned by one
-// read or one Section at a time.
+// groupBuffers holds unused *[GroupSize]byte. One read or one Section owns a
+// buffer at a time.
 var groupBuffers = sync.Pool{New: func() any { return new([GroupSize]byte) }}
 
-// Reader reads an object from a Source and returns only bytes that it proved.
-// It is safe for concurrent use if its Source is.
+// Reader reads an object from a Source and returns only verified bytes. It is
+// safe for concurrent use if its Source is.
 //
-// The Source stays behind a named field, here and in [Section]: a reader that
-// embedded a file would let sendfile pass its bytes by.
+// Reader and [Section] do not embed the Source: io.Copy could then use the file's
+// own methods, and sendfile would bypass the verification.
 type Reader struct {
-	root  Root
-	size  int64
-	src   Source
-	queue *HashQueue             // nil: none
-	last  atomic.Pointer[cursor] // parked between calls, for its proved path
+	root       Root
+	size       int64
+	src        Source
+	queue      *HashQueue             // nil: no limit
+	idleCursor atomic.Pointer[cursor] // between calls, for its proved path
 
-	// tops is nil until reads have proved more parents of the upper levels than
-	// there are, so some of them again: one pass over the object needs none.
-	tops  atomic.Pointer[tops]
-	proof atomic.Int64 // parents of the upper levels that were read while tops is nil
+	// parents is nil until reads have read more upper-level parents than the tree
+	// has, and so some of them twice. One pass over the object needs no cache.
+	parents        atomic.Pointer[parentCache]
+	topParentsRead atomic.Int64 // upper-level parents read while parents is nil
 
-	// proved is the whole object when it lies in RAM, proved and never to
-	// change; nil otherwise. Only NewMemory makes such bytes.
+	// proved is the whole object if it is in RAM, and nil otherwise. Its bytes
+	// are verified and never change. Only NewMemory makes such bytes.
 	proved []byte
 }
 
-// cursor is a walk that jumps, with the room that a parent is read into.
+// cursor is a walk for single groups in any order, with a buffer for one parent.
 type cursor struct {
 	walk Walk
 	pair [ParentSize]byte
 }
 
-// cursors holds cursors that no Reader parks.
+// cursors holds cursors that belong to no Reader.
 var cursors = sync.Pool{New: func() any { return new(cursor) }}
 
-// NewReader returns a Reader of the object root, of size bytes, in src. The size
-// is a claim like the bytes: reads of the last group fail when it is false. Its
-// groups pass no [HashQueue].
+// NewReader returns a Reader of the object root with a claimed size in bytes,
+// stored in src. Reads of the last group fail if the size is false. No
+// [HashQueue] limits its hashing.
 func NewReader(root Root, size int64, src Source) *Reader {
 	return (*HashQueue)(nil).Reader(root, size, src)
 }
 
-// Root is the object's address.
+// Root returns the object's address.
 func (r *Reader) Root() Root { return r.root }
 
-// Size is the size that the Reader was given.
+// Size returns the size in bytes that the Reader was given.
 func (r *Reader) Size() int64 { return r.size }
 
 // Walk returns the walk over ranges of the object, as [NewWalk] does.
 func (r *Reader) Walk(ranges []Range) (*Walk, error) { return r.queue.Walk(r.root, r.size, ranges) }
 
-// SizeProof returns the walk that proves the size and no more, as [NewSizeProof]
-// does.
+// SizeProof returns the walk that proves only the size, as [NewSizeProof] does.
 func (r *Reader) SizeProof() (*Walk, error) { return r.queue.SizeProof(r.root, r.size) }
 
-// Fill is [Walk.Fill] from what the Reader reads.
+// Fill calls [Walk.Fill] with the Reader's source.
 func (r *Reader) Fill(w *Walk, buf []byte) (Proved, error) { return w.Fill(r.src, buf) }
 
-// ReadGroup reads and proves group g. The result is the front of buf, whose
-// capacity must do for the group; GroupSize always does. Parents that the
-// previous read proved are not read again. An error that wraps ErrCorrupt says
-// that the stored bytes are damaged.
+// ReadGroup reads and verifies group g. The result is the front of buf, whose
+// capacity must hold the group; GroupSize is always enough. ReadGroup does not
+// read parents again that the previous read proved. An error that wraps
+// ErrCorrupt means that the stored bytes are damaged.
 func (r *Reader) ReadGroup(g int64, buf []byte) ([]byte, error) {
 	if g < 0 || g >= Groups(r.size) || !validSize(r.size) {
-		return nil, status.Errorf(status.BadRange, "b3: %s has no group %d", r.root, g)
+		return nil, status.Errorf(status.BadRange, "%s has no group %d", r.root, g)
 	}
 	if r.proved != nil {
 		return buf[:copy(buf[:cap(buf)], groupOf(r.proved, g))], nil
 	}
-	c := r.cursor()
+	c := r.takeCursor()
 	c.walk.seek(g)
-	p, kept, err := r.fillGroup(&c.walk, &c.pair, buf[:cap(buf)])
+	p, cacheCreated, err := r.fillGroup(&c.walk, &c.pair, buf[:cap(buf)])
 	if err != nil {
 		return nil, err
 	}
-	if kept {
-		c.walk.path = c.walk.path[:0] // so that what it holds goes into the tops
+	if cacheCreated {
+		c.walk.path = c.walk.path[:0] // the next read starts at the root and fills the cache
 	}
-	r.park(c)
+	r.putCursor(c)
 	return p.Data(), nil
 }
 
-// fillGroup fills walk up to its next group, with that in buf and the parents
-// before it in pair, but for those of the upper levels that were proved before.
-// kept reports that they will be from here on.
-func (r *Reader) fillGroup(walk *Walk, pair *[ParentSize]byte, buf []byte) (p Proved, kept bool, err error) {
-	t := r.tops.Load()
+// fillGroup advances walk past its next group. It reads the group into buf and
+// each parent before it into pair. It takes upper-level parents from the cache if
+// they are there. cacheCreated reports that this call created the cache.
+func (r *Reader) fillGroup(
+	walk *Walk, pair *[ParentSize]byte, buf []byte,
+) (p Proved, cacheCreated bool, err error) {
+	t := r.parents.Load()
 	for read := 0; ; {
 		item, _ := walk.Next()
 		if !item.Parent {
 			p, err = walk.Fill(r.src, buf)
-			return p, err == nil && t == nil && read > 0 && r.keep(read), err
+			return p, err == nil && t == nil && read > 0 && r.countTopParents(read), err
 		}
-		slot, top := 0, len(walk.path) < topLevels
+		slot, top := 0, len(walk.path) < cachedLevels
 		if top && t != nil {
 			slot = walk.slot()
 			if cvs := t.get(slot); cvs != nil {
@@ -122,38 +123,42 @@ func (r *Reader) fillGroup(walk *Walk, pair *[ParentSize]byte, buf []byte) (p Pr
 	}
 }
 
-// cursor returns the parked cursor, or one that starts at the root.
-func (r *Reader) cursor() *cursor {
-	c := r.last.Swap(nil)
-	if c == nil { // a concurrent call has it
+// takeCursor returns the idle cursor, or one that starts at the root.
+func (r *Reader) takeCursor() *cursor {
+	c := r.idleCursor.Swap(nil)
+	if c == nil { // the first call, or a concurrent call has it
 		c = cursors.Get().(*cursor)
-		c.walk = Walk{root: r.root, size: r.size, groups: Groups(r.size), path: c.walk.path[:0], queue: r.queue}
+		c.walk = Walk{
+			root: r.root, size: r.size, groups: Groups(r.size),
+			path: c.walk.path[:0], queue: r.queue,
+		}
 	}
 	return c
 }
 
-// park keeps c for the next call.
-func (r *Reader) park(c *cursor) {
-	if old := r.last.Swap(c); old != nil {
+// putCursor keeps c for the next call.
+func (r *Reader) putCursor(c *cursor) {
+	if old := r.idleCursor.Swap(c); old != nil {
 		cursors.Put(old)
 	}
 }
 
-// keep counts parents of the upper levels that a call read, and makes the tops
-// once it pays. It reports whether it did.
-func (r *Reader) keep(read int) bool {
-	slots := topSlots(Groups(r.size))
-	if r.proof.Add(int64(read)) < int64(slots) || r.tops.Load() != nil {
+// countTopParents adds the number of upper-level parents that a call read. When
+// the total shows that reads repeat parents, it creates the cache and returns
+// true.
+func (r *Reader) countTopParents(read int) bool {
+	slots := cacheSlots(Groups(r.size))
+	if r.topParentsRead.Add(int64(read)) < int64(slots) || r.parents.Load() != nil {
 		return false
 	}
-	return r.tops.CompareAndSwap(nil, &tops{slots: make([]topSlot, slots)})
+	return r.parents.CompareAndSwap(nil, &parentCache{slots: make([]parentSlot, slots)})
 }
 
-// ReadAt implements [io.ReaderAt]: p[:n] is proved, and when an error cuts the
-// read short the rest of p holds nothing of the object.
+// ReadAt implements [io.ReaderAt]. p[:n] is verified. After an error it clears the
+// rest of p.
 func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
-		return 0, status.Errorf(status.BadRange, "b3: read %s at %d", r.root, off)
+		return 0, status.Errorf(status.BadRange, "read %s at offset %d", r.root, off)
 	}
 	if r.proved != nil && off < r.size {
 		n = copy(p, r.proved[off:])
@@ -171,7 +176,7 @@ func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 		}
 		if err != nil {
 			clear(p[n:])
-			return n, fmt.Errorf("b3: read at %d: %w", off, err)
+			return n, fmt.Errorf("read at offset %d: %w", off, err)
 		}
 		n += got
 		off += int64(got)
@@ -182,7 +187,7 @@ func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// readPart copies group g from skip on into p.
+// readPart copies the bytes of group g from byte skip on into p.
 func (r *Reader) readPart(p []byte, g int64, skip int) (int, error) {
 	buf := groupBuffers.Get().(*[GroupSize]byte)
 	defer groupBuffers.Put(buf)

@@ -59,7 +59,8 @@ func testSection(t *testing.T, o *object, r *Reader) {
 	if r.Size() != o.size() || r.Root() != o.root {
 		t.Fatal(r.Size(), r.Root())
 	}
-	for _, ends := range [][2]int64{{0, -1}, {0, 0}, {0, 1}, {1, 3}, {GroupSize - 1, GroupSize + 1}, {GroupSize, -1}, {100, 2*GroupSize + 100}, {o.size(), -1}, {o.size() + 5, o.size() + 9}, {0, 1<<63 - 1}} {
+	for _, ends := range [][2]int64{{0, -1}, {0, 0}, {0, 1}, {1, 3}, {GroupSize - 1, GroupSize + 1}, {GroupSize, -1},
+		{100, 2*GroupSize + 100}, {o.size(), -1}, {o.size() + 5, o.size() + 9}, {0, 1<<63 - 1}} {
 		from := min(ends[0], o.size())
 		to := min(ends[1], o.size())
 		if ends[1] == -1 {
@@ -108,7 +109,8 @@ func TestSectionMixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var rest bytes.Buffer
-	if n, err := s.WriteTo(&rest); err != nil || n != o.size()-10 || !bytes.Equal(append(head, rest.Bytes()...), o.data[3:]) {
+	if n, err := s.WriteTo(&rest); err != nil || n != o.size()-10 ||
+		!bytes.Equal(append(head, rest.Bytes()...), o.data[3:]) {
 		t.Fatal(n, err)
 	}
 }

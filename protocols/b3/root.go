@@ -2,7 +2,6 @@ package b3
 
 import (
 	"encoding/hex"
-	"strings"
 
 	"github.com/ipfs/go-cid"
 	"github.com/multiformats/go-multihash"
@@ -16,9 +15,8 @@ const Size = 32
 // prefix starts the printed form of an address.
 const prefix = "b3:"
 
-// Root is an object's content address: the BLAKE3-256 of its plain bytes
-// (SPEC §1). It is comparable. The zero Root is no object's address and stands
-// for "none".
+// Root is the content address of an object: the BLAKE3-256 of its plain bytes
+// (SPEC §1). Roots are comparable. The zero Root means "no address".
 type Root [Size]byte
 
 // Sum returns the address of p.
@@ -26,55 +24,27 @@ func Sum(p []byte) Root {
 	if len(p) <= GroupSize {
 		return groupCV(p, 0, true)
 	}
-	var s spine
+	var t treeBuilder
 	for len(p) > 0 {
 		n := min(len(p), GroupSize)
-		s.push(groupCV(p[:n], s.groups, false))
+		t.push(groupCV(p[:n], t.groups, false))
 		p = p[n:]
 	}
-	return s.root()
+	return t.root()
 }
 
-// Parse reads an address as [Root.String] prints it and nothing else. The
-// error, bad_address, says what is wrong with s.
+// Parse reads an address in the form that [Root.String] prints. Any other text
+// is an [*AddressError] that says what is wrong with it.
 func Parse(s string) (Root, error) {
+	if err := checkAddress(s); err != nil {
+		return Root{}, err
+	}
 	var r Root
-	digits, ok := strings.CutPrefix(s, prefix)
-	if !ok {
-		return r, badAddress(s, "it does not start with "+prefix)
-	}
-	if len(digits) != 2*Size {
-		return r, status.Errorf(status.BadAddress, "b3: %q is not an address: %d digits follow %s, want %d", clip(s), len(digits), prefix, 2*Size)
-	}
-	for i := range len(digits) {
-		c := digits[i]
-		switch {
-		case '0' <= c && c <= '9', 'a' <= c && c <= 'f':
-		case 'A' <= c && c <= 'F':
-			return r, badAddress(s, "its digits must be lowercase")
-		default:
-			return r, status.Errorf(status.BadAddress, "b3: %q is not an address: digit %d is not hexadecimal", s, i+1)
-		}
-	}
-	// Every digit was checked.
-	_, _ = hex.Decode(r[:], []byte(digits))
+	_, _ = hex.Decode(r[:], []byte(s[len(prefix):])) // checkAddress checked every digit
 	return r, nil
 }
 
-func badAddress(s, why string) error {
-	return status.Errorf(status.BadAddress, "b3: %q is not an address: %s", clip(s), why)
-}
-
-// clip bounds what an error repeats of its input.
-func clip(s string) string {
-	const most = 80
-	if len(s) > most {
-		return s[:most] + "…"
-	}
-	return s
-}
-
-// String is the printed form: "b3:" and 64 lowercase hex digits.
+// String returns the printed form: "b3:" and 64 lower-case hex digits.
 func (r Root) String() string {
 	var b [len(prefix) + 2*Size]byte
 	copy(b[:], prefix)
@@ -82,16 +52,17 @@ func (r Root) String() string {
 	return string(b[:])
 }
 
-// Hex is the digest alone, as b3sum prints it.
+// Hex returns the 64 hex digits without the prefix, as b3sum prints them.
 func (r Root) Hex() string { return hex.EncodeToString(r[:]) }
 
 // IsZero reports whether r is the zero Root.
 func (r Root) IsZero() bool { return r == Root{} }
 
-// MarshalText is [Root.String]; in JSON an address is its printed form.
+// MarshalText returns the printed form, so that JSON shows it.
 func (r Root) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText is [Parse].
+// UnmarshalText parses the printed form as [Parse] does. An error leaves r as it
+// was.
 func (r *Root) UnmarshalText(text []byte) error {
 	parsed, err := Parse(string(text))
 	if err != nil {
@@ -101,36 +72,40 @@ func (r *Root) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Multihash is the address as DHT keys carry it: blake3 (0x1e), 32 bytes.
+// Multihash returns the address as a multihash, which DHT keys use: code blake3
+// (0x1e), 32 bytes.
 func (r Root) Multihash() multihash.Multihash {
 	return append(multihash.Multihash{multihash.BLAKE3, Size}, r[:]...)
 }
 
-// CID is the address as a CIDv1 with codec raw (0x55). Its String, 59
-// characters of base32, is the DNS label of SPEC §1.
+// CID returns the address as a CIDv1 with codec raw (0x55). The CID's String has
+// 59 base32 characters; it is the DNS label of SPEC §1.
 func (r Root) CID() cid.Cid { return cid.NewCidV1(cid.Raw, r.Multihash()) }
 
-// FromMultihash is the inverse of [Root.Multihash]. Anything but a 32-byte
-// blake3 multihash is bad_address.
+// FromMultihash returns the address of a 32-byte blake3 multihash. Any other
+// multihash is bad_address.
 func FromMultihash(m []byte) (Root, error) {
 	d, err := multihash.Decode(m)
 	if err != nil {
-		return Root{}, status.Errorf(status.BadAddress, "b3: not a multihash: %w", err)
+		return Root{}, status.Errorf(status.BadAddress, "read the multihash: %w", err)
 	}
 	if d.Code != multihash.BLAKE3 || d.Length != Size {
-		return Root{}, status.Errorf(status.BadAddress, "b3: multihash is %#x with %d bytes, want blake3 (%#x) with %d", d.Code, d.Length, multihash.BLAKE3, Size)
+		return Root{}, status.Errorf(status.BadAddress, "the multihash has code %#x and %d bytes, want blake3 (%#x) and %d",
+			d.Code, d.Length, multihash.BLAKE3, Size)
 	}
 	return Root(d.Digest), nil
 }
 
-// FromCID is the inverse of [Root.CID]. Anything but a CIDv1, raw, with a
-// 32-byte blake3 multihash is bad_address.
+// FromCID returns the address of a CIDv1 with codec raw and a 32-byte blake3
+// multihash. Any other CID is bad_address.
 func FromCID(c cid.Cid) (Root, error) {
 	if !c.Defined() {
-		return Root{}, status.Errorf(status.BadAddress, "b3: the CID is empty")
+		return Root{}, status.Errorf(status.BadAddress, "the CID is empty")
 	}
 	if c.Version() != 1 || c.Type() != cid.Raw {
-		return Root{}, status.Errorf(status.BadAddress, "b3: %s has version %d and codec %#x, want CIDv1 raw (%#x)", c, c.Version(), c.Type(), cid.Raw)
+		return Root{}, status.Errorf(status.BadAddress,
+			"the CID %s has version %d and codec %#x, want version 1 and raw (%#x)",
+			c, c.Version(), c.Type(), cid.Raw)
 	}
 	return FromMultihash(c.Hash())
 }

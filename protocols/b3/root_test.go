@@ -4,9 +4,11 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/ipfs/go-cid"
 	"github.com/multiformats/go-multihash"
@@ -54,23 +56,66 @@ func TestParse(t *testing.T) {
 	if err != nil || r != Sum(nil) || r.String() != good || r.Hex() != emptyHex || r.IsZero() || !(Root{}).IsZero() {
 		t.Fatalf("%s: got %s, %v", good, r, err)
 	}
-	for _, tc := range []struct{ in, says string }{
-		{"", "does not start with b3:"},
-		{emptyHex, "does not start with b3:"},
-		{"B3:" + emptyHex, "does not start with b3:"},
-		{" " + good, "does not start with b3:"},
-		{"b3:", "0 digits"},
-		{good[:66], "63 digits"},
-		{good + "0", "65 digits"},
-		{good + "\n", "65 digits"},
-		{"b3:" + strings.ToUpper(emptyHex), "lowercase"},
-		{"b3:" + "g" + emptyHex[1:], "digit 1 is not hexadecimal"},
-		{good[:66] + "é"[:1], "digit 64 is not hexadecimal"},
-		{strings.Repeat("x", 1<<20), "does not start"},
+	const hex = 2 * Size
+	for _, tc := range []struct {
+		in   string
+		want AddressError // Text aside
+		says string
+	}{
+		{"", AddressError{Problem: NoPrefix}, "it does not start with b3:"},
+		{emptyHex, AddressError{Problem: NoPrefix}, "it does not start with b3:"},
+		{" " + good, AddressError{Problem: NoPrefix}, "it does not start with b3:"},
+		{strings.Repeat("x", 1<<20), AddressError{Problem: NoPrefix}, "it does not start with b3:"},
+		{"b3:", AddressError{Problem: TooShort}, "it is too short (0 of 64 hex digits)"},
+		{good[:66], AddressError{Problem: TooShort, Digits: hex - 1}, "it is too short (63 of 64 hex digits)"},
+		{"b3:AF13", AddressError{Problem: TooShort, Digits: 4}, "it is too short (4 of 64 hex digits)"},
+		{
+			good + "0", AddressError{Problem: TooLong, Digits: hex + 1},
+			"it is too long (65 characters after b3:, want 64)",
+		},
+		{
+			good + "\n", AddressError{Problem: TooLong, Digits: hex + 1},
+			"it is too long (65 characters after b3:, want 64)",
+		},
+		{
+			good + strings.Repeat("0", 1<<20), AddressError{Problem: TooLong, Digits: hex + 1<<20},
+			"it is too long (1048640 characters after b3:, want 64)",
+		},
+		{"b3:" + strings.ToUpper(emptyHex), AddressError{Problem: UpperCase}, "its letters must be lower-case"},
+		{"B3:" + emptyHex, AddressError{Problem: UpperCase}, "its letters must be lower-case"},
+		{good[:66] + "A", AddressError{Problem: UpperCase}, "its letters must be lower-case"},
+		{
+			"b3:" + "g" + emptyHex[1:], AddressError{Problem: NotHex, Char: 'g', Position: 1},
+			"character 1 after b3: is 'g', not a hex digit",
+		},
+		{
+			"b3:af13 49b9", AddressError{Problem: NotHex, Char: ' ', Position: 5},
+			"character 5 after b3: is ' ', not a hex digit",
+		},
+		{
+			"b3:né", AddressError{Problem: NotHex, Char: 'n', Position: 1},
+			"character 1 after b3: is 'n', not a hex digit",
+		},
+		{
+			"b3:aé", AddressError{Problem: NotHex, Char: 'é', Position: 2},
+			"character 2 after b3: is 'é', not a hex digit",
+		},
+		{
+			good[:66] + "é"[:1], AddressError{Problem: NotHex, Char: utf8.RuneError, Position: 64},
+			"character 64 after b3: is '\ufffd', not a hex digit",
+		},
 	} {
 		r, err := Parse(tc.in)
-		if err == nil || !r.IsZero() || status.Of(err) != status.BadAddress || !strings.Contains(err.Error(), tc.says) || len(err.Error()) > 200 {
-			t.Errorf("Parse(%.80q): got %s, %v; want an error with %q", tc.in, r, err, tc.says)
+		var got *AddressError
+		if !errors.As(err, &got) || !r.IsZero() || status.Of(err) != status.BadAddress {
+			t.Errorf("Parse(%.80q): got %s, %v; want an AddressError", tc.in, r, err)
+			continue
+		}
+		if !strings.HasSuffix(err.Error(), " is not an address: "+tc.says) || len(err.Error()) > 200 {
+			t.Errorf("Parse(%.80q): got %q; want %q", tc.in, err, tc.says)
+		}
+		if tc.want.Text = got.Text; *got != tc.want || !strings.HasPrefix(tc.in, strings.TrimSuffix(got.Text, "…")) {
+			t.Errorf("Parse(%.80q): got %+v, want %+v", tc.in, *got, tc.want)
 		}
 	}
 }

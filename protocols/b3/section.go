@@ -5,27 +5,27 @@ import (
 	"io"
 )
 
-// Section streams a byte range of an object, proved group by group, from pooled
-// buffers. While one group is used, the next one is read and proved, and no more
-// than that one: see [ahead]. It is not for concurrent use; Close ends the
-// reading and gives the buffers back.
+// Section streams a byte range of an object from pooled buffers and verifies it
+// group by group. While the caller uses one group, the Section reads and verifies
+// at most one more: see readAhead. It is not safe for concurrent use. The caller
+// must call Close, which stops the reading and releases the buffers.
 type Section struct {
 	r    *Reader
-	walk *Walk  // the ahead's while there is one; nil: a short range, which r reads by itself
-	mem  []byte // the object itself where it lies in RAM, proved; then walk is not used
-	off  int64  // of the next byte
-	end  int64
+	walk *Walk            // used by next if that is set; nil for a short range or an object in RAM
+	mem  []byte           // the whole verified object, if it is in RAM
+	off  int64            // position of the next byte
+	end  int64            // position behind the last byte
 	buf  *[GroupSize]byte // nil before the first read and after Close
-	next *ahead           // nil: groups are read in their turn
-	rest []byte           // proved, of buf, not yet emitted
+	next *readAhead       // nil: the Section reads groups itself
+	rest []byte           // verified bytes not yet returned
 	err  error
 }
 
-var errSectionClosed = errors.New("b3: the section is closed")
+var errSectionClosed = errors.New("the section is closed")
 
-// Section returns the bytes from start up to but without end, or to the end of
-// the object when end is −1. What lies past the object's size is cut off; a
-// malformed range is bad_range at the first read.
+// Section returns a stream of the bytes [start, end). End −1 means the end of the
+// object. The Section cuts off bytes past the object's size. For a malformed range
+// its first read returns bad_range.
 func (r *Reader) Section(start, end int64) *Section {
 	var walk *Walk
 	var err error
@@ -46,15 +46,16 @@ func (r *Reader) Section(start, end int64) *Section {
 	return &Section{r: r, walk: walk, mem: r.proved, off: start, end: end}
 }
 
-// shortSection is up to how many bytes a range inside an object is read group by
-// group, by the parents that the Reader has: a walk of its own would prove the
-// path from the root for each range.
+// shortSection is the most bytes of a range that is read with [Reader.ReadGroup].
+// ReadGroup reuses the parents that the Reader has. A walk for each range would
+// verify the path from the root each time. Ranges that reach the object's end
+// always use a walk, which proves the size.
 const shortSection = 4 * GroupSize
 
-// Len is the number of bytes not yet read.
+// Len returns the number of bytes not yet read.
 func (s *Section) Len() int64 { return max(0, s.end-s.off) }
 
-// Read implements [io.Reader] over proved bytes.
+// Read implements [io.Reader]. It returns only verified bytes.
 func (s *Section) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -68,8 +69,9 @@ func (s *Section) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Group returns what is left of the range in the group that comes next, or of
-// the one that a Read began: good until the next call, and io.EOF at the end.
+// Group returns the bytes of the range in the next group, or the rest of the group
+// that a Read began. The bytes are valid until the next call. At the end the
+// error is io.EOF.
 func (s *Section) Group() ([]byte, error) {
 	if err := s.fill(); err != nil {
 		return nil, err
@@ -80,8 +82,8 @@ func (s *Section) Group() ([]byte, error) {
 	return p, nil
 }
 
-// WriteTo implements [io.WriterTo]: w gets one Write for every group, its proved
-// part of the range.
+// WriteTo implements [io.WriterTo]. It calls Write once for each group, with the
+// verified bytes of the range in that group.
 func (s *Section) WriteTo(w io.Writer) (int64, error) {
 	from := s.off
 	for {
@@ -102,8 +104,8 @@ func (s *Section) WriteTo(w io.Writer) (int64, error) {
 	}
 }
 
-// Close ends the reading ahead, for which it waits, and gives the buffers back.
-// It is idempotent; reads after it fail.
+// Close stops reading ahead, waits for a read in progress and releases the
+// buffers. Later reads fail. Close may be called more than once; it returns nil.
 func (s *Section) Close() error {
 	if s.next != nil {
 		s.next.close()
@@ -117,19 +119,19 @@ func (s *Section) Close() error {
 	return nil
 }
 
-// fill makes rest non-empty, or says why it cannot.
+// fill makes rest non-empty, or returns why it cannot.
 func (s *Section) fill() error {
 	if s.err != nil {
 		return s.err
 	}
 	if s.mem != nil {
-		return s.slice()
+		return s.fillFromMemory()
 	}
 	if s.walk == nil {
-		return s.short()
+		return s.fillShort()
 	}
 	for len(s.rest) == 0 {
-		p, err := s.group()
+		p, err := s.nextGroup()
 		if err != nil {
 			s.err = err
 			return err
@@ -141,23 +143,23 @@ func (s *Section) fill() error {
 	return nil
 }
 
-// group returns the next group, good until the next call.
-func (s *Section) group() (Proved, error) {
+// nextGroup returns the next group of the walk, valid until the next call.
+func (s *Section) nextGroup() (Proved, error) {
 	if s.next != nil {
-		return s.next.group()
+		return s.next.nextGroup()
 	}
 	if s.buf == nil {
 		s.buf = groupBuffers.Get().(*[GroupSize]byte)
 	}
-	p, err := s.r.fillWhole(s.walk, s.buf)
+	p, err := s.r.fillGroupInto(s.walk, s.buf)
 	if _, more := s.walk.Next(); err == nil && more {
-		s.next = newAhead(s.walk, s.r, s.buf)
+		s.next = startReadAhead(s.walk, s.r, s.buf)
 	}
 	return p, err
 }
 
-// short makes rest the next group of a short range.
-func (s *Section) short() error {
+// fillShort sets rest to the next group of a short range.
+func (s *Section) fillShort() error {
 	if len(s.rest) > 0 {
 		return nil
 	}
@@ -177,14 +179,14 @@ func (s *Section) short() error {
 	return nil
 }
 
-// fillWhole is fillGroup into a buffer that does for parents too.
-func (r *Reader) fillWhole(walk *Walk, buf *[GroupSize]byte) (Proved, error) {
+// fillGroupInto calls fillGroup with one buffer for parents and group.
+func (r *Reader) fillGroupInto(walk *Walk, buf *[GroupSize]byte) (Proved, error) {
 	p, _, err := r.fillGroup(walk, (*[ParentSize]byte)(buf[:]), buf[:])
 	return p, err
 }
 
-// slice makes rest the next group of an object in RAM.
-func (s *Section) slice() error {
+// fillFromMemory sets rest to the next group of an object in RAM.
+func (s *Section) fillFromMemory() error {
 	if len(s.rest) > 0 {
 		return nil
 	}

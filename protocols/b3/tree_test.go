@@ -38,7 +38,8 @@ func TestNodeIndex(t *testing.T) {
 		}
 		for g := range n {
 			stack = append(stack, parent{g, g + 1})
-			for len(stack) > 1 && stack[len(stack)-1].hi-stack[len(stack)-1].lo == stack[len(stack)-2].hi-stack[len(stack)-2].lo {
+			for len(stack) > 1 &&
+				stack[len(stack)-1].hi-stack[len(stack)-1].lo == stack[len(stack)-2].hi-stack[len(stack)-2].lo {
 				merge()
 			}
 		}

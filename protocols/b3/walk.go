@@ -9,13 +9,11 @@ import (
 	"allium/protocols/status"
 )
 
-// ErrCorrupt is the outcome of bytes that do not hash to the root, be they
-// data, proof or a size that was claimed for them.
+// ErrCorrupt reports data, parents or a claimed size that do not hash to the root.
 var ErrCorrupt error = status.Errorf(status.Corrupt, "the bytes do not match the address")
 
-// GroupError is in the chain of an error of [Walk.Accept], [Walk.Fill] and of
-// reads: the group that was to be proved, and was not, because of its own bytes
-// or of a parent above it.
+// GroupError says which group a failed [Walk.Accept], [Walk.Fill] or read was
+// about to prove. The group's own bytes or a parent above it caused the error.
 type GroupError struct {
 	Group int64
 	err   error
@@ -24,36 +22,35 @@ type GroupError struct {
 func (e *GroupError) Error() string { return e.err.Error() }
 func (e *GroupError) Unwrap() error { return e.err }
 
-// Item is what comes next in a walk.
+// Item is one step of a walk: a parent or a group.
 type Item struct {
-	Parent bool  // a parent of ParentSize bytes, else a group
-	Node   int64 // a parent's index in the outboard
-	Group  int64 // a group's number
-	Len    int   // length in bytes, ≤ GroupSize; 0 for the empty object's group
+	Parent bool  // whether the item is a parent
+	Node   int64 // the parent's index in the outboard
+	Group  int64 // the group's number
+	Len    int   // length in bytes, at most GroupSize; 0 for the empty object's group
 }
 
-// Walk is the pre-order walk of an object's tree over a union of ranges (OAP1
-// §9). It says which item comes next and verifies it. What the sender puts on
-// the wire, what the receiver takes off it and what a local reader checks is the
-// same Walk.
+// Walk visits the parents and groups of an object's tree over a union of ranges,
+// in pre-order (OAP1 §9). It says which item comes next and verifies that item.
+// The sender, the receiver and local readers all use the same Walk.
 //
-// A Walk holds one proved parent per level, so it is as cheap over one range of
-// a terabyte as over a file of a few groups. It is not for concurrent use.
+// A Walk holds one proved parent for each level of the tree, so its memory does
+// not grow with the object. It is not safe for concurrent use.
 type Walk struct {
 	root   Root
 	size   int64
 	groups int64
-	queue  *HashQueue // nil: none
-	spans  []span     // what is left to prove; the first one's lo is next
-	single [1]span    // room for a seek
+	queue  *HashQueue // nil: no limit
+	spans  []span     // the groups left to prove; spans[0].lo is the next group
+	single [1]span    // backs spans after seek
 
-	// path holds proved parents: each covers the next one, and together they
-	// lead from the root towards the latest item.
+	// path holds proved parents from the root down towards the latest item. Each
+	// covers the next one.
 	path []parent
 
 	next       Item       // valid while spans is not empty
-	lo, hi     int64      // the groups that next covers
-	want       [Size]byte // what next must hash to
+	lo, hi     int64      // next covers groups [lo, hi)
+	wantCV     [Size]byte // next must hash to this chaining value
 	sizeProved bool
 	err        error
 }
@@ -64,17 +61,17 @@ type parent struct {
 	cvs    [ParentSize]byte
 }
 
-// NewWalk returns the walk over ranges of the object root, of which it is
-// claimed that it has size bytes. No ranges is the whole object. Ranges are
-// widened to groups, sorted and merged; what lies past the claimed size is cut
-// off, so a walk may have no items at all, and then it proves nothing. A range
-// that reaches the claimed end, or beyond, takes in the last group and so
-// proves the size.
+// NewWalk returns the walk over ranges of the object root with a claimed size in
+// bytes. No ranges means the whole object. The walk widens ranges to whole
+// groups, sorts and merges them, and cuts off bytes past the claimed size. A walk
+// may then have no items; such a walk proves nothing. A range that reaches the
+// claimed end or beyond includes the last group, which proves the size.
 //
-// A size below 0 or above MaxSize is upstream, a malformed range bad_range.
+// The error is upstream for a size below 0 or above MaxSize, and bad_range for a
+// malformed range.
 func NewWalk(root Root, size int64, ranges []Range) (*Walk, error) {
 	if !validSize(size) {
-		return nil, status.Errorf(status.Upstream, "b3: %s cannot have %d bytes", root, size)
+		return nil, status.Errorf(status.Upstream, "%s cannot have %d bytes", root, size)
 	}
 	s, err := spans(size, ranges)
 	if err != nil {
@@ -83,8 +80,8 @@ func NewWalk(root Root, size int64, ranges []Range) (*Walk, error) {
 	return newWalk(root, size, s), nil
 }
 
-// NewSizeProof returns the walk that proves a claimed size and no more: the
-// right-spine parents and the last group (OAP1 §9).
+// NewSizeProof returns the walk that proves only a claimed size. Its items are the
+// parents of the right spine and the last group (OAP1 §9).
 func NewSizeProof(root Root, size int64) (*Walk, error) {
 	return (*HashQueue)(nil).SizeProof(root, size)
 }
@@ -96,23 +93,23 @@ func newWalk(root Root, size int64, s []span) *Walk {
 	return w
 }
 
-// Root is the address that the walk proves items of.
+// Root returns the address of the object.
 func (w *Walk) Root() Root { return w.root }
 
-// Size is the size that the walk was given: a claim unless SizeProved.
+// Size returns the claimed size in bytes. It is proved once SizeProved reports
+// true.
 func (w *Walk) Size() int64 { return w.size }
 
-// SizeProved reports whether the last group was verified, so that Size is a
-// fact.
+// SizeProved reports whether the last group was verified, which proves Size.
 func (w *Walk) SizeProved() bool { return w.sizeProved }
 
-// Next returns the item that Accept or Fill will verify next, and false when
-// every item was. A walk that failed never ends: it stays at the item that was
-// refused.
+// Next returns the item that Accept or Fill verifies next, and false after the
+// last item. A failed walk stays at the item that failed.
 func (w *Walk) Next() (Item, bool) { return w.next, len(w.spans) > 0 }
 
-// Accept verifies p as the next item and moves on. An error wraps ErrCorrupt,
-// and every later call returns it again.
+// Accept verifies p as the next item and advances the walk. The Proved that it
+// returns shares p. An error wraps ErrCorrupt, and every later call returns the
+// same error.
 func (w *Walk) Accept(p []byte) (Proved, error) {
 	switch {
 	case w.err != nil:
@@ -125,12 +122,12 @@ func (w *Walk) Accept(p []byte) (Proved, error) {
 	isRoot := w.hi-w.lo == w.groups
 	if w.next.Parent {
 		cvs := (*[ParentSize]byte)(p)
-		if parentCV(cvs, isRoot) != w.want {
+		if parentCV(cvs, isRoot) != w.wantCV {
 			return Proved{}, w.fail("%s is wrong", w.next)
 		}
 		w.path = append(w.path, parent{w.lo, w.hi, *cvs})
 	} else {
-		if w.queue.groupCV(p, w.lo, isRoot) != w.want {
+		if w.queue.groupCV(p, w.lo, isRoot) != w.wantCV {
 			return Proved{}, w.fail("%s is wrong", w.next)
 		}
 		w.sizeProved = w.sizeProved || w.hi == w.groups
@@ -143,10 +140,11 @@ func (w *Walk) Accept(p []byte) (Proved, error) {
 	return proved, nil
 }
 
-// Fill reads the next item from src into the front of buf, which must hold
-// Item.Len bytes, and verifies it: the bytes in buf count only when the error is
-// nil. An error of src leaves the walk where it was; bytes that are wrong or
-// missing fail it as in Accept. A walk with nothing left returns io.EOF.
+// Fill reads the next item from src into the front of buf and verifies it. buf
+// must have at least Item.Len bytes, and its content is valid only when the error
+// is nil. After an error of src the walk stays where it was and may be retried.
+// Wrong or missing bytes fail the walk as in Accept. After the last item Fill
+// returns io.EOF.
 func (w *Walk) Fill(src Source, buf []byte) (Proved, error) {
 	if w.err != nil {
 		return Proved{}, w.err
@@ -155,7 +153,7 @@ func (w *Walk) Fill(src Source, buf []byte) (Proved, error) {
 		return Proved{}, io.EOF
 	}
 	if len(buf) < w.next.Len {
-		return Proved{}, fmt.Errorf("b3: %s does not fit %d bytes: %w", w.next, len(buf), io.ErrShortBuffer)
+		return Proved{}, fmt.Errorf("read %s into %d bytes: %w", w.next, len(buf), io.ErrShortBuffer)
 	}
 	buf = buf[:w.next.Len]
 	var err error
@@ -175,10 +173,10 @@ func (w *Walk) Fill(src Source, buf []byte) (Proved, error) {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return Proved{}, w.fail("%s is cut short", w.next)
 	}
-	return Proved{}, &GroupError{w.spans[0].lo, fmt.Errorf("b3: read %s of %s: %w", w.next, w.root, err)}
+	return Proved{}, &GroupError{w.spans[0].lo, fmt.Errorf("read %s of %s: %w", w.next, w.root, err)}
 }
 
-// String names the item for errors.
+// String returns "parent N" or "group N", for errors.
 func (i Item) String() string {
 	if i.Parent {
 		return fmt.Sprintf("parent %d", i.Node)
@@ -186,16 +184,17 @@ func (i Item) String() string {
 	return fmt.Sprintf("group %d", i.Group)
 }
 
-// seek makes group g the only thing left to prove and keeps the path, so that
-// parents above both the latest item and g are not asked for again.
+// seek makes g the only group left to prove. It keeps the path, so the walk does
+// not visit parents that are above both the latest item and g again.
 func (w *Walk) seek(g int64) {
 	w.single[0] = span{g, g + 1}
 	w.spans = w.single[:]
 	w.advance()
 }
 
-// advance finds the item after the latest: the root, or the child, on the way
-// to the next group, of the deepest proved parent above it.
+// advance sets the next item. The item is a child of the deepest proved parent
+// above the next group, on the path to that group. Without such a parent it is
+// the root.
 func (w *Walk) advance() {
 	if len(w.spans) == 0 {
 		w.next = Item{}
@@ -206,13 +205,13 @@ func (w *Walk) advance() {
 		w.path = w.path[:n-1]
 	}
 	if n := len(w.path); n == 0 {
-		w.lo, w.hi, w.want = 0, w.groups, w.root
+		w.lo, w.hi, w.wantCV = 0, w.groups, w.root
 	} else {
 		p := &w.path[n-1]
 		if mid := split(p.lo, p.hi); g < mid {
-			w.lo, w.hi, w.want = p.lo, mid, [Size]byte(p.cvs[:Size])
+			w.lo, w.hi, w.wantCV = p.lo, mid, [Size]byte(p.cvs[:Size])
 		} else {
-			w.lo, w.hi, w.want = mid, p.hi, [Size]byte(p.cvs[Size:])
+			w.lo, w.hi, w.wantCV = mid, p.hi, [Size]byte(p.cvs[Size:])
 		}
 	}
 	if w.hi-w.lo == 1 {
@@ -223,7 +222,7 @@ func (w *Walk) advance() {
 }
 
 func (w *Walk) fail(format string, args ...any) error {
-	w.err = fmt.Errorf("b3: %s: %s: %w", w.root, fmt.Sprintf(format, args...), ErrCorrupt)
+	w.err = fmt.Errorf("verify %s: %s: %w", w.root, fmt.Sprintf(format, args...), ErrCorrupt)
 	if len(w.spans) > 0 {
 		w.err = &GroupError{w.spans[0].lo, w.err}
 	}

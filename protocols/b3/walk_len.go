@@ -2,12 +2,13 @@ package b3
 
 import "allium/protocols/status"
 
-// WalkLen is how many bytes the items of a walk over ranges of an object of size
-// bytes have, parents and groups. It does not walk: it takes a few steps for
-// each level of the tree.
+// WalkLen returns the total length in bytes of the parents and groups of a walk
+// over ranges of an object of size bytes. Its cost grows with the depth of the
+// tree and the number of ranges, not with the groups. Errors are those of
+// [NewWalk].
 func WalkLen(size int64, ranges []Range) (int64, error) {
 	if !validSize(size) {
-		return 0, status.Errorf(status.Upstream, "b3: no object has %d bytes", size)
+		return 0, status.Errorf(status.Upstream, "no object has %d bytes", size)
 	}
 	merged, err := spans(size, ranges)
 	if err != nil {
@@ -20,8 +21,8 @@ func WalkLen(size int64, ranges []Range) (int64, error) {
 	return total + ParentSize*parentsAbove(0, Groups(size), merged), nil
 }
 
-// parentsAbove counts the parents of the subtree over groups [lo, hi) that have
-// a group of wanted, which is sorted, below them.
+// parentsAbove counts the parents in the subtree over groups [lo, hi) that cover
+// a group of wanted. wanted must be sorted.
 func parentsAbove(lo, hi int64, wanted []span) int64 {
 	for len(wanted) > 0 && wanted[0].hi <= lo {
 		wanted = wanted[1:]

@@ -55,7 +55,8 @@ func TestWalkLenLargest(t *testing.T) {
 	if got, err := WalkLen(MaxSize, nil); err != nil || got != MaxSize+parents*ParentSize {
 		t.Errorf("the whole: %d (%v)", got, err)
 	}
-	if got, err := WalkLen(MaxSize, []Range{{MaxSize / 2, MaxSize/2 + 1}}); err != nil || got != GroupSize+maxDepth*ParentSize {
+	if got, err := WalkLen(MaxSize, []Range{{MaxSize / 2, MaxSize/2 + 1}}); err != nil ||
+		got != GroupSize+maxDepth*ParentSize {
 		t.Errorf("one byte: %d (%v)", got, err)
 	}
 	for _, size := range []int64{-1, MaxSize + 1} {

@@ -61,7 +61,8 @@ func TestRanges(t *testing.T) {
 		}
 		o := objects[class]
 		limit := o.size() + GroupSize
-		offset := rapid.OneOf(rapid.Int64Range(0, limit), rapid.Map(rapid.Int64Range(0, limit/GroupSize), func(g int64) int64 { return g * GroupSize }))
+		offset := rapid.OneOf(rapid.Int64Range(0, limit),
+			rapid.Map(rapid.Int64Range(0, limit/GroupSize), func(g int64) int64 { return g * GroupSize }))
 		var ranges []Range
 		for range rapid.IntRange(0, 5).Draw(t, "ranges") {
 			r := Range{offset.Draw(t, "start"), offset.Draw(t, "end")}
@@ -107,7 +108,8 @@ func TestRanges(t *testing.T) {
 			enc, _ := bao.EncodeBuf(o.data, group, false)
 			var slice bytes.Buffer
 			r := ranges[0]
-			if err := bao.ExtractSlice(&slice, bytes.NewReader(enc), nil, group, uint64(r.Start), uint64(r.End-r.Start)); err != nil {
+			if err := bao.ExtractSlice(&slice, bytes.NewReader(enc), nil, group, uint64(r.Start),
+				uint64(r.End-r.Start)); err != nil {
 				t.Fatal(err)
 			}
 			var all []byte
@@ -159,7 +161,8 @@ func TestRangeEdges(t *testing.T) {
 		{"one byte", 5 * g, []Range{{g, g + 1}}, []span{{1, 2}}},
 		{"a group", 5 * g, []Range{{g, 2 * g}}, []span{{1, 2}}},
 		{"two bytes of two groups", 5 * g, []Range{{g - 1, g + 1}}, []span{{0, 2}}},
-		{"sorted and merged", 9 * g, []Range{{7 * g, 7*g + 1}, {0, 1}, {g, g + 1}, {0, 5}, {5 * g, 6 * g}}, []span{{0, 2}, {5, 6}, {7, 8}}},
+		{"sorted and merged", 9 * g, []Range{{7 * g, 7*g + 1}, {0, 1}, {g, g + 1}, {0, 5}, {5 * g, 6 * g}},
+			[]span{{0, 2}, {5, 6}, {7, 8}}},
 		{"one inside another", 9 * g, []Range{{0, 8 * g}, {2 * g, 3 * g}}, []span{{0, 8}}},
 		{"the end of the largest", MaxSize, []Range{{MaxSize - 1, -1}}, []span{{1<<46 - 1, 1 << 46}}},
 	} {
@@ -200,7 +203,8 @@ func TestSizeProof(t *testing.T) {
 		}
 		last := Groups(o.size()) - 1
 		got := encode(t, w, o.source())
-		if want := o.reference(func(g int64) bool { return g == last }); !slices.EqualFunc(got, want, same) || !w.SizeProved() {
+		if want := o.reference(func(g int64) bool { return g == last }); !slices.EqualFunc(got, want, same) ||
+			!w.SizeProved() {
 			t.Fatalf("size %d: got %d items, want %d; proved %v", n, len(got), len(want), w.SizeProved())
 		}
 	}
@@ -215,7 +219,8 @@ func TestFailedWalk(t *testing.T) {
 	}
 	before, _ := w.Next()
 	_, first := w.Accept(o.preorder[64:128])
-	if !errors.Is(first, ErrCorrupt) || status.Of(first) != status.Corrupt || !strings.Contains(first.Error(), "parent 1") {
+	if !errors.Is(first, ErrCorrupt) || status.Of(first) != status.Corrupt ||
+		!strings.Contains(first.Error(), "parent 1") {
 		t.Fatal(first)
 	}
 	if p, err := w.Accept(o.preorder[:64]); !errors.Is(err, first) || p.Valid() {
@@ -292,7 +297,8 @@ func TestFillErrors(t *testing.T) {
 
 	// An error that is not about the bytes leaves the walk usable.
 	w, failure := fresh(), errors.New("the disk is on fire")
-	if _, err := w.Fill(&brokenSource{o.source(), 0, failure}, buf); !errors.Is(err, failure) || errors.Is(err, ErrCorrupt) {
+	if _, err := w.Fill(&brokenSource{o.source(), 0, failure}, buf); !errors.Is(err, failure) ||
+		errors.Is(err, ErrCorrupt) {
 		t.Fatal(err)
 	}
 	if _, err := w.Fill(o.source(), buf[:63]); !errors.Is(err, io.ErrShortBuffer) {

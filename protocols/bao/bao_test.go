@@ -78,7 +78,8 @@ func decode(root b3.Root, r b3.Range, src io.Reader) ([]byte, *Decoder, error) {
 }
 
 // sizes are those at which something changes.
-var sizes = []int{0, 1, 1023, 1024, 1025, b3.GroupSize - 1, b3.GroupSize, b3.GroupSize + 1, 2 * b3.GroupSize, 3*b3.GroupSize - 1, 4*b3.GroupSize + 17, 7 * b3.GroupSize}
+var sizes = []int{0, 1, 1023, 1024, 1025, b3.GroupSize - 1, b3.GroupSize, b3.GroupSize + 1, 2 * b3.GroupSize,
+	3*b3.GroupSize - 1, 4*b3.GroupSize + 17, 7 * b3.GroupSize}
 
 // TestWhole: the encoding of a whole object is that of another implementation,
 // as long as Len says, and decodes.
@@ -102,7 +103,8 @@ func TestWhole(t *testing.T) {
 			t.Errorf("%d bytes: decoded %d, proved %t: %v", n, len(p), d.SizeProved(), err)
 		}
 		var b bytes.Buffer
-		if k, err := NewDecoder(o.root, b3.Range{End: -1}, iotest.HalfReader(bytes.NewReader(got))).WriteTo(&b); err != nil || k != int64(n) || !bytes.Equal(b.Bytes(), o.data) {
+		if k, err := NewDecoder(o.root, b3.Range{End: -1}, iotest.HalfReader(bytes.NewReader(got))).WriteTo(&b); err != nil ||
+			k != int64(n) || !bytes.Equal(b.Bytes(), o.data) {
 			t.Errorf("%d bytes: WriteTo gave %d: %v", n, k, err)
 		}
 	}
@@ -202,7 +204,8 @@ func TestDamage(t *testing.T) {
 			at := rapid.IntRange(0, len(bad)-1).Draw(t, "without")
 			bad = append(bad[:at], bad[at+1:]...)
 		case 4:
-			copy(bad, []byte{byte(rapid.IntRange(0, 255).Draw(t, "claim")), byte(rapid.IntRange(0, 255).Draw(t, "claim")), byte(rapid.IntRange(0, 9).Draw(t, "claim"))})
+			copy(bad, []byte{byte(rapid.IntRange(0, 255).Draw(t, "claim")), byte(rapid.IntRange(0, 255).Draw(t, "claim")),
+				byte(rapid.IntRange(0, 9).Draw(t, "claim"))})
 		}
 		p, d, err := decode(o.root, asked, bytes.NewReader(bad))
 		if !bytes.HasPrefix(o.returned(asked, p, d), p) {
@@ -248,7 +251,8 @@ func TestClaims(t *testing.T) {
 			t.Errorf("%s: %d bytes, proved %t: %v", name, len(p), d.SizeProved(), err)
 		}
 	}
-	if _, _, err := decode(o.root, b3.Range{Start: -1, End: 5}, bytes.NewReader(make([]byte, 8))); status.Of(err) != status.BadRange {
+	if _, _, err := decode(o.root, b3.Range{Start: -1, End: 5},
+		bytes.NewReader(make([]byte, 8))); status.Of(err) != status.BadRange {
 		t.Errorf("a suffix with an end: %v", err)
 	}
 }
@@ -260,14 +264,16 @@ func TestReaderFails(t *testing.T) {
 	o := newObject(t, 5*b3.GroupSize+3)
 	enc := o.encode(t, b3.Range{Start: 10, End: -1})
 	cut := errors.New("cut")
-	got, d, err := decode(o.root, b3.Range{Start: 10, End: -1}, io.MultiReader(bytes.NewReader(enc[:len(enc)/2]), iotest.ErrReader(cut)))
+	got, d, err := decode(o.root, b3.Range{Start: 10, End: -1},
+		io.MultiReader(bytes.NewReader(enc[:len(enc)/2]), iotest.ErrReader(cut)))
 	if !errors.Is(err, cut) || errors.Is(err, b3.ErrCorrupt) || d.Offset() != int64(10+len(got)) {
 		t.Fatalf("at %d after %d bytes: %v", d.Offset(), len(got), err)
 	}
 	if size, err := d.Begin(); err != nil || size != int64(len(o.data)) {
 		t.Errorf("the claim is %d (%v)", size, err)
 	}
-	rest, _, err := decode(o.root, b3.Range{Start: d.Offset(), End: -1}, bytes.NewReader(o.encode(t, b3.Range{Start: d.Offset(), End: -1})))
+	rest, _, err := decode(o.root, b3.Range{Start: d.Offset(), End: -1},
+		bytes.NewReader(o.encode(t, b3.Range{Start: d.Offset(), End: -1})))
 	if err != nil || !bytes.Equal(append(got, rest...), o.data[10:]) {
 		t.Errorf("%d and %d bytes: %v", len(got), len(rest), err)
 	}
@@ -303,7 +309,8 @@ func TestSourceIsWrong(t *testing.T) {
 		}
 		var b bytes.Buffer
 		n, err := e.WriteTo(&b)
-		if !errors.Is(err, b3.ErrCorrupt) || n != int64(b.Len()) || !bytes.HasPrefix(good, b.Bytes()) || b.Len() == len(good) {
+		if !errors.Is(err, b3.ErrCorrupt) || n != int64(b.Len()) || !bytes.HasPrefix(good, b.Bytes()) ||
+			b.Len() == len(good) {
 			t.Errorf("byte %d: %d bytes written: %v", at, n, err)
 		}
 		o.data[at] ^= 4

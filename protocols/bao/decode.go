@@ -11,43 +11,43 @@ import (
 	"allium/protocols/status"
 )
 
-// maxIdleReads is how often a reader may return nothing, in a row.
-const maxIdleReads = 100
+// maxEmptyReads is the most reads in a row that may return no bytes.
+const maxEmptyReads = 100
 
 var groupBuffers = sync.Pool{New: func() any { return new([b3.GroupSize]byte) }}
 
-// Decoder reads an encoding and returns the bytes of its range, proved. It is
-// not for concurrent use. Close gives its buffer back.
+// Decoder reads an encoding and returns the verified bytes of its range. It is not
+// safe for concurrent use. The caller must call Close, which releases its buffer.
 //
-// An encoding that is altered, cut short, too long, or of another object or
-// range wraps b3.ErrCorrupt. An error of the reader that is not io.EOF is
-// wrapped as it is: what was returned until then is proved, and Offset is where
-// to go on.
+// If the encoding is altered, cut short, too long, or of another object or range,
+// the error wraps b3.ErrCorrupt. An error of the reader other than io.EOF is
+// wrapped without b3.ErrCorrupt. The bytes returned before it are verified, and a
+// new request can continue at Offset.
 type Decoder struct {
 	root b3.Root
 	r    b3.Range
 	src  io.Reader
 
-	walk *b3.Walk // nil until the size was read
-	off  int64    // of the next byte to return
-	end  int64
+	walk *b3.Walk            // nil before the size is read
+	off  int64               // position of the next byte to return
+	end  int64               // position behind the last byte
 	buf  *[b3.GroupSize]byte // nil before the first group and after Close
-	rest []byte              // proved, of buf, not yet returned
+	rest []byte              // verified bytes of buf, not yet returned
 	err  error
 }
 
-var errClosed = errors.New("bao: the decoder is closed")
+var errClosed = errors.New("the decoder is closed")
 
-// NewDecoder returns a Decoder of the encoding of r of the object root that src
-// holds. r is what was asked for: a Start below 0, with End −1, counts from the
-// end of the object, which is a claim: use such bytes when the size is proved.
-// Nothing is read yet.
+// NewDecoder returns a Decoder of the encoding in src of range r of the object
+// root. r is the range of the request. A Start below 0, which needs End −1,
+// counts from the object's end. The claimed size then decides the place, so use
+// such bytes only after SizeProved reports true. NewDecoder reads nothing.
 func NewDecoder(root b3.Root, r b3.Range, src io.Reader) *Decoder {
 	return &Decoder{root: root, r: r, src: src}
 }
 
-// Begin reads the size at the front and returns what it claims. The first read
-// does so too.
+// Begin reads the size at the front and returns it; the size is a claim. The first
+// read calls Begin if the caller did not.
 func (d *Decoder) Begin() (size int64, err error) {
 	if d.walk == nil && d.err == nil {
 		d.err = d.begin()
@@ -58,14 +58,14 @@ func (d *Decoder) Begin() (size int64, err error) {
 	return d.walk.Size(), nil
 }
 
-// SizeProved reports whether the last group was proved, and with it the size.
+// SizeProved reports whether the last group, and so the size, was verified.
 func (d *Decoder) SizeProved() bool { return d.walk != nil && d.walk.SizeProved() }
 
-// Offset is where in the object the next byte is that a read returns, once Begin
-// succeeded.
+// Offset returns the position in the object of the next byte that a read returns.
+// It is valid after Begin succeeded.
 func (d *Decoder) Offset() int64 { return d.off }
 
-// Read implements [io.Reader] over proved bytes.
+// Read implements [io.Reader]. It returns only verified bytes.
 func (d *Decoder) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -79,8 +79,8 @@ func (d *Decoder) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo implements [io.WriterTo]: one write for every group. w does not keep
-// it.
+// WriteTo implements [io.WriterTo] with one write per group. w must not retain the
+// bytes.
 func (d *Decoder) WriteTo(w io.Writer) (total int64, err error) {
 	for {
 		if err := d.fill(); errors.Is(err, io.EOF) {
@@ -101,8 +101,8 @@ func (d *Decoder) WriteTo(w io.Writer) (total int64, err error) {
 	}
 }
 
-// Close gives the buffer back; what was read of it is no longer good. It is
-// idempotent and returns nil.
+// Close releases the buffer. Later reads fail. Close may be called more than once
+// and returns nil.
 func (d *Decoder) Close() error {
 	if d.buf != nil {
 		groupBuffers.Put(d.buf)
@@ -122,7 +122,7 @@ func (d *Decoder) begin() error {
 	if size > b3.MaxSize {
 		return d.corrupt("it claims %d bytes, more than any object has", size)
 	}
-	r, err := d.within(int64(size))
+	r, err := d.resolveRange(int64(size))
 	if err != nil {
 		return err
 	}
@@ -134,13 +134,14 @@ func (d *Decoder) begin() error {
 	return err
 }
 
-// within is the range in an object of size bytes. A range that the claim leaves
-// nothing of proves nothing, so it is no answer to one that was asked for.
-func (d *Decoder) within(size int64) (b3.Range, error) {
+// resolveRange returns the requested range in an object of size bytes. A claimed
+// size that leaves no byte of the range is corrupt: its walk would prove nothing.
+func (d *Decoder) resolveRange(size int64) (b3.Range, error) {
 	r := d.r
 	if r.Start < 0 {
 		if r.End != -1 {
-			return r, status.Errorf(status.BadRange, "bao: [%d, %d] is not a range: a start that counts from the end has no end", r.Start, r.End)
+			return r, status.Errorf(status.BadRange,
+				"[%d, %d] is not a range: with a start that counts from the end, the end must be −1", r.Start, r.End)
 		}
 		r.Start = max(0, size+r.Start)
 	}
@@ -148,12 +149,12 @@ func (d *Decoder) within(size int64) (b3.Range, error) {
 		r.End = size
 	}
 	if r.Start > 0 && r.Start >= size || r.End >= 0 && r.Start > r.End {
-		return r, d.corrupt("it claims %d bytes, which leaves nothing of what was asked for from byte %d on", size, r.Start)
+		return r, d.corrupt("it claims %d bytes, and the requested range starts at byte %d", size, r.Start)
 	}
-	return whole(r, size), nil
+	return openEnded(r, size), nil
 }
 
-// fill makes rest non-empty, or says why it cannot: io.EOF at the end.
+// fill makes rest non-empty, or returns why it cannot: io.EOF at the end.
 func (d *Decoder) fill() error {
 	if len(d.rest) > 0 {
 		return nil
@@ -162,7 +163,7 @@ func (d *Decoder) fill() error {
 		return err
 	}
 	for d.err == nil && len(d.rest) == 0 {
-		d.err = d.next()
+		d.err = d.readItem()
 	}
 	if len(d.rest) > 0 {
 		return nil
@@ -170,11 +171,11 @@ func (d *Decoder) fill() error {
 	return d.err
 }
 
-// next reads one item.
-func (d *Decoder) next() error {
+// readItem reads and verifies one item. It sets rest to a group's bytes.
+func (d *Decoder) readItem() error {
 	item, more := d.walk.Next()
 	if !more {
-		return d.ended()
+		return d.checkEnd()
 	}
 	if item.Parent {
 		var pair [b3.ParentSize]byte
@@ -199,51 +200,51 @@ func (d *Decoder) next() error {
 	return nil
 }
 
-// ended makes sure that nothing follows the last item.
-func (d *Decoder) ended() error {
+// checkEnd returns io.EOF if the encoding ends here.
+func (d *Decoder) checkEnd() error {
 	var one [1]byte
-	for range maxIdleReads {
+	for range maxEmptyReads {
 		switch n, err := d.src.Read(one[:]); {
 		case n > 0:
 			return d.corrupt("more bytes follow its last item")
 		case errors.Is(err, io.EOF):
 			return io.EOF
 		case err != nil:
-			return d.failed(err)
+			return d.readError(err)
 		}
 	}
-	return d.failed(io.ErrNoProgress)
+	return d.readError(io.ErrNoProgress)
 }
 
-// readFull reads what is missing of p. An encoding that ends before that is
-// corrupt: the reader, not the encoding, has the word when a connection is cut.
+// readFull fills p. io.EOF before p is full is corrupt; any other error is the
+// reader's own, such as a cut connection. what names p in errors.
 func (d *Decoder) readFull(p []byte, what string) error {
-	idle := 0
+	emptyReads := 0
 	for len(p) > 0 {
 		n, err := d.src.Read(p)
 		p = p[n:]
 		switch {
 		case len(p) == 0:
 			return nil
-		case err == io.EOF: // a wrapped one is a failure
+		case err == io.EOF: // an error that wraps io.EOF is no regular end
 			return d.corrupt("it ends within %s", what)
 		case err != nil:
-			return d.failed(err)
+			return d.readError(err)
 		case n > 0:
-			idle = 0
+			emptyReads = 0
 		default:
-			if idle++; idle == maxIdleReads {
-				return d.failed(io.ErrNoProgress)
+			if emptyReads++; emptyReads == maxEmptyReads {
+				return d.readError(io.ErrNoProgress)
 			}
 		}
 	}
 	return nil
 }
 
-func (d *Decoder) failed(err error) error {
-	return fmt.Errorf("bao: read the encoding of %s: %w", d.root, err)
+func (d *Decoder) readError(err error) error {
+	return fmt.Errorf("read the encoding of %s: %w", d.root, err)
 }
 
 func (d *Decoder) corrupt(format string, args ...any) error {
-	return fmt.Errorf("bao: the encoding of %s: %s: %w", d.root, fmt.Sprintf(format, args...), b3.ErrCorrupt)
+	return fmt.Errorf("verify the encoding of %s: %s: %w", d.root, fmt.Sprintf(format, args...), b3.ErrCorrupt)
 }

@@ -1,28 +1,31 @@
-// Package bao is an object's bytes together with their proof, as one stream that
-// anybody can check who knows the address: what a gateway answers to
-// ?format=bao (SPEC §9), and what a client makes bytes of again.
+// Package bao encodes a byte range of an object together with its proof as one
+// stream. Anyone who knows the address can verify the stream. The gateway answers
+// ?format=bao with it (SPEC §9), and a client decodes it.
 //
-// An encoding is the object's size, 8 bytes little-endian, and the walk of OAP1
-// §9 over the range that was asked for: parents of 64 bytes and groups of 64 KiB
-// in pre-order, nothing between them. The encoding of a whole object is what
-// other implementations of Bao make with 64 KiB chunk groups.
+// An encoding is the object's size (8 bytes, little-endian) and the items of the
+// walk of OAP1 §9 over the range, in pre-order, with nothing between them. An item
+// is a parent of 64 bytes or a group of up to 64 KiB. The encoding of a whole
+// object is the one that other implementations of Bao produce with 64 KiB chunk
+// groups.
 //
-// Invariants:
+// # Invariants
 //
-//   - An [Encoder] writes no item that it has not proved.
-//   - A [Decoder] returns no byte that it has not proved, and io.EOF only after
-//     the last byte of the range and the exact end of the encoding.
-//   - The size at the front is a claim until the last group is proved; nothing
-//     is allocated in proportion to it. Where the range depends on the size (it
-//     reaches to or beyond the end), that group is part of the range. One that
-//     counts from the end begins where the claim puts it: with a wrong one, what
-//     is returned before the error are proved bytes of another place, which
-//     [Decoder.Offset] names.
+//   - An [Encoder] writes only items that it has verified.
+//   - A [Decoder] returns only bytes that it has verified. It returns io.EOF only
+//     after the last byte of the range and the exact end of the encoding.
+//   - The size at the front is a claim until the last group is verified. No
+//     allocation grows with it.
+//   - A range that reaches the object's end or beyond includes the last group,
+//     which proves the size.
+//   - A range that counts from the end starts where the claimed size puts it. With
+//     a false size, the bytes before the error are verified bytes of another
+//     place; [Decoder.Offset] says which.
 //
-// One request, walked through: a client wants bytes 100,000–200,000. The gateway
-// takes the length of the encoding from [Len], and its Encoder walks: size, the
-// parents above groups 1 to 3, group 1, …, each read, hashed and compared before
-// it is written. The client's Decoder reads the claimed size, makes the same walk
-// of it, hashes what arrives against the address, and returns the groups without
-// what the range was widened by.
+// # One request
+//
+// A client asks for bytes 100,000–200,000. The gateway calls [Len] for the length
+// of the answer and [NewEncoder]; [Encoder.WriteTo] reads, verifies and writes the
+// size, the parents above groups 1 to 3, and the groups. The client calls
+// [NewDecoder]. Its reads make the same walk from the claimed size, verify each
+// item against the address, and return only the bytes of the range.
 package bao

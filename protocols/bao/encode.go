@@ -11,22 +11,23 @@ import (
 // MediaType is the media type of an encoding.
 const MediaType = "application/vnd.allium.bao"
 
-// headerSize is the length of the size at the front.
+// headerSize is the length in bytes of the size at the front.
 const headerSize = 8
 
 // maxDepth is the most parents above a group of an object of b3.MaxSize.
 const maxDepth = 62 - 16
 
-// maxWrite is the longest write of an Encoder: a group with the parents before
-// it, and the size.
+// maxWrite is the longest write of an Encoder in bytes: the size, the parents
+// before a group, and the group.
 const maxWrite = headerSize + maxDepth*b3.ParentSize + b3.GroupSize
 
 var writeBuffers = sync.Pool{New: func() any { return new([maxWrite]byte) }}
 
-// Len is the length in bytes of the encoding of r of an object of size bytes. A
-// malformed range is bad_range, an impossible size upstream.
+// Len returns the length in bytes of the encoding of range r of an object of size
+// bytes. The error is bad_range for a malformed range and upstream for a size
+// that no object has.
 func Len(size int64, r b3.Range) (int64, error) {
-	n, err := b3.WalkLen(size, []b3.Range{whole(r, size)})
+	n, err := b3.WalkLen(size, []b3.Range{openEnded(r, size)})
 	return headerSize + n, err
 }
 
@@ -36,19 +37,19 @@ type Encoder struct {
 	from *b3.Reader
 }
 
-// NewEncoder returns the Encoder of r of the object that from reads. Errors are
-// those of [Len]. Neither the size nor the bytes that from reads are trusted.
+// NewEncoder returns an Encoder of range r of the object that from reads. Errors
+// are those of [Len]. The Encoder verifies the size and the bytes of from.
 func NewEncoder(from *b3.Reader, r b3.Range) (*Encoder, error) {
-	walk, err := from.Walk([]b3.Range{whole(r, from.Size())})
+	walk, err := from.Walk([]b3.Range{openEnded(r, from.Size())})
 	if err != nil {
 		return nil, err
 	}
 	return &Encoder{walk: walk, from: from}, nil
 }
 
-// WriteTo implements [io.WriterTo]: each write ends with a group, and everything
-// in it was proved before. w does not keep it. Errors of w are returned as they
-// are; what src holds that is wrong wraps b3.ErrCorrupt. It is called once.
+// WriteTo implements [io.WriterTo]. Each write ends with a group and holds only
+// verified items. w must not retain the bytes. WriteTo returns an error of w
+// unchanged; wrong bytes of the source wrap b3.ErrCorrupt. Call it once.
 func (e *Encoder) WriteTo(w io.Writer) (total int64, err error) {
 	buf := writeBuffers.Get().(*[maxWrite]byte)
 	defer writeBuffers.Put(buf)
@@ -81,9 +82,9 @@ func (e *Encoder) WriteTo(w io.Writer) (total int64, err error) {
 	}
 }
 
-// whole makes the range that has all bytes of an object the one that has its
-// last group too: of the empty object that is a group without bytes.
-func whole(r b3.Range, size int64) b3.Range {
+// openEnded changes the range [0, size) to [0, −1]. For the empty object the first
+// has no group, and the second has the object's one empty group.
+func openEnded(r b3.Range, size int64) b3.Range {
 	if r == (b3.Range{End: size}) {
 		r.End = -1
 	}

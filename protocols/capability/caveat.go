@@ -13,52 +13,52 @@ import (
 	"allium/protocols/status"
 )
 
-// Kind is what a caveat is about.
+// Kind is the kind of a caveat: the property that it restricts.
 type Kind string
 
-// The kinds of caveats. There are no others: one that is not known refuses the
-// capability, so a node never grants more than was meant.
+// The kinds of caveats. A token with a caveat of another kind allows nothing, so a
+// node never grants more than the minter meant.
 const (
 	KindOp     Kind = "op"     // op in get,put
 	KindObject Kind = "obj"    // obj ^= b3:12ab, a prefix of the printed address
 	KindName   Kind = "name"   // name ^= docs.
 	KindMethod Kind = "method" // method in GET,PUT
-	KindBytes  Kind = "bytes"  // bytes <= 10MiB, stored by one request; not for fetch, whose size nobody says
+	KindBytes  Kind = "bytes"  // bytes <= 10MiB, stored by one request; not for fetch, whose size is unknown
 	KindRate   Kind = "rate"   // rate <= 20, requests a second
 	KindExpiry Kind = "exp"    // exp < 2026-01-02T15:04:05Z
-	KindNode   Kind = "aud"    // aud = 12D3KooW…, the node it is for
-	KindLabel  Kind = "label"  // label = photos, of the pins that it makes and removes
+	KindNode   Kind = "aud"    // aud = 12D3KooW…, the only node that accepts the token
+	KindLabel  Kind = "label"  // label = photos, the label of pins that the bearer makes and removes
 )
 
-// The relation that each kind is written with.
+// relations is the relation in the text of each kind.
 var relations = map[Kind]string{
 	KindOp: "in", KindObject: "^=", KindName: "^=", KindMethod: "in",
 	KindBytes: "<=", KindRate: "<=", KindExpiry: "<", KindNode: "=", KindLabel: "=",
 }
 
-// Bounds of a caveat.
+// The bounds of a caveat.
 const (
 	maxCaveat = 1 << 10 // bytes of the text
-	maxWords  = 32      // of a list
-	maxWord   = 32      // bytes of one
+	maxWords  = 32      // words of a list
+	maxWord   = 32      // bytes of a word
 	maxName   = 255     // bytes of a prefix of a name
 	maxPeer   = 128     // bytes of a peer id
 	maxLabel  = 255     // bytes of a pin's label, as in the store
 	maxRate   = 1 << 20 // requests a second
 )
 
-// Caveat is one condition of a capability. The zero value is none. Two are the
-// same condition when they are ==.
+// Caveat is one condition of a capability. The zero Caveat is no condition. Equal
+// caveats are the same condition.
 type Caveat struct {
 	kind Kind
 	text string // the words of a list, a prefix, a peer id, a label
 	n    int64  // bytes, requests a second, seconds since 1970
 }
 
-// Kind is what c is about.
+// Kind returns the kind of c.
 func (c Caveat) Kind() Kind { return c.kind }
 
-// String writes c as [ParseCaveat] reads it.
+// String returns the text of c, which [ParseCaveat] reads.
 func (c Caveat) String() string {
 	if c.kind == "" {
 		return ""
@@ -77,8 +77,8 @@ func (c Caveat) String() string {
 
 func (c Caveat) time() time.Time { return time.Unix(c.n, 0).UTC() }
 
-// ParseCaveat reads a caveat: its kind, relation and value with one space
-// between. What it does not know all of is bad_request.
+// ParseCaveat parses the text of a caveat: kind, relation and value, separated by
+// one space each. Anything else is bad_request.
 func ParseCaveat(s string) (Caveat, error) {
 	c, err := parseCaveat(s)
 	if err != nil {
@@ -94,12 +94,13 @@ func parseCaveat(s string) (Caveat, error) {
 	key, rest, _ := strings.Cut(s, " ")
 	relation, value, _ := strings.Cut(rest, " ")
 	c := Caveat{kind: Kind(key)}
-	want, ok := relations[c.kind]
+	expected, ok := relations[c.kind]
 	if !ok {
-		return c, fmt.Errorf("there is no kind %q; op, obj, name, method, bytes, rate, exp, aud and label are known", clip(key))
+		return c, fmt.Errorf("there is no kind %q; op, obj, name, method, bytes, rate, exp, aud and label are known",
+			clip(key))
 	}
-	if relation != want {
-		return c, fmt.Errorf("write it as %q", key+" "+want+" …")
+	if relation != expected {
+		return c, fmt.Errorf("write it as %q", key+" "+expected+" …")
 	}
 	var err error
 	switch c.kind {
@@ -129,36 +130,41 @@ func isLower(r rune) bool  { return 'a' <= r && r <= 'z' }
 func isLetter(r rune) bool { return isLower(r) || 'A' <= r && r <= 'Z' }
 func isDigit(r rune) bool  { return '0' <= r && r <= '9' }
 
-// parseWords checks a list of words with nothing but commas between.
-func parseWords(s string, first func(rune) bool) (string, error) {
+// parseWords checks a list of words that are separated by single commas. A word
+// begins with a letter and has letters, digits, "-", "_" and ".".
+func parseWords(s string, letter func(rune) bool) (string, error) {
+	other := func(r rune) bool { return !letter(r) && !isDigit(r) && r != '-' && r != '_' && r != '.' }
 	n := 0
 	for word := range strings.SplitSeq(s, ",") {
 		if n++; n > maxWords {
-			return "", fmt.Errorf("it lists more than %d", maxWords)
+			return "", fmt.Errorf("it lists more than %d words", maxWords)
 		}
-		if word == "" || len(word) > maxWord || !first(rune(word[0])) ||
-			strings.ContainsFunc(word, func(r rune) bool { return !first(r) && !isDigit(r) && r != '-' && r != '_' && r != '.' }) {
-			return "", fmt.Errorf("%q is not a word for that list (words of ≤ %d letters, separated by commas alone)", clip(word), maxWord)
+		if word == "" || len(word) > maxWord || !letter(rune(word[0])) || strings.ContainsFunc(word, other) {
+			return "", fmt.Errorf("%q is not a word for that list (words of ≤ %d letters, separated by commas alone)",
+				clip(word), maxWord)
 		}
 	}
 	return s, nil
 }
 
-// wholeAddress is the length of an address as it is printed.
-const wholeAddress = len("b3:") + 2*len(b3.Root{})
+// addressLen is the length of a printed address in bytes.
+const addressLen = len("b3:") + 2*len(b3.Root{})
 
-// parsePrefix checks the beginning of an address as it is printed.
+// parsePrefix checks a prefix of a printed address.
 func parsePrefix(s string) (string, error) {
+	notHex := func(r rune) bool { return !isDigit(r) && (r < 'a' || r > 'f') }
 	digits, ok := strings.CutPrefix(s, "b3:")
-	if !ok || len(s) > wholeAddress || strings.ContainsFunc(digits, func(r rune) bool { return !isDigit(r) && (r < 'a' || r > 'f') }) {
+	if !ok || len(s) > addressLen || strings.ContainsFunc(digits, notHex) {
 		return "", fmt.Errorf("%q is not the beginning of an address (b3: and up to 64 lowercase hex digits)", clip(s))
 	}
 	return s, nil
 }
 
 func parseName(s string) (string, error) {
-	if s == "" || len(s) > maxName || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
-		return "", fmt.Errorf("%q is not the beginning of a name (1 to %d bytes of UTF-8 without spaces)", clip(s), maxName)
+	invalid := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
+	if s == "" || len(s) > maxName || !utf8.ValidString(s) || strings.ContainsFunc(s, invalid) {
+		return "", fmt.Errorf("%q is not the beginning of a name (1 to %d bytes of UTF-8 without spaces)",
+			clip(s), maxName)
 	}
 	return s, nil
 }
@@ -171,16 +177,20 @@ func parsePeer(s string) (string, error) {
 }
 
 func parseLabel(s string) (string, error) {
-	if s == "" || len(s) > maxLabel || !utf8.ValidString(s) || strings.TrimSpace(s) != s || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return "", fmt.Errorf("%q is not a label (1 to %d bytes of printable UTF-8 without spaces around it)", clip(s), maxLabel)
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	if s == "" || len(s) > maxLabel || !utf8.ValidString(s) || strings.TrimSpace(s) != s ||
+		strings.ContainsFunc(s, unprintable) {
+		return "", fmt.Errorf("%q is not a label (1 to %d bytes of printable UTF-8 without spaces around it)",
+			clip(s), maxLabel)
 	}
 	return s, nil
 }
 
 func parseSize(s string) (int64, error) {
 	n, err := limits.ParseBytes(s)
-	// ParseBytes is for people: it takes exponents and spaces too.
-	if err != nil || strings.ContainsFunc(s, func(r rune) bool { return !isDigit(r) && r != '.' && !strings.ContainsRune("kKMGTiB", r) }) {
+	// ParseBytes also accepts exponents and spaces; a caveat does not.
+	other := func(r rune) bool { return !isDigit(r) && r != '.' && !strings.ContainsRune("kKMGTiB", r) }
+	if err != nil || strings.ContainsFunc(s, other) {
 		return 0, fmt.Errorf("%q is not a size; write 512, 64KiB or 1.5GiB", clip(s))
 	}
 	return int64(n), nil
@@ -202,11 +212,11 @@ func parseTime(s string) (int64, error) {
 	return t.Unix(), nil
 }
 
-// clip bounds what an error repeats.
+// clip cuts s after 80 bytes, for errors.
 func clip(s string) string {
-	const most = 80
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
+	const longest = 80
+	if len(s) > longest {
+		return strings.ToValidUTF8(s[:longest], "") + "…"
 	}
 	return s
 }

@@ -48,16 +48,23 @@ func TestCaveatText(t *testing.T) {
 		}
 	}
 	for _, in := range []string{
-		"", " ", "op", "op ", "op in", "op in ", "op in  get", " op in get", "op in get ", "op in get,", "op in ,get", "op in get, put", "op in GET",
-		"op in 1", "op in " + strings.Repeat("g", maxWord+1), "op in " + strings.Repeat("g,", maxWords) + "g", "op  in get", "op IN get", "op = get", "OP in get",
+		"", " ", "op", "op ", "op in", "op in ", "op in  get", " op in get", "op in get ", "op in get,", "op in ,get",
+		"op in get, put", "op in GET",
+		"op in 1", "op in " + strings.Repeat("g", maxWord+1), "op in " + strings.Repeat("g,", maxWords) +
+			"g", "op  in get", "op IN get", "op = get", "OP in get",
 		"obj ^= ", "obj ^= b3", "obj ^= 0af", "obj ^= b3:0AF", "obj ^= b3:0g", "obj ^= " + hex + "0", "obj = " + hex,
-		"name ^= ", "name ^= a b", "name ^= a\n", "name ^= \xff", "name ^= a\u200bb", "name ^= " + strings.Repeat("x", maxName+1),
+		"name ^= ", "name ^= a b", "name ^= a\n", "name ^= \xff", "name ^= a\u200bb",
+		"name ^= " + strings.Repeat("x", maxName+1),
 		"method in ", "method in GET;PUT", "method in /put",
-		"bytes <= ", "bytes <= -1", "bytes <= 1e9", "bytes <= 0x10", "bytes <= inf", "bytes <= NaN", "bytes <= 1 MiB", "bytes <= MiB", "bytes <= +5", "bytes <= 9223372036854775808", "bytes < 5",
+		"bytes <= ", "bytes <= -1", "bytes <= 1e9", "bytes <= 0x10", "bytes <= inf", "bytes <= NaN", "bytes <= 1 MiB",
+		"bytes <= MiB", "bytes <= +5", "bytes <= 9223372036854775808", "bytes < 5",
 		"rate <= 0", "rate <= -1", "rate <= 1.5", "rate <= 10/s", "rate <= 1048577", "rate <= 99999999999999999999",
-		"exp < ", "exp < 2026-01-02", "exp < 2026-01-02T15:04:05", "exp < 2026-01-02T15:04:05.5Z", "exp < 1969-12-31T23:59:59Z", "exp < 0000-01-01T00:00:00Z", "exp <= 2026-01-02T15:04:05Z", "exp < 1767366245",
-		"label = ", "label", "label =photos", "label =  photos", "label = photos ", "label ^= photos", "label = a\tb", "label = a\u00a0", "label = a\xff", "label = " + strings.Repeat("x", maxLabel+1),
-		"aud = ", "aud = a b", "aud = a/b", "aud = " + strings.Repeat("x", maxPeer+1), "time < 2026-01-02T15:04:05Z", "op in get\x00", strings.Repeat("x", maxCaveat+1),
+		"exp < ", "exp < 2026-01-02", "exp < 2026-01-02T15:04:05", "exp < 2026-01-02T15:04:05.5Z",
+		"exp < 1969-12-31T23:59:59Z", "exp < 0000-01-01T00:00:00Z", "exp <= 2026-01-02T15:04:05Z", "exp < 1767366245",
+		"label = ", "label", "label =photos", "label =  photos", "label = photos ", "label ^= photos", "label = a\tb",
+		"label = a\u00a0", "label = a\xff", "label = " + strings.Repeat("x", maxLabel+1),
+		"aud = ", "aud = a b", "aud = a/b", "aud = " + strings.Repeat("x", maxPeer+1), "time < 2026-01-02T15:04:05Z",
+		"op in get\x00", strings.Repeat("x", maxCaveat+1),
 	} {
 		if c, err := ParseCaveat(in); status.Of(err) != status.BadRequest || c != (Caveat{}) {
 			t.Errorf("%q: %q, %v", in, c, err)
@@ -92,13 +99,15 @@ func TestInspect(t *testing.T) {
 		{[]string{"label = a", "label = b"}, func(i *Info) { i.Label = "b" }, "label = b"},
 		{[]string{"aud = a", "aud = a"}, func(i *Info) { i.Node = "a" }, ""},
 		{[]string{"aud = a", "aud = b"}, func(i *Info) { i.Node = "b" }, "aud = b"},
-		{[]string{"exp < 2026-03-01T12:00:01Z"}, func(i *Info) { i.Expires = caveat(t, "exp < 2026-03-01T12:00:01Z").time() }, ""},
+		{[]string{"exp < 2026-03-01T12:00:01Z"}, func(i *Info) { i.Expires = caveat(t, "exp < 2026-03-01T12:00:01Z").time() },
+			""},
 	} {
 		got, err := Inspect(mint(t, r, append([]string{inAnHour}, c.caveats...)...))
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := Info{ID: got.ID, Branch: got.Branch, KeyID: 1, Issued: start, Expires: caveat(t, inAnHour).time(), MaxBytes: -1, Caveats: append([]string{inAnHour}, c.caveats...)}
+		want := Info{ID: got.ID, Branch: got.Branch, KeyID: 1, Issued: start, Expires: caveat(t, inAnHour).time(),
+			MaxBytes: -1, Caveats: append([]string{inAnHour}, c.caveats...)}
 		c.want(&want)
 		if (got.Nothing != "") != (c.nothing != "") || !strings.Contains(got.Nothing, c.nothing) {
 			t.Errorf("%v: nothing because %q, want %q", c.caveats, got.Nothing, c.nothing)

@@ -1,22 +1,29 @@
-// Package capability says who may do what: a capability is a macaroon that
-// names what its bearer may do, and until when (SPEC §10).
+// Package capability mints, narrows and verifies capabilities. A capability is a
+// macaroon that says what its bearer may do, and until when (SPEC §10). Anyone
+// who holds the token can use it.
 //
-// A root key mints it ([Ring.Mint]); its bearer narrows it offline and without
-// the key ([Attenuate]), anybody reads what it says ([Inspect]), and a node that
-// has the key says whether a request may be done with it ([Verifier.Verify]).
+// A root key mints a token ([Ring.Mint]). The bearer narrows it offline and without
+// the key ([Attenuate]). Anyone can read what it says ([Inspect]). A node that has
+// the key decides whether it allows a request ([Verifier.Verify]).
 //
-// Invariants: nothing of a caveat is looked at before the signature over it was
-// verified; a caveat that is not known, or the lack of an expiry, refuses; of
-// caveats of one kind all must hold, so that another caveat only narrows; a
-// token has one encoding; no error and no log line has a token or a key in it.
+// # Invariants
 //
-// One request, walked through: the gateway hands the text of Authorization to
-// Verify with an [Ask]. The token is taken apart (≤ 4 KiB, ≤ 32 caveats, one
-// encoding), the root key is found by the id's key number, the chain of HMACs
-// is computed and compared in constant time, the id and the branch after each
-// caveat are looked up among what was revoked, each caveat is parsed and held against the ask, and last a request
-// is taken from the bucket of each caveat on the rate. What is left is a [Grant].
+//   - A node looks at caveats only after it verified the signature over them.
+//   - A token with an unknown caveat, or without an expiry, allows nothing.
+//   - All caveats of one kind must hold, so an additional caveat only narrows.
+//   - A token has exactly one encoding.
+//   - No error and no log line contains a token or a key.
 //
-// Peers show a macaroon as its bytes (OAP1.md §7); no request of theirs asks for
-// one yet, so Verify takes the text alone.
+// # One request
+//
+// The gateway calls [Verifier.Verify] with the token of the Authorization header
+// and a [Request]. Verify decodes the token (at most 4 KiB and 32 caveats) and
+// finds the root key by the key number in the token's id. It computes the chain of
+// HMACs and compares it in constant time. It looks up the id, and the branch after
+// each caveat, in the [Revocations]. It checks each caveat against the Request.
+// Last, it takes one request from the bucket of each rate caveat. The result is a
+// [Grant].
+//
+// Peers would send a macaroon as its bytes (OAP1.md §7). No request of a peer
+// needs one yet, so Verify takes only the text form.
 package capability

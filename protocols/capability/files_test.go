@@ -65,7 +65,8 @@ func TestFileDamage(t *testing.T) {
 	}
 	ring = ring.Revoking()
 	list := Revocations{}
-	for _, add := range []Revocation{{id: nonce{1}, until: start.Add(time.Hour).Unix()}, RevokeKey(7), {id: nonce{3}, branch: true, until: forever}} {
+	for _, add := range []Revocation{{id: nonce{1}, until: start.Add(time.Hour).Unix()}, RevokeKey(7),
+		{id: nonce{3}, branch: true, until: forever}} {
 		if list, err = list.Revoke(start, add); err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +119,8 @@ func TestFileDamage(t *testing.T) {
 func TestRevocationsText(t *testing.T) {
 	t.Parallel()
 	list := Revocations{}
-	for _, add := range []Revocation{{id: nonce{1}, until: start.Add(time.Hour).Unix()}, {id: nonce{2}, until: forever}, RevokeKey(7), {id: nonce{3}, branch: true, until: forever}} {
+	for _, add := range []Revocation{{id: nonce{1}, until: start.Add(time.Hour).Unix()}, {id: nonce{2}, until: forever},
+		RevokeKey(7), {id: nonce{3}, branch: true, until: forever}} {
 		var err error
 		if list, err = list.Revoke(start, add); err != nil {
 			t.Fatal(err)
@@ -126,15 +128,21 @@ func TestRevocationsText(t *testing.T) {
 	}
 	good := list.Text()
 	again, err := ParseRevocations(good)
-	if err != nil || !bytes.Equal(again.Text(), good) || again.Len() != 4 || again.has(identity{nonce: nonce{3}}) || !again.hasBranch(nonce{3}) || again.hasBranch(nonce{2}) || !again.has(identity{nonce: nonce{2}}) || !again.has(identity{kid: 7}) || again.has(identity{kid: 8}) {
+	if err != nil || !bytes.Equal(again.Text(), good) || again.Len() != 4 || again.has(identity{nonce: nonce{3}}) ||
+		!again.hasBranch(nonce{3}) || again.hasBranch(nonce{2}) || !again.has(identity{nonce: nonce{2}}) ||
+		!again.has(identity{kid: 7}) || again.has(identity{kid: 8}) {
 		t.Fatalf("%s, %v", again.Text(), err)
 	}
 	head := revokedHead + "1\n"
 	id := strings.Repeat("ab", nonceSize)
 	for name, text := range map[string]string{
-		"empty": "", "another head": "x\n", "no time": head + "id " + id, "short id": head + "id " + id[2:] + " forever", "capitals": head + "id " + strings.ToUpper(id) + " forever",
-		"no hex": head + "id " + strings.Repeat("xy", nonceSize) + " forever", "short branch": head + "branch " + id[2:] + " forever", "another kind": head + "name " + id + " forever", "no number": head + "key x forever", "key 0": head + "key 0 forever",
-		"another time": head + "key 1 tomorrow", "too many": head + manyIDs(maxRevoked+1), "too long": head + strings.Repeat("#\n", MaxRevoked),
+		"empty": "", "another head": "x\n", "no time": head + "id " + id, "short id": head + "id " + id[2:] + " forever",
+		"capitals":     head + "id " + strings.ToUpper(id) + " forever",
+		"no hex":       head + "id " + strings.Repeat("xy", nonceSize) + " forever",
+		"short branch": head + "branch " + id[2:] + " forever", "another kind": head + "name " + id + " forever",
+		"no number": head + "key x forever", "key 0": head + "key 0 forever",
+		"another time": head + "key 1 tomorrow", "too many": head + manyIDs(maxRevoked+1),
+		"too long": head + strings.Repeat("#\n", MaxRevoked),
 	} {
 		if _, err := ParseRevocations([]byte(text)); status.Of(err) != status.Corrupt {
 			t.Errorf("%s: %v", name, err)
@@ -150,7 +158,8 @@ func TestRevocationsText(t *testing.T) {
 	if _, err := full.Revoke(start, RevokeKey(1)); status.Of(err) != status.Conflict {
 		t.Errorf("%v", err)
 	}
-	if again, err := full.Revoke(start, Revocation{id: nonce{0, 0, 0, 1}, until: forever}); err != nil || again.Len() != maxRevoked {
+	if again, err := full.Revoke(start, Revocation{id: nonce{0, 0, 0, 1}, until: forever}); err != nil ||
+		again.Len() != maxRevoked {
 		t.Errorf("what is in it already: %v", err)
 	}
 	for _, bad := range []string{"", id[1:], strings.ToUpper(id), id + "00"} {

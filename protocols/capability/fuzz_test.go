@@ -33,7 +33,8 @@ func FuzzToken(f *testing.F) {
 		if bad := RefusalOf(verr) == string(Malformed); bad != (ierr != nil) || bad && aerr == nil {
 			t.Fatalf("Verify %v, Inspect %v, Attenuate %v", verr, ierr, aerr)
 		}
-		if o := status.Of(verr); verr != nil && o != status.Unauthenticated && o != status.Forbidden && o != status.RateLimit {
+		if o := status.Of(verr); verr != nil && o != status.Unauthenticated && o != status.Forbidden &&
+			o != status.RateLimit {
 			t.Fatalf("%v is %s", verr, o)
 		}
 		if ierr != nil {
@@ -46,7 +47,8 @@ func FuzzToken(f *testing.F) {
 		if again, err := encode(&tok.m); err != nil || again != s {
 			t.Fatalf("%s was read and is written as %s, %v", s, again, err)
 		}
-		if again, err := Inspect(more); aerr == nil && (err != nil || len(again.Caveats) != len(info.Caveats)+1 || again.ID != info.ID) {
+		if again, err := Inspect(more); aerr == nil &&
+			(err != nil || len(again.Caveats) != len(info.Caveats)+1 || again.ID != info.ID) {
 			t.Fatalf("%+v, %v", again, err)
 		}
 	})
@@ -54,7 +56,8 @@ func FuzzToken(f *testing.F) {
 
 // FuzzCaveat: a caveat that is read is written in a form that is read the same.
 func FuzzCaveat(f *testing.F) {
-	for _, s := range []string{"op in get,put", "obj ^= b3:0af", "name ^= docs.", "method in GET", "bytes <= 1.5GiB", "rate <= 20", inAnHour, "aud = 12D3KooW", "label = my photos", "op in", "x = y"} {
+	for _, s := range []string{"op in get,put", "obj ^= b3:0af", "name ^= docs.", "method in GET", "bytes <= 1.5GiB",
+		"rate <= 20", inAnHour, "aud = 12D3KooW", "label = my photos", "op in", "x = y"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -75,7 +78,9 @@ func FuzzCaveat(f *testing.F) {
 // FuzzFiles: the same for the files.
 func FuzzFiles(f *testing.F) {
 	f.Add([]byte(ringHead + "1\n1 2026-01-01T00:00:00Z " + strings.Repeat("A", 43) + "\n"))
-	f.Add([]byte(revokedHead + "1\nid 00112233445566778899aabbccddeeff 2026-01-01T00:00:00Z\nbranch 00112233445566778899aabbccddeeff forever\nkey 4 forever\n"))
+	f.Add([]byte(revokedHead +
+		"1\nid 00112233445566778899aabbccddeeff 2026-01-01T00:00:00Z\n" +
+		"branch 00112233445566778899aabbccddeeff forever\nkey 4 forever\n"))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		if r, err := ParseRing(p); err == nil {
 			if again, err := ParseRing(r.Text()); err != nil || string(again.Text()) != string(r.Text()) {
@@ -112,7 +117,7 @@ func TestAllocationCeiling(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range rounds {
-			_, _ = v.Verify(token, Ask{Name: strings.Repeat("x", 90)})
+			_, _ = v.Verify(token, Request{Name: strings.Repeat("x", 90)})
 		}
 		runtime.ReadMemStats(&after)
 		if each := (after.TotalAlloc - before.TotalAlloc) / rounds; each > ceiling {

@@ -11,29 +11,30 @@ import (
 	macaroon "gopkg.in/macaroon.v2"
 )
 
-// Info is what a token says of itself. Whether that is true only a node knows
-// that has the key.
+// Info is what a token says about itself. Only a node that has the key can verify
+// it.
 type Info struct {
-	ID       string    `json:"id"`               // 32 hex digits, of all that was made of the same
-	Branch   string    `json:"branch,omitempty"` // 32 hex digits, of this one and all that is made of it
-	KeyID    uint32    `json:"key_id"`           // of the root key
+	ID       string    `json:"id"`               // 32 hex digits, shared by all tokens attenuated from one
+	Branch   string    `json:"branch,omitempty"` // 32 hex digits, shared by all tokens attenuated from this one
+	KeyID    uint32    `json:"key_id"`           // number of the root key
 	Issued   time.Time `json:"issued"`
-	Expires  time.Time `json:"expires,omitzero"` // zero: never, so every node refuses it
-	Ops      []string  `json:"ops,omitempty"`    // none: any
-	Object   string    `json:"obj,omitempty"`    // how the address must begin
-	Name     string    `json:"name,omitempty"`   // how the name must begin
-	Methods  []string  `json:"methods,omitempty"`
-	MaxBytes int64     `json:"max_bytes"`       // of one request; −1: no bound
-	Rate     int64     `json:"rate,omitempty"`  // requests a second; 0: no bound
-	Node     string    `json:"aud,omitempty"`   // the node it is for; empty: any that has the key
-	Label    string    `json:"label,omitempty"` // of the pins that it makes and removes; empty: any
-	Caveats  []string  `json:"caveats"`         // in their order; the above is what they come to
+	Expires  time.Time `json:"expires,omitzero"`  // zero: no expiry, so every node rejects the token
+	Ops      []string  `json:"ops,omitempty"`     // none: any
+	Object   string    `json:"obj,omitempty"`     // prefix of the address; empty: any
+	Name     string    `json:"name,omitempty"`    // prefix of the name; empty: any
+	Methods  []string  `json:"methods,omitempty"` // none: any
+	MaxBytes int64     `json:"max_bytes"`         // most bytes that one request stores; −1: no bound
+	Rate     int64     `json:"rate,omitempty"`    // requests a second; 0: no bound
+	Node     string    `json:"aud,omitempty"`     // the only node that accepts it; empty: any that has the key
+	Label    string    `json:"label,omitempty"`   // label of pins that it makes and removes; empty: any
+	Caveats  []string  `json:"caveats"`           // in order; the fields above summarize them
 
-	// Nothing says why no request at all can be allowed by it.
+	// Nothing says why the token allows no request at all; it is empty if the token
+	// may allow one.
 	Nothing string `json:"allows_nothing,omitempty"`
 }
 
-// Inspect takes a token apart without the key: nothing of it is verified.
+// Inspect decodes a token without the key. It verifies nothing.
 func Inspect(token string) (Info, error) {
 	t, err := decode(token)
 	if err != nil {
@@ -46,12 +47,13 @@ func Inspect(token string) (Info, error) {
 	for _, raw := range t.m.Caveats() {
 		i.Caveats = append(i.Caveats, printable(string(raw.Id)))
 	}
-	i.fold(t.m.Caveats())
+	i.summarize(t.m.Caveats())
 	return i, nil
 }
 
-// fold brings the caveats of a kind to one.
-func (i *Info) fold(caveats []macaroon.Caveat) {
+// summarize sets the fields of i from the caveats. Several caveats of one kind give
+// the strictest value.
+func (i *Info) summarize(caveats []macaroon.Caveat) {
 	nothing := func(format string, args ...any) {
 		if i.Nothing == "" {
 			i.Nothing = fmt.Sprintf(format, args...)
@@ -66,13 +68,13 @@ func (i *Info) fold(caveats []macaroon.Caveat) {
 		ok := true
 		switch c.kind {
 		case KindOp:
-			i.Ops, ok = both(i.Ops, c.text)
+			i.Ops, ok = intersect(i.Ops, c.text)
 		case KindMethod:
-			i.Methods, ok = both(i.Methods, c.text)
+			i.Methods, ok = intersect(i.Methods, c.text)
 		case KindObject:
-			i.Object, ok = longer(i.Object, c.text)
+			i.Object, ok = longerPrefix(i.Object, c.text)
 		case KindName:
-			i.Name, ok = longer(i.Name, c.text)
+			i.Name, ok = longerPrefix(i.Name, c.text)
 		case KindNode:
 			ok = i.Node == "" || i.Node == c.text
 			i.Node = c.text
@@ -93,7 +95,7 @@ func (i *Info) fold(caveats []macaroon.Caveat) {
 			}
 		}
 		if !ok {
-			nothing("%q leaves nothing of the caveats before it", c)
+			nothing("%q excludes everything that the caveats before it allow", c)
 		}
 	}
 	if i.Expires.IsZero() {
@@ -101,8 +103,9 @@ func (i *Info) fold(caveats []macaroon.Caveat) {
 	}
 }
 
-// both is what of have is in the list, too; nil is everything.
-func both(have []string, list string) (left []string, ok bool) {
+// intersect returns the words of have that are also in list. A nil have means any
+// word. ok is false if no word is left.
+func intersect(have []string, list string) (left []string, ok bool) {
 	words := strings.Split(list, ",")
 	if have == nil {
 		return words, true
@@ -111,15 +114,15 @@ func both(have []string, list string) (left []string, ok bool) {
 	return left, len(left) > 0
 }
 
-// longer is the prefix that has the other one, too.
-func longer(a, b string) (string, bool) {
+// longerPrefix returns the longer prefix, if the other is a prefix of it.
+func longerPrefix(a, b string) (string, bool) {
 	if strings.HasPrefix(a, b) {
 		return a, true
 	}
 	return b, strings.HasPrefix(b, a)
 }
 
-// printable is s, quoted where a terminal would do something with it.
+// printable returns s, quoted if it has characters that a terminal may interpret.
 func printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.ToValidUTF8(s, "") != s {
 		return strconv.Quote(s)

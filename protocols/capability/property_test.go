@@ -19,7 +19,8 @@ func anyCaveat() *rapid.Generator[Caveat] {
 			return strings.Join(rapid.SliceOfN(rapid.SampledFrom(of), 1, 3).Draw(t, "words"), ",")
 		}
 		var s string
-		switch rapid.SampledFrom([]Kind{KindOp, KindObject, KindName, KindMethod, KindBytes, KindRate, KindExpiry, KindNode, KindLabel}).Draw(t, "kind") {
+		switch rapid.SampledFrom([]Kind{KindOp, KindObject, KindName, KindMethod, KindBytes, KindRate, KindExpiry, KindNode,
+			KindLabel}).Draw(t, "kind") {
 		case KindOp:
 			s = "op in " + words("get", "put", "pin")
 		case KindMethod:
@@ -35,7 +36,8 @@ func anyCaveat() *rapid.Generator[Caveat] {
 		case KindRate:
 			s = fmt.Sprintf("rate <= %d", rapid.IntRange(1, maxRate).Draw(t, "rate"))
 		case KindExpiry:
-			s = "exp < " + start.Add(time.Duration(rapid.IntRange(-10, 1000).Draw(t, "seconds"))*time.Second).Format(time.RFC3339)
+			s = "exp < " + start.Add(time.Duration(rapid.IntRange(-10, 1000).Draw(t,
+				"seconds"))*time.Second).Format(time.RFC3339)
 		case KindNode:
 			s = "aud = " + rapid.SampledFrom([]string{self, self, "another"}).Draw(t, "node")
 		}
@@ -47,12 +49,14 @@ func anyCaveat() *rapid.Generator[Caveat] {
 	})
 }
 
-func anyAsk() *rapid.Generator[Ask] {
-	return rapid.Custom(func(t *rapid.T) Ask {
-		return Ask{
-			Op: rapid.SampledFrom([]Op{Get, Put, Pin}).Draw(t, "op"), Object: rapid.SampledFrom([]b3.Root{{}, object, b3.Sum(nil)}).Draw(t, "object"),
-			Name: rapid.SampledFrom([]string{"", "docs.example", "doc"}).Draw(t, "name"), Method: rapid.SampledFrom([]string{"GET", "PUT"}).Draw(t, "method"),
-			Bytes: rapid.Int64Range(-1, 1<<20).Draw(t, "size"), Below: rapid.Bool().Draw(t, "below"),
+func anyAsk() *rapid.Generator[Request] {
+	return rapid.Custom(func(t *rapid.T) Request {
+		return Request{
+			Op:     rapid.SampledFrom([]Op{Get, Put, Pin}).Draw(t, "op"),
+			Object: rapid.SampledFrom([]b3.Root{{}, object, b3.Sum(nil)}).Draw(t, "object"),
+			Name:   rapid.SampledFrom([]string{"", "docs.example", "doc"}).Draw(t, "name"),
+			Method: rapid.SampledFrom([]string{"GET", "PUT"}).Draw(t, "method"),
+			Bytes:  rapid.Int64Range(-1, 1<<20).Draw(t, "size"), Recursive: rapid.Bool().Draw(t, "below"),
 			Label: rapid.SampledFrom([]string{"", "photos", "docs"}).Draw(t, "asked label"),
 		}
 	})
@@ -97,7 +101,9 @@ func TestAttenuationNarrows(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the child may what its parent may not: %v", err)
 		}
-		if wide.ID != narrow.ID || narrow.Expires.After(wide.Expires) || wide.MaxBytes >= 0 && (narrow.MaxBytes < 0 || narrow.MaxBytes > wide.MaxBytes) || wide.Label != "" && narrow.Label != wide.Label {
+		if wide.ID != narrow.ID || narrow.Expires.After(wide.Expires) ||
+			wide.MaxBytes >= 0 && (narrow.MaxBytes < 0 || narrow.MaxBytes > wide.MaxBytes) ||
+			wide.Label != "" && narrow.Label != wide.Label {
 			t.Fatalf("%+v is wider than %+v", narrow, wide)
 		}
 	})
@@ -124,7 +130,8 @@ func TestRemovedCaveats(t *testing.T) {
 	v := NewVerifier(self, func() time.Time { return start }, nil)
 	v.Set(r, Revocations{})
 	rapid.Check(t, func(t *rapid.T) {
-		token, err := r.Mint(start.Add(-time.Minute), append(rapid.SliceOfN(anyCaveat(), 1, 5).Draw(t, "have"), Caveat{kind: KindExpiry, n: start.Unix() + 1})...)
+		token, err := r.Mint(start.Add(-time.Minute),
+			append(rapid.SliceOfN(anyCaveat(), 1, 5).Draw(t, "have"), Caveat{kind: KindExpiry, n: start.Unix() + 1})...)
 		if err != nil {
 			return // one of them has expired
 		}
@@ -142,7 +149,7 @@ func TestRemovedCaveats(t *testing.T) {
 		}
 		i := rapid.IntRange(0, len(bounds)-2).Draw(t, "removed")
 		cut := append(append([]byte{}, p[:bounds[i]]...), p[bounds[i+1]:]...)
-		if _, err := v.Verify(text.EncodeToString(cut), Ask{Op: Get}); RefusalOf(err) != string(BadSignature) {
+		if _, err := v.Verify(text.EncodeToString(cut), Request{Op: Get}); RefusalOf(err) != string(BadSignature) {
 			t.Fatalf("without caveat %d: %v", i, err)
 		}
 	})

@@ -12,25 +12,25 @@ import (
 	"allium/protocols/status"
 )
 
-// Bounds of the buckets of rates; a bucket has about 300 bytes. Whoever has a
-// capability makes new caveats, and so new buckets, as fast as it asks: maxEach
-// keeps it, with all that is made of the same capability, from having them all.
+// The bounds of the rate buckets; a bucket has about 300 bytes. A bearer can add
+// rate caveats, and so make buckets, with every request. maxEach keeps one
+// capability, with everything attenuated from it, from using all buckets.
 const (
 	maxBuckets = 8 << 10
 	maxEach    = maxBuckets / 32
 )
 
-// bucketIdle is after how long a bucket that nobody took from is full, and so
-// as good as a new one: a bucket holds what comes in one second.
+// bucketIdle is the time after which an unused bucket is full again and may be
+// removed. A bucket holds the requests of one second.
 const bucketIdle = time.Second
 
-// bucketKey names the bucket of one caveat on the rate: by the capability and
-// all caveats up to this one, so that what is made of a token by attenuation
-// takes from the bucket of its origin, too, and cannot make a second one.
+// bucketKey identifies the bucket of one rate caveat. path is a hash of the caveats
+// up to that one. So a token attenuated from another one also takes from the other
+// token's bucket, and cannot get a second bucket for the same caveat.
 type bucketKey struct {
 	id   nonce
 	path uint64
-	rate int64
+	rate int64 // requests a second
 }
 
 type bucket struct {
@@ -38,7 +38,7 @@ type bucket struct {
 	used time.Time
 }
 
-// rates enforces the caveats on the rate.
+// rates enforces the rate caveats. It is safe for concurrent use.
 type rates struct {
 	seed  maphash.Seed
 	usage *limits.Usage
@@ -46,23 +46,23 @@ type rates struct {
 
 	mu      sync.Mutex
 	buckets *simplelru.LRU[bucketKey, *bucket]
-	of      map[nonce]int64 // how many each capability has
+	of      map[nonce]int64 // number of buckets of each capability
 }
 
 func newRates(registry *limits.Registry) *rates {
 	r := &rates{seed: maphash.MakeSeed(), of: map[nonce]int64{}}
-	lru, err := simplelru.NewLRU(maxBuckets+1, r.forget) // never full: bucket refuses first
+	lru, err := simplelru.NewLRU(maxBuckets+1, r.removed) // never full: bucket keeps it below
 	if err != nil {
 		panic(err) // the size is positive
 	}
 	r.buckets = lru
 	r.usage = registry.NewUsage(limits.Spec{
 		Name: "capability.rates", Path: "requests with a capability → its rate",
-		Policy: "rate_limit; a bucket of a capability that was not used for a second makes room",
+		Policy: "rate_limit, after buckets that were unused for a second are removed",
 	}, maxBuckets, r.len)
 	r.each = registry.NewUsage(limits.Spec{
 		Name: "capability.rates_each", Path: "requests with one capability, or what is made of it → its rates",
-		Policy: "rate_limit; a bucket that was not used for a second makes room",
+		Policy: "rate_limit, after buckets that were unused for a second are removed",
 	}, maxEach, r.most)
 	return r
 }
@@ -73,7 +73,7 @@ func (r *rates) len() int64 {
 	return int64(r.buckets.Len())
 }
 
-// most is how many buckets the capability has that has most.
+// most returns the largest number of buckets of one capability.
 func (r *rates) most() (n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,8 @@ func (r *rates) most() (n int64) {
 	return n
 }
 
-// take takes a request from the bucket, or refuses with rate_limit.
+// take takes one request from the bucket. The error is rate_limit if the bucket is
+// empty or cannot be made.
 func (r *rates) take(now time.Time, key bucketKey) error {
 	b, full := r.bucket(now, key)
 	if full != nil {
@@ -95,7 +96,10 @@ func (r *rates) take(now time.Time, key bucketKey) error {
 		return nil
 	}
 	wait := time.Duration((1 - b.TokensAt(now)) / float64(key.rate) * float64(time.Second))
-	return tooOften(status.Limit{Name: "capability.rate", Current: key.rate, Cap: key.rate, RetryAfter: max(wait.Round(time.Millisecond), 100*time.Millisecond)})
+	return tooOften(status.Limit{
+		Name: "capability.rate", Current: key.rate, Cap: key.rate,
+		RetryAfter: max(wait.Round(time.Millisecond), 100*time.Millisecond),
+	})
 }
 
 func tooOften(l status.Limit) error {
@@ -104,7 +108,8 @@ func tooOften(l status.Limit) error {
 	return err
 }
 
-// bucket finds or makes a bucket, or says which bound leaves no room for one.
+// bucket returns the bucket of key and makes it if needed. If a bound is reached, it
+// returns that bound as full.
 func (r *rates) bucket(now time.Time, key bucketKey) (l *rate.Limiter, full *limits.Usage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +130,7 @@ func (r *rates) bucket(now time.Time, key bucketKey) (l *rate.Limiter, full *lim
 	return b.l, nil
 }
 
-// sweep forgets the buckets that are as good as new ones.
+// sweep removes the buckets that were unused for bucketIdle.
 func (r *rates) sweep(now time.Time) {
 	for {
 		if _, oldest, ok := r.buckets.GetOldest(); !ok || now.Sub(oldest.used) < bucketIdle {
@@ -135,8 +140,8 @@ func (r *rates) sweep(now time.Time) {
 	}
 }
 
-// forget counts a bucket that was removed.
-func (r *rates) forget(key bucketKey, _ *bucket) {
+// removed updates the counts after a bucket was removed.
+func (r *rates) removed(key bucketKey, _ *bucket) {
 	if r.of[key.id]--; r.of[key.id] <= 0 {
 		delete(r.of, key.id)
 	}

@@ -32,7 +32,8 @@ func TestRate(t *testing.T) {
 				continue
 			}
 			var e *status.Error
-			if !errors.As(err, &e) || e.Outcome != status.RateLimit || e.Limit == nil || e.Limit.Cap < 1 || e.Limit.RetryAfter <= 0 || e.Detail != string(TooOften) {
+			if !errors.As(err, &e) || e.Outcome != status.RateLimit || e.Limit == nil || e.Limit.Cap < 1 ||
+				e.Limit.RetryAfter <= 0 || e.Detail != string(TooOften) {
 				t.Fatalf("%#v", err)
 			}
 		}
@@ -72,7 +73,8 @@ func TestRateRoom(t *testing.T) {
 	if err := r.take(start.Add(bucketIdle/2), key(0)); err == nil {
 		t.Error("a bucket was forgotten while it was in use")
 	}
-	if err := r.take(start.Add(bucketIdle), key(maxBuckets)); err != nil || r.len() != 2 || r.most() != 1 || len(r.of) != 2 {
+	if err := r.take(start.Add(bucketIdle), key(maxBuckets)); err != nil || r.len() != 2 || r.most() != 1 ||
+		len(r.of) != 2 {
 		t.Errorf("%v with %d buckets, at most %d of each of %d", err, r.len(), r.most(), len(r.of))
 	}
 }
@@ -121,7 +123,8 @@ func TestRateRoomOfEach(t *testing.T) {
 func noRoom(t *testing.T, err error, name string, most int64) {
 	t.Helper()
 	var e *status.Error
-	if !errors.As(err, &e) || e.Outcome != status.RateLimit || e.Detail != string(TooOften) || e.Limit == nil || e.Limit.Name != name || e.Limit.Current != most || e.Limit.Cap != most || e.Limit.RetryAfter != bucketIdle {
+	if !errors.As(err, &e) || e.Outcome != status.RateLimit || e.Detail != string(TooOften) || e.Limit == nil ||
+		e.Limit.Name != name || e.Limit.Current != most || e.Limit.Cap != most || e.Limit.RetryAfter != bucketIdle {
 		t.Errorf("%#v, want %s with %d", err, name, most)
 	}
 }

@@ -2,22 +2,22 @@ package capability
 
 import "allium/protocols/status"
 
-// Refusal says why a capability does not do. It is the Detail of the error, and
-// a label of metrics: the list is closed.
+// Refusal says why a capability does not allow a request. It is the Detail of the
+// error and a metric label, so the list is closed.
 type Refusal string
 
-// Refusals of a capability that says nothing about its bearer: the outcome is
-// unauthenticated.
+// The refusals with the outcome unauthenticated: the capability is not valid.
 const (
-	Malformed    Refusal = "bad_token"     // not a token, or beyond the bounds of one
-	UnknownKey   Refusal = "unknown_key"   // minted by a root key that this node has not, or not any more
-	BadSignature Refusal = "bad_signature" // changed, or minted elsewhere
+	Malformed    Refusal = "bad_token"     // not a token, or larger than a token may be
+	UnknownKey   Refusal = "unknown_key"   // minted by a root key that this node does not have (any more)
+	BadSignature Refusal = "bad_signature" // changed, or minted by another ring
 	Future       Refusal = "from_future"   // minted later than now
 	Revoked      Refusal = "revoked"
 	Expired      Refusal = "expired"
 )
 
-// Refusals of one that is genuine and does not allow what is asked: forbidden.
+// The refusals with the outcome forbidden: the capability is valid but does not
+// allow the request.
 const (
 	NoExpiry      Refusal = "no_expiry"
 	UnknownCaveat Refusal = "unknown_caveat"
@@ -30,23 +30,25 @@ const (
 	WrongLabel    Refusal = "caveat_label"
 )
 
-// TooOften is a request over the caveat's rate: rate_limit.
+// TooOften is the refusal with the outcome rate_limit: the request exceeds the rate
+// of a caveat.
 const TooOften Refusal = "caveat_rate"
 
-// Refusals are all of them.
+// Refusals returns all refusals.
 func Refusals() []Refusal {
 	return []Refusal{
 		Malformed, UnknownKey, BadSignature, Future, Revoked, Expired,
-		NoExpiry, UnknownCaveat, WrongOp, WrongObject, WrongName, WrongMethod, TooManyBytes, WrongNode, WrongLabel, TooOften,
+		NoExpiry, UnknownCaveat,
+		WrongOp, WrongObject, WrongName, WrongMethod, TooManyBytes, WrongNode, WrongLabel, TooOften,
 	}
 }
 
-// unauthenticated refuses a capability as a whole.
+// unauthenticated returns the error for a capability that is not valid.
 func unauthenticated(why Refusal, format string, args ...any) *status.Error {
 	return refuse(status.Unauthenticated, why, format, args...)
 }
 
-// forbidden refuses what a genuine capability does not allow.
+// forbidden returns the error for a request that a valid capability does not allow.
 func forbidden(why Refusal, format string, args ...any) *status.Error {
 	return refuse(status.Forbidden, why, format, args...)
 }

@@ -13,60 +13,60 @@ import (
 	"allium/protocols/status"
 )
 
-// Bounds of what is revoked.
+// The bounds of a list of revocations.
 const (
-	maxRevoked = 16 << 10
-	MaxRevoked = 2 << 20 // bytes of the text, above what maxRevoked lines have
+	maxRevoked = 16 << 10 // most revocations
+	MaxRevoked = 2 << 20  // most bytes of the text; maxRevoked lines have fewer
 )
 
-// revokedHead begins the text of a list of what is revoked.
+// revokedHead begins the first line of a list of revocations.
 const revokedHead = "allium-capability-revoked/"
 
-// forever is the end of what never expires.
+// forever is the end of a revocation that never ends, in seconds since 1970.
 const forever = int64(1)<<62 - 1
 
-// Revocations are capabilities, and root keys, that are worth nothing any more,
-// each until what it revokes has expired anyway. It does not change: Revoke
-// returns another.
+// Revocations is a list of revoked capabilities, branches and root keys. An entry
+// is needed until the revoked tokens have expired. Revocations is immutable;
+// [Revocations.Revoke] returns a new list.
 type Revocations struct {
-	ids      map[nonce]int64  // seconds since 1970
-	branches map[nonce]int64  // the same
-	keys     map[uint32]int64 // the same
+	ids      map[nonce]int64  // id → needed until, in seconds since 1970
+	branches map[nonce]int64  // branch → needed until, in seconds since 1970
+	keys     map[uint32]int64 // key number → needed until, in seconds since 1970
 }
 
-// Len is how many there are.
+// Len returns the number of revocations.
 func (r Revocations) Len() int { return len(r.ids) + len(r.branches) + len(r.keys) }
 
-// has reports whether a capability is revoked with all that was made of it.
+// has reports whether the id or the root key of a capability is revoked.
 func (r Revocations) has(i identity) bool {
 	_, byID := r.ids[i.nonce]
 	_, byKey := r.keys[i.kid]
 	return byID || byKey
 }
 
-// hasBranch reports whether what is made of a capability from some caveat on is.
+// hasBranch reports whether the branch is revoked.
 func (r Revocations) hasBranch(name nonce) bool {
 	_, ok := r.branches[name]
 	return ok
 }
 
-// Revocation is what is to be revoked.
+// Revocation is one entry to add with [Revocations.Revoke].
 type Revocation struct {
 	id     nonce
-	branch bool   // id is the name of a branch
-	kid    uint32 // not 0: the key, and not the id
-	until  int64
+	branch bool   // whether id is the name of a branch
+	kid    uint32 // if not 0, the entry revokes this key and ignores id
+	until  int64  // seconds since 1970
 }
 
-// RevokeToken revokes the capability that the token is of, with all that was
-// made of it by attenuation, before and after.
+// RevokeToken revokes the token's capability: every token that was minted or
+// attenuated with the same id, whether it allows more or less than this one.
 func RevokeToken(token string) (Revocation, error) {
 	t, err := decode(token)
 	if err != nil {
 		return Revocation{}, err
 	}
-	// What it was made of may live longer, and the caveats of that are among
-	// these: as long as the latest of them says, it is not longer.
+	// The minted token may expire later than this one. Its expiry is one of these
+	// caveats, so the latest one is late enough.
 	until := int64(0)
 	for _, raw := range t.m.Caveats() {
 		if c, err := parseCaveat(string(raw.Id)); err == nil && c.kind == KindExpiry {
@@ -79,9 +79,9 @@ func RevokeToken(token string) (Revocation, error) {
 	return Revocation{id: t.nonce, until: until}, nil
 }
 
-// RevokeBranch revokes the capability as the token has it, with all that was
-// made of that by attenuation, and nothing of what it was made of. Who narrowed
-// the same one by the same words has the same token, and so the same branch.
+// RevokeBranch revokes the token and everything attenuated from it. The token that
+// it was attenuated from stays valid. Anyone who added the same caveats to the same
+// token has the same token, and so the same branch.
 func RevokeBranch(token string) (Revocation, error) {
 	t, err := decode(token)
 	if err != nil {
@@ -89,7 +89,7 @@ func RevokeBranch(token string) (Revocation, error) {
 	}
 	names := t.branches()
 	if len(names) == 0 {
-		return Revocation{id: t.nonce, until: forever}, nil // it is its own origin
+		return Revocation{id: t.nonce, until: forever}, nil // without caveats, the branch is the capability
 	}
 	until := forever
 	for _, raw := range t.m.Caveats() {
@@ -100,8 +100,8 @@ func RevokeBranch(token string) (Revocation, error) {
 	return Revocation{id: names[len(names)-1], branch: true, until: until}, nil
 }
 
-// RevokeBranchID revokes a branch by its name, as the audit log shows it: 32 hex
-// digits. When it expires is not known, so it stays revoked forever.
+// RevokeBranchID revokes a branch by its name, 32 hex digits, which the audit log
+// shows. The name does not tell the expiry, so the branch stays revoked forever.
 func RevokeBranchID(name string) (Revocation, error) {
 	n, err := parseNonce(name)
 	if err != nil {
@@ -110,8 +110,8 @@ func RevokeBranchID(name string) (Revocation, error) {
 	return Revocation{id: n, branch: true, until: forever}, nil
 }
 
-// RevokeID revokes the capability of that id, as logs show it: 32 hex digits.
-// When it expires is not known, so it stays revoked forever.
+// RevokeID revokes a capability by its id, 32 hex digits, which logs show. The id
+// does not tell the expiry, so the capability stays revoked forever.
 func RevokeID(id string) (Revocation, error) {
 	n, err := parseNonce(id)
 	if err != nil {
@@ -120,10 +120,10 @@ func RevokeID(id string) (Revocation, error) {
 	return Revocation{id: n, until: forever}, nil
 }
 
-// RevokeKey revokes all that a root key minted, forever.
+// RevokeKey revokes everything that a root key minted, forever.
 func RevokeKey(kid uint32) Revocation { return Revocation{kid: kid, until: forever} }
 
-// String is the id, the branch, or the key.
+// String returns "key N", "branch NAME" or the id.
 func (r Revocation) String() string {
 	switch {
 	case r.kid != 0:
@@ -146,12 +146,13 @@ func parseNonce(s string) (nonce, error) {
 	return n, nil
 }
 
-// noRevocations is an empty list to write to.
+// noRevocations returns an empty list with maps that can be written.
 func noRevocations() Revocations {
 	return Revocations{ids: map[nonce]int64{}, branches: map[nonce]int64{}, keys: map[uint32]int64{}}
 }
 
-// Revoke returns the list with one more, and without those whose time is past.
+// Revoke returns the list with add and without entries that are no longer needed.
+// The error is conflict if the list is full.
 func (r Revocations) Revoke(now time.Time, add Revocation) (Revocations, error) {
 	left := noRevocations()
 	past := now.Unix() - int64(clockSlack/time.Second)
@@ -170,12 +171,13 @@ func (r Revocations) Revoke(now time.Time, add Revocation) (Revocations, error) 
 		left.ids[add.id] = max(add.until, left.ids[add.id])
 	}
 	if left.Len() > maxRevoked {
-		return Revocations{}, status.Errorf(status.Conflict, "%d capabilities are revoked and have not expired, at most %d; rotate the root key and retire the old one, which ends all that it minted", r.Len(), maxRevoked)
+		return Revocations{}, status.Errorf(status.Conflict, "%d capabilities are revoked and have not expired, at most %d; "+
+			"rotate the root key and retire the old key, which ends everything that it minted", r.Len(), maxRevoked)
 	}
 	return left, nil
 }
 
-// Text is the list as its file has it.
+// Text returns the list in its file format.
 func (r Revocations) Text() []byte {
 	var b bytes.Buffer
 	b.WriteString(revokedHead + "2\n# An id, a branch, or a key, its name or number, and until when the line is needed.\n")
@@ -188,7 +190,8 @@ func (r Revocations) Text() []byte {
 }
 
 func writeNames(b *bytes.Buffer, kind string, names map[nonce]int64) {
-	for _, n := range slices.SortedFunc(maps.Keys(names), func(a, b nonce) int { return bytes.Compare(a[:], b[:]) }) {
+	byBytes := func(a, b nonce) int { return bytes.Compare(a[:], b[:]) }
+	for _, n := range slices.SortedFunc(maps.Keys(names), byBytes) {
 		fmt.Fprintf(b, "%s %s %s\n", kind, n, untilText(names[n]))
 	}
 }
@@ -200,7 +203,7 @@ func untilText(until int64) string {
 	return time.Unix(until, 0).UTC().Format(time.RFC3339)
 }
 
-// ParseRevocations reads what Text wrote.
+// ParseRevocations parses the result of [Revocations.Text]. Errors are corrupt.
 func ParseRevocations(p []byte) (Revocations, error) {
 	r := noRevocations()
 	err := eachLine(p, revokedHead, MaxRevoked, func(f []string) error {

@@ -19,14 +19,16 @@ const self = "12D3KooWSelf"
 var object = b3.Sum([]byte("an object"))
 
 // put is a request that ordinary caveats allow.
-func put() Ask { return Ask{Op: Put, Object: object, Method: "PUT", Bytes: 1000} }
+func put() Request { return Request{Op: Put, Object: object, Method: "PUT", Bytes: 1000} }
 
 // below is one that reaches what the object leads to.
-func below() Ask { return Ask{Op: Pin, Object: object, Below: true, Method: "POST", Bytes: -1} }
+func below() Request {
+	return Request{Op: Pin, Object: object, Recursive: true, Method: "POST", Bytes: -1}
+}
 
 // labelled is one that asks for a label.
-func labelled(label string) Ask {
-	return Ask{Op: Pin, Object: object, Label: label, Method: "POST", Bytes: -1}
+func labelled(label string) Request {
+	return Request{Op: Pin, Object: object, Label: label, Method: "POST", Bytes: -1}
 }
 
 func newRing(t testing.TB) Ring {

@@ -12,14 +12,14 @@ import (
 	"allium/protocols/status"
 )
 
-// Bounds of a token (SPEC §10, OAP1.md §7).
+// The bounds of a token (SPEC §10, OAP1.md §7).
 const (
-	MaxToken   = 4 << 10 // bytes of the macaroon
-	MaxCaveats = 32
+	MaxToken   = 4 << 10 // most bytes of the macaroon
+	MaxCaveats = 32      // most caveats
 )
 
-// text is how a token is written: base64url without padding, with the unused
-// bits of the last character zero, so that a token has one text.
+// text is the text encoding of a token: base64url without padding. Strict requires
+// the unused bits of the last character to be zero, so a token has one text.
 var text = base64.RawURLEncoding.Strict()
 
 // The id of a macaroon: 1 ‖ kid u32 ‖ nonce ‖ issued-at i64, big-endian, seconds.
@@ -29,16 +29,17 @@ const (
 	idSize    = 1 + 4 + nonceSize + 8
 )
 
-// nonce names a capability and all that was made of it by attenuation.
+// nonce identifies a capability together with everything attenuated from it. A
+// branch has a name of the same type.
 type nonce [nonceSize]byte
 
 func (n nonce) String() string { return hex.EncodeToString(n[:]) }
 
-// identity is a macaroon's id.
+// identity is the id of a macaroon.
 type identity struct {
-	kid    uint32
+	kid    uint32 // number of the root key
 	nonce  nonce
-	issued int64
+	issued int64 // seconds since 1970
 }
 
 func (i identity) bytes() []byte {
@@ -48,22 +49,22 @@ func (i identity) bytes() []byte {
 	return binary.BigEndian.AppendUint64(p, uint64(i.issued))
 }
 
-// parseIdentity takes apart idSize bytes.
+// parseIdentity parses idSize bytes.
 func parseIdentity(p []byte) identity {
 	i := identity{kid: binary.BigEndian.Uint32(p[1:]), issued: int64(binary.BigEndian.Uint64(p[5+nonceSize:]))}
 	copy(i.nonce[:], p[5:])
 	return i
 }
 
-// token is a macaroon taken apart; nothing of it is verified.
+// token is a decoded macaroon. Nothing in it is verified.
 type token struct {
 	identity
 	m macaroon.Macaroon
 }
 
-// branches names the capability as it was after each of its caveats. What is
-// made of it by attenuation has the same names and more after them: the names
-// are of the id and the caveats in their order, and so is the signature.
+// branches returns a name for the capability after each of its caveats. A name is
+// a hash of the id and the caveats up to there, in order. A token attenuated from
+// this one has the same names, followed by more.
 func (t *token) branches() []nonce {
 	caveats := t.m.Caveats()
 	names := make([]nonce, len(caveats))
@@ -77,13 +78,14 @@ func (t *token) branches() []nonce {
 	return names
 }
 
-// decode takes a token's text apart. It looks at the shape alone.
+// decode parses the text of a token. It checks the encoding and the bounds, not the
+// signature.
 func decode(s string) (*token, error) {
 	if len(s) > text.EncodedLen(MaxToken) {
 		return nil, malformed("it has more than %d bytes", MaxToken)
 	}
-	if strings.ContainsAny(s, "\r\n") { // the decoder passes over them
-		return nil, malformed("it has line breaks within")
+	if strings.ContainsAny(s, "\r\n") { // the base64 decoder would skip them
+		return nil, malformed("it contains line breaks")
 	}
 	raw, err := text.DecodeString(s)
 	if err != nil {
@@ -100,9 +102,10 @@ func decode(s string) (*token, error) {
 	return t, nil
 }
 
-// Fields of a macaroon of version 2, each a type, a length and as many bytes.
+// The field types of a macaroon of version 2. A field is a type, a length and that
+// many bytes.
 const (
-	fieldEnd       = 0 // without length
+	fieldEnd       = 0 // has no length
 	fieldID        = 2
 	fieldSignature = 6
 
@@ -110,19 +113,20 @@ const (
 	signatureSize = 32
 )
 
-// scan checks the encoding of a macaroon before anything is allocated for it:
-// an id of ours, caveats of nobody else, a signature, and the one shortest
-// form. The location, which no signature covers, is not among it.
+// scan checks the encoding of a macaroon before decode allocates memory for it. The
+// macaroon must have an id of version 1, first-party caveats, a signature and
+// shortest lengths. It must not have a location, which no signature covers.
 func scan(p []byte) error {
-	if len(p) < idStart+idSize+1 || p[0] != 2 || p[1] != fieldID || p[2] != idSize || p[idStart] != idVersion || p[idStart+idSize] != fieldEnd {
-		return malformed("it does not begin as one does")
+	if len(p) < idStart+idSize+1 || p[0] != 2 || p[1] != fieldID || p[2] != idSize || p[idStart] != idVersion ||
+		p[idStart+idSize] != fieldEnd {
+		return malformed("its beginning is not that of a capability")
 	}
 	p = p[idStart+idSize+1:]
 	caveats := 0
 	for ; len(p) > 0 && p[0] == fieldID; caveats++ {
 		size, n := binary.Uvarint(p[1:])
 		if n <= 0 || n > 1 && p[n] == 0 || size >= uint64(len(p)-1-n) || p[1+n+int(size)] != fieldEnd {
-			return malformed("caveat %d is cut, or one for a third party", caveats+1)
+			return malformed("caveat %d is incomplete, or is for a third party", caveats+1)
 		}
 		p = p[1+n+int(size)+1:]
 	}
@@ -130,7 +134,7 @@ func scan(p []byte) error {
 		return malformed("it has %d caveats, at most %d", caveats, MaxCaveats)
 	}
 	if len(p) != 3+signatureSize || p[0] != fieldEnd || p[1] != fieldSignature || p[2] != signatureSize {
-		return malformed("it does not end as one does")
+		return malformed("its end is not that of a capability")
 	}
 	return nil
 }
@@ -141,11 +145,11 @@ func malformed(format string, args ...any) *status.Error {
 	return err
 }
 
-// encode writes a token's text.
+// encode returns the text of a token.
 func encode(m *macaroon.Macaroon) (string, error) {
 	raw, err := m.MarshalBinary()
 	if err != nil {
-		return "", status.Errorf(status.Internal, "capability: %w", err)
+		return "", status.Errorf(status.Internal, "encode the capability: %w", err)
 	}
 	if n := len(m.Caveats()); n > MaxCaveats {
 		return "", status.Errorf(status.BadRequest, "the capability would have %d caveats, at most %d", n, MaxCaveats)
@@ -156,8 +160,8 @@ func encode(m *macaroon.Macaroon) (string, error) {
 	return text.EncodeToString(raw), nil
 }
 
-// Attenuate returns the token with more caveats, which all must hold beside
-// those that it has. It needs no key, and cannot tell whether the token is good.
+// Attenuate returns the token with additional caveats, so that it allows less. It
+// needs no key and does not verify the token.
 func Attenuate(token string, caveats ...Caveat) (string, error) {
 	t, err := decode(token)
 	if err != nil {
@@ -165,7 +169,7 @@ func Attenuate(token string, caveats ...Caveat) (string, error) {
 	}
 	for _, c := range caveats {
 		if err := t.m.AddFirstPartyCaveat([]byte(c.String())); err != nil {
-			return "", status.Errorf(status.Internal, "capability: %w", err)
+			return "", status.Errorf(status.Internal, "add the caveat: %w", err)
 		}
 	}
 	return encode(&t.m)

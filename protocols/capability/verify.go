@@ -11,11 +11,11 @@ import (
 	"allium/protocols/status"
 )
 
-// clockSlack is how far the clocks of two nodes of one ring may differ.
+// clockSlack is how far the clocks of two nodes with the same ring may differ.
 const clockSlack = 5 * time.Minute
 
-// Verifier decides what capabilities allow on one node. It is safe for
-// concurrent use.
+// Verifier decides what capabilities allow on one node. It is safe for concurrent
+// use.
 type Verifier struct {
 	self  string
 	now   func() time.Time
@@ -23,14 +23,14 @@ type Verifier struct {
 	state atomic.Pointer[state]
 }
 
-// state is what is known of keys and capabilities, swapped as a whole.
+// state is the key ring and the revocations. [Verifier.Set] replaces both at once.
 type state struct {
 	ring    Ring
 	revoked Revocations
 }
 
-// NewVerifier returns a verifier of the node with that peer id, without a key.
-// A nil clock is time.Now.
+// NewVerifier returns a Verifier without keys for the node with peer id self. A nil
+// now means time.Now.
 func NewVerifier(self string, now func() time.Time, registry *limits.Registry) *Verifier {
 	if now == nil {
 		now = time.Now
@@ -40,19 +40,21 @@ func NewVerifier(self string, now func() time.Time, registry *limits.Registry) *
 	return v
 }
 
-// Set replaces the keys and what is revoked, for all requests from now on.
+// Set replaces the keys and the revocations for all later calls of Verify.
 func (v *Verifier) Set(r Ring, revoked Revocations) { v.state.Store(&state{r, revoked}) }
 
-// Verify returns what a token leaves its bearer of what is asked. Errors are
-// unauthenticated, forbidden or rate_limit; their Detail is a [Refusal].
-func (v *Verifier) Verify(token string, ask Ask) (Grant, error) {
+// Verify returns what a token grants for the request, or why it does not allow the
+// request. Errors are unauthenticated, forbidden or rate_limit; their Detail is a
+// [Refusal].
+func (v *Verifier) Verify(token string, r Request) (Grant, error) {
 	t, err := decode(token)
 	if err != nil {
 		return Grant{}, err
 	}
 	st := v.state.Load()
 	if len(st.ring.keys) == 0 {
-		return Grant{}, unauthenticated(UnknownKey, "this node has no root key, so it takes no capability; `allium token mint` makes one")
+		return Grant{}, unauthenticated(UnknownKey,
+			"this node has no root key, so it accepts no capability; `allium token mint` makes a key")
 	}
 	caveats, err := st.ring.verify(t)
 	if err != nil {
@@ -60,7 +62,8 @@ func (v *Verifier) Verify(token string, ask Ask) (Grant, error) {
 	}
 	now := v.now()
 	if t.issued > now.Add(clockSlack).Unix() {
-		return Grant{}, unauthenticated(Future, "the capability was minted at %s, which is later than now; set the clocks", time.Unix(t.issued, 0).UTC().Format(time.RFC3339))
+		return Grant{}, unauthenticated(Future, "the capability was minted at %s, which is later than now; set the clocks",
+			time.Unix(t.issued, 0).UTC().Format(time.RFC3339))
 	}
 	if st.revoked.has(t.identity) {
 		return Grant{}, unauthenticated(Revoked, "the capability %s is revoked; ask for a new one", t.nonce)
@@ -68,66 +71,74 @@ func (v *Verifier) Verify(token string, ask Ask) (Grant, error) {
 	g := Grant{ID: t.nonce.String(), KeyID: t.kid, MaxBytes: -1}
 	branches := t.branches()
 	if i := slices.IndexFunc(branches, st.revoked.hasBranch); i >= 0 {
-		return Grant{}, unauthenticated(Revoked, "the branch %s of the capability %s is revoked; ask for a new one", branches[i], t.nonce)
+		return Grant{}, unauthenticated(Revoked, "the branch %s of the capability %s is revoked; ask for a new one",
+			branches[i], t.nonce)
 	}
 	if n := len(branches); n > 0 {
 		g.Branch = branches[n-1].String()
 	}
-	paced := false
+	hasRate := false
 	for _, s := range caveats {
 		c, err := parseCaveat(s)
 		if err != nil {
-			return Grant{}, forbidden(UnknownCaveat, "the capability has a caveat that this node does not know, %q: %w", clip(s), err)
+			return Grant{}, forbidden(UnknownCaveat, "the capability has a caveat that this node does not know, %q: %w",
+				clip(s), err)
 		}
-		if err := v.holds(c, now, ask, &g); err != nil {
+		if err := v.checkCaveat(c, now, r, &g); err != nil {
 			return Grant{}, err
 		}
-		paced = paced || c.kind == KindRate
+		hasRate = hasRate || c.kind == KindRate
 	}
 	if g.Expires.IsZero() {
 		return Grant{}, forbidden(NoExpiry, "the capability has no expiry; add one with `allium token attenuate --expires`")
 	}
-	if paced && !ask.Again {
-		if err := v.pace(now, t.nonce, caveats); err != nil {
+	if hasRate && !r.RateTaken {
+		if err := v.takeRates(now, t.nonce, caveats); err != nil {
 			return Grant{}, err
 		}
 	}
 	return g, nil
 }
 
-// holds checks one caveat and notes in g what it leaves.
-func (v *Verifier) holds(c Caveat, now time.Time, ask Ask, g *Grant) error {
+// checkCaveat checks one caveat against the request and narrows g by it. It does not
+// check rate caveats.
+func (v *Verifier) checkCaveat(c Caveat, now time.Time, r Request, g *Grant) error {
 	switch c.kind {
 	case KindOp:
-		if !listed(c.text, string(ask.Op)) {
-			return forbidden(WrongOp, "the capability allows %s, not %s", c.text, ask.Op)
+		if !listed(c.text, string(r.Op)) {
+			return forbidden(WrongOp, "the capability allows %s, not %s", c.text, r.Op)
 		}
 	case KindMethod:
-		if !listed(c.text, ask.Method) {
-			return forbidden(WrongMethod, "the capability allows the methods %s, not %s", c.text, clip(ask.Method))
+		if !listed(c.text, r.Method) {
+			return forbidden(WrongMethod, "the capability allows the methods %s, not %s", c.text, clip(r.Method))
 		}
 	case KindObject:
-		if ask.Later {
+		if r.ObjectLater {
 			break
 		}
-		if ask.Object.IsZero() {
-			return forbidden(WrongObject, "the capability is for objects that begin with %s, and this request names none", c.text)
+		if r.Object.IsZero() {
+			return forbidden(WrongObject, "the capability is for objects that begin with %s, and this request names none",
+				c.text)
 		}
-		if !strings.HasPrefix(ask.Object.String(), c.text) {
-			return forbidden(WrongObject, "the capability is for objects that begin with %s, not for %s", c.text, ask.Object)
+		if !strings.HasPrefix(r.Object.String(), c.text) {
+			return forbidden(WrongObject, "the capability is for objects that begin with %s, not for %s",
+				c.text, r.Object)
 		}
-		// A whole address settles what it leads to. Below the beginning of one
-		// there may be anything: whoever looks for it finds such a directory.
-		if ask.Below && len(c.text) < wholeAddress {
-			return forbidden(WrongObject, "the capability is for objects that begin with %s, and what %s leads to may begin with anything; this needs one that names the whole address", c.text, ask.Object)
+		// A whole address determines everything below it. A prefix does not: anyone
+		// can construct a directory that matches a prefix and contains any object.
+		if r.Recursive && len(c.text) < addressLen {
+			return forbidden(WrongObject, "the capability is for objects that begin with %s, and the objects below %s "+
+				"may begin with anything; this request needs a capability that names the whole address",
+				c.text, r.Object)
 		}
 	case KindName:
-		if ask.Name == "" || !strings.HasPrefix(ask.Name, c.text) {
-			return forbidden(WrongName, "the capability is for names that begin with %q, not for %q", c.text, clip(ask.Name))
+		if r.Name == "" || !strings.HasPrefix(r.Name, c.text) {
+			return forbidden(WrongName, "the capability is for names that begin with %q, not for %q",
+				c.text, clip(r.Name))
 		}
 	case KindBytes:
-		if ask.Bytes > c.n {
-			return forbidden(TooManyBytes, "the capability allows %d bytes in one request, not %d", c.n, ask.Bytes)
+		if r.Bytes > c.n {
+			return forbidden(TooManyBytes, "the capability allows %d bytes in one request, not %d", c.n, r.Bytes)
 		}
 		if g.MaxBytes < 0 || c.n < g.MaxBytes {
 			g.MaxBytes = c.n
@@ -145,13 +156,15 @@ func (v *Verifier) holds(c Caveat, now time.Time, ask Ask, g *Grant) error {
 		}
 	case KindLabel:
 		if g.Label != "" && g.Label != c.text {
-			return forbidden(WrongLabel, "the capability is bound to the labels %q and %q at once, so it allows nothing", g.Label, c.text)
+			return forbidden(WrongLabel, "the capability is bound to the labels %q and %q at once, so it allows nothing",
+				g.Label, c.text)
 		}
-		if ask.Label != "" && ask.Label != c.text {
-			return forbidden(WrongLabel, "the capability is for pins with the label %q, not %q; ask for that label, or for none and get it", c.text, clip(ask.Label))
+		if r.Label != "" && r.Label != c.text {
+			return forbidden(WrongLabel, "the capability is for pins with the label %q, not %q; "+
+				"leave the label out or use that one", c.text, clip(r.Label))
 		}
 		g.Label = c.text
-	case KindRate: // last of all, in pace: a request that is refused takes nothing
+	case KindRate: // takeRates checks it last, so that a rejected request takes nothing
 	}
 	return nil
 }
@@ -166,9 +179,9 @@ func listed(list, word string) bool {
 	return false
 }
 
-// pace takes the request from the bucket of each caveat on the rate, the
-// minter's first, so that whoever narrows a capability cannot widen its rate.
-func (v *Verifier) pace(now time.Time, id nonce, caveats []string) error {
+// takeRates takes the request from the bucket of each rate caveat, the minter's
+// first. An additional rate caveat therefore cannot raise the rate.
+func (v *Verifier) takeRates(now time.Time, id nonce, caveats []string) error {
 	var path maphash.Hash
 	path.SetSeed(v.rates.seed)
 	for _, s := range caveats {
@@ -183,7 +196,8 @@ func (v *Verifier) pace(now time.Time, id nonce, caveats []string) error {
 	return nil
 }
 
-// RefusalOf is why Verify refused, as a label; "ok" when it did not.
+// RefusalOf returns the [Refusal] of an error of Verify as a metric label, and "ok"
+// for nil.
 func RefusalOf(err error) string {
 	if err == nil {
 		return "ok"

@@ -16,10 +16,10 @@ import (
 func TestCaveats(t *testing.T) {
 	t.Parallel()
 	hex := object.String()
-	bare := Ask{Op: Drain, Method: "POST"}
+	bare := Request{Op: Drain, Method: "POST"}
 	for _, c := range []struct {
 		caveats []string
-		ask     Ask
+		ask     Request
 		want    Refusal // empty: allowed
 	}{
 		{nil, put(), ""},
@@ -35,8 +35,8 @@ func TestCaveats(t *testing.T) {
 		{[]string{"obj ^= " + hex[:66] + other(hex[66])}, put(), WrongObject},
 		{[]string{"obj ^= " + hex[:9], "obj ^= b3:" + other(hex[3])}, put(), WrongObject},
 		{[]string{"obj ^= b3:"}, bare, WrongObject},
-		{[]string{"name ^= docs."}, Ask{Op: Get, Name: "docs.example"}, ""},
-		{[]string{"name ^= docs."}, Ask{Op: Get, Name: "doc"}, WrongName},
+		{[]string{"name ^= docs."}, Request{Op: Get, Name: "docs.example"}, ""},
+		{[]string{"name ^= docs."}, Request{Op: Get, Name: "doc"}, WrongName},
 		{[]string{"name ^= docs."}, put(), WrongName},
 		{[]string{"method in GET,PUT"}, put(), ""},
 		{[]string{"method in GET,put"}, put(), WrongMethod},
@@ -104,7 +104,8 @@ func TestGrant(t *testing.T) {
 	ask := put()
 	ask.Bytes = -1 // not known yet
 	g, err := v.Verify(token, ask)
-	if want := (Grant{ID: info.ID, Branch: info.Branch, KeyID: 1, Expires: soon, MaxBytes: 1 << 20, Label: "photos"}); err != nil || g != want || len(g.Branch) != 32 {
+	if want := (Grant{ID: info.ID, Branch: info.Branch, KeyID: 1, Expires: soon, MaxBytes: 1 << 20,
+		Label: "photos"}); err != nil || g != want || len(g.Branch) != 32 {
 		t.Errorf("%+v, %v", g, err)
 	}
 	if g, err := v.Verify(mint(t, r, inAnHour), put()); err != nil || g.MaxBytes != -1 || g.Label != "" {
@@ -148,23 +149,28 @@ func TestRefused(t *testing.T) {
 		want    Refusal
 		outcome status.Outcome
 	}{
-		"empty":               {"", Malformed, status.Unauthenticated},
-		"text":                {"letmein", Malformed, status.Unauthenticated},
-		"padding":             {good + "=", Malformed, status.Unauthenticated},
-		"standard base64":     {base64.StdEncoding.EncodeToString([]byte{2, 2, 29, 251, 255}), Malformed, status.Unauthenticated},
-		"line break":          {good[:10] + "\n" + good[10:], Malformed, status.Unauthenticated},
-		"cut":                 {good[:len(good)-4], Malformed, status.Unauthenticated},
-		"something after":     {good + "AAAA", Malformed, status.Unauthenticated},
-		"twice":               {base64.RawURLEncoding.EncodeToString(append(append([]byte{}, plain...), plain...)), Malformed, status.Unauthenticated},
-		"version 1":           {enc(v1), Malformed, status.Unauthenticated},
-		"JSON":                {base64.RawURLEncoding.EncodeToString(json), Malformed, status.Unauthenticated},
-		"location":            {enc(forge(t, r, goodID(), "https://here.example", inAnHour)), Malformed, status.Unauthenticated},
-		"third party":         {enc(third), Malformed, status.Unauthenticated},
-		"another id":          {enc(forge(t, r, []byte("me"), "", inAnHour)), Malformed, status.Unauthenticated},
-		"long id":             {enc(forge(t, r, append(goodID(), 0), "", inAnHour)), Malformed, status.Unauthenticated},
-		"id of version 2":     {enc(forge(t, r, append([]byte{2}, goodID()[1:]...), "", inAnHour)), Malformed, status.Unauthenticated},
-		"33 caveats":          {with(times(MaxCaveats, "bytes <= %d")...), Malformed, status.Unauthenticated},
-		"over 4 KiB":          {with(times(20, "name ^= "+strings.Repeat("x", 200)+"%d")...), Malformed, status.Unauthenticated},
+		"empty":   {"", Malformed, status.Unauthenticated},
+		"text":    {"letmein", Malformed, status.Unauthenticated},
+		"padding": {good + "=", Malformed, status.Unauthenticated},
+		"standard base64": {base64.StdEncoding.EncodeToString([]byte{2, 2, 29, 251, 255}), Malformed,
+			status.Unauthenticated},
+		"line break":      {good[:10] + "\n" + good[10:], Malformed, status.Unauthenticated},
+		"cut":             {good[:len(good)-4], Malformed, status.Unauthenticated},
+		"something after": {good + "AAAA", Malformed, status.Unauthenticated},
+		"twice": {base64.RawURLEncoding.EncodeToString(append(append([]byte{}, plain...), plain...)), Malformed,
+			status.Unauthenticated},
+		"version 1": {enc(v1), Malformed, status.Unauthenticated},
+		"JSON":      {base64.RawURLEncoding.EncodeToString(json), Malformed, status.Unauthenticated},
+		"location": {enc(forge(t, r, goodID(), "https://here.example", inAnHour)), Malformed,
+			status.Unauthenticated},
+		"third party": {enc(third), Malformed, status.Unauthenticated},
+		"another id":  {enc(forge(t, r, []byte("me"), "", inAnHour)), Malformed, status.Unauthenticated},
+		"long id":     {enc(forge(t, r, append(goodID(), 0), "", inAnHour)), Malformed, status.Unauthenticated},
+		"id of version 2": {enc(forge(t, r, append([]byte{2}, goodID()[1:]...), "", inAnHour)), Malformed,
+			status.Unauthenticated},
+		"33 caveats": {with(times(MaxCaveats, "bytes <= %d")...), Malformed, status.Unauthenticated},
+		"over 4 KiB": {with(times(20, "name ^= "+strings.Repeat("x", 200)+"%d")...), Malformed,
+			status.Unauthenticated},
 		"another key":         {enc(forge(t, newRing(t), goodID(), "", inAnHour)), BadSignature, status.Unauthenticated},
 		"another signature":   {base64.RawURLEncoding.EncodeToString(bits), BadSignature, status.Unauthenticated},
 		"another nonce":       {base64.RawURLEncoding.EncodeToString(otherID), BadSignature, status.Unauthenticated},
@@ -212,7 +218,8 @@ func TestSignatureFirst(t *testing.T) {
 	elsewhere := newRing(t)
 	for _, c := range [][]string{{inAnHour, "op in get"}, {"exp < 2001-01-01T00:00:00Z"}, {"no such caveat"}, nil} {
 		m := forge(t, elsewhere, goodID(), "", c...)
-		if _, err := v.Verify(base64.RawURLEncoding.EncodeToString(raw(t, m)), put()); RefusalOf(err) != string(BadSignature) {
+		if _, err := v.Verify(base64.RawURLEncoding.EncodeToString(raw(t, m)),
+			put()); RefusalOf(err) != string(BadSignature) {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
@@ -396,7 +403,8 @@ func TestMintBounds(t *testing.T) {
 	past := "exp < " + start.Format(time.RFC3339)
 	long := times(19, "name ^= "+strings.Repeat("x", 240)+"%d")
 	for name, list := range map[string][]string{
-		"no expiry": {"op in put"}, "expired": {inAnHour, past}, "33 caveats": append(times(MaxCaveats, "bytes <= %d"), inAnHour), "long": append(long, inAnHour),
+		"no expiry": {"op in put"}, "expired": {inAnHour, past},
+		"33 caveats": append(times(MaxCaveats, "bytes <= %d"), inAnHour), "long": append(long, inAnHour),
 	} {
 		if token, err := r.Mint(start, caveats(t, list...)...); status.Of(err) != status.BadRequest || token != "" {
 			t.Errorf("%s: %v", name, err)
@@ -420,9 +428,11 @@ func TestNoSecretShows(t *testing.T) {
 	secret := r.keys[0].secret[:]
 	held := struct{ ring Ring }{r}
 	for _, s := range []string{
-		fmt.Sprintf("%v %+v %#v %s", r, r, r, r), fmt.Sprintf("%v %+v %#v", held, held, held), fmt.Sprintf("%v %+v", v, v.state.Load()), fmt.Sprintf("%+v", r.Keys()),
+		fmt.Sprintf("%v %+v %#v %s", r, r, r, r), fmt.Sprintf("%v %+v %#v", held, held, held),
+		fmt.Sprintf("%v %+v", v, v.state.Load()), fmt.Sprintf("%+v", r.Keys()),
 	} {
-		for _, part := range []string{fmt.Sprintf("%x", secret[:4]), fmt.Sprintf("%d", secret[:4])[1:8], base64.RawURLEncoding.EncodeToString(secret)[:8], strings.TrimPrefix(fmt.Sprintf("%#v", secret[:3]), "[]byte")} {
+		for _, part := range []string{fmt.Sprintf("%x", secret[:4]), fmt.Sprintf("%d", secret[:4])[1:8],
+			base64.RawURLEncoding.EncodeToString(secret)[:8], strings.TrimPrefix(fmt.Sprintf("%#v", secret[:3]), "[]byte")} {
 			if strings.Contains(s, strings.Trim(part, "{}")) {
 				t.Errorf("%q has a part of the secret: %q", s, part)
 			}

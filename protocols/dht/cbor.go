@@ -2,5 +2,5 @@ package dht
 
 import "allium/protocols/record"
 
-// canonical is the form of the exchange and of records.
+// canonical encodes and decodes the messages of the exchange and the records.
 var canonical = record.NewCodec(max(maxProviders, maxCloser))

@@ -10,24 +10,26 @@ import (
 	"allium/protocols/status"
 )
 
-// exchanger asks other peers over the provider exchange.
-type exchanger struct {
-	calls *caller
-	m     *metrics
+// providerClient sends requests of the provider exchange.
+type providerClient struct {
+	rpc *rpcClient
+	m   *metrics
 }
 
-// put gives p a record and returns nil once p has acknowledged it.
-func (x *exchanger) put(ctx context.Context, p peer.ID, s sealed) error {
-	_, err := x.exchange(ctx, p, request{Op: opPut, Key: s.Root.Multihash(), Envelope: s.envelope, PeerRecord: s.peerRecord})
+// put sends p a record and returns nil once p has acknowledged it.
+func (x *providerClient) put(ctx context.Context, p peer.ID, s sealed) error {
+	_, err := x.roundTrip(ctx, p, request{
+		Op: opPut, Key: s.Root.Multihash(), Envelope: s.envelope, PeerRecord: s.peerRecord,
+	})
 	return err
 }
 
-// get asks p who has root. The records of the answer are still to be verified.
-func (x *exchanger) get(ctx context.Context, p peer.ID, root b3.Root) (response, error) {
-	return x.exchange(ctx, p, request{Op: opGet, Key: root.Multihash()})
+// get asks p for the providers of root. The caller must verify the records.
+func (x *providerClient) get(ctx context.Context, p peer.ID, root b3.Root) (response, error) {
+	return x.roundTrip(ctx, p, request{Op: opGet, Key: root.Multihash()})
 }
 
-func (x *exchanger) exchange(ctx context.Context, p peer.ID, q request) (r response, err error) {
+func (x *providerClient) roundTrip(ctx context.Context, p peer.ID, q request) (r response, err error) {
 	start := time.Now()
 	defer func() { x.m.rpc("prov", start, err) }()
 	raw, err := canonical.Marshal(q)
@@ -35,9 +37,9 @@ func (x *exchanger) exchange(ctx context.Context, p peer.ID, q request) (r respo
 		return r, err
 	}
 	if len(raw) > maxMessage {
-		return r, status.Errorf(status.FrameOversize, "dht: a request of %d bytes", len(raw))
+		return r, status.Errorf(status.FrameOversize, "request is %d bytes, more than %d", len(raw), maxMessage)
 	}
-	answer, _, err := x.calls.call(ctx, p, ProviderID, raw, maxMessage)
+	answer, _, err := x.rpc.call(ctx, p, ProviderID, raw, maxMessage)
 	if err != nil {
 		return r, err
 	}

@@ -41,7 +41,7 @@ func TestPersistWrongClock(t *testing.T) {
 				}
 				seconds := func(n int) {
 					for range n {
-						w2.step(t.Context())
+						w2.continueScan(t.Context())
 						w2.flush(t.Context())
 						time.Sleep(time.Second)
 					}

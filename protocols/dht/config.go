@@ -12,8 +12,8 @@ import (
 	"allium/protocols/status"
 )
 
-// Config is the configuration of discovery. All of it is cold.
-// node/config/keys.txt says what each key means.
+// Config configures discovery. A change takes effect at the next start.
+// node/config/keys.txt documents the keys.
 type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
@@ -42,14 +42,14 @@ type Config struct {
 	Guard guard.Config `koanf:"guard"` // a table of its own: last in the file
 }
 
-// Announce is what a node announces. Deps.Roots lists it.
+// Announce selects what a node announces. Deps.Roots lists the objects.
 type Announce string
 
-// What to announce.
+// The selections.
 const (
 	AnnounceRoots  Announce = "roots"  // pinned objects
-	AnnouncePinned Announce = "pinned" // and all that pinned directories name
-	AnnounceAll    Announce = "all"    // every object held
+	AnnouncePinned Announce = "pinned" // pinned objects and all that pinned directories name
+	AnnounceAll    Announce = "all"    // every stored object
 )
 
 // DefaultConfig returns the numbers of SPEC §2 and §5.
@@ -57,13 +57,14 @@ func DefaultConfig() Config {
 	return Config{
 		Params: defaultParams(),
 
-		Alpha: 3, Beta: 2, HedgeAfter: 250 * time.Millisecond, Lookups: 128, Dials: 64, FindTimeout: 2 * time.Second,
+		Alpha: 3, Beta: 2, HedgeAfter: 250 * time.Millisecond, FindTimeout: 2 * time.Second,
+		Lookups: 128, Dials: 64,
 		RecordTTL: 24 * time.Hour, Republish: 12 * time.Hour,
 		MaxRecords: 100_000, Announce: AnnounceRoots, Announcers: 4, Guard: guard.DefaultConfig(),
 	}
 }
 
-// Validate returns status.BadRequest with the key that is wrong and its bounds.
+// Validate returns status.BadRequest with the first invalid key and its bounds.
 func (c Config) Validate() error {
 	if err := c.Seeds.Validate(); err != nil {
 		return err
@@ -105,8 +106,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// find is the hedged mode of kad.
-func (c Config) find() kad.Config {
+// findConfig returns the hedged lookup configuration.
+func (c Config) findConfig() kad.Config {
 	f := kad.Find()
 	f.K, f.Alpha, f.Beta, f.Hops = c.K, c.Alpha, c.Beta, c.HopBudget
 	f.HedgeAfter, f.RPCTimeout, f.Deadline = c.HedgeAfter, c.RPCTimeout, c.FindTimeout
@@ -116,20 +117,21 @@ func (c Config) find() kad.Config {
 	return f
 }
 
-// routing is the shape of the routing table.
-func (c Config) routing() routing.Config {
+// routingConfig returns the configuration of the routing table.
+func (c Config) routingConfig() routing.Config {
 	return routing.Config{K: c.K, GroupShare: c.GroupShare, StaleAfter: c.Refresh}
 }
 
-// sweep is the pace of republishing: a region that grew out of another may come
-// a twelfth later, as long as records live twice that long.
-func (c Config) sweep() sweep.Config {
+// sweepConfig returns the configuration of the republish sweep. A region that was split off
+// another may be published up to a twelfth of the interval late; by default records live for
+// two intervals.
+func (c Config) sweepConfig() sweep.Config {
 	return sweep.Config{Interval: c.Republish, MaxDelay: c.Republish / 12, K: c.K, Workers: c.Announcers}
 }
 
-// publish is the patient mode of kad.
-func (c Config) publish() kad.Config {
-	p := c.find()
+// publishConfig returns the lookup configuration without hedging.
+func (c Config) publishConfig() kad.Config {
+	p := c.findConfig()
 	p.Beta, p.HedgeAfter, p.Deadline = 0, 0, c.PublishTimeout
 	return p
 }

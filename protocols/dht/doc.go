@@ -1,41 +1,41 @@
-// Package dht finds who has an object (SPEC §5): Kademlia under the prefix
-// /allium for routing, and a protocol of its own, /allium/prov/1.0.0 (OAP1
-// §11), for signed provider records.
+// Package dht finds the providers of an object and publishes what this node provides
+// (SPEC §5). It uses Kademlia under the prefix /allium for routing, and its own
+// protocol /allium/prov/1.0.0 (OAP1 §11) for signed provider records.
 //
-// go-libp2p-kad-dht provides the wire format of routing, its server side and a
-// table of its own, with its refresh, to answer from; its provider and value
-// stores are off, and GET_PROVIDERS is answered from the records held here. A provider record is a libp2p envelope signed by the provider
-// over {multihash, peer id, seq, not_after}; the provider's addresses travel
-// beside it as a signed libp2p peer record.
+// A provider record is a libp2p envelope that the provider signs over {multihash, peer
+// ID, seq, not_after}. The provider's addresses travel beside it as a signed libp2p peer
+// record. go-libp2p-kad-dht provides the wire format of routing and its server side, with
+// a table of its own. Its provider and value stores are off: GET_PROVIDERS is answered
+// from the records of this package.
 //
 // Invariants:
 //
-//   - a record that is stored, or handed to a caller, has been verified: its
-//     signature, that the signer is the provider it names, that it is for the
-//     key asked, and that it lives no longer than 24 h;
-//   - a peer stores records of its own alone, and a newer one replaces an older
-//     one, never the reverse;
-//   - everything a stranger can fill is bounded: message and record sizes,
-//     records per key, per peer and in all, requests in flight and per second,
-//     signatures verified at one time, probes and hops of a lookup;
-//   - room is shared out by the IP group of the connection that a record came
-//     over, for identities cost nothing; what is here stays, and a provider that
-//     was dialled back has a place in each key;
-//   - nobody waits for a loser: what a lookup no longer needs is reset.
+//   - A record is verified before it is stored or returned: the signature, that the
+//     provider signed it, that it is for the requested key, and that it lives no longer
+//     than 24 h.
+//   - A peer stores only its own records. A newer record replaces an older one, never
+//     the reverse.
+//   - Everything that a stranger can fill is bounded: sizes of messages and records;
+//     records per key, per peer and in all; requests in flight and per second; signatures
+//     verified at a time; probes and hops of a lookup.
+//   - Records compete for space by the IP group of the connection that they came over,
+//     because identities cost nothing. A new record replaces a stored one only if that
+//     belongs to a group with more records. Each key has a place for a provider that was
+//     dialed back.
+//   - No lookup waits for a request that it no longer needs: the stream is reset.
 //
-// The parts, each a package below this one: routing is the table of the peers
-// that answered, guard admits what strangers ask, seeds joins the network, sweep
-// publishes again. Here are records and their store, the exchange, the caller
-// that makes every remote call, and the engine that drives the lookups of
-// package kad.
+// The sub-packages: routing is the table of peers that answered, guard admits requests of
+// strangers, seeds joins the network, sweep publishes again, dialback checks which
+// providers can be reached, and kadhost adapts go-libp2p-kad-dht. This package holds the
+// records and their store, the provider exchange, the RPC client that makes every remote
+// call, and the engine that drives the lookups of package kad.
 //
-// One lookup, walked through: FindProviders(ctx, root, …) yields what the local
-// store has, then the engine takes the peers of the routing table that are
-// closest to SHA-256(multihash) and asks three at a time, each with one GET. An
-// answer holds records, which are verified on a bounded number of goroutines and
-// yielded as they arrive, and closer peers, which are asked next. A peer that is
-// slower than it should be is late: others are asked in its place. The lookup
-// ends when there are enough providers, when the 20 closest peers that answer
-// have been asked, or after 2 s; what is in flight then is reset. The caller
-// tells the routing table how each call went, with the round trip.
+// One lookup: [Service.FindProviders] first yields the records in the local store. The
+// engine then takes the peers of the routing table closest to SHA-256(multihash) and
+// sends each a GET, three at a time. A response holds records and closer peers. Records
+// are verified on a bounded number of goroutines and yielded as they arrive; closer peers
+// are asked next. When a peer is late, another is asked in its place. The lookup ends when
+// it has enough providers, when the 20 closest peers that answer have been asked, or after
+// 2 s. Requests in flight are then reset. The RPC client reports the result and round-trip
+// time of each call to the routing table.
 package dht

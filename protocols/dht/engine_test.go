@@ -90,7 +90,13 @@ func ids(from, to int) (ps []peer.ID) {
 }
 
 // lookup runs a lookup in w and waits for its last probe.
-func (w *world) lookup(ctx context.Context, t testing.TB, key string, cfg kad.Config, quorum kad.Quorum) (kad.Result[peer.ID], *Trace, []record.Provider, error) {
+func (w *world) lookup(
+	ctx context.Context,
+	t testing.TB,
+	key string,
+	cfg kad.Config,
+	quorum kad.Quorum,
+) (kad.Result[peer.ID], *Trace, []record.Provider, error) {
 	t.Helper()
 	m, err := newMetrics(nil)
 	if err != nil {
@@ -100,7 +106,15 @@ func (w *world) lookup(ctx context.Context, t testing.TB, key string, cfg kad.Co
 	defer tasks.Wait()
 	trace := &Trace{}
 	var found []record.Provider
-	e := &engine{self: "me", table: w, connected: func() []peer.ID { return w.friends }, know: func(peer.AddrInfo) {}, isConnected: func(peer.ID) bool { return false }, tasks: &tasks, m: m}
+	e := &engine{
+		self:          "me",
+		table:         w,
+		connected:     func() []peer.ID { return w.friends },
+		rememberAddrs: func(peer.AddrInfo) {},
+		isConnected:   func(peer.ID) bool { return false },
+		tasks:         &tasks,
+		m:             m,
+	}
 	r, err := e.run(ctx, search{
 		op: opFind, key: []byte(key), cfg: cfg, quorum: quorum, ask: w.ask, trace: trace,
 		found: func(_ context.Context, p record.Provider) { found = append(found, p) },
@@ -156,7 +170,8 @@ func TestLookupAsksTheClosest(t *testing.T) {
 
 func TestLookupOfNobody(t *testing.T) {
 	w := &world{}
-	if _, trace, _, err := w.lookup(t.Context(), t, "x", kad.Find(), nil); status.Of(err) != status.NoBootstrap || trace.End != "no_peers" {
+	if _, trace, _, err := w.lookup(t.Context(), t, "x", kad.Find(), nil); status.Of(err) != status.NoBootstrap ||
+		trace.End != "no_peers" {
 		t.Errorf("got %v, %+v", err, trace)
 	}
 }
@@ -225,7 +240,8 @@ func TestLookupHedges(t *testing.T) {
 			}
 			start := time.Now()
 			r, trace, _, err := w.lookup(t.Context(), t, "x", tc.cfg, nil)
-			if took := time.Since(start); err != nil || took > 2*tc.took || took < tc.took || r.Hedges < tc.hedges || len(r.Closest) != 20 {
+			if took := time.Since(start); err != nil || took > 2*tc.took || took < tc.took || r.Hedges < tc.hedges ||
+				len(r.Closest) != 20 {
 				t.Errorf("hedge %s: %+v in %s, %v", tc.cfg.HedgeAfter, r, took, err)
 			}
 			for i, p := range r.Closest {
@@ -277,7 +293,8 @@ func TestLookupDeadline(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
-		if _, trace, _, err := w.lookup(ctx, t, "x", kad.Find(), nil); !errors.Is(err, context.Canceled) || trace.End != "canceled" {
+		if _, trace, _, err := w.lookup(ctx, t, "x", kad.Find(), nil); !errors.Is(err, context.Canceled) ||
+			trace.End != "canceled" {
 			t.Errorf("%v, %+v", err, trace)
 		}
 	})

@@ -19,8 +19,8 @@ const (
 	opGet = 2
 )
 
-// request is a message from the asking side (OAP1 §11). Absent members are
-// empty; a get has neither envelope nor peer record.
+// request is a message of the asking peer (OAP1 §11). Absent members are empty. A get has
+// neither Envelope nor PeerRecord.
 type request struct {
 	Op         uint64 `cbor:"0,keyasint"`
 	Key        []byte `cbor:"1,keyasint"`
@@ -28,8 +28,8 @@ type request struct {
 	PeerRecord []byte `cbor:"3,keyasint,omitempty"`
 }
 
-// response is the answer to a request. Code is of the OAP column of SPEC §3;
-// Reason is a Refusal or the label of an outcome, empty when Code is 200.
+// response answers a request. Code is of the OAP column of SPEC §3. Reason is a Refusal or
+// the label of an outcome, and empty if Code is 200.
 type response struct {
 	Code      uint64         `cbor:"0,keyasint"`
 	Providers []wireProvider `cbor:"1,keyasint,omitempty"`
@@ -48,49 +48,50 @@ type wirePeer struct {
 	Addrs [][]byte `cbor:"2,keyasint,omitempty"`
 }
 
-// maxReason is far above the longest reason, bytes.
+// maxReason bounds a reason in bytes. The longest one is far shorter.
 const maxReason = 64
 
-// decodeRequest checks everything that can be checked without the network: the
-// encoding, the operation and its members, and the sizes. root is the key.
+// decodeRequest checks the encoding, the operation and its members, and the sizes. root is
+// the key of the request. The record is not verified.
 func decodeRequest(p []byte) (q request, root b3.Root, err error) {
 	if err := canonical.Unmarshal(p, &q); err != nil {
-		return q, root, status.Errorf(status.BadRequest, "dht: request: %w", err)
+		return q, root, status.Errorf(status.BadRequest, "decode request: %w", err)
 	}
 	root, err = b3.FromMultihash(q.Key)
 	if err == nil && !bytes.Equal(root.Multihash(), q.Key) {
 		err = record.ErrNotCanonical
 	}
 	if err != nil {
-		return q, root, status.Errorf(status.BadAddress, "dht: request key: %w", err)
+		return q, root, status.Errorf(status.BadAddress, "decode request key: %w", err)
 	}
 	switch q.Op {
 	case opGet:
 		if q.Envelope != nil || q.PeerRecord != nil {
-			return q, root, status.Errorf(status.BadRequest, "dht: a get with a record")
+			return q, root, status.Errorf(status.BadRequest, "a get request must not carry a record")
 		}
 	case opPut:
 		if len(q.Envelope) > maxEnvelope || len(q.PeerRecord) > maxPeerRecord {
-			return q, root, refuse(Oversize, fmt.Errorf("%d and %d bytes", len(q.Envelope), len(q.PeerRecord)))
+			sizes := fmt.Errorf("envelope has %d bytes, peer record %d", len(q.Envelope), len(q.PeerRecord))
+			return q, root, refuse(Oversize, sizes)
 		}
 		if len(q.Envelope) == 0 || len(q.PeerRecord) == 0 {
-			return q, root, refuse(Unsigned, errors.New("a put without a record"))
+			return q, root, refuse(Unsigned, errors.New("a put request needs a record"))
 		}
 	default:
-		return q, root, status.Errorf(status.Unsupported, "dht: operation %d", q.Op)
+		return q, root, status.Errorf(status.Unsupported, "operation %d is unknown", q.Op)
 	}
 	return q, root, nil
 }
 
-// decodeResponse checks the encoding and the bounds of OAP1 §11. Records are
-// still to be verified.
+// decodeResponse checks the encoding and the bounds of OAP1 §11. The caller must verify
+// the records.
 func decodeResponse(p []byte) (response, error) {
 	var r response
 	if err := canonical.Unmarshal(p, &r); err != nil {
-		return r, status.Errorf(status.Upstream, "dht: response: %w", err)
+		return r, status.Errorf(status.Upstream, "decode response: %w", err)
 	}
 	bad := func(what string) (response, error) {
-		return r, status.Errorf(status.Upstream, "dht: response: %s", what)
+		return r, status.Errorf(status.Upstream, "invalid response: %s", what)
 	}
 	switch {
 	case r.Code < 100 || r.Code > 599:
@@ -108,23 +109,23 @@ func decodeResponse(p []byte) (response, error) {
 	return r, nil
 }
 
-// err is the failure that a response tells, nil for a success.
+// err returns the error that a response reports, nil for a success.
 func (r response) err() error {
 	if r.Code < 300 {
 		return nil
 	}
 	if _, ok := refusals[Refusal(r.Reason)]; ok {
-		return refuse(Refusal(r.Reason), errors.New("by the remote peer"))
+		return refuse(Refusal(r.Reason), errors.New("the remote peer refused it"))
 	}
 	o, ok := status.Parse(r.Reason)
 	if !ok || o.Success() {
 		o = status.FromCode(int(r.Code))
 	}
-	return status.Errorf(o, "dht: the peer answered %d %s", r.Code, r.Reason)
+	return status.Errorf(o, "the peer answered %d %s", r.Code, r.Reason)
 }
 
-// closer returns the peers of a response with usable addresses. Peers and
-// addresses that cannot be parsed are left out.
+// closer returns the closer peers of a response. It leaves out peers and addresses that
+// cannot be parsed.
 func (r response) closer() []peer.AddrInfo {
 	infos := make([]peer.AddrInfo, 0, len(r.Closer))
 	for _, c := range r.Closer {
@@ -146,7 +147,7 @@ func (r response) closer() []peer.AddrInfo {
 	return infos
 }
 
-// errorResponse translates a failure for the wire.
+// errorResponse returns the response that reports err.
 func errorResponse(err error) response {
 	o := status.Of(err)
 	r := response{Code: uint64(o.Code()), Reason: o.String()}
@@ -157,14 +158,14 @@ func errorResponse(err error) response {
 	return r
 }
 
-// getResponse packs records and closer peers into at most maxMessage bytes and
-// leaves out what does not fit. Records may use three quarters: a lookup that
-// gets no closer peers cannot go on.
+// getResponse packs records and closer peers into at most maxMessage bytes and drops the
+// rest. Records take at most three quarters, because a lookup without closer peers cannot
+// continue.
 func getResponse(held []sealed, closer []peer.AddrInfo) response {
 	r := response{Code: uint64(status.OK.Code())}
-	room := maxMessage - 64 // the message around the two lists
-	for _, s := range fair(held[:min(len(held), maxProviders)], room-maxMessage/4) {
-		room -= s.size()
+	left := maxMessage - 64 // the message around the two lists
+	for _, s := range selectFair(held[:min(len(held), maxProviders)], left-maxMessage/4) {
+		left -= s.size()
 		r.Providers = append(r.Providers, wireProvider{Envelope: s.envelope, PeerRecord: s.peerRecord})
 	}
 	for _, info := range closer[:min(len(closer), maxCloser)] {
@@ -178,10 +179,10 @@ func getResponse(held []sealed, closer []peer.AddrInfo) response {
 			w.Addrs = append(w.Addrs, raw)
 			size += len(raw) + 3
 		}
-		if size > room {
+		if size > left {
 			break
 		}
-		room -= size
+		left -= size
 		r.Closer = append(r.Closer, w)
 	}
 	return r

@@ -30,12 +30,21 @@ func TestExchangeGolden(t *testing.T) {
 		v    any
 		want string
 	}{
-		"get":      {request{Op: opGet, Key: key}, "a2" + "0002" + "015822" + hex.EncodeToString(key)},
-		"put":      {request{Op: opPut, Key: key, Envelope: []byte{1}, PeerRecord: []byte{2}}, "a4" + "0001" + "015822" + hex.EncodeToString(key) + "024101" + "034102"},
-		"ok":       {response{Code: 200}, "a1" + "0018c8"},
-		"refusal":  {response{Code: 422, Reason: "stale"}, "a2" + "001901a6" + "03657374616c65"},
-		"provider": {response{Code: 200, Providers: []wireProvider{{Envelope: []byte{1}, PeerRecord: []byte{2}}}}, "a2" + "0018c8" + "0181" + "8241014102"},
-		"closer":   {response{Code: 200, Closer: []wirePeer{{ID: []byte{1}, Addrs: [][]byte{{4}}}}}, "a2" + "0018c8" + "0281" + "a2" + "014101" + "02814104"},
+		"get": {request{Op: opGet, Key: key}, "a2" + "0002" + "015822" + hex.EncodeToString(key)},
+		"put": {
+			request{Op: opPut, Key: key, Envelope: []byte{1}, PeerRecord: []byte{2}},
+			"a4" + "0001" + "015822" + hex.EncodeToString(key) + "024101" + "034102",
+		},
+		"ok":      {response{Code: 200}, "a1" + "0018c8"},
+		"refusal": {response{Code: 422, Reason: "stale"}, "a2" + "001901a6" + "03657374616c65"},
+		"provider": {
+			response{Code: 200, Providers: []wireProvider{{Envelope: []byte{1}, PeerRecord: []byte{2}}}},
+			"a2" + "0018c8" + "0181" + "8241014102",
+		},
+		"closer": {
+			response{Code: 200, Closer: []wirePeer{{ID: []byte{1}, Addrs: [][]byte{{4}}}}},
+			"a2" + "0018c8" + "0281" + "a2" + "014101" + "02814104",
+		},
 	} {
 		if got := hex.EncodeToString(encode(t, tc.v)); got != tc.want {
 			t.Errorf("%s: got %s, want %s", name, got, tc.want)
@@ -57,19 +66,35 @@ func TestDecodeRequest(t *testing.T) {
 		{"garbage", []byte("GET / HTTP/1.1\r\n"), status.BadRequest},
 		{"trailing", append(encode(t, request{Op: opGet, Key: key}), 0), status.BadRequest},
 		{"unknown member", encode(t, map[int]any{0: opGet, 1: key, 9: 1}), status.BadRequest},
-		{"duplicate member", append([]byte{0xa3, 0, 2}, append(encode(t, map[int]any{1: key})[1:], 0, 2)...), status.BadRequest},
+		{
+			"duplicate member",
+			append([]byte{0xa3, 0, 2}, append(encode(t, map[int]any{1: key})[1:], 0, 2)...),
+			status.BadRequest,
+		},
 		{"explicit default", encode(t, map[int]any{0: opGet, 1: key, 2: []byte{}}), status.BadRequest},
 		{"get with a record", encode(t, request{Op: opGet, Key: key, Envelope: rec.envelope}), status.BadRequest},
 		{"no key", encode(t, request{Op: opGet}), status.BadAddress},
 		{"null key", encode(t, map[int]any{0: opGet, 1: nil}), status.BadRequest},
-		{"key of another hash", encode(t, request{Op: opGet, Key: append([]byte{0x12, 0x20}, key[2:]...)}), status.BadAddress},
+		{
+			"key of another hash",
+			encode(t, request{Op: opGet, Key: append([]byte{0x12, 0x20}, key[2:]...)}),
+			status.BadAddress,
+		},
 		{"short key", encode(t, request{Op: opGet, Key: key[:33]}), status.BadAddress},
 		{"long key", encode(t, request{Op: opGet, Key: append(bytes.Clone(key), 0)}), status.BadAddress},
 		{"operation", encode(t, request{Op: 3, Key: key}), status.Unsupported},
 		{"put without a record", encode(t, request{Op: opPut, Key: key}), status.BadSignature},
 		{"put without a peer record", encode(t, request{Op: opPut, Key: key, Envelope: rec.envelope}), status.BadSignature},
-		{"large record", encode(t, request{Op: opPut, Key: key, Envelope: make([]byte, maxEnvelope+1), PeerRecord: rec.peerRecord}), status.BodyCap},
-		{"large peer record", encode(t, request{Op: opPut, Key: key, Envelope: rec.envelope, PeerRecord: make([]byte, maxPeerRecord+1)}), status.BodyCap},
+		{
+			"large record",
+			encode(t, request{Op: opPut, Key: key, Envelope: make([]byte, maxEnvelope+1), PeerRecord: rec.peerRecord}),
+			status.BodyCap,
+		},
+		{
+			"large peer record",
+			encode(t, request{Op: opPut, Key: key, Envelope: rec.envelope, PeerRecord: make([]byte, maxPeerRecord+1)}),
+			status.BodyCap,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, r, err := decodeRequest(tc.p)
@@ -99,19 +124,22 @@ func TestDecodeResponse(t *testing.T) {
 		p  []byte
 		ok bool
 	}{
-		"plain":              {encode(t, response{Code: 200}), true},
-		"most records":       {encode(t, response{Code: 200, Providers: many(maxProviders)}), true},
-		"most addresses":     {encode(t, response{Code: 200, Closer: []wirePeer{full}}), true},
-		"empty":              {nil, false},
-		"no code":            {encode(t, response{}), false},
-		"large code":         {encode(t, response{Code: 1 << 40}), false},
-		"too many records":   {encode(t, response{Code: 200, Providers: many(maxProviders + 1)}), false},
-		"too many peers":     {encode(t, response{Code: 200, Closer: make([]wirePeer, maxCloser+1)}), false},
-		"too many addresses": {encode(t, response{Code: 200, Closer: []wirePeer{{ID: []byte{1}, Addrs: addrs(maxCloserAddrs + 1)}}}), false},
-		"short pair":         {encode(t, map[int]any{0: 200, 1: [][]any{{[]byte{1}}}}), false},
-		"long pair":          {encode(t, map[int]any{0: 200, 1: [][]any{{[]byte{1}, []byte{2}, []byte{3}}}}), false},
-		"long reason":        {encode(t, response{Code: 400, Reason: string(make([]byte, maxReason+1))}), false},
-		"bad text":           {append(encode(t, map[int]any{0: 200, 3: "a"})[:5], 0x61, 0xff), false},
+		"plain":            {encode(t, response{Code: 200}), true},
+		"most records":     {encode(t, response{Code: 200, Providers: many(maxProviders)}), true},
+		"most addresses":   {encode(t, response{Code: 200, Closer: []wirePeer{full}}), true},
+		"empty":            {nil, false},
+		"no code":          {encode(t, response{}), false},
+		"large code":       {encode(t, response{Code: 1 << 40}), false},
+		"too many records": {encode(t, response{Code: 200, Providers: many(maxProviders + 1)}), false},
+		"too many peers":   {encode(t, response{Code: 200, Closer: make([]wirePeer, maxCloser+1)}), false},
+		"too many addresses": {
+			encode(t, response{Code: 200, Closer: []wirePeer{{ID: []byte{1}, Addrs: addrs(maxCloserAddrs + 1)}}}),
+			false,
+		},
+		"short pair":  {encode(t, map[int]any{0: 200, 1: [][]any{{[]byte{1}}}}), false},
+		"long pair":   {encode(t, map[int]any{0: 200, 1: [][]any{{[]byte{1}, []byte{2}, []byte{3}}}}), false},
+		"long reason": {encode(t, response{Code: 400, Reason: string(make([]byte, maxReason+1))}), false},
+		"bad text":    {append(encode(t, map[int]any{0: 200, 3: "a"})[:5], 0x61, 0xff), false},
 	} {
 		if _, err := decodeResponse(tc.p); (err == nil) != tc.ok || err != nil && status.Of(err) != status.Upstream {
 			t.Errorf("%s: %v", name, err)
@@ -156,7 +184,10 @@ func TestGetResponseFits(t *testing.T) {
 	for i := range 2 * maxCloser {
 		info := peer.AddrInfo{ID: newIdentity(t).id}
 		for j := range 2 * maxCloserAddrs {
-			info.Addrs = append(info.Addrs, ma.StringCast(fmt.Sprintf("/ip6/2001:db8::%d/udp/%d/quic-v1/p2p/%s/p2p-circuit", i, j, info.ID)))
+			info.Addrs = append(
+				info.Addrs,
+				ma.StringCast(fmt.Sprintf("/ip6/2001:db8::%d/udp/%d/quic-v1/p2p/%s/p2p-circuit", i, j, info.ID)),
+			)
 		}
 		infos = append(infos, info)
 	}

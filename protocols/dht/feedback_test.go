@@ -61,7 +61,7 @@ func TestFeedback(t *testing.T) {
 			net.Host(p).SetStreamHandler(KadID, h)
 		}
 		log := &tableLog{}
-		c := &caller{
+		c := &rpcClient{
 			host: net.Host("me"), timeout: 1500 * time.Millisecond, table: log,
 			connected: func(peer.ID) bool { return false }, dials: registry.NewGate(limits.Spec{Name: "d"}, 1, 1),
 		}
@@ -113,10 +113,15 @@ func TestRefusedWhileAsking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := testkit.NewNetwork(testkit.Options{})
 		defer net.Close()
-		net.Host("is full").SetStreamHandler(KadID, func(s network.Stream) { _ = s.ResetWithError(network.StreamResourceLimitExceeded) })
+		net.Host(
+			"is full",
+		).SetStreamHandler(
+			KadID,
+			func(s network.Stream) { _ = s.ResetWithError(network.StreamResourceLimitExceeded) },
+		)
 		net.Host("answers").SetStreamHandler(KadID, func(s network.Stream) { _ = delimited.Write(s, nil); _ = s.Close() })
 		log := &tableLog{}
-		c := &caller{
+		c := &rpcClient{
 			host: unclosable{net.Host("me")}, timeout: time.Second, table: log,
 			connected: func(peer.ID) bool { return true },
 		}
@@ -147,7 +152,7 @@ func TestDialsAreBounded(t *testing.T) {
 		for _, p := range []peer.ID{"friend", "stranger"} {
 			net.Host(p).SetStreamHandler(KadID, func(s network.Stream) { _ = delimited.Write(s, nil); _ = s.Close() })
 		}
-		c := &caller{
+		c := &rpcClient{
 			host: net.Host("me"), timeout: time.Second, table: &tableLog{}, dials: gate,
 			connected: func(p peer.ID) bool { return p == "friend" },
 		}

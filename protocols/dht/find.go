@@ -2,7 +2,6 @@ package dht
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"sync"
 
@@ -13,49 +12,52 @@ import (
 	"allium/protocols/record"
 )
 
-// FindOptions are how to look for providers.
+// FindOptions controls a search for providers.
 type FindOptions struct {
-	Limit int    // providers that satisfy; 0 or less: as many as the closest peers name
-	Fresh bool   // leave out the records that this node holds: only what peers answer now counts
-	Trace *Trace // takes down how the lookup went; may be nil
+	Limit int    // providers after which the search ends; 0 or less: ask the closest peers for all
+	Fresh bool   // ignore the records stored by this node; only what peers answer now counts
+	Trace *Trace // records the steps of the lookup; may be nil
 }
 
-// FindProviders looks for providers of root and yields them as they arrive,
-// each peer once and never this node: first, unless o.Fresh, those that this node
-// holds records of, then those that the closest peers name. The lookup ends with
-// the loop, with ctx, Config.FindTimeout after the first question, when Limit is
-// reached, or when the closest peers have been asked.
+// FindProviders searches for providers of root and yields them as they arrive. It yields
+// each peer once and never this node. Unless o.Fresh is set, it first yields providers from
+// the stored records, then those that the closest peers name. The lookup ends when the
+// caller stops iterating, when ctx ends, Config.FindTimeout after the first request, when
+// o.Limit is reached, or when the closest peers have been asked.
 //
-// An error is the last thing yielded, possibly after providers: no_bootstrap
-// when no peer is known, timeout, hop_exceeded, canceled, not_ready, busy when
-// too many lookups run. A lookup that asked all it should yields no error, even
-// when it found nobody.
+// An error is yielded last, possibly after providers: no_bootstrap (no peer is known),
+// timeout, hop_exceeded, canceled, not_ready, or busy (too many lookups run). A lookup that
+// completes yields no error, even if it found no provider.
 func (s *Service) FindProviders(ctx context.Context, root b3.Root, o FindOptions) iter.Seq2[record.Provider, error] {
 	return func(yield func(record.Provider, error) bool) {
-		f := &finding{s: s, root: root, limit: o.Limit, records: map[string]struct{}{}, peers: map[peer.ID]struct{}{s.self: {}}}
+		f := &providerSearch{
+			s: s, root: root, limit: o.Limit,
+			records: map[string]struct{}{}, peers: map[peer.ID]struct{}{s.self: {}},
+		}
 		var held []sealed
 		if !o.Fresh {
 			held = s.store.get(root, maxProviders, s.deps.Now())
 		}
 		for _, rec := range held {
-			if p, ok := f.take(rec, ""); ok && !yield(p, nil) {
+			if p, ok := f.accept(rec, ""); ok && !yield(p, nil) {
 				return
 			}
 		}
-		if f.full() {
+		if f.enough() {
 			return
 		}
 		r, ctx, end, err := s.begin(ctx)
 		if err != nil {
-			yield(record.Provider{}, f.fail(err))
+			yield(record.Provider{}, err)
 			return
 		}
-		found := make(chan record.Provider, maxProviders) // bound: as many as one answer holds
+		found := make(chan record.Provider, maxProviders) // bound: the records of one response
 		var walk sync.WaitGroup
 		walk.Go(func() {
 			defer close(found)
 			_, err = r.engine.run(ctx, search{
-				op: opFind, key: root.Multihash(), cfg: s.cfg.find(), quorum: f.quorum(), ask: f.ask, trace: o.Trace,
+				op: opFind, key: root.Multihash(), cfg: s.cfg.findConfig(), quorum: f.quorum(),
+				ask: f.ask, trace: o.Trace,
 				found: func(ctx context.Context, p record.Provider) {
 					select {
 					case found <- p:
@@ -68,47 +70,43 @@ func (s *Service) FindProviders(ctx context.Context, root b3.Root, o FindOptions
 		defer walk.Wait()
 		for p := range found {
 			if !yield(p, nil) {
-				end() // the probes are cancelled, not waited for
+				end() // cancels the probes; walk ends without waiting for them
 				return
 			}
 		}
-		if err != nil { // written before the channel was closed
-			yield(record.Provider{}, f.fail(err))
+		if err != nil { // the goroutine wrote err before it closed found
+			yield(record.Provider{}, err)
 		}
 	}
 }
 
-// finding is one lookup of providers.
-type finding struct {
+// providerSearch is one search for providers.
+type providerSearch struct {
 	s     *Service
 	root  b3.Root
 	limit int
 
 	mu      sync.Mutex
-	records map[string]struct{} // envelopes seen: k peers give the same one
-	peers   map[peer.ID]struct{}
+	records map[string]struct{}  // envelopes seen; k peers return the same one
+	peers   map[peer.ID]struct{} // providers found, and this node
 }
 
-func (f *finding) fail(err error) error {
-	return fmt.Errorf("dht: find providers of %s: %w", f.root, err)
-}
-
-// quorum is what the network still has to bring.
-func (f *finding) quorum() kad.Quorum {
+// quorum returns the quorum for the providers that the stored records did not name.
+func (f *providerSearch) quorum() kad.Quorum {
 	if f.limit <= 0 {
 		return kad.Closest()
 	}
 	return kad.Providers(f.limit - (len(f.peers) - 1))
 }
 
-// ask is the lookup's question: who has it, and who is closer?
-func (f *finding) ask(ctx context.Context, p peer.ID) (a answer, err error) {
-	r, err := f.s.exchange.get(ctx, p, f.root)
+// ask sends p a get and verifies the records of the response.
+func (f *providerSearch) ask(ctx context.Context, p peer.ID) (a answer, err error) {
+	r, err := f.s.providers.get(ctx, p, f.root)
 	if err != nil {
 		return a, err
 	}
 	for _, w := range r.Providers {
-		if !f.first(w.Envelope) {
+		if !f.isNew(w.Envelope) {
 			continue
 		}
 		rec, err := f.s.verify.open(ctx, w.Envelope, w.PeerRecord, f.root)
@@ -116,7 +114,7 @@ func (f *finding) ask(ctx context.Context, p peer.ID) (a answer, err error) {
 			f.s.m.refused(err)
 			continue
 		}
-		if prov, ok := f.take(rec, p); ok {
+		if prov, ok := f.accept(rec, p); ok {
 			a.providers = append(a.providers, prov)
 		}
 	}
@@ -124,8 +122,8 @@ func (f *finding) ask(ctx context.Context, p peer.ID) (a answer, err error) {
 	return a, nil
 }
 
-// first reports whether the envelope has not been seen before.
-func (f *finding) first(envelope []byte) bool {
+// isNew reports whether the envelope has not been seen before.
+func (f *providerSearch) isNew(envelope []byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, dup := f.records[string(envelope)]
@@ -133,12 +131,12 @@ func (f *finding) first(envelope []byte) bool {
 	return !dup
 }
 
-// take turns a verified record into a provider, unless that peer has been found
-// already or there are enough.
-func (f *finding) take(rec sealed, via peer.ID) (p record.Provider, ok bool) {
+// accept returns the provider of a verified record. It returns false if that peer was
+// found before or if there are enough providers.
+func (f *providerSearch) accept(rec sealed, via peer.ID) (p record.Provider, ok bool) {
 	f.mu.Lock()
 	_, dup := f.peers[rec.Provider]
-	if ok = !dup && !f.fullLocked(); ok {
+	if ok = !dup && !f.enoughLocked(); ok {
 		f.peers[rec.Provider] = struct{}{}
 	}
 	f.mu.Unlock()
@@ -147,15 +145,17 @@ func (f *finding) take(rec sealed, via peer.ID) (p record.Provider, ok bool) {
 	}
 	info := peer.AddrInfo{ID: rec.Provider, Addrs: rec.addrs.Addrs}
 	f.s.deps.Host.Peerstore().AddAddrs(info.ID, info.Addrs, addressTTL)
-	return record.Provider{AddrInfo: info, Origin: record.OriginDHT, Seq: rec.Seq, NotAfter: rec.NotAfter, Via: via}, true
+	return record.Provider{
+		AddrInfo: info, Origin: record.OriginDHT, Seq: rec.Seq, NotAfter: rec.NotAfter, Via: via,
+	}, true
 }
 
-// full reports whether there are enough.
-func (f *finding) full() bool {
+// enough reports whether limit providers have been found.
+func (f *providerSearch) enough() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.fullLocked()
+	return f.enoughLocked()
 }
 
-// fullLocked does not count this node, which is in peers.
-func (f *finding) fullLocked() bool { return f.limit > 0 && len(f.peers)-1 >= f.limit }
+// enoughLocked is enough for callers that hold mu. It does not count this node.
+func (f *providerSearch) enoughLocked() bool { return f.limit > 0 && len(f.peers)-1 >= f.limit }

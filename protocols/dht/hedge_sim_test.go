@@ -40,8 +40,18 @@ func (m *measured) quantile(q float64) time.Duration {
 func (m *measured) perLookup() float64 { return float64(m.probes) / float64(len(m.took)) }
 
 func (m *measured) String() string {
-	return fmt.Sprintf("%-28s p50 %4d ms  p90 %4d ms  p99 %4d ms  %5.1f probes  %d failed of %d", m.name,
-		m.quantile(.5).Milliseconds(), m.quantile(.9).Milliseconds(), m.quantile(.99).Milliseconds(), m.perLookup(), m.failed, len(m.took))
+	return fmt.Sprintf(
+		"%-28s p50 %4d ms  p90 %4d ms  p99 %4d ms  %5.1f probes  %d failed of %d",
+		m.name,
+		m.quantile(
+			.5,
+		).Milliseconds(),
+		m.quantile(.9).Milliseconds(),
+		m.quantile(.99).Milliseconds(),
+		m.perLookup(),
+		m.failed,
+		len(m.took),
+	)
 }
 
 // scenario is a network in which a share of the hosts are black holes: they
@@ -64,7 +74,10 @@ type place struct {
 // build makes the network: each host has the routing table that it would have
 // after a while, up to k random peers in each bucket, with the round trips it
 // would have measured.
-func (sc scenario) build(t testing.TB, newKad func(*Service) (*kaddht.IpfsDHT, error)) (sn *simNet, places []place, stop func()) {
+func (sc scenario) build(
+	t testing.TB,
+	newKad func(*Service) (*kaddht.IpfsDHT, error),
+) (sn *simNet, places []place, stop func()) {
 	sn = newSimNet(t, sc.hosts-sc.sybils)
 	for i := range sc.sybils {
 		sn.add(func(identity) net.IP { return net.IPv4(66, byte(i%sc.sybilNets), byte(1+i/sc.sybilNets), 1) })
@@ -94,7 +107,7 @@ func (sc scenario) build(t testing.TB, newKad func(*Service) (*kaddht.IpfsDHT, e
 		}
 		s.serve(ctx)
 		if sc.sybils > 0 {
-			tables.Go(func() { s.back.run(ctx) })
+			tables.Go(func() { _ = s.dialback.Run(ctx, func() {}) })
 		}
 		places = append(places, p)
 	}
@@ -128,7 +141,12 @@ func (sc scenario) build(t testing.TB, newKad func(*Service) (*kaddht.IpfsDHT, e
 
 // publish places objects, turns a share of the hosts into black holes, and
 // connects the seekers to the peers of their tables.
-func (sc scenario) publish(t testing.TB, sn *simNet, places []place, provide func(place, b3.Root) error) (seekers []place, roots []b3.Root, owner map[b3.Root]peer.ID) {
+func (sc scenario) publish(
+	t testing.TB,
+	sn *simNet,
+	places []place,
+	provide func(place, b3.Root) error,
+) (seekers []place, roots []b3.Root, owner map[b3.Root]peer.ID) {
 	healthy := places[:sc.hosts-int(float64(sc.hosts)*sc.holes)]
 	rng := rand.New(rand.NewPCG(1, 2))
 	owner = map[b3.Root]peer.ID{}
@@ -154,7 +172,12 @@ func (sc scenario) publish(t testing.TB, sn *simNet, places []place, provide fun
 }
 
 // draw gives the same lookups to everyone that is measured.
-func (sc scenario) draw(seekers []place, roots []b3.Root, owner map[b3.Root]peer.ID, each func(s place, r b3.Root, key []byte)) {
+func (sc scenario) draw(
+	seekers []place,
+	roots []b3.Root,
+	owner map[b3.Root]peer.ID,
+	each func(s place, r b3.Root, key []byte),
+) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range sc.lookups {
 		s, r := seekers[rng.IntN(len(seekers))], roots[rng.IntN(len(roots))]
@@ -198,7 +221,7 @@ func (sc scenario) play(t testing.TB, ways ...way) (providers, nodes []*measured
 			providers[w].add(time.Since(start), trace.Probes, found)
 
 			start = time.Now()
-			_, res, err := s.closest(t.Context(), opRefresh, s.cfg.find(), key)
+			_, res, err := s.closest(t.Context(), opRefresh, s.cfg.findConfig(), key)
 			nodes[w].add(time.Since(start), res.Probes, err == nil)
 			undo()
 		}
@@ -208,17 +231,17 @@ func (sc scenario) play(t testing.TB, ways ...way) (providers, nodes []*measured
 
 // as has a service look things up with other settings until undo.
 func (s place) as(change func(*Config)) (undo func()) {
-	cfg, fixed := s.cfg, s.current().engine.fixed
+	cfg, fixed := s.cfg, s.current().engine.fixedHedge
 	change(&s.cfg)
-	s.current().engine.fixed = s.cfg.HedgeFixed
-	return func() { s.cfg = cfg; s.current().engine.fixed = fixed }
+	s.current().engine.fixedHedge = s.cfg.HedgeFixed
+	return func() { s.cfg = cfg; s.current().engine.fixedHedge = fixed }
 }
 
 // current is what runs.
 func (s place) current() *running {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.run
+	return s.running
 }
 
 func (m *measured) add(took time.Duration, probes int, ok bool) {
@@ -253,11 +276,17 @@ func (c counting) SendRequest(ctx context.Context, p peer.ID, m *pb.Message) (*p
 func (sc scenario) playStock(t testing.TB) (providers, nodes *measured) {
 	var calls atomic.Int64
 	sn, places, stop := sc.build(t, func(s *Service) (*kaddht.IpfsDHT, error) {
-		return kaddht.New(s.deps.Host, kaddht.ProtocolPrefix(Prefix), kaddht.Mode(kaddht.ModeServer), kaddht.BucketSize(s.cfg.K),
-			kaddht.Concurrency(10), kaddht.DisableValues(),
+		return kaddht.New(
+			s.deps.Host,
+			kaddht.ProtocolPrefix(Prefix),
+			kaddht.Mode(kaddht.ModeServer),
+			kaddht.BucketSize(s.cfg.K),
+			kaddht.Concurrency(10),
+			kaddht.DisableValues(),
 			kaddht.WithCustomMessageSender(func(host.Host, []protocol.ID) pb.MessageSenderWithDisconnect {
 				return counting{s.kadSender, &calls}
-			}))
+			}),
+		)
 	})
 	defer stop()
 	seekers, roots, owner := sc.publish(t, sn, places, func(p place, r b3.Root) error {

@@ -62,7 +62,11 @@ func forged(t testing.TB, liar, honest identity, root, other b3.Root) (lies []wi
 	add(Expired, old.envelope, old.peerRecord)
 	long := liar.seal(t, root, 1, now.Add(48*time.Hour))
 	add(FutureDated, long.envelope, long.peerRecord)
-	posed, err := seal(liar.key, Record{Root: root, Provider: honest.id, Seq: 9, NotAfter: now.Add(time.Hour).Truncate(time.Second)}, honest.peerRecord())
+	posed, err := seal(
+		liar.key,
+		Record{Root: root, Provider: honest.id, Seq: 9, NotAfter: now.Add(time.Hour).Truncate(time.Second)},
+		honest.peerRecord(),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +92,9 @@ func phantoms(all []kad.Peer[peer.ID], root b3.Root, n int) (peers []wirePeer) {
 	for i, p := range all[:n] {
 		w := wirePeer{ID: []byte(p.ID)}
 		if i%4 != 3 {
-			w.Addrs = [][]byte{ma.StringCast(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1", []string{"45.1.1.1", "45.1.1.2", "10.1.1.1"}[i%4])).Bytes()}
+			w.Addrs = [][]byte{
+				ma.StringCast(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1", []string{"45.1.1.1", "45.1.1.2", "10.1.1.1"}[i%4])).Bytes(),
+			}
 		}
 		peers = append(peers, w)
 	}
@@ -160,13 +166,15 @@ func TestLiars(t *testing.T) {
 							got = true
 						}
 						all.add(time.Since(start), trace.Probes, got)
-						if trace.Probes > s.cfg.find().MaxProbes {
+						if trace.Probes > s.cfg.findConfig().MaxProbes {
 							t.Errorf("%d probes", trace.Probes)
 						}
 					}
 				}
 				for _, s := range honest {
-					for _, why := range []Refusal{WrongKey, Expired, FutureDated, WrongProvider, BadPeerRecord, BadSignature, Unsigned} {
+					for _, why := range []Refusal{
+						WrongKey, Expired, FutureDated, WrongProvider, BadPeerRecord, BadSignature, Unsigned,
+					} {
 						refused[why] += testutil.ToFloat64(s.m.rejected.WithLabelValues(string(why)))
 					}
 				}
@@ -199,7 +207,10 @@ func TestProviderOfEverything(t *testing.T) {
 		liar := sn.ids[n-1]
 		sn.lie(n-1, func(_ peer.ID, r b3.Root) response {
 			s := liar.seal(t, r, 1, time.Now().Add(time.Hour))
-			return response{Code: uint64(status.OK.Code()), Providers: slices.Repeat([]wireProvider{{Envelope: s.envelope, PeerRecord: s.peerRecord}}, maxProviders)}
+			return response{
+				Code:      uint64(status.OK.Code()),
+				Providers: slices.Repeat([]wireProvider{{Envelope: s.envelope, PeerRecord: s.peerRecord}}, maxProviders),
+			}
 		})
 		for _, r := range []b3.Root{root("what nobody has"), roots[0]} {
 			found, err := collect(services[3].FindProviders(t.Context(), r, FindOptions{Fresh: true}))
@@ -243,7 +254,14 @@ func TestEclipse(t *testing.T) {
 				evil[me.id] = true
 				return net.IPv4(45, 66, byte(len(sn.Hosts)), 1)
 			})
-			d, err := kaddht.New(sn.Hosts[i], kaddht.ProtocolPrefix(Prefix), kaddht.Mode(kaddht.ModeServer), kaddht.DisableAutoRefresh(), kaddht.DisableProviders(), kaddht.DisableValues())
+			d, err := kaddht.New(
+				sn.Hosts[i],
+				kaddht.ProtocolPrefix(Prefix),
+				kaddht.Mode(kaddht.ModeServer),
+				kaddht.DisableAutoRefresh(),
+				kaddht.DisableProviders(),
+				kaddht.DisableValues(),
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -257,7 +275,8 @@ func TestEclipse(t *testing.T) {
 		}
 		for _, group := range [][]int{first, last} {
 			for _, i := range group {
-				if err := sn.Hosts[i].Connect(t.Context(), peer.AddrInfo{ID: sn.ids[0].id, Addrs: sn.Hosts[0].Addrs()}); err != nil {
+				first := peer.AddrInfo{ID: sn.ids[0].id, Addrs: sn.Hosts[0].Addrs()}
+				if err := sn.Hosts[i].Connect(t.Context(), first); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -48,13 +48,19 @@ func identityFrom(t testing.TB, r io.Reader) identity {
 }
 
 func (i identity) peerRecord() *peer.PeerRecord {
-	return peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: i.id, Addrs: []ma.Multiaddr{ma.StringCast("/ip4/192.0.2.1/tcp/4901")}})
+	return peer.PeerRecordFromAddrInfo(
+		peer.AddrInfo{ID: i.id, Addrs: []ma.Multiaddr{ma.StringCast("/ip4/192.0.2.1/tcp/4901")}},
+	)
 }
 
 // seal signs a record that lives from now for ttl.
 func (i identity) seal(t testing.TB, root b3.Root, seq uint64, notAfter time.Time) sealed {
 	t.Helper()
-	s, err := seal(i.key, Record{Root: root, Provider: i.id, Seq: seq, NotAfter: notAfter.Truncate(time.Second)}, i.peerRecord())
+	s, err := seal(
+		i.key,
+		Record{Root: root, Provider: i.id, Seq: seq, NotAfter: notAfter.Truncate(time.Second)},
+		i.peerRecord(),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

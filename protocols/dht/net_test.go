@@ -39,8 +39,14 @@ func (n *node) addr() string {
 func startNode(t *testing.T, roots func() iter.Seq[b3.Root], seeds ...*node) *node {
 	t.Helper()
 	me := newIdentity(t)
-	h, err := libp2p.New(libp2p.Identity(me.key), libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"),
-		libp2p.DisableRelay(), libp2p.DisableMetrics(), libp2p.ForceReachabilityPublic(), libp2p.DisableIdentifyAddressDiscovery())
+	h, err := libp2p.New(
+		libp2p.Identity(me.key),
+		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"),
+		libp2p.DisableRelay(),
+		libp2p.DisableMetrics(),
+		libp2p.ForceReachabilityPublic(),
+		libp2p.DisableIdentifyAddressDiscovery(),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +125,8 @@ func TestNetwork(t *testing.T) {
 	if own, err := collect(b.FindProviders(t.Context(), x, FindOptions{Limit: 0})); err != nil || len(own) != 0 {
 		t.Errorf("the provider finds itself: %v, %v", own, err)
 	}
-	if none, err := collect(e.FindProviders(t.Context(), root("nobody has this"), FindOptions{Limit: 0})); err != nil || len(none) != 0 {
+	if none, err := collect(e.FindProviders(t.Context(), root("nobody has this"), FindOptions{Limit: 0})); err != nil ||
+		len(none) != 0 {
 		t.Errorf("found %v, %v", none, err)
 	}
 	// Everybody: the limit holds, and nobody comes twice.
@@ -261,7 +268,9 @@ func TestTableRefills(t *testing.T) {
 // TestAlone: without a network the node says so at once, and keeps its record.
 func TestAlone(t *testing.T) {
 	n := startNode(t, nil)
-	if _, err := collect(n.FindProviders(t.Context(), root("x"), FindOptions{Limit: 1})); status.Of(err) != status.NoBootstrap {
+	if _, err := collect(n.FindProviders(t.Context(), root("x"), FindOptions{Limit: 1})); status.Of(
+		err,
+	) != status.NoBootstrap {
 		t.Errorf("find: %v", err)
 	}
 	if acks, err := n.Provide(t.Context(), root("x"), root("y")); acks != 0 || status.Of(err) != status.NoBootstrap {
@@ -282,7 +291,9 @@ func TestLifecycle(t *testing.T) {
 	if _, err := n.Provide(t.Context(), root("x")); status.Of(err) != status.NotReady {
 		t.Errorf("provide: %v", err)
 	}
-	if _, err := collect(n.FindProviders(t.Context(), root("x"), FindOptions{Limit: 1})); status.Of(err) != status.NotReady {
+	if _, err := collect(n.FindProviders(t.Context(), root("x"), FindOptions{Limit: 1})); status.Of(
+		err,
+	) != status.NotReady {
 		t.Errorf("find: %v", err)
 	}
 	if n.TableSize() != 0 || len(n.Table()) != 0 {

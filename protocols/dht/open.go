@@ -10,15 +10,15 @@ import (
 	"github.com/multiformats/go-multistream"
 )
 
-// eager opens streams on a network itself, not by way of the host: the host
-// waits until a new connection has been identified, a round trip of its own,
-// before it lets anyone use it. Here the request goes out with the proposal of
-// the protocol; a peer that does not speak it is told from one by the answer.
-type eager struct{ net network.Network }
+// lazyOpener opens streams on the network, not through the host. The host waits until a
+// new connection is identified, which takes another round trip. lazyOpener sends the
+// request together with the protocol proposal. A peer that does not speak the protocol
+// refuses the proposal.
+type lazyOpener struct{ net network.Network }
 
-// NewStream implements streamOpener, for exactly one protocol.
-func (e eager) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error) {
-	s, err := e.net.NewStream(ctx, p) // dials when there is no connection
+// NewStream implements streamOpener. ids must hold exactly one protocol.
+func (e lazyOpener) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error) {
+	s, err := e.net.NewStream(ctx, p) // dials if there is no connection
 	if err != nil {
 		return nil, err
 	}
@@ -26,14 +26,14 @@ func (e eager) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (ne
 		_ = s.ResetWithError(network.StreamResourceLimitExceeded)
 		return nil, err
 	}
-	return &proposing{Stream: s, rw: multistream.NewMSSelect(s, ids[0])}, nil
+	return &lazyStream{Stream: s, rw: multistream.NewMSSelect(s, ids[0])}, nil
 }
 
-// proposing is a stream whose protocol is negotiated with its first bytes.
-type proposing struct {
+// lazyStream is a stream that negotiates its protocol with its first bytes.
+type lazyStream struct {
 	network.Stream
 	rw io.ReadWriteCloser
 }
 
-func (s *proposing) Read(p []byte) (int, error)  { return s.rw.Read(p) }
-func (s *proposing) Write(p []byte) (int, error) { return s.rw.Write(p) }
+func (s *lazyStream) Read(p []byte) (int, error)  { return s.rw.Read(p) }
+func (s *lazyStream) Write(p []byte) (int, error) { return s.rw.Write(p) }

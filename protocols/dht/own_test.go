@@ -20,9 +20,9 @@ func TestOwnRecord(t *testing.T) {
 		defer b.stop()
 		me := newIdentity(t)
 		b.server.self = me.id
-		b.server.own = func(_ context.Context, r b3.Root) (sealed, error) {
+		b.server.ownRecord = func(_ context.Context, r b3.Root) (sealed, error) {
 			if r != root("here") {
-				return sealed{}, errNotHere
+				return sealed{}, errNotStored
 			}
 			return me.seal(t, r, 1, time.Now().Add(time.Hour)), nil
 		}

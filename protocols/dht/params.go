@@ -6,48 +6,48 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// Params are the numbers of discovery that nobody tunes. Tests set them through [Config].
+// Params are fixed numbers of discovery. Tests set them through [Config].
 type Params struct {
-	// K is how many peers hold a record, and the bucket size of the routing table. The nodes of one
-	// network agree on it; an answer carries as many.
+	// K is the number of peers that hold a record, the bucket size of the routing table and the number
+	// of peers in an answer. All nodes of one network must agree on it.
 	K int `fixed:"k"`
 
-	// HedgeFixed makes every peer late after HedgeAfter, however fast it is known to be. Simulations
+	// HedgeFixed makes every peer late after HedgeAfter, whatever its past round trips. Simulations
 	// compare with it.
 	HedgeFixed bool `fixed:"hedge_fixed"`
 
-	// HopBudget bounds the hops of a lookup, the own table being the first; then hop_exceeded.
+	// HopBudget bounds the hops of a lookup; the node's own table is hop 1. Then hop_exceeded.
 	HopBudget int `fixed:"hop_budget"`
 
-	// Refresh is how often the routing table is refreshed, ± 20 %. An entry not heard of for so long
-	// gives way to a peer that answers.
+	// Refresh is the interval, ± 20 %, at which the routing table is refreshed. An entry silent for this
+	// long may be replaced by a peer that answers.
 	Refresh time.Duration `fixed:"refresh"`
 
 	// GroupShare is the share of a bucket that peers of one IP group (IPv4 /16; IPv6 ASN, or /32) may
-	// have. Further ones are refused. Private addresses are exempt.
+	// take. Further peers of the group are refused. Private addresses are exempt.
 	GroupShare float64 `fixed:"group_share"`
 
-	// RPCTimeout bounds one call to a peer, dial included; the peer has failed then. HedgeAfter is at
+	// RPCTimeout bounds one call to a peer, dial included. Then the call has failed. HedgeAfter is at
 	// most this.
 	RPCTimeout time.Duration `fixed:"rpc_timeout"`
 
-	// PublishTimeout bounds the publishing of one record; it is tried again at the next cycle.
+	// PublishTimeout bounds the publishing of one record. Then the next cycle tries again.
 	PublishTimeout time.Duration `fixed:"publish_timeout"`
 
-	// MaxPerKey bounds the records held for one object, as many as an answer carries. No IP group may
-	// keep more than others want.
+	// MaxPerKey bounds the records stored for one object, as many as an answer carries. A full key
+	// replaces a record of the IP group that has most.
 	MaxPerKey int `fixed:"max_per_key"`
 
-	// MaxPerPeer bounds the records held of one provider. Its next is refused with quota. MaxRecords
-	// bounds those of all.
+	// MaxPerPeer bounds the records stored of one provider. Its next is refused with quota. MaxRecords
+	// bounds the records of all.
 	MaxPerPeer int `fixed:"max_per_peer"`
 
-	// AnnounceQueue bounds the objects waiting to be announced at once. What does not fit is announced
-	// by the sweep.
+	// AnnounceQueue bounds the objects waiting to be announced. When it is full, the sweep announces
+	// further objects at its next cycle.
 	AnnounceQueue int `fixed:"announce_queue"`
 }
 
-// defaultParams returns the values that hold.
+// defaultParams returns the values that every node uses.
 func defaultParams() Params {
 	return Params{
 		K:              20,
@@ -62,13 +62,13 @@ func defaultParams() Params {
 	}
 }
 
-// Prefix is what all routing protocols of the network start with.
+// Prefix is the prefix of all routing protocols of the network.
 const Prefix = protocol.ID("/allium")
 
-// KadID is the routing protocol, go-libp2p-kad-dht's under our prefix.
+// KadID is the routing protocol: go-libp2p-kad-dht's under Prefix.
 const KadID = Prefix + "/kad/1.0.0"
 
-// ProviderID is the provider exchange of OAP1 §11.
+// ProviderID is the protocol of the provider exchange (OAP1 §11).
 const ProviderID = Prefix + "/prov/1.0.0"
 
 // Bounds of the wire format, fixed by OAP1 §11.
@@ -82,28 +82,28 @@ const (
 	clockSkew   = 2 * time.Minute
 )
 
-// Bounds of our own. An Ed25519 record is 216 bytes, a peer record 214 with
-// three addresses; larger ones are refused.
+// Bounds of this implementation. An Ed25519 record takes 216 bytes and a peer record with
+// three addresses 214. Larger ones are refused.
 const (
-	maxEnvelope   = 512
-	maxPeerRecord = 1024
+	maxEnvelope   = 512       // bytes
+	maxPeerRecord = 1024      // bytes
 	maxPeerID     = 64        // bytes
 	maxAddr       = 128       // bytes of a closer peer's address
-	maxKadMessage = 128 << 10 // bytes of an answer on KadID: 20 peers with all their addresses are below 30 KiB
+	maxKadMessage = 128 << 10 // bytes of a response on KadID; 20 peers with all addresses take less than 30 KiB
 
-	waitingLookups = 512 // lookups of our own; more are busy
-	waitingDials   = 512 // calls to strangers; more are busy
+	maxWaitingLookups = 512 // lookups of this node that wait; further ones get busy
+	maxWaitingDials   = 512 // calls to unconnected peers that wait; further ones get busy
 
-	// A record that was signed less than recordReuse ago is sent again; as many
-	// as recordCache are kept, about 600 bytes each.
+	// A record that was signed less than recordReuse ago is sent again. The cache of
+	// signed records holds maxSigned records of about 600 bytes.
 	recordReuse = time.Minute
-	recordCache = 1024
+	maxSigned   = 1024
 
-	// serveTimeout is for a whole exchange on the serving side: messages are
-	// small, so no progress for 5 s (SPEC §2) and no end after 5 s are the same.
+	// serveTimeout bounds a whole exchange on the serving side. Messages are small, so
+	// this bound also covers the 5 s without progress of SPEC §2.
 	serveTimeout = 5 * time.Second
 
-	// addressTTL is how long the addresses of a provider found stay in the
-	// peerstore when nobody connects to it.
+	// addressTTL is how long the peerstore keeps the addresses of a found provider that
+	// nobody connects to.
 	addressTTL = 10 * time.Minute
 )

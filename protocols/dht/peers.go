@@ -7,8 +7,8 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 )
 
-// know remembers the addresses of a peer heard of, for a dial that follows.
-func (s *Service) know(info peer.AddrInfo) {
+// rememberAddrs stores the addresses of a peer in the peerstore for a dial that follows.
+func (s *Service) rememberAddrs(info peer.AddrInfo) {
 	if len(info.Addrs) > 0 && !s.isConnected(info.ID) {
 		s.deps.Host.Peerstore().AddAddrs(info.ID, info.Addrs, peerstore.TempAddrTTL)
 	}
@@ -18,18 +18,20 @@ func (s *Service) isConnected(p peer.ID) bool {
 	return s.deps.Host.Network().Connectedness(p) == network.Connected
 }
 
-// connected lists connected peers that speak the provider exchange, at most k.
+// connected returns up to k connected peers that speak the provider exchange.
 func (s *Service) connected() []peer.ID {
 	var peers []peer.ID
+	store := s.deps.Host.Peerstore()
 	for _, p := range s.deps.Host.Network().Peers() {
-		if got, err := s.deps.Host.Peerstore().SupportsProtocols(p, ProviderID); err == nil && len(got) > 0 && len(peers) < s.cfg.K {
+		got, err := store.SupportsProtocols(p, ProviderID)
+		if err == nil && len(got) > 0 && len(peers) < s.cfg.K {
 			peers = append(peers, p)
 		}
 	}
 	return peers
 }
 
-// addrs is where a peer is: of its connections, else of the address book.
+// addrs returns the remote addresses of p's connections, or else its known addresses.
 func (s *Service) addrs(p peer.ID) []ma.Multiaddr {
 	conns := s.deps.Host.Network().ConnsToPeer(p)
 	if len(conns) == 0 {

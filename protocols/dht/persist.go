@@ -11,6 +11,7 @@ import (
 	"github.com/ipfs/go-datastore/namespace"
 	"github.com/ipfs/go-datastore/query"
 	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/internal/ipgroup"
@@ -18,102 +19,103 @@ import (
 	"allium/protocols/status"
 )
 
-// Bounds and paces of persistence.
+// Bounds and intervals of persistence.
 const (
-	flushEvery   = time.Second
-	flushTimeout = 5 * time.Second  // of the last flush
-	fullPause    = 30 * time.Second // after a flush that found no room; what is deleted makes some
-	scanStep     = 512              // persisted records read between two flushes, each verified in about 0.25 ms
-	rewriteStep  = 4 << 10          // records written again between two flushes
-	lookStep     = 256              // records looked up at one time under the store's lock
-	verifyWait   = time.Second      // for a place at the verifier; then at the next step
-	tidyEvery    = time.Hour
-	maxDirty     = 16 << 10 // changes waiting, about 2 MiB
+	flushEvery    = time.Second
+	flushTimeout  = 5 * time.Second  // of the last flush
+	noSpacePause  = 30 * time.Second // after a flush that failed for lack of space; deletions may free some
+	scanBatch     = 512              // most records read between two flushes; each takes about 0.25 ms to verify
+	rewriteBatch  = 4 << 10          // records marked for rewriting between two flushes
+	lookupBatch   = 256              // records looked up while the store is locked once
+	verifyTimeout = time.Second      // wait for the verifier; then the next step tries again
+	rescanEvery   = time.Hour
+	maxDirty      = 16 << 10 // changes that wait, about 2 MiB
 )
 
-// RecordsSpace is the namespace of the provider records of peers in the
-// datastore.
+// RecordsSpace is the datastore namespace of the provider records of peers.
 const RecordsSpace = "records"
 
-// space is a part of the datastore of its own; nil without one.
-func (s *Service) space(name string) ds.Batching {
+// namespace returns a part of the datastore, nil without a datastore.
+func (s *Service) namespace(name string) ds.Batching {
 	if s.deps.Datastore == nil {
 		return nil
 	}
 	return namespace.Wrap(s.deps.Datastore, ds.NewKey(name))
 }
 
-// slot is where a record is: there is one per object and provider.
-type slot struct {
+// recordKey identifies a record: there is one per object and provider.
+type recordKey struct {
 	root     b3.Root
 	provider peer.ID
 }
 
-// key is the slot's name in the datastore.
-func (s slot) key() ds.Key { return ds.RawKey("/" + s.root.Hex() + "/" + s.provider.String()) }
+// datastoreKey returns the record's key in the datastore.
+func (s recordKey) datastoreKey() ds.Key {
+	return ds.RawKey("/" + s.root.Hex() + "/" + s.provider.String())
+}
 
-// parseSlot is the inverse of key.
-func parseSlot(key string) (slot, error) {
+// parseRecordKey is the inverse of datastoreKey.
+func parseRecordKey(key string) (recordKey, error) {
 	digits, id, ok := strings.Cut(strings.TrimPrefix(key, "/"), "/")
 	if !ok {
-		return slot{}, fmt.Errorf("no slot: %q", key)
+		return recordKey{}, fmt.Errorf("no slot: %q", key)
 	}
 	root, err := b3.Parse("b3:" + digits)
 	if err != nil {
-		return slot{}, err
+		return recordKey{}, err
 	}
 	provider, err := peer.Decode(id)
 	if err != nil {
-		return slot{}, err
+		return recordKey{}, err
 	}
-	if s := (slot{root, provider}); s.key().String() == key {
+	if s := (recordKey{root, provider}); s.datastoreKey().String() == key {
 		return s, nil
 	}
-	return slot{}, fmt.Errorf("no slot: %q", key)
+	return recordKey{}, fmt.Errorf("no slot: %q", key)
 }
 
-// dirtySet is the slots that changed since they were last written, at most most
-// of them. A nil set holds nothing.
+// dirtySet holds the keys of up to limit records that changed since the last flush. A nil
+// set ignores changes.
 type dirtySet struct {
-	most    int
-	slots   map[slot]struct{}
-	order   []slot // oldest first
-	dropped int    // changes that were pushed out
+	limit   int
+	keys    map[recordKey]struct{}
+	order   []recordKey // oldest first
+	dropped int         // changes that were dropped because the set was full
 }
 
 func newDirtySet(most int) *dirtySet {
-	return &dirtySet{most: most, slots: make(map[slot]struct{})}
+	return &dirtySet{limit: most, keys: make(map[recordKey]struct{})}
 }
 
-// add notes a change. When there is no room the oldest one is dropped: a record
-// lives in RAM and comes back when its provider publishes it again.
-func (d *dirtySet) add(s slot) {
+// add adds a changed record. A full set drops its oldest change: the record stays in RAM,
+// and returns after a restart when its provider publishes it again.
+func (d *dirtySet) add(s recordKey) {
 	if d == nil {
 		return
 	}
-	if _, ok := d.slots[s]; ok {
+	if _, ok := d.keys[s]; ok {
 		return
 	}
-	if len(d.order) == d.most {
-		delete(d.slots, d.order[0])
+	if len(d.order) == d.limit {
+		delete(d.keys, d.order[0])
 		d.order = d.order[1:]
 		d.dropped++
 	}
-	d.slots[s] = struct{}{}
+	d.keys[s] = struct{}{}
 	d.order = append(d.order, s)
 }
 
-// takeDirty empties the set.
-func (p *providerStore) takeDirty() (changed []slot, dropped int) {
+// takeDirty returns the changes in order, with the number dropped, and empties the set.
+func (p *providerStore) takeDirty() (changed []recordKey, dropped int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d := p.dirty
-	p.dirty = newDirtySet(d.most)
+	p.dirty = newDirtySet(d.limit)
 	return d.order, d.dropped
 }
 
-// touch has slots written or deleted at the next flush, whichever they need.
-func (p *providerStore) touch(slots ...slot) {
+// markDirty makes the next flush write or delete each record, as the store then has it.
+func (p *providerStore) markDirty(slots ...recordKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range slots {
@@ -121,24 +123,24 @@ func (p *providerStore) touch(slots ...slot) {
 	}
 }
 
-// slots lists where records are.
-func (p *providerStore) slots() []slot {
+// recordKeys lists the keys of all records.
+func (p *providerStore) recordKeys() []recordKey {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := make([]slot, 0, p.n)
+	all := make([]recordKey, 0, p.count)
 	for root, held := range p.keys {
 		for _, h := range held {
-			all = append(all, slot{root, h.provider})
+			all = append(all, recordKey{root, h.provider})
 		}
 	}
 	return all
 }
 
-// look returns the records that slots hold.
-func (p *providerStore) look(slots []slot) map[slot]sealed {
+// lookup returns the stored records among slots.
+func (p *providerStore) lookup(slots []recordKey) map[recordKey]sealed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	found := make(map[slot]sealed, len(slots))
+	found := make(map[recordKey]sealed, len(slots))
 	for _, s := range slots {
 		for _, h := range p.keys[s.root] {
 			if h.provider == s.provider {
@@ -149,7 +151,7 @@ func (p *providerStore) look(slots []slot) map[slot]sealed {
 	return found
 }
 
-// storedRecord is a record in the datastore.
+// storedRecord is the form of a record in the datastore.
 type storedRecord struct {
 	_          struct{} `cbor:",toarray"`
 	Envelope   []byte
@@ -157,7 +159,7 @@ type storedRecord struct {
 	Group      []byte // source.group
 	Reached    bool
 
-	old bool // written by a version that kept neither Group nor Reached
+	old bool // written by a version that stored neither Group nor Reached
 }
 
 func parseStored(value []byte) (storedRecord, error) {
@@ -173,57 +175,68 @@ func parseStored(value []byte) (storedRecord, error) {
 	return r, err
 }
 
-// claimed is the group of the addresses that a record's provider signed, where
-// it is not known what it came from.
-func claimed(s sealed) string {
+// loopback is an address that is in no IP group.
+var loopback = ma.StringCast("/ip4/127.0.0.1")
+
+// groupOfAddrs returns the IP group of the addresses that the provider signed. It is used
+// if the connection that the record came over is unknown.
+func groupOfAddrs(s sealed) string {
 	if groups := ipgroup.All(s.addrs.Addrs); len(groups) > 0 {
 		return string(groups[0])
 	}
-	return ipgroup.Key(exempt, s.Provider)
+	return ipgroup.Key(loopback, s.Provider)
 }
 
-// persister keeps a copy of the records in a datastore, for the next start.
+// persister keeps a copy of the records in a datastore for the next start.
 //
-// Changes are collected in the store's dirty set and written every second by
-// run alone, in one synced batch: a crash loses at most the changes of a
-// second, and never half of a batch. Answers come from RAM. At the start the
-// records are read back in the background, each verified like a stranger's.
-// What the datastore has and RAM has not, because its deletion was dropped, is
-// found and deleted within the hour. What was refused while the clock may have
-// been wrong stays on disk, and is read again when the clock is right. Into a datastore that was renewed all of
-// them are written again, after what it has was read.
+// The store collects changes in its dirty set. Only run writes them, every second, in one
+// synced batch: a crash loses at most the changes of one second and never half a batch.
+// Requests are answered from RAM. After the start, run reads the records back in the
+// background and verifies each like one from a stranger.
+//
+// If a deletion was dropped, the datastore has a record that RAM lacks; a scan deletes it
+// within the hour. A record that was refused while the clock may have been wrong stays on
+// disk and is read again when the clock is right. After the datastore was replaced, run
+// reads what it contains and then writes all records again.
 type persister struct {
-	mayExpire func() bool // the clock is right
+	mayExpire func() bool // reports that the clock is right
 
-	d       ds.Batching
-	store   *providerStore
-	verify  *verifier
-	renewed func() uint64
-	count   *prometheus.CounterVec // result
-	log     *slog.Logger
+	datastore         ds.Batching
+	store             *providerStore
+	verify            *verifier
+	countReplacements func() uint64
+	count             *prometheus.CounterVec // result
+	log               *slog.Logger
 
-	// Of run alone.
-	scan    query.Results // nil between two scans
-	entry   *query.Entry  // of the scan; it waits for the verifier
-	again   bool          // the scan reads the records, not the keys alone
-	loaded  bool          // the first scan is over
-	kept    bool          // records were left on disk, not in RAM, as the clock may have been wrong
-	next    time.Time     // of the next scan
-	failing bool          // since the last success
-	pause   time.Time     // no flush before then
-	seen    uint64        // of renewed
-	rewrite []slot        // to be written again
+	// Used only by run.
+	scan         query.Results // nil between two scans
+	entry        *query.Entry  // entry of the scan that waits for the verifier
+	fullScan     bool          // the scan reads records, not only keys
+	loaded       bool          // the first scan has ended
+	leftOnDisk   bool          // records were refused and left on disk, because the clock may have been wrong
+	nextScan     time.Time     // when the next scan starts
+	failing      bool          // no flush has succeeded since the last failure
+	pausedUntil  time.Time     // no flush before this time
+	replacements uint64        // last value of countReplacements
+	rewrite      []recordKey   // records still to write again
 }
 
-// newPersister returns a persister of store's records in d, which is its alone
-// and is closed by the caller after run has returned. A nil d persists nothing.
-// It is made before the store is used.
-func newPersister(d ds.Batching, store *providerStore, verify *verifier, renewed func() uint64, reg prometheus.Registerer, log *slog.Logger) (*persister, error) {
+// newPersister returns a persister of store's records in d. Nothing else may use d; the
+// caller closes it after run has returned. A nil d persists nothing. newPersister must be
+// called before store is used.
+func newPersister(
+	d ds.Batching, store *providerStore, verify *verifier, replacements func() uint64,
+	reg prometheus.Registerer, log *slog.Logger,
+) (*persister, error) {
 	w := &persister{
 		mayExpire: func() bool { return true },
 
-		d: d, store: store, verify: verify, renewed: renewed, log: log,
-		count: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dht_records_persisted_total", Help: "Changes of provider records on disk: stored, deleted, dropped (too many waited), failed (tried again), and of those read at the start restored or refused."}, []string{"result"}),
+		datastore: d, store: store, verify: verify, countReplacements: replacements, log: log,
+		count: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dht_records_persisted_total",
+			Help: "Changes of provider records on disk: stored, deleted, dropped (too many waited), " +
+				"failed (tried again); and records read after a start: restored, refused.",
+		}, []string{"result"}),
 	}
 	if d == nil {
 		return w, nil
@@ -235,20 +248,20 @@ func newPersister(d ds.Batching, store *providerStore, verify *verifier, renewed
 	return w, reg.Register(w.count)
 }
 
-// run writes and reads until ctx ends, then writes once more.
+// run reads and writes until ctx ends, then writes once more.
 func (w *persister) run(ctx context.Context) {
-	if w.d == nil {
+	if w.datastore == nil {
 		return
 	}
-	w.seen = w.renewed()
+	w.replacements = w.countReplacements()
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		w.renew()
-		w.step(ctx)
+		w.checkReplaced()
+		w.continueScan(ctx)
 		select {
 		case <-tick.C:
-			if !time.Now().Before(w.pause) {
+			if !time.Now().Before(w.pausedUntil) {
 				w.flush(ctx)
 			}
 		case <-ctx.Done():
@@ -260,22 +273,22 @@ func (w *persister) run(ctx context.Context) {
 	w.flush(ctx)
 }
 
-// renew begins anew with a datastore that is another one, and has some of the
-// records written to it.
-func (w *persister) renew() {
-	if n := w.renewed(); n != w.seen {
-		w.seen = n
+// checkReplaced starts over if the datastore was replaced, and marks the next records that
+// must be written again.
+func (w *persister) checkReplaced() {
+	if n := w.countReplacements(); n != w.replacements {
+		w.replacements = n
 		w.endScan()
-		w.loaded, w.next, w.pause = false, time.Time{}, time.Time{}
-		w.rewrite = w.store.slots()
+		w.loaded, w.nextScan, w.pausedUntil = false, time.Time{}, time.Time{}
+		w.rewrite = w.store.recordKeys()
 	}
-	n := min(len(w.rewrite), rewriteStep)
-	w.store.touch(w.rewrite[:n]...)
+	n := min(len(w.rewrite), rewriteBatch)
+	w.store.markDirty(w.rewrite[:n]...)
 	w.rewrite = w.rewrite[n:]
 }
 
-// flush writes what has changed. What cannot be written waits for the next
-// flush, which comes later when there is no room.
+// flush writes the changes. Changes that cannot be written wait for the next flush. If the
+// disk is full, that one comes after noSpacePause.
 func (w *persister) flush(ctx context.Context) {
 	changed, dropped := w.store.takeDirty()
 	w.count.WithLabelValues("dropped").Add(float64(dropped))
@@ -285,13 +298,14 @@ func (w *persister) flush(ctx context.Context) {
 	stored, err := w.write(ctx, changed)
 	if err != nil {
 		w.count.WithLabelValues("failed").Add(float64(len(changed)))
-		w.store.touch(changed...)
+		w.store.markDirty(changed...)
 		if !w.failing {
-			w.log.Warn("provider records cannot be stored: those taken from now on are lost at a restart until their providers publish them again. See that the disk has room and is writable", "error", err)
+			w.log.Warn("cannot store provider records: new ones are lost at a restart until their providers "+
+				"publish them again. Check that the disk has space and is writable", "error", err)
 		}
 		w.failing = true
 		if status.Of(err) == status.NoSpace {
-			w.pause = time.Now().Add(fullPause)
+			w.pausedUntil = time.Now().Add(noSpacePause)
 		}
 		return
 	}
@@ -300,23 +314,25 @@ func (w *persister) flush(ctx context.Context) {
 	w.count.WithLabelValues("deleted").Add(float64(len(changed) - stored))
 }
 
-// write makes the datastore have of changed what RAM has, all of it or nothing.
-func (w *persister) write(ctx context.Context, changed []slot) (stored int, err error) {
-	batch, err := w.d.Batch(ctx)
+// write makes the datastore agree with RAM for the changed records, all of them or none.
+func (w *persister) write(ctx context.Context, changed []recordKey) (stored int, err error) {
+	batch, err := w.datastore.Batch(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for len(changed) > 0 {
-		n := min(len(changed), lookStep)
-		held := w.store.look(changed[:n])
+		n := min(len(changed), lookupBatch)
+		held := w.store.lookup(changed[:n])
 		for _, s := range changed[:n] {
 			rec, ok := held[s]
 			if !ok {
-				err = batch.Delete(ctx, s.key())
-			} else if value, merr := canonical.Marshal(storedRecord{Envelope: rec.envelope, PeerRecord: rec.peerRecord, Group: []byte(rec.group), Reached: rec.reached}); merr != nil {
+				err = batch.Delete(ctx, s.datastoreKey())
+			} else if value, merr := canonical.Marshal(storedRecord{
+				Envelope: rec.envelope, PeerRecord: rec.peerRecord, Group: []byte(rec.group), Reached: rec.reached,
+			}); merr != nil {
 				err = merr
 			} else {
-				err = batch.Put(ctx, s.key(), value)
+				err = batch.Put(ctx, s.datastoreKey(), value)
 				stored++
 			}
 			if err != nil {
@@ -328,5 +344,5 @@ func (w *persister) write(ctx context.Context, changed []slot) (stored int, err 
 	if err := batch.Commit(ctx); err != nil {
 		return 0, err
 	}
-	return stored, w.d.Sync(ctx, ds.NewKey("/"))
+	return stored, w.datastore.Sync(ctx, ds.NewKey("/"))
 }

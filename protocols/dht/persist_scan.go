@@ -9,74 +9,75 @@ import (
 	"github.com/ipfs/go-datastore/query"
 )
 
-// step reads on, if it is time: first all records, then every hour the keys. The
-// records are read again, without waiting, when some were left on disk by a clock
-// that has become right.
-func (w *persister) step(ctx context.Context) {
+// continueScan reads the next part of a scan if one is due. The first scan reads all
+// records, later ones, every hour, only the keys. If records were left on disk and the
+// clock has become right, a scan reads the records again at once.
+func (w *persister) continueScan(ctx context.Context) {
 	if w.scan == nil {
 		right := w.mayExpire()
-		if time.Now().Before(w.next) && (!right || !w.kept) {
+		if time.Now().Before(w.nextScan) && (!right || !w.leftOnDisk) {
 			return
 		}
-		w.again = !w.loaded || right && w.kept
-		scan, err := w.d.Query(ctx, query.Query{KeysOnly: !w.again})
+		w.fullScan = !w.loaded || right && w.leftOnDisk
+		scan, err := w.datastore.Query(ctx, query.Query{KeysOnly: !w.fullScan})
 		if err != nil {
-			w.failed(err)
+			w.abortScan(err)
 			return
 		}
 		w.scan = scan
-		w.kept = w.kept && !w.again
+		w.leftOnDisk = w.leftOnDisk && !w.fullScan
 	}
 	start := time.Now()
-	for n := 0; n < scanStep && time.Since(start) < flushEvery/2; n++ {
+	for n := 0; n < scanBatch && time.Since(start) < flushEvery/2; n++ {
 		if w.entry == nil {
 			r, more := w.scan.NextSync()
 			if !more {
 				w.endScan()
-				w.loaded, w.next = true, time.Now().Add(tidyEvery)
+				w.loaded, w.nextScan = true, time.Now().Add(rescanEvery)
 				return
 			}
 			if r.Error != nil {
-				w.failed(r.Error)
+				w.abortScan(r.Error)
 				return
 			}
 			w.entry = &r.Entry
 		}
-		if !w.read(ctx, *w.entry) {
+		if !w.handleEntry(ctx, *w.entry) {
 			return
 		}
 		w.entry = nil
 	}
 }
 
-// failed ends a scan that cannot go on; it begins anew in a minute.
-func (w *persister) failed(err error) {
+// abortScan ends a scan that failed. The next one starts in a minute.
+func (w *persister) abortScan(err error) {
 	w.endScan()
-	w.loaded = w.loaded && !w.again // what it left is read by the next one
-	w.next = time.Now().Add(time.Minute)
-	w.log.Warn("stored provider records cannot be read", "error", err)
+	w.loaded = w.loaded && !w.fullScan // the next scan reads the remaining records
+	w.nextScan = time.Now().Add(time.Minute)
+	w.log.Warn("cannot read stored provider records; will try again", "error", err)
 }
 
 func (w *persister) endScan() {
 	if w.scan != nil {
-		_ = w.scan.Close() // of what was only read
+		_ = w.scan.Close() // nothing was written
 	}
 	w.scan, w.entry = nil, nil
 }
 
-// read takes one entry of the datastore, or reports that it could not now.
-func (w *persister) read(ctx context.Context, e query.Entry) bool {
-	at, err := parseSlot(e.Key)
+// handleEntry processes one entry of the datastore. It returns false if the verifier is
+// busy; the same entry must then be tried again.
+func (w *persister) handleEntry(ctx context.Context, e query.Entry) bool {
+	at, err := parseRecordKey(e.Key)
 	if err != nil {
-		if err := w.d.Delete(ctx, ds.RawKey(e.Key)); err != nil {
-			w.log.Warn("a key that is no record's cannot be deleted", "error", err)
+		if err := w.datastore.Delete(ctx, ds.RawKey(e.Key)); err != nil {
+			w.log.Warn("cannot delete an invalid key from the record datastore", "error", err)
 		}
 		w.count.WithLabelValues("refused").Inc()
 		return true
 	}
-	if here := len(w.store.look([]slot{at})) > 0; w.loaded && (here || !w.again) {
-		if !here && !w.kept && w.mayExpire() {
-			w.store.touch(at)
+	if here := len(w.store.lookup([]recordKey{at})) > 0; w.loaded && (here || !w.fullScan) {
+		if !here && !w.leftOnDisk && w.mayExpire() {
+			w.store.markDirty(at)
 		}
 		return true
 	}
@@ -86,24 +87,24 @@ func (w *persister) read(ctx context.Context, e query.Entry) bool {
 	case err == nil:
 		w.count.WithLabelValues("restored").Inc()
 	case errors.As(err, &refused) && !w.mayExpire():
-		w.kept = true // it may be good by a clock that is right
+		w.leftOnDisk = true // it may be valid once the clock is right
 	case errors.As(err, &refused):
-		// Deleted, or written anew when RAM has taken another one meanwhile.
-		w.store.touch(at)
+		// The next flush deletes it, or writes the record that RAM has received meanwhile.
+		w.store.markDirty(at)
 		w.count.WithLabelValues("refused").Inc()
 	default:
-		return false // the verifier has no place
+		return false // the verifier is busy
 	}
 	return true
 }
 
-// restore verifies a persisted record and gives it to the store.
-func (w *persister) restore(ctx context.Context, at slot, value []byte) error {
+// restore verifies a persisted record and adds it to the store.
+func (w *persister) restore(ctx context.Context, at recordKey, value []byte) error {
 	stored, err := parseStored(value)
 	if err != nil {
 		return refuse(Malformed, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, verifyWait)
+	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
 	rec, err := w.verify.open(ctx, stored.Envelope, stored.PeerRecord, at.root)
 	if err != nil {
@@ -111,7 +112,7 @@ func (w *persister) restore(ctx context.Context, at slot, value []byte) error {
 	}
 	rec.source = source{group: string(stored.Group), reached: stored.Reached}
 	if stored.old {
-		rec.group = claimed(rec)
+		rec.group = groupOfAddrs(rec)
 	}
 	if rec.Provider != at.provider {
 		return refuse(WrongProvider, nil)

@@ -60,20 +60,20 @@ func loadAll(t testing.TB, d ds.Batching, total int) *providerStore {
 	t.Helper()
 	p, w := newPersisted(t, d, total)
 	for !w.loaded {
-		w.step(t.Context())
+		w.continueScan(t.Context())
 	}
 	w.flush(t.Context())
 	return p
 }
 
 // contents is what a store holds.
-func contents(p *providerStore) map[slot]uint64 {
+func contents(p *providerStore) map[recordKey]uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := map[slot]uint64{}
+	all := map[recordKey]uint64{}
 	for r, hs := range p.keys {
 		for _, h := range hs {
-			all[slot{r, h.provider}] = h.seq
+			all[recordKey{r, h.provider}] = h.seq
 		}
 	}
 	return all
@@ -156,7 +156,7 @@ func TestPersistRefuses(t *testing.T) {
 	good := me.seal(t, root("x"), 1, end)
 	flipped := value(good)
 	flipped[len(flipped)/4] ^= 1
-	at := func(r b3.Root, id peer.ID) string { return slot{r, id}.key().String() }
+	at := func(r b3.Root, id peer.ID) string { return recordKey{r, id}.datastoreKey().String() }
 	for name, e := range map[string]struct {
 		key   string
 		value []byte
@@ -181,7 +181,7 @@ func TestPersistRefuses(t *testing.T) {
 				}
 			}
 			p := loadAll(t, d, 10)
-			if got := contents(p); len(got) != 1 || got[slot{root("z"), me.id}] != 1 {
+			if got := contents(p); len(got) != 1 || got[recordKey{root("z"), me.id}] != 1 {
 				t.Errorf("restored %v", got)
 			}
 			if got := entries(t, d); len(got) != 1 || got[at(root("z"), me.id)] == nil {
@@ -207,13 +207,13 @@ func TestPersistNewerWins(t *testing.T) {
 		t.Fatal(err)
 	}
 	for !w.loaded {
-		w.step(t.Context())
+		w.continueScan(t.Context())
 	}
 	w.flush(t.Context())
-	if got := contents(next)[slot{root("x"), me.id}]; got != 2 {
+	if got := contents(next)[recordKey{root("x"), me.id}]; got != 2 {
 		t.Errorf("seq %d is held", got)
 	}
-	if got := contents(loadAll(t, d, 10))[slot{root("x"), me.id}]; got != 2 {
+	if got := contents(loadAll(t, d, 10))[recordKey{root("x"), me.id}]; got != 2 {
 		t.Errorf("seq %d is on disk", got)
 	}
 }
@@ -275,21 +275,22 @@ func TestDirtySetDropsOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		me, d := newIdentity(t), inMemory()
 		p, w := newPersisted(t, d, 100)
-		p.dirty.most = 3
+		p.dirty.limit = 3
 		for i := range 5 {
-			if err := p.put(me.seal(t, root(fmt.Sprint(i)), 1, time.Now().Add(time.Duration(i+1)*10*time.Minute)), time.Now()); err != nil {
+			ends := time.Now().Add(time.Duration(i+1) * 10 * time.Minute)
+			if err := p.put(me.seal(t, root(fmt.Sprint(i)), 1, ends), time.Now()); err != nil {
 				t.Fatal(err)
 			}
 			if i == 2 {
 				w.flush(t.Context())
 			}
 		}
-		p.touch(slot{root("2"), me.id}, slot{root("4"), me.id}) // 3, 4, 2
-		p.touch(slot{root("1"), me.id})                         // 3 is dropped
+		p.markDirty(recordKey{root("2"), me.id}, recordKey{root("4"), me.id}) // 3, 4, 2
+		p.markDirty(recordKey{root("1"), me.id})                              // 3 is dropped
 		w.flush(t.Context())
 		on := entries(t, d)
 		for i, want := range []bool{true, true, true, false, true} {
-			if got := on[slot{root(fmt.Sprint(i)), me.id}.key().String()] != nil; got != want {
+			if got := on[recordKey{root(fmt.Sprint(i)), me.id}.datastoreKey().String()] != nil; got != want {
 				t.Errorf("%d on disk: %v", i, got)
 			}
 		}
@@ -303,7 +304,7 @@ func TestDirtySetDropsOldest(t *testing.T) {
 		most := func(n int) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.dirty.most = n
+			p.dirty.limit = n
 		}
 		most(1)
 		p.sweep(time.Now()) // all have expired; one deletion is noted
@@ -355,7 +356,7 @@ func TestPersistDiskFull(t *testing.T) {
 			}
 		}
 		stop()
-		if got := strings.Count(log.String(), "cannot be stored"); got != 2 {
+		if got := strings.Count(log.String(), "cannot store"); got != 2 {
 			t.Errorf("%d warnings", got)
 		}
 	})
@@ -410,7 +411,7 @@ func TestPersistNoRoom(t *testing.T) {
 		if err := p.put(me.seal(t, root("x"), 1, time.Now().Add(time.Hour)), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		p.touch(slot{root("gone"), me.id})
+		p.markDirty(recordKey{root("gone"), me.id})
 		time.Sleep(5 * time.Minute)
 		if n := d.deletes.Load(); n == 0 || n > 10 {
 			t.Errorf("one record was deleted %d times in five minutes", n)
@@ -502,12 +503,15 @@ func TestPersistCrash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	d := &cloningDS{Batching: base, clone: func(when string) {
 		for _, part := range []int{0, 30, 70} {
-			crashes = append(crashes, crash{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: part, RNG: rng}), when, round})
+			crashes = append(
+				crashes,
+				crash{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: part, RNG: rng}), when, round},
+			)
 		}
 	}}
 	p, w := newPersisted(t, d, 1000)
 	me := newIdentity(t)
-	var states []map[slot]uint64
+	var states []map[recordKey]uint64
 	states = append(states, contents(p))
 	for ; round < 6; round++ {
 		for i := range 50 {
@@ -539,21 +543,28 @@ func TestPersistCrash(t *testing.T) {
 		}
 		before, after := maps.Equal(got, states[c.round]), maps.Equal(got, states[c.round+1])
 		if !after && (!before || c.when == "after the sync") {
-			t.Errorf("round %d, %s: %d records, neither the %d before nor the %d after", c.round, c.when, len(got), len(states[c.round]), len(states[c.round+1]))
+			t.Errorf(
+				"round %d, %s: %d records, neither the %d before nor the %d after",
+				c.round,
+				c.when,
+				len(got),
+				len(states[c.round]),
+				len(states[c.round+1]),
+			)
 		}
 	}
 }
 
 func FuzzParseSlot(f *testing.F) {
-	f.Add(slot{root("x"), fixedIdentity(f).id}.key().String())
+	f.Add(recordKey{root("x"), fixedIdentity(f).id}.datastoreKey().String())
 	f.Add("/")
 	f.Add("//")
 	f.Add("/" + root("x").Hex())
 	f.Add("/" + root("x").Hex() + "/Qm")
 	f.Fuzz(func(t *testing.T, key string) {
-		s, err := parseSlot(key)
-		if err == nil && s.key().String() != key {
-			t.Fatalf("%q is read as %q", key, s.key())
+		s, err := parseRecordKey(key)
+		if err == nil && s.datastoreKey().String() != key {
+			t.Fatalf("%q is read as %q", key, s.datastoreKey())
 		}
 	})
 }
@@ -571,8 +582,8 @@ func FuzzPersisted(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, value []byte) {
 		p, w := newPersisted(t, inMemory(), 10)
-		at := slot{root("x"), me.id}
-		if !w.read(t.Context(), query.Entry{Key: at.key().String(), Value: value}) {
+		at := recordKey{root("x"), me.id}
+		if !w.handleEntry(t.Context(), query.Entry{Key: at.datastoreKey().String(), Value: value}) {
 			t.Fatal("not read")
 		}
 		for _, s := range p.get(at.root, 1, time.Now()) {

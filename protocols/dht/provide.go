@@ -14,15 +14,14 @@ import (
 	"allium/protocols/status"
 )
 
-// putParallel is how many peers are given a record at one time.
+// putParallel bounds the peers that a record is sent to at a time.
 const putParallel = 10
 
-// Provide signs a record for each root and gives it to the k peers closest to
-// it, in a smaller network to all; it returns the number of acknowledgements
-// over all roots. The record is also held here. A root that nobody took is an
-// error, after the other roots have been tried: no_bootstrap when no peer is
-// known, else what the peers answered. One root takes at most
-// Config.PublishTimeout.
+// Provide signs a record for each root, stores it, and sends it to the k peers closest to
+// the root; a smaller network's peers all receive it. It returns the number of
+// acknowledgements over all roots. If no peer took a root, Provide tries the other roots
+// and then returns an error: no_bootstrap if no peer is known, else what the peers
+// answered. One root takes at most Config.PublishTimeout.
 func (s *Service) Provide(ctx context.Context, roots ...b3.Root) (int, error) {
 	acks := 0
 	var errs []error
@@ -39,28 +38,28 @@ func (s *Service) Provide(ctx context.Context, roots ...b3.Root) (int, error) {
 	return acks, errors.Join(errs...)
 }
 
-// provide publishes one root; n is the number of acknowledgements.
+// provide publishes one root and returns the number of acknowledgements.
 func (s *Service) provide(ctx context.Context, root b3.Root) (n int, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("dht: provide %s: %w", root, err)
+			err = fmt.Errorf("provide %s: %w", root, err)
 		}
 	}()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.PublishTimeout)
 	defer cancel()
-	rec, err := s.recent(root, s.deps.Now())
+	rec, err := s.currentRecord(root, s.deps.Now())
 	if err != nil {
 		return 0, err
 	}
-	peers, _, err := s.closest(ctx, opPublish, s.cfg.publish(), root.Multihash())
+	peers, _, err := s.closest(ctx, opPublish, s.cfg.publishConfig(), root.Multihash())
 	if err != nil {
 		return 0, err
 	}
 	return s.putAll(ctx, peers, rec)
 }
 
-// putAll gives rec to peers. The error is the last peer's, and nil when anyone
-// took it.
+// putAll sends rec to peers and returns the number of acknowledgements. If no peer took
+// the record, it returns the last error.
 func (s *Service) putAll(ctx context.Context, peers []peer.ID, rec sealed) (int, error) {
 	var acks atomic.Int64
 	var last atomic.Pointer[error]
@@ -68,12 +67,12 @@ func (s *Service) putAll(ctx context.Context, peers []peer.ID, rec sealed) (int,
 	puts.SetLimit(putParallel)
 	for _, p := range peers {
 		puts.Go(func() error {
-			if err := s.exchange.put(ctx, p, rec); err == nil {
+			if err := s.providers.put(ctx, p, rec); err == nil {
 				acks.Add(1)
 			} else {
 				last.Store(&err)
 			}
-			return nil // one peer's refusal does not stop the others
+			return nil // the other peers still receive the record
 		})
 	}
 	_ = puts.Wait() // no call returns an error
@@ -86,66 +85,72 @@ func (s *Service) putAll(ctx context.Context, peers []peer.ID, rec sealed) (int,
 	return 0, errNoPeers
 }
 
-// sign makes the record for root with this host's present addresses.
+// sign makes a record for root with the current addresses of this host.
 func (s *Service) sign(root b3.Root, now time.Time) (sealed, error) {
 	addrs := s.deps.Host.Addrs()
 	if len(addrs) == 0 {
-		return sealed{}, status.Errorf(status.TransportDown, "this node has no address others could use: check listen.addrs and listen.relays")
+		return sealed{}, status.Errorf(status.TransportDown,
+			"this node has no address that others can use: check listen.addrs and listen.relays")
 	}
-	rec := Record{Root: root, Provider: s.self, Seq: s.nextSeq(now), NotAfter: now.Add(s.cfg.RecordTTL).Truncate(time.Second)}
+	notAfter := now.Add(s.cfg.RecordTTL).Truncate(time.Second)
+	rec := Record{Root: root, Provider: s.self, Seq: s.nextSeq(now), NotAfter: notAfter}
 	return seal(s.deps.Key, rec, peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: s.self, Addrs: addrs}))
 }
 
-// put gives one peer our record for root: what the sweep sends. The record is
-// signed once for all peers that it goes to at about the same time.
+// put sends one peer this node's record for root. The sweep uses it. All peers that
+// receive the record at about the same time receive the same signature.
 func (s *Service) put(ctx context.Context, p peer.ID, root b3.Root) error {
-	rec, err := s.recent(root, s.deps.Now())
+	rec, err := s.currentRecord(root, s.deps.Now())
 	if err != nil {
 		return err
 	}
-	return s.exchange.put(ctx, p, rec)
+	return s.providers.put(ctx, p, rec)
 }
 
-// recent returns a record signed in the last few minutes. One that was signed
-// while the clock was ahead would be refused as future-dated, and is not used.
-func (s *Service) recent(root b3.Root, now time.Time) (sealed, error) {
+// currentRecord returns a record for root that was signed within recordReuse, or signs a
+// new one and stores it. It does not reuse a record that was signed while the clock was
+// ahead, because peers would refuse it as future-dated.
+func (s *Service) currentRecord(root b3.Root, now time.Time) (sealed, error) {
 	if s.deps.ClockWrong() {
 		return sealed{}, errClock
 	}
-	if rec, ok := s.signed.Get(root); ok && rec.NotAfter.After(now.Add(s.cfg.RecordTTL-recordReuse)) && !rec.NotAfter.After(now.Add(s.cfg.RecordTTL+recordReuse)) {
-		return rec, nil
+	if rec, ok := s.signed.Get(root); ok {
+		expected := now.Add(s.cfg.RecordTTL)
+		if rec.NotAfter.After(expected.Add(-recordReuse)) && !rec.NotAfter.After(expected.Add(recordReuse)) {
+			return rec, nil
+		}
 	}
 	rec, err := s.sign(root, now)
 	if err != nil {
 		return sealed{}, err
 	}
 	s.signed.Add(root, rec)
-	_ = s.store.put(rec, now) // only room can be lacking here, and then the others have the record
+	_ = s.store.put(rec, now) // fails only if the store is full; peers get the record anyway
 	return rec, nil
 }
 
-// errClock is the refusal to sign by a clock that is wrong.
+// errClock refuses to sign while the clock is wrong.
 var errClock = status.Errorf(status.NotReady, "this machine's clock is wrong, so nothing is signed: set it")
 
-// errNotHere is the answer of own for an object that this node has not got.
-var errNotHere = status.Errorf(status.NotFound, "dht: this node has not got the object")
+// errNotStored reports that this node does not have an object.
+var errNotStored = status.Errorf(status.NotFound, "this node does not have the object")
 
-// own makes and keeps a record of this node for an object that it has.
-// Signing costs half a verification and waits for the same place.
-func (s *Service) own(ctx context.Context, root b3.Root) (sealed, error) {
+// ownRecord returns a record of this node for an object that it has, and stores it.
+// Signing takes half as long as a verification and waits at the same gate.
+func (s *Service) ownRecord(ctx context.Context, root b3.Root) (sealed, error) {
 	if !s.deps.Has(ctx, root) {
-		return sealed{}, errNotHere
+		return sealed{}, errNotStored
 	}
 	release, err := s.verify.gate.Acquire(ctx)
 	if err != nil {
 		return sealed{}, err
 	}
 	defer release()
-	return s.recent(root, s.deps.Now())
+	return s.currentRecord(root, s.deps.Now())
 }
 
-// nextSeq is the time in milliseconds, and higher than every number before, so
-// that it also rises over a restart.
+// nextSeq returns a sequence number: the time in milliseconds, or one above the last
+// number if that is higher. The numbers therefore also rise across a restart.
 func (s *Service) nextSeq(now time.Time) uint64 {
 	for {
 		last := s.seq.Load()

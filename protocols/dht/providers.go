@@ -15,59 +15,58 @@ import (
 
 // providerStore holds verified records in RAM.
 //
-// Who may have a record here costs an attacker nothing but an identity, so room
-// is shared out by the IP group that a record came from (see source), and what
-// is here stays:
+// An identity costs an attacker nothing. Records therefore compete for space by the IP
+// group that they came from (see source), and stored records have precedence:
 //
-//   - A full key gives a place to a record of a group that has fewer of them, and
-//     the group with most loses its newest. Of equal groups none gives way.
-//   - One place of a key is for a provider that was reached at its own address:
-//     the first such record finds room, and keeps it.
-//   - A full store does the same over all keys.
+//   - A full key accepts a record of a group that has fewer of them. The group with most
+//     records loses its newest. A group never displaces an equally large one.
+//   - One place of each key is for a provider that was reached at its own address. The
+//     first such record takes that place and keeps it.
+//   - A full store applies the same rules to all keys together.
 //
-// No record counts for longer than maxLifetime from when it came, whatever it
-// says. This node's own records give way to none.
+// A record counts for at most maxLifetime after it arrived, whatever it says. This node's
+// own records are never displaced.
 //
-// Invariants: len(records of a key) ≤ perKey, records of one provider ≤
-// perPeer, records in all ≤ total; of a provider and a key there is one record,
-// the one with the highest seq; peers[p] and groups[g] exist while they have a
-// record. A peer record is held once per provider, so all of a provider's
-// records get the addresses of the newest. dirty, if there is one, has every
-// slot that was written or dropped since it was last taken.
+// Invariants: a key has at most perKey records, a provider at most perPeer, and the store
+// at most total. For one provider and key there is one record, that with the highest seq.
+// peers[p] and groups[g] exist while they have a record. Each provider has one peer record,
+// so all of its records have its newest addresses. dirty, if not nil, holds every key that
+// was written or dropped since it was last taken.
 type providerStore struct {
 	perKey, perPeer, total int
 
-	mayExpire func() bool // the clock is right, so that what has expired makes room; called without mu
+	mayExpire func() bool // reports that the clock is right and expired records may be dropped; called without mu
 
-	mu     sync.Mutex
-	dirty  *dirtySet           // nil: nothing is persisted
-	keys   map[b3.Root][]*held // oldest first
-	peers  map[peer.ID]*heldPeer
-	groups map[string]*heldGroup
-	most   heaviest.Heap[*heldGroup] // groups but for this node's own
-	n      int
-	swept  time.Time // when expired records were last dropped to make room
+	mu        sync.Mutex
+	dirty     *dirtySet            // nil: nothing is persisted
+	keys      map[b3.Root][]*entry // oldest first
+	peers     map[peer.ID]*peerEntry
+	groups    map[string]*groupEntry
+	largest   heaviest.Heap[*groupEntry] // groups by records; without this node's own
+	count     int
+	lastSweep time.Time // when expired records were last dropped to make space
 }
 
-// source is where a record came from.
+// source says where a record came from.
 type source struct {
-	group   string // what shares are counted by, see ipgroup.Key; empty: this node itself
+	group   string // see ipgroup.Key; empty: this node itself
 	reached bool   // the provider was reached at its own address
 }
 
-// held is one record without what its provider's entry says.
-type held struct {
+// entry is one stored record. The provider's addresses are in its peerEntry.
+type entry struct {
 	source
 	root     b3.Root
 	provider peer.ID
 	seq      uint64
-	notAfter time.Time // at most maxLifetime after the record came
+	notAfter time.Time // at most maxLifetime after the record arrived
 	envelope []byte
-	at       *list.Element // in its group
+	element  *list.Element // in its group
 }
 
-type heldPeer struct {
-	n      int // records
+// peerEntry holds what all records of one provider share.
+type peerEntry struct {
+	count  int // records
 	seq    uint64
 	addrs  peer.PeerRecord
 	signed []byte
@@ -78,36 +77,40 @@ func newProviderStore(perKey, perPeer, total int) *providerStore {
 		perKey: perKey, perPeer: perPeer, total: total,
 		mayExpire: func() bool { return true },
 
-		keys:   make(map[b3.Root][]*held),
-		peers:  make(map[peer.ID]*heldPeer),
-		groups: make(map[string]*heldGroup),
+		keys:   make(map[b3.Root][]*entry),
+		peers:  make(map[peer.ID]*peerEntry),
+		groups: make(map[string]*groupEntry),
 	}
 }
 
-// put keeps a verified record. It refuses an older one than it holds (Stale)
-// and one for which there is no room (Full).
+// put stores a verified record. It refuses a record older than the stored one (Stale) and
+// one that has no place (Full).
 func (p *providerStore) put(s sealed, now time.Time) error {
 	expire := p.mayExpire()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.keep(s, now, expire); err != nil {
+	if err := p.insert(s, now, expire); err != nil {
 		return err
 	}
-	p.dirty.add(slot{s.Root, s.Provider})
+	p.dirty.add(recordKey{s.Root, s.Provider})
 	return nil
 }
 
-// restore is put for a record that is persisted already.
+// restore is put for a record that the datastore already has.
 func (p *providerStore) restore(s sealed, now time.Time) error {
 	expire := p.mayExpire()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.keep(s, now, expire)
+	return p.insert(s, now, expire)
 }
 
-// keep is put. What has expired makes room first, if it may be dropped.
-func (p *providerStore) keep(s sealed, now time.Time, expire bool) error {
-	h := &held{source: s.source, root: s.Root, provider: s.Provider, seq: s.Seq, notAfter: clampLife(s.NotAfter, now), envelope: s.envelope}
+// insert adds or replaces a record. If expire is set, it first drops expired records when
+// it needs a place.
+func (p *providerStore) insert(s sealed, now time.Time, expire bool) error {
+	h := &entry{
+		source: s.source, root: s.Root, provider: s.Provider,
+		seq: s.Seq, notAfter: clampLife(s.NotAfter, now), envelope: s.envelope,
+	}
 	for i, old := range p.keys[s.Root] {
 		if old.provider != s.Provider {
 			continue
@@ -117,39 +120,39 @@ func (p *providerStore) keep(s sealed, now time.Time, expire bool) error {
 		}
 		h.reached = h.reached || old.reached && h.group == old.group
 		if h.group == old.group {
-			h.at, old.at.Value = old.at, h
+			h.element, old.element.Value = old.element, h
 		} else {
-			p.leave(old)
-			p.join(h)
+			p.leaveGroup(old)
+			p.joinGroup(h)
 		}
 		p.keys[s.Root][i] = h
-		p.learn(s)
+		p.updatePeer(s)
 		return nil
 	}
-	if e := p.peers[s.Provider]; e != nil && e.n >= p.perPeer {
+	if e := p.peers[s.Provider]; e != nil && e.count >= p.perPeer {
 		return refuse(Full, nil)
 	}
 	if expire && len(p.keys[s.Root]) >= p.perKey {
 		p.expire(s.Root, now)
 	}
 	if hs := p.keys[s.Root]; len(hs) >= p.perKey {
-		out := yielding(hs, h.source)
+		out := evictable(hs, h.source)
 		if out == nil {
 			return refuse(Full, nil)
 		}
 		p.drop(out)
-	} else if p.n >= p.total && !p.makeRoom(h.group, now, expire) {
+	} else if p.count >= p.total && !p.evictFor(h.group, now, expire) {
 		return refuse(Full, nil)
 	}
 	p.keys[s.Root] = append(p.keys[s.Root], h)
-	p.n++
-	p.join(h)
-	p.learn(s)
-	p.peers[s.Provider].n++
+	p.count++
+	p.joinGroup(h)
+	p.updatePeer(s)
+	p.peers[s.Provider].count++
 	return nil
 }
 
-// clampLife is when a record that ends then counts as expired.
+// clampLife returns notAfter, or maxLifetime from now if that is earlier.
 func clampLife(notAfter, now time.Time) time.Time {
 	if latest := now.Add(maxLifetime); notAfter.After(latest) {
 		return latest
@@ -157,8 +160,8 @@ func clampLife(notAfter, now time.Time) time.Time {
 	return notAfter
 }
 
-// reached says that a provider was reached at its own address, for the records
-// of it that came from that group.
+// reached marks the records of a provider that came from group: the provider was reached
+// at its own address.
 func (p *providerStore) reached(id peer.ID, group string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,18 +170,18 @@ func (p *providerStore) reached(id peer.ID, group string) {
 		return
 	}
 	for e := g.records.Front(); e != nil; e = e.Next() {
-		if h := e.Value.(*held); h.provider == id && !h.reached {
+		if h := e.Value.(*entry); h.provider == id && !h.reached {
 			h.reached = true
-			p.dirty.add(slot{h.root, id})
+			p.dirty.add(recordKey{h.root, id})
 		}
 	}
 }
 
-// learn keeps the provider's newest addresses.
-func (p *providerStore) learn(s sealed) {
+// updatePeer stores the provider's addresses if they are at least as new as the stored ones.
+func (p *providerStore) updatePeer(s sealed) {
 	e := p.peers[s.Provider]
 	if e == nil {
-		e = &heldPeer{}
+		e = &peerEntry{}
 		p.peers[s.Provider] = e
 	}
 	if e.signed == nil || s.addrs.Seq >= e.seq {
@@ -186,8 +189,8 @@ func (p *providerStore) learn(s sealed) {
 	}
 }
 
-// get returns at most limit live records for root, in random order so that a
-// cut falls on nobody in particular.
+// get returns at most limit unexpired records for root in random order, so that the limit
+// favors no provider.
 func (p *providerStore) get(root b3.Root, limit int, now time.Time) []sealed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,8 +209,8 @@ func (p *providerStore) get(root b3.Root, limit int, now time.Time) []sealed {
 	return out
 }
 
-// sealed puts a record together.
-func (p *providerStore) sealed(h *held) sealed {
+// sealed returns the record of h with its provider's addresses.
+func (p *providerStore) sealed(h *entry) sealed {
 	e := p.peers[h.provider]
 	return sealed{
 		Record:   Record{Root: h.root, Provider: h.provider, Seq: h.seq, NotAfter: h.notAfter},
@@ -215,7 +218,7 @@ func (p *providerStore) sealed(h *held) sealed {
 	}
 }
 
-// sweep drops what has expired.
+// sweep drops expired records.
 func (p *providerStore) sweep(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,7 +231,7 @@ func (p *providerStore) sweepLocked(now time.Time) {
 	}
 }
 
-// expire drops what has expired of a key.
+// expire drops the expired records of a key.
 func (p *providerStore) expire(root b3.Root, now time.Time) {
 	hs := p.keys[root]
 	for i := len(hs) - 1; i >= 0; i-- {
@@ -240,14 +243,14 @@ func (p *providerStore) expire(root b3.Root, now time.Time) {
 }
 
 // drop removes a record.
-func (p *providerStore) drop(h *held) {
-	p.dirty.add(slot{h.root, h.provider})
-	p.leave(h)
+func (p *providerStore) drop(h *entry) {
+	p.dirty.add(recordKey{h.root, h.provider})
+	p.leaveGroup(h)
 	e := p.peers[h.provider]
-	if e.n--; e.n == 0 {
+	if e.count--; e.count == 0 {
 		delete(p.peers, h.provider)
 	}
-	p.n--
+	p.count--
 	hs := p.keys[h.root]
 	if len(hs) == 1 {
 		delete(p.keys, h.root)
@@ -257,9 +260,9 @@ func (p *providerStore) drop(h *held) {
 	p.keys[h.root] = slices.Delete(hs, i, i+1)
 }
 
-// len is the number of records.
+// len returns the number of records.
 func (p *providerStore) len() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.n
+	return p.count
 }

@@ -82,7 +82,25 @@ func TestStoreKeepsNewestAddresses(t *testing.T) {
 // TestStoreInvariants drives the store and a plain map side by side.
 func TestStoreInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		perKey, perPeer, total := rapid.IntRange(1, 4).Draw(t, "perKey"), rapid.IntRange(1, 6).Draw(t, "perPeer"), rapid.IntRange(1, 12).Draw(t, "total")
+		perKey, perPeer, total := rapid.IntRange(
+			1,
+			4,
+		).Draw(
+			t,
+			"perKey",
+		), rapid.IntRange(
+			1,
+			6,
+		).Draw(
+			t,
+			"perPeer",
+		), rapid.IntRange(
+			1,
+			12,
+		).Draw(
+			t,
+			"total",
+		)
 		p := newProviderStore(perKey, perPeer, total)
 		type slot struct {
 			key      b3.Root
@@ -97,7 +115,10 @@ func TestStoreInvariants(t *testing.T) {
 			case 1:
 				p.sweep(now)
 			default:
-				s := slot{root(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "key"))), peer.ID(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "provider")))}
+				s := slot{
+					root(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "key"))),
+					peer.ID(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "provider"))),
+				}
 				seq := rapid.Uint64Range(0, 5).Draw(t, "seq")
 				end := now.Add(time.Duration(rapid.IntRange(0, 200).Draw(t, "life")) * time.Second)
 				rec := plain(s.provider, s.key, seq, end)
@@ -129,16 +150,16 @@ func TestStoreInvariants(t *testing.T) {
 					}
 				}
 			}
-			if count != p.n || count > total {
-				t.Fatalf("%d records, the count is %d of %d", count, p.n, total)
+			if count != p.count || count > total {
+				t.Fatalf("%d records, the count is %d of %d", count, p.count, total)
 			}
 			inGroups := 0
 			for name, g := range p.groups {
-				if g.records.Len() == 0 || g.at >= 0 && p.most[g.at] != g {
-					t.Fatalf("group %s has %d records and place %d", name, g.records.Len(), g.at)
+				if g.records.Len() == 0 || g.heapIndex >= 0 && p.largest[g.heapIndex] != g {
+					t.Fatalf("group %s has %d records and place %d", name, g.records.Len(), g.heapIndex)
 				}
 				for e := g.records.Front(); e != nil; e = e.Next() {
-					if h := e.Value.(*held); h.group != name || h.at != e || !slices.Contains(p.keys[h.root], h) {
+					if h := e.Value.(*entry); h.group != name || h.element != e || !slices.Contains(p.keys[h.root], h) {
 						t.Fatalf("group %s has %+v", name, h)
 					}
 					inGroups++
@@ -151,8 +172,8 @@ func TestStoreInvariants(t *testing.T) {
 				t.Fatalf("%d providers are remembered, %d have records", len(p.peers), len(peers))
 			}
 			for id, n := range peers {
-				if p.peers[id].n != n || n > perPeer {
-					t.Fatalf("%s has %d records, the count is %d of %d", id, n, p.peers[id].n, perPeer)
+				if p.peers[id].count != n || n > perPeer {
+					t.Fatalf("%s has %d records, the count is %d of %d", id, n, p.peers[id].count, perPeer)
 				}
 			}
 		}
@@ -168,7 +189,11 @@ func TestExpiry(t *testing.T) {
 			t.Fatal(err)
 		}
 		var doubtful atomic.Bool
-		s := &Service{deps: Deps{Now: time.Now, MayExpire: func() bool { return !doubtful.Load() }}, store: newProviderStore(20, 20, 20), m: m}
+		s := &Service{
+			deps:  Deps{Now: time.Now, MayExpire: func() bool { return !doubtful.Load() }},
+			store: newProviderStore(20, 20, 20),
+			m:     m,
+		}
 		end := time.Now().Add(90 * time.Second)
 		if err := s.store.put(plain("a", root("x"), 1, end), time.Now()); err != nil {
 			t.Fatal(err)

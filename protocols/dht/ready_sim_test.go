@@ -63,8 +63,17 @@ func TestReadyInALargeNetwork(t *testing.T) {
 			within(t, time.Minute-time.Since(begun), "a filled table", s.filled)
 			took := time.Since(begun)
 			have, need, _ := s.Fill()
-			size := s.size.Load()
-			t.Logf("%d hosts: ready after %s with %d of %d, %d in the table; the network seems %d, connections %d", n, took, have, need, s.TableSize(), size, len(sn.Hosts[i].Network().Peers()))
+			size := s.networkSize.Load()
+			t.Logf(
+				"%d hosts: ready after %s with %d of %d, %d in the table; the network seems %d, connections %d",
+				n,
+				took,
+				have,
+				need,
+				s.TableSize(),
+				size,
+				len(sn.Hosts[i].Network().Peers()),
+			)
 			if math.Abs(float64(size)-float64(n)) > float64(n)/2 {
 				t.Errorf("the network of %d hosts seems to have %d", n, size)
 			}

@@ -15,7 +15,7 @@ import (
 	"allium/protocols/record"
 )
 
-// The envelope of a provider record (OAP1 §11).
+// The envelope type of a provider record (OAP1 §11).
 const recordDomain = "allium-provider"
 
 var recordType = []byte("/allium/provider/1")
@@ -24,11 +24,11 @@ var recordType = []byte("/allium/provider/1")
 type Record struct {
 	Root     b3.Root
 	Provider peer.ID
-	Seq      uint64    // of two records of one provider for one object the higher holds
-	NotAfter time.Time // whole seconds
+	Seq      uint64    // of two records for the same provider and object, the higher is valid
+	NotAfter time.Time // end of validity, in whole seconds
 }
 
-// wireRecord is the payload of OAP1 §11.
+// wireRecord is the signed payload (OAP1 §11).
 type wireRecord struct {
 	Multihash []byte `cbor:"1,keyasint"`
 	Provider  []byte `cbor:"2,keyasint"`
@@ -55,8 +55,8 @@ func (r *Record) MarshalRecord() ([]byte, error) {
 	})
 }
 
-// UnmarshalRecord implements [libp2precord.Record]. It accepts the one deterministic
-// form of a payload.
+// UnmarshalRecord implements [libp2precord.Record]. It refuses an encoding that is not
+// deterministic.
 func (r *Record) UnmarshalRecord(p []byte) error {
 	var w wireRecord
 	if err := canonical.Unmarshal(p, &w); err != nil {
@@ -80,15 +80,15 @@ func (r *Record) UnmarshalRecord(p []byte) error {
 	return nil
 }
 
-// peerID parses the binary form of a peer id.
+// peerID parses the binary form of a peer ID.
 func peerID(p []byte) (peer.ID, error) {
 	if len(p) > maxPeerID {
-		return "", fmt.Errorf("a peer id of %d bytes", len(p))
+		return "", fmt.Errorf("peer ID has %d bytes, more than %d", len(p), maxPeerID)
 	}
 	return peer.IDFromBytes(p)
 }
 
-// sealed is a verified record in the form it travels in.
+// sealed is a verified record with its signed form.
 type sealed struct {
 	Record
 	source
@@ -97,8 +97,8 @@ type sealed struct {
 	peerRecord []byte
 }
 
-// seal signs a record and the provider's addresses. Addresses beyond what a
-// peer record may hold are left out, last first.
+// seal signs a record and the provider's addresses. It drops the last addresses until the
+// peer record has at most maxPeerRecord bytes.
 func seal(key crypto.PrivKey, r Record, addrs *peer.PeerRecord) (sealed, error) {
 	env, err := sealEnvelope(&r, key)
 	if err != nil {
@@ -120,22 +120,21 @@ func seal(key crypto.PrivKey, r Record, addrs *peer.PeerRecord) (sealed, error) 
 func sealEnvelope(r libp2precord.Record, key crypto.PrivKey) ([]byte, error) {
 	payload, err := r.MarshalRecord()
 	if err != nil {
-		return nil, fmt.Errorf("dht: record: %w", err)
+		return nil, fmt.Errorf("encode record: %w", err)
 	}
 	raw, err := record.KindLike(r).Seal(key, payload)
 	if err != nil {
-		return nil, fmt.Errorf("dht: %w", err)
+		return nil, fmt.Errorf("sign record: %w", err)
 	}
 	return raw, nil
 }
 
-// openSealed verifies a record for root and its peer record, as of now. NotAfter
-// is at most maxLifetime from now, whatever the record says. The error is a
-// *[RecordError].
+// openSealed verifies a record for root and its peer record at time now. It limits
+// NotAfter to maxLifetime from now. The error is a *[RecordError].
 func openSealed(envelope, peerRecord []byte, root b3.Root, now time.Time) (sealed, error) {
 	s := sealed{envelope: envelope, peerRecord: peerRecord}
 	if len(envelope) > maxEnvelope || len(peerRecord) > maxPeerRecord {
-		return s, refuse(Oversize, fmt.Errorf("%d and %d bytes", len(envelope), len(peerRecord)))
+		return s, refuse(Oversize, fmt.Errorf("envelope has %d bytes, peer record %d", len(envelope), len(peerRecord)))
 	}
 	signer, err := openEnvelope(envelope, &s.Record)
 	if err != nil {
@@ -157,18 +156,18 @@ func openSealed(envelope, peerRecord []byte, root b3.Root, now time.Time) (seale
 		return s, refuse(BadPeerRecord, err)
 	}
 	if s.addrs.PeerID != s.Provider || !s.Provider.MatchesPublicKey(signer) {
-		return s, refuse(BadPeerRecord, errors.New("of another peer"))
+		return s, refuse(BadPeerRecord, errors.New("it belongs to another peer"))
 	}
 	return s, nil
 }
 
-// futureDated reports whether r lives longer than records do.
+// futureDated reports whether r ends later than any record may.
 func futureDated(r Record, now time.Time) bool {
 	return r.NotAfter.After(now.Add(maxLifetime + clockSkew))
 }
 
-// openEnvelope verifies an envelope of r's type, decodes its payload into r and
-// returns who signed it.
+// openEnvelope verifies an envelope of r's type, decodes its payload into r and returns
+// the signer's key.
 func openEnvelope(raw []byte, r libp2precord.Record) (crypto.PubKey, error) {
 	payload, signer, err := record.KindLike(r).Open(raw)
 	switch {

@@ -152,17 +152,44 @@ func TestOpen(t *testing.T) {
 		{name: "not an envelope", env: []byte("who needs signatures"), want: Unsigned, wantStatus: status.BadSignature},
 		{name: "bare payload", env: mustPayload(t, &good.Record), want: Unsigned, wantStatus: status.BadSignature},
 		{name: "a peer record instead", env: good.peerRecord, want: WrongType, wantStatus: status.BadSignature},
-		{name: "other payload type", env: env(me.key, &raw{domain: recordDomain, codec: "/allium/provider/2", payload: mustPayload(t, &good.Record)}), want: WrongType, wantStatus: status.BadSignature},
-		{name: "other domain", env: env(me.key, &raw{domain: "allium-name", codec: string(recordType), payload: mustPayload(t, &good.Record)}), want: BadSignature, wantStatus: status.BadSignature},
+		{
+			name: "other payload type",
+			env: env(me.key, &raw{
+				domain: recordDomain, codec: "/allium/provider/2", payload: mustPayload(t, &good.Record),
+			}),
+			want: WrongType, wantStatus: status.BadSignature,
+		},
+		{
+			name: "other domain",
+			env: env(me.key, &raw{
+				domain: "allium-name", codec: string(recordType), payload: mustPayload(t, &good.Record),
+			}),
+			want: BadSignature, wantStatus: status.BadSignature,
+		},
 		{name: "flipped signature", env: flip(good.envelope), want: BadSignature, wantStatus: status.BadSignature},
-		{name: "payload not canonical", env: env(me.key, &raw{domain: recordDomain, codec: string(recordType), payload: append(mustPayload(t, &good.Record), 0)}), want: Malformed, wantStatus: status.BadRequest},
+		{
+			name: "payload not canonical",
+			env: env(me.key, &raw{
+				domain: recordDomain, codec: string(recordType), payload: append(mustPayload(t, &good.Record), 0),
+			}),
+			want: Malformed, wantStatus: status.BadRequest,
+		},
 		{name: "another's key", env: env(other.key, &good.Record), want: WrongProvider, wantStatus: status.BadSignature},
 		{name: "another object", root: root("y"), want: WrongKey, wantStatus: status.BadRequest},
 		{name: "a second late", at: good.NotAfter.Add(time.Second), want: Expired, wantStatus: status.Stale},
-		{name: "lives too long", at: good.NotAfter.Add(-maxLifetime - clockSkew - time.Second), want: FutureDated, wantStatus: status.Stale},
+		{
+			name: "lives too long", at: good.NotAfter.Add(-maxLifetime - clockSkew - time.Second),
+			want: FutureDated, wantStatus: status.Stale,
+		},
 		{name: "no peer record", pr: []byte{}, want: BadPeerRecord, wantStatus: status.BadSignature},
-		{name: "peer record of another", pr: other.seal(t, root("x"), 1, now).peerRecord, want: BadPeerRecord, wantStatus: status.BadSignature},
-		{name: "peer record by another", pr: env(other.key, me.peerRecord()), want: BadPeerRecord, wantStatus: status.BadSignature},
+		{
+			name: "peer record of another", pr: other.seal(t, root("x"), 1, now).peerRecord,
+			want: BadPeerRecord, wantStatus: status.BadSignature,
+		},
+		{
+			name: "peer record by another", pr: env(other.key, me.peerRecord()),
+			want: BadPeerRecord, wantStatus: status.BadSignature,
+		},
 		{name: "peer record forged", pr: flip(good.peerRecord), want: BadPeerRecord, wantStatus: status.BadSignature},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -13,55 +13,56 @@ import (
 )
 
 const (
-	refreshPoll     = 500 * time.Millisecond // while nobody is known
-	refreshLook     = 2 * time.Second        // between two looks at the table
-	refreshSoon     = 5 * time.Second        // while the table is not filled; doubles up to Config.Refresh
+	noPeersPoll     = 500 * time.Millisecond // interval of checks while no peer is known
+	tablePoll       = 2 * time.Second        // interval of checks of the table while waiting
+	minRefresh      = 5 * time.Second        // first interval while the table is not filled; doubles up to Config.Refresh
 	refreshParallel = 3
-	maxRandomBucket = 16 // kad-dht knows random keys for buckets up to 15
-	idlePings       = 32 // entries asked whether they are still there, in one refresh
+	maxRandomBucket = 16 // kad-dht generates random keys for buckets up to 15
+	idlePings       = 32 // most silent entries asked in one refresh
 )
 
-// refresh keeps the routing table filled: as soon as a peer is known, and every
-// Config.Refresh ± 20 % from then on, it looks up its own neighbourhood, which
-// also tells the size of the network, and a random key in each bucket that
-// holds less than half of what it could; then it asks those that have been
-// silent for so long whether they are still there. Until the table is filled it
-// comes back sooner, and ever later.
+// refresh keeps the routing table filled until ctx ends. It starts when a peer is known
+// and repeats every Config.Refresh ± 20 %, earlier while the table is not filled, with
+// growing intervals.
 //
-// kad-dht keeps its own table, which it answers others from, in the same way;
-// its calls are made by our caller, so that both tables hear of every peer.
+// Each refresh looks up the node's own key, which also measures the size of the network,
+// and a random key in each bucket that holds less than half of what it could. It then asks
+// entries that were silent for Config.Refresh whether they still answer.
+//
+// kad-dht refreshes its own table in the same way. Its calls go through this package's RPC
+// client, so both tables learn of every peer.
 func (s *Service) refresh(ctx context.Context, kad *kaddht.IpfsDHT) {
-	soon := refreshSoon
-	for s.awaitAnyone(ctx, kad) {
+	soon := minRefresh
+	for s.awaitPeer(ctx, kad) {
 		s.refreshOnce(ctx, kad)
 		wait := s.cfg.Refresh
 		if have, need, _ := s.Fill(); have < need && soon < wait {
 			wait, soon = soon, 2*soon
 		} else {
-			soon = refreshSoon
+			soon = minRefresh
 		}
-		s.rest(ctx, jitter.Spread(wait))
+		s.waitRefresh(ctx, jitter.Spread(wait))
 	}
 }
 
-// rest waits for d, or until the table is empty although there are connections.
-func (s *Service) rest(ctx context.Context, d time.Duration) {
+// waitRefresh waits for d, or until the table is empty although peers are connected.
+func (s *Service) waitRefresh(ctx context.Context, d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
-		if !jitter.Sleep(ctx, min(refreshLook, time.Until(end))) || s.table.Size() == 0 && len(s.connected()) > 0 {
+		if !jitter.Sleep(ctx, min(tablePoll, time.Until(end))) || s.table.Size() == 0 && len(s.connected()) > 0 {
 			return
 		}
 	}
 }
 
-// awaitAnyone returns when there is somebody to ask; false when ctx ends.
-// kad-dht looks at the peers it is connected to when they connect, and then
-// every two minutes: it is reminded.
-func (s *Service) awaitAnyone(ctx context.Context, kad *kaddht.IpfsDHT) bool {
+// awaitPeer returns true once there is a peer to ask, and false when ctx ends. kad-dht
+// examines a connected peer when it connects and then every two minutes; awaitPeer makes
+// it do so more often.
+func (s *Service) awaitPeer(ctx context.Context, kad *kaddht.IpfsDHT) bool {
 	for tries := 0; s.table.Size() == 0 && len(s.connected()) == 0; tries++ {
 		if tries%4 == 3 && len(s.deps.Host.Network().Peers()) > 0 {
-			_ = kad.Bootstrap(ctx) // only asks for it, and always returns nil
+			_ = kad.Bootstrap(ctx) // only requests a refresh; always returns nil
 		}
-		if !jitter.Sleep(ctx, refreshPoll) {
+		if !jitter.Sleep(ctx, noPeersPoll) {
 			return false
 		}
 	}
@@ -71,36 +72,36 @@ func (s *Service) awaitAnyone(ctx context.Context, kad *kaddht.IpfsDHT) bool {
 func (s *Service) refreshOnce(ctx context.Context, rt *kaddht.IpfsDHT) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.PublishTimeout)
 	defer cancel()
-	_, near, err := s.closest(ctx, opRefresh, s.cfg.find(), []byte(s.self))
+	_, near, err := s.closest(ctx, opRefresh, s.cfg.findConfig(), []byte(s.self))
 	if err == nil {
-		s.measure(near.Closest)
+		s.updateNetworkSize(near.Closest)
 	}
-	_ = rt.RefreshRoutingTable() // in the background; its result is a channel with room
+	_ = rt.RefreshRoutingTable() // runs in the background; the returned channel is buffered
 
 	var lookups errgroup.Group
 	lookups.SetLimit(refreshParallel)
-	for _, bucket := range s.short() {
+	for _, bucket := range s.underfilled() {
 		key, err := rt.RoutingTable().GenRandPeerID(uint(bucket))
 		if err != nil {
-			continue // cannot be: see maxRandomBucket
+			continue // cannot happen: see maxRandomBucket
 		}
 		lookups.Go(func() error {
-			_, _, _ = s.closest(ctx, opRefresh, s.cfg.find(), []byte(key)) // what it finds is in the table
+			_, _, _ = s.closest(ctx, opRefresh, s.cfg.findConfig(), []byte(key)) // the table learns the result
 			return nil
 		})
 	}
 	for _, p := range s.table.Idle(time.Now().Add(-s.cfg.Refresh), idlePings) {
 		lookups.Go(func() error {
-			_, _ = s.findNode(ctx, p, []byte(s.self)) // the caller tells the table
+			_, _ = s.findNode(ctx, p, []byte(s.self)) // the RPC client reports to the table
 			return nil
 		})
 	}
 	_ = lookups.Wait() // no call returns an error
 }
 
-// short lists the buckets that hold less than half of what they could.
-func (s *Service) short() (buckets []int) {
-	want := kad.BucketSizes(int(s.size.Load()), s.cfg.K, maxRandomBucket)
+// underfilled lists the buckets that hold less than half of what they could.
+func (s *Service) underfilled() (buckets []int) {
+	want := kad.BucketSizes(int(s.networkSize.Load()), s.cfg.K, maxRandomBucket)
 	held := make([]int, len(want))
 	for _, e := range s.table.Entries() {
 		held[min(e.Bucket, len(want)-1)]++
@@ -113,45 +114,44 @@ func (s *Service) short() (buckets []int) {
 	return buckets
 }
 
-// measure estimates the size of the network from the peers closest to us: the
-// mean of what it was and what it seems now, so that one odd lookup does not
-// turn readiness over.
-func (s *Service) measure(closest []kad.Peer[peer.ID]) {
+// updateNetworkSize estimates the size of the network from the peers closest to this node.
+// It averages the previous and the new estimate, so that one odd lookup does not change
+// readiness.
+func (s *Service) updateNetworkSize(closest []kad.Peer[peer.ID]) {
 	n := int64(kad.NetworkSize(kad.Hash([]byte(s.self)), closest, s.cfg.K))
-	if old := s.size.Load(); old > 0 && len(closest) >= s.cfg.K {
+	if old := s.networkSize.Load(); old > 0 && len(closest) >= s.cfg.K {
 		n = (old + n) / 2
 	}
-	s.size.Store(n)
+	s.networkSize.Store(n)
 	s.m.network.Set(float64(n))
 }
 
-// fillPercent is the share of what the buckets can hold from which on the table
-// counts as filled (SPEC §5).
+// fillPercent is the percentage of the expected entries at which the table counts as
+// filled (SPEC §5).
 const fillPercent = 60
 
-// Fill is how many peers the routing table holds of those that count, and how
-// many it needs: 60 % of what the buckets can hold in a network of the
-// estimated size. Before the first lookup of its own neighbourhood has told the
-// size (known is false then) it needs one peer more than it has.
+// Fill returns how many of the expected peers the routing table holds, and how many it
+// needs to count as filled: 60 % of what its buckets can hold in a network of the estimated
+// size. Until the first lookup of the node's own key has estimated the size, known is false
+// and need is have + 1.
 func (s *Service) Fill() (have, need int, known bool) {
-	size := int(s.size.Load())
+	size := int(s.networkSize.Load())
 	if size == 0 {
 		n := s.table.Size()
 		return n, n + 1, false
 	}
-	have, room := s.table.Fill(size)
-	return have, (room*fillPercent + 99) / 100, true
+	have, expected := s.table.Fill(size)
+	return have, (expected*fillPercent + 99) / 100, true
 }
 
-// learned takes the peers that a seed gave us: their addresses, for the lookups
-// that follow.
-func (s *Service) learned(_ peer.ID, peers []peer.AddrInfo) {
+// rememberPeers stores the addresses of peers that a seed named, for lookups that follow.
+func (s *Service) rememberPeers(_ peer.ID, peers []peer.AddrInfo) {
 	for _, p := range peers {
-		s.know(p)
+		s.rememberAddrs(p)
 	}
 }
 
-// tableAddrs is the routing table with addresses, for the next start.
+// tableAddrs returns the routing table with addresses, to be stored for the next start.
 func (s *Service) tableAddrs() (infos []peer.AddrInfo) {
 	for _, e := range s.table.Entries() {
 		if info := s.deps.Host.Peerstore().PeerInfo(e.ID); len(info.Addrs) > 0 {

@@ -13,11 +13,11 @@ import (
 	"allium/protocols/delimited"
 )
 
-// kadSender carries kad-dht's messages. The library's own waits 10 s for an
-// answer, retries once and holds a lock per peer, so one silent peer costs 20 s;
-// this one makes a call like every other.
+// kadSender sends kad-dht's messages. The library's own sender waits 10 s for a response,
+// retries once and holds a lock per peer, so one silent peer costs 20 s. kadSender makes
+// calls like every other.
 type kadSender struct {
-	calls   *caller
+	rpc     *rpcClient
 	latency peerstore.Metrics
 	m       *metrics
 }
@@ -29,7 +29,7 @@ func (k *kadSender) SendRequest(ctx context.Context, p peer.ID, msg *pb.Message)
 		return nil, err
 	}
 	start := time.Now()
-	raw, rtt, err := k.calls.call(ctx, p, KadID, q, maxKadMessage)
+	raw, rtt, err := k.rpc.call(ctx, p, KadID, q, maxKadMessage)
 	k.m.rpc("kad", start, err)
 	if err != nil {
 		return nil, err
@@ -48,9 +48,9 @@ func (k *kadSender) SendMessage(ctx context.Context, p peer.ID, msg *pb.Message)
 	if err != nil {
 		return err
 	}
-	return k.calls.stream(ctx, p, KadID, func(s network.Stream) error { return delimited.Write(s, q) })
+	return k.rpc.stream(ctx, p, KadID, func(s network.Stream) error { return delimited.Write(s, q) })
 }
 
-// OnDisconnect implements pb.MessageSenderWithDisconnect: no stream outlives
-// its call, so there is nothing to give up.
+// OnDisconnect implements pb.MessageSenderWithDisconnect. It does nothing, because no
+// stream outlives its call.
 func (k *kadSender) OnDisconnect(context.Context, peer.ID) {}

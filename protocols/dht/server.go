@@ -18,29 +18,34 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/delimited"
+	"allium/protocols/dht/dialback"
 	"allium/protocols/dht/guard"
 	"allium/protocols/status"
 )
 
-// server answers the provider exchange: one request per stream.
+// server answers requests of the provider exchange, one per stream.
 type server struct {
-	store   *providerStore
-	verify  *verifier
-	self    peer.ID
-	own     func(ctx context.Context, root b3.Root) (sealed, error) // a new record of this node; an error when it has not the object; may be nil
-	denied  func(root b3.Root) bool                                 // nil: nothing is
-	nearest func(key []byte, asking peer.ID) []peer.AddrInfo
-	back    *dialback
-	guard   *guard.Guard
-	m       *metrics
-	log     *slog.Logger
+	store  *providerStore
+	verify *verifier
+	self   peer.ID
+	denied func(root b3.Root) bool // see Deps.Denied; may be nil
+
+	// ownRecord returns a new record of this node, and an error if this node does not have
+	// the object. It may be nil.
+	ownRecord func(ctx context.Context, root b3.Root) (sealed, error)
+
+	nearest  func(key []byte, asking peer.ID) []peer.AddrInfo
+	dialback *dialback.Checker
+	guard    *guard.Guard
+	m        *metrics
+	log      *slog.Logger
 
 	ctx context.Context // ends when the service stops
 
 	streams latch.Latch
 }
 
-// handle is the stream handler. It returns when the exchange is over.
+// handle is the stream handler. It returns when the exchange has ended.
 func (v *server) handle(s network.Stream) {
 	if !v.streams.Enter() {
 		_ = s.ResetWithError(network.StreamShutdown)
@@ -64,14 +69,14 @@ func (v *server) handle(s network.Stream) {
 	_ = s.Close()
 }
 
-// exchange reads a request, serves it and writes the answer. An error means
-// that the stream is of no more use.
+// exchange reads a request, serves it and writes the response. After an error the stream
+// must be reset.
 func (v *server) exchange(ctx context.Context, from network.Conn, rw io.ReadWriter) error {
 	p, err := delimited.Read(bufio.NewReader(rw), maxMessage)
 	if err != nil {
 		return err
 	}
-	r, op := v.admit(ctx, from, p)
+	r, op := v.serveAdmitted(ctx, from, p)
 	v.m.served.WithLabelValues(op, status.FromCode(int(r.Code)).String()).Inc()
 	answer, err := canonical.Marshal(r)
 	if err != nil {
@@ -80,9 +85,9 @@ func (v *server) exchange(ctx context.Context, from network.Conn, rw io.ReadWrit
 	return delimited.Write(rw, answer)
 }
 
-// admit answers a request that there is room for, and the others with what
-// they ran into.
-func (v *server) admit(ctx context.Context, from network.Conn, p []byte) (r response, op string) {
+// serveAdmitted serves a request that the guard admits. It answers any other with the
+// refusal.
+func (v *server) serveAdmitted(ctx context.Context, from network.Conn, p []byte) (r response, op string) {
 	release, err := v.guard.Admit(ctx, from.RemotePeer(), ipgroup.Of(from.RemoteMultiaddr()), len(p))
 	if err != nil {
 		return errorResponse(err), opUnknown
@@ -96,17 +101,17 @@ func (v *server) admit(ctx context.Context, from network.Conn, p []byte) (r resp
 	return v.serve(ctx, from, p)
 }
 
-// opUnknown is the label of a request that was not looked at.
+// opUnknown is the label of a request that was not decoded.
 const opUnknown = "unknown"
 
-// serve answers one request. op is a bounded label. A panic is a bug and costs
-// this request alone.
+// serve answers one request. op is a bounded label. serve recovers from a panic and
+// answers internal.
 func (v *server) serve(ctx context.Context, from network.Conn, p []byte) (r response, op string) {
 	op = opUnknown
 	defer func() {
 		if e := recover(); e != nil {
 			v.log.Error("provider exchange: panic", "panic", e, "stack", string(debug.Stack()))
-			r = errorResponse(status.Errorf(status.Internal, "dht: panic"))
+			r = errorResponse(status.Errorf(status.Internal, "the handler panicked"))
 		}
 	}()
 	q, root, err := decodeRequest(p)
@@ -115,7 +120,7 @@ func (v *server) serve(ctx context.Context, from network.Conn, p []byte) (r resp
 		return errorResponse(err), op
 	}
 	if q.Op == opGet {
-		return getResponse(v.held(ctx, root), v.nearest(root.Multihash(), from.RemotePeer())), "get"
+		return getResponse(v.records(ctx, root), v.nearest(root.Multihash(), from.RemotePeer())), "get"
 	}
 	if err := v.put(ctx, from, q, root); err != nil {
 		v.m.refused(err)
@@ -124,26 +129,27 @@ func (v *server) serve(ctx context.Context, from network.Conn, p []byte) (r resp
 	return response{Code: uint64(status.OK.Code())}, "put"
 }
 
-// held returns the records for root. A node that has the object and has not
-// published it yet, or no longer, answers with a record of its own: who asks
-// the right peer finds it at once. Of an object that is denied there are none.
-func (v *server) held(ctx context.Context, root b3.Root) []sealed {
+// records returns the records for root, none if root is denied. If this node has the
+// object but no valid record of its own, records adds a new one, so that a request finds
+// an object that is not yet published or no longer.
+func (v *server) records(ctx context.Context, root b3.Root) []sealed {
 	if v.denied != nil && v.denied(root) {
 		return nil
 	}
 	now := v.verify.now()
 	held := v.store.get(root, maxProviders, now)
-	if v.own == nil || slices.ContainsFunc(held, func(s sealed) bool { return s.Provider == v.self && !futureDated(s.Record, now) }) {
+	isOwn := func(s sealed) bool { return s.Provider == v.self && !futureDated(s.Record, now) }
+	if v.ownRecord == nil || slices.ContainsFunc(held, isOwn) {
 		return held
 	}
-	own, err := v.own(ctx, root)
+	own, err := v.ownRecord(ctx, root)
 	if err != nil {
 		return held
 	}
 	return append([]sealed{own}, held[:min(len(held), maxProviders-1)]...)
 }
 
-// put stores the record of a request after it has been verified.
+// put verifies the record of a request and stores it.
 func (v *server) put(ctx context.Context, from network.Conn, q request, root b3.Root) error {
 	s, err := v.verify.open(ctx, q.Envelope, q.PeerRecord, root)
 	if err != nil {
@@ -152,36 +158,51 @@ func (v *server) put(ctx context.Context, from network.Conn, q request, root b3.
 	if s.Provider != from.RemotePeer() {
 		return refuse(WrongSender, nil)
 	}
-	s.source = v.back.sourceOf(from)
+	at, reached := v.dialback.Source(from)
+	s.source = source{group: at.Group, reached: reached}
 	err = v.store.put(s, v.verify.now())
 	if err == nil || refusalOf(err) == Full {
-		v.back.later(s, from.RemoteMultiaddr())
+		v.checkReached(at, s, from)
 	}
 	return err
 }
 
-// close waits for the streams being served; the context given to the server
-// has ended, so they end too.
+// checkReached has a provider dialed back that is not known to be reachable. If it is
+// reached, its records count as those of a reached provider, and rec is stored again in
+// case there was no place for it before.
+func (v *server) checkReached(at dialback.Provider, rec sealed, from network.Conn) {
+	if rec.reached {
+		return
+	}
+	v.dialback.Check(at, rec.addrs.Addrs, from.RemoteMultiaddr(), func() {
+		rec.reached = true
+		v.store.reached(at.ID, at.Group)
+		_ = v.store.put(rec, v.verify.now()) // fails if the key or a newer record leaves no place
+	})
+}
+
+// close waits for the streams being served. The server's context has ended, so they end
+// soon.
 func (v *server) close() { v.streams.Wait() }
 
-// verifier opens records with a bounded number of signature checks at one time
-// (two checks, about 0.2 ms, per record). The stream's own goroutine does the
-// work while it holds a place, so no connection's reader waits for it.
+// verifier verifies records, a bounded number at a time (two signature checks, about
+// 0.2 ms, per record). The stream's own goroutine does the work while it holds a place, so
+// that no connection's reader waits for it.
 type verifier struct {
-	now  func() time.Time
-	gate *limits.Gate
-	saw  func(sealed) // is told of every good record; nil: nobody is
+	now        func() time.Time
+	gate       *limits.Gate
+	onVerified func(sealed) // called for every valid record; may be nil
 }
 
 func (v *verifier) open(ctx context.Context, envelope, peerRecord []byte, root b3.Root) (sealed, error) {
 	release, err := v.gate.Acquire(ctx)
 	if err != nil {
-		return sealed{}, fmt.Errorf("dht: verify: %w", err)
+		return sealed{}, fmt.Errorf("wait to verify a record: %w", err)
 	}
 	defer release()
 	rec, err := openSealed(envelope, peerRecord, root, v.now())
-	if err == nil && v.saw != nil {
-		v.saw(rec)
+	if err == nil && v.onVerified != nil {
+		v.onVerified(rec)
 	}
 	return rec, err
 }

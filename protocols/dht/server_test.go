@@ -20,6 +20,7 @@ import (
 	"allium/internal/limits"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
+	"allium/protocols/dht/dialback"
 	"allium/protocols/dht/guard"
 	"allium/protocols/status"
 )
@@ -30,7 +31,7 @@ type bench struct {
 	server *server
 	at     peer.ID // the server
 	me     identity
-	ask    *exchanger
+	ask    *providerClient
 	stop   func()
 }
 
@@ -41,25 +42,31 @@ func newBench(t *testing.T, cfg guard.Config) *bench {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	g, err := guard.New(cfg, guard.Deps{})
+	g, err := guard.New(cfg, guard.Deps{Cores: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var registry *limits.Registry
-	b := &bench{net: testkit.NewNetwork(testkit.Options{Latency: 10 * time.Millisecond}), at: newIdentity(t).id, me: newIdentity(t)}
+	b := &bench{
+		net: testkit.NewNetwork(testkit.Options{Latency: 10 * time.Millisecond}),
+		at:  newIdentity(t).id,
+		me:  newIdentity(t),
+	}
 	store := newProviderStore(20, 100, 100)
-	back, err := newDialback(nil, store, time.Now, m, nil)
+	back, err := dialback.New(dialback.Deps{Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.server = &server{
-		store: store, back: back, verify: &verifier{time.Now, registry.NewGate(limits.Spec{Name: "v"}, 2, 2), nil},
+		store: store, dialback: back, verify: &verifier{time.Now, registry.NewGate(limits.Spec{Name: "v"}, 2, 2), nil},
 		nearest: func([]byte, peer.ID) []peer.AddrInfo { return nil },
 		guard:   g, m: m, log: slog.New(slog.DiscardHandler), ctx: ctx,
 	}
 	b.net.Host(b.at).SetStreamHandler(ProviderID, b.server.handle)
-	b.ask = &exchanger{calls: &caller{
-		host: b.net.Host(b.me.id), timeout: 1500 * time.Millisecond, table: &tableLog{}, connected: func(peer.ID) bool { return true },
+	b.ask = &providerClient{rpc: &rpcClient{
+		host: b.net.Host(
+			b.me.id,
+		), timeout: 1500 * time.Millisecond, table: &tableLog{}, connected: func(peer.ID) bool { return true },
 	}, m: m}
 	b.stop = func() {
 		cancel()
@@ -88,7 +95,8 @@ func TestPutAndGet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(r.Providers) != 1 || !bytes.Equal(r.Providers[0].Envelope, rec.envelope) || !bytes.Equal(r.Providers[0].PeerRecord, rec.peerRecord) {
+		if len(r.Providers) != 1 || !bytes.Equal(r.Providers[0].Envelope, rec.envelope) ||
+			!bytes.Equal(r.Providers[0].PeerRecord, rec.peerRecord) {
 			t.Errorf("the record came back as %+v", r.Providers)
 		}
 		if c := r.closer(); len(c) != 1 || c[0].ID != closer.id {
@@ -111,7 +119,7 @@ func TestDenied(t *testing.T) {
 			return []peer.AddrInfo{{ID: closer.id, Addrs: closer.peerRecord().Addrs}}
 		}
 		b.server.self = self.id
-		b.server.own = func(_ context.Context, r b3.Root) (sealed, error) {
+		b.server.ownRecord = func(_ context.Context, r b3.Root) (sealed, error) {
 			return self.seal(t, r, 1, time.Now().Add(time.Hour)), nil
 		}
 		for _, key := range []string{"x", "y"} {
@@ -127,7 +135,14 @@ func TestDenied(t *testing.T) {
 			denied.Store(c.denied)
 			r, err := b.ask.get(t.Context(), b.at, root(c.key))
 			if err != nil || len(r.Providers) != c.want || len(r.closer()) != 1 {
-				t.Errorf("%s, denied %t: %d providers, %d closer peers, %v", c.key, c.denied, len(r.Providers), len(r.closer()), err)
+				t.Errorf(
+					"%s, denied %t: %d providers, %d closer peers, %v",
+					c.key,
+					c.denied,
+					len(r.Providers),
+					len(r.closer()),
+					err,
+				)
 			}
 		}
 	})

@@ -26,7 +26,9 @@ import (
 	"allium/internal/jitter"
 	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/dht/dialback"
 	"allium/protocols/dht/guard"
+	"allium/protocols/dht/kadhost"
 	"allium/protocols/dht/routing"
 	"allium/protocols/dht/seeds"
 	"allium/protocols/dht/sweep"
@@ -35,95 +37,95 @@ import (
 
 // Deps is what discovery needs from the node.
 type Deps struct {
-	Host host.Host      // closed by the caller after Run has returned
-	Key  crypto.PrivKey // Host's key; signs records
+	Host host.Host      // the node closes it after Run has returned
+	Key  crypto.PrivKey // the key of Host; signs records
 
-	// Roots lists what is announced again at every republish, anew each time it
-	// is called; nil: nothing.
+	// Roots lists the objects to publish at every republish. Each call starts a new
+	// listing. nil: none.
 	Roots func() iter.Seq[b3.Root]
-	// Has says whether this node can serve an object: when asked for it, it then
-	// names itself, announced or not. It is cheap; nil: never.
+	// Has reports whether this node can serve an object. If it can, the node names
+	// itself as a provider when a peer asks, published or not. It must be cheap. nil:
+	// never.
 	Has func(context.Context, b3.Root) bool
-	// Denied says whether an object is not to be pointed at: who asks for its
-	// providers is told of closer peers alone, as by a node that knows none. What
-	// is published here of it is kept as ever, for the day that it is denied no
-	// more. It neither waits nor does I/O; nil: nothing is.
+	// Denied reports whether the node must not name providers of an object. A peer
+	// that asks then receives only closer peers, as from a node without records.
+	// Records of a denied object are still stored, for the day the denial ends. It
+	// neither waits nor does I/O. nil: never.
 	Denied func(b3.Root) bool
-	// Datastore keeps records, the republish cycle and what is known of seeds
-	// over a restart; nil: all of it is in memory. It is closed by the caller
-	// after Run has returned.
+	// Datastore keeps records, the republish cycle and known seeds across restarts.
+	// nil: they are in memory only. The node closes it after Run has returned.
 	Datastore ds.Batching
-	// Renewed counts how often Datastore was replaced by one that has nothing of
-	// what was written before: all is then written again. nil: never.
-	Renewed func() uint64
-	// Elsewhere is told of a record that was signed with Key and not by this
-	// service: another process runs with the same identity. It must not wait.
-	// nil: nobody is told.
-	Elsewhere func(signed time.Time, addrs []ma.Multiaddr)
-	// SeedManifest reads the signed list of seeds; nil: there is none.
+	// Replacements returns how often Datastore was replaced by an empty one. After
+	// each replacement everything is written again. nil: never replaced.
+	Replacements func() uint64
+	// DuplicateIdentity is called with a record that was signed with Key but not by
+	// this service: another process runs with the same identity. It must not wait.
+	// nil: not called.
+	DuplicateIdentity func(signed time.Time, addrs []ma.Multiaddr)
+	// SeedManifest reads the signed list of seeds. nil: there is none.
 	SeedManifest func() ([]byte, error)
-	// Now is the clock by which records are dated, and by which it is judged
-	// whether records and the seed manifest have expired; nil: time.Now. What is
-	// only measured or paced goes by time.Now.
+	// Now is the clock that dates records and decides whether records and the seed
+	// manifest have expired. Durations and intervals use time.Now. nil: time.Now.
 	Now func() time.Time
-	// ClockWrong reports whether that clock is known to be wrong: then nothing is
-	// signed or published, and what is queued waits; nil: never.
+	// ClockWrong reports whether Now is known to be wrong. While it is, nothing is
+	// signed or published, and queued objects wait. nil: never.
 	ClockWrong func() bool
-	// MayExpire reports whether the clock is right, so that what has expired may
-	// be deleted; nil: always.
+	// MayExpire reports whether Now is right, so that expired records may be deleted.
+	// nil: always.
 	MayExpire func() bool
-	// Cores is how many signatures are checked at one time; 0: GOMAXPROCS.
+	// Cores is the number of signatures checked at a time, and the number of
+	// processors that the guard counts on. 0: GOMAXPROCS.
 	Cores int
 
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered
-	Limits  *limits.Registry      // nil: limits work and are listed nowhere
+	Limits  *limits.Registry      // nil: limits work and are not listed
 }
 
-// Service is the node's part in discovery.
+// Service is this node's part in discovery. Its methods are safe for concurrent use.
 type Service struct {
 	cfg  Config
 	deps Deps
 	self peer.ID
 	m    *metrics
 
-	table     *routing.Table
-	guard     *guard.Guard
-	store     *providerStore
-	back      *dialback
-	persist   *persister
-	verify    *verifier
-	lookups   *limits.Gate
-	calls     *caller
-	kadSender *kadSender
-	exchange  *exchanger
-	announces *announcer
-	sweep     *sweep.Sweep
-	boot      *seeds.Bootstrapper
-	signed    *lru.Cache[b3.Root, sealed] // our own records of late
-	began     time.Time
-	seq       atomic.Uint64 // highest sequence number given out
-	size      atomic.Int64  // estimated servers in the network; 0: not known yet
+	table        *routing.Table
+	guard        *guard.Guard
+	store        *providerStore
+	dialback     *dialback.Checker
+	persist      *persister
+	verify       *verifier
+	lookups      *limits.Gate
+	rpc          *rpcClient
+	kadSender    *kadSender
+	providers    *providerClient
+	publisher    *publisher
+	sweep        *sweep.Sweep
+	bootstrapper *seeds.Bootstrapper
+	signed       *lru.Cache[b3.Root, sealed] // records signed recently by this node
+	started      time.Time
+	seq          atomic.Uint64 // highest sequence number given out
+	networkSize  atomic.Int64  // estimated number of servers in the network; 0: unknown
 
-	mu  sync.Mutex
-	run *running // nil unless Run is between ready and its end
+	mu      sync.Mutex
+	running *running // nil unless Run is between ready and its end
 }
 
-// running is what exists while the service runs.
+// running holds what exists only while Run runs.
 type running struct {
 	ctx     context.Context
 	engine  *engine
 	server  *server
-	lookups sync.WaitGroup // lookups and their probes; added to while Service.mu is held
+	lookups sync.WaitGroup // lookups and their probes; added to only under Service.mu
 }
 
-// New checks the configuration and starts nothing.
+// New returns a Service that is not running. It starts nothing.
 func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if deps.Host == nil || deps.Key == nil {
-		return nil, status.Errorf(status.BadRequest, "dht: a host and its key are needed")
+		return nil, status.Errorf(status.BadRequest, "discovery needs a host and its key")
 	}
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
@@ -134,8 +136,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	if deps.Renewed == nil {
-		deps.Renewed = func() uint64 { return 0 }
+	if deps.Replacements == nil {
+		deps.Replacements = func() uint64 { return 0 }
 	}
 	if deps.ClockWrong == nil {
 		deps.ClockWrong = func() bool { return false }
@@ -145,84 +147,94 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.MayExpire = func() bool { return true }
 	}
 	if !deps.Host.ID().MatchesPrivateKey(deps.Key) {
-		return nil, status.Errorf(status.BadRequest, "dht: the key is not the host's")
+		return nil, status.Errorf(status.BadRequest, "the key does not belong to the host")
 	}
 	m, err := newMetrics(deps.Metrics)
 	if err != nil {
-		return nil, fmt.Errorf("dht: metrics: %w", err)
+		return nil, fmt.Errorf("register discovery metrics: %w", err)
 	}
 	s := &Service{
 		cfg: cfg, deps: deps, self: deps.Host.ID(), m: m,
 		store: newProviderStore(cfg.MaxPerKey, cfg.MaxPerPeer, cfg.MaxRecords),
 		verify: &verifier{now: deps.Now, gate: deps.Limits.NewGate(limits.Spec{
-			Name: "dht.verify", Path: "provider exchange, lookups → signature checks", Policy: "waits within its deadline, then busy",
+			Name: "dht.verify", Path: "provider exchange, lookups → signature checks",
+			Policy: "wait within the request's deadline, then busy",
 		}, int64(deps.Cores), 1024)},
 		lookups: deps.Limits.NewGate(limits.Spec{
-			Name: "dht.lookups", Path: "resolver, API, announcer, sweep → lookups", Policy: "512 wait within their deadline, then busy",
-		}, int64(cfg.Lookups), waitingLookups),
+			Name: "dht.lookups", Path: "resolver, API, announcer, sweep → lookups",
+			Policy: "512 wait within their deadline, then busy",
+		}, int64(cfg.Lookups), maxWaitingLookups),
 	}
-	s.began = deps.Now()
-	s.verify.saw = s.sawOwn
+	s.started = deps.Now()
+	s.verify.onVerified = s.checkDuplicate
 	if err := s.newParts(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// newParts makes what the service is made of. None of it starts anything.
+// newParts constructs the parts of the service. It starts none of them.
 func (s *Service) newParts() (err error) {
 	h, log, reg, registry := s.deps.Host, s.deps.Log, s.deps.Metrics, s.deps.Limits
-	s.table, err = routing.New(s.cfg.routing(), routing.Deps{
+	s.table, err = routing.New(s.cfg.routingConfig(), routing.Deps{
 		Self: s.self, Addrs: s.addrs, Connected: s.isConnected, Log: log, Metrics: reg, Limits: registry,
 	})
 	if err != nil {
 		return err
 	}
-	if s.guard, err = guard.New(s.cfg.Guard, guard.Deps{Log: log, Metrics: reg, Limits: registry, Cores: s.deps.Cores}); err != nil {
+	guardDeps := guard.Deps{Log: log, Metrics: reg, Limits: registry, Cores: s.deps.Cores}
+	if s.guard, err = guard.New(s.cfg.Guard, guardDeps); err != nil {
 		return err
 	}
-	s.calls = &caller{
-		host: eager{h.Network()}, timeout: s.cfg.RPCTimeout, table: s.table, connected: s.isConnected,
+	s.rpc = &rpcClient{
+		host: lazyOpener{h.Network()}, timeout: s.cfg.RPCTimeout, table: s.table, connected: s.isConnected,
 		dials: registry.NewGate(limits.Spec{
 			Name: "dht.dials", Path: "lookups → dials of strangers", Policy: "wait within their deadline, then busy",
-		}, int64(s.cfg.Dials), waitingDials),
+		}, int64(s.cfg.Dials), maxWaitingDials),
 	}
-	if s.back, err = newDialback(dialer(h.Network()), s.store, s.deps.Now, s.m, registry); err != nil {
-		return err
-	}
-	if s.signed, err = lru.New[b3.Root, sealed](recordCache); err != nil {
-		return err
-	}
-	s.kadSender = &kadSender{calls: s.calls, latency: h.Peerstore(), m: s.m}
-	s.exchange = &exchanger{calls: s.calls, m: s.m}
-	if s.persist, err = newPersister(s.space(RecordsSpace), s.store, s.verify, s.deps.Renewed, reg, log); err != nil {
-		return fmt.Errorf("dht: metrics: %w", err)
-	}
-	s.persist.mayExpire, s.store.mayExpire = s.deps.MayExpire, s.deps.MayExpire
-	s.sweep, err = sweep.New(s.cfg.sweep(), sweep.Deps{
-		Self: s.self, Router: s, Put: s.put, Addrs: h.Addrs, Datastore: s.space("sweep"), Renewed: s.deps.Renewed, Roots: s.deps.Roots, Log: log, Metrics: reg,
+	s.dialback, err = dialback.New(dialback.Deps{
+		Dial: dialback.Dialer(h.Network()), Now: s.deps.Now, Metrics: reg, Limits: registry,
 	})
 	if err != nil {
 		return err
 	}
-	s.announces = newAnnouncer(s.cfg, s.deps, s.m, s.provide, func(ctx context.Context, root b3.Root) error { return s.sweep.Add(ctx, root) }, s.TableSize)
-	s.boot, err = seeds.New(s.cfg.Seeds, seeds.Deps{
-		Self: s.self, Dialer: seeds.HostDialer(h), Manifest: s.deps.SeedManifest, Datastore: s.space("seeds"), Renewed: s.deps.Renewed,
+	if s.signed, err = lru.New[b3.Root, sealed](maxSigned); err != nil {
+		return err
+	}
+	s.kadSender = &kadSender{rpc: s.rpc, latency: h.Peerstore(), m: s.m}
+	s.providers = &providerClient{rpc: s.rpc, m: s.m}
+	s.persist, err = newPersister(s.namespace(RecordsSpace), s.store, s.verify, s.deps.Replacements, reg, log)
+	if err != nil {
+		return fmt.Errorf("register record metrics: %w", err)
+	}
+	s.persist.mayExpire, s.store.mayExpire = s.deps.MayExpire, s.deps.MayExpire
+	s.sweep, err = sweep.New(s.cfg.sweepConfig(), sweep.Deps{
+		Self: s.self, Router: s, Put: s.put, Addrs: h.Addrs, Roots: s.deps.Roots,
+		Datastore: s.namespace("sweep"), Replacements: s.deps.Replacements, Log: log, Metrics: reg,
+	})
+	if err != nil {
+		return err
+	}
+	addToSweep := func(ctx context.Context, root b3.Root) error { return s.sweep.Add(ctx, root) }
+	s.publisher = newPublisher(s.cfg, s.deps, s.m, s.provide, addToSweep, s.TableSize)
+	s.bootstrapper, err = seeds.New(s.cfg.Seeds, seeds.Deps{
+		Self: s.self, Dialer: seeds.HostDialer(h), Manifest: s.deps.SeedManifest,
+		Datastore: s.namespace("seeds"), Replacements: s.deps.Replacements,
 		Ask: func(ctx context.Context, p peer.ID) ([]peer.AddrInfo, error) {
 			return s.findNode(ctx, p, []byte(s.self))
 		},
-		Learned: s.learned, Peers: s.tableAddrs, Now: s.deps.Now, Log: log, Metrics: reg,
+		Learned: s.rememberPeers, Peers: s.tableAddrs, Now: s.deps.Now, Log: log, Metrics: reg,
 	})
 	return err
 }
 
-// Run joins the network and serves it until ctx ends, or until a part of it
-// fails, with that part's error. ready is called once the node answers; whether
-// it knows anybody yet is told by Seeds and Fill.
+// Run joins the network and serves peers until ctx ends. It returns nil then, or
+// earlier the error of a part that failed. It calls ready when the node answers peers;
+// Seeds and Fill tell whether it knows any peer yet.
 func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	// The table and the guard outlive what uses them.
+	// The table and the guard run until their users have stopped.
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var under, tasks sync.WaitGroup
 	defer func() { cancel(); under.Wait() }()
@@ -242,20 +254,20 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 
 	kad, err := s.newKad()
 	if err != nil {
-		return fmt.Errorf("dht: start kad-dht: %w", err)
+		return fmt.Errorf("start kad-dht: %w", err)
 	}
 	r := s.serve(ctx)
 	tasks.Go(func() { s.janitor(ctx) })
 	tasks.Go(func() { s.persist.run(ctx) })
-	tasks.Go(func() { s.back.run(ctx) })
 	tasks.Go(func() { s.refresh(ctx, kad) })
-	tasks.Go(func() { s.announces.run(ctx) })
-	part(&tasks, ctx, s.boot.Run)
+	tasks.Go(func() { s.publisher.run(ctx) })
+	part(&tasks, ctx, s.dialback.Run)
+	part(&tasks, ctx, s.bootstrapper.Run)
 	part(&tasks, ctx, s.sweep.Run)
 	ready()
 	<-ctx.Done()
 
-	// What uses the table ends before the table does, and the host after both.
+	// Stop the users of the table before the table. The node stops the host last.
 	s.setRunning(nil)
 	s.deps.Host.RemoveStreamHandler(ProviderID)
 	s.deps.Host.RemoveStreamHandler(KadID)
@@ -263,7 +275,7 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 	tasks.Wait()
 	r.server.close()
 	if err := kad.Close(); err != nil {
-		return fmt.Errorf("dht: stop kad-dht: %w", err)
+		return fmt.Errorf("stop kad-dht: %w", err)
 	}
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
@@ -271,13 +283,19 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 	return nil
 }
 
-// serve answers the provider exchange and lets lookups begin.
+// serve installs the provider exchange and admits lookups.
 func (s *Service) serve(ctx context.Context) *running {
 	r := &running{ctx: ctx}
-	r.engine = &engine{self: s.self, table: s.table, connected: s.connected, know: s.know, isConnected: s.isConnected, fixed: s.cfg.HedgeFixed, tasks: &r.lookups, m: s.m}
-	r.server = &server{store: s.store, verify: s.verify, back: s.back, guard: s.guard, nearest: s.nearest, self: s.self, m: s.m, log: s.deps.Log, ctx: ctx}
+	r.engine = &engine{
+		self: s.self, table: s.table, connected: s.connected, rememberAddrs: s.rememberAddrs,
+		isConnected: s.isConnected, fixedHedge: s.cfg.HedgeFixed, tasks: &r.lookups, m: s.m,
+	}
+	r.server = &server{
+		store: s.store, verify: s.verify, dialback: s.dialback, guard: s.guard, nearest: s.nearest,
+		self: s.self, m: s.m, log: s.deps.Log, ctx: ctx,
+	}
 	if s.deps.Has != nil {
-		r.server.own = s.own
+		r.server.ownRecord = s.ownRecord
 	}
 	r.server.denied = s.deps.Denied
 	s.setRunning(r)
@@ -285,19 +303,20 @@ func (s *Service) serve(ctx context.Context) *running {
 	return r
 }
 
-// newKad starts kad-dht. Its provider and value stores are off: records have
-// the exchange of OAP1 §11, from which GET_PROVIDERS is answered too, and an
-// unbounded value store is for nobody.
+// newKad starts kad-dht without its provider and value stores. The provider exchange
+// (OAP1 §11) and GET_PROVIDERS use the records of this package, and a value store would
+// be unbounded.
 func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
-	mode := kaddht.ModeAutoServer // in a network without public addresses nobody would be a server otherwise
+	mode := kaddht.ModeAutoServer // in a network without public addresses every node must be a server
 	if s.cfg.Server {
 		mode = kaddht.ModeServer
 	}
-	return kaddht.New(&kadHost{Host: s.guard.Host(s.deps.Host, KadID, maxMessage), answer: s.kadProviders},
+	h := kadhost.Host(s.guard.Host(s.deps.Host, KadID, maxMessage), KadID, maxMessage, s.kadProviders)
+	return kaddht.New(h,
 		kaddht.ProtocolPrefix(Prefix),
 		kaddht.Mode(mode),
 		kaddht.BucketSize(s.cfg.K),
-		kaddht.RoutingTablePeerDiversityFilter(newGroupShare(s.cfg, s.addrs)),
+		kaddht.RoutingTablePeerDiversityFilter(kadhost.NewGroupFilter(s.cfg.routingConfig().GroupCap(), s.addrs)),
 		kaddht.DisableProviders(),
 		kaddht.DisableValues(),
 		kaddht.WithCustomMessageSender(func(host.Host, []protocol.ID) pb.MessageSenderWithDisconnect {
@@ -306,7 +325,7 @@ func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
 	)
 }
 
-// janitor drops expired records every minute, and counts them more often.
+// janitor drops expired records every minute and updates their gauge every 5 s.
 func (s *Service) janitor(ctx context.Context) {
 	for i := 1; jitter.Sleep(ctx, 5*time.Second); i++ {
 		if i%12 == 0 && s.deps.MayExpire() {
@@ -319,20 +338,20 @@ func (s *Service) janitor(ctx context.Context) {
 func (s *Service) setRunning(r *running) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.run = r
+	s.running = r
 }
 
-// begin admits a lookup: it returns what runs, and a context that also ends
-// with the service. The caller calls end, which may be called twice.
+// begin admits a lookup. It returns the running parts and a context that also ends with
+// the service. The caller must call end; a second call does nothing.
 func (s *Service) begin(ctx context.Context) (_ *running, _ context.Context, end func(), err error) {
 	s.mu.Lock()
-	r := s.run
+	r := s.running
 	if r != nil {
 		r.lookups.Add(1)
 	}
 	s.mu.Unlock()
 	if r == nil {
-		return nil, nil, nil, status.Errorf(status.NotReady, "dht: discovery is not running")
+		return nil, nil, nil, status.Errorf(status.NotReady, "discovery is not running")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(r.ctx, cancel)
@@ -354,26 +373,26 @@ func (s *Service) begin(ctx context.Context) (_ *running, _ context.Context, end
 	return r, ctx, end, nil
 }
 
-// TableSize is the number of peers in the routing table.
+// TableSize returns the number of peers in the routing table.
 func (s *Service) TableSize() int { return s.table.Size() }
 
 // Table lists the routing table.
 func (s *Service) Table() []routing.Entry { return s.table.Entries() }
 
-// Seeds lists the seeds and how they do.
-func (s *Service) Seeds() []seeds.Info { return s.boot.Seeds() }
+// Seeds lists the seeds and their state.
+func (s *Service) Seeds() []seeds.Info { return s.bootstrapper.Seeds() }
 
-// SeedManifest is the state of the signed list of seeds.
-func (s *Service) SeedManifest() seeds.ManifestInfo { return s.boot.Manifest() }
+// SeedManifest returns the state of the signed list of seeds.
+func (s *Service) SeedManifest() seeds.ManifestInfo { return s.bootstrapper.Manifest() }
 
-// RememberedPeers is how many peers would be dialled if no seed answered.
-func (s *Service) RememberedPeers() int { return s.boot.Remembered() }
+// RememberedPeers returns the number of peers that would be dialed if no seed answered.
+func (s *Service) RememberedPeers() int { return s.bootstrapper.Remembered() }
 
-// Announce queues root to be published in the background; the sweep then
-// publishes it again as long as Deps.Roots has it. A full queue is status.Busy.
+// Announce queues root to be published in the background. The sweep then publishes it
+// again while Deps.Roots lists it. Announce returns status.Busy if the queue is full.
 func (s *Service) Announce(root b3.Root) error {
-	if err := s.announces.add(root); err != nil {
-		return fmt.Errorf("dht: announce %s: %w", root, err)
+	if err := s.publisher.add(root); err != nil {
+		return fmt.Errorf("announce %s: %w", root, err)
 	}
 	return nil
 }

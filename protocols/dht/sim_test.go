@@ -41,9 +41,18 @@ func TestSimulatedNetwork(t *testing.T) {
 		var ids []identity
 		for i := range n {
 			me := newIdentity(t)
-			h, err := libp2p.New(libp2p.Identity(me.key), libp2p.ListenAddrStrings(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1", simnet.IntToPublicIPv4(i))),
-				simlibp2p.QUICSimnet(net, link), libp2p.DisableIdentifyAddressDiscovery(), libp2p.DisableMetrics(), libp2p.ForceReachabilityPublic(),
-				libp2p.ResourceManager(&network.NullResourceManager{}))
+			h, err := libp2p.New(
+				libp2p.Identity(me.key),
+				libp2p.ListenAddrStrings(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1", simnet.IntToPublicIPv4(i))),
+				simlibp2p.QUICSimnet(
+					net,
+					link,
+				),
+				libp2p.DisableIdentifyAddressDiscovery(),
+				libp2p.DisableMetrics(),
+				libp2p.ForceReachabilityPublic(),
+				libp2p.ResourceManager(&network.NullResourceManager{}),
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

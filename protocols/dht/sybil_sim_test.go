@@ -41,8 +41,16 @@ func (y *sybils) of(root b3.Root) []sealed {
 	defer y.mu.Unlock()
 	if y.records[root] == nil {
 		for i, p := range y.places {
-			rec, err := seal(y.ids[i].key, Record{Root: root, Provider: p.self, Seq: 1, NotAfter: time.Now().Add(maxLifetime + clockSkew - 10*time.Second).Truncate(time.Second)},
-				peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: p.self, Addrs: p.deps.Host.Addrs()}))
+			rec, err := seal(
+				y.ids[i].key,
+				Record{
+					Root:     root,
+					Provider: p.self,
+					Seq:      1,
+					NotAfter: time.Now().Add(maxLifetime + clockSkew - 10*time.Second).Truncate(time.Second),
+				},
+				peer.PeerRecordFromAddrInfo(peer.AddrInfo{ID: p.self, Addrs: p.deps.Host.Addrs()}),
+			)
 			if err != nil {
 				y.t.Fatal(err)
 			}
@@ -105,7 +113,7 @@ func (y *sybils) flood(ctx context.Context, honest []place, root b3.Root) {
 	for i, rec := range y.of(root) {
 		puts.Go(func() {
 			for _, h := range near[:min(len(near), keepers)] {
-				_ = y.places[i].exchange.put(ctx, h.self, rec) // may be refused
+				_ = y.places[i].providers.put(ctx, h.self, rec) // may be refused
 			}
 		})
 	}
@@ -181,7 +189,13 @@ func TestSybils(t *testing.T) {
 		})
 	})
 	m.name = fmt.Sprintf("%d hosts, %d Sybils", sc.hosts, sc.sybils)
-	t.Logf("%s; %.1f providers named by a lookup; held: %d honest records, %d of Sybils", &m, float64(named)/float64(len(m.took)), networks[true], networks[false])
+	t.Logf(
+		"%s; %.1f providers named by a lookup; held: %d honest records, %d of Sybils",
+		&m,
+		float64(named)/float64(len(m.took)),
+		networks[true],
+		networks[false],
+	)
 	if share := float64(m.failed) / float64(len(m.took)); share > 0.01 {
 		t.Errorf("%.1f %% of the lookups did not find the provider", 100*share)
 	}

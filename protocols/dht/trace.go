@@ -9,38 +9,38 @@ import (
 	"allium/protocols/status"
 )
 
-// Trace is how one lookup went. It is complete when the lookup has returned,
-// and belongs to the lookup until then.
+// Trace records how one lookup went. The lookup writes to it until it returns; the trace
+// is then complete.
 type Trace struct {
-	Steps  []Step        // in the order in which they were sent; at most kad.Config.MaxProbes
-	End    string        // why it ended: satisfied, converged, hop_exceeded, probe_exceeded, timed_out, no_peers, canceled
-	Hops   int           // of the last answer that counted
+	Steps  []Step        // in the order sent; at most kad.Config.MaxProbes
+	End    string        // satisfied, converged, hop_exceeded, probe_exceeded, timed_out, no_peers or canceled
+	Hops   int           // hop of the last response that counted
 	Probes int           // sent, hedges included
-	Hedges int           // of them in place of a late one
-	Took   time.Duration // of the whole lookup
+	Hedges int           // probes sent because an earlier one was late
+	Took   time.Duration // duration of the lookup
 }
 
 // Step is one probe of a lookup.
 type Step struct {
 	Peer  peer.ID
-	Hop   int           // the own table is hop 1
-	Hedge bool          // sent in place of a late probe
+	Hop   int           // the node's own table is hop 1
+	Hedge bool          // sent because an earlier probe was late
 	Start time.Duration // since the start of the lookup
-	Took  time.Duration // until the answer, the failure or the cancel; dial included
+	Took  time.Duration // until the response, the failure or the cancel; dial included
 
-	// Outcome is ok; timeout when the peer did not answer in time; late when it
-	// was given up for another; canceled when the lookup ended first; or what the
-	// call failed with (SPEC §3).
+	// Outcome is ok; timeout if the peer did not answer in time; late if its slot was given
+	// to another; canceled if the lookup ended first; or the outcome of the failed call
+	// (SPEC §3).
 	Outcome   string
-	Closer    int // peers it named
-	Providers int // providers it brought that nobody had before
+	Closer    int // closer peers that the response named
+	Providers int // providers that no earlier response named
 }
 
-// givenUp is the outcome of a probe whose place was needed.
-const givenUp = "late"
+// outcomeLate is the outcome of a probe that was canceled because its slot was needed.
+const outcomeLate = "late"
 
-// begin adds a step and returns its place. A nil trace keeps nothing.
-func (t *Trace) begin(s Step) int {
+// startStep adds a step and returns its index. A nil trace records nothing.
+func (t *Trace) startStep(s Step) int {
 	if t == nil {
 		return 0
 	}
@@ -48,8 +48,8 @@ func (t *Trace) begin(s Step) int {
 	return len(t.Steps) - 1
 }
 
-// end closes a step at now.
-func (t *Trace) end(step int, now time.Duration, outcome string) {
+// endStep sets the end of a step.
+func (t *Trace) endStep(step int, now time.Duration, outcome string) {
 	if t == nil {
 		return
 	}
@@ -61,12 +61,12 @@ func (t *Trace) answered(step int, now time.Duration, closer, providers int) {
 	if t == nil {
 		return
 	}
-	t.end(step, now, status.OK.String())
+	t.endStep(step, now, status.OK.String())
 	t.Steps[step].Closer, t.Steps[step].Providers = closer, providers
 }
 
-// finish sums up. A lookup that its caller cut off was canceled, and so was
-// every probe still in flight.
+// finish sets the totals. It marks probes still in flight as canceled, and the lookup too
+// if its caller ended it.
 func (t *Trace) finish(r kad.Result[peer.ID], cut error) {
 	t.End, t.Hops, t.Probes, t.Hedges, t.Took = r.End.String(), r.Hops, r.Probes, r.Hedges, r.Took
 	if r.End == kad.Running && cut != nil {
@@ -74,7 +74,7 @@ func (t *Trace) finish(r kad.Result[peer.ID], cut error) {
 	}
 	for i := range t.Steps {
 		if t.Steps[i].Outcome == "" {
-			t.end(i, r.Took, status.Canceled.String())
+			t.endStep(i, r.Took, status.Canceled.String())
 		}
 	}
 }

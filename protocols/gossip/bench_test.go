@@ -10,7 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// idHost is a host that only knows who it is.
+// idHost is a host that only has an ID.
 type idHost struct {
 	host.Host
 	id peer.ID
@@ -18,9 +18,10 @@ type idHost struct {
 
 func (h idHost) ID() peer.ID { return h.id }
 
-// BenchmarkMessage is what this package adds to a message of the size of an
+// BenchmarkMessage measures what this package adds to a message of the size of an
 // announcement: the inspection, the id, the validator's call, the queue and the
-// handler's call. Signatures are pubsub's.
+// handler's call. Signatures are not
+// included, because pubsub checks them.
 func BenchmarkMessage(b *testing.B) {
 	topic := testTopic
 	cfg := DefaultConfig()
@@ -46,7 +47,7 @@ func BenchmarkMessage(b *testing.B) {
 	}
 }
 
-// BenchmarkFlood is a message beyond the budget of its bringer.
+// BenchmarkFlood measures a message beyond the budget of its sender.
 func BenchmarkFlood(b *testing.B) {
 	topic := testTopic
 	s := bench(b)

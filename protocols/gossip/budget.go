@@ -13,103 +13,107 @@ import (
 	"allium/internal/limits"
 )
 
-// account is what is known of a peer beside what pubsub knows.
-type account struct {
+// peerState is what this package remembers of a peer, besides pubsub's score: its budget of frames
+// and its offences. An offence is a message that no honest node sends.
+type peerState struct {
 	frames *limits.Rate
 
 	mu       sync.Mutex
-	offences float64 // at the time at, halved every offenceHalfLife
-	at       time.Time
+	offences float64   // as of updated; halves every offenceHalfLife
+	updated  time.Time // of the last offence
 }
 
-// offenceHalfLife is how fast offences are forgotten, like the invalid messages
-// that pubsub counts.
+// offenceHalfLife is the time in which a count of offences halves. pubsub's count of invalid
+// messages decays at the same rate.
 const offenceHalfLife = 5 * time.Minute
 
-func (a *account) decayed(now time.Time) float64 {
-	return a.offences * math.Exp2(-now.Sub(a.at).Seconds()/offenceHalfLife.Seconds())
+// decayed returns the offences that are left at now. The caller holds mu.
+func (p *peerState) decayed(now time.Time) float64 {
+	return p.offences * math.Exp2(-now.Sub(p.updated).Seconds()/offenceHalfLife.Seconds())
 }
 
-// offend notes a message that no honest node sends.
-func (a *account) offend(now time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.offences, a.at = a.decayed(now)+1, now
+// addOffence counts one offence at now.
+func (p *peerState) addOffence(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.offences, p.updated = p.decayed(now)+1, now
 }
 
-// count is how many offences are not forgotten.
-func (a *account) count(now time.Time) float64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.decayed(now)
+// offencesAt returns the offences that are left at now.
+func (p *peerState) offencesAt(now time.Time) float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.decayed(now)
 }
 
-func (s *Service) account(p peer.ID) *account {
-	if a, ok := s.peers.Get(p); ok {
-		return a
+// peerState returns the state of a peer, which it makes if there is none.
+func (s *Service) peerState(id peer.ID) *peerState {
+	if p, ok := s.peers.Get(id); ok {
+		return p
 	}
-	a := &account{frames: s.buckets.Bucket()}
-	if old, ok, _ := s.peers.PeekOrAdd(p, a); ok {
-		return old
+	p := &peerState{frames: s.buckets.Bucket()}
+	if existing, ok, _ := s.peers.PeekOrAdd(id, p); ok {
+		return existing
 	}
-	return a
+	return p
 }
 
-// inspect cuts from what a peer sent the messages that are not looked at any
-// further. It runs on pubsub's loop, before anything else does.
+// inspect removes from rpc the messages that are dropped before their signatures are checked, and
+// counts them. It runs on pubsub's loop, before pubsub looks at the messages.
 func (s *Service) inspect(ctx context.Context, from peer.ID, rpc *pubsub.RPC) {
 	n := len(rpc.GetPublish())
 	if n == 0 {
 		return
 	}
 	s.m.rx.Add(float64(n))
-	a := s.account(from)
-	_, low := (*s.graylist.Load())[from]
-	if low || a.count(time.Now()) > tolerated {
-		// pubsub would drop them too, unless it has no stream to the peer and so no
-		// score of it; and here they do not use up the budget of all.
+	p := s.peerState(from)
+	_, graylisted := (*s.graylist.Load())[from]
+	if graylisted || p.offencesAt(time.Now()) > maxOffences {
+		// pubsub drops these messages too, but only if it has a stream to the peer and so a
+		// score. Dropped here, they take nothing from the budget of all peers.
 		s.m.drop(dropGraylist, n)
 		rpc.Publish = nil
 		return
 	}
-	kept := rpc.Publish[:0]
+	accepted := rpc.Publish[:0]
 	for _, m := range rpc.Publish {
-		if reason := s.cut(ctx, a, m); reason != "" {
+		if reason := s.dropReason(ctx, p, m); reason != "" {
 			s.m.drop(reason, 1)
 			continue
 		}
-		kept = append(kept, m)
+		accepted = append(accepted, m)
 	}
-	clear(rpc.Publish[len(kept):])
-	rpc.Publish = kept
+	clear(rpc.Publish[len(accepted):])
+	rpc.Publish = accepted
 }
 
-// cut is why a message is dropped unseen, or empty.
-func (s *Service) cut(ctx context.Context, a *account, m *pb.Message) string {
+// dropReason returns why a message from the peer with state p is dropped, or "" if it is not. It
+// takes the message's cost from both budgets and counts offences of the peer.
+func (s *Service) dropReason(ctx context.Context, p *peerState, m *pb.Message) string {
 	if _, ok := s.topics[m.GetTopic()]; !ok {
-		a.offend(time.Now())
+		p.addOffence(time.Now())
 		return dropTopic
 	}
 	if string(m.GetFrom()) == string(s.host.ID()) {
-		// After a restart peers still bring what this node said before. pubsub would
-		// count that as lies of theirs.
+		// After a restart, peers still relay messages that this node published before.
+		// pubsub would count them as invalid messages of those peers.
 		return dropSelf
 	}
 	size := len(m.GetData())
 	if size > MaxMessage {
-		a.offend(time.Now())
+		p.addOffence(time.Now())
 		return dropOversize
 	}
-	if !take(ctx, a.frames, cost(size)) {
+	if !takeNow(ctx, p.frames, cost(size)) {
 		return dropBurst
 	}
-	if !take(ctx, s.total, cost(size)) {
+	if !takeNow(ctx, s.total, cost(size)) {
 		return dropTotal
 	}
 	return ""
 }
 
-// take takes n tokens if they are there now; it does not wait.
-func take(ctx context.Context, r *limits.Rate, n int) bool {
+// takeNow takes n tokens and returns true, or takes none and returns false. It does not wait.
+func takeNow(ctx context.Context, r *limits.Rate, n int) bool {
 	return r.Wait(ctx, n, 0) == nil
 }

@@ -12,7 +12,7 @@ import (
 	"allium/protocols/status"
 )
 
-// size is how many messages a burst has and how many nodes it goes to.
+// size returns how many messages a burst has and how many nodes there are.
 func size() (burst, crowd int) {
 	if testing.Short() {
 		return 200, 4
@@ -21,8 +21,8 @@ func size() (burst, crowd int) {
 }
 
 // TestBurstPaced publishes 1,000 messages one after the other: the publisher is
-// held to its rate, no call waits longer than publish_wait, and nobody drops
-// anything for want of budget.
+// held to its rate, no call waits longer than publish_wait, and no peer drops
+// a message because a budget is spent.
 func TestBurstPaced(t *testing.T) {
 	burst, crowd := size()
 	in(t, crowd, func(t *testing.T, sn *simNet) {
@@ -41,7 +41,9 @@ func TestBurstPaced(t *testing.T) {
 			}
 		}
 		c := nodes[0].cfg
-		if d, want := time.Since(began), time.Duration(int64(burst)-c.BurstFrames)*time.Second/time.Duration(c.PublishRate); d < want-time.Second || d > want+time.Second {
+		d := time.Since(began)
+		want := time.Duration(int64(burst)-c.BurstFrames) * time.Second / time.Duration(c.PublishRate)
+		if d < want-time.Second || d > want+time.Second {
 			t.Errorf("took %s, want %s", d, want)
 		}
 		time.Sleep(6 * heartbeat) // what was lost is advertised and asked for
@@ -92,7 +94,14 @@ func TestBurstAtOnce(t *testing.T) {
 					handled += float64(n.n.Load())
 					dropped += n.drops(t, dropBurst) + n.drops(t, dropTotal)
 				}
-				t.Logf("from %d: %v; %g of %d handled, %g copies dropped for want of budget", from, outcomes, handled, (len(nodes)-1)*outcomes[status.OK], dropped)
+				t.Logf(
+					"from %d: %v; %g of %d handled, %g copies dropped for want of budget",
+					from,
+					outcomes,
+					handled,
+					(len(nodes)-1)*outcomes[status.OK],
+					dropped,
+				)
 				balanceAll(t, nodes)
 
 				data := []byte("after the burst")
@@ -110,8 +119,8 @@ func TestBurstAtOnce(t *testing.T) {
 	}
 }
 
-// TestIngressFull: a slow handler costs messages, which are counted, and stops
-// neither the relay nor the publisher.
+// TestIngressFull checks that a slow handler loses messages, which are counted, and stops neither the
+// relay nor the publisher.
 func TestIngressFull(t *testing.T) {
 	in(t, 3, func(t *testing.T, sn *simNet) {
 		slow := start(t, sn.Hosts[0], func(c *Config, topic *Topic) {
@@ -148,9 +157,9 @@ func TestIngressFull(t *testing.T) {
 	})
 }
 
-// TestValidateQueueFull: messages that find no room before the signature check
-// are dropped and counted, a peer that brings little of use is then held off,
-// and when that is over all is as before.
+// TestValidateQueueFull checks that messages are dropped and counted when the queue for signature
+// checks is full. pubsub then throttles a peer that sends few useful messages; afterwards all
+// messages get through again.
 func TestValidateQueueFull(t *testing.T) {
 	in(t, 3, func(t *testing.T, sn *simNet) {
 		narrow := func(c *Config, topic *Topic) {
@@ -162,7 +171,7 @@ func TestValidateQueueFull(t *testing.T) {
 		sn.Connect(0, 1)
 		l := newLiar(t, sn.Hosts[2], sn.Hosts[0], true)
 		time.Sleep(3 * heartbeat)
-		for i := range 40 { // in heaps, which the loop pushes faster than signatures are checked
+		for i := range 40 { // in batches, which the loop queues faster than signatures are checked
 			var ms []*pb.Message
 			for j := range 40 {
 				ms = append(ms, l.message(testTopic, fmt.Appendf(nil, "stale %d of %d", j, i)))
@@ -186,8 +195,8 @@ func TestValidateQueueFull(t *testing.T) {
 	})
 }
 
-// TestPartition splits 20 nodes in halves: each goes on alone, and after the
-// split is healed everybody hears everybody.
+// TestPartition splits 20 nodes in halves. Each half goes on alone, and after the split is healed
+// every node hears every other.
 func TestPartition(t *testing.T) {
 	in(t, 20, func(t *testing.T, sn *simNet) {
 		nodes := sn.startAll(nil)

@@ -1,28 +1,26 @@
 package gossip
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // MaxMessage is the most bytes of data one message carries (SPEC §4).
 const MaxMessage = 64 << 10
 
-// frameBytes of a message count as one frame of a budget, or what is begun of
-// them: a budget of messages alone would let in 64 KiB for the price of one byte.
+// frameBytes is the size of a frame of a budget. A message costs a frame for each frameBytes or part
+// of them, and at least one. A budget that counted messages would charge 64 KiB like one byte.
 const frameBytes = 1 << 10
 
-// maxCost is what the largest message costs.
+// maxCost is the cost of the largest message, in frames.
 const maxCost = MaxMessage / frameBytes
 
-// Config bounds what gossip costs a node. Every field has a default.
-// node/config/keys.txt says what each key means.
+// Config holds the limits and switches of gossip. [DefaultConfig] sets every field.
+// node/config/keys.txt describes each key.
 type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
-	RelayFanout  int64 `koanf:"relay_fanout"`
-	FloodPublish bool  `koanf:"flood_publish"`
+	RelayFanout  int64 `koanf:"relay_fanout"`  // mesh peers to which messages are relayed
+	FloodPublish bool  `koanf:"flood_publish"` // send own messages to all subscribers, not to the mesh alone
 
-	TotalRate int64 `koanf:"total_rate"`
+	TotalRate int64 `koanf:"total_rate"` // frames per second from all peers together
 }
 
 // DefaultConfig returns the limits of SPEC §2 and §4.
@@ -53,5 +51,5 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// cost is the frames that n bytes of data take from a budget.
+// cost returns the frames that n bytes of data take from a budget.
 func cost(n int) int { return max(1, (n+frameBytes-1)/frameBytes) }

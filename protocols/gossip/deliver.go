@@ -10,12 +10,13 @@ import (
 	"allium/internal/limits"
 )
 
-// subscriptionQueue is how many messages of a topic wait between pubsub's loop
-// and collect, which only moves them.
+// subscriptionQueue is the most messages of one topic that wait between pubsub's loop and
+// enqueueMessages. It is small because enqueueMessages never blocks on the ingress queue.
 const subscriptionQueue = 64
 
-// collect moves a topic's messages to the ingress queue.
-func (s *Service) collect(ctx context.Context, sub *pubsub.Subscription) {
+// enqueueMessages moves a topic's messages to the ingress queue until ctx ends. A message that finds
+// the queue full is dropped and counted.
+func (s *Service) enqueueMessages(ctx context.Context, sub *pubsub.Subscription) {
 	for {
 		m, err := sub.Next(ctx)
 		if err != nil {
@@ -27,8 +28,8 @@ func (s *Service) collect(ctx context.Context, sub *pubsub.Subscription) {
 	}
 }
 
-// work handles messages until ctx ends.
-func (s *Service) work(ctx context.Context) {
+// handleMessages is one worker: it handles messages of the ingress queue until ctx ends.
+func (s *Service) handleMessages(ctx context.Context) {
 	for {
 		m, err := s.ingress.Get(ctx)
 		if err != nil {
@@ -38,7 +39,8 @@ func (s *Service) work(ctx context.Context) {
 	}
 }
 
-// handle hands one message to its topic. A panic is a bug that costs one message.
+// handle calls the handler of the message's topic. It recovers from a panic, so that a bug in a
+// handler loses one message only.
 func (s *Service) handle(ctx context.Context, m Message) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.HandleTimeout)
 	defer cancel()
@@ -52,16 +54,16 @@ func (s *Service) handle(ctx context.Context, m Message) {
 	s.topics[m.Topic].Handle(ctx, m)
 }
 
-// sampleEvery is how old gossip_peers may be.
-const sampleEvery = 5 * time.Second
+// sampleInterval is how often gossip_peers is updated.
+const sampleInterval = 5 * time.Second
 
-// sample keeps gossip_peers.
-func (s *Service) sample(ctx context.Context, ps *pubsub.PubSub) {
+// samplePeers updates gossip_peers every sampleInterval until ctx ends.
+func (s *Service) samplePeers(ctx context.Context, ps *pubsub.PubSub) {
 	for {
 		for _, name := range s.names {
 			s.m.peers.WithLabelValues(name).Set(float64(len(ps.ListPeers(name))))
 		}
-		if limits.Sleep(ctx, sampleEvery) != nil {
+		if limits.Sleep(ctx, sampleInterval) != nil {
 			return
 		}
 	}

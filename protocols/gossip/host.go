@@ -11,26 +11,26 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// openTimeout bounds the opening of a stream, in pubsub's stead.
+// openTimeout is the longest that opening a stream may take. pubsub itself sets no limit.
 const openTimeout = 10 * time.Second
 
-// guardedHost is the host as pubsub sees it: it knows pubsub's streams, which
-// pubsub itself never closes, and so can end them and wait for their readers.
+// guardedHost is the host that pubsub uses. It records the gossip streams that peers open, because
+// pubsub never closes them: close ends these streams and waits for their readers.
 type guardedHost struct {
 	host.Host
 
 	mu      sync.Mutex
 	closed  bool
-	ids     []protocol.ID
-	streams map[network.Stream]struct{}
-	readers sync.WaitGroup
+	ids     []protocol.ID               // protocols with a stream handler
+	streams map[network.Stream]struct{} // open streams of peers
+	readers sync.WaitGroup              // one for each of streams
 }
 
 func newGuardedHost(h host.Host) *guardedHost {
 	return &guardedHost{Host: h, streams: map[network.Stream]struct{}{}}
 }
 
-// SetStreamHandler implements host.Host.
+// SetStreamHandler implements host.Host. It resets streams that arrive after close.
 func (h *guardedHost) SetStreamHandler(id protocol.ID, handle network.StreamHandler) {
 	h.mu.Lock()
 	h.ids = append(h.ids, id)
@@ -45,13 +45,14 @@ func (h *guardedHost) SetStreamHandler(id protocol.ID, handle network.StreamHand
 	})
 }
 
-// NewStream implements host.Host.
+// NewStream implements host.Host, with a deadline of openTimeout.
 func (h *guardedHost) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	return h.Host.NewStream(ctx, p, ids...)
 }
 
+// enter records an open stream. It returns false if the host is closed.
 func (h *guardedHost) enter(s network.Stream) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,6 +64,7 @@ func (h *guardedHost) enter(s network.Stream) bool {
 	return true
 }
 
+// leave forgets a stream whose handler has returned.
 func (h *guardedHost) leave(s network.Stream) {
 	h.mu.Lock()
 	delete(h.streams, s)
@@ -70,9 +72,9 @@ func (h *guardedHost) leave(s network.Stream) {
 	h.readers.Done()
 }
 
-// close takes the protocol off the host, ends the streams that peers opened and
-// waits for their readers. pubsub's context has ended before: its own streams
-// end by that.
+// close removes the stream handlers from the host, resets the streams that peers opened and waits
+// for their readers. The caller cancels pubsub's context first, which ends the streams that pubsub
+// opened.
 func (h *guardedHost) close() {
 	h.mu.Lock()
 	h.closed = true

@@ -15,14 +15,14 @@ import (
 	"allium/protocols/status"
 )
 
-// TestHostile: what breaks the rules is refused under its reason, reaches no
-// handler and no other node, and after a few of it nothing that its bringer
-// sends is read, whether or not it takes streams itself.
+// TestHostile checks that a message that breaks a rule is refused under its reason and reaches no
+// handler and no other node. After a few of them, nothing that their sender sends is read, whether
+// or not the sender accepts streams itself.
 func TestHostile(t *testing.T) {
 	topic := testTopic
 	for _, c := range []struct {
 		name, reason string
-		forgiven     bool // not held against its bringer
+		forgiven     bool // the sender loses no score
 		message      func(l *liar, victim *node, i int) *pb.Message
 	}{
 		{"unsigned", dropUnsigned, false, func(l *liar, _ *node, i int) *pb.Message {
@@ -36,12 +36,16 @@ func TestHostile(t *testing.T) {
 			return m
 		}},
 		{"in another's name", dropForged, false, func(l *liar, victim *node, i int) *pb.Message {
-			m := &pb.Message{Topic: &topic, Data: fmt.Appendf(nil, "%d", i), From: []byte(otherPeer(t)), Seqno: []byte("12345678")}
+			m := &pb.Message{
+				Topic: &topic, Data: fmt.Appendf(nil, "%d", i), From: []byte(otherPeer(t)), Seqno: []byte("12345678"),
+			}
 			l.sign(m)
 			return m
 		}},
 		{"in the victim's name", dropSelf, true, func(l *liar, victim *node, i int) *pb.Message {
-			m := &pb.Message{Topic: &topic, Data: fmt.Appendf(nil, "%d", i), From: []byte(victim.host.ID()), Seqno: []byte("12345678")}
+			m := &pb.Message{
+				Topic: &topic, Data: fmt.Appendf(nil, "%d", i), From: []byte(victim.host.ID()), Seqno: []byte("12345678"),
+			}
 			l.sign(m)
 			return m
 		}},
@@ -90,7 +94,7 @@ func TestHostile(t *testing.T) {
 						l.publish(c.message(l, victim, i))
 						time.Sleep(heartbeat / 10)
 					}
-					time.Sleep(2 * judgeEvery)
+					time.Sleep(2 * standingInterval)
 					refused, unread := victim.drops(t, c.reason), victim.drops(t, dropGraylist)
 					if refused < 1 || refused+unread != lies {
 						t.Errorf("%g refused as %s and %g unread, want %d together", refused, c.reason, unread, lies)
@@ -101,7 +105,8 @@ func TestHostile(t *testing.T) {
 					if heard != c.forgiven {
 						t.Errorf("heard afterwards: %t, want %t", heard, c.forgiven)
 					}
-					if low := victim.value(t, "gossip_peer_standing", "standing", standGraylisted); low > 0 && c.forgiven || low < 1 && !c.forgiven && listens {
+					if low := victim.value(t, "gossip_peer_standing", "standing", standGraylisted); low > 0 && c.forgiven ||
+						low < 1 && !c.forgiven && listens {
 						t.Errorf("%g peers are graylisted", low)
 					}
 					want := int64(0)
@@ -114,7 +119,7 @@ func TestHostile(t *testing.T) {
 						}
 						n.balance(t)
 					}
-					// The liar's word is not held against the messages of others.
+					// The liar's messages do not affect the messages of others.
 					if err := nodes[1].Publish(t.Context(), testTopic, []byte("hello")); err != nil {
 						t.Fatal(err)
 					}
@@ -128,7 +133,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// judge is a validator with all the answers.
+// judge is a validator whose answer depends on the first word of the message.
 func judge(_ context.Context, _ peer.ID, data []byte) error {
 	switch s := string(data); {
 	case strings.HasPrefix(s, "bad"):
@@ -143,7 +148,7 @@ func judge(_ context.Context, _ peer.ID, data []byte) error {
 	return nil
 }
 
-// otherPeer is a peer that is not in the network, whose key is in its id.
+// otherPeer returns the ID of a peer that is not in the network. The ID contains the peer's key.
 func otherPeer(t *testing.T) peer.ID {
 	t.Helper()
 	id, err := peer.Decode("12D3KooWDpJ7As7BWAwRMfu1VU2WCqNjvq387JEYKDBj4kx6nXTN")
@@ -153,8 +158,8 @@ func otherPeer(t *testing.T) peer.ID {
 	return id
 }
 
-// TestStolenMessage: somebody who signs another's data as its own and is first
-// does not keep the true message from anybody.
+// TestStolenMessage checks that a peer that signs another's data as its own, and sends it first, does
+// not suppress the true message.
 func TestStolenMessage(t *testing.T) {
 	in(t, 3, func(t *testing.T, sn *simNet) {
 		author := sn.Hosts[1].ID()
@@ -183,12 +188,12 @@ func TestStolenMessage(t *testing.T) {
 	})
 }
 
-// TestHugeFrame: a frame beyond the limit, and one of nothing but noise, end the
-// stream and nothing else.
+// TestHugeFrame checks that an RPC beyond a limit, or one of random bytes, ends its stream and nothing
+// else.
 func TestHugeFrame(t *testing.T) {
 	for name, send := range map[string]func(l *liar) error{
 		"huge": func(l *liar) error {
-			return l.send(&pb.RPC{Publish: []*pb.Message{l.message(testTopic, make([]byte, MaxMessage+2*envelope))}})
+			return l.send(&pb.RPC{Publish: []*pb.Message{l.message(testTopic, make([]byte, MaxMessage+2*maxOverhead))}})
 		},
 		"control": func(l *liar) error {
 			topic := testTopic
@@ -228,9 +233,8 @@ func TestHugeFrame(t *testing.T) {
 	}
 }
 
-// TestFlood: a peer that sends true messages without end brings what its budget
-// allows; what five others say meanwhile is heard by all, and it is not thrown
-// out.
+// TestFlood checks that a peer that floods valid messages gets through only what its budget allows and
+// is not graylisted. Every message that five others publish meanwhile reaches all of them.
 func TestFlood(t *testing.T) {
 	in(t, 6, func(t *testing.T, sn *simNet) {
 		var nodes []*node

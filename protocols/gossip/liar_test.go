@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// liar is a peer that speaks gossip by hand: nothing holds it to the rules.
+// liar is a peer that writes gossip streams itself, so it can break every rule.
 type liar struct {
 	t      *testing.T
 	host   host.Host
@@ -46,7 +46,7 @@ func newLiar(t *testing.T, h, to host.Host, listen bool) *liar {
 	return &liar{t: t, host: h, key: h.Peerstore().PrivKey(h.ID()), stream: s}
 }
 
-// send writes messages in one frame and reports whether the stream took it.
+// send writes one RPC to the stream and returns the stream's error.
 func (l *liar) send(rpc *pb.RPC) error {
 	l.t.Helper()
 	data, err := proto.Marshal(rpc)
@@ -57,7 +57,7 @@ func (l *liar) send(rpc *pb.RPC) error {
 	return err
 }
 
-// publish sends one message, which must go out.
+// publish sends messages in one RPC. The test fails if the stream refuses it.
 func (l *liar) publish(ms ...*pb.Message) {
 	l.t.Helper()
 	if err := l.send(&pb.RPC{Publish: ms}); err != nil {
@@ -65,10 +65,15 @@ func (l *liar) publish(ms ...*pb.Message) {
 	}
 }
 
-// message is a message of the liar with a true signature.
+// message returns a message of the liar with a valid signature.
 func (l *liar) message(topic string, data []byte) *pb.Message {
 	l.seq++
-	m := &pb.Message{Topic: &topic, Data: data, From: []byte(l.host.ID()), Seqno: binary.BigEndian.AppendUint64(nil, l.seq)}
+	m := &pb.Message{
+		Topic: &topic,
+		Data:  data,
+		From:  []byte(l.host.ID()),
+		Seqno: binary.BigEndian.AppendUint64(nil, l.seq),
+	}
 	l.sign(m)
 	return m
 }

@@ -14,7 +14,7 @@ import (
 	"allium/protocols/status"
 )
 
-// TestPublishRefused is every refusal of Publish that needs no traffic.
+// TestPublishRefused checks every refusal of Publish that needs no traffic.
 func TestPublishRefused(t *testing.T) {
 	in(t, 1, func(t *testing.T, sn *simNet) {
 		fresh, err := New(DefaultConfig(), Deps{Host: sn.Hosts[0], Topics: []Topic{{
@@ -62,8 +62,8 @@ func TestPublishRefused(t *testing.T) {
 	})
 }
 
-// TestSlowValidator: a validator that waits for its deadline costs the messages
-// of its own topic, and no other.
+// TestSlowValidator checks that a validator that waits for its deadline delays or loses messages of
+// its own topic only.
 func TestSlowValidator(t *testing.T) {
 	in(t, 2, func(t *testing.T, sn *simNet) {
 		const stuck = "/allium/1/stuck"
@@ -91,7 +91,7 @@ func TestSlowValidator(t *testing.T) {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		time.Sleep(2 * judgeEvery)
+		time.Sleep(2 * standingInterval)
 		if n := nodes[0].n.Load(); n != count {
 			t.Errorf("%d of %d messages of the other topic were handled", n, count)
 		}
@@ -100,13 +100,13 @@ func TestSlowValidator(t *testing.T) {
 			t.Errorf("%g late and %g had no place, want 8 and %d", late, full, count-8)
 		}
 		if low := nodes[0].value(t, "gossip_peer_standing", "standing", standGood); low != 1 {
-			t.Error("the bringer was blamed")
+			t.Error("the sender lost score")
 		}
 		nodes[0].balance(t)
 	})
 }
 
-// TestHandlerPanics: a handler that panics costs its message.
+// TestHandlerPanics checks that a handler that panics loses one message only.
 func TestHandlerPanics(t *testing.T) {
 	in(t, 2, func(t *testing.T, sn *simNet) {
 		nodes := []*node{start(t, sn.Hosts[0], nil), start(t, sn.Hosts[1], func(c *Config, topic *Topic) {
@@ -134,9 +134,8 @@ func TestHandlerPanics(t *testing.T) {
 	})
 }
 
-// TestStopInBurst stops nodes while everybody publishes: Run returns at once,
-// nothing of the topics runs afterwards, publications get draining, and a node
-// that starts again takes part again.
+// TestStopInBurst stops nodes while all of them publish. Run returns at once, no validator or handler
+// runs afterwards, Publish returns draining, and a node that starts again receives messages again.
 func TestStopInBurst(t *testing.T) {
 	in(t, 5, func(t *testing.T, sn *simNet) {
 		var nodes []*node
@@ -206,7 +205,7 @@ func TestStopInBurst(t *testing.T) {
 	})
 }
 
-// TestLoopback is gossip over real connections, TCP and all.
+// TestLoopback runs gossip over real TCP connections.
 func TestLoopback(t *testing.T) {
 	var nodes []*node
 	for i := range 3 {

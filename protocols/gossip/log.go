@@ -5,11 +5,12 @@ import (
 	"log/slog"
 )
 
-// demoted is a handler that takes what pubsub logs below errors for debug
-// lines: nearly all of it is about what some peer did, which a peer could do
-// without end; metrics say it better.
+// demoted is a log handler for pubsub that lowers every level below error to debug. Nearly all of
+// these lines report what a peer did, and a peer could cause any number of them. Metrics count the
+// same events.
 type demoted struct{ slog.Handler }
 
+// demote returns the level at which a line of level l is logged.
 func demote(l slog.Level) slog.Level {
 	if l < slog.LevelError {
 		return min(l, slog.LevelDebug)

@@ -9,43 +9,46 @@ import (
 
 // The reasons of gossip_dropped_total. The list is closed.
 const (
-	dropGraylist  = "graylisted"     // its bringer's score is too low
-	dropTopic     = "unknown_topic"  // of no topic this node has
-	dropOversize  = "oversize"       // more than MaxMessage
+	dropGraylist  = "graylisted"     // the sender's score is too low, or it has too many offences
+	dropTopic     = "unknown_topic"  // the topic is not one of this node's
+	dropOversize  = "oversize"       // more bytes than MaxMessage
 	dropBurst     = "burst"          // beyond the budget of the peer
-	dropTotal     = "total"          // beyond the budget of all peers
-	dropGated     = "gated"          // the peer gater held its bringer off
+	dropTotal     = "total"          // beyond the budget of all peers together
+	dropGated     = "gated"          // pubsub's peer gater throttled the sender
 	dropUnsigned  = "unsigned"       // no signature
-	dropForged    = "bad_signature"  // a wrong one
-	dropSelf      = "self"           // said to be this node's own
-	dropQueue     = "validate_queue" // no room to wait for the signature check
-	dropThrottled = "validators"     // no place among the validators of its topic
-	dropRejected  = "rejected"       // by the validator, at its bringer's cost
-	dropIgnored   = "ignored"        // by the validator, at nobody's
-	dropSlow      = "undeliverable"  // no room between pubsub and the ingress queue
-	dropIngress   = "ingress"        // no room in the ingress queue
-	dropStopped   = "stopped"        // not handled or sent before the end
-	dropPeerQueue = "peer_queue"     // not sent: no room in the queue of the peer
+	dropForged    = "bad_signature"  // the signature is wrong
+	dropSelf      = "self"           // the author is this node
+	dropQueue     = "validate_queue" // the queue for signature checks is full
+	dropThrottled = "validators"     // too many messages of the topic are being validated
+	dropRejected  = "rejected"       // the validator refused it and the sender loses score
+	dropIgnored   = "ignored"        // the validator refused it and nobody loses score
+	dropSlow      = "undeliverable"  // the queue between pubsub and the ingress queue is full
+	dropIngress   = "ingress"        // the ingress queue is full
+	dropStopped   = "stopped"        // Run ended before it was handled or sent
+	dropPeerQueue = "peer_queue"     // not sent: the queue of the peer is full
 	dropPublish   = "publish"        // not sent: pubsub refused it
-	dropOther     = "other"          // pubsub has a reason this list has not
+	dropOther     = "other"          // a reason of pubsub that this list does not have
 )
 
+// dropReasons lists all reasons of gossip_dropped_total.
 var dropReasons = []string{
-	dropGraylist, dropTopic, dropOversize, dropBurst, dropTotal, dropGated, dropUnsigned, dropForged, dropSelf, dropQueue, dropThrottled,
+	dropGraylist, dropTopic, dropOversize, dropBurst, dropTotal, dropGated, dropUnsigned, dropForged, dropSelf,
+	dropQueue, dropThrottled,
 	dropRejected, dropIgnored, dropSlow, dropIngress, dropStopped, dropPeerQueue, dropPublish, dropOther,
 }
 
 // The values of gossip_peer_standing.
 const (
 	standGood       = "good"
-	standNoGossip   = "no_gossip"  // below gossipScore
-	standNoPublish  = "no_publish" // below publishScore
+	standNoGossip   = "no_gossip"  // score below gossipScore
+	standNoPublish  = "no_publish" // score below publishScore
 	standGraylisted = "graylisted" // nothing it sends is read
 )
 
+// standings lists all values of gossip_peer_standing.
 var standings = []string{standGood, standNoGossip, standNoPublish, standGraylisted}
 
-// rejections are pubsub's reasons.
+// rejections maps pubsub's reasons for a rejection to reasons of gossip_dropped_total.
 var rejections = map[string]string{
 	pubsub.RejectMissingSignature:    dropUnsigned,
 	pubsub.RejectInvalidSignature:    dropForged,
@@ -56,20 +59,22 @@ var rejections = map[string]string{
 	pubsub.RejectValidationIgnored:   dropIgnored,
 }
 
-// metrics of gossip. A frame is a message with its envelope.
+// metrics holds the metrics of gossip. gossip_frames_total counts whole messages, whatever their
+// size; only budgets count a frame for each KiB.
 type metrics struct {
-	frames          *prometheus.CounterVec // dir
-	rx, tx          prometheus.Counter     // of frames
-	dropped         *prometheus.CounterVec // reason
-	refused         *prometheus.CounterVec // topic, outcome
+	frames          *prometheus.CounterVec // label dir
+	rx, tx          prometheus.Counter     // frames received and sent
+	dropped         *prometheus.CounterVec // label reason
+	refused         *prometheus.CounterVec // labels topic and outcome
 	duplicates      prometheus.Counter
 	delivered       prometheus.Counter
 	panics          prometheus.Counter
-	peers           *prometheus.GaugeVec // topic
-	standing        *prometheus.GaugeVec // standing
+	peers           *prometheus.GaugeVec // label topic
+	standing        *prometheus.GaugeVec // label standing
 	validateSeconds prometheus.Histogram
 }
 
+// newMetrics returns the metrics, registered with reg unless reg is nil.
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
@@ -79,10 +84,13 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "gossip_frames_total", Help: "Gossip messages received from and sent to peers, copies included, by direction.",
 		}, []string{"dir"}),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gossip_dropped_total", Help: "Gossip messages dropped, by reason; peer_queue and publish were to be sent, stopped may have been, the others were received.",
+			Name: "gossip_dropped_total",
+			Help: "Gossip messages dropped, by reason; peer_queue and publish were to be sent, " +
+				"stopped may have been, the others were received.",
 		}, []string{"reason"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gossip_refused_total", Help: "Gossip messages that the validator of their topic did not accept, by its outcome.",
+			Name: "gossip_refused_total",
+			Help: "Gossip messages that the validator of their topic did not accept, by its outcome.",
 		}, []string{"topic", "outcome"}),
 		duplicates: counter("gossip_duplicates_total", "Gossip messages received that had come before."),
 		delivered:  counter("gossip_delivered_total", "Gossip messages handed to the handler of their topic."),
@@ -91,7 +99,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "gossip_peers", Help: "Peers that follow a topic and are connected.",
 		}, []string{"topic"}),
 		standing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gossip_peer_standing", Help: "Peers by how gossip judges them: good, no_gossip, no_publish or graylisted; those that left count for ten minutes.",
+			Name: "gossip_peer_standing",
+			Help: "Peers by how gossip judges them: good, no_gossip, no_publish or graylisted; " +
+				"those that left count for ten minutes.",
 		}, []string{"standing"}),
 		validateSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "gossip_validate_seconds", Help: "Time of the validator of a topic for one message.",
@@ -108,7 +118,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.frames, m.dropped, m.refused, m.duplicates, m.delivered, m.panics, m.peers, m.standing, m.validateSeconds} {
+	for _, c := range []prometheus.Collector{
+		m.frames, m.dropped, m.refused, m.duplicates, m.delivered, m.panics, m.peers, m.standing, m.validateSeconds,
+	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -116,26 +128,27 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
+// drop counts n messages dropped for reason.
 func (m *metrics) drop(reason string, n int) {
 	m.dropped.WithLabelValues(reason).Add(float64(n))
 }
 
-// tracer turns pubsub's events into metrics. Messages received are counted by
-// the inspector, before it cuts any.
+// tracer counts pubsub's events. The inspector counts the messages received, before it drops any.
 type tracer struct {
-	m       *metrics
-	offence func(peer.ID)
-	got     int // messages in the frame that pubsub's loop has before it
+	m             *metrics
+	offence       func(peer.ID) // counts an offence of a peer
+	messagesInRPC int           // in the RPC that pubsub's loop is processing
 }
 
-// RejectMessage implements pubsub.RawTracer.
+// RejectMessage implements pubsub.RawTracer. A missing or wrong signature and a message that the
+// validator rejects are offences of the sender.
 func (t *tracer) RejectMessage(msg *pubsub.Message, reason string) {
-	r, ok := rejections[reason]
+	dropped, ok := rejections[reason]
 	if !ok {
-		r = dropOther
+		dropped = dropOther
 	}
-	t.m.drop(r, 1)
-	switch r {
+	t.m.drop(dropped, 1)
+	switch dropped {
 	case dropUnsigned, dropForged, dropRejected:
 		t.offence(msg.ReceivedFrom)
 	}
@@ -154,10 +167,10 @@ func (t *tracer) SendRPC(rpc *pubsub.RPC, _ peer.ID) { t.m.tx.Add(float64(len(rp
 func (t *tracer) DropRPC(rpc *pubsub.RPC, _ peer.ID) { t.m.drop(dropPeerQueue, len(rpc.GetPublish())) }
 
 // RecvRPC implements pubsub.RawTracer.
-func (t *tracer) RecvRPC(rpc *pubsub.RPC) { t.got = len(rpc.GetPublish()) }
+func (t *tracer) RecvRPC(rpc *pubsub.RPC) { t.messagesInRPC = len(rpc.GetPublish()) }
 
 // ThrottlePeer implements pubsub.RawTracer.
-func (t *tracer) ThrottlePeer(peer.ID) { t.m.drop(dropGated, t.got) }
+func (t *tracer) ThrottlePeer(peer.ID) { t.m.drop(dropGated, t.messagesInRPC) }
 
 // ValidateMessage implements pubsub.RawTracer.
 func (*tracer) ValidateMessage(*pubsub.Message) {}

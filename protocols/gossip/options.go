@@ -18,55 +18,73 @@ import (
 )
 
 const (
-	// envelope is the room for topic, author, signature and framing around the
-	// data of a message. RSA keys, which travel with the message, fit.
-	envelope = 4 << 10
-	// maxControl bounds subscriptions and gossipsub's own control messages in one
-	// frame, in bytes.
+	// maxOverhead is the most bytes of topic, author, signature and framing around the data of a
+	// message. An RSA public key, which travels with the message, fits.
+	maxOverhead = 4 << 10
+	// maxControl is the most bytes of subscriptions and gossipsub control messages in one RPC.
 	maxControl = 64 << 10
-	// maxIHave is the most message ids one advertisement has.
+	// maxIHave is the most message IDs in one advertisement (IHAVE).
 	maxIHave = 1024
-	// maxSubscriptions is the most topics one frame may subscribe to.
+	// maxSubscriptions is the most topics that one RPC may subscribe to.
 	maxSubscriptions = 64
-	// seenTTL is how long a message is remembered as seen; its cache sweeps every
-	// minute. At the default total_rate that is at most 250,000 ids.
+	// seenTTL is the shortest time for which a message is remembered as seen. The cache is swept
+	// every minute, so the longest is two minutes. At the default total_rate the cache holds
+	// about 250,000 IDs.
 	seenTTL = time.Minute
-	// heartbeat is how often the mesh is mended and messages are advertised to
-	// peers outside of it.
+	// heartbeat is how often gossipsub repairs the mesh and advertises messages to peers
+	// outside of it.
 	heartbeat = time.Second
 )
 
-// Scores (gossipsub v1.1). Weights are such that three or four refused messages
-// within minutes take a peer out of the mesh and from gossip, and then make what
-// it sends be dropped unread.
+// Scores of peers (gossipsub v1.1). The weights are chosen for a few refused messages within
+// minutes: the first ones take a peer out of the mesh, the next ones end gossip with it, and after
+// the fourth everything that it sends is dropped unread.
 const (
 	gossipScore   = -10 // below: no gossip to or from the peer
-	publishScore  = -50 // below: own messages are not sent to it
+	publishScore  = -50 // below: this node's own messages are not sent to it
 	graylistScore = -75 // below: nothing it sends is read
-	noExchange    = 1e9 // no peer gets there: peers are found by the DHT alone
+	// acceptPXScore is a score that no peer reaches, so peer exchange is never accepted. The DHT
+	// alone finds peers.
+	acceptPXScore = 1e9
 
-	// Times the square of the refused messages, by pubsub's count and by our own:
-	// pubsub's knows who brought the same lie a moment later, ours knows peers to
-	// which pubsub has no stream, and what it was never shown.
+	// invalidWeight is multiplied by the square of the refused messages. Both pubsub and this
+	// package count them. pubsub also counts peers that send a copy of a refused message later.
+	// This package also counts peers to which pubsub has no stream, and messages that the
+	// inspector drops before pubsub sees them.
 	invalidWeight = -2.5
-	// Nothing a peer sends is read while more offences than these are not
-	// forgotten: the fourth is the last.
-	tolerated = 3.5
+	// maxOffences is the most offences a peer may have and still be read. Offences decay, so it
+	// lies between 3 and 4: four within a short time are too many.
+	maxOffences = 3.5
 
-	behaviourWeight  = -5 // times the square of broken promises and floods of grafts …
-	behaviourFree    = 10 // … beyond these, which an overloaded honest node may reach
-	colocationWeight = -2 // times the square of the peers at one address …
-	colocationFree   = 4  // … beyond these
+	// behaviourWeight is multiplied by the square of the broken promises and GRAFT floods above
+	// behaviourThreshold, which an overloaded honest node may reach.
+	behaviourWeight    = -5
+	behaviourThreshold = 10
+	// colocationWeight is multiplied by the square of the peers at one address above
+	// colocationThreshold.
+	colocationWeight    = -2
+	colocationThreshold = 4
 
-	scoreInterval = time.Second
-	scoreToZero   = 0.01
-	scoreRetain   = 10 * time.Minute // a graylisted peer that comes back is known this long
+	scoreInterval = time.Second      // how often scores decay
+	scoreToZero   = 0.01             // a counter below this becomes 0
+	scoreRetain   = 10 * time.Minute // how long the score of a disconnected peer is remembered
 )
 
-// local are the addresses that many nodes may share: loopback, private networks
-// and those of carrier NAT. None of them says anything of who is behind it.
-var local = networks("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10", "::1/128", "fc00::/7", "fe80::/10")
+// sharedNetworks are the networks whose addresses many nodes may share: loopback, private and
+// link-local networks and those of carrier NAT. Peers at one such address are not penalized.
+var sharedNetworks = networks(
+	"127.0.0.0/8",
+	"10.0.0.0/8",
+	"172.16.0.0/12",
+	"192.168.0.0/16",
+	"169.254.0.0/16",
+	"100.64.0.0/10",
+	"::1/128",
+	"fc00::/7",
+	"fe80::/10",
+)
 
+// networks parses prefixes. It panics if one is malformed.
 func networks(prefixes ...string) []*net.IPNet {
 	nets := make([]*net.IPNet, len(prefixes))
 	for i, s := range prefixes {
@@ -76,20 +94,22 @@ func networks(prefixes ...string) []*net.IPNet {
 	return nets
 }
 
-// options is everything pubsub is told. Its logger comes first: others take it
-// over when they are applied.
+// options returns all options of pubsub. The logger comes first, because later options read it
+// when they are applied.
 func (s *Service) options(ctx context.Context) []pubsub.Option {
 	log := slog.New(demoted{s.log.Handler()})
 	return []pubsub.Option{
 		pubsub.WithLogger(log), pubsub.WithRPCLogger(log),
 		pubsub.WithMessageSignaturePolicy(pubsub.StrictSign),
 		pubsub.WithMessageIdFn(messageID),
-		pubsub.WithMaxMessageSize(MaxMessage + envelope),
+		pubsub.WithMaxMessageSize(MaxMessage + maxOverhead),
 		pubsub.WithMaxControlMessageSize(maxControl),
 		pubsub.WithGossipSubProtocols([]protocol.ID{ProtocolID}, features),
 		pubsub.WithGossipSubParams(s.cfg.mesh()),
 		pubsub.WithFloodPublish(s.cfg.FloodPublish),
-		pubsub.WithSubscriptionFilter(pubsub.WrapLimitSubscriptionFilter(pubsub.NewAllowlistSubscriptionFilter(s.names...), maxSubscriptions)),
+		pubsub.WithSubscriptionFilter(
+			pubsub.WrapLimitSubscriptionFilter(pubsub.NewAllowlistSubscriptionFilter(s.names...), maxSubscriptions),
+		),
 		pubsub.WithSeenMessagesTTL(seenTTL),
 		pubsub.WithPeerOutboundQueueSize(int(s.cfg.PeerQueue)),
 		pubsub.WithValidateQueueSize(int(s.cfg.ValidateQueue)),
@@ -98,13 +118,14 @@ func (s *Service) options(ctx context.Context) []pubsub.Option {
 			s.inspect(ctx, from, rpc)
 			return nil
 		}),
-		pubsub.WithPeerScore(s.score(), thresholds()), pubsub.WithPeerScoreInspect(s.judge, judgeEvery),
+		pubsub.WithPeerScore(s.score(), thresholds()), pubsub.WithPeerScoreInspect(s.updateStandings, standingInterval),
 		pubsub.WithPeerGater(pubsub.DefaultPeerGaterParams()),
-		pubsub.WithRawTracer(&tracer{m: s.m, offence: func(p peer.ID) { s.account(p).offend(time.Now()) }}),
+		pubsub.WithRawTracer(&tracer{m: s.m, offence: func(id peer.ID) { s.peerState(id).addOffence(time.Now()) }}),
 	}
 }
 
-// messageID names a message: see the package comment.
+// messageID returns the ID of a message: the SHA-256 of its topic, author and data. The package
+// comment says why.
 func messageID(m *pb.Message) string {
 	h := sha256.New()
 	_, _ = io.WriteString(h, m.GetTopic())
@@ -114,8 +135,8 @@ func messageID(m *pb.Message) string {
 	return string(h.Sum(nil))
 }
 
-// features are those of gossipsub v1.2. Peer exchange is the version that tells
-// a pruned peer how long to stay away; no peers are exchanged.
+// features reports whether id supports a feature of gossipsub v1.2. GossipSubFeaturePX is among
+// them because it also tells a pruned peer how long to wait; no peers are exchanged.
 func features(f pubsub.GossipSubFeature, id protocol.ID) bool {
 	if id != ProtocolID {
 		return false
@@ -127,7 +148,7 @@ func features(f pubsub.GossipSubFeature, id protocol.ID) bool {
 	return false
 }
 
-// mesh is gossipsub's parameters for a degree of RelayFanout.
+// mesh returns gossipsub's parameters for a mesh of [Config.RelayFanout] peers.
 func (c Config) mesh() pubsub.GossipSubParams {
 	d := int(c.RelayFanout)
 	p := pubsub.DefaultGossipSubParams()
@@ -136,31 +157,31 @@ func (c Config) mesh() pubsub.GossipSubParams {
 	p.Dout = max(0, min(p.Dlo, d/2)-1)
 	p.HeartbeatInterval = heartbeat
 	p.MaxIHaveLength = maxIHave
-	p.Connectors = 1 // used by peer exchange alone
+	p.Connectors = 1 // only peer exchange uses it
 	return p
 }
 
-// score is how peers are judged.
+// score returns the parameters by which pubsub scores peers.
 func (s *Service) score() *pubsub.PeerScoreParams {
-	decay := halved(offenceHalfLife)
+	decay := decayPerInterval(offenceHalfLife)
 	p := &pubsub.PeerScoreParams{
 		Topics:        map[string]*pubsub.TopicScoreParams{},
 		TopicScoreCap: 50,
-		AppSpecificScore: func(p peer.ID) float64 {
-			a, ok := s.peers.Peek(p)
+		AppSpecificScore: func(id peer.ID) float64 {
+			p, ok := s.peers.Peek(id)
 			if !ok {
 				return 0
 			}
-			n := a.count(time.Now())
+			n := p.offencesAt(time.Now())
 			return invalidWeight * n * n
 		},
 		AppSpecificWeight:           1,
 		IPColocationFactorWeight:    colocationWeight,
-		IPColocationFactorThreshold: colocationFree,
-		IPColocationFactorWhitelist: local,
+		IPColocationFactorThreshold: colocationThreshold,
+		IPColocationFactorWhitelist: sharedNetworks,
 		BehaviourPenaltyWeight:      behaviourWeight,
-		BehaviourPenaltyThreshold:   behaviourFree,
-		BehaviourPenaltyDecay:       halved(time.Minute),
+		BehaviourPenaltyThreshold:   behaviourThreshold,
+		BehaviourPenaltyDecay:       decayPerInterval(time.Minute),
 		DecayInterval:               scoreInterval,
 		DecayToZero:                 scoreToZero,
 		RetainScore:                 scoreRetain,
@@ -172,12 +193,12 @@ func (s *Service) score() *pubsub.PeerScoreParams {
 			TimeInMeshWeight:  0.01,
 			TimeInMeshQuantum: time.Second,
 			TimeInMeshCap:     1000,
-			// Being first with news is worth something, but forgives few lies.
+			// Sending a message first earns a little: at most 20, which offsets few refused messages.
 			FirstMessageDeliveriesWeight: 0.5,
 			FirstMessageDeliveriesDecay:  decay,
 			FirstMessageDeliveriesCap:    40,
-			// Traffic is thin and comes in bursts: a mesh peer that has nothing to
-			// deliver does nothing wrong, so that is not judged.
+			// Traffic is light and comes in bursts. A mesh peer that delivers nothing may have
+			// nothing to deliver, so these two counters have no weight.
 			MeshMessageDeliveriesDecay:     decay,
 			MeshFailurePenaltyDecay:        decay,
 			InvalidMessageDeliveriesWeight: invalidWeight,
@@ -188,19 +209,20 @@ func (s *Service) score() *pubsub.PeerScoreParams {
 	return p
 }
 
-// judgeEvery is how old gossip_peer_standing and the graylist may be.
-const judgeEvery = 5 * time.Second
+// standingInterval is how often gossip_peer_standing and the graylist are updated.
+const standingInterval = 5 * time.Second
 
-// judge notes how pubsub scores the peers.
-func (s *Service) judge(scores map[peer.ID]float64) {
+// updateStandings replaces the graylist and updates gossip_peer_standing from pubsub's scores and
+// this package's offences.
+func (s *Service) updateStandings(scores map[peer.ID]float64) {
 	graylist := map[peer.ID]struct{}{}
 	count := map[string]int{}
 	now := time.Now()
-	for p, score := range scores {
-		a, ok := s.peers.Peek(p)
+	for id, score := range scores {
+		p, ok := s.peers.Peek(id)
 		switch {
-		case score < graylistScore || ok && a.count(now) > tolerated:
-			graylist[p] = struct{}{}
+		case score < graylistScore || ok && p.offencesAt(now) > maxOffences:
+			graylist[id] = struct{}{}
 			count[standGraylisted]++
 		case score < publishScore:
 			count[standNoPublish]++
@@ -216,12 +238,15 @@ func (s *Service) judge(scores map[peer.ID]float64) {
 	}
 }
 
-// halved is the decay of a counter that is halved in d.
-func halved(d time.Duration) float64 { return math.Exp2(-scoreInterval.Seconds() / d.Seconds()) }
+// decayPerInterval returns the factor that, applied every scoreInterval, halves a counter in halfLife.
+func decayPerInterval(halfLife time.Duration) float64 {
+	return math.Exp2(-scoreInterval.Seconds() / halfLife.Seconds())
+}
 
+// thresholds returns the scores below which pubsub restricts a peer.
 func thresholds() *pubsub.PeerScoreThresholds {
 	return &pubsub.PeerScoreThresholds{
 		GossipThreshold: gossipScore, PublishThreshold: publishScore, GraylistThreshold: graylistScore,
-		AcceptPXThreshold: noExchange, OpportunisticGraftThreshold: 1,
+		AcceptPXThreshold: acceptPXScore, OpportunisticGraftThreshold: 1,
 	}
 }

@@ -10,60 +10,66 @@ import (
 	"allium/protocols/status"
 )
 
-// publication is a message of this node that waits to be signed and sent.
+// publication is a message of this node, queued until it is signed and sent.
 type publication struct {
 	topic string
 	data  []byte
 }
 
-// approved marks a message whose validator has run in Publish.
-type approved struct{}
+// alreadyValidated marks a message whose validator has run in Publish, so that it runs only once.
+type alreadyValidated struct{}
 
-// Publish sends data, at most [MaxMessage] bytes, to whoever follows topic. It
-// waits for its turn as long as ctx and [Config.PublishWait] allow and returns
-// when the message is queued: whether it arrives anywhere nobody will know. The
-// same data again within two minutes is not sent again.
+// Publish queues data, at most [MaxMessage] bytes, to be sent to the subscribers of topic. It waits
+// for the publish rate, at most [Config.PublishWait] and until ctx ends, and returns when the
+// message is queued. Delivery is not confirmed. The same data is not sent again for one to two
+// minutes: as long as this node remembers the message as seen.
 //
-// It returns frame_oversize, bad_request for an unknown topic, rate_limit or
-// busy when too much is published, the validator's own error, not_ready before
-// Run and draining after it.
+// Its errors are:
+//
+//   - bad_request for an unknown topic, frame_oversize for too much data
+//   - not_ready before Run and draining after it
+//   - the validator's own error
+//   - rate_limit when the wait would be too long, and busy when the queue is full
+//   - the error of ctx when it ends
 func (s *Service) Publish(ctx context.Context, topic string, data []byte) error {
 	t, ok := s.topics[topic]
 	if !ok {
 		return status.Errorf(status.BadRequest, "gossip knows no topic %q", topic)
 	}
 	if len(data) > MaxMessage {
-		return status.Errorf(status.FrameOversize, "the message has %d bytes, gossip takes at most %d: publish less of it", len(data), MaxMessage)
+		return status.Errorf(status.FrameOversize,
+			"the message has %d bytes and gossip takes at most %d: publish a smaller message", len(data), MaxMessage)
 	}
-	if err := s.running(); err != nil {
+	if err := s.checkRunning(); err != nil {
 		return err
 	}
-	if err := s.check(ctx, t, s.host.ID(), data); err != nil {
+	if err := s.validate(ctx, t, s.host.ID(), data); err != nil {
 		return err
 	}
-	most := s.cfg.PublishWait
-	if until, ok := ctx.Deadline(); ok {
-		most = min(most, time.Until(until))
+	maxWait := s.cfg.PublishWait
+	if deadline, ok := ctx.Deadline(); ok {
+		maxWait = min(maxWait, time.Until(deadline))
 	}
-	if err := s.publish.Wait(ctx, cost(len(data)), most); err != nil {
+	if err := s.publish.Wait(ctx, cost(len(data)), maxWait); err != nil {
 		return err
 	}
-	if err := s.running(); err != nil { // it may have stopped meanwhile
+	if err := s.checkRunning(); err != nil { // Run may have returned during the wait
 		return err
 	}
 	return s.outbox.TryPut(publication{topic: topic, data: bytes.Clone(data)})
 }
 
-// send signs publications and hands them to pubsub.
-func (s *Service) send(ctx context.Context, topics map[string]*pubsub.Topic) {
+// sendPublications passes queued messages to pubsub, which signs and sends them, until ctx ends.
+// It then counts the messages left in the queue as dropped.
+func (s *Service) sendPublications(ctx context.Context, topics map[string]*pubsub.Topic) {
 	for {
 		p, err := s.outbox.Get(ctx)
 		if err != nil {
 			break
 		}
-		if err := topics[p.topic].Publish(ctx, p.data, pubsub.WithValidatorData(approved{})); err != nil {
+		if err := topics[p.topic].Publish(ctx, p.data, pubsub.WithValidatorData(alreadyValidated{})); err != nil {
 			s.m.drop(dropPublish, 1)
-			s.log.Debug("gossip was not published", "topic", p.topic, "err", err)
+			s.log.Debug("cannot publish gossip message", "topic", p.topic, "err", err)
 		}
 	}
 	for {

@@ -20,36 +20,42 @@ import (
 	"allium/protocols/status"
 )
 
-// ProtocolID is the libp2p protocol of gossip streams. It is not one of
-// gossipsub's own, so no node of another network is ever taken for a peer.
+// ProtocolID is the libp2p protocol of gossip streams. It differs from gossipsub's own protocol
+// IDs, so nodes of other networks never become gossip peers.
 const ProtocolID = protocol.ID("/allium/gossip/1.0.0")
 
-// Topic is a kind of messages.
+// Topic describes one kind of message: how to validate it and how to handle it.
 type Topic struct {
 	Name string // "/allium/1/announce"
 
-	// Validate says whether a message may be handled and relayed. It takes less
-	// than 1 ms, does no I/O, holds no lock for long, and returns when ctx ends.
-	// Stale, timeout, canceled and the busy class ignore the message;
-	// any other error rejects it, which costs whoever brought it score: return
-	// stale for what another honest node may still take for good (clocks differ).
-	// data must be neither kept nor changed.
+	// Validate returns nil if a message may be handled and relayed. It should take less
+	// than 1 ms, do no I/O and hold no lock for long. It must return when ctx ends, after
+	// [Config.ValidateTimeout]. It must neither keep nor change data.
+	//
+	// from is the author. The outcome of an error decides what happens to the message:
+	//
+	//   - stale, busy, rate_limit, quota, timeout, canceled, draining and not_ready ignore it.
+	//   - Any other error rejects it, and the peer that sent it loses score.
+	//
+	// Clocks differ, so return stale for a message that another honest node may still accept.
 	Validate func(ctx context.Context, from peer.ID, data []byte) error
 
-	// Handle gets each accepted message once, own ones excepted, on one of
-	// [Config.Workers], with a deadline of [Config.HandleTimeout].
+	// Handle is called with each accepted message of another node, on one of
+	// [Config.Workers] goroutines, with a deadline of [Config.HandleTimeout]. A copy is
+	// handled again only if it arrives after the node has forgotten the message, at least
+	// one minute later.
 	Handle func(ctx context.Context, m Message)
 }
 
-// Message is a message that was accepted.
+// Message is a message that its topic's validator has accepted.
 type Message struct {
 	Topic string
-	From  peer.ID // who signed it, not who relayed it
-	Via   peer.ID // the connected peer that brought it first
+	From  peer.ID // the author, who signed it
+	Via   peer.ID // the connected peer that sent it first
 	Data  []byte  // shared with the relay: must not be changed
 }
 
-// Deps is what a Service needs of its node.
+// Deps holds what a Service needs from its node. Log, Metrics and Limits may be nil.
 type Deps struct {
 	Host    host.Host
 	Topics  []Topic
@@ -58,47 +64,51 @@ type Deps struct {
 	Limits  *limits.Registry
 }
 
-// Service is a node's part in gossip. Its methods are safe for concurrent use.
+// Service publishes, relays and handles gossip messages for one node. Its methods are safe for
+// concurrent use.
 type Service struct {
 	cfg    Config
 	host   host.Host
 	log    *slog.Logger
 	m      *metrics
 	topics map[string]Topic
-	names  []string // of topics, in the order given
+	names  []string // topic names, in the order of Deps.Topics
 
 	outbox  *limits.Queue[publication]
 	ingress *limits.Queue[Message]
 	publish *limits.Rate
 	total   *limits.Rate
-	buckets *limits.Family
-	peers   *lru.Cache[peer.ID, *account] // outlives connections, so that a new one brings no new burst
+	buckets *limits.RateFamily
+	peers   *lru.Cache[peer.ID, *peerState] // outlives connections: a new connection brings no new burst
 
-	graylist atomic.Pointer[map[peer.ID]struct{}] // replaced, never changed
-	calls    latch.Latch                          // of validators, which pubsub calls on goroutines of its own
+	graylist atomic.Pointer[map[peer.ID]struct{}] // the map is replaced, never changed
+	calls    latch.Latch                          // validator calls: pubsub makes them on its own goroutines
 
 	mu    sync.Mutex
 	state state
 }
 
+// state says whether Run has started or returned.
 type state uint8
 
 const (
-	idle state = iota // Run was not called
+	notStarted state = iota // Run was not called
 	running
 	stopped
 )
 
-// knownPeers bounds the accounts that are kept, most recent first.
-const knownPeers = 16384
+// maxPeerStates is the most peers whose state is remembered. The peer whose state was used least
+// recently is forgotten first.
+const maxPeerStates = 16384
 
-// New returns a service that runs nothing yet.
+// New returns a service that starts no goroutine before Run. It returns an error if cfg is out of
+// bounds, the host is missing, a topic is incomplete or given twice, or a metric is registered.
 func New(cfg Config, d Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if d.Host == nil {
-		return nil, errors.New("gossip: no host")
+		return nil, errors.New("gossip needs a host")
 	}
 	log := d.Log
 	if log == nil {
@@ -108,18 +118,18 @@ func New(cfg Config, d Deps) (*Service, error) {
 	s.calls.Close() // until Run
 	s.graylist.Store(&map[peer.ID]struct{}{})
 	for _, t := range d.Topics {
-		if _, again := s.topics[t.Name]; again || t.Name == "" || t.Validate == nil || t.Handle == nil {
-			return nil, fmt.Errorf("gossip: topic %q needs a name of its own, Validate and Handle", t.Name)
+		if _, duplicate := s.topics[t.Name]; duplicate || t.Name == "" || t.Validate == nil || t.Handle == nil {
+			return nil, fmt.Errorf("gossip topic %q needs a unique name, Validate and Handle", t.Name)
 		}
 		s.topics[t.Name] = t
 		s.names = append(s.names, t.Name)
 	}
 	var err error
-	if s.peers, err = lru.New[peer.ID, *account](knownPeers); err != nil {
-		return nil, fmt.Errorf("gossip: %w", err)
+	if s.peers, err = lru.New[peer.ID, *peerState](maxPeerStates); err != nil {
+		return nil, fmt.Errorf("make the cache of gossip peers: %w", err)
 	}
 	if s.m, err = newMetrics(d.Metrics); err != nil {
-		return nil, fmt.Errorf("gossip: metrics: %w", err)
+		return nil, fmt.Errorf("register gossip metrics: %w", err)
 	}
 	s.outbox = limits.NewQueue[publication](d.Limits, limits.Spec{
 		Name: "gossip.publish", Path: "publications → publisher", Policy: "reject: busy",
@@ -133,26 +143,27 @@ func New(cfg Config, d Deps) (*Service, error) {
 	s.total = d.Limits.NewRate(limits.Spec{
 		Name: "gossip.total_rate", Path: "all peers → pubsub", Policy: "drop newest",
 	}, float64(cfg.TotalRate), int(cfg.TotalRate))
-	s.buckets = d.Limits.NewFamily(limits.Spec{
+	s.buckets = d.Limits.NewRateFamily(limits.Spec{
 		Name: "gossip.peer_rate", Path: "one peer → pubsub", Policy: "drop newest",
 	}, float64(cfg.PeerRate), int(cfg.BurstFrames))
 	return s, nil
 }
 
-// Run takes part in gossip until ctx ends. It returns nil when everything it
-// started has returned; pubsub's own loops, which cannot be waited for, have
-// been told to and call nothing of the topics any more.
+// Run joins the topics, calls ready, and publishes, relays and handles messages until ctx ends.
+// Its goroutines have then returned. pubsub's own loops cannot be waited for: they have been told
+// to end, and they call no validator or handler any more. Run may be called again after it has
+// returned, but not while it runs.
 func (s *Service) Run(ctx context.Context, ready func()) error {
 	s.mu.Lock()
-	again := s.state == running
+	alreadyRunning := s.state == running
 	s.state = running
 	s.mu.Unlock()
-	if again {
-		return errors.New("gossip: already running")
+	if alreadyRunning {
+		return errors.New("gossip is already running")
 	}
 	h := newGuardedHost(s.host)
 	var group sync.WaitGroup
-	// Ended by the defer alone, after Publish has been told to refuse.
+	// runCtx outlives ctx: only the deferred function cancels it, after Publish has begun to refuse.
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.calls.Open()
 	defer func() {
@@ -163,7 +174,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 		h.close()
 		s.calls.Wait()
 		group.Wait()
-		for { // what nobody will handle any more
+		for { // count the messages that no worker will handle
 			if _, ok := s.ingress.TryGet(); !ok {
 				break
 			}
@@ -173,7 +184,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 
 	ps, err := pubsub.NewGossipSub(runCtx, h, s.options(runCtx)...)
 	if err != nil {
-		return fmt.Errorf("gossip: %w", err)
+		return fmt.Errorf("start gossipsub: %w", err)
 	}
 	joined := make(map[string]*pubsub.Topic, len(s.names))
 	for _, name := range s.names {
@@ -182,47 +193,51 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 			return err
 		}
 		joined[name] = topic
-		group.Go(func() { s.collect(runCtx, sub) })
+		group.Go(func() { s.enqueueMessages(runCtx, sub) })
 	}
 	for range s.cfg.Workers {
-		group.Go(func() { s.work(runCtx) })
+		group.Go(func() { s.handleMessages(runCtx) })
 	}
-	group.Go(func() { s.send(runCtx, joined) })
-	group.Go(func() { s.sample(runCtx, ps) })
+	group.Go(func() { s.sendPublications(runCtx, joined) })
+	group.Go(func() { s.samplePeers(runCtx, ps) })
 	ready()
 	<-ctx.Done()
 	return nil
 }
 
-// join takes part in a topic.
+// join registers a topic's validator, joins the topic and subscribes to the messages of other nodes.
 func (s *Service) join(ps *pubsub.PubSub, name string) (*pubsub.Subscription, *pubsub.Topic, error) {
-	err := ps.RegisterTopicValidator(name, s.validator(s.topics[name]), pubsub.WithValidatorConcurrency(int(s.cfg.Validators)))
+	err := ps.RegisterTopicValidator(
+		name,
+		s.validator(s.topics[name]),
+		pubsub.WithValidatorConcurrency(int(s.cfg.Validators)),
+	)
 	if err != nil {
-		return nil, nil, fmt.Errorf("gossip: %s: %w", name, err)
+		return nil, nil, fmt.Errorf("register the validator of gossip topic %s: %w", name, err)
 	}
 	topic, err := ps.Join(name)
 	if err != nil {
-		return nil, nil, fmt.Errorf("gossip: %s: %w", name, err)
+		return nil, nil, fmt.Errorf("join gossip topic %s: %w", name, err)
 	}
 	self := s.host.ID()
 	sub, err := topic.Subscribe(pubsub.WithBufferSize(subscriptionQueue),
 		pubsub.WithMessageFilter(func(m *pubsub.Message) bool { return m.ReceivedFrom != self }))
 	if err != nil {
-		return nil, nil, fmt.Errorf("gossip: %s: %w", name, err)
+		return nil, nil, fmt.Errorf("subscribe to gossip topic %s: %w", name, err)
 	}
 	return sub, topic, nil
 }
 
-// running says whether Publish may go on, and why not.
-func (s *Service) running() error {
+// checkRunning returns nil while Run runs, not_ready before it and draining after it.
+func (s *Service) checkRunning() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch s.state {
 	case running:
 		return nil
-	case idle:
+	case notStarted:
 		return status.Errorf(status.NotReady, "gossip has not started yet")
 	default:
-		return status.Errorf(status.Draining, "gossip has stopped: the node is going down")
+		return status.Errorf(status.Draining, "gossip has stopped because the node is shutting down")
 	}
 }

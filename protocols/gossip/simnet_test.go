@@ -66,7 +66,7 @@ func (sn *simNet) weave(degree int) {
 	}
 }
 
-// node is a service on a host and what came to it.
+// node is a service on a host and the messages that it has handled.
 type node struct {
 	*Service
 	host host.Host
@@ -78,7 +78,7 @@ type node struct {
 	n   atomic.Int64         // handled, repetitions included
 }
 
-// has reports whether data came, and when.
+// has reports whether a message with data was handled, and when.
 func (n *node) has(data string) (time.Time, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -86,8 +86,8 @@ func (n *node) has(data string) (time.Time, bool) {
 	return at, ok
 }
 
-// start runs a service on host h of the topic testTopic, which takes everything
-// unless change says otherwise, and of others.
+// start runs a service on host h with the topic testTopic, whose validator accepts every message unless
+// change replaces it, and with the other topics.
 func start(t testing.TB, h host.Host, change func(*Config, *Topic), others ...Topic) *node {
 	t.Helper()
 	n := &node{host: h, reg: prometheus.NewRegistry(), got: map[string]time.Time{}}
@@ -106,7 +106,10 @@ func start(t testing.TB, h host.Host, change func(*Config, *Topic), others ...To
 		change(&cfg, &topic)
 	}
 	var err error
-	n.Service, err = New(cfg, Deps{Host: h, Topics: append([]Topic{topic}, others...), Metrics: n.reg, Limits: limits.NewRegistry(n.reg)})
+	n.Service, err = New(
+		cfg,
+		Deps{Host: h, Topics: append([]Topic{topic}, others...), Metrics: n.reg, Limits: limits.NewRegistry(n.reg)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +117,7 @@ func start(t testing.TB, h host.Host, change func(*Config, *Topic), others ...To
 	return n
 }
 
-// run runs the service, which may have run before, until stop is called.
+// run runs the service until stop is called. It may be called again after stop.
 func (n *node) run(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -152,7 +155,8 @@ func stopAll(nodes []*node) {
 	wg.Wait()
 }
 
-// value is a metric's value; label and its value narrow it down.
+// value returns the value of a metric, summed over the series with the given label and value, or over
+// all series.
 func (n *node) value(t testing.TB, name string, label ...string) float64 {
 	t.Helper()
 	families, err := n.reg.Gather()
@@ -193,8 +197,8 @@ func in(t *testing.T, n int, f func(t *testing.T, sn *simNet)) {
 	})
 }
 
-// balance checks that every message a node received is accounted for, once
-// nothing is on its way any more.
+// balance checks that every message that a node received is counted as delivered, duplicate or
+// dropped. The caller waits until no message is in flight.
 func (n *node) balance(t *testing.T) {
 	t.Helper()
 	sum := n.value(t, "gossip_duplicates_total") + n.value(t, "gossip_delivered_total")
@@ -213,7 +217,7 @@ func (n *node) balance(t *testing.T) {
 	}
 }
 
-// balanceAll checks each node, and that what was sent by one came to another.
+// balanceAll checks each node, and that the nodes received as many messages as they sent.
 func balanceAll(t *testing.T, nodes []*node) {
 	t.Helper()
 	var tx, rx float64

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestSpread is the measure of SPEC §4 in virtual time: 20 nodes at 50 ms, each
-// says something, everybody hears everything.
+// TestSpread checks the mean delay of SPEC §4 in virtual time: 20 nodes with a round trip of 50 ms each
+// publish a message, and every other node receives it.
 func TestSpread(t *testing.T) {
 	for _, flood := range []bool{true, false} {
 		t.Run(fmt.Sprintf("flood=%t", flood), func(t *testing.T) {

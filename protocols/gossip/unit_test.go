@@ -33,23 +33,26 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestMesh: every degree that is allowed makes parameters that gossipsub takes.
+// TestMesh checks that gossipsub accepts the parameters for every allowed relay_fanout.
 func TestMesh(t *testing.T) {
 	for d := int64(2); d <= 32; d++ {
 		c := DefaultConfig()
 		c.RelayFanout = d
 		p := c.mesh()
-		if p.D != int(d) || p.Dlo > p.D || p.Dlo < 1 || p.Dhi <= p.D || p.Dout >= p.Dlo || p.Dout*2 >= p.D && p.Dout > 0 || p.Dscore > p.Dhi {
+		if p.D != int(d) || p.Dlo > p.D || p.Dlo < 1 || p.Dhi <= p.D || p.Dout >= p.Dlo || p.Dout*2 >= p.D && p.Dout > 0 ||
+			p.Dscore > p.Dhi {
 			t.Errorf("%d: D %d lo %d hi %d score %d out %d", d, p.D, p.Dlo, p.Dhi, p.Dscore, p.Dout)
 		}
 	}
 }
 
-// TestMessageID: the id covers topic, author and data, and nothing else.
+// TestMessageID checks that the ID covers topic, author and data, and nothing else.
 func TestMessageID(t *testing.T) {
 	type said struct{ topic, from, data string }
 	id := func(s said, seq, sig string) string {
-		return messageID(&pb.Message{Topic: &s.topic, From: []byte(s.from), Data: []byte(s.data), Seqno: []byte(seq), Signature: []byte(sig)})
+		return messageID(
+			&pb.Message{Topic: &s.topic, From: []byte(s.from), Data: []byte(s.data), Seqno: []byte(seq), Signature: []byte(sig)},
+		)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		part := rapid.StringMatching(`[ab]{0,3}`)
@@ -69,27 +72,27 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestOffences: they add up and are forgotten by halves.
+// TestOffences checks that offences add up and halve every offenceHalfLife.
 func TestOffences(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	var a account
-	if a.count(now) != 0 {
-		t.Errorf("a new account has %g", a.count(now))
+	var p peerState
+	if p.offencesAt(now) != 0 {
+		t.Errorf("the state of a new peer has %g", p.offencesAt(now))
 	}
 	for range 4 {
-		a.offend(now)
+		p.addOffence(now)
 	}
 	for after, want := range map[time.Duration]float64{0: 4, offenceHalfLife: 2, 2 * offenceHalfLife: 1} {
-		if got := a.count(now.Add(after)); math.Abs(got-want) > 1e-9 {
+		if got := p.offencesAt(now.Add(after)); math.Abs(got-want) > 1e-9 {
 			t.Errorf("after %s: %g, want %g", after, got, want)
 		}
 	}
-	if a.count(now) <= tolerated || a.count(now.Add(offenceHalfLife)) > tolerated {
+	if p.offencesAt(now) <= maxOffences || p.offencesAt(now.Add(offenceHalfLife)) > maxOffences {
 		t.Error("the fourth offence is not the last, or is never forgotten")
 	}
 }
 
-// TestReasons: every reason of pubsub has one of ours, and none is the rest.
+// TestReasons checks that every listed reason of pubsub maps to a known reason other than dropOther.
 func TestReasons(t *testing.T) {
 	known := map[string]bool{}
 	for _, r := range dropReasons {
@@ -105,7 +108,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestDemoted: nothing below an error gets past a logger for people.
+// TestDemoted checks that lines below error are logged at debug level only.
 func TestDemoted(t *testing.T) {
 	var out strings.Builder
 	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelDebug} {
@@ -122,7 +125,7 @@ func TestDemoted(t *testing.T) {
 	}
 }
 
-// bench is a service that runs nothing.
+// bench returns a service on which Run was not called.
 func bench(t testing.TB) *Service {
 	t.Helper()
 	s, err := New(DefaultConfig(), Deps{Host: idHost{id: "victim"}, Topics: []Topic{{
@@ -136,8 +139,8 @@ func bench(t testing.TB) *Service {
 	return s
 }
 
-// FuzzInspect: whatever a frame holds, what is kept of it is of a known topic,
-// small enough and within the budget, and the rest is counted.
+// FuzzInspect checks that, whatever an RPC holds, the messages that inspect leaves have a known topic,
+// an allowed size and fit the budget, and that all others are counted as dropped.
 func FuzzInspect(f *testing.F) {
 	topic := testTopic
 	for _, rpc := range []*pb.RPC{
@@ -156,7 +159,7 @@ func FuzzInspect(f *testing.F) {
 		if proto.Unmarshal(data, &rpc.RPC) != nil {
 			return
 		}
-		synctest.Test(t, func(t *testing.T) { // in which no time passes, so nothing is refilled
+		synctest.Test(t, func(t *testing.T) { // no time passes in the bubble, so no budget is refilled
 			s := bench(t)
 			n, spent := len(rpc.Publish), 0
 			s.inspect(t.Context(), "liar", &rpc)

@@ -12,42 +12,52 @@ import (
 	"allium/protocols/status"
 )
 
-// validator is a topic's validator as pubsub calls it: in its pipeline, or on
-// the publisher for own messages.
+// validator returns the function that pubsub calls to validate a message of topic t. pubsub calls it
+// in its validation pipeline, and for this node's own messages on the goroutine that publishes.
 func (s *Service) validator(t Topic) pubsub.ValidatorEx {
 	return func(ctx context.Context, _ peer.ID, msg *pubsub.Message) pubsub.ValidationResult {
-		if _, ok := msg.ValidatorData.(approved); ok {
+		if _, ok := msg.ValidatorData.(alreadyValidated); ok {
 			return pubsub.ValidationAccept
 		}
-		err := s.check(ctx, t, msg.GetFrom(), msg.GetData())
+		err := s.validate(ctx, t, msg.GetFrom(), msg.GetData())
 		if err == nil {
 			return pubsub.ValidationAccept
 		}
 		outcome := status.Of(err)
 		s.m.refused.WithLabelValues(t.Name, outcome.String()).Inc()
-		if harmless(outcome) || errors.Is(err, errPanicked) {
+		if keepsScore(outcome) || errors.Is(err, errPanicked) {
 			return pubsub.ValidationIgnore
 		}
 		return pubsub.ValidationReject
 	}
 }
 
-// errPanicked is a validator's panic.
-var errPanicked = status.Errorf(status.Internal, "the message could not be judged because of a bug in this node; it was logged")
+// errPanicked reports that a validator panicked.
+var errPanicked = status.Errorf(
+	status.Internal,
+	"the message could not be validated because of a bug in this node; see the node's log",
+)
 
-// harmless reports whether a refusal says nothing against whoever brought the
-// message.
-func harmless(o status.Outcome) bool {
+// keepsScore reports whether the peer that sent a message refused with outcome o keeps its score,
+// because an honest peer may send such a message.
+func keepsScore(o status.Outcome) bool {
 	switch o {
-	case status.Stale, status.Busy, status.RateLimit, status.Quota, status.Timeout, status.Canceled, status.Draining, status.NotReady:
+	case status.Stale,
+		status.Busy,
+		status.RateLimit,
+		status.Quota,
+		status.Timeout,
+		status.Canceled,
+		status.Draining,
+		status.NotReady:
 		return true
 	}
 	return false
 }
 
-// check runs a topic's validator. A panic is a bug of this node, so the message
-// is ignored.
-func (s *Service) check(ctx context.Context, t Topic, from peer.ID, data []byte) (err error) {
+// validate runs a topic's validator with a deadline of [Config.ValidateTimeout]. It returns
+// errPanicked if the validator panics, and draining if Run does not run.
+func (s *Service) validate(ctx context.Context, t Topic, from peer.ID, data []byte) (err error) {
 	if !s.calls.Enter() {
 		return status.Errorf(status.Draining, "gossip has stopped")
 	}

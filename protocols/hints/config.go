@@ -7,8 +7,8 @@ import (
 	"allium/protocols/status"
 )
 
-// Config is the configuration of announcements by gossip. All of it is cold.
-// node/config/keys.txt says what each key means.
+// Config configures announcements by gossip. A change takes effect at the next start.
+// node/config/keys.txt documents the keys.
 type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
@@ -17,7 +17,7 @@ type Config struct {
 	SyncInterval time.Duration `koanf:"sync_interval"`
 }
 
-// DefaultConfig is for a node among thousands, and for five on a desk.
+// DefaultConfig returns the values for networks of any size.
 func DefaultConfig() Config {
 	return Config{
 		Params: defaultParams(),
@@ -26,13 +26,19 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns status.BadRequest with the key that is wrong and its bounds.
+// Validate returns status.BadRequest with the first invalid key and its bounds.
 func (c Config) Validate() error {
 	if c.MaxBytes < 1<<20 || c.MaxBytes > 1<<40 {
 		return status.Errorf(status.BadRequest, "announce.max_bytes is %d, outside %d to %d", c.MaxBytes, 1<<20, int64(1)<<40)
 	}
 	if c.SyncInterval < c.SyncSoon || c.SyncInterval > time.Hour {
-		return status.Errorf(status.BadRequest, "announce.sync_interval is %s, outside %s to %s", c.SyncInterval, c.SyncSoon, time.Hour)
+		return status.Errorf(
+			status.BadRequest,
+			"announce.sync_interval is %s, outside %s to %s",
+			c.SyncInterval,
+			c.SyncSoon,
+			time.Hour,
+		)
 	}
 	return nil
 }

@@ -10,13 +10,13 @@ import (
 	"allium/protocols/status"
 )
 
-// conversation is one side's messages.
+// conversation holds the messages of one side of a comparison.
 type conversation struct {
 	y      *syncer
 	w      io.Writer
 	r      *bufio.Reader
-	origin string // counts for what comes, see memory
-	moved  int    // announcements that were sent, or came and were new
+	origin string // IP group that received announcements count for, see memory
+	moved  int    // announcements sent, and new ones received
 }
 
 func (y *syncer) conversation(rw io.ReadWriter, origin string) *conversation {
@@ -33,10 +33,10 @@ func (c *conversation) write(v any) error {
 	return delimited.Write(c.w, p)
 }
 
-// send writes what this side wants and the announcements that the other wants, as
-// many as a comparison may bring, in messages of at most 64 KiB.
+// send writes the IDs that this side wants and the announcements that the other side wants, up to
+// the bounds of a comparison, in messages of at most 64 KiB.
 func (c *conversation) send(wants, ids []id) error {
-	b, room := batch{Wants: joinIDs(wants)}, maxMessage-64-len(wants)*len(id{})
+	b, left := batch{Wants: joinIDs(wants)}, maxMessage-64-len(wants)*len(id{})
 	total := 0
 	for _, i := range ids[:min(len(ids), maxWants)] {
 		a := c.y.s.memory.get(i)
@@ -47,14 +47,14 @@ func (c *conversation) send(wants, ids []id) error {
 		if total += n; total > maxBytes {
 			break
 		}
-		if n > room || len(b.Items) == maxItems {
+		if n > left || len(b.Items) == maxItems {
 			if err := c.write(b); err != nil {
 				return err
 			}
-			b, room = batch{}, maxMessage-64
+			b, left = batch{}, maxMessage-64
 		}
 		b.Items = append(b.Items, a.envelope)
-		room -= n
+		left -= n
 		c.y.s.m.sent.Inc()
 		c.moved++
 	}
@@ -62,8 +62,7 @@ func (c *conversation) send(wants, ids []id) error {
 	return c.write(b)
 }
 
-// receive takes the announcements that are wanted until the last message, and
-// returns what the first one said.
+// receive reads announcements until the last message. It returns the IDs of the first message.
 func (c *conversation) receive(wanted []id) (first batch, err error) {
 	asked := make(map[id]bool, len(wanted))
 	for _, i := range wanted {
@@ -83,8 +82,9 @@ func (c *conversation) receive(wanted []id) (first batch, err error) {
 			first = b
 		}
 		total += len(p)
-		// Only the first message may come without announcements.
-		if n > 0 && (len(b.Items) == 0 || len(b.Wants)+len(b.Has) > 0) || n == 0 && len(b.Items) == 0 && !b.Last || total > maxBytes+2*maxMessage {
+		// Only the first message may carry no announcements.
+		if n > 0 && (len(b.Items) == 0 || len(b.Wants)+len(b.Has) > 0) || n == 0 && len(b.Items) == 0 && !b.Last ||
+			total > maxBytes+2*maxMessage {
 			return first, wrong(errors.New("more than a comparison brings"))
 		}
 		for _, raw := range b.Items {
@@ -98,9 +98,9 @@ func (c *conversation) receive(wanted []id) (first batch, err error) {
 	}
 }
 
-// take judges an announcement like one from gossip, but for who brings it. The
-// error is that of a peer that passes on what it must not; what is only late, or
-// for which there is no room, is no error.
+// take verifies and remembers an announcement like one from gossip, but from any peer. It returns
+// an error only if the peer must not have forwarded it. A late announcement, or one without a
+// place, is not an error.
 func (c *conversation) take(raw []byte, asked map[id]bool) error {
 	now := c.y.s.deps.Now()
 	a, err := trust(raw, now)
@@ -128,7 +128,7 @@ func (c *conversation) take(raw []byte, asked map[id]bool) error {
 	return err
 }
 
-// keep verifies and remembers an announcement, unless it has come meanwhile.
+// keep verifies and remembers an announcement, unless it has arrived meanwhile.
 func (c *conversation) keep(a *announcement, now time.Time) error {
 	if here, err := c.y.s.memory.known(a, now); here || err != nil {
 		return err

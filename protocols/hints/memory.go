@@ -13,7 +13,7 @@ import (
 	"allium/protocols/status"
 )
 
-// via is how an announcement came here.
+// via says how an announcement arrived.
 type via string
 
 const (
@@ -22,17 +22,17 @@ const (
 	viaSync   via = "sync"
 )
 
-// memory holds announcements, verified ones only.
+// memory holds verified announcements.
 //
-// Invariants: of a slot there is one announcement, the newest that came. All
-// together are at most maxN and maxBytes, those of one provider that came from
-// one origin at most a shareOf-th of each, at least one. Where that would be
-// broken, the provider that goes beyond its share loses its oldest, and when all
-// is full, the provider with the most bytes of the origin with the most does.
-// Origins are the IP groups of the peers that bring announcements: a provider
-// with few is not pushed out by one with many, nor by many identities that one
-// network brings. What comes by sync takes only room that is free: others would
-// bring back again and again what was dropped.
+// Invariants: a slot has one announcement, the newest. All together are at most maxN and maxBytes.
+// Those of one provider from one origin are at most 1/shareOf of each, at least one. If an
+// addition would exceed the share, that provider loses its oldest. If it would exceed the total,
+// the provider with the most bytes, of the origin with the most bytes, loses its oldest.
+//
+// An origin is the IP group of the peer that brought an announcement. So neither a provider with
+// many announcements nor many identities of one network displace a provider with few. An
+// announcement from a comparison uses only free space: otherwise peers would bring back again
+// and again what was dropped.
 type memory struct {
 	maxN     int
 	maxBytes int64
@@ -45,7 +45,7 @@ type memory struct {
 	origins map[string]*origin
 	most    heaviest.Heap[*origin]
 	bytes   int64
-	hints   int // roots of all
+	hints   int // number of roots in all announcements
 }
 
 type held struct {
@@ -53,27 +53,27 @@ type held struct {
 	from *holder
 }
 
-// holderKey is a provider and where its announcements came from.
+// holderKey is a provider and the origin of its announcements.
 type holderKey struct {
 	origin   string
 	provider peer.ID
 }
 
-// holder is what is held of one provider from one origin.
+// holder holds the announcements of one provider from one origin.
 type holder struct {
 	holderKey
 	of    *origin
 	bytes int64
 	held  []*held // oldest first
-	at    int     // in origin.most
+	at    int     // index in origin.most
 }
 
-// origin is what is held of what one IP group brought.
+// origin holds the announcements that one IP group brought.
 type origin struct {
 	name  string
 	bytes int64
 	most  heaviest.Heap[*holder]
-	at    int // in memory.most
+	at    int // index in memory.most
 }
 
 // Weight and Place implement heaviest.Item.
@@ -84,15 +84,15 @@ func (h *holder) Place() *int   { return &h.at }
 func (o *origin) Weight() int64 { return o.bytes }
 func (o *origin) Place() *int   { return &o.at }
 
-// shareOf is the part of all that one provider may have.
+// shareOf is the divisor of the total that one provider may use.
 const shareOf = 8
 
-// The memory that an announcement takes beside its envelope, and each object and
-// each part of an address in it: about.
+// The approximate memory that an announcement takes beside its envelope, and that each object and
+// each address part in it takes.
 const (
 	sizeOfOne  = 512
 	sizeOfRoot = 168
-	sizeOfPart = 64 // of an address: its bytes alone may be two
+	sizeOfPart = 64 // of an address; two bytes may be a part
 )
 
 func (a *announcement) size() int64 {
@@ -106,13 +106,13 @@ func (a *announcement) size() int64 {
 func newMemory(maxN int, maxBytes int64) *memory {
 	return &memory{
 		maxN: maxN, maxBytes: maxBytes,
-		slots: map[slot]*held{}, ids: map[id]*held{}, roots: map[b3.Root][]*held{}, holders: map[holderKey]*holder{}, origins: map[string]*origin{},
+		slots: map[slot]*held{}, ids: map[id]*held{}, roots: map[b3.Root][]*held{},
+		holders: map[holderKey]*holder{}, origins: map[string]*origin{},
 	}
 }
 
-// put keeps a. fresh is false when it is here already. The errors are
-// status.Stale (a newer one of its slot is here, or it has expired) and
-// status.Quota (there is no room for it).
+// put adds a. fresh is false if a is already there. The errors are status.Stale (a newer one of
+// its slot is there, or a has expired) and status.Quota (there is no space).
 func (m *memory) put(a *announcement, from via, now time.Time) (fresh bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +123,7 @@ func (m *memory) put(a *announcement, from via, now time.Time) (fresh bool, err 
 	if old != nil && old.id == a.id {
 		return false, nil
 	}
-	if from == viaSync && !m.room(a, old) {
+	if from == viaSync && !m.fits(a, old) {
 		return false, errFull
 	}
 	if old != nil {
@@ -142,10 +142,9 @@ func (m *memory) put(a *announcement, from via, now time.Time) (fresh bool, err 
 	return true, nil
 }
 
-var errFull = status.Errorf(status.Quota, "announce: no room for another announcement of this provider")
+var errFull = status.Errorf(status.Quota, "this provider has too many announcements here")
 
-// known reports whether a would be refused or is here: a look before a is
-// verified.
+// known reports whether put would refuse a or already has it, so that a need not be verified.
 func (m *memory) known(a *announcement, now time.Time) (here bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,7 +154,7 @@ func (m *memory) known(a *announcement, now time.Time) (here bool, err error) {
 	return m.ids[a.id] != nil, nil
 }
 
-// judge says whether a is too old to be held.
+// judge returns an error if a is too old.
 func (m *memory) judge(a *announcement, now time.Time) error {
 	if !a.notAfter.After(now) {
 		return status.Errorf(status.Stale, "announce: expired")
@@ -166,9 +165,9 @@ func (m *memory) judge(a *announcement, now time.Time) error {
 	return nil
 }
 
-// room reports whether a can be added in place of old, which may be nil,
-// without anything being dropped.
-func (m *memory) room(a *announcement, old *held) bool {
+// fits reports whether a can be added in place of old, which may be nil, without dropping
+// another announcement.
+func (m *memory) fits(a *announcement, old *held) bool {
 	bytes, n, mine, mineN := a.size(), 1, a.size(), 1
 	if h := m.holders[a.holder()]; h != nil {
 		mine, mineN = mine+h.bytes, mineN+len(h.held)
@@ -182,17 +181,17 @@ func (m *memory) room(a *announcement, old *held) bool {
 	return m.bytes+bytes <= m.maxBytes && len(m.slots)+n <= m.maxN && (mineN == 1 || m.within(mine, mineN))
 }
 
-// beyond reports whether a provider has more than its share.
+// beyond reports whether a provider exceeds its share.
 func (m *memory) beyond(h *holder) bool { return len(h.held) > 1 && !m.within(h.bytes, len(h.held)) }
 
 func (m *memory) within(bytes int64, n int) bool {
 	return bytes <= m.maxBytes/shareOf && n <= max(m.maxN/shareOf, 1)
 }
 
-// holder is whose share a counts in.
+// holder returns the key of the share that a counts for.
 func (a *announcement) holder() holderKey { return holderKey{a.origin, a.provider} }
 
-// holderOf returns a's holder, made when there is none.
+// holderOf returns a's holder and creates it if there is none.
 func (m *memory) holderOf(a *announcement) *holder {
 	if of := m.holders[a.holder()]; of != nil {
 		return of
@@ -209,7 +208,7 @@ func (m *memory) holderOf(a *announcement) *holder {
 	return of
 }
 
-// count adds n bytes to what is held of a holder and keeps the order.
+// count adds n bytes to a holder and restores the order.
 func (m *memory) count(of *holder, n int64) {
 	of.bytes += n
 	of.of.bytes += n
@@ -256,8 +255,8 @@ func (m *memory) drop(h *held) {
 	}
 }
 
-// providers returns at most limit announcements that have root, of different
-// providers other than self, in an order of chance.
+// providers returns at most limit announcements that contain root, of different providers other
+// than self, in random order.
 func (m *memory) providers(root b3.Root, self peer.ID, limit int, now time.Time) []*announcement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -277,7 +276,7 @@ func (m *memory) providers(root b3.Root, self peer.ID, limit int, now time.Time)
 	return out
 }
 
-// of returns the announcements of provider that have root.
+// of returns the announcements of provider that contain root.
 func (m *memory) of(provider peer.ID, root b3.Root, now time.Time) []*announcement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -290,7 +289,7 @@ func (m *memory) of(provider peer.ID, root b3.Root, now time.Time) []*announceme
 	return out
 }
 
-// get returns an announcement by its id; nil when it is not here.
+// get returns an announcement by its ID, nil if it is not there.
 func (m *memory) get(i id) *announcement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -300,7 +299,7 @@ func (m *memory) get(i id) *announcement {
 	return nil
 }
 
-// lacks is what of ids is not here.
+// lacks returns those of ids that are not there.
 func (m *memory) lacks(ids []id) (out []id) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -312,7 +311,7 @@ func (m *memory) lacks(ids []id) (out []id) {
 	return out
 }
 
-// live lists what has not expired.
+// live lists the announcements that have not expired.
 func (m *memory) live(now time.Time) []id {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -325,7 +324,7 @@ func (m *memory) live(now time.Time) []id {
 	return out
 }
 
-// sweep drops what has expired, and reports whether there was any.
+// sweep drops expired announcements and reports whether there were any.
 func (m *memory) sweep(now time.Time) (some bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -338,7 +337,7 @@ func (m *memory) sweep(now time.Time) (some bool) {
 	return some
 }
 
-// usage is how much is held: announcements, objects in them, bytes.
+// usage returns the number of announcements, of objects in them, and of bytes.
 func (m *memory) usage() (n, hints int, bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -43,7 +43,8 @@ func (m *memory) check(t interface {
 	for _, hs := range m.roots {
 		named += len(hs)
 	}
-	if bytes != m.bytes || hints != m.hints || named != hints || len(m.ids) != len(m.slots) || len(m.most) != len(m.origins) {
+	if bytes != m.bytes || hints != m.hints || named != hints || len(m.ids) != len(m.slots) ||
+		len(m.most) != len(m.origins) {
 		t.Fatalf("%d bytes of %d, %d hints of %d and %d", m.bytes, bytes, m.hints, hints, named)
 	}
 	if bytes > m.maxBytes || len(m.slots) > m.maxN {
@@ -84,8 +85,14 @@ func TestMemoryProperty(tt *testing.T) {
 			"put": func(t *rapid.T) {
 				me := who[rapid.IntRange(0, len(who)-1).Draw(t, "who")]
 				first := rapid.IntRange(0, 8).Draw(t, "first")
-				a := me.announce(tt, rapid.Uint64Range(1, 6).Draw(t, "batch"), rapid.Uint64Range(1, 5).Draw(t, "seq"),
-					at.Add(time.Duration(rapid.IntRange(-1, 100).Draw(t, "life"))*time.Second), roots(first, first+rapid.IntRange(0, 4).Draw(t, "n"))...)
+				a := me.announce(
+					tt,
+					rapid.Uint64Range(1, 6).Draw(t, "batch"),
+					rapid.Uint64Range(1, 5).Draw(t, "seq"),
+					at.Add(
+						time.Duration(rapid.IntRange(-1, 100).Draw(t, "life"))*time.Second,
+					),
+					roots(first, first+rapid.IntRange(0, 4).Draw(t, "n"))...)
 				from := rapid.SampledFrom([]via{viaGossip, viaSync}).Draw(t, "from")
 				a.origin = rapid.SampledFrom([]string{"", "8.8.0.0/16", "66.0.0.0/16"}).Draw(t, "origin")
 				before := maps.Clone(m.slots)
@@ -195,7 +202,10 @@ func TestOneLiarDoesNotFlushTheOthers(t *testing.T) {
 	m.check(t)
 	for i := range 100 {
 		honest := fixedIdentity(t, 1000+i).id
-		if !slices.ContainsFunc(m.providers(root(i), "", maxHints, now), func(a *announcement) bool { return a.provider == honest }) {
+		if !slices.ContainsFunc(
+			m.providers(root(i), "", maxHints, now),
+			func(a *announcement) bool { return a.provider == honest },
+		) {
 			t.Errorf("the hint of %d is gone", i)
 		}
 	}
@@ -293,7 +303,10 @@ func TestFreeIdentitiesDoNotFlushTheOthers(t *testing.T) {
 	}
 	m.check(t)
 	for i := range 20 {
-		if !slices.ContainsFunc(m.providers(root(i), "", maxHints, now), func(a *announcement) bool { return a.provider == honest.id }) {
+		if !slices.ContainsFunc(
+			m.providers(root(i), "", maxHints, now),
+			func(a *announcement) bool { return a.provider == honest.id },
+		) {
 			t.Errorf("hint %d is gone", i)
 		}
 	}

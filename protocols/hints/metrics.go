@@ -8,7 +8,7 @@ import (
 	"allium/protocols/status"
 )
 
-// metrics are this package's, under announce_.
+// metrics holds the metrics of this package, under announce_.
 type metrics struct {
 	accepted    *prometheus.CounterVec // via
 	refused     *prometheus.CounterVec // via, reason
@@ -29,12 +29,44 @@ func newMetrics(reg prometheus.Registerer, m *memory) (*metrics, error) {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
 	}
 	ms := &metrics{
-		accepted:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "announce_accepted_total", Help: "Announcements that were new, by how they came: own, gossip or sync."}, []string{"via"}),
-		refused:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "announce_refused_total", Help: "Announcements refused, by how they came and why (an outcome)."}, []string{"via", "reason"}),
-		published:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "announce_published_total", Help: "Announcements of this node, by result of publishing them; what failed spreads by comparisons alone."}, []string{"result"}),
-		syncs:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: "announce_syncs_total", Help: "Comparisons with peers, asked for by this node or served, by outcome."}, []string{"side", "outcome"}),
-		syncSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "announce_sync_seconds", Help: "Time of a comparison that this node asked for and that succeeded.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
-		sent:        prometheus.NewCounter(prometheus.CounterOpts{Name: "announce_sync_sent_total", Help: "Announcements sent in comparisons."}),
+		accepted: prometheus.NewCounterVec(
+			prometheus.CounterOpts{
+				Name: "announce_accepted_total",
+				Help: "Announcements that were new, by how they came: own, gossip or sync.",
+			},
+			[]string{"via"},
+		),
+		refused: prometheus.NewCounterVec(
+			prometheus.CounterOpts{
+				Name: "announce_refused_total",
+				Help: "Announcements refused, by how they came and why (an outcome).",
+			},
+			[]string{"via", "reason"},
+		),
+		published: prometheus.NewCounterVec(
+			prometheus.CounterOpts{
+				Name: "announce_published_total",
+				Help: "Announcements of this node, by result of publishing them; what failed spreads by comparisons alone.",
+			},
+			[]string{"result"},
+		),
+		syncs: prometheus.NewCounterVec(
+			prometheus.CounterOpts{
+				Name: "announce_syncs_total",
+				Help: "Comparisons with peers, asked for by this node or served, by outcome.",
+			},
+			[]string{"side", "outcome"},
+		),
+		syncSeconds: prometheus.NewHistogram(
+			prometheus.HistogramOpts{
+				Name:    "announce_sync_seconds",
+				Help:    "Time of a comparison that this node asked for and that succeeded.",
+				Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+			},
+		),
+		sent: prometheus.NewCounter(
+			prometheus.CounterOpts{Name: "announce_sync_sent_total", Help: "Announcements sent in comparisons."},
+		),
 	}
 	for _, v := range []via{viaOwn, viaGossip, viaSync} {
 		ms.accepted.WithLabelValues(string(v))
@@ -45,7 +77,10 @@ func newMetrics(reg prometheus.Registerer, m *memory) (*metrics, error) {
 	for _, c := range []prometheus.Collector{
 		ms.accepted, ms.refused, ms.published, ms.syncs, ms.syncSeconds, ms.sent,
 		gauge("announce_held", "Announcements held.", func() float64 { n, _, _ := m.usage(); return float64(n) }),
-		gauge("announce_hints", "Objects in the announcements held.", func() float64 { _, n, _ := m.usage(); return float64(n) }),
+		gauge("announce_hints", "Objects in the announcements held.", func() float64 {
+			_, n, _ := m.usage()
+			return float64(n)
+		}),
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err

@@ -4,37 +4,37 @@ import (
 	"time"
 )
 
-// Params are the numbers of announcements that nobody tunes. Tests set them through [Config].
+// Params are fixed numbers of announcements. Tests set them through [Config].
 type Params struct {
-	// TTL is the life of the announcements this node signs: by then the DHT knows. Receivers drop them
-	// afterwards.
+	// TTL is the life of the announcements that this node signs. By its end the DHT has the records.
+	// Receivers then drop the announcement.
 	TTL time.Duration `fixed:"ttl"`
 
-	// Linger is how long objects are gathered to be announced together.
+	// Linger is how long objects are collected for one announcement.
 	Linger time.Duration `fixed:"linger"`
 
-	// Queue bounds the objects waiting to be announced or withdrawn. Those beyond are found through
-	// the DHT alone.
+	// Queue bounds the objects waiting to be announced or withdrawn. Further ones are found through the
+	// DHT only.
 	Queue int `fixed:"queue"`
 
-	// MaxAnnouncements bounds the announcements held, of up to 512 objects each; one provider has at
-	// most an eighth. Those that end first make room. It is at most mostHeld, which a comparison can
-	// name; MaxBytes bounds their memory.
+	// MaxAnnouncements bounds the remembered announcements, of up to 512 objects each; one provider has
+	// at most an eighth. The provider with most loses its oldest. It is at most mostHeld, the number
+	// that a comparison can name; MaxBytes bounds their memory.
 	MaxAnnouncements int `fixed:"max_announcements"`
 
-	// SyncSoon is the time from something new to the next comparison, ± 20 %, and a quarter of it
-	// after a comparison that found a difference. It is at most SyncInterval.
+	// SyncSoon is the time from a new announcement to the next comparison, ± 20 %. After a comparison
+	// that found a difference it is a quarter of that. It is at most SyncInterval.
 	SyncSoon time.Duration `fixed:"sync_soon"`
 
-	// SyncServed bounds the comparisons answered at once. Further ones get busy.
+	// SyncServed bounds the comparisons served at a time. Further ones get busy.
 	SyncServed int `fixed:"sync_served"`
 
-	// SyncPeerRate bounds the comparisons per second that peers of one IP group may ask for, or one
-	// peer where it is in none, with a burst of four times as many; then rate_limit.
+	// SyncPeerRate bounds the comparisons per second that the peers of one IP group may request, or one
+	// peer that is in none, with a burst of four times as many; then rate_limit.
 	SyncPeerRate int `fixed:"sync_peer_rate"`
 }
 
-// defaultParams returns the values that hold.
+// defaultParams returns the values that every node uses.
 func defaultParams() Params {
 	return Params{
 		TTL:              time.Hour,

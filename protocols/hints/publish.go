@@ -11,20 +11,19 @@ import (
 	"allium/protocols/status"
 )
 
-// change is something to be told.
+// change is an object to announce or to withdraw.
 type change struct {
 	root b3.Root
 	gone bool
 }
 
-// publishTimeout is for handing one announcement to gossip.
+// publishTimeout bounds the delivery of one announcement to gossip.
 const publishTimeout = 5 * time.Second
 
-// clockPoll is how often a wrong clock is looked at.
+// clockPoll is the interval at which a wrong clock is checked again.
 const clockPoll = 5 * time.Second
 
-// queue takes what Announce and Withdraw are told. It refuses with status.Busy
-// when it is full and with status.Draining after Run.
+// queue queues a change. It returns status.Busy if the queue is full and status.Draining after Run.
 func (s *Service) tell(root b3.Root, gone bool) error {
 	if s.ended.Load() {
 		return status.Errorf(status.Draining, "announce: the node is stopping")
@@ -32,7 +31,7 @@ func (s *Service) tell(root b3.Root, gone bool) error {
 	return s.queue.TryPut(change{root, gone})
 }
 
-// publish tells what is queued, gathered, until ctx ends.
+// publish collects and announces queued changes until ctx ends.
 func (s *Service) publish(ctx context.Context) {
 	for {
 		first, err := s.queue.Get(ctx)
@@ -49,8 +48,8 @@ func (s *Service) publish(ctx context.Context) {
 	}
 }
 
-// awaitClock returns once the clock is not known to be wrong, or false when ctx
-// ends. What is told meanwhile waits in the queue, up to its bound.
+// awaitClock returns true once the clock is not known to be wrong, and false when ctx ends. Changes
+// meanwhile wait in the queue.
 func (s *Service) awaitClock(ctx context.Context) bool {
 	for s.deps.ClockWrong() {
 		if !jitter.Sleep(ctx, clockPoll) {
@@ -60,7 +59,7 @@ func (s *Service) awaitClock(ctx context.Context) bool {
 	return true
 }
 
-// gather waits for more changes. The last one of a root counts.
+// gather waits for more changes. The last change of a root counts.
 func (s *Service) gather(ctx context.Context, first change) (map[b3.Root]bool, bool) {
 	changes := map[b3.Root]bool{first.root: first.gone}
 	wait, cancel := context.WithTimeout(ctx, s.cfg.Linger)
@@ -75,8 +74,8 @@ func (s *Service) gather(ctx context.Context, first change) (map[b3.Root]bool, b
 	return changes, true
 }
 
-// announcements makes, unsigned, what tells the changes: one of all that is new,
-// and one in place of each that names what is gone.
+// announcements returns the unsigned announcements for the changes: one of all new objects, and one
+// in place of each earlier announcement with a withdrawn object.
 func (s *Service) announcements(changes map[b3.Root]bool, now time.Time) []*announcement {
 	var fresh []b3.Root
 	replace := map[slot]*announcement{}
@@ -96,7 +95,15 @@ func (s *Service) announcements(changes map[b3.Root]bool, now time.Time) []*anno
 	var out []*announcement
 	if len(fresh) > 0 {
 		seq := s.nextSeq(now)
-		out = append(out, &announcement{slot: slot{s.self, seq}, seq: seq, notAfter: now.Add(s.cfg.TTL).Truncate(time.Second), roots: sorted(fresh)})
+		out = append(
+			out,
+			&announcement{
+				slot:     slot{s.self, seq},
+				seq:      seq,
+				notAfter: now.Add(s.cfg.TTL).Truncate(time.Second),
+				roots:    sorted(fresh),
+			},
+		)
 	}
 	for _, a := range replace {
 		var left []b3.Root
@@ -105,7 +112,7 @@ func (s *Service) announcements(changes map[b3.Root]bool, now time.Time) []*anno
 				left = append(left, r)
 			}
 		})
-		// The old one may be from before a restart, when the clock was ahead.
+		// The old one may have been signed before a restart, while the clock was ahead.
 		seq := max(s.nextSeq(now), a.seq+1)
 		out = append(out, &announcement{slot: a.slot, seq: seq, notAfter: a.notAfter, roots: sorted(left)})
 	}
@@ -121,7 +128,7 @@ func sorted(roots []b3.Root) []byte {
 	return out
 }
 
-// send signs an announcement, keeps it and gives it to gossip.
+// send signs an announcement, remembers it and passes it to gossip.
 func (s *Service) send(ctx context.Context, a *announcement) {
 	err := s.sign(a)
 	if err == nil {
@@ -129,7 +136,8 @@ func (s *Service) send(ctx context.Context, a *announcement) {
 	}
 	if err != nil {
 		s.m.refuse(viaOwn, err)
-		s.log.Warn("new objects are not announced by gossip; they are found through the DHT", "objects", a.count(), "err", err)
+		s.log.Warn("cannot announce new objects by gossip; they are found through the DHT",
+			"objects", a.count(), "err", err)
 		return
 	}
 	s.m.accepted.WithLabelValues(string(viaOwn)).Inc()
@@ -144,17 +152,18 @@ func (s *Service) send(ctx context.Context, a *announcement) {
 	}
 }
 
-// sign completes an announcement with this host's present addresses.
+// sign completes an announcement with the current addresses of this host.
 func (s *Service) sign(a *announcement) error {
 	a.addrs = s.deps.Host.Addrs()
 	if len(a.addrs) == 0 {
-		return status.Errorf(status.TransportDown, "this node has no address others could use: check listen.addrs and listen.relays")
+		return status.Errorf(status.TransportDown,
+			"this node has no address that others can use: check listen.addrs and listen.relays")
 	}
 	return a.seal(s.deps.Key)
 }
 
-// nextSeq is the time in milliseconds, and higher than every number before, so
-// that it also rises over a restart. Only the publisher calls it.
+// nextSeq returns the time in milliseconds, or one above the last number if that is higher, so that
+// numbers also rise across a restart. Only the publisher calls it.
 func (s *Service) nextSeq(now time.Time) uint64 {
 	s.seq = max(uint64(now.UnixMilli()), s.seq+1)
 	return s.seq
@@ -162,5 +171,6 @@ func (s *Service) nextSeq(now time.Time) uint64 {
 
 // queueSpec describes the queue of changes.
 var queueSpec = limits.Spec{
-	Name: "announce.publish", Path: "add, pin, unpin → announcements by gossip", Policy: "reject busy; found through the DHT alone",
+	Name: "announce.publish", Path: "add, pin, unpin → announcements by gossip",
+	Policy: "reject busy; found through the DHT only",
 }

@@ -15,13 +15,13 @@ import (
 	"allium/protocols/status"
 )
 
-// signed is the kind of a signed announcement.
+// signed is the record kind of an announcement.
 var signed = record.KindOf("announce")
 
-// canonical is the form of announcements and of what is exchanged.
+// canonical encodes announcements and the messages of a comparison.
 var canonical = record.NewCodec(maxItems)
 
-// The bounds of an announcement, fixed.
+// Bounds of an announcement, fixed by its format.
 const (
 	maxRoots    = 512      // objects
 	maxAddrs    = 8        // addresses of the provider
@@ -30,33 +30,33 @@ const (
 	maxEnvelope = 20 << 10 // bytes, signed: maxRoots and maxAddrs fit
 
 	maxLifetime = 24 * time.Hour
-	clockSkew   = 2 * time.Minute // of the provider, at most
+	clockSkew   = 2 * time.Minute // how far the provider's clock may be ahead
 )
 
-// announcement is a provider's statement that it has some objects.
+// announcement is a provider's claim that it has some objects.
 type announcement struct {
 	slot
 	seq      uint64
 	notAfter time.Time // whole seconds
-	roots    []byte    // 32 bytes each, ascending: as signed
+	roots    []byte    // 32 bytes each, in ascending order
 	addrs    []ma.Multiaddr
 
 	id       id
 	envelope []byte
 
-	origin string // who brought it: see memory; empty: this node
+	origin string // IP group of the peer that brought it, see memory; empty: this node
 }
 
-// slot is what of which one announcement holds: the one with the highest seq.
+// slot identifies a provider's batch. Of its announcements, the one with the highest seq is valid.
 type slot struct {
 	provider peer.ID
 	batch    uint64
 }
 
-// id names an announcement: the first half of its payload's BLAKE3.
+// id identifies an announcement: the first half of its payload's BLAKE3.
 type id [16]byte
 
-// wire is the payload.
+// wire is the signed payload.
 type wire struct {
 	Provider []byte   `cbor:"1,keyasint"`
 	Batch    uint64   `cbor:"2,keyasint"`
@@ -66,10 +66,10 @@ type wire struct {
 	Addrs    [][]byte `cbor:"6,keyasint"`
 }
 
-// count is the number of objects.
+// count returns the number of objects.
 func (a *announcement) count() int { return len(a.roots) / b3.Size }
 
-// root is the i-th object.
+// root returns the i-th object.
 func (a *announcement) root(i int) b3.Root { return b3.Root(a.roots[i*b3.Size:]) }
 
 // each calls f for each object.
@@ -79,15 +79,22 @@ func (a *announcement) each(f func(b3.Root)) {
 	}
 }
 
-// newer reports whether a holds and o, of the same slot, does not. Of two with
-// one seq, which only a faulty provider signs, all nodes choose the same.
+// newer reports whether a replaces o, of the same slot. If both have the same seq, which only a
+// faulty provider signs, all nodes choose the same.
 func (a *announcement) newer(o *announcement) bool {
 	return a.seq > o.seq || a.seq == o.seq && bytes.Compare(a.id[:], o.id[:]) > 0
 }
 
 // seal signs a. It sets id and envelope.
 func (a *announcement) seal(key crypto.PrivKey) error {
-	w := wire{Provider: []byte(a.provider), Batch: a.batch, Seq: a.seq, NotAfter: uint64(a.notAfter.Unix()), Roots: a.roots, Addrs: [][]byte{}}
+	w := wire{
+		Provider: []byte(a.provider),
+		Batch:    a.batch,
+		Seq:      a.seq,
+		NotAfter: uint64(a.notAfter.Unix()),
+		Roots:    a.roots,
+		Addrs:    [][]byte{},
+	}
 	for _, addr := range a.addrs {
 		if p := addr.Bytes(); len(p) <= maxAddr && len(w.Addrs) < maxAddrs {
 			w.Addrs = append(w.Addrs, p)
@@ -107,9 +114,9 @@ func idOf(payload []byte) id {
 	return id(sum[:])
 }
 
-// verify opens an announcement. The errors are status.BodyCap (too long),
-// BadSignature (not signed, or by another than the provider), BadRequest (no
-// announcement) and Stale (expired, or it would live for too long).
+// verify opens an announcement. The errors are status.BodyCap (too long), BadSignature (not signed,
+// or not by the provider), BadRequest (not an announcement) and Stale (expired, or valid for too
+// long).
 func verify(raw []byte, now time.Time) (*announcement, error) {
 	if err := bounded(raw); err != nil {
 		return nil, err
@@ -121,8 +128,8 @@ func verify(raw []byte, now time.Time) (*announcement, error) {
 	return read(raw, payload, signer, now)
 }
 
-// trust is verify without the signature: for what has been verified, or before
-// it is. With status.Stale it returns the announcement too.
+// trust is verify without the check of the signature, for announcements that were verified before or
+// will be. With status.Stale it also returns the announcement.
 func trust(raw []byte, now time.Time) (*announcement, error) {
 	if err := bounded(raw); err != nil {
 		return nil, err
@@ -141,8 +148,8 @@ func bounded(raw []byte) error {
 	return nil
 }
 
-// read decodes a payload that signer signed, and judges it. With status.Stale it
-// returns the announcement too.
+// read decodes a payload that signer signed and checks it. With status.Stale it also returns the
+// announcement.
 func read(raw, payload []byte, signer crypto.PubKey, now time.Time) (*announcement, error) {
 	a, err := decode(payload)
 	if err != nil {
@@ -160,7 +167,7 @@ func read(raw, payload []byte, signer crypto.PubKey, now time.Time) (*announceme
 	return a, nil
 }
 
-// decode accepts the one form of a payload.
+// decode decodes a payload and refuses one that is not canonical.
 func decode(payload []byte) (*announcement, error) {
 	var w wire
 	if err := canonical.Unmarshal(payload, &w); err != nil {
@@ -177,7 +184,10 @@ func decode(payload []byte) (*announcement, error) {
 		return nil, errors.New("it never ends")
 	}
 	a := &announcement{
-		slot: slot{provider, w.Batch}, seq: w.Seq, notAfter: time.Unix(int64(w.NotAfter), 0), roots: w.Roots, id: idOf(payload),
+		slot: slot{
+			provider,
+			w.Batch,
+		}, seq: w.Seq, notAfter: time.Unix(int64(w.NotAfter), 0), roots: w.Roots, id: idOf(payload),
 	}
 	if err := ascending(w.Roots); err != nil {
 		return nil, err
@@ -201,7 +211,7 @@ func decode(payload []byte) (*announcement, error) {
 	return a, nil
 }
 
-// ascending checks that roots is a sorted list without repetitions.
+// ascending checks that roots is a sorted list without duplicates.
 func ascending(roots []byte) error {
 	if len(roots)%b3.Size != 0 || len(roots) > maxRoots*b3.Size {
 		return errors.New("no list of at most 512 objects")

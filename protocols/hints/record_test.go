@@ -52,7 +52,14 @@ func TestVerify(t *testing.T) {
 	}
 	// edited signs a payload of which something was changed.
 	edited := func(change func(*wire)) []byte {
-		w := wire{Provider: []byte(me.id), Batch: 1, Seq: 1, NotAfter: uint64(hour.Unix()), Roots: sorted(roots(0, 3)), Addrs: [][]byte{}}
+		w := wire{
+			Provider: []byte(me.id),
+			Batch:    1,
+			Seq:      1,
+			NotAfter: uint64(hour.Unix()),
+			Roots:    sorted(roots(0, 3)),
+			Addrs:    [][]byte{},
+		}
 		change(&w)
 		p, err := canonical.Marshal(w)
 		if err != nil {
@@ -75,25 +82,48 @@ func TestVerify(t *testing.T) {
 		{name: "as it expires", raw: good.envelope, at: hour, want: status.Stale},
 		{name: "a second before", raw: good.envelope, at: hour.Add(-time.Second)},
 		{name: "the longest life", raw: good.envelope, at: hour.Add(-maxLifetime - clockSkew)},
-		{name: "too long a life", raw: good.envelope, at: hour.Add(-maxLifetime - clockSkew - time.Second), want: status.Stale},
+		{
+			name: "too long a life", raw: good.envelope, at: hour.Add(-maxLifetime - clockSkew - time.Second),
+			want: status.Stale,
+		},
 		{name: "too long", raw: make([]byte, maxEnvelope+1), want: status.BodyCap},
 		{name: "nothing", raw: nil, want: status.BadSignature},
 		{name: "not signed", raw: payload, want: status.BadSignature},
 		{name: "forged", raw: forged, want: status.BadSignature},
 		{name: "another kind", raw: sealed(record.KindOf("provider"), payload), want: status.BadSignature},
-		{name: "of another provider", raw: edited(func(w *wire) { w.Provider = []byte(other.id) }), want: status.BadSignature},
+		{
+			name: "of another provider", raw: edited(func(w *wire) { w.Provider = []byte(other.id) }),
+			want: status.BadSignature,
+		},
 		{name: "trailing bytes", raw: sealed(signed, append(bytes.Clone(payload), 0)), want: status.BadRequest},
 		{name: "no peer id", raw: edited(func(w *wire) { w.Provider = []byte("bob") }), want: status.BadRequest},
-		{name: "a long peer id", raw: edited(func(w *wire) { w.Provider = make([]byte, maxPeerID+1) }), want: status.BadRequest},
+		{
+			name: "a long peer id", raw: edited(func(w *wire) { w.Provider = make([]byte, maxPeerID+1) }),
+			want: status.BadRequest,
+		},
 		{name: "no end", raw: edited(func(w *wire) { w.NotAfter = 1 << 63 }), want: status.BadRequest},
 		{name: "half an object", raw: edited(func(w *wire) { w.Roots = w.Roots[:40] }), want: status.BadRequest},
-		{name: "an object twice", raw: edited(func(w *wire) { w.Roots = append(bytes.Clone(w.Roots[:32]), w.Roots[:32]...) }), want: status.BadRequest},
-		{name: "out of order", raw: edited(func(w *wire) { w.Roots = append(bytes.Clone(w.Roots[32:64]), w.Roots[:32]...) }), want: status.BadRequest},
-		{name: "too many objects", raw: edited(func(w *wire) { w.Roots = sorted(roots(0, maxRoots+1)) }), want: status.BadRequest},
+		{
+			name: "an object twice",
+			raw:  edited(func(w *wire) { w.Roots = append(bytes.Clone(w.Roots[:32]), w.Roots[:32]...) }),
+			want: status.BadRequest,
+		},
+		{
+			name: "out of order",
+			raw:  edited(func(w *wire) { w.Roots = append(bytes.Clone(w.Roots[32:64]), w.Roots[:32]...) }),
+			want: status.BadRequest,
+		},
+		{
+			name: "too many objects", raw: edited(func(w *wire) { w.Roots = sorted(roots(0, maxRoots+1)) }),
+			want: status.BadRequest,
+		},
 		{name: "too many addresses", raw: edited(func(w *wire) {
 			w.Addrs = slicesRepeat(ma.StringCast("/ip4/192.0.2.1").Bytes(), maxAddrs+1)
 		}), want: status.BadRequest},
-		{name: "a long address", raw: edited(func(w *wire) { w.Addrs = [][]byte{make([]byte, maxAddr+1)} }), want: status.BadRequest},
+		{
+			name: "a long address", raw: edited(func(w *wire) { w.Addrs = [][]byte{make([]byte, maxAddr+1)} }),
+			want: status.BadRequest,
+		},
 		{name: "no address", raw: edited(func(w *wire) { w.Addrs = [][]byte{{0xff}} }), want: status.BadRequest},
 		{name: "an empty address", raw: edited(func(w *wire) { w.Addrs = [][]byte{{}} }), want: status.BadRequest},
 	} {

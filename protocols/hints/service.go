@@ -28,29 +28,28 @@ const Topic = "/allium/1/announce"
 
 // Deps is what announcements need from the node.
 type Deps struct {
-	Host host.Host      // closed by the caller after Run has returned
-	Key  crypto.PrivKey // Host's key; signs announcements
+	Host host.Host      // the node closes it after Run has returned
+	Key  crypto.PrivKey // the key of Host; signs announcements
 
-	// Publish hands data to gossip under Topic. It is called by one goroutine,
-	// with a deadline.
+	// Publish publishes data by gossip under Topic. One goroutine calls it, with a deadline.
 	Publish func(ctx context.Context, data []byte) error
 
-	// Now is the clock by which announcements are dated and expire; nil:
-	// time.Now. What is only measured or paced goes by time.Now.
+	// Now is the clock that dates announcements and decides whether they have expired. Intervals use
+	// time.Now. nil: time.Now.
 	Now func() time.Time
-	// ClockWrong reports whether that clock is known to be wrong: then nothing is
-	// signed, and what is queued waits; nil: never.
+	// ClockWrong reports whether Now is known to be wrong. While it is, nothing is signed, and queued
+	// changes wait. nil: never.
 	ClockWrong func() bool
-	// MayExpire reports whether the clock is right, so that what has expired may
-	// be dropped; nil: always.
+	// MayExpire reports whether Now is right, so that expired announcements may be dropped. nil: always.
 	MayExpire func() bool
 
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered
-	Limits  *limits.Registry      // nil: limits work and are listed nowhere
+	Limits  *limits.Registry      // nil: limits work and are not listed
 }
 
-// Service announces what this node has and remembers what others announce.
+// Service announces objects of this node and remembers what others announce. Its methods are safe
+// for concurrent use.
 type Service struct {
 	cfg  Config
 	deps Deps
@@ -62,18 +61,17 @@ type Service struct {
 	usage  *limits.Usage
 	queue  *limits.Queue[change]
 	sync   *syncer
-	seq    uint64 // highest given out; of the publisher
+	seq    uint64 // highest number used; only the publisher uses it
 	ended  atomic.Bool
 }
 
-// maxHints bounds one answer: the k of the DHT.
+// maxHints bounds one result of Hints, like K of the DHT.
 const maxHints = 20
 
-// sweepEvery is how often what has expired is dropped. It is left out of every
-// answer at once.
+// sweepEvery is the interval at which expired announcements are dropped. Results never contain them.
 const sweepEvery = 10 * time.Second
 
-// New checks the configuration and starts nothing.
+// New returns a Service that is not running. It starts nothing.
 func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -96,14 +94,21 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	s := &Service{cfg: cfg, deps: deps, self: deps.Host.ID(), log: deps.Log, memory: newMemory(cfg.MaxAnnouncements, int64(cfg.MaxBytes))}
+	s := &Service{
+		cfg:    cfg,
+		deps:   deps,
+		self:   deps.Host.ID(),
+		log:    deps.Log,
+		memory: newMemory(cfg.MaxAnnouncements, int64(cfg.MaxBytes)),
+	}
 	var err error
 	if s.m, err = newMetrics(deps.Metrics, s.memory); err != nil {
 		return nil, fmt.Errorf("announce: metrics: %w", err)
 	}
 	s.queue = limits.NewQueue[change](deps.Limits, queueSpec, cfg.Queue)
 	s.usage = deps.Limits.NewUsage(limits.Spec{
-		Name: "announce.held", Path: "gossip, comparisons → hints", Policy: "who has most loses the oldest; comparisons bring no more",
+		Name: "announce.held", Path: "gossip, comparisons → hints",
+		Policy: "drop the oldest of the provider with most; comparisons bring no more",
 	}, int64(cfg.MaxBytes), func() int64 { _, _, bytes := s.memory.usage(); return bytes })
 	if s.sync, err = newSyncer(s); err != nil {
 		return nil, err
@@ -111,8 +116,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Run announces, compares and forgets until ctx ends. It runs once: after it,
-// Announce and Withdraw are refused with status.Draining.
+// Run announces, compares and drops expired announcements until ctx ends. It may be called once;
+// after it, Announce and Withdraw return status.Draining.
 func (s *Service) Run(ctx context.Context, ready func()) error {
 	arrivals, err := s.deps.Host.EventBus().Subscribe(new(event.EvtPeerIdentificationCompleted))
 	if err != nil {
@@ -132,7 +137,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	return nil
 }
 
-// forget drops what has expired until ctx ends, while the clock is right.
+// forget drops expired announcements until ctx ends, while the clock is right.
 func (s *Service) forget(ctx context.Context) {
 	for jitter.Sleep(ctx, sweepEvery) {
 		if s.deps.MayExpire() && s.memory.sweep(s.deps.Now()) {
@@ -141,30 +146,33 @@ func (s *Service) forget(ctx context.Context) {
 	}
 }
 
-// Announce tells the network that this node has root: together with what else
-// is announced within Config.Linger, in the background, once. It does not wait;
-// status.Busy means that too much waits, status.Draining that the node stops.
+// Announce announces in the background, once, that this node has root, together with the other
+// objects of the same Config.Linger. It does not wait. It returns status.Busy if the queue is full
+// and status.Draining if the node stops.
 func (s *Service) Announce(root b3.Root) error { return s.tell(root, false) }
 
-// Withdraw replaces the announcements that name root, if there are any, with
-// such as do not. Errors as Announce.
+// Withdraw replaces the announcements that name root, if any, with ones that do not. Its errors are
+// those of Announce.
 func (s *Service) Withdraw(root b3.Root) error { return s.tell(root, true) }
 
-// Hints returns who announced root: at most 20, never this node, in an order of
-// chance. That they have it is their claim.
+// Hints returns up to 20 providers that announced root, never this node, in random order. The
+// claim is theirs; it is not verified.
 func (s *Service) Hints(root b3.Root) []record.Provider {
 	found := s.memory.providers(root, s.self, maxHints, s.deps.Now())
 	hints := make([]record.Provider, len(found))
 	for i, a := range found {
-		hints[i] = record.Provider{AddrInfo: peer.AddrInfo{ID: a.provider, Addrs: a.addrs}, Origin: record.OriginGossip, NotAfter: a.notAfter}
+		hints[i] = record.Provider{
+			AddrInfo: peer.AddrInfo{ID: a.provider, Addrs: a.addrs},
+			Origin:   record.OriginGossip,
+			NotAfter: a.notAfter,
+		}
 	}
 	return hints
 }
 
-// Validate judges an announcement that gossip brought, signed by from, in well
-// under 1 ms. The errors are those of a message that must not spread: of a
-// wrong one status.BodyCap, BadRequest, BadSignature or NotAllowed (from is not
-// the provider); status.Stale of one that is late.
+// Validate checks an announcement that gossip brought, signed by from, in well under 1 ms. An error
+// means that the message must not spread. An invalid message is status.BodyCap, BadRequest,
+// BadSignature or NotAllowed (from is not the provider); a late one is status.Stale.
 func (s *Service) Validate(_ context.Context, from peer.ID, data []byte) error {
 	err := s.validate(from, data, s.deps.Now())
 	if err != nil {
@@ -188,8 +196,7 @@ func (s *Service) validate(from peer.ID, data []byte, now time.Time) error {
 	return err
 }
 
-// Handle remembers an announcement that Validate has passed and that the connected
-// peer via has brought.
+// Handle remembers an announcement that Validate accepted and that the connected peer via brought.
 func (s *Service) Handle(_ context.Context, via peer.ID, data []byte) {
 	now := s.deps.Now()
 	a, err := trust(data, now)
@@ -202,8 +209,8 @@ func (s *Service) Handle(_ context.Context, via peer.ID, data []byte) {
 	}
 }
 
-// originOf is what the announcements count by that p brings: the IP group of its
-// connection, or p itself where that is in none.
+// originOf returns the origin of announcements that p brings: the IP group of its connection, or p
+// itself if that is in none.
 func (s *Service) originOf(p peer.ID) string {
 	for _, c := range s.deps.Host.Network().ConnsToPeer(p) {
 		return ipgroup.Key(c.RemoteMultiaddr(), p)
@@ -211,11 +218,11 @@ func (s *Service) originOf(p peer.ID) string {
 	return ipgroup.Key(unconnected, p)
 }
 
-// unconnected stands for the address of a peer that has left meanwhile.
+// unconnected stands for the address of a peer that has disconnected.
 var unconnected = ma.StringCast("/ip4/127.0.0.1")
 
-// keep remembers a verified announcement. When gossip brought a new one, it may
-// have dropped others: a comparison follows soon.
+// keep remembers a verified announcement. After a new one from gossip, a comparison follows soon,
+// because gossip may have dropped others.
 func (s *Service) keep(a *announcement, from via, now time.Time) error {
 	fresh, err := s.memory.put(a, from, now)
 	if fresh {

@@ -94,7 +94,11 @@ func (sn *simNet) run(i int, change func(*Config, *gossip.Config)) *node {
 	})
 	if err == nil {
 		n.gossip, err = gossip.New(gcfg, gossip.Deps{Host: sn.Hosts[i], Metrics: n.reg, Topics: []gossip.Topic{{
-			Name: Topic, Validate: n.Validate, Handle: func(ctx context.Context, m gossip.Message) { n.Handle(ctx, m.Via, m.Data) },
+			Name: Topic, Validate: n.Validate, Handle: func(
+				ctx context.Context, m gossip.Message,
+			) {
+				n.Handle(ctx, m.Via, m.Data)
+			},
 		}}})
 	}
 	if err != nil {

@@ -17,7 +17,15 @@ import (
 func (n *node) one(t testing.TB, i int) {
 	t.Helper()
 	seq := uint64(time.Now().UnixMilli())<<16 + uint64(i)
-	n.send(t.Context(), &announcement{slot: slot{n.self, seq}, seq: seq, notAfter: time.Now().Add(time.Hour).Truncate(time.Second), roots: sorted(roots(i, i+1))})
+	n.send(
+		t.Context(),
+		&announcement{
+			slot:     slot{n.self, seq},
+			seq:      seq,
+			notAfter: time.Now().Add(time.Hour).Truncate(time.Second),
+			roots:    sorted(roots(i, i+1)),
+		},
+	)
 }
 
 // TestBurst is the measure of a burst: 1,000 announcements at 20 nodes, 50 ms
@@ -33,7 +41,10 @@ func TestBurst(t *testing.T) {
 		change func(*Config, *gossip.Config)
 	}{
 		{"from all", nodes, nil},
-		{"from all, and most is dropped", nodes, func(_ *Config, g *gossip.Config) { g.Ingress, g.Workers, g.PeerRate = 1, 1, 1 }},
+		{
+			"from all, and most is dropped", nodes,
+			func(_ *Config, g *gossip.Config) { g.Ingress, g.Workers, g.PeerRate = 1, 1, 1 },
+		},
 		{"from one, faster than it may publish", 1, func(_ *Config, g *gossip.Config) { g.PublishWait = time.Millisecond }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -48,7 +59,15 @@ func TestBurst(t *testing.T) {
 				}
 				synctest.Wait()
 				took := within(t, 5*time.Second, "all at all", func() bool { return sn.missing(sn.nodes, 0, burst) == 0 })
-				gossiped, synced := sn.value("announce_accepted_total", "via", "gossip"), sn.value("announce_accepted_total", "via", "sync")
+				gossiped, synced := sn.value(
+					"announce_accepted_total",
+					"via",
+					"gossip",
+				), sn.value(
+					"announce_accepted_total",
+					"via",
+					"sync",
+				)
 				t.Logf("complete after %s: %.0f by gossip, %.0f by comparisons, of which there were %.0f; dropped %.0f",
 					took, gossiped, synced, sn.value("announce_syncs_total", "side", "asked"), sn.value("gossip_dropped_total"))
 				want := float64(burst * (nodes - 1))

@@ -22,45 +22,53 @@ import (
 )
 
 const (
-	syncTimeout = 10 * time.Second // for a whole comparison
-	stepTimeout = 5 * time.Second  // for a read or a write in it
+	syncTimeout = 10 * time.Second // of a whole comparison
+	stepTimeout = 5 * time.Second  // of one read or write in it
 	syncTries   = 3                // peers asked, one after the other, until one compares
-	askers      = 4096             // peers of whom is remembered how often they ask, and when they were asked
-	declines    = 8192             // announcements that are remembered not to be wanted
-	declineLate = 5 * time.Minute  // for which what is late is not asked for again: clocks may be set right
-	arrivalGap  = 4                // times sync_soon between the comparisons that new peers bring, at least
+	askers      = 4096             // peers whose request rate, and whose last comparison, is remembered
+	declines    = 8192             // announcements remembered as not wanted
+	declineLate = 5 * time.Minute  // how long a late announcement is not asked for; a clock may be corrected
+	arrivalGap  = 4                // shortest interval between comparisons for new peers, times SyncSoon
 )
 
-// syncer compares what this node holds with its peers: it asks one after the
-// other, and is asked.
+// syncer compares this node's announcements with those of peers. It asks one peer at a time, and
+// serves requests.
 type syncer struct {
 	s     *Service
 	gate  *limits.Gate
-	rates *limits.Family
+	rates *limits.RateFamily
 
-	wake     chan struct{} // something new came by gossip, or is this node's own
+	wake     chan struct{} // a new announcement came by gossip or from this node
 	differed chan struct{} // a comparison that was served found a difference
 
-	arrived chan struct{} // a peer was connected that compares
+	arrived chan struct{} // a peer that compares was connected
 
-	// declined is what is not asked for: until that time, as it was late by this
-	// node's clock, or, with no time, as long as there is no room for more.
+	// declined holds announcements that are not asked for: late ones until the given time, and, with
+	// a zero time, those without a place until there is space.
 	declined *lru.Cache[id, time.Time]
 
-	rounds int                            // of run alone, like last
+	rounds int                            // used only by run, like last
 	last   *lru.Cache[peer.ID, time.Time] // when a peer was asked
 
 	mu      sync.Mutex
-	rate    *lru.Cache[string, *limits.Rate] // by origin: a new identity brings no new bucket
-	streams latch.Latch                      // being served; closed unless serve was called
+	rate    *lru.Cache[string, *limits.Rate] // by origin, so that a new identity gets no new bucket
+	streams latch.Latch                      // streams being served; closed unless serve was called
 }
 
 func newSyncer(s *Service) (*syncer, error) {
 	const path = "peers → comparisons of announcements"
 	y := &syncer{
 		s: s, wake: make(chan struct{}, 1), differed: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
-		gate:  s.deps.Limits.NewGate(limits.Spec{Name: "announce.sync", Path: path, Policy: "reject busy"}, int64(s.cfg.SyncServed), 0),
-		rates: s.deps.Limits.NewFamily(limits.Spec{Name: "announce.sync_peer_rate", Path: path, Policy: "reject rate_limit"}, float64(s.cfg.SyncPeerRate), 4*s.cfg.SyncPeerRate),
+		gate: s.deps.Limits.NewGate(
+			limits.Spec{Name: "announce.sync", Path: path, Policy: "reject busy"},
+			int64(s.cfg.SyncServed),
+			0,
+		),
+		rates: s.deps.Limits.NewRateFamily(
+			limits.Spec{Name: "announce.sync_peer_rate", Path: path, Policy: "reject rate_limit"},
+			float64(s.cfg.SyncPeerRate),
+			4*s.cfg.SyncPeerRate,
+		),
 	}
 	y.streams.Close()
 	var err error
@@ -74,7 +82,7 @@ func newSyncer(s *Service) (*syncer, error) {
 	return y, err
 }
 
-// poke says that something new is here.
+// poke signals a new announcement.
 func (y *syncer) poke() { signal(y.wake) }
 
 func signal(c chan struct{}) {
@@ -84,8 +92,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// with compares with p, which is connected, and reports whether one side got
-// something.
+// with compares with p, which is connected, and reports whether they differed.
 func (y *syncer) with(ctx context.Context, p peer.ID) (differ bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
@@ -107,7 +114,7 @@ func (y *syncer) with(ctx context.Context, p peer.ID) (differ bool, err error) {
 type stepped struct{ network.Stream }
 
 func (s stepped) Read(p []byte) (int, error) {
-	_ = s.SetReadDeadline(time.Now().Add(stepTimeout)) // where it fails the stream has ended
+	_ = s.SetReadDeadline(time.Now().Add(stepTimeout)) // fails only if the stream has ended
 	return s.Stream.Read(p)
 }
 
@@ -116,9 +123,8 @@ func (s stepped) Write(p []byte) (int, error) {
 	return s.Stream.Write(p)
 }
 
-// ask is the asking side of a comparison; origin is what counts for what it
-// brings. differ is whether either side wanted
-// something of the other.
+// ask runs the requesting side of a comparison. origin is what received announcements count for.
+// differ reports whether either side wanted an announcement of the other.
 func (y *syncer) ask(rw io.ReadWriter, origin string) (differ bool, err error) {
 	c := y.conversation(rw, origin)
 	mine := newDigest(rand.Uint64(), y.s.memory.live(y.s.deps.Now()))
@@ -149,7 +155,7 @@ func (y *syncer) ask(rw io.ReadWriter, origin string) (differ bool, err error) {
 	return c.moved > 0, err
 }
 
-// wants is what this side asks for of what it lacks.
+// wants returns the IDs to ask for among those that this side lacks.
 func (y *syncer) wants(lacks []id) []id {
 	var wants []id
 	now := time.Now()
@@ -164,7 +170,7 @@ func (y *syncer) wants(lacks []id) []id {
 	return wants
 }
 
-// reconsider forgets what was declined for want of room.
+// reconsider forgets the announcements that were declined for lack of space.
 func (y *syncer) reconsider() {
 	for _, i := range y.declined.Keys() {
 		if until, ok := y.declined.Peek(i); ok && until.IsZero() {
@@ -173,7 +179,7 @@ func (y *syncer) reconsider() {
 	}
 }
 
-// answer is the other side of a comparison that a peer of that origin asked for.
+// answer runs the serving side of a comparison that a peer of origin requested.
 func (y *syncer) answer(origin string, rw io.ReadWriter) error {
 	c := y.conversation(rw, origin)
 	p, err := c.read()
@@ -208,8 +214,7 @@ func (y *syncer) answer(origin string, rw io.ReadWriter) error {
 	return err
 }
 
-// admit lets a comparison in that a peer of that origin asks for, or refuses it
-// with status.RateLimit or Busy.
+// admit admits a comparison that a peer of origin requested. It returns status.RateLimit or Busy.
 func (y *syncer) admit(from string) (release func(), err error) {
 	y.mu.Lock()
 	r, ok := y.rate.Get(from)
@@ -224,8 +229,7 @@ func (y *syncer) admit(from string) (release func(), err error) {
 	return y.gate.TryAcquire()
 }
 
-// serve answers comparisons until the returned function is called, after ctx
-// has ended.
+// serve serves comparisons until the returned function is called. Call it after ctx has ended.
 func (y *syncer) serve(ctx context.Context) (end func()) {
 	y.streams.Open()
 	h := y.s.deps.Host
@@ -259,12 +263,13 @@ func (y *syncer) handle(ctx context.Context, s network.Stream) {
 	case status.OK, status.Busy, status.RateLimit: // the peer has been told
 		_ = s.Close()
 	default:
-		y.s.log.Log(ctx, slog.LevelDebug, "a comparison of announcements that a peer asked for failed", "peer", s.Conn().RemotePeer(), "err", err)
+		y.s.log.Log(ctx, slog.LevelDebug, "a requested comparison of announcements failed",
+			"peer", s.Conn().RemotePeer(), "err", err)
 		_ = s.Reset()
 	}
 }
 
-// guard makes a panic the failure of one comparison.
+// guard turns a panic into the failure of one comparison.
 func (y *syncer) guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

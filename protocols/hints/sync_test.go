@@ -177,14 +177,18 @@ func TestLiars(t *testing.T) {
 			steps []any
 			want  status.Outcome
 		}{
-			"no answer":           {nil, status.Upstream},
-			"noise":               {[]any{[]byte("noise")}, status.BadRequest},
-			"too long":            {[]any{make([]byte, maxMessage+1)}, status.FrameOversize},
-			"an error":            {[]any{refusal(status.Errorf(status.Busy, "full"))}, status.Busy},
-			"ends in the middle":  {[]any{all(good.id)}, status.Upstream},
-			"forged":              {[]any{all(good.id), batch{Last: true, Items: [][]byte{forged.envelope}}}, status.BadSignature},
-			"not asked for":       {[]any{all(good.id), batch{Last: true, Items: [][]byte{other.envelope}}}, status.BadRequest},
-			"twice":               {[]any{all(good.id), batch{Last: true, Items: [][]byte{good.envelope, good.envelope}}}, status.BadRequest},
+			"no answer":          {nil, status.Upstream},
+			"noise":              {[]any{[]byte("noise")}, status.BadRequest},
+			"too long":           {[]any{make([]byte, maxMessage+1)}, status.FrameOversize},
+			"an error":           {[]any{refusal(status.Errorf(status.Busy, "full"))}, status.Busy},
+			"ends in the middle": {[]any{all(good.id)}, status.Upstream},
+			"forged": {
+				[]any{all(good.id), batch{Last: true, Items: [][]byte{forged.envelope}}}, status.BadSignature,
+			},
+			"not asked for": {[]any{all(good.id), batch{Last: true, Items: [][]byte{other.envelope}}}, status.BadRequest},
+			"twice": {
+				[]any{all(good.id), batch{Last: true, Items: [][]byte{good.envelope, good.envelope}}}, status.BadRequest,
+			},
 			"no announcement":     {[]any{all(good.id), batch{Last: true, Items: [][]byte{[]byte("x")}}}, status.BadSignature},
 			"goes on and on":      {[]any{all(good.id), batch{}}, status.BadRequest},
 			"expired":             {[]any{all(old.id), batch{Last: true, Items: [][]byte{old.envelope}}}, status.OK},
@@ -226,14 +230,17 @@ func TestAskers(t *testing.T) {
 			steps []any
 			want  status.Outcome
 		}{
-			"nothing":        {nil, status.Upstream},
-			"noise":          {[]any{[]byte("noise")}, status.BadRequest},
-			"leaves":         {[]any{empty}, status.Upstream},
-			"noise later":    {[]any{empty, []byte("noise")}, status.BadRequest},
-			"pushes":         {[]any{empty, batch{Last: true, Items: [][]byte{good.envelope}}}, status.BadRequest},
-			"wants nothing":  {[]any{empty, batch{Last: true}}, status.OK},
-			"does not give":  {[]any{empty, batch{Last: true, Has: joinIDs([]id{good.id})}}, status.Upstream},
-			"gives":          {[]any{empty, batch{Last: true, Has: joinIDs([]id{good.id})}, batch{Last: true, Items: [][]byte{good.envelope}}}, status.OK},
+			"nothing":       {nil, status.Upstream},
+			"noise":         {[]any{[]byte("noise")}, status.BadRequest},
+			"leaves":        {[]any{empty}, status.Upstream},
+			"noise later":   {[]any{empty, []byte("noise")}, status.BadRequest},
+			"pushes":        {[]any{empty, batch{Last: true, Items: [][]byte{good.envelope}}}, status.BadRequest},
+			"wants nothing": {[]any{empty, batch{Last: true}}, status.OK},
+			"does not give": {[]any{empty, batch{Last: true, Has: joinIDs([]id{good.id})}}, status.Upstream},
+			"gives": {
+				[]any{empty, batch{Last: true, Has: joinIDs([]id{good.id})}, batch{Last: true, Items: [][]byte{good.envelope}}},
+				status.OK,
+			},
 			"never finishes": {[]any{empty, batch{}}, status.BadRequest},
 		} {
 			func() {
@@ -360,7 +367,8 @@ func FuzzConversation(f *testing.F) {
 			io.Writer
 		}{bytes.NewReader(in), io.Discard}
 		s := newTested(t, fixedIdentity(t, 8))
-		if err := s.keep(fixedIdentity(t, 7).announce(t, 1, 1, time.Now().Add(time.Hour), root(1)), viaGossip, time.Now()); err != nil {
+		known := fixedIdentity(t, 7).announce(t, 1, 1, time.Now().Add(time.Hour), root(1))
+		if err := s.keep(known, viaGossip, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if ask {

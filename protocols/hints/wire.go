@@ -14,9 +14,9 @@ import (
 // SyncID is the protocol of comparisons (protocols/oap/SPEC.md §12).
 const SyncID = protocol.ID("/allium/sync/1.0.0")
 
-// The bounds of a comparison, fixed.
+// Bounds of a comparison, fixed by its protocol.
 const (
-	buckets    = 256      // parts that are compared
+	buckets    = 256      // groups of announcements that are compared
 	maxMessage = 64 << 10 // bytes
 	maxIDs     = 2048     // in an answer
 	maxWants   = 1024     // announcements each way
@@ -25,29 +25,28 @@ const (
 	maxReason  = 64       // bytes
 )
 
-// mostHeld is how many announcements can be compared: an answer has room for
-// every bucket then, so that each is named at some time.
+// mostHeld is the number of announcements that can be compared: an answer then has space for every
+// bucket, so that each bucket is named at some time.
 const mostHeld = buckets * maxIDs / 2
 
-// offer opens a comparison: what one side holds, in 256 numbers.
+// offer begins a comparison. It holds a fingerprint for each of the 256 buckets.
 type offer struct {
 	Salt   uint64 `cbor:"0,keyasint"`
 	Prints []byte `cbor:"1,keyasint"` // 8 bytes for each bucket
 }
 
-// answer names the buckets that differ, and what the other side holds in them.
-// Code is of the OAP column of SPEC §3, Reason its outcome unless it is 200.
-// Without a bucket the comparison is over.
+// answer names the buckets that differ and the IDs that the other side has in them. Code is of the
+// OAP column of SPEC §3. Reason is its outcome, empty for 200. An answer without a bucket ends the
+// comparison.
 type answer struct {
 	Code    uint64 `cbor:"0,keyasint"`
-	Buckets []byte `cbor:"1,keyasint"` // 32 bytes: a bit for each, the first the highest of its byte
+	Buckets []byte `cbor:"1,keyasint"` // 32 bytes: a bit for each bucket, highest bit of a byte first
 	IDs     []byte `cbor:"2,keyasint"` // 16 bytes each
 	Reason  string `cbor:"3,keyasint"`
 }
 
-// batch carries announcements. The first one of each side also says what it
-// wants of what the other has, the asking side's what it has beyond the answer.
-// It is the last one, or more follow.
+// batch carries announcements. The first batch of each side also names the IDs that the side wants;
+// that of the requesting side names those that it has beyond the answer. Last marks the last batch.
 type batch struct {
 	Last  bool     `cbor:"0,keyasint"`
 	Wants []byte   `cbor:"1,keyasint"` // 16 bytes each
@@ -62,7 +61,7 @@ func decodeOffer(p []byte) (o offer, err error) {
 	return o, wrong(err)
 }
 
-// decodeAnswer also returns the failure that an answer tells.
+// decodeAnswer decodes an answer. It also returns the error that an answer reports.
 func decodeAnswer(p []byte) (a answer, err error) {
 	err = canonical.Unmarshal(p, &a)
 	switch {
@@ -97,7 +96,7 @@ func checkIDs(p []byte, limit int) error {
 	return nil
 }
 
-// wrong says that the peer does not speak the protocol.
+// wrong returns the error for a peer that violates the protocol.
 func wrong(err error) error {
 	if err == nil {
 		return nil
@@ -105,7 +104,7 @@ func wrong(err error) error {
 	return status.Errorf(status.BadRequest, "announce: comparison: %w", err)
 }
 
-// refusal is the answer to an offer that is not looked at.
+// refusal returns the answer to an offer that is not processed.
 func refusal(err error) answer {
 	o := status.Of(err)
 	return answer{Code: uint64(o.Code()), Reason: o.String()}
@@ -127,9 +126,9 @@ func joinIDs(ids []id) []byte {
 	return p
 }
 
-// digest is a set of ids by bucket. The bucket of an id and what it adds to its
-// bucket's fingerprint depend on the salt of the comparison: nobody can make
-// announcements that fill one bucket, or that cancel out.
+// digest is a set of IDs in buckets. The bucket of an ID and its part of the bucket's fingerprint
+// depend on the salt of the comparison. So nobody can make announcements that fill one bucket or
+// that cancel out.
 type digest struct {
 	salt    uint64
 	prints  [buckets]uint64
@@ -146,7 +145,7 @@ func newDigest(salt uint64, ids []id) *digest {
 	return d
 }
 
-// place is the bucket of an id and its part of the fingerprint.
+// place returns the bucket of an ID and its part of the fingerprint.
 func place(salt uint64, i id) (bucket uint8, print uint64) {
 	var in [8 + len(i)]byte
 	binary.BigEndian.PutUint64(in[:], salt)
@@ -163,8 +162,8 @@ func (d *digest) offer() offer {
 	return o
 }
 
-// answer names what differs from an offer, from bucket first on, as far as there
-// is room; other buckets are for another time.
+// answer names the buckets that differ from an offer, starting at bucket first, as many as fit. A
+// later comparison names the others.
 func (d *digest) answer(o offer, first int) answer {
 	a := answer{Code: uint64(status.OK.Code()), Buckets: make([]byte, buckets/8)}
 	for i := range buckets {
@@ -179,9 +178,8 @@ func (d *digest) answer(o offer, first int) answer {
 	return a
 }
 
-// compare is what the other side has and this one lacks, and the other way round,
-// in the buckets that the answer names. It fails when the answer is of other
-// buckets than it says.
+// compare returns the IDs that only the other side has and those that only this side has, in the
+// buckets that the answer names. It fails if the answer has IDs of other buckets.
 func (d *digest) compare(a answer) (lacks, extra []id, err error) {
 	named := func(n int) bool { return a.Buckets[n/8]&(0x80>>(n%8)) != 0 }
 	theirs := make(map[id]bool, len(a.IDs)/len(id{}))

@@ -45,7 +45,8 @@ func TestCompareProperty(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if raw, err = canonical.Marshal(b.answer(o, rapid.IntRange(0, buckets-1).Draw(t, "first"))); err != nil || len(raw) > maxMessage {
+		if raw, err = canonical.Marshal(b.answer(o, rapid.IntRange(0, buckets-1).Draw(t, "first"))); err != nil ||
+			len(raw) > maxMessage {
 			t.Fatalf("an answer of %d bytes, %v", len(raw), err)
 		}
 		ans, err := decodeAnswer(raw)
@@ -125,13 +126,20 @@ func TestDecodeRefusals(t *testing.T) {
 		err  error
 		want status.Outcome
 	}{
-		"short prints":    {second(decodeOffer(enc(offer{Prints: make([]byte, 8)}))), status.BadRequest},
-		"no offer":        {second(decodeOffer([]byte("x"))), status.BadRequest},
-		"no code":         {second(decodeAnswer(enc(answer{Buckets: ok.Buckets}))), status.BadRequest},
-		"no buckets":      {second(decodeAnswer(enc(answer{Code: 200}))), status.BadRequest},
-		"half an id":      {second(decodeAnswer(enc(answer{Code: 200, Buckets: ok.Buckets, IDs: make([]byte, 8)}))), status.BadRequest},
-		"too many ids":    {second(decodeAnswer(enc(answer{Code: 200, Buckets: ok.Buckets, IDs: make([]byte, 16*(maxIDs+1))}))), status.BadRequest},
-		"a long reason":   {second(decodeAnswer(enc(answer{Code: 429, Reason: string(make([]byte, maxReason+1))}))), status.BadRequest},
+		"short prints": {second(decodeOffer(enc(offer{Prints: make([]byte, 8)}))), status.BadRequest},
+		"no offer":     {second(decodeOffer([]byte("x"))), status.BadRequest},
+		"no code":      {second(decodeAnswer(enc(answer{Buckets: ok.Buckets}))), status.BadRequest},
+		"no buckets":   {second(decodeAnswer(enc(answer{Code: 200}))), status.BadRequest},
+		"half an id": {
+			second(decodeAnswer(enc(answer{Code: 200, Buckets: ok.Buckets, IDs: make([]byte, 8)}))), status.BadRequest,
+		},
+		"too many ids": {
+			second(decodeAnswer(enc(answer{Code: 200, Buckets: ok.Buckets, IDs: make([]byte, 16*(maxIDs+1))}))),
+			status.BadRequest,
+		},
+		"a long reason": {
+			second(decodeAnswer(enc(answer{Code: 429, Reason: string(make([]byte, maxReason+1))}))), status.BadRequest,
+		},
 		"busy":            {second(decodeAnswer(enc(refusal(status.Errorf(status.Busy, "full"))))), status.Busy},
 		"rate":            {second(decodeAnswer(enc(refusal(status.Errorf(status.RateLimit, "full"))))), status.RateLimit},
 		"a reason of ok":  {second(decodeAnswer(enc(answer{Code: 503, Reason: "ok"}))), status.FromCode(503)},

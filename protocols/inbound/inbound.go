@@ -1,10 +1,14 @@
-// Package inbound bounds the memory of frames that peers have begun to send: one
-// limit for the sessions and the object streams of a node, in both directions.
+// Package inbound bounds the memory of incomplete frames that peers are sending. One limit
+// covers the sessions and object streams of a node, in both directions.
 //
-// A stream takes bytes as its buffer grows, which it does only when what was
-// received fills it. So a frame that was announced costs nothing until it comes.
-// When bytes are short the streams of the network with most make room, see
-// [limits.Memory]; peers of one IP group count as one.
+// A stream takes bytes as its buffer grows, and the buffer grows only when received bytes
+// fill it. A frame that is announced but not sent therefore takes no memory. When bytes run
+// short, the IP group that holds most loses its largest frame, see [limits.FairBudget].
+//
+// One frame: the stream's handler calls [Memory.Open] when the stream begins. The frame
+// reader calls [Buffer.Grow] before its buffer grows and [Buffer.Shrink] when the frame is
+// complete. If another stream needs the bytes meanwhile, the buffer's reset function ends
+// the stream and [Buffer.Evicted] says why. The handler calls [Buffer.Close] at the end.
 package inbound
 
 import (
@@ -18,38 +22,39 @@ import (
 	"allium/internal/limits"
 )
 
-// wait bounds how long a stream waits for bytes, in the middle of a frame. It is
-// shorter than a peer waits for its answer.
+// wait bounds the wait of a stream for bytes in the middle of a frame. Peers wait longer than
+// this for a response.
 const wait = 2 * time.Second
 
-// Memory is the limit. A nil Memory bounds nothing.
-type Memory struct{ m *limits.Memory[string] }
+// Memory is the limit. A nil Memory bounds nothing. It is safe for concurrent use.
+type Memory struct{ m *limits.FairBudget[string] }
 
-// New returns a limit of that many bytes (≥ 1).
+// New returns a limit of the given number of bytes, 1 or more.
 func New(registry *limits.Registry, bytes int64) *Memory {
-	return &Memory{limits.NewMemory[string](registry, limits.Spec{
+	return &Memory{limits.NewFairBudget[string](registry, limits.Spec{
 		Name: "oap.inbound_bytes", Path: "streams → frames of peers that are not complete",
-		Policy: "the largest frame of the IP group with most, if more than who asks would have, makes room: stream reset, call busy; else wait up to 2 s, then the same",
+		Policy: "evict the largest frame of the IP group with most, if that has more than the requester would: " +
+			"its stream is reset, its call gets busy; else wait up to 2 s, then refuse the requester the same way",
 	}, bytes, wait)}
 }
 
-// Used is how many bytes are held.
+// Used returns the bytes in use.
 func (m *Memory) Used() int64 { return m.m.Used() }
 
-// Buffer accounts for the buffer of one stream's reader. It implements
-// oap.Memory; but for Evicted its methods are for the reader's goroutine.
+// Buffer accounts for the buffer of one stream's reader. It implements oap.Memory. Only the
+// reader's goroutine may call its methods, except Evicted. A nil Buffer bounds nothing.
 type Buffer struct {
 	h       *limits.Holder[string]
 	ctx     context.Context
 	pause   func(time.Time)
 	evicted atomic.Pointer[error]
 	stop    func() bool
-	reset   chan struct{} // closed when the stream was reset to make room
+	reset   chan struct{} // closed when the reset function has returned
 }
 
-// Open returns the account of a stream on the connection c. reset ends the stream
-// when it has to make room; it runs in a goroutine of its own, which Close waits
-// for. pause, if any, is told that this node, and not the peer, takes its time.
+// Open returns the account of a stream on connection c. If the stream must release its
+// memory, reset runs once in its own goroutine; Close waits for it. pause, if not nil, is
+// called when this node, and not the peer, delays the stream.
 func (m *Memory) Open(ctx context.Context, c network.Conn, reset func(error), pause func(time.Time)) *Buffer {
 	if m == nil {
 		return nil
@@ -67,7 +72,7 @@ func (m *Memory) Open(ctx context.Context, c network.Conn, reset func(error), pa
 	return b
 }
 
-// During makes the waits that follow end with ctx.
+// During makes later waits of Grow end with ctx.
 func (b *Buffer) During(ctx context.Context) {
 	if b != nil {
 		b.ctx = ctx
@@ -92,7 +97,7 @@ func (b *Buffer) Shrink(n int) {
 	}
 }
 
-// Evicted returns why the stream made room, or nil.
+// Evicted returns why the stream lost its memory, or nil.
 func (b *Buffer) Evicted() error {
 	if b == nil {
 		return nil
@@ -103,7 +108,7 @@ func (b *Buffer) Evicted() error {
 	return nil
 }
 
-// Close gives everything back.
+// Close releases all bytes and waits for a running reset function.
 func (b *Buffer) Close() {
 	if b == nil {
 		return

@@ -5,28 +5,34 @@ import (
 	"time"
 )
 
-// Config is how a lookup goes about it. [Find] and [Publish] are the two modes.
+// Config bounds a lookup. [Find] and [Publish] return the two configurations in use.
 type Config struct {
-	K     int // peers that make an answer complete, 1 or more
-	Alpha int // probes on time at one time, 1 or more
-	Beta  int // probes in place of late ones, 0 or more
+	K     int // number of closest peers that complete the result, 1 or more
+	Alpha int // most probes in flight that are not late, before hedging; 1 or more
+	Beta  int // additional probes in flight once hedging begins, 0 or more
 
-	// HedgeAfter is when a probe is late; 0 means never: the patient mode, in
-	// which each of the k closest answers or fails.
+	// HedgeAfter is the delay after which a probe counts as late. With 0 no probe is
+	// ever late: the lookup waits until each of the k closest peers answers or fails.
 	HedgeAfter time.Duration
 
-	RPCTimeout time.Duration // of one probe, which then has failed
-	Deadline   time.Duration // of the lookup, from its start
-	Hops       int           // the own table is hop 1; peers farther than that are not asked
-	MaxProbes  int           // in all, hedges included
+	RPCTimeout time.Duration // time after which a probe fails
+	Deadline   time.Duration // most time a lookup takes, from its start
+	Hops       int           // most hops; peers of the node's own table are hop 1
+	MaxProbes  int           // most probes of one lookup, hedges included
 }
 
-// Find is the hedged mode, for those who wait for the answer (SPEC §2).
+// Find returns the configuration for queries whose caller waits for the result:
+// slow peers are hedged (SPEC §2).
 func Find() Config {
-	return Config{K: 20, Alpha: 3, Beta: 2, HedgeAfter: 250 * time.Millisecond, RPCTimeout: 1500 * time.Millisecond, Deadline: 2 * time.Second, Hops: 5, MaxProbes: 128}
+	return Config{
+		K: 20, Alpha: 3, Beta: 2,
+		HedgeAfter: 250 * time.Millisecond, RPCTimeout: 1500 * time.Millisecond, Deadline: 2 * time.Second,
+		Hops: 5, MaxProbes: 128,
+	}
 }
 
-// Publish is the patient mode, for those who need all of the k closest.
+// Publish returns the configuration for callers that need all of the k closest
+// peers: no hedging, and a deadline of one minute.
 func Publish() Config {
 	c := Find()
 	c.Beta, c.HedgeAfter, c.Deadline = 0, 0, time.Minute
@@ -56,15 +62,15 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// MinHedgeAfter is the least adaptive hedge delay: below it a probe is not
-// late, the network is merely not a local one.
+// MinHedgeAfter is the shortest hedge delay that [RTT.HedgeAfter] returns. It keeps
+// peers of a wide-area network from counting as late after a few fast responses.
 const MinHedgeAfter = 75 * time.Millisecond
 
-// RTT is a moving average of one peer's round-trip times. The zero RTT knows
-// nothing yet. It is for whoever keeps the routing table.
+// RTT is a moving average of the round-trip times of one peer. The zero RTT has no
+// samples. It is not safe for concurrent use.
 type RTT struct{ mean time.Duration }
 
-// Observe takes in the time of one answer; the last ones weigh most (1/8).
+// Observe adds the round-trip time of one response, with a weight of 1/8.
 func (r *RTT) Observe(d time.Duration) {
 	if r.mean == 0 {
 		r.mean = max(d, 1)
@@ -73,12 +79,11 @@ func (r *RTT) Observe(d time.Duration) {
 	r.mean = max(r.mean+(d-r.mean)/8, 1)
 }
 
-// Mean is the average, 0 before the first answer.
+// Mean returns the average, or 0 without samples.
 func (r RTT) Mean() time.Duration { return r.mean }
 
-// HedgeAfter is the adaptive hedge delay: twice the average, but at least
-// [MinHedgeAfter] and at most limit, which is also the delay of a peer that
-// nothing is known of.
+// HedgeAfter returns the adaptive hedge delay: twice the average, at least
+// [MinHedgeAfter] and at most limit. It returns limit if there are no samples.
 func (r RTT) HedgeAfter(limit time.Duration) time.Duration {
 	if r.mean == 0 || r.mean > limit/2 {
 		return limit

@@ -2,19 +2,18 @@ package kad
 
 import "slices"
 
-// frontier is what a lookup knows: the peers heard of, nearest to the target
-// first.
+// frontier holds the peers that a lookup has heard of, nearest to the target first.
 //
-// Invariants: list is sorted by distance; seen holds the IDs of list and self,
-// each once; at most 2k are taken from the table and k from one answer, so there
-// are never more than k × (2 + MaxProbes).
+// Invariants: list is sorted by distance. seen holds the IDs of list and the node's
+// own, each once. At most 2k peers come from the table and at most k from one
+// response, so list never exceeds k × (2 + MaxProbes).
 type frontier[P comparable] struct {
 	target Key
 	k      int
 	list   []*candidate[P]
 	seen   map[P]*candidate[P]
-	block  []candidate[P] // candidates are allocated k at a time
-	picks  []*candidate[P]
+	chunk  []candidate[P] // backing array of candidates, allocated k at a time
+	askBuf []*candidate[P]
 }
 
 type candidate[P comparable] struct {
@@ -25,62 +24,63 @@ type candidate[P comparable] struct {
 	probe    probe
 }
 
-// state of a candidate. It only grows.
+// state is the progress of a candidate. It only increases.
 type state uint8
 
 const (
-	heard    state = iota
-	asked          // in flight and on time
-	late           // in flight
-	answered       // terminal
-	failed         // terminal
+	unasked  state = iota
+	asked          // in flight and not late
+	late           // in flight and late
+	answered       // final
+	failed         // final
 )
 
 func newFrontier[P comparable](target Key, k int, self P) frontier[P] {
 	return frontier[P]{target: target, k: k, seen: map[P]*candidate[P]{self: nil}}
 }
 
-// add takes in the first n of peers. A peer known already stays what it is, but
-// for a shorter way to it.
+// add inserts the first n of peers. If a peer is already known and has not been
+// asked, add lowers its hop count to hop.
 func (f *frontier[P]) add(peers []Peer[P], n, hop int) {
 	for _, p := range peers[:min(len(peers), n)] {
 		if c, known := f.seen[p.ID]; known {
-			if c != nil && c.state == heard {
+			if c != nil && c.state == unasked {
 				c.hop = min(c.hop, hop)
 			}
 			continue
 		}
-		if len(f.block) == cap(f.block) {
-			f.block = make([]candidate[P], 0, f.k)
+		if len(f.chunk) == cap(f.chunk) {
+			f.chunk = make([]candidate[P], 0, f.k)
 		}
-		f.block = append(f.block, candidate[P]{Peer: p, distance: between(f.target, p.Key), hop: hop})
-		c := &f.block[len(f.block)-1]
+		f.chunk = append(f.chunk, candidate[P]{Peer: p, distance: xor(f.target, p.Key), hop: hop})
+		c := &f.chunk[len(f.chunk)-1]
 		f.seen[p.ID] = c
 		i, _ := slices.BinarySearchFunc(f.list, c, func(a, b *candidate[P]) int { return a.distance.compare(b.distance) })
 		f.list = slices.Insert(f.list, i, c)
 	}
 }
 
-// view is the k nearest peers that neither failed nor are late.
-type view[P comparable] struct {
-	ask      []*candidate[P] // up to n nearest still to be asked; valid until the next look
-	spare    *candidate[P]   // the nearest still to be asked of the few that follow the k
-	waiting  bool            // for one that is on time
-	tooFar   bool            // one is beyond the hop budget
-	answered int
-	late     bool // one was passed over as late
+// survey describes the k nearest candidates that are neither failed nor late.
+type survey[P comparable] struct {
+	toAsk       []*candidate[P] // up to n nearest unasked candidates; valid until the next survey
+	spare       *candidate[P]   // nearest unasked candidate just behind the k nearest
+	waiting     bool            // a candidate is asked and not late
+	tooFar      bool            // a candidate is beyond the hop budget
+	answered    int
+	skippedLate bool // a late candidate lies among the k nearest
 }
 
-// look judges the k nearest, and looks for a spare among as many that follow.
-func (f *frontier[P]) look(n, spares, hops int) (v view[P]) {
-	v.ask = f.picks[:0]
+// survey examines the k nearest candidates and looks for a spare among the next
+// spares candidates.
+func (f *frontier[P]) survey(n, spares, hops int) (v survey[P]) {
+	v.toAsk = f.askBuf[:0]
 	size := 0
 	for _, c := range f.list {
 		if c.state == failed {
 			continue
 		}
 		if c.state == late {
-			v.late = v.late || size < f.k
+			v.skippedLate = v.skippedLate || size < f.k
 			continue
 		}
 		if size++; size > f.k+spares {
@@ -88,7 +88,7 @@ func (f *frontier[P]) look(n, spares, hops int) (v view[P]) {
 		}
 		switch {
 		case size > f.k:
-			if c.state == heard && c.hop <= hops && v.spare == nil {
+			if c.state == unasked && c.hop <= hops && v.spare == nil {
 				v.spare = c
 			}
 		case c.state == answered:
@@ -97,15 +97,15 @@ func (f *frontier[P]) look(n, spares, hops int) (v view[P]) {
 			v.waiting = true
 		case c.hop > hops:
 			v.tooFar = true
-		case len(v.ask) < n:
-			v.ask = append(v.ask, c)
+		case len(v.toAsk) < n:
+			v.toAsk = append(v.toAsk, c)
 		}
 	}
-	f.picks = v.ask
+	f.askBuf = v.toAsk
 	return v
 }
 
-// closest is up to k peers that answered, nearest first.
+// closest returns up to k peers that answered, nearest first.
 func (f *frontier[P]) closest() []Peer[P] {
 	peers := make([]Peer[P], 0, f.k)
 	for _, c := range f.list {

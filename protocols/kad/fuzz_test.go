@@ -56,8 +56,8 @@ func FuzzLies(f *testing.F) {
 		if !h.done {
 			t.Fatal("no end at the deadline")
 		}
-		if limit := cfg.K * (1 + cfg.MaxProbes); len(h.l.front.list) > limit {
-			t.Fatalf("%d peers kept, limit %d", len(h.l.front.list), limit)
+		if limit := cfg.K * (1 + cfg.MaxProbes); len(h.l.frontier.list) > limit {
+			t.Fatalf("%d peers kept, limit %d", len(h.l.frontier.list), limit)
 		}
 	})
 }

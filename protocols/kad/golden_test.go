@@ -84,7 +84,8 @@ func replay(trace []byte) ([]byte, error) {
 				for i, p := range r.Closest {
 					fmt.Fprintf(&out, "%s%02x", strings.Repeat(" ", min(i, 1)), p.ID)
 				}
-				fmt.Fprintf(&out, "], hops %d, probes %d, hedges %d, failed %d, canceled %d\n", r.Hops, r.Probes, r.Hedges, r.Failed, r.Canceled)
+				fmt.Fprintf(&out, "], hops %d, probes %d, hedges %d, failed %d, canceled %d\n",
+					r.Hops, r.Probes, r.Hedges, r.Failed, r.Canceled)
 				continue
 			}
 			fmt.Fprintf(&out, "    %v %02x, hop %d\n", a.Kind, a.Peer.ID, a.Hop)

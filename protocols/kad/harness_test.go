@@ -59,7 +59,10 @@ func newHarness(t failer, cfg Config, q Query[uint16]) *harness {
 	if err != nil {
 		t.Fatalf("New: %v", err)
 	}
-	return &harness{t: t, cfg: cfg, self: q.Self, target: q.Target, l: l, asked: map[uint16]bool{}, flight: map[uint16]time.Duration{}}
+	return &harness{
+		t: t, cfg: cfg, self: q.Self, target: q.Target, l: l,
+		asked: map[uint16]bool{}, flight: map[uint16]time.Duration{},
+	}
 }
 
 // begin starts the lookup and returns what it wants asked.

@@ -7,16 +7,16 @@ import (
 	"math/bits"
 )
 
-// Key is a place in the key space: the SHA-256 of a peer id or of a multihash,
-// as in go-libp2p-kad-dht.
+// Key is a point in the key space: the SHA-256 of a peer ID or of a multihash, as
+// in go-libp2p-kad-dht.
 type Key [sha256.Size]byte
 
-// Hash is the place of p.
+// Hash returns the key of p.
 func Hash(p []byte) Key { return sha256.Sum256(p) }
 
-// CommonPrefix is the number of leading bits, 0 to 256, that both keys share.
+// CommonPrefix returns the number of leading bits, 0 to 256, that both keys share.
 func (k Key) CommonPrefix(o Key) int {
-	for i, w := range between(k, o) {
+	for i, w := range xor(k, o) {
 		if w != 0 {
 			return i*64 + bits.LeadingZeros64(w)
 		}
@@ -24,14 +24,14 @@ func (k Key) CommonPrefix(o Key) int {
 	return 8 * len(k)
 }
 
-// Compare is negative when a is closer to k than b, positive when it is
-// farther, and 0 when they are the same key.
-func (k Key) Compare(a, b Key) int { return between(k, a).compare(between(k, b)) }
+// Compare returns a negative number if a is closer to k than b, a positive number
+// if it is farther, and 0 if a and b are equal.
+func (k Key) Compare(a, b Key) int { return xor(k, a).compare(xor(k, b)) }
 
 // distance is the XOR of two keys, most significant word first.
 type distance [4]uint64
 
-func between(a, b Key) (d distance) {
+func xor(a, b Key) (d distance) {
 	for i := range d {
 		d[i] = binary.BigEndian.Uint64(a[8*i:]) ^ binary.BigEndian.Uint64(b[8*i:])
 	}

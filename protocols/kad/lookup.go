@@ -6,38 +6,39 @@ import (
 	"time"
 )
 
-// Lookup is one lookup. Times are durations since an instant of the caller's
-// choice; a time before the last one counts as the last one. A Lookup is for
-// one goroutine. The actions that a method returns are in order, and valid until
-// the next call.
+// Lookup is one lookup. Times are durations since an instant that the caller
+// chooses; a time earlier than the previous one counts as the previous one. A Lookup
+// is not safe for concurrent use. Each method returns its actions in order; the
+// slice is valid until the next call.
 //
-// Invariants: flight holds the candidates in state asked and late, in the order
-// of their probes; onTime counts the asked; onTime ≤ slots(); len(flight) ≤ α+β;
-// once result.End is set flight is empty and no method returns an action.
+// Invariants: inFlight holds the candidates in state asked and late, in the order
+// of their probes. onTime counts those in state asked. onTime ≤ slots(), and
+// len(inFlight) ≤ α+β. Once result.End is set, inFlight is empty and no method
+// returns an action.
 type Lookup[P comparable] struct {
-	cfg    Config
-	query  Query[P]
-	rng    rand.PCG
-	front  frontier[P]
-	flight []*candidate[P]
-	onTime int
-	rtt    RTT           // of the answers so far, dials included
-	wideAt time.Duration // when slots becomes α+β; 0: never, or not known yet
-	start  time.Duration
-	now    time.Duration
-	begun  bool
-	result Result[P]
-	out    []Action[P]
+	cfg      Config
+	query    Query[P]
+	rng      rand.PCG
+	frontier frontier[P]
+	inFlight []*candidate[P]
+	onTime   int
+	rtt      RTT           // of all responses so far; includes dials
+	widenAt  time.Duration // when slots rises to α+β; 0: never, or not yet known
+	start    time.Duration
+	now      time.Duration
+	started  bool
+	result   Result[P]
+	actions  []Action[P]
 }
 
-// probe is the timing of a candidate in flight.
+// probe holds the times of one candidate in flight.
 type probe struct {
-	lateAt time.Duration // when it is late; 0: never
+	lateAt time.Duration // when it becomes late; 0: never
 	sentAt time.Duration
-	until  time.Duration // when it has failed
+	until  time.Duration // when it fails
 }
 
-// New prepares a lookup; it fails only on a Config out of bounds.
+// New prepares a lookup. It returns an error only if cfg is out of bounds.
 func New[P comparable](cfg Config, q Query[P]) (*Lookup[P], error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -47,37 +48,37 @@ func New[P comparable](cfg Config, q Query[P]) (*Lookup[P], error) {
 	}
 	return &Lookup[P]{
 		cfg: cfg, query: q,
-		rng:   *rand.NewPCG(q.Seed, 0x616c6c69756d),
-		front: newFrontier(q.Target, cfg.K, q.Self),
+		rng:      *rand.NewPCG(q.Seed, 0x616c6c69756d),
+		frontier: newFrontier(q.Target, cfg.K, q.Self),
 	}, nil
 }
 
-// Start begins at now with the nearest peers of the routing table, of which the
-// first 2k count: where everybody knows everybody the answers name nobody else,
-// and those beyond the k nearest make up for the late ones. Later calls do
+// Start begins the lookup at now with the nearest peers of the routing table. It
+// uses the first 2k: in a network where every peer knows every other, responses name
+// no new peers, and those beyond the k nearest replace late ones. Later calls do
 // nothing.
 func (l *Lookup[P]) Start(now time.Duration, table []Peer[P]) []Action[P] {
-	if l.begun {
+	if l.started {
 		return nil
 	}
-	l.begun, l.start, l.now = true, now, now
-	l.front.add(table, 2*l.cfg.K, 1)
-	if len(l.front.list) == 0 {
-		l.out = l.out[:0]
-		l.end(NoPeers)
-		return l.out
+	l.started, l.start, l.now = true, now, now
+	l.frontier.add(table, 2*l.cfg.K, 1)
+	if len(l.frontier.list) == 0 {
+		l.actions = l.actions[:0]
+		l.finish(NoPeers)
+		return l.actions
 	}
 	return l.step(now)
 }
 
-// Answer takes in the answer of a peer. That of a peer that is not in flight
-// (never asked, failed by time, answered before) does not count.
+// Answer processes the response of a peer. It ignores the response of a peer that is
+// not in flight: never asked, already failed, or already answered.
 func (l *Lookup[P]) Answer(now time.Duration, from P, r Reply[P]) []Action[P] {
-	l.out = l.out[:0]
-	l.pass(now) // an answer after its time is no answer
-	c := l.land(from)
+	l.actions = l.actions[:0]
+	l.advanceTime(now) // a response after the RPC timeout does not count
+	c := l.removeInFlight(from)
 	if c == nil {
-		return l.advance()
+		return l.fillSlots()
 	}
 	c.state = answered
 	l.rtt.Observe(l.now - c.probe.sentAt)
@@ -85,55 +86,55 @@ func (l *Lookup[P]) Answer(now time.Duration, from P, r Reply[P]) []Action[P] {
 	l.result.Answers++
 	l.result.Providers += max(r.Providers, 0)
 	l.result.Values += max(r.Values, 0)
-	l.front.add(r.Closer, l.cfg.K, c.hop+1)
+	l.frontier.add(r.Closer, l.cfg.K, c.hop+1)
 	if l.query.Quorum(l.result.Progress) {
-		l.end(Satisfied)
+		l.finish(Satisfied)
 	}
-	return l.advance()
+	return l.fillSlots()
 }
 
-// Fail takes in that a peer could not be asked or did not answer.
+// Fail records that a request to a peer failed.
 func (l *Lookup[P]) Fail(now time.Duration, from P) []Action[P] {
-	l.out = l.out[:0]
-	l.pass(now)
-	if c := l.land(from); c != nil {
+	l.actions = l.actions[:0]
+	l.advanceTime(now)
+	if c := l.removeInFlight(from); c != nil {
 		c.state = failed
 		l.result.Failed++
 	}
-	return l.advance()
+	return l.fillSlots()
 }
 
-// Tick tells the time. It is due at [Lookup.Next], and harmless at any time.
+// Tick advances the time to now. It is due at [Lookup.Next] and allowed at any time.
 func (l *Lookup[P]) Tick(now time.Duration) []Action[P] { return l.step(now) }
 
-// Next is when Tick is due; false when it never is, before the start and after
-// the end.
+// Next returns the time at which Tick is due. It returns false before the start and
+// after the end.
 func (l *Lookup[P]) Next() (time.Duration, bool) {
-	if !l.begun || l.result.End != Running {
+	if !l.started || l.result.End != Running {
 		return 0, false
 	}
 	at := l.start + l.cfg.Deadline
-	for _, c := range l.flight {
+	for _, c := range l.inFlight {
 		at = min(at, c.probe.until)
 		if c.state == asked && c.probe.lateAt != 0 {
 			at = min(at, c.probe.lateAt)
 		}
 	}
-	for _, c := range l.flight {
+	for _, c := range l.inFlight {
 		if give, ok := l.giveUpAt(c); ok && give > l.now {
 			at = min(at, give)
 		}
 	}
-	if l.wideAt > l.now {
-		at = min(at, l.wideAt)
+	if l.widenAt > l.now {
+		at = min(at, l.widenAt)
 	}
 	return at, true
 }
 
-// Result is what it has come to so far.
+// Result returns the result so far.
 func (l *Lookup[P]) Result() Result[P] {
 	r := l.result
-	r.Closest = l.front.closest()
+	r.Closest = l.frontier.closest()
 	if r.End == Running {
 		r.Took = l.now - l.start
 	}
@@ -141,22 +142,22 @@ func (l *Lookup[P]) Result() Result[P] {
 }
 
 func (l *Lookup[P]) step(now time.Duration) []Action[P] {
-	l.out = l.out[:0]
-	l.pass(now)
-	return l.advance()
+	l.actions = l.actions[:0]
+	l.advanceTime(now)
+	return l.fillSlots()
 }
 
-// pass lets the time pass: late probes lose their slot, those out of time fail.
-func (l *Lookup[P]) pass(now time.Duration) {
-	if !l.begun || l.result.End != Running {
+// advanceTime marks late probes and fails probes past their timeout.
+func (l *Lookup[P]) advanceTime(now time.Duration) {
+	if !l.started || l.result.End != Running {
 		return
 	}
 	l.now = max(l.now, now)
 	if l.now >= l.start+l.cfg.Deadline {
-		l.end(TimedOut)
+		l.finish(TimedOut)
 		return
 	}
-	l.flight = slices.DeleteFunc(l.flight, func(c *candidate[P]) bool {
+	l.inFlight = slices.DeleteFunc(l.inFlight, func(c *candidate[P]) bool {
 		if c.state == asked && c.probe.lateAt != 0 && l.now >= c.probe.lateAt {
 			c.state = late
 			l.onTime--
@@ -169,102 +170,101 @@ func (l *Lookup[P]) pass(now time.Duration) {
 		}
 		c.state = failed
 		l.result.Failed++
-		l.out = append(l.out, Action[P]{Kind: Cancel, Peer: c.Peer, Hop: c.hop})
+		l.actions = append(l.actions, Action[P]{Kind: Cancel, Peer: c.Peer, Hop: c.hop})
 		return true
 	})
 }
 
-// land takes the probe of p out of flight; nil when there is none.
-func (l *Lookup[P]) land(p P) *candidate[P] {
-	i := slices.IndexFunc(l.flight, func(c *candidate[P]) bool { return c.ID == p })
+// removeInFlight takes the probe of p out of inFlight. It returns nil if there is none.
+func (l *Lookup[P]) removeInFlight(p P) *candidate[P] {
+	i := slices.IndexFunc(l.inFlight, func(c *candidate[P]) bool { return c.ID == p })
 	if i < 0 {
 		return nil
 	}
-	c := l.flight[i]
-	l.flight = slices.Delete(l.flight, i, i+1)
+	c := l.inFlight[i]
+	l.inFlight = slices.Delete(l.inFlight, i, i+1)
 	if c.state == asked {
 		l.onTime--
 	}
 	return c
 }
 
-// advance fills the free slots, or ends the lookup.
-func (l *Lookup[P]) advance() []Action[P] {
-	for l.begun && l.result.End == Running {
-		v := l.front.look(l.slots(), l.slots()-l.cfg.Alpha, l.cfg.Hops)
+// fillSlots sends probes while slots are free, or ends the lookup.
+func (l *Lookup[P]) fillSlots() []Action[P] {
+	for l.started && l.result.End == Running {
+		v := l.frontier.survey(l.slots(), l.slots()-l.cfg.Alpha, l.cfg.Hops)
 		switch {
-		case len(v.ask) > 0 && l.result.Probes == l.cfg.MaxProbes && l.onTime == 0:
-			l.end(ProbeExceeded)
-		case len(v.ask) > 0 && l.result.Probes == l.cfg.MaxProbes:
-			return l.out // for those that are on time
-		case len(v.ask) > 0 && l.makeRoom():
-			l.send(v.ask[l.rng.Uint64()%uint64(len(v.ask))])
-		case len(v.ask) == 0 && v.waiting && v.spare != nil && l.result.Probes < l.cfg.MaxProbes &&
-			l.onTime < l.slots() && len(l.flight) < l.cfg.Alpha+l.cfg.Beta:
-			// In case one of those still awaited turns out to be late.
+		case len(v.toAsk) > 0 && l.result.Probes == l.cfg.MaxProbes && l.onTime == 0:
+			l.finish(ProbeExceeded)
+		case len(v.toAsk) > 0 && l.result.Probes == l.cfg.MaxProbes:
+			return l.actions // wait for the probes that are not late
+		case len(v.toAsk) > 0 && l.freeSlot():
+			l.send(v.toAsk[l.rng.Uint64()%uint64(len(v.toAsk))])
+		case len(v.toAsk) == 0 && v.waiting && v.spare != nil && l.result.Probes < l.cfg.MaxProbes &&
+			l.onTime < l.slots() && len(l.inFlight) < l.cfg.Alpha+l.cfg.Beta:
+			// Ask a spare now, in case one of the awaited peers becomes late.
 			l.send(v.spare)
-		case len(v.ask) > 0 || v.waiting:
-			return l.out
-		case v.late && v.answered < l.cfg.K && !v.tooFar:
-			// Everybody known was asked and fewer than k answered: nothing makes
-			// up for the late ones, as in a network of a few slow peers.
-			return l.out
+		case len(v.toAsk) > 0 || v.waiting:
+			return l.actions
+		case v.skippedLate && v.answered < l.cfg.K && !v.tooFar:
+			// Every known peer was asked and fewer than k answered, as in a
+			// network of a few slow peers. Wait for the late ones.
+			return l.actions
 		case v.tooFar:
-			l.end(HopExceeded)
+			l.finish(HopExceeded)
 		default:
-			l.end(Converged)
+			l.finish(Converged)
 		}
 	}
-	return l.out
+	return l.actions
 }
 
-// slots is how many probes may be on time: α, and β more from when the first
-// of the first α would have been late. A lookup that has no answer by then that
-// satisfies it is one of the slow ones.
+// slots returns how many probes that are not late may be in flight: α at first, α+β
+// from the time at which the first of the first α probes is due to be late.
 func (l *Lookup[P]) slots() int {
-	if l.wideAt != 0 && l.now >= l.wideAt {
+	if l.widenAt != 0 && l.now >= l.widenAt {
 		return l.cfg.Alpha + l.cfg.Beta
 	}
 	return l.cfg.Alpha
 }
 
-// makeRoom reports whether there is a place for another probe. Where α + β are
-// in flight, the one that has been late the longest is given up if it took twice
-// as long as those that answered: without that a few silent peers would
-// stop the lookup until their time is over. Where everybody is slow nobody is
-// given up.
-func (l *Lookup[P]) makeRoom() bool {
+// freeSlot reports whether another probe may be sent. If α + β probes are in flight,
+// it cancels the probe that has been late the longest, if that probe has taken twice
+// the average of all responses. This keeps a few silent peers from blocking the
+// lookup until they time out. Before the first response it cancels nothing, and a
+// slow network raises the average.
+func (l *Lookup[P]) freeSlot() bool {
 	if l.onTime >= l.slots() {
 		return false
 	}
-	if len(l.flight) < l.cfg.Alpha+l.cfg.Beta {
+	if len(l.inFlight) < l.cfg.Alpha+l.cfg.Beta {
 		return true
 	}
-	i := slices.IndexFunc(l.flight, func(c *candidate[P]) bool {
+	i := slices.IndexFunc(l.inFlight, func(c *candidate[P]) bool {
 		at, ok := l.giveUpAt(c)
 		return ok && l.now >= at
 	})
 	if i < 0 {
 		return false
 	}
-	c := l.flight[i]
-	l.flight = slices.Delete(l.flight, i, i+1)
+	c := l.inFlight[i]
+	l.inFlight = slices.Delete(l.inFlight, i, i+1)
 	c.state = failed
 	l.result.Canceled++
-	l.out = append(l.out, Action[P]{Kind: Cancel, Peer: c.Peer, Hop: c.hop})
+	l.actions = append(l.actions, Action[P]{Kind: Cancel, Peer: c.Peer, Hop: c.hop})
 	return true
 }
 
-// giveUpAt is when a late probe may be given up; false when it is not late, or
-// nobody has answered yet.
+// giveUpAt returns the time from which a late probe may be canceled. It returns
+// false if the probe is not late or no peer has answered yet.
 func (l *Lookup[P]) giveUpAt(c *candidate[P]) (time.Duration, bool) {
 	return c.probe.sentAt + 2*l.rtt.Mean(), c.state == late && l.rtt.Mean() > 0
 }
 
-// send asks c. A probe beyond α takes the place of a late one.
+// send probes c. A probe beyond α in flight is a hedge for a late one.
 func (l *Lookup[P]) send(c *candidate[P]) {
 	a := Action[P]{Kind: Probe, Peer: c.Peer, Hop: c.hop, Until: min(l.now+l.cfg.RPCTimeout, l.start+l.cfg.Deadline)}
-	if len(l.flight) >= l.cfg.Alpha {
+	if len(l.inFlight) >= l.cfg.Alpha {
 		a.Kind = Hedge
 		l.result.Hedges++
 	}
@@ -274,24 +274,24 @@ func (l *Lookup[P]) send(c *candidate[P]) {
 			delay = min(max(l.query.HedgeAfter(c.ID), 1), delay)
 		}
 		c.probe.lateAt = l.now + delay
-		if l.result.Probes < l.cfg.Alpha && (l.wideAt == 0 || c.probe.lateAt < l.wideAt) {
-			l.wideAt = c.probe.lateAt
+		if l.result.Probes < l.cfg.Alpha && (l.widenAt == 0 || c.probe.lateAt < l.widenAt) {
+			l.widenAt = c.probe.lateAt
 		}
 	}
-	l.flight = append(l.flight, c)
+	l.inFlight = append(l.inFlight, c)
 	l.onTime++
 	l.result.Probes++
-	l.out = append(l.out, a)
+	l.actions = append(l.actions, a)
 }
 
-// end cancels what is in flight.
-func (l *Lookup[P]) end(why End) {
-	for _, c := range l.flight {
+// finish ends the lookup and cancels the probes in flight.
+func (l *Lookup[P]) finish(why End) {
+	for _, c := range l.inFlight {
 		c.state = failed
-		l.out = append(l.out, Action[P]{Kind: Cancel, Peer: c.Peer, Hop: c.hop})
+		l.actions = append(l.actions, Action[P]{Kind: Cancel, Peer: c.Peer, Hop: c.hop})
 	}
-	l.result.Canceled += len(l.flight)
-	l.flight, l.onTime = l.flight[:0], 0
+	l.result.Canceled += len(l.inFlight)
+	l.inFlight, l.onTime = l.inFlight[:0], 0
 	l.result.End, l.result.Took = why, l.now-l.start
-	l.out = append(l.out, Action[P]{Kind: Done})
+	l.actions = append(l.actions, Action[P]{Kind: Done})
 }

@@ -8,7 +8,8 @@ import (
 // Counts below zero take nothing away from what others found.
 func TestNegativeCounts(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, Find(), Query[uint16]{Self: 99, Quorum: func(p Progress) bool { return p.Providers >= 1 && p.Values >= 1 }})
+	quorum := func(p Progress) bool { return p.Providers >= 1 && p.Values >= 1 }
+	h := newHarness(t, Find(), Query[uint16]{Self: 99, Quorum: quorum})
 	h.begin(0, peersOf(1, 2, 3))
 	h.answer(1, 1, Reply[uint16]{Providers: -5, Values: 1})
 	h.answer(2, 2, Reply[uint16]{Providers: 1, Values: -5})

@@ -5,30 +5,31 @@ import (
 	"math/bits"
 )
 
-// NetworkSize estimates how many peers a network has, the node itself not
-// counted, by the k closest to target that a lookup found, nearest first. With
-// fewer than k it is their number: the lookup found everybody. Else it is
-// (k − 1) ÷ (the share of the key space that is no farther than the k-th),
-// which is unbiased, at least k, and has a relative error of about 1/√k: 22 %
-// for k = 20. A lookup that missed close peers, because they did not answer or
-// it ran out of time, estimates too low; a target of the caller's choice keeps
-// others from placing themselves around it.
+// NetworkSize estimates the number of peers in a network, without the node itself.
+// closest holds the peers closest to target that a lookup found, nearest first.
+//
+// With fewer than k peers the result is their number: the lookup found all of them.
+// Otherwise it is (k − 1) ÷ (the share of the key space no farther than the k-th
+// peer). That estimate is unbiased, is at least k, and has a relative error of about
+// 1/√k (22 % for k = 20). It is too low if the lookup missed close peers, because
+// they did not answer or time ran out. A target that the caller chooses keeps others
+// from placing themselves around it.
 func NetworkSize[P comparable](target Key, closest []Peer[P], k int) int {
 	if k < 1 || len(closest) < k {
 		return len(closest)
 	}
-	n := float64(k-1) / between(target, closest[k-1].Key).share()
+	n := float64(k-1) / xor(target, closest[k-1].Key).fraction()
 	switch {
-	case n >= math.MaxInt: // also when the k-th is the target
+	case n >= math.MaxInt: // also if the k-th peer is at the target
 		return math.MaxInt
 	case n > float64(k):
 		return int(math.Round(n))
 	}
-	return k // also NaN: k is 1, and its one peer the target
+	return k // also for NaN: k is 1 and the only peer is at the target
 }
 
-// share is the part of the key space, 0 to 1, that is nearer than d.
-func (d distance) share() float64 {
+// fraction returns the part of the key space, 0 to 1, that is nearer than d.
+func (d distance) fraction() float64 {
 	var f float64
 	for i, w := range d {
 		f += math.Ldexp(float64(w), -64*(i+1))
@@ -36,13 +37,13 @@ func (d distance) share() float64 {
 	return f
 }
 
-// BucketSizes is how many peers a table with buckets of k, of which it has at
-// most limit, can be expected to hold in each when the network has that many
-// peers besides the node: half of them have nothing in common with its key, a
-// quarter one bit, and so on. Bucket i is for a common prefix of i bits, the
-// last one for all longer ones. There are floor(log2(network/k)) + 1 buckets,
-// at least one: those that such a network fills, but for the last. k and limit
-// are 1 or more.
+// BucketSizes returns the number of peers that each bucket of a routing table is
+// expected to hold, given the number of other peers in the network. Half of these
+// peers share no leading bit with the node's key, a quarter share one bit, and so on.
+// Bucket i holds a common prefix of i bits, and the last bucket every longer one. A
+// bucket holds at most k peers. There are floor(log2(network/k)) + 1 buckets, at
+// least one and at most limit: each but the last can fill. k and limit are 1 or
+// more.
 func BucketSizes(network, k, limit int) []int {
 	network = max(network, 0)
 	sizes := make([]int, min(max(bits.Len(uint(network/k)), 1), limit))

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Bounds of one tree that can be given back to a disk.
+// The bounds of a tree that can be extracted to a disk.
 const (
-	MaxPath      = maxPath    // bytes of the path of an entry from the root of the tree
-	MaxNesting   = maxNesting // directories inside each other, the root included
-	MaxLinkBytes = 64 << 20   // of the paths and targets of all links
+	MaxPath      = maxPath    // longest path of an entry from the root of the tree, in bytes
+	MaxNesting   = maxNesting // most directories inside each other, including the root
+	MaxLinkBytes = 64 << 20   // most bytes of the paths and targets of all links
 )
 
 // Normal returns the name or link target s in Unicode normal form C, which
-// [CheckName] asks for. What is no UTF-8 stays as it is.
+// [CheckName] requires. It returns a string that is not UTF-8 unchanged.
 func Normal(s string) string {
 	if !utf8.ValidString(s) {
 		return s
@@ -24,25 +24,20 @@ func Normal(s string) string {
 	return norm.NFC.String(s)
 }
 
-// NameProblem says why name cannot stand in a directory (see [CheckName]), ""
-// when it can.
-func NameProblem(name string) string { return nameProblem(name) }
-
-// PathProblem says why an entry at path could not be extracted, which is
-// slash-separated and relative to the root of its tree, for its place, ""
-// when it could.
+// PathProblem returns why an entry at path is too deep to be extracted, or "". path
+// is slash-separated and relative to the root of the tree.
 func PathProblem(path string, kind EntryKind) string {
 	switch {
 	case len(path) > maxPath:
 		return fmt.Sprintf("the path has %d bytes, the limit is %d", len(path), maxPath)
 	case kind == Directory && strings.Count(path, "/")+2 > maxNesting:
-		return fmt.Sprintf("more than %d directories inside each other", maxNesting)
+		return fmt.Sprintf("it has more than %d directories inside each other", maxNesting)
 	}
 	return ""
 }
 
-// LinkProblem says why a link at path, as in [PathProblem], that leads to target could not be
-// extracted; "" when it could.
+// LinkProblem returns why a link at path with the given target cannot be extracted,
+// or "". path is as in [PathProblem].
 func LinkProblem(path, target string) string {
 	if reason := targetProblem(target); reason != "" {
 		return reason
@@ -51,16 +46,18 @@ func LinkProblem(path, target string) string {
 	case strings.HasPrefix(target, "/"):
 		return fmt.Sprintf("the link target %q is absolute", clip(target))
 	case LeadsOut(path, target):
-		return fmt.Sprintf("the link target %q leads out of the tree, or may", clip(target))
+		return fmt.Sprintf("the link target %q leads or may lead out of the tree", clip(target))
 	}
 	return ""
 }
 
-// LeadsOut reports whether a link at path, as in [PathProblem], could lead out of
-// its tree. The link lies in a real
-// directory, so ".." at the start climbs what it seems to; after a name it may
-// not, since that name can be a link to a place higher up. A target that only
-// climbs first and never too far ends inside; the links it passes do the same.
+// LeadsOut reports whether a link at path could lead out of its tree. path is as in
+// [PathProblem].
+//
+// The link is in a real directory, so each ".." at the start of the target climbs
+// one directory. A ".." after a name may climb elsewhere, because the name can be
+// a link to a higher place; LeadsOut reports true for it. Any other target that
+// does not climb above the root stays inside, if the links it passes do too.
 func LeadsOut(path, target string) bool {
 	depth := strings.Count(path, "/") // directories between the link and the root
 	if strings.HasPrefix(target, "/") {

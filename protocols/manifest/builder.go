@@ -11,37 +11,37 @@ import (
 	"allium/protocols/status"
 )
 
-// MaxDepth is the number of index levels above the leaves. A full index node
-// has more than 800 children, so two levels hold a thousand million entries.
+// MaxDepth is the most index levels above the leaves. A full index node has more
+// than 800 children, so two levels hold a thousand million entries.
 const MaxDepth = 4
 
 // Putter stores one manifest object and returns its address. p is valid only
 // during the call.
 type Putter func(ctx context.Context, p []byte) (b3.Root, error)
 
-// Builder writes the directory of a sequence of entries, node by node, as they
-// come. It keeps at most one open node (MaxNode bytes) per level in memory,
-// however many entries there are. It is not safe for concurrent use.
+// Builder encodes a sequence of entries as a directory and writes each node when
+// it is complete. It holds at most one open node (MaxNode bytes) per level, for
+// any number of entries. It is not safe for concurrent use.
 //
-// Invariant: levels[0] is the open leaf, levels[i+1] the open index over the
-// nodes that levels[i] has closed.
+// Invariant: levels[0] is the open leaf; levels[i+1] is the open index over the
+// closed nodes of levels[i].
 type Builder struct {
 	put    Putter
 	split  split
 	levels []*level
 	last   string // name of the last entry; "" before the first
-	err    error  // sticky: put's, or that the builder is closed
+	err    error  // the error of put, or that the builder is closed; every later call returns it
 }
 
-// split is the rule that closes a node (OAP1.md §11).
+// split is the rule that ends a node (OAP1.md §11).
 type split struct {
-	min, max int    // bytes of the whole object, magic line included
-	modulus  uint32 // one name in so many ends a node of min bytes or more
+	min, max int    // bytes of the whole object, including the magic line
+	modulus  uint32 // one of modulus names ends a node of at least min bytes
 }
 
 var standard = split{min: 256 << 10, max: MaxNode, modulus: 1024}
 
-// ends reports whether a node of size bytes is closed after the entry name.
+// ends reports whether a node of size bytes ends after the entry name.
 func (s split) ends(size int, name string) bool {
 	if size < s.min {
 		return false
@@ -52,29 +52,29 @@ func (s split) ends(size int, name string) bool {
 
 // level is the open node of one level.
 type level struct {
-	buf     []byte       // headRoom free bytes, then the encoded entries
+	buf     []byte       // maxHead free bytes, then the encoded entries
 	n       int          // entries in buf
-	first   string       // name of the first of them
-	last    Child        // the last of them, on an index level
+	first   string       // name of the first entry in buf
+	last    Child        // the last child in buf, on an index level
 	scratch bytes.Buffer // one encoded entry
 }
 
-// headRoom is what precedes the entries of a node at most: magic line, map of
-// two, kind, array of up to 2^32 entries.
-const headRoom = len(Magic) + 4 + 5
+// maxHead is the most bytes before the entries of a node: magic line, map of two,
+// kind, array of up to 2^32 entries.
+const maxHead = len(Magic) + 4 + 5
 
-// NewBuilder returns a builder of one directory that hands finished nodes to
-// put, from the caller's goroutine, children before parents.
+// NewBuilder returns a Builder of one directory. It calls put with each finished
+// node, children before parents, from the goroutine that calls Add or Close.
 func NewBuilder(put Putter) *Builder { return newBuilder(put, standard) }
 
 func newBuilder(put Putter, s split) *Builder {
 	return &Builder{put: put, split: s, levels: []*level{newLevel()}}
 }
 
-// Add appends an entry. Names ascend bytewise: one out of order, there already
-// or not allowed (see [CheckName]) is refused with a [*EntryError]
-// (bad_request) and the builder goes on without it. An error of put ends the
-// builder: every later call returns it.
+// Add appends an entry. Names must be in ascending byte order. For a name that is
+// out of order, repeated or invalid (see [CheckName]), Add returns an
+// [*EntryError] (bad_request) and the builder continues without the entry. After
+// an error of put, every later call returns that error.
 func (b *Builder) Add(ctx context.Context, e Entry) error {
 	if b.err != nil {
 		return b.err
@@ -90,8 +90,8 @@ func (b *Builder) Add(ctx context.Context, e Entry) error {
 	return b.err
 }
 
-// Close writes the nodes that are still open and returns the address and the
-// size in bytes of the directory's root node. The builder is then done.
+// Close writes the open nodes and returns the address and the size in bytes of the
+// directory's root node. Later calls fail.
 func (b *Builder) Close(ctx context.Context) (b3.Root, int64, error) {
 	if b.err != nil {
 		return b3.Root{}, 0, b.err
@@ -101,11 +101,11 @@ func (b *Builder) Close(ctx context.Context) (b3.Root, int64, error) {
 		b.err = err
 		return b3.Root{}, 0, err
 	}
-	b.err = status.Errorf(status.Internal, "manifest: the builder is closed")
+	b.err = status.Errorf(status.Internal, "the manifest builder is closed")
 	return c.Root, c.Size, nil
 }
 
-// finish closes every level, lowest first. The last level holds the root.
+// finish closes every level, lowest first. The root is on the last level.
 func (b *Builder) finish(ctx context.Context) (Child, error) {
 	for i := 0; ; i++ {
 		l := b.levels[i]
@@ -117,19 +117,19 @@ func (b *Builder) finish(ctx context.Context) (Child, error) {
 			}
 			continue
 		}
-		if i > 0 && l.n == 1 { // an index over one node: that node is the root
+		if i > 0 && l.n == 1 { // an index over one node is omitted: that node is the root
 			return l.last, nil
 		}
 		return b.write(ctx, i)
 	}
 }
 
-// append adds one encoded entry to level i by the rule of OAP1.md §11.
+// append adds one entry to level i and closes nodes by the rule of OAP1.md §11.
 func (b *Builder) append(ctx context.Context, i int, name string, w *wireEntry) error {
 	l := b.levels[i]
 	l.scratch.Reset()
 	if err := encode(&l.scratch, w); err != nil {
-		return status.Errorf(status.Internal, "manifest: encode %q: %w", name, err)
+		return status.Errorf(status.Internal, "encode %q: %w", name, err)
 	}
 	if l.n > 0 && l.size(1)+l.scratch.Len() > b.split.max {
 		if err := b.closeNode(ctx, i); err != nil {
@@ -147,10 +147,10 @@ func (b *Builder) append(ctx context.Context, i int, name string, w *wireEntry) 
 	return nil
 }
 
-// closeNode writes the open node of level i and enters it in the level above.
+// closeNode writes the open node of level i and adds it to the level above.
 func (b *Builder) closeNode(ctx context.Context, i int) error {
 	if i == MaxDepth {
-		return status.Errorf(status.BodyCap, "manifest: the directory needs more than %d levels of index", MaxDepth)
+		return status.Errorf(status.BodyCap, "the directory needs more than %d index levels", MaxDepth)
 	}
 	c, err := b.write(ctx, i)
 	if err != nil {
@@ -163,42 +163,43 @@ func (b *Builder) closeNode(ctx context.Context, i int) error {
 	return b.append(ctx, i+1, c.First, c.wire())
 }
 
-// write puts the open node of level i and empties it.
+// write stores the open node of level i and empties it.
 func (b *Builder) write(ctx context.Context, i int) (Child, error) {
 	l := b.levels[i]
 	p := l.object(i > 0)
 	root, err := b.put(ctx, p)
 	if err != nil {
-		return Child{}, fmt.Errorf("manifest: put a node: %w", err)
+		return Child{}, fmt.Errorf("put a node: %w", err)
 	}
 	c := Child{First: l.first, Root: root, Size: int64(len(p))}
-	l.buf, l.n = l.buf[:headRoom], 0
+	l.buf, l.n = l.buf[:maxHead], 0
 	return c, nil
 }
 
-func newLevel() *level { return &level{buf: make([]byte, headRoom, 4<<10)} }
+func newLevel() *level { return &level{buf: make([]byte, maxHead, 4<<10)} }
 
-// size is that of the whole object with more entries of no bytes added.
+// size returns the size of the whole object in bytes, as if it had more additional
+// entries of 0 bytes. Only the length of the array head depends on more.
 func (l *level) size(more int) int {
-	var h [headRoom]byte
-	return len(appendHead(h[:0], kindDirectory, l.n+more)) + len(l.buf) - headRoom
+	var h [maxHead]byte
+	return len(appendHead(h[:0], kindDirectory, l.n+more)) + len(l.buf) - maxHead
 }
 
-// object is the whole object; it shares memory with buf.
+// object returns the whole object, which shares memory with buf.
 func (l *level) object(index bool) []byte {
 	kind := byte(kindDirectory)
 	if index {
 		kind = kindIndex
 	}
-	var h [headRoom]byte
+	var h [maxHead]byte
 	head := appendHead(h[:0], kind, l.n)
-	start := headRoom - len(head)
+	start := maxHead - len(head)
 	copy(l.buf[start:], head)
 	return l.buf[start:]
 }
 
-// appendHead appends what precedes n entries: the magic line and the CBOR
-// {0: kind, 1: [ of n items. Without entries member 1 is omitted.
+// appendHead appends the bytes before n entries: the magic line and the CBOR
+// {0: kind, 1: [ for n items. Without entries it omits member 1.
 func appendHead(dst []byte, kind byte, n int) []byte {
 	dst = append(dst, Magic...)
 	if n == 0 {

@@ -123,7 +123,8 @@ func TestSplitToTheByte(t *testing.T) {
 // TestSplitBounds holds the nodes of a large directory against the rule of
 // OAP1.md §11, with names of which no hash ends a leaf as well.
 func TestSplitBounds(t *testing.T) {
-	for name, s := range map[string]split{"standard": standard, "never by content": {min: standard.min, max: MaxNode, modulus: 1 << 31}} {
+	for name, s := range map[string]split{"standard": standard,
+		"never by content": {min: standard.min, max: MaxNode, modulus: 1 << 31}} {
 		t.Run(name, func(t *testing.T) {
 			o := objects{}
 			root, _ := build(t, o.put, s, slices.Collect(func(yield func(Entry) bool) {
@@ -140,7 +141,8 @@ func TestSplitBounds(t *testing.T) {
 			if !top.Index || len(top.Children) < 3 {
 				t.Fatalf("the directory was not split: %d children", len(top.Children))
 			}
-			longest := len(rawNode(t, kindDirectory, *new(Entry{Name: "file-00000000.dat", Root: b3.Root{1}, Size: 60_000, Executable: true}).wire())) - int(minNode)
+			longest := len(rawNode(t, kindDirectory,
+				*new(Entry{Name: "file-00000000.dat", Root: b3.Root{1}, Size: 60_000, Executable: true}).wire())) - int(minNode)
 			for i, c := range top.Children {
 				leaf, err := Decode(o[c.Root])
 				if err != nil {
@@ -253,7 +255,7 @@ func TestHead(t *testing.T) {
 		if string(got) != Magic+want.String() {
 			t.Errorf("%d entries: %.40x, want %.40x", n, got, want.Bytes())
 		}
-		if len(got)-n > headRoom {
+		if len(got)-n > maxHead {
 			t.Errorf("%d entries: the head takes %d bytes", n, len(got)-n)
 		}
 	}
@@ -267,26 +269,26 @@ func TestBuilderRefuses(t *testing.T) {
 		return e
 	}
 	for want, e := range map[string]Entry{
-		"there twice":           ok,
-		"out of order":          fileEntry("a", "x"),
-		"empty":                 fileEntry("", "x"),
-		"reserved":              fileEntry("..", "x"),
-		"a slash":               fileEntry("n/x", "x"),
-		"not UTF-8":             fileEntry("n\xff", "x"),
-		"normal form C":         fileEntry("ne\u0301", "x"),
-		"256 bytes":             fileEntry("n"+strings.Repeat("x", MaxName), "x"),
-		"digest is missing":     with(func(e *Entry) { e.Root = b3.Root{} }),
-		"size is negative":      with(func(e *Entry) { e.Size = -1 }),
-		"only a link":           with(func(e *Entry) { e.Target = "x" }),
-		"unknown kind":          with(func(e *Entry) { e.Kind = 3 }),
-		"no manifest has 20":    with(func(e *Entry) { e.Kind, e.Size = Directory, 20 }),
-		"no manifest has 10485": with(func(e *Entry) { e.Kind, e.Size = Directory, MaxNode+1 }),
-		"only a file":           with(func(e *Entry) { e.Kind, e.Size, e.Executable = Directory, 21, true }),
-		"nothing else":          with(func(e *Entry) { e.Kind, e.Target = Link, "x" }),
-		"no target":             {Name: "n", Kind: Link},
-		"NUL":                   {Name: "n", Kind: Link, Target: "a\x00b"},
-		"target is not UTF-8":   {Name: "n", Kind: Link, Target: "\xff"},
-		"4097 bytes":            {Name: "n", Kind: Link, Target: strings.Repeat("x", MaxTarget+1)},
+		"occurs twice":                 ok,
+		"out of order":                 fileEntry("a", "x"),
+		"empty":                        fileEntry("", "x"),
+		"reserved":                     fileEntry("..", "x"),
+		"a slash":                      fileEntry("n/x", "x"),
+		"not UTF-8":                    fileEntry("n\xff", "x"),
+		"normal form C":                fileEntry("ne\u0301", "x"),
+		"256 bytes":                    fileEntry("n"+strings.Repeat("x", MaxName), "x"),
+		"digest is missing":            with(func(e *Entry) { e.Root = b3.Root{} }),
+		"size is negative":             with(func(e *Entry) { e.Size = -1 }),
+		"only a link":                  with(func(e *Entry) { e.Target = "x" }),
+		"kind of the entry is unknown": with(func(e *Entry) { e.Kind = 3 }),
+		"no manifest has 20":           with(func(e *Entry) { e.Kind, e.Size = Directory, 20 }),
+		"no manifest has 10485":        with(func(e *Entry) { e.Kind, e.Size = Directory, MaxNode+1 }),
+		"only a file":                  with(func(e *Entry) { e.Kind, e.Size, e.Executable = Directory, 21, true }),
+		"has only a target":            with(func(e *Entry) { e.Kind, e.Target = Link, "x" }),
+		"no target":                    {Name: "n", Kind: Link},
+		"NUL":                          {Name: "n", Kind: Link, Target: "a\x00b"},
+		"target is not UTF-8":          {Name: "n", Kind: Link, Target: "\xff"},
+		"4097 bytes":                   {Name: "n", Kind: Link, Target: strings.Repeat("x", MaxTarget+1)},
 	} {
 		o := objects{}
 		b := NewBuilder(o.put)
@@ -295,7 +297,8 @@ func TestBuilderRefuses(t *testing.T) {
 		}
 		err := b.Add(t.Context(), e)
 		var named *EntryError
-		if !errors.As(err, &named) || named.Entry != e.Name || !strings.Contains(err.Error(), want) || status.Of(err) != status.BadRequest {
+		if !errors.As(err, &named) || named.Entry != e.Name || !strings.Contains(err.Error(), want) ||
+			status.Of(err) != status.BadRequest {
 			t.Errorf("%s: %v", want, err)
 		}
 		// The builder goes on without the entry.

@@ -14,8 +14,8 @@ type wireNode struct {
 	Entries []wireEntry `cbor:"1,keyasint,omitempty"`
 }
 
-// wireEntry is an entry of a directory or, with only name, digest and size,
-// of an index. Members with their default value are omitted.
+// wireEntry is an entry of a directory or an index. An entry of an index has only
+// name, digest and size. Members with their default value are omitted.
 type wireEntry struct {
 	Name       string `cbor:"0,keyasint,omitempty"`
 	Kind       uint8  `cbor:"1,keyasint,omitempty"`
@@ -31,8 +31,8 @@ const (
 	kindIndex     = 2
 )
 
-// maxEntries bounds what the decoder allocates for a node of small items that
-// are no entries. No honest entry is shorter than 8 bytes.
+// maxEntries bounds what the decoder allocates for a node of items that are too
+// short to be entries. A valid entry has at least 8 bytes.
 const maxEntries = MaxNode / 8
 
 var (
@@ -49,7 +49,7 @@ var (
 	}.DecMode())
 )
 
-// must is for the two constants above, whose options every test exercises.
+// must panics on an error. It is for the constant options above.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -57,8 +57,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// encode appends v to buf. The wire types hold nothing that cannot be encoded,
-// so an error is a bug.
+// encode appends v to buf. The wire types can always be encoded, so an error is a
+// bug.
 func encode(buf *bytes.Buffer, v any) error { return encoder.MarshalToBuffer(v, buf) }
 
 func (e *Entry) wire() *wireEntry {
@@ -69,13 +69,13 @@ func (e *Entry) wire() *wireEntry {
 	return w
 }
 
-// entry is the reverse of wire, with the entry checked.
+// entry converts w to a checked Entry.
 func (w *wireEntry) entry() (Entry, error) {
 	e := Entry{Name: w.Name, Kind: EntryKind(w.Kind), Size: w.Size, Executable: w.Executable, Target: w.Target}
 	if len(w.Digest) == b3.Size {
 		e.Root = b3.Root(w.Digest)
 	} else if len(w.Digest) != 0 {
-		return e, refuse(w.Name, "the digest has %d bytes, not %d", len(w.Digest), b3.Size)
+		return e, invalidEntry(w.Name, "the digest has %d bytes, not %d", len(w.Digest), b3.Size)
 	}
 	return e, e.check()
 }
@@ -84,12 +84,12 @@ func (c *Child) wire() *wireEntry {
 	return &wireEntry{Name: c.First, Digest: c.Root[:], Size: c.Size}
 }
 
-// child is the reverse of wire.
+// child converts w to a checked Child.
 func (w *wireEntry) child() (Child, error) {
 	if w.Kind != 0 || w.Executable || w.Target != "" {
-		return Child{}, refuse(w.Name, "an index holds names, digests and sizes only")
+		return Child{}, invalidEntry(w.Name, "an index entry has only a name, a digest and a size")
 	}
-	// The rules that remain are those of a directory entry.
+	// The remaining rules are those of a directory entry.
 	dir := *w
 	dir.Kind = uint8(Directory)
 	e, err := dir.entry()

@@ -2,24 +2,23 @@ package manifest
 
 import (
 	"context"
-
-	"allium/protocols/status"
 )
 
-// Diff calls fn for every entry that is not the same in old and new: their own
-// first, with the path "", and, where both are directories, those below them,
-// at any depth. prev is nil for what only new has, next for what only old has;
-// both are set where kind, content, executable bit or target differ. A
-// directory comes before what is in it, the names of one directory in bytewise
-// order; two directories that differ are no difference themselves, only what is
-// in them. Below a directory that one side alone has everything is reported.
+// Diff calls fn for every entry that differs between two trees, at any depth. old
+// and next are the roots of the trees, at path "".
 //
-// Only old.Kind, Root, Size, Executable and Target count, and so for new. The
-// zero Entry on one side stands for nothing at all. Parts that have one address
-// on both sides are not read, so that the cost is that of the difference, also
-// within a directory of millions. It holds at most 32 MiB of nodes (by their
-// encoding); its other bounds and its errors are those of [Walk]. The entries are valid
-// during the call only.
+// prev is nil for an entry that only the next tree has. next is nil for an entry
+// that only the old tree has. Both are set if kind, content, executable bit or
+// target differ. Two directories with different content are not reported, only
+// the entries in them. If only one tree has a directory, Diff reports the
+// directory and everything below it. A directory comes before its entries, and
+// the entries of one directory are in byte order of their names. The entries are
+// valid only during the call.
+//
+// Of the two roots, Diff ignores Name. The zero Entry means that the tree does not
+// exist. Diff does not read nodes that both trees share, so its cost grows with
+// the difference, not with the directories. It holds at most 32 MiB of encoded
+// nodes. Its other bounds and its errors are those of [Walk].
 func Diff(ctx context.Context, get Getter, old, next Entry, fn func(path string, prev, next *Entry) error) error {
 	d := differ{walker: walker{get: get}, fn: fn}
 	var a, b *Entry
@@ -37,20 +36,21 @@ type differ struct {
 	fn func(string, *Entry, *Entry) error
 }
 
-// same reports whether two entries of one name are the same but for what is
-// below them.
+// same reports whether two entries of one name are equal, apart from the content of
+// directories.
 func same(a, b *Entry) bool {
 	if a.Kind != b.Kind {
 		return false
 	}
-	return a.Kind == Directory || a.Root == b.Root && a.Size == b.Size && a.Executable == b.Executable && a.Target == b.Target
+	return a.Kind == Directory ||
+		a.Root == b.Root && a.Size == b.Size && a.Executable == b.Executable && a.Target == b.Target
 }
 
-// pair reports how what is at path differs; nil stands for nothing. depth is
-// the number of directories around it.
+// pair compares the entries at path; nil means that the tree has no such entry.
+// depth is the number of directories around the entries.
 func (d *differ) pair(ctx context.Context, path string, a, b *Entry, depth int) error {
 	if len(path) > maxPath {
-		return refuse(path, "the path has %d bytes, the limit is %d", len(path), maxPath)
+		return invalidEntry(path, "the path has %d bytes, the limit is %d", len(path), maxPath)
 	}
 	if (a == nil || b == nil || !same(a, b)) && (a != nil || b != nil) {
 		if err := d.fn(path, a, b); err != nil {
@@ -69,7 +69,7 @@ func (d *differ) pair(ctx context.Context, path string, a, b *Entry, depth int) 
 	case dirs[0] != nil && dirs[1] != nil && dirs[0].Root == dirs[1].Root:
 		return nil
 	case depth == maxNesting:
-		return refuse(path, "more than %d directories inside each other", maxNesting)
+		return invalidEntry(path, "it has more than %d directories inside each other", maxNesting)
 	}
 	return d.dirs(ctx, path, dirs[0], dirs[1], depth+1)
 }
@@ -79,7 +79,7 @@ func (d *differ) dirs(ctx context.Context, path string, a, b *Entry, depth int) 
 	x, y := newCursor(&d.walker, a), newCursor(&d.walker, b)
 	defer x.close()
 	defer y.close()
-	for !x.done() || !y.done() {
+	for !x.atEnd() || !y.atEnd() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -123,22 +123,25 @@ func (d *differ) dirs(ctx context.Context, path string, a, b *Entry, depth int) 
 	return nil
 }
 
-// align opens the nodes that hide which entry comes next. It reports whether
-// both sides show one, or their end; otherwise their heads are to be compared
-// again.
+// align opens unopened nodes until both cursors are before the entries to compare.
+// It returns false after it opened a node, and the caller then checks for a shared
+// node again. It returns true if each cursor is before an entry, at the end, or
+// before an unopened node whose names are all greater than the other's entry.
 func align(ctx context.Context, x, y *cursor) (ready bool, err error) {
 	switch {
-	case x.hidden() && (!y.hidden() && (y.done() || x.first() <= y.first()) || y.hidden() && x.first() < y.first()):
+	case x.atUnopenedNode() && (!y.atUnopenedNode() && (y.atEnd() || x.first() <= y.first()) ||
+		y.atUnopenedNode() && x.first() < y.first()):
 		return false, x.open(ctx)
-	case y.hidden() && (!x.hidden() && (x.done() || y.first() <= x.first()) || x.hidden() && y.first() < x.first()):
+	case y.atUnopenedNode() && (!x.atUnopenedNode() && (x.atEnd() || y.first() <= x.first()) ||
+		x.atUnopenedNode() && y.first() < x.first()):
 		return false, y.open(ctx)
-	case !x.hidden() && !y.hidden():
+	case !x.atUnopenedNode() && !y.atUnopenedNode():
 		return true, nil
-	case x.hidden() != y.hidden():
-		return true, nil // the entry comes before all that is hidden
+	case x.atUnopenedNode() != y.atUnopenedNode():
+		return true, nil // the entry is less than every name in the unopened node
 	}
-	// Both hide what begins with the same name. The taller one is opened, so that
-	// its parts can be compared with the other whole.
+	// Both unopened nodes begin with the same name. Open the one with more levels,
+	// so that its children can be compared with the whole other node.
 	if err := x.load(ctx); err != nil {
 		return false, err
 	}
@@ -157,41 +160,41 @@ func align(ctx context.Context, x, y *cursor) (ready bool, err error) {
 	return false, nil
 }
 
-// cursor stands before an entry of a directory, or before a node that holds the
-// entries to come and is not opened yet.
+// cursor is a position in a directory: before an entry, before an unopened node,
+// or at the end.
 type cursor struct {
 	w     *walker
 	stack []*frame
 }
 
-// frame is a node on the way to the cursor.
+// frame is a node on the path to the cursor.
 type frame struct {
-	span
+	nodeRef
 	node *Node // nil: not read yet
-	size int   // of node, while it is held
-	open bool  // the cursor is inside it
-	i    int   // the child or entry it stands before
+	size int   // size of node in bytes, once it is read
+	open bool  // whether the cursor is inside the node
+	i    int   // index of the next child or entry
 }
 
 func newCursor(w *walker, e *Entry) *cursor {
 	c := &cursor{w: w}
 	if e != nil {
-		c.push(span{root: e.Root, size: e.Size})
+		c.push(nodeRef{root: e.Root, size: e.Size})
 	}
 	return c
 }
 
-func (c *cursor) push(s span) { c.stack = append(c.stack, &frame{span: s}) }
+func (c *cursor) push(s nodeRef) { c.stack = append(c.stack, &frame{nodeRef: s}) }
 
 func (c *cursor) top() *frame { return c.stack[len(c.stack)-1] }
 
-func (c *cursor) done() bool { return len(c.stack) == 0 }
+func (c *cursor) atEnd() bool { return len(c.stack) == 0 }
 
-// hidden reports whether a node that is not opened is next.
-func (c *cursor) hidden() bool { return !c.done() && !c.top().open }
+// atUnopenedNode reports whether the cursor is before an unopened node.
+func (c *cursor) atUnopenedNode() bool { return !c.atEnd() && !c.top().open }
 
-// first is the name that what is next begins with; "" for a directory that was
-// not read yet.
+// first returns the name of the next entry, or the first name in the next unopened
+// node. It is "" for the root node of a directory before it is read.
 func (c *cursor) first() string {
 	if f := c.top(); f.open {
 		return f.node.Entries[f.i].Name
@@ -199,85 +202,85 @@ func (c *cursor) first() string {
 	return c.top().first
 }
 
-// entry is what is next, nil when that is a node or the end.
+// entry returns the next entry, or nil before an unopened node and at the end.
 func (c *cursor) entry() *Entry {
-	if c.done() || c.hidden() {
+	if c.atEnd() || c.atUnopenedNode() {
 		return nil
 	}
 	f := c.top()
 	return &f.node.Entries[f.i]
 }
 
-// sameNode reports whether one node is next on both sides.
+// sameNode reports whether both cursors are before the same unopened node.
 func (c *cursor) sameNode(o *cursor) bool {
-	return c.hidden() && o.hidden() && c.top().root == o.top().root
+	return c.atUnopenedNode() && o.atUnopenedNode() && c.top().root == o.top().root
 }
 
-// load reads the node that is next.
+// load reads the next unopened node.
 func (c *cursor) load(ctx context.Context) error {
 	f := c.top()
 	if f.node != nil {
 		return nil
 	}
-	n, size, err := c.w.load(ctx, f.span)
+	n, size, err := c.w.load(ctx, f.nodeRef)
 	if err != nil {
 		return err
 	}
 	f.node, f.size = n, size
-	f.first = n.first() // its parent said so, or it has none
-	if c.w.held += size; c.w.held > 2*maxHeld {
-		return status.Errorf(status.BodyCap, "manifest: the directories on the way to %s take more than %d bytes", f.root, 2*maxHeld)
+	f.first = n.first() // equal to the parent's value, if there is a parent
+	if c.w.loaded += size; c.w.loaded > 2*maxLoaded {
+		return tooLarge(f.root, 2*maxLoaded)
 	}
 	return nil
 }
 
-// open puts what is in the node that is next in its place.
+// open moves the cursor into the next unopened node.
 func (c *cursor) open(ctx context.Context) error {
 	if err := c.load(ctx); err != nil {
 		return err
 	}
 	c.top().open = true
-	c.settle()
+	c.descend()
 	return nil
 }
 
-// settle leaves nodes that are through and steps to the child that is next.
-func (c *cursor) settle() {
-	for !c.done() && c.top().open {
+// descend leaves finished nodes and moves before the next entry or child.
+func (c *cursor) descend() {
+	for !c.atEnd() && c.top().open {
 		f := c.top()
 		switch {
 		case f.i < len(f.node.Children):
-			c.push(f.node.span(f.span, f.i))
+			c.push(f.node.child(f.nodeRef, f.i))
 			return
 		case f.i < len(f.node.Entries):
 			return
 		}
 		c.pop()
-		if !c.done() {
+		if !c.atEnd() {
 			c.top().i++
 		}
 	}
 }
 
 func (c *cursor) pop() {
-	c.w.held -= c.top().size
+	c.w.loaded -= c.top().size
 	c.stack = c.stack[:len(c.stack)-1]
 }
 
-// next steps over what is next.
+// next moves past the next entry or unopened node.
 func (c *cursor) next() {
-	if c.hidden() {
+	if c.atUnopenedNode() {
 		c.pop()
 	}
-	if !c.done() {
+	if !c.atEnd() {
 		c.top().i++
-		c.settle()
+		c.descend()
 	}
 }
 
-// close gives up what the cursor holds.
+// close releases the nodes that the cursor holds.
 func (c *cursor) close() {
-	for !c.done() {
+	for !c.atEnd() {
 		c.pop()
 	}
 }

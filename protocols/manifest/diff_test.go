@@ -123,20 +123,21 @@ func TestDiffApplied(t *testing.T) {
 		to.flat("", want)
 		o := objects{}
 		last := ""
-		err := Diff(t.Context(), o.get, from.write(t, o, tiny), to.write(t, o, tiny), func(path string, prev, next *Entry) error {
-			if last != "" && !before(last, path) {
-				rt.Fatalf("%q came before %q", last, path)
-			}
-			last = path
-			if e, ok := have[path]; ok != (prev != nil) || ok && e != plain(*prev) {
-				rt.Fatalf("%s was %+v, not %+v", path, e, prev)
-			}
-			delete(have, path)
-			if next != nil {
-				have[path] = plain(*next)
-			}
-			return nil
-		})
+		err := Diff(t.Context(), o.get, from.write(t, o, tiny), to.write(t, o, tiny),
+			func(path string, prev, next *Entry) error {
+				if last != "" && !before(last, path) {
+					rt.Fatalf("%q came before %q", last, path)
+				}
+				last = path
+				if e, ok := have[path]; ok != (prev != nil) || ok && e != plain(*prev) {
+					rt.Fatalf("%s was %+v, not %+v", path, e, prev)
+				}
+				delete(have, path)
+				if next != nil {
+					have[path] = plain(*next)
+				}
+				return nil
+			})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -215,7 +216,8 @@ func TestDiffKinds(t *testing.T) {
 	} {
 		got := ""
 		err := Diff(t.Context(), o.get, c.old, c.new, func(path string, prev, next *Entry) error {
-			got += map[[2]bool]string{{true, false}: "-", {false, true}: "+", {true, true}: "M"}[[2]bool{prev != nil, next != nil}] + path + ";"
+			got += map[[2]bool]string{{true, false}: "-", {false, true}: "+",
+				{true, true}: "M"}[[2]bool{prev != nil, next != nil}] + path + ";"
 			return nil
 		})
 		if err != nil || got != c.want {

@@ -1,24 +1,29 @@
-// Package manifest holds directories: how they are written and read (SPEC §1, OAP1.md §11; the format itself is in FORMAT.md).
+// Package manifest encodes and decodes directories (SPEC §1, OAP1.md §11;
+// FORMAT.md describes the format).
 //
-// A directory is an object like any other. Its bytes are the magic line and
-// deterministic CBOR; a large directory is a tree of such objects, index nodes
-// over leaves, cut where the content says, so that memory is bounded for a
-// directory of any size and a small change rewrites little. Every size in this
-// package, and the bounds of 256 KiB and 1 MiB that cut nodes, count the whole
-// object, magic line included: they are sizes that a store or a peer reports.
+// A directory is an object like any other. Its bytes are a magic line and
+// deterministic CBOR. A large directory is a tree of such objects: index nodes
+// above leaves. The content decides where a node ends, so a small change rewrites
+// few nodes, and reading and writing need bounded memory.
 //
-// Invariants:
-//   - The same entries give the same address, however they were read.
-//   - A node has one encoding; [Decode] refuses every other.
-//   - What an entry is comes from its parent, never from its content.
+// Every size in this package counts the whole object, including the magic line.
+// So do the bounds of 256 KiB and 1 MiB for nodes.
+//
+// # Invariants
+//
+//   - The same entries give the same address, in whatever way they were read.
+//   - A node has exactly one encoding; [Decode] rejects every other.
+//   - A directory says what its entries are; the content of an entry does not.
 //   - A walk ends and holds a bounded number of bytes, whatever the nodes say.
 //
-// The package does no I/O: it reads objects with a [Getter]
-// that has verified them and writes them with a [Putter].
+// The package does no I/O. It reads objects with a [Getter], which verifies them,
+// and writes objects with a [Putter].
 //
-// One directory, walked through: package node/tree lists a directory on disk, puts
-// every file and calls [Builder.Add] for each name; the builder hands finished
-// nodes to its Putter and Close returns the address. Elsewhere a command calls
-// [Lookup] with that address and a path, which reads one node per level, and
-// [Walk] with the directory found, and node/tree/extract writes every entry.
+// # One directory
+//
+// Package node/tree lists a directory on disk, stores each file and calls
+// [Builder.Add] for each name. The [Builder] passes finished nodes to its Putter,
+// and [Builder.Close] returns the address. Elsewhere a command calls [Lookup] with
+// the address and a path, which reads one node per level. It calls [Walk] with the
+// directory that it found, and node/tree/extract writes every entry to disk.
 package manifest

@@ -10,24 +10,24 @@ import (
 	"allium/protocols/b3"
 )
 
-// Bounds of one entry, in bytes of UTF-8.
+// The bounds of one entry, in bytes of UTF-8.
 const (
-	MaxName   = 255
-	MaxTarget = 4096
+	MaxName   = 255  // longest name
+	MaxTarget = 4096 // longest link target
 )
 
-// EntryKind is what an entry is. Its directory says so, never its content: a
-// file that happens to hold a manifest is still a file (SPEC §1).
+// EntryKind is the kind of an entry. The directory states it; the content does
+// not. A file whose bytes are a manifest is still a file (SPEC §1).
 type EntryKind uint8
 
-// The kinds, with their numbers of OAP1.md §11.
+// The kinds, with the numbers of OAP1.md §11.
 const (
 	File EntryKind = iota
 	Directory
 	Link
 )
 
-// String is file, directory or link.
+// String returns "file", "directory" or "link".
 func (k EntryKind) String() string {
 	switch k {
 	case File:
@@ -42,25 +42,29 @@ func (k EntryKind) String() string {
 
 // Entry is one name in a directory.
 type Entry struct {
-	Name       string    // see [CheckName]
-	Kind       EntryKind // decides which of the members below may be set
-	Root       b3.Root   // address of the content; zero for a link
-	Size       int64     // bytes of the object that Root names: the file, or the directory's root node (≤ MaxNode); 0 for a link
-	Executable bool      // files only
-	Target     string    // links only: UTF-8 without NUL, 1 to MaxTarget bytes, wherever it leads
+	Name string    // see [CheckName]
+	Kind EntryKind // decides which of the fields below may be set
+	Root b3.Root   // address of the content; zero for a link
+	// Size is the size in bytes of the object at Root: the file, or the root node
+	// of the directory (at most MaxNode). It is 0 for a link.
+	Size       int64
+	Executable bool   // files only
+	Target     string // links only: any UTF-8 without NUL, 1 to MaxTarget bytes
 }
 
-// CheckName returns a *EntryError (bad_request) unless name may stand in a
-// directory: UTF-8 in NFC, 1 to MaxName bytes, neither "." nor "..", without
-// "/" and NUL.
+// CheckName returns an *EntryError (bad_request) unless name is a valid entry name:
+// UTF-8 in Unicode normal form C, 1 to MaxName bytes, neither "." nor "..", and
+// without "/" and NUL.
 func CheckName(name string) error {
-	if reason := nameProblem(name); reason != "" {
-		return refuse(name, "%s", reason)
+	if reason := NameProblem(name); reason != "" {
+		return invalidEntry(name, "%s", reason)
 	}
 	return nil
 }
 
-func nameProblem(name string) string {
+// NameProblem returns why name is no valid entry name (see [CheckName]), or "" if
+// it is valid.
+func NameProblem(name string) string {
 	switch {
 	case name == "":
 		return "the name is empty"
@@ -71,15 +75,15 @@ func nameProblem(name string) string {
 	case !utf8.ValidString(name):
 		return "the name is not UTF-8"
 	case strings.ContainsAny(name, "/\x00"):
-		return "the name holds a slash or a NUL"
+		return "the name contains a slash or a NUL"
 	case !norm.NFC.IsNormalString(name):
 		return "the name is not in Unicode normal form C"
 	}
 	return ""
 }
 
-// targetProblem says why target cannot be a link's, "" when it can. A directory
-// may record a target that leads anywhere; what is extracted is decided elsewhere ([LinkProblem]).
+// targetProblem returns why target is no valid link target, or "". A valid target
+// may lead anywhere; [LinkProblem] decides whether a link can be extracted.
 func targetProblem(target string) string {
 	switch {
 	case target == "":
@@ -89,32 +93,33 @@ func targetProblem(target string) string {
 	case !utf8.ValidString(target):
 		return "the link target is not UTF-8"
 	case strings.IndexByte(target, 0) >= 0:
-		return "the link target holds a NUL"
+		return "the link target contains a NUL"
 	}
 	return ""
 }
 
-// check returns a *EntryError unless the entry is one the format can hold.
+// check returns an *EntryError unless the entry is valid.
 func (e *Entry) check() error {
-	if reason := nameProblem(e.Name); reason != "" {
-		return refuse(e.Name, "%s", reason)
+	if reason := NameProblem(e.Name); reason != "" {
+		return invalidEntry(e.Name, "%s", reason)
 	}
 	if reason := e.problem(); reason != "" {
-		return refuse(e.Name, "%s", reason)
+		return invalidEntry(e.Name, "%s", reason)
 	}
 	return nil
 }
 
+// problem returns what is wrong with the fields other than Name, or "".
 func (e *Entry) problem() string {
 	if e.Kind == Link {
 		if e.Executable || e.Size != 0 || !e.Root.IsZero() {
-			return "a link has a target and nothing else"
+			return "a link has only a target"
 		}
 		return targetProblem(e.Target)
 	}
 	switch {
 	case e.Kind > Link:
-		return "unknown kind of entry"
+		return "the kind of the entry is unknown"
 	case e.Root.IsZero():
 		return "the digest is missing"
 	case e.Target != "":

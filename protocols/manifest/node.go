@@ -6,19 +6,19 @@ import (
 	"allium/protocols/b3"
 )
 
-// Magic is the line a manifest begins with. It makes a manifest recognisable
-// and its address differ from that of the bare CBOR.
+// Magic is the first line of every manifest. It identifies a manifest and makes its
+// address differ from the address of the bare CBOR.
 const Magic = "allium-manifest/1\n"
 
-// MaxNode is the size in bytes that no manifest exceeds, magic line included.
+// MaxNode is the largest size of a manifest in bytes, including the magic line.
 const MaxNode = 1 << 20
 
-// minNode is the size of the empty directory.
+// minNode is the size of the empty directory in bytes.
 const minNode = int64(len(Magic)) + 3
 
-// Node is one decoded manifest object: a directory, or a leaf of one, or an
-// index over nodes.
-// Invariant: names are valid and ascend bytewise; an index has children.
+// Node is one decoded manifest object: a directory, a leaf of a directory, or an
+// index over nodes. Its names are valid and in ascending byte order. An index has
+// at least one child.
 type Node struct {
 	Index    bool
 	Entries  []Entry // of a directory or leaf; nil for an index
@@ -27,33 +27,33 @@ type Node struct {
 
 // Child is one node below an index.
 type Child struct {
-	First string  // name of the first entry below
-	Root  b3.Root // address of the node
-	Size  int64   // bytes of the node's object, ≤ MaxNode
+	First string  // name of the first entry in the child's subtree
+	Root  b3.Root // address of the child
+	Size  int64   // size of the child's object in bytes, at most MaxNode
 }
 
-// Ref is an object that a node names.
+// Ref is a reference from a node to an object.
 type Ref struct {
 	Root     b3.Root
-	Size     int64 // bytes of the object
-	Manifest bool  // to be read as a manifest too: a directory, or a node below an index
+	Size     int64 // size of the object in bytes
+	Manifest bool  // whether the object is a manifest: a directory, or a node below an index
 }
 
-// IsManifest reports whether p begins with the magic line. An untyped object
-// is a directory only when [Decode] agrees (SPEC §1).
+// IsManifest reports whether p begins with the magic line. An object of unknown
+// type is a directory only if [Decode] accepts it too (SPEC §1).
 func IsManifest(p []byte) bool { return bytes.HasPrefix(p, []byte(Magic)) }
 
-// Decode reads one whole manifest object. A node has one encoding and Decode
-// accepts no other: it re-encodes what it read and compares. The error is [ErrNotManifest], a [*EntryError] or another one with
-// the outcome bad_request. It allocates less than 20 times MaxNode
-// whatever p holds, and keeps nothing of p.
+// Decode decodes one whole manifest object. It re-encodes the node and compares,
+// so it accepts only the node's single encoding. The error is [ErrNotManifest],
+// an [*EntryError], or another error with the outcome bad_request. Decode
+// allocates less than 20 times MaxNode for any p and does not retain p.
 func Decode(p []byte) (*Node, error) {
 	body, ok := bytes.CutPrefix(p, []byte(Magic))
 	if !ok {
 		return nil, ErrNotManifest
 	}
 	if len(p) > MaxNode {
-		return nil, malformed("%d bytes, the limit is %d", len(p), MaxNode)
+		return nil, malformed("it has %d bytes, the limit is %d", len(p), MaxNode)
 	}
 	var w wireNode
 	if err := decoder.Unmarshal(body, &w); err != nil {
@@ -65,12 +65,12 @@ func Decode(p []byte) (*Node, error) {
 		return nil, malformed("%w", err)
 	}
 	if !bytes.Equal(again.Bytes(), body) {
-		return nil, malformed("not in the deterministic encoding")
+		return nil, malformed("it is not in the deterministic encoding")
 	}
 	return w.node()
 }
 
-// node checks what the encoding alone does not.
+// node converts w to a Node and checks the rules beyond the encoding.
 func (w *wireNode) node() (*Node, error) {
 	for i := 1; i < len(w.Entries); i++ {
 		if err := checkOrder(w.Entries[i-1].Name, w.Entries[i].Name); err != nil {
@@ -90,7 +90,7 @@ func (w *wireNode) node() (*Node, error) {
 		}
 	case kindIndex:
 		if len(w.Entries) == 0 {
-			return nil, malformed("an index of nothing")
+			return nil, malformed("the index has no children")
 		}
 		n.Index, n.Children = true, make([]Child, len(w.Entries))
 		for i := range w.Entries {
@@ -101,23 +101,23 @@ func (w *wireNode) node() (*Node, error) {
 			n.Children[i] = c
 		}
 	default:
-		return nil, malformed("unknown kind of node %d", w.Kind)
+		return nil, malformed("it has the unknown kind %d", w.Kind)
 	}
 	return n, nil
 }
 
-// checkOrder returns a *EntryError unless next may follow prev.
+// checkOrder returns an *EntryError unless prev < next.
 func checkOrder(prev, next string) error {
 	if prev < next {
 		return nil
 	}
 	if prev == next {
-		return refuse(next, "the name is there twice")
+		return invalidEntry(next, "the name occurs twice")
 	}
-	return refuse(next, "out of order: it follows %q", prev)
+	return invalidEntry(next, "the name is out of order: it follows %q", prev)
 }
 
-// first is the name of the first entry or child, "" when there is none.
+// first returns the name of the first entry or child, or "".
 func (n *Node) first() string {
 	switch {
 	case n.Index:
@@ -128,7 +128,7 @@ func (n *Node) first() string {
 	return ""
 }
 
-// last is the name of the last entry or child, "" when there is none.
+// last returns the name of the last entry or child, or "".
 func (n *Node) last() string {
 	switch {
 	case n.Index:
@@ -139,8 +139,8 @@ func (n *Node) last() string {
 	return ""
 }
 
-// Refs lists the objects that the node names, in order, links left out. What a
-// Ref is comes from here: whoever follows a tree follows Manifest refs only.
+// Refs returns the objects that the node refers to, in order. Links have no Ref. A
+// caller that follows a tree must follow only Refs with Manifest set.
 func (n *Node) Refs() []Ref {
 	refs := make([]Ref, 0, len(n.Entries)+len(n.Children))
 	for _, c := range n.Children {

@@ -46,7 +46,8 @@ func TestWalk(t *testing.T) {
 		"not here":        {Name: "d", Kind: Directory, Root: fileEntry("", "none").Root, Size: 99},
 	} {
 		bad, _ := build(t, o.put, standard, []Entry{e})
-		if err := Walk(t.Context(), o.get, bad, func(string, Entry) error { return nil }); err == nil || !strings.Contains(err.Error(), want) {
+		if err := Walk(t.Context(), o.get, bad, func(string, Entry) error { return nil }); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -105,7 +106,7 @@ func TestWalkBoundsWhatItHolds(t *testing.T) {
 		child, size = build(t, o.put, byMax, entries)
 	}
 	err := Walk(t.Context(), o.get, child, func(string, Entry) error { return nil })
-	if status.Of(err) != status.BodyCap || !strings.Contains(err.Error(), fmt.Sprint(maxHeld)) {
+	if status.Of(err) != status.BodyCap || !strings.Contains(err.Error(), fmt.Sprint(maxLoaded)) {
 		t.Errorf("nested: %v", err)
 	}
 

@@ -14,20 +14,21 @@ import (
 	"allium/protocols/status"
 )
 
-// Getter returns the bytes of the object root, verified against it. It should
-// refuse an object of more than MaxNode bytes before it reads it.
+// Getter returns the bytes of the object root, verified against root. It should
+// reject an object of more than MaxNode bytes before it reads the object.
 type Getter func(ctx context.Context, root b3.Root) ([]byte, error)
 
-// Entries streams the entries of the directory root in bytewise order of their
-// names. It holds one node per level. Whatever the nodes say, it ends: index
-// levels are at most MaxDepth, each node lies within the names and has the
-// size that its parent gives, so no name comes twice and none out of order.
-// The last pair carries the error, if any: get's, or bad_request for a
-// directory that is not one.
+// Entries returns an iterator over the entries of the directory root, in byte
+// order of their names. It holds one node per level.
+//
+// The iteration ends for any input. There are at most MaxDepth index levels. Each
+// node must have the size and the range of names that its parent gives, so no
+// name occurs twice or out of order. If there is an error, it is in the last pair:
+// an error of get, or bad_request for an object that is no directory.
 func Entries(ctx context.Context, get Getter, root b3.Root) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		w := walker{get: get}
-		err := w.each(ctx, span{root: root}, func(e *Entry) error {
+		err := w.each(ctx, nodeRef{root: root}, func(e *Entry) error {
 			if !yield(*e, nil) {
 				return errStop
 			}
@@ -39,49 +40,50 @@ func Entries(ctx context.Context, get Getter, root b3.Root) iter.Seq2[Entry, err
 	}
 }
 
-var errStop = errors.New("manifest: the loop over the entries ended")
+var errStop = errors.New("the loop over the entries ended")
 
-// span is a node to read and what its parent says of it.
-type span struct {
+// nodeRef is a node to read, with the properties that its parent gives.
+type nodeRef struct {
 	root   b3.Root
-	size   int64  // 0: unknown
-	first  string // name of the first entry; "" for the root of a directory
-	before string // all names are less; "" for no bound
-	depth  int    // index nodes above it in the directory
+	size   int64  // bytes; 0: unknown
+	first  string // name of the first entry; "" for the root node of a directory
+	before string // every name is less than this; "" for no bound
+	depth  int    // index nodes above the node in the directory
 }
 
-// span is the i-th child of an index at s.
-func (n *Node) span(s span, i int) span {
+// child returns a reference to the i-th child of the index n, which is at s.
+func (n *Node) child(s nodeRef, i int) nodeRef {
 	c := n.Children[i]
-	s = span{root: c.Root, size: c.Size, first: c.First, before: s.before, depth: s.depth + 1}
+	s = nodeRef{root: c.Root, size: c.Size, first: c.First, before: s.before, depth: s.depth + 1}
 	if i+1 < len(n.Children) {
 		s.before = n.Children[i+1].First
 	}
 	return s
 }
 
-// maxHeld bounds the nodes that one walk of a tree holds at a time, in bytes
-// of their encoding. Only directories nested in huge directories come near it.
-const maxHeld = 16 << 20
+// maxLoaded is the most bytes of encoded nodes that one walk of a tree holds at a
+// time. Only huge directories inside huge directories come near it.
+const maxLoaded = 16 << 20
 
-// walker reads nodes and keeps count of what it holds.
+// walker reads nodes and counts the bytes of the nodes that it holds.
 type walker struct {
-	get  Getter
-	held int
+	get    Getter
+	loaded int // bytes of encoded nodes
 }
 
-// load returns a node that is what s says, and its size in bytes.
-func (w *walker) load(ctx context.Context, s span) (*Node, int, error) {
+// load reads the node at s and checks it against the properties in s. It returns
+// the node and its size in bytes.
+func (w *walker) load(ctx context.Context, s nodeRef) (*Node, int, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, 0, fmt.Errorf("manifest: read %s: %w", s.root, err)
+		return nil, 0, fmt.Errorf("read %s: %w", s.root, err)
 	}
 	p, err := w.get(ctx, s.root)
 	if err != nil {
-		return nil, 0, fmt.Errorf("manifest: read %s: %w", s.root, err)
+		return nil, 0, fmt.Errorf("read %s: %w", s.root, err)
 	}
 	n, err := Decode(p)
 	if err != nil {
-		return nil, 0, fmt.Errorf("manifest: read %s: %w", s.root, err)
+		return nil, 0, fmt.Errorf("read %s: %w", s.root, err)
 	}
 	switch {
 	case s.size != 0 && int64(len(p)) != s.size:
@@ -89,9 +91,9 @@ func (w *walker) load(ctx context.Context, s span) (*Node, int, error) {
 	case s.first != "" && n.first() != s.first:
 		err = malformed("%s begins with %q, its index says %q", s.root, n.first(), s.first)
 	case s.before != "" && n.last() >= s.before:
-		err = malformed("%s holds %q, its index puts that after it", s.root, n.last())
+		err = malformed("%s contains %q, which belongs to the next node of its index", s.root, n.last())
 	case n.Index && s.depth == MaxDepth:
-		err = malformed("%s is an index below %d others", s.root, MaxDepth)
+		err = malformed("%s is an index below %d other indexes", s.root, MaxDepth)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -99,18 +101,23 @@ func (w *walker) load(ctx context.Context, s span) (*Node, int, error) {
 	return n, len(p), nil
 }
 
-// each calls fn for every entry below s.
-func (w *walker) each(ctx context.Context, s span, fn func(*Entry) error) error {
+// tooLarge returns the error of a walk that holds more than limit bytes of nodes.
+func tooLarge(root b3.Root, limit int) error {
+	return status.Errorf(status.BodyCap, "the directories on the way to %s have more than %d bytes", root, limit)
+}
+
+// each calls fn for every entry of the directory or node at s.
+func (w *walker) each(ctx context.Context, s nodeRef, fn func(*Entry) error) error {
 	n, size, err := w.load(ctx, s)
 	if err != nil {
 		return err
 	}
-	if w.held += size; w.held > maxHeld {
-		return status.Errorf(status.BodyCap, "manifest: the directories on the way to %s take more than %d bytes", s.root, maxHeld)
+	if w.loaded += size; w.loaded > maxLoaded {
+		return tooLarge(s.root, maxLoaded)
 	}
-	defer func() { w.held -= size }()
+	defer func() { w.loaded -= size }()
 	for i := range n.Children {
-		if err := w.each(ctx, n.span(s, i), fn); err != nil {
+		if err := w.each(ctx, n.child(s, i), fn); err != nil {
 			return err
 		}
 	}
@@ -122,18 +129,20 @@ func (w *walker) each(ctx context.Context, s span, fn func(*Entry) error) error 
 	return nil
 }
 
-// Lookup returns the entry at a slash-separated path below the directory root.
-// Slashes at either end mean nothing, the empty path is the directory itself
-// (an entry without a name), and the path is normalised to NFC. It reads one
-// node per level and does not follow links. The error is a [*EntryError] with
-// the outcome not_found for a path that is not there, or with bad_request for
-// one that cannot be, get's, or that of a directory that is not one.
+// Lookup returns the entry at a slash-separated path below the directory root. It
+// ignores slashes at either end and converts the path to Unicode normal form C.
+// The empty path is the directory itself, an entry without a name. Lookup reads
+// one node per level and does not follow links.
+//
+// The error is an [*EntryError] for a path that does not exist (not_found) or
+// cannot exist (bad_request). Other errors are those of get, and bad_request for
+// an object that is no directory.
 func Lookup(ctx context.Context, get Getter, root b3.Root, path string) (Entry, error) {
 	w := walker{get: get}
 	at := Entry{Kind: Directory, Root: root}
 	path = strings.Trim(norm.NFC.String(path), "/")
 	if path == "" {
-		_, size, err := w.load(ctx, span{root: root})
+		_, size, err := w.load(ctx, nodeRef{root: root})
 		at.Size = int64(size)
 		return at, err
 	}
@@ -146,12 +155,14 @@ func Lookup(ctx context.Context, get Getter, root b3.Root, path string) (Entry, 
 		}
 		here := path[:end]
 		if at.Kind != Directory {
-			return Entry{}, &EntryError{Entry: here, Reason: fmt.Sprintf("not found: %q is a %s", at.Name, at.Kind), Outcome: status.NotFound}
+			return Entry{}, &EntryError{
+				Entry: here, Reason: fmt.Sprintf("not found: %q is a %s", at.Name, at.Kind), Outcome: status.NotFound,
+			}
 		}
-		if reason := nameProblem(path[start:end]); reason != "" {
-			return Entry{}, refuse(here, "%s", reason)
+		if reason := NameProblem(path[start:end]); reason != "" {
+			return Entry{}, invalidEntry(here, "%s", reason)
 		}
-		e, err := w.find(ctx, span{root: at.Root, size: at.Size}, path[start:end])
+		e, err := w.find(ctx, nodeRef{root: at.Root, size: at.Size}, path[start:end])
 		if err != nil {
 			return Entry{}, err
 		}
@@ -163,9 +174,8 @@ func Lookup(ctx context.Context, get Getter, root b3.Root, path string) (Entry, 
 	return at, nil
 }
 
-// find descends from the directory at s to the entry name; nil when it is not
-// there.
-func (w *walker) find(ctx context.Context, s span, name string) (*Entry, error) {
+// find returns the entry name of the directory at s, or nil.
+func (w *walker) find(ctx context.Context, s nodeRef, name string) (*Entry, error) {
 	for {
 		n, _, err := w.load(ctx, s)
 		if err != nil {
@@ -182,6 +192,6 @@ func (w *walker) find(ctx context.Context, s span, name string) (*Entry, error) 
 		if i == 0 {
 			return nil, nil
 		}
-		s = n.span(s, i-1)
+		s = n.child(s, i-1)
 	}
 }

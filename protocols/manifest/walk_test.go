@@ -45,12 +45,15 @@ func TestHostileIndex(t *testing.T) {
 		root       func(o objects) Child
 		lookup     string // a name that must not be found in it
 	}{
-		{"an overlap", "puts that after it", func(o objects) Child { return index(o, leaf(o, "a", "m"), leaf(o, "g", "z")) }, "m"},
-		{"an equal name", "puts that after it", func(o objects) Child { return index(o, leaf(o, "a", "g"), leaf(o, "g", "z")) }, "a"},
-		{"an overlap two levels down", "puts that after it", func(o objects) Child {
+		{"an overlap", "belongs to the next node",
+			func(o objects) Child { return index(o, leaf(o, "a", "m"), leaf(o, "g", "z")) },
+			"m"},
+		{"an equal name", "belongs to the next node",
+			func(o objects) Child { return index(o, leaf(o, "a", "g"), leaf(o, "g", "z")) }, "a"},
+		{"an overlap two levels down", "belongs to the next node", func(o objects) Child {
 			return index(o, index(o, leaf(o, "a", "b"), leaf(o, "c", "m")), leaf(o, "g"))
 		}, "m"},
-		{"an index that overlaps", "puts that after it", func(o objects) Child {
+		{"an index that overlaps", "belongs to the next node", func(o objects) Child {
 			return index(o, index(o, leaf(o, "a"), leaf(o, "h")), leaf(o, "g"))
 		}, "a"},
 		{"a wrong first name", `begins with "b"`, func(o objects) Child {
@@ -79,7 +82,7 @@ func TestHostileIndex(t *testing.T) {
 			o[c.Root] = []byte("hello")
 			return index(o, c, leaf(o, "g"))
 		}, "a"},
-		{"too deep", "below 4 others", func(o objects) Child {
+		{"too deep", "below 4 other indexes", func(o objects) Child {
 			c := leaf(o, "a")
 			for range MaxDepth + 1 {
 				c = index(o, c)
@@ -144,7 +147,8 @@ func testTree(t testing.TB, o objects) b3.Root {
 	}
 	manyRoot, manySize := build(t, o.put, small, many)
 	deep, deepSize := build(t, o.put, standard, []Entry{fileEntry("é.txt", "e")})
-	b, bSize := build(t, o.put, standard, []Entry{{Name: "deep", Kind: Directory, Root: deep, Size: deepSize}, fileEntry("file", "f")})
+	b, bSize := build(t, o.put, standard, []Entry{{Name: "deep", Kind: Directory, Root: deep, Size: deepSize},
+		fileEntry("file", "f")})
 	root, _ := build(t, o.put, standard, []Entry{
 		{Name: "b", Kind: Directory, Root: b, Size: bSize},
 		{Name: "link", Kind: Link, Target: "b"},

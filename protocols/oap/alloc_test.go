@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// loop serves the same bytes for ever.
+// loop is a stream that returns the same bytes again and again.
 type loop struct {
 	data []byte
 	at   int
@@ -25,7 +25,8 @@ func encoded(tb testing.TB, payload, frames int) []byte {
 	var stream []byte
 	for range frames {
 		var err error
-		stream, err = AppendFrame(stream, Frame{Header: Header{Flags: FlagResp | FlagStart, CorrID: 1}, Payload: make([]byte, payload)}, MaxFrame)
+		stream, err = AppendFrame(stream, Frame{Header: Header{Flags: FlagResp | FlagStart, CorrID: 1},
+			Payload: make([]byte, payload)}, MaxFrame)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -33,8 +34,8 @@ func encoded(tb testing.TB, payload, frames int) []byte {
 	return stream
 }
 
-// TestAllocations holds the ceilings: at most 2 allocations for a 64 KiB frame
-// read, and what the code reaches today.
+// TestAllocations checks upper bounds of allocations: at most 2 for reading a 64 KiB frame, and for the
+// rest what the code needs today.
 func TestAllocations(t *testing.T) {
 	for _, size := range []int{256, 64 << 10, MaxFrame - HeaderSize} {
 		r := NewReader(&loop{data: encoded(t, size, 3)}, MaxFrame)
@@ -57,8 +58,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestMemoryFollowsArrival: what a header announces costs nothing until it
-// arrives, and a pause gives everything but a tiny buffer back.
+// TestMemoryFollowsArrival checks that bytes that a header announces use no memory until they arrive,
+// and that an idle reader holds only a tiny buffer.
 func TestMemoryFollowsArrival(t *testing.T) {
 	large := encoded(t, MaxFrame-HeaderSize, 1)
 	for _, tc := range []struct{ arrived, holds int }{
@@ -96,7 +97,8 @@ func TestMemoryFollowsArrival(t *testing.T) {
 		t.Errorf("after a pause: %v, buffer of %d", err, len(r.buf.b))
 	}
 	w := NewWriter(io.Discard, MaxFrame)
-	if err := w.Write(Frame{Header: Header{Flags: FlagEvent}, Payload: make([]byte, 500_000)}); err != nil || len(w.buf.b) != 0 {
+	if err := w.Write(Frame{Header: Header{Flags: FlagEvent}, Payload: make([]byte, 500_000)}); err != nil ||
+		len(w.buf.b) != 0 {
 		t.Errorf("writer keeps %d bytes", len(w.buf.b))
 	}
 }

@@ -52,7 +52,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkEncodeBuilder is the bulk path: the payload is made in place.
+// BenchmarkEncodeBuilder measures sending bulk data: the payload is made in place.
 func BenchmarkEncodeBuilder(b *testing.B) {
 	for _, size := range benchSizes {
 		b.Run(sizeName(size), func(b *testing.B) {

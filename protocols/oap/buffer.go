@@ -2,9 +2,9 @@ package oap
 
 import "sync"
 
-// Buffers come in five sizes, all pooled. A stream that waits for a frame holds
-// a tiny one, whatever its frames were before, which a request and most answers
-// fit into; the larger ones are borrowed while a frame fills them.
+// The sizes of buffers, in bytes. All are pooled. A stream that waits for a frame holds a tiny buffer,
+// however large its frames were before. A request and most responses fit into it. A larger buffer is
+// held only while a frame fills it.
 const (
 	tinySize   = 512
 	smallSize  = 4 << 10
@@ -13,7 +13,7 @@ const (
 	largeSize  = MaxFrame
 )
 
-// sizeFor is the least size of a buffer for n ≤ largeSize bytes.
+// sizeFor returns the smallest buffer size for n ≤ largeSize bytes.
 func sizeFor(n int) int {
 	for _, size := range [...]int{tinySize, smallSize, mediumSize, bigSize} {
 		if n <= size {
@@ -34,9 +34,9 @@ var (
 // buffer is a pooled byte buffer; the zero value is empty.
 type buffer struct{ b []byte }
 
-// grow replaces the buffer with one of at least n ≤ largeSize bytes, larger
-// than the present one, and copies keep to its start.
-func (b *buffer) grow(n int, keep []byte) {
+// grow replaces the buffer with one of at least n ≤ largeSize bytes and copies prefix to its start.
+// n must be larger than the present size.
+func (b *buffer) grow(n int, prefix []byte) {
 	var next []byte
 	switch sizeFor(n) {
 	case tinySize:
@@ -50,12 +50,12 @@ func (b *buffer) grow(n int, keep []byte) {
 	default:
 		next = largePool.Get().(*[largeSize]byte)[:]
 	}
-	copy(next, keep)
+	copy(next, prefix)
 	b.release()
 	b.b = next
 }
 
-// release empties the buffer. What it held may be overwritten at any time.
+// release returns the bytes to their pool and empties the buffer. Slices of it are not valid any more.
 func (b *buffer) release() {
 	switch len(b.b) {
 	case tinySize:

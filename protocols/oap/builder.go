@@ -1,13 +1,13 @@
 package oap
 
-// Builder is the buffer of one frame under construction, with the header's
-// room before the payload: a bulk sender reads from disk straight into the
-// frame. It carries no capability. Not safe for concurrent use.
+// Builder builds one frame in place: the header's space precedes the payload, so a sender of bulk
+// data reads from disk straight into the frame. The frame has no capability. A Builder is not safe
+// for concurrent use.
 //
 //	b := oap.NewBuilder(maxFrame)
 //	defer b.Release()
 //	b.Reset(h)
-//	n, err := src.Read(b.Next(b.Room()))
+//	n, err := src.Read(b.Next(b.Available()))
 //	b.Commit(n)
 //	err = w.WriteBuilder(b)
 type Builder struct {
@@ -28,11 +28,11 @@ func NewBuilder(maxFrame uint32) *Builder {
 // Reset starts a new frame. Len, Ver and CapLen of h are ignored.
 func (b *Builder) Reset(h Header) { b.header, b.n = h, HeaderSize }
 
-// Room is how many bytes of payload still fit.
-func (b *Builder) Room() int { return b.maxFrame - b.n }
+// Available returns how many more bytes of payload fit.
+func (b *Builder) Available() int { return b.maxFrame - b.n }
 
-// Next returns the next n ≤ Room() bytes of the payload to fill; they are part
-// of the frame once committed. Slices from before are not valid any more.
+// Next returns n ≤ Available() bytes for the caller to fill. Commit adds them to the frame. Slices
+// that earlier calls returned are not valid any more.
 func (b *Builder) Next(n int) []byte {
 	if end := b.n + n; end > len(b.buf.b) {
 		b.buf.grow(end, b.buf.b[:min(b.n, len(b.buf.b))])
@@ -40,10 +40,10 @@ func (b *Builder) Next(n int) []byte {
 	return b.buf.b[b.n : b.n+n : b.n+n]
 }
 
-// Commit adds the first n bytes of the last Next to the frame.
+// Commit adds the first n bytes that the last Next returned to the frame.
 func (b *Builder) Commit(n int) { b.n += n }
 
-// Payload is what was committed since Reset.
+// Payload returns the bytes committed since Reset, nil if there are none.
 func (b *Builder) Payload() []byte {
 	if b.n == HeaderSize {
 		return nil
@@ -51,8 +51,7 @@ func (b *Builder) Payload() []byte {
 	return b.buf.b[HeaderSize:b.n]
 }
 
-// Release gives the buffer back to the pool. The builder may be used again
-// after Reset.
+// Release returns the buffer to the pool. The builder may be used again after Reset.
 func (b *Builder) Release() {
 	b.buf.release()
 	b.Reset(Header{})

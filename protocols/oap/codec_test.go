@@ -12,11 +12,12 @@ import (
 	"allium/protocols/oap"
 )
 
-// genFrame draws a frame that may be sent.
+// genFrame draws a valid frame.
 func genFrame() *rapid.Generator[oap.Frame] {
 	return rapid.Custom(func(t *rapid.T) oap.Frame {
 		f := oap.Frame{Header: oap.Header{
-			Flags: rapid.SampledFrom([]oap.Flags{oap.FlagReq, oap.FlagResp, oap.FlagEvent, oap.FlagEvent | oap.FlagResp}).Draw(t, "kind") |
+			Flags: rapid.SampledFrom([]oap.Flags{oap.FlagReq, oap.FlagResp, oap.FlagEvent,
+				oap.FlagEvent | oap.FlagResp}).Draw(t, "kind") |
 				oap.Flags(rapid.IntRange(0, 31).Draw(t, "flags"))<<3,
 			Code:   rapid.Uint16().Draw(t, "code"),
 			Proto:  rapid.Uint16().Draw(t, "proto"),
@@ -26,7 +27,8 @@ func genFrame() *rapid.Generator[oap.Frame] {
 		if f.Flags.Has(oap.FlagReq | oap.FlagStart) {
 			f.Cap = rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "cap")
 		}
-		f.Payload = bytes.Repeat(rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "payload"), rapid.SampledFrom([]int{1, 1, 1, 300, 5000}).Draw(t, "times"))
+		f.Payload = bytes.Repeat(rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "payload"),
+			rapid.SampledFrom([]int{1, 1, 1, 300, 5000}).Draw(t, "times"))
 		if f.Flags.Has(oap.FlagReq) {
 			f.Payload = f.Payload[:min(len(f.Payload), oap.MaxJSON)]
 		}
@@ -34,8 +36,8 @@ func genFrame() *rapid.Generator[oap.Frame] {
 	})
 }
 
-// chunkReader returns the data in reads of the sizes given, round and round;
-// 0 is a read that returns nothing, -1 a read that fails once.
+// chunkReader returns the data in reads of the given sizes, which it repeats. Size 0 is a read that
+// returns nothing, -1 a read that fails once.
 type chunkReader struct {
 	data  []byte
 	sizes []int
@@ -58,8 +60,8 @@ func (r *chunkReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readAll collects what a reader gives, going on after errOnce as a session
-// goes on after a read deadline.
+// readAll returns the frames of a reader. It continues after errOnce, as a session continues after a
+// read deadline.
 func readAll(r *oap.Reader) (frames []string, err error) {
 	for {
 		f, err := r.Next()
@@ -72,7 +74,7 @@ func readAll(r *oap.Reader) (frames []string, err error) {
 	}
 }
 
-// TestAnySplitGivesTheSameFrames: SPEC.md §1.
+// TestAnySplitGivesTheSameFrames checks that a split over reads changes no frame (SPEC.md §1).
 func TestAnySplitGivesTheSameFrames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var stream []byte
@@ -90,7 +92,8 @@ func TestAnySplitGivesTheSameFrames(t *testing.T) {
 		if len(whole) < len(want) || !equal(whole[:len(want)], want) {
 			t.Fatalf("got %v, want %v", whole, want)
 		}
-		sizes := append(rapid.SliceOfN(rapid.SampledFrom([]int{-1, 0, 1, 2, 37, 38, 39, 4096, 70_000, 1 << 20}), 0, 6).Draw(t, "sizes"), rapid.IntRange(1, 50_000).Draw(t, "size"))
+		sizes := append(rapid.SliceOfN(rapid.SampledFrom([]int{-1, 0, 1, 2, 37, 38, 39, 4096, 70_000, 1 << 20}), 0,
+			6).Draw(t, "sizes"), rapid.IntRange(1, 50_000).Draw(t, "size"))
 		split, splitErr := readAll(oap.NewReader(&chunkReader{data: stream, sizes: sizes}, oap.MaxFrame))
 		if !equal(split, whole) || splitErr.Error() != wholeErr.Error() {
 			t.Fatalf("in reads of %v: %v, %v\nwhole: %v, %v", sizes, split, splitErr, whole, wholeErr)
@@ -113,7 +116,7 @@ func equal(a, b []string) bool {
 	return true
 }
 
-// countWriter counts calls and keeps the last bytes.
+// countWriter counts Write calls and keeps the bytes of the last one.
 type countWriter struct {
 	calls int
 	last  []byte
@@ -132,7 +135,8 @@ func (w *countWriter) Write(p []byte) (int, error) {
 func TestOneWritePerFrame(t *testing.T) {
 	for _, n := range []int{0, 1, 4096, 65536, 100_000, oap.MaxFrame - oap.HeaderSize} {
 		payload := bytes.Repeat([]byte{0xA5}, n)
-		h := oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: 200, Proto: oap.ProtoObject, CorrID: 9, Tenant: [16]byte{1, 2}}
+		h := oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: 200, Proto: oap.ProtoObject, CorrID: 9,
+			Tenant: [16]byte{1, 2}}
 		var cw countWriter
 		w := oap.NewWriter(&cw, oap.MaxFrame)
 		if err := w.Write(oap.Frame{Header: h, Payload: payload}); err != nil || cw.calls != 1 {
@@ -144,13 +148,13 @@ func TestOneWritePerFrame(t *testing.T) {
 		for _, fresh := range []bool{true, false} { // a released builder works again
 			b.Reset(h)
 			for rest := payload; len(rest) > 0; {
-				m := min(len(rest), 65536, b.Room())
+				m := min(len(rest), 65536, b.Available())
 				copy(b.Next(m), rest)
 				b.Commit(m)
 				rest = rest[m:]
 			}
-			if !bytes.Equal(b.Payload(), payload) || b.Room() != oap.MaxFrame-oap.HeaderSize-n {
-				t.Fatalf("%d bytes: builder holds %d, room %d", n, len(b.Payload()), b.Room())
+			if !bytes.Equal(b.Payload(), payload) || b.Available() != oap.MaxFrame-oap.HeaderSize-n {
+				t.Fatalf("%d bytes: builder holds %d, room %d", n, len(b.Payload()), b.Available())
 			}
 			cw = countWriter{}
 			if err := w.WriteBuilder(b); err != nil || cw.calls != 1 || !bytes.Equal(cw.last, written) {
@@ -161,8 +165,8 @@ func TestOneWritePerFrame(t *testing.T) {
 	}
 }
 
-// TestFlushSendsTogether: frames that were added go out in one write, in
-// order; one that is refused is not among them and spoils nothing.
+// TestFlushSendsTogether checks that added frames are sent in one write and in order, and that a
+// refused frame is left out without an effect on the others.
 func TestFlushSendsTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		frames := rapid.SliceOfN(genFrame(), 0, 8).Draw(t, "frames")
@@ -195,9 +199,10 @@ func TestWriterRefuses(t *testing.T) {
 		f    oap.Frame
 		want oap.Reason
 	}{
-		"payload too long":  {oap.Frame{Header: req, Payload: make([]byte, oap.MinMaxFrame)}, oap.ReasonFrameOversize},
-		"request too long":  {oap.Frame{Header: req, Payload: make([]byte, oap.MaxJSON+1)}, oap.ReasonFrameOversize},
-		"answer too long":   {oap.Frame{Header: oap.Header{Flags: oap.FlagResp}, Payload: make([]byte, oap.MinMaxFrame)}, oap.ReasonFrameOversize},
+		"payload too long": {oap.Frame{Header: req, Payload: make([]byte, oap.MinMaxFrame)}, oap.ReasonFrameOversize},
+		"request too long": {oap.Frame{Header: req, Payload: make([]byte, oap.MaxJSON+1)}, oap.ReasonFrameOversize},
+		"answer too long": {oap.Frame{Header: oap.Header{Flags: oap.FlagResp}, Payload: make([]byte, oap.MinMaxFrame)},
+			oap.ReasonFrameOversize},
 		"far too long":      {oap.Frame{Header: req, Payload: make([]byte, oap.MaxFrame+1)}, oap.ReasonFrameOversize},
 		"capability":        {oap.Frame{Header: req, Cap: make([]byte, oap.MaxCap+1)}, oap.ReasonFrameOversize},
 		"no kind":           {oap.Frame{}, oap.ReasonBadFlags},
@@ -213,8 +218,8 @@ func TestWriterRefuses(t *testing.T) {
 	}
 	b := oap.NewBuilder(oap.MaxFrame)
 	b.Reset(oap.Header{Flags: oap.FlagResp})
-	b.Next(b.Room())
-	b.Commit(b.Room())
+	b.Next(b.Available())
+	b.Commit(b.Available())
 	var cw countWriter
 	if err := oap.NewWriter(&cw, oap.MinMaxFrame).WriteBuilder(b); err == nil || cw.calls != 0 {
 		t.Errorf("builder above the writer's limit: %v, %d writes", err, cw.calls)
@@ -253,7 +258,7 @@ type stuckReader struct{}
 
 func (stuckReader) Read([]byte) (int, error) { return 0, nil }
 
-// lyingReader claims more than it was asked for.
+// lyingReader returns a count larger than its buffer.
 type lyingReader struct{}
 
 func (lyingReader) Read(p []byte) (int, error) { return len(p) + 1, nil }
@@ -269,7 +274,8 @@ func TestBrokenStreams(t *testing.T) {
 	if _, err := r.Next(); !errors.Is(err, errOnce) || r.Buffered() != 1 {
 		t.Errorf("%v with %d bytes held", err, r.Buffered())
 	}
-	if _, err := oap.NewReader(failing{os.ErrDeadlineExceeded}, oap.MaxFrame).Next(); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := oap.NewReader(failing{os.ErrDeadlineExceeded}, oap.MaxFrame).Next(); !errors.Is(err,
+		os.ErrDeadlineExceeded) {
 		t.Errorf("the stream's own error became %v", err)
 	}
 }

@@ -9,33 +9,33 @@ import (
 
 // The bounds of a payload under FlagComp (SPEC.md §2).
 const (
-	maxInflateFrames = 8        // inflated ≤ this × max_frame
-	maxInflateRatio  = 10       // and ≤ this × the compressed size,
-	inflateFree      = 64 << 10 // which counts above this many bytes
-	maxWindow        = 8 << 20  // of the zstd frame
+	maxInflateFrames = 8        // most inflated bytes, as a multiple of max_frame
+	maxInflateRatio  = 10       // most inflated bytes, as a multiple of the compressed bytes …
+	freeInflateBytes = 64 << 10 // … but maxInflateRatio never allows less than this many bytes
+	maxWindow        = 8 << 20  // most bytes of a zstd frame's window
 )
 
-// inflateLimit is the most that n compressed bytes may become.
+// inflateLimit returns the most bytes to which n compressed bytes may inflate.
 func inflateLimit(n int, maxFrame uint32) int {
-	return min(maxInflateFrames*int(min(maxFrame, MaxFrame)), max(inflateFree, maxInflateRatio*n))
+	return min(maxInflateFrames*int(min(maxFrame, MaxFrame)), max(freeInflateBytes, maxInflateRatio*n))
 }
 
-// The decoder and the encoder are shared by the program, which bounds both
-// their memory and the CPU that peers make them take: codecs calls at once, the
-// next waits for one to end. They are complete from the start, as what is made
-// lazily inside a testing/synctest bubble would not work outside it.
+// The whole program shares one decoder and one encoder. That bounds their memory and the CPU time
+// that peers can make them use: at most maxCodecCalls calls of each run at once, and further calls
+// wait. They are made completely at the start. Parts made lazily inside a testing/synctest
+// bubble would not work outside it.
 var (
-	codecs  = min(runtime.GOMAXPROCS(0), 4)
-	decoder = newDecoder()
-	encoder = newEncoder()
+	maxCodecCalls = min(runtime.GOMAXPROCS(0), 4)
+	decoder       = newDecoder()
+	encoder       = newEncoder()
 
-	// inflating holds a place for each call of Inflate, so that no more of them
-	// than there are decoders have taken memory.
-	inflating = make(chan struct{}, codecs) // bound: codecs; further calls wait for one to end
+	// inflateSlots holds one element for each running call of Inflate, so that waiting calls have
+	// allocated nothing.
+	inflateSlots = make(chan struct{}, maxCodecCalls) // bound: maxCodecCalls; further calls wait for one to end
 )
 
 func newDecoder() *zstd.Decoder {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(codecs), zstd.WithDecoderMaxWindow(maxWindow),
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(maxCodecCalls), zstd.WithDecoderMaxWindow(maxWindow),
 		zstd.WithDecoderMaxMemory(maxInflateFrames*MaxFrame), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		panic(err) // the options are constants
@@ -44,17 +44,17 @@ func newDecoder() *zstd.Decoder {
 }
 
 func newEncoder() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(codecs), zstd.WithEncoderLevel(zstd.SpeedFastest),
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(maxCodecCalls), zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithWindowSize(MaxFrame), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 	if err != nil {
 		panic(err) // the options are constants
 	}
-	e.EncodeAll(nil, nil) // makes its parts
+	e.EncodeAll(nil, nil) // makes the parts that the encoder would make lazily
 	return e
 }
 
-// Inflated returns the payload of a frame: what [Inflate] makes of it under
-// FlagComp, else the payload itself, which the reader's buffer holds.
+// Inflated returns the payload of a frame, decompressed by [Inflate] if the frame has FlagComp.
+// Without FlagComp the result is Payload itself, which may alias a reader's buffer.
 func (f Frame) Inflated(maxFrame uint32) ([]byte, error) {
 	if !f.Flags.Has(FlagComp) {
 		return f.Payload, nil
@@ -62,20 +62,21 @@ func (f Frame) Inflated(maxFrame uint32) ([]byte, error) {
 	return Inflate(nil, f.Payload, maxFrame)
 }
 
-// Inflate returns the payload of a FlagComp frame, decompressed into dst's
-// array when it is large enough. A payload that is not zstd or breaks the
-// bounds of SPEC.md §2 is a *DecodeError inflate_bound; no more memory than the
-// bound is used to find out.
+// Inflate returns the decompressed payload of a frame with FlagComp. It uses dst's array if that is
+// large enough. A payload that is not zstd or exceeds the bounds of SPEC.md §2 is a *DecodeError
+// inflate_bound. Inflate never allocates more memory than the bound. At most 4 calls run at once,
+// and no more than GOMAXPROCS; further calls wait.
 func Inflate(dst, payload []byte, maxFrame uint32) ([]byte, error) {
-	inflating <- struct{}{}
-	defer func() { <-inflating }()
+	inflateSlots <- struct{}{}
+	defer func() { <-inflateSlots }()
 	limit := inflateLimit(len(payload), maxFrame)
 	var h zstd.Header
 	if err := h.Decode(payload); err != nil {
 		return nil, refuse(ReasonInflateBound, "%v", err)
 	}
 	if h.HasFCS && h.FrameContentSize > uint64(limit) {
-		return nil, refuse(ReasonInflateBound, "%d bytes would become %d, at most %d", len(payload), h.FrameContentSize, limit)
+		return nil, refuse(ReasonInflateBound, "%d bytes would become %d, at most %d", len(payload), h.FrameContentSize,
+			limit)
 	}
 	size := limit
 	if h.HasFCS {
@@ -90,16 +91,16 @@ func Inflate(dst, payload []byte, maxFrame uint32) ([]byte, error) {
 		case err == nil:
 			return out, nil
 		case errors.Is(err, zstd.ErrDecoderSizeExceeded) && size < limit:
-			size = limit // further zstd frames follow the first
+			size = limit // the size in the header is only that of the first of several zstd frames
 		default:
 			return nil, refuse(ReasonInflateBound, "%d bytes, at most %d: %v", len(payload), limit, err)
 		}
 	}
 }
 
-// Compress appends the zstd form of payload to dst, for a frame with FlagComp.
-// It reports false, and dst unchanged, when that would not be shorter or when
-// the receiver's [Inflate] would refuse it under that max_frame.
+// Compress appends payload, compressed with zstd, to dst, for a frame with FlagComp. It returns dst
+// unchanged and false if the result would not be shorter, or if the receiver's [Inflate] would refuse
+// it with that max_frame.
 func Compress(dst, payload []byte, maxFrame uint32) ([]byte, bool) {
 	out := encoder.EncodeAll(payload, dst)
 	n := len(out) - len(dst)

@@ -12,7 +12,7 @@ import (
 	"allium/protocols/oap"
 )
 
-// text is data that compresses by about four, so that the ratio is no obstacle.
+// text returns data that compresses to about a quarter, so that it stays within maxInflateRatio.
 func text(n int) []byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	p := make([]byte, 0, n+32)
@@ -40,7 +40,8 @@ func TestCompressRoundTrip(t *testing.T) {
 	}
 }
 
-// TestCompressDeclines: what would not help or not be taken stays as it is.
+// TestCompressDeclines checks that Compress leaves a payload as it is if the result would not be
+// shorter or the receiver would refuse it.
 func TestCompressDeclines(t *testing.T) {
 	random := make([]byte, 1000)
 	rand.NewChaCha8([32]byte{1}).Read(random)
@@ -58,14 +59,15 @@ func TestCompressDeclines(t *testing.T) {
 }
 
 func encodeZstd(t testing.TB, in []byte, opts ...zstd.EOption) []byte {
-	e, err := zstd.NewWriter(nil, append(opts, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))...)
+	e, err := zstd.NewWriter(nil, append(opts, zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderLevel(zstd.SpeedFastest))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return e.EncodeAll(in, nil)
 }
 
-// streamZstd has no content size in its header.
+// streamZstd returns data as zstd without a content size in the header.
 func streamZstd(t testing.TB, in []byte, opts ...zstd.EOption) []byte {
 	var b bytes.Buffer
 	e, err := zstd.NewWriter(&b, append(opts, zstd.WithEncoderConcurrency(1))...)
@@ -125,7 +127,7 @@ func flipLast(p []byte) []byte {
 	return p
 }
 
-// TestInflateMemory: a bomb costs no more than its bound.
+// TestInflateMemory checks that a decompression bomb allocates no more memory than the bound.
 func TestInflateMemory(t *testing.T) {
 	bomb := streamZstd(t, make([]byte, 64<<20))
 	dst := make([]byte, 0, 1<<20)

@@ -6,36 +6,34 @@ import (
 	"slices"
 )
 
-// FeatureCompZstd is the HELLO feature of an opener that takes FlagComp
-// responses.
+// FeatureCompZstd is the HELLO feature of an opener that accepts responses with FlagComp.
 const FeatureCompZstd = "comp-zstd"
 
 // HelloRequest is the opener's HELLO (SPEC.md §5).
 type HelloRequest struct {
 	UA       string   `json:"ua"`                  // name/version, for people; ≤ 256 bytes
-	Features []string `json:"features"`            // unknown ones change nothing
-	MaxFrame uint32   `json:"max_frame,omitempty"` // the opener's own limit in bytes, MinMaxFrame – MaxFrame; 0: not said
-	Now      int64    `json:"now,omitempty"`       // the opener's clock, unix ms; 0: not said
+	Features []string `json:"features"`            // unknown ones are ignored
+	MaxFrame uint32   `json:"max_frame,omitempty"` // most bytes of a frame, MinMaxFrame – MaxFrame; 0: unknown
+	Now      int64    `json:"now,omitempty"`       // the opener's clock, unix ms; 0: unknown
 }
 
 // HelloResponse is the acceptor's HELLO (SPEC.md §5).
 type HelloResponse struct {
-	MaxFrame       uint32   `json:"max_frame"`       // bytes, header included, MinMaxFrame – MaxFrame
-	MaxInflight    uint32   `json:"max_inflight"`    // requests of one session, ≥ 1
-	CreditWindow   uint32   `json:"credit_window"`   // frames unacknowledged under FlagAckReq, ≥ 1
-	FlagsSupported Flags    `json:"flags_supported"` // bit set
+	MaxFrame       uint32   `json:"max_frame"`       // most bytes of a frame, header included, MinMaxFrame – MaxFrame
+	MaxInflight    uint32   `json:"max_inflight"`    // most requests in flight on one session, ≥ 1
+	CreditWindow   uint32   `json:"credit_window"`   // most unacknowledged frames with FlagAckReq, ≥ 1
+	FlagsSupported Flags    `json:"flags_supported"` // the flags that the acceptor knows
 	Versions       []uint16 `json:"versions"`        // contains Version
-	Transports     []string `json:"transports"`      // those that listen; for people
-	Now            int64    `json:"now,omitempty"`   // the acceptor's clock, unix ms; 0: not said
+	Transports     []string `json:"transports"`      // transports that listen; for people
+	Now            int64    `json:"now,omitempty"`   // the acceptor's clock, unix ms; 0: unknown
 }
 
-// GoAway is the payload of EVENT GOAWAY: no new requests, those in flight
-// finish.
+// GoAway is the payload of EVENT GOAWAY. Its sender takes no new requests; those in flight finish.
 type GoAway struct {
-	DrainMS int64 `json:"drain_ms"` // how long the sender waits for them, milliseconds
+	DrainMS int64 `json:"drain_ms"` // how long the sender waits for requests in flight, in milliseconds
 }
 
-// maxUA bounds what a peer makes others show of it, in bytes.
+// maxUA is the most bytes of a peer's user agent, which other nodes show.
 const maxUA = 256
 
 // DecodeHelloRequest decodes the payload of a HELLO request. Unknown members
@@ -46,7 +44,7 @@ func DecodeHelloRequest(p []byte) (HelloRequest, error) {
 		return HelloRequest{}, refuse(ReasonBadHello, "%v", err)
 	}
 	if len(h.UA) > maxUA {
-		return HelloRequest{}, refuse(ReasonBadHello, "ua of %d bytes, at most %d", len(h.UA), maxUA)
+		return HelloRequest{}, refuse(ReasonBadHello, "ua has %d bytes, at most %d", len(h.UA), maxUA)
 	}
 	if h.MaxFrame != 0 && (h.MaxFrame < MinMaxFrame || h.MaxFrame > MaxFrame) {
 		return HelloRequest{}, refuse(ReasonBadHello, "max_frame %d, want %d – %d", h.MaxFrame, MinMaxFrame, MaxFrame)
@@ -74,17 +72,17 @@ func DecodeHelloResponse(p []byte) (HelloResponse, error) {
 	return h, nil
 }
 
-// Encode is the JSON payload.
+// Encode returns the JSON payload.
 func (h HelloRequest) Encode() []byte { return encode(h) }
 
-// Encode is the JSON payload.
+// Encode returns the JSON payload.
 func (h HelloResponse) Encode() []byte { return encode(h) }
 
-// Encode is the JSON payload.
+// Encode returns the JSON payload.
 func (g GoAway) Encode() []byte { return encode(g) }
 
-// encode is for types that cannot fail to marshal: strings, numbers and
-// slices of them.
+// encode returns v as JSON. v holds only strings, numbers and slices of them, so marshalling cannot
+// fail.
 func encode(v any) []byte {
 	p, err := json.Marshal(v)
 	if err != nil {
@@ -93,7 +91,7 @@ func encode(v any) []byte {
 	return p
 }
 
-// AckFrame is the ACK of the first n frames of h's corr_id (SPEC.md §6).
+// AckFrame returns the ACK of the first n frames of h's corr_id (SPEC.md §6).
 func AckFrame(h Header, n uint64) Frame {
 	return Frame{
 		Header:  Header{Flags: FlagEvent | FlagResp, Proto: h.Proto, CorrID: h.CorrID},
@@ -101,8 +99,8 @@ func AckFrame(h Header, n uint64) Frame {
 	}
 }
 
-// DecodeAck decodes the payload of an ACK: the highest contiguous frame
-// received. Anything but 8 bytes is a *DecodeError credit_violation.
+// DecodeAck decodes the payload of an ACK: the number of the last frame up to which all frames were
+// received. A payload of any other length than 8 bytes is a *DecodeError credit_violation.
 func DecodeAck(p []byte) (uint64, error) {
 	if len(p) != 8 {
 		return 0, refuse(ReasonCreditViolation, "ACK payload of %d bytes, want 8", len(p))

@@ -1,22 +1,21 @@
-// Package oap is the OAP/1 wire codec: frames in, frames out, and the JSON
-// payloads that several protocols share. SPEC.md beside this file is normative;
-// comments cite its sections.
+// Package oap reads and writes OAP/1 frames, and encodes and decodes the JSON payloads that several
+// protocols share. SPEC.md in this directory is normative; comments cite its sections.
 //
 // Invariants:
 //
-//   - A header is checked in the order of SPEC.md §3 before a byte is allocated
-//     for what it announces, and memory then grows with the bytes that arrive.
-//   - No input makes the package panic. A refusal is a [DecodeError] with one of
-//     the closed list of reasons; everything else is the transport's own error.
-//   - However the input is split over reads, the frames and errors are the same.
-//   - A [Writer] hands each frame to its stream in exactly one Write, and refuses
-//     to send what a [Reader] would refuse to receive.
+//   - A header is checked in the order of SPEC.md §3 before memory is allocated for the rest of its
+//     frame. Memory then grows with the bytes that arrive.
+//   - No input makes the package panic. A refused frame is a [DecodeError] with one of a closed list
+//     of reasons. A malformed JSON payload is status bad_request. Other errors are those of the
+//     stream, of the check given to [Reader.SetCheck] or of the [Memory].
+//   - The frames and errors do not depend on how the input is split over reads.
+//   - A [Writer] never splits a frame over two calls of the stream's Write. It refuses to send a
+//     frame that a [Reader] would refuse to receive.
 //
-// One frame, walked through: the sender fills a [Frame] and calls Writer.Write,
-// which lays header, capability and payload out in one pooled buffer and writes
-// it; a bulk sender fills a [Builder] straight from disk instead. At the other
-// end Reader.Next waits for 38 bytes, checks them, waits for the rest and
-// returns a Frame whose Cap and Payload alias the reader's buffer until the
-// next call. A payload under [FlagComp] goes through [Inflate], a JSON one
-// through [DecodeJSON].
+// One frame: the sender fills a [Frame] and calls Writer.Write, which copies header, capability and
+// payload to one pooled buffer and writes it. A sender of bulk data reads from disk into a [Builder]
+// instead and calls Writer.WriteBuilder. At the other end Reader.Next reads the 38 bytes of the
+// header, checks them, reads the rest and returns a Frame. Its Cap and Payload alias the reader's
+// buffer until the next call. [Frame.Inflated] decompresses a payload with [FlagComp], and
+// [DecodeJSON] decodes a JSON payload.
 package oap

@@ -9,7 +9,7 @@ import (
 	"allium/protocols/status"
 )
 
-// TestReasons holds the closed list of SPEC.md §3 in its order.
+// TestReasons checks the closed list of SPEC.md §3 and its order.
 func TestReasons(t *testing.T) {
 	want := strings.Fields("truncated frame_undersize frame_oversize bad_version bad_flags cap_on_non_start " +
 		"inflate_bound bad_hello unknown_proto credit_violation dup_corr")
@@ -28,7 +28,8 @@ func TestReasons(t *testing.T) {
 		if i == 2 {
 			outcome = status.FrameOversize
 		}
-		if rep := status.ReportOf(err); status.Of(err) != outcome || rep.Detail != want[i] || !strings.Contains(rep.Message, "n 7") {
+		if rep := status.ReportOf(err); status.Of(err) != outcome || rep.Detail != want[i] ||
+			!strings.Contains(rep.Message, "n 7") {
 			t.Errorf("%s: outcome %s, report %+v", r, status.Of(err), rep)
 		}
 	}
@@ -42,7 +43,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestErrorPayloadRoundTrip: every outcome that is an error survives the wire.
+// TestErrorPayloadRoundTrip checks that every outcome that is an error survives encoding and decoding.
 func TestErrorPayloadRoundTrip(t *testing.T) {
 	for _, o := range status.All() {
 		if o.Success() {
@@ -80,8 +81,8 @@ func TestPayloadErrorOfAnything(t *testing.T) {
 	}
 }
 
-// TestErrorPayloadIsBounded: a long or broken message still gives a payload
-// that the other side takes.
+// TestErrorPayloadIsBounded checks that the other side accepts the payload of an error whose message
+// is too long or is not UTF-8.
 func TestErrorPayloadIsBounded(t *testing.T) {
 	long := strings.Repeat("\x00é\xff", 100_000)
 	code, payload := oap.ErrorPayload(status.Errorf(status.Internal, "%s", long))

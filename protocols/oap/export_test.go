@@ -1,7 +1,6 @@
 package oap
 
-// AppendFrame appends f as it goes over the wire. The same refusals as
-// [Writer.Write].
+// AppendFrame appends f in its wire format. It refuses the frames that [Writer.Write] refuses.
 func AppendFrame(dst []byte, f Frame, maxFrame uint32) ([]byte, error) {
 	if _, err := f.seal(min(maxFrame, MaxFrame)); err != nil {
 		return dst, err
@@ -13,7 +12,7 @@ func AppendFrame(dst []byte, f Frame, maxFrame uint32) ([]byte, error) {
 	return append(dst, f.Payload...), nil
 }
 
-// Reasons lists the closed list in its order.
+// Reasons returns all reasons in their order.
 func Reasons() []Reason {
 	all := make([]Reason, reasons)
 	for i := range all {

@@ -10,8 +10,8 @@ import (
 	"allium/protocols/oap"
 )
 
-// FuzzReader: no input panics, the split does not matter, and what was decoded
-// encodes to the bytes it came from.
+// FuzzReader checks that no input panics, that the split over reads does not matter, and that decoded
+// frames encode to the same bytes.
 func FuzzReader(f *testing.F) {
 	for _, v := range vectors(f) {
 		f.Add(v.stream)
@@ -42,14 +42,15 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip: what a writer sends a reader takes, unchanged; what it
-// refuses to send a reader refuses for the same reason.
+// FuzzRoundTrip checks that a reader returns unchanged each frame that a writer sends, and that it
+// refuses, for the same reason, each frame that a writer refuses.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add(uint16(25), uint16(0), uint16(1), uint64(7), []byte("tenant"), []byte("cap"), []byte("payload"))
 	f.Add(uint16(6), uint16(0), uint16(0), uint64(0), []byte{}, []byte{}, []byte{0, 0, 0, 0, 0, 0, 0, 1})
 	f.Add(uint16(0x1ff), uint16(200), uint16(9), uint64(1)<<63, []byte{}, []byte{1}, []byte{})
 	f.Fuzz(func(t *testing.T, flags, code, proto uint16, corr uint64, tenant, capability, payload []byte) {
-		in := oap.Frame{Header: oap.Header{Flags: oap.Flags(flags), Code: code, Proto: proto, CorrID: corr}, Cap: capability, Payload: payload}
+		in := oap.Frame{Header: oap.Header{Flags: oap.Flags(flags), Code: code, Proto: proto, CorrID: corr},
+			Cap: capability, Payload: payload}
 		copy(in.Tenant[:], tenant)
 		var b bytes.Buffer
 		const maxFrame = 4096
@@ -68,7 +69,7 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// FuzzInflate: the result stays within its bound, and Compress is its inverse.
+// FuzzInflate checks that the result stays within its bound, and that Compress is the inverse.
 func FuzzInflate(f *testing.F) {
 	for _, v := range vectors(f) {
 		f.Add(v.stream[min(len(v.stream), oap.HeaderSize):])
@@ -85,8 +86,8 @@ func FuzzInflate(f *testing.F) {
 	})
 }
 
-// FuzzDecodeJSON: nothing panics, what is taken is JSON, and taken again after
-// encoding.
+// FuzzDecodeJSON checks that nothing panics, and that an accepted payload is JSON and is accepted again
+// after encoding.
 func FuzzDecodeJSON(f *testing.F) {
 	f.Add([]byte(`{"op":"get","objs":["b3:00"],"ranges":[[0,-1]],"size_proof":true}`))
 	f.Add([]byte(`{"a":9007199254740992,"b":{"a":"\""}}`))

@@ -22,15 +22,14 @@ const (
 	ProtoControl uint16 = 0
 	ProtoObject  uint16 = 1
 	ProtoIndex   uint16 = 2
-	ProtoGossip  uint16 = 3 // reserved: gossip rides pubsub, a frame with it is unknown_proto
+	ProtoGossip  uint16 = 3 // reserved: gossip uses pubsub, and a frame with it is unknown_proto
 	ProtoRepair  uint16 = 4
 )
 
 // Flags are the flag bits of a header (SPEC.md §2).
 type Flags uint16
 
-// The flags. Exactly one of Req, Resp, Event is set, but for an ACK, which is
-// Event|Resp.
+// The flags. Exactly one of Req, Resp and Event is set, except in an ACK, which is Event|Resp.
 const (
 	FlagReq    Flags = 1 << iota // request
 	FlagResp                     // response
@@ -41,18 +40,19 @@ const (
 	FlagComp                     // the payload is zstd, see [Inflate]
 	FlagAppE2E                   // end-to-end encrypted by the application
 
-	// FlagsKnown are all the flags there are.
+	// FlagsKnown is the set of all defined flags.
 	FlagsKnown Flags = 1<<iota - 1
 )
 
 var flagNames = [...]string{"REQ", "RESP", "EVENT", "START", "END", "ACK_REQ", "COMP", "APP_E2E"}
 
+// flagsKind is the set of flags that say what kind of frame it is.
 const flagsKind = FlagReq | FlagResp | FlagEvent
 
 // Has reports whether every bit of f2 is set.
 func (f Flags) Has(f2 Flags) bool { return f&f2 == f2 }
 
-// String lists the names of the flags, "REQ|START|END"; reserved bits as hex.
+// String returns the names of the flags, such as "REQ|START|END". Reserved bits are in hexadecimal.
 func (f Flags) String() string {
 	var names []string
 	for i, name := range flagNames {
@@ -74,14 +74,14 @@ type Header struct {
 	Len    uint32 // bytes of the whole frame; set by the writer
 	Ver    uint16 // Version; set by the writer
 	Flags  Flags
-	Code   uint16 // status of a response, else defined by the application
+	Code   uint16 // status of a response; in other frames the application defines it
 	Proto  uint16 // app_proto_id, one of the Proto constants
 	Tenant [16]byte
 	CapLen uint16 // bytes of the capability; set by the writer
-	CorrID uint64 // unique among a stream's requests in flight
+	CorrID uint64 // correlation id, unique among a stream's requests in flight
 }
 
-// Frame is one frame. A frame from a [Reader] aliases its buffer.
+// Frame is one frame. Cap and Payload of a frame from a [Reader] alias the reader's buffer.
 type Frame struct {
 	Header
 	Cap     []byte
@@ -114,7 +114,8 @@ func (h *Header) put(p []byte) {
 	binary.BigEndian.PutUint64(p[30:], h.CorrID)
 }
 
-// check applies SPEC.md §3 to a header, in its order.
+// check applies the rules of SPEC.md §3 to a header, in their order. It returns a *DecodeError for the
+// first rule that is broken.
 func (h *Header) check(maxFrame uint32) error {
 	switch {
 	case h.Len < HeaderSize || uint32(h.CapLen) > h.Len-HeaderSize:
@@ -122,7 +123,8 @@ func (h *Header) check(maxFrame uint32) error {
 	case h.Len > maxFrame:
 		return refuse(ReasonFrameOversize, "len %d, max_frame %d", h.Len, maxFrame)
 	case h.Flags.Has(FlagReq) && (h.CapLen > MaxCap || h.Len-HeaderSize-uint32(h.CapLen) > MaxJSON):
-		return refuse(ReasonFrameOversize, "a request of %d bytes and a capability of %d, at most %d and %d", h.Len-HeaderSize-uint32(h.CapLen), h.CapLen, MaxJSON, MaxCap)
+		return refuse(ReasonFrameOversize, "request of %d bytes and capability of %d bytes, at most %d and %d",
+			h.Len-HeaderSize-uint32(h.CapLen), h.CapLen, MaxJSON, MaxCap)
 	case h.Ver != Version:
 		return refuse(ReasonBadVersion, "ver %d", h.Ver)
 	case !h.Flags.valid():
@@ -133,7 +135,7 @@ func (h *Header) check(maxFrame uint32) error {
 	return nil
 }
 
-// valid applies the rule of SPEC.md §2.
+// valid reports whether no reserved bit is set and the kind is one of those in SPEC.md §2.
 func (f Flags) valid() bool {
 	if f&^FlagsKnown != 0 {
 		return false

@@ -12,22 +12,25 @@ import (
 // Bounds of a JSON payload (SPEC.md §3).
 const (
 	MaxJSON    = 64 << 10  // bytes
-	maxInteger = 1<<53 - 1 // what every implementation of JSON holds exactly
+	maxInteger = 1<<53 - 1 // the largest integer that every JSON implementation represents exactly
 )
 
-// DecodeJSON decodes a JSON payload into v. A payload above MaxJSON, one that
-// is not UTF-8, duplicate keys, trailing data, numbers beyond ±(2^53 − 1) and,
-// unless allowUnknown, keys that v does not have are status bad_request; v is
-// then undefined. Keys are case-sensitive.
+// DecodeJSON decodes a JSON payload into v. Keys are case-sensitive. It returns status bad_request,
+// and leaves v undefined, for:
+//
+//   - a payload of more than MaxJSON bytes, or one that is not UTF-8
+//   - duplicate keys, and trailing data
+//   - numbers beyond ±(2^53 − 1)
+//   - keys that v does not have, unless allowUnknown is true
 func DecodeJSON(p []byte, v any, allowUnknown bool) error {
 	if len(p) > MaxJSON {
-		return status.Errorf(status.BadRequest, "JSON payload of %d bytes, at most %d", len(p), MaxJSON)
+		return status.Errorf(status.BadRequest, "the JSON payload has %d bytes, at most %d are allowed", len(p), MaxJSON)
 	}
 	if err := json.Unmarshal(p, v, json.RejectUnknownMembers(!allowUnknown)); err != nil {
 		return status.Errorf(status.BadRequest, "malformed JSON payload: %w", err)
 	}
 	if n := hugeNumber(p); n != nil {
-		return status.Errorf(status.BadRequest, "malformed JSON payload: %s is beyond 2^53 − 1", n)
+		return status.Errorf(status.BadRequest, "malformed JSON payload: %s is beyond ±(2^53 − 1)", n)
 	}
 	return nil
 }
@@ -55,8 +58,7 @@ func hugeNumber(p []byte) []byte {
 	return nil
 }
 
-// stringLen is the length of the JSON string at the start of p, quotes
-// included.
+// stringLen returns the length of the JSON string at the start of p, quotes included.
 func stringLen(p []byte) int {
 	for i := 1; i < len(p); i++ {
 		switch p[i] {

@@ -60,11 +60,13 @@ func TestDecodeJSON(t *testing.T) {
 }
 
 func TestHelloRoundTrip(t *testing.T) {
-	req, err := oap.DecodeHelloRequest(oap.HelloRequest{UA: "allium/0.1.0", Features: []string{oap.FeatureCompZstd}}.Encode())
+	req, err := oap.DecodeHelloRequest(oap.HelloRequest{UA: "allium/0.1.0",
+		Features: []string{oap.FeatureCompZstd}}.Encode())
 	if err != nil || req.UA != "allium/0.1.0" || len(req.Features) != 1 {
 		t.Errorf("%+v, %v", req, err)
 	}
-	in := oap.HelloResponse{MaxFrame: oap.MinMaxFrame, MaxInflight: 1, CreditWindow: 1, FlagsSupported: oap.FlagsKnown, Versions: []uint16{2, 1}}
+	in := oap.HelloResponse{MaxFrame: oap.MinMaxFrame, MaxInflight: 1, CreditWindow: 1, FlagsSupported: oap.FlagsKnown,
+		Versions: []uint16{2, 1}}
 	res, err := oap.DecodeHelloResponse(in.Encode())
 	if err != nil || res.MaxFrame != in.MaxFrame || res.FlagsSupported != 255 {
 		t.Errorf("%+v, %v", res, err)

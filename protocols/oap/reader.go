@@ -7,7 +7,7 @@ import (
 
 // Reader reads frames from a stream. It is not safe for concurrent use.
 //
-// Invariant: buf.b[start:end] are the bytes read and not yet returned.
+// Invariant: buf.b[start:end] holds the bytes that were read and not yet returned.
 type Reader struct {
 	r          io.Reader
 	maxFrame   uint32
@@ -15,16 +15,15 @@ type Reader struct {
 	memory     Memory             // nil: none
 	buf        buffer
 	start, end int
-	full       bool // the last read filled the buffer: more is likely waiting
+	full       bool // the last read filled the buffer, so the stream likely has more
 }
 
-// Memory accounts for the bytes of a reader's buffer, but for the 512 that every
-// reader may have. It is called from the reader's goroutine.
+// Memory accounts for the bytes of a reader's buffer beyond the first 512, which every reader may
+// use. It is called from the reader's goroutine.
 type Memory interface {
-	// Grow takes n more bytes, and may wait for them. Its error is what Next
-	// returns.
+	// Grow takes n more bytes, and may wait for them. Next returns its error.
 	Grow(n int) error
-	// Shrink gives n bytes back.
+	// Shrink returns n bytes.
 	Shrink(n int)
 }
 
@@ -37,33 +36,36 @@ func NewReader(r io.Reader, maxFrame uint32) *Reader {
 // SetMaxFrame changes the limit from the next frame on.
 func (r *Reader) SetMaxFrame(n uint32) { r.maxFrame = min(n, MaxFrame) }
 
-// SetCheck makes the reader ask check of each header that is well-formed, before
-// it reads the rest of the frame. An error of check is what Next returns.
+// SetCheck makes the reader call check with each valid header, before it reads the rest of the
+// frame. Next returns the error of check.
 func (r *Reader) SetCheck(check func(Header) error) { r.check = check }
 
-// SetMemory makes the reader take the bytes of its buffer from m, before the
-// first Next.
+// SetMemory makes the reader account for its buffer in m. It must be called before the first Next.
 func (r *Reader) SetMemory(m Memory) { r.memory = m }
 
-// Release gives the buffer back. Frames and bytes that were read are lost.
+// Release returns the buffer to the pool. Bytes that Next has not yet returned are lost, and the last
+// frame is no longer valid.
 func (r *Reader) Release() {
 	r.start, r.end, r.full = 0, 0, false
 	r.drop()
 }
 
-// Buffered is the number of bytes read from the stream and not yet returned as
-// a frame. Above 0 while Next waits, it waits inside a frame.
+// Buffered returns the number of bytes that were read from the stream and not yet returned as a
+// frame. If it is above 0 while Next waits, part of a frame has arrived.
 func (r *Reader) Buffered() int { return r.end - r.start }
 
-// Next returns the next frame. Its Cap and Payload are valid until the next
-// call. At the end of the stream between frames the error is io.EOF; a refused
-// frame is a *DecodeError and final; any other error is the stream's own, and
-// Next may be called again after it (a read deadline loses nothing).
+// Next returns the next frame. Its Cap and Payload are valid until the next call.
+//
+//   - If the stream ends between frames, the error is io.EOF.
+//   - A refused frame is a *DecodeError. The reader cannot go on after it.
+//   - An error of the check or of the [Memory] is returned as it is.
+//   - Any other error is the stream's own. Next may be called again after it: a read deadline, for
+//     example, loses no bytes.
 func (r *Reader) Next() (Frame, error) {
 	if r.start == r.end {
 		r.start, r.end = 0, 0
 		if !r.full {
-			r.drop() // the stream pauses: hold nothing for it
+			r.drop() // the stream is likely idle: hold no large buffer meanwhile
 		}
 	}
 	if err := r.fill(HeaderSize); err != nil {
@@ -84,29 +86,29 @@ func (r *Reader) Next() (Frame, error) {
 	}
 	p := r.buf.b[r.start : r.start+int(f.Len)]
 	r.start += int(f.Len)
-	body := HeaderSize + int(f.CapLen)
-	f.Cap, f.Payload = p[HeaderSize:body:body], p[body:len(p):len(p)]
+	capEnd := HeaderSize + int(f.CapLen)
+	f.Cap, f.Payload = p[HeaderSize:capEnd:capEnd], p[capEnd:len(p):len(p)]
 	return f, nil
 }
 
-// maxEmptyReads is how often a stream may return nothing and no error.
+// maxEmptyReads is how often in a row a stream may return neither bytes nor an error.
 const maxEmptyReads = 100
 
-// fill reads until n bytes are buffered.
+// fill reads until at least n bytes are buffered.
 func (r *Reader) fill(n int) error {
 	empty := 0
 	for r.end-r.start < n {
-		if err := r.room(n); err != nil {
+		if err := r.makeSpace(n); err != nil {
 			return err
 		}
 		m, err := r.r.Read(r.buf.b[r.end:])
 		if m < 0 || m > len(r.buf.b)-r.end {
-			return errors.New("oap: the stream returned an impossible count")
+			return errors.New("the stream's Read returned an impossible byte count")
 		}
 		r.end += m
 		r.full = r.end == len(r.buf.b)
 		switch {
-		case r.end-r.start >= n: // an error, if any, comes back with the next read
+		case r.end-r.start >= n: // the next read returns the error again, if there was one
 		case err == io.EOF:
 			if r.end == r.start {
 				return io.EOF
@@ -125,12 +127,12 @@ func (r *Reader) fill(n int) error {
 	return nil
 }
 
-// room makes room for at least one more byte of a frame of n. A buffer grows
-// to the next size when what was read fills it, so that it is never many times
-// what the peer has sent; a tiny or small one also when the stream delivers faster
-// than it holds.
-func (r *Reader) room(n int) error {
-	held, size := r.end-r.start, len(r.buf.b)
+// makeSpace makes space for at least one more byte of a frame of n bytes. A buffer that is full of
+// one frame grows to the next size, so it is never many times larger than what the peer has sent. A
+// tiny buffer also grows when the frame does not fit behind what was read. A tiny or small one also
+// grows when a read has filled it.
+func (r *Reader) makeSpace(n int) error {
+	buffered, size := r.end-r.start, len(r.buf.b)
 	switch {
 	case size == 0:
 		r.buf.grow(tinySize, nil)
@@ -138,18 +140,18 @@ func (r *Reader) room(n int) error {
 		return r.grow(smallSize)
 	case size == smallSize && r.full:
 		return r.grow(mediumSize)
-	case held == size:
+	case buffered == size:
 		return r.grow(min(n, size+1))
 	case r.start > 0 && r.start+n > size:
 		copy(r.buf.b, r.buf.b[r.start:r.end])
 	default:
 		return nil
 	}
-	r.start, r.end = 0, held
+	r.start, r.end = 0, buffered
 	return nil
 }
 
-// grow replaces the buffer with one of at least n bytes that are accounted for.
+// grow replaces the buffer with a larger one of at least n bytes, and accounts for the difference.
 func (r *Reader) grow(n int) error {
 	if more := sizeFor(n) - max(len(r.buf.b), tinySize); r.memory != nil && more > 0 {
 		if err := r.memory.Grow(more); err != nil {
@@ -161,7 +163,7 @@ func (r *Reader) grow(n int) error {
 	return nil
 }
 
-// drop gives the buffer and its bytes back.
+// drop returns the buffer to the pool and its bytes to the Memory.
 func (r *Reader) drop() {
 	size := len(r.buf.b)
 	r.buf.release()

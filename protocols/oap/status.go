@@ -10,8 +10,8 @@ import (
 // payload stays far below MaxJSON.
 const maxMessage = 4 << 10
 
-// ErrorPayload is what a RESP|END says of err: its code and its payload
-// (SPEC.md §8). For nil it is 200 and no payload.
+// ErrorPayload returns the code and the payload of the RESP|END frame that reports err (SPEC.md §8).
+// For a nil err they are 200 and nil.
 func ErrorPayload(err error) (code uint16, payload []byte) {
 	o := status.Of(err)
 	code = uint16(o.Code())
@@ -26,9 +26,9 @@ func ErrorPayload(err error) (code uint16, payload []byte) {
 	return code, encode(r)
 }
 
-// PayloadError is the error that a RESP|END with that code and payload
-// carries, nil for the successes of SPEC §3. An unreadable payload leaves the
-// code to speak for itself.
+// PayloadError returns the error that a RESP|END frame with that code and payload reports. It is nil
+// for a code from 200 to 299 and for 304. If the payload is malformed, the code alone decides the
+// outcome.
 func PayloadError(code uint16, payload []byte) error {
 	if code >= 200 && code < 300 || code == uint16(status.NotModified.Code()) {
 		return nil
@@ -38,17 +38,17 @@ func PayloadError(code uint16, payload []byte) error {
 		r = status.Report{}
 	}
 	if o, ok := status.Parse(r.Reason); ok && o.Success() {
-		r.Reason = "" // an error is not a success, whatever it calls itself
+		r.Reason = "" // the code says error, so a reason that means success is ignored
 	}
 	return &Told{r.Err(int(code))}
 }
 
-// Told is an error that a peer told of, as against one that was met here: its
-// outcome is the peer's, and says nothing of this node.
+// Told is an error that a peer reported. Its outcome describes the peer; it says nothing about this
+// node.
 type Told struct{ Err error }
 
-// Error is what the peer said.
+// Error returns the peer's message.
 func (t *Told) Error() string { return t.Err.Error() }
 
-// Unwrap gives the error with its outcome.
+// Unwrap returns the error that carries the outcome.
 func (t *Told) Unwrap() error { return t.Err }

@@ -65,7 +65,7 @@ func vectors(t testing.TB) []vector {
 	return all
 }
 
-// describe is a frame as the vectors write it.
+// describe returns a frame in the notation of the vectors.
 func describe(f oap.Frame) string {
 	or := func(p []byte) string {
 		if len(p) == 0 {
@@ -73,10 +73,11 @@ func describe(f oap.Frame) string {
 		}
 		return hex.EncodeToString(p)
 	}
-	return fmt.Sprintf("%s code=%d proto=%d tenant=%x corr=%d cap=%s payload=%s", f.Flags, f.Code, f.Proto, f.Tenant, f.CorrID, or(f.Cap), or(f.Payload))
+	return fmt.Sprintf("%s code=%d proto=%d tenant=%x corr=%d cap=%s payload=%s", f.Flags, f.Code, f.Proto, f.Tenant,
+		f.CorrID, or(f.Cap), or(f.Payload))
 }
 
-// accept does with a frame what the protocols do that the codec cannot know of.
+// accept checks a frame like the protocols above the codec do.
 func accept(f oap.Frame, maxFrame uint32) (err error) {
 	payload := f.Payload
 	if f.Flags.Has(oap.FlagComp) {

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Writer writes frames to a stream, each at once or several together. It is not safe for concurrent use: exactly
-// one goroutine writes to a stream (SPEC.md §5).
+// Writer writes frames to a stream, one at a time or several together. It is not safe for concurrent
+// use: exactly one goroutine writes to a stream (SPEC.md §5).
 type Writer struct {
 	w        io.Writer
 	maxFrame uint32
@@ -23,8 +23,8 @@ func NewWriter(w io.Writer, maxFrame uint32) *Writer {
 // SetMaxFrame changes the limit from the next frame on.
 func (w *Writer) SetMaxFrame(n uint32) { w.maxFrame = min(n, MaxFrame) }
 
-// Write sends f in one Write call of the stream. Len, Ver and CapLen are set
-// from the frame's parts. A frame that a reader would refuse is not sent: the
+// Write sends f, after the frames added before it, in one Write call of the stream. It sets Len, Ver
+// and CapLen. A frame that a reader would refuse is not sent: the
 // error is a *DecodeError. After any other error the stream is in an unknown
 // state and can only be reset.
 func (w *Writer) Write(f Frame) error {
@@ -34,9 +34,9 @@ func (w *Writer) Write(f Frame) error {
 	return w.Flush()
 }
 
-// Add puts f behind the frames that the next Flush sends. A frame that a reader
-// would refuse is not added: the error is a *DecodeError. The caller bounds
-// what it adds: with one frame at most MaxFrame bytes, with more 64 KiB in all.
+// Add appends f to the frames that the next Flush sends. A frame that a reader would refuse is not
+// added: the error is a *DecodeError. The caller bounds what it adds: one frame may have MaxFrame
+// bytes, several frames at most 64 KiB together.
 func (w *Writer) Add(f Frame) error {
 	n, err := f.seal(w.maxFrame)
 	if err != nil {
@@ -53,8 +53,8 @@ func (w *Writer) Add(f Frame) error {
 	return nil
 }
 
-// Flush sends what was added in one Write call of the stream. After an error
-// the stream is in an unknown state and can only be reset.
+// Flush sends the added frames in one Write call of the stream. After an error the stream is in an
+// unknown state and can only be reset.
 func (w *Writer) Flush() error {
 	if w.n == 0 {
 		return nil
@@ -65,8 +65,8 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// WriteBuilder sends the frame in b in one Write call of the stream. The same
-// errors as Write.
+// WriteBuilder sends the frame in b in one Write call of the stream. Frames that were added
+// must be flushed before. Its errors are those of Write.
 func (w *Writer) WriteBuilder(b *Builder) error {
 	h := b.header
 	h.Len, h.Ver, h.CapLen = uint32(b.n), Version, 0
@@ -87,8 +87,7 @@ func (w *Writer) write(p []byte) error {
 	return err
 }
 
-// seal sets the fields that follow from the parts, checks the header and
-// returns the length of the frame.
+// seal sets Len, Ver and CapLen, checks the header and returns the length of the frame in bytes.
 func (f *Frame) seal(maxFrame uint32) (int, error) {
 	if len(f.Cap) > MaxCap {
 		return 0, refuse(ReasonFrameOversize, "capability of %d bytes, at most %d", len(f.Cap), MaxCap)
@@ -99,7 +98,7 @@ func (f *Frame) seal(maxFrame uint32) (int, error) {
 	n := HeaderSize + len(f.Cap) + len(f.Payload)
 	f.Len, f.Ver, f.CapLen = uint32(n), Version, uint16(len(f.Cap))
 	if err := f.check(maxFrame); err != nil {
-		return 0, fmt.Errorf("frame not sent: %w", err)
+		return 0, fmt.Errorf("cannot send frame: %w", err)
 	}
 	return n, nil
 }

@@ -18,7 +18,7 @@ func (drain) Write(p []byte) (int, error) { return len(p), nil }
 // TestSendAllocs sends objects of few and of many groups: a group costs no
 // allocation, a turn, which waits anew for its buffers, a few.
 func TestSendAllocs(t *testing.T) {
-	const few, many, turns, ofTurn = 8, framesPerTurn - 4, 8, 12
+	const few, many, turns, ofTurn = 8, framesPerFlush - 4, 8, 12
 	p := newPair(t, testkit.Options{}, DefaultConfig())
 	st, _ := testkit.Pipe(testkit.Options{})
 	peer := p.server.peers.enter(clientID)
@@ -42,7 +42,7 @@ func TestSendAllocs(t *testing.T) {
 	if long > short+1 { // a pool may be emptied on the way
 		t.Errorf("%.0f allocations for %d groups, %.0f for %d", short, few, long, many)
 	}
-	if all := allocs(turns * framesPerTurn); all > short+turns*ofTurn {
+	if all := allocs(turns * framesPerFlush); all > short+turns*ofTurn {
 		t.Errorf("%.0f allocations for %d turns, %.0f for %d groups", all, turns, short, few)
 	}
 }

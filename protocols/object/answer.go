@@ -9,31 +9,31 @@ import (
 	"allium/protocols/status"
 )
 
-// answer checks the frames of one answer and hands on what they prove. It does
-// no I/O of its own, so that any sequence of frames can be tried on it.
+// answer verifies the frames of one answer. It does no I/O, so tests can pass it any
+// sequence of frames.
 type answer interface {
-	// frame takes the next frame of the answer and reports whether it was the
-	// last one: then the stream is good for another request, whatever err says
-	// of this one. An error before the last frame leaves it of no use.
+	// frame handles the next frame of the answer. done reports whether it was the
+	// last frame. The stream can then serve another request, even if err is not nil.
+	// After an error before the last frame, the stream must be reset.
 	frame(f oap.Frame) (done bool, err error)
 }
 
 // getAnswer is the answer to a get.
 //
-// Invariants: sink gets Begin, Items, End of one object after the other; End
-// follows every Begin that succeeded, and is called for every object when the
-// answer ended well. Items are [b3.Proved].
+// Invariants: the sink gets Begin, Item calls and End for one object after the
+// other. End follows every Begin that succeeded. If the whole answer is valid, every
+// object gets an End.
 type getAnswer struct {
 	req   *GetRequest
 	sink  Sink
-	hash  *b3.HashQueue // nil: none
-	count func(n int)   // of verified bytes
+	hash  *b3.HashQueue // nil: no limit on hashing
+	count func(n int)   // counts n verified bytes
 
-	i     int      // the object being answered
-	begun bool     // its START was accepted
-	size  int64    // what its START claims
-	proof *b3.Walk // its size proof, until that is complete
-	walk  *b3.Walk // its items
+	i     int      // index of the current object
+	begun bool     // whether the START of the object was accepted
+	size  int64    // the size that START claims, in bytes
+	proof *b3.Walk // the walk of the size proof, until it is complete
+	walk  *b3.Walk // the walk of the ranges
 }
 
 func (a *getAnswer) frame(f oap.Frame) (done bool, err error) {
@@ -55,11 +55,12 @@ func (a *getAnswer) frame(f oap.Frame) (done bool, err error) {
 	default:
 		err = violation("items before their object starts")
 	}
-	return false, a.fail(err)
+	return false, a.endObject(err)
 }
 
-// fail ends the object under way with err.
-func (a *getAnswer) fail(err error) error {
+// endObject calls End for an object that has begun, with err, and returns err or the
+// error of the sink.
+func (a *getAnswer) endObject(err error) error {
 	if err == nil || !a.begun {
 		return err
 	}
@@ -85,11 +86,12 @@ func (a *getAnswer) start(f oap.Frame) error {
 	root := a.req.Objs[a.i]
 	switch {
 	case w.Obj != root:
-		return violation("%s was answered in the place of %s", w.Obj, root)
+		return violation("the answer has %s in the place of %s", w.Obj, root)
 	case w.Size < 0 || w.Size > MaxObject:
 		return violation("%s cannot have %d bytes", root, w.Size)
 	case a.req.MaxSize > 0 && w.Size > a.req.MaxSize:
-		return status.Errorf(status.BodyCap, "object: the peer says that %s has %d bytes, at most %d are wanted", root, w.Size, a.req.MaxSize)
+		return status.Errorf(status.BodyCap, "the peer says that %s has %d bytes, more than the limit of %d",
+			root, w.Size, a.req.MaxSize)
 	}
 	var err error
 	if a.walk, err = a.hash.Walk(root, w.Size, a.req.Ranges); err != nil {
@@ -108,7 +110,7 @@ func (a *getAnswer) start(f oap.Frame) error {
 	return nil
 }
 
-// items takes the whole items that a frame carries.
+// items verifies the items in a frame; a frame has only whole items.
 func (a *getAnswer) items(p []byte) error {
 	walk := a.walk
 	if a.proof != nil {
@@ -117,7 +119,7 @@ func (a *getAnswer) items(p []byte) error {
 	for first := true; first || len(p) > 0; first = false {
 		item, ok := walk.Next()
 		if !ok {
-			return violation("%d bytes more than were asked for", len(p))
+			return violation("%d bytes follow the last requested item", len(p))
 		}
 		if item.Len > len(p) {
 			return violation("an item of %d bytes is cut to %d", item.Len, len(p))
@@ -141,20 +143,21 @@ func (a *getAnswer) items(p []byte) error {
 	return nil
 }
 
-// status ends the object, or with some outcomes the request.
+// status handles a status frame. It ends the object, and for some outcomes the
+// whole request.
 func (a *getAnswer) status(f oap.Frame) (done bool, err error) {
 	end, last := f.Flags.Has(oap.FlagEnd), a.i == len(a.req.Objs)-1
 	if f.Code == codeOf(status.OK) {
 		if err := a.complete(f, end == last); err != nil {
-			return false, a.fail(err)
+			return false, a.endObject(err)
 		}
 	} else {
 		err = remoteError(f)
 		switch o := status.Of(err); {
 		case end && ofRequest(o):
-			return true, a.fail(err)
+			return true, a.endObject(err)
 		case end != last || ofRequest(o):
-			return false, a.fail(violation("object %d of %d ends the answer out of turn: %w", a.i+1, len(a.req.Objs), err))
+			return false, a.endObject(violation("object %d of %d ends the answer out of turn: %w", a.i+1, len(a.req.Objs), err))
 		}
 	}
 	i := a.i
@@ -165,7 +168,8 @@ func (a *getAnswer) status(f oap.Frame) (done bool, err error) {
 	return end, nil
 }
 
-// complete checks that status ok is true of the object.
+// complete checks that the object with status ok is complete. inTurn says whether
+// END is set on the last object and only there.
 func (a *getAnswer) complete(f oap.Frame, inTurn bool) error {
 	switch {
 	case !a.begun:
@@ -175,21 +179,21 @@ func (a *getAnswer) complete(f oap.Frame, inTurn bool) error {
 	case len(f.Payload) > 0:
 		return violation("status ok with a payload")
 	}
-	if err := a.empty(); err != nil {
+	if err := a.acceptEmpty(); err != nil {
 		return err
 	}
 	if a.proof != nil {
 		return violation("status ok without the size proof")
 	}
 	if item, more := a.walk.Next(); more {
-		return violation("status ok, but %s and what follows are missing", item)
+		return violation("status ok, but %s and the items after it are missing", item)
 	}
 	return nil
 }
 
-// empty takes the one item of the empty object where no frame carried it
-// (OAP1.md §13.5).
-func (a *getAnswer) empty() error {
+// acceptEmpty accepts the one group of the empty object, which a peer may send without a
+// frame (OAP1.md §13.5).
+func (a *getAnswer) acceptEmpty() error {
 	for a.size == 0 {
 		walk := a.walk
 		if a.proof != nil {
@@ -207,7 +211,7 @@ func (a *getAnswer) empty() error {
 
 // haveAnswer is the answer to a have.
 type haveAnswer struct {
-	present []b3.Presence // filled in
+	present []b3.Presence // set by frame
 }
 
 func (a *haveAnswer) frame(f oap.Frame) (done bool, err error) {
@@ -228,13 +232,13 @@ func (a *haveAnswer) frame(f oap.Frame) (done bool, err error) {
 	return true, nil
 }
 
-// violation is an answer that breaks OAP1.md §9.
+// violation returns the error for an answer that breaks OAP1.md §9.
 func violation(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	return status.Errorf(status.Upstream, "object: the peer broke the protocol: %w", err)
+	return status.Errorf(status.Upstream, "the peer broke the protocol: %w", err)
 }
 
-// sinkError is an error of the caller's own, given back as it was.
+// sinkError is an error of the caller's Sink. Get returns it unchanged.
 type sinkError struct{ err error }
 
 func (e *sinkError) Error() string { return e.err.Error() }

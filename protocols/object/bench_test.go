@@ -62,7 +62,8 @@ func benchBulk(b *testing.B, cfg Config) {
 	for b.Loop() {
 		object.add(func() {
 			sink.n = 0
-			if err := l.client.Get(b.Context(), l.to.ID(), GetRequest{Objs: []b3.Root{root}}, sink); err != nil || sink.n != bulkSize {
+			if err := l.client.Get(b.Context(), l.to.ID(), GetRequest{Objs: []b3.Root{root}}, sink); err != nil ||
+				sink.n != bulkSize {
 				b.Fatal(err, sink.n)
 			}
 		})
@@ -123,7 +124,8 @@ func bulkObject(b *testing.B, s *memStore) (*os.File, b3.Root) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s.objects[root] = &memObject{store: s, source: b3.FileSource(f, bytes.NewReader(outboard.Bytes()), bulkSize), size: bulkSize}
+	s.objects[root] = &memObject{store: s, source: b3.FileSource(f, bytes.NewReader(outboard.Bytes()), bulkSize),
+		size: bulkSize}
 	return f, root
 }
 
@@ -203,7 +205,8 @@ func BenchmarkSmall(b *testing.B) {
 			wg.Go(func() {
 				for batch := range batches {
 					s := &countSink{}
-					if err := l.client.Get(b.Context(), l.to.ID(), GetRequest{Objs: batch}, s); err != nil || s.n != int64(len(batch)*size) {
+					if err := l.client.Get(b.Context(), l.to.ID(), GetRequest{Objs: batch}, s); err != nil ||
+						s.n != int64(len(batch)*size) {
 						b.Error(err, s.n)
 					}
 				}

@@ -18,70 +18,71 @@ import (
 	"allium/protocols/status"
 )
 
-// Opener is what a [Client] needs of a libp2p host.
+// Opener is the part of a libp2p host that a [Client] uses.
 type Opener interface {
 	NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error)
 }
 
-// ClientDeps is what a [Client] works with. Host is required.
+// ClientDeps are the dependencies of a [Client]. Host is required.
 type ClientDeps struct {
 	Host Opener
-	// MaxFrame is the max_frame negotiated on a connection, in bytes; nil:
-	// oap.MaxFrame.
+	// MaxFrame returns the max_frame in bytes that was negotiated on a connection. If
+	// it is nil, oap.MaxFrame applies.
 	MaxFrame func(network.Conn) uint32
 
-	Hash    *b3.HashQueue         // that groups pass; nil: none
-	Metrics prometheus.Registerer // nil: not registered
-	Limits  *limits.Registry      // nil: limits work and are listed nowhere
-	Inbound *inbound.Memory       // of frames that are not complete; nil: not bounded
+	Hash    *b3.HashQueue         // limits the hashing of groups; nil: no limit
+	Metrics prometheus.Registerer // nil: metrics are not registered
+	Limits  *limits.Registry      // nil: limits apply but are not listed
+	Inbound *inbound.Memory       // limits the bytes of incomplete frames; nil: no limit
 }
 
-// Client asks peers for objects. It is safe for concurrent use.
+// Client requests objects from peers. It is safe for concurrent use.
 type Client struct {
 	cfg      Config
-	hash     *b3.HashQueue // nil: none
+	hash     *b3.HashQueue // nil: no limit on hashing
 	maxFrame func(network.Conn) uint32
 	metrics  *metrics
 	pool     *pool
 }
 
-// Sink takes the answer to a get: for each object in request order Begin, then
-// Item for each item of the walk of OAP1.md §9, then End. A missing object has
-// only its End. All calls come from the goroutine that called Get. An error
-// aborts the request and is what Get returns; no call follows it.
+// Sink receives the answer to a get. For each object, in request order, the client
+// calls Begin, then Item for each item of the walk of OAP1.md §9, then End. For a
+// missing object it calls only End. All calls come from the goroutine that called
+// Get. An error of the Sink aborts the request, and Get returns that error; the
+// client then makes no more calls.
 //
-// A sink that does not return stops the stream: beyond what its window holds the
-// peer waits for its write timeout (5 s) and then gives up, and with nothing left
-// to send for its idle timeout (30 s). Whoever wants an object slowly asks for it
-// in ranges.
+// A Sink that blocks also blocks the stream. When the stream's window is full, the
+// peer gives up after its write timeout (5 s). If the peer has nothing more to
+// send, it gives up after its idle timeout (30 s). To read an object slowly,
+// request it in ranges.
 type Sink interface {
-	// Begin starts object i of the request. size is a claim, in bytes, until an
-	// item says SizeProved.
+	// Begin starts object i of the request. size is in bytes; it is a claim until
+	// SizeProved of an item reports true.
 	Begin(i int, size int64) error
-	// Item is a verified parent or group. With a size proof the items of the
-	// proof come first and may come again. p's data is valid only during the
-	// call.
+	// Item receives a verified parent or group. The items of a size proof come
+	// first, and the walk of the ranges may repeat them. The data of p is valid only
+	// during the call.
 	Item(i int, p b3.Proved) error
-	// End ends object i. With nil, every item of the ranges was handed over;
-	// else err says why not: status not_found, gone, corrupt, …
+	// End ends object i. A nil err means that Item received every item of the
+	// ranges. Otherwise err says why not, such as not_found, gone or corrupt.
 	End(i int, err error) error
 }
 
-// GetRequest says what to get.
+// GetRequest is a request for objects.
 type GetRequest struct {
 	Objs      []b3.Root  // 1 to MaxGet
-	Ranges    []b3.Range // only with one object; none: the whole
-	SizeProof bool       // prove the size before anything else
-	MaxSize   int64      // refuse an object that claims more bytes (status body_cap); 0: no limit
+	Ranges    []b3.Range // only with one object; none: the whole object
+	SizeProof bool       // whether to prove the size first
+	MaxSize   int64      // reject an object that claims more bytes (body_cap); 0: no limit
 }
 
-// NewClient validates and starts nothing. Close it when done.
+// NewClient checks cfg and deps and returns a Client. The caller must call Close.
 func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if deps.Host == nil {
-		return nil, errors.New("object: a client needs a host")
+		return nil, errors.New("a client needs a host")
 	}
 	if deps.MaxFrame == nil {
 		deps.MaxFrame = func(network.Conn) uint32 { return oap.MaxFrame }
@@ -90,33 +91,34 @@ func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 	return &Client{cfg: cfg, hash: deps.Hash, maxFrame: deps.MaxFrame, metrics: m, pool: newPool(cfg, deps, m)}, nil
 }
 
-// Close closes the idle streams and refuses new requests. Requests in flight go
-// on until their context ends. It is idempotent.
+// Close closes the idle streams; new requests fail with draining. Requests in flight
+// continue until they are done or their context ends. Close may be called more than
+// once.
 func (c *Client) Close() error {
 	c.pool.close()
 	return nil
 }
 
-// Get asks p for objects and hands what it proves to sink, item by item. It
-// returns nil when every object had its End; otherwise the objects without one
-// were not answered, and the error says why:
+// Get requests objects from p and passes the verified items to sink. It returns nil
+// when every object had its End. Otherwise the objects without End have no answer,
+// and the error is one of these:
 //
-//   - corrupt: bytes that do not match the address;
-//   - upstream: an answer that breaks the protocol, or a stream that broke;
-//   - timeout: no byte for Config.ReadTimeout, a frame slower than
-//     Config.MinRate, or ctx's deadline;
-//   - busy, draining and the like: the peer refused the request;
-//   - body_cap: an object that claims more than MaxSize;
-//   - bad_request, bad_range: req itself;
-//   - the sink's own error.
+//   - corrupt: bytes do not match the address;
+//   - upstream: the answer breaks the protocol, or the stream broke;
+//   - timeout: no byte for ReadTimeout, a frame slower than MinRate, or the deadline
+//     of ctx;
+//   - busy, draining and similar outcomes: the peer refused the request;
+//   - body_cap: an object claims more than MaxSize bytes;
+//   - bad_request, bad_range: req is invalid;
+//   - the sink's own error, unchanged.
 //
-// What was verified before an error has reached the sink.
+// The sink has received all items that were verified before the error.
 func (c *Client) Get(ctx context.Context, p peer.ID, req GetRequest, sink Sink) error {
 	switch n := len(req.Objs); {
 	case n == 0 || n > MaxGet:
-		return status.Errorf(status.BadRequest, "object: get of %d objects, want 1 to %d", n, MaxGet)
+		return status.Errorf(status.BadRequest, "get of %d objects, want 1 to %d", n, MaxGet)
 	case len(req.Ranges) > 0 && n > 1:
-		return status.Errorf(status.BadRequest, "object: ranges with %d objects, want one", n)
+		return status.Errorf(status.BadRequest, "ranges with %d objects, want one", n)
 	}
 	if err := checkRanges(req.Ranges); err != nil {
 		return err
@@ -126,7 +128,7 @@ func (c *Client) Get(ctx context.Context, p peer.ID, req GetRequest, sink Sink) 
 		w.Ranges = append(w.Ranges, [2]int64{r.Start, r.End})
 	}
 	a := &getAnswer{req: &req, sink: sink, hash: c.hash, count: func(n int) { c.metrics.bytesIn.Add(float64(n)) }}
-	err := a.fail(c.ask(ctx, p, opGet, w, a))
+	err := a.endObject(c.ask(ctx, p, opGet, w, a))
 	var own *sinkError
 	if errors.As(err, &own) {
 		return own.err
@@ -134,8 +136,8 @@ func (c *Client) Get(ctx context.Context, p peer.ID, req GetRequest, sink Sink) 
 	return err
 }
 
-// Have asks which of objs p has, MaxHave in each request. The answer is in their
-// order and is not verified.
+// Have asks p which of objs it has, with MaxHave objects in each request. The answer
+// is in the order of objs. It is a claim of the peer.
 func (c *Client) Have(ctx context.Context, p peer.ID, objs []b3.Root) ([]b3.Presence, error) {
 	present := make([]b3.Presence, len(objs))
 	for at := 0; at < len(objs); at += MaxHave {
@@ -156,7 +158,7 @@ func newCommon(ctx context.Context, op string) common {
 	return c
 }
 
-// ask sends one request and gives the frames of its answer to a.
+// ask sends one request and passes the frames of the answer to a.
 func (c *Client) ask(ctx context.Context, p peer.ID, op string, query any, a answer) error {
 	payload, err := encode(query)
 	if err != nil {
@@ -173,12 +175,12 @@ func (c *Client) ask(ctx context.Context, p peer.ID, op string, query any, a ans
 	if errors.As(err, &own) {
 		return own
 	}
-	return fmt.Errorf("object: %s from %s: %w", op, p, err)
+	return fmt.Errorf("%s from %s: %w", op, p, err)
 }
 
-// exchange runs the request on a pooled stream, and once more on a new one when
-// the pooled one proves dead before any byte of the answer: the peer may have
-// closed it while nobody looked.
+// exchange runs the request on an idle stream. If that stream fails before the first
+// byte of an answer, the peer may have closed it earlier; exchange then tries once
+// more on a new stream.
 func (c *Client) exchange(ctx context.Context, p peer.ID, payload []byte, a answer) error {
 	release, err := c.pool.enter(ctx, p)
 	if err != nil {
@@ -187,7 +189,7 @@ func (c *Client) exchange(ctx context.Context, p peer.ID, payload []byte, a answ
 	defer release()
 	if st := c.pool.reuse(p); st != nil {
 		err := c.run(ctx, st, payload, a)
-		if err == nil || ctx.Err() != nil || st.got > 0 || status.Of(err) == status.Timeout {
+		if err == nil || ctx.Err() != nil || st.bytesRead > 0 || status.Of(err) == status.Timeout {
 			return err
 		}
 	}
@@ -198,8 +200,8 @@ func (c *Client) exchange(ctx context.Context, p peer.ID, payload []byte, a answ
 	return c.run(ctx, st, payload, a)
 }
 
-// run runs the request on st and gives st back to the pool, or resets it when
-// the answer did not come to its end.
+// run runs the request on st. It returns st to the pool, or resets it if the answer
+// is incomplete.
 func (c *Client) run(ctx context.Context, st *clientStream, payload []byte, a answer) error {
 	stop := resetWhenDone(ctx, st.Stream, codeCanceled)
 	returned := false
@@ -222,7 +224,7 @@ func (c *Client) run(ctx context.Context, st *clientStream, payload []byte, a an
 	return c.failed(ctx, st, err)
 }
 
-// failed resets st with a code for err and returns err with its outcome.
+// failed resets st with the code for err and returns err with an outcome.
 func (c *Client) failed(ctx context.Context, st *clientStream, err error) error {
 	var own *sinkError
 	var bad *oap.DecodeError
@@ -237,31 +239,32 @@ func (c *Client) failed(ctx context.Context, st *clientStream, err error) error 
 	case errors.As(err, &bad):
 		c.metrics.rejected.WithLabelValues(bad.Reason.String()).Inc()
 		code = network.StreamErrorCode(bad.StreamErrorCode())
-		err = status.Errorf(status.Upstream, "object: the peer's frame is refused: %w", err)
-	case o == status.BodyCap, o == status.Busy: // not wanted, or no bytes for it here
+		err = status.Errorf(status.Upstream, "the peer sent a bad frame: %w", err)
+	case o == status.BodyCap, o == status.Busy: // the object is too large, or this node has no memory for the frame
 		code = codeCanceled
 	case o == status.Corrupt:
 		code = codeCorrupt
 	case o == status.Timeout:
 		c.metrics.timeouts.WithLabelValues("ask").Inc()
 		code = codeTimeout
-	case o == status.Internal: // the transport's own
-		err = broken(err)
+	case o == status.Internal: // an error of the transport
+		err = transportError(err)
 	}
 	c.pool.drop(st, code)
 	return err
 }
 
-// broken is the transport's error with the outcome that a peer's reset means.
-func broken(err error) error {
+// transportError returns an error of the transport with its outcome, which depends
+// on the code of the peer's reset.
+func transportError(err error) error {
 	var reset *network.StreamError
 	if errors.As(err, &reset) && reset.Remote {
 		switch reset.ErrorCode {
 		case network.StreamResourceLimitExceeded, network.StreamRateLimited:
-			return status.Errorf(status.Busy, "object: the peer takes no more streams: %w", err)
+			return status.Errorf(status.Busy, "the peer accepts no more streams: %w", err)
 		case network.StreamShutdown:
-			return status.Errorf(status.Draining, "object: the peer is stopping: %w", err)
+			return status.Errorf(status.Draining, "the peer is stopping: %w", err)
 		}
 	}
-	return status.Errorf(status.Upstream, "object: the stream broke: %w", err)
+	return status.Errorf(status.Upstream, "the stream broke: %w", err)
 }

@@ -55,7 +55,8 @@ func TestRanges(t *testing.T) {
 		}
 		proof := rapid.Bool().Draw(rt, "proof")
 		c := newCollect(t, root)
-		if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}, Ranges: ranges, SizeProof: proof}, c); err != nil {
+		if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}, Ranges: ranges, SizeProof: proof},
+			c); err != nil {
 			rt.Fatal(err)
 		}
 		groups := len(want)
@@ -132,7 +133,8 @@ func TestSinkError(t *testing.T) {
 	root := p.store.put(testData(5*b3.GroupSize, 1))
 	c := newCollect(t, root)
 	c.fail = io.ErrClosedPipe
-	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, c); !errors.Is(err, io.ErrClosedPipe) || err.Error() != io.ErrClosedPipe.Error() {
+	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, c); !errors.Is(err,
+		io.ErrClosedPipe) || err.Error() != io.ErrClosedPipe.Error() {
 		t.Errorf("%v", err)
 	}
 	if c.ended != 0 || p.client.open() != 0 {
@@ -156,7 +158,8 @@ func TestSinkNested(t *testing.T) {
 	if status.Of(c.fail) != status.Busy || p.client.open() != 1 {
 		t.Fatalf("%v, %d streams", c.fail, p.client.open())
 	}
-	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, c); !errors.Is(err, c.fail) || p.client.open() != 1 {
+	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, c); !errors.Is(err, c.fail) ||
+		p.client.open() != 1 {
 		t.Errorf("%v, %d streams", err, p.client.open())
 	}
 }
@@ -167,7 +170,8 @@ func TestSinkPanic(t *testing.T) {
 	root := p.store.put(testData(5*b3.GroupSize, 1))
 	func() {
 		defer func() { _ = recover() }()
-		_ = p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, &hooked{Sink: newCollect(t, root), item: func() { panic("a bug") }})
+		_ = p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}},
+			&hooked{Sink: newCollect(t, root), item: func() { panic("a bug") }})
 		t.Error("no panic")
 	}()
 	if p.client.open() != 0 || p.client.asked() != 0 {
@@ -267,7 +271,8 @@ func TestSlowLink(t *testing.T) {
 		root := p.store.put(data)
 		begin := time.Now()
 		c := newCollect(t, root)
-		if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, c); err != nil || !bytes.Equal(c.data[0], data) {
+		if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, c); err != nil ||
+			!bytes.Equal(c.data[0], data) {
 			t.Error(err)
 		}
 		if time.Since(begin) < 2*DefaultConfig().ReadTimeout {

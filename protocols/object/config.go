@@ -7,22 +7,19 @@ import (
 	"allium/protocols/oap"
 )
 
-// Config bounds both sides of the protocol. Every field has a default.
-// node/config/keys.txt says what each key means.
+// Config has the limits of the client and the server. Every field has a default;
+// node/config/keys.txt describes each key.
 type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
-	// Both sides.
+	// MinRate is for client and server.
 	MinRate limits.Bytes `koanf:"min_rate"`
 
-	// Server.
+	// The other fields are for the server.
 	PeerInflight int64        `koanf:"peer_inflight"`
 	Serving      int64        `koanf:"serving"`
 	EgressBytes  limits.Bytes `koanf:"egress_bytes"`
-
-	ServeRate limits.Bytes `koanf:"serve_rate"`
-
-	// Client.
+	ServeRate    limits.Bytes `koanf:"serve_rate"`
 }
 
 // DefaultConfig returns the limits of SPEC §2.
@@ -38,7 +35,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate reports the first field that is out of its bounds.
+// Validate returns an error for the first field that is out of its bounds.
 func (c Config) Validate() error {
 	for _, n := range []struct {
 		key string
@@ -53,10 +50,11 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.ServeRate > 0 && float64(c.ServeRate)*c.PermitWait.Seconds() < float64(c.FrameBytes) {
-		return fmt.Errorf("object.serve_rate is %d: must be 0, or let a frame of %d bytes leave within %s", c.ServeRate, c.FrameBytes, c.PermitWait)
+		return fmt.Errorf("object.serve_rate is %d: must be 0, or let a frame of %d bytes leave within %s",
+			c.ServeRate, c.FrameBytes, c.PermitWait)
 	}
 	return nil
 }
 
-// minEgress has room for the buffers of any one frame.
+// minEgress is the size in bytes of the buffers for one frame of any length.
 const minEgress = batchBytes + oap.MaxFrame

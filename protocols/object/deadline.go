@@ -9,13 +9,14 @@ import (
 	"allium/protocols/status"
 )
 
-// tooSlow is the error of a peer that fell behind its pace.
-func tooSlow(op string, c *Config, patience time.Duration) error {
-	return status.Errorf(status.Timeout, "object: %s: no byte for %s, or less than %s/s", op, patience, c.MinRate)
+// tooSlow returns the error of a peer that is slower than MinRate or made no progress
+// for the timeout.
+func tooSlow(op string, c *Config, timeout time.Duration) error {
+	return status.Errorf(status.Timeout, "%s: no byte for %s, or less than %s/s", op, timeout, c.MinRate)
 }
 
-// resetWhenDone resets st when ctx ends before stop is called. stop waits for
-// a reset that began and reports whether there was one.
+// resetWhenDone resets st if ctx ends before the caller calls stop. stop waits for a
+// reset in progress and reports whether there was a reset.
 func resetWhenDone(ctx context.Context, st network.Stream, code network.StreamErrorCode) (stop func() bool) {
 	done := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {

@@ -78,7 +78,7 @@ func FuzzAnswer(f *testing.F) {
 				done, err = a.frame(fr)
 			}
 		}
-		_ = a.fail(err)
+		_ = a.endObject(err)
 		if s.open {
 			t.Error("an object began and did not end")
 		}
@@ -152,7 +152,8 @@ func FuzzQuery(f *testing.F) {
 	root := b3.Sum(nil)
 	f.Add([]byte(getOf(root)))
 	f.Add([]byte(`{"op":"have","objs":["` + root.String() + `"]}`))
-	f.Add([]byte(`{"op":"get","objs":["` + root.String() + `"],"ranges":[[0,-1],[5,9]],"size_proof":true,"deadline_ms":9007199254740991}`))
+	f.Add([]byte(`{"op":"get","objs":["` + root.String() +
+		`"],"ranges":[[0,-1],[5,9]],"size_proof":true,"deadline_ms":9007199254740991}`))
 	f.Add([]byte(`{"op":"put","obj":1}`))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		q, err := decodeQuery(p)
@@ -165,7 +166,8 @@ func FuzzQuery(f *testing.F) {
 			}
 			return
 		}
-		if len(q.objs) == 0 || len(q.objs) > MaxHave || q.op == opGet && len(q.objs) > MaxGet || q.budget < 0 || len(q.ranges) > 0 && len(q.objs) != 1 {
+		if len(q.objs) == 0 || len(q.objs) > MaxHave || q.op == opGet && len(q.objs) > MaxGet || q.timeout < 0 ||
+			len(q.ranges) > 0 && len(q.objs) != 1 {
 			t.Errorf("accepted %+v", q)
 		}
 		for _, r := range q.ranges {

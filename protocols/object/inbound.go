@@ -17,42 +17,42 @@ import (
 	"allium/protocols/status"
 )
 
-// served is one served stream: read in the goroutine of serve, written in the
-// one of write, joined by a queue.
+// served is one served stream. One goroutine reads it (read), another writes it
+// (write), and queue connects them.
 type served struct {
 	srv   *Server
 	st    network.Stream
 	from  peer.ID
-	group ipgroup.Group // of the connection; empty: none
+	group ipgroup.Group // IP group of the connection; empty: none
 	peer  *servedPeer
-	out   *output // the writer's
+	out   *output // used by write only
 
 	queue    chan *request
-	waiting  atomic.Int64 // requests read and not yet answered
+	waiting  atomic.Int64 // requests read but not answered
 	opened   time.Time
 	answered atomic.Int64 // when the last answer ended, in nanoseconds after opened
 
 	mu   sync.Mutex
-	corr map[uint64]struct{} // of requests read and not yet answered
+	corr map[uint64]struct{} // corr_ids of requests read but not answered
 
-	scratch []byte // the writer's
+	scratch []byte // used by write only
 }
 
-// serve reads requests until the stream ends, and returns when they are
-// answered and the writer is gone.
+// serve reads requests until the stream ends. It returns when all requests are
+// answered and the writing goroutine has ended.
 func (s *Server) serve(run context.Context, st network.Stream, group ipgroup.Group) {
 	ctx, cancel := context.WithCancel(run)
 	defer cancel()
 	from := st.Conn().RemotePeer()
 	in := &served{
 		srv: s, st: st, from: from, group: group, peer: s.peers.enter(from), opened: time.Now(),
-		queue: make(chan *request, s.cfg.Pipeline), // bound: Config.Pipeline; when full the stream is not read
+		queue: make(chan *request, s.cfg.Pipeline), // bound: Params.Pipeline; when full, the stream is not read
 		corr:  make(map[uint64]struct{}, s.cfg.Pipeline),
 	}
 	defer s.peers.leave(from)
 	in.out = newOutput(st, &s.cfg, in.peer.egress, s.egress)
 
-	stop := resetWhenDone(ctx, st, network.StreamShutdown) // wakes both sides
+	stop := resetWhenDone(ctx, st, network.StreamShutdown) // wakes both goroutines
 	var writer sync.WaitGroup
 	writer.Go(func() { in.write(run, ctx) })
 	in.read(ctx, cancel)
@@ -62,24 +62,26 @@ func (s *Server) serve(run context.Context, st network.Stream, group ipgroup.Gro
 	_ = st.Close()
 }
 
-// read decodes requests into the queue. When the stream failed it resets it,
-// cancel stopping the answer under way; at its orderly end the queue is still
-// answered.
+// read decodes requests into the queue. At the regular end of the stream, the queued
+// requests are still answered. If the stream fails, read resets it and calls cancel,
+// which stops the current answer.
 func (in *served) read(ctx context.Context, cancel context.CancelFunc) {
 	cfg := &in.srv.cfg
-	r := &requestReader{in: in, timed: deadline.NewReader(in.st, deadline.NewMinRate(cfg.ReadTimeout, int64(cfg.MinRate)))}
+	rate := deadline.NewMinRate(cfg.ReadTimeout, int64(cfg.MinRate))
+	r := &requestReader{in: in, stream: deadline.NewReader(in.st, rate)}
 	r.frames = oap.NewReader(r, oap.MaxFrame)
 	r.frames.SetCheck(startsRequest)
-	memory := in.srv.deps.Inbound.Open(ctx, in.st.Conn(), func(err error) { in.srv.fail(in.st, "read", err) }, r.timed.Pause)
+	evicted := func(err error) { in.srv.fail(in.st, "read", err) }
+	memory := in.srv.deps.Inbound.Open(ctx, in.st.Conn(), evicted, r.stream.Pause)
 	r.frames.SetMemory(memory)
 	defer memory.Close()
 	defer r.frames.Release()
 	for {
-		r.timed.Rest()
+		r.stream.Rest()
 		r.frames.SetMaxFrame(in.srv.deps.MaxFrame(in.st.Conn()))
 		f, err := r.frames.Next()
 		if err == nil {
-			err = in.take(f)
+			err = in.enqueue(f)
 		}
 		if err == nil {
 			continue
@@ -93,27 +95,27 @@ func (in *served) read(ctx context.Context, cancel context.CancelFunc) {
 	}
 }
 
-// startsRequest refuses what is no request by its header, before the rest of the
-// frame is read (OAP1.md §13.13).
+// startsRequest returns an error for a header that is not the header of a request,
+// before the rest of the frame is read (OAP1.md §13.13).
 func startsRequest(h oap.Header) error {
 	switch {
 	case h.Flags.IsAck():
-		return oap.Refuse(oap.ReasonCreditViolation, "nothing was sent with ACK_REQ")
+		return oap.Refuse(oap.ReasonCreditViolation, "an ACK, but no frame had ACK_REQ")
 	case !h.Flags.Has(oap.FlagReq | oap.FlagStart):
-		return oap.Refuse(oap.ReasonBadFlags, "flags %s where a request starts", h.Flags)
+		return oap.Refuse(oap.ReasonBadFlags, "flags %s where a request must start", h.Flags)
 	}
 	return nil
 }
 
-// fail resets a stream because of err, with which op ended.
+// fail resets a stream after op ended with err.
 func (s *Server) fail(st network.Stream, op string, err error) {
 	code := network.StreamNoError
 	var bad *oap.DecodeError
 	var reset *network.StreamError
 	switch {
-	case errors.As(err, &reset) && !reset.Remote: // by the other half, with the code of its reason
+	case errors.As(err, &reset) && !reset.Remote: // the other goroutine reset it with its own code
 		return
-	case errors.Is(err, context.Canceled): // of the server's run; when of the stream's, it was reset before
+	case errors.Is(err, context.Canceled): // the server stops
 		code = network.StreamShutdown
 	case errors.Is(err, errIdle):
 		code = network.StreamGarbageCollected
@@ -122,7 +124,7 @@ func (s *Server) fail(st network.Stream, op string, err error) {
 		code = network.StreamErrorCode(bad.StreamErrorCode())
 	case errors.Is(err, errPanicked):
 		code = codeInternal
-	case status.Of(err) == status.Busy: // no bytes for a frame, or it made room
+	case status.Of(err) == status.Busy: // no memory for a frame, or its memory was taken for another one
 		code = network.StreamResourceLimitExceeded
 	case status.Of(err) == status.Timeout:
 		s.metrics.timeouts.WithLabelValues(op).Inc()
@@ -131,15 +133,15 @@ func (s *Server) fail(st network.Stream, op string, err error) {
 	_ = st.ResetWithError(code)
 }
 
-// errIdle ends a stream on which nothing was asked for the idle time.
-var errIdle = status.Errorf(status.Timeout, "object: the stream is idle")
+// errIdle ends a stream that had no request for IdleTimeout.
+var errIdle = status.Errorf(status.Timeout, "the stream is idle")
 
-// requestReader reads with the patience that fits: the idle time between
-// frames, for ever while an answer is under way, and inside a frame as long as
-// the peer keeps its pace.
+// requestReader reads requests with three different deadlines. Between frames it
+// waits for IdleTimeout. While an answer is in progress it waits without a limit.
+// Within a frame the peer must keep to ReadTimeout and MinRate.
 type requestReader struct {
 	in     *served
-	timed  deadline.Reader // its clock runs from the first bytes of a frame to its last
+	stream deadline.Reader // its clock runs from the first byte of a frame to the last
 	frames *oap.Reader
 }
 
@@ -149,7 +151,7 @@ func (r *requestReader) Read(p []byte) (int, error) {
 	if r.frames.Buffered() == 0 {
 		return r.idle(p, now)
 	}
-	n, err := r.timed.ReadUntil(p, now, r.timed.Until(now))
+	n, err := r.stream.ReadUntil(p, now, r.stream.Until(now))
 	if errors.Is(err, deadline.ErrPassed) {
 		cfg := &r.in.srv.cfg
 		err = tooSlow("read request", cfg, cfg.ReadTimeout)
@@ -169,15 +171,14 @@ func (r *requestReader) idle(p []byte, now time.Time) (int, error) {
 		if !end.After(now) {
 			return 0, errIdle
 		}
-		if n, err := r.timed.ReadUntil(p, now, end); !errors.Is(err, deadline.ErrPassed) {
+		if n, err := r.stream.ReadUntil(p, now, end); !errors.Is(err, deadline.ErrPassed) {
 			return n, err
 		}
 	}
 }
 
-// take queues the request in f, or its refusal. A returned error ends the
-// stream.
-func (in *served) take(f oap.Frame) error {
+// enqueue queues the request in f, or its refusal. An error ends the stream.
+func (in *served) enqueue(f oap.Frame) error {
 	const whole = oap.FlagReq | oap.FlagStart | oap.FlagEnd
 	payload, err := f.Inflated(in.srv.deps.MaxFrame(in.st.Conn()))
 	if err != nil {
@@ -197,7 +198,7 @@ func (in *served) take(f oap.Frame) error {
 	case f.Proto != oap.ProtoObject:
 		req.refusal = in.refuse(oap.ReasonUnknownProto, "app_proto_id %d", f.Proto)
 	case f.Flags&^(whole|oap.FlagComp) != 0:
-		req.refusal = status.Errorf(status.Unsupported, "object: flags %s on a request", f.Flags)
+		req.refusal = status.Errorf(status.Unsupported, "flags %s on a request", f.Flags)
 	default:
 		in.decode(req, f, payload)
 	}
@@ -212,7 +213,8 @@ func (in *served) take(f oap.Frame) error {
 	return nil
 }
 
-// refuse counts a frame that is answered rather than fatal.
+// refuse counts a rejected frame and returns the error to answer it with. The stream
+// continues.
 func (in *served) refuse(r oap.Reason, format string, args ...any) error {
 	in.srv.metrics.rejected.WithLabelValues(r.String()).Inc()
 	return oap.Refuse(r, format, args...)
@@ -222,11 +224,12 @@ func (in *served) refuse(r oap.Reason, format string, args ...any) error {
 func (in *served) decode(req *request, f oap.Frame, payload []byte) {
 	req.query, req.refusal = decodeQuery(payload)
 	if req.refusal == nil && !f.Flags.Has(oap.FlagEnd) {
-		req.refusal = status.Errorf(status.BadRequest, "object: a %s is one frame", req.op)
+		req.refusal = status.Errorf(status.BadRequest, "a %s must be one frame", req.op)
 	}
 }
 
-// admit takes the places that a request needs before it may wait.
+// admit counts a request against its peer and its IP group before it may wait. The
+// error is busy or draining. The caller must call release after the answer.
 func (in *served) admit() (release func(), err error) {
 	leave, err := in.peer.inflight.TryAcquire()
 	if err != nil {
@@ -248,7 +251,7 @@ func (in *served) admit() (release func(), err error) {
 	}, nil
 }
 
-// busy turns a limit's quota into the busy that SPEC §2 asks for.
+// busy changes the outcome quota of a limit to busy, which SPEC §2 requires.
 func busy(err error) error {
 	var e *status.Error
 	if errors.As(err, &e) {

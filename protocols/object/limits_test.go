@@ -39,7 +39,8 @@ func TestPeerInflight(t *testing.T) {
 			}
 			if i == 3 {
 				var r status.Report
-				if err := oap.DecodeJSON(f.Payload, &r, false); err != nil || f.Code != 429 || r.Limit != "object.peer_inflight" || r.Cap != 3 || r.RetryAfterMS < 100 {
+				if err := oap.DecodeJSON(f.Payload, &r, false); err != nil || f.Code != 429 || r.Limit != "object.peer_inflight" ||
+					r.Cap != 3 || r.RetryAfterMS < 100 {
 					t.Errorf("the fourth: %d %+v %v", f.Code, r, err)
 				}
 			}
@@ -67,7 +68,8 @@ func TestServingBusy(t *testing.T) {
 		begin := time.Now()
 		err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, newCollect(t, root))
 		var e *status.Error
-		if status.Of(err) != status.Busy || !errors.As(err, &e) || e.Limit == nil || e.Limit.Name != "object.serving" || time.Since(begin) != cfg.PermitWait {
+		if status.Of(err) != status.Busy || !errors.As(err, &e) || e.Limit == nil || e.Limit.Name != "object.serving" ||
+			time.Since(begin) != cfg.PermitWait {
 			t.Errorf("%v, limit %+v, after %s", err, e, time.Since(begin))
 		}
 		begin = time.Now()

@@ -161,7 +161,8 @@ func TestLoopbackStall(t *testing.T) {
 			<-l.store.closed // by the server, which gave up
 			_ = st.Reset()
 			small := l.store.put([]byte("small"))
-			if err := l.client.Get(t.Context(), l.to.ID(), GetRequest{Objs: []b3.Root{small}}, newCollect(t, small)); err != nil {
+			if err := l.client.Get(t.Context(), l.to.ID(), GetRequest{Objs: []b3.Root{small}},
+				newCollect(t, small)); err != nil {
 				t.Error(err)
 			}
 		})

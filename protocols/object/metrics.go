@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are shared by a server and a client on one registerer.
+// metrics has the metrics of a server and a client. Both share them on one
+// registerer.
 type metrics struct {
 	latency  *prometheus.HistogramVec // side, op
 	outcomes *prometheus.CounterVec   // side, op, reason
@@ -33,16 +34,19 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "object_bytes_total", Help: "Bytes of verified groups and parents sent (out) and received (in).",
 		}, []string{"dir"})),
 		rejected: share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "object_frame_reject_total", Help: "Frames refused on object streams, by the reason of OAP1.md §3.",
+			Name: "object_frame_reject_total", Help: "Frames rejected on object streams, by the reason of OAP1.md §3.",
 		}, []string{"reason"})),
 		timeouts: share(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "object_io_timeouts_total", Help: "Object streams reset because they made no progress, or less than object.min_rate, by what waited: read, a request; write, an answer; ask, the answer to our own.",
+			Name: "object_io_timeouts_total",
+			Help: "Object streams reset because they made no progress or were slower than object.min_rate. op says what " +
+				"waited: read (a peer's request), write (our answer) or ask (the answer to our request).",
 		}, []string{"op"})),
 		streams: share(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "object_streams", Help: "Object streams open, idle ones included.",
+			Name: "object_streams", Help: "Open object streams, including idle ones.",
 		}, []string{"side"})),
 		aborted: share(reg, prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "object_requests_aborted_total", Help: "Requests cut off because the node stopped before they were done.",
+			Name: "object_requests_aborted_total",
+			Help: "Requests cut off because the node stopped before they were answered.",
 		})),
 	}
 	m.bytesIn, m.bytesOut = m.bytes.WithLabelValues("in"), m.bytes.WithLabelValues("out")
@@ -50,8 +54,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-// share registers c, or returns its equal that is registered already: the
-// server and the client of a node count into the same metrics.
+// share registers c. If an equal collector is registered, share returns that one, so
+// that the server and the client of a node share their metrics.
 func share[C prometheus.Collector](reg prometheus.Registerer, c C) C {
 	if reg == nil {
 		return c
@@ -64,7 +68,7 @@ func share[C prometheus.Collector](reg prometheus.Registerer, c C) C {
 		}
 	}
 	if err != nil {
-		panic(err) // two different metrics of one name: a bug of the program, seen at start
+		panic(err) // two different metrics have the same name: a bug, found at start
 	}
 	return c
 }

@@ -80,7 +80,8 @@ func TestAnswersAreBound(t *testing.T) {
 		return func(f *oap.Frame) { f.Payload = make([]byte, n-oap.HeaderSize) }
 	}
 	// Two groups and their parents do not fit into 128 KiB, but into 1 MiB.
-	joined := append([]oap.Frame{get[0], respond(1, 0, 0, append(append([]byte(nil), get[1].Payload...), get[2].Payload...))}, get[3:]...)
+	joined := append([]oap.Frame{get[0], respond(1, 0, 0,
+		append(append([]byte(nil), get[1].Payload...), get[2].Payload...))}, get[3:]...)
 	absent := func(flags oap.Flags, payload []byte) []oap.Frame {
 		return []oap.Frame{respond(1, oap.FlagEnd|flags, 200, payload)}
 	}
@@ -95,7 +96,8 @@ func TestAnswersAreBound(t *testing.T) {
 		{"a frame of two groups", false, oap.MaxFrame, joined, 0, true},
 		{"a frame of two groups above max_frame", false, oap.MinMaxFrame, joined, oap.ReasonFrameOversize, false},
 		{"a START above max_frame", false, oap.MinMaxFrame, with(0, long(oap.MinMaxFrame+1)), oap.ReasonFrameOversize, false},
-		{"a status above max_frame", false, oap.MinMaxFrame, with(5, long(oap.MinMaxFrame+1)), oap.ReasonFrameOversize, false},
+		{"a status above max_frame", false, oap.MinMaxFrame, with(5, long(oap.MinMaxFrame+1)), oap.ReasonFrameOversize,
+			false},
 		{"a compressed START", false, oap.MaxFrame, with(0, comp(zip(spaces(1000)))), 0, true},
 		{"a START that is not zstd", false, oap.MaxFrame, with(0, comp([]byte(start))), oap.ReasonInflateBound, false},
 		{"a START that becomes too long", false, oap.MaxFrame, with(0, comp(bomb)), oap.ReasonInflateBound, false},
@@ -103,15 +105,18 @@ func TestAnswersAreBound(t *testing.T) {
 		{"a status that is not zstd", false, oap.MaxFrame, with(5, comp([]byte("{}"))), oap.ReasonInflateBound, false},
 		{"presence", true, oap.MinMaxFrame, absent(0, make([]byte, 896)), 0, true},
 		{"compressed presence", true, oap.MinMaxFrame, absent(oap.FlagComp, zip(make([]byte, 896))), 0, true},
-		{"presence above max_frame", true, oap.MinMaxFrame, absent(0, make([]byte, oap.MinMaxFrame)), oap.ReasonFrameOversize, false},
-		{"presence that is not zstd", true, oap.MinMaxFrame, absent(oap.FlagComp, make([]byte, 896)), oap.ReasonInflateBound, false},
+		{"presence above max_frame", true, oap.MinMaxFrame, absent(0, make([]byte, oap.MinMaxFrame)), oap.ReasonFrameOversize,
+			false},
+		{"presence that is not zstd", true, oap.MinMaxFrame, absent(oap.FlagComp, make([]byte, 896)), oap.ReasonInflateBound,
+			false},
 		{"presence that becomes too long", true, oap.MaxFrame, absent(oap.FlagComp, bomb), oap.ReasonInflateBound, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				net := testkit.NewNetwork(testkit.Options{})
 				codes := answerWith(t, net.Host(serverID), tc.answer)
-				client, err := NewClient(DefaultConfig(), ClientDeps{Host: net.Host(clientID), MaxFrame: func(network.Conn) uint32 { return tc.maxFrame }})
+				client, err := NewClient(DefaultConfig(),
+					ClientDeps{Host: net.Host(clientID), MaxFrame: func(network.Conn) uint32 { return tc.maxFrame }})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -9,42 +9,43 @@ import (
 	"allium/protocols/b3"
 )
 
-// ProtocolID names the bulk stream (OAP1.md §5).
+// ProtocolID is the libp2p protocol of object streams (OAP1.md §5).
 const ProtocolID = protocol.ID("/oap/1/object")
 
-// Bounds of OAP1.md §9.
+// The bounds of OAP1.md §9.
 const (
-	MaxGet  = 256 // objects of one get
-	MaxHave = 896 // objects of one have
+	MaxGet  = 256 // most objects of one get
+	MaxHave = 896 // most objects of one have
 )
 
-// MaxObject is the largest size, in bytes, that an object may claim: what a
-// JSON integer holds exactly.
+// MaxObject is the largest size of an object in bytes: the largest integer that
+// JSON represents exactly.
 const MaxObject = 1<<53 - 1
 
-// Codes that a stream is reset with, beside those of OAP1.md §3 (0xA100 …) and
-// libp2p's own. They tell the other side why; nothing depends on them.
+// The codes of stream resets, besides those of OAP1.md §3 (0xA100 …) and libp2p.
+// They only inform the other side.
 const (
-	codeCanceled network.StreamErrorCode = 0xA200 + iota // the caller lost interest
-	codeCorrupt                                          // bytes that do not hash to the address
-	codeUpstream                                         // an answer that breaks OAP1.md §9
+	codeCanceled network.StreamErrorCode = 0xA200 + iota // the caller canceled the request
+	codeCorrupt                                          // bytes do not hash to the address
+	codeUpstream                                         // the answer breaks OAP1.md §9
 	codeTimeout                                          // no progress
-	codeInternal                                         // a bug on our side
+	codeInternal                                         // a bug in this node
 )
 
-// Object is an open local object, whole or in part. The server proves every item
-// before it leaves.
+// Object is an open local object, whole or in part. The server verifies every item
+// before it sends it.
 type Object interface {
 	b3.Object
-	// Covers reports whether bytes [start, end) are here.
+	// Covers reports whether the store has bytes [start, end).
 	Covers(start, end int64) bool
 }
 
-// Store is what a [Server] serves from. Its errors carry a status; one without
-// is internal, and the peer is not told more than that.
+// Store is the store that a [Server] serves from. Its errors carry an outcome. An
+// error without one is internal, and the peer learns no more than that.
 type Store interface {
-	// OpenObject returns status not_found when nothing of the object is there.
+	// OpenObject opens an object. The error is not_found if the store has no part
+	// of it.
 	OpenObject(ctx context.Context, root b3.Root) (Object, error)
-	// Presence answers for each of roots, in order.
+	// Presence returns how much of each object the store has, in the order of roots.
 	Presence(ctx context.Context, roots []b3.Root) ([]b3.Presence, error)
 }

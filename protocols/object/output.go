@@ -13,46 +13,46 @@ import (
 	"allium/protocols/oap"
 )
 
-// Sizes of the buffers that an answer is built in, in bytes.
+// The sizes of the buffers of an answer, in bytes.
 const (
-	batchBytes = 64<<10 - 12 // small frames that go out in one write: what yamux puts into one message
-	oneGroup   = 72 << 10    // what oap.Builder takes for frames up to that; above, it takes oap.MaxFrame
+	batchBytes = 64<<10 - 12 // batch of small frames for one write: what fits one yamux message
+	oneGroup   = 72 << 10    // buffer of oap.Builder for frames up to this; longer frames need oap.MaxFrame
 )
 
 var batches = sync.Pool{New: func() any { return new([batchBytes]byte) }}
 
-// batchWait is how long a small frame may wait for others, so that a peer sees
-// progress however slowly objects are found.
+// batchWait is the longest time that a small frame waits for others. The peer then
+// sees progress even if the store finds objects slowly.
 const batchWait = 20 * time.Millisecond
 
-// output is the writing half of a served stream: small frames are gathered and
-// written together, large ones go straight from the buffer they were built in.
+// output is the writing half of a served stream. It batches small frames into one
+// write, and writes a large frame directly from the buffer where it was built.
 //
-// Invariant: buffers are in use (held > 0) only while reserve has charged them
-// to both budgets, and between flush and reserve none is. A stream with nothing
-// to say costs nothing, and one that waits for budget holds none.
+// Invariant: output uses buffers only while they are charged to both budgets
+// (charged > 0), which is between reserve and flush. So an idle stream, or one that
+// waits for budget, holds no buffer.
 //
-// It belongs to the stream's one writer.
+// Only the writing goroutine of the stream uses it.
 type output struct {
-	cfg   *Config
-	timed deadline.Writer // its clock runs in write, and is paused between
+	cfg    *Config
+	stream deadline.Writer // its clock runs only within write
 
 	peer, node *limits.Budget
 	charge     int64 // bytes of the buffers of one frame
-	held       int64 // bytes charged to both: charge or 0
+	charged    int64 // bytes charged to both budgets: charge or 0
 
-	batch  *[batchBytes]byte // nil when empty
-	n      int               // bytes of batch in use
-	since  time.Time         // when the first of them came
-	frames *oap.Writer       // writes into this output
+	batch      *[batchBytes]byte // nil if empty
+	n          int               // bytes used in batch
+	batchStart time.Time         // when the first frame entered batch
+	frames     *oap.Writer       // writes to this output
 
-	builder  *oap.Builder // of item frames; nil before the first answer
-	maxFrame uint32       // what builder was made for, at most Config.FrameBytes
+	builder  *oap.Builder // builds item frames; nil before the first answer
+	maxFrame uint32       // longest frame of builder in bytes, at most Config.FrameBytes
 }
 
 func newOutput(st network.Stream, cfg *Config, peer, node *limits.Budget) *output {
 	o := &output{
-		cfg: cfg, timed: deadline.NewWriter(st, deadline.NewMinRate(cfg.WriteTimeout, int64(cfg.MinRate))),
+		cfg: cfg, stream: deadline.NewWriter(st, deadline.NewMinRate(cfg.WriteTimeout, int64(cfg.MinRate))),
 		peer: peer, node: node, charge: batchBytes + oneGroup,
 	}
 	if cfg.FrameBytes > oneGroup {
@@ -62,7 +62,8 @@ func newOutput(st network.Stream, cfg *Config, peer, node *limits.Budget) *outpu
 	return o
 }
 
-// limit sets the largest frame, header included, of the answers that follow.
+// limit sets the longest frame of the following answers in bytes, including its
+// header.
 func (o *output) limit(maxFrame uint32) {
 	maxFrame = min(maxFrame, uint32(o.cfg.FrameBytes))
 	if o.builder == nil || maxFrame != o.maxFrame {
@@ -70,10 +71,11 @@ func (o *output) limit(maxFrame uint32) {
 	}
 }
 
-// reserve charges the buffers that a frame takes, or keeps the charge there is.
-// It waits at most the permit wait, with nothing held, and then is status busy.
+// reserve charges the buffers of a frame to both budgets, unless they are charged
+// already. It waits at most PermitWait for each budget, without a buffer. Then the
+// error is busy.
 func (o *output) reserve(ctx context.Context) error {
-	if o.held > 0 {
+	if o.charged > 0 {
 		return nil
 	}
 	if err := acquire(ctx, o.peer, o.charge, o.cfg.PermitWait); err != nil {
@@ -83,11 +85,12 @@ func (o *output) reserve(ctx context.Context) error {
 		o.peer.Release(o.charge)
 		return err
 	}
-	o.held = o.charge
+	o.charged = o.charge
 	return nil
 }
 
-// acquire is Budget.Acquire with a bound on the wait and a typed refusal.
+// acquire calls b.Acquire and waits at most the given time. Then the error is the
+// busy error of b.
 func acquire(ctx context.Context, b *limits.Budget, n int64, wait time.Duration) error {
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -98,17 +101,17 @@ func acquire(ctx context.Context, b *limits.Budget, n int64, wait time.Duration)
 	return err
 }
 
-// frame sends a frame, at once or with the next ones.
+// frame sends a frame, now or in a batch with the next frames.
 func (o *output) frame(f oap.Frame) error { return o.frames.Write(f) }
 
-// Write implements [io.Writer] for the frame writer: one call is one frame.
+// Write implements [io.Writer] for the frame writer. Each call has one frame.
 func (o *output) Write(p []byte) (int, error) {
 	if o.n+len(p) > batchBytes {
 		if err := o.writeBatch(); err != nil {
 			return 0, err
 		}
 	}
-	if o.held == 0 || len(p) > batchBytes {
+	if o.charged == 0 || len(p) > batchBytes {
 		return o.write(p)
 	}
 	if o.batch == nil {
@@ -116,23 +119,23 @@ func (o *output) Write(p []byte) (int, error) {
 	}
 	now := time.Now()
 	if o.n == 0 {
-		o.since = now
+		o.batchStart = now
 	}
 	o.n += copy(o.batch[o.n:], p)
-	if now.Sub(o.since) < batchWait {
+	if now.Sub(o.batchStart) < batchWait {
 		return len(p), nil
 	}
 	return len(p), o.writeBatch()
 }
 
-// flush writes what was gathered and gives every buffer back.
+// flush writes the batch and releases every buffer.
 func (o *output) flush() error {
 	err := o.writeBatch()
 	o.release()
 	return err
 }
 
-// release gives every buffer back; what was gathered is lost.
+// release releases every buffer and drops the batch.
 func (o *output) release() {
 	if o.batch != nil {
 		batches.Put(o.batch)
@@ -141,10 +144,10 @@ func (o *output) release() {
 	if o.builder != nil {
 		o.builder.Release()
 	}
-	if o.held > 0 {
-		o.peer.Release(o.held)
-		o.node.Release(o.held)
-		o.held = 0
+	if o.charged > 0 {
+		o.peer.Release(o.charged)
+		o.node.Release(o.charged)
+		o.charged = 0
 	}
 }
 
@@ -157,12 +160,12 @@ func (o *output) writeBatch() error {
 	return err
 }
 
-// write writes p to the stream at the pace at which the peer must take it. What
-// passes between writes, to find the next objects, for budgets and for a turn at
-// the serve rate, is not the peer's time.
+// write writes p to the stream. The error is timeout if the peer reads slower than
+// WriteTimeout and MinRate allow. The time between writes does not count: the node
+// uses it to find objects and to wait for budgets and the serve rate.
 func (o *output) write(p []byte) (int, error) {
-	n, err := o.timed.Write(p)
-	o.timed.Pause(time.Now())
+	n, err := o.stream.Write(p)
+	o.stream.Pause(time.Now())
 	switch {
 	case err == nil:
 		return n, nil
@@ -172,8 +175,7 @@ func (o *output) write(p []byte) (int, error) {
 	return n, &streamError{err}
 }
 
-// streamError is an error of the stream itself: nothing can be answered on it
-// any more.
+// streamError is an error of the stream itself. No more answers can be sent on it.
 type streamError struct{ err error }
 
 func (e *streamError) Error() string { return e.err.Error() }

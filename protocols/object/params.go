@@ -6,65 +6,66 @@ import (
 	"allium/internal/limits"
 )
 
-// Params are the numbers of the object protocol that nobody tunes. Tests set them through [Config].
+// Params are the fixed bounds of the object protocol. Tests set other values through
+// [Config].
 type Params struct {
-	// ReadTimeout is how long a stream may stand still in the middle of a frame or of an answer,
-	// beside the time that MinRate allows, before it is reset.
+	// ReadTimeout is how long a stream may make no progress within a frame or an answer, in addition
+	// to the time that MinRate allows. Then the stream is reset.
 	ReadTimeout time.Duration `fixed:"read_timeout"`
 
-	// WriteTimeout is how long a peer may take nothing of what is there for it, beside the time that
-	// MinRate allows, before the stream is reset.
+	// WriteTimeout is how long a peer may read nothing while data waits for it, in addition to the
+	// time that MinRate allows. Then the stream is reset.
 	WriteTimeout time.Duration `fixed:"write_timeout"`
 
-	// IdleTimeout is how long a served stream stays open with nothing asked on it.
+	// IdleTimeout is how long a served stream stays open without a request.
 	IdleTimeout time.Duration `fixed:"idle_timeout"`
 
-	// PermitWait bounds the wait for a serving permit or for egress bytes; then busy. It is below
-	// ReadTimeout, so that a peer hears busy before it gives up.
+	// PermitWait is the longest wait for a serving permit or for egress bytes. Then the request gets
+	// busy. It is shorter than ReadTimeout, so a peer receives busy before it times out.
 	PermitWait time.Duration `fixed:"permit_wait"`
 
-	// InboundStreams bounds the streams served at once, in all. The next is reset.
+	// InboundStreams is the most streams served at the same time. The server resets further streams.
 	InboundStreams int64 `fixed:"inbound_streams"`
 
-	// Pipeline bounds the requests of one stream waiting to be served. The stream is not read while
-	// they are that many.
+	// Pipeline is the most requests of one stream that wait to be served. With so many waiting, the
+	// server does not read the stream.
 	Pipeline int `fixed:"pipeline"`
 
-	// ServingWait bounds the requests waiting for one of Serving permits. The next is refused with
+	// ServingWait is the most requests that wait for one of Serving permits. Further requests get
 	// busy.
 	ServingWait int64 `fixed:"serving_wait"`
 
-	// FrameBytes is the longest frame of an answer, header included. Above 72 KiB it holds several
-	// groups in a buffer of 1 MiB. It has room for a START frame and a size proof, and is at most
-	// oap.MaxFrame.
+	// FrameBytes is the longest frame of an answer in bytes, including its header. A value above
+	// 72 KiB allows several groups in a frame, in a buffer of 1 MiB. It must hold a START frame and a
+	// size proof, and is at most oap.MaxFrame.
 	FrameBytes limits.Bytes `fixed:"frame_bytes"`
 
-	// PeerEgressBytes bounds the bytes of answers in buffers for one peer. Its requests wait up to
-	// PermitWait for room.
+	// PeerEgressBytes is the most bytes of buffered answers for one peer. Further answers wait up to
+	// PermitWait.
 	PeerEgressBytes limits.Bytes `fixed:"peer_egress_bytes"`
 
-	// OpenTimeout bounds the wait for a new stream, dial included. It is above the dial timeout of the
-	// host.
+	// OpenTimeout is the longest wait for a new stream, including the dial. It is longer than the dial
+	// timeout of the host.
 	OpenTimeout time.Duration `fixed:"open_timeout"`
 
 	// StreamIdle is how long an unused stream is kept for the next request. It is shorter than the
 	// IdleTimeout of the other side.
 	StreamIdle time.Duration `fixed:"stream_idle"`
 
-	// StreamsPerPeer bounds the requests in flight to one peer, and so the streams open to it. More
-	// callers wait.
+	// StreamsPerPeer is the most requests in flight to one peer, and so the most open streams to it.
+	// Further callers wait.
 	StreamsPerPeer int64 `fixed:"streams_per_peer"`
 
-	// Streams bounds the streams open to all peers. More callers wait, after the least recently used
-	// idle stream was closed.
+	// Streams is the most open streams to all peers. A caller that needs one more closes the least
+	// recently used idle stream; if no stream is idle, it waits.
 	Streams int64 `fixed:"streams"`
 
-	// StreamsWait bounds the callers waiting for a stream, in all and for one peer. The next gets
-	// busy.
+	// StreamsWait is the most callers that wait for a stream, in total and for one peer. Further
+	// callers get busy.
 	StreamsWait int64 `fixed:"streams_wait"`
 }
 
-// defaultParams returns the values that hold.
+// defaultParams returns the fixed values.
 func defaultParams() Params {
 	return Params{
 		ReadTimeout:     5 * time.Second,

@@ -28,24 +28,34 @@ func TestPartial(t *testing.T) {
 		want   status.Outcome
 		groups int
 	}{
-		{"inside", []b3.Range{{Start: b3.GroupSize, End: 3 * b3.GroupSize}}, []b3.Range{{Start: b3.GroupSize + 5, End: 2*b3.GroupSize + 5}}, false, status.OK, 2},
-		{"one byte too many", []b3.Range{{Start: b3.GroupSize, End: 3 * b3.GroupSize}}, []b3.Range{{Start: b3.GroupSize, End: 3*b3.GroupSize + 1}}, false, status.NotFound, 0},
-		{"one of two", []b3.Range{{Start: 0, End: b3.GroupSize}}, []b3.Range{{Start: 0, End: 9}, {Start: 4 * b3.GroupSize, End: 4*b3.GroupSize + 1}}, false, status.NotFound, 0},
+		{"inside", []b3.Range{{Start: b3.GroupSize, End: 3 * b3.GroupSize}},
+			[]b3.Range{{Start: b3.GroupSize + 5, End: 2*b3.GroupSize + 5}}, false, status.OK, 2},
+		{"one byte too many", []b3.Range{{Start: b3.GroupSize, End: 3 * b3.GroupSize}},
+			[]b3.Range{{Start: b3.GroupSize, End: 3*b3.GroupSize + 1}}, false, status.NotFound, 0},
+		{"one of two", []b3.Range{{Start: 0, End: b3.GroupSize}},
+			[]b3.Range{{Start: 0, End: 9}, {Start: 4 * b3.GroupSize, End: 4*b3.GroupSize + 1}}, false, status.NotFound, 0},
 		{"whole", []b3.Range{{Start: 0, End: size - 1}}, nil, false, status.NotFound, 0},
-		{"to the end", []b3.Range{{Start: 4 * b3.GroupSize, End: size}}, []b3.Range{{Start: 5 * b3.GroupSize, End: -1}}, false, status.OK, 2},
-		{"to the end, cut", []b3.Range{{Start: 4 * b3.GroupSize, End: size - 1}}, []b3.Range{{Start: 5 * b3.GroupSize, End: -1}}, false, status.NotFound, 0},
-		{"past the end", []b3.Range{{Start: 4 * b3.GroupSize, End: size}}, []b3.Range{{Start: 5 * b3.GroupSize, End: 9 * size}}, false, status.OK, 2},
-		{"size proof without the last group", []b3.Range{{Start: 0, End: b3.GroupSize}}, []b3.Range{{Start: 0, End: 1}}, true, status.NotFound, 0},
-		{"size proof", []b3.Range{{Start: 6 * b3.GroupSize, End: size}, {Start: 0, End: b3.GroupSize}}, []b3.Range{{Start: 0, End: 1}}, true, status.OK, 2},
+		{"to the end", []b3.Range{{Start: 4 * b3.GroupSize, End: size}}, []b3.Range{{Start: 5 * b3.GroupSize, End: -1}},
+			false, status.OK, 2},
+		{"to the end, cut", []b3.Range{{Start: 4 * b3.GroupSize, End: size - 1}},
+			[]b3.Range{{Start: 5 * b3.GroupSize, End: -1}}, false, status.NotFound, 0},
+		{"past the end", []b3.Range{{Start: 4 * b3.GroupSize, End: size}},
+			[]b3.Range{{Start: 5 * b3.GroupSize, End: 9 * size}}, false, status.OK, 2},
+		{"size proof without the last group", []b3.Range{{Start: 0, End: b3.GroupSize}}, []b3.Range{{Start: 0, End: 1}}, true,
+			status.NotFound, 0},
+		{"size proof", []b3.Range{{Start: 6 * b3.GroupSize, End: size}, {Start: 0, End: b3.GroupSize}},
+			[]b3.Range{{Start: 0, End: 1}}, true, status.OK, 2},
 		{"no bytes", []b3.Range{{Start: 0, End: 0}}, []b3.Range{{Start: 3, End: 3}}, false, status.OK, 0},
 	} {
 		o.part = tc.part
 		c := newCollect(t, root)
-		err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}, Ranges: tc.ranges, SizeProof: tc.proof}, c)
+		err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}, Ranges: tc.ranges, SizeProof: tc.proof},
+			c)
 		if err == nil {
 			err = c.errs[0]
 		}
-		if status.Of(err) != tc.want || c.groups[0] != tc.groups || c.proved[0] != (tc.proof && tc.want == status.OK || strings.Contains(tc.name, "end") && tc.want == status.OK) {
+		if status.Of(err) != tc.want || c.groups[0] != tc.groups ||
+			c.proved[0] != (tc.proof && tc.want == status.OK || strings.Contains(tc.name, "end") && tc.want == status.OK) {
 			t.Errorf("%s: %v, %d groups, size proved: %t", tc.name, err, c.groups[0], c.proved[0])
 		}
 		if tc.want != status.OK && (err == nil || !strings.Contains(err.Error(), "only a part of")) {
@@ -53,7 +63,8 @@ func TestPartial(t *testing.T) {
 		}
 	}
 	c := newCollect(t, root, whole) // the rest goes on
-	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root, whole}}, c); err != nil || status.Of(c.errs[0]) != status.NotFound || c.errs[1] != nil || c.groups[1] != 1 {
+	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root, whole}}, c); err != nil ||
+		status.Of(c.errs[0]) != status.NotFound || c.errs[1] != nil || c.groups[1] != 1 {
 		t.Errorf("%v, %v", err, c.errs)
 	}
 	present, err := p.client.Have(t.Context(), serverID, []b3.Root{root, whole, {1}})
@@ -72,7 +83,8 @@ func TestFailedIsTold(t *testing.T) {
 	o := p.store.get(root)
 	o.source = patched{o.source, 1, make([]byte, b3.GroupSize)}
 	c := newCollect(t, root)
-	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}}, c); status.Of(cmpErr(err, c.errs[0])) != status.Corrupt {
+	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: []b3.Root{root}},
+		c); status.Of(cmpErr(err, c.errs[0])) != status.Corrupt {
 		t.Fatalf("%v, %v", err, c.errs)
 	}
 	var at *b3.GroupError

@@ -14,13 +14,13 @@ import (
 	"allium/protocols/status"
 )
 
-// pool keeps a client's streams. A stream is owned by one request at a time; an
-// idle one is kept for StreamIdle.
+// pool holds the streams of a client. One request owns a stream at a time; the pool
+// keeps an idle stream for StreamIdle.
 //
-// Invariants: streams in use are at most StreamsPerPeer for each peer and
-// Streams in all, by the gates. A stream is opened only when its peer has no
-// idle one, and after the least recently used idle stream made room for it, so
-// the same bounds hold for streams open.
+// Invariants: the gates allow at most StreamsPerPeer streams in use for each peer
+// and Streams in total. The client opens a stream only if the peer has no idle
+// stream, and the pool first closes the least recently used idle stream if there
+// are Streams. So the same bounds hold for open streams.
 type pool struct {
 	cfg     Config
 	host    Opener
@@ -31,13 +31,13 @@ type pool struct {
 
 	mu     sync.Mutex
 	closed bool
-	count  int                    // streams open, idle ones included
+	count  int                    // open streams, including idle ones
 	idle   []*clientStream        // least recently used first
-	asked  map[peer.ID]*askedPeer // peers that someone asks or waits for
+	asked  map[peer.ID]*askedPeer // peers with requests in flight or waiting
 }
 
-// askedPeer bounds the requests in flight to one peer. Its gate is not in the
-// registry: there is one for each peer.
+// askedPeer limits the requests in flight to one peer. Its gate is not in the
+// registry, because every peer has its own.
 type askedPeer struct {
 	gate  *limits.Gate
 	users int // guarded by pool.mu
@@ -52,47 +52,49 @@ func newPool(cfg Config, deps ClientDeps, m *metrics) *pool {
 	}
 }
 
-// enter waits for the right to use one stream to p.
+// enter waits until the caller may use one stream to the peer. The error is busy if
+// too many callers wait. The caller must call leave when the request is done.
 func (p *pool) enter(ctx context.Context, id peer.ID) (leave func(), err error) {
-	ap, err := p.join(id)
+	ap, err := p.addUser(id)
 	if err != nil {
 		return nil, err
 	}
 	mine, err := ap.gate.Acquire(ctx)
 	if err != nil {
-		p.part(id, ap)
+		p.removeUser(id, ap)
 		return nil, err
 	}
 	all, err := p.total.Acquire(ctx)
 	if err != nil {
 		mine()
-		p.part(id, ap)
+		p.removeUser(id, ap)
 		return nil, err
 	}
 	return func() {
 		all()
 		mine()
-		p.part(id, ap)
+		p.removeUser(id, ap)
 	}, nil
 }
 
-func (p *pool) join(id peer.ID) (*askedPeer, error) {
+func (p *pool) addUser(id peer.ID) (*askedPeer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, status.Errorf(status.Draining, "object: the node is stopping")
+		return nil, status.Errorf(status.Draining, "the node is stopping")
 	}
 	ap := p.asked[id]
 	if ap == nil {
 		var unlisted *limits.Registry
-		ap = &askedPeer{gate: unlisted.NewGate(limits.Spec{Name: "object.streams_per_peer"}, p.cfg.StreamsPerPeer, p.cfg.StreamsWait)}
+		spec := limits.Spec{Name: "object.streams_per_peer"}
+		ap = &askedPeer{gate: unlisted.NewGate(spec, p.cfg.StreamsPerPeer, p.cfg.StreamsWait)}
 		p.asked[id] = ap
 	}
 	ap.users++
 	return ap, nil
 }
 
-func (p *pool) part(id peer.ID, ap *askedPeer) {
+func (p *pool) removeUser(id peer.ID, ap *askedPeer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ap.users--; ap.users == 0 {
@@ -100,10 +102,10 @@ func (p *pool) part(id peer.ID, ap *askedPeer) {
 	}
 }
 
-// reuse returns the idle stream to id that was used last, or nil.
+// reuse returns the most recently used idle stream to the peer, or nil.
 func (p *pool) reuse(id peer.ID) *clientStream {
 	for {
-		st := p.take(func(st *clientStream) bool { return st.peer == id })
+		st := p.takeIdle(func(st *clientStream) bool { return st.peer == id })
 		if st == nil || !st.Conn().IsClosed() {
 			return st
 		}
@@ -111,8 +113,9 @@ func (p *pool) reuse(id peer.ID) *clientStream {
 	}
 }
 
-// take removes the most recently used idle stream that is wanted.
-func (p *pool) take(wanted func(*clientStream) bool) *clientStream {
+// takeIdle removes and returns the most recently used idle stream that matches, or
+// returns nil.
+func (p *pool) takeIdle(wanted func(*clientStream) bool) *clientStream {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := len(p.idle) - 1; i >= 0; i-- {
@@ -124,8 +127,8 @@ func (p *pool) take(wanted func(*clientStream) bool) *clientStream {
 	return nil
 }
 
-// removeIdle takes idle stream i out of the list and disarms its timer. The
-// caller holds p.mu.
+// removeIdle removes idle stream i from the list and stops its timer. The caller
+// holds p.mu.
 func (p *pool) removeIdle(i int) {
 	st := p.idle[i]
 	p.idle = slices.Delete(p.idle, i, i+1)
@@ -134,7 +137,9 @@ func (p *pool) removeIdle(i int) {
 	}
 }
 
-// open opens a stream to id.
+// open opens a stream to the peer. If the pool has too many streams, it closes the
+// least recently used idle stream first. The error is timeout after OpenTimeout, and
+// otherwise transport_down.
 func (p *pool) open(ctx context.Context, id peer.ID) (*clientStream, error) {
 	var oldest *clientStream
 	p.mu.Lock()
@@ -151,17 +156,17 @@ func (p *pool) open(ctx context.Context, id peer.ID) (*clientStream, error) {
 	defer cancel()
 	st, err := p.host.NewStream(opening, id, ProtocolID)
 	if err != nil {
-		p.gone()
+		p.streamClosed()
 		if opening.Err() != nil && ctx.Err() == nil {
-			return nil, status.Errorf(status.Timeout, "object: no stream after %s: %w", p.cfg.OpenTimeout, err)
+			return nil, status.Errorf(status.Timeout, "no stream after %s: %w", p.cfg.OpenTimeout, err)
 		}
-		return nil, status.Errorf(status.TransportDown, "object: cannot open a stream: %w", err)
+		return nil, status.Errorf(status.TransportDown, "cannot open a stream: %w", err)
 	}
 	p.metrics.outbound.Inc()
 	return newClientStream(ctx, id, st, p.cfg, p.inbound), nil
 }
 
-func (p *pool) gone() {
+func (p *pool) streamClosed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.count--
@@ -171,17 +176,17 @@ func (p *pool) gone() {
 func (p *pool) drop(st *clientStream, code network.StreamErrorCode) {
 	st.discard(code)
 	p.metrics.outbound.Dec()
-	p.gone()
+	p.streamClosed()
 }
 
-// put keeps st for the next request.
+// put keeps st for the next request, or drops it if it cannot serve one.
 func (p *pool) put(st *clientStream) {
-	if !st.park() || !p.keep(st) {
+	if !st.park() || !p.addIdle(st) {
 		p.drop(st, network.StreamNoError)
 	}
 }
 
-func (p *pool) keep(st *clientStream) bool {
+func (p *pool) addIdle(st *clientStream) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -196,7 +201,7 @@ func (p *pool) keep(st *clientStream) bool {
 	return true
 }
 
-// expire drops st if nobody took it meanwhile.
+// expire drops st if it is still idle.
 func (p *pool) expire(st *clientStream) {
 	p.mu.Lock()
 	i := slices.Index(p.idle, st)

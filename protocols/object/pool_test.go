@@ -147,7 +147,8 @@ func TestNoRetryAfterBytes(t *testing.T) {
 	}
 	c := newCollect(t, req.Objs...)
 	err = client.Get(t.Context(), serverID, req, c)
-	if status.Of(err) != status.Upstream || o.opened != 1 || c.groups[0] != 2 || status.Of(c.errs[0]) != status.Upstream || c.ended != 1 {
+	if status.Of(err) != status.Upstream || o.opened != 1 || c.groups[0] != 2 || status.Of(c.errs[0]) != status.Upstream ||
+		c.ended != 1 {
 		t.Errorf("%v, %d opened, %v groups, End %v", err, o.opened, c.groups, c.errs)
 	}
 }
@@ -177,7 +178,8 @@ func TestStreamsPerPeer(t *testing.T) {
 		// One who gives up while waiting leaves nothing behind.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := p.client.Get(ctx, serverID, GetRequest{Objs: []b3.Root{root}}, newCollect(t, root)); status.Of(err) != status.Timeout {
+		if err := p.client.Get(ctx, serverID, GetRequest{Objs: []b3.Root{root}},
+			newCollect(t, root)); status.Of(err) != status.Timeout {
 			t.Errorf("waiting: %v", err)
 		}
 		close(p.store.gate)
@@ -199,7 +201,8 @@ func TestStreamsInAll(t *testing.T) {
 	servers := []peer.ID{serverID}
 	for i := range 2 {
 		id := peer.ID(fmt.Sprint("server", i))
-		p.net.Host(id).SetStreamHandler(ProtocolID, func(st network.Stream) { p.server.accept(context.WithoutCancel(t.Context()), st) })
+		p.net.Host(id).SetStreamHandler(ProtocolID,
+			func(st network.Stream) { p.server.accept(context.WithoutCancel(t.Context()), st) })
 		servers = append(servers, id)
 	}
 	for i, want := range []int{1, 2, 2, 3, 3, 4} {

@@ -11,13 +11,13 @@ import (
 	"allium/protocols/status"
 )
 
-// Operations of OAP1.md §9.
+// The operations of OAP1.md §9.
 const (
 	opGet  = "get"
 	opHave = "have"
 )
 
-// common are the members that every request may carry (OAP1.md §5).
+// common has the members that every request may have (OAP1.md §5).
 type common struct {
 	Op          string `json:"op"`
 	DeadlineMS  int64  `json:"deadline_ms,omitzero"`
@@ -44,17 +44,17 @@ type wireStart struct {
 	Size int64   `json:"size"`
 }
 
-// query is what is asked, decoded and checked.
+// query is a decoded and checked request payload.
 type query struct {
 	op        string
 	objs      []b3.Root
 	ranges    []b3.Range
 	sizeProof bool
-	budget    time.Duration // the asker's deadline_ms; 0: none
+	timeout   time.Duration // the request's deadline_ms; 0: none
 }
 
-// decodeQuery reads the payload of a REQ|START|END frame. An unknown op is
-// unsupported, whatever else the payload holds.
+// decodeQuery decodes the payload of a REQ|START|END frame. An unknown op is
+// unsupported, for any other content of the payload.
 func decodeQuery(p []byte) (query, error) {
 	var c common
 	if err := oap.DecodeJSON(p, &c, true); err != nil {
@@ -70,7 +70,7 @@ func decodeQuery(p []byte) (query, error) {
 		}
 		return newQuery(w.common, w.Objs, MaxHave)
 	}
-	return query{}, status.Errorf(status.Unsupported, "object: op %q is not served here", clip(c.Op))
+	return query{}, status.Errorf(status.Unsupported, "op %q is not served here", clip(c.Op))
 }
 
 func decodeGet(p []byte) (query, error) {
@@ -83,7 +83,7 @@ func decodeGet(p []byte) (query, error) {
 		return query{}, err
 	}
 	if len(w.Ranges) > 0 && len(w.Objs) != 1 {
-		return query{}, status.Errorf(status.BadRequest, "object: ranges with %d objects, want one", len(w.Objs))
+		return query{}, status.Errorf(status.BadRequest, "ranges with %d objects, want one", len(w.Objs))
 	}
 	for _, p := range w.Ranges {
 		r.ranges = append(r.ranges, b3.Range{Start: p[0], End: p[1]})
@@ -92,18 +92,21 @@ func decodeGet(p []byte) (query, error) {
 	return r, checkRanges(r.ranges)
 }
 
-func newQuery(c common, objs []b3.Root, most int) (query, error) {
-	if len(objs) == 0 || len(objs) > most {
-		return query{}, status.Errorf(status.BadRequest, "object: %s of %d objects, want 1 to %d", c.Op, len(objs), most)
+// newQuery checks the members that get and have share. It allows 1 to maxObjs
+// objects.
+func newQuery(c common, objs []b3.Root, maxObjs int) (query, error) {
+	if len(objs) == 0 || len(objs) > maxObjs {
+		return query{}, status.Errorf(status.BadRequest, "%s of %d objects, want 1 to %d", c.Op, len(objs), maxObjs)
 	}
 	if c.DeadlineMS < 0 {
-		return query{}, status.Errorf(status.BadRequest, "object: deadline_ms is %d", c.DeadlineMS)
+		return query{}, status.Errorf(status.BadRequest, "deadline_ms is %d", c.DeadlineMS)
 	}
-	const most64 = math.MaxInt64 / int64(time.Millisecond)
-	return query{op: c.Op, objs: objs, budget: time.Duration(min(c.DeadlineMS, most64)) * time.Millisecond}, nil
+	const maxMS = math.MaxInt64 / int64(time.Millisecond)
+	return query{op: c.Op, objs: objs, timeout: time.Duration(min(c.DeadlineMS, maxMS)) * time.Millisecond}, nil
 }
 
-// checkRanges refuses what b3.NewWalk would, before any object is opened.
+// checkRanges returns the error of b3.NewWalk for malformed ranges. It needs no
+// object.
 func checkRanges(ranges []b3.Range) error {
 	_, err := b3.NewWalk(b3.Root{}, 0, ranges)
 	return err
@@ -113,7 +116,7 @@ func checkRanges(ranges []b3.Range) error {
 func encode(w any) ([]byte, error) {
 	p, err := json.Marshal(w)
 	if err != nil {
-		return nil, status.Errorf(status.Internal, "object: encode request: %w", err)
+		return nil, status.Errorf(status.Internal, "encode request: %w", err)
 	}
 	return p, nil
 }
@@ -129,13 +132,13 @@ func appendStart(dst []byte, root b3.Root, size int64) []byte {
 	return append(strconv.AppendInt(dst, size, 10), '}')
 }
 
-// clip bounds what of a peer's text is repeated, and takes out what a terminal
-// would act on.
+// clip returns at most 256 characters of a peer's text, for errors. It replaces
+// characters that are not printable, which a terminal may interpret.
 func clip(s string) string {
-	const most = 256
-	out := make([]rune, 0, min(len(s), most))
+	const longest = 256
+	out := make([]rune, 0, min(len(s), longest))
 	for _, r := range s {
-		if len(out) == most {
+		if len(out) == longest {
 			return string(out) + "…"
 		}
 		if !strconv.IsPrint(r) {

@@ -68,7 +68,8 @@ func newPair(t testing.TB, o testkit.Options, cfg Config) *pair {
 
 func TestRoundTripSizes(t *testing.T) {
 	p := newPair(t, testkit.Options{}, DefaultConfig())
-	for _, size := range []int{0, 1, 4096, b3.GroupSize - 1, b3.GroupSize, b3.GroupSize + 1, 2 * b3.GroupSize, 7*b3.GroupSize + 5, 40*b3.GroupSize - 1} {
+	for _, size := range []int{0, 1, 4096, b3.GroupSize - 1, b3.GroupSize, b3.GroupSize + 1, 2 * b3.GroupSize,
+		7*b3.GroupSize + 5, 40*b3.GroupSize - 1} {
 		for _, proof := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d/%v", size, proof), func(t *testing.T) {
 				data := testData(size, 1)
@@ -108,7 +109,8 @@ func TestBatchWithMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range objs {
-		if missing := i%50 == 7; missing != (status.Of(c.errs[i]) == status.NotFound) || !missing && !bytes.Equal(c.data[i], testData(100+i, uint64(i))) {
+		if missing := i%50 == 7; missing != (status.Of(c.errs[i]) == status.NotFound) ||
+			!missing && !bytes.Equal(c.data[i], testData(100+i, uint64(i))) {
 			t.Errorf("object %d: %v, %d bytes", i, c.errs[i], len(c.data[i]))
 		}
 	}

@@ -10,19 +10,19 @@ import (
 	"allium/protocols/status"
 )
 
-// request is a query on its way through a stream's queue, or its refusal.
+// request is a queued request of a stream. If refusal is set, it is the answer.
 type request struct {
 	query
 	corr     uint64
-	dup      bool // the corr_id belongs to an earlier request
+	dup      bool // whether an earlier request has the same corr_id
 	received time.Time
-	refusal  error  // answered instead
-	release  func() // gives back what admit took; nil for a refusal
+	refusal  error  // the answer to a request that is not served
+	release  func() // undoes admit; nil for a refused request
 }
 
-// write answers what is queued, in order; it is the one goroutine that writes
-// to the stream. When the stream fails it resets it and empties the queue.
-// ctx ends with the stream, run with the server.
+// write answers the queued requests in order. It is the only goroutine that writes
+// to the stream. If the stream fails, write resets it and empties the queue. ctx
+// ends with the stream, run with the server.
 func (in *served) write(run, ctx context.Context) {
 	defer in.out.release()
 	failed := false
@@ -48,7 +48,7 @@ func (in *served) finish(req *request) {
 	}
 }
 
-// answer writes the whole answer to req. The error is the stream's.
+// answer writes the whole answer to req. It returns errors of the stream only.
 func (in *served) answer(ctx context.Context, req *request) error {
 	in.out.limit(in.srv.deps.MaxFrame(in.st.Conn()))
 	if err := in.serve(ctx, req); err != nil {
@@ -56,13 +56,13 @@ func (in *served) answer(ctx context.Context, req *request) error {
 	}
 	if !req.dup {
 		in.mu.Lock()
-		delete(in.corr, req.corr) // before the asker can see the end and use it again
+		delete(in.corr, req.corr) // before the peer sees the end and may reuse the corr_id
 		in.mu.Unlock()
 	}
 	return in.out.flush()
 }
 
-// serve runs req, or its refusal, under a serving permit.
+// serve writes the refusal of req, or takes a serving permit and serves req.
 func (in *served) serve(ctx context.Context, req *request) (err error) {
 	if req.refusal != nil {
 		return in.end(ctx, req, req.refusal)
@@ -70,9 +70,9 @@ func (in *served) serve(ctx context.Context, req *request) (err error) {
 	defer func() {
 		in.srv.metrics.latency.WithLabelValues("server", req.op).Observe(time.Since(req.received).Seconds())
 	}()
-	if req.budget > 0 {
+	if req.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, req.received.Add(req.budget))
+		ctx, cancel = context.WithDeadline(ctx, req.received.Add(req.timeout))
 		defer cancel()
 	}
 	release, err := in.permit(ctx)
@@ -82,7 +82,8 @@ func (in *served) serve(ctx context.Context, req *request) (err error) {
 	defer release()
 	defer func() {
 		if p := recover(); p != nil {
-			in.srv.log.Error("object: a request panicked", "op", req.op, "panic", p, "stack", string(debug.Stack()))
+			in.srv.log.Error("serving an object request panicked",
+				"op", req.op, "panic", p, "stack", string(debug.Stack()))
 			err = &streamError{errPanicked}
 		}
 	}()
@@ -92,10 +93,11 @@ func (in *served) serve(ctx context.Context, req *request) (err error) {
 	return in.get(ctx, req)
 }
 
-// errPanicked ends the stream of a request that hit a bug.
-var errPanicked = status.Errorf(status.Internal, "object: the request panicked")
+// errPanicked ends the stream of a request whose serving panicked.
+var errPanicked = status.Errorf(status.Internal, "the request panicked")
 
-// permit waits for a place among the requests being served.
+// permit waits for a serving permit, at most PermitWait. The caller must call the
+// returned function when it is done. The error is busy if there is no permit.
 func (in *served) permit(ctx context.Context) (func(), error) {
 	waiting, cancel := context.WithTimeout(ctx, in.srv.cfg.PermitWait)
 	defer cancel()
@@ -117,17 +119,17 @@ func (in *served) get(ctx context.Context, req *request) error {
 		o := status.Of(err)
 		switch o {
 		case status.Corrupt:
-			in.srv.log.Error("object: a local object is damaged", "obj", root, "err", err)
+			in.srv.log.Error("a stored object is damaged", "obj", root, "err", err)
 			if in.srv.deps.Corrupt != nil {
 				in.srv.deps.Corrupt(root, err)
 			}
 		case status.Internal:
-			in.srv.log.Error("object: cannot serve", "obj", root, "err", err)
+			in.srv.log.Error("cannot serve an object", "obj", root, "err", err)
 		}
 		if err != nil && (last || ofRequest(o)) {
 			return in.end(ctx, req, err)
 		}
-		in.note(req, o)
+		in.countOutcome(req, o)
 		code, payload := codeOf(o), []byte(nil)
 		if err != nil {
 			code, payload = report(err)
@@ -143,11 +145,11 @@ func (in *served) get(ctx context.Context, req *request) error {
 	return nil
 }
 
-// have answers one byte for each object.
+// have answers with one byte for each object, its b3.Presence.
 func (in *served) have(ctx context.Context, req *request) error {
 	present, err := in.srv.deps.Store.Presence(ctx, req.objs)
 	if err == nil && len(present) != len(req.objs) {
-		err = fmt.Errorf("object: the store answered for %d of %d objects", len(present), len(req.objs))
+		err = fmt.Errorf("the store answered for %d of %d objects", len(present), len(req.objs))
 	}
 	if err == nil {
 		err = in.out.reserve(ctx)
@@ -157,11 +159,11 @@ func (in *served) have(ctx context.Context, req *request) error {
 		return err
 	case err != nil:
 		if status.Of(err) == status.Internal {
-			in.srv.log.Error("object: cannot answer have", "err", err)
+			in.srv.log.Error("cannot answer a have request", "err", err)
 		}
 		return in.end(ctx, req, err)
 	}
-	in.note(req, status.OK)
+	in.countOutcome(req, status.OK)
 	in.scratch = in.scratch[:0]
 	for _, p := range present {
 		in.scratch = append(in.scratch, byte(p))
@@ -169,19 +171,19 @@ func (in *served) have(ctx context.Context, req *request) error {
 	return in.out.frame(respond(req.corr, oap.FlagEnd, codeOf(status.OK), in.scratch))
 }
 
-// end answers RESP|END with err. When the stream is over, for which ctx is
-// cancelled, there is nobody to answer.
+// end answers RESP|END with err. If ctx is canceled, the stream has ended and end
+// writes nothing.
 func (in *served) end(ctx context.Context, req *request, err error) error {
 	if ctx.Err() == context.Canceled {
 		return &streamError{ctx.Err()}
 	}
-	in.note(req, status.Of(err))
+	in.countOutcome(req, status.Of(err))
 	code, payload := report(err)
 	return in.out.frame(respond(req.corr, oap.FlagEnd, code, payload))
 }
 
-// note counts the outcome of a have or of one object of a get.
-func (in *served) note(req *request, o status.Outcome) {
+// countOutcome counts the outcome of a have or of one object of a get.
+func (in *served) countOutcome(req *request, o status.Outcome) {
 	op := req.op
 	if op == "" {
 		op = "none"

@@ -20,27 +20,27 @@ import (
 	"allium/protocols/status"
 )
 
-// Acceptor is what a [Server] needs of a libp2p host.
+// Acceptor is the part of a libp2p host that a [Server] uses.
 type Acceptor interface {
 	SetStreamHandler(protocol.ID, network.StreamHandler)
 	RemoveStreamHandler(protocol.ID)
 }
 
-// ServerDeps is what a [Server] works with. Host and Store are required.
+// ServerDeps are the dependencies of a [Server]. Host and Store are required.
 type ServerDeps struct {
 	Host  Acceptor
 	Store Store
-	// MaxFrame is the max_frame negotiated on a connection, in bytes; nil:
-	// oap.MaxFrame.
+	// MaxFrame returns the max_frame in bytes that was negotiated on a connection. If
+	// it is nil, oap.MaxFrame applies.
 	MaxFrame func(network.Conn) uint32
-	// Corrupt, if set, is told of a local object whose bytes failed
-	// verification, once per failed transfer. It must not block.
+	// Corrupt, if set, is called once for each transfer that failed because the
+	// bytes of a local object are wrong. It must not block.
 	Corrupt func(root b3.Root, err error)
 
-	Log     *slog.Logger          // nil discards
-	Metrics prometheus.Registerer // nil: not registered
-	Limits  *limits.Registry      // nil: limits work and are listed nowhere
-	Inbound *inbound.Memory       // of frames that are not complete; nil: not bounded
+	Log     *slog.Logger          // nil: no log
+	Metrics prometheus.Registerer // nil: metrics are not registered
+	Limits  *limits.Registry      // nil: limits apply but are not listed
+	Inbound *inbound.Memory       // limits the bytes of incomplete frames; nil: no limit
 }
 
 // Server answers get and have on object streams (OAP1.md §9).
@@ -49,28 +49,29 @@ type Server struct {
 	deps    ServerDeps
 	log     *slog.Logger
 	metrics *metrics
-	streams *limits.Portions[ipgroup.Group] // streams open
-	asking  *limits.Portions[ipgroup.Group] // requests being served or waiting
-	serving *limits.Gate                    // requests being served
+	streams *limits.FairGate[ipgroup.Group] // open streams
+	asking  *limits.FairGate[ipgroup.Group] // requests that are served or wait
+	serving *limits.Gate                    // requests that are served
 	egress  *limits.Budget                  // bytes of buffers in use
-	rate    *limits.Rate                    // bytes of items per second; nil for no limit
+	rate    *limits.Rate                    // bytes of items per second; nil: no limit
 	peers   peers
 
-	open     latch.Latch // of streams, until Run ends
-	requests latch.Latch // of requests in flight, until Drain
+	open     latch.Latch // open streams; closed when Run ends
+	requests latch.Latch // requests in flight; closed by Drain
 }
 
-// groupPart bounds what one IP group has of the streams and of the requests in
-// flight: one more only while it has fewer than that part of those free.
+// groupPart limits the share of one IP group in the streams and in the requests in
+// flight. The group gets one more only while it has fewer than 1/groupPart of the
+// free ones.
 const groupPart = 4
 
-// NewServer validates and starts nothing.
+// NewServer checks cfg and deps and returns a Server. It starts nothing; see Run.
 func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if deps.Host == nil || deps.Store == nil {
-		return nil, errors.New("object: a server needs a host and a store")
+		return nil, errors.New("a server needs a host and a store")
 	}
 	if deps.MaxFrame == nil {
 		deps.MaxFrame = func(network.Conn) uint32 { return oap.MaxFrame }
@@ -81,11 +82,13 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 	s := &Server{cfg: cfg, deps: deps, log: deps.Log, metrics: newMetrics(deps.Metrics)}
 	s.peers = peers{cfg: cfg, m: map[peer.ID]*servedPeer{}}
 	l := deps.Limits
-	s.streams = limits.NewPortions[ipgroup.Group](l, limits.Spec{
-		Name: "object.inbound_streams", Path: "libp2p → a reader and a writer for each stream", Policy: "reset with a code; one IP group has a quarter of those free at most",
+	s.streams = limits.NewFairGate[ipgroup.Group](l, limits.Spec{
+		Name: "object.inbound_streams", Path: "libp2p → a reader and a writer for each stream",
+		Policy: "reset with a code; one IP group gets at most a quarter of the free streams",
 	}, cfg.InboundStreams, groupPart)
-	s.asking = limits.NewPortions[ipgroup.Group](l, limits.Spec{
-		Name: "object.asking", Path: "object streams → serving permits (requests in flight of all)", Policy: "busy; one IP group has a quarter of those free at most",
+	s.asking = limits.NewFairGate[ipgroup.Group](l, limits.Spec{
+		Name: "object.asking", Path: "object streams → serving permits (requests in flight of all peers)",
+		Policy: "busy; one IP group gets at most a quarter of the free places",
 	}, cfg.Serving+cfg.ServingWait, groupPart)
 	s.serving = l.NewGate(limits.Spec{
 		Name: "object.serving", Path: "object streams → store reads", Policy: "wait, then busy",
@@ -94,17 +97,18 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 		Name: "object.egress_bytes", Path: "store reads → object streams", Policy: "wait, then busy",
 	}, int64(cfg.EgressBytes))
 	if cfg.ServeRate > 0 {
-		// A burst is what a timer oversleeps at most, and no less than a frame.
+		// A burst of 50 ms covers timers that fire late. It is at least one frame.
 		burst := max(int64(cfg.ServeRate)/20, oap.MaxFrame)
 		s.rate = l.NewRate(limits.Spec{
-			Name: "object.serve_rate", Path: "object streams → the network (bytes of items per second)", Policy: "wait, then rate_limit",
+			Name: "object.serve_rate", Path: "object streams → the network (bytes of items per second)",
+			Policy: "wait, then rate_limit",
 		}, float64(cfg.ServeRate), int(burst))
 	}
 	return s, nil
 }
 
-// Run serves until ctx is done, then resets what is still open and joins it.
-// Streams are taken from the call of ready on.
+// Run serves until ctx is done. Then it resets the open streams and waits for their
+// goroutines. It calls ready once it accepts streams.
 func (s *Server) Run(ctx context.Context, ready func()) error {
 	s.deps.Host.SetStreamHandler(ProtocolID, func(st network.Stream) { s.accept(ctx, st) })
 	ready()
@@ -114,23 +118,23 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	return nil
 }
 
-// Drain refuses new requests with 503 draining and waits until those accepted
-// before are answered, or ctx is done; what Run's end then cuts off is counted
-// in object_requests_aborted_total.
+// Drain answers new requests with 503 draining and waits until accepted requests
+// are answered or ctx is done. object_requests_aborted_total counts the requests
+// that the end of Run cuts off.
 func (s *Server) Drain(ctx context.Context) { s.requests.Drain(ctx) }
 
-// admit counts a request in, unless the server drains.
+// admit counts a request in flight. The error is draining after Drain was called.
 func (s *Server) admit() error {
 	if !s.requests.Enter() {
-		return status.Errorf(status.Draining, "object: the node is stopping; ask another one")
+		return status.Errorf(status.Draining, "the node is stopping; ask another one")
 	}
 	return nil
 }
 
-// done counts a request out; its answer has been written.
+// done ends the count of a request whose answer was written.
 func (s *Server) done() { s.requests.Leave() }
 
-// accept serves one stream in the goroutine that libp2p made for it.
+// accept serves one stream, in the goroutine that libp2p started for it.
 func (s *Server) accept(ctx context.Context, st network.Stream) {
 	if !s.open.Enter() {
 		_ = st.ResetWithError(network.StreamShutdown)
@@ -148,21 +152,22 @@ func (s *Server) accept(ctx context.Context, st network.Stream) {
 	s.serve(ctx, st, group)
 }
 
-// peers holds what is bounded per peer, for as long as a peer has streams.
+// peers holds the limits of each peer that has open streams.
 type peers struct {
 	cfg Config
 	mu  sync.Mutex
 	m   map[peer.ID]*servedPeer
 }
 
-// servedPeer bounds one peer over all its streams. Its limits are not in the
-// registry: there is one for each peer.
+// servedPeer has the limits of one peer, over all its streams. They are not in the
+// registry, because every peer has its own.
 type servedPeer struct {
 	streams  int // guarded by peers.mu
 	inflight *limits.Gate
 	egress   *limits.Budget
 }
 
+// enter counts a stream of the peer. The caller must call leave when it ends.
 func (p *peers) enter(id peer.ID) *servedPeer {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -177,7 +177,8 @@ func TestBadFrames(t *testing.T) {
 		{"encrypted", with(func(h *oap.Header) { h.Flags |= oap.FlagAppE2E }), 0, 415, "unsupported"},
 		{"a capability", oap.Frame{Header: req, Cap: []byte("cap"), Payload: []byte(getOf(root))}, 0, 200, ""},
 		{"not zstd", with(func(h *oap.Header) { h.Flags |= oap.FlagComp }), oap.ReasonInflateBound, 0, ""},
-		{"not zstd, of another protocol", with(func(h *oap.Header) { h.Flags |= oap.FlagComp; h.Proto = oap.ProtoIndex }), oap.ReasonInflateBound, 0, ""},
+		{"not zstd, of another protocol", with(func(h *oap.Header) { h.Flags |= oap.FlagComp; h.Proto = oap.ProtoIndex }),
+			oap.ReasonInflateBound, 0, ""},
 		{"no start", with(func(h *oap.Header) { h.Flags = oap.FlagReq | oap.FlagEnd }), oap.ReasonBadFlags, 0, ""},
 		{"a response", with(func(h *oap.Header) { h.Flags = oap.FlagResp }), oap.ReasonBadFlags, 0, ""},
 		{"an event", with(func(h *oap.Header) { h.Flags = oap.FlagEvent | oap.FlagStart }), oap.ReasonBadFlags, 0, ""},
@@ -218,7 +219,8 @@ func TestCompressedRequest(t *testing.T) {
 	}
 	a := p.ask(t)
 	a.send(oap.Frame{
-		Header:  oap.Header{Flags: oap.FlagReq | oap.FlagStart | oap.FlagEnd | oap.FlagComp, Proto: oap.ProtoObject, CorrID: 1},
+		Header: oap.Header{Flags: oap.FlagReq | oap.FlagStart | oap.FlagEnd | oap.FlagComp, Proto: oap.ProtoObject,
+			CorrID: 1},
 		Payload: z,
 	})
 	if f, _ := a.end(); f.Code != 200 {
@@ -301,7 +303,8 @@ func TestCorruptLocal(t *testing.T) {
 	if err := p.client.Get(t.Context(), serverID, GetRequest{Objs: objs}, c); err != nil {
 		t.Fatal(err)
 	}
-	if status.Of(c.errs[1]) != status.Corrupt || c.groups[1] != 1 || c.errs[0] != nil || c.errs[2] != nil || c.groups[2] != 3 {
+	if status.Of(c.errs[1]) != status.Corrupt || c.groups[1] != 1 || c.errs[0] != nil || c.errs[2] != nil ||
+		c.groups[2] != 3 {
 		t.Errorf("errors %v, groups %v", c.errs, c.groups)
 	}
 	if !slices.Equal(told, objs[1:2]) {

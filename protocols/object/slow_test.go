@@ -29,7 +29,8 @@ var haveOne = `{"op":"have","objs":["` + b3.Root{}.String() + `"]}`
 func requestFrame(bytes int) []byte {
 	payload := []byte(haveOne)
 	payload = append(payload, slices.Repeat([]byte(" "), max(0, bytes-oap.HeaderSize-len(payload)))...)
-	f := oap.Frame{Header: oap.Header{Flags: oap.FlagReq | oap.FlagStart | oap.FlagEnd, Proto: oap.ProtoObject, CorrID: 1}, Payload: payload}
+	f := oap.Frame{Header: oap.Header{Flags: oap.FlagReq | oap.FlagStart | oap.FlagEnd, Proto: oap.ProtoObject, CorrID: 1},
+		Payload: payload}
 	raw, err := EncodeFrame(f)
 	if err != nil {
 		panic(err)

@@ -46,7 +46,8 @@ func (s *memStore) put(data []byte) b3.Root {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	size := int64(len(data))
-	s.objects[root] = &memObject{store: s, root: root, source: b3.FileSource(bytes.NewReader(data), bytes.NewReader(outboard.Bytes()), size), size: size}
+	s.objects[root] = &memObject{store: s, root: root,
+		source: b3.FileSource(bytes.NewReader(data), bytes.NewReader(outboard.Bytes()), size), size: size}
 	return root
 }
 

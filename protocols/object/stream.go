@@ -13,41 +13,44 @@ import (
 	"allium/protocols/oap"
 )
 
-// clientStream is one stream to a peer, used by one request after the other.
+// clientStream is one stream to a peer. One request uses it at a time.
 type clientStream struct {
 	network.Stream
 	peer peer.ID
 	cfg  Config
 
-	frames *oap.Reader
-	memory *inbound.Buffer // of frames
-	writer *oap.Writer
-	corr   uint64 // of the latest request
-	got    int64  // bytes read since the latest request was sent
-	parked bool   // nothing is read: see park
+	frames    *oap.Reader
+	memory    *inbound.Buffer // accounts the bytes of frames
+	writer    *oap.Writer
+	corr      uint64 // corr_id of the latest request
+	bytesRead int64  // bytes read since the latest request was sent
+	parked    bool   // whether reads fail: see park
 
-	reading deadline.Reader // its clock runs from the first bytes of a frame to its last
+	reading deadline.Reader // its clock runs from the first byte of a frame to the last
 	writing deadline.Writer
-	timer   *time.Timer // while idle in the pool
+	timer   *time.Timer // expires the stream while it is idle
 }
 
-func newClientStream(ctx context.Context, id peer.ID, st network.Stream, cfg Config, memory *inbound.Memory) *clientStream {
+func newClientStream(
+	ctx context.Context, id peer.ID, st network.Stream, cfg Config, memory *inbound.Memory,
+) *clientStream {
 	c := &clientStream{
 		Stream: st, peer: id, cfg: cfg,
 		reading: deadline.NewReader(st, deadline.NewMinRate(cfg.ReadTimeout, int64(cfg.MinRate))),
 		writing: deadline.NewWriter(st, deadline.NewMinRate(cfg.WriteTimeout, int64(cfg.MinRate))),
 	}
 	c.frames = oap.NewReader(answerReader{c}, oap.MaxFrame)
-	c.frames.SetCheck(c.answers)
-	c.memory = memory.Open(ctx, st.Conn(), func(error) { _ = st.ResetWithError(network.StreamResourceLimitExceeded) }, c.reading.Pause)
+	c.frames.SetCheck(c.checkHeader)
+	evicted := func(error) { _ = st.ResetWithError(network.StreamResourceLimitExceeded) }
+	c.memory = memory.Open(ctx, st.Conn(), evicted, c.reading.Pause)
 	c.frames.SetMemory(c.memory)
 	c.writer = oap.NewWriter(queryWriter{c}, oap.MaxFrame)
 	return c
 }
 
-// answers refuses a frame that is no answer to the latest request by its header,
-// before the rest of it is read.
-func (c *clientStream) answers(h oap.Header) error {
+// checkHeader returns an error for a frame that does not answer the latest request,
+// before the rest of the frame is read.
+func (c *clientStream) checkHeader(h oap.Header) error {
 	switch {
 	case h.Proto != oap.ProtoObject || h.CorrID != c.corr:
 		return violation("a frame of app_proto_id %d, corr_id %d answers corr_id %d", h.Proto, h.CorrID, c.corr)
@@ -57,11 +60,14 @@ func (c *clientStream) answers(h oap.Header) error {
 	return nil
 }
 
-// exchange sends a request of at most maxFrame bytes a frame and gives the frames of its answer to a, up to its
-// last one or the first error. done reports whether it was the last one.
-func (c *clientStream) exchange(ctx context.Context, payload []byte, maxFrame uint32, a answer) (done bool, err error) {
+// exchange sends a request and passes the frames of its answer to a, until the last
+// frame or the first error. done reports whether a received the last frame. Frames
+// have at most maxFrame bytes.
+func (c *clientStream) exchange(
+	ctx context.Context, payload []byte, maxFrame uint32, a answer,
+) (done bool, err error) {
 	c.corr++
-	c.got, c.parked = 0, false
+	c.bytesRead, c.parked = 0, false
 	c.frames.SetMaxFrame(maxFrame)
 	c.memory.During(ctx)
 	err = c.writer.Write(oap.Frame{
@@ -86,28 +92,28 @@ func (c *clientStream) exchange(ctx context.Context, payload []byte, maxFrame ui
 	}
 }
 
-// discard resets the stream and gives back what its frames held.
+// discard resets the stream and releases its buffers.
 func (c *clientStream) discard(code network.StreamErrorCode) {
 	_ = c.ResetWithError(code)
 	c.frames.Release()
 	c.memory.Close()
 }
 
-// park makes the stream cheap to keep and reports whether it is fit for another
-// request: not when the peer said more than it was asked.
+// park releases the read buffer of an idle stream and reports whether the stream can
+// serve another request. It returns false if the peer sent bytes after the answer.
 func (c *clientStream) park() bool {
 	if c.frames.Buffered() > 0 {
 		return false
 	}
 	c.parked = true
-	_, err := c.frames.Next() // the reader gives its large buffer back before it reads
+	_, err := c.frames.Next() // the reader releases its large buffer before it reads
 	return errors.Is(err, errParked)
 }
 
-var errParked = errors.New("object: the stream is parked")
+var errParked = errors.New("the stream is parked")
 
-// answerReader reads from the stream and fails when nothing comes for the read
-// timeout, or what comes inside a frame is slower than the pace.
+// answerReader reads from the stream. It fails with timeout if no byte arrives for
+// ReadTimeout, or if a frame arrives slower than MinRate.
 type answerReader struct{ c *clientStream }
 
 func (r answerReader) Read(p []byte) (int, error) {
@@ -121,15 +127,15 @@ func (r answerReader) Read(p []byte) (int, error) {
 		end = c.reading.Until(now)
 	}
 	n, err := c.reading.ReadUntil(p, now, end)
-	c.got += int64(n)
+	c.bytesRead += int64(n)
 	if errors.Is(err, deadline.ErrPassed) {
 		err = tooSlow("read answer", &c.cfg, c.cfg.ReadTimeout)
 	}
 	return n, err
 }
 
-// queryWriter writes to the stream and fails when the peer is too slow to take
-// it.
+// queryWriter writes to the stream. It fails with timeout if the peer reads too
+// slowly.
 type queryWriter struct{ c *clientStream }
 
 func (w queryWriter) Write(p []byte) (int, error) {

@@ -9,8 +9,8 @@ import (
 	"allium/protocols/status"
 )
 
-// object answers one object of a get but for its status, which is what it
-// returns (or a *streamError).
+// object sends one object of a get, without its status. It returns the error for the
+// status, or a *streamError.
 func (in *served) object(ctx context.Context, req *request, root b3.Root) error {
 	obj, err := in.srv.deps.Store.OpenObject(ctx, root)
 	if err != nil {
@@ -18,12 +18,12 @@ func (in *served) object(ctx context.Context, req *request, root b3.Root) error 
 	}
 	defer func() {
 		if err := obj.Close(); err != nil {
-			in.srv.log.Warn("object: cannot close", "obj", root, "err", err)
+			in.srv.log.Warn("cannot close an object", "obj", root, "err", err)
 		}
 	}()
 	reader, size := obj.Reader(), obj.Size()
 	if size > MaxObject {
-		return status.Errorf(status.Internal, "object: %s has %d bytes, more than the protocol can say", root, size)
+		return status.Errorf(status.Internal, "%s has %d bytes, more than the protocol allows", root, size)
 	}
 	walk, err := reader.Walk(req.ranges)
 	if err != nil {
@@ -51,7 +51,7 @@ func (in *served) object(ctx context.Context, req *request, root b3.Root) error 
 	return failed(obj, in.items(ctx, req, reader, walk))
 }
 
-// failed tells obj of an error of a transfer, unless it is the stream's.
+// failed reports an error of a transfer to obj, except an error of the stream.
 func failed(obj Object, err error) error {
 	if err == nil || isStreamError(err) {
 		return err
@@ -59,7 +59,7 @@ func failed(obj Object, err error) error {
 	return obj.Failed(err)
 }
 
-// covered returns not_found when what is asked for is not all here.
+// covered returns not_found unless obj has all requested bytes.
 func covered(obj Object, req *request, root b3.Root) error {
 	size := obj.Size()
 	ranges := req.ranges
@@ -75,16 +75,16 @@ func covered(obj Object, req *request, root b3.Root) error {
 			end = size
 		}
 		if r.Start < end && !obj.Covers(r.Start, end) {
-			return status.Errorf(status.NotFound, "object: only a part of %s is here, without all of its bytes %d to %d", root, r.Start, end)
+			return status.Errorf(status.NotFound, "the node has only a part of %s, without all bytes from %d to %d",
+				root, r.Start, end)
 		}
 	}
 	return nil
 }
 
-// items sends the walk's items in as few frames as they fit. Bytes are read
-// into the frame and count as part of it only once they are verified: nothing
-// unverified leaves. The frame before a bad item still goes out, for what is in
-// it is good.
+// items sends the items of the walk in as few frames as possible. It reads an item
+// into the frame and commits it only after verification. If an item is bad, items
+// still sends the verified items before it.
 func (in *served) items(ctx context.Context, req *request, from *b3.Reader, walk *b3.Walk) error {
 	out := in.out
 	header := respond(req.corr, 0, 0, nil).Header
@@ -93,7 +93,7 @@ func (in *served) items(ctx context.Context, req *request, from *b3.Reader, walk
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if frames%framesPerTurn == 0 {
+		if frames%framesPerFlush == 0 {
 			if err := out.flush(); err != nil {
 				return err
 			}
@@ -104,17 +104,17 @@ func (in *served) items(ctx context.Context, req *request, from *b3.Reader, walk
 		b := out.builder
 		b.Reset(header)
 		var bad error
-		taken := 0
-		for ok && item.Len <= b.Room() {
+		committed := 0
+		for ok && item.Len <= b.Available() {
 			if _, bad = from.Fill(walk, b.Next(item.Len)); bad != nil {
 				break
 			}
 			b.Commit(item.Len)
-			taken++
+			committed++
 			item, ok = walk.Next()
 		}
-		if taken > 0 {
-			if err := in.srv.pace(ctx, out, len(b.Payload())); err != nil {
+		if committed > 0 {
+			if err := in.srv.limitRate(ctx, out, len(b.Payload())); err != nil {
 				return err
 			}
 			if err := out.frames.WriteBuilder(b); err != nil {
@@ -129,9 +129,9 @@ func (in *served) items(ctx context.Context, req *request, from *b3.Reader, walk
 	return nil
 }
 
-// pace waits for the turn of n bytes of items at the serve rate. What was
-// gathered is sent first, so that a peer sees progress.
-func (s *Server) pace(ctx context.Context, out *output, n int) error {
+// limitRate waits until n bytes of items may be sent at the serve rate, at most
+// PermitWait. It first sends the batched frames, so that the peer sees progress.
+func (s *Server) limitRate(ctx context.Context, out *output, n int) error {
 	if s.rate == nil {
 		return nil
 	}
@@ -141,11 +141,11 @@ func (s *Server) pace(ctx context.Context, out *output, n int) error {
 	return s.rate.Wait(ctx, n, s.cfg.PermitWait)
 }
 
-// framesPerTurn is how many frames a stream sends before it gives its buffers
-// back, so that streams which wait for egress bytes get their turn.
-const framesPerTurn = 64
+// framesPerFlush is how many frames a stream sends before it releases its buffers,
+// so that other streams that wait for egress bytes can continue.
+const framesPerFlush = 64
 
-// respond is a response frame.
+// respond returns a response frame.
 func respond(corr uint64, flags oap.Flags, code uint16, payload []byte) oap.Frame {
 	return oap.Frame{
 		Header:  oap.Header{Flags: oap.FlagResp | flags, Code: code, Proto: oap.ProtoObject, CorrID: corr},

@@ -7,18 +7,18 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Codec encodes and decodes messages. It is immutable.
+// Codec encodes and decodes messages. It is immutable and safe for concurrent use.
 type Codec struct {
 	enc cbor.EncMode
 	dec cbor.DecMode
 }
 
-// NewCodec returns a codec that refuses arrays of more than maxArray elements
-// before it allocates memory for them. It panics if maxArray is below 16, which
-// the CBOR library does not allow: callers pass constants.
+// NewCodec returns a codec that refuses arrays of more than maxArray elements before it
+// allocates memory for them. It panics if maxArray is below 16, the minimum of the CBOR
+// library. Callers pass constants.
 func NewCodec(maxArray int) Codec {
 	enc := cbor.CoreDetEncOptions()
-	enc.NilContainers = cbor.NilContainerAsEmpty // null has no place here
+	enc.NilContainers = cbor.NilContainerAsEmpty // the messages do not use null
 	return Codec{
 		enc: must(enc.EncMode()),
 		dec: must(cbor.DecOptions{
@@ -40,15 +40,14 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// ErrNotCanonical is that of several encodings of a message the one was used
-// that is not its form.
+// ErrNotCanonical reports a message that is not in its one deterministic encoding.
 var ErrNotCanonical = errors.New("not deterministic CBOR")
 
 // Marshal encodes v.
 func (c Codec) Marshal(v any) ([]byte, error) { return c.enc.Marshal(v) }
 
-// Unmarshal decodes p into v, and demands that v encodes to p again. Members
-// that v has not, duplicates, tags and indefinite lengths are errors.
+// Unmarshal decodes p into v and checks that v encodes to p again. It refuses unknown
+// members, duplicates, tags and indefinite lengths.
 func (c Codec) Unmarshal(p []byte, v any) error {
 	if err := c.dec.Unmarshal(p, v); err != nil {
 		return err

@@ -9,28 +9,28 @@ import (
 	libp2precord "github.com/libp2p/go-libp2p/core/record"
 )
 
-// Kind is a kind of signed payload.
+// Kind is a type of signed payload.
 type Kind struct {
 	domain string
 	codec  []byte
 }
 
-// KindOf returns the kind with that name in OAP1 §11.
+// KindOf returns the kind with the given name in OAP1 §11.
 func KindOf(name string) Kind {
 	return Kind{domain: "allium-" + name, codec: []byte("/allium/" + name + "/1")}
 }
 
-// KindLike returns the kind of one of libp2p's own records.
+// KindLike returns the kind of a libp2p record.
 func KindLike(r libp2precord.Record) Kind { return Kind{domain: r.Domain(), codec: r.Codec()} }
 
-// What is wrong with an envelope.
+// The errors of Open and Peek.
 var (
 	ErrUnsigned  = errors.New("not a signed envelope")
-	ErrType      = errors.New("an envelope of something else")
-	ErrSignature = errors.New("the signature does not hold")
+	ErrType      = errors.New("the envelope has another type")
+	ErrSignature = errors.New("the signature is invalid")
 )
 
-// Seal returns the payload signed with key.
+// Seal returns the payload in an envelope signed with key.
 func (k Kind) Seal(key crypto.PrivKey, payload []byte) ([]byte, error) {
 	e, err := libp2precord.Seal(&content{k, payload}, key)
 	if err != nil {
@@ -39,8 +39,8 @@ func (k Kind) Seal(key crypto.PrivKey, payload []byte) ([]byte, error) {
 	return e.Marshal()
 }
 
-// Open verifies an envelope of this kind and returns its payload and the key
-// that signed it. The error is ErrUnsigned, ErrType or ErrSignature.
+// Open verifies an envelope of this kind. It returns the payload and the key that signed it.
+// The error is ErrUnsigned, ErrType or ErrSignature.
 func (k Kind) Open(raw []byte) (payload []byte, signer crypto.PubKey, err error) {
 	c := content{kind: k}
 	e, err := libp2precord.ConsumeTypedEnvelope(raw, &c)
@@ -55,8 +55,8 @@ func (k Kind) Open(raw []byte) (payload []byte, signer crypto.PubKey, err error)
 	return c.payload, e.PublicKey, nil
 }
 
-// Peek is Open without the signature: for what has been verified before, or
-// may turn out not to be worth it.
+// Peek is Open without the check of the signature. It is for envelopes that were verified
+// before, and to decide whether verification is worthwhile.
 func (k Kind) Peek(raw []byte) (payload []byte, claimed crypto.PubKey, err error) {
 	e, err := libp2precord.UnmarshalEnvelope(raw)
 	if err != nil {
@@ -68,11 +68,11 @@ func (k Kind) Peek(raw []byte) (payload []byte, claimed crypto.PubKey, err error
 	return e.RawPayload, e.PublicKey, nil
 }
 
-// clip keeps a stranger's words short in an error.
+// clip shortens text from a stranger for an error.
 func clip(p []byte) []byte { return p[:min(len(p), 64)] }
 
-// content keeps a payload as it is, so that a bad signature and a bad payload
-// can be told apart.
+// content is a record whose payload stays encoded, so that Open can tell an invalid signature
+// from an invalid payload.
 type content struct {
 	kind    Kind
 	payload []byte

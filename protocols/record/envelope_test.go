@@ -78,7 +78,9 @@ func FuzzOpen(f *testing.F) {
 			t.Errorf("opened what cannot be peeked into: %v", peekErr)
 		case err == nil && signer.Equals(key.GetPublic()) && string(payload) != "payload":
 			t.Errorf("a forgery: %q", payload)
-		case err != nil && !errors.Is(err, record.ErrUnsigned) && !errors.Is(err, record.ErrType) && !errors.Is(err, record.ErrSignature):
+		case err != nil && !errors.Is(err, record.ErrUnsigned) && !errors.Is(err, record.ErrType) && !errors.Is(
+			err, record.ErrSignature,
+		):
 			t.Errorf("untyped: %v", err)
 		}
 	})

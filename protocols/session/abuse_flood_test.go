@@ -56,7 +56,9 @@ func (a *answers) want(t *testing.T, codes map[uint16]int, limit string) {
 	if fmt.Sprint(a.codes) != fmt.Sprint(codes) || a.err != nil {
 		t.Errorf("answers by code %v, %v; want %v", a.codes, a.err, codes)
 	}
-	if busy := a.last[429]; codes[429] > 0 && (!strings.Contains(busy, `"reason":"busy"`) || !strings.Contains(busy, limit) || !strings.Contains(busy, `"retry_after_ms":`)) {
+	if busy := a.last[429]; codes[429] > 0 &&
+		(!strings.Contains(busy, `"reason":"busy"`) || !strings.Contains(busy, limit) ||
+			!strings.Contains(busy, `"retry_after_ms":`)) {
 		t.Errorf("refused with %s; want busy of %s", busy, limit)
 	}
 }
@@ -149,15 +151,16 @@ func TestFloods(t *testing.T) {
 				t.Errorf("%v, %d more sessions", res.err, len(r.in))
 			}
 		}},
-		{name: "requests of protocols nobody serves", counts: map[string]float64{"frame_reject_total unknown_proto": 200}, run: func(t *testing.T, r *rig) {
-			w := r.session()
-			a := w.collect()
-			for corr := range uint64(flood) {
-				w.send(oap.Header{Flags: whole, Proto: 999, CorrID: corr + 1}, `{"op":"x"}`)
-			}
-			_ = w.stream.CloseWrite()
-			a.want(t, map[uint16]int{400: 200, 429: flood - 200}, "session.control_rate")
-		}},
+		{name: "requests of protocols nobody serves", counts: map[string]float64{"frame_reject_total unknown_proto": 200},
+			run: func(t *testing.T, r *rig) {
+				w := r.session()
+				a := w.collect()
+				for corr := range uint64(flood) {
+					w.send(oap.Header{Flags: whole, Proto: 999, CorrID: corr + 1}, `{"op":"x"}`)
+				}
+				_ = w.stream.CloseWrite()
+				a.want(t, map[uint16]int{400: 200, 429: flood - 200}, "session.control_rate")
+			}},
 		{name: "requests from the side that answers", run: func(t *testing.T, r *rig) {
 			c := &calls{n: r.n}
 			res := c.go1(t.Context(), `{}`)
@@ -177,16 +180,17 @@ func TestFloods(t *testing.T) {
 				t.Errorf("%v, %v", a.codes, a.err)
 			}
 		}},
-		{name: "requests that panic", counts: map[string]float64{"session_handler_panics_total": 200}, run: func(t *testing.T, r *rig) {
-			w := r.session()
-			a := w.collect()
-			for corr := range uint64(200) {
-				w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: corr + 1}, `{"op":"panic"}`)
-				synctest.Wait()
-			}
-			_ = w.stream.CloseWrite()
-			a.want(t, map[uint16]int{500: 200}, "")
-		}},
+		{name: "requests that panic", counts: map[string]float64{"session_handler_panics_total": 200},
+			run: func(t *testing.T, r *rig) {
+				w := r.session()
+				a := w.collect()
+				for corr := range uint64(200) {
+					w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: corr + 1}, `{"op":"panic"}`)
+					synctest.Wait()
+				}
+				_ = w.stream.CloseWrite()
+				a.want(t, map[uint16]int{500: 200}, "")
+			}},
 	})
 }
 

@@ -54,34 +54,37 @@ func TestCutFrames(t *testing.T) {
 		counts map[string]float64
 		call   status.Outcome
 	}{
-		{"ends", func(w *wire) { _ = w.stream.CloseWrite() }, reset(oap.ReasonTruncated), rejects(oap.ReasonTruncated), status.BadFrame},
+		{"ends", func(w *wire) { _ = w.stream.CloseWrite() }, reset(oap.ReasonTruncated), rejects(oap.ReasonTruncated),
+			status.BadFrame},
 		{"is reset", func(w *wire) { _ = w.stream.ResetWithError(7) }, 0, nil, status.TransportDown},
 		{"falls silent", func(w *wire) {}, 0, map[string]float64{"io_timeouts_total read": 1}, status.Timeout},
 	} {
 		for _, at := range []int{1, 4, 37, 38, 40, len(request) - 1} {
-			all = append(all, attack{name: fmt.Sprintf("a request %s at byte %d", how.name, at), counts: how.counts, run: func(t *testing.T, r *rig) {
-				w := r.session()
-				_, _ = w.stream.Write(request[:at])
-				synctest.Wait()
-				how.end(w)
-				if how.name != "is reset" {
-					w.wantReset(how.code)
-				}
-			}})
+			all = append(all, attack{name: fmt.Sprintf("a request %s at byte %d", how.name, at), counts: how.counts,
+				run: func(t *testing.T, r *rig) {
+					w := r.session()
+					_, _ = w.stream.Write(request[:at])
+					synctest.Wait()
+					how.end(w)
+					if how.name != "is reset" {
+						w.wantReset(how.code)
+					}
+				}})
 		}
 		for _, at := range []int{1, 38, len(answer) - 1} {
-			all = append(all, attack{name: fmt.Sprintf("an answer %s at byte %d", how.name, at), counts: how.counts, run: func(t *testing.T, r *rig) {
-				c := &calls{n: r.n}
-				res := c.go1(t.Context(), `{}`)
-				w := <-r.in
-				w.greet(32)
-				w.recv()
-				_, _ = w.stream.Write(answer[:at])
-				synctest.Wait()
-				how.end(w)
-				c.wg.Wait()
-				res.want(t, how.call, "")
-			}})
+			all = append(all, attack{name: fmt.Sprintf("an answer %s at byte %d", how.name, at), counts: how.counts,
+				run: func(t *testing.T, r *rig) {
+					c := &calls{n: r.n}
+					res := c.go1(t.Context(), `{}`)
+					w := <-r.in
+					w.greet(32)
+					w.recv()
+					_, _ = w.stream.Write(answer[:at])
+					synctest.Wait()
+					how.end(w)
+					c.wg.Wait()
+					res.want(t, how.call, "")
+				}})
 		}
 		hello := map[string]float64{"handshake_timeouts_total": 1}
 		if how.name != "falls silent" {
@@ -125,7 +128,8 @@ func TestCaps(t *testing.T) {
 	ignored := func(limit int) attack { // what nobody asked for, taken whole
 		return attack{run: func(_ *testing.T, r *rig) {
 			w := r.session()
-			_, _ = w.stream.Write(lying(uint32(limit), 1, oap.FlagResp|oap.FlagEnd, oap.ProtoIndex, 0, 1, spaces(limit-oap.HeaderSize)))
+			_, _ = w.stream.Write(lying(uint32(limit), 1, oap.FlagResp|oap.FlagEnd, oap.ProtoIndex, 0, 1,
+				spaces(limit-oap.HeaderSize)))
 			w.ask(2, `{"op":"alive"}`)
 			w.wantAnswer(2, 200, "alive")
 		}}
@@ -140,36 +144,41 @@ func TestCaps(t *testing.T) {
 		}},
 		named("a request of 64 KiB and one", over(oap.HeaderSize+oap.MaxJSON, whole, oap.MaxJSON+1)),
 		named("a request of 64 KiB and one, of which the header comes", over(oap.HeaderSize+oap.MaxJSON, whole, 2)),
-		named("the same of a protocol nobody serves", attack{counts: rejects(oap.ReasonFrameOversize), run: func(_ *testing.T, r *rig) {
-			w := r.session()
-			_, _ = w.stream.Write(lying(oap.HeaderSize+oap.MaxJSON+1, 1, whole, 999, 0, 1, ""))
-			w.wantReset(reset(oap.ReasonFrameOversize))
-		}}),
+		named("the same of a protocol nobody serves",
+			attack{counts: rejects(oap.ReasonFrameOversize), run: func(_ *testing.T, r *rig) {
+				w := r.session()
+				_, _ = w.stream.Write(lying(oap.HeaderSize+oap.MaxJSON+1, 1, whole, 999, 0, 1, ""))
+				w.wantReset(reset(oap.ReasonFrameOversize))
+			}}),
 		named("1 MiB", ignored(oap.MaxFrame)),
 		named("1 MiB and one", over(oap.MaxFrame, oap.FlagResp|oap.FlagEnd, oap.MaxFrame+1-oap.HeaderSize)),
 		named("1 MiB and one, of which the header comes", over(oap.MaxFrame, oap.FlagResp|oap.FlagEnd, 2)),
 		named("128 KiB where that was negotiated", lowered(ignored(oap.MinMaxFrame))),
-		named("128 KiB and one where that was negotiated", lowered(over(oap.MinMaxFrame, oap.FlagResp|oap.FlagEnd, oap.MinMaxFrame+1-oap.HeaderSize))),
-		named("128 KiB and one where the opener asked for that", attack{counts: rejects(oap.ReasonFrameOversize), run: func(t *testing.T, r *rig) {
-			w := r.dial()
-			w.send(oap.Header{Flags: whole}, `{"ua":"wire/1","features":[],"max_frame":131072}`)
-			if h, err := oap.DecodeHelloResponse(w.recv().Payload); err != nil || h.MaxFrame != oap.MinMaxFrame {
-				t.Errorf("%+v, %v", h, err)
-			}
-			_, _ = w.stream.Write(lying(oap.MinMaxFrame+1, 1, oap.FlagResp|oap.FlagEnd, oap.ProtoIndex, 0, 1, ""))
-			w.wantReset(reset(oap.ReasonFrameOversize))
-		}}),
-		{name: "an answer above what was negotiated", counts: rejects(oap.ReasonFrameOversize), run: func(t *testing.T, r *rig) {
-			c := &calls{n: r.n}
-			res := c.go1(t.Context(), `{}`)
-			w := <-r.in
-			w.greet(1) // max_frame 262144
-			w.recv()
-			_, _ = w.stream.Write(lying(262145, 1, oap.FlagResp|oap.FlagEnd, oap.ProtoIndex, 0, 1, strings.Repeat("y", 262145-oap.HeaderSize)))
-			w.wantReset(reset(oap.ReasonFrameOversize))
-			c.wg.Wait()
-			res.want(t, status.FrameOversize, "frame_oversize")
-		}},
+		named("128 KiB and one where that was negotiated",
+			lowered(over(oap.MinMaxFrame, oap.FlagResp|oap.FlagEnd, oap.MinMaxFrame+1-oap.HeaderSize))),
+		named("128 KiB and one where the opener asked for that",
+			attack{counts: rejects(oap.ReasonFrameOversize), run: func(t *testing.T, r *rig) {
+				w := r.dial()
+				w.send(oap.Header{Flags: whole}, `{"ua":"wire/1","features":[],"max_frame":131072}`)
+				if h, err := oap.DecodeHelloResponse(w.recv().Payload); err != nil || h.MaxFrame != oap.MinMaxFrame {
+					t.Errorf("%+v, %v", h, err)
+				}
+				_, _ = w.stream.Write(lying(oap.MinMaxFrame+1, 1, oap.FlagResp|oap.FlagEnd, oap.ProtoIndex, 0, 1, ""))
+				w.wantReset(reset(oap.ReasonFrameOversize))
+			}}),
+		{name: "an answer above what was negotiated", counts: rejects(oap.ReasonFrameOversize),
+			run: func(t *testing.T, r *rig) {
+				c := &calls{n: r.n}
+				res := c.go1(t.Context(), `{}`)
+				w := <-r.in
+				w.greet(1) // max_frame 262144
+				w.recv()
+				_, _ = w.stream.Write(lying(262145, 1, oap.FlagResp|oap.FlagEnd, oap.ProtoIndex, 0, 1,
+					strings.Repeat("y", 262145-oap.HeaderSize)))
+				w.wantReset(reset(oap.ReasonFrameOversize))
+				c.wg.Wait()
+				res.want(t, status.FrameOversize, "frame_oversize")
+			}},
 		{name: "an answer at what was negotiated", run: func(t *testing.T, r *rig) {
 			c := &calls{n: r.n}
 			res := c.go1(t.Context(), `{}`)
@@ -183,7 +192,8 @@ func TestCaps(t *testing.T) {
 		}},
 		{name: "a capability of 4 KiB", run: func(t *testing.T, r *rig) {
 			w := r.session()
-			_, _ = w.stream.Write(frame(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: 1}, strings.Repeat("c", oap.MaxCap), `{"op":"cap"}`))
+			_, _ = w.stream.Write(frame(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: 1},
+				strings.Repeat("c", oap.MaxCap), `{"op":"cap"}`))
 			w.wantAnswer(1, 200, strings.Repeat("c", oap.MaxCap))
 		}},
 		{name: "a capability of 4 KiB and one", counts: rejects(oap.ReasonFrameOversize), run: func(t *testing.T, r *rig) {
@@ -191,21 +201,23 @@ func TestCaps(t *testing.T) {
 			_, _ = w.stream.Write(lying(oap.HeaderSize+oap.MaxCap+1+2, 1, whole, oap.ProtoIndex, oap.MaxCap+1, 1, ""))
 			w.wantReset(reset(oap.ReasonFrameOversize))
 		}},
-		{name: "a frame that is not zstd, of a protocol nobody serves", counts: rejects(oap.ReasonInflateBound), run: func(t *testing.T, r *rig) {
-			w := r.session()
-			w.send(oap.Header{Flags: whole | oap.FlagComp, Proto: 999, CorrID: 1}, "{}")
-			w.wantReset(reset(oap.ReasonInflateBound))
-		}},
+		{name: "a frame that is not zstd, of a protocol nobody serves", counts: rejects(oap.ReasonInflateBound),
+			run: func(t *testing.T, r *rig) {
+				w := r.session()
+				w.send(oap.Header{Flags: whole | oap.FlagComp, Proto: 999, CorrID: 1}, "{}")
+				w.wantReset(reset(oap.ReasonInflateBound))
+			}},
 		{name: "an event that is not zstd", counts: rejects(oap.ReasonInflateBound), run: func(t *testing.T, r *rig) {
 			w := r.session()
 			w.send(oap.Header{Flags: oap.FlagEvent | oap.FlagStart | oap.FlagEnd | oap.FlagComp}, "{}")
 			w.wantReset(reset(oap.ReasonInflateBound))
 		}},
-		{name: "an answer nobody waits for that is not zstd", counts: rejects(oap.ReasonInflateBound), run: func(t *testing.T, r *rig) {
-			w := r.session()
-			w.send(oap.Header{Flags: oap.FlagResp | oap.FlagEnd | oap.FlagComp, Proto: oap.ProtoIndex, CorrID: 7}, "{}")
-			w.wantReset(reset(oap.ReasonInflateBound))
-		}},
+		{name: "an answer nobody waits for that is not zstd", counts: rejects(oap.ReasonInflateBound),
+			run: func(t *testing.T, r *rig) {
+				w := r.session()
+				w.send(oap.Header{Flags: oap.FlagResp | oap.FlagEnd | oap.FlagComp, Proto: oap.ProtoIndex, CorrID: 7}, "{}")
+				w.wantReset(reset(oap.ReasonInflateBound))
+			}},
 		{name: "a ping that is no whole request", run: func(t *testing.T, r *rig) {
 			w := r.session()
 			w.send(oap.Header{Flags: oap.FlagReq | oap.FlagStart, CorrID: 1}, "x")
@@ -222,7 +234,7 @@ func TestCaps(t *testing.T) {
 			w := r.session()
 			h := index
 			h.Flags |= oap.FlagComp
-			w.send(h, zipped(spaces(oap.MaxJSON))+zipped(" \n \n \n \n \n \n \n \n \n \n \n \n \n \n \n \n \n \n \n \n \n \n \n \n \n"))
+			w.send(h, zipped(spaces(oap.MaxJSON))+zipped(strings.Repeat(" \n", 25)))
 			w.wantReset(reset(oap.ReasonInflateBound))
 		}},
 		{name: "JSON in a JSON in a JSON", run: func(t *testing.T, r *rig) {
@@ -248,32 +260,34 @@ func TestCorrIDs(t *testing.T) {
 				}
 			}
 		}},
-		{name: "150 of one that is in flight", counts: map[string]float64{"frame_reject_total dup_corr": 150}, run: func(t *testing.T, r *rig) {
-			w := r.session()
-			w.send(repair(5), `{"op":"x","deadline_ms":300}`)
-			for range 150 {
-				w.send(repair(5), `{"op":"x"}`)
-				w.wantAnswer(5, 400, `"detail":"dup_corr"`)
-			}
-			w.wantAnswer(5, 504, "timeout")
-			w.ask(5, `{"op":"free"}`)
-			w.wantAnswer(5, 200, "free")
-		}},
-		{name: "more than the rate of one that is in flight", counts: map[string]float64{"frame_reject_total dup_corr": 3}, change: func(c *session.Config) {
-			c.ControlRate = 2
-		}, run: func(t *testing.T, r *rig) {
-			w := r.session()
-			w.send(repair(5), `{"op":"x","deadline_ms":300}`)
-			for range 3 { // not busy: the request was taken
-				w.send(repair(5), `{"op":"x"}`)
-				w.wantAnswer(5, 400, `"detail":"dup_corr"`)
-			}
-			w.wantAnswer(5, 504, "timeout")
-			w.ask(6, `{"op":"x"}`)
-			w.wantAnswer(6, 200, "x")
-			w.ask(7, `{"op":"x"}`)
-			w.wantAnswer(7, 429, `"limit":"session.control_rate"`)
-		}},
+		{name: "150 of one that is in flight", counts: map[string]float64{"frame_reject_total dup_corr": 150},
+			run: func(t *testing.T, r *rig) {
+				w := r.session()
+				w.send(repair(5), `{"op":"x","deadline_ms":300}`)
+				for range 150 {
+					w.send(repair(5), `{"op":"x"}`)
+					w.wantAnswer(5, 400, `"detail":"dup_corr"`)
+				}
+				w.wantAnswer(5, 504, "timeout")
+				w.ask(5, `{"op":"free"}`)
+				w.wantAnswer(5, 200, "free")
+			}},
+		{name: "more than the rate of one that is in flight", counts: map[string]float64{"frame_reject_total dup_corr": 3},
+			change: func(c *session.Config) {
+				c.ControlRate = 2
+			}, run: func(t *testing.T, r *rig) {
+				w := r.session()
+				w.send(repair(5), `{"op":"x","deadline_ms":300}`)
+				for range 3 { // not busy: the request was taken
+					w.send(repair(5), `{"op":"x"}`)
+					w.wantAnswer(5, 400, `"detail":"dup_corr"`)
+				}
+				w.wantAnswer(5, 504, "timeout")
+				w.ask(6, `{"op":"x"}`)
+				w.wantAnswer(6, 200, "x")
+				w.ask(7, `{"op":"x"}`)
+				w.wantAnswer(7, 429, `"limit":"session.control_rate"`)
+			}},
 		{name: "a PING with one that is in flight", counts: rejects(oap.ReasonDupCorr), run: func(t *testing.T, r *rig) {
 			w := r.session()
 			w.send(repair(5), `{"op":"x","deadline_ms":300}`)
@@ -283,13 +297,14 @@ func TestCorrIDs(t *testing.T) {
 			w.send(oap.Header{Flags: whole, CorrID: 5}, "ping")
 			w.wantAnswer(5, 200, "ping")
 		}},
-		{name: "another protocol with one that is in flight", counts: rejects(oap.ReasonDupCorr), run: func(t *testing.T, r *rig) {
-			w := r.session()
-			w.send(repair(5), `{"op":"x","deadline_ms":300}`)
-			w.ask(5, `{"op":"x"}`)
-			w.wantAnswer(5, 400, `"detail":"dup_corr"`)
-			w.wantAnswer(5, 504, "timeout")
-		}},
+		{name: "another protocol with one that is in flight", counts: rejects(oap.ReasonDupCorr),
+			run: func(t *testing.T, r *rig) {
+				w := r.session()
+				w.send(repair(5), `{"op":"x","deadline_ms":300}`)
+				w.ask(5, `{"op":"x"}`)
+				w.wantAnswer(5, 400, `"detail":"dup_corr"`)
+				w.wantAnswer(5, 504, "timeout")
+			}},
 		{name: "answers to what was not asked, twice, and in parts", run: func(t *testing.T, r *rig) {
 			c := &calls{n: r.n}
 			first := c.go1(t.Context(), `{"n":1}`)
@@ -321,7 +336,8 @@ func TestCorrIDs(t *testing.T) {
 			res := c.go1(t.Context(), `{}`)
 			w := <-r.in
 			w.greet(2)
-			w.send(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: 200, Proto: oap.ProtoRepair, CorrID: w.recv().CorrID}, "index, I swear")
+			w.send(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: 200, Proto: oap.ProtoRepair, CorrID: w.recv().CorrID},
+				"index, I swear")
 			c.wg.Wait()
 			res.want(t, status.OK, "") // the corr_id is what counts
 		}},
@@ -361,19 +377,20 @@ func TestCredit(t *testing.T) {
 			_, _ = w.stream.Write(ack(1, "\x00\x00\x00\x00\x00\x00\x00\x01"))
 			w.wantReset(reset(oap.ReasonCreditViolation))
 		}},
-		{name: "an ACK on the other stream of the pair", counts: rejects(oap.ReasonCreditViolation), run: func(t *testing.T, r *rig) {
-			c := &calls{n: r.n}
-			res := c.go1(t.Context(), `{}`)
-			theirs := <-r.in
-			theirs.greet(1)
-			corr := theirs.recv().CorrID
-			w := r.session()
-			_, _ = w.stream.Write(ack(corr, "\x00\x00\x00\x00\x00\x00\x00\x01"))
-			w.wantReset(reset(oap.ReasonCreditViolation))
-			theirs.answer(corr, 200, "unhurt")
-			c.wg.Wait()
-			res.want(t, status.OK, "unhurt")
-		}},
+		{name: "an ACK on the other stream of the pair", counts: rejects(oap.ReasonCreditViolation),
+			run: func(t *testing.T, r *rig) {
+				c := &calls{n: r.n}
+				res := c.go1(t.Context(), `{}`)
+				theirs := <-r.in
+				theirs.greet(1)
+				corr := theirs.recv().CorrID
+				w := r.session()
+				_, _ = w.stream.Write(ack(corr, "\x00\x00\x00\x00\x00\x00\x00\x01"))
+				w.wantReset(reset(oap.ReasonCreditViolation))
+				theirs.answer(corr, 200, "unhurt")
+				c.wg.Wait()
+				res.want(t, status.OK, "unhurt")
+			}},
 		{name: "credit for every request, one permit", change: deep, run: func(t *testing.T, r *rig) {
 			w := r.session()
 			for corr := range uint64(300) {
@@ -384,15 +401,17 @@ func TestCredit(t *testing.T) {
 				w.wantAnswer(corr+1, 200, "x")
 			}
 		}},
-		{name: "credit that nobody reads", opts: testkit.Options{Window: 256}, counts: map[string]float64{"io_timeouts_total write": 1}, run: func(t *testing.T, r *rig) {
-			w := r.session()
-			_ = w.stream.SetWriteDeadline(time.Now().Add(4 * time.Second))
-			for corr := range uint64(5000) {
-				if _, err := w.stream.Write(frame(oap.Header{Flags: whole | oap.FlagAckReq, Proto: oap.ProtoIndex, CorrID: corr + 1}, "", `{"op":"x"}`)); err != nil {
-					break
+		{name: "credit that nobody reads", opts: testkit.Options{Window: 256},
+			counts: map[string]float64{"io_timeouts_total write": 1}, run: func(t *testing.T, r *rig) {
+				w := r.session()
+				_ = w.stream.SetWriteDeadline(time.Now().Add(4 * time.Second))
+				for corr := range uint64(5000) {
+					if _, err := w.stream.Write(frame(oap.Header{Flags: whole | oap.FlagAckReq, Proto: oap.ProtoIndex,
+						CorrID: corr + 1}, "", `{"op":"x"}`)); err != nil {
+						break
+					}
 				}
-			}
-			awaitReset(w)
-		}},
+				awaitReset(w)
+			}},
 	})
 }

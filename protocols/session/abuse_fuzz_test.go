@@ -29,10 +29,14 @@ func (s *script) next() byte {
 
 // flags, protocols, corr_ids and payloads that a script chooses from.
 var (
-	fuzzFlags    = []oap.Flags{whole, whole | oap.FlagAckReq, whole | oap.FlagComp, oap.FlagReq, oap.FlagReq | oap.FlagStart, asAnswer, oap.FlagResp, oap.FlagEvent, oap.FlagEvent | oap.FlagResp, whole | oap.FlagAppE2E}
+	fuzzFlags = []oap.Flags{whole, whole | oap.FlagAckReq, whole | oap.FlagComp, oap.FlagReq,
+		oap.FlagReq | oap.FlagStart, asAnswer, oap.FlagResp, oap.FlagEvent, oap.FlagEvent | oap.FlagResp,
+		whole | oap.FlagAppE2E}
 	fuzzPayloads = []string{
-		``, `{}`, `{"op":"x","deadline_ms":200}`, `{"op":"x"}`, `{"op":"cap"}`, `{"op":"dance"}`, `{"op":"y","deadline_ms":-1}`, `{"drain_ms":1}`, `x`,
-		"\x00\x00\x00\x00\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x01", "\x28\xb5\x2f\xfd\x00\x00\x01\x00\x00", noise(65), noise(60_000),
+		``, `{}`, `{"op":"x","deadline_ms":200}`, `{"op":"x"}`, `{"op":"cap"}`, `{"op":"dance"}`,
+		`{"op":"y","deadline_ms":-1}`, `{"drain_ms":1}`, `x`,
+		"\x00\x00\x00\x00\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x01", "\x28\xb5\x2f\xfd\x00\x00\x01\x00\x00",
+		noise(65), noise(60_000),
 	}
 )
 

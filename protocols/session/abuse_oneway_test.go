@@ -78,10 +78,12 @@ func TestOneWayFloods(t *testing.T) {
 		{name: "GOAWAY to an acceptor", opts: pieces, run: news(oap.Header{Flags: oap.FlagEvent})},
 		{name: "events of protocols", opts: pieces, counts: map[string]float64{"frame_reject_total unknown_proto": flood},
 			run: news(oap.Header{Flags: oap.FlagEvent, Proto: oap.ProtoGossip})},
-		{name: "answers to an acceptor", opts: pieces, run: news(oap.Header{Flags: answer, Code: 200, Proto: oap.ProtoIndex})},
+		{name: "answers to an acceptor", opts: pieces,
+			run: news(oap.Header{Flags: answer, Code: 200, Proto: oap.ProtoIndex})},
 		{name: "GOAWAY to an opener", opts: pieces, run: toOpener(oap.FlagEvent, false, "not even JSON")},
 		{name: "answers to nothing", opts: pieces, run: toOpener(answer, true, "{}")},
-		{name: "answers to nothing that are compressed", opts: pieces, run: toOpener(answer|oap.FlagComp, true, zipped(strings.Repeat("{} ", 100)))},
+		{name: "answers to nothing that are compressed", opts: pieces,
+			run: toOpener(answer|oap.FlagComp, true, zipped(strings.Repeat("{} ", 100)))},
 		{name: "answers without an end", opts: pieces, run: toOpener(oap.FlagResp, false, "{}")},
 		{name: "true ACKs", opts: pieces, run: func(t *testing.T, r *rig) {
 			c := &calls{n: r.n}
@@ -99,26 +101,27 @@ func TestOneWayFloods(t *testing.T) {
 			res.want(t, status.OK, "yes")
 			paced(t, r)
 		}},
-		{name: "a session that ends meanwhile", change: func(c *session.Config) { c.ControlRate = 10 }, run: func(t *testing.T, r *rig) {
-			w := r.session()
-			for range 20 {
-				w.send(oap.Header{Flags: oap.FlagEvent}, `{}`)
-			}
-			synctest.Wait() // for its turn
-			within(t, 0, 0, func() {
-				r.session() // supplants it
-				synctest.Wait()
-			})
-			open := 0
-			for _, s := range r.n.Sessions() {
-				if s.Peer == r.evil.ID() {
-					open++
+		{name: "a session that ends meanwhile", change: func(c *session.Config) { c.ControlRate = 10 },
+			run: func(t *testing.T, r *rig) {
+				w := r.session()
+				for range 20 {
+					w.send(oap.Header{Flags: oap.FlagEvent}, `{}`)
 				}
-			}
-			if open != 1 {
-				t.Errorf("%d sessions are open", open)
-			}
-		}},
+				synctest.Wait() // for its turn
+				within(t, 0, 0, func() {
+					r.session() // supplants it
+					synctest.Wait()
+				})
+				open := 0
+				for _, s := range r.n.Sessions() {
+					if s.Peer == r.evil.ID() {
+						open++
+					}
+				}
+				if open != 1 {
+					t.Errorf("%d sessions are open", open)
+				}
+			}},
 	})
 }
 

@@ -77,7 +77,8 @@ func TestReaderDies(t *testing.T) {
 	}{
 		{"a read fails", fault{read: func() error { return broken }}, 0, 0, false, status.TransportDown},
 		{"the stream ends between frames", fault{read: func() error { return io.EOF }}, 0, 0, true, status.TransportDown},
-		{"the stream ends unexpectedly", fault{read: func() error { return io.ErrUnexpectedEOF }}, 0, 0, false, status.TransportDown},
+		{"the stream ends unexpectedly", fault{read: func() error { return io.ErrUnexpectedEOF }}, 0, 0, false,
+			status.TransportDown},
 		{"a read panics", fault{read: boom}, 1, 0, false, status.Internal},
 		{"a write fails", fault{write: func() error { return broken }}, 0, 0, false, status.TransportDown},
 		{"a write panics", fault{write: boom}, 1, 0, false, status.Internal},

@@ -29,7 +29,8 @@ type attack struct {
 }
 
 // counted are the metrics that an attack changes only when its counts say so.
-var counted = []string{"frame_reject_total", "io_timeouts_total", "handshake_timeouts_total", "session_handler_panics_total"}
+var counted = []string{"frame_reject_total", "io_timeouts_total", "handshake_timeouts_total",
+	"session_handler_panics_total"}
 
 // rig is what an attack works with.
 type rig struct {
@@ -109,7 +110,8 @@ func (r *rig) honest() {
 	r.t.Helper()
 	start := time.Now()
 	for from, to := range map[*node]peer.ID{r.good: "a", r.n: "good"} {
-		if p, err := from.Call(r.t.Context(), to, oap.ProtoIndex, []byte(`{"op":"honest"}`)); err != nil || string(p) != `{"op":"honest"}` {
+		if p, err := from.Call(r.t.Context(), to, oap.ProtoIndex, []byte(`{"op":"honest"}`)); err != nil ||
+			string(p) != `{"op":"honest"}` {
 			r.t.Errorf("the honest peer, to %s: %s, %v", to, p, err)
 		}
 	}

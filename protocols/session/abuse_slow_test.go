@@ -19,7 +19,8 @@ const almost = 4900 * time.Millisecond
 // TestSlowWriters: a peer that is inside a frame keeps up or is reset; one that
 // is between frames has its idle time.
 func TestSlowWriters(t *testing.T) {
-	large := frame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Proto: oap.ProtoIndex, CorrID: 1}, "", strings.Repeat(" ", oap.MaxFrame-oap.HeaderSize))
+	large := frame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Proto: oap.ProtoIndex, CorrID: 1}, "",
+		strings.Repeat(" ", oap.MaxFrame-oap.HeaderSize))
 	most := frame(oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: 1}, "", strings.Repeat(" ", oap.MaxJSON))
 	small := frame(oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: 1}, "", `{"op":"x"}`)
 	read := map[string]float64{"io_timeouts_total read": 1}
@@ -41,7 +42,8 @@ func TestSlowWriters(t *testing.T) {
 		{name: "most of a frame at once, then a byte each 4.9 s", counts: read, run: func(t *testing.T, r *rig) {
 			w := r.session()
 			w.trickle(large[:900<<10], 64<<10, 0)
-			within(t, almost, 2*almost+time.Second, func() { w.trickle(large[900<<10:], 1, almost) }) // no credit for what came before
+			// no credit for what came before
+			within(t, almost, 2*almost+time.Second, func() { w.trickle(large[900<<10:], 1, almost) })
 			w.wantReset(0)
 		}},
 		{name: "4 KiB a second", counts: read, run: func(t *testing.T, r *rig) {
@@ -71,11 +73,13 @@ func TestSlowWriters(t *testing.T) {
 			w.trickle(small[20:], 100, 2*time.Second)
 			w.wantAnswer(1, 200, "x")
 		}},
-		{name: "HELLO, a byte each 0.49 s", counts: map[string]float64{"handshake_timeouts_total": 1}, run: func(t *testing.T, r *rig) {
-			w := r.dial()
-			within(t, 3*time.Second, 4*time.Second, func() { w.trickle(frame(oap.Header{Flags: whole}, "", `{}`), 1, almost/10) })
-			w.wantReset(0)
-		}},
+		{name: "HELLO, a byte each 0.49 s", counts: map[string]float64{"handshake_timeouts_total": 1},
+			run: func(t *testing.T, r *rig) {
+				w := r.dial()
+				within(t, 3*time.Second, 4*time.Second,
+					func() { w.trickle(frame(oap.Header{Flags: whole}, "", `{}`), 1, almost/10) })
+				w.wantReset(0)
+			}},
 		{name: "PING each 4.9 s, nothing else", run: func(t *testing.T, r *rig) {
 			w := r.session()
 			for range 6 {
@@ -91,21 +95,24 @@ func TestSlowWriters(t *testing.T) {
 			w := <-r.in
 			w.greet(32)
 			corr := w.recv().CorrID
-			w.trickle(frame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: 200, Proto: oap.ProtoIndex, CorrID: corr}, "", noise(9000)), 1, almost)
+			w.trickle(frame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: 200, Proto: oap.ProtoIndex, CorrID: corr}, "",
+				noise(9000)), 1, almost)
 			w.wantReset(0)
 			c.wg.Wait()
-			res.want(t, status.Timeout, "inside a frame")
+			res.want(t, status.Timeout, "within a frame")
 		}},
-		{name: "the HELLO of an acceptor, a byte each 0.49 s", counts: map[string]float64{"handshake_timeouts_total": 1}, run: func(t *testing.T, r *rig) {
-			c := &calls{n: r.n}
-			res := c.go1(t.Context(), `{}`)
-			w := <-r.in
-			w.recv()
-			w.trickle(frame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: 200}, "", `{"max_frame":1048576}`), 1, almost/10)
-			w.wantReset(0)
-			c.wg.Wait()
-			res.want(t, status.Timeout, "HELLO")
-		}},
+		{name: "the HELLO of an acceptor, a byte each 0.49 s", counts: map[string]float64{"handshake_timeouts_total": 1},
+			run: func(t *testing.T, r *rig) {
+				c := &calls{n: r.n}
+				res := c.go1(t.Context(), `{}`)
+				w := <-r.in
+				w.recv()
+				hello := oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: 200}
+				w.trickle(frame(hello, "", `{"max_frame":1048576}`), 1, almost/10)
+				w.wantReset(0)
+				c.wg.Wait()
+				res.want(t, status.Timeout, "HELLO")
+			}},
 	})
 }
 
@@ -143,7 +150,8 @@ func TestSlowReaders(t *testing.T) {
 		{name: "an error answer each 4.9 s", opts: narrow, counts: write, run: func(t *testing.T, r *rig) {
 			w := r.session()
 			for i := range 64 {
-				w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: uint64(i + 1)}, `{"op":"`+strings.Repeat("u", 200)+`"}`)
+				w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: uint64(i + 1)},
+					`{"op":"`+strings.Repeat("u", 200)+`"}`)
 			}
 			var err error
 			within(t, 5*time.Second, 30*time.Second, func() { _, err = w.sip(300, almost) })
@@ -166,10 +174,11 @@ func TestSlowReaders(t *testing.T) {
 			w := <-r.in
 			w.greet(32)
 			c.wg.Wait()
-			res.want(t, status.Timeout, "the peer takes nothing")
+			res.want(t, status.Timeout, "the peer reads nothing")
 			w.wantReset(0)
 		}},
-		{name: "a handful that never read hold no more than their share", opts: narrow, counts: map[string]float64{"io_timeouts_total write": 5},
+		{name: "a handful that never read hold no more than their share", opts: narrow,
+			counts: map[string]float64{"io_timeouts_total write": 5},
 			change: func(c *session.Config) { c.ControlRate = 1 << 20 },
 			run: func(t *testing.T, r *rig) {
 				var all []*wire

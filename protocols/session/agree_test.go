@@ -24,14 +24,14 @@ func (c namedConn) ID() string { return c.id }
 func TestAgreeAtOnce(t *testing.T) {
 	s := &Service{}
 	var err error
-	if s.lowered, err = lru.New[string, uint32](16); err != nil {
+	if s.maxFrames, err = lru.New[string, uint32](16); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 20_000 {
 		c := namedConn{id: fmt.Sprint(i)}
 		var wg sync.WaitGroup
 		for _, n := range []uint32{oap.MinMaxFrame, 2 * oap.MinMaxFrame, 4 * oap.MinMaxFrame} {
-			wg.Go(func() { s.agree(c, n) })
+			wg.Go(func() { s.recordMaxFrame(c, n) })
 		}
 		wg.Wait()
 		if got := s.MaxFrame(c); got != oap.MinMaxFrame {

@@ -29,7 +29,8 @@ func BenchmarkCall(b *testing.B) {
 	client, server := start(b, net.Host("a"), cfg, nil), start(b, net.Host("b"), cfg, echo)
 	defer client.stop()
 	defer server.stop()
-	payload := []byte(`{"op":"resolve","key":"b3:0000000000000000000000000000000000000000000000000000000000000000","max_stale_ms":0}`)
+	payload := []byte(`{"op":"resolve","max_stale_ms":0,` +
+		`"key":"b3:0000000000000000000000000000000000000000000000000000000000000000"}`)
 	call := func(b testing.TB) {
 		if _, err := client.Call(b.Context(), "b", oap.ProtoIndex, payload); err != nil {
 			b.Error(err)

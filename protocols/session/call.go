@@ -13,20 +13,21 @@ import (
 	"allium/protocols/status"
 )
 
-// Call sends a request, a JSON object without deadline_ms, to an application
-// protocol of p and returns the payload of the answer. It opens a session when
-// there is none, waits for a place among those in flight, and adds what is left
-// of ctx's deadline. The error is p's own answer (see status.Of), or timeout,
-// canceled, busy, draining or transport_down.
+// Call sends a request to an application protocol of p and returns the payload of
+// the answer. The request is a JSON object without deadline_ms; Call adds the time
+// left until ctx's deadline. Call opens a session if there is none, and waits for a
+// place among the requests in flight. The error is p's own answer (see status.Of),
+// or timeout, canceled, busy, draining or transport_down.
 //
-// A request whose session p closed without answering it is sent once more: a
-// node answers what it took before it closes.
+// If p closes the session without an answer, Call sends the request once more. A
+// node answers every request that it accepted before it closes, so p did not accept
+// this one.
 func (s *Service) Call(ctx context.Context, p peer.ID, proto uint16, payload []byte) ([]byte, error) {
 	return s.ask(ctx, p, proto, payload, false)
 }
 
-// Ping measures the round trip to p over its session, which it opens when there
-// is none and does not keep open.
+// Ping measures the round trip to p over a session. It opens one if there is none,
+// and does not keep it open.
 func (s *Service) Ping(ctx context.Context, p peer.ID) (time.Duration, error) {
 	if _, err := s.session(ctx, p); err != nil {
 		return 0, err
@@ -35,7 +36,7 @@ func (s *Service) Ping(ctx context.Context, p peer.ID) (time.Duration, error) {
 	probe := binary.BigEndian.AppendUint64(nil, uint64(sent.UnixNano()))
 	echo, err := s.ask(ctx, p, oap.ProtoControl, probe, true)
 	if err == nil && !bytes.Equal(echo, probe) {
-		err = status.Errorf(status.Upstream, "session: ping: the peer echoed something else")
+		err = status.Errorf(status.Upstream, "ping: the peer echoed other bytes")
 	}
 	return time.Since(sent), err
 }
@@ -69,34 +70,33 @@ func (l *link) call(ctx context.Context, proto uint16, payload []byte, ping bool
 	over := ctx
 	select {
 	case a := <-x.answer:
-		return l.take(x, a)
+		return l.finishCall(x, a)
 	case <-ctx.Done():
 	case <-l.dead.Done():
 		over = l.dead
 	}
 	select {
-	case a := <-x.answer: // it came at the same time
-		return l.take(x, a)
+	case a := <-x.answer: // it arrived at the same time
+		return l.finishCall(x, a)
 	default:
 		return nil, remoteError(context.Cause(over))
 	}
 }
 
-// take returns what a call was answered. Who answered took the exchange out of
-// flight, so it may be used again.
-func (l *link) take(x *exchange, a answer) ([]byte, error) {
+// finishCall returns the answer of a call and recycles x, which is no longer in flight.
+func (l *link) finishCall(x *exchange, a answer) ([]byte, error) {
 	l.svc.exchanges.Put(x)
 	return a.payload, a.err
 }
 
-// start puts a request in flight and in the egress queue.
+// start registers a request as in flight and queues its frame.
 func (l *link) start(ctx context.Context, proto uint16, payload []byte, ping bool) (*exchange, error) {
 	flags := whole
 	if !ping {
 		payload = withDeadline(ctx, payload)
 	}
 	if len(payload) > oap.MaxJSON {
-		return nil, status.Errorf(status.FrameOversize, "session: request of %d bytes, at most %d", len(payload), oap.MaxJSON)
+		return nil, status.Errorf(status.FrameOversize, "the request has %d bytes, at most %d", len(payload), oap.MaxJSON)
 	}
 	if l.compress && len(payload) >= compressAbove {
 		if z, ok := oap.Compress(nil, payload, l.maxFrame.Load()); ok {
@@ -116,7 +116,7 @@ func (l *link) start(ctx context.Context, proto uint16, payload []byte, ping boo
 		x = &exchange{answer: make(chan answer, 1)}
 	}
 	x.ping, x.sent, x.acked = ping, 1, 0
-	l.svc.inflight.add() // before register looks: a Drain counts this call or has it refused
+	l.svc.inflight.add() // before register: a Drain either counts this call or makes register fail
 	corr, err := l.register(x)
 	if err != nil {
 		l.svc.inflight.done(1)
@@ -130,7 +130,7 @@ func (l *link) start(ctx context.Context, proto uint16, payload []byte, ping boo
 	return x, nil
 }
 
-// register gives x a corr_id and enters.
+// register gives x a corr_id and calls enter.
 func (l *link) register(x *exchange) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,13 +138,13 @@ func (l *link) register(x *exchange) (uint64, error) {
 		return 0, errDraining
 	}
 	if l.goneAway {
-		return 0, status.Errorf(status.Draining, "session: the peer is shutting down; ask another")
+		return 0, status.Errorf(status.Draining, "the peer is shutting down; ask another")
 	}
 	if l.shut {
 		return 0, errGone
 	}
 	l.lastCorr++
-	l.flight[l.lastCorr] = x
+	l.requests[l.lastCorr] = x
 	if !x.ping {
 		l.lastActive = time.Now()
 	}
@@ -152,9 +152,10 @@ func (l *link) register(x *exchange) (uint64, error) {
 	return l.lastCorr, nil
 }
 
-// ask is the opener's side after HELLO: answers until the stream ends.
-func (l *link) ask() error {
-	defer l.abandon()
+// readAnswers is the reader of an opened link after HELLO. It reads answers until the stream
+// ends.
+func (l *link) readAnswers() error {
+	defer l.removeCalls()
 	for {
 		f, err := l.next()
 		if err != nil {
@@ -164,12 +165,12 @@ func (l *link) ask() error {
 		case !ack && isHello(f):
 			err = l.svc.m.reject(errSecondHello)
 		case !ack && f.Flags.Has(oap.FlagResp):
-			err = l.answered(f)
+			err = l.deliver(f)
 		default:
-			err = l.unanswering(f)
+			err = l.handleNonAnswer(f)
 		}
 		if err == nil {
-			err = l.leaving()
+			err = l.checkGoAway()
 		}
 		if err != nil {
 			return err
@@ -177,19 +178,19 @@ func (l *link) ask() error {
 	}
 }
 
-// unanswering takes a frame that is no answer, in its turn.
-func (l *link) unanswering(f oap.Frame) error {
-	if err := l.toll(); err != nil {
+// handleNonAnswer handles a frame that is no answer, within the peer's rate.
+func (l *link) handleNonAnswer(f oap.Frame) error {
+	if err := l.waitForRate(); err != nil {
 		return err
 	}
-	if err := l.inflates(f); err != nil {
+	if err := l.checkPayload(f); err != nil {
 		return err
 	}
 	switch {
 	case f.Flags.IsAck():
 		return l.svc.m.reject(l.ack(f))
 	case f.Flags.Has(oap.FlagReq):
-		return l.unasked(f)
+		return l.rejectRequest(f)
 	case f.Proto == oap.ProtoControl: // GOAWAY
 		l.mu.Lock()
 		l.goneAway = true
@@ -198,77 +199,79 @@ func (l *link) unanswering(f oap.Frame) error {
 	return nil
 }
 
-// leaving ends a session whose peer is going away when nothing is in flight.
-func (l *link) leaving() error {
+// checkGoAway returns errGoneAway if the peer sent GOAWAY and nothing is in flight.
+func (l *link) checkGoAway() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.goneAway || len(l.flight) > 0 {
+	if !l.goneAway || len(l.requests) > 0 {
 		return nil
 	}
 	l.shut = true
 	return errGoneAway
 }
 
-// abandon gives up what is in flight on a session that ended.
-func (l *link) abandon() {
+// removeCalls removes the calls in flight after the session ended.
+func (l *link) removeCalls() {
 	l.mu.Lock()
-	n := len(l.flight)
-	clear(l.flight)
+	n := len(l.requests)
+	clear(l.requests)
 	l.shut = true
 	l.mu.Unlock()
 	l.svc.inflight.done(n)
 }
 
-// unasked refuses a request from the side that answers (OAP1 §5).
-func (l *link) unasked(f oap.Frame) error {
-	if err := l.peer.permits.hold(l.dead); err != nil {
+// rejectRequest answers bad_request to a request of the acceptor (OAP1 §5).
+func (l *link) rejectRequest(f oap.Frame) error {
+	if err := l.peer.permits.acquireForReader(l.dead); err != nil {
 		return err
 	}
-	l.reply(f, nil, status.Errorf(status.BadRequest, "the acceptor of a session does not ask; open one of your own"), false)
+	l.reply(f, nil, status.Errorf(status.BadRequest,
+		"the acceptor of a session does not send requests; open a session of your own"), false)
 	return nil
 }
 
-// answered hands an answer to whoever waits for it. An answer to what is not
-// in flight is of no interest: its call was given up.
-func (l *link) answered(f oap.Frame) error {
+// deliver delivers an answer to its call. It ignores an answer without a call in
+// flight, because the caller gave up.
+func (l *link) deliver(f oap.Frame) error {
 	end := f.Flags.Has(oap.FlagEnd)
 	l.mu.Lock()
-	x := l.flight[f.CorrID]
-	if x != nil { // from here on nobody but the call and this knows it
-		delete(l.flight, f.CorrID)
+	x := l.requests[f.CorrID]
+	if x != nil { // from here on, only the call and this function use x
+		delete(l.requests, f.CorrID)
 		if !x.ping {
 			l.lastActive = time.Now()
 		}
 	}
 	l.mu.Unlock()
 	if x == nil {
-		if err := l.toll(); err != nil {
+		if err := l.waitForRate(); err != nil {
 			return err
 		}
-		return l.inflates(f)
+		return l.checkPayload(f)
 	}
 	a, refused := decodeAnswer(f, end, l.maxFrame.Load())
-	x.answer <- a // there is room: who takes an exchange out of flight answers it, once
+	x.answer <- a // never blocks: only the goroutine that removed x from flight answers it
 	l.slots.Release(1)
 	l.svc.inflight.done(1)
 	switch {
 	case refused:
 		return l.svc.m.reject(a.err)
 	case !end:
-		return l.toll() // as what follows of it
+		return l.waitForRate() // the following frames of the answer count against the rate too
 	}
 	return l.grant(f)
 }
 
-// decodeAnswer reads an answer, or says that the frame is refused: then the
-// stream is reset.
+// decodeAnswer decodes an answer. refused means that the frame is invalid and the
+// stream must be reset.
 func decodeAnswer(f oap.Frame, end bool, maxFrame uint32) (a answer, refused bool) {
 	payload, err := f.Inflated(maxFrame)
 	if err != nil {
 		return answer{err: err}, true
 	}
 	if !end {
-		return answer{err: status.Errorf(status.Upstream, "session: the peer answered in several frames, which sessions do not carry")}, false
+		return answer{err: status.Errorf(status.Upstream,
+			"the peer answered in several frames; an answer on a session is one frame")}, false
 	}
 	if !f.Flags.Has(oap.FlagComp) {
 		payload = append([]byte(nil), payload...)

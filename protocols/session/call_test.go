@@ -30,13 +30,15 @@ func TestOpener(t *testing.T) {
 			w := <-in
 			w.greet(32)
 			f := w.recv()
-			if string(f.Payload) != `{"deadline_ms":1000,"op":"x"}` || f.Flags != whole || f.Proto != oap.ProtoIndex || f.CorrID == 0 {
+			if string(f.Payload) != `{"deadline_ms":1000,"op":"x"}` || f.Flags != whole || f.Proto != oap.ProtoIndex ||
+				f.CorrID == 0 {
 				t.Errorf("%+v %s", f.Header, f.Payload)
 			}
 			w.answer(f.CorrID, 200, "yes")
 			c.wg.Wait()
 			r.want(t, status.OK, "yes")
-			if i := c.n.Sessions(); len(i) != 1 || i[0].Dir != network.DirOutbound || i[0].MaxFrame != 262144 || c.n.MaxFrame(c.n.host.Conn("b")) != 262144 || c.n.MaxFrame(c.n.host.Conn("c")) != oap.MaxFrame {
+			if i := c.n.Sessions(); len(i) != 1 || i[0].Dir != network.DirOutbound || i[0].MaxFrame != 262144 ||
+				c.n.MaxFrame(c.n.host.Conn("b")) != 262144 || c.n.MaxFrame(c.n.host.Conn("c")) != oap.MaxFrame {
 				t.Errorf("%+v", i)
 			}
 		}},
@@ -44,7 +46,8 @@ func TestOpener(t *testing.T) {
 			r := c.go1(t.Context(), `{}`)
 			w := <-in
 			w.greet(32)
-			w.answer(w.recv().CorrID, 429, `{"reason":"quota","message":"too much","limit":"l","current":2,"cap":2,"retry_after_ms":500}`)
+			w.answer(w.recv().CorrID, 429,
+				`{"reason":"quota","message":"too much","limit":"l","current":2,"cap":2,"retry_after_ms":500}`)
 			c.wg.Wait()
 			r.want(t, status.Quota, "too much")
 			var e *status.Error
@@ -224,7 +227,8 @@ func TestOpener(t *testing.T) {
 			if err := w.w.Write(oap.AckFrame(h, 1)); err != nil { // not asked for, but true
 				t.Fatal(err)
 			}
-			w.send(oap.Header{Flags: oap.FlagResp | oap.FlagEnd | oap.FlagAckReq, Code: 200, CorrID: corr, Proto: oap.ProtoIndex}, "yes")
+			w.send(oap.Header{Flags: oap.FlagResp | oap.FlagEnd | oap.FlagAckReq, Code: 200, CorrID: corr,
+				Proto: oap.ProtoIndex}, "yes")
 			if f := w.recv(); !f.Flags.IsAck() || f.CorrID != corr {
 				t.Errorf("%+v", f.Header)
 			}

@@ -38,7 +38,8 @@ func (w *wire) greet(maxInflight int) {
 	if err != nil || h.UA != "allium/test" {
 		w.t.Fatalf("%+v, %v", h, err)
 	}
-	w.answer(0, 200, fmt.Sprintf(`{"max_frame":262144,"max_inflight":%d,"credit_window":64,"flags_supported":255,"versions":[1,2],"transports":[]}`, maxInflight))
+	w.answer(0, 200, fmt.Sprintf(`{"max_frame":262144,"max_inflight":%d,"credit_window":64,`+
+		`"flags_supported":255,"versions":[1,2],"transports":[]}`, maxInflight))
 }
 
 func (w *wire) answer(corr uint64, code uint16, payload string) {

@@ -7,8 +7,8 @@ import (
 	"allium/internal/limits"
 )
 
-// Config bounds the sessions of a node. Every field has a default.
-// node/config/keys.txt says what each key means.
+// Config has the limits of the sessions of a node. Every field has a default;
+// node/config/keys.txt describes each key.
 type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
@@ -34,7 +34,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate reports the first field that is out of its bounds.
+// Validate returns an error for the first field that is out of its bounds.
 func (c Config) Validate() error {
 	for _, n := range []struct {
 		key         string
@@ -52,7 +52,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("session.egress_policy: %w", err)
 	}
 	if c.IdleTimeout <= c.RequestTimeout {
-		return fmt.Errorf("session.idle_timeout is %s: must be above %s, the time that a request may take", c.IdleTimeout, c.RequestTimeout)
+		return fmt.Errorf("session.idle_timeout is %s: must be above %s, the time that a request may take", c.IdleTimeout,
+			c.RequestTimeout)
 	}
 	return nil
 }

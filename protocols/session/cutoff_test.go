@@ -23,7 +23,7 @@ func greetedLink(t *testing.T, opened bool) (*link, *testkit.Stream) {
 	s.mu.Lock()
 	l := s.newLink(t.Context(), s.entry("b"), stream, opened)
 	s.mu.Unlock()
-	l.greeted("", oap.MaxFrame, 1, false)
+	l.helloDone("", oap.MaxFrame, 1, false)
 	return l, other
 }
 
@@ -33,15 +33,15 @@ func greetedLink(t *testing.T, opened bool) (*link, *testkit.Stream) {
 func TestStopTellsOfAnAnswerNotSent(t *testing.T) {
 	for sent, want := range map[bool]bool{false: true, true: false} {
 		l, other := greetedLink(t, false)
-		if err := l.peer.permits.hold(l.dead); err != nil {
+		if err := l.peer.permits.acquireForReader(l.dead); err != nil {
 			t.Fatal(err)
 		}
-		l.owed++
+		l.unanswered++
 		l.svc.inflight.add()
 		o := outgoingFrame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd})
 		o.final = true
 		l.egress.add(o)
-		l.forget(l.egress.take(math.MaxInt), sent)
+		l.releaseFrames(l.egress.take(math.MaxInt), sent)
 		if n := l.svc.inflight.now(); n != 0 {
 			t.Errorf("a drain would wait for %d", n)
 		}
@@ -70,8 +70,8 @@ func TestDrainCountsOrRefuses(t *testing.T) {
 		if err := begin(l); !errors.Is(err, errDraining) {
 			t.Errorf("opened %t: got %v", opened, err)
 		}
-		if l.svc.inflight.now() != 0 || len(l.flight) != 0 || l.owed != 0 {
-			t.Errorf("opened %t: %d counted, %d in flight, %d owed", opened, l.svc.inflight.now(), len(l.flight), l.owed)
+		if l.svc.inflight.now() != 0 || len(l.requests) != 0 || l.unanswered != 0 {
+			t.Errorf("opened %t: %d counted, %d in flight, %d owed", opened, l.svc.inflight.now(), len(l.requests), l.unanswered)
 		}
 	}
 }

@@ -10,17 +10,17 @@ import (
 	"allium/protocols/status"
 )
 
-// outgoing is a frame on its way to the writer.
+// outgoing is a frame in the queue of the writer.
 type outgoing struct {
 	frame   oap.Frame
-	charged int64  // bytes taken from the budgets
-	final   bool   // the answer to a request: what a drain waits for
-	age     uint64 // among the frames of the peer; 0 where nothing is dropped for its age
+	charged int64  // bytes charged to the budgets
+	final   bool   // whether it is the answer to a request, which a drain waits for
+	age     uint64 // sequence number among the peer's frames; 0 if the policy drops none
 
-	next *outgoing // behind it in the queue
+	next *outgoing // next frame in the queue
 }
 
-// unused keeps frames that were sent for the next ones.
+// unused holds frames for reuse.
 var unused = sync.Pool{New: func() any { return new(outgoing) }}
 
 // outgoingFrame returns a frame without a payload.
@@ -30,26 +30,26 @@ func outgoingFrame(h oap.Header) *outgoing {
 	return o
 }
 
-// egress is the queue of a link's writer. A frame that waits has a permit, so
-// there are at most egress_frames; an idle session holds none.
+// egress is the frame queue of a link's writer. Every queued frame has a permit, so
+// there are at most egress_frames.
 type egress struct {
 	first, last *outgoing
 	writer      writerState
-	wake        chan struct{} // capacity 1, to a writer that rests; made with the first
+	wake        chan struct{} // capacity 1; wakes a waiting writer; made with the first frame
 }
 
-// writerState says what the goroutine that writes a link's stream does.
+// writerState is the state of a link's writing goroutine.
 type writerState int
 
 const (
-	absent  writerState = iota // there is none: the next frame starts one
-	writing                    // it looks into the queue before it rests
-	resting                    // it waits for wake
+	writerStopped writerState = iota // not running: the next frame starts it
+	writerRunning                    // running: it checks the queue before it waits
+	writerWaiting                    // waiting for wake
 )
 
-// linger is how long a writer rests before it ends. A goroutine that is started
-// for every frame costs more than one that waits: its stack grows anew.
-const linger = time.Second
+// writerIdle is how long a writer waits for a frame before it ends. Starting a
+// goroutine for each frame would cost more, because its stack grows each time.
+const writerIdle = time.Second
 
 // add appends a frame.
 func (e *egress) add(o *outgoing) {
@@ -61,8 +61,8 @@ func (e *egress) add(o *outgoing) {
 	e.last = o
 }
 
-// take removes the frames that one write sends: at most so many bytes, but one
-// frame at least.
+// take removes and returns the frames for one write: at least one frame, and
+// otherwise at most the given number of bytes.
 func (e *egress) take(bytes int) (first *outgoing) {
 	first = e.first
 	var last *outgoing
@@ -78,7 +78,7 @@ func (e *egress) take(bytes int) (first *outgoing) {
 	return first
 }
 
-// remove takes a frame out of the middle; before is the one before it, if any.
+// remove removes o from the queue. before is the frame before o, or nil.
 func (e *egress) remove(before, o *outgoing) {
 	if before == nil {
 		e.first = o.next
@@ -91,55 +91,54 @@ func (e *egress) remove(before, o *outgoing) {
 	o.next = nil
 }
 
-// put queues a frame whose permit is held and sees to it that a writer sends
-// it.
+// put queues a frame and starts or wakes the writer. The caller has a frame permit.
 func (l *link) put(o *outgoing) {
-	if l.peer.permits.makeRoom != nil {
+	if l.peer.permits.dropOldest != nil {
 		o.age = l.peer.frames.Add(1)
 	}
 	e := &l.egress
 	l.mu.Lock()
 	e.add(o)
 	was := e.writer
-	e.writer = writing
+	e.writer = writerRunning
 	if e.wake == nil {
 		e.wake = make(chan struct{}, 1)
 	}
 	l.mu.Unlock()
 	switch was {
-	case resting:
-		e.nudge()
-	case absent:
+	case writerWaiting:
+		e.wakeWriter()
+	case writerStopped:
 		l.writer.Go(func() {
-			if err := l.guarded(l.write); err != nil {
+			if err := l.recoverPanic(l.write); err != nil {
 				l.fail(err)
 			}
 		})
 	}
 }
 
-// nudge ends the rest of the writer.
-func (e *egress) nudge() {
+// wakeWriter wakes the writer. It never blocks.
+func (e *egress) wakeWriter() {
 	select {
 	case e.wake <- struct{}{}:
-	default: // it was nudged before and found something to do by itself
+	default: // a wake-up is pending
 	}
 }
 
-// dismiss waits for the writer, when nothing is queued any more.
-func (l *link) dismiss() {
+// stopWriter waits until the writer has ended. Nothing may be queued afterwards.
+func (l *link) stopWriter() {
 	l.mu.Lock()
-	rests := l.egress.writer == resting
+	rests := l.egress.writer == writerWaiting
 	l.mu.Unlock()
 	if rests {
-		l.egress.nudge()
+		l.egress.wakeWriter()
 	}
 	l.writer.Wait()
 }
 
-// forget gives back what frames held. An answer that was not sent stays owed,
-// so that the stream is not closed as if nothing were missing.
-func (l *link) forget(first *outgoing, sent bool) {
+// releaseFrames releases the permits and bytes of a list of frames. An answer that was not
+// sent still counts in owed, so that the stream is reset and not closed.
+func (l *link) releaseFrames(first *outgoing, sent bool) {
 	var frames, bytes int64
 	finals := 0
 	for o := first; o != nil; {
@@ -159,64 +158,64 @@ func (l *link) forget(first *outgoing, sent bool) {
 	switch {
 	case finals == 0:
 	case sent:
-		l.paid(finals)
+		l.answersWritten(finals)
 	default:
 		l.svc.inflight.done(finals)
 	}
 }
 
-// paid ends what n calls of dispatch began.
-func (l *link) paid(n int) {
+// answersWritten records that the answers of n dispatched requests were written.
+func (l *link) answersWritten(n int) {
 	l.mu.Lock()
-	l.owed -= n
+	l.unanswered -= n
 	l.mu.Unlock()
 	l.svc.inflight.done(n)
 }
 
-// write sends what is queued until nothing is for a while, or nothing will be.
-// There is one at a time: it is the stream's only writer. What it fails with it
-// has told fail.
+// write sends queued frames. It ends when no frame was queued for a second, when the
+// link accepts no more frames, or when the stream fails; then it has called fail. At
+// most one write runs at a time; it is the stream's only writer.
 func (l *link) write() error {
-	e, patience := &l.egress, time.NewTimer(linger)
-	defer patience.Stop()
-	tired := false
+	e, timer := &l.egress, time.NewTimer(writerIdle)
+	defer timer.Stop()
+	timedOut := false
 	for !l.ended.Load() {
 		l.mu.Lock()
 		frames := e.take(deadline.Piece)
 		if frames == nil {
 			l.writing.Rest() // before another writer may start
-			e.writer = resting
-			if tired || l.shut {
-				e.writer = absent
+			e.writer = writerWaiting
+			if timedOut || l.shut {
+				e.writer = writerStopped
 			}
 		}
-		gone := e.writer == absent
+		done := e.writer == writerStopped
 		l.mu.Unlock()
-		if gone {
+		if done {
 			break
 		}
 		if frames != nil {
-			tired = false
+			timedOut = false
 			if !l.send(frames) {
 				break
 			}
 			continue
 		}
-		patience.Reset(linger)
+		timer.Reset(writerIdle)
 		select {
 		case <-e.wake:
-		case <-patience.C:
-			tired = true
+		case <-timer.C:
+			timedOut = true
 		}
 	}
 	return nil
 }
 
-// send writes frames at once; false: the link failed.
+// send writes frames in one write. It returns false if the link failed.
 func (l *link) send(frames *outgoing) bool {
 	sent := false
 	err := func() error {
-		defer func() { l.forget(frames, sent) }() // whatever happens
+		defer func() { l.releaseFrames(frames, sent) }() // also after a panic
 		for o := frames; o != nil; o = o.next {
 			if err := l.out.Add(o.frame); err != nil {
 				return err
@@ -231,7 +230,8 @@ func (l *link) send(frames *outgoing) bool {
 	}
 	if errors.Is(err, deadline.ErrPassed) {
 		l.svc.m.timeouts.WithLabelValues("write").Inc()
-		err = status.Errorf(status.Timeout, "session: write: the peer takes nothing, or less than %s/s: %w", l.svc.cfg.MinRate, err)
+		err = status.Errorf(status.Timeout, "write: the peer reads nothing, or less than %s/s: %w",
+			l.svc.cfg.MinRate, err)
 	}
 	l.fail(err)
 	return false

@@ -12,24 +12,25 @@ import (
 	"allium/protocols/status"
 )
 
-// Why a session ends. Those that are not errors of the peer carry what a call
-// in flight is told.
+// The reasons why a session ends. Calls in flight get errStopped and errSupplanted
+// unchanged; remoteError replaces the others.
 var (
-	errEnded      = errors.New("session: the peer ended the stream")
-	errIdle       = errors.New("session: idle")
-	errGoneAway   = errors.New("session: the peer is going away and has answered everything")
-	errStopped    = status.Errorf(status.Draining, "session: this node is shutting down")
-	errSupplanted = status.Errorf(status.TransportDown, "session: the peer opened another session")
+	errEnded      = errors.New("the peer ended the stream")
+	errIdle       = errors.New("the session is idle")
+	errGoneAway   = errors.New("the peer is going away and has answered everything")
+	errStopped    = status.Errorf(status.Draining, "this node is shutting down")
+	errSupplanted = status.Errorf(status.TransportDown, "the peer opened another session")
 
-	// errGone: the session ended before the peer saw the request, so that it
-	// may be sent again over another.
-	errGone = status.Errorf(status.TransportDown, "session: the peer closed the session before it took the request; try again")
+	// errGone reports that the session ended before the peer accepted the request.
+	// The request may be sent again over another session.
+	errGone = status.Errorf(status.TransportDown,
+		"the peer closed the session before it accepted the request; try again")
 )
 
 // errDraining answers new requests during a drain.
 var errDraining = status.Errorf(status.Draining, "this node is shutting down; ask another")
 
-// resetCode is what a stream that ends with err is reset with.
+// resetCode returns the code of the reset of a stream that ends with err.
 func resetCode(err error) network.StreamErrorCode {
 	var de *oap.DecodeError
 	switch {
@@ -39,30 +40,33 @@ func resetCode(err error) network.StreamErrorCode {
 		return network.StreamShutdown
 	case errors.Is(err, errSupplanted):
 		return network.StreamSupplanted
-	case status.Of(err) == status.Busy: // it made room for others
+	case status.Of(err) == status.Busy: // its memory was taken for another frame
 		return network.StreamResourceLimitExceeded
 	}
 	return network.StreamNoError
 }
 
-// peerFull is when to ask a peer again that has no place for a session: it
-// frees one when another is idle.
+// peerFull is the wait before asking a peer again that accepts no more sessions. The
+// peer can accept one when another is idle.
 const peerFull = time.Second
 
-// remoteError says what a stream's error means for whoever asked over it.
+// remoteError converts an error of a stream to the error of a call over it.
 func remoteError(err error) error {
 	var se *network.StreamError
 	if errors.As(err, &se) && se.Remote {
 		if r, ok := oap.ReasonOfStreamError(uint32(se.ErrorCode)); ok {
-			return &status.Error{Outcome: status.BadFrame, Detail: r.String(), Err: err,
-				Message: "session: the peer refused a frame of ours as " + r.String() + "; one of the two programs has a bug, report it with both versions"}
+			return &status.Error{
+				Outcome: status.BadFrame, Detail: r.String(), Err: err,
+				Message: "the peer rejected a frame of this node as " + r.String() +
+					"; one of the two programs has a bug, report it with both versions",
+			}
 		}
 		switch se.ErrorCode {
 		case network.StreamShutdown:
-			return status.Errorf(status.Draining, "session: the peer is shutting down; ask another: %w", err)
+			return status.Errorf(status.Draining, "the peer is shutting down; ask another: %w", err)
 		case network.StreamResourceLimitExceeded, network.StreamRateLimited:
-			busy := status.Errorf(status.Busy, "session: the peer takes no more sessions; try later: %w", err)
-			busy.Limit = &status.Limit{Name: "session.sessions", RetryAfter: peerFull} // the peer's: it says no numbers
+			busy := status.Errorf(status.Busy, "the peer accepts no more sessions; try later: %w", err)
+			busy.Limit = &status.Limit{Name: "session.sessions", RetryAfter: peerFull} // the peer's limit, without numbers
 			return busy
 		}
 	}
@@ -71,11 +75,11 @@ func remoteError(err error) error {
 	case errors.As(err, &s):
 		return err
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("session: %w", err)
+		return fmt.Errorf("wait for the peer: %w", err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return status.Errorf(status.Timeout, "session: call: no answer in time: %w", err)
+		return status.Errorf(status.Timeout, "the peer did not answer in time: %w", err)
 	case graceful(err):
 		return errGone
 	}
-	return status.Errorf(status.TransportDown, "session: the connection to the peer failed: %w", err)
+	return status.Errorf(status.TransportDown, "the connection to the peer failed: %w", err)
 }

@@ -27,8 +27,10 @@ func (s *Service) State() string {
 	slices.SortFunc(links, func(a, b *link) int { return cmp.Compare(a.peer.id, b.peer.id) })
 	for _, l := range links {
 		l.mu.Lock()
-		fmt.Fprintf(&b, "%s: permits %d bytes %d ended %t shut %t owed %d flight %v writer %d queued", string(l.peer.id), l.peer.permits.frames.Used(),
-			l.peer.permits.bytes.Used(), l.ended.Load(), l.shut, l.owed, slices.Sorted(maps.Keys(l.flight)), l.egress.writer)
+		fmt.Fprintf(&b, "%s: permits %d bytes %d ended %t shut %t owed %d flight %v writer %d queued", string(l.peer.id),
+			l.peer.permits.frames.Used(),
+			l.peer.permits.bytes.Used(), l.ended.Load(), l.shut, l.unanswered, slices.Sorted(maps.Keys(l.requests)),
+			l.egress.writer)
 		for o := l.egress.first; o != nil; o = o.next {
 			fmt.Fprintf(&b, " %s %d:%d", o.frame.Flags&(oap.FlagEvent|oap.FlagResp), o.frame.CorrID, o.frame.Code)
 		}
@@ -52,7 +54,7 @@ func (s *Service) Flight() []string {
 	var all []string
 	for _, l := range s.links() {
 		l.mu.Lock()
-		for corr := range l.flight {
+		for corr := range l.requests {
 			all = append(all, fmt.Sprint(string(l.peer.id), corr))
 		}
 		l.mu.Unlock()

@@ -61,7 +61,8 @@ func (c crowd) run(t testing.TB, flood bool) outcome {
 					_ = w.stream.Reset()
 					return
 				case <-every.C:
-					_ = w.w.Write(oap.Frame{Header: oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: corr}, Payload: []byte(`{"op":"x"}`)})
+					_ = w.w.Write(oap.Frame{Header: oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: corr},
+						Payload: []byte(`{"op":"x"}`)})
 				}
 			}
 		})
@@ -123,7 +124,8 @@ func (c crowd) run(t testing.TB, flood bool) outcome {
 func TestFairness(t *testing.T) {
 	for name, rate := range map[string]int64{"rate": 50, "lanes": 1 << 20} {
 		t.Run(name, func(t *testing.T) {
-			c := crowd{honest: 31, interval: 20 * time.Millisecond, requests: 100, cost: 4 * time.Millisecond, config: session.DefaultConfig()}
+			c := crowd{honest: 31, interval: 20 * time.Millisecond, requests: 100, cost: 4 * time.Millisecond,
+				config: session.DefaultConfig()}
 			// 8 workers at 4 ms do 2,000 requests a second; the honest ask 1,550, the flood 500.
 			if testing.Short() {
 				c.requests = 25
@@ -174,7 +176,8 @@ func TestSlowPeersLeaveWorkers(t *testing.T) {
 // BenchmarkFairness is TestFairness by the clock: what the honest keep of
 // their rate, and their p99 over the unloaded one.
 func BenchmarkFairness(b *testing.B) {
-	c := crowd{honest: 31, interval: 20 * time.Millisecond, requests: 100, cost: 4 * time.Millisecond, config: session.DefaultConfig()}
+	c := crowd{honest: 31, interval: 20 * time.Millisecond, requests: 100, cost: 4 * time.Millisecond,
+		config: session.DefaultConfig()}
 	c.config.Workers, c.config.ControlRate = 8, 1<<20
 	for b.Loop() {
 		calm, flooded := c.run(b, false), c.run(b, true)

@@ -16,7 +16,8 @@ func TestHelloTellsTheTruth(t *testing.T) {
 	bubble(t, testkit.Options{Latency: 100 * time.Millisecond}, func(t *testing.T, net *testkit.Network) {
 		service := func(h *testkit.Host, ahead time.Duration) *session.Service {
 			s, err := session.New(session.DefaultConfig(), session.Deps{
-				Host: h, Transports: func() []string { return []string{"tcp"} }, Now: func() time.Time { return time.Now().Add(ahead) },
+				Host: h, Transports: func() []string { return []string{"tcp"} },
+				Now: func() time.Time { return time.Now().Add(ahead) },
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -27,7 +28,8 @@ func TestHelloTellsTheTruth(t *testing.T) {
 		defer run(t, a)()
 		defer run(t, b)()
 		c, said, err := a.Clock(t.Context(), "b")
-		if off := c.Then.Sub(c.At.Round(0)); err != nil || !said || (off+25*time.Hour).Abs() > 2*time.Millisecond {
+		if off := c.PeerTime.Sub(c.ReceivedAt.Round(0)); err != nil || !said ||
+			(off+25*time.Hour).Abs() > 2*time.Millisecond {
 			t.Errorf("%s, %t, %v", off, said, err)
 		}
 		w := dial(t, net.Host("c"), "a")

@@ -62,7 +62,8 @@ func realHost(t testing.TB, addr string) host.Host {
 }
 
 // runOn runs a service on a host until stop.
-func runOn(t testing.TB, h host.Host, cfg session.Config, prepare func(*session.Service)) (s *session.Service, stop func()) {
+func runOn(t testing.TB, h host.Host, cfg session.Config, prepare func(*session.Service)) (s *session.Service,
+	stop func()) {
 	t.Helper()
 	s, err := session.New(cfg, session.Deps{Host: h, UserAgent: "allium/test"})
 	if err != nil {

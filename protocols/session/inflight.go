@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// inflight counts what a drain waits for: requests of peers until their answer
-// is written, and our own calls. Its lock is taken last.
+// inflight counts what a drain waits for: requests of peers whose answer is not
+// written, and calls of this node. Its lock is the last in the lock order.
 type inflight struct {
 	mu   sync.Mutex
 	n    int
-	zero chan struct{} // closed when n reaches 0; nil when nobody waits
+	zero chan struct{} // closed when n reaches 0; nil if no drain waits
 }
 
 func (i *inflight) add() {
@@ -41,7 +41,8 @@ func (i *inflight) now() int {
 	return i.n
 }
 
-// wait returns 0 when nothing is in flight, or what still was when ctx ended.
+// wait waits until nothing is in flight and returns 0. If ctx ends first, it returns
+// the number in flight.
 func (i *inflight) wait(ctx context.Context) int {
 	for {
 		i.mu.Lock()

@@ -36,7 +36,8 @@ func TestSlowReaderHurtsOnlyItself(t *testing.T) {
 		asked := 0
 		_ = slow.stream.SetWriteDeadline(time.Now().Add(4 * time.Second))
 		for corr := range uint64(2000) {
-			if slow.w.Write(oap.Frame{Header: oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: corr + 1}, Payload: []byte(`{"op":"x"}`)}) != nil {
+			if slow.w.Write(oap.Frame{Header: oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: corr + 1},
+				Payload: []byte(`{"op":"x"}`)}) != nil {
 				break // not read any more
 			}
 			asked++
@@ -55,7 +56,8 @@ func TestSlowReaderHurtsOnlyItself(t *testing.T) {
 		good.ask(2, `{"op":"x"}`)
 		good.wantAnswer(2, 200, big)
 		for _, l := range n.limits.Snapshot() {
-			if l.Name == "session.egress" && (l.Current != 0 || l.Peak == 0 || l.Peak > int64(cfg.PeerEgressBytes)+int64(len(big))) {
+			if l.Name == "session.egress" && (l.Current != 0 || l.Peak == 0 ||
+				l.Peak > int64(cfg.PeerEgressBytes)+int64(len(big))) {
 				t.Errorf("%+v", l)
 			}
 		}

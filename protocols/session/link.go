@@ -19,72 +19,71 @@ import (
 	"allium/protocols/status"
 )
 
-// link is one session stream, opened by us or by the peer.
+// link is one session stream. This node or the peer opened it.
 //
-// Invariants: one goroutine (run's) reads the stream and one (write's) writes
-// it; whoever queues a frame holds a frame permit and is either the reader or
-// between enter and leave, so that after shut and the last leave nothing is
-// queued any more.
+// Invariants: one goroutine reads the stream (run) and one writes it (write). A
+// goroutine that queues a frame has a frame permit, and is either the reader or
+// between enter and leave. So nothing is queued after shut and the last leave.
 type link struct {
 	svc    *Service
 	peer   *peerEntry
 	stream network.Stream
-	opened bool // by us: we ask and the peer answers; else the reverse
+	opened bool // whether this node opened it; the opener sends requests, the other node answers
 
-	in     *oap.Reader     // the reader's
-	memory *inbound.Buffer // of in
-	out    *oap.Writer     // the writer's
+	in     *oap.Reader     // used by the reader
+	memory *inbound.Buffer // accounts the bytes of in
+	out    *oap.Writer     // used by the writer
 
-	dead   context.Context // ends with the link; its cause is why
+	dead   context.Context // ends with the link; its cause is the reason
 	cancel context.CancelCauseFunc
-	ended  atomic.Bool // dead is over and the stream closed or reset
+	ended  atomic.Bool // dead has ended and the stream is closed or reset
 
-	reading deadline.Reader // the reader's; its clock runs from the first bytes of a frame to its last
-	writing deadline.Writer // the writer's; its clock runs while frames wait for the peer to take them
+	reading deadline.Reader // used by the reader; its clock runs from the first byte of a frame to the last
+	writing deadline.Writer // used by the writer; its clock runs while frames wait for the peer
 
-	producers sync.WaitGroup // between enter and leave
-	writer    sync.WaitGroup // the goroutine of write, while there is one
+	producers sync.WaitGroup // goroutines between enter and leave
+	writer    sync.WaitGroup // the goroutine of write, if it runs
 	idleAfter time.Duration
 	helloEnd  time.Time
 
-	// Set by greeted, before anyone asks or is asked.
-	maxFrame atomic.Uint32  // negotiated; 0 before HELLO
-	compress bool           // the peer takes FlagComp
-	clock    Clock          // opened: of the peer, if its HELLO said
-	agent    string         // of an opener
-	slots    *limits.Budget // opened: requests the peer takes at once
+	// Set by greeted, before the first request.
+	maxFrame atomic.Uint32  // negotiated frame length in bytes; 0 before HELLO
+	compress bool           // whether the peer accepts FlagComp
+	clock    Clock          // opened only: the peer's clock, if its HELLO has one
+	agent    string         // accepted only: the peer's user agent
+	slots    *limits.Budget // opened only: places among the peer's max_inflight requests
 
-	places    *limits.FamilyGate // accepted: requests of the peer being answered
-	group     ipgroup.Group      // of the connection; empty: none
-	groupRate *limits.Rate       // of all links of the group; nil: none
+	places    *limits.FamilyGate // accepted only: requests of the peer that are being answered
+	group     ipgroup.Group      // IP group of the connection; empty: none
+	groupRate *limits.Rate       // shared by all links of the group; nil: none
 
 	mu         sync.Mutex // before inflight.mu; only fields and counters change under it
-	ready      bool       // both HELLOs are done
-	shut       bool       // enter fails
-	goneAway   bool       // the peer sent GOAWAY
+	ready      bool       // whether both HELLOs are done
+	shut       bool       // whether enter fails
+	goneAway   bool       // whether the peer sent GOAWAY
 	since      time.Time
-	lastActive time.Time            // last request or answer; pings do not count
-	flight     map[uint64]*exchange // requests not yet answered, by corr_id
+	lastActive time.Time            // time of the last request or answer, without pings
+	requests   map[uint64]*exchange // requests without an answer, by corr_id
 	lastCorr   uint64
-	owed       int    // answers promised and not yet written
-	egress     egress // to the writer
+	unanswered int    // accepted requests whose answer is not written
+	egress     egress // frames for the writer
 }
 
 // exchange is a request in flight.
 type exchange struct {
 	ping   bool
-	sent   uint64      // our frames of this corr_id so far (OAP1 §6)
-	acked  uint64      // how many of them the peer acknowledged
-	answer chan answer // opened: capacity 1, so that the reader never waits
+	sent   uint64      // frames that this node sent with this corr_id (OAP1 §6)
+	acked  uint64      // frames that the peer acknowledged
+	answer chan answer // opened only: capacity 1, so the reader never blocks
 }
 
-// answer is what a call gets.
+// answer is the result of a call.
 type answer struct {
 	payload []byte
 	err     error
 }
 
-// newLink makes a link that is not running yet.
+// newLink returns a link that does not run yet. The caller holds s.mu.
 func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stream, opened bool) *link {
 	now := time.Now()
 	l := &link{
@@ -92,7 +91,7 @@ func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stre
 		helloEnd:  now.Add(s.cfg.HandshakeTimeout),
 		idleAfter: s.cfg.IdleTimeout,
 		since:     now,
-		flight:    map[uint64]*exchange{},
+		requests:  map[uint64]*exchange{},
 		places:    s.answering.Gate(),
 		reading:   deadline.NewReader(stream, deadline.NewMinRate(s.cfg.ReadTimeout, int64(s.cfg.MinRate))),
 		writing:   deadline.NewWriter(stream, deadline.NewMinRate(s.cfg.WriteTimeout, int64(s.cfg.MinRate))),
@@ -101,21 +100,22 @@ func (s *Service) newLink(ctx context.Context, e *peerEntry, stream network.Stre
 		l.groupRate = s.rateOf(l.group)
 	}
 	if opened {
-		// The opener gives up first, so that its next request does not cross
-		// the acceptor's close.
+		// The opener closes first, so that its next request does not meet the
+		// acceptor's close.
 		l.idleAfter -= l.idleAfter / 4
 	}
-	l.in = oap.NewReader(timedReader{l}, oap.MinMaxFrame)
+	l.in = oap.NewReader(deadlineReader{l}, oap.MinMaxFrame)
 	l.out = oap.NewWriter(&l.writing, oap.MaxFrame)
-	l.dead, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx)) // fail ends it, nothing else
+	l.dead, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx)) // only fail ends it
 	l.memory = s.inbound.Open(l.dead, stream.Conn(), l.fail, l.reading.Pause)
 	l.in.SetMemory(l.memory)
 	return l
 }
 
-// run reads until the session ends and returns when nothing of it is left.
+// run calls read until the session ends. It returns when all its goroutines have
+// ended and its resources are released.
 func (l *link) run(read func() error) {
-	err := l.guarded(read)
+	err := l.recoverPanic(read)
 	if !graceful(err) {
 		l.fail(err)
 	}
@@ -126,54 +126,58 @@ func (l *link) run(read func() error) {
 	l.in.Release()
 	l.memory.Close()
 	l.producers.Wait()
-	l.dismiss()
+	l.stopWriter()
 	l.fail(err)
-	l.forget(l.egress.take(math.MaxInt), false)
+	l.releaseFrames(l.egress.take(math.MaxInt), false)
 	if wasReady {
 		l.svc.m.closed.Inc()
 	}
 }
 
-// guarded runs a reader or a writer; a panic is a bug that costs one session.
-func (l *link) guarded(f func() error) (err error) {
+// recoverPanic runs a reader or a writer. It turns a panic, which is a bug, into an error
+// that ends one session.
+func (l *link) recoverPanic(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.svc.m.panics.Inc()
 			l.svc.log.Error("a session panicked", "panic", p, "stack", string(debug.Stack()))
-			err = status.Errorf(status.Internal, "session: it failed because of a bug in this node, which was logged; try again")
+			err = status.Errorf(status.Internal,
+				"the session failed because of a bug in this node, which was logged; try again")
 		}
 	}()
 	return f()
 }
 
-// graceful reports whether a session that ends with err still sends what it
-// owes: the stream ended between frames, nobody used it, or a GOAWAY is done.
+// graceful reports whether a session that ends with err still writes its answers.
+// It does if the stream ended between frames, if it was idle, or after a GOAWAY.
 func graceful(err error) bool {
 	return errors.Is(err, errEnded) || errors.Is(err, errIdle) || errors.Is(err, errGoneAway)
 }
 
-// fail ends the link, once: calls in flight are told err, the stream is closed
-// or reset with err's code.
+// fail ends the link. Calls in flight get err, and the stream is closed or reset with
+// the code of err. Later calls of fail do nothing.
 func (l *link) fail(err error) {
 	if !l.ended.CompareAndSwap(false, true) {
 		return
 	}
 	l.cancel(err)
-	if graceful(err) || errors.Is(err, errStopped) && l.quiet() {
-		_ = l.stream.Close() // a failed close leaves nothing to do: the stream is gone
+	if graceful(err) || errors.Is(err, errStopped) && l.nothingOwed() {
+		_ = l.stream.Close() // if closing fails, the stream has already ended
 		return
 	}
 	_ = l.stream.ResetWithError(resetCode(err))
 }
 
-// quiet reports whether nothing is in flight, so that a close loses nothing.
-func (l *link) quiet() bool {
+// nothingOwed reports whether nothing is in flight or unwritten, so that a close loses no
+// answer.
+func (l *link) nothingOwed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ready && len(l.flight) == 0 && l.owed == 0
+	return l.ready && len(l.requests) == 0 && l.unanswered == 0
 }
 
-// enter announces a producer of frames; false: the session takes no more.
+// enter registers a goroutine that queues frames. It returns false if the session
+// accepts no more frames. After true the caller must call leave.
 func (l *link) enter() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,24 +190,24 @@ func (l *link) enter() bool {
 
 func (l *link) leave() { l.producers.Done() }
 
-// greeted makes the link usable after both HELLOs. maxInflight counts for what
-// we ask only.
-func (l *link) greeted(agent string, maxFrame uint32, maxInflight int64, compress bool) {
+// helloDone makes the link usable after both HELLOs. maxInflight applies only if this
+// node opened the link.
+func (l *link) helloDone(agent string, maxFrame uint32, maxInflight int64, compress bool) {
 	l.in.SetMaxFrame(maxFrame)
 	l.agent, l.compress = agent, compress
 	if l.opened {
 		l.slots = (*limits.Registry)(nil).NewBudget(limits.Spec{Name: "session.max_inflight"}, maxInflight)
 	}
 	l.maxFrame.Store(maxFrame)
-	l.svc.agree(l.stream.Conn(), maxFrame)
+	l.svc.recordMaxFrame(l.stream.Conn(), maxFrame)
 	l.mu.Lock()
 	l.ready, l.lastActive = true, time.Now()
 	l.mu.Unlock()
 	l.svc.m.opened.Inc()
 }
 
-// ack checks an ACK (OAP1 §6): nothing is sent with ACK_REQ here, but what a
-// peer claims must still be true.
+// ack checks an ACK (OAP1 §6). Sessions send no frame with ACK_REQ, but the counts of
+// an ACK must still be valid.
 func (l *link) ack(f oap.Frame) error {
 	n, err := oap.DecodeAck(f.Payload)
 	if err != nil {
@@ -211,23 +215,24 @@ func (l *link) ack(f oap.Frame) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	x := l.flight[f.CorrID]
+	x := l.requests[f.CorrID]
 	switch {
 	case x == nil:
 		return oap.Refuse(oap.ReasonCreditViolation, "corr_id %d is not in flight", f.CorrID)
 	case n > x.sent || n < x.acked:
-		return oap.Refuse(oap.ReasonCreditViolation, "corr_id %d: %d acknowledged after %d of %d sent", f.CorrID, n, x.acked, x.sent)
+		return oap.Refuse(oap.ReasonCreditViolation, "corr_id %d: %d acknowledged after %d of %d sent",
+			f.CorrID, n, x.acked, x.sent)
 	}
 	x.acked = n
 	return nil
 }
 
-// grant acknowledges a message of one frame that asked for credit.
+// grant acknowledges a message of one frame, if the peer asked for credit.
 func (l *link) grant(f oap.Frame) error {
 	if !f.Flags.Has(oap.FlagAckReq) {
 		return nil
 	}
-	if err := l.peer.permits.hold(l.dead); err != nil {
+	if err := l.peer.permits.acquireForReader(l.dead); err != nil {
 		return err
 	}
 	ack := oap.AckFrame(f.Header, 1)

@@ -16,7 +16,8 @@ import (
 )
 
 // smallRequest is a request of the size that discovery asks with.
-var smallRequest = []byte(`{"op":"resolve","key":"b3:0000000000000000000000000000000000000000000000000000000000000000","max_stale_ms":0}`)
+var smallRequest = []byte(`{"op":"resolve","max_stale_ms":0,` +
+	`"key":"b3:0000000000000000000000000000000000000000000000000000000000000000"}`)
 
 // BenchmarkLoopback compares a small request over a session with an echo of as
 // many bytes over a raw stream between the same two hosts. The two take turns,

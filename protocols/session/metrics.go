@@ -8,8 +8,7 @@ import (
 	"allium/protocols/oap"
 )
 
-// metrics are those of SPEC §10; refusals with busy are counted by the
-// registry of limits.
+// metrics has the metrics of SPEC §10. The registry of limits counts busy answers.
 type metrics struct {
 	opened       prometheus.Counter
 	closed       prometheus.Counter
@@ -19,7 +18,7 @@ type metrics struct {
 	supplanted   prometheus.Counter
 	deaths       prometheus.Counter
 	expired      prometheus.Counter
-	paced        prometheus.Counter
+	delayed      prometheus.Counter
 	timeouts     *prometheus.CounterVec // op
 	rejected     *prometheus.CounterVec // reason of OAP1 §3
 }
@@ -33,22 +32,30 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		closed:       counter("session_close_total", "Sessions that ended after their HELLO succeeded."),
 		handshakes:   counter("handshake_timeouts_total", "Session streams reset because HELLO did not come in time."),
 		backpressure: counter("backpressure_events_total", "Waits for an egress or in-flight permit that ended without one."),
-		panics:       counter("session_handler_panics_total", "Panics of request handlers, readers and writers; each costs one request or one session."),
-		supplanted:   counter("session_supplanted_total", "Sessions of peers reset because the peer opened another over the same connection, or more than peer_sessions."),
-		deaths:       counter("session_worker_deaths_total", "Workers of sessions that died; each answered its request with internal and was replaced."),
-		expired:      counter("session_requests_expired_total", "Requests dropped unrun because their deadline passed while they waited."),
-		paced:        counter("session_paced_frames_total", "Frames that wait for no answer (events, ACKs, answers nobody waits for) that came beyond session.control_rate; the session was read no further until they had their turn."),
+		panics: counter("session_handler_panics_total",
+			"Panics of request handlers, readers and writers; each ends one request or one session."),
+		supplanted: counter("session_supplanted_total",
+			"Sessions reset because the peer opened another over the same connection, or more than peer_sessions."),
+		deaths: counter("session_worker_deaths_total",
+			"Session workers that died; each answered its request with internal and was replaced."),
+		expired: counter("session_requests_expired_total",
+			"Requests not handled because their deadline passed while they waited."),
+		delayed: counter("session_paced_frames_total",
+			"Frames without an answer (events, ACKs, answers without a call) beyond session.control_rate; "+
+				"the session was not read until the rate allowed them."),
 		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "io_timeouts_total", Help: "Session streams reset because a read or a write made no progress, or less than session.min_rate.",
+			Name: "io_timeouts_total",
+			Help: "Session streams reset because a read or a write made no progress, or was slower than session.min_rate.",
 		}, []string{"op"}),
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "frame_reject_total", Help: "Frames refused on session streams, by the reason of OAP1 section 3.",
+			Name: "frame_reject_total", Help: "Frames rejected on session streams, by the reason of OAP1 section 3.",
 		}, []string{"reason"}),
 	}
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.opened, m.closed, m.handshakes, m.backpressure, m.panics, m.supplanted, m.deaths, m.expired, m.paced, m.timeouts, m.rejected} {
+	for _, c := range []prometheus.Collector{m.opened, m.closed, m.handshakes, m.backpressure, m.panics, m.supplanted,
+		m.deaths, m.expired, m.delayed, m.timeouts, m.rejected} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

@@ -13,16 +13,16 @@ import (
 	"allium/protocols/status"
 )
 
-// opening is a session that we opened or are opening: callers that want one at
-// the same time share it.
+// opening is a session that this node opens or has opened. Concurrent callers share
+// it.
 type opening struct {
 	done chan struct{} // closed when link or err is set
 	link atomic.Pointer[link]
 	err  error
 }
 
-// over reports whether the session takes no more requests.
-func (o *opening) over() bool {
+// closed reports whether the session accepts no more requests.
+func (o *opening) closed() bool {
 	l := o.link.Load()
 	if l == nil {
 		return false
@@ -32,23 +32,23 @@ func (o *opening) over() bool {
 	return l.shut
 }
 
-// Clock is what a peer's HELLO said of its clock.
+// Clock is the time of a peer's clock in its HELLO.
 type Clock struct {
-	At   time.Time // when its HELLO came, by this node's clock
-	Then time.Time // what the peer's clock said at that moment, half the round trip included
+	ReceivedAt time.Time // when the HELLO arrived, by this node's clock
+	PeerTime   time.Time // the peer's clock at that moment: the time in the HELLO and half the round trip
 }
 
-// Clock opens a session with p if there is none, and returns what p's HELLO said
-// of its clock; false: nothing. It does not keep the session open.
+// Clock opens a session with p if there is none, and returns p's clock. It returns
+// false if p's HELLO has no time. It does not keep the session open.
 func (s *Service) Clock(ctx context.Context, p peer.ID) (Clock, bool, error) {
 	l, err := s.session(ctx, p)
 	if err != nil {
 		return Clock{}, false, err
 	}
-	return l.clock, !l.clock.At.IsZero(), nil
+	return l.clock, !l.clock.ReceivedAt.IsZero(), nil
 }
 
-// session returns a usable session with p, opening one if there is none.
+// session returns a usable session with p, and opens one if there is none.
 func (s *Service) session(ctx context.Context, p peer.ID) (*link, error) {
 	o, err := s.opening(p) //nolint:contextcheck // callers share it: it runs under Run's context
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Service) session(ctx context.Context, p peer.ID) (*link, error) {
 	}
 }
 
-// opening returns the opening of p that is under way or usable, else a new one.
+// opening returns the current opening of p if it is usable, else it starts a new one.
 func (s *Service) opening(p peer.ID) (*opening, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *Service) opening(p peer.ID) (*opening, error) {
 	case s.draining.Load():
 		return nil, errDraining
 	}
-	if e := s.peers[p]; e != nil && e.opened != nil && !e.opened.over() {
+	if e := s.peers[p]; e != nil && e.opened != nil && !e.opened.closed() {
 		return e.opened, nil
 	}
 	e := s.entry(p)
@@ -81,7 +81,7 @@ func (s *Service) opening(p peer.ID) (*opening, error) {
 	ctx := s.running
 	s.wg.Go(func() {
 		s.open(ctx, e, o)
-		s.forgetOpening(e, o)
+		s.removeOpening(e, o)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.unref(e)
@@ -89,8 +89,8 @@ func (s *Service) opening(p peer.ID) (*opening, error) {
 	return o, nil
 }
 
-// forgetOpening makes the next caller open a new session.
-func (s *Service) forgetOpening(e *peerEntry, o *opening) {
+// removeOpening makes the next caller open a new session.
+func (s *Service) removeOpening(e *peerEntry, o *opening) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.opened == o {
@@ -98,14 +98,15 @@ func (s *Service) forgetOpening(e *peerEntry, o *opening) {
 	}
 }
 
-// open opens a session, tells those who wait for it, and runs it to its end.
+// open opens a session, reports the result to the waiting callers, and runs the
+// session to its end.
 func (s *Service) open(ctx context.Context, e *peerEntry, o *opening) {
 	fail := func(err error) {
 		o.err = err
-		s.forgetOpening(e, o)
+		s.removeOpening(e, o)
 		close(o.done)
 	}
-	if err := s.places.Enter(""); err != nil { // not an IP group's: this node opens it
+	if err := s.places.Enter(""); err != nil { // no IP group, because this node opens it
 		fail(err)
 		return
 	}
@@ -125,8 +126,8 @@ func (s *Service) open(ctx context.Context, e *peerEntry, o *opening) {
 	}
 	defer s.detach(l)
 	l.run(func() error {
-		if err := l.guarded(l.greet); err != nil { // whoever waits is told, whatever happens
-			if l.dead.Err() != nil { // the reader failed because the session had ended, not the reverse
+		if err := l.recoverPanic(l.sendHello); err != nil { // guarded, so that waiting callers always get a result
+			if l.dead.Err() != nil { // the session ended first, and so the reader failed
 				err = context.Cause(l.dead)
 			}
 			fail(remoteError(err))
@@ -134,35 +135,37 @@ func (s *Service) open(ctx context.Context, e *peerEntry, o *opening) {
 		}
 		o.link.Store(l)
 		close(o.done)
-		return l.ask()
+		return l.readAnswers()
 	})
 }
 
-// openError types the error of a stream that was not opened under the context
-// opening, which ends with running.
+// openError returns the error of a stream that could not be opened, with its
+// outcome. opening is the context of the attempt; running is that of Run.
 func openError(running, opening context.Context, err error) error {
 	switch {
 	case running.Err() != nil:
 		return errStopped
 	case opening.Err() != nil:
-		return status.Errorf(status.Timeout, "session: open: the peer was not reached in time: %w", err)
+		return status.Errorf(status.Timeout, "open a session: the peer was not reached in time: %w", err)
 	}
-	return status.Errorf(status.TransportDown, "session: open: the peer was not reached: %w", err)
+	return status.Errorf(status.TransportDown, "open a session: the peer was not reached: %w", err)
 }
 
-// greet sends our HELLO and waits for the acceptor's.
-func (l *link) greet() error {
-	if err := l.peer.permits.hold(l.dead); err != nil {
+// sendHello sends this node's HELLO and waits for the acceptor's.
+func (l *link) sendHello() error {
+	if err := l.peer.permits.acquireForReader(l.dead); err != nil {
 		return err
 	}
 	o := outgoingFrame(oap.Header{Flags: whole, Proto: oap.ProtoControl})
-	o.frame.Payload = oap.HelloRequest{UA: l.svc.userAgent, Features: []string{"verified-range", oap.FeatureCompZstd},
-		MaxFrame: uint32(l.svc.cfg.MaxFrame), Now: l.svc.now().UnixMilli()}.Encode()
+	o.frame.Payload = oap.HelloRequest{
+		UA: l.svc.userAgent, Features: []string{"verified-range", oap.FeatureCompZstd},
+		MaxFrame: uint32(l.svc.cfg.MaxFrame), Now: l.svc.now().UnixMilli(),
+	}.Encode()
 	sent := time.Now()
 	l.put(o)
 	f, err := l.next()
 	if errors.Is(err, errEnded) {
-		err = status.Errorf(status.TransportDown, "session: the peer closed the stream instead of answering HELLO")
+		err = status.Errorf(status.TransportDown, "the peer closed the stream instead of answering HELLO")
 	}
 	if err != nil {
 		return err
@@ -170,7 +173,7 @@ func (l *link) greet() error {
 	if !isHello(f) || !f.Flags.Has(oap.FlagResp|oap.FlagEnd) {
 		return l.svc.m.reject(oap.Refuse(oap.ReasonBadHello, "the first frame is %s of app_proto_id %d", f.Flags, f.Proto))
 	}
-	if err := l.inflates(f); err != nil {
+	if err := l.checkPayload(f); err != nil {
 		return err
 	}
 	if err := oap.PayloadError(f.Code, f.Payload); err != nil {
@@ -182,8 +185,10 @@ func (l *link) greet() error {
 	}
 	if h.Now != 0 {
 		got := time.Now()
-		l.clock = Clock{At: got, Then: time.UnixMilli(h.Now).Add(got.Sub(sent) / 2)}
+		l.clock = Clock{ReceivedAt: got, PeerTime: time.UnixMilli(h.Now).Add(got.Sub(sent) / 2)}
 	}
-	l.greeted("", min(h.MaxFrame, uint32(l.svc.cfg.MaxFrame)), min(int64(h.MaxInflight), l.svc.cfg.MaxInflight), h.FlagsSupported.Has(oap.FlagComp))
+	maxFrame := min(h.MaxFrame, uint32(l.svc.cfg.MaxFrame))
+	maxInflight := min(int64(h.MaxInflight), l.svc.cfg.MaxInflight)
+	l.helloDone("", maxFrame, maxInflight, h.FlagsSupported.Has(oap.FlagComp))
 	return nil
 }

@@ -2,13 +2,13 @@ package session
 
 import "fmt"
 
-// Overflow says which frame makes room in an egress queue that is full.
+// Overflow is the policy for a full egress queue.
 type Overflow string
 
-// The policies of a full egress queue.
+// The policies for a full egress queue.
 const (
-	Reject     Overflow = "reject"      // none: calls wait for room
-	DropOldest Overflow = "drop_oldest" // the oldest that is not being written
+	Reject     Overflow = "reject"      // drop nothing: calls wait
+	DropOldest Overflow = "drop_oldest" // drop the oldest frame that is not being written
 )
 
 // Validate returns an error if o is not one of the policies.

@@ -14,21 +14,22 @@ import (
 	"allium/protocols/oap"
 )
 
-// peerEntry is what the sessions with one peer share. It lives as long as one
-// of them does.
+// peerEntry is the state that all sessions with one peer share. It exists while there
+// is a session or an opening.
 type peerEntry struct {
 	id      peer.ID
 	permits permits
 	rate    *limits.Rate
-	frames  atomic.Uint64 // queued so far, where their age matters
+	frames  atomic.Uint64 // number of queued frames so far, for egress_policy drop_oldest
 
 	// Guarded by Service.mu.
 	refs   int
-	opened *opening         // the session we opened or are opening
-	links  map[*link]string // all sessions, to the id of their connection
+	opened *opening         // the session that this node opened or opens
+	links  map[*link]string // all sessions, with the id of their connection
 }
 
-// entry returns p's entry with one more reference. The caller holds s.mu.
+// entry returns the entry of p and adds a reference. The caller holds s.mu and must
+// call unref later.
 func (s *Service) entry(p peer.ID) *peerEntry {
 	e := s.peers[p]
 	if e == nil {
@@ -40,9 +41,9 @@ func (s *Service) entry(p peer.ID) *peerEntry {
 		e = &peerEntry{id: p, rate: rate, links: map[*link]string{}, permits: permits{
 			frames: s.frames.Budget(), bytes: s.bytes.Budget(), node: s.egress, wait: s.cfg.PermitWait, m: s.m,
 		}}
-		e.permits.outweigh = func(n int64) bool { return s.outweigh(e, n) }
+		e.permits.dropFromLargest = func(n int64) bool { return s.dropFromLargest(e, n) }
 		if s.cfg.EgressPolicy == DropOldest {
-			e.permits.makeRoom = func(b *limits.Budget, n int64) bool { return s.makeRoom(e, b, n) }
+			e.permits.dropOldest = func(b *limits.Budget, n int64) bool { return s.dropOldest(e, b, n) }
 		}
 		s.peers[p] = e
 	}
@@ -67,9 +68,10 @@ func (s *Service) unref(e *peerEntry) {
 	}
 }
 
-// attach makes the link of a stream and a place for it in the table; nil: the
-// service takes no sessions now. A peer has one session a connection and
-// direction, and opens peer_sessions in all: older ones make room.
+// attach creates the link of a stream and adds it to the table. It returns nil if the
+// service is stopped or draining. A peer has one session for each connection and
+// direction, and may open peer_sessions in total. The new session replaces older
+// ones beyond that.
 func (s *Service) attach(stream network.Stream, opened bool) *link {
 	s.mu.Lock()
 	if s.running == nil || s.draining.Load() {
@@ -89,25 +91,25 @@ func (s *Service) attach(stream network.Stream, opened bool) *link {
 	return l
 }
 
-// supplanted lists the sessions that make room for another of the connection:
-// one over it, and the oldest of more than most less one. The caller holds
-// Service.mu.
-func (e *peerEntry) supplanted(conn string, opened bool, most int) (older []*link) {
+// supplanted returns the sessions that a new session over conn replaces. These are
+// the session over the same connection and direction, and the oldest sessions of the
+// peer beyond limit-1. The caller holds Service.mu.
+func (e *peerEntry) supplanted(conn string, opened bool, limit int) (older []*link) {
 	var others []*link
 	for o, c := range e.links {
 		switch {
 		case o.opened != opened || o.ended.Load():
 		case c == conn:
 			older = append(older, o)
-		case !opened: // those that this node opens it opens one after the other
+		case !opened: // this node opens at most one session at a time, so it needs no limit
 			others = append(others, o)
 		}
 	}
 	slices.SortFunc(others, func(a, b *link) int { return a.since.Compare(b.since) })
-	return append(older, others[:max(0, len(others)-most+1)]...)
+	return append(older, others[:max(0, len(others)-limit+1)]...)
 }
 
-// detach forgets a link that ended.
+// detach removes a link that ended.
 func (s *Service) detach(l *link) {
 	s.mu.Lock()
 	delete(l.peer.links, l)
@@ -116,7 +118,7 @@ func (s *Service) detach(l *link) {
 	s.wg.Done()
 }
 
-// links lists all sessions, those in their handshake too.
+// links returns all sessions, including those before their HELLO.
 func (s *Service) links() []*link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,46 +131,46 @@ func (s *Service) links() []*link {
 	return all
 }
 
-// fullest returns a function that says how much of a budget the peer has taken
-// that has taken most of it.
+// fullest returns a function for the highest use of one budget among all peers. of
+// selects the budget.
 func (s *Service) fullest(of func(*permits) *limits.Budget) func() int64 {
-	return func() (most int64) {
+	return func() (highest int64) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, e := range s.peers {
-			most = max(most, of(&e.permits).Used())
+			highest = max(highest, of(&e.permits).Used())
 		}
-		return most
+		return highest
 	}
 }
 
-// MaxFrame is the largest frame that either side sends on any stream of the
-// connection, in bytes, header included: what HELLO negotiated, else oap.MaxFrame.
+// MaxFrame returns the longest frame of all streams of the connection in bytes,
+// including the header. It is the value of HELLO, or oap.MaxFrame before a HELLO.
 func (s *Service) MaxFrame(c network.Conn) uint32 {
-	if n, ok := s.lowered.Get(c.ID()); ok {
+	if n, ok := s.maxFrames.Get(c.ID()); ok {
 		return n
 	}
 	return oap.MaxFrame
 }
 
-// agree notes what a HELLO negotiated, for as long as the connection may live. Of
-// the values of two sessions, which may be opened at once, the smaller one holds.
-func (s *Service) agree(c network.Conn, maxFrame uint32) {
-	s.agreeing.Lock()
-	defer s.agreeing.Unlock()
+// recordMaxFrame records the max_frame that a HELLO negotiated for the connection. If two
+// sessions over one connection negotiate different values, the smaller one applies.
+func (s *Service) recordMaxFrame(c network.Conn, maxFrame uint32) {
+	s.maxFramesMu.Lock()
+	defer s.maxFramesMu.Unlock()
 	if before := s.MaxFrame(c); maxFrame < before {
-		s.lowered.Add(c.ID(), maxFrame)
+		s.maxFrames.Add(c.ID(), maxFrame)
 	}
 }
 
-// Info is one session as it is shown to people.
+// Info describes one session to an operator.
 type Info struct {
 	Peer     peer.ID
-	Agent    string            // the user agent of an opener; an acceptor does not say
+	Agent    string            // the opener's user agent; empty if this node opened the session
 	Dir      network.Direction // outbound: this node opened it
 	Age      time.Duration
-	Inflight int // requests not yet answered
-	MaxFrame uint32
+	Inflight int    // requests without an answer
+	MaxFrame uint32 // bytes
 }
 
 // Sessions lists the sessions whose HELLO is done, oldest first.
@@ -195,6 +197,7 @@ func (l *link) info(now time.Time) (Info, bool) {
 		dir = network.DirOutbound
 	}
 	return Info{
-		Peer: l.peer.id, Agent: l.agent, Dir: dir, Age: now.Sub(l.since), Inflight: len(l.flight), MaxFrame: l.maxFrame.Load(),
+		Peer: l.peer.id, Agent: l.agent, Dir: dir, Age: now.Sub(l.since),
+		Inflight: len(l.requests), MaxFrame: l.maxFrame.Load(),
 	}, true
 }

@@ -8,9 +8,9 @@ import (
 	"allium/internal/limits"
 )
 
-// permits bound what is promised to one peer over all its sessions: a frame
-// permit is taken before there is a frame, so that a queue of as many places
-// always has room for it, and bytes are charged when it is queued.
+// permits limits the queued frames of one peer over all its sessions. A frame permit
+// is taken before the frame exists, so every frame with a permit can be queued. Bytes
+// are charged before the frame is queued.
 type permits struct {
 	frames *limits.Budget // frames of the peer
 	bytes  *limits.Budget // payload bytes of the peer
@@ -18,44 +18,45 @@ type permits struct {
 	wait   time.Duration
 	m      *metrics
 
-	// makeRoom drops the oldest of the peer's frames that frees some of a
-	// budget (egress_policy drop_oldest); nil: none is dropped.
-	makeRoom func(b *limits.Budget, n int64) bool
+	// dropOldest drops the peer's oldest frame that frees some of b, for egress_policy
+	// drop_oldest. It is nil for reject.
+	dropOldest func(b *limits.Budget, n int64) bool
 
-	// outweigh drops frames of a peer that holds more of node than this one.
-	outweigh func(n int64) bool
+	// dropFromLargest drops a frame of a peer that holds more of node than this peer.
+	dropFromLargest func(n int64) bool
 }
 
-// take takes n of b if they are free or can be made so.
+// take takes n of b, if needed after it dropped other frames. It does not wait. It
+// returns false if that frees too little.
 func (p *permits) take(b *limits.Budget, n int64) bool {
 	for !b.Take(n) {
 		switch {
 		case b == p.node:
-			if !p.outweigh(n) {
+			if !p.dropFromLargest(n) {
 				return false
 			}
-		case p.makeRoom == nil || !p.makeRoom(b, n):
+		case p.dropOldest == nil || !p.dropOldest(b, n):
 			return false
 		}
 	}
 	return true
 }
 
-// hold takes a frame permit for a reader. It waits as long as it takes: the
-// writers that hold the permits get on or fail within write_timeout.
-func (p *permits) hold(dead context.Context) error {
+// acquireForReader takes a frame permit for a reader. The wait has no limit of its own: the
+// frames with permits are written, or their stream fails, within write_timeout.
+func (p *permits) acquireForReader(dead context.Context) error {
 	if p.frames.Take(1) {
 		return nil
 	}
 	return p.frames.Acquire(dead, 1)
 }
 
-// frame takes a frame permit for a call, waiting at most p.wait; then status
+// frame takes a frame permit for a call. It waits at most p.wait; then the error is
 // busy.
 func (p *permits) frame(ctx, dead context.Context) error { return p.acquire(ctx, dead, p.frames, 1) }
 
-// charge takes n bytes, waiting at most p.wait for each budget; then status
-// busy.
+// charge charges n bytes to the peer and the node. It waits at most p.wait for each
+// budget; then the error is busy.
 func (p *permits) charge(ctx, dead context.Context, n int64) error {
 	if n == 0 {
 		return nil
@@ -70,7 +71,7 @@ func (p *permits) charge(ctx, dead context.Context, n int64) error {
 	return nil
 }
 
-// tryCharge is charge without waiting.
+// tryCharge is like charge but does not wait.
 func (p *permits) tryCharge(n int64) error {
 	if n == 0 {
 		return nil
@@ -85,7 +86,7 @@ func (p *permits) tryCharge(n int64) error {
 	return nil
 }
 
-// release gives frame permits and bytes back.
+// release releases frame permits and bytes.
 func (p *permits) release(frames, bytes int64) {
 	if bytes > 0 {
 		p.node.Release(bytes)
@@ -94,8 +95,8 @@ func (p *permits) release(frames, bytes int64) {
 	p.frames.Release(frames)
 }
 
-// acquire takes n of b, waiting until ctx's deadline, the end of the session
-// and at most p.wait; then status busy.
+// acquire takes n of b. It waits until ctx or dead ends, and at most p.wait. After
+// p.wait, or at the deadline of ctx, the error is busy.
 func (p *permits) acquire(ctx, dead context.Context, b *limits.Budget, n int64) error {
 	if p.take(b, n) {
 		return nil

@@ -20,7 +20,8 @@ import (
 type bound struct {
 	name    string
 	patient bool // it waits until its context ends; else permit_wait at most
-	make    func(t *testing.T, places int64) (take func(ctx context.Context) (give func(), err error), registry *limits.Registry)
+	make    func(t *testing.T, places int64) (take func(ctx context.Context) (give func(), err error),
+		registry *limits.Registry)
 }
 
 var bounds = []bound{
@@ -37,9 +38,12 @@ var bounds = []bound{
 			return func() { give(); give() }, err // the second changes nothing
 		}, registry
 	}},
-	{"permits.hold", true, func(t *testing.T, places int64) (func(context.Context) (func(), error), *limits.Registry) {
+	{"permits.acquireForReader", true, func(t *testing.T, places int64) (func(context.Context) (func(), error),
+		*limits.Registry) {
 		p, registry := permitsOf(t, places)
-		return func(dead context.Context) (func(), error) { return func() { p.release(1, 0) }, p.hold(dead) }, registry
+		return func(dead context.Context) (func(), error) {
+			return func() { p.release(1, 0) }, p.acquireForReader(dead)
+		}, registry
 	}},
 	{"permits.frame", false, func(t *testing.T, places int64) (func(context.Context) (func(), error), *limits.Registry) {
 		p, registry := permitsOf(t, places)

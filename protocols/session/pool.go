@@ -10,11 +10,11 @@ import (
 	"allium/internal/limits"
 )
 
-// pool keeps a number of goroutines running. One that dies — what it ran
-// called runtime.Goexit, or panicked where nobody recovers — is replaced after
-// a pause: 100 to 200 ms, doubling up to 2 s while the replacements die too.
+// pool keeps a fixed number of worker goroutines running. A worker dies if its work
+// panics or calls runtime.Goexit. The pool replaces it after 100 to 200 ms; the wait
+// doubles up to 2 s while the replacements die too.
 type pool struct {
-	want  int
+	size  int
 	work  func(ctx context.Context) // returns when ctx ends
 	died  func(reason any, stack []byte)
 	alive atomic.Int64
@@ -22,18 +22,18 @@ type pool struct {
 	workers sync.WaitGroup
 }
 
-// steady is how long a worker lives until its death counts as the first again.
-const steady = 10 * time.Second
+// stableAfter is how long a worker must live to reset the count of deaths.
+const stableAfter = 10 * time.Second
 
 // run keeps the workers running until ctx ends, and waits for them.
 func (p *pool) run(ctx context.Context) {
-	for range p.want {
+	for range p.size {
 		p.workers.Go(func() { p.worker(ctx, 0) })
 	}
 	p.workers.Wait()
 }
 
-// worker is the life of one worker, of which deaths died in its place.
+// worker runs one worker. deaths is how many workers died in a row before it.
 func (p *pool) worker(ctx context.Context, deaths int) {
 	if deaths > 0 && limits.Sleep(ctx, limits.Backoff(deaths)) != nil {
 		return
@@ -46,7 +46,7 @@ func (p *pool) worker(ctx context.Context, deaths int) {
 			return
 		}
 		p.died(recover(), debug.Stack())
-		if time.Since(begun) > steady {
+		if time.Since(begun) > stableAfter {
 			deaths = 0
 		}
 		p.workers.Go(func() { p.worker(ctx, deaths+1) }) // before this one's Done: Wait does not miss it

@@ -10,17 +10,17 @@ import (
 	"allium/protocols/status"
 )
 
-// timedReader is a link's stream with a deadline for each read.
-type timedReader struct{ l *link }
+// deadlineReader reads a link's stream with a deadline for each read.
+type deadlineReader struct{ l *link }
 
-func (r timedReader) Read(p []byte) (int, error) {
+func (r deadlineReader) Read(p []byte) (int, error) {
 	now := time.Now()
 	return r.l.reading.ReadUntil(p, now, r.l.readEnd(now))
 }
 
-// readEnd is until when the next read may wait: inside a frame as long as the
-// peer keeps its pace, between frames until the session is idle, before HELLO
-// until the end of the handshake.
+// readEnd returns the deadline of the next read. Within a frame it follows
+// ReadTimeout and MinRate. Between frames it is the idle time. Before HELLO it is the
+// end of the handshake.
 func (l *link) readEnd(now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,7 +33,7 @@ func (l *link) readEnd(now time.Time) time.Time {
 	return l.lastActive.Add(l.idleAfter)
 }
 
-// next returns the next frame, or why the session ends.
+// next returns the next frame, or the reason why the session ends.
 func (l *link) next() (oap.Frame, error) {
 	l.reading.Rest()
 	for {
@@ -46,41 +46,43 @@ func (l *link) next() (oap.Frame, error) {
 		case !errors.Is(err, deadline.ErrPassed):
 			return f, l.svc.m.reject(err)
 		}
-		if err := l.stalled(time.Now()); err != nil {
+		if err := l.readTimedOut(time.Now()); err != nil {
 			return oap.Frame{}, err
 		}
 	}
 }
 
-// stalled says what a passed read deadline means; nil: read on.
-func (l *link) stalled(now time.Time) error {
+// readTimedOut returns the error for a read deadline that passed. It returns nil if the
+// session was active meanwhile and may read on.
+func (l *link) readTimedOut(now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m, cfg := l.svc.m, &l.svc.cfg
 	switch {
 	case !l.ready:
 		m.handshakes.Inc()
-		return status.Errorf(status.Timeout, "session: no HELLO within %s", cfg.HandshakeTimeout)
+		return status.Errorf(status.Timeout, "the peer sent no HELLO within %s", cfg.HandshakeTimeout)
 	case l.in.Buffered() > 0:
 		m.timeouts.WithLabelValues("read").Inc()
-		return status.Errorf(status.Timeout, "session: read: the peer stopped inside a frame, or sends it slower than %s/s", cfg.MinRate)
+		return status.Errorf(status.Timeout, "read: the peer stopped within a frame, or sends it slower than %s/s",
+			cfg.MinRate)
 	case now.Before(l.lastActive.Add(l.idleAfter)):
 		return nil
 	case l.waiting():
 		m.timeouts.WithLabelValues("read").Inc()
-		return status.Errorf(status.Timeout, "session: read: the peer has not answered for %s", l.idleAfter)
+		return status.Errorf(status.Timeout, "read: the peer has not answered for %s", l.idleAfter)
 	}
 	l.shut = true
 	return errIdle
 }
 
-// waiting reports whether anything but pings is in flight or unwritten. The
-// caller holds l.mu.
+// waiting reports whether a request other than a ping is in flight, or an answer is
+// unwritten. The caller holds l.mu.
 func (l *link) waiting() bool {
-	for _, x := range l.flight {
+	for _, x := range l.requests {
 		if !x.ping {
 			return true
 		}
 	}
-	return l.owed > 0
+	return l.unanswered > 0
 }

@@ -12,25 +12,24 @@ import (
 	"allium/protocols/status"
 )
 
-// Envelope holds the members that every request may carry (OAP1 §5). A
-// handler's own request type embeds it, so that the strict decoding of
-// [Request.Decode] knows them.
+// Envelope has the members that every request may have (OAP1 §5). The request type of
+// a handler embeds it, so that the strict decoding of [Request.Decode] accepts them.
 type Envelope struct {
 	Op          string `json:"op"`
-	DeadlineMS  int64  `json:"deadline_ms"` // what the asker still waits; 0: not said
+	DeadlineMS  int64  `json:"deadline_ms"` // how long the caller still waits, in ms; 0: unknown
 	Traceparent string `json:"traceparent"` // W3C trace context; may be empty
 }
 
 // Request is one request of a peer.
 type Request struct {
 	Envelope
-	Tenant  [16]byte // 0 = none
+	Tenant  [16]byte // zero: none
 	Cap     []byte   // the capability, unverified; may be empty
-	Payload []byte   // the JSON object, at most oap.MaxJSON bytes, the handler's to keep
+	Payload []byte   // the JSON object, at most oap.MaxJSON bytes; the handler may keep it
 }
 
-// Decode decodes the payload into v, a struct that embeds [Envelope]. Members
-// that v does not have are status bad_request.
+// Decode decodes the payload into v, a struct that embeds [Envelope]. Members that v
+// does not have are bad_request.
 func (r *Request) Decode(v any) error { return oap.DecodeJSON(r.Payload, v, false) }
 
 // Response is the answer to a request: an error, or a payload of at most the
@@ -45,11 +44,12 @@ type Response struct {
 // session ends. A panic is answered with internal.
 type Handler func(ctx context.Context, from peer.ID, req *Request) Response
 
-// decodeRequest makes the request of a frame and its payload; the frame's buffer
-// may be reused after it.
+// decodeRequest decodes the request of a frame with the given payload. It copies what
+// it keeps, so the frame's buffer may be reused.
 func decodeRequest(f oap.Frame, payload []byte) (*Request, error) {
 	req := &Request{Tenant: f.Tenant, Cap: append([]byte(nil), f.Cap...), Payload: payload}
-	if len(payload) <= oap.MaxJSON && !f.Flags.Has(oap.FlagComp) { // a longer one is refused below, uncopied
+	// DecodeJSON rejects a longer payload, so it needs no copy.
+	if len(payload) <= oap.MaxJSON && !f.Flags.Has(oap.FlagComp) {
 		req.Payload = append([]byte(nil), payload...)
 	}
 	if err := oap.DecodeJSON(req.Payload, &req.Envelope, true); err != nil {
@@ -61,7 +61,7 @@ func decodeRequest(f oap.Frame, payload []byte) (*Request, error) {
 	return req, nil
 }
 
-// budget is how long the request may take.
+// budget returns how long the request may take, at most limit.
 func (r *Request) budget(limit time.Duration) time.Duration {
 	if r.DeadlineMS == 0 || r.DeadlineMS > limit.Milliseconds() {
 		return limit
@@ -69,7 +69,8 @@ func (r *Request) budget(limit time.Duration) time.Duration {
 	return time.Duration(r.DeadlineMS) * time.Millisecond
 }
 
-// withDeadline adds what is left of ctx to a request, a JSON object.
+// withDeadline adds deadline_ms, the time left until ctx's deadline, to a request. The
+// request must be a JSON object.
 func withDeadline(ctx context.Context, payload []byte) []byte {
 	end, ok := ctx.Deadline()
 	if !ok || len(payload) < 2 || payload[0] != '{' {

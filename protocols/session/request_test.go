@@ -42,7 +42,8 @@ func FuzzDecodeRequest(f *testing.F) {
 		if b := req.budget(time.Second); len(req.Payload) > oap.MaxJSON || b <= 0 || b > time.Second {
 			t.Fatalf("%d bytes, budget %s", len(req.Payload), b)
 		}
-		if req.Payload[0] != '{' || bytes.Contains(req.Payload, []byte("deadline_ms")) || bytes.Contains(req.Payload, []byte(`\u`)) || len(req.Payload) > oap.MaxJSON-40 {
+		if req.Payload[0] != '{' || bytes.Contains(req.Payload, []byte("deadline_ms")) ||
+			bytes.Contains(req.Payload, []byte(`\u`)) || len(req.Payload) > oap.MaxJSON-40 {
 			return
 		}
 		again, err := decodeRequest(oap.Frame{}, withDeadline(ctx, req.Payload))

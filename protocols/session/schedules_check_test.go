@@ -21,7 +21,8 @@ func (s *scenario) look() error {
 		}
 	}
 	s.flight = now
-	if !slices.ContainsFunc(s.gates.names(), func(name string) bool { return strings.HasSuffix(name, "is handled") }) && s.n.Waiting() == 0 {
+	if !slices.ContainsFunc(s.gates.names(), func(name string) bool { return strings.HasSuffix(name, "is handled") }) &&
+		s.n.Waiting() == 0 {
 		s.lanes = nil
 	}
 	if s.gates.wrong != nil {
@@ -53,7 +54,8 @@ func (s *scenario) look() error {
 // of which none is special are the same but for their names.
 func (s *scenario) state() string {
 	lines := strings.Split(s.n.State(), "\n")
-	lines = append(lines, fmt.Sprintf("draining %t drained %t stopped %t", s.draining.Load(), s.drained.Load(), s.stopped.Load()), fmt.Sprint("lanes ", s.lanes))
+	lines = append(lines, fmt.Sprintf("draining %t drained %t stopped %t", s.draining.Load(), s.drained.Load(),
+		s.stopped.Load()), fmt.Sprint("lanes ", s.lanes))
 	for once := range s.did {
 		if slices.Contains(atMostOnce, once) {
 			lines = append(lines, "did "+once)
@@ -66,7 +68,8 @@ func (s *scenario) state() string {
 		lines = append(lines, "handled "+name)
 	}
 	for _, a := range s.askers {
-		lines = append(lines, fmt.Sprintf("%s asked %d broken %t got %v end %v stopping %t", string(a.id), a.asked, a.broken, a.frames, a.end, a.stopping))
+		lines = append(lines, fmt.Sprintf("%s asked %d broken %t got %v end %v stopping %t", string(a.id), a.asked, a.broken,
+			a.frames, a.end, a.stopping))
 	}
 	slices.Sort(lines)
 	all := strings.Join(lines, "\n")

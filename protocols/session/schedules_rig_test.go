@@ -112,7 +112,8 @@ func explore(t *testing.T, sh shape, merge bool, end func(s *scenario)) (testkit
 
 // begin starts a node and sessions with it, whose HELLO is done.
 func begin(t *testing.T, sh shape, net *testkit.Network) *scenario {
-	s := &scenario{shape: sh, never: make(chan struct{}), handled: map[string]bool{}, flight: map[string]bool{}, did: map[string]bool{}}
+	s := &scenario{shape: sh, never: make(chan struct{}), handled: map[string]bool{}, flight: map[string]bool{},
+		did: map[string]bool{}}
 	s.gates.held = map[string]chan struct{}{}
 	cfg := session.DefaultConfig()
 	cfg.Workers, cfg.Ingress, cfg.EgressFrames, cfg.MaxInflight = 1, 2, sh.egress, min(sh.egress, int64(sh.requests))
@@ -162,7 +163,8 @@ func (a *asker) ask(s *scenario) {
 	}
 	a.asked++
 	// That the stream is gone already is among what the search looks for.
-	_ = a.w.w.Write(oap.Frame{Header: oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: uint64(a.asked)}, Payload: fmt.Appendf(nil, `{"op":"%d"}`, a.asked)})
+	_ = a.w.w.Write(oap.Frame{Header: oap.Header{Flags: whole, Proto: oap.ProtoIndex, CorrID: uint64(a.asked)},
+		Payload: fmt.Appendf(nil, `{"op":"%d"}`, a.asked)})
 }
 
 func (s *scenario) handle(_ context.Context, p peer.ID, r *session.Request) session.Response {

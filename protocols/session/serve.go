@@ -13,15 +13,16 @@ import (
 // maxPing is the largest PING payload, in bytes (OAP1 §5).
 const maxPing = 64
 
-// compressAbove is the payload size, in bytes, from which compression is worth
-// its time.
+// compressAbove is the payload size in bytes from which compression saves more than
+// it costs.
 const compressAbove = 1 << 10
 
-// whole are the flags of a request of one frame: the only kind on a session.
+// whole has the flags of a request of one frame, the only kind on a session.
 const whole = oap.FlagReq | oap.FlagStart | oap.FlagEnd
 
-// serve is the acceptor's side after HELLO: requests until the stream ends.
-func (l *link) serve() error {
+// readRequests is the reader of an accepted link after HELLO. It reads requests until the
+// stream ends.
+func (l *link) readRequests() error {
 	for {
 		f, err := l.next()
 		if err != nil {
@@ -33,7 +34,7 @@ func (l *link) serve() error {
 		case !ack && f.Flags.Has(oap.FlagReq):
 			err = l.request(f)
 		default:
-			err = l.unasking(f)
+			err = l.handleNonRequest(f)
 		}
 		if err != nil {
 			return err
@@ -41,54 +42,53 @@ func (l *link) serve() error {
 	}
 }
 
-// unasking takes a frame that is no request, in its turn.
-func (l *link) unasking(f oap.Frame) error {
-	if err := l.toll(); err != nil {
+// handleNonRequest handles a frame that is no request, within the peer's rate.
+func (l *link) handleNonRequest(f oap.Frame) error {
+	if err := l.waitForRate(); err != nil {
 		return err
 	}
-	if err := l.inflates(f); err != nil {
+	if err := l.checkPayload(f); err != nil {
 		return err
 	}
 	switch {
 	case f.Flags.IsAck():
 		return l.svc.m.reject(l.ack(f))
 	case f.Flags.Has(oap.FlagEvent) && f.Proto != oap.ProtoControl:
-		_ = l.svc.m.reject(oap.Refuse(oap.ReasonUnknownProto, "event")) // one-way: counted, not answered
+		_ = l.svc.m.reject(oap.Refuse(oap.ReasonUnknownProto, "event")) // an event has no answer
 	}
-	// What is left is GOAWAY, which asks nothing of the side that answers, and
-	// answers to what was never asked.
+	// The remaining frames need nothing: GOAWAY, and answers without a request.
 	return nil
 }
 
-// toll charges the rates of the peer and its IP group for a frame that cannot be refused, for it waits
-// for no answer. Beyond the rate the session is read no further until there is a
-// token: sooner than the session would be idle, or it ends.
-func (l *link) toll() error {
-	if err := l.pay(l.peer.rate); err != nil || l.groupRate == nil {
+// waitForRate takes a token from the rates of the peer and its IP group, for a frame that
+// has no answer and so cannot get busy. It waits for the token, so the session is
+// not read meanwhile. The session ends if the wait exceeds the idle time.
+func (l *link) waitForRate() error {
+	if err := l.waitForToken(l.peer.rate); err != nil || l.groupRate == nil {
 		return err
 	}
-	return l.pay(l.groupRate)
+	return l.waitForToken(l.groupRate)
 }
 
-// pay waits for a token.
-func (l *link) pay(rate *limits.Rate) error {
+// waitForToken takes a token from rate and waits for it if needed.
+func (l *link) waitForToken(rate *limits.Rate) error {
 	if rate.Take() {
 		return nil
 	}
-	l.svc.m.paced.Inc()
+	l.svc.m.delayed.Inc()
 	return rate.Wait(l.dead, 1, l.idleAfter)
 }
 
-// rated takes a token of the peer and of its IP group, or returns busy.
-func (l *link) rated() error {
+// takeRate takes a token from the rates of the peer and its IP group, or returns busy.
+func (l *link) takeRate() error {
 	if err := busy(l.peer.rate.Allow()); err != nil || l.groupRate == nil {
 		return err
 	}
 	return busy(l.groupRate.Allow())
 }
 
-// welcome waits for the opener's HELLO and answers it.
-func (l *link) welcome() error {
+// answerHello waits for the opener's HELLO and answers it.
+func (l *link) answerHello() error {
 	f, err := l.next()
 	if err != nil {
 		return err
@@ -96,14 +96,14 @@ func (l *link) welcome() error {
 	if !isHello(f) || !f.Flags.Has(whole) {
 		return l.svc.m.reject(oap.Refuse(oap.ReasonBadHello, "the first frame is %s of app_proto_id %d", f.Flags, f.Proto))
 	}
-	if err := l.inflates(f); err != nil {
+	if err := l.checkPayload(f); err != nil {
 		return err
 	}
-	h, err := oap.DecodeHelloRequest(f.Payload) // compressed it is none: nothing is agreed yet
+	h, err := oap.DecodeHelloRequest(f.Payload) // a HELLO must not be compressed
 	if err != nil {
 		return l.svc.m.reject(err)
 	}
-	if err := l.peer.permits.hold(l.dead); err != nil {
+	if err := l.peer.permits.acquireForReader(l.dead); err != nil {
 		return err
 	}
 	cfg := &l.svc.cfg
@@ -111,19 +111,23 @@ func (l *link) welcome() error {
 	if h.MaxFrame != 0 {
 		maxFrame = min(maxFrame, h.MaxFrame)
 	}
-	o := outgoingFrame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Code: uint16(status.OK.Code()), Proto: oap.ProtoControl})
+	o := outgoingFrame(oap.Header{
+		Flags: oap.FlagResp | oap.FlagEnd, Code: uint16(status.OK.Code()), Proto: oap.ProtoControl,
+	})
 	o.frame.Payload = oap.HelloResponse{
 		MaxFrame: maxFrame, MaxInflight: uint32(cfg.MaxInflight), CreditWindow: uint32(cfg.CreditWindow),
-		FlagsSupported: oap.FlagsKnown, Versions: []uint16{oap.Version}, Transports: l.svc.listening(), Now: l.svc.now().UnixMilli(),
+		FlagsSupported: oap.FlagsKnown, Versions: []uint16{oap.Version},
+		Transports: l.svc.listening(), Now: l.svc.now().UnixMilli(),
 	}.Encode()
-	l.svc.agree(l.stream.Conn(), maxFrame) // before the opener can ask for objects by it
+	l.svc.recordMaxFrame(l.stream.Conn(), maxFrame) // before the opener can request objects with it
 	l.put(o)
-	l.greeted(h.UA, maxFrame, 0, slices.Contains(h.Features, oap.FeatureCompZstd))
+	l.helloDone(h.UA, maxFrame, 0, slices.Contains(h.Features, oap.FeatureCompZstd))
 	return nil
 }
 
-// inflates refuses a frame that is not answered when its payload is damaged.
-func (l *link) inflates(f oap.Frame) error {
+// checkPayload returns an error if the payload of a frame without an answer cannot be
+// decompressed.
+func (l *link) checkPayload(f oap.Frame) error {
 	maxFrame := l.maxFrame.Load()
 	if maxFrame == 0 { // before HELLO
 		maxFrame = oap.MinMaxFrame
@@ -137,26 +141,27 @@ func isHello(f oap.Frame) bool {
 	return f.Proto == oap.ProtoControl && f.CorrID == 0 && !f.Flags.Has(oap.FlagEvent)
 }
 
-// errSecondHello refuses a HELLO of either side after the first.
-var errSecondHello = oap.Refuse(oap.ReasonBadHello, "HELLO is over")
+// errSecondHello is the error for a second HELLO.
+var errSecondHello = oap.Refuse(oap.ReasonBadHello, "a second HELLO")
 
-// request takes one REQ frame. The place of its answer in the egress queue is
-// taken first: a peer that does not read its answers is not read any more.
+// request handles one REQ frame. It first takes the frame permit of the answer, so
+// this node stops reading from a peer that does not read its answers.
 func (l *link) request(f oap.Frame) error {
-	if err := l.grant(f); err != nil { // before the answer, after which the corr_id is unknown
+	if err := l.grant(f); err != nil { // before the answer, which ends the corr_id
 		return err
 	}
-	if err := l.peer.permits.hold(l.dead); err != nil { // one permit at a time: two readers with one each would wait for ever
+	// Take one permit at a time: two readers with one permit each would deadlock.
+	if err := l.peer.permits.acquireForReader(l.dead); err != nil {
 		return err
 	}
-	held := true
+	unused := true
 	defer func() {
-		if held { // it resets, or a bug in decoding it panicked
+		if unused { // admit reset the stream or panicked
 			l.peer.permits.release(1, 0)
 		}
 	}()
 	err := l.svc.m.reject(l.admit(f))
-	if held = resets(err); held {
+	if unused = resets(err); unused {
 		return err
 	}
 	if err != nil {
@@ -165,19 +170,19 @@ func (l *link) request(f oap.Frame) error {
 	return nil
 }
 
-// resets reports whether a refusal ends the stream.
+// resets reports whether err resets the stream.
 func resets(err error) bool {
 	var de *oap.DecodeError
 	return errors.As(err, &de) && !de.Reason.Answered()
 }
 
-// admit answers a control request, hands any other to a worker, or refuses it.
-// Unless it fails, the frame permit is used up.
+// admit answers a control request, or queues another request for the workers. If it
+// returns nil, it has used the frame permit.
 func (l *link) admit(f oap.Frame) error {
 	s := l.svc
 	dup := l.answering(f.CorrID)
-	if !dup { // busy would be about the request that was taken
-		if err := l.rated(); err != nil {
+	if !dup { // a busy answer would end the first request of the corr_id
+		if err := l.takeRate(); err != nil {
 			return err
 		}
 	}
@@ -195,7 +200,8 @@ func (l *link) admit(f oap.Frame) error {
 	case handle == nil && f.Proto != oap.ProtoControl:
 		return oap.Refuse(oap.ReasonUnknownProto, "app_proto_id %d", f.Proto)
 	case !f.Flags.Has(whole):
-		return status.Errorf(status.BadRequest, "a request on a session is one frame, START and END; this one is %s", f.Flags)
+		return status.Errorf(status.BadRequest, "a request on a session is one frame with START and END; this one has %s",
+			f.Flags)
 	}
 	req, err := decodeRequest(f, payload)
 	if err != nil {
@@ -204,7 +210,8 @@ func (l *link) admit(f oap.Frame) error {
 	return l.dispatch(f, req, handle)
 }
 
-// busy turns the registry's rate_limit and quota into the busy that SPEC §2 asks for.
+// busy changes the outcomes rate_limit and quota of a limit to busy, which SPEC §2
+// requires.
 func busy(err error) error {
 	if err == nil {
 		return nil
@@ -219,23 +226,23 @@ func busy(err error) error {
 // ping answers PING.
 func (l *link) ping(f oap.Frame, payload []byte) error {
 	if len(payload) > maxPing {
-		return status.Errorf(status.BadRequest, "PING of %d bytes, at most %d", len(payload), maxPing)
+		return status.Errorf(status.BadRequest, "the PING has %d bytes, at most %d", len(payload), maxPing)
 	}
 	l.reply(f, append([]byte(nil), payload...), nil, false)
 	return nil
 }
 
-// answering reports whether a request of that corr_id is in flight.
+// answering reports whether a request with that corr_id is in flight.
 func (l *link) answering(corr uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.flight[corr] != nil
+	return l.requests[corr] != nil
 }
 
-// dispatch puts the request in flight and in the queue of the workers.
+// dispatch registers the request as in flight and queues it for the workers.
 func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
 	s := l.svc
-	s.inflight.add() // before the look: a Drain counts this request or has it refused
+	s.inflight.add() // before the check: a Drain either counts this request or makes the check fail
 	if s.draining.Load() {
 		s.inflight.done(1)
 		return errDraining
@@ -245,17 +252,17 @@ func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
 		return err
 	}
 	l.mu.Lock()
-	l.flight[f.CorrID] = &exchange{}
+	l.requests[f.CorrID] = &exchange{}
 	l.lastActive = time.Now()
 	l.producers.Add(1)
-	l.owed++
+	l.unanswered++
 	l.mu.Unlock()
 	t := newTask(l, f, req, handle)
 	shed, err := s.ingress.TryPutAt(l.peer.id, t, t.place)
 	if err != nil {
 		t.cancel()
-		t.settle()
-		l.paid(1)
+		t.removeFromFlight()
+		l.answersWritten(1)
 		l.leave()
 		return busy(err)
 	}
@@ -265,9 +272,10 @@ func (l *link) dispatch(f oap.Frame, req *Request, handle Handler) error {
 	return nil
 }
 
-// reply queues the answer to f: payload, or err. The frame permit is held.
-// Bytes that the budgets do not have now make the answer busy: a worker does
-// not wait for a peer that does not read.
+// reply queues the answer to f: payload, or err. The caller has a frame permit. If
+// the budgets have no bytes for the payload now, the answer becomes busy, because a
+// worker must not wait for a peer that does not read. final says whether a drain
+// waits for the answer.
 func (l *link) reply(f oap.Frame, payload []byte, err error, final bool) {
 	o := outgoingFrame(oap.Header{Flags: oap.FlagResp | oap.FlagEnd, Proto: f.Proto, CorrID: f.CorrID})
 	o.final = final
@@ -276,12 +284,14 @@ func (l *link) reply(f oap.Frame, payload []byte, err error, final bool) {
 	}
 	if err != nil {
 		o.frame.Flags &^= oap.FlagComp
-		o.frame.Code, o.frame.Payload = oap.ErrorPayload(err) // small, and as many as there are permits: not charged
+		// Error payloads are not charged: they are small, and the permits bound their number.
+		o.frame.Code, o.frame.Payload = oap.ErrorPayload(err)
 	}
 	l.put(o)
 }
 
-// fill makes o the success with that payload.
+// fill makes o a successful answer with the payload, compressed if the peer accepts
+// that.
 func (l *link) fill(o *outgoing, payload []byte) error {
 	maxFrame := l.maxFrame.Load()
 	if l.compress && len(payload) >= compressAbove {
@@ -289,9 +299,10 @@ func (l *link) fill(o *outgoing, payload []byte) error {
 			payload, o.frame.Flags = z, o.frame.Flags|oap.FlagComp
 		}
 	}
-	if most := int(maxFrame) - oap.HeaderSize; len(payload) > most {
-		l.svc.log.Error("an answer does not fit into a frame", "proto", o.frame.Proto, "bytes", len(payload), "room", most)
-		return status.Errorf(status.Internal, "the answer is %d bytes, a frame holds %d", len(payload), most)
+	if limit := int(maxFrame) - oap.HeaderSize; len(payload) > limit {
+		l.svc.log.Error("an answer does not fit a frame",
+			"proto", o.frame.Proto, "bytes", len(payload), "limit", limit)
+		return status.Errorf(status.Internal, "the answer has %d bytes, a frame holds %d", len(payload), limit)
 	}
 	if err := l.peer.permits.tryCharge(int64(len(payload))); err != nil {
 		return err
@@ -301,8 +312,8 @@ func (l *link) fill(o *outgoing, payload []byte) error {
 	return nil
 }
 
-// goAway tells the peer that this node is going. When there is no room for it
-// the peer learns it from the answers.
+// goAway sends GOAWAY to the peer. Without a frame permit it does nothing; the peer
+// then learns from draining answers that this node stops.
 func (l *link) goAway(d time.Duration) {
 	if !l.enter() {
 		return

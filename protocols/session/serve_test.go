@@ -248,18 +248,21 @@ func TestAcceptor(t *testing.T) {
 			}
 			w.wantAnswer(3, 200, "x")
 		}},
-		{name: "acknowledges what was not sent", rejected: oap.ReasonCreditViolation, run: func(t *testing.T, n *node, w *wire) {
-			w.hello()
-			w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: 3}, `{"op":"x"}`)
-			w.send(oap.Header{Flags: oap.FlagEvent | oap.FlagResp, Proto: oap.ProtoRepair, CorrID: 3}, string(make([]byte, 8)))
-			w.send(oap.Header{Flags: oap.FlagEvent | oap.FlagResp, Proto: oap.ProtoRepair, CorrID: 3}, "\x00\x00\x00\x00\x00\x00\x00\x01")
-			w.wantReset(reset(oap.ReasonCreditViolation))
-		}},
-		{name: "acknowledges an unknown request", rejected: oap.ReasonCreditViolation, run: func(t *testing.T, n *node, w *wire) {
-			w.hello()
-			w.send(oap.Header{Flags: oap.FlagEvent | oap.FlagResp, CorrID: 99}, string(make([]byte, 8)))
-			w.wantReset(reset(oap.ReasonCreditViolation))
-		}},
+		{name: "acknowledges what was not sent", rejected: oap.ReasonCreditViolation,
+			run: func(t *testing.T, n *node, w *wire) {
+				w.hello()
+				w.send(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: 3}, `{"op":"x"}`)
+				w.send(oap.Header{Flags: oap.FlagEvent | oap.FlagResp, Proto: oap.ProtoRepair, CorrID: 3}, string(make([]byte, 8)))
+				w.send(oap.Header{Flags: oap.FlagEvent | oap.FlagResp, Proto: oap.ProtoRepair, CorrID: 3},
+					"\x00\x00\x00\x00\x00\x00\x00\x01")
+				w.wantReset(reset(oap.ReasonCreditViolation))
+			}},
+		{name: "acknowledges an unknown request", rejected: oap.ReasonCreditViolation,
+			run: func(t *testing.T, n *node, w *wire) {
+				w.hello()
+				w.send(oap.Header{Flags: oap.FlagEvent | oap.FlagResp, CorrID: 99}, string(make([]byte, 8)))
+				w.wantReset(reset(oap.ReasonCreditViolation))
+			}},
 		{name: "events and stray answers", rejected: oap.ReasonUnknownProto, run: func(t *testing.T, n *node, w *wire) {
 			w.hello()
 			w.send(oap.Header{Flags: oap.FlagEvent}, `{"drain_ms":3000}`)
@@ -291,7 +294,8 @@ func TestAcceptor(t *testing.T) {
 					if tc.none {
 						want = 0
 					}
-					if got := n.metric(t, "frame_reject_total"); got != want || want > 0 && n.metric(t, "frame_reject_total", tc.rejected.String()) != 1 {
+					if got := n.metric(t, "frame_reject_total"); got != want ||
+						want > 0 && n.metric(t, "frame_reject_total", tc.rejected.String()) != 1 {
 						t.Errorf("%v frames rejected, want %v %s", got, want, tc.rejected)
 					}
 				})

@@ -24,24 +24,24 @@ import (
 // ProtocolID is the libp2p protocol of a session stream (OAP1 §5).
 const ProtocolID = protocol.ID("/oap/1/session")
 
-// Host is what a session needs of a libp2p host.
+// Host is the part of a libp2p host that sessions use.
 type Host interface {
 	NewStream(ctx context.Context, p peer.ID, pids ...protocol.ID) (network.Stream, error)
 	SetStreamHandler(pid protocol.ID, handler network.StreamHandler)
 	RemoveStreamHandler(pid protocol.ID)
 }
 
-// Deps is what a Service needs of its node.
+// Deps are the dependencies of a [Service]. Host is required.
 type Deps struct {
 	Host      Host
 	UserAgent string // name/version, shown to peers
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer
 	Limits    *limits.Registry
-	Inbound   *inbound.Memory // of frames that are not complete; nil: not bounded
-	// Transports returns what the host listens on, as HELLO tells it; nil: nothing.
+	Inbound   *inbound.Memory // limits the bytes of incomplete frames; nil: no limit
+	// Transports returns the names of the transports that the host listens on, for HELLO. Nil means none.
 	Transports func() []string
-	// Now is the clock that HELLO tells peers; nil: time.Now.
+	// Now is the clock whose time HELLO tells to peers; nil: time.Now.
 	Now func() time.Time
 }
 
@@ -57,24 +57,26 @@ type Service struct {
 	m         *metrics
 	handlers  map[uint16]Handler
 
-	ingress    *limits.Lanes[peer.ID, *task]
+	ingress    *limits.FairQueue[peer.ID, *task]
 	workers    *pool
 	egress     *limits.Budget
-	places     *limits.Portions[ipgroup.Group]
-	handshakes *limits.Portions[ipgroup.Group] // of peers: HELLOs under way
-	asking     *limits.Portions[ipgroup.Group] // requests of all peers in flight
+	places     *limits.FairGate[ipgroup.Group]
+	handshakes *limits.FairGate[ipgroup.Group] // sessions of peers before their HELLO
+	asking     *limits.FairGate[ipgroup.Group] // requests of all peers in flight
 	answering  *limits.GateFamily              // requests of one session
-	frames     *limits.BudgetFamily            // of one peer
-	bytes      *limits.BudgetFamily            // of one peer
-	rateFamily *limits.Family
-	rates      *lru.Cache[peer.ID, *limits.Rate] // outlives the sessions, so that a new one brings no new burst
-	groupRate  *limits.Family
-	groupRates *lru.Cache[ipgroup.Group, *limits.Rate] // so that a new identity brings none
+	frames     *limits.BudgetFamily            // frames of one peer
+	bytes      *limits.BudgetFamily            // bytes of one peer
+	rateFamily *limits.RateFamily
+	rates      *lru.Cache[peer.ID, *limits.Rate] // outlives the sessions, so a new session gets no new burst
+	groupRate  *limits.RateFamily
+	groupRates *lru.Cache[ipgroup.Group, *limits.Rate] // a new identity of the group gets no new burst
 
-	agreeing sync.Mutex                 // for what changes lowered
-	lowered  *lru.Cache[string, uint32] // max_frame by id of the connection, where it is below oap.MaxFrame; outlives the sessions
+	maxFramesMu sync.Mutex // guards writes to lowered
+	// lowered has the max_frame of each connection where it is below oap.MaxFrame, by
+	// the connection's id. It outlives the sessions.
+	maxFrames *lru.Cache[string, uint32]
 
-	exchanges sync.Pool // *exchange: of calls that were answered, for the next ones
+	exchanges sync.Pool // unused *exchange
 
 	inflight inflight
 	draining atomic.Bool
@@ -85,43 +87,43 @@ type Service struct {
 	peers   map[peer.ID]*peerEntry
 }
 
-// ratedPeers bounds the buckets kept for peers, and the connections whose
-// max_frame is remembered, most recent first.
+// ratedPeers is the most peers with a rate bucket, and the most connections with a
+// recorded max_frame. Beyond it, the least recently used is removed.
 const ratedPeers = 16384
 
 const (
-	// groupPart bounds what one IP group has of the sessions, the handshakes and the
-	// requests in flight: one more only while it has fewer than that part of those
-	// free.
+	// groupPart limits the share of one IP group in the sessions, the handshakes and
+	// the requests in flight. The group gets one more only while it has fewer than
+	// 1/groupPart of the free ones.
 	groupPart = 4
 
-	// groupRates is how many peers' rates one IP group has together.
+	// groupRates is the rate of one IP group as a multiple of one peer's rate.
 	groupRates = 8
 )
 
-// New returns a service that runs nothing yet.
+// New returns a Service. It starts nothing; see Run.
 func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if deps.Host == nil {
-		return nil, errors.New("session: no host")
+		return nil, errors.New("a session service needs a host")
 	}
 	m, err := newMetrics(deps.Metrics)
 	if err != nil {
-		return nil, fmt.Errorf("session: metrics: %w", err)
+		return nil, fmt.Errorf("register the session metrics: %w", err)
 	}
 	rates, err := lru.New[peer.ID, *limits.Rate](ratedPeers)
 	if err != nil {
-		return nil, fmt.Errorf("session: %w", err)
+		return nil, fmt.Errorf("make a cache of the sessions: %w", err)
 	}
 	groups, err := lru.New[ipgroup.Group, *limits.Rate](ratedPeers)
 	if err != nil {
-		return nil, fmt.Errorf("session: %w", err)
+		return nil, fmt.Errorf("make a cache of the sessions: %w", err)
 	}
 	lowered, err := lru.New[string, uint32](ratedPeers)
 	if err != nil {
-		return nil, fmt.Errorf("session: %w", err)
+		return nil, fmt.Errorf("make a cache of the sessions: %w", err)
 	}
 	log := deps.Log
 	if log == nil {
@@ -135,55 +137,67 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s := &Service{
 		inbound: deps.Inbound, listening: deps.Transports, now: deps.Now,
-		cfg: cfg, host: deps.Host, userAgent: deps.UserAgent, log: log, m: m, rates: rates, groupRates: groups, lowered: lowered,
+		cfg: cfg, host: deps.Host, userAgent: deps.UserAgent, log: log, m: m,
+		rates: rates, groupRates: groups, maxFrames: lowered,
 		handlers: map[uint16]Handler{},
 		peers:    map[peer.ID]*peerEntry{},
-		ingress: limits.NewLanes[peer.ID, *task](deps.Limits, limits.Spec{
-			Name: "session.ingress", Path: "stream reader → dispatcher", Policy: "busy to the newest of the peer that has most waiting, or to the newcomer if that has as many",
+		ingress: limits.NewFairQueue[peer.ID, *task](deps.Limits, limits.Spec{
+			Name: "session.ingress", Path: "stream reader → dispatcher",
+			Policy: "busy to the newest request of the peer with the most waiting; to the new one if its peer has as many",
 		}, int(cfg.Ingress), int(cfg.Workers)),
 		egress: deps.Limits.NewBudget(limits.Spec{
-			Name: "session.egress", Path: "anyone → the streams' writers", Policy: "the oldest of the peer that holds most, if more than who asks, becomes busy; else calls wait up to permit_wait, then busy, and answers become busy",
+			Name: "session.egress", Path: "calls and answers → the streams' writers",
+			Policy: "the oldest frame of the peer that holds the most bytes becomes busy, if that peer holds more; " +
+				"else calls wait up to permit_wait, then busy, and answers become busy",
 		}, int64(cfg.EgressBytes)),
-		places: limits.NewPortions[ipgroup.Group](deps.Limits, limits.Spec{
-			Name: "session.sessions", Path: "peers and callers → sessions", Policy: "stream reset, call busy; one IP group opens a quarter of those free at most",
+		places: limits.NewFairGate[ipgroup.Group](deps.Limits, limits.Spec{
+			Name: "session.sessions", Path: "peers and callers → sessions",
+			Policy: "stream reset, call busy; one IP group opens at most a quarter of the free sessions",
 		}, cfg.Sessions, groupPart),
-		rateFamily: deps.Limits.NewFamily(limits.Spec{
-			Name: "session.control_rate", Path: "one peer → dispatcher", Policy: "reject: busy; what waits for no answer is not read until its turn",
+		rateFamily: deps.Limits.NewRateFamily(limits.Spec{
+			Name: "session.control_rate", Path: "one peer → dispatcher",
+			Policy: "reject: busy; for frames without an answer, the session is not read until the rate allows",
 		}, float64(cfg.ControlRate), int(cfg.ControlRate)),
 	}
-	s.handshakes = limits.NewPortions[ipgroup.Group](deps.Limits, limits.Spec{
-		Name: "session.handshakes", Path: "peers → sessions before their HELLO", Policy: "stream reset; one IP group has a quarter of those free at most",
+	s.handshakes = limits.NewFairGate[ipgroup.Group](deps.Limits, limits.Spec{
+		Name: "session.handshakes", Path: "peers → sessions before their HELLO",
+		Policy: "stream reset; one IP group gets at most a quarter of the free places",
 	}, cfg.Handshakes, groupPart)
-	s.asking = limits.NewPortions[ipgroup.Group](deps.Limits, limits.Spec{
-		Name: "session.asking", Path: "stream reader → dispatcher (requests in flight of all)", Policy: "busy to an IP group that has a quarter of what is free; else see session.ingress",
+	s.asking = limits.NewFairGate[ipgroup.Group](deps.Limits, limits.Spec{
+		Name: "session.asking", Path: "stream reader → dispatcher (requests in flight of all peers)",
+		Policy: "busy to an IP group that has a quarter of the free places; else see session.ingress",
 	}, cfg.Ingress+cfg.Workers, groupPart)
-	s.groupRate = deps.Limits.NewFamily(limits.Spec{
-		Name: "session.group_rate", Path: "one IP group → dispatcher", Policy: "reject: busy; what waits for no answer is not read until its turn",
+	s.groupRate = deps.Limits.NewRateFamily(limits.Spec{
+		Name: "session.group_rate", Path: "one IP group → dispatcher",
+		Policy: "reject: busy; for frames without an answer, the session is not read until the rate allows",
 	}, groupRates*float64(cfg.ControlRate), groupRates*int(cfg.ControlRate))
 	s.answering = deps.Limits.NewGateFamily(limits.Spec{
 		Name: "session.max_inflight", Path: "one session → dispatcher", Policy: "reject: busy",
 	}, cfg.MaxInflight)
 	s.frames = deps.Limits.NewBudgetFamily(limits.Spec{
-		Name: "session.egress_frames", Path: "anyone → the writers of one peer (frames)", Policy: "calls wait up to permit_wait, then busy, or the oldest call is told busy (drop_oldest); readers wait",
+		Name: "session.egress_frames", Path: "calls and answers → the writers of one peer (frames)",
+		Policy: "calls wait up to permit_wait, then busy, or the oldest call gets busy (drop_oldest); readers wait",
 	}, cfg.EgressFrames, s.fullest(func(p *permits) *limits.Budget { return p.frames }))
 	s.bytes = deps.Limits.NewBudgetFamily(limits.Spec{
-		Name: "session.peer_egress_bytes", Path: "anyone → the writers of one peer (bytes)", Policy: "calls wait up to permit_wait, then busy, and answers become busy; the oldest first (drop_oldest)",
+		Name: "session.peer_egress_bytes", Path: "calls and answers → the writers of one peer (bytes)",
+		Policy: "calls wait up to permit_wait, then busy, and answers become busy; the oldest first (drop_oldest)",
 	}, int64(cfg.PeerEgressBytes), s.fullest(func(p *permits) *limits.Budget { return p.bytes }))
-	s.workers = &pool{want: int(cfg.Workers), work: s.work, died: s.workerDied}
+	s.workers = &pool{size: int(cfg.Workers), work: s.work, died: s.workerDied}
 	return s, nil
 }
 
-// Handle registers the handler of an application protocol, before Run.
-// Control has none, and one protocol has one handler: anything else panics.
+// Handle registers the handler of an application protocol. Call it before Run. It
+// panics for the control protocol, for a nil handler, and for a second handler of
+// one protocol.
 func (s *Service) Handle(proto uint16, h Handler) {
 	if proto == oap.ProtoControl || s.handlers[proto] != nil || h == nil {
-		panic(fmt.Sprintf("session: handler of app_proto_id %d", proto))
+		panic(fmt.Sprintf("bad handler of app_proto_id %d", proto))
 	}
 	s.handlers[proto] = h
 }
 
-// Run accepts and opens sessions until ctx ends. It returns nil when every
-// session has ended and every goroutine of it has returned.
+// Run accepts and opens sessions until ctx ends. It returns nil after every session
+// and every goroutine has ended. It calls ready once it accepts sessions.
 func (s *Service) Run(ctx context.Context, ready func()) error {
 	s.mu.Lock()
 	again := s.running != nil
@@ -192,11 +206,11 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	}
 	s.mu.Unlock()
 	if again {
-		return errors.New("session: already running")
+		return errors.New("the session service runs already")
 	}
 	s.draining.Store(false)
 
-	// Workers outlive the sessions, each of which waits for its requests.
+	// The workers outlive the sessions, because each session waits for its requests.
 	workCtx, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWorkers()
 	var workers sync.WaitGroup
@@ -239,17 +253,17 @@ func (s *Service) accept(stream network.Stream) {
 	}
 	defer s.detach(l)
 	l.run(func() error {
-		if err := l.welcome(); err != nil {
+		if err := l.answerHello(); err != nil {
 			return err
 		}
-		greeted() // again below, which changes nothing
-		return l.serve()
+		greeted() // the deferred call then does nothing
+		return l.readRequests()
 	})
 }
 
-// Drain tells every peer to go away within d, refuses new requests and calls
-// with draining, and waits until nothing is in flight or ctx ends. It returns
-// how many requests were not finished; ending Run's ctx then cuts them off.
+// Drain sends GOAWAY with the time d to every peer and answers new requests and calls
+// with draining. It waits until nothing is in flight or ctx ends, and returns how
+// many requests are unfinished. The end of Run's ctx cuts those off.
 func (s *Service) Drain(ctx context.Context, d time.Duration) (unfinished int) {
 	s.draining.Store(true)
 	for _, l := range s.links() {

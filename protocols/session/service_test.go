@@ -107,7 +107,8 @@ func TestHelloBothWaysAtOnce(t *testing.T) {
 				defer a.stop()
 				defer b.stop()
 				sizes := func(when string) {
-					if x, y := a.MaxFrame(a.host.Conn("b")), b.MaxFrame(b.host.Conn("a")); x != oap.MinMaxFrame || y != oap.MinMaxFrame {
+					if x, y := a.MaxFrame(a.host.Conn("b")), b.MaxFrame(b.host.Conn("a")); x != oap.MinMaxFrame ||
+						y != oap.MinMaxFrame {
 						t.Errorf("%s: max_frame is %d and %d", when, x, y)
 					}
 				}
@@ -168,7 +169,8 @@ func TestDrain(t *testing.T) {
 			wg.Go(func() {
 				elapsed(t, min(tc.works, tc.drain), func() { unfinished = n.Drain(ctx, tc.drain) })
 			})
-			if f := w.recv(); f.Flags != oap.FlagEvent|oap.FlagStart|oap.FlagEnd || f.CorrID != 0 || f.Proto != oap.ProtoControl || string(f.Payload) != `{"drain_ms":3000}` {
+			if f := w.recv(); f.Flags != oap.FlagEvent|oap.FlagStart|oap.FlagEnd || f.CorrID != 0 ||
+				f.Proto != oap.ProtoControl || string(f.Payload) != `{"drain_ms":3000}` {
 				t.Fatalf("%+v %s", f.Header, f.Payload)
 			}
 			w.ask(2, `{"op":"x"}`)

@@ -129,8 +129,10 @@ func TestStates(t *testing.T) {
 		events      map[string]func(m *machine)
 		observe     func(m *machine) string
 	}{
-		{"acceptor", acceptorStates, []string{"greeting", "open", "busy", "draining", "closing", "ended"}, (*machine).acceptorIn, acceptorEvents, (*machine).acceptorState},
-		{"opener", openerStates, []string{"opening", "greeting", "open", "busy", "going away", "draining", "ended"}, (*machine).openerIn, openerEvents, (*machine).openerState},
+		{"acceptor", acceptorStates, []string{"greeting", "open", "busy", "draining", "closing", "ended"},
+			(*machine).acceptorIn, acceptorEvents, (*machine).acceptorState},
+		{"opener", openerStates, []string{"opening", "greeting", "open", "busy", "going away", "draining", "ended"},
+			(*machine).openerIn, openerEvents, (*machine).openerState},
 	} {
 		var events []string
 		for e := range side.events {
@@ -394,7 +396,8 @@ var acceptorEvents = either(map[string]func(*machine){
 	"request":  says(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: 9}, `{"op":"x"}`),
 	"again":    says(oap.Header{Flags: whole, Proto: oap.ProtoRepair, CorrID: 1}, `{"op":"x"}`),
 	"answer":   says(oap.Header{Flags: asAnswer, Code: 200, Proto: oap.ProtoIndex, CorrID: 1}, `{}`),
-	"ACK":      says(oap.Header{Flags: oap.FlagEvent | oap.FlagResp, Proto: oap.ProtoRepair, CorrID: 1}, string(make([]byte, 8))),
+	"ACK": says(oap.Header{Flags: oap.FlagEvent | oap.FlagResp, Proto: oap.ProtoRepair, CorrID: 1},
+		string(make([]byte, 8))),
 	"answered": func(m *machine) {
 		m.cannot = m.over() || len(m.n.Sessions()) == 0 || m.n.Sessions()[0].Inflight == 0
 		time.Sleep(9 * time.Second) // of the 10 that a handler has, one has passed
@@ -464,7 +467,8 @@ var openerEvents = either(map[string]func(*machine){
 	},
 	"stray": says(oap.Header{Flags: asAnswer, Code: 200, Proto: oap.ProtoIndex, CorrID: 99}, `{}`),
 	"ACK": func(m *machine) {
-		says(oap.Header{Flags: oap.FlagEvent | oap.FlagResp, Proto: oap.ProtoIndex, CorrID: m.corr}, "\x00\x00\x00\x00\x00\x00\x00\x01")(m)
+		says(oap.Header{Flags: oap.FlagEvent | oap.FlagResp, Proto: oap.ProtoIndex, CorrID: m.corr},
+			"\x00\x00\x00\x00\x00\x00\x00\x01")(m)
 	},
 	"give up": func(m *machine) {
 		m.cannot = m.call == nil
@@ -474,7 +478,8 @@ var openerEvents = either(map[string]func(*machine){
 	},
 })
 
-const acceptorsHello = `{"max_frame":1048576,"max_inflight":32,"credit_window":64,"flags_supported":255,"versions":[1],"transports":[]}`
+const acceptorsHello = `{"max_frame":1048576,"max_inflight":32,"credit_window":64,` +
+	`"flags_supported":255,"versions":[1],"transports":[]}`
 
 // openerIn brings a session that the service opens to a state.
 func (m *machine) openerIn(state string) {
@@ -532,7 +537,8 @@ func (m *machine) openerState() string {
 		return "open" // one that is going away would have ended
 	}
 	// A call tells the rest; the peer answers it.
-	if _, err := m.n.Call(m.t.Context(), "b", oap.ProtoIndex, []byte(`{"op":"probe"}`)); status.Of(err) == status.Draining {
+	if _, err := m.n.Call(m.t.Context(), "b", oap.ProtoIndex,
+		[]byte(`{"op":"probe"}`)); status.Of(err) == status.Draining {
 		return "going away"
 	}
 	return "busy"

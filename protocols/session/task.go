@@ -11,7 +11,7 @@ import (
 	"allium/protocols/status"
 )
 
-// task is one request on its way to a worker and back.
+// task is one request of a peer, from the queue until its answer.
 type task struct {
 	l      *link
 	head   oap.Header
@@ -19,7 +19,7 @@ type task struct {
 	handle Handler
 	ctx    context.Context
 	cancel context.CancelFunc
-	place  *limits.Place[ipgroup.Group] // of asking; taken while it is in the queue or runs
+	place  *limits.Place[ipgroup.Group] // place in Service.asking, while the task waits or runs
 }
 
 func newTask(l *link, f oap.Frame, req *Request, handle Handler) *task {
@@ -42,19 +42,20 @@ func (s *Service) work(ctx context.Context) {
 	}
 }
 
-// workerDied notes the end of a worker that nobody asked to end.
+// workerDied counts and logs the unexpected end of a worker.
 func (s *Service) workerDied(reason any, stack []byte) {
 	s.m.deaths.Inc()
 	s.log.Error("a worker died and is replaced", "panic", reason, "stack", string(stack))
 }
 
-// Workers returns how many workers are alive and how many there should be.
-// They differ while Run does not run, and between the death of a worker and its
-// replacement, 100 ms to 2 s later.
-func (s *Service) Workers() (alive, want int) { return int(s.workers.alive.Load()), s.workers.want }
+// Workers returns the number of live workers and the configured number. They differ
+// while Run does not run, and for 100 ms to 2 s between the death of a worker and its
+// replacement.
+func (s *Service) Workers() (alive, want int) { return int(s.workers.alive.Load()), s.workers.size }
 
-// run answers the request, also when the handler ends the goroutine. One whose
-// time passed in the queue is not handled.
+// run handles the request and queues its answer. It answers even if the handler calls
+// runtime.Goexit. If the deadline passed in the queue, it answers timeout without
+// calling the handler.
 func (t *task) run() {
 	defer t.l.svc.ingress.Done(t.l.peer.id)
 	r := Response{Err: errBug}
@@ -67,12 +68,12 @@ func (t *task) run() {
 	r = t.call()
 }
 
-// finish queues the answer; where making it panics (an error of the handler's
-// own type, say), one that says so.
+// finish queues the answer. If encoding the answer panics, for example in the Error
+// method of the handler's error, it queues errBug.
 func (t *task) finish(r Response) {
 	defer t.l.leave()
 	defer t.cancel()
-	t.settle()
+	t.removeFromFlight()
 	answered := false
 	defer func() {
 		if !answered {
@@ -83,23 +84,24 @@ func (t *task) finish(r Response) {
 	answered = true
 }
 
-// settle takes the request out of flight.
-func (t *task) settle() {
+// removeFromFlight removes the request from the requests in flight.
+func (t *task) removeFromFlight() {
 	l := t.l
 	l.mu.Lock()
-	delete(l.flight, t.head.CorrID)
+	delete(l.requests, t.head.CorrID)
 	l.lastActive = time.Now()
 	l.mu.Unlock()
 	t.place.Leave()
 	l.places.Release()
 }
 
-// call runs the handler; a panic is a bug that costs one request.
+// call runs the handler. A panic of the handler becomes errBug.
 func (t *task) call() (r Response) {
 	defer func() {
 		if p := recover(); p != nil {
 			t.l.svc.m.panics.Inc()
-			t.l.svc.log.Error("request handler panicked", "proto", t.head.Proto, "op", t.req.Op, "panic", p, "stack", string(debug.Stack()))
+			t.l.svc.log.Error("a request handler panicked",
+				"proto", t.head.Proto, "op", t.req.Op, "panic", p, "stack", string(debug.Stack()))
 			r = Response{Err: errBug}
 		}
 	}()

@@ -141,7 +141,8 @@ func TestEveryBusyTellsTheWait(t *testing.T) {
 					t.Fatalf("got %v, want busy with a limit", err)
 				}
 				l := e.Limit
-				if l.Name != tc.limit || l.Current != tc.current || l.Cap != tc.cap || l.RetryAfter < tc.wait*9/10 || l.RetryAfter > tc.wait*11/10 {
+				if l.Name != tc.limit || l.Current != tc.current || l.Cap != tc.cap || l.RetryAfter < tc.wait*9/10 ||
+					l.RetryAfter > tc.wait*11/10 {
 					t.Errorf("got %+v, want %s, %d of %d, in about %s", *l, tc.limit, tc.current, tc.cap, tc.wait)
 				}
 			})

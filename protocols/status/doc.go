@@ -1,14 +1,16 @@
-// Package status holds the closed table of outcomes (SPEC §3) and the one
-// error type that carries them.
+// Package status provides the closed table of outcomes (SPEC §3) and the error type that carries
+// them. An outcome says what became of a request: an OAP code, an HTTP status, an exit code and
+// whether a retry helps.
 //
-// A package that fails returns an error with an outcome, made by [Errorf] or
-// by a type of its own with a Status method. The object server, the HTTP
-// gateway and the command line translate that error through [Of] and
-// [ReportOf] and through nothing else, so one failure has one meaning on every
-// surface: an OAP code, an HTTP status, an exit code and a retry hint.
+// Invariants:
 //
-// One error, walked through: the store finds a bad group and returns
-// Errorf(Corrupt, …); the resolver wraps it with %w; the gateway calls
-// ReportOf(err), answers 502 with the report as its body; the command line
-// decodes the report, prints its message and exits with 65.
+//   - A package returns an error with an outcome: one made by [Errorf], or one of its own type with
+//     a Status method. Errors without an outcome are internal, except those that [Of] recognizes.
+//   - The object server, the HTTP gateway and the command line translate errors only through [Of] and
+//     [ReportOf]. So a failure means the same everywhere.
+//
+// One error: the store finds a corrupt group and returns Errorf(Corrupt, …). The resolver wraps it
+// with %w. The gateway calls ReportOf(err) and answers 502 with the report as the body. The command
+// line decodes the report, turns it into an error with Report.Err, prints its message and exits with
+// 65.
 package status

@@ -12,54 +12,59 @@ import (
 type Error struct {
 	Outcome  Outcome
 	Message  string
-	Detail   string // a narrower label, such as a reason of OAP1.md §3
-	Limit    *Limit // set for busy-class outcomes
-	LookupID string // names the lookup in the log; empty when none was made
-	Err      error  // the cause, if any
+	Detail   string // a more specific label, such as a reason of OAP1.md §3; may be empty
+	Limit    *Limit // the limit that refused the request; nil if none did
+	LookupID string // identifies the lookup in the log; empty without a lookup
+	Err      error  // the cause; may be nil
 }
 
-// Limit describes the bound that a busy-class outcome ran into.
+// Limit describes the limit that refused a request.
 type Limit struct {
-	Name       string        // as in the registry of limits, e.g. "gateway.inflight"
-	Current    int64         // in the limit's own unit
-	Cap        int64         // in the limit's own unit
+	Name       string        // as in the registry of limits, such as "gateway.inflight"
+	Current    int64         // present use, in the limit's own unit
+	Cap        int64         // most use, in the limit's own unit
 	RetryAfter time.Duration // estimated wait, 100 ms – 30 s
 }
 
-// Errorf returns an *Error with the outcome and a formatted message. An
-// operand of %w is kept as the cause.
+// Errorf returns an *Error with the outcome and a formatted message. The operand of %w is the cause;
+// a format with several %w keeps no cause.
 func Errorf(o Outcome, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Outcome: o, Message: err.Error(), Err: errors.Unwrap(err)}
 }
 
-// BusyError returns a busy-class error that carries the limit it ran into.
+// BusyError returns an error for a request that limit l refused, such as busy, rate_limit or quota.
 func BusyError(o Outcome, l Limit) *Error {
 	return &Error{
 		Outcome: o,
-		Message: fmt.Sprintf("%s is at its limit (%d of %d); try again in %s", l.Name, l.Current, l.Cap, l.RetryAfter.Round(time.Millisecond)),
-		Limit:   &l,
+		Message: fmt.Sprintf("%s is at its limit (%d of %d); try again in %s", l.Name, l.Current, l.Cap,
+			l.RetryAfter.Round(time.Millisecond)),
+		Limit: &l,
 	}
 }
 
-// Error is the message.
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap is the cause.
+// Unwrap returns the cause, nil if there is none.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Status is the outcome.
+// Status returns the outcome.
 func (e *Error) Status() Outcome { return e.Outcome }
 
-// Of walks err's chain to its outcome: the first error with a Status method
-// decides; then cancellation, deadlines and the operating system's own errors
-// (see [System]). nil is OK, anything unknown is internal.
+// Of returns the outcome of err. The first of these that applies decides:
+//
+//   - A nil err is ok.
+//   - The first error in err's chain with a Status method gives the outcome.
+//   - context.Canceled is canceled, and an error whose Timeout method returns true is timeout.
+//   - [System] recognizes errors of the operating system.
+//   - Any other error is internal.
 func Of(err error) Outcome {
 	if err == nil {
 		return OK
 	}
-	if e, ok := err.(*Error); ok { //nolint:errorlint // what wraps one comes below
-		return e.Outcome // the same, for nothing: refusals must be cheap
+	if e, ok := err.(*Error); ok { //nolint:errorlint // errors.As below finds a wrapped one
+		return e.Outcome // errors.As costs more, and refusals must be cheap
 	}
 	var s interface{ Status() Outcome }
 	if errors.As(err, &s) {
@@ -77,8 +82,8 @@ func Of(err error) Outcome {
 	return o
 }
 
-// Report is an error on the wire: the payload of an OAP error (OAP1.md §8),
-// the extension members of an HTTP problem and the command line's --json form.
+// Report is the form in which an error leaves the process: the payload of an OAP error (OAP1.md §8),
+// the extension members of an HTTP problem and the command line's --json output.
 type Report struct {
 	Reason       string `json:"reason"`
 	Message      string `json:"message"`
@@ -90,8 +95,8 @@ type Report struct {
 	LookupID     string `json:"lookup_id,omitempty"`
 }
 
-// ReportOf returns what may be said of err to someone else. The message is
-// the whole chain's; members come from the first *Error in it.
+// ReportOf returns the report of err. The message is err.Error(), so it includes the text of every
+// wrapping error. The other members come from the first *Error in err's chain.
 func ReportOf(err error) Report {
 	r := Report{Reason: Of(err).String()}
 	if err != nil {
@@ -108,8 +113,8 @@ func ReportOf(err error) Report {
 	return r
 }
 
-// Err turns a received report back into an error. An unknown reason falls
-// back to the first outcome of code.
+// Err returns a received report as an *Error. If its reason is unknown, the outcome is
+// [FromCode](code).
 func (r Report) Err(code int) error {
 	o, ok := Parse(r.Reason)
 	if !ok {
@@ -121,7 +126,8 @@ func (r Report) Err(code int) error {
 	}
 	e := &Error{Outcome: o, Message: msg, Detail: r.Detail, LookupID: r.LookupID}
 	if r.Limit != "" || r.RetryAfterMS > 0 {
-		e.Limit = &Limit{Name: r.Limit, Current: r.Current, Cap: r.Cap, RetryAfter: time.Duration(r.RetryAfterMS) * time.Millisecond}
+		e.Limit = &Limit{Name: r.Limit, Current: r.Current, Cap: r.Cap,
+			RetryAfter: time.Duration(r.RetryAfterMS) * time.Millisecond}
 	}
 	return e
 }

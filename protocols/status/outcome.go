@@ -2,8 +2,8 @@ package status
 
 import "fmt"
 
-// Outcome is one line of the closed table of SPEC §3. The zero value is OK.
-// New outcomes are added to the table, never invented beside it.
+// Outcome is one of the closed list of outcomes in SPEC §3. The zero value is OK. A new outcome is
+// added to SPEC §3 and to this package's table.
 type Outcome uint8
 
 // The outcomes, in the order of SPEC §3.
@@ -12,85 +12,93 @@ const (
 	Partial
 	NotModified
 
+	// The request is malformed, its address is, or it asks for something unknown.
 	BadRequest
 	BadAddress
-	Unsupported
+	Unsupported // an unknown operation or encoding
 
+	// The capability is missing or insufficient.
 	Unauthenticated
 	Forbidden
 
-	NotAllowed
-	Denied
+	NotAllowed // policy forbids it, for example because the source or peer is not on an allow list
+	Denied     // the denylist forbids it
 
-	NotFound
-	Gone
+	NotFound // there is no provider
+	Gone     // it has expired or was withdrawn
 
-	Method
+	Method // the path does not accept the HTTP method
 
-	Conflict
-	BadDigest
+	Conflict  // other content has that key
+	BadDigest // the bytes do not hash to the address
 
-	Precondition
+	Precondition // a condition of the request is not met, such as If-Match or only-if-cached
 
+	// The body, its decompressed form or an OAP frame is too large.
 	BodyCap
 	DecompressCap
 	FrameOversize
 
 	BadRange
 
+	// A signed record is refused.
 	Stale
 	BadSignature
 	Equivocation
 
+	// A limit or a circuit breaker refused the request. A later request may succeed.
 	Busy
 	RateLimit
 	Quota
 	BreakerOpen
 
-	Canceled
+	Canceled // the caller ended the request
 
-	Internal
+	Internal // a bug, logged with its stack
 
+	// Verification failed, or a peer or origin misbehaved.
 	Corrupt
 	Upstream
 	EtagInvalid
 
+	// The node cannot serve the request now, or cannot be reached.
 	NotReady
 	Draining
 	Amnesia
 	TransportDown
 	NoBootstrap
 
+	// A deadline passed, or a lookup took too many steps.
 	Timeout
 	HopExceeded
 
-	NoSpace
+	NoSpace // there is no space left to store the data
 
-	BadFrame
+	BadFrame // an OAP frame was refused for another reason than its size
 
 	outcomes // number of outcomes; keep last
 )
 
-// Retry says whether asking again can help, and when.
+// Retry says whether a retry can help, and when.
 type Retry uint8
 
 // The values of the "retry helps" column of SPEC §3.
 const (
-	RetryNever     Retry = iota // the same request gives the same answer
-	RetryLater                  // the network may learn the answer
+	RetryNever     Retry = iota // the same request gets the same answer
+	RetryLater                  // the network may know the answer later
 	RetryMaybe                  // a bug: it may or may not happen again
 	RetryElsewhere              // another provider may do better
-	RetryAfter                  // after the wait that the error carries
+	RetryAfter                  // after the wait in the error's Limit
 	RetryYes                    // at once or with back-off
 	RetrySpace                  // after space is made
 )
 
-// String is the advice in words.
+// String returns the advice in words. It panics for values other than the constants.
 func (r Retry) String() string {
 	return [...]string{"no", "later", "maybe", "elsewhere", "after the wait given", "yes", "after space is made"}[r]
 }
 
-// row is one line of the table: what every surface says for one outcome.
+// row is one line of the table.
 type row struct {
 	label string
 	code  uint16 // OAP status and HTTP status
@@ -98,7 +106,7 @@ type row struct {
 	retry Retry
 }
 
-// table is SPEC §3. Everything that translates an outcome reads it.
+// table is the table of SPEC §3. Parse, FromCode and the methods of [Outcome] read it.
 var table = [outcomes]row{
 	OK:              {"ok", 200, 0, RetryNever},
 	Partial:         {"partial", 206, 0, RetryNever},
@@ -143,7 +151,7 @@ var table = [outcomes]row{
 	BadFrame:        {"bad_frame", 400, 65, RetryNever},
 }
 
-// All lists every outcome in the order of SPEC §3.
+// All returns every outcome, in the order of SPEC §3.
 func All() []Outcome {
 	all := make([]Outcome, outcomes)
 	for i := range all {
@@ -152,7 +160,7 @@ func All() []Outcome {
 	return all
 }
 
-// String is the outcome's label, as it appears in JSON, metrics and logs.
+// String returns the outcome's label, as it appears in JSON, metrics and logs.
 func (o Outcome) String() string {
 	if o >= outcomes {
 		return fmt.Sprintf("outcome(%d)", uint8(o))
@@ -160,19 +168,20 @@ func (o Outcome) String() string {
 	return table[o].label
 }
 
-// Code is the OAP and HTTP status.
+// Code returns the OAP and HTTP status.
 func (o Outcome) Code() int { return int(o.row().code) }
 
-// Exit is the process exit code.
+// Exit returns the process exit code.
 func (o Outcome) Exit() int { return int(o.row().exit) }
 
-// Retry says whether asking again can help.
+// Retry returns whether a retry can help.
 func (o Outcome) Retry() Retry { return o.row().retry }
 
 // Success reports whether the outcome is one of ok, partial, not_modified.
 func (o Outcome) Success() bool { return o <= NotModified }
 
-// row maps values outside the table to internal: an unknown outcome is a bug.
+// row returns the outcome's line of the table. A value outside the table is a bug, so it gets the line
+// of Internal.
 func (o Outcome) row() row {
 	if o >= outcomes {
 		o = Internal
@@ -180,7 +189,7 @@ func (o Outcome) row() row {
 	return table[o]
 }
 
-// Parse returns the outcome with that label.
+// Parse returns the outcome with that label. For an unknown label it returns Internal and false.
 func Parse(label string) (Outcome, bool) {
 	for i, r := range table {
 		if r.label == label {
@@ -190,8 +199,8 @@ func Parse(label string) (Outcome, bool) {
 	return Internal, false
 }
 
-// FromCode returns the first outcome with that OAP or HTTP code, for answers
-// whose label is missing or unknown; an unknown code is upstream's mistake.
+// FromCode returns the first outcome in the table with that OAP or HTTP code. It is for answers whose
+// label is missing or unknown. An unknown code is the mistake of the server, so it gives Upstream.
 func FromCode(code int) Outcome {
 	for i, r := range table {
 		if int(r.code) == code {

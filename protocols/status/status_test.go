@@ -16,8 +16,8 @@ import (
 	"allium/protocols/status"
 )
 
-// TestTable compares the code with testdata/outcomes.txt, a transcript of the
-// table of SPEC §3: label, code, exit code, retry.
+// TestTable compares the code with testdata/outcomes.txt, a copy of the table of SPEC §3. A line
+// holds label, code, exit code and retry.
 func TestTable(t *testing.T) {
 	f, err := os.Open("testdata/outcomes.txt")
 	if err != nil {
@@ -25,8 +25,9 @@ func TestTable(t *testing.T) {
 	}
 	defer f.Close()
 	retries := map[string]status.Retry{
-		"never": status.RetryNever, "later": status.RetryLater, "maybe": status.RetryMaybe, "elsewhere": status.RetryElsewhere,
-		"after": status.RetryAfter, "yes": status.RetryYes, "space": status.RetrySpace,
+		"never": status.RetryNever, "later": status.RetryLater, "maybe": status.RetryMaybe,
+		"elsewhere": status.RetryElsewhere,
+		"after":     status.RetryAfter, "yes": status.RetryYes, "space": status.RetrySpace,
 	}
 	n := 0
 	for sc := bufio.NewScanner(f); sc.Scan(); {
@@ -100,7 +101,8 @@ func TestReportRoundTrip(t *testing.T) {
 }
 
 func TestReportUnknownReason(t *testing.T) {
-	for code, want := range map[int]status.Outcome{404: status.NotFound, 429: status.Busy, 503: status.BreakerOpen, 599: status.Upstream} {
+	for code, want := range map[int]status.Outcome{404: status.NotFound, 429: status.Busy, 503: status.BreakerOpen,
+		599: status.Upstream} {
 		if got := status.Of(status.Report{Reason: "new-thing"}.Err(code)); got != want {
 			t.Errorf("code %d: got %s, want %s", code, got, want)
 		}

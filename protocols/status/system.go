@@ -8,22 +8,24 @@ import (
 	"time"
 )
 
-// systemRetry is when to try again after this machine ran out of descriptors or
-// memory: requests end and give theirs back within about that time.
+// systemRetry is how long to wait after this machine ran out of descriptors or memory. Within about
+// that time other requests end and release theirs.
 const systemRetry = time.Second
 
-// System returns the outcome of an error that says something about this machine
-// and nothing about the file, the object or the peer: busy when descriptors or
-// memory ran out, no_space when the disk is full, not_ready when the system
-// refuses this process its own files. ok is false for every other error.
+// System returns the outcome of an error that is about this machine, and not about the file, the
+// object or the peer. ok is false for every other error. The outcomes are:
 //
-// It looks at the error of the operating system alone, whatever outcome the
-// errors around it carry.
+//   - busy when file descriptors or memory ran out
+//   - no_space when the disk or a disk quota is full
+//   - not_ready when permissions or a read-only file system keep the process from its own files
+//
+// System looks only for errors of the operating system in err's chain. It ignores the outcomes of
+// the errors that wrap them.
 func System(err error) (o Outcome, ok bool) {
 	switch {
 	case err == nil:
 		return OK, false
-	case exhausted(err) != "":
+	case exhaustedLimit(err) != "":
 		return Busy, true
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return NoSpace, true
@@ -39,9 +41,9 @@ func NoDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// exhausted names what the machine has none left of, "" when err says nothing
-// of the kind.
-func exhausted(err error) string {
+// exhaustedLimit returns the name of the limit that err says the process or the machine has reached,
+// and "" for any other error.
+func exhaustedLimit(err error) string {
 	switch {
 	case errors.Is(err, syscall.EMFILE):
 		return "process.files"
@@ -53,9 +55,8 @@ func exhausted(err error) string {
 	return ""
 }
 
-// FromSystem returns err, of which [System] knows the outcome, with a sentence
-// that says what to do. op is what failed, such as "open a file". nil when
-// System does not know it.
+// FromSystem returns err as an *Error whose message says what failed, why and what to do. op is the
+// operation that failed, such as "open a file". It returns nil if [System] returns false for err.
 func FromSystem(op string, err error) *Error {
 	o, ok := System(err)
 	switch {
@@ -66,7 +67,8 @@ func FromSystem(op string, err error) *Error {
 	case o == NotReady && errors.Is(err, syscall.EROFS):
 		return Errorf(NotReady, "%s: the file system is read-only: %w; mount it for writing", op, err)
 	case o == NotReady:
-		return Errorf(NotReady, "%s: the node may not use its own file: %w; give the file to the user that runs the node", op, err)
+		return Errorf(NotReady, "%s: the node may not use its own file: %w; give the file to the user that runs the node",
+			op, err)
 	}
 	what, fix := "memory", "give it more"
 	if NoDescriptors(err) {
@@ -75,6 +77,6 @@ func FromSystem(op string, err error) *Error {
 	return &Error{
 		Outcome: Busy, Err: err,
 		Message: fmt.Sprintf("%s: this machine is out of %s: %v; try again in %s, or %s", op, what, err, systemRetry, fix),
-		Limit:   &Limit{Name: exhausted(err), RetryAfter: systemRetry},
+		Limit:   &Limit{Name: exhaustedLimit(err), RetryAfter: systemRetry},
 	}
 }

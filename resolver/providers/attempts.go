@@ -12,14 +12,14 @@ import (
 	"allium/protocols/status"
 )
 
-// Attempts remembers how each provider of one object did, for the error that
-// names them all. The zero value is empty. It is for one goroutine.
+// Attempts records how the request to each provider of one object ended, for the
+// error that counts them. The zero value is empty. It is not for concurrent use.
 type Attempts struct {
 	last map[peer.ID]error
 }
 
-// Note keeps err as p's outcome. That a breaker opened says less than what
-// opened it.
+// Note records err as p's outcome. breaker_open does not replace an earlier
+// outcome, which is what opened the breaker.
 func (t *Attempts) Note(p peer.ID, err error) {
 	if t.last == nil {
 		t.last = map[peer.ID]error{}
@@ -29,17 +29,18 @@ func (t *Attempts) Note(p peer.ID, err error) {
 	}
 }
 
-// telling ranks the outcomes by how much they say about the object: one
-// provider's bad bytes matter more than ten that were not reached.
-var telling = []status.Outcome{
+// bySeverity orders outcomes from the most to the least important for a caller.
+// One provider that sent bad bytes matters more than ten that were not reached.
+var bySeverity = []status.Outcome{
 	status.Corrupt, status.Denied, status.Upstream, status.TransportDown, status.Timeout,
 	status.Busy, status.BreakerOpen, status.NotFound,
 }
 
-// rank is the outcome's place in telling; those not listed count as upstream.
-func rank(o status.Outcome) int {
+// severity returns the outcome's position in bySeverity. An outcome that is not
+// listed counts as upstream.
+func severity(o status.Outcome) int {
 	upstream := 0
-	for i, t := range telling {
+	for i, t := range bySeverity {
 		if t == o {
 			return i
 		}
@@ -50,9 +51,9 @@ func rank(o status.Outcome) int {
 	return upstream
 }
 
-// advice ends the sentence: what the caller can do.
+// advice says what the caller can do about an outcome.
 var advice = map[status.Outcome]string{
-	status.Corrupt:     "their bytes do not match the address; ask someone else to provide it",
+	status.Corrupt:     "their bytes do not match the address; connect to another peer that has it",
 	status.Upstream:    "the failure is theirs; try again later, or connect to another peer that has it",
 	status.NotFound:    "connect to a peer that has it, or try again later",
 	status.Timeout:     "try again, or connect to a peer that has it",
@@ -60,42 +61,55 @@ var advice = map[status.Outcome]string{
 	status.Busy:        "try again in a moment",
 }
 
-// toldUpstream are the outcomes that a provider can tell of and that would be
-// taken for this node's own: it failed, and nothing of it was seen here.
-var toldUpstream = map[status.Outcome]bool{
-	status.Corrupt: true, status.Upstream: true, status.Internal: true, status.EtagInvalid: true, status.BadDigest: true,
-	status.NoSpace: true, status.Amnesia: true, status.NotReady: true, status.NoBootstrap: true, status.TransportDown: true, status.BreakerOpen: true,
+// remoteFailures are outcomes that would mislead when a provider's answer is
+// passed on: a caller would take them for a failure of this node. They become
+// upstream.
+var remoteFailures = map[status.Outcome]bool{
+	status.Corrupt:       true,
+	status.Upstream:      true,
+	status.Internal:      true,
+	status.EtagInvalid:   true,
+	status.BadDigest:     true,
+	status.NoSpace:       true,
+	status.Amnesia:       true,
+	status.NotReady:      true,
+	status.NoBootstrap:   true,
+	status.TransportDown: true,
+	status.BreakerOpen:   true,
 }
 
-// outcomeOf is what an attempt came to: upstream where the provider itself said
-// that it could not, whatever it called that.
-func outcomeOf(err error) (o status.Outcome, told bool) {
+// outcomeOf returns the outcome of an attempt. When the provider itself answered
+// that it failed, the outcome is upstream and remote is true.
+func outcomeOf(err error) (o status.Outcome, remote bool) {
 	o = status.Of(err)
 	var t *oap.Told
-	if told = errors.As(err, &t) && toldUpstream[o]; told {
+	if remote = errors.As(err, &t) && remoteFailures[o]; remote {
 		o = status.Upstream
 	}
-	return o, told
+	return o, remote
 }
 
-// said is how an attempt ended, and who says so.
-func said(err error) string {
-	if _, told := outcomeOf(err); told {
+// describe says how an attempt ended and, if so, that the provider said it.
+func describe(err error) string {
+	if _, remote := outcomeOf(err); remote {
 		return fmt.Sprintf("the provider answered %s: %v", status.Of(err), err)
 	}
 	return err.Error()
 }
 
-// Error says what became of root: "b3:…: 3 providers tried: 1 corrupt, 2
-// timeout". lookup is why looking for providers failed, if it did.
+// Error returns the error of a fetch of root: "b3:…: 3 providers tried: 1
+// corrupt, 2 timeout". lookup is the error of the provider lookup, or nil.
 func (t *Attempts) Error(root b3.Root, lookupID string, lookup error) error {
 	if len(t.last) == 0 {
 		e := &status.Error{Outcome: status.NotFound, LookupID: lookupID, Err: lookup}
 		why := "no provider found"
 		if lookup != nil {
 			e.Outcome, why = status.Of(lookup), lookup.Error()
+			if s, ok := errors.AsType[*status.Error](lookup); ok {
+				why = s.Message
+			}
 		}
-		e.Message = fmt.Sprintf("resolver: %s: %s%s", root, why, advise(e.Outcome))
+		e.Message = fmt.Sprintf("%s: %s%s", root, why, advise(e.Outcome))
 		return e
 	}
 	counts := map[status.Outcome]int{}
@@ -103,7 +117,7 @@ func (t *Attempts) Error(root b3.Root, lookupID string, lookup error) error {
 	for _, err := range t.last {
 		o, _ := outcomeOf(err)
 		counts[o]++
-		if cause == nil || rank(o) < rank(worst) {
+		if cause == nil || severity(o) < severity(worst) {
 			worst, cause = o, err
 		}
 	}
@@ -119,8 +133,8 @@ func (t *Attempts) Error(root b3.Root, lookupID string, lookup error) error {
 	}
 	return &status.Error{
 		Outcome: worst,
-		Message: fmt.Sprintf("resolver: %s: %d %s tried: %s%s (%s)",
-			root, len(t.last), noun, strings.Join(parts, ", "), advise(worst), said(cause)),
+		Message: fmt.Sprintf("%s: %d %s tried: %s%s (%s)",
+			root, len(t.last), noun, strings.Join(parts, ", "), advise(worst), describe(cause)),
 		LookupID: lookupID,
 		Err:      cause,
 	}

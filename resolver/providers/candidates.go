@@ -11,25 +11,31 @@ import (
 )
 
 // Candidates is the list of peers to ask for an object, in the order of SPEC §6:
-// those the caller named, the one that served the parent, two that announced
-// the object or its parent, then whom the DHT finds, for the parent first (few
-// objects inside a directory are announced) and at last for the object itself.
-// The DHT is asked when somebody wants more than the others. The list grows while
-// it is read, by any number of goroutines; each peer appears once.
+//
+//  1. the peers that the caller named;
+//  2. the peer that served the parent directory;
+//  3. two peers that announced the object or its parent by gossip;
+//  4. the peers that the DHT finds, for the parent first, because few objects
+//     inside a directory are announced, then for the object itself;
+//  5. the other peers that announced the object or its parent.
+//
+// The DHT is asked only when a reader has read the list up to there. The list
+// grows while it is read. Each peer appears once. Any number of goroutines may
+// read it.
 type Candidates struct {
 	p     *Pool
 	tasks Tasks
 
-	hinted []b3.Root // whose announcements count
+	hinted []b3.Root // the roots whose announcements count
 
 	mu    sync.Mutex
 	peers []candidate
-	drawn int // of peers, that were handed out
+	drawn int // how many of peers were handed out
 	seen  map[peer.ID]struct{}
-	keys  []b3.Root // whose providers have not been looked up yet
+	keys  []b3.Root // roots whose providers were not looked up yet
 	cur   *lookup   // the lookup being read
-	n     int       // providers of cur in peers or dropped as known
-	err   error     // why a lookup failed, for the error of the whole
+	n     int       // how many providers of cur were read
+	err   error     // the error of a failed lookup
 }
 
 // candidate is a peer to ask.
@@ -38,7 +44,7 @@ type candidate struct {
 	origin record.Origin
 }
 
-// Candidates lists the candidates for root. The caller closes the list.
+// Candidates returns the list of candidates for root. The caller closes it.
 func (p *Pool) Candidates(tasks Tasks, root b3.Root, from Sources) *Candidates {
 	s := &Candidates{p: p, tasks: tasks, seen: map[peer.ID]struct{}{}, keys: []b3.Root{root}, hinted: []b3.Root{root}}
 	s.add(record.OriginNamed, from.Peers...)
@@ -56,13 +62,13 @@ func (p *Pool) Candidates(tasks Tasks, root b3.Root, from Sources) *Candidates {
 	return s
 }
 
-// firstHints is how many of those that announced the object are asked before the
-// DHT is; the others have their turn when its lookup has ended. Anyone with a key
-// can announce anything, from any number of addresses where nobody answers. Such
-// announcements must not fill all places among the providers.
+// firstHints is how many peers that announced the object are asked before the
+// DHT. The others are asked when its lookup has ended. Anyone with a key can
+// announce anything, from any number of addresses that do not answer. Such
+// announcements must not take the place of all other providers.
 const firstHints = 2
 
-// hints is who announced the object or its parent until now.
+// hints returns the peers that have announced the object or its parent.
 func (s *Candidates) hints() (peers []peer.AddrInfo) {
 	for _, root := range s.hinted {
 		for _, p := range s.p.hints(root) {
@@ -72,7 +78,7 @@ func (s *Candidates) hints() (peers []peer.AddrInfo) {
 	return peers
 }
 
-// Add appends peers that the caller names and that are not in the list yet.
+// Add appends peers that the caller names, unless they are in the list.
 func (s *Candidates) Add(peers ...peer.AddrInfo) { s.add(record.OriginNamed, peers...) }
 
 // add appends peers that are not in the list yet.
@@ -92,15 +98,15 @@ func (s *Candidates) addLocked(from record.Origin, peers ...peer.AddrInfo) {
 	}
 }
 
-// Count is how many peers are known.
+// Count returns how many peers are known so far.
 func (s *Candidates) Count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.peers)
 }
 
-// At waits for the i-th peer. ok is false when there are not so many; err is
-// ctx's alone.
+// At waits for the i-th peer. ok is false when the list has ended before it. The
+// only error is ctx's.
 func (s *Candidates) At(ctx context.Context, i int) (p peer.AddrInfo, ok bool, err error) {
 	for {
 		p, cur, n := s.next(i)
@@ -118,8 +124,8 @@ func (s *Candidates) At(ctx context.Context, i int) (p peer.AddrInfo, ok bool, e
 	}
 }
 
-// next returns the i-th peer if it is known, else the lookup to wait for and
-// the position in it; neither when all lookups are read.
+// next returns the i-th peer if it is known, otherwise the lookup to wait for and
+// the position in it. When all lookups are read it returns neither.
 func (s *Candidates) next(i int) (peer.AddrInfo, *lookup, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,8 +142,8 @@ func (s *Candidates) next(i int) (peer.AddrInfo, *lookup, int) {
 	return peer.AddrInfo{}, s.cur, s.n
 }
 
-// advance records what cur had at position n, unless another goroutine did. When
-// a lookup has ended, the others who announced the object count too.
+// advance records what cur had at position n, unless another goroutine has done
+// so. When the lookup has ended, advance appends the remaining hints.
 func (s *Candidates) advance(cur *lookup, n int, found record.Provider, ok bool, err error) {
 	var late []peer.AddrInfo
 	if !ok {
@@ -163,7 +169,7 @@ func (s *Candidates) advance(cur *lookup, n int, found record.Provider, ok bool,
 	s.p.lookups.leave(cur)
 }
 
-// Failure is why a lookup failed, if one did.
+// Failure returns the error of the last lookup that failed, or nil.
 func (s *Candidates) Failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 	"allium/protocols/status"
 )
 
-// maxProviders bounds what one lookup collects: the k of the DHT.
+// maxProviders bounds the providers that one lookup collects: the k of the DHT.
 const maxProviders = 20
 
-// lookups finds providers: one lookup per root at a time, its result remembered
-// for a while, also when there was none.
+// lookups runs one provider lookup per root at a time and caches the results,
+// empty ones too.
 type lookups struct {
 	cfg    Config
 	finder Finder
@@ -28,22 +28,22 @@ type lookups struct {
 
 	mu     sync.Mutex
 	active map[b3.Root]*lookup
-	cache  *simplelru.LRU[b3.Root, *lookup] // finished ones
+	cache  *simplelru.LRU[b3.Root, *lookup] // finished lookups
 }
 
-// lookup is one search for providers of a root. Its users follow what it finds
+// lookup is one search for providers of a root. Its users read what it finds
 // while it runs.
 type lookup struct {
 	root   b3.Root
 	cancel context.CancelFunc
-	users  int // guarded by lookups.mu; at zero the search is cancelled
+	users  int // guarded by lookups.mu; at zero the search is canceled
 
 	mu      sync.Mutex
 	found   []record.Provider
 	changed chan struct{} // closed and replaced when found or ended change
 	ended   bool
-	err     error     // why it ended, nil when it went through
-	expires time.Time // when it is forgotten; set before ended
+	err     error     // nil when the search succeeded
+	expires time.Time // when it leaves the cache; set before ended
 }
 
 func newLookups(cfg Config, d Deps, m *metrics, guard func(func() error) error) *lookups {
@@ -54,13 +54,15 @@ func newLookups(cfg Config, d Deps, m *metrics, guard func(func() error) error) 
 	return &lookups{
 		cfg: cfg, finder: d.Finder, m: m, guard: guard, cache: cache, active: map[b3.Root]*lookup{},
 		gate: d.Limits.NewGate(limits.Spec{
-			Name: "resolver.lookups", Path: "resolver → DHT lookups", Policy: "512 wait, the rest are refused with busy",
+			Name:   "resolver.lookups",
+			Path:   "resolver → DHT lookups",
+			Policy: "512 wait, the rest are refused with busy",
 		}, cfg.Lookups, 512),
 	}
 }
 
-// join returns the lookup of root: a remembered one unless fresh, the one in
-// flight, or a new one that runs as one of tasks. The caller calls leave once.
+// join returns the lookup of root: the cached one unless fresh, the one in flight,
+// or a new one that runs as one of tasks. The caller calls leave once.
 func (l *lookups) join(tasks Tasks, root b3.Root, fresh bool) *lookup {
 	s, ctx := l.enter(tasks, root, fresh)
 	if ctx == nil {
@@ -69,13 +71,14 @@ func (l *lookups) join(tasks Tasks, root b3.Root, fresh bool) *lookup {
 	}
 	l.m.misses.Inc()
 	if !tasks.Go(func() { l.run(ctx, s) }) {
-		l.forget(s)
+		l.deactivate(s)
 		s.end(ErrDraining)
 	}
 	return s
 }
 
-// enter counts a user in. ctx is nil unless the search is new and has to be run.
+// enter adds a user to the lookup of root. ctx is nil unless the lookup is new and
+// the caller must run it.
 func (l *lookups) enter(tasks Tasks, root b3.Root, fresh bool) (s *lookup, ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,8 +96,8 @@ func (l *lookups) enter(tasks Tasks, root b3.Root, fresh bool) (s *lookup, ctx c
 	return s, ctx
 }
 
-// leave ends a use. A search that nobody follows any more stops; what it found
-// is remembered all the same.
+// leave removes a user. The search ends with its last user; what it found is
+// cached all the same.
 func (l *lookups) leave(s *lookup) {
 	l.mu.Lock()
 	s.users--
@@ -125,16 +128,16 @@ func (l *lookups) run(ctx context.Context, s *lookup) {
 		err = status.Errorf(status.Timeout, "no provider found within %s", l.cfg.Deadline)
 	}
 	s.expires = time.Now().Add(ttl)
-	l.forget(s)
-	// A failure that is not the network's answer is not remembered.
+	l.deactivate(s)
+	// A failure of this node says nothing of the network and is not cached.
 	if err == nil || deadline {
-		l.remember(s)
+		l.store(s)
 	}
 	s.end(err)
 }
 
-// forget takes s out of those in flight.
-func (l *lookups) forget(s *lookup) {
+// deactivate removes s from the lookups in flight.
+func (l *lookups) deactivate(s *lookup) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.active[s.root] == s {
@@ -142,14 +145,15 @@ func (l *lookups) forget(s *lookup) {
 	}
 }
 
-func (l *lookups) remember(s *lookup) {
+// store puts a finished lookup into the cache.
+func (l *lookups) store(s *lookup) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cache.Add(s.root, s)
 }
 
-// search drains the finder into s. An error beside providers found is of no
-// interest.
+// search adds what the finder yields to s. It returns the finder's last error,
+// which run drops when s has providers.
 func (l *lookups) search(ctx context.Context, s *lookup) error {
 	release, err := l.gate.Acquire(ctx)
 	if err != nil {
@@ -172,7 +176,7 @@ func (l *lookups) search(ctx context.Context, s *lookup) error {
 	return last
 }
 
-// sweep forgets what has expired.
+// sweep removes expired lookups from the cache.
 func (l *lookups) sweep(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +187,7 @@ func (l *lookups) sweep(now time.Time) {
 	}
 }
 
-// add appends a provider and returns how many there are.
+// add appends a provider and returns how many s has.
 func (s *lookup) add(p record.Provider) int {
 	s.mu.Lock()
 	s.found = append(s.found, p)
@@ -195,7 +199,7 @@ func (s *lookup) add(p record.Provider) int {
 	return n
 }
 
-// end says that no more will be found.
+// end marks the search as ended and wakes its users.
 func (s *lookup) end(err error) {
 	s.mu.Lock()
 	s.ended, s.err = true, err
@@ -210,8 +214,8 @@ func (s *lookup) count() int {
 	return len(s.found)
 }
 
-// at waits for the i-th provider. ok is false when the search ended before it
-// found so many; err is then the search's, or ctx's.
+// at waits for the i-th provider. ok is false when the search ended before it;
+// err is then the search's or ctx's.
 func (s *lookup) at(ctx context.Context, i int) (p record.Provider, ok bool, err error) {
 	for {
 		s.mu.Lock()

@@ -22,15 +22,20 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, latency prometheus.ObserverVec) *metrics {
 	retries := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "backoff_retries_total", Help: "Times something was tried again after a pause; fetch: all providers of an object.",
+		Name: "backoff_retries_total",
+		Help: "Operations tried again after a pause; fetch: all providers of an object.",
 	}, []string{"op"})
 	m := &metrics{
 		latency: latency,
 		deadlineHits: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "resolve_deadline_hit_total", Help: "Provider lookups that found nobody within resolver.deadline.",
 		}),
-		hits:   prometheus.NewCounter(prometheus.CounterOpts{Name: "index_cache_hits_total", Help: "Provider lookups answered from the cache or joined in flight."}),
-		misses: prometheus.NewCounter(prometheus.CounterOpts{Name: "index_cache_misses_total", Help: "Provider lookups that asked the network."}),
+		hits: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "index_cache_hits_total", Help: "Provider lookups answered from the cache or joined in flight.",
+		}),
+		misses: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "index_cache_misses_total", Help: "Provider lookups that asked the network.",
+		}),
 		breakerOpened: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "breaker_open_total", Help: "Times a peer's breaker opened.",
 		}),
@@ -39,7 +44,9 @@ func newMetrics(reg prometheus.Registerer, latency prometheus.ObserverVec) *metr
 			Name: "resolver_provider_failures_total", Help: "Requests to providers that failed, by outcome.",
 		}, []string{"outcome"}),
 		sources: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "resolver_sources_total", Help: "Peers drawn to be asked for objects, by how they became known: named (by the caller), peer (it served the object or its directory), gossip, dht.",
+			Name: "resolver_sources_total",
+			Help: "Peers chosen to be asked for objects, by how they became known: named (by the caller), " +
+				"peer (it served the object or its directory), gossip, dht.",
 		}, []string{"origin"}),
 	}
 	for _, o := range []record.Origin{record.OriginNamed, record.OriginServed, record.OriginGossip, record.OriginDHT} {
@@ -51,14 +58,14 @@ func newMetrics(reg prometheus.Registerer, latency prometheus.ObserverVec) *metr
 	return m
 }
 
-// lookedUp records how long a lookup took that began at start.
+// lookedUp records the time since start for a lookup.
 func (m *metrics) lookedUp(start time.Time) {
 	if m.latency != nil {
 		m.latency.With(prometheus.Labels{"type": "providers"}).Observe(time.Since(start).Seconds())
 	}
 }
 
-// breakerStates collects breaker_targets{state} when it is asked for.
+// breakerStates collects breaker_targets{state} on each scrape.
 type breakerStates struct {
 	desc  *prometheus.Desc
 	peers *peers
@@ -71,10 +78,10 @@ func newBreakerStates(p *peers) breakerStates {
 	}
 }
 
-// Describe implements prometheus.Collector.
+// Describe implements [prometheus.Collector].
 func (c breakerStates) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
-// Collect implements prometheus.Collector.
+// Collect implements [prometheus.Collector].
 func (c breakerStates) Collect(ch chan<- prometheus.Metric) {
 	n := c.peers.states()
 	for _, s := range []gobreaker.State{gobreaker.StateClosed, gobreaker.StateHalfOpen, gobreaker.StateOpen} {

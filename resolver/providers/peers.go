@@ -12,11 +12,16 @@ import (
 	"allium/protocols/status"
 )
 
-// peers is what is known of the peers it asks, in a bounded table:
-// a circuit breaker each (SPEC §2: a peer that failed more than half of at least
-// five requests within ten seconds is left alone for five seconds, then has to
-// answer two probes), its measured pace, and a gate, so that requests wait their turn here, where
-// waiting is not taken for the peer's silence.
+// peers is a bounded table of the peers that are asked. Each has:
+//
+//   - a circuit breaker (SPEC §2): a peer that failed more than half of at least
+//     five requests within ten seconds gets none for five seconds, and then has to
+//     answer two probes;
+//   - its measured throughput;
+//   - a gate in which requests wait, so that their waiting is not taken for the
+//     peer's silence.
+//
+// When the table is full the least recently used peer is dropped.
 type peers struct {
 	cfg      Config
 	settings gobreaker.Settings
@@ -25,19 +30,20 @@ type peers struct {
 	table *simplelru.LRU[peer.ID, *asked]
 }
 
+// asked is the state kept of one peer.
 type asked struct {
-	Pace
+	Throughput
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
-	gate    *limits.Gate // not in the registry: there is one for each peer
+	gate    *limits.Gate // not in the registry, as there is one for each peer
 }
 
-// breakerBuckets divides the window: failures leave it in steps of a tenth.
+// breakerBuckets divides BreakerWindow: failures leave it in steps of a tenth.
 const breakerBuckets = 10
 
 func newPeers(cfg Config, opened func()) *peers {
 	table, err := simplelru.NewLRU[peer.ID, *asked](cfg.BreakerPeers, nil)
 	if err != nil {
-		panic(err) // only for a size below one, which Validate refuses
+		panic(err) // only a size below one fails, which Validate refuses
 	}
 	return &peers{
 		cfg:   cfg,
@@ -49,7 +55,8 @@ func newPeers(cfg Config, opened func()) *peers {
 			Timeout:      cfg.BreakerCooldown,
 			ReadyToTrip: func(c gobreaker.Counts) bool {
 				calls := c.TotalSuccesses + c.TotalFailures
-				return calls >= uint32(cfg.BreakerMinCalls) && float64(c.TotalFailures) > cfg.BreakerErrors*float64(calls)
+				return calls >= uint32(cfg.BreakerMinCalls) &&
+					float64(c.TotalFailures) > cfg.BreakerErrors*float64(calls)
 			},
 			OnStateChange: func(_ string, _, to gobreaker.State) {
 				if to == gobreaker.StateOpen {
@@ -62,9 +69,9 @@ func newPeers(cfg Config, opened func()) *peers {
 	}
 }
 
-// enter waits until p may be asked and returns the function that ends the
-// request with its outcome. It is status.BreakerOpen when p is to be left alone,
-// and busy when too many wait for p.
+// enter waits until p may be asked. The caller passes the request's error to done
+// when the request ends. The error is breaker_open while p's breaker is open, and
+// busy when too many requests wait for p.
 func (t *peers) enter(ctx context.Context, p peer.ID) (done func(error), err error) {
 	to := t.get(p)
 	leave, err := to.gate.Acquire(ctx)
@@ -92,7 +99,8 @@ func (t *peers) get(p peer.ID) *asked {
 		var unlisted *limits.Registry
 		to = &asked{
 			breaker: gobreaker.NewTwoStepCircuitBreaker[struct{}](t.settings),
-			gate:    unlisted.NewGate(limits.Spec{Name: "resolver.peer_requests"}, t.cfg.PeerRequests, t.cfg.PeerRequestsWaiting),
+			gate: unlisted.NewGate(limits.Spec{Name: "resolver.peer_requests"},
+				t.cfg.PeerRequests, t.cfg.PeerRequestsWaiting),
 		}
 		t.table.Add(p, to)
 	}
@@ -111,13 +119,13 @@ func (t *peers) states() map[gobreaker.State]int {
 	return n
 }
 
-// What an outcome says about the peer that gave it.
+// verdict is what an outcome says about the peer that gave it.
 type verdict uint8
 
 const (
-	blameless  verdict = iota // it answered as it should, if only with "not found"
-	guilty                    // it failed, stalled or lied
-	irrelevant                // we stopped, it was no fault of the peer, or the peer was merely busy
+	blameless  verdict = iota // the peer answered properly, perhaps with "not found"
+	guilty                    // the peer failed, stalled or lied
+	irrelevant                // this node stopped the request, or the peer was only busy
 )
 
 // blame judges a peer by the error of a request to it.
@@ -126,7 +134,8 @@ func blame(err error) verdict {
 		return irrelevant
 	}
 	switch o := status.Of(err); o {
-	case status.OK, status.NotFound, status.Gone, status.Denied, status.Forbidden, status.NotAllowed, status.Unauthenticated:
+	case status.OK, status.NotFound, status.Gone, status.Denied, status.Forbidden, status.NotAllowed,
+		status.Unauthenticated:
 		return blameless
 	case status.Canceled, status.Draining, status.NotReady, status.BreakerOpen,
 		status.Busy, status.RateLimit, status.Quota:

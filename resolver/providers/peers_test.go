@@ -136,7 +136,8 @@ func TestBreakerJudges(t *testing.T) {
 			done(err)
 		}
 	}
-	for _, o := range []status.Outcome{status.Corrupt, status.Upstream, status.Timeout, status.TransportDown, status.Internal, status.BadFrame} {
+	for _, o := range []status.Outcome{status.Corrupt, status.Upstream, status.Timeout, status.TransportDown,
+		status.Internal, status.BadFrame} {
 		opened := 0
 		b := newPeers(testConfig(), func() { opened++ })
 		for range 5 {

@@ -38,19 +38,19 @@ type Config struct {
 // Deps are what a [Pool] works with. Hints, Log, Metrics and Limits may be nil.
 type Deps struct {
 	Finder Finder
-	Hints  func(root b3.Root) []record.Provider // who announced an object of late, at once and from memory
+	Hints  func(root b3.Root) []record.Provider // peers that recently announced root; must not block
 	Client Client
 	Dialer Dialer
-	Self   peer.ID // never asked
+	Self   peer.ID // this node, which is never asked
 
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
-	Latency prometheus.ObserverVec // by type; nil: not recorded
+	Latency prometheus.ObserverVec // by type; not recorded when nil
 	Limits  *limits.Registry
 }
 
-// Pool is all that is known of the peers that may have objects. Its methods may
-// be called from any goroutine.
+// Pool finds and asks the peers that may have objects. Its methods are safe for
+// concurrent use.
 type Pool struct {
 	cfg     Config
 	client  Client
@@ -61,16 +61,15 @@ type Pool struct {
 	peers   *peers
 	lookups *lookups
 	hints   func(b3.Root) []record.Provider
-	served  *lru.Cache[b3.Root, peer.ID] // who served a root last: first choice for what lies below it
+	served  *lru.Cache[b3.Root, peer.ID] // the peer that last served a root, asked first for objects below it
 }
 
-// servedRemembered is how many roots it is remembered of who served them, at
-// under 100 bytes each.
-const servedRemembered = 4096
+// servedEntries bounds Pool.served, at under 100 bytes an entry.
+const servedEntries = 4096
 
 // New returns a pool. It starts nothing.
 func New(cfg Config, d Deps) (*Pool, error) {
-	served, err := lru.New[b3.Root, peer.ID](servedRemembered)
+	served, err := lru.New[b3.Root, peer.ID](servedEntries)
 	if err != nil {
 		return nil, err
 	}
@@ -92,27 +91,29 @@ func New(cfg Config, d Deps) (*Pool, error) {
 	return p, nil
 }
 
-// Sweep forgets the lookups that have expired.
+// Sweep removes expired lookups from the cache.
 func (p *Pool) Sweep(now time.Time) { p.lookups.sweep(now) }
 
-// Served notes that a peer sent something of root.
+// Served records that a peer sent verified bytes of root.
 func (p *Pool) Served(root b3.Root, by peer.ID) { p.served.Add(root, by) }
 
-// Pace returns the measured pace of a peer, which all transfers share.
-func (p *Pool) Pace(id peer.ID) *Pace { return &p.peers.get(id).Pace }
+// Throughput returns the measurement of a peer, which all transfers share.
+func (p *Pool) Throughput(id peer.ID) *Throughput { return &p.peers.get(id).Throughput }
 
 // FindOptions say how to look for providers.
 type FindOptions struct {
-	Limit int  // at most so many, up to 20; 0 means 20
-	Fresh bool // ask the network even when the answer is remembered
+	Limit int  // most providers to yield, at most 20; 0 means 20
+	Fresh bool // ask the network even when the answer is cached
 }
 
-// Find yields who says it has the object: first, unless opt.Fresh, who announced
-// it, at once, then whom the DHT finds, as they are found, for at most
-// Config.Deadline. Each peer comes once. The sequence ends with an error when the
-// search failed: a timeout, or the DHT's own. Nobody having the object is an
-// empty sequence.
-func (p *Pool) Find(ctx context.Context, tasks Tasks, root b3.Root, opt FindOptions) iter.Seq2[record.Provider, error] {
+// Find yields the peers that claim to have an object, each once. Unless opt.Fresh
+// is set, peers that announced it by gossip come first and at once. Then come the
+// peers that the DHT finds, as they are found, for at most Config.Deadline. When
+// the search fails, by a timeout or by an error of the DHT, the sequence ends with
+// that error. It is empty when no peer has the object.
+func (p *Pool) Find(
+	ctx context.Context, tasks Tasks, root b3.Root, opt FindOptions,
+) iter.Seq2[record.Provider, error] {
 	return func(yield func(record.Provider, error) bool) {
 		limit := opt.Limit
 		if limit <= 0 || limit > maxProviders {

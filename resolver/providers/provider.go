@@ -11,14 +11,17 @@ import (
 	"allium/protocols/record"
 )
 
-// Sources names who may have an object, beside its own providers.
+// Sources names peers that may have an object, beside those that discovery finds.
 type Sources struct {
-	Peers []peer.AddrInfo // asked first; addresses may be left out for peers already connected
-	Via   b3.Root         // a directory the object is part of, whose providers are asked before the object's own; zero for none
+	// Peers are asked first. A connected peer needs no addresses.
+	Peers []peer.AddrInfo
+	// Via is a directory that contains the object, or zero. Its providers are
+	// asked before those of the object.
+	Via b3.Root
 }
 
-// Finder is the DHT. It yields providers as they are found, at most limit, and
-// returns when ctx ends. Their records are verified.
+// Finder is the DHT. FindProviders yields at most limit providers as they are
+// found and returns when ctx ends. It has verified their records.
 type Finder interface {
 	FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[record.Provider, error]
 }
@@ -30,12 +33,12 @@ type Client interface {
 	Have(ctx context.Context, p peer.ID, roots []b3.Root) ([]b3.Presence, error)
 }
 
-// Dialer learns how to reach a peer before the client opens a stream to it.
+// Dialer is told the addresses of a peer before the client opens a stream to it.
 type Dialer interface {
 	AddAddrs(peer.AddrInfo)
 }
 
-// Tasks is where goroutines are started: they belong to the resolver's Run.
+// Tasks starts goroutines that belong to the resolver's Run.
 type Tasks interface {
 	// Context ends with Run.
 	Context() context.Context

@@ -11,7 +11,7 @@ import (
 	"allium/protocols/status"
 )
 
-// AddAddrs tells the dialer how to reach a peer.
+// AddAddrs tells the dialer the addresses of a peer.
 func (p *Pool) AddAddrs(a peer.AddrInfo) { p.dialer.AddAddrs(a) }
 
 // Failed counts and logs that a request to a peer failed.
@@ -21,13 +21,13 @@ func (p *Pool) Failed(root b3.Root, by peer.ID, lookupID string, err error) {
 	p.log.Debug("provider failed", "root", root, "peer", by, "lookup_id", lookupID, "reason", o, "err", err)
 }
 
-// Retried counts that a peer, or all peers, will be asked again after a pause.
+// Retried counts that one peer, or all peers, will be asked again after a pause.
 func (p *Pool) Retried() { p.m.retries.Inc() }
 
-// Get sends one request to one peer, in its turn, behind the peer's breaker and
-// under a watchdog that ends it when nothing verified arrives for
-// Config.StallTimeout. sent is called when the request goes out. An error of the
-// sink is returned as it is.
+// Get sends one request to one peer. It waits for a place in the peer's gate and
+// asks the peer's breaker. A watchdog ends the request when nothing verified
+// arrives for Config.StallTimeout. Get calls sent when the request goes out. An
+// error of the sink is returned as it is.
 func (p *Pool) Get(ctx context.Context, id peer.ID, req object.GetRequest, sink object.Sink, sent func()) error {
 	done, err := p.peers.enter(ctx, id)
 	if err != nil {
@@ -38,14 +38,14 @@ func (p *Pool) Get(ctx context.Context, id peer.ID, req object.GetRequest, sink 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	sent()
-	w := &watched{sink: sink, patience: p.cfg.StallTimeout}
+	w := &watched{sink: sink, timeout: p.cfg.StallTimeout}
 	if req.SizeProof {
 		w.groups = -1
 	}
-	w.dog = time.AfterFunc(w.patience, func() {
-		cancel(status.Errorf(status.Timeout, "no progress for %s", w.patience))
+	w.timer = time.AfterFunc(w.timeout, func() {
+		cancel(status.Errorf(status.Timeout, "no progress for %s", w.timeout))
 	})
-	defer w.dog.Stop()
+	defer w.timer.Stop()
 	err = p.client.Get(ctx, id, req, w)
 	switch cause := context.Cause(ctx); {
 	case w.err != nil:
@@ -54,7 +54,7 @@ func (p *Pool) Get(ctx context.Context, id peer.ID, req object.GetRequest, sink 
 		err = cause
 	}
 	if verdict = err; w.groups > 0 && status.Of(err) != status.Corrupt {
-		verdict = nil // it was of use, whatever came then
+		verdict = nil // the peer delivered verified bytes before it failed
 	}
 	return err
 }
@@ -70,16 +70,16 @@ func (p *Pool) Have(ctx context.Context, id peer.ID, root b3.Root) (b3.Presence,
 	return got[0], nil
 }
 
-var errUnjudged = Final(status.Errorf(status.Internal, "resolver: the request did not end"))
+var errUnjudged = Final(status.Errorf(status.Internal, "the request did not end"))
 
-// watched passes a sink's calls on, holds the watchdog off while the sink works
-// and keeps the error the sink stopped with.
+// watched forwards the calls of a sink. It stops the watchdog while the sink works
+// and keeps the error of the sink.
 type watched struct {
-	sink     object.Sink
-	dog      *time.Timer
-	patience time.Duration
-	groups   int // that came, the one of a size proof left out
-	err      error
+	sink    object.Sink
+	timer   *time.Timer // the watchdog
+	timeout time.Duration
+	groups  int // groups received, not counting the one of a size proof
+	err     error
 }
 
 func (w *watched) Begin(i int, size int64) error {
@@ -98,9 +98,9 @@ func (w *watched) End(i int, err error) error {
 }
 
 func (w *watched) call(f func() error) error {
-	w.dog.Stop()
+	w.timer.Stop()
 	err := f()
-	w.dog.Reset(w.patience)
+	w.timer.Reset(w.timeout)
 	if err != nil {
 		w.err = err
 	}

@@ -7,7 +7,7 @@ import (
 	"allium/protocols/status"
 )
 
-// Ended tells that a request came to its end, canceled or not.
+// Ended reports that a request has ended, canceled or not.
 func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
 	m.begin()
 	m.now = max(m.now, now)
@@ -23,7 +23,7 @@ func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
 		m.overtake()
 	}
 	var v Verdict
-	moved := res.Fresh+res.Extra > 0
+	progressed := res.Fresh+res.Extra > 0
 	switch {
 	case r.hedge && res.Fresh > 0:
 		v.Hedge = HedgeWon
@@ -31,10 +31,10 @@ func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
 		v.Hedge = HedgeLost
 	case r.hedge:
 		v.Hedge = HedgeFailed
-	case r.doubted:
-		p.doubted--
+	case r.hedged:
+		p.hedged--
 	}
-	if moved {
+	if progressed {
 		p.fails, p.missing = 0, 0
 		if p.limit > 0 {
 			p.limit *= 2
@@ -42,8 +42,8 @@ func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
 	}
 	switch {
 	case res.Outcome == status.OK, m.ended:
-	case r.canceled != NotCanceled && res.Outcome != status.Corrupt && (moved || r.canceled != Late):
-		// no fault of the provider; a false group is one, whoever was faster
+	case r.canceled != NotCanceled && res.Outcome != status.Corrupt && (progressed || r.canceled != Late):
+		// A canceled request is no fault of the provider, unless it sent a false group.
 	default:
 		v.Fault = true
 		v.Retry = m.failed(r, res)
@@ -51,10 +51,10 @@ func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
 	return v
 }
 
-// overtake ends the requests whose groups came from elsewhere.
+// overtake cancels the hedged requests whose groups another provider has delivered.
 func (m *Machine) overtake() {
 	for _, r := range m.requests {
-		if !r.twin || r.canceled != NotCanceled || m.firstMissing(r.Next, r.hi) < r.hi {
+		if !r.shared || r.canceled != NotCanceled || m.firstMissing(r.Next, r.hi) < r.hi {
 			continue
 		}
 		if r.First == 0 && m.now-r.asked >= unmeasured {
@@ -65,16 +65,16 @@ func (m *Machine) overtake() {
 	}
 }
 
-// failed accounts for a request that brought less than it should, and reports
-// whether its provider is asked again after a pause.
+// failed records that a request delivered too little. It reports whether the
+// provider is asked again after a pause.
 func (m *Machine) failed(r *request, res Result) (retry bool) {
 	p := r.p
 	switch {
 	case res.Outcome == status.NotFound:
 		m.runMissing(r)
 		return false
-	case res.Outcome == status.BreakerOpen && p.inflight > 0: // it is on probation, with as many requests as that allows
-		p.rest = m.now + m.cfg.Backoff(0)
+	case res.Outcome == status.BreakerOpen && p.inflight > 0: // its other requests are the breaker's probes
+		p.notBefore = m.now + m.cfg.Backoff(0)
 		return false
 	case res.Outcome == status.Corrupt, !res.Again && r.canceled != Late:
 		p.become(lost)
@@ -88,18 +88,18 @@ func (m *Machine) failed(r *request, res Result) (retry bool) {
 		}
 		return false
 	}
-	p.rest = m.now + m.cfg.Backoff(p.fails-1)
+	p.notBefore = m.now + m.cfg.Backoff(p.fails-1)
 	return true
 }
 
-// runMissing accounts for a run that a provider does not have. When it may have
-// another it is asked whether it has any.
+// runMissing records that a provider lacks the run of a request. If it may have
+// others, it is asked how much of the object it has.
 func (m *Machine) runMissing(r *request) {
 	p := r.p
 	p.missing++
 	n := r.last - r.lo
 	switch {
-	case p.missing > mostMissing, m.stored != nil && m.groups() == 1:
+	case p.missing > maxMissing, m.stored != nil && m.groups() == 1:
 		p.become(lost)
 	case !p.partial:
 		p.become(unsure)
@@ -113,7 +113,7 @@ func (m *Machine) runMissing(r *request) {
 		p.limit = 1
 	default:
 		p.lacks = append(p.lacks, Run{r.lo, r.last})
-		if len(p.lacks) > mostMissing {
+		if len(p.lacks) > maxMissing {
 			p.become(lost)
 		}
 	}

@@ -2,28 +2,29 @@ package schedule
 
 import "strconv"
 
-// Kind is what to do.
+// Kind is what an [Action] orders.
 type Kind uint8
 
 // The actions.
 const (
-	Ask      Kind = iota // ask Provider for Run; with Proof, for the proof of the size first
-	Cancel               // end Request, because of Why
+	Ask      Kind = iota // request Run from Provider; with Proof, the proof of the size first
+	Cancel               // end Request, for the reason Why
 	Trim                 // let Request end before group At
-	Notify               // call Advance when Request comes to group At
-	Follow               // call Advance when the reader of Waiter comes to group At
-	Find                 // look for one more provider; Found or NoneFound answers
-	Question             // ask Provider how much of the object it has; Heard answers
-	Acquire              // wait for the permit to have requests in flight; Granted answers
+	Notify               // call Advance when Request reaches group At
+	Follow               // call Advance when the reader of Waiter reaches group At
+	Find                 // look for one more provider; answer with Found or NoneFound
+	Question             // ask Provider how much of the object it has; answer with Heard
+	Acquire              // wait for the permit to have requests in flight; answer with Granted
 	Release              // give the permit back, or stop waiting for it
-	Fail                 // Waiter cannot have what it wants
-	GiveUp               // no waiter can; nothing follows
-	Done                 // the object is whole; nothing follows
+	Fail                 // no provider has what Waiter demands
+	GiveUp               // every waiter has failed; this is the last action
+	Done                 // the object is whole; this is the last action
 )
 
 func (k Kind) String() string {
 	return [...]string{
-		"ask", "cancel", "trim", "notify", "follow", "find", "question", "acquire", "release", "fail", "give up", "done",
+		"ask", "cancel", "trim", "notify", "follow", "find", "question", "acquire", "release", "fail",
+		"give up", "done",
 	}[k]
 }
 
@@ -33,7 +34,7 @@ type Action struct {
 	Request  RequestID  // of Ask, Cancel, Trim and Notify
 	Provider ProviderID // of Ask and Question
 	Waiter   WaiterID   // of Follow and Fail
-	Run      Run        // of Ask; empty when only the size is asked for
+	Run      Run        // of Ask; empty when only the size is requested
 	Proof    bool       // of Ask
 	At       int64      // of Trim, Notify and Follow
 	Why      Why        // of Cancel
@@ -45,9 +46,9 @@ type Why uint8
 // The reasons.
 const (
 	NotCanceled Why = iota
-	Late            // another provider was faster, and nothing had come of this request
-	Overtaken       // another provider was faster
-	Unwanted        // nobody waits for it any more
+	Late            // another provider delivered first, and this request has delivered nothing
+	Overtaken       // another provider delivered first
+	Unwanted        // no waiter needs the groups any more
 )
 
 func (w Why) String() string { return [...]string{"", "late", "overtaken", "unwanted"}[w] }
@@ -61,15 +62,16 @@ type ProviderID int
 // WaiterID is the driver's number for a waiter.
 type WaiterID int
 
-// Run is groups [Lo, Hi).
+// Run is the groups [Lo, Hi).
 type Run struct{ Lo, Hi int64 }
 
 func (r Run) String() string {
 	return "[" + strconv.FormatInt(r.Lo, 10) + "," + strconv.FormatInt(r.Hi, 10) + ")"
 }
 
-// without cuts r to its first part that is not taken, which is sorted by start.
-// It is empty when there is none, and starts where to look on.
+// without returns the first part of r that is not in taken, a list sorted by
+// start. When there is none the result is empty, and its Lo is where the search
+// continues.
 func (r Run) without(taken []Run) Run {
 	for _, t := range taken {
 		if t.Lo <= r.Lo && r.Lo < t.Hi {
@@ -87,13 +89,13 @@ func (r Run) without(taken []Run) Run {
 // overlaps reports whether r and o have a group in common.
 func (r Run) overlaps(o Run) bool { return r.Lo < o.Hi && o.Lo < r.Hi }
 
-// actions is what the driver is told next.
+// actions are the orders for the driver that Advance returns.
 type actions struct {
 	out   []Action
 	taken bool // out was returned
 }
 
-// begin empties the list when it has been returned.
+// begin empties the list if Advance has returned it.
 func (a *actions) begin() {
 	if a.taken {
 		a.out, a.taken = a.out[:0], false

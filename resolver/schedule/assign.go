@@ -8,15 +8,15 @@ import (
 	"allium/protocols/b3"
 )
 
-// race asks for the proof of the size, and for the first groups with it, so that
-// a small object takes one round trip. While there is no answer another provider
-// is asked every 250 ms.
-func (m *Machine) race(w *waiter) {
+// askSize requests the proof of the size, with the first groups, so that a small
+// object takes one round trip. Until an answer comes, another provider is asked
+// every 250 ms.
+func (m *Machine) askSize(w *waiter) {
 	if !m.allowed() {
 		return
 	}
 	if len(m.requests) > 0 {
-		if next := m.raced + unmeasured; next > m.now {
+		if next := m.sizeAsked + unmeasured; next > m.now {
 			m.wakeAt(next)
 			return
 		}
@@ -30,14 +30,14 @@ func (m *Machine) race(w *waiter) {
 		case p.standing != good || p.inflight > 0 || p.noProof:
 		case !p.free(m.now):
 			resting = true
-			m.wakeAt(p.rest)
+			m.wakeAt(p.notBefore)
 		default:
 			n := m.sizeFor(p)
 			if p.partial {
 				n = 0
 			}
 			m.ask(p, w.head(n))
-			m.raced = m.now
+			m.sizeAsked = m.now
 			m.wake = m.now + unmeasured
 			return
 		}
@@ -48,30 +48,30 @@ func (m *Machine) race(w *waiter) {
 	}
 }
 
-// assign gives work to the providers and finds out whom nobody can help.
+// assign gives work to the providers and fails the waiters that none can serve.
 func (m *Machine) assign() {
 	for _, w := range m.waiters {
 		w.bound(m.size)
 	}
 	m.dropUnwanted()
 	for _, p := range m.fastestFirst() {
-		for p.free(m.now) && p.doubted == 0 && m.give(p) {
+		for p.free(m.now) && p.hedged == 0 && m.give(p) {
 		}
 		if p.standing == good {
-			m.wakeAt(p.rest)
+			m.wakeAt(p.notBefore)
 		}
 	}
-	late := m.helpLate()
+	late := m.hedgeLate()
 	for _, p := range m.providers {
 		m.steal(p)
 	}
-	if m.wanting(late) {
+	if m.needsProvider(late) {
 		m.find()
 	}
-	closer, hopeless := m.failWaiters()
+	again, hopeless := m.failWaiters()
 	switch {
-	case closer:
-		m.assign() // each time a provider lacks one run less, or one less is lost
+	case again:
+		m.assign() // terminates: each time a provider lacks one run less, or one less is slow
 		return
 	case hopeless:
 		m.end(GiveUp)
@@ -81,21 +81,22 @@ func (m *Machine) assign() {
 		m.releaseIdle()
 	}
 	for _, r := range m.requests {
-		if !r.twin {
+		if !r.shared {
 			m.wakeAt(r.due())
 		}
 	}
 	m.followReaders()
 }
 
-// releaseIdle gives the permit back while readers rest; a wait for it goes on.
+// releaseIdle gives the permit back while readers have enough to read. It does not
+// end a wait for the permit.
 func (m *Machine) releaseIdle() {
 	if m.permitted {
 		m.release()
 	}
 }
 
-// dropUnwanted ends requests for groups that nobody wants any more.
+// dropUnwanted cancels requests for groups that no waiter needs any more.
 func (m *Machine) dropUnwanted() {
 	for _, r := range m.requests {
 		if r.Next < r.hi && !slices.ContainsFunc(m.waiters, func(w *waiter) bool {
@@ -106,20 +107,20 @@ func (m *Machine) dropUnwanted() {
 	}
 }
 
-// give finds one thing to do for p: a request that is late and that a reader
-// waits for, else the run that is needed first. It reports whether there was one.
+// give gives p one request: a hedge of a late request that a reader waits for, or
+// else the run that is needed first. It reports whether there was one.
 func (m *Machine) give(p *provider) bool {
 	if p.inflight >= urgentRequests {
 		return false
 	}
-	roomy := p.inflight == 0 || p.inflight < usualRequests && m.endsSoon(p)
+	hasCapacity := p.inflight == 0 || p.inflight < usualRequests && m.endsSoon(p)
 	var best Run
 	lead, n := int64(math.MaxInt64), m.sizeFor(p)
 	for _, w := range m.waiters {
 		if w.failed {
 			continue
 		}
-		if r := m.awaited(w, p); r != nil && r.due() <= m.now && m.double(r, p) {
+		if r := m.awaited(w, p); r != nil && r.due() <= m.now && m.hedge(r, p) {
 			return true
 		}
 		r, ok := m.next(w, p)
@@ -131,11 +132,11 @@ func (m *Machine) give(p *provider) bool {
 			most = min(n, m.share(p))
 		} else {
 			ahead = max(0, r.Lo-w.reader())
-			if !roomy && ahead > 0 || w.tooShort(r, most) {
+			if !hasCapacity && ahead > 0 || w.tooShort(r, most) {
 				continue
 			}
 		}
-		if ahead < lead && (roomy || ahead == 0) {
+		if ahead < lead && (hasCapacity || ahead == 0) {
 			lead, best = ahead, Run{r.Lo, min(r.Hi, r.Lo+most)}
 		}
 	}
@@ -146,15 +147,15 @@ func (m *Machine) give(p *provider) bool {
 	return true
 }
 
-// next is the first run that w wants, that is neither stored nor requested, and
-// that p may have. A nil p means any provider.
+// next returns the first run that w needs, that is neither stored nor requested,
+// and that p may have. A nil p means any provider.
 func (m *Machine) next(w *waiter, p *provider) (Run, bool) {
 	taken := m.takenFor(p)
 	from, to := w.from(), w.limit()
 	lo := m.firstMissing(from, to)
 	w.low = max(w.low, lo)
 	for lo < to {
-		_, hi := m.stored.Missing(lo, min(to, lo+lookedAt))
+		_, hi := m.stored.Missing(lo, min(to, lo+groupsAtOnce))
 		r := Run{lo, hi}.without(taken)
 		if r.Lo < r.Hi {
 			return r, true
@@ -164,7 +165,8 @@ func (m *Machine) next(w *waiter, p *provider) (Run, bool) {
 	return Run{}, false
 }
 
-// takenFor is what is requested or lacked by p, which may be nil, by its start.
+// takenFor returns the runs that are requested or that p lacks, sorted by start. p
+// may be nil.
 func (m *Machine) takenFor(p *provider) []Run {
 	var taken []Run
 	for _, r := range m.requests {
@@ -177,7 +179,7 @@ func (m *Machine) takenFor(p *provider) []Run {
 	return taken
 }
 
-// sizeFor is how many groups p is asked for at once.
+// sizeFor returns how many groups one request to p asks for.
 func (m *Machine) sizeFor(p *provider) int64 {
 	rate := p.rate
 	if rate == 0 {
@@ -198,8 +200,8 @@ func (m *Machine) sizeFor(p *provider) int64 {
 	return n
 }
 
-// share is p's part of what is left of the whole object and not asked for, so
-// that all providers end at about the same time.
+// share returns p's share, in groups, of the object's bytes that are neither
+// stored nor requested. With it all providers end at about the same time.
 func (m *Machine) share(p *provider) int64 {
 	left := (m.size - m.stored.Held() + b3.GroupSize - 1) / b3.GroupSize
 	for _, r := range m.requests {
@@ -208,8 +210,8 @@ func (m *Machine) share(p *provider) int64 {
 	return max(firstRequest, int64(math.Ceil(float64(left)*m.partOf(p))))
 }
 
-// endsSoon reports whether the one request to p ends so soon that the next has to
-// go out now; if not, the driver says when it does.
+// endsSoon reports whether the one request to p ends so soon that the next one
+// must go out now. If not, the driver is asked to notify when it does.
 func (m *Machine) endsSoon(p *provider) bool {
 	i := slices.IndexFunc(m.requests, func(r *request) bool { return r.p == p })
 	r := m.requests[i]
@@ -227,8 +229,8 @@ func (m *Machine) endsSoon(p *provider) bool {
 	return false
 }
 
-// followReaders asks readers to say when they come to what nobody is asked for,
-// or so near to the end of their window that more of it is worth a request.
+// followReaders asks the driver to call Advance when a reader reaches a group that
+// is not requested, or when its window has moved far enough for another request.
 func (m *Machine) followReaders() {
 	for _, w := range m.waiters {
 		if w.failed || w.Whole {
@@ -253,8 +255,9 @@ func (m *Machine) followReaders() {
 	}
 }
 
-// wanting reports whether another provider would be of use.
-func (m *Machine) wanting(late bool) bool {
+// needsProvider reports whether another provider would help. late says that a late
+// request could not be hedged.
+func (m *Machine) needsProvider(late bool) bool {
 	var left int64
 	for _, w := range m.waiters {
 		if w.failed {
@@ -268,5 +271,5 @@ func (m *Machine) wanting(late bool) bool {
 		}
 	}
 	left = min(left*b3.GroupSize, m.size-m.stored.Held())
-	return m.free(m.now) < m.cfg.Providers && (left >= moreFrom || late)
+	return m.free(m.now) < m.cfg.Providers && (left >= minShare || late)
 }

@@ -37,9 +37,10 @@ func TestWindow(t *testing.T) {
 	for _, ahead := range []int64{ReadAhead, 200, LeastAhead} {
 		s := &sim{
 			harness: newHarness(t, Config{Providers: 4, Tries: 3}), groups: 2 * ReadAhead,
-			peers: []*peer{{rtt: time.Millisecond, each: 100 * time.Microsecond}, {rtt: time.Millisecond, each: 100 * time.Microsecond}},
+			peers: []*peer{{rtt: time.Millisecond, each: 100 * time.Microsecond},
+				{rtt: time.Millisecond, each: 100 * time.Microsecond}},
 		}
-		s.join(1, Want{End: -1, Ahead: ahead})
+		s.join(1, Demand{End: -1, Ahead: ahead})
 		pos := int64(0)
 		for _, groups := range []int64{0, 1, 50, 300} {
 			for range groups {

@@ -97,9 +97,9 @@ func (h *harness) event(name string, args []string, out *bytes.Buffer) error {
 	switch name {
 	case "tick":
 	case "whole": // WAITER
-		h.join(WaiterID(n[0]), Want{Whole: true})
+		h.join(WaiterID(n[0]), Demand{Whole: true})
 	case "range": // WAITER START END [AHEAD]
-		w := Want{Start: n[1] * b3.GroupSize, End: n[2] * b3.GroupSize, Ahead: ReadAhead}
+		w := Demand{Start: n[1] * b3.GroupSize, End: n[2] * b3.GroupSize, Ahead: ReadAhead}
 		if len(args) > 3 {
 			w.Ahead, _ = strconv.ParseInt(args[3], 10, 64)
 		}
@@ -120,7 +120,7 @@ func (h *harness) event(name string, args []string, out *bytes.Buffer) error {
 		if err != nil {
 			return err
 		}
-		h.m.Pace(ProviderID(n[0]), float64(n[1]*b3.GroupSize), rtt)
+		h.m.Measured(ProviderID(n[0]), float64(n[1]*b3.GroupSize), rtt)
 	case "sized": // GROUPS
 		h.size(n[0])
 	case "here": // FROM TO: stored by an earlier transfer

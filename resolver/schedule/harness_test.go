@@ -66,7 +66,7 @@ type harness struct {
 	banned    map[ProviderID]bool // lied, or have not said that they have a part
 	requests  map[RequestID]*inflight
 	last      RequestID
-	wants     map[WaiterID]Want
+	demands   map[WaiterID]Demand
 	pos       map[WaiterID]int64
 	failed    map[WaiterID]bool
 	groups    int64
@@ -87,18 +87,20 @@ func newHarness(t failer, cfg Config) *harness {
 		cfg.Backoff = backoff
 	}
 	return &harness{
-		t: t, cfg: cfg, m: New(cfg), questions: map[ProviderID]bool{}, banned: map[ProviderID]bool{}, lied: map[ProviderID]bool{},
-		requests: map[RequestID]*inflight{}, wants: map[WaiterID]Want{}, pos: map[WaiterID]int64{}, failed: map[WaiterID]bool{},
+		t: t, cfg: cfg, m: New(cfg), questions: map[ProviderID]bool{}, banned: map[ProviderID]bool{},
+		lied:     map[ProviderID]bool{},
+		requests: map[RequestID]*inflight{}, demands: map[WaiterID]Demand{}, pos: map[WaiterID]int64{},
+		failed: map[WaiterID]bool{},
 	}
 }
 
-func (h *harness) join(id WaiterID, w Want) {
-	h.wants[id] = w
+func (h *harness) join(id WaiterID, w Demand) {
+	h.demands[id] = w
 	h.m.Join(id, w)
 }
 
 func (h *harness) leave(id WaiterID) {
-	delete(h.wants, id)
+	delete(h.demands, id)
 	h.m.Leave(id)
 }
 
@@ -273,7 +275,8 @@ func (h *harness) checkAsk(a Action) {
 	if h.stored != nil {
 		h.checkRun(a)
 	}
-	h.requests[a.Request] = &inflight{by: a.Provider, run: a.Run, proof: a.Proof, next: a.Run.Lo, hi: a.Run.Hi, asked: h.now}
+	h.requests[a.Request] = &inflight{by: a.Provider, run: a.Run, proof: a.Proof, next: a.Run.Lo, hi: a.Run.Hi,
+		asked: h.now}
 }
 
 // checkRun checks what is asked for when the size is known.
@@ -296,11 +299,11 @@ func (h *harness) checkRun(a Action) {
 	}
 	if doubles > 0 {
 		h.doubled += a.Run.Hi - a.Run.Lo
-		if most := (doubledFree + h.stored.held/doubledPart) / b3.GroupSize; h.doubled > most {
+		if most := (hedgedFree + h.stored.held/hedgedPart) / b3.GroupSize; h.doubled > most {
 			h.t.Fatalf("%v: %d groups doubled, at most %d", a, h.doubled, most)
 		}
 	}
-	for id, w := range h.wants {
+	for id, w := range h.demands {
 		_, end, ok := w.Cut(h.groups * b3.GroupSize)
 		start, _, _ := w.Cut(h.groups * b3.GroupSize)
 		lo, hi := start/b3.GroupSize, b3.Groups(end)
@@ -308,5 +311,5 @@ func (h *harness) checkRun(a Action) {
 			return
 		}
 	}
-	h.t.Fatalf("%v: nobody wants it so far ahead", a)
+	h.t.Fatalf("%v: nobody demands it so far ahead", a)
 }

@@ -9,20 +9,20 @@ import (
 
 // Config bounds a transfer.
 type Config struct {
-	Providers int // asked at the same time
-	Tries     int // requests in a row that may bring nothing before a provider is not asked again
+	Providers int // most providers that are asked at the same time
+	Tries     int // a provider is lost after so many requests in a row that delivered nothing
 
 	// Backoff is the pause before try n+2 of a provider, from n = 0.
 	Backoff func(n int) time.Duration
 }
 
-// Machine schedules one transfer. Times are durations since an instant of the
-// driver's choice; a time before the last one counts as the last one. Advance
-// follows every event at once: what an event leads to waits for it. It is for one
-// goroutine.
+// Machine schedules one transfer. Times are durations since an instant that the
+// driver chooses. A time before the latest one counts as the latest one. The driver
+// calls Advance after every event, because events only record what happened. A
+// Machine is not safe for concurrent use.
 //
-// Invariant: requests holds the requests that have not Ended, in the order of
-// their Ask; inflight of a provider counts its own.
+// Invariant: requests contains the requests that have not ended, in the order of
+// their Ask. inflight of a provider counts its own.
 type Machine struct {
 	actions
 	object
@@ -39,17 +39,17 @@ type Machine struct {
 
 	permitted, acquiring bool
 
-	raced   time.Duration // when a provider was asked for the size last
-	doubled int64         // groups that were asked for twice
-	whole   time.Duration // when the object was found to be whole; never: it was not
+	sizeAsked    time.Duration // when a provider was asked for the size last
+	hedgedGroups int64         // groups that were asked for twice
+	whole        time.Duration // when the object was found to be whole, or never
 }
 
 // New prepares a transfer.
 func New(cfg Config) *Machine { return &Machine{cfg: cfg, whole: never, wake: never} }
 
-// Join adds a waiter under a number that is not in use.
-func (m *Machine) Join(id WaiterID, w Want) {
-	m.waiters = append(m.waiters, &waiter{Want: w, id: id})
+// Join adds a waiter. Its number must not be in use.
+func (m *Machine) Join(id WaiterID, w Demand) {
+	m.waiters = append(m.waiters, &waiter{Demand: w, id: id})
 }
 
 // Leave removes a waiter.
@@ -57,7 +57,7 @@ func (m *Machine) Leave(id WaiterID) {
 	m.waiters = slices.DeleteFunc(m.waiters, func(w *waiter) bool { return w.id == id })
 }
 
-// Read tells which group a reader reads next.
+// Read sets the group that a reader reads next.
 func (m *Machine) Read(id WaiterID, group int64) {
 	for _, w := range m.waiters {
 		if w.id == id {
@@ -66,7 +66,7 @@ func (m *Machine) Read(id WaiterID, group int64) {
 	}
 }
 
-// Known tells how many candidates there are until now, those found included.
+// Known sets how many candidates the driver knows, found ones included.
 func (m *Machine) Known(n int) { m.known = n }
 
 // Found answers Find with a provider.
@@ -76,7 +76,7 @@ func (m *Machine) Found() ProviderID {
 	return ProviderID(len(m.providers) - 1)
 }
 
-// NoneFound answers Find: there is no other candidate.
+// NoneFound answers Find: the driver has no other candidate.
 func (m *Machine) NoneFound() { m.finding, m.exhausted = false, true }
 
 // Heard answers Question: whether the provider has a part of the object.
@@ -84,7 +84,7 @@ func (m *Machine) Heard(id ProviderID, partial bool) {
 	m.questions--
 	p := m.providers[id]
 	switch {
-	case p.standing != unsure: // it lied meanwhile, or failed too often
+	case p.standing != unsure: // the provider lied meanwhile, or failed too often
 	case partial:
 		p.standing, p.partial, p.limit = good, true, minRequest
 	default:
@@ -92,26 +92,26 @@ func (m *Machine) Heard(id ProviderID, partial bool) {
 	}
 }
 
-// Granted answers Acquire.
+// Granted answers Acquire: the driver has the permit.
 func (m *Machine) Granted() { m.permitted, m.acquiring = true, false }
 
-// Pace tells how fast a provider is: bytes per second, 0 when unknown, and the
+// Measured sets how fast a provider is: bytes per second, 0 when unknown, and the
 // time to the first byte of an answer.
-func (m *Machine) Pace(id ProviderID, rate float64, rtt time.Duration) {
+func (m *Machine) Measured(id ProviderID, rate float64, rtt time.Duration) {
 	p := m.providers[id]
 	p.rate, p.rtt = rate, rtt
 }
 
-// Progress is what came of a request until now. The times count from Ask; 0: it
-// has not happened.
+// Progress is how far a request has come. Its times count from Ask; 0 means that
+// it has not happened.
 type Progress struct {
-	Next  int64         // the group that comes next
+	Next  int64         // the group that arrives next
 	Sent  time.Duration // when the request went out
-	First time.Duration // when the first item came
-	Alive time.Duration // when the latest group came
+	First time.Duration // when the first item arrived
+	Alive time.Duration // when the latest group arrived
 }
 
-// Progress tells what came of a request until now.
+// Progress sets how far a request has come.
 func (m *Machine) Progress(id RequestID, p Progress) {
 	for _, r := range m.requests {
 		if r.id == id {
@@ -120,7 +120,7 @@ func (m *Machine) Progress(id RequestID, p Progress) {
 	}
 }
 
-// Sized tells the proved size, and where to see what is here.
+// Sized sets the proved size and where to see which groups are stored.
 func (m *Machine) Sized(size int64, stored Stored) {
 	m.begin()
 	m.size, m.stored, m.resumed = size, stored, stored.Held()
@@ -128,14 +128,14 @@ func (m *Machine) Sized(size int64, stored Stored) {
 		if groups := m.groups(); r.hi > groups {
 			m.trim(r, groups)
 		}
-		r.hedge, r.twin = i > 0, len(m.requests) > 1
+		r.hedge, r.shared = i > 0, len(m.requests) > 1
 	}
 	for _, w := range m.waiters {
 		w.bound(size)
 	}
 }
 
-// Lost tells that a group that was here is gone.
+// Lost reports that a stored group was lost, so that all are looked at again.
 func (m *Machine) Lost() {
 	m.low = 0
 	for _, w := range m.waiters {
@@ -143,18 +143,18 @@ func (m *Machine) Lost() {
 	}
 }
 
-// Complete reports whether all groups are here.
+// Complete reports whether all groups are stored.
 func (m *Machine) Complete() bool { return m.complete() }
 
-// InFlight is how many requests are.
+// InFlight returns the number of requests that have not ended.
 func (m *Machine) InFlight() int { return len(m.requests) }
 
-// Wake is when Advance is due, if no event comes before; ok is false when it is
-// not.
+// Wake returns when Advance is due if no event comes first. ok is false when only
+// an event makes it due.
 func (m *Machine) Wake() (at time.Duration, ok bool) { return m.wake, m.wake != never }
 
-// Advance does what there is to do at now. The actions are in order, and valid
-// until the next call.
+// Advance decides what to do at the time now. The driver carries out the actions
+// in order. The slice is valid until the next call of a method.
 func (m *Machine) Advance(now time.Duration) []Action {
 	m.begin()
 	m.taken = true
@@ -167,7 +167,7 @@ func (m *Machine) Advance(now time.Duration) []Action {
 	case len(m.waiters) == 0:
 		m.idle()
 	case m.stored == nil:
-		m.race(m.waiters[0])
+		m.askSize(m.waiters[0])
 	default:
 		m.assign()
 	}
@@ -179,15 +179,15 @@ func (m *Machine) end(k Kind) {
 	m.emit(Action{Kind: k})
 }
 
-// wakeAt makes Advance due at a time that is still to come.
+// wakeAt makes Advance due at a time, unless that time has passed.
 func (m *Machine) wakeAt(at time.Duration) {
 	if at > m.now {
 		m.wake = min(m.wake, at)
 	}
 }
 
-// settle ends the transfer. Answers that are at their end are given time to come
-// to it, so that their streams are good for the next request.
+// settle ends the transfer. Answers that are nearly complete get time to end, so
+// that their streams can be used for the next request.
 func (m *Machine) settle() {
 	if m.whole == never {
 		m.whole = m.now
@@ -200,7 +200,7 @@ func (m *Machine) settle() {
 	m.wakeAt(m.whole + unmeasured)
 }
 
-// idle ends what is in flight: nobody waits.
+// idle cancels the requests in flight, as there is no waiter.
 func (m *Machine) idle() {
 	for _, r := range m.requests {
 		m.cancel(r, Unwanted)
@@ -210,7 +210,7 @@ func (m *Machine) idle() {
 	}
 }
 
-// allowed reports whether requests may go out; if not, the permit is asked for.
+// allowed reports whether requests may go out. If not, it asks for the permit.
 func (m *Machine) allowed() bool {
 	if !m.permitted && !m.acquiring {
 		m.acquiring = true
@@ -226,7 +226,7 @@ func (m *Machine) release() {
 	}
 }
 
-// find asks for another provider, unless there is none.
+// find asks the driver for another provider, unless it has no other.
 func (m *Machine) find() {
 	if m.finding || m.exhausted && m.known <= len(m.providers) {
 		return
@@ -235,28 +235,28 @@ func (m *Machine) find() {
 	m.emit(Action{Kind: Find})
 }
 
-// Result is what a request came to.
+// Result is how a request ended.
 type Result struct {
-	Fresh   int64          // groups that were not here
-	Extra   int64          // groups that were
+	Fresh   int64          // received groups that were missing
+	Extra   int64          // received groups that were stored already
 	Outcome status.Outcome // of the request
-	Again   bool           // a provider that ended so may do better soon
+	Again   bool           // the provider may do better soon
 }
 
 // Verdict is what an ended request means.
 type Verdict struct {
-	Fault bool  // it brought less than it should, by no decision of the machine's
+	Fault bool  // the request delivered too little, and the machine had not canceled it
 	Retry bool  // the provider is asked again after a pause
-	Hedge Hedge // what became of it as a double
+	Hedge Hedge // how the request ended as a hedge
 }
 
-// Hedge is what became of a request that doubled another.
+// Hedge is how a request that hedged another one ended.
 type Hedge uint8
 
-// The ends of a hedge.
+// The results of a hedge.
 const (
-	NoHedge     Hedge = iota // the request doubled none
-	HedgeWon                 // something came first from it
-	HedgeLost                // nothing did
-	HedgeFailed              // it ended by itself, with nothing
+	NoHedge     Hedge = iota // the request hedged no other one
+	HedgeWon                 // it delivered a group first
+	HedgeLost                // the other request delivered first
+	HedgeFailed              // it failed and delivered nothing
 )

@@ -61,7 +61,7 @@ func (s *sim) after(d time.Duration, do func()) {
 // number of steps.
 func (s *sim) run(most int) (steps int) {
 	s.act(0)
-	for ; !s.ended && len(s.wants) > 0; steps++ {
+	for ; !s.ended && len(s.demands) > 0; steps++ {
 		if steps > most {
 			s.t.Fatalf("no end after %d steps, at %v: %d in flight", steps, s.now, s.m.InFlight())
 		}
@@ -181,7 +181,7 @@ func (s *sim) deliver(id RequestID, p *peer) {
 	hi := min(r.run.Hi, s.groups)
 	if r.next < hi {
 		s.got(id, r.next+1)
-		s.m.Pace(r.by, float64(b3.GroupSize)/p.each.Seconds(), p.rtt)
+		s.m.Measured(r.by, float64(b3.GroupSize)/p.each.Seconds(), p.rtt)
 	}
 	if r.next >= hi || r.next >= r.hi {
 		s.over(id, status.OK, false)
@@ -231,8 +231,9 @@ func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		groups := rapid.Int64Range(1, 400).Draw(t, "groups")
 		s := &sim{
-			harness: newHarness(t, Config{Providers: rapid.IntRange(1, 6).Draw(t, "providers"), Tries: rapid.IntRange(1, 4).Draw(t, "tries")}),
-			peers:   drawPeers(t, groups), groups: groups,
+			harness: newHarness(t, Config{Providers: rapid.IntRange(1, 6).Draw(t, "providers"),
+				Tries: rapid.IntRange(1, 4).Draw(t, "tries")}),
+			peers: drawPeers(t, groups), groups: groups,
 		}
 		if rapid.Bool().Draw(t, "told late") {
 			n := 0
@@ -240,18 +241,18 @@ func TestInvariants(t *testing.T) {
 		}
 		whole := rapid.Bool().Draw(t, "whole")
 		if whole {
-			s.join(0, Want{Whole: true})
+			s.join(0, Demand{Whole: true})
 		}
 		for i := range rapid.IntRange(0, 3).Draw(t, "readers") {
 			id := WaiterID(i + 1)
 			lo := rapid.Int64Range(0, groups-1).Draw(t, "from")
 			hi := rapid.Int64Range(lo+1, groups).Draw(t, "to")
 			ahead := rapid.Int64Range(LeastAhead, 100).Draw(t, "ahead")
-			s.join(id, Want{Start: lo * b3.GroupSize, End: hi * b3.GroupSize, Ahead: ahead})
+			s.join(id, Demand{Start: lo * b3.GroupSize, End: hi * b3.GroupSize, Ahead: ahead})
 			pause := time.Duration(rapid.IntRange(0, 20).Draw(t, "pause ms")) * time.Millisecond
 			s.after(time.Duration(i)*10*time.Millisecond, func() { s.readThrough(id, lo, hi, pause) })
 		}
-		if len(s.wants) == 0 {
+		if len(s.demands) == 0 {
 			return
 		}
 		s.run(200_000)
@@ -273,11 +274,12 @@ func TestDeterminism(t *testing.T) {
 		s := &sim{harness: newHarness(t, Config{Providers: 4, Tries: 3}), groups: 500}
 		for i := range 8 {
 			s.peers = append(s.peers, &peer{
-				manners: manners(i) % kinds, rtt: time.Duration(i+1) * 7 * time.Millisecond, each: time.Duration(i+1) * time.Millisecond,
-				cut: 5, has: func(g int64) bool { return g%100 < 50 || g == 499 },
+				manners: manners(i) % kinds, rtt: time.Duration(i+1) * 7 * time.Millisecond,
+				each: time.Duration(i+1) * time.Millisecond,
+				cut:  5, has: func(g int64) bool { return g%100 < 50 || g == 499 },
 			})
 		}
-		s.join(0, Want{Whole: true})
+		s.join(0, Demand{Whole: true})
 		steps := s.run(100_000)
 		first = append(first, s.now, time.Duration(steps), time.Duration(s.last))
 	}

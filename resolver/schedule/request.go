@@ -11,62 +11,62 @@ import (
 type standing uint8
 
 const (
-	good   standing = iota // it may
-	slow                   // others were faster: asked again when those are lost
-	unsure                 // it did not have a run: not before it says that it has others
-	lost                   // not for this object again
+	good   standing = iota // may be asked
+	slow                   // others were faster; may be asked again when those are lost
+	unsure                 // lacked a run; may be asked again when it says that it has others
+	lost                   // is not asked for this object again
 )
 
 // provider is a peer that may have the object.
 type provider struct {
 	id   ProviderID
-	rate float64 // measured, in bytes per second; 0: unknown
+	rate float64 // measured bytes per second; 0 when unknown
 	rtt  time.Duration
 
-	inflight int
-	doubted  int           // requests that were given to another as well
-	fails    int           // requests in a row that brought nothing
-	rest     time.Duration // it is left alone until then
-	standing standing
+	inflight  int
+	hedged    int           // its requests that are hedged by another provider
+	fails     int           // requests in a row that delivered nothing
+	notBefore time.Duration // it is not asked before this time
+	standing  standing
 
 	partial bool  // it says that it has a part of the object
 	noProof bool  // it cannot prove the size
-	lacks   []Run // what it did not have
-	missing int   // answers in a row that it does not have the run
-	limit   int64 // groups asked for at once; 0: as its pace allows
-	fine    bool  // it is asked for single groups where it did not have minRequest
+	lacks   []Run // runs that it did not have
+	missing int   // answers in a row that it lacks the run
+	limit   int64 // most groups of one request; 0 when only its rate bounds them
+	fine    bool  // it is asked for single groups where it lacked minRequest groups
 }
 
-// free reports whether p may be asked.
-func (p *provider) free(now time.Duration) bool { return p.standing == good && now >= p.rest }
+// free reports whether p may be asked at the time now.
+func (p *provider) free(now time.Duration) bool { return p.standing == good && now >= p.notBefore }
 
-// become leaves p out; a worse standing stays.
+// become gives p a standing, unless it has a worse one.
 func (p *provider) become(s standing) { p.standing = max(p.standing, s) }
 
-// lacking reports whether p did not have a part of r.
+// lacking reports whether p lacks a part of r.
 func (p *provider) lacking(r Run) bool { return slices.ContainsFunc(p.lacks, r.overlaps) }
 
-// request is a run of groups, asked of one provider.
+// request is a request to one provider for a run of groups.
 //
-// Invariant: the groups [lo, Next) are here. hi may be lowered; the request then
+// Invariant: the groups [lo, Next) are stored. Trim lowers hi; the request then
 // ends there.
 type request struct {
 	Progress
 	id       RequestID
 	p        *provider
-	lo, last int64 // as it was asked
+	lo, last int64 // the run as it was requested
 	hi       int64
 	asked    time.Duration
-	notify   int64 // the group that Notify named last
+	notify   int64 // the group of the last Notify
 
 	proof    bool // the proof of the size comes first
-	hedge    bool // it doubles another request
-	doubted  bool // it is doubled by another
-	twin     bool // either of these
+	hedge    bool // this request hedges another one
+	hedged   bool // another request hedges this one
+	shared   bool // hedge or hedged
 	canceled Why
 }
 
-// ask makes a request of p.
+// ask sends p a request for a run.
 func (m *Machine) ask(p *provider, run Run) *request {
 	m.last++
 	r := &request{
@@ -93,13 +93,14 @@ func (m *Machine) trim(r *request, hi int64) {
 	m.emit(Action{Kind: Trim, Request: r.id, At: hi})
 }
 
-// rest is the groups that are still to come.
+// rest returns the groups that have not arrived.
 func (r *request) rest() Run { return Run{r.Next, r.hi} }
 
-// left is how many those are.
+// left returns how many groups have not arrived.
 func (r *request) left() int64 { return max(0, r.hi-r.Next) }
 
-// speed is the measured rate of the provider, or that of the request so far.
+// speed returns the measured rate of the provider in bytes per second, or that of
+// the request so far. It is 0 when neither is known.
 func (r *request) speed() float64 {
 	if r.p.rate > 0 {
 		return r.p.rate
@@ -111,7 +112,8 @@ func (r *request) speed() float64 {
 	return float64(n*b3.GroupSize) / max(r.Alive-r.First, time.Millisecond).Seconds()
 }
 
-// ends is the time the rest should take; unmeasured when the pace is unknown.
+// ends returns how long the rest should take, or unmeasured when the provider's
+// rate is unknown.
 func (r *request) ends() time.Duration {
 	rate := r.speed()
 	if rate == 0 {
@@ -124,7 +126,7 @@ func (r *request) ends() time.Duration {
 	return d
 }
 
-// due is the time at which the request is late, unless something comes before.
+// due returns when the request is late, unless another group arrives first.
 func (r *request) due() time.Duration {
 	rate, rtt := r.p.rate, r.p.rtt
 	if rate == 0 || r.Sent == 0 {
@@ -135,7 +137,7 @@ func (r *request) due() time.Duration {
 	return r.asked + min(next, all) + lateAfter
 }
 
-// timeFor is how long n groups take at rate bytes per second.
+// timeFor returns how long n groups take at rate bytes per second.
 func timeFor(n int64, rate float64) time.Duration {
 	return time.Duration(float64(n*b3.GroupSize) / rate * float64(time.Second))
 }

@@ -6,30 +6,29 @@ import (
 	"time"
 )
 
-// supply is the providers, and whether there may be more.
+// supply is the known providers, and whether there may be more.
 type supply struct {
 	providers []*provider
 
-	known     int  // candidates that the driver knows of
-	finding   bool // Find has no answer yet
-	exhausted bool // the last answer was that there is none
-	questions int  // without an answer
+	known     int  // candidates that the driver knows
+	finding   bool // Find was not answered yet
+	exhausted bool // the last answer to Find was NoneFound
+	questions int  // Questions that were not answered yet
 }
 
-// hopeless reports whether nothing can come any more unless a provider that is
-// known takes it.
+// hopeless reports whether no other provider can join any more.
 func (s *supply) hopeless() bool {
 	return !s.finding && s.exhausted && s.known <= len(s.providers) && s.questions == 0
 }
 
-// fastestFirst returns the providers by their pace.
+// fastestFirst returns the providers, those with the highest rate first.
 func (s *supply) fastestFirst() []*provider {
 	sorted := slices.Clone(s.providers)
 	slices.SortStableFunc(sorted, func(a, b *provider) int { return cmp.Compare(b.rate, a.rate) })
 	return sorted
 }
 
-// free is how many providers may be asked.
+// free returns how many providers may be asked at the time now.
 func (s *supply) free(now time.Duration) (n int) {
 	for _, p := range s.providers {
 		if p.free(now) {
@@ -39,8 +38,8 @@ func (s *supply) free(now time.Duration) (n int) {
 	return n
 }
 
-// partOf is p's part of the pace of all that are not lost; those of unknown pace
-// are taken for average.
+// partOf returns p's share, from 0 to 1, of the summed rate of all good
+// providers. A provider of unknown rate counts as average.
 func (s *supply) partOf(p *provider) float64 {
 	var all, known, live float64
 	for _, o := range s.providers {
@@ -59,17 +58,17 @@ func (s *supply) partOf(p *provider) float64 {
 	return 1 / max(live, 1)
 }
 
-// someoneHas reports whether a provider that has rested by then may deliver group
-// g.
+// someoneHas reports whether a provider that may be asked at the time then may
+// have group g.
 func (s *supply) someoneHas(g int64, then time.Duration) bool {
 	return slices.ContainsFunc(s.providers, func(p *provider) bool {
 		return p.free(then) && !p.lacking(Run{g, g + 1})
 	})
 }
 
-// lookCloser lets the providers that have a part, but not the run around group g,
-// be asked for single groups. It reports whether there is one.
-func (s *supply) lookCloser(g int64) (some bool) {
+// retrySingly lets providers that lack the run around group g, but have a part of
+// the object, be asked for single groups. It reports whether there is one.
+func (s *supply) retrySingly(g int64) (some bool) {
 	for _, p := range s.providers {
 		i := slices.IndexFunc(p.lacks, func(l Run) bool { return l.Lo <= g && g < l.Hi && l.Hi-l.Lo > 1 })
 		if p.standing != good || i < 0 {
@@ -81,9 +80,9 @@ func (s *supply) lookCloser(g int64) (some bool) {
 	return some
 }
 
-// askSlow lets the providers be asked again that were lost because others, which
-// are lost now, were faster. It reports whether there is one.
-func (s *supply) askSlow() (some bool) {
+// retrySlow lets slow providers be asked again, because the faster ones are lost.
+// It reports whether there is one.
+func (s *supply) retrySlow() (some bool) {
 	for _, p := range s.providers {
 		if p.standing == slow {
 			p.standing, p.fails, some = good, p.fails-1, true

@@ -2,21 +2,21 @@ package schedule
 
 import "allium/protocols/b3"
 
-// Want is what a waiter waits for.
-type Want struct {
-	// Whole is all of the object, as fast as it comes: there is no reader to wait
-	// for. Start, End and Ahead are then of no use.
+// Demand is which bytes of the object a waiter needs.
+type Demand struct {
+	// Whole demands the whole object as fast as it arrives, without a reader to
+	// wait for. Start, End and Ahead are then ignored.
 	Whole bool
-	// Start and End are the bytes wanted; End is −1 for all to the end. A
-	// negative Start counts from the end. Start == End are no bytes.
+	// Start and End are the demanded bytes. End is −1 for the end of the object. A
+	// negative Start counts from the end. The range is empty when Start == End.
 	Start, End int64
-	// Ahead is how many groups may come before they are read.
+	// Ahead is the reader's window: how many groups may arrive before they are read.
 	Ahead int64
 }
 
-// Cut cuts the range to an object of that size; ok is false when it begins
-// behind its end.
-func (w Want) Cut(size int64) (start, end int64, ok bool) {
+// Cut returns the range of bytes within an object of the given size. ok is false
+// when the range begins behind the end of the object.
+func (w Demand) Cut(size int64) (start, end int64, ok bool) {
 	if w.Start == w.End {
 		return 0, 0, true
 	}
@@ -33,21 +33,21 @@ func (w Want) Cut(size int64) (start, end int64, ok bool) {
 	return start, end, true
 }
 
-// waiter is a Want and how far it has come.
+// waiter is a Demand and how far it has come.
 //
-// Invariant: no group in [lo, low) is missing, as far as pos allows to say.
+// Invariant: no group in [max(lo, pos), low) is missing.
 type waiter struct {
-	Want
+	Demand
 	id     WaiterID
-	pos    int64 // the group that is read next
-	set    bool  // lo and hi are
-	lo, hi int64 // groups wanted
+	pos    int64 // the group that the reader reads next
+	set    bool  // lo and hi are set
+	lo, hi int64 // the demanded groups
 	low    int64
-	follow int64 // the group that Follow named last
+	follow int64 // the group of the last Follow
 	failed bool
 }
 
-// bound sets the groups wanted of an object of that size.
+// bound sets the demanded groups of an object of the given size.
 func (w *waiter) bound(size int64) {
 	if w.set {
 		return
@@ -66,7 +66,7 @@ func (w *waiter) bound(size int64) {
 	w.low = w.lo
 }
 
-// from is the first group that is still of use.
+// from returns the first group that the waiter still needs.
 func (w *waiter) from() int64 {
 	if w.Whole {
 		return max(w.lo, w.low)
@@ -74,10 +74,10 @@ func (w *waiter) from() int64 {
 	return max(w.low, w.reader())
 }
 
-// reader is the group that is read next.
+// reader returns the group that is read next.
 func (w *waiter) reader() int64 { return max(w.lo, w.pos) }
 
-// limit is the first group that is not asked for yet.
+// limit returns the end of the window: groups from there on are not requested yet.
 func (w *waiter) limit() int64 {
 	if w.Whole {
 		return w.hi
@@ -85,15 +85,15 @@ func (w *waiter) limit() int64 {
 	return min(w.hi, w.reader()+w.Ahead)
 }
 
-// atOnce is how many groups a reader has asked for in one request, at most: so
-// that several requests are in flight.
+// atOnce returns the most groups of one request for a reader: a quarter of the
+// window, so that several requests are in flight.
 func (w *waiter) atOnce() int64 { return w.Ahead / 4 }
 
-// step is what a reader has to come nearer for more to be asked for.
+// step returns how many groups a reader advances before more are requested.
 func (w *waiter) step() int64 { return w.Ahead / 8 }
 
-// head is the first n groups wanted, as far as that can be said without the size;
-// none if not.
+// head returns the first n demanded groups. It is empty when these cannot be known
+// without the size.
 func (w *waiter) head(n int64) Run {
 	switch {
 	case n == 0, !w.Whole && (w.Start < 0 || w.Start > b3.MaxSize || w.Start == w.End):
@@ -109,8 +109,8 @@ func (w *waiter) head(n int64) Run {
 	return r
 }
 
-// tooShort reports whether r is cut by the reader's window to less than is worth
-// a request, while the reader has something else to read.
+// tooShort reports whether the reader's window cuts r to less than a request is
+// worth, while the reader has other groups to read first.
 func (w *waiter) tooShort(r Run, n int64) bool {
 	limit := w.limit()
 	return r.Hi == limit && limit < w.hi && r.Hi-r.Lo < min(n, w.step()) && r.Lo > w.reader()

@@ -1,16 +1,22 @@
 // Package transfer fetches one object from many providers.
 //
-// At most one transfer of an object runs. All callers that want a part of the
-// object share it: each is a [Waiter], for the whole object or for a range that it
-// reads. One goroutine drives its schedule (package schedule), which gives runs of groups
-// that are wanted, missing and not asked for to providers. Each is a span: one
-// request, which runs in its own goroutine. Groups that arrive are verified, and
-// kept in the store's ingest.
+// Invariants:
 //
-// A span is as long as its provider, by its measured pace, takes 250 ms for; the
-// next one goes out when the first is about to end, so that the pipe never
-// drains. A span that is late is doubled by another provider, once, and what
-// came twice is bounded; when nothing is left to give, an idle provider takes
-// over the end of the longest span. A reader pulls at most 64 MiB ahead of
-// itself.
+//   - At most one transfer of an object runs. All callers share it; each is a
+//     [Waiter], for the whole object or for a range that it reads.
+//   - One goroutine runs the driver of a transfer and alone touches its state. Each
+//     request, called a span, runs in its own goroutine, which the driver waits for.
+//   - Groups are verified before they are written to the store's ingest.
+//   - A reader makes a transfer fetch at most 64 MiB ahead of itself.
+//   - What has arrived stays in the store when the transfer ends early.
+//
+// One transfer: [Set.Join] returns a Waiter of the running transfer or starts one.
+// The driver asks package schedule what to do, and carries it out: it starts spans,
+// cancels them and looks for providers. A span asks for as many groups as its
+// provider delivers in 250 ms. The next span goes out when the first is about to
+// end, so that the connection is never idle. Another provider hedges a late span,
+// once and within a bound. When no groups are left to assign, an idle provider takes
+// over the end of the longest span. [Waiter.Open] returns when the first group can
+// be read. When the object is whole the transfer commits it. When its last waiter
+// leaves first, the transfer stays open for 2 s and then suspends the ingest.
 package transfer

@@ -13,9 +13,9 @@ import (
 	"allium/resolver/schedule"
 )
 
-// driver does what the schedule of one transfer says. The goroutine of the
-// transfer runs it and alone touches its fields; requests run in goroutines of
-// their own and come back through channels.
+// driver carries out the actions of one transfer's schedule. The goroutine of the
+// transfer runs it and alone touches its fields. Requests run in goroutines of
+// their own and report through channels.
 type driver struct {
 	t     *transfer
 	set   *Set
@@ -25,26 +25,26 @@ type driver struct {
 	begun time.Time
 
 	ended   chan *span
-	proofs  chan int64 // sizes that were proved
+	proofs  chan int64 // proved sizes
 	need    chan struct{}
 	found   chan found
 	heard   chan heard
 	granted chan grant
 
 	permit   func()             // held while requests are in flight
-	unask    context.CancelFunc // ends the wait for the permit; nil while there is none
-	asks     int                // for the permit, until now
+	unask    context.CancelFunc // ends the wait for the permit; nil when there is none
+	asks     int                // how often the permit was asked for
 	spans    []*span            // in flight
 	peers    []*provider        // by schedule.ProviderID
-	waiters  []*Waiter          // that the machine knows of
+	waiters  []*Waiter          // the waiters that the machine knows
 	attempts providers.Attempts
-	until    time.Time // of the time without users; zero while there are some
+	until    time.Time // when a transfer without waiters ends; zero while it has some
 }
 
-// The bounds of a transfer that nobody waits for.
+// The bounds of a transfer without waiters.
 const (
-	linger       = 2 * time.Second // it stays open so long for the next range
-	maxLingering = 64              // transfers that are kept open so
+	linger       = 2 * time.Second // how long it stays open for the next range
+	maxLingering = 64              // most transfers that stay open
 )
 
 // never is longer than any wait.
@@ -56,13 +56,14 @@ func newDriver(t *transfer) *driver {
 		m: schedule.New(schedule.Config{
 			Providers: t.s.cfg.ProvidersPerObject, Tries: t.s.cfg.Tries, Backoff: limits.Backoff,
 		}),
-		ended: make(chan *span), proofs: make(chan int64), need: make(chan struct{}), found: make(chan found),
-		heard: make(chan heard), granted: make(chan grant),
+		ended: make(chan *span), proofs: make(chan int64), need: make(chan struct{}),
+		found: make(chan found), heard: make(chan heard), granted: make(chan grant),
 	}
 }
 
-// run returns nil when the object is whole, errQuit when nobody waits for it,
-// and otherwise the reason why it cannot be had. No request is in flight then.
+// run drives the transfer to its end. It returns nil when the object is whole,
+// errQuit when it has no waiter, and otherwise why it failed. No request is in
+// flight when run returns.
 func (d *driver) run(ctx context.Context) error {
 	work, cancel := context.WithCancel(ctx)
 	d.work = work
@@ -87,12 +88,12 @@ func (d *driver) run(ctx context.Context) error {
 		select {
 		case sp := <-d.ended:
 			if err = d.took(sp); err != nil && d.m.Complete() {
-				err = nil // it does not matter any more
+				err = nil // the object is whole in spite of it
 			}
 		case size := <-d.proofs:
 			err = d.proved(size)
 		case f := <-d.found:
-			d.take(f)
+			d.addProvider(f)
 		case h := <-d.heard:
 			if h.err != nil {
 				d.attempts.Note(d.peers[h.by].id, h.err)
@@ -113,9 +114,8 @@ func (d *driver) run(ctx context.Context) error {
 
 func (d *driver) now() time.Duration { return time.Since(d.begun) }
 
-// advance tells the machine what has happened, does what it says, and returns how
-// long nothing is to be done unless something happens. done says that the object
-// is whole.
+// advance reports to the machine, carries out its actions and returns how long to
+// wait for the next event. done says that the object is whole.
 func (d *driver) advance() (wait time.Duration, done bool, err error) {
 	d.tell()
 	now := d.now()
@@ -141,21 +141,22 @@ func (d *driver) advance() (wait time.Duration, done bool, err error) {
 	return never, false, nil
 }
 
-// tell gives the machine what changes without an event.
+// tell reports to the machine what changes without an event: waiters, readers'
+// positions, the progress of spans and the throughput of providers.
 func (d *driver) tell() {
-	users := d.t.users()
+	waiters := d.t.current()
 	for _, w := range d.waiters {
-		if !slices.Contains(users, w) {
+		if !slices.Contains(waiters, w) {
 			d.m.Leave(w.id)
 		}
 	}
-	for _, w := range users {
+	for _, w := range waiters {
 		if !slices.Contains(d.waiters, w) {
-			d.m.Join(w.id, w.want())
+			d.m.Join(w.id, w.demand())
 		}
 		d.m.Read(w.id, w.pos.Load())
 	}
-	d.waiters = users
+	d.waiters = waiters
 	if d.t.reread.Swap(false) {
 		d.m.Lost()
 	}
@@ -163,13 +164,13 @@ func (d *driver) tell() {
 		d.m.Progress(sp.id, sp.progress())
 	}
 	for i, p := range d.peers {
-		rate, rtt := p.pace.Measured()
-		d.m.Pace(schedule.ProviderID(i), rate, rtt)
+		rate, rtt := p.throughput.Measured()
+		d.m.Measured(schedule.ProviderID(i), rate, rtt)
 	}
 	d.m.Known(d.t.src.Count())
 }
 
-// do carries an action out.
+// do carries out an action.
 func (d *driver) do(a schedule.Action) {
 	switch a.Kind {
 	case schedule.Ask:
@@ -212,8 +213,8 @@ func (d *driver) waiter(id schedule.WaiterID) *Waiter {
 	return d.waiters[slices.IndexFunc(d.waiters, func(w *Waiter) bool { return w.id == id })]
 }
 
-// idle ends the transfer when nobody came back for a while, or nothing is known
-// yet.
+// idle ends a transfer without waiters: after linger, or at once when its size is
+// not known.
 func (d *driver) idle() (wait time.Duration, done bool, err error) {
 	now := time.Now()
 	if d.until.IsZero() {
@@ -228,10 +229,10 @@ func (d *driver) idle() (wait time.Duration, done bool, err error) {
 	if d.t.close() {
 		return 0, false, errQuit
 	}
-	return never, false, nil // somebody came, and the wake-up is on its way
+	return never, false, nil // a waiter joined meanwhile and has sent a wake-up
 }
 
-// busy ends the time without users.
+// busy ends the time without waiters.
 func (d *driver) busy() {
 	if !d.until.IsZero() && d.t.ingest != nil {
 		d.set.lingering.Add(-1)
@@ -261,19 +262,19 @@ func (d *driver) start(a schedule.Action) {
 	})
 }
 
-// took accounts for a request that ended. Its error is one that no other provider
+// took records that a request has ended. Its error is one that no other provider
 // can mend.
 func (d *driver) took(sp *span) error {
 	d.spans = slices.DeleteFunc(d.spans, func(o *span) bool { return o == sp })
-	moved := sp.fresh+sp.extra > 0
-	if moved {
+	progressed := sp.fresh+sp.extra > 0
+	if progressed {
 		d.set.pool.Served(d.t.root, sp.p.id)
 	}
 	final := sp.err != nil && (providers.IsFinal(sp.err) || d.work.Err() != nil)
 	res := schedule.Result{Fresh: sp.fresh, Extra: sp.extra}
 	if !final {
 		res.Outcome = status.Of(sp.err)
-		res.Again = providers.WorthRetrying(res.Outcome, moved)
+		res.Again = providers.WorthRetrying(res.Outcome, progressed)
 	}
 	d.m.Progress(sp.id, sp.progress())
 	v := d.m.Ended(d.now(), sp.id, res)
@@ -291,7 +292,7 @@ func (d *driver) took(sp *span) error {
 	return nil
 }
 
-// proved opens the ingest when the size became a fact.
+// proved opens the ingest when the size is proved.
 func (d *driver) proved(size int64) error {
 	if d.t.ingest != nil {
 		return nil
@@ -303,7 +304,7 @@ func (d *driver) proved(size int64) error {
 	return nil
 }
 
-// error says what became of the providers.
+// error returns the error that says how all providers failed.
 func (d *driver) error() error {
 	return d.attempts.Error(d.t.root, d.t.lookupID, d.t.src.Failure())
 }

@@ -19,7 +19,8 @@ func newMetrics(reg prometheus.Registerer, received *prometheus.CounterVec) *met
 		rangeBytes: received.WithLabelValues("range"),
 		extraBytes: received.WithLabelValues("extra"),
 		hedges: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "resolver_hedges_total", Help: "Requests that doubled a late one, by result: won (something came first from it), lost (nothing did), failed.",
+			Name: "resolver_hedges_total",
+			Help: "Requests that hedged a late one, by result: won (it delivered a group first), lost, failed.",
 		}, []string{"result"}),
 	}
 	for _, result := range []string{"won", "lost", "failed"} {
@@ -31,7 +32,7 @@ func newMetrics(reg prometheus.Registerer, received *prometheus.CounterVec) *met
 	return m
 }
 
-// hedge counts a request that doubled another.
+// hedge counts a request that hedged another one.
 func (m *metrics) hedge(h schedule.Hedge) {
 	switch h {
 	case schedule.HedgeWon:
@@ -44,7 +45,7 @@ func (m *metrics) hedge(h schedule.Hedge) {
 	}
 }
 
-// register adds the gauge of what is being fetched.
+// register adds the gauge of the transfers.
 func (s *Set) register(reg prometheus.Registerer) {
 	count := func() float64 {
 		s.mu.Lock()
@@ -55,7 +56,8 @@ func (s *Set) register(reg prometheus.Registerer) {
 		"all": count, "lingering": func() float64 { return float64(min(s.lingering.Load(), maxLingering)) },
 	} {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "resolver_transfers", Help: "Objects that are being fetched (all), and those of them that nobody waits for, open for the next range (lingering).",
+			Name:        "resolver_transfers",
+			Help:        "Objects being fetched (all), and those of them that stay open without a waiter (lingering).",
 			ConstLabels: prometheus.Labels{"state": state},
 		}, f))
 	}

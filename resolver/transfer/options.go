@@ -9,18 +9,18 @@ import (
 	"allium/resolver/schedule"
 )
 
-// Options say which bytes of an object are wanted and who may have them.
-// The zero value asks for no bytes: the size alone.
+// Options say which bytes of an object to fetch and which peers may have them. The
+// zero value fetches no bytes, only the size.
 type Options struct {
-	// Start and End are the bytes wanted, End exclusive or ToEnd. A negative
-	// Start, with ToEnd, counts from the end: -500 is the last 500 bytes. What
-	// lies past the end of the object is cut off. Start == End reads nothing.
+	// Start and End are the range in bytes. End is exclusive, or ToEnd. A negative
+	// Start, with ToEnd, counts from the end: -500 is the last 500 bytes. The range
+	// is cut at the end of the object. It is empty when Start == End.
 	Start, End int64
-	// Ahead is how many bytes may be asked for ahead of the reader, from 512 KiB
-	// to 64 MiB, which 0 stands for: with it a reader sets the pace of a fetch.
+	// Ahead is how many bytes may be requested ahead of the reader, from 512 KiB to
+	// 64 MiB. 0 means 64 MiB. With a small window a slow reader slows the fetch.
 	Ahead int64
-	// Absent is why the caller, who has just looked, did not find the object in the
-	// store: it is not looked for there again. Nil: it is.
+	// Absent is the error of a caller that has just looked for the object in the
+	// store. When it is set the store is not asked again.
 	Absent error
 	providers.Sources
 }
@@ -28,7 +28,7 @@ type Options struct {
 // ToEnd is the End of a range that reaches to the end of the object.
 const ToEnd = -1
 
-// Whole asks for a whole object.
+// Whole returns the options for a whole object.
 func Whole(from providers.Sources) Options { return Options{End: ToEnd, Sources: from} }
 
 // RangeError is a range that begins behind the end of the object (bad_range).
@@ -40,33 +40,34 @@ type RangeError struct {
 
 // Error names the range and the size.
 func (e *RangeError) Error() string {
-	return fmt.Sprintf("resolver: %s has %d bytes, there is nothing from byte %d on", e.Root, e.Size, e.Start)
+	return fmt.Sprintf("%s has %d bytes, so there are none from byte %d on", e.Root, e.Size, e.Start)
 }
 
-// Status is bad_range.
+// Status returns bad_range.
 func (e *RangeError) Status() status.Outcome { return status.BadRange }
 
-// want is what the schedule knows of it.
-func (o Options) want() schedule.Want {
+// demand returns the range and the window as the schedule knows them.
+func (o Options) demand() schedule.Demand {
 	ahead := int64(schedule.ReadAhead)
 	if o.Ahead != 0 {
 		ahead = min(max(o.Ahead/b3.GroupSize, schedule.LeastAhead), schedule.ReadAhead)
 	}
-	return schedule.Want{Start: o.Start, End: o.End, Ahead: ahead}
+	return schedule.Demand{Start: o.Start, End: o.End, Ahead: ahead}
 }
 
-// Check says whether the range is one.
+// Check returns bad_range when Start and End are no range.
 func (o Options) Check(root b3.Root) error {
 	switch {
 	case o.End < ToEnd, o.End >= 0 && (o.Start < 0 || o.Start > o.End):
-		return status.Errorf(status.BadRange, "resolver: %s: [%d, %d) is not a range: want 0 ≤ start ≤ end, or end -1", root, o.Start, o.End)
+		return status.Errorf(status.BadRange, "%s: [%d, %d) is not a range: want 0 ≤ start ≤ end, or end -1",
+			root, o.Start, o.End)
 	}
 	return nil
 }
 
-// Within cuts the range to an object of that size.
+// Within returns the range within an object of the given size, or a [*RangeError].
 func (o Options) Within(root b3.Root, size int64) (start, end int64, err error) {
-	start, end, ok := o.want().Cut(size)
+	start, end, ok := o.demand().Cut(size)
 	if !ok {
 		return 0, 0, &RangeError{Root: root, Start: o.Start, Size: size}
 	}

@@ -2,14 +2,14 @@ package transfer
 
 import "context"
 
-// grant is the answer of the gate of fetches to one of driver.asks.
+// grant is the gate's answer to one of driver.asks.
 type grant struct {
 	ask     int
 	release func()
 	err     error
 }
 
-// acquire waits for a place among the fetches.
+// acquire begins to wait for a place in the gate of fetches.
 func (d *driver) acquire() {
 	var ctx context.Context
 	ctx, d.unask = context.WithCancel(d.work)
@@ -27,7 +27,7 @@ func (d *driver) acquire() {
 	})
 }
 
-// grant takes the place, unless it is not wanted any more.
+// grant takes the place, or gives it back if the driver has released it meanwhile.
 func (d *driver) grant(g grant) error {
 	if d.unask == nil || g.ask != d.asks {
 		if g.err == nil {
@@ -45,7 +45,7 @@ func (d *driver) grant(g grant) error {
 	return nil
 }
 
-// release gives the place among the fetches back.
+// release gives the place in the gate back, or ends the wait for it.
 func (d *driver) release() {
 	if d.unask != nil {
 		d.unask()

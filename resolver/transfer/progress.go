@@ -2,21 +2,21 @@ package transfer
 
 import "time"
 
-// Progress is how far a fetch has come. The totals are what is known so far;
-// they grow while a directory is being read.
+// Progress is how far a fetch has come. The totals are those known so far; they
+// grow while a directory is being read.
 type Progress struct {
-	Objects, ObjectsKnown int64 // stored or found to be local, of how many
+	Objects, ObjectsKnown int64 // objects that are local now, and their total
 	Bytes, BytesKnown     int64
-	Resumed               int64 // of Bytes, left by an earlier fetch that was cut short
-	Peers                 int   // that sent something
+	Resumed               int64 // the part of Bytes that an earlier fetch had stored
+	Peers                 int   // number of peers that sent something
 }
 
 // ProgressInterval is the time between two reports of progress.
 const ProgressInterval = 100 * time.Millisecond
 
-// Wait waits until the whole object is stored and returns its size; −1 when the
-// object turned out to be local. report, which may be nil, is called now and
-// then, and at the end, by the goroutine that called Wait.
+// Wait waits until the whole object is stored and returns its size, or −1 when the
+// object was local. If report is not nil, Wait calls it every ProgressInterval and
+// at the end.
 func (w *Waiter) Wait(report func(Progress)) (size int64, err error) {
 	var tick <-chan time.Time
 	if report != nil {

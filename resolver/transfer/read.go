@@ -9,17 +9,17 @@ import (
 
 var groupBuffers = sync.Pool{New: func() any { return new([b3.GroupSize]byte) }}
 
-// Reader reads what a transfer brings, each group verified. It is for one
-// goroutine.
+// Reader reads the groups of a transfer and verifies each. It is not for concurrent
+// use.
 type Reader struct {
 	w   *Waiter
 	obj b3.Object
 	buf *[b3.GroupSize]byte // pooled; nil when nothing was read
 }
 
-// Open waits for the size and returns where to read the object and its size,
-// proved; nil when the object turned out to be local. The Reader leaves the
-// transfer when it is closed; without one the caller does.
+// Open waits for the proved size and returns it with a Reader of the object. The
+// Reader is nil when the object was local. Closing the Reader leaves the transfer;
+// without a Reader the caller calls Leave.
 func (w *Waiter) Open() (r *Reader, size int64, err error) {
 	size, err = w.Size()
 	if err != nil || size < 0 {
@@ -36,14 +36,14 @@ func (w *Waiter) Open() (r *Reader, size int64, err error) {
 	return r, size, nil
 }
 
-// reader opens what the transfer, whose size is known, has brought.
+// reader opens the object as far as it has arrived. Its size must be known.
 func (w *Waiter) reader() (*Reader, error) {
 	t := w.t
 	obj, err := t.ingest.Open()
 	if err == nil {
 		return &Reader{w: w, obj: obj}, nil
 	}
-	// Committed or given up: how the transfer ended decides.
+	// The ingest has ended: committed or suspended, as the transfer's end tells.
 	select {
 	case <-t.done:
 	case <-w.ctx.Done():
@@ -58,7 +58,7 @@ func (w *Waiter) reader() (*Reader, error) {
 	return &Reader{w: w, obj: obj}, nil
 }
 
-// group reads a group that is here.
+// group reads a stored group.
 func (r *Reader) group(g int64) ([]byte, error) {
 	if r.buf == nil {
 		r.buf = groupBuffers.Get().(*[b3.GroupSize]byte)
@@ -70,12 +70,12 @@ func (r *Reader) group(g int64) ([]byte, error) {
 	return p, nil
 }
 
-// rereads is how often a group that the store found damaged is asked for again
+// rereads is how often a group that the store found damaged is requested again
 // before its reader gets the error.
 const rereads = 2
 
-// Read waits for group g and returns it, in memory that stays as it is until the
-// next call. The end of its waiter ends it.
+// Read waits for group g and returns it. The slice is valid until the next call.
+// Read ends when the waiter's context ends.
 func (r *Reader) Read(g int64) ([]byte, error) {
 	w := r.w
 	w.at(g)
@@ -96,7 +96,7 @@ func (w *Waiter) wait(g int64) error {
 	if err == nil || w.ctx.Err() != nil {
 		return w.why(err)
 	}
-	select { // the ingest ended, and the transfer says why
+	select { // the ingest has ended, and the transfer knows why
 	case <-w.t.done:
 		return cmp.Or(w.t.err, err)
 	case <-w.ctx.Done():

@@ -10,11 +10,12 @@ import (
 
 // provider is a peer that may have the object.
 type provider struct {
-	id   peer.ID
-	pace *providers.Pace
+	id         peer.ID
+	throughput *providers.Throughput
 }
 
-// found is what a source turned out to be.
+// found is the answer to a search for one more candidate. ok is false when there is
+// no other.
 type found struct {
 	peer peer.AddrInfo
 	ok   bool
@@ -27,7 +28,8 @@ type heard struct {
 	err  error
 }
 
-// recruit brings one more source whenever it is asked to.
+// recruit waits for the driver's requests on need and answers each with the next
+// candidate.
 func (d *driver) recruit() {
 	for i := 0; ; {
 		select {
@@ -36,7 +38,7 @@ func (d *driver) recruit() {
 			return
 		}
 		p, ok, err := d.t.src.At(d.work, i)
-		if err != nil { // the work is over
+		if err != nil { // the transfer has ended
 			return
 		}
 		if ok {
@@ -50,14 +52,14 @@ func (d *driver) recruit() {
 	}
 }
 
-// take takes a source in.
-func (d *driver) take(f found) {
+// addProvider makes a candidate a provider of the transfer.
+func (d *driver) addProvider(f found) {
 	if !f.ok {
 		d.m.NoneFound()
 		return
 	}
 	d.set.pool.AddAddrs(f.peer)
-	d.peers = append(d.peers, &provider{id: f.peer.ID, pace: d.set.pool.Pace(f.peer.ID)})
+	d.peers = append(d.peers, &provider{id: f.peer.ID, throughput: d.set.pool.Throughput(f.peer.ID)})
 	d.m.Found()
 }
 

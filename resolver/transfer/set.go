@@ -15,10 +15,10 @@ import (
 
 // Config bounds transfers. The resolver's configuration documents the fields.
 type Config struct {
-	Tries              int   // how often a provider that brings nothing is asked
-	ProvidersPerObject int   // asked at the same time
-	Fetches            int64 // transfers with requests in flight
-	FetchesWaiting     int64 // beyond them; further ones are refused with busy
+	Tries              int   // a provider is lost after so many requests in a row that delivered nothing
+	ProvidersPerObject int   // most providers asked at the same time
+	Fetches            int64 // most transfers with requests in flight
+	FetchesWaiting     int64 // most transfers that wait for them; more are refused with busy
 }
 
 // Deps are what transfers work with. Metrics and Limits may be nil.
@@ -28,13 +28,13 @@ type Deps struct {
 
 	Metrics prometheus.Registerer
 	Limits  *limits.Registry
-	// Received counts the verified bytes of peers, by what they were for: fetch
-	// (whole objects), range, extra (bytes that were here already).
+	// Received counts the verified bytes of peers, by the kind of request: fetch
+	// (whole objects), range, extra (bytes that were stored already).
 	Received *prometheus.CounterVec
 }
 
-// Set is the transfers under way, one for each object. Its methods may be called
-// from any goroutine.
+// Set is the running transfers, at most one for each object. Its methods are safe
+// for concurrent use.
 type Set struct {
 	cfg   Config
 	local Local
@@ -42,7 +42,7 @@ type Set struct {
 	m     *metrics
 	gate  *limits.Gate
 
-	lingering atomic.Int64 // transfers that nobody waits for
+	lingering atomic.Int64 // transfers that stay open without a waiter
 
 	mu        sync.Mutex
 	transfers map[b3.Root]*transfer
@@ -53,7 +53,9 @@ func New(cfg Config, d Deps) *Set {
 	s := &Set{
 		cfg: cfg, local: d.Local, pool: d.Pool, m: newMetrics(d.Metrics, d.Received),
 		gate: d.Limits.NewGate(limits.Spec{
-			Name: "resolver.fetches", Path: "gateway, sessions → fetches", Policy: "resolver.fetches_waiting wait, the rest are refused with busy",
+			Name:   "resolver.fetches",
+			Path:   "gateway, sessions → fetches",
+			Policy: "resolver.fetches_waiting wait, the rest are refused with busy",
 		}, cfg.Fetches, cfg.FetchesWaiting),
 		transfers: map[b3.Root]*transfer{},
 	}
@@ -63,23 +65,27 @@ func New(cfg Config, d Deps) *Set {
 	return s
 }
 
-// Join takes part in the transfer of root, for the bytes that opt names, and
-// starts one as one of tasks when there is none. The caller calls Leave once.
-func (s *Set) Join(ctx context.Context, tasks providers.Tasks, root b3.Root, opt Options, lookupID string) (*Waiter, error) {
+// Join joins the transfer of root for the bytes that opt names. It starts the
+// transfer as one of tasks when none runs. The caller calls [Waiter.Leave] once.
+func (s *Set) Join(
+	ctx context.Context, tasks providers.Tasks, root b3.Root, opt Options, lookupID string,
+) (*Waiter, error) {
 	return s.join(ctx, tasks, root, opt, false, lookupID)
 }
 
-// JoinWhole takes part like Join, for all of the object as fast as it comes.
-func (s *Set) JoinWhole(ctx context.Context, tasks providers.Tasks, root b3.Root, from providers.Sources, lookupID string) (*Waiter, error) {
+// JoinWhole is Join for the whole object as fast as it arrives, without a reader.
+func (s *Set) JoinWhole(
+	ctx context.Context, tasks providers.Tasks, root b3.Root, from providers.Sources, lookupID string,
+) (*Waiter, error) {
 	return s.join(ctx, tasks, root, Whole(from), true, lookupID)
 }
 
-// join takes part in the transfer of root and starts one when there is none. The
-// caller calls Leave once.
-func (s *Set) join(ctx context.Context, tasks providers.Tasks, root b3.Root, opt Options, whole bool, lookupID string) (*Waiter, error) {
+func (s *Set) join(
+	ctx context.Context, tasks providers.Tasks, root b3.Root, opt Options, whole bool, lookupID string,
+) (*Waiter, error) {
 	for {
 		t, fresh := s.transferOf(tasks, root, opt.Sources, lookupID)
-		if w := t.board(ctx, opt, whole); w != nil {
+		if w := t.join(ctx, opt, whole); w != nil {
 			if fresh {
 				if !tasks.Go(func() { t.run(tasks.Context()) }) {
 					t.run(tasks.Context()) // which has ended
@@ -89,7 +95,7 @@ func (s *Set) join(ctx context.Context, tasks providers.Tasks, root b3.Root, opt
 			}
 			return w, nil
 		}
-		// It is ending; the next one goes on where it stopped.
+		// The transfer is ending. The next one continues from there.
 		select {
 		case <-t.done:
 		case <-ctx.Done():
@@ -98,8 +104,10 @@ func (s *Set) join(ctx context.Context, tasks providers.Tasks, root b3.Root, opt
 	}
 }
 
-// transferOf returns the transfer of root, fresh when it has to be run.
-func (s *Set) transferOf(tasks providers.Tasks, root b3.Root, from providers.Sources, lookupID string) (t *transfer, fresh bool) {
+// transferOf returns the transfer of root. fresh says that the caller must run it.
+func (s *Set) transferOf(
+	tasks providers.Tasks, root b3.Root, from providers.Sources, lookupID string,
+) (t *transfer, fresh bool) {
 	src := s.pool.Candidates(tasks, root, from)
 	s.mu.Lock()
 	defer s.mu.Unlock()

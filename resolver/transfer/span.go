@@ -13,11 +13,10 @@ import (
 	"allium/resolver/schedule"
 )
 
-// span is one request: a run of groups, from one provider.
+// span is one request to one provider for a run of groups.
 //
-// Invariant: the groups [run.Lo, next) are here. The worker that runs the request
-// advances next; the driver may lower hi, and the worker then ends the request
-// there.
+// Invariant: the groups [run.Lo, next) are stored. The goroutine of the request
+// advances next. The driver may lower hi; the goroutine then ends the request there.
 type span struct {
 	t     *transfer
 	id    schedule.RequestID
@@ -27,34 +26,36 @@ type span struct {
 
 	next   atomic.Int64
 	hi     atomic.Int64
-	notify atomic.Int64 // the group at which the schedule wants to be woken
+	notify atomic.Int64 // the group at which the driver is woken
 
+	// Nanoseconds after asked; 0 before it happens.
 	asked time.Time
-	sent  atomic.Int64 // when the request went out, in nanoseconds after asked; 0: it has not
-	first atomic.Int64 // when the first item came, likewise
-	alive atomic.Int64 // when the latest group came, likewise
+	sent  atomic.Int64 // when the request went out
+	first atomic.Int64 // when the first item arrived
+	alive atomic.Int64 // when the latest group arrived
 
 	cancel context.CancelCauseFunc
 
-	fresh int64 // groups that were not here; the worker's until it ended
-	extra int64 // groups that were
+	// Written by the goroutine of the request, read by the driver when it has ended.
+	fresh int64 // received groups that were missing
+	extra int64 // received groups that were stored already
 	err   error
 }
 
-// errEnough ends a request whose other groups are not needed.
-var errEnough = providers.Final(status.Errorf(status.Canceled, "resolver: the rest of the span comes from elsewhere"))
+// errEnough ends a request whose other groups come from another provider.
+var errEnough = providers.Final(status.Errorf(status.Canceled, "another provider sends the rest"))
 
 // reasons are the causes of canceled requests.
 var reasons = map[schedule.Why]error{
 	schedule.Late:      status.Errorf(status.Timeout, "another provider was faster"),
 	schedule.Overtaken: status.Errorf(status.Canceled, "another provider was faster"),
-	schedule.Unwanted:  status.Errorf(status.Canceled, "nobody waits for it any more"),
+	schedule.Unwanted:  status.Errorf(status.Canceled, "no reader needs it any more"),
 }
 
 // giveUp ends the request.
 func (sp *span) giveUp(why error) { sp.cancel(why) }
 
-// progress is what came of the request until now.
+// progress returns how far the request has come.
 func (sp *span) progress() schedule.Progress {
 	return schedule.Progress{
 		Next: sp.next.Load(), Sent: time.Duration(sp.sent.Load()),
@@ -64,7 +65,7 @@ func (sp *span) progress() schedule.Progress {
 
 func (sp *span) since() int64 { return max(1, int64(time.Since(sp.asked))) }
 
-// request is what the span asks for.
+// request returns the request to send.
 func (sp *span) request() object.GetRequest {
 	req := object.GetRequest{Objs: []b3.Root{sp.t.root}, SizeProof: sp.proof}
 	r := b3.Range{Start: sp.run.Lo * b3.GroupSize, End: sp.run.Hi * b3.GroupSize}
@@ -75,7 +76,7 @@ func (sp *span) request() object.GetRequest {
 	return req
 }
 
-// fetch runs the request. Only then are fresh, extra and err for the schedule.
+// fetch runs the request. Afterwards fresh, extra and err are valid.
 func (sp *span) fetch(ctx context.Context, proofs chan<- int64) {
 	k := &spanSink{sp: sp, ctx: ctx, proofs: proofs, proving: sp.proof}
 	err := sp.t.s.pool.Get(ctx, sp.p.id, sp.request(), k, func() { sp.sent.Store(sp.since()) })
@@ -88,7 +89,7 @@ func (sp *span) fetch(ctx context.Context, proofs chan<- int64) {
 	if sp.fresh+sp.extra > 0 {
 		sp.t.sent(sp.p.id)
 	}
-	sp.p.pace.Delivered(sp.fresh+sp.extra-1, time.Duration(sp.alive.Load()-sp.first.Load()))
+	sp.p.throughput.Delivered(sp.fresh+sp.extra-1, time.Duration(sp.alive.Load()-sp.first.Load()))
 	sp.err = err
 }
 
@@ -96,14 +97,14 @@ func (sp *span) fetch(ctx context.Context, proofs chan<- int64) {
 type spanSink struct {
 	sp      *span
 	ctx     context.Context
-	proofs  chan<- int64 // sizes that were proved, to the schedule
-	proving bool         // items are those of the size proof
-	spine   []b3.Proved  // its parents
-	end     error        // what the peer said of the object
+	proofs  chan<- int64 // proved sizes, for the driver
+	proving bool         // the items belong to the size proof
+	spine   []b3.Proved  // the parents of the size proof
+	end     error        // the provider's result for the object
 }
 
-// Begin implements object.Sink. The size is a claim; it only has to agree with
-// one that was proved.
+// Begin implements [object.Sink]. The size is a claim: it must agree with the
+// proved size, if that is known.
 func (k *spanSink) Begin(_ int, size int64) error {
 	select {
 	case <-k.sp.t.known:
@@ -120,14 +121,14 @@ func (k *spanSink) sized(size int64) error {
 	return nil
 }
 
-// Item implements object.Sink.
+// Item implements [object.Sink].
 func (k *spanSink) Item(_ int, p b3.Proved) error {
 	sp := k.sp
 	if sp.first.Load() == 0 {
 		now := sp.since()
 		sp.first.Store(now)
 		sp.alive.Store(now)
-		sp.p.pace.Answered(time.Duration(now - sp.sent.Load()))
+		sp.p.throughput.Answered(time.Duration(now - sp.sent.Load()))
 	}
 	switch {
 	case k.proving:
@@ -137,7 +138,7 @@ func (k *spanSink) Item(_ int, p b3.Proved) error {
 	}
 	next := sp.next.Load()
 	if p.Group() != next || next >= sp.run.Hi {
-		return status.Errorf(status.Upstream, "group %d came in place of %d", p.Group(), next)
+		return status.Errorf(status.Upstream, "the provider sent group %d in place of %d", p.Group(), next)
 	}
 	if err := k.store(p); err != nil {
 		return err
@@ -154,7 +155,7 @@ func (k *spanSink) Item(_ int, p b3.Proved) error {
 	return nil
 }
 
-// store writes a group that is not here yet.
+// store writes a group unless it is stored already.
 func (k *spanSink) store(p b3.Proved) error {
 	t := k.sp.t
 	if t.ingest.Has(p.Group()) {
@@ -170,8 +171,9 @@ func (k *spanSink) store(p b3.Proved) error {
 	return nil
 }
 
-// prove takes the items of the size proof. Its last one, the last group, makes
-// the size a fact and the ingest possible; then they are stored.
+// prove collects the items of the size proof. The last item is the object's last
+// group and proves the size. prove then waits for the driver to open the ingest, and
+// stores the items.
 func (k *spanSink) prove(p b3.Proved) error {
 	if !p.SizeProved() {
 		k.spine = append(k.spine, p.Clone())
@@ -188,7 +190,7 @@ func (k *spanSink) prove(p b3.Proved) error {
 	case <-t.known:
 	case <-k.ctx.Done():
 		select {
-		case <-t.known: // then the group is not lost
+		case <-t.known: // the ingest is open, so the group can be kept
 		default:
 			return k.ctx.Err()
 		}
@@ -213,7 +215,7 @@ func (k *spanSink) prove(p b3.Proved) error {
 	return nil
 }
 
-// End implements object.Sink.
+// End implements [object.Sink].
 func (k *spanSink) End(_ int, err error) error {
 	k.end = err
 	return nil

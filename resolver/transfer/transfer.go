@@ -14,9 +14,9 @@ import (
 	"allium/resolver/schedule"
 )
 
-// transfer fetches an object for all its waiters: all of it, ranges, or both. It runs under Run's context. When its last user
-// leaves it asks for nothing more, lingers for those who come back, and then
-// keeps in the store what has arrived.
+// transfer fetches one object for all its waiters. It runs under the context of the
+// resolver's Run. When its last waiter leaves it requests no more, stays open for
+// linger, and then suspends the ingest.
 type transfer struct {
 	s        *Set
 	root     b3.Root
@@ -26,25 +26,25 @@ type transfer struct {
 	known   chan struct{} // closed once size, ingest and resumed are set
 	size    int64         // proved
 	ingest  Ingest
-	resumed int64 // bytes that were here at the start
+	resumed int64 // bytes that were stored at the start
 
-	wake chan struct{} // one is enough: the schedule looks at everything
-	done chan struct{} // closed when it is over; err is set before
+	wake chan struct{} // holds one: the driver looks at everything
+	done chan struct{} // closed at the end; err is set before
 	err  error
 
-	received atomic.Int64 // verified bytes that were not here yet
+	received atomic.Int64 // verified bytes that were missing
 	bulk     atomic.Int64 // waiters for the whole object
-	reread   atomic.Bool  // a group that was here is gone
+	reread   atomic.Bool  // a stored group was lost
 
 	mu      sync.Mutex
-	closed  bool // nobody may join any more
-	joined  int  // waiters, until now
+	closed  bool // no waiter may join any more
+	joined  int  // how many waiters have joined
 	waiters []*Waiter
-	by      map[peer.ID]struct{} // who sent something
+	by      map[peer.ID]struct{} // the peers that sent something
 }
 
-// board adds a user; nil when the transfer is ending.
-func (t *transfer) board(ctx context.Context, opt Options, whole bool) *Waiter {
+// join adds a waiter. It returns nil when the transfer is ending.
+func (t *transfer) join(ctx context.Context, opt Options, whole bool) *Waiter {
 	w := &Waiter{t: t, opt: opt, whole: whole}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,8 +62,8 @@ func (t *transfer) board(ctx context.Context, opt Options, whole bool) *Waiter {
 	return w
 }
 
-// part removes a user.
-func (t *transfer) part(w *Waiter) {
+// leave removes a waiter.
+func (t *transfer) leave(w *Waiter) {
 	t.mu.Lock()
 	if i := slices.Index(t.waiters, w); i >= 0 {
 		t.waiters = slices.Delete(t.waiters, i, i+1)
@@ -75,14 +75,15 @@ func (t *transfer) part(w *Waiter) {
 	t.wakeDriver()
 }
 
-// users returns those who wait.
-func (t *transfer) users() []*Waiter {
+// current returns a copy of the list of waiters.
+func (t *transfer) current() []*Waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.waiters)
 }
 
-// close lets nobody in any more, unless somebody is.
+// close keeps further waiters out if there is none. It reports whether the transfer
+// is closed.
 func (t *transfer) close() (closed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,16 +91,16 @@ func (t *transfer) close() (closed bool) {
 	return t.closed
 }
 
-// wakeDriver makes the schedule look again.
+// wakeDriver makes the driver call advance.
 func (t *transfer) wakeDriver() {
 	select {
 	case t.wake <- struct{}{}:
-	default: // it will look
+	default: // a wake-up is pending
 	}
 }
 
-// errQuit ends a transfer that nobody waits for.
-var errQuit = errors.New("resolver: nobody waits for the object any more")
+// errQuit ends a transfer without waiters.
+var errQuit = errors.New("the transfer has no waiter any more")
 
 func (t *transfer) run(ctx context.Context) {
 	err := t.s.pool.Guard(func() error { return t.fetch(ctx) })
@@ -126,11 +127,11 @@ func (t *transfer) run(ctx context.Context) {
 	close(t.done)
 }
 
-// fetch gets what is wanted, unless the object turns out to be local, and
-// commits the object when it is whole.
+// fetch serves the waiters, unless the object turns out to be local, and commits
+// the object when it is whole.
 func (t *transfer) fetch(ctx context.Context) error {
 	defer t.s.local.Lease(t.root)()
-	// One that ended between the caller's look and its joining.
+	// Another transfer may have ended after the caller looked and before it joined.
 	here, err := t.s.local.Has(ctx, []b3.Root{t.root})
 	if err != nil || here[0] {
 		return err
@@ -151,7 +152,7 @@ func (t *transfer) fetch(ctx context.Context) error {
 	return t.ingest.Commit(ctx)
 }
 
-// begin opens the ingest: the size is proved.
+// begin opens the ingest for the proved size.
 func (t *transfer) begin(ctx context.Context, size int64) error {
 	ingest, err := t.s.local.Ingest(ctx, t.root, size)
 	if err != nil {
@@ -162,17 +163,17 @@ func (t *transfer) begin(ctx context.Context, size int64) error {
 	return nil
 }
 
-// groups is how many there are. The size is known.
+// groups returns the object's number of groups. The size must be known.
 func (t *transfer) groups() int64 { return b3.Groups(t.size) }
 
-// sent notes that p sent something.
+// sent records that p sent something.
 func (t *transfer) sent(p peer.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.by[p] = struct{}{}
 }
 
-// senders returns who sent something.
+// senders returns the peers that sent something.
 func (t *transfer) senders() []peer.ID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -183,7 +184,7 @@ func (t *transfer) senders() []peer.ID {
 	return ids
 }
 
-// got counts verified bytes that are new.
+// got counts verified bytes that were missing.
 func (t *transfer) got(n int) {
 	t.received.Add(int64(n))
 	if t.bulk.Load() > 0 {
@@ -193,8 +194,8 @@ func (t *transfer) got(n int) {
 	}
 }
 
-// lost reports whether group g, which was here, is so no more: the store found
-// it damaged. It is then asked for again.
+// lost reports whether group g, which was stored, is missing because the store
+// found it damaged. The group is then requested again.
 func (t *transfer) lost(g int64) bool {
 	if t.ingest.Has(g) {
 		return false

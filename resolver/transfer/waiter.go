@@ -9,21 +9,21 @@ import (
 	"allium/resolver/schedule"
 )
 
-// Waiter is what one user of a transfer waits for. Its context ends with the
-// reason when it cannot be had.
+// Waiter is one user of a transfer. Its context ends with the cause when the
+// transfer fails.
 type Waiter struct {
 	t      *transfer
 	opt    Options
 	id     schedule.WaiterID
-	whole  bool // all of the object, as fast as it comes: there is no reader to wait for
+	whole  bool // the whole object as fast as it arrives, without a reader
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	pos    atomic.Int64 // the group that is read next, or the first one
-	follow atomic.Int64 // the position at which the schedule wants to hear of the reader; 0: at none
+	pos    atomic.Int64 // the group that is read next
+	follow atomic.Int64 // the group at which the reader wakes the driver; 0 for none
 }
 
-// at notes that the reader has come to group g.
+// at records that the reader has reached group g.
 func (w *Waiter) at(g int64) {
 	w.pos.Store(g)
 	if wake := w.follow.Load(); wake > 0 && g >= wake && w.follow.CompareAndSwap(wake, 0) {
@@ -31,8 +31,8 @@ func (w *Waiter) at(g int64) {
 	}
 }
 
-// followTo wakes the driver when the reader has come to group g. It reports
-// whether the reader is there already.
+// followTo makes the reader wake the driver at group g. It reports whether the
+// reader has reached g already.
 func (w *Waiter) followTo(g int64) (there bool) {
 	w.follow.Store(g)
 	return w.pos.Load() >= g && w.follow.CompareAndSwap(g, 0)
@@ -41,7 +41,7 @@ func (w *Waiter) followTo(g int64) (there bool) {
 // fail ends the wait with err.
 func (w *Waiter) fail(err error) { w.cancel(err) }
 
-// why is the reason for the end of the want's context, or err while it lasts.
+// why returns the cause of the end of the waiter's context, or err while it lasts.
 func (w *Waiter) why(err error) error {
 	if w.ctx.Err() != nil {
 		return context.Cause(w.ctx)
@@ -52,10 +52,10 @@ func (w *Waiter) why(err error) error {
 // Leave ends the use of the transfer.
 func (w *Waiter) Leave() {
 	w.cancel(nil)
-	w.t.part(w)
+	w.t.leave(w)
 }
 
-// Size waits for the proved size; −1 when there was nothing to fetch.
+// Size waits for the proved size. It returns −1 when the object was local.
 func (w *Waiter) Size() (int64, error) {
 	t := w.t
 	select {
@@ -71,18 +71,19 @@ func (w *Waiter) Size() (int64, error) {
 	}
 }
 
-// Resumed is how many bytes were here when the transfer began. The size is known.
+// Resumed returns how many bytes were stored when the transfer began. The size must
+// be known.
 func (w *Waiter) Resumed() int64 { return w.t.resumed }
 
-// LookupID names the transfer in the log.
+// LookupID returns the name of the transfer in the log.
 func (w *Waiter) LookupID() string { return w.t.lookupID }
 
 // Senders returns the peers that sent something.
 func (w *Waiter) Senders() []peer.ID { return w.t.senders() }
 
-// want is what the schedule knows of it.
-func (w *Waiter) want() schedule.Want {
-	want := w.opt.want()
-	want.Whole = w.whole
-	return want
+// demand returns the waiter as the schedule knows it.
+func (w *Waiter) demand() schedule.Demand {
+	d := w.opt.demand()
+	d.Whole = w.whole
+	return d
 }

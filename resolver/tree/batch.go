@@ -14,19 +14,19 @@ import (
 	"allium/resolver/transfer"
 )
 
-// batch is objects of a tree that are asked for in one request.
+// batch is a set of objects that one request asks for.
 type batch struct {
 	t    *tree
 	refs []manifest.Ref
-	done []bool // by place in refs
-	left int
-	dirs []cursor // the directories among them, as they came
+	done []bool   // by index in refs
+	left int      // refs that are not done
+	dirs []cursor // the received directories, in the order of arrival
 }
 
-// fetch gets all objects: from the tree's sources, and what those do not have
-// from the objects' own providers.
+// fetch gets all objects from the tree's sources. Objects that those lack come from
+// their own providers.
 func (b *batch) fetch(ctx context.Context) error {
-	rest := job{tried: &providers.Attempts{}, lost: map[peer.ID]bool{}}
+	rest := job{attempts: &providers.Attempts{}, lost: map[peer.ID]bool{}}
 	err := b.fetchFrom(ctx, b.t.src, rest)
 	for err != nil && !providers.IsFinal(err) && ctx.Err() == nil {
 		// A provider of the first missing object may have the others.
@@ -46,17 +46,17 @@ func (b *batch) fetchFrom(ctx context.Context, src *providers.Candidates, j job)
 	return b.t.f.overSources(ctx, src, j)
 }
 
-// first is the first object that is missing.
+// first returns the first missing object.
 func (b *batch) first() manifest.Ref { return b.refs[slices.Index(b.done, false)] }
 
-// attempt asks p for what is missing.
+// attempt asks p for the missing objects.
 func (b *batch) attempt(ctx context.Context, p peer.ID) (progress bool, err error) {
 	before := b.left
 	s := &batchSink{b: b, ctx: ctx}
 	var roots []b3.Root
 	for i, ref := range b.refs {
 		if !b.done[i] {
-			s.places = append(s.places, i)
+			s.indexes = append(s.indexes, i)
 			roots = append(roots, ref.Root)
 		}
 	}
@@ -75,7 +75,7 @@ func (b *batch) attempt(ctx context.Context, p peer.ID) (progress bool, err erro
 	return b.left < before, err
 }
 
-// store takes one whole object, verified.
+// store puts a whole, verified object into the store.
 func (b *batch) store(ctx context.Context, i int, p []byte) error {
 	ref := b.refs[i]
 	var dir *manifest.Node
@@ -98,49 +98,50 @@ func (b *batch) store(ctx context.Context, i int, p []byte) error {
 }
 
 func malformed(root b3.Root, err error) error {
-	return status.Errorf(status.BadRequest, "resolver: %s is named as a directory and is none: %w", root, err)
+	return status.Errorf(status.BadRequest, "%s should be a directory and is malformed: %w", root, err)
 }
 
-// batchSink takes the answer to a batch. An object of one group is stored from
-// the client's buffer, a larger one (≤ maxBatched) is put together in memory.
+// batchSink receives the answer to a batch. An object of one group is stored from
+// the client's buffer. A larger one (≤ maxBatched) is assembled in memory.
 type batchSink struct {
-	b      *batch
-	ctx    context.Context
-	places []int // in batch.refs, of the objects asked for
-	buf    []byte
-	end    error // why an object is missing
+	b       *batch
+	ctx     context.Context
+	indexes []int // of the requested objects, in batch.refs
+	buf     []byte
+	end     error // why an object is missing
 }
 
-// Begin implements object.Sink. It refuses an object whose size differs from the
-// one in its directory, whichever is wrong: memory and batches are planned by it.
+// Begin implements [object.Sink]. It refuses an object whose size differs from the
+// one in its directory, because memory and batches are planned by that size.
 func (s *batchSink) Begin(i int, size int64) error {
-	ref := s.b.refs[s.places[i]]
+	ref := s.b.refs[s.indexes[i]]
 	if size != ref.Size {
-		return status.Errorf(status.Corrupt, "%s is said to have %d bytes, its directory says %d", ref.Root, size, ref.Size)
+		return status.Errorf(status.Corrupt, "the provider says that %s has %d bytes, its directory says %d",
+			ref.Root, size, ref.Size)
 	}
 	s.buf = s.buf[:0]
 	return nil
 }
 
-// Item implements object.Sink.
+// Item implements [object.Sink].
 func (s *batchSink) Item(i int, p b3.Proved) error {
 	if p.IsParent() {
 		return nil
 	}
 	whole := p.Data()
 	s.b.t.f.received.Add(float64(len(whole)))
-	place := s.places[i]
-	if s.b.refs[place].Size > b3.GroupSize {
+	index := s.indexes[i]
+	if s.b.refs[index].Size > b3.GroupSize {
 		s.buf = append(s.buf, whole...)
 		whole = s.buf
 	}
-	if int64(len(whole)) < s.b.refs[place].Size {
+	if int64(len(whole)) < s.b.refs[index].Size {
 		return nil
 	}
-	return s.b.store(s.ctx, place, whole)
+	return s.b.store(s.ctx, index, whole)
 }
 
-// End implements object.Sink.
+// End implements [object.Sink].
 func (s *batchSink) End(_ int, err error) error {
 	if err != nil {
 		s.end = err
@@ -148,7 +149,7 @@ func (s *batchSink) End(_ int, err error) error {
 	return nil
 }
 
-// fetchLarge fetches a file by itself.
+// fetchLarge fetches a large file by a transfer of its own.
 func (t *tree) fetchLarge(ctx context.Context, ref manifest.Ref) error {
 	from := providers.Sources{Peers: t.from.Peers, Via: t.root}
 	w, err := t.f.transfers.JoinWhole(ctx, t.tasks, ref.Root, from, t.lookupID)
@@ -161,7 +162,7 @@ func (t *tree) fetchLarge(ctx context.Context, ref manifest.Ref) error {
 		return err
 	}
 	if size >= 0 && size != ref.Size {
-		return status.Errorf(status.BadRequest, "resolver: %s has %d bytes, its directory says %d", ref.Root, size, ref.Size)
+		return status.Errorf(status.BadRequest, "%s has %d bytes, its directory says %d", ref.Root, size, ref.Size)
 	}
 	var seen int64
 	_, err = w.Wait(func(p transfer.Progress) {
@@ -173,7 +174,7 @@ func (t *tree) fetchLarge(ctx context.Context, ref manifest.Ref) error {
 	}
 	t.objects.Add(1)
 	t.bytes.Add(ref.Size - seen)
-	if size >= 0 { // else it had become local
+	if size >= 0 { // otherwise the file was local
 		t.arrived(w, size)
 	}
 	return nil

@@ -19,7 +19,7 @@ func (t *tree) skip(size int64) {
 	t.bytes.Add(size)
 }
 
-// got counts an object that came from a peer. Workers call it too.
+// got counts an object received from a peer. Workers call it too.
 func (t *tree) got(size int64) {
 	t.objects.Add(1)
 	t.bytes.Add(size)
@@ -27,7 +27,7 @@ func (t *tree) got(size int64) {
 	t.fetchedBytes.Add(size)
 }
 
-// arrived counts an object that its own transfer brought. Workers call it too.
+// arrived counts an object received by a transfer of its own. Workers call it too.
 func (t *tree) arrived(w *transfer.Waiter, size int64) {
 	t.fetched.Add(1)
 	t.fetchedBytes.Add(size - w.Resumed())
@@ -37,7 +37,7 @@ func (t *tree) arrived(w *transfer.Waiter, size int64) {
 	}
 }
 
-// sent notes that p sent something. Workers call it too.
+// sent records that p sent something. Workers call it too.
 func (t *tree) sent(p peer.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,8 +53,8 @@ func (t *tree) peerCount() int {
 	return len(t.peers)
 }
 
-// tell reports progress.
-func (t *tree) tell() {
+// reportProgress calls the caller's Progress function.
+func (t *tree) reportProgress() {
 	if t.report == nil {
 		return
 	}

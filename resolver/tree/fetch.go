@@ -18,14 +18,14 @@ import (
 // Info is what Fetch did.
 type Info struct {
 	Root         b3.Root
-	Directory    bool  // false: the root was one object and no directory
-	Objects      int64 // files, directories and parts of directories, the root included
-	Bytes        int64 // of those
-	Fetched      int64 // objects that came from peers
+	Directory    bool  // false when the root is a file
+	Objects      int64 // files, directories and parts of directories, with the root
+	Bytes        int64 // size of these objects
+	Fetched      int64 // objects received from peers
 	FetchedBytes int64
-	Resumed      int64 // bytes that an earlier fetch, cut short, had left of those objects
-	Skipped      int64 // objects that were local already, or occurred before in the tree
-	Peers        int   // that sent something
+	Resumed      int64 // bytes of these objects that an earlier fetch had stored
+	Skipped      int64 // objects that were local, or occurred before in the tree
+	Peers        int   // number of peers that sent something
 	Duration     time.Duration
 	LookupID     string
 }
@@ -33,24 +33,25 @@ type Info struct {
 // Config bounds the fetching of trees. The resolver's configuration documents
 // the fields.
 type Config struct {
-	Trees    int64 // at the same time; as many wait
-	Requests int   // in flight for one tree
-	Large    int   // large files in flight for one tree, on top of Requests
-	Tries    int   // how often the providers of a batch are gone through
+	Trees    int64 // most fetches at the same time; as many may wait, more are refused with busy
+	Requests int   // most requests in flight for one tree
+	Large    int   // most large files in flight for one tree, on top of Requests
+	Tries    int   // how often all providers of a batch are tried
 }
 
 // Local is the node's own store, as trees need it.
 type Local interface {
-	// Open returns a complete object; status.NotFound when it is not here.
+	// Open returns a whole object, or status.NotFound.
 	Open(ctx context.Context, root b3.Root) (b3.Object, error)
-	// Has reports, for each of at most 1,024 roots, whether it is here, complete.
+	// Has reports, for each of at most 1,024 roots, whether the whole object is
+	// stored.
 	Has(ctx context.Context, roots []b3.Root) ([]bool, error)
 	// Put stores the object root, whose bytes are p, and does not keep p. It is
 	// durable, and visible, after the next Flush at the latest.
 	Put(ctx context.Context, root b3.Root, p []byte) error
 	// Flush makes everything that was put or committed before it durable.
 	Flush(ctx context.Context) error
-	// Lease keeps objects, present or still to come, from being deleted until
+	// Lease keeps objects, stored or not yet stored, from being deleted until
 	// release is called.
 	Lease(roots ...b3.Root) (release func())
 }
@@ -60,12 +61,12 @@ type Deps struct {
 	Local     Local
 	Pool      *providers.Pool
 	Transfers *transfer.Set
-	Denied    func(root b3.Root) error // says why an object must not be fetched
-	Received  prometheus.Counter       // bytes of objects that came many in one request
+	Denied    func(root b3.Root) error // returns why an object must not be fetched, or nil
+	Received  prometheus.Counter       // bytes of objects received in batches
 	Limits    *limits.Registry
 }
 
-// Fetcher fetches trees. Its methods may be called from any goroutine.
+// Fetcher fetches trees. Its methods are safe for concurrent use.
 type Fetcher struct {
 	cfg       Config
 	local     Local
@@ -75,8 +76,8 @@ type Fetcher struct {
 	received  prometheus.Counter
 	gate      *limits.Gate
 
-	mu    sync.Mutex
-	turns map[b3.Root]chan struct{} // closed when the fetch that put it there ends
+	mu      sync.Mutex
+	running map[b3.Root]chan struct{} // closed when the fetch of the root ends
 }
 
 // New returns a fetcher. It starts nothing.
@@ -84,13 +85,15 @@ func New(cfg Config, d Deps) *Fetcher {
 	return &Fetcher{
 		cfg: cfg, local: d.Local, pool: d.Pool, transfers: d.Transfers, denied: d.Denied, received: d.Received,
 		gate: d.Limits.NewGate(limits.Spec{
-			Name: "resolver.trees", Path: "gateway, commands → directory fetches", Policy: "as many wait, the rest are refused with busy",
+			Name:   "resolver.trees",
+			Path:   "gateway, commands → directory fetches",
+			Policy: "as many wait, the rest are refused with busy",
 		}, cfg.Trees, cfg.Trees),
-		turns: map[b3.Root]chan struct{}{},
+		running: map[b3.Root]chan struct{}{},
 	}
 }
 
-// Options name the peers that may have a tree, and a function that hears of its
+// Options name the peers that may have a tree, and a function that is told of the
 // progress.
 type Options struct {
 	providers.Sources
@@ -98,16 +101,16 @@ type Options struct {
 	Progress func(transfer.Progress) // called by the goroutine that called Fetch; may be nil
 }
 
-// Fetch brings the directory root and everything below it into the store, under
-// ctx, which ends with tasks. Two fetches of one root take turns. The counts of
-// Info are right also beside an error.
+// Fetch brings the directory root and everything below it into the store. ctx must
+// end when tasks end. A second fetch of the same root waits for the first. The
+// counts of Info are right also when Fetch fails.
 func (f *Fetcher) Fetch(ctx context.Context, tasks providers.Tasks, root b3.Root, opt Options) (Info, error) {
 	info := Info{Root: root}
-	endTurn, err := f.turn(ctx, root)
+	unlock, err := f.lock(ctx, root)
 	if err != nil {
 		return info, err
 	}
-	defer endTurn()
+	defer unlock()
 	release, err := f.gate.Acquire(ctx)
 	if err != nil {
 		return info, err
@@ -129,20 +132,20 @@ func (f *Fetcher) Fetch(ctx context.Context, tasks providers.Tasks, root b3.Root
 	return t.info(), err
 }
 
-// turn waits until no other fetch of the tree root runs.
-func (f *Fetcher) turn(ctx context.Context, root b3.Root) (end func(), err error) {
+// lock waits until no other fetch of the tree root runs.
+func (f *Fetcher) lock(ctx context.Context, root b3.Root) (unlock func(), err error) {
 	mine := make(chan struct{})
 	for {
 		f.mu.Lock()
-		other := f.turns[root]
+		other := f.running[root]
 		if other == nil {
-			f.turns[root] = mine
+			f.running[root] = mine
 		}
 		f.mu.Unlock()
 		if other == nil {
 			return func() {
 				f.mu.Lock()
-				delete(f.turns, root)
+				delete(f.running, root)
 				f.mu.Unlock()
 				close(mine)
 			}, nil
@@ -179,11 +182,11 @@ func (t *tree) run(ctx context.Context) error {
 			return err
 		}
 	}
-	t.tell()
+	t.reportProgress()
 	return nil
 }
 
-// storeRoot stores the root, when everything below it is durable.
+// storeRoot stores the root. Everything below it must be durable.
 func (t *tree) storeRoot(ctx context.Context) error {
 	if err := t.f.local.Put(ctx, t.root, t.rootBytes); err != nil {
 		return err
@@ -191,8 +194,8 @@ func (t *tree) storeRoot(ctx context.Context) error {
 	return t.f.local.Flush(ctx)
 }
 
-// fetchFile fetches a root that is no directory. Its bytes are here already
-// when it is small; a large one comes as any object does.
+// fetchFile fetches a root that is a file. A small one is in rootBytes already; a
+// large one is fetched by a transfer.
 func (t *tree) fetchFile(ctx context.Context) error {
 	t.file = true
 	switch {
@@ -206,7 +209,7 @@ func (t *tree) fetchFile(ctx context.Context) error {
 			return err
 		}
 	}
-	t.tell()
+	t.reportProgress()
 	return nil
 }
 
@@ -220,7 +223,7 @@ func (t *tree) fetchLargeRoot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if size < 0 { // it had become local
+	if size < 0 { // the object became local meanwhile
 		_, size, err := t.readLocal(ctx, t.root)
 		t.found(size)
 		t.skip(size)
@@ -233,12 +236,12 @@ func (t *tree) fetchLargeRoot(ctx context.Context) error {
 	return nil
 }
 
-// fetchRoot gets the root, from the store or from peers, into memory. It
-// returns nil when that is no directory; rootBytes is then nil too if it is
-// larger than one can be.
+// fetchRoot reads the root from the store or from peers into memory. It returns nil
+// when the root is a file. rootBytes is then nil if the file is larger than a
+// manifest can be.
 func (t *tree) fetchRoot(ctx context.Context) (*manifest.Node, error) {
 	p, size, err := t.readLocal(ctx, t.root)
-	if here := err; transfer.Absent(here) {
+	if here := err; transfer.NeedsFetch(here) {
 		t.rootFetched = true
 		p, err = t.askRoot(ctx)
 		err = transfer.Unmended(here, err)
@@ -258,11 +261,11 @@ func (t *tree) fetchRoot(ctx context.Context) (*manifest.Node, error) {
 	if node, err := manifest.Decode(p); err == nil {
 		return node, nil
 	}
-	return nil, nil // a root is untyped: what does not decode is a file (SPEC §1)
+	return nil, nil // a root has no type: an object that does not decode is a file (SPEC §1)
 }
 
-// readLocal returns a local object and its size; no bytes when it is larger
-// than a manifest.
+// readLocal returns a local object and its size. p is nil when the object is larger
+// than a manifest can be.
 func (t *tree) readLocal(ctx context.Context, root b3.Root) (p []byte, size int64, err error) {
 	obj, err := t.f.local.Open(ctx, root)
 	if err != nil {

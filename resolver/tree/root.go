@@ -12,8 +12,8 @@ import (
 	"allium/resolver/providers"
 )
 
-// rootSink takes a root of unknown size and kind, in memory when it is no larger
-// than a manifest.
+// rootSink receives a root of unknown size and kind into memory, if it is no larger
+// than a manifest can be.
 type rootSink struct {
 	buf    []byte
 	size   int64
@@ -21,16 +21,16 @@ type rootSink struct {
 	end    error
 }
 
-// errLarge stops an answer that is too large to be a manifest.
-var errLarge = status.Errorf(status.BodyCap, "resolver: too large for a directory")
+// errLarge ends an answer that is too large for a manifest.
+var errLarge = status.Errorf(status.BodyCap, "the object is too large for a directory")
 
-// Begin implements object.Sink.
+// Begin implements [object.Sink].
 func (s *rootSink) Begin(int, int64) error {
 	s.buf, s.proved = []byte{}, false
 	return nil
 }
 
-// Item implements object.Sink.
+// Item implements [object.Sink].
 func (s *rootSink) Item(_ int, p b3.Proved) error {
 	switch {
 	case p.IsParent():
@@ -45,16 +45,17 @@ func (s *rootSink) Item(_ int, p b3.Proved) error {
 	return nil
 }
 
-// End implements object.Sink.
+// End implements [object.Sink].
 func (s *rootSink) End(_ int, err error) error {
 	s.end = err
 	return nil
 }
 
-// askRoot gets the root from a peer; nil when it is larger than a manifest.
+// askRoot gets the root from a peer. It returns nil when the root is larger than a
+// manifest can be.
 func (t *tree) askRoot(ctx context.Context) (root []byte, err error) {
 	err = t.f.overSources(ctx, t.src, job{
-		root: t.root, lookupID: t.lookupID, tried: &providers.Attempts{}, lost: map[peer.ID]bool{},
+		root: t.root, lookupID: t.lookupID, attempts: &providers.Attempts{}, lost: map[peer.ID]bool{},
 		attempt: func(ctx context.Context, p peer.ID) (bool, error) {
 			s := &rootSink{}
 			err := t.f.pool.Get(ctx, p, object.GetRequest{Objs: []b3.Root{t.root}, SizeProof: true}, s, func() {})

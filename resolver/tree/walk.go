@@ -17,27 +17,26 @@ import (
 	"allium/resolver/transfer"
 )
 
-// The bounds of one tree fetch. Together with Config.Requests they bound
-// its memory: some 100 MiB for the worst of trees, a tenth of that for ordinary
-// ones.
+// The bounds of one tree fetch. Together with Config.Requests they bound its
+// memory to about 100 MiB for the worst tree, and a tenth of that for usual ones.
 const (
-	maxBatchBytes = 8 << 20 // of objects asked for in one request
-	maxBatched    = 1 << 20 // larger files are fetched by themselves
-	minBatch      = 64      // objects for which an idle worker does not wait for more
+	maxBatchBytes = 8 << 20 // most bytes of one request
+	maxBatched    = 1 << 20 // larger files are fetched by a transfer of their own
+	minBatch      = 64      // an idle worker starts with so many objects and does not wait for more
 
-	routed      = 256     // refs looked up in the store at once
-	dirsWaiting = 1024    // directories found and not yet fetched
-	refsHeld    = 65_536  // entries of directories being read; beyond, they are read again later
-	dirRequests = 2       // for directories, in flight while there are files to ask for
-	seenObjects = 1 << 16 // objects remembered so as not to ask twice
+	routed      = 256     // refs that are looked up in the store at once
+	dirsWaiting = 1024    // most directories that were found and not requested yet
+	maxRefs     = 65_536  // most entries of open directories in memory; others are read again later
+	dirRequests = 2       // most requests for directories in flight while there are files to request
+	seenObjects = 1 << 16 // most objects remembered so as not to request them twice
 )
 
-// tree is one Fetch. The goroutine that called it runs schedule, which
-// alone touches what is not marked as shared; workers get what they need by
-// value and answer through results.
+// tree is one Fetch. The goroutine that called it runs schedule, which alone
+// touches the fields that are not marked as shared. Workers get their input by value
+// and answer through results.
 //
-// It walks depth first, as far as what it waits for lets it: cursors and dirs
-// are stacks. Files found on the way gather in batches.
+// The walk is depth first as far as possible: cursors and dirs are stacks. Files
+// found on the way gather in batches.
 type tree struct {
 	f        *Fetcher
 	tasks    providers.Tasks
@@ -48,12 +47,12 @@ type tree struct {
 	report   func(transfer.Progress)
 	seen     *simplelru.LRU[b3.Root, struct{}]
 
-	file        bool   // the root is no directory
-	rootBytes   []byte // nil when too large for one
+	file        bool   // the root is a file
+	rootBytes   []byte // nil when the root is too large for a directory
 	rootFetched bool
 
 	cursors []cursor
-	held    int // refs in cursors
+	refs    int // how many refs are in cursors
 	dirs    []manifest.Ref
 	batch   []manifest.Ref // being filled
 	batched int64          // bytes of batch
@@ -68,29 +67,29 @@ type tree struct {
 	results                         chan result
 
 	// Shared.
-	objects, bytes        atomic.Int64 // stored or local
+	objects, bytes        atomic.Int64 // local objects
 	fetched, fetchedBytes atomic.Int64
 	resumed               atomic.Int64
 	mu                    sync.Mutex
 	peers                 map[peer.ID]struct{}
 }
 
-// cursor is a directory being read: its refs from pos on have not been looked
-// at. Without refs it is read again from the store.
+// cursor is a position in a directory: its refs from pos on were not looked at yet.
+// When refs is nil the directory is read again from the store.
 type cursor struct {
 	root b3.Root
 	refs []manifest.Ref
 	pos  int
 }
 
-// result is what a worker brings back.
+// result is the result of a worker.
 type result struct {
 	kind work
-	dirs []cursor // directories that were fetched
+	dirs []cursor // the fetched directories
 	err  error
 }
 
-// work is what a worker does.
+// work is the kind of work that a worker does.
 type work uint8
 
 const (
@@ -114,20 +113,21 @@ func (t *tree) schedule(ctx context.Context, root *manifest.Node) error {
 		}
 		select {
 		case res := <-t.results:
-			if err := t.take(res); err != nil {
+			if err := t.finish(res); err != nil {
 				return err
 			}
 		case <-tick.C:
-			t.tell()
+			t.reportProgress()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// expand looks at entries until there is enough to do.
+// expand looks at entries until there is enough work for the workers.
 func (t *tree) expand(ctx context.Context) error {
-	for len(t.cursors) > 0 && len(t.ready) < 2*t.f.cfg.Requests && len(t.large) < routed && len(t.dirs) < dirsWaiting {
+	for len(t.cursors) > 0 && len(t.ready) < 2*t.f.cfg.Requests &&
+		len(t.large) < routed && len(t.dirs) < dirsWaiting {
 		top := len(t.cursors) - 1
 		c := t.cursors[top]
 		if c.refs == nil {
@@ -136,13 +136,13 @@ func (t *tree) expand(ctx context.Context) error {
 				return err
 			}
 			c.refs = refs
-			t.held += len(refs)
+			t.refs += len(refs)
 		}
 		refs := c.refs[c.pos:min(c.pos+routed, len(c.refs))]
 		c.pos += len(refs)
 		t.cursors[top] = c
 		if c.pos == len(c.refs) {
-			t.held -= len(c.refs)
+			t.refs -= len(c.refs)
 			t.cursors = t.cursors[:top]
 		}
 		if err := t.route(ctx, refs); err != nil {
@@ -150,23 +150,23 @@ func (t *tree) expand(ctx context.Context) error {
 		}
 	}
 	if len(t.cursors)+len(t.dirs)+t.dirsAsked == 0 {
-		t.closeBatch() // there will be no more
+		t.closeBatch() // there are no further entries
 	}
 	return nil
 }
 
-// push adds a directory to be read. When too many entries are held, those of
-// the directories that are read last are let go.
+// push adds a directory to read. Above maxRefs entries in memory, it drops those of
+// the directories at the bottom of the stack, which are read last.
 func (t *tree) push(c cursor) {
 	t.cursors = append(t.cursors, c)
-	t.held += len(c.refs)
-	for i := 0; t.held > refsHeld && i < len(t.cursors)-1; i++ {
-		t.held -= len(t.cursors[i].refs)
+	t.refs += len(c.refs)
+	for i := 0; t.refs > maxRefs && i < len(t.cursors)-1; i++ {
+		t.refs -= len(t.cursors[i].refs)
 		t.cursors[i].refs = nil
 	}
 }
 
-// reread returns the entries of a directory that is local, or was put.
+// reread returns the entries of a directory that is local or was put.
 func (t *tree) reread(ctx context.Context, root b3.Root) ([]manifest.Ref, error) {
 	p := t.rootBytes
 	if root != t.root {
@@ -188,7 +188,8 @@ func (t *tree) reread(ctx context.Context, root b3.Root) ([]manifest.Ref, error)
 	return node.Refs(), nil
 }
 
-// route sends each ref where it belongs.
+// route skips refs that are local or were seen, and puts the others on the list of
+// directories, of large files, or into the batch.
 func (t *tree) route(ctx context.Context, refs []manifest.Ref) error {
 	fresh := make([]manifest.Ref, 0, len(refs))
 	roots := make([]b3.Root, 0, len(refs))
@@ -241,9 +242,9 @@ func (t *tree) closeBatch() {
 	}
 }
 
-// dispatch starts what may be in flight: directories first, for they lead to
-// more work, but few at a time while there are files, so that each request
-// brings many.
+// dispatch starts workers up to the bounds on requests in flight. Directories come
+// first, because they name further objects. While there are files, at most
+// dirRequests ask for directories, so that each request asks for many.
 func (t *tree) dispatch(ctx context.Context) {
 	for t.requests < t.f.cfg.Requests {
 		files := len(t.ready) > 0 || len(t.batch) >= minBatch
@@ -289,7 +290,8 @@ func (t *tree) start(ctx context.Context, kind work, refs []manifest.Ref) {
 	})
 }
 
-// popDirs takes as many directories from the top as one request may ask for.
+// popDirs takes as many directories from the top of the stack as one request may
+// ask for.
 func (t *tree) popDirs() []manifest.Ref {
 	from, bytes := len(t.dirs), int64(0)
 	for from > 0 && len(t.dirs)-from < object.MaxGet && bytes+t.dirs[from-1].Size <= maxBatchBytes {
@@ -301,8 +303,8 @@ func (t *tree) popDirs() []manifest.Ref {
 	return refs
 }
 
-// take books what a worker brought.
-func (t *tree) take(res result) error {
+// finish records the result of a worker.
+func (t *tree) finish(res result) error {
 	if res.kind == fetchLarge {
 		t.largeAsked--
 	} else {

@@ -51,8 +51,8 @@ func TestEntriesHeld(t *testing.T) {
 		for _, c := range tr.cursors {
 			held += len(c.refs)
 		}
-		if held != tr.held || held > refsHeld {
-			t.Fatalf("%d entries are held, %d counted, %d allowed", held, tr.held, refsHeld)
+		if held != tr.refs || held > maxRefs {
+			t.Fatalf("%d entries are held, %d counted, %d allowed", held, tr.refs, maxRefs)
 		}
 	}
 	if tr.cursors[len(tr.cursors)-1].refs == nil {

@@ -1,5 +1,11 @@
-// Package admission decides when a store takes operations: from the moment it is
-// open until it is told to stop.
+// Package admission admits the operations of a store from the moment it is open
+// until it is told to stop.
+//
+// Every operation calls Enter or EnterContext, and Leave when it ends. Enter
+// returns ErrNotReady before Open and ErrDraining once Drain has begun. Drain
+// returns when the last admitted operation has left, so no operation sees a
+// closed backend. Long operations call Alive, or read through Reader, to stop
+// early while the store drains.
 package admission
 
 import (
@@ -50,7 +56,7 @@ func (c *Control) EnterContext(ctx context.Context) error {
 	return c.Enter()
 }
 
-// Leave ends an operation that was admitted.
+// Leave ends an admitted operation.
 func (c *Control) Leave() { c.inside.Leave() }
 
 // Draining reports whether Drain has begun.
@@ -59,8 +65,8 @@ func (c *Control) Draining() bool { return c.inside.Closed() }
 // Stopping is closed when Drain begins.
 func (c *Control) Stopping() <-chan struct{} { return c.stopping }
 
-// Alive returns the error of what ended first, ctx or the store, and nil while
-// neither has.
+// Alive returns ErrDraining if the store is stopping, the error of ctx if it is
+// done, and nil otherwise.
 func (c *Control) Alive(ctx context.Context) error {
 	select {
 	case <-c.stopping:
@@ -72,15 +78,15 @@ func (c *Control) Alive(ctx context.Context) error {
 	}
 }
 
-// Drain refuses new operations and waits for those that were admitted. It is
-// called once.
+// Drain refuses new operations and waits until all admitted ones have left. It
+// is called once.
 func (c *Control) Drain() {
 	c.inside.Close()
 	close(c.stopping)
 	c.inside.Wait()
 }
 
-// Reader returns r, as a reader that ends with ctx and with the store.
+// Reader returns a reader of r that fails once ctx is done or the store drains.
 func (c *Control) Reader(ctx context.Context, r io.Reader) io.Reader { return &reader{ctx, c, r} }
 
 type reader struct {

@@ -66,7 +66,7 @@ func TestModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(t *rapid.T) {
 				s := a.Stats()
-				if s.Used != used || s.Wasted != used-asked || s.Wasted > int64(len(all))*Block || s.Limit-s.Used != a.Left() {
+				if s.Used != used || s.Wasted != used-asked || s.Wasted > int64(len(all))*Block || s.Limit-s.Used != a.Available() {
 					t.Fatalf("stats %+v, want used %d, asked for %d", s, used, asked)
 				}
 				if s.Touched < s.Used || s.Touched > s.Limit {
@@ -76,23 +76,23 @@ func TestModel(t *testing.T) {
 			"alloc": func(t *rapid.T) {
 				n := size.Draw(t, "n")
 				e, err := a.Alloc(n)
-				if !fits(t, Held(n), err) {
+				if !fits(t, BlockSize(n), err) {
 					return
 				}
 				h := held{e, make([]byte, n)}
 				h.check(t, a)
 				all = append(all, h)
-				used, asked = used+Held(n), asked+int64(n)
+				used, asked = used+BlockSize(n), asked+int64(n)
 			},
 			"grow": func(t *rapid.T) {
 				h := &all[pick(t)]
 				n := len(h.want) + size.Draw(t, "more")
 				e, err := a.Grow(h.e, n)
-				if !fits(t, Held(n)-Held(len(h.want)), err) {
+				if !fits(t, BlockSize(n)-BlockSize(len(h.want)), err) {
 					h.check(t, a)
 					return
 				}
-				used, asked = used+Held(n)-Held(len(h.want)), asked+int64(n-len(h.want))
+				used, asked = used+BlockSize(n)-BlockSize(len(h.want)), asked+int64(n-len(h.want))
 				h.e, h.want = e, append(h.want, make([]byte, n-len(h.want))...)
 				h.check(t, a)
 			},
@@ -120,7 +120,7 @@ func TestModel(t *testing.T) {
 				a.Free(h.e)
 				all[i] = all[len(all)-1]
 				all = all[:len(all)-1]
-				used, asked = used-Held(len(h.want)), asked-int64(len(h.want))
+				used, asked = used-BlockSize(len(h.want)), asked-int64(len(h.want))
 			},
 		})
 		for _, h := range all {
@@ -148,7 +148,8 @@ func TestAtOnce(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if fresh := make([]byte, len(h.want)); a.ReadAt(h.e, fresh, 0) != len(fresh) || bytes.ContainsAny(fresh, "\x01\x02\x03\x04\x05\x06\x07\x08") {
+				fresh := make([]byte, len(h.want))
+				if a.ReadAt(h.e, fresh, 0) != len(fresh) || bytes.ContainsAny(fresh, "\x01\x02\x03\x04\x05\x06\x07\x08") {
 					t.Error("a new extent has bytes of an old one")
 				}
 				a.WriteAt(h.e, h.want, 0)

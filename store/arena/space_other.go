@@ -4,7 +4,7 @@ package arena
 
 import "errors"
 
-// space is the Go heap, a region at a time.
+// space is allocated on the Go heap, one region at a time.
 type space struct{}
 
 var errNotLinux = errors.New("memory is locked on Linux only")

@@ -15,54 +15,53 @@ import (
 	"allium/store/meta"
 )
 
-// Log is the log of the store, which says which objects there are.
+// Log is the log of the store, which records the objects.
 type Log interface {
-	// AddFiles enters objects whose files are in place, durably.
+	// AddFiles adds objects whose files are in place, durably.
 	AddFiles(es []meta.Entry) error
-	// Adopt enters an object whose file was found, unless it was removed or stored
-	// since. It reports whether it did.
+	// Adopt adds an object whose file was found, unless it was removed or stored
+	// meanwhile. It reports whether it added the object.
 	Adopt(e meta.Entry) (bool, error)
-	// ForgetGone drops the notes of removals, by their numbers, whose files are gone
-	// for good.
-	ForgetGone(removed map[b3.Root]uint64) error
-	// Failure is the sticky error of the log.
+	// ForgetRemovals drops the records of removals whose files are durably removed. The
+	// values are the numbers of the removals.
+	ForgetRemovals(removed map[b3.Root]uint64) error
+	// Failure returns the sticky error of the log, nil if there is none.
 	Failure() error
 }
 
-// Remote has the bytes of objects in place of obj/, and copies of their
-// outboards.
+// Remote has the bytes of objects instead of obj/, and copies of their outboards.
 type Remote interface {
-	// Put stores an object, which is verified, and its outboard. What is there under
-	// its name stays, unless replace says that it is damaged, or its size is wrong.
+	// Put stores a verified object and its outboard. An object with the same name
+	// stays, unless replace says that it is damaged, or its size is wrong.
 	Put(ctx context.Context, root b3.Root, size int64, p meta.Pair, replace bool) error
-	// OpenObject returns an object's bytes, unverified. They are fetched when they are
-	// read.
+	// OpenObject returns an object's bytes, unverified. Each read fetches them.
 	OpenObject(root b3.Root, size int64) meta.File
 	// OpenOutboard is OpenObject for the outboard of an object of size bytes.
 	OpenOutboard(root b3.Root, size int64) meta.File
-	// Lacks reports whether it is known that root is not there.
+	// Lacks reports whether root is known to be absent.
 	Lacks(ctx context.Context, root b3.Root) bool
 }
 
-// Options say what the files work on. All but Remote, Denied and Arrived must be
-// set.
+// Options are the settings and dependencies of Files. All but Remote, Denied and
+// Adopted must be set.
 type Options struct {
 	FS     vfs.FS
-	Dir    string // of the store
+	Dir    string // the store's directory
 	Log    *slog.Logger
 	Index  *index.Index
 	Commit Log
-	Remote Remote // nil: the bytes are in obj/
+	Remote Remote // nil if the bytes are in obj/
 
-	Space      func(need int64) error // no_space when the disk is about to be full
+	Space      func(need int64) error // returns no_space if need bytes would use the reserve
 	Quarantine *damage.Quarantine
 	Damage     *damage.List
 
 	Denied  func(root b3.Root) error                            // why an object must not be stored
-	Arrived func(ctx context.Context, root b3.Root, size int64) // told of objects that were found
+	Adopted func(ctx context.Context, root b3.Root, size int64) // called with adopted orphans
 }
 
-// Files are the files of large objects, and of objects on their way in.
+// Files are the files of large objects, and of unfinished ones. Its methods are safe
+// for concurrent use after Recover.
 type Files struct {
 	*objects
 	*downloads
@@ -73,10 +72,10 @@ type Files struct {
 	index   *index.Index
 }
 
-// New returns the files of a store, which Recover brings up to what is on disk.
+// New returns the files of a store. The caller calls Recover before other methods.
 func New(o Options) *Files {
 	d := &dir{
-		fs: o.FS, root: o.Dir, logger: o.Log, index: o.Index, space: o.Space, aside: o.Quarantine,
+		fs: o.FS, root: o.Dir, logger: o.Log, index: o.Index, space: o.Space, quarantine: o.Quarantine,
 		prefix: fmt.Sprintf("%016x", rand.Uint64()),
 	}
 	n := &notes{dir: d, syncing: make(chan struct{}, 1)} // bound: one token
@@ -87,25 +86,24 @@ func New(o Options) *Files {
 	return f
 }
 
-// Recover takes over what the last run left: it settles unfinished files, ends
-// removals, and lists the files that no record names. clean says that the store
-// was closed in order.
+// Recover cleans up after the last run: it recovers unfinished files, finishes
+// removals, and lists orphans. clean says that the store was closed cleanly.
 func (f *Files) Recover(clean bool) error {
-	if err := f.settle(clean); err != nil {
+	if err := f.recoverParts(clean); err != nil {
 		return err
 	}
 	if err := f.unlinkAll(); err != nil {
 		return err
 	}
-	pending, err := f.index.Orphans()
+	pending, err := f.index.MayHaveOrphans()
 	if err != nil || clean && !pending {
 		return err
 	}
 	return f.orphans.find()
 }
 
-// Serve ends removals, and looks at the files that no record names once opened
-// is closed, until ctx is done.
+// Serve finishes removals, and adopts orphans once opened is closed, until ctx is
+// done.
 func (f *Files) Serve(ctx context.Context, opened <-chan struct{}) {
 	var both sync.WaitGroup
 	both.Go(func() { f.forgetLoop(ctx) })
@@ -113,11 +111,10 @@ func (f *Files) Serve(ctx context.Context, opened <-chan struct{}) {
 	both.Wait()
 }
 
-// Adopted is closed when the files that the start found in obj/, and that no
-// record names, were looked at.
+// Adopted returns a channel that is closed when all orphans have been looked at.
 func (f *Files) Adopted() <-chan struct{} { return f.orphans.done }
 
-// Close makes removals durable: after an orderly close nobody looks for orphans.
+// Close makes removals durable. The next start does not look for orphans then.
 func (f *Files) Close() error {
 	if err := f.notes.close(); err != nil {
 		return err

@@ -16,16 +16,16 @@ import (
 	"allium/store/meta"
 )
 
-// dir is the directory of a store as the types of this package use it.
+// dir is the directory of a store, with what the types of this package share.
 type dir struct {
-	fs     vfs.FS
-	root   string
-	logger *slog.Logger
-	index  *index.Index
-	space  func(need int64) error
-	aside  *damage.Quarantine
-	prefix string // of names in tmp/, unlike any other process's
-	serial atomic.Int64
+	fs         vfs.FS
+	root       string
+	logger     *slog.Logger
+	index      *index.Index
+	space      func(need int64) error
+	quarantine *damage.Quarantine
+	prefix     string // of names in tmp/, unlike any other process's
+	serial     atomic.Int64
 }
 
 const outboardSuffix = ".ob"
@@ -34,13 +34,13 @@ func (d *dir) path(elem ...string) string {
 	return d.fs.PathJoin(append([]string{d.root}, elem...)...)
 }
 
-// objectPath is where root's bytes are, or will be.
+// objectPath returns the path of root's bytes in obj/.
 func (d *dir) objectPath(root b3.Root) string {
 	h := root.Hex()
 	return d.path(fsys.DirObjects, h[:2], h)
 }
 
-// tempName is a name in tmp/ that was not used before.
+// tempName returns an unused path in tmp/.
 func (d *dir) tempName() string {
 	return d.path(fsys.DirTemp, fmt.Sprintf("%s-%d", d.prefix, d.serial.Add(1)))
 }
@@ -53,7 +53,7 @@ func (d *dir) create(name string) (*stagedFile, error) {
 	return &stagedFile{f: f, space: d.space}, nil
 }
 
-// reopen opens a file that is written again.
+// reopen opens an existing file for reading and writing.
 func (d *dir) reopen(name string) (*stagedFile, error) {
 	f, err := d.fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -62,7 +62,8 @@ func (d *dir) reopen(name string) (*stagedFile, error) {
 	return &stagedFile{f: f, space: d.space}, nil
 }
 
-// openFile opens a file that must have that size.
+// openFile opens a file for reading. It returns a defect if the file is missing or
+// does not have size bytes.
 func (d *dir) openFile(name string, size int64) (vfs.File, error) {
 	f, err := d.fs.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,7 +86,7 @@ func (d *dir) openFile(name string, size int64) (vfs.File, error) {
 	return f, nil
 }
 
-// replace is fsys.Replace by way of tmp/.
+// replace replaces the file name with what write writes, through a file in tmp/.
 func (d *dir) replace(name string, write func(f vfs.File) error) error {
 	return fsys.Replace(d.fs, d.tempName(), name, write)
 }
@@ -97,8 +98,8 @@ func (d *dir) unlink(name string) error {
 	return nil
 }
 
-// tidy is unlink where an error helps nobody: the next start removes the file.
-func (d *dir) tidy(names ...string) {
+// unlinkOrLog removes files and logs errors: the next start removes the files.
+func (d *dir) unlinkOrLog(names ...string) {
 	for _, name := range names {
 		if err := d.unlink(name); err != nil {
 			d.logger.Warn("a file stays until the next start", "file", name, "err", err)
@@ -106,17 +107,17 @@ func (d *dir) tidy(names ...string) {
 	}
 }
 
-// setAside moves the files of one finding to quarantine/. Nothing that was
-// promised is lost unless why says otherwise. What has no place there stays.
-func (d *dir) setAside(why meta.Damage, files ...string) {
+// moveToQuarantine moves the files of one finding to quarantine/ and adds why to the
+// list of damage, as mended unless it has a state. Files stay if quarantine/ is full.
+func (d *dir) moveToQuarantine(why meta.Damage, files ...string) {
 	if why.State == "" {
 		why.State = meta.DamageMended
 	}
-	_ = d.aside.Take(why, files...) // noted and logged
+	_ = d.quarantine.Take(why, files...) // noted and logged
 }
 
-// notice notes damage of a file that stays.
-func (d *dir) notice(file string, why meta.Damage) {
-	why.State, why.File = meta.DamageMended, d.aside.Below(file)
-	d.aside.Note(why)
+// noteDamage adds why, the mended damage of a file that stays, to the list of damage.
+func (d *dir) noteDamage(file string, why meta.Damage) {
+	why.State, why.File = meta.DamageMended, d.quarantine.Below(file)
+	d.quarantine.Note(why)
 }

@@ -15,12 +15,12 @@ import (
 	"allium/store/upload"
 )
 
-// fileUnnoted is in part/ from before FORMAT says version 3 until the notes are
-// written: files without a note were left by a crash.
+// fileUnnoted is a file in part/. It exists while a store is upgraded to format 3,
+// until all notes are written. Meanwhile files without a note are not damage.
 const fileUnnoted = "unnoted"
 
-// MarkUnnoted makes part/unnoted, durably: the format of the store in dir is older
-// than the notes.
+// MarkUnnoted creates part/unnoted in the store in dir, durably. It is called before
+// FORMAT says 3.
 func MarkUnnoted(f vfs.FS, dir string) error {
 	part := f.PathJoin(dir, fsys.DirPart)
 	h, err := f.Create(f.PathJoin(part, fileUnnoted), vfs.WriteCategoryUnspecified)
@@ -33,9 +33,9 @@ func MarkUnnoted(f vfs.FS, dir string) error {
 	return fsys.SyncDir(f, part)
 }
 
-// ClearUnnoted removes part/unnoted, durably, before an index is given up: what it
-// noted is lost with it, so files without a note are no longer known to be what a
-// crash left.
+// ClearUnnoted removes part/unnoted, durably. It is called before an index is
+// replaced: the records in the index are lost, so files without a note may now belong
+// to a download or an upload and are damage.
 func ClearUnnoted(f vfs.FS, dir string) error {
 	part := f.PathJoin(dir, fsys.DirPart)
 	err := f.Remove(f.PathJoin(part, fileUnnoted))
@@ -48,9 +48,8 @@ func ClearUnnoted(f vfs.FS, dir string) error {
 	return fsys.SyncDir(f, part)
 }
 
-// migrateNotes writes what a format before 3 kept of downloads and uploads in
-// the index as notes beside their files, and then removes it there. After a
-// crash it is done again.
+// migrateNotes moves the records of downloads and uploads, which older formats than 3
+// have in the index, to notes. It can be repeated after a crash.
 func (f *Files) migrateNotes() error {
 	parts, err := f.downloads.migrate()
 	if err != nil {
@@ -84,8 +83,8 @@ func (d *downloads) migrate() (found bool, err error) {
 		}
 		now, err := partial.DecodeRecord(root, v)
 		if err != nil {
-			d.notice(d.partPath(root), meta.Damage{Kind: meta.DamageNote, Roots: []b3.Root{root}, Reason: lostNote})
-			return nil //nolint:nilerr // it is noted as damage
+			d.noteDamage(d.partPath(root), meta.Damage{Kind: meta.DamageNote, Roots: []b3.Root{root}, Reason: lostNote})
+			return nil //nolint:nilerr // added to the list of damage
 		}
 		rec = now
 		return nil
@@ -94,7 +93,7 @@ func (d *downloads) migrate() (found bool, err error) {
 		page, err := partial.DecodePage(n, v)
 		if err == nil && rec.Size > 0 && root == rec.Root && page.Number <= (b3.Groups(rec.Size)-1)/partial.PageBits {
 			pages = append(pages, page)
-		} // what is not a page costs what it said to be here
+		} // a damaged page is dropped: its groups are fetched again
 	}
 	if found, err = d.index.EachOldPart(record, bits); err == nil {
 		err = write()
@@ -111,8 +110,9 @@ func (u *uploads) migrate() (found bool, err error) {
 			rec, err = upload.Decode(upload.ID(id), v)
 		}
 		if err != nil {
-			u.aside.Note(meta.Damage{Kind: meta.DamageNote, State: meta.DamageOpen, File: fsys.DirIndex, Reason: fmt.Sprintf(
-				"what was noted of an upload cannot be read: %v", err)})
+			u.quarantine.Note(meta.Damage{Kind: meta.DamageNote, State: meta.DamageOpen, File: fsys.DirIndex,
+				Reason: fmt.Sprintf(
+					"the record of an upload cannot be read: %v", err)})
 			return nil
 		}
 		p := append(slices.Clone(rec.ID[:]), upload.Encode(rec)...)

@@ -17,22 +17,24 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// What is known of a download or an upload is in a note beside its files, so
-// that the index can be made anew without it. A note begins with two slots, a
-// sector each; the valid one with the higher number counts. A change is written
-// to one slot and synced, then to the other one without a sync: a write that a
-// crash cuts leaves a slot that was synced before, and a damaged byte leaves the
-// other slot, which says the same or, after a power cut, what was said before.
+// A note is a file beside the files of a download or an upload. It records how much
+// of them is durable, so that the index can be rebuilt without this information.
+//
+// A note begins with two slots of one disk sector each. The valid slot with the
+// higher number counts. A change is written to one slot and synced, and then to the
+// other slot without a sync. If a crash interrupts the write, the other slot has the
+// previous, synced state. If a byte is damaged, the other slot has the same state, or
+// after a power cut the previous one.
 const (
 	noteSlot  = 512
 	noteSlots = 2 * noteSlot
 
-	slotHead = 8 + 8 + 4 // magic, number, length of what follows
+	slotHead = 8 + 8 + 4 // magic, number, length of the content
 	slotSum  = noteSlot - 4
-	slotMost = slotSum - slotHead
+	slotMost = slotSum - slotHead // largest content
 )
 
-// Kinds of notes, as their first bytes.
+// The kinds of notes: the first bytes of a slot.
 const (
 	notePart   = "alliumD1"
 	noteUpload = "alliumU1"
@@ -46,9 +48,9 @@ func encodeSlot(kind string, seq uint64, p []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, meta.Castagnoli))
 }
 
-// decodeSlot is the inverse of encodeSlot. It takes nothing else.
+// decodeSlot is the inverse of encodeSlot. ok is false for any other bytes.
 func decodeSlot(kind string, b []byte) (seq uint64, p []byte, ok bool) {
-	if len(b) != noteSlot || string(b[:8]) != kind || crc32.Checksum(b[:slotSum], meta.Castagnoli) != binary.LittleEndian.Uint32(b[slotSum:]) {
+	if len(b) != noteSlot || string(b[:8]) != kind || !meta.Checksummed(b) {
 		return 0, nil, false
 	}
 	n := binary.LittleEndian.Uint32(b[16:])
@@ -58,8 +60,8 @@ func decodeSlot(kind string, b []byte) (seq uint64, p []byte, ok bool) {
 	return binary.LittleEndian.Uint64(b[8:]), b[slotHead : slotHead+n], true
 }
 
-// readSlots returns what the slots at the head of a note say, nil when neither
-// is valid, and how many are not.
+// readSlots returns the number and the content of the newer valid slot of a note. p
+// is nil if neither slot is valid; bad counts the slots that are not.
 func readSlots(kind string, f io.ReaderAt, valid func(p []byte) bool) (seq uint64, p []byte, bad int, err error) {
 	var head [noteSlots]byte
 	if err := readNote(f, head[:], 0); err != nil {
@@ -77,8 +79,8 @@ func readSlots(kind string, f io.ReaderAt, valid func(p []byte) bool) (seq uint6
 	return seq, p, bad, nil
 }
 
-// readNote fills p, with zeros where the file ends. What the disk cannot read
-// is zeros as well: it is damage like any other.
+// readNote fills p from f. Behind the end of the file, and where the disk cannot read,
+// p is zero, which callers treat as damage.
 func readNote(f io.ReaderAt, p []byte, off int64) error {
 	n, err := f.ReadAt(p, off)
 	if n == len(p) || errors.Is(err, io.EOF) {
@@ -94,14 +96,14 @@ func readNote(f io.ReaderAt, p []byte, off int64) error {
 // notes are the notes in part/.
 type notes struct {
 	*dir
-	syncing chan struct{} // one token: who holds it syncs part/
+	syncing chan struct{} // one token: its holder syncs part/
 
 	mu   sync.Mutex
-	gone []string // notes of which the files are unlinked, perhaps not durably
+	gone []string // notes whose files are unlinked, perhaps not durably
 }
 
-// makeNote writes a note, or replaces the one that is there, whole or not at all.
-// Its name is durable with the next syncPart. body follows the slots.
+// makeNote writes a new note, or atomically replaces an existing one. body follows
+// the slots. The next syncPart makes the note's name durable.
 func (n *notes) makeNote(name, kind string, p, body []byte) error {
 	note := append(encodeSlot(kind, 0, p), encodeSlot(kind, firstNote, p)...)
 	return meta.WriteError("write a note", n.replace(name, func(f vfs.File) error {
@@ -110,11 +112,11 @@ func (n *notes) makeNote(name, kind string, p, body []byte) error {
 	}))
 }
 
-// firstNote is the number of the newer slot of a note that makeNote wrote.
+// firstNote is the number of the newer slot of a new note.
 const firstNote = 1
 
-// changeNote writes the next state of a note, durably. rest writes what belongs
-// to it behind the slots.
+// changeNote writes state p to a note, durably. seq is the number of the previous
+// state plus one. rest writes what follows the slots.
 func (n *notes) changeNote(name, kind string, seq uint64, p []byte, rest func(f vfs.File) error) error {
 	f, err := n.fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -137,8 +139,8 @@ func (n *notes) changeNote(name, kind string, seq uint64, p []byte, rest func(f 
 	return meta.WriteError("write a note", err)
 }
 
-// syncPart makes the names in part/ durable. What was set to be forgotten
-// before is then gone for good, and so is what said so.
+// syncPart makes the names in part/ durable. Then it removes the notes whose files
+// were unlinked before, because those files can no longer reappear.
 func (n *notes) syncPart() error {
 	n.syncing <- struct{}{} // held for one sync and a few removals
 	defer func() { <-n.syncing }()
@@ -152,12 +154,13 @@ func (n *notes) syncPart() error {
 		n.mu.Unlock()
 		return err
 	}
-	n.tidy(gone...)
+	n.unlinkOrLog(gone...)
 	return nil
 }
 
-// dropNote removes a note and its files. The note goes first, durably, by a
-// name that lets the next start go on: files without a note are damage.
+// dropNote removes a note and its files. It first renames the note, durably, to a name
+// with goneSuffix, so that the next start finishes an interrupted removal. Without
+// that note, it would treat the files as damage.
 func (n *notes) dropNote(name, suffix string) error {
 	gone := fmt.Sprintf("%s.%s-%d%s", name, n.prefix, n.serial.Add(1), goneSuffix)
 	if err := n.fs.Rename(name+suffix, gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -168,7 +171,7 @@ func (n *notes) dropNote(name, suffix string) error {
 	}
 	err := errors.Join(n.unlink(name), n.unlink(name+outboardSuffix))
 	if err != nil {
-		return err // the next start goes on
+		return err // the next start finishes the removal
 	}
 	n.mu.Lock()
 	n.gone = append(n.gone, gone)
@@ -180,21 +183,21 @@ func (n *notes) dropNote(name, suffix string) error {
 	return nil
 }
 
-// goneSuffix ends the name of a note whose files are being removed. There are
-// maxGone at most of which the files are gone.
+// goneSuffix ends the name of a note whose files are being removed. At most maxGone
+// such notes remain after their files were unlinked.
 const (
 	goneSuffix = ".gone"
 	maxGone    = 64
 )
 
-// settleGone removes the files of a note that was being removed. Another note
-// of that name says nothing yet.
-func (n *notes) settleGone(name, suffix string, x noted) {
-	n.tidy(name, name+outboardSuffix, name+suffix)
-	n.gone = append(n.gone, x.gone...) // nobody else is here yet
+// recoverGone finishes removing the files of a note. It also removes a newer note of
+// the same name, which records nothing yet.
+func (n *notes) recoverGone(name, suffix string, x partFiles) {
+	n.unlinkOrLog(name, name+outboardSuffix, name+suffix)
+	n.gone = append(n.gone, x.gone...) // mu is not needed before Serve
 }
 
-// close makes it durable that files went.
+// close makes removals of files durable.
 func (n *notes) close() error {
 	if len(n.gone) == 0 {
 		return nil

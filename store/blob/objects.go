@@ -16,19 +16,19 @@ import (
 	"allium/store/meta"
 )
 
-// objects are the large objects: obj/xx/<hex> is an object's bytes and nothing
-// else, <hex>.ob its outboard. publish.go says how one gets there.
+// objects are the visible large objects. obj/xx/<hex> has exactly an object's bytes,
+// obj/xx/<hex>.ob its outboard. publish.go publishes them.
 type objects struct {
 	*dir
 	downloads *downloads
 	log       Log
-	remote    Remote // nil: the bytes are in obj/ too
+	remote    Remote // nil if the bytes are in obj/
 
-	slot     chan struct{} // one token: who holds it renames
-	flushing chan struct{} // one token: who holds it flushes
+	renaming chan struct{} // one token: its holder renames files into or out of obj/
+	flushing chan struct{} // one token: its holder flushes
 
 	mu       sync.Mutex
-	ready    []*publication // synced, waiting for the slot
+	ready    []*publication // synced, waiting for the renaming token
 	deferred []*publication // not synced yet
 	failed   error          // sticky: a deferred object is lost, or a directory is unsynced
 }
@@ -36,26 +36,26 @@ type objects struct {
 func newObjects(d *dir, downloads *downloads, log Log, remote Remote) *objects {
 	return &objects{
 		dir: d, downloads: downloads, log: log, remote: remote,
-		slot: make(chan struct{}, 1), flushing: make(chan struct{}, 1), // bound: one token each
+		renaming: make(chan struct{}, 1), flushing: make(chan struct{}, 1), // bound: one token each
 	}
 }
 
-// place is where the files of a large object on its way in are.
-type place struct {
+// stagedPaths are the paths of the files of a large object that is being written.
+type stagedPaths struct {
 	data, outboard string
-	note           *partNote // of a download: its note is begun
-	unnamed        bool      // of an upload: its name is not durable
+	note           *partNote // of a download that has a note
+	unnamed        bool      // of an upload whose file name is not durable yet
 }
 
-func placeOf(st *meta.Staging) *place { return st.Own.(*place) }
+func pathsOf(st *meta.Staging) *stagedPaths { return st.Own.(*stagedPaths) }
 
-// Stage makes the files of a large object in tmp/.
+// Stage creates the files of a large object in tmp/. The caller closes them.
 func (o *objects) Stage(root b3.Root) (*meta.Staging, error) {
 	if err := o.space(2 * b3.GroupSize); err != nil {
 		return nil, err
 	}
 	name := o.tempName()
-	at := &place{data: name, outboard: name + outboardSuffix}
+	at := &stagedPaths{data: name, outboard: name + outboardSuffix}
 	st := &meta.Staging{Root: root, Own: at}
 	data, err := o.create(at.data)
 	if err != nil {
@@ -64,16 +64,16 @@ func (o *objects) Stage(root b3.Root) (*meta.Staging, error) {
 	outboard, err := o.create(at.outboard)
 	if err != nil {
 		_ = data.Close()
-		o.tidy(at.data)
+		o.unlinkOrLog(at.data)
 		return nil, err
 	}
 	st.Pair = meta.Pair{Data: data, Outboard: outboard}
 	return st, nil
 }
 
-// Discard removes what Stage made, and what was noted of it as a download.
+// Discard removes the files of st, and the note if it is a download.
 func (o *objects) Discard(st *meta.Staging) error {
-	at := placeOf(st)
+	at := pathsOf(st)
 	if at.note != nil {
 		if err := o.downloads.DropPartial(st.Root); err != nil {
 			return err
@@ -83,7 +83,8 @@ func (o *objects) Discard(st *meta.Staging) error {
 	return errors.Join(o.unlink(at.data), o.unlink(at.outboard))
 }
 
-// OpenPair opens a large object, unverified. The pair is only read.
+// OpenPair opens a large object, unverified, for reading. If there is a remote, it
+// fetches a missing or short outboard.
 func (o *objects) OpenPair(e meta.Entry) (meta.Pair, error) {
 	name := o.objectPath(e.Root) + outboardSuffix
 	data, err := o.openData(e)
@@ -103,7 +104,7 @@ func (o *objects) OpenPair(e meta.Entry) (meta.Pair, error) {
 	return meta.Pair{Data: data, Outboard: outboard}, nil
 }
 
-// openData opens an object's bytes: the file, or else the remote's.
+// openData opens an object's bytes: the file in obj/, or the remote's if there is none.
 func (o *objects) openData(e meta.Entry) (meta.File, error) {
 	name := o.objectPath(e.Root)
 	if o.remote != nil {
@@ -114,11 +115,11 @@ func (o *objects) openData(e meta.Entry) (meta.File, error) {
 	return o.openFile(name, e.Size)
 }
 
-// fetchOnce is how much of an outboard is fetched at a time.
+// fetchOnce is how many bytes of an outboard one request fetches.
 const fetchOnce = 4 << 20
 
-// fetchOutboard writes the outboard of e, which is lost or cut here, from the
-// remote. It is proved when it is read, like any.
+// fetchOutboard replaces a missing or short outboard of e with the remote's copy.
+// Reads verify it, as they do every outboard.
 func (o *objects) fetchOutboard(name string, e meta.Entry) error {
 	n := b3.OutboardSize(e.Size)
 	return o.replace(name, func(f vfs.File) error {
@@ -128,24 +129,25 @@ func (o *objects) fetchOutboard(name string, e meta.Entry) error {
 	})
 }
 
-// Rehash proves the bytes of e and makes its outboard anew, with that many
-// goroutines. Bytes that are not e's are corrupt.
+// Rehash hashes the bytes of e with the given number of goroutines and writes a new
+// outboard. It returns a defect if the bytes are not those of e.
 func (o *objects) Rehash(ctx context.Context, e meta.Entry, workers int) error {
 	data, err := o.openData(e)
 	if err != nil {
 		return err
 	}
 	defer data.Close() // only read
-	return o.rehash(e, workers, &paced{ctx: ctx, r: io.NewSectionReader(data, 0, e.Size)}, func(int64) error { return nil })
+	r := &throttledReader{ctx: ctx, r: io.NewSectionReader(data, 0, e.Size)}
+	return o.rehash(e, workers, r, func(int64) error { return nil })
 }
 
-// rehash is Rehash for bytes that r reads. space is asked on the way.
+// rehash is Rehash of the bytes of r. space is called while the outboard is written.
 func (o *objects) rehash(e meta.Entry, workers int, r io.Reader, space func(int64) error) error {
 	return o.replace(o.objectPath(e.Root)+outboardSuffix, func(f vfs.File) error {
 		h := b3.NewHasher(&meta.Appender{F: &stagedFile{f: f, space: space}}, workers)
 		n, err := h.ReadFrom(r)
 		if err != nil {
-			h.Reset(nil) // joins its goroutines
+			h.Reset(nil) // waits for its goroutines
 			return meta.ReadError(err)
 		}
 		root, _, err := h.Sum()
@@ -161,16 +163,16 @@ func (o *objects) rehash(e meta.Entry, workers int, r io.Reader, space func(int6
 	})
 }
 
-// paced reads with at most rate bytes a second, until a context ends.
-type paced struct {
+// throttledReader reads at most rate bytes per second, until ctx is done.
+type throttledReader struct {
 	ctx  context.Context
 	r    io.Reader
-	rate int64 // 0: no limit
-	owed int64
+	rate int64 // bytes per second; 0: no limit
+	owed int64 // bytes read since the last wait
 }
 
 // Read implements io.Reader.
-func (p *paced) Read(b []byte) (int, error) {
+func (p *throttledReader) Read(b []byte) (int, error) {
 	if p.rate > 0 && p.owed >= 1<<20 {
 		wait := time.Duration(float64(p.owed) / float64(p.rate) * float64(time.Second))
 		p.owed = 0

@@ -11,13 +11,13 @@ import (
 	"allium/store/partial"
 )
 
-// A partial object is part/<hex> and <hex>.ob, which
-// are sparse, and what is in them in a note beside them, <hex>.bits. Before
-// the first checkpoint its files are in tmp/, and nothing is noted.
+// A download has the sparse files part/<hex> and part/<hex>.ob, and the note
+// part/<hex>.bits, which records the groups in them. Before the first checkpoint, its
+// files are in tmp/ and there is no note.
 
 const partSuffix = ".bits"
 
-// downloads are the objects in part/ of which the address is known.
+// downloads are the downloads in part/: unfinished objects of a known address.
 type downloads struct {
 	*notes
 	table partTable
@@ -27,13 +27,13 @@ func newDownloads(n *notes) *downloads {
 	return &downloads{notes: n, table: partTable{recs: map[b3.Root]partial.Record{}}}
 }
 
-// Partial returns what Save noted of root.
+// Partial returns the last saved record of root; ok is false if there is none.
 func (d *downloads) Partial(root b3.Root) (partial.Record, bool, error) {
 	rec, ok := d.table.get(root)
 	return rec, ok, nil
 }
 
-// Partials appends what Save noted from root on, ascending, to page up to its
+// Partials appends saved records to page, in ascending order from root, up to its
 // capacity.
 func (d *downloads) Partials(root b3.Root, page []partial.Record) ([]partial.Record, error) {
 	return d.table.page(root, page), nil
@@ -41,7 +41,8 @@ func (d *downloads) Partials(root b3.Root, page []partial.Record) ([]partial.Rec
 
 func (d *downloads) partPath(root b3.Root) string { return d.path(fsys.DirPart, root.Hex()) }
 
-// Resume opens what the last Save of root noted; st is nil when there is nothing.
+// Resume opens the files of the last Save of root. st is nil if there was none, or if
+// the note has been damaged since the start.
 func (d *downloads) Resume(root b3.Root) (*meta.Staging, partial.Record, []partial.Page, error) {
 	rec, ok := d.table.get(root)
 	if !ok {
@@ -53,10 +54,10 @@ func (d *downloads) Resume(root b3.Root) (*meta.Staging, partial.Record, []parti
 		return nil, partial.Record{}, nil, err
 	}
 	if !ok { // damaged since the start
-		d.losePart(root, meta.Damage{Kind: meta.DamageNote, Reason: lostNote})
+		d.quarantinePart(root, meta.Damage{Kind: meta.DamageNote, Reason: lostNote})
 		return nil, rec, nil, nil
 	}
-	at := &place{note: r.note, data: name, outboard: name + outboardSuffix}
+	at := &stagedPaths{note: r.note, data: name, outboard: name + outboardSuffix}
 	st := &meta.Staging{Root: root, Kept: true, Own: at}
 	data, err := d.reopen(at.data)
 	if err != nil {
@@ -71,8 +72,7 @@ func (d *downloads) Resume(root b3.Root) (*meta.Staging, partial.Record, []parti
 	return st, rec, r.pages, nil
 }
 
-// readPart reads what is noted of a part of root; ok is false when the note is
-// damaged.
+// readPart reads the note of root; ok is false if it is damaged or missing.
 func (d *downloads) readPart(root b3.Root) (r readPart, ok bool, err error) {
 	f, err := d.fs.Open(d.partPath(root) + partSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,9 +85,8 @@ func (d *downloads) readPart(root b3.Root) (r readPart, ok bool, err error) {
 	return readPartNote(root, f)
 }
 
-// Save syncs the files, and then writes the note, with sync: what it says is
-// on disk. The first one takes the files from tmp/ to part/, behind a note that
-// says nothing yet, so that bytes without a note are damage.
+// Save syncs the files and then writes the note durably, so that everything in the
+// note is on disk. The first Save of a download moves its files from tmp/ to part/.
 func (d *downloads) Save(st *meta.Staging, rec partial.Record, pages []partial.Page) error {
 	if err := d.index.Failure(); err != nil {
 		return err
@@ -98,11 +97,11 @@ func (d *downloads) Save(st *meta.Staging, rec partial.Record, pages []partial.P
 		}
 	}
 	if !st.Kept {
-		if err := d.keepPart(st, rec); err != nil {
+		if err := d.moveToPart(st, rec); err != nil {
 			return err
 		}
 	}
-	if err := d.changePart(placeOf(st).note, rec, pages); err != nil {
+	if err := d.changePart(pathsOf(st).note, rec, pages); err != nil {
 		if status.Of(err) != status.NoSpace {
 			st.Failed = err
 		}
@@ -113,9 +112,10 @@ func (d *downloads) Save(st *meta.Staging, rec partial.Record, pages []partial.P
 	return nil
 }
 
-// keepPart gives a download its names in part/, durably, with an empty note.
-func (d *downloads) keepPart(st *meta.Staging, rec partial.Record) (err error) {
-	at := placeOf(st)
+// moveToPart moves the files of a download to part/, durably. It writes an empty note
+// first, because files without a note are damage.
+func (d *downloads) moveToPart(st *meta.Staging, rec partial.Record) (err error) {
+	at := pathsOf(st)
 	if at.note, err = d.makePart(rec, nil); err != nil {
 		return err
 	}
@@ -128,10 +128,13 @@ func (d *downloads) keepPart(st *meta.Staging, rec partial.Record) (err error) {
 		to   string
 	}{{&at.data, name}, {&at.outboard, name + outboardSuffix}} {
 		if *move.from == move.to {
-			continue // an earlier attempt came so far
+			continue // moved by an earlier attempt
 		}
-		why := meta.Damage{Kind: meta.DamageFile, State: meta.DamageMended, Roots: []b3.Root{rec.Root}, Reason: "nothing accounts for this file, and a download needs its name"}
-		if err := d.aside.Take(why, move.to); err != nil {
+		why := meta.Damage{
+			Kind: meta.DamageFile, State: meta.DamageMended, Roots: []b3.Root{rec.Root},
+			Reason: "this file belongs to no download, and a download needs its name",
+		}
+		if err := d.quarantine.Take(why, move.to); err != nil {
 			return err
 		}
 		if err := d.fs.Rename(*move.from, move.to); err != nil {
@@ -146,16 +149,16 @@ func (d *downloads) keepPart(st *meta.Staging, rec partial.Record) (err error) {
 	return nil
 }
 
-// DropPartial removes the note of root, and then its files: a crash in between
-// leaves a name that says so.
+// DropPartial removes the note of root and its files. After a crash, the next start
+// finishes the removal.
 func (d *downloads) DropPartial(root b3.Root) error {
 	d.table.drop(root)
 	name := d.partPath(root)
 	return d.dropNote(name, partSuffix)
 }
 
-// published removes the note of an object that is visible now, whose files
-// have moved.
+// published removes the note of a download that is now visible. Its files are already
+// in obj/.
 func (d *downloads) published(root b3.Root) error {
 	d.table.drop(root)
 	if err := d.unlink(d.partPath(root) + partSuffix); err != nil {

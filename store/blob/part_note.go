@@ -14,19 +14,18 @@ import (
 	"allium/store/partial"
 )
 
-// partNote is the note of a download, open or not: where the pages of the
-// bitmap are in it.
+// partNote says where the pages of the bitmap are in the note of a download.
 type partNote struct {
-	seq   uint64          // of the newer slot
-	at    map[int64]int64 // places of pages
+	seq   uint64          // number of the newer slot
+	at    map[int64]int64 // place of each page, by page number
 	next  int64           // place of the next new page
-	known int64           // places that are durable
+	known int64           // number of places that are durable
 }
 
 func newPartNote() *partNote { return &partNote{seq: firstNote, at: map[int64]int64{}} }
 
-// A place has a page of the bitmap: the page's number u64, the CRC of the address and
-// that, the CRC of the bits, the bits.
+// A place contains one page of the bitmap: the page's number as u64, the CRC of the
+// address and the number, the CRC of the bits, and the bits.
 const (
 	placeHead = 8 + 4 + 4
 	placeSize = placeHead + partial.PageBits/8
@@ -46,12 +45,13 @@ func encodePlace(root b3.Root, page *partial.Page) []byte {
 	return append(b, bits...)
 }
 
-// decodePlace returns the page at a place; ok is false when there is none.
-// Without torn its bits are those that were written: others may be taken as
-// well, for every group is proved when it is read.
+// decodePlace returns the page at a place; ok is false if there is none. torn reports
+// that the bits are not those that were written. They may still be used, because
+// every group is verified when it is read.
 func decodePlace(root b3.Root, size int64, b []byte) (page partial.Page, torn, ok bool) {
 	n := binary.LittleEndian.Uint64(b)
-	if pageSum(root, b[:8]) != binary.LittleEndian.Uint32(b[8:]) || n > uint64((b3.Groups(size)-1)/partial.PageBits) {
+	valid := pageSum(root, b[:8]) == binary.LittleEndian.Uint32(b[8:])
+	if !valid || n > uint64((b3.Groups(size)-1)/partial.PageBits) {
 		return page, false, false
 	}
 	page.Number = int64(n)
@@ -62,8 +62,8 @@ func decodePlace(root b3.Root, size int64, b []byte) (page partial.Page, torn, o
 	return page, crc32.Checksum(bits, meta.Castagnoli) != binary.LittleEndian.Uint32(b[12:]), true
 }
 
-// partHead is what the slots of a download's note say: address, size u64, last
-// use u32, durable places u64.
+// partHead is the size of a slot's content in the note of a download: address, size
+// as u64, last use as u32, number of durable places as u64.
 const partHead = b3.Size + 8 + 4 + 8
 
 func encodePartHead(rec partial.Record, known int64) []byte {
@@ -82,21 +82,21 @@ func decodePartHead(root b3.Root, p []byte) (rec partial.Record, known int64, ok
 	if size <= b3.GroupSize || size > b3.MaxSize || places > uint64((b3.Groups(int64(size))-1)/partial.PageBits+1) {
 		return rec, 0, false
 	}
-	return partial.Record{Root: root, Size: int64(size), Used: meta.Second(binary.LittleEndian.Uint32(p[8:]))}, int64(places), true
+	rec = partial.Record{Root: root, Size: int64(size), Used: meta.Second(binary.LittleEndian.Uint32(p[8:]))}
+	return rec, int64(places), true
 }
 
-// readPart is what the note of a download says. torn is how many places in it
-// are not as they were written, which a crash may have done, lost how many
-// slots and places no crash explains: a disk writes a sector whole or not at all.
+// readPart is the content of the note of a download.
 type readPart struct {
-	rec        partial.Record
-	note       *partNote
-	groups     partial.Bitmap
-	pages      []partial.Page
-	torn, lost int
+	rec    partial.Record
+	note   *partNote
+	groups partial.Bitmap
+	pages  []partial.Page
+	torn   int // places with wrong bytes, which a crash may have caused
+	lost   int // slots and places with damage that no crash causes: a disk writes a sector whole or not at all
 }
 
-// readPartNote reads a note; ok is false when neither slot is valid.
+// readPartNote reads a note; ok is false if neither slot is valid.
 func readPartNote(root b3.Root, f vfs.File) (r readPart, ok bool, err error) {
 	r.note = newPartNote()
 	valid := func(p []byte) bool { _, _, ok := decodePartHead(root, p); return ok }
@@ -121,13 +121,13 @@ func readPartNote(root b3.Root, f vfs.File) (r readPart, ok bool, err error) {
 	r.lost += int(max(0, known-places))
 	groups := b3.Groups(r.rec.Size)
 	for _, page := range r.pages {
-		r.groups.Put(page.Number, page.Bits, groups)
+		r.groups.AddPage(page.Number, page.Bits, groups)
 	}
 	r.count()
 	return r, true, nil
 }
 
-// placesOnce is how many places are read at once.
+// placesOnce is how many places one read covers.
 const placesOnce = 64
 
 func (r *readPart) read(f io.ReaderAt, from, to, known int64) error {
@@ -154,20 +154,21 @@ func (r *readPart) read(f io.ReaderAt, from, to, known int64) error {
 	return nil
 }
 
-// count finds how many bytes are said to be here.
+// count sets rec.Stored to the number of bytes that the bitmap says are stored.
 func (r *readPart) count() {
 	groups := b3.Groups(r.rec.Size)
-	r.rec.Held = r.groups.Count() * b3.GroupSize
+	r.rec.Stored = r.groups.Count() * b3.GroupSize
 	if r.groups.Has(groups - 1) {
-		r.rec.Held -= groups*b3.GroupSize - r.rec.Size
+		r.rec.Stored -= groups*b3.GroupSize - r.rec.Size
 	}
 }
 
-// cut drops the groups that end behind the first n bytes, and reports how many
-// those were.
+// cut removes the groups that end after the first n bytes from the bitmap. It returns
+// how many it removed.
 func (r *readPart) cut(n int64) (dropped int) {
 	groups := b3.Groups(r.rec.Size)
-	for g := r.groups.Member(min(n/b3.GroupSize, groups), groups); g < groups; g = r.groups.Member(g+1, groups) {
+	for g := r.groups.FirstPresent(min(n/b3.GroupSize, groups), groups); g < groups; g = r.groups.FirstPresent(g+1,
+		groups) {
 		if min((g+1)*b3.GroupSize, r.rec.Size) > n {
 			r.groups.Remove(g)
 			dropped++
@@ -180,7 +181,7 @@ func (r *readPart) cut(n int64) (dropped int) {
 	return dropped
 }
 
-// makePart writes the note of a download whole.
+// makePart writes the complete note of a download.
 func (d *downloads) makePart(rec partial.Record, pages []partial.Page) (*partNote, error) {
 	note := newPartNote()
 	var body []byte
@@ -192,10 +193,11 @@ func (d *downloads) makePart(rec partial.Record, pages []partial.Page) (*partNot
 	return note, d.makeNote(d.partPath(rec.Root)+partSuffix, notePart, encodePartHead(rec, note.known), body)
 }
 
-// changePart writes what changed of a download to its note, durably. Pages that
-// are new count as known with the next change.
+// changePart writes changed pages to the note of a download, durably. The next change
+// counts new pages as known.
 func (d *downloads) changePart(note *partNote, rec partial.Record, pages []partial.Page) error {
-	err := d.changeNote(d.partPath(rec.Root)+partSuffix, notePart, note.seq+1, encodePartHead(rec, note.known), func(f vfs.File) error {
+	name, head := d.partPath(rec.Root)+partSuffix, encodePartHead(rec, note.known)
+	err := d.changeNote(name, notePart, note.seq+1, head, func(f vfs.File) error {
 		for i := range pages {
 			at, ok := note.at[pages[i].Number]
 			if !ok {
@@ -216,8 +218,8 @@ func (d *downloads) changePart(note *partNote, rec partial.Record, pages []parti
 	return err
 }
 
-// partTable is what is noted of downloads, by address. It is bounded by what is
-// in part/.
+// partTable has the records of the downloads in part/, by address. It grows with the
+// number of files in part/.
 type partTable struct {
 	mu    sync.Mutex
 	recs  map[b3.Root]partial.Record
@@ -252,7 +254,7 @@ func (t *partTable) get(root b3.Root) (partial.Record, bool) {
 	return rec, ok
 }
 
-// page appends what there is from root on to page, up to its capacity.
+// page appends records to page, in ascending order from root, up to its capacity.
 func (t *partTable) page(root b3.Root, page []partial.Record) []partial.Record {
 	t.mu.Lock()
 	defer t.mu.Unlock()

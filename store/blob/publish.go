@@ -11,40 +11,42 @@ import (
 	"allium/store/meta"
 )
 
-// publication is a staged object on its way into the index: its files are
-// synced, then renamed into place, then the index has it. Publications that meet
-// share the syncs of directories and index: whoever has the slot renames for
-// all.
+// publication is a staged object that is being published. Its files are synced and
+// renamed into place, and then the object is added to the index. Publications that run
+// at the same time share the syncs of directories and log: the one that holds the
+// renaming token publishes all that are ready.
 type publication struct {
 	root b3.Root
 	size int64
 	st   *meta.Staging
 	done func()
 
-	// Set by whoever holds the slot, read by whoever holds it later.
-	fate fate
-	err  error
+	// Set by the holder of the renaming token, read by later holders.
+	result publishResult
+	err    error
 }
 
-// fate says what became of a publication.
-type fate uint8
+// publishResult is the result of a publication.
+type publishResult uint8
 
 const (
-	dropped fate = iota // not published: another put was faster, or err
-	moved               // renamed into place
-	unmoved             // whole and synced, but could not be uploaded or renamed: may be tried again
+	notPublished publishResult = iota // another put was faster, or err says why
+	moved                             // renamed into place
+	retryable                         // whole and synced, but could not be uploaded or renamed
 )
 
-// maxDeferred is how many deferred large objects, with two open files each,
-// wait for a flush; the next put flushes.
+// maxDeferred is how many deferred large objects may wait for a flush, with two open
+// files each. The put that reaches it flushes.
 const maxDeferred = 64
 
-// Publish makes a staged object, which is complete, visible and durable under
-// root, now or by the next Flush. done is called once, when the files are not
-// needed any more.
-func (o *objects) Publish(ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func()) (isNew bool, err error) {
+// Publish makes a complete staged object visible and durable under root. If deferred
+// is set, the next Flush may do so instead. Publish calls done once, when the files
+// are no longer needed.
+func (o *objects) Publish(
+	ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func(),
+) (isNew bool, err error) {
 	p := &publication{root: root, size: size, st: st, done: done}
-	if deferred && placeOf(p.st).note == nil && !p.st.Kept {
+	if deferred && pathsOf(p.st).note == nil && !p.st.Kept {
 		return true, o.deferUntilFlush(ctx, p)
 	}
 	if p.err = o.sync(p); p.err == nil {
@@ -52,7 +54,7 @@ func (o *objects) Publish(ctx context.Context, root b3.Root, size int64, st *met
 	}
 	o.commit([]*publication{p})
 	o.end(p)
-	return p.fate == moved, p.err
+	return p.result == moved, p.err
 }
 
 func (o *objects) deferUntilFlush(ctx context.Context, p *publication) error {
@@ -66,9 +68,9 @@ func (o *objects) deferUntilFlush(ctx context.Context, p *publication) error {
 	return o.Failure()
 }
 
-// Flush publishes what was deferred, after the flush under way, which may have
-// some of it. What cannot be uploaded or renamed stays for the next flush; what cannot be
-// synced is lost.
+// Flush waits for a running flush and then publishes all deferred objects. An object
+// that cannot be uploaded or renamed stays for the next flush. An object that cannot
+// be synced is lost, which is a sticky error.
 func (o *objects) Flush(ctx context.Context) error {
 	select {
 	case o.flushing <- struct{}{}:
@@ -90,12 +92,12 @@ func (o *objects) Flush(ctx context.Context) error {
 			return nil
 		})
 	}
-	_ = g.Wait() // the errors are in all
+	_ = g.Wait() // the errors are in the publications
 	o.commit(all)
 	var again []*publication
 	for _, p := range all {
 		switch {
-		case p.fate == unmoved:
+		case p.result == retryable:
 			again = append(again, p)
 			continue
 		case p.err != nil:
@@ -112,11 +114,13 @@ func (o *objects) Flush(ctx context.Context) error {
 	return o.failed
 }
 
-// end gives up a publication's files that were not renamed, and its lease.
+// end removes the files of a publication, unless they were moved or another try needs
+// them, and calls done.
 func (o *objects) end(p *publication) {
 	switch {
-	case p.fate == moved, p.fate == unmoved && p.st.Kept: // or tried again by the next download
-	case p.st.Owned && p.err != nil: // or by the next append
+	case p.result == moved:
+	case p.result == retryable && p.st.Kept: // the next download tries again
+	case p.st.Owned && p.err != nil: // the next append of the upload tries again
 	default:
 		if err := o.Discard(p.st); err != nil {
 			o.logger.Warn("the files of a put stay until the next start", "root", p.root, "err", err)
@@ -133,23 +137,23 @@ func (o *objects) fail(err error) {
 	}
 }
 
-// Failure is the sticky error.
+// Failure returns the sticky error, nil if there is none.
 func (o *objects) Failure() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.failed
 }
 
-// sync makes p's bytes durable, once.
+// sync makes p's bytes durable, unless an earlier try did.
 func (o *objects) sync(p *publication) error {
-	if p.fate == unmoved {
+	if p.result == retryable {
 		return nil
 	}
 	return syncStaged(p.st)
 }
 
-// syncStaged makes what was written to st durable. Once that failed it fails
-// for good: a sync that succeeds later says nothing of what this one lost.
+// syncStaged makes the bytes of st durable. A failure is sticky: a later sync may
+// succeed although this one lost bytes.
 func syncStaged(st *meta.Staging) error {
 	for _, f := range []meta.File{st.Data, st.Outboard} {
 		if st.Failed != nil {
@@ -160,7 +164,7 @@ func syncStaged(st *meta.Staging) error {
 	return st.Failed
 }
 
-// upload puts p into the remote, where there is one.
+// upload puts p into the remote, if there is one.
 func (o *objects) upload(ctx context.Context, p *publication) {
 	if o.remote == nil {
 		return
@@ -173,34 +177,34 @@ func (o *objects) upload(ctx context.Context, p *publication) {
 		err = o.remote.Put(ctx, p.root, p.size, p.st.Pair, ok)
 	}
 	if err != nil {
-		p.fate, p.err = unmoved, err
+		p.result, p.err = retryable, err
 	}
 }
 
-// commit publishes synced objects, with whatever others are ready.
+// commit publishes synced objects, together with others that are ready.
 func (o *objects) commit(mine []*publication) {
 	o.mu.Lock()
 	o.ready = append(o.ready, mine...)
 	o.mu.Unlock()
-	o.slot <- struct{}{} // held for a few renames and syncs
-	defer func() { <-o.slot }()
+	o.renaming <- struct{}{} // held for a few renames and syncs
+	defer func() { <-o.renaming }()
 	o.mu.Lock()
-	all := o.ready
+	all := o.ready // empty if another holder published mine
 	o.ready = nil
 	o.mu.Unlock()
 	if len(all) > 0 {
-		o.place(all)
+		o.publishAll(all)
 	}
 }
 
-// place renames publications into place and enters them in the index. The slot
-// is held.
-func (o *objects) place(all []*publication) {
+// publishAll renames publications into place and adds them to the log. The caller
+// holds the renaming token.
+func (o *objects) publishAll(all []*publication) {
 	first := map[b3.Root]*publication{}
 	var in []*publication
 	for _, p := range all {
 		if p.err != nil || first[p.root] != nil {
-			continue // or it goes the way of its twin
+			continue // a duplicate gets the result of the first, below
 		}
 		first[p.root] = p
 		old, ok, err := o.index.Get(p.root)
@@ -211,71 +215,71 @@ func (o *objects) place(all []*publication) {
 		if ok && !old.Corrupt {
 			continue // another put was faster
 		}
-		if p.fate, p.err = o.rename(p); p.fate != moved {
+		if p.result, p.err = o.rename(p); p.result != moved {
 			continue
 		}
 		in = append(in, p)
 	}
-	if err := o.enter(in); err != nil {
+	if err := o.commitRenamed(in); err != nil {
 		for _, p := range in {
 			p.err = err
-			o.putBack(p)
+			o.undoRename(p)
 		}
 	} else if o.remote != nil {
 		for _, p := range in {
-			o.tidy(placeOf(p.st).data, o.objectPath(p.root))
+			o.unlinkOrLog(pathsOf(p.st).data, o.objectPath(p.root))
 		}
 	}
 	for _, p := range all {
 		if p.err != nil {
 			continue
 		}
-		twin := first[p.root]
-		if p.err = twin.err; twin.fate == unmoved {
-			p.fate = unmoved
+		original := first[p.root]
+		if p.err = original.err; original.result == retryable {
+			p.result = retryable
 		}
 	}
 }
 
-// rename moves p's files to their names, the data first: the outboard can be
-// made anew from it.
-func (o *objects) rename(p *publication) (fate, error) {
+// rename renames p's files into place. The data is first, because the outboard can be
+// computed from it.
+func (o *objects) rename(p *publication) (publishResult, error) {
 	name := o.objectPath(p.root)
 	if o.remote == nil { // else the remote has the data
-		if err := o.fs.Rename(placeOf(p.st).data, name); err != nil {
-			return unmoved, meta.WriteError("rename a file", err)
+		if err := o.fs.Rename(pathsOf(p.st).data, name); err != nil {
+			return retryable, meta.WriteError("rename a file", err)
 		}
 	}
-	if err := o.fs.Rename(placeOf(p.st).outboard, name+outboardSuffix); err != nil {
-		if o.remote == nil && o.fs.Rename(name, placeOf(p.st).data) != nil {
-			o.tidy(name)
-			return dropped, meta.WriteError("rename a file", err)
+	if err := o.fs.Rename(pathsOf(p.st).outboard, name+outboardSuffix); err != nil {
+		if o.remote == nil && o.fs.Rename(name, pathsOf(p.st).data) != nil {
+			o.unlinkOrLog(name)
+			return notPublished, meta.WriteError("rename a file", err)
 		}
-		return unmoved, meta.WriteError("rename a file", err)
+		return retryable, meta.WriteError("rename a file", err)
 	}
 	return moved, nil
 }
 
-// putBack undoes rename where the log refused the object and can take it later.
-// Where it failed for good, whether the object is in it is not known: the next
-// start finds out.
-func (o *objects) putBack(p *publication) {
+// undoRename undoes rename if the log refused the object but may accept it later. If
+// the log has failed, it is unknown whether the log has the object; the next start
+// finds out.
+func (o *objects) undoRename(p *publication) {
 	if o.Failure() != nil || o.index.Failure() != nil || o.log.Failure() != nil {
 		return
 	}
 	name := o.objectPath(p.root)
-	whole := o.remote != nil || o.fs.Rename(name, placeOf(p.st).data) == nil
-	if whole && o.fs.Rename(name+outboardSuffix, placeOf(p.st).outboard) == nil {
-		p.fate = unmoved
+	whole := o.remote != nil || o.fs.Rename(name, pathsOf(p.st).data) == nil
+	if whole && o.fs.Rename(name+outboardSuffix, pathsOf(p.st).outboard) == nil {
+		p.result = retryable
 		return
 	}
-	p.fate = dropped
-	o.tidy(name, name+outboardSuffix)
+	p.result = notPublished
+	o.unlinkOrLog(name, name+outboardSuffix)
 }
 
-// enter makes renamed objects durable and visible. Once a directory could not
-// be synced, what is on disk is unknown: that is sticky.
-func (o *objects) enter(moved []*publication) error {
+// commitRenamed makes renamed objects durable and visible. If a directory cannot be
+// synced, what is on disk is unknown, so the error is sticky.
+func (o *objects) commitRenamed(moved []*publication) error {
 	if len(moved) == 0 {
 		return nil
 	}
@@ -295,12 +299,12 @@ func (o *objects) enter(moved []*publication) error {
 		return err
 	}
 	for _, p := range moved {
-		if placeOf(p.st).note != nil {
+		if pathsOf(p.st).note != nil {
 			if err := o.downloads.published(p.root); err != nil {
-				o.logger.Warn("the note of a download that is whole stays until the next start", "root", p.root, "err", err)
+				o.logger.Warn("the note of a finished download stays until the next start", "root", p.root, "err", err)
 			}
 		}
-		p.st.Kept, placeOf(p.st).note = false, nil
+		p.st.Kept, pathsOf(p.st).note = false, nil
 	}
 	return nil
 }

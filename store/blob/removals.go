@@ -13,37 +13,36 @@ import (
 	"allium/store/meta"
 )
 
-// removals unlink the files of large objects that were removed. A removal leaves a
-// key in the index until its files are gone for good, so that a file without an
-// entry is either on its way out or nobody's doing: only the first kind is
-// unlinked.
+// removals unlink the files of removed large objects. A removal leaves a key in the
+// index until its files are durably removed. A file without an entry is unlinked only
+// if it has such a key; otherwise it is an orphan.
 type removals struct {
 	*dir
 	log    Log
-	forget chan struct{} // says that there are many removals
+	forget chan struct{} // wakes forgetLoop before forgetEvery
 
 	mu       sync.Mutex
-	removed  map[b3.Root]uint64  // removals whose files are unlinked, by their numbers
-	unlinked map[string]struct{} // directories with removals that may not be durable
+	removed  map[b3.Root]uint64  // numbers of removals whose files are unlinked
+	unlinked map[string]struct{} // directories whose removals may not be durable
 }
 
 const (
-	forgetEvery = time.Minute
-	forgetAt    = 256 // removals
+	forgetEvery = time.Minute // interval of Forget
+	forgetAt    = 256         // removals that wake forgetLoop
 )
 
 func newRemovals(d *dir, log Log) *removals {
 	return &removals{
-		dir: d, log: log, forget: make(chan struct{}, 1), // bound: one kick
+		dir: d, log: log, forget: make(chan struct{}, 1), // bound: one wake-up
 		unlinked: map[string]struct{}{}, removed: map[b3.Root]uint64{},
 	}
 }
 
-// Unlink removes the files of an object that is not in the index any more. What stays, the
-// next start unlinks.
+// Unlink removes the files of an object that has left the index. If it fails, the next
+// start unlinks them.
 func (r *removals) Unlink(root b3.Root) {
 	name := r.objectPath(root)
-	number, ok, err := r.index.GoneNumber(root)
+	number, ok, err := r.index.FileRemoval(root)
 	if err == nil {
 		err = errors.Join(r.unlink(name), r.unlink(name+outboardSuffix))
 	}
@@ -61,7 +60,7 @@ func (r *removals) Unlink(root b3.Root) {
 	if many {
 		select {
 		case r.forget <- struct{}{}:
-		default: // it is about to look
+		default: // forgetLoop is already woken
 		}
 	}
 }
@@ -78,7 +77,7 @@ func (r *removals) forgetLoop(ctx context.Context) {
 		case <-r.forget:
 		}
 		if err := r.Forget(); err != nil {
-			r.logger.Warn("removals could not be made durable; it is tried again", "err", err)
+			r.logger.Warn("removals could not be made durable; the store tries again", "err", err)
 		}
 	}
 }
@@ -100,14 +99,13 @@ func (r *removals) Forget() error {
 		r.removed = removed
 		return err
 	}
-	return r.log.ForgetGone(removed) // what fails the next start finds
+	return r.log.ForgetRemovals(removed) // if it fails, the next start drops the keys
 }
 
-// unlinkAll carries out, when the store opens, the removals that the index
-// has keys of.
+// unlinkAll finishes the removals that have a key in the index, when the store opens.
 func (r *removals) unlinkAll() error {
 	for more := true; more; {
-		roots, err := r.index.Gone(meta.PageSize)
+		roots, err := r.index.FileRemovals(meta.PageSize)
 		if err != nil {
 			return err
 		}
@@ -142,7 +140,7 @@ func (r *removals) unlinkPage(roots []b3.Root) error {
 				return meta.WriteError("remove a file", err)
 			}
 		}
-		if err := batch.DropGone(root); err != nil {
+		if err := batch.DropFileRemoval(root); err != nil {
 			return err
 		}
 	}
@@ -162,5 +160,5 @@ func (r *removals) syncAll(dirs map[string]struct{}) error {
 	return nil
 }
 
-// close makes removals durable. Nobody removes any more.
+// close makes removals durable. No removal runs any more.
 func (r *removals) close() error { return r.syncAll(r.unlinked) }

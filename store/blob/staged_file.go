@@ -8,19 +8,20 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// stagedFile is a file of a large object on its way in. It starts writeback
-// early, so that the sync at the end is short and few dirty pages gather.
+// stagedFile is a file of a large object that is being written. It starts writeback
+// early, which keeps the final sync short and the number of dirty pages small.
 type stagedFile struct {
 	f       vfs.File
 	space   func(need int64) error
 	written atomic.Int64 // since writeback was last started
 }
 
-// writebackEvery is how many bytes are written between two looks at the disk.
+// writebackEvery is how many bytes are written between checks of the free space. Each
+// check also starts writeback.
 const writebackEvery = 8 << 20
 
-// WriteAt implements io.WriterAt; it may be called concurrently for different
-// ranges.
+// WriteAt implements io.WriterAt. It is safe for concurrent use with different ranges.
+// It returns no_space, after it has written p, when the reserve of the disk is used.
 func (s *stagedFile) WriteAt(p []byte, off int64) (int, error) {
 	n, err := s.f.WriteAt(p, off)
 	if err != nil {

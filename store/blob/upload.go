@@ -16,28 +16,27 @@ import (
 	"allium/store/upload"
 )
 
-// The bytes of an upload are part/<id>, its outboard
-// <id>.ob, both from the start on, and what is noted of it as <id>.up, which
-// is there before them. Only of the bytes it is known what is durable: the
-// outboard is made anew after a restart.
+// An upload has the note part/<id>.up, which is written first, its bytes in part/<id>,
+// and its outboard in part/<id>.ob. The note says how many of the bytes are durable.
+// The outboard is computed again after a restart.
 
 const uploadSuffix = ".up"
 
-// uploads are the objects in part/ that come in pieces.
+// uploads are the uploads in part/: objects that arrive in pieces.
 type uploads struct {
 	*notes
 	log   Log
-	found []upload.Record // by the start, until they are asked for
+	found []upload.Record // found at the start; Uploads returns them once
 
 	mu   sync.Mutex
-	seqs map[upload.ID]uint64 // numbers of their notes
+	seqs map[upload.ID]uint64 // numbers of the newer slots of the notes
 }
 
 func newUploads(n *notes, log Log) *uploads {
 	return &uploads{notes: n, log: log, seqs: map[upload.ID]uint64{}}
 }
 
-// Uploads returns what was noted of uploads, once, when the store opens.
+// Uploads returns the records of the uploads that the start found. It is called once.
 func (u *uploads) Uploads() ([]upload.Record, error) {
 	recs := u.found
 	u.found = nil
@@ -46,8 +45,9 @@ func (u *uploads) Uploads() ([]upload.Record, error) {
 
 func (u *uploads) uploadPath(id upload.ID) string { return u.path(fsys.DirPart, id.String()) }
 
-// OpenUpload opens the files of an upload. Data that is gone is fs.ErrNotExist.
-// need is how many bytes of the outboard are.
+// OpenUpload opens the files of an upload. need is how many bytes the outboard must
+// have. It returns fs.ErrNotExist if the data is missing or short, which it adds to
+// the list of damage. It returns no_space if there is no space for more data.
 func (u *uploads) OpenUpload(rec upload.Record, need int64) (*meta.Staging, error) {
 	if rec.Offset < rec.Length {
 		if err := u.space(min(rec.Length-rec.Offset, 2*b3.GroupSize)); err != nil {
@@ -55,12 +55,13 @@ func (u *uploads) OpenUpload(rec upload.Record, need int64) (*meta.Staging, erro
 		}
 	}
 	name := u.uploadPath(rec.ID)
-	at := &place{unnamed: rec.Offset == 0, data: name, outboard: name + outboardSuffix}
+	at := &stagedPaths{unnamed: rec.Offset == 0, data: name, outboard: name + outboardSuffix}
 	st := &meta.Staging{Owned: true, Own: at}
 	data, err := u.openGrowing(at.data, rec.Offset)
 	if errors.Is(err, fs.ErrNotExist) {
-		u.aside.Note(meta.Damage{
-			Kind: meta.DamageFile, State: meta.DamageOpen, File: u.aside.Below(name), Length: rec.Offset, Reason: lostUpload(rec),
+		u.quarantine.Note(meta.Damage{
+			Kind: meta.DamageFile, State: meta.DamageOpen, File: u.quarantine.Below(name), Length: rec.Offset,
+			Reason: lostUpload(rec),
 		})
 	}
 	if err != nil {
@@ -68,7 +69,7 @@ func (u *uploads) OpenUpload(rec upload.Record, need int64) (*meta.Staging, erro
 	}
 	outboard, err := u.openGrowing(at.outboard, need)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = status.Errorf(status.Internal, "the outboard of an upload is gone; append again")
+		err = status.Errorf(status.Internal, "the outboard of an upload is missing; append again")
 	}
 	if err != nil {
 		_ = data.Close() // nothing was written to it
@@ -78,12 +79,13 @@ func (u *uploads) OpenUpload(rec upload.Record, need int64) (*meta.Staging, erro
 	return st, nil
 }
 
-// openGrowing opens a file that must have need bytes, or else makes it anew.
+// openGrowing opens a file that must have at least need bytes. If need is 0, it
+// creates an empty file.
 func (u *uploads) openGrowing(name string, need int64) (*stagedFile, error) {
 	if need == 0 {
 		return u.create(name)
 	}
-	f, err := u.reopen(name) // which makes what is not there
+	f, err := u.reopen(name) // creates a missing file
 	if err != nil {
 		return nil, err
 	}
@@ -98,9 +100,9 @@ func (u *uploads) openGrowing(name string, need int64) (*stagedFile, error) {
 	return f, nil
 }
 
-// NoteUpload syncs the bytes, their name with the first ones, and then writes
-// the note, with sync: what it says is on disk. Of one that is done the files
-// go.
+// NoteUpload syncs the bytes of an upload, and the first time their file name. Then it
+// writes the note durably, so that everything in the note is on disk. If rec is done,
+// it removes the files and keeps the note.
 func (u *uploads) NoteUpload(rec upload.Record, st *meta.Staging) error {
 	if err := errors.Join(u.index.Failure(), u.log.Failure()); err != nil {
 		return err
@@ -109,7 +111,7 @@ func (u *uploads) NoteUpload(rec upload.Record, st *meta.Staging) error {
 		if err := meta.WriteError("sync a file", st.Data.(*stagedFile).f.SyncData()); err != nil {
 			return err
 		}
-		if at := placeOf(st); at.unnamed {
+		if at := pathsOf(st); at.unnamed {
 			if err := u.syncPart(); err != nil {
 				return err
 			}
@@ -120,13 +122,13 @@ func (u *uploads) NoteUpload(rec upload.Record, st *meta.Staging) error {
 		return err
 	}
 	if rec.Done {
-		u.tidy(u.uploadPath(rec.ID), u.uploadPath(rec.ID)+outboardSuffix)
+		u.unlinkOrLog(u.uploadPath(rec.ID), u.uploadPath(rec.ID)+outboardSuffix)
 	}
 	return nil
 }
 
-// writeUpload writes the note of an upload, durably. Nobody else does for that
-// upload.
+// writeUpload writes the note of an upload, durably. It must not run twice at once for
+// one upload.
 func (u *uploads) writeUpload(rec upload.Record) error {
 	u.mu.Lock()
 	seq, known := u.seqs[rec.ID]
@@ -150,8 +152,8 @@ func (u *uploads) writeUpload(rec upload.Record) error {
 	return err
 }
 
-// readUpload reads the note of an upload; ok is false when it is damaged, and
-// bad is how many of its slots are.
+// readUpload reads the note of an upload. ok is false if it is damaged; bad is the
+// number of damaged slots.
 func (u *uploads) readUpload(id upload.ID) (rec upload.Record, bad int, ok bool, err error) {
 	f, err := u.fs.Open(u.uploadPath(id) + uploadSuffix)
 	if err != nil {
@@ -168,12 +170,13 @@ func (u *uploads) readUpload(id upload.ID) (rec upload.Record, bad int, ok bool,
 	if err != nil || p == nil {
 		return rec, bad, false, err
 	}
-	u.seqs[id] = seq // nobody else is here yet
+	u.seqs[id] = seq // mu is not needed before Serve
 	rec, err = decode(p)
 	return rec, bad, err == nil, err
 }
 
-// DropUpload removes the note of an upload, and then its files.
+// DropUpload removes the note of an upload and its files. After a crash, the next
+// start finishes the removal.
 func (u *uploads) DropUpload(id upload.ID) error {
 	if err := u.dropNote(u.uploadPath(id), uploadSuffix); err != nil {
 		return err
@@ -184,21 +187,23 @@ func (u *uploads) DropUpload(id upload.ID) error {
 	return nil
 }
 
-// settleUpload takes over what is in part/ of an upload: bytes that a crash
-// moved away on their way into obj/ are put back. One that is lost is gone for
-// good: only its client has the bytes.
-func (u *uploads) settleUpload(id upload.ID, x noted, old bool) error {
+// recoverUpload makes the files of an upload agree with its note. It moves bytes back
+// that a crash left in obj/ without a record. The damage of a lost upload stays open,
+// because only its client has the bytes.
+func (u *uploads) recoverUpload(id upload.ID, x partFiles, old bool) error {
 	name := u.uploadPath(id)
 	if len(x.gone) > 0 {
-		u.settleGone(name, uploadSuffix, x)
+		u.recoverGone(name, uploadSuffix, x)
 		return nil
 	}
 	if !x.note {
 		if old {
-			u.tidy(name, name+outboardSuffix)
+			u.unlinkOrLog(name, name+outboardSuffix)
 			return nil
 		}
-		u.loseUpload(id, meta.Damage{Kind: meta.DamageFile, Reason: "there are bytes of an upload and no note of it; what is not whole must be sent again"})
+		u.quarantineUpload(id, meta.Damage{
+			Kind: meta.DamageFile, Reason: "an upload has bytes and no note; if it was not finished, send it again",
+		})
 		return nil
 	}
 	rec, bad, ok, err := u.readUpload(id)
@@ -206,7 +211,9 @@ func (u *uploads) settleUpload(id upload.ID, x noted, old bool) error {
 		return err
 	}
 	if !ok {
-		u.loseUpload(id, meta.Damage{Kind: meta.DamageNote, Reason: "the note of an upload cannot be read; what is not whole must be sent again"})
+		u.quarantineUpload(id, meta.Damage{
+			Kind: meta.DamageNote, Reason: "the note of an upload cannot be read; if it was not finished, send it again",
+		})
 		return nil
 	}
 	whole := rec.Done
@@ -217,22 +224,23 @@ func (u *uploads) settleUpload(id upload.ID, x noted, old bool) error {
 		}
 		whole = ok && !e.Corrupt
 	}
-	if whole { // the files were moved, or are not needed
-		u.tidy(name, name+outboardSuffix)
+	if whole { // the files are in obj/, or are not needed
+		u.unlinkOrLog(name, name+outboardSuffix)
 	} else {
-		here, err := u.reclaimUpload(rec)
+		here, err := u.restoreUpload(rec)
 		if err != nil {
 			return err
 		}
 		if !here {
-			u.loseUpload(id, meta.Damage{Kind: meta.DamageFile, Length: rec.Offset, Reason: lostUpload(rec)})
+			u.quarantineUpload(id, meta.Damage{Kind: meta.DamageFile, Length: rec.Offset, Reason: lostUpload(rec)})
 			return nil
 		}
 	}
 	if bad > 0 {
-		u.notice(name+uploadSuffix, meta.Damage{Kind: meta.DamageNote, Reason: fmt.Sprintf(
-			"one of the two copies of the note of an upload was damaged; the other one says that %d bytes are here", rec.Offset)})
-		if err := u.makeNote(name+uploadSuffix, noteUpload, append(slices.Clone(id[:]), upload.Encode(rec)...), nil); err != nil {
+		u.noteDamage(name+uploadSuffix, meta.Damage{Kind: meta.DamageNote, Reason: fmt.Sprintf(
+			"one of two copies of the note of an upload was damaged; the other says that %d bytes are stored", rec.Offset)})
+		if err := u.makeNote(name+uploadSuffix, noteUpload, append(slices.Clone(id[:]), upload.Encode(rec)...),
+			nil); err != nil {
 			return err
 		}
 		u.seqs[id] = firstNote
@@ -245,20 +253,22 @@ func (u *uploads) settleUpload(id upload.ID, x noted, old bool) error {
 }
 
 func lostUpload(rec upload.Record) string {
-	return fmt.Sprintf("of an upload %d bytes were acknowledged, and the file is missing or shorter; it must be sent again", rec.Offset)
+	return fmt.Sprintf("%d bytes of an upload were acknowledged, and its file is missing or shorter; send it again",
+		rec.Offset)
 }
 
-// loseUpload puts what is left of an upload out of the way.
-func (u *uploads) loseUpload(id upload.ID, why meta.Damage) {
-	delete(u.seqs, id) // nobody else is here yet
+// quarantineUpload moves the files of an upload to quarantine/. The damage is open.
+func (u *uploads) quarantineUpload(id upload.ID, why meta.Damage) {
+	delete(u.seqs, id) // mu is not needed before Serve
 	why.State = meta.DamageOpen
 	name := u.uploadPath(id)
-	u.setAside(why, name+uploadSuffix, name, name+outboardSuffix)
+	u.moveToQuarantine(why, name+uploadSuffix, name, name+outboardSuffix)
 }
 
-// reclaimUpload reports whether the bytes of an upload are where they should be,
-// or could be put back there. Its outboard is not needed.
-func (u *uploads) reclaimUpload(rec upload.Record) (here bool, err error) {
+// restoreUpload moves the bytes of an upload back from obj/ to part/ if a crash left
+// them there. It reports whether part/ has all acknowledged bytes. The outboard is not
+// needed.
+func (u *uploads) restoreUpload(rec upload.Record) (here bool, err error) {
 	if rec.Offset == 0 {
 		return true, nil
 	}
@@ -274,13 +284,13 @@ func (u *uploads) reclaimUpload(rec upload.Record) (here bool, err error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, meta.WriteError("put back a file", err)
+		return false, meta.WriteError("move back a file", err)
 	}
 	if rec.Root.IsZero() {
 		return info.Size() >= rec.Offset, nil
 	}
 	if _, err := u.fs.Stat(u.objectPath(rec.Root)); errors.Is(err, fs.ErrNotExist) {
-		u.tidy(u.objectPath(rec.Root) + outboardSuffix)
+		u.unlinkOrLog(u.objectPath(rec.Root) + outboardSuffix)
 	}
 	return info.Size() >= rec.Offset, nil
 }

@@ -130,7 +130,7 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// TestConditionalRace: of many writers of a key at once one wins.
+// TestConditionalRace puts one key from many goroutines at once: exactly one succeeds.
 func TestConditionalRace(t *testing.T) {
 	t.Parallel()
 	g := storetest.StartS3(t)
@@ -183,7 +183,8 @@ func TestRefusals(t *testing.T) {
 	g := storetest.StartS3(t)
 	bad := g.Config()
 	bad.CredentialsFile = filepath.Join(t.TempDir(), "c")
-	if err := os.WriteFile(bad.CredentialsFile, []byte("aws_access_key_id=allium\naws_secret_access_key=wrong\n"), 0o600); err != nil {
+	if err := os.WriteFile(bad.CredentialsFile, []byte("aws_access_key_id=allium\naws_secret_access_key=wrong\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	b := open(t, bad)
@@ -201,21 +202,22 @@ func TestRefusals(t *testing.T) {
 	storetest.Want(t, err, status.Unauthenticated)
 	empty := g.Config()
 	empty.CredentialsFile = filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty.CredentialsFile, []byte("[other]\naws_access_key_id=a\naws_secret_access_key=b\n"), 0o600); err != nil {
+	if err := os.WriteFile(empty.CredentialsFile, []byte("[other]\naws_access_key_id=a\naws_secret_access_key=b\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err = bucket.Open(empty, bucket.NewMeters(empty, nil, nil))
 	storetest.Want(t, err, status.Unauthenticated)
 }
 
-// scripted is a server that answers as the test says.
+// scripted is a server whose answers the test defines.
 func scripted(t *testing.T, handler http.HandlerFunc) bucket.Bucket {
 	t.Helper()
 	return open(t, fake(t, handler))
 }
 
-// fake is the configuration of a bucket on such a server, with time enough for
-// a machine with other work.
+// fake returns the configuration of a bucket on a scripted server, with a timeout that is
+// long enough for a busy machine.
 func fake(t *testing.T, handler http.HandlerFunc) bucket.Config {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -231,7 +233,7 @@ func s3Error(w http.ResponseWriter, code int, name string) {
 	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>m</Message></Error>", name)
 }
 
-// TestTries: what may go better is tried three times, the rest once.
+// TestTries: an error that a retry may cure is tried three times, any other error once.
 func TestTries(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -301,7 +303,7 @@ func TestRangeIgnored(t *testing.T) {
 	storetest.Want(t, b.ReadAt(t.Context(), "k", make([]byte, 3), 4), status.Upstream)
 }
 
-// retries is what the metric of that says.
+// retries returns the value of the metric of retries.
 func retries(t *testing.T, reg *prometheus.Registry) float64 {
 	t.Helper()
 	families, err := reg.Gather()
@@ -317,8 +319,8 @@ func retries(t *testing.T, reg *prometheus.Registry) float64 {
 	return 0
 }
 
-// TestSlowServer: a server that accepts and says nothing costs three timeouts,
-// not more.
+// TestSlowServer: a server that accepts connections and never answers costs three timeouts
+// and no more.
 func TestSlowServer(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
@@ -332,7 +334,7 @@ func TestSlowServer(t *testing.T) {
 	}
 	t.Cleanup(b.Close)
 	storetest.Want(t, b.ReadAt(t.Context(), "k", make([]byte, 3), 4), status.Timeout)
-	// Not what the server saw: a try may end before it gets there.
+	// The metric counts, not the server: a try may end before it reaches the server.
 	if n := retries(t, reg); n != 2 {
 		t.Errorf("it was tried again %g times", n)
 	}
@@ -341,8 +343,8 @@ func TestSlowServer(t *testing.T) {
 	storetest.Want(t, b.ReadAt(ctx, "k", make([]byte, 3), 4), status.Timeout)
 }
 
-// TestRefusalCutOff: a server that has the object refuses the put before it has
-// read the bytes and closes the connection, so that the refusal is lost.
+// TestRefusalCutOff: a server that has the object rejects the put before it has read the
+// bytes and closes the connection, so that its response is lost.
 func TestRefusalCutOff(t *testing.T) {
 	t.Parallel()
 	const size = 8 << 20 // more than the connection takes in
@@ -360,7 +362,8 @@ func TestRefusalCutOff(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := b.Put(t.Context(), "there", bytes.NewReader(make([]byte, size)), size, true); !errors.Is(err, bucket.ErrExists) {
+	if err := b.Put(t.Context(), "there", bytes.NewReader(make([]byte, size)), size, true); !errors.Is(err,
+		bucket.ErrExists) {
 		t.Fatalf("a put of what is there says %v", err)
 	}
 	if err := b.Put(t.Context(), "there", bytes.NewReader(make([]byte, size)), size, false); !bucket.Away(err) {
@@ -368,7 +371,8 @@ func TestRefusalCutOff(t *testing.T) {
 	}
 }
 
-// TestUnconditionalServer: a server without If-None-Match is asked first.
+// TestUnconditionalServer: for a server without If-None-Match the client looks for the object
+// before it puts.
 func TestUnconditionalServer(t *testing.T) {
 	t.Parallel()
 	var puts atomic.Int64
@@ -400,7 +404,7 @@ func TestUnconditionalServer(t *testing.T) {
 	}
 }
 
-// TestBrokenReader: what cannot be read here is not put there.
+// TestBrokenReader: a put whose reader fails stores nothing.
 func TestBrokenReader(t *testing.T) {
 	t.Parallel()
 	g := storetest.StartS3(t)

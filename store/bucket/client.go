@@ -18,10 +18,10 @@ import (
 	"allium/internal/limits"
 )
 
-// maxTries is how often one request is tried (SPEC §2).
+// maxTries is how often one request is tried at most (SPEC §2).
 const maxTries = 3
 
-// minRate is how many bytes a second a try must move to end in time.
+// minRate is the rate, in bytes per second, at which a try must move its bytes to end in time.
 const minRate = 256 << 10
 
 // client is a bucket behind the S3 protocol.
@@ -31,14 +31,14 @@ type client struct {
 	meters    *Meters
 	endpoint  string
 	bucket    string
-	prefix    string // of every key, with its slash
-	timeout   time.Duration
+	prefix    string        // precedes every key; empty or with a slash at its end
+	timeout   time.Duration // of one try, without the time for its bytes
 
-	unconditional atomic.Bool // the server does not know If-None-Match
+	unconditional atomic.Bool // the server does not support If-None-Match
 }
 
-// Open returns the bucket of a valid cfg. It sends nothing: the first request
-// tells whether there is one. Missing keys are unauthenticated.
+// Open returns the bucket of a valid cfg. It sends nothing: the first request reports
+// whether the bucket exists. It returns unauthenticated when cfg leads to no keys.
 func Open(cfg Config, meters *Meters) (Bucket, error) {
 	name, prefix, err := cfg.place()
 	if err != nil {
@@ -48,8 +48,8 @@ func Open(cfg Config, meters *Meters) (Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := &keys{file: cfg.CredentialsFile}
-	if err := from.check(); err != nil {
+	source := &keys{file: cfg.CredentialsFile}
+	if err := source.check(); err != nil {
 		return nil, err
 	}
 	transport := &http.Transport{
@@ -60,52 +60,56 @@ func Open(cfg Config, meters *Meters) (Bucket, error) {
 		IdleConnTimeout:       time.Minute,
 		MaxIdleConnsPerHost:   int(cfg.Requests),
 		ForceAttemptHTTP2:     true,
-		DisableCompression:    true, // ranges are of what is stored
+		DisableCompression:    true, // ranges count stored bytes
 	}
 	lookup := minio.BucketLookupAuto
 	if cfg.PathStyle {
 		lookup = minio.BucketLookupPath
 	}
 	core, err := minio.NewCore(host, &minio.Options{
-		Creds: credentials.New(from), Secure: secure, Transport: transport, Region: cfg.Region, BucketLookup: lookup, MaxRetries: 1,
+		Creds: credentials.New(source), Secure: secure, Transport: transport, Region: cfg.Region, BucketLookup: lookup,
+		MaxRetries: 1,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store.s3: %w", err)
 	}
 	return &client{
-		core: *core, transport: transport, meters: meters, endpoint: cfg.Endpoint, bucket: name, prefix: prefix, timeout: cfg.Timeout,
+		core: *core, transport: transport, meters: meters, endpoint: cfg.Endpoint, bucket: name, prefix: prefix,
+		timeout: cfg.Timeout,
 	}, nil
 }
 
 // Close implements Bucket.
 func (c *client) Close() { c.transport.CloseIdleConnections() }
 
-// call runs one request, with its retries, behind the gate. bytes are what it
-// moves.
+// call acquires a place at the gate and runs one request with its retries. bytes is how many
+// bytes of body the request moves. The error names op and key.
 func (c *client) call(ctx context.Context, op, key string, bytes int64, try func(ctx context.Context) error) error {
 	release, err := c.meters.gate.Acquire(ctx)
 	if err != nil {
-		return named(op, key, err)
+		return withOperation(op, key, err)
 	}
 	defer release()
 	start := time.Now()
-	err = c.attempts(ctx, bytes, try)
+	err = c.retry(ctx, bytes, try)
 	c.meters.done(op, start, err)
-	return named(op, key, err)
+	return withOperation(op, key, err)
 }
 
-func (c *client) attempts(ctx context.Context, bytes int64, try func(ctx context.Context) error) error {
+// retry runs try up to maxTries times, with a pause between tries. It returns an awayError
+// when the last try fails and another one could succeed.
+func (c *client) retry(ctx context.Context, bytes int64, try func(ctx context.Context) error) error {
 	for n := 0; ; n++ {
 		limited, cancel := context.WithTimeout(ctx, c.timeout+time.Duration(bytes)*time.Second/minRate)
 		err := try(limited)
 		if err != nil && limited.Err() != nil {
-			err = limited.Err() // libraries wrap it, or not
+			err = limited.Err() // the library does not always wrap it
 		}
 		cancel()
 		if err == nil {
 			return nil
 		}
-		again, typed := c.failure(ctx, err)
+		again, typed := c.classify(ctx, err)
 		if !again || unsupported(err) {
 			return typed
 		}
@@ -170,13 +174,13 @@ func (c *client) Delete(ctx context.Context, key string) error {
 	})
 }
 
-// List implements Bucket. A page that fails is asked for again.
+// List implements Bucket. Each page is a request with retries of its own.
 func (c *client) List(ctx context.Context, prefix string) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		after := ""
 		for {
-			// A page at a time, so that no place at the gate is held while the
-			// caller works.
+			// Read a whole page before yielding it, so that the caller's work
+			// occupies no place at the gate.
 			var page []Item
 			err := c.call(ctx, "list", prefix, 0, func(ctx context.Context) error {
 				page = page[:0]
@@ -209,5 +213,5 @@ func (c *client) List(ctx context.Context, prefix string) iter.Seq2[Item, error]
 	}
 }
 
-// listPage is how many objects are listed with one request.
+// listPage is how many objects one request lists at most.
 const listPage = 1000

@@ -9,7 +9,7 @@ import (
 	"allium/internal/limits"
 )
 
-// Config is where the bucket is, and what is kept of it here.
+// Config says where the bucket is and how the node uses it.
 // node/config/keys.txt says what each key means.
 type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
@@ -28,7 +28,8 @@ type Config struct {
 	ReadAhead limits.Bytes  `koanf:"read_ahead" disk:""`
 }
 
-// DefaultConfig is AWS; the bucket is left to the operator.
+// DefaultConfig returns the defaults, with AWS as the service. URL is empty: the operator
+// sets it.
 func DefaultConfig() Config {
 	return Config{
 		Params: defaultParams(),
@@ -41,8 +42,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate reports the first field that is out of its bounds, by its key. Only
-// when the bucket is used must there be one.
+// Validate returns an error that names the key of the first field that is out of its bounds.
+// An empty URL is an error only when used says that the store uses the bucket.
 func (c Config) Validate(used bool) error {
 	if used || c.URL != "" {
 		if _, _, err := c.place(); err != nil {
@@ -71,10 +72,11 @@ func (c Config) Validate(used bool) error {
 	return nil
 }
 
-// place splits URL into bucket and prefix, which is empty or ends with a slash.
+// place splits URL into the bucket and the prefix. The prefix is empty or ends with a slash.
 func (c Config) place() (bucket, prefix string, err error) {
 	u, err := url.Parse(c.URL)
-	if err != nil || u.Scheme != "s3" || u.Host == "" || u.User != nil || u.Port() != "" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "s3" || u.Host == "" || u.User != nil || u.Port() != "" || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return "", "", fmt.Errorf("store.s3.url is %q: must be s3://bucket or s3://bucket/prefix", c.URL)
 	}
 	prefix = strings.Trim(u.Path, "/")
@@ -89,17 +91,19 @@ func (c Config) place() (bucket, prefix string, err error) {
 	return u.Host, prefix, nil
 }
 
-// host splits Endpoint.
+// host splits Endpoint into host:port and whether it uses TLS.
 func (c Config) host() (host string, secure bool, err error) {
 	u, err := url.Parse(c.Endpoint)
-	if err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" ||
+	if err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" ||
+		u.Fragment != "" ||
 		u.Scheme != "http" && u.Scheme != "https" {
 		return "", false, fmt.Errorf("store.s3.endpoint is %q: must be http://host:port or https://host:port", c.Endpoint)
 	}
 	return u.Host, u.Scheme == "https", nil
 }
 
-// ValidNode reports whether name can be the name of a node in a bucket.
+// ValidNode reports whether name is a valid name of a node in a bucket: 1 to 64 characters of
+// a-z, 0-9, - and _.
 func ValidNode(name string) bool {
 	if len(name) == 0 || len(name) > 64 {
 		return false

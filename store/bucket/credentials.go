@@ -13,14 +13,14 @@ import (
 	"allium/protocols/status"
 )
 
-// credentialsAge is how long keys that were read from a file are used.
+// credentialsAge is how long keys are used before they are read again.
 const credentialsAge = 5 * time.Minute
 
-// keys implements credentials.Provider: the profile "default" of a file, or the
-// environment when no file is named.
+// keys implements credentials.Provider. It reads the profile "default" of a file, or the
+// environment when no file is configured.
 type keys struct {
-	file  string
-	until time.Time
+	file    string
+	expires time.Time
 }
 
 // Retrieve implements credentials.Provider.
@@ -29,7 +29,8 @@ func (k *keys) Retrieve() (credentials.Value, error) { return k.RetrieveWithCred
 // RetrieveWithCredContext implements credentials.Provider.
 func (k *keys) RetrieveWithCredContext(*credentials.CredContext) (credentials.Value, error) {
 	v := credentials.Value{
-		AccessKeyID: os.Getenv("AWS_ACCESS_KEY_ID"), SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: os.Getenv("AWS_SESSION_TOKEN"),
+		AccessKeyID: os.Getenv("AWS_ACCESS_KEY_ID"), SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY"),
+		SessionToken: os.Getenv("AWS_SESSION_TOKEN"),
 	}
 	where := "the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)"
 	if k.file != "" {
@@ -41,31 +42,32 @@ func (k *keys) RetrieveWithCredContext(*credentials.CredContext) (credentials.Va
 		v = parseCredentials(p)
 	}
 	if v.AccessKeyID == "" || v.SecretAccessKey == "" {
-		return credentials.Value{}, status.Errorf(status.Unauthenticated, "no keys for the bucket in %s; set them there, or name a file with store.s3.credentials_file", where)
+		return credentials.Value{}, status.Errorf(status.Unauthenticated,
+			"no keys for the bucket in %s; set them there, or name a file with store.s3.credentials_file", where)
 	}
 	v.SignerType = credentials.SignatureV4
-	k.until = time.Now().Add(credentialsAge)
+	k.expires = time.Now().Add(credentialsAge)
 	return v, nil
 }
 
 // IsExpired implements credentials.Provider.
-func (k *keys) IsExpired() bool { return time.Now().After(k.until) }
+func (k *keys) IsExpired() bool { return time.Now().After(k.expires) }
 
-// parseCredentials reads the profile "default" of a shared credentials file;
-// what stands before the first profile counts as its.
+// parseCredentials reads the profile "default" of a shared credentials file. Lines before
+// the first profile belong to it.
 func parseCredentials(p []byte) (v credentials.Value) {
-	mine := true
+	inDefault := true
 	for lines := bufio.NewScanner(bytes.NewReader(p)); lines.Scan(); {
 		line := strings.TrimSpace(lines.Text())
 		if line == "" || line[0] == '#' || line[0] == ';' {
 			continue
 		}
 		if line[0] == '[' {
-			mine = strings.TrimSpace(strings.Trim(line, "[]")) == "default"
+			inDefault = strings.TrimSpace(strings.Trim(line, "[]")) == "default"
 			continue
 		}
 		key, value, _ := strings.Cut(line, "=")
-		if !mine {
+		if !inDefault {
 			continue
 		}
 		value = strings.TrimSpace(value)
@@ -81,7 +83,7 @@ func parseCredentials(p []byte) (v credentials.Value) {
 	return v
 }
 
-// check reads the keys once, so that a missing file is told at the start.
+// check reads the keys once, so that Open reports a missing file.
 func (k *keys) check() error {
 	if _, err := k.Retrieve(); err != nil {
 		return fmt.Errorf("the bucket: %w", err)

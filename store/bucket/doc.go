@@ -1,14 +1,17 @@
-// Package bucket speaks to an S3-compatible bucket: it puts, reads, lists and
-// deletes what lies below a prefix, with the outcomes of SPEC §3.
+// Package bucket provides a client of an S3-compatible bucket: it puts, reads, lists
+// and deletes objects below a prefix, and returns the outcomes of SPEC §3.
 //
-// Every call runs behind one gate (store.bucket), is tried at most three times
-// with the pauses of SPEC §2, and ends: a try that moves no headers or body in
-// time is cut off. A put is checked by the server (SHA-256 of each part); what
-// is read is not checked here: the store proves every byte.
+// Every request passes one gate (store.bucket). A request is tried at most three times,
+// with the pauses of SPEC §2. A try fails when it takes longer than the timeout plus the
+// time that its bytes need at 256 KiB/s. The server checks the SHA-256 of each part of a
+// put. The client does not check what it reads: the store verifies every byte.
 //
-// A single request is what the server sees as one step, so what is put appears
-// whole or not at all. Larger objects go up in parts of at least 16 MiB, read
-// from the file as they are sent, and appear when the last request ends; what a
-// crash leaves behind are parts, which the bucket's lifecycle removes
-// (docs/running/bucket.md).
+// A small put is a single request, so its object appears whole or not at all. A larger
+// object is sent in parts of at least 16 MiB, read from the file while they are sent.
+// It appears when the last request ends. A crash leaves parts behind, which the
+// bucket's lifecycle removes (docs/running/bucket.md).
+//
+// A call of [Bucket.Put] computes the digests, sends each request through call, and retries
+// in retry. classify turns the last error into an outcome, and [Meters] record whether the
+// bucket could be reached.
 package bucket

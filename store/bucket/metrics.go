@@ -12,8 +12,9 @@ import (
 	"allium/protocols/status"
 )
 
-// Meters bound and count requests to a bucket. A node makes them once, whether
-// it has a bucket or not, so that its limits and metrics are always the same.
+// Meters bound and count requests to a bucket, and remember whether it can be reached. A
+// node creates them once, also without a bucket, so that its limits and metrics are always
+// the same. Methods may be called concurrently.
 type Meters struct {
 	gate     *limits.Gate
 	ahead    *limits.Budget
@@ -23,11 +24,12 @@ type Meters struct {
 	retries  prometheus.Counter
 	shipped  prometheus.Gauge
 
-	trouble chan struct{}         // one token: the bucket was lost since somebody looked
-	away    atomic.Pointer[error] // of the last call that said whether the bucket is there
+	trouble chan struct{}         // holds one token when Lost was called since the last receive
+	away    atomic.Pointer[error] // why the bucket cannot be reached; nil while it can
 }
 
-// NewMeters registers the gate and the metrics; reg may be nil.
+// NewMeters registers the gate and the budget in registry, and the metrics in reg, which may
+// be nil.
 func NewMeters(cfg Config, registry *limits.Registry, reg prometheus.Registerer) *Meters {
 	m := &Meters{
 		gate: registry.NewGate(limits.Spec{
@@ -37,7 +39,8 @@ func NewMeters(cfg Config, registry *limits.Registry, reg prometheus.Registerer)
 			Name: "store.read_ahead", Path: "bucket → readers of large objects (bytes)", Policy: "read without reading ahead",
 		}, max(int64(cfg.ReadAhead), 1)),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "store_bucket_requests_total", Help: "Calls to the bucket, retries not counted, by operation (put, read, stat, list, delete) and outcome.",
+			Name: "store_bucket_requests_total",
+			Help: "Calls to the bucket, not counting retries, by operation (put, read, stat, list, delete) and outcome.",
 		}, []string{"op", "outcome"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "store_bucket_bytes_total", Help: "Bytes of calls to the bucket that succeeded: up and down.",
@@ -50,7 +53,9 @@ func NewMeters(cfg Config, registry *limits.Registry, reg prometheus.Registerer)
 			Name: "store_bucket_retries_total", Help: "Tries of calls to the bucket after the first.",
 		}),
 		shipped: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "store_shipped_seconds", Help: "When all small objects were last in the bucket, in seconds since 1970; 0 before, and without a bucket.",
+			Name: "store_shipped_seconds",
+			Help: "Last time at which all small objects were in the bucket, in seconds since 1970. " +
+				"0 before the first time, and without a bucket.",
 		}),
 		trouble: make(chan struct{}, 1),
 	}
@@ -68,13 +73,13 @@ func NewMeters(cfg Config, registry *limits.Registry, reg prometheus.Registerer)
 	return m
 }
 
-// Ahead is the budget for reading ahead, in bytes.
+// Ahead returns the budget for reading ahead, in bytes.
 func (m *Meters) Ahead() *limits.Budget { return m.ahead }
 
-// Shipped notes that everything is in the bucket.
+// Shipped records that all small objects are in the bucket now.
 func (m *Meters) Shipped() { m.shipped.SetToCurrentTime() }
 
-// Away is why the bucket cannot be reached, nil while it can.
+// Away returns why the bucket cannot be reached, or nil while it can.
 func (m *Meters) Away() error {
 	if p := m.away.Load(); p != nil {
 		return *p
@@ -82,7 +87,7 @@ func (m *Meters) Away() error {
 	return nil
 }
 
-// Lost notes that the bucket cannot be reached because of err.
+// Lost records that the bucket cannot be reached because of err.
 func (m *Meters) Lost(err error) {
 	m.away.Store(&err)
 	select {
@@ -91,16 +96,17 @@ func (m *Meters) Lost(err error) {
 	}
 }
 
-// Trouble has something when the bucket was lost since it was read last.
+// Trouble returns a channel that holds one token when Lost was called since the last receive.
 func (m *Meters) Trouble() <-chan struct{} { return m.trouble }
 
+// done counts a call that began at start and ended with err, and updates Away.
 func (m *Meters) done(op string, start time.Time, err error) {
 	switch {
 	case Away(err):
 		m.Lost(err)
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // of the caller
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // the caller stopped waiting
 	default:
-		m.away.Store(nil) // it answered
+		m.away.Store(nil) // the bucket answered
 	}
 	m.requests.WithLabelValues(op, status.Of(err).String()).Inc()
 	m.seconds.WithLabelValues(op).Observe(time.Since(start).Seconds())

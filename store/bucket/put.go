@@ -16,11 +16,11 @@ import (
 	"allium/protocols/status"
 )
 
-// Parts of a put.
+// Bounds of a put in parts.
 const (
-	partSize  = 16 << 20 // the least; what is not larger is one request
-	maxParts  = 10_000   // that S3 takes
-	partsOnce = 4        // of one object on their way at once
+	partSize         = 16 << 20 // smallest part in bytes; an object up to this size is one request
+	maxParts         = 10_000   // most parts that S3 accepts
+	maxPartsInFlight = 4        // parts of one object that are sent at the same time
 )
 
 // Put implements Bucket.
@@ -37,14 +37,15 @@ func (c *client) Put(ctx context.Context, key string, r io.ReaderAt, size int64,
 	return err
 }
 
-// putWhole is a put of one request.
+// putWhole puts an object with one request. For a server without If-None-Match it looks for
+// the object first.
 func (c *client) putWhole(ctx context.Context, key string, r io.ReaderAt, size int64, ifAbsent bool) error {
 	sum, err := digest(r, 0, size)
 	if err != nil {
-		return named("put", key, err)
+		return withOperation("put", key, err)
 	}
 	if ifAbsent && c.unconditional.Load() {
-		if err := c.absent(ctx, key); err != nil {
+		if err := c.checkAbsent(ctx, key); err != nil {
 			return err
 		}
 		ifAbsent = false
@@ -61,20 +62,20 @@ func (c *client) putWhole(ctx context.Context, key string, r io.ReaderAt, size i
 		return err
 	})
 	if err != nil && ifAbsent && c.unconditional.Load() && !errors.Is(err, ErrExists) {
-		return c.putWhole(ctx, key, r, size, true) // which looks first
+		return c.putWhole(ctx, key, r, size, true) // now it looks for the object first
 	}
 	if ifAbsent && Away(err) {
-		// A server that refuses before it has read the bytes closes the
-		// connection, and the refusal may be lost with it.
-		if e := c.absent(ctx, key); errors.Is(e, ErrExists) {
+		// A server that rejects the put before it has read all bytes closes the
+		// connection, which may lose the response.
+		if e := c.checkAbsent(ctx, key); errors.Is(e, ErrExists) {
 			return e
 		}
 	}
 	return err
 }
 
-// absent returns ErrExists when there is an object.
-func (c *client) absent(ctx context.Context, key string) error {
+// checkAbsent returns ErrExists when the bucket has an object under key.
+func (c *client) checkAbsent(ctx context.Context, key string) error {
 	_, err := c.Stat(ctx, key)
 	switch status.Of(err) {
 	case status.NotFound:
@@ -85,11 +86,12 @@ func (c *client) absent(ctx context.Context, key string) error {
 	return err
 }
 
-// putParts is a put in several requests. It looks first, as not every server
-// has a condition on the last one; two writers of one key bring the same bytes.
+// putParts puts an object with several requests. With ifAbsent it looks for the object
+// first, as some servers accept no condition on the last request. Two writers may both pass
+// that check: they write the same bytes.
 func (c *client) putParts(ctx context.Context, key string, r io.ReaderAt, size int64, ifAbsent bool) error {
 	if ifAbsent {
-		if err := c.absent(ctx, key); err != nil {
+		if err := c.checkAbsent(ctx, key); err != nil {
 			return err
 		}
 	}
@@ -108,11 +110,11 @@ func (c *client) putParts(ctx context.Context, key string, r io.ReaderAt, size i
 			return err
 		})
 		if err != nil {
-			err = c.completed(ctx, key, size, err)
+			err = c.confirmPut(ctx, key, size, err)
 		}
 	}
 	if err != nil {
-		// What cannot be taken back, the bucket's lifecycle removes.
+		// If this fails, the bucket's lifecycle removes the parts.
 		aborting, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 		defer cancel()
 		_ = c.call(aborting, "put", key, 0, func(ctx context.Context) error {
@@ -122,31 +124,35 @@ func (c *client) putParts(ctx context.Context, key string, r io.ReaderAt, size i
 	return err
 }
 
-// completed looks whether the last request of a put, which failed, had its
-// effect: an answer may be lost.
-func (c *client) completed(ctx context.Context, key string, size int64, err error) error {
+// confirmPut returns nil when the object is in the bucket although the last request of its
+// put failed with err, as only the response may have been lost. Otherwise it returns err.
+func (c *client) confirmPut(ctx context.Context, key string, size int64, err error) error {
 	if got, e := c.Stat(ctx, key); e == nil && got == size {
 		return nil
 	}
 	return err
 }
 
-// sendParts sends the parts of an upload, a few at a time.
-func (c *client) sendParts(ctx context.Context, key, id string, r io.ReaderAt, size int64) ([]minio.CompletePart, error) {
+// sendParts sends the parts of upload id, at most maxPartsInFlight at a time, and returns
+// them in order.
+func (c *client) sendParts(
+	ctx context.Context, key, id string, r io.ReaderAt, size int64,
+) ([]minio.CompletePart, error) {
 	length := max(partSize, (size/maxParts/partSize+1)*partSize)
 	var mu sync.Mutex
 	var parts []minio.CompletePart
 	g, sending := errgroup.WithContext(ctx)
-	g.SetLimit(partsOnce)
+	g.SetLimit(maxPartsInFlight)
 	for n, off := 1, int64(0); off < size && sending.Err() == nil; n, off = n+1, off+length {
 		g.Go(func() error {
 			length := min(length, size-off)
 			sum, err := digest(r, off, length)
 			if err != nil {
-				return named("put", key, err)
+				return withOperation("put", key, err)
 			}
 			return c.call(sending, "put", key, length, func(ctx context.Context) error {
-				p, err := c.core.PutObjectPart(ctx, c.bucket, c.prefix+key, id, n, io.NewSectionReader(r, off, length), length, minio.PutObjectPartOptions{Sha256Hex: sum})
+				p, err := c.core.PutObjectPart(ctx, c.bucket, c.prefix+key, id, n, io.NewSectionReader(r, off, length), length,
+					minio.PutObjectPartOptions{Sha256Hex: sum})
 				if err == nil {
 					mu.Lock()
 					defer mu.Unlock()
@@ -159,14 +165,15 @@ func (c *client) sendParts(ctx context.Context, key, id string, r io.ReaderAt, s
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil { // not every part was begun
+	if err := ctx.Err(); err != nil { // the loop may have ended before the last part
 		return nil, err
 	}
 	slices.SortFunc(parts, func(a, b minio.CompletePart) int { return a.PartNumber - b.PartNumber })
 	return parts, nil
 }
 
-// digest is the SHA-256 of a section of r, which the server checks.
+// digest returns the SHA-256 of n bytes of r from off, in hex. The server checks it. It returns
+// io.ErrUnexpectedEOF when r ends earlier.
 func digest(r io.ReaderAt, off, n int64) (string, error) {
 	h := sha256.New()
 	m, err := io.Copy(h, io.NewSectionReader(r, off, n))
@@ -174,7 +181,7 @@ func digest(r io.ReaderAt, off, n int64) (string, error) {
 		return "", err
 	}
 	if m != n {
-		return "", fmt.Errorf("%d of %d bytes were there: %w", m, n, io.ErrUnexpectedEOF)
+		return "", fmt.Errorf("the reader has %d of %d bytes: %w", m, n, io.ErrUnexpectedEOF)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

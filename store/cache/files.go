@@ -11,78 +11,77 @@ import (
 	"allium/store/meta"
 )
 
-// OpenFiles are large objects whose files stay open after the last reader closed
-// them, most of them at a time, least recently used out first. Each has two
-// files, and at most 272 KiB of proved parents (see [b3.Reader]): who serves ranges of one object to many
-// neither opens its files nor proves the top of its tree for each range.
-//
-// Invariant: as of [RAM], what is here is visible and not marked corrupt, or is
-// being dropped. It holds no lease: who removes or marks an object drops it.
+// OpenFiles keeps the files of up to max large objects open after the last reader closed
+// them, and closes the least recently used first. Each object has two files, and at most
+// 272 KiB of proved parents (see [b3.Reader]). Serving many ranges of one object thus
+// neither opens its files nor proves the top of its tree each time. Its methods are safe
+// for concurrent use, and those with a nil check do nothing on a nil OpenFiles.
 type OpenFiles struct {
-	most int
-	hash *b3.HashQueue // nil: none
+	max  int
+	hash *b3.HashQueue // nil for none
 
 	mu     sync.Mutex
-	held   *simplelru.LRU[b3.Root, *Opened]
+	lru    *simplelru.LRU[b3.Root, *Opened]
 	closed bool
 }
 
-// Opened is an open large object. Its files are closed when it is neither
-// held nor used.
+// Opened is an open large object. Its files are closed when it is neither cached nor in
+// use.
 type Opened struct {
 	Entry  meta.Entry
 	Src    meta.PairSource
 	Reader *b3.Reader
 
-	uses int  // guarded by OpenFiles.mu
-	held bool // guarded by OpenFiles.mu
+	users  int  // guarded by OpenFiles.mu
+	cached bool // guarded by OpenFiles.mu
 }
 
-// NewOpenFiles returns a cache of that many objects, listed in registry. The groups
-// that are read of them pass hash.
-func NewOpenFiles(most int, hash *b3.HashQueue, registry *limits.Registry) (*OpenFiles, error) {
-	lru, err := simplelru.NewLRU[b3.Root, *Opened](most+1, nil)
+// NewOpenFiles returns a cache of up to max objects, listed in registry. Groups that are
+// read from them are hashed by hash.
+func NewOpenFiles(max int, hash *b3.HashQueue, registry *limits.Registry) (*OpenFiles, error) {
+	lru, err := simplelru.NewLRU[b3.Root, *Opened](max+1, nil)
 	if err != nil {
-		return nil, fmt.Errorf("store: kept objects: %w", err)
+		return nil, fmt.Errorf("create the cache of open files: %w", err)
 	}
-	k := &OpenFiles{most: most, hash: hash, held: lru}
+	k := &OpenFiles{max: max, hash: hash, lru: lru}
 	registry.NewUsage(limits.Spec{
-		Name: "store.kept_open", Path: "reads of large objects → files that stay open", Policy: "least recently used are closed",
-	}, int64(most), func() int64 { return int64(k.Len()) })
+		Name: "store.kept_open", Path: "reads of large objects → files that stay open",
+		Policy: "least recently used are closed",
+	}, int64(max), func() int64 { return int64(k.Len()) })
 	return k, nil
 }
 
-// Get returns root for one use more, nil when it is not held. The use ends with
-// release.
+// Get returns root and adds a use, which the caller ends with Release. It returns nil when
+// root is not cached.
 func (k *OpenFiles) Get(root b3.Root) *Opened {
 	if k == nil {
 		return nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	o, ok := k.held.Get(root)
+	o, ok := k.lru.Get(root)
 	if !ok {
 		return nil
 	}
-	o.uses++
+	o.users++
 	return o
 }
 
-// Add holds e, whose files were opened for one use, which ends with release, and
-// lets go of what was used least recently. Another one of the same root is
-// replaced.
+// Add caches e, whose files the caller has opened, with one use, which ends with Release.
+// It replaces an entry of the same root, and evicts the least recently used one when there
+// are more than max.
 func (k *OpenFiles) Add(e meta.Entry, p meta.Pair) *Opened {
 	src := meta.PairSource{Pair: p, Size: e.Size}
-	o := &Opened{Entry: e, Src: src, Reader: k.hash.Reader(e.Root, e.Size, src), uses: 1}
+	o := &Opened{Entry: e, Src: src, Reader: k.hash.Reader(e.Root, e.Size, src), users: 1}
 	k.mu.Lock()
 	var idle []*Opened
 	if !k.closed {
-		idle = k.take(o.Entry.Root, idle)
-		o.held = true
-		k.held.Add(o.Entry.Root, o)
-		if k.held.Len() > k.most {
-			_, old, _ := k.held.RemoveOldest()
-			idle = old.unheld(idle)
+		idle = k.remove(o.Entry.Root, idle)
+		o.cached = true
+		k.lru.Add(o.Entry.Root, o)
+		if k.lru.Len() > k.max {
+			_, old, _ := k.lru.RemoveOldest()
+			idle = old.evicted(idle)
 		}
 	}
 	k.mu.Unlock()
@@ -90,36 +89,36 @@ func (k *OpenFiles) Add(e meta.Entry, p meta.Pair) *Opened {
 	return o
 }
 
-// Len returns how many objects it holds.
+// Len returns how many objects are cached.
 func (k *OpenFiles) Len() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.held.Len()
+	return k.lru.Len()
 }
 
 // Release ends one use of o.
 func (k *OpenFiles) Release(o *Opened) {
 	k.mu.Lock()
-	o.uses--
-	over := o.uses == 0 && !o.held
+	o.users--
+	over := o.users == 0 && !o.cached
 	k.mu.Unlock()
 	if over {
 		o.Src.Pair.Close()
 	}
 }
 
-// Drop lets go of root.
+// Drop removes root from the cache.
 func (k *OpenFiles) Drop(root b3.Root) {
 	if k == nil {
 		return
 	}
 	k.mu.Lock()
-	idle := k.take(root, nil)
+	idle := k.remove(root, nil)
 	k.mu.Unlock()
 	closeAll(idle)
 }
 
-// Close lets go of everything and holds nothing from here on.
+// Close empties the cache, which caches nothing from then on.
 func (k *OpenFiles) Close() {
 	if k == nil {
 		return
@@ -127,28 +126,28 @@ func (k *OpenFiles) Close() {
 	k.mu.Lock()
 	k.closed = true
 	var idle []*Opened
-	for _, o := range k.held.Values() {
-		idle = o.unheld(idle)
+	for _, o := range k.lru.Values() {
+		idle = o.evicted(idle)
 	}
-	k.held.Purge()
+	k.lru.Purge()
 	k.mu.Unlock()
 	closeAll(idle)
 }
 
-// take removes root; k is locked. What nobody uses is added to idle, for the
-// caller to close.
-func (k *OpenFiles) take(root b3.Root, idle []*Opened) []*Opened {
-	old, ok := k.held.Peek(root)
+// remove removes root from the cache. If it is not in use, it is appended to idle, for the
+// caller to close. The caller holds mu.
+func (k *OpenFiles) remove(root b3.Root, idle []*Opened) []*Opened {
+	old, ok := k.lru.Peek(root)
 	if !ok {
 		return idle
 	}
-	k.held.Remove(root)
-	return old.unheld(idle)
+	k.lru.Remove(root)
+	return old.evicted(idle)
 }
 
-// unheld notes that o is not held any more.
-func (o *Opened) unheld(idle []*Opened) []*Opened {
-	if o.held = false; o.uses == 0 {
+// evicted notes that o left the cache, and appends it to idle if it is not in use.
+func (o *Opened) evicted(idle []*Opened) []*Opened {
+	if o.cached = false; o.users == 0 {
 		return append(idle, o)
 	}
 	return idle
@@ -160,17 +159,17 @@ func closeAll(os []*Opened) {
 	}
 }
 
-// Shed closes the objects that nobody reads right now, and returns how many
-// files they had.
-func (k *OpenFiles) Shed() int {
+// CloseIdle closes the objects that nobody is reading, and returns how many files that
+// closed.
+func (k *OpenFiles) CloseIdle() int {
 	if k == nil {
 		return 0
 	}
 	k.mu.Lock()
 	var idle []*Opened
-	for _, root := range k.held.Keys() {
-		if o, _ := k.held.Peek(root); o.uses == 0 {
-			idle = k.take(root, idle)
+	for _, root := range k.lru.Keys() {
+		if o, _ := k.lru.Peek(root); o.users == 0 {
+			idle = k.remove(root, idle)
 		}
 	}
 	k.mu.Unlock()

@@ -11,93 +11,92 @@ import (
 	"allium/store/meta"
 )
 
-// What the tier in RAM takes.
+// The bounds of the cache.
 const (
-	MaxObject = 4 * b3.GroupSize // bytes; larger objects are left to the disk
-	MinBytes  = 1 << 20          // least size of a shard, so that it holds several of the largest
+	MaxObject = 4 * b3.GroupSize // largest object that is cached, in bytes
+	MinBytes  = 1 << 20          // smallest size of a shard in bytes, so that it holds several of the largest objects
 )
 
 const (
-	overhead  = 512 // bytes charged for an object beside its own
-	maxShards = 16
-	seenMost  = 1024 // addresses that a shard remembers having been asked for once
+	objectOverhead = 512 // bytes that an object counts for beside its own
+	maxShards      = 16
+	maxAsked       = 1024 // addresses that a shard remembers as asked for once
 )
 
-// RAM is the tier of verified objects in RAM above the disk. An object comes in
-// when it is opened for the second time among the last 1,024 or so addresses of
-// its shard, so that one pass over everything leaves what is in demand where it
-// is; it leaves when it was not opened for longest and its bytes are needed.
-//
-// Invariant: what is here is visible and not marked corrupt, or is being
-// dropped. Who removes or marks an object drops it; who opens one looks here
-// under a lease, when no removal is under way.
+// RAM caches verified objects in RAM. An object is added when it is asked for the second
+// time among the last 1,024 or so addresses of its shard, so that one pass over everything
+// does not evict what is in demand. The least recently used are evicted when their bytes
+// are needed. Its methods are safe for concurrent use. A nil RAM caches nothing; only Peek
+// and Add need one that is not nil.
 type RAM struct {
-	shards []ramShard
-	most   int64 // bytes of a shard
+	shards     []ramShard
+	shardBytes int64 // size of a shard in bytes
 
 	bytes, objects, hits, misses atomic.Int64
 }
 
 type ramShard struct {
-	mu    sync.Mutex
-	held  *simplelru.LRU[b3.Root, *InRAM]
-	seen  *simplelru.LRU[b3.Root, struct{}]
-	bytes int64
+	mu      sync.Mutex
+	objects *simplelru.LRU[b3.Root, *InRAM]
+	asked   *simplelru.LRU[b3.Root, struct{}] // asked for once, and not cached
+	bytes   int64
 }
 
-// InRAM does not change.
+// InRAM is a cached object. It does not change.
 type InRAM struct {
 	Entry  meta.Entry
 	Memory *b3.Memory
 	Reader *b3.Reader
 }
 
-func (o *InRAM) cost() int64 { return o.Entry.Size + b3.OutboardSize(o.Entry.Size) + overhead }
+func (o *InRAM) cost() int64 { return o.Entry.Size + b3.OutboardSize(o.Entry.Size) + objectOverhead }
 
-// NewRAM returns a tier of that many bytes, or nil, which holds nothing.
+// NewRAM returns a cache of that many bytes, or nil for 0.
 func NewRAM(bytes int64) (*RAM, error) {
 	if bytes == 0 {
 		return nil, nil
 	}
 	n := min(maxShards, bytes/MinBytes)
-	h := &RAM{shards: make([]ramShard, n), most: bytes / n}
+	h := &RAM{shards: make([]ramShard, n), shardBytes: bytes / n}
 	for i := range h.shards {
 		var err error
 		s := &h.shards[i]
-		if s.held, err = simplelru.NewLRU[b3.Root, *InRAM](int(h.most/overhead)+1, nil); err != nil {
-			return nil, fmt.Errorf("store: hot tier: %w", err)
+		if s.objects, err = simplelru.NewLRU[b3.Root, *InRAM](int(h.shardBytes/objectOverhead)+1, nil); err != nil {
+			return nil, fmt.Errorf("create the RAM cache: %w", err)
 		}
-		if s.seen, err = simplelru.NewLRU[b3.Root, struct{}](seenMost, nil); err != nil {
-			return nil, fmt.Errorf("store: hot tier: %w", err)
+		if s.asked, err = simplelru.NewLRU[b3.Root, struct{}](maxAsked, nil); err != nil {
+			return nil, fmt.Errorf("create the RAM cache: %w", err)
 		}
 	}
 	return h, nil
 }
 
-// Stats returns what the tier holds, and how often what was opened was there.
+// Stats returns the size of the cache and its hits and misses.
 func (h *RAM) Stats() Stats {
 	if h == nil {
 		return Stats{}
 	}
-	return Stats{Objects: h.objects.Load(), Bytes: h.bytes.Load(), Hits: h.hits.Load(), Misses: h.misses.Load()}
+	return Stats{
+		Objects: h.objects.Load(), Bytes: h.bytes.Load(), Hits: h.hits.Load(), Misses: h.misses.Load(),
+	}
 }
 
-// shard is the one of root. Addresses are digests: any byte spreads them.
+// shard returns the shard of root. Addresses are digests, so any byte spreads them evenly.
 func (h *RAM) shard(root b3.Root) *ramShard { return &h.shards[int(root[1])%len(h.shards)] }
 
-// Get returns root's bytes. Where it has none it notes that root was asked for,
-// and wanted says that this was not the first time.
+// Get returns the object root, nil when it is not cached. It then notes that root was asked
+// for; wanted reports that this was not the first time, and the caller should Add it.
 func (h *RAM) Get(root b3.Root) (o *InRAM, wanted bool) {
 	if h == nil {
 		return nil, false
 	}
 	s := h.shard(root)
 	s.mu.Lock()
-	o, ok := s.held.Get(root)
+	o, ok := s.objects.Get(root)
 	if !ok {
-		wanted = s.seen.Remove(root)
+		wanted = s.asked.Remove(root)
 		if !wanted {
-			s.seen.Add(root, struct{}{})
+			s.asked.Add(root, struct{}{})
 		}
 	}
 	s.mu.Unlock()
@@ -109,11 +108,11 @@ func (h *RAM) Get(root b3.Root) (o *InRAM, wanted bool) {
 	return o, wanted
 }
 
-// Peek is get where root is held; where it is not, nothing is noted.
+// Peek returns the object root as Get, but notes nothing when it is not cached.
 func (h *RAM) Peek(root b3.Root) *InRAM {
 	s := h.shard(root)
 	s.mu.Lock()
-	o, ok := s.held.Get(root)
+	o, ok := s.objects.Get(root)
 	s.mu.Unlock()
 	if ok {
 		h.hits.Add(1)
@@ -121,23 +120,23 @@ func (h *RAM) Peek(root b3.Root) *InRAM {
 	return o
 }
 
-// Add takes e in, whose bytes are mem, and lets go of what there is no room for.
+// Add caches e, whose bytes are mem, and evicts what no longer fits.
 func (h *RAM) Add(e meta.Entry, mem *b3.Memory) *InRAM {
 	o := &InRAM{Entry: e, Memory: mem, Reader: mem.Reader()}
 	s := h.shard(o.Entry.Root)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.take(s, o.Entry.Root)
-	s.held.Add(o.Entry.Root, o)
-	h.count(s, 1, o.cost())
-	for s.bytes > h.most {
-		_, old, _ := s.held.RemoveOldest()
-		h.count(s, -1, -old.cost())
+	h.remove(s, o.Entry.Root)
+	s.objects.Add(o.Entry.Root, o)
+	h.addSize(s, 1, o.cost())
+	for s.bytes > h.shardBytes {
+		_, old, _ := s.objects.RemoveOldest()
+		h.addSize(s, -1, -old.cost())
 	}
 	return o
 }
 
-// Drop forgets root.
+// Drop removes root from the cache.
 func (h *RAM) Drop(root b3.Root) {
 	if h == nil {
 		return
@@ -145,27 +144,28 @@ func (h *RAM) Drop(root b3.Root) {
 	s := h.shard(root)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.take(s, root)
+	h.remove(s, root)
 }
 
-// take removes root from s, which is locked.
-func (h *RAM) take(s *ramShard, root b3.Root) {
-	if old, ok := s.held.Peek(root); ok {
-		s.held.Remove(root)
-		h.count(s, -1, -old.cost())
+// remove removes root from s, which is locked.
+func (h *RAM) remove(s *ramShard, root b3.Root) {
+	if old, ok := s.objects.Peek(root); ok {
+		s.objects.Remove(root)
+		h.addSize(s, -1, -old.cost())
 	}
 }
 
-func (h *RAM) count(s *ramShard, objects, bytes int64) {
+// addSize adds to the counters of s, which is locked, and of h.
+func (h *RAM) addSize(s *ramShard, objects, bytes int64) {
 	s.bytes += bytes
 	h.bytes.Add(bytes)
 	h.objects.Add(objects)
 }
 
-// Stats is the tier of verified objects in RAM, all zero without one.
+// Stats are the counters of a RAM cache, all zero without one.
 type Stats struct {
 	Objects int64 `json:"objects"`
-	Bytes   int64 `json:"bytes"`  // with what they cost beside their own
+	Bytes   int64 `json:"bytes"`  // including what an object counts for beside its own
 	Hits    int64 `json:"hits"`   // opens that it answered
 	Misses  int64 `json:"misses"` // opens that it did not
 }

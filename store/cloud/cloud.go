@@ -16,46 +16,47 @@ import (
 	"allium/store/meta"
 )
 
-// Log is the log of which segments are copied to the bucket.
+// Log is the store's log, whose segments are copied to the bucket.
 type Log interface {
 	// List returns the numbers of the segments on disk, ascending.
 	List() ([]uint64, error)
-	// Segments returns the segments that the log consists of, with the end of the
-	// last record of each where that is known.
+	// Segments returns the segments that belong to the log, each with the offset at
+	// which its last record ends, or 0 when that is unknown.
 	Segments() map[uint64]int64
 	// OpenFile opens the file of a segment.
 	OpenFile(num uint64) (vfs.File, error)
-	// Name is a segment's file below the store's directory.
+	// Name returns the path of a segment's file, relative to the store's directory.
 	Name(num uint64) string
-	// Lost notes that something of a segment is gone.
-	Lost(num uint64, d meta.Damage)
+	// ReportLoss records that a part of a segment is damaged or missing.
+	ReportLoss(num uint64, d meta.Damage)
 }
 
-// Options say what the bucket is for, and what of the store it works on.
+// Options are the bucket and the parts of the store that a Cloud uses.
 type Options struct {
 	Bucket bucket.Config
 	Meters *bucket.Meters
 	Log    *slog.Logger
 
 	FS     vfs.FS
-	Dir    string // of the store
+	Dir    string // the store's directory
 	Damage *damage.List
-	Space  func(need int64) error // no_space when the disk is about to be full
+	Space  func(need int64) error // returns no_space when need bytes would nearly fill the disk
 }
 
-// Cloud is one node's use of a bucket. One goroutine ships segments and deletes
-// what was removed. Uploads run in the puts that wait for them.
+// Cloud is one node's use of a bucket. Serve runs one goroutine that ships segments and
+// deletes removed objects, and one that looks for the bucket while it is away. Large
+// objects are uploaded by the puts that wait for them.
 type Cloud struct {
 	*conn
 	*objects
 	*segments
 
-	isNew   bool       // the directory does not have the name yet
-	vacant  bool       // the directory had no segments
-	refused chan error // one at most: why we may not use the bucket
+	isNew   bool       // the directory has no file NODE yet
+	vacant  bool       // the directory is new, or had no segments and none were shipped from it
+	refused chan error // why the node may not use the bucket; gets at most one error
 }
 
-// conn is the bucket, and what the node is in it.
+// conn is the bucket's client and the node's registration in the bucket.
 type conn struct {
 	cfg    bucket.Config
 	meters *bucket.Meters
@@ -64,47 +65,47 @@ type conn struct {
 	dir    string
 	damage *damage.List
 	space  func(need int64) error
-	node   string
+	node   string // the node's name in the bucket
 
-	// Set by Open.
-	ctx    context.Context // of reads; ends with Close
+	// Set by dial.
+	ctx    context.Context // of reads of objects; canceled by Close
 	stop   context.CancelFunc
 	bucket bucket.Bucket
 	index  *index.Index
 
-	joined atomic.Bool   // we may use the bucket: it has us, and no one who must not
-	kick   chan struct{} // tells the goroutine to look
+	joined     atomic.Bool   // the node is registered and may use the bucket
+	workSignal chan struct{} // holds one token when work should run now
 }
 
-// New returns the use of a bucket, which Open or Rejoin begins.
+// New returns a Cloud. Call Open or Rejoin before any other method.
 func New(o Options) *Cloud {
 	c := &conn{
 		cfg: o.Bucket, meters: o.Meters, log: o.Log, fs: o.FS, dir: o.Dir, damage: o.Damage, space: o.Space,
-		kick: make(chan struct{}, 1), // bound: one kick
+		workSignal: make(chan struct{}, 1), // bound: one token
 	}
 	return &Cloud{conn: c, objects: newObjects(c), segments: newSegments(c), refused: make(chan error, 1)}
 }
 
-// Open finds out who we are in the bucket and enters us there, unless the
-// bucket is away: then Serve does.
+// Open determines the node's name and registers it in the bucket. When a node that
+// registered before cannot reach the bucket, Open succeeds and Serve registers it later.
 func (c *Cloud) Open(ctx context.Context, x *index.Index) error {
 	err := c.dial(ctx, x)
 	if err == nil {
-		err = c.name()
+		err = c.chooseNode()
 	}
 	if err == nil {
-		err = c.look()
+		err = c.checkVacant()
 	}
 	if err == nil {
-		err = c.countRemoved()
+		err = c.countRemovals()
 	}
 	if err == nil {
-		err = c.begin(ctx)
+		err = c.joinAtStart(ctx)
 	}
 	return err
 }
 
-// dial makes the client. It sends nothing.
+// dial creates the client. It sends nothing.
 func (c *conn) dial(ctx context.Context, x *index.Index) (err error) {
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	c.index = x
@@ -112,10 +113,10 @@ func (c *conn) dial(ctx context.Context, x *index.Index) (err error) {
 	return err
 }
 
-// Reopen goes on with an index that replaces the one of Open.
+// Reopen replaces the index that Open was given.
 func (c *conn) Reopen(x *index.Index) { c.index = x }
 
-// Close ends reads and gives the client up.
+// Close cancels reads of objects and closes the client.
 func (c *conn) Close() {
 	if c.stop != nil {
 		c.stop()
@@ -125,37 +126,41 @@ func (c *conn) Close() {
 	}
 }
 
-// here refuses to use the bucket before it was joined.
-func (c *conn) here() error {
+// checkJoined returns transport_down until the node has joined the bucket.
+func (c *conn) checkJoined() error {
 	if c.joined.Load() {
 		return nil
 	}
 	if err := c.meters.Away(); err != nil {
-		return status.Errorf(status.TransportDown, "the bucket was not reached since the node started: %w; it is tried again, and all goes on when it is back", err)
+		return status.Errorf(status.TransportDown, "the bucket has not been reached since the node started: %w; "+
+			"the node keeps trying and continues when it reaches the bucket", err)
 	}
-	return status.Errorf(status.TransportDown, "the bucket was not reached since the node started; it is being asked, try again")
+	return status.Errorf(status.TransportDown,
+		"the bucket has not been reached since the node started; the node is trying, try again")
 }
 
-// Away is why the bucket cannot be used for now, nil when it can.
+// Away returns why the bucket cannot be used at present, or nil when it can.
 func (c *conn) Away() error {
-	if err := c.here(); err != nil {
+	if err := c.checkJoined(); err != nil {
 		return err
 	}
 	return c.meters.Away()
 }
 
-// Refused has an error when it turns out that the node may not use the bucket.
+// Refused returns a channel that receives an error when Serve learns that the node may not
+// use the bucket. The channel gets at most one error and is never closed.
 func (c *Cloud) Refused() <-chan error { return c.refused }
 
-func (c *conn) wake() {
+// signalWork makes work run now. It does not block.
+func (c *conn) signalWork() {
 	select {
-	case c.kick <- struct{}{}:
+	case c.workSignal <- struct{}{}:
 	default:
 	}
 }
 
-// Serve looks for the bucket while it is away, deletes what was removed and ships
-// log, until ctx is done.
+// Serve deletes removed objects, ships segments of log, and looks for the bucket while it
+// is away. It returns when ctx is done.
 func (c *Cloud) Serve(ctx context.Context, log Log) {
 	var both sync.WaitGroup
 	both.Go(func() { c.work(ctx, log) })
@@ -163,15 +168,15 @@ func (c *Cloud) Serve(ctx context.Context, log Log) {
 	both.Wait()
 }
 
-// work deletes and ships when it is kicked, and each ShipAfter. What fails is
-// tried again the next time.
+// work deletes removed objects and ships segments at once, at each signal, and ShipAfter
+// after the last run. The next run repeats what failed.
 func (c *Cloud) work(ctx context.Context, log Log) {
-	again := time.NewTimer(0)
-	defer again.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
 	for {
 		select {
-		case <-c.kick:
-		case <-again.C:
+		case <-c.workSignal:
+		case <-next.C:
 		case <-ctx.Done():
 			return
 		}
@@ -179,6 +184,6 @@ func (c *Cloud) work(ctx context.Context, log Log) {
 			c.deleteRemoved(ctx)
 		}
 		c.Ship(ctx, log)
-		again.Reset(c.cfg.ShipAfter)
+		next.Reset(c.cfg.ShipAfter)
 	}
 }

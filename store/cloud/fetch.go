@@ -19,25 +19,27 @@ import (
 	"allium/store/meta"
 )
 
-// Rejoin is Open for a rebuild: the node goes on under its old name, which the
-// bucket tells where the directory does not.
+// Rejoin is Open for a rebuild of the index. The node keeps its name. When neither the
+// directory nor the configuration has the name, Rejoin takes the only one in the bucket.
+// Rejoin fails when it cannot reach the bucket.
 func (c *Cloud) Rejoin(ctx context.Context, x *index.Index) (node string, err error) {
 	if err := c.dial(ctx, x); err != nil {
 		return "", err
 	}
-	if err := c.name(); err != nil {
+	if err := c.chooseNode(); err != nil {
 		return "", err
 	}
 	if c.isNew && c.cfg.Node == "" {
-		if c.node, err = c.lastNode(ctx); err != nil {
+		if c.node, err = c.onlyNode(ctx); err != nil {
 			return "", err
 		}
 	}
 	return c.node, c.enter(ctx)
 }
 
-// lastNode is the one node that the bucket has.
-func (c *conn) lastNode(ctx context.Context) (string, error) {
+// onlyNode returns the only node name in the bucket: not_found when there is none,
+// bad_request when there are several.
+func (c *conn) onlyNode(ctx context.Context) (string, error) {
 	var names []string
 	for item, err := range c.bucket.List(ctx, nodesPrefix) {
 		if err != nil {
@@ -53,11 +55,13 @@ func (c *conn) lastNode(ctx context.Context) (string, error) {
 	case 1:
 		return names[0], nil
 	}
-	return "", status.Errorf(status.BadRequest, "%d nodes use the bucket (%s, …); name the one to rebuild with store.s3.node", len(names), names[0])
+	return "", status.Errorf(status.BadRequest,
+		"%d nodes use the bucket (%s, …); name the one to rebuild with store.s3.node", len(names), names[0])
 }
 
-// FetchSegments brings the segments that are not here, and notes in the index what
-// the bucket has. A segment that is here is what the bucket's was made of.
+// FetchSegments downloads the segments that the directory lacks, and records in the index
+// what the bucket has. A local segment stays as it is: the copy in the bucket was made from
+// it. fetched counts the downloaded segments.
 func (s *segments) FetchSegments(ctx context.Context) (fetched int64, err error) {
 	all, err := s.list(ctx)
 	if err != nil {
@@ -78,18 +82,19 @@ func (s *segments) FetchSegments(ctx context.Context) (fetched int64, err error)
 	return fetched, nil
 }
 
-// FetchMissing brings the segments of the log that are missing here and are in
-// the bucket. Where that does not work now, the recovery says what is missing.
+// FetchMissing downloads the segments that the index names, the directory lacks and the
+// bucket has. A failed download is only logged: recovery then reports the missing segment.
+// It does nothing before the node has joined.
 func (s *segments) FetchMissing(ctx context.Context) error {
 	if !s.joined.Load() {
 		return nil
 	}
-	set, known, err := s.index.Segments()
+	segments, known, err := s.index.Segments()
 	if err != nil || !known {
-		return nil //nolint:nilerr // the recovery reads it again, and judges that
+		return nil //nolint:nilerr // recovery reads it again and handles the error
 	}
 	var missing []uint64
-	for num := range set {
+	for num := range segments {
 		_, err := s.fs.Stat(s.segmentPath(num))
 		if errors.Is(err, fs.ErrNotExist) {
 			missing = append(missing, num)
@@ -100,15 +105,16 @@ func (s *segments) FetchMissing(ctx context.Context) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	there, err := s.list(ctx)
+	inBucket, err := s.list(ctx)
 	for _, num := range missing {
-		if f := there[num]; f != nil && err == nil {
+		if f := inBucket[num]; f != nil && err == nil {
 			if err = s.fetch(ctx, num, f); err == nil {
 				s.damage.Count.Corrected.Add(1)
-				s.log.Warn("a segment was missing and came back from the bucket", "segment", record.FileName(num))
-				// What cannot be written now is with the next finding.
+				s.log.Warn("a missing segment was fetched from the bucket", "segment", record.FileName(num))
+				// If this write fails, the next change of the list writes it again.
 				_, _ = s.damage.Update(func(x *meta.Damage) bool {
-					if x.State != meta.DamageOpen || x.Kind != meta.DamageLog || x.File != fsys.DirSegments+"/"+record.FileName(num) || x.Reason != damage.SegmentMissing || x.Left > 0 {
+					if x.State != meta.DamageOpen || x.Kind != meta.DamageLog ||
+						x.File != fsys.DirSegments+"/"+record.FileName(num) || x.Reason != damage.SegmentMissing || x.Left > 0 {
 						return false
 					}
 					x.State = meta.DamageRepaired
@@ -118,15 +124,15 @@ func (s *segments) FetchMissing(ctx context.Context) error {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		s.log.Warn("segments that are missing could not be fetched from the bucket", "err", err)
+		s.log.Warn("cannot fetch missing segments from the bucket", "err", err)
 		err = nil
 	}
 	return err
 }
 
-// list lists what the bucket has.
-func (s *segments) list(ctx context.Context) (map[uint64]*fetchedSegment, error) {
-	all := map[uint64]*fetchedSegment{}
+// list returns the segments that the bucket has for this node, by number.
+func (s *segments) list(ctx context.Context) (map[uint64]*bucketSegment, error) {
+	all := map[uint64]*bucketSegment{}
 	for item, err := range s.bucket.List(ctx, s.segmentPrefix()) {
 		if err != nil {
 			return nil, err
@@ -136,7 +142,7 @@ func (s *segments) list(ctx context.Context) (map[uint64]*fetchedSegment, error)
 			continue
 		}
 		if all[num] == nil {
-			all[num] = &fetchedSegment{}
+			all[num] = &bucketSegment{}
 		}
 		all[num].add(off, item.Size)
 	}
@@ -147,39 +153,41 @@ func (s *segments) segmentPath(num uint64) string {
 	return s.fs.PathJoin(s.dir, fsys.DirSegments, record.FileName(num))
 }
 
-// fetchedSegment is a segment in the bucket: whole, or the parts from offset 0 on, in
-// order.
-type fetchedSegment struct {
-	whole int64 // size, 0 for none
-	ends  []int64
+// bucketSegment is a segment in the bucket: one whole object, or parts that follow each
+// other from offset 0.
+type bucketSegment struct {
+	whole int64   // bytes of the whole object; 0 when there is none
+	ends  []int64 // where each part ends, ascending
 }
 
-func (f *fetchedSegment) add(off, size int64) {
+// add adds a listed object: the part at off, or the whole segment when off is negative.
+// Parts are added in the order of their offsets; add ignores a part behind a gap.
+func (f *bucketSegment) add(off, size int64) {
 	switch {
 	case off < 0:
 		f.whole = size
-	case off == f.end(): // listed in order
+	case off == f.end():
 		f.ends = append(f.ends, off+size)
 	}
 }
 
-// end is where the parts end.
-func (f *fetchedSegment) end() int64 {
+// end returns the offset at which the last part ends; 0 without parts.
+func (f *bucketSegment) end() int64 {
 	if len(f.ends) == 0 {
 		return 0
 	}
 	return f.ends[len(f.ends)-1]
 }
 
-func (f *fetchedSegment) shipped() index.Shipped {
+func (f *bucketSegment) shipped() index.Shipped {
 	if f.whole > 0 {
 		return index.Shipped{Whole: true, End: f.whole}
 	}
 	return index.Shipped{End: f.end()}
 }
 
-// fetch makes the file of a segment.
-func (s *segments) fetch(ctx context.Context, num uint64, from *fetchedSegment) error {
+// fetch downloads a segment. Its file appears whole or not at all, and is durable.
+func (s *segments) fetch(ctx context.Context, num uint64, from *bucketSegment) error {
 	temp := s.fs.PathJoin(s.dir, fsys.DirTemp, record.FileName(num))
 	err := fsys.Replace(s.fs, temp, s.segmentPath(num), func(f vfs.File) error { return s.copySegment(ctx, f, num, from) })
 	if err != nil {
@@ -188,7 +196,7 @@ func (s *segments) fetch(ctx context.Context, num uint64, from *fetchedSegment) 
 	return fsys.SyncDir(s.fs, s.fs.PathJoin(s.dir, fsys.DirSegments))
 }
 
-func (s *segments) copySegment(ctx context.Context, f vfs.File, num uint64, from *fetchedSegment) error {
+func (s *segments) copySegment(ctx context.Context, f vfs.File, num uint64, from *bucketSegment) error {
 	if from.whole > 0 {
 		return s.copyObject(ctx, f, s.wholeKey(num), from.whole)
 	}
@@ -202,7 +210,7 @@ func (s *segments) copySegment(ctx context.Context, f vfs.File, num uint64, from
 	return nil
 }
 
-// copyObject appends an object of the bucket to f.
+// copyObject appends an object of the bucket to f, maxWindow bytes a request.
 func (s *segments) copyObject(ctx context.Context, f vfs.File, key string, size int64) error {
 	buf := make([]byte, min(size, maxWindow))
 	for at := int64(0); at < size; {

@@ -10,31 +10,32 @@ import (
 	"allium/store/meta"
 )
 
-// Windows of reading: the bytes of one request. A reader that goes on where it
-// stopped gets the double each time.
+// Bounds of a window, which is what one request reads ahead. Each window of a reader that
+// reads in order is twice as large as the one before.
 const (
 	minWindow = 4 * b3.GroupSize
 	maxWindow = 4 << 20
 )
 
-// file reads an object of the bucket. What it returns is not verified yet.
-// It keeps the last window that was read ahead, within the budget that all
-// share; without budget each read is one request of its own.
+// file reads an object of the bucket. The bytes that it returns are unverified. It keeps
+// the last window that it read ahead. All files share one budget of bytes for windows
+// (store.read_ahead); when the budget is used up, each read is a request of its own. Methods
+// may be called concurrently.
 type file struct {
 	c    *conn
 	key  string
 	size int64
 
-	mu     sync.Mutex
-	window []byte // immutable once it is here
-	start  int64  // of window
-	next   int64  // where a reader in order goes on
-	step   int64  // size of the next window
-	held   int64  // of the budget
-	closed bool
+	mu         sync.Mutex
+	window     []byte // bytes read ahead; never modified
+	start      int64  // offset of window in the object
+	next       int64  // offset of the next read of a reader that reads in order
+	nextLength int64  // bytes of the next window
+	fromBudget int64  // bytes that this file has taken from the budget
+	closed     bool
 }
 
-// WriteAt implements meta.File; objects in the bucket are complete.
+// WriteAt implements meta.File. It always fails: objects in the bucket are complete.
 func (f *file) WriteAt([]byte, int64) (int, error) {
 	return 0, status.Errorf(status.Internal, "write to %s in the bucket", f.key)
 }
@@ -42,11 +43,11 @@ func (f *file) WriteAt([]byte, int64) (int, error) {
 // Close implements meta.File.
 func (f *file) Close() error {
 	f.mu.Lock()
-	held := f.held
-	f.window, f.held, f.closed = nil, 0, true
+	taken := f.fromBudget
+	f.window, f.fromBudget, f.closed = nil, 0, true
 	f.mu.Unlock()
-	if held > 0 {
-		f.c.meters.Ahead().Release(held)
+	if taken > 0 {
+		f.c.meters.Ahead().Release(taken)
 	}
 	return nil
 }
@@ -56,10 +57,10 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	if off >= f.size {
 		return 0, io.EOF
 	}
-	want := p[:min(int64(len(p)), f.size-off)]
-	for n < len(want) && err == nil {
+	inFile := p[:min(int64(len(p)), f.size-off)]
+	for n < len(inFile) && err == nil {
 		var m int
-		m, err = f.readSome(want[n:], off+int64(n))
+		m, err = f.readSome(inFile[n:], off+int64(n))
 		n += m
 	}
 	if err == nil && n < len(p) {
@@ -68,7 +69,7 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// readSome reads at least a byte, from the window or with one request.
+// readSome reads at least one byte into p, from the window or with one request.
 func (f *file) readSome(p []byte, off int64) (int, error) {
 	n, length := f.fromWindow(p, off)
 	if n > 0 {
@@ -79,7 +80,7 @@ func (f *file) readSome(p []byte, off int64) (int, error) {
 	}
 	window := make([]byte, length)
 	if err := f.fetch(window, off); err != nil {
-		f.giveBack()
+		f.dropWindow()
 		return 0, err
 	}
 	n = copy(p, window)
@@ -91,9 +92,9 @@ func (f *file) readSome(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// fromWindow copies what the window has of p. When it has nothing, it says how
-// many bytes to ask for, and takes them from the budget where that is more than
-// p.
+// fromWindow copies bytes from the window into p. When the window does not contain off,
+// n is 0 and length is how many bytes to request. A length above len(p) is a new window,
+// whose bytes fromWindow has taken from the budget.
 func (f *file) fromWindow(p []byte, off int64) (n int, length int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,39 +107,40 @@ func (f *file) fromWindow(p []byte, off int64) (n int, length int64) {
 	f.next = off + int64(len(p))
 	length = int64(len(p))
 	if !inOrder || f.closed {
-		f.step = minWindow
+		f.nextLength = minWindow
 		return 0, length
 	}
-	want := min(f.step, f.size-off)
-	if want <= length {
+	ahead := min(f.nextLength, f.size-off)
+	if ahead <= length {
 		return 0, length
 	}
-	// The old window is behind the reader: its bytes are budget for the new one.
-	if want > f.held {
-		if f.c.meters.Ahead().TryAcquire(want-f.held) != nil {
+	// The new window replaces the old one and reuses its share of the budget.
+	if ahead > f.fromBudget {
+		if f.c.meters.Ahead().TryAcquire(ahead-f.fromBudget) != nil {
 			return 0, length
 		}
-		f.held = want
+		f.fromBudget = ahead
 	}
 	f.window = nil
-	f.step = min(2*f.step, maxWindow)
-	return 0, want
+	f.nextLength = min(2*f.nextLength, maxWindow)
+	return 0, ahead
 }
 
-// giveBack returns the budget of a window that could not be read.
-func (f *file) giveBack() {
+// dropWindow returns the budget of a window whose request failed.
+func (f *file) dropWindow() {
 	f.mu.Lock()
-	held := f.held
-	f.window, f.held, f.step = nil, 0, minWindow
+	taken := f.fromBudget
+	f.window, f.fromBudget, f.nextLength = nil, 0, minWindow
 	f.mu.Unlock()
-	if held > 0 {
-		f.c.meters.Ahead().Release(held)
+	if taken > 0 {
+		f.c.meters.Ahead().Release(taken)
 	}
 }
 
-// fetch fills p. An object that is not there, or ends early, is damage.
+// fetch fills p with one request. It returns a defect when the object is missing or ends
+// before p is full.
 func (f *file) fetch(p []byte, off int64) error {
-	if err := f.c.here(); err != nil {
+	if err := f.c.checkJoined(); err != nil {
 		return err
 	}
 	err := f.c.bucket.ReadAt(f.c.ctx, f.key, p, off)

@@ -17,17 +17,18 @@ import (
 	"allium/store/meta"
 )
 
-// Times of looking for a bucket that is away.
+// Waits for a bucket that cannot be reached.
 const (
-	joinWait = 5 * time.Second // at the start, and of each later look
-	minProbe = time.Second     // before the first look; doubles
-	maxProbe = 30 * time.Second
+	joinWait = 5 * time.Second  // longest time of one attempt, at the start and later
+	minProbe = time.Second      // pause before the first later attempt; each pause doubles
+	maxProbe = 30 * time.Second // longest pause
 )
 
-// fileNode is the file with the node's name in the bucket.
+// fileNode is the file in the store's directory that contains the node's name in the bucket.
 const fileNode = "NODE"
 
-// NodeOf returns the name that is kept in the directory of a store, "" for none.
+// NodeOf returns the node's name that is saved in a store's directory, or "" when none is.
+// A file that contains no valid name is corrupt.
 func NodeOf(f vfs.FS, dir string) (string, error) {
 	p, err := fsys.ReadFile(f, f.PathJoin(dir, fileNode))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,31 +40,34 @@ func NodeOf(f vfs.FS, dir string) (string, error) {
 	line, ok := bytes.CutPrefix(p, []byte(nodeHead))
 	node := strings.TrimSuffix(string(line), "\n")
 	if !ok || !bucket.ValidNode(node) {
-		return "", status.Errorf(status.Corrupt, "%s does not hold the name of a node: %.80q; restore it, or delete it and set store.s3.node", f.PathJoin(dir, fileNode), p)
+		return "", status.Errorf(status.Corrupt, "%s does not contain the name of a node: %.80q; "+
+			"restore it, or delete it and set store.s3.node", f.PathJoin(dir, fileNode), p)
 	}
 	return node, nil
 }
 
-// name is the configured name, the one of the directory, or a new one.
-func (c *Cloud) name() error {
-	kept, err := NodeOf(c.fs, c.dir)
+// chooseNode sets the node's name: the one in the directory, else the configured one, else a
+// random one. It returns conflict when the directory and the configuration differ.
+func (c *Cloud) chooseNode() error {
+	saved, err := NodeOf(c.fs, c.dir)
 	switch {
 	case err != nil:
 		return err
-	case kept != "" && c.cfg.Node != "" && kept != c.cfg.Node:
-		return status.Errorf(status.Conflict, "%s is the store of node %q in the bucket, and store.s3.node is %q; correct the setting, or use another directory", c.dir, kept, c.cfg.Node)
-	case kept != "":
-		c.node = kept
+	case saved != "" && c.cfg.Node != "" && saved != c.cfg.Node:
+		return status.Errorf(status.Conflict, "%s is the store of node %q in the bucket, and store.s3.node is %q; "+
+			"correct the setting, or use another directory", c.dir, saved, c.cfg.Node)
+	case saved != "":
+		c.node = saved
 	case c.cfg.Node != "":
 		c.node = c.cfg.Node
 	default:
 		c.node = strings.ToLower(rand.Text())
 	}
-	c.isNew = kept == ""
+	c.isNew = saved == ""
 	return nil
 }
 
-// enter registers the node in the bucket, and keeps its name.
+// enter registers the node in the bucket and saves a new name in the directory.
 func (c *Cloud) enter(ctx context.Context) error {
 	if err := c.register(ctx); err != nil {
 		return err
@@ -75,21 +79,21 @@ func (c *Cloud) enter(ctx context.Context) error {
 	return fsys.ReplaceFile(c.fs, c.dir, fileNode, []byte(nodeHead+c.node+"\n"))
 }
 
-// look finds out whether the directory had segments before this start.
-func (c *Cloud) look() error {
+// checkVacant finds out whether the directory had segments before this start.
+func (c *Cloud) checkVacant() error {
 	names, err := c.fs.List(c.fs.PathJoin(c.dir, fsys.DirSegments))
 	if err != nil {
 		return meta.ReadError(err)
 	}
-	there, err := c.index.AllShipped()
-	c.vacant = c.isNew || len(names) == 0 && len(there) == 0
+	shipped, err := c.index.AllShipped()
+	c.vacant = c.isNew || len(names) == 0 && len(shipped) == 0
 	return err
 }
 
-// begin joins the bucket at the start. A node that was in it before starts
-// without it when it is away: what is here can be served. The first start of a
-// directory needs it, so that what is wrong with the settings is told at once.
-func (c *Cloud) begin(ctx context.Context) error {
+// joinAtStart joins the bucket when the store opens. A node that registered before starts
+// also when the bucket cannot be reached within joinWait: it serves local objects. The first
+// start of a directory needs the bucket, so that wrong settings are reported at once.
+func (c *Cloud) joinAtStart(ctx context.Context) error {
 	if c.isNew {
 		return c.join(ctx)
 	}
@@ -100,22 +104,23 @@ func (c *Cloud) begin(ctx context.Context) error {
 		return err
 	}
 	c.meters.Lost(err)
-	c.log.Warn("the bucket cannot be reached; the node starts with what is here, and goes on when the bucket is back", "err", err)
+	c.log.Warn("cannot reach the bucket; the node serves local objects and keeps trying",
+		"err", err)
 	return nil
 }
 
-// join checks that we may use the bucket, and enters us.
+// join checks that the node may use the bucket, and registers it.
 func (c *Cloud) join(ctx context.Context) error {
 	if c.vacant {
-		if err := c.unused(ctx); err != nil {
+		if err := c.checkNameUnused(ctx); err != nil {
 			return err
 		}
 	}
 	return c.enter(ctx)
 }
 
-// watch looks for the bucket while it is away, until ctx is done. Where it turns
-// out that we may not use it, refused gets the reason.
+// watch probes the bucket while it is away, until ctx is done. When the node turns out not
+// to be allowed to use the bucket, watch sends the reason to refused and returns.
 func (c *Cloud) watch(ctx context.Context) {
 	pause := minProbe
 	for {
@@ -143,20 +148,20 @@ func (c *Cloud) watch(ctx context.Context) {
 	}
 }
 
-// probe looks once whether the bucket is back. Its error says that we may not
-// use it.
+// probe tries once to reach the bucket, and to join it if the node has not yet. It returns
+// nil while the bucket is away. An error says that the node may not use the bucket.
 func (c *Cloud) probe(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
 	if c.joined.Load() {
-		_, _ = c.bucket.Stat(limited, nodesPrefix+c.node) // the meters take the answer
+		_, _ = c.bucket.Stat(limited, nodesPrefix+c.node) // the meters record the outcome
 		return nil
 	}
 	err := c.join(limited)
 	switch {
 	case err == nil:
-		c.log.Info("the bucket is back")
-		c.wake()
+		c.log.Info("the bucket can be reached again")
+		c.signalWork()
 	case limited.Err() != nil, bucket.Away(err), status.Of(err) == status.Busy:
 		c.meters.Lost(err)
 		return nil
@@ -164,20 +169,22 @@ func (c *Cloud) probe(ctx context.Context) error {
 	return err
 }
 
-// unused refuses a name that has segments in the bucket for a store that has
-// none: they would be overwritten.
-func (c *Cloud) unused(ctx context.Context) error {
+// checkNameUnused returns conflict when the bucket has segments under the node's name. A
+// store without segments would overwrite them.
+func (c *Cloud) checkNameUnused(ctx context.Context) error {
 	for item, err := range c.bucket.List(ctx, c.segmentPrefix()) {
 		if err != nil {
 			return err
 		}
-		return status.Errorf(status.Conflict, "the bucket holds the store of node %q (%s) and %s is empty; run `allium store rebuild`, or choose another store.s3.node", c.node, item.Key, c.dir)
+		return status.Errorf(status.Conflict, "the bucket has the store of node %q (%s) and %s is empty; "+
+			"run `allium store rebuild`, or choose another store.s3.node", c.node, item.Key, c.dir)
 	}
 	return nil
 }
 
-// register tells the other nodes of the bucket about this one. All share, or
-// there is one: otherwise a node would delete what others rely on.
+// register writes the node's mark into the bucket. It returns conflict unless the node is
+// the only one or all nodes share the bucket: a node that does not share deletes objects
+// that other nodes may need.
 func (c *Cloud) register(ctx context.Context) error {
 	mine, mark := nodesPrefix+c.node, markOwn
 	if c.cfg.Shared {
@@ -188,20 +195,22 @@ func (c *Cloud) register(ctx context.Context) error {
 		return err
 	}
 	isNew := err != nil
-	// First enter, then look, so that of two nodes that start at once one sees
-	// the other.
+	// Write the mark before reading the others', so that of two nodes that start at
+	// the same time at least one sees the other.
 	if err := c.bucket.Put(ctx, mine, strings.NewReader(mark), int64(len(mark)), false); err != nil {
 		return err
 	}
-	if err = c.alone(ctx, mine); err != nil && isNew {
+	if err = c.checkOthers(ctx, mine); err != nil && isNew {
 		if e := c.bucket.Delete(ctx, mine); e != nil {
-			c.log.Warn("the bucket keeps the mark of a node that did not start", "key", mine, "err", e)
+			c.log.Warn("cannot delete the mark of a node that did not start from the bucket", "key", mine, "err", e)
 		}
 	}
 	return err
 }
 
-func (c *Cloud) alone(ctx context.Context, mine string) error {
+// checkOthers returns conflict when the bucket has the mark of another node, unless that node
+// and this one share the bucket.
+func (c *Cloud) checkOthers(ctx context.Context, mine string) error {
 	for item, err := range c.bucket.List(ctx, nodesPrefix) {
 		switch {
 		case err != nil:
@@ -210,7 +219,9 @@ func (c *Cloud) alone(ctx context.Context, mine string) error {
 			continue
 		}
 		other := strings.TrimPrefix(item.Key, nodesPrefix)
-		return status.Errorf(status.Conflict, "node %q uses the bucket too, and not both share it; set store.s3.shared on every node of the bucket, or, if this node takes over from that one, set store.s3.node = %q and run `allium store rebuild`", other, other)
+		return status.Errorf(status.Conflict, "node %q uses the bucket too, and not both nodes share it; "+
+			"set store.s3.shared on every node of the bucket, or, if this node replaces that one, "+
+			"set store.s3.node = %q and run `allium store rebuild`", other, other)
 	}
 	return nil
 }

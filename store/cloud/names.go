@@ -11,20 +11,22 @@ import (
 	"allium/protocols/b3"
 )
 
-// Names in the bucket.
+// Prefixes of names in the bucket, below the configured prefix.
 const (
 	objectPrefix   = "o/" // o/<2 hex>/<64 hex>: a large object
 	outboardPrefix = "t/" // t/<2 hex>/<64 hex>: its outboard
-	segmentsPrefix = "s/" // s/<node>/<16 hex>.seg
-	nodesPrefix    = "n/" // n/<node>: who uses the bucket, and how
+	segmentsPrefix = "s/" // s/<node>/<16 hex>.seg[+<offset>]: a segment or a part of one
+	nodesPrefix    = "n/" // n/<node>: the mark of a node
 )
 
+// First line of the file NODE, and the two marks of a node in the bucket.
 const (
 	nodeHead  = "allium node\n"
 	markOwn   = "allium bucket 1\nexclusive\n"
 	markShare = "allium bucket 1\nshared\n"
 )
 
+// objectKey returns the name of a large object or of its outboard, depending on prefix.
 func objectKey(prefix string, root b3.Root) string {
 	h := root.Hex()
 	return prefix + h[:2] + "/" + h
@@ -38,16 +40,15 @@ func parseObjectKey(prefix, key string) (b3.Root, bool) {
 
 func (c *conn) segmentPrefix() string { return segmentsPrefix + c.node + "/" }
 
-// wholeKey and partKey name a segment, and what was added to it at off, in the
-// bucket.
+// wholeKey returns the name of a whole segment in the bucket.
 func (c *conn) wholeKey(num uint64) string { return c.segmentPrefix() + record.FileName(num) }
 
+// partKey returns the name of the part of a segment that begins at off.
 func (c *conn) partKey(num uint64, off int64) string {
 	return fmt.Sprintf("%s+%016x", c.wholeKey(num), off)
 }
 
-// parseSegmentKey reads a name below the node's prefix; off is -1 for a whole
-// segment.
+// parseSegmentKey is the inverse of wholeKey and partKey; off is -1 for a whole segment.
 func (c *conn) parseSegmentKey(key string) (num uint64, off int64, ok bool) {
 	name, part, isPart := strings.Cut(strings.TrimPrefix(key, c.segmentPrefix()), "+")
 	num, ok = record.ParseFileName(name)

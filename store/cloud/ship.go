@@ -15,21 +15,29 @@ import (
 	"allium/store/meta"
 )
 
-// segments are the copies of the log in the bucket. A sealed segment is there
-// whole, as s/<node>/<num>.seg. Of the segment that is being written, what each
-// pass found new is an object of its own, s/<node>/<num>.seg+<offset>, until the
-// segment is sealed. The index has how far each came. Segments that were retired
-// here go when everything before is shipped: what was live in them has moved by
-// then. One that is only missing here stays, and is fetched back when the store
-// opens. Parts give way to the whole when it was proved, see [record.Prove].
+// segments copies the log's segments to the bucket ("ships" them) and fetches them back.
+//
+// The segment that is being written is shipped in parts: each pass puts the bytes since the
+// last one as s/<node>/<num>.seg+<offset>. A sealed segment is put whole, as
+// s/<node>/<num>.seg, and its parts are deleted. If it has parts, [record.CheckSealed] must
+// find it intact first. The index records how much of each segment is shipped.
+//
+// A segment that was retired from the log is deleted from the bucket only after the rest of
+// the log is shipped: compaction has copied its live records there. Nothing is deleted while
+// damage is open. A segment that belongs to the log but is missing locally stays in the
+// bucket, and is fetched when the store opens.
 type segments struct {
 	*conn
-	unproved map[uint64]bool // segments that must not replace their parts; of the goroutine that ships, and at most as many as there are segments
+	// rejected are the sealed segments that CheckSealed rejected, so that they must not
+	// replace their parts. Only the goroutine that ships uses it. It has at most one entry
+	// for each segment.
+	rejected map[uint64]bool
 }
 
-func newSegments(c *conn) *segments { return &segments{conn: c, unproved: map[uint64]bool{}} }
+func newSegments(c *conn) *segments { return &segments{conn: c, rejected: map[uint64]bool{}} }
 
-// Ship brings the bucket up to the log, and tells how it went.
+// Ship copies to the bucket what was committed to the log when it began. It notes success in
+// the metrics and logs failure. Calls must not run concurrently.
 func (s *segments) Ship(ctx context.Context, log Log) {
 	err := s.ship(ctx, log)
 	if err == nil {
@@ -37,19 +45,19 @@ func (s *segments) Ship(ctx context.Context, log Log) {
 		return
 	}
 	if ctx.Err() == nil {
-		s.log.Warn("small objects are on this machine alone for now", "err", err)
+		s.log.Warn("cannot copy segments to the bucket; the newest small objects are only on this machine", "err", err)
 	}
 }
 
-// HasSegment reports whether something of a segment was shipped.
+// HasSegment reports whether a part of a segment, or all of it, was shipped.
 func (s *segments) HasSegment(num uint64) (bool, error) { return s.index.IsShipped(num) }
 
-// ship brings the bucket up to what was committed when it began.
+// ship ships each segment up to the watermark and then deletes retired segments.
 func (s *segments) ship(ctx context.Context, log Log) error {
-	if err := s.here(); err != nil {
+	if err := s.checkJoined(); err != nil {
 		return err
 	}
-	there, err := s.index.AllShipped()
+	shipped, err := s.index.AllShipped()
 	if err != nil {
 		return err
 	}
@@ -57,41 +65,44 @@ func (s *segments) ship(ctx context.Context, log Log) error {
 	if err != nil {
 		return err
 	}
-	// Read after the list: what is retired has been moved to before it.
+	// Read the watermark after the list: live records of a segment that is retired by
+	// now were copied to positions below it.
 	w, _, err := s.index.Watermark()
 	if err != nil {
 		return err
 	}
-	set := log.Segments()
+	inLog := log.Segments()
 	for _, num := range nums {
-		if _, of := set[num]; num > w.Seg || there[num].Whole || !of {
+		if _, ok := inLog[num]; num > w.Seg || shipped[num].Whole || !ok {
 			continue
 		}
-		if err := s.shipOne(ctx, log, num, w, there[num], set[num]); err != nil {
+		if err := s.shipOne(ctx, log, num, w, shipped[num], inLog[num]); err != nil {
 			return err
 		}
 	}
 	if open, _ := s.damage.Open(); open > 0 {
-		return nil // what is in the bucket may be all that is left
+		return nil // the bucket may have the only intact copy
 	}
-	for num, was := range there {
-		if _, of := set[num]; of || slices.Contains(nums, num) {
+	for num, was := range shipped {
+		if _, ok := inLog[num]; ok || slices.Contains(nums, num) {
 			continue
 		}
 		if err := s.retire(ctx, num, was.Whole); err != nil {
 			return err
 		}
-		delete(s.unproved, num)
+		delete(s.rejected, num)
 	}
 	return nil
 }
 
-// shipOne brings one segment up to the watermark. end is where its last record
-// ends, as the log says; 0 where it does not.
-func (s *segments) shipOne(ctx context.Context, log Log, num uint64, w index.Position, was index.Shipped, end int64) error {
+// shipOne ships one segment up to the watermark w. was is how much of it was shipped before.
+// end is the offset at which its last record ends, or 0 when that is unknown.
+func (s *segments) shipOne(
+	ctx context.Context, log Log, num uint64, w index.Position, was index.Shipped, end int64,
+) error {
 	f, err := log.OpenFile(num)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // retired meanwhile
+		return nil // the segment was retired meanwhile
 	}
 	if err != nil {
 		return meta.ReadError(err)
@@ -100,7 +111,7 @@ func (s *segments) shipOne(ctx context.Context, log Log, num uint64, w index.Pos
 	if num == w.Seg {
 		return s.shipPart(ctx, f, num, was, w.Off)
 	}
-	if s.unproved[num] {
+	if s.rejected[num] {
 		return nil
 	}
 	info, err := f.Stat()
@@ -108,18 +119,18 @@ func (s *segments) shipOne(ctx context.Context, log Log, num uint64, w index.Pos
 		return meta.ReadError(err)
 	}
 	if was.End > 0 {
-		wrong, err := record.Prove(ctx, f, info.Size(), end, was)
+		found, err := record.CheckSealed(ctx, f, info.Size(), end, was)
 		if err != nil {
 			return err
 		}
-		if wrong != nil { // the parts stay, and what they lack goes beside them
+		if found != nil { // the parts stay, and the bytes that they lack become one more part
 			if err := s.shipPart(ctx, f, num, was, min(info.Size(), max(end, was.End))); err != nil {
 				return err
 			}
-			s.unproved[num] = true
-			wrong.Kind, wrong.State, wrong.File = cmp.Or(wrong.Kind, meta.DamageLog), meta.DamageOpen, log.Name(num)
-			wrong.Reason += ", so the segment does not replace its parts in the bucket"
-			log.Lost(num, *wrong)
+			s.rejected[num] = true
+			found.Kind, found.State, found.File = cmp.Or(found.Kind, meta.DamageLog), meta.DamageOpen, log.Name(num)
+			found.Reason += ", so the segment does not replace its parts in the bucket"
+			log.ReportLoss(num, *found)
 			return nil
 		}
 	}
@@ -132,25 +143,27 @@ func (s *segments) shipOne(ctx context.Context, log Log, num uint64, w index.Pos
 	return s.deleteParts(ctx, num)
 }
 
-// shipPart ships what is new up to end.
+// shipPart puts the bytes from was.End up to end as one part. It does nothing when there
+// are none.
 func (s *segments) shipPart(ctx context.Context, f io.ReaderAt, num uint64, was index.Shipped, end int64) error {
 	if end <= was.End {
 		return nil
 	}
-	now := index.Shipped{End: end, Summed: was.Summed || was.End == 0}
+	now := index.Shipped{End: end, HasCRC: was.HasCRC || was.End == 0}
 	var err error
-	if now.Summed {
-		if now.Sum, err = record.Sum(ctx, f, was.End, end, was.Sum); err != nil {
+	if now.HasCRC {
+		if now.CRC, err = record.Checksum(ctx, f, was.End, end, was.CRC); err != nil {
 			return err
 		}
 	}
-	if err := s.bucket.Put(ctx, s.partKey(num, was.End), io.NewSectionReader(f, was.End, end-was.End), end-was.End, false); err != nil {
+	part := io.NewSectionReader(f, was.End, end-was.End)
+	if err := s.bucket.Put(ctx, s.partKey(num, was.End), part, part.Size(), false); err != nil {
 		return err
 	}
 	return s.index.SetShipped(num, now, true)
 }
 
-// retire deletes a segment in the bucket.
+// retire deletes a segment from the bucket, and then its entry from the index.
 func (s *segments) retire(ctx context.Context, num uint64, whole bool) error {
 	if whole {
 		if err := s.bucket.Delete(ctx, s.wholeKey(num)); err != nil {
@@ -163,6 +176,7 @@ func (s *segments) retire(ctx context.Context, num uint64, whole bool) error {
 	return s.index.DropShipped(num)
 }
 
+// deleteParts deletes all parts of a segment from the bucket.
 func (s *segments) deleteParts(ctx context.Context, num uint64) error {
 	for item, err := range s.bucket.List(ctx, s.wholeKey(num)+"+") {
 		if err != nil {

@@ -6,36 +6,37 @@ import (
 	"allium/store/meta"
 )
 
-// recoveryCounters count what recoveries and checks found and did, since the
-// start of the process.
+// recoveryCounters count findings of recoveries and checks, and what became of them, since the
+// process started.
 type recoveryCounters struct {
-	found    map[meta.DamageKind]*atomic.Int64 // entries of the list of damage; never written after newRecoveryCounters
-	repaired atomic.Int64                      // of them what peers gave back
-	accepted atomic.Int64                      // of them what an operator accepted
+	found    map[meta.DamageKind]*atomic.Int64 // findings added to the list; the map is fixed after newRecoveryCounters
+	repaired atomic.Int64                      // findings whose objects peers returned
+	accepted atomic.Int64                      // findings whose loss an operator accepted
 
-	Torn        atomic.Int64 // last batches of a log that were not whole, as a crash leaves them
-	Adopted     atomic.Int64 // files without a record that proved their name and were entered
-	quarantined atomic.Int64 // files set aside in quarantine/
-	Corrected   atomic.Int64 // places that could be told from what is left, and were written anew
+	Torn        atomic.Int64 // incomplete last batches of a log, which a crash leaves
+	Adopted     atomic.Int64 // files without a record whose bytes match their name and became objects
+	quarantined atomic.Int64 // files moved to quarantine/
+	Corrected   atomic.Int64 // damaged places that the store rewrote from other data
 }
 
 func newRecoveryCounters() *recoveryCounters {
 	c := &recoveryCounters{found: map[meta.DamageKind]*atomic.Int64{}}
-	for _, kind := range []meta.DamageKind{meta.DamageLog, meta.DamageBody, meta.DamageFile, meta.DamageNote, meta.DamageIndex, meta.DamageFormat} {
+	for _, kind := range []meta.DamageKind{meta.DamageLog, meta.DamageBody, meta.DamageFile, meta.DamageNote,
+		meta.DamageIndex, meta.DamageFormat} {
 		c.found[kind] = &atomic.Int64{}
 	}
 	return c
 }
 
-// noted counts a finding.
-func (c *recoveryCounters) noted(kind meta.DamageKind) {
+// countFound counts a new finding.
+func (c *recoveryCounters) countFound(kind meta.DamageKind) {
 	if n := c.found[kind]; n != nil {
 		n.Add(1)
 	}
 }
 
-// ended counts a finding that is no longer open.
-func (c *recoveryCounters) ended(as meta.DamageState) {
+// countEnded counts a finding that is no longer open.
+func (c *recoveryCounters) countEnded(as meta.DamageState) {
 	switch as {
 	case meta.DamageRepaired:
 		c.repaired.Add(1)

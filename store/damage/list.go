@@ -20,35 +20,38 @@ import (
 	"allium/store/meta"
 )
 
-// maxDamage bounds the list of damage. Where it is full, entries that are not
-// open make room; open ones beyond it are counted in the last one.
+// maxDamage is how many findings the list has at most. In a full list a new finding replaces
+// the oldest one that is not open. When all are open, the new one only adds to Left of the
+// last one.
 const maxDamage = 4096
 
-// FileList is the list on disk: a line of JSON each, behind the CRC-32C of
-// it in 8 hex digits. It is rewritten whole, by rename.
+// FileList is the name of the list's file. Each line is one finding: the CRC-32C of the JSON
+// in 8 hex digits, a space, and the JSON. Each change replaces the whole file by a rename.
 const FileList = "DAMAGE"
 
-// List is the list of damage of one store. It outlives restarts, so that
-// nobody needs to have read the log. A nil list takes nothing and has nothing.
+// List is the list of damage of one store. It outlives restarts, so that an operator need not
+// search the log for findings. Methods may be called concurrently. A nil List ignores Add and
+// has no findings.
 type List struct {
 	fs    vfs.FS
 	dir   string
 	log   *slog.Logger
-	Now   func() time.Time // the time of findings
+	Now   func() time.Time // the clock for findings
 	Count *recoveryCounters
 	save  sync.Mutex // held while the file is written; taken before mu
 
 	mu    sync.Mutex
 	list  []meta.Damage
-	dirty bool // the file is behind the list
+	dirty bool // list has changes that are not in the file
 }
 
-// NewList returns the list of the store in dir, which Load reads.
+// NewList returns an empty list for the store in dir. Load fills it from the file.
 func NewList(f vfs.FS, dir string, log *slog.Logger, now func() time.Time) *List {
 	return &List{fs: f, dir: dir, log: log, Now: now, Count: newRecoveryCounters()}
 }
 
-// Load reads the list. Lines that do not parse are damage themselves.
+// Load reads the list's file. If some lines cannot be read, Load adds one finding that counts
+// them: what they said is unknown. A missing file is an empty list.
 func (d *List) Load() error {
 	h, err := d.fs.Open(d.path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +77,8 @@ func (d *List) Load() error {
 	}
 	d.mu.Unlock()
 	if bad > 0 {
-		d.Add(meta.Damage{Kind: meta.DamageFormat, State: meta.DamageOpen, File: FileList, Offset: d.Now().UnixNano(), Length: int64(bad), Left: 1,
+		d.Add(meta.Damage{Kind: meta.DamageFormat, State: meta.DamageOpen, File: FileList, Offset: d.Now().UnixNano(),
+			Length: int64(bad), Left: 1,
 			Reason: fmt.Sprintf("%d lines of the list of damage cannot be read, so what they said is unknown", bad)})
 	}
 	return nil
@@ -94,17 +98,18 @@ func decodeDamage(line []byte, x *meta.Damage) error {
 	line, whole := bytes.CutSuffix(line, []byte("\n"))
 	var sum uint32
 	if len(line) < 9 || !whole {
-		return errors.New("a line is cut")
+		return errors.New("the line is truncated")
 	}
-	if _, err := fmt.Sscanf(string(line[:9]), "%08x ", &sum); err != nil || crc32.Checksum(line[9:], meta.Castagnoli) != sum {
-		return errors.New("a line has another checksum")
+	if _, err := fmt.Sscanf(string(line[:9]), "%08x ", &sum); err != nil ||
+		crc32.Checksum(line[9:], meta.Castagnoli) != sum {
+		return errors.New("the checksum of the line does not match")
 	}
 	return json.Unmarshal(line[9:], x)
 }
 
-// Add notes damage, tells the log, and writes the list. What is noted already
-// is not told again. A list that cannot be written is written with the next
-// entry: the damage is found again by the next start.
+// Add adds a finding, logs it and writes the list's file. It does nothing when the list has a
+// finding of the same place, except for a segment that came back and is missing again. If the
+// file cannot be written, the next change writes it, or the next start finds the damage again.
 func (d *List) Add(x meta.Damage) {
 	if d == nil {
 		return
@@ -119,17 +124,17 @@ func (d *List) Add(x meta.Damage) {
 	if !d.insert(x) {
 		return
 	}
-	d.Count.noted(x.Kind)
-	tell := d.log.Error
+	d.Count.countFound(x.Kind)
+	report := d.log.Error
 	if x.State != meta.DamageOpen {
-		tell = d.log.Warn
+		report = d.log.Warn
 	}
-	tell("the store is damaged", "kind", x.Kind, "state", x.State, "file", x.File, "offset", x.Offset,
+	report("the store is damaged", "kind", x.Kind, "state", x.State, "file", x.File, "offset", x.Offset,
 		"length", x.Length, "roots", x.Roots, "reason", x.Reason)
-	_ = d.write() // it was logged, and is tried again with the next entry
+	_ = d.write() // write logs a failure, and the next change tries again
 }
 
-// insert reports whether x is new.
+// insert adds x to the list and reports whether x is new. It does not write the file.
 func (d *List) insert(x meta.Damage) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -138,7 +143,7 @@ func (d *List) insert(x meta.Damage) bool {
 			continue
 		}
 		again := o.State == meta.DamageRepaired && x.State == meta.DamageOpen && x.Reason == SegmentMissing
-		if again { // it was back since
+		if again { // the segment came back after the first finding
 			d.list[i], d.dirty = x, true
 		}
 		return again
@@ -160,7 +165,7 @@ func (d *List) insert(x meta.Damage) bool {
 	return true
 }
 
-// All returns a copy of the list, oldest first.
+// All returns a copy of the findings, oldest first.
 func (d *List) All() []meta.Damage {
 	if d == nil {
 		return nil
@@ -170,7 +175,7 @@ func (d *List) All() []meta.Damage {
 	return append([]meta.Damage(nil), d.list...)
 }
 
-// Names reports whether an entry, open or not, is of that file.
+// Names reports whether a finding, open or not, is about file.
 func (d *List) Names(file string) bool {
 	if d == nil {
 		return false
@@ -180,8 +185,8 @@ func (d *List) Names(file string) bool {
 	return slices.ContainsFunc(d.list, func(x meta.Damage) bool { return x.File == file })
 }
 
-// Open reports how much damage is open, and of how much nobody knows what was
-// lost.
+// Open returns how many findings are open, and how many of those have lost records that
+// cannot be named.
 func (d *List) Open() (open, unknown int) {
 	if d == nil {
 		return 0, 0
@@ -199,8 +204,9 @@ func (d *List) Open() (open, unknown int) {
 	return open, unknown
 }
 
-// Update changes entries: change reports whether it changed one. It returns how
-// many were changed, when the list is on disk.
+// Update calls change for each finding; change may modify the finding and reports whether it
+// did. Update then writes the file. It returns how many findings changed, and an error when
+// the file could not be written. change must not call methods of d.
 func (d *List) Update(change func(*meta.Damage) bool) (n int, err error) {
 	if d == nil {
 		return 0, nil
@@ -222,14 +228,14 @@ func (d *List) Update(change func(*meta.Damage) bool) (n int, err error) {
 	}
 	d.mu.Unlock()
 	for _, x := range ended {
-		d.Count.ended(x.State)
-		d.log.Info("damage of the store is no longer open", "kind", x.Kind, "state", x.State, "file", x.File, "offset", x.Offset)
+		d.Count.countEnded(x.State)
+		d.log.Info("damage of the store is no longer open", "kind", x.Kind, "state", x.State, "file", x.File, "offset",
+			x.Offset)
 	}
 	return n, d.write()
 }
 
-// Accept ends all that is open, and returns it: whoever runs the store says that
-// what is lost is lost.
+// Accept ends all open findings and returns them. An operator calls it to accept the loss.
 func (d *List) Accept() (accepted []meta.Damage, err error) {
 	_, err = d.Update(func(x *meta.Damage) bool {
 		if x.State != meta.DamageOpen {
@@ -242,7 +248,7 @@ func (d *List) Accept() (accepted []meta.Damage, err error) {
 	return accepted, err
 }
 
-// write puts the list on disk, unless it is there.
+// write writes the list's file unless the file has all changes. It logs a failure.
 func (d *List) write() error {
 	d.save.Lock()
 	defer d.save.Unlock()
@@ -258,11 +264,12 @@ func (d *List) write() error {
 		d.mu.Lock()
 		d.dirty = true
 		d.mu.Unlock()
-		d.log.Warn("the list of damage cannot be written; it is in memory alone", "err", err)
+		d.log.Warn("cannot write the list of damage; new findings are only in memory", "err", err)
 	}
 	return err
 }
 
+// replace replaces the list's file, durably.
 func (d *List) replace(list []meta.Damage) error {
 	var p []byte
 	for _, x := range list {
@@ -275,6 +282,7 @@ func (d *List) replace(list []meta.Damage) error {
 	return fsys.ReplaceFile(d.fs, d.dir, FileList, p)
 }
 
-// SegmentMissing is the reason of damage that ends when the segment is back. Of one
-// with records that the index does not know it stays open: they are not read again.
+// SegmentMissing is the reason of a finding that ends when the segment is fetched from the
+// bucket. A segment with records that the index lacks is an exception: its finding stays
+// open, as those records are not read again.
 const SegmentMissing = "a segment is missing"

@@ -25,9 +25,12 @@ func TestDamageList(t *testing.T) {
 		return d
 	}
 	d := list()
-	d.Add(meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/1", Offset: 32, Length: 10, Left: 10, Reason: "r"})
-	d.Add(meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/1", Offset: 32, Length: 10, Left: 10, Reason: "again"})
-	d.Add(meta.Damage{Kind: meta.DamageBody, State: meta.DamageOpen, File: "seg/1", Offset: 99, Roots: []b3.Root{b3.Sum([]byte("x"))}, Reason: "r"})
+	d.Add(meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/1", Offset: 32, Length: 10, Left: 10,
+		Reason: "r"})
+	d.Add(meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/1", Offset: 32, Length: 10, Left: 10,
+		Reason: "again"})
+	d.Add(meta.Damage{Kind: meta.DamageBody, State: meta.DamageOpen, File: "seg/1", Offset: 99,
+		Roots: []b3.Root{b3.Sum([]byte("x"))}, Reason: "r"})
 	d.Add(meta.Damage{Kind: meta.DamageFormat, State: meta.DamageMended, File: "FORMAT", Reason: "r"})
 	d = list()
 	if got := d.All(); len(got) != 3 || got[1].Roots[0] != b3.Sum([]byte("x")) {
@@ -63,15 +66,15 @@ func TestSegmentMissingAgain(t *testing.T) {
 	}
 }
 
-// TestDamageListDamaged flips each byte of the list: no entry is lost without a
-// word.
+// TestDamageListDamaged flips each byte of the list's file: no finding is lost unnoticed.
 func TestDamageListDamaged(t *testing.T) {
 	fs := vfs.NewMem()
 	if err := fs.MkdirAll("s/tmp", 0o700); err != nil {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	NewList(fs, "s", log, time.Now).Add(meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/1", Left: 1, Reason: "r"})
+	NewList(fs, "s", log, time.Now).Add(meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/1", Left: 1,
+		Reason: "r"})
 	whole, err := fsys.ReadFile(fs, "s/DAMAGE")
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +104,8 @@ func TestDamageListDamagedAgain(t *testing.T) {
 	}
 	d := NewList(fs, "s", slog.New(slog.DiscardHandler), time.Now)
 	for range 2 {
-		d.Add(meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/1", Offset: time.Now().UnixNano(), Left: 1, Reason: "r"})
+		d.Add(meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: "seg/1", Offset: time.Now().UnixNano(),
+			Left: 1, Reason: "r"})
 		whole, err := fsys.ReadFile(fs, "s/DAMAGE")
 		if err != nil {
 			t.Fatal(err)

@@ -15,35 +15,35 @@ import (
 	"allium/store/meta"
 )
 
-// Bounds of quarantine/. What finds no place there stays where it is.
+// Bounds of quarantine/. A file that would exceed them stays where it is.
 const (
 	maxQuarantineBytes = 1 << 30
 	maxQuarantineFiles = 1024
 )
 
-// ErrQuarantineFull reports that a file stays where it is.
-var ErrQuarantineFull = status.Errorf(status.NoSpace, "the store's %s directory is full; look through it and delete what is not needed", fsys.DirQuarantine)
+// ErrQuarantineFull reports that quarantine/ is full, so that a file stays where it is.
+var ErrQuarantineFull = status.Errorf(status.NoSpace,
+	"the store's %s directory is full; look through it and delete what is not needed", fsys.DirQuarantine)
 
-// Quarantine is where files go that nothing accounts for and that prove
-// nothing. The store never reads them, and never removes one: that is for the
-// operator to do.
+// Quarantine holds files that no record of the store accounts for and that cannot be verified.
+// The store never reads or removes a file there: the operator does. Methods may be called
+// concurrently.
 type Quarantine struct {
 	fs     vfs.FS
 	dir    string // of the store
 	log    *slog.Logger
 	damage *List
-	moving chan struct{} // one token: who holds it moves
+	moving chan struct{} // has a token while a call moves files
 
-	files, bytes atomic.Int64
+	files, bytes atomic.Int64 // in quarantine/
 }
 
-// NewQuarantine returns the quarantine of the store in dir, which notes in list
-// what it takes.
+// NewQuarantine returns the quarantine of the store in dir. It adds its findings to list.
 func NewQuarantine(f vfs.FS, dir string, log *slog.Logger, list *List) *Quarantine {
 	return &Quarantine{fs: f, dir: dir, log: log, damage: list, moving: make(chan struct{}, 1)} // bound: one token
 }
 
-// Load counts what is there, when the store opens.
+// Load counts the files in quarantine/ and their bytes. The store calls it when it opens.
 func (q *Quarantine) Load() error {
 	names, err := q.fs.List(q.path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,9 +63,10 @@ func (q *Quarantine) Load() error {
 
 func (q *Quarantine) path() string { return q.fs.PathJoin(q.dir, fsys.DirQuarantine) }
 
-// Take moves those of the files that exist, which are one finding, and notes
-// why. Where none exists it does nothing. It returns errQuarantineFull, or what
-// the disk said, when one of them stays.
+// Take moves those of files that exist to quarantine/ and adds why as one finding for all of
+// them. It does nothing when none exists. When a file cannot be moved, it and those after it
+// stay where they are, and Take returns ErrQuarantineFull or the error of the disk; the
+// finding is added all the same.
 func (q *Quarantine) Take(why meta.Damage, files ...string) error {
 	q.moving <- struct{}{} // held for a few renames and a sync
 	defer func() { <-q.moving }()
@@ -103,13 +104,14 @@ func (q *Quarantine) Take(why meta.Damage, files ...string) error {
 		why.Reason += "; see " + strings.Join(moved, ", ")
 	}
 	if failure != nil {
-		q.log.Warn("a file that nothing accounts for stays where it is", "file", why.File, "err", failure)
+		q.log.Warn("cannot move a file that belongs to no object to quarantine/; it stays where it is",
+			"file", why.File, "err", failure)
 	}
 	q.damage.Add(why)
 	return failure
 }
 
-// Put moves a file of which the damage is noted already.
+// Put moves a file to quarantine/ without adding a finding: the list has one already.
 func (q *Quarantine) Put(file string) error {
 	q.moving <- struct{}{} // held for a rename and a sync
 	defer func() { <-q.moving }()
@@ -123,12 +125,13 @@ func (q *Quarantine) Put(file string) error {
 	return err
 }
 
-// Below is a file's name below the store's directory.
+// Below returns the path of a file relative to the store's directory.
 func (q *Quarantine) Below(file string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(file, q.dir), "/")
 }
 
-// move moves one file, to a name that no other has there.
+// move moves one file of size bytes to quarantine/, under its name and the first free number.
+// It returns the new path, relative to the store's directory. The caller syncs quarantine/.
 func (q *Quarantine) move(file string, size int64) (name string, err error) {
 	if q.files.Load() >= maxQuarantineFiles || q.bytes.Load()+size > maxQuarantineBytes {
 		return "", ErrQuarantineFull
@@ -153,8 +156,8 @@ func (q *Quarantine) move(file string, size int64) (name string, err error) {
 	return q.fs.PathJoin(fsys.DirQuarantine, name), nil
 }
 
-// Note notes damage of which no file is moved.
+// Note adds a finding without moving a file.
 func (q *Quarantine) Note(why meta.Damage) { q.damage.Add(why) }
 
-// Held returns how many files are in quarantine/, and their bytes.
+// Held returns how many files are in quarantine/ and the sum of their sizes in bytes.
 func (q *Quarantine) Held() (files, bytes int64) { return q.files.Load(), q.bytes.Load() }

@@ -7,21 +7,25 @@ import (
 	"allium/store/meta"
 )
 
-// Settle ends the open damage whose objects are all back: those it names, none of
-// whose records is missing. here reports whether an object is visible and not known to
-// be damaged. whole says that a walk over everything that pins promise has just found
-// nothing lost; without it nothing is known of an entry that names only the first of
-// its objects. It returns how many entries it ended.
-func (d *List) Settle(whole bool, here func(b3.Root) (bool, error)) (int, error) {
-	return d.settle(whole, here, func(meta.Damage) bool { return true })
+// Settle ends the open findings whose objects are all present again, and returns how many it
+// ended. It skips a finding that names no object or has lost records that cannot be named.
+//
+// present reports whether an object is visible and not known to be damaged. complete says
+// that a walk over everything that pins promise has just found nothing lost. Without it,
+// Settle also skips a finding with MaxDamageRoots objects, which may affect more objects
+// than it names.
+func (d *List) Settle(complete bool, present func(b3.Root) (bool, error)) (int, error) {
+	return d.settle(complete, present, func(meta.Damage) bool { return true })
 }
 
-// Restored takes note of an object that a repair brought back and that is here now.
-// Where an open entry names it, the entry ends when all that it names is back. Else,
-// where the object was absent, its record of so many bytes is one of those of which
-// nobody knew whose they were, and that much less of them is left; the caller knows
-// that a pin promises it.
-func (d *List) Restored(root b3.Root, absent bool, record int64, here func(b3.Root) (bool, error)) error {
+// Restored updates the findings after a repair brought back root, which a pin promises. An
+// open finding that names root ends when all objects that it names are present.
+//
+// If no open finding names root and root was absent before, its record was among the lost
+// ones that cannot be named. Restored then subtracts record, the length of that record in
+// bytes, from Left of the open findings, oldest first. A finding whose Left becomes 0 ends
+// when all objects that it names, if any, are present. present is as for Settle.
+func (d *List) Restored(root b3.Root, absent bool, record int64, present func(b3.Root) (bool, error)) error {
 	named := false
 	names := func(x meta.Damage) bool {
 		if !slices.Contains(x.Roots, root) {
@@ -30,7 +34,7 @@ func (d *List) Restored(root b3.Root, absent bool, record int64, here func(b3.Ro
 		named = true
 		return true
 	}
-	if _, err := d.settle(false, here, names); err != nil || named || !absent {
+	if _, err := d.settle(false, present, names); err != nil || named || !absent {
 		return err
 	}
 	left := record
@@ -48,33 +52,33 @@ func (d *List) Restored(root b3.Root, absent bool, record int64, here func(b3.Ro
 	}); err != nil {
 		return err
 	}
-	_, err := d.settle(false, here, func(x meta.Damage) bool { return len(x.Roots) > 0 })
+	_, err := d.settle(false, present, func(x meta.Damage) bool { return len(x.Roots) > 0 })
 	return err
 }
 
-// settle ends the open entries that which picks and of which everything is back.
-func (d *List) settle(whole bool, here func(b3.Root) (bool, error), which func(meta.Damage) bool) (int, error) {
-	var back []meta.Damage
+// settle is Settle for the findings that which selects.
+func (d *List) settle(complete bool, present func(b3.Root) (bool, error), which func(meta.Damage) bool) (int, error) {
+	var restored []meta.Damage
 	for _, x := range d.All() {
 		if x.State != meta.DamageOpen || !which(x) || x.Left > 0 || len(x.Roots) == 0 {
 			continue
 		}
-		if len(x.Roots) == meta.MaxDamageRoots && !whole { // there may be more
+		if len(x.Roots) == meta.MaxDamageRoots && !complete { // the finding may affect more objects
 			continue
 		}
-		ok, err := all(x.Roots, here)
+		ok, err := all(x.Roots, present)
 		if err != nil {
 			return 0, err
 		}
 		if ok {
-			back = append(back, x)
+			restored = append(restored, x)
 		}
 	}
-	if len(back) == 0 {
+	if len(restored) == 0 {
 		return 0, nil
 	}
 	return d.Update(func(x *meta.Damage) bool {
-		for _, o := range back {
+		for _, o := range restored {
 			if x.State == meta.DamageOpen && x.Left == 0 && x.Same(o) {
 				x.State = meta.DamageRepaired
 				return true
@@ -84,10 +88,10 @@ func (d *List) settle(whole bool, here func(b3.Root) (bool, error), which func(m
 	})
 }
 
-// all reports whether all of roots are here.
-func all(roots []b3.Root, here func(b3.Root) (bool, error)) (bool, error) {
+// all reports whether all of roots are present.
+func all(roots []b3.Root, present func(b3.Root) (bool, error)) (bool, error) {
 	for _, root := range roots {
-		if ok, err := here(root); err != nil || !ok {
+		if ok, err := present(root); err != nil || !ok {
 			return false, err
 		}
 	}

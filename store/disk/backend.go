@@ -24,109 +24,112 @@ import (
 	"allium/store/segment"
 )
 
-// Backend is the embedded backend: files in one directory, as store/FORMAT.md has it.
-// Small objects are in the log, large ones are files; the index knows both.
+// Backend is a backend whose files are in one directory. Small objects are in the
+// log, large ones in files of their own or in a bucket; the index has both. It is
+// safe for concurrent use between Open and Close.
 type Backend struct {
-	*blob.Files // of large objects and unfinished ones; nil before Open
+	*blob.Files // large objects, downloads and uploads; nil before Open
 
-	cfg    Options
-	raw    vfs.FS // below fs
-	fs     *fsys.Sparing
-	dir    *layout
-	disk   *reserve // with why the store is only read, if it is
-	log    *slog.Logger
-	budget *limits.Budget
-	count  meta.Totals
-	cloud  *cloud.Cloud // nil: everything is in the directory
+	cfg  Options
+	raw  vfs.FS // below fs
+	fs   *fsys.Sparing
+	dir  *layout
+	disk *reserve // also knows whether the store is read-only
+	log  *slog.Logger
 
-	lock     io.Closer
-	damage   *damage.List
-	aside    *damage.Quarantine
-	opened   chan struct{} // closed when the store is ready
-	index    *index.Index
-	segments *segment.Log
-	compact  *segment.Compactor
-	orders   *limits.Budget
+	objectBytes *limits.Budget // small objects that wait for a commit
+	changeBytes *limits.Budget // other changes that wait for a commit
+
+	count meta.Totals
+	cloud *cloud.Cloud // nil without a bucket
+
+	lock       io.Closer
+	damage     *damage.List
+	quarantine *damage.Quarantine
+	opened     chan struct{} // closed when the store is ready
+	index      *index.Index
+	segments   *segment.Log
+	compact    *segment.Compactor
 }
 
-// Options say what a backend works on.
+// Options are the settings and dependencies of a backend.
 type Options struct {
 	Dir string
 	FS  vfs.FS
 
-	ReserveBytes   limits.Bytes // that writes leave free on the disk
-	SegmentBytes   limits.Bytes // at which a segment is closed
-	ZeroAheadBytes limits.Bytes // most bytes of zeros ahead of the end of the log
-	CommitBytes    limits.Bytes // of small objects that wait for a commit; a batch is half of it
-	CompactRate    limits.Bytes // bytes a second that compaction moves at most
-	IndexCache     int64        // bytes of the index kept in RAM
+	ReserveBytes   limits.Bytes // free bytes that writes leave on the disk
+	SegmentBytes   limits.Bytes // size at which a segment is closed
+	ZeroAheadBytes limits.Bytes // largest number of zeros written ahead of the end of the log
+	CommitBytes    limits.Bytes // bytes of small objects that may wait for a commit; a batch is at most half
+	CompactRate    limits.Bytes // largest number of bytes per second that compaction moves
+	IndexCache     int64        // bytes of the index cached in RAM
 	HashWorkers    int          // goroutines that hash one object in a rebuild
 
-	SegmentFiles, IndexFiles int // files that are kept open
+	SegmentFiles, IndexFiles int // open files that the log and the index may cache
 
-	Bucket *bucket.Config // nil: everything is in the directory
-	Meters *bucket.Meters // of the bucket
+	Bucket *bucket.Config // nil without a bucket
+	Meters *bucket.Meters // limits and metrics of the bucket
 
 	Log    *slog.Logger
 	Clock  *meta.Clock
 	Limits *limits.Registry
 
-	Denied    func(root b3.Root) error                            // why an object must not be stored; may be nil
-	Arrived   func(ctx context.Context, root b3.Root, size int64) // told of objects that were found; may be nil
-	Shed      func() (closed int)                                 // closes files that are kept open only for speed; may be nil
-	Recovered *atomic.Int64                                       // counts what opening has looked at; may be nil
+	// These may be nil.
+
+	Denied    func(root b3.Root) error                            // why an object must not be stored
+	Adopted   func(ctx context.Context, root b3.Root, size int64) // called with objects found among the files
+	Shed      func() (closed int)                                 // closes files that are cached open
+	Recovered *atomic.Int64                                       // records and objects that opening has looked at
 }
 
 // New returns a backend, which Open opens.
 func New(o Options) *Backend {
-	last := fsys.NewBallast(o.FS, o.Dir, ballastSize(int64(o.ReserveBytes)))
+	withBallast := fsys.NewBallast(o.FS, o.Dir, ballastSize(int64(o.ReserveBytes)))
 	d := &Backend{
-		cfg: o, raw: o.FS, fs: fsys.NewSparing(last), log: o.Log, opened: make(chan struct{}),
-		budget: o.Limits.NewBudget(limits.Spec{
-			Name: "store.commit", Path: "puts → the segment writer (bytes)", Policy: "wait for the commit under way",
+		cfg: o, raw: o.FS, fs: fsys.NewSparing(withBallast), log: o.Log, opened: make(chan struct{}),
+		objectBytes: o.Limits.NewBudget(limits.Spec{
+			Name:   "store.commit",
+			Path:   "puts → the segment writer (bytes)",
+			Policy: "wait for the running commit",
 		}, int64(o.CommitBytes)),
-		orders: o.Limits.NewBudget(limits.Spec{
-			Name: "store.changes", Path: "removals, pins, large objects → the segment writer (bytes)", Policy: "wait for the commit under way",
+		changeBytes: o.Limits.NewBudget(limits.Spec{
+			Name:   "store.changes",
+			Path:   "removals, pins, large objects → the segment writer (bytes)",
+			Policy: "wait for the running commit",
 		}, int64(o.CommitBytes)),
 	}
 	if o.Recovered == nil {
 		d.cfg.Recovered = new(atomic.Int64)
 	}
 	d.dir = &layout{fs: d.fs, root: o.Dir}
-	d.disk = &reserve{fs: d.fs, dir: o.Dir, bytes: int64(o.ReserveBytes), ballast: last.Ballast, log: o.Log}
+	d.disk = &reserve{
+		fs: d.fs, dir: o.Dir, bytes: int64(o.ReserveBytes), ballast: withBallast.Ballast, log: o.Log,
+	}
 	if o.Shed != nil {
 		d.fs.Shed = o.Shed
 	}
 	d.damage = damage.NewList(d.fs, o.Dir, o.Log, time.Now)
-	d.aside = damage.NewQuarantine(d.fs, o.Dir, o.Log, d.damage)
+	d.quarantine = damage.NewQuarantine(d.fs, o.Dir, o.Log, d.damage)
 	if o.Bucket != nil {
 		d.cloud = cloud.New(cloud.Options{
-			Bucket: *o.Bucket, Meters: o.Meters, Log: o.Log, FS: d.fs, Dir: o.Dir, Damage: d.damage, Space: d.disk.space,
+			Bucket: *o.Bucket, Meters: o.Meters, Log: o.Log,
+			FS: d.fs, Dir: o.Dir, Damage: d.damage, Space: d.disk.space,
 		})
 	}
 	return d
 }
 
-// Frozen reports whether the store is only read, as its disk takes no writes.
-func (d *Backend) Frozen() bool { return d.disk.frozen != nil }
+// ReadOnly reports whether the store is read-only because its disk takes no writes.
+func (d *Backend) ReadOnly() bool { return d.disk.readOnly != nil }
 
-// Descriptors returns what became of the demand for file descriptors.
+// Descriptors returns how often the process was out of file descriptors.
 func (d *Backend) Descriptors() fsys.Descriptors { return d.fs.Stats() }
 
-// Shed closes the segments that nobody reads right now, and returns how many. The
-// backend is open.
-func (d *Backend) Shed() int { return d.segments.Shed() }
+// Shed closes the segments that are cached open and not being read, and returns how
+// many it closed. The backend must be open.
+func (d *Backend) Shed() int { return d.segments.CloseIdle() }
 
-// Segments returns the numbers of the segments on disk, ascending.
-func (d *Backend) Segments() ([]uint64, error) { return d.segments.List() }
-
-// CheckSegment reads one segment up to where it ended when the check began, and
-// notes what cannot be read.
-func (d *Backend) CheckSegment(ctx context.Context, num uint64) error {
-	return d.segments.Check(ctx, num)
-}
-
-// Log returns the log, from Open on. It is for tests.
+// Log returns the log, for tests. It is nil before Open.
 func (d *Backend) Log() *segment.Log { return d.segments }
 
 // Serve implements the backend of a store.
@@ -135,7 +138,7 @@ func (d *Backend) Serve(ctx context.Context) {
 	defer stop()
 	var writer, others sync.WaitGroup
 	writer.Go(func() { d.segments.Serve(writing) })
-	if d.disk.frozen == nil {
+	if d.disk.readOnly == nil {
 		others.Go(func() { d.compact.Serve(ctx) })
 		others.Go(func() { d.Files.Serve(ctx, d.opened) })
 		others.Go(func() { d.disk.serve(ctx) })
@@ -145,27 +148,28 @@ func (d *Backend) Serve(ctx context.Context) {
 	}
 	<-ctx.Done()
 	others.Wait()
-	// What fails is sticky, and close returns it; nobody was told of the rest.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastUpload)
+	// A failure of Flush is sticky and Close returns it. No deferred object that it
+	// loses was acknowledged.
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	_ = d.Files.Flush(last)
-	_ = d.Forget() // or the next start unlinks
+	_ = d.Files.Flush(closing)
+	_ = d.Forget() // if it fails, the next start unlinks the files
 	stop()
 	writer.Wait()
 	if d.cloud != nil {
-		d.cloud.Ship(last, d.segments)
+		d.cloud.Ship(closing, d.segments)
 	}
 }
 
-// lastUpload is how long a store that closes waits for the bucket.
-const lastUpload = 3 * time.Second
+// closeTimeout is how long a store that closes waits for the bucket.
+const closeTimeout = 3 * time.Second
 
 // Ready implements the backend of a store.
 func (d *Backend) Ready() { close(d.opened) }
 
 // Close implements the backend of a store.
 func (d *Backend) Close() error {
-	if d.disk.frozen != nil {
+	if d.disk.readOnly != nil {
 		return d.release()
 	}
 	if failed := d.index.Damage(); failed != nil {
@@ -175,7 +179,7 @@ func (d *Backend) Close() error {
 	if e := d.Failure(); err == nil {
 		err = e
 	}
-	if summary, ok := d.segments.Summary(); ok && err == nil {
+	if summary, ok := d.segments.EncodeTotals(); ok && err == nil {
 		err = d.index.SetClean(summary)
 		if status.Of(err) == status.NoSpace {
 			d.log.Warn("the disk is full; the next start reads the end of the log again", "err", err)
@@ -188,13 +192,20 @@ func (d *Backend) Close() error {
 	return err
 }
 
-// NoteIndexDamage has the next start make the index anew. The time is part of the
-// finding: an index may be damaged again, long after it was mended.
+// NoteIndexDamage adds a finding that makes the next start rebuild the index.
 func (d *Backend) NoteIndexDamage(why error) {
-	d.damage.Add(meta.Damage{Kind: meta.DamageIndex, State: meta.DamageOpen, File: fsys.DirIndex, Offset: d.damage.Now().UnixNano(), Reason: why.Error()})
+	d.addFinding(meta.DamageIndex, meta.DamageOpen, fsys.DirIndex, why.Error())
 }
 
-// release gives back what open acquired, as far as it came.
+// addFinding adds damage of a whole file. Its Offset is the time, because the same
+// file may be damaged again later, and findings of one place are only added once.
+func (d *Backend) addFinding(kind meta.DamageKind, state meta.DamageState, file, reason string) {
+	d.damage.Add(meta.Damage{
+		Kind: kind, State: state, File: file, Offset: d.damage.Now().UnixNano(), Reason: reason,
+	})
+}
+
+// release closes what Open has opened so far.
 func (d *Backend) release() error {
 	var errs []error
 	if d.segments != nil {
@@ -216,7 +227,7 @@ func (d *Backend) release() error {
 func (d *Backend) Get(root b3.Root) (meta.Entry, bool, error) {
 	e, ok, err := d.index.Get(root)
 	if ok {
-		err = d.segments.Uncertain(root)
+		err = d.segments.UncertainRemoval(root)
 	}
 	return e, ok && err == nil, err
 }
@@ -226,7 +237,7 @@ func (d *Backend) GetAll(roots []b3.Root) ([]meta.Entry, error) {
 	es, err := d.index.GetAll(roots)
 	for i := range es {
 		if err == nil && !es[i].Root.IsZero() {
-			err = d.segments.Uncertain(es[i].Root)
+			err = d.segments.UncertainRemoval(es[i].Root)
 		}
 	}
 	return es, err
@@ -243,7 +254,7 @@ func (d *Backend) Entries(root b3.Root, page []meta.Entry) ([]meta.Entry, error)
 	if err != nil || len(page) == first {
 		return page, err
 	}
-	return page, d.index.Uses(page[first:])
+	return page, d.index.FillUses(page[first:])
 }
 
 // Read implements the backend of a store.
@@ -262,8 +273,8 @@ func (d *Backend) Flush(ctx context.Context) error {
 	return d.Files.Flush(ctx)
 }
 
-// RemoveAll does not stop waiting when the context ends: whether the object will
-// be gone must be known before somebody may put it again.
+// RemoveAll implements the backend of a store. It ignores the context: the caller
+// must know whether an object is gone before it may be put again.
 func (d *Backend) RemoveAll(_ context.Context, es []meta.Entry) error {
 	if len(es) == 0 {
 		return nil
@@ -287,14 +298,14 @@ func (d *Backend) RemoveAll(_ context.Context, es []meta.Entry) error {
 
 // Touch implements the backend of a store.
 func (d *Backend) Touch(used map[b3.Root]meta.Second, age meta.Second) error {
-	if d.disk.frozen != nil {
-		return nil //nolint:nilerr // a use is a hint for evictions, of which there are none
+	if d.disk.readOnly != nil {
+		return nil //nolint:nilerr // a use matters only to evictions, and a read-only store has none
 	}
 	return d.segments.Touch(used, age)
 }
 
 // UsedAt implements the backend of a store.
-func (d *Backend) UsedAt(e meta.Entry) (meta.Second, error) { return d.index.UsedAt(e) }
+func (d *Backend) UsedAt(e meta.Entry) (meta.Second, error) { return d.index.LastUse(e) }
 
 // Mark implements the backend of a store.
 func (d *Backend) Mark(e meta.Entry, corrupt bool) error {
@@ -323,23 +334,23 @@ func (d *Backend) Totals() *meta.Totals { return &d.count }
 
 // Usage implements the backend of a store.
 func (d *Backend) Usage() meta.Usage {
+	log := d.segments.Usage()
 	u := meta.Usage{
+		Segments: log.Segments, Spares: log.Spares, SpareBytes: log.SpareBytes,
+		SegmentBytes: log.Bytes, SegmentLiveBytes: log.LiveBytes,
 		LargeBytes: d.count.LargeBytes.Load(), OutboardBytes: d.count.OutboardBytes.Load(),
+		IndexBytes: d.index.DiskBytes(), BallastBytes: d.disk.ballast.Bytes(),
 	}
 	u.Compactions, u.CompactedBytes, u.ReclaimedBytes = d.compact.Stats()
-	log := d.segments.Usage()
-	u.Segments, u.Spares, u.SpareBytes, u.SegmentBytes, u.SegmentLiveBytes = log.Segments, log.Spares, log.SpareBytes, log.Bytes, log.LiveBytes
-	u.QuarantineFiles, u.QuarantineBytes = d.aside.Held()
-	u.BallastBytes = d.disk.ballast.Held()
-	u.IndexBytes = d.index.DiskBytes()
+	u.QuarantineFiles, u.QuarantineBytes = d.quarantine.Held()
 	u.FreeBytes, _ = d.disk.free()
 	return u
 }
 
 // Failure implements the backend of a store.
 func (d *Backend) Failure() error {
-	if d.disk.frozen != nil {
-		return d.disk.frozen
+	if d.disk.readOnly != nil {
+		return d.disk.readOnly
 	}
 	for _, failure := range []func() error{d.index.Failure, d.segments.Failure, d.Files.Failure} {
 		if err := failure(); err != nil {
@@ -352,22 +363,22 @@ func (d *Backend) Failure() error {
 // Damages implements the backend of a store.
 func (d *Backend) Damages() *damage.List { return d.damage }
 
-// Free is what the disk has left, the ballast among it, and what the compactor is
-// about to give back of it. When that is needed the compactor is told.
+// Free returns the free bytes of the disk, including the ballast, and the bytes that
+// the compactor is about to free. known is false if the file system cannot tell.
 func (d *Backend) Free() (free, coming int64, known bool) {
 	if free, known = d.disk.free(); !known {
 		return -1, 0, false
 	}
-	return free, d.compact.Coming(), true
+	return free, d.compact.PendingBytes(), true
 }
 
-// ScrubState implements scrubPlace.
+// ScrubState implements scrub.Place.
 func (d *Backend) ScrubState() ([]byte, error) {
-	return d.index.Scrub()
+	return d.index.ScrubState()
 }
 
-// SetScrubState implements scrubPlace.
-func (d *Backend) SetScrubState(v []byte) error { return d.index.SetScrub(v) }
+// SetScrubState implements scrub.Place.
+func (d *Backend) SetScrubState(v []byte) error { return d.index.SetScrubState(v) }
 
 // Away implements the backend of a store.
 func (d *Backend) Away() error {

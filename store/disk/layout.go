@@ -25,17 +25,17 @@ import (
 // reads.
 const formatVersion = record.Version
 
-// formatNotes is the first version that keeps what is known of downloads and
-// uploads in notes beside their files.
+// formatNotes is the first version that has note files beside the files of downloads
+// and uploads.
 const formatNotes = 3
 
-// formatHead is the first line of FORMAT; the second is "format " and the
+// formatHead is the first line of FORMAT. The second line is "format " and the
 // version.
 const formatHead = "allium store\n"
 
 func formatText(version int) []byte { return fmt.Appendf(nil, "%sformat %d\n", formatHead, version) }
 
-// parseFormat reads FORMAT.
+// parseFormat parses the content of FORMAT.
 func parseFormat(p []byte) (version int, err error) {
 	line, ok := bytes.CutPrefix(p, []byte(formatHead))
 	if ok {
@@ -49,20 +49,19 @@ func parseFormat(p []byte) (version int, err error) {
 	return version, nil
 }
 
-// layout is the directory of a store: its names, its version, its lock.
+// layout is the directory of a store: its file names, its version and its lock.
 type layout struct {
-	fs   vfs.FS
-	root string
-	bad  string // what is wrong with FORMAT, where it could be told
+	fs        vfs.FS
+	root      string
+	badFormat string // what is wrong with FORMAT if the segments told the version
 }
 
 func (l *layout) path(elem ...string) string {
 	return l.fs.PathJoin(append([]string{l.root}, elem...)...)
 }
 
-// version reads the version of the store, 0 when there is none yet. A file
-// that is damaged or missing is told from the segments: their headers say the
-// version too.
+// version returns the version of the store, 0 if there is no store yet. If FORMAT is
+// damaged or missing, the headers of the segments tell the version.
 func (l *layout) version() (version int, err error) {
 	p, err := fsys.ReadFile(l.fs, l.path(fsys.FileFormat))
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -80,19 +79,21 @@ func (l *layout) version() (version int, err error) {
 	}
 	switch {
 	case written > 0:
-		l.bad = fmt.Sprintf("FORMAT is damaged or missing (%.40q); the segments are of format %d", p, written)
+		l.badFormat = fmt.Sprintf("FORMAT is damaged or missing (%.40q); the segments are of format %d", p, written)
 		return written, nil
 	case missing:
 		return 0, l.checkVacant()
 	case err != nil:
 		return 0, err
 	}
-	return 0, status.Errorf(status.Unsupported, "%s has format %d and this program knows formats up to %d; use a newer allium: %w", l.root, version, formatVersion, ErrVersion)
+	return 0, status.Errorf(status.Unsupported,
+		"%s has format %d and this program knows formats up to %d; use a newer allium: %w",
+		l.root, version, formatVersion, ErrVersion)
 }
 
-// versionOfSegments is the format that the segments have, 0 where there are none or
-// one of them is of a newer format. A program of a newer format begins a segment
-// of its own before it writes anything else.
+// versionOfSegments returns the newest format of the segments. It returns 0 if there
+// are none, or if one has a newer format than this program knows. A program with a
+// newer format begins a new segment before it writes anything else.
 func (l *layout) versionOfSegments() (version int, err error) {
 	dir := l.path(fsys.DirSegments)
 	names, err := l.fs.List(dir)
@@ -111,7 +112,7 @@ func (l *layout) versionOfSegments() (version int, err error) {
 			return 0, meta.ReadError(err)
 		}
 		v, newer, err := record.VersionOf(f)
-		_ = f.Close() // was only read
+		_ = f.Close() // only read
 		if err != nil || newer {
 			return 0, err
 		}
@@ -120,8 +121,8 @@ func (l *layout) versionOfSegments() (version int, err error) {
 	return version, nil
 }
 
-// checkVacant refuses a directory without FORMAT that holds anything but the
-// beginnings of a store.
+// checkVacant returns an error if a directory without FORMAT has anything in it but
+// the beginning of a store.
 func (l *layout) checkVacant() error {
 	names, err := l.fs.List(l.root)
 	if err != nil {
@@ -129,9 +130,11 @@ func (l *layout) checkVacant() error {
 	}
 	for _, name := range names {
 		switch name {
-		case fsys.FileLock, segment.FileTail, damage.FileList, fsys.DirIndex, fsys.DirSegments, fsys.DirObjects, fsys.DirPart, fsys.DirTemp, fsys.DirQuarantine, fsys.DirBallast:
+		case fsys.FileLock, segment.FileTail, damage.FileList, fsys.DirIndex, fsys.DirSegments, fsys.DirObjects,
+			fsys.DirPart, fsys.DirTemp, fsys.DirQuarantine, fsys.DirBallast:
 		default:
-			return status.Errorf(status.Conflict, "%s is not a store and holds %q; choose an empty directory", l.root, name)
+			return status.Errorf(status.Conflict, "%s is not a store and contains %q; choose an empty directory",
+				l.root, name)
 		}
 	}
 	dirs := []string{l.path(fsys.DirSegments)}
@@ -144,17 +147,18 @@ func (l *layout) checkVacant() error {
 			return meta.ReadError(err)
 		}
 		if len(names) > 0 {
-			return status.Errorf(status.Corrupt, "%s holds objects but its %s file is missing; restore the file from a copy", l.root, fsys.FileFormat)
+			return status.Errorf(status.Corrupt,
+				"%s contains objects but its %s file is missing; restore the file from a copy", l.root, fsys.FileFormat)
 		}
 	}
 	return nil
 }
 
-// objectDir is the directory of the objects whose address starts with byte i.
+// objectDir returns the directory of the objects whose address begins with byte i.
 func (l *layout) objectDir(i int) string { return l.path(fsys.DirObjects, fmt.Sprintf("%02x", i)) }
 
-// create makes the directories, durably. An index without FORMAT is the
-// rest of a creation that was cut off: nothing was acknowledged.
+// create makes the directories, durably. It first removes an index: without FORMAT,
+// it is left from an interrupted creation, and nothing in it was acknowledged.
 func (l *layout) create() error {
 	if err := l.fs.RemoveAll(l.path(fsys.DirIndex)); err != nil {
 		return meta.WriteError("remove a directory", err)
@@ -174,10 +178,10 @@ func (l *layout) create() error {
 	return fsys.SyncDir(l.fs, l.root)
 }
 
-// bringForward makes FORMAT say this version. What is there is valid in it;
-// recovery completes it.
-func (l *layout) bringForward(version int) error {
-	if version >= formatVersion && l.bad == "" {
+// upgrade sets FORMAT to formatVersion. The files of every older version are valid in
+// it; recovery adds what they lack.
+func (l *layout) upgrade(version int) error {
+	if version >= formatVersion && l.badFormat == "" {
 		return nil
 	}
 	if version < formatNotes {
@@ -192,7 +196,7 @@ func (l *layout) writeFormat() error {
 	return fsys.ReplaceFile(l.fs, l.root, fsys.FileFormat, formatText(formatVersion))
 }
 
-// lock keeps other processes, and other Stores of this one, out of the directory.
+// lock locks the directory against other processes and other Stores of this process.
 func (l *layout) lock() (io.Closer, error) {
 	lock, err := l.fs.Lock(l.path(fsys.FileLock))
 	var notOpened *fs.PathError
@@ -202,5 +206,7 @@ func (l *layout) lock() (io.Closer, error) {
 	case errors.As(err, &notOpened), errors.Is(err, syscall.ENOSPC):
 		return nil, meta.WriteError("lock "+l.root, err)
 	}
-	return nil, status.Errorf(status.Busy, "%s is locked: stop the node that runs on it, or let it do the work: %w (%v)", l.root, ErrLocked, err)
+	return nil, status.Errorf(status.Busy,
+		"%s is locked: stop the node that uses it, or run the command through that node: %w (%v)",
+		l.root, ErrLocked, err)
 }

@@ -15,7 +15,7 @@ import (
 	"allium/store/segment"
 )
 
-// openAt locks the directory, creates or checks what is in it, and recovers.
+// openAt locks the directory, creates or checks its files, and recovers.
 func (d *Backend) openAt(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -27,7 +27,7 @@ func (d *Backend) openAt(ctx context.Context) (err error) {
 		return err
 	}
 	if _, err := d.dir.version(); err != nil {
-		return err // before LOCK is created in a directory that is not ours
+		return err // do not create LOCK in a directory that is no store
 	}
 	if d.lock, err = d.dir.lock(); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (d *Backend) openAt(ctx context.Context) (err error) {
 	if fresh {
 		err = d.dir.create()
 	} else {
-		err = d.dir.bringForward(version)
+		err = d.dir.upgrade(version)
 	}
 	if err != nil {
 		return err
@@ -48,12 +48,12 @@ func (d *Backend) openAt(ctx context.Context) (err error) {
 	if err := d.loadDamage(); err != nil {
 		return err
 	}
-	anew, err := d.openIndex(fresh)
+	isNew, err := d.openIndex(fresh)
 	if err != nil {
 		return err
 	}
 	if fresh {
-		if err := d.index.SetWhole(true); err != nil {
+		if err := d.index.SetLogComplete(true); err != nil {
 			return err
 		}
 		if err := d.dir.writeFormat(); err != nil {
@@ -61,15 +61,15 @@ func (d *Backend) openAt(ctx context.Context) (err error) {
 		}
 	}
 	if d.cloud == nil {
-		err = d.notEmbedded()
+		err = d.checkNoBucket()
 	} else {
 		err = d.cloud.Open(ctx, d.index)
 	}
 	if err != nil {
 		return err
 	}
-	if anew {
-		if err := d.bringSegments(ctx); err != nil {
+	if isNew {
+		if err := d.fetchSegments(ctx); err != nil {
 			return err
 		}
 	} else if d.cloud != nil {
@@ -77,33 +77,34 @@ func (d *Backend) openAt(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	err = d.recover(ctx, anew)
-	if anew || !index.Damaged(err) {
+	err = d.recover(ctx, isNew)
+	if isNew || !index.Damaged(err) {
 		return err
 	}
-	// What the index says of the log cannot be read: the log says it anew.
-	if err := d.renewIndex(err); err != nil {
+	// The index is damaged: rebuild it from the log.
+	if err := d.replaceIndex(err); err != nil {
 		return err
 	}
 	if d.cloud != nil {
 		d.cloud.Reopen(d.index)
 	}
-	if err := d.bringSegments(ctx); err != nil {
+	if err := d.fetchSegments(ctx); err != nil {
 		return err
 	}
 	return d.recover(ctx, true)
 }
 
-// loadDamage reads what is known of damage, and notes that of FORMAT.
+// loadDamage reads the list of damage and the list of quarantined files, and adds
+// damage of FORMAT.
 func (d *Backend) loadDamage() error {
 	if err := d.damage.Load(); err != nil {
 		return err
 	}
-	if err := d.aside.Load(); err != nil {
+	if err := d.quarantine.Load(); err != nil {
 		return err
 	}
-	if d.dir.bad != "" {
-		d.damage.Add(meta.Damage{Kind: meta.DamageFormat, State: meta.DamageMended, File: fsys.FileFormat, Offset: d.damage.Now().UnixNano(), Reason: d.dir.bad})
+	if d.dir.badFormat != "" {
+		d.addFinding(meta.DamageFormat, meta.DamageMended, fsys.FileFormat, d.dir.badFormat)
 	}
 	return nil
 }
@@ -111,16 +112,19 @@ func (d *Backend) loadDamage() error {
 // indexIn opens the index in dir.
 func (d *Backend) indexIn(dir string, fresh bool) (*index.Index, error) {
 	return index.Open(index.Options{
-		FS: d.fs, Dir: dir, Cache: d.cfg.IndexCache, Files: d.cfg.IndexFiles, Fresh: fresh, Still: d.Frozen(), Log: d.log, Room: d.disk.indexRoom,
+		FS: d.fs, Dir: dir, Cache: d.cfg.IndexCache, Files: d.cfg.IndexFiles, Fresh: fresh, NoCompactions: d.ReadOnly(),
+		Log:        d.log,
+		CheckSpace: d.disk.indexSpace,
 	})
 }
 
-// openIndex opens the index, or makes a new one when it is damaged or missing:
-// all it says is in the log, or can be found again.
-func (d *Backend) openIndex(fresh bool) (anew bool, err error) {
+// openIndex opens the index, or makes an empty one if it is damaged or missing. All
+// that an index says is in the log, or can be found again. isNew reports that the log
+// must be replayed from its beginning.
+func (d *Backend) openIndex(fresh bool) (isNew bool, err error) {
 	for _, x := range d.damage.All() {
 		if x.Kind == meta.DamageIndex && x.State == meta.DamageOpen { // found while the store ran
-			return true, d.renewIndex(errors.New(x.Reason))
+			return true, d.replaceIndex(errors.New(x.Reason))
 		}
 	}
 	d.index, err = d.indexIn(d.dir.path(fsys.DirIndex), fresh)
@@ -130,12 +134,12 @@ func (d *Backend) openIndex(fresh bool) (anew bool, err error) {
 	if _, ok := status.System(err); ok {
 		return false, indexError(d.dir.path(fsys.DirIndex), err)
 	}
-	return true, d.renewIndex(err)
+	return true, d.replaceIndex(err)
 }
 
-// renewIndex sets the index aside, as index.damaged, and makes an empty one. why
-// says what was wrong.
-func (d *Backend) renewIndex(why error) error {
+// replaceIndex renames the index to index.damaged and makes an empty one. why is what
+// is wrong with the index.
+func (d *Backend) replaceIndex(why error) error {
 	if d.index != nil {
 		d.index.Abandon()
 		d.index = nil
@@ -143,12 +147,12 @@ func (d *Backend) renewIndex(why error) error {
 	if err := blob.ClearUnnoted(d.fs, d.cfg.Dir); err != nil {
 		return err
 	}
-	dir, aside := d.dir.path(fsys.DirIndex), d.dir.path(fsys.DirDamagedIndex)
-	if err := d.fs.RemoveAll(aside); err != nil {
-		return meta.WriteError("remove a damaged index", err)
+	dir, damaged := d.dir.path(fsys.DirIndex), d.dir.path(fsys.DirDamagedIndex)
+	if err := d.fs.RemoveAll(damaged); err != nil {
+		return meta.WriteError("remove an older damaged index", err)
 	}
-	if err := d.fs.Rename(dir, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return meta.WriteError("set the index aside", err)
+	if err := d.fs.Rename(dir, damaged); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return meta.WriteError("rename the damaged index", err)
 	}
 	if err := fsys.SyncDir(d.fs, d.cfg.Dir); err != nil {
 		return err
@@ -157,10 +161,10 @@ func (d *Backend) renewIndex(why error) error {
 	if d.index, err = d.indexIn(dir, true); err != nil {
 		return indexError(dir, err)
 	}
-	if err := d.index.SetWhole(false); err != nil {
+	if err := d.index.SetLogComplete(false); err != nil {
 		return err
 	}
-	reason := fmt.Sprintf("the index is made anew from the log: %v", why)
+	reason := fmt.Sprintf("the index is rebuilt from the log: %v", why)
 	n, err := d.damage.Update(func(x *meta.Damage) bool {
 		if x.Kind != meta.DamageIndex || x.State != meta.DamageOpen {
 			return false
@@ -169,14 +173,14 @@ func (d *Backend) renewIndex(why error) error {
 		return true
 	})
 	if err == nil && n == 0 {
-		d.damage.Add(meta.Damage{Kind: meta.DamageIndex, State: meta.DamageMended, File: fsys.DirIndex, Offset: d.damage.Now().UnixNano(), Reason: reason})
+		d.addFinding(meta.DamageIndex, meta.DamageMended, fsys.DirIndex, reason)
 	}
 	return err
 }
 
-// bringSegments fetches the segments that are only in the bucket, and notes in a
-// new index what the bucket has.
-func (d *Backend) bringSegments(ctx context.Context) error {
+// fetchSegments fetches the segments that are only in the bucket, and notes in a new
+// index which segments the bucket has.
+func (d *Backend) fetchSegments(ctx context.Context) error {
 	if d.cloud == nil {
 		return nil
 	}
@@ -184,9 +188,10 @@ func (d *Backend) bringSegments(ctx context.Context) error {
 	return err
 }
 
-// recover brings files and index together.
-func (d *Backend) recover(ctx context.Context, anew bool) error {
-	d.makeParts()
+// recover makes the index agree with the log and the files. isNew is true for an
+// index that has been made empty.
+func (d *Backend) recover(ctx context.Context, isNew bool) error {
+	d.newParts()
 	d.count.Clear()
 	clean, err := d.wasClean()
 	if err != nil {
@@ -195,7 +200,7 @@ func (d *Backend) recover(ctx context.Context, anew bool) error {
 	if err := fsys.EmptyDir(d.fs, d.dir.path(fsys.DirTemp)); err != nil {
 		return err
 	}
-	if err := d.segments.Recover(ctx, clean, anew, nil); err != nil {
+	if err := d.segments.Recover(ctx, clean, isNew, nil); err != nil {
 		return err
 	}
 	if err := d.Files.Recover(clean); err != nil {
@@ -206,26 +211,29 @@ func (d *Backend) recover(ctx context.Context, anew bool) error {
 			return err
 		}
 	}
-	if err := d.index.DropClean(); err != nil { // one of an older format too
+	if err := d.index.DropClean(); err != nil { // also one of an older format
 		return err
 	}
-	return d.segments.Finish()
+	return d.segments.FinishOpen()
 }
 
-// makeParts makes what works on the index, which is open.
-func (d *Backend) makeParts() {
+// newParts makes the log, the files and the compactor, which use the open index.
+func (d *Backend) newParts() {
 	o := segment.Options{
 		FS: d.fs, Dir: d.cfg.Dir, Log: d.log, Clock: d.cfg.Clock, Index: d.index, Totals: &d.count, Damage: d.damage,
-		Space: d.disk.space, SetAside: d.aside.Put, Batches: d.budget, Changes: d.orders, Batch: int(d.cfg.CommitBytes / 2),
-		SegmentBytes: int64(d.cfg.SegmentBytes), OpenFiles: d.cfg.SegmentFiles, ZeroAhead: int64(d.cfg.ZeroAheadBytes), Recovered: d.cfg.Recovered,
+		CheckSpace: d.disk.space, Quarantine: d.quarantine.Put, ObjectBudget: d.objectBytes, ChangeBudget: d.changeBytes,
+		MaxBatch:     int(d.cfg.CommitBytes / 2),
+		SegmentBytes: int64(d.cfg.SegmentBytes), OpenFiles: d.cfg.SegmentFiles, MaxZeroAhead: int64(d.cfg.ZeroAheadBytes),
+		Recovered: d.cfg.Recovered,
 	}
 	if d.cloud != nil {
 		o.Bucket = d.cloud
 	}
 	d.segments = segment.New(o)
 	files := blob.Options{
-		FS: d.fs, Dir: d.cfg.Dir, Log: d.log, Index: d.index, Commit: d.segments, Space: d.disk.space, Quarantine: d.aside, Damage: d.damage,
-		Denied: d.cfg.Denied, Arrived: d.cfg.Arrived,
+		FS: d.fs, Dir: d.cfg.Dir, Log: d.log, Index: d.index, Commit: d.segments, Space: d.disk.space,
+		Quarantine: d.quarantine, Damage: d.damage,
+		Denied: d.cfg.Denied, Adopted: d.cfg.Adopted,
 	}
 	if d.cloud != nil {
 		files.Remote = d.cloud
@@ -233,28 +241,29 @@ func (d *Backend) makeParts() {
 	d.Files = blob.New(files)
 	d.compact = segment.NewCompactor(d.segments, segment.CompactOptions{
 		Log: d.log, Rate: int64(d.cfg.CompactRate),
-		Space: func(need int64) error { return d.disk.spaceBut(int64(d.cfg.ReserveBytes)/2, need) },
-		Short: func() bool { return d.disk.space(int64(d.cfg.SegmentBytes)) != nil },
+		CheckSpace: func(need int64) error { return d.disk.spaceBeyond(int64(d.cfg.ReserveBytes)/2, need) },
+		Short:      func() bool { return d.disk.space(int64(d.cfg.SegmentBytes)) != nil },
 	})
 }
 
-// wasClean reports whether the store was closed in order, and then takes over
-// the counters.
+// wasClean reports whether the store was closed cleanly. If so, it loads the saved
+// counters.
 func (d *Backend) wasClean() (bool, error) {
 	if _, known, err := d.index.Segments(); !known {
-		if err == nil { // before format 3, or the index is new
-			err = d.index.DropClean() // before the log says otherwise: a crash on the way would find it again
+		if err == nil { // the store is older than format 3, or the index is new
+			// Drop the mark now: after a crash during recovery it would be wrong.
+			err = d.index.DropClean()
 		}
 		return false, err
 	}
 	v, ok, err := d.index.Clean()
 	if ok {
-		err = d.segments.Resume(v)
+		err = d.segments.RestoreTotals(v)
 	}
 	return ok && err == nil, err
 }
 
-// indexError says what to do about an index that does not open.
+// indexError wraps the error of an index that cannot be opened with what to do.
 func indexError(dir string, err error) error {
 	if e := meta.MachineError("open the index in "+dir, err); e != nil {
 		return e
@@ -262,14 +271,16 @@ func indexError(dir string, err error) error {
 	if status.Of(err) != status.Internal {
 		return fmt.Errorf("the index in %s: %w", dir, err)
 	}
-	return status.Errorf(status.Corrupt, "the index in %s cannot be opened: %w; nothing was changed; make it anew with `allium store rebuild`", dir, err)
+	return status.Errorf(status.Corrupt,
+		"the index in %s cannot be opened: %w; nothing was changed; rebuild it with `allium store rebuild`", dir, err)
 }
 
-// notEmbedded refuses a directory whose objects are in a bucket.
-func (d *Backend) notEmbedded() error {
+// checkNoBucket returns an error if the objects of the directory are in a bucket.
+func (d *Backend) checkNoBucket() error {
 	node, err := cloud.NodeOf(d.fs, d.cfg.Dir)
 	if err == nil && node != "" {
-		return status.Errorf(status.Conflict, "%s is the store of node %q in a bucket; set store.backend = %q and store.s3, or use another directory", d.cfg.Dir, node, "s3")
+		return status.Errorf(status.Conflict, "%s is the store of node %q in a bucket; "+
+			"set store.backend = %q and store.s3, or use another directory", d.cfg.Dir, node, "s3")
 	}
 	return err
 }

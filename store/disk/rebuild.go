@@ -11,38 +11,38 @@ import (
 	"allium/store/meta"
 )
 
-// RebuildProgress is how far a rebuild has come.
+// RebuildProgress is the progress of a rebuild.
 type RebuildProgress struct {
-	Segments int64 `json:"segments"` // replayed
-	Objects  int64 `json:"objects"`  // large ones that were read
-	Bytes    int64 `json:"bytes"`    // of those
+	Segments int64 `json:"segments"` // replayed segments
+	Objects  int64 `json:"objects"`  // large objects that were read
+	Bytes    int64 `json:"bytes"`    // bytes of those objects
 }
 
-// RebuildReport is what a rebuild found.
+// RebuildReport is the result of a rebuild.
 type RebuildReport struct {
-	Segments int64  `json:"segments"`       // replayed
+	Segments int64  `json:"segments"`       // replayed segments
 	Fetched  int64  `json:"fetched"`        // segments that were only in the bucket
-	Objects  int64  `json:"objects"`        // in the new index, damaged ones included
-	Bytes    int64  `json:"bytes"`          // of those
-	Pins     int64  `json:"pins"`           // in the new index
+	Objects  int64  `json:"objects"`        // objects in the new index, including damaged ones
+	Bytes    int64  `json:"bytes"`          // bytes of those objects
+	Pins     int64  `json:"pins"`           // pins in the new index
 	Adopted  int64  `json:"adopted"`        // large objects that no segment names
-	Damaged  int64  `json:"damaged"`        // large objects whose bytes are wrong: marked, and not served until they are put again
-	Missing  int64  `json:"missing"`        // large objects whose bytes are gone: marked as well
+	Damaged  int64  `json:"damaged"`        // large objects with wrong bytes; marked corrupt until put again
+	Missing  int64  `json:"missing"`        // large objects without bytes; marked corrupt until put again
 	Torn     int64  `json:"torn"`           // places in segments where no record could be read
-	Node     string `json:"node,omitempty"` // name in the bucket
+	Node     string `json:"node,omitempty"` // the node's name in the bucket
 }
 
-// Names of the index while it is rebuilt: the new one, and the old one until the
-// new one is in its place.
+// The directories of the new index while it is built, and of the old one while the
+// new one replaces it.
 const (
 	dirNewIndex = "index.new"
 	dirOldIndex = "index.old"
 )
 
-// Rebuild makes the index of a store that no node runs anew. progress may be
-// nil.
+// Rebuild builds a new index for a store that no process has open. It calls progress,
+// which may be nil, after each segment and each large object.
 func Rebuild(ctx context.Context, o Options, progress func(RebuildProgress)) (RebuildReport, error) {
-	r := &rebuild{ctx: ctx, d: New(o), tell: progress}
+	r := &rebuild{ctx: ctx, d: New(o), onProgress: progress}
 	err := r.run()
 	if e := r.d.release(); err == nil {
 		err = e
@@ -56,17 +56,17 @@ func Rebuild(ctx context.Context, o Options, progress func(RebuildProgress)) (Re
 	return r.report, err
 }
 
-// rebuild is one run.
+// rebuild is one run of Rebuild.
 type rebuild struct {
-	ctx    context.Context // of the run
-	d      *Backend
-	tell   func(RebuildProgress)
-	unlock func() error
-	at     RebuildProgress
-	report RebuildReport
+	ctx        context.Context
+	d          *Backend
+	onProgress func(RebuildProgress) // may be nil
+	unlock     func() error
+	done       RebuildProgress
+	report     RebuildReport
 }
 
-// run fills index.new.
+// run builds the new index in index.new.
 func (r *rebuild) run() error {
 	d := r.d
 	d.disk.ballast.Load()
@@ -87,18 +87,18 @@ func (r *rebuild) run() error {
 		return indexError(d.dir.path(dirNewIndex), err)
 	}
 	if d.cloud == nil {
-		err = d.notEmbedded()
+		err = d.checkNoBucket()
 	} else if r.report.Node, err = d.cloud.Rejoin(r.ctx, d.index); err == nil {
 		r.report.Fetched, err = d.cloud.FetchSegments(r.ctx)
 	}
 	if err != nil {
 		return err
 	}
-	d.makeParts()
+	d.newParts()
 	before := len(d.damage.All())
 	if err := d.segments.Recover(r.ctx, false, true, func() {
 		r.report.Segments++
-		r.at.Segments++
+		r.done.Segments++
 		r.progress()
 	}); err != nil {
 		return err
@@ -107,13 +107,14 @@ func (r *rebuild) run() error {
 	if err := r.adopt(); err != nil {
 		return err
 	}
-	if err := r.settle(); err != nil {
+	if err := r.finish(); err != nil {
 		return err
 	}
 	return d.index.Sync()
 }
 
-// prepare locks the directory and sees that it is a store, or becomes one.
+// prepare locks the directory. It creates a store if the directory is empty and there
+// is a bucket, and otherwise returns not_found if there is no store.
 func (r *rebuild) prepare() error {
 	d := r.d
 	if _, err := d.fs.Stat(d.cfg.Dir); d.cloud == nil && errors.Is(err, fs.ErrNotExist) {
@@ -140,12 +141,12 @@ func (r *rebuild) prepare() error {
 		}
 		return d.dir.writeFormat()
 	}
-	return d.dir.bringForward(version)
+	return d.dir.upgrade(version)
 }
 
-// settle counts what there is, and has the log go on in a new segment: what is
-// at the end of the last one may be torn, or in the bucket already.
-func (r *rebuild) settle() error {
+// finish counts objects and pins for the report, and begins a new segment. The end of
+// the last segment may be torn, or may already be in the bucket.
+func (r *rebuild) finish() error {
 	d := r.d
 	err := d.index.EachEntry(func(e meta.Entry) error {
 		r.report.Objects++
@@ -161,7 +162,7 @@ func (r *rebuild) settle() error {
 	return d.segments.StartSegment()
 }
 
-// swap puts the new index, which is closed, in the place of the old one.
+// swap replaces the old index with the new one, which is closed.
 func (r *rebuild) swap() error {
 	f, index, old := r.d.fs, r.d.dir.path(fsys.DirIndex), r.d.dir.path(dirOldIndex)
 	if err := blob.ClearUnnoted(r.d.fs, r.d.cfg.Dir); err != nil {
@@ -186,7 +187,7 @@ func (r *rebuild) swap() error {
 }
 
 func (r *rebuild) progress() {
-	if r.tell != nil {
-		r.tell(r.at)
+	if r.onProgress != nil {
+		r.onProgress(r.done)
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"allium/store/meta"
 )
 
-// adopt reads every large object to its end: first those that the segments
-// name, then those that are there without, which a store of format 1, or
-// another node of the bucket, has put.
+// adopt reads and hashes every large object: first those that the segments name, then
+// other files. A store of format 1, or another node of the bucket, wrote those.
 func (r *rebuild) adopt() error {
 	err := r.d.index.EachEntry(func(e meta.Entry) error {
 		if meta.Small(e.Size) {
@@ -31,7 +30,7 @@ func (r *rebuild) adopt() error {
 	if r.d.cloud == nil {
 		return nil
 	}
-	return r.d.cloud.Each(r.ctx, r.stray)
+	return r.d.cloud.Each(r.ctx, r.adoptFile)
 }
 
 // adoptDir is adopt for the files of one directory of obj/.
@@ -43,30 +42,31 @@ func (r *rebuild) adoptDir(dir string) error {
 	for _, name := range names {
 		root, err := b3.Parse("b3:" + name)
 		if err != nil {
-			continue // an outboard, or not ours
+			continue // an outboard, or no file of the store
 		}
 		info, err := r.d.fs.Stat(r.d.fs.PathJoin(dir, name))
 		if err != nil {
 			return meta.ReadError(err)
 		}
-		if err := r.stray(root, info.Size()); err != nil {
+		if err := r.adoptFile(root, info.Size()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// stray enters a large object unless the index has it, or knows that it was
-// removed: its files are about to go.
-func (r *rebuild) stray(root b3.Root, size int64) error {
+// adoptFile adds a large object to the index if its bytes are right. It does nothing
+// if the index has the object, or if the object was removed and its files wait to be
+// unlinked.
+func (r *rebuild) adoptFile(root b3.Root, size int64) error {
 	if meta.Small(size) || size > b3.MaxSize {
-		return nil // not ours
+		return nil // no file of the store
 	}
 	_, ok, err := r.d.index.Get(root)
 	if err != nil || ok {
 		return err
 	}
-	if _, going, err := r.d.index.GoneNumber(root); err != nil || going {
+	if _, going, err := r.d.index.FileRemoval(root); err != nil || going {
 		return err
 	}
 	e := meta.Entry{Root: root, Size: size}
@@ -79,16 +79,16 @@ func (r *rebuild) stray(root b3.Root, size int64) error {
 	return r.d.index.PutEntry(e)
 }
 
-// object reads and hashes e and puts its outboard in place. What is wrong is
-// marked, and entered for it, so that nobody takes it for a file that is not
-// needed.
+// object reads and hashes e, and writes its outboard. If the bytes are wrong or
+// missing, it adds e to the index as corrupt, so that recovery does not remove the
+// file as one that no object needs.
 func (r *rebuild) object(e meta.Entry) (whole bool, err error) {
 	if err := r.ctx.Err(); err != nil {
 		return false, err
 	}
 	err = r.d.Rehash(r.ctx, e, r.d.cfg.HashWorkers)
-	r.at.Objects++
-	r.at.Bytes += e.Size
+	r.done.Objects++
+	r.done.Bytes += e.Size
 	r.progress()
 	switch {
 	case err == nil:

@@ -12,18 +12,19 @@ import (
 	"allium/protocols/status"
 )
 
-// Ballasted is a file system on which the log, the index and names find space
-// also when the disk is full: a write that finds none is tried again after each
-// file of the ballast that is removed for it. Not so the bytes of large objects,
-// in tmp/ and part/: they are refused.
+// Ballasted is a file system that finds space for the log, the index and changes of names on
+// a full disk. When an operation finds no space, Ballasted deletes a file of the ballast and
+// tries again, until the operation succeeds or no ballast is left. Writes to tmp/ and part/,
+// which hold bytes of large objects, fail at once. The caller refills the ballast with
+// Ballast.Fill.
 type Ballasted struct {
 	vfs.FS
-	dir     string // of the store
+	dir     string // the store's directory
 	Ballast *ballast.Ballast
 }
 
-// NewBallast returns a file system for the store in dir, with a ballast of
-// that many bytes in it.
+// NewBallast returns a file system above fs for the store in dir. Its ballast has size bytes
+// when it is complete.
 func NewBallast(fs vfs.FS, dir string, size int64) *Ballasted {
 	return &Ballasted{FS: fs, dir: dir, Ballast: ballast.New(fs, fs.PathJoin(dir, DirBallast), size)}
 }
@@ -37,8 +38,8 @@ func Full(err error) bool {
 	return ok && o == status.NoSpace
 }
 
-// entitled reports whether what is written to name may use the ballast up.
-func (f *Ballasted) entitled(name string) bool {
+// mayRelease reports whether an operation on name may use the ballast.
+func (f *Ballasted) mayRelease(name string) bool {
 	rel, err := filepath.Rel(f.dir, name)
 	if err != nil {
 		return false
@@ -47,23 +48,24 @@ func (f *Ballasted) entitled(name string) bool {
 	return top != DirTemp && top != DirPart
 }
 
-// using runs op until there is space for it or no ballast left.
-func using[T any](f *Ballasted, name string, op func() (T, error)) (T, error) {
+// withBallast runs op on name. While op finds no space, it releases ballast and runs op again.
+func withBallast[T any](f *Ballasted, name string, op func() (T, error)) (T, error) {
 	v, err := op()
-	for Full(err) && f.entitled(name) && f.Ballast.Release() {
+	for Full(err) && f.mayRelease(name) && f.Ballast.Release() {
 		v, err = op()
 	}
 	return v, err
 }
 
+// do is withBallast for an op without a result.
 func (f *Ballasted) do(name string, op func() error) error {
-	_, err := using(f, name, func() (struct{}, error) { return struct{}{}, op() })
+	_, err := withBallast(f, name, func() (struct{}, error) { return struct{}{}, op() })
 	return err
 }
 
-// file makes writes to a file of the log or the index use the ballast.
+// file wraps a file that was opened as name, so that its writes may use the ballast.
 func (f *Ballasted) file(name string, file vfs.File, err error) (vfs.File, error) {
-	if err != nil || !f.entitled(name) {
+	if err != nil || !f.mayRelease(name) {
 		return file, err
 	}
 	return &ballastFile{File: file, Ballast: f.Ballast}, nil
@@ -71,19 +73,19 @@ func (f *Ballasted) file(name string, file vfs.File, err error) (vfs.File, error
 
 // Create implements [vfs.FS].
 func (f *Ballasted) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	file, err := using(f, name, func() (vfs.File, error) { return f.FS.Create(name, c) })
+	file, err := withBallast(f, name, func() (vfs.File, error) { return f.FS.Create(name, c) })
 	return f.file(name, file, err)
 }
 
 // OpenReadWrite implements [vfs.FS].
 func (f *Ballasted) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
-	file, err := using(f, name, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, c, opts...) })
+	file, err := withBallast(f, name, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, c, opts...) })
 	return f.file(name, file, err)
 }
 
 // ReuseForWrite implements [vfs.FS].
 func (f *Ballasted) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	file, err := using(f, name, func() (vfs.File, error) { return f.FS.ReuseForWrite(old, name, c) })
+	file, err := withBallast(f, name, func() (vfs.File, error) { return f.FS.ReuseForWrite(old, name, c) })
 	return f.file(name, file, err)
 }
 
@@ -97,12 +99,13 @@ func (f *Ballasted) Rename(old, name string) error {
 	return f.do(name, func() error { return f.FS.Rename(old, name) })
 }
 
-// Remove implements [vfs.FS]. Some file systems need space to give space back.
+// Remove implements [vfs.FS]. It may use the ballast for any name, as some file systems need
+// space to delete a file.
 func (f *Ballasted) Remove(name string) error {
 	return f.do(f.dir, func() error { return f.FS.Remove(name) })
 }
 
-// RemoveAll implements [vfs.FS].
+// RemoveAll implements [vfs.FS]. It may use the ballast for any name, as Remove does.
 func (f *Ballasted) RemoveAll(name string) error {
 	return f.do(f.dir, func() error { return f.FS.RemoveAll(name) })
 }
@@ -114,11 +117,11 @@ func (f *Ballasted) MkdirAll(name string, perm os.FileMode) error {
 
 // Lock implements [vfs.FS].
 func (f *Ballasted) Lock(name string) (io.Closer, error) {
-	return using(f, name, func() (io.Closer, error) { return f.FS.Lock(name) })
+	return withBallast(f, name, func() (io.Closer, error) { return f.FS.Lock(name) })
 }
 
-// ballastFile is a file whose writes may use up the ballast. A sync that fails
-// is not tried again: what is on the disk is not known then.
+// ballastFile is a file whose writes may use the ballast. A failed sync is not tried again:
+// which bytes are on the disk is unknown after it.
 type ballastFile struct {
 	vfs.File
 	Ballast *ballast.Ballast
@@ -146,7 +149,7 @@ func (f *ballastFile) WriteAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// Bare is f for writes that must not use up the ballast.
+// Bare returns f without the wrapper of Ballasted, for writes that must not use the ballast.
 func Bare(f vfs.File) vfs.File {
 	if b, ok := f.(*ballastFile); ok {
 		return b.File

@@ -8,7 +8,7 @@ import (
 	"allium/store/meta"
 )
 
-// SyncDir makes the names in dir durable.
+// SyncDir makes created, renamed and removed names in dir durable.
 func SyncDir(fs vfs.FS, dir string) error {
 	d, err := fs.OpenDir(dir)
 	if err != nil {
@@ -21,7 +21,7 @@ func SyncDir(fs vfs.FS, dir string) error {
 	return meta.WriteError("sync a directory", err)
 }
 
-// MakeDir creates the store's directory, durably.
+// MakeDir creates dir with mode 0700 and syncs its parent. It does nothing when dir exists.
 func MakeDir(f vfs.FS, dir string) error {
 	if _, err := f.Stat(dir); err == nil {
 		return nil
@@ -32,7 +32,7 @@ func MakeDir(f vfs.FS, dir string) error {
 	return SyncDir(f, f.PathDir(dir))
 }
 
-// EmptyDir removes what a crash left in dir.
+// EmptyDir removes every file in dir, such as the temporary files that a crash left.
 func EmptyDir(f vfs.FS, dir string) error {
 	names, err := f.List(dir)
 	if err != nil {
@@ -46,7 +46,7 @@ func EmptyDir(f vfs.FS, dir string) error {
 	return nil
 }
 
-// ReadFile returns a short file whole.
+// ReadFile returns the first 4,096 bytes of a file, which is a short file's whole content.
 func ReadFile(f vfs.FS, name string) ([]byte, error) {
 	h, err := f.Open(name)
 	if err != nil {
@@ -56,8 +56,8 @@ func ReadFile(f vfs.FS, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(h, 4096))
 }
 
-// ReplaceFile writes a short file of a store's directory, durably, and whole or
-// not at all.
+// ReplaceFile replaces the file name in the store's directory dir by one that contains p. The
+// change is durable, and happens completely or not at all. It needs the directory tmp/.
 func ReplaceFile(f vfs.FS, dir, name string, p []byte) error {
 	err := Replace(f, f.PathJoin(dir, DirTemp, name), f.PathJoin(dir, name), func(h vfs.File) error {
 		_, err := h.Write(p)
@@ -69,9 +69,10 @@ func ReplaceFile(f vfs.FS, dir, name string, p []byte) error {
 	return SyncDir(f, dir)
 }
 
-// Replace has write fill a new file at temp, which then gets its name, whole or not
-// at all. The bytes are durable; the name is with the next sync of its directory.
-// What fails leaves nothing that the next start does not remove.
+// Replace creates a file at temp, calls write to fill it, and renames it to name. The file
+// name changes completely or not at all. Its bytes are durable when Replace returns. The
+// caller makes the name durable by syncing the directory. After an error, the file at temp
+// may remain when it cannot be removed; the next start removes it.
 func Replace(f vfs.FS, temp, name string, write func(vfs.File) error) error {
 	h, err := f.Create(temp, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -88,7 +89,7 @@ func Replace(f vfs.FS, temp, name string, write func(vfs.File) error) error {
 		err = meta.WriteError("rename a file", f.Rename(temp, name))
 	}
 	if err != nil {
-		_ = f.Remove(temp) // or the next start does
+		_ = f.Remove(temp) // if this fails, the next start removes it
 	}
 	return err
 }

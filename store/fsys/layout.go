@@ -1,6 +1,6 @@
 package fsys
 
-// Names in a store's directory; FORMAT.md says what is in each.
+// Names in a store's directory. FORMAT.md says what each contains.
 const (
 	FileFormat  = "FORMAT"
 	FileLock    = "LOCK"
@@ -11,6 +11,6 @@ const (
 	DirTemp     = "tmp"
 	DirBallast  = "ballast"
 
-	DirDamagedIndex = "index.damaged" // the last index that was set aside
-	DirQuarantine   = "quarantine"    // made when it is needed
+	DirDamagedIndex = "index.damaged" // the last index that a start replaced by an empty one
+	DirQuarantine   = "quarantine"    // created when it is needed
 )

@@ -13,28 +13,29 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// overlayBytes bounds what an overlayFS holds of files that it did not make: the
-// changes to the end of the log, and to nothing else.
+// overlayBytes is how many bytes an Overlay keeps of writes to one file of the other file
+// system. Recovery writes only to the end of the log.
 const overlayBytes = 1 << 20
 
-// Overlay shows the files of another file system, on which it changes nothing:
-// what is written, renamed or removed is so in RAM alone. With it a store on a
-// disk that takes no writes is recovered as any other, and then read.
+// Overlay shows the files of another file system and never changes that one. It keeps writes,
+// renames and removals in RAM. With it, a store on a disk that takes no writes is recovered
+// like any other and can then be read. A file of the other file system takes at most 1 MiB of
+// writes; more return EROFS. Files that the Overlay creates are not bounded.
 type Overlay struct {
 	below vfs.FS
 	*vfs.MemFS
 
 	mu      sync.Mutex
-	gone    map[string]bool   // names below which nothing of the other file system shows
-	moved   map[string]string // names that show what the other has under another name
-	patches map[string]*patch // of files of the other, by their name there
+	hidden  map[string]bool   // paths at and below which the other file system is not shown
+	renamed map[string]string // paths that show another path of the other file system
+	patches map[string]*patch // writes to files of the other file system, by path there
 }
 
-// patch is what was written to a file of the other file system.
+// patch is the writes to one file of the other file system.
 type patch struct {
 	mu     sync.Mutex
-	writes []patchWrite
-	bytes  int
+	writes []patchWrite // in order: a later write hides an earlier one
+	bytes  int          // sum of the lengths of writes, at most overlayBytes
 }
 
 type patchWrite struct {
@@ -44,22 +45,24 @@ type patchWrite struct {
 
 // NewOverlay returns an overlay above below, with no changes yet.
 func NewOverlay(below vfs.FS) *Overlay {
-	return &Overlay{below: below, MemFS: vfs.NewMem(), gone: map[string]bool{}, moved: map[string]string{}, patches: map[string]*patch{}}
+	return &Overlay{below: below, MemFS: vfs.NewMem(), hidden: map[string]bool{}, renamed: map[string]string{},
+		patches: map[string]*patch{}}
 }
 
-// Unwrap implements [vfs.FS]: it is no wrapper of the machine's file system.
+// Unwrap implements [vfs.FS]. It returns nil, as files that are only in RAM must not be used
+// through the other file system.
 func (f *Overlay) Unwrap() vfs.FS { return nil }
 
-// under returns the name that the other file system has for name; ok is false
-// when it has none.
-func (f *Overlay) under(name string) (string, bool) {
+// nameBelow returns the path in the other file system that name shows. ok is false when name
+// shows none, because it was removed or replaced. The path need not exist.
+func (f *Overlay) nameBelow(name string) (string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for at := name; ; at = f.PathDir(at) {
-		if old, ok := f.moved[at]; ok {
+		if old, ok := f.renamed[at]; ok {
 			return old + strings.TrimPrefix(name, at), true
 		}
-		if f.gone[at] {
+		if f.hidden[at] {
 			return "", false
 		}
 		if up := f.PathDir(at); up == at || up == "." {
@@ -68,12 +71,13 @@ func (f *Overlay) under(name string) (string, bool) {
 	}
 }
 
-// has reports whether the overlay itself has name.
-func (f *Overlay) has(name string) bool {
+// inRAM reports whether name is a file or directory in RAM.
+func (f *Overlay) inRAM(name string) bool {
 	_, err := f.MemFS.Stat(name)
 	return err == nil
 }
 
+// missing returns the error of op on a name that does not exist.
 func missing(op, name string) error { return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist} }
 
 // Create implements [vfs.FS].
@@ -86,10 +90,10 @@ func (f *Overlay) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error)
 
 // Open implements [vfs.FS].
 func (f *Overlay) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
-	if f.has(name) {
+	if f.inRAM(name) {
 		return f.MemFS.Open(name, opts...)
 	}
-	old, ok := f.under(name)
+	old, ok := f.nameBelow(name)
 	if !ok {
 		return nil, missing("open", name)
 	}
@@ -108,8 +112,8 @@ func (f *Overlay) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 
 // OpenReadWrite implements [vfs.FS].
 func (f *Overlay) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
-	old, ok := f.under(name)
-	if ok && !f.has(name) {
+	old, ok := f.nameBelow(name)
+	if ok && !f.inRAM(name) {
 		file, err := f.below.Open(old, opts...)
 		if err == nil {
 			f.mu.Lock()
@@ -129,7 +133,8 @@ func (f *Overlay) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vf
 	return f.MemFS.OpenReadWrite(name, c, opts...)
 }
 
-// OpenDir implements [vfs.FS]. What is there it does not say: see List.
+// OpenDir implements [vfs.FS]. The directory can be synced and closed; only List returns its
+// names.
 func (f *Overlay) OpenDir(name string) (vfs.File, error) {
 	if err := f.MemFS.MkdirAll(name, 0o700); err != nil {
 		return nil, err
@@ -139,9 +144,9 @@ func (f *Overlay) OpenDir(name string) (vfs.File, error) {
 
 // Stat implements [vfs.FS].
 func (f *Overlay) Stat(name string) (vfs.FileInfo, error) {
-	old, ok := f.under(name)
+	old, ok := f.nameBelow(name)
 	if ok {
-		if info, err := f.below.Stat(old); err == nil && (info.IsDir() || !f.has(name)) {
+		if info, err := f.below.Stat(old); err == nil && (info.IsDir() || !f.inRAM(name)) {
 			return info, nil
 		}
 	}
@@ -151,20 +156,20 @@ func (f *Overlay) Stat(name string) (vfs.FileInfo, error) {
 // List implements [vfs.FS].
 func (f *Overlay) List(dir string) ([]string, error) {
 	names, err := f.MemFS.List(dir)
-	if old, ok := f.under(dir); ok {
+	if old, ok := f.nameBelow(dir); ok {
 		more, e := f.below.List(old)
 		if e == nil {
 			err = nil
 		}
 		for _, name := range more {
-			if _, ok := f.under(f.PathJoin(dir, name)); ok && !slices.Contains(names, name) {
+			if _, ok := f.nameBelow(f.PathJoin(dir, name)); ok && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for name := range f.moved {
+	for name := range f.renamed {
 		if f.PathDir(name) == dir && !slices.Contains(names, f.PathBase(name)) {
 			names = append(names, f.PathBase(name))
 		}
@@ -172,12 +177,12 @@ func (f *Overlay) List(dir string) ([]string, error) {
 	return names, err
 }
 
-// hide makes what the other file system has under name not show.
+// hide makes name, and every path below it, show nothing of the other file system.
 func (f *Overlay) hide(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.moved, name)
-	f.gone[name] = true
+	delete(f.renamed, name)
+	f.hidden[name] = true
 }
 
 // Remove implements [vfs.FS].
@@ -185,7 +190,7 @@ func (f *Overlay) Remove(name string) error {
 	if _, err := f.Stat(name); err != nil {
 		return err
 	}
-	if f.has(name) {
+	if f.inRAM(name) {
 		if err := f.MemFS.Remove(name); err != nil {
 			return err
 		}
@@ -205,7 +210,7 @@ func (f *Overlay) Rename(old, name string) error {
 	if _, err := f.Stat(old); err != nil {
 		return err
 	}
-	from, below := f.under(old)
+	from, below := f.nameBelow(old)
 	if below {
 		_, err := f.below.Stat(from)
 		below = err == nil
@@ -214,7 +219,7 @@ func (f *Overlay) Rename(old, name string) error {
 	if err := f.MemFS.MkdirAll(f.PathDir(name), 0o700); err != nil {
 		return err
 	}
-	if f.has(old) {
+	if f.inRAM(old) {
 		if err := f.MemFS.Rename(old, name); err != nil {
 			return err
 		}
@@ -223,13 +228,13 @@ func (f *Overlay) Rename(old, name string) error {
 	if below {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(f.gone, name)
-		f.moved[name] = from
+		delete(f.hidden, name)
+		f.renamed[name] = from
 	}
 	return nil
 }
 
-// Link implements [vfs.FS]: nothing of a store is linked.
+// Link implements [vfs.FS]. It returns EROFS: a store links no files.
 func (f *Overlay) Link(old, name string) error {
 	return &os.LinkError{Op: "link", Old: old, New: name, Err: syscall.EROFS}
 }
@@ -242,27 +247,27 @@ func (f *Overlay) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.
 	return f.Create(name, c)
 }
 
-// Lock implements [vfs.FS]. Where the file system is read-only nobody writes to
-// it, so that there is nothing to be kept from.
+// Lock implements [vfs.FS]. On a read-only file system it succeeds without a lock, as no
+// process writes there.
 func (f *Overlay) Lock(name string) (io.Closer, error) {
 	lock, err := f.below.Lock(name)
 	if errors.Is(err, syscall.EROFS) {
-		return nothingLocked{}, nil
+		return noLock{}, nil
 	}
 	return lock, err
 }
 
-type nothingLocked struct{}
+type noLock struct{}
 
 // Close implements [io.Closer].
-func (nothingLocked) Close() error { return nil }
+func (noLock) Close() error { return nil }
 
 // GetDiskUsage implements [vfs.FS].
 func (f *Overlay) GetDiskUsage(name string) (vfs.DiskUsage, error) {
 	return f.below.GetDiskUsage(name)
 }
 
-// patchedFile is a file of the other file system with what was written to it.
+// patchedFile is a file of the other file system that is read with the writes of its patch.
 type patchedFile struct {
 	vfs.File
 	patch *patch
@@ -286,7 +291,7 @@ func (f *patchedFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// WriteAt implements [vfs.File].
+// WriteAt implements [vfs.File]. It returns EROFS when the patch would exceed overlayBytes.
 func (f *patchedFile) WriteAt(p []byte, off int64) (int, error) {
 	f.patch.mu.Lock()
 	defer f.patch.mu.Unlock()
@@ -298,7 +303,7 @@ func (f *patchedFile) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// Write implements [vfs.File]: what is appended to is new.
+// Write implements [vfs.File]. It returns EROFS: the store appends only to new files.
 func (f *patchedFile) Write([]byte) (int, error) { return 0, syscall.EROFS }
 
 // Sync implements [vfs.File].
@@ -313,5 +318,6 @@ func (f *patchedFile) SyncTo(int64) (bool, error) { return true, nil }
 // Preallocate implements [vfs.File].
 func (f *patchedFile) Preallocate(int64, int64) error { return nil }
 
-// Fd implements [vfs.File]: reading past the patch is refused.
+// Fd implements [vfs.File]. It returns no descriptor, as a read through it would miss the
+// patch.
 func (f *patchedFile) Fd() uintptr { return vfs.InvalidFd }

@@ -12,28 +12,28 @@ import (
 	"allium/store/meta"
 )
 
-// Space is how full the store is.
+// Space describes how full the store is.
 type Space struct {
-	Used       meta.Count // objects and bytes: outboards, partial objects and puts under way included
-	Max        meta.Count // 0 is no bound; of bytes the smallest of max_bytes, the memory cap, and what the disk has beyond the reserve
-	Low        meta.Count // where an eviction ends
-	Free       int64      // bytes free on the disk, the ballast among them, −1 when it cannot tell
-	Reserve    int64      // bytes that stay free
-	Evictable  meta.Count // that nothing held when the latest collection looked
-	Pinned     meta.Count // that a pin held then
-	Again      int64      // bytes that must fit before a full store takes puts again
-	Full       bool       // puts are refused until enough was removed
-	FullReason string     // why, in a sentence
+	Used        meta.Count // objects and bytes, with outboards, partial objects and puts in progress
+	Max         meta.Count // 0 is no bound; for bytes the smallest of max_bytes, the memory cap, and disk less reserve
+	Low         meta.Count // where an eviction ends
+	Free        int64      // bytes free on the disk, with the ballast; −1 when unknown
+	Reserve     int64      // bytes that stay free
+	Evictable   meta.Count // what nothing protected when the latest collection looked
+	Pinned      meta.Count // what pins reached then
+	ReopenBytes int64      // bytes that must fit before a full store takes puts again
+	Full        bool       // puts are refused until enough was removed
+	FullReason  string     // why, in a sentence
 }
 
-// Limits are the bounds that the configuration sets.
+// Limits are the configured bounds.
 type Limits struct {
-	MaxBytes     int64   // 0: none
-	MaxObjects   int64   // 0: none
-	LowWater     float64 // share of a bound at which an eviction ends
-	ReserveBytes int64   // that stay free on the disk
-	MemoryBytes  int64   // of a store in RAM, 0 for another one
-	Remote       bool    // the bytes of large objects are in a bucket, not on the node's own disk
+	MaxBytes      int64   // 0 for none
+	MaxObjects    int64   // 0 for none
+	LowWater      float64 // share of a bound at which an eviction ends
+	ReserveBytes  int64   // bytes that stay free on the disk
+	MemoryBytes   int64   // size of a store in RAM; 0 for a store on disk
+	LargeInBucket bool    // large objects are in a bucket instead of on the node's disk
 }
 
 // AccountDeps are what an Account works with.
@@ -42,64 +42,67 @@ type AccountDeps struct {
 	Admission *admission.Control
 	Registry  *limits.Registry
 
-	// Free is how many bytes the disk has left, and how many the backend is about to
-	// give back; known is false when it cannot tell. It is nil for a store in RAM.
+	// Free returns how many bytes the disk has left, and how many the backend is about to
+	// give back. known is false when the disk cannot tell. Free is nil for a store in RAM.
 	Free func() (free, coming int64, known bool)
-	// RAM is the account of a store in RAM.
+	// RAM returns the arena counters of a store in RAM.
 	RAM func() arena.Stats
 }
 
-// Account counts what the store holds and what was reserved for writes under way,
-// and refuses what passes the bounds. Its methods are safe for concurrent use.
+// Account counts what the store holds and what is reserved for writes in progress, and
+// refuses what exceeds the bounds. Its methods are safe for concurrent use, after New has
+// set the evictor.
 type Account struct {
 	cfg     Limits
 	deps    AccountDeps
 	evictor *Collector
-	waits   *limits.Gate
+	waiters *limits.Gate
 
 	bytes     atomic.Int64 // reserved
 	objects   atomic.Int64 // reserved
-	unwritten atomic.Int64 // of bytes, those that the disk does not know of yet: promised to uploads
-	refused   atomic.Int64 // writes
+	unwritten atomic.Int64 // the part of bytes that is not on the disk yet: promised to uploads
+	refused   atomic.Int64 // writes that were refused
 
-	mu       sync.Mutex
-	free     int64 // of the disk, −1 unknown
-	coming   int64 // that the compactor is about to give back
-	usedThen int64 // bytes used on the disk when free was read
-	full     bool
-	reason   string
+	mu          sync.Mutex
+	free        int64 // bytes free on the disk at the last poll, −1 unknown
+	pendingFree int64 // bytes that the compactor is about to give back
+	usedAtPoll  int64 // bytes used on the disk then
+	full        bool
+	reason      string
 }
 
-// NewAccount returns an account that New makes ready.
+// NewAccount returns an account. It works once New has made a Collector for it.
 func NewAccount(cfg Limits, deps AccountDeps) *Account {
-	return &Account{cfg: cfg, deps: deps, free: -1, waits: deps.Registry.NewGate(limits.Spec{
-		Name: "store.room", Path: "puts and downloads → waiting for an eviction to make room", Policy: "no_space",
-	}, maxReserveWaits, 0)}
+	spec := limits.Spec{
+		Name: "store.room", Path: "puts and downloads → waiting for an eviction to free space", Policy: "no_space",
+	}
+	return &Account{cfg: cfg, deps: deps, free: -1, waiters: deps.Registry.NewGate(spec, maxReserveWaits, 0)}
 }
 
-// usage is what is used now: a deferred object counts from its put on.
+// usage returns what is used now. A deferred object counts from its put on.
 func (a *Account) usage() amount {
 	t := a.deps.Backend.Totals()
 	n := amount{Count: meta.Count{
 		Objects: t.Objects.Load() + t.PendingObjects.Load() + a.objects.Load(),
-		Bytes:   t.Bytes.Load() + t.OutboardBytes.Load() + t.PendingBytes.Load() + meta.PartialSize(a.evictor.deps.Partials.Bytes()) + a.bytes.Load(),
+		Bytes: t.Bytes.Load() + t.OutboardBytes.Load() + t.PendingBytes.Load() +
+			meta.PartialSize(a.evictor.deps.Partials.Bytes()) + a.bytes.Load(),
 	}}
 	n.local = n.Bytes
-	if a.cfg.Remote {
+	if a.cfg.LargeInBucket {
 		n.local -= t.LargeBytes.Load()
 	}
 	return n
 }
 
-// local is the part of e's charge that is on the node's own disk.
-func (a *Account) local(e meta.Entry) int64 {
-	if a.cfg.Remote && !meta.Small(e.Size) {
+// localSize returns how many bytes e takes on the node's own disk.
+func (a *Account) localSize(e meta.Entry) int64 {
+	if a.cfg.LargeInBucket && !meta.Small(e.Size) {
 		return b3.OutboardSize(e.Size)
 	}
 	return meta.StoredSize(e.Size)
 }
 
-// poll asks the disk how much is free.
+// poll reads how much of the disk is free.
 func (a *Account) poll() {
 	free, coming := int64(-1), int64(0)
 	if a.deps.Free != nil {
@@ -110,15 +113,15 @@ func (a *Account) poll() {
 	used := a.usage().local - a.unwritten.Load()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.free, a.coming, a.usedThen = free, coming, used
+	a.free, a.pendingFree, a.usedAtPoll = free, coming, used
 }
 
-// bounds computes the limits from the configuration and the disk. What the
-// compactor is about to give back counts as free for evictions, or each would
-// remove more before the space of the one before is there; for puts it does not.
+// bounds computes the bounds in force from the configuration and the last poll. Bytes that
+// the compactor is about to give back count as free for evictions, as the next eviction
+// would otherwise remove more than needed. They do not count as free for puts.
 func (a *Account) bounds() bounds {
 	a.mu.Lock()
-	free, coming, then := a.free, a.coming, a.usedThen
+	free, coming, then := a.free, a.pendingFree, a.usedAtPoll
 	a.mu.Unlock()
 	none := amount{meta.Count{Objects: math.MaxInt64, Bytes: math.MaxInt64}, math.MaxInt64}
 	b := bounds{none, none, none}
@@ -143,19 +146,18 @@ func (a *Account) bounds() bounds {
 	return b
 }
 
-// Taking is what a small object of n bytes takes while it is put: in RAM whole
-// blocks.
-func (a *Account) Taking(n int64) int64 {
+// PutSize returns how many bytes a small object of n bytes takes: whole blocks in RAM, n
+// bytes on disk.
+func (a *Account) PutSize(n int64) int64 {
 	if a.cfg.MemoryBytes > 0 {
-		return arena.Held(int(n))
+		return arena.BlockSize(int(n))
 	}
 	return n
 }
 
-// memoryCap is how many bytes of objects the memory backend can hold; 0 for
-// another backend. What the objects take beside them is left out: rounding, the
-// parents of partial objects that are not counted, and objects that are removed
-// and still being read.
+// memoryCap returns how many bytes of objects a store in RAM can hold; 0 for a store on
+// disk. It subtracts from the cap the outboards, the rounding to blocks, and removed
+// objects that are still being read.
 func (a *Account) memoryCap() int64 {
 	if a.cfg.MemoryBytes == 0 {
 		return 0
@@ -165,14 +167,18 @@ func (a *Account) memoryCap() int64 {
 	return max(1, limit-meta.OutboardShare(limit)-ram.Wasted-removed)
 }
 
-// Space says how full the store is. It does no I/O and works in every phase.
+// Space returns how full the store is. It does no I/O and works in every phase of the
+// store.
 func (g *Collector) Space() Space {
 	a := g.deps.Account
 	b := a.bounds()
-	if !a.cfg.Remote { // all bytes are local
+	if !a.cfg.LargeInBucket { // all bytes are local
 		b.hard.Bytes, b.low.Bytes = min(b.hard.Bytes, b.hard.local), min(b.low.Bytes, b.low.local)
 	}
-	sp := Space{Used: a.usage().Count, Max: b.hard.Count, Low: b.low.Count, Reserve: a.cfg.ReserveBytes, Again: b.again()}
+	sp := Space{
+		Used: a.usage().Count, Max: b.hard.Count, Low: b.low.Count,
+		Reserve: a.cfg.ReserveBytes, ReopenBytes: b.reopenBytes(),
+	}
 	for _, n := range []*int64{&sp.Max.Bytes, &sp.Max.Objects, &sp.Low.Bytes, &sp.Low.Objects} {
 		if *n == math.MaxInt64 {
 			*n = 0
@@ -181,27 +187,27 @@ func (g *Collector) Space() Space {
 	a.mu.Lock()
 	sp.Free, sp.Full, sp.FullReason = a.free, a.full, a.reason
 	a.mu.Unlock()
-	last := g.latest()
+	last := g.latestReport()
 	sp.Evictable, sp.Pinned = last.Classes[Cache], last.Classes[Pinned]
 	return sp
 }
 
-// squeezed reports whether the disk itself has little left. What was removed shows
-// there when segments have been compacted, and not at once.
-func (a *Account) squeezed() bool {
+// diskLow reports whether the disk itself has little space left. Removed bytes appear as
+// free there only after compaction.
+func (a *Account) diskLow() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.free >= 0 && a.free < 2*a.cfg.ReserveBytes
 }
 
-// judge decides whether writes are off, by what a put would meet: it shuts when
-// there is no space for one more group and an eviction made none, and opens when
-// there is space for spaceAgain.
-func (a *Account) judge(use amount, b bounds) {
-	vain := a.evictor.vain()
-	why := "pins hold as much as the store may keep; unpin what is not needed, or raise store.max_bytes or store.max_objects"
+// updateFull decides whether the store refuses puts. It does when one more group does not
+// fit and an eviction made no space, until reopenBytes fit again.
+func (a *Account) updateFull(use amount, b bounds) {
+	noEviction := a.evictor.backingOff()
+	why := "pins hold as much as the store may keep; " +
+		"unpin what is not needed, or raise store.max_bytes or store.max_objects"
 	if open, _ := a.deps.Backend.Damages().Open(); open > 0 {
-		vain, why = true, "nothing is evicted: "+BlockedBy(open)
+		noEviction, why = true, "nothing is evicted: "+BlockedBy(open)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -211,10 +217,11 @@ func (a *Account) judge(use amount, b bounds) {
 	}
 	switch {
 	case a.free >= 0 && a.free < reserve+2*b3.GroupSize:
-		a.full, a.reason = true, "the disk has less free than store.reserve_bytes; free disk space, or unpin what is not needed"
-	case vain && put(meta.PartialSize(growth)).passes(b.hard):
+		a.full = true
+		a.reason = "the disk has less free than store.reserve_bytes; free disk space, or unpin what is not needed"
+	case noEviction && put(meta.PartialSize(growth)).exceeds(b.hard):
 		a.full, a.reason = true, why
-	case a.full && !put(b.again()).passes(b.hard) && (a.free < 0 || a.free >= reserve+b.again()):
+	case a.full && !put(b.reopenBytes()).exceeds(b.hard) && (a.free < 0 || a.free >= reserve+b.reopenBytes()):
 		a.full, a.reason = false, ""
 	}
 }

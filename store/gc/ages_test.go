@@ -26,15 +26,19 @@ func TestHistogram(t *testing.T) {
 			}
 			n := rapid.Int64Range(0, 1000).Draw(r, "size")
 			all = append(all, candidate{Entry: meta.Entry{Used: used}, charge: n, local: n / 2})
-			h.note(all[len(all)-1])
-			if b := h.bucket(used); h.latest(b) < used || h.bucket(h.latest(b)) != b {
-				r.Fatalf("used %d is in bucket %d, which ends at %d", used, b, h.latest(b))
+			h.add(all[len(all)-1])
+			if b := h.bucket(used); h.newestUse(b) < used || h.bucket(h.newestUse(b)) != b {
+				r.Fatalf("used %d is in bucket %d, which ends at %d", used, b, h.newestUse(b))
 			}
 		}
-		need := amount{meta.Count{Objects: rapid.Int64Range(0, 60).Draw(r, "objects"), Bytes: rapid.Int64Range(0, 30_000).Draw(r, "bytes")}, rapid.Int64Range(0, 15_000).Draw(r, "local")}
-		pick := h.oldest(need)
+		count := meta.Count{
+			Objects: rapid.Int64Range(0, 60).Draw(r, "objects"),
+			Bytes:   rapid.Int64Range(0, 30_000).Draw(r, "bytes"),
+		}
+		need := amount{count, rapid.Int64Range(0, 15_000).Draw(r, "local")}
+		pick := h.pickOldest(need)
 		var got amount
-		picked, left := len(h.count), []int{}
+		picked, left := len(h.amounts), []int{}
 		for _, o := range all {
 			b := h.bucket(o.Used)
 			if !pick(o) {
@@ -44,7 +48,7 @@ func TestHistogram(t *testing.T) {
 			got.add(o)
 			picked = min(picked, b)
 		}
-		if len(left) > 0 && need.passes(got) {
+		if len(left) > 0 && need.exceeds(got) {
 			r.Fatalf("%+v were picked of %+v, and %d objects stay", got, need, len(left))
 		}
 		for _, b := range left {
@@ -63,13 +67,18 @@ func TestPacer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hurry := false
-		p := &pacer{duty: 0.25, hurry: func() bool { return hurry }, admission: admission.New()}
+		p := &dutyCycle{share: 0.25, urgent: func() bool { return hurry }, admission: admission.New()}
 		for _, test := range []struct {
 			hurry      bool
 			work, rest time.Duration
-		}{{false, 2 * time.Millisecond, 0}, {false, 8 * time.Millisecond, 30 * time.Millisecond}, {true, 10 * time.Millisecond, 0}, {false, 20 * time.Millisecond, 60 * time.Millisecond}} {
+		}{
+			{false, 2 * time.Millisecond, 0},
+			{false, 8 * time.Millisecond, 30 * time.Millisecond},
+			{true, 10 * time.Millisecond, 0},
+			{false, 20 * time.Millisecond, 60 * time.Millisecond},
+		} {
 			hurry = test.hurry
-			if p.since.IsZero() {
+			if p.workingSince.IsZero() {
 				if err := p.rest(t.Context()); err != nil {
 					t.Fatal(err)
 				}

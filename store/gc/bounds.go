@@ -6,8 +6,8 @@ import (
 	"allium/store/meta"
 )
 
-// amount is what the store holds, or a bound of it. The bytes of large objects
-// in a bucket are not local.
+// amount is a size or a bound of the store. The bytes of large objects in a bucket are not
+// local.
 type amount struct {
 	meta.Count
 	local int64 // bytes on the node's own disk
@@ -18,48 +18,49 @@ func (a *amount) add(o candidate) {
 	a.local += o.local
 }
 
-// less is a without b.
-func (a amount) less(b amount) amount {
+// minus returns a without b.
+func (a amount) minus(b amount) amount {
 	return amount{a.Minus(b.Count), a.local - b.local}
 }
 
-// passes reports whether a is above b in any way.
-func (a amount) passes(b amount) bool {
+// exceeds reports whether a is above b in any of its parts.
+func (a amount) exceeds(b amount) bool {
 	return a.Objects > b.Objects || a.Bytes > b.Bytes || a.local > b.local
 }
 
-// bounds are the limits in force.
+// bounds are the limits in force, with math.MaxInt64 for no limit.
 type bounds struct {
-	hard    amount // no put may pass it
+	hard    amount // no put may exceed it
 	trigger amount // above it an eviction begins
-	low     amount // and ends here
+	low     amount // where the eviction ends
 }
 
-// excess is what use has above the low-water mark.
+// excess returns by how much use exceeds the low-water mark.
 func (b bounds) excess(use amount) amount {
-	n := use.less(b.low)
+	n := use.minus(b.low)
 	return amount{meta.Count{Objects: max(0, n.Objects), Bytes: max(0, n.Bytes)}, max(0, n.local)}
 }
 
-// fits reports whether there is space for n after an eviction.
-func (b bounds) fits(n meta.Count) bool {
+// fitsAfterEviction reports whether n fits once the store is at its low-water mark.
+func (b bounds) fitsAfterEviction(n meta.Count) bool {
 	return (b.hard.Bytes == math.MaxInt64 || n.Bytes <= b.hard.Bytes-b.low.Bytes) &&
 		(b.hard.Objects == math.MaxInt64 || n.Objects <= b.hard.Objects-b.low.Objects)
 }
 
-func (b bounds) over(use amount) bool { return use.passes(b.trigger) }
+func (b bounds) needsEviction(use amount) bool { return use.exceeds(b.trigger) }
 
-// spaceAgain is how many bytes must fit before writes that are off are on again,
-// of a small store a 16th.
-const spaceAgain = 1 << 20
+// maxReopenBytes bounds reopenBytes.
+const maxReopenBytes = 1 << 20
 
-func (b bounds) again() int64 {
-	return min(spaceAgain, max(meta.PartialSize(growth), min(b.hard.Bytes, b.hard.local)/16))
+// reopenBytes returns how many bytes must fit before a full store takes puts again: 1 MiB,
+// or a 16th of a smaller bound.
+func (b bounds) reopenBytes() int64 {
+	return min(maxReopenBytes, max(meta.PartialSize(growth), min(b.hard.Bytes, b.hard.local)/16))
 }
 
-// step is how much is asked for at a time, so that an eviction can make space
-// for it.
-func (b bounds) step() int64 {
+// reserveStep returns the most bytes to reserve at a time, so that one eviction can make
+// space for them.
+func (b bounds) reserveStep() int64 {
 	step := int64(math.MaxInt64)
 	for _, d := range [][2]int64{{b.hard.Bytes, b.low.Bytes}, {b.hard.local, b.low.local}} {
 		if d[0] != math.MaxInt64 {

@@ -21,11 +21,11 @@ import (
 	"allium/store/partial"
 )
 
-// Backend is what a collection needs of the backend of a store.
+// Backend is the part of a store's backend that a collection needs.
 type Backend interface {
 	// Get returns the entry of a visible object.
 	Get(root b3.Root) (e meta.Entry, ok bool, err error)
-	// UsedAt is the last use of e: when it was added, or touched later.
+	// UsedAt returns the last use of e, which is not before it was added.
 	UsedAt(e meta.Entry) (meta.Second, error)
 	// RemoveAll deletes visible objects, each given once.
 	RemoveAll(ctx context.Context, es []meta.Entry) error
@@ -36,30 +36,30 @@ type Backend interface {
 	Failure() error
 }
 
-// Partials are the objects of which a part is here.
+// Partials are the partial objects: those of which only a part is stored.
 type Partials interface {
-	// Find returns what is here of root.
+	// Find returns the partial object root.
 	Find(root b3.Root) (rec partial.Record, ok bool, err error)
-	// All yields them in order of address.
+	// All yields the partial objects in order of address.
 	All(ctx context.Context) iter.Seq2[partial.Record, error]
-	// Remove is conflict while somebody uses what is here of root, and not_found
-	// when there is nothing.
+	// Remove removes the partial object root. It returns conflict while it is in use, and
+	// not_found when there is none.
 	Remove(ctx context.Context, root b3.Root) error
 	// Running reports whether root is being downloaded.
 	Running(root b3.Root) bool
-	// Bytes is how many bytes are here of all of them.
+	// Bytes returns how many bytes of partial objects are stored.
 	Bytes() int64
 }
 
-// Uses are the last uses of objects that the backend may not know of, and holds.
+// Uses knows the last uses that the backend does not have yet, and the holds.
 type Uses interface {
-	// Flush tells the backend of the uses that it does not know.
+	// Flush writes the last uses to the backend.
 	Flush(ctx context.Context) error
-	// UsedAt is the last use of root that the backend may not know of, 0 for none.
+	// UsedAt returns the last use of root that the backend may lack, 0 for none.
 	UsedAt(root b3.Root) meta.Second
-	// Holding reports whether there is a hold.
+	// Holding reports whether any hold is in force.
 	Holding() bool
-	// Held reports whether a hold keeps root, which was used last at used.
+	// Held reports whether a hold protects root, which was last used at used.
 	Held(root b3.Root, used meta.Second) bool
 }
 
@@ -74,56 +74,55 @@ type Deps struct {
 	Clock     *meta.Clock
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer
-	Duty      float64 // share of the time that a collection works
+	Duty      float64 // share of the time that a collection works, above 0; 1 means without rests
 
 	// Entries and Pins yield all objects and all pins, in order.
 	Entries func(ctx context.Context) iter.Seq2[meta.Entry, error]
 	Pins    func(ctx context.Context) iter.Seq2[meta.Pin, error]
 
-	// Node reads the directory root, verified. It returns nil when root is not here
-	// or no directory, and an error with meta.ErrDamagedDirectory in its chain when
-	// it is damaged. It is no use.
+	// Node reads and verifies the directory root. It returns nil when root is absent or is no
+	// directory, and an error that wraps meta.ErrDamagedDirectory when it is damaged. It does
+	// not count as a use.
 	Node func(ctx context.Context, root b3.Root) (*manifest.Node, error)
 }
 
-// Collector finds out what nothing holds, and removes what the store has no space
-// for. One collection runs at a time. Its methods are safe for concurrent use.
+// Collector runs garbage collections and evictions. One collection runs at a time. Its
+// methods are safe for concurrent use.
 type Collector struct {
 	deps Deps
 
-	metrics   *metrics
-	cycle     atomic.Pointer[cycle] // under way
-	slot      chan struct{}         // bound: 1; held by the collection
-	promising chan struct{}         // bound: 1; held by the walk over what pins promise
-	wake      chan struct{}         // bound: 1; asks for an eviction
+	metrics     *metrics
+	cycle       atomic.Pointer[cycle] // the collection in progress; nil for none
+	collecting  chan struct{}         // a buffer of one; full while a collection runs
+	findingLost chan struct{}         // a buffer of one; full while FindLost runs
+	wake        chan struct{}         // a buffer of one; makes Serve look now
 
-	mu       sync.Mutex
-	removals map[chan struct{}]struct{} // closed when over
-	progress chan struct{}              // closed when something was removed or a collection ended
-	done     Runs                       // collections
-	short    bool                       // the latest could not remove what it had to
-	waiting  int                        // writes that wait for space
-	last     Report                     // of the latest that looked at everything
-	ages     *histogram                 // of what it found evictable, nil when it removed all of it
-	lastErr  error                      // why the latest could not make space
-	notUntil time.Time                  // no eviction is tried before, it would be in vain
+	mu         sync.Mutex
+	removals   map[chan struct{}]struct{} // in progress; each channel closes at the end
+	progress   chan struct{}              // closed when something was removed or a collection ended
+	runs       Runs
+	fellShort  bool       // the latest collection could not remove enough
+	waiting    int        // writes that wait for space
+	lastReport Report     // of the latest collection that looked at every object
+	ages       *histogram // of what it found evictable; nil when it removed all of it
+	lastErr    error      // of the latest collection
+	retryAfter time.Time  // until then, evictions are not tried: the last one could not make space
 }
 
-// New returns a Collector. deps.Account asks it for evictions from then on.
+// New returns a Collector and makes it the evictor of deps.Account. Serve runs evictions.
 func New(deps Deps) *Collector {
 	g := &Collector{
-		deps: deps,
-		slot: make(chan struct{}, 1), promising: make(chan struct{}, 1), wake: make(chan struct{}, 1), // bound: 1 each
-		removals: map[chan struct{}]struct{}{}, progress: make(chan struct{}),
+		deps: deps, removals: map[chan struct{}]struct{}{}, progress: make(chan struct{}),
+		collecting: make(chan struct{}, 1), findingLost: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
 	deps.Account.evictor = g
 	g.metrics = newMetrics(deps.Metrics, g)
 	return g
 }
 
-// Removing takes note of a removal that has yet to look at the pins. A pin that was set
-// before is seen by it; one that is set later waits for its end.
-func (g *Collector) Removing() (over func()) {
+// BeginRemoval registers a removal before it reads the pins. A pin that was set earlier is
+// seen by the removal; PinAdded of a later one waits until end is called.
+func (g *Collector) BeginRemoval() (end func()) {
 	done := make(chan struct{})
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -136,8 +135,8 @@ func (g *Collector) Removing() (over func()) {
 	}
 }
 
-// settle waits for the removals that are under way.
-func (g *Collector) settle(ctx context.Context) error {
+// waitRemovals waits for the removals in progress.
+func (g *Collector) waitRemovals(ctx context.Context) error {
 	g.mu.Lock()
 	under := make([]chan struct{}, 0, len(g.removals))
 	for done := range g.removals {
@@ -154,138 +153,141 @@ func (g *Collector) settle(ctx context.Context) error {
 	return nil
 }
 
-// PinAdded takes note of a new recursive pin. When it returns nil, no removal is under
-// way that did not see the pin.
+// PinAdded tells the collection in progress of a new recursive pin, and waits for the
+// removals that may not have seen it.
 func (g *Collector) PinAdded(ctx context.Context, root b3.Root) error {
-	g.announce(root)
-	return g.settle(ctx)
+	g.addTree(root)
+	return g.waitRemovals(ctx)
 }
 
-// announce tells the collection under way, if any, that root holds its tree.
-func (g *Collector) announce(root b3.Root) {
+// addTree tells the collection in progress, if any, to mark the tree of root.
+func (g *Collector) addTree(root b3.Root) {
 	if c := g.cycle.Load(); c != nil {
-		c.announce(root)
+		c.addTree(root)
 	}
 }
 
-// Arrived takes note of an object that was put and may be a directory below a pin.
-func (g *Collector) Arrived(root b3.Root) {
+// ObjectAdded tells the collection in progress of a new object, which may be a directory
+// below a pin.
+func (g *Collector) ObjectAdded(root b3.Root) {
 	if c := g.cycle.Load(); c != nil && c.marks.Has(root) {
-		c.announce(root)
+		c.addTree(root)
 	}
 }
 
-// Used takes note of a use: a collection under way leaves the object.
-func (g *Collector) Used(root b3.Root) {
+// NoteUse tells the collection in progress of a use: it keeps the object.
+func (g *Collector) NoteUse(root b3.Root) {
 	if c := g.cycle.Load(); c != nil {
-		c.young.Add(root)
+		c.recent.Add(root)
 	}
 }
 
-// moved wakes those who wait for space.
-func (g *Collector) moved() {
+// signalProgress wakes the writes that wait for space.
+func (g *Collector) signalProgress() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	close(g.progress)
 	g.progress = make(chan struct{})
 }
 
-// Run looks at every object and removes those that nothing holds: with All, all
-// of them; else those used least recently, down to the low-water mark. Pins,
-// leases, holds, and what is put, opened or pinned meanwhile are safe. It takes
-// its share of the time (Deps.Duty), blocks nobody, and ends early with ctx.
-// One runs at a time, a second one waits. The report is valid with an error,
-// too.
+// Run looks at every object and removes those that nothing protects: with Options.All all
+// of them, otherwise the least recently used down to the low-water mark. It never removes
+// what is pinned, leased, held, or used meanwhile. It works for the share Deps.Duty of the
+// time, holds no locks meanwhile, and ends early with ctx or the store. A second call waits
+// for the first. The report is valid with an error too.
 func (g *Collector) Run(ctx context.Context, opt Options) (Report, error) {
 	if err := g.deps.Admission.Enter(); err != nil {
 		return Report{}, err
 	}
-	g.deps.Admission.Leave() // a collection does not hold up the end of the store
+	g.deps.Admission.Leave() // the store may close while a collection runs
 	select {
-	case g.slot <- struct{}{}:
+	case g.collecting <- struct{}{}:
 	case <-ctx.Done():
 		return Report{}, ctx.Err()
 	case <-g.deps.Admission.Stopping():
 		return Report{}, meta.ErrDraining
 	}
-	defer func() { <-g.slot }()
+	defer func() { <-g.collecting }()
 	return g.collect(ctx, opt)
 }
 
-// collect runs one collection. The slot is held.
+// collect runs one collection. The caller has filled g.collecting.
 func (g *Collector) collect(ctx context.Context, opt Options) (Report, error) {
 	begun := time.Now()
 	roots := g.deps.Backend.Totals().Objects.Load()
-	roots += roots/4 + 1024 // may come while it runs
+	roots += roots/4 + 1024 // for objects that are added while it runs
 	c := &cycle{
-		g: g, opt: opt, marks: bloom.New(roots), young: bloom.New(roots),
-		pace: pacer{duty: g.deps.Duty, hurry: g.hurried, admission: g.deps.Admission},
+		g: g, opt: opt, marks: bloom.New(roots), recent: bloom.New(roots),
+		duty: dutyCycle{share: g.deps.Duty, urgent: g.hasWaiters, admission: g.deps.Admission},
 	}
 	if opt.Fast {
-		c.pace.duty = 1
+		c.duty.share = 1
 	}
 	c.report.Classes = map[Class]meta.Count{}
 	c.report.Before = g.Space()
 	c.report.Open, _ = g.deps.Backend.Damages().Open()
-	c.walk = walker{g: g, pause: c.pace.rest, visit: c.mark, damaged: c.damage}
+	c.walk = walker{g: g, pause: c.duty.rest, visit: c.mark, damaged: c.damagedNode}
 	g.cycle.Store(c)
 	err := c.run(ctx)
 	g.cycle.Store(nil)
 	c.report.Took = time.Since(begun)
-	c.report.Nodes = int64(c.walk.read)
+	c.report.Nodes = int64(c.walk.nodesRead)
 	if err == nil {
 		err = c.report.Err()
 	}
-	g.metrics.cycle(c, err)
-	g.end(c, err)
+	g.metrics.count(c, err)
+	g.finish(c, err)
 	if err != nil {
 		err = fmt.Errorf("store: gc: %w", err)
 	}
 	return c.report, err
 }
 
-// hurried reports whether a write waits for space.
-func (g *Collector) hurried() bool {
+// hasWaiters reports whether a write waits for space.
+func (g *Collector) hasWaiters() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.waiting > 0
 }
 
-// end notes how a collection ended.
-func (g *Collector) end(c *cycle, err error) {
+// finish records the outcome of a collection.
+func (g *Collector) finish(c *cycle, err error) {
 	g.mu.Lock()
 	if !c.opt.Dry {
-		g.done = Runs{Ended: g.done.Ended + 1, LastEnd: time.Now(), LastTook: c.report.Took, LastRemoved: c.report.Classes[Removed]}
-		g.short = err != nil || c.report.short()
+		g.runs = Runs{
+			Ended: g.runs.Ended + 1, LastEnd: time.Now(),
+			LastTook: c.report.Took, LastRemoved: c.report.Classes[Removed],
+		}
+		g.fellShort = err != nil || c.report.fellShort()
 		g.lastErr = err
 	}
 	if c.complete {
-		g.last = c.report
+		g.lastReport = c.report
 		if !c.opt.All || !c.opt.Dry {
 			g.ages = c.ages
 		}
 	}
 	g.mu.Unlock()
-	g.moved()
+	g.signalProgress()
 }
 
-// Runs are the garbage collections since the start, dry ones left out.
+// Runs counts the collections since the start, without dry runs.
 type Runs struct {
 	Ended       int64         `json:"ended"`
-	LastEnd     time.Time     `json:"last_end,omitzero"` // of the last one; zero: there was none
+	LastEnd     time.Time     `json:"last_end,omitzero"` // zero when there was none
 	LastTook    time.Duration `json:"last_took"`
 	LastRemoved meta.Count    `json:"last_removed"`
 }
 
-// Runs returns the count of collections.
+// Runs returns the counters.
 func (g *Collector) Runs() Runs {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.done
+	return g.runs
 }
 
-// find returns the entry of a visible object, unless its removal is under way.
-func (g *Collector) find(root b3.Root) (meta.Entry, bool, error) {
+// findVisible returns the entry of a visible object that is not being removed.
+func (g *Collector) findVisible(root b3.Root) (meta.Entry, bool, error) {
 	if g.deps.Leases.Removing(root) {
 		return meta.Entry{}, false, nil
 	}

@@ -11,48 +11,46 @@ import (
 )
 
 const (
-	// maxFresh is how many trees that were pinned while a collection runs wait
-	// to be marked one by one; beyond it all pins are marked again.
-	maxFresh = 1024
-	// maxBatch is how many objects are removed at a time. A new recursive pin
-	// waits for one batch at most.
+	// maxNewTrees bounds the trees that were pinned during a collection and wait to be
+	// marked one by one. Beyond it, all pins are marked again.
+	maxNewTrees = 1024
+	// maxBatch is how many objects are removed at a time. A new recursive pin waits for one
+	// batch at most.
 	maxBatch = 256
-	// maxPasses is how often an eviction looks again when what it chose was
-	// used before it could be removed.
+	// maxPasses bounds how often an eviction repeats because the objects it chose were used
+	// before it could remove them.
 	maxPasses = 4
 )
 
-// cycle is one collection.
-//
-// What pins hold is marked first. An object is removed only when it is not
-// marked, was not used since the cycle began (young), is not leased, and no
-// hold is older than its last use: looked at in this order with its removal
-// registered in the roots table, so that no use can come between. A tree that
-// is pinned meanwhile, or a pinned directory that arrives, is marked before the
-// next batch is removed.
+// cycle is one collection. It first marks what the pins reach. It removes an object only
+// when the object is not marked, was not used since the cycle began (recent), is not
+// leased, and no hold is older than its last use. These checks run in this order while the
+// removal is registered in the lease table, so no use can come between. A tree that is
+// pinned meanwhile, or a pinned directory that arrives, is marked before the next batch is
+// removed.
 type cycle struct {
 	g        *Collector
 	opt      Options
-	marks    *bloom.Filter // may hold what no pin does: that stays for this cycle
-	young    *bloom.Filter
+	marks    *bloom.Filter // what pins reach; a false positive keeps an object for this cycle
+	recent   *bloom.Filter // what was used since the cycle began
 	walk     walker
-	pace     pacer
+	duty     dutyCycle
 	report   Report
 	complete bool       // every object was looked at
-	ages     *histogram // of the first look of an eviction
-	pin      meta.Pin   // that is being followed
+	ages     *histogram // from the first pass of an eviction
+	pin      meta.Pin   // whose tree is being walked
 
-	mu     sync.Mutex
-	fresh  []b3.Root // trees to mark before the next batch
-	remark bool      // there were too many: mark all pins again
-	absent []b3.Root // of fresh, not visible yet; of the collecting goroutine
+	mu          sync.Mutex
+	newTrees    []b3.Root // to mark before the next batch
+	remarkAll   bool      // there were too many: mark all pins again
+	absentTrees []b3.Root // of newTrees, not visible yet; not guarded by mu
 }
 
-// errEnough ends a collection whose caller has seen enough.
-var errEnough = errors.New("enough")
+// errStopped ends a collection because Options.Removal returned false.
+var errStopped = errors.New("enough")
 
 func (c *cycle) run(ctx context.Context) error {
-	// From here on uses are young; those before are in the index.
+	// Later uses go to c.recent; earlier ones are in the index after the flush.
 	if err := c.g.deps.Uses.Flush(ctx); err != nil {
 		return err
 	}
@@ -60,7 +58,7 @@ func (c *cycle) run(ctx context.Context) error {
 		return err
 	}
 	err := c.evict(ctx)
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, errStopped) {
 		return nil
 	}
 	return err
@@ -71,20 +69,20 @@ func (c *cycle) mark(root b3.Root) bool {
 	return false
 }
 
-func (c *cycle) damage(path []Step) { c.note(damageAt(c.pin, path)) }
+func (c *cycle) damagedNode(path []Step) { c.noteDamage(damageAt(c.pin, path)) }
 
-func (c *cycle) note(d Damage) {
+func (c *cycle) noteDamage(d Damage) {
 	if len(c.report.Damaged) < maxDamages {
 		c.report.Damaged = append(c.report.Damaged, d)
 	}
 }
 
-// damageAt is the damage of the last node of path, which begins at a pin.
+// damageAt describes the damaged node at the end of path, which begins at a pin.
 func damageAt(p meta.Pin, path []Step) Damage {
 	return Damage{Pin: p, Node: path[len(path)-1].Root, Path: Path(path)}
 }
 
-// markPins marks what every pin holds.
+// markPins marks what every pin reaches.
 func (c *cycle) markPins(ctx context.Context) error {
 	at := 0
 	for p, err := range c.g.deps.Pins(ctx) {
@@ -93,16 +91,16 @@ func (c *cycle) markPins(ctx context.Context) error {
 		}
 		c.marks.Add(p.Root)
 		if at++; at%meta.PageSize == 0 {
-			if err := c.pace.rest(ctx); err != nil {
+			if err := c.duty.rest(ctx); err != nil {
 				return err
 			}
 		}
-		lost, err := c.g.lost(ctx, p)
+		lost, err := c.g.isLost(ctx, p)
 		if err != nil {
 			return err
 		}
 		if lost {
-			c.note(Damage{Pin: p, Node: p.Root, Absent: true})
+			c.noteDamage(Damage{Pin: p, Node: p.Root, Absent: true})
 			continue
 		}
 		if !p.Recursive {
@@ -112,77 +110,76 @@ func (c *cycle) markPins(ctx context.Context) error {
 		if _, _, err := c.walk.walk(ctx, p.Root); err != nil {
 			return err
 		}
-		c.tell()
+		c.reportProgress()
 	}
 	return nil
 }
 
-func (c *cycle) tell() {
+func (c *cycle) reportProgress() {
 	if c.opt.Progress != nil {
-		c.report.Nodes = int64(c.walk.read)
+		c.report.Nodes = int64(c.walk.nodesRead)
 		c.opt.Progress(c.report)
 	}
 }
 
-// announce has root's tree marked before anything more is removed.
-func (c *cycle) announce(root b3.Root) {
+// addTree has the tree of root marked before anything more is removed.
+func (c *cycle) addTree(root b3.Root) {
 	c.marks.Add(root)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.fresh) == maxFresh {
-		c.remark = true
+	if len(c.newTrees) == maxNewTrees {
+		c.remarkAll = true
 		return
 	}
-	c.fresh = append(c.fresh, root)
+	c.newTrees = append(c.newTrees, root)
 }
 
-// begin marks what was announced and then begins a removal that later pins wait
-// for.
-func (c *cycle) begin(ctx context.Context) (over func(), err error) {
-	again := c.absent
-	c.absent = nil
+// beginRemoval marks the new trees, then registers a removal that later pins wait for.
+func (c *cycle) beginRemoval(ctx context.Context) (end func(), err error) {
+	again := c.absentTrees
+	c.absentTrees = nil
 	for {
 		c.mu.Lock()
-		fresh, remark := append(c.fresh, again...), c.remark
+		fresh, remark := append(c.newTrees, again...), c.remarkAll
 		again = nil
 		if len(fresh) == 0 && !remark {
-			over = c.g.Removing()
+			end = c.g.BeginRemoval()
 		}
-		c.fresh, c.remark = nil, false
+		c.newTrees, c.remarkAll = nil, false
 		c.mu.Unlock()
-		if over != nil {
-			return over, nil
+		if end != nil {
+			return end, nil
 		}
 		if remark {
-			clear(c.walk.seen) // of what was not here when it was walked
+			clear(c.walk.seen) // a directory may have arrived after its parent was walked
 			if err := c.markPins(ctx); err != nil {
 				return nil, err
 			}
 		}
-		if err := c.markFresh(ctx, fresh); err != nil {
+		if err := c.markNewTrees(ctx, fresh); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// markFresh marks trees. One whose top is not visible yet, because its put was
-// deferred, is tried again before the next batch.
-func (c *cycle) markFresh(ctx context.Context, fresh []b3.Root) error {
+// markNewTrees marks trees. A tree whose top is not visible yet, because its put was
+// deferred, is marked again before the next batch.
+func (c *cycle) markNewTrees(ctx context.Context, fresh []b3.Root) error {
 	for _, root := range fresh {
 		c.pin = meta.Pin{Root: root, Recursive: true}
 		if _, _, err := c.walk.walk(ctx, root); err != nil {
 			return err
 		}
-		if _, ok, err := c.g.find(root); err != nil {
+		if _, ok, err := c.g.findVisible(root); err != nil {
 			return err
-		} else if !ok && len(c.absent) < maxFresh {
-			c.absent = append(c.absent, root)
+		} else if !ok && len(c.absentTrees) < maxNewTrees {
+			c.absentTrees = append(c.absentTrees, root)
 		}
 	}
 	return nil
 }
 
-// evict chooses what goes and removes it.
+// evict chooses the objects to remove and removes them.
 func (c *cycle) evict(ctx context.Context) error {
 	if c.opt.All && !c.report.Blocked() {
 		everything := func(candidate) bool { return true }
@@ -195,7 +192,7 @@ func (c *cycle) evict(ctx context.Context) error {
 	for pass := range maxPasses {
 		h := &histogram{now: c.g.deps.Clock.Stamp()}
 		count := pass == 0
-		if err := c.scan(ctx, count, h.note); err != nil {
+		if err := c.scan(ctx, count, h.add); err != nil {
 			return err
 		}
 		c.complete = true
@@ -209,7 +206,7 @@ func (c *cycle) evict(ctx context.Context) error {
 			return nil
 		}
 		before := c.report.Classes[Removed]
-		if err := c.scan(ctx, false, h.oldest(need)); err != nil {
+		if err := c.scan(ctx, false, h.pickOldest(need)); err != nil {
 			return err
 		}
 		if c.opt.Dry || c.report.Classes[Removed] == before {

@@ -8,24 +8,24 @@ import (
 	"allium/store/meta"
 )
 
-// Kick makes the store ask its disk now how much is free, as it otherwise does every
-// 5 seconds and before it refuses a write. It does not wait.
-func (g *Collector) Kick() {
+// Wake makes Serve look now how full the store is. It does not wait.
+func (g *Collector) Wake() {
 	select {
 	case g.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Serve keeps the store below its bounds until ctx is done.
+// Serve keeps the store below its bounds until ctx is done. It looks every 5 seconds, and
+// after Wake.
 func (g *Collector) Serve(ctx context.Context) {
 	tick := time.NewTicker(collectEvery)
 	defer tick.Stop()
 	for {
 		g.deps.Account.poll()
 		use, b := g.deps.Account.usage(), g.deps.Account.bounds()
-		g.deps.Account.judge(use, b)
-		if (b.over(use) || g.hurried()) && !g.inVain() {
+		g.deps.Account.updateFull(use, b)
+		if (b.needsEviction(use) || g.hasWaiters()) && !g.cannotEvict() {
 			g.evictNow(ctx)
 		}
 		select {
@@ -37,46 +37,47 @@ func (g *Collector) Serve(ctx context.Context) {
 	}
 }
 
-// evictNow runs one eviction and notes whether it was in vain.
+// evictNow runs one eviction. If it could not make space, evictions pause for evictBackoff.
 func (g *Collector) evictNow(ctx context.Context) {
 	r, err := g.Run(ctx, Options{})
 	g.deps.Account.poll()
 	use, b := g.deps.Account.usage(), g.deps.Account.bounds()
-	// Above the bound it may be only because puts went on.
-	if err != nil || r.short() || r.Classes[Removed].Objects == 0 && g.deps.Account.squeezed() {
+	// Usage above the bound does not count as failure: puts may have gone on.
+	if err != nil || r.fellShort() || r.Classes[Removed].Objects == 0 && g.deps.Account.diskLow() {
 		g.mu.Lock()
-		g.notUntil = time.Now().Add(vainPause)
+		g.retryAfter = time.Now().Add(evictBackoff)
 		g.mu.Unlock()
 		if err != nil && ctx.Err() == nil && !errors.Is(err, meta.ErrDraining) {
-			g.deps.Log.Warn("the store could not evict what is used least", "err", err)
+			g.deps.Log.Warn("cannot evict objects", "err", err)
 		}
 	}
-	g.deps.Account.judge(use, b)
+	g.deps.Account.updateFull(use, b)
 	if n := r.Classes[Removed]; n.Objects > 0 {
-		g.deps.Log.Info("evicted what was used least recently", "objects", n.Objects, "bytes", n.Bytes, "took", r.Took.Round(time.Millisecond))
+		g.deps.Log.Info("evicted the least recently used objects",
+			"objects", n.Objects, "bytes", n.Bytes, "took", r.Took.Round(time.Millisecond))
 	}
 }
 
-// inVain reports whether an eviction would remove nothing: the latest one could
-// not make space, just now, or damage is open.
-func (g *Collector) inVain() bool {
+// cannotEvict reports whether an eviction would remove nothing: the latest one just failed
+// to make space, or damage is open.
+func (g *Collector) cannotEvict() bool {
 	open, _ := g.deps.Backend.Damages().Open()
-	return open > 0 || g.vain()
+	return open > 0 || g.backingOff()
 }
 
-func (g *Collector) latest() Report {
+func (g *Collector) latestReport() Report {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.last
+	return g.lastReport
 }
 
-// await joins those who wait for space. Once enough collections have ended, one
-// has looked at everything after this call.
-func (g *Collector) await() (enough int64, over func()) {
+// addWaiter registers a write that waits for space. Once enough collections have ended, one
+// of them began after this call. The caller calls done when it stops waiting.
+func (g *Collector) addWaiter() (enough int64, done func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting++
-	enough = g.done.Ended + 1
+	enough = g.runs.Ended + 1
 	if g.cycle.Load() != nil {
 		enough++
 	}
@@ -87,24 +88,25 @@ func (g *Collector) await() (enough int64, over func()) {
 	}
 }
 
-// watch returns what is closed at the next removal or end of a collection, how
-// many have ended, and whether the latest could not remove what it had to.
-func (g *Collector) watch() (moved <-chan struct{}, ended int64, short bool) {
+// watchProgress returns a channel that the next removal or end of a collection closes, how
+// many collections have ended, and whether the latest one could not remove enough.
+func (g *Collector) watchProgress() (progress <-chan struct{}, ended int64, fellShort bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.progress, g.done.Ended, g.short
+	return g.progress, g.runs.Ended, g.fellShort
 }
 
-// vain reports whether the latest eviction could not make space, just now.
-func (g *Collector) vain() bool {
+// backingOff reports whether evictions pause since the latest one could not make space.
+func (g *Collector) backingOff() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return time.Now().Before(g.notUntil)
+	return time.Now().Before(g.retryAfter)
 }
 
-// Released says that something may be evictable that was not.
-func (g *Collector) Released() {
+// RetryEviction ends the pause of evictions, as a pin or a hold was removed and more
+// objects may be evictable.
+func (g *Collector) RetryEviction() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.notUntil = time.Time{}
+	g.retryAfter = time.Time{}
 }

@@ -6,7 +6,7 @@ import (
 	"allium/protocols/status"
 )
 
-// metrics count what collections do.
+// metrics counts the work of collections.
 type metrics struct {
 	cycles         *prometheus.CounterVec // result
 	removedObjects prometheus.Counter
@@ -17,26 +17,49 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, g *Collector) *metrics {
 	m := &metrics{
-		cycles:         prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gc_cycles_total", Help: "Garbage collections by outcome; conflict: damage of the store, or of a directory below a pin, kept it from removing anything."}, []string{"result"}),
-		removedObjects: prometheus.NewCounter(prometheus.CounterOpts{Name: "gc_removed_objects_total", Help: "Objects that collections removed."}),
-		removedBytes:   prometheus.NewCounter(prometheus.CounterOpts{Name: "gc_removed_bytes_total", Help: "Bytes of objects that collections removed."}),
-		marked:         prometheus.NewGauge(prometheus.GaugeOpts{Name: "gc_marked", Help: "Directories below pins that the latest collection read."}),
-		seconds:        prometheus.NewHistogram(prometheus.HistogramOpts{Name: "gc_seconds", Help: "Time of a collection, rests included.", Buckets: prometheus.ExponentialBuckets(0.01, 4, 9)}),
+		cycles: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gc_cycles_total",
+			Help: "Garbage collections by result. A conflict means that damage of the store, " +
+				"or of a directory below a pin, kept the collection from removing anything.",
+		}, []string{"result"}),
+		removedObjects: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gc_removed_objects_total", Help: "Objects that collections removed.",
+		}),
+		removedBytes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gc_removed_bytes_total", Help: "Bytes of objects that collections removed.",
+		}),
+		marked: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gc_marked", Help: "Directories below pins that the latest collection read.",
+		}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "gc_seconds", Help: "Duration of a collection in seconds, including its pauses.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 4, 9),
+		}),
 	}
 	if reg == nil {
 		return m
 	}
 	gauge := func(name, help string, read func(Space) int64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read(g.Space())) })
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			return float64(read(g.Space()))
+		})
 	}
 	reg.MustRegister(m.cycles, m.removedObjects, m.removedBytes, m.marked, m.seconds,
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "store_full_total", Help: "Writes that were refused because the store or the disk is full."}, func() float64 { return float64(g.deps.Account.refused.Load()) }),
-		gauge("store_free_bytes", "Bytes free on the store's disk, -1 when it cannot tell.", func(sp Space) int64 { return sp.Free }),
-		gauge("store_used_bytes", "Bytes that count against store.max_bytes: objects, outboards, partial objects, puts under way.", func(sp Space) int64 { return sp.Used.Bytes }),
-		gauge("store_max_bytes", "Bytes that the store may hold now, 0 without a bound.", func(sp Space) int64 { return sp.Max.Bytes }),
-		gauge("store_pinned_bytes", "Bytes that pins held when the latest collection looked.", func(sp Space) int64 { return sp.Pinned.Bytes }),
-		gauge("store_evictable_bytes", "Bytes that nothing held when the latest collection was done.", func(sp Space) int64 { return sp.Evictable.Bytes }),
-		gauge("store_full", "1 while writes are refused for want of space.", func(sp Space) int64 {
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "store_full_total", Help: "Writes that were refused because the store or the disk is full.",
+		}, func() float64 { return float64(g.deps.Account.refused.Load()) }),
+		gauge("store_free_bytes", "Bytes free on the store's disk, or -1 when unknown.",
+			func(sp Space) int64 { return sp.Free }),
+		gauge("store_used_bytes",
+			"Bytes that count against store.max_bytes: objects, outboards, partial objects and puts in progress.",
+			func(sp Space) int64 { return sp.Used.Bytes }),
+		gauge("store_max_bytes", "Bytes that the store may hold now, or 0 without a bound.",
+			func(sp Space) int64 { return sp.Max.Bytes }),
+		gauge("store_pinned_bytes", "Bytes that pins protected when the latest collection looked.",
+			func(sp Space) int64 { return sp.Pinned.Bytes }),
+		gauge("store_evictable_bytes", "Bytes that nothing protected at the end of the latest collection.",
+			func(sp Space) int64 { return sp.Evictable.Bytes }),
+		gauge("store_full", "1 while writes are refused because there is no space, else 0.", func(sp Space) int64 {
 			if sp.Full {
 				return 1
 			}
@@ -46,8 +69,8 @@ func newMetrics(reg prometheus.Registerer, g *Collector) *metrics {
 	return m
 }
 
-// cycle counts one that ended with err.
-func (m *metrics) cycle(c *cycle, err error) {
+// count counts a collection that ended with err. Dry runs do not count.
+func (m *metrics) count(c *cycle, err error) {
 	if c.opt.Dry {
 		return
 	}

@@ -16,42 +16,41 @@ import (
 const (
 	// reserveWait is how long a write waits for an eviction to make space.
 	reserveWait = 5 * time.Second
-	// maxReserveWaits is how many writes wait for it; the next get no_space.
+	// maxReserveWaits bounds the writes that wait; further ones get no_space.
 	maxReserveWaits = 1024
-	// collectEvery is how often the store looks how full it is.
+	// collectEvery is how often Serve looks how full the store is.
 	collectEvery = 5 * time.Second
-	// vainPause is how long no eviction is tried after one that could not make
-	// enough space, unless a pin or a hold is removed.
-	vainPause = 10 * time.Second
-	// growth is the step in which a stream of unknown length asks for space.
+	// evictBackoff is how long no eviction is tried after one that could not make enough
+	// space. It ends early when a pin or a hold is removed.
+	evictBackoff = 10 * time.Second
+	// growth is how many bytes a stream of unknown length reserves at a time.
 	growth = b3.GroupSize
 )
 
-// tryReserve reserves n within the bounds, or nothing.
+// tryReserve reserves n if it fits the bounds, and reports whether it did.
 func (a *Account) tryReserve(n meta.Count) bool {
 	a.Take(n)
-	if !a.usage().passes(a.bounds().hard) {
+	if !a.usage().exceeds(a.bounds().hard) {
 		return true
 	}
 	a.Release(n)
 	return false
 }
 
-// Take reserves n whatever the bounds say.
+// Take reserves n without checking the bounds.
 func (a *Account) Take(n meta.Count) {
 	a.bytes.Add(n.Bytes)
 	a.objects.Add(n.Objects)
 }
 
-// Release ends a reservation: what it was for is counted with the objects now, or
-// gone.
+// Release ends a reservation, as its object is now counted itself or is gone.
 func (a *Account) Release(n meta.Count) {
 	a.bytes.Add(-n.Bytes)
 	a.objects.Add(-n.Objects)
 }
 
-// Reserve reserves n, at once or after an eviction that it asks for and waits for, 5 s
-// at most. Otherwise it is no_space, before anything was written.
+// Reserve reserves n. When n does not fit, it asks for an eviction and waits for it, at
+// most 5 s, and then returns no_space. Nothing was written by then.
 func (a *Account) Reserve(ctx context.Context, n meta.Count) error {
 	if err := a.ReserveUntil(ctx.Done(), n); !errors.Is(err, errCanceled) {
 		return err
@@ -62,8 +61,8 @@ func (a *Account) Reserve(ctx context.Context, n meta.Count) error {
 // errCanceled reports that the caller stopped waiting.
 var errCanceled = errors.New("canceled")
 
-// ReserveUntil is Reserve for a caller who stops waiting when gone is closed.
-func (a *Account) ReserveUntil(gone <-chan struct{}, n meta.Count) error {
+// ReserveUntil is Reserve for a caller who stops waiting when canceled is closed.
+func (a *Account) ReserveUntil(canceled <-chan struct{}, n meta.Count) error {
 	if a.tryReserve(n) {
 		return nil
 	}
@@ -71,35 +70,35 @@ func (a *Account) ReserveUntil(gone <-chan struct{}, n meta.Count) error {
 		return nil
 	}
 	if err := a.deps.Backend.Failure(); err != nil {
-		return err // nothing is evicted either
+		return err // nothing can be evicted either
 	}
-	if a.evictor.inVain() {
+	if a.evictor.cannotEvict() {
 		return a.fullError(n)
 	}
-	release, err := a.waits.TryAcquire()
+	release, err := a.waiters.TryAcquire()
 	if err != nil {
 		return a.fullError(n)
 	}
 	defer release()
-	enough, over := a.evictor.await()
-	defer over()
+	enough, done := a.evictor.addWaiter()
+	defer done()
 	timer := time.NewTimer(reserveWait)
 	defer timer.Stop()
 	for {
-		moved, ended, short := a.evictor.watch()
+		progress, ended, fellShort := a.evictor.watchProgress()
 		if a.poll(); a.tryReserve(n) {
 			return nil
 		}
-		// One that began after this wait could not help, or none can.
-		if ended >= enough && (short || a.evictor.inVain() || !a.bounds().fits(n)) {
+		// A collection that began after this wait did not help, or none can.
+		if ended >= enough && (fellShort || a.evictor.cannotEvict() || !a.bounds().fitsAfterEviction(n)) {
 			return a.fullError(n)
 		}
-		a.evictor.Kick()
+		a.evictor.Wake()
 		select {
-		case <-moved:
+		case <-progress:
 		case <-timer.C:
 			return a.fullError(n)
-		case <-gone:
+		case <-canceled:
 			return errCanceled
 		case <-a.deps.Admission.Stopping():
 			return meta.ErrDraining
@@ -107,7 +106,8 @@ func (a *Account) ReserveUntil(gone <-chan struct{}, n meta.Count) error {
 	}
 }
 
-// fullError is the refusal of n more bytes, with what could be done.
+// fullError returns no_space for n more bytes. Its message says which bound is reached and
+// what to do.
 func (a *Account) fullError(n meta.Count) error {
 	a.refused.Add(1)
 	a.evictor.mu.Lock()
@@ -118,35 +118,40 @@ func (a *Account) fullError(n meta.Count) error {
 	var what string
 	switch {
 	case use.Objects+n.Objects > hard.Objects:
-		what = fmt.Sprintf("the store has %d objects, store.max_objects are %d", sp.Used.Objects, sp.Max.Objects)
+		what = fmt.Sprintf("the store has %d objects, and store.max_objects is %d", sp.Used.Objects, sp.Max.Objects)
 	case a.memoryCap() > 0 && hard.Bytes < a.cfg.MaxBytes, a.memoryCap() > 0 && a.cfg.MaxBytes == 0:
-		what = fmt.Sprintf("the store holds %s of %s (store.memory_bytes), and %s more are asked for", human(use.Bytes), human(hard.Bytes), human(n.Bytes))
+		what = fmt.Sprintf("the store holds %s of %s (store.memory_bytes) and needs %s more",
+			human(use.Bytes), human(hard.Bytes), human(n.Bytes))
 	case a.cfg.MaxBytes > 0 && use.local+n.Bytes <= hard.local:
-		what = fmt.Sprintf("the store holds %s of %s (store.max_bytes), and %s more are asked for", human(use.Bytes), human(hard.Bytes), human(n.Bytes))
+		what = fmt.Sprintf("the store holds %s of %s (store.max_bytes) and needs %s more",
+			human(use.Bytes), human(hard.Bytes), human(n.Bytes))
 	default:
-		what = fmt.Sprintf("the disk is full: %s are free, %s stay reserved (store.reserve_bytes), and %s more are asked for", human(max(sp.Free, 0)), human(sp.Reserve), human(n.Bytes))
+		what = fmt.Sprintf("the disk is full: %s are free, %s stay reserved (store.reserve_bytes), %s more are needed",
+			human(max(sp.Free, 0)), human(sp.Reserve), human(n.Bytes))
 	}
-	fix := "unpin what you do not need, `allium gc plan` shows what holds what"
+	fix := "unpin what you do not need; `allium gc plan` shows what holds what"
 	if open, _ := a.deps.Backend.Damages().Open(); open > 0 {
 		fix = "nothing is evicted: " + BlockedBy(open)
 	} else if lastErr != nil && status.Of(lastErr) == status.Conflict {
 		fix = lastErr.Error()
 	}
-	return status.Errorf(status.NoSpace, "store: %s; %s are pinned, %s could be evicted; %s", what, human(sp.Pinned.Bytes), human(sp.Evictable.Bytes), fix)
+	return status.Errorf(status.NoSpace, "%s; %s are pinned, %s could be evicted; %s",
+		what, human(sp.Pinned.Bytes), human(sp.Evictable.Bytes), fix)
 }
 
-// Reader reserves space as a stream of unknown length comes in.
+// Reader reserves space for a stream of unknown length while it is read. It is not safe for
+// concurrent use.
 type Reader struct {
-	ctx context.Context
-	a   *Account
-	r   io.Reader
-	got int64      // bytes read
-	may int64      // bytes that there is space for
-	has meta.Count // reserved
+	ctx      context.Context
+	a        *Account
+	r        io.Reader
+	read     int64      // bytes read
+	allowed  int64      // bytes that are reserved for the stream
+	reserved meta.Count // what Release gives back
 }
 
-// Reader returns r, which ends with no_space when its next bytes have no space. The
-// caller releases it. The first reservation is made now, before anything is read.
+// Reader returns a reader of r that fails with no_space when the next bytes do not fit. It
+// makes the first reservation before anything is read. The caller calls Release.
 func (a *Account) Reader(ctx context.Context, r io.Reader) (*Reader, error) {
 	g := &Reader{ctx: ctx, a: a, r: r}
 	return g, g.grow()
@@ -154,29 +159,29 @@ func (a *Account) Reader(ctx context.Context, r io.Reader) (*Reader, error) {
 
 // Read implements [io.Reader].
 func (g *Reader) Read(p []byte) (int, error) {
-	if g.got >= g.may {
+	if g.read >= g.allowed {
 		if err := g.grow(); err != nil {
 			return 0, err
 		}
 	}
-	n, err := g.r.Read(p[:min(int64(len(p)), g.may-g.got)])
-	g.got += int64(n)
+	n, err := g.r.Read(p[:min(int64(len(p)), g.allowed-g.read)])
+	g.read += int64(n)
 	return n, err
 }
 
 func (g *Reader) grow() error {
 	more := meta.Count{Bytes: meta.PartialSize(growth)}
-	if g.may == 0 {
+	if g.allowed == 0 {
 		more.Objects = 1
 	}
 	if err := g.a.Reserve(g.ctx, more); err != nil {
 		return err
 	}
-	g.has.Bytes += more.Bytes
-	g.has.Objects += more.Objects
-	g.may += growth
+	g.reserved.Bytes += more.Bytes
+	g.reserved.Objects += more.Objects
+	g.allowed += growth
 	return nil
 }
 
-// Release ends the reservation: the object is counted where it is now, or gone.
-func (g *Reader) Release() { g.a.Release(g.has) }
+// Release ends the reservation, as the object is now counted itself or is gone.
+func (g *Reader) Release() { g.a.Release(g.reserved) }

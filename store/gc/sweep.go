@@ -7,34 +7,34 @@ import (
 	"allium/store/meta"
 )
 
-// candidate is an object that nothing was seen to hold.
+// candidate is an object that may be evicted.
 type candidate struct {
 	meta.Entry
-	charge  int64 // bytes, outboard included
-	local   int64 // of them on the node's own disk
-	partial bool  // size is what is here of it
+	charge  int64 // bytes that it takes, outboard included
+	local   int64 // the part of charge on the node's own disk
+	partial bool  // a partial object; Size is what is stored of it
 }
 
 func (o candidate) object() Object {
 	return Object{Root: o.Root, Size: o.Size, Used: o.Used.Time(), Partial: o.partial}
 }
 
-// scan looks at every object, a page at a time, and removes those that pick
-// picks. With count the report counts them all.
+// scan looks at every object, a page at a time, and removes those that nothing protects and
+// pick selects. With count it adds all of them to the report.
 func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool) error {
 	batch := make([]candidate, 0, maxBatch)
 	at := 0
 	take := func(o candidate) error {
 		if at++; at%meta.PageSize == 0 {
-			if err := c.pace.rest(ctx); err != nil {
+			if err := c.duty.rest(ctx); err != nil {
 				return err
 			}
-			c.tell()
+			c.reportProgress()
 		}
 		class := c.classify(o)
 		if count {
 			c.report.Seen.Add(o.charge)
-			c.move(o, "", class)
+			c.reclassify(o, "", class)
 		}
 		if class != Cache || !pick(o) {
 			return nil
@@ -48,7 +48,7 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 	}
 	for e, err := range c.g.deps.Entries(ctx) {
 		if err == nil {
-			err = take(candidate{Entry: e, charge: meta.StoredSize(e.Size), local: c.g.deps.Account.local(e)})
+			err = take(candidate{Entry: e, charge: meta.StoredSize(e.Size), local: c.g.deps.Account.localSize(e)})
 		}
 		if err != nil {
 			return err
@@ -56,7 +56,11 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 	}
 	for p, err := range c.g.deps.Partials.All(ctx) {
 		if err == nil {
-			err = take(candidate{Entry: meta.Entry{Root: p.Root, Size: p.Held, Used: p.Used}, charge: meta.PartialSize(p.Held), local: meta.PartialSize(p.Held), partial: true})
+			size := meta.PartialSize(p.Stored)
+			err = take(candidate{
+				Entry:  meta.Entry{Root: p.Root, Size: p.Stored, Used: p.Used},
+				charge: size, local: size, partial: true,
+			})
 		}
 		if err != nil {
 			return err
@@ -65,15 +69,14 @@ func (c *cycle) scan(ctx context.Context, count bool, pick func(candidate) bool)
 	return c.remove(ctx, batch)
 }
 
-// classify is what a look at o says; cache when nothing holds it. It fills in a
-// later use.
+// classify returns the class of o: what protects it, or Cache.
 func (c *cycle) classify(o candidate) Class {
 	switch {
 	case c.marks.Has(o.Root):
 		return Pinned
 	case c.g.deps.Leases.InUse(o.Root):
 		return Leased
-	case c.young.Has(o.Root):
+	case c.recent.Has(o.Root):
 		return Recent
 	case c.g.deps.Uses.Held(o.Root, max(o.Used, c.g.deps.Uses.UsedAt(o.Root))):
 		return Held
@@ -81,8 +84,8 @@ func (c *cycle) classify(o candidate) Class {
 	return Cache
 }
 
-// move counts o in another class.
-func (c *cycle) move(o candidate, from, to Class) {
+// reclassify moves o from one class of the report to another. An empty from adds it.
+func (c *cycle) reclassify(o candidate, from, to Class) {
 	if n := c.report.Classes[from]; from != "" {
 		c.report.Classes[from] = meta.Count{Objects: n.Objects - 1, Bytes: n.Bytes - o.charge}
 	}
@@ -91,42 +94,42 @@ func (c *cycle) move(o candidate, from, to Class) {
 	c.report.Classes[to] = n
 }
 
-// remove removes a batch, or what of it nothing has come to hold meanwhile.
+// remove removes the part of batch that is still unprotected. In a dry run it only reports.
 func (c *cycle) remove(ctx context.Context, batch []candidate) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	if err := c.pace.rest(ctx); err != nil {
+	if err := c.duty.rest(ctx); err != nil {
 		return err
 	}
 	if !c.opt.Dry {
-		over, err := c.begin(ctx)
+		over, err := c.beginRemoval(ctx)
 		if err != nil {
 			return err
 		}
 		defer over()
 		c.report.Open, _ = c.g.deps.Backend.Damages().Open()
-		if c.report.Blocked() { // below a pin that came meanwhile, or found meanwhile
+		if c.report.Blocked() { // damage was found since the scan
 			return nil
 		}
-		if batch, err = c.removeUnheld(ctx, batch); err != nil {
+		if batch, err = c.removeUnused(ctx, batch); err != nil {
 			return err
 		}
-		c.g.moved()
+		c.g.signalProgress()
 	}
 	for _, o := range batch {
-		c.move(o, Cache, Removed)
+		c.reclassify(o, Cache, Removed)
 		if c.opt.Removal != nil && !c.opt.Removal(o.object()) {
-			return errEnough
+			return errStopped
 		}
 	}
-	c.tell()
+	c.reportProgress()
 	return nil
 }
 
-// removeUnheld registers the removals, looks again, removes, and returns what
-// is gone.
-func (c *cycle) removeUnheld(ctx context.Context, batch []candidate) (gone []candidate, err error) {
+// removeUnused registers the removals, checks again that nothing protects the objects,
+// removes them, and returns what is gone.
+func (c *cycle) removeUnused(ctx context.Context, batch []candidate) (gone []candidate, err error) {
 	g := c.g
 	if err := g.deps.Admission.EnterContext(ctx); err != nil {
 		return nil, err
@@ -143,26 +146,26 @@ func (c *cycle) removeUnheld(ctx context.Context, batch []candidate) (gone []can
 			}
 			continue
 		}
-		// What is held is not registered: while it is, it looks as if it were gone.
-		class, err := c.lastLook(o)
+		// Checked before registering, as a registered object looks removed to readers.
+		class, err := c.classifyAgain(o)
 		if err != nil {
 			return nil, err
 		}
 		if class != Cache {
-			c.move(o, Cache, class)
+			c.reclassify(o, Cache, class)
 			continue
 		}
 		over, err := g.deps.Leases.Remove(o.Root)
 		if err != nil {
-			c.move(o, Cache, Leased)
+			c.reclassify(o, Cache, Leased)
 			continue
 		}
-		if class, err = c.lastLook(o); err != nil || class != Cache {
+		if class, err = c.classifyAgain(o); err != nil || class != Cache {
 			over()
 			if err != nil {
 				return nil, err
 			}
-			c.move(o, Cache, class)
+			c.reclassify(o, Cache, class)
 			continue
 		}
 		defer over() // of the batch
@@ -172,19 +175,19 @@ func (c *cycle) removeUnheld(ctx context.Context, batch []candidate) (gone []can
 		return nil, err
 	}
 	for _, o := range out {
-		if _, still, err := g.deps.Backend.Get(o.Root); err != nil {
+		if _, exists, err := g.deps.Backend.Get(o.Root); err != nil {
 			return gone, err
-		} else if !still { // else it has moved: the next pass has its new place
+		} else if !exists { // an object that moved stays; the next pass has its new place
 			gone = append(gone, o)
 		}
 	}
 	return gone, nil
 }
 
-// removePartial removes what is here of an object unless it is in use.
+// removePartial removes a partial object unless it is in use. It reports whether it did.
 func (c *cycle) removePartial(ctx context.Context, o candidate) (bool, error) {
 	if class := c.classify(o); class != Cache {
-		c.move(o, Cache, class)
+		c.reclassify(o, Cache, class)
 		return false, nil
 	}
 	err := c.g.deps.Partials.Remove(ctx, o.Root)
@@ -192,21 +195,21 @@ func (c *cycle) removePartial(ctx context.Context, o candidate) (bool, error) {
 	case status.OK:
 		return true, nil
 	case status.Conflict:
-		c.move(o, Cache, Leased)
+		c.reclassify(o, Cache, Leased)
 		return false, nil
-	case status.NotFound: // it became whole, or was removed
+	case status.NotFound: // completed or removed meanwhile
 		return false, nil
 	}
 	return false, err
 }
 
-// lastLook is classify with what the backend knows. Of an object whose removal is
-// registered, what it finds cannot change.
-func (c *cycle) lastLook(o candidate) (Class, error) {
+// classifyAgain is classify with the last use that the backend knows, without leases. The
+// result stays true while the removal of o is registered.
+func (c *cycle) classifyAgain(o candidate) (Class, error) {
 	switch {
 	case c.marks.Has(o.Root):
 		return Pinned, nil
-	case c.young.Has(o.Root):
+	case c.recent.Has(o.Root):
 		return Recent, nil
 	case !c.g.deps.Uses.Holding():
 		return Cache, nil

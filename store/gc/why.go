@@ -12,40 +12,40 @@ import (
 // maxWhyPins bounds the pins that a Why lists.
 const maxWhyPins = 64
 
-// Why says what holds one object.
+// Why explains what protects one object.
 type Why struct {
-	Root     b3.Root
-	Presence b3.Presence
-	Corrupt  bool
-	Size     int64      // bytes that are here
-	Used     time.Time  // last use, to the second; zero when it is not here or unknown
-	Pins     []meta.Pin // of its own, at most 64
-	Above    *Chain     // the first recursive pin found that holds it from above; nil: none
-	Unknown  error      // conflict: a directory below a pin is damaged, so there may be one
-	Leases   int        // readers, puts and downloads that use it now
-	Ingest   bool       // it is being downloaded
-	Held     bool       // an add or a fetch under way keeps it until its pin is set
+	Root        b3.Root
+	Presence    b3.Presence
+	Corrupt     bool
+	Size        int64      // bytes that are stored
+	Used        time.Time  // last use, to the second; zero when the object is absent or this is unknown
+	Pins        []meta.Pin // of the object itself, at most 64
+	Above       *Chain     // the first recursive pin found whose tree contains it; nil for none
+	Unknown     error      // conflict: a directory below a pin is damaged, so another pin may protect it
+	Leases      int        // readers, puts and downloads that use it now
+	Downloading bool
+	Held        bool // a hold protects it, until the add or fetch in progress sets its pin
 
-	// Cutoff is the last use, to the second, down to which the next eviction
-	// removes what nothing holds, as the latest collection or plan saw it; zero
-	// when that is not known, or there is no bound.
+	// Cutoff is the last use, to the second, down to which the next eviction removes
+	// unprotected objects, according to the latest collection or plan. It is zero when that
+	// is unknown or there is no bound.
 	Cutoff time.Time
 }
 
-// Kept reports whether a collection would leave the object.
+// Kept reports whether a collection would keep the object.
 func (w Why) Kept() bool {
-	return len(w.Pins) > 0 || w.Above != nil || w.Unknown != nil || w.Leases > 0 || w.Ingest || w.Held
+	return len(w.Pins) > 0 || w.Above != nil || w.Unknown != nil || w.Leases > 0 || w.Downloading || w.Held
 }
 
-// Why finds out what holds root, which need not be here. It reads the
-// directories below recursive pins until it finds root.
+// Why finds out what protects root, which need not be stored. It reads the directories
+// below recursive pins until it finds root.
 func (g *Collector) Why(ctx context.Context, root b3.Root) (Why, error) {
 	if err := g.deps.Admission.EnterContext(ctx); err != nil {
 		return Why{}, err
 	}
 	defer g.deps.Admission.Leave()
 	w := Why{Root: root, Leases: g.deps.Leases.Count(root), Cutoff: g.cutoff().Time()}
-	w.Ingest = g.deps.Partials.Running(root)
+	w.Downloading = g.deps.Partials.Running(root)
 	if err := g.whyHere(&w); err != nil {
 		return Why{}, fmt.Errorf("store: why %s: %w", root, err)
 	}
@@ -58,7 +58,7 @@ func (g *Collector) Why(ctx context.Context, root b3.Root) (Why, error) {
 			w.Pins = append(w.Pins, p)
 		}
 	}
-	above, damage, err := g.above(ctx, root)
+	above, damage, err := g.pinAbove(ctx, root)
 	if err != nil {
 		return Why{}, fmt.Errorf("store: why %s: %w", root, err)
 	}
@@ -68,9 +68,9 @@ func (g *Collector) Why(ctx context.Context, root b3.Root) (Why, error) {
 	return w, nil
 }
 
-// whyHere fills in what is here and when it was used.
+// whyHere fills in what is stored of the object and when it was used.
 func (g *Collector) whyHere(w *Why) error {
-	e, ok, err := g.find(w.Root)
+	e, ok, err := g.findVisible(w.Root)
 	if err != nil {
 		return err
 	}
@@ -85,30 +85,33 @@ func (g *Collector) whyHere(w *Why) error {
 	} else if rec, ok, err := g.deps.Partials.Find(w.Root); err != nil {
 		return err
 	} else if ok {
-		w.Presence, w.Size, used = b3.Partial, rec.Held, rec.Used
+		w.Presence, w.Size, used = b3.Partial, rec.Stored, rec.Used
 	}
 	w.Used = used.Time()
 	w.Held = w.Presence != b3.Absent && g.deps.Uses.Held(w.Root, used)
 	return nil
 }
 
-// Next reports whether the next eviction removes the object, as far as is known.
-func (w Why) Next() bool {
+// EvictedNext reports whether the next eviction removes the object, as far as is known.
+func (w Why) EvictedNext() bool {
 	return w.Presence != b3.Absent && !w.Kept() && !w.Cutoff.IsZero() && !w.Used.After(w.Cutoff)
 }
 
-// cutoff is the last use down to which the next eviction removes; 0 is unknown.
-// An eviction begins at its mark at the latest, and ends at the low one.
+// cutoff returns the last use down to which the next eviction removes; 0 when unknown. An
+// eviction begins at the trigger at the latest and ends at the low-water mark.
 func (g *Collector) cutoff() meta.Second {
 	g.mu.Lock()
 	h := g.ages
 	g.mu.Unlock()
 	b := g.deps.Account.bounds()
-	least, now := b.trigger.less(b.low), b.excess(g.deps.Account.usage())
-	need := amount{meta.Count{Objects: max(least.Objects, now.Objects), Bytes: max(least.Bytes, now.Bytes)}, max(least.local, now.local)}
-	if h == nil || !need.passes(amount{}) {
+	least, now := b.trigger.minus(b.low), b.excess(g.deps.Account.usage())
+	need := amount{
+		meta.Count{Objects: max(least.Objects, now.Objects), Bytes: max(least.Bytes, now.Bytes)},
+		max(least.local, now.local),
+	}
+	if h == nil || !need.exceeds(amount{}) {
 		return 0
 	}
-	last, _ := h.reach(need)
-	return h.latest(max(last, 0))
+	last, _ := h.lastBucket(need)
+	return h.newestUse(max(last, 0))
 }

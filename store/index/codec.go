@@ -12,27 +12,27 @@ import (
 
 // Keys of the index start with one of these bytes; FORMAT.md lists them.
 const (
-	keyMeta    = 'm' // name
-	keyObject  = 'o' // root[32]
-	keyPin     = 'p' // root[32] label
-	keyPart    = 'd' // root[32], or root[32] page u64, big-endian: a download and the bitmap of its groups
-	keyUpload  = 'q' // id[16]
-	keyUse     = 'u' // root[32]
-	keyRemoved = 'x' // root[32]: removed, and to be deleted in the bucket
-	keyGone    = 'y' // root[32]: removed, and its files are to be unlinked
-	keyShipped = 's' // segment u64, big-endian: how much of it is in the bucket
+	keyMeta          = 'm' // name
+	keyObject        = 'o' // root[32]
+	keyPin           = 'p' // root[32] label
+	keyPart          = 'd' // a download before format 3: root[32]; a page of its bitmap: root[32] page u64, big-endian
+	keyUpload        = 'q' // id[16]; before format 3
+	keyUse           = 'u' // root[32]
+	keyBucketRemoval = 'x' // root[32]: removed, and to be deleted from the bucket
+	keyFileRemoval   = 'y' // root[32]: removed, and its files are to be deleted
+	keyShipped       = 's' // segment u64, big-endian: how much of it is in the bucket
 )
 
 var (
-	keyWatermark = []byte{keyMeta, 'w'} // segment u64, offset u64, batch u64: the log is in the index up to there
-	keySegments  = []byte{keyMeta, 'g'} // the segments that the log consists of, as of the watermark
-	keyOrphans   = []byte{keyMeta, 'o'} // there while files in obj/ that no record names were not looked at
-	keyClean     = []byte{keyMeta, 'd'} // there when the store was closed in order: counters
-	keyWhole     = []byte{keyMeta, 'f'} // there when the log has a record for every large object and pin
-	keyScrub     = []byte{keyMeta, 's'} // where the background check is
+	keyWatermark   = []byte{keyMeta, 'w'} // segment u64, offset u64, batch u64: the index has the log up to there
+	keySegments    = []byte{keyMeta, 'g'} // the segments of the log, as of the watermark
+	keyOrphans     = []byte{keyMeta, 'o'} // exists while files in obj/ that no record names are unchecked
+	keyClean       = []byte{keyMeta, 'd'} // exists when the store was closed in order: totals
+	keyLogComplete = []byte{keyMeta, 'f'} // exists when the log has a record for every large object and pin
+	keyScrub       = []byte{keyMeta, 's'} // progress of the scrub
 )
 
-// Values of objects and pins start with a byte of form, then one of flags.
+// The value of an object or a pin starts with a byte for its form and a byte of flags.
 const (
 	formOldRecord = 1 // formRecord without added, of format 1
 	formOldFile   = 2 // formFile without added, of format 1
@@ -54,10 +54,10 @@ func pinKey(root b3.Root, label string) []byte {
 	return append(append(append(k, keyPin), root[:]...), label...)
 }
 
-// maxEntrySize is the length of the longest value of an object.
+// maxEntrySize is the length of the longest value of an object in bytes.
 const maxEntrySize = 2 + 4*10
 
-// appendEntry encodes e as the value of its key.
+// appendEntry appends the value of e's key to p.
 func appendEntry(p []byte, e meta.Entry) []byte {
 	form, flags := byte(formRecord), byte(0)
 	if !meta.Small(e.Size) {
@@ -75,8 +75,7 @@ func appendEntry(p []byte, e meta.Entry) []byte {
 	return binary.AppendUvarint(p, uint64(e.Off))
 }
 
-// decodeEntry is the inverse of appendEntry. It takes the values of format 1 as
-// well, and nothing else.
+// decodeEntry reverses appendEntry. It accepts the values of format 1 too.
 func decodeEntry(root b3.Root, p []byte) (meta.Entry, error) {
 	bad := func() (meta.Entry, error) {
 		return meta.Entry{}, fmt.Errorf("the index entry of %s %w: % x", root, ErrMalformed, meta.Clip(p))
@@ -98,7 +97,8 @@ func decodeEntry(root b3.Root, p []byte) (meta.Entry, error) {
 	case formOldFile:
 		ok = ok && size > b3.GroupSize && size <= b3.MaxSize
 	case formRecord, formOldRecord:
-		ok = ok && size <= b3.GroupSize && meta.Uvarint(&rest, &e.Seg) && meta.Uvarint(&rest, &off) && off <= meta.MaxSegmentBytes
+		ok = ok && size <= b3.GroupSize && meta.Uvarint(&rest, &e.Seg)
+		ok = ok && meta.Uvarint(&rest, &off) && off <= meta.MaxSegmentBytes
 	default:
 		ok = false
 	}
@@ -109,7 +109,7 @@ func decodeEntry(root b3.Root, p []byte) (meta.Entry, error) {
 	return e, nil
 }
 
-// decodeUse reads the last use of an object, which is written as a uvarint.
+// decodeUse decodes the last use of an object, a uvarint.
 func decodeUse(p []byte) (meta.Second, error) {
 	rest := p
 	var v uint64
@@ -119,7 +119,7 @@ func decodeUse(p []byte) (meta.Second, error) {
 	return meta.Second(v), nil
 }
 
-// pinValue encodes the value of p's key; seg is where its record is.
+// pinValue returns the value of p's key; seg is the segment of its record.
 func pinValue(p meta.Pin, seg uint64) []byte {
 	var flags byte
 	if p.Recursive {
@@ -129,8 +129,8 @@ func pinValue(p meta.Pin, seg uint64) []byte {
 	return binary.AppendUvarint(b, seg)
 }
 
-// decodePin reads a pin's key and value; seg is 0 where no record is known. It
-// takes the values of format 1 as well.
+// decodePin decodes a pin's key and value. seg is 0 when no record is known. It accepts the
+// values of format 1 too.
 func decodePin(key, value []byte) (p meta.Pin, seg uint64, err error) {
 	ok := len(key) >= 1+b3.Size && key[0] == keyPin && len(value) >= 10 && value[1]&^flagRecursive == 0
 	if ok {
@@ -139,7 +139,8 @@ func decodePin(key, value []byte) (p meta.Pin, seg uint64, err error) {
 		ok = ok && len(rest) == 0
 	}
 	if !ok {
-		return meta.Pin{}, 0, fmt.Errorf("the index entry of a pin %w: % x = % x", ErrMalformed, meta.Clip(key), meta.Clip(value))
+		return meta.Pin{}, 0, fmt.Errorf("the index entry of a pin %w: % x = % x",
+			ErrMalformed, meta.Clip(key), meta.Clip(value))
 	}
 	p = meta.Pin{
 		Root: b3.Root(key[1 : 1+b3.Size]), Label: string(key[1+b3.Size:]), Recursive: value[1] == flagRecursive,
@@ -151,7 +152,7 @@ func decodePin(key, value []byte) (p meta.Pin, seg uint64, err error) {
 	return p, seg, nil
 }
 
-// Position is a place in the log of segments.
+// Position is a place in the log: a segment and an offset in it.
 type Position struct {
 	Seg uint64
 	Off int64

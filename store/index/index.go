@@ -17,69 +17,74 @@ import (
 	"allium/store/meta"
 )
 
-// Index is the open database. When it fails, reads go on, writes
-// are refused, and the database is abandoned instead of closed: package pebbledb
-// has the policy.
+// Index is an open database. Its methods are safe for concurrent use. After the first
+// failure reads go on and writes are refused, as package pebbledb defines; the database is
+// then abandoned instead of closed.
 type Index struct {
-	db     *pebble.DB
-	log    *slog.Logger
-	room   func() error // Options.Room
-	broken *pebbledb.Failure
-	told   atomic.Bool // the log of the failure
+	db            *pebble.DB
+	log           *slog.Logger
+	checkSpace    func() error // Options.CheckSpace
+	failure       *pebbledb.Failure
+	failureLogged atomic.Bool
 }
 
-// ErrMalformed says that the index has something that this program did not
-// write.
+// ErrMalformed reports a key or value in the index that this program did not write.
 var ErrMalformed = errors.New("is malformed")
 
-// The index's write buffer: two of these at most, before a flush is done.
+// memTableSize is the size of a write buffer in bytes. Writes wait when four of them are
+// not flushed.
 const memTableSize = 4 << 20
 
-// indexBlockSize has room for the index of a whole table, which is then read and
-// decoded once while the table is open, not a part of it for each look-up.
+// indexBlockSize is the size of a table's index block in bytes. One block holds the index
+// of a whole table, so it is read and decoded once while the table is open.
 const indexBlockSize = 1 << 20
 
-// Options say how an index is opened.
+// Options configure how an index is opened.
 type Options struct {
 	FS    vfs.FS
 	Dir   string
 	Cache int64 // bytes of blocks kept in RAM
-	Files int   // files that it keeps open
-	Fresh bool  // make a new one
-	Still bool  // do no work of its own: nothing is to be written
+	Files int   // most open files
+	Fresh bool  // create a new index if there is none
 	Log   *slog.Logger
 
-	// Room returns no_space when a write could fail, which the database would not
-	// survive; nil: there is always room.
-	Room func() error
+	// NoCompactions turns off background work, for a store that must not write.
+	NoCompactions bool
+
+	// CheckSpace fails with no_space when there may be too little space for a write. The
+	// database would not survive a write that fails. Nil means there is always space.
+	CheckSpace func() error
 }
 
-// Open opens the index, or makes it.
+// Open opens the index, or creates it when Options.Fresh is set. The caller calls Close or
+// Abandon.
 func Open(o Options) (x *Index, err error) {
-	x = &Index{log: o.Log, room: o.Room}
+	x = &Index{log: o.Log, checkSpace: o.CheckSpace}
 	defer func() {
-		if r := recover(); r != nil { // Pebble found what it thinks cannot be
+		if r := recover(); r != nil { // Pebble panics on damage that it does not expect
 			x, err = nil, fmt.Errorf("open the index: %v: %w", r, pebble.ErrCorruption)
 		}
 	}()
-	blocks := pebble.NewCache(o.Cache + 2*memTableSize) // Pebble takes its write buffers from it
+	blocks := pebble.NewCache(o.Cache + 2*memTableSize) // Pebble allocates write buffers from the cache
 	defer blocks.Unref()                                // the database holds its own reference
 	opts := &pebble.Options{
 		FS: o.FS, Cache: blocks, ErrorIfNotExists: !o.Fresh,
 		FormatMajorVersion: pebble.FormatValueSeparation, // a part of our format: see FORMAT.md
 		MemTableSize:       memTableSize, MemTableStopWritesThreshold: 4,
-		DisableAutomaticCompactions: o.Still,
+		DisableAutomaticCompactions: o.NoCompactions,
 		L0CompactionThreshold:       4, L0StopWritesThreshold: 24, MaxOpenFiles: o.Files,
 		CompactionConcurrencyRange: func() (int, int) { return 1, 1 },
 	}
-	x.broken = pebbledb.Guard(opts, o.Log)
-	opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone }) // digests do not compress
+	x.failure = pebbledb.Guard(opts, o.Log)
+	opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings {
+		return pebble.DBCompressionNone // digests do not compress
+	})
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		opts.Levels[i].IndexBlockSize = indexBlockSize
 	}
 	db, err := pebble.Open(o.Dir, opts)
-	if failed := x.broken.Err(); failed != nil {
+	if failed := x.failure.Err(); failed != nil {
 		if err == nil {
 			_ = db.Close() // nothing reaches the disk any more
 		}
@@ -92,52 +97,53 @@ func Open(o Options) (x *Index, err error) {
 	return x, nil
 }
 
-// Damage is the sticky error when it says that the database is damaged, and has
-// to be made anew; nil otherwise.
+// Damage returns the failure of the database when its files are damaged and it must be
+// rebuilt. Otherwise it returns nil.
 func (x *Index) Damage() error {
-	if err := x.broken.Err(); pebbledb.Damaged(err) {
+	if err := x.failure.Err(); pebbledb.Damaged(err) {
 		return err
 	}
 	return nil
 }
 
-// DiskBytes is the size of the database's files.
+// DiskBytes returns the size of the database's files.
 func (x *Index) DiskBytes() int64 { return int64(x.db.Metrics().DiskSpaceUsage()) }
 
-// Freeze makes the index refuse every write from now on with err. Nobody uses it
-// meanwhile.
-func (x *Index) Freeze(err error) { x.room = func() error { return err } }
+// Freeze makes the index refuse every further write with err. It is not safe for concurrent
+// use.
+func (x *Index) Freeze(err error) { x.checkSpace = func() error { return err } }
 
-// Failure is the sticky error, nil while the index takes writes.
+// Failure returns the error after which the index refuses writes, nil while it accepts
+// them. The first call that finds one logs it.
 func (x *Index) Failure() error {
-	err := x.broken.Err()
+	err := x.failure.Err()
 	if err == nil {
 		return nil
 	}
-	if !x.told.Swap(true) {
-		x.log.Error("the index failed; the store only reads until it is opened again", "err", err)
+	if !x.failureLogged.Swap(true) {
+		x.log.Error("the index failed; the store is read-only until it is opened again", "err", err)
 	}
 	return meta.WriteError("write the index", err)
 }
 
-// Abandon gives up a database that is damaged.
+// Abandon closes a damaged database and ignores its errors.
 func (x *Index) Abandon() {
 	defer func() { _ = recover() }() // Pebble may find more damage
 	if x.Failure() == nil {
-		_ = x.db.Close() // what it says is not needed
+		_ = x.db.Close() // the index is rebuilt
 	}
 }
 
-// Writable is the sticky error, or no_space when the disk has no room for a
-// write: that passes, while a write that failed is the end of the database.
+// Writable returns the failure of the database, or no_space when there may be too little
+// space for a write. Only the second is temporary.
 func (x *Index) Writable() error {
-	if err := x.Failure(); err != nil || x.room == nil {
+	if err := x.Failure(); err != nil || x.checkSpace == nil {
 		return err
 	}
-	return x.room()
+	return x.checkSpace()
 }
 
-// Close closes the database, or returns why it failed before.
+// Close closes the database. It returns the failure of a failed one, which stays open.
 func (x *Index) Close() error {
 	if err := x.Failure(); err != nil {
 		return err
@@ -145,16 +151,15 @@ func (x *Index) Close() error {
 	return x.db.Close()
 }
 
-// apply writes b, which it closes; with sync it is durable, and so is
-// everything that was applied before.
+// apply writes and closes b. With sync, b and everything applied before it are durable.
 func (x *Index) apply(b *pebble.Batch, sync bool) (err error) {
 	if err := x.Writable(); err != nil {
-		_ = b.Close() // of memory
+		_ = b.Close() // frees memory
 		return err
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			_ = x.broken.Damage(fmt.Errorf("%v", r))
+			_ = x.failure.Damage(fmt.Errorf("%v", r))
 			err = x.Failure()
 		}
 	}()
@@ -163,10 +168,10 @@ func (x *Index) apply(b *pebble.Batch, sync bool) (err error) {
 		mode = pebble.Sync
 	}
 	if err := x.db.Apply(b, mode); err != nil {
-		_ = x.broken.Damage(err) // the disk's refusals do not come this way
+		_ = x.failure.Damage(err) // a refusal of the disk is the failure already
 	}
 	if err := x.Failure(); err != nil {
-		return err // Pebble takes it for done
+		return err // Pebble was told that the write succeeded
 	}
 	return b.Close()
 }
@@ -180,7 +185,7 @@ func (x *Index) set(key, value []byte, sync bool) error {
 	return x.apply(b, sync)
 }
 
-// drop deletes one key, durably.
+// drop durably deletes one key.
 func (x *Index) drop(key []byte) error {
 	b := x.db.NewBatch()
 	if err := b.Delete(key, nil); err != nil {
@@ -189,7 +194,7 @@ func (x *Index) drop(key []byte) error {
 	return x.apply(b, true)
 }
 
-// Sync makes durable what was applied before.
+// Sync makes everything that was applied before durable.
 func (x *Index) Sync() error {
 	b := x.db.NewBatch()
 	if err := b.LogData(nil, nil); err != nil {
@@ -198,28 +203,28 @@ func (x *Index) Sync() error {
 	return x.apply(b, true)
 }
 
-// read returns a key's value, good until done is closed; ok is false when there
-// is none.
+// read returns a key's value, which is valid until done is closed. ok is false when the key
+// does not exist.
 func (x *Index) read(key []byte) (v []byte, done io.Closer, ok bool, err error) {
 	return readFrom(x.db, key)
 }
 
-// value returns a copy of a key's value; ok is false when there is none.
+// value returns a copy of a key's value. ok is false when the key does not exist.
 func (x *Index) value(key []byte) (v []byte, ok bool, err error) {
 	v, done, ok, err := x.read(key)
 	if !ok {
 		return nil, false, err
 	}
 	v = append([]byte(nil), v...)
-	_ = done.Close() // of memory
+	_ = done.Close() // frees memory
 	return v, true, nil
 }
 
-// has reports whether there is a key.
+// has reports whether a key exists.
 func (x *Index) has(key []byte) (bool, error) {
 	_, done, ok, err := x.read(key)
 	if ok {
-		_ = done.Close() // of memory
+		_ = done.Close() // frees memory
 	}
 	return ok, err
 }
@@ -232,10 +237,10 @@ func readFrom(r pebble.Reader, key []byte) (v []byte, done io.Closer, ok bool, e
 	return v, done, err == nil, meta.ReadError(err)
 }
 
-// Get returns the entry of root.
+// Get returns the entry of root. The result is false when there is no such object.
 func (x *Index) Get(root b3.Root) (meta.Entry, bool, error) { return getFrom(x.db, root) }
 
-// getFrom is get as r has it.
+// getFrom is Get on r.
 func getFrom(r pebble.Reader, root b3.Root) (meta.Entry, bool, error) {
 	var key [1 + b3.Size]byte
 	key[0] = keyObject
@@ -245,12 +250,13 @@ func getFrom(r pebble.Reader, root b3.Root) (meta.Entry, bool, error) {
 		return meta.Entry{}, false, err
 	}
 	e, err := decodeEntry(root, v)
-	_ = done.Close() // of memory
+	_ = done.Close() // frees memory
 	return e, err == nil, err
 }
 
-// Uses fills in the last uses of a page of entries, in order of address.
-func (x *Index) Uses(page []meta.Entry) error {
+// FillUses sets the last uses of the entries in page, which must not be empty and is in
+// order of address.
+func (x *Index) FillUses(page []meta.Entry) error {
 	lower := rootKey(keyUse, page[0].Root)
 	upper := append(rootKey(keyUse, page[len(page)-1].Root), 0)
 	return x.scan(lower, upper, func(k, v []byte) (bool, error) {
@@ -268,8 +274,8 @@ func (x *Index) Uses(page []meta.Entry) error {
 	})
 }
 
-// scan hands the keys from lower up to but without upper to use until it says
-// stop. The iterator holds files of the index while it runs.
+// scan calls use for the keys in [lower, upper), in order, until use returns false or an
+// error. The iterator holds files of the index until then.
 func (x *Index) scan(lower, upper []byte, use func(key, value []byte) (more bool, err error)) error {
 	it, err := x.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
@@ -290,8 +296,8 @@ func (x *Index) scan(lower, upper []byte, use func(key, value []byte) (more bool
 	return meta.ReadError(err)
 }
 
-// EachEntry hands every object to use, a page at a time, so that use may take its
-// time.
+// EachEntry calls use for every object in order of address. It reads a page at a time, so
+// use may be slow and may change the index.
 func (x *Index) EachEntry(use func(meta.Entry) error) error {
 	page := make([]meta.Entry, 0, meta.PageSize)
 	for from, more := (b3.Root{}), true; more; {
@@ -315,8 +321,8 @@ func (x *Index) EachEntry(use func(meta.Entry) error) error {
 	return nil
 }
 
-// EachPin hands every pin to use, with the segment of its record, a page at a
-// time.
+// EachPin calls use for every pin and the segment of its record, in order of address and
+// label. It reads a page at a time, as EachEntry.
 func (x *Index) EachPin(use func(p meta.Pin, seg uint64) error) error {
 	type found struct {
 		pin meta.Pin
@@ -345,7 +351,8 @@ func (x *Index) EachPin(use func(p meta.Pin, seg uint64) error) error {
 	return nil
 }
 
-// Pins scans the pins from (root, label) on, in order of both.
+// Pins calls use for the pins from (root, label) on, in order of address and label, until
+// use returns false. seg is the segment of the pin's record. use must be fast.
 func (x *Index) Pins(root b3.Root, label string, use func(p meta.Pin, seg uint64) (more bool)) error {
 	return x.pinsFrom(pinKey(root, label), use)
 }
@@ -357,7 +364,8 @@ func (x *Index) pinsFrom(from []byte, use func(p meta.Pin, seg uint64) (more boo
 	})
 }
 
-// Entries scans the objects from root on.
+// Entries calls use for the objects from root on, in order of address, until use returns
+// false. use must be fast.
 func (x *Index) Entries(root b3.Root, use func(meta.Entry) (more bool)) error {
 	return x.scan(rootKey(keyObject, root), []byte{keyObject + 1}, func(k, v []byte) (bool, error) {
 		if len(k) != 1+b3.Size {

@@ -10,14 +10,13 @@ import (
 	"allium/store/meta"
 )
 
-// The log consists of a set of segments: compaction takes some away, so a number
-// that is not there is missing only when it belongs to the set. Each segment
-// begins with the set as it was then, a record of kind 6 says that one went, and
-// the index has the set as of its watermark.
+// The log is a set of segments. Compaction removes some, so a segment that does not exist is
+// missing only if it is in the set. Each segment begins with the set at that time, a record
+// of kind 6 says that one left, and the index has the set as of its watermark.
 
-// EncodeSegments writes a set, ascending: for each the distance from the number
-// before it, and where its last record ends, 0 where that is not known. What is
-// beyond one body is left out, the oldest first.
+// EncodeSegments encodes a set in ascending order. For each segment it writes the distance
+// from the previous number, and where its last record ends, 0 when unknown. It leaves out
+// the oldest segments when the result exceeds the body of a record.
 func EncodeSegments(ends map[uint64]int64) []byte {
 	nums := slices.Sorted(maps.Keys(ends))
 	for {
@@ -35,13 +34,14 @@ func EncodeSegments(ends map[uint64]int64) []byte {
 	}
 }
 
-// DecodeSegments is the inverse of encodeSegments.
+// DecodeSegments reverses EncodeSegments.
 func DecodeSegments(p []byte) (ends map[uint64]int64, err error) {
 	ends = map[uint64]int64{}
 	rest, num := p, uint64(0)
 	for len(rest) > 0 {
 		var by, end uint64
-		if !meta.Uvarint(&rest, &by) || !meta.Uvarint(&rest, &end) || by == 0 || num+by < num || end > meta.MaxSegmentBytes {
+		ok := meta.Uvarint(&rest, &by) && meta.Uvarint(&rest, &end)
+		if !ok || by == 0 || num+by < num || end > meta.MaxSegmentBytes {
 			return nil, fmt.Errorf("the list of segments %w: % x", ErrMalformed, meta.Clip(p))
 		}
 		num += by
@@ -50,16 +50,16 @@ func DecodeSegments(p []byte) (ends map[uint64]int64, err error) {
 	return ends, nil
 }
 
-// encodeWatermark writes how far the log is in the index: its end there, and the
-// number of the last batch.
+// encodeWatermark encodes up to where the index has the log, and the number of the last
+// batch.
 func encodeWatermark(p Position, batch uint64) []byte {
 	b := binary.LittleEndian.AppendUint64(make([]byte, 0, 24), p.Seg)
 	b = binary.LittleEndian.AppendUint64(b, uint64(p.Off))
 	return binary.LittleEndian.AppendUint64(b, batch)
 }
 
-// DecodeWatermark is the inverse of encodeWatermark. It takes those of format 1
-// and 2 as well, which have no batch.
+// DecodeWatermark reverses encodeWatermark. It accepts a watermark of format 1 or 2 too,
+// which has no batch.
 func DecodeWatermark(b []byte) (p Position, batch uint64, err error) {
 	if len(b) != 16 && len(b) != 24 || binary.LittleEndian.Uint64(b[8:]) > meta.MaxSegmentBytes {
 		return Position{}, 0, fmt.Errorf("the watermark %w: % x", ErrMalformed, meta.Clip(b))

@@ -9,46 +9,45 @@ import (
 	"allium/store/meta"
 )
 
-// GetAll returns the entries of roots, in their order, with one sorted look-up. The
-// Root of an entry is zero where there is no object.
+// GetAll returns the entries of roots, in their order, with one sorted look-up. The Root of
+// an entry is zero when there is no such object.
 func (x *Index) GetAll(roots []b3.Root) ([]meta.Entry, error) { return getAllFrom(x.db, roots) }
 
-// GetAll is that of the index.
-func (b *Batch) GetAll(roots []b3.Root) ([]meta.Entry, error) { return getAllFrom(b.r, roots) }
+// GetAll is Index.GetAll on the batch.
+func (b *Batch) GetAll(roots []b3.Root) ([]meta.Entry, error) { return getAllFrom(b.reader, roots) }
 
 func getAllFrom(r pebble.Reader, roots []b3.Root) ([]meta.Entry, error) {
 	es := make([]meta.Entry, len(roots))
-	return es, lookUp(r, keyObject, roots, func(i int, v []byte) (err error) {
+	return es, lookUpSorted(r, keyObject, roots, func(i int, v []byte) (err error) {
 		es[i], err = decodeEntry(roots[i], v)
 		return err
 	})
 }
 
-// Touch notes that each of roots was used last at the second of the same index. It
-// passes over objects that are not there, and those whose last use is less than age
-// seconds earlier.
-func (b *Batch) Touch(roots []b3.Root, uses []meta.Second, age meta.Second) error {
+// Touch sets the last use of each of roots to the time of the same index in uses. It skips
+// objects that do not exist, and those whose noted use is less than minAge seconds older.
+func (b *Batch) Touch(roots []b3.Root, uses []meta.Second, minAge meta.Second) error {
 	es, err := b.GetAll(roots)
 	if err != nil {
 		return err
 	}
-	err = lookUp(b.r, keyUse, roots, func(i int, v []byte) error {
+	err = lookUpSorted(b.reader, keyUse, roots, func(i int, v []byte) error {
 		used, err := decodeUse(v)
 		es[i].Used = used
 		return err
 	})
 	for i, e := range es {
-		if err == nil && !e.Root.IsZero() && uses[i] >= max(e.Added, e.Used)+age {
+		if err == nil && !e.Root.IsZero() && uses[i] >= max(e.Added, e.Used)+minAge {
 			err = b.SetUse(e.Root, uses[i])
 		}
 	}
 	return err
 }
 
-// lookUp calls found with the value of each of roots that has a key of that kind.
-// It seeks in the order of the keys with one iterator, so that what two keys share
-// is opened and read once; what a filter excludes is not read.
-func lookUp(r pebble.Reader, kind byte, roots []b3.Root, found func(i int, value []byte) error) error {
+// lookUpSorted calls found with the value of each of roots that has a key of that kind. It
+// seeks in key order with one iterator, so blocks that neighbouring keys share are read
+// once, and the filters skip absent keys.
+func lookUpSorted(r pebble.Reader, kind byte, roots []b3.Root, found func(i int, value []byte) error) error {
 	if len(roots) == 0 {
 		return nil
 	}
@@ -57,7 +56,9 @@ func lookUp(r pebble.Reader, kind byte, roots []b3.Root, found func(i int, value
 		order[i] = i
 	}
 	slices.SortFunc(order, func(i, j int) int { return meta.CompareRoots(roots[i], roots[j]) })
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: []byte{kind}, UpperBound: []byte{kind + 1}, UseL6Filters: true})
+	it, err := r.NewIter(&pebble.IterOptions{
+		LowerBound: []byte{kind}, UpperBound: []byte{kind + 1}, UseL6Filters: true,
+	})
 	if err != nil {
 		return meta.ReadError(err)
 	}
@@ -66,14 +67,14 @@ func lookUp(r pebble.Reader, kind byte, roots []b3.Root, found func(i int, value
 	for _, i := range order {
 		copy(key[1:], roots[i][:])
 		if !it.SeekPrefixGE(key) {
-			continue // to the next, or an error that Close returns
+			continue // absent, or an error that Close returns
 		}
 		v, err := it.ValueAndErr()
 		if err != nil {
 			break // Close returns it
 		}
 		if err := found(i, v); err != nil {
-			_ = it.Close() // err says more
+			_ = it.Close() // err is the cause
 			return err
 		}
 	}

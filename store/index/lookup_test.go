@@ -18,7 +18,10 @@ func rootOf(n uint64) b3.Root { return b3.Sum(binary.LittleEndian.AppendUint64(n
 // filled returns an index with n objects, the even ones of which are large.
 func filled(t testing.TB, n int) *Index {
 	t.Helper()
-	x, err := Open(Options{FS: vfs.NewMem(), Dir: "index", Cache: 8 << 20, Files: 64, Fresh: true, Log: slog.New(slog.DiscardHandler)})
+	x, err := Open(Options{
+		FS: vfs.NewMem(), Dir: "index", Cache: 8 << 20, Files: 64, Fresh: true,
+		Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +107,7 @@ func TestTouchAge(t *testing.T) {
 		{1500, 600, 1000}, {1600, 600, 1600}, {2100, 600, 1600}, {2200, 600, 2200}, {2100, 1, 2200},
 	} {
 		touch(step.at, step.age)
-		if used, err := x.UsedAt(entryOf(1)); err != nil || used != step.want {
+		if used, err := x.LastUse(entryOf(1)); err != nil || used != step.want {
 			t.Errorf("after a use at %d the last is %d, want %d: %v", step.at, used, step.want, err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"allium/store/meta"
 )
 
-// Watermark returns how far the log is in the index, and the number of the last
-// batch; zero when the index is new.
+// Watermark returns up to where the index has the log, and the number of the last batch
+// there. Both are zero when the index is new.
 func (x *Index) Watermark() (end Position, batch uint64, err error) {
 	v, ok, err := x.value(keyWatermark)
 	if !ok {
@@ -20,8 +20,8 @@ func (x *Index) Watermark() (end Position, batch uint64, err error) {
 	return DecodeWatermark(v)
 }
 
-// Segments returns the segments that the log consists of, and their ends; ok is
-// false when the index knows none, as before format 3.
+// Segments returns the segments of the log and their ends. ok is false when the index has
+// no list, as before format 3.
 func (x *Index) Segments() (ends map[uint64]int64, ok bool, err error) {
 	v, ok, err := x.value(keySegments)
 	if !ok {
@@ -31,47 +31,49 @@ func (x *Index) Segments() (ends map[uint64]int64, ok bool, err error) {
 	return ends, err == nil, err
 }
 
-// PutEntry enters an object that the log may not have, with the next sync. It is
-// for a rebuild, which finds such objects.
+// PutEntry enters an object without sync. It is for a rebuild, which finds objects that the
+// log lacks.
 func (x *Index) PutEntry(e meta.Entry) error {
 	return x.set(rootKey(keyObject, e.Root), appendEntry(nil, e), false)
 }
 
-// UsedAt returns the last use of e.
-func (x *Index) UsedAt(e meta.Entry) (meta.Second, error) {
+// LastUse returns when e was last used, which is not before it was added.
+func (x *Index) LastUse(e meta.Entry) (meta.Second, error) {
 	v, done, ok, err := x.read(rootKey(keyUse, e.Root))
 	if !ok {
 		return e.Added, err
 	}
 	used, err := decodeUse(v)
-	_ = done.Close() // of memory
+	_ = done.Close() // frees memory
 	return max(used, e.Added), err
 }
 
-// GoneNumber returns the number of a removal whose files may be there.
-func (x *Index) GoneNumber(root b3.Root) (n uint64, ok bool, err error) { return goneFrom(x.db, root) }
+// FileRemoval returns the number of the removal of root while its files may still exist.
+func (x *Index) FileRemoval(root b3.Root) (n uint64, ok bool, err error) {
+	return fileRemovalFrom(x.db, root)
+}
 
-func goneFrom(r pebble.Reader, root b3.Root) (n uint64, ok bool, err error) {
-	v, done, ok, err := readFrom(r, rootKey(keyGone, root))
+func fileRemovalFrom(r pebble.Reader, root b3.Root) (n uint64, ok bool, err error) {
+	v, done, ok, err := readFrom(r, rootKey(keyFileRemoval, root))
 	if !ok {
 		return 0, false, err
 	}
-	defer done.Close() // of memory
+	defer done.Close() // frees memory
 	if len(v) != 8 {
 		return 0, false, fmt.Errorf("the index entry of a removal %w: % x", ErrMalformed, meta.Clip(v))
 	}
 	return binary.LittleEndian.Uint64(v), true, nil
 }
 
-// Gone returns the first n large objects, in order of address, whose files are to
-// be unlinked.
-func (x *Index) Gone(n int) ([]b3.Root, error) { return x.rootsOf(keyGone, n) }
+// FileRemovals returns the first n large objects, in order of address, whose files are to
+// be deleted.
+func (x *Index) FileRemovals(n int) ([]b3.Root, error) { return x.firstRoots(keyFileRemoval, n) }
 
-// Removed returns the first n large objects, in order of address, that are to be
-// deleted in the bucket.
-func (x *Index) Removed(n int) ([]b3.Root, error) { return x.rootsOf(keyRemoved, n) }
+// BucketRemovals returns the first n large objects, in order of address, that are to be
+// deleted from the bucket.
+func (x *Index) BucketRemovals(n int) ([]b3.Root, error) { return x.firstRoots(keyBucketRemoval, n) }
 
-func (x *Index) rootsOf(kind byte, n int) ([]b3.Root, error) {
+func (x *Index) firstRoots(kind byte, n int) ([]b3.Root, error) {
 	var roots []b3.Root
 	err := x.scan([]byte{kind}, []byte{kind + 1}, func(k, _ []byte) (bool, error) {
 		if len(k) != 1+b3.Size {
@@ -83,27 +85,29 @@ func (x *Index) rootsOf(kind byte, n int) ([]b3.Root, error) {
 	return roots, err
 }
 
-// IsRemoved reports whether a large object is to be deleted in the bucket.
-func (x *Index) IsRemoved(root b3.Root) (bool, error) { return x.has(rootKey(keyRemoved, root)) }
+// HasBucketRemoval reports whether root is to be deleted from the bucket.
+func (x *Index) HasBucketRemoval(root b3.Root) (bool, error) {
+	return x.has(rootKey(keyBucketRemoval, root))
+}
 
-// DropRemoved notes, durably, that an object is not to be deleted in the bucket.
-func (x *Index) DropRemoved(root b3.Root) error { return x.drop(rootKey(keyRemoved, root)) }
+// DropBucketRemoval durably drops the note that root is to be deleted from the bucket.
+func (x *Index) DropBucketRemoval(root b3.Root) error { return x.drop(rootKey(keyBucketRemoval, root)) }
 
-// CountRemoved returns how many objects are to be deleted in the bucket.
-func (x *Index) CountRemoved() (n int64, err error) {
-	err = x.scan([]byte{keyRemoved}, []byte{keyRemoved + 1}, func(_, _ []byte) (bool, error) {
+// CountBucketRemovals returns how many objects are to be deleted from the bucket.
+func (x *Index) CountBucketRemovals() (n int64, err error) {
+	err = x.scan([]byte{keyBucketRemoval}, []byte{keyBucketRemoval + 1}, func(_, _ []byte) (bool, error) {
 		n++
 		return true, nil
 	})
 	return n, err
 }
 
-// Shipped is how much of a segment is in the bucket.
+// Shipped describes how much of a segment is in the bucket.
 type Shipped struct {
-	Whole  bool   // sealed, as one object
-	End    int64  // bytes
-	Summed bool   // sum is known
-	Sum    uint32 // CRC-32C of the bytes, of parts
+	Whole  bool   // the segment is sealed and uploaded as one object
+	End    int64  // bytes that are uploaded
+	HasCRC bool   // CRC is known
+	CRC    uint32 // CRC-32C of the uploaded bytes, when they are in parts
 }
 
 func shippedKey(num uint64) []byte {
@@ -116,8 +120,8 @@ func (s Shipped) encode() []byte {
 		b[0] = 1
 	}
 	b = binary.AppendUvarint(b, uint64(s.End))
-	if s.Summed {
-		b = binary.LittleEndian.AppendUint32(b, s.Sum)
+	if s.HasCRC {
+		b = binary.LittleEndian.AppendUint32(b, s.CRC)
 	}
 	return b
 }
@@ -128,8 +132,8 @@ func decodeShipped(p []byte) (s Shipped, err error) {
 		rest := p[1:]
 		if meta.Uvarint(&rest, &end) && (len(rest) == 0 || len(rest) == 4) && end <= meta.MaxSegmentBytes {
 			s = Shipped{Whole: p[0] == 1, End: int64(end)}
-			if len(rest) == 4 { // not written by earlier versions
-				s.Summed, s.Sum = true, binary.LittleEndian.Uint32(rest)
+			if len(rest) == 4 { // earlier versions wrote no CRC
+				s.HasCRC, s.CRC = true, binary.LittleEndian.Uint32(rest)
 			}
 			return s, nil
 		}
@@ -137,7 +141,7 @@ func decodeShipped(p []byte) (s Shipped, err error) {
 	return s, fmt.Errorf("the index entry of a shipped segment is malformed: % x", meta.Clip(p))
 }
 
-// AllShipped returns what is in the bucket, by number.
+// AllShipped returns what is in the bucket of each segment, by its number.
 func (x *Index) AllShipped() (map[uint64]Shipped, error) {
 	all := map[uint64]Shipped{}
 	err := x.scan([]byte{keyShipped}, []byte{keyShipped + 1}, func(k, v []byte) (bool, error) {
@@ -151,56 +155,58 @@ func (x *Index) AllShipped() (map[uint64]Shipped, error) {
 	return all, err
 }
 
-// IsShipped reports whether something of a segment is in the bucket.
+// IsShipped reports whether any part of a segment is in the bucket.
 func (x *Index) IsShipped(num uint64) (bool, error) { return x.has(shippedKey(num)) }
 
-// SetShipped notes how much of a segment is in the bucket.
+// SetShipped sets how much of a segment is in the bucket.
 func (x *Index) SetShipped(num uint64, s Shipped, sync bool) error {
 	return x.set(shippedKey(num), s.encode(), sync)
 }
 
-// DropShipped notes, durably, that nothing of a segment is in the bucket.
+// DropShipped durably notes that nothing of a segment is in the bucket.
 func (x *Index) DropShipped(num uint64) error { return x.drop(shippedKey(num)) }
 
-// Clean returns what setClean left; ok is false when it left nothing.
-func (x *Index) Clean() (v []byte, ok bool, err error) { return x.value(keyClean) }
+// Clean returns the value that SetClean stored. ok is false when there is none.
+func (x *Index) Clean() (totals []byte, ok bool, err error) { return x.value(keyClean) }
 
-// SetClean notes, durably, that the store was closed in order, and what the next
-// start needs not count.
-func (x *Index) SetClean(v []byte) error { return x.set(keyClean, v, true) }
+// SetClean durably notes that the store was closed in order, with the totals that the next
+// start then need not count.
+func (x *Index) SetClean(totals []byte) error { return x.set(keyClean, totals, true) }
 
-// DropClean notes, durably, that the store is open.
+// DropClean durably notes that the store is open.
 func (x *Index) DropClean() error { return x.drop(keyClean) }
 
-// Scrub returns what setScrub left, nil for nothing.
-func (x *Index) Scrub() ([]byte, error) {
+// ScrubState returns the value that SetScrubState stored, nil for none.
+func (x *Index) ScrubState() ([]byte, error) {
 	v, _, err := x.value(keyScrub)
 	return v, err
 }
 
-// SetScrub notes where the background check is. A crash may forget it.
-func (x *Index) SetScrub(v []byte) error { return x.set(keyScrub, v, false) }
+// SetScrubState stores the progress of the scrub. A crash may lose it.
+func (x *Index) SetScrubState(v []byte) error { return x.set(keyScrub, v, false) }
 
-// Whole reports whether the log has a record for every large object and pin.
-func (x *Index) Whole() (bool, error) { return x.has(keyWhole) }
+// LogComplete reports whether the log has a record for every large object and pin.
+func (x *Index) LogComplete() (bool, error) { return x.has(keyLogComplete) }
 
-// SetWhole notes that the log has a record for every large object and pin.
-func (x *Index) SetWhole(sync bool) error { return x.set(keyWhole, nil, sync) }
+// SetLogComplete notes that the log has a record for every large object and pin.
+func (x *Index) SetLogComplete(sync bool) error { return x.set(keyLogComplete, nil, sync) }
 
-// Orphans reports whether there may be files in obj/ that no record names and
-// nobody has looked at.
-func (x *Index) Orphans() (bool, error) { return x.has(keyOrphans) }
+// MayHaveOrphans reports whether obj/ may hold files that no record names and that were not
+// checked yet.
+func (x *Index) MayHaveOrphans() (bool, error) { return x.has(keyOrphans) }
 
-// SetOrphans notes that there may be such files.
+// SetOrphans notes that obj/ may hold such files.
 func (x *Index) SetOrphans() error { return x.set(keyOrphans, nil, false) }
 
-// DropOrphans notes, durably, that all such files were looked at.
+// DropOrphans durably notes that all such files were checked.
 func (x *Index) DropOrphans() error { return x.drop(keyOrphans) }
 
-// EachOldPart hands what a format before 3 noted of downloads to use: of each
-// first its record, then the pages of its bitmap, whose number is page. It
-// reports whether there was anything.
-func (x *Index) EachOldPart(record func(root b3.Root, v []byte) error, page func(root b3.Root, n uint64, v []byte)) (found bool, err error) {
+// EachOldPart reads the downloads that formats before 3 noted in the index. For each it
+// calls record with its record, then page with each page of its bitmap. It reports whether
+// there were any.
+func (x *Index) EachOldPart(
+	record func(root b3.Root, v []byte) error, page func(root b3.Root, n uint64, v []byte),
+) (found bool, err error) {
 	err = x.scan([]byte{keyPart}, []byte{keyPart + 1}, func(k, v []byte) (bool, error) {
 		found = true
 		switch len(k) {
@@ -210,12 +216,13 @@ func (x *Index) EachOldPart(record func(root b3.Root, v []byte) error, page func
 		case 1 + b3.Size + 8:
 			page(b3.Root(k[1:1+b3.Size]), binary.BigEndian.Uint64(k[1+b3.Size:]), v)
 		}
-		return true, nil // what is neither costs what it said to be here
+		return true, nil // a malformed key is skipped: only that part of a bitmap is lost
 	})
 	return found, err
 }
 
-// EachOldUpload is eachOldPart for uploads; id may be of any length.
+// EachOldUpload reads the uploads that formats before 3 noted in the index. An id may have
+// any length. It reports whether there were any.
 func (x *Index) EachOldUpload(use func(id, v []byte) error) (found bool, err error) {
 	err = x.scan([]byte{keyUpload}, []byte{keyUpload + 1}, func(k, v []byte) (bool, error) {
 		found = true
@@ -225,8 +232,8 @@ func (x *Index) EachOldUpload(use func(id, v []byte) error) (found bool, err err
 	return found, err
 }
 
-// DropOldNotes removes, durably, what a format before 3 noted of downloads and
-// uploads.
+// DropOldNotes durably deletes the downloads and uploads that formats before 3 noted in the
+// index.
 func (x *Index) DropOldNotes() error {
 	b := x.db.NewBatch()
 	for _, key := range []byte{keyPart, keyUpload} {

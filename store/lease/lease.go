@@ -1,43 +1,56 @@
-// Package lease knows which addresses are in use, so that no object is removed while
-// somebody reads or writes it.
+// Package lease records which addresses are in use, so that no object is removed
+// while it is read or written.
+//
+// A reader or writer calls Acquire before it looks the object up, and Release when
+// it is done. A removal calls Remove, which returns conflict while the address is
+// leased, and ends with the function that Remove returns. A put that leases an
+// address calls Settle first, to wait for a removal that had begun. Leases are in
+// RAM only: a crash ends them all.
 package lease
 
 import (
 	"context"
+	"strconv"
 	"sync"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
 
-// Table holds the leases on addresses and the removals under way. It is RAM only: a
-// crash ends every use. Its methods are safe for concurrent use.
+// Table is the set of leases and of removals in progress. Its methods are safe
+// for concurrent use.
 //
-// Invariant: a root is not leased when its removal begins, and no removal
-// begins while it is leased.
+// Invariant: no removal of a root begins while the root is leased. A lease that
+// is acquired during a removal does not stop that removal; see Settle.
 type Table struct {
-	mu     sync.Mutex
-	leases map[b3.Root]int
-	gone   map[b3.Root]chan struct{} // removals under way; closed when over
-	marks  map[b3.Root]struct{}      // whose corrupt flag is being set
+	mu       sync.Mutex
+	leases   map[b3.Root]int           // number of leases
+	removals map[b3.Root]chan struct{} // removals in progress; closed when they end
+	marks    map[b3.Root]struct{}      // roots whose corrupt flag is being set
 
-	leaving func(b3.Root) // told of every removal when it has begun
+	onRemove func(b3.Root)
 }
 
-// New returns an empty table. leaving is told of every removal when it has begun;
-// it must not block.
-func New(leaving func(b3.Root)) *Table {
-	return &Table{leases: map[b3.Root]int{}, gone: map[b3.Root]chan struct{}{}, marks: map[b3.Root]struct{}{}, leaving: leaving}
+// New returns an empty table. It calls onRemove with each root whose removal has
+// begun. onRemove must not block.
+func New(onRemove func(b3.Root)) *Table {
+	return &Table{
+		leases:   map[b3.Root]int{},
+		removals: map[b3.Root]chan struct{}{},
+		marks:    map[b3.Root]struct{}{},
+		onRemove: onRemove,
+	}
 }
 
-// Acquire keeps root from being removed until Release, called once for each.
+// Acquire adds a lease on root, which keeps removals of root from beginning until
+// Release. Each Acquire needs its own Release.
 func (t *Table) Acquire(root b3.Root) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.leases[root]++
 }
 
-// Release ends one lease.
+// Release ends one lease on root.
 func (t *Table) Release(root b3.Root) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,71 +59,77 @@ func (t *Table) Release(root b3.Root) {
 	}
 }
 
-// Settle waits until no removal of root is under way. With a lease on root none
-// begins afterwards.
+// Settle waits until no removal of root is in progress, or returns the error of
+// ctx. If the caller leases root, no removal begins afterwards.
 func (t *Table) Settle(ctx context.Context, root b3.Root) error {
 	t.mu.Lock()
-	over := t.gone[root]
+	ended := t.removals[root]
 	t.mu.Unlock()
-	if over == nil {
+	if ended == nil {
 		return nil
 	}
 	select {
-	case <-over:
+	case <-ended:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// Remove begins a removal, or returns conflict while root is leased or being
-// removed. The caller calls over when it is done or given up.
-func (t *Table) Remove(root b3.Root) (over func(), err error) {
-	if over, err = t.begin(root); err == nil {
-		t.leaving(root) // no reader that comes now brings it back
+// Remove begins a removal of root. It returns conflict while root is leased or
+// being removed. The caller calls end once, when it has removed the object or
+// given up.
+func (t *Table) Remove(root b3.Root) (end func(), err error) {
+	if end, err = t.begin(root); err == nil {
+		t.onRemove(root) // readers see the removal from here on
 	}
-	return over, err
+	return end, err
 }
 
-func (t *Table) begin(root b3.Root) (over func(), err error) {
+func (t *Table) begin(root b3.Root) (end func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if n := t.leases[root]; n > 0 {
-		return nil, status.Errorf(status.Conflict, "store: %s is in use (%d readers or writers); try again when they are done", root, n)
+		users := "1 reader or writer"
+		if n > 1 {
+			users = strconv.Itoa(n) + " readers or writers"
+		}
+		return nil, status.Errorf(status.Conflict, "%s is in use by %s; try again later", root, users)
 	}
-	if t.gone[root] != nil {
-		return nil, status.Errorf(status.Conflict, "store: %s is being removed already", root)
+	if t.removals[root] != nil {
+		return nil, status.Errorf(status.Conflict, "%s is already being removed", root)
 	}
-	done := make(chan struct{})
-	t.gone[root] = done
+	ended := make(chan struct{})
+	t.removals[root] = ended
 	return func() {
 		t.mu.Lock()
-		delete(t.gone, root)
+		delete(t.removals, root)
 		t.mu.Unlock()
-		close(done)
+		close(ended)
 	}, nil
 }
 
 // InUse reports whether root is leased.
 func (t *Table) InUse(root b3.Root) bool { return t.Count(root) > 0 }
 
-// Count is the number of root's leases.
+// Count returns the number of leases on root.
 func (t *Table) Count(root b3.Root) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.leases[root]
 }
 
-// Removing reports whether a removal of root is under way.
+// Removing reports whether a removal of root is in progress.
 func (t *Table) Removing(root b3.Root) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.gone[root] != nil
+	return t.removals[root] != nil
 }
 
-// Mark makes the caller the one that sets root's corrupt flag, until Unmark. A
-// second one has nothing to add: flags are set on objects that are whole only,
-// and only a put replaces one that is not.
+// Mark returns true if the caller may set root's corrupt flag; the caller calls
+// Unmark when it has. It returns false while another caller sets the flag. Then
+// there is nothing left to do: only whole objects get the flag, and only a put
+// replaces an object that has it.
 func (t *Table) Mark(root b3.Root) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,14 +140,14 @@ func (t *Table) Mark(root b3.Root) bool {
 	return true
 }
 
-// Unmark ends what Mark began.
+// Unmark ends a Mark that returned true.
 func (t *Table) Unmark(root b3.Root) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.marks, root)
 }
 
-// Leased is the number of addresses under lease.
+// Leased returns the number of leased addresses.
 func (t *Table) Leased() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,32 +14,30 @@ import (
 	"allium/store/upload"
 )
 
-// Backend is the backend that keeps everything in RAM, under a hard cap, outside
-// of the Go heap. Nothing waits for a disk, so deferred objects are visible at
-// once after the put and flush has nothing to do.
+// Backend keeps objects in RAM. It is safe for concurrent use between Open and Close.
 //
-// What a reader has open stays where it is, and in the cap, until it is closed:
-// a small object is copied while mu is held, a large one is counted.
+// A reader of a small object gets a copy. A large object that is open counts towards
+// the limit until it is closed.
 type Backend struct {
-	limit int64
+	limit int64 // bytes
 	clock *meta.Clock
-	arena *arena.Arena // from open on
+	arena *arena.Arena // nil before Open
 	count meta.Totals
 
 	mu      sync.RWMutex
-	objects [256]map[b3.Root]memObject // by first byte, so that a listing sorts one part at a time
-	large   map[b3.Root]ramPair        // the bytes of those above one group
+	objects [256]map[b3.Root]memObject // by first byte, so that a listing sorts one map at a time
+	large   map[b3.Root]ramPair        // the bytes of large objects
 	pinned  map[b3.Root]map[string]meta.Pin
 	parts   map[b3.Root]*memPart
 
 	incoming map[upload.ID]ramPair // the bytes of uploads
 }
 
-// memObject has no pointer in it, nor has its key: the garbage collector passes
-// over a million of them.
+// memObject and its key have no pointers, so that Go's garbage collector does not scan
+// the maps.
 type memObject struct {
 	size        int64
-	body        arena.Extent // of a small object
+	body        arena.Extent // the bytes of a small object
 	added, used meta.Second
 	corrupt     bool
 }
@@ -50,7 +48,13 @@ func (o memObject) entry(root b3.Root) meta.Entry {
 
 // New returns an empty backend of at most limit bytes.
 func New(limit int64, clock *meta.Clock) *Backend {
-	return &Backend{limit: limit, clock: clock, large: map[b3.Root]ramPair{}, pinned: map[b3.Root]map[string]meta.Pin{}, parts: map[b3.Root]*memPart{}, incoming: map[upload.ID]ramPair{}}
+	return &Backend{
+		limit: limit, clock: clock,
+		large:    map[b3.Root]ramPair{},
+		pinned:   map[b3.Root]map[string]meta.Pin{},
+		parts:    map[b3.Root]*memPart{},
+		incoming: map[upload.ID]ramPair{},
+	}
 }
 
 // Open implements the backend of a store.
@@ -61,13 +65,13 @@ func (m *Backend) Open(context.Context) (err error) {
 	return nil
 }
 
-// Arena is where the bytes are, from Open on.
+// Arena returns the arena that has the bytes. It is nil before Open.
 func (m *Backend) Arena() *arena.Arena { return m.arena }
 
 // Serve implements the backend of a store.
 func (m *Backend) Serve(ctx context.Context) { <-ctx.Done() }
 
-// Close forgets everything. The memory itself goes with the last reader.
+// Close drops everything. The memory is freed when the last reader has closed.
 func (m *Backend) Close() error {
 	m.mu.Lock()
 	m.objects = [256]map[b3.Root]memObject{}
@@ -109,15 +113,15 @@ func (m *Backend) Entries(root b3.Root, page []meta.Entry) ([]meta.Entry, error)
 	return page, nil
 }
 
-// first returns the first n entries of a part from root on, in order. It holds
-// twice as many at most.
+// first returns the first n entries of one map from root on, in order. It keeps at
+// most 2n entries at a time.
 func (m *Backend) first(part int, root b3.Root, n int) []meta.Entry {
 	found := make([]meta.Entry, 0, 2*n)
 	cut := func() {
 		slices.SortFunc(found, func(a, b meta.Entry) int { return meta.CompareRoots(a.Root, b.Root) })
 		found = found[:min(n, len(found))]
 	}
-	var last b3.Root // no later one can be among the first
+	var last b3.Root // later roots cannot be among the first n
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	for r, o := range m.objects[part] {
@@ -167,8 +171,9 @@ func (m *Backend) Put(_ context.Context, root b3.Root, p []byte, _ bool, _ func(
 	return m.insert(root, memObject{size: int64(len(p)), body: body}, ramPair{}), nil
 }
 
-// insert makes o visible in place of a corrupt one, or gives it back when a
-// whole one is there. Of a large object p is the bytes, of which o gets a share.
+// insert makes o visible, in place of a corrupt object. If a whole one is already
+// visible, it frees o and returns false. p is the bytes of a large object; insert adds
+// a reference to them.
 func (m *Backend) insert(root b3.Root, o memObject, p ramPair) (isNew bool) {
 	o.added = m.clock.Stamp()
 	m.mu.Lock()
@@ -198,8 +203,8 @@ func (m *Backend) insert(root b3.Root, o memObject, p ramPair) (isNew bool) {
 	return true
 }
 
-// free gives back what an object held that is not visible any more. mu is not
-// held: zeroing takes its time.
+// free frees the bytes of an object that is no longer visible. The caller does not
+// hold mu, because zeroing is slow.
 func (m *Backend) free(body arena.Extent, p ramPair) {
 	m.arena.Free(body)
 	if p.data != nil {
@@ -213,15 +218,17 @@ func (m *Backend) Stage(root b3.Root) (*meta.Staging, error) {
 }
 
 // Publish implements the backend of a store.
-func (m *Backend) Publish(_ context.Context, root b3.Root, size int64, st *meta.Staging, _ bool, done func()) (bool, error) {
+func (m *Backend) Publish(
+	_ context.Context, root b3.Root, size int64, st *meta.Staging, _ bool, done func(),
+) (bool, error) {
 	defer done()
-	m.unnote(st)
+	m.dropSaved(st)
 	return m.insert(root, memObject{size: size}, ramPairOf(st.Pair)), nil
 }
 
-// Discard forgets what was noted; the bytes go when the files are closed.
+// Discard drops the saved state of st. Its bytes are freed when the files are closed.
 func (m *Backend) Discard(st *meta.Staging) error {
-	m.unnote(st)
+	m.dropSaved(st)
 	return nil
 }
 
@@ -230,24 +237,24 @@ func (m *Backend) Flush(context.Context) error { return nil }
 
 // RemoveAll implements the backend of a store.
 func (m *Backend) RemoveAll(_ context.Context, es []meta.Entry) error {
-	type held struct {
+	type bytes struct {
 		body arena.Extent
 		pair ramPair
 	}
-	gone := make([]held, 0, len(es))
+	removed := make([]bytes, 0, len(es))
 	m.mu.Lock()
 	for _, e := range es {
 		o, ok := m.objects[e.Root[0]][e.Root]
 		if !ok || !o.entry(e.Root).SameAs(e) {
 			continue
 		}
-		gone = append(gone, held{o.body, m.large[e.Root]})
+		removed = append(removed, bytes{o.body, m.large[e.Root]})
 		delete(m.objects[e.Root[0]], e.Root)
 		delete(m.large, e.Root)
 		m.count.Sub(o.entry(e.Root))
 	}
 	m.mu.Unlock()
-	for _, b := range gone {
+	for _, b := range removed {
 		m.free(b.body, b.pair)
 	}
 	return nil

@@ -172,7 +172,7 @@ func TestMemoryCap(t *testing.T) {
 	if err := m.store(ramObject(100, 2*b3.GroupSize)); status.Of(err) != status.NoSpace {
 		t.Errorf("a large object that does not fit: %v", err)
 	}
-	if left := m.arena.Left(); left != b3.GroupSize {
+	if left := m.arena.Available(); left != b3.GroupSize {
 		t.Errorf("%d bytes are left, want one group: a refused object keeps some", left)
 	}
 	for i := range b3.GroupSize / arena.Block {

@@ -10,15 +10,15 @@ import (
 	"allium/store/meta"
 )
 
-// memoryFull is the refusal of need more bytes.
+// memoryFull returns the no_space error of need more bytes.
 func memoryFull(a *arena.Arena, need int) error {
-	return meta.NoSpace("the memory backend is full (store.memory_bytes)", a.Left(), arena.Held(need))
+	return meta.NoSpace("the memory backend is full (store.memory_bytes)", a.Available(), arena.BlockSize(need))
 }
 
-// ramPair is a large object in RAM.
+// ramPair is the two files of a large object in RAM.
 type ramPair struct{ data, outboard *ramFile }
 
-// newRAMPair returns an empty object, open once.
+// newRAMPair returns an empty object that is open once.
 func newRAMPair(a *arena.Arena) ramPair {
 	p := ramPair{&ramFile{arena: a}, &ramFile{arena: a}}
 	p.open()
@@ -29,8 +29,8 @@ func ramPairOf(p meta.Pair) ramPair { return ramPair{p.Data.(*ramFile), p.Outboa
 
 func (p ramPair) pair() meta.Pair { return meta.Pair{Data: p.data, Outboard: p.outboard} }
 
-// open returns files that keep the bytes until they are closed, even longer
-// than the store. Whoever calls it has a share of them, or made them.
+// open returns files that keep the bytes until they are closed, even after the store
+// has closed. The caller has a reference already, or has just created the pair.
 func (p ramPair) open() meta.Pair {
 	p.retain()
 	p.data.arena.Retain()
@@ -38,31 +38,33 @@ func (p ramPair) open() meta.Pair {
 	return p.pair()
 }
 
-// retain and release count the shares; with the last one the bytes are freed.
+// retain adds a reference to both files.
 func (p ramPair) retain() {
-	p.data.shares.Add(1)
-	p.outboard.shares.Add(1)
+	p.data.refs.Add(1)
+	p.outboard.refs.Add(1)
 }
 
+// release drops a reference to both files. The last one frees the bytes.
 func (p ramPair) release() {
 	p.data.release()
 	p.outboard.release()
 }
 
-// ramFile is a sparse file in RAM, in chunks, so that a write far out costs no
-// more than its bytes. Every open file has a share of it and holds the arena.
+// ramFile is a sparse file in RAM. It consists of chunks, so that a write at a large
+// offset costs no more than its bytes. Every open file has a reference to it and to
+// the arena.
 type ramFile struct {
-	arena  *arena.Arena
-	shares atomic.Int32
+	arena *arena.Arena
+	refs  atomic.Int32
 
 	mu     sync.RWMutex
-	chunks map[int64]arena.Extent // by number, each up to chunkSize long; no pointers
+	chunks map[int64]arena.Extent // by number, each at most chunkSize long; no pointers
 }
 
 const chunkSize = b3.GroupSize
 
-// WriteAt implements io.WriterAt; it fails with no_space and then may have
-// written a part.
+// WriteAt implements io.WriterAt. It returns no_space if the arena is full; then it may
+// have written a part of p.
 func (f *ramFile) WriteAt(p []byte, off int64) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,7 +84,7 @@ func (f *ramFile) WriteAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// ReadAt implements io.ReaderAt. It ends at the first byte that was never
+// ReadAt implements io.ReaderAt. It returns io.EOF at the first byte that was never
 // written.
 func (f *ramFile) ReadAt(p []byte, off int64) (n int, err error) {
 	f.mu.RLock()
@@ -98,8 +100,7 @@ func (f *ramFile) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// Close implements io.Closer. It is called once for each time the file was
-// opened.
+// Close implements io.Closer. It is called once for each open.
 func (f *ramFile) Close() error {
 	f.release()
 	f.arena.Release()
@@ -107,7 +108,7 @@ func (f *ramFile) Close() error {
 }
 
 func (f *ramFile) release() {
-	if f.shares.Add(-1) > 0 {
+	if f.refs.Add(-1) > 0 {
 		return
 	}
 	f.mu.Lock()

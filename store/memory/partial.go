@@ -9,8 +9,7 @@ import (
 	"allium/store/partial"
 )
 
-// memPart is a partial object of the memory backend, as save noted it. It has a
-// share of the bytes.
+// memPart is the saved state of a partial object. It has a reference to the bytes.
 type memPart struct {
 	pair ramPair
 	rec  partial.Record
@@ -80,13 +79,13 @@ func (m *Backend) DropPartial(root b3.Root) error {
 	delete(m.parts, root)
 	m.mu.Unlock()
 	if part != nil {
-		part.pair.release() // zeroing takes its time
+		part.pair.release() // without mu, because zeroing is slow
 	}
 	return nil
 }
 
-// unnote forgets what save noted of st, which is published or discarded.
-func (m *Backend) unnote(st *meta.Staging) {
+// dropSaved drops the saved state of st, which is published or discarded.
+func (m *Backend) dropSaved(st *meta.Staging) {
 	if st.Kept {
 		_ = m.DropPartial(st.Root) // always nil
 		st.Kept = false

@@ -5,8 +5,8 @@ import (
 	"allium/store/upload"
 )
 
-// The memory backend keeps a share of the bytes of an upload; what is noted of
-// it is the Store's to remember.
+// The memory backend keeps a reference to the bytes of each upload. The Store keeps
+// their records.
 
 // Uploads implements the backend of a store.
 func (m *Backend) Uploads() ([]upload.Record, error) { return nil, nil }
@@ -17,7 +17,7 @@ func (m *Backend) OpenUpload(rec upload.Record, _ int64) (*meta.Staging, error) 
 	defer m.mu.Unlock()
 	p, ok := m.incoming[rec.ID]
 	if !ok {
-		p = newRAMPair(m.arena) // one share is its file's
+		p = newRAMPair(m.arena) // its first reference is that of the open files
 		p.retain()
 		m.incoming[rec.ID] = p
 		return &meta.Staging{Owned: true, Pair: p.pair()}, nil
@@ -40,7 +40,7 @@ func (m *Backend) DropUpload(id upload.ID) error {
 	delete(m.incoming, id)
 	m.mu.Unlock()
 	if ok {
-		p.release() // zeroing takes its time
+		p.release() // without mu, because zeroing is slow
 	}
 	return nil
 }

@@ -9,15 +9,15 @@ import (
 	"allium/protocols/status"
 )
 
-// ErrDraining is returned once the store was told to stop.
+// ErrDraining is returned once the store is told to stop.
 var ErrDraining = status.Errorf(status.Draining, "the store is closing; try again when the node is back")
 
-// ErrDamagedDirectory says that a directory is here and its bytes are wrong, so that
-// nobody can tell what it names.
+// ErrDamagedDirectory reports that a stored directory is damaged, so that what it
+// names is unknown.
 var ErrDamagedDirectory = errors.New("the directory is damaged")
 
-// Defect is what is wrong with stored bytes, as the label of a metric: digest
-// (wrong bytes), missing (file gone) or short (file cut).
+// Defect says what is wrong with stored bytes, as the label of a metric: digest
+// (wrong bytes), missing (no file) or short (truncated file).
 type Defect string
 
 // Error implements error.
@@ -26,8 +26,9 @@ func (d Defect) Error() string { return "reason: " + string(d) }
 // Status returns corrupt.
 func (d Defect) Status() status.Outcome { return status.Corrupt }
 
-// WriteError gives a failed write its outcome. op says what was being done. An
-// error that has an outcome already keeps it.
+// WriteError wraps the error of a failed write with an outcome. op is a verb phrase
+// that says what failed. An error that has an outcome keeps it. A nil error stays
+// nil.
 func WriteError(op string, err error) error {
 	if err == nil {
 		return nil
@@ -38,12 +39,14 @@ func WriteError(op string, err error) error {
 	if status.Of(err) != status.Internal {
 		return fmt.Errorf("%s: %w", op, err)
 	}
-	return status.Errorf(status.NotReady, "%s: the disk refused the write: %w; check the disk, then restart the node", op, err)
+	return status.Errorf(status.NotReady,
+		"%s: the disk refused the write: %w; check the disk, then restart the node", op, err)
 }
 
-// ReadError gives a failed read its outcome; the ends of files pass through for
-// b3 to judge. Corrupt is what is left: a disk that cannot read these bytes
-// (EIO), which says nothing about any other object.
+// ReadError wraps the error of a failed read with an outcome. It returns io.EOF and
+// io.ErrUnexpectedEOF unchanged, because package b3 handles them. An error without
+// a known cause, such as EIO, becomes corrupt: the disk cannot read these bytes,
+// which says nothing about other objects.
 func ReadError(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
@@ -54,15 +57,17 @@ func ReadError(err error) error {
 	if status.Of(err) != status.Internal {
 		return err
 	}
-	return status.Errorf(status.Corrupt, "the disk cannot be read: %w; check the disk, then fetch the object again", err)
+	return status.Errorf(status.Corrupt,
+		"the disk cannot be read: %w; check the disk, then fetch the object again", err)
 }
 
-// MachineError is the error of an operation that failed for a reason which says
-// nothing about what is stored, nil for any other: see [status.System].
+// MachineError wraps an error whose cause is the machine and not the stored data,
+// such as a full disk; see [status.System]. It returns nil for other errors, and
+// for errors that already have an outcome.
 func MachineError(op string, err error) error {
 	var typed interface{ Status() status.Outcome }
 	if errors.As(err, &typed) {
-		return nil // what wrapped it knew more
+		return nil // the inner outcome is more precise
 	}
 	if e := status.FromSystem(op, err); e != nil {
 		return e
@@ -70,12 +75,14 @@ func MachineError(op string, err error) error {
 	return nil
 }
 
-// NoSpace is the refusal of a write that would eat into the reserve or pass a
-// cap.
+// NoSpace returns the no_space error of a write that would use the reserve or
+// exceed a limit. what is a sentence that says what is full; have and need are in
+// bytes. need is 0 if the size of a stream is not known.
 func NoSpace(what string, have, need int64) error {
 	needed := ""
-	if need > 0 { // of a stream it is not known
+	if need > 0 {
 		needed = fmt.Sprintf(" and %s are needed", limits.Bytes(need).Human())
 	}
-	return status.Errorf(status.NoSpace, "%s: %s are left%s; free space or remove unpinned objects", what, limits.Bytes(have).Human(), needed)
+	return status.Errorf(status.NoSpace, "%s: %s are left%s; free space or remove unpinned objects",
+		what, limits.Bytes(have).Human(), needed)
 }

@@ -7,27 +7,28 @@ import (
 	"allium/protocols/b3"
 )
 
-// File is one half of a large object.
+// File is one of the two files of a large object.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
 }
 
-// Pair is a large object: plain bytes, and outboard in post-order.
+// Pair is the two files of a large object: its plain bytes, and its outboard in
+// post-order.
 type Pair struct {
 	Data, Outboard File
 }
 
-// Close gives the files up. What was written to them is synced before or lost
-// on purpose, so there is no error to look at.
+// Close closes both files. It ignores errors: callers sync the files earlier, or
+// do not need what they wrote.
 func (p Pair) Close() {
 	_ = p.Data.Close()
 	_ = p.Outboard.Close()
 }
 
-// PairSource is a large object. The files stay behind a named field, so that no
-// sendfile can pass the verification by.
+// PairSource reads a large object as a b3.Source. The files are in a named field,
+// not embedded, so that sendfile cannot bypass verification.
 type PairSource struct {
 	Pair Pair
 	Size int64
@@ -48,7 +49,8 @@ func (f PairSource) ReadParent(node int64, p *[b3.ParentSize]byte) error {
 	return nil
 }
 
-// ReadFull fills p from the beginning of f.
+// ReadFull fills p from the beginning of f. It returns the defect "short" if f has
+// fewer bytes.
 func ReadFull(f File, p []byte) error {
 	n, err := f.ReadAt(p, 0)
 	switch {
@@ -60,7 +62,7 @@ func ReadFull(f File, p []byte) error {
 	return ReadError(err)
 }
 
-// Appender writes to a file from an offset on, which moves.
+// Appender is a writer that writes to F at offset Off and advances Off.
 type Appender struct {
 	F   io.WriterAt
 	Off int64

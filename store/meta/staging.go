@@ -1,20 +1,18 @@
 package meta
 
-import (
-	"allium/protocols/b3"
-)
+import "allium/protocols/b3"
 
-// Staging is a large object on its way in. Who staged it closes its files, when
-// the backend has published or discarded it.
+// Staging is a large object that is being written. The caller that staged it
+// closes its files after the backend has published or discarded it.
 type Staging struct {
 	Pair
-	Own any // what the backend knows of it
+	Own any // state of the backend
 
-	// Of a download; used by one goroutine at a time.
+	// Fields of a download, which one goroutine uses at a time.
 	Root   b3.Root
-	Kept   bool  // save noted it: it is there after a restart
-	Failed error // sticky: a sync failed, and what is on disk is unknown
+	Kept   bool  // a checkpoint was saved: the part survives a restart
+	Failed error // sticky: a sync failed, so the state on disk is unknown
 
-	// Of an upload.
-	Owned bool // what cannot be published stays, for its owner to try again
+	// Owned marks an upload: if it cannot be published, it stays for another try.
+	Owned bool
 }

@@ -5,8 +5,9 @@ import (
 	"io"
 )
 
-// Fill reads until p is full, or to the end of r. io.ReadFull would hide that r
-// was cut short with io.ErrUnexpectedEOF.
+// Fill reads from r until p is full or r ends. full reports that p is full. Unlike
+// io.ReadFull, it does not turn the end of r into io.ErrUnexpectedEOF, so that the
+// same error from r itself is seen.
 func Fill(r io.Reader, p []byte) (n int, full bool, err error) {
 	for idle := 0; n < len(p); {
 		m, err := r.Read(p[n:])
@@ -26,7 +27,7 @@ func Fill(r io.Reader, p []byte) (n int, full bool, err error) {
 	return n, true, nil
 }
 
-// FullReader is a reader that returns short only at the end, so that small reads
+// FullReader is a reader that fills every buffer but the last, so that small reads
 // from a network do not become small writes to a disk.
 type FullReader struct{ R io.Reader }
 

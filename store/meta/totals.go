@@ -6,36 +6,37 @@ import (
 	"allium/protocols/b3"
 )
 
-// Totals counts visible objects. The embedded backend writes them down when it
-// closes, and counts its index when it opens after anything else.
+// Totals counts visible objects. The disk backend saves the counters when it closes
+// cleanly. When it opens after a crash, it counts its index instead. Totals is safe
+// for concurrent use.
 type Totals struct {
 	Objects, Bytes, Corrupt   atomic.Int64
 	LargeBytes, OutboardBytes atomic.Int64 // bytes of large objects, and of their outboards
 
-	PendingObjects, PendingBytes atomic.Int64 // small ones on their way to a segment, not visible yet
+	PendingObjects, PendingBytes atomic.Int64 // small objects that wait for a commit; not visible yet
 }
 
-// Counters returns what an orderly close writes down, in the order in which it
-// is written.
+// Counters returns the counters that a clean close saves, in the order in which
+// they are saved.
 func (t *Totals) Counters() [5]*atomic.Int64 {
 	return [...]*atomic.Int64{&t.Objects, &t.Bytes, &t.Corrupt, &t.LargeBytes, &t.OutboardBytes}
 }
 
-// Clear sets the written counters to zero.
+// Clear sets the saved counters to zero.
 func (t *Totals) Clear() {
 	for _, c := range t.Counters() {
 		c.Store(0)
 	}
 }
 
-// Add counts e in.
+// Add adds e to the counters.
 func (t *Totals) Add(e Entry) { t.Replace(nil, []Entry{e}) }
 
-// Sub counts e out.
+// Sub subtracts e from the counters.
 func (t *Totals) Sub(e Entry) { t.Replace([]Entry{e}, nil) }
 
-// Replace counts before out and after in. Each counter goes from the old sum to
-// the new one at once: what was only moved is never missing from it.
+// Replace subtracts the entries before and adds the entries after. Each counter
+// changes once, so that an entry in both is never missing from it.
 func (t *Totals) Replace(before, after []Entry) {
 	var by [5]int64
 	for _, e := range before {
@@ -51,7 +52,7 @@ func (t *Totals) Replace(before, after []Entry) {
 	}
 }
 
-// count adds e to the sums of counters, times n.
+// count adds n times e to the sums of the counters.
 func (e Entry) count(sums *[5]int64, n int64) {
 	sums[0] += n
 	sums[1] += n * e.Size
@@ -64,39 +65,39 @@ func (e Entry) count(sums *[5]int64, n int64) {
 	}
 }
 
-// Pend counts a small object that is on its way in.
+// Pend counts a small object of size bytes as pending.
 func (t *Totals) Pend(size int64) {
 	t.PendingObjects.Add(1)
 	t.PendingBytes.Add(size)
 }
 
-// Settle ends the count of objects that were on their way in: they are visible,
-// or not needed.
+// Settle subtracts pending objects that are now visible, or are not needed.
 func (t *Totals) Settle(n Count) {
 	t.PendingObjects.Add(-n.Objects)
 	t.PendingBytes.Add(-n.Bytes)
 }
 
-// Count is a number of objects and their bytes, outboards included.
+// Count is a number of objects and their bytes, including outboards.
 type Count struct{ Objects, Bytes int64 }
 
-// Add counts one more object of that many bytes.
+// Add adds one object of the given bytes.
 func (c *Count) Add(bytes int64) { c.Objects++; c.Bytes += bytes }
 
-// Plus is the sum of c and d.
+// Plus returns the sum of c and d.
 func (c Count) Plus(d Count) Count { return Count{c.Objects + d.Objects, c.Bytes + d.Bytes} }
 
-// Minus is c without d.
+// Minus returns c without d.
 func (c Count) Minus(d Count) Count { return Count{c.Objects - d.Objects, c.Bytes - d.Bytes} }
 
-// StoredSize is what an object of that size takes: its bytes and its outboard.
+// StoredSize returns the stored bytes of an object of the given size: its own and
+// those of its outboard.
 func StoredSize(size int64) int64 { return size + b3.OutboardSize(size) }
 
-// PartialSize is what held bytes of a partial object take, about: which parents are
-// here is not counted.
-func PartialSize(held int64) int64 { return held + OutboardShare(held) }
+// PartialSize estimates the stored bytes of a partial object of which arrived bytes
+// are stored. It does not count which nodes of the outboard have arrived.
+func PartialSize(arrived int64) int64 { return arrived + OutboardShare(arrived) }
 
-// OutboardShare is the outboard of n bytes of large objects, rounded up.
+// OutboardShare returns the outboard bytes of n bytes of large objects, rounded up.
 func OutboardShare(n int64) int64 {
 	const share = b3.GroupSize / b3.ParentSize
 	return (n + share - 1) / share

@@ -9,11 +9,10 @@ import (
 	"allium/store/meta"
 )
 
-// Ingest begins the download of root, of which it is claimed that it has size
-// bytes, or goes on with one that was suspended or cut off: nothing is allocated
-// in proportion to a claim, and one that differs from a size that was proved is
-// upstream. One ingest of an object runs at a time; a second is refused with
-// conflict. It waits for a place at Deps.Gate, as long as ctx lets it.
+// Ingest begins or continues the download of root, which is claimed to have size bytes.
+// Nothing is allocated in proportion to the claim, and a claim that differs from a proved
+// size is upstream. A second ingest of the same object is conflict. Ingest waits for a
+// place at Deps.Gate as long as ctx allows.
 func (t *Table) Ingest(ctx context.Context, root b3.Root, size int64) (*Ingest, error) {
 	if size < 0 || size > b3.MaxSize {
 		return nil, status.Errorf(status.Upstream, "store: %s cannot have %d bytes", root, size)
@@ -24,44 +23,44 @@ func (t *Table) Ingest(ctx context.Context, root b3.Root, size int64) (*Ingest, 
 	if err := t.claim(root); err != nil {
 		return nil, err
 	}
-	in, err := t.begin(ctx, root, size)
+	in, err := t.beginIngest(ctx, root, size)
 	if err != nil {
 		t.unclaim(root)
 	}
 	return in, err
 }
 
-// claim reserves root for one ingest.
+// claim registers an ingest of root; unclaim ends that.
 func (t *Table) claim(root b3.Root) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, ok := t.running[root]; ok {
-		return status.Errorf(status.Conflict, "store: %s is being downloaded already; wait for it or follow it", root)
+	if _, ok := t.ingests[root]; ok {
+		return status.Errorf(status.Conflict, "%s is being downloaded already; wait for it or follow it", root)
 	}
-	t.running[root] = struct{}{}
+	t.ingests[root] = struct{}{}
 	return nil
 }
 
 func (t *Table) unclaim(root b3.Root) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.running, root)
+	delete(t.ingests, root)
 }
 
 // Running reports whether root is being downloaded.
 func (t *Table) Running(root b3.Root) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, ok := t.running[root]
+	_, ok := t.ingests[root]
 	return ok
 }
 
-func (t *Table) begin(ctx context.Context, root b3.Root, size int64) (*Ingest, error) {
+func (t *Table) beginIngest(ctx context.Context, root b3.Root, size int64) (*Ingest, error) {
 	permit, err := t.deps.Gate.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
 	}
-	first := meta.Count{Objects: 1, Bytes: min(size, b3.GroupSize)} // to begin with
+	first := meta.Count{Objects: 1, Bytes: min(size, b3.GroupSize)} // a check: the writes reserve their own space
 	if err := t.deps.Space.Reserve(ctx, first); err != nil {
 		permit()
 		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
@@ -74,10 +73,10 @@ func (t *Table) begin(ctx context.Context, root b3.Root, size int64) (*Ingest, e
 		permit()
 		return nil, fmt.Errorf("store: ingest %s: %w", root, err)
 	}
-	return &Ingest{p: p, permit: permit}, nil
+	return &Ingest{object: p, permit: permit}, nil
 }
 
-// objectFor is what an ingest writes to.
+// objectFor returns the object that an ingest writes to.
 func (t *Table) objectFor(ctx context.Context, root b3.Root, size int64) (*object, error) {
 	if err := t.deps.Admission.EnterContext(ctx); err != nil {
 		return nil, err
@@ -86,14 +85,14 @@ func (t *Table) objectFor(ctx context.Context, root b3.Root, size int64) (*objec
 	if meta.Small(size) {
 		return newSmall(t, root, size), nil
 	}
-	p, err := t.use(ctx, root, size)
+	p, err := t.acquire(ctx, root, size)
 	if err != nil {
 		return nil, err
 	}
 	if p.size != size {
 		known := p.size
-		p.unuse()
-		return nil, status.Errorf(status.Upstream, "%d bytes are claimed, %d were proved", size, known)
+		p.release()
+		return nil, status.Errorf(status.Upstream, "the object was proved to have %d bytes, not %d", known, size)
 	}
 	return p, nil
 }

@@ -2,20 +2,20 @@ package partial
 
 import "math/bits"
 
-// Bitmap is a sparse set of numbers: its memory grows with what was added, not
-// with the largest, which may come from a claim that nobody proved yet.
+// Bitmap is a sparse set of numbers ≥ 0. Its memory grows with the pages in use, not with
+// the largest number, which may come from an unproved claim. The zero value is empty.
 type Bitmap struct {
 	pages map[int64]*Bits
-	n     int64
+	n     int64 // numbers in the set
 }
 
-// PageBits is how many numbers a page holds: of groups, 256 MiB of an object.
+// PageBits is how many numbers a page covers. For groups that is 256 MiB of an object.
 const PageBits = 4096
 
-// Bits is the numbers from a multiple of pageBits on, lowest bit first.
+// Bits is one page: the numbers from a multiple of PageBits on, lowest bit first.
 type Bits [PageBits / 64]uint64
 
-// Add adds i ≥ 0 and reports whether it is new.
+// Add adds i and reports whether it is new.
 func (b *Bitmap) Add(i int64) bool {
 	if b.pages == nil {
 		b.pages = map[int64]*Bits{}
@@ -34,7 +34,7 @@ func (b *Bitmap) Add(i int64) bool {
 	return true
 }
 
-// Remove takes i out and reports whether it was in.
+// Remove removes i and reports whether it was in the set.
 func (b *Bitmap) Remove(i int64) bool {
 	if !b.Has(i) {
 		return false
@@ -44,16 +44,16 @@ func (b *Bitmap) Remove(i int64) bool {
 	return true
 }
 
-// Has reports whether i is in.
+// Has reports whether i is in the set.
 func (b *Bitmap) Has(i int64) bool {
 	page := b.pages[i/PageBits]
 	return page != nil && page[i%PageBits/64]&(1<<(i%64)) != 0
 }
 
-// Count is how many numbers are in.
+// Count returns how many numbers are in the set.
 func (b *Bitmap) Count() int64 { return b.n }
 
-// Page is a copy of page n.
+// Page returns a copy of page n.
 func (b *Bitmap) Page(n int64) Bits {
 	if p := b.pages[n]; p != nil {
 		return *p
@@ -61,8 +61,8 @@ func (b *Bitmap) Page(n int64) Bits {
 	return Bits{}
 }
 
-// Put adds the numbers below limit that page n has.
-func (b *Bitmap) Put(n int64, page Bits, limit int64) {
+// AddPage adds the numbers of page n that are below limit.
+func (b *Bitmap) AddPage(n int64, page Bits, limit int64) {
 	for w, word := range page {
 		for ; word != 0; word &= word - 1 {
 			if i := n*PageBits + int64(w)*64 + int64(bits.TrailingZeros64(word)); i < limit {
@@ -72,8 +72,9 @@ func (b *Bitmap) Put(n int64, page Bits, limit int64) {
 	}
 }
 
-// Member is the first number of [from, to) that is in, to when none is.
-func (b *Bitmap) Member(from, to int64) int64 {
+// FirstPresent returns the first number of [from, to) that is in the set, or to when none
+// is.
+func (b *Bitmap) FirstPresent(from, to int64) int64 {
 	for from < to {
 		n := from / PageBits
 		page := b.pages[n]
@@ -89,8 +90,9 @@ func (b *Bitmap) Member(from, to int64) int64 {
 	return min(from, to)
 }
 
-// Hole is the first number of [from, to) that is not in, to when all are.
-func (b *Bitmap) Hole(from, to int64) int64 {
+// FirstAbsent returns the first number of [from, to) that is not in the set, or to when all
+// are.
+func (b *Bitmap) FirstAbsent(from, to int64) int64 {
 	for from < to {
 		n := from / PageBits
 		page := b.pages[n]
@@ -105,8 +107,8 @@ func (b *Bitmap) Hole(from, to int64) int64 {
 	return min(from, to)
 }
 
-// pageAfter is the first page after n that exists, one more than last when none
-// up to last does. It takes no longer than there are pages.
+// pageAfter returns the first page after n that exists, or last+1 when none up to last
+// does. It looks at no more pages than exist.
 func (b *Bitmap) pageAfter(n, last int64) int64 {
 	found := last + 1
 	if last-n > int64(len(b.pages)) {
@@ -125,8 +127,8 @@ func (b *Bitmap) pageAfter(n, last int64) int64 {
 	return found
 }
 
-// next is the first number from i, which is on this page, whose bit differs
-// from those of skip, or the first of the next page.
+// next returns the first number from i on, which is on this page, whose bit differs from
+// the bits of skip, or the first number of the next page.
 func (p *Bits) next(i int64, skip uint64) int64 {
 	at := i % PageBits
 	base := i - at

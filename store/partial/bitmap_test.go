@@ -43,7 +43,7 @@ func TestBitmapRuns(t *testing.T) {
 				var c Bitmap
 				cut := at.Draw(t, "limit")
 				for n := range int64(limit/PageBits + 1) {
-					c.Put(n, b.Page(n), cut)
+					c.AddPage(n, b.Page(n), cut)
 				}
 				for i := range int64(limit) {
 					if c.Has(i) != (set[i] && i < cut) {
@@ -59,10 +59,10 @@ func TestBitmapRuns(t *testing.T) {
 				if from > to {
 					from, to = to, from
 				}
-				if got, want := b.Member(from, to), first(from, to, true); got != want {
+				if got, want := b.FirstPresent(from, to), first(from, to, true); got != want {
 					t.Fatalf("the first in [%d, %d) is %d, want %d", from, to, got, want)
 				}
-				if got, want := b.Hole(from, to), first(from, to, false); got != want {
+				if got, want := b.FirstAbsent(from, to), first(from, to, false); got != want {
 					t.Fatalf("the first not in [%d, %d) is %d, want %d", from, to, got, want)
 				}
 			},
@@ -77,13 +77,13 @@ func TestBitmapFar(t *testing.T) {
 	const far = 1 << 45
 	b.Add(5)
 	b.Add(far)
-	if got := b.Member(6, far+10); got != far {
+	if got := b.FirstPresent(6, far+10); got != far {
 		t.Errorf("the member after 6 is %d", got)
 	}
-	if got := b.Member(far+1, far+1<<40); got != far+1<<40 {
+	if got := b.FirstPresent(far+1, far+1<<40); got != far+1<<40 {
 		t.Errorf("the member after the last is %d", got)
 	}
-	if got := b.Hole(far, far+10); got != far+1 {
+	if got := b.FirstAbsent(far, far+10); got != far+1 {
 		t.Errorf("the hole is %d", got)
 	}
 }
@@ -93,7 +93,8 @@ func TestBitmap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b Bitmap
 		want := map[int64]bool{}
-		for _, i := range rapid.SliceOf(rapid.OneOf(rapid.Int64Range(0, 5000), rapid.Int64Range(0, 1<<46))).Draw(t, "numbers") {
+		number := rapid.OneOf(rapid.Int64Range(0, 5000), rapid.Int64Range(0, 1<<46))
+		for _, i := range rapid.SliceOf(number).Draw(t, "numbers") {
 			if b.Add(i) == want[i] {
 				t.Fatalf("%d: add does not say whether it is new", i)
 			}

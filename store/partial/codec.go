@@ -8,31 +8,30 @@ import (
 	"allium/store/meta"
 )
 
-// Record is what a checkpoint notes of a partial object beside the
-// bitmap of its groups.
+// Record is what a checkpoint saves of a partial object beside the bitmap of its groups.
 type Record struct {
-	Root b3.Root
-	Size int64 // of the object, proved
-	Held int64 // bytes that are here
-	Used meta.Second
+	Root   b3.Root
+	Size   int64 // of the object, proved
+	Stored int64 // bytes that are stored
+	Used   meta.Second
 }
 
 // Page is one page of the bitmap of groups.
 type Page struct {
-	Number int64 // the page's number: its first group is n × pageBits
+	Number int64 // its first group is Number × PageBits
 	Bits   Bits
 }
 
 const formPart = 1 // size, held, used
 
-// EncodeRecord encodes rec as the value of its key.
+// EncodeRecord encodes rec, without its root.
 func EncodeRecord(rec Record) []byte {
 	b := binary.AppendUvarint([]byte{formPart}, uint64(rec.Size))
-	b = binary.AppendUvarint(b, uint64(rec.Held))
+	b = binary.AppendUvarint(b, uint64(rec.Stored))
 	return binary.AppendUvarint(b, uint64(rec.Used))
 }
 
-// DecodeRecord is the inverse of encodePartial. It takes nothing else.
+// DecodeRecord reverses EncodeRecord. It accepts no other bytes.
 func DecodeRecord(root b3.Root, p []byte) (Record, error) {
 	rest := p
 	var size, held, used uint64
@@ -44,7 +43,7 @@ func DecodeRecord(root b3.Root, p []byte) (Record, error) {
 	if !ok || size <= b3.GroupSize || size > b3.MaxSize || held > size || used > 1<<32-1 {
 		return Record{}, fmt.Errorf("the index entry of a part of %s is malformed: % x", root, meta.Clip(p))
 	}
-	return Record{Root: root, Size: int64(size), Held: int64(held), Used: meta.Second(used)}, nil
+	return Record{Root: root, Size: int64(size), Stored: int64(held), Used: meta.Second(used)}, nil
 }
 
 // EncodeBits encodes a page of a bitmap.
@@ -56,7 +55,7 @@ func EncodeBits(bits *Bits) []byte {
 	return b
 }
 
-// DecodePage reads page n of a bitmap.
+// DecodePage decodes page n of a bitmap.
 func DecodePage(n uint64, value []byte) (Page, error) {
 	var page Page
 	if len(value) != 8*len(page.Bits) {

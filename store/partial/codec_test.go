@@ -10,8 +10,8 @@ import (
 
 // FuzzPartial and FuzzPage: what a decoder takes, its encoder writes the same.
 func FuzzPartial(f *testing.F) {
-	f.Add(EncodeRecord(Record{Size: 100 << 30, Held: 3 * b3.GroupSize, Used: 29_000_000}))
-	f.Add(EncodeRecord(Record{Size: b3.MaxSize, Held: b3.MaxSize, Used: 1<<32 - 1}))
+	f.Add(EncodeRecord(Record{Size: 100 << 30, Stored: 3 * b3.GroupSize, Used: 29_000_000}))
+	f.Add(EncodeRecord(Record{Size: b3.MaxSize, Stored: b3.MaxSize, Used: 1<<32 - 1}))
 	f.Add([]byte{formPart, 0x80, 0x80, 8, 1, 0}) // longer than needed
 	f.Add([]byte{formPart, 100, 1, 1})           // small
 	f.Add([]byte{formPart})
@@ -21,7 +21,7 @@ func FuzzPartial(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if meta.Small(rec.Size) || rec.Size > b3.MaxSize || rec.Held < 0 || rec.Held > rec.Size {
+		if meta.Small(rec.Size) || rec.Size > b3.MaxSize || rec.Stored < 0 || rec.Stored > rec.Size {
 			t.Fatalf("% x is %+v", p, rec)
 		}
 		if got := EncodeRecord(rec); !bytes.Equal(got, p) {

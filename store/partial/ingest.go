@@ -9,20 +9,20 @@ import (
 	"allium/store/meta"
 )
 
-// Ingest is a download of an object whose address is known: proved items go in,
-// readers follow, and Commit makes the object visible. Its methods are safe for
-// concurrent use. It must end with Commit, Suspend or Abort.
+// Ingest is a download of an object whose address is known. Proved items are written to it,
+// readers follow, and Commit makes the object visible. The caller ends it with Commit,
+// Suspend or Abort. Its methods are safe for concurrent use.
 //
-// It holds a lease from the first byte. Items are written where they will stay;
-// a small object waits in RAM. What arrived of a large one whose size is proved
-// is noted durably about every checkpointBytes or checkpointAge, so that a
-// later ingest goes on from there, whatever ended this one but Abort.
+// An Ingest holds a lease. Items are written to their final place; a small object waits in
+// RAM. What arrived of a large object whose size is proved is saved about every
+// checkpointBytes or checkpointAge, so a later ingest continues there unless Abort ended
+// this one.
 type Ingest struct {
-	p      *object
-	permit func() // gives back the place
+	object *object
+	permit func() // releases the place at Deps.Gate
 
 	// Guarded by p.mu.
-	state ingestState // only moves forward
+	state ingestState // only increases
 	err   error       // why it was aborted
 }
 
@@ -36,60 +36,60 @@ const (
 	aborted
 )
 
-// Root is the address of the object.
-func (in *Ingest) Root() b3.Root { return in.p.root }
+// Root returns the address of the object.
+func (in *Ingest) Root() b3.Root { return in.object.root }
 
-// Size is the object's size in bytes, and whether that is proved.
+// Size returns the object's size in bytes, and whether it is proved.
 func (in *Ingest) Size() (size int64, proved bool) {
-	in.p.mu.Lock()
-	defer in.p.mu.Unlock()
-	return in.p.size, in.p.proved
+	in.object.mu.Lock()
+	defer in.object.mu.Unlock()
+	return in.object.size, in.object.sizeProved
 }
 
-// Has reports whether group g is here.
+// Has reports whether group g is stored.
 func (in *Ingest) Has(g int64) bool {
-	in.p.mu.Lock()
-	defer in.p.mu.Unlock()
-	return in.p.groups.Has(g)
+	in.object.mu.Lock()
+	defer in.object.mu.Unlock()
+	return in.object.groups.Has(g)
 }
 
-// Missing is the first run of groups [lo, hi) of [from, to) that are not here;
-// lo is hi when none is missing. What lies past the object is cut off.
+// Missing returns the first run of groups [lo, hi) in [from, to) that are not stored. lo
+// equals hi when none is missing. Groups past the object's end do not count.
 func (in *Ingest) Missing(from, to int64) (lo, hi int64) {
-	from, to = max(from, 0), min(to, b3.Groups(in.p.size))
-	in.p.mu.Lock()
-	defer in.p.mu.Unlock()
-	lo = in.p.groups.Hole(from, max(from, to))
-	return lo, in.p.groups.Member(lo, max(lo, to))
+	from, to = max(from, 0), min(to, b3.Groups(in.object.size))
+	in.object.mu.Lock()
+	defer in.object.mu.Unlock()
+	lo = in.object.groups.FirstAbsent(from, max(from, to))
+	return lo, in.object.groups.FirstPresent(lo, max(lo, to))
 }
 
-// Held is how many bytes of the object are here.
+// Held returns how many bytes of the object are stored.
 func (in *Ingest) Held() int64 {
-	in.p.mu.Lock()
-	defer in.p.mu.Unlock()
-	return in.p.held
+	in.object.mu.Lock()
+	defer in.object.mu.Unlock()
+	return in.object.stored
 }
 
-// Write stores one proved item of this object, walked with this size; another
-// one is bad_request. Items may come twice and from any number of goroutines;
-// the parents that a walk gives before a group are written before it. A group
-// waits while checkpointMost bytes are not noted. no_space leaves the ingest as
-// it was.
+// Write stores one proved item. An item of another object or size is bad_request. Items may
+// come twice and from any number of goroutines. The parents of a group must be written
+// before it. A group waits while maxUnsaved bytes are not saved. After no_space, the ingest
+// can continue.
 func (in *Ingest) Write(item b3.Proved) error {
-	p := in.p
+	p := in.object
 	if !item.Valid() || item.Root() != p.root || item.Size() != p.size {
-		return status.Errorf(status.BadRequest, "store: ingest %s of %d bytes: got an item of %s of %d bytes", p.root, p.size, item.Root(), item.Size())
+		return status.Errorf(status.BadRequest, "ingest %s of %d bytes: got an item of %s of %d bytes",
+			p.root, p.size, item.Root(), item.Size())
 	}
 	if p.t.deps.Admission.Draining() {
 		return meta.ErrDraining
 	}
 	start, err := in.startWrite(item)
-	for ; err == nil && start == writeFull; start, err = in.startWrite(item) {
-		if err := p.relieve(int64(len(item.Data()))); err != nil {
+	for ; err == nil && start == writeMustWait; start, err = in.startWrite(item) {
+		if err := p.waitForCheckpoint(int64(len(item.Data()))); err != nil {
 			return fmt.Errorf("store: ingest %s: %w", p.root, err)
 		}
 	}
-	if err != nil || start == writeHere {
+	if err != nil || start == writeStored {
 		return err
 	}
 	space := meta.Count{Bytes: meta.PartialSize(int64(len(item.Data())))}
@@ -104,58 +104,57 @@ func (in *Ingest) Write(item b3.Proved) error {
 	return nil
 }
 
-// startWrite admits one write.
-func (in *Ingest) startWrite(item b3.Proved) (writeStart, error) {
-	p := in.p
+// startWrite decides what to do with an item. After writeBegun the caller calls endWrite.
+func (in *Ingest) startWrite(item b3.Proved) (writeState, error) {
+	p := in.object
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := in.over(); err != nil {
+	if err := in.endedErr(); err != nil {
 		return 0, err
 	}
-	if p.broken != nil {
-		return 0, fmt.Errorf("store: ingest %s: %w", p.root, p.broken)
+	if p.failed != nil {
+		return 0, fmt.Errorf("store: ingest %s: %w", p.root, p.failed)
 	}
 	if !item.IsParent() && p.groups.Has(item.Group()) {
-		p.prove(item)
-		return writeHere, nil
+		p.noteSize(item)
+		return writeStored, nil
 	}
 	if !item.IsParent() {
 		n := int64(len(item.Data()))
-		if p.full(n) {
-			return writeFull, nil
+		if p.mustWait(n) {
+			return writeMustWait, nil
 		}
-		p.coming += n
+		p.writingBytes += n
 	}
-	p.writing++
+	p.writes++
 	return writeBegun, nil
 }
 
-// over returns why the ingest ended, nil while it runs. p.mu is held.
-func (in *Ingest) over() error {
+// endedErr returns why the ingest ended, nil while it runs. The caller holds p.mu.
+func (in *Ingest) endedErr() error {
 	switch in.state {
 	case receiving:
 		return nil
 	case aborted:
 		return in.err
 	case suspended:
-		return errSuspended(in.p.root)
+		return errSuspended(in.object.root)
 	}
-	return status.Errorf(status.Conflict, "store: the ingest of %s is committed", in.p.root)
+	return status.Errorf(status.Conflict, "store: the ingest of %s is committed", in.object.root)
 }
 
 func errSuspended(root b3.Root) error {
 	return status.Errorf(status.Canceled, "store: the download of %s was suspended", root)
 }
 
-// Wait returns when group g can be read, or with the error of whatever ended
-// the wait first: ctx, Suspend, Abort, or the store. A group past the size is
-// bad_range.
+// Wait returns when group g can be read. Otherwise it returns the error of what ended the
+// wait first: ctx, Suspend, Abort, or the store. A group past the size is bad_range.
 func (in *Ingest) Wait(ctx context.Context, g int64) error {
-	if g < 0 || g >= b3.Groups(in.p.size) {
-		return status.Errorf(status.BadRange, "store: %s has no group %d", in.p.root, g)
+	if g < 0 || g >= b3.Groups(in.object.size) {
+		return status.Errorf(status.BadRange, "store: %s has no group %d", in.object.root, g)
 	}
 	for {
-		changed, err := in.poll(g)
+		changed, err := in.pollGroup(g)
 		if changed == nil {
 			return err
 		}
@@ -163,16 +162,16 @@ func (in *Ingest) Wait(ctx context.Context, g int64) error {
 		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-in.p.t.deps.Admission.Stopping():
+		case <-in.object.t.deps.Admission.Stopping():
 			return meta.ErrDraining
 		}
 	}
 }
 
-// poll returns nil, nil when group g is there, and what to wait for while it
-// may come.
-func (in *Ingest) poll(g int64) (<-chan struct{}, error) {
-	p := in.p
+// pollGroup returns nil, nil when group g is stored, a channel to wait for while it may
+// still arrive, or why it cannot.
+func (in *Ingest) pollGroup(g int64) (<-chan struct{}, error) {
+	p := in.object
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -181,7 +180,7 @@ func (in *Ingest) poll(g int64) (<-chan struct{}, error) {
 	case p.groups.Has(g):
 		return nil, nil
 	case in.state != receiving:
-		return nil, in.over()
+		return nil, in.endedErr()
 	}
 	if p.changed == nil {
 		p.changed = make(chan struct{})
@@ -189,15 +188,14 @@ func (in *Ingest) poll(g int64) (<-chan struct{}, error) {
 	return p.changed, nil
 }
 
-// Open returns the object as far as it has arrived, proved again on every read:
-// group g after Wait for it, anything else is not_found. It stays readable after
-// the ingest ends. The caller closes it.
+// Open returns a view of the object. Group g can be read after Wait for it; any other group
+// is not_found. The view stays readable after the ingest ends. The caller closes it.
 func (in *Ingest) Open() (*View, error) {
-	p := in.p
+	p := in.object
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if in.state == aborted || in.state == suspended {
-		return nil, in.over()
+		return nil, in.endedErr()
 	}
 	if p.users == 0 {
 		return nil, status.Errorf(status.Conflict, "store: the ingest of %s is committed; open the object", p.root)
@@ -207,19 +205,18 @@ func (in *Ingest) Open() (*View, error) {
 	return &View{p}, nil
 }
 
-// Commit makes the object visible, and durable unless deferred. While a group
-// is missing, or the size is not proved, it is refused with precondition and the
-// ingest goes on. Any other error ends the ingest; what a checkpoint noted may
-// then be left for the next one. All of a large object that a bucket could not
-// take is, unless deferred.
+// Commit makes the object visible, and durable unless deferred. If a group is missing or
+// the size is not proved, it returns precondition and the ingest continues. Any other error
+// ends the ingest; what a checkpoint saved stays for the next one. If the bucket could not
+// take a large object, all of it stays, unless deferred.
 func (in *Ingest) Commit(ctx context.Context, deferred bool) (isNew bool, err error) {
-	p := in.p
-	if err := in.finish(); err != nil {
+	p := in.object
+	if err := in.stopIfComplete(); err != nil {
 		return false, err
 	}
-	p.saving <- struct{}{} // held for a checkpoint, and until the object is in place
+	p.saveLock <- struct{}{} // for a checkpoint, and until the object is in place
 	isNew, err = p.commit(ctx, deferred)
-	<-p.saving
+	<-p.saveLock
 	if err != nil {
 		err = fmt.Errorf("store: ingest %s: %w", p.root, err)
 		in.end(aborted, err)
@@ -229,18 +226,18 @@ func (in *Ingest) Commit(ctx context.Context, deferred bool) (isNew bool, err er
 	return isNew, nil
 }
 
-// finish stops the ingest from taking items when it has them all.
-func (in *Ingest) finish() error {
-	p := in.p
+// stopIfComplete stops the ingest from accepting items if every group has arrived.
+func (in *Ingest) stopIfComplete() error {
+	p := in.object
 	p.mu.Lock()
-	if err := in.over(); err != nil {
+	if err := in.endedErr(); err != nil {
 		p.mu.Unlock()
 		return err
 	}
-	if groups := b3.Groups(p.size); p.groups.Count() < groups || !p.proved {
+	if groups := b3.Groups(p.size); p.groups.Count() < groups || !p.sizeProved {
 		defer p.mu.Unlock()
 		return status.Errorf(status.Precondition, "store: ingest %s: %d of %d groups have arrived, size proved: %t",
-			p.root, p.groups.Count(), groups, p.proved)
+			p.root, p.groups.Count(), groups, p.sizeProved)
 	}
 	in.state = committing
 	p.mu.Unlock()
@@ -248,63 +245,62 @@ func (in *Ingest) finish() error {
 	return nil
 }
 
-// Suspend ends the ingest and keeps what arrived, noted durably, for the next
-// one and for readers. An object whose size is not proved, a small one and one
-// of which nothing arrived are forgotten. That a checkpoint failed is logged,
-// and costs what came since the last one. After Commit, Suspend or Abort it does
-// nothing.
+// Suspend ends the ingest and saves what arrived for the next ingest and for readers. It
+// discards a small object, one whose size is not proved, and one of which nothing arrived.
+// A failed checkpoint is logged and costs what came since the last one. After Commit,
+// Suspend or Abort, it does nothing.
 func (in *Ingest) Suspend() {
 	if !in.stop(suspended, nil) {
 		return
 	}
-	p := in.p
-	if p.worthKeeping() {
+	p := in.object
+	if p.resumable() {
 		p.checkpoint()
 	} else {
-		p.forget()
+		p.discard()
 	}
 	in.end(suspended, nil)
 }
 
-// Abort ends the ingest and forgets what arrived, now and before; readers that
-// wait get err, canceled when it is nil. After Commit, Suspend or Abort it does
-// nothing.
+// Abort ends the ingest and discards everything that arrived, also in earlier ingests.
+// Waiting readers get err, or canceled when it is nil. After Commit, Suspend or Abort, it
+// does nothing.
 func (in *Ingest) Abort(err error) {
 	if err == nil {
-		err = status.Errorf(status.Canceled, "store: the download of %s was given up", in.p.root)
+		err = status.Errorf(status.Canceled, "store: the download of %s was given up", in.object.root)
 	}
 	if !in.stop(aborted, err) {
 		return
 	}
-	in.p.forget()
+	in.object.discard()
 	in.end(aborted, err)
 }
 
-// stop takes no more items, and reports whether the caller is the one to end the
-// ingest.
+// stop makes the ingest refuse items and waits for the writes in progress. It returns false
+// when the ingest has ended already.
 func (in *Ingest) stop(state ingestState, err error) bool {
-	p := in.p
+	p := in.object
 	p.mu.Lock()
-	ours := in.state == receiving
-	if ours {
+	first := in.state == receiving
+	if first {
 		in.state, in.err = state, err
-		p.wake()
+		p.notify()
 	}
 	p.mu.Unlock()
-	if ours {
+	if first {
 		p.awaitWrites()
 	}
-	return ours
+	return first
 }
 
-// end settles the state, wakes those who wait and gives everything back.
+// end sets the final state, wakes waiting readers and releases everything.
 func (in *Ingest) end(state ingestState, err error) {
-	p := in.p
+	p := in.object
 	p.mu.Lock()
 	in.state, in.err = state, err
-	p.wake()
+	p.notify()
 	p.mu.Unlock()
-	p.unuse()
+	p.release()
 	p.t.unclaim(p.root)
 	p.t.deps.Leases.Release(p.root)
 	in.permit()

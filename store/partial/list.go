@@ -10,8 +10,8 @@ import (
 	"allium/store/meta"
 )
 
-// Get describes what is here of an object that is not whole: not_found when there is
-// nothing, or nothing of a proved size.
+// Get returns the record of a partial object: not_found when nothing of it is stored, or
+// its size is not proved.
 func (t *Table) Get(ctx context.Context, root b3.Root) (Record, error) {
 	if err := t.deps.Admission.EnterContext(ctx); err != nil {
 		return Record{}, err
@@ -22,19 +22,18 @@ func (t *Table) Get(ctx context.Context, root b3.Root) (Record, error) {
 	case err != nil:
 		return Record{}, fmt.Errorf("store: look up %s: %w", root, err)
 	case !ok:
-		return Record{}, notHere(root)
+		return Record{}, errNotHere(root)
 	}
 	return rec, nil
 }
 
-// Find is Get for a caller whom the store has admitted. ok is false when there is
-// nothing.
+// Find is Get for a caller that the store has admitted. ok is false when there is nothing.
 func (t *Table) Find(root b3.Root) (rec Record, ok bool, err error) {
 	if t.objects.Load() == 0 {
 		return Record{}, false, nil
 	}
-	if p := t.hold(root); p != nil {
-		defer p.unuse()
+	if p := t.join(root); p != nil {
+		defer p.release()
 		rec, ok := p.record()
 		return rec, ok, nil
 	}
@@ -44,35 +43,35 @@ func (t *Table) Find(root b3.Root) (rec Record, ok bool, err error) {
 	return t.deps.Backend.Partial(root)
 }
 
-// record is what a checkpoint would note now; ok is false for nothing.
+// record returns what a checkpoint would save now. ok is false when that is nothing.
 func (p *object) record() (rec Record, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Record{Root: p.root, Size: p.size, Held: p.held, Used: p.used}, p.proved && p.held > 0 && !p.over
+	return Record{Root: p.root, Size: p.size, Stored: p.stored, Used: p.used}, p.sizeProved && p.stored > 0 && !p.ended
 }
 
-// Open opens what is here of an object that is not whole: not_found when there is
-// nothing. The caller was admitted, and closes the view.
+// Open opens a partial object: not_found when there is none. The store must have admitted
+// the caller, who closes the view.
 func (t *Table) Open(ctx context.Context, root b3.Root) (*View, error) {
 	if t.objects.Load() == 0 {
-		return nil, notHere(root)
+		return nil, errNotHere(root)
 	}
 	t.deps.Leases.Acquire(root)
-	p, err := t.use(ctx, root, -1)
+	p, err := t.acquire(ctx, root, -1)
 	if err == nil {
 		if _, ok := p.record(); ok {
 			return &View{p}, nil
 		}
-		p.unuse()
-		err = notHere(root)
+		p.release()
+		err = errNotHere(root)
 	}
 	t.deps.Leases.Release(root)
 	return nil, err
 }
 
-// All yields the objects of which a part is here, in order of address. One of which
-// no checkpoint was noted yet is left out: somebody is at it. It holds one page at a
-// time and no snapshot. An error ends it.
+// All yields the partial objects in order of address. It leaves out an object that no
+// checkpoint has saved yet, which is in use. It holds one page at a time, so it does not
+// see one point in time. An error ends it.
 func (t *Table) All(ctx context.Context) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		var from b3.Root
@@ -95,6 +94,7 @@ func (t *Table) All(ctx context.Context) iter.Seq2[Record, error] {
 	}
 }
 
+// page returns the next page of All, with current figures for the objects in use.
 func (t *Table) page(ctx context.Context, from b3.Root, buf []Record) ([]Record, error) {
 	if err := t.deps.Admission.EnterContext(ctx); err != nil {
 		return nil, err
@@ -102,50 +102,51 @@ func (t *Table) page(ctx context.Context, from b3.Root, buf []Record) ([]Record,
 	defer t.deps.Admission.Leave()
 	page, err := t.deps.Backend.Partials(from, buf)
 	for i, rec := range page {
-		if p := t.hold(rec.Root); p != nil {
+		if p := t.join(rec.Root); p != nil {
 			if now, ok := p.record(); ok {
 				page[i] = now
 			}
-			p.unuse()
+			p.release()
 		}
 	}
 	return page, err
 }
 
-// Remove removes what is here of an object that is not whole: conflict while it is in
-// use or leased, not_found when there is nothing.
+// Remove deletes what is stored of a partial object: conflict while it is in use or leased,
+// not_found when there is nothing.
 func (t *Table) Remove(ctx context.Context, root b3.Root) error {
 	if err := t.deps.Admission.EnterContext(ctx); err != nil {
 		return err
 	}
 	defer t.deps.Admission.Leave()
-	over, err := t.deps.Leases.Remove(root)
+	end, err := t.deps.Leases.Remove(root)
 	if err != nil {
 		return err
 	}
-	defer over()
+	defer end()
 	rec, ok, err := t.deps.Backend.Partial(root)
 	if err == nil && !ok {
-		return notHere(root)
+		return errNotHere(root)
 	}
 	if err == nil {
 		err = t.deps.Backend.DropPartial(root)
 	}
 	if err != nil {
-		return fmt.Errorf("store: remove what is here of %s: %w", root, err)
+		return fmt.Errorf("remove the stored part of %s: %w", root, err)
 	}
 	t.objects.Add(-1)
-	t.bytes.Add(-rec.Held)
+	t.bytes.Add(-rec.Stored)
 	return nil
 }
 
-// Outgrown removes a part of root that nobody needs any more, for the whole object was
-// put. One that is in use, or leased, goes when that ends or at the next start.
-func (t *Table) Outgrown(ctx context.Context, root b3.Root) {
+// DropCompleted deletes a partial object, as the whole object was stored another way. One
+// that is in use goes when its last user ends, or at the next start.
+func (t *Table) DropCompleted(ctx context.Context, root b3.Root) {
 	if t.objects.Load() == 0 {
 		return
 	}
-	if err := t.Remove(ctx, root); err != nil && status.Of(err) != status.NotFound && status.Of(err) != status.Conflict {
-		t.deps.Log.Warn("the store could not clean up; the next start will", "op", "remove a part", "err", err)
+	err := t.Remove(ctx, root)
+	if err != nil && status.Of(err) != status.NotFound && status.Of(err) != status.Conflict {
+		t.deps.Log.Warn("cannot delete a completed download; the next start will", "root", root, "err", err)
 	}
 }

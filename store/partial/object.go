@@ -12,90 +12,88 @@ import (
 	"allium/store/meta"
 )
 
-// object is an object that is not whole, as its users share it: at most one
-// ingest, and readers. The last of them closes its files.
+// object is a partial object in use. At most one ingest and any number of readers share it;
+// the last of them closes its files.
 //
-// Invariants: a group is in groups after its bytes and those of every parent
-// above it were written. What is proved and noted by a checkpoint outlives the
-// process; a bitmap that is older than the files costs a refetch, never bad
-// bytes, for every read proves what it returns.
+// A bitmap that is older than the files, after a crash, costs a refetch, never wrong bytes:
+// every read proves what it returns.
 type object struct {
 	t    *Table
 	root b3.Root
 	size int64 // as claimed, until proved
 
-	st  *meta.Staging // nil for a small object
-	buf []byte        // of a small object
+	staging   *meta.Staging // the files; nil for a small object
+	smallData []byte        // of a small object
 
-	ready  chan struct{} // closed when the fields above are set, or gone is closed
-	gone   chan struct{} // closed when the table holds it no more
-	saving chan struct{} // one token: who holds it saves, commits or forgets
+	ready    chan struct{} // closed when the fields above are set, or removed is closed
+	removed  chan struct{} // closed when the table has dropped the object
+	saveLock chan struct{} // a buffer of one; full while somebody saves, commits or discards
 
-	mu      sync.Mutex
-	users   int // of the files: the ingest, the backend while it publishes, readers; the table's loader
-	writing int
-	idle    chan struct{} // closed when writing is 0; nil while nobody waits
-	changed chan struct{} // closed when a group arrives or the ingest ends; nil while nobody waits
-	groups  Bitmap
-	held    int64 // bytes of groups
-	proved  bool  // size
-	broken  error // a sync failed: nothing more is taken or saved
-	over    bool  // committed or forgotten: nothing of it is saved, and nobody joins
+	mu         sync.Mutex
+	users      int           // of the files: the ingest, readers, the backend while it publishes, the loader
+	writes     int           // in progress
+	writesDone chan struct{} // closed when writes is 0; nil while nobody waits
+	changed    chan struct{} // closed when a group arrives or the ingest ends; nil while nobody waits
+	groups     Bitmap        // stored groups
+	stored     int64         // bytes of groups
+	sizeProved bool
+	failed     error // a sync failed: nothing more is written or saved
+	ended      bool  // committed or discarded: nothing is saved any more, and nobody joins
 
 	// Since the last checkpoint.
-	dirty  map[int64]struct{} // pages of groups that changed
-	fresh  int64              // bytes that came
-	noting int64              // bytes that a checkpoint under way notes
-	coming int64              // bytes that are being written
-	since  time.Time          // when the first of them, or of what changed, did
-	saved  Record             // what the backend has; zero when it has none
-	used   meta.Second
+	dirtyPages   map[int64]struct{} // pages of groups that changed
+	unsaved      int64              // bytes that arrived
+	savingBytes  int64              // bytes that the checkpoint in progress saves
+	writingBytes int64              // bytes that are being written
+	unsavedSince time.Time          // when the first of them arrived
+	savedRecord  Record             // what the backend has; zero for nothing
+	used         meta.Second        // last use
 }
 
 func newSmall(t *Table, root b3.Root, size int64) *object {
 	p := newObject(t, root)
-	p.size, p.buf = size, make([]byte, size)
+	p.size, p.smallData = size, make([]byte, size)
 	close(p.ready)
 	return p
 }
 
-// newObject has one user.
+// newObject returns an object with one user.
 func newObject(t *Table, root b3.Root) *object {
 	return &object{
-		t: t, root: root, users: 1, dirty: map[int64]struct{}{}, used: t.deps.Clock.Stamp(),
-		ready: make(chan struct{}), gone: make(chan struct{}), saving: make(chan struct{}, 1),
+		t: t, root: root, users: 1, dirtyPages: map[int64]struct{}{}, used: t.deps.Clock.Stamp(),
+		ready: make(chan struct{}), removed: make(chan struct{}), saveLock: make(chan struct{}, 1),
 	}
 }
 
-// load takes over what the backend has of root, or else, with a size ≥ 0, makes
-// room for a download of that claimed size.
+// load reads what the backend has of root. If that is nothing and size ≥ 0, it creates the
+// files for a download of that claimed size.
 func (p *object) load(size int64) error {
 	st, rec, pages, err := p.t.deps.Backend.Resume(p.root)
 	switch {
 	case err != nil:
 		return err
-	case st == nil && rec.Size > 0: // it is lost
+	case st == nil && rec.Size > 0: // the files are lost
 		p.t.objects.Add(-1)
-		p.t.bytes.Add(-rec.Held)
+		p.t.bytes.Add(-rec.Stored)
 		if size < 0 {
-			return notHere(p.root)
+			return errNotHere(p.root)
 		}
 	case st != nil:
-		p.st, p.size, p.proved, p.saved = st, rec.Size, true, rec
+		p.staging, p.size, p.sizeProved, p.savedRecord = st, rec.Size, true, rec
 		groups := b3.Groups(rec.Size)
 		for _, page := range pages {
-			p.groups.Put(page.Number, page.Bits, groups)
+			p.groups.AddPage(page.Number, page.Bits, groups)
 		}
-		p.held = p.groups.Count() * b3.GroupSize
+		p.stored = p.groups.Count() * b3.GroupSize
 		if p.groups.Has(groups - 1) {
-			p.held -= groups*b3.GroupSize - rec.Size
+			p.stored -= groups*b3.GroupSize - rec.Size
 		}
-		p.t.bytes.Add(p.held - rec.Held)
+		p.t.bytes.Add(p.stored - rec.Stored)
 		return nil
 	case size < 0:
-		return notHere(p.root)
+		return errNotHere(p.root)
 	}
-	if p.st, err = p.t.deps.Backend.Stage(p.root); err != nil {
+	if p.staging, err = p.t.deps.Backend.Stage(p.root); err != nil {
 		return err
 	}
 	p.size = size
@@ -103,15 +101,15 @@ func (p *object) load(size int64) error {
 	return nil
 }
 
-func notHere(root b3.Root) error {
+func errNotHere(root b3.Root) error {
 	return status.Errorf(status.NotFound, "store: no part of %s is here", root)
 }
 
-// join adds a user, unless the partial is on its way out.
-func (p *object) join() bool {
+// addUser adds a user, unless the object is being dropped.
+func (p *object) addUser() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.users == 0 || p.over {
+	if p.users == 0 || p.ended {
 		return false
 	}
 	p.users++
@@ -119,239 +117,238 @@ func (p *object) join() bool {
 	return true
 }
 
-// unuse gives up the files; the last one notes what changed and closes them.
-func (p *object) unuse() {
+// release removes a user. The last one saves what changed and closes the files.
+func (p *object) release() {
 	p.mu.Lock()
 	p.users--
 	last := p.users == 0
-	over := p.over
+	over := p.ended
 	p.mu.Unlock()
-	if !last || p.st == nil {
+	if !last || p.staging == nil {
 		return
 	}
 	if !over {
 		p.checkpoint()
 		p.unload()
 	}
-	p.st.Close()
+	p.staging.Close()
 	p.t.remove(p)
 }
 
-// unload leaves the partial as the backend has it; without users.
+// unload drops the object as the backend has it saved. It has no users any more.
 func (p *object) unload() {
-	if !p.st.Kept {
-		p.forget()
+	if !p.staging.Kept {
+		p.discard()
 		return
 	}
-	p.t.bytes.Add(p.saved.Held - p.held)
+	p.t.bytes.Add(p.savedRecord.Stored - p.stored)
 }
 
-// write puts the bytes of item in their place. Readers look at a place only
-// after endWrite has noted it.
+// write writes the bytes of item to their place. Readers do not look there until endWrite.
 func (p *object) write(item b3.Proved) (err error) {
 	switch {
-	case p.st == nil:
+	case p.staging == nil:
 		p.mu.Lock()
-		copy(p.buf, item.Data())
+		copy(p.smallData, item.Data())
 		p.mu.Unlock()
 	case item.IsParent():
-		_, err = p.st.Outboard.WriteAt(item.Data(), item.Node()*b3.ParentSize)
+		_, err = p.staging.Outboard.WriteAt(item.Data(), item.Node()*b3.ParentSize)
 	default:
-		_, err = p.st.Data.WriteAt(item.Data(), item.Offset())
+		_, err = p.staging.Data.WriteAt(item.Data(), item.Offset())
 	}
 	return err
 }
 
-// endWrite notes what a write brought, nothing when it failed.
+// endWrite records what a write stored; nothing when it failed.
 func (p *object) endWrite(item b3.Proved, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.writing--
+	p.writes--
 	if !item.IsParent() {
-		p.coming -= int64(len(item.Data()))
+		p.writingBytes -= int64(len(item.Data()))
 	}
-	if p.writing == 0 && p.idle != nil {
-		close(p.idle)
-		p.idle = nil
+	if p.writes == 0 && p.writesDone != nil {
+		close(p.writesDone)
+		p.writesDone = nil
 	}
 	if err != nil {
 		return
 	}
-	p.prove(item)
+	p.noteSize(item)
 	if item.IsParent() || !p.groups.Add(item.Group()) {
 		return
 	}
 	n := int64(len(item.Data()))
-	p.held += n
-	p.wake()
-	if p.st != nil {
+	p.stored += n
+	p.notify()
+	if p.staging != nil {
 		p.t.bytes.Add(n)
-		p.note(item.Group(), n)
+		p.markDirty(item.Group(), n)
 	}
 }
 
-// prove notes that the size is a fact when item says so. mu is held.
-func (p *object) prove(item b3.Proved) {
-	if p.proved || !item.SizeProved() {
+// noteSize records that item proves the size, if it does. The caller holds mu.
+func (p *object) noteSize(item b3.Proved) {
+	if p.sizeProved || !item.SizeProved() {
 		return
 	}
-	p.proved = true
-	p.t.alert() // from now on there is something to note
+	p.sizeProved = true
+	p.t.wake() // from now on there is something to save
 }
 
-// note remembers that group g changed, with n bytes to be made durable, and
-// tells the checkpoint clock when that matters to it. mu is held.
-func (p *object) note(g, n int64) {
-	if len(p.dirty) == 0 {
-		p.since = time.Now()
+// markDirty records that group g changed, with n bytes to be saved, and wakes Table.Serve
+// if a checkpoint becomes due earlier. The caller holds mu.
+func (p *object) markDirty(g, n int64) {
+	if len(p.dirtyPages) == 0 {
+		p.unsavedSince = time.Now()
 	}
-	p.dirty[g/PageBits] = struct{}{}
-	before := p.fresh
-	p.fresh += n
-	if before == 0 || before < checkpointBytes && p.fresh >= checkpointBytes {
-		p.t.alert()
+	p.dirtyPages[g/PageBits] = struct{}{}
+	before := p.unsaved
+	p.unsaved += n
+	if before == 0 || before < checkpointBytes && p.unsaved >= checkpointBytes {
+		p.t.wake()
 	}
 }
 
-// awaitWrites returns when no write is under way. No more begin: the caller
-// changed the ingest's state. Writes take as long as the disk.
+// awaitWrites returns when no write is in progress. No more begin, as the caller changed
+// the ingest's state.
 func (p *object) awaitWrites() {
 	p.mu.Lock()
-	if p.writing == 0 {
+	if p.writes == 0 {
 		p.mu.Unlock()
 		return
 	}
-	if p.idle == nil {
-		p.idle = make(chan struct{})
+	if p.writesDone == nil {
+		p.writesDone = make(chan struct{})
 	}
-	idle := p.idle
+	idle := p.writesDone
 	p.mu.Unlock()
 	<-idle
 }
 
-// wake tells those who wait. mu is held.
-func (p *object) wake() {
+// notify wakes those who wait for a group. The caller holds mu.
+func (p *object) notify() {
 	if p.changed != nil {
 		close(p.changed)
 		p.changed = nil
 	}
 }
 
-// usedStep is by how many minutes a last use is behind before it alone is worth
-// a write.
-const usedStep = 10
+// useStep is by how many seconds the last use must have advanced before it alone is worth
+// a save.
+const useStep = 10
 
-// checkpoint is save for one who is not in a hurry to know: an error is logged,
-// and what it concerns stays to be saved.
+// checkpoint saves what arrived. It logs an error, and the next checkpoint tries again.
 func (p *object) checkpoint() {
 	if !p.t.writes.Enter() {
-		return // the store is closing, and saved everything
+		return // the store is closing and has saved everything
 	}
 	defer p.t.writes.Leave()
-	p.saving <- struct{}{} // held for two syncs and a write of the index
+	p.saveLock <- struct{}{} // for two syncs and a write of the note
 	err := p.save()
-	<-p.saving
+	<-p.saveLock
 	if err != nil {
-		p.t.deps.Log.Warn("what came of a download could not be noted; a restart fetches it again", "root", p.root, "err", err)
+		p.t.deps.Log.Warn("cannot save what arrived of a download; after a restart it is fetched again",
+			"root", p.root, "err", err)
 	}
 }
 
-// save makes what arrived durable and has the backend note it. The caller holds
-// the saving token and keeps the files open.
+// save makes what arrived durable and has the backend record it. The caller holds saveLock
+// and is a user.
 func (p *object) save() error {
 	p.mu.Lock()
-	rec := Record{Root: p.root, Size: p.size, Held: p.held, Used: p.used}
-	if p.over || !p.proved || p.broken != nil || len(p.dirty) == 0 && (!p.st.Kept || rec.Used < p.saved.Used+usedStep) {
+	rec := Record{Root: p.root, Size: p.size, Stored: p.stored, Used: p.used}
+	unchanged := len(p.dirtyPages) == 0 && (!p.staging.Kept || rec.Used < p.savedRecord.Used+useStep)
+	if p.ended || !p.sizeProved || p.failed != nil || unchanged {
 		defer p.mu.Unlock()
-		return p.broken
+		return p.failed
 	}
-	pages := make([]Page, 0, len(p.dirty))
-	for n := range p.dirty {
+	pages := make([]Page, 0, len(p.dirtyPages))
+	for n := range p.dirtyPages {
 		pages = append(pages, Page{Number: n, Bits: p.groups.Page(n)})
 	}
-	fresh := p.fresh
-	clear(p.dirty)
-	p.fresh, p.noting = 0, fresh
+	fresh := p.unsaved
+	clear(p.dirtyPages)
+	p.unsaved, p.savingBytes = 0, fresh
 	p.mu.Unlock()
 	slices.SortFunc(pages, func(a, b Page) int { return cmp.Compare(a.Number, b.Number) })
-	err := p.t.deps.Backend.Save(p.st, rec, pages)
+	err := p.t.deps.Backend.Save(p.staging, rec, pages)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.noting = 0
+	p.savingBytes = 0
 	if err != nil {
 		for _, page := range pages {
-			p.dirty[page.Number] = struct{}{}
+			p.dirtyPages[page.Number] = struct{}{}
 		}
-		p.fresh += fresh
-		p.since = time.Now()
-		p.broken = p.st.Failed
+		p.unsaved += fresh
+		p.unsavedSince = time.Now()
+		p.failed = p.staging.Failed
 		return err
 	}
-	p.saved = rec
+	p.savedRecord = rec
 	return nil
 }
 
-// due is how long until the next checkpoint; ok is false when there is nothing
-// to note.
-func (p *object) due(now time.Time) (wait time.Duration, ok bool) {
+// nextCheckpoint returns how long until the next checkpoint is due. ok is false when there
+// is nothing to save.
+func (p *object) nextCheckpoint(now time.Time) (wait time.Duration, ok bool) {
 	select {
 	case <-p.ready:
 	default:
-		return 0, false // it is being loaded, by one goroutine and without the lock
+		return 0, false // it is being loaded, by one goroutine and without mu
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.over || !p.proved || p.broken != nil || len(p.dirty) == 0:
+	case p.ended || !p.sizeProved || p.failed != nil || len(p.dirtyPages) == 0:
 		return 0, false
-	case p.fresh >= checkpointBytes:
-		return max(0, checkpointRetry-now.Sub(p.since)), true
+	case p.unsaved >= checkpointBytes:
+		return max(0, checkpointRetry-now.Sub(p.unsavedSince)), true
 	}
-	return max(0, checkpointAge-now.Sub(p.since)), true
+	return max(0, checkpointAge-now.Sub(p.unsavedSince)), true
 }
 
-// worthKeeping reports whether a later ingest has any use for what is here.
-func (p *object) worthKeeping() bool {
+// resumable reports whether a later ingest can continue from what is stored.
+func (p *object) resumable() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.st != nil && p.proved && p.held > 0
+	return p.staging != nil && p.sizeProved && p.stored > 0
 }
 
-// forget removes what arrived. Readers keep what they have open.
-func (p *object) forget() {
-	if p.st == nil {
+// discard deletes what arrived. Readers keep their open files.
+func (p *object) discard() {
+	if p.staging == nil {
 		return
 	}
-	p.saving <- struct{}{} // held to unlink two files
+	p.saveLock <- struct{}{} // to delete two files
 	if p.t.writes.Enter() {
-		p.t.discard(p.st)
+		p.t.discard(p.staging)
 		p.t.writes.Leave()
 	}
-	p.retire()
-	<-p.saving
+	p.end()
+	<-p.saveLock
 }
 
-// retire takes the partial out of the table: it is committed, or forgotten.
-func (p *object) retire() {
+// end drops the object from the table: it is committed or discarded.
+func (p *object) end() {
 	p.mu.Lock()
-	p.over = true
-	held := p.held
+	p.ended = true
+	held := p.stored
 	p.mu.Unlock()
 	p.t.objects.Add(-1)
 	p.t.bytes.Add(-held)
 	p.t.remove(p)
 }
 
-// commit publishes the object. What a checkpoint noted is brought up to date
-// first, and published durably at once, so that a crash leaves the whole object
-// or all that came. Where the bytes go to a bucket, which may be away, all is
-// noted before, so that what cannot be published now is kept. The caller holds
-// the saving token.
+// commit publishes the object. If a checkpoint saved any of it, commit saves the rest first
+// and publishes durably, so that a crash leaves either the complete object or everything
+// that arrived. If the object goes to a bucket that may be unreachable, commit saves
+// everything first too. The caller holds saveLock.
 func (p *object) commit(ctx context.Context, deferred bool) (isNew bool, err error) {
-	if p.st == nil {
-		return p.t.deps.CommitSmall(ctx, p.root, p.buf, deferred)
+	if p.staging == nil {
+		return p.t.deps.CommitSmall(ctx, p.root, p.smallData, deferred)
 	}
-	if p.st.Kept || !deferred && p.t.deps.Remote {
+	if p.staging.Kept || !deferred && p.t.deps.ToBucket {
 		if !p.t.writes.Enter() {
 			return false, meta.ErrDraining
 		}
@@ -364,18 +361,18 @@ func (p *object) commit(ctx context.Context, deferred bool) (isNew bool, err err
 	p.mu.Lock()
 	p.users++ // the backend's
 	p.mu.Unlock()
-	done := p.unuse
-	if deferred = deferred && !p.st.Kept; deferred {
+	done := p.release
+	if deferred = deferred && !p.staging.Kept; deferred {
 		pending := meta.Count{Objects: 1, Bytes: meta.StoredSize(p.size)}
-		defer p.t.deps.Space.Take(pending) // from when the partial does not count until the object does
+		defer p.t.deps.Space.Take(pending) // until the object itself is counted
 		done = func() {
 			p.t.deps.Space.Release(pending)
-			p.unuse()
+			p.release()
 		}
 	}
-	isNew, err = p.t.deps.CommitLarge(ctx, p.root, p.size, p.st, deferred, done)
-	if err == nil || !p.st.Kept {
-		p.retire()
+	isNew, err = p.t.deps.CommitLarge(ctx, p.root, p.size, p.staging, deferred, done)
+	if err == nil || !p.staging.Kept {
+		p.end()
 	}
 	return isNew, err
 }

@@ -17,44 +17,43 @@ import (
 	"allium/store/meta"
 )
 
-// When what arrived is noted. A crash costs at most checkpointMost of a
-// download, at any rate.
+// These constants decide when what arrived is saved. A crash costs at most maxUnsaved
+// bytes of a download, at any rate.
 const (
-	checkpointBytes = 32 << 20 // so that writers seldom wait while one is written
-	checkpointMost  = 64 << 20 // of one object that are not noted: a write beyond that waits
+	checkpointBytes = 32 << 20 // half of maxUnsaved, so that writes seldom wait for a checkpoint
+	maxUnsaved      = 64 << 20 // most bytes of one object that are not saved; further writes wait
 	checkpointAge   = 5 * time.Second
-	checkpointRetry = 100 * time.Millisecond // between two of one object, however fast it comes
+	checkpointRetry = 100 * time.Millisecond // shortest time between two checkpoints of one object
 )
 
-// Backend keeps downloads that are not whole.
+// Backend stores partial objects.
 type Backend interface {
-	// Stage makes room for a large object.
+	// Stage creates the files of a large object.
 	Stage(root b3.Root) (*meta.Staging, error)
-	// Discard removes what Stage made, and what Save noted of it.
+	// Discard deletes the files that Stage created, and what Save recorded of them.
 	Discard(st *meta.Staging) error
-	// Resume opens what the last save of root noted; st is nil when there is
-	// nothing, and rec and pages are what was noted.
+	// Resume opens what the last Save of root recorded. st is nil when the files are lost or
+	// nothing is recorded; rec and pages are what is recorded.
 	Resume(root b3.Root) (st *meta.Staging, rec Record, pages []Page, err error)
-	// Save makes what was written to st durable, then notes rec and pages, those
-	// of the bitmap of groups that changed, and sets st.Kept.
+	// Save makes what was written to st durable, then records rec and the changed pages of
+	// the bitmap of groups, and sets st.Kept.
 	Save(st *meta.Staging, rec Record, pages []Page) error
-	// Partial returns what Save noted of root.
+	// Partial returns what Save recorded of root.
 	Partial(root b3.Root) (rec Record, ok bool, err error)
-	// Partials appends what Save noted from root on, ascending, to page up to
-	// its capacity. Fewer means the end.
+	// Partials appends what Save recorded, from root on in ascending order, to page up to its
+	// capacity. Fewer means the end.
 	Partials(root b3.Root, page []Record) ([]Record, error)
-	// DropPartial removes what Save noted of root, and its files. Nobody uses
-	// them.
+	// DropPartial deletes what Save recorded of root, and its files, which nobody uses.
 	DropPartial(root b3.Root) error
 }
 
-// Space decides whether there is space for what arrives.
+// Space reserves space for what arrives.
 type Space interface {
-	// Reserve reserves n, and may wait for that.
+	// Reserve reserves n, and may wait for space.
 	Reserve(ctx context.Context, n meta.Count) error
-	// ReserveUntil is Reserve for a caller who stops waiting when gone is closed.
-	ReserveUntil(gone <-chan struct{}, n meta.Count) error
-	// Take reserves n whatever the bounds say.
+	// ReserveUntil is Reserve for a caller who stops waiting when canceled is closed.
+	ReserveUntil(canceled <-chan struct{}, n meta.Count) error
+	// Take reserves n without checking the bounds.
 	Take(n meta.Count)
 	// Release ends a reservation.
 	Release(n meta.Count)
@@ -68,63 +67,68 @@ type Deps struct {
 	Admission *admission.Control
 	Clock     *meta.Clock
 	Log       *slog.Logger
-	Gate      *limits.Gate // ingests at once
-	Remote    bool         // a whole object goes to a bucket, which may be away
+	Gate      *limits.Gate // bounds the ingests in progress
+	ToBucket  bool         // a complete object goes to a bucket, which may be unreachable
 
-	// Denied says why an object must not be stored.
+	// Denied returns why an object must not be stored, nil when it may.
 	Denied func(root b3.Root) error
-	// CommitSmall and CommitLarge make an object visible whose bytes are proved.
-	// CommitLarge calls done once, when st's files are not needed any more.
+	// CommitSmall and CommitLarge make an object visible whose bytes are proved. CommitLarge
+	// calls done once, when the files of st are not needed any more.
 	CommitSmall func(ctx context.Context, root b3.Root, p []byte, deferred bool) (isNew bool, err error)
-	CommitLarge func(ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func()) (isNew bool, err error)
-	// Damaged marks the whole object root, if a read failed with err for its bytes
-	// are wrong, and returns the error for the reader.
+	CommitLarge func(
+		ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func(),
+	) (isNew bool, err error)
+	// Damaged is called when a read of the whole object root failed with err. It marks the
+	// object if its bytes are wrong, and returns the error for the reader.
 	Damaged func(root b3.Root, err error) error
-	// CountDamage counts a group that is wrong.
+	// CountDamage counts a damaged group.
 	CountDamage func()
 }
 
-// Table holds the partial objects that somebody uses, and the counters of all. What
-// nobody uses is in the backend alone, its files closed. Its methods are safe for
-// concurrent use.
+// Table holds the partial objects in use, and the counters of all. Those not in use are
+// only in the backend, with their files closed. Its methods are safe for concurrent use.
+// Load fills it, Serve runs checkpoints, Close saves everything.
 type Table struct {
 	deps Deps
 
-	objects, bytes atomic.Int64 // of large objects that are not whole, in use or not
-	waits          atomic.Int64 // writes that waited for a checkpoint
+	objects, bytes atomic.Int64 // of all large partial objects, in use or not
+	waited         atomic.Int64 // writes that waited for a checkpoint
 
-	kick   chan struct{} // bound: 1; wakes the checkpoint clock
-	writes latch.Latch   // to the backend, which closes when they have ended
+	wakeServe chan struct{} // a buffer of one
+	writes    latch.Latch   // writes to the backend, which closes when they have ended
 
 	mu      sync.Mutex
-	m       map[b3.Root]*object
-	running map[b3.Root]struct{} // ingests
+	inUse   map[b3.Root]*object
+	ingests map[b3.Root]struct{} // in progress
 }
 
-// NewTable returns a table that Load fills.
+// NewTable returns an empty table.
 func NewTable(deps Deps) *Table {
-	return &Table{deps: deps, m: map[b3.Root]*object{}, running: map[b3.Root]struct{}{}, kick: make(chan struct{}, 1)} // bound: 1, one look
+	return &Table{
+		deps: deps, inUse: map[b3.Root]*object{}, ingests: map[b3.Root]struct{}{},
+		wakeServe: make(chan struct{}, 1), // one pending signal is enough
+	}
 }
 
-// Stats are counters of partial objects.
+// Stats are the counters of partial objects.
 type Stats struct {
-	Objects int64 // of which a part is here, in use or not
-	Bytes   int64 // that are here
-	Waits   int64 // writes that waited until what came before was noted
-	Ingests int   // downloads being written
+	Objects int64 // large objects of which a part is stored, in use or not
+	Bytes   int64 // stored bytes of them
+	Waits   int64 // writes that waited for a checkpoint
+	Ingests int   // downloads in progress
 }
 
 // Stats returns the counters.
 func (t *Table) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return Stats{Objects: t.objects.Load(), Bytes: t.bytes.Load(), Waits: t.waits.Load(), Ingests: len(t.running)}
+	return Stats{Objects: t.objects.Load(), Bytes: t.bytes.Load(), Waits: t.waited.Load(), Ingests: len(t.ingests)}
 }
 
-// Bytes is how many bytes are here of objects that are not whole.
+// Bytes returns how many bytes of partial objects are stored.
 func (t *Table) Bytes() int64 { return t.bytes.Load() }
 
-// Load takes the counters from the backend, which was just opened.
+// Load counts what the backend has. It is called once, after the backend opened.
 func (t *Table) Load() error {
 	page := make([]Record, 0, meta.PageSize)
 	var from b3.Root
@@ -135,7 +139,7 @@ func (t *Table) Load() error {
 		}
 		for _, rec := range found {
 			t.objects.Add(1)
-			t.bytes.Add(rec.Held)
+			t.bytes.Add(rec.Stored)
 		}
 		if more = len(found) == cap(page); more {
 			from, more = meta.NextRoot(found[len(found)-1].Root)
@@ -144,37 +148,37 @@ func (t *Table) Load() error {
 	return nil
 }
 
-// discard removes what arrived.
+// discard deletes the files of a partial object.
 func (t *Table) discard(st *meta.Staging) {
 	if err := t.deps.Backend.Discard(st); err != nil {
-		t.deps.Log.Warn("the store could not clean up; the next start will", "op", "discard", "err", err)
+		t.deps.Log.Warn("cannot delete a download; the next start will", "err", err)
 	}
 }
 
-// use returns the partial of root with one more user: the one that is in use,
-// or what the backend has, or, for a size ≥ 0, a new one of that claimed size.
-// The caller leases root and was admitted.
-func (t *Table) use(ctx context.Context, root b3.Root, size int64) (*object, error) {
+// acquire returns the partial object root with one more user: the one in use, or what the
+// backend has, or, for a size ≥ 0, a new one of that claimed size. The caller leases root
+// and was admitted.
+func (t *Table) acquire(ctx context.Context, root b3.Root, size int64) (*object, error) {
 	if err := t.deps.Leases.Settle(ctx, root); err != nil {
 		return nil, err
 	}
 	for {
 		t.mu.Lock()
-		p := t.m[root]
+		p := t.inUse[root]
 		if p == nil {
 			p = newObject(t, root)
-			t.m[root] = p
+			t.inUse[root] = p
 			t.mu.Unlock()
 			return p, t.load(p, size)
 		}
 		t.mu.Unlock()
 		select {
 		case <-p.ready:
-			if p.join() {
+			if p.addUser() {
 				return p, nil
 			}
 			select {
-			case <-p.gone:
+			case <-p.removed:
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
@@ -184,12 +188,12 @@ func (t *Table) use(ctx context.Context, root b3.Root, size int64) (*object, err
 	}
 }
 
-// load fills p, which the table holds for its first user.
+// load loads p, which is in the table for its first user.
 func (t *Table) load(p *object, size int64) error {
 	err := p.load(size)
 	if err != nil {
 		p.mu.Lock()
-		p.users, p.over = 0, true
+		p.users, p.ended = 0, true
 		p.mu.Unlock()
 		t.remove(p)
 	}
@@ -197,39 +201,38 @@ func (t *Table) load(p *object, size int64) error {
 	return err
 }
 
-// remove takes p out of the table. It is idempotent.
+// remove drops p from the table. It is idempotent.
 func (t *Table) remove(p *object) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.m[p.root] == p {
-		delete(t.m, p.root)
-		close(p.gone)
+	if t.inUse[p.root] == p {
+		delete(t.inUse, p.root)
+		close(p.removed)
 	}
 }
 
-// all are the partials in use now.
-func (t *Table) all() []*object {
+// objectsInUse returns the partial objects in use.
+func (t *Table) objectsInUse() []*object {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := make([]*object, 0, len(t.m))
-	for _, p := range t.m {
+	all := make([]*object, 0, len(t.inUse))
+	for _, p := range t.inUse {
 		all = append(all, p)
 	}
 	return all
 }
 
-// hold returns the partial of root with one more user when it is in use, nil
-// else.
-func (t *Table) hold(root b3.Root) *object {
+// join returns the partial object root with one more user if it is in use, else nil.
+func (t *Table) join(root b3.Root) *object {
 	t.mu.Lock()
-	p := t.m[root]
+	p := t.inUse[root]
 	t.mu.Unlock()
 	if p == nil {
 		return nil
 	}
 	select {
 	case <-p.ready:
-		if p.join() {
+		if p.addUser() {
 			return p
 		}
 	default: // being loaded
@@ -237,15 +240,15 @@ func (t *Table) hold(root b3.Root) *object {
 	return nil
 }
 
-// alert wakes the checkpoint clock.
-func (t *Table) alert() {
+// wake makes Serve look which checkpoints are due.
+func (t *Table) wake() {
 	select {
-	case t.kick <- struct{}{}:
-	default: // it is about to look
+	case t.wakeServe <- struct{}{}:
+	default: // a signal is pending
 	}
 }
 
-// Serve is the checkpoint clock of all partials, until ctx is done.
+// Serve makes the checkpoints of all partial objects until ctx is done.
 func (t *Table) Serve(ctx context.Context) {
 	timer := time.NewTimer(checkpointAge)
 	defer timer.Stop()
@@ -253,7 +256,7 @@ func (t *Table) Serve(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.kick:
+		case <-t.wakeServe:
 		case <-timer.C:
 		}
 		if wait, ok := t.saveDue(time.Now()); ok {
@@ -262,13 +265,13 @@ func (t *Table) Serve(ctx context.Context) {
 	}
 }
 
-// saveDue notes what is due, and returns when the next is; ok is false when
-// nothing is under way.
+// saveDue makes the checkpoints that are due and returns when the next one is. ok is false
+// when there is nothing to save.
 func (t *Table) saveDue(now time.Time) (wait time.Duration, ok bool) {
 	wait = checkpointAge
 	var due []*object
-	for _, p := range t.all() {
-		d, waits := p.due(now)
+	for _, p := range t.objectsInUse() {
+		d, waits := p.nextCheckpoint(now)
 		switch {
 		case !waits:
 			continue
@@ -282,25 +285,26 @@ func (t *Table) saveDue(now time.Time) (wait time.Duration, ok bool) {
 	return wait, ok
 }
 
-// Close notes everything and admits no more: the backend is about to close.
+// Close saves everything and refuses further writes to the backend, which is about to
+// close.
 func (t *Table) Close() {
-	t.save(t.all())
+	t.save(t.objectsInUse())
 	t.writes.Wait()
 }
 
-// save notes what came of each, a few at a time, so that their syncs share the
+// save makes a checkpoint of each object, four at a time, so that their syncs share the
 // disk's journal.
 func (t *Table) save(each []*object) {
 	var g errgroup.Group
 	g.SetLimit(4)
 	for _, p := range each {
-		if held := t.hold(p.root); held != nil {
+		if p := t.join(p.root); p != nil {
 			g.Go(func() error {
-				held.checkpoint()
-				held.unuse()
+				p.checkpoint()
+				p.release()
 				return nil
 			})
 		}
 	}
-	_ = g.Wait() // checkpoint reports
+	_ = g.Wait() // checkpoint logs errors
 }

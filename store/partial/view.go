@@ -8,102 +8,104 @@ import (
 	"allium/store/meta"
 )
 
-// View is what is here of an object, open for reading. It sees what arrives
-// meanwhile. It holds a lease until Close. Its methods are safe for concurrent use.
-type View struct{ p *object }
+// View reads the groups of a partial object that are stored, including those that arrive
+// later. It holds a lease and the files until Close. Its methods are safe for concurrent
+// use.
+type View struct{ object *object }
 
-// Root is the address of the object.
-func (v *View) Root() b3.Root { return v.p.root }
+// Root returns the address of the object.
+func (v *View) Root() b3.Root { return v.object.root }
 
-// Size is the size of the whole object in bytes; while an ingest runs that has not
-// proved it, the size that was claimed.
-func (v *View) Size() int64 { return v.p.size }
+// Size returns the size of the whole object in bytes. It is the claimed size while an
+// ingest has not proved it.
+func (v *View) Size() int64 { return v.object.size }
 
-// Source is the raw storage: whoever reads it verifies. What has not arrived is
-// not_found.
-func (v *View) Source() b3.Source { return source{v.p} }
+// Source returns the stored groups without verification; the reader verifies. A group that
+// is not stored is not_found.
+func (v *View) Source() b3.Source { return source{v.object} }
 
-// Close gives up the lease and the files. It is called once.
+// Close releases the lease and the files. It is called once.
 func (v *View) Close() {
-	v.p.unuse()
-	v.p.t.deps.Leases.Release(v.p.root)
+	v.object.release()
+	v.object.t.deps.Leases.Release(v.object.root)
 }
 
-// Covers reports whether bytes [start, end) are all here.
+// Covers reports whether all bytes of [start, end) are stored.
 func (v *View) Covers(start, end int64) bool {
-	p := v.p
+	p := v.object
 	if start < 0 || end > p.size || start > end {
 		return false
 	}
 	lo, hi := start/b3.GroupSize, (end+b3.GroupSize-1)/b3.GroupSize
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.groups.Hole(lo, hi) == hi || lo >= hi
+	return p.groups.FirstAbsent(lo, hi) == hi || lo >= hi
 }
 
-// source is an object that is arriving. Only what endWrite has noted is
-// read: a hole of a sparse file is nobody's byte.
-type source struct{ p *object }
+// source reads the stored groups of an object. It reads only groups that endWrite has
+// marked, as holes of a sparse file read as zeros.
+type source struct{ object *object }
 
 var errNotArrived = errors.New("it has not arrived yet")
 
 // ReadGroup implements b3.Source.
 func (f source) ReadGroup(g int64, buf []byte) (int, error) {
-	p := f.p
+	p := f.object
 	p.mu.Lock()
-	there := p.groups.Has(g)
+	stored := p.groups.Has(g)
 	n := 0
-	if there && p.st == nil {
-		n = copy(buf, p.buf)
+	if stored && p.staging == nil {
+		n = copy(buf, p.smallData)
 	}
 	p.mu.Unlock()
 	switch {
-	case !there:
-		return 0, status.Errorf(status.NotFound, "store: group %d of %s: %w", g, p.root, errNotArrived)
-	case p.st == nil:
+	case !stored:
+		return 0, status.Errorf(status.NotFound, "read group %d of %s: %w", g, p.root, errNotArrived)
+	case p.staging == nil:
 		return n, nil
 	}
-	return meta.PairSource{Pair: p.st.Pair, Size: p.size}.ReadGroup(g, buf)
+	return meta.PairSource{Pair: p.staging.Pair, Size: p.size}.ReadGroup(g, buf)
 }
 
-// ReadParent implements b3.Source. A parent was written before the first group
-// below it.
+// ReadParent implements b3.Source. A parent is there when any group below it is.
 func (f source) ReadParent(node int64, buf *[b3.ParentSize]byte) error {
-	p := f.p
+	p := f.object
 	lo, hi := b3.NodeGroups(node, b3.Groups(p.size))
 	p.mu.Lock()
-	there := p.groups.Member(lo, hi) < hi
+	stored := p.groups.FirstPresent(lo, hi) < hi
 	p.mu.Unlock()
-	if !there {
-		return status.Errorf(status.NotFound, "store: parent %d of %s: %w", node, p.root, errNotArrived)
+	if !stored {
+		return status.Errorf(status.NotFound, "read parent %d of %s: %w", node, p.root, errNotArrived)
 	}
-	return meta.PairSource{Pair: p.st.Pair, Size: p.size}.ReadParent(node, buf)
+	return meta.PairSource{Pair: p.staging.Pair, Size: p.size}.ReadParent(node, buf)
 }
 
-// Failed takes the error that a read ended with. A group that is said to be here and
-// cannot be proved is dropped, counted, and fetched again.
-func (v *View) Failed(err error) error {
-	p := v.p
+// ReadFailed handles the error with which a read ended, and returns the error for the
+// reader. If the error says that a group is corrupt, the group is dropped, counted as
+// damage, and will be fetched again.
+func (v *View) ReadFailed(err error) error {
+	p := v.object
 	var at *b3.GroupError
 	if err == nil || status.Of(err) != status.Corrupt || !errors.As(err, &at) {
 		return err
 	}
 	p.mu.Lock()
-	if p.over {
+	if p.ended {
 		p.mu.Unlock()
-		// A reader that opened the object while it arrived reads the whole one now.
+		// The object completed while it was being read.
 		return p.t.deps.Damaged(p.root, err)
 	}
 	dropped := p.groups.Remove(at.Group)
 	if dropped {
 		n := min(b3.GroupSize, p.size-at.Group*b3.GroupSize)
-		p.held -= n
+		p.stored -= n
 		p.t.bytes.Add(-n)
-		p.note(at.Group, 0)
+		p.markDirty(at.Group, 0)
 	}
 	p.mu.Unlock()
 	if dropped {
 		p.t.deps.CountDamage()
 	}
-	return status.Errorf(status.Corrupt, "store: a part of %s that was here is damaged and is not served; fetch it again: %w", p.root, err)
+	return status.Errorf(status.Corrupt,
+		"a stored part of %s is damaged and is not served; fetch it again: %w", p.root, err)
 }

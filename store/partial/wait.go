@@ -2,43 +2,43 @@ package partial
 
 import "allium/store/meta"
 
-// writeStart is what startWrite says of an item.
-type writeStart uint8
+// writeState is what startWrite decides about an item.
+type writeState uint8
 
 const (
-	writeBegun writeStart = iota // endWrite follows
-	writeHere                    // the item is here already
-	writeFull                    // checkpointMost bytes are not noted: relieve, then try again
+	writeBegun    writeState = iota // the caller writes it and calls endWrite
+	writeStored                     // the group is stored already
+	writeMustWait                   // maxUnsaved bytes are not saved: call waitForCheckpoint, then try again
 )
 
-// full reports whether n more bytes must wait for a checkpoint. Bytes of an
-// object whose size is not proved cannot be noted, and do not wait. mu is held.
-func (p *object) full(n int64) bool {
-	unnoted := p.fresh + p.noting
-	return p.st != nil && p.proved && unnoted > 0 && unnoted+p.coming+n > checkpointMost
+// mustWait reports whether n more bytes must wait for a checkpoint. Bytes of an object
+// whose size is not proved cannot be saved, and do not wait. The caller holds mu.
+func (p *object) mustWait(n int64) bool {
+	unnoted := p.unsaved + p.savingBytes
+	return p.staging != nil && p.sizeProved && unnoted > 0 && unnoted+p.writingBytes+n > maxUnsaved
 }
 
-// relieve returns when n more bytes have a place: it waits for the checkpoint
-// that is under way, and makes one itself when that was not enough. An error is
-// that of its own checkpoint, or draining.
-func (p *object) relieve(n int64) error {
-	if !p.join() {
-		return nil // the ingest has ended, and startWrite says how
+// waitForCheckpoint returns when n more bytes can be written. It waits for the checkpoint
+// in progress, and makes one itself if that was not enough. It returns the error of its own
+// checkpoint, or draining.
+func (p *object) waitForCheckpoint(n int64) error {
+	if !p.addUser() {
+		return nil // the ingest ended; startWrite returns how
 	}
-	defer p.unuse()
-	p.t.waits.Add(1)
+	defer p.release()
+	p.t.waited.Add(1)
 	if !p.t.writes.Enter() {
 		return meta.ErrDraining
 	}
 	defer p.t.writes.Leave()
 	select {
-	case p.saving <- struct{}{}: // held for two syncs and a write of the index
+	case p.saveLock <- struct{}{}: // held for two syncs and a write of the index
 	case <-p.t.deps.Admission.Stopping():
 		return meta.ErrDraining
 	}
-	defer func() { <-p.saving }()
+	defer func() { <-p.saveLock }()
 	p.mu.Lock()
-	full := p.full(n)
+	full := p.mustWait(n)
 	p.mu.Unlock()
 	if !full {
 		return nil

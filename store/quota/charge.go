@@ -7,53 +7,53 @@ import (
 	"allium/store/meta"
 )
 
-// Charge is what an add has stored of new bytes under a label, counted against
-// its quota until the add's pin counts it all, or Release. It is nil, and takes
-// anything, where the label has no quota. It is safe for concurrent use.
+// Charge counts the new bytes that an add stores under a label against the label's quota,
+// until the add's pin counts them or Release. A nil Charge, for a label without a quota,
+// counts nothing and allows everything. It is safe for concurrent use.
 type Charge struct {
 	q     *Quotas
 	label string
 
-	mu   sync.Mutex
-	took meta.Count
+	mu    sync.Mutex
+	taken meta.Count
 }
 
-// Charge begins to count against the quota of a label.
+// Charge begins to count against the quota of a label. It returns nil when the label has
+// none.
 func (q *Quotas) Charge(label string) *Charge {
-	if _, ok := q.of(label); !ok {
+	if _, ok := q.limitOf(label); !ok {
 		return nil
 	}
 	return &Charge{q: q, label: label}
 }
 
-// Fits returns quota when an object of so many bytes could not be stored. It
-// takes nothing.
+// Fits returns quota if one more object of that many bytes does not fit. It counts nothing.
 func (c *Charge) Fits(bytes int64) error {
 	if c == nil {
 		return nil
 	}
 	l := meta.Count{Objects: 1, Bytes: bytes}
-	if err := c.q.replace(c.label, meta.Count{}, l); err != nil {
+	if err := c.q.change(c.label, meta.Count{}, l); err != nil {
 		return err
 	}
-	return c.q.replace(c.label, l, meta.Count{})
+	return c.q.change(c.label, l, meta.Count{})
 }
 
-// Take counts n, or returns quota.
+// Take counts n, or returns quota and counts nothing.
 func (c *Charge) Take(n meta.Count) error {
 	if c == nil {
 		return nil
 	}
-	if err := c.q.replace(c.label, meta.Count{}, n); err != nil {
+	if err := c.q.change(c.label, meta.Count{}, n); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.took = c.took.Plus(n)
+	c.taken = c.taken.Plus(n)
 	return nil
 }
 
-// Restore counts n whatever the quota says: it was counted before a restart.
+// Restore counts n without checking the quota: it was counted before a restart.
 func (c *Charge) Restore(n meta.Count) {
 	if c == nil {
 		return
@@ -63,47 +63,48 @@ func (c *Charge) Restore(n meta.Count) {
 	c.q.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.took = c.took.Plus(n)
+	c.taken = c.taken.Plus(n)
 }
 
-func (c *Charge) give(l meta.Count) {
+// giveBack subtracts l.
+func (c *Charge) giveBack(l meta.Count) {
 	if c == nil {
 		return
 	}
-	_ = c.q.replace(c.label, l, meta.Count{}) // less is never refused
+	_ = c.q.change(c.label, l, meta.Count{}) // a change that does not grow the total succeeds
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.took = c.took.Minus(l)
+	c.taken = c.taken.Minus(l)
 }
 
 // Release gives back what was taken and not handed to a pin.
 func (c *Charge) Release() {
 	if c != nil {
-		c.give(c.all())
+		c.giveBack(c.total())
 	}
 }
 
-func (c *Charge) all() meta.Count {
+// total returns what is taken.
+func (c *Charge) total() meta.Count {
 	if c == nil {
 		return meta.Count{}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.took
+	return c.taken
 }
 
-// Reader counts the bytes of a stream before it hands them on.
+// Reader counts the bytes of a stream before it returns them.
 type Reader struct {
 	c *Charge
 	r io.Reader
 	n int64
 }
 
-// Reader returns r, whose bytes are counted. A nil charge counts nothing.
+// Reader returns a reader of r that counts its bytes. A nil charge counts nothing.
 func (c *Charge) Reader(r io.Reader) *Reader { return &Reader{c: c, r: r} }
 
-// Read implements [io.Reader]. Its error is quota when the label holds as much as
-// it may.
+// Read implements [io.Reader]. It returns quota when the label holds as much as it may.
 func (r *Reader) Read(p []byte) (int, error) {
 	n, err := r.r.Read(p)
 	if n > 0 {
@@ -115,24 +116,24 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Settle ends the count of a stream. What was stored counts as one object and is
-// not refused any more: the next one is. What was there already is given back.
-func (r *Reader) Settle(isNew bool) {
+// Finish ends the count of a stream. A new object counts as one more object, which is never
+// refused; the next one is. If the object was stored already, its bytes are given back.
+func (r *Reader) Finish(isNew bool) {
 	switch {
 	case r.c == nil:
 	case isNew:
 		r.c.Restore(meta.Count{Objects: 1})
 	default:
-		r.c.give(meta.Count{Bytes: r.n})
+		r.c.giveBack(meta.Count{Bytes: r.n})
 	}
 }
 
-// forget makes what was taken the pin's.
-func (c *Charge) forget() {
+// clear forgets what was taken, as the pin counts it now.
+func (c *Charge) clear() {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.took = meta.Count{}
+	c.taken = meta.Count{}
 }

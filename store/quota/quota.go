@@ -1,5 +1,14 @@
-// Package quota counts what the pins of each label lead to, and refuses what passes
-// the quota of its label.
+// Package quota bounds how much the pins of each label protect.
+//
+// A pin counts the object, or with a recursive pin everything below it. Nothing of this is
+// on disk: CountPins counts all pins when the store opens, and SetPin and DropPin keep the
+// sums. A pin may exceed its quota only when the store opens with it; then it refuses what
+// is new.
+//
+// One add: Quotas.Charge begins to count under a label. The bytes pass Charge.Reader, which
+// takes them before they are stored and fails with quota when the label holds as much as it
+// may. Quotas.SetPin measures what the pin protects and counts it in place of the charge.
+// Release gives back what no pin took over.
 package quota
 
 import (
@@ -18,35 +27,35 @@ import (
 	"allium/store/meta"
 )
 
-// Validate reports the first entry of list that is no quota.
+// Validate returns an error for the first entry of list that is not a valid quota.
 func Validate(list []string) error {
 	_, err := parseAll(list)
 	return err
 }
 
-// otherLabels is the label of a quota that each label without one of its own
-// has.
+// otherLabels is the entry that applies to every label without its own.
 const otherLabels = "*"
 
-// limit bounds what the pins of one label lead to.
+// limit is the quota of one label.
 type limit struct {
 	label          string
-	bytes, objects int64 // objects 0: any number
+	bytes, objects int64 // objects is 0 for any number
 }
 
-// parse reads "label=bytes[/objects]".
+// parse parses "label=bytes[/objects]".
 func parse(s string) (limit, error) {
-	label, registry, ok := strings.Cut(s, "=")
-	size, count, counted := strings.Cut(registry, "/")
+	label, value, ok := strings.Cut(s, "=")
+	size, count, counted := strings.Cut(value, "/")
 	bytes, err := limits.ParseBytes(size)
 	q := limit{label: label, bytes: int64(bytes)}
 	if counted && err == nil {
 		if q.objects, err = strconv.ParseInt(count, 10, 64); err == nil && q.objects < 1 {
-			err = fmt.Errorf("no objects at all")
+			err = fmt.Errorf("%d objects: the least is 1", q.objects)
 		}
 	}
 	if !ok || err != nil || q.bytes < 1 {
-		return limit{}, fmt.Errorf("store.quotas has %q: want label=bytes or label=bytes/objects, such as photos=10GiB/100000", s)
+		return limit{}, fmt.Errorf("store.quotas has %q: want label=bytes or label=bytes/objects, "+
+			"such as photos=10GiB/100000", s)
 	}
 	if err := meta.CheckLabel(label); err != nil {
 		return limit{}, fmt.Errorf("store.quotas has %q: %w", s, err)
@@ -69,46 +78,44 @@ func parseAll(list []string) (map[string]limit, error) {
 	return qs, nil
 }
 
-// Backend is what quotas need of the backend of a store.
+// Backend is the part of a store's backend that quotas need.
 type Backend interface {
 	Get(root b3.Root) (meta.Entry, bool, error)
 	SetPin(p meta.Pin) error
 	DropPin(root b3.Root, label string) (bool, error)
 }
 
-// Deps are what Quotas use of the store. Metrics and Limits may be nil.
+// Deps are what Quotas work with. Metrics and Limits may be nil.
 type Deps struct {
 	Backend Backend
 	Metrics prometheus.Registerer
 	Limits  *limits.Registry
 
-	// Node reads the directory root, verified. It returns nil when root is not here
-	// or no directory. meta.ErrDamagedDirectory is in the chain when it is damaged.
+	// Node reads and verifies the directory root. It returns nil when root is absent or is no
+	// directory, and an error that wraps meta.ErrDamagedDirectory when it is damaged.
 	Node func(ctx context.Context, root b3.Root) (*manifest.Node, error)
 }
 
-// pinKeyed is a pin by its names.
-type pinKeyed struct {
+// pinKey identifies a pin.
+type pinKey struct {
 	root  b3.Root
 	label string
 }
 
-// Quotas counts what labels hold. What a pin counts is worked out when it is
-// made, and for all pins when the store opens: nothing of it is on disk, so
-// nothing can be lost. Without quotas it does nothing.
-//
-// Its maps hold an entry for each pin and each label that has a quota.
+// Quotas counts what the pins of each label protect. Without quotas it does nothing. Its
+// maps have an entry for each pin, and for each label in use, that has a quota. Its methods
+// are safe for concurrent use.
 type Quotas struct {
 	backend Backend
 	node    func(context.Context, b3.Root) (*manifest.Node, error)
 	limits  map[string]limit
-	shown   map[string][2]*limits.Usage // bytes and objects, nil: not bounded; none for "*"
-	reject  *prometheus.CounterVec      // kind
-	turn    chan struct{}               // one token: who holds it sets or drops a pin
+	usages  map[string][2]*limits.Usage // bytes and objects, nil when unbounded; none for "*"
+	reject  *prometheus.CounterVec      // by kind
+	pinLock chan struct{}               // a buffer of one; full while a pin is set or dropped
 
 	mu   sync.Mutex
 	used map[string]meta.Count // by label, with what charges hold
-	pins map[pinKeyed]meta.Count
+	pins map[pinKey]meta.Count
 }
 
 // New returns the quotas of a list of label=bytes[/objects].
@@ -118,11 +125,12 @@ func New(list []string, deps Deps) (*Quotas, error) {
 		return nil, err
 	}
 	q := &Quotas{
-		backend: deps.Backend, node: deps.Node, limits: quotas, shown: map[string][2]*limits.Usage{},
-		turn: make(chan struct{}, 1), used: map[string]meta.Count{}, pins: map[pinKeyed]meta.Count{}, // bound: 1, the token
+		backend: deps.Backend, node: deps.Node, limits: quotas, usages: map[string][2]*limits.Usage{},
+		pinLock: make(chan struct{}, 1), used: map[string]meta.Count{}, pins: map[pinKey]meta.Count{}, // bound: 1, the token
 	}
 	q.reject = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "store_quota_reject_total", Help: "Adds and pins refused since their label holds as much as it may, by what ran out: bytes or objects.",
+		Name: "store_quota_reject_total",
+		Help: "Adds and pins refused because their label reached its quota, by what ran out: bytes or objects.",
 	}, []string{"kind"})
 	if deps.Metrics != nil {
 		deps.Metrics.MustRegister(q.reject)
@@ -133,13 +141,15 @@ func New(list []string, deps Deps) (*Quotas, error) {
 		}
 		name := "store.quota." + strconv.Quote(label)
 		u := [2]*limits.Usage{}
-		u[0] = deps.Limits.NewUsage(limits.Spec{Name: name, Path: "add, pin → what the label's pins lead to (bytes)", Policy: "reject quota"},
-			l.bytes, func() int64 { return q.usage(label).Bytes })
+		u[0] = deps.Limits.NewUsage(limits.Spec{
+			Name: name, Path: "add, pin → what the label's pins protect (bytes)", Policy: "reject quota",
+		}, l.bytes, func() int64 { return q.usage(label).Bytes })
 		if l.objects > 0 {
-			u[1] = deps.Limits.NewUsage(limits.Spec{Name: name + ".objects", Path: "add, pin → what the label's pins lead to", Policy: "reject quota"},
-				l.objects, func() int64 { return q.usage(label).Objects })
+			u[1] = deps.Limits.NewUsage(limits.Spec{
+				Name: name + ".objects", Path: "add, pin → what the label's pins protect", Policy: "reject quota",
+			}, l.objects, func() int64 { return q.usage(label).Objects })
 		}
-		q.shown[label] = u
+		q.usages[label] = u
 	}
 	return q, nil
 }
@@ -150,19 +160,19 @@ func (q *Quotas) usage(label string) meta.Count {
 	return q.used[label]
 }
 
-// of is the quota of a label.
-func (q *Quotas) of(label string) (limit, bool) {
+// limitOf returns the quota of a label. ok is false when it has none.
+func (q *Quotas) limitOf(label string) (l limit, ok bool) {
 	if l, ok := q.limits[label]; ok && label != otherLabels {
 		return l, true
 	}
-	l, ok := q.limits[otherLabels]
+	l, ok = q.limits[otherLabels]
 	return l, ok
 }
 
-// replace counts more for a label in place of less, or returns quota. What
-// makes it no more than it was is never refused.
-func (q *Quotas) replace(label string, less, more meta.Count) error {
-	l, ok := q.of(label)
+// change subtracts less from the label's total and adds more, or returns quota. A change
+// that does not grow the total is always allowed.
+func (q *Quotas) change(label string, less, more meta.Count) error {
+	l, ok := q.limitOf(label)
 	if !ok {
 		return nil
 	}
@@ -181,7 +191,7 @@ func (q *Quotas) replace(label string, less, more meta.Count) error {
 		q.used[label] = now
 	}
 	q.mu.Unlock()
-	shown := q.shown[label]
+	shown := q.usages[label]
 	if kind == "" {
 		for _, u := range shown {
 			if u != nil {
@@ -192,73 +202,74 @@ func (q *Quotas) replace(label string, less, more meta.Count) error {
 	}
 	q.reject.WithLabelValues(kind).Inc()
 	refused := status.Limit{Name: "store.quota." + strconv.Quote(otherLabels), Current: was.Bytes, Cap: l.bytes}
-	have, most := limits.Bytes(was.Bytes).Human(), limits.Bytes(l.bytes).Human()
+	have, limit := limits.Bytes(was.Bytes).Human(), limits.Bytes(l.bytes).Human()
 	u := shown[0]
 	if kind == "objects" {
 		u = shown[1]
 		refused.Current, refused.Cap = was.Objects, l.objects
-		have, most = strconv.FormatInt(was.Objects, 10), strconv.FormatInt(l.objects, 10)+" objects"
+		have, limit = strconv.FormatInt(was.Objects, 10), strconv.FormatInt(l.objects, 10)+" objects"
 	}
 	if u != nil {
 		refused = u.Refuse()
 	}
 	return &status.Error{Outcome: status.Quota, Limit: &refused, Message: fmt.Sprintf(
-		"store: the label %q holds %s of the %s that store.quotas allows it; unpin something of it, or raise the quota", label, have, most)}
+		"the label %q holds %s of the %s that store.quotas allows it; unpin something of it, or raise the quota",
+		label, have, limit)}
 }
 
-// SetPin sets a pin whose content is weighed, if its label has a quota, in place
-// of what charge holds and what the pin it replaces counted.
+// SetPin sets a pin of an object of size bytes. If its label has a quota, what the pin
+// protects counts in place of charge, and of the pin that it replaces.
 func (q *Quotas) SetPin(ctx context.Context, p meta.Pin, size int64, charge *Charge) error {
 	if len(q.limits) == 0 {
 		return q.backend.SetPin(p)
 	}
-	now, err := q.weigh(ctx, p, size)
+	now, err := q.measure(ctx, p, size)
 	if err != nil {
 		return err
 	}
 	select {
-	case q.turn <- struct{}{}:
+	case q.pinLock <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-q.turn }()
-	key := pinKeyed{p.Root, p.Label}
+	defer func() { <-q.pinLock }()
+	key := pinKey{p.Root, p.Label}
 	q.mu.Lock()
 	old := q.pins[key]
 	q.mu.Unlock()
-	less := charge.all().Plus(old)
-	if err := q.replace(p.Label, less, now); err != nil {
+	less := charge.total().Plus(old)
+	if err := q.change(p.Label, less, now); err != nil {
 		return err
 	}
-	charge.forget()
+	charge.clear()
 	if err := q.backend.SetPin(p); err != nil {
-		_ = q.replace(p.Label, now, old) // it was counted before
+		_ = q.change(p.Label, now, old) // the old count fitted before
 		return err
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if _, ok := q.of(p.Label); ok {
+	if _, ok := q.limitOf(p.Label); ok {
 		q.pins[key] = now
 	}
 	return nil
 }
 
-// DropPin drops a pin and what it counted.
+// DropPin drops a pin and what it counts, and reports whether the pin existed.
 func (q *Quotas) DropPin(ctx context.Context, root b3.Root, label string) (bool, error) {
 	select {
-	case q.turn <- struct{}{}:
+	case q.pinLock <- struct{}{}:
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	defer func() { <-q.turn }()
+	defer func() { <-q.pinLock }()
 	ok, err := q.backend.DropPin(root, label)
 	if err != nil || !ok {
 		return ok, err
 	}
-	key := pinKeyed{root, label}
+	key := pinKey{root, label}
 	q.mu.Lock()
 	old := q.pins[key]
 	delete(q.pins, key)
 	q.mu.Unlock()
-	return true, q.replace(label, old, meta.Count{})
+	return true, q.change(label, old, meta.Count{})
 }

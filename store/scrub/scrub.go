@@ -1,5 +1,12 @@
-// Package scrub reads every stored object again, at its own pace, and proves it, so that
-// damage is found before somebody needs the bytes.
+// Package scrub reads and proves every stored object in the background, so that damage is
+// found before somebody needs the bytes.
+//
+// Scrubber.Run runs one Cycle every Deps.Interval. A cycle reads the objects in order of
+// address, page by page, at most Deps.Rate bytes a second and for at most the share
+// Deps.Duty of the time. It proves each object without a lease (prove). An object that
+// fails is proved once more under a lease (Objects.Verify), which marks it as damaged. The
+// position is saved about every minute, so a restart continues the cycle. Bytes that were
+// not in the page cache are dropped from it again (uncachedSource).
 package scrub
 
 import (
@@ -18,32 +25,32 @@ import (
 	"allium/store/meta"
 )
 
-// What a scrub does at a time.
+// Bounds of the work between two rests, and between two saves of the position.
 const (
-	delay     = time.Minute // after the start: a node that has just started has better things to do
-	slice     = 256 << 10   // bytes between two rests, at most
-	spell     = 10 * time.Millisecond
-	minCharge = 4 << 10 // bytes that an object counts for at least: finding it is work too
+	startDelay = time.Minute           // from the start of the process to the first cycle
+	sliceBytes = 256 << 10             // most bytes between two rests
+	sliceTime  = 10 * time.Millisecond // longest time between two rests, but for one group
+	minCharge  = 4 << 10               // bytes that an object counts for at least, as finding it is work too
 
-	saveObjects = 256 // the position is noted after so many objects,
+	saveObjects = 256
 	saveEvery   = time.Minute
 )
 
-// Stats are how far the background check has come.
+// Stats describe how far the scrub has come.
 type Stats struct {
-	Running  bool      `json:"running"`            // a cycle is under way, or about to go on
+	Running  bool      `json:"running"`            // a cycle is in progress, or will continue soon
 	Started  time.Time `json:"started,omitzero"`   // of this cycle, or of the last one
-	Objects  int64     `json:"objects"`            // checked in it
-	Bytes    int64     `json:"bytes"`              // of them
-	Bad      int64     `json:"bad"`                // of them could not be proved
+	Objects  int64     `json:"objects"`            // checked in that cycle
+	Bytes    int64     `json:"bytes"`              // of those objects
+	Bad      int64     `json:"bad"`                // of those objects, that could not be proved
 	Progress float64   `json:"progress"`           // share of the cycle that is done, 0 to 1
-	LastEnd  time.Time `json:"last_end,omitzero"`  // of the last whole cycle; zero: there was none
-	LastTook float64   `json:"last_took_s"`        // seconds that it took, with the time the store was closed
+	LastEnd  time.Time `json:"last_end,omitzero"`  // of the last complete cycle; zero for none
+	LastTook float64   `json:"last_took_s"`        // its duration in seconds, including time the store was closed
 	LastBad  int64     `json:"last_bad,omitempty"` // objects that it could not prove
 }
 
-// Place is where the position of a scrub outlives the process.
-type Place interface {
+// StateStore saves the position of the scrub across restarts.
+type StateStore interface {
 	ScrubState() ([]byte, error)
 	SetScrubState(v []byte) error
 }
@@ -57,33 +64,33 @@ type Objects interface {
 	// Page appends visible objects from root on, ascending, to page up to its
 	// capacity. Fewer means the end.
 	Page(ctx context.Context, root b3.Root, page []meta.Entry) ([]meta.Entry, error)
-	// Verify proves an object under a lease and marks it when it is damaged. It uses
-	// buf, of one group, and tells did of all bytes that it reads.
+	// Verify proves an object under a lease and marks it when it is damaged. It uses buf,
+	// which holds one group, and calls did with the length of everything that it reads.
 	Verify(ctx context.Context, root b3.Root, buf []byte, did func(n int) error) error
 }
 
 // Deps are what a Scrubber works with. Metrics and Hash may be nil.
 type Deps struct {
-	Place   Place
+	State   StateStore
 	Objects Objects
 	Hash    *b3.HashQueue
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 
-	Rate     int64         // bytes a second at most
-	Duty     float64       // share of the time that it works at most
-	Interval time.Duration // between the beginnings of two cycles
-	Remote   bool          // large objects are in a bucket: whoever keeps them checks them
+	Rate     int64         // most bytes a second
+	Duty     float64       // largest share of the time that it works, above 0 and up to 1
+	Interval time.Duration // between the starts of two cycles
+	Remote   bool          // large objects are in a bucket, and are not read: their host checks them
 }
 
-// Scrubber reads every object again, in order of address and at its own pace,
-// proves it and has what is damaged marked. It holds no lease while it reads, so it
-// keeps nothing from being deleted: what looks damaged is looked at once more under a
-// lease before that counts. A nil Scrubber does nothing.
+// Scrubber reads and proves every object, in order of address, and has damaged ones marked.
+// It reads without a lease, so it delays no removal; an object that fails is checked once
+// more under a lease. A nil Scrubber does nothing. Run or Cycle runs in one goroutine;
+// Stats is safe for concurrent use.
 type Scrubber struct {
-	deps Deps
-	buf  []byte // of one group
-	pace ratePacer
+	deps    Deps
+	buf     []byte // one group, while a cycle runs
+	limiter rateLimiter
 
 	bytes, objects, bad atomic.Int64 // since the start
 
@@ -91,9 +98,9 @@ type Scrubber struct {
 	now state // written by the goroutine that runs cycles
 }
 
-// New returns a Scrubber that Run starts.
+// New returns a Scrubber, which Run starts.
 func New(deps Deps) *Scrubber {
-	c := &Scrubber{deps: deps, pace: ratePacer{rate: deps.Rate, duty: deps.Duty}}
+	c := &Scrubber{deps: deps, limiter: rateLimiter{rate: deps.Rate, share: deps.Duty}}
 	c.register(deps.Metrics)
 	return c
 }
@@ -104,21 +111,21 @@ func (c *Scrubber) Stats() Stats {
 		return Stats{}
 	}
 	st := c.state()
-	return st.shown()
+	return st.stats()
 }
 
-// Run scrubs until ctx ends, one cycle every Deps.Interval.
+// Run scrubs until ctx is done, one cycle every Deps.Interval.
 func (c *Scrubber) Run(ctx context.Context) {
 	if c == nil {
 		return
 	}
-	st, err := load(c.deps.Place)
+	st, err := load(c.deps.State)
 	if err != nil {
-		c.deps.Log.Warn("where the scrub was is not known; it begins anew", "err", err)
+		c.deps.Log.Warn("cannot read the position of the scrub; it starts again", "err", err)
 	}
-	c.show(st)
+	c.setState(st)
 	for {
-		wait := delay
+		wait := startDelay
 		if st := c.state(); !st.running {
 			wait = max(wait, st.due(c.deps.Interval))
 		}
@@ -130,21 +137,21 @@ func (c *Scrubber) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			c.deps.Log.Warn("the scrub could not go on; it tries again", "err", err)
+			c.deps.Log.Warn("cannot continue the scrub; trying again", "err", err)
 		default:
-			c.deps.Log.Info("every object was checked", "objects", st.objects, "bytes", st.bytes, "bad", st.bad, "took", st.lastTook)
+			c.deps.Log.Info("the scrub checked every object",
+				"objects", st.objects, "bytes", st.bytes, "bad", st.bad, "took", st.lastTook)
 		}
 	}
 }
 
-// Cycle goes on with the cycle that an error or the end of the process interrupted, or
-// begins one, to the last object, and notes where it is. One runs at a time. An error
-// is ctx's or of the index.
+// Cycle continues an interrupted cycle, or begins one, up to the last object, and saves the
+// position. One call runs at a time. The error is of ctx or of the index.
 func (c *Scrubber) Cycle(ctx context.Context) error {
 	st := c.state()
 	if !st.running {
 		st.begin()
-		c.show(st)
+		c.setState(st)
 	}
 	c.buf = make([]byte, b3.GroupSize)
 	err := c.cycle(ctx, &st)
@@ -159,9 +166,9 @@ func (c *Scrubber) state() state {
 	return c.now
 }
 
-// cycle goes on from st to the last object. An error is of the index.
+// cycle continues from st to the last object. The error is of ctx or of the index.
 func (c *Scrubber) cycle(ctx context.Context, st *state) error {
-	c.pace.start()
+	c.limiter.start()
 	page := make([]meta.Entry, 0, meta.PageSize)
 	saved, since := time.Now(), 0
 	for more := true; more; {
@@ -170,15 +177,15 @@ func (c *Scrubber) cycle(ctx context.Context, st *state) error {
 			return err
 		}
 		for _, e := range found {
-			look := c.check
-			if c.passes(e) {
-				look = c.pass
+			visit := c.check
+			if c.skips(e) {
+				visit = c.skip
 			}
-			if err := look(ctx, st, e); err != nil {
+			if err := visit(ctx, st, e); err != nil {
 				return err
 			}
 			st.next, more = meta.NextRoot(e.Root)
-			c.show(*st)
+			c.setState(*st)
 			if since++; since >= saveObjects || time.Since(saved) >= saveEvery {
 				c.save(*st)
 				saved, since = time.Now(), 0
@@ -186,38 +193,38 @@ func (c *Scrubber) cycle(ctx context.Context, st *state) error {
 		}
 		more = more && len(found) == cap(page)
 	}
-	if err := c.pace.rest(ctx); err != nil {
+	if err := c.limiter.rest(ctx); err != nil {
 		return err
 	}
 	st.end()
-	c.show(*st)
+	c.setState(*st)
 	return nil
 }
 
-// passes reports whether e is none of the scrub's business: bytes in a bucket
-// are paid for by the read, and whoever keeps them checks them.
-func (c *Scrubber) passes(e meta.Entry) bool {
+// skips reports whether e is left out: reading bytes from a bucket costs money, and its
+// host checks them.
+func (c *Scrubber) skips(e meta.Entry) bool {
 	return c.deps.Remote && !meta.Small(e.Size)
 }
 
-// pass leaves an object out. Its error is ctx's.
-func (c *Scrubber) pass(ctx context.Context, _ *state, _ meta.Entry) error {
-	return c.pace.did(ctx, 0)
+// skip counts an object that is left out. The error is ctx's.
+func (c *Scrubber) skip(ctx context.Context, _ *state, _ meta.Entry) error {
+	return c.limiter.worked(ctx, 0)
 }
 
-// check proves one object and counts it. Its error is ctx's.
+// check proves one object and counts it. The error is ctx's.
 func (c *Scrubber) check(ctx context.Context, st *state, e meta.Entry) error {
 	var done int64
 	err := c.prove(ctx, e, &done)
 	if err != nil && ctx.Err() == nil {
-		// Deleted, moved or replaced meanwhile, or damaged indeed.
+		// It was removed, moved or replaced meanwhile, or it is damaged.
 		done = 0
-		err = c.deps.Objects.Verify(ctx, e.Root, c.buf, c.charge(ctx, &done))
+		err = c.deps.Objects.Verify(ctx, e.Root, c.buf, c.countBytes(ctx, &done))
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := c.pace.did(ctx, max(0, minCharge-done)); err != nil {
+	if err := c.limiter.worked(ctx, max(0, minCharge-done)); err != nil {
 		return err
 	}
 	switch status.Of(err) {
@@ -234,12 +241,12 @@ func (c *Scrubber) check(ctx context.Context, st *state, e meta.Entry) error {
 	return nil
 }
 
-// prove reads e, without a lease.
+// prove reads and proves e without a lease, and adds the bytes it read to done.
 func (c *Scrubber) prove(ctx context.Context, e meta.Entry, done *int64) error {
-	if e.Corrupt { // whether it still is has to be seen under a lease
+	if e.Corrupt { // Verify checks under a lease whether it still is
 		return meta.Defect("digest")
 	}
-	charge := c.charge(ctx, done)
+	charge := c.countBytes(ctx, done)
 	if meta.Small(e.Size) {
 		if _, err := c.deps.Objects.Load(&e); err != nil {
 			return err
@@ -251,70 +258,69 @@ func (c *Scrubber) prove(ctx context.Context, e meta.Entry, done *int64) error {
 		return err
 	}
 	defer p.Close()
-	src := newPassingSource(p, e.Size)
-	defer src.leave()
+	src := newUncachedSource(p, e.Size)
+	defer src.dropWindow()
 	return Prove(c.deps.Hash, e.Root, e.Size, src, c.buf, charge)
 }
 
-// charge counts bytes as they are read, and rests where the pace asks for it. It
-// lets whoever waits for a core go first, so that no reader waits for more than
-// one group of the scrub's; where no core is free, the scrub falls behind its
-// rate and not the readers.
-func (c *Scrubber) charge(ctx context.Context, done *int64) func(n int) error {
+// countBytes returns a function that counts bytes as they are read, and rests when the
+// limits ask for it. It yields the processor first, so a reader waits for at most one group
+// of the scrub. Without a free core the scrub falls behind its rate, and the readers do
+// not.
+func (c *Scrubber) countBytes(ctx context.Context, done *int64) func(n int) error {
 	return func(n int) error {
 		runtime.Gosched()
 		*done += int64(n)
 		c.bytes.Add(int64(n))
-		return c.pace.did(ctx, int64(n))
+		return c.limiter.worked(ctx, int64(n))
 	}
 }
 
-func (c *Scrubber) show(st state) {
+func (c *Scrubber) setState(st state) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = st
 }
 
-// save notes where the scrub is. A crash may forget the latest note.
+// save saves the position. A crash may lose the latest one.
 func (c *Scrubber) save(st state) {
-	if err := c.deps.Place.SetScrubState(st.encode()); err != nil {
-		c.deps.Log.Warn("where the scrub is could not be noted", "err", err)
+	if err := c.deps.State.SetScrubState(st.encode()); err != nil {
+		c.deps.Log.Warn("cannot save the position of the scrub", "err", err)
 	}
 }
 
-// ratePacer keeps work under a rate and under a share of the time. It belongs to one
-// goroutine.
-type ratePacer struct {
+// rateLimiter limits work to a rate and to a share of the time. It is for one goroutine.
+type rateLimiter struct {
 	rate  int64   // bytes per second
-	duty  float64 // share of the time, above 0 and up to 1
+	share float64 // share of the time, above 0 and up to 1
 	bytes int64   // since begun
 	begun time.Time
 }
 
-func (p *ratePacer) start() { p.bytes, p.begun = 0, time.Now() }
+func (p *rateLimiter) start() { p.bytes, p.begun = 0, time.Now() }
 
-// did counts n bytes of work, and rests once there is a slice of it. Its error
-// is ctx's.
-func (p *ratePacer) did(ctx context.Context, n int64) error {
+// worked counts n bytes of work, and rests at the end of a slice. The error is ctx's.
+func (p *rateLimiter) worked(ctx context.Context, n int64) error {
 	p.bytes += n
 	busy := time.Since(p.begun)
-	if p.bytes < slice && busy < spell {
+	if p.bytes < sliceBytes && busy < sliceTime {
 		return ctx.Err()
 	}
 	return p.rest(ctx)
 }
 
-// rest makes up for the work since the last one. Its error is ctx's.
-func (p *ratePacer) rest(ctx context.Context) error {
+// rest waits as long as the work since the last rest asks for. The error is ctx's.
+func (p *rateLimiter) rest(ctx context.Context) error {
 	busy := time.Since(p.begun)
-	total := max(time.Duration(float64(p.bytes)/float64(p.rate)*float64(time.Second)), time.Duration(float64(busy)/p.duty))
+	byRate := time.Duration(float64(p.bytes) / float64(p.rate) * float64(time.Second))
+	total := max(byRate, time.Duration(float64(busy)/p.share))
 	err := limits.Sleep(ctx, total-busy)
 	p.start()
 	return err
 }
 
-// Prove walks the whole tree of an object. did is told of each item; its error
-// ends the walk.
+// Prove reads and proves the whole tree of an object. It calls did with the length of each
+// item; an error of did ends the walk.
 func Prove(hash *b3.HashQueue, root b3.Root, size int64, src b3.Source, buf []byte, did func(n int) error) error {
 	w, err := hash.Walk(root, size, nil)
 	if err != nil {

@@ -9,11 +9,12 @@ import (
 	"allium/store/meta"
 )
 
-// state is a scrub's position: what FORMAT.md has under `m` `s`.
+// state is the position of a scrub. It is stored in the index under `m` `s`; see FORMAT.md
+// there.
 type state struct {
 	running bool
 	next    b3.Root   // the first address that is not checked yet
-	started time.Time // of the cycle; whole seconds, as the others
+	started time.Time // of the cycle; times have whole seconds
 
 	objects, bytes, bad int64
 
@@ -24,25 +25,28 @@ type state struct {
 
 // begin starts a cycle.
 func (st *state) begin() {
-	*st = state{running: true, started: time.Now(), lastEnd: st.lastEnd, lastTook: st.lastTook, lastBad: st.lastBad}
+	*st = state{
+		running: true, started: time.Now(),
+		lastEnd: st.lastEnd, lastTook: st.lastTook, lastBad: st.lastBad,
+	}
 }
 
-// end ends it.
+// end ends the cycle.
 func (st *state) end() {
 	st.running, st.next = false, b3.Root{}
 	st.lastEnd, st.lastTook, st.lastBad = time.Now(), time.Since(st.started), st.bad
 }
 
-// due is how long it is until the next cycle begins: interval after the last one
-// did.
+// due returns the time until the next cycle, which begins interval after the last one
+// began.
 func (st *state) due(interval time.Duration) time.Duration {
 	if st.started.IsZero() {
 		return 0
 	}
-	return min(interval, time.Until(st.started.Add(interval))) // a clock that was set back does not stop it
+	return min(interval, time.Until(st.started.Add(interval))) // at most interval, if the clock was set back
 }
 
-func (st *state) shown() Stats {
+func (st *state) stats() Stats {
 	s := Stats{
 		Running: st.running, Started: st.started, Objects: st.objects, Bytes: st.bytes, Bad: st.bad,
 		LastEnd: st.lastEnd, LastTook: st.lastTook.Seconds(), LastBad: st.lastBad,
@@ -57,26 +61,29 @@ func (st *state) shown() Stats {
 }
 
 const (
-	form      = 1
+	stateForm = 1
 	stateSize = 2 + b3.Size + 7*8
 )
 
 func (st *state) encode() []byte {
 	p := make([]byte, 0, stateSize)
-	p = append(p, form, 0)
+	p = append(p, stateForm, 0)
 	if st.running {
 		p[1] = 1
 	}
 	p = append(p, st.next[:]...)
-	for _, n := range []int64{seconds(st.started), st.objects, st.bytes, st.bad, seconds(st.lastEnd), int64(st.lastTook / time.Second), st.lastBad} {
+	for _, n := range []int64{
+		seconds(st.started), st.objects, st.bytes, st.bad,
+		seconds(st.lastEnd), int64(st.lastTook / time.Second), st.lastBad,
+	} {
 		p = binary.LittleEndian.AppendUint64(p, uint64(n))
 	}
 	return p
 }
 
-// decode is the inverse of encode.
+// decode reverses encode.
 func decode(p []byte) (st state, err error) {
-	if len(p) != stateSize || p[0] != form || p[1] > 1 {
+	if len(p) != stateSize || p[0] != stateForm || p[1] > 1 {
 		return st, fmt.Errorf("the position of the scrub is malformed: % x", meta.Clip(p))
 	}
 	st.running = p[1] == 1
@@ -92,7 +99,7 @@ func decode(p []byte) (st state, err error) {
 	return st, nil
 }
 
-// seconds is t in seconds, 0 for none.
+// seconds returns t in Unix seconds, 0 for the zero time.
 func seconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -107,8 +114,8 @@ func fromSeconds(n int64) time.Time {
 	return time.Unix(n, 0)
 }
 
-// load reads the position; a zero one when there is none.
-func load(place Place) (state, error) {
+// load reads the saved position. It is zero when there is none.
+func load(place StateStore) (state, error) {
 	v, err := place.ScrubState()
 	if err != nil || v == nil {
 		return state{}, err

@@ -16,16 +16,18 @@ func TestScrubState(t *testing.T) {
 		n := rapid.Int64Range(0, 1<<40)
 		when := func(name string) time.Time { return fromSeconds(n.Draw(t, name)) }
 		st := state{
-			running: rapid.Bool().Draw(t, "running"), next: b3.Root(rapid.SliceOfN(rapid.Byte(), b3.Size, b3.Size).Draw(t, "next")),
+			running: rapid.Bool().Draw(t, "running"),
+			next:    b3.Root(rapid.SliceOfN(rapid.Byte(), b3.Size, b3.Size).Draw(t, "next")),
 			started: when("started"), objects: n.Draw(t, "objects"), bytes: n.Draw(t, "bytes"), bad: n.Draw(t, "bad"),
-			lastEnd: when("end"), lastTook: time.Duration(rapid.Int64Range(0, 1<<30).Draw(t, "took")) * time.Second, lastBad: n.Draw(t, "last bad"),
+			lastEnd: when("end"), lastBad: n.Draw(t, "last bad"),
+			lastTook: time.Duration(rapid.Int64Range(0, 1<<30).Draw(t, "took")) * time.Second,
 		}
 		p := st.encode()
 		got, err := decode(p)
 		if err != nil || got != st {
 			t.Fatalf("%+v became %+v, %v", st, got, err)
 		}
-		if s := got.shown(); s.Progress < 0 || s.Progress > 1 {
+		if s := got.stats(); s.Progress < 0 || s.Progress > 1 {
 			t.Fatalf("%+v", s)
 		}
 		if _, err := decode(p[:rapid.IntRange(0, len(p)-1).Draw(t, "cut")]); err == nil {

@@ -6,18 +6,19 @@ import (
 	"allium/store/segment/record"
 )
 
-// batch is small objects on their way to a segment.
-type batch struct {
+// objectBatch collects small objects for one commit. The queue's lock guards it until the
+// writer takes it.
+type objectBatch struct {
 	record.Builder
-	at    map[b3.Root]struct{} // the roots of the records
-	taken int64                // bytes of the budget
-	load  meta.Count           // that totals counts as pending
+	roots    map[b3.Root]struct{} // of the records
+	reserved int64                // bytes reserved in the budget
+	pending  meta.Count           // what the totals count as pending
 
-	urgent bool    // somebody waits for ticket
-	ticket *ticket // of those who wait for this batch
+	urgent bool    // a caller waits for ticket
+	ticket *ticket // of this batch
 }
 
-// ticket tells those who wait for a batch how it went.
+// ticket lets callers wait for the outcome of a batch.
 type ticket struct {
 	done chan struct{} // closed when err is set
 	err  error
@@ -25,36 +26,38 @@ type ticket struct {
 
 func newTicket() *ticket { return &ticket{done: make(chan struct{})} }
 
-func newBatch() *batch { return &batch{at: map[b3.Root]struct{}{}, ticket: newTicket()} }
+func newObjectBatch() *objectBatch {
+	return &objectBatch{roots: map[b3.Root]struct{}{}, ticket: newTicket()}
+}
 
-// add appends a record for p, which hashes to root.
-func (b *batch) add(root b3.Root, p []byte) {
-	b.at[root] = struct{}{}
+// add appends a record of the object p, which hashes to root.
+func (b *objectBatch) add(root b3.Root, p []byte) {
+	b.roots[root] = struct{}{}
 	b.Object(meta.Entry{Root: root}, p)
 }
 
-func (b *batch) has(root b3.Root) bool {
-	_, ok := b.at[root]
+func (b *objectBatch) has(root b3.Root) bool {
+	_, ok := b.roots[root]
 	return ok
 }
 
-// absorb appends what later holds and b does not, and takes over its ticket.
-func (b *batch) absorb(later *batch) {
+// appendBatch adds the objects of later that b lacks, and takes over later's ticket.
+func (b *objectBatch) appendBatch(later *objectBatch) {
 	for _, r := range later.Records() {
 		if !b.has(r.Root) {
 			b.add(r.Root, later.Body(r))
 		}
 	}
-	b.taken += later.taken
-	b.load.Objects += later.load.Objects
-	b.load.Bytes += later.load.Bytes
+	b.reserved += later.reserved
+	b.pending.Objects += later.pending.Objects
+	b.pending.Bytes += later.pending.Bytes
 	b.urgent, b.ticket = later.urgent, later.ticket
 }
 
-// reset empties b, keeping its memory, for the next use.
-func (b *batch) reset() {
+// reset empties b for its next use and keeps the memory.
+func (b *objectBatch) reset() {
 	b.Reset()
-	b.taken, b.load = 0, meta.Count{}
-	clear(b.at)
+	b.reserved, b.pending = 0, meta.Count{}
+	clear(b.roots)
 	b.urgent, b.ticket = false, newTicket()
 }

@@ -9,197 +9,203 @@ import (
 	"allium/store/segment/record"
 )
 
-// changeKind says what a change does. The writer decides whether it still
-// applies; it alone changes the index, so that what it finds there holds until
-// it is through.
+// changeKind is what a change does. The writer decides whether a change still applies when
+// it is planned.
 type changeKind uint8
 
 const (
-	changeFile    changeKind = iota // a large object is in place: e
-	changeRemove                    // remove e, unless it is gone or was stored anew
-	changePin                       // set pin
-	changeUnpin                     // drop pin.Root's pin of pin.Label
-	changeMark                      // set e's corrupt flag to on, unless its bytes are elsewhere now
-	changeTouch                     // note uses
-	moveObject                      // append body again, when e still is where it was
-	moveFile                        // append e's record again, when that still is in segment from
-	movePin                         // the same for a pin
-	moveTombstone                   // append again, when e.root is still gone and an older segment is there
-	moveUnpin                       // the same for pin.Label of pin.Root
-	sealTail                        // end the segment that is written, when that still is from and pays
-	changeForget                    // drop the keys of removals that were carried out: gone
-	retireSegment                   // note that segment from is not part of the log any more
+	changeFile           changeKind = iota // enter entry, a large object whose files are in place
+	changeRemove                           // remove entry, unless it is gone or was stored again
+	changePin                              // set pin
+	changeUnpin                            // drop the pin with pin.Root and pin.Label
+	changeMark                             // set entry's corrupt flag to corrupt, unless its bytes moved
+	changeTouch                            // set the last uses of roots
+	moveObject                             // append entry with body again, if entry is still in segment
+	moveFile                               // append entry's record again, if entry is still in segment
+	movePin                                // append pin again, if pin is still in segment
+	moveTombstone                          // append again, if entry.Root is still gone and an older segment exists
+	moveUnpin                              // append again, if the pin is still gone and an older segment exists
+	sealActive                             // end the active segment, if it is still segment and worth compacting
+	changeForgetRemovals                   // drop the notes in removals, whose files are deleted
+	retireSegment                          // record that segment left the log
 )
 
-// change is one order to the writer.
+// change is one change for the writer. Which fields are set depends on its kind.
 type change struct {
-	kind  changeKind
-	e     meta.Entry
-	pin   meta.Pin
-	on    bool
-	roots []b3.Root     // of changeTouch, ascending
-	uses  []meta.Second // their last uses
-	age   meta.Second
-	gone  map[b3.Root]uint64
-	body  []byte
-	from  uint64 // segment of the record that moves
+	kind          changeKind
+	entry         meta.Entry
+	pin           meta.Pin
+	corrupt       bool          // of changeMark
+	unlessRemoved bool          // of changeFile: skip an entry whose removal is noted
+	roots         []b3.Root     // of changeTouch, ascending, at most touchChunk
+	lastUses      []meta.Second // of roots
+	minAge        meta.Second   // of changeTouch: seconds that a last use must be newer to be noted
+	removals      map[b3.Root]uint64
+	body          []byte
+	segment       uint64 // the segment that is compacted, sealed or retired
 
-	did bool // set by the writer, to be read when the ticket is settled: it had an effect
+	applied bool // set by the writer if the change had an effect; valid once the ticket is settled
 }
 
-// size is an upper bound of the bytes that c adds to the log.
+// size returns an upper bound of the bytes that c adds to the log.
 func (c *change) size() int64 {
 	switch c.kind {
-	case changeMark, changeTouch, changeForget, sealTail:
+	case changeMark, changeTouch, changeForgetRemovals, sealActive:
 		return 0
 	case retireSegment:
 		return record.RetiredSize
 	case changeFile, moveFile, moveObject:
-		return record.SizeOf(c.e)
+		return record.EntrySize(c.entry)
 	case changePin, movePin:
 		return record.PinSize(c.pin.Label)
 	case changeUnpin, moveUnpin:
 		return record.UnpinSize(c.pin.Label)
 	}
-	return record.HeadSize
+	return record.RecordHeaderSize
 }
 
-// changes are orders that share a sync.
-type changes struct {
+// changeBatch is a list of changes that are committed together.
+type changeBatch struct {
 	list   []*change
-	bytes  int64 // of the budget
+	bytes  int64 // reserved in the budget
 	ticket *ticket
 }
 
-func newChanges() *changes { return &changes{ticket: newTicket()} }
+func newChangeBatch() *changeBatch { return &changeBatch{ticket: newTicket()} }
 
-// plan is what a commit batch does: bytes for the log, and a batch for the index.
+// plan is the work of one commit: the bytes for the log and the batch for the index.
 type plan struct {
-	s       *Log
-	b       *index.Batch // sees its own changes where there are any
-	now     meta.Second
-	recs    record.Builder // of changes
-	objects *batch         // whose records are behind them; nil for none
-	listed  int            // bytes of recs that are the list of segments, with which a segment begins
-	retired []uint64
-	wrote   bool // the records are durable
+	log        *Log
+	indexBatch *index.Batch // reads its own writes when there are changes
+	now        meta.Second
+	records    record.Builder // of the changes
+	objects    *objectBatch   // its records follow; nil for none
+	listBytes  int            // length of the list of segments with which records begins; 0 for none
+	retired    []uint64
+	durable    bool // the records are written and synced
 
 	before, after []meta.Entry
 	deltas        []delta
-	done          []*change // those with an effect
+	applied       []*change // changes with an effect
 }
 
-// plan works out what f does. The changes come first, each seeing those before
-// it, as a replay of the log will.
+// plan works out the records and index changes of f. The changes come before the objects,
+// and each sees the effect of those before it, as in a replay of the log. The caller ends
+// the commit with Clock.EndCommit.
 func (s *Log) plan(f commitBatch) (*plan, error) {
-	p := &plan{s: s, now: s.clock.BeginCommit(), recs: s.scratch}
-	p.recs.Reset()
-	if s.log.f != nil && s.log.end == record.HeaderSize {
-		p.recs.Segments(index.EncodeSegments(s.use.logSet()))
-		p.listed = p.recs.Len()
+	p := &plan{log: s, now: s.clock.BeginCommit(), records: s.scratch}
+	p.records.Reset()
+	if s.active.f != nil && s.active.end == record.SegmentHeaderSize {
+		p.records.Segments(index.EncodeSegments(s.usage.logEnds()))
+		p.listBytes = p.records.Len()
 	}
 	if f.changes == nil {
-		p.b = s.index.NewBatch()
+		p.indexBatch = s.index.NewBatch()
 	} else {
-		p.b = s.index.NewReadingBatch()
+		p.indexBatch = s.index.NewReadingBatch()
 		for _, c := range f.changes.list {
-			did, err := p.change(c)
+			did, err := p.planChange(c)
 			if err != nil {
 				return p, err
 			}
 			if did {
-				p.done = append(p.done, c)
+				p.applied = append(p.applied, c)
 			}
 		}
-		s.scratch = p.recs
+		s.scratch = p.records
 	}
 	if f.objects != nil {
-		return p, p.store(f.objects)
+		return p, p.planObjects(f.objects)
 	}
 	return p, nil
 }
 
-// store plans the objects of b.
-func (p *plan) store(b *batch) error {
-	s, live := p.s, int64(0)
-	at := p.end()
-	items := slices.SortedFunc(slices.Values(b.Records()), func(a, b record.Placed) int { return meta.CompareRoots(a.Root, b.Root) })
+// planObjects adds the index entries of the objects in b.
+func (p *plan) planObjects(b *objectBatch) error {
+	s, live := p.log, int64(0)
+	at := p.nextOffset()
+	items := slices.SortedFunc(slices.Values(b.Records()), func(a, b record.Placed) int {
+		return meta.CompareRoots(a.Root, b.Root)
+	})
 	roots := make([]b3.Root, len(items))
 	for i, it := range items {
 		roots[i] = it.Root
 	}
-	olds, err := p.b.GetAll(roots)
+	olds, err := p.indexBatch.GetAll(roots)
 	if err != nil {
 		return err
 	}
 	for i, it := range items {
 		old := olds[i]
-		there := !old.Root.IsZero()
-		if there && !old.Corrupt {
-			continue // another batch had it; this record is garbage
+		exists := !old.Root.IsZero()
+		if exists && !old.Corrupt {
+			continue // another batch stored it; this record is garbage
 		}
-		if there {
-			p.take(old)
+		if exists {
+			p.countOut(old)
 		}
-		e := meta.Entry{Root: it.Root, Size: int64(it.Length), Seg: s.log.num, Off: at + int64(it.Off) + record.HeadSize, Added: p.now}
+		e := meta.Entry{
+			Root: it.Root, Size: int64(it.Length), Seg: s.active.num,
+			Off: at + int64(it.Off) + record.RecordHeaderSize, Added: p.now,
+		}
 		p.after = append(p.after, e)
-		live += record.SizeOf(e)
-		if err := p.b.ReplaceEntry(e); err != nil {
+		live += record.EntrySize(e)
+		if err := p.indexBatch.ReplaceEntry(e); err != nil {
 			return err
 		}
 	}
 	p.objects = b
-	p.deltas = append(p.deltas, delta{seg: s.log.num, live: live})
+	p.deltas = append(p.deltas, delta{seg: s.active.num, live: live})
 	return nil
 }
 
-// end is the offset in the segment where the next record of a change goes.
-func (p *plan) end() int64 { return p.s.log.end + int64(p.recs.Len()) }
+// nextOffset returns the offset in the segment of the next record of a change.
+func (p *plan) nextOffset() int64 { return p.log.active.end + int64(p.records.Len()) }
 
-// seal completes the records, of batch number, and returns what is to be written;
-// the length is 0 when there is nothing.
+// seal completes the headers of the records, for batch number, and returns the bytes to
+// write and their total length n. n is 0 when there is nothing to write.
 func (p *plan) seal(number uint64) (parts [2][]byte, n int64) {
 	if p.objects != nil {
 		parts[1] = p.objects.Bytes()
 	}
-	if p.recs.Len() == p.listed && len(parts[1]) == 0 {
-		p.listed = 0
+	if p.records.Len() == p.listBytes && len(parts[1]) == 0 {
+		p.listBytes = 0
 		return [2][]byte{}, 0
 	}
-	at := p.s.log.end
-	parts[0] = p.recs.Bytes()
-	p.recs.Seal(p.s.log.epoch, number, at, int64(len(parts[1])))
+	at := p.log.active.end
+	parts[0] = p.records.Bytes()
+	p.records.Seal(p.log.active.epoch, number, at, int64(len(parts[1])))
 	if p.objects != nil {
-		p.objects.Stamp(p.now)
-		p.objects.Seal(p.s.log.epoch, number, at+int64(len(parts[0])), 0)
+		p.objects.SetAdded(p.now)
+		p.objects.Seal(p.log.active.epoch, number, at+int64(len(parts[0])), 0)
 	}
 	return parts, int64(len(parts[0]) + len(parts[1]))
 }
 
-// take counts e out.
-func (p *plan) take(e meta.Entry) {
+// countOut subtracts e from the totals and from its segment.
+func (p *plan) countOut(e meta.Entry) {
 	p.before = append(p.before, e)
-	p.deltas = append(p.deltas, delta{seg: e.Seg, live: -record.SizeOf(e)})
+	p.deltas = append(p.deltas, delta{seg: e.Seg, live: -record.EntrySize(e)})
 }
 
-// give counts e in.
-func (p *plan) give(e meta.Entry) {
+// countIn adds e to the totals and to its segment.
+func (p *plan) countIn(e meta.Entry) {
 	p.after = append(p.after, e)
-	p.deltas = append(p.deltas, delta{seg: e.Seg, live: record.SizeOf(e)})
+	p.deltas = append(p.deltas, delta{seg: e.Seg, live: record.EntrySize(e)})
 }
 
-// replace enters now where old was.
-func (p *plan) replace(old, now meta.Entry) error {
-	p.take(old)
-	p.give(now)
-	return p.b.ReplaceEntry(now)
+// replaceEntry enters now in place of old.
+func (p *plan) replaceEntry(old, now meta.Entry) error {
+	p.countOut(old)
+	p.countIn(now)
+	return p.indexBatch.ReplaceEntry(now)
 }
 
-// change plans one change; did says that it has an effect.
-func (p *plan) change(c *change) (did bool, err error) {
+// planChange plans one change. applied reports whether it has an effect.
+func (p *plan) planChange(c *change) (applied bool, err error) {
 	switch c.kind {
 	case changeFile:
-		return p.file(c)
+		return p.addFile(c)
 	case changeRemove:
 		return p.remove(c)
 	case changePin, movePin:
@@ -207,173 +213,174 @@ func (p *plan) change(c *change) (did bool, err error) {
 	case changeUnpin:
 		return p.dropPin(c)
 	case changeMark:
-		return p.mark(c)
+		return p.setCorrupt(c)
 	case changeTouch:
-		return true, p.b.Touch(c.roots, c.uses, c.age)
-	case changeForget:
-		return p.forget(c)
+		return true, p.indexBatch.Touch(c.roots, c.lastUses, c.minAge)
+	case changeForgetRemovals:
+		return p.forgetRemovals(c)
 	case moveObject, moveFile:
-		return p.move(c)
-	case sealTail:
-		return p.s.log.num == c.from && p.s.use.tailWasted(), nil
+		return p.moveRecord(c)
+	case sealActive:
+		return p.log.active.num == c.segment && p.log.usage.tailWorthSealing(), nil
 	case retireSegment:
-		p.recs.Retired(c.from)
-		p.retired = append(p.retired, c.from)
+		p.records.Retired(c.segment)
+		p.retired = append(p.retired, c.segment)
 		return true, nil
 	}
-	return p.carry(c)
+	return p.copyRemoval(c)
 }
 
-func (p *plan) file(c *change) (bool, error) {
-	old, ok, err := p.b.Get(c.e.Root)
+func (p *plan) addFile(c *change) (bool, error) {
+	old, ok, err := p.indexBatch.Get(c.entry.Root)
 	if err != nil || ok && !old.Corrupt {
 		return false, err
 	}
-	if c.on { // unless it was removed since its files were found
-		if _, going, err := p.b.GoneNumber(c.e.Root); err != nil || going {
+	if c.unlessRemoved {
+		if _, removed, err := p.indexBatch.FileRemoval(c.entry.Root); err != nil || removed {
 			return false, err
 		}
 	}
-	e := c.e
-	e.Seg, e.Added = p.s.log.num, p.now
-	p.recs.File(e)
+	e := c.entry
+	e.Seg, e.Added = p.log.active.num, p.now
+	p.records.File(e)
 	if ok {
-		p.take(old)
+		p.countOut(old)
 	}
-	p.give(e)
-	return true, p.b.SetEntry(e)
+	p.countIn(e)
+	return true, p.indexBatch.SetEntry(e)
 }
 
 func (p *plan) remove(c *change) (bool, error) {
-	old, ok, err := p.b.Get(c.e.Root)
-	if err != nil || !ok || !old.SameAs(c.e) {
+	old, ok, err := p.indexBatch.Get(c.entry.Root)
+	if err != nil || !ok || !old.SameAs(c.entry) {
 		return false, err
 	}
-	p.recs.Tombstone(old.Root)
-	p.take(old)
-	p.deltas = append(p.deltas, delta{seg: p.s.log.num, tomb: record.HeadSize})
-	return true, p.s.dropEntry(p.b, old)
+	p.records.Tombstone(old.Root)
+	p.countOut(old)
+	p.deltas = append(p.deltas, delta{seg: p.log.active.num, tomb: record.RecordHeaderSize})
+	return true, p.log.dropEntry(p.indexBatch, old)
 }
 
-// dropEntry removes what the index knows of an object.
+// dropEntry deletes e from the index. For a large object it adds the note that its files,
+// or its bytes in the bucket, are to be deleted.
 func (s *Log) dropEntry(b *index.Batch, e meta.Entry) error {
 	err := b.DropEntry(e.Root)
 	if err == nil && !meta.Small(e.Size) {
-		if err = s.noteGone(b, e.Root); err == nil && s.bucket != nil {
+		if err = s.addRemoval(b, e.Root); err == nil && s.bucket != nil {
 			err = s.bucket.Remove(b, e.Root)
 		}
 	}
 	return err
 }
 
-// noteGone notes in b that root's files are to be unlinked.
-func (s *Log) noteGone(b *index.Batch, root b3.Root) error {
-	s.gone++
-	return b.SetGone(root, s.gone)
+// addRemoval adds to b the note that root's files are to be deleted.
+func (s *Log) addRemoval(b *index.Batch, root b3.Root) error {
+	s.lastRemoval++
+	return b.SetFileRemoval(root, s.lastRemoval)
 }
 
 func (p *plan) setPin(c *change) (bool, error) {
-	old, seg, ok, err := p.b.Pin(c.pin.Root, c.pin.Label)
-	if err != nil || c.kind == movePin && (!ok || seg != c.from || old != c.pin) {
+	old, seg, ok, err := p.indexBatch.Pin(c.pin.Root, c.pin.Label)
+	if err != nil || c.kind == movePin && (!ok || seg != c.segment || old != c.pin) {
 		return false, err
 	}
 	n := record.PinSize(c.pin.Label)
 	if ok {
 		p.deltas = append(p.deltas, delta{seg: seg, live: -n})
 	}
-	p.recs.Pin(c.pin)
-	p.deltas = append(p.deltas, delta{seg: p.s.log.num, live: n})
-	return true, p.b.SetPin(c.pin, p.s.log.num)
+	p.records.Pin(c.pin)
+	p.deltas = append(p.deltas, delta{seg: p.log.active.num, live: n})
+	return true, p.indexBatch.SetPin(c.pin, p.log.active.num)
 }
 
 func (p *plan) dropPin(c *change) (bool, error) {
-	_, seg, ok, err := p.b.Pin(c.pin.Root, c.pin.Label)
+	_, seg, ok, err := p.indexBatch.Pin(c.pin.Root, c.pin.Label)
 	if err != nil || !ok {
 		return false, err
 	}
-	p.recs.Unpin(c.pin.Root, c.pin.Label)
+	p.records.Unpin(c.pin.Root, c.pin.Label)
 	p.deltas = append(p.deltas,
 		delta{seg: seg, live: -record.PinSize(c.pin.Label)},
-		delta{seg: p.s.log.num, tomb: record.UnpinSize(c.pin.Label)})
-	return true, p.b.DropPin(c.pin.Root, c.pin.Label)
+		delta{seg: p.log.active.num, tomb: record.UnpinSize(c.pin.Label)})
+	return true, p.indexBatch.DropPin(c.pin.Root, c.pin.Label)
 }
 
-func (p *plan) mark(c *change) (bool, error) {
-	old, ok, err := p.b.Get(c.e.Root)
-	if err != nil || !ok || old.Corrupt == c.on || !old.SamePlace(c.e) {
+func (p *plan) setCorrupt(c *change) (bool, error) {
+	old, ok, err := p.indexBatch.Get(c.entry.Root)
+	if err != nil || !ok || old.Corrupt == c.corrupt || !old.SamePlace(c.entry) {
 		return false, err
 	}
 	now := old
-	now.Corrupt = c.on
-	return true, p.replace(old, now)
+	now.Corrupt = c.corrupt
+	return true, p.replaceEntry(old, now)
 }
 
-// move appends a record again and enters the new place.
-func (p *plan) move(c *change) (bool, error) {
-	old, ok, err := p.b.Get(c.e.Root)
-	if err != nil || !ok || old.Seg != c.from || !old.SamePlace(c.e) {
+// moveRecord appends a record again and enters its new place in the index.
+func (p *plan) moveRecord(c *change) (bool, error) {
+	old, ok, err := p.indexBatch.Get(c.entry.Root)
+	if err != nil || !ok || old.Seg != c.segment || !old.SamePlace(c.entry) {
 		return false, err
 	}
 	now := old
-	now.Seg = p.s.log.num
+	now.Seg = p.log.active.num
 	if c.kind == moveFile {
-		p.recs.File(now)
-		return true, p.replace(old, now)
+		p.records.File(now)
+		return true, p.replaceEntry(old, now)
 	}
-	now.Off = p.end() + record.HeadSize
-	p.recs.Object(now, c.body)
-	return true, p.replace(old, now)
+	now.Off = p.nextOffset() + record.RecordHeaderSize
+	p.records.Object(now, c.body)
+	return true, p.replaceEntry(old, now)
 }
 
-// carry appends a tombstone or a dropped pin again, where a record before it may
-// still say otherwise.
-func (p *plan) carry(c *change) (bool, error) {
-	if !p.s.use.hasOlder(c.from) {
+// copyRemoval appends a tombstone or a dropped pin again while an older segment may hold
+// the record that it revokes.
+func (p *plan) copyRemoval(c *change) (bool, error) {
+	if !p.log.usage.hasOlder(c.segment) {
 		if c.kind != moveTombstone {
 			return false, nil
 		}
-		// While the files may be there, the tombstone accounts for them.
-		if _, going, err := p.b.GoneNumber(c.e.Root); err != nil || !going {
+		// While the files may exist, a tombstone accounts for them.
+		if _, removed, err := p.indexBatch.FileRemoval(c.entry.Root); err != nil || !removed {
 			return false, err
 		}
 	}
-	head := p.recs.Len()
+	head := p.records.Len()
 	if c.kind == moveTombstone {
-		_, ok, err := p.b.Get(c.e.Root)
+		_, ok, err := p.indexBatch.Get(c.entry.Root)
 		if err != nil || ok {
 			return false, err
 		}
-		p.recs.Tombstone(c.e.Root)
+		p.records.Tombstone(c.entry.Root)
 	} else {
-		_, _, ok, err := p.b.Pin(c.pin.Root, c.pin.Label)
+		_, _, ok, err := p.indexBatch.Pin(c.pin.Root, c.pin.Label)
 		if err != nil || ok {
 			return false, err
 		}
-		p.recs.Unpin(c.pin.Root, c.pin.Label)
+		p.records.Unpin(c.pin.Root, c.pin.Label)
 	}
-	p.deltas = append(p.deltas, delta{seg: p.s.log.num, tomb: int64(p.recs.Len() - head)})
+	p.deltas = append(p.deltas, delta{seg: p.log.active.num, tomb: int64(p.records.Len() - head)})
 	return true, nil
 }
 
-// forget drops the keys of removals that were carried out.
-func (p *plan) forget(c *change) (bool, error) {
-	for root, number := range c.gone {
-		now, ok, err := p.b.GoneNumber(root)
+// forgetRemovals drops the notes of removals whose files are deleted. It skips an object
+// that was stored or removed again.
+func (p *plan) forgetRemovals(c *change) (bool, error) {
+	for root, number := range c.removals {
+		now, ok, err := p.indexBatch.FileRemoval(root)
 		if err != nil {
 			return false, err
 		}
 		if !ok || now != number {
-			continue // it was stored, or removed again
+			continue
 		}
-		if err := p.b.DropGone(root); err != nil {
+		if err := p.indexBatch.DropFileRemoval(root); err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// maxChanges bounds how many changes gather for one batch, and touchChunk how
-// many uses one change notes.
+// maxChanges bounds the changes in one batch, and touchChunk the last uses in one change.
 const (
 	maxChanges = 4096
 	touchChunk = 512

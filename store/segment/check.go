@@ -8,13 +8,14 @@ import (
 	"allium/store/meta"
 )
 
-// Check reads one segment up to where it ended when the check began.
+// Check reads segment num up to where it ended when the check began, and reports its damage
+// through ReportLoss. It does nothing when num is not part of the log.
 func (s *Log) Check(ctx context.Context, num uint64) error {
-	if !s.use.has(num) {
+	if !s.usage.has(num) {
 		return nil
 	}
-	end := s.use.get(num).end
-	if at := s.use.where(); at.Seg == num {
+	end := s.usage.get(num).end
+	if at := s.usage.position(); at.Seg == num {
 		end = at.Off
 	}
 	f, err := s.fs.Open(s.path(num))
@@ -22,19 +23,22 @@ func (s *Log) Check(ctx context.Context, num uint64) error {
 		return err
 	}
 	defer f.Close()
-	size, h, ok, head, err := record.ReadHeader(patient{f})
+	size, h, ok, head, err := record.ReadSegmentHeader(tolerantFile{f})
 	if err != nil {
 		return err
 	}
-	d := meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: s.Name(num), Length: record.HeaderSize, Reason: "the header of a segment is damaged"}
+	d := meta.Damage{
+		Kind: meta.DamageLog, State: meta.DamageOpen, File: s.Name(num),
+		Length: record.SegmentHeaderSize, Reason: "the header of a segment is damaged",
+	}
 	if !ok {
-		if h, ok = record.MendHeader(head); !ok {
-			h, ok = record.HeaderFromRecord(patient{f})
+		if h, ok = record.MendSegmentHeader(head); !ok {
+			h, ok = record.SegmentHeaderFromRecord(tolerantFile{f})
 		}
 		if ok {
 			d.State = meta.DamageMended
 		}
-		s.Lost(num, d)
+		s.ReportLoss(num, d)
 		if !ok {
 			return nil
 		}
@@ -42,7 +46,7 @@ func (s *Log) Check(ctx context.Context, num uint64) error {
 	if end == 0 || end > size {
 		end = size
 	}
-	sc := record.NewReader(patient{f}, h, h.Size(), h.Batch, end)
+	sc := record.NewReader(tolerantFile{f}, h, h.Size(), h.LastBatch, end)
 	for n := 0; ; n++ {
 		_, body, _, err := sc.Next()
 		if err != nil {
@@ -55,16 +59,19 @@ func (s *Log) Check(ctx context.Context, num uint64) error {
 			return ctx.Err()
 		}
 	}
-	if !s.use.has(num) {
+	if !s.usage.has(num) {
 		return nil // it was retired, and its file may be used again
 	}
-	for _, x := range sc.Holes {
-		d.State, d.Offset, d.Length, d.Reason = meta.DamageMended, x.Off, x.Length, "a record cannot be read here; what the index needs of it is copied"
-		s.Lost(num, d)
+	lost := func(off, length int64, reason string) {
+		d.State, d.Offset, d.Length = meta.DamageMended, off, length
+		d.Reason = reason + "; what the index needs of it is copied"
+		s.ReportLoss(num, d)
 	}
-	if known := s.use.get(num).end; sc.End < known {
-		d.State, d.Offset, d.Length, d.Reason = meta.DamageMended, sc.End, known-sc.End, "the segment ends before it should; what the index needs of it is copied"
-		s.Lost(num, d)
+	for _, x := range sc.Holes {
+		lost(x.Off, x.Length, "a record cannot be read here")
+	}
+	if known := s.usage.get(num).end; sc.End < known {
+		lost(sc.End, known-sc.End, "the segment ends before it should")
 	}
 	return nil
 }

@@ -14,63 +14,66 @@ import (
 	"allium/store/meta"
 )
 
-// Compactor gives the space of removed objects back: it copies what is live out
-// of a sealed segment of which less than half is, or three quarters when space is
-// short, through the writer, and retires the file. It works on one segment at a time, and looks when it is
-// told that one qualifies.
+// Compactor gives back the space of removed objects. It copies the live records out of a
+// sealed segment through the writer, and retires the segment. A segment qualifies when less
+// than half of it is live, or less than three quarters when space is short. The Compactor
+// works on one segment at a time and waits for a signal that one qualifies.
 type Compactor struct {
-	s     *Log
-	log   *slog.Logger
-	rate  int64                  // bytes/s it may move
-	space func(need int64) error // no_space when there is none even for moves
-	short func() bool            // says that space is short: no pacing, and less is worth moving for
+	segments   *Log
+	log        *slog.Logger
+	rate       int64                  // bytes/s that it may move
+	checkSpace func(need int64) error // fails with no_space when there is no space even for moves
+	short      func() bool            // space is short: move at full speed, and from more segments
 
-	segments, copied, reclaimed atomic.Int64 // since the start
+	compacted, copied, reclaimed atomic.Int64 // segments and bytes since the start
 }
 
-// CompactOptions say how a log is compacted.
+// CompactOptions configure a Compactor. All fields must be set.
 type CompactOptions struct {
-	Log   *slog.Logger
-	Rate  int64                  // bytes/s that it may move
-	Space func(need int64) error // no_space when there is none even for moves
-	Short func() bool            // says that space is short: no pacing, and less is worth moving for
+	Log        *slog.Logger
+	Rate       int64                  // bytes/s that it may move
+	CheckSpace func(need int64) error // fails with no_space when there is no space even for moves
+	Short      func() bool            // space is short: move at full speed, and from more segments
 }
 
-// NewCompactor returns the compactor of a log, which Serve runs.
+// NewCompactor returns a compactor of s. Serve runs it.
 func NewCompactor(s *Log, o CompactOptions) *Compactor {
-	return &Compactor{s: s, log: o.Log, rate: o.Rate, space: o.Space, short: o.Short}
+	return &Compactor{segments: s, log: o.Log, rate: o.Rate, checkSpace: o.CheckSpace, short: o.Short}
 }
 
-// Stats returns how many segments were compacted since the start, the bytes that
-// were copied for that, and those that it gave back.
+// Stats returns how many segments were compacted since the start, how many bytes were
+// copied for that, and how many bytes it gave back.
 func (c *Compactor) Stats() (segments, copied, reclaimed int64) {
-	return c.segments.Load(), c.copied.Load(), c.reclaimed.Load()
+	return c.compacted.Load(), c.copied.Load(), c.reclaimed.Load()
 }
 
-// Coming returns how many bytes the compactor is about to give back. When space is
-// short, it is told to look.
-func (c *Compactor) Coming() int64 {
+// PendingBytes returns how many bytes compaction will give back. When that is not 0 and
+// space is short, it also wakes the compactor.
+func (c *Compactor) PendingBytes() int64 {
 	short := c.short()
-	n := c.s.use.wastedBytes(short)
+	n := c.segments.usage.reclaimableBytes(short)
 	if short && n > 0 {
-		nudge(c.s.tidy)
+		signal(c.segments.wakeCompactor)
 	}
 	return n
 }
 
 const (
 	moveBatch = 1 << 20 // bytes of records that are moved between two pauses
-	deadShare = 8       // what passing a record by costs, as a share of moving it
+	skipShare = 8       // skipping a record costs this fraction (1/8) of moving it
 
 	firstRetry = time.Second
 	lastRetry  = 5 * time.Minute
 
-	sealShare = 8                // the garbage for which the segment being written is ended early, as a share of a segment
-	sealIdle  = 30 * time.Second // in which the segment grew by no more than an 8th of that; else it fills up by itself
+	// The active segment is ended early when its garbage is at least 1/sealShare of a segment, and
+	// it grew by no more than 1/sealShare of that within sealIdle: otherwise it fills up by itself.
+	sealShare = 8
+	sealIdle  = 30 * time.Second
 )
 
-// Serve compacts until ctx is done. After an error, such as no_space, it waits
-// longer and longer, or until there is more to gain.
+// Serve compacts until ctx is done. After an error, such as no_space, it retries with
+// exponential back-off from firstRetry to lastRetry, and whenever another segment
+// qualifies.
 func (c *Compactor) Serve(ctx context.Context) {
 	wait := firstRetry
 	var again, idle <-chan time.Time
@@ -79,27 +82,28 @@ func (c *Compactor) Serve(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.s.tidy:
+		case <-c.segments.wakeCompactor:
 		case <-again:
 		case <-idle:
 			idle = nil
-			c.seal(then)
+			c.sealIdleTail(then)
 		}
-		if idle == nil && c.s.use.tailWasted() {
-			then, idle = c.s.use.where(), time.After(sealIdle)
+		if idle == nil && c.segments.usage.tailWorthSealing() {
+			then, idle = c.segments.usage.position(), time.After(sealIdle)
 		}
 		again = nil
-		if err := c.rescueAll(ctx); err != nil && ctx.Err() == nil {
-			c.log.Warn("what is left of damaged segments could not be copied; it is tried again", "err", err, "in", wait)
+		if err := c.rescueDamaged(ctx); err != nil && ctx.Err() == nil {
+			c.log.Warn("cannot copy what is left of damaged segments; trying again", "err", err, "in", wait)
 			again = time.After(wait)
 			wait = min(2*wait, lastRetry)
 		}
-		for num := c.next(); num != 0; num = c.next() {
+		for num := c.nextSegment(); num != 0; num = c.nextSegment() {
 			if err := c.compact(ctx, num); err != nil {
 				if ctx.Err() != nil {
 					return
 				}
-				c.log.Warn("a segment could not be compacted; it is tried again", "segment", record.FileName(num), "err", err, "in", wait)
+				c.log.Warn("cannot compact a segment; trying again",
+					"segment", record.FileName(num), "err", err, "in", wait)
 				again = time.After(wait)
 				wait = min(2*wait, lastRetry)
 				break
@@ -109,23 +113,24 @@ func (c *Compactor) Serve(ctx context.Context) {
 	}
 }
 
-// next is the segment to compact, 0 for none. While damage is open nothing is.
-func (c *Compactor) next() uint64 {
-	if open, _ := c.s.damage.Open(); open > 0 {
+// nextSegment returns the segment to compact, 0 for none. While there is open damage,
+// nothing is compacted.
+func (c *Compactor) nextSegment() uint64 {
+	if open, _ := c.segments.damage.Open(); open > 0 {
 		return 0
 	}
-	return c.s.use.worst(c.short())
+	return c.segments.usage.candidate(c.short())
 }
 
-// rescueAll copies what the index needs out of segments that are damaged, and
-// marks what cannot be read. Their files stay; a segment that is missing, in the
-// bucket too, is no longer part of the log then.
-func (c *Compactor) rescueAll(ctx context.Context) error {
-	nums := c.s.hurt.take()
+// rescueDamaged copies what the index needs out of damaged segments, and marks the objects
+// that cannot be read. The files stay. A segment that is missing, also from the bucket,
+// then leaves the log.
+func (c *Compactor) rescueDamaged(ctx context.Context) error {
+	nums := c.segments.damaged.drain()
 	for i, num := range nums {
-		if err := c.rescue(ctx, num); err != nil {
+		if err := c.rescueSegment(ctx, num); err != nil {
 			for _, num := range nums[i:] {
-				c.s.hurt.add(num)
+				c.segments.damaged.add(num)
 			}
 			return err
 		}
@@ -133,69 +138,69 @@ func (c *Compactor) rescueAll(ctx context.Context) error {
 	return nil
 }
 
-func (c *Compactor) rescue(ctx context.Context, num uint64) error {
-	m := &mover{write: c.s.move, c: c, ctx: ctx, num: num, most: min(moveBatch/2, c.s.size/8)}
+func (c *Compactor) rescueSegment(ctx context.Context, num uint64) error {
+	m := c.newMover(ctx, num)
 	var err error
-	if c.s.bucket != nil {
-		if m.shipped, err = c.s.bucket.HasSegment(num); err != nil {
+	if c.segments.bucket != nil {
+		if m.shipped, err = c.segments.bucket.HasSegment(num); err != nil {
 			return err
 		}
 	}
-	if err := m.sweepAll(); err != nil {
+	if err := m.moveIndexed(); err != nil {
 		return err
 	}
-	_, err = c.s.fs.Stat(c.s.path(num))
+	_, err = c.segments.fs.Stat(c.segments.path(num))
 	if m.shipped && errors.Is(err, fs.ErrNotExist) {
-		return nil // it comes back when the store opens and the bucket is there
+		return nil // the next start that reaches the bucket fetches it
 	}
-	if !errors.Is(err, fs.ErrNotExist) || num == c.s.use.where().Seg {
+	if !errors.Is(err, fs.ErrNotExist) || num == c.segments.usage.position().Seg {
 		return meta.ReadError(err)
 	}
-	if err := c.s.index.Sync(); err != nil {
+	if err := c.segments.index.Sync(); err != nil {
 		return err
 	}
-	if err := c.s.move([]*change{{kind: retireSegment, from: num}}); err != nil {
+	if err := c.segments.submitMoves([]*change{{kind: retireSegment, segment: num}}); err != nil {
 		return err
 	}
-	c.s.use.retire(num)
-	c.s.files.drop(num)
+	c.segments.usage.remove(num)
+	c.segments.files.drop(num)
 	return nil
 }
 
-// seal has the writer end the segment that it writes, when it has hardly grown
-// since then; if that is mostly garbage, it is compacted next. What is moved for
-// that is less than the garbage, and is not moved again before as much of it is
-// garbage: the segment that begins holds nothing else.
-func (c *Compactor) seal(then index.Position) {
-	now := c.s.use.where()
-	if now.Seg == 0 || now.Seg != then.Seg || now.Off-then.Off > c.s.size/sealShare/sealShare {
+// sealIdleTail has the writer end the active segment if it has hardly grown since then. If
+// it is mostly garbage, it is compacted next. This moves less than the garbage, and the
+// moved records are not moved again until as much of their new segment is garbage.
+func (c *Compactor) sealIdleTail(then index.Position) {
+	now := c.segments.usage.position()
+	if now.Seg == 0 || now.Seg != then.Seg || now.Off-then.Off > c.segments.segmentBytes/sealShare/sealShare {
 		return
 	}
-	_ = c.s.move([]*change{{kind: sealTail, from: now.Seg}}) // what fails is sticky, or is tried again
+	// An error is permanent and reported elsewhere, or the next call tries again.
+	_ = c.segments.submitMoves([]*change{{kind: sealActive, segment: now.Seg}})
 }
 
-// compact empties segment num and retires it.
+// compact moves the live records out of segment num and retires it.
 func (c *Compactor) compact(ctx context.Context, num uint64) error {
-	m := &mover{write: c.s.move, c: c, ctx: ctx, num: num, most: min(moveBatch/2, c.s.size/8)}
+	m := c.newMover(ctx, num)
 	if err := m.scan(); err != nil {
 		return err
 	}
-	if err := m.sweep(); err != nil {
+	if err := m.moveMissed(); err != nil {
 		return err
 	}
-	// Only when no crash can bring back an index that names the segment.
-	if err := c.s.index.Sync(); err != nil {
+	// After this sync, no index that a crash brings back names the segment.
+	if err := c.segments.index.Sync(); err != nil {
 		return err
 	}
-	size := c.s.use.get(num).size
-	if err := c.s.move([]*change{{kind: retireSegment, from: num}}); err != nil {
+	size := c.segments.usage.get(num).size
+	if err := c.segments.submitMoves([]*change{{kind: retireSegment, segment: num}}); err != nil {
 		return err
 	}
-	if err := c.s.retire(num, !c.short(), m.damaged); err != nil {
+	if err := c.segments.retireFile(num, !c.short(), m.damaged); err != nil {
 		return err
 	}
-	c.segments.Add(1)
-	c.copied.Add(m.total)
-	c.reclaimed.Add(size - m.total)
+	c.compacted.Add(1)
+	c.copied.Add(m.movedBytes)
+	c.reclaimed.Add(size - m.movedBytes)
 	return nil
 }

@@ -11,16 +11,16 @@ import (
 	"allium/store/segment/record"
 )
 
-// dir is the directory of the segments.
-type dir struct {
+// segmentDir is the directory of the segment files.
+type segmentDir struct {
 	fs   vfs.FS
-	root string
+	root string // path of the directory
 }
 
-func (d *dir) path(num uint64) string { return d.fs.PathJoin(d.root, record.FileName(num)) }
+func (d *segmentDir) path(num uint64) string { return d.fs.PathJoin(d.root, record.FileName(num)) }
 
-// List returns the numbers of the segments on disk, ascending.
-func (d *dir) List() ([]uint64, error) {
+// List returns the numbers of the segment files, ascending.
+func (d *segmentDir) List() ([]uint64, error) {
 	names, err := d.fs.List(d.root)
 	if err != nil {
 		return nil, meta.ReadError(err)
@@ -35,25 +35,25 @@ func (d *dir) List() ([]uint64, error) {
 	return nums, nil
 }
 
-// Name is a segment's file below the store's directory.
-func (d *dir) Name(num uint64) string { return fsys.DirSegments + "/" + record.FileName(num) }
+// Name returns the path of a segment's file relative to the store's directory.
+func (d *segmentDir) Name(num uint64) string { return fsys.DirSegments + "/" + record.FileName(num) }
 
-// OpenFile opens the file of a segment.
-func (d *dir) OpenFile(num uint64) (vfs.File, error) { return d.fs.Open(d.path(num)) }
+// OpenFile opens the file of a segment for reading. The caller closes it.
+func (d *segmentDir) OpenFile(num uint64) (vfs.File, error) { return d.fs.Open(d.path(num)) }
 
-// largePath is the file of a large object's bytes.
-func (d *dir) largePath(root b3.Root) string {
+// largePath returns the path of the file with a large object's bytes.
+func (d *segmentDir) largePath(root b3.Root) string {
 	name := root.Hex()
 	return d.fs.PathJoin(d.fs.PathDir(d.root), fsys.DirObjects, name[:2], name)
 }
 
-// renew gives a file a new epoch, durably.
-func (d *dir) renew(name string) error {
+// writeNewEpoch durably gives a file a header with a new epoch.
+func (d *segmentDir) writeNewEpoch(name string) error {
 	f, err := d.fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return meta.ReadError(err)
 	}
-	if err = record.WriteHeader(f, record.Header{Epoch: newEpoch()}); err == nil {
+	if err = record.WriteSegmentHeader(f, record.SegmentHeader{Epoch: newEpoch()}); err == nil {
 		err = f.SyncData()
 	}
 	if e := f.Close(); err == nil {
@@ -62,13 +62,13 @@ func (d *dir) renew(name string) error {
 	return meta.WriteError("write a segment", err)
 }
 
-// inspect returns the size of a spare file; ok is false when it has no header.
-func (d *dir) inspect(name string) (size int64, ok bool, err error) {
+// readSpare returns the size of a spare file. ok is false when it has no segment header.
+func (d *segmentDir) readSpare(name string) (size int64, ok bool, err error) {
 	f, err := d.fs.Open(name)
 	if err != nil {
 		return 0, false, meta.ReadError(err)
 	}
 	defer f.Close()
-	size, _, ok, _, err = record.ReadHeader(f)
+	size, _, ok, _, err = record.ReadSegmentHeader(f)
 	return size, ok, err
 }

@@ -18,118 +18,120 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// tail is the end of the log: the segment that takes the next batch. f is nil
-// before the first.
-type tail struct {
-	num   uint64
-	epoch uint64 // of its records
-	f     vfs.File
-	held  *handle // of f
-	end   int64   // of the last record
+// activeSegment is the segment at the end of the log, to which the next batch is appended.
+// f is nil when there is none.
+type activeSegment struct {
+	num    uint64
+	epoch  uint64 // of its records
+	f      vfs.File
+	handle *openFile // of f
+	end    int64     // offset behind the last record
 }
 
-// handles are open segments by number, most of them at a time. A file that is
-// dropped is closed when the last reader is done with it.
-type handles struct {
-	most int
+// openFiles caches up to max segment files that are open for reading. A file that leaves
+// the cache is closed when its last reader releases it.
+type openFiles struct {
+	max int
 
-	mu   sync.RWMutex
-	open map[uint64]*handle
+	mu    sync.RWMutex
+	files map[uint64]*openFile
 }
 
-type handle struct {
-	f     vfs.File
-	users atomic.Int64 // one of them the map
+// openFile is a file with a reference count.
+type openFile struct {
+	f    vfs.File
+	refs atomic.Int64 // one of them is the cache's
 }
 
-// newHandle is for one user.
-func newHandle(f vfs.File) *handle {
-	h := &handle{f: f}
-	h.users.Store(1)
+// newOpenFile returns f with one reference, the caller's.
+func newOpenFile(f vfs.File) *openFile {
+	h := &openFile{f: f}
+	h.refs.Store(1)
 	return h
 }
 
-func (h *handle) release() {
-	if h.users.Add(-1) == 0 {
+func (h *openFile) release() {
+	if h.refs.Add(-1) == 0 {
 		_ = h.f.Close() // every write was synced
 	}
 }
 
-// get returns a segment's file, to be released, or nil.
-func (h *handles) get(num uint64) *handle {
+// get returns a segment's file, which the caller releases, or nil.
+func (h *openFiles) get(num uint64) *openFile {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	f := h.open[num]
+	f := h.files[num]
 	if f != nil {
-		f.users.Add(1)
+		f.refs.Add(1)
 	}
 	return f
 }
 
-// keep takes f over, unless there are too many or another one was faster.
-func (h *handles) keep(num uint64, f *handle) bool {
+// add puts f in the cache and reports whether it did. It does not when the cache is full or
+// has num already.
+func (h *openFiles) add(num uint64, f *openFile) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.open == nil {
-		h.open = map[uint64]*handle{}
+	if h.files == nil {
+		h.files = map[uint64]*openFile{}
 	}
-	if len(h.open) >= h.most || h.open[num] != nil {
+	if len(h.files) >= h.max || h.files[num] != nil {
 		return false
 	}
-	f.users.Add(1)
-	h.open[num] = f
+	f.refs.Add(1)
+	h.files[num] = f
 	return true
 }
 
-// drop gives up the file of a segment that is gone.
-func (h *handles) drop(num uint64) {
+// drop removes segment num from the cache.
+func (h *openFiles) drop(num uint64) {
 	h.mu.Lock()
-	f := h.open[num]
-	delete(h.open, num)
+	f := h.files[num]
+	delete(h.files, num)
 	h.mu.Unlock()
 	if f != nil {
 		f.release()
 	}
 }
 
-// Close gives every file up.
-func (h *handles) Close() {
+// Close empties the cache.
+func (h *openFiles) Close() {
 	h.mu.Lock()
-	open := h.open
-	h.open = nil
+	open := h.files
+	h.files = nil
 	h.mu.Unlock()
 	for _, f := range open {
 		f.release()
 	}
 }
 
-// roll makes room for n bytes at the end of the log: where they do not fit the
-// segment, it begins the next, in a spare file if there is one.
+// roll begins the next segment if n bytes do not fit the active one. It takes a spare file
+// if there is one. final reports that the sync of the directory failed.
 func (s *Log) roll(n int64) (final bool, err error) {
-	if s.log.f != nil && s.log.end+n <= s.size {
+	if s.active.f != nil && s.active.end+n <= s.segmentBytes {
 		return false, nil
 	}
 	num := s.nextSeg
-	f, epoch, size := s.reuse(num)
+	f, epoch, size := s.reuseSpare(num)
 	if f == nil {
 		if f, epoch, err = s.create(num); err != nil {
 			return false, err
 		}
-		size = record.HeaderSize
+		size = record.SegmentHeaderSize
 	}
 	if err := fsys.SyncDir(s.fs, s.root); err != nil {
 		_ = f.Close()
 		return true, err
 	}
-	s.begin(num, epoch, f, record.HeaderSize, size)
+	s.activate(num, epoch, f, record.SegmentHeaderSize, size)
 	s.nextSeg++
 	return false, nil
 }
 
-// StartSegment ends the segment that is written and begins the next one, before
-// there is a writer.
+// StartSegment durably ends the active segment and begins the next one. It is called while
+// the store opens, before there is a writer.
 func (s *Log) StartSegment() error {
-	s.seal()
+	s.sealActive()
 	if _, err := s.roll(0); err != nil {
 		return err
 	}
@@ -140,21 +142,21 @@ func (s *Log) StartSegment() error {
 	if set == nil {
 		set = map[uint64]int64{}
 	}
-	set[s.log.num] = 0
-	return s.noteLog(index.Position{Seg: s.log.num, Off: s.log.end}, set)
+	set[s.active.num] = 0
+	return s.saveEnd(index.Position{Seg: s.active.num, Off: s.active.end}, set)
 }
 
-// noteLog writes down where the log ends, and its segments, durably.
-func (s *Log) noteLog(end index.Position, set map[uint64]int64) error {
+// saveEnd durably stores the end of the log and its segments in the index.
+func (s *Log) saveEnd(end index.Position, set map[uint64]int64) error {
 	b := s.index.NewBatch()
-	err := errors.Join(b.SetWatermark(end, s.number), b.SetSegments(set))
+	err := errors.Join(b.SetWatermark(end, s.batchNumber), b.SetSegments(set))
 	if err != nil {
 		return err
 	}
 	return b.Apply(true)
 }
 
-// create makes a new file for a segment.
+// create makes the file of a new segment.
 func (s *Log) create(num uint64) (f vfs.File, epoch uint64, err error) {
 	if f, err = s.fs.Create(s.path(num), vfs.WriteCategoryUnspecified); err != nil {
 		return nil, 0, meta.WriteError("begin a segment", err)
@@ -166,15 +168,14 @@ func (s *Log) create(num uint64) (f vfs.File, epoch uint64, err error) {
 	return f, epoch, nil
 }
 
-// writeHeader gives f an epoch that nobody can foresee: what was stored in the
-// file before, by whomever, is not taken for a record. It says where the log ends
-// until then.
+// writeHeader writes a segment header, which says where the log ends. Its random epoch
+// cannot be foreseen, so nothing that the file held before is taken for a record.
 func (s *Log) writeHeader(f vfs.File) (epoch uint64, err error) {
-	h := record.Header{Epoch: newEpoch(), Before: s.before, Batch: s.number}
-	if s.log.f != nil {
-		h.Before = index.Position{Seg: s.log.num, Off: s.log.end}
+	h := record.SegmentHeader{Epoch: newEpoch(), Before: s.lastEnd, LastBatch: s.batchNumber}
+	if s.active.f != nil {
+		h.Before = index.Position{Seg: s.active.num, Off: s.active.end}
 	}
-	return h.Epoch, record.WriteHeader(f, h)
+	return h.Epoch, record.WriteSegmentHeader(f, h)
 }
 
 func newEpoch() uint64 {
@@ -183,31 +184,30 @@ func newEpoch() uint64 {
 	return binary.LittleEndian.Uint64(p[:])
 }
 
-// begin makes f, of size bytes, the segment that is written from end on.
-func (s *Log) begin(num, epoch uint64, f vfs.File, end, size int64) {
-	s.seal()
-	held := newHandle(f)
-	s.log = tail{num: num, epoch: epoch, f: f, held: held, end: end}
-	s.files.keep(num, held)
-	s.zeros.begin(fsys.Bare(f), max(size, end), s.size)
-	s.use.begin(num, end, max(size, end), s.size/sealShare)
+// activate makes f, of size bytes, the active segment, to be written from end on.
+func (s *Log) activate(num, epoch uint64, f vfs.File, end, size int64) {
+	s.sealActive()
+	held := newOpenFile(f)
+	s.active = activeSegment{num: num, epoch: epoch, f: f, handle: held, end: end}
+	s.files.add(num, held)
+	s.zeros.begin(fsys.Bare(f), max(size, end), s.segmentBytes)
+	s.usage.beginTail(num, end, max(size, end), s.segmentBytes/sealShare)
 }
 
-// seal ends the segment that was written. It stays open for reading where there
-// is room.
-func (s *Log) seal() {
+// sealActive ends the active segment. Its file may stay open for reading.
+func (s *Log) sealActive() {
 	written := s.zeros.stop()
-	if s.log.f != nil && s.use.seal(max(written, s.log.end)) {
-		nudge(s.tidy)
+	if s.active.f != nil && s.usage.sealTail(max(written, s.active.end)) {
+		signal(s.wakeCompactor)
 	}
-	if s.log.f != nil {
-		s.log.held.release()
-		s.before = index.Position{Seg: s.log.num, Off: s.log.end}
+	if s.active.f != nil {
+		s.active.handle.release()
+		s.lastEnd = index.Position{Seg: s.active.num, Off: s.active.end}
 	}
-	s.log = tail{}
+	s.active = activeSegment{}
 }
 
-// Read returns a small object's bytes.
+// Read returns the bytes of a small object. It does not verify them.
 func (s *Log) Read(e meta.Entry) ([]byte, error) {
 	h, err := s.file(e.Seg)
 	if err != nil {
@@ -225,8 +225,8 @@ func (s *Log) Read(e meta.Entry) ([]byte, error) {
 	return nil, meta.ReadError(err)
 }
 
-// file returns the open file of a segment, to be released.
-func (s *Log) file(num uint64) (*handle, error) {
+// file returns the open file of a segment, which the caller releases.
+func (s *Log) file(num uint64) (*openFile, error) {
 	if h := s.files.get(num); h != nil {
 		return h, nil
 	}
@@ -237,27 +237,27 @@ func (s *Log) file(num uint64) (*handle, error) {
 	if err != nil {
 		return nil, meta.ReadError(err)
 	}
-	h := newHandle(f)
-	if s.files.keep(num, h) && !s.use.has(num) { // it was retired meanwhile
+	h := newOpenFile(f)
+	if s.files.add(num, h) && !s.usage.has(num) { // retired meanwhile
 		s.files.drop(num)
 	}
 	return h, nil
 }
 
-// Close gives the files up; serve has returned.
+// Close closes all files. Serve must have returned.
 func (s *Log) Close() {
-	s.seal()
+	s.sealActive()
 	s.files.Close()
-	s.end.Close()
+	s.tailFile.Close()
 }
 
-// shed closes the segments that nobody reads right now, and returns how many.
-func (h *handles) shed() int {
+// closeIdle closes the files that nobody is reading, and returns how many.
+func (h *openFiles) closeIdle() int {
 	h.mu.Lock()
-	var idle []*handle
-	for num, f := range h.open {
-		if f.users.Load() == 1 { // the map's; get adds one under the lock
-			delete(h.open, num)
+	var idle []*openFile
+	for num, f := range h.files {
+		if f.refs.Load() == 1 { // the cache's; get adds one under the lock
+			delete(h.files, num)
 			idle = append(idle, f)
 		}
 	}

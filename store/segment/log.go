@@ -17,112 +17,115 @@ import (
 	"allium/store/meta"
 )
 
-// Bucket is what the log asks and tells of a bucket that has the bytes of
-// large objects, and copies of the segments.
+// Bucket is the bucket that holds the bytes of large objects and copies of the segments.
+// The log tells it of removals.
 type Bucket interface {
-	// Remove adds to b that the bytes of root, which the log removes, are to be
-	// deleted in the bucket.
+	// Remove adds to b that the bucket's copy of root is to be deleted, as the log removes
+	// root.
 	Remove(b *index.Batch, root b3.Root) error
-	// HasSegment reports whether something of a segment is in the bucket.
+	// HasSegment reports whether the bucket has any part of segment num.
 	HasSegment(num uint64) (bool, error)
 }
 
-// Options say what a log works on. All but Bucket and Recovered must be set.
+// Options configure a log. All fields but Bucket and Recovered must be set.
 type Options struct {
 	FS     vfs.FS
-	Dir    string // of the store
+	Dir    string // the store's directory
 	Log    *slog.Logger
 	Clock  *meta.Clock
 	Index  *index.Index
 	Totals *meta.Totals
 	Damage *damage.List
-	Bucket Bucket // nil: large objects are files
+	Bucket Bucket // nil when large objects are files on disk
 
-	Space    func(need int64) error  // no_space when the disk is about to be full
-	SetAside func(name string) error // moves a file to quarantine/
+	CheckSpace func(need int64) error  // fails with no_space when need bytes do not fit the disk
+	Quarantine func(name string) error // moves a file to quarantine/
 
-	Batches *limits.Budget // bytes of small objects, of two batches
-	Changes *limits.Budget // bytes of everything else, likewise
-	Batch   int            // most bytes of a batch: half of the budget, as one fills while one is written
+	ObjectBudget *limits.Budget // bounds the bytes of waiting small objects; two batches fit
+	ChangeBudget *limits.Budget // bounds the bytes of waiting changes; two batches fit
+	MaxBatch     int            // largest batch in bytes: half a budget, as one fills while another is written
 
-	SegmentBytes int64 // at which a segment is closed
-	OpenFiles    int   // segments that are kept open for reading
-	ZeroAhead    int64 // most bytes of zeros ahead of the end; 0 turns it off
+	SegmentBytes int64 // size at which a segment is closed
+	OpenFiles    int   // most segments that are kept open for reading
+	MaxZeroAhead int64 // most bytes of zeros written ahead of the log's end; 0 turns them off
 
-	Recovered *atomic.Int64 // grows by one for each record and object that a recovery looks at
+	Recovered *atomic.Int64 // incremented for each record and object that opening reads
 }
 
-// Log is the log of everything that happened to the store, and holds the bytes of
-// small objects. One writer takes what is queued, writes it, syncs the segment and
-// enters it in the index.
+// Log is the write-ahead log of the store, which holds the bytes of small objects. Its
+// methods are safe for concurrent use after the opening: New, Recover, RestoreTotals or
+// Recount, FinishOpen, then Serve in a goroutine. Close ends it after Serve has returned.
 type Log struct {
 	*queue
-	dir
+	segmentDir
 
-	logger *slog.Logger
-	clock  *meta.Clock
-	index  *index.Index
-	space  func(need int64) error // no_space when the disk is about to be full
-	size   int64                  // at which a segment is closed
-	bucket Bucket                 // nil: large objects are files
+	logger       *slog.Logger
+	clock        *meta.Clock
+	index        *index.Index
+	checkSpace   func(need int64) error // fails with no_space when need bytes do not fit the disk
+	segmentBytes int64                  // size at which a segment is closed
+	bucket       Bucket                 // nil when large objects are files on disk
 
-	use   usage
-	files handles
-	room  spares
-	tidy  chan struct{} // tells the compactor to look
+	usage         usageTable
+	files         openFiles
+	spares        spares
+	wakeCompactor chan struct{}
 
-	damage    *damage.List
-	gone      uint64                  // the number of the last removal of a large object
-	setAside  func(name string) error // moves a file to quarantine
-	end       endFile                 // of the writer, but while the store opens
-	recovered *atomic.Int64           // records that opening has read
-	undone    []*change               // removals of what a crash cut, to be written before there is a writer
-	hurt      numbers                 // segments of which the index needs what may be gone
+	damage      *damage.List
+	lastRemoval uint64                  // number of the last removal of a large object
+	quarantine  func(name string) error // moves a file to quarantine/
+	tailFile    tailWriter              // used by the writer, and while the store opens
+	recovered   *atomic.Int64           // records and objects that opening has read
+	repairs     []*change               // removals of what a crash cut, to be written by FinishOpen
+	damaged     numberSet               // segments that lost something the index may need
 
-	// The writer's own.
-	log      tail
-	before   index.Position // where the log ends while no segment is written
-	number   uint64         // of the last batch
-	nextSeg  uint64
-	unsynced int64 // bytes of segments since the index was last synced
-	scratch  record.Builder
-	zeros    zeroer
+	// Only the writer uses these, after the log is open.
+	active      activeSegment
+	lastEnd     index.Position // where the log ends while no segment is active
+	batchNumber uint64         // of the last batch
+	nextSeg     uint64         // number of the next segment
+	unsynced    int64          // bytes written since the index was last synced
+	scratch     record.Builder // memory for the records of changes
+	zeros       zeroer
 }
 
-// indexSyncBytes bounds what a crash makes us replay.
+// indexSyncBytes is how many bytes of log are written between two syncs of the index. It
+// bounds the replay after a crash.
 const indexSyncBytes = 64 << 20
 
-// New returns a log, which Recover brings up to what is on disk.
+// New returns a log. Recover brings its index up to what is on disk.
 func New(o Options) *Log {
 	return &Log{
-		dir: dir{fs: o.FS, root: o.FS.PathJoin(o.Dir, fsys.DirSegments)}, logger: o.Log, clock: o.Clock, index: o.Index, queue: newQueue(o),
-		space: o.Space, size: o.SegmentBytes, bucket: o.Bucket, tidy: make(chan struct{}, 1), // bound: one kick
-		files: handles{most: o.OpenFiles}, zeros: zeroer{most: o.ZeroAhead},
-		damage: o.Damage, setAside: o.SetAside, recovered: o.Recovered,
+		segmentDir: segmentDir{fs: o.FS, root: o.FS.PathJoin(o.Dir, fsys.DirSegments)},
+		queue:      newQueue(o), logger: o.Log, clock: o.Clock, index: o.Index,
+		checkSpace: o.CheckSpace, segmentBytes: o.SegmentBytes, bucket: o.Bucket,
+		wakeCompactor: make(chan struct{}, 1), // one pending signal is enough
+		files:         openFiles{max: o.OpenFiles}, zeros: zeroer{maxAhead: o.MaxZeroAhead},
+		damage: o.Damage, quarantine: o.Quarantine, recovered: o.Recovered,
 	}
 }
 
-// Resume takes over what summary returned before an orderly close.
-func (s *Log) Resume(summary []byte) error {
-	use, err := decodeTotals(summary, s.count)
+// RestoreTotals sets the totals and the usage of segments from what EncodeTotals returned
+// before an orderly close. It saves the Recount.
+func (s *Log) RestoreTotals(encoded []byte) error {
+	use, err := decodeTotals(encoded, s.totals)
 	if err == nil {
-		s.use.reset(use)
+		s.usage.reset(use)
 	}
 	return err
 }
 
-// Summary returns what the next start needs not count; ok is false when it has to,
-// as a batch that failed may stand behind the watermark. There is no writer any
-// more.
-func (s *Log) Summary() (v []byte, ok bool) {
-	return encodeTotals(s.count, s.use.snapshot()), !s.stalled
+// EncodeTotals encodes the totals and the usage of segments for the next start. ok is false
+// when the next start has to count, as a failed batch may stand behind the watermark. The
+// writer must have returned.
+func (s *Log) EncodeTotals() (encoded []byte, ok bool) {
+	return encodeTotals(s.totals, s.usage.snapshot()), !s.stalled
 }
 
-// Recount counts what is in the index, and finds what each segment holds of it.
-// The tombstones of earlier are not found again: they count for nothing until
-// they are moved.
+// Recount counts the objects of the index and the live bytes of each segment. It does not
+// find the tombstones of earlier runs: they count as garbage until they are copied.
 func (s *Log) Recount() error {
-	segs, err := s.sizes()
+	segs, err := s.listUsage()
 	if err != nil {
 		return err
 	}
@@ -134,8 +137,8 @@ func (s *Log) Recount() error {
 	}
 	err = s.index.Entries(b3.Root{}, func(e meta.Entry) bool {
 		s.recovered.Add(1)
-		s.count.Add(e)
-		add(e.Seg, record.SizeOf(e))
+		s.totals.Add(e)
+		add(e.Seg, record.EntrySize(e))
 		return true
 	})
 	if err != nil {
@@ -145,29 +148,30 @@ func (s *Log) Recount() error {
 		add(seg, record.PinSize(p.Label))
 		return true
 	})
-	s.use.reset(segs)
+	s.usage.reset(segs)
 	return err
 }
 
-// Finish ends the opening of the log, before there is a writer: it marks in the
-// log what a crash cut, and gives a store of format 1 a record for every large
-// object and every pin, so that the log alone tells what is there.
-func (s *Log) Finish() error {
-	if n := len(s.undone); n > 0 {
-		if err := s.direct(s.undone); err != nil {
-			s.logger.Warn("what a crash cut could not be marked in the log; a new index would list it as damaged", "records", n, "err", err)
+// FinishOpen ends the opening of the log, before Serve starts. It records the removals of
+// what a crash cut. It also writes a record for every large object and pin of a format 1
+// store, so that the log alone is enough to rebuild the index.
+func (s *Log) FinishOpen() error {
+	if n := len(s.repairs); n > 0 {
+		if err := s.commitDirectly(s.repairs); err != nil {
+			s.logger.Warn("cannot record what the crash cut off; a rebuilt index would list it as damaged",
+				"records", n, "err", err)
 		}
 	}
-	nudge(s.tidy)
-	if whole, err := s.index.Whole(); whole || err != nil {
+	signal(s.wakeCompactor)
+	if whole, err := s.index.LogComplete(); whole || err != nil {
 		return err
 	}
-	m := &mover{write: s.direct, most: moveBatch / 2}
+	m := &mover{submit: s.commitDirectly, maxBytes: moveBatch / 2}
 	err := s.index.EachEntry(func(e meta.Entry) error {
 		if meta.Small(e.Size) || e.Seg != 0 {
 			return nil
 		}
-		return m.add(&change{kind: moveFile, e: e})
+		return m.add(&change{kind: moveFile, entry: e})
 	})
 	if err == nil {
 		err = s.index.EachPin(func(p meta.Pin, seg uint64) error {
@@ -183,50 +187,55 @@ func (s *Log) Finish() error {
 	if err != nil {
 		return fmt.Errorf("bring the store to format %d: %w", record.Version, err)
 	}
-	return s.index.SetWhole(true)
+	return s.index.SetLogComplete(true)
 }
 
-// Segments returns the segments that the log consists of, with the end of the last
-// record of each where that is known.
-func (s *Log) Segments() map[uint64]int64 { return s.use.logSet() }
+// Segments returns the segments of the log, each with the offset behind its last record, or
+// 0 when that is not known.
+func (s *Log) Segments() map[uint64]int64 { return s.usage.logEnds() }
 
-// Shed closes the segments that are open for reading and that nobody reads right
-// now, and returns how many.
-func (s *Log) Shed() int { return s.files.shed() }
+// CloseIdle closes the segment files that are open but not being read, and returns how many
+// it closed.
+func (s *Log) CloseIdle() int { return s.files.closeIdle() }
 
-// Usage is what a log takes on the disk.
+// Usage is the disk space that a log takes.
 type Usage struct {
-	Segments   int   // of the log
-	Bytes      int64 // of their files, and of spare ones
-	LiveBytes  int64 // of records that are needed
+	Segments   int   // segments of the log
+	Bytes      int64 // size of their files and of the spare files
+	LiveBytes  int64 // size of the records that are still needed
 	Spares     int   // files that are kept to become segments
-	SpareBytes int64 // of those
+	SpareBytes int64 // size of those
 }
 
-// Usage returns what the log takes.
-func (s *Log) Usage() Usage { return s.use.tell() }
+// Usage returns the disk space that the log takes.
+func (s *Log) Usage() Usage { return s.usage.total() }
 
-// CheckUse compares what is counted of segments with what the index needs of each.
-// Nothing goes on meanwhile. It is for tests.
-func (s *Log) CheckUse() error {
+// CheckUsage compares the counted live bytes of each segment with what the index needs.
+// Nothing else may run meanwhile. It is for tests.
+func (s *Log) CheckUsage() error {
 	live := map[uint64]int64{}
-	err := s.index.EachEntry(func(e meta.Entry) error { live[e.Seg] += record.SizeOf(e); return nil })
+	err := s.index.EachEntry(func(e meta.Entry) error { live[e.Seg] += record.EntrySize(e); return nil })
 	if err == nil {
-		err = s.index.EachPin(func(p meta.Pin, seg uint64) error { live[seg] += record.PinSize(p.Label); return nil })
+		err = s.index.EachPin(func(p meta.Pin, seg uint64) error {
+			live[seg] += record.PinSize(p.Label)
+			return nil
+		})
 	}
 	if err != nil {
 		return err
 	}
-	segs, sum := s.use.snapshot(), int64(0)
+	segs, sum := s.usage.snapshot(), int64(0)
 	for num, u := range segs {
 		if u.live != live[num] {
-			return fmt.Errorf("segment %s: %d bytes are counted as live, the index needs %d", record.FileName(num), u.live, live[num])
+			return fmt.Errorf("segment %s: %d bytes are counted as live, the index needs %d",
+				record.FileName(num), u.live, live[num])
 		}
-		sum += u.live + u.tombs
+		sum += u.live + u.tombstones
 		delete(live, num)
 	}
-	if told := s.Usage(); len(live) > 0 || told.Segments != len(segs) || told.LiveBytes != sum {
-		return fmt.Errorf("the index names segments that are not counted: %v; told is %+v of %d segments with %d bytes", live, told, len(segs), sum)
+	if total := s.Usage(); len(live) > 0 || total.Segments != len(segs) || total.LiveBytes != sum {
+		return fmt.Errorf("uncounted segments in the index: %v; usage %+v, counted %d segments with %d bytes",
+			live, total, len(segs), sum)
 	}
 	return nil
 }

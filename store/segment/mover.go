@@ -17,102 +17,115 @@ import (
 	"allium/store/meta"
 )
 
-// mover copies the live records of one segment.
+// mover copies the live records of one segment. FinishOpen uses one without a compactor,
+// which then only batches the moves.
 type mover struct {
-	write func([]*change) error // segments.move
-	c     *Compactor
-	ctx   context.Context // of one compaction
-	num   uint64
+	submit    func([]*change) error // commits the moves
+	compactor *Compactor
+	ctx       context.Context // of one compaction
+	num       uint64
 
-	list  []*change
-	bytes int64 // of list
-	most  int64 // bytes that are moved at once: a small part of a segment, or closing one early would waste it
-	seen  int64 // records queued
-	total int64 // bytes moved
+	list       []*change
+	bytes      int64 // of list
+	maxBytes   int64 // moved at once; a small part of a segment, as an oversized batch ends a segment early
+	queued     int64 // records added to list so far
+	movedBytes int64
 
-	damaged bool // part of the segment could not be read
-	shipped bool // the bucket has the segment, should it be missing here
+	damaged bool // a part of the segment could not be read
+	shipped bool // the bucket has the segment, in case it is missing here
 }
 
-// scan moves what it finds from the first record on.
+// newMover returns a mover of the records of segment num.
+func (c *Compactor) newMover(ctx context.Context, num uint64) *mover {
+	return &mover{
+		submit: c.segments.submitMoves, compactor: c, ctx: ctx, num: num,
+		maxBytes: min(moveBatch/2, c.segments.segmentBytes/8),
+	}
+}
+
+// scan reads the segment from the first record to the end and moves what is live.
 func (m *mover) scan() error {
-	f, err := m.c.s.fs.Open(m.c.s.path(m.num))
+	f, err := m.compactor.segments.fs.Open(m.compactor.segments.path(m.num))
 	if err != nil {
 		return meta.ReadError(err)
 	}
 	defer f.Close()
-	size, h, ok, head, err := record.ReadHeader(f)
+	size, h, ok, head, err := record.ReadSegmentHeader(f)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		if h, ok = record.MendHeader(head); !ok {
-			return m.hurt(meta.Damage{Length: size, Reason: "the header of a segment is damaged"}) // what the index has of it is found by sweep
+		if h, ok = record.MendSegmentHeader(head); !ok {
+			// moveMissed finds through the index what is needed.
+			return m.noteDamage(meta.Damage{Length: size, Reason: "the header of a segment is damaged"})
 		}
 	}
-	sc := record.NewReader(f, h, h.Size(), h.Batch, size)
-	for paced := int64(0); ; {
+	sc := record.NewReader(f, h, h.Size(), h.LastBatch, size)
+	for moved := int64(0); ; {
 		rec, body, off, err := sc.Next()
 		if err != nil {
 			return err
 		}
 		if body == nil {
-			return errors.Join(m.judge(sc), m.flush())
+			return errors.Join(m.noteHoles(sc), m.flush())
 		}
-		before := m.seen
-		if err := m.look(rec, body, off); err != nil {
+		before := m.queued
+		if err := m.moveRecord(rec, body, off); err != nil {
 			return err
 		}
-		paced += rec.Size() / deadShare
-		if m.seen > before {
-			paced += rec.Size()
+		moved += rec.Size() / skipShare
+		if m.queued > before {
+			moved += rec.Size()
 		}
-		if paced >= moveBatch {
-			if err := m.pace(paced); err != nil {
+		if moved >= moveBatch {
+			if err := m.throttle(moved); err != nil {
 				return err
 			}
-			paced = 0
+			moved = 0
 		}
 	}
 }
 
-// judge notes what could not be read of a segment. The index knows what of it is
-// needed, and sweep copies that; what is gone is removals, which a new index might
-// not know.
-func (m *mover) judge(sc *record.Reader) error {
+// noteHoles reports the places that could not be read. moveMissed copies what the index
+// needs of them. Only removals are lost, which a rebuilt index might not know.
+func (m *mover) noteHoles(sc *record.Reader) error {
 	for _, h := range sc.Holes {
 		if !h.Mended {
-			if err := m.hurt(meta.Damage{Offset: h.Off, Length: h.Length, Reason: "no record can be read here"}); err != nil {
+			d := meta.Damage{Offset: h.Off, Length: h.Length, Reason: "no record can be read here"}
+			if err := m.noteDamage(d); err != nil {
 				return err
 			}
 		}
 	}
-	if end := m.c.s.use.get(m.num).end; sc.End < end {
-		return m.hurt(meta.Damage{Offset: sc.End, Length: end - sc.End, Reason: "the segment ends before it should"})
+	if end := m.compactor.segments.usage.get(m.num).end; sc.End < end {
+		return m.noteDamage(meta.Damage{
+			Offset: sc.End, Length: end - sc.End, Reason: "the segment ends before it should",
+		})
 	}
 	return nil
 }
 
-// hurt notes damage of the segment, after which its file is kept.
-func (m *mover) hurt(d meta.Damage) error {
+// noteDamage reports damage of the segment, whose file is then kept in quarantine.
+func (m *mover) noteDamage(d meta.Damage) error {
 	m.damaged = true
-	d.Kind, d.State, d.File = meta.DamageLog, meta.DamageMended, m.c.s.Name(m.num)
+	d.Kind, d.State, d.File = meta.DamageLog, meta.DamageMended, m.compactor.segments.Name(m.num)
 	d.Reason += "; what the index needs was copied, and the file is kept"
-	m.c.s.damage.Add(d)
+	m.compactor.segments.damage.Add(d)
 	return nil
 }
 
-// pace waits until n more bytes may be moved.
-func (m *mover) pace(n int64) error {
-	if m.c.short() {
+// throttle waits for as long as moving n bytes may take. It does not wait when space is
+// short.
+func (m *mover) throttle(n int64) error {
+	if m.compactor.short() {
 		return m.ctx.Err()
 	}
-	return limits.Sleep(m.ctx, time.Duration(float64(n)/float64(m.c.rate)*float64(time.Second)))
+	return limits.Sleep(m.ctx, time.Duration(float64(n)/float64(m.compactor.rate)*float64(time.Second)))
 }
 
-// look decides what becomes of one record.
-func (m *mover) look(rec record.Record, body []byte, at int64) error {
-	x := m.c.s.index
+// moveRecord moves one record if it is needed.
+func (m *mover) moveRecord(rec record.Record, body []byte, at int64) error {
+	x := m.compactor.segments.index
 	switch rec.Kind {
 	case record.KindObject, record.KindFile:
 		e, ok, err := x.Get(rec.Root)
@@ -120,11 +133,11 @@ func (m *mover) look(rec record.Record, body []byte, at int64) error {
 			return err
 		}
 		if rec.Kind == record.KindFile {
-			return m.add(&change{kind: moveFile, e: e})
+			return m.add(&change{kind: moveFile, entry: e})
 		}
-		return m.object(e, body)
+		return m.moveObject(e, body)
 	case record.KindTombstone:
-		return m.add(&change{kind: moveTombstone, e: meta.Entry{Root: rec.Root}})
+		return m.add(&change{kind: moveTombstone, entry: meta.Entry{Root: rec.Root}})
 	case record.KindPin:
 		if p, ok := rec.Pin(body); ok {
 			return m.add(&change{kind: movePin, pin: p})
@@ -135,70 +148,74 @@ func (m *mover) look(rec record.Record, body []byte, at int64) error {
 		}
 		label, ok := rec.Unpin(body)
 		if !ok {
-			return m.hurt(meta.Damage{Offset: at, Length: int64(len(body)), Roots: []b3.Root{rec.Root}, Reason: "the label of a pin that was removed is damaged"})
+			return m.noteDamage(meta.Damage{
+				Offset: at, Length: int64(len(body)), Roots: []b3.Root{rec.Root},
+				Reason: "the label of a dropped pin is damaged",
+			})
 		}
 		return m.add(&change{kind: moveUnpin, pin: meta.Pin{Root: rec.Root, Label: label}})
 	}
 	return nil
 }
 
-// object moves a small object. One that is damaged is marked and left behind.
-func (m *mover) object(e meta.Entry, body []byte) error {
+// moveObject moves a small object. It marks a damaged one corrupt and leaves it behind.
+func (m *mover) moveObject(e meta.Entry, body []byte) error {
 	if b3.Sum(body) == e.Root {
-		return m.add(&change{kind: moveObject, e: e, body: append([]byte(nil), body...)})
+		return m.add(&change{kind: moveObject, entry: e, body: append([]byte(nil), body...)})
 	}
-	m.c.log.Warn("an object was found damaged when its segment was compacted", "root", e.Root)
-	return m.c.s.do(&change{kind: changeMark, e: e, on: true})
+	m.compactor.log.Warn("found a damaged object while compacting its segment", "root", e.Root)
+	return m.compactor.segments.submit(&change{kind: changeMark, entry: e, corrupt: true})
 }
 
-// add queues a move.
+// add queues a move, and commits the queue when it is full.
 func (m *mover) add(c *change) error {
-	c.from = m.num
-	m.seen++
+	c.segment = m.num
+	m.queued++
 	m.list = append(m.list, c)
-	if m.bytes += c.size(); m.bytes >= m.most || len(m.list) >= maxChanges {
+	if m.bytes += c.size(); m.bytes >= m.maxBytes || len(m.list) >= maxChanges {
 		return m.flush()
 	}
 	return nil
 }
 
-// flush moves what was queued.
+// flush commits the queued moves.
 func (m *mover) flush() error {
 	if len(m.list) == 0 {
 		return nil
 	}
-	if m.c != nil {
+	if m.compactor != nil {
 		if err := m.ctx.Err(); err != nil {
 			return err
 		}
-		if err := m.c.space(m.bytes); err != nil {
+		if err := m.compactor.checkSpace(m.bytes); err != nil {
 			return err
 		}
 	}
-	if err := m.write(m.list); err != nil {
+	if err := m.submit(m.list); err != nil {
 		return err
 	}
 	for _, c := range m.list {
-		if c.did {
-			m.total += c.size()
+		if c.applied {
+			m.movedBytes += c.size()
 		}
 	}
 	m.list, m.bytes = nil, 0
 	return nil
 }
 
-// sweep moves what the scan could not reach, as a header on the way is damaged:
-// it is found through the index.
-func (m *mover) sweep() error {
-	if m.c.s.use.get(m.num).live <= 0 {
+// moveMissed moves what scan could not reach because of damage. It finds the objects and
+// pins through the index.
+func (m *mover) moveMissed() error {
+	if m.compactor.segments.usage.get(m.num).live <= 0 {
 		return nil
 	}
-	return m.sweepAll()
+	return m.moveIndexed()
 }
 
-// sweepAll is sweep for a segment that may be missing.
-func (m *mover) sweepAll() error {
-	f, err := m.c.s.fs.Open(m.c.s.path(m.num))
+// moveIndexed moves everything that the index has in the segment, whose file may be
+// missing.
+func (m *mover) moveIndexed() error {
+	f, err := m.compactor.segments.fs.Open(m.compactor.segments.path(m.num))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f = nil
@@ -207,11 +224,11 @@ func (m *mover) sweepAll() error {
 	default:
 		defer f.Close()
 	}
-	err = m.c.s.index.EachEntry(func(e meta.Entry) error { return m.rescue(f, e) })
+	err = m.compactor.segments.index.EachEntry(func(e meta.Entry) error { return m.moveEntry(f, e) })
 	if err != nil {
 		return err
 	}
-	err = m.c.s.index.EachPin(func(p meta.Pin, seg uint64) error {
+	err = m.compactor.segments.index.EachPin(func(p meta.Pin, seg uint64) error {
 		if seg != m.num {
 			return nil
 		}
@@ -223,13 +240,13 @@ func (m *mover) sweepAll() error {
 	return m.flush()
 }
 
-// rescue moves e when it is in the segment.
-func (m *mover) rescue(f vfs.File, e meta.Entry) error {
+// moveEntry moves e if it is in the segment. f is nil when the file is missing.
+func (m *mover) moveEntry(f vfs.File, e meta.Entry) error {
 	if err := m.ctx.Err(); err != nil || e.Seg != m.num {
 		return err
 	}
 	if !meta.Small(e.Size) {
-		return m.add(&change{kind: moveFile, e: e})
+		return m.add(&change{kind: moveFile, entry: e})
 	}
 	if f == nil && m.shipped {
 		return nil
@@ -244,7 +261,7 @@ func (m *mover) rescue(f vfs.File, e meta.Entry) error {
 		body = nil
 	}
 	if e.Corrupt && (body == nil || b3.Sum(body) != e.Root) {
-		return nil // stays behind, as it was
+		return nil // known to be corrupt: it is left behind
 	}
-	return m.object(e, body)
+	return m.moveObject(e, body)
 }

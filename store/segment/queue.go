@@ -12,75 +12,79 @@ import (
 	"allium/store/segment/record"
 )
 
-// queue is what waits for the writer. Any number of puts append to the current
-// batch, other operations to the queued changes; the writer takes both and settles
-// their tickets, while the next ones gather.
+// queue holds what waits for the writer. Puts append to the current objectBatch, other
+// operations to the queued changes. The writer takes both and settles their tickets while
+// the next ones fill.
 //
-// A batch that could not be written goes back in front of the next one, so that
-// a deferred object is lost only with the process, and a flush after space was
-// made succeeds. Changes that could not be written are dropped: the caller was
-// told. A failed sync is different: what is on disk is unknown, so it is never
-// tried again and the queue takes no more.
+// An object batch that could not be written is put in front of the next one. A deferred
+// object is therefore lost only with the process, and a Flush after space was made
+// succeeds. Changes that could not be written are dropped, and their callers get the error.
+// After a failed sync the content of the disk is unknown: the sync is never repeated and
+// the queue refuses everything.
 type queue struct {
-	count  *meta.Totals
-	budget *limits.Budget // bytes of batches
-	most   int            // bytes of a batch; half the budget, as one fills while one is written
-	orders *limits.Budget // bytes of changes
-	kick   chan struct{}  // tells the writer to look
+	totals       *meta.Totals
+	objectBudget *limits.Budget // bytes of objects
+	maxBatch     int            // largest object batch in bytes: half a budget, as one fills and one is written
+	changeBudget *limits.Budget // bytes of changes
+	wakeWriter   chan struct{}
 
 	mu             sync.Mutex
-	current        *batch               // being filled
-	committing     *batch               // with the writer, nil when there is none
-	spare          *batch               // memory for the next one
-	queued         *changes             // being filled
-	moves          *changes             // of the compactor, waiting for their turn
-	turn           bool                 // the moves are next
-	stalled        bool                 // the last batch could not be written
-	failed         error                // sticky
-	ended          bool                 // there is no writer any more
-	uncertainRoots map[b3.Root]struct{} // roots of removals in what failed
-	isUncertain    atomic.Bool          // it failed: look at uncertainRoots
+	current        *objectBatch         // being filled
+	committing     *objectBatch         // taken by the writer; nil when there is none
+	spareBatch     *objectBatch         // memory for the next current
+	queuedChanges  *changeBatch         // being filled
+	queuedMoves    *changeBatch         // of the compactor; nil when there is none
+	movesNext      bool                 // the writer takes the moves next
+	stalled        bool                 // the last batch with objects could not be written
+	failed         error                // refuses everything; set once
+	writerDone     bool                 // the writer has returned
+	uncertainRoots map[b3.Root]struct{} // removals of the batch whose outcome is unknown
+	anyUncertain   atomic.Bool          // uncertainRoots is set
 }
 
 func newQueue(o Options) *queue {
 	return &queue{
-		count: o.Totals, budget: o.Batches, most: o.Batch, orders: o.Changes,
-		current: newBatch(), queued: newChanges(), kick: make(chan struct{}, 1), // bound: one kick
+		totals: o.Totals, objectBudget: o.ObjectBudget, maxBatch: o.MaxBatch, changeBudget: o.ChangeBudget,
+		current: newObjectBatch(), queuedChanges: newChangeBatch(),
+		wakeWriter: make(chan struct{}, 1), // one pending signal is enough
 	}
 }
 
-// Put appends p, which hashes to root and is not in the index, and waits for
-// the commit unless deferred. isNew is false when somebody else's put of it is
-// under way.
-func (q *queue) Put(ctx context.Context, root b3.Root, p []byte, deferred bool, counted func()) (isNew bool, err error) {
+// Put stores p, a small object that hashes to root and is not in the index. Unless deferred
+// is set, it waits for the commit or for ctx. It waits for space in the batch in both
+// cases. isNew is false when another put of root is in progress. counted is called after
+// the object is added to the totals.
+func (q *queue) Put(
+	ctx context.Context, root b3.Root, p []byte, deferred bool, counted func(),
+) (isNew bool, err error) {
 	for {
-		a := q.append(root, p, deferred)
+		a := q.appendObject(root, p, deferred)
 		if a.isNew {
 			counted()
 		}
-		if a.ready {
+		if a.wakeWriter {
 			q.wake()
 		}
 		if a.err != nil || a.wait == nil {
 			return a.isNew, a.err
 		}
-		if err := await(ctx, a.wait); err != nil || !a.full {
+		if err := awaitTicket(ctx, a.wait); err != nil || !a.retry {
 			return a.isNew, err
 		}
 	}
 }
 
-// appended is how an append went.
+// appended is the outcome of appendObject.
 type appended struct {
-	isNew bool    // a record was added
-	ready bool    // the writer has something to do
-	wait  *ticket // of the batch that decides, nil when nobody needs to wait
-	full  bool    // nothing was added: come back after the wait
-	err   error
+	isNew      bool    // a record was added
+	wakeWriter bool    // the writer must be woken
+	wait       *ticket // of the batch to wait for; nil when the caller need not wait
+	retry      bool    // the batch is full and nothing was added: try again after the wait
+	err        error
 }
 
-// append adds a record to the current batch, unless it is on its way already.
-func (q *queue) append(root b3.Root, p []byte, deferred bool) (a appended) {
+// appendObject adds a record to the current batch, unless root is in it or being committed.
+func (q *queue) appendObject(root b3.Root, p []byte, deferred bool) (a appended) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.failed != nil {
@@ -94,50 +98,51 @@ func (q *queue) append(root b3.Root, p []byte, deferred bool) (a appended) {
 	}
 	b := q.current
 	if !b.has(root) {
-		n := record.HeadSize + len(p)
-		if b.Len()+n > q.most && b.Len() > 0 {
+		n := record.RecordHeaderSize + len(p)
+		if b.Len()+n > q.maxBatch && b.Len() > 0 {
 			b.urgent = true
-			return appended{wait: b.ticket, full: true, ready: true}
+			return appended{wait: b.ticket, retry: true, wakeWriter: true}
 		}
-		if err := q.budget.TryAcquire(int64(n)); err != nil {
+		if err := q.objectBudget.TryAcquire(int64(n)); err != nil {
 			if q.committing == nil {
-				return appended{err: err} // cannot be: two batches fill the budget
+				return appended{err: err} // impossible: two batches fit the budget
 			}
-			return appended{wait: q.committing.ticket, full: true} // it had to be tried twice, and grew
+			// The batch being committed grew when its first attempt failed.
+			return appended{wait: q.committing.ticket, retry: true}
 		}
 		b.add(root, p)
-		b.taken += int64(n)
-		b.load.Add(int64(len(p)))
-		q.count.Pend(int64(len(p)))
+		b.reserved += int64(n)
+		b.pending.Add(int64(len(p)))
+		q.totals.Pend(int64(len(p)))
 		a.isNew = true
 	}
 	if !deferred || q.stalled {
 		b.urgent = true
 		a.wait = b.ticket
 	}
-	a.ready = b.urgent || b.Len() >= q.most/2
+	a.wakeWriter = b.urgent || b.Len() >= q.maxBatch/2
 	return a
 }
 
-// do has the writer carry out changes, in one batch of at most most/2 bytes,
-// and waits until they are durable. What they did is in them. It cannot be
-// given up: who asks needs to know how it went.
-func (q *queue) do(cs ...*change) error {
+// submit has the writer commit changes and waits until they are durable. It has no context,
+// as the caller must learn the outcome. Afterwards change.applied says which changes had an
+// effect. The changes must fit one batch: at most maxBatch/2 bytes and maxChanges.
+func (q *queue) submit(cs ...*change) error {
 	for {
-		t, full, err := q.order(cs)
+		t, retry, err := q.enqueue(cs)
 		if err != nil {
 			return err
 		}
 		q.wake()
-		if <-t.done; !full {
+		if <-t.done; !retry {
 			return t.err
 		}
 	}
 }
 
-// order adds cs to the queued changes; full says that there is no room, and to
-// come back after the ticket.
-func (q *queue) order(cs []*change) (t *ticket, full bool, err error) {
+// enqueue adds cs to the queued changes. When retry is set they did not fit, and the caller
+// tries again after the ticket.
+func (q *queue) enqueue(cs []*change) (t *ticket, retry bool, err error) {
 	n := int64(0)
 	for _, c := range cs {
 		n += c.size()
@@ -147,26 +152,27 @@ func (q *queue) order(cs []*change) (t *ticket, full bool, err error) {
 	if q.failed != nil {
 		return nil, false, q.failed
 	}
-	if q.ended {
+	if q.writerDone {
 		return nil, false, meta.ErrDraining
 	}
-	c := q.queued
-	if len(c.list) > 0 && (c.bytes+n > int64(q.most/2) || len(c.list)+len(cs) > maxChanges) {
+	c := q.queuedChanges
+	if len(c.list) > 0 && (c.bytes+n > int64(q.maxBatch/2) || len(c.list)+len(cs) > maxChanges) {
 		return c.ticket, true, nil
 	}
-	if err := q.orders.TryAcquire(n); err != nil {
-		return nil, false, err // cannot be: two batches fill the budget
+	if err := q.changeBudget.TryAcquire(n); err != nil {
+		return nil, false, err // impossible: two batches fit the budget
 	}
 	c.list = append(c.list, cs...)
 	c.bytes += n
 	return c.ticket, false, nil
 }
 
-// move is do for the compactor, whose changes take turns with everybody's.
-func (q *queue) move(cs []*change) error {
-	m := newChanges()
+// submitMoves is submit for the compactor. The writer alternates between its changes and
+// all others.
+func (q *queue) submitMoves(cs []*change) error {
+	m := newChangeBatch()
 	m.list = cs
-	if err := q.queueMoves(m); err != nil {
+	if err := q.enqueueMoves(m); err != nil {
 		return err
 	}
 	q.wake()
@@ -174,16 +180,16 @@ func (q *queue) move(cs []*change) error {
 	return m.ticket.err
 }
 
-func (q *queue) queueMoves(m *changes) error {
+func (q *queue) enqueueMoves(m *changeBatch) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.failed == nil {
-		q.moves = m
+		q.queuedMoves = m
 	}
 	return q.failed
 }
 
-func await(ctx context.Context, t *ticket) error {
+func awaitTicket(ctx context.Context, t *ticket) error {
 	select {
 	case <-t.done:
 		return t.err
@@ -192,29 +198,30 @@ func await(ctx context.Context, t *ticket) error {
 	}
 }
 
-// wake makes the writer look at what is queued.
-func (q *queue) wake() { nudge(q.kick) }
+// wake makes the writer look at the queue.
+func (q *queue) wake() { signal(q.wakeWriter) }
 
-func nudge(kick chan struct{}) {
+// signal sends to ch, a channel with a buffer of one, unless a signal is pending.
+func signal(ch chan<- struct{}) {
 	select {
-	case kick <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }
 
-// Flush waits until every object that was appended before is committed.
+// Flush waits until every object that was appended before is committed, or ctx is done.
 func (q *queue) Flush(ctx context.Context) error {
-	t, err := q.latest()
+	t, err := q.lastTicket()
 	if t == nil {
 		return err
 	}
 	q.wake()
-	return await(ctx, t)
+	return awaitTicket(ctx, t)
 }
 
-// latest returns the ticket of the last batch that holds anything, nil for
-// none.
-func (q *queue) latest() (*ticket, error) {
+// lastTicket returns the ticket of the last batch that holds objects, nil for none. It
+// makes the current batch urgent.
+func (q *queue) lastTicket() (*ticket, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
@@ -229,28 +236,30 @@ func (q *queue) latest() (*ticket, error) {
 	return nil, nil
 }
 
-// Failure is the sticky error of the log.
+// Failure returns the error after which the log refuses every change, nil while it accepts
+// them.
 func (q *queue) Failure() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.failed
 }
 
-// Freeze makes the log take nothing more.
+// Freeze makes the log refuse every change with err. It is called once, in place of Serve.
 func (q *queue) Freeze(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.failed = err
-	for _, t := range []*ticket{q.current.ticket, q.queued.ticket} {
+	for _, t := range []*ticket{q.current.ticket, q.queuedChanges.ticket} {
 		t.err = err
 		close(t.done)
 	}
 }
 
-// Uncertain returns the error that ended the log when it leaves unknown whether
-// root was removed: the next start may find that it was.
-func (q *queue) Uncertain(root b3.Root) error {
-	if !q.isUncertain.Load() {
+// UncertainRemoval returns the error that ended the log if the removal of root was in the
+// batch whose outcome is unknown: the next start may find root removed. Otherwise it
+// returns nil.
+func (q *queue) UncertainRemoval(root b3.Root) error {
+	if !q.anyUncertain.Load() {
 		return nil
 	}
 	q.mu.Lock()
@@ -261,21 +270,22 @@ func (q *queue) Uncertain(root b3.Root) error {
 	return nil
 }
 
-// refuse settles what comes after the writer.
-func (q *queue) refuse() {
+// refuseChanges makes the queue refuse changes, as the writer returns.
+func (q *queue) refuseChanges() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ended = true
-	t := q.queued.ticket
+	q.writerDone = true
+	t := q.queuedChanges.ticket
 	t.err = meta.ErrDraining
-	if q.failed == nil { // else it is settled
+	if q.failed == nil { // otherwise finishBatch closed it
 		close(t.done)
 	}
 }
 
-// take returns what it is time to write. The putters that were just woken append
-// first, so that they share a sync.
-func (q *queue) take(last bool) (f commitBatch, ok bool) {
+// takeBatch returns what the writer commits next. It yields first, so that putters whose
+// batch just finished append and share the sync. last is set once, when the writer is about
+// to return.
+func (q *queue) takeBatch(last bool) (f commitBatch, ok bool) {
 	runtime.Gosched()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -283,28 +293,28 @@ func (q *queue) take(last bool) (f commitBatch, ok bool) {
 		return commitBatch{}, false
 	}
 	b := q.current
-	ready := b.Len() > 0 && (b.urgent || last || b.Len() >= q.most/2 && !q.stalled)
-	if q.moves != nil && (q.turn || !ready && len(q.queued.list) == 0) {
-		f.changes, q.moves, q.turn = q.moves, nil, false
+	ready := b.Len() > 0 && (b.urgent || last || b.Len() >= q.maxBatch/2 && !q.stalled)
+	if q.queuedMoves != nil && (q.movesNext || !ready && len(q.queuedChanges.list) == 0) {
+		f.changes, q.queuedMoves, q.movesNext = q.queuedMoves, nil, false
 		return f, true
 	}
-	q.turn = true
+	q.movesNext = true
 	if ready {
 		f.objects = b
-		q.committing, q.current, q.spare = b, q.spare, nil
+		q.committing, q.current, q.spareBatch = b, q.spareBatch, nil
 		if q.current == nil {
-			q.current = newBatch()
+			q.current = newObjectBatch()
 		}
 	}
-	if len(q.queued.list) > 0 {
-		f.changes, q.queued = q.queued, newChanges()
+	if len(q.queuedChanges.list) > 0 {
+		f.changes, q.queuedChanges = q.queuedChanges, newChangeBatch()
 	}
 	return f, ready || f.changes != nil
 }
 
-// settle ends a commit batch: refused is why its objects were left out, err why
-// nothing of it was written.
-func (q *queue) settle(f commitBatch, refused error, final bool, err error) {
+// finishBatch settles the tickets of a batch. refused is why its objects were left out; err
+// is why nothing of it took effect, and when final is set, its outcome is unknown.
+func (q *queue) finishBatch(f commitBatch, refused error, final bool, err error) {
 	if err != nil {
 		refused = err
 	}
@@ -313,7 +323,7 @@ func (q *queue) settle(f commitBatch, refused error, final bool, err error) {
 	q.mu.Lock()
 	q.committing = nil
 	if c := f.changes; c != nil {
-		q.orders.Release(c.bytes)
+		q.changeBudget.Release(c.bytes)
 		c.ticket.err = err
 		tickets = append(tickets, c.ticket)
 	}
@@ -322,26 +332,26 @@ func (q *queue) settle(f commitBatch, refused error, final bool, err error) {
 		tickets = append(tickets, b.ticket)
 		q.stalled = refused != nil
 		if refused == nil {
-			q.budget.Release(b.taken)
-			q.count.Settle(b.load)
+			q.objectBudget.Release(b.reserved)
+			q.totals.Settle(b.pending)
 			b.reset()
-			q.spare = b
+			q.spareBatch = b
 		} else if !final {
-			b.absorb(q.current)
+			b.appendBatch(q.current)
 			q.current = b
 		}
 	}
 	if final {
 		q.failed = err
 		q.uncertainRoots = f.changes.removals()
-		q.isUncertain.Store(true)
-		for _, t := range []*ticket{q.current.ticket, q.queued.ticket, q.moves.waiting()} {
+		q.anyUncertain.Store(true)
+		for _, t := range []*ticket{q.current.ticket, q.queuedChanges.ticket, q.queuedMoves.ticketOrNil()} {
 			if t != nil {
 				t.err = err
 				tickets = append(tickets, t)
 			}
 		}
-		q.moves = nil
+		q.queuedMoves = nil
 	}
 	q.mu.Unlock()
 	for _, t := range tickets {
@@ -349,22 +359,22 @@ func (q *queue) settle(f commitBatch, refused error, final bool, err error) {
 	}
 }
 
-// removals are the roots that c would remove.
-func (c *changes) removals() map[b3.Root]struct{} {
+// removals returns the roots that c removes. c may be nil.
+func (c *changeBatch) removals() map[b3.Root]struct{} {
 	roots := map[b3.Root]struct{}{}
 	if c == nil {
 		return roots
 	}
 	for _, x := range c.list {
 		if x.kind == changeRemove {
-			roots[x.e.Root] = struct{}{}
+			roots[x.entry.Root] = struct{}{}
 		}
 	}
 	return roots
 }
 
-// waiting is the ticket of c, if there is one.
-func (c *changes) waiting() *ticket {
+// ticketOrNil returns the ticket of c, and nil for a nil c.
+func (c *changeBatch) ticketOrNil() *ticket {
 	if c == nil {
 		return nil
 	}

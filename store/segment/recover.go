@@ -18,51 +18,51 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// recovery brings the index up to the log when a store is opened: after an
-// orderly close there is nothing to do but to look whether the segments are
-// there; otherwise what follows the watermark is entered in the index, and with
-// an index that is new everything is. Everything that was acknowledged is there,
-// perhaps followed by the torn rest of a batch that was not.
+// recovery brings the index up to the log when a store opens. After an orderly close it
+// only checks that the segments are there. Otherwise it enters in the index what follows
+// the watermark, or the whole log when the index is new. Afterwards the index has
+// everything that was acknowledged, and possibly readable records of a torn batch that was
+// not.
 //
-// The torn rest is all that may be missing without a word. It is part of the last
-// batch of the log, and behind the watermark. Any other place where no record can
-// be read is damage; so is a segment that is missing, or shorter than the index or
-// the segment after it say.
+// Only a torn batch may be incomplete without a damage report. It is the last batch of the
+// log and behind the watermark. Any other place where no record parses is damage. So is a
+// segment that is missing, or shorter than the index or the next segment says.
 type recovery struct {
-	s    *Log
-	ctx  context.Context // of the opening
-	anew bool            // the index is new: everything is read
-	tell func()          // after each segment
+	s          *Log
+	ctx        context.Context // of the opening
+	indexIsNew bool            // the index is empty, so the whole log is replayed
+	progress   func()          // called after each segment; may be nil
 
-	set   map[uint64]int64 // segments that the log consists of, and their ends
-	mark  index.Position   // the watermark
-	tail  index.Position   // where the log ended for certain, when that is known
-	found []foundSegment
-	names map[uint64]bool // of the segments on disk
+	ends      map[uint64]int64 // the segments of the log and their ends
+	watermark index.Position   // the log up to here is in the index
+	tailEnd   index.Position   // what FileTail says; zero when unknown
+	scanned   []scannedSegment // ascending
+	onDisk    map[uint64]bool  // numbers of the segment files
 
 	replay
 }
 
-// foundSegment is a segment that was read.
-type foundSegment struct {
-	num  uint64
-	h    record.Header
-	from int64 // where the reading began
-	want int64 // where it ends at the least
-	scan *record.Reader
+// scannedSegment is a segment whose records were read.
+type scannedSegment struct {
+	num    uint64
+	header record.SegmentHeader
+	minEnd int64 // lowest offset at which it can end
+	reader *record.Reader
 }
 
-// Recover brings the index up to the log and finds where the log goes on.
-func (s *Log) Recover(ctx context.Context, clean, anew bool, tell func()) error {
-	r := &recovery{s: s, ctx: ctx, anew: anew, tell: tell}
+// Recover brings the index up to the log and finds where to append. clean reports that the
+// store was closed in order, indexIsNew that the index is empty. progress may be nil; it is
+// called after each segment that was read.
+func (s *Log) Recover(ctx context.Context, clean, indexIsNew bool, progress func()) error {
+	r := &recovery{s: s, ctx: ctx, indexIsNew: indexIsNew, progress: progress}
 	r.replay.s = s
-	if err := r.begin(); err != nil {
+	if err := r.load(); err != nil {
 		return err
 	}
 	if err := s.findSpares(clean); err != nil {
 		return err
 	}
-	nums := slices.Sorted(maps.Keys(r.names))
+	nums := slices.Sorted(maps.Keys(r.onDisk))
 	for _, num := range nums {
 		s.nextSeg = max(s.nextSeg, num+1)
 	}
@@ -70,13 +70,13 @@ func (s *Log) Recover(ctx context.Context, clean, anew bool, tell func()) error 
 		if err := r.checkAll(nums); err != nil {
 			return err
 		}
-		return r.resume(r.mark, true)
+		return r.resume(r.watermark, true)
 	}
 	for _, num := range nums {
-		if num < r.mark.Seg && !anew {
+		if num < r.watermark.Seg && !indexIsNew {
 			continue
 		}
-		if err := r.read(num); err != nil {
+		if err := r.replaySegment(num); err != nil {
 			return fmt.Errorf("segment %s: %w", record.FileName(num), err)
 		}
 	}
@@ -86,50 +86,51 @@ func (s *Log) Recover(ctx context.Context, clean, anew bool, tell func()) error 
 	if err := r.checkAll(nums); err != nil {
 		return err
 	}
-	end := r.judge()
-	if err := r.replay.judge(r.inTornBatch); err != nil {
+	end := r.reportDamage()
+	if err := r.replay.reportDamaged(r.inTornBatch); err != nil {
 		return err
 	}
 	if err := r.resume(end, false); err != nil {
 		return err
 	}
-	return s.noteLog(end, r.set)
+	return s.saveEnd(end, r.ends)
 }
 
-// begin reads what the index knows of the log, and what is on disk.
-func (r *recovery) begin() (err error) {
+// load reads what the index and FileTail know of the log, and which segments are on disk.
+func (r *recovery) load() (err error) {
 	s := r.s
-	if r.mark, s.number, err = s.index.Watermark(); err != nil {
+	if r.watermark, s.batchNumber, err = s.index.Watermark(); err != nil {
 		return err
 	}
 	nums, err := s.List()
 	if err != nil {
 		return err
 	}
-	r.names = map[uint64]bool{}
+	r.onDisk = map[uint64]bool{}
 	for _, num := range nums {
-		r.names[num] = true
+		r.onDisk[num] = true
 	}
 	var known bool
-	if r.set, known, err = s.index.Segments(); err != nil {
+	if r.ends, known, err = s.index.Segments(); err != nil {
 		return err
 	}
-	if !known { // before format 3, or the index is new: the log tells
-		r.set = map[uint64]int64{}
+	if !known { // format 1 or 2, or a new index: the log itself lists its segments
+		r.ends = map[uint64]int64{}
 	}
-	s.nextSeg = r.mark.Seg + 1
-	s.before = r.mark
-	if r.tail, err = s.openTail(); err != nil {
+	s.nextSeg = r.watermark.Seg + 1
+	s.lastEnd = r.watermark
+	if r.tailEnd, err = s.openTail(); err != nil {
 		return err
 	}
-	if r.tail.Seg > r.mark.Seg {
-		r.set[r.tail.Seg] = max(r.set[r.tail.Seg], r.tail.Off)
+	if r.tailEnd.Seg > r.watermark.Seg {
+		r.ends[r.tailEnd.Seg] = max(r.ends[r.tailEnd.Seg], r.tailEnd.Off)
 	}
-	return r.endRetired()
+	return r.removeRetiredFiles()
 }
 
-// read replays one segment, from the watermark on where that is in it.
-func (r *recovery) read(num uint64) error {
+// replaySegment enters the records of one segment in the index, from the watermark on if
+// that is in it.
+func (r *recovery) replaySegment(num uint64) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
 	}
@@ -139,17 +140,17 @@ func (r *recovery) read(num uint64) error {
 		return meta.ReadError(err)
 	}
 	defer file.Close()
-	f := patient{file}
-	size, h, ok, err := r.header(f, num)
+	f := tolerantFile{file}
+	size, h, ok, err := r.readHeader(f, num)
 	if err != nil || !ok {
 		return err
 	}
-	at, number := h.Size(), max(s.number, h.Batch)
-	if r.anew {
-		number = h.Batch
+	at, number := h.Size(), max(s.batchNumber, h.LastBatch)
+	if r.indexIsNew {
+		number = h.LastBatch
 	}
-	if num == r.mark.Seg && !r.anew {
-		at, number = max(at, r.mark.Off), s.number
+	if num == r.watermark.Seg && !r.indexIsNew {
+		at, number = max(at, r.watermark.Off), s.batchNumber
 	}
 	sc := record.NewReader(f, h, at, number, size)
 	for {
@@ -167,124 +168,132 @@ func (r *recovery) read(num uint64) error {
 			return r.ctx.Err()
 		}
 	}
-	s.number = max(s.number, sc.Number)
-	r.found = append(r.found, foundSegment{num: num, h: h, from: at, scan: sc})
-	if r.tell != nil {
-		r.tell()
+	s.batchNumber = max(s.batchNumber, sc.BatchNumber)
+	r.scanned = append(r.scanned, scannedSegment{num: num, header: h, reader: sc})
+	if r.progress != nil {
+		r.progress()
 	}
 	return nil
 }
 
-// header reads the header of a segment, and mends it: from what is left of it, or
-// from the first record, which says the epoch too. ok is false when the segment
-// was begun and nothing in it was acknowledged, or when nothing in it can be read.
-func (r *recovery) header(f io.ReaderAt, num uint64) (size int64, h record.Header, ok bool, err error) {
-	size, h, ok, head, err := record.ReadHeader(f)
+// readHeader reads the header of a segment. It repairs a damaged header, or rebuilds it
+// from the first record, which contains the epoch too. ok is false when no record can be
+// read, and when the segment was only begun and nothing in it was acknowledged.
+func (r *recovery) readHeader(f io.ReaderAt, num uint64) (size int64, h record.SegmentHeader, ok bool, err error) {
+	size, h, ok, head, err := record.ReadSegmentHeader(f)
 	if err != nil || ok {
 		return size, h, ok, err
 	}
-	_, part := r.set[num]
-	blank, err := record.ZerosBehind(f, 0, size)
+	_, listed := r.ends[num]
+	blank, err := record.OnlyZerosFrom(f, 0, size)
 	if err != nil {
 		return 0, h, false, err
 	}
-	if blank && !part {
-		return 0, h, false, r.unbegin(num)
+	if blank && !listed {
+		return 0, h, false, r.removeEmpty(num)
 	}
-	d := meta.Damage{Kind: meta.DamageLog, State: meta.DamageMended, File: r.s.Name(num), Length: record.HeaderSize, Reason: "the header of a segment is damaged; it could be told from what is left"}
-	if h, ok = record.MendHeader(head); !ok {
-		h, ok = record.HeaderFromRecord(f)
+	d := meta.Damage{
+		Kind: meta.DamageLog, State: meta.DamageMended, File: r.s.Name(num), Length: record.SegmentHeaderSize,
+		Reason: "the header of a segment is damaged; it was rebuilt from what is left",
+	}
+	if h, ok = record.MendSegmentHeader(head); !ok {
+		h, ok = record.SegmentHeaderFromRecord(f)
 	}
 	switch {
 	case ok:
 		r.s.damage.Add(d)
-	case part && r.set[num] > 0 || size > record.HeaderSize && num <= r.mark.Seg:
-		d.State, d.Length, d.Left, d.Reason = meta.DamageOpen, size, max(1, size), "no record of a segment can be read, and its header neither"
+	case listed && r.ends[num] > 0 || size > record.SegmentHeaderSize && num <= r.watermark.Seg:
+		d.State, d.Length, d.Left = meta.DamageOpen, size, max(1, size)
+		d.Reason = "the header of a segment is damaged, and no record in it can be read"
 		if r.indexKnows(num) {
 			d.Left = 0
 		}
-		r.s.Lost(num, d)
-	case !part && num > r.tail.Seg && num == r.highest():
-		// It was begun when the power failed: the index is synced with the first
-		// batch of a segment, and knows of none. Nothing in it was acknowledged.
-		r.torn(num, 0, size)
-		delete(r.names, num)
-		return 0, h, false, r.s.setAside(r.s.path(num))
-	case size > record.HeaderSize:
-		d.State, d.Length, d.Left, d.Reason = meta.DamageOpen, size, size, "a segment has no header and no first record"
+		r.s.ReportLoss(num, d)
+	case !listed && num > r.tailEnd.Seg && num == r.highestNumber():
+		// The power failed soon after the segment was begun. The index is synced with the first
+		// batch of a segment and knows of none here, so nothing in it was acknowledged.
+		r.noteTorn(num, 0, size)
+		delete(r.onDisk, num)
+		return 0, h, false, r.s.quarantine(r.s.path(num))
+	case size > record.SegmentHeaderSize:
+		d.State, d.Length, d.Left = meta.DamageOpen, size, size
+		d.Reason = "a segment has no header and no readable first record"
 		r.s.damage.Add(d)
 	}
 	return size, h, ok, nil
 }
 
-// highest is the highest number of a segment on disk.
-func (r *recovery) highest() (num uint64) {
-	for n := range r.names {
+// highestNumber returns the highest number of a segment on disk, 0 for none.
+func (r *recovery) highestNumber() (num uint64) {
+	for n := range r.onDisk {
 		num = max(num, n)
 	}
 	return num
 }
 
-// unbegin removes a segment whose header did not reach the disk: nothing in it was
-// acknowledged, and it holds only zeros.
-func (r *recovery) unbegin(num uint64) error {
-	delete(r.names, num)
+// removeEmpty deletes a segment that holds only zeros: its header did not reach the disk,
+// so nothing in it was acknowledged.
+func (r *recovery) removeEmpty(num uint64) error {
+	delete(r.onDisk, num)
 	return meta.WriteError("remove an empty segment", r.s.fs.Remove(r.s.path(num)))
 }
 
-// indexKnows reports whether all records of a segment are in the index.
-func (r *recovery) indexKnows(num uint64) bool { return !r.anew && num < r.mark.Seg }
+// indexKnows reports whether the index has all records of a segment.
+func (r *recovery) indexKnows(num uint64) bool { return !r.indexIsNew && num < r.watermark.Seg }
 
-// checkAll looks whether the segments of the log are there, as long as they were,
-// and have their headers.
+// checkAll decides which of the segments nums belong to the log. It checks that each
+// segment of the log exists, has its length, and has a header.
 func (r *recovery) checkAll(nums []uint64) error {
 	s := r.s
 	for num, end := range r.replay.listed {
-		r.set[num] = max(r.set[num], end)
+		r.ends[num] = max(r.ends[num], end)
 	}
 	for _, num := range nums {
-		_, ok := r.set[num]
+		_, ok := r.ends[num]
 		switch {
-		case ok || !r.names[num]:
-		case num < r.mark.Seg && len(r.set) > 0 && !r.anew:
-			s.stray(num)
-			delete(r.names, num)
+		case ok || !r.onDisk[num]:
+		case num < r.watermark.Seg && len(r.ends) > 0 && !r.indexIsNew:
+			s.addStray(num)
+			delete(r.onDisk, num)
 		default:
-			r.set[num] = 0
+			r.ends[num] = 0
 		}
 	}
 	for num := range r.replay.retired {
-		delete(r.set, num)
-		if err := r.removeRetired(num); err != nil {
+		delete(r.ends, num)
+		if err := r.removeRetiredFile(num); err != nil {
 			return err
 		}
 	}
-	for _, num := range slices.Sorted(maps.Keys(r.set)) {
+	for _, num := range slices.Sorted(maps.Keys(r.ends)) {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		if err := r.check(num, r.set[num]); err != nil {
+		if err := r.checkSegment(num, r.ends[num]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// check looks at one segment that should be there.
-func (r *recovery) check(num uint64, end int64) error {
+// checkSegment checks a segment of the log that should end at end.
+func (r *recovery) checkSegment(num uint64, end int64) error {
 	s := r.s
-	for _, p := range []index.Position{r.mark, r.tail} {
+	for _, p := range []index.Position{r.watermark, r.tailEnd} {
 		if num == p.Seg {
 			end = max(end, p.Off)
 		}
 	}
-	d := meta.Damage{Kind: meta.DamageLog, State: meta.DamageOpen, File: s.Name(num), Length: end, Reason: damage.SegmentMissing}
+	d := meta.Damage{
+		Kind: meta.DamageLog, State: meta.DamageOpen, File: s.Name(num), Length: end,
+		Reason: damage.SegmentMissing,
+	}
 	if !r.indexKnows(num) {
-		d.Left = max(1, end) // what was behind the watermark nobody knows
+		d.Left = max(1, end) // the index cannot replace what was behind the watermark
 	}
 	f, err := s.fs.Open(s.path(num))
 	if errors.Is(err, fs.ErrNotExist) {
-		s.Lost(num, d)
+		s.ReportLoss(num, d)
 		return nil
 	}
 	if err != nil {
@@ -300,41 +309,41 @@ func (r *recovery) check(num uint64, end int64) error {
 		if d.Left > 0 {
 			d.Left = d.Length
 		}
-		s.Lost(num, d)
+		s.ReportLoss(num, d)
 	}
-	if r.wasRead(num) {
-		return nil // with its header
+	if r.wasScanned(num) {
+		return nil // its header was read then
 	}
-	_, _, _, err = r.header(patient{f}, num)
+	_, _, _, err = r.readHeader(tolerantFile{f}, num)
 	return err
 }
 
-func (r *recovery) wasRead(num uint64) bool {
-	return slices.ContainsFunc(r.found, func(f foundSegment) bool { return f.num == num })
+func (r *recovery) wasScanned(num uint64) bool {
+	return slices.ContainsFunc(r.scanned, func(f scannedSegment) bool { return f.num == num })
 }
 
-// resume makes the segment at the end of the log the one that is written, if more
-// can be appended: it ends with zeros. Otherwise what is there might be taken for
-// records later, and the next put begins a new one.
+// resume makes the segment at the end of the log the active one if only zeros follow the
+// last record. Otherwise later reads might take the bytes behind it for records, so the
+// next put begins a new segment.
 func (r *recovery) resume(end index.Position, clean bool) error {
 	s := r.s
-	s.before = end
-	if !r.names[end.Seg] {
+	s.lastEnd = end
+	if !r.onDisk[end.Seg] {
 		return nil
 	}
 	f, err := s.fs.OpenReadWrite(s.path(end.Seg), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return meta.ReadError(err)
 	}
-	size, h, ok, _, err := record.ReadHeader(f)
+	size, h, ok, _, err := record.ReadSegmentHeader(f)
 	blank := clean && size >= end.Off
-	if n := len(r.found); !clean && n > 0 && r.found[n-1].num == end.Seg {
-		blank = !r.found[n-1].scan.Torn() && size >= end.Off && end.Off >= r.set[end.Seg]
+	if n := len(r.scanned); !clean && n > 0 && r.scanned[n-1].num == end.Seg {
+		blank = !r.scanned[n-1].reader.Torn() && size >= end.Off && end.Off >= r.ends[end.Seg]
 	}
-	if err != nil || !ok || h.Old || !blank || end.Off < record.HeaderSize {
-		_ = f.Close() // was only read
+	if err != nil || !ok || h.OldFormat || !blank || end.Off < record.SegmentHeaderSize {
+		_ = f.Close() // nothing was written
 		return err
 	}
-	s.begin(end.Seg, h.Epoch, f, end.Off, size)
+	s.activate(end.Seg, h.Epoch, f, end.Off, size)
 	return nil
 }

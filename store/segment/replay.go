@@ -13,42 +13,43 @@ import (
 	"allium/store/meta"
 )
 
-// replay enters records in the index, in the order of the log: what a later one
-// says counts. A record whose body is damaged keeps what its header says: an
-// object is marked, to be fetched again; a pin stays, under another label.
+// replay enters records in the index in the order of the log; a later record overrides an
+// earlier one. It also keeps what the header says of a record whose body is damaged. Such
+// an object is marked corrupt, to be fetched again, and such a pin stays under
+// damagedLabel.
 type replay struct {
-	s       *Log
-	batch   *index.Batch
-	bad     []badBody
-	more    int              // bad ones beyond maxBadBodies
-	listed  map[uint64]int64 // the segments that the last list and what follows it tell
-	retired map[uint64]bool  // of what was read
+	s        *Log
+	batch    *index.Batch
+	damaged  []damagedBody
+	unlisted int              // damaged bodies beyond maxDamagedBodies
+	listed   map[uint64]int64 // the segments of the last list that was read, less those retired since
+	retired  map[uint64]bool  // segments that a record read here retired
 }
 
-// badBody is a damaged body.
-type badBody struct {
+// damagedBody is a record whose body is damaged.
+type damagedBody struct {
 	kind   record.Kind
 	root   b3.Root
 	at     index.Position
 	length int
 	mended bool
-	old    meta.Entry // what the index had before, of size -1 for nothing
+	old    meta.Entry // what the index had before; its size is -1 for nothing
 }
 
 const (
-	maxReplayBatch = 256 << 10 // bytes at which entries that were found go to the index
-	maxBadBodies   = 4096
+	maxReplayBatch   = 256 << 10 // size in bytes at which a batch of entries is applied to the index
+	maxDamagedBodies = 4096
 )
 
-// damagedLabel is the label of a pin whose own cannot be read.
+// damagedLabel is the label of a pin whose own label cannot be read.
 const damagedLabel = "damaged"
 
-// enter enters what a record says, whose body is at that position.
+// enter applies a record whose body is at that position.
 func (r *replay) enter(rec record.Record, body []byte, at index.Position) error {
 	if r.batch == nil {
 		r.batch = r.s.index.NewReadingBatch()
 	}
-	if err := r.record(rec, body, at); err != nil {
+	if err := r.apply(rec, body, at); err != nil {
 		return err
 	}
 	if r.batch.Size() < maxReplayBatch {
@@ -57,7 +58,7 @@ func (r *replay) enter(rec record.Record, body []byte, at index.Position) error 
 	return r.flush()
 }
 
-// flush puts what was entered into the index.
+// flush applies the collected changes to the index, without sync.
 func (r *replay) flush() error {
 	b := r.batch
 	if b == nil {
@@ -67,24 +68,28 @@ func (r *replay) flush() error {
 	return b.Apply(false)
 }
 
-func (r *replay) record(rec record.Record, body []byte, at index.Position) error {
+// apply adds the effect of one record to the batch.
+func (r *replay) apply(rec record.Record, body []byte, at index.Position) error {
 	if rec.Kind != record.KindObject && rec.Kind != record.KindTombstone && !meta.Checksummed(body) {
 		whole, ok := record.MendBody(body)
-		r.note(rec, at, ok)
+		r.noteDamaged(rec, at, ok)
 		if ok {
 			body = whole
 		}
 	}
 	switch rec.Kind {
 	case record.KindObject:
-		e := meta.Entry{Root: rec.Root, Size: int64(rec.Length), Seg: at.Seg, Off: at.Off, Added: rec.Added}
-		if e.Corrupt = b3.Sum(body) != rec.Root; e.Corrupt {
-			r.note(rec, at, false)
-			if err := r.noteOld(rec.Root); err != nil {
+		e := meta.Entry{
+			Root: rec.Root, Size: int64(rec.Length), Seg: at.Seg, Off: at.Off, Added: rec.Added,
+			Corrupt: b3.Sum(body) != rec.Root,
+		}
+		if e.Corrupt {
+			r.noteDamaged(rec, at, false)
+			if err := r.noteOldEntry(rec.Root); err != nil {
 				return err
 			}
 		}
-		return r.entry(e)
+		return r.setEntry(e)
 	case record.KindFile:
 		e, ok := rec.File(body)
 		if !ok {
@@ -93,20 +98,22 @@ func (r *replay) record(rec record.Record, body []byte, at index.Position) error
 			}
 		}
 		e.Seg = at.Seg
-		return r.entry(e)
+		return r.setEntry(e)
 	case record.KindTombstone:
 		e, ok, err := r.batch.Get(rec.Root)
 		if err != nil {
 			return err
 		}
-		if !ok { // of an object whose record was compacted away
-			return r.s.noteGone(r.batch, rec.Root)
+		if !ok { // its record was compacted away, but its files may exist
+			return r.s.addRemoval(r.batch, rec.Root)
 		}
 		return r.s.dropEntry(r.batch, e)
 	case record.KindPin:
 		p, ok := rec.Pin(body)
 		if !ok {
-			p = meta.Pin{Root: rec.Root, Label: damagedLabel, Recursive: true, Created: r.s.damage.Now().UTC()}
+			p = meta.Pin{
+				Root: rec.Root, Label: damagedLabel, Recursive: true, Created: r.s.damage.Now().UTC(),
+			}
 		}
 		return r.batch.SetPin(p, at.Seg)
 	case record.KindUnpin:
@@ -119,13 +126,14 @@ func (r *replay) record(rec record.Record, body []byte, at index.Position) error
 		}
 	case record.KindRetired:
 		if num, ok := rec.Retired(body); ok {
-			r.retire(num)
+			r.noteRetired(num)
 		}
 	}
 	return nil
 }
 
-func (r *replay) retire(num uint64) {
+// noteRetired notes that segment num left the log.
+func (r *replay) noteRetired(num uint64) {
 	if r.retired == nil {
 		r.retired = map[uint64]bool{}
 	}
@@ -133,8 +141,8 @@ func (r *replay) retire(num uint64) {
 	delete(r.listed, num)
 }
 
-// entry enters e. A damaged copy does not replace a whole one.
-func (r *replay) entry(e meta.Entry) error {
+// setEntry enters e. A damaged copy does not replace an undamaged one.
+func (r *replay) setEntry(e meta.Entry) error {
 	if e.Corrupt {
 		old, ok, err := r.batch.Get(e.Root)
 		if err != nil || ok && !old.Corrupt {
@@ -144,9 +152,9 @@ func (r *replay) entry(e meta.Entry) error {
 	return r.batch.SetEntry(e)
 }
 
-// fileFromDisk tells the size of a large object, whose record is damaged, from
-// its file.
-func (r *replay) fileFromDisk(rec record.Record) (meta.Entry, bool) {
+// fileFromDisk returns the entry of a large object whose record is damaged, with the size
+// of its file. ok is false when there is no such file.
+func (r *replay) fileFromDisk(rec record.Record) (e meta.Entry, ok bool) {
 	info, err := r.s.fs.Stat(r.s.largePath(rec.Root))
 	if err != nil || meta.Small(info.Size()) || info.Size() > b3.MaxSize {
 		return meta.Entry{}, false
@@ -154,21 +162,23 @@ func (r *replay) fileFromDisk(rec record.Record) (meta.Entry, bool) {
 	return meta.Entry{Root: rec.Root, Size: info.Size(), Added: rec.Added}, true
 }
 
-// note remembers a damaged body until it is known whether somebody needs it.
-func (r *replay) note(rec record.Record, at index.Position, mended bool) {
-	if len(r.bad) == maxBadBodies {
-		r.more++
+// noteDamaged remembers a damaged body until reportDamaged knows whether it is needed.
+func (r *replay) noteDamaged(rec record.Record, at index.Position, mended bool) {
+	if len(r.damaged) == maxDamagedBodies {
+		r.unlisted++
 		return
 	}
-	r.bad = append(r.bad, badBody{kind: rec.Kind, root: rec.Root, at: at, length: rec.Length, mended: mended})
+	r.damaged = append(r.damaged, damagedBody{
+		kind: rec.Kind, root: rec.Root, at: at, length: rec.Length, mended: mended,
+	})
 }
 
-// noteOld remembers what the index has of root, for the body noted last.
-func (r *replay) noteOld(root b3.Root) error {
-	if r.more > 0 {
+// noteOldEntry stores the index's entry of root with the damaged body noted last.
+func (r *replay) noteOldEntry(root b3.Root) error {
+	if r.unlisted > 0 {
 		return nil
 	}
-	b := &r.bad[len(r.bad)-1]
+	b := &r.damaged[len(r.damaged)-1]
 	old, ok, err := r.batch.Get(root)
 	if b.old = old; !ok {
 		b.old.Size = -1
@@ -176,18 +186,21 @@ func (r *replay) noteOld(root b3.Root) error {
 	return err
 }
 
-// undo takes back what a damaged body, which nobody was told of, left in the
-// index.
-func (r *replay) undo(b badBody) error {
+// undo reverts the effect that a damaged body of the torn batch had on the index.
+func (r *replay) undo(b damagedBody) error {
 	batch := r.s.index.NewBatch()
 	var err error
 	switch b.kind {
 	case record.KindPin:
-		r.s.undone = append(r.s.undone, &change{kind: moveUnpin, pin: meta.Pin{Root: b.root, Label: damagedLabel}, from: math.MaxUint64})
+		r.s.repairs = append(r.s.repairs, &change{
+			kind: moveUnpin, pin: meta.Pin{Root: b.root, Label: damagedLabel}, segment: math.MaxUint64,
+		})
 		err = batch.DropPin(b.root, damagedLabel)
 	case record.KindObject:
 		if b.old.Size < 0 {
-			r.s.undone = append(r.s.undone, &change{kind: moveTombstone, e: meta.Entry{Root: b.root}, from: math.MaxUint64})
+			r.s.repairs = append(r.s.repairs, &change{
+				kind: moveTombstone, entry: meta.Entry{Root: b.root}, segment: math.MaxUint64,
+			})
 		}
 		e, ok, e2 := r.s.index.Get(b.root)
 		switch {
@@ -205,19 +218,22 @@ func (r *replay) undo(b badBody) error {
 	return batch.Apply(false)
 }
 
-// judge notes the damaged bodies that the index, which is complete, needs. torn
-// says whether a place is in what a crash cut.
-func (r *replay) judge(torn func(index.Position) bool) error {
-	for _, b := range r.bad {
-		if !b.mended && torn(b.at) {
+// reportDamaged reports the damaged bodies that the index, which is complete now, still
+// needs. It undoes those in the torn batch, which inTornBatch recognizes.
+func (r *replay) reportDamaged(inTornBatch func(index.Position) bool) error {
+	for _, b := range r.damaged {
+		if !b.mended && inTornBatch(b.at) {
 			if err := r.undo(b); err != nil {
 				return err
 			}
 			continue
 		}
-		d := meta.Damage{Kind: meta.DamageBody, State: meta.DamageOpen, File: r.s.Name(b.at.Seg), Offset: b.at.Off, Length: int64(b.length)}
+		d := meta.Damage{
+			Kind: meta.DamageBody, State: meta.DamageOpen, File: r.s.Name(b.at.Seg),
+			Offset: b.at.Off, Length: int64(b.length),
+		}
 		if b.mended {
-			d.State, d.Reason = meta.DamageMended, "one byte of a record was wrong; it could be told"
+			d.State, d.Reason = meta.DamageMended, "one byte of a record was wrong; it was repaired"
 			r.s.damage.Add(d)
 			continue
 		}
@@ -231,30 +247,34 @@ func (r *replay) judge(torn func(index.Position) bool) error {
 				return err
 			}
 			if ok && !e.Corrupt && (e.Seg != b.at.Seg || b.kind == record.KindObject) {
-				continue // there is another copy
+				continue // the index has another copy
 			}
 			if !ok && b.kind == record.KindObject {
-				continue // it was removed later
+				continue // the object was removed later
 			}
-			d.Reason = "the bytes of an object are damaged; it is not served until it is back"
+			d.Reason = "the bytes of an object are damaged; it is not served until it is stored again"
 			if b.kind == record.KindFile {
 				if ok {
-					d.State, d.Reason = meta.DamageMended, "the record of a large object is damaged; its size is that of its file"
+					d.State = meta.DamageMended
+					d.Reason = "the record of a large object is damaged; its size was taken from its file"
 				} else if _, err := r.s.fs.Stat(r.s.largePath(b.root)); errors.Is(err, fs.ErrNotExist) {
 					d.Reason = "the record of a large object is damaged, and its file is missing"
 				}
 			}
 		case record.KindPin:
-			d.Reason = "the label of a pin is damaged; the object is kept recursively under the label " + damagedLabel
+			d.Reason = "the label of a pin is damaged; it now pins the object recursively as " + damagedLabel
 		case record.KindUnpin:
-			d.Reason = "the label of a pin that was removed is damaged; the pin may be back"
+			d.Reason = "the label of a dropped pin is damaged; the pin may be back"
 		default:
-			d.State, d.Reason = meta.DamageMended, "a list of segments is damaged; the next one counts"
+			d.State, d.Reason = meta.DamageMended, "a list of segments is damaged; the next one replaces it"
 		}
 		r.s.damage.Add(d)
 	}
-	if r.more > 0 {
-		r.s.damage.Add(meta.Damage{Kind: meta.DamageBody, State: meta.DamageOpen, File: fsys.DirSegments, Left: int64(r.more), Reason: "more records are damaged than are listed"})
+	if r.unlisted > 0 {
+		r.s.damage.Add(meta.Damage{
+			Kind: meta.DamageBody, State: meta.DamageOpen, File: fsys.DirSegments, Left: int64(r.unlisted),
+			Reason: "more records are damaged than can be listed",
+		})
 	}
 	return nil
 }

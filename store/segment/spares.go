@@ -12,9 +12,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// spares are files of retired segments, kept to become segments again: their
-// blocks are written, so that a commit to them has no metadata to sync. Each
-// has a new epoch already, durably, before it can be taken.
+// spares holds the files of up to maxSpares retired segments, which are used for new
+// segments. Their blocks are allocated, so a commit to them needs no metadata sync. Each
+// file durably has a new epoch before it is added.
 type spares struct {
 	mu   sync.Mutex
 	list []spareFile
@@ -25,7 +25,7 @@ type spareFile struct {
 	size int64
 }
 
-// maxSpares is how many are kept; the rest is given back to the file system.
+// maxSpares is the most spare files. Further ones are deleted.
 const maxSpares = 2
 
 const spareSuffix = ".spare"
@@ -53,15 +53,15 @@ func (r *spares) add(f spareFile) {
 	r.list = append(r.list, f)
 }
 
-// reuse turns a spare file into segment num; f is nil when there is none. The
-// directory is not synced yet.
-func (s *Log) reuse(num uint64) (f vfs.File, epoch uint64, size int64) {
+// reuseSpare turns a spare file into segment num. f is nil when there is none. The caller
+// syncs the directory.
+func (s *Log) reuseSpare(num uint64) (f vfs.File, epoch uint64, size int64) {
 	for {
-		spare, ok := s.room.take()
+		spare, ok := s.spares.take()
 		if !ok {
 			return nil, 0, 0
 		}
-		s.use.unspare(spare.size)
+		s.usage.removeSpare(spare.size)
 		f, err := s.fs.OpenReadWrite(spare.name, vfs.WriteCategoryUnspecified)
 		if err == nil {
 			if epoch, err = s.writeHeader(f); err == nil {
@@ -72,26 +72,28 @@ func (s *Log) reuse(num uint64) (f vfs.File, epoch uint64, size int64) {
 			}
 			_ = f.Close()
 		}
-		s.logger.Warn("a spare segment cannot be used", "file", spare.name, "err", err)
-		_ = s.fs.Remove(spare.name) // the next start tries again
+		s.logger.Warn("cannot reuse a spare segment; it is deleted", "file", spare.name, "err", err)
+		_ = s.fs.Remove(spare.name) // if this fails, the next start removes it
 	}
 }
 
-// fits reports whether a file of that size makes a segment. In one that is much
-// longer than a segment gets the rest would lie idle, and be taken for garbage.
-func (s *Log) fits(size int64) bool { return size >= s.size/2 && size <= s.size+s.size/4 }
+// fitsSpare reports whether a file of that size can become a segment. The end of a much
+// longer file would stay unused and count as garbage.
+func (s *Log) fitsSpare(size int64) bool {
+	return size >= s.segmentBytes/2 && size <= s.segmentBytes+s.segmentBytes/4
+}
 
-// retire gives up a segment that the index does not name any more: as a spare,
-// or for good; the file of a damaged one is set aside. When it returns, the name is
-// durably gone.
-func (s *Log) retire(num uint64, keep, damaged bool) error {
-	size := s.use.get(num).size
+// retireFile removes the file of a segment that left the log. It keeps the file as a spare
+// when keep is set and there is a place. The file of a damaged segment goes to quarantine.
+// When it returns nil, the name is durably gone, unless quarantine is full.
+func (s *Log) retireFile(num uint64, keep, damaged bool) error {
+	size := s.usage.get(num).size
 	name := s.path(num)
-	keep = keep && !s.room.full() && s.fits(size)
+	keep = keep && !s.spares.full() && s.fitsSpare(size)
 	spare := strings.TrimSuffix(name, record.FileSuffix) + spareSuffix
 	var err error
 	if damaged {
-		keep, err = false, s.putAside(num)
+		keep, err = false, s.quarantineRetired(num)
 	} else if keep {
 		err = s.fs.Rename(name, spare)
 	} else {
@@ -103,22 +105,22 @@ func (s *Log) retire(num uint64, keep, damaged bool) error {
 	if err := fsys.SyncDir(s.fs, s.root); err != nil {
 		return err
 	}
-	s.use.retire(num)
-	s.files.drop(num) // a reader that has it finds the new place
+	s.usage.remove(num)
+	s.files.drop(num) // readers that looked earlier look again
 	if !keep {
 		return nil
 	}
-	if err := s.renew(spare); err != nil {
-		_ = s.fs.Remove(spare) // the next start tries again
+	if err := s.writeNewEpoch(spare); err != nil {
+		_ = s.fs.Remove(spare) // if this fails, the next start removes it
 		return err
 	}
-	s.use.spare(size)
-	s.room.add(spareFile{spare, size})
+	s.usage.addSpare(size)
+	s.spares.add(spareFile{spare, size})
 	return nil
 }
 
-// findSpares takes over the spare files of an orderly close, and removes those
-// that a crash left: whether they have their new epoch is not known.
+// findSpares takes over the spare files of an orderly close. After a crash it removes them,
+// as they may lack their new epoch.
 func (s *Log) findSpares(clean bool) error {
 	names, err := s.fs.List(s.root)
 	if err != nil {
@@ -129,14 +131,14 @@ func (s *Log) findSpares(clean bool) error {
 			continue
 		}
 		name = s.fs.PathJoin(s.root, name)
-		if clean && !s.room.full() {
-			size, ok, err := s.inspect(name)
+		if clean && !s.spares.full() {
+			size, ok, err := s.readSpare(name)
 			if err != nil {
 				return err
 			}
-			if ok && s.fits(size) {
-				s.use.spare(size)
-				s.room.add(spareFile{name, size})
+			if ok && s.fitsSpare(size) {
+				s.usage.addSpare(size)
+				s.spares.add(spareFile{name, size})
 				continue
 			}
 		}

@@ -8,197 +8,198 @@ import (
 	"allium/store/meta"
 )
 
-// usage knows how much of each segment is live, so that compaction finds its
-// work and `stat` its figures without a scan. The writer changes it; it is
-// written down at an orderly close and counted again at any other open.
-type usage struct {
-	mu     sync.Mutex
-	segs   map[uint64]figures
-	low    uint64 // the lowest number, 0 for none
-	tail   uint64 // the segment being written
-	end    int64  // of the records in it
-	least  int64  // bytes of garbage for which it is ended early
-	told   bool   // that it is wasted
-	spares int64  // bytes of segments kept to be used again
-	kept   int    // their number
+// usageTable counts the live bytes of each segment, so that compaction finds its candidates
+// and `stat` its figures without a scan. The writer changes it. An orderly close saves it;
+// any other open counts again.
+type usageTable struct {
+	mu           sync.Mutex
+	segs         map[uint64]segmentUsage
+	oldest       uint64 // the lowest number; 0 for none
+	tail         uint64 // the active segment; 0 for none
+	tailEnd      int64  // offset behind its last record
+	minGarbage   int64  // bytes of garbage in the active segment from which it is ended early
+	tailReported bool   // apply has reported that the active segment is worth ending
+	spareBytes   int64  // size of the spare files
+	spareCount   int    // number of spare files
 }
 
-// figures is what one segment holds.
-type figures struct {
-	size  int64 // of the file
-	live  int64 // bytes of records that the index needs
-	tombs int64 // bytes of tombstones and dropped pins, needed while an older segment is there
-	end   int64 // of its last record, when it is sealed; 0 where that is not known
-	gone  bool  // it is not part of the log any more, and its file is about to go
+// segmentUsage counts what one segment holds, in bytes.
+type segmentUsage struct {
+	size       int64 // of the file
+	live       int64 // records that the index needs
+	tombstones int64 // removals and dropped pins, needed while an older segment exists
+	end        int64 // offset behind the last record of a sealed segment; 0 when unknown
+	retired    bool  // the segment left the log, and its file is about to be removed
 }
 
-// wasted reports whether less than half of the segment is needed.
-func (u figures) wasted(oldest bool) bool { return 2*u.needed(oldest) < u.size }
+// worthCompacting reports whether less than half of the segment is needed.
+func (u segmentUsage) worthCompacting(oldest bool) bool { return 2*u.needed(oldest) < u.size }
 
-// wastedBy is wasted, or when space is short whether a quarter of the segment is
-// not needed: to move the rest is dear, but less so than to evict more.
-func (u figures) wastedBy(oldest, short bool) bool {
-	return u.wasted(oldest) || short && 4*u.needed(oldest) < 3*u.size
+// worthCompactingIf is worthCompacting, but when space is short, a segment of which less
+// than three quarters are needed qualifies too. Moving the rest costs more, but less than
+// evicting more objects.
+func (u segmentUsage) worthCompactingIf(oldest, short bool) bool {
+	return u.worthCompacting(oldest) || short && 4*u.needed(oldest) < 3*u.size
 }
 
-// needed is the bytes of records that are needed.
-func (u figures) needed(oldest bool) int64 {
+// needed returns the bytes of records that are needed. The oldest segment needs no
+// removals.
+func (u segmentUsage) needed(oldest bool) int64 {
 	if oldest {
 		return max(0, u.live)
 	}
-	return max(0, u.live) + u.tombs
+	return max(0, u.live) + u.tombstones
 }
 
-// reset replaces everything.
-func (u *usage) reset(segs map[uint64]figures) {
+// reset replaces the figures of all segments.
+func (u *usageTable) reset(segs map[uint64]segmentUsage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.segs = segs
-	u.settle()
+	u.findOldest()
 }
 
-// begin turns to a new segment that is written, of size bytes with records up to
-// end. It is ended early when least bytes of it, and half of it, are garbage.
-func (u *usage) begin(num uint64, end, size, least int64) {
+// beginTail makes num the active segment, of size bytes with records up to end. It is worth
+// ending early when at least minGarbage bytes of it, and half of it, are garbage.
+func (u *usageTable) beginTail(num uint64, end, size, minGarbage int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.segs == nil {
-		u.segs = map[uint64]figures{}
+		u.segs = map[uint64]segmentUsage{}
 	}
 	s := u.segs[num]
 	s.size = size
-	u.segs[num], u.tail, u.end, u.least, u.told = s, num, end, least, false
-	u.settle()
+	u.segs[num] = s
+	u.tail, u.tailEnd, u.minGarbage, u.tailReported = num, end, minGarbage, false
+	u.findOldest()
 }
 
-// seal ends the segment that was written, whose file is size bytes long. It
-// reports whether it is wasted already.
-func (u *usage) seal(size int64) (wasted bool) {
+// sealTail ends the active segment, whose file has size bytes. It reports whether the
+// segment is worth compacting already.
+func (u *usageTable) sealTail(size int64) (worthCompacting bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	num, end := u.tail, u.end
-	u.tail, u.end = 0, 0
+	num, end := u.tail, u.tailEnd
+	u.tail, u.tailEnd = 0, 0
 	s, ok := u.segs[num]
 	if !ok {
 		return false
 	}
 	s.size, s.end = size, end
 	u.segs[num] = s
-	return s.wasted(num == u.low)
+	return s.worthCompacting(num == u.oldest)
 }
 
-// delta is a change of what a segment holds.
+// delta is a change to the usage of one segment, in bytes.
 type delta struct {
 	seg  uint64
 	live int64
 	tomb int64
 }
 
-// apply adds deltas; end is where the segment being written ends now. It
-// reports whether a sealed segment is wasted, or the one being written for the
-// first time.
-func (u *usage) apply(ds []delta, end int64) (wasted bool) {
+// apply adds deltas; end is the end of the active segment. It reports whether the compactor
+// has work: a sealed segment is worth compacting, or the active one became worth ending.
+func (u *usageTable) apply(ds []delta, end int64) (work bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, d := range ds {
 		s, ok := u.segs[d.seg]
 		if !ok {
-			continue // retired: a damaged object was left behind
+			continue // the segment left the log: a damaged object was left behind in it
 		}
 		s.live += d.live
-		s.tombs += d.tomb
+		s.tombstones += d.tomb
 		if d.seg == u.tail {
 			s.size = max(s.size, end)
 		}
 		u.segs[d.seg] = s
-		wasted = wasted || d.seg != u.tail && s.wasted(d.seg == u.low)
+		work = work || d.seg != u.tail && s.worthCompacting(d.seg == u.oldest)
 	}
 	if u.tail != 0 {
-		u.end = max(u.end, end)
+		u.tailEnd = max(u.tailEnd, end)
 	}
-	if !u.told && u.tailIs() {
-		u.told, wasted = true, true
+	if !u.tailReported && u.tailWorthSealingLocked() {
+		u.tailReported, work = true, true
 	}
-	return wasted
+	return work
 }
 
-// tailIs reports whether it pays to end the segment being written: what is
-// garbage in it is more than what would be moved, and worth a new file. mu is
-// held.
-func (u *usage) tailIs() bool {
+// tailWorthSealingLocked reports whether the active segment is worth ending early: its
+// garbage exceeds what would be moved, and justifies a new file. The caller holds mu.
+func (u *usageTable) tailWorthSealingLocked() bool {
 	s, ok := u.segs[u.tail]
 	if !ok {
 		return false
 	}
-	s.size = u.end
-	oldest := u.tail == u.low
-	return s.wasted(oldest) && u.end-s.needed(oldest) >= u.least
+	s.size = u.tailEnd
+	oldest := u.tail == u.oldest
+	return s.worthCompacting(oldest) && u.tailEnd-s.needed(oldest) >= u.minGarbage
 }
 
-func (u *usage) tailWasted() bool {
+func (u *usageTable) tailWorthSealing() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.tailIs()
+	return u.tailWorthSealingLocked()
 }
 
-// where is the end of the log, of segment 0 when none is written.
-func (u *usage) where() index.Position {
+// position returns the end of the log. Seg is 0 when no segment is active.
+func (u *usageTable) position() index.Position {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return index.Position{Seg: u.tail, Off: u.end}
+	return index.Position{Seg: u.tail, Off: u.tailEnd}
 }
 
-// settle finds the lowest number. mu is held.
-func (u *usage) settle() {
-	u.low = 0
+// findOldest updates u.oldest. The caller holds mu.
+func (u *usageTable) findOldest() {
+	u.oldest = 0
 	for num := range u.segs {
-		if u.low == 0 || num < u.low {
-			u.low = num
+		if u.oldest == 0 || num < u.oldest {
+			u.oldest = num
 		}
 	}
 }
 
-// hasOlder reports whether there is a segment before num.
-func (u *usage) hasOlder(num uint64) bool {
+// hasOlder reports whether a segment before num exists.
+func (u *usageTable) hasOlder(num uint64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.low != 0 && u.low < num
+	return u.oldest != 0 && u.oldest < num
 }
 
-func (u *usage) has(num uint64) bool {
+func (u *usageTable) has(num uint64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	_, ok := u.segs[num]
 	return ok
 }
 
-func (u *usage) get(num uint64) figures {
+func (u *usageTable) get(num uint64) segmentUsage {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.segs[num]
 }
 
-// wastedBytes is what the compaction of the segments that are wasted will give
-// back.
-func (u *usage) wastedBytes(short bool) (n int64) {
+// reclaimableBytes returns how many bytes compaction of the segments that are worth it
+// gives back.
+func (u *usageTable) reclaimableBytes(short bool) (n int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for num, s := range u.segs {
-		if num != u.tail && s.wastedBy(num == u.low, short) {
-			n += s.size - s.needed(num == u.low)
+		if num != u.tail && s.worthCompactingIf(num == u.oldest, short) {
+			n += s.size - s.needed(num == u.oldest)
 		}
 	}
 	return n
 }
 
-// worst is the sealed segment with the fewest live bytes of those that are
-// wasted, 0 for none.
-func (u *usage) worst(short bool) uint64 {
+// candidate returns the segment to compact next: the one with the fewest live bytes of
+// those worth compacting, 0 for none.
+func (u *usageTable) candidate(short bool) uint64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	found := uint64(0)
 	for num, s := range u.segs {
-		if num == u.tail || !s.wastedBy(num == u.low, short) {
+		if num == u.tail || !s.worthCompactingIf(num == u.oldest, short) {
 			continue
 		}
 		if best := u.segs[found]; found == 0 || s.live < best.live || s.live == best.live && num < found {
@@ -208,82 +209,84 @@ func (u *usage) worst(short bool) uint64 {
 	return found
 }
 
-// logSet is the segments that the log consists of, each with the end of its last
-// record where that is known.
-func (u *usage) logSet() map[uint64]int64 {
+// logEnds returns the segments of the log, each with the offset behind its last record, or
+// 0 when that is not known.
+func (u *usageTable) logEnds() map[uint64]int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	set := make(map[uint64]int64, len(u.segs))
 	for num, s := range u.segs {
-		if !s.gone {
+		if !s.retired {
 			set[num] = s.end
 		}
 	}
 	return set
 }
 
-// retiring notes that segments are not part of the log any more, and returns the
-// set for the index, where they stay until their files are gone.
-func (u *usage) retiring(nums []uint64) map[uint64]int64 {
+// markRetired marks segments that left the log. It returns the ends of all segments for the
+// index, where a retired one has retiredEnd until its file is removed.
+func (u *usageTable) markRetired(nums []uint64) map[uint64]int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, num := range nums {
 		if s, ok := u.segs[num]; ok {
-			s.gone = true
+			s.retired = true
 			u.segs[num] = s
 		}
 	}
 	set := make(map[uint64]int64, len(u.segs))
 	for num, s := range u.segs {
 		set[num] = s.end
-		if s.gone {
+		if s.retired {
 			set[num] = retiredEnd
 		}
 	}
 	return set
 }
 
-// retiredEnd stands for the end of a segment that is not part of the log any
-// more, and whose file is about to go.
+// retiredEnd is the end that the index has for a segment that left the log and whose file
+// is about to be removed.
 const retiredEnd = meta.MaxSegmentBytes
 
-// retire forgets a segment.
-func (u *usage) retire(num uint64) {
+// remove forgets a segment.
+func (u *usageTable) remove(num uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.segs, num)
-	u.settle()
+	u.findOldest()
 }
 
-// spare is told of a file kept to be used again, unspare that it is used.
-func (u *usage) spare(size int64) {
+// addSpare counts a spare file of size bytes, and removeSpare its use.
+func (u *usageTable) addSpare(size int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.spares += size
-	u.kept++
+	u.spareBytes += size
+	u.spareCount++
 }
 
-func (u *usage) unspare(size int64) {
+func (u *usageTable) removeSpare(size int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.spares -= size
-	u.kept--
+	u.spareBytes -= size
+	u.spareCount--
 }
 
-func (u *usage) snapshot() map[uint64]figures {
+func (u *usageTable) snapshot() map[uint64]segmentUsage {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return maps.Clone(u.segs)
 }
 
-// tell returns the figures of all segments.
-func (u *usage) tell() Usage {
+// total returns the sum over all segments.
+func (u *usageTable) total() Usage {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	to := Usage{Segments: len(u.segs), Spares: u.kept, SpareBytes: u.spares, Bytes: u.spares}
+	to := Usage{
+		Segments: len(u.segs), Spares: u.spareCount, SpareBytes: u.spareBytes, Bytes: u.spareBytes,
+	}
 	for _, s := range u.segs {
 		to.Bytes += s.size
-		to.LiveBytes += max(0, s.live) + s.tombs
+		to.LiveBytes += max(0, s.live) + s.tombstones
 	}
 	return to
 }

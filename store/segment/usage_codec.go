@@ -9,26 +9,26 @@ import (
 	"allium/store/meta"
 )
 
-// encodeTotals writes what an orderly close leaves for the next open: the
-// counters of objects, and number, size, live bytes, tombstones and end of each
-// segment.
-func encodeTotals(t *meta.Totals, segs map[uint64]figures) []byte {
+// encodeTotals encodes what an orderly close saves for the next open: the counters of
+// objects, and for each segment its number, size, live bytes, tombstones and end. All are
+// uvarints.
+func encodeTotals(t *meta.Totals, segs map[uint64]segmentUsage) []byte {
 	var b []byte
 	for _, n := range t.Counters() {
 		b = binary.AppendUvarint(b, uint64(n.Load()))
 	}
 	for _, num := range slices.Sorted(maps.Keys(segs)) {
 		u := segs[num]
-		for _, n := range []uint64{num, uint64(u.size), uint64(u.live), uint64(u.tombs), uint64(u.end)} {
+		for _, n := range []uint64{num, uint64(u.size), uint64(u.live), uint64(u.tombstones), uint64(u.end)} {
 			b = binary.AppendUvarint(b, n)
 		}
 	}
 	return b
 }
 
-// decodeTotals is the inverse of encodeTotals.
-func decodeTotals(b []byte, t *meta.Totals) (segs map[uint64]figures, err error) {
-	bad := fmt.Errorf("the counters are malformed: % x", meta.Clip(b))
+// decodeTotals reverses encodeTotals. It stores the counters in t.
+func decodeTotals(b []byte, t *meta.Totals) (segs map[uint64]segmentUsage, err error) {
+	bad := fmt.Errorf("decode the counters: % x", meta.Clip(b))
 	rest, n := b, uint64(0)
 	for _, c := range t.Counters() {
 		if !meta.Uvarint(&rest, &n) {
@@ -36,7 +36,7 @@ func decodeTotals(b []byte, t *meta.Totals) (segs map[uint64]figures, err error)
 		}
 		c.Store(int64(n))
 	}
-	segs = map[uint64]figures{}
+	segs = map[uint64]segmentUsage{}
 	for len(rest) > 0 {
 		var v [5]uint64
 		for i := range v {
@@ -44,7 +44,7 @@ func decodeTotals(b []byte, t *meta.Totals) (segs map[uint64]figures, err error)
 				return nil, bad
 			}
 		}
-		segs[v[0]] = figures{size: int64(v[1]), live: int64(v[2]), tombs: int64(v[3]), end: int64(v[4])}
+		segs[v[0]] = segmentUsage{size: int64(v[1]), live: int64(v[2]), tombstones: int64(v[3]), end: int64(v[4])}
 	}
 	return segs, nil
 }

@@ -13,7 +13,7 @@ import (
 func FuzzTotals(f *testing.F) {
 	var some meta.Totals
 	some.Add(meta.Entry{Size: b3.GroupSize + 1, Corrupt: true})
-	f.Add(encodeTotals(&some, map[uint64]figures{1: {size: 1 << 20, live: 9}, 300: {tombs: 56}}))
+	f.Add(encodeTotals(&some, map[uint64]segmentUsage{1: {size: 1 << 20, live: 9}, 300: {tombstones: 56}}))
 	f.Add([]byte{1, 2, 3})
 	f.Fuzz(func(t *testing.T, p []byte) {
 		var counted meta.Totals
@@ -36,7 +36,10 @@ func TestSegmentName(t *testing.T) {
 			t.Errorf("%d became %d, %t", num, got, ok)
 		}
 	}
-	for _, name := range []string{"", ".seg", "1.seg", "0000000000000000.seg", "000000000000000G.seg", "00000000000000aB.seg", "0000000000000001.seg.tmp", "+000000000000001.seg"} {
+	for _, name := range []string{
+		"", ".seg", "1.seg", "0000000000000000.seg", "000000000000000G.seg", "00000000000000aB.seg",
+		"0000000000000001.seg.tmp", "+000000000000001.seg",
+	} {
 		if _, ok := record.ParseFileName(name); ok {
 			t.Errorf("%q is a segment", name)
 		}

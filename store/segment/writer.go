@@ -7,26 +7,25 @@ import (
 	"allium/store/meta"
 )
 
-// commitBatch is what the writer carries out at a time: objects, and changes or
-// moves. Either may be missing.
+// commitBatch is what the writer commits at once. objects or changes may be nil.
 type commitBatch struct {
-	objects *batch
-	changes *changes
+	objects *objectBatch
+	changes *changeBatch
 }
 
-// Serve is the writer. When ctx is done it commits what is left, and takes no
-// more.
+// Serve is the writer: it commits what is queued until ctx is done, then commits what is
+// left and refuses further changes. It runs once, in one goroutine.
 func (s *Log) Serve(ctx context.Context) {
-	defer s.refuse()
+	defer s.refuseChanges()
 	for last := false; !last; {
 		select {
-		case <-s.kick:
+		case <-s.wakeWriter:
 		case <-ctx.Done():
 			last = true
 		}
-		for f, ok := s.take(last); ok; f, ok = s.take(last) {
+		for f, ok := s.takeBatch(last); ok; f, ok = s.takeBatch(last) {
 			refused, final, err := s.commit(f)
-			s.settle(f, refused, final, err)
+			s.finishBatch(f, refused, final, err)
 			if last && (err != nil || refused != nil) {
 				break
 			}
@@ -34,12 +33,12 @@ func (s *Log) Serve(ctx context.Context) {
 	}
 }
 
-// commit writes a commit batch, syncs it and enters it in the index. refused says
-// that there was no space for the objects, while the changes were written. An
-// error is final when it leaves unknown what is on disk.
+// commit writes a batch, syncs it and enters it in the index. refused is why the objects
+// were left out when only they found no space. err is why nothing took effect; when final
+// is set, what is on disk is unknown.
 func (s *Log) commit(f commitBatch) (refused error, final bool, err error) {
 	if b := f.objects; b != nil {
-		if refused = s.space(int64(b.Len())); refused != nil {
+		if refused = s.checkSpace(int64(b.Len())); refused != nil {
 			f.objects = nil
 		}
 	}
@@ -55,23 +54,23 @@ func (s *Log) commit(f commitBatch) (refused error, final bool, err error) {
 	p, err := s.plan(f)
 	defer s.clock.EndCommit()
 	if err != nil {
-		p.b.Close()
+		p.indexBatch.Close()
 		return refused, false, err
 	}
 	if final, err := s.write(p); err != nil {
-		p.b.Close()
+		p.indexBatch.Close()
 		return refused, final, err
 	}
-	return refused, true, s.enter(p)
+	return refused, true, s.enterIndex(p)
 }
 
-// direct carries out moves at once. It is for an open, before there is a writer.
-func (s *Log) direct(cs []*change) error {
-	_, _, err := s.commit(commitBatch{changes: &changes{list: cs}})
+// commitDirectly commits changes while the store opens, before there is a writer.
+func (s *Log) commitDirectly(cs []*change) error {
+	_, _, err := s.commit(commitBatch{changes: &changeBatch{list: cs}})
 	return err
 }
 
-// size is an upper bound of the bytes that f adds to the log.
+// size returns an upper bound of the bytes that f adds to the log.
 func (f commitBatch) size() (n int64) {
 	if f.objects != nil {
 		n = int64(f.objects.Len())
@@ -84,62 +83,65 @@ func (f commitBatch) size() (n int64) {
 	return n
 }
 
-// write appends what p made to the segment, durably.
+// write appends the records of p to the active segment and syncs it. final reports that the
+// sync failed.
 func (s *Log) write(p *plan) (final bool, err error) {
-	// A number is used once: what a failed write left is not of the next batch.
-	parts, n := p.seal(s.number + 1)
+	// A batch number is used once, so the rest of a failed write is no part of a later batch.
+	parts, n := p.seal(s.batchNumber + 1)
 	if n == 0 {
 		return false, nil
 	}
-	s.number++
-	at := s.log.end
-	s.zeros.claim(at + n)
+	s.batchNumber++
+	at := s.active.end
+	s.zeros.claimForWriter(at + n)
 	for _, part := range parts {
 		if len(part) == 0 {
 			continue
 		}
-		if _, err := s.log.f.WriteAt(part, at); err != nil {
+		if _, err := s.active.f.WriteAt(part, at); err != nil {
 			return false, meta.WriteError("write a segment", err)
 		}
 		at += int64(len(part))
 	}
-	if err := s.log.f.SyncData(); err != nil {
+	if err := s.active.f.SyncData(); err != nil {
 		return true, meta.WriteError("sync a segment", err)
 	}
-	s.log.end = at
-	s.zeros.ahead(n, at)
-	s.end.note(index.Position{Seg: s.log.num, Off: at}, s.number)
+	s.active.end = at
+	s.zeros.noteCommit(n, at)
+	s.tailFile.write(index.Position{Seg: s.active.num, Off: at}, s.batchNumber)
 	s.unsynced += n
-	p.wrote = true
+	p.durable = true
 	return false, nil
 }
 
-// enter makes what p wrote visible.
-func (s *Log) enter(p *plan) error {
-	if p.wrote {
-		if err := p.b.SetWatermark(index.Position{Seg: s.log.num, Off: s.log.end}, s.number); err != nil {
+// enterIndex applies the index changes of p, the new watermark and the counters.
+func (s *Log) enterIndex(p *plan) error {
+	if p.durable {
+		if err := p.indexBatch.SetWatermark(index.Position{Seg: s.active.num, Off: s.active.end}, s.batchNumber); err != nil {
 			return err
 		}
 	}
-	if p.listed > 0 || len(p.retired) > 0 {
-		if err := p.b.SetSegments(s.use.retiring(p.retired)); err != nil {
+	if p.listBytes > 0 || len(p.retired) > 0 {
+		if err := p.indexBatch.SetSegments(s.usage.markRetired(p.retired)); err != nil {
 			return err
 		}
 	}
-	sync := s.unsynced >= indexSyncBytes || p.listed > 0 || len(p.retired) > 0 // so that the index always knows the segments
-	if err := p.b.Apply(sync); err != nil {
+	// The index on disk must always know the segments.
+	sync := s.unsynced >= indexSyncBytes || p.listBytes > 0 || len(p.retired) > 0
+	if err := p.indexBatch.Apply(sync); err != nil {
 		return err
 	}
 	if sync {
 		s.unsynced = 0
 	}
-	s.count.Replace(p.before, p.after)
-	if s.use.apply(p.deltas, s.log.end) {
-		nudge(s.tidy)
+	s.totals.Replace(p.before, p.after)
+	if s.usage.apply(p.deltas, s.active.end) {
+		signal(s.wakeCompactor)
 	}
-	for _, c := range p.done {
-		if c.did = true; c.kind == sealTail { // alone in its flight
-			s.seal()
+	for _, c := range p.applied {
+		c.applied = true
+		if c.kind == sealActive { // the compactor submits it alone
+			s.sealActive()
 		}
 	}
 	return nil

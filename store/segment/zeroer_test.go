@@ -18,18 +18,18 @@ func TestZeroerKeepsOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		z := zeroer{most: 1 << 20}
+		z := zeroer{maxAhead: 1 << 20}
 		z.begin(f, 0, 1<<40)
 		var want []byte
 		for len(want) < 2<<20 {
 			p := bytes.Repeat([]byte{0xaa}, 1+rng.IntN(100_000))
 			at := int64(len(want))
-			z.claim(at + int64(len(p)))
+			z.claimForWriter(at + int64(len(p)))
 			if _, err := f.WriteAt(p, at); err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, p...)
-			z.ahead(int64(len(p)), int64(len(want)))
+			z.noteCommit(int64(len(p)), int64(len(want)))
 		}
 		z.stop()
 		info, err := f.Stat()
@@ -56,12 +56,12 @@ func TestZeroerIdle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	large, off := zeroer{most: 1 << 20}, zeroer{}
+	large, off := zeroer{maxAhead: 1 << 20}, zeroer{}
 	for _, z := range []*zeroer{&large, &off} {
 		z.begin(f, 0, 1<<40)
 	}
-	large.ahead(smallCommit+1, smallCommit+1)
-	off.ahead(100, 100)
+	large.noteCommit(smallCommit+1, smallCommit+1)
+	off.noteCommit(100, 100)
 	large.stop()
 	off.stop()
 	if info, err := f.Stat(); err != nil || info.Size() != 0 {

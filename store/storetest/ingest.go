@@ -12,8 +12,9 @@ import (
 	"allium/store"
 )
 
-// Items walks p, claimed to have size bytes, over ranges and returns what is
-// proved: what a peer would send. It ends early where the claim is false.
+// Items returns the proved items of ranges of p that a peer would send if it claimed that p
+// has size bytes. When size is not the size of p, Items returns the items up to the first one
+// that cannot be proved.
 func Items(t testing.TB, p []byte, size int64, ranges ...b3.Range) []b3.Proved {
 	t.Helper()
 	var outboard bytes.Buffer
@@ -46,7 +47,7 @@ func Items(t testing.TB, p []byte, size int64, ranges ...b3.Range) []b3.Proved {
 	}
 }
 
-// begin starts the ingest of p.
+// begin starts an ingest of p.
 func begin(t *testing.T, s *store.Store, p []byte) *store.Ingest {
 	t.Helper()
 	in, err := s.Ingest(t.Context(), b3.Sum(p), int64(len(p)))
@@ -56,6 +57,7 @@ func begin(t *testing.T, s *store.Store, p []byte) *store.Ingest {
 	return in
 }
 
+// write writes items to the ingest.
 func write(t *testing.T, in *store.Ingest, items ...b3.Proved) {
 	t.Helper()
 	for _, item := range items {
@@ -90,13 +92,13 @@ func testIngest(t *testing.T, s *store.Store) {
 		_, err = in.Commit(t.Context(), false)
 		Want(t, err, status.Conflict)
 		Want(t, in.Write(items[0]), status.Conflict)
-		in.Abort(nil) // nothing any more
+		in.Abort(nil) // does nothing after a commit
 		Holds(t, s, p)
 		if err := s.Verify(t.Context(), b3.Sum(p)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// What is there already is not stored twice.
+	// A commit of an object that the store has stores nothing.
 	p := Bytes(b3.GroupSize+1, b3.GroupSize+1)
 	in := begin(t, s, p)
 	write(t, in, Items(t, p, int64(len(p)))...)
@@ -115,7 +117,7 @@ func testIngestRefuses(t *testing.T, s *store.Store) {
 		items := Items(t, p, int64(size))
 		for skip := range items {
 			if items[skip].IsParent() {
-				continue // whoever writes a group wrote them before
+				continue // writing a group writes its parents, too
 			}
 			in := begin(t, s, p)
 			Want(t, in.Write(b3.Proved{}), status.BadRequest)
@@ -129,7 +131,7 @@ func testIngestRefuses(t *testing.T, s *store.Store) {
 				in.Abort(nil)
 				continue
 			}
-			write(t, in, items[skip]) // it goes on after a refusal
+			write(t, in, items[skip]) // the ingest continues after a failed commit
 			if _, err := in.Commit(t.Context(), false); err != nil {
 				t.Fatal(err)
 			}
@@ -146,11 +148,12 @@ func testIngestRefuses(t *testing.T, s *store.Store) {
 	wantCount(t, s, 0)
 }
 
-// testIngestFalseSize: a lie about the size is never committed, and costs
-// nothing in proportion.
+// testIngestFalseSize: an ingest with a false size cannot be committed, also with a very large
+// size.
 func testIngestFalseSize(t *testing.T, s *store.Store) {
 	p := Bytes(5, 6*b3.GroupSize)
-	for _, size := range []int64{5 * b3.GroupSize, 6*b3.GroupSize - 1, 6*b3.GroupSize + 1, 7 * b3.GroupSize, 8 * b3.GroupSize, 1 << 50} {
+	for _, size := range []int64{5 * b3.GroupSize, 6*b3.GroupSize - 1, 6*b3.GroupSize + 1, 7 * b3.GroupSize,
+		8 * b3.GroupSize, 1 << 50} {
 		in, err := s.Ingest(t.Context(), b3.Sum(p), size)
 		if err != nil {
 			t.Fatal(err)
@@ -172,7 +175,7 @@ func testIngestFalseSize(t *testing.T, s *store.Store) {
 func testIngestOnce(t *testing.T, s *store.Store) {
 	p := Bytes(7, 3*b3.GroupSize)
 	items := Items(t, p, int64(len(p)))
-	// A deferred download and the next one of the same object do not meet.
+	// A second ingest of an object may begin while the first one's commit is deferred.
 	pending := begin(t, s, p)
 	write(t, pending, items...)
 	if _, err := pending.Commit(t.Context(), true); err != nil {
@@ -196,7 +199,7 @@ func testIngestOnce(t *testing.T, s *store.Store) {
 	in := begin(t, s, p)
 	_, err := s.Ingest(t.Context(), b3.Sum(p), int64(len(p)))
 	Want(t, err, status.Conflict)
-	Put(t, s, p) // another way in is open
+	Put(t, s, p) // a put succeeds while an ingest runs
 	Want(t, s.Delete(t.Context(), b3.Sum(p)), status.Conflict)
 	in.Abort(nil)
 	in.Abort(nil)
@@ -211,7 +214,7 @@ func testIngestOnce(t *testing.T, s *store.Store) {
 	}
 }
 
-func testIngestFollowed(t *testing.T, s *store.Store) {
+func testIngestWaits(t *testing.T, s *store.Store) {
 	for _, size := range []int{500, 5*b3.GroupSize + 1} {
 		p := Bytes(uint64(size), size)
 		in := begin(t, s, p)
@@ -239,7 +242,7 @@ func testIngestFollowed(t *testing.T, s *store.Store) {
 		}()
 		write(t, in, Items(t, p, int64(size))...)
 		if !bytes.Equal(<-got, p) {
-			t.Fatal("the follower read other bytes")
+			t.Fatal("the waiting reader read other bytes")
 		}
 		if _, err := in.Commit(t.Context(), false); err != nil {
 			t.Fatal(err)

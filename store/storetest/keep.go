@@ -90,8 +90,8 @@ func testDeleteWhileReading(t *testing.T, s *store.Store) {
 	}
 }
 
-// testDeleteWhilePutting: who holds a lease and was told that the object is
-// there, finds it.
+// testDeleteWhilePutting: a caller that holds a lease when its put returns finds the object,
+// although another goroutine deletes it all the time.
 func testDeleteWhilePutting(t *testing.T, s *store.Store) {
 	for _, size := range []int{1000, 2 * b3.GroupSize} {
 		p := Bytes(uint64(size), size)
@@ -134,7 +134,8 @@ func testPins(t *testing.T, s *store.Store) {
 		}
 		got = append(got, p)
 	}
-	if len(got) != 3 || got[0].Label != "" || got[1].Label != "a" || !got[1].Recursive || got[2].Label != "site/ä" || got[0].Created.IsZero() {
+	if len(got) != 3 || got[0].Label != "" || got[1].Label != "a" || !got[1].Recursive || got[2].Label != "site/ä" ||
+		got[0].Created.IsZero() {
 		t.Fatalf("pins are %+v", got)
 	}
 	Want(t, s.Delete(t.Context(), root), status.Conflict)
@@ -177,8 +178,8 @@ func testPinLabels(t *testing.T, s *store.Store) {
 	}
 }
 
-// wantPinned fails unless root is kept by a pin whose description contains why;
-// "" is not kept.
+// wantPinned fails the test unless a pin keeps root and the pin's description contains why. An
+// empty why means that no pin keeps root.
 func wantPinned(t *testing.T, s *store.Store, root b3.Root, why string) {
 	t.Helper()
 	pinned, got, err := s.Pinned(t.Context(), root)
@@ -219,8 +220,8 @@ func testRecursivePins(t *testing.T, s *store.Store) {
 	wantPinned(t, s, lone, "a file")
 }
 
-// directory stores a manifest of files, then directories, which are there; the
-// names of both ascend.
+// directory stores the manifest of a directory whose files and subdirectories the store has,
+// and returns its address. Entries are sorted by name, files first.
 func directory(t *testing.T, s *store.Store, files, dirs map[string]b3.Root) b3.Root {
 	t.Helper()
 	b := manifest.NewBuilder(func(ctx context.Context, p []byte) (b3.Root, error) {

@@ -20,12 +20,12 @@ type (
 		kind   string // put, get, stat, has, delete
 		object int
 	}
-	// linearOut is what an operation answered: ok, not_found, or, of a delete,
-	// conflict when the object was in use.
+	// linearOut is the outcome of an operation: ok or not_found. A delete also returns
+	// conflict when the object is in use.
 	linearOut status.Outcome
 )
 
-// linearModel is one object: it is there or it is not.
+// linearModel models each object on its own: its state is whether the store has it.
 var linearModel = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		byObject := map[int][]porcupine.Operation{}
@@ -65,9 +65,9 @@ var linearModel = porcupine.Model{
 	},
 }
 
-// testLinearizable runs puts, reads and deletes of a few objects from many
-// goroutines at once: what each was answered must fit some order of all, in
-// which each takes effect between its call and its return.
+// testLinearizable runs puts, reads and deletes of a few objects from several goroutines at
+// once. Some order of all operations must explain their outcomes, with each operation taking
+// effect between its call and its return.
 func testLinearizable(t *testing.T, s *store.Store) {
 	const clients = 6
 	steps := 60
@@ -87,7 +87,8 @@ func testLinearizable(t *testing.T, s *store.Store) {
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(7, uint64(client)))
 			for range steps {
-				op := linearOp{kind: []string{"put", "put", "get", "stat", "has", "delete", "delete"}[random.IntN(7)], object: random.IntN(len(contents))}
+				op := linearOp{kind: []string{"put", "put", "get", "stat", "has", "delete", "delete"}[random.IntN(7)],
+					object: random.IntN(len(contents))}
 				call := time.Since(begun)
 				out := linearDo(t, s, op.kind, contents[op.object])
 				end := time.Since(begun)
@@ -107,10 +108,12 @@ func testLinearizable(t *testing.T, s *store.Store) {
 		for _, op := range history {
 			t.Logf("client %d [%d, %d] %s", op.ClientId, op.Call, op.Return, linearModel.DescribeOperation(op.Input, op.Output))
 		}
-		t.Fatalf("no order of the operations explains their answers; the longest explained prefixes: %v", info.PartialLinearizations())
+		t.Fatalf("no order of the operations explains their answers; the longest explained prefixes: %v",
+			info.PartialLinearizations())
 	}
 }
 
+// linearDo runs one operation on the object p and returns its outcome.
 func linearDo(t *testing.T, s *store.Store, kind string, p []byte) status.Outcome {
 	root := b3.Sum(p)
 	switch kind {

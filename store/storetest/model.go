@@ -17,7 +17,7 @@ func testModel(t *testing.T, s *store.Store) {
 	for i := range contents {
 		contents[i] = Bytes(uint64(i), sizes[i%len(sizes)]+i)
 	}
-	// One store serves all runs; the model is what it is left with.
+	// All runs share one store, so the model keeps its state from run to run.
 	present, pending, pinned := map[b3.Root][]byte{}, map[b3.Root][]byte{}, map[b3.Root]bool{}
 	flush := func(t testing.TB) {
 		if err := s.Flush(t.Context()); err != nil {

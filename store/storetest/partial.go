@@ -9,19 +9,19 @@ import (
 	"allium/store"
 )
 
-// part writes the groups of ranges, and what proves the size, of p.
+// part writes the groups of p in ranges, and the last group, which proves the size.
 func part(t *testing.T, in *store.Ingest, p []byte, ranges ...b3.Range) {
 	t.Helper()
 	size := int64(len(p))
 	write(t, in, Items(t, p, size, append(ranges, b3.Range{Start: size - 1, End: size})...)...)
 }
 
-// wantPartial fails unless s says that held of the bytes of p are here.
+// wantPartial fails the test unless s has one partial object: p with held of its bytes.
 func wantPartial(t *testing.T, s *store.Store, p []byte, held int64) {
 	t.Helper()
 	root := b3.Sum(p)
 	info, err := s.Partials().Get(t.Context(), root)
-	if err != nil || info.Root != root || info.Size != int64(len(p)) || info.Held != held || info.Used == 0 {
+	if err != nil || info.Root != root || info.Size != int64(len(p)) || info.Stored != held || info.Used == 0 {
 		t.Fatalf("partial says %+v, %v; want %d of %d bytes", info, err, held, len(p))
 	}
 	has, err := s.Has(t.Context(), []b3.Root{root})
@@ -43,7 +43,7 @@ func wantPartial(t *testing.T, s *store.Store, p []byte, held int64) {
 	}
 }
 
-// wantNoPartial fails unless nothing of p is here, as a part.
+// wantNoPartial fails the test unless s has no partial object, neither p nor another.
 func wantNoPartial(t *testing.T, s *store.Store, p []byte) {
 	t.Helper()
 	_, err := s.Partials().Get(t.Context(), b3.Sum(p))
@@ -58,7 +58,7 @@ func wantNoPartial(t *testing.T, s *store.Store, p []byte) {
 	}
 }
 
-// testSuspend: what one ingest left, the next one and readers find.
+// testSuspend: readers and the next ingest find the bytes of a suspended ingest.
 func testSuspend(t *testing.T, s *store.Store) {
 	const group = b3.GroupSize
 	p := Bytes(31, 9*group+100)
@@ -107,8 +107,10 @@ func testSuspend(t *testing.T, s *store.Store) {
 		start, end int64
 		want       bool
 	}{
-		{2 * group, 4 * group, true}, {2*group + 1, 2*group + 2, true}, {2*group - 1, 2*group + 2, false}, {2 * group, 4*group + 1, false},
-		{9 * group, 9*group + 100, true}, {9 * group, 9*group + 101, false}, {0, 0, true}, {-1, 0, false}, {3 * group, 2 * group, false},
+		{2 * group, 4 * group, true}, {2*group + 1, 2*group + 2, true}, {2*group - 1, 2*group + 2, false},
+		{2 * group, 4*group + 1, false},
+		{9 * group, 9*group + 100, true}, {9 * group, 9*group + 101, false}, {0, 0, true}, {-1, 0, false},
+		{3 * group, 2 * group, false},
 	} {
 		if got := o.Covers(c.start, c.end); got != c.want {
 			t.Errorf("covers [%d, %d): %t", c.start, c.end, got)
@@ -148,14 +150,15 @@ func testSuspend(t *testing.T, s *store.Store) {
 	}
 }
 
-// testForgotten: what need not be kept is not.
+// testForgotten: the store keeps no partial object after an ingest that wrote nothing, did not
+// prove the size, was small, was aborted or was removed, or once the object is stored whole.
 func testForgotten(t *testing.T, s *store.Store) {
 	p := Bytes(32, 5*b3.GroupSize)
-	in := begin(t, s, p) // nothing arrived
+	in := begin(t, s, p) // nothing is written
 	in.Suspend()
 	wantNoPartial(t, s, p)
 
-	in = begin(t, s, p) // the size is a claim
+	in = begin(t, s, p) // the size is not proved
 	write(t, in, Items(t, p, int64(len(p)), b3.Range{Start: 0, End: 1})...)
 	_, err := s.OpenPartial(t.Context(), b3.Sum(p))
 	Want(t, err, status.NotFound)
@@ -189,7 +192,7 @@ func testForgotten(t *testing.T, s *store.Store) {
 	Want(t, s.Partials().Remove(t.Context(), b3.Sum(p)), status.NotFound)
 	wantNoPartial(t, s, p)
 
-	in = begin(t, s, p) // and then it comes another way
+	in = begin(t, s, p) // then a put stores the whole object
 	part(t, in, p)
 	in.Suspend()
 	Put(t, s, p)

@@ -17,7 +17,8 @@ import (
 	"allium/store"
 )
 
-var sizes = []int{0, 1, 4096, b3.GroupSize - 1, b3.GroupSize, b3.GroupSize + 1, 2 * b3.GroupSize, 3*b3.GroupSize + 17, 1<<20 + 1}
+var sizes = []int{0, 1, 4096, b3.GroupSize - 1, b3.GroupSize, b3.GroupSize + 1, 2 * b3.GroupSize, 3*b3.GroupSize + 17,
+	1<<20 + 1}
 
 func testBoundaries(t *testing.T, s *store.Store) {
 	var bytesIn int64
@@ -50,13 +51,15 @@ func testBoundaries(t *testing.T, s *store.Store) {
 		readRanges(t, s, p)
 		bytesIn += int64(size)
 	}
-	bytesIn += 100 * int64(len(sizes)-2) // what the slow readers gave, but of the objects of 0 and 1 bytes
+	// The slow readers stored objects of 100 bytes, except for those of 0 and 1 bytes, which
+	// were whole.
+	bytesIn += 100 * int64(len(sizes)-2)
 	if got := s.Stats().Bytes; got != bytesIn {
 		t.Errorf("%d bytes are counted, want %d", got, bytesIn)
 	}
 }
 
-// readRanges compares proved reads of random ranges with p.
+// readRanges reads random ranges of the object p, with proofs, and compares them with p.
 func readRanges(t *testing.T, s *store.Store, p []byte) {
 	t.Helper()
 	o, err := s.Open(t.Context(), b3.Sum(p))
@@ -133,7 +136,7 @@ func testBrokenReader(t *testing.T, s *store.Store) {
 	wantCount(t, s, 0)
 }
 
-// idle is a reader that never gets anywhere.
+// idle is a reader that always returns no bytes and no error.
 type idle struct{}
 
 func (idle) Read([]byte) (int, error) { return 0, nil }
@@ -149,7 +152,7 @@ func testCanceledPut(t *testing.T, s *store.Store) {
 	wantCount(t, s, 0)
 }
 
-// cancelAfter cancels when n bytes were read.
+// cancelAfter is a reader that calls cancel at the first read after n bytes.
 type cancelAfter struct {
 	r      io.Reader
 	n      int
@@ -190,9 +193,10 @@ func testDeferredAndFlush(t *testing.T, s *store.Store) {
 }
 
 func testManyDeferredLarge(t *testing.T, s *store.Store) {
-	const n = 80 // more than wait for a flush
+	const n = 80 // more than may wait for a flush
 	for i := range n {
-		if _, err := s.PutBytes(t.Context(), Bytes(uint64(i), b3.GroupSize+1+i), store.PutOptions{Deferred: true}); err != nil {
+		if _, err := s.PutBytes(t.Context(), Bytes(uint64(i), b3.GroupSize+1+i),
+			store.PutOptions{Deferred: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -257,7 +261,7 @@ func testList(t *testing.T, s *store.Store) {
 		t.Fatalf("%d objects are listed, want %d", n, len(want))
 	}
 	for range s.List(t.Context()) {
-		break // nothing is held up by who stops early
+		break // a caller that stops early blocks nothing
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

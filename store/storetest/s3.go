@@ -18,7 +18,7 @@ import (
 	"allium/store/bucket"
 )
 
-// S3 is a versitygw that serves a directory as buckets, one file for each
+// S3 is a versitygw server. It serves a temporary directory as buckets, with one file for each
 // object.
 type S3 struct {
 	Endpoint string
@@ -26,8 +26,8 @@ type S3 struct {
 	addr, dir, keys string
 	serial          atomic.Int64
 	cmd             *exec.Cmd
-	running         sync.WaitGroup // of cmd's end
-	out             *bytes.Buffer  // what cmd says, to be read when it has ended
+	running         sync.WaitGroup // done when cmd has ended
+	out             *bytes.Buffer  // output of cmd; read it only after cmd has ended
 }
 
 const (
@@ -36,8 +36,8 @@ const (
 	s3Secret = "not-a-secret"
 )
 
-// StartS3 runs a versitygw until the test ends. Where it is not installed the
-// test is skipped; with ALLIUM_CI=1 it fails.
+// StartS3 runs versitygw until the test ends. If versitygw is not installed, StartS3 skips the
+// test, or fails it when ALLIUM_CI is 1.
 func StartS3(t testing.TB) *S3 {
 	t.Helper()
 	g := &S3{dir: t.TempDir(), keys: keyFile(t)}
@@ -46,8 +46,8 @@ func StartS3(t testing.TB) *S3 {
 	}
 	t.Cleanup(g.Kill)
 	for range 20 {
-		// A port of its own for as long as the test lives, also while it does not
-		// run: none of those that a system gives to who asks for any.
+		// The server needs the same port after Kill and Start. So choose one below
+		// the range from which the system gives ports to programs that ask for any.
 		g.addr = fmt.Sprintf("127.0.0.1:%d", 15_000+rand.IntN(15_000))
 		if g.start(t) {
 			g.Endpoint = "http://" + g.addr
@@ -58,18 +58,19 @@ func StartS3(t testing.TB) *S3 {
 	return nil
 }
 
-// keyFile writes the server's keys.
+// keyFile writes a credentials file with the server's keys and returns its path.
 func keyFile(t testing.TB) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "credentials")
-	text := fmt.Sprintf("[other]\naws_access_key_id = x\n\n[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", s3Access, s3Secret)
+	text := fmt.Sprintf("[other]\naws_access_key_id = x\n\n"+
+		"[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", s3Access, s3Secret)
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return name
 }
 
-// FakeS3 is the configuration of a bucket on a server of the test's own.
+// FakeS3 returns the configuration of a bucket on the server at endpoint, which the test runs.
 func FakeS3(t testing.TB, endpoint string) bucket.Config {
 	t.Helper()
 	cfg := bucket.DefaultConfig()
@@ -77,7 +78,8 @@ func FakeS3(t testing.TB, endpoint string) bucket.Config {
 	return cfg
 }
 
-// versitygw is the path of the program: of `make tools`, or on PATH.
+// versitygw returns the path of the program, from bin/tools or PATH. If it is not installed,
+// versitygw skips or fails the test as StartS3 says.
 func versitygw(t testing.TB) string {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
@@ -104,8 +106,8 @@ func (g *S3) Start(t testing.TB) {
 	}
 }
 
-// start starts the server and waits until it answers. It reports whether the
-// server could have its address.
+// start starts the server and waits until it answers. It returns false when the server ends
+// before that, as it does when its port is in use.
 func (g *S3) start(t testing.TB) bool {
 	t.Helper()
 	g.out = &bytes.Buffer{}
@@ -119,16 +121,16 @@ func (g *S3) start(t testing.TB) bool {
 	ended, cmd := make(chan struct{}), g.cmd
 	g.running.Go(func() {
 		defer close(ended)
-		_ = cmd.Wait() // it was killed, or says why in out
+		_ = cmd.Wait() // Kill ended it, or its output says why it ended
 	})
 	client := http.Client{Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
-	for range 1200 { // a minute at least
+	for range 1200 { // at least one minute
 		select {
 		case <-ended:
 			g.cmd = nil
 			return false
-		case <-time.After(50 * time.Millisecond): // until it listens
+		case <-time.After(50 * time.Millisecond): // try again until the server listens
 		}
 		ask, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+g.addr, nil)
 		if err != nil {
@@ -136,7 +138,7 @@ func (g *S3) start(t testing.TB) bool {
 		}
 		if answer, err := client.Do(ask); err == nil {
 			_ = answer.Body.Close()
-			if answer.Header.Get("Server") == "VERSITYGW" { // not who has the port while this one finds that out
+			if answer.Header.Get("Server") == "VERSITYGW" { // not another program on the port
 				return true
 			}
 		}
@@ -146,7 +148,7 @@ func (g *S3) start(t testing.TB) bool {
 	return false
 }
 
-// Kill ends the server as a crash would.
+// Kill ends the server as a crash does. It does nothing when the server is not running.
 func (g *S3) Kill() {
 	if g.cmd != nil {
 		_ = g.cmd.Process.Kill()
@@ -155,16 +157,16 @@ func (g *S3) Kill() {
 	}
 }
 
-// Config is the configuration of a prefix of its own.
+// Config returns the configuration of a prefix that no other call of Config returns.
 func (g *S3) Config() bucket.Config {
 	cfg := bucket.DefaultConfig()
 	cfg.URL = fmt.Sprintf("s3://%s/test/%d", s3Bucket, g.serial.Add(1))
 	cfg.Endpoint, cfg.CredentialsFile = g.Endpoint, g.keys
-	cfg.Timeout = 30 * time.Second // on a machine with other work
+	cfg.Timeout = 30 * time.Second // for a busy machine
 	return cfg
 }
 
-// Path is the file in which the server keeps an object.
+// Path returns the path of the file in which the server stores an object.
 func (g *S3) Path(cfg bucket.Config, key string) string {
 	return filepath.Join(g.dir, filepath.FromSlash(cfg.URL[len("s3://"):]), filepath.FromSlash(key))
 }

@@ -1,7 +1,12 @@
-// Package storetest is the one suite that every backend of package store
-// passes, and the way tests start a store. A new backend calls [Suite] with a
-// function that starts it; each test in the suite starts a fresh one, uses it
-// through its exported methods alone, and leaves it to be closed.
+// Package storetest provides the test suite that every backend of package store must pass,
+// and helpers that start a store or an S3 server for a test.
+//
+// The tests of a backend call [Suite] with a function that starts a store with that backend.
+// Each test of the suite starts a store of its own and uses only its exported methods. The
+// store stops when the test ends, because the function calls [Start] or [Try].
+//
+// Other tests call [Start], then [Put], [Get], [Holds] and [Want]. Tests of the S3 backend
+// call [StartS3], which runs versitygw, or [FakeS3] for a server of their own.
 package storetest
 
 import (
@@ -12,8 +17,9 @@ import (
 	"allium/store"
 )
 
-// Start runs a store until the test ends, or until stop, which is idempotent
-// and returns what Run returned.
+// Start runs a store until the test ends or stop is called. It returns when the store is ready,
+// and ends the test if the store does not open. stop is idempotent and returns the error of
+// Run.
 func Start(t testing.TB, cfg store.Config, deps store.Deps) (s *store.Store, stop func() error) {
 	t.Helper()
 	s, stop, err := Try(t, cfg, deps)
@@ -23,7 +29,7 @@ func Start(t testing.TB, cfg store.Config, deps store.Deps) (s *store.Store, sto
 	return s, stop
 }
 
-// Try is Start for a store that may not open: then it returns the error.
+// Try is Start for a store that may fail to open. It returns that error.
 func Try(t testing.TB, cfg store.Config, deps store.Deps) (*store.Store, func() error, error) {
 	t.Helper()
 	s, err := store.New(cfg, deps)

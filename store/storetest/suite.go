@@ -13,7 +13,7 @@ import (
 	"allium/store"
 )
 
-// Suite runs every test on a backend; open starts a fresh store for each.
+// Suite runs every test of the suite in parallel. open starts a new, empty store for each.
 func Suite(t *testing.T, open func(t *testing.T) *store.Store) {
 	for _, test := range []struct {
 		name string
@@ -38,7 +38,7 @@ func Suite(t *testing.T, open func(t *testing.T) *store.Store) {
 		{"IngestRefuses", testIngestRefuses},
 		{"IngestFalseSize", testIngestFalseSize},
 		{"IngestOnce", testIngestOnce},
-		{"IngestFollowed", testIngestFollowed},
+		{"IngestFollowed", testIngestWaits},
 		{"IngestAborted", testIngestAborted},
 		{"Suspend", testSuspend},
 		{"Forgotten", testForgotten},
@@ -61,7 +61,7 @@ func Suite(t *testing.T, open func(t *testing.T) *store.Store) {
 	}
 }
 
-// Bytes returns n bytes that depend on seed alone.
+// Bytes returns n pseudorandom bytes that depend only on seed.
 func Bytes(seed uint64, n int) []byte {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
@@ -70,7 +70,7 @@ func Bytes(seed uint64, n int) []byte {
 	return p
 }
 
-// Put stores p durably.
+// Put stores p durably and returns its address.
 func Put(t testing.TB, s *store.Store, p []byte) b3.Root {
 	t.Helper()
 	info, err := s.PutBytes(t.Context(), p, store.PutOptions{})
@@ -80,7 +80,7 @@ func Put(t testing.TB, s *store.Store, p []byte) b3.Root {
 	return info.Root
 }
 
-// Want fails unless err has that outcome.
+// Want fails the test unless err has the outcome want.
 func Want(t testing.TB, err error, want status.Outcome) {
 	t.Helper()
 	if got := status.Of(err); got != want {
@@ -88,7 +88,7 @@ func Want(t testing.TB, err error, want status.Outcome) {
 	}
 }
 
-// Holds fails unless s serves p under its address.
+// Holds fails the test unless s returns p for the address of p.
 func Holds(t testing.TB, s *store.Store, p []byte) {
 	t.Helper()
 	root := b3.Sum(p)
@@ -101,7 +101,7 @@ func Holds(t testing.TB, s *store.Store, p []byte) {
 	}
 }
 
-// Get reads an object whole.
+// Get returns all bytes of an object.
 func Get(t testing.TB, s *store.Store, root b3.Root) ([]byte, error) {
 	t.Helper()
 	o, err := s.Open(t.Context(), root)
@@ -120,7 +120,7 @@ func Get(t testing.TB, s *store.Store, root b3.Root) ([]byte, error) {
 	return p, nil
 }
 
-// Roots returns what s lists.
+// Roots returns the addresses that s lists, in its order.
 func Roots(t testing.TB, s *store.Store) []b3.Root {
 	t.Helper()
 	var roots []b3.Root
@@ -133,7 +133,7 @@ func Roots(t testing.TB, s *store.Store) []b3.Root {
 	return roots
 }
 
-// wantCount fails unless the counters and the listing agree on n objects.
+// wantCount fails the test unless s both lists and counts n objects.
 func wantCount(t testing.TB, s *store.Store, n int) {
 	t.Helper()
 	if listed, counted := len(Roots(t, s)), s.Stats().Objects; listed != n || counted != int64(n) {

@@ -17,7 +17,7 @@ import (
 	"allium/store/upload"
 )
 
-// Begin begins an upload of n bytes.
+// Begin creates an upload with the options o.
 func Begin(t testing.TB, s *store.Store, o upload.Options) upload.Info {
 	t.Helper()
 	u, err := s.Uploads().New(t.Context(), o)
@@ -27,7 +27,7 @@ func Begin(t testing.TB, s *store.Store, o upload.Options) upload.Info {
 	return u
 }
 
-// Append adds p[from:to] to an upload of p.
+// Append appends p[from:to] to an upload of p and returns the new state of the upload.
 func Append(t testing.TB, s *store.Store, u upload.Info, p []byte, from, to int) upload.Info {
 	t.Helper()
 	now, err := s.Uploads().Append(t.Context(), u.ID, int64(from), bytes.NewReader(p[from:to]))
@@ -37,7 +37,8 @@ func Append(t testing.TB, s *store.Store, u upload.Info, p []byte, from, to int)
 	return now
 }
 
-// WantUploads fails unless so many uploads with so many bytes are open.
+// WantUploads fails the test unless open uploads are open, with held bytes in all, and there is
+// no lease.
 func WantUploads(t testing.TB, s *store.Store, open, held int) {
 	t.Helper()
 	if st := s.Stats(); st.Uploads.Open != int64(open) || st.Uploads.Bytes != int64(held) || st.Leases != 0 {
@@ -45,7 +46,7 @@ func WantUploads(t testing.TB, s *store.Store, open, held int) {
 	}
 }
 
-// testUploadSizes: an object in one, two and many pieces is what it is in one.
+// testUploadSizes: an object that is uploaded in several pieces is the same as in one piece.
 func testUploadSizes(t *testing.T, s *store.Store) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i, size := range append(sizes, 256<<10, 40*b3.GroupSize+1) {
@@ -58,7 +59,7 @@ func testUploadSizes(t *testing.T, s *store.Store) {
 			u := Begin(t, s, o)
 			var at int
 			var now upload.Info
-			for cut := range 2 * pieces { // at boundaries, then anywhere
+			for cut := range 2 * pieces { // cut at a boundary of groups and anywhere, in turn
 				to := at + rng.IntN(size-at+1)
 				if cut%2 == 0 {
 					to = min(size, max(at, to/b3.GroupSize*b3.GroupSize))
@@ -108,7 +109,8 @@ func testUploadSizes(t *testing.T, s *store.Store) {
 	}
 }
 
-// testUploadCut: what came before the reader failed is kept, wherever that was.
+// testUploadCut: the upload keeps all bytes that were read before the reader failed, at any
+// offset.
 func testUploadCut(t *testing.T, s *store.Store) {
 	for _, size := range []int{b3.GroupSize, 9*b3.GroupSize + 100} {
 		p := Bytes(uint64(size), size)
@@ -126,7 +128,8 @@ func testUploadCut(t *testing.T, s *store.Store) {
 		}
 		wantCount(t, s, 0)
 		ctx, cancel := context.WithCancel(t.Context())
-		now, err := s.Uploads().Append(ctx, u.ID, int64(at), &cancelAfter{r: bytes.NewReader(p[at:]), n: 10_000, cancel: cancel})
+		now, err := s.Uploads().Append(ctx, u.ID, int64(at),
+			&cancelAfter{r: bytes.NewReader(p[at:]), n: 10_000, cancel: cancel})
 		if at < size-20_000 {
 			Want(t, err, status.Canceled)
 		}
@@ -144,8 +147,8 @@ func testUploadCut(t *testing.T, s *store.Store) {
 	WantUploads(t, s, 0, 0)
 }
 
-// testUploadCutAtEnd: the line that breaks after the last byte costs one more
-// append, of nothing.
+// testUploadCutAtEnd: after a reader that fails behind the last byte, an append of no bytes
+// completes the upload.
 func testUploadCutAtEnd(t *testing.T, s *store.Store) {
 	for _, size := range []int{0, 1, b3.GroupSize, 2*b3.GroupSize + 1} {
 		p := Bytes(uint64(size), size)
@@ -164,15 +167,16 @@ func testUploadCutAtEnd(t *testing.T, s *store.Store) {
 	}
 }
 
-// testUploadRefuses: the wrong offset, too much, other bytes, and names of
-// nothing.
+// testUploadRefuses: an append with a wrong offset, too many bytes, or bytes that do not match
+// the expected address fails. So do bad options and IDs of no upload.
 func testUploadRefuses(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	for _, o := range []upload.Options{{Length: -1}, {Length: b3.MaxSize + 1}, {Length: 1, Label: "a\nb"}} {
 		_, err := s.Uploads().New(ctx, o)
 		Want(t, err, status.BadRequest)
 	}
-	for _, id := range []string{"", "x", strings.Repeat("0", 32), strings.Repeat("G", 32), strings.Repeat("0", 33), "../" + strings.Repeat("0", 29)} {
+	for _, id := range []string{"", "x", strings.Repeat("0", 32), strings.Repeat("G", 32), strings.Repeat("0", 33),
+		"../" + strings.Repeat("0", 29)} {
 		_, err := s.Uploads().Get(ctx, id)
 		Want(t, err, status.NotFound)
 		_, err = s.Uploads().Append(ctx, id, 0, idle{})
@@ -194,7 +198,8 @@ func testUploadRefuses(t *testing.T, s *store.Store) {
 				t.Fatalf("told to go on at %d", now.Offset)
 			}
 		}
-		now, err := s.Uploads().Append(ctx, u.ID, int64(size-10), io.MultiReader(bytes.NewReader(p[size-10:]), strings.NewReader("more"), iotest.ErrReader(errBroken)))
+		now, err := s.Uploads().Append(ctx, u.ID, int64(size-10),
+			io.MultiReader(bytes.NewReader(p[size-10:]), strings.NewReader("more"), iotest.ErrReader(errBroken)))
 		Want(t, err, status.BodyCap)
 		if now.Offset != int64(size) || !now.Root.IsZero() {
 			t.Fatalf("too much: %+v", now)
@@ -216,8 +221,8 @@ func testUploadRefuses(t *testing.T, s *store.Store) {
 	wantCount(t, s, 2)
 }
 
-// testUploadTwice: two uploads of one object, and one of what is here, share
-// what is stored; a pin that is there already stays what it is.
+// testUploadTwice: concurrent uploads of one object share one stored object. An upload of an
+// object that the store has stores nothing. An existing pin stays as it is.
 func testUploadTwice(t *testing.T, s *store.Store) {
 	for n, size := range []int{1000, 3*b3.GroupSize + 1} {
 		p := Bytes(uint64(size), size)
@@ -263,7 +268,7 @@ func testUploadTwice(t *testing.T, s *store.Store) {
 	WantUploads(t, s, 0, 0)
 }
 
-// gated gives nothing before it is opened.
+// gated is a reader whose first Read closes reached and waits until open is closed.
 type gated struct {
 	reached, open chan struct{}
 	r             io.Reader
@@ -278,8 +283,8 @@ func (g *gated) Read(p []byte) (int, error) {
 	return g.r.Read(p)
 }
 
-// testUploadOneWriter: while one append runs, another one and a removal are
-// conflict, and the state can be asked for.
+// testUploadOneWriter: while an append runs, another append and a removal return conflict, and
+// Get returns the state.
 func testUploadOneWriter(t *testing.T, s *store.Store) {
 	p := Bytes(5, 3*b3.GroupSize)
 	u := Begin(t, s, upload.Options{Length: int64(len(p))})
@@ -308,7 +313,7 @@ func testUploadOneWriter(t *testing.T, s *store.Store) {
 	Holds(t, s, p)
 }
 
-// testUploadRemoved: a removal gives everything back.
+// testUploadRemoved: removing an upload frees all space that it used.
 func testUploadRemoved(t *testing.T, s *store.Store) {
 	before := s.Collector().Space().Used
 	for _, size := range []int{100, 5 * b3.GroupSize} {

@@ -10,13 +10,13 @@ import (
 	"allium/store"
 )
 
-// officialVectors are the BLAKE3 team's, as package b3 tests itself with them.
-// Tests run in the directory of their package: store, or one below it.
-var officialVectors = []string{"../protocols/b3/testdata/blake3_test_vectors.json", "../../protocols/b3/testdata/blake3_test_vectors.json"}
+// officialVectors are the paths at which the test vectors of the BLAKE3 team may be. Package
+// b3 has them. Tests run in the directory of their package: store, or one below it.
+var officialVectors = []string{"../protocols/b3/testdata/blake3_test_vectors.json",
+	"../../protocols/b3/testdata/blake3_test_vectors.json"}
 
-// testVectors puts the inputs of the official vectors under the addresses that
-// the vectors give them, and reads them back; under any other address they are
-// refused.
+// testVectors puts the input of each official vector under the address in the vector and reads
+// it back. A put that expects another address must fail.
 func testVectors(t *testing.T, s *store.Store) {
 	var raw []byte
 	var err error

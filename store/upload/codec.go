@@ -10,27 +10,27 @@ import (
 	"allium/store/meta"
 )
 
-// Options say what an upload is to become.
+// Options say what an upload becomes.
 type Options struct {
-	Length int64   // bytes that the whole has; it does not change
-	Expect b3.Root // address that the whole must have; zero takes any
-	Label  string  // whose quota it counts against, and that of its pin
+	Length int64   // size of the whole object in bytes
+	Expect b3.Root // address that the object must have; zero allows any
+	Label  string  // whose quota it counts against, and the label of its pin
 	Pin    bool    // pin the object, not recursively, unless the label pins it already
 }
 
-// ID names an upload. It is random: whoever knows it may go on with it.
+// ID identifies an upload. It is random, and anyone who knows it may continue the upload.
 type ID [16]byte
 
-// NewID returns a name that nobody can guess.
+// NewID returns a random ID.
 func NewID() (id ID) {
 	_, _ = rand.Read(id[:]) // never fails
 	return id
 }
 
-// String is the name in hex, as callers and files have it.
+// String returns the ID in hex, as callers and file names use it.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// ParseID is the inverse of String.
+// ParseID reverses String.
 func ParseID(s string) (id ID, ok bool) {
 	if len(s) != hex.EncodedLen(len(id)) {
 		return id, false
@@ -39,7 +39,7 @@ func ParseID(s string) (id ID, ok bool) {
 	return id, err == nil && id.String() == s
 }
 
-// Record is what the backend notes of an upload beside its bytes.
+// Record is what the backend records of an upload beside its bytes.
 type Record struct {
 	Options
 	ID      ID
@@ -47,7 +47,7 @@ type Record struct {
 	Expires meta.Second
 	Root    b3.Root // set before the object is published
 	Done    bool    // published and pinned
-	IsNew   bool    // of one that is done
+	IsNew   bool    // for a done upload: the object was new to the store
 }
 
 const formUpload = 1 // flags, length, offset, expires, expect and root where flagged, label
@@ -63,7 +63,7 @@ const (
 	uploadFlags = uploadNew<<1 - 1
 )
 
-// Encode encodes rec as the value of its key.
+// Encode encodes rec, without its ID.
 func Encode(rec Record) []byte {
 	flags := byte(0)
 	for _, f := range []struct {
@@ -89,7 +89,7 @@ func Encode(rec Record) []byte {
 	return append(b, rec.Label...)
 }
 
-// Decode is the inverse of encodeUpload. It takes nothing else.
+// Decode reverses Encode. It accepts no other bytes.
 func Decode(id ID, p []byte) (Record, error) {
 	bad := fmt.Errorf("the index entry of an upload is malformed: % x", meta.Clip(p))
 	if len(p) < 2 || p[0] != formUpload || p[1]&^uploadFlags != 0 {

@@ -13,7 +13,10 @@ func FuzzUpload(f *testing.F) {
 		{},
 		{Options: Options{Length: 100 << 30, Label: "photos/ä", Pin: true}, Offset: 3 << 30, Expires: 1<<32 - 1},
 		{Options: Options{Length: 5, Expect: b3.Root{1}}, Offset: 5, Root: b3.Root{1}},
-		{Options: Options{Length: b3.MaxSize, Expect: b3.Root{1}, Pin: true}, Offset: b3.MaxSize, Root: b3.Root{1}, Done: true, IsNew: true},
+		{
+			Options: Options{Length: b3.MaxSize, Expect: b3.Root{1}, Pin: true},
+			Offset:  b3.MaxSize, Root: b3.Root{1}, Done: true, IsNew: true,
+		},
 	} {
 		f.Add(Encode(rec))
 	}
@@ -30,7 +33,9 @@ func FuzzUpload(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if rec.ID != id || rec.Offset < 0 || rec.Offset > rec.Length || rec.Length > b3.MaxSize || rec.Done && rec.Root.IsZero() || !rec.Root.IsZero() && rec.Offset != rec.Length {
+		whole := !rec.Root.IsZero()
+		if rec.ID != id || rec.Offset < 0 || rec.Offset > rec.Length || rec.Length > b3.MaxSize ||
+			rec.Done && !whole || whole && rec.Offset != rec.Length {
 			t.Fatalf("% x is %+v", p, rec)
 		}
 		if got := Encode(rec); !bytes.Equal(got, p) {

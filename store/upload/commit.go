@@ -10,8 +10,8 @@ import (
 	"allium/store/meta"
 )
 
-// commit makes the object visible, all of whose bytes are durable, and notes it.
-// When it fails the bytes stay, and it may be tried again.
+// commit makes the object visible and completes the upload. All bytes are durable already;
+// after an error they stay, and a later append tries again.
 func (a *appending) commit() error {
 	if err := a.open(); err != nil {
 		return err
@@ -30,10 +30,10 @@ func (a *appending) commit() error {
 	a.t.deps.Leases.Acquire(root) // until it is pinned
 	defer a.t.deps.Leases.Release(root)
 	if u.rec.Root != root {
-		// A crash may find the files under their new names.
+		// After a crash the files may have their new names; the record then tells them.
 		rec := u.rec
 		rec.Root = root
-		if err := a.note(rec, nil); err != nil {
+		if err := a.save(rec, nil); err != nil {
 			return err
 		}
 	}
@@ -41,11 +41,11 @@ func (a *appending) commit() error {
 	a.st = nil
 	isNew, err := a.t.deps.CommitLarge(a.ctx, root, u.rec.Length, st, false, st.Close)
 	if err != nil {
-		u.hashed = b3.Mark{} // the outboard may be anywhere
+		u.hashed = b3.HasherState{} // the outboard may have been renamed
 		return err
 	}
-	a.t.deps.Outgrown(a.ctx, root)
-	return a.settle(isNew)
+	a.t.deps.DropPartial(a.ctx, root)
+	return a.complete(isNew)
 }
 
 func (a *appending) commitSmall() error {
@@ -66,22 +66,22 @@ func (a *appending) commitSmall() error {
 	rec := a.u.rec
 	rec.Root = root
 	a.t.set(a.u, rec)
-	return a.settle(isNew)
+	return a.complete(isNew)
 }
 
-// sum is the address of the bytes, and completes the outboard.
+// sum returns the address of the bytes, and completes the outboard.
 func (a *appending) sum() (b3.Root, error) {
-	if err := a.hash(a.u.rec.Length); err != nil {
+	if err := a.hashTo(a.u.rec.Length); err != nil {
 		return b3.Root{}, err
 	}
 	root, size, err := a.h.Sum()
 	if err == nil && size != a.u.rec.Length {
-		err = status.Errorf(status.Internal, "%d bytes were hashed of %d", size, a.u.rec.Length)
+		err = status.Errorf(status.Internal, "%d of %d bytes were hashed", size, a.u.rec.Length)
 	}
 	return root, err
 }
 
-// check ends an upload that is not what it was to be.
+// check removes the upload when its object must not be stored.
 func (a *appending) check(root b3.Root) error {
 	err := a.t.deps.Allowed(root, a.u.rec.Expect)
 	if err == nil {
@@ -94,29 +94,29 @@ func (a *appending) check(root b3.Root) error {
 	}
 	if a.t.writes.Enter() {
 		defer a.t.writes.Leave()
-		a.t.report("remove an upload that may not be stored", a.t.discard(a.u, end))
+		a.t.report("remove a refused upload", a.t.discard(a.u, end))
 	}
 	return err
 }
 
-// settle ends the upload of an object that is visible now, whatever the
-// caller's context says.
-func (a *appending) settle(isNew bool) error {
+// complete completes the upload of an object that is visible now, even when the caller's
+// context has ended.
+func (a *appending) complete(isNew bool) error {
 	a.Close()
 	if !a.t.writes.Enter() {
 		return meta.ErrDraining
 	}
 	defer a.t.writes.Leave()
-	return a.t.settle(context.WithoutCancel(a.ctx), a.u, isNew)
+	return a.t.complete(context.WithoutCancel(a.ctx), a.u, isNew)
 }
 
-// settle pins the object of an upload, gives back what was taken for it, and notes
-// that it is done.
-func (t *Table) settle(ctx context.Context, u *state, isNew bool) error {
+// complete pins the object of an upload, releases its space and quota, and records that it
+// is done.
+func (t *Table) complete(ctx context.Context, u *state, isNew bool) error {
 	rec := u.rec
 	if rec.Pin {
 		if err := t.deps.Pin(ctx, rec.Root, rec.Label, u.charge); err != nil {
-			return fmt.Errorf("%s is here, but not pinned: %w", rec.Root, err)
+			return fmt.Errorf("pin the stored object %s: %w", rec.Root, err)
 		}
 	}
 	rec.Done, rec.IsNew, rec.Expires = true, isNew, t.expiry()

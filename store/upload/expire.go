@@ -9,7 +9,7 @@ import (
 	"allium/store/meta"
 )
 
-// Serve removes what expired, until ctx is done.
+// Serve removes expired uploads until ctx is done.
 func (t *Table) Serve(ctx context.Context) {
 	tick := time.NewTicker(expireEvery)
 	defer tick.Stop()
@@ -25,13 +25,17 @@ func (t *Table) Serve(ctx context.Context) {
 	}
 }
 
-// expireNow removes what expired, with a rest after each.
+// expireNow removes the expired uploads, with a rest after each.
 func (t *Table) expireNow(ctx context.Context) {
-	for u := t.overdue(meta.SecondOf(time.Now())); u != nil; u = t.overdue(meta.SecondOf(time.Now())) {
+	for {
+		u := t.takeExpired(meta.SecondOf(time.Now()))
+		if u == nil {
+			return
+		}
 		err := t.discard(u, endedExpired)
-		t.end(u)
+		t.unlock(u)
 		if err != nil {
-			t.report("remove an upload that expired", err)
+			t.report("remove an expired upload", err)
 			return
 		}
 		if limits.Sleep(ctx, expirePause) != nil {
@@ -40,12 +44,12 @@ func (t *Table) expireNow(ctx context.Context) {
 	}
 }
 
-// Load takes over what the backend has, when the store opens, and ends what a crash
-// cut off between publication and pin.
+// Load reads the uploads from the backend when the store opens. It completes an upload
+// whose object was published, but not pinned, before a crash.
 func (t *Table) Load(ctx context.Context) error {
 	recs, err := t.deps.Backend.Uploads()
 	if err != nil {
-		return fmt.Errorf("store: read the uploads: %w", err)
+		return fmt.Errorf("read the uploads: %w", err)
 	}
 	for _, rec := range recs {
 		u := &state{rec: rec}
@@ -54,26 +58,26 @@ func (t *Table) Load(ctx context.Context) error {
 			continue
 		}
 		t.mu.Lock()
-		t.open++ // more than Deps.Most, where that was lowered
+		t.open++ // may exceed Deps.MaxOpen, which may have been lowered
 		t.mu.Unlock()
 		u.charge = t.deps.Quotas.Charge(rec.Label)
 		u.charge.Restore(meta.Count{Objects: 1, Bytes: rec.Length})
 		u.space = meta.Count{Objects: 1, Bytes: meta.StoredSize(rec.Length)}
 		u.unwritten = u.space.Bytes - rec.Offset
-		t.deps.Space.TakeWhole(u.space, u.unwritten)
+		t.deps.Space.TakeUnwritten(u.space, u.unwritten)
 		if rec.Root.IsZero() {
 			continue
 		}
-		if here, err := t.deps.Here(rec.Root); err == nil && here {
-			if err := t.settle(ctx, u, true); err != nil {
-				t.deps.Log.Warn("an upload that is whole could not be ended; its next append will", "err", err)
+		if visible, err := t.deps.Visible(rec.Root); err == nil && visible {
+			if err := t.complete(ctx, u, true); err != nil {
+				t.deps.Log.Warn("cannot complete an upload; its next append will", "err", err)
 			}
 		}
 	}
 	return nil
 }
 
-// ring are the latest maxEnded uploads that ended.
+// ring remembers the latest maxEnded uploads that ended.
 type ring struct {
 	ids  [maxEnded]ID
 	next int

@@ -12,23 +12,23 @@ import (
 	"allium/store/meta"
 )
 
-// A crash costs an upload at most about what comes between two notes.
+// What an append has received is saved after noteBytes or noteAge, whichever comes first.
 const (
 	noteBytes = 32 << 20
 	noteAge   = 5 * time.Second
 )
 
-// appending is one append to an upload, which it holds.
+// appending is one append to an upload, which it has locked.
 type appending struct {
 	ctx context.Context // of the call
 	t   *Table
 	u   *state
-	st  *meta.Staging // nil before open and after close
-	h   *b3.Hasher    // nil for a small object, which is hashed at the end
+	st  *meta.Staging // nil before open and after Close
+	h   *b3.Hasher    // nil for a small object, which commit hashes
 }
 
-// open opens the upload's files. Bytes that are gone, which is the disk's doing,
-// end it.
+// open opens the upload's files. If the disk has lost the bytes, it removes the upload and
+// returns gone.
 func (a *appending) open() error {
 	if a.st != nil {
 		return nil
@@ -41,10 +41,10 @@ func (a *appending) open() error {
 	st, err := a.t.deps.Backend.OpenUpload(*rec, a.u.hashed.OutboardSize())
 	if errors.Is(err, fs.ErrNotExist) {
 		a.t.report("remove an upload whose bytes are lost", a.t.discard(a.u, endedLost))
-		return status.Errorf(status.Gone, "the disk has lost what was here of it; begin another")
+		return status.Errorf(status.Gone, "the disk has lost what was stored of the upload; begin another")
 	}
 	if err != nil {
-		a.u.hashed = b3.Mark{} // if it was the outboard, the next append makes it anew
+		a.u.hashed = b3.HasherState{} // if the outboard failed, the next append makes it again
 		return err
 	}
 	a.st = st
@@ -54,10 +54,10 @@ func (a *appending) open() error {
 	return nil
 }
 
-// close gives the files up. What is to stay was synced.
+// Close closes the files, without a sync.
 func (a *appending) Close() {
 	if a.h != nil {
-		a.h.Reset(nil) // joins its goroutines
+		a.h.Reset(nil) // waits for its goroutines
 		a.h = nil
 	}
 	if a.st != nil {
@@ -66,14 +66,14 @@ func (a *appending) Close() {
 	}
 }
 
-// receive takes in what r gives, to its end or the upload's.
+// receive stores what r returns, up to its end or the end of the upload.
 func (a *appending) receive(r io.Reader) error {
 	for a.u.rec.Offset < a.u.rec.Length {
 		if err := a.open(); err != nil {
 			return err
 		}
-		part := &portion{r: r, left: min(a.u.rec.Length-a.u.rec.Offset, noteBytes), until: time.Now().Add(noteAge)}
-		if err := a.take(part); err != nil {
+		part := &part{r: r, left: min(a.u.rec.Length-a.u.rec.Offset, noteBytes), until: time.Now().Add(noteAge)}
+		if err := a.receivePart(part); err != nil {
 			return err
 		}
 		if part.ended {
@@ -83,24 +83,24 @@ func (a *appending) receive(r io.Reader) error {
 	return nil
 }
 
-// take writes what part gives behind what is here, hashes it, and notes it. What
-// came before part failed is noted too; what the disk did not take is not.
-func (a *appending) take(part *portion) error {
-	defer a.count(0)
+// receivePart writes what part returns behind the stored bytes, hashes it, and saves it. It
+// also saves what came before an error of part. It does not save what the disk refused.
+func (a *appending) receivePart(part *part) error {
+	defer a.countSpace(0)
 	at := a.u.rec.Offset
 	data := &fileWriter{a: a, Appender: meta.Appender{F: a.st.Data, Off: at}}
 	r := io.TeeReader(meta.FullReader{R: part}, data)
 	var err error
 	if a.h == nil {
 		_, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, r, make([]byte, b3.GroupSize))
-	} else if err = a.hash(at); err == nil {
+	} else if err = a.hashTo(at); err == nil {
 		_, err = a.h.ReadFrom(r)
 	}
 	mark := a.u.hashed
 	if a.h != nil {
 		var failed error
 		if mark, failed = a.h.Suspend(); failed != nil {
-			return failed // the outboard's; what was hashed before is there
+			return failed // of the outboard; a.u.hashed stays as it was
 		}
 	}
 	if data.err != nil {
@@ -112,17 +112,18 @@ func (a *appending) take(part *portion) error {
 	}
 	rec := a.u.rec
 	rec.Offset, rec.Expires = data.Off, a.t.expiry()
-	if e := a.note(rec, a.st); e != nil {
+	if e := a.save(rec, a.st); e != nil {
 		return e
 	}
 	a.u.hashed = mark
 	return err
 }
 
-// hash brings the hasher up to the first n bytes, which are in the file: after
-// a restart all of them, else at most one group.
-func (a *appending) hash(n int64) error {
-	a.h.Resume(&fileWriter{a: a, Appender: meta.Appender{F: a.st.Outboard, Off: a.u.hashed.OutboardSize()}}, a.u.hashed)
+// hashTo hashes the stored bytes up to n that are not hashed yet: all of them after a
+// restart, else at most one group.
+func (a *appending) hashTo(n int64) error {
+	outboard := meta.Appender{F: a.st.Outboard, Off: a.u.hashed.OutboardSize()}
+	a.h.Resume(&fileWriter{a: a, Appender: outboard}, a.u.hashed)
 	from := a.u.hashed.Size()
 	if from == n {
 		return nil
@@ -135,34 +136,34 @@ func (a *appending) hash(n int64) error {
 	return meta.ReadError(err)
 }
 
-// note makes what st has durable, when it is not nil, and then has the backend
-// note rec. After a sync that failed nothing is known of the outboard.
-func (a *appending) note(rec Record, st *meta.Staging) error {
+// save makes the bytes of st durable, unless st is nil, and has the backend record rec.
+// After an error the state of the outboard is unknown, so it is made again.
+func (a *appending) save(rec Record, st *meta.Staging) error {
 	if !a.t.writes.Enter() {
 		return meta.ErrDraining
 	}
 	defer a.t.writes.Leave()
 	if err := a.t.deps.Backend.NoteUpload(rec, st); err != nil {
-		a.u.hashed = b3.Mark{}
+		a.u.hashed = b3.HasherState{}
 		return err
 	}
 	a.t.set(a.u, rec)
 	return nil
 }
 
-// count notes how much of the space that was reserved is on the disk: the bytes that
-// are durable and n more.
-func (a *appending) count(n int64) {
+// countSpace updates how much of the reserved space is on the disk: the durable bytes and n
+// more.
+func (a *appending) countSpace(n int64) {
 	if a.u.space == (meta.Count{}) {
-		return // given back
+		return // released
 	}
 	left := a.u.space.Bytes - a.u.rec.Offset - n
-	a.t.deps.Space.Wrote(a.u.unwritten - left)
+	a.t.deps.Space.NoteWritten(a.u.unwritten - left)
 	a.u.unwritten = left
 }
 
-// fileWriter writes to a file of an upload, while the store is open: after
-// that the next process may be at it.
+// fileWriter writes to a file of an upload while the store is open. Afterwards the next
+// process may use the file.
 type fileWriter struct {
 	meta.Appender
 	a   *appending
@@ -178,39 +179,40 @@ func (w *fileWriter) Write(p []byte) (int, error) {
 	n, err := w.Appender.Write(p)
 	w.err = err
 	if w.F == w.a.st.Data {
-		w.a.count(w.Off - w.a.u.rec.Offset)
+		w.a.countSpace(w.Off - w.a.u.rec.Offset)
 	}
 	return n, err
 }
 
-// portion is a part of a reader: at most left bytes, and what comes until a
-// time. It ends with io.EOF, and ended says that the reader did.
-type portion struct {
+// part is a section of a reader: at most left bytes, and none after the time until, once it
+// has returned some. It ends with io.EOF. ended reports that the reader itself ended.
+type part struct {
 	r     io.Reader
 	left  int64
 	until time.Time
-	got   bool
+	read  bool // something was read
 	ended bool
 }
 
-func (p *portion) Read(b []byte) (int, error) {
-	if p.left == 0 || p.got && !time.Now().Before(p.until) {
+func (p *part) Read(b []byte) (int, error) {
+	if p.left == 0 || p.read && !time.Now().Before(p.until) {
 		return 0, io.EOF
 	}
 	n, err := p.r.Read(b[:min(int64(len(b)), p.left)])
 	p.left -= int64(n)
-	p.got = p.got || n > 0
+	p.read = p.read || n > 0
 	p.ended = err == io.EOF
 	return n, err
 }
 
-// atEnd returns body_cap when r has more to give.
-func atEnd(r io.Reader, length int64) error {
+// checkEnd returns body_cap when r has more bytes.
+func checkEnd(r io.Reader, length int64) error {
 	switch _, full, err := meta.Fill(r, make([]byte, 1)); {
 	case err != nil:
 		return err
 	case full:
-		return status.Errorf(status.BodyCap, "there is more than the %d bytes that were announced; begin another upload", length)
+		return status.Errorf(status.BodyCap,
+			"there is more than the %d bytes that were announced; begin another upload", length)
 	}
 	return nil
 }

@@ -21,66 +21,66 @@ import (
 )
 
 const (
-	// maxWhole is how many uploads that are whole are remembered, and maxEnded
-	// of how many others it is known that they were.
-	maxWhole = 1024
-	maxEnded = 1024
-	// expireEvery is how often the janitor looks, and expirePause how long it
-	// rests between two removals.
+	// maxRemembered bounds the completed uploads whose address is remembered, and maxEnded
+	// the other ended uploads that are remembered as gone.
+	maxRemembered = 1024
+	maxEnded      = 1024
+	// expireEvery is how often Serve looks for expired uploads, and expirePause its rest
+	// after each removal.
 	expireEvery = 10 * time.Second
 	expirePause = 50 * time.Millisecond
 )
 
-// state is an upload that is known. Whoever made it busy owns all but rec, which it
-// alone changes, under the table's lock.
+// state is a known upload. Who has locked it (busy) may use all its fields, and alone
+// changes rec, under the table's lock.
 type state struct {
-	rec    Record
-	busy   bool // of the table
-	ending bool // of the table: busy since the janitor removes it
+	rec      Record
+	busy     bool // locked; guarded by the table's lock
+	expiring bool // locked by Serve, which removes it; guarded by the table's lock
 
-	hashed    b3.Mark // how far the bytes are hashed; zero after a restart
+	hashed    b3.HasherState // how far the bytes are hashed; zero after a restart
 	charge    *quota.Charge
 	space     meta.Count // reserved
 	unwritten int64      // bytes of space that are not on the disk yet
 }
 
-// ending is how an upload that is not whole ended, as the label of a metric.
-type ending string
+// outcome is how an incomplete upload ended. It is a label of a metric.
+type outcome string
 
 const (
-	endedWhole     ending = "whole"
-	endedExpired   ending = "expired"
-	endedRemoved   ending = "removed"
-	endedBadDigest ending = "bad_digest"
-	endedDenied    ending = "denied"
-	endedLost      ending = "lost"
+	endedWhole     outcome = "whole"
+	endedExpired   outcome = "expired"
+	endedRemoved   outcome = "removed"
+	endedBadDigest outcome = "bad_digest"
+	endedDenied    outcome = "denied"
+	endedLost      outcome = "lost"
 )
 
-// Backend keeps uploads.
+// Backend stores uploads.
 type Backend interface {
-	// Uploads returns what NoteUpload noted of uploads, when the store opens.
+	// Uploads returns the recorded uploads, when the store opens.
 	Uploads() ([]Record, error)
-	// OpenUpload opens the files of an upload, the data empty at offset 0, and
-	// the outboard when nothing of it is needed: outboard is how many bytes
-	// are. Data that is gone is fs.ErrNotExist.
+	// OpenUpload opens the files of an upload, and empties each of which nothing is needed:
+	// the data at offset 0, the outboard when outboard, its length in bytes, is 0. Missing
+	// data is fs.ErrNotExist.
 	OpenUpload(rec Record, outboard int64) (*meta.Staging, error)
-	// NoteUpload makes the bytes of st durable, when it is not nil, and then
-	// notes rec, durably. Of one that is done the files go.
+	// NoteUpload makes the bytes of st durable, unless st is nil, and then records rec,
+	// durably. It deletes the files of an upload that is done.
 	NoteUpload(rec Record, st *meta.Staging) error
-	// DropUpload removes what NoteUpload noted, and the files.
+	// DropUpload deletes the record and the files of an upload.
 	DropUpload(id ID) error
 }
 
-// Space decides whether there is space for an upload.
+// Space reserves space for uploads.
 type Space interface {
-	// ReserveWhole reserves n, of which nothing is on the disk, and may wait for that.
-	ReserveWhole(ctx context.Context, n meta.Count) error
-	// TakeWhole reserves n whatever the bounds say.
-	TakeWhole(n meta.Count, unwritten int64)
-	// ReleaseWhole ends a reservation of which unwritten bytes are not on the disk.
-	ReleaseWhole(n meta.Count, unwritten int64)
-	// Wrote says that n more bytes of what was reserved are on the disk.
-	Wrote(n int64)
+	// ReserveUnwritten reserves n, none of which is on the disk yet, and may wait for space.
+	ReserveUnwritten(ctx context.Context, n meta.Count) error
+	// TakeUnwritten reserves n without checking the bounds.
+	TakeUnwritten(n meta.Count, unwritten int64)
+	// ReleaseUnwritten ends a reservation of which unwritten bytes are not on the disk.
+	ReleaseUnwritten(n meta.Count, unwritten int64)
+	// NoteWritten notes that n more of the reserved bytes are on the disk.
+	NoteWritten(n int64)
 }
 
 // Deps are what a Table works with. Limits and Metrics may be nil.
@@ -90,74 +90,79 @@ type Deps struct {
 	Quotas    *quota.Quotas
 	Leases    *lease.Table
 	Admission *admission.Control
-	Gate      *limits.Gate // appends at once, among other puts
+	Gate      *limits.Gate // bounds appends and other puts in progress
 	Log       *slog.Logger
 	Limits    *limits.Registry
 	Metrics   prometheus.Registerer
 
-	Most        int64         // uploads that are not whole
-	TTL         time.Duration // after the last bytes
+	MaxOpen     int64         // most incomplete uploads
+	TTL         time.Duration // how long an upload lives after the last bytes
 	HashWorkers int
 
-	// MayExpire reports whether the machine's clock is right.
+	// MayExpire reports whether the machine's clock can be trusted to expire uploads.
 	MayExpire func() bool
-	// Allowed says why an object must not be stored: bad_digest when it is not expect,
-	// or denied. A zero expect takes any.
+	// Allowed returns why an object must not be stored: bad_digest when it is not expect, or
+	// denied. A zero expect allows any address.
 	Allowed func(root, expect b3.Root) error
-	// Here reports whether an object is visible and not known to be damaged.
-	Here func(root b3.Root) (bool, error)
+	// Visible reports whether an object is visible and not known to be damaged.
+	Visible func(root b3.Root) (bool, error)
 	// CommitSmall and CommitLarge make an object visible whose bytes hash to root.
-	// CommitLarge calls done once, when st's files are not needed any more.
+	// CommitLarge calls done once, when the files of st are not needed any more.
 	CommitSmall func(ctx context.Context, root b3.Root, p []byte, deferred bool) (isNew bool, err error)
-	CommitLarge func(ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func()) (isNew bool, err error)
-	// Outgrown is told of an object that is whole now.
-	Outgrown func(ctx context.Context, root b3.Root)
-	// Pin pins an object, not recursively, unless the label pins it already, and makes
-	// what charge counts the pin's.
+	CommitLarge func(
+		ctx context.Context, root b3.Root, size int64, st *meta.Staging, deferred bool, done func(),
+	) (isNew bool, err error)
+	// DropPartial deletes a partial download of an object that is complete now.
+	DropPartial func(ctx context.Context, root b3.Root)
+	// Pin pins an object, not recursively, unless the label pins it already. What charge has
+	// counted becomes the pin's.
 	Pin func(ctx context.Context, root b3.Root, label string, charge *quota.Charge) error
 }
 
-// Table holds the uploads, whole ones for a while. The backend has them too. Its
-// methods are safe for concurrent use.
+// Table holds the uploads, and completed ones until they expire. The backend has them too.
+// Its methods are safe for concurrent use. Load fills it, Serve removes expired uploads,
+// Close waits for its writes.
 type Table struct {
-	deps  Deps
-	limit *limits.Usage
-	ends  map[ending]*atomic.Int64 // of those above; never written
+	deps     Deps
+	limit    *limits.Usage
+	outcomes map[outcome]*atomic.Int64 // of ended uploads; the map itself does not change
 
-	mu    sync.Mutex
-	m     map[ID]*state
-	open  int64 // of m, those that are not whole, and those about to be in it
-	ended ring
+	mu      sync.Mutex
+	uploads map[ID]*state
+	open    int64 // incomplete uploads, and those that are being created
+	ended   ring
 
-	writes latch.Latch // to the backend, which closes when they have ended
+	writes latch.Latch // writes to the backend, which closes when they have ended
 }
 
-// NewTable returns a table that Load fills.
+// NewTable returns an empty table.
 func NewTable(deps Deps) *Table {
-	t := &Table{deps: deps, m: map[ID]*state{}, ends: map[ending]*atomic.Int64{}}
-	for _, end := range []ending{endedWhole, endedExpired, endedRemoved, endedBadDigest, endedDenied, endedLost} {
-		t.ends[end] = new(atomic.Int64)
+	t := &Table{deps: deps, uploads: map[ID]*state{}, outcomes: map[outcome]*atomic.Int64{}}
+	outcomes := []outcome{endedWhole, endedExpired, endedRemoved, endedBadDigest, endedDenied, endedLost}
+	for _, end := range outcomes {
+		t.outcomes[end] = new(atomic.Int64)
 	}
 	t.limit = deps.Limits.NewUsage(limits.Spec{
 		Name: "store.uploads", Path: "gateway /u → uploads that are not whole", Policy: "reject busy",
-	}, deps.Most, func() int64 { n, _ := t.count(); return n })
+	}, deps.MaxOpen, func() int64 { n, _ := t.count(); return n })
 	t.register(deps.Metrics)
 	return t
 }
 
-// Close waits for the writes to the backend that are under way; none begins any more.
+// Close waits for the writes to the backend in progress and refuses further ones.
 func (t *Table) Close() { t.writes.Wait() }
 
+// report logs an error of a clean-up.
 func (t *Table) report(op string, err error) {
 	if err != nil {
-		t.deps.Log.Warn("the store could not clean up; the next start will", "op", op, "err", err)
+		t.deps.Log.Warn("cannot clean up an upload; the next start will", "op", op, "err", err)
 	}
 }
 
-// reserve makes room for one more upload, or returns busy.
+// reserve counts one more incomplete upload, or returns busy.
 func (t *Table) reserve() error {
 	t.mu.Lock()
-	full := t.open >= t.deps.Most
+	full := t.open >= t.deps.MaxOpen
 	if !full {
 		t.open++
 	}
@@ -168,23 +173,25 @@ func (t *Table) reserve() error {
 	}
 	limit := t.limit.Refuse()
 	return &status.Error{Outcome: status.Busy, Limit: &limit, Message: fmt.Sprintf(
-		"%d uploads are not whole yet (store.uploads); end or remove one, or send the object in one piece", t.deps.Most)}
+		"%d uploads are not complete (store.uploads); end or remove one, or send the object in one piece",
+		t.deps.MaxOpen)}
 }
 
+// unreserve ends what reserve counted.
 func (t *Table) unreserve() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.open--
 }
 
-// add enters u, for which reserve made room.
+// add enters u, which reserve has counted.
 func (t *Table) add(u *state) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.m[u.rec.ID] = u
+	t.uploads[u.rec.ID] = u
 }
 
-// get returns the state of an upload.
+// get returns the record of an upload.
 func (t *Table) get(id string) (Record, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,22 +202,23 @@ func (t *Table) get(id string) (Record, error) {
 	return u.rec, nil
 }
 
-// find looks an upload up. mu is held.
+// find returns an upload that has not expired: else gone or not_found. The caller holds mu.
 func (t *Table) find(id string) (*state, error) {
 	key, ok := ParseID(id)
-	u := t.m[key]
+	u := t.uploads[key]
 	switch {
 	case !ok:
-	case u != nil && !u.ending && (u.busy || u.rec.Expires > meta.SecondOf(time.Now()) || !t.deps.MayExpire()):
+	case u != nil && !u.expiring && (u.busy || u.rec.Expires > meta.SecondOf(time.Now()) || !t.deps.MayExpire()):
 		return u, nil
 	case u != nil, t.ended.has(key):
-		return nil, status.Errorf(status.Gone, "store: the upload expired or was removed; begin another")
+		return nil, status.Errorf(status.Gone, "the upload expired or was removed; begin another")
 	}
-	return nil, status.Errorf(status.NotFound, "store: there is no such upload; begin one")
+	return nil, status.Errorf(status.NotFound, "there is no such upload; begin one")
 }
 
-// begin makes the caller the one that may change an upload, until end.
-func (t *Table) begin(id string) (*state, error) {
+// lock gives the caller the sole right to change an upload, until unlock. It is conflict
+// when somebody else has it.
+func (t *Table) lock(id string) (*state, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u, err := t.find(id)
@@ -218,46 +226,46 @@ func (t *Table) begin(id string) (*state, error) {
 		return nil, err
 	}
 	if u.busy {
-		return nil, status.Errorf(status.Conflict, "store: an append to this upload runs; wait for it, or cut it")
+		return nil, status.Errorf(status.Conflict, "an append to this upload is running; wait for it, or cancel it")
 	}
 	u.busy = true
 	return u, nil
 }
 
-func (t *Table) end(u *state) {
+func (t *Table) unlock(u *state) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	u.busy, u.ending = false, false
+	u.busy, u.expiring = false, false
 }
 
-// set notes what the backend has of u, which the caller holds.
+// set updates the record of u to what the backend has. The caller has locked u.
 func (t *Table) set(u *state, rec Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if rec.Done && !u.rec.Done {
 		t.open--
-		t.ends[endedWhole].Add(1)
+		t.outcomes[endedWhole].Add(1)
 	}
 	u.rec = rec
 }
 
-// drop forgets u, which the caller holds.
-func (t *Table) drop(u *state, why ending) {
+// forget drops u from the table. The caller has locked u.
+func (t *Table) forget(u *state, why outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.m, u.rec.ID)
+	delete(t.uploads, u.rec.ID)
 	if !u.rec.Done {
 		t.open--
-		t.ends[why].Add(1)
+		t.outcomes[why].Add(1)
 	}
 	t.ended.add(u.rec.ID)
 }
 
-// count is how many uploads are not whole, and how many bytes are here of them.
+// count returns how many uploads are incomplete, and how many bytes of them are stored.
 func (t *Table) count() (open, bytes int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, u := range t.m {
+	for _, u := range t.uploads {
 		if !u.rec.Done {
 			bytes += u.rec.Offset
 		}
@@ -265,48 +273,49 @@ func (t *Table) count() (open, bytes int64) {
 	return t.open, bytes
 }
 
-// Stats are counters. What became of uploads counts from the start of the process.
+// Stats are the counters of uploads. Whole, Expired and Dropped count from the start of the
+// process.
 type Stats struct {
-	Open    int64 `json:"open"`    // not whole
-	Bytes   int64 `json:"bytes"`   // of those, that are here
+	Open    int64 `json:"open"`    // incomplete
+	Bytes   int64 `json:"bytes"`   // stored of the incomplete ones
 	Whole   int64 `json:"whole"`   // became objects
-	Expired int64 `json:"expired"` // removed since nothing came for long
-	Dropped int64 `json:"dropped"` // removed otherwise: on demand, of other bytes than expected, or since the disk lost them
+	Expired int64 `json:"expired"` // removed because nothing came for Deps.TTL
+	Dropped int64 `json:"dropped"` // removed on request, for wrong or denied bytes, or because the disk lost them
 }
 
 // Stats returns the counters.
 func (t *Table) Stats() Stats {
 	open, bytes := t.count()
-	n := func(end ending) int64 { return t.ends[end].Load() }
+	n := func(end outcome) int64 { return t.outcomes[end].Load() }
 	return Stats{
 		Open: open, Bytes: bytes, Whole: n(endedWhole), Expired: n(endedExpired),
 		Dropped: n(endedRemoved) + n(endedBadDigest) + n(endedDenied) + n(endedLost),
 	}
 }
 
-// overdue makes the caller the one to remove an upload that expired, or the
-// whole one with the least time left when there are too many; nil for none.
-func (t *Table) overdue(now meta.Second) *state {
+// takeExpired locks and returns an upload that Serve must remove: one that expired, or the
+// completed one that expires first when there are too many. It returns nil for none.
+func (t *Table) takeExpired(now meta.Second) *state {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var next *state
 	whole := 0
-	for _, u := range t.m {
+	for _, u := range t.uploads {
 		if u.rec.Done {
 			whole++
 		}
 		switch {
 		case u.busy:
 		case u.rec.Expires <= now:
-			u.busy, u.ending = true, true
+			u.busy, u.expiring = true, true
 			return u
 		case u.rec.Done && (next == nil || u.rec.Expires < next.rec.Expires):
 			next = u
 		}
 	}
-	if whole <= maxWhole || next == nil {
+	if whole <= maxRemembered || next == nil {
 		return nil
 	}
-	next.busy, next.ending = true, true
+	next.busy, next.expiring = true, true
 	return next
 }

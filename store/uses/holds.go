@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// firstShown is how many roots the first filter of a hold has room for. Each
-	// further filter has room for twice as many.
-	firstShown = 64 << 10
-	// maxShownBytes bounds the filters of all holds. Beyond it, a hold keeps every
-	// object.
-	maxShownBytes = 32 << 20
+	// firstFilterRoots is how many roots the first filter of a hold is made for. Each
+	// further filter is made for twice as many.
+	firstFilterRoots = 64 << 10
+	// maxFilterBytes bounds the filters of all holds. When they are full, a hold protects
+	// every object.
+	maxFilterBytes = 32 << 20
 )
 
-// holds are the holds in the order in which they began. An object that is used is
-// added to the newest hold alone: it is kept while that hold or an older one lasts.
+// holds are the holds in the order in which they began. A used object is added to the
+// newest hold only: that protects it while this hold or an older one lasts.
 //
 // Invariant: the first hold of the list has not ended.
 type holds struct {
@@ -28,17 +28,17 @@ type holds struct {
 	bytes int64 // of all filters
 }
 
-// hold is one hold, and what was used from its begin until the next one began.
+// hold is one hold, with what was used from its begin until the next one began.
 type hold struct {
-	begun meta.Second
-	ended bool // an older hold still needs shown
-	shown []shown
+	begun   meta.Second
+	ended   bool // its filters stay while an older hold lasts
+	filters []filter
 }
 
-// shown is a filter, with the number of roots in it and that it has room for.
-type shown struct {
-	filter  *bloom.Filter
-	n, most int64
+// filter is a Bloom filter with roots in it, made for capacity roots.
+type filter struct {
+	filter          *bloom.Filter
+	roots, capacity int64
 }
 
 func (hs *holds) begin(begun meta.Second) *hold {
@@ -50,73 +50,73 @@ func (hs *holds) begin(begun meta.Second) *hold {
 	return h
 }
 
-// end ends h. What only h kept is forgotten; what an older hold keeps as well is
-// handed to the hold before h.
+// end ends h. What only h protects is forgotten; what an older hold protects too goes to
+// the hold before h.
 func (hs *holds) end(h *hold) {
 	h.ended = true
 	for len(hs.list) > 0 && hs.list[0].ended {
-		for _, s := range hs.list[0].shown {
+		for _, s := range hs.list[0].filters {
 			hs.bytes -= s.filter.Bytes()
 		}
 		hs.list = slices.Delete(hs.list, 0, 1)
 	}
 	if i := slices.Index(hs.list, h); i > 0 {
-		for _, s := range h.shown {
-			hs.join(hs.list[i-1], s)
+		for _, s := range h.filters {
+			hs.merge(hs.list[i-1], s)
 		}
 		hs.list = slices.Delete(hs.list, i, i+1)
 	}
 }
 
-// join adds a filter to h. Two filters that one has room for become one.
-func (hs *holds) join(h *hold, s shown) {
-	for i := range h.shown {
-		if o := &h.shown[i]; o.most == s.most && o.n+s.n <= o.most {
+// merge adds a filter to h. It unites two filters when one has space for both.
+func (hs *holds) merge(h *hold, s filter) {
+	for i := range h.filters {
+		if o := &h.filters[i]; o.capacity == s.capacity && o.roots+s.roots <= o.capacity {
 			o.filter.Merge(s.filter)
-			o.n += s.n
+			o.roots += s.roots
 			hs.bytes -= s.filter.Bytes()
 			return
 		}
 	}
-	h.shown = append(h.shown, s)
-	slices.SortStableFunc(h.shown, func(a, b shown) int { return int(a.most - b.most) })
+	h.filters = append(h.filters, s)
+	slices.SortStableFunc(h.filters, func(a, b filter) int { return int(a.capacity - b.capacity) })
 }
 
-// show adds root to the newest hold. It reports false where there is no room for
-// another filter.
-func (hs *holds) show(root b3.Root) bool {
+// add adds root to the newest hold. It returns false when there is no space for another
+// filter.
+func (hs *holds) add(root b3.Root) bool {
 	h := hs.list[len(hs.list)-1]
 	if h.has(root) {
 		return true
 	}
-	if k := len(h.shown); k == 0 || h.shown[k-1].n == h.shown[k-1].most {
-		most := int64(firstShown)
+	if k := len(h.filters); k == 0 || h.filters[k-1].roots == h.filters[k-1].capacity {
+		most := int64(firstFilterRoots)
 		if k > 0 {
-			most = 2 * h.shown[k-1].most
+			most = 2 * h.filters[k-1].capacity
 		}
 		f := bloom.NewSeeded(hs.seed, most)
-		if hs.bytes+f.Bytes() > maxShownBytes {
+		if hs.bytes+f.Bytes() > maxFilterBytes {
 			return false
 		}
 		hs.bytes += f.Bytes()
-		h.shown = append(h.shown, shown{filter: f, most: most})
+		h.filters = append(h.filters, filter{filter: f, capacity: most})
 	}
-	last := &h.shown[len(h.shown)-1]
+	last := &h.filters[len(h.filters)-1]
 	last.filter.Add(root)
-	last.n++
+	last.roots++
 	return true
 }
 
 func (h *hold) has(root b3.Root) bool {
-	return slices.ContainsFunc(h.shown, func(s shown) bool { return s.filter.Has(root) })
+	return slices.ContainsFunc(h.filters, func(s filter) bool { return s.filter.Has(root) })
 }
 
-// has reports whether an object that a hold keeps may be root.
+// has reports whether root may be among the objects that a hold protects.
 func (hs *holds) has(root b3.Root) bool {
 	return slices.ContainsFunc(hs.list, func(h *hold) bool { return h.has(root) })
 }
 
-// bounds returns when the first and the last of the holds began, 0 for none.
+// bounds returns when the oldest and the newest hold began, 0 for none.
 func (hs *holds) bounds() (oldest, newest meta.Second) {
 	for _, h := range hs.list {
 		if h.ended {

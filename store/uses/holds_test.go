@@ -57,8 +57,8 @@ func TestHolds(t *testing.T) {
 		if u.Holding() || len(u.holds.list) != 0 || u.holds.bytes != 0 {
 			t.Errorf("left: %+v", u.holds)
 		}
-		if len(u.fresh) != 0 {
-			t.Errorf("%d uses wait to be written, of objects that came a minute before", len(u.fresh))
+		if len(u.unwritten) != 0 {
+			t.Errorf("%d uses wait to be written, of objects that came a minute before", len(u.unwritten))
 		}
 	})
 }
@@ -73,7 +73,7 @@ func TestHoldsAreSmall(t *testing.T) {
 	for i := range uint64(short) {
 		h := hs.begin(2)
 		for j := range uint64(each) {
-			hs.show(rootOf(i*each + j))
+			hs.add(rootOf(i*each + j))
 		}
 		hs.end(h)
 	}
@@ -107,7 +107,7 @@ func TestHoldsWithoutRoom(t *testing.T) {
 		added := meta.SecondOf(time.Now())
 		time.Sleep(time.Minute)
 		release := u.Hold()
-		u.holds.bytes = maxShownBytes
+		u.holds.bytes = maxFilterBytes
 		u.Note(rootOf(1), added)
 		if !u.Held(rootOf(1), added) || !u.Held(rootOf(2), added) {
 			t.Error("an object is given up that a hold may have been shown")
@@ -146,7 +146,7 @@ func TestNote(t *testing.T) {
 		if written != 2 {
 			t.Errorf("%d uses were written in three hours of one a minute, want 2", written)
 		}
-		for n := range uint64(maxFresh) {
+		for n := range uint64(maxUnwritten) {
 			u.Note(rootOf(2+n), added)
 		}
 		if u.Note(rootOf(1<<40), added) || u.Dropped() != 1 {

@@ -1,5 +1,10 @@
-// Package uses knows when the objects of a store were used last, and what holds
-// keep from a collection.
+// Package uses tracks when the objects of a store were last used, and holds, which protect
+// objects from garbage collection until they are pinned.
+//
+// Everything is in RAM; the backend gets the last uses later. A store notes a use with
+// Tracker.Note, under a lease of the object. Tracker.Run writes the noted uses every minute
+// with Flush. An add calls Hold before it stores objects: every object used from then on is
+// protected until it calls release. A collection asks Held before it removes an object.
 package uses
 
 import (
@@ -12,119 +17,119 @@ import (
 )
 
 const (
-	// Every is how much later than the use on disk a use must be to be written, in
-	// seconds.
-	Every = 60 * 60
-	// maxFresh is how many uses wait in RAM to be written. Further ones are dropped.
-	maxFresh = 16 << 10
+	// WriteAfter is by how many seconds a use must be later than the one on disk to be written.
+	WriteAfter = 60 * 60
+	// maxUnwritten bounds the uses that wait in RAM to be written. Further ones are dropped.
+	maxUnwritten = 16 << 10
 	// flushInterval is how often uses are written.
 	flushInterval = time.Minute
 )
 
-// Tracker has the last uses of objects that the backend does not know yet, and the
-// holds. It is in RAM only. Its methods are safe for concurrent use.
+// Tracker holds the last uses that the backend does not know yet, and the holds. Its
+// methods are safe for concurrent use.
 //
-// A use is noted while its root is leased. A removal excludes leases, so what it
-// reads here does not change.
+// A use is noted under a lease of its root. A removal excludes leases, so what it reads
+// here does not change.
 type Tracker struct {
-	clock *meta.Clock
-	full  chan struct{} // bound: 1; wakes Run
-	turn  chan struct{} // bound: 1; held while uses are written
+	clock    *meta.Clock
+	wakeRun  chan struct{} // a buffer of one
+	flushing chan struct{} // a buffer of one; full while uses are written
 
-	mu      sync.Mutex
-	fresh   map[b3.Root]meta.Second // to be written
-	written map[b3.Root]meta.Second // are being written, or were last
-	holds   holds
-	oldest  meta.Second // hold; 0 for none
-	newest  meta.Second // hold
-	lost    meta.Second // when the last use came that the holds had no room for
-	dropped int64
+	mu         sync.Mutex
+	unwritten  map[b3.Root]meta.Second // at most maxUnwritten
+	flushed    map[b3.Root]meta.Second // of the latest Flush; not changed
+	holds      holds
+	oldest     meta.Second // begin of the oldest hold; 0 for none
+	newest     meta.Second // begin of the newest hold
+	overflowed meta.Second // the latest use that had no place in the filters of the holds
+	dropped    int64       // uses that had no place in unwritten
 }
 
 // New returns a tracker whose times come from clock.
 func New(clock *meta.Clock) *Tracker {
 	return &Tracker{
-		clock: clock, full: make(chan struct{}, 1), turn: make(chan struct{}, 1),
-		fresh: map[b3.Root]meta.Second{}, written: map[b3.Root]meta.Second{},
+		clock: clock, wakeRun: make(chan struct{}, 1), flushing: make(chan struct{}, 1),
+		unwritten: map[b3.Root]meta.Second{}, flushed: map[b3.Root]meta.Second{},
 	}
 }
 
-// Note notes that root is used now. known is an earlier use that the backend has.
-// Every hold keeps root from now on. Note does no I/O. It reports false when there
-// was no room to note the time of the use; Flush makes room.
+// Note notes that root is used now, and every hold protects root from now on. known is an
+// earlier use that the backend has. Note does no I/O. It returns false when maxUnwritten
+// uses are waiting, and drops the time of this one.
 func (t *Tracker) Note(root b3.Root, known meta.Second) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Stamp()
-	if known < t.newest && !t.holds.show(root) { // else its time says that it is held
-		t.lost = now
+	if known < t.newest && !t.holds.add(root) { // a later known use proves by itself that root is held
+		t.overflowed = now
 	}
-	if max(known, t.fresh[root], t.written[root])+Every > now {
+	if max(known, t.unwritten[root], t.flushed[root])+WriteAfter > now {
 		return true
 	}
-	if _, ok := t.fresh[root]; !ok && len(t.fresh) >= maxFresh {
+	if _, ok := t.unwritten[root]; !ok && len(t.unwritten) >= maxUnwritten {
 		t.dropped++
 		t.wake()
 		return false
 	}
-	t.fresh[root] = now
-	if len(t.fresh) >= maxFresh/2 {
+	t.unwritten[root] = now
+	if len(t.unwritten) >= maxUnwritten/2 {
 		t.wake()
 	}
 	return true
 }
 
-// wake wakes Run. mu may be held: it never waits.
+// wake wakes Run. It never blocks.
 func (t *Tracker) wake() {
 	select {
-	case t.full <- struct{}{}:
+	case t.wakeRun <- struct{}{}:
 	default:
 	}
 }
 
-// UsedAt returns the last use of root that was noted here, 0 for none. A caller
-// that asks the backend too asks it afterwards.
+// UsedAt returns the last use of root that was noted here, 0 for none. A caller that also
+// asks the backend asks it afterwards, as Flush moves uses there.
 func (t *Tracker) UsedAt(root b3.Root) meta.Second {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return max(t.fresh[root], t.written[root])
+	return max(t.unwritten[root], t.flushed[root])
 }
 
-// Dropped returns how many uses there was no room for.
+// Dropped returns how many uses were dropped because too many were waiting.
 func (t *Tracker) Dropped() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.dropped
 }
 
-// Flush writes the uses with write. One flush runs at a time.
+// Flush writes the noted uses with write. One flush runs at a time; a second one waits for
+// it or ctx.
 func (t *Tracker) Flush(ctx context.Context, write func(map[b3.Root]meta.Second) error) error {
 	select {
-	case t.turn <- struct{}{}:
+	case t.flushing <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-t.turn }()
+	defer func() { <-t.flushing }()
 	t.mu.Lock()
-	uses := t.fresh
+	uses := t.unwritten
 	if len(uses) == 0 {
 		t.mu.Unlock()
 		return nil
 	}
-	t.fresh, t.written = map[b3.Root]meta.Second{}, uses // read by others, written by none
+	t.unwritten, t.flushed = map[b3.Root]meta.Second{}, uses // nobody changes uses from here on
 	t.mu.Unlock()
 	return write(uses)
 }
 
-// Run calls flush once a minute, when many uses wait, and when ctx is done: what
-// was used up to the end is written before the backend closes.
+// Run calls flush once a minute, when many uses wait, and when ctx is done, so that the
+// last uses are written before the backend closes.
 func (t *Tracker) Run(ctx context.Context, flush func(context.Context)) {
 	tick := time.NewTicker(flushInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-		case <-t.full:
+		case <-t.wakeRun:
 		case <-ctx.Done():
 			flush(context.WithoutCancel(ctx))
 			return
@@ -133,8 +138,8 @@ func (t *Tracker) Run(ctx context.Context, flush func(context.Context)) {
 	}
 }
 
-// Hold begins a hold: what is used from now on is held until release is called.
-// release is idempotent.
+// Hold begins a hold, which protects every object that is used from now on until release is
+// called. release is idempotent.
 func (t *Tracker) Hold() (release func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,17 +153,17 @@ func (t *Tracker) Hold() (release func()) {
 	})
 }
 
-// Holding reports whether there is a hold.
+// Holding reports whether any hold is in force.
 func (t *Tracker) Holding() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.oldest > 0
 }
 
-// Held reports whether a hold keeps root, whose last use that the backend knows, or
-// that was noted here, was at used.
+// Held reports whether a hold protects root. used is the latest use of root that the
+// backend or UsedAt knows.
 func (t *Tracker) Held(root b3.Root, used meta.Second) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.oldest > 0 && (max(used, t.lost) >= t.oldest || t.holds.has(root))
+	return t.oldest > 0 && (max(used, t.overflowed) >= t.oldest || t.holds.has(root))
 }

@@ -1,25 +1,31 @@
-// Package dhtsim runs the lookups of protocols/kad over thousands of bare
-// routing tables in virtual time: no hosts, no streams, no goroutine. It answers
-// how many hops and RPCs a lookup needs, and how often it succeeds, in a network
-// whose nodes leave and join all the time.
+// Package dhtsim simulates DHT lookups in virtual time. It runs the lookups of
+// protocols/kad over thousands of routing tables without hosts, streams or goroutines.
+// It measures how many hops and RPCs a lookup needs, and how often it succeeds, while
+// nodes leave and join.
 //
-// Invariants: a run is a function of its [Options], so the same seed gives the
-// same report; an answer names only what the table of the answering node holds
-// at that moment; a node that has left never answers, and nobody is told that it
-// has left: a lookup finds out by time, a refresh by asking.
+// # Invariants
 //
-// The model. Nodes have ideal tables (k random peers of each bucket) at the
-// start and keep them themselves from then on: who answers gets into the table
-// of who asked and the reverse, if its bucket has room; who fails leaves it. A
-// node joins through one random peer and looks up itself. Every ten minutes a
-// node asks all its peers for a sign of life, looks up itself, and fills buckets
-// that have room with one question each. Round trips are lognormal, median 60 ms.
+//   - A run is a function of its [Options]: the same seed gives the same report.
+//   - An answer names only peers in the answering node's table at that moment.
+//   - A node that left never answers, and no node is told that it left. A lookup
+//     notices by a timeout, a refresh by a ping.
 //
-// One run, walked through: [Run] makes the nodes, publishes 1,000 keys on their
-// k closest with patient lookups, spreads the lookups over one hour of churn,
-// each by a random node for the first provider of a random key, and with
-// Options.Dead then ends that share of the nodes at once and watches the success
-// of further lookups for 300 s.
+// # The model
+//
+// At the start each node has an ideal table: k random peers in each bucket. From then
+// on nodes maintain their tables. After an answer, both peers add each other if the
+// bucket has space. A peer that does not answer is removed. A node joins through one
+// random peer and looks up itself. Every ten minutes a node pings all its peers, looks
+// up itself, and sends one query for each bucket that has space. Round trips are
+// lognormal with a median of 60 ms.
+//
+// # One run, walked through
+//
+// [Run] makes the nodes (newWorld) and plays events in order of time (world.run).
+// During the first minute, startPublish puts up to 1,000 keys on the k closest nodes.
+// The lookups spread over one hour of churn: in each, startFind lets a random node look
+// for the first provider of a random key. With Options.Dead, that share of the nodes
+// then leaves at once, and the run measures further lookups for 300 s.
 package dhtsim
 
 import (
@@ -30,44 +36,44 @@ import (
 	"allium/protocols/status"
 )
 
-// Options are what a run depends on.
+// Options are the parameters of a run.
 type Options struct {
 	Nodes   int     // 50 to 100,000
 	Lookups int     // 1 to 10,000,000
-	Churn   float64 // share of the nodes that leaves in an hour, 0 to 10; as many join
-	Dead    float64 // share of the nodes that ends at once after the hour, 0 to 0.9
+	Churn   float64 // share of the nodes that leaves per hour, 0 to 10; the same number joins
+	Dead    float64 // share of the nodes that leaves at once after the hour, 0 to 0.9
 	Seed    uint64
 
-	Progress func(done, total int) // nil, or called now and then with the lookups done
+	Progress func(done, total int) // called now and then with the number of lookups done; may be nil
 }
 
 func (o Options) validate() error {
 	switch {
 	case o.Nodes < 50 || o.Nodes > 100_000:
-		return status.Errorf(status.BadRequest, "dhtsim: %d nodes: give 50 to 100000", o.Nodes)
+		return status.Errorf(status.BadRequest, "%d nodes are out of range; give 50 to 100000", o.Nodes)
 	case o.Lookups < 1 || o.Lookups > 10_000_000:
-		return status.Errorf(status.BadRequest, "dhtsim: %d lookups: give 1 to 10000000", o.Lookups)
+		return status.Errorf(status.BadRequest, "%d lookups are out of range; give 1 to 10000000", o.Lookups)
 	case !(o.Churn >= 0 && o.Churn <= 10):
-		return status.Errorf(status.BadRequest, "dhtsim: churn of %g %%/h: give 0 to 1000", o.Churn*100)
+		return status.Errorf(status.BadRequest, "a churn of %g %%/h is out of range; give 0 to 1000", o.Churn*100)
 	case !(o.Dead >= 0 && o.Dead <= 0.9):
-		return status.Errorf(status.BadRequest, "dhtsim: %g %% dead: give 0 to 90", o.Dead*100)
+		return status.Errorf(status.BadRequest, "%g %% dead nodes are out of range; give 0 to 90", o.Dead*100)
 	}
 	return nil
 }
 
 // The course of a run, in simulated time.
 const (
-	warmUp      = time.Minute // for publishing
-	measured    = time.Hour
-	window      = 30 * time.Second // of recovery
-	windows     = 10
-	refreshTime = 10 * time.Minute // as go-libp2p-kad-dht
-	maxKeys     = 1000
-	recovered   = 0.99 // of the lookups succeed
+	warmUp      = time.Minute      // keys are published before lookups begin
+	measured    = time.Hour        // lookups run
+	window      = 30 * time.Second // one measurement of recovery
+	windows     = 10               // measurements of recovery
+	refreshTime = 10 * time.Minute // interval of refreshes, as in go-libp2p-kad-dht
+	maxKeys     = 1000             // keys published
+	recovered   = 0.99             // share of lookups that succeed in a recovered network
 )
 
-// Run simulates. It fails with bad_request for Options out of bounds and with
-// canceled when ctx ends.
+// Run simulates the network and returns what it measured. It returns bad_request if an
+// option is out of bounds, and canceled if ctx ends.
 func Run(ctx context.Context, o Options) (Report, error) {
 	if err := o.validate(); err != nil {
 		return Report{}, err

@@ -167,7 +167,8 @@ func TestReport(t *testing.T) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(out))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&shape); err != nil || len(shape.Hops) != 4 || len(shape.RPCs) != 2 || shape.Success != 1 || shape.Seed != 7 {
+	if err := dec.Decode(&shape); err != nil || len(shape.Hops) != 4 || len(shape.RPCs) != 2 || shape.Success != 1 ||
+		shape.Seed != 7 {
 		t.Errorf("%s: %v", out, err)
 	}
 	var svg bytes.Buffer

@@ -8,20 +8,21 @@ import (
 	"allium/protocols/kad"
 )
 
-// lookup is a kad.Lookup on its way through the simulated network.
+// lookup is a kad.Lookup in the simulated network.
 type lookup struct {
 	*kad.Lookup[int32]
-	by      int32
-	target  uint64
-	key     int32  // of content, -1: none
-	kth     uint64 // distance of the k-th closest node alive at the start
-	hops    int    // of the first answer from one of them
+	by      int32  // the node that does the lookup
+	target  uint64 // place of the key
+	key     int32  // index in world.content; -1: the lookup is not for content
+	kth     uint64 // distance of the k-th closest node alive when the lookup began
+	hops    int    // hops to the first answer from one of the k closest nodes; 0: none yet
 	started time.Duration
-	due     time.Duration // the earliest tick in the queue
-	done    func(*lookup, kad.Result[int32])
+	due     time.Duration                    // the earliest tick in the queue
+	done    func(*lookup, kad.Result[int32]) // called at the end if the node is still alive
 }
 
-// start begins a lookup by a node, from its table or, to join, from seed.
+// start begins a lookup from the peers in seed or, without seed, from the nearest
+// peers in the node's table.
 func (w *world) start(cfg kad.Config, q kad.Query[int32], l *lookup, seed ...int32) {
 	q.Self, q.Seed = l.by, w.rng.Uint64()
 	machine, err := kad.New(cfg, q)
@@ -35,7 +36,7 @@ func (w *world) start(cfg kad.Config, q kad.Query[int32], l *lookup, seed ...int
 	w.act(l, l.Start(w.now, w.peers(seed)))
 }
 
-// peers is valid until the next call.
+// peers returns the peers with the given ids. The result is valid until the next call.
 func (w *world) peers(ids []int32) []kad.Peer[int32] {
 	w.closer = w.closer[:0]
 	for _, id := range ids {
@@ -44,7 +45,7 @@ func (w *world) peers(ids []int32) []kad.Peer[int32] {
 	return w.closer
 }
 
-// act does what the machine says. Who is asked and gone just never answers.
+// act carries out the actions of a lookup. A probe of a node that left gets no answer.
 func (w *world) act(l *lookup, actions []kad.Action[int32]) {
 	by := &w.nodes[l.by]
 	for _, a := range actions {
@@ -54,7 +55,7 @@ func (w *world) act(l *lookup, actions []kad.Action[int32]) {
 				w.at(w.now+w.roundTrip(), event{kind: answer, id: a.Peer.ID, lookup: l})
 			}
 		case kad.Cancel:
-			if l.Result().End == kad.Running { // out of time, not a loser
+			if l.Result().End == kad.Running { // the probe timed out; it was not canceled by the lookup's end
 				w.forget(by, a.Peer.ID)
 			}
 		case kad.Done:
@@ -70,12 +71,15 @@ func (w *world) act(l *lookup, actions []kad.Action[int32]) {
 	}
 }
 
+// tick lets a lookup act on its timers.
 func (w *world) tick(l *lookup) {
 	if w.nodes[l.by].alive {
 		w.act(l, l.Tick(w.now))
 	}
 }
 
+// answer gives a lookup the answer of a node, and adds both nodes to each other's
+// table.
 func (w *world) answer(l *lookup, from int32) {
 	n, by := &w.nodes[from], &w.nodes[l.by]
 	if !n.alive || !by.alive {
@@ -83,7 +87,7 @@ func (w *world) answer(l *lookup, from int32) {
 	}
 	w.learn(n, l.by)
 	if _, running := l.Next(); !running {
-		return // a loser's, reset before it came
+		return // the lookup ended, so the answer does not arrive
 	}
 	w.learn(by, from)
 	r := kad.Reply[int32]{Closer: w.peers(w.nearest(n, l.target))}
@@ -97,7 +101,8 @@ func (w *world) answer(l *lookup, from int32) {
 	w.act(l, actions)
 }
 
-// startPublish puts a provider record on the k closest that answer.
+// startPublish lets a random node put a provider record on the k closest nodes that
+// answer.
 func (w *world) startPublish(key int32) {
 	l := &lookup{by: w.anybody(), key: -1}
 	l.done = func(_ *lookup, r kad.Result[int32]) {
@@ -111,8 +116,8 @@ func (w *world) startPublish(key int32) {
 	w.start(kad.Publish(), kad.Query[int32]{Target: w.content[key]}, l)
 }
 
-// startFind has somebody look for a key that was placed. A key whose publisher
-// left before it was done is nobody's failure.
+// startFind lets a random node look for a random key that was published. A key whose
+// publisher left too early is never searched, so it does not count as a failure.
 func (w *world) startFind() {
 	key, tries := int32(w.rng.IntN(len(w.content))), 0
 	for ; !w.placed[key] && tries < len(w.content); tries++ {
@@ -121,7 +126,7 @@ func (w *world) startFind() {
 	if !w.placed[key] {
 		return
 	}
-	by := w.anybody() // in a tiny network everybody may hold it: then one who does asks the others
+	by := w.anybody() // in a tiny network every node may hold the record; then the last one drawn does the lookup
 	for tries = 0; slices.Contains(w.nodes[by].records, key) && tries < 100; tries++ {
 		by = w.anybody()
 	}
@@ -130,7 +135,7 @@ func (w *world) startFind() {
 	w.start(kad.Find(), kad.Query[int32]{Target: target, Quorum: kad.FirstProvider()}, l)
 }
 
-// join adds a node that knows one other.
+// join adds a node that knows one random peer.
 func (w *world) join() {
 	seed := w.anybody()
 	id := w.add()
@@ -138,7 +143,8 @@ func (w *world) join() {
 	w.lookupSelf(id, seed)
 }
 
-// refresh is what a node does every ten minutes for its table.
+// refresh maintains the table of a node: it removes peers that left, and looks up the
+// node itself.
 func (w *world) refresh(id int32) {
 	n := &w.nodes[id]
 	for c := range n.buckets {
@@ -146,20 +152,20 @@ func (w *world) refresh(id int32) {
 	}
 	var seed []int32
 	if len(w.nearest(n, n.place)) == 0 {
-		seed = append(seed, w.anybody()) // as after a restart: a seed of the configuration
+		seed = append(seed, w.anybody()) // stands for a seed of the configuration
 	}
 	w.lookupSelf(id, seed...)
 }
 
-// lookupSelf makes a node known to its neighbours and them to it, then fills
-// the buckets farther away.
+// lookupSelf lets a node look up its own key, so that it and its neighbours learn of
+// each other. Then it fills the other buckets.
 func (w *world) lookupSelf(id int32, seed ...int32) {
 	l := &lookup{by: id, key: -1, done: func(l *lookup, _ kad.Result[int32]) { w.fill(l.by) }}
 	w.start(kad.Find(), kad.Query[int32]{Target: w.keys[id]}, l, seed...)
 }
 
-// fill asks one peer for each bucket that has room and that a network of this
-// size can fill. Who is named and answers a ping gets in.
+// fill sends one query for each bucket that has space and that a network of this size
+// can fill. Peers in the answer are added if they are alive.
 func (w *world) fill(id int32) {
 	n := &w.nodes[id]
 	depth := min(bits.Len(uint(w.o.Nodes/bucketSize)), maxBuckets-1)

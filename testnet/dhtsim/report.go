@@ -11,13 +11,13 @@ import (
 
 // Report is what a run measured.
 type Report struct {
-	// Hops of the lookups: to the first answer from one of the k closest nodes
-	// alive when the lookup began, or to the provider if that came first. The
-	// own table is hop 1. Lookups that reached neither are not in it.
+	// Hops is the number of hops to the first answer from one of the k closest nodes
+	// alive when the lookup began, or to the provider if that came first. Peers of the
+	// node's own table are hop 1. Lookups that reached neither are left out.
 	Hops Hops `json:"hops"`
-	// RPCs per lookup, hedges included.
+	// RPCs is the number of RPCs of a lookup, with hedges.
 	RPCs RPCs `json:"rpcs"`
-	// Success is the share of the lookups that found a provider placed before.
+	// Success is the share of the lookups that found a provider.
 	Success  float64   `json:"success"`
 	Seed     uint64    `json:"seed"`
 	Recovery *Recovery `json:"recovery,omitempty"` // nil without Options.Dead
@@ -40,11 +40,11 @@ type RPCs struct {
 	P99 int `json:"p99"`
 }
 
-// Recovery is what followed the death of many nodes at once.
+// Recovery is the success of lookups after many nodes left at once.
 type Recovery struct {
-	Dead    float64   `json:"dead"`    // their share
-	Windows []float64 `json:"windows"` // success in each 30 s since
-	Seconds int       `json:"seconds"` // until success stayed at 99 % or more; -1: it did not within 300 s
+	Dead    float64   `json:"dead"`    // share of the nodes that left
+	Windows []float64 `json:"windows"` // success in each 30 s after that
+	Seconds int       `json:"seconds"` // until success stayed at 99 % or more; -1: not within 300 s
 }
 
 // tally counts lookups.
@@ -54,6 +54,7 @@ type tally struct {
 	took           histogram // ms
 }
 
+// count adds a lookup to the tally of the time when it began.
 func (w *world) count(l *lookup, r kad.Result[int32]) {
 	t := &w.tally
 	if w.struck > 0 && l.started >= w.struck {
@@ -118,7 +119,8 @@ func (r Report) WriteText(to io.Writer) error {
 	}
 	fmt.Fprintf(&b, "\nhops     p50 %d, p95 %d, p99 %d, max %d\n", r.Hops.P50, r.Hops.P95, r.Hops.P99, r.Hops.Max)
 	fmt.Fprintf(&b, "RPCs     p50 %d, p99 %d a lookup\n", r.RPCs.P50, r.RPCs.P99)
-	fmt.Fprintf(&b, "took     p50 %d ms, p99 %d ms of simulated time\n", r.tally.took.percentile(50), r.tally.took.percentile(99))
+	fmt.Fprintf(&b, "took     p50 %d ms, p99 %d ms of simulated time\n", r.tally.took.percentile(50),
+		r.tally.took.percentile(99))
 	fmt.Fprintf(&b, "success  %.3f %%\n", r.Success*100)
 	if rec := r.Recovery; rec != nil {
 		fmt.Fprintf(&b, "\n%g %% of the nodes dead at once: success in each 30 s since\n        ", rec.Dead*100)
@@ -135,7 +137,7 @@ func (r Report) WriteText(to io.Writer) error {
 	return err
 }
 
-// histogram counts by value.
+// histogram counts values: element v is how often v was counted.
 type histogram []int
 
 func (h *histogram) add(v int) {
@@ -152,7 +154,8 @@ func (h histogram) total() (n int) {
 	return n
 }
 
-// percentile is the least value that p percent of the counted do not exceed.
+// percentile returns the smallest value that p percent of the counted values do not
+// exceed; 0 for an empty histogram.
 func (h histogram) percentile(p int) int {
 	seen, total := 0, h.total()
 	for v, c := range h {

@@ -6,25 +6,27 @@ import (
 	"slices"
 )
 
-// bucketSize is k: what a bucket holds, and what an answer names.
+// bucketSize is k: the most peers in a bucket and in an answer.
 const bucketSize = 20
 
-// maxBuckets is enough for 2^24 nodes; peers that are nearer share the last.
+// maxBuckets is enough for 2^24 nodes. Peers with a longer common prefix share the last
+// bucket.
 const maxBuckets = 24
 
-// node is a peer in the simulation. Its number in world.nodes is its id.
+// node is a simulated node. Its index in world.nodes is its id.
 type node struct {
-	place   uint64 // the first 8 bytes of its key: no two nodes share them
+	place   uint64 // the first 8 bytes of its key, which no other node shares
 	alive   bool
-	buckets [maxBuckets][]int32 // by common prefix with place
-	records []int32             // keys of which it holds provider records
+	buckets [maxBuckets][]int32 // ids of peers, by bits of common prefix with place
+	records []int32             // content of which it holds a provider record
 }
 
+// bucket returns the bucket for a peer at place.
 func (n *node) bucket(place uint64) *[]int32 {
 	return &n.buckets[min(bits.LeadingZeros64(n.place^place), maxBuckets-1)]
 }
 
-// learn takes in peer p if its bucket has room.
+// learn adds peer p to the table of n if its bucket has space.
 func (w *world) learn(n *node, p int32) {
 	peer := &w.nodes[p]
 	if peer == n {
@@ -36,6 +38,7 @@ func (w *world) learn(n *node, p int32) {
 	}
 }
 
+// forget removes peer p from the table of n.
 func (w *world) forget(n *node, p int32) {
 	b := n.bucket(w.nodes[p].place)
 	if i := slices.Index(*b, p); i >= 0 {
@@ -43,8 +46,8 @@ func (w *world) forget(n *node, p int32) {
 	}
 }
 
-// nearest is up to k peers of the table, nearest to the target first; valid
-// until the next call.
+// nearest returns up to k peers of the table of n, nearest to the target first. The
+// result is valid until the next call.
 func (w *world) nearest(n *node, target uint64) []int32 {
 	w.near = w.near[:0]
 	c := min(bits.LeadingZeros64(n.place^target), maxBuckets-1)
@@ -57,8 +60,8 @@ func (w *world) nearest(n *node, target uint64) []int32 {
 			return cmp.Compare(w.nodes[a].place^target, w.nodes[b].place^target)
 		})
 	}
-	// The peers of bucket c share more than c bits with the target, those of
-	// higher buckets c, those of bucket i below it i.
+	// Peers of bucket c share more than c bits with the target. Peers of higher
+	// buckets share c bits, and those of a lower bucket i share i bits.
 	add(n.buckets[c])
 	if len(w.near) < bucketSize {
 		add(n.buckets[c+1:]...)
@@ -69,12 +72,12 @@ func (w *world) nearest(n *node, target uint64) []int32 {
 	return w.near[:min(len(w.near), bucketSize)]
 }
 
-// idealTables gives every node random peers of each bucket.
+// idealTables fills each bucket of every node with random peers.
 func (w *world) idealTables() {
 	sorted := slices.SortedFunc(slices.Values(w.live), func(a, b int32) int {
 		return cmp.Compare(w.nodes[a].place, w.nodes[b].place)
 	})
-	// before is the number of nodes whose place is below p.
+	// before returns the number of nodes whose place is below p.
 	before := func(p uint64) int {
 		i, _ := slices.BinarySearchFunc(sorted, p, func(id int32, p uint64) int { return cmp.Compare(w.nodes[id].place, p) })
 		return i

@@ -13,30 +13,31 @@ import (
 	"allium/protocols/status"
 )
 
-// world is the state of a run. Only the event of the moment changes it.
+// world is the state of a run. Events change it, one at a time.
 type world struct {
 	o     Options
 	rng   *rand.Rand
 	now   time.Duration
-	end   time.Duration // nothing recurs after it
+	end   time.Duration // churn and refreshes stop then
 	queue queue
 
-	nodes []node    // also those that left
-	keys  []kad.Key // of the nodes
-	live  []int32   // nodes alive, in no order
-	where []int32   // of each node in live, -1: left
+	nodes []node    // by id, with those that left
+	keys  []kad.Key // of the nodes, by id
+	live  []int32   // ids of the nodes alive, in no order
+	where []int32   // index of each node in live, by id; -1: it left
 
-	content []kad.Key // the keys that lookups are for
-	placed  []bool    // which of them have been published
+	content []kad.Key // keys that lookups search for
+	placed  []bool    // by index in content: a provider record is stored
 
-	tally    tally   // before the disaster
-	after    []tally // since it, by window
-	struck   time.Duration
-	near     []int32           // of nearest
-	closer   []kad.Peer[int32] // of an answer
-	distance []uint64          // of kth
+	tally    tally             // lookups before the disaster
+	after    []tally           // lookups since the disaster, by window
+	struck   time.Duration     // when the disaster was; 0: not yet
+	near     []int32           // buffer of nearest
+	closer   []kad.Peer[int32] // buffer of peers
+	distance []uint64          // buffer of kth
 }
 
+// newWorld makes the nodes with ideal tables and the keys of the content.
 func newWorld(o Options) *world {
 	w := &world{o: o, rng: rand.New(rand.NewPCG(o.Seed, 0x73696d))}
 	for range o.Nodes {
@@ -54,7 +55,7 @@ func newWorld(o Options) *world {
 	return w
 }
 
-// add makes a node that knows nobody.
+// add makes a node with an empty table and returns its id.
 func (w *world) add() int32 {
 	id := int32(len(w.nodes))
 	key := kad.Hash(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, w.o.Seed), uint64(id)))
@@ -65,7 +66,7 @@ func (w *world) add() int32 {
 	return id
 }
 
-// leave ends a node, which tells nobody.
+// leave removes a node. No other node is told.
 func (w *world) leave(id int32) {
 	i, last := w.where[id], w.live[len(w.live)-1]
 	w.live[i], w.where[last] = last, i
@@ -74,13 +75,15 @@ func (w *world) leave(id int32) {
 	w.nodes[id] = node{place: w.nodes[id].place}
 }
 
+// place returns the first 8 bytes of a key, which stand for it in distances.
 func place(k kad.Key) uint64 { return binary.BigEndian.Uint64(k[:]) }
 
 func (w *world) peer(id int32) kad.Peer[int32] { return kad.Peer[int32]{ID: id, Key: w.keys[id]} }
 
+// anybody returns a random node that is alive.
 func (w *world) anybody() int32 { return w.live[w.rng.IntN(len(w.live))] }
 
-// kth is the distance from the target of the k-th closest node alive.
+// kth returns the distance of the target to the k-th closest node alive.
 func (w *world) kth(target uint64) uint64 {
 	d := w.distance[:0]
 	worst := uint64(math.MaxUint64)
@@ -102,11 +105,13 @@ func (w *world) kth(target uint64) uint64 {
 	return d[len(d)-1]
 }
 
+// within returns a random time from from to before to.
 func (w *world) within(from, to time.Duration) time.Duration {
 	return from + time.Duration(w.rng.Int64N(int64(to-from)))
 }
 
-// untilChurn is when the next node leaves: a Poisson process.
+// untilChurn returns the time at which the next node leaves. Departures are a Poisson
+// process. Without churn it returns math.MaxInt64.
 func (w *world) untilChurn() time.Duration {
 	rate := w.o.Churn * float64(w.o.Nodes) / float64(time.Hour)
 	if rate == 0 {
@@ -115,7 +120,7 @@ func (w *world) untilChurn() time.Duration {
 	return w.now + time.Duration(w.rng.ExpFloat64()/rate)
 }
 
-// roundTrip is lognormal, median 60 ms, p99 240 ms.
+// roundTrip returns a lognormal time: median 60 ms, p99 240 ms, at most 1 s.
 func (w *world) roundTrip() time.Duration {
 	return min(time.Duration(float64(60*time.Millisecond)*math.Exp(0.6*w.rng.NormFloat64())), time.Second)
 }
@@ -124,23 +129,24 @@ func (w *world) roundTrip() time.Duration {
 type kind uint8
 
 const (
-	publish  kind = iota // content id
-	find                 // by anybody, of anything
-	answer               // to lookup, from node id
-	tick                 // of lookup
-	refresh              // of node id
-	churn                // one leaves, one joins
-	disaster             // Options.Dead leave
+	publish  kind = iota // a random node publishes content id
+	find                 // a random node looks for a random key
+	answer               // node id answers lookup
+	tick                 // a timer of lookup expires
+	refresh              // node id refreshes its table
+	churn                // a random node leaves and a new one joins
+	disaster             // the share Options.Dead of the nodes leaves
 )
 
 type event struct {
 	at     time.Duration
-	seq    uint64 // events of the same time happen in the order in which they were made
+	seq    uint64 // orders events of the same time: first made, first played
 	kind   kind
 	id     int32
 	lookup *lookup
 }
 
+// at queues an event. The time math.MaxInt64 means never.
 func (w *world) at(at time.Duration, e event) {
 	if at == math.MaxInt64 {
 		return
@@ -149,12 +155,12 @@ func (w *world) at(at time.Duration, e event) {
 	w.queue.push(e)
 }
 
-// run lets events happen until none is left.
+// run plays events until none is left or ctx ends.
 func (w *world) run(ctx context.Context) error {
 	for n := 0; len(w.queue.heap) > 0; n++ {
 		if n%(1<<14) == 0 {
 			if ctx.Err() != nil {
-				return status.Errorf(status.Canceled, "dhtsim: %w", ctx.Err())
+				return status.Errorf(status.Canceled, "the simulation was stopped: %w", ctx.Err())
 			}
 			if w.o.Progress != nil {
 				w.o.Progress(w.tally.lookups, w.o.Lookups)
@@ -217,7 +223,7 @@ func (q *queue) push(e event) {
 func (q *queue) pop() event {
 	top, last := q.heap[0], len(q.heap)-1
 	q.heap[0] = q.heap[last]
-	q.heap[last] = event{} // it may be all that holds a lookup
+	q.heap[last] = event{} // release the event's lookup
 	q.heap = q.heap[:last]
 	for i := 0; ; {
 		down := 2*i + 1

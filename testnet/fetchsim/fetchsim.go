@@ -1,23 +1,30 @@
-// Package fetchsim plays transfers over hundreds of simulated providers in
-// virtual time: the machine of resolver/schedule, without sockets, goroutines or
-// bytes. It answers how long an object takes, and what came twice, among
-// providers that are slow, silent, cut their answers short or lie.
+// Package fetchsim simulates downloads from hundreds of providers in virtual time. It
+// runs the state machine of resolver/schedule without sockets, goroutines or bytes. It
+// measures how long an object takes, and how many bytes arrive twice, if providers are
+// slow, silent or lying, or cut their answers short.
 //
-// Invariants: a run is a function of its [Options], so the same seed gives the
-// same report; a provider sends one group at a time, whatever is asked of it; the
-// machine is told only what a node would know.
+// # Invariants
 //
-// The model. Each transfer has providers of its own. Their rates and round trips
-// are lognormal around the medians that the options give. They become known one
-// after the other, 20 ms apart, as from a lookup. A silent one never answers. A
-// liar's first group is found to be false. A request is lost with the given
-// probability: it is cut after some of its groups. The receiving link is no
-// limit.
+//   - A run is a function of its [Options]: the same seed gives the same report.
+//   - A provider sends one group at a time, however many requests it has.
+//   - The machine receives only information that a node would have.
 //
-// One transfer, walked through: the machine asks for a provider, which is found;
-// the size is proved by the first answer; each group that comes is marked in a
-// bitmap, and the measured pace of its provider is told as the resolver would.
-// The transfer ends when the machine says that all is here, or gives up.
+// # The model
+//
+// Each transfer has its own providers. Their rates and round trips are lognormal around
+// the medians in the options. They become known one after the other, 20 ms apart, as in
+// a lookup. A silent provider never answers. The first group of a lying provider fails
+// verification. A request is cut after some of its groups with the given probability.
+// The receiver's link has no limit.
+//
+// # One transfer, walked through
+//
+// [Run] makes a world, and world.run plays its events in order of time. The machine
+// wants a provider, and find makes one known. ask sends a request. The first answer
+// proves the size (first), and group marks each group that arrives in a bitmap. advance
+// passes the progress of each request, and the measured rate and round trip of each
+// provider, to the machine. The transfer ends when the machine has the whole object or
+// gives up.
 package fetchsim
 
 import (
@@ -29,7 +36,7 @@ import (
 	"allium/protocols/status"
 )
 
-// Options are what a run depends on.
+// Options are the parameters of a run.
 type Options struct {
 	Transfers int           // 1 to 10,000
 	Providers int           // of each object, 1 to 1,000
@@ -42,7 +49,7 @@ type Options struct {
 	Loss      float64       // share of the requests that are cut short, 0 to 0.9
 	Seed      uint64
 
-	Progress func(done, total int) // nil, or called with the transfers done
+	Progress func(done, total int) // called after each transfer; may be nil
 }
 
 func (o Options) validate() error {
@@ -61,7 +68,7 @@ func (o Options) validate() error {
 		{o.Loss >= 0 && o.Loss <= 0.9, "0 to 90 % loss"},
 	} {
 		if !c.ok {
-			return status.Errorf(status.BadRequest, "fetchsim: give %s", c.want)
+			return status.Errorf(status.BadRequest, "an option is out of range; give %s", c.want)
 		}
 	}
 	return nil
@@ -69,16 +76,16 @@ func (o Options) validate() error {
 
 // The model's numbers.
 const (
-	rateSpread   = 1.0                   // of the logarithm of rates: the middle two thirds are within a factor of e of the median
+	rateSpread   = 1.0                   // of ln(rate): two thirds of the rates are within a factor of e of the median
 	rttSpread    = 0.5                   // likewise
-	foundEvery   = 20 * time.Millisecond // a provider becomes known
+	foundEvery   = 20 * time.Millisecond // interval at which providers become known
 	stallTimeout = 5 * time.Second       // resolver.stall_timeout
 	tries        = 3                     // resolver.tries
-	mostEvents   = 100_000_000           // of one transfer; a machine that needs more never ends
+	maxEvents    = 100_000_000           // events of one transfer; a machine that needs more never ends
 )
 
-// Run simulates. It fails with bad_request for Options out of bounds and with
-// canceled when ctx ends.
+// Run simulates the transfers and returns what it measured. It returns bad_request if
+// an option is out of bounds, and canceled if ctx ends.
 func Run(ctx context.Context, o Options) (Report, error) {
 	if err := o.validate(); err != nil {
 		return Report{}, err

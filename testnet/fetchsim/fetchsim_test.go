@@ -53,7 +53,8 @@ func TestGoals(t *testing.T) {
 		}
 	}
 	if hard.Took.P50 > 3*good.Took.P50 {
-		t.Errorf("it takes %d ms where some are silent, lie or fail, %d ms where all are honest", hard.Took.P50, good.Took.P50)
+		t.Errorf("it takes %d ms where some are silent, lie or fail, %d ms where all are honest", hard.Took.P50,
+			good.Took.P50)
 	}
 	if good.Efficiency.P50 < 0.9 || hard.Efficiency.P50 < 0.6 {
 		t.Errorf("efficiency %+v, %+v", good.Efficiency, hard.Efficiency)
@@ -80,7 +81,7 @@ func TestOneProviderIsNeverIdle(t *testing.T) {
 	o := usual()
 	o.Size = 2000 * b3.GroupSize
 	w := newWorld(o, rand.New(rand.NewPCG(1, 1)))
-	w.all = []*provider{{rtt: 20 * time.Millisecond, each: 500 * time.Microsecond}}
+	w.all = []*provider{{rtt: 20 * time.Millisecond, groupTime: 500 * time.Microsecond}}
 	if err := w.run(t.Context()); err != nil || w.end != schedule.Done {
 		t.Fatal(w.end, err)
 	}

@@ -15,29 +15,29 @@ import (
 
 // Report is what a run measured.
 type Report struct {
-	// Took is the time of the transfers that ended with the whole object, in
-	// milliseconds of simulated time.
+	// Took is the duration of the successful transfers in milliseconds of simulated
+	// time.
 	Took Percentiles `json:"took_ms"`
-	// Efficiency is, of those, the share of the pace that the fastest honest
-	// providers that were found, as many as are asked at the same time, have
-	// together: p50 is reached by half of the transfers.
+	// Efficiency is the rate of a successful transfer divided by the best possible
+	// rate. That is the sum of the fastest Options.AtOnce honest providers that were
+	// found.
 	Efficiency Shares `json:"efficiency"`
-	// Requests of a transfer.
+	// Requests is the number of requests of a transfer.
 	Requests Percentiles `json:"requests"`
-	// Twice is the share of the bytes received that were here already.
+	// Twice is the share of the received groups that were stored already.
 	Twice float64 `json:"twice"`
-	// Hedges are the requests that doubled a late one, by what became of them.
+	// Hedges counts the requests that doubled a late one, by their result.
 	Hedges Hedges `json:"hedges"`
-	// Lies is how many answers were found to be false.
+	// Lies is the number of answers that failed verification.
 	Lies int `json:"lies"`
-	// Success is the share of the transfers that ended with the whole object.
+	// Success is the share of the transfers that received the whole object.
 	Success float64 `json:"success"`
 	Seed    uint64  `json:"seed"`
 
 	options Options
 }
 
-// Percentiles are of whole numbers.
+// Percentiles are percentiles of whole numbers.
 type Percentiles struct {
 	P50 int64 `json:"p50"`
 	P95 int64 `json:"p95"`
@@ -45,29 +45,31 @@ type Percentiles struct {
 	Max int64 `json:"max"`
 }
 
-// Shares are percentiles from above: what that many transfers reach at least.
+// Shares are percentiles from above: P95 is the share that 95 % of the transfers reach
+// or exceed.
 type Shares struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 }
 
-// Hedges are counts.
+// Hedges counts hedged requests by result.
 type Hedges struct {
 	Won    int `json:"won"`
 	Lost   int `json:"lost"`
 	Failed int `json:"failed"`
 }
 
-// tally collects transfers.
+// tally collects the results of transfers.
 type tally struct {
-	took, requests []int64
-	efficiency     []float64
-	all            int
-	groups, extra  int64
+	took, requests []int64   // of successful transfers in ms; of all transfers
+	efficiency     []float64 // of successful transfers
+	all            int       // transfers
+	groups, extra  int64     // groups received; those of them that were stored already
 	lies           int
-	hedges         [4]int
+	hedges         [4]int // by schedule.Hedge
 }
 
+// count adds the result of a transfer.
 func (t *tally) count(w *world) {
 	t.all++
 	t.requests = append(t.requests, int64(w.asked))
@@ -98,13 +100,14 @@ func (t *tally) report(o Options) Report {
 	}
 }
 
+// percentiles sorts n and returns its percentiles.
 func percentiles(n []int64) Percentiles {
 	slices.Sort(n)
 	return Percentiles{at(n, 50), at(n, 95), at(n, 99), at(n, 100)}
 }
 
-// at is the first of the sorted values that p percent are not beyond; zero when
-// there are none.
+// at returns the first value of sorted at or before which p percent of the values
+// stand. It returns zero if there are none.
 func at[T any](sorted []T, p int) (v T) {
 	if len(sorted) == 0 {
 		return v
@@ -118,10 +121,13 @@ func (r Report) WriteText(to io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d transfers of %s, each from %d providers, %d at once, seed %d\n",
 		o.Transfers, limits.Bytes(o.Size), o.Providers, o.AtOnce, r.Seed)
-	fmt.Fprintf(&b, "a provider sends %s/s at %s, the medians; %g %% are silent, %g %% lie, %g %% of the requests are lost\n\n",
+	fmt.Fprintf(&b, "a provider sends %s/s at %s, the medians; %g %% are silent, %g %% lie, %g %% of the requests are "+
+		"lost\n\n",
 		limits.Bytes(o.Rate), o.RTT, o.Silent*100, o.Lies*100, o.Loss*100)
-	fmt.Fprintf(&b, "took        p50 %d ms, p95 %d ms, p99 %d ms, max %d ms of simulated time\n", r.Took.P50, r.Took.P95, r.Took.P99, r.Took.Max)
-	fmt.Fprintf(&b, "efficiency  p50 %.0f %%, p95 %.0f %% of the pace of the %d fastest honest providers found\n", r.Efficiency.P50*100, r.Efficiency.P95*100, o.AtOnce)
+	fmt.Fprintf(&b, "took        p50 %d ms, p95 %d ms, p99 %d ms, max %d ms of simulated time\n", r.Took.P50, r.Took.P95,
+		r.Took.P99, r.Took.Max)
+	fmt.Fprintf(&b, "efficiency  p50 %.0f %%, p95 %.0f %% of the rate of the %d fastest honest providers found\n",
+		r.Efficiency.P50*100, r.Efficiency.P95*100, o.AtOnce)
 	fmt.Fprintf(&b, "requests    p50 %d, p99 %d a transfer\n", r.Requests.P50, r.Requests.P99)
 	fmt.Fprintf(&b, "twice       %.2f %% of the bytes\n", r.Twice*100)
 	fmt.Fprintf(&b, "hedges      %d won, %d lost, %d failed\n", r.Hedges.Won, r.Hedges.Lost, r.Hedges.Failed)

@@ -1,16 +1,18 @@
-// Package script is the language of the testnet: one line is one step. The
-// same lines are what `allium testnet chaos` and `allium testnet run` take,
-// what a scenario file holds and what a recording writes (docs/contributing/testnet.md).
-//
-// One line, walked through: [Parse] splits "latency 50ms ±10ms [2-4]" into
-// words, finds the verb in the table of [Verbs] and lets it read the rest; an
-// error says the column, what was expected there, and what is alike.
-// [Step.String] writes the canonical form, which parses to an equal step.
-// [ParseFile] does so for a file and checks what only a file can tell: numbers
-// of nodes and names of content.
+// Package script parses and writes the language of the testnet, in which one line is
+// one step. `allium testnet chaos` and `allium testnet run` execute such lines, and a
+// recording writes them into a scenario file (docs/contributing/testnet.md).
 //
 // # Invariants
 //
-// The package knows no network and does no I/O. What it accepts is bounded: see
-// the constants.
+//   - The package does no I/O. It does not know a running network.
+//   - The constants bound every line, file and number that it accepts.
+//   - Parsing the canonical form of a step returns an equal step.
+//
+// # One line, walked through
+//
+// [Parse] splits "latency 50ms ±10ms [2-4]" into words, finds the verb in the table of
+// [Verbs] and lets it read the rest. An error says the column and what was expected
+// there, and suggests a similar verb. [Step.String] writes the canonical form.
+// [ParseFile] reads a whole file. It also checks that every node exists and that
+// content is added before another step names it.
 package script

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"allium/internal/suggest"
 )
 
 // Parse reads one line, which must be a step. The error is an *[Error].
@@ -16,13 +18,15 @@ func Parse(line string) (Step, error) {
 	}
 	if err == nil {
 		if v, _ := find(s.Op); v.Head {
-			err = &Error{Column: 1, Message: fmt.Sprintf("%s is for the head of a scenario file; expected one of %s", s.Op, verbList(false))}
+			err = &Error{Column: 1, Message: fmt.Sprintf("%s is for the head of a scenario file; expected one of %s", s.Op,
+				verbList(false))}
 		}
 	}
 	return s, err
 }
 
-// parseLine reads a line of a file; ok is false where it holds no step.
+// parseLine reads a line of a file. ok is false if the line has no step: it is empty
+// or a comment. It recovers the *[Error] that words.fail panics with.
 func parseLine(line string) (s Step, ok bool, err error) {
 	defer func() {
 		switch e := recover().(type) {
@@ -47,13 +51,13 @@ func parseLine(line string) (s Step, ok bool, err error) {
 	return w.step(), true, nil
 }
 
-// step reads a whole line.
+// step reads all words of a line as one step.
 func (w *words) step() Step {
 	not := w.take("!")
 	first := w.next("a verb after !")
 	v, ok := find(Op(first.text))
 	if !ok {
-		w.fail(first.column, "%q is not a verb%s", first.text, alike(first.text))
+		w.fail(first.column, "%q is not a verb%s", first.text, didYouMean(first.text))
 	}
 	if not && !v.fails {
 		w.fail(first.column, "! is for add and get; %s is not expected to fail", v.Op)
@@ -80,25 +84,20 @@ func (w *words) step() Step {
 	return s
 }
 
-// alike names the verb that begins most like a word, or all of them.
-func alike(got string) string {
-	best, most := "", 0
+// didYouMean suggests the verb most similar to a word, or lists all verbs if none is
+// similar.
+func didYouMean(word string) string {
+	var names []string
 	for _, v := range Verbs() {
-		n := 0
-		for n < len(got) && n < len(v.Op) && got[n] == v.Op[n] {
-			n++
-		}
-		if n > most {
-			best, most = string(v.Op), n
-		}
+		names = append(names, string(v.Op))
 	}
-	if most == 0 {
-		return "; expected one of " + verbList(false)
+	if best := suggest.Nearest(word, names); best != "" {
+		return fmt.Sprintf("; did you mean %q?", best)
 	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return "; expected one of " + verbList(false)
 }
 
-// Defaults of a file.
+// Defaults of a file that does not set these values.
 const (
 	DefaultSeed     = 1
 	DefaultDeadline = 3 * time.Minute
@@ -110,17 +109,18 @@ type File struct {
 	Name     string
 	Nodes    int
 	Seed     uint64
-	Deadline time.Duration // of everything
-	Within   time.Duration // of a step that has none
+	Deadline time.Duration // for the whole file, with the start of the network
+	Within   time.Duration // how long a step without a time of its own may wait
 	Steps    []Step
 }
 
-// ParseFile reads a scenario. The error is an *[Error] that names the line, and
-// is the first there is.
+// ParseFile reads a scenario. The error is an *[Error] that names the first line that
+// is wrong. name is the file's name in errors.
 func ParseFile(name string, text []byte) (*File, error) {
 	f := &File{Name: name, Seed: DefaultSeed, Deadline: DefaultDeadline, Within: DefaultWithin}
 	if len(text) > MaxFile {
-		return nil, &Error{File: name, Line: 1, Column: 1, Message: fmt.Sprintf("the file has %d bytes, more than %d", len(text), MaxFile)}
+		return nil, &Error{File: name, Line: 1, Column: 1, Message: fmt.Sprintf("the file has %d bytes, more than %d",
+			len(text), MaxFile)}
 	}
 	line := 0
 	contents := map[string]Step{}
@@ -140,14 +140,16 @@ func ParseFile(name string, text []byte) (*File, error) {
 	}
 	switch {
 	case f.Nodes == 0:
-		return nil, &Error{File: name, Line: line, Column: 1, Message: "the file does not say how many nodes there are; begin it with `nodes 5`"}
+		return nil, &Error{File: name, Line: line, Column: 1,
+			Message: "the file does not say how many nodes there are; begin it with `nodes 5`"}
 	case len(f.Steps) == 0:
 		return nil, &Error{File: name, Line: line, Column: 1, Message: "the file has no step"}
 	}
 	return f, nil
 }
 
-// take adds a line to the file and checks it against those before.
+// take adds a line to the file and checks it against the lines before it. contents
+// maps each name of content to the step that added it.
 func (f *File) take(s Step, contents map[string]Step) error {
 	if v, _ := find(s.Op); v.Head {
 		if len(f.Steps) > 0 {
@@ -186,7 +188,8 @@ func (f *File) take(s Step, contents map[string]Step) error {
 	return nil
 }
 
-// CheckNodes refuses a step about a node that a network of n has not.
+// CheckNodes returns an *[Error] if a step names a node above n, the number of nodes
+// in the network.
 func CheckNodes(s Step, n int) error {
 	highest := max(s.Nodes.Max(), s.Target, s.Links.A.Max(), s.Links.B.Max())
 	for _, g := range s.Groups {
@@ -198,16 +201,18 @@ func CheckNodes(s Step, n int) error {
 	return nil
 }
 
-// CheckContent refuses an add whose name stands for other content already.
+// CheckContent returns an *[Error] if an add uses the name of other content. Two adds
+// of a name must agree in kind and size.
 func CheckContent(s Step, contents map[string]Step) error {
 	if old, ok := contents[s.Name]; ok && (old.Tree != s.Tree || old.Bytes != s.Bytes) {
 		old.Nodes, old.Fails, old.Within, old.Background = s.Nodes, false, 0, false
-		return &Error{Line: s.Line, Column: 1, Message: fmt.Sprintf("%s is other content already; write `%s`, or take another name", s.Name, old)}
+		return &Error{Line: s.Line, Column: 1, Message: fmt.Sprintf("%s is other content already; write `%s`, or take "+
+			"another name", s.Name, old)}
 	}
 	return nil
 }
 
-// String is the file in its canonical form, without comments.
+// String returns the file in its canonical form, without comments.
 func (f *File) String() string {
 	var b strings.Builder
 	b.WriteString(f.Head())
@@ -217,7 +222,8 @@ func (f *File) String() string {
 	return b.String()
 }
 
-// Head is the lines before the steps.
+// Head returns the canonical lines before the first step. Deadline and Within are left
+// out if they have their defaults.
 func (f *File) Head() string {
 	lines := []Step{{Op: SetNodes, Count: f.Nodes}, {Op: SetSeed, Seed: f.Seed}}
 	if f.Deadline != DefaultDeadline {

@@ -14,18 +14,18 @@ import (
 
 // Bounds of the language.
 const (
-	MaxNodes  = 200      // nodes of a network
-	MaxLine   = 1 << 10  // bytes of a line
-	MaxFile   = 64 << 10 // bytes of a file
-	MaxSteps  = 1000     // lines of a file that are steps
-	MaxDelay  = 10 * time.Second
-	MaxJitter = 5 * time.Second
-	MaxSize   = 256 << 20 // bytes of generated content
-	MaxFlood  = 100_000   // requests of one flood
+	MaxNodes  = 200              // nodes of a network
+	MaxLine   = 1 << 10          // bytes of a line
+	MaxFile   = 64 << 10         // bytes of a file
+	MaxSteps  = 1000             // lines of a file that are steps
+	MaxDelay  = 10 * time.Second // of latency
+	MaxJitter = 5 * time.Second  // of latency; never more than the delay
+	MaxSize   = 256 << 20        // bytes of generated content
+	MaxFlood  = 100_000          // requests of one flood
 	MaxWait   = 10 * time.Minute
-	MaxSkew   = 400 * 24 * time.Hour
-	MinRate   = 1 << 10 // bytes per second
-	maxNumber = 1e15    // of an expectation
+	MaxSkew   = 400 * 24 * time.Hour // in either direction
+	MinRate   = 1 << 10              // bytes per second
+	maxNumber = 1e15                 // value of an expectation, exclusive, in either direction
 )
 
 // Op is the verb of a step.
@@ -61,34 +61,34 @@ const (
 	SetWithin   Op = "within"
 )
 
-// Step is one line. Which members count is said by the table of [Verbs];
-// the others are zero.
+// Step is one line. Each verb in the table of [Verbs] uses some of the fields. The
+// others are zero.
 type Step struct {
-	Line       int // in its file; 0: it is from none
+	Line       int // line number in its file; 0: the step is not from a file
 	Op         Op
 	Fails      bool           // the line began with "!": add or get is expected to fail
-	Outcome    status.Outcome // of Fails, how; OK: however
-	Nodes      Nodes          // that it is about; of a heal, empty means the whole network
-	Groups     []Nodes        // of a partition
-	Links      Links          // of latency and loss
-	Off        bool           // undo
-	Delay      time.Duration  // of latency, added to each direction of a link
-	Jitter     time.Duration  // Delay is ± that
-	Percent    float64        // of loss, more than 0 and at most 100
-	Bytes      int64          // of content; per second, of slow
-	Skew       time.Duration
-	Name       string // of content
-	Tree       bool   // the content is a directory
-	Target     int    // of a flood: the node that gets it
-	Count      int    // of a flood: requests; of nodes: how many
+	Outcome    status.Outcome // how it is expected to fail, with Fails; OK: any outcome
+	Nodes      Nodes          // the nodes of the step; for heal, empty means the whole network
+	Groups     []Nodes        // the groups of a partition
+	Links      Links          // the links of latency and loss
+	Off        bool           // the step undoes the fault
+	Delay      time.Duration  // latency added to each direction of a link
+	Jitter     time.Duration  // the delay of a packet varies by ± this
+	Percent    float64        // loss, more than 0 and at most 100
+	Bytes      int64          // size of content; for slow, bytes per second
+	Skew       time.Duration  // of the nodes' clocks; positive: ahead
+	Name       string         // name of content
+	Tree       bool           // the content is a directory
+	Target     int            // the node that a flood is sent to
+	Count      int            // requests of a flood; for nodes, the number of nodes
 	Seed       uint64
 	Time       time.Duration // of wait, deadline and within
-	Within     time.Duration // how long the step may wait for what it wants; 0: the file's default
+	Within     time.Duration // how long the step may wait for success; 0: the file's default
 	Condition  Condition     // of expect
 	Background bool          // the line ended with "&"
 }
 
-// anyOutcome is written where it does not matter how something fails.
+// anyOutcome is the word for a failure with any outcome.
 const anyOutcome = "any"
 
 // Kind is what an expectation is about.
@@ -96,20 +96,20 @@ type Kind string
 
 // The kinds of expectations.
 const (
-	Ready     Kind = "ready"     // /readyz says so
-	NotReady  Kind = "not-ready" // it does not, or nobody answers
-	Peers     Kind = "peers"     // connected peers
-	Providers Kind = "providers" // that a lookup finds
+	Ready     Kind = "ready"     // /readyz says that the node is ready
+	NotReady  Kind = "not-ready" // /readyz says that it is not ready, or does not answer
+	Peers     Kind = "peers"     // number of connected peers
+	Providers Kind = "providers" // number of providers that a lookup finds
 	Metric    Kind = "metric"    // the sum of the series that match
-	Has       Kind = "has"       // the object is whole in the store
-	Lacks     Kind = "lacks"     // it is not
+	Has       Kind = "has"       // the whole object is in the store
+	Lacks     Kind = "lacks"     // the whole object is not in the store
 )
 
 // Condition is an expectation.
 type Condition struct {
 	Kind   Kind
-	Gate   string  // of not-ready: that gate is closed; empty: any
-	Metric string  // name
+	Gate   string  // for not-ready, the gate that must be closed; empty: any gate
+	Metric string  // name of the metric
 	Labels []Label // in the order written
 	Cmp    string  // >=, <=, >, <, == or !=
 	Value  float64
@@ -118,7 +118,7 @@ type Condition struct {
 // Label is one label of a series.
 type Label struct{ Name, Value string }
 
-// Holds compares what was seen with the value.
+// Holds reports whether the value seen satisfies the condition.
 func (c Condition) Holds(seen float64) bool {
 	switch c.Cmp {
 	case ">=":
@@ -136,7 +136,7 @@ func (c Condition) Holds(seen float64) bool {
 	}
 }
 
-// Series is the metric with its labels, as in the exposition format.
+// Series returns the metric with its labels in the exposition format.
 func (c Condition) Series() string {
 	if len(c.Labels) == 0 {
 		return c.Metric
@@ -148,13 +148,15 @@ func (c Condition) Series() string {
 	return c.Metric + "{" + strings.Join(parts, ",") + "}"
 }
 
-// Nodes is a set of nodes by number, from 1, sorted. [All] is all there are.
+// Nodes is a sorted set of node numbers, which begin with 1. [All] is every node of
+// the network.
 type Nodes []int
 
-// All is the set written "all".
+// All returns the set written "all".
 func All() Nodes { return Nodes{0} }
 
-// In returns the numbers in a network of n nodes.
+// In returns the numbers of the set in a network of n nodes. The caller must not
+// change the result.
 func (s Nodes) In(n int) []int {
 	if len(s) == 1 && s[0] == 0 {
 		all := make([]int, n)
@@ -166,7 +168,7 @@ func (s Nodes) In(n int) []int {
 	return s
 }
 
-// Max is the highest number that is named.
+// Max returns the highest number in the set; 0 for All and the empty set.
 func (s Nodes) Max() int {
 	if len(s) == 0 {
 		return 0
@@ -174,7 +176,7 @@ func (s Nodes) Max() int {
 	return s[len(s)-1]
 }
 
-// String is the canonical form: "all", or numbers and ranges of three and more.
+// String returns the canonical form: "all", or numbers and ranges of at least three.
 func (s Nodes) String() string {
 	if len(s) == 1 && s[0] == 0 {
 		return "all"
@@ -196,17 +198,18 @@ func (s Nodes) String() string {
 	return strings.Join(parts, ",")
 }
 
-// newNodes sorts and drops what is there twice.
+// newNodes returns the set of the numbers in list, which it sorts in place.
 func newNodes(list []int) Nodes {
 	slices.SortFunc(list, cmp.Compare)
 	return Nodes(slices.Compact(list))
 }
 
-// Links is a set of links. The zero value is every link; with A alone, those
-// of the nodes in A; with both, those between a node of A and one of B.
+// Links is a set of links. The zero value is every link. With A alone it is every
+// link of the nodes in A. With both it is every link between a node of A and one of B.
 type Links struct{ A, B Nodes }
 
-// Has reports whether the link between nodes a and b of a network of n is one.
+// Has reports whether the set contains the link between nodes a and b of a network of
+// n nodes.
 func (l Links) Has(a, b, n int) bool {
 	if len(l.A) == 0 {
 		return true
@@ -219,7 +222,7 @@ func (l Links) Has(a, b, n int) bool {
 	return slices.Contains(as, a) && slices.Contains(bs, b) || slices.Contains(as, b) && slices.Contains(bs, a)
 }
 
-// String is "", "[A]" or "[A:B]".
+// String returns "", "[A]" or "[A:B]".
 func (l Links) String() string {
 	switch {
 	case len(l.A) == 0:
@@ -230,7 +233,7 @@ func (l Links) String() string {
 	return "[" + l.A.String() + ":" + l.B.String() + "]"
 }
 
-// String is the canonical line, without its number.
+// String returns the step as a canonical line, without a newline.
 func (s Step) String() string {
 	var b strings.Builder
 	if s.Fails {
@@ -260,7 +263,7 @@ func (s Step) String() string {
 	return b.String()
 }
 
-// duration is d without the zero units at its end: 48h, not 48h0m0s.
+// duration returns d without zero units at its end: 48h, not 48h0m0s.
 func duration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -276,15 +279,15 @@ func size(n int64) string { return limits.Bytes(n).String() }
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 
-// Error is a line that cannot be read. Its outcome is bad_request.
+// Error says what is wrong with a line. Its outcome is bad_request.
 type Error struct {
-	File    string // empty: the line is from none
-	Line    int
-	Column  int    // of the word that is wrong, in characters from 1
+	File    string // empty: the line is not from a file
+	Line    int    // from 1; 0: the line is not from a file
+	Column  int    // of the wrong word, in characters from 1
 	Message string // what is wrong and what was expected
 }
 
-// Error is the place and the message.
+// Error returns the position and the message.
 func (e *Error) Error() string {
 	switch {
 	case e.File != "":
@@ -295,5 +298,5 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("column %d: %s", e.Column, e.Message)
 }
 
-// Status is bad_request.
+// Status returns bad_request.
 func (e *Error) Status() status.Outcome { return status.BadRequest }

@@ -7,22 +7,23 @@ import (
 	"time"
 )
 
-// Verb is one line of the table of the language.
+// Verb describes one verb: its grammar, its documentation, and how a step with it is
+// read and written.
 type Verb struct {
 	Op    Op
-	Chaos bool     // it is a verb of `allium testnet chaos`
-	Head  bool     // it stands before the steps of a file, and nowhere else
-	Usage string   // its forms, as grammar
-	Doc   string   // a sentence
-	Shell []string // examples
+	Chaos bool     // `allium testnet chaos` accepts the verb
+	Head  bool     // the verb is allowed only before the first step of a file
+	Usage string   // all forms of the line
+	Doc   string   // what the step does, in a sentence or two
+	Shell []string // examples, quoted for a shell
 
-	within bool // it may wait, so that it takes "within"
-	fails  bool // it may be expected to fail
-	read   func(*words, *Step)
-	write  func(Step) []string // the words after the verb
+	within bool                // the step may wait, so "within" may follow
+	fails  bool                // "!" may precede the verb
+	read   func(*words, *Step) // reads the words after the verb
+	write  func(Step) []string // returns the words after the verb; empty ones are left out
 }
 
-// Verbs returns the language in the order of its documentation.
+// Verbs returns all verbs in the order of the documentation.
 func Verbs() []Verb {
 	return slices.Concat(chaosVerbs(), contentVerbs(), flowVerbs(), headVerbs())
 }
@@ -36,6 +37,7 @@ func find(op Op) (Verb, bool) {
 	return Verb{}, false
 }
 
+// offOr returns "off" for a step that undoes a fault, otherwise words.
 func offOr(s Step, words ...string) []string {
 	if s.Off {
 		return []string{"off"}
@@ -47,21 +49,24 @@ func chaosVerbs() []Verb {
 	return []Verb{
 		{
 			Op: Kill, Chaos: true, Usage: "kill NODES",
-			Doc:   "End nodes at once: SIGKILL of a process; in one process their connections are cut first, so that nobody hears a goodbye, and then they stop.",
+			Doc: "End nodes at once. A process gets SIGKILL. Nodes in one process lose their connections first, " +
+				"so that no peer receives a GOAWAY, and then stop.",
 			Shell: []string{"kill 3", "kill 2,4"},
 			read:  func(w *words, s *Step) { s.Nodes = w.nodes() },
 			write: func(s Step) []string { return []string{s.Nodes.String()} },
 		},
 		{
 			Op: Restart, Chaos: true, Usage: "restart NODES",
-			Doc:   "Start nodes again, with their homes, identities and, if these are still free, ports; one that runs is killed first. Undoes kill.",
+			Doc: "Start nodes again with their homes, identities and, if still free, their ports. " +
+				"A node that runs is killed first. Undoes kill.",
 			Shell: []string{"restart 3"},
 			read:  func(w *words, s *Step) { s.Nodes = w.nodes() },
 			write: func(s Step) []string { return []string{s.Nodes.String()} },
 		},
 		{
 			Op: Partition, Chaos: true, Usage: "partition NODES | NODES [| NODES…] · partition NODES · partition off",
-			Doc:   "Let nothing pass between the groups, silently; one group alone is cut off from everybody else, and with more a node in none of them keeps its links. In a shell, / does for |.",
+			Doc: "Drop all packets between the groups. A single group is cut off from all other nodes. With several " +
+				"groups, a node in none of them keeps its links. In a shell, write / for |.",
 			Shell: []string{"partition '1,2 | 3-5'", "partition 4"},
 			read:  readPartition,
 			write: func(s Step) []string {
@@ -74,7 +79,7 @@ func chaosVerbs() []Verb {
 		},
 		{
 			Op: Heal, Chaos: true, Usage: "heal [NODES]",
-			Doc:   "Undo every fault, or those of some nodes and of their links; the nodes that were killed stay so.",
+			Doc:   "Undo every fault, or the faults of some nodes and their links. Killed nodes stay dead.",
 			Shell: []string{"heal", "heal 3"},
 			read: func(w *words, s *Step) {
 				if len(w.list) > 0 {
@@ -85,14 +90,16 @@ func chaosVerbs() []Verb {
 		},
 		{
 			Op: Latency, Chaos: true, Usage: "latency DELAY [±JITTER] [[NODES]] · latency off [[NODES]]",
-			Doc:   "Delay what is sent over links, each way: [2-4] are the links of these nodes, [1:3,4] those between two sets, none all.",
+			Doc: "Delay packets on links, each way. [2-4] are the links of these nodes, [1:3,4] the links between two " +
+				"sets of nodes; without brackets all links are meant.",
 			Shell: []string{"latency 50ms", "latency 50ms ±10ms '[2-4]'", "latency off '[3]'"},
 			read: func(w *words, s *Step) {
 				if s.Off = w.take("off"); !s.Off {
 					s.Delay = w.length("a delay", MaxDelay)
 					if n := w.peek(); strings.HasPrefix(n.text, "±") || strings.HasPrefix(n.text, "+-") {
 						w.next("")
-						s.Jitter = w.parseLength(strings.TrimPrefix(strings.TrimPrefix(n.text, "±"), "+-"), n.column, "a jitter", min(s.Delay, MaxJitter))
+						s.Jitter = w.parseLength(strings.TrimPrefix(strings.TrimPrefix(n.text, "±"), "+-"), n.column, "a jitter",
+							min(s.Delay, MaxJitter))
 					}
 				}
 				s.Links = w.links()
@@ -107,7 +114,7 @@ func chaosVerbs() []Verb {
 		},
 		{
 			Op: Loss, Chaos: true, Usage: "loss PERCENT% [[NODES]] · loss off [[NODES]]",
-			Doc:   "Lose that share of the packets of links; over TCP, which sends them again, each costs a wait.",
+			Doc:   "Drop a share of the packets on links. TCP sends a lost packet again, so there it costs time.",
 			Shell: []string{"loss 5% '[1,2]'", "loss off"},
 			read:  readLoss,
 			write: func(s Step) []string {
@@ -116,7 +123,7 @@ func chaosVerbs() []Verb {
 		},
 		{
 			Op: Slow, Chaos: true, Usage: "slow NODES RATE/s · slow NODES off",
-			Doc:   "Bound what nodes send, to all peers together.",
+			Doc:   "Bound the rate at which nodes send, to all peers together.",
 			Shell: []string{"slow 3 256KiB/s", "slow 3 off"},
 			read:  readSlow,
 			write: func(s Step) []string {
@@ -125,19 +132,19 @@ func chaosVerbs() []Verb {
 		},
 		{
 			Op: Corrupt, Chaos: true, Usage: "corrupt NODES [off]",
-			Doc:   "Let nodes lie: a byte of the objects that they serve is flipped.",
+			Doc:   "Make nodes serve objects with a flipped byte.",
 			Shell: []string{"corrupt 2"},
 			read:  readSwitch, write: writeSwitch,
 		},
 		{
 			Op: FullDisk, Chaos: true, Usage: "full-disk NODES [off]",
-			Doc:   "Let the stores of nodes see a disk without a free byte.",
+			Doc:   "Make the stores of nodes see a disk without free space.",
 			Shell: []string{"full-disk 4", "full-disk 4 off"},
 			read:  readSwitch, write: writeSwitch,
 		},
 		{
 			Op: ClockSkew, Chaos: true, Usage: "clock-skew NODES ±TIME · clock-skew NODES off",
-			Doc:   "Let the clocks of nodes be ahead (+) or behind (-), where they judge what others signed and sign themselves.",
+			Doc:   "Move the clocks of nodes ahead (+) or behind (-), for the signatures that they make and check.",
 			Shell: []string{"clock-skew 5 +48h", "clock-skew 5 off"},
 			read:  readSkew,
 			write: func(s Step) []string {

@@ -10,8 +10,9 @@ import (
 func contentVerbs() []Verb {
 	return []Verb{
 		{
-			Op: Add, fails: true, within: true, Usage: "add NODE NAME tree|file SIZE · ! add NODE NAME tree|file SIZE OUTCOME|any",
-			Doc:   "Add generated content on a node and call it NAME; the same name on another node is the same content.",
+			Op: Add, fails: true, within: true, Usage: "add NODE NAME tree|file SIZE · " +
+				"! add NODE NAME tree|file SIZE OUTCOME|any",
+			Doc:   "Add generated content on a node and call it NAME. The same name on another node is the same content.",
 			Shell: []string{"add 1 a tree 1MiB"},
 			read: func(w *words, s *Step) {
 				s.Nodes, s.Name = w.node(), w.name()
@@ -33,21 +34,24 @@ func contentVerbs() []Verb {
 			},
 		},
 		{
-			Op: Get, fails: true, within: true, Usage: "get NODE NAME [within TIME] · ! get NODE NAME OUTCOME|any [within TIME]",
-			Doc:   "Fetch content on a node and compare every byte; it is tried until it succeeds or, with !, until it fails so.",
+			Op: Get, fails: true, within: true, Usage: "get NODE NAME [within TIME] · " +
+				"! get NODE NAME OUTCOME|any [within TIME]",
+			Doc: "Fetch content on a node and compare every byte. The step is tried again until it succeeds or, with !, " +
+				"until it fails with the outcome.",
 			Shell: []string{"get 3 a within 10s", "! get 3 a not_found"},
 			read:  readContent, write: writeContent,
 		},
 		{
-			Op: Pin, Usage: "pin NODE NAME", Doc: "Pin content on a node, with what it leads to.",
+			Op: Pin, Usage: "pin NODE NAME", Doc: "Pin content on a node, recursively.",
 			Shell: []string{"pin 3 a"}, read: readContent, write: writeContent,
 		},
 		{
-			Op: Unpin, Usage: "unpin NODE NAME", Doc: "Remove a node's pins of content: with those of add, it is cache.",
+			Op: Unpin, Usage: "unpin NODE NAME", Doc: "Remove all pins of content on a node, that of add too. The content is " +
+				"cache then.",
 			Shell: []string{"unpin 1 a"}, read: readContent, write: writeContent,
 		},
 		{
-			Op: GC, Usage: "gc NODES", Doc: "Remove what nothing holds, all of it.",
+			Op: GC, Usage: "gc NODES", Doc: "Remove all cache of nodes: everything that no pin leads to.",
 			Shell: []string{"gc 3"},
 			read:  func(w *words, s *Step) { s.Nodes = w.nodes() },
 			write: func(s Step) []string { return []string{s.Nodes.String()} },
@@ -57,7 +61,9 @@ func contentVerbs() []Verb {
 			Shell: []string{"announce 3 a"}, read: readContent, write: writeContent,
 		},
 		{
-			Op: Flood, Usage: "flood NODE TARGET REQUESTS", Doc: "Send that many pings from a node to another, 64 at a time, as fast as it can; those that are refused or not answered count as sent.",
+			Op: Flood, Usage: "flood NODE TARGET REQUESTS",
+			Doc: "Send pings from one node to another as fast as possible, 64 at a time. Refused and unanswered ones " +
+				"count as sent.",
 			Shell: []string{"flood 4 1 5000 &"},
 			read: func(w *words, s *Step) {
 				s.Nodes = w.node()
@@ -82,10 +88,14 @@ func flowVerbs() []Verb {
 	return []Verb{
 		{
 			Op: Expect, within: true,
-			Usage: "expect ready NODES · expect not-ready NODES [GATE] · expect peers NODES >= N · expect providers NODE NAME >= N · expect metric NODES NAME{labels} >= N · expect has NODES NAME · expect lacks NODES NAME",
-			Doc:   "Wait until it is so, on each of the nodes; operators are >= <= > < == !=. A node has content when the object of its address is whole in its store: of a tree, the directory.",
-			Shell: []string{"expect ready all", "expect not-ready 4 store_space within 5s", `expect metric 1 'rejected_total{reason="busy"} >= 1'`},
-			read:  readExpect, write: writeExpect,
+			Usage: "expect ready NODES · expect not-ready NODES [GATE] · expect peers NODES >= N · " +
+				"expect providers NODE NAME >= N · expect metric NODES NAME{labels} >= N · " +
+				"expect has NODES NAME · expect lacks NODES NAME",
+			Doc: "Wait until the condition is true on each of the nodes. Operators are >= <= > < == !=. A node has " +
+				"content when its store has the whole object of the address; for a tree, that is the directory.",
+			Shell: []string{"expect ready all", "expect not-ready 4 store_space within 5s",
+				`expect metric 1 'rejected_total{reason="busy"} >= 1'`},
+			read: readExpect, write: writeExpect,
 		},
 		{
 			Op: Wait, Usage: "wait TIME", Doc: "Do nothing for a while.",
@@ -94,7 +104,8 @@ func flowVerbs() []Verb {
 			write: func(s Step) []string { return []string{duration(s.Time)} },
 		},
 		{
-			Op: Join, Usage: "join", Doc: "Wait for the steps that a final & sent into the background; the end of a file does so too.",
+			Op: Join, Usage: "join", Doc: "Wait for the steps that a final & put into the background. The end of a file " +
+				"waits too.",
 			Shell: []string{"join"},
 			read:  func(*words, *Step) {},
 			write: func(Step) []string { return nil },
@@ -161,7 +172,8 @@ func headVerbs() []Verb {
 			write: func(s Step) []string { return []string{strconv.Itoa(s.Count)} },
 		},
 		{
-			Op: SetSeed, Head: true, Usage: "seed N", Doc: "Of the identities of the nodes and the generated content (default 1).",
+			Op: SetSeed, Head: true, Usage: "seed N",
+			Doc: "Of the identities of the nodes and the generated content (default 1).",
 			read: func(w *words, s *Step) {
 				n := w.next("a number")
 				v, err := strconv.ParseUint(n.text, 10, 64)
@@ -173,19 +185,21 @@ func headVerbs() []Verb {
 			write: func(s Step) []string { return []string{strconv.FormatUint(s.Seed, 10)} },
 		},
 		{
-			Op: SetDeadline, Head: true, Usage: "deadline TIME", Doc: "Bounds the whole file, the start of the network included (default 3m, at most 1h).",
+			Op: SetDeadline, Head: true, Usage: "deadline TIME",
+			Doc:   "Bounds the whole file, the start of the network included (default 3m, at most 1h).",
 			read:  func(w *words, s *Step) { s.Time = w.length("a time", time.Hour) },
 			write: func(s Step) []string { return []string{duration(s.Time)} },
 		},
 		{
-			Op: SetWithin, Head: true, Usage: "within TIME", Doc: "How long a step without a time of its own waits for what it wants (default 30s).",
+			Op: SetWithin, Head: true, Usage: "within TIME",
+			Doc:   "How long a step without a time of its own waits for what it wants (default 30s).",
 			read:  func(w *words, s *Step) { s.Time = w.length("a time", MaxWait) },
 			write: func(s Step) []string { return []string{duration(s.Time)} },
 		},
 	}
 }
 
-// verbList names the verbs that a line may begin with.
+// verbList lists the verbs of the head of a file, or those of steps.
 func verbList(head bool) string {
 	var names []string
 	for _, v := range Verbs() {

@@ -19,16 +19,17 @@ type word struct {
 	column int
 }
 
-// words is a line that is being read. Errors are thrown as *Error and caught
-// by Parse, so that a verb reads as its grammar.
+// words is the rest of a line that is being read. Its methods panic with an *Error,
+// which parseLine recovers. So the function that reads a verb looks like its grammar.
 type words struct {
 	list []word
-	end  int  // column after the line
-	open bool // a quotation mark is missing
+	end  int  // column after the line, or of its comment
+	open bool // the closing quotation mark is missing
 }
 
-// split cuts a line at white space and around "|", "/" between groups and a
-// final "&". A quoted part belongs to its word; "#" begins a comment.
+// split splits a line into words at white space and around "|". White space and "|"
+// within quotation marks do not split. "#" at the beginning of a word begins a comment.
+// "/" between groups and a final "&" must be words of their own.
 func split(line string) (w words) {
 	var cur strings.Builder
 	start, column, quoted := 0, 0, false
@@ -64,12 +65,12 @@ func split(line string) (w words) {
 	return w
 }
 
-// fail throws.
+// fail panics with an *Error.
 func (w *words) fail(column int, format string, args ...any) {
 	panic(&Error{Column: column, Message: fmt.Sprintf(format, args...)})
 }
 
-// peek is the next word; its text is empty at the end.
+// peek returns the next word. At the end of the line the word's text is empty.
 func (w *words) peek() word {
 	if len(w.list) == 0 {
 		return word{"", w.end}
@@ -77,7 +78,8 @@ func (w *words) peek() word {
 	return w.list[0]
 }
 
-// next takes the next word and fails where there is none.
+// next returns the next word and removes it. It fails at the end of the line;
+// expected completes the message.
 func (w *words) next(expected string) word {
 	n := w.peek()
 	if n.text == "" {
@@ -87,7 +89,7 @@ func (w *words) next(expected string) word {
 	return n
 }
 
-// take takes the next word if it is that one.
+// take removes the next word if it is text, and reports whether it was.
 func (w *words) take(text string) bool {
 	if w.peek().text != text {
 		return false
@@ -137,7 +139,7 @@ func (w *words) nodeNumber(text, whole string, column int) int {
 	return n
 }
 
-// node is exactly one.
+// node reads a set of exactly one node.
 func (w *words) node() Nodes {
 	n := w.next("a node's number")
 	s := w.parseNodes(n.text, n.column)
@@ -147,7 +149,7 @@ func (w *words) node() Nodes {
 	return s
 }
 
-// links reads [A] or [A:B]; where there is none it is every link.
+// links reads [A] or [A:B]. Without brackets it returns every link.
 func (w *words) links() Links {
 	n := w.peek()
 	if !strings.HasPrefix(n.text, "[") {
@@ -166,7 +168,7 @@ func (w *words) links() Links {
 	return l
 }
 
-// length reads a duration from more than 0 to most.
+// length reads a duration of more than 0 and at most most. what names it in errors.
 func (w *words) length(what string, most time.Duration) time.Duration {
 	n := w.next(what + " such as 50ms")
 	return w.parseLength(n.text, n.column, what, most)
@@ -183,6 +185,7 @@ func (w *words) parseLength(text string, column int, what string, most time.Dura
 	return d
 }
 
+// bytes reads a size from least to most.
 func (w *words) bytes(what string, least, most int64) int64 {
 	n := w.next(what + " such as 64KiB")
 	b, err := limits.ParseBytes(n.text)
@@ -195,6 +198,7 @@ func (w *words) bytes(what string, least, most int64) int64 {
 	return int64(b)
 }
 
+// whole reads a whole number from 1 to most.
 func (w *words) whole(what string, most int) int {
 	n := w.next(what)
 	v, err := strconv.Atoi(n.text)
@@ -209,11 +213,13 @@ var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 func (w *words) name() string {
 	n := w.next("a name of content, such as a")
 	if !nameForm.MatchString(n.text) || n.text == "within" || n.text == "off" {
-		w.fail(n.column, "%q is not a name of content; use small letters, digits, - and _, at most 32, a letter first", n.text)
+		w.fail(n.column, "%q is not a name of content; use small letters, digits, - and _, at most 32, a letter first",
+			n.text)
 	}
 	return n.text
 }
 
+// outcome reads the outcome of a failure. It returns OK for any outcome.
 func (w *words) outcome() status.Outcome {
 	n := w.next("the outcome that is expected, such as not_found, or any")
 	if n.text == anyOutcome {
@@ -221,7 +227,8 @@ func (w *words) outcome() status.Outcome {
 	}
 	o, ok := status.Parse(n.text)
 	if !ok || o.Code() < 400 {
-		w.fail(n.column, "%q is not an outcome of something that fails; docs/reference/status.md lists them, such as not_found, timeout, no_space", n.text)
+		w.fail(n.column, "%q is not an outcome of something that fails; docs/reference/status.md lists them, such as "+
+			"not_found, timeout, no_space", n.text)
 	}
 	return o
 }
@@ -232,7 +239,7 @@ var (
 	labelForm  = regexp.MustCompile(`^([a-zA-Z_][a-zA-Z0-9_]*)="([^"\\]*)"(,|$)`)
 )
 
-// series reads name or name{label="value",…}.
+// series reads a metric: name or name{label="value",…}.
 func (w *words) series(c *Condition) {
 	n := w.next(`a metric such as sessions_open or queue_depth{queue="repair"}`)
 	m := metricForm.FindStringSubmatch(n.text)
@@ -243,7 +250,8 @@ func (w *words) series(c *Condition) {
 	for rest := m[2]; rest != ""; {
 		l := labelForm.FindStringSubmatch(rest)
 		if l == nil {
-			w.fail(n.column+utf8.RuneCountInString(n.text)-utf8.RuneCountInString(rest)-1, `%q is not a label; write label="value"`, rest)
+			w.fail(n.column+utf8.RuneCountInString(n.text)-utf8.RuneCountInString(rest)-1,
+				`%q is not a label; write label="value"`, rest)
 		}
 		c.Labels = append(c.Labels, Label{l[1], l[2]})
 		rest = rest[len(l[0]):]
@@ -253,7 +261,7 @@ func (w *words) series(c *Condition) {
 	}
 }
 
-// compare reads an operator and a number.
+// compare reads an operator and a number into c.
 func (w *words) compare(c *Condition) {
 	op := w.next("one of >= <= > < == !=")
 	switch op.text {

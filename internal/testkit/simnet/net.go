@@ -52,8 +52,10 @@ func New(t testing.TB, delay func(from, to string) time.Duration) *Net {
 func (n *Net) Add(key crypto.PrivKey, ip string, opts ...libp2p.Option) host.Host {
 	n.t.Helper()
 	link := simnet.LinkSettings{BitsPerSecond: 100 * simlibp2p.OneMbps}
-	h, err := libp2p.New(append(opts, libp2p.Identity(key), libp2p.ListenAddrStrings(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1", ip)),
-		simlibp2p.QUICSimnet(n.net, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}), libp2p.DisableIdentifyAddressDiscovery(),
+	h, err := libp2p.New(append(opts, libp2p.Identity(key),
+		libp2p.ListenAddrStrings(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1", ip)),
+		simlibp2p.QUICSimnet(n.net, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}),
+		libp2p.DisableIdentifyAddressDiscovery(),
 		libp2p.DisableMetrics(), libp2p.ForceReachabilityPublic(), libp2p.ResourceManager(&network.NullResourceManager{}))...)
 	if err != nil {
 		n.t.Fatal(err)
@@ -77,7 +79,8 @@ func (n *Net) Close() {
 // Connect connects host i to host j.
 func (n *Net) Connect(i, j int) {
 	n.t.Helper()
-	if err := n.Hosts[i].Connect(n.t.Context(), peer.AddrInfo{ID: n.Hosts[j].ID(), Addrs: n.Hosts[j].Addrs()}); err != nil {
+	if err := n.Hosts[i].Connect(n.t.Context(), peer.AddrInfo{ID: n.Hosts[j].ID(),
+		Addrs: n.Hosts[j].Addrs()}); err != nil {
 		n.t.Fatal(err)
 	}
 }

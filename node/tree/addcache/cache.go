@@ -1,25 +1,33 @@
-// Package addcache remembers which content files had when they were added, so
-// that the next add of an unchanged tree reads no file again.
+// Package addcache remembers the addresses of files that were added, so that the next
+// add of an unchanged tree reads no file again.
 //
-// An entry is found by device and inode and counts while size, modification
-// time and change time are the same to the nanosecond. The change time cannot be
-// set by a program, so content that was written anew under an old modification
-// time is noticed too. What changed within two seconds of being read is not
-// recorded: a later write could bear the same times. What remains is a file
-// written through a mapping without its times moving, and a clock set back.
+// An entry is found by the device and the inode of a file. It is valid while the
+// size, the modification time and the change time are equal to the nanosecond. A
+// program cannot set the change time, so the cache also notices new content under an
+// old modification time. A file that changed less than two seconds before it was read
+// is not recorded, because a later write could leave the same times. The cache does
+// not notice a write through a memory mapping that does not update the times, nor a
+// change after the clock was set back.
 //
-// The cache is a hint. It is never synced, one that is damaged is thrown away,
-// and whoever finds an address in it asks the store whether it has the object.
-// It belongs to the process that opened it; a second one is refused. Beyond
-// 1,048,576 entries (some 100 MiB) those that were used longest ago go.
+// The cache is a hint. It is never synced, and a damaged cache is discarded. A caller
+// that finds an address asks the store whether it holds the object. Only one process
+// can open a cache at a time. Above 1,048,576 entries (about 100 MiB) Close removes a
+// quarter: the least recently used.
+//
+// An add calls [StampOf] for each listed file and [Cache.Lookup] for many at once. For
+// a file that it must read, it calls [Cache.Settled] after the last byte, and
+// [Cache.Record] once the address is known. [Cache.Close] ends the add.
 package addcache
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -30,11 +38,11 @@ import (
 	"allium/protocols/b3"
 )
 
-// maxEntries bounds the cache. Of a full one a quarter goes.
+// maxEntries bounds the cache. Close removes entries above it.
 const maxEntries = 1 << 20
 
-// racy is how old the times of a file must be when it is read: coarser file
-// systems count in two seconds.
+// racy is the smallest age of a file's times when it is read. Some file systems
+// store times in units of two seconds.
 const racy = 2 * time.Second
 
 // Cache is an open cache. Its methods are safe for concurrent use until Close.
@@ -45,12 +53,12 @@ type Cache struct {
 	max  int64
 	now  func() time.Time
 
-	count  atomic.Int64 // entries, or more: one that was replaced counts again
-	broken atomic.Bool  // the files are damaged or the disk takes no more: Close throws them away
+	count  atomic.Int64 // at least the number of entries: a replaced entry counts twice
+	broken atomic.Bool  // the files are damaged or a write failed: Close discards them
 }
 
-// Open opens the cache in dir, or makes it. It fails where another process has
-// it open; one that cannot be read is replaced by an empty one. now is the clock.
+// Open opens or creates the cache in dir. It fails when another process has the cache
+// open. It replaces an unreadable cache by an empty one. now is the clock.
 func Open(dir string, now func() time.Time) (*Cache, error) { return open(dir, maxEntries, now) }
 
 func open(dir string, most int64, now func() time.Time) (*Cache, error) {
@@ -74,12 +82,12 @@ func open(dir string, most int64, now func() time.Time) (*Cache, error) {
 	return c, nil
 }
 
-// cacheBytes bounds the memory of an open cache: blocks, and as much again for
-// what is written, which Pebble takes from the same cache.
+// cacheBytes bounds the memory for blocks of an open cache. Writes take at most as
+// much again, which Pebble takes from the same block cache.
 const cacheBytes = 8 << 20
 
-// indexBlockSize has room for the index of a whole table, which is then read and
-// decoded once.
+// indexBlockSize is large enough for the index of a whole table, so that Pebble reads
+// and decodes it once.
 const indexBlockSize = 1 << 20
 
 func (c *Cache) openDB() (err error) {
@@ -98,7 +106,7 @@ func (c *Cache) openDB() (err error) {
 	return err
 }
 
-// empty removes what is in dir but for the lock, which is held.
+// empty removes everything in dir except the lock, which this process holds.
 func empty(dir string) error {
 	names, err := os.ReadDir(dir)
 	if err != nil {
@@ -112,7 +120,7 @@ func empty(dir string) error {
 	return err
 }
 
-// Keys: 'e' device inode → entry; 'n' → how many there are.
+// Keys: 'e' device inode → entry; 'n' → number of entries.
 var countKey = []byte{'n'}
 
 func entryKey(s Stamp) []byte {
@@ -121,15 +129,21 @@ func entryKey(s Stamp) []byte {
 	return binary.BigEndian.AppendUint64(k, s.inode)
 }
 
-// Stamp identifies a file and its state. The zero Stamp is of no file.
+// Stamp identifies a file and its state. The zero Stamp describes no file.
 type Stamp struct {
 	device, inode uint64
 	size          int64
 	modified      int64 // Unix time in nanoseconds
-	changed       int64 // likewise
+	changed       int64 // Unix time in nanoseconds
 }
 
-// entrySize is that of an entry: size, two times, day of the last use, address.
+// compare orders stamps by their keys.
+func (s Stamp) compare(o Stamp) int {
+	return cmp.Or(cmp.Compare(s.device, o.device), cmp.Compare(s.inode, o.inode))
+}
+
+// entrySize is the size of an entry in bytes: size, two times, day of the last use,
+// address.
 const entrySize = 3*8 + 4 + b3.Size
 
 func (c *Cache) encode(s Stamp, root b3.Root) []byte {
@@ -142,42 +156,64 @@ func (c *Cache) encode(s Stamp, root b3.Root) []byte {
 
 func (c *Cache) today() uint32 { return uint32(c.now().Unix() / (24 * 60 * 60)) }
 
-// Lookup returns the address that the file had when it was in the state of s, if
-// that is known.
-func (c *Cache) Lookup(s Stamp) (root b3.Root, ok bool) {
-	if s == (Stamp{}) || c.broken.Load() {
-		return b3.Root{}, false
+// Lookup returns the address of each file of stamps: the address that the file had
+// in that state, or zero when the cache has no entry of it. A found entry counts
+// as used today.
+func (c *Cache) Lookup(stamps []Stamp) []b3.Root {
+	roots := make([]b3.Root, len(stamps))
+	if c.broken.Load() {
+		return roots
 	}
-	key := entryKey(s)
-	v, err := c.db.Get(key)
-	if err != nil {
-		c.failed(err)
-		return b3.Root{}, false
+	order := make([]int, 0, len(stamps)) // indexes of stamps, by key
+	for i, s := range stamps {
+		if s != (Stamp{}) {
+			order = append(order, i)
+		}
 	}
-	if len(v) != entrySize {
-		c.broken.Store(true)
-		return b3.Root{}, false
+	slices.SortFunc(order, func(i, j int) int { return stamps[i].compare(stamps[j]) })
+	keys := make([][]byte, len(order))
+	for k, i := range order {
+		keys[k] = entryKey(stamps[i])
 	}
-	root = b3.Root(v[entrySize-b3.Size:])
-	fresh := c.encode(s, root)
-	const used = 3 * 8
-	if string(v[:used]) != string(fresh[:used]) {
-		return b3.Root{}, false
-	}
-	if string(v) != string(fresh) { // the day
-		c.failed(c.db.Set(key, fresh))
-	}
-	return root, true
+	c.failed(c.db.GetSorted(keys, func(k int, v []byte) {
+		roots[order[k]] = c.use(stamps[order[k]], keys[k], v)
+	}))
+	return roots
 }
 
-// Record notes that the file, of which before and after were taken before and
-// after it was read, has that address. What may have changed meanwhile, or
-// might change unnoticed, is not recorded.
-func (c *Cache) Record(before, after fs.FileInfo, root b3.Root) {
-	s, ok := StampOf(before)
+// use returns the address in the entry v of s, or zero when v describes another
+// state of the file. It writes the entry again when the last use was on another day.
+func (c *Cache) use(s Stamp, key, v []byte) b3.Root {
+	if len(v) != entrySize {
+		c.broken.Store(true)
+		return b3.Root{}
+	}
+	root := b3.Root(v[entrySize-b3.Size:])
+	fresh := c.encode(s, root)
+	const state = 3 * 8 // bytes of the size and the two times
+	if !bytes.Equal(v[:state], fresh[:state]) {
+		return b3.Root{}
+	}
+	if !bytes.Equal(v, fresh) {
+		c.failed(c.db.Set(key, fresh))
+	}
+	return root
+}
+
+// Settled returns the stamp of a file that was just read; before and after describe
+// it before and after the reading. ok is false when the file changed between them,
+// or changed so recently that a later change could leave the same stamp.
+func (c *Cache) Settled(before, after fs.FileInfo) (s Stamp, ok bool) {
+	s, ok = StampOf(before)
 	again, _ := StampOf(after)
 	newest := time.Unix(0, max(s.modified, s.changed))
-	if !ok || s != again || c.now().Sub(newest) < racy || c.broken.Load() {
+	return s, ok && s == again && c.now().Sub(newest) >= racy
+}
+
+// Record stores the address of the file that had this stamp when it was read.
+// The stamp is one that Settled has confirmed.
+func (c *Cache) Record(s Stamp, root b3.Root) {
+	if c.broken.Load() {
 		return
 	}
 	c.failed(c.db.Set(entryKey(s), c.encode(s, root)))

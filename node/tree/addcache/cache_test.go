@@ -70,10 +70,13 @@ func TestStates(t *testing.T) {
 		change func(was fs.FileInfo)
 		hit    bool
 	}{
-		"nothing":  {func(fs.FileInfo) {}, true},
-		"its name": {func(fs.FileInfo) { must(t, os.Rename(name, name+"2")); must(t, os.Rename(name+"2", name)) }, false}, // the change time moves
-		"mode":     {func(fs.FileInfo) { must(t, os.Chmod(name, 0o755)) }, false},
-		"content":  {func(fs.FileInfo) { write(t, name, "two") }, false},
+		"nothing": {func(fs.FileInfo) {}, true},
+		"its name": {func(fs.FileInfo) { // the change time moves
+			must(t, os.Rename(name, name+"2"))
+			must(t, os.Rename(name+"2", name))
+		}, false},
+		"mode":    {func(fs.FileInfo) { must(t, os.Chmod(name, 0o755)) }, false},
+		"content": {func(fs.FileInfo) { write(t, name, "two") }, false},
 		"content, with its time set back": {func(was fs.FileInfo) {
 			write(t, name, "two")
 			must(t, os.Chtimes(name, was.ModTime(), was.ModTime()))
@@ -88,7 +91,7 @@ func TestStates(t *testing.T) {
 		must(t, os.RemoveAll(name))
 		info := write(t, name, "one")
 		cache := openAt(t, filepath.Join(dir, "cache"), 10, later)
-		cache.Record(info, info, root)
+		record(cache, info, info, root)
 		closeCache(t, cache)
 		c.change(info)
 		for !c.hit && sameStamp(info, stat(t, name)) { // until the file system's clock has moved
@@ -96,7 +99,7 @@ func TestStates(t *testing.T) {
 		}
 		cache = openAt(t, filepath.Join(dir, "cache"), 10, later)
 		now := stat(t, name)
-		got, ok := cache.Lookup(stampOf(now))
+		got, ok := lookup(cache, stampOf(now))
 		if ok != c.hit || ok && got != root {
 			t.Errorf("after a change of %s: %v, %s", what, ok, got)
 		}
@@ -136,8 +139,8 @@ func TestRacy(t *testing.T) {
 		"later":             {old, old, later(), true},
 	} {
 		cache := openAt(t, filepath.Join(dir, name), 10, func() time.Time { return c.now })
-		cache.Record(c.before, c.after, b3.Sum(nil))
-		if _, ok := cache.Lookup(stampOf(c.before)); ok != c.hit {
+		record(cache, c.before, c.after, b3.Sum(nil))
+		if _, ok := lookup(cache, stampOf(c.before)); ok != c.hit {
 			t.Errorf("%s: %v", name, ok)
 		}
 		closeCache(t, cache)
@@ -159,8 +162,8 @@ func TestBound(t *testing.T) {
 			day = day.Add(24 * time.Hour)
 		}
 		c := openAt(t, filepath.Join(dir, "cache"), 80, clock)
-		c.Record(info, info, b3.Sum(nil))
-		if _, ok := c.Lookup(stampOf(infos[0])); !ok {
+		record(c, info, info, b3.Sum(nil))
+		if _, ok := lookup(c, stampOf(infos[0])); !ok {
 			t.Fatalf("%d: the one that is used every day is gone", i)
 		}
 		closeCache(t, c)
@@ -171,7 +174,7 @@ func TestBound(t *testing.T) {
 	c := openAt(t, filepath.Join(dir, "cache"), 80, clock)
 	defer closeCache(t, c)
 	for i, want := range map[int]bool{0: true, 1: false, 10: false, 50: true, 99: true} {
-		if _, ok := c.Lookup(stampOf(infos[i])); ok != want {
+		if _, ok := lookup(c, stampOf(infos[i])); ok != want {
 			t.Errorf("%d: %v", i, ok)
 		}
 	}
@@ -201,7 +204,7 @@ func TestDamage(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "cache")
 		info := write(t, dir+".file", "x")
 		c := openAt(t, dir, 10, later)
-		c.Record(info, info, b3.Sum([]byte("x")))
+		record(c, info, info, b3.Sum([]byte("x")))
 		closeCache(t, c)
 		files, err := os.ReadDir(dir)
 		must(t, err)
@@ -212,14 +215,14 @@ func TestDamage(t *testing.T) {
 		}
 		for range 2 { // what is found out by the first use is mended by the second
 			c = openAt(t, dir, 10, later)
-			if root, ok := c.Lookup(stampOf(info)); ok && root != b3.Sum([]byte("x")) {
+			if root, ok := lookup(c, stampOf(info)); ok && root != b3.Sum([]byte("x")) {
 				t.Errorf("%s: %s", name, root)
 			}
 			closeCache(t, c)
 		}
 		c = openAt(t, dir, 10, later)
-		c.Record(info, info, b3.Sum([]byte("x")))
-		if _, ok := c.Lookup(stampOf(info)); !ok {
+		record(c, info, info, b3.Sum([]byte("x")))
+		if _, ok := lookup(c, stampOf(info)); !ok {
 			t.Errorf("%s: nothing is kept any more", name)
 		}
 		closeCache(t, c)
@@ -252,7 +255,10 @@ func TestDiskRefuses(t *testing.T) {
 	blocks := pebble.NewCache(cacheBytes)
 	defer blocks.Unref()
 	var err error
-	c.db, err = pebbledb.Open(dir, pebble.Options{FS: fullDisk{vfs.Default, full}, Lock: c.lock, Cache: blocks, DisableWAL: true, MemTableSize: 256 << 10, FormatMajorVersion: pebble.FormatValueSeparation}, nil)
+	c.db, err = pebbledb.Open(dir, pebble.Options{
+		FS: fullDisk{vfs.Default, full}, Lock: c.lock, Cache: blocks,
+		DisableWAL: true, MemTableSize: 256 << 10, FormatMajorVersion: pebble.FormatValueSeparation,
+	}, nil)
 	must(t, err)
 	full.Store(true)
 	s, _ := StampOf(info)
@@ -260,8 +266,8 @@ func TestDiskRefuses(t *testing.T) {
 		s.inode = uint64(i)
 		c.failed(c.db.Set(entryKey(s), c.encode(s, b3.Root{})))
 	}
-	c.Record(info, info, b3.Root{})
-	if _, ok := c.Lookup(stampOf(info)); ok || !c.broken.Load() {
+	record(c, info, info, b3.Root{})
+	if _, ok := lookup(c, stampOf(info)); ok || !c.broken.Load() {
 		t.Error("the cache is used although nothing can be written")
 	}
 	full.Store(false)
@@ -284,4 +290,17 @@ func (f fullDisk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error)
 		return nil, syscall.ENOSPC
 	}
 	return f.FS.Create(name, c)
+}
+
+// record records root as the reader of a file does.
+func record(c *Cache, before, after fs.FileInfo, root b3.Root) {
+	if s, ok := c.Settled(before, after); ok {
+		c.Record(s, root)
+	}
+}
+
+// lookup returns what c knows of one file.
+func lookup(c *Cache, s Stamp) (root b3.Root, ok bool) {
+	root = c.Lookup([]Stamp{s})[0]
+	return root, !root.IsZero()
 }

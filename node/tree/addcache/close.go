@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Close drops the oldest entries beyond the bound and writes the rest. A cache
-// that was found damaged is thrown away.
+// Close removes the least recently used entries above the bound and writes the rest.
+// It discards a damaged cache.
 func (c *Cache) Close() error {
 	err := errors.Join(c.write(), c.db.Close())
 	if err != nil || c.broken.Load() {
@@ -34,8 +34,8 @@ func (c *Cache) write() error {
 	return errors.Join(c.db.Set(countKey, n), c.db.Flush())
 }
 
-// trim counts the entries once there may be too many, and removes those of the
-// days longest ago until three quarters of the bound are left.
+// trim counts the entries when there may be too many. Then it removes those with the
+// oldest days of use until three quarters of the bound are left.
 func (c *Cache) trim() error {
 	if c.count.Load() <= c.max {
 		return nil
@@ -53,8 +53,8 @@ func (c *Cache) trim() error {
 	}
 	surplus := total - c.max*3/4
 	c.count.Store(total - surplus)
-	last := uint32(0) // of the days whose entries go
-	rest := surplus   // of that day
+	last := uint32(0) // the latest day with entries to remove
+	rest := surplus   // entries of that day to remove
 	for _, day := range slices.Sorted(maps.Keys(days)) {
 		if last = day; rest <= days[day] {
 			break
@@ -86,8 +86,8 @@ func (c *Cache) each(f func(day uint32, key []byte) error) error {
 	return errors.Join(err, rerr)
 }
 
-// unsynced is a file system on which nothing is synced: what a power cut takes
-// is hashed again.
+// unsynced is a file system that syncs nothing. Files whose entries a power cut loses
+// are read again.
 type unsynced struct{ vfs.FS }
 
 func (u unsynced) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// StampOf reads a file's stamp; ok is false for what is no regular file.
+// StampOf returns the stamp of a file; ok is false unless it is a regular file.
 func StampOf(info fs.FileInfo) (s Stamp, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.Mode().IsRegular() {

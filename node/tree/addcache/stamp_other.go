@@ -4,5 +4,5 @@ package addcache
 
 import "io/fs"
 
-// StampOf: without a change time nothing is recorded.
+// StampOf returns ok false: without a change time the cache records nothing.
 func StampOf(fs.FileInfo) (Stamp, bool) { return Stamp{}, false }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// folder maps a name to what a file system that ignores case and normalisation
-// takes it for: Unicode's canonical caseless match.
+// folder folds names that a file system may treat as equal because it ignores case and
+// normalisation. It implements Unicode's canonical caseless match.
 type folder struct {
 	caser cases.Caser
 	seed  maphash.Seed
@@ -31,18 +31,17 @@ func (f *folder) fold(name string) string {
 	return strings.ToLower(name)
 }
 
-// nameSet holds 64-bit hashes of the folded names of one directory: some 16
-// bytes per entry however long the names are. The seed is random, so a
-// directory cannot be made to collide on purpose.
+// nameSet holds 64-bit hashes of the folded names of one directory: about 16 bytes for
+// each entry. The seed of the hash is random, so nobody can prepare collisions.
 type nameSet map[uint64]struct{}
 
-// collision enters name in d and returns the name already there that folds to
-// the same, "" if there is none.
+// collision adds name to the names of d. It returns an earlier name that folds to the
+// same, or "".
 func (x *Extractor) collision(d *openDir, name string) (string, error) {
 	folded := x.fold.fold(name)
 	h := maphash.String(x.fold.seed, folded)
 	if _, hit := d.names[h]; hit {
-		// A true collision, or one hash in 2^64: the directory itself tells.
+		// Either the names are equal, or only their hashes (1 in 2^64): read the directory.
 		return x.search(d, folded)
 	}
 	if d.names == nil {
@@ -52,8 +51,7 @@ func (x *Extractor) collision(d *openDir, name string) (string, error) {
 	return "", nil
 }
 
-// search looks for a name in d, on disk or among the links to come, that folds
-// to folded.
+// search returns a name in d, on disk or of a pending link, that folds to folded.
 func (x *Extractor) search(d *openDir, folded string) (string, error) {
 	for _, l := range x.links {
 		if dir, name := path.Split(l.path); strings.TrimSuffix(dir, "/") == d.path && x.fold.fold(name) == folded {

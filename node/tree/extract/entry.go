@@ -12,9 +12,8 @@ import (
 	"allium/protocols/status"
 )
 
-// File writes a file of exactly size bytes from r, with the permissions 0644,
-// or 0755 when executable (less the umask). A reader that gives another number
-// of bytes is refused (corrupt).
+// File writes a file of exactly size bytes from r, with the permissions 0644, or 0755
+// when executable (less the umask). Another number of bytes is corrupt.
 func (x *Extractor) File(path string, size int64, executable bool, r io.Reader) error {
 	return x.do(path, manifest.File, func(dir *os.Root, name string) error {
 		replaces := ""
@@ -27,7 +26,7 @@ func (x *Extractor) File(path string, size int64, executable bool, r io.Reader) 
 		}
 		x.begun = true
 		if path == "" {
-			err = x.hold()
+			err = x.lockTemp()
 		}
 		if err == nil {
 			err = x.fill(f, size, r)
@@ -42,8 +41,8 @@ func (x *Extractor) File(path string, size int64, executable bool, r io.Reader) 
 	})
 }
 
-// Dir creates a directory with the permissions 0755 (less the umask); entries
-// below it may follow.
+// Dir creates a directory with the permissions 0755 (less the umask). Entries below it
+// may follow.
 func (x *Extractor) Dir(path string) error {
 	return x.do(path, manifest.Directory, func(parent *os.Root, name string) error {
 		if len(x.stack) == manifest.MaxNesting {
@@ -54,7 +53,7 @@ func (x *Extractor) Dir(path string) error {
 		}
 		x.begun = true
 		if path == "" {
-			if err := x.hold(); err != nil {
+			if err := x.lockTemp(); err != nil {
 				return err
 			}
 		}
@@ -67,10 +66,9 @@ func (x *Extractor) Dir(path string) error {
 	})
 }
 
-// Symlink records a link that Commit creates. A target that could lead out of
-// the extraction is refused: an absolute one, one with more ".." than there
-// are directories above the link, and one with ".." after a name, because that
-// name could be a link too.
+// Symlink records a link that Commit creates. It refuses a link target that could lead
+// out of the extraction: an absolute path, more ".." than directories above the link, or
+// ".." after a name, because that name could be a link too.
 func (x *Extractor) Symlink(path, target string) error {
 	return x.do(path, manifest.Link, func(*os.Root, string) error {
 		if err := linkProblem(path, target); err != nil {
@@ -84,8 +82,8 @@ func (x *Extractor) Symlink(path, target string) error {
 	})
 }
 
-// do runs one entry: it finds the open directory that the path names, checks
-// the name, and calls create with both. Errors are sticky.
+// do writes one entry: it finds the open directory of the path, checks the name, and
+// calls create with both. It remembers the first error.
 func (x *Extractor) do(path string, kind manifest.EntryKind, create func(dir *os.Root, name string) error) error {
 	if x.err != nil {
 		return x.err
@@ -100,7 +98,7 @@ func (x *Extractor) do(path string, kind manifest.EntryKind, create func(dir *os
 	return x.err
 }
 
-// entryError names the entry in an error of the operating system or a reader.
+// entryError adds the entry to an error of the operating system or a reader.
 func (x *Extractor) entryError(path string, err error) error {
 	if path == "" {
 		path = x.target
@@ -115,8 +113,8 @@ func (x *Extractor) entryError(path string, err error) error {
 	return targetError(path, err)
 }
 
-// place returns the directory that an entry goes to and its name there. It
-// leaves the directories that the entry is not in.
+// place returns the open directory of an entry and the name of the entry in it. It
+// closes the directories that do not contain the entry.
 func (x *Extractor) place(path string, kind manifest.EntryKind) (*os.Root, string, error) {
 	if path == "" {
 		return x.placeTarget(kind)
@@ -193,8 +191,8 @@ func (x *Extractor) leave(n int) error {
 	return nil
 }
 
-// createLinks makes the links, after everything else is there: no directory
-// takes an entry after this, so nothing is written through a link.
+// createLinks creates the links. No entry is written after this, so nothing is written
+// through a link.
 func (x *Extractor) createLinks() error {
 	if len(x.links) == 0 {
 		return nil
@@ -216,7 +214,7 @@ func (x *Extractor) createLinks() error {
 	return nil
 }
 
-// parentOf is the directory of an entry, as os.Root names it.
+// parentOf returns the directory of an entry, "." for the top directory.
 func parentOf(path string) string {
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		return path[:i]
@@ -237,8 +235,8 @@ func (x *Extractor) fill(f *os.File, size int64, r io.Reader) error {
 	return err
 }
 
-// exactWriter refuses what exceeds the size of a file. It hides f's ReadFrom,
-// so that a reader's own WriteTo decides how bytes move.
+// exactWriter refuses bytes beyond the size of a file. It hides the file's ReadFrom, so
+// that io.CopyBuffer uses the WriteTo of the reader or the given buffer.
 type exactWriter struct {
 	w    io.Writer
 	left int64

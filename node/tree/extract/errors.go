@@ -10,9 +10,9 @@ import (
 	"allium/protocols/status"
 )
 
-// targetError names the entry in an error of a reader, or of the file system that
-// it is written to. A place where the user may not write is forbidden: it is none
-// of a node's own files, of which [status.Of] says that the node is not ready.
+// targetError adds the entry to an error of a reader or of the target's file system. A
+// place where the user may not write is forbidden. ([status.Of] would return not_ready,
+// the outcome for a node's own files.)
 func targetError(entry string, err error) *manifest.EntryError {
 	e := &manifest.EntryError{Entry: entry, Err: err}
 	var typed interface{ Status() status.Outcome }
@@ -22,12 +22,12 @@ func targetError(entry string, err error) *manifest.EntryError {
 	return e
 }
 
-// refused is an entry that breaks the rules of the format.
+// refuse returns the error of an entry that breaks the rules of the format.
 func refuse(entry, format string, args ...any) *manifest.EntryError {
 	return &manifest.EntryError{Entry: entry, Reason: fmt.Sprintf(format, args...), Outcome: status.BadRequest}
 }
 
-// linkProblem returns why a link at path cannot be made.
+// linkProblem returns an error if a link at path to target may not be created.
 func linkProblem(path, target string) error {
 	reason := manifest.LinkProblem(path, target)
 	switch {

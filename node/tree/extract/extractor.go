@@ -1,9 +1,20 @@
-// Package extract writes files and directories to disk so that a hostile manifest
-// reaches nothing outside its target and the target is never partial.
+// Package extract writes files and directories of manifests to disk. An [Extractor]
+// creates a new file or directory; an [Updater] changes an existing directory.
 //
-// An [Extractor] makes a new file or directory, which appears complete or not at
-// all; an [Updater] brings an existing directory to what a manifest says, file by
-// file.
+// # Invariants
+//
+// A hostile manifest reaches nothing outside the target: names are created in open
+// directories, and no link is followed. A new target appears complete or not at all.
+// During an update each name has its old or its new content, never a part. A process
+// that is killed leaves only names like ".<name>.allium-XXXXXXXX", which the next
+// extraction in that directory removes.
+//
+// # One extraction
+//
+// [Begin] opens the parent directory and removes leftovers. [Extractor.Dir],
+// [Extractor.File] and [Extractor.Symlink] take the entries, depth first, and write them
+// below a temporary sibling of the target. [Extractor.Commit] creates the links and
+// renames the sibling to the target. [Extractor.Abort] removes it instead.
 package extract
 
 import (
@@ -19,8 +30,7 @@ import (
 	"allium/protocols/status"
 )
 
-// Options are the choices of an extraction; the zero value is the safe
-// one.
+// Options are the options of an extraction. The zero value is the safest.
 type Options struct {
 	Overwrite           bool // a file may replace an existing regular file
 	KeepMode            bool // a file that is replaced keeps its permissions but for the executable bit
@@ -28,53 +38,51 @@ type Options struct {
 	Sync                bool // files and directories are synced to disk before Commit returns
 }
 
-// Extractor writes one file or one directory tree. Everything goes to a
-// sibling of the target, ".<name>.allium-XXXXXXXX", that Commit renames into
-// place: what is at the target is never partial, also after a crash. It is locked
-// while it is written; Begin removes what a process that was killed left in the
-// same directory.
+// Extractor writes one file or one directory tree. It writes to a temporary sibling of
+// the target, ".<name>.allium-XXXXXXXX", and Commit renames that to the target. So the
+// target is never partial, even after a crash. The sibling is locked while it is
+// written; Begin removes unlocked siblings, which a killed process left.
 //
-// Paths are slash-separated and relative to the target; "" is the target
-// itself and comes first. The entries of a directory follow it before anything
-// outside it does (depth first; any order inside a directory). Files and
-// directories are created new, each in the open directory that holds it, so
-// neither a path nor a link can lead outside the target. Links are created
-// last, by Commit, and only those that stay inside.
+// Paths are slash-separated and relative to the target. The target itself is "" and
+// comes first. Entries come depth first, in any order within a directory. Each file and
+// directory is created in its open parent directory, so neither a path nor a link can
+// lead outside the target. Commit creates the links last, and only links that stay
+// inside the target.
 //
-// The first error ends the extraction: later calls return it and Commit
-// refuses. Refusals are [*EntryError] and name the entry. An Extractor is not
-// safe for concurrent use. Pair every Begin with a deferred Abort.
+// The first error ends the extraction: later calls return it and Commit fails. A
+// refused entry is a [*manifest.EntryError] with its name. An Extractor is not safe
+// for concurrent use. Pair every Begin with a deferred Abort.
 type Extractor struct {
 	opts   Options
 	target string // as given, for messages
 	parent *os.Root
-	base   string // its name in parent
+	base   string // name of the target in parent
 	temporary
 
-	kind  manifest.EntryKind // of the target, once begun
+	kind  manifest.EntryKind // kind of the target, once begun
 	stack []*openDir
 	pendingLinks
 	fold    *folder
 	copyBuf []byte
-	err     error // sticky
+	err     error // the first error; later calls return it
 	done    bool  // committed or aborted
 }
 
-// temporary is what is written until it is renamed to the target.
+// temporary is the sibling that is written and then renamed to the target.
 type temporary struct {
-	tmp   string   // its name in parent
-	begun bool     // it exists
-	lock  *os.File // of it; may be nil
+	tmp   string   // name in parent
+	begun bool     // the sibling exists
+	lock  *os.File // holds the lock of the sibling; nil: it has none
 }
 
-// pendingLinks are the links that are made after everything else.
+// pendingLinks are the links to create after all other entries.
 type pendingLinks struct {
 	links   []pendingLink
-	pending int // bytes of their paths and targets
+	pending int // bytes in the paths and targets of links
 }
 
-// openDir is a directory that still takes entries: at most MaxNesting at a
-// time, each with a descriptor.
+// openDir is a directory that still takes entries. At most manifest.MaxNesting are
+// open at once, each with a file descriptor.
 type openDir struct {
 	path  string
 	dir   *os.Root
@@ -83,13 +91,14 @@ type openDir struct {
 
 type pendingLink struct{ path, target string }
 
-// Begin prepares to write target, whose parent directory exists and which does
-// not itself exist, or is a regular file and may be overwritten; otherwise the
-// outcome is conflict. Nothing is written before the first entry.
+// Begin prepares to write target. The parent directory must exist. A target that exists
+// is a conflict, unless it is a regular file and opts.Overwrite is set. Begin writes
+// nothing.
 func Begin(target string, opts Options) (*Extractor, error) {
 	dir, base := filepath.Split(filepath.Clean(target))
 	if base == "" || base == "." || base == ".." {
-		return nil, status.Errorf(status.BadRequest, "manifest: cannot extract to %q: name a file or directory to create", target)
+		return nil, status.Errorf(status.BadRequest,
+			"cannot extract to %q: name a file or directory to create", target)
 	}
 	if dir == "" {
 		dir = "."
@@ -97,11 +106,15 @@ func Begin(target string, opts Options) (*Extractor, error) {
 	parent, err := os.OpenRoot(dir)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, status.Errorf(status.NotFound, "manifest: cannot extract to %q: create the directory %q first: %w", target, dir, err)
+			return nil, status.Errorf(status.NotFound,
+				"cannot extract to %q: there is no directory %q; create it first: %w", target, dir, err)
 		}
-		return nil, fmt.Errorf("manifest: extract to %q: %w", target, err)
+		return nil, fmt.Errorf("extract to %q: %w", target, err)
 	}
-	x := &Extractor{opts: opts, target: target, parent: parent, base: base, temporary: temporary{tmp: tempName(base)}, fold: newFolder()}
+	x := &Extractor{
+		opts: opts, target: target, parent: parent, base: base,
+		temporary: temporary{tmp: tempName(base)}, fold: newFolder(),
+	}
 	if err := x.checkTarget(opts.Overwrite); err != nil {
 		return nil, errors.Join(err, parent.Close())
 	}
@@ -109,21 +122,21 @@ func Begin(target string, opts Options) (*Extractor, error) {
 	return x, nil
 }
 
-// hold locks tmp, which was just made, so that nobody takes it for a leftover.
-func (x *Extractor) hold() (err error) {
+// lockTemp locks the new sibling, so that no other process takes it for a leftover.
+func (x *Extractor) lockTemp() (err error) {
 	x.lock, err = lockTemp(x.parent, x.tmp)
 	return err
 }
 
-// unhold ends that.
-func (x *Extractor) unhold() {
+// unlockTemp releases the lock of the sibling.
+func (x *Extractor) unlockTemp() {
 	if x.lock != nil {
-		_ = x.lock.Close() // it was opened to be locked
+		_ = x.lock.Close() // nothing was written through it
 		x.lock = nil
 	}
 }
 
-// tempName is hidden, recognisable and short enough for any base.
+// tempName returns a hidden name for the sibling of base, short enough for any base.
 func tempName(base string) string {
 	if most := manifest.MaxName - len(".") - len(tempMark) - tempRandom; len(base) > most {
 		base = base[:most]
@@ -131,14 +144,15 @@ func tempName(base string) string {
 	return "." + base + tempMark + strings.ToLower(rand.Text()[:tempRandom])
 }
 
-// checkTarget returns a conflict when something is in the way at the target.
+// checkTarget returns a conflict when the target exists. With overwrite it may be a
+// regular file.
 func (x *Extractor) checkTarget(overwrite bool) error {
 	fi, err := x.parent.Lstat(x.base)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("manifest: extract to %q: %w", x.target, err)
+		return fmt.Errorf("extract to %q: %w", x.target, err)
 	case overwrite && fi.Mode().IsRegular():
 		return nil
 	}
@@ -146,18 +160,17 @@ func (x *Extractor) checkTarget(overwrite bool) error {
 }
 
 func (x *Extractor) conflict() error {
-	return status.Errorf(status.Conflict, "manifest: %q exists: remove it, or extract to another name", x.target)
+	return status.Errorf(status.Conflict, "%q exists: remove it, or extract to another name", x.target)
 }
 
-// Commit creates the links and renames what was extracted to the target. On an
-// error the target is as it was before, or complete but perhaps not durable;
-// Abort then removes the rest.
+// Commit creates the links and renames the sibling to the target. After an error the
+// target is unchanged, or complete and perhaps not durable; Abort removes the sibling.
 func (x *Extractor) Commit() error {
 	switch {
 	case x.done:
-		return status.Errorf(status.Internal, "manifest: the extraction to %q has ended", x.target)
+		return status.Errorf(status.Internal, "the extraction to %q has ended", x.target)
 	case x.err == nil && !x.begun:
-		x.err = status.Errorf(status.Internal, "manifest: nothing was extracted to %q", x.target)
+		x.err = status.Errorf(status.Internal, "nothing was extracted to %q", x.target)
 	case x.err == nil:
 		x.err = x.commit()
 	}
@@ -165,9 +178,9 @@ func (x *Extractor) Commit() error {
 		return x.err
 	}
 	x.done = true
-	x.unhold()
+	x.unlockTemp()
 	if err := x.parent.Close(); err != nil {
-		return fmt.Errorf("manifest: extract to %q: %w", x.target, err)
+		return fmt.Errorf("extract to %q: %w", x.target, err)
 	}
 	return nil
 }
@@ -188,9 +201,9 @@ func (x *Extractor) commit() error {
 	return nil
 }
 
-// rename moves tmp to the target. Nothing that came to be there meanwhile is
-// lost: a file is linked, which fails when the name is taken; a directory
-// cannot replace one that is not empty.
+// rename moves the sibling to the target. It loses nothing that another process has
+// created there: linking a file fails when the name exists, and a directory cannot
+// replace a directory with entries.
 func (x *Extractor) rename() error {
 	if x.kind == manifest.File && !x.opts.Overwrite {
 		err := x.parent.Link(x.tmp, x.base)
@@ -210,19 +223,19 @@ func (x *Extractor) rename() error {
 
 func (x *Extractor) wrap(err error) error {
 	if err != nil {
-		return fmt.Errorf("manifest: extract to %q: %w", x.target, err)
+		return fmt.Errorf("extract to %q: %w", x.target, err)
 	}
 	return nil
 }
 
-// Abort removes what was written. After Commit succeeded, and the second time,
-// it does nothing.
+// Abort removes the sibling. It does nothing after a successful Commit or another
+// Abort.
 func (x *Extractor) Abort() error {
 	if x.done {
 		return nil
 	}
 	x.done = true
-	x.err = status.Errorf(status.Canceled, "manifest: the extraction to %q was aborted", x.target)
+	x.err = status.Errorf(status.Canceled, "the extraction to %q was aborted", x.target)
 	var errs []error
 	for _, d := range x.stack {
 		errs = append(errs, d.dir.Close())
@@ -231,7 +244,7 @@ func (x *Extractor) Abort() error {
 	if x.begun {
 		errs = append(errs, x.parent.RemoveAll(x.tmp))
 	}
-	x.unhold()
+	x.unlockTemp()
 	return x.wrap(errors.Join(append(errs, x.parent.Close())...))
 }
 
@@ -239,7 +252,7 @@ func (x *Extractor) Abort() error {
 func syncDir(r *os.Root, name string) error {
 	d, err := r.Open(name)
 	if err != nil {
-		return fmt.Errorf("manifest: sync: %w", err)
+		return fmt.Errorf("sync: %w", err)
 	}
 	return errors.Join(d.Sync(), d.Close())
 }

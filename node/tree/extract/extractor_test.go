@@ -33,7 +33,10 @@ func begin(t testing.TB, target string, opts Options) *Extractor {
 }
 
 // extract writes the directory root as the target.
-func extract(ctx context.Context, x *Extractor, get manifest.Getter, open func(context.Context, manifest.Entry) (io.Reader, error), root b3.Root) error {
+func extract(
+	ctx context.Context, x *Extractor, get manifest.Getter,
+	open func(context.Context, manifest.Entry) (io.Reader, error), root b3.Root,
+) error {
 	if err := x.Dir(""); err != nil {
 		return err
 	}

@@ -45,7 +45,10 @@ func FuzzExtractTree(f *testing.F) {
 	up, _ := build(f, o.put, []manifest.Entry{fileEntry("a", "x"), {Name: "b", Kind: manifest.Link, Target: "a"}})
 	f.Add(o[up], o[up])
 	sub, size := build(f, o.put, []manifest.Entry{{Name: "up", Kind: manifest.Link, Target: "../../canary"}})
-	dir, _ := build(f, o.put, []manifest.Entry{{Name: "d", Kind: manifest.Directory, Root: sub, Size: size}, {Name: "l", Kind: manifest.Link, Target: "/etc"}})
+	dir, _ := build(f, o.put, []manifest.Entry{
+		{Name: "d", Kind: manifest.Directory, Root: sub, Size: size},
+		{Name: "l", Kind: manifest.Link, Target: "/etc"},
+	})
 	f.Add(o[dir], o[sub])
 	f.Fuzz(func(t *testing.T, top, below []byte) {
 		nodes := objects{b3.Sum(top): top, b3.Sum(below): below}

@@ -9,32 +9,30 @@ import (
 	"allium/protocols/status"
 )
 
-// What a get that was killed left is looked for among this many names of a
-// directory, and so much of it is removed at a time.
+// Bounds of one sweep of a directory for files that a killed process left.
 const (
-	leftoverNames = 10_000
-	leftoverMost  = 100
+	leftoverNames = 10_000 // names that are read
+	leftoverMost  = 100    // files and directories that are removed
 )
 
-// tempMark is in the name of what is being written, before tempRandom characters
-// of base32.
+// tempMark stands in every temporary name, before tempRandom characters of base32.
 const (
 	tempMark   = ".allium-"
 	tempRandom = 8
 )
 
-// isTempName reports whether name is one that tempName gives.
+// isTempName reports whether tempName could have returned name.
 func isTempName(name string) bool {
 	i := len(name) - tempRandom
-	if i < 0 || name[0] != '.' || !strings.HasSuffix(name[:i], tempMark) || len(name) <= len(".")+len(tempMark)+tempRandom {
+	if i < 0 || name[0] != '.' || !strings.HasSuffix(name[:i], tempMark) ||
+		len(name) <= len(".")+len(tempMark)+tempRandom {
 		return false
 	}
 	return strings.Trim(name[i:], "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// sweep removes from a directory what a writer that is gone has left: files and
-// directories with the name of one that is being written, which no process has
-// locked. It does what it can.
+// sweep removes leftovers of killed processes from a directory: files and directories
+// with a temporary name that no process has locked. It ignores errors.
 func sweep(dir *os.Root) {
 	d, err := dir.Open(".")
 	if err != nil {
@@ -51,12 +49,12 @@ func sweep(dir *os.Root) {
 			}
 		}
 		if err != nil {
-			return // the end, among others
+			return // io.EOF or a failure
 		}
 	}
 }
 
-// sweepOne removes name unless somebody writes it.
+// sweepOne removes name unless a process has locked it, and reports whether it did.
 func sweepOne(dir *os.Root, name string) bool {
 	f, err := lockTemp(dir, name)
 	if err != nil || f == nil {
@@ -66,12 +64,13 @@ func sweepOne(dir *os.Root, name string) bool {
 	return dir.RemoveAll(name) == nil
 }
 
-// errTempGone says that what was just made was taken for a leftover.
-var errTempGone error = status.Errorf(status.Busy, "manifest: another get took it for a leftover before it was locked; try again")
+// errTempGone reports that another process removed a new temporary file as a leftover.
+var errTempGone error = status.Errorf(status.Busy,
+	"another get removed the temporary file before it was locked; try again")
 
-// lockTemp locks name, a file or directory being written, until what it returns
-// is closed. That is nil where the system has no such locks, or name cannot be
-// opened; errTempGone says that name is another file now, or none.
+// lockTemp locks the temporary file or directory name until the returned file is
+// closed. The file is nil where the system has no such locks, or name cannot be opened.
+// errTempGone reports that name was removed or replaced.
 func lockTemp(dir *os.Root, name string) (*os.File, error) {
 	info, err := dir.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {

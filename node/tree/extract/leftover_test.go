@@ -29,7 +29,10 @@ func TestSweep(t *testing.T) {
 	if err := other.File("", 1, false, strings.NewReader("x")); err != nil {
 		t.Fatal(err)
 	}
-	keep := []string{".a.allium-short", ".a.allium-abcdefg1", "a.allium-abcdefgh", ".allium-abcdefgh", ".a.allium-ABCDEFGH", ".a.allium-abcdefgh.txt", "photo"}
+	keep := []string{
+		".a.allium-short", ".a.allium-abcdefg1", "a.allium-abcdefgh", ".allium-abcdefgh", ".a.allium-ABCDEFGH",
+		".a.allium-abcdefgh.txt", "photo",
+	}
 	for _, name := range append(slices.Clone(keep), ".a.allium-abcdefgh", ".b c.allium-234567zz") {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)

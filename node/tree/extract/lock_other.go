@@ -4,5 +4,5 @@ package extract
 
 import "os"
 
-// lock reports that there are no locks: nothing is swept.
+// lock returns false: the system has no locks, so sweep removes nothing.
 func lock(*os.File) bool { return false }

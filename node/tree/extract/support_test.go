@@ -87,7 +87,9 @@ func genChild(t *rapid.T, depth int) *plan {
 	case kind == 1:
 		return &plan{entry: manifest.Entry{Kind: manifest.Link, Target: "t" + content}}
 	}
-	return &plan{entry: manifest.Entry{Kind: manifest.File, Root: b3.Sum([]byte(content)), Size: int64(len(content)), Executable: kind == 2}}
+	return &plan{entry: manifest.Entry{
+		Kind: manifest.File, Root: b3.Sum([]byte(content)), Size: int64(len(content)), Executable: kind == 2,
+	}}
 }
 
 // changed is p with a few entries changed.

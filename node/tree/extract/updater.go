@@ -17,32 +17,31 @@ import (
 	"allium/protocols/status"
 )
 
-// UpdateOptions are the choices of an update; the zero value is the safe one.
+// UpdateOptions are the options of an update. The zero value is the safest.
 type UpdateOptions struct {
-	Delete              bool // what the directory does not name is removed, and a directory gives way to a file
+	Delete              bool // names that the manifest lacks are removed; a file or link may replace a directory
 	AllowCaseCollisions bool // one directory may hold names that differ in case or normalisation only
 }
 
 // UpdateStats counts what an update did.
 type UpdateStats struct {
-	Kept    int64 `json:"kept"`    // files and links left alone
-	Written int64 `json:"written"` // files and links replaced or made
-	Removed int64 `json:"removed"` // names removed, each with what was below it
-	Bytes   int64 `json:"bytes"`   // of the files written
+	Kept    int64 `json:"kept"`    // files and links that were already right
+	Written int64 `json:"written"` // files and links that were created or replaced
+	Removed int64 `json:"removed"` // names that were removed, each with everything below it
+	Bytes   int64 `json:"bytes"`   // bytes of the written files
 }
 
-// Updater brings an existing directory to what a manifest says, writing only
-// what differs. A file counts as the same when its size and the BLAKE3 of its
-// bytes on disk are; one that is not is written beside its name and renamed over
-// it. So each name is whole at any time, old or new, and an update that was cut
-// short can be run again; what it may leave is ".<name>.allium-XXXXXXXX", which
-// the next one removes.
+// Updater changes an existing directory to the content of a manifest. It writes only
+// what differs. A file is unchanged when its size and the BLAKE3 of its bytes on disk
+// are right. Any other file is written to a temporary sibling and renamed. So each name
+// has its old or its new content at any time, and an interrupted update can run again.
+// It may leave siblings ".<name>.allium-XXXXXXXX", which the next update removes.
 //
-// [Updater.Entry] takes the entries in the order of a walk, the directory itself
-// first; [Updater.File] the contents that Entry asked for, at any later time;
-// [Updater.Finish] makes the links and ends it. No name leads outside the target:
-// links on the way are not followed but replaced. It is not safe for concurrent
-// use. Pair every BeginUpdate with a deferred Close.
+// [Updater.Entry] takes the entries in the order of a walk, the directory itself first.
+// [Updater.File] takes the contents that Entry needs, at any later time.
+// [Updater.Finish] creates the links and ends the update. No name leads outside the
+// target: the updater replaces links and never follows them. It is not safe for
+// concurrent use. Pair every BeginUpdate with a deferred Close.
 type Updater struct {
 	opts   UpdateOptions
 	target string
@@ -54,46 +53,51 @@ type Updater struct {
 	hash  *blake3.Hasher
 	stats UpdateStats
 
-	last     *os.Root // of the directory that a file was written to last
-	lastPath string
+	last     *os.Root // the directory of the last written file; nil: none is open
+	lastPath string   // the path of last
 }
 
 // updateDir is a directory that still takes entries.
 type updateDir struct {
 	path   string
 	dir    *os.Root
-	named  map[uint64]struct{} // hashes of its names; nil unless others are removed
-	folded map[uint64]struct{} // hashes of the names as they are where case is ignored
+	named  map[uint64]struct{} // hashes of the names in the manifest; nil: nothing is removed
+	folded map[uint64]struct{} // hashes of the folded names; nil: collisions are allowed
 }
 
-// BeginUpdate prepares to bring target to a directory. It makes target where
-// there is nothing; what is no directory there is conflict.
+// BeginUpdate prepares to update the directory target, and creates it when it does not
+// exist. A target that is not a directory is a conflict.
 func BeginUpdate(target string, opts UpdateOptions) (*Updater, error) {
 	info, err := os.Lstat(target)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = os.Mkdir(target, 0o755)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, status.Errorf(status.NotFound, "manifest: cannot extract to %q: create the directory %q first: %w", target, filepath.Dir(target), err)
+			return nil, status.Errorf(status.NotFound,
+				"cannot extract to %q: there is no directory %q; create it first: %w", target, filepath.Dir(target), err)
 		}
 	case err == nil && !info.IsDir():
-		return nil, status.Errorf(status.Conflict, "manifest: %q exists and is no directory: remove it, or extract to another name", target)
+		return nil, status.Errorf(status.Conflict,
+			"%q exists and is no directory: remove it, or extract to another name", target)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("manifest: update %q: %w", target, err)
+		return nil, fmt.Errorf("update %q: %w", target, err)
 	}
 	root, err := os.OpenRoot(target)
 	if err != nil {
-		return nil, fmt.Errorf("manifest: update %q: %w", target, err)
+		return nil, fmt.Errorf("update %q: %w", target, err)
 	}
-	return &Updater{opts: opts, target: target, root: root, fold: newFolder(), buf: make([]byte, 64<<10), hash: blake3.New()}, nil
+	return &Updater{
+		opts: opts, target: target, root: root,
+		fold: newFolder(), buf: make([]byte, 64<<10), hash: blake3.New(),
+	}, nil
 }
 
-// Stats counts what was done so far.
+// Stats returns the counts of the update so far.
 func (u *Updater) Stats() UpdateStats { return u.stats }
 
-// Entry compares one entry with what is on disk, and makes it where that needs
-// no content. need reports whether File must be called for it.
+// Entry compares one entry with the disk. It creates a directory at once and a link in
+// Finish. need reports whether the caller must pass the content of the file to File.
 func (u *Updater) Entry(path string, e manifest.Entry) (need bool, err error) {
 	need, err = u.entry(path, e)
 	return need, u.wrap(path, err)
@@ -138,7 +142,8 @@ func (u *Updater) entry(path string, e manifest.Entry) (need bool, err error) {
 		return false, err
 	}
 	if info != nil && info.IsDir() && e.Kind != manifest.Directory && !u.opts.Delete {
-		return false, &manifest.EntryError{Entry: path, Reason: fmt.Sprintf("a directory is in the way of a %s: it is removed only with --delete", e.Kind), Outcome: status.Conflict}
+		return false, &manifest.EntryError{Entry: path, Outcome: status.Conflict, Reason: fmt.Sprintf(
+			"a directory is in the way of a %s: it is removed only with --delete", e.Kind)}
 	}
 	switch e.Kind {
 	case manifest.Directory:
@@ -149,7 +154,7 @@ func (u *Updater) entry(path string, e manifest.Entry) (need bool, err error) {
 	return u.file(d.dir, path, name, e, info)
 }
 
-// note enters a name among those of its directory.
+// note records a name of the manifest. A name that collides with another is a conflict.
 func (u *Updater) note(d *updateDir, path, name string) error {
 	if d.named != nil {
 		d.named[maphash.String(u.fold.seed, name)] = struct{}{}
@@ -159,7 +164,8 @@ func (u *Updater) note(d *updateDir, path, name string) error {
 	}
 	h := maphash.String(u.fold.seed, u.fold.fold(name))
 	if _, hit := d.folded[h]; hit {
-		return &manifest.EntryError{Entry: path, Outcome: status.Conflict, Reason: "the same name as another where case is ignored: both are extracted only when case collisions are allowed"}
+		return &manifest.EntryError{Entry: path, Outcome: status.Conflict, Reason: "the same name as another " +
+			"where case is ignored: both are extracted only when case collisions are allowed"}
 	}
 	d.folded[h] = struct{}{}
 	return nil
@@ -218,8 +224,8 @@ func (u *Updater) link(in *os.Root, path, name, target string, info fs.FileInfo)
 	return nil
 }
 
-// file compares a file. One of which only the executable bit differs is copied
-// from itself: its permissions may be another name's, too.
+// file compares a file with the disk. If only the executable bit differs, it writes a
+// copy, because a hard link may share the permissions of the old file.
 func (u *Updater) file(in *os.Root, path, name string, e manifest.Entry, info fs.FileInfo) (need bool, err error) {
 	if info == nil || !info.Mode().IsRegular() || info.Size() != e.Size {
 		return true, nil
@@ -256,7 +262,7 @@ func ignore(err, what error) error {
 	return err
 }
 
-// wrap names the entry in an error.
+// wrap adds the entry to an error.
 func (u *Updater) wrap(path string, err error) error {
 	var e *manifest.EntryError
 	if err == nil || errors.As(err, &e) {

@@ -85,7 +85,9 @@ func treeOnDisk(t testing.TB, dir string) map[string]manifest.Entry {
 			if err != nil {
 				return err
 			}
-			found[path] = manifest.Entry{Kind: manifest.File, Root: b3.Sum(p), Size: int64(len(p)), Executable: info.Mode()&0o111 != 0}
+			found[path] = manifest.Entry{
+				Kind: manifest.File, Root: b3.Sum(p), Size: int64(len(p)), Executable: info.Mode()&0o111 != 0,
+			}
 		}
 		return nil
 	})
@@ -165,7 +167,8 @@ func TestUpdateRefuses(t *testing.T) {
 			if status.Of(err) != c.want {
 				t.Errorf("%v, want %s", err, c.want)
 			}
-			if p, err := os.ReadFile(filepath.Join(dir, "f")); err != nil || c.want != status.OK && !bytes.Equal(p, []byte("old")) {
+			p, err := os.ReadFile(filepath.Join(dir, "f"))
+			if err != nil || c.want != status.OK && !bytes.Equal(p, []byte("old")) {
 				t.Errorf("%q, %v", p, err)
 			}
 			if names, err := os.ReadDir(top); err != nil || len(names) != 2 {

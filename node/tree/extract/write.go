@@ -14,9 +14,8 @@ import (
 	"allium/protocols/status"
 )
 
-// File writes the content of an entry that Entry asked for. r gives exactly
-// e.Size bytes that hash to e.Root: anything else is corrupt, and what was there
-// stays.
+// File writes the content of an entry that Entry needs. r must yield exactly e.Size bytes
+// that hash to e.Root. Anything else is corrupt and leaves the old file in place.
 func (u *Updater) File(path string, e manifest.Entry, r io.Reader) error {
 	in, name, err := u.parent(path)
 	if err == nil {
@@ -25,8 +24,7 @@ func (u *Updater) File(path string, e manifest.Entry, r io.Reader) error {
 	return u.wrap(path, err)
 }
 
-// parent opens the directory that path is in, element by element, so that a
-// link that came to be there is not followed.
+// parent opens the directory of path, element by element, so that it follows no link.
 func (u *Updater) parent(path string) (*os.Root, string, error) {
 	above, name := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
@@ -72,7 +70,7 @@ func (u *Updater) forget() {
 	}
 }
 
-// write puts a file in place of what is at name.
+// write writes a file to a temporary sibling of name and renames it to name.
 func (u *Updater) write(in *os.Root, path, name string, e manifest.Entry, r io.Reader) (err error) {
 	tmp := tempName(name)
 	f, keep, err := createBeside(in, tmp, name, e.Executable)
@@ -111,10 +109,10 @@ func (u *Updater) write(in *os.Root, path, name string, e manifest.Entry, r io.R
 	return nil
 }
 
-// createBeside creates tmp to replace name, nothing when that is "", with the permissions 0644, or 0755
-// when executable (less the umask). Where name is a file, keep gives tmp its
-// permissions before it takes its place: the executable bit alone is the
-// directory's.
+// createBeside creates the file tmp, with the permissions 0644, or 0755 when executable
+// (less the umask). If name is a regular file that tmp will replace, keep gives tmp the
+// permissions of name; only the executable bit comes from executable. An empty name
+// replaces nothing.
 func createBeside(in *os.Root, tmp, name string, executable bool) (f *os.File, keep func() error, err error) {
 	mode := fs.FileMode(0o644)
 	if executable {
@@ -127,15 +125,15 @@ func createBeside(in *os.Root, tmp, name string, executable bool) (f *os.File, k
 	}
 	if info, err := in.Lstat(name); err == nil && info.Mode().IsRegular() {
 		kept := keptMode(info.Mode(), executable)
-		mode = 0o600 // what others may not read they do not read meanwhile
+		mode = 0o600 // until keep runs, nobody else may read the content
 		keep = func() error { return f.Chmod(kept) }
 	}
 	f, err = in.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	return f, keep, err
 }
 
-// keptMode is what becomes of the permissions of a file: who may read a file
-// that becomes executable may execute it.
+// keptMode returns the permissions of a file that replaces one with the mode was. When
+// it becomes executable, everyone who may read it may execute it.
 func keptMode(was fs.FileMode, executable bool) fs.FileMode {
 	perm := was.Perm()
 	switch {
@@ -147,13 +145,15 @@ func keptMode(was fs.FileMode, executable bool) fs.FileMode {
 	return perm | perm&0o444>>2
 }
 
-// replace renames tmp to name. A directory there gives way only when removing
-// was asked for.
+// replace renames tmp to name. It removes a directory at name only with opts.Delete.
 func (u *Updater) replace(in *os.Root, path, tmp, name string) error {
 	info, err := in.Lstat(name)
 	if err == nil && info.IsDir() {
 		if !u.opts.Delete {
-			return &manifest.EntryError{Entry: path, Reason: "a directory is in the way: it is removed only with --delete", Outcome: status.Conflict}
+			return &manifest.EntryError{
+				Entry: path, Outcome: status.Conflict,
+				Reason: "a directory is in the way: it is removed only with --delete",
+			}
 		}
 		if err := in.RemoveAll(name); err != nil {
 			return err
@@ -163,8 +163,8 @@ func (u *Updater) replace(in *os.Root, path, tmp, name string) error {
 	return in.Rename(tmp, name)
 }
 
-// Finish leaves the directories, removes what is not named where that was asked
-// for, and makes the links. Every File was called before.
+// Finish closes the directories, removes the names that the manifest lacks (with
+// opts.Delete), and creates the links. Call it after the last File.
 func (u *Updater) Finish() error {
 	for len(u.stack) > 0 {
 		if err := u.leave(); err != nil {
@@ -195,7 +195,7 @@ func (u *Updater) symlink(in *os.Root, l pendingLink, name string) error {
 	return nil
 }
 
-// Close gives up what the updater holds open.
+// Close closes all directories. It does not undo the update.
 func (u *Updater) Close() error {
 	var errs []error
 	for _, d := range u.stack {
@@ -206,7 +206,7 @@ func (u *Updater) Close() error {
 	return errors.Join(append(errs, u.root.Close())...)
 }
 
-// leave ends the innermost directory.
+// leave closes the innermost directory, after it removed names with opts.Delete.
 func (u *Updater) leave() error {
 	d := u.stack[len(u.stack)-1]
 	u.stack = u.stack[:len(u.stack)-1]
@@ -217,10 +217,10 @@ func (u *Updater) leave() error {
 	return u.wrap(d.path, errors.Join(err, d.dir.Close()))
 }
 
-// pruneNames is how many names are removed between two readings of a directory.
+// pruneNames bounds the names that are removed between two readings of a directory.
 const pruneNames = 4096
 
-// prune removes the names of d that no entry had.
+// prune removes the names of d that the manifest lacks.
 func (u *Updater) prune(d *updateDir) error {
 	for {
 		extra, err := u.unnamed(d)

@@ -9,59 +9,59 @@ import (
 	"allium/internal/limits"
 )
 
-// account is what one peer has used of its allowance.
+// account counts what one peer uses of its allowance.
 type account struct {
 	inflight *limits.FamilyGate
 	rate     *limits.Rate
-	users    int // requests between use and done; guarded by accounts.mu
+	requests int // between acquire and release; guarded by accounts.mu
 }
 
-// accounts keeps the peers' accounts. Nothing runs for a peer that is idle.
+// accounts holds the accounts of peers. Idle peers need no goroutine.
 //
-// Invariants: there is one account of a peer at a time; one with users is in
-// open, whatever recent forgets. So open is bounded by the requests in flight.
+// Invariants: a peer has one account at a time. An account with requests is in active, even
+// if recent has dropped it. So the requests in flight bound active.
 type accounts struct {
 	inflight *limits.GateFamily
-	rate     *limits.Family
+	rate     *limits.RateFamily
 
 	mu     sync.Mutex
-	open   map[peer.ID]*account
+	active map[peer.ID]*account
 	recent *simplelru.LRU[peer.ID, *account]
 }
 
-func newAccounts(inflight *limits.GateFamily, rate *limits.Family) (*accounts, error) {
+func newAccounts(inflight *limits.GateFamily, rate *limits.RateFamily) (*accounts, error) {
 	recent, err := simplelru.NewLRU[peer.ID, *account](maxAccounts, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &accounts{inflight: inflight, rate: rate, open: map[peer.ID]*account{}, recent: recent}, nil
+	return &accounts{inflight: inflight, rate: rate, active: map[peer.ID]*account{}, recent: recent}, nil
 }
 
-// use returns p's account, which stays until done.
-func (as *accounts) use(p peer.ID) *account {
+// acquire returns p's account, which exists until release.
+func (as *accounts) acquire(p peer.ID) *account {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	a := as.open[p]
+	a := as.active[p]
 	if a == nil {
 		var known bool
 		if a, known = as.recent.Get(p); !known {
 			a = &account{inflight: as.inflight.Gate(), rate: as.rate.Bucket()}
 			as.recent.Add(p, a)
 		}
-		as.open[p] = a
+		as.active[p] = a
 	}
-	a.users++
+	a.requests++
 	return a
 }
 
-// done ends one use of p's account.
-func (as *accounts) done(p peer.ID, a *account) {
+// release ends one use of p's account.
+func (as *accounts) release(p peer.ID, a *account) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	if a.users--; a.users > 0 {
+	if a.requests--; a.requests > 0 {
 		return
 	}
-	delete(as.open, p)
+	delete(as.active, p)
 	if !as.recent.Contains(p) {
 		as.recent.Add(p, a)
 	}

@@ -47,11 +47,16 @@ func BenchmarkMessage(b *testing.B) {
 	b.Run("bare", func(b *testing.B) { exchange(b, &endless{fixedStream{piece: 1 << 20}, msg}) })
 	b.Run("guarded", func(b *testing.B) {
 		g := newTested(b, nil)
-		g.accounts.rate = g.limits.NewFamily(limits.Spec{Name: "bench.peer_rate"}, 1e12, 1e9)
-		g.rate = limits.NewShares[string](g.limits, limits.Spec{Name: "bench.rate"}, limits.Spec{}, limits.SharesConfig{PerSecond: 1e12, Burst: 1e9})
+		g.accounts.rate = g.limits.NewRateFamily(limits.Spec{Name: "bench.peer_rate"}, 1e12, 1e9)
+		g.rate = limits.NewFairRate[string](
+			g.limits,
+			limits.Spec{Name: "bench.rate"},
+			limits.Spec{},
+			limits.FairRateConfig{PerSecond: 1e12, Burst: 1e9},
+		)
 		s := newStream(&endless{fixedStream{piece: 1 << 20}, msg}, g.Guard, maxMessage)
 		s.ctx = b.Context()
-		defer s.finish()
+		defer s.releaseAll()
 		exchange(b, s)
 	})
 }

@@ -4,8 +4,8 @@ import (
 	"allium/protocols/status"
 )
 
-// Config bounds the requests that a node answers for discovery.
-// node/config/keys.txt says what each key means.
+// Config bounds the discovery requests that a node answers.
+// node/config/keys.txt documents the keys.
 type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
@@ -18,7 +18,7 @@ func DefaultConfig() Config {
 	return Config{Params: defaultParams(), Rate: 3000, Inflight: 1024}
 }
 
-// Validate returns status.BadRequest with the key that is wrong and its bounds.
+// Validate returns status.BadRequest with the first invalid key and its bounds.
 func (c Config) Validate() error {
 	for _, b := range []struct {
 		key        string
@@ -34,9 +34,9 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// workers is how many requests are worked on at one time. The work is a look
-// at the routing table, or a record to verify or to sign: more than a few for
-// each processor only wait for each other.
+// workers returns the number of requests processed at a time. The work is a lookup in the
+// routing table, or a record to verify or sign. More than a few for each processor would
+// only wait for each other.
 func (c Config) workers(cores int) int64 {
 	if c.Workers > 0 {
 		return int64(c.Workers)

@@ -94,7 +94,7 @@ func FuzzRead(f *testing.F) {
 			n, err = s.Read(p)
 			got = append(got, p[:n]...)
 		}
-		s.finish()
+		s.releaseAll()
 		_ = s.Reset() // as kad-dht does; it must not replace the code
 		if status.Of(err) == status.RateLimit {
 			t.Skip("the fuzzer is faster than the rate")

@@ -26,7 +26,7 @@ func TestFreeIdentitiesTakeNoPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if in == 0 || in > DefaultConfig().Inflight/groupPart {
+	if in == 0 || in > DefaultConfig().Inflight/groupFraction {
 		t.Errorf("%d requests in flight", in)
 	}
 	release, err := g.Admit(t.Context(), "honest", "8.8.0.0/16", 1)
@@ -42,7 +42,7 @@ func TestFreeIdentitiesTakeNoPlaces(t *testing.T) {
 			streams++
 		}
 	}
-	if streams == 0 || streams > maxStreams/groupPart {
+	if streams == 0 || streams > maxStreams/groupFraction {
 		t.Errorf("%d streams", streams)
 	}
 	g.wantRejected(t, kindInflight, 0)

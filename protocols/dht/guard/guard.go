@@ -1,12 +1,10 @@
 package guard
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -21,101 +19,109 @@ import (
 type Deps struct {
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered
-	Limits  *limits.Registry      // nil: limits work and are listed nowhere
-	Cores   int                   // of the machine; 0: GOMAXPROCS
+	Limits  *limits.Registry      // nil: limits work and are not listed
+	Cores   int                   // processors of the machine, 1 or more
 }
 
-// Guard admits requests. One serves the whole node; its methods may be called
-// by any number of goroutines.
+// Guard admits requests. One Guard serves the whole node. Its methods are safe for
+// concurrent use.
 type Guard struct {
 	m   *metrics
 	log *slog.Logger
 
 	accounts *accounts
-	inflight *limits.Portions[ipgroup.Group]
+	inflight *limits.FairGate[ipgroup.Group]
 	bytes    *limits.Budget
-	rate     *limits.Shares[string] // by group, or by peer where it is in none
+	rate     *limits.FairRate[string] // by IP group, or by peer if it is in none
 	work     *limits.Gate
-	streams  *limits.Portions[ipgroup.Group]
+	streams  *limits.FairGate[ipgroup.Group]
 
 	mu  sync.Mutex
-	run *run // nil unless Run runs and its context has not ended
+	run *guardRun // nil unless Run runs and its context has not ended
 }
 
-// New checks the configuration and starts nothing.
+// New returns a Guard that is not running. It starts nothing.
 func New(cfg Config, deps Deps) (*Guard, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	if deps.Cores < 1 {
+		return nil, status.Errorf(status.BadRequest, "the guard needs the number of processors")
 	}
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
 	m, err := newMetrics(deps.Metrics)
 	if err != nil {
-		return nil, fmt.Errorf("dht: guard: metrics: %w", err)
+		return nil, fmt.Errorf("register guard metrics: %w", err)
 	}
-	const path = "routing streams, provider exchange → request"
+	const (
+		path  = "routing streams, provider exchange → request"
+		reset = "; a routing stream is reset with a code"
+	)
 	spec := func(name, policy string) limits.Spec {
-		return limits.Spec{Name: name, Path: path, Policy: policy}
+		return limits.Spec{Name: name, Path: path, Policy: policy + reset}
 	}
 	accounts, err := newAccounts(
-		deps.Limits.NewGateFamily(spec("dht.peer_inflight", "reject quota; a routing stream is reset with a code"), int64(cfg.PeerInflight)),
-		deps.Limits.NewFamily(spec("dht.peer_rate", "reject rate_limit; a routing stream is reset with a code"), float64(cfg.PeerRate), cfg.PeerRate))
+		deps.Limits.NewGateFamily(spec("dht.peer_inflight", "reject quota"), int64(cfg.PeerInflight)),
+		deps.Limits.NewRateFamily(spec("dht.peer_rate", "reject rate_limit"), float64(cfg.PeerRate), cfg.PeerRate))
 	if err != nil {
-		return nil, fmt.Errorf("dht: guard: %w", err)
+		return nil, err
 	}
+	inflight := spec("dht.inflight", "reject busy, and quota to an IP group that has a quarter of the free places")
+	rate := spec("dht.rate", "reject rate_limit, first to IP groups that ask more than others")
 	return &Guard{
 		m: m, log: deps.Log, accounts: accounts,
-		inflight: limits.NewPortions[ipgroup.Group](deps.Limits, spec("dht.inflight", "reject busy, and quota to an IP group that has a quarter of the free places; a routing stream is reset with a code"), int64(cfg.Inflight), groupPart),
-		bytes:    deps.Limits.NewBudget(spec("dht.bytes", "reject busy; a routing stream is reset with a code"), int64(cfg.Bytes)),
-		rate: limits.NewShares[string](deps.Limits, spec("dht.rate", "reject rate_limit, first to IP groups that ask more than others; a routing stream is reset with a code"), limits.Spec{},
-			limits.SharesConfig{PerSecond: float64(cfg.Rate), Burst: cfg.Rate}),
+		inflight: limits.NewFairGate[ipgroup.Group](deps.Limits, inflight, int64(cfg.Inflight), groupFraction),
+		bytes:    deps.Limits.NewBudget(spec("dht.bytes", "reject busy"), int64(cfg.Bytes)),
+		rate: limits.NewFairRate[string](deps.Limits, rate, limits.Spec{},
+			limits.FairRateConfig{PerSecond: float64(cfg.Rate), Burst: cfg.Rate}),
 		work: deps.Limits.NewGate(limits.Spec{
 			Name: "dht.work", Path: "routing streams, provider exchange → lookup workers",
 			Policy: fmt.Sprintf("%d wait within their deadline, the rest get busy", cfg.Queue),
-		}, cfg.workers(cmp.Or(deps.Cores, runtime.GOMAXPROCS(0))), int64(cfg.Queue)),
-		streams: limits.NewPortions[ipgroup.Group](deps.Limits, limits.Spec{
-			Name: "dht.streams", Path: "routing streams, provider exchange → their handlers", Policy: "the stream is reset with a code; one IP group has a quarter of the free places at most",
-		}, maxStreams, groupPart),
+		}, cfg.workers(deps.Cores), int64(cfg.Queue)),
+		streams: limits.NewFairGate[ipgroup.Group](deps.Limits, limits.Spec{
+			Name: "dht.streams", Path: "routing streams, provider exchange → their handlers",
+			Policy: "the stream is reset with a code; one IP group has at most a quarter of the free places",
+		}, maxStreams, groupFraction),
 	}, nil
 }
 
-// Stream takes a place for a stream of a peer in that IP group (empty: it is in
-// none), from its beginning, and never waits. It refuses with status.Quota or
-// Busy; the caller then resets the stream. The caller calls release when the
-// stream is over.
+// Stream takes a place for a stream of a peer in group (empty: in none) and never waits. It
+// refuses with status.Quota or Busy; the caller then resets the stream. The caller calls
+// release when the stream has ended.
 func (g *Guard) Stream(group ipgroup.Group) (release func(), err error) {
 	if err := g.streams.Enter(group); err != nil {
-		return nil, g.m.refuseIn(kindStreams, kindGroupStreams, err)
+		return nil, g.m.refuseGroup(kindStreams, kindGroupStreams, err)
 	}
 	return sync.OnceFunc(func() { g.streams.Leave(group) }), nil
 }
 
-// Admit lets a request of p in that occupies so many bytes (≥ 0) while it is in
-// flight, and never waits. group is the IP group of p's connection, empty when it
-// is in none. Admit refuses with status.Quota (p has too many in flight, or its
-// group), RateLimit (of p, of its group, or of all) or Busy (in flight or bytes,
-// of all), and with ctx's outcome when ctx has ended. A refused request costs p a
-// token at most, and the others nothing. The caller calls release when the
-// request is over; a second call changes nothing.
+// Admit admits a request of p that takes bytes bytes (0 or more) while it is in flight. It
+// never waits. group is the IP group of p's connection, empty if it is in none.
+//
+// Admit refuses with status.Quota (p or its group has too many in flight), RateLimit (of p,
+// of its group, or of all) or Busy (requests in flight or bytes of all). It returns ctx's
+// outcome if ctx has ended. A refused request costs p at most one token and the others
+// nothing. The caller calls release when the request has ended; a second call does nothing.
 func (g *Guard) Admit(ctx context.Context, p peer.ID, group ipgroup.Group, bytes int) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, status.Errorf(status.Of(err), "dht: admit a request: %w", err)
+		return nil, status.Errorf(status.Of(err), "admit a request: %w", err)
 	}
-	a := g.accounts.use(p)
-	leave, err := g.enter(a, p, group, int64(bytes))
+	a := g.accounts.acquire(p)
+	leave, err := g.take(a, p, group, int64(bytes))
 	if err != nil {
-		g.accounts.done(p, a)
+		g.accounts.release(p, a)
 		return nil, err
 	}
 	return sync.OnceFunc(func() {
 		leave()
-		g.accounts.done(p, a)
+		g.accounts.release(p, a)
 	}), nil
 }
 
-// enter takes what a request takes, the tokens of all peers last.
-func (g *Guard) enter(a *account, p peer.ID, group ipgroup.Group, bytes int64) (leave func(), err error) {
+// take takes what a request needs. It takes the rate token shared by all peers last.
+func (g *Guard) take(a *account, p peer.ID, group ipgroup.Group, bytes int64) (leave func(), err error) {
 	if err := a.inflight.TryAcquire(); err != nil {
 		return nil, g.m.refuse(kindPeerInflight, err)
 	}
@@ -125,7 +131,7 @@ func (g *Guard) enter(a *account, p peer.ID, group ipgroup.Group, bytes int64) (
 	}
 	if err := g.inflight.Enter(group); err != nil {
 		a.inflight.Release()
-		return nil, g.m.refuseIn(kindInflight, kindGroupInflight, err)
+		return nil, g.m.refuseGroup(kindInflight, kindGroupInflight, err)
 	}
 	if err := g.bytes.TryAcquire(bytes); err != nil {
 		g.inflight.Leave(group)
@@ -142,11 +148,12 @@ func (g *Guard) enter(a *account, p peer.ID, group ipgroup.Group, bytes int64) (
 		leave()
 		return nil, g.m.refuse(kindRate, err)
 	}
-	share.Leave() // the token is used up; places are counted by inflight
+	share.Leave() // the token is used; inflight counts the places
 	return leave, nil
 }
 
-// rateKey is what a share of the rate is for: a new identity has none of its own.
+// rateKey returns the key of a share of the rate: the IP group, so that a new identity gets
+// no share of its own.
 func rateKey(p peer.ID, group ipgroup.Group) string {
 	if group == "" {
 		return "peer " + string(p)
@@ -154,24 +161,23 @@ func rateKey(p peer.ID, group ipgroup.Group) string {
 	return string(group)
 }
 
-// Work waits for a worker's place, at most 100 ms: who asks is better served by
-// busy now than by an answer later. It returns status.Busy then, and at once when
-// the queue is full or the estimated wait exceeds that, and ctx's outcome when ctx
-// ends first. The caller calls release when the work is done; a second call
-// changes nothing.
+// Work waits at most 100 ms for a worker. It returns status.Busy after that, and at once if
+// the queue is full or the estimated wait is longer: the peer can then ask another node. It
+// returns ctx's outcome if ctx ends first. The caller calls release when the work is done; a
+// second call does nothing.
 func (g *Guard) Work(ctx context.Context) (release func(), err error) {
-	wait, cancel := context.WithTimeout(ctx, workWait)
+	wait, cancel := context.WithTimeout(ctx, workerTimeout)
 	defer cancel()
 	release, err = g.work.Acquire(wait)
 	switch {
 	case err == nil:
 		return release, nil
 	case wait.Err() != nil && ctx.Err() == nil:
-		err = status.Errorf(status.Busy, "dht: no worker within %s", workWait)
+		err = status.Errorf(status.Busy, "no worker within %s", workerTimeout)
 	case errors.Is(err, context.Canceled):
-		return nil, status.Errorf(status.Canceled, "dht: wait for a worker: %w", err)
+		return nil, status.Errorf(status.Canceled, "wait for a worker: %w", err)
 	case errors.Is(err, context.DeadlineExceeded):
-		err = status.Errorf(status.Timeout, "dht: wait for a worker: %w", err)
+		err = status.Errorf(status.Timeout, "wait for a worker: %w", err)
 	}
 	return nil, g.m.refuse(kindWork, err)
 }

@@ -24,13 +24,14 @@ func TestConfig(t *testing.T) {
 	} {
 		cfg := DefaultConfig()
 		change(&cfg)
-		if _, err := New(cfg, Deps{}); status.Of(err) != status.BadRequest || !strings.Contains(err.Error(), "dht.guard."+key+" ") {
+		if _, err := New(cfg, Deps{Cores: 1}); status.Of(err) != status.BadRequest ||
+			!strings.Contains(err.Error(), "dht.guard."+key+" ") {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
 	reg := prometheus.NewRegistry()
 	for i, ok := range []bool{true, false} {
-		if _, err := New(DefaultConfig(), Deps{Metrics: reg}); (err == nil) != ok {
+		if _, err := New(DefaultConfig(), Deps{Metrics: reg, Cores: 1}); (err == nil) != ok {
 			t.Errorf("guard %d on one registry: %v", i+1, err)
 		}
 	}
@@ -202,7 +203,7 @@ func TestAdmitKeepsItsBooks(t *testing.T) {
 			},
 		}
 		registry := limits.NewRegistry(nil)
-		g, err := New(cfg, Deps{Limits: registry})
+		g, err := New(cfg, Deps{Limits: registry, Cores: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +219,10 @@ func TestAdmitKeepsItsBooks(t *testing.T) {
 				open[i].release()
 				open = append(open[:i], open[i+1:]...)
 			} else {
-				r := request{p: peer.ID(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "peer")), bytes: rapid.IntRange(0, 500).Draw(t, "bytes")}
+				r := request{
+					p:     peer.ID(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "peer")),
+					bytes: rapid.IntRange(0, 500).Draw(t, "bytes"),
+				}
 				mine, bytes := 0, r.bytes
 				for _, o := range open {
 					bytes += o.bytes
@@ -250,8 +254,8 @@ func TestAdmitKeepsItsBooks(t *testing.T) {
 					t.Fatalf("%+v with %d requests of %d bytes", l, len(open), bytes)
 				}
 			}
-			if len(g.accounts.open) != len(peers) {
-				t.Fatalf("%d accounts in use by %d peers", len(g.accounts.open), len(peers))
+			if len(g.accounts.active) != len(peers) {
+				t.Fatalf("%d accounts in use by %d peers", len(g.accounts.active), len(peers))
 			}
 		}
 	})
@@ -317,18 +321,18 @@ func TestWorkEndsWithItsContext(t *testing.T) {
 		release, _ := g.Work(t.Context())
 		defer release()
 		start := time.Now()
-		if _, err := g.Work(t.Context()); status.Of(err) != status.Busy || time.Since(start) != workWait {
+		if _, err := g.Work(t.Context()); status.Of(err) != status.Busy || time.Since(start) != workerTimeout {
 			t.Errorf("got %v after %s", err, time.Since(start))
 		}
 		g.wantRejected(t, kindWork, 1)
-		ctx, cancel := context.WithTimeout(t.Context(), workWait/2)
+		ctx, cancel := context.WithTimeout(t.Context(), workerTimeout/2)
 		defer cancel()
 		if _, err := g.Work(ctx); status.Of(err) != status.Timeout {
 			t.Errorf("got %v", err)
 		}
 		g.wantRejected(t, kindWork, 2)
 		ctx, cancel = context.WithCancel(t.Context())
-		time.AfterFunc(workWait/2, cancel)
+		time.AfterFunc(workerTimeout/2, cancel)
 		if _, err := g.Work(ctx); status.Of(err) != status.Canceled {
 			t.Errorf("got %v", err)
 		}

@@ -10,18 +10,19 @@ import (
 	"allium/internal/ipgroup"
 )
 
-// Host returns h with the guard in front of the stream handler that is set for
-// id: messages above maxMessage bytes, their length not counted, and what the
-// limits refuse reset the stream with a code. All else passes through. The
-// handler reads and writes on one goroutine, reads messages that each have
-// their length before them as an unsigned varint, and sets no deadlines. A
-// panic of it resets its stream and is logged and counted.
+// Host returns h with the guard around the stream handler for id. A message above
+// maxMessage bytes, without its length prefix, and every refusal reset the stream with a
+// code. Other protocols are not affected.
+//
+// The handler must read and write on one goroutine, read messages that each have their
+// length as an unsigned varint in front, and set no deadlines. If it panics, its stream is
+// reset, and the panic is logged and counted.
 func (g *Guard) Host(h host.Host, id protocol.ID, maxMessage int) host.Host {
-	return &guarded{Host: h, g: g, id: id, max: maxMessage}
+	return &guardedHost{Host: h, g: g, id: id, max: maxMessage}
 }
 
-// guarded is a host with one handler guarded.
-type guarded struct {
+// guardedHost is a host with one guarded handler.
+type guardedHost struct {
 	host.Host
 	g   *Guard
 	id  protocol.ID
@@ -29,7 +30,7 @@ type guarded struct {
 }
 
 // SetStreamHandler implements host.Host.
-func (h *guarded) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
+func (h *guardedHost) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
 	if id == h.id {
 		handle := f
 		f = func(s network.Stream) { h.g.serve(s, handle, h.max) }
@@ -37,11 +38,11 @@ func (h *guarded) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
 	h.Host.SetStreamHandler(id, f)
 }
 
-// serve runs a handler behind the guard, on the goroutine that the host made
-// for the stream.
+// serve runs a handler behind the guard, on the goroutine that the host started for the
+// stream.
 func (g *Guard) serve(raw network.Stream, handle network.StreamHandler, maxMessage int) {
 	free, err := g.Stream(ipgroup.Of(raw.Conn().RemoteMultiaddr()))
-	if err != nil { // the code says it
+	if err != nil {
 		_ = raw.ResetWithError(network.StreamResourceLimitExceeded)
 		return
 	}
@@ -52,15 +53,15 @@ func (g *Guard) serve(raw network.Stream, handle network.StreamHandler, maxMessa
 		_ = raw.ResetWithError(network.StreamShutdown)
 		return
 	}
-	defer g.part(s, r)
+	defer g.leave(s, r)
 	s.ctx = r.ctx
 	g.m.streams.Inc()
 	defer g.m.streams.Dec()
-	defer s.finish()
+	defer s.releaseAll()
 	defer func() {
 		if p := recover(); p != nil {
 			g.m.panics.Inc()
-			g.log.Error("dht: a routing handler panicked", "panic", p, "stack", string(debug.Stack()))
+			g.log.Error("a routing handler panicked", "panic", p, "stack", string(debug.Stack()))
 			_ = s.Reset()
 		}
 	}()

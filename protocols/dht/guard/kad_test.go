@@ -32,7 +32,13 @@ func newHost(t *testing.T, listen string) host.Host {
 // newKad starts kad-dht on h, as protocols/dht does.
 func newKad(t *testing.T, h host.Host, mode kaddht.ModeOpt) *kaddht.IpfsDHT {
 	t.Helper()
-	kad, err := kaddht.New(h, kaddht.ProtocolPrefix("/allium"), kaddht.Mode(mode), kaddht.DisableProviders(), kaddht.DisableValues())
+	kad, err := kaddht.New(
+		h,
+		kaddht.ProtocolPrefix("/allium"),
+		kaddht.Mode(mode),
+		kaddht.DisableProviders(),
+		kaddht.DisableValues(),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +94,9 @@ func wantAnswer(t *testing.T, s network.Stream, names peer.ID) {
 }
 
 func TestKadBehindTheGuard(t *testing.T) {
-	for transport, listen := range map[string]string{"quic": "/ip4/127.0.0.1/udp/0/quic-v1", "tcp": "/ip4/127.0.0.1/tcp/0"} {
+	for transport, listen := range map[string]string{
+		"quic": "/ip4/127.0.0.1/udp/0/quic-v1", "tcp": "/ip4/127.0.0.1/tcp/0",
+	} {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
 			t.Run("FIND_NODE", func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"runtime"
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -34,7 +35,7 @@ func newTested(t testing.TB, change func(*Config)) *tested {
 		change(&cfg)
 	}
 	registry := limits.NewRegistry(nil)
-	g, err := New(cfg, Deps{Metrics: prometheus.NewPedanticRegistry(), Limits: registry})
+	g, err := New(cfg, Deps{Metrics: prometheus.NewPedanticRegistry(), Limits: registry, Cores: runtime.GOMAXPROCS(0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func (g *tested) wantFree(t testing.TB) {
 	}
 	g.accounts.mu.Lock()
 	defer g.accounts.mu.Unlock()
-	if n := len(g.accounts.open); n != 0 {
+	if n := len(g.accounts.active); n != 0 {
 		t.Errorf("%d accounts still in use", n)
 	}
 }
@@ -79,7 +80,8 @@ func (g *tested) wantRejected(t testing.TB, k kind, want float64) {
 func wantRefused(t testing.TB, err error, o status.Outcome, name string) {
 	t.Helper()
 	var e *status.Error
-	if !errors.As(err, &e) || e.Outcome != o || e.Limit == nil || e.Limit.Name != name || e.Limit.Cap < 1 || e.Limit.RetryAfter <= 0 {
+	if !errors.As(err, &e) || e.Outcome != o || e.Limit == nil || e.Limit.Name != name || e.Limit.Cap < 1 ||
+		e.Limit.RetryAfter <= 0 {
 		t.Fatalf("got %v, want %s of %s with its numbers", err, o, name)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"allium/protocols/status"
 )
 
-// kind is a label of quota_reject_total: the limit that refused.
+// kind is the label of quota_reject_total: the limit that refused.
 type kind string
 
 const (
@@ -16,7 +16,7 @@ const (
 	kindBytes        kind = "bytes"
 	kindRate         kind = "rate"
 	kindWork         kind = "work"
-	kindMessage      kind = "message" // longer than the protocol allows, or no length at all
+	kindMessage      kind = "message" // too long, or without a valid length
 	kindStreams      kind = "streams"
 
 	kindGroupInflight kind = "group_inflight"
@@ -32,10 +32,19 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quota_reject_total", Help: "Requests of discovery refused, by the limit they ran into."}, []string{"kind"}),
-		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dht_guard_io_timeouts_total", Help: "Routing streams reset because a request did not arrive or an answer did not leave in time."}, []string{"op"}),
-		panics:   prometheus.NewCounter(prometheus.CounterOpts{Name: "dht_guard_panics_total", Help: "Routing streams reset because their handler panicked."}),
-		streams:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "dht_guard_streams", Help: "Routing streams in service, idle ones included."}),
+		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "quota_reject_total", Help: "Discovery requests refused, by the limit that refused them.",
+		}, []string{"kind"}),
+		timeouts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dht_guard_io_timeouts_total",
+			Help: "Routing streams reset because a request did not arrive or a response was not sent in time.",
+		}, []string{"op"}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "dht_guard_panics_total", Help: "Routing streams reset because their handler panicked.",
+		}),
+		streams: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "dht_guard_streams", Help: "Routing streams being served, idle ones included.",
+		}),
 	}
 	if reg == nil {
 		return m, nil
@@ -56,9 +65,9 @@ func (m *metrics) refuse(k kind, err error) error {
 	return err
 }
 
-// refuseIn is refuse for a limit of which an IP group has a part: what the group
-// is refused for having its part is counted apart, as its own fault.
-func (m *metrics) refuseIn(all, group kind, err error) error {
+// refuseGroup counts a refusal by a limit that bounds both all peers and one IP group. A
+// Quota refusal is counted for the group.
+func (m *metrics) refuseGroup(all, group kind, err error) error {
 	if status.Of(err) == status.Quota {
 		return m.refuse(group, err)
 	}

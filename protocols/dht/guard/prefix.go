@@ -10,41 +10,40 @@ import (
 	"allium/protocols/status"
 )
 
-// prefix reads the lengths before messages, a byte at a time: what follows a
-// length stays in the transport, under its flow control, until it is admitted.
-type prefix struct {
+// lengthReader reads the length prefixes of messages, one byte at a time. The bytes of a
+// message stay in the transport, under its flow control, until the message is admitted.
+type lengthReader struct {
 	src     io.Reader
 	started func() error // called after the first byte of a length
 
-	got int // bytes of this length
-	b   [1]byte
+	bytesRead int // of the current length
+	b         [1]byte
 }
 
-// read returns the next length. It is io.EOF before a length,
-// io.ErrUnexpectedEOF within one, status.FrameOversize above limit and
-// status.BadFrame when it is not a varint of at most nine bytes in its shortest
-// form.
-func (p *prefix) read(limit int) (int, error) {
-	p.got = 0
+// read returns the next length. It returns io.EOF if the stream ends before a length,
+// io.ErrUnexpectedEOF within one, status.FrameOversize above limit, and status.BadFrame if
+// the length is not a varint of at most nine bytes in its shortest form.
+func (p *lengthReader) read(limit int) (int, error) {
+	p.bytesRead = 0
 	n, err := varint.ReadUvarint(p)
 	switch {
 	case errors.Is(err, varint.ErrOverflow), errors.Is(err, varint.ErrNotMinimal):
-		return 0, status.Errorf(status.BadFrame, "dht: the length of a message: %w", err)
+		return 0, status.Errorf(status.BadFrame, "read the length of a message: %w", err)
 	case err != nil:
 		return 0, err
 	case n > uint64(limit):
-		return 0, status.Errorf(status.FrameOversize, "dht: a message of %d bytes, more than %d", n, limit)
+		return 0, status.Errorf(status.FrameOversize, "message has %d bytes, more than %d", n, limit)
 	}
 	return int(n), nil
 }
 
 // ReadByte implements io.ByteReader.
-func (p *prefix) ReadByte() (byte, error) {
+func (p *lengthReader) ReadByte() (byte, error) {
 	if _, err := io.ReadFull(p.src, p.b[:]); err != nil {
 		return 0, err
 	}
-	p.got++
-	if p.got == 1 {
+	p.bytesRead++
+	if p.bytesRead == 1 {
 		if err := p.started(); err != nil {
 			return 0, err
 		}
@@ -52,25 +51,25 @@ func (p *prefix) ReadByte() (byte, error) {
 	return p.b[0], nil
 }
 
-// small holds *[smallMessage]byte.
-var small = sync.Pool{New: func() any { return new([smallMessage]byte) }}
+// smallBuffers holds *[smallMessage]byte.
+var smallBuffers = sync.Pool{New: func() any { return new([smallMessage]byte) }}
 
-// buffer lends the bytes of one message at a time.
-type buffer struct{ lent *[smallMessage]byte }
+// buffer holds the bytes of one message at a time.
+type buffer struct{ pooled *[smallMessage]byte }
 
-// get returns n bytes, good until free.
+// get returns n bytes, which are valid until free. Small ones come from the pool.
 func (b *buffer) get(n int) []byte {
 	if n > smallMessage {
 		return make([]byte, n)
 	}
-	b.lent = small.Get().(*[smallMessage]byte)
-	return b.lent[:n]
+	b.pooled = smallBuffers.Get().(*[smallMessage]byte)
+	return b.pooled[:n]
 }
 
-// free takes back what get lent.
+// free returns a pooled buffer.
 func (b *buffer) free() {
-	if b.lent != nil {
-		small.Put(b.lent)
-		b.lent = nil
+	if b.pooled != nil {
+		smallBuffers.Put(b.pooled)
+		b.pooled = nil
 	}
 }

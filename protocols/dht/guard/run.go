@@ -11,26 +11,26 @@ import (
 	"allium/protocols/status"
 )
 
-// run is one life of the guard: the streams in service and when it ends.
-type run struct {
+// guardRun is one run of the guard, with the streams that it serves.
+type guardRun struct {
 	ctx context.Context
 
 	// Guarded by Guard.mu.
 	streams map[*stream]struct{}
-	over    bool
+	ended   bool
 
-	empty chan struct{} // closed when the last stream leaves after the end
+	drained chan struct{} // closed when the last stream leaves after the run has ended
 }
 
-// Run serves guarded streams until ctx ends. Then new streams are reset, and
-// those that wait for a message; the others may answer the message in hand
-// within 1 s. Run returns nil when all their handlers have returned, and
-// status.Conflict at once while another Run is under way. After a Run another
-// may follow. Admit and Work do not need it.
+// Run serves guarded streams until ctx ends. It then resets new streams and those that
+// wait for a message. The others have 1 s to answer the message that they have read. Run
+// returns nil when all handlers have returned. It returns status.Conflict at once if the
+// guard already runs. Run may be called again after it returned. Admit and Work do not
+// need it.
 func (g *Guard) Run(ctx context.Context, ready func()) error {
-	r := &run{ctx: ctx, streams: map[*stream]struct{}{}, empty: make(chan struct{})}
+	r := &guardRun{ctx: ctx, streams: map[*stream]struct{}{}, drained: make(chan struct{})}
 	if !g.begin(r) {
-		return status.Errorf(status.Conflict, "dht: the guard runs already")
+		return status.Errorf(status.Conflict, "the guard already runs")
 	}
 	ready()
 	<-ctx.Done()
@@ -45,18 +45,18 @@ func (g *Guard) Run(ctx context.Context, ready func()) error {
 	drain := time.NewTimer(drainTimeout)
 	defer drain.Stop()
 	select {
-	case <-r.empty:
+	case <-r.drained:
 		return nil
 	case <-drain.C:
 	}
 	for _, s := range g.serving(r) {
 		_ = s.ResetWithError(network.StreamShutdown)
 	}
-	<-r.empty
+	<-r.drained
 	return nil
 }
 
-func (g *Guard) begin(r *run) bool {
+func (g *Guard) begin(r *guardRun) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.run != nil {
@@ -66,22 +66,22 @@ func (g *Guard) begin(r *run) bool {
 	return true
 }
 
-// end lets no more streams in and returns those in service.
-func (g *Guard) end(r *run) []*stream {
+// end refuses further streams and returns those in service.
+func (g *Guard) end(r *guardRun) []*stream {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.run, r.over = nil, true
+	g.run, r.ended = nil, true
 	return slices.Collect(maps.Keys(r.streams))
 }
 
-func (g *Guard) serving(r *run) []*stream {
+func (g *Guard) serving(r *guardRun) []*stream {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Collect(maps.Keys(r.streams))
 }
 
-// join counts s in and returns the run it belongs to, nil when there is none.
-func (g *Guard) join(s *stream) *run {
+// join adds s to the current run and returns the run, nil if the guard does not run.
+func (g *Guard) join(s *stream) *guardRun {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.run != nil {
@@ -90,13 +90,13 @@ func (g *Guard) join(s *stream) *run {
 	return g.run
 }
 
-// part counts s out.
-func (g *Guard) part(s *stream, r *run) {
+// leave removes s from its run.
+func (g *Guard) leave(s *stream, r *guardRun) {
 	g.mu.Lock()
 	delete(r.streams, s)
-	last := r.over && len(r.streams) == 0
+	last := r.ended && len(r.streams) == 0
 	g.mu.Unlock()
 	if last {
-		close(r.empty)
+		close(r.drained)
 	}
 }

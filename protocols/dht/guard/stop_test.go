@@ -104,7 +104,12 @@ func TestRunIsOneAtATime(t *testing.T) {
 // TestManyStreamsAtOnce runs the whole path from many peers, with stops between.
 func TestManyStreamsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, testkit.Options{Latency: time.Millisecond}, func(c *Config) { c.Workers, c.Queue, c.Inflight = 2, 4, 8 }, echoAfter(time.Millisecond))
+		srv := serveTested(
+			t,
+			testkit.Options{Latency: time.Millisecond},
+			func(c *Config) { c.Workers, c.Queue, c.Inflight = 2, 4, 8 },
+			echoAfter(time.Millisecond),
+		)
 		for round := range 3 {
 			var wg sync.WaitGroup
 			for i := range 20 {

@@ -16,103 +16,103 @@ import (
 	"allium/protocols/status"
 )
 
-// stream is a network.Stream that hands out admitted messages only. Read and
-// Write are the handler's goroutine's; the rest may be called by any.
+// stream is a network.Stream that returns only admitted messages. The handler's goroutine
+// calls Read and Write; the other methods are safe for concurrent use.
 type stream struct {
 	network.Stream
 	g   *Guard
-	ctx context.Context // the run's; set before the handler starts
-	max int             // bytes of a message
+	ctx context.Context // of the run; set before the handler starts
+	max int             // most bytes of a message
 
 	group ipgroup.Group // of the connection
 
-	// The handler's goroutine's alone.
-	in        prefix
-	buf       buffer
-	rest      []byte // of the message in hand, not read yet; within buf
-	admitted  func() // gives back what the message in hand took; nil: nothing
-	working   func() // gives back the worker's place; nil: none
-	answering bool   // something has been written since the message was handed over
+	// Used only by the handler's goroutine.
+	lengths        lengthReader
+	buf            buffer
+	unread         []byte // rest of the current message; points into buf
+	releaseRequest func() // releases what the current message took; nil: nothing
+	releaseWorker  func() // nil: no worker is taken
+	answering      bool   // the handler has written since it received the message
 
-	reset atomic.Bool // reset, here or by stop; the first code counts
+	reset atomic.Bool // reset by the handler or by stop; only the first code is sent
 
 	mu       sync.Mutex
-	waiting  bool // for a message: stop may reset
+	waiting  bool // for a message; stop then resets the stream
 	stopping bool
 }
 
 func newStream(raw network.Stream, g *Guard, maxMessage int) *stream {
 	s := &stream{Stream: raw, g: g, max: maxMessage, group: ipgroup.Of(raw.Conn().RemoteMultiaddr())}
-	s.in = prefix{src: raw, started: func() error { return raw.SetReadDeadline(time.Now().Add(ioTimeout)) }}
+	s.lengths = lengthReader{src: raw, started: func() error { return raw.SetReadDeadline(time.Now().Add(ioTimeout)) }}
 	return s
 }
 
-// Read returns bytes of one message, its length included, and never of the
-// next one with it. It returns io.EOF when the peer is done, or the guard
-// stops; a refusal is returned when the stream has been reset for it.
+// Read returns bytes of one message, its length included, and never of two messages. It
+// returns io.EOF when the peer has finished or the guard stops. After a refusal it resets
+// the stream and returns the refusal.
 func (s *stream) Read(p []byte) (int, error) {
-	if len(s.rest) == 0 {
+	if len(s.unread) == 0 {
 		if err := s.next(); err != nil {
 			return 0, err
 		}
 	}
-	n := copy(p, s.rest)
-	s.rest = s.rest[n:]
-	if len(s.rest) == 0 {
+	n := copy(p, s.unread)
+	s.unread = s.unread[n:]
+	if len(s.unread) == 0 {
 		s.buf.free()
 	}
 	return n, nil
 }
 
-// next gives back what the message before took and waits for one more.
+// next releases what the previous message took and waits for the next one.
 func (s *stream) next() error {
-	s.finish()
-	if !s.wait() {
+	s.releaseAll()
+	if !s.beginWait() {
 		return io.EOF
 	}
 	err := s.receive()
-	s.waited()
+	s.endWait()
 	if err == nil {
 		return nil
 	}
-	s.finish()
+	s.releaseAll()
 	if code, ours := s.refusal(err); ours {
 		_ = s.ResetWithError(code)
 	}
 	return err
 }
 
-// receive reads a message into rest and takes for it what it takes.
+// receive admits a message, reads it into unread and takes a worker for it.
 func (s *stream) receive() error {
-	n, err := s.in.read(s.max)
+	n, err := s.lengths.read(s.max)
 	if err != nil {
 		return err
 	}
 	var head [binary.MaxVarintLen64]byte
 	length := binary.PutUvarint(head[:], uint64(n))
-	if s.admitted, err = s.g.Admit(s.ctx, s.Conn().RemotePeer(), s.group, length+n); err != nil {
+	if s.releaseRequest, err = s.g.Admit(s.ctx, s.Conn().RemotePeer(), s.group, length+n); err != nil {
 		return err
 	}
 	msg := s.buf.get(length + n)
 	copy(msg, head[:length])
 	if _, err := io.ReadFull(s.Stream, msg[length:]); err != nil {
 		if errors.Is(err, io.EOF) {
-			return io.ErrUnexpectedEOF // the end is not between messages
+			return io.ErrUnexpectedEOF // the stream ended within a message
 		}
 		return err
 	}
 	if err := s.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	if s.working, err = s.g.Work(s.ctx); err != nil {
+	if s.releaseWorker, err = s.g.Work(s.ctx); err != nil {
 		return err
 	}
-	s.rest = msg
+	s.unread = msg
 	return nil
 }
 
-// refusal is the code that tells the peer why its stream ends; false when the
-// stream ended by itself. It counts what no limit has counted.
+// refusal returns the code that tells the peer why its stream is reset, and false if the
+// stream ended by itself. It counts errors that no limit has counted.
 func (s *stream) refusal(err error) (network.StreamErrorCode, bool) {
 	var e *status.Error
 	switch {
@@ -131,13 +131,13 @@ func (s *stream) refusal(err error) (network.StreamErrorCode, bool) {
 		return network.StreamProtocolViolation, true
 	case status.Canceled:
 		return network.StreamShutdown, true
-	default: // Quota, Busy, and Timeout of the wait for a worker
+	default: // Quota, Busy, and Timeout while waiting for a worker
 		return network.StreamResourceLimitExceeded, true
 	}
 }
 
-// Write sends bytes of an answer. The first gives the worker's place back, and
-// from then the whole answer has 5 s, or the stream is reset.
+// Write sends bytes of a response. The first call releases the worker. From then on the
+// whole response has 5 s; after that the stream is reset.
 func (s *stream) Write(p []byte) (int, error) {
 	if !s.answering {
 		s.answering = true
@@ -154,10 +154,10 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Reset implements network.Stream. It does not replace a code already given.
+// Reset implements network.Stream. It does nothing after the first reset.
 func (s *stream) Reset() error { return s.ResetWithError(network.StreamNoError) }
 
-// ResetWithError implements network.Stream. The first code counts.
+// ResetWithError implements network.Stream. Only the first code is sent.
 func (s *stream) ResetWithError(code network.StreamErrorCode) error {
 	if s.reset.Swap(true) {
 		return nil
@@ -165,42 +165,41 @@ func (s *stream) ResetWithError(code network.StreamErrorCode) error {
 	return s.Stream.ResetWithError(code)
 }
 
-// finish gives back all that the message in hand holds.
-func (s *stream) finish() {
+// releaseAll releases everything that the current message took.
+func (s *stream) releaseAll() {
 	s.freeWorker()
-	if s.admitted != nil {
-		s.admitted()
+	if s.releaseRequest != nil {
+		s.releaseRequest()
 	}
 	s.buf.free()
-	s.admitted, s.rest, s.answering = nil, nil, false
+	s.releaseRequest, s.unread, s.answering = nil, nil, false
 }
 
-// freeWorker gives the worker's place back.
+// freeWorker releases the worker.
 func (s *stream) freeWorker() {
-	if s.working != nil {
-		s.working()
-		s.working = nil
+	if s.releaseWorker != nil {
+		s.releaseWorker()
+		s.releaseWorker = nil
 	}
 }
 
-// wait says that the handler waits for a message; false when it need not.
-func (s *stream) wait() bool {
+// beginWait marks that the handler waits for a message. It returns false if the guard stops.
+func (s *stream) beginWait() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting = !s.stopping
 	return s.waiting
 }
 
-// waited says that the wait is over. When stop has come between, the handler
-// finds its stream reset.
-func (s *stream) waited() {
+// endWait marks that the wait has ended. If stop was called meanwhile, the stream is reset.
+func (s *stream) endWait() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting = false
 }
 
-// stop ends the stream: now when it waits for a message, else when the handler
-// reads on, which then closes it so that the answer gets through.
+// stop ends the stream: at once if it waits for a message, else at the handler's next Read.
+// That Read returns io.EOF, so the handler closes the stream and the response gets through.
 func (s *stream) stop() {
 	s.mu.Lock()
 	s.stopping = true

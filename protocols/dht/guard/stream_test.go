@@ -74,18 +74,35 @@ func TestRefusedMessagesResetWithACode(t *testing.T) {
 		kind   kind
 		after  time.Duration
 	}{
-		"too long":            {nil, nil, frame(make([]byte, maxMessage+1)), network.StreamProtocolViolation, kindMessage, 0},
-		"far too long":        {nil, nil, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, network.StreamProtocolViolation, kindMessage, 0},
-		"a length overflows":  {nil, nil, bytes.Repeat([]byte{0xff}, 9), network.StreamProtocolViolation, kindMessage, 0},
-		"a length is padded":  {nil, nil, []byte{0x81, 0x00, 'x'}, network.StreamProtocolViolation, kindMessage, 0},
-		"peer's rate":         {func(c *Config) { c.PeerRate = 1 }, hold("asker"), small, network.StreamRateLimited, kindPeerRate, 0},
-		"rate":                {func(c *Config) { c.Rate = 1 }, hold("other"), small, network.StreamRateLimited, kindRate, 0},
-		"peer's in flight":    {func(c *Config) { c.PeerInflight = 1 }, hold("asker"), small, network.StreamResourceLimitExceeded, kindPeerInflight, 0},
-		"in flight":           {func(c *Config) { c.Inflight = 1 }, hold("other"), small, network.StreamResourceLimitExceeded, kindInflight, 0},
-		"bytes":               {func(c *Config) { c.Bytes = 505 }, hold("other"), small, network.StreamResourceLimitExceeded, kindBytes, 0},
-		"longer than bytes":   {func(c *Config) { c.Bytes = 5 }, nil, small, network.StreamResourceLimitExceeded, kindBytes, 0},
-		"no worker, no queue": {func(c *Config) { c.Workers, c.Queue = 1, 0 }, work, small, network.StreamResourceLimitExceeded, kindWork, 0},
-		"no worker in time":   {func(c *Config) { c.Workers = 1 }, work, small, network.StreamResourceLimitExceeded, kindWork, workWait},
+		"too long": {nil, nil, frame(make([]byte, maxMessage+1)), network.StreamProtocolViolation, kindMessage, 0},
+		"far too long": {
+			nil, nil, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, network.StreamProtocolViolation, kindMessage, 0,
+		},
+		"a length overflows": {nil, nil, bytes.Repeat([]byte{0xff}, 9), network.StreamProtocolViolation, kindMessage, 0},
+		"a length is padded": {nil, nil, []byte{0x81, 0x00, 'x'}, network.StreamProtocolViolation, kindMessage, 0},
+		"peer's rate": {
+			func(c *Config) { c.PeerRate = 1 }, hold("asker"), small, network.StreamRateLimited, kindPeerRate, 0,
+		},
+		"rate": {func(c *Config) { c.Rate = 1 }, hold("other"), small, network.StreamRateLimited, kindRate, 0},
+		"peer's in flight": {
+			func(c *Config) { c.PeerInflight = 1 }, hold("asker"), small, network.StreamResourceLimitExceeded,
+			kindPeerInflight, 0,
+		},
+		"in flight": {
+			func(c *Config) { c.Inflight = 1 }, hold("other"), small, network.StreamResourceLimitExceeded, kindInflight, 0,
+		},
+		"bytes": {
+			func(c *Config) { c.Bytes = 505 }, hold("other"), small, network.StreamResourceLimitExceeded, kindBytes, 0,
+		},
+		"longer than bytes": {
+			func(c *Config) { c.Bytes = 5 }, nil, small, network.StreamResourceLimitExceeded, kindBytes, 0,
+		},
+		"no worker, no queue": {
+			func(c *Config) { c.Workers, c.Queue = 1, 0 }, work, small, network.StreamResourceLimitExceeded, kindWork, 0,
+		},
+		"no worker in time": {
+			func(c *Config) { c.Workers = 1 }, work, small, network.StreamResourceLimitExceeded, kindWork, workerTimeout,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -141,7 +158,9 @@ func TestTooLongIsRefusedBeforeAnythingIsTaken(t *testing.T) {
 }
 
 func TestStalledMessageIsReset(t *testing.T) {
-	for name, part := range map[string][]byte{"within the length": {0xff}, "after the length": {5}, "within the message": frame([]byte("hello"))[:4]} {
+	for name, part := range map[string][]byte{
+		"within the length": {0xff}, "after the length": {5}, "within the message": frame([]byte("hello"))[:4],
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := serveTested(t, testkit.Options{}, func(c *Config) { c.Workers, c.Queue = 1, 0 }, echo)
@@ -172,7 +191,9 @@ func TestStalledMessageIsReset(t *testing.T) {
 // TestTrickleDoesNotExtendTheTime: the 5 s are for the whole message, its
 // length included.
 func TestTrickleDoesNotExtendTheTime(t *testing.T) {
-	for name, in := range map[string][]byte{"message": frame([]byte("hello world")), "length": bytes.Repeat([]byte{0xff}, 8)} {
+	for name, in := range map[string][]byte{
+		"message": frame([]byte("hello world")), "length": bytes.Repeat([]byte{0xff}, 8),
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := serveTested(t, testkit.Options{}, nil, echo)
@@ -212,19 +233,24 @@ func TestDeadlineOfOneMessageIsNotTheNexts(t *testing.T) {
 // TestAnswerThatNobodyReadsIsReset, and meanwhile holds no worker.
 func TestAnswerThatNobodyReadsIsReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := serveTested(t, testkit.Options{Window: 64}, func(c *Config) { c.Workers, c.Queue = 1, 0 }, func(s network.Stream) {
-			if _, err := readFrame(s); err != nil {
-				t.Error(err)
-			}
-			for range 3 { // an answer in several writes has one time
-				_, err := s.Write(make([]byte, 50))
-				time.Sleep(time.Second)
-				if err != nil {
-					break
+		srv := serveTested(
+			t,
+			testkit.Options{Window: 64},
+			func(c *Config) { c.Workers, c.Queue = 1, 0 },
+			func(s network.Stream) {
+				if _, err := readFrame(s); err != nil {
+					t.Error(err)
 				}
-			}
-			_ = s.Reset()
-		})
+				for range 3 { // an answer in several writes has one time
+					_, err := s.Write(make([]byte, 50))
+					time.Sleep(time.Second)
+					if err != nil {
+						break
+					}
+				}
+				_ = s.Reset()
+			},
+		)
 		s := srv.open(t, "asker")
 		start := time.Now()
 		_, _ = s.Write(frame([]byte("hello")))
@@ -251,14 +277,20 @@ func TestEveryWayOutGivesBackOnce(t *testing.T) {
 		handle network.StreamHandler
 		ask    func(network.Stream)
 	}{
-		"reads on":            {echo, func(s network.Stream) { _ = s.CloseWrite() }},
-		"peer resets":         {echoAfter(time.Second), func(s network.Stream) { _ = s.Reset() }},
-		"peer resets halfway": {echo, func(s network.Stream) { _, _ = s.Write([]byte{9, 'x'}); synctest.Wait(); _ = s.Reset() }},
-		"peer ends halfway":   {echo, func(s network.Stream) { _, _ = s.Write([]byte{9, 'x'}); _ = s.CloseWrite() }},
-		"panics":              {func(s network.Stream) { _, _ = readFrame(s); panic("bug") }, func(network.Stream) {}},
-		"reads half":          {func(s network.Stream) { _, _ = s.Read(make([]byte, 2)); _ = s.Close() }, func(network.Stream) {}},
-		"closes, then resets": {func(s network.Stream) { _, _ = readFrame(s); _ = s.Close(); _ = s.Reset() }, func(network.Stream) {}},
-		"returns":             {func(s network.Stream) { _, _ = readFrame(s) }, func(s network.Stream) { _ = s.Reset() }},
+		"reads on":    {echo, func(s network.Stream) { _ = s.CloseWrite() }},
+		"peer resets": {echoAfter(time.Second), func(s network.Stream) { _ = s.Reset() }},
+		"peer resets halfway": {
+			echo, func(s network.Stream) { _, _ = s.Write([]byte{9, 'x'}); synctest.Wait(); _ = s.Reset() },
+		},
+		"peer ends halfway": {echo, func(s network.Stream) { _, _ = s.Write([]byte{9, 'x'}); _ = s.CloseWrite() }},
+		"panics":            {func(s network.Stream) { _, _ = readFrame(s); panic("bug") }, func(network.Stream) {}},
+		"reads half": {
+			func(s network.Stream) { _, _ = s.Read(make([]byte, 2)); _ = s.Close() }, func(network.Stream) {},
+		},
+		"closes, then resets": {
+			func(s network.Stream) { _, _ = readFrame(s); _ = s.Close(); _ = s.Reset() }, func(network.Stream) {},
+		},
+		"returns": {func(s network.Stream) { _, _ = readFrame(s) }, func(s network.Stream) { _ = s.Reset() }},
 		"resets elsewhere": {func(s network.Stream) {
 			stop := time.AfterFunc(time.Second, func() { _ = s.Reset() }) // kad-dht's idle timer
 			defer stop.Stop()

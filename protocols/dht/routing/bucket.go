@@ -12,31 +12,30 @@ import (
 	"allium/protocols/kad"
 )
 
-// bucket is the peers of one common prefix length. Only its writer calls
-// publish, and what it publishes it does not change.
+// bucket holds the peers of one common prefix length. Only its writer calls publish. A
+// published slice never changes.
 type bucket struct {
-	entries atomic.Pointer[[]*entry]              // longest in the table first; nil: none
-	queue   atomic.Pointer[limits.Queue[*update]] // nil while no writer drains it
-	made    *limits.Queue[*update]                // of Table.mu; kept for the next Run
+	entries  atomic.Pointer[[]*entry]              // longest in the table first; nil: none
+	queue    atomic.Pointer[limits.Queue[*update]] // nil while no writer drains it
+	reusable *limits.Queue[*update]                // reused by the next Run; guarded by Table.mu
 }
 
-// entry is a peer of the table. Its counters are written by the writer of its
-// bucket alone.
+// entry is a peer of the table. Only the writer of its bucket writes its counters.
 type entry struct {
 	kad.Peer[peer.ID]
-	added time.Duration // since the table's epoch, as all times here
+	added time.Duration // since the table's epoch, like all times here
 
 	groups atomic.Pointer[[]ipgroup.Group] // the slice never changes
-	seen   atomic.Int64                    // time of the last answer
-	rtt    atomic.Int64                    // mean of a kad.RTT
-	fails  atomic.Int32                    // in a row
+	seen   atomic.Int64                    // time of the last response
+	rtt    atomic.Int64                    // mean of a kad.RTT, in nanoseconds
+	fails  atomic.Int32                    // failures in a row
 
-	// For the writer.
+	// Used only by the writer.
 	failed  time.Duration // time of the last failure
-	grouped time.Duration // time when groups was looked at
+	grouped time.Duration // time when groups was computed
 }
 
-// update is what became of one question to a peer.
+// update is the result of one call to a peer.
 type update struct {
 	kad.Peer[peer.ID]
 	at     time.Duration
@@ -60,7 +59,7 @@ func (b *bucket) find(key kad.Key) *entry {
 	return nil
 }
 
-// publish makes a snapshot without out and with in; either may be nil.
+// publish stores a snapshot without out and with in; either may be nil.
 func (b *bucket) publish(out, in *entry) {
 	old := b.load()
 	entries := make([]*entry, 0, len(old)+1)
@@ -75,7 +74,7 @@ func (b *bucket) publish(out, in *entry) {
 	b.entries.Store(&entries)
 }
 
-// apply is the rules of the table. Only the writer of b calls it.
+// apply applies an update. Only the writer of b calls it.
 func (t *Table) apply(b *bucket, u *update) {
 	switch e := b.find(u.Key); {
 	case e == nil && !u.failed:
@@ -92,7 +91,7 @@ func (t *Table) admit(b *bucket, u *update) {
 	entries := b.load()
 	var out *entry
 	if len(entries) >= t.cfg.K {
-		if out = t.yielding(entries, u.at); out == nil {
+		if out = t.replaceable(entries, u.at); out == nil {
 			t.refuse(u.ID, full)
 			return
 		}
@@ -112,7 +111,7 @@ func (t *Table) admit(b *bucket, u *update) {
 	e.answered(u)
 	b.publish(out, e)
 	if out != nil {
-		t.deps.Log.Debug("a peer of the routing table gave way", "peer", out.ID, "to", e.ID)
+		t.deps.Log.Debug("replaced a peer of the routing table", "peer", out.ID, "by", e.ID)
 	}
 }
 
@@ -124,7 +123,7 @@ func (t *Table) refresh(b *bucket, e *entry, u *update) {
 	e.grouped = u.at
 	addrs := t.deps.Addrs(e.ID)
 	if len(addrs) == 0 {
-		return // it answered: the addresses are forgotten, not others
+		return // the peer answered, so only its addresses were forgotten: keep its groups
 	}
 	groups := ipgroup.All(addrs)
 	switch {
@@ -137,19 +136,19 @@ func (t *Table) refresh(b *bucket, e *entry, u *update) {
 	}
 }
 
-// fail removes a peer that is gone, and one that is connected but mute.
+// fail removes a peer that is not connected, or that failed maxFails times in a row.
 func (t *Table) fail(b *bucket, e *entry, at time.Duration) {
 	e.failed = at
 	if e.fails.Add(1) >= maxFails || !t.deps.Connected(e.ID) {
 		b.publish(e, nil)
-		t.deps.Log.Debug("a peer of the routing table does not answer", "peer", e.ID)
+		t.deps.Log.Debug("removed a peer of the routing table that does not answer", "peer", e.ID)
 	}
 }
 
-// yielding is the entry of a full bucket that gives way to a peer that
-// answers: the one that failed last or, if none did, the one not heard of for
-// longest, if that is StaleAfter. nil: none.
-func (t *Table) yielding(entries []*entry, at time.Duration) *entry {
+// replaceable returns the entry of a full bucket that a peer that answers may replace: the
+// one that failed last, or else the one silent for longest if that is at least StaleAfter.
+// It returns nil if there is none.
+func (t *Table) replaceable(entries []*entry, at time.Duration) *entry {
 	var failed, idle *entry
 	for _, e := range entries {
 		if e.fails.Load() > 0 && (failed == nil || e.failed > failed.failed) {
@@ -165,8 +164,8 @@ func (t *Table) yielding(entries []*entry, at time.Duration) *entry {
 	return idle
 }
 
-// crowded reports whether one of the groups has its share of the entries, those
-// but for except.
+// crowded reports whether one of the groups already has its share of the entries, not
+// counting except.
 func (t *Table) crowded(entries []*entry, groups []ipgroup.Group, except *entry) bool {
 	return slices.ContainsFunc(groups, func(g ipgroup.Group) bool {
 		n := 0
@@ -181,12 +180,12 @@ func (t *Table) crowded(entries []*entry, groups []ipgroup.Group, except *entry)
 
 func (t *Table) refuse(p peer.ID, why refusal) {
 	t.m.refused.WithLabelValues(string(why)).Inc()
-	if why == diversity { // the others are common and say nothing of anybody
-		t.deps.Log.Debug("a group of addresses has its share of a bucket", "refused", p)
+	if why == diversity { // the other reasons are common
+		t.deps.Log.Debug("refused a peer: its group of addresses has its share of a bucket", "peer", p)
 	}
 }
 
-// answered notes an answer.
+// answered records a response.
 func (e *entry) answered(u *update) {
 	e.seen.Store(int64(max(u.at, e.lastSeen())))
 	e.fails.Store(0)
@@ -199,8 +198,7 @@ func (e *entry) answered(u *update) {
 
 func (e *entry) lastSeen() time.Duration { return time.Duration(e.seen.Load()) }
 
-// roundTrip is the average of which rtt keeps the mean: the first time that a
-// kad.RTT observes becomes its mean.
+// roundTrip returns an average that starts at the stored mean.
 func (e *entry) roundTrip() (r kad.RTT) {
 	if mean := time.Duration(e.rtt.Load()); mean > 0 {
 		r.Observe(mean)

@@ -12,56 +12,56 @@ import (
 	"allium/protocols/status"
 )
 
-// Config is how the table chooses its peers.
+// Config bounds the table.
 type Config struct {
-	K          int           // entries of a bucket; between 1 and 256
-	GroupShare float64       // of K that one group may take; above 0, at most 1
-	StaleAfter time.Duration // not heard of for so long, an entry of a full bucket gives way to a peer that answers; above 0
+	K          int           // most entries of a bucket, 1 to 256
+	GroupShare float64       // share of K that one group may take, above 0 and at most 1
+	StaleAfter time.Duration // an entry silent for this long may be replaced in a full bucket; above 0
 }
 
 // Default returns the numbers of SPEC §2.
 func Default() Config { return Config{K: 20, GroupShare: 0.4, StaleAfter: 10 * time.Minute} }
 
-// Validate returns status.BadRequest with the field that is out of bounds.
+// Validate returns status.BadRequest with the first invalid field.
 func (c Config) Validate() error {
 	switch {
 	case c.K < 1 || c.K > maxK:
-		return status.Errorf(status.BadRequest, "routing: K is %d, outside 1 to %d", c.K, maxK)
-	case !(c.GroupShare > 0 && c.GroupShare <= 1): // NaN is neither
-		return status.Errorf(status.BadRequest, "routing: GroupShare is %v, it must be above 0 and at most 1", c.GroupShare)
+		return status.Errorf(status.BadRequest, "K is %d, outside 1 to %d", c.K, maxK)
+	case !(c.GroupShare > 0 && c.GroupShare <= 1): // also refuses NaN
+		return status.Errorf(status.BadRequest, "GroupShare is %v, it must be above 0 and at most 1", c.GroupShare)
 	case c.StaleAfter <= 0:
-		return status.Errorf(status.BadRequest, "routing: StaleAfter is %s, it must be above 0", c.StaleAfter)
+		return status.Errorf(status.BadRequest, "StaleAfter is %s, it must be above 0", c.StaleAfter)
 	}
 	return nil
 }
 
-// GroupCap is how many entries of a bucket may share a group, at least 1.
+// GroupCap returns how many entries of a bucket may share a group, at least 1.
 func (c Config) GroupCap() int {
 	return max(1, int(c.GroupShare*float64(c.K)+1e-9)) // 0.29 × 100 is 28.999999999999996
 }
 
-// Deps is what the table needs from the node. The writers call Addrs and
-// Connected, which may not wait for anything.
+// Deps is what the table needs from the node. The writers call Addrs and Connected, which
+// must not wait.
 type Deps struct {
 	Self peer.ID
 
-	// Addrs are the remote addresses of the peer's connections if there are any,
-	// else those that are known. The former cannot lie; with the latter a peer
-	// chooses its groups itself.
+	// Addrs returns the remote addresses of the peer's connections, or else its known
+	// addresses. A peer cannot forge the former. It chooses its groups if only the latter
+	// exist.
 	Addrs     func(peer.ID) []ma.Multiaddr
 	Connected func(peer.ID) bool
 
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered
-	Limits  *limits.Registry      // nil: the queues work and are listed nowhere
+	Limits  *limits.Registry      // nil: the queues work and are not listed
 }
 
-// The bounds that are not configured.
+// Bounds that are not configured.
 const (
-	bucketCount  = 32                     // the last one is for all longer common prefixes
-	queueSize    = 1024                   // updates waiting for the writer of a bucket (SPEC §2)
-	sendTimeout  = 100 * time.Millisecond // wait for room in that queue (SPEC §2)
+	bucketCount  = 32                     // the last bucket holds all longer common prefixes
+	queueSize    = 1024                   // updates that wait for a bucket's writer (SPEC §2)
+	sendTimeout  = 100 * time.Millisecond // wait for a place in that queue (SPEC §2)
 	maxK         = 256                    // entries of a bucket
-	maxFails     = 3                      // in a row, of a connected peer; then it goes
-	regroupAfter = time.Minute            // how long the groups of an entry hold before its addresses are looked at again
+	maxFails     = 3                      // failures in a row after which a connected peer is removed
+	regroupAfter = time.Minute            // interval at which the groups of an entry are computed again
 )

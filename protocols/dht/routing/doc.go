@@ -1,28 +1,27 @@
-// Package routing is the node's own routing table (SPEC §5): the peers that
-// answered, by how much of their key they share with the node's.
+// Package routing provides the node's own routing table (SPEC §5): the peers that
+// answered, in buckets by the number of leading key bits that they share with the node.
 //
-// There are 32 buckets of at most K peers. Each has a bounded queue of updates
-// and one writer that drains it and publishes a new snapshot of the bucket;
-// readers take snapshots and never wait. Who asks a peer reports what came of
-// it with [Table.Seen] and [Table.Failed]; kad-dht's table is one more reporter.
+// There are 32 buckets of at most K peers. Each bucket has a bounded queue of updates and
+// one writer, which drains the queue and publishes a new snapshot of the bucket. Readers
+// use snapshots and never wait. Whoever calls a peer reports the result with [Table.Seen]
+// or [Table.Failed].
 //
 // Invariants:
 //
-//   - a bucket is changed by its writer alone, and a snapshot never changes but
-//     for the counters of its entries (last seen, round trip, failures);
-//   - a bucket has at most K entries, each peer once and in the one bucket of
-//     its key, and never the node itself;
-//   - at most floor(GroupShare × K) of them, at least one, share a [ipgroup.Group]:
-//     who holds one network of addresses cannot take over a bucket;
-//   - no call waits longer than 100 ms, and what it then drops is counted;
-//   - nothing is added that did not answer, and old peers that still answer are
-//     never replaced: they are the ones most likely to stay.
+//   - Only a bucket's writer changes it. A snapshot never changes, except the counters of
+//     its entries (last seen, round trip, failures).
+//   - A bucket has at most K entries: each peer once, in the one bucket of its key, and
+//     never the node itself.
+//   - At most floor(GroupShare × K) entries of a bucket, at least one, share an
+//     [ipgroup.Group]. One network of addresses therefore cannot take over a bucket.
+//   - No call waits longer than 100 ms. An update that is dropped after that is counted.
+//   - Only a peer that answered is added. A new peer never replaces an old one that still
+//     answers, because old peers are the most likely to stay.
 //
-// One update, walked through: a lookup calls Seen(ctx, p, rtt). It goes to the
-// queue of p's bucket. The writer finds p among the entries: then it notes the
-// time and the round trip, and that is all. Else, if the bucket is full, the
-// entry that failed last, or one not heard of for StaleAfter, is to give way; if
-// there is none, p is refused. Then p's addresses are looked at: without any it
-// is refused, and also when one of its groups has its share of the bucket
-// already. Otherwise the writer publishes a snapshot with p in it.
+// One update: a lookup calls Seen(ctx, p, rtt), which queues the update for p's bucket. If
+// the writer finds p among the entries, it stores the time and the round trip. Otherwise
+// p needs a place. In a full bucket p replaces the entry that failed last, or else one
+// that was silent for StaleAfter; if there is none, p is refused. The writer then looks up
+// p's addresses. It refuses p if p has none, or if one of their groups already has its
+// share of the bucket. Otherwise it publishes a snapshot with p.
 package routing

@@ -6,9 +6,9 @@ import (
 	"allium/internal/ipgroup"
 )
 
-// entropy is the Shannon entropy of the groups over the table's entries, as a
-// share of what it were if no two entries had one in common; 1 while there are
-// not two. Exempt entries do not count, and one of several groups counts in each.
+// entropy returns the Shannon entropy of the groups over the table's entries, divided by
+// its value if no two entries shared a group. It returns 1 with fewer than two entries.
+// Exempt entries do not count. An entry of several groups counts in each.
 func (t *Table) entropy() float64 {
 	counts := make(map[ipgroup.Group]int)
 	n := 0

@@ -46,18 +46,18 @@ func TestMetrics(t *testing.T) {
 	table.answer(0, "p")
 	table.Seen(t.Context(), "q", 0) // it does not run
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(`
-# HELP dht_route_refused_total Peers that answered and were not taken into the routing table or not kept, by reason.
+# HELP dht_route_refused_total Peers that answered and were not added to the routing table, or were removed, by reason.
 # TYPE dht_route_refused_total counter
 dht_route_refused_total{reason="diversity"} 0
 dht_route_refused_total{reason="full"} 0
 dht_route_refused_total{reason="no_address"} 0
-# HELP dht_table_group_entropy How evenly the public peers of the routing table spread over groups of addresses: 1 when no two share one, 0 when all do.
+# HELP dht_table_group_entropy Spread of the table's public peers over IP groups: 1 if no two share one, 0 if all do.
 # TYPE dht_table_group_entropy gauge
 dht_table_group_entropy 1
 # HELP dht_table_peers Peers in the routing table.
 # TYPE dht_table_peers gauge
 dht_table_peers 1
-# HELP route_dropped_total Updates of the routing table dropped because a bucket's queue stayed full, or the table did not run.
+# HELP route_dropped_total Routing table updates dropped: a bucket's queue stayed full, or the table did not run.
 # TYPE route_dropped_total counter
 route_dropped_total 1
 `)); err != nil {

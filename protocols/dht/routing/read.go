@@ -12,18 +12,18 @@ import (
 	"allium/protocols/kad"
 )
 
-// Entry is a peer of the table as it is at one time.
+// Entry is a snapshot of a peer of the table.
 type Entry struct {
 	ID     peer.ID
-	Bucket int // bits its key has in common with the node's, at most 31
+	Bucket int // leading key bits shared with the node, at most 31
 	Added  time.Time
-	Seen   time.Time       // its last answer
+	Seen   time.Time       // time of the last response
 	RTT    time.Duration   // moving average; 0: unknown
-	Fails  int             // in a row, since Seen
-	Groups []ipgroup.Group // none: all its addresses are of local networks
+	Fails  int             // failures in a row since Seen
+	Groups []ipgroup.Group // empty: all its addresses are of local networks
 }
 
-// Nearest returns up to n peers, the nearest to target first. It never waits.
+// Nearest returns up to n peers, nearest to target first. It never waits.
 func (t *Table) Nearest(target kad.Key, n int) []kad.Peer[peer.ID] {
 	if n <= 0 {
 		return nil
@@ -42,12 +42,11 @@ func (t *Table) Nearest(target kad.Key, n int) []kad.Peer[peer.ID] {
 	return near
 }
 
-// bucketsFrom orders the buckets of a table of self's so that each is wholly
-// nearer to target than the next. The peers of bucket i < 31 have self's bits
-// before bit i, and not self's bit i. So where self and target differ in that
-// bit they are nearer to target than self is, the more so the smaller i; else
-// they are farther, the less so the larger i. Those of the last bucket are in
-// the midst, with self.
+// bucketsFrom orders the buckets of self's table so that all peers of a bucket are nearer
+// to target than those of the next. The peers of bucket i < 31 share self's bits before
+// bit i and differ from self in bit i. If self and target differ in bit i, these peers are
+// nearer to target than self is, and more so for a smaller i. Otherwise they are farther,
+// and less so for a larger i. The last bucket, which self would be in, lies between.
 func bucketsFrom(self, target kad.Key) (order [bucketCount]int) {
 	differ := binary.BigEndian.Uint32(self[:]) ^ binary.BigEndian.Uint32(target[:])
 	front, back := 0, bucketCount-1
@@ -64,8 +63,8 @@ func bucketsFrom(self, target kad.Key) (order [bucketCount]int) {
 	return order
 }
 
-// HedgeAfter is the hedge delay of p by its round trips, see [kad.RTT]; limit
-// when nothing is known of p. It takes no lock.
+// HedgeAfter returns the hedge delay of p by its round trips, see [kad.RTT], and limit for
+// a peer that is not in the table. It takes no lock.
 func (t *Table) HedgeAfter(p peer.ID, limit time.Duration) time.Duration {
 	key := keyOf(p)
 	if e := t.bucketOf(key).find(key); e != nil {
@@ -74,7 +73,7 @@ func (t *Table) HedgeAfter(p peer.ID, limit time.Duration) time.Duration {
 	return limit
 }
 
-// Size is the number of peers.
+// Size returns the number of peers.
 func (t *Table) Size() int {
 	n := 0
 	for i := range t.buckets {
@@ -83,8 +82,7 @@ func (t *Table) Size() int {
 	return n
 }
 
-// Entries lists the table, at most 32 × K peers, those with the shortest common
-// prefix first.
+// Entries lists the table, at most 32 × K peers, shortest common prefix first.
 func (t *Table) Entries() []Entry {
 	var entries []Entry
 	for i := range t.buckets {
@@ -98,8 +96,8 @@ func (t *Table) Entries() []Entry {
 	return entries
 }
 
-// Idle returns up to n peers that were last heard of before that time, the
-// longest silent first.
+// Idle returns up to n peers that were last seen before the given time, the longest silent
+// first.
 func (t *Table) Idle(before time.Time, n int) []peer.ID {
 	type idle struct {
 		id   peer.ID
@@ -122,9 +120,9 @@ func (t *Table) Idle(before time.Time, n int) []peer.ID {
 	return ids
 }
 
-// Fill compares the table with what it could hold if the network had that many
-// peers besides the node ([kad.NetworkSize]): of the need peers that its
-// buckets can be expected to hold ([kad.BucketSizes]) it has have.
+// Fill compares the table with what it could hold in a network of that many other peers
+// ([kad.NetworkSize]). need is the number of peers that its buckets are expected to hold
+// ([kad.BucketSizes]), and have is how many of these it holds.
 func (t *Table) Fill(network int) (have, need int) {
 	sizes := kad.BucketSizes(network, t.cfg.K, bucketCount)
 	lens := make([]int, len(sizes))

@@ -42,7 +42,10 @@ func TestNearest(t *testing.T) {
 		table := newTable(t, Default(), newWorld().deps())
 		var all []kad.Peer[peer.ID]
 		for range rapid.IntRange(0, 80).Draw(t, "peers") {
-			all = append(all, table.put(keyNear(table.self, rapid.IntRange(0, 40).Draw(t, "bits"), rapid.Uint64().Draw(t, "rest"))))
+			all = append(
+				all,
+				table.put(keyNear(table.self, rapid.IntRange(0, 40).Draw(t, "bits"), rapid.Uint64().Draw(t, "rest"))),
+			)
 		}
 		target := keyNear(table.self, rapid.IntRange(0, 40).Draw(t, "target bits"), rapid.Uint64().Draw(t, "target"))
 		if rapid.IntRange(0, 9).Draw(t, "at self") == 0 {

@@ -15,9 +15,9 @@ import (
 	"allium/protocols/status"
 )
 
-// Table is the routing table. All of its methods may be called at any time,
-// from any goroutine. Updates before Run and after its end are dropped and
-// counted; what was in the table then stays, and can be read.
+// Table is the routing table. Its methods are safe for concurrent use, at any time.
+// Updates before Run and after its end are dropped and counted. The entries stay readable
+// after Run has ended.
 type Table struct {
 	cfg      Config
 	deps     Deps
@@ -30,17 +30,17 @@ type Table struct {
 
 	busy    atomic.Bool // Run has not returned
 	writers sync.WaitGroup
-	mu      sync.Mutex      // of the next and every bucket's made
+	mu      sync.Mutex      // guards running and bucket.reusable
 	running context.Context // nil while no writer may start
 }
 
-// New checks the configuration and starts nothing.
+// New returns a Table that is not running. It starts nothing.
 func New(cfg Config, deps Deps) (*Table, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if deps.Self == "" || deps.Addrs == nil || deps.Connected == nil {
-		return nil, status.Errorf(status.BadRequest, "routing: Self, Addrs and Connected are needed")
+		return nil, status.Errorf(status.BadRequest, "the routing table needs Self, Addrs and Connected")
 	}
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
@@ -48,19 +48,20 @@ func New(cfg Config, deps Deps) (*Table, error) {
 	t := &Table{cfg: cfg, deps: deps, self: keyOf(deps.Self), groupCap: cfg.GroupCap(), epoch: time.Now()}
 	var err error
 	if t.m, err = newMetrics(deps.Metrics, t); err != nil {
-		return nil, fmt.Errorf("routing: metrics: %w", err)
+		return nil, fmt.Errorf("register routing metrics: %w", err)
 	}
 	t.queues = limits.NewQueueFamily[*update](deps.Limits, limits.Spec{
-		Name: "dht.route", Path: "lookups → the bucket's single writer", Policy: "each bucket: wait ≤ 100 ms, then drop and count",
+		Name: "dht.route", Path: "lookups → the bucket's single writer",
+		Policy: "each bucket: wait ≤ 100 ms, then drop and count",
 	}, queueSize)
 	return t, nil
 }
 
-// Run takes updates until ctx ends, and returns when all writers have. A
-// bucket's writer starts with its first update.
+// Run applies updates until ctx ends. It returns when all writers have. A bucket's writer
+// starts with the first update.
 func (t *Table) Run(ctx context.Context, ready func()) error {
 	if !t.busy.CompareAndSwap(false, true) {
-		return status.Errorf(status.Internal, "routing: already running")
+		return status.Errorf(status.Internal, "the routing table already runs")
 	}
 	defer t.busy.Store(false)
 	t.mu.Lock()
@@ -73,7 +74,7 @@ func (t *Table) Run(ctx context.Context, ready func()) error {
 	return nil
 }
 
-// close lets no more writers start and no more updates wait for one.
+// close stops writers from starting and senders from queueing.
 func (t *Table) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,24 +84,24 @@ func (t *Table) close() {
 	}
 }
 
-// open returns the queue of b with its writer started, or nil when the table
-// does not run.
+// open returns the queue of b and starts its writer. It returns nil if the table does not
+// run.
 func (t *Table) open(b *bucket) *limits.Queue[*update] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if q := b.queue.Load(); q != nil || t.running == nil {
-		return q // somebody else was first, or nobody may be
+		return q // another caller opened it, or the table does not run
 	}
-	if b.made == nil {
-		b.made = t.queues.Queue()
+	if b.reusable == nil {
+		b.reusable = t.queues.Queue()
 	}
-	ctx, q := t.running, b.made
+	ctx, q := t.running, b.reusable
 	t.writers.Go(func() { t.write(ctx, b, q) })
 	b.queue.Store(q)
 	return q
 }
 
-// write is the one writer of b.
+// write is the only writer of b. It runs until ctx ends.
 func (t *Table) write(ctx context.Context, b *bucket, q *limits.Queue[*update]) {
 	for {
 		u, err := q.Get(ctx)
@@ -111,16 +112,15 @@ func (t *Table) write(ctx context.Context, b *bucket, q *limits.Queue[*update]) 
 	}
 }
 
-// Seen tells that p answered a question after rtt (0: unknown): it is added, if
-// there is a place for it, or refreshed. Seen waits at most 100 ms, and no
-// longer than ctx, for room in the queue of p's bucket; then the update is
-// dropped and counted.
+// Seen reports that p answered a call after rtt (0: unknown). p is refreshed, or added if
+// the rules of the table allow it. Seen waits at most 100 ms, and no longer than ctx, for a
+// place in the queue of p's bucket. Then the update is dropped and counted.
 func (t *Table) Seen(ctx context.Context, p peer.ID, rtt time.Duration) {
 	t.send(ctx, update{Peer: kad.Peer[peer.ID]{ID: p}, rtt: rtt})
 }
 
-// Failed tells that p did not answer a question: without a connection it goes,
-// with one after three failures in a row. It waits as [Table.Seen] does.
+// Failed reports that p did not answer a call. p is removed if it is not connected, or
+// after three failures in a row. Failed waits like [Table.Seen].
 func (t *Table) Failed(ctx context.Context, p peer.ID) {
 	t.send(ctx, update{Peer: kad.Peer[peer.ID]{ID: p}, failed: true})
 }
@@ -142,7 +142,7 @@ func (t *Table) send(ctx context.Context, u update) {
 
 func keyOf(p peer.ID) kad.Key { return kad.Hash([]byte(p)) }
 
-// bucketOf is the bucket of a key that is not the node's.
+// bucketOf returns the bucket of a key other than the node's.
 func (t *Table) bucketOf(key kad.Key) *bucket {
 	return &t.buckets[min(t.self.CommonPrefix(key), bucketCount-1)]
 }

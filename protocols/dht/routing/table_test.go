@@ -127,7 +127,8 @@ func TestFullQueue(t *testing.T) {
 		deps.Limits = limits.NewRegistry(nil)
 		table := newTable(t, Config{K: 256, GroupShare: 0.4, StaleAfter: time.Hour}, deps)
 		start(t, table)
-		if i := deps.Limits.Snapshot()[0]; i.Name != "dht.route" || i.Kind != limits.KindQueue || i.Capacity != 1024 || i.Current != 0 {
+		if i := deps.Limits.Snapshot()[0]; i.Name != "dht.route" || i.Kind != limits.KindQueue || i.Capacity != 1024 ||
+			i.Current != 0 {
 			t.Errorf("%+v", i)
 		}
 		begin := time.Now()
@@ -194,7 +195,8 @@ func TestEnd(t *testing.T) {
 		if n := testutil.ToFloat64(table.m.dropped); n != 1+6*queueSize {
 			t.Errorf("%v are counted", n)
 		}
-		if size == 0 || table.Size() != size || len(table.Nearest(keyOf("x"), size)) != size || table.HedgeAfter("1", time.Second) == time.Second {
+		if size == 0 || table.Size() != size || len(table.Nearest(keyOf("x"), size)) != size ||
+			table.HedgeAfter("1", time.Second) == time.Second {
 			t.Errorf("%d peers, %d before the end", table.Size(), size)
 		}
 		start(t, table)

@@ -7,9 +7,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// ask asks a connected seed for peers near this node, unless it has answered
-// over this connection or was asked lately. One that knows nobody yet has not
-// answered.
+// ask asks a connected seed for peers near this node, unless it has answered over this
+// connection or was asked within askEvery. A response without peers does not count as an
+// answer.
 func (b *Bootstrapper) ask(ctx context.Context, id peer.ID) {
 	if b.deps.Ask == nil || !b.mayAsk(id, time.Now()) {
 		return
@@ -18,11 +18,11 @@ func (b *Bootstrapper) ask(ctx context.Context, id peer.ID) {
 	defer cancel()
 	peers, err := b.deps.Ask(actx, id)
 	if ctx.Err() != nil {
-		return // the node stops: this says nothing about the seed
+		return // the node stops: the error says nothing about the seed
 	}
 	count(b.m.asks, err)
 	if err != nil {
-		b.log.Debug("a seed did not say which peers it knows", "seed", id, "error", err)
+		b.log.Debug("a seed did not answer a request for peers", "seed", id, "error", err)
 		return
 	}
 	peers = b.given(id, peers)
@@ -38,7 +38,7 @@ func (b *Bootstrapper) ask(ctx context.Context, id peer.ID) {
 	}
 }
 
-// mayAsk decides whether to ask a seed now, and notes it.
+// mayAsk reports whether to ask a seed now. If so, it records the time.
 func (b *Bootstrapper) mayAsk(id peer.ID, now time.Time) (may bool) {
 	b.update(id, func(st *seedState) {
 		may = !st.asked && (st.askedAt.IsZero() || now.Sub(st.askedAt) >= askEvery)
@@ -49,8 +49,8 @@ func (b *Bootstrapper) mayAsk(id peer.ID, now time.Time) (may bool) {
 	return may
 }
 
-// given is what is used of an answer: the first 20 peers that have an address
-// and are neither this node nor the seed, each once.
+// given returns the peers of a response that are used: the first 20 that have an address and
+// are neither this node nor the seed, each once.
 func (b *Bootstrapper) given(from peer.ID, answer []peer.AddrInfo) []peer.AddrInfo {
 	used := map[peer.ID]bool{b.deps.Self: true, from: true}
 	var peers []peer.AddrInfo
@@ -65,8 +65,8 @@ func (b *Bootstrapper) given(from peer.ID, answer []peer.AddrInfo) []peer.AddrIn
 	return peers
 }
 
-// forgetConnections makes a seed that is not connected one to be asked again
-// when it is.
+// forgetConnections marks the seeds that are not connected, so that they are asked again
+// once they are.
 func (b *Bootstrapper) forgetConnections() {
 	for _, s := range b.seeds() {
 		if !b.deps.Dialer.Connected(s.ID) {

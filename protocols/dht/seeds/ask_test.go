@@ -64,8 +64,16 @@ func TestAsk(t *testing.T) {
 		_, self := identity(t, 99)
 		answer := peers(t, 1, 40)
 		f := &fakeSeeds{start: time.Now(), answer: slices.Concat(
-			[]peer.AddrInfo{{ID: self, Addrs: answer[0].Addrs}, seeds[0], {ID: "x", Addrs: answer[0].Addrs}, {ID: answer[30].ID}, answer[0], answer[0]},
-			answer[1:])}
+			[]peer.AddrInfo{
+				{ID: self, Addrs: answer[0].Addrs},
+				seeds[0],
+				{ID: "x", Addrs: answer[0].Addrs},
+				{ID: answer[30].ID},
+				answer[0],
+				answer[0],
+			},
+			answer[1:],
+		)}
 		b := begin(t, configOf(t, seeds), Deps{Dialer: d, Self: self, Ask: f.ask, Learned: f.learn})
 		d.mu.Lock()
 		d.conns[id], d.up[id] = true, true // it called us

@@ -15,63 +15,63 @@ import (
 	"allium/protocols/status"
 )
 
-// Deps is what the bootstrapper needs from the node. None of its functions is
-// called with a lock held.
+// Deps is what the bootstrapper needs from the node. Its functions are never called with a
+// lock held.
 type Deps struct {
-	Self   peer.ID // never dialled or remembered
+	Self   peer.ID // never dialed or remembered
 	Dialer Dialer
 
-	// Manifest reads the file of Config.SeedManifest; nil: there is none. It is
-	// called before every round.
+	// Manifest reads the file of Config.SeedManifest. It is called before every round. nil:
+	// there is no manifest.
 	Manifest func() ([]byte, error)
-	// Ask asks a connected seed for the peers it knows near this node; it has
-	// 3 s. nil: seeds are not asked.
+	// Ask asks a connected seed for the peers it knows near this node. Its context ends
+	// after 3 s. nil: seeds are not asked.
 	Ask func(ctx context.Context, seed peer.ID) ([]peer.AddrInfo, error)
-	// Learned is given what a seed answered, at most 20 peers, from several
-	// goroutines; nil: only Seeds shows it.
+	// Learned receives the at most 20 peers that a seed named. It is called from several
+	// goroutines. nil: not called.
 	Learned func(seed peer.ID, peers []peer.AddrInfo)
-	// Peers lists peers that answered lately: the routing table's. The first 64
-	// are remembered. nil: none are.
+	// Peers lists the peers of the routing table. The first 64 are remembered. nil: none.
 	Peers func() []peer.AddrInfo
-	// Now is the clock by which a manifest expires; nil: time.Now.
+	// Now is the clock by which a manifest expires. nil: time.Now.
 	Now func() time.Time
 
-	Datastore datastore.Datastore   // keeps what is to outlive the process; nil: in memory only
-	Renewed   func() uint64         // how often Datastore was replaced by one without what was written before; nil: never
-	Log       *slog.Logger          // nil discards
-	Metrics   prometheus.Registerer // nil: not registered
+	// Datastore keeps the state across restarts. nil: in memory only.
+	Datastore datastore.Datastore
+	// Replacements returns how often Datastore was replaced by an empty one. nil: never.
+	Replacements func() uint64
+	Log          *slog.Logger          // nil discards
+	Metrics      prometheus.Registerer // nil: not registered
 }
 
 // Source says who named a seed.
 type Source string
 
-// The sources of seeds. A seed that both name is the configuration's.
+// The sources of seeds. A seed that both name counts as FromConfig.
 const (
 	FromConfig   Source = "config"
 	FromManifest Source = "manifest"
 )
 
-// Info is a seed and how it does.
+// Info describes a seed and its state.
 type Info struct {
 	ID          peer.ID
 	Addrs       []ma.Multiaddr
 	Source      Source
 	Connected   bool
-	LastSuccess time.Time // of a dial, over restarts; zero: never
-	LastError   string    // of the last dial; empty when it succeeded
-	Tries       int       // dials since the last success, over restarts
-	NotAfter    time.Time // of the manifest; later it is not dialled. Zero for the configuration's
-	Gave        []peer.ID // the peers of its last answer
+	LastSuccess time.Time // of a dial, also before a restart; zero: never
+	LastError   string    // of the last dial; empty if it succeeded
+	Tries       int       // dials since the last success, also before a restart
+	NotAfter    time.Time // end of the manifest, after which it is not dialed; zero for FromConfig
+	Gave        []peer.ID // peers of its last response
 	GaveAt      time.Time // zero: it was not asked, or did not answer
 }
 
-// ManifestInfo is the manifest in force, or the one that was last, and what is
-// wrong.
+// ManifestInfo describes the manifest in force, or the last one that was.
 type ManifestInfo struct {
 	Seq      uint64    // 0: none was accepted
 	Signer   peer.ID   // empty: none was accepted
 	NotAfter time.Time // zero: none was accepted
-	Err      string    // why the file does not count, or that the manifest has expired; empty: all is well
+	Err      string    // why the file is refused, or that the manifest has expired; empty: no error
 }
 
 // Bootstrapper keeps a node connected to its seeds.
@@ -82,13 +82,13 @@ type Bootstrapper struct {
 	m          *metrics
 	log        *slog.Logger
 
-	// Of Run's goroutine.
+	// Used only by Run's goroutine.
 	loaded    bool
-	stored    map[datastore.Key][]byte // what the datastore holds
+	stored    map[datastore.Key][]byte // what the datastore contains
 	mark      mark
 	unwritten bool         // the last write failed
-	renewed   uint64       // of Datastore, when it was written to last
-	told      ManifestInfo // what was logged last: the same is not said twice
+	renewed   uint64       // last value of Deps.Replacements
+	told      ManifestInfo // last logged; the same is not logged twice
 
 	mu       sync.Mutex
 	list     []seed // replaced, never changed
@@ -97,39 +97,40 @@ type Bootstrapper struct {
 	known    []known // replaced, never changed; sorted by id
 }
 
-// seed is one of the list.
+// seed is an entry of the list.
 type seed struct {
 	peer.AddrInfo
 	source   Source
-	notAfter time.Time // zero: for ever
+	notAfter time.Time // zero: no end
 }
 
-// usable reports whether the seed may be dialled.
+// usable reports whether the seed may be dialed.
 func (s seed) usable(now time.Time) bool { return s.notAfter.IsZero() || s.notAfter.After(now) }
 
-// seedState is how a seed does.
+// seedState is the state of a seed.
 type seedState struct {
 	lastSuccess time.Time
 	lastError   string
 	tries       int
-	warned      bool // of its being out of reach, since the last success
+	warned      bool // a warning was logged since the last success
 
-	asked   bool // and answered, over the present connection
+	asked   bool // it has answered over the current connection
 	askedAt time.Time
 	gave    []peer.ID
 	gaveAt  time.Time
 }
 
-// New checks the configuration and starts nothing.
+// New returns a Bootstrapper that is not running. It starts nothing.
 func New(cfg Config, deps Deps) (*Bootstrapper, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if deps.Self == "" || deps.Dialer == nil {
-		return nil, status.Errorf(status.BadRequest, "seeds: the node's id and a dialer are needed")
+		return nil, status.Errorf(status.BadRequest, "the bootstrapper needs the node's ID and a dialer")
 	}
 	if (cfg.SeedManifest != "") != (deps.Manifest != nil) {
-		return nil, status.Errorf(status.BadRequest, "seeds: dht.seed_manifest and the function that reads it are needed together or not at all")
+		return nil, status.Errorf(status.BadRequest,
+			"dht.seed_manifest and the function that reads it are needed together or not at all")
 	}
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
@@ -146,14 +147,14 @@ func New(cfg Config, deps Deps) (*Bootstrapper, error) {
 		return nil, err
 	}
 	if b.m, err = newMetrics(deps.Metrics); err != nil {
-		return nil, fmt.Errorf("seeds: metrics: %w", err)
+		return nil, fmt.Errorf("register seed metrics: %w", err)
 	}
 	b.setList(Manifest{})
 	return b, nil
 }
 
-// Run keeps the node connected until ctx ends. ready is called when what was
-// remembered has been read; whether anybody answers is told by Seeds.
+// Run keeps the node connected until ctx ends and then returns nil. It calls ready when the
+// stored state has been read; Seeds tells whether a seed is connected.
 func (b *Bootstrapper) Run(ctx context.Context, ready func()) error {
 	b.load(ctx)
 	ready()
@@ -177,26 +178,25 @@ func (b *Bootstrapper) Seeds() []Info {
 	b.mu.Unlock()
 	for i := range infos {
 		if infos[i].Connected = b.deps.Dialer.Connected(infos[i].ID); infos[i].Connected {
-			infos[i].LastError, infos[i].Tries = "", 0 // of a loss that is over
+			infos[i].LastError, infos[i].Tries = "", 0 // they belong to an earlier loss
 		}
 	}
 	return infos
 }
 
-// Manifest tells of the seed manifest; the zero value is that none is
-// configured.
+// Manifest returns the state of the seed manifest, the zero value if none is configured.
 func (b *Bootstrapper) Manifest() ManifestInfo {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.manifest
 }
 
-// Remembered is the number of peers that are dialled when no seed answers, at
-// most 64.
+// Remembered returns the number of remembered peers, at most 64. They are dialed when no
+// seed answers.
 func (b *Bootstrapper) Remembered() int { return len(b.remembered()) }
 
-// setList makes the list of the configuration and m, and forgets the state of
-// seeds that are in neither.
+// setList makes the list from the configuration and m. It deletes the state of all other
+// seeds.
 func (b *Bootstrapper) setList(m Manifest) {
 	list := make([]seed, 0, len(b.configured)+len(m.Seeds))
 	in := map[peer.ID]bool{b.deps.Self: true}
@@ -221,14 +221,14 @@ func (b *Bootstrapper) setList(m Manifest) {
 	}
 }
 
-// seeds is the list as it is now. It is not changed.
+// seeds returns the current list. The caller must not change it.
 func (b *Bootstrapper) seeds() []seed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.list
 }
 
-// remembered is the peers remembered as they are now. It is not changed.
+// remembered returns the remembered peers. The caller must not change them.
 func (b *Bootstrapper) remembered() []known {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,14 +13,14 @@ import (
 	"allium/protocols/record"
 )
 
-// canonical is the form of manifests and of what is stored. The longest array is the
-// tries of seeds of both sources.
+// canonical encodes manifests and stored values. The longest array holds the tries of the
+// seeds of both sources.
 var canonical = record.NewCodec(2 * maxSeeds)
 
-// parseID parses the binary form of a peer id.
+// parseID parses the binary form of a peer ID.
 func parseID(p []byte) (peer.ID, error) {
 	if len(p) > maxPeerID {
-		return "", fmt.Errorf("a peer id of %d bytes", len(p))
+		return "", fmt.Errorf("peer ID has %d bytes, more than %d", len(p), maxPeerID)
 	}
 	return peer.IDFromBytes(p)
 }
@@ -28,12 +28,12 @@ func parseID(p []byte) (peer.ID, error) {
 // parseTime parses seconds since 1970.
 func parseTime(s uint64) (time.Time, error) {
 	if s > math.MaxInt64/2 {
-		return time.Time{}, fmt.Errorf("the time %d", s)
+		return time.Time{}, fmt.Errorf("time %d is out of range", s)
 	}
 	return time.Unix(int64(s), 0), nil
 }
 
-// parseAddrs parses the addresses of one peer: one to limit of them, each once.
+// parseAddrs parses 1 to limit addresses of one peer, all different.
 func parseAddrs(raw [][]byte, limit int) ([]ma.Multiaddr, error) {
 	if len(raw) == 0 || len(raw) > limit {
 		return nil, fmt.Errorf("%d addresses, not 1 to %d", len(raw), limit)
@@ -41,7 +41,7 @@ func parseAddrs(raw [][]byte, limit int) ([]ma.Multiaddr, error) {
 	addrs := make([]ma.Multiaddr, len(raw))
 	for i, p := range raw {
 		if len(p) > maxAddr {
-			return nil, fmt.Errorf("an address of %d bytes, more than %d", len(p), maxAddr)
+			return nil, fmt.Errorf("address has %d bytes, more than %d", len(p), maxAddr)
 		}
 		a, err := ma.NewMultiaddrBytes(p)
 		if err != nil {
@@ -55,8 +55,8 @@ func parseAddrs(raw [][]byte, limit int) ([]ma.Multiaddr, error) {
 	return addrs, checkAddrs(addrs, limit)
 }
 
-// checkAddrs checks the addresses of one peer as they are stored and signed:
-// without the peer's own id at the end, which is said beside them.
+// checkAddrs checks the addresses of one peer in the form that is stored and signed: without
+// the peer's own ID at the end.
 func checkAddrs(addrs []ma.Multiaddr, limit int) error {
 	if len(addrs) == 0 || len(addrs) > limit {
 		return fmt.Errorf("%d addresses, not 1 to %d", len(addrs), limit)
@@ -66,7 +66,7 @@ func checkAddrs(addrs []ma.Multiaddr, limit int) error {
 			return err
 		}
 		if ma.Contains(addrs[:i], a) {
-			return fmt.Errorf("the address %s twice", a)
+			return fmt.Errorf("address %s appears twice", a)
 		}
 	}
 	return nil
@@ -76,16 +76,16 @@ func checkAddr(a ma.Multiaddr) error {
 	transport, id := peer.SplitAddr(a)
 	switch {
 	case len(transport) == 0:
-		return errors.New("an empty address")
+		return errors.New("address is empty")
 	case id != "":
-		return fmt.Errorf("the address %s ends with a peer id", a)
+		return fmt.Errorf("address %s ends with a peer ID", a)
 	case len(a.Bytes()) > maxAddr:
-		return fmt.Errorf("an address of %d bytes, more than %d", len(a.Bytes()), maxAddr)
+		return fmt.Errorf("address has %d bytes, more than %d", len(a.Bytes()), maxAddr)
 	}
 	return nil
 }
 
-// fitting is the first addresses, at most limit, that checkAddrs takes.
+// fitting returns the first addresses, at most limit, that checkAddrs accepts.
 func fitting(addrs []ma.Multiaddr, limit int) []ma.Multiaddr {
 	var fit []ma.Multiaddr
 	for _, a := range addrs {

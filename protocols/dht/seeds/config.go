@@ -9,16 +9,16 @@ import (
 	"allium/protocols/status"
 )
 
-// Config says where the seeds come from. The zero value has none. All of it is
-// cold; the content of the manifest is not.
-// node/config/keys.txt says what each key means.
+// Config names the sources of seeds. The zero value has none. A change takes effect at the
+// next start, but the content of the manifest is read before every round.
+// node/config/keys.txt documents the keys.
 type Config struct {
 	Bootstrap       []string `koanf:"bootstrap"`
 	SeedManifest    string   `koanf:"seed_manifest"`
 	SeedAuthorities []string `koanf:"seed_authorities"`
 }
 
-// Validate returns status.BadRequest with the key that is wrong.
+// Validate returns status.BadRequest with the first invalid key.
 func (c Config) Validate() error {
 	if _, err := c.seeds(); err != nil {
 		return err
@@ -28,15 +28,17 @@ func (c Config) Validate() error {
 		return err
 	}
 	if c.SeedManifest != "" && len(trusted) == 0 {
-		return status.Errorf(status.BadRequest, "dht.seed_manifest is set but dht.seed_authorities is empty: name the peer ids that may sign it")
+		return status.Errorf(status.BadRequest,
+			"dht.seed_manifest is set but dht.seed_authorities is empty: name the peer ids that may sign it")
 	}
 	return nil
 }
 
-// seeds parses Bootstrap, joining the addresses of one seed.
+// seeds parses Bootstrap and joins the addresses of each seed.
 func (c Config) seeds() ([]peer.AddrInfo, error) {
 	if len(c.Bootstrap) > maxSeeds {
-		return nil, status.Errorf(status.BadRequest, "dht.bootstrap has %d addresses, more than %d", len(c.Bootstrap), maxSeeds)
+		return nil, status.Errorf(status.BadRequest,
+			"dht.bootstrap has %d addresses, more than %d", len(c.Bootstrap), maxSeeds)
 	}
 	infos, err := ParseAddrs(c.Bootstrap)
 	if err != nil {
@@ -48,7 +50,8 @@ func (c Config) seeds() ([]peer.AddrInfo, error) {
 // authorities parses SeedAuthorities.
 func (c Config) authorities() ([]peer.ID, error) {
 	if len(c.SeedAuthorities) > maxAuthority {
-		return nil, status.Errorf(status.BadRequest, "dht.seed_authorities has %d peers, more than %d", len(c.SeedAuthorities), maxAuthority)
+		return nil, status.Errorf(status.BadRequest,
+			"dht.seed_authorities has %d peers, more than %d", len(c.SeedAuthorities), maxAuthority)
 	}
 	ids, err := ParseIDs(c.SeedAuthorities)
 	if err != nil {
@@ -57,9 +60,8 @@ func (c Config) authorities() ([]peer.ID, error) {
 	return ids, nil
 }
 
-// ParseAddrs parses multiaddrs that end in /p2p/ID and joins those of one peer,
-// the peers in the order in which they first appear. A bad one is
-// status.BadRequest.
+// ParseAddrs parses multiaddrs that end in /p2p/ID. It joins those of one peer, and returns
+// the peers in the order of their first address. An invalid address is status.BadRequest.
 func ParseAddrs(addrs []string) ([]peer.AddrInfo, error) {
 	var infos []peer.AddrInfo
 	at := map[peer.ID]int{}
@@ -69,7 +71,8 @@ func ParseAddrs(addrs []string) ([]peer.AddrInfo, error) {
 			err = fmt.Errorf("it has only an id")
 		}
 		if err != nil {
-			return nil, status.Errorf(status.BadRequest, "%q is not the address of a peer: %w (write /ip4/ADDRESS/tcp/PORT/p2p/ID)", s, err)
+			return nil, status.Errorf(status.BadRequest,
+				"%q is not the address of a peer: %w (write /ip4/ADDRESS/tcp/PORT/p2p/ID)", s, err)
 		}
 		i, ok := at[info.ID]
 		if !ok {
@@ -84,13 +87,14 @@ func ParseAddrs(addrs []string) ([]peer.AddrInfo, error) {
 	return infos, nil
 }
 
-// ParseIDs parses peer ids. A bad one is status.BadRequest.
+// ParseIDs parses peer IDs. An invalid one is status.BadRequest.
 func ParseIDs(ids []string) ([]peer.ID, error) {
 	parsed := make([]peer.ID, len(ids))
 	for i, s := range ids {
 		id, err := peer.Decode(s)
 		if err != nil {
-			return nil, status.Errorf(status.BadRequest, "%q is not a peer id: %w (write it as `allium id` shows it, 12D3KooW…)", s, err)
+			return nil, status.Errorf(status.BadRequest,
+				"%q is not a peer id: %w (write it as `allium id` shows it, 12D3KooW…)", s, err)
 		}
 		parsed[i] = id
 	}

@@ -27,7 +27,9 @@ func TestConfigRefusals(t *testing.T) {
 			t.Errorf("%+v: %v", c.cfg, err)
 		}
 	}
-	for _, c := range []Config{{}, configOf(t, peers(t, 0, 2)), {SeedManifest: "x", SeedAuthorities: []string{id.String()}}} {
+	for _, c := range []Config{
+		{}, configOf(t, peers(t, 0, 2)), {SeedManifest: "x", SeedAuthorities: []string{id.String()}},
+	} {
 		if err := c.Validate(); err != nil {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -8,17 +8,17 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// Dialer is what the bootstrapper needs of a host. kad-dht hears of every peer
-// that speaks its protocol by itself, so a connection is all it takes.
+// Dialer is the part of a host that the bootstrapper uses. kad-dht learns of every connected
+// peer that speaks its protocol, so a connection is enough.
 type Dialer interface {
-	// Connect returns when there is a connection; ctx has a deadline.
+	// Connect returns when info's peer is connected. ctx has a deadline.
 	Connect(ctx context.Context, info peer.AddrInfo) error
 	Connected(p peer.ID) bool
-	// OnLost calls f, which does not block, after a connection was lost.
+	// OnLost calls f, which must not block, after each loss of a connection, until stop.
 	OnLost(f func()) (stop func())
 }
 
-// HostDialer is the Dialer of a real host.
+// HostDialer returns the Dialer of a host.
 func HostDialer(h host.Host) Dialer { return hostDialer{h} }
 
 type hostDialer struct{ h host.Host }

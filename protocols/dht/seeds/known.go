@@ -12,16 +12,16 @@ import (
 // known is a peer that was in the routing table.
 type known struct {
 	peer.AddrInfo
-	seen time.Time // there, to the hour: the datastore is not written for less
+	seen time.Time // last time in the table, in whole hours so that the datastore is rarely written
 }
 
-// fresh reports whether a peer seen then may still be dialled. A clock that was
-// set back does not make it live longer.
+// fresh reports whether the peer may still be dialed. If the clock was set back, the peer
+// does not stay fresh for longer.
 func (k known) fresh(now time.Time) bool {
 	return now.Sub(k.seen) < knownLife && k.seen.Sub(now) < clockSkew
 }
 
-// remember takes over the peers of the routing table.
+// remember updates the remembered peers from the routing table.
 func (b *Bootstrapper) remember(now time.Time) {
 	if b.deps.Peers == nil {
 		return
@@ -36,10 +36,10 @@ func (b *Bootstrapper) remember(now time.Time) {
 	b.known = next
 }
 
-// merge is the peers to remember, at most 64, by id: those of the table, first
-// the ones that were remembered before, and then the ones that were and are not
-// in the table, those seen last first. So a node that stops while it is offline
-// forgets nobody.
+// merge returns the peers to remember, at most 64, sorted by ID. Peers of the table that were
+// remembered before have precedence, then the other peers of the table, then remembered peers
+// that are no longer in the table, last seen first. A node that stops while it is offline
+// therefore forgets no peer.
 func merge(old []known, table []peer.AddrInfo, skip map[peer.ID]bool, now time.Time) []known {
 	before := make(map[peer.ID]bool, len(old))
 	for _, k := range old {
@@ -69,8 +69,8 @@ func merge(old []known, table []peer.AddrInfo, skip map[peer.ID]bool, now time.T
 	return next
 }
 
-// fallbacks is who to dial of the remembered peers, at most 8, in random order.
-// A seed is none of them: whether it is dialled is its manifest's business.
+// fallbacks returns up to 8 remembered peers to dial, in random order. It leaves out seeds:
+// their manifest decides whether they are dialed.
 func (b *Bootstrapper) fallbacks(now time.Time) []peer.AddrInfo {
 	seeds := map[peer.ID]bool{}
 	for _, s := range b.seeds() {
@@ -86,7 +86,7 @@ func (b *Bootstrapper) fallbacks(now time.Time) []peer.AddrInfo {
 	return pick
 }
 
-// wellFormed reports whether parseID takes id: what is written can be read.
+// wellFormed reports whether parseID accepts id, so that a stored id can be read back.
 func wellFormed(id peer.ID) bool {
 	_, err := parseID([]byte(id))
 	return err == nil

@@ -40,7 +40,10 @@ func peers(t testing.TB, from, to int) (infos []peer.AddrInfo) {
 	t.Helper()
 	for i := from; i < to; i++ {
 		_, id := identity(t, i)
-		infos = append(infos, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{ma.StringCast(fmt.Sprintf("/ip4/192.0.2.1/tcp/%d", i+1))}})
+		infos = append(
+			infos,
+			peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{ma.StringCast(fmt.Sprintf("/ip4/192.0.2.1/tcp/%d", i+1))}},
+		)
 	}
 	return infos
 }

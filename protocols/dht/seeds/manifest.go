@@ -15,20 +15,20 @@ import (
 	"allium/protocols/status"
 )
 
-// signed is the kind of a signed manifest, which stands in a PEM block of type
+// signed is the record kind of a signed manifest. The text form is a PEM block of type
 // blockType.
 var signed = record.KindOf("seeds")
 
 const blockType = "ALLIUM SEEDS"
 
-// Manifest is a list of seeds as an authority signs it.
+// Manifest is a list of seeds that an authority signs.
 type Manifest struct {
-	Seq      uint64          // of two manifests the higher holds
-	NotAfter time.Time       // whole seconds; at most MaxLife away
-	Seeds    []peer.AddrInfo // 1 to 256, each with 1 to 16 addresses that do not end in its id
+	Seq      uint64          // of two manifests, the higher number is valid
+	NotAfter time.Time       // end, in whole seconds; at most MaxLife from now
+	Seeds    []peer.AddrInfo // 1 to 256, each with 1 to 16 addresses without the peer ID
 }
 
-// wireManifest is the payload: deterministic CBOR, at most 64 KiB signed.
+// wireManifest is the payload: deterministic CBOR, at most 64 KiB when signed.
 type wireManifest struct {
 	Seq      uint64     `cbor:"1,keyasint"`
 	NotAfter uint64     `cbor:"2,keyasint"` // seconds since 1970
@@ -40,42 +40,45 @@ type wireSeed struct {
 	Addrs [][]byte `cbor:"2,keyasint"`
 }
 
-// Sign returns m signed by key, as text to put into a file. What no node would
-// read is refused: status.BadRequest, or status.BodyCap when it is too large.
+// Sign returns m signed with key, as text for a file. It refuses a manifest that no node
+// would accept: status.BadRequest, or status.BodyCap if it is too large.
 func Sign(key crypto.PrivKey, m Manifest) ([]byte, error) {
 	payload, err := encode(m)
 	if err == nil {
 		err = checkLife(m, time.Now())
 	}
 	if err != nil {
-		return nil, status.Errorf(status.BadRequest, "seeds: the manifest cannot be signed: %w", err)
+		return nil, status.Errorf(status.BadRequest, "the manifest cannot be signed: %w", err)
 	}
 	raw, err := signed.Seal(key, payload)
 	if err != nil {
-		return nil, fmt.Errorf("seeds: %w", err)
+		return nil, fmt.Errorf("sign the manifest: %w", err)
 	}
 	if len(raw) > maxEnvelope {
-		return nil, status.Errorf(status.BodyCap, "seeds: a manifest of %d bytes is more than the %d that nodes read: list fewer seeds or addresses", len(raw), maxEnvelope)
+		return nil, status.Errorf(status.BodyCap,
+			"the manifest has %d bytes, more than the %d that nodes read: list fewer seeds or addresses",
+			len(raw), maxEnvelope)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: raw}), nil
 }
 
-// Open returns the manifest in raw, the text that Sign made, and who signed
-// it, if that is one of trusted and the manifest holds now. The error is
+// Open verifies raw, the text that Sign returned, and returns the manifest and its signer. The
+// signer must be one of trusted, and the manifest must be valid at now. The error is
 //
-//   - status.BodyCap: longer than any manifest;
-//   - status.BadFrame: not one PEM block of the right type and nothing else;
-//   - status.BadSignature: not signed, signed as something else, or by nobody
-//     in trusted;
-//   - status.BadRequest: signed, but not what a manifest may be;
-//   - status.Stale: expired. Then manifest and signer are returned as well.
+//   - status.BodyCap: raw is longer than any manifest;
+//   - status.BadFrame: raw is not exactly one PEM block of the right type;
+//   - status.BadSignature: it is not signed, signed as another type, or signed by a peer
+//     outside trusted;
+//   - status.BadRequest: it is signed but violates a bound;
+//   - status.Stale: it has expired. Manifest and signer are returned in this case too.
 func Open(raw []byte, trusted []peer.ID, now time.Time) (Manifest, peer.ID, error) {
 	m, signer, err := Verify(raw)
 	if err != nil {
 		return Manifest{}, "", err
 	}
 	if !slices.Contains(trusted, signer) {
-		return Manifest{}, "", status.Errorf(status.BadSignature, "the seed manifest is signed by %s, which is no authority: check where it comes from, or add the signer to dht.seed_authorities", signer)
+		return Manifest{}, "", status.Errorf(status.BadSignature, "the seed manifest is signed by %s, "+
+			"which is no authority: check where it comes from, or add the signer to dht.seed_authorities", signer)
 	}
 	if err := checkLife(m, now); err != nil {
 		return Manifest{}, "", status.Errorf(status.BadRequest, "the seed manifest is malformed: %w", err)
@@ -86,12 +89,14 @@ func Open(raw []byte, trusted []peer.ID, now time.Time) (Manifest, peer.ID, erro
 	return m, signer, nil
 }
 
-// expired says that m is.
+// expired returns the error for an expired manifest.
 func expired(m Manifest) error {
-	return status.Errorf(status.Stale, "the seed manifest expired at %s: have the authority sign a new one and replace the file", m.NotAfter.UTC().Format(time.RFC3339))
+	return status.Errorf(status.Stale,
+		"the seed manifest expired at %s: have the authority sign a new one and replace the file",
+		m.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// Verify is Open without the questions whom to trust and how late it is.
+// Verify is Open without the checks of the signer and of the time.
 func Verify(raw []byte) (Manifest, peer.ID, error) {
 	env, err := decodeText(raw)
 	if err != nil {
@@ -102,9 +107,9 @@ func Verify(raw []byte) (Manifest, peer.ID, error) {
 	case errors.Is(err, record.ErrUnsigned):
 		return Manifest{}, "", status.Errorf(status.BadSignature, "the seed manifest is not signed: %w", err)
 	case errors.Is(err, record.ErrType):
-		return Manifest{}, "", status.Errorf(status.BadSignature, "what is signed is no seed manifest: %w", err)
+		return Manifest{}, "", status.Errorf(status.BadSignature, "the signed content is not a seed manifest: %w", err)
 	case err != nil:
-		return Manifest{}, "", status.Errorf(status.BadSignature, "the signature of the seed manifest does not hold: %w", err)
+		return Manifest{}, "", status.Errorf(status.BadSignature, "the seed manifest's signature is invalid: %w", err)
 	}
 	signer, err := peer.IDFromPublicKey(key)
 	if err != nil {
@@ -117,8 +122,8 @@ func Verify(raw []byte) (Manifest, peer.ID, error) {
 	return m, signer, nil
 }
 
-// decodeText returns the bytes of the block. Line ends and blanks at the end of
-// lines are forgiven, as mail changes them; text around the block is not: it
+// decodeText returns the bytes of the PEM block. It accepts other line ends and blanks at the
+// end of lines, because mail programs change them. It refuses text around the block, which
 // would look signed.
 func decodeText(raw []byte) ([]byte, error) {
 	if len(raw) > maxText {
@@ -130,16 +135,20 @@ func decodeText(raw []byte) ([]byte, error) {
 	}
 	text := append(bytes.Join(lines, []byte("\n")), '\n')
 	block, _ := pem.Decode(text)
-	if block == nil || block.Type != blockType || len(block.Headers) > 0 || !bytes.Equal(pem.EncodeToMemory(block), text) {
-		return nil, status.Errorf(status.BadFrame, "this is no seed manifest: it must be one block from -----BEGIN %s----- to its END, and nothing else", blockType)
+	canonicalText := block != nil && bytes.Equal(pem.EncodeToMemory(block), text)
+	if !canonicalText || block.Type != blockType || len(block.Headers) > 0 {
+		return nil, status.Errorf(status.BadFrame, "the file is no seed manifest: "+
+			"it must be one block from -----BEGIN %s----- to its END, and nothing else", blockType)
 	}
 	if len(block.Bytes) > maxEnvelope {
-		return nil, status.Errorf(status.BodyCap, "the seed manifest has %d bytes, more than %d", len(block.Bytes), maxEnvelope)
+		return nil, status.Errorf(
+			status.BodyCap, "the seed manifest has %d bytes, more than %d", len(block.Bytes), maxEnvelope,
+		)
 	}
 	return block.Bytes, nil
 }
 
-// encode is the payload of m.
+// encode returns the payload of m.
 func encode(m Manifest) ([]byte, error) {
 	if err := check(m); err != nil {
 		return nil, err
@@ -151,7 +160,7 @@ func encode(m Manifest) ([]byte, error) {
 	return canonical.Marshal(w)
 }
 
-// decode is the manifest of a payload.
+// decode returns the manifest of a payload.
 func decode(payload []byte) (Manifest, error) {
 	var w wireManifest
 	if err := canonical.Unmarshal(payload, &w); err != nil {
@@ -176,7 +185,7 @@ func decode(payload []byte) (Manifest, error) {
 	return m, check(m)
 }
 
-// check is what holds for every manifest.
+// check checks the bounds of a manifest.
 func check(m Manifest) error {
 	if m.NotAfter.Unix() < 0 {
 		return errors.New("it ends before 1970")
@@ -187,10 +196,10 @@ func check(m Manifest) error {
 	ids := make(map[peer.ID]bool, len(m.Seeds))
 	for _, s := range m.Seeds {
 		if !wellFormed(s.ID) {
-			return fmt.Errorf("%q is no peer id", string(s.ID))
+			return fmt.Errorf("%q is not a peer ID", string(s.ID))
 		}
 		if ids[s.ID] {
-			return fmt.Errorf("it has seed %s twice", s.ID)
+			return fmt.Errorf("seed %s appears twice", s.ID)
 		}
 		ids[s.ID] = true
 		if err := checkAddrs(s.Addrs, maxSeedAddrs); err != nil {

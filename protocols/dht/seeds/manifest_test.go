@@ -76,7 +76,9 @@ func TestManifestProperty(tt *testing.T) {
 			Seq:      rapid.Uint64().Draw(t, "seq"),
 			NotAfter: now.Add(time.Duration(rapid.IntRange(1, int(MaxLife/time.Second)).Draw(t, "life")) * time.Second),
 		}
-		for _, s := range rapid.SliceOfNDistinct(rapid.SampledFrom(pool), 1, 40, func(p peer.AddrInfo) peer.ID { return p.ID }).Draw(t, "seeds") {
+		for _, s := range rapid.SliceOfNDistinct(
+			rapid.SampledFrom(pool), 1, 40, func(p peer.AddrInfo) peer.ID { return p.ID },
+		).Draw(t, "seeds") {
 			addrs := []ma.Multiaddr{}
 			for _, port := range rapid.SliceOfNDistinct(rapid.IntRange(1, 65535), 1, maxSeedAddrs, rapid.ID).Draw(t, "ports") {
 				addrs = append(addrs, ma.StringCast(fmt.Sprintf("/dns/seed.example/udp/%d/quic-v1", port)))
@@ -134,35 +136,54 @@ func TestOpenRefuses(t *testing.T) {
 		raw  []byte
 		want status.Outcome
 	}{
-		"empty":             {nil, status.BadFrame},
-		"not a block":       {[]byte("hello"), status.BadFrame},
-		"another block":     {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE"}), status.BadFrame},
-		"a header":          {pem.EncodeToMemory(&pem.Block{Type: blockType, Headers: map[string]string{"Seq": "9"}, Bytes: []byte{1}}), status.BadFrame},
-		"text before":       {append([]byte("the seeds of example.org:\n"), text...), status.BadFrame},
-		"text after":        {append(bytes.Clone(text), "trust me"...), status.BadFrame},
-		"two blocks":        {append(bytes.Clone(text), text...), status.BadFrame},
-		"cut":               {text[:len(text)-10], status.BadFrame},
-		"long":              {bytes.Repeat([]byte("x"), maxText+1), status.BodyCap},
-		"long inside":       {pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: make([]byte, maxEnvelope+1)}), status.BodyCap},
+		"empty":         {nil, status.BadFrame},
+		"not a block":   {[]byte("hello"), status.BadFrame},
+		"another block": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE"}), status.BadFrame},
+		"a header": {
+			pem.EncodeToMemory(&pem.Block{Type: blockType, Headers: map[string]string{"Seq": "9"}, Bytes: []byte{1}}),
+			status.BadFrame,
+		},
+		"text before": {append([]byte("the seeds of example.org:\n"), text...), status.BadFrame},
+		"text after":  {append(bytes.Clone(text), "trust me"...), status.BadFrame},
+		"two blocks":  {append(bytes.Clone(text), text...), status.BadFrame},
+		"cut":         {text[:len(text)-10], status.BadFrame},
+		"long":        {bytes.Repeat([]byte("x"), maxText+1), status.BodyCap},
+		"long inside": {
+			pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: make([]byte, maxEnvelope+1)}), status.BodyCap,
+		},
 		"no envelope":       {pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: payload}), status.BadSignature},
 		"nothing":           {pem.EncodeToMemory(&pem.Block{Type: blockType}), status.BadSignature},
 		"of something else": {sealBytes(t, record.KindLike(other), mustMarshal(t, other)), status.BadSignature},
 		"no cbor":           {sealBytes(t, signed, []byte("x")), status.BadRequest},
-		"not canonical":     {sealBytes(t, signed, append(bytes.Clone(payload[:1]), append([]byte{0x01, 0x18, 7}, payload[3:]...)...)), status.BadRequest},
-		"no seeds":          {spoiled(func(w *wireManifest) { w.Seeds = nil }), status.BadRequest},
-		"too many seeds":    {spoiled(func(w *wireManifest) { w.Seeds = wireSeeds(t, maxSeeds+1, 1) }), status.BadRequest},
-		"a seed twice":      {spoiled(func(w *wireManifest) { w.Seeds[1] = w.Seeds[0] }), status.BadRequest},
-		"no id":             {spoiled(func(w *wireManifest) { w.Seeds[0].ID = nil }), status.BadRequest},
-		"a long id":         {spoiled(func(w *wireManifest) { w.Seeds[0].ID = make([]byte, maxPeerID+1) }), status.BadRequest},
-		"no address":        {spoiled(func(w *wireManifest) { w.Seeds[0].Addrs = nil }), status.BadRequest},
-		"an empty address":  {spoiled(func(w *wireManifest) { w.Seeds[0].Addrs = [][]byte{{}} }), status.BadRequest},
+		"not canonical": {
+			sealBytes(t, signed, append(bytes.Clone(payload[:1]), append([]byte{0x01, 0x18, 7}, payload[3:]...)...)),
+			status.BadRequest,
+		},
+		"no seeds":       {spoiled(func(w *wireManifest) { w.Seeds = nil }), status.BadRequest},
+		"too many seeds": {spoiled(func(w *wireManifest) { w.Seeds = wireSeeds(t, maxSeeds+1, 1) }), status.BadRequest},
+		"a seed twice":   {spoiled(func(w *wireManifest) { w.Seeds[1] = w.Seeds[0] }), status.BadRequest},
+		"no id":          {spoiled(func(w *wireManifest) { w.Seeds[0].ID = nil }), status.BadRequest},
+		"a long id": {
+			spoiled(func(w *wireManifest) { w.Seeds[0].ID = make([]byte, maxPeerID+1) }), status.BadRequest,
+		},
+		"no address":       {spoiled(func(w *wireManifest) { w.Seeds[0].Addrs = nil }), status.BadRequest},
+		"an empty address": {spoiled(func(w *wireManifest) { w.Seeds[0].Addrs = [][]byte{{}} }), status.BadRequest},
 		"an address twice": {spoiled(func(w *wireManifest) {
 			w.Seeds[0].Addrs = append(w.Seeds[0].Addrs[:1:1], w.Seeds[0].Addrs[0])
 		}), status.BadRequest},
-		"too many addresses":   {spoiled(func(w *wireManifest) { w.Seeds[0].Addrs = wireSeeds(t, 1, maxSeedAddrs+1)[0].Addrs }), status.BadRequest},
-		"a long address":       {spoiled(func(w *wireManifest) { w.Seeds[0].Addrs = [][]byte{make([]byte, maxAddr+1)} }), status.BadRequest},
-		"an address with id":   {spoiled(func(w *wireManifest) { w.Seeds[0].Addrs = [][]byte{withID[0].Bytes()} }), status.BadRequest},
-		"longer than a year":   {spoiled(func(w *wireManifest) { w.NotAfter = uint64(now.Add(MaxLife + clockSkew + time.Minute).Unix()) }), status.BadRequest},
+		"too many addresses": {
+			spoiled(func(w *wireManifest) { w.Seeds[0].Addrs = wireSeeds(t, 1, maxSeedAddrs+1)[0].Addrs }), status.BadRequest,
+		},
+		"a long address": {
+			spoiled(func(w *wireManifest) { w.Seeds[0].Addrs = [][]byte{make([]byte, maxAddr+1)} }), status.BadRequest,
+		},
+		"an address with id": {
+			spoiled(func(w *wireManifest) { w.Seeds[0].Addrs = [][]byte{withID[0].Bytes()} }), status.BadRequest,
+		},
+		"longer than a year": {
+			spoiled(func(w *wireManifest) { w.NotAfter = uint64(now.Add(MaxLife + clockSkew + time.Minute).Unix()) }),
+			status.BadRequest,
+		},
 		"the end of all times": {spoiled(func(w *wireManifest) { w.NotAfter = 1 << 63 }), status.BadRequest},
 	} {
 		m, by, err := Open(c.raw, []peer.ID{signer}, now)
@@ -171,10 +192,12 @@ func TestOpenRefuses(t *testing.T) {
 		}
 	}
 
-	if _, by, err := Open(text, []peer.ID{"other"}, now); status.Of(err) != status.BadSignature || by != "" || !strings.Contains(err.Error(), signer.String()) {
+	if _, by, err := Open(text, []peer.ID{"other"}, now); status.Of(err) != status.BadSignature || by != "" ||
+		!strings.Contains(err.Error(), signer.String()) {
 		t.Errorf("an untrusted signer: %q, %v", by, err)
 	}
-	if m, by, err := Open(text, []peer.ID{signer}, good.NotAfter); status.Of(err) != status.Stale || by != signer || !reflect.DeepEqual(m, good) {
+	if m, by, err := Open(text, []peer.ID{signer}, good.NotAfter); status.Of(err) != status.Stale || by != signer ||
+		!reflect.DeepEqual(m, good) {
 		t.Errorf("expired: %v by %q, %v", m, by, err)
 	}
 	if m, by, err := Verify(text); err != nil || by != signer || !reflect.DeepEqual(m, good) {

@@ -14,12 +14,27 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	result := []string{"result"}
 	m := &metrics{
-		connected: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dht_seeds_connected", Help: "Seeds connected."}),
-		dials:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dht_bootstrap_dials_total", Help: "Dials of seeds, by result."}, result),
-		fallback:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dht_bootstrap_fallback_dials_total", Help: "Dials of remembered peers because no seed answered, by result."}, result),
-		asks:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dht_seed_asks_total", Help: "Seeds asked for peers, by result."}, result),
-		expiry:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "dht_seed_manifest_expiry_seconds", Help: "When the seed manifest in force expires, or has expired, in seconds since 1970; 0 without one."}),
-		storage:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dht_bootstrap_storage_errors_total", Help: "What the bootstrapper could not read (or understand) or write, by operation."}, []string{"op"}),
+		connected: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "dht_seeds_connected", Help: "Seeds connected.",
+		}),
+		dials: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dht_bootstrap_dials_total", Help: "Dials of seeds, by result.",
+		}, result),
+		fallback: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dht_bootstrap_fallback_dials_total",
+			Help: "Dials of remembered peers because no seed answered, by result.",
+		}, result),
+		asks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dht_seed_asks_total", Help: "Seeds asked for peers, by result.",
+		}, result),
+		expiry: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "dht_seed_manifest_expiry_seconds",
+			Help: "When the seed manifest in force expires, or has expired, in seconds since 1970; 0 without one.",
+		}),
+		storage: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dht_bootstrap_storage_errors_total",
+			Help: "Failures of the bootstrapper to read or write its stored state, by operation.",
+		}, []string{"op"}),
 	}
 	if reg == nil {
 		return m, nil
@@ -32,7 +47,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// count counts a success or a failure.
+// count counts a result: ok if err is nil, otherwise failed.
 func count(c *prometheus.CounterVec, err error) {
 	result := "ok"
 	if err != nil {

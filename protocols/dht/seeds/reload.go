@@ -11,28 +11,30 @@ import (
 	"allium/protocols/status"
 )
 
-// mark is the highest manifest that was accepted. The zero value is none.
+// mark identifies the highest manifest accepted so far. The zero value means none.
 type mark struct {
 	seq    uint64
 	signer peer.ID
 	digest b3.Root // of the payload
 }
 
-// check refuses a manifest that is older than the mark, or another of the same
-// age.
+// check refuses a manifest with a lower sequence number than the mark, and a different one with
+// the same number.
 func (k mark) check(m Manifest, digest b3.Root) error {
 	switch {
 	case k.signer == "" || m.Seq > k.seq:
 		return nil
 	case m.Seq < k.seq:
-		return status.Errorf(status.Stale, "the seed manifest has sequence number %d, but %d was accepted before: get the newer one, or have this one signed anew", m.Seq, k.seq)
+		return status.Errorf(status.Stale, "the seed manifest has sequence number %d, but %d was accepted before: "+
+			"get the newer one, or have this one signed again", m.Seq, k.seq)
 	case digest != k.digest:
-		return status.Errorf(status.Equivocation, "the seed manifest differs from the one accepted before under the same sequence number %d: have it signed anew", m.Seq)
+		return status.Errorf(status.Equivocation, "the seed manifest differs from the one accepted before "+
+			"under the same sequence number %d: have it signed again", m.Seq)
 	}
 	return nil
 }
 
-// reload reads the manifest file and takes over what counts of it.
+// reload reads the manifest file and applies a valid manifest.
 func (b *Bootstrapper) reload(ctx context.Context) {
 	if b.deps.Manifest == nil {
 		return
@@ -40,9 +42,9 @@ func (b *Bootstrapper) reload(ctx context.Context) {
 	now := b.deps.Now()
 	m, signer, err := b.read(ctx, now)
 	info := b.Manifest()
-	out := info.Signer != "" && !info.NotAfter.After(now) // the one in force has run out
+	out := info.Signer != "" && !info.NotAfter.After(now) // the manifest in force has expired
 	switch {
-	case signer != "" && (err == nil || info.Signer == "" || out): // one that has expired, for want of better
+	case signer != "" && (err == nil || info.Signer == "" || out): // an expired one replaces only none or an expired one
 		info = ManifestInfo{Seq: m.Seq, Signer: signer, NotAfter: m.NotAfter}
 		b.setList(m)
 		b.m.expiry.Set(float64(m.NotAfter.Unix()))
@@ -62,14 +64,14 @@ func (b *Bootstrapper) reload(ctx context.Context) {
 	}
 	b.told = info
 	if err != nil {
-		b.log.Warn("the seed manifest does not count", "error", err)
+		b.log.Warn("the seed manifest is not used", "error", err)
 	} else {
-		b.log.Info("the seed manifest counts", "seq", info.Seq, "signer", info.Signer, "not_after", info.NotAfter)
+		b.log.Info("the seed manifest is in force", "seq", info.Seq, "signer", info.Signer, "not_after", info.NotAfter)
 	}
 }
 
-// read returns the manifest of the file and who signed it; when it has expired,
-// with an error. It raises the mark.
+// read returns the manifest of the file and its signer, with an error if it has expired. It
+// raises the mark.
 func (b *Bootstrapper) read(ctx context.Context, now time.Time) (Manifest, peer.ID, error) {
 	raw, err := b.deps.Manifest()
 	if err != nil {
@@ -81,7 +83,7 @@ func (b *Bootstrapper) read(ctx context.Context, now time.Time) (Manifest, peer.
 	}
 	payload, err := encode(m)
 	if err != nil {
-		return Manifest{}, "", fmt.Errorf("the seed manifest: %w", err)
+		return Manifest{}, "", fmt.Errorf("encode the seed manifest: %w", err)
 	}
 	digest := b3.Sum(payload)
 	if err := b.mark.check(m, digest); err != nil {
@@ -89,7 +91,7 @@ func (b *Bootstrapper) read(ctx context.Context, now time.Time) (Manifest, peer.
 	}
 	if expiry == nil && (b.mark.signer == "" || m.Seq > b.mark.seq) {
 		b.mark = mark{m.Seq, signer, digest}
-		b.store(ctx) // before it is used: older ones are refused from now on, whatever happens
+		b.store(ctx) // before use, so that older manifests are refused after a crash too
 	}
 	return m, signer, expiry
 }

@@ -63,7 +63,8 @@ func TestManifestReplaced(t *testing.T) {
 		f.set(sign(t, second), nil)
 		time.Sleep(aRound)
 		_, signer := identity(t, authority)
-		if got := b.Manifest(); got.Seq != 2 || got.Signer != signer || !got.NotAfter.Equal(second.NotAfter) || got.Err != "" {
+		if got := b.Manifest(); got.Seq != 2 || got.Signer != signer || !got.NotAfter.Equal(second.NotAfter) ||
+			got.Err != "" {
 			t.Errorf("%+v", got)
 		}
 		seeds = b.Seeds()
@@ -197,7 +198,8 @@ func TestStartsExpired(t *testing.T) {
 		f := &file{text: sign(t, manifestOf(5, -time.Hour, all[:1]))}
 		b := begin(t, withManifest(t, Config{}), Deps{Dialer: d, Manifest: f.read})
 		time.Sleep(time.Minute)
-		if got := b.Manifest(); got.Seq != 5 || !strings.Contains(got.Err, "expired") || len(b.Seeds()) != 1 || len(d.all()) != 0 {
+		if got := b.Manifest(); got.Seq != 5 || !strings.Contains(got.Err, "expired") || len(b.Seeds()) != 1 ||
+			len(d.all()) != 0 {
 			t.Errorf("%+v, %v", got, d.all())
 		}
 		f.set(sign(t, manifestOf(4, time.Hour, all[1:])), nil)

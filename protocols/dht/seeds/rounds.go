@@ -12,7 +12,7 @@ import (
 	"allium/internal/jitter"
 )
 
-// loop goes from round to round until ctx ends.
+// loop runs rounds until ctx ends.
 func (b *Bootstrapper) loop(ctx context.Context) {
 	lost := make(chan struct{}, 1)
 	stop := b.deps.Dialer.OnLost(func() {
@@ -26,12 +26,12 @@ func (b *Bootstrapper) loop(ctx context.Context) {
 	defer save.Stop()
 
 	tier := 0
-	next := func() time.Duration { // the wait of the present tier; the following one is longer
+	next := func() time.Duration { // returns the interval of the current tier and moves to the next
 		wait := jitter.Spread(tiers[tier])
 		tier = min(tier+1, len(tiers)-1)
 		return wait
 	}
-	var up time.Time // since when there is somebody to hold on to; zero: nobody
+	var up time.Time // when the node became connected to a seed or remembered peer; zero: it is not
 	for {
 		missing, held := b.round(ctx)
 		wait := jitter.Spread(tiers[len(tiers)-1])
@@ -68,8 +68,8 @@ func (b *Bootstrapper) loop(ctx context.Context) {
 	}
 }
 
-// round dials who is missing. It returns whether somebody still is, and whether
-// there is anybody to hold on to.
+// round dials the missing seeds. missing reports that another round is needed soon, and held
+// that a seed or a remembered peer is connected.
 func (b *Bootstrapper) round(ctx context.Context) (missing, held bool) {
 	b.reload(ctx)
 	b.forgetConnections()
@@ -106,11 +106,11 @@ func (b *Bootstrapper) round(ctx context.Context) (missing, held bool) {
 	return missing || !held && b.Remembered() > 0, held
 }
 
-// dialSeed dials one seed, remembers what came of it, and asks it for peers.
+// dialSeed dials one seed, records the result and asks it for peers.
 func (b *Bootstrapper) dialSeed(ctx context.Context, s seed) {
 	err := b.dial(ctx, s.AddrInfo)
 	if ctx.Err() != nil {
-		return // the node stops: this says nothing about the seed
+		return // the node stops: the error says nothing about the seed
 	}
 	count(b.m.dials, err)
 	if err == nil {
@@ -122,41 +122,41 @@ func (b *Bootstrapper) dialSeed(ctx context.Context, s seed) {
 	level := slog.LevelDebug
 	b.update(s.ID, func(st *seedState) {
 		if !st.warned {
-			level = slog.LevelWarn // once per loss: the tiers go on in silence
+			level = slog.LevelWarn // warn once per loss
 		}
 		st.lastError, st.tries, st.warned = err.Error(), st.tries+1, true
 	})
 	b.log.Log(ctx, level, "a seed cannot be reached", "seed", s.ID, "error", err)
 }
 
-// reached is that a dial succeeded.
+// reached records a successful dial.
 func (st *seedState) reached() {
 	st.lastSuccess, st.lastError, st.tries, st.warned = time.Now(), "", 0, false
 }
 
-// met is that there is a connection. One that failed before, or was never
-// reached, has been reached since, by somebody else's dial.
+// met records an existing connection. If the last dial failed or none succeeded yet, another
+// part of the node has reached the seed since.
 func (st *seedState) met() {
 	if st.lastError != "" || st.lastSuccess.IsZero() {
 		st.reached()
 	}
 }
 
-// dial connects to one peer within 5 s.
+// dial connects to a peer within dialTimeout.
 func (b *Bootstrapper) dial(ctx context.Context, info peer.AddrInfo) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	return b.deps.Dialer.Connect(ctx, info)
 }
 
-// fallback dials a few of the remembered peers.
+// fallback dials some of the remembered peers.
 func (b *Bootstrapper) fallback(ctx context.Context, d *dials) {
 	for _, p := range b.fallbacks(time.Now()) {
 		if !d.start(ctx, func() {
 			err := b.dial(ctx, p)
 			if ctx.Err() == nil {
 				count(b.m.fallback, err)
-				b.log.Debug("dialled a remembered peer", "peer", p.ID, "error", err)
+				b.log.Debug("dialed a remembered peer", "peer", p.ID, "error", err)
 			}
 		}) {
 			break
@@ -180,7 +180,7 @@ func (b *Bootstrapper) held() bool {
 	return false
 }
 
-// dials paces the dials of one round.
+// dials spaces and bounds the dials of one round.
 type dials struct {
 	group errgroup.Group
 	begun bool
@@ -192,8 +192,8 @@ func newDials() *dials {
 	return d
 }
 
-// start calls dial as soon as there is room and time has passed since the dial
-// before; false: ctx has ended.
+// start runs dial once the last dial is long enough ago and fewer than dialParallel run. It
+// returns false if ctx has ended.
 func (d *dials) start(ctx context.Context, dial func()) bool {
 	if d.begun && !jitter.Sleep(ctx, jitter.Spread(dialSpace)) {
 		return false

@@ -30,7 +30,8 @@ func TestTiers(t *testing.T) {
 				}
 			}
 			first[dials[1]] = true
-			if s := b.Seeds()[0]; s.Connected || s.Tries != len(dials) || s.LastError == "" || !s.LastSuccess.IsZero() || s.Source != FromConfig {
+			if s := b.Seeds()[0]; s.Connected || s.Tries != len(dials) || s.LastError == "" || !s.LastSuccess.IsZero() ||
+				s.Source != FromConfig {
 				t.Errorf("after %d dials: %+v", len(dials), s)
 			}
 			d.set(true, seeds[0].ID)
@@ -152,7 +153,9 @@ func TestOneDownOthersUsed(t *testing.T) {
 		if got := testutil.ToFloat64(b.m.connected); got != 2 {
 			t.Errorf("dht_seeds_connected is %v", got)
 		}
-		if ok, failed := testutil.ToFloat64(b.m.dials.WithLabelValues("ok")), testutil.ToFloat64(b.m.dials.WithLabelValues("failed")); ok != 2 || failed < 4 {
+		ok := testutil.ToFloat64(b.m.dials.WithLabelValues("ok"))
+		failed := testutil.ToFloat64(b.m.dials.WithLabelValues("failed"))
+		if ok != 2 || failed < 4 {
 			t.Errorf("dht_bootstrap_dials_total is %v ok and %v failed", ok, failed)
 		}
 	})

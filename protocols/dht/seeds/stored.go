@@ -15,7 +15,7 @@ import (
 	"allium/protocols/b3"
 )
 
-// What outlives the process, each as deterministic CBOR.
+// The keys of the stored values, each deterministic CBOR.
 var (
 	markKey  = datastore.NewKey("/seeds/manifest")
 	triesKey = datastore.NewKey("/seeds/tries")
@@ -40,8 +40,7 @@ type wireKnown struct {
 	Addrs [][]byte `cbor:"3,keyasint"`
 }
 
-// load takes over what an earlier process stored. What cannot be read or
-// understood is left out: the node starts without it.
+// load reads what an earlier process stored. It skips a value that cannot be read or decoded.
 func (b *Bootstrapper) load(ctx context.Context) {
 	if b.deps.Datastore == nil || b.loaded {
 		return
@@ -60,17 +59,17 @@ func (b *Bootstrapper) load(ctx context.Context) {
 	} {
 		p, err := b.fetch(ctx, v.key)
 		if err == nil && p != nil {
-			b.stored[v.key] = p // what cannot be understood is written over
+			b.stored[v.key] = p // a value that cannot be decoded is overwritten
 			err = v.take(p)
 		}
 		if err != nil {
 			b.m.storage.WithLabelValues("read").Inc()
-			b.log.Warn("what was remembered of the network is not used: it cannot be read", "key", v.key, "error", err)
+			b.log.Warn("cannot read stored state of the network; starting without it", "key", v.key, "error", err)
 		}
 	}
 }
 
-// fetch reads one value; nil: there is none.
+// fetch reads one value. It returns nil if there is none.
 func (b *Bootstrapper) fetch(ctx context.Context, key datastore.Key) ([]byte, error) {
 	size, err := b.deps.Datastore.GetSize(ctx, key)
 	if errors.Is(err, datastore.ErrNotFound) {
@@ -80,13 +79,13 @@ func (b *Bootstrapper) fetch(ctx context.Context, key datastore.Key) ([]byte, er
 		return nil, err
 	}
 	if size > maxStored {
-		return nil, fmt.Errorf("%d bytes, more than %d", size, maxStored)
+		return nil, fmt.Errorf("value has %d bytes, more than %d", size, maxStored)
 	}
 	return b.deps.Datastore.Get(ctx, key)
 }
 
-// takeMark takes over the highest manifest accepted, unless its signer is no
-// authority any more: then its sequence number binds nobody.
+// takeMark restores the mark. It ignores a mark whose signer is no longer an authority, because
+// other authorities need not continue its sequence numbers.
 func (b *Bootstrapper) takeMark(p []byte) error {
 	k, err := decodeMark(p)
 	if err == nil && slices.Contains(b.trusted, k.signer) {
@@ -106,7 +105,7 @@ func decodeMark(p []byte) (mark, error) {
 	}
 	k := mark{seq: w.Seq, signer: signer}
 	if len(w.Digest) != len(k.digest) {
-		return mark{}, fmt.Errorf("a digest of %d bytes", len(w.Digest))
+		return mark{}, fmt.Errorf("digest has %d bytes", len(w.Digest))
 	}
 	k.digest = b3.Root(w.Digest)
 	return k, nil
@@ -116,8 +115,8 @@ func encodeMark(k mark) ([]byte, error) {
 	return canonical.Marshal(wireMark{k.seq, []byte(k.signer), k.digest[:]})
 }
 
-// takeTries takes over how seeds did. Those that are in no list by the end of
-// the first round are forgotten.
+// takeTries restores the state of seeds. The state of a seed that is in no list after the first
+// round is deleted.
 func (b *Bootstrapper) takeTries(p []byte, now time.Time) error {
 	tries, err := decodeTries(p, now)
 	if err != nil {
@@ -145,7 +144,7 @@ func decodeTries(p []byte, now time.Time) (map[peer.ID]seedState, error) {
 			return nil, err
 		}
 		if w.Tries > math.MaxInt32 {
-			return nil, fmt.Errorf("%d tries", w.Tries)
+			return nil, fmt.Errorf("number of tries is %d", w.Tries)
 		}
 		st := seedState{tries: int(w.Tries)}
 		if w.LastSuccess > 0 && !at.After(now) {
@@ -172,7 +171,7 @@ func encodeTries(list []seed, state map[peer.ID]seedState) ([]byte, error) {
 	return canonical.Marshal(ws)
 }
 
-// takeKnown takes over the remembered peers that are fresh.
+// takeKnown restores the remembered peers that are fresh.
 func (b *Bootstrapper) takeKnown(p []byte, now time.Time) error {
 	peers, err := decodeKnown(p)
 	if err != nil {
@@ -223,8 +222,8 @@ func encodeKnown(peers []known) ([]byte, error) {
 	return canonical.Marshal(ws)
 }
 
-// store writes what has changed. What cannot be written is tried again the next
-// time. When ctx has ended, Run has it written once more.
+// store writes changed values. A failed write is tried again at the next call. After ctx has
+// ended it does nothing; Run then stores once more.
 func (b *Bootstrapper) store(ctx context.Context) {
 	if b.deps.Datastore == nil || ctx.Err() != nil {
 		return
@@ -248,17 +247,17 @@ func (b *Bootstrapper) store(ctx context.Context) {
 	b.m.storage.WithLabelValues("write").Inc()
 	if !b.unwritten {
 		b.unwritten = true
-		b.log.Warn("what is known of the network is not stored: a restart would begin with the seeds alone", "error", err)
+		b.log.Warn("cannot store the state of the network: a restart would begin with the seeds only", "error", err)
 	}
 }
 
-// renew has everything written again to a datastore that is another one. What
-// that has of the manifest still counts when it is higher.
+// renew makes store write everything again if the datastore was replaced. A higher mark in the
+// new datastore is kept.
 func (b *Bootstrapper) renew(ctx context.Context) {
-	if b.deps.Renewed == nil {
+	if b.deps.Replacements == nil {
 		return
 	}
-	n := b.deps.Renewed()
+	n := b.deps.Replacements()
 	if n == b.renewed {
 		return
 	}
@@ -266,7 +265,7 @@ func (b *Bootstrapper) renew(ctx context.Context) {
 	clear(b.stored)
 	p, err := b.fetch(ctx, markKey)
 	if err != nil || p == nil {
-		return // it is written over
+		return // store overwrites it
 	}
 	own := b.mark
 	if b.takeMark(p) == nil && own.signer != "" && own.seq >= b.mark.seq {
@@ -274,10 +273,10 @@ func (b *Bootstrapper) renew(ctx context.Context) {
 	}
 }
 
-// emptyList is what is not worth a first write.
-var emptyList = []byte{0x80} // an array of no tries
+// emptyList is a CBOR array of no elements. It is not worth a first write.
+var emptyList = []byte{0x80}
 
-// write writes one value if the datastore has another.
+// write writes one value if the datastore has a different one.
 func (b *Bootstrapper) write(ctx context.Context, key datastore.Key, value []byte) error {
 	old, ok := b.stored[key]
 	if value == nil || bytes.Equal(old, value) || !ok && bytes.Equal(value, emptyList) {

@@ -124,7 +124,9 @@ func TestTriesOutliveAProcess(t *testing.T) {
 		b = begin(t, cfg, Deps{Dialer: d2, Manifest: f.read, Datastore: store})
 		time.Sleep(time.Second)
 		after := b.Seeds()
-		if len(after) != 2 || !after[0].LastSuccess.Equal(before[0].LastSuccess.Truncate(time.Second)) || after[1].Tries != before[1].Tries || after[1].Tries < 5 {
+		if len(after) != 2 || !after[0].LastSuccess.Equal(before[0].LastSuccess.Truncate(time.Second)) ||
+			after[1].Tries != before[1].Tries ||
+			after[1].Tries < 5 {
 			t.Errorf("%+v, then %+v", before, after)
 		}
 	})
@@ -151,7 +153,11 @@ func TestWritesWhatChanged(t *testing.T) {
 		d, all := newFakeDialer(), peers(t, 0, 10)
 		d.set(true, all[0].ID)
 		store := &counting{Datastore: newStore()}
-		b := begin(t, configOf(t, all[:1]), Deps{Dialer: d, Datastore: store, Peers: func() []peer.AddrInfo { return all[1:] }})
+		b := begin(
+			t,
+			configOf(t, all[:1]),
+			Deps{Dialer: d, Datastore: store, Peers: func() []peer.AddrInfo { return all[1:] }},
+		)
 		time.Sleep(7 * time.Minute)
 		if n := store.writes.Load(); n != 1 { // the seed's success
 			t.Errorf("%d writes before the first save", n)
@@ -190,7 +196,9 @@ func TestCorruptStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, junk := range map[string][]byte{
-		"junk": []byte("junk"), "empty": {}, "long": make([]byte, maxStored+1), "cut": good[:len(good)-1], "more": append(bytes.Clone(good), 0), "a map": {0xa0},
+		"junk": []byte("junk"), "empty": {}, "long": make([]byte, maxStored+1), "cut": good[:len(good)-1], "more": append(
+			bytes.Clone(good), 0,
+		), "a map": {0xa0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -290,7 +298,8 @@ func TestMergeProperty(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := decodeKnown(p); err != nil || len(p) > maxStored || len(again) != len(got) || len(got) > 0 && !reflect.DeepEqual(idsOfKnown(again), idsOfKnown(got)) {
+		if again, err := decodeKnown(p); err != nil || len(p) > maxStored || len(again) != len(got) ||
+			len(got) > 0 && !reflect.DeepEqual(idsOfKnown(again), idsOfKnown(got)) {
 			t.Fatalf("%v comes back as %v, %v", got, again, err)
 		}
 	})

@@ -15,31 +15,32 @@ import (
 	"allium/protocols/status"
 )
 
-// Config is the pace of the sweep.
+// Config bounds the sweep.
 type Config struct {
-	Interval time.Duration // of a cycle; at least 30 s
-	MaxDelay time.Duration // a region may come this much later when the network grew; above 0, at most Interval
-	K        int           // peers that hold a record; between 1 and 20
-	Workers  int           // regions published at one time; between 1 and 64
+	Interval time.Duration // duration of a cycle; at least 30 s
+	MaxDelay time.Duration // how late a region may be if the network grew; above 0, at most Interval
+	K        int           // peers that hold a record, 1 to 20
+	Workers  int           // regions published at a time, 1 to 64
 }
 
-// Validate returns status.BadRequest with what is wrong and its bounds.
+// Validate returns status.BadRequest with the first invalid field and its bounds.
 func (c Config) Validate() error {
 	switch {
 	case c.Interval < 30*time.Second:
-		return status.Errorf(status.BadRequest, "sweep: an interval of %s, below 30s", c.Interval)
+		return status.Errorf(status.BadRequest, "the sweep's interval is %s, below 30s", c.Interval)
 	case c.MaxDelay <= 0 || c.MaxDelay > c.Interval:
-		return status.Errorf(status.BadRequest, "sweep: a delay of %s, outside 0 to the interval, %s", c.MaxDelay, c.Interval)
+		return status.Errorf(status.BadRequest,
+			"the sweep's delay is %s, outside 0 to the interval, %s", c.MaxDelay, c.Interval)
 	case c.K < 1 || c.K > 20:
-		return status.Errorf(status.BadRequest, "sweep: %d peers for a record, outside 1 to 20", c.K)
+		return status.Errorf(status.BadRequest, "the sweep sends a record to %d peers, outside 1 to 20", c.K)
 	case c.Workers < 1 || c.Workers > 64:
-		return status.Errorf(status.BadRequest, "sweep: %d workers, outside 1 to 64", c.Workers)
+		return status.Errorf(status.BadRequest, "the sweep has %d workers, outside 1 to 64", c.Workers)
 	}
 	return nil
 }
 
-// Router finds the peers closest to a key in the network. Its calls end with
-// their context; at most the first K peers are used.
+// Router finds the peers closest to a key in the network. Its calls end with their context.
+// The sweep uses at most the first K peers.
 type Router interface {
 	GetClosestPeers(ctx context.Context, key string) ([]peer.ID, error)
 }
@@ -48,16 +49,20 @@ type Router interface {
 type Deps struct {
 	Self   peer.ID
 	Router Router
-	Put    func(ctx context.Context, p peer.ID, root b3.Root) error // a signed PUT; nil once p has acknowledged it; ends with ctx
-	Addrs  func() []ma.Multiaddr                                    // this node's addresses; without one nothing is published
-	Roots  func() iter.Seq[b3.Root]                                 // what should be announced, listed anew at every call
 
-	// Datastore keeps the cycle over restarts and is the sweep's alone (give it
-	// a namespace). It is closed by the caller after Run has returned. Nil: in
-	// memory, nothing is resumed; reading a region then costs a walk over all
-	// roots.
+	// Put sends a signed PUT to p. It returns nil once p has acknowledged it, and ends with ctx.
+	Put func(ctx context.Context, p peer.ID, root b3.Root) error
+	// Addrs returns this node's addresses. Without one, nothing is published.
+	Addrs func() []ma.Multiaddr
+	// Roots lists what to announce. Each call starts a new listing.
+	Roots func() iter.Seq[b3.Root]
+
+	// Datastore keeps the cycle across restarts. Nothing else may use it; give it a namespace.
+	// The node closes it after Run has returned. nil: in memory; nothing is resumed, and
+	// reading a region then takes a pass over all roots.
 	Datastore ds.Batching
-	Renewed   func() uint64 // how often Datastore was replaced by one without what was written before; nil: never
+	// Replacements returns how often Datastore was replaced by an empty one. nil: never.
+	Replacements func() uint64
 
 	Log     *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil: not registered
@@ -65,7 +70,7 @@ type Deps struct {
 
 func (d Deps) validate() error {
 	if d.Self == "" || d.Router == nil || d.Put == nil || d.Addrs == nil || d.Roots == nil {
-		return status.Errorf(status.BadRequest, "sweep: Self, Router, Put, Addrs and Roots are needed")
+		return status.Errorf(status.BadRequest, "the sweep needs Self, Router, Put, Addrs and Roots")
 	}
 	return nil
 }

@@ -42,12 +42,21 @@ func TestNewRefuses(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	w := newWorld(0, 0)
 	reg := prometheus.NewRegistry()
-	deps := Deps{Self: "self", Router: w, Put: w.put, Addrs: func() []ma.Multiaddr { return w.addrs }, Roots: w.list, Metrics: reg}
+	deps := Deps{
+		Self:    "self",
+		Router:  w,
+		Put:     w.put,
+		Addrs:   func() []ma.Multiaddr { return w.addrs },
+		Roots:   w.list,
+		Metrics: reg,
+	}
 	if _, err := New(pace, deps); err != nil {
 		t.Fatal(err)
 	}
 	families, err := reg.Gather()
-	if err != nil || len(families) != 2 || families[0].GetName() != "provide_lag_seconds" || families[1].GetName() != "provider_republish_total" || len(families[1].GetMetric()) != 2 {
+	if err != nil || len(families) != 2 || families[0].GetName() != "provide_lag_seconds" ||
+		families[1].GetName() != "provider_republish_total" ||
+		len(families[1].GetMetric()) != 2 {
 		t.Errorf("%v, %v", families, err)
 	}
 	if _, err := New(pace, deps); err == nil {

@@ -12,12 +12,12 @@ import (
 	"allium/protocols/kad"
 )
 
-// cellBits cuts the key space into cells. A region of the sweep has at least K
-// peers, so up to some 40,000 of them a cell lies within one region and is
-// published with it.
+// cellBits is the number of key bits that select a cell of the key space. A region of the sweep
+// has at least K peers. In networks of up to about 40,000 peers a cell therefore lies within
+// one region and is published with it.
 const cellBits = 12
 
-// cellID is the first cellBits bits of a place in the key space.
+// cellID is the first cellBits bits of a key.
 type cellID uint16
 
 func cellOf(root b3.Root) cellID {
@@ -25,28 +25,27 @@ func cellOf(root b3.Root) cellID {
 	return cellID(binary.BigEndian.Uint16(key[:]) >> (16 - cellBits))
 }
 
-// prefix is the cell as a string of bits.
+// prefix returns the cell as a string of bits.
 func (c cellID) prefix() string {
 	s := strconv.FormatUint(1<<cellBits|uint64(c), 2)
 	return s[1:]
 }
 
-// dueTable says when each cell must have been published again.
+// dueTable records when each cell must have been published again.
 //
-// Invariants: a cell without roots has no due time; a due time moves only when
-// a peer has acknowledged a record of the cell, so a cell with a root that
-// nobody was ever given stays due.
+// Invariants: a cell without roots has no due time. A due time moves only when a peer has
+// acknowledged a record of the cell. So a cell stays due while no peer takes its records.
 type dueTable struct {
 	mu      sync.Mutex
 	cells   [1 << cellBits]due
-	round   uint32 // of the listing that runs, or ran last
+	round   uint32 // of the current or last listing
 	changed bool   // since the last snapshot
 }
 
-// due is a cell's time, in seconds since 1970; 0: it holds nothing.
+// due is the due time of a cell in seconds since 1970; 0: the cell has no roots.
 type due struct {
 	at    int64
-	round uint32 // the listing that saw it last
+	round uint32 // last listing with a root of the cell
 }
 
 // begin starts a listing.
@@ -56,7 +55,7 @@ func (t *dueTable) begin() {
 	t.round++
 }
 
-// seen notes a root; it is due at that time unless its cell has one already.
+// seen records a root of the listing. If its cell has no due time yet, that becomes at.
 func (t *dueTable) seen(root b3.Root, at time.Time) {
 	c := cellOf(root)
 	t.mu.Lock()
@@ -67,7 +66,7 @@ func (t *dueTable) seen(root b3.Root, at time.Time) {
 	}
 }
 
-// end empties the cells that the listing did not see.
+// end clears the cells without a root in the listing.
 func (t *dueTable) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,8 +77,8 @@ func (t *dueTable) end() {
 	}
 }
 
-// done moves the due time of root's cell, unless the cell is empty: then the
-// root was dropped while it was published.
+// done sets the due time of root's cell to next. It ignores a cell without roots: the root was
+// dropped while it was being published.
 func (t *dueTable) done(root b3.Root, next time.Time) {
 	c := cellOf(root)
 	t.mu.Lock()
@@ -89,7 +88,7 @@ func (t *dueTable) done(root b3.Root, next time.Time) {
 	}
 }
 
-// clear empties a cell.
+// clear marks a cell as one without roots.
 func (t *dueTable) clear(c cellID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,7 +102,7 @@ func (t *dueTable) set(c cellID, at int64) {
 	}
 }
 
-// lag is how long ago the oldest due time passed.
+// lag returns how long ago the oldest due time passed, 0 if none has.
 func (t *dueTable) lag(now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,7 +115,7 @@ func (t *dueTable) lag(now time.Time) time.Duration {
 	return lag
 }
 
-// late lists the cells that were due before that time, oldest first.
+// late lists the cells that were due before the given time, oldest first.
 func (t *dueTable) late(before time.Time) []cellID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -136,8 +135,8 @@ const (
 	dueSize    = 1 + 4<<cellBits
 )
 
-// snapshot is the table as it is stored, or nil when it has not changed since
-// the last one.
+// snapshot returns the stored form of the table, nil if it has not changed since the last
+// snapshot.
 func (t *dueTable) snapshot() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,15 +151,15 @@ func (t *dueTable) snapshot() []byte {
 	return p
 }
 
-// again makes the next snapshot a full one: the last was not stored.
+// again makes the next snapshot return the table, because the last one was not stored.
 func (t *dueTable) again() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.changed = true
 }
 
-// restore reads a snapshot and reports whether it is one. A time later than
-// most, of a clock that was wrong, becomes most.
+// restore reads a snapshot and reports whether p is one. It limits due times to most, because
+// the clock may have been wrong when they were stored.
 func (t *dueTable) restore(p []byte, most time.Time) bool {
 	if len(p) != dueSize || p[0] != dueVersion {
 		return false

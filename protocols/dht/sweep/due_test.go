@@ -28,7 +28,11 @@ func TestCells(t *testing.T) {
 	}
 	type bitString string
 	var asked bitString
-	_, _ = inCell(t.Context(), func(_ context.Context, k bitString) ([]multihash.Multihash, error) { asked = k; return nil, nil }, 5)
+	_, _ = inCell(
+		t.Context(),
+		func(_ context.Context, k bitString) ([]multihash.Multihash, error) { asked = k; return nil, nil },
+		5,
+	)
 	if want := strings.Repeat("0", cellBits-3) + "101"; string(asked) != want {
 		t.Errorf("asked for %s", asked)
 	}

@@ -6,14 +6,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics of SPEC §5.
+// metrics holds the metrics of SPEC §5.
 type metrics struct {
 	republish *prometheus.CounterVec // result
 }
 
 func newMetrics(reg prometheus.Registerer, lag func() time.Duration) (*metrics, error) {
 	m := &metrics{
-		republish: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "provider_republish_total", Help: "Provider records sent by the sweep, one for each object and peer: ok when the peer acknowledged it."}, []string{"result"}),
+		republish: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "provider_republish_total",
+			Help: "Provider records sent by the sweep, one for each object and peer: ok if the peer acknowledged it.",
+		}, []string{"result"}),
 	}
 	for _, result := range []string{"ok", "failed"} {
 		m.republish.WithLabelValues(result)
@@ -21,7 +24,10 @@ func newMetrics(reg prometheus.Registerer, lag func() time.Duration) (*metrics, 
 	if reg == nil {
 		return m, nil
 	}
-	late := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "provide_lag_seconds", Help: "How late the oldest provider record is whose republishing is due; 0 when none is."}, func() float64 { return lag().Seconds() })
+	late := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "provide_lag_seconds",
+		Help: "How late the oldest provider record is whose republishing is due; 0 if none is.",
+	}, func() float64 { return lag().Seconds() })
 	for _, c := range []prometheus.Collector{m.republish, late} {
 		if err := reg.Register(c); err != nil {
 			return nil, err

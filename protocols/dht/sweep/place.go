@@ -15,31 +15,30 @@ import (
 	"allium/protocols/status"
 )
 
-// Bounds of what a placer remembers.
+// Bounds of the memory of a placer.
 const (
 	maxPeers    = 16 << 10         // peers of recent lookups
-	maxPlaced   = 64 << 10         // roots of recent regions; beyond, some are given to their peers twice
-	peerMemory  = time.Hour        // at most
-	placeMemory = 30 * time.Minute // at most; a quarter of the interval if that is less
-	retryAfter  = 30 * time.Second // a root that nobody took
-	maxFails    = 3                // in a row; then the next closest has the peer's place until it is seen again
+	maxPlaced   = 64 << 10         // roots of recent regions; beyond it, some are sent to their peers twice
+	peerMemory  = time.Hour        // how long a peer is remembered
+	placeMemory = 30 * time.Minute // how long a root is remembered; at most a quarter of the interval
+	retryAfter  = 30 * time.Second // before a root that no peer took is tried again
+	maxFails    = 3                // failures in a row after which a peer is skipped until it is seen again
 )
 
-// placer gives a root to the K peers closest to it among those that the
-// library's lookups found.
+// placer sends a root to the K peers closest to it among those that the library's lookups
+// found.
 //
-// The library chooses the peers itself, and wrongly: in a region whose prefix
-// has d bits it compares a key's first bits with the peers' bits from d on
-// (v0.42.2, AllocateToKClosest), so that of 20 peers some 13 are among the
-// closest, and for some keys none. Its exploration is right, so all the peers
-// are known here when it sends its first record of a region. Each of its K
-// messages for a key is taken as "publish this key now": the first does, the
-// others have its result.
+// The library chooses the peers incorrectly. In a region whose prefix has d bits it compares a
+// key's first bits with the peers' bits from d on (v0.42.2, AllocateToKClosest). Of 20 peers
+// about 13 are then among the closest, and for some keys none. Its exploration is correct, so
+// the placer knows all peers of a region before the region's first record is sent. The library
+// sends K messages for a key. The placer publishes the key at the first one and returns the
+// same result for the others.
 type placer struct {
 	run  context.Context
 	k    int
 	put  func(ctx context.Context, p peer.ID, root b3.Root) error
-	done func(root b3.Root) // enough peers have acknowledged root
+	done func(root b3.Root) // called when enough peers have acknowledged root
 	m    *metrics
 
 	mu    sync.Mutex
@@ -47,15 +46,15 @@ type placer struct {
 	roots recent[b3.Root, *placed]
 }
 
-// place is where a peer is in the key space.
+// place is the position of a peer in the key space.
 type place struct {
 	key   kad.Key
 	fails int // in a row
 }
 
-// placed is how publishing a root went.
+// placed is the result of publishing a root.
 type placed struct {
-	end time.Time // zero: not over yet
+	end time.Time // zero: publishing has not ended
 	err error
 }
 
@@ -67,7 +66,7 @@ func newPlacer(run context.Context, cfg Config, deps Deps, done func(b3.Root), m
 	}
 }
 
-// saw notes the peers of a lookup.
+// saw records the peers of a lookup.
 func (p *placer) saw(peers []peer.ID) {
 	now := time.Now()
 	p.mu.Lock()
@@ -77,7 +76,7 @@ func (p *placer) saw(peers []peer.ID) {
 	}
 }
 
-// closest lists the K peers closest to root.
+// closest returns the K peers closest to root.
 func (p *placer) closest(root b3.Root) []peer.ID {
 	at := kad.Hash(root.Multihash())
 	type candidate struct {
@@ -102,9 +101,9 @@ func (p *placer) closest(root b3.Root) []peer.ID {
 	return ids
 }
 
-// publish gives root to its closest peers, unless that is being done or was
-// done lately. An error says that fewer than a fifth of them took it, which is
-// also where the library takes a region for failed.
+// publish sends root to its closest peers, unless that is being done or was done recently. It
+// returns an error if fewer than a fifth of them took it. The library uses the same limit for a
+// failed region.
 func (p *placer) publish(ctx context.Context, root b3.Root) error {
 	mine, err := p.claim(root)
 	if !mine {
@@ -120,7 +119,7 @@ func (p *placer) publish(ctx context.Context, root b3.Root) error {
 	return err
 }
 
-// claim says that publishing root is the caller's to do, or how the last went.
+// claim reports whether the caller must publish root. If not, it returns the last result.
 func (p *placer) claim(root b3.Root) (mine bool, last error) {
 	now := time.Now()
 	p.mu.Lock()
@@ -152,7 +151,7 @@ func (p *placer) give(ctx context.Context, root b3.Root) error {
 				}
 			}
 			p.judge(id, err == nil)
-			return nil // one peer's refusal does not stop the others
+			return nil // the other peers still receive the record
 		})
 	}
 	_ = puts.Wait() // no call returns an error
@@ -160,13 +159,13 @@ func (p *placer) give(ctx context.Context, root b3.Root) error {
 	case n > 0 && 5*n >= len(peers):
 		return nil
 	case last.Load() != nil:
-		return status.Errorf(status.Of(*last.Load()), "sweep: %d of %d peers took %s: %w", n, len(peers), root, *last.Load())
+		return status.Errorf(status.Of(*last.Load()), "%d of %d peers took %s: %w", n, len(peers), root, *last.Load())
 	default:
 		return errNoPeers
 	}
 }
 
-// judge counts what became of a PUT.
+// judge counts the result of a PUT.
 func (p *placer) judge(id peer.ID, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

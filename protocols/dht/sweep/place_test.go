@@ -63,7 +63,9 @@ func TestPlacerSends(t *testing.T) {
 		if err := p.publish(t.Context(), object(3)); err != nil || done != 2 {
 			t.Errorf("afterwards: %v, done %d times", err, done)
 		}
-		for _, bad := range []*pb.Message{pb.NewMessage(pb.Message_FIND_NODE, nil, 0), pb.NewMessage(pb.Message_ADD_PROVIDER, []byte("x"), 0)} {
+		for _, bad := range []*pb.Message{
+			pb.NewMessage(pb.Message_FIND_NODE, nil, 0), pb.NewMessage(pb.Message_ADD_PROVIDER, []byte("x"), 0),
+		} {
 			if (sender{p}).SendMessage(t.Context(), "whoever", bad) == nil {
 				t.Errorf("sent %v", bad)
 			}

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// recent is a map that forgets: an entry stays for between half of life and
-// life after it was put, and at most most entries are held, of which the older
-// half goes when there is no room.
+// recent is a map whose entries expire between half of life and life after they were put. It
+// holds at most most entries. When it is full, the older half is dropped.
 type recent[K comparable, V any] struct {
 	most int
 	life time.Duration
@@ -34,7 +33,7 @@ func (r *recent[K, V]) get(k K, now time.Time) (V, bool) {
 	return v, ok
 }
 
-// all yields the entries as of the last put or get.
+// all yields the entries that the last put or get left.
 func (r *recent[K, V]) all() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for _, half := range []map[K]V{r.young, r.old} {
@@ -47,7 +46,7 @@ func (r *recent[K, V]) all() iter.Seq2[K, V] {
 	}
 }
 
-// age forgets what is too old.
+// age drops expired entries.
 func (r *recent[K, V]) age(now time.Time) {
 	switch age := now.Sub(r.since); {
 	case r.young == nil || age >= r.life:

@@ -114,7 +114,7 @@ func TestDatastoreRefuses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, f := newWorld(50, 40), newFaulty()
 		f.broken.Store(true)
-		s := w.startWith(t, pace, Deps{Datastore: f, Renewed: f.times.Load})
+		s := w.startWith(t, pace, Deps{Datastore: f, Replacements: f.times.Load})
 		rest(10 * time.Minute)
 		if got, _ := w.published(); got != 0 || s.log.count("tries again") != 1 {
 			t.Errorf("%d roots published without a datastore, %d warnings", got, s.log.count("tries again"))
@@ -135,7 +135,7 @@ func TestDatastoreRefuses(t *testing.T) {
 func TestDatastoreRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, f := newWorld(50, 40), newFaulty()
-		s := w.startWith(t, pace, Deps{Datastore: f, Renewed: f.times.Load})
+		s := w.startWith(t, pace, Deps{Datastore: f, Replacements: f.times.Load})
 		defer s.stop()
 		rest(10 * time.Minute)
 		f.renew()

@@ -22,27 +22,27 @@ import (
 	"allium/protocols/status"
 )
 
-// Bounds and paces.
+// Bounds and intervals.
 const (
 	listEvery  = time.Hour
-	watchEvery = time.Minute      // the lag is looked at and the due times are stored
-	healEvery  = 10 * time.Minute // what is due and waits nowhere is published
-	healAfter  = 10 * time.Minute // that late at least
-	maxHeal    = 1024             // roots waiting to be published so, but for those of one cell
+	watchEvery = time.Minute      // interval at which the lag is checked and the due times are stored
+	healEvery  = 10 * time.Minute // interval at which due cells are published that the library left out
+	healAfter  = 10 * time.Minute // how late such a cell must be
+	maxHeal    = 1024             // roots that wait to be published this way; one cell may exceed it
 	lateWarn   = time.Hour
 
-	batch       = 4096             // roots written at one time while listing
-	resetBuffer = 1 << 14          // roots added while listing; then Add waits
-	rootsEach   = 2                // roots published at one time by a worker
-	putsEach    = 10               // PUTs of a root at one time
-	statsWait   = 5 * time.Second  // for the keystore, which does one thing at a time
-	closeWait   = 10 * time.Second // for the last write
-	renewEvery  = 10 * time.Second // it is looked whether the datastore is another one
-	retryFirst  = time.Second      // what the datastore refused is tried again, then after twice as long
+	batch       = 4096             // roots written at a time while listing
+	resetBuffer = 1 << 14          // roots added during a listing; when full, Add waits
+	rootsEach   = 2                // roots that a worker publishes at a time
+	putsEach    = 10               // PUTs of a root at a time
+	statsWait   = 5 * time.Second  // wait for the keystore, which does one thing at a time
+	closeWait   = 10 * time.Second // time for the last write
+	renewEvery  = 10 * time.Second // interval of checks whether the datastore was replaced
+	retryFirst  = time.Second      // first wait after the datastore failed; each further wait is twice as long
 	retryMost   = time.Minute
 )
 
-// Places in the datastore.
+// The keys and namespaces in the datastore.
 var (
 	keysAt  = ds.NewKey("keys")  // the keystore's
 	cycleAt = ds.NewKey("cycle") // the library's schedule and history
@@ -57,22 +57,22 @@ type Sweep struct {
 	m    *metrics
 
 	due   dueTable
-	added atomic.Bool // since the keystore was last replaced
-	last  listing     // Run's alone
-	seen  uint64      // Run's alone: Renewed when it was listed last
+	added atomic.Bool // Add was called since the keystore was last replaced
+	last  listing     // used only by Run
+	seen  uint64      // used only by Run: Deps.Replacements at the last listing
 
 	mu  sync.Mutex
 	run *running // nil unless Run is between ready and its end
 }
 
-// running is what exists while Run does.
+// running holds what exists only while Run runs.
 type running struct {
 	store ds.Batching
 	keys  *keystore.ResettableKeystore
-	lib   atomic.Pointer[provider.SweepingProvider] // nil until the first listing is done
+	lib   atomic.Pointer[provider.SweepingProvider] // nil until the first listing has ended
 }
 
-// New checks the configuration and starts nothing.
+// New returns a Sweep that is not running. It starts nothing.
 func New(cfg Config, deps Deps) (*Sweep, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -86,15 +86,14 @@ func New(cfg Config, deps Deps) (*Sweep, error) {
 	}
 	var err error
 	if s.m, err = newMetrics(deps.Metrics, s.Lag); err != nil {
-		return nil, fmt.Errorf("sweep: metrics: %w", err)
+		return nil, fmt.Errorf("register sweep metrics: %w", err)
 	}
 	return s, nil
 }
 
-// Run sweeps until ctx ends. ready is called once roots can be added, or the
-// datastore has refused for the first time; the first listing and the network
-// come after. What the datastore refuses is tried again, so no disk makes Run
-// fail.
+// Run sweeps until ctx ends. It calls ready once roots can be added, or when the datastore has
+// failed for the first time. The first listing and the network come after that. Run tries
+// again after an error of the datastore, so no disk makes it fail.
 func (s *Sweep) Run(ctx context.Context, ready func()) error {
 	ready = sync.OnceFunc(ready)
 	var r *running
@@ -114,8 +113,8 @@ func (s *Sweep) Run(ctx context.Context, ready func()) error {
 		}
 	}()
 
-	// The library starts with the keys as they are now: what was dropped while
-	// the node was off is not published, what was added then is.
+	// The library starts with the current listing: roots dropped while the node was off are not
+	// published, and roots added meanwhile are.
 	listed := s.until(ctx, "list", func() error { return s.list(ctx, r) })
 	if !listed || !s.until(ctx, "start", func() error {
 		lib, err := s.start(ctx, r)
@@ -133,7 +132,7 @@ func (s *Sweep) Run(ctx context.Context, ready func()) error {
 	return nil
 }
 
-// until does something until it succeeds, and reports false when ctx ended first.
+// until calls a function until it succeeds. It returns false if ctx ended first.
 func (s *Sweep) until(ctx context.Context, what string, do func() error) bool {
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		err := do()
@@ -141,7 +140,8 @@ func (s *Sweep) until(ctx context.Context, what string, do func() error) bool {
 			return err == nil
 		}
 		if wait == retryFirst {
-			s.log.Warn("the sweep cannot go on and tries again: until then nothing is published before it expires. See that the disk has room and is writable", "step", what, "error", err)
+			s.log.Warn("the sweep failed and tries again: until then records are not published before they expire. "+
+				"Check that the disk has space and is writable", "step", what, "error", err)
 		}
 		if limits.Sleep(ctx, wait) != nil {
 			return false
@@ -149,12 +149,12 @@ func (s *Sweep) until(ctx context.Context, what string, do func() error) bool {
 	}
 }
 
-// renewedTimes is how often the datastore was replaced.
+// renewedTimes returns how often the datastore was replaced.
 func (s *Sweep) renewedTimes() uint64 {
-	if s.deps.Renewed == nil {
+	if s.deps.Replacements == nil {
 		return 0
 	}
-	return s.deps.Renewed()
+	return s.deps.Replacements()
 }
 
 // open reads the state of the last run.
@@ -167,24 +167,26 @@ func (s *Sweep) open(ctx context.Context) (*running, error) {
 	switch {
 	case errors.Is(err, ds.ErrNotFound):
 	case err != nil:
-		return nil, fmt.Errorf("sweep: read the due times: %w", err)
+		return nil, fmt.Errorf("read the due times: %w", err)
 	case !s.due.restore(p, time.Now().Add(s.period())):
 		s.log.Warn("the sweep's due times cannot be read; all is taken to be due", "bytes", len(p))
 	}
 	r.keys, err = keystore.NewResettableKeystore(namespace.Wrap(r.store, keysAt),
 		keystore.KeystoreOption(keystore.WithBatchSize(batch)), keystore.WithResetBufferCapacity(resetBuffer))
 	if err != nil {
-		return nil, fmt.Errorf("sweep: open the keystore: %w", err)
+		return nil, fmt.Errorf("open the keystore: %w", err)
 	}
 	return r, nil
 }
 
-// start runs the library.
+// start starts the library.
 func (s *Sweep) start(ctx context.Context, r *running) (*provider.SweepingProvider, error) {
 	to := newPlacer(ctx, s.cfg, s.deps, s.published, s.m)
 	lib, err := provider.New(
 		provider.WithPeerID(s.deps.Self),
-		provider.WithRouter(&router{run: ctx, self: s.deps.Self, k: s.cfg.K, addrs: s.deps.Addrs, next: s.deps.Router, saw: to.saw}),
+		provider.WithRouter(&router{
+			run: ctx, self: s.deps.Self, k: s.cfg.K, addrs: s.deps.Addrs, next: s.deps.Router, saw: to.saw,
+		}),
 		provider.WithMessageSender(sender{to}),
 		provider.WithSelfAddrs(func() []ma.Multiaddr { return placeholder }),
 		provider.WithKeystore(r.keys),
@@ -193,23 +195,23 @@ func (s *Sweep) start(ctx context.Context, r *running) (*provider.SweepingProvid
 		provider.WithReprovideInterval(s.cfg.Interval),
 		provider.WithMaxReprovideDelay(s.cfg.MaxDelay),
 		provider.WithMaxWorkers(s.cfg.Workers),
-		// One worker serves both; of more, some are kept for each kind.
+		// A single worker serves both kinds of work. Of several, some are reserved for each kind.
 		provider.WithDedicatedPeriodicWorkers(s.cfg.Workers/2),
 		provider.WithDedicatedBurstWorkers(s.cfg.Workers/4),
 		provider.WithMaxProvideConnsPerWorker(rootsEach),
 		provider.WithSendProviderRecordTimeout(sendTimeout),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("sweep: start the provider: %w", err)
+		return nil, fmt.Errorf("start the provider: %w", err)
 	}
 	return lib, nil
 }
 
-// placeholder is what the library takes for our address. It puts it into its
-// messages, where nobody reads it, and forgets a region when it has none.
+// placeholder is the address that the library has for this node. It puts the address into its
+// messages, which are never sent. Without an address it would drop regions.
 var placeholder = []ma.Multiaddr{ma.StringCast("/ip4/127.0.0.1/tcp/1")}
 
-// close ends the library, then the keystore, and stores the due times.
+// close closes the library, stores the due times and closes the keystore.
 func (s *Sweep) close(ctx context.Context, r *running) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
 	defer cancel()
@@ -219,7 +221,7 @@ func (s *Sweep) close(ctx context.Context, r *running) error {
 	}
 	errs = append(errs, s.save(ctx, r), r.keys.Close())
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("sweep: stop: %w", err)
+		return fmt.Errorf("stop the sweep: %w", err)
 	}
 	return nil
 }
@@ -240,13 +242,13 @@ func (s *Sweep) save(ctx context.Context, r *running) error {
 	return err
 }
 
-// Add schedules roots that have just been published by someone else. It keeps
-// them over restarts and does not publish them now. Before Run is ready it
-// returns status.NotReady: the listing at the start then has them.
+// Add schedules roots that have just been published. They stay scheduled across restarts, and
+// Add does not publish them. Before Run is ready it returns status.NotReady; the listing at the
+// start then includes the roots.
 func (s *Sweep) Add(ctx context.Context, roots ...b3.Root) error {
 	r := s.running()
 	if r == nil {
-		return status.Errorf(status.NotReady, "sweep: not running")
+		return status.Errorf(status.NotReady, "the sweep is not running")
 	}
 	keys := make([]multihash.Multihash, len(roots))
 	for i, root := range roots {
@@ -268,48 +270,46 @@ func (s *Sweep) Add(ctx context.Context, roots ...b3.Root) error {
 	return nil
 }
 
-// addError gives what stopped an Add its outcome.
+// addError gives an error of Add its outcome.
 func addError(n int, err error) error {
 	if errors.Is(err, keystore.ErrClosed) || errors.Is(err, provider.ErrClosed) {
-		return status.Errorf(status.NotReady, "sweep: stopping: %w", err)
+		return status.Errorf(status.NotReady, "the sweep is stopping: %w", err)
 	}
-	return fmt.Errorf("sweep: add %d roots: %w", n, err)
+	return fmt.Errorf("add %d roots to the sweep: %w", n, err)
 }
 
-// Lag is how late the oldest record is whose republishing is due: since its
-// last acknowledgement Config.Interval and Config.MaxDelay have passed and this
-// much more. It is 0 when none is due.
+// Lag returns how late the oldest due record is: the time since its last acknowledgement, less
+// Config.Interval and Config.MaxDelay. It returns 0 if none is due.
 func (s *Sweep) Lag() time.Duration { return s.due.lag(time.Now()) }
 
-// period is the longest time between two publishings that is nothing to speak
-// of.
+// period returns the longest time between two publishings of a record that is not late.
 func (s *Sweep) period() time.Duration { return s.cfg.Interval + s.cfg.MaxDelay }
 
-// published notes an acknowledgement.
+// published records an acknowledgement.
 func (s *Sweep) published(root b3.Root) { s.due.done(root, time.Now().Add(s.period())) }
 
 // Stats is a snapshot of the sweep.
 type Stats struct {
 	Online  bool      // the last lookup found peers
-	Roots   int       // announced; -1 when the keystore does not tell
+	Roots   int       // number announced; -1 if the keystore does not know
 	Regions int       // parts of the key space with roots
-	Late    int       // of those, waiting to be tried again
-	Next    time.Time // when the next region is due; zero when none is scheduled
+	Late    int       // regions that wait to be tried again
+	Next    time.Time // when the next region is due; zero if none is scheduled
 	Lag     time.Duration
 }
 
-// Stats says how the sweep does. Before the first listing is done it returns
+// Stats returns a snapshot of the sweep. Before the first listing has ended it returns
 // status.NotReady.
 func (s *Sweep) Stats(ctx context.Context) (Stats, error) {
 	r := s.running()
 	if r == nil || r.lib.Load() == nil {
-		return Stats{}, status.Errorf(status.NotReady, "sweep: not running")
+		return Stats{}, status.Errorf(status.NotReady, "the sweep is not running")
 	}
 	ctx, cancel := context.WithTimeout(ctx, statsWait)
 	defer cancel()
 	st, err := r.lib.Load().Stats(ctx)
 	if err != nil {
-		return Stats{}, fmt.Errorf("sweep: stats: %w", err)
+		return Stats{}, fmt.Errorf("read the sweep's statistics: %w", err)
 	}
 	return Stats{
 		Online: st.Connectivity.Status == "online", Roots: int(st.Schedule.Keys), Regions: int(st.Schedule.Regions),

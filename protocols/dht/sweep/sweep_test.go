@@ -39,7 +39,8 @@ func TestEveryRootReachesItsClosest(t *testing.T) {
 		if got := s.Lag(); got != 0 {
 			t.Errorf("the lag is %s", got)
 		}
-		if st, err := s.Stats(t.Context()); err != nil || !st.Online || st.Roots != 500 || st.Regions == 0 || st.Late != 0 || st.Next.IsZero() {
+		if st, err := s.Stats(t.Context()); err != nil || !st.Online || st.Roots != 500 || st.Regions == 0 || st.Late != 0 ||
+			st.Next.IsZero() {
 			t.Errorf("stats: %+v, %v", st, err)
 		}
 	})

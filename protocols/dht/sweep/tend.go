@@ -13,8 +13,8 @@ import (
 	"allium/protocols/b3"
 )
 
-// listing is what a set of roots comes to: two that differ differ in it, unless
-// somebody looked for roots that do not.
+// listing is a digest of a set of roots. Different sets have different digests, unless somebody
+// constructs roots that collide.
 type listing struct {
 	done bool
 	n    uint64
@@ -28,8 +28,7 @@ func (l *listing) add(root b3.Root) {
 	}
 }
 
-// list notes what is announced, and replaces the keys in the keystore when that
-// has changed.
+// list reads what is announced and replaces the keys in the keystore if that has changed.
 func (s *Sweep) list(ctx context.Context, r *running) error {
 	added := s.added.Swap(false)
 	if n := s.renewedTimes(); n != s.seen {
@@ -53,22 +52,22 @@ func (s *Sweep) list(ctx context.Context, r *running) error {
 	s.last = listing{}
 	got, err := s.reset(ctx, r)
 	if err != nil {
-		return fmt.Errorf("sweep: list what is announced: %w", err)
+		return fmt.Errorf("list what is announced: %w", err)
 	}
 	s.last = got
 	if lib := r.lib.Load(); lib != nil {
 		if err := lib.RefreshSchedule(); err != nil {
-			return fmt.Errorf("sweep: refresh the schedule: %w", err)
+			return fmt.Errorf("refresh the schedule: %w", err)
 		}
 	}
 	return nil
 }
 
-// reset gives the keystore the roots of a new listing.
+// reset replaces the keys in the keystore with the roots of a new listing.
 //
-// The library must not be cut off while it asks its worker to begin: the worker
-// would wait for ever to answer, and Close for the worker (v0.42.2). It is cut
-// off once it has taken a key, which is after that.
+// The library must not be canceled while it asks its worker to begin: the worker would wait
+// forever to answer, and Close for the worker (v0.42.2). reset cancels only after the library
+// has taken a key.
 func (s *Sweep) reset(ctx context.Context, r *running) (listing, error) {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var feed sync.WaitGroup
@@ -81,11 +80,11 @@ func (s *Sweep) reset(ctx context.Context, r *running) (listing, error) {
 			select {
 			case cids <- root.CID():
 				got.add(root)
-			case <-inner.Done(): // it failed
+			case <-inner.Done(): // the keystore failed
 				return
 			}
 			if ctx.Err() != nil {
-				cancel() // without closing: what was listed so far must not pass for all
+				cancel() // do not close cids: the listing is incomplete
 				return
 			}
 		}
@@ -98,7 +97,8 @@ func (s *Sweep) reset(ctx context.Context, r *running) (listing, error) {
 	return got, nil
 }
 
-// tend lists again every hour, and when the datastore is another one, and publishes what is due and was left out.
+// tend lists again every hour and when the datastore was replaced, and publishes due cells that
+// the library left out. It runs until ctx ends.
 func (s *Sweep) tend(ctx context.Context, r *running) {
 	list, heal := time.NewTicker(listEvery), time.NewTicker(healEvery)
 	defer list.Stop()
@@ -120,16 +120,16 @@ func (s *Sweep) tend(ctx context.Context, r *running) {
 			err = s.heal(ctx, r)
 		}
 		if err != nil && !failing && ctx.Err() == nil {
-			s.log.Warn("the sweep goes on with the objects it knows", "error", err)
+			s.log.Warn("the sweep continues with the objects it knows", "error", err)
 		}
 		failing = err != nil
 	}
 }
 
-// heal publishes the cells that are due although the library has nothing left
-// to catch up with. It forgets a region in some cases: when one of two keys in
-// it stands for both, when a region was retried with others that failed, or
-// when the history it resumed from is not ours.
+// heal publishes cells that are due although the library has nothing left to do. The library
+// forgets a region in some cases: if one of two keys in it stands for both, if the region was
+// retried together with others that failed, or if the history it resumed from is not this
+// node's.
 func (s *Sweep) heal(ctx context.Context, r *running) error {
 	late := s.due.late(time.Now().Add(-healAfter))
 	if len(late) == 0 {
@@ -140,23 +140,23 @@ func (s *Sweep) heal(ctx context.Context, r *running) error {
 	lib := r.lib.Load()
 	st, err := lib.Stats(ctx)
 	if err != nil {
-		return fmt.Errorf("sweep: stats: %w", err)
+		return fmt.Errorf("read the sweep's statistics: %w", err)
 	}
 	if st.Connectivity.Status != "online" || st.Queues.PendingRegionReprovides > 0 {
-		return nil // it is on it, or it cannot
+		return nil // the library is working on it, or offline
 	}
-	room := maxHeal - int(st.Queues.PendingKeyProvides)
+	left := maxHeal - int(st.Queues.PendingKeyProvides)
 	var again []multihash.Multihash
 	for _, c := range late {
-		if len(again) >= room {
+		if len(again) >= left {
 			break
 		}
 		keys, err := inCell(ctx, r.keys.Get, c)
 		if err != nil {
-			return fmt.Errorf("sweep: read a cell: %w", err)
+			return fmt.Errorf("read a cell: %w", err)
 		}
 		if len(keys) == 0 {
-			s.due.clear(c) // the keystore was replaced in the meantime
+			s.due.clear(c) // the keystore was replaced meanwhile
 		}
 		again = append(again, keys...)
 	}
@@ -167,13 +167,15 @@ func (s *Sweep) heal(ctx context.Context, r *running) error {
 	return lib.ProvideOnce(again...)
 }
 
-// inCell reads the keys of a cell. K is the library's string of bits.
-func inCell[K ~string](ctx context.Context, get func(context.Context, K) ([]multihash.Multihash, error), c cellID) ([]multihash.Multihash, error) {
+// inCell reads the keys of a cell. K is the library's type for a string of bits.
+func inCell[K ~string](
+	ctx context.Context, get func(context.Context, K) ([]multihash.Multihash, error), c cellID,
+) ([]multihash.Multihash, error) {
 	return get(ctx, K(c.prefix()))
 }
 
-// watch stores the due times every minute and warns, once until all is caught
-// up, when the sweep falls behind.
+// watch stores the due times every minute. It warns once when the sweep falls behind, and again
+// only after it has caught up.
 func (s *Sweep) watch(ctx context.Context, r *running) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -182,13 +184,15 @@ func (s *Sweep) watch(ctx context.Context, r *running) {
 		switch {
 		case lag > lateWarn && !late:
 			late = true
-			s.log.Warn("republishing is late: what is announced cannot be found once its records expire. See that this node has peers and an address others can reach; if it has, announce fewer objects or give the sweep more workers", "lag", lag)
+			s.log.Warn("republishing is late: announced objects cannot be found once their records expire. "+
+				"Check that this node has peers and an address others can reach; if it has, announce fewer objects "+
+				"or give the sweep more workers", "lag", lag)
 		case lag == 0 && late:
 			late = false
 			s.log.Info("republishing has caught up")
 		}
 		if err := s.save(ctx, r); err != nil && ctx.Err() == nil {
-			s.log.Warn("the sweep's due times were not stored; a restart now would show a wrong lag", "error", err)
+			s.log.Warn("cannot store the sweep's due times; a restart now would show a wrong lag", "error", err)
 		}
 		select {
 		case <-ctx.Done():

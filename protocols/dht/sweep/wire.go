@@ -13,35 +13,36 @@ import (
 	"allium/protocols/status"
 )
 
-// Deadlines of the calls that the library makes.
+// Timeouts of the calls that the library makes.
 const (
-	lookupTimeout = time.Minute // SPEC §2, a lookup to publish
-	sendTimeout   = time.Minute // for one record to all its peers
+	lookupTimeout = time.Minute // of a lookup (SPEC §2)
+	sendTimeout   = time.Minute // of sending one record to all its peers
 )
 
 var (
-	errNoPeers = status.Errorf(status.NoBootstrap, "sweep: no peer is known")
-	errNoAddrs = status.Errorf(status.TransportDown, "sweep: this node has no address others could use: check listen.addrs and listen.relays")
+	errNoPeers = status.Errorf(status.NoBootstrap, "no peer is known")
+	errNoAddrs = status.Errorf(status.TransportDown,
+		"this node has no address that others can use: check listen.addrs and listen.relays")
 )
 
-// within is ctx with a deadline that also ends with run: the library's own
-// contexts do not.
+// within returns ctx with a deadline. It also ends with run, because the library's own contexts
+// do not.
 func within(ctx, run context.Context, d time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	stop := context.AfterFunc(run, cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
-// router is the library's view of Deps.Router. The library takes the node for
-// online when a lookup succeeds, and a region for done when there is no address
-// to announce; so without a peer or an address a lookup fails here.
+// router is the Router that the library uses. The library considers the node online when a
+// lookup succeeds, and a region done when there is no address to announce. A lookup therefore
+// fails here without a peer or without an address.
 type router struct {
 	run   context.Context
 	self  peer.ID
 	k     int
 	addrs func() []ma.Multiaddr
 	next  Router
-	saw   func([]peer.ID) // what a lookup has found
+	saw   func([]peer.ID) // called with the peers that a lookup found
 }
 
 // GetClosestPeers implements provider.KadClosestPeersRouter.
@@ -64,15 +65,14 @@ func (r *router) GetClosestPeers(ctx context.Context, key string) ([]peer.ID, er
 	return peers, nil
 }
 
-// sender takes the library's ADD_PROVIDER messages to the placer. Neither the
-// peer nor the addresses of a message are used: see placer, and our record has
-// addresses of its own.
+// sender passes the keys of the library's ADD_PROVIDER messages to the placer. It ignores the
+// peer, which the placer chooses, and the addresses, because a signed record has its own.
 type sender struct{ to *placer }
 
 // SendMessage implements pb.MessageSender.
 func (s sender) SendMessage(ctx context.Context, _ peer.ID, msg *pb.Message) error {
 	if msg.GetType() != pb.Message_ADD_PROVIDER {
-		return status.Errorf(status.Internal, "sweep: a message of type %s", msg.GetType())
+		return status.Errorf(status.Internal, "unexpected message of type %s", msg.GetType())
 	}
 	root, err := b3.FromMultihash(msg.GetKey())
 	if err != nil {
@@ -83,7 +83,7 @@ func (s sender) SendMessage(ctx context.Context, _ peer.ID, msg *pb.Message) err
 	return s.to.publish(ctx, root)
 }
 
-// SendRequest implements pb.MessageSender. The sweep asks nothing.
+// SendRequest implements pb.MessageSender. The sweep sends no requests.
 func (s sender) SendRequest(_ context.Context, _ peer.ID, msg *pb.Message) (*pb.Message, error) {
-	return nil, status.Errorf(status.Internal, "sweep: a request of type %s", msg.GetType())
+	return nil, status.Errorf(status.Internal, "unexpected request of type %s", msg.GetType())
 }

@@ -1,38 +1,50 @@
-// Package model checks the concurrency of sessions: Promela models of it, which
-// spin explores state by state. It holds tests only.
+// Package model checks the concurrency of sessions with Promela models. spin explores
+// every state of them. The package has only tests.
 //
-// The models. permits.pml is an admission.Budget and the semaphore below it:
-// takers that wait, give up and give back. pipeline.pml is a node with two
-// sessions that peers opened: readers → ingress queue → worker → egress frames
-// → writer, with GOAWAY as another producer of frames, requests shed from a
-// full queue, streams that fail and peers that say nothing, and the end of it
-// all: Service.Drain, then the end of Service.Run. Each names the Go functions
-// that its processes stand for, and each of its guards names the property that
-// fails without it: TestModels takes the guards away one by one.
+// # Models
 //
-// The properties: no queue above its capacity and no permit too many; one
-// writer; no frame queued after the writer's end unless the peer is told; what
-// was admitted is answered, or the stream is reset, or it is closed and the
-// request was never handled, so that its caller may send it again; no answer
-// twice; a stream ends once; nothing begins after a Drain that left nothing;
-// Run returns whatever peers do, and after everything that it started.
+// permits.pml models an admission.Budget and the semaphore below it: goroutines that
+// take permits, wait, give up and release.
 //
-// Invariants: a model never does less than the code may do. Where it is
-// coarser (several steps of one goroutine as one) nobody can look in between;
-// where it is vague (what a peer sends, whom a full queue sheds) it allows
-// everything.
+// pipeline.pml models a node with two sessions that peers opened: readers → ingress
+// queue → worker → egress frames → writer. GOAWAY is another producer of frames. The
+// model includes requests that a full queue drops, streams that fail, peers that send
+// nothing, Service.Drain, and the end of Service.Run.
 //
-// What is not modelled: HELLO, ACK and credit, byte budgets, rates, deadlines
-// other than as "may end now", fairness between lanes, the side of a session
-// that asks, what drop_oldest drops from the egress, memory models (the race
-// detector has those), and whether libp2p's streams do what they say.
+// Each model names the Go functions that its processes stand for. Each guard names the
+// property that fails without it: TestModels removes the guards one by one.
 //
-// The tests of protocols/session run the same two scenarios over the Go code
-// itself, in every order of fewer and larger steps (internal/testkit).
+// # Properties
 //
-// One check, walked through: the test writes a model to a temporary directory,
-// spin turns it into a C program, gcc compiles it, and the program searches all
-// states for one property at a time, with every guard and without each. To see the path to a failure: spin
-// -DREQUESTS=2 … -a pipeline.pml && gcc -o pan pan.c && ./pan -a -N
-// nothing_lost && spin -DREQUESTS=2 … -t -p -g pipeline.pml.
+//   - No queue exceeds its capacity, and no permit is granted beyond the limit.
+//   - A stream has one writer. After the writer ended, no frame is queued unless the
+//     peer is informed.
+//   - Every accepted request is answered, or its stream is reset, or the stream is
+//     closed and the request was never handled, so its caller may send it again.
+//   - No request is answered twice. A stream ends once.
+//   - Nothing starts after a Drain that left nothing in flight.
+//   - Run returns for any behaviour of the peers, after everything that it started.
+//
+// # Invariants
+//
+// A model allows everything that the code can do. It may combine several steps of one
+// goroutine if no other goroutine can observe the states between. It leaves open what a
+// peer sends and whose request a full queue drops.
+//
+// The models omit HELLO, ACK and credit, byte budgets, rates, fairness between peers,
+// the opener of a session, and the frames that drop_oldest drops. Deadlines appear only
+// as "may end now". The race detector checks the memory model. Whether libp2p's streams
+// behave as documented is not checked.
+//
+// The tests of protocols/session run the same two scenarios on the Go code, in every
+// order of larger steps (internal/testkit).
+//
+// # One check
+//
+// The test writes a model to a temporary directory, spin translates it to C, and gcc
+// compiles it. The program searches all states for one property at a time, with every
+// guard and without each guard. To see the path to a failure:
+//
+//	spin -DREQUESTS=2 … -a pipeline.pml && gcc -o pan pan.c && ./pan -a -N nothing_lost
+//	spin -DREQUESTS=2 … -t -p -g pipeline.pml
 package model

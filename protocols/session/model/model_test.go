@@ -100,7 +100,8 @@ func mayLack(src string) string {
 		b.WriteString(src[open:end] + ")")
 	}
 	const first = "init {\n"
-	rest := strings.Replace(src[end:], first, first+`	c_code { char *n = getenv("WITHOUT"); now.without = n ? atoi(n) : 0; };`+"\n", 1)
+	rest := strings.Replace(src[end:], first,
+		first+`	c_code { char *n = getenv("WITHOUT"); now.without = n ? atoi(n) : 0; };`+"\n", 1)
 	return b.String() + rest
 }
 
@@ -180,12 +181,14 @@ type result struct {
 // check verifies one property, without a guard unless that is 0. A search that
 // did not see everything fails the test, unless it found a violation.
 func (v verifier) check(t *testing.T, property string, without int) result {
-	out := run(t, t.TempDir(), []string{fmt.Sprint("WITHOUT=", without)}, v.pan, "-a", "-n", "-m"+maxDepth, "-w21", "-N", property)
+	out := run(t, t.TempDir(), []string{fmt.Sprint("WITHOUT=", without)}, v.pan, "-a", "-n", "-m"+maxDepth, "-w21", "-N",
+		property)
 	r := result{violated: strings.Contains(out, "errors: 1"), out: out, states: "no"}
 	if m := stored.FindStringSubmatch(out); m != nil {
 		r.states = m[1]
 	}
-	complete := strings.Contains(out, "errors: 0") && !strings.Contains(out, "max search depth too small") && !strings.Contains(out, "Search not completed")
+	complete := strings.Contains(out, "errors: 0") && !strings.Contains(out, "max search depth too small") &&
+		!strings.Contains(out, "Search not completed")
 	if !r.violated && !complete {
 		t.Errorf("%s: the search is not complete:\n%s", property, out)
 	}

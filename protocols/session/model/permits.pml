@@ -2,7 +2,7 @@
  * Permits: TAKERS callers of one admission.Budget (and its Gate) of CAP places,
  * each ROUNDS times. Processes and their Go code:
  *
- *   Taker    permits.acquire, permits.hold and permits.release around
+ *   Taker    permits.acquire, permits.acquireForReader and permits.release around
  *            admission Budget.Acquire, TryAcquire and Release, and the place
  *            of a Gate, which is given back through a sync.OnceFunc
  *

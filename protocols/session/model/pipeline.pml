@@ -6,7 +6,7 @@
  *
  * Processes and their Go code:
  *
- *   Reader   Service.accept, link.run and link.serve: Service.attach,
+ *   Reader   Service.accept, link.run and link.readRequests: Service.attach,
  *            link.request, link.admit, link.dispatch; REQUESTS requests
  *   Other    what a second session shares with the first: OTHERS requests in
  *            the ingress queue, a worker's time, Service.wg
@@ -120,7 +120,7 @@ inline put(l, frame) {
 	}
 }
 
-/* forget is link.forget. It takes three locks, but who looks between them sees
+/* forget is link.releaseFrames. It takes three locks, but who looks between them sees
  * what it saw before. An answer that was not written stays owed. */
 inline forget(l, frame, sent) {
 	atomic {
@@ -205,7 +205,7 @@ done:
 	od
 }
 
-/* hold is permits.hold: a permit, or the session ended. */
+/* hold is permits.acquireForReader: a permit, or the session ended. */
 inline hold(l) {
 	if
 	:: atomic { /* guard: permit, bounded */ (link[l].permits < EGRESS) -> link[l].permits++ }
@@ -256,7 +256,7 @@ proctype Reader() {
 		:: else -> goto out /* reset: the peer is told */
 		fi
 	}
-	/* link.serve */
+	/* link.readRequests */
 	do
 	:: atomic { (next < REQUESTS) -> /* a request */
 		c = next;
@@ -285,7 +285,7 @@ ended:
 	fi;
 	link[l].shut = true;
 	/* guard: join_producers, heard */ (link[l].producers == 0);
-	/* link.dismiss */
+	/* link.stopWriter */
 	if
 	:: (link[l].writer == RESTING) -> link[l].wake = true
 	:: else -> skip

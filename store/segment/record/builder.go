@@ -8,123 +8,127 @@ import (
 	"allium/store/meta"
 )
 
-// Builder makes the records of one batch. Their headers are written when it is
-// known where they go and how long the batch is.
+// Builder encodes the records of one batch in memory. Seal writes their headers when the
+// offset of the batch and its length are known. The zero value is ready to use. It is not
+// safe for concurrent use.
 type Builder struct {
-	buf  []byte
-	made []Placed
+	buf    []byte
+	placed []Placed
 }
 
-// Placed is a record in a Builder.
+// Placed is a record in a Builder, with the offset of its header in Bytes.
 type Placed struct {
 	Record
-	Off int // in the bytes
+	Off int
 }
 
-// Len is how many bytes the records have.
+// Len returns the total length of the records in bytes.
 func (b *Builder) Len() int { return len(b.buf) }
 
-// Bytes returns the records, good until the next change. Seal comes before.
+// Bytes returns the encoded records. The slice is valid until the Builder changes. The
+// headers are blank until Seal.
 func (b *Builder) Bytes() []byte { return b.buf }
 
-// Records returns the records, good until the next change.
-func (b *Builder) Records() []Placed { return b.made }
+// Records returns the records in the order they were added. The slice is valid until the
+// Builder changes.
+func (b *Builder) Records() []Placed { return b.placed }
 
-// Body returns the body of a record of b, good until the next change.
+// Body returns the body of p, a record of b. The slice is valid until the Builder changes.
 func (b *Builder) Body(p Placed) []byte {
-	return b.buf[p.Off+HeadSize:][:p.Length]
+	return b.buf[p.Off+RecordHeaderSize:][:p.Length]
 }
 
-// Reset removes every record and keeps the memory.
-func (b *Builder) Reset() { b.buf, b.made = b.buf[:0], b.made[:0] }
+// Reset removes every record and keeps the allocated memory.
+func (b *Builder) Reset() { b.buf, b.placed = b.buf[:0], b.placed[:0] }
 
-// Seal writes the headers of the records, which go to offset at of a segment of
-// that epoch. Behind them after bytes of the same batch follow.
+// Seal writes the record headers for a batch with that number, which goes to offset at of a
+// segment with that epoch. The batch continues with after more bytes behind these records.
 func (b *Builder) Seal(epoch, number uint64, at, after int64) {
-	for _, m := range b.made {
+	for _, m := range b.placed {
 		r := m.Record
-		r.Number, r.left = number, int64(len(b.buf)-m.Off)-r.Size()+after
-		putRecordHeader(b.buf[m.Off:], epoch, at+int64(m.Off), r)
+		r.BatchNumber, r.remaining = number, int64(len(b.buf)-m.Off)-r.Size()+after
+		encodeRecordHeader(b.buf[m.Off:], epoch, at+int64(m.Off), r)
 	}
 }
 
-// Stamp sets when the objects of b were stored.
-func (b *Builder) Stamp(added meta.Second) {
-	for i := range b.made {
-		b.made[i].Added = added
+// SetAdded sets the time at which the objects of b were stored.
+func (b *Builder) SetAdded(added meta.Second) {
+	for i := range b.placed {
+		b.placed[i].Added = added
 	}
 }
 
-// begin appends space for a header, and end fills in the length of what was
-// appended since.
-func (b *Builder) begin(r Record) {
-	r.head = HeadSize
-	b.made = append(b.made, Placed{Record: r, Off: len(b.buf)})
-	b.buf = append(b.buf, make([]byte, HeadSize)...)
+// beginRecord appends a blank header. The caller appends the body and calls endRecord or
+// endWithCRC.
+func (b *Builder) beginRecord(r Record) {
+	r.headerSize = RecordHeaderSize
+	b.placed = append(b.placed, Placed{Record: r, Off: len(b.buf)})
+	b.buf = append(b.buf, make([]byte, RecordHeaderSize)...)
 }
 
-func (b *Builder) end() {
-	m := &b.made[len(b.made)-1]
-	m.Length = len(b.buf) - m.Off - HeadSize
+// endRecord sets the body length of the last record.
+func (b *Builder) endRecord() {
+	m := &b.placed[len(b.placed)-1]
+	m.Length = len(b.buf) - m.Off - RecordHeaderSize
 }
 
-// endSummed is end for a body that no address proves: it gets a CRC.
-func (b *Builder) endSummed() {
-	body := b.buf[b.made[len(b.made)-1].Off+HeadSize:]
+// endWithCRC appends a CRC to the body and ends the record. Every body that no address
+// proves has one.
+func (b *Builder) endWithCRC() {
+	body := b.buf[b.placed[len(b.placed)-1].Off+RecordHeaderSize:]
 	b.buf = binary.LittleEndian.AppendUint32(b.buf, crc32.Checksum(body, meta.Castagnoli))
-	b.end()
+	b.endRecord()
 }
 
-// Tombstone adds that an object went.
+// Tombstone adds the removal of an object.
 func (b *Builder) Tombstone(root b3.Root) {
-	b.begin(Record{Kind: KindTombstone, Root: root})
-	b.end()
+	b.beginRecord(Record{Kind: KindTombstone, Root: root})
+	b.endRecord()
 }
 
-// File adds that a large object came.
+// File adds a large object, whose bytes are in a file.
 func (b *Builder) File(e meta.Entry) {
-	b.begin(Record{Kind: KindFile, Root: e.Root, Added: e.Added})
+	b.beginRecord(Record{Kind: KindFile, Root: e.Root, Added: e.Added})
 	b.buf = binary.LittleEndian.AppendUint64(b.buf, uint64(e.Size))
-	b.endSummed()
+	b.endWithCRC()
 }
 
-// Object adds that a small object came, with its bytes.
+// Object adds a small object with its bytes.
 func (b *Builder) Object(e meta.Entry, body []byte) {
-	b.begin(Record{Kind: KindObject, Root: e.Root, Added: e.Added})
+	b.beginRecord(Record{Kind: KindObject, Root: e.Root, Added: e.Added})
 	b.buf = append(b.buf, body...)
-	b.end()
+	b.endRecord()
 }
 
-// Pin adds that a pin was set.
+// Pin adds a pin that was set or changed.
 func (b *Builder) Pin(pin meta.Pin) {
-	b.begin(Record{Kind: KindPin, Root: pin.Root})
+	b.beginRecord(Record{Kind: KindPin, Root: pin.Root})
 	var flags byte
 	if pin.Recursive {
 		flags = pinRecursive
 	}
 	b.buf = binary.LittleEndian.AppendUint64(append(b.buf, flags), uint64(pin.Created.Unix()))
 	b.buf = append(b.buf, pin.Label...)
-	b.endSummed()
+	b.endWithCRC()
 }
 
-// Unpin adds that a pin was dropped. A zero is before the label, which may be
-// empty.
+// Unpin adds a pin that was dropped. A zero byte precedes the label, which may be empty.
 func (b *Builder) Unpin(root b3.Root, label string) {
-	b.begin(Record{Kind: KindUnpin, Root: root})
+	b.beginRecord(Record{Kind: KindUnpin, Root: root})
 	b.buf = append(append(b.buf, 0), label...)
-	b.endSummed()
+	b.endWithCRC()
 }
 
-// Retired adds that a segment went.
+// Retired adds that segment num left the log.
 func (b *Builder) Retired(num uint64) {
-	b.begin(Record{Kind: KindRetired})
+	b.beginRecord(Record{Kind: KindRetired})
 	b.buf = binary.LittleEndian.AppendUint64(b.buf, num)
-	b.endSummed()
+	b.endWithCRC()
 }
 
-// Segments adds a list of segments, encoded by [index.EncodeSegments].
+// Segments adds the list of segments that [index.EncodeSegments] encoded.
 func (b *Builder) Segments(list []byte) {
-	b.begin(Record{Kind: KindSegments})
+	b.beginRecord(Record{Kind: KindSegments})
 	b.buf = append(b.buf, list...)
-	b.endSummed()
+	b.endWithCRC()
 }

@@ -15,80 +15,86 @@ import (
 	"allium/store/meta"
 )
 
-// FileSuffix ends the name of a segment.
+// FileSuffix is the suffix of the file name of a segment.
 const FileSuffix = ".seg"
 
-// FileName returns the name of a segment.
+// FileName returns the file name of a segment: its number in 16 hex digits, and FileSuffix.
 func FileName(num uint64) string { return fmt.Sprintf("%016x"+FileSuffix, num) }
 
-// ParseFileName is the inverse of FileName.
-func ParseFileName(name string) (uint64, bool) {
+// ParseFileName returns the number in a name that FileName made. ok is false for any other
+// name.
+func ParseFileName(name string) (num uint64, ok bool) {
 	num, err := strconv.ParseUint(name[:max(0, len(name)-len(FileSuffix))], 16, 64)
 	return num, err == nil && num > 0 && FileName(num) == name
 }
 
-// Header is what a segment says of itself.
-type Header struct {
-	Old    bool // of format 1 or 2: records have no batch, and nothing is said of the segment before
-	Epoch  uint64
-	Before index.Position // where the segment before this one ends; 0 for none
-	Batch  uint64         // number of the last batch before this segment
+// SegmentHeader is the header of a segment.
+type SegmentHeader struct {
+	OldFormat bool // format 1 or 2: records have no batch number, and Before and LastBatch are 0
+	Epoch     uint64
+	Before    index.Position // where the previous segment ends; zero for none
+	LastBatch uint64         // number of the last batch before this segment
 }
 
-// Size is the length of the header, behind which the first record is.
-func (h Header) Size() int64 {
-	if h.Old {
-		return oldHeaderSize
+// Size returns the length of the header in bytes, which is also the offset of the first
+// record.
+func (h SegmentHeader) Size() int64 {
+	if h.OldFormat {
+		return oldSegmentHeaderSize
 	}
-	return HeaderSize
+	return SegmentHeaderSize
 }
 
-// recordSize is the length of a record's header.
-func (h Header) recordSize() int {
-	if h.Old {
+// recordHeaderSize returns the length of a record header in this segment.
+func (h SegmentHeader) recordHeaderSize() int {
+	if h.OldFormat {
 		return oldRecordHeaderSize
 	}
-	return HeadSize
+	return RecordHeaderSize
 }
 
-// put writes the header of a segment into p.
-func (h Header) put(p []byte) {
-	clear(p[:HeaderSize])
-	copy(p, fileMagic)
+// encode writes the header in the current format into the first SegmentHeaderSize bytes of
+// p.
+func (h SegmentHeader) encode(p []byte) {
+	clear(p[:SegmentHeaderSize])
+	copy(p, segmentMagic)
 	binary.LittleEndian.PutUint64(p[16:], h.Epoch)
 	binary.LittleEndian.PutUint64(p[24:], h.Before.Seg)
 	binary.LittleEndian.PutUint64(p[32:], uint64(h.Before.Off))
-	binary.LittleEndian.PutUint64(p[40:], h.Batch)
+	binary.LittleEndian.PutUint64(p[40:], h.LastBatch)
 	binary.LittleEndian.PutUint32(p[60:], crc32.Checksum(p[:60], meta.Castagnoli))
 }
 
-// parseHeader reads the header of a segment; ok is false when it is
-// none.
-func parseHeader(p []byte) (h Header, ok bool) {
+// decodeSegmentHeader parses a segment header of any known format. ok is false when p does
+// not start with one.
+func decodeSegmentHeader(p []byte) (h SegmentHeader, ok bool) {
 	switch {
-	case len(p) >= HeaderSize && string(p[:16]) == fileMagic && meta.Checksummed(p[:HeaderSize]):
-		h = Header{
-			Epoch: binary.LittleEndian.Uint64(p[16:]), Batch: binary.LittleEndian.Uint64(p[40:]),
-			Before: index.Position{Seg: binary.LittleEndian.Uint64(p[24:]), Off: int64(binary.LittleEndian.Uint64(p[32:]))},
+	case len(p) >= SegmentHeaderSize && string(p[:16]) == segmentMagic && meta.Checksummed(p[:SegmentHeaderSize]):
+		h = SegmentHeader{
+			Epoch: binary.LittleEndian.Uint64(p[16:]), LastBatch: binary.LittleEndian.Uint64(p[40:]),
+			Before: index.Position{
+				Seg: binary.LittleEndian.Uint64(p[24:]), Off: int64(binary.LittleEndian.Uint64(p[32:])),
+			},
 		}
 		return h, h.Before.Off >= 0 && h.Before.Off <= meta.MaxSegmentBytes
-	case len(p) >= oldHeaderSize && string(p[:16]) == oldFileMagic && meta.Checksummed(p[:oldHeaderSize]):
-		return Header{Old: true, Epoch: binary.LittleEndian.Uint64(p[16:])}, true
+	case len(p) >= oldSegmentHeaderSize && string(p[:16]) == oldSegmentMagic && meta.Checksummed(p[:oldSegmentHeaderSize]):
+		return SegmentHeader{OldFormat: true, Epoch: binary.LittleEndian.Uint64(p[16:])}, true
 	}
-	return Header{}, false
+	return SegmentHeader{}, false
 }
 
-// WriteHeader writes the header of the segment f.
-func WriteHeader(f vfs.File, h Header) error {
-	var header [HeaderSize]byte
-	h.put(header[:])
+// WriteSegmentHeader writes h to the beginning of f, without sync.
+func WriteSegmentHeader(f vfs.File, h SegmentHeader) error {
+	var header [SegmentHeaderSize]byte
+	h.encode(header[:])
 	_, err := f.WriteAt(header[:], 0)
 	return err
 }
 
-// ReadHeader returns a segment's size and header; ok is false when it has
-// none, and head is what is there instead.
-func ReadHeader(f io.ReaderAt) (size int64, h Header, ok bool, head []byte, err error) {
+// ReadSegmentHeader returns the size of the segment file and its header. ok is false when
+// the file starts with anything else, and head holds those bytes. size is 0 when f has no
+// Stat method.
+func ReadSegmentHeader(f io.ReaderAt) (size int64, h SegmentHeader, ok bool, head []byte, err error) {
 	if st, is := f.(interface{ Stat() (vfs.FileInfo, error) }); is {
 		info, err := st.Stat()
 		if err != nil {
@@ -96,51 +102,53 @@ func ReadHeader(f io.ReaderAt) (size int64, h Header, ok bool, head []byte, err 
 		}
 		size = info.Size()
 	}
-	p := make([]byte, HeaderSize)
+	p := make([]byte, SegmentHeaderSize)
 	if _, err := f.ReadAt(p, 0); err != nil && !errors.Is(err, io.EOF) {
 		return 0, h, false, nil, meta.ReadError(err)
 	}
-	h, ok = parseHeader(p)
+	h, ok = decodeSegmentHeader(p)
 	return size, h, ok, p, nil
 }
 
-// HeaderFromRecord takes the epoch from the first record of a segment.
-func HeaderFromRecord(f io.ReaderAt) (Header, bool) {
-	var p [HeaderSize + HeadSize]byte
+// SegmentHeaderFromRecord rebuilds the header of a segment, whose own is damaged, from the
+// first record. It recovers the epoch and LastBatch, not Before.
+func SegmentHeaderFromRecord(f io.ReaderAt) (SegmentHeader, bool) {
+	var p [SegmentHeaderSize + RecordHeaderSize]byte
 	if _, err := f.ReadAt(p[:], 0); err != nil && !errors.Is(err, io.EOF) {
-		return Header{}, false
+		return SegmentHeader{}, false
 	}
-	for _, h := range []Header{{}, {Old: true}} {
+	for _, h := range []SegmentHeader{{}, {OldFormat: true}} {
 		q := p[h.Size():]
 		h.Epoch = binary.LittleEndian.Uint64(q[8:])
-		if rec, ok := h.record(q, h.Size()); ok {
-			if !h.Old {
-				h.Batch = rec.Number - 1
+		if rec, ok := h.decodeRecord(q, h.Size()); ok {
+			if !h.OldFormat {
+				h.LastBatch = rec.BatchNumber - 1
 			}
 			return h, true
 		}
 	}
-	return Header{}, false
+	return SegmentHeader{}, false
 }
 
-// Version is the version of the store's format that is written.
+// Version is the version of the store's format that this program writes.
 const Version = 3
 
-const versionOld = 2 // or 1
+const oldVersion = 2 // what VersionOf reports for 1 too
 
-// VersionOf returns the version of the store's format that the segment f was
-// written in: 0 when its header does not say. newer reports a version that this
-// program does not know.
+// VersionOf returns the version of the store's format in which the segment f was written,
+// and 0 when its header does not tell. newer reports a version that this program does not
+// know.
 func VersionOf(f io.ReaderAt) (version int, newer bool, err error) {
-	_, h, ok, head, err := ReadHeader(f)
+	_, h, ok, head, err := ReadSegmentHeader(f)
 	switch {
 	case err != nil:
 		return 0, false, err
-	case ok && h.Old:
-		return versionOld, false, nil
+	case ok && h.OldFormat:
+		return oldVersion, false, nil
 	case ok:
 		return Version, false, nil
 	}
-	newer = bytes.HasPrefix(head, []byte("allium segment ")) && !bytes.HasPrefix(head, []byte(fileMagic)) && !bytes.HasPrefix(head, []byte(oldFileMagic))
+	newer = bytes.HasPrefix(head, []byte("allium segment ")) &&
+		!bytes.HasPrefix(head, []byte(segmentMagic)) && !bytes.HasPrefix(head, []byte(oldSegmentMagic))
 	return 0, newer, nil
 }

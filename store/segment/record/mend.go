@@ -2,16 +2,16 @@ package record
 
 import "allium/store/meta"
 
-// A header or a short body of which one byte is wrong is mended when it is read:
-// of all values of all bytes one alone gives the checksum. With 17,340 tries, and
-// a header that also has to fit its place, a wrong one is taken once in some
-// 10^10 damaged records.
+// Damage of a single byte is repaired while reading, in a header and in a body of up
+// to maxMend bytes with a CRC. All 255 other values of each byte are tried until the
+// checksum fits, which is 17,340 tries for a record header. A header must also fit its
+// place. A wrong repair passes once in about 10^10 damaged records.
 
-// maxMend bounds the length of what is mended; the tries grow with its square.
+// maxMend is the largest length in bytes that is repaired. The time grows with its square.
 const maxMend = 512
 
-// mend looks for the one byte of p that is wrong, sets it, and reports whether
-// that made p good. Otherwise p is as it was.
+// mend finds and sets the one wrong byte of p. It reports whether that satisfied good;
+// otherwise p is unchanged.
 func mend(p []byte, good func([]byte) bool) bool {
 	if len(p) > maxMend {
 		return false
@@ -28,37 +28,38 @@ func mend(p []byte, good func([]byte) bool) bool {
 	return false
 }
 
-// mendRecord returns the record header in p, which does not parse, with one byte
-// changed. fits says whether a record can be at that place.
-func (h Header) mendRecord(p []byte, at int64, fits func(Record) bool) (r Record, ok bool) {
-	if len(p) < h.recordSize() {
+// mendRecord repairs a copy of the record header in p that did not parse at offset at, and
+// decodes it. fits reports whether a decoded record can be at that offset.
+func (h SegmentHeader) mendRecord(p []byte, at int64, fits func(Record) bool) (r Record, ok bool) {
+	if len(p) < h.recordHeaderSize() {
 		return Record{}, false
 	}
-	p = append([]byte(nil), p[:h.recordSize()]...)
+	p = append([]byte(nil), p[:h.recordHeaderSize()]...)
 	ok = mend(p, func(p []byte) bool {
-		r, ok = h.record(p, at)
+		r, ok = h.decodeRecord(p, at)
 		return ok && fits(r)
 	})
 	return r, ok
 }
 
-// MendHeader returns the header of a segment in p, which does not parse, with one
-// byte changed.
-func MendHeader(p []byte) (h Header, ok bool) {
-	for _, n := range []int{HeaderSize, oldHeaderSize} {
+// MendSegmentHeader repairs a copy of the segment header in p that did not parse, and
+// decodes it.
+func MendSegmentHeader(p []byte) (h SegmentHeader, ok bool) {
+	for _, n := range []int{SegmentHeaderSize, oldSegmentHeaderSize} {
 		if len(p) < n {
 			continue
 		}
 		q := append([]byte(nil), p[:n]...)
-		if mend(q, func(q []byte) bool { h, ok = parseHeader(q); return ok }) {
+		if mend(q, func(q []byte) bool { h, ok = decodeSegmentHeader(q); return ok }) {
 			return h, true
 		}
 	}
-	return Header{}, false
+	return SegmentHeader{}, false
 }
 
-// MendBody changes one byte of a body that ends with a CRC, in a copy.
-func MendBody(body []byte) ([]byte, bool) {
+// MendBody repairs a copy of a body that ends with a CRC. ok is false when one byte does
+// not explain the damage.
+func MendBody(body []byte) (mended []byte, ok bool) {
 	p := append([]byte(nil), body...)
 	return p, mend(p, meta.Checksummed)
 }

@@ -10,55 +10,56 @@ import (
 	"allium/store/meta"
 )
 
-// Reader reads the records of one segment, in order. Where no record can be
-// read it goes on at the next one: opening, rebuilding, checking and compacting
-// all read the log this way. What the places between mean, a torn tail or
-// damage, is for the caller to judge, who knows what comes after the segment.
+// Reader reads the records of one segment in order. Opening, rebuilding, checking and
+// compacting all read the log through it. Where no record parses, it continues at the next
+// one and adds the place to Holes. Whether a hole is the torn end of the log or damage is
+// for the caller to decide, who knows what follows the segment.
 //
-// A record tells its batch and how much of it follows. So the next record is in
-// the same batch up to its end, and of a later one behind it; what a failed write
-// left behind a shorter one is of neither.
+// A record header contains the number of its batch and how many bytes of the batch follow.
+// So the next record is in the same batch up to the batch's end, and behind that in a later
+// batch. A record that a failed write left behind is in neither, and is skipped.
+//
+// A Reader is not safe for concurrent use. It does not close the file.
 type Reader struct {
-	Number   uint64 // of the batch that was read last
-	BatchAt  int64  // where it begins, as far as that is known
-	BatchEnd int64  // where it ends
-	End      int64  // of the last record that was read
-	Count    int64  // of records
-	Holes    []Hole // places that could not be read
+	BatchNumber uint64 // of the last record that was read
+	BatchStart  int64  // offset where that batch begins, as far as that is known
+	BatchEnd    int64  // offset where that batch ends
+	End         int64  // offset behind the last record that was read
+	Records     int64  // how many records were read
+	Holes       []Hole // places that could not be read, at most maxHoles
 
-	f     io.ReaderAt
-	h     Header
-	size  int64 // of the file
-	r     *bufio.Reader
-	at    int64 // where the next record should be
-	blank bool  // only zeros follow End
+	f         io.ReaderAt
+	header    SegmentHeader
+	size      int64 // of the file
+	buf       *bufio.Reader
+	offset    int64 // where the next record should be
+	onlyZeros bool  // set at the end: only zeros follow End
 }
 
-// Hole is a place in a segment where no record could be read, and behind which
-// there are others. Of one that was mended, the record is known all the same.
+// Hole is a place in a segment where no record could be read although others follow. When
+// Mended is set, it is the header of a record that was repaired and returned.
 type Hole struct {
 	Off, Length int64
 	Mended      bool
 }
 
-// maxHoles bounds what is remembered of one segment; what is beyond is part of
-// the last one.
+// maxHoles bounds how many holes of one segment are listed. Later ones extend the last.
 const maxHoles = 256
 
-// readOnce is how much is read at a time; more than a record.
-const readOnce = 256 << 10
+// readBuffer is the size of the read buffer in bytes. It holds the longest record.
+const readBuffer = 256 << 10
 
-// NewReader returns a reader that begins at offset from, where a record begins that
-// is of a later batch than number.
-func NewReader(f io.ReaderAt, h Header, from int64, number uint64, size int64) *Reader {
+// NewReader returns a reader of f, a file of size bytes with header h. The first record is
+// at offset from, in a batch later than number.
+func NewReader(f io.ReaderAt, h SegmentHeader, from int64, number uint64, size int64) *Reader {
 	return &Reader{
-		f: f, h: h, size: size, at: from, End: from, Number: number, BatchAt: from, BatchEnd: from,
-		r: bufio.NewReaderSize(io.NewSectionReader(f, from, max(0, size-from)), readOnce),
+		f: f, header: h, size: size, offset: from, End: from, BatchNumber: number, BatchStart: from, BatchEnd: from,
+		buf: bufio.NewReaderSize(io.NewSectionReader(f, from, max(0, size-from)), readBuffer),
 	}
 }
 
-// Next returns the next record with its body, which is good until the following
-// call, and the offset of the body. body is nil at the end.
+// Next returns the next record, its body, and the offset of the body in the file. The body
+// is valid until the next call. At the end of the segment, body is nil.
 func (s *Reader) Next() (rec Record, body []byte, off int64, err error) {
 	for {
 		rec, body, err = s.peek()
@@ -68,89 +69,89 @@ func (s *Reader) Next() (rec Record, body []byte, off int64, err error) {
 		if body != nil {
 			break
 		}
-		if s.blank, err = ZerosBehind(s.f, s.at, s.size); err != nil || s.blank {
-			s.blank = s.blank && s.at == s.End
+		if s.onlyZeros, err = OnlyZerosFrom(s.f, s.offset, s.size); err != nil || s.onlyZeros {
+			s.onlyZeros = s.onlyZeros && s.offset == s.End
 			return Record{}, nil, 0, err
 		}
-		next, err := s.resync()
+		next, err := s.findNext()
 		if err != nil || next < 0 {
 			return Record{}, nil, 0, err
 		}
-		s.note(Hole{Off: s.at, Length: next - s.at})
-		s.move(next)
+		s.addHole(Hole{Off: s.offset, Length: next - s.offset})
+		s.seek(next)
 	}
-	off = s.at + int64(rec.head)
-	if rec.Number != s.Number {
-		s.Number, s.BatchAt = rec.Number, min(s.at, max(s.BatchEnd, s.End))
-		if s.h.Old {
-			s.BatchAt = s.at
+	off = s.offset + int64(rec.headerSize)
+	if rec.BatchNumber != s.BatchNumber {
+		s.BatchNumber, s.BatchStart = rec.BatchNumber, min(s.offset, max(s.BatchEnd, s.End))
+		if s.header.OldFormat {
+			s.BatchStart = s.offset
 		}
 	}
-	s.Count++
-	s.End = s.at + rec.Size()
-	s.BatchEnd = s.End + rec.left
-	s.at = s.End
+	s.Records++
+	s.End = s.offset + rec.Size()
+	s.BatchEnd = s.End + rec.remaining
+	s.offset = s.End
 	return rec, body, off, nil
 }
 
-// peek reads the record at the present place; body is nil when there is none, or
-// only its beginning.
+// peek reads the record at s.offset. body is nil when no whole record is there.
 func (s *Reader) peek() (rec Record, body []byte, err error) {
-	head, err := s.look(s.h.recordSize())
+	head, err := s.peekBytes(s.header.recordHeaderSize())
 	if err != nil {
 		return Record{}, nil, err
 	}
-	rec, ok := s.h.record(head, s.at)
+	rec, ok := s.header.decodeRecord(head, s.offset)
 	mended := false
-	if !ok || !s.fits(rec) {
+	if !ok || !s.fitsBatch(rec) {
 		if len(head) < 4 || binary.LittleEndian.Uint32(head) == 0 {
 			return Record{}, nil, nil
 		}
-		if rec, mended = s.h.mendRecord(head, s.at, s.likely); !mended {
+		if rec, mended = s.header.mendRecord(head, s.offset, s.plausible); !mended {
 			return Record{}, nil, nil
 		}
 	}
-	// Everything that was looked at is consumed here, so the body stays good.
-	p, err := s.look(int(rec.Size()))
+	// peekBytes fills the buffer, and Discard does not change it: the body stays valid.
+	p, err := s.peekBytes(int(rec.Size()))
 	if err != nil || int64(len(p)) < rec.Size() {
 		return Record{}, nil, err
 	}
-	if _, err := s.r.Discard(len(p)); err != nil {
+	if _, err := s.buf.Discard(len(p)); err != nil {
 		return Record{}, nil, meta.ReadError(err)
 	}
 	if mended {
-		s.note(Hole{Off: s.at, Length: int64(rec.head), Mended: true})
+		s.addHole(Hole{Off: s.offset, Length: int64(rec.headerSize), Mended: true})
 	}
-	return rec, p[rec.head:], nil
+	return rec, p[rec.headerSize:], nil
 }
 
-func (s *Reader) look(n int) ([]byte, error) {
-	p, err := s.r.Peek(n)
+// peekBytes returns the next n buffered bytes, or fewer at the end of the file.
+func (s *Reader) peekBytes(n int) ([]byte, error) {
+	p, err := s.buf.Peek(n)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, meta.ReadError(err)
 	}
 	return p, nil
 }
 
-// fits reports whether rec can be at the present place.
-func (s *Reader) fits(rec Record) bool {
-	if s.h.Old {
+// fitsBatch reports whether rec can follow the record that was read last.
+func (s *Reader) fitsBatch(rec Record) bool {
+	if s.header.OldFormat {
 		return true
 	}
-	if s.at < s.BatchEnd {
-		return rec.Number == s.Number && s.at+rec.Size()+rec.left == s.BatchEnd
+	if s.offset < s.BatchEnd {
+		return rec.BatchNumber == s.BatchNumber && s.offset+rec.Size()+rec.remaining == s.BatchEnd
 	}
-	return rec.Number > s.Number
+	return rec.BatchNumber > s.BatchNumber
 }
 
-// likely is fits for a header that was mended: batches are numbered one after the
-// other, but for those that could not be written.
-func (s *Reader) likely(rec Record) bool {
-	return s.fits(rec) && (s.h.Old || rec.Number-s.Number <= 64)
+// plausible is fitsBatch for a repaired header. It also bounds the gap in batch numbers:
+// numbers are consecutive, except for batches that could not be written.
+func (s *Reader) plausible(rec Record) bool {
+	return s.fitsBatch(rec) && (s.header.OldFormat || rec.BatchNumber-s.BatchNumber <= 64)
 }
 
-// note remembers a hole.
-func (s *Reader) note(h Hole) {
+// addHole adds a hole, or extends the last one when there are maxHoles.
+func (s *Reader) addHole(h Hole) {
 	if len(s.Holes) < maxHoles {
 		s.Holes = append(s.Holes, h)
 		return
@@ -160,24 +161,24 @@ func (s *Reader) note(h Hole) {
 	last.Mended = last.Mended && h.Mended
 }
 
-// move goes on at offset at.
-func (s *Reader) move(at int64) {
-	s.at = at
-	s.r.Reset(io.NewSectionReader(s.f, at, max(0, s.size-at)))
+// seek continues reading at offset at.
+func (s *Reader) seek(at int64) {
+	s.offset = at
+	s.buf.Reset(io.NewSectionReader(s.f, at, max(0, s.size-at)))
 }
 
-// resync finds the next record behind the present place, -1 for none. What is
-// inside a body is none: it was not made for the place where it is.
-func (s *Reader) resync() (int64, error) {
+// findNext returns the offset of the next record behind s.offset, or -1 for none. A copy of
+// a record inside an object's body does not count, as its checksum covers another offset.
+func (s *Reader) findNext() (int64, error) {
 	magic := uint32(recordMagic)
-	if s.h.Old {
+	if s.header.OldFormat {
 		magic = oldRecordMagic
 	}
 	pattern := binary.LittleEndian.AppendUint32(nil, magic)
-	head := s.h.recordSize()
+	head := s.header.recordHeaderSize()
 	buf := make([]byte, 1<<20)
-	was := s.at
-	defer func() { s.at = was }()
+	was := s.offset
+	defer func() { s.offset = was }()
 	for from := was + 1; from < s.size; {
 		n, err := s.f.ReadAt(buf[:min(int64(len(buf)), s.size-from)], from)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -193,9 +194,9 @@ func (s *Reader) resync() (int64, error) {
 				break
 			}
 			i += j
-			s.at = from + int64(i)
-			if rec, ok := s.h.record(p[i:], s.at); ok && s.fits(rec) && s.at+rec.Size() <= s.size {
-				return s.at, nil
+			s.offset = from + int64(i)
+			if rec, ok := s.header.decodeRecord(p[i:], s.offset); ok && s.fitsBatch(rec) && s.offset+rec.Size() <= s.size {
+				return s.offset, nil
 			}
 		}
 		from += int64(n - head + 1)
@@ -203,12 +204,13 @@ func (s *Reader) resync() (int64, error) {
 	return -1, nil
 }
 
-// Torn reports whether the last batch is not whole, or is followed by something
-// that is no record.
-func (s *Reader) Torn() bool { return !s.blank || s.End < s.BatchEnd }
+// Torn reports whether the last batch is incomplete, or is followed by bytes that are no
+// record. Next must have returned a nil body.
+func (s *Reader) Torn() bool { return !s.onlyZeros || s.End < s.BatchEnd }
 
-// ZerosBehind reports whether f holds nothing but zeros from offset at on.
-func ZerosBehind(f io.ReaderAt, at, size int64) (bool, error) {
+// OnlyZerosFrom reports whether f, a file of size bytes, holds only zeros from offset at
+// on.
+func OnlyZerosFrom(f io.ReaderAt, at, size int64) (bool, error) {
 	buf := make([]byte, 64<<10)
 	for at < size {
 		n, err := f.ReadAt(buf[:min(int64(len(buf)), size-at)], at)
@@ -216,7 +218,7 @@ func ZerosBehind(f io.ReaderAt, at, size int64) (bool, error) {
 			return false, meta.ReadError(err)
 		}
 		if n == 0 {
-			return true, nil // it is shorter than it was
+			return true, nil // the file is shorter than size
 		}
 		if len(bytes.TrimLeft(buf[:n], "\x00")) > 0 {
 			return false, nil

@@ -10,59 +10,58 @@ import (
 	"allium/store/meta"
 )
 
-// Layout of a segment; FORMAT.md says it byte by byte. Integers are
-// little-endian. Segments of format 1 and 2 have shorter headers, which say
-// less; they are read, and not written any more.
+// Layout of a segment, which FORMAT.md defines byte by byte. Integers are little-endian.
+// Formats 1 and 2 have shorter headers with fewer fields; they are only read.
 const (
-	// HeaderSize is the length of a segment's header: magic[16], epoch u64, before-segment
-	// u64, before-end u64, before-batch u64, zero[12], crc u32.
-	HeaderSize = 64
-	// HeadSize is the length of a record's header: magic u32, length u24, kind u8, epoch
-	// u64, batch u64, left u32, added u32, root[32], crc u32.
-	HeadSize = 68
-	// MaxSize is the length of the longest record.
-	MaxSize = HeadSize + b3.GroupSize
+	// SegmentHeaderSize is the length of a segment's header: magic[16], epoch u64,
+	// before-segment u64, before-end u64, last-batch u64, zero[12], crc u32.
+	SegmentHeaderSize = 64
+	// RecordHeaderSize is the length of a record's header: magic u32, length u24, kind u8,
+	// epoch u64, batch u64, remaining u32, added u32, root[32], crc u32.
+	RecordHeaderSize = 68
+	// MaxRecordSize is the length of the longest record in bytes, header included.
+	MaxRecordSize = RecordHeaderSize + b3.GroupSize
 
-	fileMagic   = "allium segment 3"
-	recordMagic = 0x33524c41 // "ALR3"
+	segmentMagic = "allium segment 3"
+	recordMagic  = 0x33524c41 // "ALR3"
 
-	oldFileMagic        = "allium segment 1"
-	oldHeaderSize       = 32         // magic[16] epoch u64 zero u32 crc u32
-	oldRecordMagic      = 0x31524c41 // "ALR1"
-	oldRecordHeaderSize = 56         // magic u32, length u24, kind u8, epoch u64, root[32], added u32, crc u32
+	oldSegmentMagic      = "allium segment 1"
+	oldSegmentHeaderSize = 32         // magic[16] epoch u64 zero u32 crc u32
+	oldRecordMagic       = 0x31524c41 // "ALR1"
+	oldRecordHeaderSize  = 56         // magic u32, length u24, kind u8, epoch u64, root[32], added u32, crc u32
 )
 
-// Kind says what a record did to the store.
+// Kind is what a record changes in the store.
 type Kind uint8
 
 // Kinds of records.
 const (
-	KindObject    Kind = iota // a small object came; the body is its bytes
-	KindFile                  // a large object came; the body says its size
-	KindTombstone             // an object went; no body
-	KindPin                   // a pin was set; the body says which
+	KindObject    Kind = iota // a small object was stored; the body is its bytes
+	KindFile                  // a large object was stored; the body is its size
+	KindTombstone             // an object was removed; no body
+	KindPin                   // a pin was set or changed; the body is the pin
 	KindUnpin                 // a pin was dropped; the body is its label
-	KindSegments              // a segment begins; the body lists those before it
-	KindRetired               // a segment went; the body is its number
+	KindSegments              // a segment begins; the body lists the segments of the log
+	KindRetired               // a segment left the log; the body is its number
 )
 
-// Sizes of the bodies that are not an object's bytes. They end with a CRC of
-// what comes before, as no address proves them.
+// Sizes of the bodies that are not an object's bytes. No address proves them, so each
+// ends with a CRC of the rest.
 const (
 	fileBodySize    = 8 + 4
 	pinBodySize     = 1 + 8 + 4 // and the label
-	unpinSize       = 1 + 4     // and the label
+	unpinBodySize   = 1 + 4     // and the label
 	retiredBodySize = 8 + 4
 
-	// RetiredSize is the size of a record of KindRetired.
-	RetiredSize = HeadSize + retiredBodySize
+	// RetiredSize is the size of a KindRetired record in bytes, header included.
+	RetiredSize = RecordHeaderSize + retiredBodySize
 )
 
-// pinRecursive is the flag of a recursive pin, in its body.
+// pinRecursive is the flag of a recursive pin.
 const pinRecursive = 1
 
-// fits reports whether a body of that kind may be n bytes long.
-func (k Kind) fits(n int) bool {
+// validLength reports whether a body of kind k may be n bytes long.
+func (k Kind) validLength(n int) bool {
 	switch k {
 	case KindObject:
 		return n <= b3.GroupSize
@@ -73,7 +72,7 @@ func (k Kind) fits(n int) bool {
 	case KindPin:
 		return n >= pinBodySize && n <= pinBodySize+meta.MaxLabel
 	case KindUnpin:
-		return n >= unpinSize && n <= unpinSize+meta.MaxLabel
+		return n >= unpinBodySize && n <= unpinBodySize+meta.MaxLabel
 	case KindSegments:
 		return n >= 4 && n <= b3.GroupSize
 	case KindRetired:
@@ -86,72 +85,71 @@ func (k Kind) fits(n int) bool {
 type Record struct {
 	Kind   Kind
 	Root   b3.Root
-	Length int         // of the body
-	Added  meta.Second // of an object
+	Length int         // of the body, in bytes
+	Added  meta.Second // when the object was stored; 0 when unknown, and for other kinds
 
-	head   int    // bytes of the header
-	Number uint64 // of the batch; 0 before format 3
-	left   int64  // bytes of the batch behind this record
+	BatchNumber uint64 // 0 before format 3
+	headerSize  int    // length of the record's header in bytes
+	remaining   int64  // bytes of the batch behind this record
 }
 
-// Size is the length of the record.
-func (r Record) Size() int64 { return int64(r.head + r.Length) }
+// Size returns the length of the record in bytes, header included.
+func (r Record) Size() int64 { return int64(r.headerSize + r.Length) }
 
-// putRecordHeader writes the header of a record that is at offset at of a
-// segment of that epoch into p. The offset is part of the checksum: a copy of
-// the record elsewhere, such as in the body of an object, is none.
-func putRecordHeader(p []byte, epoch uint64, at int64, r Record) {
+// encodeRecordHeader writes the header of r into p, for offset at of a segment with that
+// epoch. The checksum covers the offset, so a copy of the record elsewhere, such as inside
+// an object, does not parse.
+func encodeRecordHeader(p []byte, epoch uint64, at int64, r Record) {
 	binary.LittleEndian.PutUint32(p, recordMagic)
 	binary.LittleEndian.PutUint32(p[4:], uint32(r.Length)|uint32(r.Kind)<<24)
 	binary.LittleEndian.PutUint64(p[8:], epoch)
-	binary.LittleEndian.PutUint64(p[16:], r.Number)
-	binary.LittleEndian.PutUint32(p[24:], uint32(r.left))
+	binary.LittleEndian.PutUint64(p[16:], r.BatchNumber)
+	binary.LittleEndian.PutUint32(p[24:], uint32(r.remaining))
 	binary.LittleEndian.PutUint32(p[28:], uint32(r.Added))
 	copy(p[32:], r.Root[:])
-	binary.LittleEndian.PutUint32(p[64:], recordSum(p, at))
+	binary.LittleEndian.PutUint32(p[64:], recordChecksum(p, at))
 }
 
-// recordSum is the checksum of the record header in p at offset at: its CRC, and
-// the offset, which no other place of the segment shares.
-func recordSum(p []byte, at int64) uint32 {
+// recordChecksum returns the checksum of the record header in p at offset at: its CRC,
+// combined with the offset.
+func recordChecksum(p []byte, at int64) uint32 {
 	return crc32.Checksum(p[:64], meta.Castagnoli) ^ uint32(at) ^ uint32(at>>32)
 }
 
-// record reads the header of a record at offset at; ok is false when p starts
-// with anything else, such as zeros, half a header, or a record that the file
-// held in an earlier life or elsewhere.
-func (h Header) record(p []byte, at int64) (r Record, ok bool) {
-	if h.Old {
-		return h.oldRecord(p)
+// decodeRecord parses the record header in p at offset at. ok is false for anything else:
+// zeros, part of a header, or a record of another offset or of the file's earlier content.
+func (h SegmentHeader) decodeRecord(p []byte, at int64) (r Record, ok bool) {
+	if h.OldFormat {
+		return h.decodeOldRecord(p)
 	}
-	if len(p) < HeadSize || binary.LittleEndian.Uint32(p) != recordMagic ||
-		binary.LittleEndian.Uint64(p[8:]) != h.Epoch || binary.LittleEndian.Uint32(p[64:]) != recordSum(p, at) {
+	if len(p) < RecordHeaderSize || binary.LittleEndian.Uint32(p) != recordMagic ||
+		binary.LittleEndian.Uint64(p[8:]) != h.Epoch || binary.LittleEndian.Uint32(p[64:]) != recordChecksum(p, at) {
 		return Record{}, false
 	}
 	n := binary.LittleEndian.Uint32(p[4:])
 	r = Record{
-		Kind: Kind(n >> 24), Length: int(n & 0xffffff), head: HeadSize,
-		Number: binary.LittleEndian.Uint64(p[16:]), left: int64(binary.LittleEndian.Uint32(p[24:])),
+		Kind: Kind(n >> 24), Length: int(n & 0xffffff), headerSize: RecordHeaderSize,
+		BatchNumber: binary.LittleEndian.Uint64(p[16:]), remaining: int64(binary.LittleEndian.Uint32(p[24:])),
 		Added: meta.Second(binary.LittleEndian.Uint32(p[28:])), Root: b3.Root(p[32:64]),
 	}
-	return r, r.Kind.fits(r.Length)
+	return r, r.Kind.validLength(r.Length)
 }
 
-// oldRecord is record for segments of format 1 and 2.
-func (h Header) oldRecord(p []byte) (r Record, ok bool) {
+// decodeOldRecord is decodeRecord for formats 1 and 2.
+func (h SegmentHeader) decodeOldRecord(p []byte) (r Record, ok bool) {
 	if len(p) < oldRecordHeaderSize || binary.LittleEndian.Uint32(p) != oldRecordMagic ||
 		binary.LittleEndian.Uint64(p[8:]) != h.Epoch || !meta.Checksummed(p[:oldRecordHeaderSize]) {
 		return Record{}, false
 	}
 	n := binary.LittleEndian.Uint32(p[4:])
 	r = Record{
-		Kind: Kind(n >> 24), Root: b3.Root(p[16:48]), Length: int(n & 0xffffff), head: oldRecordHeaderSize,
+		Kind: Kind(n >> 24), Root: b3.Root(p[16:48]), Length: int(n & 0xffffff), headerSize: oldRecordHeaderSize,
 		Added: meta.Second(binary.LittleEndian.Uint32(p[48:])),
 	}
-	return r, r.Kind <= KindUnpin && r.Kind.fits(r.Length)
+	return r, r.Kind <= KindUnpin && r.Kind.validLength(r.Length)
 }
 
-// File reads the body of a KindFile.
+// File decodes the body of a KindFile record.
 func (r Record) File(body []byte) (e meta.Entry, ok bool) {
 	size := binary.LittleEndian.Uint64(body)
 	if !meta.Checksummed(body) || size <= b3.GroupSize || size > b3.MaxSize {
@@ -160,7 +158,7 @@ func (r Record) File(body []byte) (e meta.Entry, ok bool) {
 	return meta.Entry{Root: r.Root, Size: int64(size), Added: r.Added}, true
 }
 
-// Pin reads the body of a KindPin.
+// Pin decodes the body of a KindPin record.
 func (r Record) Pin(body []byte) (p meta.Pin, ok bool) {
 	if !meta.Checksummed(body) || body[0]&^pinRecursive != 0 {
 		return meta.Pin{}, false
@@ -172,7 +170,7 @@ func (r Record) Pin(body []byte) (p meta.Pin, ok bool) {
 	return p, meta.CheckLabel(p.Label) == nil
 }
 
-// Unpin reads the body of a KindUnpin.
+// Unpin decodes the body of a KindUnpin record.
 func (r Record) Unpin(body []byte) (label string, ok bool) {
 	if !meta.Checksummed(body) || body[0] != 0 {
 		return "", false
@@ -181,12 +179,13 @@ func (r Record) Unpin(body []byte) (label string, ok bool) {
 	return label, meta.CheckLabel(label) == nil
 }
 
-// Retired reads the body of a KindRetired.
+// Retired decodes the body of a KindRetired record.
 func (r Record) Retired(body []byte) (num uint64, ok bool) {
 	return binary.LittleEndian.Uint64(body), meta.Checksummed(body)
 }
 
-// Segments reads the body of a KindSegments.
+// Segments decodes the body of a KindSegments record: the end of each segment, 0 when
+// unknown.
 func (r Record) Segments(body []byte) (ends map[uint64]int64, ok bool) {
 	if !meta.Checksummed(body) {
 		return nil, false
@@ -195,18 +194,18 @@ func (r Record) Segments(body []byte) (ends map[uint64]int64, ok bool) {
 	return ends, err == nil
 }
 
-// SizeOf is the size of the record of e.
-func SizeOf(e meta.Entry) int64 {
+// EntrySize returns the size in bytes of the record that stores e.
+func EntrySize(e meta.Entry) int64 {
 	if meta.Small(e.Size) {
-		return HeadSize + e.Size
+		return RecordHeaderSize + e.Size
 	}
-	return HeadSize + fileBodySize
+	return RecordHeaderSize + fileBodySize
 }
 
-// PinSize is the size of the record of a pin.
+// PinSize returns the size in bytes of the record that sets a pin with that label.
 func PinSize(label string) int64 {
-	return int64(HeadSize + pinBodySize + len(label))
+	return int64(RecordHeaderSize + pinBodySize + len(label))
 }
 
-// UnpinSize is the size of the record of a pin that was dropped.
-func UnpinSize(label string) int64 { return int64(HeadSize + unpinSize + len(label)) }
+// UnpinSize returns the size in bytes of the record that drops a pin with that label.
+func UnpinSize(label string) int64 { return int64(RecordHeaderSize + unpinBodySize + len(label)) }

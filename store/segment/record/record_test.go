@@ -13,8 +13,8 @@ import (
 
 // segmentOf is a segment of epoch with a batch of each group of bodies.
 func segmentOf(epoch uint64, batches ...[][]byte) []byte {
-	log := make([]byte, HeaderSize)
-	Header{Epoch: epoch}.put(log)
+	log := make([]byte, SegmentHeaderSize)
+	SegmentHeader{Epoch: epoch}.encode(log)
 	for i, bodies := range batches {
 		var b Builder
 		for _, p := range bodies {
@@ -47,11 +47,11 @@ func everyKind(epoch uint64) []byte {
 
 func scanOf(t testing.TB, log []byte) *Reader {
 	t.Helper()
-	h, ok := parseHeader(log)
+	h, ok := decodeSegmentHeader(log)
 	if !ok {
 		t.Fatal("there is no header")
 	}
-	return NewReader(bytes.NewReader(log), h, h.Size(), h.Batch, int64(len(log)))
+	return NewReader(bytes.NewReader(log), h, h.Size(), h.LastBatch, int64(len(log)))
 }
 
 // TestRecordKinds: every kind is read as it was written, a body that changed is
@@ -60,13 +60,16 @@ func TestRecordKinds(t *testing.T) {
 	t.Parallel()
 	log := everyKind(4)
 	sc := scanOf(t, log)
-	for _, want := range []Kind{KindFile, KindTombstone, KindPin, KindPin, KindUnpin, KindUnpin, KindSegments, KindRetired} {
+	kinds := []Kind{
+		KindFile, KindTombstone, KindPin, KindPin, KindUnpin, KindUnpin, KindSegments, KindRetired,
+	}
+	for _, want := range kinds {
 		rec, body, off, err := sc.Next()
 		if err != nil || body == nil || rec.Kind != want {
 			t.Fatalf("kind %d, %v; want %d", rec.Kind, err, want)
 		}
-		whole := log[off-HeadSize : off+int64(len(body))]
-		made, ok := remake(rec, body, 4, off-HeadSize)
+		whole := log[off-RecordHeaderSize : off+int64(len(body))]
+		made, ok := remake(rec, body, 4, off-RecordHeaderSize)
 		if !ok || !bytes.Equal(made, whole) {
 			t.Fatalf("kind %d is not what was written", want)
 		}
@@ -80,10 +83,10 @@ func TestRecordKinds(t *testing.T) {
 				t.Fatalf("kind %d: byte %d of the body is not mended", want, i)
 			}
 		}
-		said := int64(HeadSize)
+		said := int64(RecordHeaderSize)
 		switch want {
 		case KindFile:
-			said = SizeOf(meta.Entry{Size: b3.MaxSize})
+			said = EntrySize(meta.Entry{Size: b3.MaxSize})
 		case KindPin:
 			pin, _ := rec.Pin(body)
 			said = PinSize(pin.Label)
@@ -106,20 +109,20 @@ func TestRecordKinds(t *testing.T) {
 
 func TestSegmentHeader(t *testing.T) {
 	t.Parallel()
-	p := make([]byte, HeaderSize)
-	want := Header{Epoch: 7, Before: index.Position{Seg: 3, Off: 1000}, Batch: 55}
-	want.put(p)
-	if h, ok := parseHeader(p); !ok || h != want {
+	p := make([]byte, SegmentHeaderSize)
+	want := SegmentHeader{Epoch: 7, Before: index.Position{Seg: 3, Off: 1000}, LastBatch: 55}
+	want.encode(p)
+	if h, ok := decodeSegmentHeader(p); !ok || h != want {
 		t.Fatalf("%+v, %t", h, ok)
 	}
 	for i := range p {
 		for bit := range 8 {
 			q := bytes.Clone(p)
 			q[i] ^= 1 << bit
-			if _, ok := parseHeader(q); ok {
+			if _, ok := decodeSegmentHeader(q); ok {
 				t.Fatalf("bit %d of byte %d changes nothing", bit, i)
 			}
-			if h, ok := MendHeader(q); !ok || h != want {
+			if h, ok := MendSegmentHeader(q); !ok || h != want {
 				t.Fatalf("bit %d of byte %d is mended to %+v, %t", bit, i, h, ok)
 			}
 		}
@@ -130,36 +133,36 @@ func TestRecordHeader(t *testing.T) {
 	t.Parallel()
 	body := []byte("a body")
 	log := logOf(3, body)
-	h := Header{Epoch: 3}
-	p := log[HeaderSize:]
-	r, ok := h.record(p, HeaderSize)
-	if !ok || r.Root != b3.Sum(body) || r.Length != len(body) || r.Number != 1 || r.left != 0 {
+	h := SegmentHeader{Epoch: 3}
+	p := log[SegmentHeaderSize:]
+	r, ok := h.decodeRecord(p, SegmentHeaderSize)
+	if !ok || r.Root != b3.Sum(body) || r.Length != len(body) || r.BatchNumber != 1 || r.remaining != 0 {
 		t.Fatalf("%+v, %t", r, ok)
 	}
-	if _, ok := (Header{Epoch: 4}).record(p, HeaderSize); ok {
+	if _, ok := (SegmentHeader{Epoch: 4}).decodeRecord(p, SegmentHeaderSize); ok {
 		t.Error("a record of another life is taken")
 	}
-	if _, ok := h.record(p, HeaderSize+1); ok {
+	if _, ok := h.decodeRecord(p, SegmentHeaderSize+1); ok {
 		t.Error("a record of another place is taken")
 	}
-	for i := range HeadSize {
+	for i := range RecordHeaderSize {
 		for bit := range 8 {
 			q := bytes.Clone(p)
 			q[i] ^= 1 << bit
-			if _, ok := h.record(q, HeaderSize); ok {
+			if _, ok := h.decodeRecord(q, SegmentHeaderSize); ok {
 				t.Fatalf("bit %d of byte %d changes nothing", bit, i)
 			}
 		}
-		if _, ok := h.record(p[:i], HeaderSize); ok {
+		if _, ok := h.decodeRecord(p[:i], SegmentHeaderSize); ok {
 			t.Fatalf("%d bytes are a header", i)
 		}
 	}
-	var huge [HeadSize]byte
-	putRecordHeader(huge[:], 3, 0, Record{Length: b3.GroupSize + 1})
-	if _, ok := h.record(huge[:], 0); ok {
+	var huge [RecordHeaderSize]byte
+	encodeRecordHeader(huge[:], 3, 0, Record{Length: b3.GroupSize + 1})
+	if _, ok := h.decodeRecord(huge[:], 0); ok {
 		t.Error("a record longer than a group is taken")
 	}
-	if _, ok := (Header{}).record(make([]byte, 1000), 0); ok {
+	if _, ok := (SegmentHeader{}).decodeRecord(make([]byte, 1000), 0); ok {
 		t.Error("zeros are a record")
 	}
 }
@@ -199,7 +202,7 @@ func remake(rec Record, body []byte, epoch uint64, at int64) (p []byte, ok bool)
 		b.Retired(num)
 		ok = ok && rec.Added == 0 && rec.Root.IsZero()
 	}
-	b.Seal(epoch, rec.Number, at, rec.left)
+	b.Seal(epoch, rec.BatchNumber, at, rec.remaining)
 	return b.buf, ok
 }
 
@@ -209,7 +212,7 @@ func TestScan(t *testing.T) {
 	t.Parallel()
 	var batches [][][]byte
 	var starts, ends []int64 // of records
-	log := int64(HeaderSize)
+	log := int64(SegmentHeaderSize)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{2, 3, 2} {
 		var batch [][]byte
@@ -220,7 +223,7 @@ func TestScan(t *testing.T) {
 			}
 			batch = append(batch, p)
 			starts = append(starts, log)
-			log += int64(HeadSize + len(p))
+			log += int64(RecordHeaderSize + len(p))
 			ends = append(ends, log)
 		}
 		batches = append(batches, batch)
@@ -237,22 +240,23 @@ func TestScan(t *testing.T) {
 				return offs, sc
 			}
 			if b3.Sum(body) == rec.Root {
-				offs[off-HeadSize] = true
+				offs[off-RecordHeaderSize] = true
 			}
 		}
 	}
-	if offs, sc := read(whole); len(offs) != 7 || sc.Torn() || sc.Number != 3 || len(sc.Holes) > 0 || sc.BatchAt != starts[5] {
+	offs, sc := read(whole)
+	if len(offs) != 7 || sc.Torn() || sc.BatchNumber != 3 || len(sc.Holes) > 0 || sc.BatchStart != starts[5] {
 		t.Fatalf("%d records, %+v", len(offs), sc)
 	}
 	if offs, sc := read(append(bytes.Clone(whole), make([]byte, 5000)...)); len(offs) != 7 || sc.Torn() {
 		t.Fatalf("with zeros behind %d records, torn %t", len(offs), sc.Torn())
 	}
-	for i := HeaderSize; i < len(whole); i++ {
+	for i := SegmentHeaderSize; i < len(whole); i++ {
 		p := bytes.Clone(whole)
 		p[i] ^= byte(1 + rng.IntN(255))
 		offs, sc := read(p)
 		for k := range starts {
-			inBody := int64(i) >= starts[k]+HeadSize && int64(i) < ends[k]
+			inBody := int64(i) >= starts[k]+RecordHeaderSize && int64(i) < ends[k]
 			if offs[starts[k]] == inBody {
 				t.Fatalf("with byte %d changed record %d is read: %t", i, k, offs[starts[k]])
 			}
@@ -265,23 +269,27 @@ func TestScan(t *testing.T) {
 	for k := range starts {
 		for _, fill := range []byte{0, 0xff} {
 			p := bytes.Clone(whole)
-			for i := starts[k]; i < starts[k]+HeadSize; i++ {
+			for i := starts[k]; i < starts[k]+RecordHeaderSize; i++ {
 				p[i] = fill
 			}
 			offs, sc := read(p)
 			if len(offs) != 6 || offs[starts[k]] {
 				t.Fatalf("without header %d, %d records are read", k, len(offs))
 			}
-			if last := k == len(starts)-1; last != sc.Torn() || !last && (len(sc.Holes) != 1 || sc.Holes[0].Off != starts[k] || sc.Holes[0].Length != ends[k]-starts[k]) {
+			last := k == len(starts)-1
+			oneHole := func() bool {
+				return len(sc.Holes) == 1 && sc.Holes[0].Off == starts[k] && sc.Holes[0].Length == ends[k]-starts[k]
+			}
+			if last != sc.Torn() || !last && !oneHole() {
 				t.Fatalf("without header %d the holes are %+v, torn %t", k, sc.Holes, sc.Torn())
 			}
-			if k >= 5 && k < len(starts)-1 && sc.Holes[0].Off < sc.BatchAt {
-				t.Fatalf("the hole at %d is not in the last batch, which begins at %d", sc.Holes[0].Off, sc.BatchAt)
+			if k >= 5 && k < len(starts)-1 && sc.Holes[0].Off < sc.BatchStart {
+				t.Fatalf("the hole at %d is not in the last batch, which begins at %d", sc.Holes[0].Off, sc.BatchStart)
 			}
 		}
 	}
 	// A cut ends the log where it is, and is torn inside a batch.
-	for cut := HeaderSize; cut < len(whole); cut += 7 {
+	for cut := SegmentHeaderSize; cut < len(whole); cut += 7 {
 		offs, sc := read(whole[:cut])
 		n := 0
 		for _, end := range ends {
@@ -289,7 +297,7 @@ func TestScan(t *testing.T) {
 				n++
 			}
 		}
-		if len(offs) != n || sc.Torn() != (cut != HeaderSize && int64(cut) != ends[1] && int64(cut) != ends[4]) {
+		if len(offs) != n || sc.Torn() != (cut != SegmentHeaderSize && int64(cut) != ends[1] && int64(cut) != ends[4]) {
 			t.Fatalf("cut at %d: %d records of %d, torn %t", cut, len(offs), n, sc.Torn())
 		}
 	}
@@ -303,8 +311,8 @@ func TestScanRestOfFailedWrite(t *testing.T) {
 	log := segmentOf(9, [][]byte{one, two, three})
 	var b Builder
 	b.Object(meta.Entry{Root: b3.Sum(two), Added: 77}, two)
-	b.Seal(9, 2, HeaderSize, 0)
-	copy(log[HeaderSize:], b.buf)
+	b.Seal(9, 2, SegmentHeaderSize, 0)
+	copy(log[SegmentHeaderSize:], b.buf)
 	sc := scanOf(t, log)
 	rec, body, _, err := sc.Next()
 	if err != nil || body == nil || rec.Root != b3.Sum(two) {
@@ -324,7 +332,7 @@ func TestScanInsideBody(t *testing.T) {
 	t.Parallel()
 	first := segmentOf(9, [][]byte{[]byte("one")}, [][]byte{[]byte("two")})
 	log := segmentOf(9, [][]byte{[]byte("one")}, [][]byte{[]byte("two")}, [][]byte{first}, [][]byte{[]byte("last")})
-	clear(log[len(first) : len(first)+HeadSize])
+	clear(log[len(first) : len(first)+RecordHeaderSize])
 	sc, n := scanOf(t, log), 0
 	for {
 		_, body, _, err := sc.Next()
@@ -336,7 +344,7 @@ func TestScanInsideBody(t *testing.T) {
 		}
 		n++
 	}
-	if n != 3 || len(sc.Holes) != 1 || sc.Holes[0].Length != int64(HeadSize+len(first)) {
+	if n != 3 || len(sc.Holes) != 1 || sc.Holes[0].Length != int64(RecordHeaderSize+len(first)) {
 		t.Fatalf("%d records, holes %+v", n, sc.Holes)
 	}
 }
@@ -349,11 +357,11 @@ func FuzzScan(f *testing.F) {
 	f.Add(make([]byte, 200))
 	f.Add(everyKind(9))
 	f.Fuzz(func(t *testing.T, p []byte) {
-		h, ok := parseHeader(p)
+		h, ok := decodeSegmentHeader(p)
 		if !ok {
 			return
 		}
-		sc := NewReader(bytes.NewReader(p), h, h.Size(), h.Batch, int64(len(p)))
+		sc := NewReader(bytes.NewReader(p), h, h.Size(), h.LastBatch, int64(len(p)))
 		for {
 			rec, body, off, err := sc.Next()
 			if err != nil {
@@ -362,12 +370,12 @@ func FuzzScan(f *testing.F) {
 			if body == nil {
 				return
 			}
-			if h.Old || len(sc.Holes) > 0 {
+			if h.OldFormat || len(sc.Holes) > 0 {
 				continue
 			}
-			head := make([]byte, HeadSize)
-			putRecordHeader(head, h.Epoch, off-HeadSize, rec)
-			if again := append(head, body...); !bytes.Equal(again, p[off-HeadSize:off+int64(len(body))]) {
+			head := make([]byte, RecordHeaderSize)
+			encodeRecordHeader(head, h.Epoch, off-RecordHeaderSize, rec)
+			if again := append(head, body...); !bytes.Equal(again, p[off-RecordHeaderSize:off+int64(len(body))]) {
 				t.Fatalf("the record at %d is written otherwise", off)
 			}
 		}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"allium/cmd/allium/failure"
+)
+
+// tasks says what each command does, in words that follow "cannot". A phrase that
+// ends with a space is followed by the command's first argument, which the part
+// after | connects with the verb. An empty phrase is for commands whose errors name
+// themselves what failed.
+var tasks = map[string]string{
+	"":                 "run the command",
+	"add":              "add",
+	"announce":         "announce ",
+	"audit verify":     "verify the audit log",
+	"cat":              "read ",
+	"config check":     "use this configuration",
+	"config explain":   "explain ",
+	"config show":      "show the configuration",
+	"connect":          "connect|to ",
+	"diff":             "compare",
+	"disconnect":       "disconnect|from ",
+	"docs":             "write the pages",
+	"gc plan":          "plan the collection",
+	"gc run":           "collect",
+	"gc why":           "look for what keeps it",
+	"get":              "get ",
+	"id":               "ask the node who it is",
+	"init":             "make the home directory",
+	"ls":               "list ",
+	"node drain":       "drain the node",
+	"node reload":      "reload the node's files",
+	"peers":            "list the peers",
+	"pin add":          "pin ",
+	"pin ls":           "list the pins",
+	"pin rm":           "unpin ",
+	"ping":             "ping ",
+	"providers":        "find providers|of ",
+	"run":              "run the node",
+	"seeds":            "list the seeds",
+	"seeds inspect":    "trust ",
+	"seeds sign":       "sign the seeds",
+	"sim dht":          "simulate",
+	"sim fetch":        "simulate",
+	"stat":             "describe ",
+	"store damage":     "list the damage",
+	"store rebuild":    "rebuild the index",
+	"testnet chaos":    "",
+	"testnet down":     "end the network",
+	"testnet run":      "",
+	"testnet scenario": "",
+	"testnet status":   "show the network",
+	"testnet up":       "run the network",
+	"token attenuate":  "narrow the capability",
+	"token inspect":    "read the capability",
+	"token key ls":     "list the keys",
+	"token key retire": "retire the key",
+	"token key rotate": "make a new key",
+	"token mint":       "make a capability",
+	"token revoke":     "revoke",
+	"verify":           "verify ",
+	"version":          "show the version",
+}
+
+// taskOf returns what cmd was told to do. The first argument is part of it only
+// where it is no secret.
+func taskOf(cmd *cobra.Command) failure.Task {
+	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
+	verb, known := tasks[name]
+	if !known {
+		verb = "run `" + cmd.CommandPath() + "`"
+	}
+	phrase, onFirst := strings.CutSuffix(verb, " ")
+	task := failure.Task{Help: cmd.CommandPath() + " --help"}
+	task.Verb, task.Link, _ = strings.Cut(phrase, "|")
+	if arg := cmd.Flags().Args(); onFirst {
+		if len(arg) > 0 {
+			task.Subject = arg[0]
+		} else if name == "verify" {
+			task.Verb = "verify the store"
+		}
+	}
+	return task
+}

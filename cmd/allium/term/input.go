@@ -1,0 +1,41 @@
+package term
+
+import (
+	"context"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// inputPoll is how often a read that waits for input checks its context.
+const inputPoll = 100 * time.Millisecond
+
+// Interruptible returns a reader of r whose reads fail with ctx's error within
+// 100 ms of its end. A read of a terminal or a pipe cannot be canceled, so a read
+// of a file begins only when input is there. Reads of any other r are not
+// interrupted while they run.
+func Interruptible(ctx context.Context, r io.Reader) io.Reader { return interruptible{ctx, r} }
+
+type interruptible struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (i interruptible) Read(p []byte) (int, error) {
+	f, ok := i.r.(*os.File)
+	for {
+		if err := i.ctx.Err(); err != nil {
+			return 0, err
+		}
+		if !ok {
+			return i.r.Read(p)
+		}
+		fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, int(inputPoll.Milliseconds()))
+		if n > 0 || err != nil && err != unix.EINTR {
+			return i.r.Read(p) // input, its end, or the error
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package text
+
+import (
+	"fmt"
+
+	"allium/node/config"
+)
+
+// ConfigValue is the line of a key. If its group is not *group, the heading of the
+// group comes first and *group is set. If quiet, it is only the key and its value.
+func ConfigValue(v config.Value, group *string, quiet bool) string {
+	if quiet {
+		return v.Name + "=" + v.Value
+	}
+	mark, head := " ", ""
+	if v.Changed {
+		mark = "*"
+	}
+	if v.Group != *group {
+		if *group != "" {
+			head = "\n"
+		}
+		head += v.Group + "\n"
+		*group = v.Group
+	}
+	return fmt.Sprintf("%s%s %-32s %-28s %s", head, mark, v.Name, v.Value, v.Source)
+}
+
+// ConfigKey explains a key whose value may come from file. If quiet, it is only
+// the value.
+func ConfigKey(e config.Explained, file string, quiet bool) string {
+	if quiet {
+		return e.Value.Value
+	}
+	empty := func(s string) string {
+		if s == "" {
+			return "(empty)"
+		}
+		return s
+	}
+	from := string(e.Source)
+	switch e.Source {
+	case config.FromFixed:
+		return fmt.Sprintf("%s (%s)\n  Fixed: nothing sets it. %s\n\n  value      %s",
+			e.Name, e.Type, e.Doc, empty(e.Value.Value))
+	case config.FromDefault:
+		from = "the default of the profile"
+	case config.FromFile:
+		from = file
+	case config.FromEnv:
+		from = "the environment, " + e.Env
+	case config.FromFlag:
+		from = "a flag"
+	}
+	change := "takes a restart of the node"
+	if e.Reread != "" {
+		change += "; the file it names is read again " + e.Reread
+	}
+	return fmt.Sprintf(
+		"%s (%s)\n  %s\n\n  value      %s\n  from       %s\n  default    %s\n  variable   %s\n  a change   %s",
+		e.Name, e.Type, e.Doc, empty(e.Value.Value), from, empty(e.Default), e.Env, change)
+}

@@ -1,0 +1,131 @@
+package text
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"allium/gateway/api"
+	"allium/node"
+	"allium/protocols/status"
+)
+
+// Peer is a connected peer: id, direction, transport, round-trip time, age of the
+// connection, bucket, address and agent. If quiet, it is only the id.
+func Peer(p api.Peer, quiet bool) string {
+	if quiet {
+		return p.ID
+	}
+	rtt := "-"
+	if p.RTTMS > 0 {
+		rtt = fmt.Sprintf("%.1f ms", p.RTTMS)
+	}
+	bucket := "-"
+	if p.Bucket != nil {
+		bucket = fmt.Sprintf("bucket %d", *p.Bucket)
+	}
+	age := (time.Duration(p.AgeMS) * time.Millisecond).Round(time.Second)
+	return fmt.Sprintf("%s  %-3s  %-5s  %9s  %8s  %-9s  %s  %s",
+		p.ID, p.Direction, p.Transport, rtt, age, bucket, p.Addr, p.Agent)
+}
+
+// Provider is the id of a provider and, unless quiet, its addresses.
+func Provider(p api.Provider, quiet bool) string {
+	if quiet {
+		return p.ID
+	}
+	head := p.ID
+	if p.Source == "gossip" {
+		head += "  by gossip"
+	}
+	return strings.Join(append([]string{head}, p.Addrs...), "\n  ")
+}
+
+// Trace is a table of the steps of a lookup that found so many providers.
+// Providers that no step brought come from records or announcements of the node.
+func Trace(t api.Trace, found int, quiet bool) string {
+	const format = "%10s  %10s  %3s  %-52s  %-5s  %s\n"
+	var b strings.Builder
+	if !quiet && found > 0 {
+		b.WriteByte('\n')
+	}
+	if !quiet && len(t.Steps) > 0 {
+		fmt.Fprintf(&b, format, "start", "took", "hop", "peer", "kind", "outcome")
+	}
+	for _, s := range t.Steps {
+		kind, outcome := "probe", s.Outcome
+		if s.Hedge {
+			kind = "hedge"
+		}
+		if s.Outcome == status.OK.String() {
+			outcome = fmt.Sprintf("ok: %d closer, %s", s.Closer, Plural(s.Providers, "provider"))
+		}
+		fmt.Fprintf(&b, format, milliseconds(s.StartMS), milliseconds(s.TookMS), fmt.Sprint(s.Hop), s.Peer, kind, outcome)
+		found -= s.Providers
+	}
+	if quiet {
+		return strings.TrimSuffix(b.String(), "\n")
+	}
+	fmt.Fprintf(&b, "ended %s after %s: %s, %s, %s",
+		t.End, milliseconds(t.TookMS), Plural(t.Hops, "hop"), Plural(t.Probes, "probe"), Plural(t.Hedges, "hedge"))
+	if found > 0 {
+		fmt.Fprintf(&b, "\n%s by records or announcements that this node holds; --fresh leaves them out",
+			Plural(found, "provider"))
+	}
+	return b.String()
+}
+
+// Seeds is a table of the seeds at the time now. If quiet, it is only their ids.
+func Seeds(list api.Seeds, now time.Time, quiet bool) string {
+	const format = "%-52s  %-8s  %-9s  %-14s  %-10s  %s\n"
+	var b strings.Builder
+	if !quiet && len(list.Seeds) > 0 {
+		fmt.Fprintf(&b, format, "seed", "source", "connected", "last success", "expires", "gave")
+	}
+	for _, s := range list.Seeds {
+		if quiet {
+			fmt.Fprintln(&b, s.ID)
+			continue
+		}
+		gave := "-"
+		if !s.GaveAt.IsZero() {
+			gave = Plural(len(s.Gave), "peer")
+		}
+		fmt.Fprintf(&b, format,
+			s.ID, s.Source, yesNo(s.Connected), ago(s.LastSuccess, now), expiry(s.NotAfter, now), gave)
+		if s.LastError != "" {
+			fmt.Fprintf(&b, "  %s: %s\n", Plural(s.Tries, "try"), strings.Join(strings.Fields(s.LastError), " "))
+		}
+	}
+	if quiet {
+		return strings.TrimSuffix(b.String(), "\n")
+	}
+	if len(list.Seeds) == 0 {
+		fmt.Fprintln(&b, "no seeds; name some in dht.bootstrap")
+	}
+	if m := list.Manifest; m != nil {
+		if m.Signer != "" {
+			fmt.Fprintf(&b, "manifest %d, signed by %s, until %s\n", m.Seq, m.Signer, m.NotAfter.UTC().Format(time.RFC3339))
+		}
+		if m.Error != "" {
+			fmt.Fprintf(&b, "manifest: %s\n", m.Error)
+		}
+	}
+	if list.Remembered > 0 {
+		fmt.Fprintf(&b, "%s remembered for when no seed answers\n", Plural(list.Remembered, "peer"))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// SignedSeeds is a seed manifest: who signed it, until when, and its addresses.
+func SignedSeeds(s node.SignedSeeds) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "signed by  %s\nuntil      %s\nsequence   %d\nseeds      %d",
+		s.Signer, s.NotAfter.Format(time.RFC3339), s.Seq, len(s.Seeds))
+	for _, seed := range s.Seeds {
+		for _, addr := range seed.Addrs {
+			fmt.Fprintf(&b, "\n  %s/p2p/%s", addr, seed.ID)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,42 @@
+package text
+
+import (
+	"strings"
+
+	"allium/gateway/api"
+)
+
+// Ready is what `allium run` prints: the peer id, a line for each address that the
+// node listens on, and the word ready.
+func Ready(id api.ID) string {
+	lines := []string{"peer " + id.ID}
+	for _, addr := range id.Addrs {
+		lines = append(lines, "listening on "+addr)
+	}
+	for _, l := range []struct{ what, addr string }{
+		{"gateway on", id.Gateway},
+		{"gateway from this machine", id.GatewayLocal},
+		{"redirect on", id.Redirect},
+		{"admin on", id.Admin},
+	} {
+		if l.addr != "" {
+			lines = append(lines, l.what+" "+l.addr)
+		}
+	}
+	return strings.Join(append(lines, "ready"), "\n")
+}
+
+// Reloaded says for each file whether the node read it again.
+func Reloaded(done api.Reloaded) string {
+	if len(done.Files) == 0 {
+		return "this node has no file that it could read again"
+	}
+	lines := make([]string, len(done.Files))
+	for i, f := range done.Files {
+		lines[i] = "reloaded " + f.Name
+		if f.Error != nil {
+			lines[i] = "kept " + f.Name + " as it was: " + f.Error.Message
+		}
+	}
+	return strings.Join(lines, "\n")
+}

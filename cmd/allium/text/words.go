@@ -1,0 +1,96 @@
+package text
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"allium/internal/limits"
+)
+
+// Plural returns n and what, in the plural unless n is 1: "1 object", "2 objects", "2 entries".
+func Plural[N int | int64 | uint64](n N, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	if stem, ok := strings.CutSuffix(what, "y"); ok && !strings.ContainsAny(stem[len(stem)-1:], "aeiou") {
+		what = stem + "ie"
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Resumed says how many of total bytes an earlier transfer had left here. It is
+// empty if there were none.
+func Resumed(had, total int64) string {
+	if had == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", resumed at %s of %s", size(had), size(total))
+}
+
+// size is a number of bytes for people, such as 1.5 MiB.
+func size(bytes int64) string { return limits.Bytes(bytes).Human() }
+
+// minute is t in local time, to the minute.
+func minute(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
+
+func milliseconds(v float64) string { return fmt.Sprintf("%.1f ms", v) }
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// ago says how long before now t was, in whole seconds.
+func ago(t, now time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return now.Sub(t).Round(time.Second).String() + " ago"
+}
+
+// expiry returns the day of t, or "expired" if t is not after now.
+func expiry(t, now time.Time) string {
+	switch {
+	case t.IsZero():
+		return "-"
+	case !t.After(now):
+		return "expired"
+	}
+	return t.UTC().Format(time.DateOnly)
+}
+
+// span is a duration for people in one or two units, rounded: 30 days, 1 day 4
+// hours, 59 minutes, 5 seconds.
+func span(d time.Duration) string {
+	units := []struct {
+		length time.Duration
+		name   string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}}
+	for i, u := range units { // round away less than a tenth of the first unit
+		if d >= 10*u.length || i == len(units)-1 {
+			d = d.Round(u.length)
+			break
+		}
+		if d >= u.length {
+			d = d.Round(units[i+1].length)
+			break
+		}
+	}
+	for i, u := range units {
+		n := d / u.length
+		if n == 0 {
+			continue
+		}
+		text := Plural(int(n), u.name)
+		if i+1 < len(units) && n < 10 {
+			if m := (d % u.length) / units[i+1].length; m > 0 {
+				text += " " + Plural(int(m), units[i+1].name)
+			}
+		}
+		return text
+	}
+	return "less than a second"
+}

@@ -1,0 +1,41 @@
+package exchange
+
+import (
+	"errors"
+	"strings"
+
+	"allium/protocols/status"
+)
+
+// Sentence returns what a person reads about err: what failed, why, and what to do. It comes
+// from the outermost error of the chain that carries an outcome. Errors that wrap it only say
+// where it passed, which the log has.
+func Sentence(err error) string {
+	if err == nil {
+		return ""
+	}
+	message := messageOf(err)
+	if strings.HasSuffix(message, ".") || strings.HasSuffix(message, "…") {
+		return message
+	}
+	return message + "."
+}
+
+// messageOf returns the message of the outermost error in err's chain that carries an outcome.
+func messageOf(err error) string {
+	var carries interface {
+		error
+		Status() status.Outcome
+	}
+	if errors.As(err, &carries) {
+		return carries.Error()
+	}
+	switch status.Of(err) {
+	case status.Timeout:
+		return "the request timed out: the node did not finish it within its deadline. Try again"
+	case status.Canceled:
+		return "the request was canceled: the client closed the connection"
+	default:
+		return err.Error()
+	}
+}

@@ -1,0 +1,216 @@
+package limits
+
+import (
+	"sync"
+	"time"
+
+	"allium/internal/linked"
+	"allium/protocols/status"
+)
+
+// FairRateConfig has the bounds of a [FairRate].
+type FairRateConfig struct {
+	PerSecond float64 // requests a second of all keys; 0: no rate
+	Burst     int     // tokens of all keys; ≥ 1 if there is a rate
+	Each      int64   // requests in flight of each key; 0: no bound
+}
+
+// The constants of [FairRate].
+const (
+	activeFor  = time.Second // how long after a request a key has a share
+	restFor    = time.Minute // how long after its last request a key is forgotten
+	maxShares  = 16_384      // how many keys are remembered, about 200 bytes each
+	reservePer = 8           // 1/reservePer of the burst is reserved for keys within their share
+)
+
+// FairRate is a token bucket that keys, such as clients, share. It also bounds the
+// requests in flight of each key. Nobody waits.
+//
+// A key may use the whole rate while it is alone. Otherwise the rate is fair: each
+// key that made a request within the last second has an equal share, which is a
+// bucket of its own that gets PerSecond ÷ (number of such keys) tokens a second. A
+// request within the share of its key is refused only if the common bucket is empty.
+// A request beyond the share is also refused if less than the reserve, an eighth of
+// the burst, is left. So tokens that some keys do not use are not lost, and a key
+// that asks for ten times its share takes nothing from the others.
+//
+// Invariants: all keys together never get more than Burst and PerSecond allow; at
+// most maxShares keys are remembered, besides those with requests in flight; every
+// method takes amortised constant time.
+type FairRate[K comparable] struct {
+	c    FairRateConfig
+	rate *meter      // nil: no rate
+	each *GateFamily // nil: no bound of requests in flight
+
+	mu      sync.Mutex            // guards what follows, and the shares
+	tokens  float64               // in the common bucket
+	at      time.Time             // when tokens was computed
+	known   map[K]*Share[K]       // the keys that are remembered
+	active  linked.List[Share[K]] // keys with a request within activeFor, the latest last
+	resting linked.List[Share[K]] // all other known keys
+}
+
+// Share is the share that one key has of a FairRate.
+type Share[K comparable] struct {
+	of       *FairRate[K]
+	key      K
+	tokens   float64
+	seen     time.Time // of the last request, and when tokens was computed
+	inFlight int
+	drain    drainRate
+	list     *linked.List[Share[K]] // the list that it is in
+	node     linked.Node[Share[K]]
+}
+
+// NewFairRate lists up to two limits: rate, and each for the requests in flight of
+// each key. A bound that is 0 in c is not listed.
+func NewFairRate[K comparable](r *Registry, rate, each Spec, c FairRateConfig) *FairRate[K] {
+	s := &FairRate[K]{c: c, tokens: float64(c.Burst), at: time.Now(), known: map[K]*Share[K]{}}
+	if c.PerSecond > 0 {
+		s.rate = r.add(rate, KindRate, max(1, int64(c.PerSecond)), nil)
+	}
+	if c.Each > 0 {
+		s.each = r.NewGateFamily(each, c.Each)
+	}
+	return s
+}
+
+// Enter admits a request of k: it takes a token and counts the request as in flight
+// until Leave. It returns status.Busy if k has as many in flight as it may, and
+// status.RateLimit with the time until there is a token for k. The caller matches
+// every success with one Leave of the result, also of a nil one: if nothing is
+// bounded, or s is nil, the result is nil.
+func (s *FairRate[K]) Enter(k K) (*Share[K], error) {
+	if s == nil || s.rate == nil && s.each == nil {
+		return nil, nil
+	}
+	a, used, wait, ok := s.enter(k, time.Now())
+	switch {
+	case !ok && wait > 0:
+		return nil, s.rate.reject(status.RateLimit, s.rate.cap, wait.Round(time.Millisecond))
+	case !ok:
+		return nil, s.each.m.reject(status.Busy, used, a.drain.wait(1))
+	case s.each != nil:
+		s.each.recount(used-1, used)
+		s.each.m.raise(used)
+	}
+	return a, nil
+}
+
+// enter returns the share of k and how many requests it has in flight afterwards.
+// If ok is false for lack of a token, wait is the time until there is one, else 0.
+func (s *FairRate[K]) enter(k K, now time.Time) (a *Share[K], used int64, wait time.Duration, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a = s.find(k, now)
+	if s.each != nil && int64(a.inFlight) >= s.c.Each {
+		return a, int64(a.inFlight), 0, false
+	}
+	if s.rate != nil {
+		if wait, ok = s.take(a); !ok {
+			return a, int64(a.inFlight), wait, false
+		}
+	}
+	a.inFlight++
+	return a, int64(a.inFlight), 0, true
+}
+
+// Leave ends a request that Enter admitted. It does nothing if a is nil.
+func (a *Share[K]) Leave() {
+	if a == nil {
+		return
+	}
+	used := a.leave()
+	if each := a.of.each; each != nil {
+		each.recount(used+1, used)
+		a.drain.done(1, time.Now())
+	}
+}
+
+// leave returns how many requests of the key are still in flight.
+func (a *Share[K]) leave() (used int64) {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	a.inFlight--
+	return int64(a.inFlight)
+}
+
+// Len returns how many keys are remembered.
+func (s *FairRate[K]) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.known)
+}
+
+// find returns the share of k, which makes a request now. It refills the share and
+// the common bucket, and forgets shares that rested long. The caller holds s.mu.
+func (s *FairRate[K]) find(k K, now time.Time) *Share[K] {
+	a := s.known[k]
+	if a == nil {
+		a = &Share[K]{of: s, key: k}
+		s.known[k] = a
+	} else {
+		a.list.Remove(&a.node)
+	}
+	before := a.seen
+	a.seen = now
+	a.push(&s.active)
+	for l := s.active.Oldest(); now.Sub(l.seen) > activeFor || s.active.Len() > maxShares; l = s.active.Oldest() {
+		s.active.Remove(&l.node)
+		l.push(&s.resting)
+	}
+	s.forget(now)
+	if d := now.Sub(s.at); d > 0 {
+		s.tokens, s.at = min(float64(s.c.Burst), s.tokens+d.Seconds()*s.c.PerSecond), now
+	}
+	if before.IsZero() {
+		a.tokens = max(1, s.tokens/float64(s.active.Len())) // more would take tokens from the other shares
+	} else {
+		a.tokens += max(0, now.Sub(before).Seconds()) * s.shareRate()
+	}
+	a.tokens = min(a.tokens, max(1, (float64(s.c.Burst)-s.reserve())/float64(s.active.Len())))
+	return a
+}
+
+// forget drops the keys that have rested for restFor, and others that rest if more
+// than maxShares are known. It keeps keys with requests in flight.
+func (s *FairRate[K]) forget(now time.Time) {
+	for range s.resting.Len() {
+		l := s.resting.Oldest()
+		if len(s.known) <= maxShares && now.Sub(l.seen) <= restFor {
+			return
+		}
+		s.resting.Remove(&l.node)
+		if l.inFlight > 0 {
+			l.push(&s.resting) // it is looked at again after all others
+			continue
+		}
+		delete(s.known, l.key)
+	}
+}
+
+// push makes a, which is in no list, the latest of l.
+func (a *Share[K]) push(l *linked.List[Share[K]]) {
+	a.list = l
+	l.Push(&a.node, a)
+}
+
+// shareRate returns how many tokens a share gets each second.
+func (s *FairRate[K]) shareRate() float64 { return s.c.PerSecond / float64(s.active.Len()) }
+
+// reserve returns how many tokens are reserved for keys within their share.
+func (s *FairRate[K]) reserve() float64 { return float64(s.c.Burst / reservePer) }
+
+// take takes a token for a, or returns how long it takes until there is one.
+func (s *FairRate[K]) take(a *Share[K]) (wait time.Duration, ok bool) {
+	if s.tokens >= 1 && (a.tokens >= 1 || s.tokens >= 1+s.reserve()) {
+		s.tokens--
+		a.tokens = max(0, a.tokens-1) // a request beyond the share makes no debt
+		return 0, true
+	}
+	common := (1 - s.tokens) / s.c.PerSecond
+	within := (1 - a.tokens) / s.shareRate()
+	beyond := (1 + s.reserve() - s.tokens) / s.c.PerSecond
+	missing := max(common, min(within, beyond))
+	return max(1, time.Duration(missing*float64(time.Second))), false
+}

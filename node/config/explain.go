@@ -1,0 +1,47 @@
+package config
+
+import (
+	"strings"
+
+	"allium/protocols/status"
+)
+
+// Explained is what `allium config explain` says of a key.
+type Explained struct {
+	Value
+	Env string `json:"env"` // the variable that sets it; empty for a fixed key
+	Hot bool   `json:"hot"` // always false: no changed value is applied without a restart
+
+	// Reread says when a running node reads the file again that the value names;
+	// empty for a key that names no such file.
+	Reread string `json:"reread,omitempty"`
+}
+
+// rereadFiles are the keys that name a file whose new content a running node
+// applies, and when it does so.
+var rereadFiles = map[string]string{
+	"gateway.denylist":  "within seconds of a change, and at a reload (SIGHUP)",
+	"gateway.tls.cert":  "within seconds of a change, and at a reload (SIGHUP)",
+	"gateway.tls.key":   "within seconds of a change, and at a reload (SIGHUP)",
+	"dht.seed_manifest": "before every round of dials",
+
+	"store.s3.credentials_file": "every five minutes",
+}
+
+// Explain returns what is known of a key that can be set, or of one that is fixed
+// now. An unknown key is status.BadRequest, and the error names the nearest known
+// key.
+func (l Loaded) Explain(name string) (Explained, error) {
+	for _, v := range Fixed() {
+		if v.Name == name {
+			return Explained{Value: v}, nil
+		}
+	}
+	for _, v := range l.Values() {
+		if v.Name == name {
+			env := envPrefix + strings.ToUpper(strings.ReplaceAll(name, ".", "__"))
+			return Explained{Value: v, Env: env, Reread: rereadFiles[name]}, nil
+		}
+	}
+	return Explained{}, status.Errorf(status.BadRequest, "unknown key %q%s", name, didYouMean(name))
+}

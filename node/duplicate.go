@@ -1,0 +1,68 @@
+package node
+
+import (
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"allium/node/readiness"
+
+	ma "github.com/multiformats/go-multiaddr"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// duplicateFor is how long the gate reports a record that another process signed
+// with this node's key. It is also the shortest time between two log lines.
+const duplicateFor = time.Hour
+
+// duplicates detects that another process runs with this node's identity. Peers
+// then reach sometimes one of the two, sometimes the other.
+type duplicates struct {
+	log      *slog.Logger
+	seen     prometheus.Counter
+	last     atomic.Pointer[duplicate]
+	loggedAt atomic.Int64 // nanoseconds since 1970
+}
+
+// duplicate is one record of another process.
+type duplicate struct {
+	seen  time.Time
+	addrs string
+}
+
+func newDuplicates(log *slog.Logger, reg prometheus.Registerer) *duplicates {
+	d := &duplicates{log: log, seen: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "identity_elsewhere_total", Help: "Records seen that another process signed with this node's identity.",
+	})}
+	reg.MustRegister(d.seen)
+	return d
+}
+
+// noteRecord counts a record that another process signed at the time signed. It
+// is dht.Deps.DuplicateIdentity and may be called concurrently.
+func (d *duplicates) noteRecord(signed time.Time, addrs []ma.Multiaddr) {
+	now := time.Now()
+	d.seen.Inc()
+	at := fmt.Sprint(addrs)
+	d.last.Store(&duplicate{now, at})
+	logged := d.loggedAt.Load()
+	if now.UnixNano()-logged > int64(duplicateFor) && d.loggedAt.CompareAndSwap(logged, now.UnixNano()) {
+		d.log.Error("another process runs with this node's identity: peers reach either of the two, and neither is "+
+			"found reliably. Stop one, or give it an identity of its own: move its identity.key away and run `allium init`",
+			"signed", signed.UTC(), "addrs", at)
+	}
+}
+
+// gate reports a duplicate that was seen within the last hour. Its scope is
+// [readiness.Nothing].
+func (d *duplicates) gate() readiness.Reading {
+	last := d.last.Load()
+	if last == nil || time.Since(last.seen) > duplicateFor {
+		return readiness.YesNo(true, "")
+	}
+	r := readiness.YesNo(false, fmt.Sprintf("another process runs with this node's identity, at %s; "+
+		"stop one of the two, or move its identity.key away and run `allium init`", last.addrs))
+	r.RetryAfter = time.Minute
+	return r
+}

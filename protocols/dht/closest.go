@@ -1,0 +1,76 @@
+package dht
+
+import (
+	"context"
+	"fmt"
+
+	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/kad"
+)
+
+// closest returns up to k live peers closest to key, nearest first, and the result of the
+// lookup.
+func (s *Service) closest(
+	ctx context.Context, op string, cfg kad.Config, key []byte,
+) ([]peer.ID, kad.Result[peer.ID], error) {
+	r, ctx, end, err := s.begin(ctx)
+	if err != nil {
+		return nil, kad.Result[peer.ID]{}, err
+	}
+	defer end()
+	ask := func(ctx context.Context, p peer.ID) (answer, error) {
+		closer, err := s.findNode(ctx, p, key)
+		return answer{closer: closer}, err
+	}
+	res, err := r.engine.run(ctx, search{op: op, key: key, cfg: cfg, ask: ask})
+	if err != nil {
+		return nil, res, err
+	}
+	ids := make([]peer.ID, len(res.Closest))
+	for i, c := range res.Closest {
+		ids[i] = c.ID
+	}
+	return ids, res, nil
+}
+
+// GetClosestPeers returns up to k live peers closest to key, nearest first. It is the
+// router of the republish sweep, and does not hedge: records need all of the k closest.
+func (s *Service) GetClosestPeers(ctx context.Context, key string) ([]peer.ID, error) {
+	ids, _, err := s.closest(ctx, opSweep, s.cfg.publishConfig(), []byte(key))
+	return ids, err
+}
+
+// findNode asks p for the peers that it knows closest to key.
+func (s *Service) findNode(ctx context.Context, p peer.ID, key []byte) ([]peer.AddrInfo, error) {
+	m, err := s.kadSender.SendRequest(ctx, p, pb.NewMessage(pb.Message_FIND_NODE, key, 0))
+	if err != nil {
+		return nil, fmt.Errorf("ask for closer peers: %w", err)
+	}
+	near := m.GetCloserPeers()
+	infos := make([]peer.AddrInfo, 0, min(len(near), maxCloser))
+	for _, info := range pb.PBPeersToPeerInfos(near[:min(len(near), maxCloser)]) {
+		if id, err := peerID([]byte(info.ID)); err == nil {
+			addrs := info.Addrs[:min(len(info.Addrs), 2*maxCloserAddrs)]
+			infos = append(infos, peer.AddrInfo{ID: id, Addrs: addrs})
+		}
+	}
+	return infos, nil
+}
+
+// nearest returns the closer peers for the response to a request: up to k peers of the
+// table nearest to key, without the asking peer.
+func (s *Service) nearest(key []byte, asking peer.ID) []peer.AddrInfo {
+	near := s.table.Nearest(kad.Hash(key), s.cfg.K+1)
+	infos := make([]peer.AddrInfo, 0, len(near))
+	for _, p := range near {
+		if p.ID == asking || len(infos) == s.cfg.K {
+			continue
+		}
+		if info := s.deps.Host.Peerstore().PeerInfo(p.ID); len(info.Addrs) > 0 {
+			infos = append(infos, info)
+		}
+	}
+	return infos
+}

@@ -1,0 +1,156 @@
+package dht
+
+import (
+	"cmp"
+	"container/list"
+	"slices"
+	"time"
+)
+
+// groupEntry holds the records of one IP group.
+type groupEntry struct {
+	name      string
+	records   list.List // of *entry, the newest last
+	heapIndex int       // index in providerStore.largest; -1: this node's own group, not in the heap
+}
+
+// Weight and Place implement heaviest.Item.
+func (g *groupEntry) Weight() int64 { return int64(g.records.Len()) }
+func (g *groupEntry) Place() *int   { return &g.heapIndex }
+
+// joinGroup adds a record to its group.
+func (p *providerStore) joinGroup(h *entry) {
+	g := p.groups[h.group]
+	if g == nil {
+		g = &groupEntry{name: h.group, heapIndex: -1}
+		p.groups[h.group] = g
+		if h.group != "" {
+			p.largest.Push(g)
+		}
+	}
+	h.element = g.records.PushBack(h)
+	p.reorder(g)
+}
+
+// leaveGroup removes a record from its group.
+func (p *providerStore) leaveGroup(h *entry) {
+	g := p.groups[h.group]
+	g.records.Remove(h.element)
+	if g.records.Len() > 0 {
+		p.reorder(g)
+		return
+	}
+	if g.heapIndex >= 0 {
+		p.largest.Remove(g)
+	}
+	delete(p.groups, h.group)
+}
+
+// reorder restores the order of the groups after the number of g's records has changed.
+func (p *providerStore) reorder(g *groupEntry) {
+	if g.heapIndex >= 0 {
+		p.largest.Fix(g)
+	}
+}
+
+// sweepPause is the shortest time between two scans of a full store for expired records.
+// The janitor scans each minute anyway.
+const sweepPause = time.Second
+
+// evictFor makes a place for a record of group and reports whether there is one. It first
+// drops expired records, if expire is set. Otherwise it drops the newest record of the
+// largest group, if that group has at least two records more than group. A record of this
+// node displaces the newest record of the largest group in any case.
+func (p *providerStore) evictFor(group string, now time.Time, expire bool) bool {
+	if expire && now.Sub(p.lastSweep).Abs() >= sweepPause {
+		p.lastSweep = now
+		if p.sweepLocked(now); p.count < p.total {
+			return true
+		}
+	}
+	if len(p.largest) == 0 {
+		return false
+	}
+	mine := 0
+	if g := p.groups[group]; g != nil {
+		mine = g.records.Len()
+	}
+	if group != "" && p.largest[0].records.Len() <= mine+1 {
+		return false
+	}
+	p.drop(p.largest[0].records.Back().Value.(*entry))
+	return true
+}
+
+// evictable returns the record of a full key that a new record from s may replace, nil if
+// there is none. hs is oldest first.
+func evictable(hs []*entry, s source) *entry {
+	count := make(map[string]int, len(hs))
+	var protected *entry // has the place for a provider that was reached
+	for _, h := range hs {
+		count[h.group]++
+		if protected == nil && h.reached && h.group != "" {
+			protected = h
+		}
+	}
+	var out *entry
+	for _, h := range hs {
+		switch {
+		case h.group == "" || h == protected:
+		case out == nil, count[h.group] > count[out.group]:
+			out = h
+		case count[h.group] == count[out.group] && (out.reached || !h.reached):
+			out = h // prefer the newest of those that were not reached
+		}
+	}
+	switch {
+	case out == nil:
+		return nil
+	case s.group == "", s.reached && protected == nil, count[out.group] > count[s.group]+1:
+		return out
+	}
+	return nil
+}
+
+// selectFair returns the records that fit a response of size bytes, in their order. If not
+// all fit, each IP group receives the same number of bytes, short records first, so that
+// long records crowd no group out.
+func selectFair(records []sealed, size int) []sealed {
+	all := 0
+	for _, s := range records {
+		all += s.size()
+	}
+	if all <= size {
+		return records
+	}
+	used := make(map[string]int)
+	left := make([]int, len(records))
+	for i := range left {
+		left[i] = i
+	}
+	var chosen []int
+	for len(left) > 0 {
+		at, next := 0, left[0]
+		for j, i := range left {
+			a, b := records[i], records[next]
+			if cmp.Or(cmp.Compare(used[a.group], used[b.group]), cmp.Compare(a.size(), b.size())) < 0 {
+				at, next = j, i
+			}
+		}
+		left = slices.Delete(left, at, at+1)
+		if n := records[next].size(); n <= size {
+			size -= n
+			used[records[next].group] += n
+			chosen = append(chosen, next)
+		}
+	}
+	slices.Sort(chosen)
+	out := make([]sealed, len(chosen))
+	for j, i := range chosen {
+		out[j] = records[i]
+	}
+	return out
+}
+
+// size returns the bytes that a record takes in a response.
+func (s sealed) size() int { return len(s.envelope) + len(s.peerRecord) + 8 }

@@ -1,0 +1,102 @@
+package dht
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ipfs/go-cid"
+	"github.com/libp2p/go-libp2p"
+	kaddht "github.com/libp2p/go-libp2p-kad-dht"
+	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+	"google.golang.org/protobuf/proto"
+
+	"allium/internal/testkit"
+	"allium/protocols/b3"
+	"allium/protocols/delimited"
+)
+
+// TestStockClientFindsProviders: kad-dht's own client, which knows nothing of the
+// provider exchange, finds who provides an object, and of an object that is
+// denied or that nobody has it finds nobody.
+func TestStockClientFindsProviders(t *testing.T) {
+	nodes := startNetwork(t, 4)
+	x, denied := root("an object"), root("denied")
+	if _, err := nodes[1].Provide(t.Context(), x, denied); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		n.mu.Lock()
+		n.running.server.denied = func(r b3.Root) bool { return r == denied }
+		n.mu.Unlock()
+	}
+	h, err := libp2p.New(libp2p.NoListenAddrs, libp2p.DisableMetrics())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	stock, err := kaddht.New(h, kaddht.ProtocolPrefix(Prefix), kaddht.Mode(kaddht.ModeClient), kaddht.DisableAutoRefresh(),
+		kaddht.AddressFilter(func(as []ma.Multiaddr) []ma.Multiaddr { return as }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stock.Close()
+	seed := peer.AddrInfo{ID: nodes[0].host.ID(), Addrs: nodes[0].host.Addrs()}
+	if err := h.Connect(t.Context(), seed); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the client's table", func() bool { return stock.RoutingTable().Size() > 0 })
+	find := func(r b3.Root) []peer.AddrInfo {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		found, err := stock.FindProviders(ctx, cid.NewCidV1(cid.Raw, r.Multihash()))
+		if err != nil && len(found) == 0 && !errors.Is(err, context.Canceled) {
+			t.Log(err)
+		}
+		return found
+	}
+	if got := find(x); len(got) != 1 || got[0].ID != nodes[1].id || len(got[0].Addrs) == 0 {
+		t.Errorf("found %v, want %s", got, nodes[1].id)
+	}
+	for _, r := range []b3.Root{denied, root("nobody's")} {
+		if got := find(r); len(got) != 0 {
+			t.Errorf("found %v", got)
+		}
+	}
+
+	// One stream serves all kinds of messages, in their order.
+	s, err := h.NewStream(t.Context(), seed.ID, KadID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	in := bufio.NewReader(s)
+	key := x.Multihash()
+	for i, kind := range []pb.Message_MessageType{
+		pb.Message_FIND_NODE, pb.Message_GET_PROVIDERS, pb.Message_GET_PROVIDERS, pb.Message_FIND_NODE, pb.Message_PING,
+	} {
+		raw, err := proto.Marshal(pb.NewMessage(kind, key, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := delimited.Write(s, raw); err != nil {
+			t.Fatal(err)
+		}
+		if raw, err = delimited.Read(in, maxKadMessage); err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+		var a pb.Message
+		if err := proto.Unmarshal(raw, &a); err != nil || a.GetType() != kind ||
+			(len(a.GetProviderPeers()) == 1) != (kind == pb.Message_GET_PROVIDERS) {
+			t.Errorf("message %d: %v, %v", i, &a, err)
+		}
+		if kind != pb.Message_PING && len(a.GetCloserPeers()) == 0 {
+			t.Errorf("message %d names no closer peers", i)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package schedule
+
+import (
+	"slices"
+
+	"allium/protocols/b3"
+)
+
+// awaited returns the request that the reader w waits for, if p can hedge it.
+func (m *Machine) awaited(w *waiter, p *provider) *request {
+	if w.Whole {
+		return nil
+	}
+	g := m.firstMissing(w.from(), w.limit())
+	i := slices.IndexFunc(m.requests, func(r *request) bool {
+		return r.Next <= g && g < r.hi && r.hedgeableBy(p)
+	})
+	if i < 0 {
+		return nil
+	}
+	return m.requests[i]
+}
+
+// hedgeableBy reports whether p may hedge r. A request is hedged once.
+func (r *request) hedgeableBy(p *provider) bool {
+	return r.p != p && !r.shared && r.canceled == NotCanceled && !p.lacking(r.rest())
+}
+
+// hedge requests the next groups of r from p as well; the first to deliver wins.
+// r is trimmed to those groups, and the others can be requested anew. hedge does
+// nothing when the transfer's bound on hedged bytes is reached.
+func (m *Machine) hedge(r *request, p *provider) bool {
+	received := max(0, m.stored.Held()-m.resumed)
+	most := (hedgedFree+received/hedgedPart)/b3.GroupSize - m.hedgedGroups
+	n := min(r.hi-r.Next, m.sizeFor(p), ReadAhead/4, most)
+	if n <= 0 || !m.allowed() {
+		return false
+	}
+	m.hedgedGroups += n
+	r.shared, r.hedged = true, true
+	r.p.hedged++
+	if r.Next+n < r.hi {
+		m.trim(r, r.Next+n)
+	}
+	h := m.ask(p, Run{r.Next, r.Next + n})
+	h.hedge, h.shared = true, true
+	return true
+}
+
+// hedgeLate hedges late requests with providers that have no other work. It
+// reports whether a late request could not be hedged.
+func (m *Machine) hedgeLate() (left bool) {
+	for _, r := range slices.Clone(m.requests) {
+		if r.shared || r.canceled != NotCanceled || r.left() == 0 || r.due() > m.now {
+			continue
+		}
+		if p := m.idleOther(r); p == nil || !m.hedge(r, p) {
+			left = true
+		}
+	}
+	return left
+}
+
+// idleOther returns the fastest idle provider that can hedge r, or nil.
+func (m *Machine) idleOther(r *request) *provider {
+	for _, p := range m.fastestFirst() {
+		if p.inflight == 0 && p.free(m.now) && r.hedgeableBy(p) {
+			return p
+		}
+	}
+	return nil
+}
+
+// steal gives an idle p the end of the request that takes longest, split so that
+// both requests should end at the same time.
+func (m *Machine) steal(p *provider) {
+	if p.inflight > 0 || !p.free(m.now) || p.hedged > 0 {
+		return
+	}
+	var from *request
+	longest := 2*p.rtt + minStealTime
+	for _, r := range m.requests {
+		if r.shared || r.canceled != NotCanceled || r.left() < 2*minRequest {
+			continue
+		}
+		if d := r.ends(); d > longest {
+			from, longest = r, d
+		}
+	}
+	if from == nil {
+		return
+	}
+	part := 0.5
+	if theirs := from.speed(); p.rate > 0 && theirs > 0 {
+		part = p.rate / (p.rate + theirs)
+	}
+	n := int64(float64(from.left()) * part)
+	if p.limit > 0 {
+		n = min(n, p.limit)
+	}
+	run := Run{from.hi - n, from.hi}
+	if n < minRequest || p.lacking(run) || !m.allowed() {
+		return
+	}
+	m.trim(from, run.Lo)
+	m.ask(p, run)
+}
+
+// failWaiters fails the waiters that no provider can serve, once no other provider
+// can join. again reports that providers with a part may now be asked for single
+// groups, or slow ones again. hopeless reports that every waiter has failed.
+func (m *Machine) failWaiters() (again, hopeless bool) {
+	if !m.hopeless() {
+		return false, false
+	}
+	failed := 0
+	for _, w := range m.waiters {
+		if !w.failed {
+			if r, ok := m.next(w, nil); ok && !m.someoneHas(r.Lo, never) {
+				if m.retrySingly(r.Lo) || m.retrySlow() {
+					again = true
+					continue
+				}
+				w.failed = true
+				m.emit(Action{Kind: Fail, Waiter: w.id})
+			}
+		}
+		if w.failed {
+			failed++
+		}
+	}
+	return again, failed == len(m.waiters)
+}

@@ -1,0 +1,175 @@
+package gc
+
+import (
+	"context"
+	"fmt"
+
+	"allium/protocols/b3"
+	"allium/store/meta"
+)
+
+// Lost is an object that a pin protects and that is missing or damaged.
+type Lost struct {
+	Root      b3.Root
+	Pin       meta.Pin
+	Path      string // names from the pin to the object, joined with "/"; empty for the pinned object itself
+	Corrupt   bool   // damaged; otherwise missing
+	Directory bool   // it may name other objects, which are unknown while it is lost
+}
+
+// FindLostOptions configure FindLost.
+type FindLostOptions struct {
+	Fast bool // work without rests
+}
+
+// FindLost walks every pin and the trees of recursive ones. It calls lost for each object
+// there that is missing or known to be damaged, in most cases once. It reads directories
+// and no other content. If a missing directory has come back when lost returns, its tree is
+// walked too. An error of lost ends the walk and is returned. A second call waits for the
+// first. RAM is bounded as for a collection.
+func (g *Collector) FindLost(ctx context.Context, opt FindLostOptions, lost func(Lost) error) error {
+	if err := g.deps.Admission.Enter(); err != nil {
+		return err
+	}
+	g.deps.Admission.Leave() // the store may close during the walk
+	select {
+	case g.findingLost <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-g.deps.Admission.Stopping():
+		return meta.ErrDraining
+	}
+	defer func() { <-g.findingLost }()
+	w := newLostWalk(g, opt, lost)
+	for p, err := range g.deps.Pins(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := w.checkPin(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lostWalk is one run of FindLost.
+type lostWalk struct {
+	g    *Collector
+	lost func(Lost) error
+	walk walker
+	duty dutyCycle
+
+	pin      meta.Pin             // whose tree is being walked
+	reported map[b3.Root]struct{} // at most maxSeen
+	err      error                // of lost, or of a look-up; ends the walk
+}
+
+func newLostWalk(g *Collector, opt FindLostOptions, lost func(Lost) error) *lostWalk {
+	w := &lostWalk{
+		g: g, lost: lost, reported: map[b3.Root]struct{}{},
+		duty: dutyCycle{
+			share: g.deps.Duty, urgent: func() bool { return false }, admission: g.deps.Admission,
+		},
+	}
+	if opt.Fast {
+		w.duty.share = 1
+	}
+	w.walk = walker{
+		g: g, pause: w.rest,
+		visit:   func(b3.Root) bool { return w.err != nil },
+		damaged: func(path []Step) { w.report(path, true, true) },
+		absent:  func(path []Step) { w.report(path, false, true) },
+		file:    w.checkFile,
+	}
+	return w
+}
+
+func (w *lostWalk) rest(ctx context.Context) error {
+	if w.err != nil {
+		return w.err
+	}
+	return w.duty.rest(ctx)
+}
+
+// checkPin checks what one pin protects.
+func (w *lostWalk) checkPin(ctx context.Context, p meta.Pin) error {
+	w.pin = p
+	if err := w.rest(ctx); err != nil {
+		return err
+	}
+	if p.Recursive {
+		if _, _, err := w.walk.walk(ctx, p.Root); err != nil {
+			return err
+		}
+	}
+	// The walk checks directories; this checks a top that is a file.
+	w.checkObject(p.Root, p.Recursive, func() []Step { return []Step{{Root: p.Root}} })
+	return w.err
+}
+
+// checkFile checks a file that a directory names.
+func (w *lostWalk) checkFile(node, at Step) {
+	w.checkObject(at.Root, false, func() []Step { return append(w.walk.currentPath(), node, at) })
+}
+
+// checkObject reports an object that is missing or damaged. path returns the path to it.
+func (w *lostWalk) checkObject(root b3.Root, directory bool, path func() []Step) {
+	e, ok, err := w.entry(root)
+	switch {
+	case err != nil:
+		w.err = err
+	case !ok || e.Corrupt:
+		w.report(path(), ok, directory)
+	}
+}
+
+// entry returns the index entry of root, even while its removal is in progress: the pin
+// makes that removal fail.
+func (w *lostWalk) entry(root b3.Root) (meta.Entry, bool, error) {
+	if w.err != nil {
+		return meta.Entry{}, true, w.err
+	}
+	if err := w.g.deps.Admission.Enter(); err != nil {
+		return meta.Entry{}, true, err
+	}
+	defer w.g.deps.Admission.Leave()
+	return w.g.deps.Backend.Get(root)
+}
+
+// report calls lost for the last object of path, unless it did before or the pin is gone.
+func (w *lostWalk) report(path []Step, corrupt, directory bool) {
+	root := path[len(path)-1].Root
+	if _, reported := w.reported[root]; reported || w.err != nil {
+		return
+	}
+	if err := w.g.deps.Admission.Enter(); err != nil {
+		w.err = err
+		return
+	}
+	ok, err := w.g.hasPin(w.pin)
+	w.g.deps.Admission.Leave()
+	if err != nil || !ok {
+		w.err = err
+		return
+	}
+	if len(w.reported) < maxSeen {
+		w.reported[root] = struct{}{}
+	}
+	w.err = w.lost(Lost{Root: root, Pin: w.pin, Path: Path(path), Corrupt: corrupt, Directory: directory})
+}
+
+// StillLost reports whether the pin of l still exists and its object is still lost.
+func (g *Collector) StillLost(ctx context.Context, l Lost) (bool, error) {
+	if err := g.deps.Admission.EnterContext(ctx); err != nil {
+		return false, err
+	}
+	defer g.deps.Admission.Leave()
+	e, ok, err := g.deps.Backend.Get(l.Root)
+	if err != nil {
+		return false, fmt.Errorf("look up %s: %w", l.Root, err)
+	}
+	if ok && !e.Corrupt {
+		return false, nil
+	}
+	return g.hasPin(l.Pin)
+}

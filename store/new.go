@@ -1,0 +1,227 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/limits"
+	"allium/protocols/b3"
+	"allium/store/admission"
+	"allium/store/bucket"
+	"allium/store/cache"
+	"allium/store/disk"
+	"allium/store/gc"
+	"allium/store/lease"
+	"allium/store/memory"
+	"allium/store/meta"
+	"allium/store/partial"
+	"allium/store/quota"
+	"allium/store/scrub"
+	"allium/store/upload"
+	"allium/store/uses"
+)
+
+// New validates cfg and returns a Store that Run opens.
+func New(cfg Config, deps Deps) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	deps = deps.withDefaults()
+	cfg, err := cfg.withAbsoluteDir(deps.FS)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		cfg:         cfg,
+		log:         deps.Log,
+		hash:        deps.Hash,
+		onDamage:    deps.Damaged,
+		checkDenied: deps.Denied,
+		admission:   admission.New(),
+		clock:       meta.NewClock(time.Now),
+		puts: deps.Limits.NewGate(limits.Spec{
+			Name: "store.puts", Path: "gateway, add → streaming puts", Policy: "wait, then busy",
+		}, cfg.Puts, cfg.PutsWait),
+	}
+	s.leases = lease.New(s.dropCached)
+	s.uses = uses.New(s.clock)
+	diskSpace, err := s.newBackend(deps)
+	if err != nil {
+		return nil, err
+	}
+	s.quotas, err = quota.New(cfg.Quotas, quota.Deps{
+		Backend: s.backend, Metrics: deps.Metrics, Limits: deps.Limits, Node: s.readDirectory,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.space = gc.NewAccount(gcLimits(cfg), gc.AccountDeps{
+		Backend: s.backend, Admission: s.admission, Registry: deps.Limits, Free: diskSpace, RAM: s.RAM,
+	})
+	s.partials = s.newPartials(deps)
+	s.uploads = s.newUploads(deps)
+	s.gc = gc.New(gc.Deps{
+		Backend: s.backend, Partials: s.partials, Uses: gcUses{s.uses, s}, Leases: s.leases,
+		Admission: s.admission, Account: s.space, Clock: s.clock, Log: deps.Log, Metrics: deps.Metrics,
+		Duty: cfg.GCDuty, Entries: s.entries, Pins: s.Pins, Node: s.readDirectory,
+	})
+	s.scrub = s.newScrubber(deps.Metrics)
+	s.metrics = newMetrics(deps.Metrics, s)
+	return s, nil
+}
+
+// withDefaults fills in the fields that must not be nil.
+func (d Deps) withDefaults() Deps {
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	if d.Damaged == nil {
+		d.Damaged = func(b3.Root) {}
+	}
+	if d.MayExpire == nil {
+		d.MayExpire = func() bool { return true }
+	}
+	if d.Denied == nil {
+		d.Denied = func(b3.Root) error { return nil }
+	}
+	if d.FS == nil {
+		d.FS = vfs.Default
+	}
+	return d
+}
+
+// withAbsoluteDir makes Dir absolute, so that two names of one directory take the
+// same lock. It does nothing without a directory on the machine's file system.
+func (c Config) withAbsoluteDir(fs vfs.FS) (Config, error) {
+	if c.Backend == BackendMemory || vfs.Root(fs) != vfs.Default {
+		return c, nil
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return c, fmt.Errorf("store.dir: %w", err)
+	}
+	c.Dir = dir
+	return c, nil
+}
+
+// newBackend sets the backend and its caches. It returns the function that
+// measures the space on the disk, nil for the memory backend.
+func (s *Store) newBackend(deps Deps) (diskSpace func() (free, coming int64, known bool), err error) {
+	meters := bucket.NewMeters(s.cfg.S3, deps.Limits, deps.Metrics)
+	if s.cfg.Backend == BackendMemory {
+		s.backend = memory.New(int64(s.cfg.MemoryBytes), s.clock)
+		return nil, nil
+	}
+	o := diskOptions(s.cfg, deps, meters, s.clock)
+	o.Recovered, o.Adopted, o.Shed = &s.recovered, s.noteAdopted, s.shed
+	d := disk.New(o)
+	s.backend = d
+	if s.ramCache, err = cache.NewRAM(int64(s.cfg.HotBytes)); err != nil {
+		return nil, err
+	}
+	if s.cfg.Backend == BackendEmbedded { // local copies of a bucket's files come and go
+		n := openFilesOf(deps.Files).objects
+		if s.openFiles, err = cache.NewOpenFiles(n, deps.Hash, deps.Limits); err != nil {
+			return nil, err
+		}
+	}
+	return d.Free, nil
+}
+
+// diskOptions returns the options of the embedded and the s3 backend.
+func diskOptions(cfg Config, deps Deps, meters *bucket.Meters, clock *meta.Clock) disk.Options {
+	files := openFilesOf(deps.Files)
+	o := disk.Options{
+		Dir: cfg.Dir, FS: deps.FS, ReserveBytes: cfg.ReserveBytes,
+		SegmentBytes: cfg.SegmentBytes, ZeroAheadBytes: cfg.ZeroAheadBytes,
+		CommitBytes: cfg.CommitBytes, CompactRate: cfg.CompactRate,
+		IndexCache: cfg.indexCache(), HashWorkers: cfg.HashWorkers,
+		SegmentFiles: files.segments, IndexFiles: files.index, Meters: meters,
+		Log: deps.Log, Clock: clock, Limits: deps.Limits, Denied: deps.Denied,
+	}
+	if cfg.Backend == BackendS3 {
+		o.Bucket = &cfg.S3
+	}
+	return o
+}
+
+// gcLimits returns the limits that the configuration sets on what is stored.
+func gcLimits(cfg Config) gc.Limits {
+	l := gc.Limits{
+		MaxBytes: int64(cfg.MaxBytes), MaxObjects: cfg.MaxObjects,
+		LowWater: cfg.LowWater, ReserveBytes: int64(cfg.ReserveBytes),
+		LargeInBucket: cfg.Backend == BackendS3,
+	}
+	if cfg.Backend == BackendMemory {
+		l.MemoryBytes = int64(cfg.MemoryBytes)
+	}
+	return l
+}
+
+func (s *Store) newPartials(deps Deps) *partial.Table {
+	return partial.NewTable(partial.Deps{
+		Backend: s.backend, Space: s.space, Leases: s.leases, Admission: s.admission, Clock: s.clock,
+		Log: deps.Log,
+		Gate: deps.Limits.NewGate(limits.Spec{
+			Name: "store.ingests", Path: "resolver → downloads being written", Policy: "wait, then busy",
+		}, s.cfg.Ingests, s.cfg.IngestsWait),
+		ToBucket: s.cfg.Backend == BackendS3, Denied: deps.Denied,
+		CommitSmall: s.storeSmall, CommitLarge: s.commitLarge,
+		Damaged:     s.damagedIfWhole,
+		CountDamage: func() { s.metrics.integrity.WithLabelValues("partial").Inc() },
+	})
+}
+
+func (s *Store) newUploads(deps Deps) *upload.Table {
+	return upload.NewTable(upload.Deps{
+		Backend: s.backend, Space: s.space, Quotas: s.quotas, Leases: s.leases, Admission: s.admission,
+		Gate: s.puts, Log: deps.Log, Limits: deps.Limits, Metrics: deps.Metrics,
+		MaxOpen: s.cfg.Uploads, TTL: s.cfg.UploadTTL, HashWorkers: s.cfg.HashWorkers, MayExpire: deps.MayExpire,
+		Allowed: s.allowed, Visible: s.isWhole, CommitSmall: s.storeSmall, CommitLarge: s.commitLarge,
+		DropPartial: s.partials.DropCompleted, Pin: s.pinUnlessPinned,
+	})
+}
+
+// newScrubber returns nil if the scrub is off, and for the memory backend, which
+// has no files to check.
+func (s *Store) newScrubber(metrics prometheus.Registerer) *scrub.Scrubber {
+	place, ok := s.backend.(scrub.StateStore)
+	if !ok || s.cfg.ScrubRate == 0 {
+		return nil
+	}
+	return scrub.New(scrub.Deps{
+		State: place, Objects: scrubObjects{s}, Hash: s.hash, Log: s.log, Metrics: metrics,
+		Rate: int64(s.cfg.ScrubRate), Duty: s.cfg.ScrubDuty, Interval: s.cfg.ScrubInterval,
+		Remote: s.cfg.Backend == BackendS3,
+	})
+}
+
+// gcUses is what a collection sees of the last uses.
+type gcUses struct {
+	*uses.Tracker
+	s *Store
+}
+
+// Flush writes the noted uses to the backend.
+func (u gcUses) Flush(ctx context.Context) error { return u.s.flushUses(ctx) }
+
+// scrubObjects is what a scrub sees of the objects.
+type scrubObjects struct{ s *Store }
+
+func (o scrubObjects) Load(e *meta.Entry) (*b3.Memory, error) { return o.s.load(e) }
+
+func (o scrubObjects) OpenPair(e meta.Entry) (meta.Pair, error) { return o.s.backend.OpenPair(e) }
+
+func (o scrubObjects) Page(ctx context.Context, root b3.Root, page []meta.Entry) ([]meta.Entry, error) {
+	return o.s.entryPage(ctx, root, page)
+}
+
+func (o scrubObjects) Verify(ctx context.Context, root b3.Root, buf []byte, did func(n int) error) error {
+	return o.s.verify(ctx, root, buf, did)
+}

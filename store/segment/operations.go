@@ -1,0 +1,90 @@
+package segment
+
+import (
+	"maps"
+	"slices"
+
+	"allium/protocols/b3"
+	"allium/store/meta"
+)
+
+// AddFiles durably enters large objects whose files are in place. It skips those that the
+// index has undamaged.
+func (q *queue) AddFiles(es []meta.Entry) error {
+	cs := make([]*change, len(es))
+	for i, e := range es {
+		cs[i] = &change{kind: changeFile, entry: e}
+	}
+	return q.submit(cs...)
+}
+
+// Adopt durably enters a large object whose file was found, unless it was removed or stored
+// since. It reports whether the object was entered.
+func (q *queue) Adopt(e meta.Entry) (bool, error) {
+	c := &change{kind: changeFile, entry: e, unlessRemoved: true}
+	err := q.submit(c)
+	return c.applied, err
+}
+
+// Remove durably removes objects with one sync. It returns those that the index had as es
+// gives them; the caller then deletes the files of large ones.
+func (q *queue) Remove(es []meta.Entry) (removed []meta.Entry, err error) {
+	cs := make([]*change, len(es))
+	for i, e := range es {
+		cs[i] = &change{kind: changeRemove, entry: e}
+	}
+	if err := q.submit(cs...); err != nil {
+		return nil, err
+	}
+	for _, c := range cs {
+		if c.applied {
+			removed = append(removed, c.entry)
+		}
+	}
+	return removed, nil
+}
+
+// ForgetRemovals drops the notes of removals, given by their numbers, whose files are
+// deleted.
+func (q *queue) ForgetRemovals(removed map[b3.Root]uint64) error {
+	for chunk := range slices.Chunk(slices.Collect(maps.Keys(removed)), touchChunk) {
+		c := &change{kind: changeForgetRemovals, removals: map[b3.Root]uint64{}}
+		for _, root := range chunk {
+			c.removals[root] = removed[root]
+		}
+		if err := q.submit(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Touch sets the last uses of objects. A crash may lose them. It skips objects that do not
+// exist, and those whose noted use is less than minAge seconds older.
+func (q *queue) Touch(used map[b3.Root]meta.Second, minAge meta.Second) error {
+	for chunk := range slices.Chunk(slices.SortedFunc(maps.Keys(used), meta.CompareRoots), touchChunk) {
+		c := &change{kind: changeTouch, roots: chunk, lastUses: make([]meta.Second, len(chunk)), minAge: minAge}
+		for i, root := range chunk {
+			c.lastUses[i] = used[root]
+		}
+		if err := q.submit(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Mark sets or clears the corrupt flag of e, unless its bytes moved.
+func (q *queue) Mark(e meta.Entry, corrupt bool) error {
+	return q.submit(&change{kind: changeMark, entry: e, corrupt: corrupt})
+}
+
+// SetPin durably sets a pin.
+func (q *queue) SetPin(p meta.Pin) error { return q.submit(&change{kind: changePin, pin: p}) }
+
+// DropPin durably drops a pin and reports whether it existed.
+func (q *queue) DropPin(root b3.Root, label string) (bool, error) {
+	c := &change{kind: changeUnpin, pin: meta.Pin{Root: root, Label: label}}
+	err := q.submit(c)
+	return c.applied, err
+}
