@@ -132,7 +132,8 @@ func (f *caveatFlags) caveats(
 	return caveats, nil
 }
 
-// parseExpiry parses a time, or a duration from now on such as 24h or 30d.
+// parseExpiry parses a time, or a duration from now on such as 24h or 30d. A
+// capability counts whole seconds: a duration ends with the second that it ends in.
 func parseExpiry(s string, now time.Time) (time.Time, error) {
 	until, err := time.Parse(time.RFC3339, s)
 	if err != nil {
@@ -153,6 +154,9 @@ func parseExpiry(s string, now time.Time) (time.Time, error) {
 		return until, failure.NewUsage("give a later time", "--expires is %q, and that is past", s)
 	case until.Sub(now) > longestLife:
 		return until, failure.NewUsage("give a year (366d) at most", "--expires is %q, and that is too long", s)
+	}
+	if err != nil { // a duration
+		until = until.Add(time.Second - 1).Truncate(time.Second)
 	}
 	return until, nil
 }
