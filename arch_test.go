@@ -42,6 +42,7 @@ var layers = map[string][]string{
 	"protocols/inbound":       {},
 	"protocols/kad":           {},
 	"protocols/manifest":      {},
+	"protocols/name":          {"protocols/record"},
 	"protocols/oap":           {},
 	"protocols/object":        {"protocols/inbound", "protocols/oap"},
 	"protocols/record":        {},

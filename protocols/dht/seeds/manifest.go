@@ -1,8 +1,6 @@
 package seeds
 
 import (
-	"bytes"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -59,7 +57,7 @@ func Sign(key crypto.PrivKey, m Manifest) ([]byte, error) {
 			"the manifest has %d bytes, more than the %d that nodes read: list fewer seeds or addresses",
 			len(raw), maxEnvelope)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: raw}), nil
+	return record.EncodeText(blockType, raw), nil
 }
 
 // Open verifies raw, the text that Sign returned, and returns the manifest and its signer. The
@@ -122,30 +120,19 @@ func Verify(raw []byte) (Manifest, peer.ID, error) {
 	return m, signer, nil
 }
 
-// decodeText returns the bytes of the PEM block. It accepts other line ends and blanks at the
-// end of lines, because mail programs change them. It refuses text around the block, which
-// would look signed.
-func decodeText(raw []byte) ([]byte, error) {
-	if len(raw) > maxText {
+// decodeText returns the envelope in the text of a file.
+func decodeText(text []byte) ([]byte, error) {
+	raw, err := record.DecodeText(blockType, text, maxText)
+	switch {
+	case errors.Is(err, record.ErrTextLong):
 		return nil, status.Errorf(status.BodyCap, "the seed manifest is longer than %d bytes", maxText)
-	}
-	lines := bytes.Split(bytes.TrimSpace(raw), []byte("\n"))
-	for i, l := range lines {
-		lines[i] = bytes.TrimRight(l, " \t\r")
-	}
-	text := append(bytes.Join(lines, []byte("\n")), '\n')
-	block, _ := pem.Decode(text)
-	canonicalText := block != nil && bytes.Equal(pem.EncodeToMemory(block), text)
-	if !canonicalText || block.Type != blockType || len(block.Headers) > 0 {
+	case err != nil:
 		return nil, status.Errorf(status.BadFrame, "the file is no seed manifest: "+
 			"it must be one block from -----BEGIN %s----- to its END, and nothing else", blockType)
+	case len(raw) > maxEnvelope:
+		return nil, status.Errorf(status.BodyCap, "the seed manifest has %d bytes, more than %d", len(raw), maxEnvelope)
 	}
-	if len(block.Bytes) > maxEnvelope {
-		return nil, status.Errorf(
-			status.BodyCap, "the seed manifest has %d bytes, more than %d", len(block.Bytes), maxEnvelope,
-		)
-	}
-	return block.Bytes, nil
+	return raw, nil
 }
 
 // encode returns the payload of m.
