@@ -98,11 +98,15 @@ var layers = map[string][]string{
 	"store/upload":         {"store/admission", "store/lease", "store/meta", "store/quota"},
 	"store/uses":           {"store/bloom", "store/meta"},
 
-	"resolver":           {"protocols/record", "resolver/providers", "resolver/transfer", "resolver/tree"},
-	"resolver/providers": {"protocols/oap", "protocols/object", "protocols/record"},
+	"resolver": {
+		"protocols/record", "resolver/providers", "resolver/trace", "resolver/transfer", "resolver/tree",
+	},
+	"resolver/providers": {"protocols/oap", "protocols/object", "protocols/record", "resolver/trace"},
 	"resolver/schedule":  {},
-	"resolver/transfer":  {"protocols/object", "resolver/providers", "resolver/schedule"},
-	"resolver/tree":      {"protocols/manifest", "protocols/object", "resolver/providers", "resolver/transfer"},
+	"resolver/trace":     {},
+	"resolver/transfer":  {"protocols/object", "resolver/providers", "resolver/schedule", "resolver/trace"},
+	"resolver/tree": {"protocols/manifest", "protocols/object", "resolver/providers", "resolver/trace",
+		"resolver/transfer"},
 
 	"gateway": {
 		"gateway/admin", "gateway/api", "gateway/content", "gateway/exchange", "gateway/openapi", "gateway/server",
@@ -129,7 +133,8 @@ var layers = map[string][]string{
 		"node/fault", "node/home", "node/localapi", "node/objects", "node/p2p", "node/publish", "node/readiness",
 		"node/records",
 		"node/repair", "node/supervise", "protocols/dht", "protocols/dht/seeds", "protocols/gossip", "protocols/hints",
-		"protocols/inbound", "protocols/object", "protocols/record", "protocols/session", "resolver", "store", "store/disk",
+		"protocols/inbound", "protocols/object", "protocols/record", "protocols/session", "resolver", "resolver/trace",
+		"store", "store/disk",
 	},
 	"node/amnesia":      {"node/config"},
 	"node/capabilities": {"gateway/exchange", "node/home", "protocols/capability"},
@@ -149,7 +154,7 @@ var layers = map[string][]string{
 		"resolver", "store", "store/gc", "store/meta", "store/quota", "store/upload",
 	},
 	"node/objects": {"gateway/api", "gateway/content", "gateway/verified", "protocols/bao", "protocols/manifest",
-		"resolver", "store"},
+		"resolver", "resolver/trace", "store"},
 	"node/p2p":       {},
 	"node/publish":   {"node/objects", "protocols/dht", "protocols/hints", "protocols/manifest", "store"},
 	"node/readiness": {"gateway/api"},

@@ -20,6 +20,7 @@ import (
 // Deps are the parts of the node that a Gateway uses. Objects, Node and Ready are required.
 type Deps struct {
 	Objects      content.Objects
+	Served       content.Served // records that bytes in RAM answered a request; nil: nothing is recorded
 	Node         api.Node
 	Ready        func() api.Readiness // cheap, never waits
 	Version      api.Version
@@ -69,7 +70,8 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 	guard := exchange.NewGuard(d.Log, d.Metrics)
 	bodies := exchange.NewBodies(cfg.Bodies, cfg.MinRate, d.Limits)
 	contents, err := content.New(cfg.Content, content.Deps{
-		Objects: d.Objects, Denylist: d.Denylist, Version: d.Version.Version, Metrics: d.Metrics, Limits: d.Limits,
+		Objects: d.Objects, Served: d.Served, Denylist: d.Denylist, Version: d.Version.Version,
+		Metrics: d.Metrics, Limits: d.Limits,
 		Ready: func() api.Readiness { page, _ := g.readiness(); return page },
 	})
 	if err != nil {

@@ -74,6 +74,7 @@ import (
 	"allium/protocols/session"
 	"allium/protocols/status"
 	"allium/resolver"
+	"allium/resolver/trace"
 	"allium/store"
 )
 
@@ -136,6 +137,7 @@ type online struct {
 	dht      *dht.Service
 	gossip   *gossip.Service
 	hints    *hints.Service
+	trace    *trace.Ring // of the lookups
 	resolver *resolver.Resolver
 	gateway  *gateway.Gateway
 }

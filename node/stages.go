@@ -16,6 +16,7 @@ import (
 	"allium/protocols/object"
 	"allium/protocols/session"
 	"allium/resolver"
+	"allium/resolver/trace"
 )
 
 // start runs the stages in order and returns the error of the first that fails. A
@@ -142,8 +143,9 @@ func (n *Node) startDHT(ctx context.Context) (err error) {
 }
 
 func (n *Node) startResolver(ctx context.Context) (err error) {
+	n.trace = trace.New(trace.Deps{Metrics: n.registry, Limits: n.limits})
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
-		Local: fetchStore{n.store}, Providers: dhtFinder{n.dht}, Hints: n.hints.Hints, Objects: n.objects,
+		Trace: n.trace, Local: fetchStore{n.store}, Providers: dhtFinder{n.dht}, Hints: n.hints.Hints, Objects: n.objects,
 		Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
 		Log: n.log, Metrics: n.registry, Limits: n.limits,
 	})
@@ -159,7 +161,7 @@ func (n *Node) startPressure(ctx context.Context) error {
 
 func (n *Node) startGateway(ctx context.Context) (err error) {
 	objects := objects.Found{
-		Local: objects.Local{Store: n.store}, Resolver: n.resolver, Hash: n.hash,
+		Local: objects.Local{Store: n.store}, Resolver: n.resolver, Trace: n.trace, Hash: n.hash,
 		Denied: n.denylist.At("objects").Object, Seed: n.cfg.Node.Profile == p2p.Seed,
 	}
 	version := ThisVersion()
@@ -170,7 +172,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Denied: n.denied, Control: control{n}, Limits: n.limits,
 	})
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{
-		Objects: objects, Node: api, Uploads: api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
+		Objects: objects, Served: objects.Served, Node: api, Uploads: api.Uploads(n.pressure.Refusal), Ready: n.board.Report,
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,
 		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
 		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"allium/protocols/b3"
+	"allium/protocols/status"
 )
 
 // Source is where bytes came from.
@@ -29,13 +30,13 @@ func (s Source) String() string {
 // group is verified before its bytes are handed out. It is not for concurrent
 // use. The caller closes it.
 type Content struct {
-	root     b3.Root
-	size     int64
-	start    int64
-	end      int64
-	source   Source
-	lookupID string
-	resumed  int64
+	root    b3.Root
+	size    int64
+	start   int64
+	end     int64
+	source  Source
+	lookup  status.LookupID
+	resumed int64
 
 	ctx  context.Context
 	from groups
@@ -67,9 +68,8 @@ func (c *Content) Range() (start, end int64) { return c.start, c.end }
 // Source returns where the bytes come from.
 func (c *Content) Source() Source { return c.source }
 
-// LookupID returns the name of the lookup in the log. It is empty for a local
-// object.
-func (c *Content) LookupID() string { return c.lookupID }
+// LookupID returns the lookup that records how the object was found.
+func (c *Content) LookupID() status.LookupID { return c.lookup }
 
 // Resumed returns how many bytes of the object were already stored when the
 // fetch began, because an earlier fetch was cut short. It is 0 for a local object.
@@ -154,7 +154,7 @@ func (c *Content) fill() error {
 	g := c.off / b3.GroupSize
 	p, err := c.from.Read(g)
 	if err != nil {
-		c.err = drainingError(c.ctx, err)
+		c.err = status.WithLookup(drainingError(c.ctx, err), c.lookup)
 		return c.err
 	}
 	at := g * b3.GroupSize

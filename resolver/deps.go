@@ -11,6 +11,7 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/record"
 	"allium/resolver/providers"
+	"allium/resolver/trace"
 	"allium/resolver/transfer"
 )
 
@@ -51,7 +52,7 @@ type (
 	ProvidersOptions = providers.FindOptions
 )
 
-// Deps are what the resolver works with. Log, Metrics and Limits may be nil.
+// Deps are what the resolver works with. Trace, Log, Metrics and Limits may be nil.
 type Deps struct {
 	Local     Local
 	Providers providers.Finder
@@ -68,6 +69,7 @@ type Deps struct {
 
 	Self peer.ID // this node, which is never asked; empty without an identity
 
+	Trace   *trace.Ring // records the lookups; nil records nothing
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Limits  *limits.Registry

@@ -21,6 +21,7 @@ import (
 	"allium/protocols/object"
 	"allium/protocols/record"
 	"allium/protocols/status"
+	"allium/resolver/trace"
 )
 
 // Numbers of the parts that the tests of the whole rely on.
@@ -719,6 +720,7 @@ type world struct {
 	local  *fakeLocal
 	net    *fakeNet
 	finder *fakeFinder
+	ring   *trace.Ring
 	stop   func() // ends Run and waits for it
 
 	metrics prometheus.Gatherer
@@ -757,6 +759,10 @@ func newWorld(t testing.TB, change func(*Config, *Deps)) *world {
 	if g, ok := deps.Metrics.(prometheus.Gatherer); ok {
 		w.metrics = g
 	}
+	if deps.Trace == nil {
+		deps.Trace = trace.New(trace.Deps{Metrics: deps.Metrics})
+	}
+	w.ring = deps.Trace
 	r, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
@@ -792,6 +798,9 @@ func (w *world) check(t testing.TB) {
 	}
 	if n := w.counter(t, "resolver_transfers", "all"); n > 0 {
 		t.Errorf("%v transfers are left", n)
+	}
+	if n := w.counter(t, "trace_ring_entries", "running"); n != 0 {
+		t.Errorf("%v lookups are recorded as running", n)
 	}
 	if n := w.counter(t, "resolver_transfers", "lingering"); n != 0 {
 		t.Errorf("%v transfers linger", n)

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"allium/protocols/b3"
+	"allium/protocols/status"
 	"allium/resolver/providers"
+	"allium/resolver/trace"
 	"allium/resolver/transfer"
 	"allium/resolver/tree"
 )
@@ -28,7 +30,7 @@ type Info struct {
 	Resumed  int64 // bytes already stored by an earlier fetch that was cut short
 	Peers    int   // number of peers that sent something
 	Duration time.Duration
-	LookupID string // empty when the object was local
+	LookupID status.LookupID // names the record of how the object was found
 }
 
 // TreeInfo is what FetchTree did.
@@ -43,31 +45,38 @@ type TreeInfo = tree.Info
 // Errors carry the worst outcome of the providers (corrupt before upstream before
 // timeout before not_found), busy, or the outcome of the store.
 func (r *Resolver) Fetch(ctx context.Context, root b3.Root, opt FetchOptions) (Info, error) {
-	if err := r.denied(root); err != nil {
-		return Info{}, err
-	}
 	begun := time.Now()
+	if err := r.denied(root); err != nil {
+		return Info{}, r.ring.Fail(trace.Fetch, trace.Key{Root: root}, begun, "", err)
+	}
 	info, here := r.localInfo(ctx, root)
-	if !transfer.NeedsFetch(here) {
-		return info, here
+	switch {
+	case here == nil:
+		info.LookupID = r.ring.Hit(trace.Fetch, trace.Key{Root: root}, trace.Store, time.Since(begun))
+		return info, nil
+	case !transfer.NeedsFetch(here):
+		return info, r.ring.Fail(trace.Fetch, trace.Key{Root: root}, begun, trace.Store, here)
 	}
 	work, l, done, err := r.begin(ctx)
 	if err != nil {
-		return Info{}, err
+		return Info{}, r.ring.Fail(trace.Fetch, trace.Key{Root: root}, begun, "", err)
 	}
 	defer done()
-	w, err := r.transfers.JoinWhole(work, l, root, opt.Sources, newLookupID())
+	w, err := r.transfers.JoinWhole(work, l, root, opt.Sources, nil)
 	if err != nil {
 		return Info{}, drainingError(work, err)
 	}
 	defer w.Leave()
+	w.NoteDamage(here)
 	size, err := w.Wait(opt.Progress)
 	if err != nil {
-		return Info{}, transfer.Unmended(here, drainingError(work, err))
+		return Info{}, status.WithLookup(transfer.Unmended(here, drainingError(work, err)), w.LookupID())
 	}
 	r.m.observe("fetch", begun)
 	if size < 0 { // the object became local meanwhile
-		return r.localInfo(ctx, root)
+		info, err := r.localInfo(ctx, root)
+		info.LookupID = w.LookupID()
+		return info, status.WithLookup(err, w.LookupID())
 	}
 	return Info{
 		Root: root, Size: size, Source: SourcePeer, Resumed: w.Resumed(), Peers: len(w.Senders()),
@@ -110,21 +119,25 @@ func drainingError(work context.Context, err error) error {
 // a malformed directory, which no provider can mend. The counts in TreeInfo are
 // right also when FetchTree fails.
 func (r *Resolver) FetchTree(ctx context.Context, root b3.Root, opt FetchOptions) (TreeInfo, error) {
-	if err := r.denied(root); err != nil {
-		return TreeInfo{Root: root}, err
-	}
 	begun := time.Now()
+	if err := r.denied(root); err != nil {
+		return TreeInfo{Root: root}, r.ring.Fail(trace.Tree, trace.Key{Root: root}, begun, "", err)
+	}
 	work, l, done, err := r.begin(ctx)
 	if err != nil {
-		return TreeInfo{Root: root}, err
+		return TreeInfo{Root: root}, r.ring.Fail(trace.Tree, trace.Key{Root: root}, begun, "", err)
 	}
 	defer done()
+	lookup := r.ring.Begin(trace.Tree, trace.Key{Root: root}, 0)
+	lookup.Call()
 	info, err := r.trees.Fetch(work, l, root, tree.Options{
-		Sources: opt.Sources, LookupID: newLookupID(), Progress: opt.Progress,
+		Sources: opt.Sources, Lookup: lookup, Progress: opt.Progress,
 	})
+	err = lookup.Mark(drainingError(work, err))
+	lookup.End(err)
 	info.Duration = time.Since(begun)
 	if err != nil {
-		return info, drainingError(work, err)
+		return info, err
 	}
 	r.m.observe("tree", begun)
 	return info, nil

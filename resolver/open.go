@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/resolver/trace"
 	"allium/resolver/transfer"
 )
 
@@ -17,24 +19,29 @@ import (
 // ctx governs the Content until it is closed. Errors carry the worst outcome of
 // the providers (corrupt before upstream before timeout before not_found),
 // bad_range as a [*RangeError], busy, or the outcome of the store.
+// Every error but a bad range in opt names the lookup that records it.
 func (r *Resolver) Open(ctx context.Context, root b3.Root, opt OpenOptions) (*Content, error) {
 	if err := opt.Check(root); err != nil {
 		return nil, err
 	}
-	if err := r.denied(root); err != nil {
-		return nil, err
-	}
 	begun := time.Now()
+	if err := r.denied(root); err != nil {
+		return nil, r.ring.Fail(trace.Open, trace.Key{Root: root}, begun, "", err)
+	}
 	var c *Content
 	err := opt.Absent
 	if err == nil {
 		c, err = r.openLocal(ctx, root, opt)
 	}
-	if transfer.NeedsFetch(err) {
-		c, err = r.openRemote(ctx, root, opt, err)
-	}
-	if err != nil {
-		return nil, err
+	switch {
+	case err == nil:
+		c.lookup = r.ring.Hit(trace.Open, trace.Key{Root: root}, trace.Store, time.Since(begun))
+	case !transfer.NeedsFetch(err):
+		return nil, r.ring.Fail(trace.Open, trace.Key{Root: root}, begun, trace.Store, err)
+	default:
+		if c, err = r.openRemote(ctx, root, opt, err); err != nil {
+			return nil, err
+		}
 	}
 	r.m.observe("open_"+c.source.String(), begun)
 	return c, nil
@@ -53,12 +60,12 @@ func (r *Resolver) openLocal(ctx context.Context, root b3.Root, opt OpenOptions)
 func (r *Resolver) openRemote(ctx context.Context, root b3.Root, opt OpenOptions, here error) (*Content, error) {
 	l, err := r.admit()
 	if err != nil {
-		return nil, err
+		return nil, r.ring.Fail(trace.Open, trace.Key{Root: root}, time.Now(), "", err)
 	}
 	defer l.work.Leave()
 	work, end := l.bind(ctx) // until the content is closed
-	c := &Content{root: root, source: SourcePeer, ctx: work, lookupID: newLookupID(), done: end}
-	size, err := r.findGroups(work, l, c, opt)
+	c := &Content{root: root, source: SourcePeer, ctx: work, done: end}
+	size, err := r.findGroups(work, l, c, opt, here)
 	if err == nil && c.from == nil { // the object became local meanwhile
 		var obj b3.Object
 		if obj, err = r.local.Open(work, root); err == nil {
@@ -68,18 +75,23 @@ func (r *Resolver) openRemote(ctx context.Context, root b3.Root, opt OpenOptions
 	if err != nil {
 		err = drainingError(work, err)
 		c.Close()
-		return nil, transfer.Unmended(here, err)
+		return nil, status.WithLookup(transfer.Unmended(here, err), c.lookup)
 	}
-	return c.begin(opt, size)
+	opened, err := c.begin(opt, size)
+	return opened, status.WithLookup(err, c.lookup)
 }
 
 // findGroups lets c read from the transfer of the object. It leaves c.from nil
-// when the object has become local.
-func (r *Resolver) findGroups(ctx context.Context, l *life, c *Content, opt OpenOptions) (size int64, err error) {
-	w, err := r.transfers.Join(ctx, l, c.root, opt, c.lookupID)
+// when the object has become local. The error here says why it was not.
+func (r *Resolver) findGroups(
+	ctx context.Context, l *life, c *Content, opt OpenOptions, here error,
+) (size int64, err error) {
+	w, err := r.transfers.Join(ctx, l, c.root, opt)
 	if err != nil {
 		return 0, err
 	}
+	w.NoteDamage(here)
+	c.lookup = w.LookupID()
 	from, size, err := w.Open()
 	if err != nil || from == nil {
 		w.Leave()

@@ -2,8 +2,6 @@ package resolver
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -16,6 +14,7 @@ import (
 	"allium/protocols/record"
 	"allium/protocols/status"
 	"allium/resolver/providers"
+	"allium/resolver/trace"
 	"allium/resolver/transfer"
 	"allium/resolver/tree"
 )
@@ -25,6 +24,7 @@ import (
 type Resolver struct {
 	cfg    Config
 	local  Local
+	ring   *trace.Ring
 	m      *metrics
 	pool   *providers.Pool
 	denied func(b3.Root) error
@@ -71,9 +71,9 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		return nil, err
 	}
 	r := &Resolver{
-		cfg: cfg, local: d.Local, m: m, pool: pool,
+		cfg: cfg, local: d.Local, ring: d.Trace, m: m, pool: pool,
 		transfers: transfer.New(cfg.transfers(), transfer.Deps{
-			Local: d.Local, Pool: pool, Metrics: d.Metrics, Limits: d.Limits, Received: m.received,
+			Local: d.Local, Pool: pool, Trace: d.Trace, Metrics: d.Metrics, Limits: d.Limits, Received: m.received,
 		}),
 	}
 	if r.denied = d.Denied; r.denied == nil {
@@ -155,23 +155,22 @@ func (r *Resolver) Providers(
 	ctx context.Context, root b3.Root, opt ProvidersOptions,
 ) iter.Seq2[record.Provider, error] {
 	return func(yield func(record.Provider, error) bool) {
+		lookup := r.ring.Begin(trace.Providers, trace.Key{Root: root}, r.cfg.Deadline)
+		lookup.Call()
 		work, l, done, err := r.begin(ctx)
 		if err != nil {
-			yield(record.Provider{}, err)
+			lookup.End(err)
+			yield(record.Provider{}, lookup.Mark(err))
 			return
 		}
 		defer done()
+		var failed error
+		defer func() { lookup.End(failed) }()
 		for p, err := range r.pool.Find(work, l, root, opt) {
-			if !yield(p, drainingError(work, err)) {
+			failed = lookup.Mark(drainingError(work, err))
+			if !yield(p, failed) {
 				return
 			}
 		}
 	}
-}
-
-// newLookupID returns 16 random hex digits that name a request in the log.
-func newLookupID() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
 }

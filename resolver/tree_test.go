@@ -59,7 +59,7 @@ func TestTreeTakesFewRequests(t *testing.T) {
 			Root: root.root, Directory: true, Objects: n, Bytes: bytes, Fetched: n, FetchedBytes: bytes,
 			Peers: 1, Duration: info.Duration, LookupID: info.LookupID,
 		}
-		if info != want || info.LookupID == "" {
+		if info != want || info.LookupID == 0 {
 			t.Errorf("got  %+v\nwant %+v", info, want)
 		}
 		if last != (Progress{Objects: n, ObjectsKnown: n, Bytes: bytes, BytesKnown: bytes, Peers: 1}) {

@@ -97,6 +97,9 @@ func (g *Handlers) open(
 	c, err := g.objects.Open(ctx, root, o)
 	out := status.Of(err)
 	switch {
+	case err == nil:
+		w.LookupID = lookupOf(c)
+		return c, nil
 	case out != status.NotFound && out != status.Corrupt:
 		return c, err
 	case !onlyIfCached(r):
@@ -122,5 +125,6 @@ func (g *Handlers) open(
 		return nil, err
 	}
 	opened = true
+	w.LookupID = lookupOf(c)
 	return fetchedContent{c, leave}, nil
 }

@@ -6,12 +6,15 @@ import (
 	"allium/gateway/api"
 	"allium/gateway/exchange"
 	"allium/internal/limits"
+	"allium/protocols/b3"
+	"allium/protocols/status"
 )
 
 // Deps are the parts of the node that content uses. All but Metrics and Limits are required.
 type Deps struct {
 	Objects  Objects
 	Denylist exchange.Denylist
+	Served   Served                // nil: nothing is recorded
 	Ready    func() api.Readiness  // cheap, never waits
 	Version  string                // the program's version, shown on the first page
 	Metrics  prometheus.Registerer // nil: metrics are not registered
@@ -24,6 +27,7 @@ type Handlers struct {
 	cfg      Config
 	objects  Objects
 	denylist exchange.Denylist
+	served   Served
 	ready    func() api.Readiness
 	version  string
 
@@ -35,7 +39,12 @@ type Handlers struct {
 
 // New returns the handlers. cfg must be valid.
 func New(cfg Config, d Deps) (*Handlers, error) {
-	g := &Handlers{cfg: cfg, objects: d.Objects, denylist: d.Denylist, ready: d.Ready, version: d.Version}
+	g := &Handlers{
+		cfg: cfg, objects: d.Objects, served: d.Served, denylist: d.Denylist, ready: d.Ready, version: d.Version,
+	}
+	if g.served == nil {
+		g.served = func(b3.Root) status.LookupID { return 0 }
+	}
 	g.fetches = newFetchGate(cfg, d.Limits)
 	g.encoders = d.Limits.NewGate(limits.Spec{
 		Name: "gateway.encoders", Path: "listings → compression", Policy: "the listing is sent uncompressed",

@@ -85,7 +85,9 @@ func (g *Handlers) content(b *body, r *http.Request, it item, memory []byte) err
 	}
 	var c Content
 	b.size = int64(len(memory))
-	if memory == nil {
+	if memory != nil {
+		w.LookupID = g.served(it.root)
+	} else {
 		whole := r.Method == http.MethodGet && r.Header.Get("Range") == ""
 		var err error
 		if c, err = g.open(b.ctx, w, r, it.root, OpenOptions{Via: it.via, Whole: whole}); err != nil {

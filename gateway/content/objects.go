@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"allium/protocols/b3"
+	"allium/protocols/status"
 )
 
 // Opener opens objects. It reads them from the local store, joins a download that is under
@@ -24,6 +25,10 @@ type Objects interface {
 	Memory(root b3.Root) []byte
 }
 
+// Served records that bytes from [Objects.Memory] answered a request, and returns the ID of that
+// lookup. It never waits.
+type Served func(root b3.Root) status.LookupID
+
 // OpenOptions say where to look for an object and how much of it is needed.
 type OpenOptions struct {
 	LocalOnly bool    // return not_found rather than ask the network
@@ -38,4 +43,17 @@ type Content interface {
 	// it. Each write ends with a chunk group, and the proof of a group precedes it. The range
 	// is empty only for the empty object.
 	Encode(ctx context.Context, w io.Writer, start, end int64) error
+}
+
+// lookedUp is a [Content] that a lookup of the node found.
+type lookedUp interface {
+	LookupID() status.LookupID
+}
+
+// lookupOf returns the lookup that found c, or 0.
+func lookupOf(c Content) status.LookupID {
+	if l, ok := c.(lookedUp); ok {
+		return l.LookupID()
+	}
+	return 0
 }

@@ -47,10 +47,11 @@ type Response struct {
 	Audit  Audit  // nil: nothing is recorded
 
 	// The handler sets these.
-	Root     b3.Root // the requested address, zero for none
-	Head     bool    // the answer has a Content-Length and no body
-	Listing  bool    // the body is a directory listing, which has a limit of its own
-	Reported error   // the error that the body reported to the client
+	Root     b3.Root         // the requested address, zero for none
+	LookupID status.LookupID // the lookup that found what was requested, for the log; 0 for none
+	Head     bool            // the answer has a Content-Length and no body
+	Listing  bool            // the body is a directory listing, which has a limit of its own
+	Reported error           // the error that the body reported to the client
 
 	// The state of the answer.
 	Status        int       // 0 until the header is sent
@@ -179,11 +180,13 @@ func (w *Response) Cause(ctx context.Context, err error) error {
 }
 
 // CauseOf returns the cause that ended ctx, or err if ctx has not ended. The error of an
-// interrupted read does not tell why it was interrupted. A nil err, and corrupt, stay.
+// interrupted read does not tell why it was interrupted. A nil err, and corrupt, stay. The cause
+// gets the lookup of err.
 func CauseOf(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if err != nil && cause != nil && !errors.Is(err, cause) && status.Of(err) != status.Corrupt {
-		return cause
+		id, _ := status.ParseLookupID(status.LookupOf(err))
+		return status.WithLookup(cause, id)
 	}
 	return err
 }

@@ -97,7 +97,7 @@ var foreignWords = map[string]string{
 	"Report.Current":      "what is in use of it",
 	"Report.Cap":          "what there is of it",
 	"Report.RetryAfterMS": "milliseconds after which asking again can help",
-	"Report.LookupID":     "names the lookup in the log",
+	"Report.LookupID":     "names the lookup, for `allium why` and in the log",
 }
 
 // examples are values of the types that clients see most.

@@ -189,10 +189,22 @@ func (l *listener) logAccess(
 	if !w.Root.IsZero() {
 		attrs = append(attrs, slog.String("b3", w.Root.Hex()[:8]))
 	}
+	if id := lookupOf(w, err); id != "" {
+		attrs = append(attrs, slog.String("lookup_id", id))
+	}
 	if err != nil {
 		attrs = append(attrs, slog.String("reason", status.Of(err).String()), slog.String("err", err.Error()))
 	}
 	log.LogAttrs(r.Context(), level, "http request", attrs...)
+}
+
+// lookupOf returns the lookup that err names, or else the one that found what was requested, or the
+// empty string.
+func lookupOf(w *delivery, err error) string {
+	if id := status.LookupOf(err); id != "" {
+		return id
+	}
+	return w.LookupID.String()
 }
 
 // expectedFailure reports whether err is a 5xx without a fault: the node is draining, or its

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"time"
 
 	"allium/gateway/content"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver"
+	"allium/resolver/trace"
 	"allium/store"
 )
 
@@ -21,6 +23,7 @@ var ErrSeed = status.Errorf(status.NotAllowed,
 type Found struct {
 	Local    Local
 	Resolver *resolver.Resolver
+	Trace    *trace.Ring         // records what the store answers at once; nil records nothing
 	Denied   func(b3.Root) error // returns an error for an object that must not be opened
 	Hash     *b3.HashQueue       // hashes the groups of encodings; nil: no queue
 	Seed     bool                // the node is a seed and fetches nothing
@@ -33,10 +36,14 @@ func (f Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (c
 	if err := f.Denied(root); err != nil {
 		return nil, err
 	}
-	c, err := f.Local.Open(ctx, root, o)
+	begun := time.Now()
+	local, err := f.Local.Store.Open(ctx, root)
 	switch out := status.Of(err); {
+	case err == nil:
+		id := f.Trace.Hit(trace.Open, trace.Key{Root: root}, trace.Store, time.Since(begun))
+		return localContent{local, id}, nil
 	case out != status.NotFound && out != status.Corrupt:
-		return c, err
+		return nil, f.Trace.Fail(trace.Open, trace.Key{Root: root}, begun, trace.Store, err)
 	case o.LocalOnly:
 		return nil, err
 	case f.Seed:
@@ -53,12 +60,17 @@ func (f Found) Open(ctx context.Context, root b3.Root, o content.OpenOptions) (c
 	if err != nil {
 		return nil, err
 	}
-	r.size, r.resumed = opened.Size(), opened.Resumed()
+	r.size, r.resumed, r.lookup = opened.Size(), opened.Resumed(), opened.LookupID()
 	if !o.Whole {
 		return r, opened.Close()
 	}
 	r.whole = opened
 	return r, nil
+}
+
+// Served records that bytes in RAM answered a request, and returns the ID of that lookup.
+func (f Found) Served(root b3.Root) status.LookupID {
+	return f.Trace.Hit(trace.Open, trace.Key{Root: root}, trace.Memory, 0)
 }
 
 // Memory implements content.Objects.
@@ -74,10 +86,14 @@ type remoteContent struct {
 	via      resolver.Sources
 	size     int64
 	resumed  int64
+	lookup   status.LookupID
 	whole    *resolver.Content // the whole object, opened by Open; nil once reader has taken it
 }
 
 func (c *remoteContent) Size() int64 { return c.size }
+
+// LookupID returns the lookup that found the object.
+func (c *remoteContent) LookupID() status.LookupID { return c.lookup }
 
 // Resumed implements resumer.
 func (c *remoteContent) Resumed() int64 { return c.resumed }

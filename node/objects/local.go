@@ -37,14 +37,20 @@ func (l Local) Open(ctx context.Context, root b3.Root, _ content.OpenOptions) (c
 	if err != nil {
 		return nil, err
 	}
-	return localContent{o}, nil
+	return localContent{o: o}, nil
 }
 
 // Memory implements content.Objects.
 func (l Local) Memory(root b3.Root) []byte { return l.Store.Memory(root) }
 
 // localContent implements content.Content for an object of the store.
-type localContent struct{ o *store.Object }
+type localContent struct {
+	o      *store.Object
+	lookup status.LookupID // 0: it was not recorded
+}
+
+// LookupID returns the lookup that found the object.
+func (c localContent) LookupID() status.LookupID { return c.lookup }
 
 func (c localContent) Size() int64  { return c.o.Size() }
 func (c localContent) Close() error { return c.o.Close() }

@@ -66,6 +66,9 @@ func Of(err error) Outcome {
 	if e, ok := err.(*Error); ok { //nolint:errorlint // errors.As below finds a wrapped one
 		return e.Outcome // errors.As costs more, and refusals must be cheap
 	}
+	if e, ok := err.(*lookupError); ok { //nolint:errorlint // likewise
+		return Of(e.err)
+	}
 	var s interface{ Status() Outcome }
 	if errors.As(err, &s) {
 		return s.Status()
@@ -96,7 +99,8 @@ type Report struct {
 }
 
 // ReportOf returns the report of err. The message is err.Error(), so it includes the text of every
-// wrapping error. The other members come from the first *Error in err's chain.
+// wrapping error. The other members come from the first *Error in err's chain. If that names no
+// lookup, the one of [WithLookup] counts.
 func ReportOf(err error) Report {
 	r := Report{Reason: Of(err).String()}
 	if err != nil {
@@ -104,12 +108,13 @@ func ReportOf(err error) Report {
 	}
 	var e *Error
 	if errors.As(err, &e) {
-		r.Detail, r.LookupID = e.Detail, e.LookupID
+		r.Detail = e.Detail
 		if e.Limit != nil {
 			r.Limit, r.Current, r.Cap = e.Limit.Name, e.Limit.Current, e.Limit.Cap
 			r.RetryAfterMS = e.Limit.RetryAfter.Milliseconds()
 		}
 	}
+	r.LookupID = LookupOf(err)
 	return r
 }
 

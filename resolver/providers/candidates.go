@@ -8,6 +8,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/record"
+	"allium/resolver/trace"
 )
 
 // Candidates is the list of peers to ask for an object, in the order of SPEC §6:
@@ -25,6 +26,7 @@ import (
 type Candidates struct {
 	p     *Pool
 	tasks Tasks
+	trace *trace.Lookup // set before the list is read
 
 	hinted []b3.Root // the roots whose announcements count
 
@@ -132,6 +134,7 @@ func (s *Candidates) next(i int) (peer.AddrInfo, *lookup, int) {
 	if i < len(s.peers) {
 		for ; s.drawn <= i; s.drawn++ {
 			s.p.m.sources.WithLabelValues(string(s.peers[s.drawn].origin)).Inc()
+			s.trace.Peer(s.peers[s.drawn].ID, sources[s.peers[s.drawn].origin])
 		}
 		return s.peers[i].AddrInfo, nil, 0
 	}

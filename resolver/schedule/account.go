@@ -47,6 +47,7 @@ func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
 	default:
 		v.Fault = true
 		v.Retry = m.failed(r, res)
+		v.GaveUp = p.standing == lost || p.standing == slow
 	}
 	return v
 }

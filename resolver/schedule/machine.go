@@ -248,6 +248,10 @@ type Verdict struct {
 	Fault bool  // the request delivered too little, and the machine had not canceled it
 	Retry bool  // the provider is asked again after a pause
 	Hedge Hedge // how the request ended as a hedge
+
+	// GaveUp says that the provider is not asked for this object again, or only when all others are
+	// lost.
+	GaveUp bool
 }
 
 // Hedge is how a request that hedged another one ended.

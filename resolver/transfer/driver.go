@@ -70,6 +70,10 @@ func (d *driver) run(ctx context.Context) error {
 	defer func() {
 		cancel()
 		d.wg.Wait()
+		for _, sp := range d.spans { // canceled with the work
+			d.record(sp, schedule.NoHedge)
+		}
+		d.measured()
 		d.release()
 		d.busy()
 	}()
@@ -98,6 +102,7 @@ func (d *driver) run(ctx context.Context) error {
 			if h.err != nil {
 				d.attempts.Note(d.peers[h.by].id, h.err)
 			}
+			d.t.noteHeard(d.peers[h.by].id, h)
 			d.m.Heard(h.by, h.err == nil && h.have == b3.Partial)
 		case g := <-d.granted:
 			err = d.grant(g)
@@ -279,6 +284,10 @@ func (d *driver) took(sp *span) error {
 	d.m.Progress(sp.id, sp.progress())
 	v := d.m.Ended(d.now(), sp.id, res)
 	d.set.m.hedge(v.Hedge)
+	d.record(sp, v.Hedge)
+	if v.GaveUp {
+		d.t.trace.GiveUp(sp.p.id, sp.err)
+	}
 	if v.Fault {
 		d.set.pool.Failed(d.t.root, sp.p.id, d.t.lookupID, sp.err)
 		d.attempts.Note(sp.p.id, sp.err)

@@ -1,6 +1,9 @@
 package transfer
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // grant is the gate's answer to one of driver.asks.
 type grant struct {
@@ -14,9 +17,10 @@ func (d *driver) acquire() {
 	var ctx context.Context
 	ctx, d.unask = context.WithCancel(d.work)
 	d.asks++
-	ask := d.asks
+	ask, begun := d.asks, time.Now()
 	d.wg.Go(func() {
 		release, err := d.set.gate.Acquire(ctx)
+		d.t.noteWait(time.Since(begun), err)
 		select {
 		case d.granted <- grant{ask, release, err}:
 		case <-ctx.Done():

@@ -10,7 +10,9 @@ import (
 
 	"allium/internal/limits"
 	"allium/protocols/b3"
+	"allium/protocols/status"
 	"allium/resolver/providers"
+	"allium/resolver/trace"
 )
 
 // Config bounds transfers. The resolver's configuration documents the fields.
@@ -28,6 +30,7 @@ type Deps struct {
 
 	Metrics prometheus.Registerer
 	Limits  *limits.Registry
+	Trace   *trace.Ring // records the transfers; may be nil
 	// Received counts the verified bytes of peers, by the kind of request: fetch
 	// (whole objects), range, extra (bytes that were stored already).
 	Received *prometheus.CounterVec
@@ -39,6 +42,7 @@ type Set struct {
 	cfg   Config
 	local Local
 	pool  *providers.Pool
+	ring  *trace.Ring
 	m     *metrics
 	gate  *limits.Gate
 
@@ -51,7 +55,7 @@ type Set struct {
 // New returns an empty set. It starts nothing.
 func New(cfg Config, d Deps) *Set {
 	s := &Set{
-		cfg: cfg, local: d.Local, pool: d.Pool, m: newMetrics(d.Metrics, d.Received),
+		cfg: cfg, local: d.Local, pool: d.Pool, ring: d.Trace, m: newMetrics(d.Metrics, d.Received),
 		gate: d.Limits.NewGate(limits.Spec{
 			Name:   "resolver.fetches",
 			Path:   "gateway, sessions → fetches",
@@ -66,25 +70,25 @@ func New(cfg Config, d Deps) *Set {
 }
 
 // Join joins the transfer of root for the bytes that opt names. It starts the
-// transfer as one of tasks when none runs. The caller calls [Waiter.Leave] once.
-func (s *Set) Join(
-	ctx context.Context, tasks providers.Tasks, root b3.Root, opt Options, lookupID string,
-) (*Waiter, error) {
-	return s.join(ctx, tasks, root, opt, false, lookupID)
+// transfer as one of tasks when none runs. The caller calls [Waiter.Leave] once. An
+// error names a lookup that records it.
+func (s *Set) Join(ctx context.Context, tasks providers.Tasks, root b3.Root, opt Options) (*Waiter, error) {
+	return s.join(ctx, tasks, root, opt, false, nil)
 }
 
-// JoinWhole is Join for the whole object as fast as it arrives, without a reader.
+// JoinWhole is Join for the whole object as fast as it arrives, without a reader. of is
+// the lookup of the directory to which the object belongs, or nil.
 func (s *Set) JoinWhole(
-	ctx context.Context, tasks providers.Tasks, root b3.Root, from providers.Sources, lookupID string,
+	ctx context.Context, tasks providers.Tasks, root b3.Root, from providers.Sources, of *trace.Lookup,
 ) (*Waiter, error) {
-	return s.join(ctx, tasks, root, Whole(from), true, lookupID)
+	return s.join(ctx, tasks, root, Whole(from), true, of)
 }
 
 func (s *Set) join(
-	ctx context.Context, tasks providers.Tasks, root b3.Root, opt Options, whole bool, lookupID string,
+	ctx context.Context, tasks providers.Tasks, root b3.Root, opt Options, whole bool, of *trace.Lookup,
 ) (*Waiter, error) {
 	for {
-		t, fresh := s.transferOf(tasks, root, opt.Sources, lookupID)
+		t, fresh := s.transferOf(tasks, root, opt.Sources, whole, of)
 		if w := t.join(ctx, opt, whole); w != nil {
 			if fresh {
 				if !tasks.Go(func() { t.run(tasks.Context()) }) {
@@ -99,26 +103,45 @@ func (s *Set) join(
 		select {
 		case <-t.done:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, status.WithLookup(ctx.Err(), t.trace.ID())
 		}
 	}
 }
 
 // transferOf returns the transfer of root. fresh says that the caller must run it.
 func (s *Set) transferOf(
-	tasks providers.Tasks, root b3.Root, from providers.Sources, lookupID string,
+	tasks providers.Tasks, root b3.Root, from providers.Sources, whole bool, of *trace.Lookup,
 ) (t *transfer, fresh bool) {
-	src := s.pool.Candidates(tasks, root, from)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t := s.transfers[root]; t != nil {
+	if t := s.running(root); t != nil {
 		return t, false
 	}
+	kind := trace.Open
+	if whole {
+		kind = trace.Fetch
+	}
+	record := s.ring.BeginPart(of, kind, trace.Key{Root: root})
+	src := s.pool.Candidates(tasks, root, from).Record(record)
 	t = &transfer{
-		s: s, root: root, lookupID: lookupID, src: src,
+		s: s, root: root, trace: record, lookupID: record.ID().String(), src: src,
 		known: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{}),
 		by: map[peer.ID]struct{}{},
 	}
-	s.transfers[root] = t
+	s.mu.Lock()
+	other := s.transfers[root]
+	if other == nil {
+		s.transfers[root] = t
+	}
+	s.mu.Unlock()
+	if other != nil { // another caller was faster
+		record.Discard()
+		return other, false
+	}
 	return t, true
+}
+
+// running returns the running transfer of root, or nil.
+func (s *Set) running(root b3.Root) *transfer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.transfers[root]
 }

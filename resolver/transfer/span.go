@@ -39,6 +39,7 @@ type span struct {
 	// Written by the goroutine of the request, read by the driver when it has ended.
 	fresh int64 // received groups that were missing
 	extra int64 // received groups that were stored already
+	bytes int64 // received bytes that were missing, with those of the size proof
 	err   error
 }
 
@@ -167,6 +168,7 @@ func (k *spanSink) store(p b3.Proved) error {
 		return providers.Final(err)
 	}
 	k.sp.fresh++
+	k.sp.bytes += int64(len(p.Data()))
 	t.got(len(p.Data()))
 	return nil
 }
@@ -210,6 +212,7 @@ func (k *spanSink) prove(p b3.Proved) error {
 	if err := t.ingest.Write(p); err != nil {
 		return providers.Final(err)
 	}
+	k.sp.bytes += int64(len(p.Data()))
 	t.got(len(p.Data()))
 	t.sent(k.sp.p.id)
 	return nil

@@ -10,8 +10,10 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
+	"allium/protocols/status"
 	"allium/resolver/providers"
 	"allium/resolver/schedule"
+	"allium/resolver/trace"
 )
 
 // transfer fetches one object for all its waiters. It runs under the context of the
@@ -20,7 +22,8 @@ import (
 type transfer struct {
 	s        *Set
 	root     b3.Root
-	lookupID string
+	trace    *trace.Lookup
+	lookupID string // of trace, for the log
 	src      *providers.Candidates
 
 	known   chan struct{} // closed once size, ingest and resumed are set
@@ -53,6 +56,7 @@ func (t *transfer) join(ctx context.Context, opt Options, whole bool) *Waiter {
 	}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	t.joined++
+	t.trace.Call()
 	w.id = schedule.WaiterID(t.joined)
 	t.waiters = append(t.waiters, w)
 	if whole {
@@ -107,6 +111,7 @@ func (t *transfer) run(ctx context.Context) {
 	if err != nil && ctx.Err() != nil {
 		err = providers.ErrDraining
 	}
+	err = t.trace.Mark(err)
 	t.mu.Lock()
 	t.closed = true
 	waiters := slices.Clone(t.waiters)
@@ -118,6 +123,7 @@ func (t *transfer) run(ctx context.Context) {
 	t.s.mu.Lock()
 	delete(t.s.transfers, t.root)
 	t.s.mu.Unlock()
+	t.trace.End(t.ended(err))
 	t.err = err
 	if err != nil {
 		for _, w := range waiters {
@@ -127,15 +133,33 @@ func (t *transfer) run(ctx context.Context) {
 	close(t.done)
 }
 
+// ended returns the error with which the record of the transfer ends. That its callers
+// left is a success if something was there for them to read.
+func (t *transfer) ended(err error) error {
+	switch {
+	case !errors.Is(err, errQuit):
+		return err
+	case t.ingest != nil && t.resumed+t.received.Load() > 0:
+		return nil
+	}
+	return status.Errorf(status.Canceled, "the callers left before anything had arrived")
+}
+
 // fetch serves the waiters, unless the object turns out to be local, and commits
 // the object when it is whole.
 func (t *transfer) fetch(ctx context.Context) error {
 	defer t.s.local.Lease(t.root)()
 	// Another transfer may have ended after the caller looked and before it joined.
 	here, err := t.s.local.Has(ctx, []b3.Root{t.root})
-	if err != nil || here[0] {
+	if err != nil {
+		t.trace.Failed(trace.Store, 0, err)
 		return err
 	}
+	if here[0] {
+		t.trace.Step(trace.Step{Source: trace.Store, Verdict: trace.Hit})
+		return nil
+	}
+	t.trace.Step(trace.Step{Source: trace.Store, Verdict: trace.Miss})
 	size, ok, err := t.s.local.Partial(ctx, t.root)
 	if err != nil {
 		return err
@@ -144,6 +168,7 @@ func (t *transfer) fetch(ctx context.Context) error {
 		if err := t.begin(ctx, size); err != nil {
 			return err
 		}
+		t.trace.Step(trace.Step{Source: trace.Partial, Verdict: trace.Hit, Count: t.resumed})
 	}
 	d := newDriver(t)
 	if err := d.run(ctx); err != nil && !d.m.Complete() {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/protocols/status"
 	"allium/resolver/schedule"
 )
 
@@ -39,7 +40,10 @@ func (w *Waiter) followTo(g int64) (there bool) {
 }
 
 // fail ends the wait with err.
-func (w *Waiter) fail(err error) { w.cancel(err) }
+func (w *Waiter) fail(err error) {
+	w.t.trace.Fault(err)
+	w.cancel(err)
+}
 
 // why returns the cause of the end of the waiter's context, or err while it lasts.
 func (w *Waiter) why(err error) error {
@@ -75,8 +79,8 @@ func (w *Waiter) Size() (int64, error) {
 // be known.
 func (w *Waiter) Resumed() int64 { return w.t.resumed }
 
-// LookupID returns the name of the transfer in the log.
-func (w *Waiter) LookupID() string { return w.t.lookupID }
+// LookupID returns the lookup that records the transfer. All its waiters have the same.
+func (w *Waiter) LookupID() status.LookupID { return w.t.trace.ID() }
 
 // Senders returns the peers that sent something.
 func (w *Waiter) Senders() []peer.ID { return w.t.senders() }

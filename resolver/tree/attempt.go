@@ -10,12 +10,13 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver/providers"
+	"allium/resolver/trace"
 )
 
 // job is a request that is sent to one source after another.
 type job struct {
 	root     b3.Root // for errors
-	lookupID string
+	trace    *trace.Lookup
 	attempts *providers.Attempts // how the sources did; shared by jobs that continue each other
 	lost     map[peer.ID]bool    // sources that are not asked again; shared likewise
 	// attempt asks one peer for the missing objects. It returns nil when none is
@@ -41,7 +42,7 @@ func (f *Fetcher) overSources(ctx context.Context, src *providers.Candidates, j 
 			try = 0
 		}
 		if !again || try+1 >= f.cfg.Tries {
-			return j.attempts.Error(j.root, j.lookupID, src.Failure())
+			return j.attempts.Error(j.root, j.trace.ID().String(), src.Failure())
 		}
 		f.pool.Retried()
 		if err := limits.Sleep(ctx, limits.Backoff(try)); err != nil {
@@ -76,12 +77,13 @@ func (f *Fetcher) round(ctx context.Context, src *providers.Candidates, j job) (
 		if providers.IsFinal(err) || ctx.Err() != nil {
 			return progress, false, err
 		}
-		f.pool.Failed(j.root, p.ID, j.lookupID, err)
+		f.pool.Failed(j.root, p.ID, j.trace.ID().String(), err)
 		j.attempts.Note(p.ID, err)
 		if providers.WorthRetrying(status.Of(err), progressed) {
 			again = true
 		} else {
 			j.lost[p.ID] = true
+			j.trace.GiveUp(p.ID, err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"allium/protocols/object"
 	"allium/protocols/status"
 	"allium/resolver/providers"
+	"allium/resolver/trace"
 	"allium/resolver/transfer"
 )
 
@@ -31,18 +32,31 @@ func (b *batch) fetch(ctx context.Context) error {
 	for err != nil && !providers.IsFinal(err) && ctx.Err() == nil {
 		// A provider of the first missing object may have the others.
 		first, left := b.first(), b.left
-		src := b.t.f.pool.Candidates(b.t.tasks, first.Root, providers.Sources{Peers: b.t.from.Peers, Via: b.t.root})
+		from := providers.Sources{Peers: b.t.from.Peers, Via: b.t.root}
+		src := b.t.f.pool.Candidates(b.t.tasks, first.Root, from).Record(b.t.trace)
 		err = b.fetchFrom(ctx, src, rest)
 		src.Close()
 		if b.left == left {
-			return err
+			break
 		}
+	}
+	if err != nil && ctx.Err() == nil {
+		b.noteFailures(err)
 	}
 	return err
 }
 
+// noteFailures records the missing objects, which failed with err.
+func (b *batch) noteFailures(err error) {
+	for i, ref := range b.refs {
+		if !b.done[i] {
+			b.t.trace.Failure(trace.Failure{Root: ref.Root}, err)
+		}
+	}
+}
+
 func (b *batch) fetchFrom(ctx context.Context, src *providers.Candidates, j job) error {
-	j.root, j.lookupID, j.attempt = b.first().Root, b.t.lookupID, b.attempt
+	j.root, j.trace, j.attempt = b.first().Root, b.t.trace, b.attempt
 	return b.t.f.overSources(ctx, src, j)
 }
 
@@ -53,6 +67,8 @@ func (b *batch) first() manifest.Ref { return b.refs[slices.Index(b.done, false)
 func (b *batch) attempt(ctx context.Context, p peer.ID) (progress bool, err error) {
 	before := b.left
 	s := &batchSink{b: b, ctx: ctx}
+	asked := asking(b.t.trace, p, before)
+	defer func() { asked.ended(s.bytes, err) }()
 	var roots []b3.Root
 	for i, ref := range b.refs {
 		if !b.done[i] {
@@ -60,7 +76,7 @@ func (b *batch) attempt(ctx context.Context, p peer.ID) (progress bool, err erro
 			roots = append(roots, ref.Root)
 		}
 	}
-	err = b.t.f.pool.Get(ctx, p, object.GetRequest{Objs: roots}, s, func() {})
+	err = b.t.f.pool.Get(ctx, p, object.GetRequest{Objs: roots}, s, asked.sent)
 	if b.left < before {
 		b.t.sent(p)
 	}
@@ -108,6 +124,7 @@ type batchSink struct {
 	ctx     context.Context
 	indexes []int // of the requested objects, in batch.refs
 	buf     []byte
+	bytes   int64 // received
 	end     error // why an object is missing
 }
 
@@ -130,6 +147,7 @@ func (s *batchSink) Item(i int, p b3.Proved) error {
 	}
 	whole := p.Data()
 	s.b.t.f.received.Add(float64(len(whole)))
+	s.bytes += int64(len(whole))
 	index := s.indexes[i]
 	if s.b.refs[index].Size > b3.GroupSize {
 		s.buf = append(s.buf, whole...)
@@ -149,14 +167,22 @@ func (s *batchSink) End(_ int, err error) error {
 	return nil
 }
 
-// fetchLarge fetches a large file by a transfer of its own.
-func (t *tree) fetchLarge(ctx context.Context, ref manifest.Ref) error {
+// fetchLarge fetches a large file by a transfer of its own, which has a record of its
+// own.
+func (t *tree) fetchLarge(ctx context.Context, ref manifest.Ref) (err error) {
+	var lookup status.LookupID
+	defer func() {
+		if err != nil && ctx.Err() == nil {
+			t.trace.Failure(trace.Failure{Root: ref.Root, Lookup: lookup}, err)
+		}
+	}()
 	from := providers.Sources{Peers: t.from.Peers, Via: t.root}
-	w, err := t.f.transfers.JoinWhole(ctx, t.tasks, ref.Root, from, t.lookupID)
+	w, err := t.f.transfers.JoinWhole(ctx, t.tasks, ref.Root, from, t.trace)
 	if err != nil {
 		return err
 	}
 	defer w.Leave()
+	lookup = w.LookupID()
 	size, err := w.Size()
 	if err != nil {
 		return err

@@ -3,6 +3,8 @@ package tree
 import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/protocols/status"
+	"allium/resolver/trace"
 	"allium/resolver/transfer"
 )
 
@@ -67,9 +69,29 @@ func (t *tree) reportProgress() {
 
 func (t *tree) info() Info {
 	return Info{
-		Root: t.root, Directory: !t.file, LookupID: t.lookupID,
+		Root: t.root, Directory: !t.file, LookupID: t.trace.ID(),
 		Objects: t.known, Bytes: t.knownBytes,
 		Fetched: t.fetched.Load(), FetchedBytes: t.fetchedBytes.Load(),
 		Resumed: t.resumed.Load(), Skipped: t.skipped, Peers: t.peerCount(),
+	}
+}
+
+// record adds the totals to the record of the fetch.
+func (t *tree) record() {
+	t.trace.Count(trace.Counts{
+		Objects: t.known, Bytes: t.knownBytes, Fetched: t.fetched.Load(), FetchedBytes: t.fetchedBytes.Load(),
+		Skipped: t.skipped,
+	})
+}
+
+// noteLocal records what the store said of the root.
+func (t *tree) noteLocal(err error) {
+	switch {
+	case err == nil:
+		t.trace.Step(trace.Step{Source: trace.Store, Verdict: trace.Hit})
+	case status.Of(err) == status.NotFound:
+		t.trace.Step(trace.Step{Source: trace.Store, Verdict: trace.Miss})
+	default:
+		t.trace.Failed(trace.Store, 0, err)
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"allium/internal/limits"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
+	"allium/protocols/status"
 	"allium/resolver/providers"
+	"allium/resolver/trace"
 	"allium/resolver/transfer"
 )
 
@@ -27,7 +29,7 @@ type Info struct {
 	Skipped      int64 // objects that were local, or occurred before in the tree
 	Peers        int   // number of peers that sent something
 	Duration     time.Duration
-	LookupID     string
+	LookupID     status.LookupID
 }
 
 // Config bounds the fetching of trees. The resolver's configuration documents
@@ -97,7 +99,7 @@ func New(cfg Config, d Deps) *Fetcher {
 // progress.
 type Options struct {
 	providers.Sources
-	LookupID string                  // names the fetch in the log and in errors
+	Lookup   *trace.Lookup           // records the fetch
 	Progress func(transfer.Progress) // called by the goroutine that called Fetch; may be nil
 }
 
@@ -111,9 +113,14 @@ func (f *Fetcher) Fetch(ctx context.Context, tasks providers.Tasks, root b3.Root
 		return info, err
 	}
 	defer unlock()
+	begun := time.Now()
 	release, err := f.gate.Acquire(ctx)
 	if err != nil {
+		opt.Lookup.Failed(trace.Permit, time.Since(begun), err)
 		return info, err
+	}
+	if took := time.Since(begun); took >= leastWait {
+		opt.Lookup.Step(trace.Step{Source: trace.Permit, Verdict: trace.Granted, Took: took})
 	}
 	defer release()
 	defer f.local.Lease(root)()
@@ -123,14 +130,19 @@ func (f *Fetcher) Fetch(ctx context.Context, tasks providers.Tasks, root b3.Root
 		return info, err
 	}
 	t := &tree{
-		f: f, tasks: tasks, root: root, from: opt.Sources, lookupID: opt.LookupID, report: opt.Progress,
-		src: f.pool.Candidates(tasks, root, opt.Sources), seen: seen,
+		f: f, tasks: tasks, root: root, from: opt.Sources, trace: opt.Lookup, report: opt.Progress,
+		src: f.pool.Candidates(tasks, root, opt.Sources).Record(opt.Lookup), seen: seen,
 		results: make(chan result, f.cfg.Requests+f.cfg.Large), // bound: requests in flight
 	}
 	defer t.src.Close()
 	err = t.run(ctx)
+	t.record()
 	return t.info(), err
 }
+
+// leastWait is the shortest wait for a place in the gate that the record of a fetch
+// mentions.
+const leastWait = time.Millisecond
 
 // lock waits until no other fetch of the tree root runs.
 func (f *Fetcher) lock(ctx context.Context, root b3.Root) (unlock func(), err error) {
@@ -214,7 +226,7 @@ func (t *tree) fetchFile(ctx context.Context) error {
 }
 
 func (t *tree) fetchLargeRoot(ctx context.Context) error {
-	w, err := t.f.transfers.JoinWhole(ctx, t.tasks, t.root, t.from, t.lookupID)
+	w, err := t.f.transfers.JoinWhole(ctx, t.tasks, t.root, t.from, t.trace)
 	if err != nil {
 		return err
 	}
@@ -241,6 +253,7 @@ func (t *tree) fetchLargeRoot(ctx context.Context) error {
 // manifest can be.
 func (t *tree) fetchRoot(ctx context.Context) (*manifest.Node, error) {
 	p, size, err := t.readLocal(ctx, t.root)
+	t.noteLocal(err)
 	if here := err; transfer.NeedsFetch(here) {
 		t.rootFetched = true
 		p, err = t.askRoot(ctx)

@@ -55,10 +55,12 @@ func (s *rootSink) End(_ int, err error) error {
 // manifest can be.
 func (t *tree) askRoot(ctx context.Context) (root []byte, err error) {
 	err = t.f.overSources(ctx, t.src, job{
-		root: t.root, lookupID: t.lookupID, attempts: &providers.Attempts{}, lost: map[peer.ID]bool{},
+		root: t.root, trace: t.trace, attempts: &providers.Attempts{}, lost: map[peer.ID]bool{},
 		attempt: func(ctx context.Context, p peer.ID) (bool, error) {
 			s := &rootSink{}
-			err := t.f.pool.Get(ctx, p, object.GetRequest{Objs: []b3.Root{t.root}, SizeProof: true}, s, func() {})
+			asked := asking(t.trace, p, 1)
+			err := t.f.pool.Get(ctx, p, object.GetRequest{Objs: []b3.Root{t.root}, SizeProof: true}, s, asked.sent)
+			defer func() { asked.ended(int64(len(s.buf)), err) }()
 			switch {
 			case s.proved && int64(len(s.buf)) == s.size:
 				root = s.buf

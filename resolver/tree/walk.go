@@ -14,6 +14,7 @@ import (
 	"allium/protocols/object"
 	"allium/protocols/status"
 	"allium/resolver/providers"
+	"allium/resolver/trace"
 	"allium/resolver/transfer"
 )
 
@@ -38,14 +39,14 @@ const (
 // The walk is depth first as far as possible: cursors and dirs are stacks. Files
 // found on the way gather in batches.
 type tree struct {
-	f        *Fetcher
-	tasks    providers.Tasks
-	root     b3.Root
-	from     providers.Sources
-	src      *providers.Candidates // shared
-	lookupID string
-	report   func(transfer.Progress)
-	seen     *simplelru.LRU[b3.Root, struct{}]
+	f      *Fetcher
+	tasks  providers.Tasks
+	root   b3.Root
+	from   providers.Sources
+	src    *providers.Candidates // shared
+	trace  *trace.Lookup
+	report func(transfer.Progress)
+	seen   *simplelru.LRU[b3.Root, struct{}]
 
 	file        bool   // the root is a file
 	rootBytes   []byte // nil when the root is too large for a directory

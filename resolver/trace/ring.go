@@ -1,0 +1,147 @@
+package trace
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"allium/internal/limits"
+	"allium/protocols/status"
+)
+
+// Ring holds the records of the latest lookups. Its methods are safe for concurrent use. A nil Ring
+// gives lookups their IDs and records nothing.
+type Ring struct {
+	failed   *part // failed and slow lookups
+	ordinary *part
+	hits     *hits
+	running  *budget
+	omitted  atomic.Int64 // details that lookups left out
+
+	mu     sync.Mutex // guards active; never held while a Lookup's mu is taken
+	active map[status.LookupID]*Lookup
+}
+
+// Deps are what a ring works with. Both may be nil.
+type Deps struct {
+	Metrics prometheus.Registerer
+	Limits  *limits.Registry
+}
+
+// New returns an empty ring.
+func New(d Deps) *Ring {
+	r := &Ring{active: map[status.LookupID]*Lookup{}}
+	r.failed = newPart(d.Limits, "failed", "failed and slow lookups → why", failedEntries, failedBytes)
+	r.ordinary = newPart(d.Limits, "ordinary", "other lookups → why", ordinaryEntries, ordinaryBytes)
+	r.hits = newHits(d.Limits)
+	r.running = newBudget(d.Limits)
+	if d.Metrics != nil {
+		r.register(d.Metrics)
+	}
+	return r
+}
+
+// Begin starts the record of a lookup of key. The caller calls End once. budget is its deadline, 0
+// for none. A name beyond MaxName bytes is cut.
+func (r *Ring) Begin(kind Kind, key Key, budget time.Duration) *Lookup {
+	return r.begin(kind, key, budget, 0)
+}
+
+// BeginPart is Begin for a lookup that belongs to the fetch of a directory.
+func (r *Ring) BeginPart(of *Lookup, kind Kind, key Key) *Lookup {
+	return r.begin(kind, key, 0, of.ID())
+}
+
+func (r *Ring) begin(kind Kind, key Key, budget time.Duration, parent status.LookupID) *Lookup {
+	l := &Lookup{id: status.NewLookupID(), byReader: kind == Open}
+	if r == nil {
+		return l
+	}
+	key.Name = cut(key.Name, MaxName)
+	l.draft.rec.Head = Head{
+		ID: l.id, Parent: parent, Kind: kind, Key: key, Start: time.Now(), Budget: budget, Running: true,
+	}
+	l.draft.size = recordSize + 2*len(key.Name) + maxText
+	if !r.running.reserve(l.draft.size) {
+		r.omitted.Add(1)
+		return l
+	}
+	r.mu.Lock()
+	full := len(r.active) >= runningEntries
+	if !full {
+		r.active[l.id] = l
+	}
+	r.mu.Unlock()
+	if full {
+		r.running.release(l.draft.size)
+		r.omitted.Add(1)
+		return l
+	}
+	l.draft.ring = r
+	return l
+}
+
+// Fail records a lookup that began at begun and failed before any peer was asked, and returns err
+// with its ID. from is what failed, or empty.
+func (r *Ring) Fail(kind Kind, key Key, begun time.Time, from Source, err error) error {
+	l := r.Begin(kind, key, 0)
+	l.mu.Lock()
+	l.draft.rec.Start = begun
+	l.mu.Unlock()
+	l.Call()
+	if from != "" {
+		l.Failed(from, time.Since(begun), err)
+	}
+	l.End(err)
+	return l.Mark(err)
+}
+
+// Get returns the lookup with that ID. ok is false when it was never recorded, or has left the ring.
+func (r *Ring) Get(id status.LookupID) (rec Record, ok bool) {
+	if r == nil || id == 0 {
+		return Record{}, false
+	}
+	found := r.find(1, func(h *Head) bool { return h.ID == id })
+	if len(found) == 0 {
+		return Record{}, false
+	}
+	return found[0], true
+}
+
+// Latest returns at most limit lookups of key, the latest first.
+func (r *Ring) Latest(key Key, limit int) []Record {
+	if r == nil {
+		return nil
+	}
+	return r.find(limit, func(h *Head) bool { return h.Key == key })
+}
+
+// find returns at most limit lookups for which match is true, the latest first. match must be quick
+// and must not call the ring.
+func (r *Ring) find(limit int, match func(*Head) bool) []Record {
+	r.mu.Lock()
+	active := slices.Collect(maps.Values(r.active))
+	r.mu.Unlock()
+	var found []Record
+	for _, l := range active {
+		if match(&l.draft.rec.Head) {
+			if rec, ok := l.snapshot(); ok {
+				found = append(found, rec)
+			}
+		}
+	}
+	for _, p := range []*part{r.failed, r.ordinary} {
+		for _, rec := range p.all() {
+			if match(&rec.Head) {
+				found = append(found, *rec)
+			}
+		}
+	}
+	found = append(found, r.hits.find(match)...)
+	slices.SortStableFunc(found, func(a, b Record) int { return b.Start.Compare(a.Start) })
+	return found[:min(limit, len(found))]
+}

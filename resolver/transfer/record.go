@@ -1,0 +1,71 @@
+package transfer
+
+import (
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/protocols/b3"
+	"allium/protocols/status"
+	"allium/resolver/schedule"
+	"allium/resolver/trace"
+)
+
+// record adds a request that has ended to the record of the transfer.
+func (d *driver) record(sp *span, hedge schedule.Hedge) {
+	s := trace.Span{
+		Sent: time.Duration(sp.sent.Load()), First: time.Duration(sp.first.Load()),
+		From: sp.run.Lo * b3.GroupSize, To: sp.run.Hi * b3.GroupSize,
+		Bytes: sp.bytes, Extra: sp.extra * b3.GroupSize, Hedge: hedgeWords[hedge],
+	}
+	if d.t.ingest != nil { // the size is known
+		s.To, s.Extra = min(s.To, d.t.size), min(s.Extra, d.t.size)
+	}
+	d.t.trace.Span(sp.p.id, s, sp.asked, sp.err)
+}
+
+// hedgeWords are the results of a hedge in a record.
+var hedgeWords = map[schedule.Hedge]string{
+	schedule.HedgeWon: "won", schedule.HedgeLost: "lost", schedule.HedgeFailed: "failed",
+}
+
+// measured adds what is known of the providers to the record of the transfer.
+func (d *driver) measured() {
+	for _, p := range d.peers {
+		rate, rtt := p.throughput.Measured()
+		d.t.trace.Measured(p.id, rate, rtt)
+	}
+}
+
+// noteHeard records that a provider, which lacked what it was asked for, has no other part either.
+func (t *transfer) noteHeard(by peer.ID, h heard) {
+	switch {
+	case h.err != nil:
+		t.trace.GiveUp(by, h.err)
+	case h.have == b3.Absent:
+		t.trace.GiveUp(by, status.Errorf(status.NotFound, "the provider has no part of the object"))
+	case h.have == b3.Complete:
+		t.trace.GiveUp(by, status.Errorf(status.NotFound, "the provider says that it has the object and did not send it"))
+	}
+}
+
+// leastWait is the shortest wait for a place that the record of a transfer mentions.
+const leastWait = time.Millisecond
+
+// noteWait records how the wait for a place ended.
+func (t *transfer) noteWait(took time.Duration, err error) {
+	switch {
+	case err != nil && status.Of(err) != status.Canceled:
+		t.trace.Failed(trace.Permit, took, err)
+	case err == nil && took >= leastWait:
+		t.trace.Step(trace.Step{Source: trace.Permit, Verdict: trace.Granted, Took: took})
+	}
+}
+
+// NoteDamage records that the store's copy of the object is damaged, if the error here of
+// the store says so.
+func (w *Waiter) NoteDamage(here error) {
+	if status.Of(here) == status.Corrupt {
+		w.t.trace.Failed(trace.Store, 0, here)
+	}
+}
