@@ -9,6 +9,7 @@
 //   - [FairGate] shares N places between keys, so that no key takes them all.
 //   - [Queue] is a bounded channel; the caller chooses what happens when it is full.
 //   - [FairQueue] is a bounded queue that is fair between keys.
+//   - [Events] gives each subscriber a queue of events, which drops the oldest when full.
 //   - [Rate] is a token bucket.
 //   - [FairRate] is a token bucket that is fair between keys.
 //   - [Budget] bounds bytes in use.

@@ -53,14 +53,16 @@ type Registry struct {
 	depth, peak *prometheus.Desc
 	dropped     *prometheus.Desc
 	busy        *prometheus.Desc
+	lagged      *prometheus.Desc
 
-	mu     sync.Mutex // guards limits
+	mu     sync.Mutex // guards limits and topics
 	limits []*meter
+	topics []*topicLoss
 }
 
-// NewRegistry returns an empty registry. It registers four metrics with reg:
-// queue_depth, queue_peak, queue_dropped_total for queues, and
-// busy_rejections_total for all other kinds. A nil reg registers nothing.
+// NewRegistry returns an empty registry. It registers five metrics with reg:
+// queue_depth, queue_peak, queue_dropped_total for queues, busy_rejections_total
+// for all other kinds, and bus_lagged_total for [Events]. A nil reg registers nothing.
 func NewRegistry(reg prometheus.Registerer) *Registry {
 	r := &Registry{
 		depth: prometheus.NewDesc("queue_depth", "How much of each bounded queue, gate and budget is in use.",
@@ -71,6 +73,8 @@ func NewRegistry(reg prometheus.Registerer) *Registry {
 			[]string{"queue"}, nil),
 		busy: prometheus.NewDesc("busy_rejections_total", "Requests refused with busy or rate_limit.",
 			[]string{"endpoint"}, nil),
+		lagged: prometheus.NewDesc("bus_lagged_total", "Events that a subscriber lost because it lagged behind.",
+			[]string{"topic"}, nil),
 	}
 	if reg != nil {
 		reg.MustRegister(r)
@@ -115,10 +119,17 @@ func (r *Registry) Describe(ch chan<- *prometheus.Desc) {
 	ch <- r.peak
 	ch <- r.dropped
 	ch <- r.busy
+	ch <- r.lagged
 }
 
 // Collect implements prometheus.Collector.
 func (r *Registry) Collect(ch chan<- prometheus.Metric) {
+	r.mu.Lock()
+	topics := slices.Clone(r.topics)
+	r.mu.Unlock()
+	for _, t := range topics {
+		ch <- prometheus.MustNewConstMetric(r.lagged, prometheus.CounterValue, float64(t.n.Load()), t.name)
+	}
 	for _, l := range r.Snapshot() {
 		rejected := r.busy
 		if l.Kind == KindQueue {
@@ -161,6 +172,20 @@ func (r *Registry) list(m *meter) {
 		}
 	}
 	r.limits = append(r.limits, m)
+}
+
+// listTopic adds a topic of Events to the metrics. It panics if another has the same
+// name.
+func (r *Registry) listTopic(t *topicLoss) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.ContainsFunc(r.topics, func(o *topicLoss) bool { return o.name == t.name }) {
+		panic(fmt.Sprintf("limits: the topic %s is registered twice", t.name))
+	}
+	r.topics = append(r.topics, t)
 }
 
 // meter has the numbers of one limit. Its methods may be called concurrently.
