@@ -36,6 +36,8 @@ type (
 	RangeError = transfer.RangeError
 	// Progress is how far a fetch has come.
 	Progress = transfer.Progress
+	// TransferEvent is the begin or the end of a fetch from peers.
+	TransferEvent = transfer.Event
 )
 
 // ToEnd is the End of a range that reaches to the end of the object.
@@ -66,6 +68,9 @@ type Deps struct {
 	// Denied returns why an object must not be fetched or read through the
 	// resolver, or nil. It must not block. A nil func denies nothing.
 	Denied func(root b3.Root) error
+	// Observe gets the begin and the end of every fetch. It must not block. A nil
+	// func observes nothing.
+	Observe func(TransferEvent)
 
 	Self peer.ID // this node, which is never asked; empty without an identity
 

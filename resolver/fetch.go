@@ -130,12 +130,17 @@ func (r *Resolver) FetchTree(ctx context.Context, root b3.Root, opt FetchOptions
 	defer done()
 	lookup := r.ring.Begin(trace.Tree, trace.Key{Root: root}, 0)
 	lookup.Call()
+	r.observe(TransferEvent{Root: root, Tree: true, LookupID: lookup.ID()})
 	info, err := r.trees.Fetch(work, l, root, tree.Options{
 		Sources: opt.Sources, Lookup: lookup, Progress: opt.Progress,
 	})
 	err = lookup.Mark(drainingError(work, err))
 	lookup.End(err)
 	info.Duration = time.Since(begun)
+	r.observe(TransferEvent{
+		Root: root, Tree: true, LookupID: info.LookupID, Ended: true, Outcome: status.Of(err), Bytes: info.FetchedBytes,
+		Took: info.Duration,
+	})
 	if err != nil {
 		return info, err
 	}

@@ -29,6 +29,7 @@ type Resolver struct {
 	pool   *providers.Pool
 	denied func(b3.Root) error
 
+	observe   func(TransferEvent)
 	transfers *transfer.Set
 	trees     *tree.Fetcher
 
@@ -74,7 +75,12 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		cfg: cfg, local: d.Local, ring: d.Trace, m: m, pool: pool,
 		transfers: transfer.New(cfg.transfers(), transfer.Deps{
 			Local: d.Local, Pool: pool, Trace: d.Trace, Metrics: d.Metrics, Limits: d.Limits, Received: m.received,
+			Observe: d.Observe,
 		}),
+		observe: d.Observe,
+	}
+	if r.observe == nil {
+		r.observe = func(TransferEvent) {}
 	}
 	if r.denied = d.Denied; r.denied == nil {
 		r.denied = func(b3.Root) error { return nil }

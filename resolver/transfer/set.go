@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,21 @@ type Deps struct {
 	// Received counts the verified bytes of peers, by the kind of request: fetch
 	// (whole objects), range, extra (bytes that were stored already).
 	Received *prometheus.CounterVec
+	// Observe gets the begin and the end of every transfer that asks peers. It must not
+	// block; nil: nobody observes.
+	Observe func(Event)
+}
+
+// Event is the begin or the end of a transfer.
+type Event struct {
+	Root     b3.Root
+	Tree     bool // a fetch of a directory, whose large files are transfers too
+	LookupID status.LookupID
+
+	Ended   bool
+	Outcome status.Outcome // at the end; canceled if the callers left before all of it was here
+	Bytes   int64          // at the end: verified bytes received from peers
+	Took    time.Duration  // at the end
 }
 
 // Set is the running transfers, at most one for each object. Its methods are safe
@@ -45,6 +61,8 @@ type Set struct {
 	ring  *trace.Ring
 	m     *metrics
 	gate  *limits.Gate
+
+	observe func(Event)
 
 	lingering atomic.Int64 // transfers that stay open without a waiter
 
@@ -61,7 +79,10 @@ func New(cfg Config, d Deps) *Set {
 			Path:   "gateway, sessions → fetches",
 			Policy: "resolver.fetches_waiting wait, the rest are refused with busy",
 		}, cfg.Fetches, cfg.FetchesWaiting),
-		transfers: map[b3.Root]*transfer{},
+		observe: d.Observe, transfers: map[b3.Root]*transfer{},
+	}
+	if s.observe == nil {
+		s.observe = func(Event) {}
 	}
 	if d.Metrics != nil {
 		s.register(d.Metrics)

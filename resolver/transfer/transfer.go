@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -44,6 +45,8 @@ type transfer struct {
 	joined  int  // how many waiters have joined
 	waiters []*Waiter
 	by      map[peer.ID]struct{} // the peers that sent something
+
+	begun time.Time // when fetch began to ask peers; zero: it has not. Of the goroutine of run
 }
 
 // join adds a waiter. It returns nil when the transfer is ending.
@@ -125,6 +128,7 @@ func (t *transfer) run(ctx context.Context) {
 	t.s.mu.Unlock()
 	t.trace.End(t.ended(err))
 	t.err = err
+	t.observeEnd(err)
 	if err != nil {
 		for _, w := range waiters {
 			w.cancel(err)
@@ -143,6 +147,21 @@ func (t *transfer) ended(err error) error {
 		return nil
 	}
 	return status.Errorf(status.Canceled, "the callers left before anything had arrived")
+}
+
+// observeEnd reports the end of a transfer that has asked peers.
+func (t *transfer) observeEnd(err error) {
+	if t.begun.IsZero() {
+		return
+	}
+	e := Event{
+		Root: t.root, LookupID: t.trace.ID(), Ended: true, Outcome: status.Of(err), Bytes: t.received.Load(),
+		Took: time.Since(t.begun),
+	}
+	if errors.Is(err, errQuit) {
+		e.Outcome = status.Canceled
+	}
+	t.s.observe(e)
 }
 
 // fetch serves the waiters, unless the object turns out to be local, and commits
@@ -170,6 +189,8 @@ func (t *transfer) fetch(ctx context.Context) error {
 		}
 		t.trace.Step(trace.Step{Source: trace.Partial, Verdict: trace.Hit, Count: t.resumed})
 	}
+	t.begun = time.Now()
+	t.s.observe(Event{Root: t.root, LookupID: t.trace.ID()})
 	d := newDriver(t)
 	if err := d.run(ctx); err != nil && !d.m.Complete() {
 		return err
