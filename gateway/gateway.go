@@ -36,6 +36,8 @@ type Deps struct {
 	Metrics  prometheus.Registerer // nil: metrics are not registered
 	Gatherer prometheus.Gatherer   // the metrics of /metrics; nil: none
 	Limits   *limits.Registry      // nil: limits are listed nowhere
+
+	Events *limits.Events[*api.Event] // closed with draining when the node stops; nil: none
 }
 
 // Gateway is a server with the gateway's route table. Its methods may be called from any
@@ -82,7 +84,7 @@ func newGateway(cfg Config, adminCfg server.AdminConfig, d Deps, p server.Params
 		uploads: upload.New(d.Uploads, d.Denylist, bodies),
 		admin: admin.New(admin.Deps{
 			Node: d.Node, Ready: g.readiness, Version: d.Version, Denylist: d.Denylist, Bodies: bodies, Guard: guard,
-			Gatherer: d.Gatherer, Limits: d.Limits,
+			Gatherer: d.Gatherer, Limits: d.Limits, Events: d.Events,
 		}),
 		openapi: &openapi.Handlers{},
 	}

@@ -60,6 +60,8 @@ func TestEveryOperation(t *testing.T) {
 				headers[1] = "application/offset+octet-stream"
 			case "SetFaults":
 				send = "{}"
+			case "Events":
+				headers = append(headers, "Request-Timeout", "0.01") // a stream of events has no other end
 			case "Keep", "Files":
 				send = string(root[:])
 			}

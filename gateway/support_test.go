@@ -37,6 +37,7 @@ type testNode struct {
 	log     *logBuffer
 	reg     *prometheus.Registry
 	limits  *limits.Registry
+	events  *limits.Events[*api.Event]
 	socket  string
 	ready   hook[api.Readiness]
 	stop    func() error // ends Run and returns what it did
@@ -69,6 +70,7 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 	}
 	n := &testNode{objects: &fakeObjects{}, node: &fakeNode{}, log: &logBuffer{}, reg: prometheus.NewRegistry()}
 	n.limits = limits.NewRegistry(n.reg)
+	n.events = newEvents(n.limits)
 	n.sent = &fakeUploads{objects: n.objects}
 	n.ready.set(api.Readiness{
 		Ready: true, Reads: true, Writes: true, Network: true,
@@ -83,7 +85,7 @@ func startWith(t testing.TB, h hooks, opts ...option) *testNode {
 		Objects: n.objects, Node: n.node, Uploads: n.sent, Capabilities: fakeCapabilities{}, Ready: n.ready.Get,
 		Version: api.Version{Version: "v0", Commit: "c0", Go: "go1"}, Socket: socket,
 		Log:     slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Metrics: n.reg, Gatherer: n.reg, Limits: n.limits,
+		Metrics: n.reg, Gatherer: n.reg, Limits: n.limits, Events: n.events,
 	}
 	if h.deps != nil {
 		h.deps(&deps)

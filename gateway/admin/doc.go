@@ -6,7 +6,8 @@
 //
 //   - The pages wait for nothing and pass no limit.
 //   - A streamed answer never looks complete when it was cut: NDJSON ends with a line ok or error,
-//     bytes end with a trailer.
+//     bytes end with a trailer, events end with the event end.
+//   - A reader of events that is slow or stands still delays nothing but its own stream.
 //   - A request with an Idempotency-Key runs once. Repeating it returns the first answer, for a
 //     day or until the node restarts.
 //

@@ -11,7 +11,8 @@ import (
 	"allium/protocols/status"
 )
 
-// Deps are the parts of the node that the handlers use. All but Gatherer and Limits are required.
+// Deps are the parts of the node that the handlers use. All but Gatherer, Limits and Events are
+// required.
 type Deps struct {
 	Node api.Node
 	// Ready returns the node's readiness, and the outcome to answer with when it is not ready. It
@@ -23,6 +24,8 @@ type Deps struct {
 	Guard    *exchange.Guard
 	Gatherer prometheus.Gatherer // the metrics of /metrics; nil: none
 	Limits   *limits.Registry    // the limits of /limits; nil: none
+	// Events are the events of the node, closed with draining when it stops; nil: none.
+	Events *limits.Events[*api.Event]
 }
 
 // Handlers serve the pages and the local API. Their methods may be called from any goroutine.
@@ -35,6 +38,7 @@ type Handlers struct {
 	guard       *exchange.Guard
 	gatherer    prometheus.Gatherer
 	registry    *limits.Registry
+	events      *limits.Events[*api.Event]
 	idempotency *idempotency
 }
 
@@ -42,7 +46,7 @@ type Handlers struct {
 func New(d Deps) *Handlers {
 	return &Handlers{
 		node: d.Node, ready: d.Ready, version: d.Version, denylist: d.Denylist, bodies: d.Bodies, guard: d.Guard,
-		gatherer: d.Gatherer, registry: d.Limits, idempotency: newIdempotency(d.Limits),
+		gatherer: d.Gatherer, registry: d.Limits, events: d.Events, idempotency: newIdempotency(d.Limits),
 	}
 }
 

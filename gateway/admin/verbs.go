@@ -240,6 +240,7 @@ func (g *Handlers) api() []exchange.Endpoint {
 				return s, err
 			}),
 		},
+		g.eventsEndpoint(),
 		exchange.Endpoint{
 			ID: "Connect", Path: "connect", Methods: exchange.Posting, Op: capability.Connect,
 			Doc:     "Dials a peer.",

@@ -190,6 +190,12 @@ func callError(ctx context.Context, path string, err error) error {
 // verbOf returns the verb of a path, for messages.
 func verbOf(path string) string { return strings.TrimPrefix(path, "/api/v1/") }
 
+// unexpected returns the error for an answer that this version does not understand.
+func unexpected(path string, err error) error {
+	return status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w",
+		verbOf(path), err)
+}
+
 // problemOf turns an error answer back into the node's error.
 func problemOf(resp *http.Response, path string) error {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxLine))
@@ -228,8 +234,7 @@ func sendWith[T any](ctx context.Context, c *Client, method, path string, q url.
 		return v, callError(ctx, path, err)
 	}
 	if err := json.Unmarshal(raw, &v); err != nil {
-		return v, status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w",
-			verbOf(path), err)
+		return v, unexpected(path, err)
 	}
 	return v, nil
 }

@@ -6,17 +6,19 @@
 // Changes, and all requests with a body, are POST. Most other requests are GET.
 // Parameters are in the query string. Bodies are the tar of add, the addresses of
 // keep and files (32 bytes each), and the JSON of faults/set and of the admin
-// mutations. There are three kinds of answer. In each the client can tell a cut
+// mutations. There are four kinds of answer. In each the client can tell a cut
 // answer from a complete one:
 //
 //   - JSON: one value with a Content-Length;
 //   - NDJSON ("application/x-ndjson"): lines of [api.Line]. The last one has ok or
 //     error; an answer without such a line was cut;
+//   - server-sent events (events), each with the JSON of an [api.Event]. The last one
+//     is end, with a report; an answer without it was cut;
 //   - bytes (get, cat, files): a chunked body. The header X-Allium-Object describes
 //     it, and the trailer X-Allium-Status ends it with "ok" or a report. If a
 //     request lacks "TE: trailers", the node closes the connection on an error.
 //
-// An error before the first byte is an RFC 9457 problem. All three forms of
+// An error before the first byte is an RFC 9457 problem. All forms of
 // error carry a [status.Report]; the client turns it back into a
 // *status.Error with the outcome the node gave it.
 //

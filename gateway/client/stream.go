@@ -42,8 +42,7 @@ func (c *Client) lines(ctx context.Context, r request, item func(json.RawMessage
 	for sc.Scan() {
 		var l api.Line
 		if err := json.Unmarshal(sc.Bytes(), &l); err != nil {
-			return nil, status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w",
-				verbOf(r.path), err)
+			return nil, unexpected(r.path, err)
 		}
 		switch {
 		case l.Error != nil:
@@ -82,8 +81,7 @@ func sequence[T any](ctx context.Context, c *Client, r request) iter.Seq2[T, err
 		_, err := c.lines(ctx, r, func(raw json.RawMessage) error {
 			var v T
 			if err := json.Unmarshal(raw, &v); err != nil {
-				return status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w",
-					verbOf(r.path), err)
+				return unexpected(r.path, err)
 			}
 			if !yield(v, nil) {
 				return errStop
@@ -106,8 +104,7 @@ func (c *Client) stream(ctx context.Context, method, path string, q url.Values, 
 	s := &api.Stream{Body: &body{ctx: ctx, resp: resp, path: path}}
 	if err := json.Unmarshal([]byte(resp.Header.Get(api.HeaderObject)), &s.Object); err != nil {
 		return nil, errors.Join(
-			status.Errorf(status.Upstream, "the node's answer to %s is not what this version of allium expects: %w",
-				verbOf(path), err),
+			unexpected(path, err),
 			resp.Body.Close())
 	}
 	return s, nil

@@ -33,6 +33,7 @@ type Endpoint struct {
 	Object        func(r *http.Request) b3.Root // finds that object if it is in neither path nor key; else nil
 	Params        []Param                       // of the query
 	Upload        bool                          // admitted by the gate of uploads instead of that of requests
+	Events        bool                          // a stream of events, admitted by a gate of its own; its reader must keep up
 	AnyQuery      bool                          // the router ignores unknown parameters and checks none, as for pages
 	Headers       []string                      // request headers that change the answer: keys of headerDocs
 	BodyOptional  bool                          // the body may be left out
@@ -97,7 +98,7 @@ type Input struct {
 // Payload is a body of one media type.
 type Payload struct {
 	Media string
-	Of    reflect.Type // the type of the JSON value or of an NDJSON item; nil: bytes
+	Of    reflect.Type // the type of the JSON value, of an NDJSON item or of an event; nil: bytes
 	Last  reflect.Type // the type of the result in the last line of NDJSON; nil: {}
 }
 
@@ -115,6 +116,7 @@ const (
 	MediaProblem = "application/problem+json"
 	MediaOpenAPI = "application/vnd.oai.openapi+json;version=3.1"
 	MediaLines   = "application/x-ndjson"
+	MediaEvents  = "text/event-stream" // server-sent events
 	MediaText    = "text/plain; charset=utf-8"
 	MediaHTML    = "text/html; charset=utf-8"
 	MediaBytes   = "application/octet-stream"
@@ -124,6 +126,9 @@ const (
 
 // JSONBody returns the payload of one JSON value.
 func JSONBody[T any]() Payload { return Payload{Media: MediaJSON, Of: reflect.TypeFor[T]()} }
+
+// EventsBody returns the payload of server-sent events, each with JSON of a T.
+func EventsBody[T any]() Payload { return Payload{Media: MediaEvents, Of: reflect.TypeFor[T]()} }
 
 // LinesBody returns the payload of NDJSON lines: items, and a result in the last line.
 func LinesBody[Item, Last any]() Payload {

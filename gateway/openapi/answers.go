@@ -60,6 +60,12 @@ func describe(p exchange.Payload, s *schemas, closed bool) (Media, error) {
 		return Media{Schema: Schema{"type": "string", "format": "binary"}}, nil
 	}
 	item, err := s.of(p.Of, closed)
+	if p.Media == exchange.MediaEvents {
+		return Media{Schema: Schema{
+			"type": "string", "description": "Server-sent events. The schema is that of the data of each, but the last.",
+			"contentMediaType": exchange.MediaJSON, "contentSchema": item,
+		}}, err
+	}
 	if err != nil || p.Media != exchange.MediaLines {
 		return Media{Schema: item}, err
 	}

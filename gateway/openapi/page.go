@@ -106,8 +106,8 @@ func (d *Document) describe(b *bytes.Buffer, op Operation) {
 	fmt.Fprintf(b, "- errors: %s\n", strings.Join(errs, "; "))
 }
 
-// name is how a page calls a schema: by its type, or in lines by the types of
-// item and ok.
+// name is how a page calls a schema: by its type, in events by the type of their data, or in
+// lines by the types of item and ok.
 func (s Schema) name() string {
 	if ref, ok := s["$ref"].(string); ok {
 		return " " + ref[strings.LastIndexByte(ref, '/')+1:]
@@ -117,6 +117,9 @@ func (s Schema) name() string {
 			return " list of" + name
 		}
 		return fmt.Sprintf(" list of %v", items["type"])
+	}
+	if data, ok := s["contentSchema"].(Schema); ok {
+		return data.name()
 	}
 	forms, ok := s["oneOf"].([]Schema)
 	if !ok {

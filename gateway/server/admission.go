@@ -64,11 +64,14 @@ func (l *listener) leave(rt route, w *delivery) {
 	l.server.inflight.Leave()
 }
 
-// gateOf returns the gate of a route's requests. Uploads have a gate of their own, so that
-// reads and uploads never take each other's places.
+// gateOf returns the gate of a route's requests. Uploads and streams of events have gates of
+// their own, so that they and other requests never take each other's places.
 func (l *listener) gateOf(rt route) *limits.Gate {
-	if rt.upload {
+	switch {
+	case rt.upload:
 		return l.server.bounds.uploads
+	case rt.events:
+		return l.server.bounds.events
 	}
 	return l.gate
 }

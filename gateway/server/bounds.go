@@ -10,6 +10,7 @@ import (
 type bounds struct {
 	requests  *limits.Gate // public requests being decided
 	api       *limits.Gate // requests of the admin listener and the socket
+	events    *limits.Gate // streams of events on the admin listener and the socket
 	uploads   *limits.Gate // public uploads, which do not count as requests
 	clients   *clients     // of the public listener
 	transfers *transfers   // public answers being sent, without listings
@@ -48,6 +49,7 @@ func newBounds(cfg Config, admin AdminConfig, p Params, r *limits.Registry, evic
 		transfers: newTransfers(r, "gateway.transfers", cfg.Transfers, evicted),
 		listings:  newTransfers(r, "gateway.listings", p.Listings, evicted),
 		api:       gate("admin.inflight", "admin listener and socket → handlers", busy, admin.Inflight),
+		events:    gate("admin.events", "admin listener and socket → streams of events", busy, p.EventStreams),
 		uploads:   gate("gateway.uploads", "public listener → uploads", busy, cfg.Uploads),
 		lingers:   gate("gateway.lingering", "refused HTTP/2 uploads → open streams", "reset at once", p.LingeringStreams),
 	}

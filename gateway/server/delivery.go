@@ -40,12 +40,14 @@ type delivery struct {
 	share     *clientShare // the client's place in flight
 }
 
-func (l *listener) newDelivery(out http.ResponseWriter, r *http.Request) *delivery {
+// newDelivery returns a delivery. The socket has no write deadline, except for streams of events:
+// a reader of events that stands still would keep its place in their gate for ever.
+func (l *listener) newDelivery(rt route, out http.ResponseWriter, r *http.Request) *delivery {
 	d := &delivery{
 		out: out, rc: *http.NewResponseController(out), r: r, metrics: l.server.metrics,
 		writeTimeout: l.server.cfg.WriteTimeout, minRate: int64(l.server.cfg.MinRate),
 	}
-	if l.noTimeouts {
+	if l.noTimeouts && !rt.events {
 		d.writeTimeout = 0
 	}
 	d.Response.Begin(transportOf{d})

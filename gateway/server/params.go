@@ -21,13 +21,17 @@ type Params struct {
 	// LingeringStreams bounds the HTTP/2 streams that stay open after their upload was refused.
 	// The next stream is reset at once.
 	LingeringStreams int64
+	// EventStreams bounds the streams of events on the admin listener and the socket together.
+	// They last as long as their readers, so they take no places of other requests. The next is
+	// refused with busy.
+	EventStreams int64
 	// Wrap wraps the handler of each listener, for tests. nil: no wrapper.
 	Wrap func(Role, http.Handler) http.Handler
 }
 
 // DefaultParams returns the params of a node.
 func DefaultParams() Params {
-	return Params{Drain: 3 * time.Second, Abort: 250 * time.Millisecond, Listings: 256, LingeringStreams: 256}
+	return Params{Drain: 3 * time.Second, Abort: 250 * time.Millisecond, Listings: 256, LingeringStreams: 256, EventStreams: 16}
 }
 
 // RequestParams are the fixed numbers of requests. Tests set them through [Config].

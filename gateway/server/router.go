@@ -21,6 +21,7 @@ type route struct {
 	exempt    bool             // skips admission: no gate, no rate limit, served while draining
 	takesBody bool             // accepts a request body
 	upload    bool             // admitted by the gate of uploads instead of that of requests
+	events    bool             // a stream of events, admitted by a gate of its own
 	op        capability.Op    // the operation that needs a capability; empty: none
 	object    b3.Root          // the object that op acts on, if the path names it
 	serve     exchange.Handler // nil: there is no such page
@@ -75,7 +76,7 @@ func newRouter(table []exchange.Endpoint, on exchange.Listeners) *router {
 		p := rt.page(e)
 		p.routes = append(p.routes, route{
 			name: e.Name, page: e.ErrorPages, exempt: e.Exempt, takesBody: len(e.Body) > 0, upload: e.Upload,
-			op: e.Op, serve: e.Serve, endpoint: e, on: on,
+			events: e.Events, op: e.Op, serve: e.Serve, endpoint: e, on: on,
 		})
 		p.route.methods = append(p.route.methods, e.Methods...)
 		p.route.page = p.route.page || e.ErrorPages

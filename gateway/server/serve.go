@@ -33,7 +33,7 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	if rt.serve == nil {
 		name = noRoute
 	}
-	w := l.newDelivery(hw, r)
+	w := l.newDelivery(rt, hw, r)
 	w.From = l.server.proxies.originOf(r)
 	if l.hideInternal {
 		w.origins, w.origin = l.server.cfg.CORSOrigins, r.Header.Get("Origin")

@@ -1,0 +1,155 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"allium/gateway/api"
+	"allium/gateway/exchange"
+	"allium/internal/limits"
+	"allium/protocols/status"
+)
+
+// heartbeatEvery is how long a stream of events is silent at most. It then sends a comment, so
+// that the reader and whatever is between them know that it still runs, and a reader that is gone
+// is noticed.
+const heartbeatEvery = 15 * time.Second
+
+// eventsEndpoint returns the route of the stream of events.
+func (g *Handlers) eventsEndpoint() exchange.Endpoint {
+	topics := make([]string, 0, len(api.Topics()))
+	for _, t := range api.Topics() {
+		topics = append(topics, string(t))
+	}
+	return exchange.Endpoint{
+		ID: "Events", Path: "events", Methods: exchange.Getting, Events: true,
+		Doc: "Streams what happens in the node as server-sent events, until the reader leaves or the node stops.",
+		More: "The name of an event is its topic, its data is an Event, and its id counts the reader's events, those it " +
+			"lost too. There is no history: a stream begins with what happens after its header was sent. A reader may lag " +
+			"1,024 events behind; then it loses the oldest, and an event `lagged` with the number comes before the next " +
+			"one. A comment comes after 15 s of silence. The last event is `end`; its data is a Report, with reason " +
+			"`draining` when the node stops. A stream without it was cut. A reader that takes nothing is cut off.",
+		Params: []exchange.Param{{
+			Name: "topics", Doc: "the topics to stream, separated by commas: " + strings.Join(topics, ", ") + "; empty: all",
+		}},
+		Answers: []exchange.Reply{{
+			Code: http.StatusOK, Payload: exchange.EventsBody[api.Event](), Headers: []string{"Cache-Control"},
+			Doc: "the events",
+		}},
+		Serve: g.apiEvents,
+	}
+}
+
+// apiEvents streams events. It closes the connection at the end, because the next request on the
+// socket must not inherit the stream's write deadline.
+func (g *Handlers) apiEvents(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	if g.events == nil {
+		return status.Errorf(status.Unsupported, "this node reports no events")
+	}
+	var topics []string
+	if v := in.Query.Text("topics"); v != "" {
+		topics = strings.Split(v, ",")
+	}
+	if !r.ProtoAtLeast(1, 1) {
+		return errNoLength
+	}
+	sub, err := g.events.Subscribe(topics...)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	h := w.Header()
+	h.Set("Content-Type", exchange.MediaEvents)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Connection", "close")
+	w.WriteHeader(http.StatusOK)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	s := eventStream{w: w}
+	err = s.copy(r.Context(), sub)
+	if err = exchange.CauseOf(r.Context(), err); w.Failed != nil || status.Of(err) == status.Canceled {
+		return err // the reader is gone
+	}
+	w.Reported = err
+	return s.end(err)
+}
+
+// eventStream writes server-sent events. One goroutine uses it.
+type eventStream struct {
+	w  *exchange.Response
+	id int64 // events delivered and lost so far
+}
+
+// copy sends the events of sub until it ends, or ctx does, and returns why.
+func (s *eventStream) copy(ctx context.Context, sub *limits.Subscription[*api.Event]) error {
+	for {
+		e, lagged, err := next(ctx, sub)
+		switch {
+		case err != nil:
+		case e == nil:
+			err = s.send([]byte(":\n\n")) // a comment
+		default:
+			err = s.event(e, lagged)
+		}
+		if err == nil && sub.Len() == 0 {
+			err = s.w.Flush()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// next waits for the next event. It returns nil after heartbeatEvery without one.
+func next(ctx context.Context, sub *limits.Subscription[*api.Event]) (e *api.Event, lagged int64, err error) {
+	wait, cancel := context.WithTimeout(ctx, heartbeatEvery)
+	defer cancel()
+	e, lagged, err = sub.Next(wait)
+	if err != nil && wait.Err() != nil && ctx.Err() == nil {
+		return nil, 0, nil
+	}
+	return e, lagged, err
+}
+
+// event sends an event, and before it how many were lost.
+func (s *eventStream) event(e *api.Event, lagged int64) error {
+	if lagged > 0 {
+		s.id += lagged
+		err := s.encode(api.TopicLagged, api.Event{Topic: api.TopicLagged, At: time.Now().UTC(), Lost: lagged})
+		if err != nil {
+			return err
+		}
+	}
+	s.id++
+	return s.encode(e.Topic, e)
+}
+
+// end sends the last event, which says why the stream ends.
+func (s *eventStream) end(err error) error {
+	if err := s.encode(api.EventStreamEnd, status.ReportOf(err)); err != nil {
+		return err
+	}
+	return s.w.Flush()
+}
+
+// encode sends one event with v as JSON, which has no line breaks.
+func (s *eventStream) encode(name api.Topic, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode an event: %w", err)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "id: %d\nevent: %s\ndata: %s\n\n", s.id, name, data)
+	return s.send(b.Bytes())
+}
+
+func (s *eventStream) send(p []byte) error {
+	_, err := s.w.Write(p)
+	return err
+}

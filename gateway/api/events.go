@@ -1,0 +1,79 @@
+package api
+
+import (
+	"time"
+
+	"allium/protocols/b3"
+)
+
+// Topic names a kind of events.
+type Topic string
+
+// The topics of events. All but TopicLagged can be subscribed to.
+const (
+	TopicReadiness Topic = "readiness" // gates that open and shut
+	TopicPeers     Topic = "peers"     // connections that begin and end
+	TopicPins      Topic = "pins"      // pins that are added and removed
+	TopicTransfers Topic = "transfers" // fetches from peers that begin and end
+	TopicLagged    Topic = "lagged"    // the reader lost events
+)
+
+// EventStreamEnd is the name of the last event of a stream over HTTP. Its data is a
+// status.Report that says why the stream ends.
+const EventStreamEnd = "end"
+
+// Topics returns the topics that can be subscribed to.
+func Topics() []Topic {
+	return []Topic{TopicReadiness, TopicPeers, TopicPins, TopicTransfers}
+}
+
+// EventKind says what happened.
+type EventKind string
+
+// The kinds of events.
+const (
+	EventOpened       EventKind = "opened"       // a gate
+	EventShut         EventKind = "shut"         // a gate
+	EventConnected    EventKind = "connected"    // to a peer
+	EventDisconnected EventKind = "disconnected" // from a peer
+	EventAdded        EventKind = "added"        // a pin, or the same pin again
+	EventRemoved      EventKind = "removed"      // a pin
+	EventBegun        EventKind = "begun"        // a transfer
+	EventEnded        EventKind = "ended"        // a transfer
+)
+
+// Event is something that happened in a node. One of the last members is set.
+type Event struct {
+	Topic    Topic          `json:"topic"`
+	Kind     EventKind      `json:"kind,omitempty"` // what happened; none of lagged
+	At       time.Time      `json:"at"`
+	Gate     *Gate          `json:"gate,omitempty"`     // of readiness: the gate as it is now
+	Peer     *PeerEvent     `json:"peer,omitempty"`     // of peers: the connection
+	Pin      *PinEvent      `json:"pin,omitempty"`      // of pins: the pin
+	Transfer *TransferEvent `json:"transfer,omitempty"` // of transfers: the transfer
+	Lost     int64          `json:"lost,omitempty"`     // of lagged: events that the reader lost before the next one
+}
+
+// PeerEvent is a connection that began or ended.
+type PeerEvent struct {
+	ID        string `json:"id"`
+	Addr      string `json:"addr"`
+	Direction string `json:"direction"` // "in" or "out"
+}
+
+// PinEvent is a pin that was added or removed.
+type PinEvent struct {
+	Root      b3.Root `json:"root"`
+	Label     string  `json:"label,omitempty"`
+	Recursive bool    `json:"recursive,omitempty"` // of a pin that was added: it keeps what is below, too
+}
+
+// TransferEvent is a fetch from peers that began or ended.
+type TransferEvent struct {
+	Root     b3.Root `json:"root"`
+	Tree     bool    `json:"tree,omitempty"`      // a directory and all below it; its large files are transfers too
+	LookupID string  `json:"lookup_id,omitempty"` // the same in the log
+	Outcome  string  `json:"outcome,omitempty"`   // at its end: ok, or why it failed
+	Bytes    int64   `json:"bytes,omitempty"`     // at its end: verified bytes received from peers
+	TookMS   float64 `json:"took_ms,omitempty"`   // at its end
+}
