@@ -129,7 +129,7 @@ var layers = map[string][]string{
 
 	"node": {
 		"gateway", "gateway/api", "gateway/audit", "gateway/denylist", "gateway/exchange", "node/amnesia",
-		"node/capabilities", "node/clock", "node/config",
+		"node/capabilities", "node/clock", "node/config", "node/events",
 		"node/fault", "node/home", "node/localapi", "node/objects", "node/p2p", "node/publish", "node/readiness",
 		"node/records",
 		"node/repair", "node/supervise", "protocols/dht", "protocols/dht/seeds", "protocols/gossip", "protocols/hints",
@@ -144,8 +144,9 @@ var layers = map[string][]string{
 		"protocols/object",
 		"protocols/session", "resolver", "store",
 	},
-	"node/fault": {"gateway/api", "protocols/oap", "protocols/object"},
-	"node/home":  {"node/config", "node/p2p"},
+	"node/events": {"gateway/api", "resolver"},
+	"node/fault":  {"gateway/api", "protocols/oap", "protocols/object"},
+	"node/home":   {"node/config", "node/p2p"},
 	"node/localapi": {
 		"gateway/api", "gateway/content", "gateway/upload", "gateway/verified", "node/objects", "node/supervise",
 		"node/tree", "protocols/dht",

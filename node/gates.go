@@ -8,6 +8,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/gateway/api"
 	"allium/node/clock"
 	"allium/node/p2p"
 	"allium/node/readiness"
@@ -211,10 +212,18 @@ func (n *Node) tableGate() readiness.Reading {
 	return r
 }
 
+// reportReadiness reads every gate, and publishes those that have opened or shut since
+// the call before. One goroutine calls it.
+func (n *Node) reportReadiness() api.Readiness {
+	r := n.board.Report()
+	n.events.Readiness(r)
+	return r
+}
+
 func (n *Node) startReadiness(ctx context.Context) error {
 	return n.services.Start(ctx, supervise.Service{Name: "readiness", Run: func(ctx context.Context, ready func()) error {
 		ready()
-		readiness.Log(ctx, n.log, n.board.Report, n.draining.Load)
+		readiness.Log(ctx, n.log, n.reportReadiness, n.draining.Load)
 		return nil
 	}})
 }

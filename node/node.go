@@ -6,7 +6,7 @@
 // [New] checks the configuration and starts nothing. [Node.Run] starts the stages
 // of stages.go, each after the one before is ready:
 //
-//	lock → denylist → audit → store → amnesia → host → sessions → object server
+//	lock → events → denylist → audit → store → amnesia → host → sessions → object server
 //	→ records → DHT → clock → gossip → resolver → repairs → pressure
 //	→ capabilities → gateway → readiness
 //
@@ -59,6 +59,7 @@ import (
 	"allium/internal/limits"
 	"allium/node/clock"
 	"allium/node/config"
+	"allium/node/events"
 	"allium/node/fault"
 	"allium/node/p2p"
 	"allium/node/readiness"
@@ -105,6 +106,7 @@ type base struct {
 	hash     *b3.HashQueue
 	inbound  *inbound.Memory // for frames that have not arrived whole
 	services *supervise.Group
+	events   *events.Events
 
 	faults *fault.Injector  // nil unless the node is part of a testnet
 	now    func() time.Time // the clock for dates that other nodes read
@@ -182,6 +184,7 @@ func New(home string, cfg config.Config, deps Deps) (*Node, error) {
 	n.amnesia = amnesia.New(cfg, deps.Guard, deps.Log, registry)
 	n.duplicates = newDuplicates(deps.Log, registry)
 	n.pressure = readiness.NewPressure(n.limits, registry)
+	n.events = events.New(n.limits, deps.Log)
 	n.board = readiness.NewBoard(n.gates()...)
 	if err := n.newClock(); err != nil {
 		return nil, err
@@ -272,6 +275,7 @@ func (n *Node) stop(ctx context.Context) error {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.Node.DrainDeadline)
 	defer cancel()
+	n.events.Stop() // its readers end before the gateway waits for their requests
 	if n.started.Load() {
 		n.log.Info("draining", "deadline", n.cfg.Node.DrainDeadline)
 		var admitting sync.WaitGroup

@@ -23,7 +23,7 @@ import (
 // stage returns when its service is ready.
 func (n *Node) start(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{
-		n.startLock, n.startDenylist, n.startAudit, n.startStore, n.startAmnesia,
+		n.startLock, n.startEvents, n.startDenylist, n.startAudit, n.startStore, n.startAmnesia,
 		n.startHost, n.startSessions, n.startObjects, n.startRecords, n.startDHT, n.startClock, n.startGossip,
 		n.startResolver, n.startRepairs, n.startPressure, n.startCapabilities, n.startGateway, n.startReadiness,
 	} {
@@ -67,6 +67,7 @@ func (n *Node) startHost(ctx context.Context) error {
 			return err
 		}
 		n.host = h
+		h.Network().Notify(n.events.Connections())
 		defer builder.Wait() // after the host is closed
 		ready()
 		<-ctx.Done()
@@ -147,7 +148,8 @@ func (n *Node) startResolver(ctx context.Context) (err error) {
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
 		Trace: n.trace, Local: fetchStore{n.store}, Providers: dhtFinder{n.dht}, Hints: n.hints.Hints, Objects: n.objects,
 		Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
-		Log: n.log, Metrics: n.registry, Limits: n.limits,
+		Observe: n.events.Transfer,
+		Log:     n.log, Metrics: n.registry, Limits: n.limits,
 	})
 	if err != nil {
 		return err
@@ -167,7 +169,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	version := ThisVersion()
 	version.Amnesia = n.amnesia.Mode(n.store.MlockError())
 	api := localapi.NewNode(apiConfig(n.home, n.cfg), localapi.Deps{
-		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Announce: n.publisher,
+		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Announce: n.publisher, Events: n.events,
 		Host: n.host, Sessions: n.sessions, DHT: n.dht, Hints: n.hints,
 		Denied: n.denied, Control: control{n}, Limits: n.limits,
 	})
@@ -176,12 +178,17 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 		Audit: n.gatewayAudit(), Denylist: n.denylist.At("gateway"), Capabilities: n.capabilities,
 		Version: version, Socket: n.socket, ACMEDir: n.acmeDir(),
 		Log: n.log, Metrics: n.registry, Gatherer: n.registry, Limits: n.limits,
+		Events: n.events.Source(),
 	})
 	if err != nil {
 		return err
 	}
 	n.reloadCertificate()
 	return n.services.Start(ctx, supervise.Service{Name: "gateway", Run: n.gateway.Run})
+}
+
+func (n *Node) startEvents(ctx context.Context) error {
+	return n.services.Start(ctx, supervise.Service{Name: "events", Run: n.events.Run})
 }
 
 // startLock locks the home directory, before any other stage writes to it. With

@@ -73,7 +73,7 @@ type TransferEvent struct {
 	Root     b3.Root `json:"root"`
 	Tree     bool    `json:"tree,omitempty"`      // a directory and all below it; its large files are transfers too
 	LookupID string  `json:"lookup_id,omitempty"` // the same in the log
-	Outcome  string  `json:"outcome,omitempty"`   // at its end: ok, or why it failed
+	Outcome  string  `json:"outcome,omitempty"`   // at its end: ok, why it failed, or canceled if its callers left
 	Bytes    int64   `json:"bytes,omitempty"`     // at its end: verified bytes received from peers
 	TookMS   float64 `json:"took_ms,omitempty"`   // at its end
 }

@@ -26,6 +26,7 @@ type Deps struct {
 	Resolver *resolver.Resolver
 	Repairs  Repairs
 	Announce Announcer
+	Events   Events
 	Host     host.Host
 	Sessions *session.Service
 	DHT      *dht.Service
@@ -52,6 +53,14 @@ type Announcer interface {
 	Withdraw(ctx context.Context, root b3.Root)
 	// Tell announces one object by gossip only.
 	Tell(root b3.Root)
+}
+
+// Events tells readers of events about pins. Its methods do not wait.
+type Events interface {
+	// PinAdded reports that a pin was set, or set again.
+	PinAdded(root b3.Root, label string, recursive bool)
+	// PinRemoved reports that a pin was removed.
+	PinRemoved(root b3.Root, label string)
 }
 
 // Control has the calls for the operator of a node; see [api.Node].
@@ -90,7 +99,12 @@ func (r running) repair(ctx context.Context, root b3.Root) error {
 
 func (r running) lost(l gc.Lost) { r.deps.Repairs.Lost(l) }
 
-func (r running) pinned(ctx context.Context, root b3.Root) { r.deps.Announce.Announce(ctx, root) }
+func (r running) pinned(ctx context.Context, root b3.Root, label string, recursive bool) {
+	r.deps.Events.PinAdded(root, label, recursive)
+	r.deps.Announce.Announce(ctx, root)
+}
+
+func (r running) unpinned(root b3.Root, label string) { r.deps.Events.PinRemoved(root, label) }
 
 // Unpin implements api.Store. The node stops announcing an object without pins.
 func (a *Node) Unpin(ctx context.Context, key, label string) error {

@@ -41,7 +41,16 @@ func (a *stored) pin(ctx context.Context, root b3.Root, o store.PinOptions) erro
 	if err := a.st.Pin(ctx, root, o); err != nil {
 		return err
 	}
-	a.node.pinned(ctx, root)
+	a.node.pinned(ctx, root, o.Label, o.Recursive)
+	return nil
+}
+
+// removePin removes one pin and tells the node.
+func (a *stored) removePin(ctx context.Context, root b3.Root, label string) error {
+	if err := a.st.Unpin(ctx, root, label); err != nil {
+		return err
+	}
+	a.node.unpinned(root, label)
 	return nil
 }
 
@@ -58,7 +67,7 @@ func (a *stored) unpin(ctx context.Context, key, label string) (b3.Root, error) 
 		return root, err
 	}
 	if label != "" {
-		return root, a.st.Unpin(ctx, root, label)
+		return root, a.removePin(ctx, root, label)
 	}
 	return root, a.unpinAll(ctx, root)
 }
@@ -73,7 +82,7 @@ func (a *stored) unpinAll(ctx context.Context, root b3.Root) error {
 		return status.Errorf(status.NotFound, "%s is not pinned; `allium pin ls` lists the pins", root)
 	}
 	for _, p := range pins {
-		if err := a.st.Unpin(ctx, root, p.Label); err != nil {
+		if err := a.removePin(ctx, root, p.Label); err != nil {
 			return fmt.Errorf("label %q: %w", p.Label, err)
 		}
 	}

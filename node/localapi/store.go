@@ -61,17 +61,20 @@ type nodeHooks interface {
 	repair(ctx context.Context, root b3.Root) error
 	// lost takes a pinned object that is missing or damaged.
 	lost(l gc.Lost)
-	// pinned takes the object of every new pin.
-	pinned(ctx context.Context, root b3.Root)
+	// pinned takes every new pin.
+	pinned(ctx context.Context, root b3.Root, label string, recursive bool)
+	// unpinned takes every pin that was removed.
+	unpinned(root b3.Root, label string)
 }
 
 // noNode are the hooks of a store that no node runs.
 type noNode struct{}
 
-func (noNode) canRepair() error                      { return errNoRepair }
-func (noNode) repair(context.Context, b3.Root) error { return errNoRepair }
-func (noNode) lost(gc.Lost)                          {}
-func (noNode) pinned(context.Context, b3.Root)       {}
+func (noNode) canRepair() error                              { return errNoRepair }
+func (noNode) repair(context.Context, b3.Root) error         { return errNoRepair }
+func (noNode) lost(gc.Lost)                                  {}
+func (noNode) pinned(context.Context, b3.Root, string, bool) {}
+func (noNode) unpinned(b3.Root, string)                      {}
 
 // errNoRepair refuses a repair while no node runs.
 var errNoRepair = status.Errorf(status.NotReady,

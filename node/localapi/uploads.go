@@ -112,7 +112,7 @@ func (u Uploads) Append(ctx context.Context, id string, offset int64, r io.Reade
 	}
 	up, err := u.api.st.Uploads().Append(ctx, id, offset, r)
 	if err == nil && !up.Root.IsZero() && up.Pin {
-		u.api.node.pinned(ctx, up.Root) // the store has set the pin
+		u.api.node.pinned(ctx, up.Root, up.Label, false) // the store has set the pin
 	}
 	return uploadOf(up), err
 }

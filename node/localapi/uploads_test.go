@@ -28,7 +28,9 @@ type announcements struct {
 	roots []b3.Root
 }
 
-func (a *announcements) pinned(_ context.Context, root b3.Root) { a.roots = append(a.roots, root) }
+func (a *announcements) pinned(_ context.Context, root b3.Root, _ string, _ bool) {
+	a.roots = append(a.roots, root)
+}
 
 // TestUploads: what is stored is pinned and announced as it was asked for, on
 // disk and in RAM.
