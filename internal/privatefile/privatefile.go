@@ -1,5 +1,5 @@
-// Package privatefile reads files with secrets, such as keys, and refuses those that
-// other users of the machine can open.
+// Package privatefile reads and writes files with secrets, such as keys. It refuses those that
+// other users of the machine can open, and writes none that they could.
 package privatefile
 
 import (
@@ -31,7 +31,7 @@ func Read(name string, limit int64, refused fs.FileMode) ([]byte, error) {
 		return nil, status.Errorf(status.Corrupt, "%s is not a regular file: move it away", name)
 	case mode.Perm()&refused != 0:
 		return nil, status.Errorf(status.Forbidden,
-			"%s is open to other users (mode %04o): run chmod 600 %s, and replace the keys in it if somebody may have "+
+			"%s is open to other users (mode %04o); run chmod 600 %s, and replace the keys in it if somebody may have "+
 				"read them", name, mode.Perm(), name)
 	}
 	f, err := os.Open(name)

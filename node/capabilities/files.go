@@ -4,18 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	homedir "allium/node/home"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"allium/internal/limits"
 	"allium/internal/privatefile"
 	"allium/protocols/capability"
 	"allium/protocols/status"
@@ -26,10 +23,6 @@ const (
 	ringFile    = "capability.keys"
 	revokedFile = "capability.revoked"
 )
-
-// lockWait is how long a command waits while another changes the files of
-// capabilities.
-const lockWait = 5 * time.Second
 
 // Files are the key ring of a home directory and its list of revocations. Commands
 // read and change them; a running node notices a change within a second. A change is
@@ -155,35 +148,9 @@ func (c Files) Revoke(ctx context.Context, what capability.Revocation) error {
 	})
 }
 
-// locked runs f while no other process changes the files. It locks the directory
-// itself, so there is no lock file.
+// locked runs f while no other process changes the files.
 func (c Files) locked(ctx context.Context, f func() error) error {
-	if err := os.MkdirAll(c.home, 0o700); err != nil {
-		return fmt.Errorf("the home directory: %w", err)
-	}
-	dir, err := os.Open(c.home)
-	if err != nil {
-		return fmt.Errorf("the home directory: %w", err)
-	}
-	defer dir.Close() // and with it the lock
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
-	defer cancel()
-	for {
-		err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return f()
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return fmt.Errorf("lock %s: %w", c.home, err)
-		}
-		if err := limits.Sleep(ctx, 10*time.Millisecond); err != nil {
-			if errors.Is(err, context.DeadlineExceeded) {
-				return status.Errorf(status.Timeout,
-					"another command has been changing the capabilities of %s for %s; end it, or try again", c.home, lockWait)
-			}
-			return err
-		}
-	}
+	return privatefile.Locked(ctx, c.home, f)
 }
 
 // Audience returns the canonical form of the peer id id. If id is "self", it returns
@@ -219,34 +186,11 @@ func readPrivate(name string, limit int64, refused fs.FileMode) ([]byte, error) 
 	return p, err
 }
 
-// replacePrivate replaces the content of a file atomically: after a crash the file
-// has the old or the new content. At no time can other users open it.
-func replacePrivate(name string, p []byte) (err error) {
+// replacePrivate replaces the content of a file as [privatefile.Replace] does, unless it has
+// that content already.
+func replacePrivate(name string, p []byte) error {
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, p) {
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".capability-*") // mode 0600
-	if err != nil {
-		return fmt.Errorf("replace %s: %w", name, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name()) // err is returned, and says more
-		}
-	}()
-	_, err = f.Write(p)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("replace %s: %w", name, err)
-	}
-	if err = os.Rename(f.Name(), name); err != nil {
-		return fmt.Errorf("replace %s: %w", name, err)
-	}
-	dir, err := os.Open(filepath.Dir(name))
-	if err != nil {
-		return fmt.Errorf("replace %s: %w", name, err)
-	}
-	if err = errors.Join(dir.Sync(), dir.Close()); err != nil {
-		return fmt.Errorf("replace %s: %w", name, err)
-	}
-	return nil
+	return privatefile.Replace(name, p)
 }

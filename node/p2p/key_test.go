@@ -14,6 +14,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
+	"allium/internal/keyfile"
 	"allium/protocols/status"
 )
 
@@ -143,7 +144,7 @@ func TestKeyRefusals(t *testing.T) {
 		{"not base64", "hello, world\n", 0o600, status.Corrupt, "base64"},
 		{"truncated", string(raw[:40]), 0o600, status.Corrupt, "private key"},
 		{"another type", base64.StdEncoding.EncodeToString(rsaPB), 0o600, status.Corrupt, "RSA"},
-		{"huge", strings.Repeat("A", maxKeyFile+1), 0o600, status.Corrupt, "bytes"},
+		{"huge", strings.Repeat("A", keyfile.MaxBytes+1), 0o600, status.Corrupt, "bytes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "key")

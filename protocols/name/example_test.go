@@ -2,6 +2,7 @@ package name_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"time"
 
@@ -74,15 +75,19 @@ func ExampleSpellings() {
 		if err == nil {
 			err = zone.Add(label)
 		}
-		if err != nil {
+		var bad *name.LabelError
+		switch {
+		case errors.As(err, &bad):
+			fmt.Printf("%s: %s\n", bad.Problem, bad.Reason())
+		case err != nil:
 			fmt.Printf("%s: %v\n", status.Of(err), err)
-			continue
+		default:
+			fmt.Println(label)
 		}
-		fmt.Println(label)
 	}
 	// Output:
 	// modern
 	// straße
-	// conflict: "modem" looks like "modern", which is there already
-	// bad_address: "pаypal" is not a label: it mixes the scripts Latin, Cyrillic
+	// conflict: "modem" looks like "modern", which is there already; choose another
+	// mixed_scripts: it mixes the scripts Latin, Cyrillic
 }

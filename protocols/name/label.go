@@ -133,10 +133,14 @@ type LabelError struct {
 	Detail  string // the character of BadChar, or the scripts of Mixed
 }
 
-// Error describes the problem in one sentence without a trailing period.
-func (e *LabelError) Error() string { return fmt.Sprintf("%q is not a label: %s", e.Text, e.Reason()) }
+// Error describes the problem, and after a semicolon what labels have, in one sentence without a
+// trailing period.
+func (e *LabelError) Error() string {
+	return fmt.Sprintf("%q is not a label: %s; a label has 1 to %d bytes: letters of one script, digits and hyphens",
+		e.Text, e.Reason(), MaxLabel)
+}
 
-// Reason describes the problem without the text.
+// Reason describes the problem alone: "it is empty".
 func (e *LabelError) Reason() string {
 	switch e.Problem {
 	case Empty:
@@ -144,9 +148,9 @@ func (e *LabelError) Reason() string {
 	case TooLong:
 		return fmt.Sprintf("it has more than %d bytes", MaxLabel)
 	case BadChar:
-		return "it has " + e.Detail + "; letters, digits and hyphens are allowed"
+		return "it has " + e.Detail
 	case HasDot:
-		return "it has a dot, which separates labels"
+		return "it has a dot"
 	case Mixed:
 		return "it mixes the scripts " + e.Detail
 	case BadForm:

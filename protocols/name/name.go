@@ -31,12 +31,12 @@ func Parse(s string) (Name, error) {
 // key of a zone, the short name of one, or a domain. The error is bad_address.
 func Split(s string) (label Label, rest string, err error) {
 	if len(s) > maxReference {
-		return Label{}, "", status.Errorf(status.BadAddress, "%q… is not a name: it has more than %d bytes",
+		return Label{}, "", status.Errorf(status.BadAddress, "%q… is not a name: it has more than %d bytes; write LABEL.ZONE",
 			clip(s, 80), maxReference)
 	}
 	first, rest, ok := strings.Cut(s, ".")
 	if !ok || rest == "" {
-		return Label{}, "", status.Errorf(status.BadAddress, "%q is not a name: write LABEL.ZONE", clip(s, 80))
+		return Label{}, "", status.Errorf(status.BadAddress, "%q is not a name: it has no zone; write LABEL.ZONE", clip(s, 80))
 	}
 	label, err = ParseLabel(first)
 	return label, rest, err
@@ -56,7 +56,7 @@ func ParseShort(s string) (Label, error) {
 
 func checkShort(l Label) error {
 	if _, err := parseZone(l.s); err == nil {
-		return status.Errorf(status.BadAddress, "%q cannot be a short name: it is the key of a zone", l.s)
+		return status.Errorf(status.BadAddress, "%q cannot be a short name: it is the key of a zone; choose a word", l.s)
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ type ConfusableError struct {
 
 // Error names both labels.
 func (e *ConfusableError) Error() string {
-	return fmt.Sprintf("%q looks like %q, which is there already", e.Label.s, e.With.s)
+	return fmt.Sprintf("%q looks like %q, which is there already; choose another", e.Label.s, e.With.s)
 }
 
 // Status returns the outcome conflict.
