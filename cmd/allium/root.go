@@ -57,7 +57,7 @@ In the examples, $ADDRESS is what "allium add -q" printed, and $PEER a peer id a
 		{groupFind, "Find", []*cobra.Command{
 			a.providersCommand(), a.peersCommand(), a.seedsCommand(), a.connectCommand(), a.disconnectCommand(), a.pingCommand(),
 		}},
-		{groupShare, "Share", []*cobra.Command{a.announceCommand(), a.tokenCommand()}},
+		{groupShare, "Share", []*cobra.Command{a.announceCommand(), a.tokenCommand(), a.zoneCommand()}},
 		{groupRun, "Run a node", []*cobra.Command{
 			a.initCommand(), a.runCommand(), a.nodeCommand(), a.configCommand(), a.gcCommand(), a.storeCommand(),
 		}},

@@ -64,6 +64,10 @@ var tasks = map[string]string{
 	"token revoke":     "revoke",
 	"verify":           "verify ",
 	"version":          "show the version",
+	"zone export":      "export the zone",
+	"zone import":      "import the zone",
+	"zone ls":          "list the zones",
+	"zone new":         "make a zone",
 }
 
 // taskOf returns what cmd was told to do. The first argument is part of it only

@@ -23,6 +23,7 @@ var worksInRAM = map[string]string{
 	"node.amnesia":        "says it itself",
 	"node.swarm_key":      "the file is only read",
 	"dht.seed_manifest":   "the file is only read",
+	"names.maps":          "the files are only read",
 	"gateway.tls.cert":    "the file is only read",
 	"gateway.tls.key":     "the file is only read",
 	"gateway.tls.acme_ca": "the file is only read",

@@ -23,6 +23,7 @@ import (
 	"allium/gateway/audit"
 	"allium/gateway/server"
 	"allium/node/p2p"
+	"allium/node/zones"
 	"allium/protocols/dht"
 	"allium/protocols/gossip"
 	"allium/protocols/hints"
@@ -50,6 +51,7 @@ type Config struct {
 	Announce hints.Config       `koanf:"announce"`
 	Store    store.Config       `koanf:"store"`
 	Resolver resolver.Config    `koanf:"resolver"`
+	Names    zones.Config       `koanf:"names"`
 	Gateway  gateway.Config     `koanf:"gateway"`
 	Admin    server.AdminConfig `koanf:"admin"`
 	Audit    audit.Config       `koanf:"audit"`
@@ -112,7 +114,7 @@ func (c Config) Validate() error {
 	errs := []error{
 		c.Node.validate(), c.Listen.Validate(), c.Session.Validate(), c.Object.Validate(), c.DHT.Validate(),
 		c.Gossip.Validate(), c.Announce.Validate(), c.Store.Validate(), c.Resolver.Validate(),
-		c.Gateway.Validate(), c.Admin.Validate(), c.Audit.Validate(), c.Log.validate(),
+		c.Names.Validate(), c.Gateway.Validate(), c.Admin.Validate(), c.Audit.Validate(), c.Log.validate(),
 	}
 	if c.Node.Profile != c.Listen.Profile {
 		errs = append(errs, fmt.Errorf("node.profile is %q, the host's is %q", c.Node.Profile, c.Listen.Profile))

@@ -1,0 +1,317 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"allium/cmd/allium/failure"
+	"allium/cmd/allium/term"
+	"allium/cmd/allium/text"
+	"allium/internal/privatefile"
+	"allium/node/zones"
+	"allium/protocols/name"
+	"allium/protocols/status"
+)
+
+// maxKeyText is the most bytes that are read where a private key is expected; it is more than
+// one has, so that a longer text is refused and not cut.
+const maxKeyText = 8 << 10
+
+func (a *app) zoneCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "zone",
+		Short: "Make zones for names, and give them short names",
+		Long: `A name is LABEL.ZONE. A zone is a key (k51…): whoever has its private half publishes
+names in the zone. The private keys are in the directory zones of the home
+directory. Back them up: without its key, nobody can change a name of a zone again.
+
+A short name stands for a zone: blog.alice in place of blog.k51…. You choose
+petnames yourself; others sign zone maps, which names.maps in the configuration
+lists. A petname comes before the maps, and the maps come in their order.`,
+		Example: `  allium zone new site
+  allium zone ls
+  allium zone export site -o site.key
+  allium zone import --petname alice k51qzi5uqu5djmw2yvf8kk5cdjc1ddc00o4d5sjwi6f79xzcay9j3gkddw5uu4`,
+	}
+	cmd.AddCommand(a.zoneNewCommand(), a.zoneLsCommand(), a.zoneImportCommand(), a.zoneExportCommand())
+	return cmd
+}
+
+// zones opens the names of the home directory.
+func (a *app) zones() (*zones.Zones, error) {
+	cfg, home, err := a.load(nil)
+	if err != nil {
+		return nil, err
+	}
+	return zones.Open(home, cfg.Names, cfg.Node.Amnesia)
+}
+
+// ownZone is a zone of which the home directory has the key.
+type ownZone struct {
+	Zone    name.Zone `json:"zone"`
+	Petname string    `json:"petname,omitempty"`
+	KeyFile string    `json:"key_file"`
+}
+
+func (a *app) zoneNewCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "new [PETNAME]",
+		Short: "Make a zone: a key with which names are published",
+		Long: `Make a key and write it to the directory zones of the home directory. The command
+prints the key's public half, which is the zone. Give it to others, so that they
+find your names. PETNAME is a short name for this home directory.
+
+Back up the file that the command names. Whoever has it can publish names in the
+zone, and without it nobody can.`,
+		Example: `  allium zone new
+  allium zone new site`,
+		Args: args(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, arg []string) error {
+			z, err := a.zones()
+			if err != nil {
+				return err
+			}
+			var short name.Label
+			if len(arg) == 1 {
+				if short, err = name.ParseShort(arg[0]); err != nil {
+					return err
+				}
+			}
+			zone, err := z.New(cmd.Context(), short)
+			if err != nil {
+				return err
+			}
+			return a.printOwn(ownZone{zone, short.String(), z.KeyFile(zone)},
+				"back it up: whoever has it can publish names in the zone, and without it nobody can")
+		},
+	}
+}
+
+// printOwn prints a zone, where its key is, and advice.
+func (a *app) printOwn(own ownZone, advice string) error {
+	human := own.Zone.String()
+	if !a.quiet {
+		human += "\nits private key is in " + own.KeyFile
+		if advice != "" {
+			human += "\n" + advice
+		}
+	}
+	return a.print(own, human)
+}
+
+func (a *app) zoneLsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls",
+		Short: "List the zones of this home directory, petnames and zone maps",
+		Long: `List every short name with the key of its zone and where it is from: a petname, or
+a zone map with its signer. Names further up come first. A zone whose private key
+is here is marked with a star, also when it has no short name.`,
+		Example: `  allium zone ls
+  allium zone ls --json`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			z, err := a.zones()
+			if err != nil {
+				return err
+			}
+			own, err := z.Own()
+			if err != nil {
+				return err
+			}
+			names, err := z.ShortNames()
+			if err != nil {
+				return err
+			}
+			all, problems := names.All(time.Now())
+			list := text.Zones{Zones: []text.Zone{}}
+			named := map[name.Zone]bool{}
+			for _, f := range all {
+				named[f.Zone] = true
+				line := text.Zone{
+					Name: f.Short.String(), From: string(f.Origin), Zone: f.Zone.String(), Own: slices.Contains(own, f.Zone),
+				}
+				if f.Origin == zones.FromMap {
+					line.Signer, line.NotAfter = f.Signer.String(), &f.NotAfter
+				}
+				list.Zones = append(list.Zones, line)
+			}
+			for _, zone := range own {
+				if !named[zone] {
+					list.Zones = append(list.Zones, text.Zone{From: string(zones.FromKey), Zone: zone.String(), Own: true})
+				}
+			}
+			return errors.Join(append([]error{a.print(list, list.String(a.quiet))}, problems...)...)
+		},
+	}
+}
+
+func (a *app) zoneImportCommand() *cobra.Command {
+	var petname string
+	cmd := &cobra.Command{
+		Use:   "import ZONE|FILE|-",
+		Short: "Add a petname for a zone, or the private key of a zone",
+		Long: `With the key of a zone (k51… or 12D3…), give that zone a petname. With a file, or -
+for standard input, take in the private key that "allium zone export" wrote; a
+petname is optional then.
+
+A petname is refused if it looks like another short name. To change or remove one,
+edit the file petnames in the home directory.`,
+		Example: `  allium zone import --petname alice k51qzi5uqu5djmw2yvf8kk5cdjc1ddc00o4d5sjwi6f79xzcay9j3gkddw5uu4
+  allium zone import --petname site site.key
+  ssh laptop allium zone export site | allium zone import --petname site -`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, arg []string) error {
+			z, err := a.zones()
+			if err != nil {
+				return err
+			}
+			var short name.Label
+			if cmd.Flags().Changed("petname") {
+				if short, err = name.ParseShort(petname); err != nil {
+					return err
+				}
+			}
+			if zone, err := name.ParseZone(arg[0]); err == nil {
+				if short.IsZero() {
+					return failure.NewUsage("name the zone with --petname NAME", "--petname is missing")
+				}
+				if err := z.SetPetname(cmd.Context(), short, zone); err != nil {
+					return err
+				}
+				human := ""
+				if !a.quiet {
+					human = fmt.Sprintf("%s is the petname of %s", short, zone)
+				}
+				return a.print(map[string]any{"petname": short, "zone": zone}, human)
+			}
+			key, err := a.keyText(arg[0])
+			if err != nil {
+				return err
+			}
+			zone, err := z.Import(cmd.Context(), key, short)
+			if err != nil {
+				return err
+			}
+			return a.printOwn(ownZone{zone, short.String(), z.KeyFile(zone)}, "")
+		},
+	}
+	cmd.Flags().StringVar(&petname, "petname", "", "short name of the zone in this home directory (default: none)")
+	return cmd
+}
+
+// keyText reads a private key from a file, which others may not be able to read, or from
+// standard input.
+func (a *app) keyText(file string) ([]byte, error) {
+	if file == "-" {
+		p, err := io.ReadAll(io.LimitReader(a.stdin, maxKeyText))
+		return p, failure.In("standard input", err)
+	}
+	p, err := privatefile.Read(file, maxKeyText, privatefile.NoAccess)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, status.Errorf(status.BadRequest,
+			"%s is neither the key of a zone (k51…) nor a file; `allium zone ls` shows keys", text.Quote(file))
+	}
+	return p, err
+}
+
+func (a *app) zoneExportCommand() *cobra.Command {
+	var output string
+	var asMap bool
+	var days int
+	cmd := &cobra.Command{
+		Use:   "export ZONE",
+		Short: "Write the private key of a zone, or the petnames as a signed zone map",
+		Long: `Write the private key of a zone to a new file that only you can read, or to a pipe;
+a private key is never printed to a terminal. ZONE is a key or a short name. Other
+libp2p programs read the same format.
+
+With --map, sign the petnames of this home directory with the key of ZONE instead.
+The result is not secret. Others put it into a file and its signer into names.maps:
+
+  [names]
+  maps = ["SIGNER=FILE"]`,
+		Example: `  allium zone export site -o site.key
+  allium zone export site | ssh laptop allium zone import --petname site -
+  allium zone export --map --days 90 site -o team.map`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, arg []string) error {
+			if cmd.Flags().Changed("days") && !asMap {
+				return failure.NewUsage("give --map too", "--days is for a zone map")
+			}
+			if days < 1 || days > maxDays {
+				return failure.NewUsage(fmt.Sprintf("give 1 to %d", maxDays), "--days is %d", days)
+			}
+			z, err := a.zones()
+			if err != nil {
+				return err
+			}
+			names, err := z.ShortNames()
+			if err != nil {
+				return err
+			}
+			found, err := names.Zone(arg[0], time.Now())
+			if err != nil {
+				return err
+			}
+			if asMap {
+				return a.exportMap(z, found.Zone, time.Duration(days)*24*time.Hour, output)
+			}
+			return a.exportKey(z, found.Zone, output)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&output, "output", "o", "-", "file to write; - is standard output")
+	f.BoolVar(&asMap, "map", false, "sign the petnames as a zone map instead")
+	f.IntVar(&days, "days", 90, "days until the zone map expires, 1 to 365")
+	return cmd
+}
+
+// exportKey writes the private key of a zone to a new file, or to standard output.
+func (a *app) exportKey(z *zones.Zones, zone name.Zone, output string) error {
+	if f, ok := a.stdout.(*os.File); ok && output == "-" && term.IsTerminal(f) {
+		return failure.NewUsage("name a file with --output, or write to a pipe", "a private key is not printed to a terminal")
+	}
+	key, err := z.Export(zone)
+	if err != nil {
+		return err
+	}
+	if output == "-" {
+		_, err := a.stdout.Write(key)
+		return err
+	}
+	if err := privatefile.Create(output, key); errors.Is(err, fs.ErrExist) {
+		return status.Errorf(status.Conflict, "%s exists, and a file is not replaced by a key; name another file", output)
+	} else if err != nil {
+		return failure.In("--output", err)
+	}
+	return a.printOwn(ownZone{zone, "", output}, "keep it where nobody else can read it")
+}
+
+// exportMap writes the petnames as a zone map that zone signs.
+func (a *app) exportMap(z *zones.Zones, zone name.Zone, life time.Duration, output string) error {
+	content, m, err := z.SignMap(zone, life, time.Now())
+	if err != nil {
+		return err
+	}
+	signed := text.ZoneMap{
+		Signer: zone.ID().String(), Seq: m.Seq, NotAfter: m.NotAfter, Names: len(m.Entries), Map: string(content),
+	}
+	if output == "-" {
+		return a.print(signed, string(content[:len(content)-1]))
+	}
+	if err := replaceFile(output, content); err != nil {
+		return failure.In("--output", err)
+	}
+	human := ""
+	if !a.quiet {
+		human = signed.String() + "\nwritten to " + output
+	}
+	return a.print(signed, human)
+}
