@@ -9,6 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"allium/protocols/dht/probes"
 	"allium/protocols/kad"
 	"allium/protocols/record"
 	"allium/protocols/status"
@@ -45,7 +46,7 @@ type search struct {
 	quorum kad.Quorum
 	ask    askFunc
 	found  func(context.Context, record.Provider) // receives providers in order of arrival; nil if ask returns none
-	trace  *Trace                                 // may be nil
+	trace  *probes.Trace                          // may be nil
 }
 
 // askFunc sends one peer a request. It is called from several goroutines.
@@ -86,7 +87,7 @@ func (e *engine) run(ctx context.Context, q search) (kad.Result[peer.ID], error)
 	r.Took = time.Since(d.start)
 	e.observe(q, r, d.hedgesCanceled)
 	if q.trace != nil {
-		q.trace.finish(r, ctx.Err())
+		q.trace.Finish(r, ctx.Err())
 	}
 	return r, lookupError(ctx, r, q.cfg)
 }
@@ -221,11 +222,11 @@ func (d *driver) perform(ctx context.Context, a kad.Action[peer.ID]) {
 		_, running := d.lookup.Next()
 		switch {
 		case now >= f.until:
-			d.trace.endStep(f.step, now, status.Timeout.String())
+			d.trace.EndStep(f.step, now, status.Timeout.String())
 		case running:
-			d.trace.endStep(f.step, now, outcomeLate)
+			d.trace.EndStep(f.step, now, probes.OutcomeLate)
 		default:
-			d.trace.endStep(f.step, now, status.Canceled.String())
+			d.trace.EndStep(f.step, now, status.Canceled.String())
 		}
 	}
 }
@@ -236,7 +237,7 @@ func (d *driver) send(ctx context.Context, a kad.Action[peer.ID]) {
 	d.rememberAddrs(peer.AddrInfo{ID: p, Addrs: d.addrs[p]})
 	ctx, cancel := context.WithCancel(ctx)
 	f := &inFlightProbe{cancel: cancel, hedge: a.Kind == kad.Hedge, sent: time.Since(d.start), until: a.Until}
-	f.step = d.trace.startStep(Step{Peer: p, Hop: a.Hop, Hedge: f.hedge, Start: f.sent})
+	f.step = d.trace.Start(probes.Step{Peer: p, Hop: a.Hop, Hedge: f.hedge, Start: f.sent})
 	d.inFlight[p] = f
 	ask, replies := d.ask, d.replies
 	d.tasks.Go(func() {
@@ -258,11 +259,11 @@ func (d *driver) handleReply(ctx context.Context, r reply) []kad.Action[peer.ID]
 	delete(d.inFlight, r.peer)
 	now := time.Since(d.start)
 	if r.err != nil {
-		d.trace.endStep(f.step, now, status.Of(r.err).String())
+		d.trace.EndStep(f.step, now, status.Of(r.err).String())
 		return d.lookup.Fail(now, r.peer)
 	}
 	d.rtt.Observe(now - f.sent)
-	d.trace.answered(f.step, now, len(r.closer), len(r.providers))
+	d.trace.Answered(f.step, now, len(r.closer), len(r.providers))
 	for _, p := range r.providers {
 		d.found(ctx, p)
 	}

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"allium/protocols/delimited"
+	"allium/protocols/dht/probes"
 	"allium/protocols/kad"
 	"allium/protocols/record"
 	"allium/protocols/status"
@@ -96,7 +97,7 @@ func (w *world) lookup(
 	key string,
 	cfg kad.Config,
 	quorum kad.Quorum,
-) (kad.Result[peer.ID], *Trace, []record.Provider, error) {
+) (kad.Result[peer.ID], *probes.Trace, []record.Provider, error) {
 	t.Helper()
 	m, err := newMetrics(nil)
 	if err != nil {
@@ -104,7 +105,7 @@ func (w *world) lookup(
 	}
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
-	trace := &Trace{}
+	trace := &probes.Trace{}
 	var found []record.Provider
 	e := &engine{
 		self:          "me",

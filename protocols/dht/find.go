@@ -8,15 +8,16 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/probes"
 	"allium/protocols/kad"
 	"allium/protocols/record"
 )
 
 // FindOptions controls a search for providers.
 type FindOptions struct {
-	Limit int    // providers after which the search ends; 0 or less: ask the closest peers for all
-	Fresh bool   // ignore the records stored by this node; only what peers answer now counts
-	Trace *Trace // records the steps of the lookup; may be nil
+	Limit int           // providers after which the search ends; 0 or less: ask the closest peers for all
+	Fresh bool          // ignore the records stored by this node; only what peers answer now counts
+	Trace *probes.Trace // records the steps of the lookup; may be nil
 }
 
 // FindProviders searches for providers of root and yields them as they arrive. It yields

@@ -21,6 +21,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/probes"
 	"allium/protocols/kad"
 )
 
@@ -213,7 +214,7 @@ func (sc scenario) play(t testing.TB, ways ...way) (providers, nodes []*measured
 			w := (i + turn) % len(ways)
 			undo := s.as(ways[w].change)
 			s.store.forget(r)
-			var trace Trace
+			var trace probes.Trace
 			start, found := time.Now(), false
 			for _, err := range s.FindProviders(t.Context(), r, FindOptions{Limit: 1, Trace: &trace}) {
 				found = found || err == nil

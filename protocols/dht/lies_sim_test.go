@@ -18,6 +18,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/delimited"
+	"allium/protocols/dht/probes"
 	"allium/protocols/kad"
 	"allium/protocols/status"
 )
@@ -149,7 +150,7 @@ func TestLiars(t *testing.T) {
 				for i, r := range roots {
 					for _, s := range honest[4+i%2 : 8] {
 						start, got := time.Now(), false
-						var trace Trace
+						var trace probes.Trace
 						for p, err := range s.FindProviders(t.Context(), r, FindOptions{Fresh: true, Trace: &trace}) {
 							if err != nil {
 								if status.Of(err) != status.Timeout {

@@ -19,6 +19,7 @@ import (
 	"allium/internal/limits"
 	"allium/internal/testkit"
 	"allium/protocols/b3"
+	"allium/protocols/dht/probes"
 	"allium/protocols/record"
 	"allium/protocols/status"
 )
@@ -171,7 +172,7 @@ func TestFresh(t *testing.T) {
 		return acks == 2
 	})
 	for _, fresh := range []bool{false, true} {
-		var trace Trace
+		var trace probes.Trace
 		found, err := collect(nodes[2].FindProviders(t.Context(), x, FindOptions{Limit: 1, Fresh: fresh, Trace: &trace}))
 		if err != nil || len(found) != 1 || found[0].ID != nodes[1].id {
 			t.Fatalf("fresh %t: found %v, %v", fresh, found, err)

@@ -18,6 +18,7 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/delimited"
+	"allium/protocols/dht/probes"
 	"allium/protocols/kad"
 )
 
@@ -175,7 +176,7 @@ func TestSybils(t *testing.T) {
 		}
 		sc.draw(honest[:sc.seekers], roots, owner, func(s place, r b3.Root, _ []byte) {
 			start, got := time.Now(), false
-			var trace Trace
+			var trace probes.Trace
 			for p, err := range s.FindProviders(t.Context(), r, FindOptions{Fresh: true, Trace: &trace}) {
 				if err == nil && p.ID == owner[r] && !got {
 					got = true

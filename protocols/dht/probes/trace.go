@@ -1,4 +1,10 @@
-package dht
+// Package probes records the requests of one lookup in the DHT: which peers were
+// asked, in which order, and how each request ended.
+//
+// One lookup: the engine of package dht calls [Trace.Start] for each request it
+// sends, [Trace.Answered] or [Trace.EndStep] when it ends, and [Trace.Finish] at the end
+// of the lookup. Then the trace is complete. The calls come from one goroutine.
+package probes
 
 import (
 	"time"
@@ -36,11 +42,11 @@ type Step struct {
 	Providers int // providers that no earlier response named
 }
 
-// outcomeLate is the outcome of a probe that was canceled because its slot was needed.
-const outcomeLate = "late"
+// OutcomeLate is the outcome of a probe that was canceled because its slot was needed.
+const OutcomeLate = "late"
 
-// startStep adds a step and returns its index. A nil trace records nothing.
-func (t *Trace) startStep(s Step) int {
+// Start adds a step and returns its index. A nil trace records nothing.
+func (t *Trace) Start(s Step) int {
 	if t == nil {
 		return 0
 	}
@@ -48,8 +54,8 @@ func (t *Trace) startStep(s Step) int {
 	return len(t.Steps) - 1
 }
 
-// endStep sets the end of a step.
-func (t *Trace) endStep(step int, now time.Duration, outcome string) {
+// EndStep sets the end of a step.
+func (t *Trace) EndStep(step int, now time.Duration, outcome string) {
 	if t == nil {
 		return
 	}
@@ -57,24 +63,26 @@ func (t *Trace) endStep(step int, now time.Duration, outcome string) {
 	s.Took, s.Outcome = now-s.Start, outcome
 }
 
-func (t *Trace) answered(step int, now time.Duration, closer, providers int) {
+// Answered sets the end of a step that brought a response: how many closer peers and
+// new providers it named.
+func (t *Trace) Answered(step int, now time.Duration, closer, providers int) {
 	if t == nil {
 		return
 	}
-	t.endStep(step, now, status.OK.String())
+	t.EndStep(step, now, status.OK.String())
 	t.Steps[step].Closer, t.Steps[step].Providers = closer, providers
 }
 
-// finish sets the totals. It marks probes still in flight as canceled, and the lookup too
+// Finish sets the totals. It marks probes still in flight as canceled, and the lookup too
 // if its caller ended it.
-func (t *Trace) finish(r kad.Result[peer.ID], cut error) {
+func (t *Trace) Finish(r kad.Result[peer.ID], cut error) {
 	t.End, t.Hops, t.Probes, t.Hedges, t.Took = r.End.String(), r.Hops, r.Probes, r.Hedges, r.Took
 	if r.End == kad.Running && cut != nil {
 		t.End = status.Of(cut).String()
 	}
 	for i := range t.Steps {
 		if t.Steps[i].Outcome == "" {
-			t.endStep(i, r.Took, status.Canceled.String())
+			t.EndStep(i, r.Took, status.Canceled.String())
 		}
 	}
 }
