@@ -118,7 +118,7 @@ func TestLateRequestIsDoubled(t *testing.T) {
 	})
 }
 
-// A peer of which nothing is known and that does not answer costs 250 ms, and is
+// A peer of which nothing is known and that does not answer costs 150 ms, and is
 // known to the breaker.
 func TestSilentPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -58,7 +58,7 @@ func (m *Machine) overtake() {
 		if !r.shared || r.canceled != NotCanceled || m.firstMissing(r.Next, r.hi) < r.hi {
 			continue
 		}
-		if r.First == 0 && m.now-r.asked >= unmeasured {
+		if r.First == 0 && m.now-r.asked >= m.cfg.HedgeAfter {
 			m.cancel(r, Late)
 		} else {
 			m.cancel(r, Overtaken)

@@ -10,13 +10,13 @@ import (
 
 // askSize requests the proof of the size, with the first groups, so that a small
 // object takes one round trip. Until an answer comes, another provider is asked
-// every 250 ms.
+// every Config.HedgeAfter.
 func (m *Machine) askSize(w *waiter) {
 	if !m.allowed() {
 		return
 	}
 	if len(m.requests) > 0 {
-		if next := m.sizeAsked + unmeasured; next > m.now {
+		if next := m.sizeAsked + m.cfg.HedgeAfter; next > m.now {
 			m.wakeAt(next)
 			return
 		}
@@ -38,7 +38,7 @@ func (m *Machine) askSize(w *waiter) {
 			}
 			m.ask(p, w.head(n))
 			m.sizeAsked = m.now
-			m.wake = m.now + unmeasured
+			m.wake = m.now + m.cfg.HedgeAfter
 			return
 		}
 	}
@@ -82,7 +82,7 @@ func (m *Machine) assign() {
 	}
 	for _, r := range m.requests {
 		if !r.shared {
-			m.wakeAt(r.due())
+			m.wakeAt(r.due(m.cfg.HedgeAfter))
 		}
 	}
 	m.followReaders()
@@ -120,7 +120,7 @@ func (m *Machine) give(p *provider) bool {
 		if w.failed {
 			continue
 		}
-		if r := m.awaited(w, p); r != nil && r.due() <= m.now && m.hedge(r, p) {
+		if r := m.awaited(w, p); r != nil && r.due(m.cfg.HedgeAfter) <= m.now && m.hedge(r, p) {
 			return true
 		}
 		r, ok := m.next(w, p)

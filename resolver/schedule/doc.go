@@ -20,7 +20,7 @@
 // One transfer: [Machine.Join] takes a [Demand]. [Machine.Advance] returns Find
 // and Acquire. The driver answers with [Machine.Found] and [Machine.Granted], and
 // the next Advance returns an Ask for the proof of the size and the first groups.
-// Until a provider answers, another one is asked every 250 ms. When the size is
+// Until a provider answers, another one is asked every Config.HedgeAfter. When the size is
 // proved the driver calls [Machine.Sized]. From then on each Advance gives the
 // providers, fastest first, the groups that are demanded, missing and not
 // requested. Before an Advance the driver reports each request's

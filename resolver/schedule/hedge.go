@@ -51,7 +51,7 @@ func (m *Machine) hedge(r *request, p *provider) bool {
 // reports whether a late request could not be hedged.
 func (m *Machine) hedgeLate() (left bool) {
 	for _, r := range slices.Clone(m.requests) {
-		if r.shared || r.canceled != NotCanceled || r.left() == 0 || r.due() > m.now {
+		if r.shared || r.canceled != NotCanceled || r.left() == 0 || r.due(m.cfg.HedgeAfter) > m.now {
 			continue
 		}
 		if p := m.idleOther(r); p == nil || !m.hedge(r, p) {
@@ -83,7 +83,7 @@ func (m *Machine) steal(p *provider) {
 		if r.shared || r.canceled != NotCanceled || r.left() < 2*minRequest {
 			continue
 		}
-		if d := r.ends(); d > longest {
+		if d := r.ends(m.cfg.HedgeAfter); d > longest {
 			from, longest = r, d
 		}
 	}

@@ -12,6 +12,10 @@ type Config struct {
 	Providers int // most providers that are asked at the same time
 	Tries     int // a provider is lost after so many requests in a row that delivered nothing
 
+	// HedgeAfter is how long a provider of unknown rate may send no group before another
+	// one is asked for the same groups; 0 means DefaultHedgeAfter.
+	HedgeAfter time.Duration
+
 	// Backoff is the pause before try n+2 of a provider, from n = 0.
 	Backoff func(n int) time.Duration
 }
@@ -45,7 +49,12 @@ type Machine struct {
 }
 
 // New prepares a transfer.
-func New(cfg Config) *Machine { return &Machine{cfg: cfg, whole: never, wake: never} }
+func New(cfg Config) *Machine {
+	if cfg.HedgeAfter == 0 {
+		cfg.HedgeAfter = DefaultHedgeAfter
+	}
+	return &Machine{cfg: cfg, whole: never, wake: never}
+}
 
 // Join adds a waiter. Its number must not be in use.
 func (m *Machine) Join(id WaiterID, w Demand) {
@@ -193,11 +202,11 @@ func (m *Machine) settle() {
 		m.whole = m.now
 	}
 	m.overtake()
-	if len(m.requests) == 0 || m.now >= m.whole+unmeasured {
+	if len(m.requests) == 0 || m.now >= m.whole+settleTime {
 		m.end(Done)
 		return
 	}
-	m.wakeAt(m.whole + unmeasured)
+	m.wakeAt(m.whole + settleTime)
 }
 
 // idle cancels the requests in flight, as there is no waiter.

@@ -37,12 +37,16 @@ const (
 )
 
 // A request is late when the provider's rate is unknown and no group has arrived
-// for unmeasured, or when the rate is known and the next group is lateAfter
+// for Config.HedgeAfter, or when the rate is known and the next group is lateAfter
 // overdue.
-const (
-	unmeasured = 250 * time.Millisecond
-	lateAfter  = 30 * time.Millisecond
-)
+const lateAfter = 30 * time.Millisecond
+
+// DefaultHedgeAfter is Config.HedgeAfter when it is not set (SPEC §2).
+const DefaultHedgeAfter = 150 * time.Millisecond
+
+// settleTime is how long requests that are nearly complete get to end when the
+// object is whole.
+const settleTime = 250 * time.Millisecond
 
 // measurable is how many groups of a running request are enough to measure it.
 const measurable = 4

@@ -112,12 +112,12 @@ func (r *request) speed() float64 {
 	return float64(n*b3.GroupSize) / max(r.Alive-r.First, time.Millisecond).Seconds()
 }
 
-// ends returns how long the rest should take, or unmeasured when the provider's
+// ends returns how long the rest should take, or hedgeAfter when the provider's
 // rate is unknown.
-func (r *request) ends() time.Duration {
+func (r *request) ends(hedgeAfter time.Duration) time.Duration {
 	rate := r.speed()
 	if rate == 0 {
-		return unmeasured
+		return hedgeAfter
 	}
 	d := timeFor(r.left(), rate)
 	if r.First == 0 {
@@ -127,10 +127,10 @@ func (r *request) ends() time.Duration {
 }
 
 // due returns when the request is late, unless another group arrives first.
-func (r *request) due() time.Duration {
+func (r *request) due(hedgeAfter time.Duration) time.Duration {
 	rate, rtt := r.p.rate, r.p.rtt
 	if rate == 0 || r.Sent == 0 {
-		return r.asked + max(r.Sent, r.Alive) + unmeasured
+		return r.asked + max(r.Sent, r.Alive) + hedgeAfter
 	}
 	next := max(r.Sent, r.Alive) + rtt + timeFor(1, rate)
 	all := r.Sent + rtt + timeFor(r.hi-r.lo, rate)

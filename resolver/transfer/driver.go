@@ -55,6 +55,7 @@ func newDriver(t *transfer) *driver {
 		t: t, set: t.s, begun: time.Now(),
 		m: schedule.New(schedule.Config{
 			Providers: t.s.cfg.ProvidersPerObject, Tries: t.s.cfg.Tries, Backoff: limits.Backoff,
+			HedgeAfter: t.s.cfg.HedgeAfter,
 		}),
 		ended: make(chan *span), proofs: make(chan int64), need: make(chan struct{}),
 		found: make(chan found), heard: make(chan heard), granted: make(chan grant),
@@ -291,6 +292,9 @@ func (d *driver) took(sp *span) error {
 	if v.Fault {
 		d.set.pool.Failed(d.t.root, sp.p.id, d.t.lookupID, sp.err)
 		d.attempts.Note(sp.p.id, sp.err)
+		if !progressed || res.Outcome == status.Corrupt {
+			d.t.src.Refuted(sp.p.id, sp.err)
+		}
 	}
 	if v.Retry {
 		d.set.pool.Retried()

@@ -22,6 +22,8 @@ type Config struct {
 	ProvidersPerObject int   // most providers asked at the same time
 	Fetches            int64 // most transfers with requests in flight
 	FetchesWaiting     int64 // most transfers that wait for them; more are refused with busy
+
+	HedgeAfter time.Duration // a silent provider of unknown rate is late after it
 }
 
 // Deps are what transfers work with. Metrics and Limits may be nil.
