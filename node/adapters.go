@@ -14,6 +14,7 @@ import (
 	"allium/protocols/record"
 	"allium/protocols/status"
 	"allium/resolver"
+	"allium/resolver/providers"
 	"allium/store"
 )
 
@@ -116,8 +117,38 @@ func (f fetchStore) Lease(roots ...b3.Root) (release func()) { return f.st.Lease
 type dhtFinder struct{ dht *dht.Service }
 
 // FindProviders implements providers.Finder.
-func (f dhtFinder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[record.Provider, error] {
-	return f.dht.FindProviders(ctx, root, dht.FindOptions{Limit: limit})
+func (f dhtFinder) FindProviders(
+	ctx context.Context, root b3.Root, o providers.FindOptions,
+) iter.Seq2[record.Provider, error] {
+	return f.dht.FindProviders(ctx, root, dht.FindOptions{Limit: o.Limit, Fresh: o.Fresh, Trace: o.Trace})
+}
+
+// joinTime is how long after its start a node may be without a peer before its lookups
+// fail at once.
+const joinTime = 30 * time.Second
+
+// joining returns a func that reports whether the node has just started and knows a
+// seed or an earlier peer. A lookup asks it only when no peer is known yet.
+func (n *Node) joining() func() bool {
+	started := time.Now()
+	return func() bool {
+		return time.Since(started) < joinTime && (n.dht.RememberedPeers() > 0 || len(n.dht.Seeds()) > 0)
+	}
+}
+
+// hasObject reports whether the store has an object.
+func (n *Node) hasObject(ctx context.Context, root b3.Root) (bool, error) {
+	has, err := n.store.Has(ctx, []b3.Root{root})
+	return err == nil && has[0] == b3.Complete, err
+}
+
+// aboutPeer returns what the node knows of a peer or, of itself, where it listens.
+func (n *Node) aboutPeer(p peer.ID) providers.Facts {
+	if p == n.host.ID() {
+		return providers.Facts{Addrs: n.host.Addrs()}
+	}
+	book := n.host.Peerstore()
+	return providers.Facts{RTT: book.LatencyEWMA(p), Addrs: book.Addrs(p)}
 }
 
 // addressBook takes the addresses of peers that the resolver has learnt.

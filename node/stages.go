@@ -148,6 +148,7 @@ func (n *Node) startResolver(ctx context.Context) (err error) {
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
 		Trace: n.trace, Local: fetchStore{n.store}, Providers: dhtFinder{n.dht}, Hints: n.hints.Hints, Objects: n.objects,
 		Dialer: addressBook{n.host}, Self: n.host.ID(), Denied: n.denylist.At("resolver").Object,
+		Has: n.hasObject, About: n.aboutPeer, Joining: n.joining(), Now: n.now,
 		Observe: n.events.Transfer,
 		Log:     n.log, Metrics: n.registry, Limits: n.limits,
 	})
@@ -170,7 +171,7 @@ func (n *Node) startGateway(ctx context.Context) (err error) {
 	version.Amnesia = n.amnesia.Mode(n.store.MlockError())
 	api := localapi.NewNode(apiConfig(n.home, n.cfg), localapi.Deps{
 		Store: n.store, Objects: objects, Resolver: n.resolver, Repairs: n.repairs, Announce: n.publisher, Events: n.events,
-		Host: n.host, Sessions: n.sessions, DHT: n.dht, Hints: n.hints,
+		Host: n.host, Sessions: n.sessions, DHT: n.dht,
 		Denied: n.denied, Control: control{n}, Limits: n.limits,
 	})
 	n.gateway, err = gateway.New(n.cfg.Gateway, n.cfg.Admin, gateway.Deps{

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"allium/resolver/providers"
+	"allium/resolver/schedule"
 	"allium/resolver/transfer"
 	"allium/resolver/tree"
 )
@@ -14,6 +15,7 @@ type Config struct {
 	Params `koanf:"-"` // fixed: never read from a file or the environment
 
 	Deadline           time.Duration `koanf:"deadline"`
+	HedgeAfter         time.Duration `koanf:"hedge_after"`
 	Fetches            int64         `koanf:"fetches"`
 	ProvidersPerObject int           `koanf:"providers_per_object"`
 }
@@ -24,10 +26,17 @@ func DefaultConfig() Config {
 		Params: defaultParams(),
 
 		Deadline:           1200 * time.Millisecond,
+		HedgeAfter:         schedule.DefaultHedgeAfter,
 		Fetches:            32,
 		ProvidersPerObject: 4,
 	}
 }
+
+// The bounds of Config.HedgeAfter. Less than 10 ms hedges nearly every request.
+const (
+	minHedgeAfter = 10 * time.Millisecond
+	maxHedgeAfter = 5 * time.Second
+)
 
 // Validate returns an error that names the first key outside its bounds.
 func (c Config) Validate() error {
@@ -36,6 +45,7 @@ func (c Config) Validate() error {
 		key, want string
 	}{
 		{c.Deadline > 0, "deadline", "more than 0"},
+		{c.HedgeAfter >= minHedgeAfter && c.HedgeAfter <= maxHedgeAfter, "hedge_after", "10ms to 5s"},
 		{c.Fetches >= 1, "fetches", "at least 1"},
 		{c.ProvidersPerObject >= 1 && c.ProvidersPerObject <= 16, "providers_per_object", "1 to 16"},
 	} {
@@ -49,9 +59,9 @@ func (c Config) Validate() error {
 // providers returns the bounds of package providers.
 func (c Config) providers() providers.Config {
 	return providers.Config{
-		Deadline: c.Deadline, StallTimeout: c.StallTimeout,
+		Deadline: c.Deadline, HedgeAfter: c.HedgeAfter, StallTimeout: c.StallTimeout,
 		PeerRequests: c.PeerRequests, PeerRequestsWaiting: c.FetchesWaiting, Lookups: c.Lookups,
-		CacheEntries: c.CacheEntries, PositiveTTL: c.PositiveTTL, NegativeTTL: c.NegativeTTL,
+		CacheEntries: c.CacheEntries, CacheBytes: int64(c.CacheBytes), PositiveTTL: c.PositiveTTL, NegativeTTL: c.NegativeTTL,
 		BreakerPeers: c.BreakerPeers, BreakerWindow: c.BreakerWindow, BreakerMinCalls: c.BreakerMinCalls,
 		BreakerErrors: c.BreakerErrors, BreakerCooldown: c.BreakerCooldown, BreakerProbes: c.BreakerProbes,
 	}
@@ -61,7 +71,7 @@ func (c Config) providers() providers.Config {
 func (c Config) transfers() transfer.Config {
 	return transfer.Config{
 		Tries: c.Tries, ProvidersPerObject: c.ProvidersPerObject,
-		Fetches: c.Fetches, FetchesWaiting: c.FetchesWaiting,
+		Fetches: c.Fetches, FetchesWaiting: c.FetchesWaiting, HedgeAfter: c.HedgeAfter,
 	}
 }
 

@@ -3,6 +3,7 @@ package resolver
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
@@ -50,8 +51,10 @@ func Whole(from Sources) OpenOptions { return transfer.Whole(from) }
 type (
 	// Sources names peers that may have an object, beside those that discovery finds.
 	Sources = providers.Sources
-	// ProvidersOptions say how to look for providers.
-	ProvidersOptions = providers.FindOptions
+	// Query says how to find providers, and which ones are wanted.
+	Query = providers.Query
+	// Answer names the providers of an object.
+	Answer = providers.Answer
 )
 
 // Deps are what the resolver works with. Trace, Log, Metrics and Limits may be nil.
@@ -72,7 +75,19 @@ type Deps struct {
 	// func observes nothing.
 	Observe func(TransferEvent)
 
-	Self peer.ID // this node, which is never asked; empty without an identity
+	// Has reports whether the node's store has an object. It does not count as a use of
+	// the object. Nil means that Resolve does not name this node.
+	Has func(ctx context.Context, root b3.Root) (bool, error)
+	// About returns what the node knows of a peer, or of itself. It must not block. Nil
+	// means nothing.
+	About func(p peer.ID) providers.Facts
+	// Joining reports whether no peer is known yet although a seed is. A lookup then
+	// waits for the first peer. It must not block. Nil means never.
+	Joining func() bool
+
+	Self   peer.ID          // this node, which is never asked; empty without an identity
+	Region string           // where this node says it is; providers of it rank first
+	Now    func() time.Time // the clock that dates records; nil: time.Now
 
 	Trace   *trace.Ring // records the lookups; nil records nothing
 	Log     *slog.Logger

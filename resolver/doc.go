@@ -1,10 +1,10 @@
 // Package resolver turns an address into verified bytes, from the local store or
 // from peers that have them (SPEC §6).
 //
-// It has three verbs. [Resolver.Open] gives a range of an object to read,
-// starting before the last byte has arrived. [Resolver.Fetch] brings one whole
-// object into the store. [Resolver.FetchTree] brings a directory and everything
-// below it.
+// It has four verbs. [Resolver.Resolve] names the providers of an object.
+// [Resolver.Open] gives a range of an object to read, starting before the last byte has
+// arrived. [Resolver.Fetch] brings one whole object into the store. [Resolver.FetchTree]
+// brings a directory and everything below it.
 //
 // Invariants:
 //

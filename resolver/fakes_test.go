@@ -21,6 +21,7 @@ import (
 	"allium/protocols/object"
 	"allium/protocols/record"
 	"allium/protocols/status"
+	"allium/resolver/providers"
 	"allium/resolver/trace"
 )
 
@@ -30,7 +31,7 @@ const (
 	allDoubled  = 4 << 20
 	doubledPart = 16
 	lateAfter   = 30 * time.Millisecond
-	unmeasured  = 250 * time.Millisecond
+	unmeasured  = 150 * time.Millisecond
 	linger      = 2 * time.Second
 	readAhead   = 1024 // groups
 	maxBatched  = 1 << 20
@@ -682,7 +683,9 @@ type fakeFinder struct {
 	calls  int
 }
 
-func (f *fakeFinder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[record.Provider, error] {
+func (f *fakeFinder) FindProviders(
+	ctx context.Context, root b3.Root, _ providers.FindOptions,
+) iter.Seq2[record.Provider, error] {
 	return func(yield func(record.Provider, error) bool) {
 		f.mu.Lock()
 		f.calls++

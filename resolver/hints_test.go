@@ -175,29 +175,31 @@ func TestHintsOfTheParent(t *testing.T) {
 	})
 }
 
-// TestProvidersSayWhereFrom lists hints before the DHT's answers, each peer once.
+// TestProvidersSayWhereFrom ranks what the DHT knows and the hints, each peer once.
 func TestProvidersSayWhereFrom(t *testing.T) {
 	w, book := hinted(t)
 	b := randomBlob(66, 10)
 	w.has([]peer.ID{"a", "b", "c"}, b)
 	book.tell(b.root, "x", "b")
-	list := func(opt ProvidersOptions) (got []string) {
-		for p, err := range w.Providers(t.Context(), b.root, opt) {
-			if err != nil {
-				t.Fatal(err)
-			}
+	list := func(q Query) (got []string) {
+		a, err := w.Resolve(t.Context(), b.root.String(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range a.Providers {
 			got = append(got, string(p.ID)+" "+string(p.Origin))
 		}
 		return got
 	}
 	for _, tc := range []struct {
-		opt  ProvidersOptions
+		opt  Query
 		want []string
 	}{
-		{ProvidersOptions{}, []string{"x gossip", "b gossip", "a dht", "c dht"}},
-		{ProvidersOptions{Limit: 2}, []string{"x gossip", "b gossip"}},
-		{ProvidersOptions{Limit: 3}, []string{"x gossip", "b gossip", "a dht"}},
-		{ProvidersOptions{Fresh: true}, []string{"a dht", "b dht", "c dht"}},
+		{Query{}, []string{"x gossip", "b gossip"}},
+		{Query{All: true}, []string{"x gossip", "b gossip", "a dht", "c dht"}},
+		{Query{Limit: 2, All: true}, []string{"x gossip", "b gossip"}},
+		{Query{Limit: 3, All: true}, []string{"x gossip", "b gossip", "a dht"}},
+		{Query{Fresh: true, All: true}, []string{"a dht", "b dht", "c dht"}},
 	} {
 		if got := list(tc.opt); !slices.Equal(got, tc.want) {
 			t.Errorf("%+v: %q, want %q", tc.opt, got, tc.want)

@@ -12,18 +12,17 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/status"
+	"allium/resolver/trace"
 )
 
-// providers collects what Providers yields.
-func (w *world) providers(t *testing.T, b *blob, opt ProvidersOptions) (ids []peer.ID, err error) {
+// providers resolves an object to its providers.
+func (w *world) providers(t *testing.T, b *blob, q Query) (ids []peer.ID, err error) {
 	t.Helper()
-	for p, e := range w.Providers(t.Context(), b.root, opt) {
-		if e != nil {
-			return ids, e
-		}
+	a, err := w.Resolve(t.Context(), b.root.String(), q)
+	for _, p := range a.Providers {
 		ids = append(ids, p.ID)
 	}
-	return ids, nil
+	return ids, err
 }
 
 // A provider is asked as soon as it is found, and the search ends with its last
@@ -44,7 +43,7 @@ func TestProvidersAreUsedAsTheyArrive(t *testing.T) {
 		}
 		synctest.Wait()
 		begun = time.Now()
-		if ids, err := w.providers(t, b, ProvidersOptions{}); err != nil || len(ids) != 1 || time.Since(begun) != 0 {
+		if ids, err := w.providers(t, b, Query{}); err != nil || len(ids) != 1 || time.Since(begun) != 0 {
 			t.Errorf("got %v, %v after %s", ids, err, time.Since(begun))
 		}
 	})
@@ -88,7 +87,7 @@ func TestNobodyHasIt(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		w.finder.err = nil
-		if _, err := w.providers(t, b, ProvidersOptions{}); err != nil {
+		if _, err := w.providers(t, b, Query{}); status.Of(err) != status.NotFound {
 			t.Errorf("the failure was remembered: %v", err)
 		}
 	})
@@ -126,4 +125,54 @@ func TestAbandonedLookup(t *testing.T) {
 		}
 		wg.Wait()
 	})
+}
+
+// TestResolveIsRecorded: an answer and an error name their lookup, which says what was
+// asked.
+func TestResolveIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		b := randomBlob(49, 10)
+		w.has([]peer.ID{"a"}, b)
+		for _, want := range []trace.Source{trace.DHT, trace.Cache} {
+			a, err := w.Resolve(t.Context(), b.root.String(), Query{})
+			rec, ok := w.ring.Get(a.LookupID)
+			if err != nil || !ok || rec.Outcome != status.OK {
+				t.Fatalf("%+v, %v: recorded %+v", a, err, rec)
+			}
+			if last := rec.Steps[len(rec.Steps)-1]; last.Source != want || last.Verdict != trace.Hit || last.Count != 1 {
+				t.Errorf("the last step is %+v, want %s", last, want)
+			}
+		}
+		_, err := w.Resolve(t.Context(), randomBlob(50, 10).root.String(), Query{})
+		id, _ := status.ParseLookupID(status.LookupOf(err))
+		if rec, ok := w.ring.Get(id); status.Of(err) != status.NotFound || !ok || rec.Outcome != status.NotFound {
+			t.Errorf("%v: recorded %+v", err, rec)
+		}
+		for _, key := range []string{"", "b3:00", strings.ToUpper(b.root.String())} {
+			if _, err := w.Resolve(t.Context(), key, Query{}); status.Of(err) != status.BadAddress {
+				t.Errorf("%q: %v", key, err)
+			}
+		}
+	})
+}
+
+// BenchmarkCachedResolve measures a hit through the resolver's API, record included.
+func BenchmarkCachedResolve(b *testing.B) {
+	w := newWorld(b, nil)
+	keys := make([]string, 256)
+	for i := range keys {
+		blob := randomBlob(uint64(1000+i), 10)
+		w.has([]peer.ID{"a", "b", "c"}, blob)
+		keys[i] = blob.root.String()
+		if _, err := w.Resolve(b.Context(), keys[i], Query{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if _, ok, err := w.Cached(keys[i%len(keys)], Query{}); !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+	}
 }

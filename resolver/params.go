@@ -2,6 +2,8 @@ package resolver
 
 import (
 	"time"
+
+	"allium/internal/limits"
 )
 
 // Params are the constants of the resolver that an operator has no reason to choose. Tests set them
@@ -32,14 +34,19 @@ type Params struct {
 	// TreeLarge bounds the large files in flight for one directory, on top of TreeRequests.
 	TreeLarge int `fixed:"tree_large"`
 
-	// CacheEntries bounds the cached results of provider lookups. The oldest is evicted.
+	// CacheEntries bounds the objects whose providers are cached. The least recently used is evicted.
 	CacheEntries int `fixed:"cache_entries"`
 
-	// PositiveTTL is how long found providers stay in the cache.
+	// CacheBytes bounds the memory of the cached providers, estimated. The least recently used is
+	// evicted.
+	CacheBytes limits.Bytes `fixed:"cache_bytes"`
+
+	// PositiveTTL is how long found providers stay in the cache, ± 10 %, but not after the end of one of
+	// their records.
 	PositiveTTL time.Duration `fixed:"positive_ttl"`
 
-	// NegativeTTL is how long "no provider" stays in the cache. It is short, because the object may be
-	// about to be added.
+	// NegativeTTL is how long "no provider" stays in the cache, ± 10 %. It is short, because the object
+	// may be about to be added.
 	NegativeTTL time.Duration `fixed:"negative_ttl"`
 
 	// Lookups bounds the provider lookups that run at once. 512 may wait; more are refused with busy.
@@ -76,6 +83,7 @@ func defaultParams() Params {
 		TreeRequests:    8,
 		TreeLarge:       3,
 		CacheEntries:    100_000,
+		CacheBytes:      48 << 20,
 		PositiveTTL:     10 * time.Second,
 		NegativeTTL:     2 * time.Second,
 		Lookups:         64,

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"allium/internal/latch"
 	"allium/protocols/b3"
-	"allium/protocols/record"
 	"allium/protocols/status"
 	"allium/resolver/providers"
 	"allium/resolver/trace"
@@ -66,6 +64,7 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	m := newMetrics(d.Metrics)
 	pool, err := providers.New(cfg.providers(), providers.Deps{
 		Finder: d.Providers, Hints: d.Hints, Client: d.Objects, Dialer: d.Dialer, Self: d.Self,
+		Has: d.Has, About: d.About, Joining: d.Joining, Region: d.Region, Now: d.Now,
 		Log: d.Log, Metrics: d.Metrics, Latency: m.latency, Limits: d.Limits,
 	})
 	if err != nil {
@@ -152,31 +151,57 @@ func (l *life) Context() context.Context { return l.ctx }
 // Go implements [providers.Tasks].
 func (l *life) Go(f func()) bool { return l.ctx.Err() == nil && l.work.Go(f) }
 
-// Providers yields the peers that claim to have an object, each once. Unless
-// opt.Fresh is set, peers that announced it by gossip come first and at once.
-// Then come the peers that the DHT finds, as they are found, for at most
-// Config.Deadline. When the search fails, by a timeout or by an error of the DHT,
-// the sequence ends with that error. It is empty when no peer has the object.
-func (r *Resolver) Providers(
-	ctx context.Context, root b3.Root, opt ProvidersOptions,
-) iter.Seq2[record.Provider, error] {
-	return func(yield func(record.Provider, error) bool) {
-		lookup := r.ring.Begin(trace.Providers, trace.Key{Root: root}, r.cfg.Deadline)
-		lookup.Call()
-		work, l, done, err := r.begin(ctx)
-		if err != nil {
-			lookup.End(err)
-			yield(record.Provider{}, lookup.Mark(err))
-			return
-		}
-		defer done()
-		var failed error
-		defer func() { lookup.End(failed) }()
-		for p, err := range r.pool.Find(work, l, root, opt) {
-			failed = lookup.Mark(drainingError(work, err))
-			if !yield(p, failed) {
-				return
-			}
-		}
+// Resolve finds the providers of the object that key names, the best first. It looks
+// in the cache, in this node's store, among the peers that served the object or
+// announced it, and in the DHT, in this order and for at most Config.Deadline.
+//
+// Errors are bad_address, denied, not_found, timeout, no_bootstrap, busy when too many
+// lookups run, and ctx's.
+func (r *Resolver) Resolve(ctx context.Context, key string, q Query) (Answer, error) {
+	if a, ok, err := r.Cached(key, q); ok {
+		return a, err
 	}
+	root, err := r.target(key)
+	if err != nil {
+		return Answer{}, err
+	}
+	lookup := r.ring.Begin(trace.Providers, trace.Key{Root: root}, r.cfg.Deadline)
+	lookup.Call()
+	a, err := r.resolve(ctx, root, q, lookup)
+	lookup.End(err)
+	a.LookupID = lookup.ID()
+	return a, lookup.Mark(err)
+}
+
+func (r *Resolver) resolve(ctx context.Context, root b3.Root, q Query, lookup *trace.Lookup) (Answer, error) {
+	work, l, done, err := r.begin(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer done()
+	a, err := r.pool.Resolve(work, l, root, q, lookup)
+	return a, drainingError(work, err)
+}
+
+// Cached returns the answer to Resolve when it is remembered, or the error of a key that
+// names nothing. ok is false when Resolve would have to look for it. It does not wait.
+func (r *Resolver) Cached(key string, q Query) (a Answer, ok bool, err error) {
+	root, err := r.target(key)
+	if err != nil {
+		return Answer{}, true, err
+	}
+	if a, ok, err = r.pool.Cached(root, q); ok {
+		a.LookupID = r.ring.Hit(trace.Providers, trace.Key{Root: root}, trace.Cache, 0)
+		err = status.WithLookup(err, a.LookupID)
+	}
+	return a, ok, err
+}
+
+// target returns the object that a key names, unless it is denied.
+func (r *Resolver) target(key string) (b3.Root, error) {
+	root, err := b3.Parse(key)
+	if err == nil {
+		err = r.denied(root)
+	}
+	return root, err
 }

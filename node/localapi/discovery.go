@@ -15,52 +15,53 @@ import (
 
 	"allium/gateway/api"
 	"allium/protocols/b3"
-	"allium/protocols/dht"
+	"allium/protocols/dht/probes"
 	"allium/protocols/dht/routing"
 	"allium/protocols/kad"
-	"allium/protocols/record"
 	"allium/protocols/session"
 	"allium/protocols/status"
+	"allium/resolver"
+	"allium/resolver/providers"
 )
 
-// Bounds of FindProviders.
-const (
-	providersDefault = 5  // providers to find when the request gives no limit
-	providersMax     = 32 // the largest limit of a request
-)
-
-// FindProviders implements api.Node.
+// FindProviders implements api.Node. It asks for peers alone, not for this node.
 func (a *Node) FindProviders(
 	ctx context.Context, key string, o api.FindOptions,
 ) iter.Seq2[api.Provider, error] {
 	return func(yield func(api.Provider, error) bool) {
 		root, err := a.allowed(ctx, key, "providers")
-		if err == nil && (o.Limit < 0 || o.Limit > providersMax) {
-			err = status.Errorf(status.BadRequest, "limit is %d, must be 1 to %d", o.Limit, providersMax)
+		if err == nil && (o.Limit < 0 || o.Limit > providers.MaxProviders) {
+			err = status.Errorf(status.BadRequest, "limit is %d, must be 1 to %d", o.Limit, providers.MaxProviders)
 		}
 		if err != nil {
 			yield(api.Provider{}, err)
 			return
 		}
-		find := dht.FindOptions{Limit: cmp.Or(o.Limit, providersDefault), Fresh: o.Fresh}
+		q := resolver.Query{Limit: o.Limit, Fresh: o.Fresh, All: true, PeersOnly: true}
 		if o.Trace != nil {
-			find.Trace = &dht.Trace{}
-			defer func() { *o.Trace = traceOf(find.Trace) }() // after the last provider
+			q.Trace = &probes.Trace{}
+			defer func() { *o.Trace = traceOf(q.Trace) }() // after the last provider
 		}
-		seen := map[peer.ID]bool{}
-		give := func(p record.Provider) (more bool) {
-			if seen[p.ID] {
-				return true
+		found, err := a.deps.Resolver.Resolve(ctx, root.String(), q)
+		if q.Trace != nil && q.Trace.End == "" && err == nil {
+			q.Trace.End = kad.Satisfied.String() // what this node knows was enough
+		}
+		if err != nil && status.Of(err) != status.NotFound { // the sequence is empty when there is none
+			yield(api.Provider{}, err)
+			return
+		}
+		for i := range found.Providers {
+			if !yield(providerOf(&found.Providers[i]), nil) {
+				return
 			}
-			seen[p.ID] = true
-			v := api.Provider{
-				ID: p.ID.String(), NotAfter: p.NotAfter, Addrs: texts(p.Addrs), Source: string(p.Origin),
-			}
-			return yield(v, nil) && len(seen) < find.Limit
 		}
-		if a.findProviders(ctx, root, find, give, yield) && find.Trace != nil && find.Trace.End == "" {
-			find.Trace.End = kad.Satisfied.String() // local hints gave enough providers
-		}
+	}
+}
+
+// providerOf returns a provider as the API shows it.
+func providerOf(p *providers.Provider) api.Provider {
+	return api.Provider{
+		ID: p.ID.String(), Addrs: texts(p.Addrs), NotAfter: p.NotAfter, Source: string(p.Origin),
 	}
 }
 
@@ -74,32 +75,7 @@ func (a *Node) allowed(ctx context.Context, key, where string) (b3.Root, error) 
 	return root, err
 }
 
-// findProviders passes providers to give until give returns false: first the peers that
-// announced the object by gossip, unless find.Fresh, then those that the DHT finds. ok
-// is false when it has yielded an error.
-func (a *Node) findProviders(ctx context.Context, root b3.Root, find dht.FindOptions,
-	give func(record.Provider) bool, yield func(api.Provider, error) bool,
-) (ok bool) {
-	if !find.Fresh {
-		for _, h := range a.deps.Hints.Hints(root) {
-			if !give(h) {
-				return true
-			}
-		}
-	}
-	for p, err := range a.deps.DHT.FindProviders(ctx, root, find) {
-		if err != nil {
-			yield(api.Provider{}, err)
-			return false
-		}
-		if !give(p) {
-			return true
-		}
-	}
-	return true
-}
-
-func traceOf(t *dht.Trace) api.Trace {
+func traceOf(t *probes.Trace) api.Trace {
 	v := api.Trace{
 		End: t.End, Hops: t.Hops, Probes: t.Probes, Hedges: t.Hedges, TookMS: milliseconds(t.Took),
 		Steps: make([]api.Step, len(t.Steps)),

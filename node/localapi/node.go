@@ -12,7 +12,6 @@ import (
 	"allium/node/tree"
 	"allium/protocols/b3"
 	"allium/protocols/dht"
-	"allium/protocols/hints"
 	"allium/protocols/session"
 	"allium/resolver"
 	"allium/store"
@@ -30,7 +29,6 @@ type Deps struct {
 	Host     host.Host
 	Sessions *session.Service
 	DHT      *dht.Service
-	Hints    *hints.Service
 	Denied   func(where string, root b3.Root) error // returns an error if the denylist names root; where is a metric label
 	Control  Control
 	Limits   *limits.Registry

@@ -165,6 +165,7 @@ func (s *Service) Hints(root b3.Root) []record.Provider {
 			AddrInfo: peer.AddrInfo{ID: a.provider, Addrs: a.addrs},
 			Origin:   record.OriginGossip,
 			NotAfter: a.notAfter,
+			Seq:      a.seq,
 		}
 	}
 	return hints

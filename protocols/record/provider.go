@@ -12,9 +12,8 @@ type Provider struct {
 	peer.AddrInfo           // as the provider signed them; empty if they are already known
 	Origin        Origin    // how the provider was found
 	NotAfter      time.Time // end of the record's validity; zero: there is no record
-	Seq           uint64    // sequence number of a provider record; the higher one is newer
+	Seq           uint64    // when the record was signed, in Unix milliseconds, by the signer's clock; 0: there is no record
 	Via           peer.ID   // the peer that returned the provider record; empty: this node
-
 }
 
 // Origin says how a provider was found (SPEC §6).
@@ -23,6 +22,7 @@ type Origin string
 // The origins, in the order in which providers are asked.
 const (
 	OriginNamed  Origin = "named"  // the caller named it
+	OriginLocal  Origin = "local"  // this node has the object
 	OriginServed Origin = "peer"   // it served the object, or the directory that names it
 	OriginGossip Origin = "gossip" // it announced the object, or the directory, by gossip
 	OriginDHT    Origin = "dht"    // the DHT had a record of it

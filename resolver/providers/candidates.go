@@ -2,12 +2,15 @@ package providers
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"allium/protocols/b3"
 	"allium/protocols/record"
+	"allium/protocols/status"
 	"allium/resolver/trace"
 )
 
@@ -27,41 +30,52 @@ type Candidates struct {
 	p     *Pool
 	tasks Tasks
 	trace *trace.Lookup // set before the list is read
-
-	hinted []b3.Root // the roots whose announcements count
+	roots []b3.Root     // the object, and the directory of it if that is known
 
 	mu    sync.Mutex
 	peers []candidate
 	drawn int // how many of peers were handed out
 	seen  map[peer.ID]struct{}
-	keys  []b3.Root // roots whose providers were not looked up yet
-	cur   *lookup   // the lookup being read
-	n     int       // how many providers of cur were read
-	err   error     // the error of a failed lookup
+	next  []nextLookup // the lookups that were not read yet
+	cur   *lookup      // the lookup being read
+	n     int          // how many providers of cur were read
+	err   error        // the error of a failed lookup
+}
+
+// nextLookup is a lookup that the list will read.
+type nextLookup struct {
+	root b3.Root
+	want int // more than were read of a remembered lookup
 }
 
 // candidate is a peer to ask.
 type candidate struct {
 	peer.AddrInfo
-	origin record.Origin
+	origin  record.Origin
+	claimed bool // it claims to have the object itself, not only the directory of it
 }
 
 // Candidates returns the list of candidates for root. The caller closes it.
 func (p *Pool) Candidates(tasks Tasks, root b3.Root, from Sources) *Candidates {
-	s := &Candidates{p: p, tasks: tasks, seen: map[peer.ID]struct{}{}, keys: []b3.Root{root}, hinted: []b3.Root{root}}
-	s.add(record.OriginNamed, from.Peers...)
+	s := &Candidates{
+		p: p, tasks: tasks, seen: map[peer.ID]struct{}{}, next: []nextLookup{{root, 1}}, roots: []b3.Root{root},
+	}
+	s.Add(from.Peers...)
 	if !from.Via.IsZero() && from.Via != root {
-		s.keys, s.hinted = []b3.Root{from.Via, root}, []b3.Root{root, from.Via}
-		if by, ok := p.served.Get(from.Via); ok {
-			s.add(record.OriginServed, peer.AddrInfo{ID: by})
-		}
+		s.next, s.roots = []nextLookup{{from.Via, 1}, {root, 1}}, []b3.Root{root, from.Via}
+		s.addServed(from.Via)
 	}
-	if by, ok := p.served.Get(root); ok {
-		s.add(record.OriginServed, peer.AddrInfo{ID: by})
-	}
+	s.addServed(root)
 	told := s.hints()
-	s.add(record.OriginGossip, told[:min(len(told), firstHints)]...)
+	s.add(told[:min(len(told), firstHints)]...)
 	return s
+}
+
+// addServed appends the peer that served root.
+func (s *Candidates) addServed(root b3.Root) {
+	if by, ok := s.p.served.Get(root); ok {
+		s.add(candidate{AddrInfo: peer.AddrInfo{ID: by}, origin: record.OriginServed})
+	}
 }
 
 // firstHints is how many peers that announced the object are asked before the
@@ -70,33 +84,41 @@ func (p *Pool) Candidates(tasks Tasks, root b3.Root, from Sources) *Candidates {
 // announcements must not take the place of all other providers.
 const firstHints = 2
 
-// hints returns the peers that have announced the object or its parent.
-func (s *Candidates) hints() (peers []peer.AddrInfo) {
-	for _, root := range s.hinted {
-		for _, p := range s.p.hints(root) {
-			peers = append(peers, p.AddrInfo)
+// hints returns the peers that have announced the object, the best first, and after
+// them those that have announced its directory.
+func (s *Candidates) hints() (told []candidate) {
+	now := time.Now()
+	for _, root := range s.roots {
+		announced := s.p.hints(root)
+		Rank(announced, func(p record.Provider) Traits { return s.p.peers.traits(p.ID, now) })
+		for _, p := range announced {
+			told = append(told, candidate{p.AddrInfo, record.OriginGossip, root == s.roots[0]})
 		}
 	}
-	return peers
+	return told
 }
 
 // Add appends peers that the caller names, unless they are in the list.
-func (s *Candidates) Add(peers ...peer.AddrInfo) { s.add(record.OriginNamed, peers...) }
-
-// add appends peers that are not in the list yet.
-func (s *Candidates) add(from record.Origin, peers ...peer.AddrInfo) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.addLocked(from, peers...)
+func (s *Candidates) Add(peers ...peer.AddrInfo) {
+	for _, p := range peers {
+		s.add(candidate{AddrInfo: p, origin: record.OriginNamed})
+	}
 }
 
-func (s *Candidates) addLocked(from record.Origin, peers ...peer.AddrInfo) {
+// add appends peers that are not in the list yet.
+func (s *Candidates) add(peers ...candidate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addLocked(peers...)
+}
+
+func (s *Candidates) addLocked(peers ...candidate) {
 	for _, p := range peers {
 		if _, ok := s.seen[p.ID]; ok || p.ID == "" || p.ID == s.p.self {
 			continue
 		}
 		s.seen[p.ID] = struct{}{}
-		s.peers = append(s.peers, candidate{p, from})
+		s.peers = append(s.peers, p)
 	}
 }
 
@@ -111,7 +133,7 @@ func (s *Candidates) Count() int {
 // only error is ctx's.
 func (s *Candidates) At(ctx context.Context, i int) (p peer.AddrInfo, ok bool, err error) {
 	for {
-		p, cur, n := s.next(i)
+		p, cur, n := s.known(i)
 		if p.ID != "" {
 			return p, true, nil
 		}
@@ -126,9 +148,9 @@ func (s *Candidates) At(ctx context.Context, i int) (p peer.AddrInfo, ok bool, e
 	}
 }
 
-// next returns the i-th peer if it is known, otherwise the lookup to wait for and
+// known returns the i-th peer if it is known, otherwise the lookup to wait for and
 // the position in it. When all lookups are read it returns neither.
-func (s *Candidates) next(i int) (peer.AddrInfo, *lookup, int) {
+func (s *Candidates) known(i int) (peer.AddrInfo, *lookup, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i < len(s.peers) {
@@ -138,9 +160,9 @@ func (s *Candidates) next(i int) (peer.AddrInfo, *lookup, int) {
 		}
 		return s.peers[i].AddrInfo, nil, 0
 	}
-	if s.cur == nil && len(s.keys) > 0 {
-		s.cur, s.n = s.p.lookups.join(s.tasks, s.keys[0], false), 0
-		s.keys = s.keys[1:]
+	if s.cur == nil && len(s.next) > 0 {
+		s.cur, s.n = s.p.lookups.join(s.tasks, s.next[0].root, FindOptions{}, s.next[0].want), 0
+		s.next = s.next[1:]
 	}
 	return peer.AddrInfo{}, s.cur, s.n
 }
@@ -148,7 +170,7 @@ func (s *Candidates) next(i int) (peer.AddrInfo, *lookup, int) {
 // advance records what cur had at position n, unless another goroutine has done
 // so. When the lookup has ended, advance appends the remaining hints.
 func (s *Candidates) advance(cur *lookup, n int, found record.Provider, ok bool, err error) {
-	var late []peer.AddrInfo
+	var late []candidate
 	if !ok {
 		late = s.hints()
 	}
@@ -158,7 +180,7 @@ func (s *Candidates) advance(cur *lookup, n int, found record.Provider, ok bool,
 		return
 	}
 	if ok {
-		s.addLocked(record.OriginDHT, found.AddrInfo)
+		s.addLocked(candidate{found.AddrInfo, record.OriginDHT, cur.root == s.roots[0]})
 		s.n++
 		s.mu.Unlock()
 		return
@@ -167,9 +189,30 @@ func (s *Candidates) advance(cur *lookup, n int, found record.Provider, ok bool,
 		s.err = err
 	}
 	s.cur = nil
-	s.addLocked(record.OriginGossip, late...)
+	if err == nil && cur.cached() && !cur.outcome().complete {
+		// The remembered lookup ended when its users had enough: there may be others.
+		s.next = append([]nextLookup{{cur.root, n + 1}}, s.next...)
+	}
+	s.addLocked(late...)
 	s.mu.Unlock()
 	s.p.lookups.leave(cur)
+}
+
+// Refuted tells the list how a request to p failed. A peer that claimed to have the
+// object and does not have it ranks lower from then on, for other objects too, and so
+// does a peer that sent false bytes.
+func (s *Candidates) Refuted(p peer.ID, err error) {
+	s.mu.Lock()
+	wrong := false
+	if i := slices.IndexFunc(s.peers, func(c candidate) bool { return c.ID == p }); i >= 0 {
+		o := status.Of(err)
+		wrong = s.peers[i].claimed && o == status.NotFound || o == status.Corrupt
+		s.peers[i].claimed = s.peers[i].claimed && !wrong // count once
+	}
+	s.mu.Unlock()
+	if wrong {
+		s.p.peers.refuted(p)
+	}
 }
 
 // Failure returns the error of the last lookup that failed, or nil.
@@ -183,7 +226,7 @@ func (s *Candidates) Failure() error {
 func (s *Candidates) Close() {
 	s.mu.Lock()
 	cur := s.cur
-	s.cur, s.keys = nil, nil
+	s.cur, s.next = nil, nil
 	s.mu.Unlock()
 	if cur != nil {
 		s.p.lookups.leave(cur)

@@ -30,7 +30,7 @@ type fakeFinder struct {
 	calls int
 }
 
-func (f *fakeFinder) FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[record.Provider, error] {
+func (f *fakeFinder) FindProviders(ctx context.Context, root b3.Root, _ FindOptions) iter.Seq2[record.Provider, error] {
 	return func(yield func(record.Provider, error) bool) {
 		f.mu.Lock()
 		f.calls++
@@ -98,16 +98,27 @@ func newFixture(t *testing.T, change func(*Config)) *fixture {
 	return w
 }
 
-// find collects what Find yields.
-func (w *fixture) find(t *testing.T, root b3.Root, opt FindOptions) (ids []peer.ID, err error) {
+// find resolves root to all providers that a query allows; none is no error.
+func (w *fixture) find(t *testing.T, root b3.Root, q Query) (ids []peer.ID, err error) {
 	t.Helper()
-	for p, e := range w.Find(t.Context(), w.tasks, root, opt) {
-		if e != nil {
-			return ids, e
-		}
+	q.All = true
+	if q.Limit == 0 {
+		q.Limit = MaxProviders
+	}
+	a, err := w.resolve(t, root, q)
+	if status.Of(err) == status.NotFound {
+		return nil, nil
+	}
+	for _, p := range a.Providers {
 		ids = append(ids, p.ID)
 	}
-	return ids, nil
+	return ids, err
+}
+
+// resolve resolves root.
+func (w *fixture) resolve(t *testing.T, root b3.Root, q Query) (Answer, error) {
+	t.Helper()
+	return w.Resolve(t.Context(), w.tasks, root, q, nil)
 }
 
 func TestLookupsAreRemembered(t *testing.T) {
@@ -115,9 +126,9 @@ func TestLookupsAreRemembered(t *testing.T) {
 		w := newFixture(t, nil)
 		known, unknown := rootOf(40), rootOf(41)
 		w.finder.who[known] = []peer.ID{"a", "b"}
-		look := func(b b3.Root, opt FindOptions, found, calls int) {
+		look := func(b b3.Root, q Query, found, calls int) {
 			t.Helper()
-			ids, err := w.find(t, b, opt)
+			ids, err := w.find(t, b, q)
 			if err != nil || len(ids) != found {
 				t.Errorf("found %v, %v", ids, err)
 			}
@@ -125,25 +136,23 @@ func TestLookupsAreRemembered(t *testing.T) {
 				t.Errorf("%d lookups so far, want %d", n, calls)
 			}
 		}
-		look(known, FindOptions{}, 2, 1)
-		look(known, FindOptions{Limit: 1}, 1, 1)
-		look(unknown, FindOptions{}, 0, 2)
-		look(unknown, FindOptions{}, 0, 2)
-		time.Sleep(w.cfg.NegativeTTL)
-		look(unknown, FindOptions{}, 0, 3)
-		look(known, FindOptions{}, 2, 3)
-		look(known, FindOptions{Fresh: true}, 2, 4)
-		time.Sleep(w.cfg.PositiveTTL)
-		look(known, FindOptions{}, 2, 5)
+		look(known, Query{}, 2, 1)
+		look(known, Query{Limit: 1}, 1, 1)
+		look(unknown, Query{}, 0, 2)
+		look(unknown, Query{}, 0, 2)
+		time.Sleep(w.cfg.NegativeTTL * 11 / 10)
+		look(unknown, Query{}, 0, 3)
+		look(known, Query{}, 2, 3)
+		look(known, Query{Fresh: true}, 2, 4)
+		time.Sleep(w.cfg.PositiveTTL * 11 / 10)
+		look(known, Query{}, 2, 5)
 		if h, m := testutil.ToFloat64(w.m.hits), testutil.ToFloat64(w.m.misses); h != 3 || m != 5 {
 			t.Errorf("%v hits, %v misses; want 3 and 5", h, m)
 		}
 		time.Sleep(3 * w.cfg.PositiveTTL)
 		w.Sweep(time.Now())
-		w.lookups.mu.Lock()
-		defer w.lookups.mu.Unlock()
-		if n := w.lookups.cache.Len(); n != 0 {
-			t.Errorf("%d expired lookups are still held", n)
+		if n, bytes := w.cache.len(), w.cache.bytes.Load(); n != 0 || bytes != 0 {
+			t.Errorf("%d expired entries are still held, %d bytes", n, bytes)
 		}
 	})
 }
@@ -151,18 +160,18 @@ func TestLookupsAreRemembered(t *testing.T) {
 func TestLookupsAreBounded(t *testing.T) {
 	w := newFixture(t, func(c *Config) { c.CacheEntries = 5 })
 	for i := range uint64(50) {
-		if _, err := w.find(t, rootOf(i), FindOptions{}); err != nil {
+		if _, err := w.find(t, rootOf(i), Query{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := w.lookups.cache.Len(); n != 5 {
+	if n := w.cache.len(); n != 5 {
 		t.Errorf("%d lookups are held, want 5", n)
 	}
 	many := rootOf(1000)
 	for i := range 100 {
 		w.finder.who[many] = append(w.finder.who[many], peer.ID(rune('A'+i)))
 	}
-	if ids, err := w.find(t, many, FindOptions{Limit: 1000}); err != nil || len(ids) != maxProviders {
+	if ids, err := w.find(t, many, Query{Limit: 1000}); err != nil || len(ids) != MaxProviders {
 		t.Errorf("%d providers, %v", len(ids), err)
 	}
 }
@@ -176,7 +185,7 @@ func TestOneLookupForAll(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
-				if ids, err := w.find(t, b, FindOptions{}); err != nil || len(ids) != 3 {
+				if ids, err := w.find(t, b, Query{}); err != nil || len(ids) != 3 {
 					t.Errorf("%v, %v", ids, err)
 				}
 			})
@@ -196,7 +205,7 @@ func TestTooManyLookups(t *testing.T) {
 		outcomes := make([]status.Outcome, 520)
 		for i := range outcomes {
 			wg.Go(func() {
-				_, err := w.find(t, rootOf(uint64(i)), FindOptions{})
+				_, err := w.find(t, rootOf(uint64(i)), Query{})
 				outcomes[i] = status.Of(err)
 			})
 		}

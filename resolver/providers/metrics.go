@@ -13,17 +13,19 @@ import (
 type metrics struct {
 	latency       prometheus.ObserverVec // nil: not recorded
 	deadlineHits  prometheus.Counter
-	hits, misses  prometheus.Counter
 	breakerOpened prometheus.Counter
-	retries       prometheus.Counter
 	failures      *prometheus.CounterVec // outcome
 	sources       *prometheus.CounterVec // origin
+
+	hits, joined, misses    prometheus.Counter
+	retries, resolveRetries prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, latency prometheus.ObserverVec) *metrics {
 	retries := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "backoff_retries_total",
-		Help: "Operations tried again after a pause; fetch: all providers of an object.",
+		Help: "Operations tried again after a pause: fetch (all providers of an object), " +
+			"resolve (a lookup of providers).",
 	}, []string{"op"})
 	m := &metrics{
 		latency: latency,
@@ -31,15 +33,18 @@ func newMetrics(reg prometheus.Registerer, latency prometheus.ObserverVec) *metr
 			Name: "resolve_deadline_hit_total", Help: "Provider lookups that found nobody within resolver.deadline.",
 		}),
 		hits: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "index_cache_hits_total", Help: "Provider lookups answered from the cache or joined in flight.",
+			Name: "index_cache_hits_total", Help: "Searches for providers that were answered from the cache.",
+		}),
+		joined: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "index_cache_joined_total", Help: "Searches for providers that joined a lookup in flight.",
 		}),
 		misses: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "index_cache_misses_total", Help: "Provider lookups that asked the network.",
+			Name: "index_cache_misses_total", Help: "Lookups of providers that asked the network.",
 		}),
 		breakerOpened: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "breaker_open_total", Help: "Times a peer's breaker opened.",
 		}),
-		retries: retries.WithLabelValues("fetch"),
+		retries: retries.WithLabelValues("fetch"), resolveRetries: retries.WithLabelValues("resolve"),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "resolver_provider_failures_total", Help: "Requests to providers that failed, by outcome.",
 		}, []string{"outcome"}),
@@ -53,7 +58,7 @@ func newMetrics(reg prometheus.Registerer, latency prometheus.ObserverVec) *metr
 		m.sources.WithLabelValues(string(o))
 	}
 	if reg != nil {
-		reg.MustRegister(m.deadlineHits, m.hits, m.misses, m.breakerOpened, retries, m.failures, m.sources)
+		reg.MustRegister(m.deadlineHits, m.hits, m.joined, m.misses, m.breakerOpened, retries, m.failures, m.sources)
 	}
 	return m
 }
@@ -87,4 +92,30 @@ func (c breakerStates) Collect(ch chan<- prometheus.Metric) {
 	for _, s := range []gobreaker.State{gobreaker.StateClosed, gobreaker.StateHalfOpen, gobreaker.StateOpen} {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n[s]), s.String())
 	}
+}
+
+// cacheSize collects the size of the cache on each scrape.
+type cacheSize struct {
+	entries, bytes *prometheus.Desc
+	cache          *cache
+}
+
+func newCacheSize(c *cache) cacheSize {
+	return cacheSize{
+		entries: prometheus.NewDesc("index_cache_entries", "Objects whose providers are remembered.", nil, nil),
+		bytes:   prometheus.NewDesc("index_cache_bytes", "Memory of the remembered providers, estimated.", nil, nil),
+		cache:   c,
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c cacheSize) Describe(ch chan<- *prometheus.Desc) {
+	ch <- c.entries
+	ch <- c.bytes
+}
+
+// Collect implements [prometheus.Collector].
+func (c cacheSize) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(c.entries, prometheus.GaugeValue, float64(c.cache.len()))
+	ch <- prometheus.MustNewConstMetric(c.bytes, prometheus.GaugeValue, float64(c.cache.bytes.Load()))
 }

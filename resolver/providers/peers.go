@@ -3,6 +3,7 @@ package providers
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -18,6 +19,7 @@ import (
 //     five requests within ten seconds gets none for five seconds, and then has to
 //     answer two probes;
 //   - its measured throughput;
+//   - its standing: claims that proved wrong, and when it was busy;
 //   - a gate in which requests wait, so that their waiting is not taken for the
 //     peer's silence.
 //
@@ -25,6 +27,7 @@ import (
 type peers struct {
 	cfg      Config
 	settings gobreaker.Settings
+	epoch    atomic.Uint64 // changes when a ranking may have changed
 
 	mu    sync.Mutex // guards table; never held while a request runs
 	table *simplelru.LRU[peer.ID, *asked]
@@ -33,6 +36,7 @@ type peers struct {
 // asked is the state kept of one peer.
 type asked struct {
 	Throughput
+	standing
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	gate    *limits.Gate // not in the registry, as there is one for each peer
 }
@@ -45,27 +49,32 @@ func newPeers(cfg Config, opened func()) *peers {
 	if err != nil {
 		panic(err) // only a size below one fails, which Validate refuses
 	}
-	return &peers{
-		cfg:   cfg,
-		table: table,
-		settings: gobreaker.Settings{
-			MaxRequests:  uint32(cfg.BreakerProbes),
-			Interval:     cfg.BreakerWindow,
-			BucketPeriod: cfg.BreakerWindow / breakerBuckets,
-			Timeout:      cfg.BreakerCooldown,
-			ReadyToTrip: func(c gobreaker.Counts) bool {
-				calls := c.TotalSuccesses + c.TotalFailures
-				return calls >= uint32(cfg.BreakerMinCalls) &&
-					float64(c.TotalFailures) > cfg.BreakerErrors*float64(calls)
-			},
-			OnStateChange: func(_ string, _, to gobreaker.State) {
-				if to == gobreaker.StateOpen {
-					opened()
-				}
-			},
-			IsSuccessful: func(err error) bool { return blame(err) == blameless },
-			IsExcluded:   func(err error) bool { return blame(err) == irrelevant },
+	t := &peers{cfg: cfg, table: table}
+	t.settings = breakerSettings(cfg, func(to gobreaker.State) {
+		t.epoch.Add(1)
+		if to == gobreaker.StateOpen {
+			opened()
+		}
+	})
+	t.settings.IsSuccessful = func(err error) bool { return blame(err) == blameless }
+	t.settings.IsExcluded = func(err error) bool { return blame(err) == irrelevant }
+	return t
+}
+
+// breakerSettings returns the settings that all breakers share (SPEC §2). changed
+// must not wait: it is called while the breaker is locked.
+func breakerSettings(cfg Config, changed func(to gobreaker.State)) gobreaker.Settings {
+	return gobreaker.Settings{
+		MaxRequests:  uint32(cfg.BreakerProbes),
+		Interval:     cfg.BreakerWindow,
+		BucketPeriod: cfg.BreakerWindow / breakerBuckets,
+		Timeout:      cfg.BreakerCooldown,
+		ReadyToTrip: func(c gobreaker.Counts) bool {
+			calls := c.TotalSuccesses + c.TotalFailures
+			return calls >= uint32(cfg.BreakerMinCalls) &&
+				float64(c.TotalFailures) > cfg.BreakerErrors*float64(calls)
 		},
+		OnStateChange: func(_ string, _, to gobreaker.State) { changed(to) },
 	}
 }
 
@@ -88,7 +97,7 @@ func (t *peers) enter(ctx context.Context, p peer.ID) (done func(error), err err
 			Err:     err,
 		}
 	}
-	return func(err error) { judge(err); leave() }, nil
+	return func(err error) { judge(err); t.judge(to, err); leave() }, nil
 }
 
 func (t *peers) get(p peer.ID) *asked {

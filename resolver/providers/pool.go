@@ -2,7 +2,6 @@ package providers
 
 import (
 	"context"
-	"iter"
 	"log/slog"
 	"time"
 
@@ -17,13 +16,15 @@ import (
 
 // Config bounds a [Pool]. The resolver's configuration documents the fields.
 type Config struct {
-	Deadline     time.Duration // of a lookup
+	Deadline     time.Duration // of a lookup, and of a search through all sources
+	HedgeAfter   time.Duration // a source of a search that takes longer is joined by the next
 	StallTimeout time.Duration // of a request
 
 	PeerRequests        int64 // in flight to one peer
 	PeerRequestsWaiting int64 // beyond them; further ones are refused with busy
 
-	CacheEntries             int // lookups remembered
+	CacheEntries             int   // lookups and answers remembered
+	CacheBytes               int64 // memory that they may use
 	PositiveTTL, NegativeTTL time.Duration
 	Lookups                  int64 // running at the same time
 
@@ -35,13 +36,19 @@ type Config struct {
 	BreakerProbes   int
 }
 
-// Deps are what a [Pool] works with. Hints, Log, Metrics and Limits may be nil.
+// Deps are what a [Pool] works with. All but Finder, Client and Dialer may be missing.
 type Deps struct {
 	Finder Finder
 	Hints  func(root b3.Root) []record.Provider // peers that recently announced root; must not block
 	Client Client
 	Dialer Dialer
 	Self   peer.ID // this node, which is never asked
+
+	Has     func(ctx context.Context, root b3.Root) (bool, error) // whether this node's store has root; may take long
+	About   func(p peer.ID) Facts                                 // what the node knows of a peer; must not block
+	Joining func() bool                                           // no peer is known yet, but a seed is; must not block
+	Region  string                                                // the region that ranks first; empty: none
+	Now     func() time.Time                                      // the clock that dates records; nil: time.Now
 
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
@@ -52,16 +59,27 @@ type Deps struct {
 // Pool finds and asks the peers that may have objects. Its methods are safe for
 // concurrent use.
 type Pool struct {
+	known
 	cfg     Config
 	client  Client
 	dialer  Dialer
-	self    peer.ID
 	log     *slog.Logger
 	m       *metrics
 	peers   *peers
 	lookups *lookups
-	hints   func(b3.Root) []record.Provider
+	cache   *cache
 	served  *lru.Cache[b3.Root, peer.ID] // the peer that last served a root, asked first for objects below it
+}
+
+// known is what this node knows before it asks the network.
+type known struct {
+	self      peer.ID
+	region    string
+	hints     func(b3.Root) []record.Provider
+	has       func(context.Context, b3.Root) (bool, error) // nil: nothing
+	about     func(peer.ID) Facts                          // nil: nothing
+	now       func() time.Time
+	localGate *limits.Gate // of calls of has
 }
 
 // servedEntries bounds Pool.served, at under 100 bytes an entry.
@@ -76,76 +94,39 @@ func New(cfg Config, d Deps) (*Pool, error) {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Joining == nil {
+		d.Joining = func() bool { return false }
+	}
+	if d.Hints == nil {
+		d.Hints = func(b3.Root) []record.Provider { return nil }
+	}
 	m := newMetrics(d.Metrics, d.Latency)
 	p := &Pool{
-		cfg: cfg, client: d.Client, dialer: d.Dialer, self: d.Self, log: d.Log, m: m,
-		peers: newPeers(cfg, m.breakerOpened.Inc), hints: d.Hints, served: served,
+		cfg: cfg, client: d.Client, dialer: d.Dialer, log: d.Log, m: m,
+		peers: newPeers(cfg, m.breakerOpened.Inc), served: served, cache: newCache(cfg, d.Limits),
+		known: known{
+			self: d.Self, region: d.Region, hints: d.Hints, has: d.Has, about: d.About, now: d.Now,
+			localGate: newLocalGate(d.Limits),
+		},
 	}
-	if p.hints == nil {
-		p.hints = func(b3.Root) []record.Provider { return nil }
-	}
-	p.lookups = newLookups(cfg, d, m, p.Guard)
+	p.lookups = newLookups(cfg, d, m, p.cache, p.Guard)
 	if d.Metrics != nil {
-		d.Metrics.MustRegister(newBreakerStates(p.peers))
+		d.Metrics.MustRegister(newBreakerStates(p.peers), newCacheSize(p.cache))
 	}
 	return p, nil
 }
 
-// Sweep removes expired lookups from the cache.
-func (p *Pool) Sweep(now time.Time) { p.lookups.sweep(now) }
+// Sweep removes expired lookups and answers from the cache.
+func (p *Pool) Sweep(now time.Time) { p.cache.sweep(now) }
 
 // Served records that a peer sent verified bytes of root.
-func (p *Pool) Served(root b3.Root, by peer.ID) { p.served.Add(root, by) }
+func (p *Pool) Served(root b3.Root, by peer.ID) {
+	p.served.Add(root, by)
+	p.peers.kept(by)
+}
 
 // Throughput returns the measurement of a peer, which all transfers share.
 func (p *Pool) Throughput(id peer.ID) *Throughput { return &p.peers.get(id).Throughput }
-
-// FindOptions say how to look for providers.
-type FindOptions struct {
-	Limit int  // most providers to yield, at most 20; 0 means 20
-	Fresh bool // ask the network even when the answer is cached
-}
-
-// Find yields the peers that claim to have an object, each once. Unless opt.Fresh
-// is set, peers that announced it by gossip come first and at once. Then come the
-// peers that the DHT finds, as they are found, for at most Config.Deadline. When
-// the search fails, by a timeout or by an error of the DHT, the sequence ends with
-// that error. It is empty when no peer has the object.
-func (p *Pool) Find(
-	ctx context.Context, tasks Tasks, root b3.Root, opt FindOptions,
-) iter.Seq2[record.Provider, error] {
-	return func(yield func(record.Provider, error) bool) {
-		limit := opt.Limit
-		if limit <= 0 || limit > maxProviders {
-			limit = maxProviders
-		}
-		seen := map[peer.ID]bool{}
-		give := func(p record.Provider, from record.Origin) (more bool) {
-			if seen[p.ID] {
-				return true
-			}
-			seen[p.ID] = true
-			p.Origin = from
-			return yield(p, nil) && len(seen) < limit
-		}
-		if !opt.Fresh {
-			for _, p := range p.hints(root) {
-				if !give(p, record.OriginGossip) {
-					return
-				}
-			}
-		}
-		s := p.lookups.join(tasks, root, opt.Fresh)
-		defer p.lookups.leave(s)
-		for i := 0; ; i++ {
-			p, ok, err := s.at(ctx, i)
-			if err != nil {
-				yield(record.Provider{}, err)
-				return
-			}
-			if !ok || !give(p, record.OriginDHT) {
-				return
-			}
-		}
-	}
-}

@@ -3,10 +3,13 @@ package providers
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/probes"
 	"allium/protocols/object"
 	"allium/protocols/record"
 )
@@ -20,10 +23,24 @@ type Sources struct {
 	Via b3.Root
 }
 
-// Finder is the DHT. FindProviders yields at most limit providers as they are
+// Finder is the DHT. FindProviders yields at most opt.Limit providers as they are
 // found and returns when ctx ends. It has verified their records.
 type Finder interface {
-	FindProviders(ctx context.Context, root b3.Root, limit int) iter.Seq2[record.Provider, error]
+	FindProviders(ctx context.Context, root b3.Root, opt FindOptions) iter.Seq2[record.Provider, error]
+}
+
+// FindOptions say how a [Finder] looks for providers.
+type FindOptions struct {
+	Limit int           // providers after which the search ends
+	Fresh bool          // leave out the records that this node stores; only what peers answer now counts
+	Trace *probes.Trace // receives the steps of the search; complete when the search has ended; may be nil
+}
+
+// Facts are what the node knows of a peer without asking it.
+type Facts struct {
+	Region string        // where the peer says that it is; empty: it does not say
+	RTT    time.Duration // 0: not measured
+	Addrs  []ma.Multiaddr
 }
 
 // Client is the client of the object protocol (OAP1.md §9).

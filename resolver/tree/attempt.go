@@ -79,6 +79,9 @@ func (f *Fetcher) round(ctx context.Context, src *providers.Candidates, j job) (
 		}
 		f.pool.Failed(j.root, p.ID, j.trace.ID().String(), err)
 		j.attempts.Note(p.ID, err)
+		if status.Of(err) == status.Corrupt {
+			src.Refuted(p.ID, err)
+		}
 		if providers.WorthRetrying(status.Of(err), progressed) {
 			again = true
 		} else {

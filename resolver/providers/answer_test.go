@@ -1,0 +1,221 @@
+package providers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/internal/limits"
+	"allium/protocols/b3"
+	"allium/protocols/record"
+	"allium/protocols/status"
+)
+
+// TestFilters: region and freshness exclude, and what they exclude does not satisfy.
+func TestFilters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signed := func(id peer.ID, ago time.Duration) record.Provider {
+			return record.Provider{AddrInfo: peer.AddrInfo{ID: id}, Seq: uint64(time.Now().Add(-ago).UnixMilli())}
+		}
+		w := newWorld(t, nil, func(_ context.Context, yield func(record.Provider, error) bool) {
+			for _, p := range []record.Provider{signed("us", time.Hour), signed("eu", time.Minute)} {
+				if !yield(p, nil) {
+					return
+				}
+			}
+		})
+		w.about["us"], w.about["eu"] = Facts{Region: "us"}, Facts{Region: "eu"}
+		root := rootOf(1)
+		w.hints[root] = []record.Provider{{AddrInfo: peer.AddrInfo{ID: "g"}}}
+
+		a, err := w.resolve(t, root, Query{Region: "us"})
+		want(t, "us", a, err, record.OriginDHT, ConfidenceSigned, "us")
+		a, err = w.resolve(t, root, Query{MinFreshness: 10 * time.Minute})
+		want(t, "fresh records", a, err, SourceCache, ConfidenceSigned, "eu")
+		a, err = w.resolve(t, root, Query{All: true})
+		want(t, "the own region first", a, err, SourceCache, ConfidenceSigned, "eu", "us", "g")
+		if _, err = w.resolve(t, root, Query{Region: "mars"}); status.Of(err) != status.NotFound {
+			t.Errorf("nobody is on Mars: %v", err)
+		}
+	})
+}
+
+// TestBreakerInAnswers: a provider whose breaker opens sinks in a remembered answer,
+// and one whose breaker is open does not end a search.
+func TestBreakerInAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, finds("a", "b"))
+		root := rootOf(1)
+		a, err := w.resolve(t, root, Query{})
+		want(t, "before", a, err, record.OriginDHT, ConfidenceSigned, "a", "b")
+		for range 5 {
+			done, err := w.peers.enter(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			done(status.Errorf(status.Timeout, "no"))
+		}
+		a, err = w.resolve(t, root, Query{})
+		want(t, "after", a, err, SourceCache, ConfidenceSigned, "b", "a")
+		w.hints[rootOf(2)] = []record.Provider{{AddrInfo: peer.AddrInfo{ID: "a"}}}
+		w.dht.answers = []scripted{finds("c")}
+		a, err = w.resolve(t, rootOf(2), Query{})
+		want(t, "a hint of no use", a, err, record.OriginDHT, ConfidenceSigned, "c", "a")
+	})
+}
+
+// TestWrongClaims: a peer that did not have what it announced ranks lower for other
+// objects, and regains its rank with time and by what it delivers.
+func TestWrongClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, finds("liar", "honest"))
+		order := func(name string, n uint64, peers ...string) {
+			t.Helper()
+			a, err := w.resolve(t, rootOf(n), Query{})
+			if err != nil || !slices.Equal(ids(a), peers) {
+				t.Errorf("%s: %q, %v, want %q", name, ids(a), err, peers)
+			}
+		}
+		order("before", 1, "liar", "honest")
+		w.hints[rootOf(50)] = []record.Provider{{AddrInfo: peer.AddrInfo{ID: "liar"}}}
+		list := w.Candidates(w.tasks, rootOf(50), Sources{Peers: []peer.AddrInfo{{ID: "named"}}})
+		defer list.Close()
+		list.Refuted("named", status.Errorf(status.NotFound, "no"))
+		list.Refuted("liar", status.Errorf(status.Timeout, "no"))
+		order("no lie", 2, "liar", "honest")
+		for range 3 {
+			list.Refuted("liar", status.Errorf(status.NotFound, "no"))
+		}
+		order("after", 3, "honest", "liar")
+		order("in the cache", 1, "honest", "liar")
+		if got := w.peers.traits("liar", time.Now()).Wrong; got != 1 {
+			t.Errorf("one lie counts %v", got)
+		}
+		if got := w.peers.traits("named", time.Now()).Wrong; got != 0 {
+			t.Errorf("a peer that claimed nothing lied %v times", got)
+		}
+		time.Sleep(wrongHalfLife)
+		if got := w.peers.traits("liar", time.Now()).Wrong; got != 0.5 {
+			t.Errorf("later it counts %v", got)
+		}
+		for range 8 {
+			w.Served(rootOf(60), "liar")
+		}
+		if got := w.peers.traits("liar", time.Now()).Wrong; got != 0 {
+			t.Errorf("after it delivered it counts %v", got)
+		}
+	})
+}
+
+// TestCacheBytes: the cache is bounded by bytes as well, and counts them exactly.
+func TestCacheBytes(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.CacheBytes = 20_000 }, finds("a", "b", "c"))
+	for i := range uint64(100) {
+		if _, err := w.resolve(t, rootOf(i), Query{All: true}); err != nil {
+			t.Fatal(err)
+		}
+		var sum int64
+		for _, e := range w.cache.lru.Values() {
+			sum += e.size
+		}
+		if got := w.cache.bytes.Load(); got != sum || got > w.cfg.CacheBytes || w.cache.len() != w.cache.lru.Len() {
+			t.Fatalf("%d bytes are counted, %d are held by %d entries", got, sum, w.cache.lru.Len())
+		}
+	}
+	if n := w.cache.len(); n < 5 || n > 20 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+// TestLimitIsBounded: no query gets more providers than an answer may have.
+func TestLimitIsBounded(t *testing.T) {
+	many := make([]peer.ID, 100)
+	for i := range many {
+		many[i] = peer.ID(fmt.Sprint(i))
+	}
+	w := newWorld(t, nil, finds(many...))
+	for limit, n := range map[int]int{0: DefaultLimit, 1: 1, 32: 32, 1000: 32, -1: DefaultLimit} {
+		a, err := w.resolve(t, rootOf(1), Query{Limit: limit, All: true})
+		if err != nil || len(a.Providers) != n {
+			t.Errorf("limit %d: %d providers, %v", limit, len(a.Providers), err)
+		}
+	}
+}
+
+// TestLifetime: an answer is remembered for its time ± 10 %, and never longer than
+// one of its records is valid.
+func TestLifetime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		short := now.Add(3 * time.Second)
+		w := newWorld(t, nil, func(_ context.Context, yield func(record.Provider, error) bool) {
+			yield(record.Provider{AddrInfo: peer.AddrInfo{ID: "long"}, NotAfter: now.Add(time.Hour)}, nil)
+			yield(record.Provider{AddrInfo: peer.AddrInfo{ID: "short"}, NotAfter: short}, nil)
+		}, finds("d"))
+		for _, wanted := range []record.Origin{record.OriginDHT, SourceCache} {
+			a, err := w.resolve(t, rootOf(1), Query{})
+			if err != nil || a.Source != wanted || a.TTL > short.Sub(time.Now()) {
+				t.Errorf("%+v, %v", a, err)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		a, err := w.resolve(t, rootOf(1), Query{})
+		want(t, "expired", a, err, record.OriginDHT, ConfidenceSigned, "d")
+
+		least, most := time.Hour, time.Duration(0)
+		for i := range uint64(200) {
+			a, err := w.resolve(t, rootOf(100+i), Query{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			least, most = min(least, a.TTL), max(most, a.TTL)
+		}
+		if least < 9*time.Second || most > 11*time.Second || most-least < time.Second {
+			t.Errorf("TTL from %s to %s", least, most)
+		}
+	})
+}
+
+// BenchmarkCachedResolve measures a hit, beside one of the bare LRU behind a mutex.
+func BenchmarkCachedResolve(b *testing.B) {
+	p, err := New(testConfig(), Deps{
+		Finder: &scriptedFinder{answers: []scripted{finds("a", "b", "c")}}, Limits: limits.NewRegistry(nil),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	tasks := &testTasks{ctx: ctx}
+	defer tasks.wg.Wait()
+	defer cancel()
+	roots := make([]b3.Root, 256)
+	for i := range roots {
+		roots[i] = rootOf(uint64(i))
+		if _, err := p.Resolve(ctx, tasks, roots[i], Query{}, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("resolve", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			if _, ok, err := p.Cached(roots[i%len(roots)], Query{}); !ok || err != nil {
+				b.Fatal(ok, err)
+			}
+		}
+	})
+	b.Run("lru", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			p.cache.mu.Lock()
+			if _, ok := p.cache.lru.Get(roots[i%len(roots)]); !ok {
+				b.Fatal("gone")
+			}
+			p.cache.mu.Unlock()
+		}
+	})
+}

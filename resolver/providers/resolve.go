@@ -1,0 +1,404 @@
+package providers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"allium/internal/limits"
+	"allium/protocols/b3"
+	"allium/protocols/dht/probes"
+	"allium/protocols/record"
+	"allium/protocols/status"
+	"allium/resolver/trace"
+)
+
+// localChecks bounds the questions to the store that run at one time for searches.
+// Beyond it a search asks the network without asking the store.
+const localChecks = 64
+
+// Cached returns the answer that is remembered for a query. ok is false when there is
+// none; Resolve must be called then. It may be called too when only a lookup that found
+// nobody is remembered, since this node may have the object by now. The error is
+// not_found, when the query wants none of the providers. Cached does not wait.
+func (p *Pool) Cached(root b3.Root, q Query) (a Answer, ok bool, err error) {
+	if q.Fresh || q.Trace != nil {
+		return a, false, nil
+	}
+	e := p.cache.get(root)
+	if e == nil || e.ranking == nil {
+		return a, false, nil
+	}
+	r := e.ranking
+	left := time.Until(r.expires) // reads the clock once, and costs half of time.Now
+	if left <= 0 {
+		return a, false, nil
+	}
+	if r.epoch != p.peers.epoch.Load() {
+		r = p.rerank(root, r)
+	}
+	some := q.chosen(r.providers, p.now)
+	if !q.enough(r, len(some)) {
+		return a, false, nil
+	}
+	p.m.hits.Inc()
+	if len(some) == 0 {
+		return a, true, nobody(root, &q, nil)
+	}
+	return Answer{
+		Target: root, Providers: some, Source: SourceCache, Confidence: best(some),
+		Age: r.expires.Sub(r.at) - left, TTL: left,
+	}, true, nil
+}
+
+// Resolve finds providers of an object and ranks them. It looks in this order, and
+// ends as soon as the query is satisfied: the cache, this node's store, the peers
+// that served the object or its directory, the peers that announced it by gossip, and
+// the DHT. A source that has not satisfied after Config.HedgeAfter is joined by the
+// next. A provider whose circuit breaker is open does not satisfy. All of it takes at
+// most Config.Deadline, whatever is stuck. It records in t what it did.
+//
+// Errors are not_found, timeout, the error of the DHT, busy when too many lookups
+// run, and ctx's. An answer that was found in part is returned without an error.
+func (p *Pool) Resolve(ctx context.Context, tasks Tasks, root b3.Root, q Query, t *trace.Lookup) (Answer, error) {
+	if a, ok, err := p.Cached(root, q); ok {
+		t.Step(trace.Step{Source: trace.Cache, Verdict: trace.Hit, Count: int64(len(a.Providers))})
+		return a, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, p.cfg.Deadline)
+	defer cancel()
+	s := &search{p: p, root: root, q: &q, trace: t}
+	if !q.Fresh {
+		s.askHere(bounded, tasks)
+	}
+	if s.more() {
+		s.askNetwork(bounded, tasks)
+	}
+	if ctx.Err() != nil && len(s.found) == 0 {
+		return Answer{}, context.Cause(ctx)
+	}
+	return s.answer()
+}
+
+// search is one run of Resolve. One goroutine uses it.
+type search struct {
+	p     *Pool
+	root  b3.Root
+	q     *Query
+	trace *trace.Lookup
+
+	found  []record.Provider // each peer once
+	usable int               // of them that pass the filters and have no open breaker
+	here   chan bool         // receives once whether the store has the object; nil: nothing is expected
+
+	network  bool // the DHT was asked, or its answer was remembered
+	complete bool // all sources came to their end
+	err      error
+	cachedAt time.Time // when the DHT was asked; zero: now
+	expires  time.Time // of what the DHT said; zero: unknown
+}
+
+// more reports whether the query is not satisfied yet.
+func (s *search) more() bool {
+	if s.q.All {
+		return s.usable < s.q.limit()
+	}
+	return s.usable == 0
+}
+
+// add adds providers, those of them that are new.
+func (s *search) add(origin record.Origin, all ...record.Provider) {
+	for _, p := range all {
+		known := slices.ContainsFunc(s.found, func(o record.Provider) bool { return o.ID == p.ID })
+		if known || len(s.found) == MaxProviders || p.ID == "" || p.ID == s.p.self && origin != record.OriginLocal {
+			continue
+		}
+		p.Origin = origin
+		s.found = append(s.found, p)
+		described := s.p.describe(s.root, p)
+		if s.q.wants(&described, s.p.now()) && s.p.peers.usable(p.ID) {
+			s.usable++
+			s.trace.Ready()
+		}
+	}
+}
+
+// note records what a source said, which is known since begun.
+func (s *search) note(from trace.Source, found int, begun time.Time) {
+	verdict := trace.Hit
+	if found == 0 {
+		verdict = trace.Miss
+	}
+	s.trace.Step(trace.Step{Source: from, Verdict: verdict, Count: int64(found), Took: time.Since(begun)})
+}
+
+// askHere asks what this node knows: its store, for at most Config.HedgeAfter, the
+// peers that served, and the announcements.
+func (s *search) askHere(ctx context.Context, tasks Tasks) {
+	if !s.q.PeersOnly {
+		s.here = s.p.askStore(ctx, tasks, s.root)
+	}
+	if s.here != nil {
+		wait := time.NewTimer(s.p.cfg.HedgeAfter)
+		defer wait.Stop()
+		begun := time.Now()
+		select {
+		case has := <-s.here:
+			s.heardHere(has)
+			s.note(trace.Store, len(s.found), begun)
+		case <-wait.C:
+			s.trace.Step(trace.Step{Source: trace.Store, Verdict: trace.Asked, Took: time.Since(begun)})
+		case <-ctx.Done():
+		}
+	}
+	if !s.more() {
+		return
+	}
+	begun, before := time.Now(), len(s.found)
+	if by, ok := s.p.served.Get(s.root); ok {
+		s.add(record.OriginServed, record.Provider{AddrInfo: peer.AddrInfo{ID: by}})
+	}
+	if !s.q.Via.IsZero() {
+		if by, ok := s.p.served.Get(s.q.Via); ok {
+			s.add(record.OriginServed, record.Provider{AddrInfo: peer.AddrInfo{ID: by}})
+		}
+	}
+	s.note(trace.Served, len(s.found)-before, begun)
+	begun, before = time.Now(), len(s.found)
+	s.add(record.OriginGossip, s.p.hints(s.root)...)
+	s.note(trace.Gossip, len(s.found)-before, begun)
+}
+
+// heardHere takes the answer of the store.
+func (s *search) heardHere(has bool) {
+	s.here = nil
+	if has {
+		s.add(record.OriginLocal, record.Provider{AddrInfo: peer.AddrInfo{ID: s.p.self}})
+	}
+}
+
+// askStore asks the store whether it has root. The answer comes once. It is nil when
+// nobody can be asked, or when the store has not answered many others.
+func (p *Pool) askStore(ctx context.Context, tasks Tasks, root b3.Root) chan bool {
+	if p.has == nil || p.self == "" {
+		return nil
+	}
+	leave, err := p.localGate.TryAcquire()
+	if err != nil {
+		return nil
+	}
+	answer := make(chan bool, 1)
+	if !tasks.Go(func() {
+		defer leave()
+		var has bool
+		err := p.Guard(func() (err error) { has, err = p.has(ctx, root); return err })
+		answer <- has && err == nil
+	}) {
+		leave()
+		return nil
+	}
+	return answer
+}
+
+// askNetwork asks the DHT. Without Query.All it goes on for Config.HedgeAfter after
+// the first provider, because others arrive at about the same time.
+func (s *search) askNetwork(ctx context.Context, tasks Tasks) {
+	find := FindOptions{Fresh: s.q.Fresh}
+	want := len(s.found) + 1
+	if s.q.All || s.q.filters() {
+		want = MaxProviders
+	}
+	if s.q.Trace != nil {
+		find.Trace, find.Limit = &probes.Trace{}, s.q.limit()
+	}
+	s.network = true
+	l := s.p.lookups.join(tasks, s.root, find, want)
+	defer s.p.lookups.leave(l)
+	begun, before := time.Now(), len(s.found)
+	from := trace.DHT
+	if l.cached() {
+		end := l.outcome()
+		s.cachedAt, s.expires, from = end.at, end.expires, trace.Cache
+	}
+	defer func() {
+		if s.err != nil {
+			s.trace.Failed(from, time.Since(begun), s.err)
+		} else {
+			s.note(from, len(s.found)-before, begun)
+		}
+	}()
+	var soon <-chan time.Time
+	for i := 0; ; {
+		found, changed := l.read(i)
+		i += len(found)
+		s.add(record.OriginDHT, found...)
+		if changed == nil {
+			end := l.outcome()
+			s.complete, s.err = end.complete, end.err
+			break
+		}
+		if !s.more() && s.q.Trace == nil {
+			if s.q.All || s.usable >= s.q.limit() {
+				break
+			}
+			if soon == nil {
+				timer := time.NewTimer(s.p.cfg.HedgeAfter)
+				defer timer.Stop()
+				soon = timer.C
+			}
+		}
+		select {
+		case <-changed:
+			continue
+		case has := <-s.here:
+			s.heardHere(has)
+			continue
+		case <-soon:
+		case <-ctx.Done():
+			s.err = s.p.late(ctx)
+			if _, failure := l.state(); status.Of(failure) == status.NoBootstrap {
+				s.err = failure
+			}
+		}
+		break
+	}
+	if s.q.Trace != nil {
+		if t := l.trace(ctx); t != nil {
+			*s.q.Trace = *t
+		}
+	}
+}
+
+// late returns the error of a search that ctx ended.
+func (p *Pool) late(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return status.Errorf(status.Timeout, "no provider found within %s", p.cfg.Deadline)
+	}
+	return context.Cause(ctx)
+}
+
+// answer ranks what was found, remembers it, and returns what the query wants of it.
+func (s *search) answer() (Answer, error) {
+	p, now := s.p, time.Now()
+	if len(s.found) == 0 {
+		return Answer{}, nobody(s.root, s.q, s.err)
+	}
+	r := p.rank(s.root, s.found)
+	r.complete = s.complete && s.network
+	r.expires = now.Add(lifetime(p.cfg.PositiveTTL, s.found, p.now()))
+	if !s.cachedAt.IsZero() {
+		r.at = s.cachedAt
+		if s.expires.Before(r.expires) {
+			r.expires = s.expires
+		}
+	}
+	r.source = r.providers[0].Origin
+	if !s.cachedAt.IsZero() && r.source == record.OriginDHT {
+		r.source = SourceCache
+	}
+	if s.q.Trace == nil {
+		p.cache.addRanking(s.root, r)
+	}
+	some := s.q.chosen(r.providers, p.now)
+	if len(some) == 0 {
+		return Answer{}, nobody(s.root, s.q, nil)
+	}
+	a := Answer{
+		Target: s.root, Providers: some, Source: some[0].Origin, Confidence: best(some),
+		Age: now.Sub(r.at), TTL: r.expires.Sub(now),
+	}
+	if a.Source == record.OriginDHT && r.source == SourceCache {
+		a.Source = SourceCache
+	}
+	return a, nil
+}
+
+// rank describes providers and sorts them.
+func (p *Pool) rank(root b3.Root, found []record.Provider) *ranking {
+	r := &ranking{epoch: p.peers.epoch.Load(), providers: make([]Provider, len(found)), at: time.Now()}
+	for i := range found {
+		r.providers[i] = p.describe(root, found[i])
+	}
+	clock := p.now()
+	Rank(r.providers, func(d Provider) Traits { return p.traits(&d, r.at, clock) })
+	r.usable = p.peers.usable(r.providers[0].ID)
+	return r
+}
+
+// rerank sorts a remembered answer again, because peers behaved differently since.
+func (p *Pool) rerank(root b3.Root, old *ranking) *ranking {
+	found := make([]record.Provider, len(old.providers))
+	for i := range found {
+		found[i] = old.providers[i].Provider
+	}
+	r := p.rank(root, found)
+	r.source, r.complete, r.at, r.expires = old.source, old.complete, old.at, old.expires
+	p.cache.rerank(root, old, r)
+	return r
+}
+
+// describe adds what this node knows of a provider.
+func (p *Pool) describe(root b3.Root, found record.Provider) Provider {
+	d := Provider{Provider: found, Confidence: ConfidenceHint}
+	if p.about != nil {
+		f := p.about(found.ID)
+		d.Region, d.RTT = f.Region, f.RTT
+		if len(d.Addrs) == 0 {
+			d.Addrs = f.Addrs
+		}
+	}
+	if to := p.peers.peek(found.ID); d.RTT == 0 && to != nil {
+		_, d.RTT = to.Measured()
+	}
+	switch by, ok := p.served.Peek(root); {
+	case found.Origin == record.OriginLocal, ok && by == found.ID:
+		d.Confidence = ConfidenceServed
+	case found.Origin == record.OriginDHT:
+		d.Confidence = ConfidenceSigned
+	}
+	return d
+}
+
+// traits returns what the rank of a provider depends on. clock dates records.
+func (p *Pool) traits(d *Provider, now, clock time.Time) Traits {
+	if d.Origin == record.OriginLocal {
+		return Traits{Served: true, RTT: 1, Rate: 1 << 30}
+	}
+	t := p.peers.traits(d.ID, now)
+	if t.RTT == 0 {
+		t.RTT = d.RTT
+	}
+	t.Served = d.Confidence == ConfidenceServed || d.Origin == record.OriginServed
+	t.OtherRegion = p.region != "" && d.Region != p.region
+	t.Age = ageOf(&d.Provider, clock)
+	return t
+}
+
+// nobody returns the error of a search without a provider that the query wants. err
+// is the error of the DHT's lookup, or nil.
+func nobody(root b3.Root, q *Query, err error) error {
+	if err != nil {
+		return err
+	}
+	which := ""
+	switch {
+	case q.Region != "":
+		which = fmt.Sprintf(" in the region %q", q.Region)
+	case q.MinFreshness > 0:
+		which = fmt.Sprintf(" whose record is at most %s old", q.MinFreshness)
+	}
+	return status.Errorf(status.NotFound,
+		"no provider%s of %s was found; connect to a peer that has it, or try again later", which, root)
+}
+
+// newLocalGate returns the gate of questions to the store.
+func newLocalGate(r *limits.Registry) *limits.Gate {
+	return r.NewGate(limits.Spec{
+		Name: "resolver.local_checks", Path: "resolver → store",
+		Policy: "the network is asked without asking the store",
+	}, localChecks, 0)
+}

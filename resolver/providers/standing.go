@@ -1,0 +1,126 @@
+package providers
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/sony/gobreaker/v2"
+
+	"allium/protocols/status"
+)
+
+// standing is how a peer behaved, beside its breaker and its throughput. The zero
+// value is a stranger. Its methods are safe for concurrent use.
+type standing struct {
+	mu      sync.Mutex
+	wrong   float64   // claims that proved wrong, at the time wrongAt
+	wrongAt time.Time // zero: never
+	busyAt  time.Time // when it last refused a request as busy; zero: never
+}
+
+const (
+	wrongHalfLife = 10 * time.Minute // after which a wrong claim counts half
+	busyFor       = 10 * time.Second // how long a peer counts as recently busy
+)
+
+// refuted records that a claim of the peer proved wrong.
+func (s *standing) refuted(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wrong, s.wrongAt = min(s.wrongNow(now)+1, mostWrong), now
+}
+
+// kept records that the peer had what it claimed to have.
+func (s *standing) kept(now time.Time) (changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wrong == 0 {
+		return false
+	}
+	s.wrong, s.wrongAt = s.wrongNow(now)/2, now
+	if s.wrong < 0.1 {
+		s.wrong = 0
+	}
+	return true
+}
+
+// wrongNow returns how many wrong claims count now. The caller holds mu.
+func (s *standing) wrongNow(now time.Time) float64 {
+	if s.wrong == 0 {
+		return 0
+	}
+	return s.wrong * math.Exp2(-max(0, now.Sub(s.wrongAt).Seconds())/wrongHalfLife.Seconds())
+}
+
+func (s *standing) refused(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busyAt = now
+}
+
+// now returns how many wrong claims count, and whether the peer was busy recently.
+func (s *standing) now(now time.Time) (wrong float64, busy bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wrongNow(now), !s.busyAt.IsZero() && now.Sub(s.busyAt) < busyFor
+}
+
+// peek returns what is known of a peer, or nil. It does not count as a use, so that
+// announced strangers do not displace the peers that were asked.
+func (t *peers) peek(p peer.ID) *asked {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	to, _ := t.table.Peek(p)
+	return to
+}
+
+// traits returns what requests to p have shown. It knows nothing of a peer that was
+// not asked.
+func (t *peers) traits(p peer.ID, now time.Time) (known Traits) {
+	to := t.peek(p)
+	if to == nil {
+		return Traits{}
+	}
+	known.Rate, known.RTT = to.Measured()
+	known.Wrong, known.Busy = to.standing.now(now)
+	switch to.breaker.State() {
+	case gobreaker.StateOpen:
+		known.Breaker = BreakerOpen
+	case gobreaker.StateHalfOpen:
+		known.Breaker = BreakerHalfOpen
+	case gobreaker.StateClosed:
+	}
+	return known
+}
+
+// usable reports whether p's breaker lets requests through.
+func (t *peers) usable(p peer.ID) bool {
+	to := t.peek(p)
+	return to == nil || to.breaker.State() != gobreaker.StateOpen
+}
+
+// refuted records that p did not have what it claimed to have, or sent false bytes.
+func (t *peers) refuted(p peer.ID) {
+	t.get(p).standing.refuted(time.Now())
+	t.epoch.Add(1)
+}
+
+// judge records the outcome of a request to a peer.
+func (t *peers) judge(to *asked, err error) {
+	switch status.Of(err) {
+	case status.Busy, status.RateLimit, status.Quota:
+		if !IsFinal(err) {
+			to.standing.refused(time.Now())
+			t.epoch.Add(1)
+		}
+	}
+}
+
+// kept records that p sent verified bytes of what it claimed to have.
+func (t *peers) kept(p peer.ID) {
+	if to := t.peek(p); to != nil && to.standing.kept(time.Now()) {
+		t.epoch.Add(1)
+	}
+}
