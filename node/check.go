@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"allium/node/capabilities"
 	homedir "allium/node/home"
@@ -14,12 +15,14 @@ import (
 	"allium/gateway/denylist"
 	"allium/node/config"
 	"allium/node/p2p"
+	"allium/node/zones"
 	"allium/protocols/status"
 )
 
 // Check reads the files that a node with this home directory reads when it
 // starts, and changes nothing: the identity, the denylist, the files of
-// capabilities, the key of a private network, the seed manifest, the certificate.
+// capabilities, the key of a private network, the seed manifest, the certificate; and the
+// petnames and zone maps, which commands read.
 // It returns the error that New or Run would return. A bad seed manifest is an
 // error too, though a node with one runs and reports it at the gate
 // seed_manifest. Check does not look at the store, ports or the network.
@@ -48,6 +51,9 @@ func Check(home string, cfg config.Config) error {
 	if err := checkManifest(home, cfg); err != nil {
 		return err
 	}
+	if err := checkShortNames(home, cfg); err != nil {
+		return err
+	}
 	return cfg.Gateway.TLS.CheckFiles()
 }
 
@@ -67,6 +73,20 @@ func checkManifest(home string, cfg config.Config) error {
 		return fmt.Errorf("dht.seed_manifest: %s does not count: %w", name, err)
 	}
 	return nil
+}
+
+// checkShortNames checks the petnames and the zone maps.
+func checkShortNames(home string, cfg config.Config) error {
+	z, err := zones.Open(home, cfg.Names, cfg.Node.Amnesia)
+	if err != nil {
+		return err
+	}
+	names, err := z.ShortNames()
+	if err != nil {
+		return err
+	}
+	_, errs := names.All(time.Now())
+	return errors.Join(errs...)
 }
 
 // Notes returns a sentence for each setting of cfg that another one overrides

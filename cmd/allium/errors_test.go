@@ -118,7 +118,6 @@ func errorCases() []errorCase {
 		b("zone", "import", "nosuch"), b("zone", "import", "f"), b("zone", "import", strings.Repeat("k51", 21)),
 		b("zone", "import", "12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6"), stdin(b("zone", "import", "-"), "CAES"),
 		with(b("zone", "new"), "ALLIUM_NODE__AMNESIA=true"), with(b("zone", "ls"), "ALLIUM_NAMES__MAPS=f"),
-		with(b("zone", "ls"), "ALLIUM_NAMES__MAPS=12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6=f"),
 		with(b("zone", "ls"), "ALLIUM_NAMES__MAPS=12D3KooWDxzNkPjaS71tdWdPn8dXdzXJ5CMZV6nZVfUcjhBB1zQ6=nosuch"),
 		// The node and the network.
 		b("peers"), b("--api", gone, "peers"), with(b("cat", "$FILE"), "ALLIUM_NODE__AMNESIA=true"),

@@ -13,7 +13,8 @@ const maxMaps = 16
 
 // Config names the zone maps. node/config/keys.txt documents the keys.
 type Config struct {
-	// Maps are zone maps in the order in which they are asked, each SIGNER=FILE.
+	// Maps are zone maps in the order in which they are asked, each SIGNER=FILE. A relative FILE
+	// is below the home directory.
 	Maps []string `koanf:"maps"`
 }
 

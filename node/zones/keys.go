@@ -45,6 +45,11 @@ func Open(home string, cfg Config, amnesia bool) (*Zones, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i, m := range maps {
+		if !filepath.IsAbs(m.file) {
+			maps[i].file = filepath.Join(home, m.file)
+		}
+	}
 	return &Zones{home: home, maps: maps, amnesia: amnesia}, nil
 }
 

@@ -206,3 +206,37 @@ func TestValue(t *testing.T) {
 		t.Errorf("%v, %v", n, ok)
 	}
 }
+
+// TestJSON: the types show as text and are parsed from it; what is wrong changes nothing.
+func TestJSON(t *testing.T) {
+	_, zone := newKey(t, 1)
+	type all struct {
+		Label Label
+		Name  Name
+		Value Value
+	}
+	want := all{label(t, "blog"), Name{label(t, "blog"), zone}, value(t, b3.Sum(nil).String())}
+	p, err := json.Marshal(want)
+	if err != nil || !strings.Contains(string(p), `"Name":"blog.`+zone.String()+`"`) {
+		t.Fatalf("%s, %v", p, err)
+	}
+	var got all
+	if err := json.Unmarshal(p, &got); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, bad := range []string{`{"Label":"a b"}`, `{"Name":"blog"}`, `{"Value":"b3:"}`} {
+		if err := json.Unmarshal([]byte(bad), &got); err == nil || got != want {
+			t.Errorf("%s: %+v, %v", bad, got, err)
+		}
+	}
+	for kind, want := range map[Kind]string{
+		Withdrawn: `"withdrawn"`, Address: `"address"`, Alias: `"alias"`, Text: `"text"`, 9: `"kind(9)"`,
+	} {
+		if p, err := json.Marshal(kind); err != nil || string(p) != want {
+			t.Errorf("%s, %v", p, err)
+		}
+	}
+	if want.Name.IsZero() || !(Name{}).IsZero() {
+		t.Error("only the zero name is zero")
+	}
+}
