@@ -274,6 +274,33 @@ func TestEventsStandingStill(t *testing.T) {
 	}
 }
 
+// TestEventsDrainStandingStill: a reader that does not take the end of its stream delays the
+// drain by no more than its time for that.
+func TestEventsDrainStandingStill(t *testing.T) {
+	t.Parallel()
+	for _, network := range []string{"tcp", "unix"} {
+		t.Run(network, func(t *testing.T) {
+			t.Parallel()
+			n := startWith(t, hooks{params: func(p *server.Params) { p.EventsEnd = 20 * time.Millisecond }})
+			addr := n.socket
+			if network == "tcp" {
+				addr = address(t, n.Addrs().Admin)
+			}
+			_, body := n.standStill(t, network, addr)
+			for long := strings.Repeat("x", 64<<10); n.lost() == 0; {
+				n.publish(long)
+			}
+			n.events.Close(errDraining)
+			if err := n.Drain(t.Context()); err != nil { // a write has a minute in this test
+				t.Error(err)
+			}
+			if p, err := io.ReadAll(body); err == nil {
+				t.Errorf("the stream that was cut looks complete after %d bytes", len(p))
+			}
+		})
+	}
+}
+
 // TestEventsLagging: a reader that stood still is told how many events it lost, and then
 // gets the newest. The ids count those it lost.
 func TestEventsLagging(t *testing.T) {

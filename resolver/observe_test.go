@@ -100,7 +100,8 @@ func TestObserve(t *testing.T) {
 		wg.Wait()
 		time.Sleep(2 * linger)
 		synctest.Wait()
-		if end := pair(t, o.take()); end.Outcome != status.Canceled || end.Bytes != 5*group { // groups 0 to 3, and the last with the size
+		// Groups 0 to 3 came, and the last one as the proof of the size.
+		if end := pair(t, o.take()); end.Outcome != status.Canceled || end.Bytes != 5*group {
 			t.Errorf("a fetch that its caller left: %+v", end)
 		}
 	})

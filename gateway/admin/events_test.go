@@ -115,8 +115,8 @@ func (s stream) publish(n int) {
 
 // pinEvent returns how the event i of publish is sent.
 func pinEvent(id, i int) string {
-	return fmt.Sprintf("id: %d\nevent: pins\ndata: {\"topic\":\"pins\",\"kind\":\"added\",\"at\":\"0001-01-01T00:00:00Z\","+
-		"\"pin\":{\"root\":\"b3:%064d\",\"label\":\"%d\"}}\n\n", id, 0, i)
+	return fmt.Sprintf("id: %d\nevent: pins\ndata: {\"topic\":\"pins\",\"kind\":\"added\","+
+		"\"at\":\"0001-01-01T00:00:00Z\",\"pin\":{\"root\":\"b3:%064d\",\"label\":\"%d\"}}\n\n", id, 0, i)
 }
 
 // want fails the test if another text was sent.

@@ -33,7 +33,7 @@ type Endpoint struct {
 	Object        func(r *http.Request) b3.Root // finds that object if it is in neither path nor key; else nil
 	Params        []Param                       // of the query
 	Upload        bool                          // admitted by the gate of uploads instead of that of requests
-	Events        bool                          // a stream of events, admitted by a gate of its own; its reader must keep up
+	Events        bool                          // a stream of events: it has a gate, and deadlines on the socket too
 	AnyQuery      bool                          // the router ignores unknown parameters and checks none, as for pages
 	Headers       []string                      // request headers that change the answer: keys of headerDocs
 	BodyOptional  bool                          // the body may be left out

@@ -71,7 +71,7 @@ func (l *listener) gateOf(rt route) *limits.Gate {
 	case rt.upload:
 		return l.server.bounds.uploads
 	case rt.events:
-		return l.server.bounds.events
+		return l.server.bounds.events.gate
 	}
 	return l.gate
 }

@@ -8,14 +8,14 @@ import (
 
 // bounds are the limits of requests and connections.
 type bounds struct {
-	requests  *limits.Gate // public requests being decided
-	api       *limits.Gate // requests of the admin listener and the socket
-	events    *limits.Gate // streams of events on the admin listener and the socket
-	uploads   *limits.Gate // public uploads, which do not count as requests
-	clients   *clients     // of the public listener
-	transfers *transfers   // public answers being sent, without listings
-	listings  *transfers   // public listings being sent
-	lingers   *limits.Gate // HTTP/2 streams open after their upload was refused
+	requests  *limits.Gate  // public requests being decided
+	api       *limits.Gate  // requests of the admin listener and the socket
+	events    *eventStreams // streams of events on the admin listener and the socket
+	uploads   *limits.Gate  // public uploads, which do not count as requests
+	clients   *clients      // of the public listener
+	transfers *transfers    // public answers being sent, without listings
+	listings  *transfers    // public listings being sent
+	lingers   *limits.Gate  // HTTP/2 streams open after their upload was refused
 	conns     [roles]connLimits
 }
 
@@ -49,9 +49,12 @@ func newBounds(cfg Config, admin AdminConfig, p Params, r *limits.Registry, evic
 		transfers: newTransfers(r, "gateway.transfers", cfg.Transfers, evicted),
 		listings:  newTransfers(r, "gateway.listings", p.Listings, evicted),
 		api:       gate("admin.inflight", "admin listener and socket → handlers", busy, admin.Inflight),
-		events:    gate("admin.events", "admin listener and socket → streams of events", busy, p.EventStreams),
 		uploads:   gate("gateway.uploads", "public listener → uploads", busy, cfg.Uploads),
 		lingers:   gate("gateway.lingering", "refused HTTP/2 uploads → open streams", "reset at once", p.LingeringStreams),
+	}
+	b.events = &eventStreams{
+		gate:  gate("admin.events", "admin listener and socket → streams of events", busy, p.EventStreams),
+		conns: map[*conn]struct{}{},
 	}
 	conns := func(name, from, policy string, n int64) *limits.Gate {
 		return gate(name, from+" → connections", policy, n)

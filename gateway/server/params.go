@@ -25,13 +25,19 @@ type Params struct {
 	// They last as long as their readers, so they take no places of other requests. The next is
 	// refused with busy.
 	EventStreams int64
+	// EventsEnd is how long a reader of events may take for the end of its stream when the server
+	// drains. Its connection is cut after it, so that it does not delay the drain.
+	EventsEnd time.Duration
 	// Wrap wraps the handler of each listener, for tests. nil: no wrapper.
 	Wrap func(Role, http.Handler) http.Handler
 }
 
 // DefaultParams returns the params of a node.
 func DefaultParams() Params {
-	return Params{Drain: 3 * time.Second, Abort: 250 * time.Millisecond, Listings: 256, LingeringStreams: 256, EventStreams: 16}
+	return Params{
+		Drain: 3 * time.Second, Abort: 250 * time.Millisecond, Listings: 256, LingeringStreams: 256, EventStreams: 16,
+		EventsEnd: 500 * time.Millisecond,
+	}
 }
 
 // RequestParams are the fixed numbers of requests. Tests set them through [Config].

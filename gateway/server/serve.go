@@ -54,6 +54,10 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 		// §6.3). So the connection closes, and no later bytes are taken for a request.
 		h["Connection"] = closing
 	}
+	if rt.events {
+		l.server.bounds.events.add(c)
+		defer l.server.bounds.events.remove(c)
+	}
 	w.judgeByConn(c)
 	defer w.stream.stop()
 	w.renewDeadline(0) // the deadline of the connection's last request must not end this one

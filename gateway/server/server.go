@@ -184,9 +184,16 @@ func (s *Server) newHTTPServer(requests context.Context, l *listener, conns *syn
 
 // Drain stops admitting requests. From now on every route that is not Exempt answers 503
 // draining, on new and old connections. Drain returns nil when the last request in flight has
-// ended, or an error when ctx ends. It does not close the listeners; Run does that at its end.
-// It may be called again.
+// ended, or an error when ctx ends. A stream of events that does not end within
+// Params.EventsEnd is cut. Drain does not close the listeners; Run does that at its end. It may be
+// called again.
 func (s *Server) Drain(ctx context.Context) error {
+	soon, cancel := context.WithTimeout(ctx, s.params.EventsEnd)
+	left := s.inflight.Drain(soon)
+	cancel()
+	if left > 0 && ctx.Err() == nil {
+		s.bounds.events.cut()
+	}
 	if left := s.inflight.Drain(ctx); left > 0 {
 		return status.Errorf(status.Timeout, "wait for %d requests in flight: %w", left, context.Cause(ctx))
 	}

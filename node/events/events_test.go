@@ -51,7 +51,8 @@ func TestReadiness(t *testing.T) {
 	e.Readiness(api.Readiness{Gates: gates})
 	gates[0].Ready, gates[1].Ready = false, true
 	e.Readiness(api.Readiness{Gates: gates})
-	shut, opened := next(t, s, api.TopicReadiness, api.EventShut).Gate, next(t, s, api.TopicReadiness, api.EventOpened).Gate
+	shut := next(t, s, api.TopicReadiness, api.EventShut).Gate
+	opened := next(t, s, api.TopicReadiness, api.EventOpened).Gate
 	gates[0].Name, gates[1].Name = "other", "other" // an event does not change
 	if shut.Name != "a" || opened.Name != "b" || s.Len() != 0 {
 		t.Errorf("shut is %+v, opened %+v, and %d more", shut, opened, s.Len())
@@ -78,10 +79,12 @@ func TestPinsAndTransfers(t *testing.T) {
 	root := b3.Sum([]byte("x"))
 	e.PinAdded(root, "photos", true)
 	e.PinRemoved(root, "photos")
-	if p := next(t, pins, api.TopicPins, api.EventAdded).Pin; *p != (api.PinEvent{Root: root, Label: "photos", Recursive: true}) {
+	pin := api.PinEvent{Root: root, Label: "photos", Recursive: true}
+	if p := next(t, pins, api.TopicPins, api.EventAdded).Pin; *p != pin {
 		t.Errorf("got %+v", p)
 	}
-	if p := next(t, pins, api.TopicPins, api.EventRemoved).Pin; *p != (api.PinEvent{Root: root, Label: "photos"}) {
+	pin.Recursive = false
+	if p := next(t, pins, api.TopicPins, api.EventRemoved).Pin; *p != pin {
 		t.Errorf("got %+v", p)
 	}
 	of := resolver.TransferEvent{Root: root, LookupID: 0xab, Tree: true}

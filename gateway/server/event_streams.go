@@ -1,0 +1,42 @@
+package server
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"allium/internal/limits"
+)
+
+// eventStreams are the streams of events in flight. The methods may be called from any goroutine.
+type eventStreams struct {
+	gate *limits.Gate // admits them
+
+	mu    sync.Mutex
+	conns map[*conn]struct{} // their connections, each of which carries nothing else
+}
+
+// add notes a stream. The caller calls remove with the same connection, which may be nil.
+func (e *eventStreams) add(c *conn) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.conns[c] = struct{}{}
+}
+
+func (e *eventStreams) remove(c *conn) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.conns, c)
+}
+
+// cut ends the writes of all streams at once.
+func (e *eventStreams) cut() {
+	e.mu.Lock()
+	conns := slices.Collect(maps.Keys(e.conns))
+	e.mu.Unlock()
+	for _, c := range conns {
+		if c != nil {
+			c.endWrites()
+		}
+	}
+}
