@@ -7,6 +7,7 @@ package ballast
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"sync/atomic"
@@ -141,9 +142,7 @@ func (b *Ballast) create(name string) error {
 	for i := range seed {
 		seed[i] = byte(rand.Uint32())
 	}
-	p := make([]byte, Step)
-	_, _ = rand.NewChaCha8(seed).Read(p) // never fails
-	_, err = f.Write(p)
+	_, err = io.CopyN(f, rand.NewChaCha8(seed), Step)
 	if e := f.Close(); err == nil {
 		err = e
 	}
